@@ -1,0 +1,147 @@
+/* arena.c: a chain of chunks, filled front to back. */
+#include "base/arena.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define WV_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WV_ASAN 1
+#endif
+#endif
+
+#ifdef WV_ASAN
+#include <sanitizer/asan_interface.h>
+enum { REDZONE = 16 };
+static void poison(void *p, size_t n) { ASAN_POISON_MEMORY_REGION(p, n); }
+static void unpoison(void *p, size_t n) { ASAN_UNPOISON_MEMORY_REGION(p, n); }
+#else
+enum { REDZONE = 0 };
+static void poison(void *p, size_t n) { (void)p, (void)n; }
+static void unpoison(void *p, size_t n) { (void)p, (void)n; }
+#endif
+
+enum { ALIGN = 16, FIRST_CHUNK = 1 << 14, LARGEST_CHUNK = 1 << 22 };
+
+typedef struct Chunk {
+  struct Chunk *prev;
+  size_t size, used;
+  _Alignas(ALIGN) char data[];
+} Chunk;
+
+struct Arena {
+  Chunk *last;
+};
+
+static size_t align_up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
+
+WV_NORETURN static void out_of_memory(size_t size) {
+  fprintf(stderr, "wave: out of memory (%zu bytes asked for)\n", size);
+  abort();
+}
+
+Arena *arena_new(void) {
+  Arena *a = calloc(1, sizeof *a);
+  if (!a) out_of_memory(sizeof *a);
+  return a;
+}
+
+static void free_last(Arena *a) {
+  Chunk *c = a->last;
+  a->last = c->prev;
+  unpoison(c->data, c->size);
+  free(c);
+}
+
+void arena_free(Arena *a) {
+  if (!a) return;
+  while (a->last) free_last(a);
+  free(a);
+}
+
+void arena_reset(Arena *a) { arena_rewind(a, (ArenaMark){0}); }
+
+size_t arena_bytes(const Arena *a) {
+  size_t total = 0;
+  for (const Chunk *c = a->last; c; c = c->prev) total += c->used;
+  return total;
+}
+
+ArenaMark arena_mark(const Arena *a) {
+  return (ArenaMark){a->last, a->last ? a->last->used : 0};
+}
+
+/* A rewind to the very beginning keeps the newest (largest) chunk for the next round. */
+void arena_rewind(Arena *a, ArenaMark mark) {
+  while (a->last && a->last != mark.chunk && (mark.chunk || a->last->prev)) {
+    if (!mark.chunk) { /* keep the newest, drop the one before it */
+      Chunk *older = a->last->prev;
+      a->last->prev = older->prev;
+      unpoison(older->data, older->size);
+      free(older);
+    } else {
+      free_last(a);
+    }
+  }
+  if (!a->last) return;
+  Chunk *c = a->last;
+  poison(c->data + mark.used, c->used - mark.used);
+  c->used = mark.used;
+}
+
+static Chunk *add_chunk(Arena *a, size_t need) {
+  size_t size = a->last ? a->last->size * 2 : FIRST_CHUNK;
+  if (size > LARGEST_CHUNK) size = LARGEST_CHUNK;
+  if (size < need) size = need;
+  Chunk *c = malloc(sizeof *c + size);
+  if (!c) out_of_memory(size);
+  *c = (Chunk){.prev = a->last, .size = size};
+  poison(c->data, size);
+  return a->last = c;
+}
+
+void *arena_alloc(Arena *a, size_t size) {
+  size_t need = align_up(size) + REDZONE;
+  if (need < size) out_of_memory(size);
+  Chunk *c = a->last;
+  if (!c || c->size - c->used < need) c = add_chunk(a, need);
+  void *p = c->data + c->used;
+  c->used += need;
+  unpoison(p, size);
+  return memset(p, 0, size);
+}
+
+void *arena_copy(Arena *a, const void *from, size_t size) {
+  void *p = arena_alloc(a, size);
+  return size ? memcpy(p, from, size) : p;
+}
+
+char *arena_strndup(Arena *a, const char *s, size_t n) {
+  char *p = arena_alloc(a, n + 1);
+  if (n) memcpy(p, s, n);
+  return p;
+}
+
+char *arena_strdup(Arena *a, const char *s) { return arena_strndup(a, s, strlen(s)); }
+
+char *arena_vprintf(Arena *a, const char *fmt, va_list ap) {
+  va_list again;
+  va_copy(again, ap);
+  int n = vsnprintf(NULL, 0, fmt, ap);
+  WV_ASSERT(n >= 0);
+  char *p = arena_alloc(a, (size_t)n + 1);
+  vsnprintf(p, (size_t)n + 1, fmt, again);
+  va_end(again);
+  return p;
+}
+
+char *arena_printf(Arena *a, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  char *p = arena_vprintf(a, fmt, ap);
+  va_end(ap);
+  return p;
+}

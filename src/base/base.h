@@ -1,0 +1,29 @@
+/* base.h: attributes, assertions and the few macros every layer uses. */
+#ifndef WV_BASE_H
+#define WV_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WV_LEN(array) (sizeof(array) / sizeof((array)[0]))
+
+#if defined(__GNUC__)
+#define WV_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
+#define WV_NORETURN __attribute__((noreturn))
+#define WV_LIKELY(x) __builtin_expect(!!(x), 1)
+#define WV_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#else
+#define WV_PRINTF(fmt, first)
+#define WV_NORETURN
+#define WV_LIKELY(x) (x)
+#define WV_UNLIKELY(x) (x)
+#endif
+
+/* A broken invariant of ours: always compiled in, never a user's mistake (those are diagnostics). */
+#define WV_ASSERT(cond) (WV_LIKELY(cond) ? (void)0 : base_bug(__FILE__, __LINE__, #cond))
+#define WV_BUG(what) base_bug(__FILE__, __LINE__, what)
+
+WV_NORETURN void base_bug(const char *file, int line, const char *what);
+
+#endif

@@ -1,0 +1,137 @@
+/* diag.c: collecting diagnostics and showing them with the source line and a caret. */
+#include "base/diag.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define error SEVERITY_error
+#define warning SEVERITY_warning
+#define remark SEVERITY_remark
+const DiagInfo diag_info[DIAG_COUNT] = {
+#define DIAG(code, severity, title, explanation)                                                   \
+  [DIAG_##code] = {#code, title, explanation, severity},
+#include "base/diag.def"
+};
+#undef error
+#undef warning
+#undef remark
+
+static const char *const severity_name[] = {"error", "warning", "remark"};
+
+Diag *diag_add(Diags *list, DiagCode code, Span at, const char *fmt, ...) {
+  Diag *d = ARENA_NEW(list->arena, Diag);
+  va_list ap;
+  va_start(ap, fmt);
+  *d = (Diag){.code = code, .at = at, .text = arena_vprintf(list->arena, fmt, ap)};
+  va_end(ap);
+  if (list->last) list->last->next = d;
+  else list->first = d;
+  list->last = d;
+  list->errors += diag_info[code].severity == SEVERITY_error;
+  return d;
+}
+
+void diag_note(Diags *list, Diag *d, Span at, const char *fmt, ...) {
+  DiagNote **end = &d->notes;
+  while (*end) end = &(*end)->next;
+  va_list ap;
+  va_start(ap, fmt);
+  *end = ARENA_NEW(list->arena, DiagNote);
+  **end = (DiagNote){.at = at, .text = arena_vprintf(list->arena, fmt, ap)};
+  va_end(ap);
+}
+
+void diag_hint(Diags *list, Diag *d, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  d->hint = arena_vprintf(list->arena, fmt, ap);
+  va_end(ap);
+}
+
+void diags_clear(Diags *list) {
+  list->first = list->last = NULL;
+  list->errors = 0;
+}
+
+static bool same_word(const char *a, const char *b) {
+  while (*a && toupper((unsigned char)*a) == toupper((unsigned char)*b)) a++, b++;
+  return !*a && !*b;
+}
+
+DiagCode diag_find(const char *code) {
+  int c = 0;
+  while (c < DIAG_COUNT && !same_word(code, diag_info[c].code)) c++;
+  return (DiagCode)c;
+}
+
+/* "file:line:col: " as far as the place is known. */
+static void render_place(const Diags *list, Span at, StrBuf *out) {
+  if (!at.file) return;
+  sb_puts(out, sources_name(list->sources, at.file));
+  if (at.line) sb_printf(out, ":%u", at.line);
+  if (at.line && at.col) sb_printf(out, ":%u", at.col);
+  sb_puts(out, ": ");
+}
+
+/* The source line, then carets under the span; tabs are kept so that the carets line up. */
+static void render_source(const Diags *list, Span at, StrBuf *out) {
+  size_t len;
+  const char *line = sources_line(list->sources, at.file, at.line, &len);
+  if (!line) return;
+  sb_printf(out, "%5u | ", at.line);
+  sb_write(out, line, len);
+  sb_putc(out, '\n');
+  if (!at.col || at.col > len + 1) return;
+  sb_puts(out, "      | ");
+  for (size_t i = 0; i + 1 < at.col; i++) sb_putc(out, line[i] == '\t' ? '\t' : ' ');
+  size_t room = len + 1 - at.col, n = at.len < room ? at.len : room;
+  for (size_t i = 0; i < (n ? n : 1); i++) sb_putc(out, '^');
+  sb_putc(out, '\n');
+}
+
+void diag_render(const Diags *list, const Diag *d, StrBuf *out) {
+  const DiagInfo *info = &diag_info[d->code];
+  render_place(list, d->at, out);
+  sb_printf(out, "%s[%s]: %s\n", severity_name[info->severity], info->code, d->text);
+  render_source(list, d->at, out);
+  for (const DiagNote *n = d->notes; n; n = n->next) {
+    render_place(list, n->at, out);
+    sb_printf(out, "note: %s\n", n->text);
+    render_source(list, n->at, out);
+  }
+  if (d->hint) sb_printf(out, "hint: %s\n", d->hint);
+}
+
+void diags_render(const Diags *list, StrBuf *out) {
+  for (const Diag *d = list->first; d; d = d->next) diag_render(list, d, out);
+}
+
+/* Levenshtein distance, ignoring case, of words up to 63 characters. */
+static int distance(const char *a, const char *b) {
+  enum { MOST = 64 };
+  size_t na = strlen(a), nb = strlen(b);
+  if (na >= MOST || nb >= MOST) return MOST;
+  int row[MOST];
+  for (size_t j = 0; j <= nb; j++) row[j] = (int)j;
+  for (size_t i = 1; i <= na; i++) {
+    int diagonal = row[0];
+    row[0] = (int)i;
+    for (size_t j = 1; j <= nb; j++) {
+      int change = diagonal + (tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]));
+      int best = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+      diagonal = row[j];
+      row[j] = change < best ? change : best;
+    }
+  }
+  return row[nb];
+}
+
+const char *diag_nearest(const char *word, const char *const *names, int n) {
+  const char *best = NULL;
+  int least = (int)strlen(word) / 3 + 1;
+  for (int i = 0; i < n; i++) {
+    int d = distance(word, names[i]);
+    if (d <= least && (!best || d < least)) best = names[i], least = d;
+  }
+  return best;
+}

@@ -1,0 +1,34 @@
+/* span.h: places in the user's sources. */
+#ifndef WV_SPAN_H
+#define WV_SPAN_H
+
+#include "base/map.h"
+#include "base/vec.h"
+
+/* Lines and columns count from 1 (columns in bytes); file 0 or line 0: the place is not known. */
+typedef struct Span {
+  uint32_t file, line, col, len;
+} Span;
+
+typedef struct SourceFile {
+  const char *name;
+  const char *text; /* NULL until somebody needs it, then read from disk */
+  bool unreadable;
+} SourceFile;
+
+typedef struct Sources {
+  Arena *arena;
+  Intern *names;
+  Vec(SourceFile) files;
+  Map by_name; /* interned name -> index + 1 */
+} Sources;
+
+/* The number of the file called `name`. With `text` a new entry is made each time: two texts may
+ * both be called <string>. */
+uint32_t sources_file(Sources *s, const char *name, const char *text);
+const char *sources_name(const Sources *s, uint32_t file); /* "<unknown>" for 0 */
+
+/* The text of a line without its end; NULL when the source cannot be read. */
+const char *sources_line(Sources *s, uint32_t file, uint32_t line, size_t *len);
+
+#endif

@@ -1,0 +1,21 @@
+/* strbuf.h: the one text writer. Text grows in an arena and is always terminated. */
+#ifndef WV_STRBUF_H
+#define WV_STRBUF_H
+
+#include "base/arena.h"
+
+typedef struct StrBuf {
+  Arena *arena;
+  char *at; /* NULL while empty: use sb_text */
+  size_t n, cap;
+} StrBuf;
+
+void sb_putc(StrBuf *out, char c);
+void sb_puts(StrBuf *out, const char *s);
+void sb_write(StrBuf *out, const char *s, size_t n);
+void sb_int(StrBuf *out, int64_t v);
+void sb_printf(StrBuf *out, const char *fmt, ...) WV_PRINTF(2, 3);
+void sb_quote(StrBuf *out, const char *s); /* "text" with C escapes */
+const char *sb_text(const StrBuf *out);
+
+#endif

@@ -1,0 +1,12 @@
+/* vec.c: growth of Vec. */
+#include "base/vec.h"
+
+#include <string.h>
+
+void *vec_room(Arena *a, void *at, int n, int *cap, size_t elem) {
+  if (n < *cap) return at;
+  *cap = *cap ? *cap * 2 : 8;
+  void *bigger = arena_alloc(a, (size_t)*cap * elem);
+  if (n) memcpy(bigger, at, (size_t)n * elem);
+  return bigger;
+}
