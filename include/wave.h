@@ -1,0 +1,323 @@
+/* wave.h: the C interface of Wave, a kernel language and compiler for machine learning.
+ *
+ * Everything here is experimental until the first release: names may still change.
+ *
+ *   - A context (wv_ctx) owns symbols, types and diagnostics. It is used by one thread at a time;
+ *     different threads use different contexts. There is no other state.
+ *   - Calls that can fail return NULL or false and leave diagnostics in the context. NULL operands
+ *     are accepted and give NULL, so a chain of calls needs one check at its end.
+ *   - Handles belong to the context (expressions, types) or to their kernel (values) and are freed
+ *     with it. Strings returned by this interface live as long as the context unless said otherwise.
+ *
+ * A GEMM, built without Python, is in tests/unit/test_api.c. */
+#ifndef WAVE_H
+#define WAVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define WV_API __attribute__((visibility("default")))
+#else
+#define WV_API
+#endif
+
+typedef struct wv_ctx wv_ctx;
+typedef struct wv_builder wv_builder;
+typedef struct wv_kernel wv_kernel;
+typedef struct wv_value wv_value;
+typedef const struct wv_expr_s *wv_expr; /* interned: equal expressions are the same pointer */
+typedef const struct wv_type_s *wv_type; /* interned likewise */
+
+WV_API wv_ctx *wv_ctx_new(void);
+WV_API void wv_ctx_free(wv_ctx *cx); /* kernels and builders must be freed before */
+WV_API const char *wv_version(void);
+
+/* ---- diagnostics --------------------------------------------------------------------------- */
+
+/* A place in the user's sources; line 0: not known. Lines and columns count from 1. */
+typedef struct wv_place {
+  const char *file; /* NULL: not known */
+  uint32_t line, col, len;
+} wv_place;
+
+typedef struct wv_note {
+  wv_place at;
+  const char *text;
+} wv_note;
+
+typedef struct wv_diag {
+  const char *severity; /* "error", "warning", "remark" */
+  const char *code;     /* "E0203" */
+  const char *text;
+  const char *hint; /* NULL: none */
+  wv_place at;
+  const char *rendered; /* with source line, caret, notes and hint; ends with a newline */
+} wv_diag;
+
+WV_API int wv_diag_count(const wv_ctx *cx);
+WV_API int wv_diag_errors(const wv_ctx *cx);
+WV_API bool wv_diag_get(wv_ctx *cx, int i, wv_diag *out);
+WV_API int wv_diag_notes(wv_ctx *cx, int i, wv_note *out, int cap); /* how many there are */
+WV_API void wv_diag_clear(wv_ctx *cx);
+/* Reports a mistake found by a front end. `code` is one of `wavec --list=diagnostics`. */
+WV_API void wv_diag_report(wv_ctx *cx, const char *code, wv_place at, const char *text,
+                           const char *hint);
+WV_API const char *wv_explain(const char *code); /* NULL: no such code; static storage */
+/* The word of `words` nearest to `word`, or NULL: for "did you mean" hints. */
+WV_API const char *wv_nearest(const char *word, const char *const *words, int n);
+
+/* ---- expressions --------------------------------------------------------------------------- */
+
+/* Operators of wv_expr_op, in sym/sym.def's spelling: "add" "mul" (any number of operands), "sub"
+ * "div" "floordiv" "ceildiv" "mod" "pow" "xor" "eq" "ne" "lt" "le" "gt" "ge" (two), "neg" "floor"
+ * "ceil" "not" (one), "min" "max" "and" "or" (any number), "select" (condition, yes, no). */
+typedef struct wv_binding {
+  wv_expr from, to;
+} wv_binding;
+
+WV_API wv_expr wv_int(wv_ctx *cx, int64_t v);
+WV_API wv_expr wv_rational(wv_ctx *cx, int64_t num, int64_t den);
+WV_API wv_expr wv_bool(wv_ctx *cx, bool v);
+WV_API wv_expr wv_symbol(wv_ctx *cx, const char *name, bool nonneg);
+WV_API wv_expr wv_expr_op(wv_ctx *cx, const char *op, const wv_expr *args, int n);
+WV_API wv_expr wv_expr_parse(wv_ctx *cx, const char *text);
+WV_API const char *wv_expr_text(wv_ctx *cx, wv_expr e);
+
+/* How an expression is made: kind is one of sym.def's names ("int", "rational", "symbol", "add",
+ * …); wv_expr_op(kind, args) gives the same expression back. */
+WV_API const char *wv_expr_kind(wv_expr e);
+WV_API int wv_expr_nargs(wv_expr e);
+WV_API wv_expr wv_expr_arg(wv_ctx *cx, wv_expr e, int i);
+WV_API bool wv_expr_is_bool(wv_expr e);
+WV_API bool wv_expr_constant(wv_expr e, int64_t *num, int64_t *den); /* of int, rational, bool */
+WV_API const char *wv_expr_name(wv_expr e);                          /* of a symbol, else NULL */
+WV_API bool wv_expr_nonneg(wv_expr e);                               /* of a symbol */
+WV_API uint64_t wv_expr_hash(wv_expr e);
+WV_API int wv_expr_symbols(wv_expr e, wv_expr *out, int cap); /* how many there are */
+
+WV_API wv_expr wv_expr_subst(wv_ctx *cx, wv_expr e, const wv_binding *b, int n);
+/* Values may mention other symbols of the list; a cycle is an error. In place. */
+WV_API bool wv_resolve(wv_ctx *cx, wv_binding *b, int n);
+/* Simplifies given what is true: any boolean expressions. */
+WV_API wv_expr wv_expr_simplify(wv_ctx *cx, wv_expr e, const wv_expr *facts, int nfacts);
+/* 1 always, 0 never, -1 unknown. */
+WV_API int wv_expr_prove(wv_ctx *cx, wv_expr cond, const wv_expr *facts, int nfacts);
+WV_API bool wv_expr_range(wv_ctx *cx, wv_expr e, const wv_expr *facts, int nfacts, int64_t *lo,
+                          int64_t *hi); /* INT64_MIN / INT64_MAX: unbounded */
+WV_API bool wv_expr_eval(wv_ctx *cx, wv_expr e, const wv_binding *b, int n, int64_t *out);
+
+/* ---- types --------------------------------------------------------------------------------- */
+
+/* dtypes by name: "f32", "bf16", "f8e4m3fn", "i1", … (ir/types.def). */
+WV_API int wv_dtype_count(void);
+WV_API const char *wv_dtype_name(int i, int *bits, const char **cls); /* cls: float int bool index */
+
+WV_API wv_type wv_scalar_type(wv_ctx *cx, const char *dtype);
+WV_API wv_type wv_tile_type(wv_ctx *cx, const wv_expr *dims, int rank, const char *dtype);
+/* space: NULL for global; layout: NULL, or `rank` physical extents (a NULL entry: the tensor's own) */
+WV_API wv_type wv_mem_type(wv_ctx *cx, const wv_expr *dims, int rank, const char *dtype,
+                           wv_expr space, const wv_expr *layout);
+WV_API const char *wv_type_text(wv_ctx *cx, wv_type t);
+WV_API const char *wv_type_kind(wv_type t); /* "scalar" "tile" "mem" "token" */
+WV_API const char *wv_type_dtype(wv_type t);
+WV_API int wv_type_rank(wv_type t);
+WV_API wv_expr wv_type_dim(wv_type t, int i);
+WV_API wv_expr wv_type_space(wv_type t);
+
+/* ---- constraints --------------------------------------------------------------------------- */
+
+typedef struct wv_pair {
+  wv_expr key, value;
+} wv_pair;
+
+/* A matrix instruction by name, or a GenericDot (name NULL, k_vec > 0). All zero: none. */
+typedef struct wv_mma {
+  const char *name;
+  int out_vec, k_vec, k_mult;
+  char along; /* 'M' or 'N' */
+} wv_mma;
+
+/* One row of a kernel's header. `kind` says which fields count; the others are zero:
+ *   "workgroup"  dim size axis [start: replaces id * size] [count] [secondary]
+ *   "wave"       dim size [expr: a given wave id]
+ *   "tile"       dim [size: NULL is 1] [start] [count] [expr: a given loop counter]
+ *   "hardware"   threads [waves] [cluster] [mma] [pairs: vector shapes] [load_bits] [service_waves]
+ *   "device"     dim size axis          "grid"   size
+ *   "reorder"    expr axis              "iterators"  pairs: iterator symbol -> dimension
+ *   "alias"      dim start: the dimension it derives from; expr: its tile, over the symbol $ALIAS
+ *   "assume"     expr                   "bind"   dim size: the value       "dynamic" dim */
+typedef struct wv_constraint {
+  const char *kind;
+  wv_place at;
+  wv_expr dim, size, start, count, expr;
+  int axis;
+  bool secondary;
+  int threads, load_bits, service_waves;
+  wv_expr waves[3], cluster[3];
+  wv_mma mma;
+  const wv_pair *pairs;
+  int npairs;
+} wv_constraint;
+
+/* ---- building kernels ---------------------------------------------------------------------- */
+
+typedef struct wv_mapping {
+  int niterators; /* expressions mention $index0 .. and $dynamic_val0 .. */
+  const wv_pair *inputs, *outputs;
+  int ninputs, noutputs;
+  const wv_pair *const *dynamic; /* one list per dynamic value */
+  const int *ndynamic_pairs;
+  int ndynamic;
+} wv_mapping;
+
+/* Checks a mapping on its own (iterator conflicts, iterators without an extent). */
+WV_API bool wv_check_mapping(wv_ctx *cx, const wv_mapping *m, wv_place at);
+
+typedef struct wv_count {
+  const char *name;
+  int64_t count;
+} wv_count;
+
+/* An attribute of an op, by name (ir/attrs.def). Which field counts follows from its kind there:
+ * NUMBER number or expr · EXPR DIM expr · DIMS exprs · INT integer · FLAG none · TEXT text ·
+ * TEXTS texts · BOUNDS pairs · MAPPING mapping · MMA mma · COUNTS counts ·
+ * ITERS exprs, three per entry (symbol, axis, count). `n` is the length of a list. */
+typedef struct wv_attr {
+  const char *key;
+  int n;
+  double number;
+  int64_t integer;
+  const char *text;
+  wv_expr expr;
+  const wv_expr *exprs;
+  const char *const *texts;
+  const wv_pair *pairs;
+  const wv_mapping *mapping;
+  const wv_mma *mma;
+  const wv_count *counts;
+} wv_attr;
+
+WV_API wv_builder *wv_build(wv_ctx *cx, const char *name, wv_place at);
+WV_API bool wv_add_constraint(wv_builder *b, const wv_constraint *c);
+/* binds: the symbol a scalar argument defines (SymbolBind), or NULL. */
+WV_API wv_value *wv_param(wv_builder *b, const char *name, wv_type t, wv_expr binds, wv_place at);
+
+/* Appends an op (ir/ops.def). `given`: the result type, for ops whose type is chosen by the author
+ * (fill, scalar, alloc, self_index, cast, bitcast, broadcast, permute); NULL otherwise. Results are
+ * written to `results` (as many as the op has). */
+WV_API bool wv_op(wv_builder *b, const char *op, wv_value *const *args, int nargs,
+                  const wv_attr *attrs, int nattrs, wv_type given, wv_place at,
+                  wv_value **results);
+
+/* read and write with source= and target= (language.md 4.2): coordinates are expressions in the
+ * kernel's iterators, or values. `value` NULL: a read. Needs an "iterators" constraint. */
+typedef struct wv_coord {
+  wv_expr expr;
+  wv_value *value; /* used when expr is NULL */
+} wv_coord;
+WV_API bool wv_access(wv_builder *b, wv_value *value, wv_value *memory, const wv_coord *source,
+                      int nsource, const wv_coord *target, int ntarget, const wv_attr *attrs,
+                      int nattrs, wv_place at, wv_value **result);
+
+/* A number as an operand beside `like`: a scalar of its dtype. Integers in float contexts convert;
+ * a float beside integers is an error. */
+WV_API wv_value *wv_literal(wv_builder *b, double number, int64_t integer, bool is_integer,
+                            const wv_value *like, wv_place at);
+
+/* Regions: "for" and "while" over attribute axis, "if". The arguments follow ir/ops.def: carried
+ * values, preceded by the start of a for with the flag `from`, by the start of a while, or by the
+ * condition of an if without `expr`. Then ops go into the body until wv_end, which takes the values
+ * the body hands on. Carried arguments inside the body: wv_region_args. */
+WV_API bool wv_begin(wv_builder *b, const char *op, wv_value *const *args, int nargs,
+                     const wv_attr *attrs, int nattrs, wv_place at);
+WV_API int wv_region_args(wv_builder *b, wv_value **out, int cap); /* how many are carried */
+WV_API bool wv_end(wv_builder *b, wv_value *const *yields, int n, wv_place at, wv_value **results);
+WV_API void wv_abandon(wv_builder *b); /* frees a builder without making a kernel */
+
+WV_API wv_type wv_value_type(const wv_value *v);
+WV_API void wv_value_name(wv_value *v, const char *name); /* a hint for the printer */
+WV_API bool wv_value_add_tag(wv_builder *b, wv_value *v, const char *tag);
+
+/* Ends and verifies; frees the builder. NULL when anything was wrong. */
+WV_API wv_kernel *wv_finish(wv_builder *b);
+
+/* ---- kernels ------------------------------------------------------------------------------- */
+
+WV_API void wv_kernel_free(wv_kernel *k);
+WV_API wv_kernel *wv_kernel_clone(wv_kernel *k);
+/* Adds a header row to a finished kernel (bind, dynamic, assume) and checks the header again. */
+WV_API bool wv_kernel_constrain(wv_kernel *k, const wv_constraint *c, int n);
+WV_API const char *wv_kernel_name(const wv_kernel *k);
+WV_API int wv_kernel_nparams(const wv_kernel *k);
+WV_API bool wv_kernel_param(const wv_kernel *k, int i, const char **name, wv_type *t,
+                            bool *is_output);
+
+/* The kernels of a text, at most `cap`; returns how many there are, -1 on errors. */
+WV_API int wv_parse(wv_ctx *cx, const char *name, const char *text, wv_kernel **out, int cap);
+WV_API char *wv_print(wv_kernel *k); /* to be freed with wv_free */
+WV_API void wv_free(char *text);
+WV_API bool wv_verify(wv_kernel *k);
+WV_API bool wv_equal(wv_kernel *a, wv_kernel *b);
+
+/* ---- passes -------------------------------------------------------------------------------- */
+
+typedef struct wv_pass_options {
+  const char *passes;     /* comma-separated names; NULL: the pipeline of the target */
+  const char *stop_after; /* a pass, or NULL */
+  const char *dump;       /* "all", or comma-separated names of passes to dump after; NULL: none */
+  bool verify_each;
+  bool time;
+  /* Receives dumps and times. */
+  void (*write)(void *user, const char *pass, const char *text);
+  void *user;
+} wv_pass_options;
+
+WV_API bool wv_run_passes(wv_kernel *k, const wv_pass_options *o);
+
+/* ---- running: the reference evaluator ------------------------------------------------------ */
+
+/* A tensor in host memory; strides count elements. */
+typedef struct wv_buffer {
+  void *data;
+  const char *dtype; /* of the same width as the parameter's */
+  int rank;
+  const int64_t *shape, *strides; /* strides NULL: row-major */
+} wv_buffer;
+
+typedef struct wv_arg {
+  const wv_buffer *buffer; /* for memory parameters */
+  double number;           /* for float scalars */
+  int64_t integer;         /* for the others */
+} wv_arg;
+
+/* Runs a kernel at TILE level on host buffers, one workgroup after another, in the arithmetic of
+ * its dtypes: what the kernel means. Slow. */
+WV_API bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs);
+
+/* ---- tables -------------------------------------------------------------------------------- */
+
+/* Rows of the compiler's tables, for help texts and front ends; false past the last one. */
+WV_API bool wv_op_info(int i, const char **name, const char **level, const char **doc);
+WV_API bool wv_pass_info(int i, const char **name, const char **doc);
+WV_API bool wv_target_info(int i, const char **name, const char **doc);
+WV_API bool wv_diag_info(int i, const char **code, const char **title, const char **explanation);
+
+typedef struct wv_mma_info {
+  const char *name;
+  int code; /* the value of the public package's enumeration */
+  bool scaled;
+  int m, n, k, lanes;
+  int operand_elems, acc_elems; /* per lane; 0: not defined */
+} wv_mma_info;
+WV_API bool wv_mma_row(int i, wv_mma_info *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

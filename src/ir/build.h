@@ -1,0 +1,54 @@
+/* build.h: the one way to make a kernel. The Python tracer, the C interface and the text parser all
+ * end here, so a rule checked here holds for every front end.
+ *
+ * NULL operands are accepted and give NULL: a mistake is reported once and its consequences are
+ * silent. set_symbol is SSA: it opens a version of its symbol (`N_Q.2`), and every expression that a
+ * later op of that scope carries mentions the version instead. */
+#ifndef WV_BUILD_H
+#define WV_BUILD_H
+
+#include "ir/ir.h"
+
+typedef struct Builder Builder;
+
+Builder *builder_new(Context *cx, const char *name, Span at);
+Kernel *builder_kernel(Builder *b); /* the kernel under construction */
+
+bool build_constraint(Builder *b, Constraint c);
+Value *build_param(Builder *b, const char *name, const Type *type, const Sym *binds, Span at);
+
+/* Appends an op; `given` is the author's result type or NULL. NULL on a mistake. */
+Op *build_op(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, const Attr *attrs,
+             int nattrs, const Type *given);
+
+/* A number as an operand beside `like`. */
+typedef struct Number {
+  bool is_integer;
+  int64_t integer;
+  double real;
+} Number;
+Value *build_literal(Builder *b, Number n, const Value *like, Span at);
+
+/* read or write (value NULL: read) with coordinates in the kernel's iterators. */
+typedef struct Coord {
+  const Sym *expr;
+  Value *value; /* when expr is NULL */
+} Coord;
+Op *build_access(Builder *b, Value *value, Value *memory, const Coord *source, int nsource,
+                 const Coord *target, int ntarget, const Attr *attrs, int nattrs, Span at);
+
+/* A loop or conditional: ops go into its body until build_end. False on a mistake; the region is
+ * open all the same, so that begin and end pair up. */
+bool build_begin(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, const Attr *attrs,
+                 int nattrs);
+Region *build_region(Builder *b); /* the innermost open region */
+Op *build_end(Builder *b, Value *const *yields, int n, Span at);
+
+/* The finished, verified kernel, or NULL after errors. Frees the builder. */
+Kernel *build_finish(Builder *b);
+void builder_free(Builder *b);
+
+/* Checks a mapping on its own: iterator conflicts, iterators without an extent. */
+bool check_mapping(Context *cx, const Mapping *m, Span at);
+
+#endif

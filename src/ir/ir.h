@@ -1,0 +1,360 @@
+/* ir.h: one intermediate representation, two levels.
+ *
+ * A Kernel is a list of constraints and one Region. A Region is a list of Ops; an Op has operands
+ * (Values), results (Values), attributes, and for loops and conditionals a body Region. There are
+ * no blocks and no branches: control flow is nesting. A value may be used by later ops of its own
+ * region and of every region nested in those (there is no other form of capture).
+ *
+ * At TILE level a value is a whole tile of a logical tensor; at THREAD level it is what one lane
+ * holds. The same structure, printer, parser and verifier serve both: ops.def says at which level
+ * an op may stand.
+ *
+ * Types, symbols and names are interned in the Context: equality is ==. Ops and values live in the
+ * kernel's arena. Analyses keep their results in arrays indexed by op->id or value->id, never in
+ * these structs. */
+#ifndef WV_IR_H
+#define WV_IR_H
+
+#include "base/diag.h"
+#include "sym/sym.h"
+
+/* ---- tables -------------------------------------------------------------------------------- */
+
+typedef enum DType {
+#define DTYPE(name, class, bits, exponent, mantissa, doc) DTYPE_##name,
+#include "ir/types.def"
+  DTYPE_COUNT
+} DType;
+
+typedef enum DTypeClass { DTYPE_FLOAT, DTYPE_INT, DTYPE_BOOL, DTYPE_INDEX } DTypeClass;
+
+typedef struct DTypeInfo {
+  const char *name, *doc;
+  DTypeClass class;
+  int bits, exponent, mantissa;
+} DTypeInfo;
+
+extern const DTypeInfo dtype_info[DTYPE_COUNT];
+
+typedef enum OpKind {
+#define OP(name, level, args, results, flags, rule, lead, attrs, doc) OP_##name,
+#include "ir/ops.def"
+  OP_COUNT
+} OpKind;
+
+typedef enum AttrKey {
+#define ATTR(name, kind, doc) ATTR_##name,
+#include "ir/attrs.def"
+  ATTR_COUNT,
+  ATTR_NONE = -1
+} AttrKey;
+
+typedef enum AttrKind {
+  ATTR_KIND_NUMBER,
+  ATTR_KIND_EXPR,
+  ATTR_KIND_DIM,
+  ATTR_KIND_DIMS,
+  ATTR_KIND_INT,
+  ATTR_KIND_FLAG,
+  ATTR_KIND_TEXT,
+  ATTR_KIND_TEXTS,
+  ATTR_KIND_BOUNDS,
+  ATTR_KIND_MAPPING,
+  ATTR_KIND_MMA,
+  ATTR_KIND_COUNTS,
+  ATTR_KIND_ITERS
+} AttrKind;
+
+typedef enum ConstraintKind {
+#define CONSTRAINT(name, doc) CONSTRAINT_##name,
+#include "ir/constraints.def"
+  CONSTRAINT_COUNT
+} ConstraintKind;
+
+typedef enum Level { LEVEL_TILE = 1, LEVEL_THREAD = 2, LEVEL_BOTH = 3 } Level;
+
+enum OpFlags {
+  OPF_PURE = 1,
+  OPF_COMM = 2,
+  OPF_READS = 4,
+  OPF_WRITES = 8,
+  OPF_SYNC = 16,
+  OPF_REGION = 32,
+  OPF_ENDS = 64,
+  OPF_HINT = 128
+};
+
+enum { OP_ANY = -1, OP_MANY = -1 };
+
+typedef struct OpInfo {
+  const char *name, *doc;
+  Level level;
+  int least, most; /* operands; most OP_ANY: no limit */
+  int results;     /* OP_MANY: one per carried value */
+  unsigned flags;
+  int rule;      /* InferRule of infer.c */
+  AttrKey lead;  /* written bare after the name, or ATTR_NONE */
+  uint64_t attrs; /* bit 1 << key for every attribute it may carry, lead included */
+} OpInfo;
+
+typedef struct AttrInfo {
+  const char *name, *doc;
+  AttrKind kind;
+} AttrInfo;
+
+extern const OpInfo op_info[OP_COUNT];
+extern const AttrInfo attr_info[ATTR_COUNT];
+extern const char *const constraint_name[CONSTRAINT_COUNT];
+
+/* ---- context ------------------------------------------------------------------------------- */
+
+typedef struct Type Type;
+
+typedef struct Context {
+  Arena *arena;
+  SymCtx *sym;
+  Intern names;
+  Sources sources;
+  Diags diags;
+  struct TypeTable *types;
+  const Sym *global_space, *shared_space; /* $GLOBAL_ADDRESS_SPACE, $SHARED_ADDRESS_SPACE */
+} Context;
+
+Context *context_new(void);
+void context_free(Context *cx);
+
+/* ---- types --------------------------------------------------------------------------------- */
+
+typedef enum TypeKind {
+  TYPE_scalar, /* one number: f32 */
+  TYPE_tile,   /* tile<M, N, f32>: a logical tensor, distributed; rank >= 1 */
+  TYPE_mem,    /* mem<M, K, f16>: memory; rank >= 1 */
+  TYPE_token   /* token: an asynchronous operation under way */
+} TypeKind;
+
+/* A dimension is an expression: a symbol, `symbol * rational` (a scaled dimension, which belongs to
+ * its symbol), or any other expression, which is a dimension of its own. */
+struct Type {
+  TypeKind kind;
+  DType dtype;
+  int rank;
+  const Sym *const *dims;
+  const Sym *space;              /* mem: placement request, global unless it resolves to shared */
+  const Sym *const *layout;      /* mem: physical extents, NULL entry: the tensor's own; NULL: none */
+};
+
+const Type *type_scalar(Context *cx, DType dtype);
+const Type *type_tile(Context *cx, const Sym *const *dims, int rank, DType dtype); /* rank 0: scalar */
+const Type *type_mem(Context *cx, const Sym *const *dims, int rank, DType dtype, const Sym *space,
+                     const Sym *const *layout);
+const Type *type_token(Context *cx);
+const Type *type_with_dtype(Context *cx, const Type *t, DType dtype); /* tile or scalar */
+
+bool type_has_dim(const Type *t, const Sym *dim);       /* by base dimension */
+const Sym *dim_base(const Sym *dim);                    /* K for K/32; itself otherwise */
+bool type_is_value(const Type *t);                      /* tile or scalar */
+bool dtype_parse(const char *name, DType *out);
+void type_print(StrBuf *out, const Context *cx, const Type *t);
+const char *type_text(Arena *a, const Context *cx, const Type *t);
+
+/* ---- attributes ---------------------------------------------------------------------------- */
+
+typedef struct SymPair {
+  const Sym *key, *value;
+} SymPair;
+
+typedef struct SymPairs {
+  SymPair *at;
+  int n;
+} SymPairs;
+
+/* out[outputs(it)] = in[inputs(it), dynamic values] for all iterators $index0 .. $index(n-1).
+ * `dynamic[i]` says where the i-th dynamic value is looked up: {dimension: expression}. */
+typedef struct Mapping {
+  int niterators;
+  SymPairs inputs, outputs;
+  SymPairs *dynamic;
+  int ndynamic;
+} Mapping;
+
+/* A matrix instruction by name (target/mma.def), or a dot product without one. */
+typedef struct MmaChoice {
+  const char *name; /* NULL: a GenericDot with the fields below */
+  int out_vec, k_vec, k_mult;
+  char along; /* 'M' or 'N' */
+} MmaChoice;
+
+typedef struct NamedCount {
+  const char *name;
+  int64_t count;
+} NamedCount;
+
+typedef struct LogIter {
+  const Sym *symbol, *axis, *count;
+} LogIter;
+
+typedef struct Attr {
+  AttrKey key;
+  int n; /* entries of the lists below */
+  union {
+    double number;         /* NUMBER when sym is NULL */
+    int64_t integer;       /* INT */
+    const char *text;      /* TEXT */
+    const Sym *const *dims; /* DIMS */
+    const char *const *texts; /* TEXTS, sorted */
+    SymPair *pairs;        /* BOUNDS, in the order written */
+    const Mapping *mapping;
+    const MmaChoice *mma;
+    NamedCount *counts;
+    LogIter *iters;
+  };
+  const Sym *sym; /* EXPR, DIM, and NUMBER when it is an expression */
+} Attr;
+
+/* ---- values, ops, regions ------------------------------------------------------------------ */
+
+typedef struct Op Op;
+typedef struct Region Region;
+typedef struct Kernel Kernel;
+
+typedef struct Value {
+  const Type *type;
+  Op *def;          /* the op it is a result of; NULL for a region's argument */
+  Region *owner;    /* the region it is an argument of; NULL for a result */
+  int index;        /* which result or argument */
+  int id;           /* dense within the kernel, in program order after ir_renumber */
+  const char *name; /* a hint for the printer; may be NULL */
+  bool varying;     /* differs between threads at equal coordinates: no pass treats it as a tile */
+} Value;
+
+struct Op {
+  OpKind kind;
+  int id; /* dense within the kernel, in program order after ir_renumber */
+  Span at;
+  Op *prev, *next;
+  Region *parent;
+  Value **args;
+  int nargs;
+  Value *results;
+  int nresults;
+  Attr *attrs; /* sorted by key */
+  int nattrs;
+  Region *body; /* NULL without one */
+};
+
+struct Region {
+  Op *owner;     /* NULL for a kernel's body */
+  Value **args;  /* carried values; for a kernel its parameters; for a while loop the axis first */
+  int nargs;
+  Op *first, *last;
+};
+
+/* ---- constraints and kernels --------------------------------------------------------------- */
+
+typedef struct Constraint {
+  ConstraintKind kind;
+  Span at;
+  const Sym *dim;   /* workgroup wave tile device: the dimension cut; reorder: none;
+                       alias: the derived dimension; bind, dynamic: the symbol */
+  const Sym *size;  /* its tile; grid: workgroups; bind: the value */
+  const Sym *start; /* workgroup: replaces id * tile; tile: first element; alias: the dimension it
+                       derives from */
+  const Sym *count; /* workgroup, tile: number of tiles when given */
+  const Sym *expr;  /* assume: the condition; reorder: the new id; alias: tile over $ALIAS;
+                       wave: a given wave id; tile: a given loop counter */
+  int axis;         /* workgroup, device, reorder: which id */
+  bool secondary;   /* workgroup: rides on another dimension's id */
+  /* hardware */
+  int threads;                 /* per wave */
+  const Sym *waves[3];         /* NULL: derived from the wave constraints */
+  const Sym *cluster[3];
+  MmaChoice mma;               /* name NULL and k_vec 0: none given */
+  SymPairs pairs;              /* hardware: vector shapes; iterators: iterator -> dimension */
+  int load_bits, service_waves;
+} Constraint;
+
+typedef struct Param {
+  const char *name;
+  const Sym *binds; /* the symbol a scalar argument defines, or NULL */
+  Span at;
+} Param;
+
+struct Kernel {
+  Context *cx;
+  Arena *arena;
+  const char *name;
+  Span at;
+  Level level;
+  Region *body;
+  Vec(Param) params; /* one per argument of the body */
+  Vec(Constraint) constraints;
+  int nops, nvalues; /* upper bounds of the ids */
+};
+
+/* ---- edit.c: structure --------------------------------------------------------------------- */
+
+Kernel *kernel_new(Context *cx, const char *name, Span at);
+void kernel_free(Kernel *k);
+Value *kernel_add_param(Kernel *k, const char *name, const Type *type, const Sym *binds, Span at);
+Kernel *kernel_clone(Kernel *k);
+
+Op *ir_op_new(Kernel *k, OpKind kind, Span at, Value *const *args, int nargs);
+void ir_set_results(Kernel *k, Op *op, const Type *const *types, int n);
+Value *ir_add_arg(Kernel *k, Region *r, const Type *type, const char *name);
+Region *ir_region_new(Kernel *k, Op *owner);
+void ir_append(Region *r, Op *op);
+void ir_insert_before(Op *where, Op *op);
+void ir_remove(Op *op);
+void ir_replace_uses(Kernel *k, const Value *from, Value *to);
+void ir_renumber(Kernel *k);
+
+/* Program order, parents before children. */
+Op *ir_next(const Op *op);
+Op *ir_first(const Kernel *k);
+
+const Attr *op_attr(const Op *op, AttrKey key); /* NULL: absent */
+void op_set_attr(Kernel *k, Op *op, Attr attr);
+void op_drop_attr(Op *op, AttrKey key);
+static inline bool op_has(const Op *op, AttrKey key) { return op_attr(op, key) != NULL; }
+static inline bool op_is_pure(const Op *op) { return (op_info[op->kind].flags & OPF_PURE) != 0; }
+OpKind op_find(const char *name); /* OP_COUNT: none */
+AttrKey attr_find(const char *name); /* ATTR_NONE: none */
+
+/* Operands of a region op. A for loop with `from` has its start first; an if without `expr` has its
+ * condition first; a while loop has the axis value first, and it is carried. */
+int op_carried(const Op *op);             /* index of the first carried operand */
+Value *op_condition(const Op *op);        /* of an if: its condition value, or NULL */
+
+bool ir_equal(const Kernel *a, const Kernel *b); /* all but names and places */
+
+/* ---- infer.c, verify.c --------------------------------------------------------------------- */
+
+/* The result types of an op with these operands and attributes. `given`: what the author wrote, or
+ * NULL. Writes op_info results types and returns true, or reports and returns false. */
+bool ir_infer(Kernel *k, const Op *op, const Type *given, const Type **out);
+
+bool ir_verify(Kernel *k);             /* structure, levels, types, attributes, dominance */
+bool ir_verify_constraints(Kernel *k); /* the header against itself and the bound symbols */
+
+/* mma roles by set logic: m and n are the last two dims of acc, k is shared by lhs and rhs only.
+ * Returns NULL or what is wrong. */
+typedef struct MmaRoles {
+  const Sym *m, *n, *k;
+} MmaRoles;
+const char *ir_mma_roles(Kernel *k, const Type *lhs, const Type *rhs, const Type *acc,
+                         MmaRoles *out);
+
+/* ---- print.c, parse.c ---------------------------------------------------------------------- */
+
+void ir_print(StrBuf *out, const Kernel *k);
+void ir_print_op(StrBuf *out, const Kernel *k, const Op *op); /* one op, without its body */
+
+/* All kernels of a text. NULL entries never occur; on errors fewer (or no) kernels and diagnostics.
+ * `name` is shown in diagnostics. */
+typedef struct KernelList {
+  Kernel **at;
+  int n;
+} KernelList;
+KernelList ir_parse(Context *cx, const char *name, const char *text);
+
+#endif
