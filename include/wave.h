@@ -296,9 +296,15 @@ typedef struct wv_arg {
   int64_t integer;         /* for the others */
 } wv_arg;
 
+typedef struct wv_eval_options {
+  /* Called once per debug_log after the run, with the whole logged tensor (row-major). */
+  void (*log)(void *user, const char *label, const wv_buffer *value);
+  void *user;
+} wv_eval_options;
+
 /* Runs a kernel at TILE level on host buffers, one workgroup after another, in the arithmetic of
- * its dtypes: what the kernel means. Slow. */
-WV_API bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs);
+ * its dtypes: what the kernel means. Slow. `o` may be NULL. */
+WV_API bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_options *o);
 
 /* ---- tables -------------------------------------------------------------------------------- */
 
