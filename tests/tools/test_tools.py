@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Tests of the test tools: what must fail does fail. Prints `N passed, M failed`."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TOOLS = os.path.join(ROOT, "tools")
+
+# Stands in for wavec: prints its input without comments, and reports what `!` lines ask for.
+FAKE_WAVEC = """
+import os, sys
+errors = 0
+for number, line in enumerate(open(sys.argv[1]), 1):
+    code = line.split('#')[0].rstrip()
+    if code.startswith('!crash'): os.abort()
+    if code.startswith('!'):
+        errors += 1
+        print(f'{sys.argv[1]}:{number}:1: error[{code[1:6]}]: {code[7:]}', file=sys.stderr)
+    elif code: print(code)
+sys.exit(errors != 0)
+"""
+
+
+def wcheck(folder, text, *options, golden=None):
+    """True when the test file `text` passes."""
+    path = os.path.join(folder, "case.wave")
+    fake = os.path.join(folder, "fake.py")
+    open(fake, "w").write(FAKE_WAVEC)
+    open(path, "w").write(textwrap.dedent(text))
+    if golden is not None:
+        open(os.path.join(folder, "case.golden"), "w").write(golden)
+    command = [sys.executable, f"{TOOLS}/wcheck.py", "--wavec", f"{sys.executable} {fake}", path]
+    done = subprocess.run(command + list(options), capture_output=True, text=True)
+    summary = "1 passed, 0 failed" if done.returncode == 0 else "0 passed, 1 failed"
+    assert done.stdout.splitlines()[-1] == summary, done.stdout + done.stderr
+    return done.returncode == 0
+
+
+def test_check_finds_text_in_order(folder):
+    assert wcheck(folder, "# CHECK: one\n# CHECK: two\none\ntwo\n")
+    assert not wcheck(folder, "# CHECK: two\n# CHECK: one\none\ntwo\n")
+    assert not wcheck(folder, "# CHECK: three\none\n")
+
+
+def test_check_is_literal_but_for_spaces_and_holes(folder):
+    assert wcheck(folder, "# CHECK: a + b\na  +   b\n")
+    assert not wcheck(folder, "# CHECK: a . b\na + b\n")
+    assert wcheck(folder, "# CHECK: a {{[+-]}} b\na - b\n")
+
+
+def test_check_next_is_the_next_line(folder):
+    assert wcheck(folder, "# CHECK: one\n# CHECK-NEXT: two\none\ntwo\n")
+    assert not wcheck(folder, "# CHECK: one\n# CHECK-NEXT: three\none\ntwo\nthree\n")
+
+
+def test_check_not_looks_between_matches(folder):
+    assert not wcheck(folder, "# CHECK: one\n# CHECK-NOT: bad\n# CHECK: two\none\nbad\ntwo\n")
+    assert wcheck(folder, "# CHECK: one\n# CHECK-NOT: bad\n# CHECK: two\none\ntwo\nbad\n")
+    assert not wcheck(folder, "# CHECK: one\n# CHECK-NOT: bad\none\ntwo\nbad\n")
+
+
+def test_variables_bind_and_repeat(folder):
+    assert wcheck(folder, "# CHECK: %[[X:\\w+]] = a\n# CHECK: use %[[X]]\n%7 = a\nuse %7\n")
+    assert not wcheck(folder, "# CHECK: %[[X:\\w+]] = a\n# CHECK: use %[[X]]\n%7 = a\nuse %8\n")
+    assert wcheck(folder, "# CHECK: [[X:[a-z]+]], [[X]]\nab, ab\n")
+    assert not wcheck(folder, "# CHECK: use [[NEVER_BOUND]]\nuse x\n")
+
+
+def test_error_blames_its_line(folder):
+    assert wcheck(folder, "ok\n!E0203 bad tile   # ERROR: E0203 bad\n")
+    assert wcheck(folder, "ok\n# ERROR: E0203\n!E0203 bad tile\n")
+    assert not wcheck(folder, "ok   # ERROR: E0203\n!E0203 bad tile\n")
+    assert not wcheck(folder, "!E0204 bad tile   # ERROR: E0203\n")
+    assert not wcheck(folder, "!E0203 bad tile   # ERROR: E0203 other words\n")
+    assert not wcheck(folder, "ok   # ERROR: E0203\n")
+
+
+def test_every_error_must_be_expected(folder):
+    assert not wcheck(folder, "!E0203 x   # ERROR: E0203\n!E0204 y\n")
+    assert wcheck(folder, "!E0203 x   # ERROR: E0203\n!E0204 y   # ERROR: E0204\n")
+
+
+def test_run_lines_decide_the_status(folder):
+    assert wcheck(folder, "# RUN: not wavec %s\n!E0203 x\n")
+    assert not wcheck(folder, "# RUN: wavec %s\n!E0203 x\n")
+    assert not wcheck(folder, "# RUN: not wavec %s\nfine\n")
+    assert wcheck(folder, "# RUN: wavec %s\n# RUN: wavec %s\n# CHECK: one\n# CHECK: one\none\n")
+
+
+def test_a_crash_is_never_an_expected_failure(folder):
+    assert not wcheck(folder, "# RUN: not wavec %s\n!crash\n")
+
+
+def test_golden_is_the_whole_output(folder):
+    assert wcheck(folder, "one\ntwo\n", golden="one\ntwo\n")
+    assert not wcheck(folder, "one\ntwo\n", golden="one\n")
+    assert wcheck(folder, "one\ntwo\n", "--bless", golden="one\n")
+    assert wcheck(folder, "one\ntwo\n")
+
+
+def test_no_files_is_a_failure(folder):
+    done = subprocess.run([sys.executable, f"{TOOLS}/wcheck.py", folder], capture_output=True, text=True)
+    assert done.returncode != 0
+
+
+def layers(folder, files):
+    """Runs check_layers on a tree of {path: text}; its output when something is wrong, else ''."""
+    files["tools/layers.txt"] = open(f"{TOOLS}/layers.txt").read()
+    for path, text in files.items():
+        os.makedirs(os.path.dirname(os.path.join(folder, path)), exist_ok=True)
+        open(os.path.join(folder, path), "w").write(text)
+    command = [sys.executable, f"{TOOLS}/check_layers.py", folder]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.stdout if done.returncode else ""
+
+
+def test_layers_accept_what_is_allowed(folder):
+    tree = {"src/base/a.h": "", "src/ir/b.c": '#include "base/a.h"\n', "src/ir/c.c": "#include <stdio.h>\n"}
+    assert layers(folder, tree) == ""
+
+
+def test_layers_refuse_an_upward_include(folder):
+    tree = {"src/ir/b.h": "", "src/base/a.c": '\n#include "ir/b.h"\n'}
+    assert "src/base/a.c:2: base must not include ir" in layers(folder, tree)
+
+
+def test_layers_refuse_a_private_header_in_tools(folder):
+    tree = {"src/ir/b.h": "", "tools/t.c": '#include "ir/b.h"\n'}
+    assert "tools must not include ir" in layers(folder, tree)
+
+
+def test_layers_refuse_unqualified_paths_and_equal_names(folder):
+    assert "is not a path from src/" in layers(folder, {"src/ir/b.c": '#include "b.h"\n'})
+    assert "same name" in layers(folder, {"src/ir/b.c": "", "src/sym/b.c": ""})
+
+
+def main():
+    passed = failed = 0
+    for name, test in sorted(globals().items()):
+        if not name.startswith("test_"):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                test(folder)
+                passed += 1
+            except AssertionError:
+                import traceback
+
+                failed += 1
+                print(f"FAILED {name}")
+                traceback.print_exc(file=sys.stdout)
+    print(f"{passed} passed, {failed} failed")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Checks every include against tools/layers.txt, and that C file names are unique in the tree.
+
+    tools/check_layers.py [ROOT]
+"""
+
+import os
+import re
+import sys
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+LEAF_DIRS = ("tools", "python/ext", "tests", "bench")  # layers outside src/
+
+
+def read_rules(path):
+    rules = {}
+    for line in open(path, encoding="utf-8"):
+        line = line.split("#")[0].strip()
+        if line:
+            layer, allowed = line.split(":")
+            rules[layer.strip()] = set(allowed.split())
+    return rules
+
+
+def c_files(root):
+    for top in ("src", "include") + LEAF_DIRS:
+        for folder, _, names in os.walk(os.path.join(root, top)):
+            for name in sorted(names):
+                if name.endswith((".c", ".h", ".def")):
+                    yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def layer_of(path):
+    parts = path.split("/")
+    if parts[0] == "src":
+        return parts[1]
+    return next((leaf for leaf in LEAF_DIRS if path.startswith(leaf + "/")), None)
+
+
+def check_include(root, path, layer, name, rules):
+    """What is wrong with this include, or None."""
+    if name == "wave.h":
+        used = "wave.h"
+    elif os.path.exists(os.path.join(root, "src", name)):
+        used = name.split("/")[0]
+    elif layer in LEAF_DIRS:  # its own headers: tests/unit/harness.h, python/ext/ext.h
+        bases = {layer, os.path.dirname(path), os.path.dirname(layer) or layer}
+        if any(os.path.exists(os.path.join(root, base, name)) for base in bases):
+            return None
+        return f'"{name}" is no header of {layer}; write system headers as <{name}>'
+    else:
+        return f'"{name}" is not a path from src/ (write "layer/file.h")'
+    if used == layer or used in rules[layer]:
+        return None
+    return f"{layer} must not include {used} (tools/layers.txt)"
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    rules = read_rules(os.path.join(root, "tools/layers.txt"))
+    problems, seen, includes = [], {}, 0
+    for path in c_files(root):
+        other = seen.setdefault(os.path.basename(path), path)
+        if other != path:
+            problems.append(f"{path}: has the same name as {other}")
+        layer = layer_of(path)
+        if layer is None:
+            continue
+        if layer not in rules:
+            problems.append(f"{path}: layer `{layer}` is not in tools/layers.txt")
+            continue
+        for number, line in enumerate(open(os.path.join(root, path), encoding="utf-8"), 1):
+            match = INCLUDE.match(line)
+            if match:
+                includes += 1
+                problem = check_include(root, path, layer, match.group(1), rules)
+                if problem:
+                    problems.append(f"{path}:{number}: {problem}")
+    print("\n".join(problems) or f"{includes} includes in {len(seen)} files follow tools/layers.txt")
+    return bool(problems)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
