@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks what a shared library lets others see: libwave only wv_*, the extension only PyInit_*.
 
-    tools/check_exports.py build/libwave.so path/to/_wave.abi3.so
+tools/check_exports.py build/libwave.so path/to/_wave.abi3.so
 """
 
 import os
@@ -14,8 +14,12 @@ LINKER = {"_init", "_fini", "_edata", "_end", "__bss_start"}
 
 
 def check(path):
-    allowed = re.compile(r"wv_\w+" if os.path.basename(path).startswith("libwave") else r"PyInit_\w+")
-    out = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True).stdout
+    allowed = re.compile(
+        r"wv_\w+" if os.path.basename(path).startswith("libwave") else r"PyInit_\w+"
+    )
+    out = subprocess.run(
+        ["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True
+    ).stdout
     names = [line.split()[-1].split("@")[0] for line in out.splitlines() if line.split()]
     names = [name for name in names if name not in LINKER]
     wrong = [name for name in names if not allowed.fullmatch(name)]
@@ -24,7 +28,7 @@ def check(path):
     if not names:
         print(f"{path}: exports nothing")
     else:
-        print(f"{path}: {len(names) - len(wrong)} of {len(names)} exported names are as they should be")
+        print(f"{path}: {len(names) - len(wrong)} of {len(names)} exported names are right")
     return bool(wrong) or not names
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles every header alone; include/wave.h also as C++. Prints `N passed, M failed`.
 
-    tools/check_headers.py        CC and CXX choose the compilers
+tools/check_headers.py        CC and CXX choose the compilers
 """
 
 import os
@@ -18,12 +18,19 @@ WARN = ["-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
 def headers(*tops):
     for top in tops:
         for folder, _, names in os.walk(os.path.join(ROOT, top)):
-            yield from (os.path.relpath(os.path.join(folder, n), ROOT) for n in sorted(names) if n.endswith(".h"))
+            yield from (
+                os.path.relpath(os.path.join(folder, n), ROOT)
+                for n in sorted(names)
+                if n.endswith(".h")
+            )
 
 
 def cxx_works(cxx):
     probe = [cxx, "-x", "c++", "-fsyntax-only", "-"]
-    return shutil.which(cxx) and subprocess.run(probe, input="", text=True, capture_output=True).returncode == 0
+    return (
+        shutil.which(cxx)
+        and subprocess.run(probe, input="", text=True, capture_output=True).returncode == 0
+    )
 
 
 def jobs():
@@ -35,10 +42,31 @@ def jobs():
                 continue
             includes += ["-isystem", sysconfig.get_path("include"), "-DPy_LIMITED_API=0x030b0000"]
         # -include and an empty source: a header compiled as the main file would warn about itself.
-        yield path, cc + ["-std=c17", "-Wno-unused-function", *WARN, *includes, "-include", path, "-x", "c", "/dev/null"]
+        yield path, cc + [
+            "-std=c17",
+            "-Wno-unused-function",
+            *WARN,
+            *includes,
+            "-include",
+            path,
+            "-x",
+            "c",
+            "/dev/null",
+        ]
     for cxx in dict.fromkeys([os.environ.get("CXX", "c++"), "g++", "clang++"]):
         if cxx_works(cxx):
-            yield "include/wave.h as C++", [cxx, "-std=c++11", "-pedantic", *WARN, "-Iinclude", "-include", "include/wave.h", "-x", "c++", "/dev/null"]
+            yield "include/wave.h as C++", [
+                cxx,
+                "-std=c++11",
+                "-pedantic",
+                *WARN,
+                "-Iinclude",
+                "-include",
+                "include/wave.h",
+                "-x",
+                "c++",
+                "/dev/null",
+            ]
             break
 
 

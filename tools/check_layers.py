@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks every include against tools/layers.txt, and that C file names are unique in the tree.
 
-    tools/check_layers.py [ROOT]
+tools/check_layers.py [ROOT]
 """
 
 import os
@@ -56,7 +56,11 @@ def check_include(root, path, layer, name, rules):
 
 
 def main():
-    root = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    root = (
+        sys.argv[1]
+        if len(sys.argv) > 1
+        else os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    )
     rules = read_rules(os.path.join(root, "tools/layers.txt"))
     problems, seen, includes = [], {}, 0
     for path in c_files(root):
@@ -76,7 +80,9 @@ def main():
                 problem = check_include(root, path, layer, match.group(1), rules)
                 if problem:
                     problems.append(f"{path}:{number}: {problem}")
-    print("\n".join(problems) or f"{includes} includes in {len(seen)} files follow tools/layers.txt")
+    print(
+        "\n".join(problems) or f"{includes} includes in {len(seen)} files follow tools/layers.txt"
+    )
     return bool(problems)
 
 

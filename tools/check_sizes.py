@@ -2,7 +2,7 @@
 """Line counts: fails on C and Python files above 800 lines, reports the advisory limits.
 
     tools/check_sizes.py           only what fails
-    tools/check_sizes.py --advise  also functions above 60 lines, lines above 100 columns, full folders
+    tools/check_sizes.py --advise  also long functions, wide lines and full folders
     tools/check_sizes.py --table   lines per folder (make wc)
 
 A longer file says why in its head comment, with the words "long because".
@@ -25,7 +25,9 @@ def sources():
             for name in sorted(names):
                 if name.endswith((".c", ".h", ".def", ".py", ".sh")):
                     path = os.path.join(folder, name)
-                    yield os.path.relpath(path, ROOT), open(path, encoding="utf-8").read().splitlines()
+                    yield os.path.relpath(path, ROOT), open(
+                        path, encoding="utf-8"
+                    ).read().splitlines()
 
 
 def long_functions(lines):
@@ -55,9 +57,13 @@ def main():
     for path, lines in sources():
         head = "\n".join(lines[:40])
         if len(lines) > LIMIT and "long because" not in head:
-            too_long.append(f"{path}: {len(lines)} lines; above {LIMIT} say why in its head comment (\"long because\")")
+            too_long.append(
+                f'{path}: {len(lines)} lines; above {LIMIT} say why in the head ("long because")'
+            )
         parts = path.split("/")
-        totals["/".join(parts[:2]) if parts[0] in ("src", "tests", "python") else parts[0]] += len(lines)
+        totals["/".join(parts[:2]) if parts[0] in ("src", "tests", "python") else parts[0]] += len(
+            lines
+        )
         folders[os.path.dirname(path)] += path.startswith("src/")
         if "--advise" in sys.argv:
             print("".join(f"{line}\n" for line in advice(path, lines)), end="")
@@ -67,7 +73,10 @@ def main():
         for name, count in totals.items():
             print(f"{count:7d}  {name}")
         print(f"{sum(totals.values()):7d}  in all")
-    print("\n".join(too_long) or f"{sum(totals.values())} lines; no file above {LIMIT} without a reason")
+    print(
+        "\n".join(too_long)
+        or f"{sum(totals.values())} lines; no file above {LIMIT} without a reason"
+    )
     return bool(too_long)
 
 

@@ -43,7 +43,11 @@ def to_regex(pattern, bound):
         if name and regex:
             out += f"(?P<{name}>{regex})"
         elif name:
-            out += f"(?P={name})" if f"(?P<{name}>" in out else re.escape(bound.get(name, f"[[{name}]]"))
+            out += (
+                f"(?P={name})"
+                if f"(?P<{name}>" in out
+                else re.escape(bound.get(name, f"[[{name}]]"))
+            )
         else:
             out += f"(?:{raw})" if raw else r"[^\S\n]+"
         at = hole.end()
@@ -63,11 +67,15 @@ def check_output(checks, text):
                 end = text.find("\n", start) if "\n" in text[start:] else len(text)
             found = to_regex(pattern, bound).search(text, start, end)
             if not found:
-                raise Failure(f"line {line}: {kind}: {pattern}\nnot found from here on:\n{text[at:]}")
+                raise Failure(
+                    f"line {line}: {kind}: {pattern}\nnot found from here on:\n{text[at:]}"
+                )
         for where, pattern_not in forbidden:
             wrong = to_regex(pattern_not, bound).search(text, at, found.start() if found else end)
             if wrong:
-                raise Failure(f"line {where}: CHECK-NOT: {pattern_not}\nfound: {wrong.group()}\nin:\n{text}")
+                raise Failure(
+                    f"line {where}: CHECK-NOT: {pattern_not}\nfound: {wrong.group()}\nin:\n{text}"
+                )
         if found:
             forbidden, at = [], found.end()
             bound.update(found.groupdict())
@@ -76,9 +84,13 @@ def check_output(checks, text):
 def check_blame(blames, text):
     reports = [(int(n), sev, code, message) for n, sev, code, message in REPORT.findall(text)]
     for number, severity, code, words in blames:
-        hit = [r for r in reports if r[0] in number and r[1:3] == (severity, code) and words in r[3]]
+        hit = [
+            r for r in reports if r[0] in number and r[1:3] == (severity, code) and words in r[3]
+        ]
         if not hit:
-            raise Failure(f"line {number[0]}: no {severity}[{code}] {words}\nthe output was:\n{text}")
+            raise Failure(
+                f"line {number[0]}: no {severity}[{code}] {words}\nthe output was:\n{text}"
+            )
         reports.remove(hit[0])
     for number, severity, code, message in reports:
         if severity == "error" and blames:
@@ -90,9 +102,16 @@ def run(command, path, scratch, wavec, must_fail):
     if words[0] == "not":
         words, must_fail = words[1:], True
     words = wavec + words[1:] if words[0] == "wavec" else words
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL
+    )
     output = done.stdout + done.stderr
-    if done.returncode < 0 or done.returncode > 2 or "Sanitizer" in output or "runtime error:" in output:
+    if (
+        done.returncode < 0
+        or done.returncode > 2
+        or "Sanitizer" in output
+        or "runtime error:" in output
+    ):
         raise Failure(f"crashed with status {done.returncode}: {shlex.join(words)}\n{output}")
     if must_fail != (done.returncode != 0):
         raise Failure(f"{'succeeded' if must_fail else 'failed'}: {shlex.join(words)}\n{output}")
@@ -107,7 +126,9 @@ def run_test(path, wavec, bless):
             commands.append(rest) if kind == "RUN" else checks.append((number, kind, rest))
         elif blame := BLAME.search(line):
             alone = line[: blame.start()].strip() == ""
-            blames.append(((number + 1, number) if alone else (number,), blame[1].lower(), blame[2], blame[3]))
+            blames.append(
+                ((number + 1, number) if alone else (number,), blame[1].lower(), blame[2], blame[3])
+            )
     must_fail = any(severity == "error" for _, severity, _, _ in blames)
     with tempfile.TemporaryDirectory() as folder:
         scratch = os.path.join(folder, "scratch.wave")
@@ -132,8 +153,17 @@ def main():
     args = parser.parse_args()
     files = []
     for path in args.paths:
-        walk = [(os.path.dirname(path), [], [os.path.basename(path)])] if os.path.isfile(path) else os.walk(path)
-        files += [os.path.join(f, n) for f, _, names in walk for n in names if n.endswith(".wave") and args.filter in os.path.join(f, n)]
+        walk = (
+            [(os.path.dirname(path), [], [os.path.basename(path)])]
+            if os.path.isfile(path)
+            else os.walk(path)
+        )
+        files += [
+            os.path.join(f, n)
+            for f, _, names in walk
+            for n in names
+            if n.endswith(".wave") and args.filter in os.path.join(f, n)
+        ]
 
     def attempt(path):
         try:

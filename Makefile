@@ -1,0 +1,66 @@
+# A façade: the build itself is CMake's (CMakeLists.txt), what it needs is found by tools/setup.sh.
+#
+#   CC=clang make          another compiler        BUILD=folder   another build folder
+#   WERROR=ON|OFF          warnings are errors (default: as the folder was configured, at first OFF;
+#                          ON for `make test`)     FUZZ_SECONDS=n how long `make fuzz` runs
+BUILD ?= build
+FUZZ_SECONDS ?= 600
+RUN := . ./.setup && export BUILD=$(BUILD) &&
+# CC reaches tools/build.sh only when somebody chose it.
+ifneq ($(origin CC),default)
+export CC
+endif
+WERROR_NOW = $(or $(WERROR),$(if $(findstring WERROR=ON,$(shell cat $(BUILD)/.configured 2>/dev/null)),ON,OFF))
+
+.PHONY: all setup demo test check san fuzz bench fmt lint bless wc clean help
+
+all: ## build the library, wavec, the Python package and the tests
+	@tools/build.sh $(BUILD) -DWAVE_WERROR=$(WERROR_NOW)
+
+setup: ## look again for compilers, CMake and Python, and install what is missing
+	@tools/setup.sh --again
+
+demo: all ## trace real kernels, run them and compare with NumPy
+	@$(RUN) "$$PYTHON" tools/demo.py
+
+test: ## every test; ends with one line `N passed, M failed`
+	@tools/build.sh $(BUILD) -DWAVE_WERROR=$(or $(WERROR),ON) || { \
+	  echo "The build failed. New warnings of your compiler? Try: make test WERROR=OFF"; exit 1; }
+	@$(RUN) "$$PYTHON" tools/test.py
+
+check: all ## the fast tests, under a minute
+	@$(RUN) "$$PYTHON" tools/test.py --fast
+
+san: ## all C tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@tools/build.sh build-san -DWAVE_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug
+	@. ./.setup && BUILD=build-san "$$PYTHON" tools/test.py --sanitized
+
+fuzz: all ## random programs for FUZZ_SECONDS (600)
+	@$(RUN) "$$PYTHON" tools/fuzz.py --seconds $(FUZZ_SECONDS)
+
+bench: all ## the benchmarks of the compiler itself
+	@for b in $(BUILD)/tests/bench_*; do [ -x $$b ] && { echo "== $${b##*/}"; $$b || exit 1; }; done; true
+
+fmt: ## reformat C sources with clang-format (tables are aligned by hand and left alone)
+	git ls-files '*.c' '*.h' | xargs clang-format -i
+
+lint: ## a second compiler (clang -Werror), clang-tidy and sizes, the last two only as advice
+	@CC=clang tools/build.sh build-clang -DWAVE_WERROR=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
+	@if command -v clang-tidy >/dev/null; then \
+	  git ls-files 'src/*.c' 'tools/*.c' | xargs -P $$(nproc) -n 4 clang-tidy -quiet -p build-clang; \
+	fi || true
+	@$(RUN) "$$PYTHON" tools/check_sizes.py --advise
+
+bless: all ## rewrite golden files and generated documents; review the difference
+	@$(RUN) "$$PYTHON" tools/wcheck.py --wavec $(BUILD)/wavec --bless tests/ir tests/diag tests/run
+	@$(RUN) "$$PYTHON" tools/gen_errors.py > docs/errors.md
+
+wc: ## lines per folder
+	@python3 tools/check_sizes.py --table
+
+clean: ## remove what was built (.venv and .setup stay)
+	rm -rf build build-san build-clang fuzz-out
+
+help: ## this list
+	@echo "make            build; then: make demo, make test"
+	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile

@@ -1,0 +1,161 @@
+#!/bin/sh
+# Finds or installs what a build needs, and writes what it found to .setup (CMAKE, GENERATOR,
+# PYTHON, HAVE_TESTS). Called by every make target; does nothing when .setup is still right
+# (`make setup` looks again).
+#
+#   1. What is on the machine is used; if all is there, no network is touched.
+#   2. What is missing comes from apt when we may (root, or sudo without a password).
+#   3. Otherwise cmake comes from PyPI, into .venv.
+#   4. Otherwise it says what to install.
+#
+# WAVE_NO_APT=1: never call apt.   WAVE_NO_VENV=1: use the system's Python as it is.
+# WAVE_NO_NET=1: neither apt nor PyPI.   PYTHON=path: this interpreter.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+wanted=${PYTHON:-}
+key=$(cat tools/setup.sh tools/requirements.txt | cksum | cut -d' ' -f1)-$wanted-${WAVE_NO_VENV:-}
+if [ -f .setup ] && [ "${1:-}" != --again ]; then
+  . ./.setup
+  if [ "$KEY" = "$key" ] && [ -x "$CMAKE" ] && [ -x "$PYTHON" ]; then exit 0; fi
+fi
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() {
+  printf 'setup: %s\n' "$@" >&2
+  exit 1
+}
+
+may_install() {
+  [ -z "${WAVE_NO_APT:-}${WAVE_NO_NET:-}" ] && command -v apt-get >/dev/null || return 1
+  [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null
+}
+
+apt_updated=
+install() { # packages...: true when all are installed afterwards
+  may_install || return 1
+  root=$([ "$(id -u)" = 0 ] || echo "sudo -n")
+  options="-qq -o Acquire::Retries=2 -o Acquire::http::Timeout=20 -o DPkg::Lock::Timeout=120"
+  if [ -z "$apt_updated" ]; then
+    say "apt-get update"
+    $root env DEBIAN_FRONTEND=noninteractive apt-get $options update >/dev/null 2>&1
+    apt_updated=yes
+  fi
+  say "apt-get install $*"
+  $root env DEBIAN_FRONTEND=noninteractive apt-get $options install -y --no-install-recommends \
+    "$@" >.setup.log 2>&1 </dev/null
+  status=$?
+  [ $status = 0 ] || tail -3 .setup.log >&2
+  rm -f .setup.log
+  return $status
+}
+
+# ---- a C compiler ----
+cc=${CC:-cc}
+probe() {
+  printf '#include <stdio.h>\nint main(void) { return puts("") < 0; }\n' |
+    $cc -x c -std=c17 -o .setup.probe - 2>/dev/null && rm -f .setup.probe
+}
+probe || install gcc libc6-dev || true
+probe || fail "the C compiler \`$cc\` is missing or does not know C17" \
+  "install gcc (8 or newer) or clang (7 or newer)"
+
+# ---- Python ----
+new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+find_python() {
+  for p in $wanted python3 python3.11 python3.12 python3.13 python3.14; do
+    if command -v "$p" >/dev/null && new_enough "$p"; then
+      "$p" -c 'import sys; print(sys.executable)' # not a shim
+      return
+    fi
+  done
+}
+python=$(find_python)
+[ -n "$python" ] || { install python3 python3-venv python3-dev && python=$(find_python); }
+[ -n "$python" ] || { install python3.11 python3.11-venv python3.11-dev && python=$(find_python); }
+[ -n "$python" ] ||
+  fail "Python 3.11 or newer is needed; found: $(python3 --version 2>&1 || echo none)" \
+  "install python3.11, python3.11-venv and python3.11-dev, or set PYTHON=/path/to/python3.11"
+print_version='import sys; print("%d.%d" % sys.version_info[:2])'
+version=$("$python" -c "$print_version")
+
+has_headers() {
+  "$python" -c 'import os, sys, sysconfig
+sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
+}
+has_headers || install "python$version-dev" || true
+has_headers ||
+  fail "the headers of Python $version (Python.h) are missing" "install python$version-dev"
+
+# ---- packages for the tests ----
+complete() { # the interpreter can import all that tools/requirements.txt names
+  "$1" -c 'import importlib.util as u, sys
+sys.exit(any(u.find_spec(line.split(">")[0].strip()) is None
+             for line in open("tools/requirements.txt") if line[0] not in "#\n"))' 2>/dev/null
+}
+venv_python=.venv/bin/python
+make_venv() { # sees the system's packages, so that what is installed is not fetched again
+  [ -x $venv_python ] && [ "$($venv_python -c "$print_version")" = "$version" ] &&
+    $venv_python -m pip --version >/dev/null 2>&1 && return
+  rm -rf .venv
+  say "creating .venv with Python $version"
+  "$python" -m venv --system-site-packages .venv >/dev/null 2>&1 && return
+  rm -rf .venv
+  install "python$version-venv" &&
+    "$python" -m venv --system-site-packages .venv >/dev/null 2>&1 && return
+  rm -rf .venv
+  return 1
+}
+fetch() { # into .venv
+  [ -z "${WAVE_NO_NET:-}" ] || return 1
+  $venv_python -m pip install --quiet --disable-pip-version-check --retries 2 "$@" >.setup.log 2>&1
+  status=$?
+  [ $status = 0 ] || grep -i error .setup.log | tail -2 >&2
+  rm -f .setup.log
+  return $status
+}
+
+run_python=$python
+if [ -z "${WAVE_NO_VENV:-}" ] && make_venv; then
+  run_python=$PWD/$venv_python
+  if ! complete "$run_python"; then
+    say "installing $(grep -v '^#' tools/requirements.txt | tr '\n' ' ')into .venv"
+    fetch -r tools/requirements.txt || install python3-numpy python3-pytest python3-sympy || true
+  fi
+elif ! complete "$python"; then
+  say "no virtual environment"
+  install python3-numpy python3-pytest python3-sympy || true
+fi
+if complete "$run_python"; then have=yes; else
+  have=no
+  say "numpy, pytest or sympy are missing and cannot be installed: the Python tests will be skipped"
+fi
+
+# ---- CMake ----
+cmake_ok() {
+  "$1" --version 2>/dev/null |
+    awk 'NR == 1 { split($3, v, "."); ok = v[1] > 3 || (v[1] == 3 && v[2] >= 18) } END { exit !ok }'
+}
+cmake=cmake
+cmake_ok "$cmake" || install cmake make || true
+if ! cmake_ok "$cmake"; then
+  cmake=$PWD/.venv/bin/cmake
+  if ! cmake_ok "$cmake" && [ -x $venv_python ]; then
+    say "installing cmake from PyPI into .venv"
+    fetch cmake || true
+  fi
+  cmake_ok "$cmake" || fail "CMake 3.18 or newer is missing and could not be installed" \
+    "install the package cmake, or: pip install cmake"
+fi
+generator="Unix Makefiles"
+command -v ninja >/dev/null && generator=Ninja
+
+cat >.setup <<END
+# written by tools/setup.sh
+KEY='$key'
+CMAKE='$(command -v "$cmake")'
+GENERATOR='$generator'
+PYTHON='$run_python'
+HAVE_TESTS=$have
+END
+say "$($cc --version | head -1), $("$cmake" --version | head -1), Python $version, $generator"

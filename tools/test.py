@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Runs the tests in groups and adds up what each program reports. Ends with one summary line.
+
+    BUILD=build tools/test.py [--fast | --sanitized] [--only WORD]
+
+A program of a group ends with `N passed, M failed` (pytest's own form is understood); one that does
+not is a single test that passed if its status is 0. A crash is a failure and shows its output.
+"""
+
+import argparse
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.environ.get("BUILD", "build")
+PYTHON = sys.executable
+COUNT = re.compile(r"(\d+) (passed|failed|skipped|error|xfailed)")
+SUMMARY = re.compile(r"\W*\d+ (passed|failed|skipped|error|xfailed).*")
+
+
+class Result:
+    def __init__(self, passed=0, failed=0, skipped=0, output=""):
+        self.passed, self.failed, self.skipped, self.output = passed, failed, skipped, output
+
+    def add(self, other):
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+    def and_skipped(self):
+        return f", {self.skipped} skipped" if self.skipped else ""
+
+
+def count(text, status):
+    """The numbers of a program's summary line, which is its last; none: it is one test."""
+    last = (text.strip().splitlines() or [""])[-1]
+    if not SUMMARY.fullmatch(last):
+        return Result(int(status == 0), int(status != 0), 0, text)
+    found = {word: int(number) for number, word in COUNT.findall(last)}
+    failed = found.get("failed", 0) + found.get("error", 0)
+    skipped = found.get("skipped", 0) + found.get("xfailed", 0)
+    return Result(found.get("passed", 0), failed or int(status != 0), skipped, text)
+
+
+def run(command, timeout=1200):
+    environment = dict(os.environ, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", WAVE_BUILD=BUILD)
+    environment.update(sanitizer_environment(command))
+    try:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout,
+        )
+        status, text = done.returncode, done.stdout.decode(errors="replace")
+    except subprocess.TimeoutExpired as stopped:
+        status, text = 1, (stopped.stdout or b"").decode(errors="replace") + "\nran out of time"
+    except OSError as problem:
+        status, text = 1, f"{problem}"
+    if status < 0:
+        text += f"\n{command[0]} was killed by signal {-status}"
+    result = count(text, status)
+    if result.failed:
+        result.output = f"$ {' '.join(command)}\n{text.rstrip()}\n"
+    return result
+
+
+def sanitizer_environment(command):
+    """Leak checks make no sense inside CPython, which needs the sanitizer loaded first."""
+    if "-san" not in BUILD:
+        return {}
+    env = {"UBSAN_OPTIONS": "print_stacktrace=1"}
+    if command[0] == PYTHON and "pytest" in command:
+        env["ASAN_OPTIONS"] = "detect_leaks=0"
+        env["LD_PRELOAD"] = sanitizer_library("libasan.so")
+        env["WAVE_SANITIZED"] = "1"
+    return env
+
+
+def sanitizer_library(name):
+    command = [os.environ.get("CC", "cc"), f"-print-file-name={name}"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
+def tool(name, *args):
+    return [PYTHON, f"tools/{name}.py", *args]
+
+
+def programs(pattern):
+    found = sorted(glob.glob(os.path.join(ROOT, BUILD, "tests", pattern)))
+    return [os.path.relpath(p, ROOT) for p in found if os.path.isfile(p) and os.access(p, os.X_OK)]
+
+
+def libraries():
+    names = glob.glob(os.path.join(ROOT, BUILD, "libwave.so")) + extension()
+    return [os.path.relpath(name, ROOT) for name in names]
+
+
+def extension():
+    places = [os.path.join(ROOT, BUILD, "python"), os.path.join(ROOT, "python")]
+    found = [f for place in places for f in glob.glob(f"{place}/**/*.so", recursive=True)]
+    return found[:1]
+
+
+def wave_tests(*folders):
+    return [f for f in folders if glob.glob(os.path.join(ROOT, f, "**/*.wave"), recursive=True)]
+
+
+def pytest(*args):
+    return [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", *args]
+
+
+def has_pytest():
+    return (
+        subprocess.run([PYTHON, "-c", "import pytest, numpy"], capture_output=True).returncode == 0
+    )
+
+
+def fuzz_commands(counts):
+    for name, n in counts.items():
+        yield from ([p, "1", str(n)] for p in programs(name))
+
+
+def clang_build():
+    """Everything once more with clang and -Werror: it warns about other things."""
+    if not shutil.which("clang") or "clang" in os.environ.get("CC", ""):
+        return []
+    return [
+        [
+            "env",
+            "CC=clang",
+            "tools/build.sh",
+            "build-clang",
+            "-DWAVE_WERROR=ON",
+            "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+        ]
+    ]
+
+
+def groups(args):
+    """(name, commands): the commands of a group run side by side."""
+    if not args.sanitized:
+        yield "layers", [tool("check_layers")]
+        yield "headers", [tool("check_headers")]
+        yield "sizes", [tool("check_sizes")]
+        yield "exports", [tool("check_exports", library) for library in libraries()]
+        yield "tools", [[PYTHON, "tests/tools/test_tools.py"]]
+    yield "unit", [[p] for p in programs("test_*")]
+    for folder in ("ir", "diag", "run"):
+        files = wave_tests(f"tests/{folder}")
+        command = tool("wcheck", "--wavec", f"{BUILD}/wavec", *files)
+        yield f"tests/{folder}", [command] if files else []
+    small = args.fast or args.sanitized
+    yield "fuzz", list(
+        fuzz_commands(
+            {
+                "fuzz_sym": 5000 if small else 30000,
+                "fuzz_parse": 4000 if small else 20000,
+                "fuzz_[!sp]*": 2000,
+            }
+        )
+    )
+    if has_pytest():
+        tests = [
+            f
+            for f in sorted(glob.glob(os.path.join(ROOT, "tests/python/test_*.py")))
+            if not f.endswith("test_docs.py")
+        ]
+        if tests:
+            yield "python", [pytest("tests/python", "--ignore=tests/python/test_docs.py")]
+        if not args.sanitized:
+            yield "documents", [pytest("tests/python/test_docs.py")]
+    else:
+        yield "python", None
+    if not small:
+        yield "clang", clang_build()
+
+
+def run_group(pool, name, commands):
+    if not commands:
+        why = "needs pytest and numpy: make setup" if commands is None else "none yet"
+        print(f"{name:12s} {why}")
+        return Result(skipped=int(commands is None))
+    start, sum_ = time.time(), Result()
+    print(f"{name:12s} ", end="", flush=True)
+    results = list(pool.map(run, commands))
+    for result in results:
+        sum_.add(result)
+    failed = f", {sum_.failed} FAILED" if sum_.failed else ""
+    words = f"{sum_.passed:5d} passed{failed}{sum_.and_skipped()}"
+    print(f"{words:32s} {time.time() - start:6.1f} s", flush=True)
+    for result in results:
+        print(result.output if result.failed else "", end="", flush=True)
+    return sum_
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--fast", action="store_true", help="the subset of `make check`")
+    parser.add_argument("--sanitized", action="store_true", help="only what a sanitizer can judge")
+    parser.add_argument("--only", default="", help="only groups whose name contains this")
+    args = parser.parse_args()
+    total, began = Result(), time.time()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, commands in groups(args):
+            if args.only in name:
+                total.add(run_group(pool, name, commands))
+    print(f"{'all':12s} {'':32s} {time.time() - began:6.1f} s")
+    print(f"{total.passed} passed, {total.failed} failed" + total.and_skipped())
+    return total.failed != 0 or total.passed == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
