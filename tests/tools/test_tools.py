@@ -103,7 +103,9 @@ def test_golden_is_the_whole_output(folder):
 
 
 def test_no_files_is_a_failure(folder):
-    done = subprocess.run([sys.executable, f"{TOOLS}/wcheck.py", folder], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, f"{TOOLS}/wcheck.py", folder], capture_output=True, text=True
+    )
     assert done.returncode != 0
 
 
@@ -119,7 +121,11 @@ def layers(folder, files):
 
 
 def test_layers_accept_what_is_allowed(folder):
-    tree = {"src/base/a.h": "", "src/ir/b.c": '#include "base/a.h"\n', "src/ir/c.c": "#include <stdio.h>\n"}
+    tree = {
+        "src/base/a.h": "",
+        "src/ir/b.c": '#include "base/a.h"\n',
+        "src/ir/c.c": "#include <stdio.h>\n",
+    }
     assert layers(folder, tree) == ""
 
 

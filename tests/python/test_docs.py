@@ -1,0 +1,147 @@
+"""Every listing of README.md and docs/*.md is run.
+
+```python    runs, in order, with one namespace per document; a block ```output that follows is
+             what it prints. A first line `# name.py` is the file name shown in diagnostics.
+```wave      must be accepted by wavec
+```c         must compile against include/wave.h; with a main() it is linked and run
+```console   lines `$ build/...` run, and print the lines below them
+"""
+
+import contextlib
+import glob
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.join(ROOT, os.environ.get("WAVE_BUILD", "build"))
+WAVEC = os.path.join(BUILD, "wavec")
+DOCUMENTS = [
+    os.path.relpath(path, ROOT)
+    for pattern in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/*.md")
+    for path in sorted(glob.glob(os.path.join(ROOT, pattern)))
+]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+
+
+class Block:
+    def __init__(self, document, text, match):
+        self.document, self.language, self.code = document, match.group(1), match.group(2)
+        self.line = text.count("\n", 0, match.start()) + 2
+        self.place = f"{document}:{self.line}"
+
+
+def blocks(document):
+    text = open(os.path.join(ROOT, document), encoding="utf-8").read()
+    return [Block(document, text, match) for match in BLOCK.finditer(text)]
+
+
+def all_blocks(language):
+    found = [b for d in DOCUMENTS for b in blocks(d) if b.language == language]
+    return [pytest.param(b, id=b.place) for b in found]
+
+
+def with_language(language):
+    return [d for d in DOCUMENTS if any(b.language == language for b in blocks(d))]
+
+
+def run_python(block, number, namespace):
+    """What the block prints. It is written to a file, so that diagnostics can show its lines."""
+    named = re.match(r"# (\w+\.py)\n", block.code)
+    name = named.group(1) if named else f"listing{number}.py"
+    with open(name, "w", encoding="utf-8") as file:
+        file.write(block.code)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(block.code, name, "exec"), namespace)
+    return printed.getvalue()
+
+
+@pytest.mark.parametrize("document", with_language("python"))
+def test_python(document, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__listing__"}
+    listed = [b for b in blocks(document) if b.language in ("python", "output")]
+    for number, block in enumerate(listed):
+        if block.language == "output":
+            continue
+        try:
+            printed = run_python(block, number, namespace)
+        except Exception as problem:
+            raise AssertionError(f"{block.place}: {type(problem).__name__}: {problem}") from problem
+        following = listed[number + 1] if number + 1 < len(listed) else None
+        if following and following.language == "output":
+            assert printed.rstrip() == following.code.rstrip(), following.place
+
+
+@pytest.mark.parametrize("block", all_blocks("wave"))
+def test_wave(block, tmp_path):
+    path = tmp_path / "listing.wave"
+    path.write_text(block.code)
+    done = subprocess.run([WAVEC, str(path)], capture_output=True, text=True)
+    assert done.returncode == 0, f"{block.place}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("block", all_blocks("c"))
+def test_c(block, tmp_path):
+    path = tmp_path / "listing.c"
+    code = block.code if "wave.h" in block.code else '#include "wave.h"\n' + block.code
+    path.write_text(code)
+    compiler = shlex.split(os.environ.get("CC", "cc")) + ["-std=c17", "-Wall", "-Wextra", "-Werror"]
+    command = compiler + [f"-I{ROOT}/include", str(path)]
+    if "int main(" not in code:
+        command += ["-Wno-unused-function", "-Wno-unused-variable", "-fsyntax-only"]
+    else:
+        command += ["-o", str(tmp_path / "listing"), f"-L{BUILD}", "-lwave", f"-Wl,-rpath,{BUILD}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, f"{block.place}\n{done.stderr}"
+    if "int main(" in code:
+        ran = subprocess.run([str(tmp_path / "listing")], capture_output=True, text=True)
+        assert ran.returncode == 0, f"{block.place}\n{ran.stdout}{ran.stderr}"
+
+
+def console_steps(text):
+    """(command, expected output or None) for each line `$ build/...`."""
+    steps = []
+    for line in text.splitlines(keepends=True):
+        if line.startswith("$ "):
+            steps.append([line[2:].strip(), ""])
+        elif steps:
+            steps[-1][1] += line
+    return [(command, shown) for command, shown in steps if command.startswith("build/")]
+
+
+@pytest.mark.parametrize(
+    "block", [p for p in all_blocks("console") if console_steps(p.values[0].code)]
+)
+def test_console(block):
+    for command, shown in console_steps(block.code):
+        words = shlex.split(command.replace("build/", BUILD + "/", 1))
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+        printed = (done.stdout + done.stderr).replace(BUILD + "/", "build/")
+        if shown.strip():
+            assert printed.rstrip() == shown.rstrip(), f"{block.place}: {command}"
+        else:
+            assert done.returncode == 0, f"{block.place}: {command}\n{printed}"
+
+
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links(document):
+    text = open(os.path.join(ROOT, document), encoding="utf-8").read()
+    folder = os.path.join(ROOT, os.path.dirname(document))
+    missing = [t for t in LINK.findall(text) if not os.path.exists(os.path.join(folder, t))]
+    assert not missing
+
+
+def test_errors_are_current():
+    command = [sys.executable, os.path.join(ROOT, "tools/gen_errors.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
