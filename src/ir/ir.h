@@ -125,6 +125,8 @@ void context_free(Context *cx);
 
 /* ---- types --------------------------------------------------------------------------------- */
 
+enum { IR_MAX_RANK = 8 };
+
 typedef enum TypeKind {
   TYPE_scalar, /* one number: f32 */
   TYPE_tile,   /* tile<M, N, f32>: a logical tensor, distributed; rank >= 1 */
@@ -143,6 +145,7 @@ struct Type {
   const Sym *const *layout;      /* mem: physical extents, NULL entry: the tensor's own; NULL: none */
 };
 
+/* NULL when a dim is NULL, stands there twice, or there are more than IR_MAX_RANK. */
 const Type *type_scalar(Context *cx, DType dtype);
 const Type *type_tile(Context *cx, const Sym *const *dims, int rank, DType dtype); /* rank 0: scalar */
 const Type *type_mem(Context *cx, const Sym *const *dims, int rank, DType dtype, const Sym *space,
@@ -324,6 +327,11 @@ AttrKey attr_find(const char *name); /* ATTR_NONE: none */
  * condition first; a while loop has the axis value first, and it is carried. */
 int op_carried(const Op *op);             /* index of the first carried operand */
 Value *op_condition(const Op *op);        /* of an if: its condition value, or NULL */
+
+/* The symbol that counts the iterations of a loop over `axis`: $ARG<axis>, or what its tile
+ * constraint names. */
+const Sym *ir_loop_counter(Kernel *k, const Sym *axis);
+const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const Sym *dim);
 
 bool ir_equal(const Kernel *a, const Kernel *b); /* all but names and places */
 

@@ -1,0 +1,234 @@
+/* attr.c: see attr.h. One switch over the attribute kinds per operation, so that a new kind is
+ * found by the compiler's warning about the missing case. */
+#include "ir/attr.h"
+
+#include <string.h>
+
+/* ---- copying ---- */
+
+static void *copy_list(Kernel *k, const void *at, int n, size_t elem) {
+  return arena_copy(k->arena, at, (size_t)n * elem);
+}
+
+static SymPairs copy_pairs(Kernel *k, SymPairs p) {
+  return (SymPairs){copy_list(k, p.at, p.n, sizeof *p.at), p.n};
+}
+
+static const Mapping *copy_mapping(Kernel *k, const Mapping *m) {
+  Mapping *c = arena_copy(k->arena, m, sizeof *m);
+  c->inputs = copy_pairs(k, m->inputs);
+  c->outputs = copy_pairs(k, m->outputs);
+  c->dynamic = copy_list(k, m->dynamic, m->ndynamic, sizeof *m->dynamic);
+  for (int i = 0; i < m->ndynamic; i++) c->dynamic[i] = copy_pairs(k, m->dynamic[i]);
+  return c;
+}
+
+static const char *copy_text(Kernel *k, const char *s) {
+  return s ? intern(&k->cx->names, s) : NULL;
+}
+
+static MmaChoice copy_mma(Kernel *k, const MmaChoice *m) {
+  MmaChoice c = *m;
+  c.name = copy_text(k, m->name);
+  return c;
+}
+
+static const char *const *copy_texts(Kernel *k, const char *const *texts, int n) {
+  const char **c = ARENA_ARRAY(k->arena, const char *, n);
+  for (int i = 0; i < n; i++) { /* sorted: a set of tags has one spelling */
+    int at = i;
+    for (; at > 0 && strcmp(c[at - 1], texts[i]) > 0; at--) c[at] = c[at - 1];
+    c[at] = copy_text(k, texts[i]);
+  }
+  return c;
+}
+
+static NamedCount *copy_counts(Kernel *k, const NamedCount *counts, int n) {
+  NamedCount *c = copy_list(k, counts, n, sizeof *counts);
+  for (int i = 0; i < n; i++) c[i].name = copy_text(k, c[i].name);
+  return c;
+}
+
+Attr attr_copy(Kernel *k, const Attr *a) {
+  Attr c = *a;
+  switch (attr_info[a->key].kind) {
+  case ATTR_KIND_NUMBER:
+  case ATTR_KIND_EXPR:
+  case ATTR_KIND_DIM:
+  case ATTR_KIND_INT:
+  case ATTR_KIND_FLAG: break;
+  case ATTR_KIND_DIMS: c.dims = copy_list(k, a->dims, a->n, sizeof *a->dims); break;
+  case ATTR_KIND_TEXT: c.text = copy_text(k, a->text); break;
+  case ATTR_KIND_TEXTS: c.texts = copy_texts(k, a->texts, a->n); break;
+  case ATTR_KIND_BOUNDS: c.pairs = copy_list(k, a->pairs, a->n, sizeof *a->pairs); break;
+  case ATTR_KIND_MAPPING: c.mapping = copy_mapping(k, a->mapping); break;
+  case ATTR_KIND_MMA: {
+    MmaChoice m = copy_mma(k, a->mma);
+    c.mma = arena_copy(k->arena, &m, sizeof m);
+    break;
+  }
+  case ATTR_KIND_COUNTS: c.counts = copy_counts(k, a->counts, a->n); break;
+  case ATTR_KIND_ITERS: c.iters = copy_list(k, a->iters, a->n, sizeof *a->iters); break;
+  }
+  return c;
+}
+
+Constraint constraint_copy(Kernel *k, const Constraint *c) {
+  Constraint copy = *c;
+  copy.pairs = copy_pairs(k, c->pairs);
+  copy.mma = copy_mma(k, &c->mma);
+  return copy;
+}
+
+/* ---- comparing ---- */
+
+static bool pairs_equal(SymPairs a, SymPairs b) {
+  if (a.n != b.n) return false;
+  for (int i = 0; i < a.n; i++)
+    if (a.at[i].key != b.at[i].key || a.at[i].value != b.at[i].value) return false;
+  return true;
+}
+
+static bool mapping_equal(const Mapping *a, const Mapping *b) {
+  if (a->niterators != b->niterators || a->ndynamic != b->ndynamic) return false;
+  if (!pairs_equal(a->inputs, b->inputs) || !pairs_equal(a->outputs, b->outputs)) return false;
+  for (int i = 0; i < a->ndynamic; i++)
+    if (!pairs_equal(a->dynamic[i], b->dynamic[i])) return false;
+  return true;
+}
+
+bool mma_equal(const MmaChoice *a, const MmaChoice *b) {
+  if (a->name || b->name) return a->name && b->name && strcmp(a->name, b->name) == 0;
+  return a->out_vec == b->out_vec && a->k_vec == b->k_vec && a->k_mult == b->k_mult &&
+         a->along == b->along;
+}
+
+/* Numbers are compared by bits: 0.0 and -0.0 differ, NaN equals itself. */
+static bool number_equal(const Attr *a, const Attr *b) {
+  return a->sym == b->sym && (a->sym || memcmp(&a->number, &b->number, sizeof a->number) == 0);
+}
+
+static bool counts_equal(const Attr *a, const Attr *b) {
+  for (int i = 0; i < a->n; i++)
+    if (strcmp(a->counts[i].name, b->counts[i].name) != 0 ||
+        a->counts[i].count != b->counts[i].count)
+      return false;
+  return true;
+}
+
+static bool iters_equal(const Attr *a, const Attr *b) {
+  for (int i = 0; i < a->n; i++)
+    if (a->iters[i].symbol != b->iters[i].symbol || a->iters[i].axis != b->iters[i].axis ||
+        a->iters[i].count != b->iters[i].count)
+      return false;
+  return true;
+}
+
+static bool texts_equal(const Attr *a, const Attr *b) {
+  for (int i = 0; i < a->n; i++)
+    if (strcmp(a->texts[i], b->texts[i]) != 0) return false;
+  return true;
+}
+
+bool attr_equal(const Attr *a, const Attr *b) {
+  if (a->key != b->key || a->n != b->n) return false;
+  switch (attr_info[a->key].kind) {
+  case ATTR_KIND_NUMBER: return number_equal(a, b);
+  case ATTR_KIND_EXPR:
+  case ATTR_KIND_DIM: return a->sym == b->sym;
+  case ATTR_KIND_DIMS: return memcmp(a->dims, b->dims, sizeof *a->dims * (size_t)a->n) == 0;
+  case ATTR_KIND_INT: return a->integer == b->integer;
+  case ATTR_KIND_FLAG: return true;
+  case ATTR_KIND_TEXT: return strcmp(a->text, b->text) == 0;
+  case ATTR_KIND_TEXTS: return texts_equal(a, b);
+  case ATTR_KIND_BOUNDS: return pairs_equal((SymPairs){a->pairs, a->n}, (SymPairs){b->pairs, b->n});
+  case ATTR_KIND_MAPPING: return mapping_equal(a->mapping, b->mapping);
+  case ATTR_KIND_MMA: return mma_equal(a->mma, b->mma);
+  case ATTR_KIND_COUNTS: return counts_equal(a, b);
+  case ATTR_KIND_ITERS: return iters_equal(a, b);
+  }
+  return false;
+}
+
+static bool same3(const Sym *const *a, const Sym *const *b) {
+  return a[0] == b[0] && a[1] == b[1] && a[2] == b[2];
+}
+
+bool constraint_equal(const Constraint *a, const Constraint *b) {
+  return a->kind == b->kind && a->dim == b->dim && a->size == b->size && a->start == b->start &&
+         a->count == b->count && a->expr == b->expr && a->axis == b->axis &&
+         a->secondary == b->secondary && a->threads == b->threads && same3(a->waves, b->waves) &&
+         same3(a->cluster, b->cluster) && mma_equal(&a->mma, &b->mma) &&
+         pairs_equal(a->pairs, b->pairs) && a->load_bits == b->load_bits &&
+         a->service_waves == b->service_waves;
+}
+
+/* ---- rewriting ---- */
+
+static bool rewrite(const Sym **s, SymFn *fn, void *user) {
+  if (*s) *s = fn(user, *s);
+  else return true;
+  return *s != NULL;
+}
+
+static bool rewrite_values(SymPairs p, SymFn *fn, void *user) {
+  bool ok = true;
+  for (int i = 0; i < p.n; i++) ok &= rewrite(&p.at[i].value, fn, user);
+  return ok;
+}
+
+static bool rewrite_mapping(Kernel *k, Attr *a, SymFn *fn, void *user) {
+  Mapping m = *copy_mapping(k, a->mapping);
+  bool ok = rewrite_values(m.inputs, fn, user) & rewrite_values(m.outputs, fn, user);
+  for (int i = 0; i < m.ndynamic; i++) ok &= rewrite_values(m.dynamic[i], fn, user);
+  a->mapping = arena_copy(k->arena, &m, sizeof m);
+  return ok;
+}
+
+static bool rewrite_dims(Kernel *k, Attr *a, SymFn *fn, void *user) {
+  const Sym **dims = copy_list(k, a->dims, a->n, sizeof *a->dims);
+  bool ok = true;
+  for (int i = 0; i < a->n; i++) ok &= rewrite(&dims[i], fn, user);
+  a->dims = dims;
+  return ok;
+}
+
+bool attr_rewrite(Kernel *k, Attr *a, SymFn *fn, void *user) {
+  switch (attr_info[a->key].kind) {
+  case ATTR_KIND_NUMBER:
+  case ATTR_KIND_EXPR: return rewrite(&a->sym, fn, user);
+  case ATTR_KIND_DIMS: return rewrite_dims(k, a, fn, user);
+  case ATTR_KIND_BOUNDS:
+    a->pairs = copy_list(k, a->pairs, a->n, sizeof *a->pairs);
+    return rewrite_values((SymPairs){a->pairs, a->n}, fn, user);
+  case ATTR_KIND_MAPPING: return rewrite_mapping(k, a, fn, user);
+  case ATTR_KIND_DIM:
+  case ATTR_KIND_INT:
+  case ATTR_KIND_FLAG:
+  case ATTR_KIND_TEXT:
+  case ATTR_KIND_TEXTS:
+  case ATTR_KIND_MMA:
+  case ATTR_KIND_COUNTS:
+  case ATTR_KIND_ITERS: return true;
+  }
+  return true;
+}
+
+bool constraint_rewrite(Kernel *k, Constraint *c, SymFn *fn, void *user) {
+  bool ok = rewrite(&c->size, fn, user) & rewrite(&c->count, fn, user);
+  if (c->kind != CONSTRAINT_alias) ok &= rewrite(&c->start, fn, user);
+  ok &= rewrite(&c->expr, fn, user);
+  for (int i = 0; i < 3; i++)
+    ok &= rewrite(&c->waves[i], fn, user) & rewrite(&c->cluster[i], fn, user);
+  if (c->kind != CONSTRAINT_iterators) {
+    c->pairs = copy_pairs(k, c->pairs);
+    ok &= rewrite_values(c->pairs, fn, user);
+  }
+  return ok;
+}
+
+const Sym *pairs_get(SymPairs pairs, const Sym *key) {
+  for (int i = 0; i < pairs.n; i++)
+    if (pairs.at[i].key == key) return pairs.at[i].value;
+  return NULL;
+}

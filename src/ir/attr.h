@@ -1,0 +1,25 @@
+/* attr.h: attributes and header rows as data: copying, comparing, rewriting their expressions. */
+#ifndef WV_ATTR_H
+#define WV_ATTR_H
+
+#include "ir/ir.h"
+
+/* Deep copies into the kernel's arena. */
+Attr attr_copy(Kernel *k, const Attr *a);
+Constraint constraint_copy(Kernel *k, const Constraint *c);
+
+bool attr_equal(const Attr *a, const Attr *b);
+bool constraint_equal(const Constraint *a, const Constraint *b);
+bool mma_equal(const MmaChoice *a, const MmaChoice *b);
+static inline bool mma_given(const MmaChoice *m) { return m->name || m->k_vec; }
+
+/* A copy in which every expression that is evaluated is replaced by fn(expression). Names of
+ * dimensions (keys, axes, symbols that are set) stay. NULL from fn makes the result false. */
+typedef const Sym *SymFn(void *user, const Sym *s);
+bool attr_rewrite(Kernel *k, Attr *a, SymFn *fn, void *user);
+bool constraint_rewrite(Kernel *k, Constraint *c, SymFn *fn, void *user);
+
+/* Lookup of a key in a list of pairs; NULL: absent. */
+const Sym *pairs_get(SymPairs pairs, const Sym *key);
+
+#endif

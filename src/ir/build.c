@@ -1,0 +1,307 @@
+/* build.c: appending ops, opening and closing regions. See build.h for what a builder promises;
+ * versions of symbols are in build_symbols.c, index mappings in build_access.c. */
+#include <math.h>
+#include <string.h>
+
+#include "ir/build_state.h"
+#include "target/target.h"
+
+Builder *builder_new(Context *cx, const char *name, Span at) {
+  Kernel *k = kernel_new(cx, name, at);
+  Builder *b = ARENA_NEW(k->arena, Builder);
+  b->k = k;
+  b->errors_before = cx->diags.errors;
+  vec_push(k->arena, &b->frames, ((Frame){.region = k->body}));
+  return b;
+}
+
+void builder_free(Builder *b) {
+  if (b) kernel_free(b->k); /* the builder lives in the kernel's arena */
+}
+
+Kernel *builder_kernel(Builder *b) { return b->k; }
+
+Region *build_region(Builder *b) { return build_frame(b)->region; }
+
+bool build_constraint(Builder *b, Constraint c) {
+  Kernel *k = b->k;
+  vec_push(k->arena, &k->constraints, constraint_copy(k, &c));
+  return true;
+}
+
+Value *build_param(Builder *b, const char *name, const Type *type, const Sym *binds, Span at) {
+  if (!type) return NULL;
+  for (int i = 0; i < b->k->params.n; i++)
+    if (strcmp(b->k->params.at[i].name, name) == 0) {
+      BUILD_DIAG(b, at, E0208, "two parameters are called `%s`", name);
+      return NULL;
+    }
+  return kernel_add_param(b->k, name, type, binds, at);
+}
+
+/* ---- operands ---- */
+
+static const Region *home(const Value *v) { return v->def ? v->def->parent : v->owner; }
+
+/* A value may be used in its own region and below: its home is one of the open regions. */
+static bool check_visible(Builder *b, Span at, const Value *v) {
+  for (int i = 0; i < b->frames.n; i++)
+    if (b->frames.at[i].region == home(v)) return true;
+  Diag *d = BUILD_DIAG(b, at, E0402, "a value is used outside the region that made it");
+  if (v->def) diag_note(&b->k->cx->diags, d, v->def->at, "it is made here");
+  diag_hint(&b->k->cx->diags, d, "return it from the loop or conditional");
+  return false;
+}
+
+static bool check_operands(Builder *b, OpKind kind, Span at, Value *const *args, int n) {
+  const OpInfo *info = &op_info[kind];
+  for (int i = 0; i < n; i++)
+    if (!args[i]) return false; /* reported where it failed */
+  if (n < info->least || (info->most != OP_ANY && n > info->most))
+    return BUILD_FAIL(b, at, E0309, "`%s` got %d operand%s", info->name, n, n == 1 ? "" : "s");
+  for (int i = 0; i < n; i++)
+    if (!check_visible(b, at, args[i])) return false;
+  return true;
+}
+
+/* ---- attributes ---- */
+
+static bool has_value(const Attr *a) {
+  switch (attr_info[a->key].kind) {
+  case ATTR_KIND_EXPR:
+  case ATTR_KIND_DIM: return a->sym != NULL;
+  case ATTR_KIND_MAPPING: return a->mapping != NULL;
+  case ATTR_KIND_MMA: return a->mma != NULL;
+  case ATTR_KIND_TEXT: return a->text != NULL;
+  case ATTR_KIND_DIMS:
+    for (int i = 0; i < a->n; i++)
+      if (!a->dims[i]) return false;
+    return true;
+  default: return true;
+  }
+}
+
+bool check_mma_name(Context *cx, const char *name, Span at) {
+  if (!name || mma_find(name)) return true;
+  const char *names[128];
+  int n = 0;
+  for (const MmaInfo *row; n < 128 && (row = mma_at(n)); n++) names[n] = row->name;
+  Diag *d = diag_add(&cx->diags, DIAG_E0210, at, "there is no matrix instruction `%s`", name);
+  const char *near = diag_nearest(name, names, n);
+  if (near) diag_hint(&cx->diags, d, "did you mean `%s`?", near);
+  return false;
+}
+
+static bool check_attr(Builder *b, OpKind kind, Span at, const Attr *a) {
+  const char *op = op_info[kind].name, *name = attr_info[a->key].name;
+  if (!(op_info[kind].attrs >> a->key & 1))
+    return BUILD_FAIL(b, at, E0318, "`%s` has no attribute `%s`", op, name);
+  if (!has_value(a)) return BUILD_FAIL(b, at, E0318, "`%s` of `%s` has no value", name, op);
+  if (a->key == ATTR_mapping) return check_mapping(b->k->cx, a->mapping, at);
+  if (a->key == ATTR_mma) return check_mma_name(b->k->cx, a->mma->name, at);
+  return true;
+}
+
+static bool set_attrs(Builder *b, Op *op, const Attr *attrs, int n) {
+  for (int i = 0; i < n; i++) {
+    if (!check_attr(b, op->kind, op->at, &attrs[i])) return false;
+    if (op_has(op, attrs[i].key))
+      return BUILD_FAIL(b, op->at, E0318, "`%s` is given twice", attr_info[attrs[i].key].name);
+    op_set_attr(b->k, op, attr_copy(b->k, &attrs[i]));
+  }
+  AttrKey lead = op_info[op->kind].lead;
+  if (lead != ATTR_NONE && !op_has(op, lead))
+    return BUILD_FAIL(b, op->at, E0318, "`%s` needs `%s`", op_info[op->kind].name,
+                      attr_info[lead].name);
+  return true;
+}
+
+/* ---- numbers ---- */
+
+static int64_t int_limit(DType dtype) {
+  int bits = dtype_info[dtype].bits;
+  return bits >= 64 ? INT64_MAX : (INT64_C(1) << (bits - 1)) - 1;
+}
+
+static bool int_fits(DType dtype, int64_t v) {
+  if (dtype == DTYPE_i1) return v == 0 || v == 1;
+  return v <= int_limit(dtype) && v >= -int_limit(dtype) - 1;
+}
+
+/* One spelling for one constant: floats for float dtypes, integers (truncated, as in the public
+ * language) for the others. */
+static bool normalise_value(Builder *b, Op *op, DType dtype) {
+  Attr value = *op_attr(op, ATTR_value);
+  bool is_float = dtype_info[dtype].class == DTYPE_FLOAT;
+  int64_t num, den;
+  if (value.sym && is_float && sym_is_rational(value.sym, &num, &den)) {
+    value.sym = NULL;
+    value.number = (double)num / (double)den;
+  } else if (!value.sym && !is_float) {
+    double whole = trunc(value.number);
+    if (!(fabs(whole) < 9.2e18))
+      return BUILD_FAIL(b, op->at, E0315, "%g is not an integer of %s", value.number,
+                        dtype_info[dtype].name);
+    value.sym = sym_int(b->k->cx->sym, (int64_t)whole);
+    value.number = 0;
+  }
+  if (!is_float && value.sym && sym_is_int(value.sym, &num) && !int_fits(dtype, num))
+    return BUILD_FAIL(b, op->at, E0315, "%lld does not fit in %s", (long long)num,
+                      dtype_info[dtype].name);
+  op_set_attr(b->k, op, value);
+  return true;
+}
+
+Value *build_literal(Builder *b, Number n, const Value *like, Span at) {
+  if (!like) return NULL;
+  DType dtype = like->type->dtype;
+  bool is_float = dtype_info[dtype].class == DTYPE_FLOAT;
+  if (!is_float && !n.is_integer) {
+    Diag *d = BUILD_DIAG(b, at, E0315, "the float %g beside a value of %s", n.real,
+                         dtype_info[dtype].name);
+    diag_hint(&b->k->cx->diags, d, "write an integer, or `cast` the value to a float dtype first");
+    return NULL;
+  }
+  Attr value = {.key = ATTR_value};
+  if (is_float) value.number = n.is_integer ? (double)n.integer : n.real;
+  else value.sym = sym_int(b->k->cx->sym, n.integer);
+  Op *op = build_op(b, OP_scalar, at, NULL, 0, &value, 1, type_scalar(b->k->cx, dtype));
+  return op ? &op->results[0] : NULL;
+}
+
+/* ---- ops ---- */
+
+static bool append_checked(Builder *b, Op *op, const Type *given) {
+  const OpInfo *info = &op_info[op->kind];
+  const Type **types = ARENA_ARRAY(b->k->arena, const Type *, op->nargs + 2);
+  if (!ir_infer(b->k, op, given, types)) return false;
+  int n = info->results == OP_MANY ? op->nargs - op_carried(op) : info->results;
+  bool partial = op->kind == OP_cast || op->kind == OP_bitcast; /* a bare dtype will do */
+  if (given && n > 0 && types[0] != given && !(partial && !given->rank))
+    return BUILD_FAIL(b, op->at, E0316, "`%s` gives %s, but %s was written", info->name,
+                      type_text(b->k->cx->diags.arena, b->k->cx, types[0]),
+                      type_text(b->k->cx->diags.arena, b->k->cx, given));
+  ir_set_results(b->k, op, types, n);
+  if (op_has(op, ATTR_value) && n == 1 && !normalise_value(b, op, types[0]->dtype)) return false;
+  Region *r = build_region(b);
+  ir_append(r, op);
+  return true;
+}
+
+Op *build_op(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, const Attr *attrs,
+             int nattrs, const Type *given) {
+  if (op_info[kind].flags & (OPF_REGION | OPF_ENDS)) {
+    BUILD_DIAG(b, at, E0408, "`%s` is not an ordinary op", op_info[kind].name);
+    return NULL;
+  }
+  if (!check_operands(b, kind, at, args, nargs)) return NULL;
+  Op *op = ir_op_new(b->k, kind, at, args, nargs);
+  if (!set_attrs(b, op, attrs, nattrs) || !build_instantiate(b, op)) return NULL;
+  if (kind == OP_set_symbol && !build_set_symbol(b, op)) return NULL;
+  return append_checked(b, op, given) ? op : NULL;
+}
+
+/* ---- regions ---- */
+
+/* The arguments a body sees: the axis of a while loop, then the carried values. A value that is
+ * missing because of an earlier mistake leaves a NULL in its place. */
+static void add_region_args(Builder *b, Region *r, const Op *op) {
+  Kernel *k = b->k;
+  if (op->kind == OP_while) ir_add_arg(k, r, type_scalar(k->cx, DTYPE_index), NULL);
+  int first = r->nargs, carried = op_carried(op);
+  for (int i = carried; i < op->nargs; i++)
+    ir_add_arg(k, r, op->args[i] ? op->args[i]->type : NULL, NULL);
+  for (int i = carried; i < op->nargs; i++)
+    if (!op->args[i]) r->args[first + i - carried] = NULL;
+}
+
+bool build_begin(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, const Attr *attrs,
+                 int nattrs) {
+  WV_ASSERT(op_info[kind].flags & OPF_REGION);
+  Op *op = ir_op_new(b->k, kind, at, args, nargs);
+  Frame frame = {.op = op, .versions = b->versions.n};
+  frame.ok = check_operands(b, kind, at, args, nargs) && set_attrs(b, op, attrs, nattrs) &&
+             (kind != OP_while || build_while_version(b, op)) && build_instantiate(b, op) &&
+             append_checked(b, op, NULL);
+  frame.region = ir_region_new(b->k, op);
+  add_region_args(b, frame.region, op);
+  vec_push(b->k->arena, &b->frames, frame);
+  return frame.ok;
+}
+
+static bool same_dims(const Type *a, const Type *b) {
+  if (a->kind != TYPE_tile || b->kind != TYPE_tile || a->rank != b->rank) return false;
+  for (int i = 0; i < a->rank; i++) {
+    bool found = false;
+    for (int j = 0; j < b->rank; j++) found |= a->dims[i] == b->dims[j];
+    if (!found) return false;
+  }
+  return true;
+}
+
+/* What a body hands on has the type it was carried in with; another order of the same dimensions
+ * is put right, since a permute moves nothing. */
+static Value *fit_carried(Builder *b, Value *v, const Value *carried, int number, Span at) {
+  Kernel *k = b->k;
+  if (!v || v->type == carried->type) return v;
+  if (v->type->dtype == carried->type->dtype && same_dims(v->type, carried->type)) {
+    Op *op = build_op(b, OP_permute, at, &v, 1, NULL, 0, carried->type);
+    return op ? &op->results[0] : NULL;
+  }
+  Diag *d = BUILD_DIAG(b, at, E0401, "carried value %d starts as %s but the body returns %s",
+                       number + 1, type_text(k->cx->diags.arena, k->cx, carried->type),
+                       type_text(k->cx->diags.arena, k->cx, v->type));
+  Op *loop = build_frame(b)->op;
+  diag_note(&k->cx->diags, d, loop->at, "it is carried by this `%s`", op_info[loop->kind].name);
+  if (v->type->dtype != carried->type->dtype)
+    diag_hint(&k->cx->diags, d, "use `cast` to %s", dtype_info[carried->type->dtype].name);
+  return NULL;
+}
+
+/* The values of the yield, in `out`; the axis value of a while loop comes first. */
+static bool gather_yields(Builder *b, Value *const *yields, int n, Span at, Value **out) {
+  Frame *f = build_frame(b);
+  Region *r = f->region;
+  int wanted = r->nargs, first = f->op->kind == OP_while ? 1 : 0;
+  if (first && n == wanted - 1) {
+    out[0] = build_next_axis(b);
+    if (!out[0]) return false;
+  } else if (n != wanted) {
+    return BUILD_FAIL(b, at, E0404, "the body returns %d value%s, but %d %s carried", n,
+                      n == 1 ? "" : "s", wanted - first, wanted - first == 1 ? "is" : "are");
+  } else if (first) {
+    out[0] = yields[0];
+  }
+  const Value *const *carried = (const Value *const *)r->args;
+  int offset = wanted - n;
+  for (int i = first; i < wanted; i++) {
+    Value *v = yields[i - offset];
+    if (!v || !carried[i] || !check_visible(b, at, v)) return false;
+    out[i] = fit_carried(b, v, carried[i], i - first, at);
+    if (!out[i]) return false;
+  }
+  return true;
+}
+
+Op *build_end(Builder *b, Value *const *yields, int n, Span at) {
+  WV_ASSERT(b->frames.n > 1);
+  Frame f = *build_frame(b);
+  Value **values = ARENA_ARRAY(b->k->arena, Value *, f.region->nargs + 1);
+  bool ok = f.ok && gather_yields(b, yields, n, at, values);
+  if (ok) ir_append(f.region, ir_op_new(b->k, OP_yield, at, values, f.region->nargs));
+  b->frames.n--;
+  b->versions.n = f.versions;
+  return ok ? f.op : NULL;
+}
+
+Kernel *build_finish(Builder *b) {
+  Kernel *k = b->k;
+  bool closed = b->frames.n == 1;
+  if (!closed) BUILD_DIAG(b, k->at, E0408, "a region is not closed");
+  if (closed && k->cx->diags.errors == b->errors_before) {
+    ir_renumber(k);
+    if (ir_verify_constraints(k) && ir_verify(k)) return k;
+  }
+  kernel_free(k);
+  return NULL;
+}

@@ -1,0 +1,43 @@
+/* build_state.h: what the files of the builder share. */
+#ifndef WV_BUILD_STATE_H
+#define WV_BUILD_STATE_H
+
+#include "ir/attr.h"
+#include "ir/build.h"
+
+/* An open region: the kernel's body (op NULL), a loop's or a conditional's. */
+typedef struct Frame {
+  Op *op;
+  Region *region;
+  int versions; /* how many versions were in force outside */
+  bool ok;      /* the op itself was right */
+} Frame;
+
+/* set_symbol or a while loop gave `base` a new meaning. */
+typedef struct Version {
+  const Sym *base, *version;
+  Value *value; /* of a set_symbol; NULL for a loop's axis */
+} Version;
+
+struct Builder {
+  Kernel *k;
+  int errors_before;
+  Vec(Frame) frames;
+  Vec(Version) versions; /* innermost last */
+  Vec(Version) counters; /* every version ever opened, to number the next */
+};
+
+static inline Frame *build_frame(Builder *b) { return &b->frames.at[b->frames.n - 1]; }
+
+#define BUILD_DIAG(b, at, code, ...) diag_add(&(b)->k->cx->diags, DIAG_##code, at, __VA_ARGS__)
+#define BUILD_FAIL(b, at, code, ...) (BUILD_DIAG(b, at, code, __VA_ARGS__) == NULL)
+
+bool check_mma_name(Context *cx, const char *name, Span at);
+
+/* build_symbols.c: expressions of an op mention the versions in force. */
+bool build_instantiate(Builder *b, Op *op);
+bool build_set_symbol(Builder *b, Op *op);
+bool build_while_version(Builder *b, Op *op);
+Value *build_next_axis(Builder *b); /* of the innermost while loop; NULL after reporting */
+
+#endif

@@ -1,0 +1,211 @@
+/* edit.c: making, linking, removing and copying ops. No rule of the language is checked here:
+ * that is the builder's and the verifier's work. */
+#include <string.h>
+
+#include "ir/attr.h"
+
+Kernel *kernel_new(Context *cx, const char *name, Span at) {
+  Arena *arena = arena_new();
+  Kernel *k = ARENA_NEW(arena, Kernel);
+  *k = (Kernel){.cx = cx, .arena = arena, .name = intern(&cx->names, name), .at = at};
+  k->level = LEVEL_TILE;
+  k->body = ir_region_new(k, NULL);
+  return k;
+}
+
+void kernel_free(Kernel *k) {
+  if (k) arena_free(k->arena);
+}
+
+Value *kernel_add_param(Kernel *k, const char *name, const Type *type, const Sym *binds, Span at) {
+  name = intern(&k->cx->names, name);
+  vec_push(k->arena, &k->params, ((Param){.name = name, .binds = binds, .at = at}));
+  return ir_add_arg(k, k->body, type, name);
+}
+
+Op *ir_op_new(Kernel *k, OpKind kind, Span at, Value *const *args, int nargs) {
+  Op *op = ARENA_NEW(k->arena, Op);
+  *op = (Op){.kind = kind, .id = k->nops++, .at = at, .nargs = nargs};
+  op->args = arena_copy(k->arena, args, sizeof(Value *) * (size_t)nargs);
+  return op;
+}
+
+void ir_set_results(Kernel *k, Op *op, const Type *const *types, int n) {
+  op->results = ARENA_ARRAY(k->arena, Value, n);
+  op->nresults = n;
+  for (int i = 0; i < n; i++)
+    op->results[i] = (Value){.type = types[i], .def = op, .index = i, .id = k->nvalues++};
+}
+
+Value *ir_add_arg(Kernel *k, Region *r, const Type *type, const char *name) {
+  Value *v = ARENA_NEW(k->arena, Value);
+  *v = (Value){.type = type, .owner = r, .index = r->nargs, .id = k->nvalues++, .name = name};
+  Value **args = ARENA_ARRAY(k->arena, Value *, r->nargs + 1);
+  if (r->nargs) memcpy(args, r->args, sizeof(Value *) * (size_t)r->nargs);
+  args[r->nargs++] = v;
+  r->args = args;
+  return v;
+}
+
+Region *ir_region_new(Kernel *k, Op *owner) {
+  Region *r = ARENA_NEW(k->arena, Region);
+  r->owner = owner;
+  if (owner) owner->body = r;
+  return r;
+}
+
+void ir_append(Region *r, Op *op) {
+  op->parent = r;
+  op->prev = r->last;
+  op->next = NULL;
+  if (r->last) r->last->next = op;
+  else r->first = op;
+  r->last = op;
+}
+
+void ir_insert_before(Op *where, Op *op) {
+  op->parent = where->parent;
+  op->prev = where->prev;
+  op->next = where;
+  if (where->prev) where->prev->next = op;
+  else where->parent->first = op;
+  where->prev = op;
+}
+
+void ir_remove(Op *op) {
+  if (op->prev) op->prev->next = op->next;
+  else op->parent->first = op->next;
+  if (op->next) op->next->prev = op->prev;
+  else op->parent->last = op->prev;
+  op->prev = op->next = NULL;
+  op->parent = NULL;
+}
+
+Op *ir_first(const Kernel *k) { return k->body->first; }
+
+Op *ir_next(const Op *op) {
+  if (op->body && op->body->first) return op->body->first;
+  while (op && !op->next) op = op->parent->owner;
+  return op ? op->next : NULL;
+}
+
+void ir_replace_uses(Kernel *k, const Value *from, Value *to) {
+  for (Op *op = ir_first(k); op; op = ir_next(op))
+    for (int i = 0; i < op->nargs; i++)
+      if (op->args[i] == from) op->args[i] = to;
+}
+
+static void renumber_args(Kernel *k, Region *r) {
+  for (int i = 0; i < r->nargs; i++) r->args[i]->id = k->nvalues++;
+}
+
+void ir_renumber(Kernel *k) {
+  k->nops = k->nvalues = 0;
+  renumber_args(k, k->body);
+  for (Op *op = ir_first(k); op; op = ir_next(op)) {
+    op->id = k->nops++;
+    for (int i = 0; i < op->nresults; i++) op->results[i].id = k->nvalues++;
+    if (op->body) renumber_args(k, op->body);
+  }
+}
+
+const Attr *op_attr(const Op *op, AttrKey key) {
+  for (int i = 0; i < op->nattrs; i++)
+    if (op->attrs[i].key == key) return &op->attrs[i];
+  return NULL;
+}
+
+void op_drop_attr(Op *op, AttrKey key) {
+  int kept = 0;
+  for (int i = 0; i < op->nattrs; i++)
+    if (op->attrs[i].key != key) op->attrs[kept++] = op->attrs[i];
+  op->nattrs = kept;
+}
+
+void op_set_attr(Kernel *k, Op *op, Attr attr) {
+  op_drop_attr(op, attr.key);
+  Attr *attrs = ARENA_ARRAY(k->arena, Attr, op->nattrs + 1);
+  int n = 0;
+  for (; n < op->nattrs && op->attrs[n].key < attr.key; n++) attrs[n] = op->attrs[n];
+  attrs[n] = attr;
+  for (; n < op->nattrs; n++) attrs[n + 1] = op->attrs[n];
+  op->attrs = attrs;
+  op->nattrs++;
+}
+
+int op_carried(const Op *op) {
+  switch (op->kind) {
+  case OP_for: return op_has(op, ATTR_from) ? 1 : 0;
+  case OP_while: return 1;
+  case OP_if: return op_has(op, ATTR_expr) ? 0 : 1;
+  default: return 0;
+  }
+}
+
+Value *op_condition(const Op *op) {
+  return op->kind == OP_if && !op_has(op, ATTR_expr) ? op->args[0] : NULL;
+}
+
+/* ---- cloning ---- */
+
+static Value *cloned(Value *const *map, const Value *v) { return v ? map[v->id] : NULL; }
+
+static void clone_region(Kernel *to, Region *dst, const Region *src, Value **map);
+
+static void clone_op(Kernel *to, Region *dst, const Op *op, Value **map) {
+  Op *copy = ir_op_new(to, op->kind, op->at, op->args, op->nargs);
+  for (int i = 0; i < op->nargs; i++) copy->args[i] = cloned(map, op->args[i]);
+  copy->attrs = ARENA_ARRAY(to->arena, Attr, op->nattrs);
+  copy->nattrs = op->nattrs;
+  for (int i = 0; i < op->nattrs; i++) copy->attrs[i] = attr_copy(to, &op->attrs[i]);
+  copy->results = arena_copy(to->arena, op->results, sizeof(Value) * (size_t)op->nresults);
+  copy->nresults = op->nresults;
+  for (int i = 0; i < op->nresults; i++) {
+    copy->results[i].def = copy;
+    copy->results[i].id = to->nvalues++;
+    map[op->results[i].id] = &copy->results[i];
+  }
+  ir_append(dst, copy);
+  if (op->body) clone_region(to, ir_region_new(to, copy), op->body, map);
+}
+
+static void clone_region(Kernel *to, Region *dst, const Region *src, Value **map) {
+  for (int i = 0; i < src->nargs; i++) {
+    Value *v = ir_add_arg(to, dst, src->args[i]->type, src->args[i]->name);
+    v->varying = src->args[i]->varying;
+    map[src->args[i]->id] = v;
+  }
+  for (const Op *op = src->first; op; op = op->next) clone_op(to, dst, op, map);
+}
+
+Kernel *kernel_clone(Kernel *k) {
+  ir_renumber(k);
+  Kernel *copy = kernel_new(k->cx, k->name, k->at);
+  copy->level = k->level;
+  for (int i = 0; i < k->params.n; i++) vec_push(copy->arena, &copy->params, k->params.at[i]);
+  for (int i = 0; i < k->constraints.n; i++)
+    vec_push(copy->arena, &copy->constraints, constraint_copy(copy, &k->constraints.at[i]));
+  Arena *scratch = arena_new();
+  clone_region(copy, copy->body, k->body, ARENA_ARRAY(scratch, Value *, k->nvalues));
+  arena_free(scratch);
+  return copy;
+}
+
+/* ---- the header ---- */
+
+const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const Sym *dim) {
+  for (int i = 0; i < k->constraints.n; i++) {
+    const Constraint *c = &k->constraints.at[i];
+    if (c->kind == kind && (!dim || c->dim == dim)) return c;
+  }
+  return NULL;
+}
+
+const Sym *ir_loop_counter(Kernel *k, const Sym *axis) {
+  const Constraint *tile = kernel_constraint(k, CONSTRAINT_tile, axis);
+  if (tile && tile->expr) return tile->expr;
+  StrBuf name = {.arena = k->arena};
+  sb_puts(&name, "$ARG");
+  sym_print(&name, axis);
+  return sym_symbol(k->cx->sym, sb_text(&name), true);
+}

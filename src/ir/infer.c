@@ -1,0 +1,626 @@
+/* infer.c: the result types of every op, from its operands and attributes (language.md 4). One
+ * function per rule of infer.h; each reports what was found and what was expected. */
+#include "ir/infer.h"
+
+#include <stdio.h>
+
+#include "ir/attr.h"
+
+typedef struct Infer {
+  Kernel *k;
+  const Op *op;
+  const Type *given; /* what the author wrote, or NULL */
+  const Type **out;
+} Infer;
+
+#define FAIL(in, code, ...)                                                                        \
+  (diag_add(&(in)->k->cx->diags, DIAG_##code, (in)->op->at, __VA_ARGS__), false)
+#define FAIL_HINT(in, code, hint, ...)                                                             \
+  (diag_hint(&(in)->k->cx->diags,                                                                  \
+             diag_add(&(in)->k->cx->diags, DIAG_##code, (in)->op->at, __VA_ARGS__), "%s", hint),   \
+   false)
+
+static const char *name_of(const Infer *in) { return op_info[in->op->kind].name; }
+static const char *shown(const Infer *in, const Type *t) {
+  return type_text(in->k->cx->diags.arena, in->k->cx, t);
+}
+static const char *expr(const Infer *in, const Sym *s) {
+  return sym_text(in->k->cx->diags.arena, s);
+}
+static const Type *arg(const Infer *in, int i) { return in->op->args[i]->type; }
+static bool result(Infer *in, const Type *t) { return in->out[0] = t, t != NULL; }
+
+static DTypeClass class_of(const Type *t) { return dtype_info[t->dtype].class; }
+static bool is_float(const Type *t) { return class_of(t) == DTYPE_FLOAT; }
+static bool is_integral(const Type *t) { return class_of(t) != DTYPE_FLOAT; }
+
+static bool need_value(const Infer *in, int i) {
+  if (type_is_value(arg(in, i))) return true;
+  return FAIL_HINT(in, E0310, "read memory first", "operand %d of `%s` is %s, expected a register value",
+                   i + 1, name_of(in), shown(in, arg(in, i)));
+}
+
+static bool need_values(const Infer *in, int from, int to) {
+  for (int i = from; i < to; i++)
+    if (!need_value(in, i)) return false;
+  return true;
+}
+
+static bool need_memory(const Infer *in, int i) {
+  if (arg(in, i)->kind == TYPE_mem) return true;
+  return FAIL(in, E0310, "operand %d of `%s` is %s, expected memory", i + 1, name_of(in),
+              shown(in, arg(in, i)));
+}
+
+static bool need_class(const Infer *in, int i, bool fits, const char *wanted) {
+  if (fits) return true;
+  return FAIL(in, E0311, "`%s` takes %s, but operand %d is %s", name_of(in), wanted, i + 1,
+              shown(in, arg(in, i)));
+}
+
+/* ---- shapes ---- */
+
+static bool has_exact_dim(const Type *t, const Sym *dim) {
+  for (int i = 0; i < t->rank; i++)
+    if (t->dims[i] == dim) return true;
+  return false;
+}
+
+static int common_dims(const Type *a, const Type *b) {
+  int n = 0;
+  for (int i = 0; i < a->rank; i++) n += has_exact_dim(b, a->dims[i]);
+  return n;
+}
+
+static bool covers(const Type *big, const Type *small) {
+  return common_dims(small, big) == small->rank;
+}
+
+/* The shape of an elementwise result: one shape must contain the other; of two orders of the same
+ * dims the second operand's wins. NULL after reporting. */
+static const Type *joined_shape(const Infer *in, const Type *a, const Type *b) {
+  if (covers(a, b) && a->rank > b->rank) return a;
+  if (covers(b, a)) return b;
+  const char *wrong =
+      common_dims(a, b) ? "neither shape contains the other" : "the shapes have no dimension in common";
+  bool known = FAIL_HINT(in, E0302, "broadcast both to a shape that has all the dimensions",
+                         "`%s` of %s and %s: %s", name_of(in), shown(in, a), shown(in, b), wrong);
+  return known ? a : NULL;
+}
+
+static bool same_dtype(const Infer *in, int i, int j) {
+  if (arg(in, i)->dtype == arg(in, j)->dtype) return true;
+  return FAIL_HINT(in, E0301, "dtypes are never promoted: use `cast` on one of them",
+                   "`%s` of %s and %s: the dtypes differ", name_of(in), shown(in, arg(in, i)),
+                   shown(in, arg(in, j)));
+}
+
+static const Type *typed(const Infer *in, const Type *shape, DType dtype) {
+  return type_tile(in->k->cx, shape->dims, shape->rank, dtype);
+}
+
+static const Type *without_dim(const Infer *in, const Type *t, const Sym *dim) {
+  const Sym *dims[IR_MAX_RANK];
+  int n = 0;
+  for (int i = 0; i < t->rank; i++)
+    if (t->dims[i] != dim) dims[n++] = t->dims[i];
+  return type_tile(in->k->cx, dims, n, t->dtype);
+}
+
+/* ---- rules: types written by the author ---- */
+
+static bool need_given(const Infer *in) {
+  if (in->given) return true;
+  return FAIL(in, E0316, "`%s` needs a result type", name_of(in));
+}
+
+static bool rule_given_tile(Infer *in) {
+  if (!need_given(in)) return false;
+  if (!type_is_value(in->given))
+    return FAIL(in, E0316, "`%s` makes a tile, not %s", name_of(in), shown(in, in->given));
+  return result(in, in->given);
+}
+
+static bool rule_given_scalar(Infer *in) {
+  if (!need_given(in)) return false;
+  if (in->given->kind != TYPE_scalar)
+    return FAIL(in, E0316, "`%s` makes a scalar, not %s", name_of(in), shown(in, in->given));
+  return result(in, in->given);
+}
+
+static bool rule_given_mem(Infer *in) {
+  if (!need_given(in)) return false;
+  if (in->given->kind != TYPE_mem)
+    return FAIL(in, E0316, "`%s` makes memory, not %s", name_of(in), shown(in, in->given));
+  const Attr *physical = op_attr(in->op, ATTR_physical);
+  if (physical && physical->n != in->given->rank)
+    return FAIL(in, E0304, "allocation of %s has %d physical extents", shown(in, in->given),
+                physical->n);
+  return result(in, in->given);
+}
+
+static bool rule_self_index(Infer *in) {
+  const Sym *dim = op_attr(in->op, ATTR_dim)->sym;
+  if (!rule_given_tile(in)) return false;
+  if (in->given->rank == 1 && in->given->dims[0] == dim) return true;
+  return FAIL(in, E0316, "`self_index` of `%s` is a tile over it alone, not %s", expr(in, dim),
+              shown(in, in->given));
+}
+
+/* cast and bitcast take a bare dtype as well: the shape follows from the operand. */
+static bool rule_cast(Infer *in) {
+  if (!need_given(in) || !need_value(in, 0)) return false;
+  const Type *want = type_with_dtype(in->k->cx, arg(in, 0), in->given->dtype);
+  if (in->given->rank && want != in->given)
+    return FAIL(in, E0316, "`cast` keeps the shape: %s cannot become %s", shown(in, arg(in, 0)),
+                shown(in, in->given));
+  return result(in, want);
+}
+
+static bool rule_bitcast(Infer *in) {
+  if (!need_given(in) || !need_value(in, 0)) return false;
+  const Type *from = arg(in, 0);
+  int src = dtype_info[from->dtype].bits, dst = dtype_info[in->given->dtype].bits;
+  if (src % dst)
+    return FAIL(in, E0307, "`bitcast` from %s (%d bits) to %s (%d bits): the first must be a multiple",
+                dtype_info[from->dtype].name, src, dtype_info[in->given->dtype].name, dst);
+  if (!from->rank && src != dst) return FAIL(in, E0307, "a scalar cannot be split by `bitcast`");
+  const Sym *dims[IR_MAX_RANK];
+  for (int i = 0; i < from->rank; i++) dims[i] = from->dims[i];
+  if (from->rank)
+    dims[from->rank - 1] =
+        sym_mul(in->k->cx->sym, dims[from->rank - 1], sym_int(in->k->cx->sym, src / dst));
+  const Type *want = type_tile(in->k->cx, dims, from->rank, in->given->dtype);
+  if (want && in->given->rank && in->given != want)
+    return FAIL(in, E0316, "`bitcast` of %s gives %s, not %s", shown(in, from), shown(in, want),
+                shown(in, in->given));
+  return result(in, want);
+}
+
+static bool rule_broadcast(Infer *in) {
+  if (!rule_given_tile(in) || !need_value(in, 0)) return false;
+  const Type *from = arg(in, 0);
+  if (from->dtype != in->given->dtype)
+    return FAIL(in, E0301, "`broadcast` keeps the dtype: %s cannot become %s", shown(in, from),
+                shown(in, in->given));
+  if (!covers(in->given, from))
+    return FAIL(in, E0305, "`broadcast` of %s to %s: the target lacks a dimension", shown(in, from),
+                shown(in, in->given));
+  return true;
+}
+
+static bool rule_permute(Infer *in) {
+  if (!rule_given_tile(in) || !need_value(in, 0)) return false;
+  const Type *from = arg(in, 0);
+  if (from->dtype == in->given->dtype && from->rank == in->given->rank && covers(in->given, from))
+    return true;
+  return FAIL(in, E0306, "`permute` of %s to %s: the target is not a permutation", shown(in, from),
+              shown(in, in->given));
+}
+
+/* ---- rules: memory ---- */
+
+static const Sym *index_symbol(const Infer *in, const char *prefix, int i) {
+  char name[32];
+  snprintf(name, sizeof name, "%s%d", prefix, i);
+  return sym_symbol(in->k->cx->sym, name, true);
+}
+
+static bool pairs_have(SymPairs pairs, const Sym *dim) {
+  for (int i = 0; i < pairs.n; i++)
+    if (dim_base(pairs.at[i].key) == dim_base(dim)) return true;
+  return false;
+}
+
+/* Every dimension of the memory needs a coordinate. */
+static bool covers_memory(const Infer *in, SymPairs coords, const Type *mem) {
+  for (int i = 0; i < mem->rank; i++)
+    if (!pairs_have(coords, mem->dims[i]))
+      return FAIL(in, E0314, "the mapping gives no coordinate for dimension `%s` of %s",
+                  expr(in, mem->dims[i]), shown(in, mem));
+  return true;
+}
+
+/* The register side lists its dimensions in iterator order: {A: $index0, B: $index1, ...}. */
+static bool is_identity_side(const Infer *in, const Mapping *m, SymPairs side, const char *which) {
+  bool same = side.n == m->niterators;
+  for (int i = 0; same && i < side.n; i++) same = side.at[i].value == index_symbol(in, "$index", i);
+  if (same) return true;
+  return FAIL_HINT(in, E0314, "number the iterators in the order of the register's dimensions",
+                   "`%s` of `%s` must map its dimensions to the iterators in order", which,
+                   name_of(in));
+}
+
+static bool uses_dynamic(SymPairs pairs, const Sym *symbol) {
+  for (int i = 0; i < pairs.n; i++)
+    if (sym_contains(pairs.at[i].value, symbol)) return true;
+  return false;
+}
+
+enum { MAX_DYNAMIC = 16 };
+
+/* As many dynamic values as the mapping mentions, all integers. */
+static bool check_dynamic(const Infer *in, const Mapping *m, int first) {
+  int found = in->op->nargs - first, wanted = m ? m->ndynamic : 0;
+  if (m)
+    for (int i = 0; i < MAX_DYNAMIC; i++) {
+      const Sym *s = index_symbol(in, "$dynamic_val", i);
+      bool used = uses_dynamic(m->inputs, s) || uses_dynamic(m->outputs, s);
+      if (used && i >= wanted) wanted = i + 1;
+    }
+  if (found != wanted)
+    return FAIL(in, E0320, "`%s` got %d dynamic value%s, but its mapping has %d", name_of(in), found,
+                found == 1 ? "" : "s", wanted);
+  for (int i = first; i < in->op->nargs; i++)
+    if (!need_value(in, i) || !need_class(in, i, is_integral(arg(in, i)), "integer dynamic values"))
+      return false;
+  return true;
+}
+
+static const Mapping *mapping_of(const Op *op) {
+  const Attr *a = op_attr(op, ATTR_mapping);
+  return a ? a->mapping : NULL;
+}
+
+/* A register dimension that belongs to a scaled dimension of the memory takes the memory's entry,
+ * so that `K/2` stays `K/2`. */
+static const Sym *entry_for(const Type *mem, const Sym *dim) {
+  for (int i = 0; i < mem->rank; i++)
+    if (dim_base(mem->dims[i]) == dim) return mem->dims[i];
+  return dim;
+}
+
+static bool rule_read(Infer *in) {
+  if (!need_memory(in, 0)) return false;
+  const Type *mem = arg(in, 0);
+  const Mapping *m = mapping_of(in->op);
+  if (!check_dynamic(in, m, 1)) return false;
+  if (!m) return result(in, typed(in, mem, mem->dtype));
+  if (!covers_memory(in, m->inputs, mem) || !is_identity_side(in, m, m->outputs, "outputs"))
+    return false;
+  const Sym *dims[IR_MAX_RANK];
+  int n = m->outputs.n;
+  if (n > IR_MAX_RANK) return FAIL(in, E0319, "a mapping has at most %d iterators", IR_MAX_RANK);
+  for (int i = 0; i < n; i++) dims[i] = entry_for(mem, m->outputs.at[i].key);
+  return result(in, type_tile(in->k->cx, dims, n, mem->dtype));
+}
+
+/* int <-> index, int -> float, float -> float among the wide formats; nothing else converts. */
+static bool stores_as(DType from, DType to) {
+  DTypeClass f = dtype_info[from].class, t = dtype_info[to].class;
+  if (from == to) return true;
+  if (f != DTYPE_FLOAT && f != DTYPE_BOOL)
+    return t == DTYPE_INDEX || (f == DTYPE_INDEX && t == DTYPE_INT) || t == DTYPE_FLOAT;
+  return f == DTYPE_FLOAT && t == DTYPE_FLOAT && dtype_info[from].bits >= 16 &&
+         dtype_info[to].bits >= 16;
+}
+
+/* The value's dimensions are those of the mapping's register side, up to scaling. */
+static bool matches_side(const Infer *in, SymPairs side, const Type *value) {
+  bool fits = true;
+  for (int i = 0; i < value->rank; i++) fits &= pairs_have(side, value->dims[i]);
+  if (fits) return true;
+  return FAIL(in, E0304, "%s does not have the dimensions of the mapping's register side",
+              shown(in, value));
+}
+
+static bool check_store_shape(const Infer *in, const Type *value, const Type *mem) {
+  for (int i = 0; i < value->rank; i++)
+    if (!type_has_dim(mem, value->dims[i]))
+      return FAIL_HINT(in, E0304, "reduce it, or say with a mapping where its elements go",
+                       "%s written to %s: the memory has no dimension `%s`", shown(in, value),
+                       shown(in, mem), expr(in, value->dims[i]));
+  return true;
+}
+
+static bool rule_write(Infer *in) {
+  if (!need_value(in, 0) || !need_memory(in, 1)) return false;
+  const Type *value = arg(in, 0), *mem = arg(in, 1);
+  const Mapping *m = mapping_of(in->op);
+  if (!check_dynamic(in, m, 2)) return false;
+  if (!stores_as(value->dtype, mem->dtype))
+    return FAIL_HINT(in, E0301, "use `cast` before the write", "%s cannot be stored to %s",
+                     shown(in, value), shown(in, mem));
+  if (!m) return check_store_shape(in, value, mem);
+  return covers_memory(in, m->outputs, mem) && is_identity_side(in, m, m->inputs, "inputs") &&
+         matches_side(in, m->inputs, value);
+}
+
+/* Atomics take their mapping in read orientation: memory coordinates are the inputs. */
+static bool rule_atomic(Infer *in) {
+  if (!need_value(in, 0) || !need_memory(in, 1)) return false;
+  const Type *value = arg(in, 0), *mem = arg(in, 1);
+  const Mapping *m = mapping_of(in->op);
+  if (!check_dynamic(in, m, 2)) return false;
+  if (value->dtype != mem->dtype)
+    return FAIL_HINT(in, E0301, "use `cast` before it", "`%s` of %s to %s: the dtypes differ",
+                     name_of(in), shown(in, value), shown(in, mem));
+  if (m ? !covers_memory(in, m->inputs, mem) : !check_store_shape(in, value, mem)) return false;
+  return result(in, value);
+}
+
+static bool rule_scatter(Infer *in) {
+  if (!need_values(in, 0, 2) || !need_memory(in, 2)) return false;
+  const Mapping *m = mapping_of(in->op);
+  const Attr *pos = op_attr(in->op, ATTR_pos);
+  const Type *mem = arg(in, 2);
+  if (!m) return FAIL(in, E0318, "`scatter_add` needs a mapping");
+  if (!pos || pos->integer < 0 || pos->integer >= mem->rank)
+    return FAIL(in, E0318, "`dim` of `scatter_add` is the position of a coordinate of %s, 0 to %d",
+                shown(in, mem), mem->rank - 1);
+  if (!need_class(in, 1, is_integral(arg(in, 1)), "an integer index")) return false;
+  if (arg(in, 0)->dtype != mem->dtype)
+    return FAIL(in, E0301, "`scatter_add` of %s to %s: the dtypes differ", shown(in, arg(in, 0)),
+                shown(in, mem));
+  return covers_memory(in, m->outputs, mem);
+}
+
+/* ---- rules: contraction ---- */
+
+static bool is_batch(const Kernel *k, const Sym *dim) {
+  for (int i = 0; i < k->constraints.n; i++) {
+    const Sym *v = pairs_get(k->constraints.at[i].pairs, dim);
+    int64_t extent;
+    if (k->constraints.at[i].kind == CONSTRAINT_hardware && v && sym_is_int(v, &extent))
+      return extent == 0;
+  }
+  return false;
+}
+
+/* k: in lhs and rhs, not in acc; of several candidates those that are batch dimensions drop out. */
+static int contracted(Kernel *k, const Type *lhs, const Type *rhs, const Type *acc, bool skip_batch,
+                      const Sym **out) {
+  int n = 0;
+  for (int i = 0; i < lhs->rank; i++) {
+    const Sym *d = dim_base(lhs->dims[i]);
+    if (!type_has_dim(rhs, d) || type_has_dim(acc, d) || (skip_batch && is_batch(k, d))) continue;
+    *out = d;
+    n++;
+  }
+  return n;
+}
+
+const char *ir_mma_roles(Kernel *k, const Type *lhs, const Type *rhs, const Type *acc,
+                         MmaRoles *out) {
+  if (acc->rank < 2) return "the accumulator needs two dimensions, rows and columns";
+  out->m = acc->dims[acc->rank - 2];
+  out->n = acc->dims[acc->rank - 1];
+  int n = contracted(k, lhs, rhs, acc, false, &out->k);
+  if (n > 1) n = contracted(k, lhs, rhs, acc, true, &out->k);
+  if (n == 0) return "no dimension is shared by lhs and rhs but not by the accumulator";
+  if (n > 1) return "more than one dimension is shared by lhs and rhs but not by the accumulator";
+  if (!type_has_dim(lhs, out->m)) return "lhs lacks the rows of the accumulator";
+  if (!type_has_dim(rhs, out->n)) return "rhs lacks the columns of the accumulator";
+  return NULL;
+}
+
+static bool check_roles(const Infer *in, int lhs, int rhs, int acc) {
+  MmaRoles roles;
+  const char *wrong = ir_mma_roles(in->k, arg(in, lhs), arg(in, rhs), arg(in, acc), &roles);
+  if (!wrong) return true;
+  return FAIL_HINT(in, E0303, "lhs is [rows, k], rhs is [columns, k], acc is [rows, columns]",
+                   "`%s` of %s, %s and %s: %s", name_of(in), shown(in, arg(in, lhs)),
+                   shown(in, arg(in, rhs)), shown(in, arg(in, acc)), wrong);
+}
+
+static bool small_floats(const Type *a, const Type *b) {
+  return is_float(a) && is_float(b) && dtype_info[a->dtype].bits <= 8 &&
+         dtype_info[b->dtype].bits <= 8;
+}
+
+static bool check_mma_dtypes(const Infer *in, int lhs, int rhs, int acc) {
+  const Type *a = arg(in, lhs), *b = arg(in, rhs), *c = arg(in, acc);
+  if (a->dtype != b->dtype && !small_floats(a, b)) return same_dtype(in, lhs, rhs);
+  if (is_float(a) == is_float(c) && class_of(a) != DTYPE_BOOL && class_of(c) != DTYPE_BOOL)
+    return true;
+  return FAIL(in, E0301, "`%s` cannot add products of %s into %s", name_of(in),
+              dtype_info[a->dtype].name, dtype_info[c->dtype].name);
+}
+
+static bool rule_mma(Infer *in) {
+  return need_values(in, 0, 3) && check_roles(in, 0, 1, 2) && check_mma_dtypes(in, 0, 1, 2) &&
+         result(in, arg(in, 2));
+}
+
+static bool rule_scaled_mma(Infer *in) {
+  return need_values(in, 0, 5) && check_roles(in, 0, 2, 4) && check_roles(in, 1, 3, 4) &&
+         check_mma_dtypes(in, 0, 2, 4) && result(in, arg(in, 4));
+}
+
+/* ---- rules: elementwise ---- */
+
+static bool binary(Infer *in, const DType *dtype) {
+  if (!need_values(in, 0, 2) || !same_dtype(in, 0, 1)) return false;
+  const Type *shape = joined_shape(in, arg(in, 0), arg(in, 1));
+  return shape && result(in, typed(in, shape, dtype ? *dtype : arg(in, 0)->dtype));
+}
+
+static bool rule_binary(Infer *in) { return binary(in, NULL); }
+
+static bool rule_binary_int(Infer *in) {
+  return need_values(in, 0, 2) &&
+         need_class(in, 0, is_integral(arg(in, 0)), "integers or truth values") && binary(in, NULL);
+}
+
+static bool rule_binary_float(Infer *in) {
+  return need_values(in, 0, 2) && need_class(in, 0, is_float(arg(in, 0)), "floats") &&
+         binary(in, NULL);
+}
+
+static bool rule_compare(Infer *in) {
+  DType truth = DTYPE_i1;
+  return binary(in, &truth);
+}
+
+static bool rule_unary(Infer *in) {
+  return need_value(in, 0) &&
+         need_class(in, 0, class_of(arg(in, 0)) != DTYPE_BOOL, "numbers") && result(in, arg(in, 0));
+}
+
+static bool rule_unary_int(Infer *in) {
+  return need_value(in, 0) &&
+         need_class(in, 0, is_integral(arg(in, 0)), "integers or truth values") &&
+         result(in, arg(in, 0));
+}
+
+static bool rule_unary_float(Infer *in) {
+  return need_value(in, 0) && need_class(in, 0, is_float(arg(in, 0)), "floats") &&
+         result(in, arg(in, 0));
+}
+
+static bool rule_select(Infer *in) {
+  if (!need_values(in, 0, 3)) return false;
+  if (arg(in, 0)->dtype != DTYPE_i1)
+    return FAIL_HINT(in, E0312, "compare first, or `cast` to i1",
+                     "the condition of `select` is %s, expected dtype i1", shown(in, arg(in, 0)));
+  if (!same_dtype(in, 1, 2)) return false;
+  const Type *shape = joined_shape(in, arg(in, 1), arg(in, 2));
+  if (shape) shape = joined_shape(in, arg(in, 0), shape);
+  return shape && result(in, typed(in, shape, arg(in, 1)->dtype));
+}
+
+static bool rule_apply(Infer *in) {
+  for (int i = 0; i < in->op->nargs; i++) {
+    if (!need_value(in, i) ||
+        !need_class(in, i, is_integral(arg(in, i)), "integers or truth values"))
+      return false;
+    if (arg(in, i) != arg(in, 0))
+      return FAIL(in, E0301, "the operands of `apply_expr` must have one type, not %s and %s",
+                  shown(in, arg(in, 0)), shown(in, arg(in, i)));
+  }
+  if (!op_has(in->op, ATTR_expr)) return FAIL(in, E0318, "`apply_expr` needs an expression");
+  return result(in, arg(in, 0));
+}
+
+static bool rule_same(Infer *in) { return need_value(in, 0) && result(in, arg(in, 0)); }
+
+static bool rule_extract(Infer *in) {
+  if (!need_value(in, 0)) return false;
+  const Type *t = arg(in, 0);
+  return result(in, t->rank > 1 ? without_dim(in, t, t->dims[t->rank - 1]) : t);
+}
+
+/* ---- rules: reductions ---- */
+
+/* The dimension worked along: `dim`, or the last one. NULL after reporting. */
+static const Sym *worked_dim(const Infer *in) {
+  const Type *t = arg(in, 0);
+  const Attr *a = op_attr(in->op, ATTR_dim);
+  if (a && has_exact_dim(t, a->sym)) return a->sym;
+  bool known = a ? FAIL(in, E0308, "`%s` along `%s`, which %s does not have", name_of(in),
+                        expr(in, a->sym), shown(in, t))
+                 : FAIL(in, E0308, "`%s` needs the dimension to work along", name_of(in));
+  return known ? a->sym : NULL;
+}
+
+static bool check_init(const Infer *in, const Type *want) {
+  if (in->op->nargs < 2) return true;
+  if (!need_value(in, 1)) return false;
+  const Type *init = arg(in, 1);
+  if (init->dtype == want->dtype && init->rank == want->rank && covers(want, init)) return true;
+  return FAIL(in, E0317, "the initial value of `%s` is %s, expected %s", name_of(in),
+              shown(in, init), shown(in, want));
+}
+
+static bool rule_reduce(Infer *in) {
+  const Sym *dim = need_value(in, 0) ? worked_dim(in) : NULL;
+  if (!dim) return false;
+  const Type *want = without_dim(in, arg(in, 0), dim);
+  return want && check_init(in, want) && result(in, want);
+}
+
+static bool rule_scan(Infer *in) {
+  const Sym *dim = need_value(in, 0) ? worked_dim(in) : NULL;
+  return dim && check_init(in, without_dim(in, arg(in, 0), dim)) && result(in, arg(in, 0));
+}
+
+static bool rule_topk(Infer *in) {
+  const Sym *dim = need_value(in, 0) ? worked_dim(in) : NULL;
+  const Attr *k_dim = op_attr(in->op, ATTR_k_dim);
+  if (!dim) return false;
+  if (!k_dim) return FAIL(in, E0318, "`topk` needs the dimension of its results");
+  const Type *t = arg(in, 0);
+  const Sym *dims[IR_MAX_RANK];
+  for (int i = 0; i < t->rank; i++)
+    dims[i] = t->dims[i] == dim ? k_dim->sym : t->dims[i];
+  in->out[0] = type_tile(in->k->cx, dims, t->rank, t->dtype);
+  in->out[1] = type_tile(in->k->cx, dims, t->rank, DTYPE_i32);
+  return in->out[0] && in->out[1];
+}
+
+/* ---- rules: regions ---- */
+
+static bool carried_types(Infer *in) {
+  int first = op_carried(in->op);
+  for (int i = first; i < in->op->nargs; i++) in->out[i - first] = arg(in, i);
+  return true;
+}
+
+static bool need_integer_scalar(const Infer *in, int i, const char *what) {
+  const Type *t = arg(in, i);
+  if (type_is_value(t) && (class_of(t) == DTYPE_INT || class_of(t) == DTYPE_INDEX)) return true;
+  return FAIL(in, E0311, "the %s of `%s` is %s, expected an integer", what, name_of(in),
+              shown(in, t));
+}
+
+static bool rule_carry(Infer *in) {
+  if (op_has(in->op, ATTR_from) &&
+      (in->op->nargs < 1 || !need_integer_scalar(in, 0, "start")))
+    return false;
+  return carried_types(in);
+}
+
+static bool rule_while(Infer *in) {
+  if (!op_has(in->op, ATTR_expr)) return FAIL(in, E0406, "a while loop needs a condition");
+  return need_integer_scalar(in, 0, "start") && carried_types(in);
+}
+
+static bool rule_if(Infer *in) {
+  if (op_has(in->op, ATTR_expr)) return carried_types(in);
+  if (in->op->nargs < 1) return FAIL(in, E0309, "`if` needs a condition");
+  return need_value(in, 0) && need_class(in, 0, is_integral(arg(in, 0)), "a truth value") &&
+         carried_types(in);
+}
+
+static bool rule_no_result(Infer *in) { return in != NULL; }
+
+typedef bool RuleFn(Infer *);
+static RuleFn *const rules[] = {
+    [RULE_GIVEN_TILE] = rule_given_tile,
+    [RULE_GIVEN_SCALAR] = rule_given_scalar,
+    [RULE_GIVEN_MEM] = rule_given_mem,
+    [RULE_SELF_INDEX] = rule_self_index,
+    [RULE_APPLY] = rule_apply,
+    [RULE_NO_RESULT] = rule_no_result,
+    [RULE_READ] = rule_read,
+    [RULE_WRITE] = rule_write,
+    [RULE_ATOMIC] = rule_atomic,
+    [RULE_SCATTER] = rule_scatter,
+    [RULE_MMA] = rule_mma,
+    [RULE_SCALED_MMA] = rule_scaled_mma,
+    [RULE_BINARY] = rule_binary,
+    [RULE_BINARY_INT] = rule_binary_int,
+    [RULE_BINARY_FLOAT] = rule_binary_float,
+    [RULE_COMPARE] = rule_compare,
+    [RULE_UNARY] = rule_unary,
+    [RULE_UNARY_INT] = rule_unary_int,
+    [RULE_UNARY_FLOAT] = rule_unary_float,
+    [RULE_SELECT] = rule_select,
+    [RULE_CAST] = rule_cast,
+    [RULE_BITCAST] = rule_bitcast,
+    [RULE_BROADCAST] = rule_broadcast,
+    [RULE_PERMUTE] = rule_permute,
+    [RULE_EXTRACT] = rule_extract,
+    [RULE_SAME] = rule_same,
+    [RULE_REDUCE] = rule_reduce,
+    [RULE_SCAN] = rule_scan,
+    [RULE_TOPK] = rule_topk,
+    [RULE_CARRY] = rule_carry,
+    [RULE_WHILE] = rule_while,
+    [RULE_IF] = rule_if,
+};
+
+bool ir_infer(Kernel *k, const Op *op, const Type *given, const Type **out) {
+  Infer in = {k, op, given, out};
+  return rules[op_info[op->kind].rule](&in);
+}

@@ -1,0 +1,76 @@
+/* tables.c: ops.def, attrs.def, types.def and constraints.def as arrays. */
+#include <string.h>
+
+#include "ir/infer.h"
+#include "ir/ir.h"
+
+#define FLOAT DTYPE_FLOAT
+#define INT DTYPE_INT
+#define BOOL DTYPE_BOOL
+#define INDEX DTYPE_INDEX
+const DTypeInfo dtype_info[DTYPE_COUNT] = {
+#define DTYPE(name, class, bits, exponent, mantissa, doc)                                          \
+  [DTYPE_##name] = {#name, doc, class, bits, exponent, mantissa},
+#include "ir/types.def"
+};
+#undef FLOAT
+#undef INT
+#undef BOOL
+#undef INDEX
+
+const AttrInfo attr_info[ATTR_COUNT] = {
+#define ATTR(name, kind, doc) [ATTR_##name] = {#name, doc, ATTR_KIND_##kind},
+#include "ir/attrs.def"
+};
+
+const char *const constraint_name[CONSTRAINT_COUNT] = {
+#define CONSTRAINT(name, doc) [CONSTRAINT_##name] = #name,
+#include "ir/constraints.def"
+};
+
+_Static_assert(ATTR_COUNT <= 64, "OpInfo.attrs is a 64-bit set");
+
+/* The words of ops.def. */
+#define A(key) (UINT64_C(1) << ATTR_##key)
+#define EVERY_OP (A(tag) | A(role) | A(part))
+enum {
+  TILE = LEVEL_TILE,
+  BOTH = LEVEL_BOTH,
+  PURE = OPF_PURE,
+  COMM = OPF_COMM,
+  READS = OPF_READS,
+  WRITES = OPF_WRITES,
+  SYNC = OPF_SYNC,
+  REGION = OPF_REGION,
+  ENDS = OPF_ENDS,
+  HINT = OPF_HINT,
+  ANY = OP_ANY,
+  MANY = OP_MANY,
+  NONE = 0
+};
+#define ARGS(least, most) least, most
+#define lead_bit(lead) (ATTR_##lead == ATTR_NONE ? 0 : UINT64_C(1) << (ATTR_##lead & 63))
+const OpInfo op_info[OP_COUNT] = {
+#define OP(name, level, args, results, flags, rule, lead, attrs, doc)                              \
+  [OP_##name] = {#name, doc,         (Level)level, args, results, flags, RULE_##rule,              \
+                 ATTR_##lead, (attrs) | lead_bit(lead) | EVERY_OP},
+#include "ir/ops.def"
+};
+
+OpKind op_find(const char *name) {
+  int i = 0;
+  while (i < OP_COUNT && strcmp(op_info[i].name, name) != 0) i++;
+  return (OpKind)i;
+}
+
+AttrKey attr_find(const char *name) {
+  for (int i = 0; i < ATTR_COUNT; i++)
+    if (strcmp(attr_info[i].name, name) == 0) return (AttrKey)i;
+  return ATTR_NONE;
+}
+
+bool dtype_parse(const char *name, DType *out) {
+  for (int i = 0; i < DTYPE_COUNT; i++)
+    if (strcmp(dtype_info[i].name, name) == 0) return *out = (DType)i, true;
+  return false;
+}

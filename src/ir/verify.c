@@ -1,0 +1,142 @@
+/* verify.c: the rules every kernel obeys, after building and after each pass.
+ *
+ *   - an op stands at a level it may stand at, with as many operands as it takes
+ *   - it carries only attributes of its row, its lead attribute among them
+ *   - an operand is made before it is used, in the same region or in one around it
+ *   - result types are those that follow from the operands
+ *   - a region op has a body whose arguments match the carried operands, ended by one yield of the
+ *     same types; no other op has a body, and a kernel's body has no yield
+ *   - a version of a symbol is opened once; a loop runs over a dimension with a tile row */
+#include "ir/attr.h"
+
+typedef struct Verify {
+  Kernel *k;
+  bool *defined; /* by value id: made earlier and still in scope */
+  Arena *scratch;
+} Verify;
+
+#define FAIL(v, op, code, ...)                                                                     \
+  (diag_add(&(v)->k->cx->diags, DIAG_##code, (op)->at, __VA_ARGS__) == NULL)
+
+static bool verify_region(Verify *v, const Region *r);
+
+static bool verify_shape(Verify *v, const Op *op) {
+  const OpInfo *info = &op_info[op->kind];
+  if (!(info->level & v->k->level))
+    return FAIL(v, op, E0409, "`%s` cannot stand at %s level", info->name,
+                v->k->level == LEVEL_TILE ? "TILE" : "THREAD");
+  if (op->nargs < info->least || (info->most != OP_ANY && op->nargs > info->most))
+    return FAIL(v, op, E0309, "`%s` has %d operands", info->name, op->nargs);
+  if (!op->body != !(info->flags & OPF_REGION))
+    return FAIL(v, op, E0408, "`%s` %s a body", info->name, op->body ? "has" : "lacks");
+  if ((info->flags & OPF_ENDS) && (op->next || !op->parent->owner))
+    return FAIL(v, op, E0408, "`%s` is not the end of a region", info->name);
+  return true;
+}
+
+static bool verify_attrs(Verify *v, const Op *op) {
+  const OpInfo *info = &op_info[op->kind];
+  for (int i = 0; i < op->nattrs; i++) {
+    if (!(info->attrs >> op->attrs[i].key & 1))
+      return FAIL(v, op, E0318, "`%s` has no attribute `%s`", info->name,
+                  attr_info[op->attrs[i].key].name);
+    if (i && op->attrs[i - 1].key >= op->attrs[i].key)
+      return FAIL(v, op, E0318, "attributes of `%s` are out of order", info->name);
+  }
+  if (info->lead != ATTR_NONE && !op_has(op, info->lead))
+    return FAIL(v, op, E0318, "`%s` lacks `%s`", info->name, attr_info[info->lead].name);
+  return true;
+}
+
+static bool verify_operands(Verify *v, const Op *op) {
+  for (int i = 0; i < op->nargs; i++)
+    if (!op->args[i] || op->args[i]->id >= v->k->nvalues || !v->defined[op->args[i]->id])
+      return FAIL(v, op, E0402, "operand %d of `%s` is not defined here", i + 1,
+                  op_info[op->kind].name);
+  return true;
+}
+
+static bool verify_types(Verify *v, const Op *op) {
+  const Type **types = ARENA_ARRAY(v->scratch, const Type *, op->nargs + 2);
+  const Type *given = op->nresults ? op->results[0].type : NULL;
+  if (!ir_infer(v->k, op, given, types)) return false;
+  int results = op_info[op->kind].results;
+  int n = results == OP_MANY ? op->nargs - op_carried(op) : results;
+  bool same = n == op->nresults;
+  for (int i = 0; same && i < n; i++) same = op->results[i].type == types[i];
+  return same || FAIL(v, op, E0316, "`%s` has a result type that does not follow from its operands",
+                      op_info[op->kind].name);
+}
+
+static void define(Verify *v, const Value *value, bool defined) { v->defined[value->id] = defined; }
+
+static bool verify_body(Verify *v, const Op *op) {
+  const Region *r = op->body;
+  int axis = op->kind == OP_while ? 1 : 0, carried = op_carried(op);
+  if (r->nargs != op->nargs - carried + axis)
+    return FAIL(v, op, E0404, "the body of `%s` has %d arguments", op_info[op->kind].name, r->nargs);
+  for (int i = axis; i < r->nargs; i++)
+    if (r->args[i]->type != op->args[carried + i - axis]->type)
+      return FAIL(v, op, E0401, "argument %d of the body has another type than its operand", i + 1);
+  const Op *end = r->last;
+  if (!end || end->kind != OP_yield || end->nargs != r->nargs)
+    return FAIL(v, op, E0404, "the body of `%s` does not end by yielding %d values",
+                op_info[op->kind].name, r->nargs);
+  for (int i = axis; i < r->nargs; i++)
+    if (end->args[i]->type != r->args[i]->type)
+      return FAIL(v, end, E0401, "yielded value %d has another type than the argument", i + 1);
+  return verify_region(v, r);
+}
+
+static bool verify_loop(Verify *v, const Op *op) {
+  if (op->kind != OP_for && op->kind != OP_while) return true;
+  const Sym *axis = op_attr(op, ATTR_axis)->sym;
+  const Attr *step = op_attr(op, ATTR_step);
+  if (step && step->integer <= 0)
+    return FAIL(v, op, E0406, "the step of a loop is positive, not %lld", (long long)step->integer);
+  if (kernel_constraint(v->k, CONSTRAINT_tile, axis)) return true;
+  const char *name = sym_text(v->k->cx->diags.arena, axis);
+  Diag *d = diag_add(&v->k->cx->diags, DIAG_E0211, op->at, "a loop over `%s`, which is not tiled", name);
+  diag_hint(&v->k->cx->diags, d, "add a tiling constraint on `%s`", name);
+  return false;
+}
+
+static bool verify_op(Verify *v, const Op *op) {
+  bool ok = verify_shape(v, op) && verify_attrs(v, op) && verify_operands(v, op) &&
+            verify_loop(v, op) && verify_types(v, op) && (!op->body || verify_body(v, op));
+  for (int i = 0; ok && i < op->nresults; i++) define(v, &op->results[i], true);
+  return ok;
+}
+
+static bool verify_region(Verify *v, const Region *r) {
+  for (int i = 0; i < r->nargs; i++) define(v, r->args[i], true);
+  bool ok = true;
+  for (const Op *op = r->first; ok && op; op = op->next) ok = verify_op(v, op);
+  for (int i = 0; i < r->nargs; i++) define(v, r->args[i], false);
+  for (const Op *op = r->first; op; op = op->next)
+    for (int i = 0; i < op->nresults; i++) define(v, &op->results[i], false);
+  return ok;
+}
+
+static bool verify_params(Verify *v) {
+  Kernel *k = v->k;
+  WV_ASSERT(k->params.n == k->body->nargs);
+  for (int i = 0; i < k->params.n; i++) {
+    const Param *p = &k->params.at[i];
+    const Type *t = k->body->args[i]->type;
+    bool fits = t->kind == TYPE_mem || (t->kind == TYPE_scalar && (!p->binds || dtype_info[t->dtype].class != DTYPE_FLOAT));
+    if (fits && (t->kind == TYPE_scalar || !p->binds)) continue;
+    diag_add(&k->cx->diags, DIAG_E0319, p->at, "parameter `%s` of type %s%s", p->name,
+             type_text(k->cx->diags.arena, k->cx, t), p->binds ? " cannot give a symbol its value" : "");
+    return false;
+  }
+  return true;
+}
+
+bool ir_verify(Kernel *k) {
+  Verify v = {.k = k, .scratch = arena_new()};
+  v.defined = ARENA_ARRAY(v.scratch, bool, k->nvalues + 1);
+  bool ok = verify_params(&v) && verify_region(&v, k->body);
+  arena_free(v.scratch);
+  return ok;
+}

@@ -1,0 +1,238 @@
+/* verify_header.c: the constraints of a kernel against each other, with the values of the symbols
+ * as far as they are bound (language.md 3). A size that is still symbolic is checked again once it
+ * is bound. */
+#include "ir/attr.h"
+#include "ir/build_state.h"
+
+typedef struct Header {
+  Kernel *k;
+  SymBinding *bound;
+  int nbound;
+} Header;
+
+#define REPORT(h, c, code, ...) diag_add(&(h)->k->cx->diags, DIAG_##code, (c)->at, __VA_ARGS__)
+#define FAIL(h, c, code, ...) (REPORT(h, c, code, __VA_ARGS__) == NULL)
+#define HINT(h, d, ...) diag_hint(&(h)->k->cx->diags, d, __VA_ARGS__)
+
+static const char *text(Header *h, const Sym *s) { return sym_text(h->k->cx->diags.arena, s); }
+
+/* Rows of one kind, in order; *i is the cursor. */
+static const Constraint *next_row(const Kernel *k, ConstraintKind kind, int *i) {
+  while (*i < k->constraints.n) {
+    const Constraint *c = &k->constraints.at[(*i)++];
+    if (c->kind == kind) return c;
+  }
+  return NULL;
+}
+
+#define EACH_ROW(k, kind, c)                                                                       \
+  for (int row_##c = 0, once = 1; once; once = 0)                                                  \
+    for (const Constraint *c; (c = next_row(k, CONSTRAINT_##kind, &row_##c));)
+
+static const Sym *bound_value(Header *h, const Sym *s) {
+  return sym_subst(h->k->cx->sym, s, h->bound, h->nbound);
+}
+
+static bool bound_int(Header *h, const Sym *s, int64_t *v) {
+  const Sym *value = s ? bound_value(h, s) : NULL;
+  return value && sym_is_int(value, v);
+}
+
+/* ---- bindings ---- */
+
+static bool check_bindings(Header *h) {
+  Kernel *k = h->k;
+  EACH_ROW(k, bind, c) {
+    if (sym_kind(c->dim) != SYM_symbol)
+      return FAIL(h, c, E0212, "only a symbol can be bound, not `%s`", text(h, c->dim));
+    for (int i = 0; i < h->nbound; i++)
+      if (h->bound[i].from == c->dim)
+        return FAIL(h, c, E0208, "`%s` is bound twice", sym_name(c->dim));
+    const Constraint *dynamic = kernel_constraint(k, CONSTRAINT_dynamic, c->dim);
+    if (dynamic) return FAIL(h, c, E0208, "`%s` is both bound and dynamic", sym_name(c->dim));
+    h->bound[h->nbound++] = (SymBinding){c->dim, c->size};
+  }
+  const Constraint *first = kernel_constraint(k, CONSTRAINT_bind, NULL);
+  if (sym_resolve_bindings(k->cx->sym, h->bound, h->nbound)) return true;
+  return FAIL(h, first, E0104, "%s", sym_take_error(k->cx->sym));
+}
+
+/* ---- single rows ---- */
+
+static bool check_size(Header *h, const Constraint *c) {
+  int64_t size;
+  if (!bound_int(h, c->size, &size) || size > 0) return true;
+  Diag *d = REPORT(h, c, E0204, "the %s tile of `%s` is %lld", constraint_name[c->kind],
+                   text(h, c->dim), (long long)size);
+  if (c->size != bound_value(h, c->size)) HINT(h, d, "`%s` has this value", text(h, c->size));
+  return false;
+}
+
+static bool check_axis(Header *h, const Constraint *c, int most) {
+  if (c->axis >= 0 && c->axis <= most) return true;
+  return FAIL(h, c, E0207, "%s dimension %d is not in 0 to %d", constraint_name[c->kind], c->axis,
+              most);
+}
+
+static bool check_fields(Header *h, const Constraint *c) {
+  switch (c->kind) {
+  case CONSTRAINT_workgroup: return check_axis(h, c, 4) && check_size(h, c);
+  case CONSTRAINT_device: return check_axis(h, c, 2) && check_size(h, c);
+  case CONSTRAINT_reorder: return check_axis(h, c, 2);
+  case CONSTRAINT_wave:
+  case CONSTRAINT_tile: return check_size(h, c);
+  case CONSTRAINT_hardware:
+    if (c->threads <= 0)
+      return FAIL(h, c, E0212, "threads per wave is %d, expected a positive number", c->threads);
+    return check_mma_name(h->k->cx, c->mma.name, c->at);
+  case CONSTRAINT_assume:
+    if (sym_is_bool(c->expr)) return true;
+    return FAIL(h, c, E0212, "an assumption is a condition, not `%s`", text(h, c->expr));
+  case CONSTRAINT_grid:
+  case CONSTRAINT_iterators:
+  case CONSTRAINT_alias:
+  case CONSTRAINT_bind:
+  case CONSTRAINT_dynamic:
+  case CONSTRAINT_COUNT: return true;
+  }
+  return true;
+}
+
+static bool has_operands(const Constraint *c) {
+  switch (c->kind) {
+  case CONSTRAINT_workgroup:
+  case CONSTRAINT_wave:
+  case CONSTRAINT_device:
+  case CONSTRAINT_bind: return c->dim && c->size;
+  case CONSTRAINT_tile:
+  case CONSTRAINT_dynamic: return c->dim != NULL;
+  case CONSTRAINT_grid: return c->size != NULL;
+  case CONSTRAINT_reorder:
+  case CONSTRAINT_assume: return c->expr != NULL;
+  case CONSTRAINT_alias: return c->dim && c->start && c->expr;
+  case CONSTRAINT_hardware:
+  case CONSTRAINT_iterators:
+  case CONSTRAINT_COUNT: return true;
+  }
+  return true;
+}
+
+static bool check_rows(Header *h) {
+  bool ok = true;
+  for (int i = 0; i < h->k->constraints.n; i++) ok &= check_fields(h, &h->k->constraints.at[i]);
+  return ok;
+}
+
+static bool check_complete(Header *h) {
+  for (int i = 0; i < h->k->constraints.n; i++) {
+    const Constraint *c = &h->k->constraints.at[i];
+    if (!has_operands(c))
+      return FAIL(h, c, E0212, "this %s constraint lacks an expression", constraint_name[c->kind]);
+  }
+  return true;
+}
+
+/* ---- rows against each other ---- */
+
+static bool check_hardware(Header *h) {
+  const Constraint *first = NULL;
+  EACH_ROW(h->k, hardware, c) {
+    if (first) {
+      Diag *d = REPORT(h, c, E0202, "a second hardware constraint");
+      diag_note(&h->k->cx->diags, d, first->at, "the first is here");
+      return false;
+    }
+    first = c;
+  }
+  if (first) return true;
+  Diag *d = diag_add(&h->k->cx->diags, DIAG_E0201, h->k->at, "kernel `%s` has no hardware constraint",
+                     h->k->name);
+  HINT(h, d, "add `HardwareConstraint(threads_per_wave=64)`, in text `hardware threads 64`");
+  return false;
+}
+
+static bool check_workgroups(Header *h) {
+  const Constraint *primary[5] = {0};
+  int used = 0, most = -1, least = 5;
+  EACH_ROW(h->k, workgroup, c) {
+    used |= 1 << c->axis;
+    most = c->axis > most ? c->axis : most;
+    least = c->axis < least ? c->axis : least;
+    if (c->secondary) continue;
+    if (primary[c->axis]) {
+      Diag *d = REPORT(h, c, E0206, "`%s` and `%s` are both primary on workgroup dimension %d",
+                       text(h, primary[c->axis]->dim), text(h, c->dim), c->axis);
+      diag_note(&h->k->cx->diags, d, primary[c->axis]->at, "the first is here");
+      HINT(h, d, "give one of them `primary=False`, or another workgroup dimension");
+      return false;
+    }
+    primary[c->axis] = c;
+  }
+  bool grid = kernel_constraint(h->k, CONSTRAINT_grid, NULL) != NULL;
+  if (most < 0 && !grid) {
+    diag_add(&h->k->cx->diags, DIAG_E0209, h->k->at, "kernel `%s` has no workgroup constraint",
+             h->k->name);
+    return false;
+  }
+  for (int i = least; i < most; i++)
+    if (!(used >> i & 1))
+      return FAIL(h, kernel_constraint(h->k, CONSTRAINT_workgroup, NULL), E0207,
+                  "workgroup dimensions %d and %d are used, but %d is not", least, most, i);
+  return true;
+}
+
+static bool check_wave(Header *h, const Constraint *wave) {
+  const Constraint *wg = kernel_constraint(h->k, CONSTRAINT_workgroup, wave->dim);
+  const char *dim = text(h, wave->dim);
+  if (!wg) {
+    Diag *d = REPORT(h, wave, E0205, "`%s` has a wave constraint but no workgroup constraint", dim);
+    HINT(h, d, "add `WorkgroupConstraint(%s, ...)`", dim);
+    return false;
+  }
+  if (wg->axis > 2)
+    return FAIL(h, wave, E0213, "`%s` lies on workgroup dimension %d, which has no waves", dim,
+                wg->axis);
+  int64_t wg_tile, wave_tile;
+  if (!bound_int(h, wg->size, &wg_tile)) return true;
+  const Sym *size = bound_value(h, wave->size);
+  if (!bound_int(h, wave->size, &wave_tile)) {
+    int64_t num, den;
+    if (!size || !sym_is_rational(size, &num, &den)) return true;
+    wave_tile = 0; /* a fraction divides nothing */
+  }
+  if (wave_tile > 0 && wg_tile % wave_tile == 0) return true;
+  Diag *d = REPORT(h, wave, E0203, "the wave tile %s of `%s` does not divide the workgroup tile %lld",
+                   size ? text(h, size) : "?", dim, (long long)wg_tile);
+  diag_note(&h->k->cx->diags, d, wg->at, "the workgroup tile is set here");
+  HINT(h, d, "choose a wave tile that divides %lld", (long long)wg_tile);
+  return false;
+}
+
+static bool check_once(Header *h, ConstraintKind kind, bool per_dim, const char *what) {
+  for (int i = 0; i < h->k->constraints.n; i++) {
+    const Constraint *c = &h->k->constraints.at[i];
+    if (c->kind != kind) continue;
+    const Constraint *first = kernel_constraint(h->k, kind, per_dim ? c->dim : NULL);
+    if (first == c) continue;
+    Diag *d = REPORT(h, c, E0208, "%s is given twice", what);
+    diag_note(&h->k->cx->diags, d, first->at, "the first is here");
+    return false;
+  }
+  return true;
+}
+
+bool ir_verify_constraints(Kernel *k) {
+  Arena *scratch = arena_new();
+  Header h = {k, ARENA_ARRAY(scratch, SymBinding, k->constraints.n + 1), 0};
+  bool ok = check_complete(&h) && check_bindings(&h) && check_hardware(&h) && check_rows(&h) &&
+            check_workgroups(&h) &&
+            check_once(&h, CONSTRAINT_workgroup, true, "the workgroup constraint of a dimension") &&
+            check_once(&h, CONSTRAINT_wave, true, "the wave constraint of a dimension") &&
+            check_once(&h, CONSTRAINT_tile, true, "the tiling constraint of a dimension") &&
+            check_once(&h, CONSTRAINT_device, true, "the device constraint of a dimension") &&
+            check_once(&h, CONSTRAINT_grid, false, "the grid constraint") &&
+            check_once(&h, CONSTRAINT_iterators, false, "the list of iterators");
+  EACH_ROW(k, wave, c) ok = ok && check_wave(&h, c);
+  arena_free(scratch);
+  return ok;
+}
