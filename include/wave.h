@@ -233,7 +233,8 @@ WV_API wv_value *wv_literal(wv_builder *b, double number, int64_t integer, bool 
 /* Regions: "for" and "while" over attribute axis, "if". The arguments follow ir/ops.def: carried
  * values, preceded by the start of a for with the flag `from`, by the start of a while, or by the
  * condition of an if without `expr`. Then ops go into the body until wv_end, which takes the values
- * the body hands on. Carried arguments inside the body: wv_region_args. */
+ * the body hands on. Carried arguments inside the body: wv_region_args. After a false wv_begin or
+ * wv_end the builder can only be abandoned. */
 WV_API bool wv_begin(wv_builder *b, const char *op, wv_value *const *args, int nargs,
                      const wv_attr *attrs, int nattrs, wv_place at);
 WV_API int wv_region_args(wv_builder *b, wv_value **out, int cap); /* how many are carried */
@@ -241,7 +242,7 @@ WV_API bool wv_end(wv_builder *b, wv_value *const *yields, int n, wv_place at, w
 WV_API void wv_abandon(wv_builder *b); /* frees a builder without making a kernel */
 
 WV_API wv_type wv_value_type(const wv_value *v);
-WV_API void wv_value_name(wv_value *v, const char *name); /* a hint for the printer */
+WV_API void wv_value_name(wv_builder *b, wv_value *v, const char *name); /* for the printer */
 WV_API bool wv_value_add_tag(wv_builder *b, wv_value *v, const char *tag);
 
 /* Ends and verifies; frees the builder. NULL when anything was wrong. */

@@ -1,0 +1,39 @@
+/* api.h: the handles of wave.h and what they stand for. A handle is the compiler's own pointer under
+ * another name, except for kernels and builders, which remember their context. */
+#ifndef WV_API_H
+#define WV_API_H
+
+#include "ir/attr.h"
+#include "ir/build.h"
+#include "wave.h"
+
+struct wv_ctx {
+  Context *cx;
+};
+
+struct wv_kernel {
+  Kernel *k;
+};
+
+struct wv_builder {
+  Builder *b;
+  Arena *scratch; /* translated arguments of one call */
+};
+
+static inline const Sym *api_sym(wv_expr e) { return (const Sym *)e; }
+static inline wv_expr api_expr(const Sym *s) { return (wv_expr)s; }
+static inline const Type *api_type(wv_type t) { return (const Type *)t; }
+static inline Value *api_value(wv_value *v) { return (Value *)v; }
+
+Span api_span(Context *cx, wv_place at);
+wv_place api_place(Context *cx, Span at);
+
+/* Translations into scratch memory; false after reporting a name that does not exist. */
+bool api_attrs(Context *cx, Arena *a, const wv_attr *from, int n, Span at, Attr *out);
+Mapping api_mapping(Arena *a, const wv_mapping *m);
+bool api_constraint(Context *cx, Arena *a, const wv_constraint *from, Constraint *out);
+
+/* Turns the error a symbolic operation left behind into a diagnostic. */
+wv_expr api_checked(wv_ctx *cx, const Sym *s);
+
+#endif

@@ -1,0 +1,152 @@
+/* api_build.c: building kernels through wave.h. */
+#include <stdlib.h>
+
+#include "driver/api.h"
+
+static Context *context_of(wv_builder *b) { return builder_kernel(b->b)->cx; }
+
+wv_builder *wv_build(wv_ctx *cx, const char *name, wv_place at) {
+  Arena *scratch = arena_new();
+  Builder *builder = builder_new(cx->cx, name, api_span(cx->cx, at));
+  wv_builder *b = ARENA_NEW(builder_kernel(builder)->arena, wv_builder);
+  *b = (wv_builder){builder, scratch};
+  return b;
+}
+
+void wv_abandon(wv_builder *b) {
+  if (!b) return;
+  arena_free(b->scratch);
+  builder_free(b->b);
+}
+
+bool wv_add_constraint(wv_builder *b, const wv_constraint *c) {
+  Constraint row;
+  bool ok = api_constraint(context_of(b), b->scratch, c, &row) && build_constraint(b->b, row);
+  arena_reset(b->scratch);
+  return ok;
+}
+
+wv_value *wv_param(wv_builder *b, const char *name, wv_type t, wv_expr binds, wv_place at) {
+  return (wv_value *)build_param(b->b, name, api_type(t), api_sym(binds),
+                                 api_span(context_of(b), at));
+}
+
+bool wv_check_mapping(wv_ctx *cx, const wv_mapping *m, wv_place at) {
+  Arena *a = arena_new();
+  Mapping mapping = api_mapping(a, m);
+  bool ok = check_mapping(cx->cx, &mapping, api_span(cx->cx, at));
+  arena_free(a);
+  return ok;
+}
+
+static OpKind find_op(wv_builder *b, const char *name, Span at) {
+  OpKind kind = op_find(name);
+  if (kind == OP_COUNT)
+    diag_add(&context_of(b)->diags, DIAG_E0309, at, "there is no op `%s`", name);
+  return kind;
+}
+
+static Value **values_of(wv_builder *b, wv_value *const *from, int n) {
+  Value **out = ARENA_ARRAY(b->scratch, Value *, n);
+  for (int i = 0; i < n; i++) out[i] = api_value(from[i]);
+  return out;
+}
+
+static bool hand_out(const Op *op, wv_value **results) {
+  for (int i = 0; op && i < op->nresults; i++) results[i] = (wv_value *)&op->results[i];
+  return op != NULL;
+}
+
+bool wv_op(wv_builder *b, const char *name, wv_value *const *args, int nargs, const wv_attr *attrs,
+           int nattrs, wv_type given, wv_place at, wv_value **results) {
+  Span span = api_span(context_of(b), at);
+  OpKind kind = find_op(b, name, span);
+  Attr *translated = ARENA_ARRAY(b->scratch, Attr, nattrs);
+  const Op *op = NULL;
+  if (kind != OP_COUNT && api_attrs(context_of(b), b->scratch, attrs, nattrs, span, translated))
+    op = build_op(b->b, kind, span, values_of(b, args, nargs), nargs, translated, nattrs,
+                  api_type(given));
+  arena_reset(b->scratch);
+  return hand_out(op, results);
+}
+
+static Coord *coords_of(wv_builder *b, const wv_coord *from, int n) {
+  Coord *out = ARENA_ARRAY(b->scratch, Coord, n);
+  for (int i = 0; i < n; i++) out[i] = (Coord){api_sym(from[i].expr), api_value(from[i].value)};
+  return out;
+}
+
+bool wv_access(wv_builder *b, wv_value *value, wv_value *memory, const wv_coord *source, int nsource,
+               const wv_coord *target, int ntarget, const wv_attr *attrs, int nattrs, wv_place at,
+               wv_value **result) {
+  Span span = api_span(context_of(b), at);
+  Attr *translated = ARENA_ARRAY(b->scratch, Attr, nattrs);
+  const Op *op = NULL;
+  if (api_attrs(context_of(b), b->scratch, attrs, nattrs, span, translated))
+    op = build_access(b->b, api_value(value), api_value(memory), coords_of(b, source, nsource),
+                      nsource, coords_of(b, target, ntarget), ntarget, translated, nattrs, span);
+  arena_reset(b->scratch);
+  return hand_out(op, result);
+}
+
+wv_value *wv_literal(wv_builder *b, double number, int64_t integer, bool is_integer,
+                     const wv_value *like, wv_place at) {
+  Number n = {is_integer, integer, number};
+  return (wv_value *)build_literal(b->b, n, (const Value *)like, api_span(context_of(b), at));
+}
+
+/* ---- regions ---- */
+
+bool wv_begin(wv_builder *b, const char *name, wv_value *const *args, int nargs,
+              const wv_attr *attrs, int nattrs, wv_place at) {
+  Span span = api_span(context_of(b), at);
+  OpKind kind = find_op(b, name, span);
+  Attr *translated = ARENA_ARRAY(b->scratch, Attr, nattrs);
+  bool known = kind != OP_COUNT && (op_info[kind].flags & OPF_REGION) != 0;
+  if (kind != OP_COUNT && !known)
+    diag_add(&context_of(b)->diags, DIAG_E0408, span, "`%s` has no body", name);
+  bool ok = known && api_attrs(context_of(b), b->scratch, attrs, nattrs, span, translated);
+  if (ok)
+    ok = build_begin(b->b, kind, span, values_of(b, args, nargs), nargs, translated, nattrs);
+  arena_reset(b->scratch);
+  return ok;
+}
+
+/* The carried arguments: the axis value of a while loop is reached through its symbol. */
+int wv_region_args(wv_builder *b, wv_value **out, int cap) {
+  const Region *r = build_region(b->b);
+  int first = r->owner && r->owner->kind == OP_while ? 1 : 0, n = r->nargs - first;
+  for (int i = 0; i < n && i < cap; i++) out[i] = (wv_value *)r->args[first + i];
+  return n;
+}
+
+bool wv_end(wv_builder *b, wv_value *const *yields, int n, wv_place at, wv_value **results) {
+  const Op *op = build_end(b->b, values_of(b, yields, n), n, api_span(context_of(b), at));
+  arena_reset(b->scratch);
+  return hand_out(op, results);
+}
+
+/* ---- values ---- */
+
+wv_type wv_value_type(const wv_value *v) { return (wv_type)((const Value *)v)->type; }
+
+void wv_value_name(wv_builder *b, wv_value *v, const char *name) {
+  if (v) api_value(v)->name = intern(&context_of(b)->names, name);
+}
+
+bool wv_value_add_tag(wv_builder *b, wv_value *v, const char *tag) {
+  Op *op = v ? api_value(v)->def : NULL;
+  if (!op) return false;
+  const Attr *old = op_attr(op, ATTR_tag);
+  int n = old ? old->n : 0;
+  const char **texts = ARENA_ARRAY(b->scratch, const char *, n + 1);
+  for (int i = 0; i < n; i++) {
+    if (old->texts[i] == intern(&context_of(b)->names, tag)) return true;
+    texts[i] = old->texts[i];
+  }
+  texts[n] = tag;
+  Kernel *k = builder_kernel(b->b);
+  op_set_attr(k, op, attr_copy(k, &(Attr){.key = ATTR_tag, .n = n + 1, .texts = texts}));
+  arena_reset(b->scratch);
+  return true;
+}

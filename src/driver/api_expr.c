@@ -1,0 +1,304 @@
+/* api_expr.c: contexts, diagnostics, expressions and types of wave.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/api.h"
+
+wv_ctx *wv_ctx_new(void) {
+  Context *cx = context_new();
+  wv_ctx *handle = ARENA_NEW(cx->arena, wv_ctx);
+  handle->cx = cx;
+  return handle;
+}
+
+void wv_ctx_free(wv_ctx *cx) {
+  if (cx) context_free(cx->cx);
+}
+
+const char *wv_version(void) { return WAVE_VERSION; }
+
+/* ---- diagnostics ---- */
+
+Span api_span(Context *cx, wv_place at) {
+  if (!at.file) return (Span){0};
+  return (Span){sources_file(&cx->sources, at.file, NULL), at.line, at.col, at.len};
+}
+
+wv_place api_place(Context *cx, Span at) {
+  if (!at.file) return (wv_place){0};
+  return (wv_place){sources_name(&cx->sources, at.file), at.line, at.col, at.len};
+}
+
+static const Diag *diag_at(const wv_ctx *cx, int i) {
+  const Diag *d = cx->cx->diags.first;
+  while (d && i-- > 0) d = d->next;
+  return d;
+}
+
+int wv_diag_count(const wv_ctx *cx) {
+  int n = 0;
+  for (const Diag *d = cx->cx->diags.first; d; d = d->next) n++;
+  return n;
+}
+
+int wv_diag_errors(const wv_ctx *cx) { return cx->cx->diags.errors; }
+
+bool wv_diag_get(wv_ctx *cx, int i, wv_diag *out) {
+  static const char *const severities[] = {"error", "warning", "remark"};
+  const Diag *d = diag_at(cx, i);
+  if (!d) return false;
+  const DiagInfo *info = &diag_info[d->code];
+  StrBuf text = {.arena = cx->cx->diags.arena};
+  diag_render(&cx->cx->diags, d, &text);
+  *out = (wv_diag){severities[info->severity],    info->code,     d->text, d->hint,
+                   api_place(cx->cx, d->at), sb_text(&text)};
+  return true;
+}
+
+int wv_diag_notes(wv_ctx *cx, int i, wv_note *out, int cap) {
+  const Diag *d = diag_at(cx, i);
+  int n = 0;
+  for (const DiagNote *note = d ? d->notes : NULL; note; note = note->next, n++)
+    if (n < cap) out[n] = (wv_note){api_place(cx->cx, note->at), note->text};
+  return n;
+}
+
+void wv_diag_clear(wv_ctx *cx) { diags_clear(&cx->cx->diags); }
+
+void wv_diag_report(wv_ctx *cx, const char *code, wv_place at, const char *text, const char *hint) {
+  DiagCode c = diag_find(code);
+  WV_ASSERT(c != DIAG_COUNT);
+  Diag *d = diag_add(&cx->cx->diags, c, api_span(cx->cx, at), "%s", text);
+  if (hint) diag_hint(&cx->cx->diags, d, "%s", hint);
+}
+
+const char *wv_explain(const char *code) {
+  DiagCode c = diag_find(code);
+  return c == DIAG_COUNT ? NULL : diag_info[c].explanation;
+}
+
+const char *wv_nearest(const char *word, const char *const *words, int n) {
+  return diag_nearest(word, words, n);
+}
+
+/* ---- expressions ---- */
+
+wv_expr api_checked(wv_ctx *cx, const Sym *s) {
+  const char *why = s ? "" : sym_take_error(cx->cx->sym);
+  if (*why) diag_add(&cx->cx->diags, DIAG_E0105, (Span){0}, "%s", why);
+  return api_expr(s);
+}
+
+wv_expr wv_int(wv_ctx *cx, int64_t v) { return api_expr(sym_int(cx->cx->sym, v)); }
+wv_expr wv_rational(wv_ctx *cx, int64_t num, int64_t den) {
+  return api_checked(cx, sym_rational(cx->cx->sym, num, den));
+}
+wv_expr wv_bool(wv_ctx *cx, bool v) { return api_expr(sym_bool(cx->cx->sym, v)); }
+wv_expr wv_symbol(wv_ctx *cx, const char *name, bool nonneg) {
+  return api_expr(sym_symbol(cx->cx->sym, name, nonneg));
+}
+
+typedef const Sym *Unary(SymCtx *, const Sym *);
+typedef const Sym *Binary(SymCtx *, const Sym *, const Sym *);
+
+static const struct {
+  const char *name;
+  Unary *unary;
+  Binary *binary; /* folded over any number of operands when `fold` */
+  bool fold;
+} operators[] = {
+    {"add", NULL, sym_add, true},           {"mul", NULL, sym_mul, true},
+    {"min", NULL, sym_min, true},           {"max", NULL, sym_max, true},
+    {"and", NULL, sym_and, true},           {"or", NULL, sym_or, true},
+    {"xor", NULL, sym_xor, false},          {"sub", NULL, sym_sub, false},
+    {"div", NULL, sym_div, false},          {"floordiv", NULL, sym_floordiv, false},
+    {"ceildiv", NULL, sym_ceildiv, false},  {"mod", NULL, sym_mod, false},
+    {"eq", NULL, sym_eq, false},            {"ne", NULL, sym_ne, false},
+    {"lt", NULL, sym_lt, false},            {"le", NULL, sym_le, false},
+    {"gt", NULL, sym_gt, false},            {"ge", NULL, sym_ge, false},
+    {"neg", sym_neg, NULL, false},          {"floor", sym_floor, NULL, false},
+    {"ceil", sym_ceil, NULL, false},        {"not", sym_not, NULL, false},
+};
+
+static const Sym *power(SymCtx *cx, const Sym *base, const Sym *exponent) {
+  int64_t e;
+  return exponent && sym_is_int(exponent, &e) ? sym_pow(cx, base, e) : NULL;
+}
+
+static const Sym *apply_operator(SymCtx *cx, const char *op, const wv_expr *args, int n) {
+  if (strcmp(op, "pow") == 0 && n == 2) return power(cx, api_sym(args[0]), api_sym(args[1]));
+  if (strcmp(op, "select") == 0 && n == 3)
+    return sym_select(cx, api_sym(args[0]), api_sym(args[1]), api_sym(args[2]));
+  for (size_t i = 0; i < WV_LEN(operators); i++) {
+    if (strcmp(operators[i].name, op) != 0) continue;
+    if (operators[i].unary) return n == 1 ? operators[i].unary(cx, api_sym(args[0])) : NULL;
+    if (n < 1 || (!operators[i].fold && n != 2)) return NULL;
+    const Sym *s = api_sym(args[0]);
+    for (int j = 1; j < n; j++) s = operators[i].binary(cx, s, api_sym(args[j]));
+    return s;
+  }
+  return NULL;
+}
+
+wv_expr wv_expr_op(wv_ctx *cx, const char *op, const wv_expr *args, int n) {
+  for (int i = 0; i < n; i++)
+    if (!args[i]) return NULL;
+  const Sym *s = apply_operator(cx->cx->sym, op, args, n);
+  if (!s && !*sym_error(cx->cx->sym))
+    diag_add(&cx->cx->diags, DIAG_E0105, (Span){0}, "`%s` of %d operands is no expression", op, n);
+  return api_checked(cx, s);
+}
+
+wv_expr wv_expr_parse(wv_ctx *cx, const char *text) {
+  size_t at = 0;
+  const Sym *s = sym_parse(cx->cx->sym, text, strlen(text), &at);
+  if (s) return api_expr(s);
+  Span span = {sources_file(&cx->cx->sources, "<expression>", text), 1, (uint32_t)at + 1, 1};
+  diag_add(&cx->cx->diags, DIAG_E0105, span, "%s", sym_take_error(cx->cx->sym));
+  return NULL;
+}
+
+const char *wv_expr_text(wv_ctx *cx, wv_expr e) {
+  return e ? sym_text(cx->cx->arena, api_sym(e)) : NULL;
+}
+
+const char *wv_expr_kind(wv_expr e) {
+  static const char *const names[SYM_COUNT] = {
+#define SYM(name, spelling, doc) [SYM_##name] = #name,
+#include "sym/sym.def"
+  };
+  return names[sym_kind(api_sym(e))];
+}
+
+int wv_expr_nargs(wv_expr e) { return sym_nargs(api_sym(e)); }
+wv_expr wv_expr_arg(wv_ctx *cx, wv_expr e, int i) {
+  return api_expr(sym_arg(cx->cx->sym, api_sym(e), i));
+}
+bool wv_expr_is_bool(wv_expr e) { return sym_is_bool(api_sym(e)); }
+
+bool wv_expr_constant(wv_expr e, int64_t *num, int64_t *den) {
+  const Sym *s = api_sym(e);
+  if (sym_kind(s) != SYM_bool) return sym_is_rational(s, num, den);
+  *den = 1;
+  return sym_eval(s, NULL, 0, num);
+}
+
+const char *wv_expr_name(wv_expr e) { return sym_name(api_sym(e)); }
+bool wv_expr_nonneg(wv_expr e) { return sym_is_nonneg_symbol(api_sym(e)); }
+uint64_t wv_expr_hash(wv_expr e) { return hash_mix(0, sym_id(api_sym(e))); }
+
+int wv_expr_symbols(wv_expr e, wv_expr *out, int cap) {
+  return sym_free_symbols(api_sym(e), (const Sym **)(void *)out, cap);
+}
+
+/* ---- substitution and proofs ---- */
+
+wv_expr wv_expr_subst(wv_ctx *cx, wv_expr e, const wv_binding *b, int n) {
+  return api_checked(cx, sym_subst(cx->cx->sym, api_sym(e), (const SymBinding *)(const void *)b, n));
+}
+
+bool wv_resolve(wv_ctx *cx, wv_binding *b, int n) {
+  if (sym_resolve_bindings(cx->cx->sym, (SymBinding *)(void *)b, n)) return true;
+  diag_add(&cx->cx->diags, DIAG_E0104, (Span){0}, "%s", sym_take_error(cx->cx->sym));
+  return false;
+}
+
+static SymFacts *gather(wv_ctx *cx, Arena *a, const wv_expr *facts, int n) {
+  SymFacts *f = sym_facts_new(a, cx->cx->sym, NULL);
+  for (int i = 0; i < n; i++)
+    if (facts[i]) sym_assume(f, api_sym(facts[i]));
+  return f;
+}
+
+wv_expr wv_expr_simplify(wv_ctx *cx, wv_expr e, const wv_expr *facts, int nfacts) {
+  if (!e) return NULL;
+  Arena *a = arena_new();
+  const Sym *s = sym_simplify(cx->cx->sym, gather(cx, a, facts, nfacts), api_sym(e));
+  arena_free(a);
+  return api_checked(cx, s);
+}
+
+int wv_expr_prove(wv_ctx *cx, wv_expr cond, const wv_expr *facts, int nfacts) {
+  Arena *a = arena_new();
+  SymTruth t = sym_prove(cx->cx->sym, gather(cx, a, facts, nfacts), api_sym(cond));
+  arena_free(a);
+  return t == SYM_ALWAYS ? 1 : t == SYM_NEVER ? 0 : -1;
+}
+
+bool wv_expr_range(wv_ctx *cx, wv_expr e, const wv_expr *facts, int nfacts, int64_t *lo,
+                   int64_t *hi) {
+  if (!e) return false;
+  Arena *a = arena_new();
+  SymRange r = sym_range(cx->cx->sym, gather(cx, a, facts, nfacts), api_sym(e));
+  arena_free(a);
+  *lo = r.lo;
+  *hi = r.hi;
+  return true;
+}
+
+bool wv_expr_eval(wv_ctx *cx, wv_expr e, const wv_binding *b, int n, int64_t *out) {
+  (void)cx;
+  return e && sym_eval(api_sym(e), (const SymBinding *)(const void *)b, n, out);
+}
+
+/* ---- types ---- */
+
+int wv_dtype_count(void) { return DTYPE_COUNT; }
+
+const char *wv_dtype_name(int i, int *bits, const char **cls) {
+  static const char *const classes[] = {"float", "int", "bool", "index"};
+  if (i < 0 || i >= DTYPE_COUNT) return NULL;
+  if (bits) *bits = dtype_info[i].bits;
+  if (cls) *cls = classes[dtype_info[i].class];
+  return dtype_info[i].name;
+}
+
+static bool find_dtype(wv_ctx *cx, const char *name, DType *out) {
+  if (name && dtype_parse(name, out)) return true;
+  diag_add(&cx->cx->diags, DIAG_E0319, (Span){0}, "there is no dtype `%s`", name ? name : "");
+  return false;
+}
+
+static wv_type made(wv_ctx *cx, const Type *t) {
+  if (!t)
+    diag_add(&cx->cx->diags, DIAG_E0319, (Span){0},
+             "a type has 1 to %d dimensions, none of them twice", IR_MAX_RANK);
+  return (wv_type)t;
+}
+
+wv_type wv_scalar_type(wv_ctx *cx, const char *dtype) {
+  DType d;
+  return find_dtype(cx, dtype, &d) ? (wv_type)type_scalar(cx->cx, d) : NULL;
+}
+
+wv_type wv_tile_type(wv_ctx *cx, const wv_expr *dims, int rank, const char *dtype) {
+  DType d;
+  if (!find_dtype(cx, dtype, &d)) return NULL;
+  return made(cx, type_tile(cx->cx, (const Sym *const *)(const void *)dims, rank, d));
+}
+
+wv_type wv_mem_type(wv_ctx *cx, const wv_expr *dims, int rank, const char *dtype, wv_expr space,
+                    const wv_expr *layout) {
+  DType d;
+  if (!find_dtype(cx, dtype, &d)) return NULL;
+  const Sym *const *entries = (const Sym *const *)(const void *)layout;
+  if (rank < 1) return made(cx, NULL);
+  return made(cx, type_mem(cx->cx, (const Sym *const *)(const void *)dims, rank, d, api_sym(space),
+                           entries));
+}
+
+const char *wv_type_text(wv_ctx *cx, wv_type t) {
+  return type_text(cx->cx->arena, cx->cx, api_type(t));
+}
+
+const char *wv_type_kind(wv_type t) {
+  static const char *const kinds[] = {"scalar", "tile", "mem", "token"};
+  return kinds[api_type(t)->kind];
+}
+
+const char *wv_type_dtype(wv_type t) { return dtype_info[api_type(t)->dtype].name; }
+int wv_type_rank(wv_type t) { return api_type(t)->rank; }
+wv_expr wv_type_dim(wv_type t, int i) {
+  return i >= 0 && i < api_type(t)->rank ? api_expr(api_type(t)->dims[i]) : NULL;
+}
+wv_expr wv_type_space(wv_type t) { return api_expr(api_type(t)->space); }

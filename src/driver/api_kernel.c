@@ -1,0 +1,191 @@
+/* api_kernel.c: finished kernels through wave.h: printing, parsing, passes, evaluation, tables. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/sim/eval_tile.h"
+#include "driver/api.h"
+#include "target/target.h"
+#include "transform/pipeline.h"
+
+static wv_kernel *handle_of(Kernel *k) {
+  wv_kernel *handle = ARENA_NEW(k->arena, wv_kernel);
+  handle->k = k;
+  return handle;
+}
+
+void wv_kernel_free(wv_kernel *k) {
+  if (k) kernel_free(k->k);
+}
+
+wv_kernel *wv_kernel_clone(wv_kernel *k) { return handle_of(kernel_clone(k->k)); }
+
+wv_kernel *wv_finish(wv_builder *b) {
+  arena_free(b->scratch);
+  Kernel *k = build_finish(b->b);
+  return k ? handle_of(k) : NULL;
+}
+
+bool wv_kernel_constrain(wv_kernel *handle, const wv_constraint *rows, int n) {
+  Kernel *k = handle->k;
+  int before = k->constraints.n;
+  bool ok = true;
+  for (int i = 0; ok && i < n; i++) {
+    Constraint c;
+    ok = api_constraint(k->cx, k->arena, &rows[i], &c);
+    if (ok) vec_push(k->arena, &k->constraints, constraint_copy(k, &c));
+  }
+  ok = ok && ir_verify_constraints(k);
+  if (!ok) k->constraints.n = before;
+  return ok;
+}
+
+const char *wv_kernel_name(const wv_kernel *k) { return k->k->name; }
+int wv_kernel_nparams(const wv_kernel *k) { return k->k->params.n; }
+
+static bool is_stored_to(const Kernel *k, const Value *memory) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    if (!(op_info[op->kind].flags & OPF_WRITES)) continue;
+    for (int i = 0; i < op->nargs; i++)
+      if (op->args[i] == memory) return true;
+  }
+  return false;
+}
+
+bool wv_kernel_param(const wv_kernel *handle, int i, const char **name, wv_type *t,
+                     bool *is_output) {
+  const Kernel *k = handle->k;
+  if (i < 0 || i >= k->params.n) return false;
+  *name = k->params.at[i].name;
+  *t = (wv_type)k->body->args[i]->type;
+  *is_output = is_stored_to(k, k->body->args[i]);
+  return true;
+}
+
+/* ---- text ---- */
+
+int wv_parse(wv_ctx *cx, const char *name, const char *text, wv_kernel **out, int cap) {
+  int before = cx->cx->diags.errors;
+  KernelList list = ir_parse(cx->cx, name, text);
+  bool failed = cx->cx->diags.errors > before;
+  for (int i = 0; i < list.n; i++) {
+    if (!failed && i < cap) out[i] = handle_of(list.at[i]);
+    else kernel_free(list.at[i]);
+  }
+  return failed ? -1 : list.n;
+}
+
+char *wv_print(wv_kernel *k) {
+  Arena *a = arena_new();
+  StrBuf out = {.arena = a};
+  ir_print(&out, k->k);
+  char *text = malloc(out.n + 1);
+  if (text) memcpy(text, sb_text(&out), out.n + 1);
+  arena_free(a);
+  return text;
+}
+
+void wv_free(char *text) { free(text); }
+
+bool wv_verify(wv_kernel *k) {
+  ir_renumber(k->k);
+  return ir_verify_constraints(k->k) && ir_verify(k->k);
+}
+
+bool wv_equal(wv_kernel *a, wv_kernel *b) { return ir_equal(a->k, b->k); }
+
+/* ---- passes ---- */
+
+bool wv_run_passes(wv_kernel *k, const wv_pass_options *o) {
+  PipelineOptions p = {o->passes, o->stop_after, o->dump, o->verify_each, o->time, o->write, o->user};
+  return pipeline_run(k->k, &p);
+}
+
+/* ---- evaluation ---- */
+
+static bool buffer_of(Context *cx, const wv_buffer *from, EvalBuffer *out) {
+  if (from->rank > EVAL_MAX_RANK || !dtype_parse(from->dtype, &out->dtype)) {
+    diag_add(&cx->diags, DIAG_E0319, (Span){0}, "a tensor of rank %d and dtype `%s`", from->rank,
+             from->dtype);
+    return false;
+  }
+  out->data = from->data;
+  out->rank = from->rank;
+  int64_t stride = 1;
+  for (int i = from->rank - 1; i >= 0; i--) {
+    out->shape[i] = from->shape[i];
+    out->strides[i] = from->strides ? from->strides[i] : stride;
+    stride *= from->shape[i];
+  }
+  return true;
+}
+
+typedef struct LogRelay {
+  const wv_eval_options *o;
+} LogRelay;
+
+static void relay_log(void *user, const char *label, const EvalBuffer *v) {
+  const wv_eval_options *o = ((LogRelay *)user)->o;
+  wv_buffer b = {v->data, dtype_info[v->dtype].name, v->rank, v->shape, v->strides};
+  o->log(o->user, label, &b);
+}
+
+bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_options *o) {
+  Arena *a = arena_new();
+  EvalBuffer *buffers = ARENA_ARRAY(a, EvalBuffer, nargs);
+  EvalArg *translated = ARENA_ARRAY(a, EvalArg, nargs);
+  bool ok = true;
+  for (int i = 0; ok && i < nargs; i++) {
+    translated[i] = (EvalArg){NULL, args[i].number, args[i].integer};
+    if (!args[i].buffer) continue;
+    ok = buffer_of(k->k->cx, args[i].buffer, &buffers[i]);
+    translated[i].buffer = &buffers[i];
+  }
+  LogRelay relay = {o};
+  EvalOptions options = {o && o->log ? relay_log : NULL, &relay};
+  ok = ok && eval_tile(k->k, translated, nargs, &options);
+  arena_free(a);
+  return ok;
+}
+
+/* ---- tables ---- */
+
+bool wv_op_info(int i, const char **name, const char **level, const char **doc) {
+  static const char *const levels[] = {"", "tile", "thread", "both"};
+  if (i < 0 || i >= OP_COUNT) return false;
+  *name = op_info[i].name;
+  *level = levels[op_info[i].level];
+  *doc = op_info[i].doc;
+  return true;
+}
+
+bool wv_pass_info(int i, const char **name, const char **doc) {
+  const PassInfo *p = pass_at(i);
+  if (!p) return false;
+  *name = p->name;
+  *doc = p->summary;
+  return true;
+}
+
+bool wv_target_info(int i, const char **name, const char **doc) {
+  const TargetInfo *t = target_at(i);
+  if (!t) return false;
+  *name = t->name;
+  *doc = t->doc;
+  return true;
+}
+
+bool wv_diag_info(int i, const char **code, const char **title, const char **explanation) {
+  if (i < 0 || i >= DIAG_COUNT) return false;
+  *code = diag_info[i].code;
+  *title = diag_info[i].title;
+  *explanation = diag_info[i].explanation;
+  return true;
+}
+
+bool wv_mma_row(int i, wv_mma_info *out) {
+  const MmaInfo *m = mma_at(i);
+  if (!m) return false;
+  *out = (wv_mma_info){m->name, m->code,  m->form == MMA_SCALED, m->m, m->n, m->k,
+                       m->lanes, m->operand_elems, m->acc_elems};
+  return true;
+}
