@@ -1,0 +1,163 @@
+/* error: CompileError and the Diagnostic records it carries. */
+#include "ext.h"
+
+static PyStructSequence_Field diagnostic_fields[] = {
+    {"severity", "'error', 'warning' or 'remark'"},
+    {"code", "such as 'E0203'; `wavec --explain` says more"},
+    {"message", "what is wrong, in one line"},
+    {"file", "the user's file, or None"},
+    {"line", "from 1; 0 when not known"},
+    {"col", "from 1; 0 when not known"},
+    {"hint", "what to write instead, or None"},
+    {"notes", "a list of Note: other places involved"},
+    {"rendered", "all of it as text, with the source line and a caret"},
+    {NULL, NULL}};
+
+static PyStructSequence_Desc diagnostic_desc = {
+    "wave_lang.Diagnostic", "One thing the compiler has to say about a kernel.", diagnostic_fields,
+    9};
+
+static PyStructSequence_Field note_fields[] = {{"file", "the user's file, or None"},
+                                               {"line", "from 1; 0 when not known"},
+                                               {"col", "from 1; 0 when not known"},
+                                               {"message", "what this place has to do with it"},
+                                               {NULL, NULL}};
+
+static PyStructSequence_Desc note_desc = {
+    "wave_lang.Note", "A further place a diagnostic speaks of.", note_fields, 4};
+
+/* None for NULL. */
+static PyObject *text_or_none(const char *s) {
+  if (!s) Py_RETURN_NONE;
+  return PyUnicode_FromString(s);
+}
+
+/* Fills a new struct sequence from new references; consumes them, NULL included. */
+static PyObject *record(PyTypeObject *type, PyObject **items, int n) {
+  PyObject *o = PyStructSequence_New(type);
+  bool ok = o != NULL;
+  for (int i = 0; i < n; i++) {
+    if (!items[i]) ok = false;
+    if (o) PyStructSequence_SetItem(o, i, items[i]);
+    else Py_XDECREF(items[i]);
+  }
+  if (ok) return o;
+  Py_XDECREF(o);
+  return NULL;
+}
+
+static PyObject *note_record(PyState *st, const wv_note *note) {
+  PyObject *items[] = {text_or_none(note->at.file), PyLong_FromUnsignedLong(note->at.line),
+                       PyLong_FromUnsignedLong(note->at.col), text_or_none(note->text)};
+  return record(st->note_type, items, 4);
+}
+
+static PyObject *notes_of(PyState *st, int i) {
+  int n = wv_diag_notes(st->cx, i, NULL, 0);
+  PyObject *list = PyList_New(n);
+  wv_note *notes = PyMem_Calloc((size_t)n + 1, sizeof *notes);
+  if (list && notes) wv_diag_notes(st->cx, i, notes, n);
+  for (int j = 0; list && notes && j < n; j++) {
+    PyObject *o = note_record(st, &notes[j]);
+    if (!o) Py_CLEAR(list);
+    else PyList_SetItem(list, j, o);
+  }
+  PyMem_Free(notes);
+  return list;
+}
+
+static PyObject *diagnostic(PyState *st, int i, const wv_diag *d) {
+  PyObject *items[] = {text_or_none(d->severity),
+                       text_or_none(d->code),
+                       text_or_none(d->text),
+                       text_or_none(d->at.file),
+                       PyLong_FromUnsignedLong(d->at.line),
+                       PyLong_FromUnsignedLong(d->at.col),
+                       text_or_none(d->hint),
+                       notes_of(st, i),
+                       text_or_none(d->rendered)};
+  return record(st->diagnostic_type, items, 9);
+}
+
+PyObject *error_take(PyState *st) {
+  int n = wv_diag_count(st->cx);
+  PyObject *list = PyList_New(n);
+  for (int i = 0; list && i < n; i++) {
+    wv_diag d = {0};
+    wv_diag_get(st->cx, i, &d);
+    PyObject *o = diagnostic(st, i, &d);
+    if (!o) Py_CLEAR(list);
+    else PyList_SetItem(list, i, o);
+  }
+  wv_diag_clear(st->cx);
+  return list;
+}
+
+/* The rendered texts of a list of diagnostics, one after the other. */
+static PyObject *joined(PyObject *list) {
+  PyObject *all = PyUnicode_FromString("");
+  for (Py_ssize_t i = 0; all && i < PyList_Size(list); i++) {
+    PyObject *text = PyStructSequence_GetItem(PyList_GetItem(list, i), 8);
+    PyObject *more = PyUnicode_Concat(all, text);
+    Py_DECREF(all);
+    all = more;
+  }
+  return all;
+}
+
+PyObject *error_raise(PyState *st) {
+  if (PyErr_Occurred()) return NULL;
+  if (wv_diag_errors(st->cx) == 0) {
+    PyErr_SetString(PyExc_RuntimeError, "wave: an operation failed without saying why");
+    return NULL;
+  }
+  PyObject *list = error_take(st);
+  PyObject *text = list ? joined(list) : NULL;
+  PyObject *error = text ? PyObject_CallFunction(st->compile_error, "O", text) : NULL;
+  if (error && PyObject_SetAttrString(error, "diagnostics", list) == 0)
+    PyErr_SetObject(st->compile_error, error);
+  Py_XDECREF(error);
+  Py_XDECREF(text);
+  Py_XDECREF(list);
+  return NULL;
+}
+
+PyObject *error_raise_here(PyState *st) {
+  wv_diag d = {0};
+  wv_place at;
+  bool lacks = wv_diag_count(st->cx) == 1 && wv_diag_get(st->cx, 0, &d) && d.at.line == 0;
+  if (!lacks || PyErr_Occurred()) return error_raise(st);
+  if (!place_here(st, &at)) return NULL;
+  PyObject *copy = Py_BuildValue("(ssz)", d.code, d.text, d.hint);
+  wv_diag_clear(st->cx);
+  const char *code, *text, *hint;
+  if (copy && PyArg_ParseTuple(copy, "ssz", &code, &text, &hint))
+    error_report(st, code, at, text, hint);
+  Py_XDECREF(copy);
+  return NULL;
+}
+
+PyObject *error_report(PyState *st, const char *code, wv_place at, const char *text,
+                       const char *hint) {
+  wv_diag_report(st->cx, code, at, text, hint);
+  return error_raise(st);
+}
+
+/* diagnostic, note and exception types; the exception has `diagnostics` even when raised by hand. */
+int error_init(PyObject *module, PyState *st) {
+  st->diagnostic_type = PyStructSequence_NewType(&diagnostic_desc);
+  st->note_type = PyStructSequence_NewType(&note_desc);
+  PyObject *empty = PyList_New(0), *body = empty ? Py_BuildValue("{sO}", "diagnostics", empty) : NULL;
+  if (body)
+    st->compile_error = PyErr_NewExceptionWithDoc(
+        "wave_lang.CompileError",
+        "A kernel is wrong, or cannot be compiled as asked. The text shows the user's line;\n"
+        "`diagnostics` lists the same as records (severity, code, message, file, line, hint, notes).",
+        NULL, body);
+  Py_XDECREF(empty);
+  Py_XDECREF(body);
+  if (!st->diagnostic_type || !st->note_type || !st->compile_error) return -1;
+  if (PyModule_AddObjectRef(module, "CompileError", st->compile_error) < 0) return -1;
+  if (PyModule_AddType(module, st->diagnostic_type) < 0) return -1;
+  return PyModule_AddType(module, st->note_type);
+}

@@ -1,0 +1,249 @@
+/* kernel: Kernel, a finished and verified kernel: printed, compared, constrained, evaluated. */
+#include "ext.h"
+
+typedef struct KernelObject {
+  PyObject_HEAD
+  PyState *st;
+  wv_kernel *k;
+} KernelObject;
+
+static wv_kernel *self_of(PyObject *o) { return ((KernelObject *)o)->k; }
+static PyState *state_of(PyObject *o) { return ((KernelObject *)o)->st; }
+
+PyObject *kernel_new(PyState *st, wv_kernel *k) {
+  KernelObject *o = PyObject_New(KernelObject, st->kernel_type);
+  if (!o) {
+    wv_kernel_free(k);
+    return NULL;
+  }
+  o->st = st;
+  o->k = k;
+  return (PyObject *)o;
+}
+
+static void kernel_dealloc(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  wv_kernel_free(self_of(self));
+  PyObject_Free(self);
+  Py_DECREF(type);
+}
+
+/* ---- looking ------------------------------------------------------------------------------- */
+
+static PyObject *kernel_str(PyObject *self) {
+  char *text = wv_print(self_of(self));
+  PyObject *o = text ? PyUnicode_FromString(text) : error_raise(state_of(self));
+  wv_free(text);
+  return o;
+}
+
+static PyObject *kernel_repr(PyObject *self) {
+  return PyUnicode_FromFormat("<kernel %s>", wv_kernel_name(self_of(self)));
+}
+
+static PyObject *kernel_compare(PyObject *a, PyObject *b, int op) {
+  if (Py_TYPE(a) != Py_TYPE(b) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+  return PyBool_FromLong(wv_equal(self_of(a), self_of(b)) == (op == Py_EQ));
+}
+
+static PyObject *get_name(PyObject *self, void *Py_UNUSED(unused)) {
+  return PyUnicode_FromString(wv_kernel_name(self_of(self)));
+}
+
+/* (name, kind, dims, dtype, space or None, is_output) of one parameter. */
+static PyObject *param_to(PyState *st, wv_kernel *k, int i) {
+  const char *name;
+  wv_type t;
+  bool output;
+  if (!wv_kernel_param(k, i, &name, &t, &output)) return error_raise(st);
+  wv_expr where = wv_type_space(t);
+  PyObject *dims = type_dims(st, t), *dtype = dims ? dtype_find(st, wv_type_dtype(t)) : NULL;
+  PyObject *space = !dtype ? NULL : where ? expr_new(st, where) : Py_NewRef(Py_None);
+  PyObject *r = space ? Py_BuildValue("(ssOOOO)", name, wv_type_kind(t), dims, dtype, space,
+                                      output ? Py_True : Py_False)
+                      : NULL;
+  Py_XDECREF(dims);
+  Py_XDECREF(dtype);
+  Py_XDECREF(space);
+  return r;
+}
+
+static PyObject *get_params(PyObject *self, void *Py_UNUSED(unused)) {
+  int n = wv_kernel_nparams(self_of(self));
+  PyObject *list = PyList_New(n);
+  for (int i = 0; list && i < n; i++) {
+    PyObject *item = param_to(state_of(self), self_of(self), i);
+    if (!item) Py_CLEAR(list);
+    else PyList_SetItem(list, i, item);
+  }
+  return list;
+}
+
+static PyGetSetDef kernel_getset[] = {
+    {"name", get_name, NULL, "The name of the traced function.", NULL},
+    {"params", get_params, NULL, "(name, kind, dims, dtype, space, is_output) of each parameter.",
+     NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+/* ---- changing ------------------------------------------------------------------------------ */
+
+static PyObject *kernel_clone(PyObject *self, PyObject *Py_UNUSED(none)) {
+  wv_kernel *k = wv_kernel_clone(self_of(self));
+  return k ? kernel_new(state_of(self), k) : error_raise(state_of(self));
+}
+
+static PyObject *kernel_constrain(PyObject *self, PyObject *rows) {
+  PyState *st = state_of(self);
+  PyObject *items = PySequence_Tuple(rows);
+  if (!items) return NULL;
+  Scratch s = {0};
+  int n = (int)PyTuple_Size(items);
+  wv_constraint *list = scratch_alloc(&s, (size_t)n, sizeof *list);
+  bool ok = list != NULL;
+  for (int i = 0; ok && i < n; i++) ok = constraint_from(st, &s, PyTuple_GetItem(items, i), &list[i]);
+  bool added = ok && wv_kernel_constrain(self_of(self), list, n);
+  scratch_free(&s);
+  Py_DECREF(items);
+  if (!ok) return NULL;
+  if (!added) return error_raise(st);
+  Py_RETURN_NONE;
+}
+
+static PyObject *kernel_verify(PyObject *self, PyObject *Py_UNUSED(none)) {
+  if (!wv_verify(self_of(self))) return error_raise(state_of(self));
+  Py_RETURN_NONE;
+}
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+typedef struct LogSink {
+  PyObject *call; /* NULL: logs are dropped */
+  bool failed;
+} LogSink;
+
+static int64_t element_count(const wv_buffer *b) {
+  int64_t n = 1;
+  for (int i = 0; i < b->rank; i++) n *= b->shape[i];
+  return n;
+}
+
+static int dtype_bytes(const char *dtype) {
+  for (int i = 0; i < wv_dtype_count(); i++) {
+    int bits;
+    const char *cls;
+    if (strcmp(wv_dtype_name(i, &bits, &cls), dtype) == 0) return bits < 8 ? 1 : bits / 8;
+  }
+  return 0;
+}
+
+/* call(label, dtype name, shape, bytes) */
+static void send_log(void *user, const char *label, const wv_buffer *b) {
+  LogSink *sink = user;
+  if (!sink->call || sink->failed) return;
+  PyObject *shape = PyTuple_New(b->rank);
+  for (int i = 0; shape && i < b->rank; i++)
+    PyTuple_SetItem(shape, i, PyLong_FromLongLong(b->shape[i]));
+  Py_ssize_t size = (Py_ssize_t)element_count(b) * dtype_bytes(b->dtype);
+  PyObject *r = shape ? PyObject_CallFunction(sink->call, "ssOy#", label, b->dtype, shape,
+                                              (const char *)b->data, size)
+                      : NULL;
+  sink->failed = r == NULL;
+  Py_XDECREF(shape);
+  Py_XDECREF(r);
+}
+
+/* The parameters in words: "a, b, c". */
+static PyObject *param_names(wv_kernel *k) {
+  PyObject *text = PyUnicode_FromString("");
+  for (int i = 0; text && i < wv_kernel_nparams(k); i++) {
+    const char *name;
+    wv_type t;
+    bool output;
+    wv_kernel_param(k, i, &name, &t, &output);
+    PyObject *more = PyUnicode_FromFormat("%U%s%s", text, i ? ", " : "", name);
+    Py_DECREF(text);
+    text = more;
+  }
+  return text;
+}
+
+static void wrong_count(wv_kernel *k, Py_ssize_t given) {
+  PyObject *names = param_names(k);
+  if (names)
+    PyErr_Format(PyExc_TypeError, "%s() takes %d arguments (%U), %zd given", wv_kernel_name(k),
+                 wv_kernel_nparams(k), names, given);
+  Py_XDECREF(names);
+}
+
+static bool scalar_arg(PyObject *o, const char *name, wv_type t, wv_arg *out) {
+  char first = wv_type_dtype(t)[0];
+  bool is_float = first == 'f' || first == 'b';
+  PyObject *number = is_float ? PyNumber_Float(o) : PyNumber_Index(o);
+  if (number && is_float) out->number = PyFloat_AsDouble(number);
+  else if (number) out->integer = PyLong_AsLongLong(number);
+  Py_XDECREF(number);
+  if (!PyErr_Occurred()) return true;
+  PyErr_Clear();
+  PyErr_Format(PyExc_TypeError, "argument `%s` must be a number of type %s, got %R", name,
+               wv_type_dtype(t), (PyObject *)Py_TYPE(o));
+  return false;
+}
+
+static bool take_arg(Scratch *s, wv_kernel *k, int i, PyObject *o, Tensor *tensor, wv_arg *out) {
+  const char *name;
+  wv_type t;
+  bool output;
+  wv_kernel_param(k, i, &name, &t, &output);
+  if (strcmp(wv_type_kind(t), "mem") != 0) return scalar_arg(o, name, t, out);
+  out->buffer = &tensor->buffer;
+  return tensor_take(s, o, name, output, tensor);
+}
+
+/* eval(args, log): takes the tensors, runs, gives them back whatever happened. */
+static PyObject *kernel_eval(PyObject *self, PyObject *args) {
+  PyObject *list, *log = Py_None;
+  if (!PyArg_ParseTuple(args, "O!|O:eval", &PyTuple_Type, &list, &log)) return NULL;
+  wv_kernel *k = self_of(self);
+  int n = wv_kernel_nparams(k), taken = 0;
+  if (PyTuple_Size(list) != n) return wrong_count(k, PyTuple_Size(list)), NULL;
+  Scratch s = {0};
+  Tensor *tensors = scratch_alloc(&s, (size_t)n, sizeof *tensors);
+  wv_arg *values = scratch_alloc(&s, (size_t)n, sizeof *values);
+  bool ok = tensors && values;
+  for (; ok && taken < n; taken++)
+    ok = take_arg(&s, k, taken, PyTuple_GetItem(list, taken), &tensors[taken], &values[taken]);
+  LogSink sink = {log == Py_None ? NULL : log, false};
+  bool ran = ok && wv_eval(k, values, n, &(wv_eval_options){send_log, &sink});
+  for (int i = 0; tensors && i < taken; i++) tensor_release(&tensors[i]);
+  scratch_free(&s);
+  if (!ok || sink.failed) return NULL;
+  if (!ran) return error_raise(state_of(self));
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef kernel_methods[] = {
+    {"clone", kernel_clone, METH_NOARGS, "A copy that can be constrained on its own -> Kernel"},
+    {"constrain", kernel_constrain, METH_O, "constrain(rows): adds header rows and checks them."},
+    {"verify", kernel_verify, METH_NOARGS, "Checks the IR; CompileError when it is invalid."},
+    {"eval", kernel_eval, METH_VARARGS,
+     "eval(args, log=None): runs it on the reference evaluator; tensors are written in place."},
+    {NULL, NULL, 0, NULL}};
+
+static PyType_Slot kernel_slots[] = {
+    {Py_tp_doc, "A traced kernel. str() prints its IR, which wave_lang._wave.parse reads."},
+    {Py_tp_dealloc, kernel_dealloc},
+    {Py_tp_repr, kernel_repr},
+    {Py_tp_str, kernel_str},
+    {Py_tp_richcompare, kernel_compare},
+    {Py_tp_methods, kernel_methods},
+    {Py_tp_getset, kernel_getset},
+    {0, NULL}};
+
+static PyType_Spec kernel_spec = {"wave_lang.Kernel", sizeof(KernelObject), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                  kernel_slots};
+
+int kernel_init(PyObject *module, PyState *st) {
+  st->kernel_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &kernel_spec, NULL);
+  return st->kernel_type ? PyModule_AddType(module, st->kernel_type) : -1;
+}

@@ -1,0 +1,126 @@
+/* place: file, line, column and length of the user's expression behind the current call.
+ *
+ * The user's frame is the nearest one whose code lies outside the package (the kernel library below
+ * it counts as user code). Columns come from code.co_positions(), which is slow: the list is kept
+ * per code object. */
+#include "ext.h"
+
+enum { PLACES_KEPT = 4096 };
+
+/* Whether `name` begins with the path `dir` followed by a separator. */
+static bool lies_under(PyObject *name, PyObject *dir) {
+  if (!dir || !PyUnicode_Check(name)) return false;
+  Py_ssize_t n = PyUnicode_GetLength(dir);
+  if (PyUnicode_GetLength(name) <= n) return false;
+  if (PyUnicode_Tailmatch(name, dir, 0, n, -1) != 1) return false;
+  Py_UCS4 next = PyUnicode_ReadChar(name, n);
+  return next == '/' || next == '\\';
+}
+
+static PyObject *positions_of(PyObject *code, PyState *st) {
+  PyObject *name = PyObject_GetAttr(code, st->names.co_filename);
+  if (!name) return NULL;
+  bool ours = lies_under(name, st->internal) && !lies_under(name, st->kernels);
+  Py_DECREF(name);
+  if (ours) Py_RETURN_NONE;
+  PyObject *it = PyObject_CallMethodObjArgs(code, st->names.co_positions, NULL);
+  PyObject *list = it ? PySequence_List(it) : NULL;
+  Py_XDECREF(it);
+  return list;
+}
+
+/* The positions of a code object, None for one of ours (borrowed). */
+static PyObject *known_positions(PyObject *code, PyState *st) {
+  PyObject *key = PyLong_FromVoidPtr(code);
+  if (!key) return NULL;
+  PyObject *entry = PyDict_GetItemWithError(st->places, key);
+  if (!entry && !PyErr_Occurred()) {
+    if (PyDict_Size(st->places) >= PLACES_KEPT) PyDict_Clear(st->places);
+    PyObject *positions = positions_of(code, st);
+    PyObject *made = positions ? PyTuple_Pack(2, code, positions) : NULL;
+    Py_XDECREF(positions);
+    if (made && PyDict_SetItem(st->places, key, made) == 0) entry = made;
+    Py_XDECREF(made); /* the dict holds it */
+  }
+  Py_DECREF(key);
+  return entry ? PyTuple_GetItem(entry, 1) : NULL;
+}
+
+/* Entry i of a (line, end line, column, end column) tuple; 0 when unknown. */
+static long position_field(PyObject *position, Py_ssize_t i) {
+  PyObject *o = PyTuple_GetItem(position, i);
+  if (!o || o == Py_None) return 0;
+  return PyLong_AsLong(o);
+}
+
+static void fill_place(PyObject *position, wv_place *out) {
+  long line = position_field(position, 0), end_line = position_field(position, 1);
+  long col = position_field(position, 2), end_col = position_field(position, 3);
+  out->line = (uint32_t)line;
+  if (PyTuple_GetItem(position, 2) == Py_None) return;
+  out->col = (uint32_t)col + 1;
+  out->len = line == end_line && end_col > col ? (uint32_t)(end_col - col) : 1;
+}
+
+static bool fill_file(PyState *st, PyObject *code, wv_place *out) {
+  PyObject *name = PyObject_GetAttr(code, st->names.co_filename);
+  if (!name) return false;
+  out->file = PyUnicode_AsUTF8AndSize(name, NULL);
+  Py_DECREF(name); /* the code object holds it */
+  return out->file != NULL;
+}
+
+/* The place of a frame of the user's, whose code has these positions. */
+static bool place_of_frame(PyState *st, PyObject *frame, PyObject *code, PyObject *positions,
+                           wv_place *out) {
+  PyObject *lasti = PyObject_GetAttr(frame, st->names.f_lasti);
+  if (!lasti) return false;
+  long at = PyLong_AsLong(lasti) / 2;
+  Py_DECREF(lasti);
+  if (at >= 0 && at < PyList_Size(positions)) fill_place(PyList_GetItem(positions, at), out);
+  if (out->line == 0) out->line = (uint32_t)PyFrame_GetLineNumber((PyFrameObject *)frame);
+  return fill_file(st, code, out);
+}
+
+bool place_here(PyState *st, wv_place *out) {
+  *out = (wv_place){0};
+  PyObject *frame = (PyObject *)PyEval_GetFrame();
+  Py_XINCREF(frame);
+  while (frame && frame != Py_None) {
+    PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
+    PyObject *positions = known_positions(code, st);
+    bool found = positions && positions != Py_None;
+    bool ok = positions && (!found || place_of_frame(st, frame, code, positions, out));
+    Py_DECREF(code); /* the frame, or the cache of positions, holds it */
+    PyObject *back = ok && !found ? PyObject_GetAttr(frame, st->names.f_back) : NULL;
+    Py_DECREF(frame);
+    if (!ok) return false;
+    frame = back;
+  }
+  Py_XDECREF(frame);
+  return !PyErr_Occurred();
+}
+
+bool place_of_return(PyState *st, PyObject *code, wv_place *out) {
+  *out = (wv_place){0};
+  PyObject *positions = known_positions(code, st);
+  if (!positions) return false;
+  if (positions != Py_None && PyList_Size(positions) > 0)
+    fill_place(PyList_GetItem(positions, PyList_Size(positions) - 1), out);
+  return fill_file(st, code, out);
+}
+
+PyObject *place_to_python(const wv_place *at) {
+  return Py_BuildValue("(zIII)", at->file, at->line, at->col, at->len);
+}
+
+bool place_from_python(PyState *st, PyObject *o, wv_place *out) {
+  if (!o || o == Py_None) return place_here(st, out);
+  unsigned line, col, len;
+  const char *file;
+  if (!PyArg_ParseTuple(o, "zIII;a place is (file, line, column, length)", &file, &line, &col,
+                        &len))
+    return false;
+  *out = (wv_place){.file = file, .line = line, .col = col, .len = len};
+  return true;
+}

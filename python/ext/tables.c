@@ -1,0 +1,55 @@
+/* tables: rows of the compiler's tables, for enumerations and help texts. */
+#include "ext.h"
+
+/* Adds a list attribute to the module; consumes the list. */
+static int add_list(PyObject *module, const char *name, PyObject *list) {
+  int r = list ? PyModule_AddObjectRef(module, name, list) : -1;
+  Py_XDECREF(list);
+  return r;
+}
+
+/* Appends and consumes a new item; clears the list when that fails. */
+static void append(PyObject **list, PyObject *item) {
+  if (!*list || !item || PyList_Append(*list, item) < 0) Py_CLEAR(*list);
+  Py_XDECREF(item);
+}
+
+static PyObject *mma_table(void) {
+  PyObject *list = PyList_New(0);
+  wv_mma_info m;
+  for (int i = 0; list && wv_mma_row(i, &m); i++)
+    append(&list, Py_BuildValue("(siOiiiiii)", m.name, m.code, m.scaled ? Py_True : Py_False, m.m,
+                                m.n, m.k, m.lanes, m.operand_elems, m.acc_elems));
+  return list;
+}
+
+static PyObject *target_table(void) {
+  PyObject *list = PyList_New(0);
+  const char *name, *doc;
+  for (int i = 0; list && wv_target_info(i, &name, &doc); i++)
+    append(&list, Py_BuildValue("(ss)", name, doc));
+  return list;
+}
+
+static PyObject *op_table(void) {
+  PyObject *list = PyList_New(0);
+  const char *name, *level, *doc;
+  for (int i = 0; list && wv_op_info(i, &name, &level, &doc); i++)
+    append(&list, Py_BuildValue("(sss)", name, level, doc));
+  return list;
+}
+
+static PyObject *diagnostic_table(void) {
+  PyObject *list = PyList_New(0);
+  const char *code, *title, *explanation;
+  for (int i = 0; list && wv_diag_info(i, &code, &title, &explanation); i++)
+    append(&list, Py_BuildValue("(sss)", code, title, explanation));
+  return list;
+}
+
+int tables_init(PyObject *module) {
+  if (add_list(module, "mma_table", mma_table()) < 0) return -1;
+  if (add_list(module, "target_table", target_table()) < 0) return -1;
+  if (add_list(module, "op_table", op_table()) < 0) return -1;
+  return add_list(module, "diagnostic_table", diagnostic_table());
+}

@@ -1,0 +1,174 @@
+/* value: Value, what a kernel works on while it is traced. Operators append ops to the kernel. */
+#include "ext.h"
+
+typedef struct ValueObject {
+  PyObject_HEAD
+  TracerObject *tracer;
+  wv_value *v;
+} ValueObject;
+
+static Py_hash_t value_hash(PyObject *self);
+
+bool value_check(PyObject *o) {
+  return PyType_GetSlot(Py_TYPE(o), Py_tp_hash) == (void *)value_hash;
+}
+
+wv_value *value_get(PyObject *o) { return ((ValueObject *)o)->v; }
+TracerObject *value_tracer(PyObject *o) { return ((ValueObject *)o)->tracer; }
+
+PyObject *value_new(TracerObject *t, wv_value *v) {
+  ValueObject *o = PyObject_New(ValueObject, t->st->value_type);
+  if (!o) return NULL;
+  o->tracer = (TracerObject *)Py_NewRef((PyObject *)t);
+  o->v = v;
+  return (PyObject *)o;
+}
+
+static void value_dealloc(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  Py_DECREF((PyObject *)value_tracer(self));
+  PyObject_Free(self);
+  Py_DECREF(type);
+}
+
+wv_value *value_from(TracerObject *t, PyObject *o, const char *what) {
+  if (!value_check(o)) {
+    PyErr_Format(PyExc_TypeError, "%s: expected a traced value, got %R", what,
+                 (PyObject *)Py_TYPE(o));
+    return NULL;
+  }
+  if (value_tracer(o) == t) return value_get(o);
+  wv_place at;
+  if (place_here(t->st, &at))
+    error_report(t->st, "E0402", at, "a value of another kernel is used here",
+                 "values live only while their own kernel is traced");
+  return NULL;
+}
+
+/* The type of a value whose kernel is still being traced; NULL with an exception otherwise. */
+static wv_type live_type(PyObject *self) {
+  if (value_tracer(self)->b) return wv_value_type(value_get(self));
+  PyErr_SetString(PyExc_RuntimeError, "this value's kernel has already been traced");
+  return NULL;
+}
+
+/* ---- operators ----------------------------------------------------------------------------- */
+
+static PyObject *emit2(const char *op, PyObject *a, PyObject *b) {
+  PyObject *operands[] = {a, b};
+  TracerObject *t = value_tracer(value_check(a) ? a : b);
+  return tracer_emit(t, op, operands, 2, NULL, NULL);
+}
+
+static PyObject *emit1(const char *op, PyObject *a) {
+  return tracer_emit(value_tracer(a), op, &a, 1, NULL, NULL);
+}
+
+static PyObject *value_add(PyObject *a, PyObject *b) { return emit2("add", a, b); }
+static PyObject *value_sub(PyObject *a, PyObject *b) { return emit2("sub", a, b); }
+static PyObject *value_mul(PyObject *a, PyObject *b) { return emit2("mul", a, b); }
+static PyObject *value_div(PyObject *a, PyObject *b) { return emit2("div", a, b); }
+static PyObject *value_floordiv(PyObject *a, PyObject *b) { return emit2("floordiv", a, b); }
+static PyObject *value_mod(PyObject *a, PyObject *b) { return emit2("mod", a, b); }
+static PyObject *value_and(PyObject *a, PyObject *b) { return emit2("and", a, b); }
+static PyObject *value_or(PyObject *a, PyObject *b) { return emit2("or", a, b); }
+static PyObject *value_neg(PyObject *a) { return emit1("neg", a); }
+static PyObject *value_not(PyObject *a) { return emit1("not", a); }
+static PyObject *value_abs(PyObject *a) { return emit1("abs", a); }
+static PyObject *value_pos(PyObject *a) { return Py_NewRef(a); }
+
+static PyObject *value_compare(PyObject *a, PyObject *b, int op) {
+  static const char *const names[] = {[Py_LT] = "lt", [Py_LE] = "le", [Py_EQ] = "eq",
+                                      [Py_NE] = "ne", [Py_GT] = "gt", [Py_GE] = "ge"};
+  return emit2(names[op], a, b);
+}
+
+/* Each value is its own dictionary key, although `==` makes an op. */
+static Py_hash_t value_hash(PyObject *self) {
+  Py_hash_t h = (Py_hash_t)((uintptr_t)self >> 4);
+  return h == -1 ? -2 : h;
+}
+
+static int value_bool(PyObject *self) {
+  PyState *st = value_tracer(self)->st;
+  wv_place at;
+  if (place_here(st, &at))
+    error_report(st, "E0403", at, "a traced value has no truth value at trace time",
+                 "branch with `@conditional(...)`, or choose between values with `select`");
+  return -1;
+}
+
+/* ---- looking ------------------------------------------------------------------------------- */
+
+static PyObject *value_repr(PyObject *self) {
+  TracerObject *t = value_tracer(self);
+  if (!t->b) return PyUnicode_FromString("<value of a finished kernel>");
+  return PyUnicode_FromFormat("<value: %s>", wv_type_text(t->st->cx, wv_value_type(value_get(self))));
+}
+
+static PyObject *get_shape(PyObject *self, void *Py_UNUSED(unused)) {
+  wv_type t = live_type(self);
+  return t ? type_dims(value_tracer(self)->st, t) : NULL;
+}
+
+static PyObject *get_dtype(PyObject *self, void *Py_UNUSED(unused)) {
+  wv_type t = live_type(self);
+  return t ? dtype_find(value_tracer(self)->st, wv_type_dtype(t)) : NULL;
+}
+
+static PyObject *get_kind(PyObject *self, void *Py_UNUSED(unused)) {
+  wv_type t = live_type(self);
+  return t ? PyUnicode_FromString(wv_type_kind(t)) : NULL;
+}
+
+static PyGetSetDef value_getset[] = {
+    {"shape", get_shape, NULL, "Its dimensions, as expressions; () for a scalar.", NULL},
+    {"symbolic_shape", get_shape, NULL, "Its dimensions (the public package's name).", NULL},
+    {"dtype", get_dtype, NULL, "Its element type.", NULL},
+    {"kind", get_kind, NULL, "'scalar', 'tile' or 'mem'.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+/* A loop or conditional with one result is that value: `body[0]` is the value itself. */
+static PyObject *value_item(PyObject *self, PyObject *key) {
+  wv_type t = live_type(self);
+  if (!t) return NULL;
+  if (strcmp(wv_type_kind(t), "mem") != 0 && PyLong_Check(key) && PyLong_AsLong(key) == 0)
+    return Py_NewRef(self);
+  PyState *st = value_tracer(self)->st;
+  wv_place at;
+  if (!place_here(st, &at)) return NULL;
+  return error_report(st, "E0310", at, "a value cannot be indexed",
+                      "read a part of a tensor with an IndexMapping: `read(x, mapping=...)`");
+}
+
+static PyType_Slot value_slots[] = {
+    {Py_tp_doc, "A tile, scalar or memory of the kernel being traced."},
+    {Py_tp_dealloc, value_dealloc},
+    {Py_tp_repr, value_repr},
+    {Py_tp_hash, value_hash},
+    {Py_tp_richcompare, value_compare},
+    {Py_tp_getset, value_getset},
+    {Py_mp_subscript, value_item},
+    {Py_nb_add, value_add},
+    {Py_nb_subtract, value_sub},
+    {Py_nb_multiply, value_mul},
+    {Py_nb_true_divide, value_div},
+    {Py_nb_floor_divide, value_floordiv},
+    {Py_nb_remainder, value_mod},
+    {Py_nb_and, value_and},
+    {Py_nb_or, value_or},
+    {Py_nb_negative, value_neg},
+    {Py_nb_positive, value_pos},
+    {Py_nb_invert, value_not},
+    {Py_nb_absolute, value_abs},
+    {Py_nb_bool, value_bool},
+    {0, NULL}};
+
+static PyType_Spec value_spec = {"wave_lang.Value", sizeof(ValueObject), 0,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                 value_slots};
+
+int value_init(PyObject *module, PyState *st) {
+  st->value_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &value_spec, NULL);
+  return st->value_type ? PyModule_AddType(module, st->value_type) : -1;
+}
