@@ -44,6 +44,8 @@ const Sym *sym_bool(SymCtx *cx, bool v);
 const Sym *sym_symbol(SymCtx *cx, const char *name, bool nonneg);
 
 const Sym *sym_add(SymCtx *cx, const Sym *a, const Sym *b);
+const Sym *sym_sum(SymCtx *cx, const Sym *const *terms, int n);      /* 0 for none */
+const Sym *sym_product(SymCtx *cx, const Sym *const *factors, int n); /* 1 for none */
 const Sym *sym_sub(SymCtx *cx, const Sym *a, const Sym *b);
 const Sym *sym_neg(SymCtx *cx, const Sym *a);
 const Sym *sym_mul(SymCtx *cx, const Sym *a, const Sym *b);
@@ -72,6 +74,7 @@ const Sym *sym_not(SymCtx *cx, const Sym *a);
 
 SymKind sym_kind(const Sym *s);
 uint32_t sym_id(const Sym *s);        /* dense, in order of creation */
+uint32_t sym_size(const Sym *s);      /* nodes of the tree: what sym_simplify never increases */
 bool sym_is_bool(const Sym *s);       /* comparison, and/or/not, true, false */
 bool sym_is_integer(const Sym *s);    /* integer for every integer value of its symbols */
 bool sym_is_int(const Sym *s, int64_t *v);           /* a constant integer */
@@ -206,6 +209,11 @@ typedef struct SymCode {
 
 SymCode *sym_lower(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *const *exprs, int n);
 
+/* The same, told which symbols have one value per launch (dimensions, strides): what depends only
+ * on them becomes `launch` operations, division by it `divmagic`. NULL on overflow. */
+SymCode *sym_lower_launch(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *const *exprs, int n,
+                          const Sym *const *uniform, int nuniform);
+
 /* ---- text ---------------------------------------------------------------------------------- */
 
 /* Python's (SymPy's) spelling; sym_parse(sym_print(s)) == s in the same context. */
@@ -216,5 +224,11 @@ const char *sym_text(Arena *a, const Sym *s);
  * may be negative. On failure NULL, with the reason in sym_error and, if wanted, the offset of the
  * first bad character. */
 const Sym *sym_parse(SymCtx *cx, const char *text, size_t len, size_t *error_at);
+
+/* Parses the longest expression that `text` begins with and stops where it cannot go on (`M` of
+ * `M by 64`); *used is how much was read. Without `comparisons`, `<`, `>`, `<=` and `>=` outside
+ * parentheses end it as well. On failure NULL and *used is the offset of the first bad character. */
+const Sym *sym_parse_prefix(SymCtx *cx, const char *text, size_t len, bool comparisons,
+                            size_t *used);
 
 #endif

@@ -1,0 +1,60 @@
+/* affine.c: linear forms. */
+#include "sym/node.h"
+
+static int index_of(const Sym *const *symbols, int n, const Sym *s) {
+  for (int i = 0; i < n; i++)
+    if (symbols[i] == s) return i;
+  return -1;
+}
+
+static bool mentions(const Sym *s, const Sym *const *symbols, int n) {
+  for (int i = 0; i < n; i++)
+    if (sym_contains(s, symbols[i])) return true;
+  return false;
+}
+
+/* The one symbol that a term is linear in, with the rest of the term as its coefficient. */
+static int split_term(SymCtx *cx, Term t, const Sym *const *symbols, int n, const Sym **coeff) {
+  Factor single;
+  const Factor *f;
+  int nf = factors_of(t.base, &f, &single), at = -1;
+  Product rest = {.coeff = t.coeff};
+  for (int i = 0; i < nf; i++) {
+    int k = index_of(symbols, n, f[i].base);
+    if (k >= 0 && at < 0 && f[i].exp == 1) {
+      at = k;
+      continue;
+    }
+    if (mentions(f[i].base, symbols, n)) return -1;
+    vec_push(cx->scratch, &rest.factors, f[i]);
+  }
+  *coeff = product_make(cx, &rest);
+  return at;
+}
+
+static bool linear(SymCtx *cx, const Sym *s, const Sym *const *symbols, int n, const Sym **coeff, const Sym **rest) {
+  Sum sum;
+  sum_of(s, &sum);
+  *rest = num(cx, sum.k);
+  for (int i = 0; i < n; i++) coeff[i] = cx->zero;
+  for (int i = 0; i < sum.n; i++) {
+    Term t = sum.term[i];
+    if (!mentions(t.base, symbols, n)) {
+      *rest = sym_add(cx, *rest, term_sym(cx, t));
+      continue;
+    }
+    const Sym *c = NULL;
+    int at = split_term(cx, t, symbols, n, &c);
+    if (at < 0 || !(coeff[at] = sym_add(cx, coeff[at], c))) return false;
+  }
+  return *rest != NULL;
+}
+
+bool sym_linear(SymCtx *cx, const Sym *s, const Sym *const *symbols, int n, const Sym **coeff, const Sym **rest) {
+  s = as_number(cx, s);
+  if (!s) return false;
+  ArenaMark mark = arena_mark(cx->scratch);
+  bool ok = linear(cx, s, symbols, n, coeff, rest);
+  arena_rewind(cx->scratch, mark);
+  return ok;
+}

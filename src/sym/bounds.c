@@ -1,0 +1,218 @@
+/* bounds.c: what a value can be: Dom of every expression, and upper bounds by elimination. */
+#include "sym/facts.h"
+
+/* What the facts say of this very expression. */
+static Dom dom_assumed(const SymFacts *f, const Sym *base, Dom d) {
+  for (; f; f = f->parent) {
+    if (!f->known.n || !(f->touched & base->symbols)) continue;
+    const Dom *known = map_get(&f->known, map_key(base));
+    if (known) d = dom_meet(d, *known);
+  }
+  return d;
+}
+
+static Dom dom_base(const SymFacts *f, const Sym *s);
+
+static Dom dom_power(const SymFacts *f, Factor x) {
+  Dom base = dom_of(f, x.base), d = dom_const(RAT_ONE);
+  if (x.exp < 0) base = dom_inverse(base);
+  int64_t e = x.exp < 0 ? -x.exp : x.exp;
+  if (e == 1) return base;
+  if (e > 16) return is_integer(x.base) && x.exp > 0 ? dom_integer() : dom_any();
+  for (int64_t i = 0; i < e; i++) d = dom_mul(d, base);
+  if (e % 2 == 0 && d.lo.num < 0) { /* an even power: interval multiplication cannot see it */
+    d.lo = RAT_ZERO;
+    dom_reduce(&d);
+  }
+  return d;
+}
+
+static Dom dom_product(const SymFacts *f, const Sym *s) {
+  Dom d = dom_power(f, s->factor[0]);
+  for (int i = 1; i < s->n; i++) d = dom_mul(d, dom_power(f, s->factor[i]));
+  return d;
+}
+
+/* Over terms, then what relations and facts about exactly this sum add. */
+static Dom dom_sum(const SymFacts *f, const Sym *s) {
+  Dom d = dom_const(s->k);
+  for (int i = 0; i < s->n; i++) d = dom_add(d, dom_scale(dom_of(f, s->term[i].base), s->term[i].coeff));
+  bool related = false;
+  for (const SymFacts *g = f; g; g = g->parent) related = related || g->relations.n;
+  if (!related) return d;
+  SymCtx *cx = f->cx;
+  const Sym *core = sum_make(cx, RAT_ZERO, s->term, s->n), *opposite = sym_neg(cx, core);
+  Dom k = dom_const(s->k);
+  d = dom_meet(d, dom_add(dom_assumed(f, core, dom_any()), k));
+  if (opposite) d = dom_meet(d, dom_add(dom_scale(dom_assumed(f, opposite, dom_any()), rat_int(-1)), k));
+  return d;
+}
+
+static Dom dom_fold(const SymFacts *f, const Sym *s, Dom (*op)(Dom, Dom)) {
+  Dom d = dom_of(f, s->arg[0]);
+  for (int i = 1; i < s->n; i++) d = op(d, dom_of(f, s->arg[i]));
+  return d;
+}
+
+static Dom dom_select(const SymFacts *f, const Sym *s) {
+  return dom_join(dom_of(f, s->arg[1]), dom_of(f, s->arg[2]));
+}
+
+static Dom dom_base(const SymFacts *f, const Sym *s) {
+  switch ((SymKind)s->kind) {
+  case SYM_symbol: return s->flags & SYM_NONNEG ? dom_range(RAT_ZERO, RAT_INF) : dom_integer();
+  case SYM_int:
+  case SYM_rational:
+  case SYM_bool: return dom_const(s->k);
+  case SYM_add: return dom_sum(f, s);
+  case SYM_mul:
+    if (s->base) return dom_scale(dom_of(f, s->base), s->k);
+    return dom_product(f, s);
+  case SYM_pow: return dom_product(f, s);
+  case SYM_floor: return dom_floor(dom_of(f, s->arg[0]));
+  case SYM_ceil: return dom_ceil(dom_of(f, s->arg[0]));
+  case SYM_mod: return dom_mod(dom_of(f, s->arg[0]), dom_of(f, s->arg[1]));
+  case SYM_xor: return dom_fold(f, s, dom_xor);
+  case SYM_min: return dom_fold(f, s, dom_min);
+  case SYM_max: return dom_fold(f, s, dom_max);
+  case SYM_select: return dom_select(f, s);
+  case SYM_le:
+  case SYM_lt:
+  case SYM_eq:
+  case SYM_ne:
+  case SYM_and:
+  case SYM_or: return dom_range(RAT_ZERO, RAT_ONE);
+  case SYM_COUNT: break;
+  }
+  WV_BUG("unknown kind of expression");
+}
+
+Dom dom_of(const SymFacts *f, const Sym *s) {
+  if (is_num(s)) return dom_const(s->k);
+  f = facts_about(f, s);
+  Dom *d = map_get(&f->memo->dom, map_key(s));
+  if (d) return *d;
+  d = ARENA_NEW(f->arena, Dom);
+  *d = dom_assumed(f, s, dom_base(f, s));
+  map_set(f->arena, &f->memo->dom, map_key(s), d);
+  return *d;
+}
+
+/* ---- elimination
+ *
+ * A relation r <= 0 gives e <= e - w*r for any w >= 0. Choosing w so that a term of e disappears,
+ * a few times over, walks chains like j <= i, i < N. */
+
+enum { ELIMINATION_DEPTH = 4 };
+
+static bool coefficient(const Sym *sum, const Sym *base, Rat *c) {
+  Sum s;
+  sum_of(sum, &s);
+  for (int i = 0; i < s.n; i++)
+    if (s.term[i].base == base) return *c = s.term[i].coeff, true;
+  return false;
+}
+
+static Rat eliminate(const SymFacts *f, const Sym *e, int depth);
+
+static Rat with_relation(const SymFacts *f, const Sym *e, const Sym *r, Rat best, int depth) {
+  SymCtx *cx = f->cx;
+  Sum s;
+  sum_of(e, &s);
+  for (int i = 0; i < s.n; i++) {
+    Rat c, w;
+    if (!coefficient(r, s.term[i].base, &c) || (c.num < 0) != (s.term[i].coeff.num < 0)) continue;
+    if (!rat_div(s.term[i].coeff, c, &w)) continue;
+    const Sym *next = sym_sub(cx, e, sym_scale(cx, r, w));
+    if (!next) {
+      cx->error[0] = 0;
+      continue;
+    }
+    Rat bound = eliminate(f, next, depth - 1);
+    if (rat_cmp(bound, best) < 0) best = bound;
+  }
+  return best;
+}
+
+static Rat eliminate(const SymFacts *f, const Sym *e, int depth) {
+  Rat best = dom_of(f, e).hi;
+  if (depth == 0 || is_num(e)) return best;
+  for (const SymFacts *g = f; g; g = g->parent)
+    for (int i = 0; i < g->relations.n; i++)
+      if (g->relations.at[i]->symbols & e->symbols) best = with_relation(f, e, g->relations.at[i], best, depth);
+  return best;
+}
+
+Rat upper_bound(const SymFacts *f, const Sym *s) { return eliminate(f, s, ELIMINATION_DEPTH); }
+
+/* ---- proofs by rule */
+
+static bool is_kept(const SymFacts *f, const Sym *cond) {
+  for (; f; f = f->parent)
+    for (int i = 0; i < f->kept.n; i++)
+      if (f->kept.at[i] == cond) return true;
+  return false;
+}
+
+static bool has_relations(const SymFacts *f) {
+  for (; f; f = f->parent)
+    if (f->relations.n) return true;
+  return false;
+}
+
+static bool never_zero(const Dom *d) {
+  Rat r;
+  if (d->lo.num > 0 || d->hi.num < 0) return true;
+  if (!d->lattice) return false;
+  if (!d->step.num) return d->offset.num != 0;
+  return rat_mod(d->offset, d->step, &r) && r.num != 0;
+}
+
+static SymTruth prove_order(const SymFacts *f, const Sym *e, bool strict) {
+  Dom d = dom_of(f, e);
+  Rat hi = d.hi, lo = d.lo;
+  if (has_relations(f)) {
+    const Sym *opposite = sym_neg(f->cx, e);
+    hi = upper_bound(f, e);
+    if (opposite) lo = rat_neg(upper_bound(f, opposite));
+  }
+  if (strict ? hi.num < 0 : hi.num <= 0) return SYM_ALWAYS;
+  if (strict ? lo.num >= 0 : lo.num > 0) return SYM_NEVER;
+  return SYM_UNKNOWN;
+}
+
+static SymTruth prove_zero(const SymFacts *f, const Sym *e) {
+  Dom d = dom_of(f, e);
+  if (never_zero(&d)) return SYM_NEVER;
+  if (d.lo.num == 0 && d.hi.num == 0 && rat_finite(d.lo) && rat_finite(d.hi)) return SYM_ALWAYS;
+  if (!has_relations(f)) return SYM_UNKNOWN;
+  const Sym *opposite = sym_neg(f->cx, e);
+  Rat hi = upper_bound(f, e), lo = opposite ? rat_neg(upper_bound(f, opposite)) : RAT_MINUS_INF;
+  if (hi.num < 0 || lo.num > 0) return SYM_NEVER;
+  return hi.num == 0 && lo.num == 0 ? SYM_ALWAYS : SYM_UNKNOWN;
+}
+
+static SymTruth negate(SymTruth t) { return t == SYM_UNKNOWN ? t : t == SYM_ALWAYS ? SYM_NEVER : SYM_ALWAYS; }
+
+static SymTruth prove_all(const SymFacts *f, const Sym *cond) {
+  SymTruth absorbing = cond->kind == SYM_and ? SYM_NEVER : SYM_ALWAYS, all = negate(absorbing);
+  for (int i = 0; i < cond->n; i++) {
+    SymTruth t = prove_by_rule(f, cond->arg[i]);
+    if (t == absorbing) return t;
+    if (t == SYM_UNKNOWN) all = t;
+  }
+  return all;
+}
+
+SymTruth prove_by_rule(const SymFacts *f, const Sym *cond) {
+  if (cond->kind == SYM_bool) return cond->k.num ? SYM_ALWAYS : SYM_NEVER;
+  f = facts_about(f, cond);
+  if (is_kept(f, cond)) return SYM_ALWAYS;
+  switch ((SymKind)cond->kind) {
+  case SYM_le:
+  case SYM_lt: return prove_order(f, cond->base, cmp_kind(cond) == SYM_lt);
+  case SYM_eq: return prove_zero(f, cond->base);
+  case SYM_ne: return negate(prove_zero(f, cond->base));
+  default: return prove_all(f, cond);
+  }
+}

@@ -1,0 +1,298 @@
+/* expr.c: contexts, hash-consing and the accessors of sym.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sym/node.h"
+
+SymCtx *sym_ctx_new(void) {
+  Arena *a = arena_new();
+  SymCtx *cx = ARENA_NEW(a, SymCtx);
+  cx->arena = a;
+  cx->scratch = arena_new();
+  cx->names.arena = a;
+  cx->cap = 1024;
+  cx->table = ARENA_ARRAY(a, const Sym *, cx->cap);
+  cx->cache = ARENA_ARRAY(a, OpCacheEntry, OP_CACHE_SIZE);
+  cx->no = sym_bool(cx, false);
+  cx->yes = sym_bool(cx, true);
+  cx->zero = sym_int(cx, 0);
+  cx->one = sym_int(cx, 1);
+  cx->no_facts = sym_facts_new(a, cx, NULL);
+  return cx;
+}
+
+void sym_ctx_free(SymCtx *cx) {
+  if (!cx) return;
+  arena_free(cx->scratch);
+  arena_free(cx->arena);
+}
+
+const char *sym_error(const SymCtx *cx) { return cx->error; }
+
+const char *sym_take_error(SymCtx *cx) {
+  const char *text = arena_strdup(cx->arena, cx->error);
+  cx->error[0] = 0;
+  return text;
+}
+
+const Sym *sym_fail(SymCtx *cx, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(cx->error, sizeof cx->error, fmt, ap);
+  va_end(ap);
+  return NULL;
+}
+
+const Sym *sym_overflow(SymCtx *cx) {
+  return sym_fail(cx, "a constant of this expression does not fit in 64 bits");
+}
+
+/* ---- hash-consing */
+
+static size_t operand_bytes(const Sym *s) {
+  switch ((SymKind)s->kind) {
+  case SYM_add: return (size_t)s->n * sizeof(Term);
+  case SYM_mul:
+  case SYM_pow: return (size_t)s->n * sizeof(Factor);
+  case SYM_symbol:
+  case SYM_int:
+  case SYM_rational:
+  case SYM_bool: return 0;
+  default: return (size_t)s->n * sizeof(const Sym *);
+  }
+}
+
+const Sym *node_operand(const Sym *s, int i) {
+  if (s->kind == SYM_add) return s->term[i].base;
+  if (s->kind == SYM_mul || s->kind == SYM_pow) return s->factor[i].base;
+  return s->arg[i];
+}
+
+static uint32_t shape_hash(const Sym *s) {
+  uint64_t h = hash_mix(s->kind | (uint64_t)s->flags << 8, (uint64_t)s->k.num);
+  h += (uint64_t)s->k.den * 0x9e3779b97f4a7c15u;
+  if (s->kind == SYM_symbol) return (uint32_t)hash_mix(h, map_key(s->name));
+  for (int i = 0; i < s->n; i++) {
+    uint64_t x = node_operand(s, i)->id;
+    if (s->kind == SYM_add) x += (uint64_t)s->term[i].coeff.num << 24 ^ (uint64_t)s->term[i].coeff.den << 40;
+    if (s->kind == SYM_mul || s->kind == SYM_pow) x += (uint64_t)s->factor[i].exp << 32;
+    h = (h ^ x) * 0xff51afd7ed558ccdu;
+    h ^= h >> 29;
+  }
+  return (uint32_t)(h ^ h >> 32);
+}
+
+static bool same_shape(const Sym *a, const Sym *b) {
+  if (a->hash != b->hash || a->kind != b->kind || a->flags != b->flags || a->n != b->n) return false;
+  if (!rat_eq(a->k, b->k)) return false;
+  if (a->kind == SYM_symbol) return a->name == b->name;
+  size_t bytes = operand_bytes(a);
+  return !bytes || memcmp(a->arg, b->arg, bytes) == 0;
+}
+
+static void table_grow(SymCtx *cx) {
+  uint32_t cap = cx->cap * 2;
+  const Sym **table = ARENA_ARRAY(cx->arena, const Sym *, cap);
+  for (uint32_t i = 0; i < cx->cap; i++) {
+    if (!cx->table[i]) continue;
+    uint32_t at = cx->table[i]->hash & (cap - 1);
+    while (table[at]) at = (at + 1) & (cap - 1);
+    table[at] = cx->table[i];
+  }
+  cx->table = table;
+  cx->cap = cap;
+}
+
+/* Every operand, coefficient other than 1, exponent and constant counts as a node. */
+static uint32_t tree_size(const Sym *s) {
+  uint64_t size = 1;
+  if (s->kind == SYM_symbol || is_num(s) || s->kind == SYM_bool) return 1;
+  for (int i = 0; i < s->n; i++) {
+    size += node_operand(s, i)->size;
+    if (s->kind == SYM_add && !rat_is(s->term[i].coeff, 1)) size++;
+    if ((s->kind == SYM_mul || s->kind == SYM_pow) && s->factor[i].exp != 1) size++;
+  }
+  if (s->kind == SYM_add) size += s->k.num != 0;
+  if (s->kind == SYM_mul) size += !rat_is(s->k, 1);
+  return size > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)size;
+}
+
+static const Sym *node_new(SymCtx *cx, const Sym *shape) {
+  size_t bytes = operand_bytes(shape);
+  Sym *s = arena_alloc(cx->arena, sizeof *s + bytes);
+  *s = *shape;
+  if (bytes) s->arg = memcpy(s + 1, shape->arg, bytes);
+  s->id = cx->ntable;
+  s->size = tree_size(s);
+  if (s->kind == SYM_symbol) s->symbols = 1ull << (cx->nsymbols++ & 63);
+  else if (bytes)
+    for (int i = 0; i < s->n; i++) s->symbols |= node_operand(s, i)->symbols;
+  return s;
+}
+
+const Sym *node_intern(SymCtx *cx, Sym *shape) {
+  shape->hash = shape_hash(shape);
+  uint32_t at = shape->hash & (cx->cap - 1);
+  for (; cx->table[at]; at = (at + 1) & (cx->cap - 1))
+    if (same_shape(cx->table[at], shape)) return cx->table[at];
+  const Sym *s = cx->table[at] = node_new(cx, shape);
+  if (++cx->ntable * 2 > cx->cap) table_grow(cx);
+  return s;
+}
+
+const Sym *node_args(SymCtx *cx, SymKind kind, int flags, const Sym *const *args, int n) {
+  Sym shape = {.kind = (uint8_t)kind, .flags = (uint8_t)flags, .n = n, .k = RAT_ZERO, .arg = args};
+  return node_intern(cx, &shape);
+}
+
+/* ---- recent operations */
+
+static OpCacheEntry *cache_entry(SymCtx *cx, int op, const Sym *a, const Sym *b) {
+  uint32_t h = a->id * 0x9e3779b1u ^ (b ? b->id * 0x85ebca6bu : 0) ^ (uint32_t)op * 0xc2b2ae35u;
+  return &cx->cache[(h ^ h >> 15) & (OP_CACHE_SIZE - 1)];
+}
+
+const Sym *op_cached(SymCtx *cx, int op, const Sym *a, const Sym *b) {
+  const OpCacheEntry *e = cache_entry(cx, op, a, b);
+  return e->a == a && e->b == b && e->op == op ? e->result : NULL;
+}
+
+const Sym *op_remember(SymCtx *cx, int op, const Sym *a, const Sym *b, const Sym *result) {
+  *cache_entry(cx, op, a, b) = (OpCacheEntry){a, b, result, op};
+  return result;
+}
+
+/* ---- leaves */
+
+const Sym *num(SymCtx *cx, Rat v) {
+  SymKind kind = rat_is_int(v) ? SYM_int : SYM_rational;
+  Sym shape = {.kind = (uint8_t)kind, .flags = kind == SYM_int ? SYM_INTEGER : 0, .k = v};
+  return node_intern(cx, &shape);
+}
+
+const Sym *sym_int(SymCtx *cx, int64_t v) {
+  return v == INT64_MIN ? sym_overflow(cx) : num(cx, rat_int(v));
+}
+
+const Sym *sym_rational(SymCtx *cx, int64_t n, int64_t d) {
+  Rat v;
+  if (!d) return sym_fail(cx, "division by zero");
+  return rat_make(n, d, &v) ? num(cx, v) : sym_overflow(cx);
+}
+
+const Sym *sym_bool(SymCtx *cx, bool v) {
+  Sym shape = {.kind = SYM_bool, .flags = SYM_BOOLEAN, .k = rat_int(v)};
+  return node_intern(cx, &shape);
+}
+
+const Sym *sym_symbol(SymCtx *cx, const char *name, bool nonneg) {
+  if (!name) return NULL;
+  int flags = SYM_INTEGER | (nonneg ? SYM_NONNEG : 0);
+  Sym shape = {.kind = SYM_symbol, .flags = (uint8_t)flags, .k = RAT_ZERO, .name = intern(&cx->names, name)};
+  return node_intern(cx, &shape);
+}
+
+const Sym *as_number(SymCtx *cx, const Sym *s) {
+  return s && is_bool(s) ? sym_select(cx, s, cx->one, cx->zero) : s;
+}
+
+const Sym *as_bool(SymCtx *cx, const Sym *s) { return s && !is_bool(s) ? sym_ne(cx, s, cx->zero) : s; }
+
+/* ---- accessors */
+
+SymKind sym_kind(const Sym *s) { return (SymKind)s->kind; }
+uint32_t sym_id(const Sym *s) { return s->id; }
+uint32_t sym_size(const Sym *s) { return s->size; }
+bool sym_is_bool(const Sym *s) { return is_bool(s); }
+bool sym_is_integer(const Sym *s) { return is_integer(s); }
+const char *sym_name(const Sym *s) { return s->kind == SYM_symbol ? s->name : NULL; }
+bool sym_is_nonneg_symbol(const Sym *s) { return s->kind == SYM_symbol && (s->flags & SYM_NONNEG); }
+
+bool sym_is_int(const Sym *s, int64_t *v) {
+  if (!s || s->kind != SYM_int) return false;
+  if (v) *v = s->k.num;
+  return true;
+}
+
+bool sym_is_rational(const Sym *s, int64_t *n, int64_t *d) {
+  if (!s || !is_num(s)) return false;
+  if (n) *n = s->k.num;
+  if (d) *d = s->k.den;
+  return true;
+}
+
+bool sym_scaled_symbol(const Sym *s, const Sym **symbol, int64_t *n, int64_t *d) {
+  Rat k = s->kind == SYM_mul ? s->k : RAT_ONE;
+  if (s->kind == SYM_mul && s->base) s = s->base;
+  if (s->kind != SYM_symbol) return false;
+  *symbol = s, *n = k.num, *d = k.den;
+  return true;
+}
+
+int sym_nargs(const Sym *s) {
+  switch ((SymKind)s->kind) {
+  case SYM_symbol:
+  case SYM_int:
+  case SYM_rational:
+  case SYM_bool: return 0;
+  case SYM_pow: return 2;
+  case SYM_add: return s->n + (s->k.num != 0);
+  case SYM_mul: return s->n + !rat_is(s->k, 1);
+  default: return s->n;
+  }
+}
+
+const Sym *sym_arg(SymCtx *cx, const Sym *s, int i) {
+  WV_ASSERT(i >= 0 && i < sym_nargs(s));
+  switch ((SymKind)s->kind) {
+  case SYM_pow: return i ? sym_int(cx, s->factor->exp) : s->factor->base;
+  case SYM_add: return i < s->n ? term_sym(cx, s->term[i]) : num(cx, s->k);
+  case SYM_mul:
+    if (!rat_is(s->k, 1) && i-- == 0) return num(cx, s->k);
+    return power_of(cx, s->factor[i]);
+  default: return s->arg[i];
+  }
+}
+
+typedef const Sym *Binary(SymCtx *, const Sym *, const Sym *);
+
+static const Sym *fold(SymCtx *cx, Binary *op, const Sym *const *args, int n) {
+  const Sym *r = n ? args[0] : NULL;
+  for (int i = 1; i < n; i++) r = op(cx, r, args[i]);
+  return r;
+}
+
+static const Sym *build_pow(SymCtx *cx, const Sym *const *args) {
+  if (!args[0] || !args[1]) return NULL;
+  if (args[1]->kind != SYM_int) return sym_fail(cx, "the exponent of a power must be an integer");
+  return sym_pow(cx, args[0], args[1]->k.num);
+}
+
+const Sym *sym_build(SymCtx *cx, SymKind kind, const Sym *const *args, int n) {
+  for (int i = 0; i < n; i++)
+    if (!args[i]) return NULL;
+  switch (kind) {
+  case SYM_pow: return build_pow(cx, args);
+  case SYM_add: return sym_sum(cx, args, n);
+  case SYM_mul: return sym_product(cx, args, n);
+  case SYM_floor: return sym_floor(cx, args[0]);
+  case SYM_ceil: return sym_ceil(cx, args[0]);
+  case SYM_mod: return sym_mod(cx, args[0], args[1]);
+  case SYM_xor: return fold(cx, sym_xor, args, n);
+  case SYM_min: return fold(cx, sym_min, args, n);
+  case SYM_max: return fold(cx, sym_max, args, n);
+  case SYM_select: return sym_select(cx, args[0], args[1], args[2]);
+  case SYM_le: return sym_le(cx, args[0], args[1]);
+  case SYM_lt: return sym_lt(cx, args[0], args[1]);
+  case SYM_eq: return sym_eq(cx, args[0], args[1]);
+  case SYM_ne: return sym_ne(cx, args[0], args[1]);
+  case SYM_and: return fold(cx, sym_and, args, n);
+  case SYM_or: return fold(cx, sym_or, args, n);
+  case SYM_symbol:
+  case SYM_int:
+  case SYM_rational:
+  case SYM_bool:
+  case SYM_COUNT: break;
+  }
+  return sym_fail(cx, "an expression of this kind has no operands");
+}

@@ -1,0 +1,166 @@
+/* facts.c: taking conditions as true. */
+#include "sym/facts.h"
+
+SymFacts *sym_facts_new(Arena *a, SymCtx *cx, const SymFacts *parent) {
+  SymFacts *f = ARENA_NEW(a, SymFacts);
+  f->arena = a;
+  f->cx = cx;
+  f->parent = parent ? parent : cx->no_facts;
+  f->depth = f->parent ? f->parent->depth + 1 : 0;
+  f->contradiction = f->parent && f->parent->contradiction;
+  f->memo = ARENA_NEW(a, FactsMemo);
+  return f;
+}
+
+const SymFacts *facts_about(const SymFacts *f, const Sym *s) {
+  while (f->parent && !(f->touched & s->symbols)) f = f->parent;
+  return f;
+}
+
+const SymFacts *facts_branch(const SymFacts *f, const Sym *cond) {
+  SymFacts *branch = map_get(&f->memo->branches, map_key(cond));
+  if (branch) return branch;
+  branch = sym_facts_new(f->arena, f->cx, f);
+  sym_assume(branch, cond);
+  map_set(f->arena, &f->memo->branches, map_key(cond), branch);
+  return branch;
+}
+
+/* ---- learning */
+
+static void forget_answers(SymFacts *f) { *f->memo = (FactsMemo){0}; }
+
+static bool learn(SymFacts *f, const Sym *base, Dom d) {
+  Dom all = dom_meet(dom_of(f, base), d);
+  Dom *known = map_get(&f->known, map_key(base));
+  if (!known) map_set(f->arena, &f->known, map_key(base), known = ARENA_NEW(f->arena, Dom));
+  *known = all;
+  f->touched |= base->symbols;
+  forget_answers(f);
+  if (dom_empty(&all)) f->contradiction = true;
+  return !f->contradiction;
+}
+
+/* x = r (mod m) with an inverse of c: c*x = v (mod m). */
+static bool solve_congruence(int64_t c, int64_t v, int64_t m, int64_t *r) {
+  Wide a = int_mod(c, m), b = m, x = 1, y = 0;
+  while (b) { /* extended Euclid: x is the inverse of c modulo m */
+    Wide q = a / b, t = a % b;
+    a = b, b = t;
+    t = x - q * y, x = y, y = t;
+  }
+  if (a != 1) return false;
+  Wide s = x % m * (int_mod(v, m) % m) % m;
+  *r = (int64_t)(s < 0 ? s + m : s);
+  return true;
+}
+
+/* Mod(a, m) == r: a lattice for a without its constant. */
+static bool learn_congruence(SymFacts *f, const Sym *mod, int64_t r) {
+  Sum s;
+  int64_t m, v;
+  if (!sym_is_int(mod->arg[1], &m) || !is_integer(mod->arg[0])) return true;
+  sum_of(mod->arg[0], &s);
+  Dom d = dom_integer();
+  if (!rat_is_int(s.k)) return true;
+  v = int_mod(r - int_mod(s.k.num, m), m);
+  const Sym *base = s.n == 1 ? s.term[0].base : sum_make(f->cx, RAT_ZERO, s.term, s.n);
+  if (s.n == 1 && !solve_congruence(s.term[0].coeff.num, v, m, &v)) return true;
+  d.step = rat_int(m), d.offset = rat_int(v);
+  return learn(f, base, d);
+}
+
+/* c*base + k compared with 0, base integer or not. */
+static bool learn_single(SymFacts *f, SymKind kind, Term t, Rat k) {
+  Rat v;
+  if (!rat_div(rat_neg(k), t.coeff, &v)) return true;
+  Dom d = is_integer(t.base) ? dom_integer() : dom_any();
+  if (kind == SYM_eq) {
+    if (t.base->kind == SYM_mod && rat_is_int(v) && !learn_congruence(f, t.base, v.num)) return false;
+    return learn(f, t.base, dom_const(v));
+  }
+  if (t.coeff.num > 0) d.hi = v;
+  else d.lo = v;
+  dom_reduce(&d);
+  return learn(f, t.base, d);
+}
+
+/* Moves an end of the known interval inwards when x != v says so. */
+static bool learn_distinct(SymFacts *f, Term t, Rat k) {
+  Rat v;
+  if (!is_integer(t.base) || !rat_div(rat_neg(k), t.coeff, &v) || !rat_is_int(v)) return true;
+  Dom d = dom_of(f, t.base), cut = dom_integer();
+  if (rat_eq(d.lo, v) && rat_add(v, RAT_ONE, &v)) cut.lo = v;
+  else if (rat_eq(d.hi, v) && rat_sub(v, RAT_ONE, &v)) cut.hi = v;
+  else return true;
+  return learn(f, t.base, cut);
+}
+
+static bool learn_relation(SymFacts *f, SymKind kind, const Sym *e, const Sum *s) {
+  const Sym *core = sum_make(f->cx, RAT_ZERO, s->term, s->n);
+  vec_push(f->arena, &f->relations, e);
+  if (kind == SYM_eq) {
+    const Sym *opposite = sym_neg(f->cx, e);
+    if (opposite) vec_push(f->arena, &f->relations, opposite);
+  }
+  return learn_single(f, kind, (Term){RAT_ONE, core}, s->k);
+}
+
+static bool learn_comparison(SymFacts *f, const Sym *cond) {
+  Sum s;
+  SymKind kind = cmp_kind(cond);
+  sum_of(cond->base, &s);
+  if (kind == SYM_ne) return s.n == 1 ? learn_distinct(f, s.term[0], s.k) : true;
+  if (kind == SYM_lt) kind = SYM_le; /* not over the integers: the closed end is sound */
+  return s.n == 1 ? learn_single(f, kind, s.term[0], s.k) : learn_relation(f, kind, cond->base, &s);
+}
+
+static bool assume_one(SymFacts *f, const Sym *cond) {
+  if (cond->kind == SYM_bool) {
+    if (!cond->k.num) f->contradiction = true;
+    return !f->contradiction;
+  }
+  if (cond->kind == SYM_and) {
+    bool ok = true;
+    for (int i = 0; i < cond->n; i++) ok = assume_one(f, cond->arg[i]) && ok;
+    return ok;
+  }
+  vec_push(f->arena, &f->kept, cond);
+  f->touched |= cond->symbols;
+  forget_answers(f);
+  return is_cmp(cond) ? learn_comparison(f, cond) : !f->contradiction;
+}
+
+/* What is learned about i also concerns j when a relation ties them. */
+static void touch_related(SymFacts *f) {
+  for (bool again = true; again;) {
+    again = false;
+    for (const SymFacts *g = f; g; g = g->parent) {
+      for (int i = 0; i < g->relations.n; i++) {
+        uint64_t symbols = g->relations.at[i]->symbols;
+        if (!(symbols & f->touched) || !(symbols & ~f->touched)) continue;
+        f->touched |= symbols;
+        again = true;
+      }
+    }
+  }
+}
+
+/* The condition as it stands, and what it becomes in the light of what was known before:
+ * `ceiling(M/128)*floor(N/8) <= 0` with M >= 1 says N < 8. */
+bool sym_assume(SymFacts *f, const Sym *cond) {
+  cond = as_bool(f->cx, cond);
+  if (!cond) return false;
+  const Sym *simple = sym_simplify(f->cx, f, cond);
+  bool ok = assume_one(f, simple);
+  if (simple != cond && simple != f->cx->yes) ok = assume_one(f, cond) && ok;
+  touch_related(f);
+  return ok;
+}
+
+bool sym_assume_range(SymFacts *f, const Sym *symbol, int64_t lo, int64_t hi) {
+  Rat a = lo == SYM_MIN_INF ? RAT_MINUS_INF : rat_int(lo), b = hi == SYM_MAX_INF ? RAT_INF : rat_int(hi);
+  bool ok = symbol && learn(f, symbol, dom_range(a, b));
+  touch_related(f);
+  return ok;
+}

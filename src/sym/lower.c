@@ -1,0 +1,357 @@
+/* lower.c: expressions to straight-line integer operations, cheaply.
+ *
+ *     (x + y)*K/8, 8 | K        shr(mul(add x y, K), 3)
+ *     Mod(x, 64)                and x 63
+ *     4*a + 4*b                 shl(add a b, 2)
+ *     floor(x/C), C per launch  divmagic x, magic C, shift C         when 0 <= x < 2**32
+ *
+ * Equal operations are emitted once. A subexpression of launch-time symbols only is a launch
+ * constant: it costs nothing here. A denominator is multiplied out of a sum before it is divided by,
+ * so fractions never appear; one that is not known to be positive is made so, because the branch
+ * that a select does not take is computed as well. */
+#include "sym/facts.h"
+
+typedef struct Lower {
+  Arena *arena;
+  Arena *scratch;
+  SymCtx *cx;
+  const SymFacts *f;
+  const Sym *const *uniform;
+  int nuniform;
+  Vec(SymOp) ops;
+  Map done; /* expression -> op + 1 */
+  Map same; /* hash of an op -> op + 1 */
+} Lower;
+
+static const int op_cost[SYM_OP_COUNT] = {
+#define SYM_OP(name, cost, doc) [SYM_OP_##name] = cost,
+#include "sym/sym_ops.def"
+};
+
+static int lower(Lower *l, const Sym *s);
+
+/* ---- emitting */
+
+static bool same_op(const SymOp *x, const SymOp *y) {
+  return x->kind == y->kind && x->a == y->a && x->b == y->b && x->c == y->c && x->value == y->value && x->sym == y->sym;
+}
+
+static int emit(Lower *l, SymOp op) {
+  uint64_t h = hash_mix((uint64_t)op.kind << 32 | (uint32_t)op.a, (uint64_t)(uint32_t)op.b << 32 | (uint32_t)op.c);
+  h = hash_mix(h, (uint64_t)op.value ^ map_key(op.sym)) | 1;
+  uintptr_t at = (uintptr_t)map_get(&l->same, h);
+  if (at && same_op(&l->ops.at[at - 1], &op)) return (int)at - 1;
+  if (!op.bits) op.bits = 64;
+  vec_push(l->scratch, &l->ops, op);
+  map_set(l->scratch, &l->same, h, (void *)(uintptr_t)l->ops.n);
+  return l->ops.n - 1;
+}
+
+static bool fits_32(int64_t v) { return v >= INT32_MIN && v <= INT32_MAX; }
+
+static int constant(Lower *l, int64_t v) {
+  return emit(l, (SymOp){.kind = SYM_OP_const, .value = v, .bits = fits_32(v) ? 32 : 64});
+}
+
+static int op2(Lower *l, SymOpKind kind, int a, int b) { return emit(l, (SymOp){.kind = kind, .a = a, .b = b}); }
+
+static bool const_value(const Lower *l, int op, int64_t *v) {
+  *v = l->ops.at[op].value;
+  return l->ops.at[op].kind == SYM_OP_const;
+}
+
+static int log2_of(int64_t v) { /* -1: not a power of two */
+  if (v <= 0 || (v & (v - 1))) return -1;
+  int n = 0;
+  while (v > 1) v >>= 1, n++;
+  return n;
+}
+
+static int times(Lower *l, int a, int b) {
+  int64_t v;
+  if (const_value(l, a, &v)) { /* the constant goes right */
+    int t = a;
+    a = b, b = t;
+  }
+  if (!const_value(l, b, &v)) return op2(l, SYM_OP_mul, a, b);
+  if (v == 1) return a;
+  if (v == -1) return op2(l, SYM_OP_sub, constant(l, 0), a);
+  return log2_of(v) > 0 ? op2(l, SYM_OP_shl, a, constant(l, log2_of(v))) : op2(l, SYM_OP_mul, a, b);
+}
+
+/* ---- launch constants */
+
+static bool is_uniform(const Lower *l, const Sym *s) {
+  if (s->kind == SYM_symbol) {
+    for (int i = 0; i < l->nuniform; i++)
+      if (l->uniform[i] == s) return true;
+    return false;
+  }
+  for (int i = 0; i < s->n && s->symbols; i++)
+    if (!is_uniform(l, node_operand(s, i))) return false;
+  return true;
+}
+
+/* ---- sums */
+
+static int lower_scaled(Lower *l, Term t, int64_t scale) {
+  return times(l, lower(l, t.base), constant(l, scale));
+}
+
+/* A factor that several terms of the sum share, or NULL. */
+static const Sym *shared_factor(const Sym *s) {
+  const Sym *best = NULL;
+  int most = 1;
+  for (int i = 0; i < s->n; i++) {
+    Factor single;
+    const Factor *fs;
+    int n = factors_of(s->term[i].base, &fs, &single);
+    for (int j = 0; j < n && n > 1; j++) {
+      int uses = 0;
+      for (int t = 0; t < s->n; t++) {
+        Factor other;
+        const Factor *gs;
+        int m = factors_of(s->term[t].base, &gs, &other);
+        for (int k = 0; k < m; k++) uses += gs[k].base == fs[j].base && gs[k].exp > 0;
+      }
+      if (fs[j].exp > 0 && uses > most) most = uses, best = fs[j].base;
+    }
+  }
+  return best;
+}
+
+/* s = factor*inner + rest */
+static int lower_factored(Lower *l, const Sym *s, const Sym *factor) {
+  SymCtx *cx = l->cx;
+  const Sym *inner = cx->zero, *rest = num(cx, s->k);
+  for (int i = 0; i < s->n; i++) {
+    Factor single;
+    const Factor *fs;
+    int n = factors_of(s->term[i].base, &fs, &single);
+    bool has = false;
+    for (int j = 0; j < n; j++) has = has || (fs[j].base == factor && fs[j].exp > 0);
+    const Sym *t = term_sym(cx, s->term[i]);
+    if (has) inner = sym_add(cx, inner, sym_div(cx, t, factor));
+    else rest = sym_add(cx, rest, t);
+  }
+  if (!inner || !rest) return -1;
+  int product = times(l, lower(l, inner), lower(l, factor));
+  return rest == cx->zero ? product : op2(l, SYM_OP_add, product, lower(l, rest));
+}
+
+static int add_term(Lower *l, int sum, Term t) {
+  if (sum < 0) return lower_scaled(l, t, t.coeff.num);
+  if (t.coeff.num > 0) return op2(l, SYM_OP_add, sum, lower_scaled(l, t, t.coeff.num));
+  return op2(l, SYM_OP_sub, sum, lower_scaled(l, t, -t.coeff.num));
+}
+
+/* Integer coefficients. */
+static int lower_sum(Lower *l, const Sym *s) {
+  Sum sum;
+  Rat content;
+  sum_of(s, &sum);
+  const Sym *factor = shared_factor(s);
+  int r = factor ? lower_factored(l, s, factor) : -1;
+  if (r >= 0) return r;
+  if (sum_content(&sum, &content) && rat_gcd(content, sum.k, &content) && content.num > 1 && sum.n > 1)
+    return times(l, lower(l, sym_scale(l->cx, s, (Rat){1, content.num})), constant(l, content.num));
+  for (int i = 0; i < s->n; i++)
+    if (s->term[i].coeff.num > 0) r = add_term(l, r, s->term[i]);
+  if (r < 0) r = constant(l, s->k.num), sum.k = RAT_ZERO;
+  for (int i = 0; i < s->n; i++)
+    if (s->term[i].coeff.num < 0) r = add_term(l, r, s->term[i]);
+  if (sum.k.num < 0) return op2(l, SYM_OP_sub, r, constant(l, -sum.k.num));
+  return sum.k.num ? op2(l, SYM_OP_add, r, constant(l, sum.k.num)) : r;
+}
+
+static int lower_product(Lower *l, const Sym *s) {
+  int r = -1;
+  for (int i = 0; i < s->n; i++)
+    for (int64_t e = 0; e < s->factor[i].exp; e++) {
+      int f = lower(l, s->factor[i].base);
+      r = r < 0 ? f : times(l, r, f);
+    }
+  return s->kind == SYM_mul ? times(l, r, constant(l, s->k.num)) : r;
+}
+
+/* ---- division */
+
+/* s = top / bottom, both without fractions. */
+static bool fraction(Lower *l, const Sym *s, const Sym **top, const Sym **bottom) {
+  SymCtx *cx = l->cx;
+  Sum sum;
+  int64_t den;
+  sum_of(s, &sum);
+  *bottom = cx->one;
+  for (int i = 0; i < sum.n; i++) { /* times what this term still has below the line */
+    Factor single;
+    const Factor *fs;
+    const Sym *t = sym_mul(cx, sum.term[i].base, *bottom);
+    int n = t && !is_num(t) && t->kind != SYM_add ? factors_of(term_of(t).base, &fs, &single) : 0;
+    for (int j = 0; j < n; j++)
+      if (fs[j].exp < 0) *bottom = sym_mul(cx, *bottom, sym_pow(cx, fs[j].base, -fs[j].exp));
+  }
+  *top = sym_mul(cx, s, *bottom);
+  if (!*top) return false;
+  sum_of(*top, &sum);
+  if (!sum_denominator(&sum, &den) || !int_lcm(den, sum.k.den, &den)) return false;
+  *top = sym_scale(cx, *top, rat_int(den));
+  *bottom = sym_scale(cx, *bottom, rat_int(den));
+  return *top && *bottom;
+}
+
+/* A divisor that is positive at every point where the quotient matters, and positive elsewhere. */
+static int positive_divisor(Lower *l, const Sym *d, int *sign) {
+  Dom dom = dom_of(l->f, d);
+  int v = lower(l, d), zero = constant(l, 0), one = constant(l, 1);
+  *sign = -1;
+  if (dom.lo.num > 0) return v;
+  if (dom.lo.num == 0) return op2(l, SYM_OP_max, v, one);
+  int minus = op2(l, SYM_OP_sub, zero, v), negative = op2(l, SYM_OP_lt, v, zero);
+  *sign = negative;
+  return op2(l, SYM_OP_max, op2(l, SYM_OP_max, v, minus), one);
+}
+
+static bool magic_applies(Lower *l, const Sym *top, const Sym *d) {
+  Dom a = dom_of(l->f, top), b = dom_of(l->f, d);
+  Rat limit = rat_int(UINT32_MAX);
+  return !is_num(d) && is_uniform(l, d) && a.lo.num >= 0 && rat_cmp(a.hi, limit) <= 0 && b.lo.num > 0 &&
+         rat_cmp(b.hi, limit) <= 0;
+}
+
+static int divide(Lower *l, const Sym *top, const Sym *d) {
+  int64_t v;
+  if (sym_is_int(d, &v) && v > 0) {
+    int a = lower(l, top), shift = log2_of(v);
+    if (v == 1) return a;
+    return shift >= 0 ? op2(l, SYM_OP_shr, a, constant(l, shift)) : op2(l, SYM_OP_div, a, constant(l, v));
+  }
+  if (magic_applies(l, top, d)) {
+    int m = emit(l, (SymOp){.kind = SYM_OP_magic, .sym = d}), k = emit(l, (SymOp){.kind = SYM_OP_shift, .sym = d, .bits = 32});
+    return emit(l, (SymOp){.kind = SYM_OP_divmagic, .a = lower(l, top), .b = m, .c = k});
+  }
+  int sign, b = positive_divisor(l, d, &sign), a = lower(l, top);
+  if (sign >= 0) a = emit(l, (SymOp){.kind = SYM_OP_select, .a = sign, .b = op2(l, SYM_OP_sub, constant(l, 0), a), .c = a});
+  return op2(l, SYM_OP_div, a, b);
+}
+
+static int lower_floor(Lower *l, const Sym *x) {
+  const Sym *top, *bottom;
+  return fraction(l, x, &top, &bottom) ? divide(l, top, bottom) : -1;
+}
+
+/* ceil(x) = -floor(-x), over an integer denominator floor((x + d - 1)/d). */
+static int lower_ceil(Lower *l, const Sym *x) {
+  const Sym *top, *bottom;
+  int64_t d;
+  if (!fraction(l, x, &top, &bottom)) return -1;
+  if (sym_is_int(bottom, &d)) return divide(l, sym_add_const(l->cx, top, rat_int(d - 1)), bottom);
+  if (is_integer(bottom) && dom_of(l->f, bottom).lo.num > 0)
+    return divide(l, sym_add_const(l->cx, sym_add(l->cx, top, bottom), rat_int(-1)), bottom);
+  return op2(l, SYM_OP_sub, constant(l, 0), divide(l, sym_neg(l->cx, top), bottom));
+}
+
+static int lower_mod(Lower *l, const Sym *s) {
+  const Sym *a = s->arg[0], *m = s->arg[1];
+  int64_t v;
+  if (!is_integer(a) || !is_integer(m)) /* by its definition */
+    return lower(l, sym_sub(l->cx, a, sym_mul(l->cx, m, sym_floordiv(l->cx, a, m))));
+  if (sym_is_int(m, &v) && log2_of(v) >= 0) return op2(l, SYM_OP_and, lower(l, a), constant(l, v - 1));
+  if (is_num(m) || (!magic_applies(l, a, m) && dom_of(l->f, m).lo.num > 0))
+    return op2(l, SYM_OP_rem, lower(l, a), lower(l, m));
+  int q = divide(l, a, m);
+  return op2(l, SYM_OP_sub, lower(l, a), op2(l, SYM_OP_mul, lower(l, m), q));
+}
+
+/* ---- the rest */
+
+static int lower_fold(Lower *l, const Sym *s, SymOpKind kind) {
+  int r = lower(l, s->arg[0]);
+  for (int i = 1; i < s->n; i++) r = op2(l, kind, r, lower(l, s->arg[i]));
+  return r;
+}
+
+/* Both sides times the denominator, whose sign may turn the comparison round. */
+static int lower_compare_fraction(Lower *l, const Sym *s) {
+  const Sym *top, *bottom;
+  if (!fraction(l, s->base, &top, &bottom)) return -1;
+  int zero = constant(l, 0), a = lower(l, top), sign;
+  positive_divisor(l, bottom, &sign);
+  if (sign >= 0) a = emit(l, (SymOp){.kind = SYM_OP_select, .a = sign, .b = op2(l, SYM_OP_sub, zero, a), .c = a});
+  static const SymOpKind kinds[] = {[SYM_le] = SYM_OP_le, [SYM_lt] = SYM_OP_lt, [SYM_eq] = SYM_OP_eq, [SYM_ne] = SYM_OP_ne};
+  return op2(l, kinds[s->kind], a, zero);
+}
+
+static int lower_compare(Lower *l, const Sym *s, SymOpKind kind) {
+  if (!is_integer(s->base)) return lower_compare_fraction(l, s);
+  int a = lower(l, s->arg[0]);
+  return op2(l, kind, a, lower(l, s->arg[1]));
+}
+
+static int lower_select(Lower *l, const Sym *s) {
+  int cond = lower(l, s->arg[0]), yes = lower(l, s->arg[1]);
+  return emit(l, (SymOp){.kind = SYM_OP_select, .a = cond, .b = yes, .c = lower(l, s->arg[2])});
+}
+
+static int lower_node(Lower *l, const Sym *s) {
+  switch ((SymKind)s->kind) {
+  case SYM_symbol: return emit(l, (SymOp){.kind = SYM_OP_symbol, .sym = s});
+  case SYM_int:
+  case SYM_bool: return constant(l, s->k.num);
+  case SYM_rational: return constant(l, rat_floor(s->k));
+  case SYM_add: return is_integer(s) ? lower_sum(l, s) : lower_floor(l, s);
+  case SYM_mul:
+  case SYM_pow: return is_integer(s) ? lower_product(l, s) : lower_floor(l, s);
+  case SYM_floor: return lower_floor(l, s->arg[0]);
+  case SYM_ceil: return lower_ceil(l, s->arg[0]);
+  case SYM_mod: return lower_mod(l, s);
+  case SYM_xor: return lower_fold(l, s, SYM_OP_xor);
+  case SYM_min: return lower_fold(l, s, SYM_OP_min);
+  case SYM_max: return lower_fold(l, s, SYM_OP_max);
+  case SYM_select: return lower_select(l, s);
+  case SYM_le: return lower_compare(l, s, SYM_OP_le);
+  case SYM_lt: return lower_compare(l, s, SYM_OP_lt);
+  case SYM_eq: return lower_compare(l, s, SYM_OP_eq);
+  case SYM_ne: return lower_compare(l, s, SYM_OP_ne);
+  case SYM_and: return lower_fold(l, s, SYM_OP_and);
+  case SYM_or: return lower_fold(l, s, SYM_OP_or);
+  case SYM_COUNT: break;
+  }
+  WV_BUG("unknown kind of expression");
+}
+
+static void set_bits(Lower *l, int op, const Sym *s) {
+  Dom d = dom_of(l->f, s);
+  if (op < 0 || !rat_finite(d.lo) || !rat_finite(d.hi)) return;
+  if (fits_32(rat_floor(d.lo)) && fits_32(rat_ceil(d.hi))) l->ops.at[op].bits = 32;
+}
+
+static int lower(Lower *l, const Sym *s) {
+  uintptr_t known = (uintptr_t)map_get(&l->done, map_key(s));
+  if (known) return (int)known - 1;
+  bool launch = l->nuniform && s->symbols && s->kind != SYM_symbol && is_uniform(l, s);
+  int r = launch ? emit(l, (SymOp){.kind = SYM_OP_launch, .sym = s}) : lower_node(l, s);
+  if (r < 0) r = constant(l, 0), l->cx->error[0] || sym_overflow(l->cx);
+  set_bits(l, r, s);
+  map_set(l->scratch, &l->done, map_key(s), (void *)((uintptr_t)r + 1));
+  return r;
+}
+
+SymCode *sym_lower_launch(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *const *exprs, int n,
+                          const Sym *const *uniform, int nuniform) {
+  Lower l = {.arena = a, .scratch = arena_new(), .cx = cx, .f = f ? f : cx->no_facts, .uniform = uniform, .nuniform = nuniform};
+  SymCode *code = ARENA_NEW(a, SymCode);
+  cx->error[0] = 0;
+  code->results = ARENA_ARRAY(a, int, n);
+  code->nresults = n;
+  for (int i = 0; i < n && !cx->error[0]; i++) code->results[i] = exprs[i] ? lower(&l, exprs[i]) : -1;
+  code->ops = arena_copy(a, l.ops.at, sizeof(SymOp) * (size_t)l.ops.n);
+  code->nops = l.ops.n;
+  for (int i = 0; i < code->nops; i++) code->cost += op_cost[code->ops[i].kind];
+  arena_free(l.scratch);
+  return cx->error[0] ? NULL : code;
+}
+
+SymCode *sym_lower(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *const *exprs, int n) {
+  return sym_lower_launch(a, cx, f, exprs, n, NULL, 0);
+}

@@ -1,0 +1,129 @@
+/* node.h: what an expression is inside src/sym. Nobody else includes this.
+ *
+ * Canonical form. A sum is a constant plus (coefficient, base) pairs, sorted by base; a base is
+ * neither a number nor a sum and has no coefficient of its own. A product is a coefficient times
+ * (base, exponent) pairs; its factors are sums only where expanding would not pay. A product with a
+ * coefficient other than 1 points at the one without (`base`), which is the key that sums collect
+ * by. A comparison keeps lhs - rhs in `base`, reduced to coprime integer coefficients. */
+#ifndef WV_SYM_NODE_H
+#define WV_SYM_NODE_H
+
+#include "base/vec.h"
+#include "sym/rational.h"
+#include "sym/sym.h"
+
+enum {
+  SYM_INTEGER = 1, /* for all integer values of its symbols */
+  SYM_BOOLEAN = 2,
+  SYM_NONNEG = 4,  /* a symbol with the assumption */
+};
+
+typedef struct Term {
+  Rat coeff;
+  const Sym *base;
+} Term;
+
+typedef struct Factor {
+  const Sym *base;
+  int64_t exp;
+} Factor;
+
+struct Sym {
+  uint32_t id, hash;
+  uint8_t kind, flags;
+  int n;            /* operands: terms of a sum without its constant, factors without coefficient */
+  uint32_t size;    /* nodes of the tree, saturating: what simplify must not increase */
+  uint64_t symbols; /* a Bloom filter of the symbols inside */
+  Rat k;            /* a constant's value, a sum's constant, a product's coefficient */
+  const Sym *base;
+  union {
+    const Sym *const *arg;
+    const Term *term;
+    const Factor *factor;
+    const char *name;
+  };
+};
+
+/* Results of recent constructor calls: (operation, operands) -> expression. */
+typedef struct OpCacheEntry {
+  const Sym *a, *b, *result;
+  int op;
+} OpCacheEntry;
+
+enum { OP_CACHE_SIZE = 4096 };
+
+struct SymCtx {
+  Arena *arena;   /* nodes and names */
+  Arena *scratch; /* used as a stack, with marks */
+  Intern names;
+  const Sym **table;
+  uint32_t ntable, cap, nsymbols;
+  const Sym *yes, *no, *zero, *one;
+  struct SymFacts *no_facts;
+  OpCacheEntry *cache;
+  char error[256];
+};
+
+/* ---- expr.c */
+const Sym *sym_fail(SymCtx *cx, const char *fmt, ...) WV_PRINTF(2, 3); /* NULL */
+const Sym *sym_overflow(SymCtx *cx);
+const Sym *node_intern(SymCtx *cx, Sym *shape); /* fills hash, size, symbols; copies operands */
+const Sym *node_args(SymCtx *cx, SymKind kind, int flags, const Sym *const *args, int n);
+const Sym *num(SymCtx *cx, Rat v);
+const Sym *op_cached(SymCtx *cx, int op, const Sym *a, const Sym *b);
+const Sym *op_remember(SymCtx *cx, int op, const Sym *a, const Sym *b, const Sym *result);
+const Sym *as_number(SymCtx *cx, const Sym *s); /* True is 1 */
+const Sym *as_bool(SymCtx *cx, const Sym *s);   /* a number holds when it is not 0 */
+
+static inline bool is_num(const Sym *s) { return s->kind == SYM_int || s->kind == SYM_rational; }
+static inline bool is_integer(const Sym *s) { return s->flags & SYM_INTEGER; }
+static inline bool is_bool(const Sym *s) { return s->flags & SYM_BOOLEAN; }
+static inline bool is_cmp(const Sym *s) { return s->kind >= SYM_le && s->kind <= SYM_ne; }
+
+const Sym *node_operand(const Sym *s, int i); /* without coefficient or exponent */
+
+/* ---- subst.c: the same expression over mapped operands */
+typedef const Sym *NodeFn(void *data, const Sym *operand);
+const Sym *node_map(SymCtx *cx, const Sym *s, NodeFn *fn, void *data);
+
+/* ---- order.c: a total order that does not depend on the order of creation */
+int sym_order(const Sym *a, const Sym *b);
+
+/* ---- sum.c: any number seen as constant + terms */
+typedef struct Sum {
+  Rat k;
+  const Term *term;
+  int n;
+  Term single; /* what `term` points at when the expression is one term: do not copy a Sum */
+} Sum;
+
+void sum_of(const Sym *s, Sum *out);
+const Sym *sum_make(SymCtx *cx, Rat k, const Term *terms, int n);         /* sorted, no zeros */
+const Sym *sum_collect(SymCtx *cx, Rat k, Term *terms, int n);            /* any order; clobbers */
+const Sym *sym_scale(SymCtx *cx, const Sym *s, Rat c);
+const Sym *sym_add_const(SymCtx *cx, const Sym *s, Rat c);
+Term term_of(const Sym *s); /* not a sum, not a number */
+const Sym *term_sym(SymCtx *cx, Term t);
+bool sum_denominator(const Sum *s, int64_t *den); /* lcm over terms; constant not included */
+bool sum_content(const Sum *s, Rat *content);     /* gcd of the terms' coefficients, > 0 */
+
+/* ---- product.c */
+typedef struct Product {
+  Rat coeff;
+  Vec(Factor) factors; /* in scratch */
+} Product;
+
+bool product_gather(SymCtx *cx, Product *p, const Sym *s, int64_t exp); /* *= s**exp */
+const Sym *product_make(SymCtx *cx, Product *p);
+int factors_of(const Sym *base, const Factor **out, Factor *single); /* of a base */
+const Sym *power_of(SymCtx *cx, Factor f);                           /* of a canonical factor */
+
+/* ---- divmod.c */
+const Sym *round_down(SymCtx *cx, const Sym *a); /* floor, leaving its scratch to the caller */
+
+/* ---- logic.c */
+const Sym *cmp_with(SymCtx *cx, SymKind kind, const Sym *e); /* e <= 0, e < 0, e == 0, e != 0 */
+SymKind cmp_kind(const Sym *s); /* how s->base compares with 0: le for all integer orders */
+int args_union(const Sym **set, int n, SymKind kind, const Sym *s); /* sorted; flattens `kind` */
+
+#endif

@@ -1,0 +1,370 @@
+/* program.c: compiled evaluators.
+ *
+ * An expression becomes a straight line of checked 64-bit operations over slots. A value that may
+ * be a fraction is a pair of slots (numerator, positive denominator), so that nothing is rounded
+ * before a floor. Each slot has a flag "undefined" (overflow, division by zero), which spreads
+ * through operations but not out of a branch that a select does not take: the program computes both
+ * branches and still agrees with sym_eval. */
+#include <string.h>
+
+#include "sym/node.h"
+
+typedef enum InstrKind {
+  I_CONST,
+  I_VAR,
+  I_ADD,
+  I_MUL,
+  I_FLOORDIV,
+  I_MOD,
+  I_EXACT, /* a / b, undefined when there is a remainder */
+  I_ABS,   /* |a|, undefined for 0: a denominator */
+  I_SIGN,  /* of a */
+  I_TIE,   /* a, undefined when b is */
+  I_XOR,
+  I_LE0, /* a <= 0 */
+  I_LT0,
+  I_EQ0,
+  I_NE0,
+  I_LT, /* a < b */
+  I_AND,
+  I_OR,
+  I_SELECT
+} InstrKind;
+
+typedef struct Instr {
+  InstrKind kind;
+  int a, b, c;
+  int64_t value;
+} Instr;
+
+struct SymProgram {
+  const Instr *code;
+  int n;
+  const int *results;
+  int nresults;
+};
+
+/* den < 0: the value is an integer. */
+typedef struct Pair {
+  int num, den;
+} Pair;
+
+typedef struct Compiler {
+  Arena *arena; /* of the program */
+  Arena *scratch;
+  const Sym *const *vars;
+  int nvars;
+  Vec(Instr) code;
+  Map pairs;  /* expression -> Pair */
+  Map instrs; /* hash of an instruction -> index + 1 */
+  bool unbound;
+} Compiler;
+
+/* ---- emitting */
+
+static int emit(Compiler *c, Instr in) {
+  uint64_t h = hash_mix((uint64_t)in.kind << 32 | (uint32_t)in.a, (uint64_t)(uint32_t)in.b << 32 | (uint32_t)in.c);
+  h = hash_mix(h, (uint64_t)in.value) | 1;
+  uintptr_t at = (uintptr_t)map_get(&c->instrs, h);
+  if (at && !memcmp(&c->code.at[at - 1], &in, sizeof in)) return (int)at - 1;
+  vec_push(c->scratch, &c->code, in);
+  map_set(c->scratch, &c->instrs, h, (void *)(uintptr_t)c->code.n);
+  return c->code.n - 1;
+}
+
+static Instr instr(InstrKind kind, int a, int b, int c, int64_t value) {
+  Instr in;
+  memset(&in, 0, sizeof in); /* padding too: instructions are compared as bytes */
+  in.kind = kind, in.a = a, in.b = b, in.c = c, in.value = value;
+  return in;
+}
+
+static int emit2(Compiler *c, InstrKind kind, int a, int b) { return emit(c, instr(kind, a, b, 0, 0)); }
+static int emit1(Compiler *c, InstrKind kind, int a) { return emit(c, instr(kind, a, 0, 0, 0)); }
+static int constant(Compiler *c, int64_t v) { return emit(c, instr(I_CONST, 0, 0, 0, v)); }
+
+static int times(Compiler *c, int a, int b) {
+  const Instr *x = &c->code.at[a], *y = &c->code.at[b];
+  if (x->kind == I_CONST && x->value == 1) return b;
+  if (y->kind == I_CONST && y->value == 1) return a;
+  return emit2(c, I_MUL, a, b);
+}
+
+static int den_of(Compiler *c, Pair p) { return p.den < 0 ? constant(c, 1) : p.den; }
+
+static Pair reduce_den(Compiler *c, Pair p) {
+  if (p.den >= 0 && c->code.at[p.den].kind == I_CONST && c->code.at[p.den].value == 1) p.den = -1;
+  return p;
+}
+
+static Pair pair_mul(Compiler *c, Pair a, Pair b) {
+  Pair p = {times(c, a.num, b.num), -1};
+  p.den = a.den < 0 ? b.den : b.den < 0 ? a.den : times(c, a.den, b.den);
+  return p;
+}
+
+static Pair pair_add(Compiler *c, Pair a, Pair b) {
+  if (a.den == b.den) return (Pair){emit2(c, I_ADD, a.num, b.num), a.den};
+  int x = b.den < 0 ? a.num : times(c, a.num, b.den), y = a.den < 0 ? b.num : times(c, b.num, a.den);
+  int den = a.den < 0 ? b.den : b.den < 0 ? a.den : times(c, a.den, b.den);
+  return (Pair){emit2(c, I_ADD, x, y), den};
+}
+
+static Pair pair_const(Compiler *c, Rat v) {
+  return (Pair){constant(c, v.num), v.den == 1 ? -1 : constant(c, v.den)};
+}
+
+/* 1 / p: the sign moves to the numerator. */
+static Pair pair_inverse(Compiler *c, Pair p) {
+  int num = times(c, den_of(c, p), emit1(c, I_SIGN, p.num));
+  return (Pair){num, emit1(c, I_ABS, p.num)};
+}
+
+static int whole(Compiler *c, Pair p) { return p.den < 0 ? p.num : emit2(c, I_EXACT, p.num, p.den); }
+
+/* ---- expressions */
+
+static Pair compile(Compiler *c, const Sym *s);
+
+/* Terms over one integer denominator are summed before anything else. */
+static Pair compile_add(Compiler *c, const Sym *s) {
+  Sum sum;
+  int64_t den, k;
+  sum_of(s, &sum);
+  if (!sum_denominator(&sum, &den) || !int_lcm(den, s->k.den, &den)) den = 0;
+  if (!den) return c->unbound = true, (Pair){constant(c, 0), -1};
+  Pair all = {-1, -1};
+  for (int i = 0; i < s->n; i++) {
+    Pair t = compile(c, s->term[i].base);
+    Rat scaled;
+    if (!rat_mul(s->term[i].coeff, rat_int(den), &scaled)) c->unbound = true, scaled = RAT_ZERO;
+    t.num = times(c, t.num, constant(c, scaled.num));
+    all = all.num < 0 ? t : pair_add(c, all, t);
+  }
+  if (s->k.num && !__builtin_mul_overflow(s->k.num, den / s->k.den, &k)) all = pair_add(c, all, (Pair){constant(c, k), -1});
+  else if (s->k.num) c->unbound = true;
+  if (den == 1) return all;
+  all.den = all.den < 0 ? constant(c, den) : times(c, all.den, constant(c, den));
+  return all;
+}
+
+static Pair compile_mul(Compiler *c, const Sym *s) {
+  Pair all = pair_const(c, s->kind == SYM_mul ? s->k : RAT_ONE);
+  for (int i = 0; i < s->n; i++) {
+    Pair f = compile(c, s->factor[i].base);
+    int64_t e = s->factor[i].exp;
+    if (e < 0) f = pair_inverse(c, f), e = -e;
+    if (e > 64) c->unbound = true, e = 1;
+    for (int64_t j = 0; j < e; j++) all = pair_mul(c, all, f);
+  }
+  return all;
+}
+
+/* Mod(a/b, m/d) = Mod(a*d, m*b)/(b*d) */
+static Pair compile_mod(Compiler *c, const Sym *s) {
+  Pair a = compile(c, s->arg[0]), m = compile(c, s->arg[1]);
+  int x = m.den < 0 ? a.num : times(c, a.num, m.den), y = a.den < 0 ? m.num : times(c, m.num, a.den);
+  int den = a.den < 0 ? m.den : m.den < 0 ? a.den : times(c, a.den, m.den);
+  return (Pair){emit2(c, I_MOD, x, y), den};
+}
+
+static Pair choose(Compiler *c, int cond, Pair yes, Pair no) {
+  Pair p = {emit(c, instr(I_SELECT, cond, yes.num, no.num, 0)), -1};
+  if (yes.den >= 0 || no.den >= 0) p.den = emit(c, instr(I_SELECT, cond, den_of(c, yes), den_of(c, no), 0));
+  return p;
+}
+
+static Pair compile_extreme(Compiler *c, const Sym *s) {
+  Pair all = compile(c, s->arg[0]);
+  for (int i = 1; i < s->n; i++) {
+    Pair t = compile(c, s->arg[i]);
+    int x = t.den < 0 ? all.num : times(c, all.num, t.den), y = all.den < 0 ? t.num : times(c, t.num, all.den);
+    int less = emit2(c, I_LT, x, y);
+    all = s->kind == SYM_min ? choose(c, less, all, t) : choose(c, less, t, all);
+    /* Both operands must be defined, whichever is taken. */
+    all.num = emit2(c, I_TIE, all.num, less);
+  }
+  return all;
+}
+
+static Pair compile_compare(Compiler *c, const Sym *s) {
+  static const InstrKind kinds[] = {[SYM_le] = I_LE0, [SYM_lt] = I_LT0, [SYM_eq] = I_EQ0, [SYM_ne] = I_NE0};
+  Pair d = compile(c, s->base);
+  int x = d.den < 0 ? d.num : emit2(c, I_TIE, d.num, d.den);
+  return (Pair){emit1(c, kinds[cmp_kind(s)], x), -1};
+}
+
+static Pair compile_fold(Compiler *c, const Sym *s, InstrKind kind) {
+  int all = whole(c, compile(c, s->arg[0]));
+  for (int i = 1; i < s->n; i++) all = emit2(c, kind, all, whole(c, compile(c, s->arg[i])));
+  return (Pair){all, -1};
+}
+
+static Pair compile_round(Compiler *c, const Sym *s) {
+  Pair p = compile(c, s->arg[0]);
+  if (p.den < 0) return p;
+  if (s->kind == SYM_floor) return (Pair){emit2(c, I_FLOORDIV, p.num, p.den), -1};
+  int minus = constant(c, -1);
+  return (Pair){times(c, emit2(c, I_FLOORDIV, times(c, p.num, minus), p.den), minus), -1};
+}
+
+static Pair compile_symbol(Compiler *c, const Sym *s) {
+  for (int i = 0; i < c->nvars; i++)
+    if (c->vars[i] == s) return (Pair){emit(c, instr(I_VAR, 0, 0, 0, i)), -1};
+  c->unbound = true;
+  return (Pair){constant(c, 0), -1};
+}
+
+static Pair compile_node(Compiler *c, const Sym *s) {
+  switch ((SymKind)s->kind) {
+  case SYM_symbol: return compile_symbol(c, s);
+  case SYM_int:
+  case SYM_rational:
+  case SYM_bool: return pair_const(c, s->k);
+  case SYM_add: return compile_add(c, s);
+  case SYM_mul:
+  case SYM_pow: return compile_mul(c, s);
+  case SYM_floor:
+  case SYM_ceil: return compile_round(c, s);
+  case SYM_mod: return compile_mod(c, s);
+  case SYM_xor: return compile_fold(c, s, I_XOR);
+  case SYM_min:
+  case SYM_max: return compile_extreme(c, s);
+  case SYM_select: {
+    int cond = compile(c, s->arg[0]).num;
+    return choose(c, cond, compile(c, s->arg[1]), compile(c, s->arg[2]));
+  }
+  case SYM_le:
+  case SYM_lt:
+  case SYM_eq:
+  case SYM_ne: return compile_compare(c, s);
+  case SYM_and: return compile_fold(c, s, I_AND);
+  case SYM_or: return compile_fold(c, s, I_OR);
+  case SYM_COUNT: break;
+  }
+  WV_BUG("unknown kind of expression");
+}
+
+static Pair compile(Compiler *c, const Sym *s) {
+  Pair *known = map_get(&c->pairs, map_key(s));
+  if (known) return *known;
+  known = ARENA_NEW(c->scratch, Pair);
+  *known = reduce_den(c, compile_node(c, s));
+  map_set(c->scratch, &c->pairs, map_key(s), known);
+  return *known;
+}
+
+SymProgram *sym_compile(Arena *a, SymCtx *cx, const Sym *const *exprs, int nexprs, const Sym *const *vars, int nvars) {
+  Compiler c = {.arena = a, .scratch = arena_new(), .vars = vars, .nvars = nvars};
+  SymProgram *p = ARENA_NEW(a, SymProgram);
+  int *results = ARENA_ARRAY(a, int, nexprs);
+  for (int i = 0; i < nexprs; i++) {
+    if (!exprs[i]) c.unbound = true;
+    else results[i] = whole(&c, compile(&c, exprs[i]));
+  }
+  p->results = results;
+  p->nresults = nexprs;
+  p->n = c.code.n;
+  p->code = arena_copy(a, c.code.at, sizeof(Instr) * (size_t)c.code.n);
+  arena_free(c.scratch);
+  if (!c.unbound) return p;
+  sym_fail(cx, "an expression has a symbol that is not a variable of the program, or constants out of range");
+  return NULL;
+}
+
+/* ---- running */
+
+static int64_t floordiv_checked(int64_t a, int64_t b, int64_t *bad) {
+  if (b == 0 || (a == INT64_MIN && b == -1)) return *bad = 1, 0;
+  return int_floordiv(a, b);
+}
+
+static int64_t mod_checked(int64_t a, int64_t b, int64_t *bad) {
+  if (b == 0) return *bad = 1, 0;
+  return b == -1 ? 0 : int_mod(a, b);
+}
+
+static int64_t exact_checked(int64_t a, int64_t b, int64_t *bad) {
+  if (b == 0 || (b == -1 && a == INT64_MIN) || a % b) return *bad = 1, 0;
+  return a / b;
+}
+
+/* v and bad: values and flags of all slots. */
+static void step(const Instr *in, const int64_t *vars, int64_t *v, int64_t *bad, int at) {
+  int64_t a = v[in->a], b = v[in->b], r = 0, wrong = bad[in->a] | bad[in->b];
+  switch (in->kind) {
+  case I_CONST: r = in->value, wrong = 0; break;
+  case I_VAR: r = vars[in->value], wrong = 0; break;
+  case I_ADD: wrong |= __builtin_add_overflow(a, b, &r); break;
+  case I_MUL: wrong |= __builtin_mul_overflow(a, b, &r); break;
+  case I_FLOORDIV: r = floordiv_checked(a, b, &wrong); break;
+  case I_MOD: r = mod_checked(a, b, &wrong); break;
+  case I_EXACT: r = exact_checked(a, b, &wrong); break;
+  case I_ABS: wrong = bad[in->a] | (a == 0) | (a == INT64_MIN), r = wrong ? 1 : a < 0 ? -a : a; break;
+  case I_SIGN: r = (a > 0) - (a < 0), wrong = bad[in->a]; break;
+  case I_TIE: r = a; break;
+  case I_XOR: r = a ^ b; break;
+  case I_LE0: r = a <= 0, wrong = bad[in->a]; break;
+  case I_LT0: r = a < 0, wrong = bad[in->a]; break;
+  case I_EQ0: r = a == 0, wrong = bad[in->a]; break;
+  case I_NE0: r = a != 0, wrong = bad[in->a]; break;
+  case I_LT: r = a < b; break;
+  case I_AND:
+    r = a & b;
+    if ((!bad[in->a] && !a) || (!bad[in->b] && !b)) wrong = 0, r = 0;
+    break;
+  case I_OR:
+    r = a | b;
+    if ((!bad[in->a] && a) || (!bad[in->b] && b)) wrong = 0, r = 1;
+    break;
+  case I_SELECT: {
+    int taken = a ? in->b : in->c;
+    r = v[taken], wrong = bad[in->a] | bad[taken];
+    break;
+  }
+  }
+  v[at] = r;
+  bad[at] = wrong != 0;
+}
+
+int sym_program_slots(const SymProgram *p) { return 2 * p->n; }
+
+bool sym_run(const SymProgram *p, const int64_t *vars, int64_t *scratch, int64_t *out) {
+  int64_t *bad = scratch + p->n;
+  if (p->n) scratch[0] = bad[0] = 0; /* operands that an instruction does not have name slot 0 */
+  for (int i = 0; i < p->n; i++) step(&p->code[i], vars, scratch, bad, i);
+  bool ok = true;
+  for (int i = 0; i < p->nresults; i++) {
+    out[i] = scratch[p->results[i]];
+    ok = ok && !bad[p->results[i]];
+  }
+  return ok;
+}
+
+/* ---- boxes */
+
+/* The next point of the box, last variable fastest. */
+static void advance(int64_t *point, const int64_t *lo, const int64_t *count, int n) {
+  for (int v = n - 1; v >= 0; v--) {
+    if (++point[v] < lo[v] + count[v]) return;
+    point[v] = lo[v];
+  }
+}
+
+bool sym_eval_box(Arena *scratch, SymCtx *cx, const Sym *s, const Sym *const *vars, const int64_t *lo,
+                  const int64_t *count, int nvars, int64_t *out) {
+  ArenaMark mark = arena_mark(scratch);
+  SymProgram *p = sym_compile(scratch, cx, &s, 1, vars, nvars);
+  int64_t points = 1;
+  bool ok = p != NULL;
+  for (int v = 0; v < nvars; v++) points *= count[v];
+  int64_t *slots = ok ? ARENA_ARRAY(scratch, int64_t, sym_program_slots(p)) : NULL;
+  int64_t *point = ARENA_ARRAY(scratch, int64_t, nvars + 1);
+  for (int v = 0; v < nvars; v++) point[v] = lo[v];
+  for (int64_t i = 0; i < points && ok; i++) {
+    ok = sym_run(p, point, slots, &out[i]);
+    advance(point, lo, count, nvars);
+  }
+  arena_rewind(scratch, mark);
+  return ok;
+}

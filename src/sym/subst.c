@@ -1,0 +1,168 @@
+/* subst.c: walking and rebuilding expressions: substitution, free symbols. */
+#include <string.h>
+
+#include "sym/node.h"
+
+const Sym *node_map(SymCtx *cx, const Sym *s, NodeFn *fn, void *data) {
+  ArenaMark mark = arena_mark(cx->scratch);
+  const Sym *r = NULL;
+  if (s->kind == SYM_add) {
+    const Sym **terms = ARENA_ARRAY(cx->scratch, const Sym *, s->n + 1);
+    for (int i = 0; i < s->n; i++) terms[i] = sym_scale(cx, as_number(cx, fn(data, s->term[i].base)), s->term[i].coeff);
+    terms[s->n] = num(cx, s->k);
+    r = sym_sum(cx, terms, s->n + 1);
+  } else if (s->kind == SYM_mul || s->kind == SYM_pow) {
+    Product p = {.coeff = s->kind == SYM_mul ? s->k : RAT_ONE};
+    bool ok = true;
+    for (int i = 0; i < s->n && ok; i++) ok = product_gather(cx, &p, fn(data, s->factor[i].base), s->factor[i].exp);
+    r = ok ? product_make(cx, &p) : NULL;
+  } else if (is_cmp(s)) {
+    r = cmp_with(cx, cmp_kind(s), fn(data, s->base));
+  } else if (sym_nargs(s)) {
+    const Sym **args = ARENA_ARRAY(cx->scratch, const Sym *, s->n);
+    for (int i = 0; i < s->n; i++) args[i] = fn(data, s->arg[i]);
+    r = sym_build(cx, (SymKind)s->kind, args, s->n);
+  } else {
+    r = s;
+  }
+  arena_rewind(cx->scratch, mark);
+  return r;
+}
+
+/* ---- substitution */
+
+typedef struct Subst {
+  SymCtx *cx;
+  const SymBinding *bindings;
+  int n;
+  uint64_t symbols;
+  Map done;
+} Subst;
+
+static const Sym *subst(void *data, const Sym *s) {
+  Subst *x = data;
+  if (!(s->symbols & x->symbols)) return s;
+  if (s->kind == SYM_symbol) {
+    for (int i = 0; i < x->n; i++)
+      if (x->bindings[i].from == s) return x->bindings[i].to;
+    return s;
+  }
+  const Sym *r = map_get(&x->done, map_key(s));
+  if (r) return r;
+  r = node_map(x->cx, s, subst, x);
+  if (r) map_set(x->cx->scratch, &x->done, map_key(s), (void *)(uintptr_t)r);
+  return r;
+}
+
+const Sym *sym_subst(SymCtx *cx, const Sym *s, const SymBinding *bindings, int n) {
+  if (!s) return NULL;
+  Arena *own = arena_new();
+  Arena *outer = cx->scratch;
+  Subst x = {.cx = cx, .bindings = bindings, .n = n};
+  for (int i = 0; i < n; i++) x.symbols |= bindings[i].from->symbols;
+  cx->scratch = own;
+  s = subst(&x, s);
+  cx->scratch = outer;
+  arena_free(own);
+  return s;
+}
+
+/* ---- chained bindings */
+
+static int binding_of(const SymBinding *b, int n, const Sym *symbol) {
+  for (int i = 0; i < n; i++)
+    if (b[i].from == symbol) return i;
+  return -1;
+}
+
+typedef struct Resolver {
+  SymCtx *cx;
+  SymBinding *b;
+  int n;
+  unsigned char *state; /* 0: to do, 1: on the path, 2: done */
+  int *path, depth;
+} Resolver;
+
+static bool fail_cycle(Resolver *r, int first) {
+  StrBuf text = {.arena = r->cx->scratch};
+  int at = 0;
+  while (r->path[at] != first) at++;
+  for (; at < r->depth; at++) {
+    sb_puts(&text, r->b[r->path[at]].from->name);
+    sb_puts(&text, " -> ");
+  }
+  sym_fail(r->cx, "values depend on each other: %s%s", sb_text(&text), r->b[first].from->name);
+  return false;
+}
+
+static bool resolve(Resolver *r, int i) {
+  if (r->state[i] == 2) return true;
+  if (r->state[i] == 1) return fail_cycle(r, i);
+  r->state[i] = 1;
+  r->path[r->depth++] = i;
+  if (!r->b[i].to) return false;
+  int count = sym_free_symbols(r->b[i].to, NULL, 0);
+  const Sym **symbols = ARENA_ARRAY(r->cx->scratch, const Sym *, count);
+  sym_free_symbols(r->b[i].to, symbols, count);
+  for (int j = 0; j < count; j++) {
+    int other = binding_of(r->b, r->n, symbols[j]);
+    if (other >= 0 && !resolve(r, other)) return false;
+  }
+  r->b[i].to = sym_subst(r->cx, r->b[i].to, r->b, r->n);
+  r->depth--;
+  r->state[i] = 2;
+  return r->b[i].to != NULL;
+}
+
+bool sym_resolve_bindings(SymCtx *cx, SymBinding *bindings, int n) {
+  ArenaMark mark = arena_mark(cx->scratch);
+  Resolver r = {.cx = cx, .b = bindings, .n = n};
+  r.state = ARENA_ARRAY(cx->scratch, unsigned char, n);
+  r.path = ARENA_ARRAY(cx->scratch, int, n);
+  bool ok = true;
+  for (int i = 0; i < n && ok; i++) ok = resolve(&r, i);
+  arena_rewind(cx->scratch, mark);
+  return ok;
+}
+
+/* ---- free symbols */
+
+typedef struct Walk {
+  Arena *arena;
+  Map seen;
+  const Sym **out;
+  int n, cap;
+} Walk;
+
+static void walk(Walk *w, const Sym *s) {
+  if (!s->symbols || map_get(&w->seen, map_key(s))) return;
+  map_set(w->arena, &w->seen, map_key(s), w);
+  if (s->kind == SYM_symbol) {
+    if (w->n < w->cap) w->out[w->n] = s;
+    w->n++;
+    return;
+  }
+  for (int i = 0; i < s->n; i++) walk(w, node_operand(s, i));
+}
+
+int sym_free_symbols(const Sym *s, const Sym **out, int cap) {
+  Walk w = {.arena = arena_new(), .out = out, .cap = cap};
+  if (s) walk(&w, s);
+  arena_free(w.arena);
+  return w.n;
+}
+
+bool sym_contains(const Sym *s, const Sym *symbol) {
+  if (s == symbol) return true;
+  if (!(s->symbols & symbol->symbols) || s->kind == SYM_symbol) return false;
+  if (s->size > 256) { /* shared nodes: do not walk the tree */
+    Walk w = {.arena = arena_new()};
+    walk(&w, s);
+    bool found = map_get(&w.seen, map_key(symbol)) != NULL;
+    arena_free(w.arena);
+    return found;
+  }
+  for (int i = 0; i < s->n; i++)
+    if (sym_contains(node_operand(s, i), symbol)) return true;
+  return false;
+}

@@ -1,0 +1,163 @@
+/* sum.c: sums as a constant plus sorted (coefficient, base) pairs. */
+#include <string.h>
+
+#include "sym/node.h"
+
+Term term_of(const Sym *s) {
+  bool scaled = s->kind == SYM_mul && s->base;
+  return scaled ? (Term){s->k, s->base} : (Term){RAT_ONE, s};
+}
+
+void sum_of(const Sym *s, Sum *out) {
+  if (s->kind == SYM_add) {
+    *out = (Sum){.k = s->k, .term = s->term, .n = s->n};
+  } else if (is_num(s)) {
+    *out = (Sum){.k = s->k};
+  } else {
+    *out = (Sum){.k = RAT_ZERO, .n = 1, .single = term_of(s)};
+    out->term = &out->single;
+  }
+}
+
+/* coeff * base, which has no coefficient of its own. */
+const Sym *term_sym(SymCtx *cx, Term t) {
+  if (rat_is(t.coeff, 1)) return t.base;
+  if (t.coeff.num == 0) return cx->zero;
+  Factor single;
+  Sym shape = {.kind = SYM_mul, .k = t.coeff, .base = t.base};
+  const Factor *factors;
+  shape.n = factors_of(t.base, &factors, &single);
+  shape.factor = factors;
+  shape.flags = is_integer(t.base) && rat_is_int(t.coeff) ? SYM_INTEGER : 0;
+  return node_intern(cx, &shape);
+}
+
+const Sym *sum_make(SymCtx *cx, Rat k, const Term *terms, int n) {
+  if (n == 0) return num(cx, k);
+  if (n == 1 && k.num == 0) return term_sym(cx, terms[0]);
+  bool integer = rat_is_int(k);
+  for (int i = 0; i < n && integer; i++) integer = rat_is_int(terms[i].coeff) && is_integer(terms[i].base);
+  Sym shape = {.kind = SYM_add, .flags = integer ? SYM_INTEGER : 0, .n = n, .k = k, .term = terms};
+  return node_intern(cx, &shape);
+}
+
+/* Stable insertion: lists are short and mostly sorted. */
+static void sort_terms(Term *t, int n) {
+  for (int i = 1; i < n; i++) {
+    Term x = t[i];
+    int j = i;
+    for (; j > 0 && sym_order(x.base, t[j - 1].base) < 0; j--) t[j] = t[j - 1];
+    t[j] = x;
+  }
+}
+
+const Sym *sum_collect(SymCtx *cx, Rat k, Term *terms, int n) {
+  sort_terms(terms, n);
+  int m = 0;
+  for (int i = 0; i < n; i++) {
+    if (m && terms[m - 1].base == terms[i].base) {
+      if (!rat_add(terms[m - 1].coeff, terms[i].coeff, &terms[m - 1].coeff)) return sym_overflow(cx);
+    } else {
+      terms[m++] = terms[i];
+    }
+    if (terms[m - 1].coeff.num == 0) m--;
+  }
+  return sum_make(cx, k, terms, m);
+}
+
+/* a + sign*b by merging: both lists are sorted. */
+static const Sym *merge(SymCtx *cx, const Sum *a, const Sum *b, bool negate, Term *out) {
+  const Term *x = a->term, *y = b->term;
+  int i = 0, j = 0, n = 0;
+  while (i < a->n || j < b->n) {
+    int c = i == a->n ? 1 : j == b->n ? -1 : sym_order(x[i].base, y[j].base);
+    if (c < 0) {
+      out[n++] = x[i++];
+      continue;
+    }
+    Term t = y[j++];
+    if (negate) t.coeff = rat_neg(t.coeff);
+    if (c == 0 && !rat_add(x[i++].coeff, t.coeff, &t.coeff)) return sym_overflow(cx);
+    if (t.coeff.num) out[n++] = t;
+  }
+  Rat k;
+  if (!rat_add(a->k, negate ? rat_neg(b->k) : b->k, &k)) return sym_overflow(cx);
+  return sum_make(cx, k, out, n);
+}
+
+enum { SMALL = 24 };
+
+static const Sym *add_or_sub(SymCtx *cx, const Sym *x, const Sym *y, bool negate) {
+  Sum a, b;
+  Term small[SMALL];
+  x = as_number(cx, x), y = as_number(cx, y);
+  if (!x || !y) return NULL;
+  sum_of(x, &a), sum_of(y, &b);
+  if (a.n + b.n <= SMALL) return merge(cx, &a, &b, negate, small);
+  ArenaMark mark = arena_mark(cx->scratch);
+  const Sym *s = merge(cx, &a, &b, negate, ARENA_ARRAY(cx->scratch, Term, a.n + b.n));
+  arena_rewind(cx->scratch, mark);
+  return s;
+}
+
+const Sym *sym_add(SymCtx *cx, const Sym *a, const Sym *b) { return add_or_sub(cx, a, b, false); }
+const Sym *sym_sub(SymCtx *cx, const Sym *a, const Sym *b) { return add_or_sub(cx, a, b, true); }
+const Sym *sym_neg(SymCtx *cx, const Sym *a) { return sym_scale(cx, as_number(cx, a), rat_int(-1)); }
+
+const Sym *sym_sum(SymCtx *cx, const Sym *const *terms, int n) {
+  ArenaMark mark = arena_mark(cx->scratch);
+  Vec(Term) all = {0};
+  Rat k = RAT_ZERO;
+  bool ok = true;
+  for (int i = 0; i < n && ok; i++) {
+    const Sym *t = as_number(cx, terms[i]);
+    Sum s;
+    if (!t) return NULL;
+    sum_of(t, &s);
+    ok = rat_add(k, s.k, &k);
+    for (int j = 0; j < s.n; j++) vec_push(cx->scratch, &all, s.term[j]);
+  }
+  const Sym *s = ok ? sum_collect(cx, k, all.at, all.n) : sym_overflow(cx);
+  arena_rewind(cx->scratch, mark);
+  return s;
+}
+
+const Sym *sym_add_const(SymCtx *cx, const Sym *s, Rat c) {
+  Sum a;
+  if (!s || c.num == 0) return s;
+  sum_of(s, &a);
+  if (!rat_add(a.k, c, &a.k)) return sym_overflow(cx);
+  return sum_make(cx, a.k, a.term, a.n);
+}
+
+const Sym *sym_scale(SymCtx *cx, const Sym *s, Rat c) {
+  Sum a;
+  if (!s || rat_is(c, 1)) return s;
+  if (c.num == 0) return cx->zero;
+  sum_of(s, &a);
+  if (!rat_mul(a.k, c, &a.k)) return sym_overflow(cx);
+  ArenaMark mark = arena_mark(cx->scratch);
+  Term small[SMALL], *t = a.n <= SMALL ? small : ARENA_ARRAY(cx->scratch, Term, a.n);
+  bool ok = true;
+  for (int i = 0; i < a.n && ok; i++) {
+    t[i].base = a.term[i].base;
+    ok = rat_mul(a.term[i].coeff, c, &t[i].coeff);
+  }
+  s = ok ? sum_make(cx, a.k, t, a.n) : sym_overflow(cx);
+  arena_rewind(cx->scratch, mark);
+  return s;
+}
+
+bool sum_denominator(const Sum *s, int64_t *den) {
+  *den = 1;
+  for (int i = 0; i < s->n; i++)
+    if (!int_lcm(*den, s->term[i].coeff.den, den)) return false;
+  return true;
+}
+
+bool sum_content(const Sum *s, Rat *content) {
+  *content = RAT_ZERO;
+  for (int i = 0; i < s->n; i++)
+    if (!rat_gcd(*content, s->term[i].coeff, content)) return false;
+  return true;
+}

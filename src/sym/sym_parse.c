@@ -1,0 +1,352 @@
+/* sym_parse.c: text to expressions, by recursive descent.
+ *
+ *     compare  := or (("<" | "<=" | ">" | ">=" | "==" | "!=") or)*       chains as in Python
+ *     or       := and ("|" and)*           and := sum ("&" sum)*
+ *     sum      := product (("+" | "-") product)*
+ *     product  := unary (("*" | "/" | "//" | "%") unary)*
+ *     unary    := ("-" | "+" | "~") unary | atom ("**" integer)?
+ *     atom     := integer | name | `any name` | name "(" arguments ")" | "(" compare ")"
+ *
+ * A whole product is gathered before it is built, so that what the printer left unexpanded is not
+ * expanded pair by pair on the way back. */
+#include <ctype.h>
+#include <string.h>
+
+#include "sym/node.h"
+
+typedef struct Parser {
+  SymCtx *cx;
+  const char *start, *at, *end;
+  const char *bad; /* where the first error is */
+  int depth;
+} Parser;
+
+enum { DEPTH_LIMIT = 256 };
+
+static const Sym *parse_compare(Parser *p);
+
+static const Sym *fail(Parser *p, const char *at, const char *what) {
+  if (p->bad) return NULL;
+  p->bad = at;
+  return sym_fail(p->cx, "%s at column %zu", what, (size_t)(at - p->start) + 1);
+}
+
+static void skip_space(Parser *p) {
+  while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r')) p->at++;
+}
+
+static char peek(Parser *p) {
+  skip_space(p);
+  return p->at < p->end ? *p->at : 0;
+}
+
+static char peek2(const Parser *p) { return p->end - p->at > 1 ? p->at[1] : 0; }
+
+static bool take(Parser *p, char c) {
+  if (peek(p) != c) return false;
+  p->at++;
+  return true;
+}
+
+static bool expect(Parser *p, char c) {
+  static const char *const what[] = {['('] = "expected `(`", [')'] = "expected `)`", [','] = "expected `,`"};
+  return take(p, c) || fail(p, p->at, what[(unsigned char)c]);
+}
+
+/* ---- names and calls */
+
+static bool is_name_start(char c) { return isalpha((unsigned char)c) || c == '_' || c == '$'; }
+
+static size_t name_length(const Parser *p) {
+  const char *c = p->at;
+  while (c < p->end) {
+    bool version = *c == '.' && c + 1 < p->end && isdigit((unsigned char)c[1]);
+    if (!is_name_start(*c) && !isdigit((unsigned char)*c) && !version) break;
+    c++;
+  }
+  return (size_t)(c - p->at);
+}
+
+static const Sym *symbol_n(SymCtx *cx, const char *name, size_t n, bool nonneg) {
+  return sym_symbol(cx, intern_n(&cx->names, name, n), nonneg);
+}
+
+/* `text`, a doubled backtick standing for one. */
+static const Sym *parse_quoted(Parser *p, bool nonneg) {
+  const char *open = p->at++;
+  StrBuf name = {.arena = p->cx->scratch};
+  for (;; p->at++) {
+    if (p->at == p->end) return fail(p, open, "unterminated name");
+    if (*p->at == '`') {
+      if (peek2(p) != '`') break;
+      p->at++;
+    }
+    sb_putc(&name, *p->at);
+  }
+  p->at++;
+  return symbol_n(p->cx, sb_text(&name), name.n, nonneg);
+}
+
+static const Sym *parse_signed(Parser *p) {
+  const Sym *s = NULL;
+  if (!expect(p, '(')) return NULL;
+  char c = peek(p);
+  if (c == '`') {
+    s = parse_quoted(p, false);
+  } else if (is_name_start(c)) {
+    size_t n = name_length(p);
+    s = symbol_n(p->cx, p->at, n, false);
+    p->at += n;
+  } else {
+    return fail(p, p->at, "expected a name");
+  }
+  return expect(p, ')') ? s : NULL;
+}
+
+/* (value, condition) pairs; the last one stands for whatever the others leave. */
+static const Sym *parse_piecewise(Parser *p) {
+  Vec(const Sym *) parts = {0};
+  if (!expect(p, '(')) return NULL;
+  do {
+    if (!expect(p, '(')) return NULL;
+    const Sym *value = parse_compare(p);
+    if (!value || !expect(p, ',')) return NULL;
+    const Sym *cond = parse_compare(p);
+    if (!cond || !expect(p, ')')) return NULL;
+    vec_push(p->cx->scratch, &parts, value);
+    vec_push(p->cx->scratch, &parts, cond);
+  } while (take(p, ','));
+  if (!expect(p, ')')) return NULL;
+  const Sym *s = parts.at[parts.n - 2];
+  for (int i = parts.n - 4; i >= 0; i -= 2) s = sym_select(p->cx, parts.at[i + 1], parts.at[i], s);
+  return s;
+}
+
+typedef struct Call {
+  const char *name;
+  int kind; /* SymKind, or SYM_COUNT for Not */
+  int least, most;
+} Call;
+
+static const Call calls[] = {
+    {"floor", SYM_floor, 1, 1}, {"ceiling", SYM_ceil, 1, 1}, {"Mod", SYM_mod, 2, 2},  {"Min", SYM_min, 1, 64},
+    {"Max", SYM_max, 1, 64},    {"xor", SYM_xor, 2, 64},     {"Eq", SYM_eq, 2, 2},    {"Ne", SYM_ne, 2, 2},
+    {"And", SYM_and, 1, 64},    {"Or", SYM_or, 1, 64},       {"Not", SYM_COUNT, 1, 1},
+};
+
+static const Sym *parse_call(Parser *p, const Call *call) {
+  const Sym *args[64];
+  const char *open = p->at;
+  int n = 0;
+  if (!expect(p, '(')) return NULL;
+  do {
+    if (n == call->most) return fail(p, p->at, "too many arguments");
+    if (!(args[n++] = parse_compare(p))) return NULL;
+  } while (take(p, ','));
+  if (!expect(p, ')')) return NULL;
+  if (n < call->least) return fail(p, open, "too few arguments");
+  return call->kind == SYM_COUNT ? sym_not(p->cx, args[0]) : sym_build(p->cx, (SymKind)call->kind, args, n);
+}
+
+static bool is_word(const char *s, size_t n, const char *word) { return strlen(word) == n && !memcmp(s, word, n); }
+
+static const Sym *parse_name(Parser *p) {
+  const char *name = p->at;
+  size_t n = name_length(p);
+  p->at += n;
+  if (peek(p) == '(') {
+    if (is_word(name, n, "Piecewise")) return parse_piecewise(p);
+    if (is_word(name, n, "signed")) return parse_signed(p);
+    for (size_t i = 0; i < WV_LEN(calls); i++)
+      if (is_word(name, n, calls[i].name)) return parse_call(p, &calls[i]);
+    return fail(p, name, "unknown function");
+  }
+  if (is_word(name, n, "True")) return p->cx->yes;
+  if (is_word(name, n, "False")) return p->cx->no;
+  return symbol_n(p->cx, name, n, true);
+}
+
+/* ---- arithmetic */
+
+static bool parse_integer(Parser *p, int64_t *v) {
+  const char *start = p->at;
+  *v = 0;
+  for (; p->at < p->end && isdigit((unsigned char)*p->at); p->at++)
+    if (__builtin_mul_overflow(*v, 10, v) || __builtin_add_overflow(*v, *p->at - '0', v))
+      return fail(p, start, "a number does not fit in 64 bits");
+  return true;
+}
+
+static const Sym *parse_atom(Parser *p) {
+  char c = peek(p);
+  int64_t v;
+  if (isdigit((unsigned char)c)) return parse_integer(p, &v) ? sym_int(p->cx, v) : NULL;
+  if (is_name_start(c)) return parse_name(p);
+  if (c == '`') return parse_quoted(p, true);
+  if (c != '(') return fail(p, p->at, c ? "unexpected character" : "unexpected end");
+  p->at++;
+  const Sym *s = parse_compare(p);
+  return s && expect(p, ')') ? s : NULL;
+}
+
+static bool parse_exponent(Parser *p, int64_t *e) {
+  bool negative = take(p, '-'), parens = !negative && take(p, '(');
+  if (parens) negative = take(p, '-');
+  if (!isdigit((unsigned char)peek(p))) return fail(p, p->at, "expected an integer exponent");
+  if (!parse_integer(p, e)) return false;
+  if (negative) *e = -*e;
+  return !parens || expect(p, ')');
+}
+
+/* Multiplies the product by one operand, raised to `exp`. */
+static bool parse_unary(Parser *p, Product *product, int64_t exp) {
+  if (++p->depth > DEPTH_LIMIT) return fail(p, p->at, "nested too deeply");
+  bool ok = false;
+  if (take(p, '-')) {
+    product->coeff = rat_neg(product->coeff);
+    ok = parse_unary(p, product, exp);
+  } else if (take(p, '+')) {
+    ok = parse_unary(p, product, exp);
+  } else if (take(p, '~')) {
+    Product inner = {.coeff = RAT_ONE};
+    ok = parse_unary(p, &inner, 1) && product_gather(p->cx, product, sym_not(p->cx, product_make(p->cx, &inner)), exp);
+  } else {
+    const Sym *s = parse_atom(p);
+    int64_t e = 1;
+    if (s && peek(p) == '*' && peek2(p) == '*') {
+      p->at += 2;
+      if (!parse_exponent(p, &e)) s = NULL;
+    }
+    if (__builtin_mul_overflow(e, exp, &e)) return fail(p, p->at, "the exponent is too large");
+    ok = s && product_gather(p->cx, product, s, e);
+  }
+  p->depth--;
+  return ok;
+}
+
+/* `x` alone stays what it is: a condition in parentheses is not a number. */
+static const Sym *parse_lone(Parser *p) {
+  char c = peek(p);
+  if (c == '-' || c == '+') return NULL;
+  if (c == '~') {
+    if (++p->depth > DEPTH_LIMIT) return fail(p, p->at, "nested too deeply");
+    p->at++;
+    const Sym *s = parse_lone(p);
+    p->depth--;
+    return s ? sym_not(p->cx, s) : fail(p, p->at, "expected a condition");
+  }
+  return parse_atom(p);
+}
+
+static bool at_product_operator(Parser *p) {
+  char c = peek(p);
+  return c == '*' || c == '/' || c == '%';
+}
+
+/* The operators after the first operand, which is already in the product. */
+static const Sym *parse_factors(Parser *p, Product *product) {
+  SymCtx *cx = p->cx;
+  while (at_product_operator(p)) {
+    char c = *p->at++;
+    if (c == '*' || (c == '/' && !(p->at < p->end && *p->at == '/'))) {
+      if (!parse_unary(p, product, c == '*' ? 1 : -1)) return NULL;
+      continue;
+    }
+    if (c == '/') p->at++;
+    const Sym *left = product_make(cx, product);
+    Product divisor = {.coeff = RAT_ONE};
+    if (!parse_unary(p, &divisor, 1)) return NULL;
+    const Sym *right = product_make(cx, &divisor);
+    left = c == '%' ? sym_mod(cx, left, right) : sym_floordiv(cx, left, right);
+    *product = (Product){.coeff = RAT_ONE};
+    if (!product_gather(cx, product, left, 1)) return NULL;
+  }
+  return product_make(cx, product);
+}
+
+static const Sym *parse_product(Parser *p) {
+  Product product = {.coeff = RAT_ONE};
+  if (++p->depth > DEPTH_LIMIT) return fail(p, p->at, "nested too deeply");
+  const Sym *s = parse_lone(p);
+  if (!s && p->bad) return NULL;
+  if (s && !at_product_operator(p)) return p->depth--, s;
+  if (!s) {
+    if (!parse_unary(p, &product, 1)) return NULL;
+  } else {
+    int64_t e = 1;
+    if (*p->at == '*' && peek2(p) == '*') {
+      p->at += 2;
+      if (!parse_exponent(p, &e)) return NULL;
+    }
+    if (!product_gather(p->cx, &product, s, e)) return NULL;
+  }
+  s = parse_factors(p, &product);
+  p->depth--;
+  return s;
+}
+
+static const Sym *parse_sum(Parser *p) {
+  const Sym *s = parse_product(p);
+  char c = peek(p);
+  if (!s || (c != '+' && c != '-')) return s;
+  Vec(const Sym *) terms = {0};
+  vec_push(p->cx->scratch, &terms, s);
+  while ((c = peek(p)) == '+' || c == '-') {
+    p->at++;
+    s = parse_product(p);
+    if (c == '-') s = sym_neg(p->cx, s);
+    if (!s) return NULL;
+    vec_push(p->cx->scratch, &terms, s);
+  }
+  return sym_sum(p->cx, terms.at, terms.n);
+}
+
+/* ---- conditions */
+
+static const Sym *parse_and(Parser *p) {
+  const Sym *s = parse_sum(p);
+  while (s && take(p, '&')) s = sym_and(p->cx, s, parse_sum(p));
+  return s;
+}
+
+static const Sym *parse_or(Parser *p) {
+  const Sym *s = parse_and(p);
+  while (s && take(p, '|')) s = sym_or(p->cx, s, parse_and(p));
+  return s;
+}
+
+typedef const Sym *Compare(SymCtx *, const Sym *, const Sym *);
+
+static Compare *take_comparison(Parser *p) {
+  char c = peek(p);
+  bool equals = peek2(p) == '=';
+  if (c != '<' && c != '>' && !((c == '=' || c == '!') && equals)) return NULL;
+  p->at += 1 + equals;
+  switch (c) {
+  case '<': return equals ? sym_le : sym_lt;
+  case '>': return equals ? sym_ge : sym_gt;
+  case '=': return sym_eq;
+  default: return sym_ne;
+  }
+}
+
+static const Sym *parse_compare(Parser *p) {
+  const Sym *left = parse_or(p), *all = NULL;
+  for (Compare *op; left && (op = take_comparison(p));) {
+    const Sym *right = parse_or(p), *one = op(p->cx, left, right);
+    all = all ? sym_and(p->cx, all, one) : one;
+    if (!all) return NULL;
+    left = right;
+  }
+  return all ? all : left;
+}
+
+const Sym *sym_parse(SymCtx *cx, const char *text, size_t len, size_t *error_at) {
+  Parser p = {.cx = cx, .start = text, .at = text, .end = text + len};
+  ArenaMark mark = arena_mark(cx->scratch);
+  const Sym *s = parse_compare(&p);
+  if (s && peek(&p)) s = fail(&p, p.at, "unexpected text after the expression");
+  arena_rewind(cx->scratch, mark);
+  if (!s && error_at) *error_at = (size_t)((p.bad ? p.bad : p.at) - text);
+  return s;
+}
