@@ -6,6 +6,9 @@
 BUILD ?= build
 FUZZ_SECONDS ?= 600
 RUN := . ./.setup && export BUILD=$(BUILD) &&
+# SKBUILD: the extension stays in the build folder and is not put beside the Python package.
+CLANG_BUILD := build-clang -DWAVE_WERROR=ON -DSKBUILD=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
+export CLANG_BUILD
 # CC reaches tools/build.sh only when somebody chose it.
 ifneq ($(origin CC),default)
 export CC
@@ -32,7 +35,7 @@ check: all ## the fast tests, under a minute
 	@$(RUN) "$$PYTHON" tools/test.py --fast
 
 san: ## all C tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	@tools/build.sh build-san -DWAVE_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug
+	@tools/build.sh build-san -DWAVE_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug -DSKBUILD=ON
 	@. ./.setup && BUILD=build-san "$$PYTHON" tools/test.py --sanitized
 
 fuzz: all ## random programs for FUZZ_SECONDS (600)
@@ -45,7 +48,7 @@ fmt: ## reformat C sources with clang-format (tables are aligned by hand and lef
 	git ls-files '*.c' '*.h' | xargs clang-format -i
 
 lint: ## a second compiler (clang -Werror), clang-tidy and sizes, the last two only as advice
-	@CC=clang tools/build.sh build-clang -DWAVE_WERROR=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
+	@CC=clang tools/build.sh $(CLANG_BUILD)
 	@if command -v clang-tidy >/dev/null; then \
 	  git ls-files 'src/*.c' 'tools/*.c' | xargs -P $$(nproc) -n 4 clang-tidy -quiet -p build-clang; \
 	fi || true
@@ -54,6 +57,7 @@ lint: ## a second compiler (clang -Werror), clang-tidy and sizes, the last two o
 bless: all ## rewrite golden files and generated documents; review the difference
 	@$(RUN) "$$PYTHON" tools/wcheck.py --wavec $(BUILD)/wavec --bless tests/ir tests/diag tests/run
 	@$(RUN) "$$PYTHON" tools/gen_errors.py > docs/errors.md
+	@$(RUN) BLESS=1 "$$PYTHON" -m pytest -q -p no:cacheprovider tests/python/test_docs.py
 
 wc: ## lines per folder
 	@python3 tools/check_sizes.py --table

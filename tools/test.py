@@ -79,16 +79,25 @@ def sanitizer_environment(command):
     if "-san" not in BUILD:
         return {}
     env = {"UBSAN_OPTIONS": "print_stacktrace=1"}
-    if command[0] == PYTHON and "pytest" in command:
+    if "pytest" in command:
+        compiler = os.environ.get("CC", "cc")
+        library = subprocess.run([compiler, "-print-file-name=libasan.so"], capture_output=True)
+        env["LD_PRELOAD"] = library.stdout.decode().strip()
         env["ASAN_OPTIONS"] = "detect_leaks=0"
-        env["LD_PRELOAD"] = sanitizer_library("libasan.so")
         env["WAVE_SANITIZED"] = "1"
     return env
 
 
-def sanitizer_library(name):
-    command = [os.environ.get("CC", "cc"), f"-print-file-name={name}"]
-    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+def package_with(extension_file):
+    """A folder with the Python package and another extension: links to the sources."""
+    tree = os.path.join(ROOT, BUILD, "tree", "wave_lang")
+    shutil.rmtree(tree, ignore_errors=True)
+    os.makedirs(tree)
+    for name in os.listdir(os.path.join(ROOT, "python/wave_lang")):
+        if not name.endswith((".so", "__pycache__")):
+            os.symlink(os.path.join(ROOT, "python/wave_lang", name), os.path.join(tree, name))
+    os.symlink(extension_file, os.path.join(tree, os.path.basename(extension_file)))
+    return os.path.dirname(tree)
 
 
 def tool(name, *args):
@@ -134,16 +143,8 @@ def clang_build():
     """Everything once more with clang and -Werror: it warns about other things."""
     if not shutil.which("clang") or "clang" in os.environ.get("CC", ""):
         return []
-    return [
-        [
-            "env",
-            "CC=clang",
-            "tools/build.sh",
-            "build-clang",
-            "-DWAVE_WERROR=ON",
-            "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
-        ]
-    ]
+    folder = os.environ.get("CLANG_BUILD", "build-clang -DWAVE_WERROR=ON -DSKBUILD=ON").split()
+    return [["env", "CC=clang", "tools/build.sh", *folder]]
 
 
 def groups(args):
@@ -176,7 +177,10 @@ def groups(args):
             if not f.endswith("test_docs.py")
         ]
         if tests:
-            yield "python", [pytest("tests/python", "--ignore=tests/python/test_docs.py")]
+            command = pytest("tests/python", "--ignore=tests/python/test_docs.py")
+            if args.sanitized and extension():
+                command += ["-o", f"pythonpath={package_with(extension()[0])}"]
+            yield "python", [command]
         if not args.sanitized:
             yield "documents", [pytest("tests/python/test_docs.py")]
     else:

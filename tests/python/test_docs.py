@@ -32,8 +32,19 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 class Block:
     def __init__(self, document, text, match):
         self.document, self.language, self.code = document, match.group(1), match.group(2)
-        self.line = text.count("\n", 0, match.start()) + 2
-        self.place = f"{document}:{self.line}"
+        self.place = f"{document}:{text.count(chr(10), 0, match.start()) + 2}"
+
+    def must_be(self, text):
+        """The block shows `text`; when blessing, it will."""
+        if os.environ.get("BLESS") and text.rstrip() != self.code.rstrip():
+            path = os.path.join(ROOT, self.document)
+            whole = open(path, encoding="utf-8").read()
+            old = f"```{self.language}\n{self.code}```\n"
+            assert whole.count(old) == 1, f"{self.place}: not the only block with this text"
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(whole.replace(old, f"```{self.language}\n{text.rstrip()}\n```\n"))
+        else:
+            assert text.rstrip() == self.code.rstrip(), self.place
 
 
 def blocks(document):
@@ -76,7 +87,7 @@ def test_python(document, tmp_path, monkeypatch):
             raise AssertionError(f"{block.place}: {type(problem).__name__}: {problem}") from problem
         following = listed[number + 1] if number + 1 < len(listed) else None
         if following and following.language == "output":
-            assert printed.rstrip() == following.code.rstrip(), following.place
+            following.must_be(printed)
 
 
 @pytest.mark.parametrize("block", all_blocks("wave"))
@@ -105,29 +116,29 @@ def test_c(block, tmp_path):
         assert ran.returncode == 0, f"{block.place}\n{ran.stdout}{ran.stderr}"
 
 
-def console_steps(text):
-    """(command, expected output or None) for each line `$ build/...`."""
-    steps = []
-    for line in text.splitlines(keepends=True):
-        if line.startswith("$ "):
-            steps.append([line[2:].strip(), ""])
-        elif steps:
-            steps[-1][1] += line
-    return [(command, shown) for command, shown in steps if command.startswith("build/")]
-
-
-@pytest.mark.parametrize(
-    "block", [p for p in all_blocks("console") if console_steps(p.values[0].code)]
-)
-def test_console(block):
-    for command, shown in console_steps(block.code):
-        words = shlex.split(command.replace("build/", BUILD + "/", 1))
+def console(block):
+    """The block as its commands really print it, and whether all that show nothing succeeded."""
+    text, problems = "", []
+    for step in re.split(r"^(?=\$ )", block.code, flags=re.M):
+        command, _, shown = step.partition("\n")
+        if not command.startswith("$ build/"):
+            text += step
+            continue
+        words = shlex.split(command[2:].replace("build/", BUILD + "/", 1))
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
         printed = (done.stdout + done.stderr).replace(BUILD + "/", "build/")
-        if shown.strip():
-            assert printed.rstrip() == shown.rstrip(), f"{block.place}: {command}"
-        else:
-            assert done.returncode == 0, f"{block.place}: {command}\n{printed}"
+        if not shown.strip() and done.returncode != 0:
+            problems.append(f"{block.place}: {command}\n{printed}")
+        gap = shown[len(shown.rstrip()) :].lstrip("\n") if shown.strip() else shown
+        text += f"{command}\n" + (printed.rstrip() + "\n" + gap if shown.strip() else shown)
+    return text, problems
+
+
+@pytest.mark.parametrize("block", all_blocks("console"))
+def test_console(block):
+    text, problems = console(block)
+    assert not problems, "\n".join(problems)
+    block.must_be(text)
 
 
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
