@@ -18,6 +18,7 @@ typedef struct Parser {
   SymCtx *cx;
   const char *start, *at, *end;
   const char *bad; /* where the first error is */
+  bool is_prefix;  /* of a longer text, whose reader knows the columns */
   int depth;
 } Parser;
 
@@ -28,6 +29,7 @@ static const Sym *parse_compare(Parser *p);
 static const Sym *fail(Parser *p, const char *at, const char *what) {
   if (p->bad) return NULL;
   p->bad = at;
+  if (p->is_prefix) return sym_fail(p->cx, "%s", what);
   return sym_fail(p->cx, "%s at column %zu", what, (size_t)(at - p->start) + 1);
 }
 
@@ -348,5 +350,14 @@ const Sym *sym_parse(SymCtx *cx, const char *text, size_t len, size_t *error_at)
   if (s && peek(&p)) s = fail(&p, p.at, "unexpected text after the expression");
   arena_rewind(cx->scratch, mark);
   if (!s && error_at) *error_at = (size_t)((p.bad ? p.bad : p.at) - text);
+  return s;
+}
+
+const Sym *sym_parse_prefix(SymCtx *cx, const char *text, size_t len, bool comparisons, size_t *used) {
+  Parser p = {.cx = cx, .start = text, .at = text, .end = text + len, .is_prefix = true};
+  ArenaMark mark = arena_mark(cx->scratch);
+  const Sym *s = comparisons ? parse_compare(&p) : parse_or(&p);
+  arena_rewind(cx->scratch, mark);
+  *used = (size_t)((p.bad ? p.bad : p.at) - text);
   return s;
 }
