@@ -1,22 +1,26 @@
-/* pipeline.h: runs passes by name, with analyses, verification, dumps and times around each. */
+/* pipeline.h: running passes, with everything that surrounds them: analyses, verification, dumps,
+ * times. */
 #ifndef WV_PIPELINE_H
 #define WV_PIPELINE_H
 
-#include "ir/ir.h"
+#include "transform/pass.h"
 
 typedef struct PassInfo {
   const char *name, *summary;
+  PassFn *run;
+  unsigned needs, breaks; /* AnalysisSet */
 } PassInfo;
 
 const PassInfo *pass_at(int i); /* in pipeline order; NULL past the end */
 
 typedef struct PipelineOptions {
-  const char *passes;     /* comma-separated names; NULL: the whole pipeline */
+  const char *passes;     /* comma-separated, run in this order; NULL: all */
   const char *stop_after; /* a pass, or NULL */
-  const char *dump;       /* "all", or comma-separated names to dump after; NULL: none */
-  bool verify_each;
+  const char *dump;       /* "all" or comma-separated: print the kernel after these; NULL: none */
+  bool verify_each;       /* after every pass, not only after the last */
   bool time;
-  void (*write)(void *user, const char *pass, const char *text); /* dumps and times */
+  /* Receives each dump as text that parses again; at the end, with pass NULL, the times. */
+  void (*write)(void *user, const char *pass, const char *text);
   void *user;
 } PipelineOptions;
 

@@ -1,0 +1,44 @@
+/* analysis.h: facts about a kernel, computed when a pass needs them and kept while they hold.
+ *
+ * The pipeline supplies and drops them from the words of passes.def; a pass only reads the fields
+ * of Facts that its row names. */
+#ifndef WV_ANALYSIS_H
+#define WV_ANALYSIS_H
+
+#include "ir/ir.h"
+
+enum AnalysisNumber {
+#define ANALYSIS(name, type, doc) ANALYSIS_##name,
+#include "analysis/analyses.def"
+  ANALYSIS_COUNT
+};
+
+/* Sets of analyses, as passes.def spells them. */
+enum AnalysisSet {
+#define ANALYSIS(name, type, doc) FACT_##name = 1 << ANALYSIS_##name,
+#include "analysis/analyses.def"
+  FACT_ALL = (1 << ANALYSIS_COUNT) - 1,
+  FACT_NONE = 0
+};
+
+typedef struct Facts {
+  Arena *arena;
+  unsigned valid; /* which of the fields hold */
+#define ANALYSIS(name, type, doc) type name;
+#include "analysis/analyses.def"
+} Facts;
+
+void facts_supply(Facts *f, Kernel *k, unsigned needs);
+void facts_drop(Facts *f, unsigned broken); /* the arena is reset when nothing is left */
+
+/* One function per row of analyses.def. Ids must be dense (ir_renumber). */
+#define ANALYSIS(name, type, doc) type find_##name(Kernel *k, Arena *a);
+#include "analysis/analyses.def"
+
+/* True when an op means the same outside of `region`, a loop's or conditional's body, as inside:
+ * nothing in it but its operands knows where it stands. Not so when its type or an attribute names
+ * the loop's axis (inside, that is one tile of it), or when an expression mentions symbols, which
+ * may be counters or versions of the region. */
+bool op_same_outside(const Op *op, const Region *region);
+
+#endif

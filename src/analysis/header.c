@@ -1,0 +1,115 @@
+/* header.c: what is true of a kernel's symbols wherever they are mentioned.
+ *
+ *     bind M = 128                      M is 128
+ *     assume K > 0                      K > 0
+ *     dimensions of parameters          are not negative
+ *     workgroup M by 64 on 0            $WG0 < ceiling(M/64), when that is a number
+ *     hardware threads 64, waves 2 1 1  $T0 < 128, $T1 < 1, $T2 < 1
+ *
+ * Assumptions are checked at launch, so they may be used as facts. A row that contradicts the
+ * others adds nothing here: the verifier of the header reports what is wrong with it. */
+#include "analysis/analysis.h"
+
+typedef struct Header {
+  Kernel *k;
+  Arena *arena;
+  SymFacts *facts;
+  SymBinding *bound;
+  int nbound;
+} Header;
+
+#define EACH_ROW(h, row_kind, c)                                                                   \
+  for (const Constraint *c = (h)->k->constraints.at;                                               \
+       c && c < (h)->k->constraints.at + (h)->k->constraints.n; c++)                               \
+    if (c->kind == CONSTRAINT_##row_kind)
+
+static void gather_bindings(Header *h) {
+  SymCtx *sym = h->k->cx->sym;
+  h->bound = ARENA_ARRAY(h->arena, SymBinding, h->k->constraints.n);
+  EACH_ROW(h, bind, c) h->bound[h->nbound++] = (SymBinding){c->dim, c->size};
+  if (!sym_resolve_bindings(sym, h->bound, h->nbound)) h->nbound = 0, sym_take_error(sym);
+}
+
+/* The expression with the bound symbols replaced, if that makes it a number. */
+static bool is_known(const Header *h, const Sym *s, int64_t *v) {
+  const Sym *value = s ? sym_subst(h->k->cx->sym, s, h->bound, h->nbound) : NULL;
+  return value && sym_is_int(value, v);
+}
+
+static void assume_bindings(const Header *h) {
+  SymCtx *sym = h->k->cx->sym;
+  for (int i = 0; i < h->nbound; i++)
+    sym_assume(h->facts, sym_eq(sym, h->bound[i].from, h->bound[i].to));
+}
+
+static void assume_rows(const Header *h) {
+  EACH_ROW(h, assume, c) sym_assume(h->facts, c->expr);
+}
+
+static void assume_sizes(const Header *h) {
+  SymCtx *sym = h->k->cx->sym;
+  const Region *body = h->k->body;
+  for (int i = 0; i < body->nargs; i++) {
+    const Type *t = body->args[i]->type;
+    for (int d = 0; d < t->rank; d++)
+      sym_assume(h->facts, sym_ge(sym, t->dims[d], sym_int(sym, 0)));
+  }
+}
+
+/* 0 <= $NAMEi < count. */
+static void assume_id(const Header *h, const char *name, int i, int64_t count) {
+  if (count <= 0) return;
+  const Sym *id = sym_symbol(h->k->cx->sym, arena_printf(h->arena, "$%s%d", name, i), true);
+  sym_assume_range(h->facts, id, 0, count - 1);
+}
+
+/* Ids beyond $WG2 are parts of $WG2, so a kernel that has them says nothing about $WG2 alone. */
+static void assume_workgroups(const Header *h) {
+  SymCtx *sym = h->k->cx->sym;
+  int highest = 0;
+  EACH_ROW(h, grid, c) return;
+  EACH_ROW(h, workgroup, c) highest = c->axis > highest ? c->axis : highest;
+  EACH_ROW(h, workgroup, c) {
+    int64_t count;
+    const Sym *tiles = c->count ? c->count : sym_ceildiv(sym, c->dim, c->size);
+    bool whole = c->axis < 2 || highest == 2;
+    if (!c->secondary && whole && is_known(h, tiles, &count)) assume_id(h, "WG", c->axis, count);
+  }
+}
+
+/* Waves along workgroup dimension `axis`: what the hardware row says, or else the wave rows. */
+static bool waves_along(const Header *h, const Constraint *hardware, int axis, int64_t *waves) {
+  SymCtx *sym = h->k->cx->sym;
+  if (hardware->waves[axis]) return is_known(h, hardware->waves[axis], waves);
+  *waves = 1;
+  EACH_ROW(h, wave, wave) {
+    const Constraint *group = kernel_constraint(h->k, CONSTRAINT_workgroup, wave->dim);
+    if (!group || group->axis != axis) continue;
+    if (!is_known(h, sym_ceildiv(sym, group->size, wave->size), waves)) return false;
+  }
+  return true;
+}
+
+/* A wave lies along dimension 0; service waves extend dimension 1. */
+static void assume_threads(const Header *h) {
+  const Constraint *hardware = kernel_constraint(h->k, CONSTRAINT_hardware, NULL);
+  for (int axis = 0; hardware && axis < 3; axis++) {
+    int64_t waves;
+    if (!waves_along(h, hardware, axis, &waves)) continue;
+    if (axis == 0) waves *= hardware->threads;
+    if (axis == 1) waves += hardware->service_waves;
+    assume_id(h, "T", axis, waves);
+  }
+}
+
+const SymFacts *find_header(Kernel *k, Arena *a) {
+  Header h = {.k = k, .arena = a, .facts = sym_facts_new(a, k->cx->sym, NULL)};
+  gather_bindings(&h);
+  assume_bindings(&h);
+  assume_rows(&h);
+  assume_sizes(&h);
+  assume_workgroups(&h);
+  assume_threads(&h);
+  sym_take_error(k->cx->sym); /* an overflow above is a fact not known, nothing worse */
+  return h.facts;
+}

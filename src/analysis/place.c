@@ -1,0 +1,34 @@
+/* place.c: does an op depend on where it stands? */
+#include "analysis/analysis.h"
+
+static bool is_constant(const Sym *s) { return !s || sym_free_symbols(s, NULL, 0) == 0; }
+
+/* Attributes that hold no expression (or only numbers) mean the same everywhere. */
+static bool attr_same_outside(const Attr *a) {
+  switch (attr_info[a->key].kind) {
+  case ATTR_KIND_INT:
+  case ATTR_KIND_FLAG:
+  case ATTR_KIND_TEXT:
+  case ATTR_KIND_TEXTS:
+  case ATTR_KIND_MMA:
+  case ATTR_KIND_COUNTS: return true;
+  case ATTR_KIND_NUMBER:
+  case ATTR_KIND_EXPR: return is_constant(a->sym);
+  case ATTR_KIND_DIM: /* `sum` along a dim of its operand; self_index is excluded by its operands */
+  case ATTR_KIND_DIMS: return true;
+  case ATTR_KIND_BOUNDS:
+  case ATTR_KIND_MAPPING:
+  case ATTR_KIND_ITERS: return false;
+  }
+  return false;
+}
+
+bool op_same_outside(const Op *op, const Region *region) {
+  const Attr *axis = region->owner ? op_attr(region->owner, ATTR_axis) : NULL;
+  if (op->body || op->kind == OP_self_index) return false;
+  for (int i = 0; i < op->nattrs; i++)
+    if (!attr_same_outside(&op->attrs[i])) return false;
+  for (int i = 0; axis && i < op->nresults; i++)
+    if (type_has_dim(op->results[i].type, axis->sym)) return false;
+  return true;
+}

@@ -1,0 +1,101 @@
+/* cse: an op that repeats an earlier one is replaced by it.
+ *     %1 = add %a, %b                    %1 = add %a, %b
+ *     %2 = add %b, %a             =>     write %1, %c
+ *     write %2, %c
+ * The earlier op must stand in the same region or in one around it; across the border of a region
+ * only ops that mean the same on both sides are merged (`fill` of a tile over K is one tile inside
+ * `for K`). Walks in program order, so one sweep is enough: operands are renamed before an op is
+ * looked up. */
+#include "ir/attr.h"
+#include "transform/pass.h"
+
+typedef struct Entry {
+  Op *op;
+  struct Entry *next; /* with the same hash */
+} Entry;
+
+typedef struct Cse {
+  Arena *scratch;
+  Map table;      /* hash -> Entry */
+  Value **rename; /* by value id; NULL: itself */
+} Cse;
+
+static bool commutes(const Op *op) {
+  return (op_info[op->kind].flags & OPF_COMM) && op->nargs == 2;
+}
+
+static uint64_t hash_op(const Op *op) {
+  uint64_t h = hash_mix((uint64_t)op->kind + 1, (uint64_t)op->nattrs), args = 0;
+  for (int i = 0; i < op->nargs; i++) {
+    uint64_t arg = hash_mix(0, map_key(op->args[i]));
+    args = commutes(op) ? args + arg : hash_mix(args, arg);
+  }
+  h = hash_mix(h, args);
+  for (int i = 0; i < op->nresults; i++) h = hash_mix(h, map_key(op->results[i].type));
+  return h ? h : 1;
+}
+
+static bool same_args(const Op *a, const Op *b) {
+  if (a->nargs != b->nargs) return false;
+  if (commutes(a) && a->args[0] == b->args[1] && a->args[1] == b->args[0]) return true;
+  for (int i = 0; i < a->nargs; i++)
+    if (a->args[i] != b->args[i]) return false;
+  return true;
+}
+
+static bool same_op(const Op *a, const Op *b) {
+  if (a->kind != b->kind || a->nattrs != b->nattrs || !same_args(a, b)) return false;
+  for (int i = 0; i < a->nattrs; i++)
+    if (!attr_equal(&a->attrs[i], &b->attrs[i])) return false;
+  for (int i = 0; i < a->nresults; i++)
+    if (a->results[i].type != b->results[i].type || a->results[i].varying != b->results[i].varying)
+      return false;
+  return true;
+}
+
+/* `earlier` comes first in the walk: it is in force at `op` when its region is around op. */
+static bool can_stand_for(const Op *earlier, const Op *op) {
+  const Region *r = op->parent;
+  while (r != earlier->parent) {
+    if (!r->owner || !op_same_outside(op, r)) return false;
+    r = r->owner->parent;
+  }
+  return true;
+}
+
+static Op *find_earlier(const Cse *c, uint64_t hash, const Op *op) {
+  for (Entry *e = map_get(&c->table, hash); e; e = e->next)
+    if (same_op(e->op, op) && can_stand_for(e->op, op)) return e->op;
+  return NULL;
+}
+
+static void remember(Cse *c, uint64_t hash, Op *op) {
+  Entry *e = ARENA_NEW(c->scratch, Entry);
+  *e = (Entry){op, map_get(&c->table, hash)};
+  map_set(c->scratch, &c->table, hash, e);
+}
+
+static void rename_args(const Cse *c, Op *op) {
+  for (int i = 0; i < op->nargs; i++) {
+    Value *to = c->rename[op->args[i]->id];
+    if (to) op->args[i] = to;
+  }
+}
+
+bool pass_cse(Kernel *k, PassCtx *cx) {
+  Cse c = {.scratch = cx->scratch, .rename = ARENA_ARRAY(cx->scratch, Value *, k->nvalues)};
+  for (Op *op = ir_first(k), *next; op; op = next) {
+    next = ir_next(op);
+    rename_args(&c, op);
+    if (!op_is_pure(op)) continue;
+    uint64_t hash = hash_op(op);
+    Op *earlier = find_earlier(&c, hash, op);
+    if (!earlier) {
+      remember(&c, hash, op);
+      continue;
+    }
+    for (int i = 0; i < op->nresults; i++) c.rename[op->results[i].id] = &earlier->results[i];
+    ir_remove(op);
+  }
+  return true;
+}

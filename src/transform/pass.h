@@ -1,0 +1,18 @@
+/* pass.h: what every pass gets, and the list of them. */
+#ifndef WV_PASS_H
+#define WV_PASS_H
+
+#include "analysis/analysis.h"
+
+typedef struct PassCtx {
+  Arena *scratch; /* empty when a pass begins; forgotten when it ends */
+  Facts facts;    /* the analyses its row of passes.def needs */
+} PassCtx;
+
+/* False after reporting a user's mistake; the kernel is then not used any more. */
+typedef bool PassFn(Kernel *k, PassCtx *cx);
+
+#define PASS(name, needs, breaks, summary) PassFn pass_##name;
+#include "transform/passes.def"
+
+#endif

@@ -1,0 +1,150 @@
+/* pipeline.c: what surrounds every pass, written once.
+ *
+ * A pass that leaves invalid IR is our bug, but the process lives on: the verifier's findings are
+ * followed by I0001, which names the pass and carries the kernel as text. */
+#include "transform/pipeline.h"
+
+#include <string.h>
+
+#include "base/os.h"
+
+/* The words of passes.def. */
+enum { NONE = FACT_NONE, ALL = FACT_ALL, USES = FACT_uses, HEADER = FACT_header };
+static const PassInfo passes[] = {
+#define PASS(name, needs, breaks, summary) {#name, summary, pass_##name, needs, breaks},
+#include "transform/passes.def"
+};
+
+enum { NPASSES = WV_LEN(passes) };
+
+const PassInfo *pass_at(int i) { return i >= 0 && i < NPASSES ? &passes[i] : NULL; }
+
+/* ---- options ---- */
+
+typedef struct Plan {
+  Kernel *k;
+  const PipelineOptions *o;
+  const PassInfo *run[64];
+  int n;
+  bool dump[NPASSES];
+  const PassInfo *last;
+} Plan;
+
+static const PassInfo *find_pass(Kernel *k, const char *name, size_t len) {
+  const char *names[NPASSES];
+  for (int i = 0; i < NPASSES; i++) {
+    names[i] = passes[i].name;
+    if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0) return &passes[i];
+  }
+  const char *word = arena_strndup(k->cx->diags.arena, name, len);
+  Diag *d = diag_add(&k->cx->diags, DIAG_E0604, (Span){0}, "unknown pass `%s`", word);
+  const char *near = diag_nearest(word, names, NPASSES);
+  if (near) diag_hint(&k->cx->diags, d, "did you mean `%s`?", near);
+  return NULL;
+}
+
+static bool add_run(Plan *plan, const PassInfo *pass) {
+  if (plan->n < (int)WV_LEN(plan->run)) return plan->run[plan->n++] = pass, true;
+  diag_add(&plan->k->cx->diags, DIAG_E0604, (Span){0}, "more than %d passes asked for",
+           (int)WV_LEN(plan->run));
+  return false;
+}
+
+static bool add_dump(Plan *plan, const PassInfo *pass) {
+  return plan->dump[pass - passes] = true;
+}
+
+/* Each name of a comma-separated list; empty names are skipped. */
+static bool each_pass(Plan *plan, const char *list, bool (*add)(Plan *, const PassInfo *)) {
+  for (size_t len; *list; list += len + (list[len] == ',')) {
+    len = strcspn(list, ",");
+    const PassInfo *pass = len ? find_pass(plan->k, list, len) : NULL;
+    if (len && (!pass || !add(plan, pass))) return false;
+  }
+  return true;
+}
+
+static bool plan_all(Plan *plan, bool (*add)(Plan *, const PassInfo *)) {
+  for (int i = 0; i < NPASSES; i++) add(plan, &passes[i]);
+  return true;
+}
+
+static bool make_plan(Plan *plan) {
+  const PipelineOptions *o = plan->o;
+  if (!(o->passes ? each_pass(plan, o->passes, add_run) : plan_all(plan, add_run))) return false;
+  bool all = o->dump && strcmp(o->dump, "all") == 0;
+  if (o->dump && !(all ? plan_all(plan, add_dump) : each_pass(plan, o->dump, add_dump)))
+    return false;
+  if (!o->stop_after) return true;
+  plan->last = find_pass(plan->k, o->stop_after, strlen(o->stop_after));
+  for (int i = 0; plan->last && i < plan->n; i++)
+    if (plan->run[i] == plan->last) return plan->n = i + 1, true;
+  if (plan->last)
+    diag_add(&plan->k->cx->diags, DIAG_E0604, (Span){0}, "`%s` is not among the passes that run",
+             o->stop_after);
+  return false;
+}
+
+/* ---- around a pass ---- */
+
+static bool report_invalid(Kernel *k, const char *pass) {
+  StrBuf text = {.arena = k->cx->diags.arena};
+  ir_print(&text, k);
+  Diag *d = diag_add(&k->cx->diags, DIAG_I0001, k->at, "invalid IR after `%s`", pass);
+  diag_note(&k->cx->diags, d, (Span){0}, "the kernel is now\n%s", sb_text(&text));
+  return false;
+}
+
+static void dump(const Plan *plan, const PassInfo *pass, Arena *scratch) {
+  if (!plan->dump[pass - passes] || !plan->o->write) return;
+  StrBuf text = {.arena = scratch};
+  sb_printf(&text, "# after %s\n", pass->name);
+  ir_print(&text, plan->k);
+  plan->o->write(plan->o->user, pass->name, sb_text(&text));
+}
+
+static bool run_pass(const Plan *plan, int i, PassCtx *cx) {
+  const PassInfo *pass = plan->run[i];
+  Kernel *k = plan->k;
+  facts_supply(&cx->facts, k, pass->needs);
+  bool ok = pass->run(k, cx);
+  facts_drop(&cx->facts, pass->breaks);
+  arena_reset(cx->scratch);
+  if (!ok) return false;
+  ir_renumber(k);
+  bool check = plan->o->verify_each || i == plan->n - 1;
+  if (check && !ir_verify(k)) return report_invalid(k, pass->name);
+  dump(plan, pass, cx->scratch);
+  arena_reset(cx->scratch);
+  return true;
+}
+
+static void write_times(const Plan *plan, const double *seconds, Arena *scratch) {
+  if (!plan->o->time || !plan->o->write) return;
+  StrBuf text = {.arena = scratch};
+  double total = 0;
+  for (int i = 0; i < plan->n; i++) {
+    sb_printf(&text, "%-12s %9.3f ms\n", plan->run[i]->name, seconds[i] * 1e3);
+    total += seconds[i];
+  }
+  sb_printf(&text, "%-12s %9.3f ms\n", "total", total * 1e3);
+  plan->o->write(plan->o->user, NULL, sb_text(&text));
+}
+
+bool pipeline_run(Kernel *k, const PipelineOptions *o) {
+  Plan plan = {.k = k, .o = o};
+  if (!make_plan(&plan)) return false;
+  PassCtx cx = {.scratch = arena_new(), .facts = {.arena = arena_new()}};
+  double seconds[WV_LEN(plan.run)] = {0};
+  ir_renumber(k);
+  bool ok = true;
+  for (int i = 0; ok && i < plan.n; i++) {
+    double start = os_seconds();
+    ok = run_pass(&plan, i, &cx);
+    seconds[i] = os_seconds() - start;
+  }
+  if (ok) write_times(&plan, seconds, cx.scratch);
+  arena_free(cx.facts.arena);
+  arena_free(cx.scratch);
+  return ok;
+}

@@ -1,0 +1,68 @@
+/* simplify: every expression becomes the simplest one the rules of sym/ can prove equal.
+ *     assume Eq(Mod(K, 64), 0)
+ *     %x = read %a {ept = Max(4, 1)}         =>    %x = read %a {ept = 4}
+ *     if (N > 0) {                                 if (N > 0) {
+ *       %y = read %b {bounds = {M: Max(N, 1)}}       %y = read %b {bounds = {M: N}}
+ * Known are: what the header says, inside a conditional its condition, inside a while loop the loop
+ * condition (the axis of an iteration is one version: it does not change in the body), inside a for
+ * loop that the counter is not negative. */
+#include "ir/attr.h"
+#include "transform/pass.h"
+
+typedef struct Scope {
+  Kernel *k;
+  Arena *arena;
+  const SymFacts *facts;
+} Scope;
+
+/* An expression that cannot be simplified (it overflows on the way) stays as it is. */
+static const Sym *simpler(void *user, const Sym *s) {
+  const Scope *scope = user;
+  SymCtx *sym = scope->k->cx->sym;
+  const Sym *result = sym_simplify(sym, scope->facts, s);
+  if (!result) sym_take_error(sym);
+  return result ? result : s;
+}
+
+/* What the body of a region knows besides its surroundings. A condition that contradicts them
+ * makes the body dead code, where nothing needs to be proved. */
+static Scope enter(const Scope *outer, const Op *op) {
+  SymCtx *sym = outer->k->cx->sym;
+  SymFacts *facts = sym_facts_new(outer->arena, sym, outer->facts);
+  Scope inner = *outer;
+  bool holds = true;
+  const Attr *condition = op_attr(op, ATTR_expr), *axis = op_attr(op, ATTR_axis);
+  if (condition) {
+    holds = sym_assume(facts, condition->sym);
+  } else if (op->kind == OP_for && axis) {
+    const Sym *counter = ir_loop_counter(outer->k, axis->sym);
+    if (sym_name(counter)) holds = sym_assume_range(facts, counter, 0, SYM_MAX_INF);
+  }
+  if (holds) inner.facts = facts;
+  return inner;
+}
+
+static void simplify_region(Scope *scope, const Region *r) {
+  for (Op *op = r->first; op; op = op->next) {
+    for (int i = 0; i < op->nattrs; i++) attr_rewrite(scope->k, &op->attrs[i], simpler, scope);
+    if (!op->body) continue;
+    Scope inner = enter(scope, op);
+    simplify_region(&inner, op->body);
+  }
+}
+
+/* An assumption is a fact that would simplify itself away; bindings likewise. */
+static void simplify_header(Scope *scope) {
+  for (int i = 0; i < scope->k->constraints.n; i++) {
+    Constraint *c = &scope->k->constraints.at[i];
+    if (c->kind == CONSTRAINT_bind || c->kind == CONSTRAINT_assume) continue;
+    constraint_rewrite(scope->k, c, simpler, scope);
+  }
+}
+
+bool pass_simplify(Kernel *k, PassCtx *cx) {
+  Scope scope = {k, cx->scratch, cx->facts.header};
+  simplify_header(&scope);
+  simplify_region(&scope, k->body);
+  return true;
+}
