@@ -37,6 +37,7 @@ typedef struct Subst {
   int n;
   uint64_t symbols;
   Map done;
+  Arena *memo; /* of `done`: scratch is rewound while it grows */
 } Subst;
 
 static const Sym *subst(void *data, const Sym *s) {
@@ -50,20 +51,16 @@ static const Sym *subst(void *data, const Sym *s) {
   const Sym *r = map_get(&x->done, map_key(s));
   if (r) return r;
   r = node_map(x->cx, s, subst, x);
-  if (r) map_set(x->cx->scratch, &x->done, map_key(s), (void *)(uintptr_t)r);
+  if (r) map_set(x->memo, &x->done, map_key(s), (void *)(uintptr_t)r);
   return r;
 }
 
 const Sym *sym_subst(SymCtx *cx, const Sym *s, const SymBinding *bindings, int n) {
   if (!s) return NULL;
-  Arena *own = arena_new();
-  Arena *outer = cx->scratch;
-  Subst x = {.cx = cx, .bindings = bindings, .n = n};
+  Subst x = {.cx = cx, .bindings = bindings, .n = n, .memo = arena_new()};
   for (int i = 0; i < n; i++) x.symbols |= bindings[i].from->symbols;
-  cx->scratch = own;
   s = subst(&x, s);
-  cx->scratch = outer;
-  arena_free(own);
+  arena_free(x.memo);
   return s;
 }
 
