@@ -188,19 +188,38 @@ bool wv_expr_nonneg(wv_expr e) { return sym_is_nonneg_symbol(api_sym(e)); }
 uint64_t wv_expr_hash(wv_expr e) { return hash_mix(0, sym_id(api_sym(e))); }
 
 int wv_expr_symbols(wv_expr e, wv_expr *out, int cap) {
-  return sym_free_symbols(api_sym(e), (const Sym **)(void *)out, cap);
+  int n = sym_free_symbols(api_sym(e), NULL, 0);
+  Arena *a = arena_new();
+  const Sym **symbols = ARENA_ARRAY(a, const Sym *, n);
+  sym_free_symbols(api_sym(e), symbols, n);
+  for (int i = 0; i < n && i < cap; i++) out[i] = api_expr(symbols[i]);
+  arena_free(a);
+  return n;
 }
 
 /* ---- substitution and proofs ---- */
 
+static SymBinding *bindings_of(Arena *a, const wv_binding *from, int n) {
+  SymBinding *out = ARENA_ARRAY(a, SymBinding, n);
+  for (int i = 0; i < n; i++) out[i] = (SymBinding){api_sym(from[i].from), api_sym(from[i].to)};
+  return out;
+}
+
 wv_expr wv_expr_subst(wv_ctx *cx, wv_expr e, const wv_binding *b, int n) {
-  return api_checked(cx, sym_subst(cx->cx->sym, api_sym(e), (const SymBinding *)(const void *)b, n));
+  Arena *a = arena_new();
+  const Sym *s = sym_subst(cx->cx->sym, api_sym(e), bindings_of(a, b, n), n);
+  arena_free(a);
+  return api_checked(cx, s);
 }
 
 bool wv_resolve(wv_ctx *cx, wv_binding *b, int n) {
-  if (sym_resolve_bindings(cx->cx->sym, (SymBinding *)(void *)b, n)) return true;
-  diag_add(&cx->cx->diags, DIAG_E0104, (Span){0}, "%s", sym_take_error(cx->cx->sym));
-  return false;
+  Arena *a = arena_new();
+  SymBinding *bindings = bindings_of(a, b, n);
+  bool ok = sym_resolve_bindings(cx->cx->sym, bindings, n);
+  for (int i = 0; ok && i < n; i++) b[i].to = api_expr(bindings[i].to);
+  if (!ok) diag_add(&cx->cx->diags, DIAG_E0104, (Span){0}, "%s", sym_take_error(cx->cx->sym));
+  arena_free(a);
+  return ok;
 }
 
 static SymFacts *gather(wv_ctx *cx, Arena *a, const wv_expr *facts, int n) {
@@ -238,7 +257,10 @@ bool wv_expr_range(wv_ctx *cx, wv_expr e, const wv_expr *facts, int nfacts, int6
 
 bool wv_expr_eval(wv_ctx *cx, wv_expr e, const wv_binding *b, int n, int64_t *out) {
   (void)cx;
-  return e && sym_eval(api_sym(e), (const SymBinding *)(const void *)b, n, out);
+  Arena *a = arena_new();
+  bool ok = e && sym_eval(api_sym(e), bindings_of(a, b, n), n, out);
+  arena_free(a);
+  return ok;
 }
 
 /* ---- types ---- */
@@ -271,20 +293,27 @@ wv_type wv_scalar_type(wv_ctx *cx, const char *dtype) {
   return find_dtype(cx, dtype, &d) ? (wv_type)type_scalar(cx->cx, d) : NULL;
 }
 
+/* As many entries as a type can have: the type constructor refuses a larger rank. */
+static const Sym *const *dims_of(const wv_expr *from, int rank, const Sym **out) {
+  for (int i = 0; i < rank && i < IR_MAX_RANK; i++) out[i] = api_sym(from[i]);
+  return out;
+}
+
 wv_type wv_tile_type(wv_ctx *cx, const wv_expr *dims, int rank, const char *dtype) {
-  DType d;
-  if (!find_dtype(cx, dtype, &d)) return NULL;
-  return made(cx, type_tile(cx->cx, (const Sym *const *)(const void *)dims, rank, d));
+  const Sym *d[IR_MAX_RANK];
+  DType t;
+  if (!find_dtype(cx, dtype, &t)) return NULL;
+  return made(cx, type_tile(cx->cx, dims_of(dims, rank, d), rank, t));
 }
 
 wv_type wv_mem_type(wv_ctx *cx, const wv_expr *dims, int rank, const char *dtype, wv_expr space,
                     const wv_expr *layout) {
-  DType d;
-  if (!find_dtype(cx, dtype, &d)) return NULL;
-  const Sym *const *entries = (const Sym *const *)(const void *)layout;
+  const Sym *d[IR_MAX_RANK], *l[IR_MAX_RANK];
+  DType t;
+  if (!find_dtype(cx, dtype, &t)) return NULL;
   if (rank < 1) return made(cx, NULL);
-  return made(cx, type_mem(cx->cx, (const Sym *const *)(const void *)dims, rank, d, api_sym(space),
-                           entries));
+  return made(cx, type_mem(cx->cx, dims_of(dims, rank, d), rank, t, api_sym(space),
+                           layout ? dims_of(layout, rank, l) : NULL));
 }
 
 const char *wv_type_text(wv_ctx *cx, wv_type t) {

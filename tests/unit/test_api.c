@@ -1,0 +1,217 @@
+/* test_api.c: a GEMM through include/wave.h alone, equal to the same GEMM written as text; and what
+ * the interface says to mistakes. */
+#include <stdlib.h>
+
+#include "unit/harness.h"
+#include "wave.h"
+
+static const char gemm_text[] =
+    "kernel @gemm(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)\n"
+    "  workgroup M by BLOCK_M on 0; workgroup N by BLOCK_N on 1; tile K by BLOCK_K\n"
+    "  wave M by BLOCK_M / 2; wave N by BLOCK_N / 2\n"
+    "  hardware threads 64, mma F32_16x16x16_F16\n"
+    "  assume K > BLOCK_K * 4\n"
+    "{\n"
+    "  %zero = fill 0.0 : tile<M, N, f32>\n"
+    "  %sum = for K carry %acc = %zero {\n"
+    "    %x = read %a\n"
+    "    %y = read %b\n"
+    "    %next = mma %x, %y, %acc\n"
+    "    yield %next\n"
+    "  }\n"
+    "  write %sum, %c\n"
+    "}\n";
+
+typedef struct Gemm {
+  wv_ctx *cx;
+  wv_builder *b;
+  wv_expr m, n, k, bm, bn, bk;
+} Gemm;
+
+static wv_expr binary(wv_ctx *cx, const char *op, wv_expr a, wv_expr b) {
+  return wv_expr_op(cx, op, (wv_expr[]){a, b}, 2);
+}
+
+static Gemm gemm_begin(wv_ctx *cx) {
+  Gemm g = {.cx = cx, .b = wv_build(cx, "gemm", (wv_place){0})};
+  g.m = wv_symbol(cx, "M", true), g.bm = wv_symbol(cx, "BLOCK_M", true);
+  g.n = wv_symbol(cx, "N", true), g.bn = wv_symbol(cx, "BLOCK_N", true);
+  g.k = wv_symbol(cx, "K", true), g.bk = wv_symbol(cx, "BLOCK_K", true);
+  return g;
+}
+
+static void gemm_constraints(Gemm *g) {
+  wv_expr two = wv_int(g->cx, 2), four = wv_int(g->cx, 4);
+  wv_constraint rows[] = {
+      {.kind = "workgroup", .dim = g->m, .size = g->bm, .axis = 0},
+      {.kind = "workgroup", .dim = g->n, .size = g->bn, .axis = 1},
+      {.kind = "tile", .dim = g->k, .size = g->bk},
+      {.kind = "wave", .dim = g->m, .size = binary(g->cx, "div", g->bm, two)},
+      {.kind = "wave", .dim = g->n, .size = binary(g->cx, "div", g->bn, two)},
+      {.kind = "hardware", .threads = 64, .mma = {.name = "F32_16x16x16_F16"}},
+      {.kind = "assume", .expr = binary(g->cx, "gt", g->k, binary(g->cx, "mul", g->bk, four))},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) wv_add_constraint(g->b, &rows[i]);
+}
+
+static wv_value *param(Gemm *g, const char *name, wv_expr d0, wv_expr d1, const char *dtype,
+                       bool shared) {
+  wv_expr space = shared ? wv_symbol(g->cx, "$SHARED_ADDRESS_SPACE", true) : NULL;
+  wv_type t = wv_mem_type(g->cx, (wv_expr[]){d0, d1}, 2, dtype, space, NULL);
+  return wv_param(g->b, name, t, NULL, (wv_place){0});
+}
+
+static wv_value *one(Gemm *g, const char *op, wv_value **args, int n) {
+  wv_value *result = NULL;
+  wv_op(g->b, op, args, n, NULL, 0, NULL, (wv_place){0}, &result);
+  return result;
+}
+
+static wv_kernel *gemm_in_c(wv_ctx *cx) {
+  Gemm g = gemm_begin(cx);
+  gemm_constraints(&g);
+  wv_value *a = param(&g, "a", g.m, g.k, "f16", true), *b = param(&g, "b", g.n, g.k, "f16", true);
+  wv_value *c = param(&g, "c", g.m, g.n, "f32", false);
+  wv_value *zero = NULL, *acc = NULL, *sum = NULL;
+  wv_attr value = {.key = "value"}, axis = {.key = "axis", .expr = g.k};
+  wv_op(g.b, "fill", NULL, 0, &value, 1, wv_tile_type(cx, (wv_expr[]){g.m, g.n}, 2, "f32"),
+        (wv_place){0}, &zero);
+  wv_begin(g.b, "for", &zero, 1, &axis, 1, (wv_place){0});
+  wv_region_args(g.b, &acc, 1);
+  wv_value *operands[] = {one(&g, "read", &a, 1), one(&g, "read", &b, 1), acc};
+  wv_value *next = one(&g, "mma", operands, 3);
+  wv_end(g.b, &next, 1, (wv_place){0}, &sum);
+  one(&g, "write", (wv_value *[]){sum, c}, 2);
+  return wv_finish(g.b);
+}
+
+TEST(c_and_text_give_the_same_kernel) {
+  wv_ctx *cx = wv_ctx_new();
+  wv_kernel *built = gemm_in_c(cx), *parsed = NULL, *again = NULL;
+  CHECK(built != NULL);
+  CHECK_INT(wv_parse(cx, "gemm.wave", gemm_text, &parsed, 1), 1);
+  CHECK(built && parsed && wv_equal(built, parsed));
+  char *text = wv_print(built);
+  CHECK_INT(wv_parse(cx, "printed.wave", text, &again, 1), 1);
+  CHECK(again && wv_equal(built, again));
+  wv_free(text);
+  CHECK_INT(wv_diag_count(cx), 0);
+  wv_kernel_free(built);
+  wv_kernel_free(parsed);
+  wv_kernel_free(again);
+  wv_ctx_free(cx);
+}
+
+TEST(parameters_know_their_direction) {
+  wv_ctx *cx = wv_ctx_new();
+  wv_kernel *k = gemm_in_c(cx);
+  const char *name;
+  wv_type t;
+  bool output;
+  CHECK_INT(wv_kernel_nparams(k), 3);
+  CHECK(wv_kernel_param(k, 0, &name, &t, &output) && !output);
+  CHECK_STR(name, "a");
+  CHECK_STR(wv_type_text(cx, t), "mem<M, K, f16, shared>");
+  CHECK(wv_kernel_param(k, 2, &name, &t, &output) && output);
+  CHECK(!wv_kernel_param(k, 3, &name, &t, &output));
+  wv_kernel_free(k);
+  wv_ctx_free(cx);
+}
+
+TEST(gemm_computes) {
+  enum { M = 5, N = 7, K = 70 };
+  wv_ctx *cx = wv_ctx_new();
+  wv_kernel *k = gemm_in_c(cx);
+  const char *names[] = {"M", "N", "K", "BLOCK_M", "BLOCK_N", "BLOCK_K"};
+  const int64_t values[] = {M, N, K, 4, 4, 16};
+  wv_constraint binds[6];
+  for (int i = 0; i < 6; i++)
+    binds[i] = (wv_constraint){.kind = "bind",
+                               .dim = wv_symbol(cx, names[i], true),
+                               .size = wv_int(cx, values[i])};
+  CHECK(wv_kernel_constrain(k, binds, 6));
+  uint16_t a[M * K], b[N * K]; /* 1.0 and 2.0 as f16 */
+  float c[M * N];
+  for (int i = 0; i < M * K; i++) a[i] = 0x3c00;
+  for (int i = 0; i < N * K; i++) b[i] = i / K % 2 ? 0x4000 : 0x3c00;
+  wv_buffer buffers[] = {{a, "f16", 2, (int64_t[]){M, K}, NULL},
+                         {b, "f16", 2, (int64_t[]){N, K}, NULL},
+                         {c, "f32", 2, (int64_t[]){M, N}, NULL}};
+  wv_arg args[] = {{.buffer = &buffers[0]}, {.buffer = &buffers[1]}, {.buffer = &buffers[2]}};
+  CHECK(wv_eval(k, args, 3, NULL));
+  for (int i = 0; i < M * N; i++) CHECK(c[i] == (i % N % 2 ? 2 * K : K));
+  wv_kernel_free(k);
+  wv_ctx_free(cx);
+}
+
+TEST(mistakes_leave_structured_diagnostics) {
+  wv_ctx *cx = wv_ctx_new();
+  Gemm g = gemm_begin(cx);
+  gemm_constraints(&g);
+  wv_value *a = param(&g, "a", g.m, g.k, "f16", true), *out = NULL;
+  wv_place at = {"kernel.py", 12, 5, 9};
+  CHECK(!wv_op(g.b, "exp2", &a, 1, NULL, 0, NULL, at, &out));
+  CHECK(!wv_op(g.b, "no_such_op", &a, 1, NULL, 0, NULL, at, &out));
+  CHECK(!wv_op(g.b, "read", &a, 1, &(wv_attr){.key = "nope"}, 1, NULL, at, &out));
+  wv_diag d;
+  CHECK_INT(wv_diag_count(cx), 3);
+  CHECK(wv_diag_get(cx, 0, &d));
+  CHECK_STR(d.code, "E0310");
+  CHECK_STR(d.severity, "error");
+  CHECK_STR(d.at.file, "kernel.py");
+  CHECK_INT(d.at.line, 12);
+  CHECK(d.hint != NULL);
+  CHECK(strncmp(d.rendered, "kernel.py:12:5: error[E0310]: ", 30) == 0);
+  CHECK(!wv_diag_get(cx, 3, &d));
+  CHECK(wv_finish(g.b) == NULL);
+  wv_diag_clear(cx);
+  CHECK_INT(wv_diag_errors(cx), 0);
+  wv_ctx_free(cx);
+}
+
+TEST(bad_text_gives_no_kernel) {
+  wv_ctx *cx = wv_ctx_new();
+  wv_kernel *k = NULL;
+  CHECK_INT(wv_parse(cx, "bad.wave", "kernel @x( {", &k, 1), -1);
+  CHECK(k == NULL && wv_diag_errors(cx) > 0);
+  wv_ctx_free(cx);
+}
+
+TEST(expressions_through_the_interface) {
+  wv_ctx *cx = wv_ctx_new();
+  wv_expr k = wv_symbol(cx, "K", true), t0 = wv_symbol(cx, "$T0", true);
+  wv_expr facts[] = {wv_expr_parse(cx, "$T0 < 256"), wv_expr_parse(cx, "Eq(Mod(K, 256), 0)"),
+                     wv_expr_parse(cx, "K >= 1")};
+  wv_expr zero = wv_expr_simplify(cx, binary(cx, "floordiv", t0, k), facts, 3);
+  CHECK(zero == wv_int(cx, 0));
+  CHECK_INT(wv_expr_prove(cx, binary(cx, "lt", t0, k), facts, 3), 1);
+  CHECK_INT(wv_expr_prove(cx, binary(cx, "gt", t0, k), facts, 3), 0);
+  CHECK_INT(wv_expr_prove(cx, binary(cx, "gt", k, wv_int(cx, 1000)), facts, 3), -1);
+  int64_t lo, hi, v;
+  CHECK(wv_expr_range(cx, t0, facts, 3, &lo, &hi) && lo == 0 && hi == 255);
+  CHECK(wv_expr_eval(cx, binary(cx, "mul", k, k), &(wv_binding){k, wv_int(cx, 9)}, 1, &v) && v == 81);
+  wv_binding cycle[] = {{k, t0}, {t0, k}};
+  CHECK(!wv_resolve(cx, cycle, 2));
+  CHECK(wv_expr_parse(cx, "1 +") == NULL);
+  CHECK(wv_expr_op(cx, "div", (wv_expr[]){k, wv_int(cx, 0)}, 2) == NULL);
+  CHECK_INT(wv_diag_errors(cx), 3);
+  wv_ctx_free(cx);
+}
+
+TEST(tables_end) {
+  const char *a, *b, *c;
+  wv_mma_info mma;
+  int n = 0;
+  while (wv_op_info(n, &a, &b, &c)) n++;
+  CHECK(n > 60);
+  for (n = 0; wv_mma_row(n, &mma);) n++;
+  CHECK_INT(n, 21);
+  CHECK(wv_target_info(0, &a, &b) && !wv_target_info(99, &a, &b));
+  CHECK(wv_diag_info(0, &a, &b, &c) && !wv_diag_info(-1, &a, &b, &c));
+  CHECK(wv_explain("E0203") != NULL && wv_explain("E9999") == NULL);
+}
+
+TESTS_MAIN(RUN(c_and_text_give_the_same_kernel) RUN(parameters_know_their_direction)
+               RUN(gemm_computes) RUN(mistakes_leave_structured_diagnostics)
+                   RUN(bad_text_gives_no_kernel) RUN(expressions_through_the_interface)
+                       RUN(tables_end))
