@@ -35,7 +35,7 @@ def cxx_works(cxx):
 
 def jobs():
     cc = os.environ.get("CC", "cc").split()
-    for path in headers("include", "src", "python/ext", "tests"):
+    for path in headers("include", "src", "python/ext", "tools", "tests"):
         includes = ["-Isrc", "-Iinclude", "-Itests", "-Ipython/ext"]
         if path.startswith("python/ext"):
             if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
