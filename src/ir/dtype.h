@@ -1,0 +1,49 @@
+/* dtype.h: exact arithmetic of the element types.
+ *
+ * Values travel as double (floats) or int64_t (integers, truth values, index); both hold every
+ * value of every row of types.def. The *bits* of an element are what memory holds, in the low
+ * end of a uint64_t. Conversions round once, to nearest even, from the exact double. */
+#ifndef WV_DTYPE_H
+#define WV_DTYPE_H
+
+#include "ir/ir.h"
+
+static inline bool dtype_is_float(DType t) { return dtype_info[t].class == DTYPE_FLOAT; }
+
+/* ---- floats -------------------------------------------------------------------------------- */
+
+double dtype_decode(DType t, uint64_t bits);
+
+/* The nearest value's bits. Beyond the largest value: infinity where the format has one, else NaN
+ * where it has one, else the largest value. A NaN becomes a NaN (its payload is kept as far as it
+ * fits), or the largest value where there is none. f8e8m0fnu: a negative value is NaN, zero and
+ * everything below 2^-127 is 2^-127, half way goes up. */
+uint64_t dtype_encode(DType t, double v);
+
+double dtype_round(DType t, double v); /* the value of dtype_encode(t, v) */
+double dtype_lowest(DType t);          /* below or equal to every value: -inf or -largest */
+double dtype_highest(DType t);         /* above or equal to every value: inf or largest */
+
+/* ---- integers ------------------------------------------------------------------------------ */
+
+/* The value of the low bits: two's complement for integers, 0 or 1 for i1, unchanged for index. */
+int64_t dtype_wrap(DType t, int64_t v);
+
+/* Toward zero; out of range gives the nearest end, NaN gives 0. For i1: whether v is not 0. */
+int64_t dtype_truncate(DType t, double v);
+
+int64_t dtype_min_int(DType t);
+int64_t dtype_max_int(DType t);
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+/* Four-bit types lie two to a byte, low nibble first; every other type has bytes of its own (i1
+ * and six-bit floats one). Elements need not be aligned. */
+size_t dtype_bytes(DType t, int64_t elements);
+uint64_t dtype_load(DType t, const void *base, int64_t element);
+void dtype_store(DType t, void *base, int64_t element, uint64_t bits);
+
+/* The bits of an integer value. */
+uint64_t dtype_int_bits(DType t, int64_t v);
+
+#endif
