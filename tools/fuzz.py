@@ -3,7 +3,7 @@
 
     BUILD=build tools/fuzz.py [--seconds 600] [--seed N]
 
-A fuzzer is a program `tests/fuzz/fuzz_*` that takes a seed and a count. On a failure the command
+A fuzzer is a program `tests/fuzz/fuzz_*` that takes --seed and --count. On a failure the command
 that repeats it is printed and its output is kept in fuzz-out/.
 """
 
@@ -24,7 +24,7 @@ def campaign(program, seconds, seed):
     while time.time() - began < seconds or cases < LEAST.get(name, 0):
         start = time.time()
         done = subprocess.run(
-            [program, str(seed), str(count)],
+            [program, "--seed", str(seed), "--count", str(count)],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -35,9 +35,9 @@ def campaign(program, seconds, seed):
             log = f"fuzz-out/{name}-{seed}.log"
             open(os.path.join(ROOT, log), "wb").write(done.stdout)
             sys.stdout.write(done.stdout[-2000:].decode(errors="replace"))
-            print(f"FAILED: {os.path.relpath(program, ROOT)} {seed} {count}   (log: {log})")
+            print(f"FAILED: {program} --seed {seed} --count {count}   (log: {log})")
             return cases, 1
-        cases, seed = cases + count, seed + 1
+        cases, seed = cases + count, seed + count  # a fuzzer may use up a seed per case
         if time.time() - start < 5:
             count *= 2
         print(f"{name:12s} {cases:10d} cases {time.time() - began:7.1f} s", flush=True)
