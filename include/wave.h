@@ -129,6 +129,7 @@ WV_API const char *wv_type_dtype(wv_type t);
 WV_API int wv_type_rank(wv_type t);
 WV_API wv_expr wv_type_dim(wv_type t, int i);
 WV_API wv_expr wv_type_space(wv_type t);
+WV_API wv_expr wv_type_extent(wv_type t, int i); /* a memory's physical extent when it is given */
 
 /* ---- constraints --------------------------------------------------------------------------- */
 
@@ -259,6 +260,11 @@ WV_API int wv_kernel_nparams(const wv_kernel *k);
 WV_API bool wv_kernel_param(const wv_kernel *k, int i, const char **name, wv_type *t,
                             bool *is_output);
 
+/* The i-th row of the header: its kind, and its dim and size where it has them; false past the
+ * last. */
+WV_API bool wv_kernel_row(const wv_kernel *k, int i, const char **kind, wv_expr *dim,
+                          wv_expr *size);
+
 /* The kernels of a text, at most `cap`; returns how many there are, -1 on errors. */
 WV_API int wv_parse(wv_ctx *cx, const char *name, const char *text, wv_kernel **out, int cap);
 WV_API char *wv_print(wv_kernel *k); /* to be freed with wv_free */
@@ -306,6 +312,11 @@ typedef struct wv_eval_options {
 /* Runs a kernel at TILE level on host buffers, one workgroup after another, in the arithmetic of
  * its dtypes: what the kernel means. Slow. `o` may be NULL. */
 WV_API bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_options *o);
+
+/* Elements in host memory, as the evaluator reads them; numbers are rounded as casts do. */
+WV_API size_t wv_data_bytes(const char *dtype, int64_t elements); /* 0: no such dtype */
+WV_API double wv_data_get(const char *dtype, const void *data, int64_t element);
+WV_API void wv_data_set(const char *dtype, void *data, int64_t element, double v);
 
 /* ---- tables -------------------------------------------------------------------------------- */
 

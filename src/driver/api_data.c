@@ -1,0 +1,38 @@
+/* api_data.c: the parts of wave.h that tools need to call a kernel: header rows, extents, elements
+ * in memory. */
+#include "driver/api.h"
+#include "ir/dtype.h"
+
+bool wv_kernel_row(const wv_kernel *k, int i, const char **kind, wv_expr *dim, wv_expr *size) {
+  if (i < 0 || i >= k->k->constraints.n) return false;
+  const Constraint *c = &k->k->constraints.at[i];
+  *kind = constraint_name[c->kind];
+  *dim = api_expr(c->dim);
+  *size = api_expr(c->size);
+  return true;
+}
+
+wv_expr wv_type_extent(wv_type handle, int i) {
+  const Type *t = api_type(handle);
+  return i >= 0 && i < t->rank && t->layout ? api_expr(t->layout[i]) : NULL;
+}
+
+size_t wv_data_bytes(const char *dtype, int64_t elements) {
+  DType t;
+  return dtype_parse(dtype, &t) ? dtype_bytes(t, elements) : 0;
+}
+
+double wv_data_get(const char *dtype, const void *data, int64_t element) {
+  DType t;
+  if (!dtype_parse(dtype, &t)) return 0;
+  uint64_t bits = dtype_load(t, data, element);
+  return dtype_is_float(t) ? dtype_decode(t, bits) : (double)dtype_wrap(t, (int64_t)bits);
+}
+
+void wv_data_set(const char *dtype, void *data, int64_t element, double v) {
+  DType t;
+  if (!dtype_parse(dtype, &t)) return;
+  bool is_float = dtype_is_float(t);
+  dtype_store(t, data, element,
+              is_float ? dtype_encode(t, v) : dtype_int_bits(t, dtype_truncate(t, v)));
+}

@@ -1,0 +1,50 @@
+/* wavec.h: what the files of the command line tool share. They use the public interface only. */
+#ifndef WV_WAVEC_H
+#define WV_WAVEC_H
+
+#include "wave.h"
+
+typedef struct WordList {
+  const char **at;
+  int n;
+} WordList;
+
+typedef struct Options {
+  const char *emit, *passes, *dump, *stop_after, *verify, *list, *explain, *output, *seed;
+  WordList set, arg, out, show;
+  bool time, eval, version, help;
+  WordList files;
+} Options;
+
+enum { STATUS_OK, STATUS_DIAGNOSTICS, STATUS_USAGE };
+
+/* Prints "wavec: ..." and returns false: mistakes on the command line and files that fail. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 1, 2)))
+#endif
+bool complain(const char *fmt, ...);
+
+/* NAME=REST: true if `word` has this form and NAME is `name`; *rest is what follows. */
+bool split_word(const char *word, const char *name, const char **rest);
+
+/* --set SYMBOL=EXPR. False after a diagnostic. */
+bool parse_setting(wv_ctx *cx, const char *word, wv_binding *out);
+bool is_dynamic(const wv_kernel *k, wv_expr symbol); /* taken from the arguments at the call */
+
+/* ---- wavec_eval.c: runs a kernel with the reference evaluator and says what came out */
+int eval_kernel(const Options *o, wv_ctx *cx, wv_kernel *k);
+
+/* ---- wavec_npy.c: .npy files */
+enum { NPY_RANK = 8 };
+
+typedef struct Array {
+  int rank;
+  int64_t shape[NPY_RANK], strides[NPY_RANK]; /* in elements */
+  size_t itemsize, bytes;
+  void *data; /* from malloc */
+} Array;
+
+bool npy_read(const char *path, Array *out);
+bool npy_write(const char *path, const Array *a, const char *dtype);
+
+#endif

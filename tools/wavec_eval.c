@@ -1,0 +1,259 @@
+/* wavec_eval.c: `wavec --eval`: makes or reads the arguments of a kernel, runs it with the
+ * reference evaluator, and says what came out.
+ *
+ * Arguments that are not given are made from the seed: floats are multiples of 1/8 between -1 and 1,
+ * which every float type but the smallest holds exactly, integers lie between 0 and 7. What the
+ * kernel stores to begins as zeros. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wavec.h"
+
+typedef struct Argument {
+  const char *name, *dtype;
+  wv_type type;
+  bool is_memory, is_output;
+  Array array;
+  wv_buffer buffer;
+} Argument;
+
+typedef struct Call {
+  const Options *o;
+  wv_ctx *cx;
+  wv_kernel *k;
+  wv_binding *bound; /* symbols with a value: rows of the header, then --set */
+  int nbound;
+  Argument *args;
+  int nargs;
+} Call;
+
+/* ---- sizes ---- */
+
+static bool gather_bindings(Call *c) {
+  const char *kind;
+  wv_expr dim, size;
+  int rows = 0;
+  while (wv_kernel_row(c->k, rows, &kind, &dim, &size)) rows++;
+  c->bound = calloc((size_t)(rows + c->o->set.n + 1), sizeof *c->bound);
+  if (!c->bound) return complain("out of memory");
+  for (int i = 0; wv_kernel_row(c->k, i, &kind, &dim, &size); i++)
+    if (strcmp(kind, "bind") == 0) c->bound[c->nbound++] = (wv_binding){dim, size};
+  for (int i = 0; i < c->o->set.n; i++) {
+    wv_binding b;
+    if (!parse_setting(c->cx, c->o->set.at[i], &b)) return false;
+    if (is_dynamic(c->k, b.from)) c->bound[c->nbound++] = b; /* the others are rows by now */
+  }
+  return wv_resolve(c->cx, c->bound, c->nbound);
+}
+
+static bool size_of(const Call *c, const Argument *a, wv_expr e, int64_t *out) {
+  wv_expr value = wv_expr_subst(c->cx, e, c->bound, c->nbound);
+  int64_t den;
+  if (value && wv_expr_constant(value, out, &den) && den == 1 && *out >= 0) return true;
+  wv_expr missing;
+  const char *text = wv_expr_text(c->cx, e);
+  if (value && wv_expr_symbols(value, &missing, 1) > 0)
+    return complain("the size `%s` of `%s` is not known: give --set %s=N", text, a->name,
+                    wv_expr_name(missing));
+  return complain("the size `%s` of `%s` is not a whole number", text, a->name);
+}
+
+static bool shape_of(const Call *c, Argument *a) {
+  int64_t elements = 1;
+  a->array.rank = wv_type_rank(a->type);
+  if (a->array.rank > NPY_RANK) return complain("`%s` has too many dimensions", a->name);
+  for (int i = a->array.rank - 1; i >= 0; i--) {
+    wv_expr extent = wv_type_extent(a->type, i);
+    if (!size_of(c, a, extent ? extent : wv_type_dim(a->type, i), &a->array.shape[i])) return false;
+    a->array.strides[i] = elements;
+    if (a->array.shape[i] > (INT64_C(1) << 28) / elements)
+      return complain("`%s` is too large to be evaluated", a->name);
+    elements *= a->array.shape[i] ? a->array.shape[i] : 1;
+  }
+  a->array.bytes = wv_data_bytes(a->dtype, elements);
+  return true;
+}
+
+/* ---- values ---- */
+
+static uint64_t random_next(uint64_t *state) { /* splitmix64 */
+  uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+  z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+  return z ^ z >> 31;
+}
+
+static bool is_float(const char *dtype) {
+  const char *name, *class;
+  int bits;
+  for (int i = 0; i < wv_dtype_count(); i++) {
+    name = wv_dtype_name(i, &bits, &class);
+    if (strcmp(name, dtype) == 0) return strcmp(class, "float") == 0;
+  }
+  return false;
+}
+
+static double random_value(const char *dtype, uint64_t *state) {
+  uint64_t r = random_next(state) >> 32;
+  if (strcmp(dtype, "i1") == 0) return (double)(r % 2);
+  return is_float(dtype) ? ((double)(r % 17) - 8) / 8 : (double)(r % 8);
+}
+
+static int64_t elements_of(const Array *a) {
+  int64_t n = 1;
+  for (int i = 0; i < a->rank; i++) n *= a->shape[i];
+  return n;
+}
+
+static bool make_array(const Call *c, Argument *a, uint64_t seed) {
+  if (!shape_of(c, a)) return false;
+  a->array.data = calloc(1, a->array.bytes + 1);
+  if (!a->array.data) return complain("out of memory");
+  int64_t n = a->is_output ? 0 : elements_of(&a->array);
+  for (int64_t i = 0; i < n; i++)
+    wv_data_set(a->dtype, a->array.data, i, random_value(a->dtype, &seed));
+  return true;
+}
+
+static bool read_array(Argument *a, const char *path) {
+  if (!npy_read(path, &a->array)) return false;
+  if (a->array.itemsize == wv_data_bytes(a->dtype, 1) && a->array.rank == wv_type_rank(a->type))
+    return true;
+  return complain("%s holds %d-dimensional elements of %zu bytes, `%s` is of %s and rank %d", path,
+                  a->array.rank, a->array.itemsize, a->name, a->dtype, wv_type_rank(a->type));
+}
+
+static const char *find_word(const WordList *list, const char *name) {
+  const char *rest = NULL;
+  for (int i = 0; i < list->n && !rest; i++) split_word(list->at[i], name, &rest);
+  return rest;
+}
+
+static bool make_argument(const Call *c, int i, uint64_t seed, wv_arg *out) {
+  Argument *a = &c->args[i];
+  wv_kernel_param(c->k, i, &a->name, &a->type, &a->is_output);
+  a->dtype = wv_type_dtype(a->type);
+  a->is_memory = strcmp(wv_type_kind(a->type), "mem") == 0;
+  const char *given = find_word(&c->o->arg, a->name);
+  seed += (uint64_t)i << 32;
+  if (!a->is_memory) {
+    out->number = given ? strtod(given, NULL) : random_value(a->dtype, &seed);
+    out->integer = (int64_t)out->number;
+    return true;
+  }
+  if (!(given ? read_array(a, given) : make_array(c, a, seed))) return false;
+  a->buffer = (wv_buffer){a->array.data, a->dtype, a->array.rank, a->array.shape, a->array.strides};
+  out->buffer = &a->buffer;
+  return true;
+}
+
+/* ---- results ---- */
+
+static uint64_t checksum(const Array *a) { /* FNV-1a */
+  const unsigned char *bytes = a->data;
+  uint64_t h = UINT64_C(0xcbf29ce484222325);
+  for (size_t i = 0; i < a->bytes; i++) h = (h ^ bytes[i]) * UINT64_C(0x100000001b3);
+  return h;
+}
+
+static void print_shape(int rank, const int64_t *shape) {
+  for (int i = 0; i < rank; i++) printf("%s%lld", i ? "x" : "", (long long)shape[i]);
+}
+
+static void print_summary(const char *name, const wv_buffer *b, int64_t n) {
+  double sum = 0, least = INFINITY, most = -INFINITY;
+  int64_t odd = 0;
+  for (int64_t i = 0; i < n; i++) {
+    double v = wv_data_get(b->dtype, b->data, i);
+    sum += v;
+    least = v < least ? v : least;
+    most = v > most ? v : most;
+    odd += !isfinite(v);
+  }
+  printf("%s: ", name);
+  print_shape(b->rank, b->shape);
+  printf(" %s, sum %.9g", b->dtype, sum);
+  if (n) printf(", from %.9g to %.9g", least, most);
+  if (odd) printf(", %lld not finite", (long long)odd);
+}
+
+/* One line per row of the last dimension. */
+static void show(const wv_buffer *b, int64_t n) {
+  int64_t row = b->rank ? b->shape[b->rank - 1] : 1;
+  for (int64_t i = 0; i < n; i++)
+    printf("%s%.9g%s", i % row ? " " : "  ", wv_data_get(b->dtype, b->data, i),
+           i % row == row - 1 ? "\n" : "");
+}
+
+static bool is_shown(const Options *o, const char *name) {
+  for (int i = 0; i < o->show.n; i++)
+    if (strcmp(o->show.at[i], name) == 0) return true;
+  return false;
+}
+
+static bool report(const Call *c) {
+  bool ok = true;
+  for (int i = 0; i < c->nargs; i++) {
+    const Argument *a = &c->args[i];
+    if (!a->is_memory) continue;
+    int64_t n = elements_of(&a->array);
+    if (a->is_output) {
+      print_summary(a->name, &a->buffer, n);
+      printf(", checksum %016llx\n", (unsigned long long)checksum(&a->array));
+    }
+    if (is_shown(c->o, a->name)) show(&a->buffer, n);
+    const char *path = find_word(&c->o->out, a->name);
+    if (path) ok &= npy_write(path, &a->array, a->dtype);
+  }
+  return ok;
+}
+
+static void print_log(void *user, const char *label, const wv_buffer *b) {
+  int64_t n = 1;
+  for (int i = 0; i < b->rank; i++) n *= b->shape[i];
+  print_summary(label, b, n);
+  printf("\n");
+  if (is_shown(user, label)) show(b, n);
+}
+
+/* ---- all of it ---- */
+
+/* A name after --arg, --out or --show that is no parameter is a slip of the pen. */
+static bool check_names(const Call *c, const WordList *words, const char *option) {
+  for (int w = 0; w < words->n; w++) {
+    bool found = false;
+    const char *rest;
+    for (int i = 0; i < c->nargs; i++) found |= split_word(words->at[w], c->args[i].name, &rest);
+    if (!found)
+      return complain("%s %s: %s has no such parameter", option, words->at[w],
+                      wv_kernel_name(c->k));
+  }
+  return true;
+}
+
+static int evaluate(Call *c) {
+  wv_arg *args = calloc((size_t)c->nargs + 1, sizeof *args);
+  if (!args) return STATUS_USAGE;
+  uint64_t seed = c->o->seed ? strtoull(c->o->seed, NULL, 10) : 1;
+  bool ok = true;
+  for (int i = 0; ok && i < c->nargs; i++) ok = make_argument(c, i, seed, &args[i]);
+  ok = ok && check_names(c, &c->o->arg, "--arg") && check_names(c, &c->o->out, "--out");
+  int status = ok ? STATUS_OK : STATUS_USAGE;
+  wv_eval_options options = {print_log, (void *)(uintptr_t)c->o};
+  if (ok && !wv_eval(c->k, args, c->nargs, &options)) status = STATUS_DIAGNOSTICS;
+  if (status == STATUS_OK && !report(c)) status = STATUS_USAGE;
+  free(args);
+  return status;
+}
+
+int eval_kernel(const Options *o, wv_ctx *cx, wv_kernel *k) {
+  Call c = {.o = o, .cx = cx, .k = k, .nargs = wv_kernel_nparams(k)};
+  c.args = calloc((size_t)c.nargs + 1, sizeof *c.args);
+  int status = c.args && gather_bindings(&c) ? evaluate(&c) : STATUS_DIAGNOSTICS;
+  for (int i = 0; c.args && i < c.nargs; i++) free(c.args[i].array.data);
+  free(c.args);
+  free(c.bound);
+  return status;
+}
