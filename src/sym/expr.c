@@ -9,9 +9,10 @@ SymCtx *sym_ctx_new(void) {
   SymCtx *cx = ARENA_NEW(a, SymCtx);
   cx->arena = a;
   cx->scratch = arena_new();
-  cx->names.arena = a;
   cx->cap = 1024;
-  cx->table = ARENA_ARRAY(a, const Sym *, cx->cap);
+  cx->table = ARENA_ARRAY(a, NodeSlot, cx->cap);
+  cx->symbol_cap = 64;
+  cx->symbols = ARENA_ARRAY(a, NodeSlot, cx->symbol_cap);
   cx->cache = ARENA_ARRAY(a, OpCacheEntry, OP_CACHE_SIZE);
   cx->no = sym_bool(cx, false);
   cx->yes = sym_bool(cx, true);
@@ -71,7 +72,6 @@ const Sym *node_operand(const Sym *s, int i) {
 static uint32_t shape_hash(const Sym *s) {
   uint64_t h = hash_mix(s->kind | (uint64_t)s->flags << 8, (uint64_t)s->k.num);
   h += (uint64_t)s->k.den * 0x9e3779b97f4a7c15u;
-  if (s->kind == SYM_symbol) return (uint32_t)hash_mix(h, map_key(s->name));
   for (int i = 0; i < s->n; i++) {
     uint64_t x = node_operand(s, i)->id;
     if (s->kind == SYM_add) x += (uint64_t)s->term[i].coeff.num << 24 ^ (uint64_t)s->term[i].coeff.den << 40;
@@ -83,24 +83,22 @@ static uint32_t shape_hash(const Sym *s) {
 }
 
 static bool same_shape(const Sym *a, const Sym *b) {
-  if (a->hash != b->hash || a->kind != b->kind || a->flags != b->flags || a->n != b->n) return false;
-  if (!rat_eq(a->k, b->k)) return false;
-  if (a->kind == SYM_symbol) return a->name == b->name;
+  if (a->kind != b->kind || a->flags != b->flags || a->n != b->n || !rat_eq(a->k, b->k)) return false;
   size_t bytes = operand_bytes(a);
   return !bytes || memcmp(a->arg, b->arg, bytes) == 0;
 }
 
-static void table_grow(SymCtx *cx) {
-  uint32_t cap = cx->cap * 2;
-  const Sym **table = ARENA_ARRAY(cx->arena, const Sym *, cap);
-  for (uint32_t i = 0; i < cx->cap; i++) {
-    if (!cx->table[i]) continue;
-    uint32_t at = cx->table[i]->hash & (cap - 1);
-    while (table[at]) at = (at + 1) & (cap - 1);
-    table[at] = cx->table[i];
+/* Twice the slots, the same nodes. */
+static NodeSlot *slots_grow(Arena *a, const NodeSlot *old, uint32_t *cap) {
+  NodeSlot *slots = ARENA_ARRAY(a, NodeSlot, *cap * 2);
+  for (uint32_t i = 0; i < *cap; i++) {
+    if (!old[i].node) continue;
+    uint32_t at = old[i].hash & (*cap * 2 - 1);
+    while (slots[at].node) at = (at + 1) & (*cap * 2 - 1);
+    slots[at] = old[i];
   }
-  cx->table = table;
-  cx->cap = cap;
+  *cap *= 2;
+  return slots;
 }
 
 /* Every operand, coefficient other than 1, exponent and constant counts as a node. */
@@ -122,21 +120,20 @@ static const Sym *node_new(SymCtx *cx, const Sym *shape) {
   Sym *s = arena_alloc(cx->arena, sizeof *s + bytes);
   *s = *shape;
   if (bytes) s->arg = memcpy(s + 1, shape->arg, bytes);
-  s->id = cx->ntable;
+  s->id = cx->nnodes++;
   s->size = tree_size(s);
-  if (s->kind == SYM_symbol) s->symbols = 1ull << (cx->nsymbols++ & 63);
-  else if (bytes)
-    for (int i = 0; i < s->n; i++) s->symbols |= node_operand(s, i)->symbols;
+  if (s->kind == SYM_symbol) s->symbols = 1ull << (cx->nsymbols & 63);
+  for (int i = 0; i < s->n; i++) s->symbols |= node_operand(s, i)->symbols;
   return s;
 }
 
-const Sym *node_intern(SymCtx *cx, Sym *shape) {
-  shape->hash = shape_hash(shape);
-  uint32_t at = shape->hash & (cx->cap - 1);
-  for (; cx->table[at]; at = (at + 1) & (cx->cap - 1))
-    if (same_shape(cx->table[at], shape)) return cx->table[at];
-  const Sym *s = cx->table[at] = node_new(cx, shape);
-  if (++cx->ntable * 2 > cx->cap) table_grow(cx);
+const Sym *node_intern(SymCtx *cx, const Sym *shape) {
+  uint32_t hash = shape_hash(shape), at = hash & (cx->cap - 1);
+  for (; cx->table[at].node; at = (at + 1) & (cx->cap - 1))
+    if (cx->table[at].hash == hash && same_shape(cx->table[at].node, shape)) return cx->table[at].node;
+  const Sym *s = node_new(cx, shape);
+  cx->table[at] = (NodeSlot){hash, s};
+  if (++cx->ntable * 2 > cx->cap) cx->table = slots_grow(cx->arena, cx->table, &cx->cap);
   return s;
 }
 
@@ -165,9 +162,12 @@ const Sym *op_remember(SymCtx *cx, int op, const Sym *a, const Sym *b, const Sym
 /* ---- leaves */
 
 const Sym *num(SymCtx *cx, Rat v) {
+  if (v.den == 1 && v.num >= 0 && v.num <= SMALL_INT && cx->small[v.num]) return cx->small[v.num];
   SymKind kind = rat_is_int(v) ? SYM_int : SYM_rational;
   Sym shape = {.kind = (uint8_t)kind, .flags = kind == SYM_int ? SYM_INTEGER : 0, .k = v};
-  return node_intern(cx, &shape);
+  const Sym *s = node_intern(cx, &shape);
+  if (v.den == 1 && v.num >= 0 && v.num <= SMALL_INT) cx->small[v.num] = s;
+  return s;
 }
 
 const Sym *sym_int(SymCtx *cx, int64_t v) {
@@ -185,11 +185,26 @@ const Sym *sym_bool(SymCtx *cx, bool v) {
   return node_intern(cx, &shape);
 }
 
-const Sym *sym_symbol(SymCtx *cx, const char *name, bool nonneg) {
-  if (!name) return NULL;
+/* Symbols have a table of their own: the name is hashed once. */
+const Sym *symbol_n(SymCtx *cx, const char *name, size_t n, bool nonneg) {
+  uint32_t hash = nonneg;
+  for (size_t i = 0; i < n; i++) hash = (hash ^ (unsigned char)name[i]) * 0x01000193u;
+  hash ^= hash >> 15;
+  uint32_t at = hash & (cx->symbol_cap - 1);
   int flags = SYM_INTEGER | (nonneg ? SYM_NONNEG : 0);
-  Sym shape = {.kind = SYM_symbol, .flags = (uint8_t)flags, .k = RAT_ZERO, .name = intern(&cx->names, name)};
-  return node_intern(cx, &shape);
+  for (; cx->symbols[at].node; at = (at + 1) & (cx->symbol_cap - 1)) {
+    const Sym *s = cx->symbols[at].node;
+    if (cx->symbols[at].hash == hash && s->flags == flags && !strncmp(s->name, name, n) && !s->name[n]) return s;
+  }
+  Sym shape = {.kind = SYM_symbol, .flags = (uint8_t)flags, .k = RAT_ZERO, .name = arena_strndup(cx->arena, name, n)};
+  const Sym *s = node_new(cx, &shape);
+  cx->symbols[at] = (NodeSlot){hash, s};
+  if (++cx->nsymbols * 2 > cx->symbol_cap) cx->symbols = slots_grow(cx->arena, cx->symbols, &cx->symbol_cap);
+  return s;
+}
+
+const Sym *sym_symbol(SymCtx *cx, const char *name, bool nonneg) {
+  return name ? symbol_n(cx, name, strlen(name), nonneg) : NULL;
 }
 
 const Sym *as_number(SymCtx *cx, const Sym *s) {

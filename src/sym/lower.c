@@ -176,28 +176,98 @@ static int lower_product(Lower *l, const Sym *s) {
 
 /* ---- division */
 
+/* What s must be multiplied by to lose all its fractions, also those inside branches. */
+static const Sym *denominator(Lower *l, const Sym *s);
+
+static const Sym *join_denominators(Lower *l, const Sym *a, const Sym *b) {
+  SymCtx *cx = l->cx;
+  int64_t x, y, both;
+  if (!a || !b) return NULL;
+  if (sym_is_int(a, &x) && sym_is_int(b, &y)) return int_lcm(x, y, &both) ? sym_int(cx, both) : sym_overflow(cx);
+  const Sym *q = sym_div(cx, a, b);
+  if (!q) return NULL;
+  return is_integer(q) ? a : sym_mul(cx, a, denominator(l, sym_div(cx, b, a)));
+}
+
+static const Sym *term_denominator(Lower *l, Term t) {
+  SymCtx *cx = l->cx;
+  Factor single;
+  const Factor *f;
+  const Sym *d = sym_int(cx, t.coeff.den);
+  int n = factors_of(t.base, &f, &single);
+  for (int i = 0; i < n; i++) {
+    int64_t e = f[i].exp < 0 ? -f[i].exp : f[i].exp;
+    const Sym *own = f[i].exp < 0 ? f[i].base : denominator(l, f[i].base);
+    d = sym_mul(cx, d, sym_pow(cx, own, e));
+  }
+  return d;
+}
+
+static const Sym *denominator(Lower *l, const Sym *s) {
+  SymCtx *cx = l->cx;
+  if (!s) return NULL;
+  if (is_integer(s) || is_bool(s)) return cx->one;
+  if (is_num(s)) return sym_int(cx, s->k.den);
+  const Sym *d = cx->one;
+  if (s->kind == SYM_add || s->kind == SYM_mul || s->kind == SYM_pow) {
+    Sum sum;
+    sum_of(s, &sum);
+    d = sym_int(cx, sum.k.den);
+    for (int i = 0; i < sum.n; i++) d = join_denominators(l, d, term_denominator(l, sum.term[i]));
+    return d;
+  }
+  for (int i = s->kind == SYM_select; i < s->n; i++) d = join_denominators(l, d, denominator(l, s->arg[i]));
+  bool ordered = s->kind == SYM_min || s->kind == SYM_max;
+  return ordered && d && dom_of(l->f, d).lo.num <= 0 ? sym_mul(cx, d, d) : d; /* a square keeps the order */
+}
+
+static const Sym *cleared(Lower *l, const Sym *s, const Sym *d);
+
+/* coeff * base * d, where a factor of the base may itself hold fractions. */
+static const Sym *cleared_term(Lower *l, Term t, const Sym *d) {
+  SymCtx *cx = l->cx;
+  Factor single;
+  const Factor *f;
+  const Sym *r = sym_scale(cx, d, t.coeff);
+  int n = factors_of(t.base, &f, &single);
+  for (int i = 0; i < n; i++) {
+    int64_t e = f[i].exp;
+    if (e > 0 && !is_integer(f[i].base)) {
+      const Sym *own = denominator(l, f[i].base);
+      r = sym_mul(cx, r, sym_pow(cx, own, -e));
+      r = sym_mul(cx, r, sym_pow(cx, cleared(l, f[i].base, own), e));
+    } else {
+      r = sym_mul(cx, r, sym_pow(cx, f[i].base, e));
+    }
+  }
+  return r;
+}
+
+/* s * d without fractions; d is a multiple of s's denominator. */
+static const Sym *cleared(Lower *l, const Sym *s, const Sym *d) {
+  SymCtx *cx = l->cx;
+  if (!s || !d) return NULL;
+  if (is_integer(s)) return sym_mul(cx, s, d);
+  if (s->kind == SYM_add || s->kind == SYM_mul || s->kind == SYM_pow || is_num(s)) {
+    Sum sum;
+    sum_of(s, &sum);
+    const Sym *r = sym_scale(cx, d, sum.k);
+    for (int i = 0; i < sum.n; i++) r = sym_add(cx, r, cleared_term(l, sum.term[i], d));
+    return r;
+  }
+  if (s->kind == SYM_select) return sym_select(cx, s->arg[0], cleared(l, s->arg[1], d), cleared(l, s->arg[2], d));
+  const Sym *args[64];
+  if (s->n > (int)WV_LEN(args)) return sym_fail(cx, "too many operands with fractions");
+  for (int i = 0; i < s->n; i++) args[i] = cleared(l, s->arg[i], d);
+  return sym_build(cx, (SymKind)s->kind, args, s->n);
+}
+
 /* s = top / bottom, both without fractions. */
 static bool fraction(Lower *l, const Sym *s, const Sym **top, const Sym **bottom) {
-  SymCtx *cx = l->cx;
-  Sum sum;
-  int64_t den;
-  sum_of(s, &sum);
-  *bottom = cx->one;
-  for (int i = 0; i < sum.n; i++) { /* times what this term still has below the line */
-    Factor single;
-    const Factor *fs;
-    const Sym *t = sym_mul(cx, sum.term[i].base, *bottom);
-    int n = t && !is_num(t) && t->kind != SYM_add ? factors_of(term_of(t).base, &fs, &single) : 0;
-    for (int j = 0; j < n; j++)
-      if (fs[j].exp < 0) *bottom = sym_mul(cx, *bottom, sym_pow(cx, fs[j].base, -fs[j].exp));
-  }
-  *top = sym_mul(cx, s, *bottom);
-  if (!*top) return false;
-  sum_of(*top, &sum);
-  if (!sum_denominator(&sum, &den) || !int_lcm(den, sum.k.den, &den)) return false;
-  *top = sym_scale(cx, *top, rat_int(den));
-  *bottom = sym_scale(cx, *bottom, rat_int(den));
-  return *top && *bottom;
+  *bottom = denominator(l, s);
+  *top = cleared(l, s, *bottom);
+  if (*top && !is_integer(*top)) sym_fail(l->cx, "a fraction cannot be lowered to integer operations");
+  return *top && is_integer(*top);
 }
 
 /* A divisor that is positive at every point where the quotient matters, and positive elsewhere. */
@@ -254,8 +324,6 @@ static int lower_ceil(Lower *l, const Sym *x) {
 static int lower_mod(Lower *l, const Sym *s) {
   const Sym *a = s->arg[0], *m = s->arg[1];
   int64_t v;
-  if (!is_integer(a) || !is_integer(m)) /* by its definition */
-    return lower(l, sym_sub(l->cx, a, sym_mul(l->cx, m, sym_floordiv(l->cx, a, m))));
   if (sym_is_int(m, &v) && log2_of(v) >= 0) return op2(l, SYM_OP_and, lower(l, a), constant(l, v - 1));
   if (is_num(m) || (!magic_applies(l, a, m) && dom_of(l->f, m).lo.num > 0))
     return op2(l, SYM_OP_rem, lower(l, a), lower(l, m));
@@ -304,11 +372,11 @@ static int lower_node(Lower *l, const Sym *s) {
   case SYM_pow: return is_integer(s) ? lower_product(l, s) : lower_floor(l, s);
   case SYM_floor: return lower_floor(l, s->arg[0]);
   case SYM_ceil: return lower_ceil(l, s->arg[0]);
-  case SYM_mod: return lower_mod(l, s);
+  case SYM_mod: return is_integer(s) ? lower_mod(l, s) : lower_floor(l, s);
   case SYM_xor: return lower_fold(l, s, SYM_OP_xor);
-  case SYM_min: return lower_fold(l, s, SYM_OP_min);
-  case SYM_max: return lower_fold(l, s, SYM_OP_max);
-  case SYM_select: return lower_select(l, s);
+  case SYM_min: return is_integer(s) ? lower_fold(l, s, SYM_OP_min) : lower_floor(l, s);
+  case SYM_max: return is_integer(s) ? lower_fold(l, s, SYM_OP_max) : lower_floor(l, s);
+  case SYM_select: return is_integer(s) ? lower_select(l, s) : lower_floor(l, s);
   case SYM_le: return lower_compare(l, s, SYM_OP_le);
   case SYM_lt: return lower_compare(l, s, SYM_OP_lt);
   case SYM_eq: return lower_compare(l, s, SYM_OP_eq);

@@ -29,7 +29,7 @@ typedef struct Factor {
 } Factor;
 
 struct Sym {
-  uint32_t id, hash;
+  uint32_t id;
   uint8_t kind, flags;
   int n;            /* operands: terms of a sum without its constant, factors without coefficient */
   uint32_t size;    /* nodes of the tree, saturating: what simplify must not increase */
@@ -50,14 +50,19 @@ typedef struct OpCacheEntry {
   int op;
 } OpCacheEntry;
 
-enum { OP_CACHE_SIZE = 4096 };
+typedef struct NodeSlot {
+  uint32_t hash;
+  const Sym *node; /* NULL: empty */
+} NodeSlot;
+
+enum { OP_CACHE_SIZE = 4096, SMALL_INT = 256 };
 
 struct SymCtx {
   Arena *arena;   /* nodes and names */
   Arena *scratch; /* used as a stack, with marks */
-  Intern names;
-  const Sym **table;
-  uint32_t ntable, cap, nsymbols;
+  NodeSlot *table, *symbols; /* open addressing, at most half full */
+  uint32_t ntable, cap, nsymbols, symbol_cap, nnodes;
+  const Sym *small[SMALL_INT + 1]; /* 0 .. SMALL_INT, once made */
   const Sym *yes, *no, *zero, *one;
   struct SymFacts *no_facts;
   OpCacheEntry *cache;
@@ -67,9 +72,10 @@ struct SymCtx {
 /* ---- expr.c */
 const Sym *sym_fail(SymCtx *cx, const char *fmt, ...) WV_PRINTF(2, 3); /* NULL */
 const Sym *sym_overflow(SymCtx *cx);
-const Sym *node_intern(SymCtx *cx, Sym *shape); /* fills hash, size, symbols; copies operands */
+const Sym *node_intern(SymCtx *cx, const Sym *shape); /* fills id, size, symbols; copies operands */
 const Sym *node_args(SymCtx *cx, SymKind kind, int flags, const Sym *const *args, int n);
 const Sym *num(SymCtx *cx, Rat v);
+const Sym *symbol_n(SymCtx *cx, const char *name, size_t n, bool nonneg);
 const Sym *op_cached(SymCtx *cx, int op, const Sym *a, const Sym *b);
 const Sym *op_remember(SymCtx *cx, int op, const Sym *a, const Sym *b, const Sym *result);
 const Sym *as_number(SymCtx *cx, const Sym *s); /* True is 1 */

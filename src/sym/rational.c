@@ -38,11 +38,17 @@ static Wide wide_gcd(Wide x, Wide y) {
   return x;
 }
 
+static bool fits(Wide x) { return x <= INT64_MAX && x >= -INT64_MAX; }
+
 bool rat_make(Wide num, Wide den, Rat *out) {
   if (den < 0) num = -num, den = -den;
-  Wide g = den == 1 ? 1 : wide_gcd(num, den);
-  if (g != 1) num /= g, den /= g;
-  if (num > INT64_MAX || num < -INT64_MAX || den > INT64_MAX) return false;
+  if (fits(num) && fits(den)) { /* nearly always */
+    int64_t n = (int64_t)num, d = (int64_t)den, g = d == 1 ? 1 : int_gcd(n, d);
+    return *out = g == 1 ? (Rat){n, d} : (Rat){n / g, d / g}, true;
+  }
+  Wide g = wide_gcd(num, den);
+  num /= g, den /= g;
+  if (!fits(num) || !fits(den)) return false;
   return *out = (Rat){(int64_t)num, (int64_t)den}, true;
 }
 
@@ -69,6 +75,7 @@ bool rat_mul(Rat a, Rat b, Rat *out) {
 }
 
 bool rat_div(Rat a, Rat b, Rat *out) {
+  if (rat_is(b, 1)) return *out = a, true;
   return b.num != 0 && rat_make((Wide)a.num * b.den, (Wide)a.den * b.num, out);
 }
 
@@ -101,6 +108,7 @@ int64_t rat_ceil(Rat a) { return a.den == 1 ? a.num : -int_floordiv(-a.num, a.de
 
 bool rat_gcd(Rat a, Rat b, Rat *out) {
   int64_t den;
+  if (a.den == 1 && b.den == 1) return *out = rat_int(int_gcd(a.num, b.num)), true;
   if (!int_lcm(a.den, b.den, &den)) return false;
   Wide x = (Wide)a.num * (den / a.den), y = (Wide)b.num * (den / b.den);
   return rat_make(wide_gcd(x, y), den, out);
@@ -108,5 +116,6 @@ bool rat_gcd(Rat a, Rat b, Rat *out) {
 
 bool rat_mod(Rat a, Rat m, Rat *out) {
   Rat q, p;
+  if (a.den == 1 && m.den == 1) return *out = rat_int(int_mod(a.num, m.num)), true;
   return rat_div(a, m, &q) && rat_mul(m, rat_int(rat_floor(q)), &p) && rat_sub(a, p, out);
 }

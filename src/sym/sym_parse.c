@@ -69,10 +69,6 @@ static size_t name_length(const Parser *p) {
   return (size_t)(c - p->at);
 }
 
-static const Sym *symbol_n(SymCtx *cx, const char *name, size_t n, bool nonneg) {
-  return sym_symbol(cx, intern_n(&cx->names, name, n), nonneg);
-}
-
 /* `text`, a doubled backtick standing for one. */
 static const Sym *parse_quoted(Parser *p, bool nonneg) {
   const char *open = p->at++;
