@@ -1,0 +1,291 @@
+/* eval_access.c: from the elements of a register to offsets in a memory (language.md 6.8, K24).
+ *
+ * Every memory coordinate becomes a table over those axes of the box it depends on: one axis for a
+ * plain dimension, the mentioned iterators for a mapping's expression, all axes when it comes from
+ * a dynamic value. An element is active when it lies inside the sizes of its own dimensions and
+ * every memory coordinate inside the memory. */
+#include "backend/sim/eval.h"
+
+#define NO_VALUE INT64_MIN
+
+/* A coordinate for each element of a box: at[sum of index * stride]; NO_VALUE where it has none. */
+typedef struct Coord {
+  int64_t *at;
+  int64_t stride[EVAL_AXES];
+} Coord;
+
+static int64_t coord_at(const Coord *c, const Box *box, const int64_t *index) {
+  int64_t e = 0;
+  for (int i = 0; i < box->rank; i++) e += index[i] * c->stride[i];
+  return c->at[e];
+}
+
+/* ---- coordinates by name ---- */
+
+static Coord coord_constant(Eval *ev, int64_t v) {
+  Coord c = {.at = ARENA_NEW(ev->arena, int64_t)};
+  c.at[0] = v;
+  return c;
+}
+
+static Coord coord_axis(Eval *ev, const Box *box, int axis, int64_t origin) {
+  const Axis *a = &box->axis[axis];
+  Coord c = {.at = ARENA_ARRAY(ev->arena, int64_t, a->n)};
+  c.stride[axis] = 1;
+  for (int64_t i = 0; i < a->n; i++) c.at[i] = a->lo + i - origin;
+  return c;
+}
+
+/* Where the workgroup stands along a dimension: what local coordinates leave out. */
+static bool origin_of(Eval *ev, const Sym *dim, bool local, int64_t *out) {
+  Axis here;
+  *out = 0;
+  if (!local) return true;
+  if (!place_axis(ev, dim, &here)) return false;
+  *out = here.lo;
+  return true;
+}
+
+/* A memory dimension without an expression: the register's coordinate along it, or, where the
+ * register lacks it, the one element at the workgroup's position. */
+static bool coord_by_name(Eval *ev, const Access *a, const Sym *dim, Coord *out) {
+  Axis here = axis_of(dim);
+  int axis = box_find(a->box, here.base);
+  int64_t origin;
+  if (axis < 0) {
+    if (!place_axis(ev, dim, &here)) return false;
+    *out = coord_constant(ev, a->local ? 0 : here.lo);
+    return true;
+  }
+  const Axis *x = &a->box->axis[axis];
+  if (x->num * here.den != here.num * x->den)
+    return eval_fail(ev, DIAG_E0705, "`%s` of the register cannot address `%s` of `%s`",
+                     eval_text(ev, x->dim), eval_text(ev, dim), a->memory->name);
+  if (!origin_of(ev, dim, a->local, &origin)) return false;
+  *out = coord_axis(ev, a->box, axis, origin);
+  return true;
+}
+
+/* ---- coordinates by expression ---- */
+
+static const Sym *pair_for(SymPairs pairs, const Sym *dim) {
+  for (int i = 0; i < pairs.n; i++)
+    if (dim_base(pairs.at[i].key) == dim_base(dim)) return pairs.at[i].value;
+  return NULL;
+}
+
+/* The values that iterators and dynamic values take over the box: hole i of an expression. */
+typedef struct Inputs {
+  int n, niterators;
+  int *slots;
+  Coord *coords;
+} Inputs;
+
+static bool open_iterators(Eval *ev, const Access *a, bool local, Inputs *in) {
+  int room = a->iterated.n + a->ndynamic;
+  *in = (Inputs){.n = a->iterated.n, .niterators = a->iterated.n};
+  in->slots = ARENA_ARRAY(ev->arena, int, room);
+  in->coords = ARENA_ARRAY(ev->arena, Coord, room);
+  for (int i = 0; i < in->n; i++) {
+    const Sym *dim = a->iterated.at[i].key;
+    in->slots[i] = env_numbered_slot(ev, "$index", i);
+    int axis = box_find(a->box, dim_base(dim));
+    if (axis >= 0) dim = a->box->axis[axis].dim; /* iterators count in the register's units */
+    Access named = *a;
+    named.local = local;
+    if (!coord_by_name(ev, &named, dim, &in->coords[i])) return false;
+  }
+  return true;
+}
+
+/* The table of an expression over the axes that its inputs depend on. */
+static bool coord_expr(Eval *ev, const Access *a, const Inputs *in, const Sym *s, Coord *out) {
+  ExprRun run;
+  if (!expr_open(ev, s, in->slots, in->n, &run)) return false;
+  Box used = *a->box; /* axes that do not matter have one entry */
+  for (int i = 0; i < used.rank; i++) {
+    bool matters = false;
+    for (int h = 0; h < in->n; h++) matters |= run.hole[h] >= 0 && in->coords[h].stride[i] != 0;
+    if (!matters && used.axis[i].n > 1) used.axis[i].n = 1;
+  }
+  *out = (Coord){.at = ARENA_ARRAY(ev->arena, int64_t, box_count(&used))};
+  int64_t stride = 1;
+  for (int i = used.rank - 1; i >= 0; i--) {
+    if (used.axis[i].n == a->box->axis[i].n) out->stride[i] = stride;
+    stride *= used.axis[i].n;
+  }
+  int64_t index[EVAL_AXES] = {0}, e = 0;
+  if (box_count(&used)) do {
+      bool known = true;
+      for (int h = 0; h < in->n; h++) {
+        int64_t v = coord_at(&in->coords[h], a->box, index);
+        known &= v != NO_VALUE || run.hole[h] < 0;
+        expr_put(&run, h, v);
+      }
+      if (!known || !expr_point(&run, &out->at[e])) out->at[e] = NO_VALUE;
+      e++;
+    } while (box_step(&used, index));
+  return true;
+}
+
+/* ---- dynamic values ---- */
+
+/* The coordinate along one dimension of a dynamic value at which each element looks it up. */
+static bool lookup_coord(Eval *ev, const Access *a, const Inputs *iterators, SymPairs where,
+                         const Axis *axis, Coord *out) {
+  const Sym *expr = pair_for(where, axis->base);
+  if (expr) return coord_expr(ev, a, iterators, expr, out);
+  int same = box_find(a->box, axis->base);
+  if (same >= 0) *out = coord_axis(ev, a->box, same, 0);
+  else if (axis->n == 1) *out = coord_constant(ev, axis->lo);
+  else
+    return eval_fail(ev, DIAG_E0705,
+                     "the mapping does not say where along `%s` to look up its "
+                     "dynamic value",
+                     eval_text(ev, axis->dim));
+  return true;
+}
+
+static bool coord_dynamic(Eval *ev, const Access *a, const Inputs *iterators, int which,
+                          Coord *out) {
+  const Tile *t = ev->values[a->dynamic[which]->id].tile;
+  if (box_count(&t->box) == 1) return *out = coord_constant(ev, t->i[0]), true;
+  SymPairs where = {0};
+  if (a->mapping && which < a->mapping->ndynamic) where = a->mapping->dynamic[which];
+  Coord coords[EVAL_AXES];
+  for (int i = 0; i < t->box.rank; i++)
+    if (!lookup_coord(ev, a, iterators, where, &t->box.axis[i], &coords[i])) return false;
+  *out = (Coord){.at = ARENA_ARRAY(ev->arena, int64_t, box_count(a->box))};
+  int64_t stride = 1, index[EVAL_AXES] = {0}, e = 0;
+  for (int i = a->box->rank - 1; i >= 0; i--) {
+    out->stride[i] = stride;
+    stride *= a->box->axis[i].n;
+  }
+  if (box_count(a->box)) do {
+      int64_t from = 0;
+      bool inside = true;
+      for (int i = 0; i < t->box.rank; i++) {
+        int64_t x = coord_at(&coords[i], a->box, index), lo = t->box.axis[i].lo;
+        inside &= x != NO_VALUE && x >= lo && x < lo + t->box.axis[i].n;
+        from = from * t->box.axis[i].n + (inside ? x - lo : 0);
+      }
+      out->at[e++] = inside ? t->i[from] : NO_VALUE;
+    } while (box_step(a->box, index));
+  return true;
+}
+
+/* Dynamic values are looked up at logical coordinates, even for scratch memory. */
+static bool open_inputs(Eval *ev, const Access *a, Inputs *in) {
+  Inputs logical;
+  if (!open_iterators(ev, a, a->local, in) || !open_iterators(ev, a, false, &logical)) return false;
+  for (int i = 0; i < a->ndynamic; i++) {
+    in->slots[in->n] = env_numbered_slot(ev, "$dynamic_val", i);
+    if (!coord_dynamic(ev, a, &logical, i, &in->coords[in->n])) return false;
+    in->n++;
+  }
+  return true;
+}
+
+/* ---- masks ---- */
+
+static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }
+
+/* How many elements of an axis lie below its bound: the size of its dimension with the symbols in
+ * force, or what the op's `bounds` say. */
+static bool active_count(Eval *ev, const Access *a, const Axis *x, int64_t *out) {
+  const Attr *bounds = op_attr(a->op, ATTR_bounds);
+  int64_t bound = INT64_MAX;
+  *out = x->n;
+  if (!bounds) {
+    if (!a->test_extents) return true;
+    if (!place_extent(ev, x->base, &bound)) return false;
+    bound = ceil_div(bound * x->num, x->den);
+  }
+  for (int i = 0; bounds && i < bounds->n; i++) {
+    const SymPair *p = &bounds->pairs[i];
+    if (dim_base(p->key) != x->base) continue;
+    if (!expr_value(ev, p->value, &bound)) return false;
+    if (p->key != x->dim) bound = ceil_div(bound * x->num, x->den);
+  }
+  if (bound == INT64_MAX) return true;
+  int64_t n = bound - x->lo;
+  *out = n < 0 ? 0 : n < x->n ? n : x->n;
+  return true;
+}
+
+static const char *point_text(Eval *ev, const int64_t *at, int n) {
+  StrBuf out = {.arena = ev->cx->diags.arena};
+  sb_putc(&out, '(');
+  for (int i = 0; i < n; i++) {
+    if (i) sb_puts(&out, ", ");
+    if (at[i] == NO_VALUE) sb_putc(&out, '?');
+    else sb_int(&out, at[i]);
+  }
+  sb_putc(&out, ')');
+  return sb_text(&out);
+}
+
+static bool fail_outside(Eval *ev, const Access *a, const int64_t *index, const int64_t *y) {
+  int64_t x[EVAL_AXES];
+  for (int i = 0; i < a->box->rank; i++) x[i] = a->box->axis[i].lo + index[i];
+  return eval_fail(ev, DIAG_E0703, "element %s is at %s of `%s`, which has shape %s",
+                   point_text(ev, x, a->box->rank), point_text(ev, y, a->memory->rank),
+                   a->memory->name, point_text(ev, a->memory->size, a->memory->rank));
+}
+
+static bool fail_no_value(Eval *ev, const Access *a, const int64_t *index) {
+  int64_t x[EVAL_AXES];
+  for (int i = 0; i < a->box->rank; i++) x[i] = a->box->axis[i].lo + index[i];
+  return eval_fail(ev, DIAG_E0710, "the mapping has no value at element %s",
+                   point_text(ev, x, a->box->rank));
+}
+
+/* ---- offsets ---- */
+
+static bool memory_coords(Eval *ev, const Access *a, Coord *out) {
+  Inputs in;
+  if (!open_inputs(ev, a, &in)) return false;
+  for (int i = 0; i < a->memory->rank; i++) {
+    const Sym *expr = pair_for(a->coords, a->memory->dims[i]);
+    if (expr ? !coord_expr(ev, a, &in, expr, &out[i])
+             : !coord_by_name(ev, a, a->memory->dims[i], &out[i]))
+      return false;
+  }
+  return true;
+}
+
+/* The offset of one active element. `checked`: outside the memory is a mistake, not a mask. */
+static bool element_offset(Eval *ev, const Access *a, const Coord *coords, const int64_t *index,
+                           int64_t e, bool checked, int64_t *out) {
+  const Memory *m = a->memory;
+  int64_t y[IR_MAX_RANK], offset = 0;
+  bool inside = true;
+  for (int i = 0; i < m->rank; i++) {
+    y[i] = i == a->replaced ? a->replacement->i[e] : coord_at(&coords[i], a->box, index);
+    if (y[i] == NO_VALUE) return fail_no_value(ev, a, index);
+    inside &= y[i] >= 0 && y[i] < m->size[i];
+    if (inside) offset += y[i] * m->stride[i];
+  }
+  *out = inside ? offset : EVAL_INACTIVE;
+  return inside || !checked || fail_outside(ev, a, index, y);
+}
+
+int64_t *access_offsets(Eval *ev, const Access *a) {
+  Coord coords[IR_MAX_RANK];
+  int64_t active[EVAL_AXES], index[EVAL_AXES] = {0}, e = 0, n = box_count(a->box);
+  int64_t *offsets = ARENA_ARRAY(ev->arena, int64_t, n);
+  if (n == 0) return offsets;
+  if (!memory_coords(ev, a, coords)) return NULL;
+  for (int i = 0; i < a->box->rank; i++)
+    if (!active_count(ev, a, &a->box->axis[i], &active[i])) return NULL;
+  const Attr *bounds = op_attr(a->op, ATTR_bounds);
+  bool checked = bounds && bounds->n == 0 && !a->memory->written;
+  do {
+    bool on = true;
+    for (int i = 0; i < a->box->rank; i++) on &= index[i] < active[i];
+    offsets[e] = EVAL_INACTIVE;
+    if (on && !element_offset(ev, a, coords, index, e, checked, &offsets[e])) return NULL;
+    e++;
+  } while (box_step(a->box, index));
+  return offsets;
+}

@@ -1,0 +1,171 @@
+/* eval_memory.c: reads, writes, atomics, scatters and scratch memory.
+ *
+ * Scratch is addressed with coordinates of the workgroup's tile; what falls outside it is dropped,
+ * and what was never written may not be read. */
+#include "backend/sim/eval.h"
+
+/* ---- elements ---- */
+
+static bool load(Eval *ev, const Memory *m, int64_t offset, Tile *t, int64_t e) {
+  if (m->written && !m->written[offset])
+    return eval_fail(ev, DIAG_E0704, "element %lld of this allocation is used before it is written",
+                     (long long)offset);
+  uint64_t bits = dtype_load(m->dtype, m->data, offset);
+  if (t->f) t->f[e] = dtype_decode(m->dtype, bits);
+  else t->i[e] = dtype_wrap(m->dtype, (int64_t)bits);
+  return true;
+}
+
+static void store(Eval *ev, Memory *m, int64_t offset, const Tile *t, int64_t e) {
+  uint64_t bits = t->f ? dtype_encode(m->dtype, t->f[e]) : dtype_int_bits(m->dtype, t->i[e]);
+  if (m->written && !m->written[offset]) m->written[offset] = 1, ev->changes++;
+  if (dtype_load(m->dtype, m->data, offset) == bits) return;
+  dtype_store(m->dtype, m->data, offset, bits);
+  ev->changes++;
+}
+
+bool memory_write(Eval *ev, Memory *m, const int64_t *offsets, const Tile *value) {
+  if (!offsets) return false;
+  for (int64_t e = 0, n = box_count(&value->box); e < n; e++)
+    if (offsets[e] != EVAL_INACTIVE) store(ev, m, offsets[e], value, e);
+  return true;
+}
+
+/* ---- accesses ---- */
+
+typedef enum Orientation {
+  MEMORY_IS_INPUT, /* reads and atomics: the register is the mapping's outputs */
+  MEMORY_IS_OUTPUT /* writes and scatters */
+} Orientation;
+
+/* `memory` is operand number `at`; dynamic values follow it. */
+static Access access_of(Eval *ev, const Op *op, int at, const Box *box, Orientation way) {
+  const Memory *m = ev->values[op->args[at]->id].memory;
+  const Attr *mapping = op_attr(op, ATTR_mapping);
+  Access a = {.op = op, .box = box, .memory = m, .local = m->written != NULL, .replaced = -1};
+  a.test_extents = !a.local;
+  a.dynamic = op->args + at + 1;
+  a.ndynamic = op->nargs - at - 1;
+  if (!mapping) return a;
+  a.mapping = mapping->mapping;
+  a.coords = way == MEMORY_IS_INPUT ? a.mapping->inputs : a.mapping->outputs;
+  a.iterated = way == MEMORY_IS_INPUT ? a.mapping->outputs : a.mapping->inputs;
+  return a;
+}
+
+static Memory *memory_arg(Eval *ev, const Op *op, int i) {
+  return ev->values[op->args[i]->id].memory;
+}
+
+bool run_read(Eval *ev, Op *op) {
+  Box box;
+  if (!place_box(ev, op->results[0].type, &box)) return false;
+  Access a = access_of(ev, op, 0, &box, MEMORY_IS_INPUT);
+  const int64_t *offsets = access_offsets(ev, &a);
+  if (!offsets) return false;
+  Tile *t = tile_new(ev, op->results[0].type->dtype, &box);
+  for (int64_t e = 0, n = box_count(&box); e < n; e++)
+    if (offsets[e] != EVAL_INACTIVE && !load(ev, a.memory, offsets[e], t, e)) return false;
+  ev->values[op->results[0].id].tile = t;
+  return true;
+}
+
+bool run_write(Eval *ev, Op *op) {
+  Box box;
+  Memory *m = memory_arg(ev, op, 1);
+  if (!place_box(ev, op->args[0]->type, &box)) return false;
+  Tile *value = tile_at(ev, op->args[0], &box);
+  if (!value) return false;
+  Access a = access_of(ev, op, 1, &box, MEMORY_IS_OUTPUT);
+  return memory_write(ev, m, access_offsets(ev, &a), tile_convert(ev, value, m->dtype));
+}
+
+/* ---- read-modify-write ---- */
+
+static double float_min(double a, double b) { return a != a ? a : b != b ? b : a < b ? a : b; }
+
+/* Element e of `value` combined with what memory holds, which is left in `old`. */
+static bool update(Eval *ev, Memory *m, int64_t offset, OpKind kind, const Tile *value, Tile *old,
+                   Tile *next, int64_t e) {
+  if (!load(ev, m, offset, old, e)) return false;
+  bool least = kind == OP_atomic_min;
+  if (next->f) next->f[e] = least ? float_min(old->f[e], value->f[e]) : old->f[e] + value->f[e];
+  else if (least) next->i[e] = old->i[e] < value->i[e] ? old->i[e] : value->i[e];
+  else next->i[e] = (int64_t)((uint64_t)old->i[e] + (uint64_t)value->i[e]);
+  store(ev, m, offset, next, e);
+  return true;
+}
+
+/* Every element once, in row-major order: equal targets add up. */
+static bool update_all(Eval *ev, Memory *m, const int64_t *offsets, OpKind kind, const Tile *value,
+                       Tile *old) {
+  if (!offsets) return false;
+  Tile *next = tile_new(ev, value->dtype, &value->box);
+  for (int64_t e = 0, n = box_count(&value->box); e < n; e++)
+    if (offsets[e] != EVAL_INACTIVE && !update(ev, m, offsets[e], kind, value, old, next, e))
+      return false;
+  return true;
+}
+
+bool run_atomic(Eval *ev, Op *op) {
+  Box box;
+  if (!place_box(ev, op->args[0]->type, &box)) return false;
+  Tile *value = tile_at(ev, op->args[0], &box);
+  if (!value) return false;
+  Access a = access_of(ev, op, 1, &box, MEMORY_IS_INPUT);
+  a.test_extents = true; /* an element that does not exist adds nothing, wherever it would add */
+  Tile *old = tile_new(ev, value->dtype, &box);
+  ev->values[op->results[0].id].tile = old;
+  return update_all(ev, memory_arg(ev, op, 1), access_offsets(ev, &a), op->kind, value, old);
+}
+
+bool run_scatter(Eval *ev, Op *op) {
+  Box box;
+  if (!place_box(ev, op->args[0]->type, &box)) return false;
+  Tile *value = tile_at(ev, op->args[0], &box);
+  Tile *index = value ? tile_at(ev, op->args[1], &box) : NULL;
+  if (!index) return false;
+  Access a = access_of(ev, op, 2, &box, MEMORY_IS_OUTPUT);
+  a.test_extents = true;
+  a.replaced = (int)op_attr(op, ATTR_pos)->integer;
+  a.replacement = index;
+  Tile *old = tile_new(ev, value->dtype, &box);
+  return update_all(ev, memory_arg(ev, op, 2), access_offsets(ev, &a), op->kind, value, old);
+}
+
+/* ---- scratch ---- */
+
+/* Physical extents: the `physical` attribute, else the extents of the workgroup's tile. */
+static bool scratch_sizes(Eval *ev, const Op *op, Memory *m) {
+  const Type *t = op->results[0].type;
+  const Attr *physical = op_attr(op, ATTR_physical);
+  for (int i = 0; i < t->rank; i++) {
+    Axis here;
+    if (physical ? !expr_value(ev, physical->dims[i], &m->size[i])
+                 : !place_axis(ev, t->dims[i], &here))
+      return false;
+    if (!physical) m->size[i] = here.n;
+    if (m->size[i] < 0)
+      return eval_fail(ev, DIAG_E0706, "the allocation has %lld elements along `%s`",
+                       (long long)m->size[i], eval_text(ev, t->dims[i]));
+  }
+  return true;
+}
+
+/* One allocation per workgroup, however often the op is reached. */
+bool run_alloc(Eval *ev, Op *op) {
+  const Type *t = op->results[0].type;
+  Memory *m = ev->scratch[op->id];
+  if (!m) {
+    m = ARENA_NEW(ev->group, Memory);
+    *m = (Memory){.name = "scratch", .dims = t->dims, .dtype = t->dtype, .rank = t->rank};
+    if (!scratch_sizes(ev, op, m)) return false;
+    int64_t n = 1;
+    for (int i = t->rank - 1; i >= 0; i--) m->stride[i] = n, n *= m->size[i];
+    m->data = arena_alloc(ev->group, dtype_bytes(t->dtype, n) + 1);
+    m->written = arena_alloc(ev->group, (size_t)n + 1);
+    ev->scratch[op->id] = m;
+  }
+  ev->values[op->results[0].id].memory = m;
+  return true;
+}

@@ -1,0 +1,126 @@
+/* eval_mma.c: contraction. acc[.., m, n] + sum over k of lhs[.., m, k] * rhs[.., n, k], where the
+ * leading dimensions are acc's batch dimensions. Products and sums are exact enough not to matter
+ * (double, or 64-bit integers) and the result is rounded once to acc's dtype. */
+#include "backend/sim/eval.h"
+
+typedef struct Contraction {
+  int64_t batches, m, n, k;
+  Box out; /* .., m, n */
+  Axis k_axis;
+  Tile *lhs, *rhs, *acc;
+} Contraction;
+
+/* The entry of a type that belongs to a dimension. */
+static const Sym *entry_of(const Type *t, const Sym *base) {
+  for (int i = 0; i < t->rank; i++)
+    if (dim_base(t->dims[i]) == base) return t->dims[i];
+  WV_BUG("a role of mma names a dimension its operand lacks");
+}
+
+/* The box of an operand: batch dimensions, its own of the two result dimensions, then k. */
+static Box operand_box(const Contraction *c, int own, Axis k) {
+  Box b = c->out;
+  Axis row = b.axis[own];
+  b.rank -= 2;
+  b = box_with(&b, row);
+  return box_with(&b, k);
+}
+
+static bool open_contraction(Eval *ev, const Op *op, int lhs, int rhs, int acc, Contraction *c) {
+  const Type *a = op->args[lhs]->type;
+  MmaRoles roles;
+  const char *wrong = ir_mma_roles(ev->k, a, op->args[rhs]->type, op->args[acc]->type, &roles);
+  if (wrong) return eval_fail(ev, DIAG_E0303, "%s", wrong);
+  *c = (Contraction){.batches = 1};
+  if (!place_box(ev, op->results[0].type, &c->out)) return false;
+  if (!place_axis(ev, entry_of(a, dim_base(roles.k)), &c->k_axis)) return false;
+  int m = c->out.rank - 2, n = c->out.rank - 1;
+  for (int i = 0; i < m; i++) c->batches *= c->out.axis[i].n;
+  c->m = c->out.axis[m].n;
+  c->n = c->out.axis[n].n;
+  c->k = c->k_axis.n;
+  Box left = operand_box(c, m, c->k_axis), right = operand_box(c, n, c->k_axis);
+  return (c->lhs = tile_at(ev, op->args[lhs], &left)) &&
+         (c->rhs = tile_at(ev, op->args[rhs], &right)) &&
+         (c->acc = tile_at(ev, op->args[acc], &c->out));
+}
+
+/* rhs as [k][n], so that the inner loop of the product walks both arrays in order. */
+#define DEFINE_PRODUCT(name, T)                                                                    \
+  static void name(const Contraction *c, const T *lhs, const T *rhs, T *out, T *packed) {          \
+    for (int64_t n = 0; n < c->n; n++)                                                             \
+      for (int64_t k = 0; k < c->k; k++) packed[k * c->n + n] = rhs[n * c->k + k];                 \
+    for (int64_t m = 0; m < c->m; m++)                                                             \
+      for (int64_t k = 0; k < c->k; k++) {                                                         \
+        T a = lhs[m * c->k + k];                                                                   \
+        const T *restrict row = packed + k * c->n;                                                 \
+        T *restrict to = out + m * c->n;                                                           \
+        for (int64_t n = 0; n < c->n; n++) to[n] += a * row[n];                                    \
+      }                                                                                            \
+  }
+DEFINE_PRODUCT(product_f, double)
+DEFINE_PRODUCT(product_i, uint64_t) /* unsigned: wraps */
+
+static void contract_batch(Eval *ev, const Contraction *c, int64_t b, Tile *out) {
+  int64_t at = b * c->m * c->n, left = b * c->m * c->k, right = b * c->n * c->k;
+  void *packed = ARENA_ARRAY(ev->arena, uint64_t, c->n * c->k);
+  if (out->f) {
+    product_f(c, c->lhs->f + left, c->rhs->f + right, out->f + at, packed);
+    return;
+  }
+  product_i(c, (const uint64_t *)c->lhs->i + left, (const uint64_t *)c->rhs->i + right,
+            (uint64_t *)out->i + at, packed);
+}
+
+static bool contract(Eval *ev, const Op *op, const Contraction *c) {
+  Tile *out = tile_new(ev, c->acc->dtype, &c->out);
+  for (int64_t e = 0, n = box_count(&c->out); e < n; e++) {
+    if (out->f) out->f[e] = c->acc->f[e];
+    else out->i[e] = c->acc->i[e];
+  }
+  for (int64_t b = 0; b < c->batches; b++) contract_batch(ev, c, b, out);
+  tile_round(out);
+  ev->values[op->results[0].id].tile = out;
+  return true;
+}
+
+bool run_mma(Eval *ev, Op *op) {
+  Contraction c;
+  return open_contraction(ev, op, 0, 1, 2, &c) && contract(ev, op, &c);
+}
+
+/* ---- scales ---- */
+
+enum { SCALE_GROUP = 32 }; /* consecutive elements of k that share a scale */
+
+static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+
+/* One operand times its scales, looked up by the coordinate along k. */
+static Tile *scaled(Eval *ev, const Contraction *c, Tile *t, int own, const Value *scale,
+                    const Sym *k_base) {
+  Axis groups = axis_of(entry_of(scale->type, k_base));
+  groups.lo = floor_div(c->k_axis.lo, SCALE_GROUP);
+  groups.n = c->k ? floor_div(c->k_axis.lo + c->k - 1, SCALE_GROUP) - groups.lo + 1 : 0;
+  Box box = operand_box(c, own, groups);
+  Tile *s = tile_at(ev, scale, &box);
+  if (!s) return NULL;
+  Tile *r = tile_new(ev, DTYPE_f64, &t->box);
+  for (int64_t e = 0, n = box_count(&t->box); e < n; e++) {
+    int64_t row = e / c->k, x = c->k_axis.lo + e % c->k;
+    r->f[e] = t->f[e] * s->f[row * groups.n + floor_div(x, SCALE_GROUP) - groups.lo];
+  }
+  return r;
+}
+
+bool run_scaled_mma(Eval *ev, Op *op) {
+  Contraction c;
+  MmaRoles roles;
+  if (!open_contraction(ev, op, 0, 2, 4, &c)) return false;
+  const char *wrong =
+      ir_mma_roles(ev->k, op->args[1]->type, op->args[3]->type, op->args[4]->type, &roles);
+  if (wrong) return eval_fail(ev, DIAG_E0303, "scales: %s", wrong);
+  const Sym *k = dim_base(roles.k);
+  int m = c.out.rank - 2, n = c.out.rank - 1;
+  return (c.lhs = scaled(ev, &c, c.lhs, m, op->args[1], k)) &&
+         (c.rhs = scaled(ev, &c, c.rhs, n, op->args[3], k)) && contract(ev, op, &c);
+}

@@ -1,0 +1,150 @@
+/* eval_reduce.c: sum, max, min, cumsum and topk along one dimension. Each gets its operand with
+ * that dimension last, so that it works on runs. Elements that a mask left at 0 count; positions
+ * beyond the tile's extents do not exist. */
+#include <math.h>
+
+#include "backend/sim/eval.h"
+
+/* A reduction over part of a dimension, one per wave, is not a property of the tile. */
+static bool check_scope(Eval *ev, const Op *op, const Sym *dim) {
+  int64_t waves;
+  if (op_has(op, ATTR_block)) return true;
+  if (!place_waves(ev, dim_base(dim), &waves)) return false;
+  if (waves <= 1) return true;
+  eval_fail(ev, DIAG_E0701,
+            "`%s` along `%s`, which %lld waves share, gives each wave its own result",
+            op_info[op->kind].name, eval_text(ev, dim), (long long)waves);
+  eval_hint(ev, "use `block=True` to combine the waves");
+  return false;
+}
+
+/* The operand as rows along the op's dimension; `rest` are its other dimensions. */
+static Tile *rows_of(Eval *ev, const Op *op, Box *rest, Axis *along) {
+  const Sym *dim = op_attr(op, ATTR_dim)->sym;
+  Box box;
+  if (!check_scope(ev, op, dim)) return NULL;
+  if (!place_axis(ev, dim, along) || !place_box(ev, op->args[0]->type, &box)) return NULL;
+  *rest = box_without(&box, dim);
+  Box rows = box_with(rest, *along);
+  return tile_at(ev, op->args[0], &rows);
+}
+
+/* ---- sum, max, min ---- */
+
+static double combine_f(OpKind kind, double a, double b) {
+  if (kind == OP_sum) return a + b;
+  if (isnan(a) || isnan(b)) return NAN;
+  if (a == b) return signbit(a) == (kind == OP_min) ? a : b; /* -0 is less than +0 */
+  return (a > b) == (kind == OP_max) ? a : b;
+}
+
+static int64_t combine_i(OpKind kind, int64_t a, int64_t b) {
+  if (kind == OP_sum) return (int64_t)((uint64_t)a + (uint64_t)b);
+  return (a > b) == (kind == OP_max) ? a : b;
+}
+
+static double neutral_f(OpKind kind, DType t) {
+  return kind == OP_sum ? 0 : kind == OP_max ? dtype_lowest(t) : dtype_highest(t);
+}
+
+static int64_t neutral_i(OpKind kind, DType t) {
+  return kind == OP_sum ? 0 : kind == OP_max ? dtype_min_int(t) : dtype_max_int(t);
+}
+
+static void reduce_row(OpKind kind, const Tile *rows, int64_t row, int64_t n, Tile *out) {
+  int64_t at = row * n;
+  if (n == 0) {
+    if (out->f) out->f[row] = neutral_f(kind, out->dtype);
+    else out->i[row] = neutral_i(kind, out->dtype);
+    return;
+  }
+  if (out->f) out->f[row] = rows->f[at];
+  else out->i[row] = rows->i[at];
+  for (int64_t i = 1; i < n; i++) {
+    if (out->f) out->f[row] = combine_f(kind, out->f[row], rows->f[at + i]);
+    else out->i[row] = combine_i(kind, out->i[row], rows->i[at + i]);
+  }
+}
+
+bool run_reduce(Eval *ev, Op *op) {
+  Box rest;
+  Axis along;
+  Tile *rows = rows_of(ev, op, &rest, &along);
+  Tile *init = rows && op->nargs > 1 ? tile_at(ev, op->args[1], &rest) : NULL;
+  if (!rows || (op->nargs > 1 && !init)) return false;
+  Tile *out = tile_new(ev, rows->dtype, &rest);
+  for (int64_t e = 0, n = box_count(&rest); e < n; e++) {
+    reduce_row(op->kind, rows, e, along.n, out);
+    if (init && out->f) out->f[e] = combine_f(op->kind, init->f[e], out->f[e]);
+    if (init && out->i) out->i[e] = combine_i(op->kind, init->i[e], out->i[e]);
+  }
+  tile_round(out);
+  ev->values[op->results[0].id].tile = out;
+  return true;
+}
+
+/* ---- cumsum ---- */
+
+bool run_cumsum(Eval *ev, Op *op) {
+  Box rest, box;
+  Axis along;
+  Tile *rows = rows_of(ev, op, &rest, &along);
+  Tile *init = rows && op->nargs > 1 ? tile_at(ev, op->args[1], &rest) : NULL;
+  if (!rows || (op->nargs > 1 && !init)) return false;
+  if (!place_box(ev, op->results[0].type, &box)) return false;
+  Tile *sums = tile_new(ev, rows->dtype, &rows->box);
+  for (int64_t e = 0, n = box_count(&rest); e < n; e++) {
+    double f = init && init->f ? init->f[e] : 0;
+    uint64_t i = init && init->i ? (uint64_t)init->i[e] : 0;
+    for (int64_t at = e * along.n; at < (e + 1) * along.n; at++) {
+      if (sums->f) sums->f[at] = f += rows->f[at];
+      else sums->i[at] = (int64_t)(i += (uint64_t)rows->i[at]);
+    }
+  }
+  tile_round(sums);
+  ev->values[op->results[0].id].tile = tile_on(ev, sums, &box);
+  return true;
+}
+
+/* ---- topk ---- */
+
+/* Whether element a of a row comes before the best so far: larger, and NaN last. Elements are tried
+ * in order, so of equal ones the first stays. */
+static bool is_better(const Tile *rows, int64_t a, int64_t best) {
+  if (rows->i) return rows->i[a] > rows->i[best];
+  return rows->f[a] > rows->f[best] || (isnan(rows->f[best]) && !isnan(rows->f[a]));
+}
+
+static void pick_row(const Tile *rows, int64_t row, const Axis *along, int64_t k, bool *taken,
+                     Tile *values, Tile *where) {
+  for (int64_t i = 0; i < along->n; i++) taken[i] = false;
+  for (int64_t j = 0; j < k; j++) {
+    int64_t best = -1, first = row * along->n;
+    for (int64_t i = 0; i < along->n; i++)
+      if (!taken[i] && (best < 0 || is_better(rows, first + i, first + best))) best = i;
+    taken[best] = true;
+    if (values->f) values->f[row * k + j] = rows->f[first + best];
+    else values->i[row * k + j] = rows->i[first + best];
+    where->i[row * k + j] = dtype_wrap(where->dtype, along->lo + best);
+  }
+}
+
+bool run_topk(Eval *ev, Op *op) {
+  Box rest, box;
+  Axis along, found;
+  Tile *rows = rows_of(ev, op, &rest, &along);
+  if (!rows || !place_axis(ev, op_attr(op, ATTR_k_dim)->sym, &found) ||
+      !place_box(ev, op->results[0].type, &box))
+    return false;
+  if (found.n > along.n)
+    return eval_fail(ev, DIAG_E0711, "`topk` asks for %lld of %lld elements along `%s`",
+                     (long long)found.n, (long long)along.n, eval_text(ev, along.dim));
+  Box picked = box_with(&rest, found);
+  Tile *values = tile_new(ev, rows->dtype, &picked), *where = tile_new(ev, DTYPE_i32, &picked);
+  bool *taken = ARENA_ARRAY(ev->arena, bool, along.n);
+  for (int64_t e = 0, n = box_count(&rest); e < n; e++)
+    pick_row(rows, e, &along, found.n, taken, values, where);
+  ev->values[op->results[0].id].tile = tile_on(ev, values, &box);
+  ev->values[op->results[1].id].tile = tile_on(ev, where, &box);
+  return true;
+}

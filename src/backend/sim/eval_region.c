@@ -1,0 +1,238 @@
+/* eval_region.c: loops and conditionals.
+ *
+ * Memory: an iteration allocates from one of two arenas in turn, so that the values handed on by
+ * the iteration before stay valid; a value that merely passes through is copied along. Symbols set
+ * in a region are forgotten when it ends. */
+#include "backend/sim/eval.h"
+
+/* ---- regions ---- */
+
+bool eval_region(Eval *ev, const Region *r) {
+  int mark = env_mark(ev);
+  bool ok = true;
+  for (Op *op = r->first; ok && op; op = op->next) ok = eval_op(ev, op);
+  env_rewind(ev, mark);
+  return ok;
+}
+
+static const Op *yield_of(const Region *r) {
+  return r->last && r->last->kind == OP_yield ? r->last : NULL;
+}
+
+/* The values at work: those the op was given, then those its body handed on. */
+typedef struct Carried {
+  Binding *at;
+  int n, first; /* operand number of the first */
+} Carried;
+
+static Carried open_carried(Eval *ev, const Op *op) {
+  Carried c = {.first = op_carried(op)};
+  c.n = op->nargs - c.first;
+  c.at = ARENA_ARRAY(ev->arena, Binding, c.n);
+  for (int i = 0; i < c.n; i++) c.at[i] = ev->values[op->args[c.first + i]->id];
+  return c;
+}
+
+static void bind_carried(Eval *ev, const Region *r, const Carried *c, int first) {
+  for (int i = 0; i < c->n; i++) ev->values[r->args[first + i]->id] = c->at[i];
+}
+
+static void take_yields(Eval *ev, const Region *r, Carried *c, int first) {
+  const Op *yield = yield_of(r);
+  for (int i = 0; i < c->n; i++) {
+    c->at[i] = ev->values[yield->args[first + i]->id];
+    if (c->at[i].tile) c->at[i].tile = tile_keep(ev, c->at[i].tile);
+  }
+}
+
+static void set_results(Eval *ev, const Op *op, const Carried *c) {
+  for (int i = 0; i < c->n; i++) {
+    Binding b = c->at[i];
+    if (b.tile) b.tile = tile_keep(ev, b.tile);
+    ev->values[op->results[i].id] = b;
+  }
+}
+
+/* ---- iterations ---- */
+
+typedef struct Iterations {
+  Arena *outer;
+  int parity;
+} Iterations;
+
+static Iterations open_iterations(Eval *ev) {
+  Iterations it = {.outer = ev->arena};
+  ev->depth++;
+  while (ev->arenas.n < 2 * ev->depth) vec_push(ev->home, &ev->arenas, arena_new());
+  return it;
+}
+
+static void next_iteration(Eval *ev, Iterations *it) {
+  it->parity ^= 1;
+  ev->arena = ev->arenas.at[2 * (ev->depth - 1) + it->parity];
+  arena_reset(ev->arena);
+}
+
+static void close_iterations(Eval *ev, const Iterations *it) {
+  ev->depth--;
+  ev->arena = it->outer;
+}
+
+/* A value that every thread sees alike: a loop bound, a condition, a symbol. */
+static bool uniform(Eval *ev, const Value *v, const char *what, int64_t *out) {
+  if (tile_uniform(ev->values[v->id].tile, out)) return true;
+  return eval_fail(ev, DIAG_E0701,
+                   "%s differs between elements, so each thread would go its own way", what);
+}
+
+static int counter_slot(Eval *ev, const Sym *axis) {
+  return env_slot(ev, sym_name(ir_loop_counter(ev->k, axis)));
+}
+
+/* ---- for ---- */
+
+static bool iterate(Eval *ev, const Op *op, Loop *loop, int64_t trips, Carried *c) {
+  const Attr *step = op_attr(op, ATTR_step);
+  int slot = counter_slot(ev, loop->axis);
+  Iterations it = open_iterations(ev);
+  bool ok = true;
+  for (; ok && loop->counter < trips; loop->counter += step ? step->integer : 1) {
+    int mark = env_mark(ev);
+    next_iteration(ev, &it);
+    env_set(ev, slot, loop->counter);
+    bind_carried(ev, op->body, c, 0);
+    ok = eval_region(ev, op->body);
+    if (ok) take_yields(ev, op->body, c, 0);
+    env_rewind(ev, mark);
+  }
+  close_iterations(ev, &it);
+  return ok;
+}
+
+bool run_for(Eval *ev, Op *op) {
+  Loop loop = {.axis = op_attr(op, ATTR_axis)->sym, .outer = ev->loops};
+  int64_t trips;
+  if (!place_trips(ev, loop.axis, &trips)) return false;
+  if (op_has(op, ATTR_from) && !uniform(ev, op->args[0], "the start of the loop", &loop.counter))
+    return false;
+  Carried c = open_carried(ev, op);
+  ev->loops = &loop;
+  bool ok = iterate(ev, op, &loop, trips, &c);
+  ev->loops = loop.outer;
+  if (ok) set_results(ev, op, &c);
+  return ok;
+}
+
+/* ---- while ---- */
+
+static bool same_carried(const Carried *a, const Binding *b) {
+  for (int i = 0; i < a->n; i++) {
+    if (a->at[i].memory != b[i].memory) return false;
+    if (a->at[i].tile && !tile_equal(a->at[i].tile, b[i].tile)) return false;
+  }
+  return true;
+}
+
+/* Element 0 of each carried integer, as $GET_ITER_ARG_i. */
+static void set_iter_args(Eval *ev, const Carried *c) {
+  for (int i = 0; i < c->n; i++) {
+    const Tile *t = c->at[i].tile;
+    if (t && t->i && box_count(&t->box))
+      env_set(ev, env_numbered_slot(ev, "$GET_ITER_ARG_", i), t->i[0]);
+  }
+}
+
+/* The axis value under all its names: the loop's version, the axis in constraints, the counter. */
+static void set_axis(Eval *ev, const Op *op, const Loop *loop) {
+  env_set(ev, env_slot(ev, sym_name(op_attr(op, ATTR_version)->sym)), loop->counter);
+  env_set_position(ev, env_slot(ev, sym_name(loop->axis)), loop->counter);
+  env_set(ev, counter_slot(ev, loop->axis), loop->counter);
+  Tile *t = tile_new(ev, op->body->args[0]->type->dtype, &(Box){0});
+  t->i[0] = dtype_wrap(t->dtype, loop->counter);
+  ev->values[op->body->args[0]->id].tile = t;
+}
+
+/* One run of the body. *stuck: it changed nothing at all, so it would go on for ever. */
+static bool iterate_once(Eval *ev, const Op *op, Loop *loop, Carried *c, bool *stuck) {
+  Binding *before = arena_copy(ev->arena, c->at, sizeof *before * (size_t)c->n);
+  uint64_t changes = ev->changes;
+  int64_t axis = loop->counter;
+  bind_carried(ev, op->body, c, 1);
+  if (!eval_region(ev, op->body)) return false;
+  if (!uniform(ev, yield_of(op->body)->args[0], "the axis value of the loop", &loop->counter))
+    return false;
+  take_yields(ev, op->body, c, 1);
+  *stuck = changes == ev->changes && axis == loop->counter && same_carried(c, before);
+  return true;
+}
+
+static bool loop_while(Eval *ev, const Op *op, Loop *loop, Carried *c) {
+  const Sym *condition = op_attr(op, ATTR_expr)->sym;
+  Iterations it = open_iterations(ev);
+  bool ok = true, stuck = false;
+  for (int64_t go = 1; ok && go;) {
+    int mark = env_mark(ev);
+    ev->at = op->at;
+    next_iteration(ev, &it);
+    set_axis(ev, op, loop);
+    set_iter_args(ev, c);
+    ok = expr_value(ev, condition, &go);
+    if (ok && go && stuck)
+      ok = eval_fail(ev, DIAG_E0708,
+                     "this loop waits: an iteration changed neither memory nor a "
+                     "carried value, and `%s` still holds",
+                     eval_text(ev, condition));
+    if (ok && go) ok = iterate_once(ev, op, loop, c, &stuck);
+    env_rewind(ev, mark);
+  }
+  close_iterations(ev, &it);
+  return ok;
+}
+
+bool run_while(Eval *ev, Op *op) {
+  Loop loop = {.axis = op_attr(op, ATTR_axis)->sym, .is_while = true, .outer = ev->loops};
+  if (!uniform(ev, op->args[0], "the start of the loop", &loop.counter)) return false;
+  Carried c = open_carried(ev, op);
+  ev->loops = &loop;
+  bool ok = loop_while(ev, op, &loop, &c);
+  ev->loops = loop.outer;
+  if (ok) set_results(ev, op, &c);
+  return ok;
+}
+
+/* ---- if ---- */
+
+static bool condition_holds(Eval *ev, const Op *op, int64_t *out) {
+  const Value *v = op_condition(op);
+  return v ? uniform(ev, v, "the condition", out)
+           : expr_value(ev, op_attr(op, ATTR_expr)->sym, out);
+}
+
+bool run_if(Eval *ev, Op *op) {
+  int64_t holds;
+  if (!condition_holds(ev, op, &holds)) return false;
+  Carried c = open_carried(ev, op);
+  bind_carried(ev, op->body, &c, 0);
+  if (holds && !eval_region(ev, op->body)) return false;
+  if (holds && c.n) take_yields(ev, op->body, &c, 0);
+  set_results(ev, op, &c);
+  return true;
+}
+
+/* ---- set_symbol ---- */
+
+/* In a while loop the new value of its axis is a position: the size of the axis stays. */
+static bool is_loop_axis(const Eval *ev, const Op *op, const Sym *symbol) {
+  const Op *owner = op->parent->owner;
+  return owner && owner->kind == OP_while && ev->loops->axis == symbol;
+}
+
+bool run_set_symbol(Eval *ev, Op *op) {
+  const Sym *symbol = op_attr(op, ATTR_symbol)->sym, *version = op_attr(op, ATTR_version)->sym;
+  int64_t v;
+  if (!uniform(ev, op->args[0], "the value of the symbol", &v)) return false;
+  env_set(ev, env_slot(ev, sym_name(version)), v);
+  if (is_loop_axis(ev, op, symbol)) env_set_position(ev, env_slot(ev, sym_name(symbol)), v);
+  else env_set(ev, env_slot(ev, sym_name(symbol)), v);
+  return true;
+}

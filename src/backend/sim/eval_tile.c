@@ -1,0 +1,165 @@
+/* eval_tile.c: the evaluator on one page: arguments, grid, workgroups, and how each op is run. */
+#include "backend/sim/eval.h"
+
+/* ---- ops ---- */
+
+bool run_nothing(Eval *ev, Op *op) {
+  return ev && op;
+} /* barriers and hints: one workgroup runs alone */
+
+/* Ops on what one thread holds mean something here only when there is just one element. */
+bool run_lane_op(Eval *ev, Op *op) {
+  Tile *t = ev->values[op->args[0]->id].tile;
+  Box box;
+  if (box_count(&t->box) != 1 || op->nargs != 1)
+    return eval_fail(ev, DIAG_E0701, "`%s` depends on which elements a thread holds",
+                     op_info[op->kind].name);
+  if (!place_box(ev, op->results[0].type, &box)) return false;
+  t = tile_at(ev, op->args[0], &box);
+  ev->values[op->results[0].id].tile = t;
+  return t != NULL;
+}
+
+const OpEval op_eval[OP_COUNT] = {
+    [OP_fill] = {.compute = compute_fill},
+    [OP_scalar] = {.compute = compute_fill},
+    [OP_self_index] = {.compute = compute_self_index},
+    [OP_apply_expr] = {.compute = compute_apply},
+    [OP_alloc] = {.run = run_alloc},
+    [OP_set_symbol] = {.run = run_set_symbol},
+
+    [OP_read] = {.run = run_read},
+    [OP_write] = {.run = run_write},
+    [OP_atomic_add] = {.run = run_atomic},
+    [OP_atomic_min] = {.run = run_atomic},
+    [OP_scatter_add] = {.run = run_scatter},
+
+    [OP_mma] = {.run = run_mma},
+    [OP_scaled_mma] = {.run = run_scaled_mma},
+
+    [OP_add] = {.compute = compute_binary},
+    [OP_sub] = {.compute = compute_binary},
+    [OP_mul] = {.compute = compute_binary},
+    [OP_div] = {.compute = compute_binary},
+    [OP_mod] = {.compute = compute_binary},
+    [OP_floordiv] = {.compute = compute_binary},
+    [OP_and] = {.compute = compute_binary},
+    [OP_or] = {.compute = compute_binary},
+    [OP_maximum] = {.compute = compute_binary},
+    [OP_minimum] = {.compute = compute_binary},
+    [OP_atan2] = {.compute = compute_binary},
+    [OP_powf] = {.compute = compute_binary},
+    [OP_remf] = {.compute = compute_binary},
+    [OP_eq] = {.compute = compute_compare},
+    [OP_ne] = {.compute = compute_compare},
+    [OP_lt] = {.compute = compute_compare},
+    [OP_le] = {.compute = compute_compare},
+    [OP_gt] = {.compute = compute_compare},
+    [OP_ge] = {.compute = compute_compare},
+
+    [OP_neg] = {.compute = compute_unary},
+    [OP_not] = {.compute = compute_unary},
+    [OP_abs] = {.compute = compute_unary},
+    [OP_exp] = {.compute = compute_unary},
+    [OP_exp2] = {.compute = compute_unary},
+    [OP_log2] = {.compute = compute_unary},
+    [OP_log10] = {.compute = compute_unary},
+    [OP_sqrt] = {.compute = compute_unary},
+    [OP_rsqrt] = {.compute = compute_unary},
+    [OP_cbrt] = {.compute = compute_unary},
+    [OP_reciprocal] = {.compute = compute_unary},
+    [OP_sin] = {.compute = compute_unary},
+    [OP_cos] = {.compute = compute_unary},
+    [OP_sinh] = {.compute = compute_unary},
+    [OP_tanh] = {.compute = compute_unary},
+    [OP_tanh_approx] = {.compute = compute_unary},
+    [OP_round] = {.compute = compute_unary},
+    [OP_roundeven] = {.compute = compute_unary},
+    [OP_softsign] = {.compute = compute_softsign},
+    [OP_select] = {.compute = compute_select},
+    [OP_cast] = {.compute = compute_cast},
+    [OP_bitcast] = {.compute = compute_bitcast},
+
+    [OP_broadcast] = {.compute = compute_reshape_view},
+    [OP_permute] = {.compute = compute_reshape_view},
+    [OP_extract] = {.run = run_lane_op},
+    [OP_extract_slice] = {.run = run_lane_op},
+    [OP_reshape] = {.run = run_lane_op},
+
+    [OP_sum] = {.run = run_reduce},
+    [OP_max] = {.run = run_reduce},
+    [OP_min] = {.run = run_reduce},
+    [OP_cumsum] = {.run = run_cumsum},
+    [OP_topk] = {.run = run_topk},
+
+    [OP_workgroup_barrier] = {.run = run_nothing},
+    [OP_shared_barrier] = {.run = run_nothing},
+    [OP_barrier_signal] = {.run = run_nothing},
+    [OP_barrier_wait] = {.run = run_nothing},
+    [OP_counter_wait] = {.run = run_nothing},
+    [OP_counter_barrier] = {.run = run_nothing},
+    [OP_wave_prio] = {.run = run_nothing},
+    [OP_sched_barrier] = {.run = run_nothing},
+    [OP_sched_group] = {.run = run_nothing},
+    [OP_debug_log] = {.run = run_debug_log},
+
+    [OP_for] = {.run = run_for},
+    [OP_while] = {.run = run_while},
+    [OP_if] = {.run = run_if},
+    [OP_yield] = {.run = run_nothing},
+};
+
+bool eval_op(Eval *ev, Op *op) {
+  const OpEval *how = &op_eval[op->kind];
+  ev->at = op->at;
+  if (how->run) return how->run(ev, op);
+  if (!how->compute)
+    return eval_fail(ev, DIAG_E0409, "`%s` is no tile op: the evaluator runs tile level kernels",
+                     op_info[op->kind].name);
+  Box box;
+  if (!place_box(ev, op->results[0].type, &box)) return false;
+  Tile *t = how->compute(ev, op, &box);
+  ev->values[op->results[0].id].tile = t;
+  return t != NULL;
+}
+
+/* ---- the launch ---- */
+
+static bool run_group(Eval *ev, int64_t x, int64_t y, int64_t z) {
+  int mark = env_mark(ev);
+  arena_reset(ev->group);
+  ev->scratch = ARENA_ARRAY(ev->group, Memory *, ev->k->nops);
+  ev->arena = ev->group;
+  bool ok = place_enter_group(ev, x, y, z) && eval_region(ev, ev->k->body);
+  env_rewind(ev, mark);
+  return ok;
+}
+
+static bool run_grid(Eval *ev) {
+  for (int64_t z = 0; z < ev->grid[2]; z++)
+    for (int64_t y = 0; y < ev->grid[1]; y++)
+      for (int64_t x = 0; x < ev->grid[0]; x++)
+        if (!run_group(ev, x, y, z)) return false;
+  return true;
+}
+
+static bool launch(Eval *ev, int nargs) {
+  if (ev->k->level != LEVEL_TILE)
+    return eval_fail(ev, DIAG_E0409, "`%s` is not at tile level", ev->k->name);
+  if (!args_bind(ev, nargs) || !place_setup(ev) || !logs_setup(ev) || !run_grid(ev)) return false;
+  logs_deliver(ev);
+  return true;
+}
+
+bool eval_tile(Kernel *k, const EvalArg *args, int nargs, const EvalOptions *o) {
+  Eval ev = {.k = k, .cx = k->cx, .args = args, .options = o, .at = k->at};
+  ev.home = arena_new();
+  ev.group = arena_new();
+  ev.arena = ev.home;
+  ev.values = ARENA_ARRAY(ev.home, Binding, k->nvalues);
+  bool ok = launch(&ev, nargs);
+  for (int i = 0; i < ev.arenas.n; i++) arena_free(ev.arenas.at[i]);
+  arena_free(ev.group);
+  arena_free(ev.home);
+  return ok;
+}

@@ -1,0 +1,192 @@
+/* eval_value.c: boxes and tiles. tile_at is how every op gets its operands: by dimension and
+ * logical coordinate, whatever order or range the operand was made in. */
+#include <string.h>
+
+#include "backend/sim/eval.h"
+
+/* ---- boxes ---- */
+
+int64_t box_count(const Box *b) {
+  int64_t n = 1;
+  for (int i = 0; i < b->rank; i++) n *= b->axis[i].n;
+  return n;
+}
+
+int box_find(const Box *b, const Sym *base) {
+  for (int i = 0; i < b->rank; i++)
+    if (b->axis[i].base == base) return i;
+  return -1;
+}
+
+bool box_equal(const Box *a, const Box *b) {
+  bool same = a->rank == b->rank;
+  for (int i = 0; same && i < a->rank; i++)
+    same = a->axis[i].dim == b->axis[i].dim && a->axis[i].lo == b->axis[i].lo &&
+           a->axis[i].n == b->axis[i].n;
+  return same;
+}
+
+bool box_step(const Box *b, int64_t *index) {
+  for (int i = b->rank - 1; i >= 0; i--) {
+    if (++index[i] < b->axis[i].n) return true;
+    index[i] = 0;
+  }
+  return false;
+}
+
+Box box_with(const Box *b, Axis axis) {
+  Box r = *b;
+  WV_ASSERT(r.rank < EVAL_AXES);
+  r.axis[r.rank++] = axis;
+  return r;
+}
+
+Box box_without(const Box *b, const Sym *dim) {
+  Box r = {0};
+  for (int i = 0; i < b->rank; i++)
+    if (b->axis[i].dim != dim) r.axis[r.rank++] = b->axis[i];
+  return r;
+}
+
+/* ---- tiles ---- */
+
+Tile *tile_new(Eval *ev, DType dtype, const Box *box) {
+  Tile *t = ARENA_NEW(ev->arena, Tile);
+  *t = (Tile){.dtype = dtype, .box = *box, .home = ev->arena};
+  int64_t n = box_count(box);
+  if (dtype_is_float(dtype)) t->f = ARENA_ARRAY(ev->arena, double, n);
+  else t->i = ARENA_ARRAY(ev->arena, int64_t, n);
+  return t;
+}
+
+static void copy_elements(Tile *to, const Tile *from) {
+  size_t n = (size_t)box_count(&to->box);
+  if (to->f && n) memcpy(to->f, from->f, n * sizeof *to->f);
+  if (to->i && n) memcpy(to->i, from->i, n * sizeof *to->i);
+}
+
+Tile *tile_keep(Eval *ev, Tile *t) {
+  if (t->home == ev->arena) return t;
+  Tile *copy = tile_new(ev, t->dtype, &t->box);
+  copy_elements(copy, t);
+  return copy;
+}
+
+bool tile_equal(const Tile *a, const Tile *b) {
+  if (a == b) return true;
+  if (a->dtype != b->dtype || !box_equal(&a->box, &b->box)) return false;
+  size_t n = (size_t)box_count(&a->box);
+  return n == 0 || (a->f ? memcmp(a->f, b->f, n * sizeof *a->f) == 0
+                         : memcmp(a->i, b->i, n * sizeof *a->i) == 0);
+}
+
+bool tile_uniform(const Tile *t, int64_t *out) {
+  int64_t n = box_count(&t->box);
+  if (n == 0 || !t->i) return false;
+  for (int64_t e = 1; e < n; e++)
+    if (t->i[e] != t->i[0]) return false;
+  *out = t->i[0];
+  return true;
+}
+
+void tile_round(Tile *t) {
+  int64_t n = box_count(&t->box);
+  for (int64_t e = 0; t->f && t->dtype != DTYPE_f64 && e < n; e++)
+    t->f[e] = dtype_round(t->dtype, t->f[e]);
+  for (int64_t e = 0; t->i && e < n; e++) t->i[e] = dtype_wrap(t->dtype, t->i[e]);
+}
+
+/* Truth as a number is 1.0, but widening it as an integer extends the sign: -1. */
+Tile *tile_convert(Eval *ev, Tile *t, DType dtype) {
+  if (t->dtype == dtype) return t;
+  Tile *r = tile_new(ev, dtype, &t->box);
+  int64_t n = box_count(&t->box);
+  bool from_truth = dtype_info[t->dtype].class == DTYPE_BOOL;
+  for (int64_t e = 0; e < n; e++) {
+    if (r->f) r->f[e] = dtype_round(dtype, t->f ? t->f[e] : (double)t->i[e]);
+    else if (t->f) r->i[e] = dtype_truncate(dtype, t->f[e]);
+    else r->i[e] = dtype_wrap(dtype, from_truth ? -t->i[e] : t->i[e]);
+  }
+  return r;
+}
+
+/* ---- the same values on another box ---- */
+
+/* The axis of t that keeps it from giving its values on the box; -1: none does. */
+static int uncovered_axis(const Tile *t, const Box *box) {
+  for (int i = 0; i < t->box.rank; i++) {
+    const Axis *have = &t->box.axis[i];
+    int at = box_find(box, have->base);
+    if (at < 0) {
+      if (have->n != 1) return i;
+      continue;
+    }
+    const Axis *want = &box->axis[at];
+    bool inside = want->lo >= have->lo && want->lo + want->n <= have->lo + have->n;
+    if (have->num * want->den != want->num * have->den || (want->n && !inside)) return i;
+  }
+  return -1;
+}
+
+Tile *tile_on(Eval *ev, Tile *t, const Box *box) {
+  if (box_equal(&t->box, box)) return t;
+  Tile *r = tile_new(ev, t->dtype, box);
+  if (box_count(box) == 0) return r;
+  int64_t from = 0, stride[EVAL_AXES] = {0}, index[EVAL_AXES] = {0}, step = 1;
+  for (int i = t->box.rank - 1; i >= 0; i--) {
+    int at = box_find(box, t->box.axis[i].base);
+    if (at >= 0) {
+      stride[at] = step;
+      from += (box->axis[at].lo - t->box.axis[i].lo) * step;
+    }
+    step *= t->box.axis[i].n;
+  }
+  int64_t to = 0;
+  do {
+    int64_t e = from;
+    for (int i = 0; i < box->rank; i++) e += index[i] * stride[i];
+    if (t->f) r->f[to++] = t->f[e];
+    else r->i[to++] = t->i[e];
+  } while (box_step(box, index));
+  return r;
+}
+
+/* A pure op outside a loop may have been made for other coordinates than its user needs. */
+static Tile *recompute(Eval *ev, const Op *op, const Tile *made, const Box *box) {
+  Box want = made->box;
+  for (int i = 0; i < want.rank; i++) {
+    int at = box_find(box, want.axis[i].base);
+    if (at >= 0) want.axis[i].lo = box->axis[at].lo, want.axis[i].n = box->axis[at].n;
+  }
+  return op_eval[op->kind].compute(ev, op, &want);
+}
+
+static Tile *fail_uncovered(Eval *ev, const Tile *t, int i, const Box *box) {
+  const Axis *have = &t->box.axis[i];
+  int at = box_find(box, have->base);
+  if (at < 0) {
+    eval_fail(ev, DIAG_E0705,
+              "`%s` is lost: the operand has %lld elements along it, the result none",
+              eval_text(ev, have->dim), (long long)have->n);
+    return NULL;
+  }
+  const Axis *want = &box->axis[at];
+  eval_fail(ev, DIAG_E0705,
+            "the operand holds `%s` from %lld to %lld, but `%s` from %lld to %lld is needed here",
+            eval_text(ev, have->dim), (long long)have->lo, (long long)(have->lo + have->n - 1),
+            eval_text(ev, want->dim), (long long)want->lo, (long long)(want->lo + want->n - 1));
+  eval_hint(ev, "make the value inside the loop that uses it");
+  return NULL;
+}
+
+Tile *tile_at(Eval *ev, const Value *v, const Box *box) {
+  Tile *t = ev->values[v->id].tile;
+  WV_ASSERT(t);
+  int bad = uncovered_axis(t, box);
+  if (bad >= 0 && v->def && op_eval[v->def->kind].compute) {
+    t = recompute(ev, v->def, t, box);
+    if (!t) return NULL;
+    bad = uncovered_axis(t, box);
+  }
+  return bad < 0 ? tile_on(ev, t, box) : fail_uncovered(ev, t, bad, box);
+}
