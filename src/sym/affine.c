@@ -26,7 +26,7 @@ static int split_term(SymCtx *cx, Term t, const Sym *const *symbols, int n, cons
       continue;
     }
     if (mentions(f[i].base, symbols, n)) return -1;
-    vec_push(cx->scratch, &rest.factors, f[i]);
+    product_push(cx, &rest, f[i]);
   }
   *coeff = product_make(cx, &rest);
   return at;

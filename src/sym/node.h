@@ -106,6 +106,7 @@ typedef struct Sum {
 void sum_of(const Sym *s, Sum *out);
 const Sym *sum_make(SymCtx *cx, Rat k, const Term *terms, int n);         /* sorted, no zeros */
 const Sym *sum_collect(SymCtx *cx, Rat k, Term *terms, int n);            /* any order; clobbers */
+bool sum_gather(SymCtx *cx, const Sym *s, Rat c, Term **terms, int *n, int *cap, Rat *k); /* += c*s */
 const Sym *sym_scale(SymCtx *cx, const Sym *s, Rat c);
 const Sym *sym_add_const(SymCtx *cx, const Sym *s, Rat c);
 Term term_of(const Sym *s); /* not a sum, not a number */
@@ -114,13 +115,19 @@ bool sum_denominator(const Sum *s, int64_t *den); /* lcm over terms; constant no
 bool sum_content(const Sum *s, Rat *content);     /* gcd of the terms' coefficients, > 0 */
 
 /* ---- product.c */
+enum { FEW_FACTORS = 6 };
+
 typedef struct Product {
   Rat coeff;
-  Vec(Factor) factors; /* in scratch */
+  int n, cap;
+  Factor *many; /* in scratch; NULL: the factors are in `few` */
+  Factor few[FEW_FACTORS];
 } Product;
 
 bool product_gather(SymCtx *cx, Product *p, const Sym *s, int64_t exp); /* *= s**exp */
+void product_push(SymCtx *cx, Product *p, Factor f);
 const Sym *product_make(SymCtx *cx, Product *p);
+const Sym *product_split(SymCtx *cx, Product *p, Rat *coeff); /* the same as coeff * result */
 int factors_of(const Sym *base, const Factor **out, Factor *single); /* of a base */
 const Sym *power_of(SymCtx *cx, Factor f);                           /* of a canonical factor */
 

@@ -22,6 +22,18 @@ int factors_of(const Sym *base, const Factor **out, Factor *single) {
 
 /* ---- gathering */
 
+static Factor *product_at(Product *p) { return p->many ? p->many : p->few; }
+
+void product_push(SymCtx *cx, Product *p, Factor f) {
+  if (p->n == (p->many ? p->cap : FEW_FACTORS)) {
+    int cap = p->n * 2;
+    Factor *more = ARENA_ARRAY(cx->scratch, Factor, cap);
+    memcpy(more, product_at(p), sizeof(Factor) * (size_t)p->n);
+    p->many = more, p->cap = cap;
+  }
+  product_at(p)[p->n++] = f;
+}
+
 static bool scale_by(SymCtx *cx, Product *p, Rat v, int64_t exp) {
   if (v.num == 0 && exp < 0) return sym_fail(cx, "division by zero");
   if (rat_pow(v, exp, &v) && rat_mul(p->coeff, v, &p->coeff)) return true;
@@ -40,14 +52,14 @@ bool product_gather(SymCtx *cx, Product *p, const Sym *s, int64_t exp) {
     int64_t e;
     if (__builtin_mul_overflow(factors[i].exp, exp, &e) || e > INT32_MAX || e < INT32_MIN)
       return sym_fail(cx, "an exponent of this expression is too large");
-    vec_push(cx->scratch, &p->factors, ((Factor){factors[i].base, e}));
+    product_push(cx, p, (Factor){factors[i].base, e});
   }
   return true;
 }
 
 static void sort_factors(Product *p) {
-  Factor *f = p->factors.at;
-  for (int i = 1; i < p->factors.n; i++) {
+  Factor *f = product_at(p);
+  for (int i = 1; i < p->n; i++) {
     Factor x = f[i];
     int j = i;
     for (; j > 0 && sym_order(x.base, f[j - 1].base) < 0; j--) f[j] = f[j - 1];
@@ -56,15 +68,15 @@ static void sort_factors(Product *p) {
 }
 
 static void merge_factors(Product *p) {
-  Factor *f = p->factors.at;
+  Factor *f = product_at(p);
   int m = 0;
   sort_factors(p);
-  for (int i = 0; i < p->factors.n; i++) {
+  for (int i = 0; i < p->n; i++) {
     if (m && f[m - 1].base == f[i].base) f[m - 1].exp += f[i].exp;
     else f[m++] = f[i];
     if (f[m - 1].exp == 0) m--;
   }
-  p->factors.n = m;
+  p->n = m;
 }
 
 /* ---- interning */
@@ -87,20 +99,20 @@ static void common_factors(SymCtx *cx, const Sym *sum, Product *out) {
   Factor single;
   const Factor *f;
   int n = factors_of(sum->term[0].base, &f, &single);
-  for (int i = 0; i < n; i++) vec_push(cx->scratch, &out->factors, f[i]);
-  for (int t = 1; t < sum->n && out->factors.n; t++) {
+  for (int i = 0; i < n; i++) product_push(cx, out, f[i]);
+  for (int t = 1; t < sum->n && out->n; t++) {
     n = factors_of(sum->term[t].base, &f, &single);
-    for (int i = 0; i < out->factors.n; i++) {
-      Factor *c = &out->factors.at[i];
+    for (int i = 0; i < out->n; i++) {
+      Factor *c = &product_at(out)[i];
       int64_t least = 0;
       for (int j = 0; j < n; j++)
         if (f[j].base == c->base) least = f[j].exp;
       if (least < c->exp) c->exp = least;
       if ((c->exp > 0) != (least > 0) || !least) c->exp = 0;
-      if (!c->exp) *c = out->factors.at[--out->factors.n], i--;
+      if (!c->exp) *c = product_at(out)[--out->n], i--;
     }
   }
-  if (sum->k.num) out->factors.n = 0;
+  if (sum->k.num) out->n = 0;
 }
 
 /* sum = content * common factors * primitive; false: leave it as it is. */
@@ -113,8 +125,8 @@ static bool sum_primitive(SymCtx *cx, const Sym *sum, Product *outer, const Sym 
   if (s.term[0].coeff.num < 0) outer->coeff = rat_neg(outer->coeff);
   common_factors(cx, sum, outer);
   Product inverse = {.coeff = RAT_ONE};
-  for (int i = 0; i < outer->factors.n; i++)
-    vec_push(cx->scratch, &inverse.factors, ((Factor){outer->factors.at[i].base, -outer->factors.at[i].exp}));
+  for (int i = 0; i < outer->n; i++)
+    product_push(cx, &inverse, (Factor){product_at(outer)[i].base, -product_at(outer)[i].exp});
   Term *terms = ARENA_ARRAY(cx->scratch, Term, s.n);
   int n = 0;
   if (!rat_div(s.k, outer->coeff, &k)) return false;
@@ -122,10 +134,10 @@ static bool sum_primitive(SymCtx *cx, const Sym *sum, Product *outer, const Sym 
     Product p = {.coeff = RAT_ONE};
     Rat c;
     if (!product_gather(cx, &p, s.term[i].base, 1)) return false;
-    for (int j = 0; j < inverse.factors.n; j++) vec_push(cx->scratch, &p.factors, inverse.factors.at[j]);
+    for (int j = 0; j < inverse.n; j++) product_push(cx, &p, product_at(&inverse)[j]);
     merge_factors(&p);
     if (!rat_div(s.term[i].coeff, outer->coeff, &c)) return false;
-    if (p.factors.n) terms[n++] = (Term){c, base_make(cx, p.factors.at, p.factors.n)};
+    if (p.n) terms[n++] = (Term){c, base_make(cx, product_at(&p), p.n)};
     else k = c; /* this term is the common part itself, and there was no constant */
   }
   *primitive = sum_collect(cx, k, terms, n);
@@ -133,28 +145,28 @@ static bool sum_primitive(SymCtx *cx, const Sym *sum, Product *outer, const Sym 
 }
 
 static bool make_primitive(SymCtx *cx, Product *p) {
-  int n = p->factors.n;
+  int n = p->n;
   for (int i = 0; i < n; i++) {
-    Factor f = p->factors.at[i];
+    Factor f = product_at(p)[i];
     Product outer;
     const Sym *primitive;
     if (f.base->kind != SYM_add || !sum_primitive(cx, f.base, &outer, &primitive)) continue;
     if (!scale_by(cx, p, outer.coeff, f.exp)) return false;
-    p->factors.at[i].base = primitive;
-    for (int j = 0; j < outer.factors.n; j++) {
-      Factor g = outer.factors.at[j];
-      vec_push(cx->scratch, &p->factors, ((Factor){g.base, g.exp * f.exp}));
+    product_at(p)[i].base = primitive;
+    for (int j = 0; j < outer.n; j++) {
+      Factor g = product_at(&outer)[j];
+      product_push(cx, p, (Factor){g.base, g.exp * f.exp});
     }
   }
   return true;
 }
 
 /* Terms of the product when multiplied out, at most EXPAND_LIMIT + 1; sums: how many factors. */
-static int expanded_terms(const Product *p, int *sums) {
+static int expanded_terms(Product *p, int *sums) {
   int64_t count = 1;
   *sums = 0;
-  for (int i = 0; i < p->factors.n; i++) {
-    const Factor *f = &p->factors.at[i];
+  for (int i = 0; i < p->n; i++) {
+    const Factor *f = &product_at(p)[i];
     if (f->base->kind != SYM_add) continue;
     ++*sums;
     int terms = f->base->n + (f->base->k.num != 0);
@@ -163,9 +175,9 @@ static int expanded_terms(const Product *p, int *sums) {
   return count <= EXPAND_LIMIT ? (int)count : EXPAND_LIMIT + 1;
 }
 
-static const Sym *finish(SymCtx *cx, const Product *p) {
-  if (!p->factors.n || !p->coeff.num) return num(cx, p->coeff);
-  const Sym *base = base_make(cx, p->factors.at, p->factors.n);
+static const Sym *finish(SymCtx *cx, Product *p) {
+  if (!p->n || !p->coeff.num) return num(cx, p->coeff);
+  const Sym *base = base_make(cx, product_at(p), p->n);
   return base->kind == SYM_add ? sym_scale(cx, base, p->coeff) : term_sym(cx, (Term){p->coeff, base});
 }
 
@@ -196,22 +208,22 @@ static const Sym *distribute(SymCtx *cx, const Sym *acc, const Sym *sum) {
 
 static const Sym *expand(SymCtx *cx, Product *p) {
   Product monomial = {.coeff = p->coeff};
-  for (int i = 0; i < p->factors.n; i++) {
-    Factor f = p->factors.at[i];
-    if (f.base->kind != SYM_add || f.exp < 0) vec_push(cx->scratch, &monomial.factors, f);
+  for (int i = 0; i < p->n; i++) {
+    Factor f = product_at(p)[i];
+    if (f.base->kind != SYM_add || f.exp < 0) product_push(cx, &monomial, f);
   }
   const Sym *acc = finish(cx, &monomial);
-  for (int i = 0; acc && i < p->factors.n; i++) {
-    Factor f = p->factors.at[i];
+  for (int i = 0; acc && i < p->n; i++) {
+    Factor f = product_at(p)[i];
     if (f.base->kind != SYM_add || f.exp < 0) continue;
     for (int64_t e = 0; acc && e < f.exp; e++) acc = distribute(cx, acc, f.base);
   }
   return acc;
 }
 
-static bool has_positive_sum(const Product *p) {
-  for (int i = 0; i < p->factors.n; i++)
-    if (p->factors.at[i].base->kind == SYM_add && p->factors.at[i].exp > 0) return true;
+static bool has_positive_sum(Product *p) {
+  for (int i = 0; i < p->n; i++)
+    if (product_at(p)[i].base->kind == SYM_add && product_at(p)[i].exp > 0) return true;
   return false;
 }
 
@@ -227,6 +239,20 @@ const Sym *product_make(SymCtx *cx, Product *p) {
   }
   if (terms > EXPAND_LIMIT || !has_positive_sum(p)) return finish(cx, p);
   return expand(cx, p);
+}
+
+/* The product without its coefficient, where it has one. */
+const Sym *product_split(SymCtx *cx, Product *p, Rat *coeff) {
+  *coeff = RAT_ONE;
+  if (p->n > 1 || !p->coeff.num || (p->n && product_at(p)->exp != 1)) {
+    const Sym *s = product_make(cx, p);
+    if (!s || s->kind == SYM_add || is_num(s)) return s;
+    Term t = term_of(s);
+    *coeff = t.coeff;
+    return t.base;
+  }
+  *coeff = p->coeff;
+  return p->n ? product_at(p)->base : cx->one;
 }
 
 /* ---- constructors */

@@ -104,20 +104,32 @@ const Sym *sym_add(SymCtx *cx, const Sym *a, const Sym *b) { return add_or_sub(c
 const Sym *sym_sub(SymCtx *cx, const Sym *a, const Sym *b) { return add_or_sub(cx, a, b, true); }
 const Sym *sym_neg(SymCtx *cx, const Sym *a) { return sym_scale(cx, as_number(cx, a), rat_int(-1)); }
 
-const Sym *sym_sum(SymCtx *cx, const Sym *const *terms, int n) {
+/* Room for more terms is taken from scratch. */
+bool sum_gather(SymCtx *cx, const Sym *s, Rat c, Term **terms, int *n, int *cap, Rat *k) {
+  Sum a;
+  Rat v;
+  if (!s) return false;
+  sum_of(s, &a);
+  if (*n + a.n > *cap) {
+    Term *more = ARENA_ARRAY(cx->scratch, Term, (*n + a.n) * 2);
+    memcpy(more, *terms, sizeof(Term) * (size_t)*n);
+    *terms = more, *cap = (*n + a.n) * 2;
+  }
+  for (int i = 0; i < a.n; i++) {
+    if (!rat_mul(a.term[i].coeff, c, &v)) return sym_overflow(cx);
+    if (v.num) (*terms)[(*n)++] = (Term){v, a.term[i].base};
+  }
+  return (rat_mul(a.k, c, &v) && rat_add(*k, v, k)) || sym_overflow(cx);
+}
+
+const Sym *sym_sum(SymCtx *cx, const Sym *const *args, int nargs) {
   ArenaMark mark = arena_mark(cx->scratch);
-  Vec(Term) all = {0};
+  Term small[SMALL], *terms = small;
+  int n = 0, cap = SMALL;
   Rat k = RAT_ZERO;
   bool ok = true;
-  for (int i = 0; i < n && ok; i++) {
-    const Sym *t = as_number(cx, terms[i]);
-    Sum s;
-    if (!t) return NULL;
-    sum_of(t, &s);
-    ok = rat_add(k, s.k, &k);
-    for (int j = 0; j < s.n; j++) vec_push(cx->scratch, &all, s.term[j]);
-  }
-  const Sym *s = ok ? sum_collect(cx, k, all.at, all.n) : sym_overflow(cx);
+  for (int i = 0; i < nargs && ok; i++) ok = sum_gather(cx, as_number(cx, args[i]), RAT_ONE, &terms, &n, &cap, &k);
+  const Sym *s = ok ? sum_collect(cx, k, terms, n) : NULL;
   arena_rewind(cx->scratch, mark);
   return s;
 }

@@ -9,7 +9,6 @@
  *
  * A whole product is gathered before it is built, so that what the printer left unexpanded is not
  * expanded pair by pair on the way back. */
-#include <ctype.h>
 #include <string.h>
 
 #include "sym/node.h"
@@ -18,11 +17,28 @@ typedef struct Parser {
   SymCtx *cx;
   const char *start, *at, *end;
   const char *bad; /* where the first error is */
-  bool is_prefix;  /* of a longer text, whose reader knows the columns */
+  bool is_prefix;  /* more text follows the expression: columns would mislead */
   int depth;
 } Parser;
 
-enum { DEPTH_LIMIT = 256 };
+enum { DEPTH_LIMIT = 256, NAME = 1, DIGIT = 2, SPACE = 4 };
+
+static const unsigned char class_of[256] = {
+    [' '] = SPACE, ['\t'] = SPACE, ['\n'] = SPACE, ['\r'] = SPACE, ['0'] = DIGIT, ['1'] = DIGIT,
+    ['2'] = DIGIT, ['3'] = DIGIT,  ['4'] = DIGIT,  ['5'] = DIGIT,  ['6'] = DIGIT, ['7'] = DIGIT,
+    ['8'] = DIGIT, ['9'] = DIGIT,  ['_'] = NAME,   ['$'] = NAME,   ['A'] = NAME,  ['B'] = NAME,
+    ['C'] = NAME,  ['D'] = NAME,   ['E'] = NAME,   ['F'] = NAME,   ['G'] = NAME,  ['H'] = NAME,
+    ['I'] = NAME,  ['J'] = NAME,   ['K'] = NAME,   ['L'] = NAME,   ['M'] = NAME,  ['N'] = NAME,
+    ['O'] = NAME,  ['P'] = NAME,   ['Q'] = NAME,   ['R'] = NAME,   ['S'] = NAME,  ['T'] = NAME,
+    ['U'] = NAME,  ['V'] = NAME,   ['W'] = NAME,   ['X'] = NAME,   ['Y'] = NAME,  ['Z'] = NAME,
+    ['a'] = NAME,  ['b'] = NAME,   ['c'] = NAME,   ['d'] = NAME,   ['e'] = NAME,  ['f'] = NAME,
+    ['g'] = NAME,  ['h'] = NAME,   ['i'] = NAME,   ['j'] = NAME,   ['k'] = NAME,  ['l'] = NAME,
+    ['m'] = NAME,  ['n'] = NAME,   ['o'] = NAME,   ['p'] = NAME,   ['q'] = NAME,  ['r'] = NAME,
+    ['s'] = NAME,  ['t'] = NAME,   ['u'] = NAME,   ['v'] = NAME,   ['w'] = NAME,  ['x'] = NAME,
+    ['y'] = NAME,  ['z'] = NAME,
+};
+
+static bool is_class(char c, int class) { return class_of[(unsigned char)c] & class; }
 
 static const Sym *parse_compare(Parser *p);
 
@@ -34,7 +50,7 @@ static const Sym *fail(Parser *p, const char *at, const char *what) {
 }
 
 static void skip_space(Parser *p) {
-  while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r')) p->at++;
+  while (p->at < p->end && is_class(*p->at, SPACE)) p->at++;
 }
 
 static char peek(Parser *p) {
@@ -57,13 +73,11 @@ static bool expect(Parser *p, char c) {
 
 /* ---- names and calls */
 
-static bool is_name_start(char c) { return isalpha((unsigned char)c) || c == '_' || c == '$'; }
-
 static size_t name_length(const Parser *p) {
   const char *c = p->at;
   while (c < p->end) {
-    bool version = *c == '.' && c + 1 < p->end && isdigit((unsigned char)c[1]);
-    if (!is_name_start(*c) && !isdigit((unsigned char)*c) && !version) break;
+    bool version = *c == '.' && c + 1 < p->end && is_class(c[1], DIGIT);
+    if (!is_class(*c, NAME | DIGIT) && !version) break;
     c++;
   }
   return (size_t)(c - p->at);
@@ -91,7 +105,7 @@ static const Sym *parse_signed(Parser *p) {
   char c = peek(p);
   if (c == '`') {
     s = parse_quoted(p, false);
-  } else if (is_name_start(c)) {
+  } else if (is_class(c, NAME)) {
     size_t n = name_length(p);
     s = symbol_n(p->cx, p->at, n, false);
     p->at += n;
@@ -122,15 +136,19 @@ static const Sym *parse_piecewise(Parser *p) {
 
 typedef struct Call {
   const char *name;
+  size_t n;
   int kind; /* SymKind, or SYM_COUNT for Not */
   int least, most;
 } Call;
 
+#define CALL(name, kind, least, most) {name, sizeof name - 1, kind, least, most}
 static const Call calls[] = {
-    {"floor", SYM_floor, 1, 1}, {"ceiling", SYM_ceil, 1, 1}, {"Mod", SYM_mod, 2, 2},  {"Min", SYM_min, 1, 64},
-    {"Max", SYM_max, 1, 64},    {"xor", SYM_xor, 2, 64},     {"Eq", SYM_eq, 2, 2},    {"Ne", SYM_ne, 2, 2},
-    {"And", SYM_and, 1, 64},    {"Or", SYM_or, 1, 64},       {"Not", SYM_COUNT, 1, 1},
+    CALL("ceiling", SYM_ceil, 1, 1), CALL("floor", SYM_floor, 1, 1), CALL("Mod", SYM_mod, 2, 2),
+    CALL("Max", SYM_max, 1, 64),     CALL("Min", SYM_min, 1, 64),    CALL("xor", SYM_xor, 2, 64),
+    CALL("Eq", SYM_eq, 2, 2),        CALL("Ne", SYM_ne, 2, 2),       CALL("And", SYM_and, 1, 64),
+    CALL("Or", SYM_or, 1, 64),       CALL("Not", SYM_COUNT, 1, 1),
 };
+#undef CALL
 
 static const Sym *parse_call(Parser *p, const Call *call) {
   const Sym *args[64];
@@ -146,21 +164,21 @@ static const Sym *parse_call(Parser *p, const Call *call) {
   return call->kind == SYM_COUNT ? sym_not(p->cx, args[0]) : sym_build(p->cx, (SymKind)call->kind, args, n);
 }
 
-static bool is_word(const char *s, size_t n, const char *word) { return strlen(word) == n && !memcmp(s, word, n); }
+static bool is_word(const char *s, size_t n, const char *word) { return !strncmp(s, word, n) && !word[n]; }
 
 static const Sym *parse_name(Parser *p) {
   const char *name = p->at;
   size_t n = name_length(p);
   p->at += n;
   if (peek(p) == '(') {
+    for (size_t i = 0; i < WV_LEN(calls); i++)
+      if (calls[i].n == n && !memcmp(name, calls[i].name, n)) return parse_call(p, &calls[i]);
     if (is_word(name, n, "Piecewise")) return parse_piecewise(p);
     if (is_word(name, n, "signed")) return parse_signed(p);
-    for (size_t i = 0; i < WV_LEN(calls); i++)
-      if (is_word(name, n, calls[i].name)) return parse_call(p, &calls[i]);
     return fail(p, name, "unknown function");
   }
-  if (is_word(name, n, "True")) return p->cx->yes;
-  if (is_word(name, n, "False")) return p->cx->no;
+  if (*name == 'T' && is_word(name, n, "True")) return p->cx->yes;
+  if (*name == 'F' && is_word(name, n, "False")) return p->cx->no;
   return symbol_n(p->cx, name, n, true);
 }
 
@@ -169,7 +187,7 @@ static const Sym *parse_name(Parser *p) {
 static bool parse_integer(Parser *p, int64_t *v) {
   const char *start = p->at;
   *v = 0;
-  for (; p->at < p->end && isdigit((unsigned char)*p->at); p->at++)
+  for (; p->at < p->end && is_class(*p->at, DIGIT); p->at++)
     if (__builtin_mul_overflow(*v, 10, v) || __builtin_add_overflow(*v, *p->at - '0', v))
       return fail(p, start, "a number does not fit in 64 bits");
   return true;
@@ -178,8 +196,8 @@ static bool parse_integer(Parser *p, int64_t *v) {
 static const Sym *parse_atom(Parser *p) {
   char c = peek(p);
   int64_t v;
-  if (isdigit((unsigned char)c)) return parse_integer(p, &v) ? sym_int(p->cx, v) : NULL;
-  if (is_name_start(c)) return parse_name(p);
+  if (is_class(c, NAME)) return parse_name(p);
+  if (is_class(c, DIGIT)) return parse_integer(p, &v) ? sym_int(p->cx, v) : NULL;
   if (c == '`') return parse_quoted(p, true);
   if (c != '(') return fail(p, p->at, c ? "unexpected character" : "unexpected end");
   p->at++;
@@ -190,50 +208,37 @@ static const Sym *parse_atom(Parser *p) {
 static bool parse_exponent(Parser *p, int64_t *e) {
   bool negative = take(p, '-'), parens = !negative && take(p, '(');
   if (parens) negative = take(p, '-');
-  if (!isdigit((unsigned char)peek(p))) return fail(p, p->at, "expected an integer exponent");
+  if (!is_class(peek(p), DIGIT)) return fail(p, p->at, "expected an integer exponent");
   if (!parse_integer(p, e)) return false;
   if (negative) *e = -*e;
   return !parens || expect(p, ')');
 }
 
-/* Multiplies the product by one operand, raised to `exp`. */
-static bool parse_unary(Parser *p, Product *product, int64_t exp) {
+/* An operand with its exponent. Negations are counted into `negative`. */
+static const Sym *parse_unary(Parser *p, int64_t *exp, bool *negative) {
+  const Sym *s = NULL;
   if (++p->depth > DEPTH_LIMIT) return fail(p, p->at, "nested too deeply");
-  bool ok = false;
-  if (take(p, '-')) {
-    product->coeff = rat_neg(product->coeff);
-    ok = parse_unary(p, product, exp);
-  } else if (take(p, '+')) {
-    ok = parse_unary(p, product, exp);
-  } else if (take(p, '~')) {
-    Product inner = {.coeff = RAT_ONE};
-    ok = parse_unary(p, &inner, 1) && product_gather(p->cx, product, sym_not(p->cx, product_make(p->cx, &inner)), exp);
+  char c = peek(p);
+  *exp = 1;
+  if (c == '-' || c == '+') {
+    p->at++;
+    if (c == '-') *negative = !*negative;
+    s = parse_unary(p, exp, negative);
+  } else if (c == '~') {
+    bool minus = false;
+    p->at++;
+    s = parse_unary(p, exp, &minus);
+    if (s && (minus || *exp != 1)) s = fail(p, p->at, "expected a condition after `~`");
+    s = sym_not(p->cx, s);
   } else {
-    const Sym *s = parse_atom(p);
-    int64_t e = 1;
+    s = parse_atom(p);
     if (s && peek(p) == '*' && peek2(p) == '*') {
       p->at += 2;
-      if (!parse_exponent(p, &e)) s = NULL;
+      if (!parse_exponent(p, exp)) s = NULL;
     }
-    if (__builtin_mul_overflow(e, exp, &e)) return fail(p, p->at, "the exponent is too large");
-    ok = s && product_gather(p->cx, product, s, e);
   }
   p->depth--;
-  return ok;
-}
-
-/* `x` alone stays what it is: a condition in parentheses is not a number. */
-static const Sym *parse_lone(Parser *p) {
-  char c = peek(p);
-  if (c == '-' || c == '+') return NULL;
-  if (c == '~') {
-    if (++p->depth > DEPTH_LIMIT) return fail(p, p->at, "nested too deeply");
-    p->at++;
-    const Sym *s = parse_lone(p);
-    p->depth--;
-    return s ? sym_not(p->cx, s) : fail(p, p->at, "expected a condition");
-  }
-  return parse_atom(p);
+  return s;
 }
 
 static bool at_product_operator(Parser *p) {
@@ -241,62 +246,66 @@ static bool at_product_operator(Parser *p) {
   return c == '*' || c == '/' || c == '%';
 }
 
-/* The operators after the first operand, which is already in the product. */
-static const Sym *parse_factors(Parser *p, Product *product) {
+static bool multiply(Parser *p, Product *product, int64_t sign) {
+  int64_t exp;
+  bool negative = false;
+  const Sym *s = parse_unary(p, &exp, &negative);
+  if (!s || !product_gather(p->cx, product, s, exp * sign)) return false;
+  if (negative) product->coeff = rat_neg(product->coeff);
+  return true;
+}
+
+/* What stands left of `//` or `%`, combined with what stands right of it. */
+static bool divide(Parser *p, Product *product, bool mod) {
   SymCtx *cx = p->cx;
+  Product divisor = {.coeff = RAT_ONE};
+  const Sym *left = product_make(cx, product);
+  if (!multiply(p, &divisor, 1)) return false;
+  const Sym *right = product_make(cx, &divisor);
+  left = mod ? sym_mod(cx, left, right) : sym_floordiv(cx, left, right);
+  *product = (Product){.coeff = RAT_ONE};
+  return product_gather(cx, product, left, 1);
+}
+
+/* An operand alone stays what it is: a condition in parentheses is not a number. */
+static const Sym *parse_product(Parser *p, Rat *coeff) {
+  int64_t exp;
+  bool negative = false;
+  *coeff = RAT_ONE;
+  const Sym *s = parse_unary(p, &exp, &negative);
+  if (!s) return NULL;
+  if (negative) *coeff = rat_int(-1);
+  if (exp == 1 && !at_product_operator(p)) return s;
+  Product product = {.coeff = *coeff};
+  if (!product_gather(p->cx, &product, s, exp)) return NULL;
   while (at_product_operator(p)) {
     char c = *p->at++;
-    if (c == '*' || (c == '/' && !(p->at < p->end && *p->at == '/'))) {
-      if (!parse_unary(p, product, c == '*' ? 1 : -1)) return NULL;
-      continue;
-    }
-    if (c == '/') p->at++;
-    const Sym *left = product_make(cx, product);
-    Product divisor = {.coeff = RAT_ONE};
-    if (!parse_unary(p, &divisor, 1)) return NULL;
-    const Sym *right = product_make(cx, &divisor);
-    left = c == '%' ? sym_mod(cx, left, right) : sym_floordiv(cx, left, right);
-    *product = (Product){.coeff = RAT_ONE};
-    if (!product_gather(cx, product, left, 1)) return NULL;
+    bool whole = c == '/' && p->at < p->end && *p->at == '/';
+    p->at += whole;
+    if (!(whole || c == '%' ? divide(p, &product, c == '%') : multiply(p, &product, c == '*' ? 1 : -1))) return NULL;
   }
-  return product_make(cx, product);
+  return product_split(p->cx, &product, coeff);
 }
 
-static const Sym *parse_product(Parser *p) {
-  Product product = {.coeff = RAT_ONE};
-  if (++p->depth > DEPTH_LIMIT) return fail(p, p->at, "nested too deeply");
-  const Sym *s = parse_lone(p);
-  if (!s && p->bad) return NULL;
-  if (s && !at_product_operator(p)) return p->depth--, s;
-  if (!s) {
-    if (!parse_unary(p, &product, 1)) return NULL;
-  } else {
-    int64_t e = 1;
-    if (*p->at == '*' && peek2(p) == '*') {
-      p->at += 2;
-      if (!parse_exponent(p, &e)) return NULL;
-    }
-    if (!product_gather(p->cx, &product, s, e)) return NULL;
-  }
-  s = parse_factors(p, &product);
-  p->depth--;
-  return s;
-}
+enum { TERMS = 16 };
 
 static const Sym *parse_sum(Parser *p) {
-  const Sym *s = parse_product(p);
-  char c = peek(p);
-  if (!s || (c != '+' && c != '-')) return s;
-  Vec(const Sym *) terms = {0};
-  vec_push(p->cx->scratch, &terms, s);
-  while ((c = peek(p)) == '+' || c == '-') {
-    p->at++;
-    s = parse_product(p);
-    if (c == '-') s = sym_neg(p->cx, s);
+  SymCtx *cx = p->cx;
+  Term small[TERMS], *terms = small;
+  int n = 0, cap = TERMS;
+  Rat k = RAT_ZERO;
+  for (bool minus = false;;) {
+    Rat c;
+    const Sym *s = parse_product(p, &c);
     if (!s) return NULL;
-    vec_push(p->cx->scratch, &terms, s);
+    if (minus) c = rat_neg(c);
+    char next = peek(p);
+    if (!n && !k.num && !minus && next != '+' && next != '-') return rat_is(c, 1) ? s : sym_scale(cx, as_number(cx, s), c);
+    if (!sum_gather(cx, as_number(cx, s), c, &terms, &n, &cap, &k)) return NULL;
+    if (next != '+' && next != '-') return sum_collect(cx, k, terms, n);
+    minus = next == '-';
+    p->at++;
   }
-  return sym_sum(p->cx, terms.at, terms.n);
 }
 
 /* ---- conditions */
