@@ -155,7 +155,8 @@ static void print_help(void) {
       printf("%s%s\n", i ? "\n" : "", o->name);
       continue;
     }
-    const char *dashes = o->name[1] ? "--" : "-", *gap = o->name[1] ? "=" : " ";
+    const char *dashes = o->name[1] ? "--" : "-";
+    const char *gap = o->kind == OPTION_LIST || !o->name[1] ? " " : "=";
     snprintf(left, sizeof left, "%s%s%s%s", dashes, o->name, o->value ? gap : "",
              o->value ? o->value : "");
     printf("  %-20s %s\n", left, o->help);
@@ -226,19 +227,12 @@ static int print_list(const char *name) {
 
 static int explain(const char *word) {
   const char *text = wv_explain(word), *code, *title, *rest;
-  const char *codes[1024];
-  int n = 0;
-  for (int i = 0; wv_diag_info(i, &code, &title, &rest) && n < 1024; i++) {
-    codes[n++] = code;
-    if (text && rest == text) {
-      printf("%s: %s\n\n%s\n", code, title, text);
-      return STATUS_OK;
-    }
+  for (int i = 0; text && wv_diag_info(i, &code, &title, &rest); i++) {
+    if (rest != text) continue;
+    printf("%s: %s\n\n%s\n", code, title, text);
+    return STATUS_OK;
   }
-  if (text) return puts(text), STATUS_OK;
-  const char *near = wv_nearest(word, codes, n);
-  complain("there is no diagnostic %s%s%s%s", word, near ? ": did you mean " : "",
-           near ? near : "", near ? "?" : "");
+  complain("there is no diagnostic %s: wavec --list=diagnostics shows them", word);
   return STATUS_USAGE;
 }
 

@@ -377,15 +377,30 @@ static void print_param(Printer *p, int i) {
   if (binds) sb_printf(p->out, " binds %s", sym_text(p->scratch, binds));
 }
 
+/* As many parameters on a line as fit, below each other. */
+static void print_params(Printer *p, size_t line_start) {
+  enum { WIDTH = 100 };
+  StrBuf *out = p->out;
+  int indent = (int)(out->n - line_start);
+  for (int i = 0; i < p->k->params.n; i++) {
+    StrBuf one = {.arena = p->scratch};
+    p->out = &one;
+    print_param(p, i);
+    p->out = out;
+    bool fits = out->n - line_start + one.n + 3 <= WIDTH;
+    if (i) sb_puts(out, fits ? ", " : ",\n");
+    if (i && !fits) line_start = out->n, sb_printf(out, "%*s", indent, "");
+    sb_puts(out, sb_text(&one));
+  }
+}
+
 void ir_print(StrBuf *out, const Kernel *k) {
   Printer p = printer_new(out, k);
+  size_t start = out->n;
   sb_puts(out, k->level == LEVEL_THREAD ? "thread kernel @" : "kernel @");
   print_word(&p, k->name);
   sb_putc(out, '(');
-  for (int i = 0; i < k->params.n; i++) {
-    if (i) sb_puts(out, ", ");
-    print_param(&p, i);
-  }
+  print_params(&p, start);
   sb_putc(out, ')');
   print_rows(&p);
   sb_puts(out, "\n{\n");

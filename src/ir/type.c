@@ -131,11 +131,15 @@ bool type_has_dim(const Type *t, const Sym *dim) {
   return false;
 }
 
-/* A comparison would be read as the end of `<...>`: it goes into parentheses. */
+/* What would be read as the end of `<...>`, as an element type or as a missing extent goes into
+ * parentheses: comparisons, and symbols called f16 or _. */
 static void print_dim(StrBuf *out, const Sym *dim) {
-  if (sym_is_bool(dim)) sb_putc(out, '(');
+  const char *name = sym_name(dim);
+  DType unused;
+  bool guard = sym_is_bool(dim) || (name && (dtype_parse(name, &unused) || !strcmp(name, "_")));
+  if (guard) sb_putc(out, '(');
   sym_print(out, dim);
-  if (sym_is_bool(dim)) sb_putc(out, ')');
+  if (guard) sb_putc(out, ')');
 }
 
 static void print_memory_part(StrBuf *out, const Context *cx, const Type *t) {
@@ -149,7 +153,7 @@ static void print_memory_part(StrBuf *out, const Context *cx, const Type *t) {
   sb_puts(out, ", layout(");
   for (int i = 0; i < t->rank; i++) {
     if (i) sb_puts(out, ", ");
-    if (t->layout[i]) sym_print(out, t->layout[i]);
+    if (t->layout[i]) print_dim(out, t->layout[i]);
     else sb_putc(out, '_');
   }
   sb_putc(out, ')');
