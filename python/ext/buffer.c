@@ -31,12 +31,12 @@ typedef struct DLManagedTensor {
 static const struct {
   uint8_t code, bits;
   const char *name;
-} dl_types[] = {{DL_INT, 8, "i8"},        {DL_INT, 16, "i16"},   {DL_INT, 32, "i32"},
-                {DL_INT, 64, "i64"},      {DL_UINT, 8, "i8"},    {DL_UINT, 16, "i16"},
-                {DL_UINT, 32, "i32"},     {DL_UINT, 64, "i64"},  {DL_FLOAT, 16, "f16"},
-                {DL_FLOAT, 32, "f32"},    {DL_FLOAT, 64, "f64"}, {DL_BFLOAT, 16, "bf16"},
-                {DL_BOOL, 8, "i1"},       {10, 8, "f8e4m3fn"},   {11, 8, "f8e4m3fnuz"},
-                {12, 8, "f8e5m2"},        {13, 8, "f8e5m2fnuz"}, {14, 8, "f8e8m0fnu"}};
+} dl_types[] = {{DL_INT, 8, "i8"},     {DL_INT, 16, "i16"},   {DL_INT, 32, "i32"},
+                {DL_INT, 64, "i64"},   {DL_UINT, 8, "i8"},    {DL_UINT, 16, "i16"},
+                {DL_UINT, 32, "i32"},  {DL_UINT, 64, "i64"},  {DL_FLOAT, 16, "f16"},
+                {DL_FLOAT, 32, "f32"}, {DL_FLOAT, 64, "f64"}, {DL_BFLOAT, 16, "bf16"},
+                {DL_BOOL, 8, "i1"},    {10, 8, "f8e4m3fn"},   {11, 8, "f8e4m3fnuz"},
+                {12, 8, "f8e5m2"},     {13, 8, "f8e5m2fnuz"}, {14, 8, "f8e8m0fnu"}};
 
 /* ---- buffer protocol ----------------------------------------------------------------------- */
 
@@ -58,8 +58,8 @@ static const char *format_dtype(const char *format, Py_ssize_t size) {
 
 static bool fill_view(Scratch *s, const char *name, Tensor *out) {
   Py_buffer *v = &out->view;
-  int64_t *shape = scratch_alloc(s, (size_t)v->ndim, sizeof *shape);
-  int64_t *strides = scratch_alloc(s, (size_t)v->ndim, sizeof *strides);
+  int64_t *shape = py_scratch_alloc(s, (size_t)v->ndim, sizeof *shape);
+  int64_t *strides = py_scratch_alloc(s, (size_t)v->ndim, sizeof *strides);
   if (!shape || !strides) return false;
   for (int i = 0; i < v->ndim; i++) {
     shape[i] = v->shape[i];
@@ -103,9 +103,12 @@ static const char *dl_name(const DLTensor *t) {
 }
 
 static bool fill_dlpack(const char *name, const DLTensor *t, Tensor *out) {
-  if (t->device.type != DL_CPU && t->device.type != DL_CUDA_HOST && t->device.type != DL_ROCM_HOST) {
-    PyErr_Format(PyExc_ValueError, "argument `%s` lies on a device; this kernel runs on the host: "
-                                   "move it there with `.cpu()`", name);
+  if (t->device.type != DL_CPU && t->device.type != DL_CUDA_HOST &&
+      t->device.type != DL_ROCM_HOST) {
+    PyErr_Format(PyExc_ValueError,
+                 "argument `%s` lies on a device; this kernel runs on the host: "
+                 "move it there with `.cpu()`",
+                 name);
     return false;
   }
   out->buffer = (wv_buffer){.data = (char *)t->data + t->byte_offset,
@@ -114,8 +117,10 @@ static bool fill_dlpack(const char *name, const DLTensor *t, Tensor *out) {
                             .shape = t->shape,
                             .strides = t->strides};
   if (out->buffer.dtype) return true;
-  PyErr_Format(PyExc_TypeError, "argument `%s`: its element type (DLPack code %d, %d bits) has no "
-                                "counterpart here", name, t->dtype.code, t->dtype.bits);
+  PyErr_Format(PyExc_TypeError,
+               "argument `%s`: its element type (DLPack code %d, %d bits) has no "
+               "counterpart here",
+               name, t->dtype.code, t->dtype.bits);
   return false;
 }
 
@@ -128,7 +133,7 @@ static bool take_dlpack(PyObject *o, const char *name, Tensor *out) {
   return false;
 }
 
-bool tensor_take(Scratch *s, PyObject *o, const char *name, bool writable, Tensor *out) {
+bool py_tensor_take(Scratch *s, PyObject *o, const char *name, bool writable, Tensor *out) {
   *out = (Tensor){0};
   if (PyObject_CheckBuffer(o)) {
     if (take_view(s, o, name, writable, out)) return true;
@@ -137,18 +142,21 @@ bool tensor_take(Scratch *s, PyObject *o, const char *name, bool writable, Tenso
     Py_buffer probe;
     if (writable && PyObject_GetBuffer(o, &probe, PyBUF_STRIDED_RO | PyBUF_FORMAT) == 0) {
       PyBuffer_Release(&probe);
-      PyErr_Format(PyExc_ValueError, "argument `%s` is written by the kernel but is read-only", name);
+      PyErr_Format(PyExc_ValueError, "argument `%s` is written by the kernel but is read-only",
+                   name);
       return false;
     }
     PyErr_Clear();
   }
   if (PyObject_HasAttrString(o, "__dlpack__")) return take_dlpack(o, name, out);
-  PyErr_Format(PyExc_TypeError, "argument `%s` must be a tensor (a NumPy array, or anything with "
-                                "`__dlpack__`), got %R", name, (PyObject *)Py_TYPE(o));
+  PyErr_Format(PyExc_TypeError,
+               "argument `%s` must be a tensor (a NumPy array, or anything with "
+               "`__dlpack__`), got %R",
+               name, (PyObject *)Py_TYPE(o));
   return false;
 }
 
-void tensor_release(Tensor *t) {
+void py_tensor_release(Tensor *t) {
   if (t->view.obj) PyBuffer_Release(&t->view);
   Py_CLEAR(t->capsule);
 }

@@ -4,8 +4,7 @@
 #include <ctype.h>
 
 typedef struct DTypeObject {
-  PyObject_HEAD
-  const char *name, *cls; /* of the core's table */
+  PyObject_HEAD const char *name, *cls; /* of the core's table */
   int bits;
 } DTypeObject;
 
@@ -17,13 +16,13 @@ static void dtype_dealloc(PyObject *self) {
   Py_DECREF(type);
 }
 
-PyObject *dtype_find(PyState *st, const char *name) {
+PyObject *py_dtype_find(PyState *st, const char *name) {
   PyObject *o = PyDict_GetItemString(st->dtypes, strcmp(name, "bool") == 0 ? "i1" : name);
   if (!o) PyErr_Format(PyExc_TypeError, "there is no element type `%s`", name);
   return Py_XNewRef(o);
 }
 
-const char *dtype_name(PyState *st, PyObject *o) {
+const char *py_dtype_name(PyState *st, PyObject *o) {
   if (Py_TYPE(o) == st->dtype_type) return self_of(o)->name;
   PyErr_Format(PyExc_TypeError, "expected an element type such as f32, got %R", o);
   return NULL;
@@ -33,7 +32,7 @@ static PyObject *dtype_construct(PyTypeObject *type, PyObject *args, PyObject *k
   static char *names[] = {"name", "ir_type_asm", NULL};
   const char *name, *ir = NULL;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|z:DataType", names, &name, &ir)) return NULL;
-  return dtype_find(PyType_GetModuleState(type), name);
+  return py_dtype_find(PyType_GetModuleState(type), name);
 }
 
 static PyObject *dtype_repr(PyObject *self) { return PyUnicode_FromString(self_of(self)->name); }
@@ -122,7 +121,7 @@ static int add_row(PyState *st, int i) {
   return r;
 }
 
-int dtype_init(PyObject *module, PyState *st) {
+int py_dtype_init(PyObject *module, PyState *st) {
   st->dtype_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &dtype_spec, NULL);
   st->dtypes = PyDict_New();
   if (!st->dtype_type || !st->dtypes) return -1;

@@ -13,9 +13,9 @@ static PyStructSequence_Field diagnostic_fields[] = {
     {"rendered", "all of it as text, with the source line and a caret"},
     {NULL, NULL}};
 
-static PyStructSequence_Desc diagnostic_desc = {
-    "wave_lang.Diagnostic", "One thing the compiler has to say about a kernel.", diagnostic_fields,
-    9};
+static PyStructSequence_Desc diagnostic_desc = {"wave_lang.Diagnostic",
+                                                "One thing the compiler has to say about a kernel.",
+                                                diagnostic_fields, 9};
 
 static PyStructSequence_Field note_fields[] = {{"file", "the user's file, or None"},
                                                {"line", "from 1; 0 when not known"},
@@ -79,7 +79,7 @@ static PyObject *diagnostic(PyState *st, int i, const wv_diag *d) {
   return record(st->diagnostic_type, items, 9);
 }
 
-PyObject *error_take(PyState *st) {
+PyObject *py_error_take(PyState *st) {
   int n = wv_diag_count(st->cx);
   PyObject *list = PyList_New(n);
   for (int i = 0; list && i < n; i++) {
@@ -105,13 +105,13 @@ static PyObject *joined(PyObject *list) {
   return all;
 }
 
-PyObject *error_raise(PyState *st) {
+PyObject *py_error_raise(PyState *st) {
   if (PyErr_Occurred()) return NULL;
   if (wv_diag_errors(st->cx) == 0) {
     PyErr_SetString(PyExc_RuntimeError, "wave: an operation failed without saying why");
     return NULL;
   }
-  PyObject *list = error_take(st);
+  PyObject *list = py_error_take(st);
   PyObject *text = list ? joined(list) : NULL;
   PyObject *error = text ? PyObject_CallFunction(st->compile_error, "O", text) : NULL;
   if (error && PyObject_SetAttrString(error, "diagnostics", list) == 0)
@@ -122,37 +122,40 @@ PyObject *error_raise(PyState *st) {
   return NULL;
 }
 
-PyObject *error_raise_here(PyState *st) {
+PyObject *py_error_raise_here(PyState *st) {
   wv_diag d = {0};
   wv_place at;
   bool lacks = wv_diag_count(st->cx) == 1 && wv_diag_get(st->cx, 0, &d) && d.at.line == 0;
-  if (!lacks || PyErr_Occurred()) return error_raise(st);
-  if (!place_here(st, &at)) return NULL;
+  if (!lacks || PyErr_Occurred()) return py_error_raise(st);
+  if (!py_place_here(st, &at)) return NULL;
   PyObject *copy = Py_BuildValue("(ssz)", d.code, d.text, d.hint);
   wv_diag_clear(st->cx);
   const char *code, *text, *hint;
   if (copy && PyArg_ParseTuple(copy, "ssz", &code, &text, &hint))
-    error_report(st, code, at, text, hint);
+    py_error_report(st, code, at, text, hint);
   Py_XDECREF(copy);
   return NULL;
 }
 
-PyObject *error_report(PyState *st, const char *code, wv_place at, const char *text,
-                       const char *hint) {
+PyObject *py_error_report(PyState *st, const char *code, wv_place at, const char *text,
+                          const char *hint) {
   wv_diag_report(st->cx, code, at, text, hint);
-  return error_raise(st);
+  return py_error_raise(st);
 }
 
-/* diagnostic, note and exception types; the exception has `diagnostics` even when raised by hand. */
-int error_init(PyObject *module, PyState *st) {
+/* diagnostic, note and exception types; the exception has `diagnostics` even when raised by hand.
+ */
+int py_error_init(PyObject *module, PyState *st) {
   st->diagnostic_type = PyStructSequence_NewType(&diagnostic_desc);
   st->note_type = PyStructSequence_NewType(&note_desc);
-  PyObject *empty = PyList_New(0), *body = empty ? Py_BuildValue("{sO}", "diagnostics", empty) : NULL;
+  PyObject *empty = PyList_New(0),
+           *body = empty ? Py_BuildValue("{sO}", "diagnostics", empty) : NULL;
   if (body)
     st->compile_error = PyErr_NewExceptionWithDoc(
         "wave_lang.CompileError",
         "A kernel is wrong, or cannot be compiled as asked. The text shows the user's line;\n"
-        "`diagnostics` lists the same as records (severity, code, message, file, line, hint, notes).",
+        "`diagnostics` lists the same as records (severity, code, message, file, line, hint, "
+        "notes).",
         NULL, body);
   Py_XDECREF(empty);
   Py_XDECREF(body);

@@ -7,22 +7,21 @@
 #include <math.h>
 
 typedef struct ExprObject {
-  PyObject_HEAD
-  PyState *st;
+  PyObject_HEAD PyState *st;
   wv_expr e;
 } ExprObject;
 
 static Py_hash_t expr_hash(PyObject *self);
 
 /* The type is known by its hash function: a slot is reached without the module's state. */
-bool expr_check(PyObject *o) {
+bool py_expr_check(PyObject *o) {
   return PyType_GetSlot(Py_TYPE(o), Py_tp_hash) == (void *)expr_hash;
 }
 
-wv_expr expr_get(PyObject *o) { return ((ExprObject *)o)->e; }
+wv_expr py_expr_get(PyObject *o) { return ((ExprObject *)o)->e; }
 
-PyObject *expr_new(PyState *st, wv_expr e) {
-  if (!e) return error_raise_here(st);
+PyObject *py_expr_new(PyState *st, wv_expr e) {
+  if (!e) return py_error_raise_here(st);
   ExprObject *o = PyObject_New(ExprObject, st->expr_type);
   if (!o) return NULL;
   o->st = st;
@@ -40,7 +39,7 @@ static void expr_dealloc(PyObject *self) {
 
 static wv_expr refuse(PyState *st, const char *code, const char *text, const char *hint) {
   wv_place at;
-  if (place_here(st, &at)) error_report(st, code, at, text, hint);
+  if (py_place_here(st, &at)) py_error_report(st, code, at, text, hint);
   return NULL;
 }
 
@@ -77,13 +76,13 @@ static PyObject *optional_attr(PyObject *o, const char *name) {
 }
 
 static wv_expr from_other(PyState *st, PyObject *o) {
-  PyObject *hook = optional_attr(o, "_wave_expr_");
+  PyObject *hook = optional_attr(o, "__wave_expr__");
   if (hook) {
-    wv_expr e = expr_try(st, hook);
+    wv_expr e = py_expr_try(st, hook);
     Py_DECREF(hook);
     return e;
   }
-  if (sympy_check(o)) return sympy_from(st, o);
+  if (py_sympy_check(o)) return py_sympy_from(st, o);
   PyObject *num = optional_attr(o, "numerator"), *den = optional_attr(o, "denominator");
   bool fraction = num && den && PyLong_Check(num) && PyLong_Check(den);
   wv_expr e = fraction ? from_fraction(st, num, den) : NULL;
@@ -92,34 +91,34 @@ static wv_expr from_other(PyState *st, PyObject *o) {
   return e;
 }
 
-wv_expr expr_try(PyState *st, PyObject *o) {
+wv_expr py_expr_try(PyState *st, PyObject *o) {
   wv_expr e;
-  if (expr_check(o)) return expr_get(o);
-  if (value_check(o)) return NULL;
+  if (py_expr_check(o)) return py_expr_get(o);
+  if (py_value_check(o)) return NULL;
   if (PyBool_Check(o)) return wv_bool(st->cx, o == Py_True);
   if (PyFloat_Check(o)) e = from_float(st, o);
-  else if (PyIndex_Check(o) && !sympy_check(o)) e = from_int(st, o);
+  else if (PyIndex_Check(o) && !py_sympy_check(o)) e = from_int(st, o);
   else e = from_other(st, o);
-  if (!e && !PyErr_Occurred() && wv_diag_errors(st->cx)) error_raise_here(st);
+  if (!e && !PyErr_Occurred() && wv_diag_errors(st->cx)) py_error_raise_here(st);
   return e;
 }
 
-wv_expr expr_from(PyState *st, PyObject *o) {
-  wv_expr e = expr_try(st, o);
+wv_expr py_expr_from(PyState *st, PyObject *o) {
+  wv_expr e = py_expr_try(st, o);
   if (!e && !PyErr_Occurred())
     PyErr_Format(PyExc_TypeError, "expected a symbolic expression or an integer, got %R",
                  (PyObject *)Py_TYPE(o));
   return e;
 }
 
-const wv_expr *expr_list(PyState *st, Scratch *s, PyObject *o, int *n) {
+const wv_expr *py_expr_list(PyState *st, Scratch *s, PyObject *o, int *n) {
   bool single = PyUnicode_Check(o) || !PySequence_Check(o);
   PyObject *items = single ? PyTuple_Pack(1, o) : PySequence_Tuple(o);
   if (!items) return NULL;
   *n = (int)PyTuple_Size(items);
-  wv_expr *out = scratch_alloc(s, (size_t)*n, sizeof *out);
+  wv_expr *out = py_scratch_alloc(s, (size_t)*n, sizeof *out);
   for (int i = 0; out && i < *n; i++)
-    if (!(out[i] = expr_from(st, PyTuple_GetItem(items, i)))) out = NULL;
+    if (!(out[i] = py_expr_from(st, PyTuple_GetItem(items, i)))) out = NULL;
   Py_DECREF(items);
   return out;
 }
@@ -128,18 +127,18 @@ static bool fill_pair(PyState *st, PyObject *item, wv_pair *out) {
   PyObject *key, *value;
   if (!PyArg_ParseTuple(item, "OO;expected pairs of a symbol and its value", &key, &value))
     return false;
-  out->key = expr_from(st, key);
-  out->value = out->key ? expr_from(st, value) : NULL;
+  out->key = py_expr_from(st, key);
+  out->value = out->key ? py_expr_from(st, value) : NULL;
   return out->value != NULL;
 }
 
-const wv_pair *expr_pairs(PyState *st, Scratch *s, PyObject *o, int *n) {
+const wv_pair *py_expr_pairs(PyState *st, Scratch *s, PyObject *o, int *n) {
   PyObject *items = PyMapping_Check(o) && !PyTuple_Check(o) && !PyList_Check(o)
                         ? PyMapping_Items(o)
                         : PySequence_List(o);
   if (!items) return NULL;
   *n = (int)PyList_Size(items);
-  wv_pair *out = scratch_alloc(s, (size_t)*n, sizeof *out);
+  wv_pair *out = py_scratch_alloc(s, (size_t)*n, sizeof *out);
   for (int i = 0; out && i < *n; i++)
     if (!fill_pair(st, PyList_GetItem(items, i), &out[i])) out = NULL;
   Py_DECREF(items);
@@ -150,18 +149,18 @@ const wv_pair *expr_pairs(PyState *st, Scratch *s, PyObject *o, int *n) {
 
 /* An operator of two operands, one of which is an Expr; NotImplemented for strangers. */
 static PyObject *binary(const char *op, PyObject *a, PyObject *b) {
-  PyState *st = ((ExprObject *)(expr_check(a) ? a : b))->st;
-  wv_expr args[2] = {expr_try(st, a), NULL};
-  if (args[0]) args[1] = expr_try(st, b);
+  PyState *st = ((ExprObject *)(py_expr_check(a) ? a : b))->st;
+  wv_expr args[2] = {py_expr_try(st, a), NULL};
+  if (args[0]) args[1] = py_expr_try(st, b);
   if (PyErr_Occurred()) return NULL;
   if (!args[0] || !args[1]) Py_RETURN_NOTIMPLEMENTED;
-  return expr_new(st, wv_expr_op(st->cx, op, args, 2));
+  return py_expr_new(st, wv_expr_op(st->cx, op, args, 2));
 }
 
 static PyObject *unary(const char *op, PyObject *a) {
   PyState *st = ((ExprObject *)a)->st;
-  wv_expr arg = expr_get(a);
-  return expr_new(st, wv_expr_op(st->cx, op, &arg, 1));
+  wv_expr arg = py_expr_get(a);
+  return py_expr_new(st, wv_expr_op(st->cx, op, &arg, 1));
 }
 
 static PyObject *expr_add(PyObject *a, PyObject *b) { return binary("add", a, b); }
@@ -188,16 +187,16 @@ static PyObject *expr_compare(PyObject *a, PyObject *b, int op) {
   if (op != Py_EQ && op != Py_NE) return binary(relation[op], a, b);
   PyState *st = ((ExprObject *)a)->st;
   /* A float or a fraction that is no expression is simply different. */
-  wv_expr other = PyFloat_Check(b) ? NULL : expr_try(st, b);
+  wv_expr other = PyFloat_Check(b) ? NULL : py_expr_try(st, b);
   if (PyErr_Occurred()) return NULL;
-  if (!other && (value_check(b) || !PyFloat_Check(b))) Py_RETURN_NOTIMPLEMENTED;
-  return PyBool_FromLong((other == expr_get(a)) == (op == Py_EQ));
+  if (!other && (py_value_check(b) || !PyFloat_Check(b))) Py_RETURN_NOTIMPLEMENTED;
+  return PyBool_FromLong((other == py_expr_get(a)) == (op == Py_EQ));
 }
 
 /* Constants hash like the numbers they equal. */
 static Py_hash_t expr_hash(PyObject *self) {
   int64_t num, den;
-  wv_expr e = expr_get(self);
+  wv_expr e = py_expr_get(self);
   if (wv_expr_constant(e, &num, &den) && den == 1) {
     PyObject *o = PyLong_FromLongLong(num);
     Py_hash_t h = o ? PyObject_Hash(o) : -1;
@@ -232,13 +231,13 @@ static PyObject *expr_index(PyObject *self) {
 /* int(): like Python, truncates a constant fraction. */
 static PyObject *expr_int(PyObject *self) {
   int64_t num, den;
-  if (wv_expr_constant(expr_get(self), &num, &den)) return PyLong_FromLongLong(num / den);
+  if (wv_expr_constant(py_expr_get(self), &num, &den)) return PyLong_FromLongLong(num / den);
   return expr_index(self);
 }
 
 static PyObject *expr_float(PyObject *self) {
   int64_t num, den;
-  if (wv_expr_constant(expr_get(self), &num, &den))
+  if (wv_expr_constant(py_expr_get(self), &num, &den))
     return PyFloat_FromDouble((double)num / (double)den);
   return expr_index(self);
 }
@@ -257,11 +256,11 @@ static PyObject *expr_subs(PyObject *self, PyObject *args) {
   Scratch s = {0};
   int n = 0;
   PyObject *list = value ? Py_BuildValue("((OO))", what, value) : Py_NewRef(what);
-  const wv_pair *pairs = list ? expr_pairs(o->st, &s, list, &n) : NULL;
-  wv_binding *b = pairs ? scratch_alloc(&s, (size_t)n, sizeof *b) : NULL;
+  const wv_pair *pairs = list ? py_expr_pairs(o->st, &s, list, &n) : NULL;
+  wv_binding *b = pairs ? py_scratch_alloc(&s, (size_t)n, sizeof *b) : NULL;
   for (int i = 0; b && i < n; i++) b[i] = (wv_binding){pairs[i].key, pairs[i].value};
-  PyObject *r = b ? expr_new(o->st, wv_expr_subst(o->st->cx, o->e, b, n)) : NULL;
-  scratch_free(&s);
+  PyObject *r = b ? py_expr_new(o->st, wv_expr_subst(o->st->cx, o->e, b, n)) : NULL;
+  py_scratch_free(&s);
   Py_XDECREF(list);
   return r;
 }
@@ -270,14 +269,14 @@ static PyObject *expr_simplify(PyObject *self, PyObject *facts) {
   ExprObject *o = (ExprObject *)self;
   Scratch s = {0};
   int n = 0;
-  const wv_expr *list = expr_list(o->st, &s, facts, &n);
-  PyObject *r = list ? expr_new(o->st, wv_expr_simplify(o->st->cx, o->e, list, n)) : NULL;
-  scratch_free(&s);
+  const wv_expr *list = py_expr_list(o->st, &s, facts, &n);
+  PyObject *r = list ? py_expr_new(o->st, wv_expr_simplify(o->st->cx, o->e, list, n)) : NULL;
+  py_scratch_free(&s);
   return r;
 }
 
 static PyObject *expr_sympy(PyObject *self, PyObject *Py_UNUSED(none)) {
-  return sympy_to(((ExprObject *)self)->st, expr_get(self));
+  return py_sympy_to(((ExprObject *)self)->st, py_expr_get(self));
 }
 
 static PyObject *expr_self(PyObject *self, PyObject *Py_UNUSED(memo)) { return Py_NewRef(self); }
@@ -303,15 +302,15 @@ static PyObject *get_symbols(PyObject *self, void *Py_UNUSED(unused)) {
   ExprObject *o = (ExprObject *)self;
   int n = wv_expr_symbols(o->e, NULL, 0);
   Scratch s = {0};
-  wv_expr *list = scratch_alloc(&s, (size_t)n, sizeof *list);
+  wv_expr *list = py_scratch_alloc(&s, (size_t)n, sizeof *list);
   PyObject *set = list ? PySet_New(NULL) : NULL;
   if (set) wv_expr_symbols(o->e, list, n);
   for (int i = 0; set && i < n; i++) {
-    PyObject *item = expr_new(o->st, list[i]);
+    PyObject *item = py_expr_new(o->st, list[i]);
     if (!item || PySet_Add(set, item) < 0) Py_CLEAR(set);
     Py_XDECREF(item);
   }
-  scratch_free(&s);
+  py_scratch_free(&s);
   return set;
 }
 
@@ -320,7 +319,7 @@ static PyObject *get_args(PyObject *self, void *Py_UNUSED(unused)) {
   int n = wv_expr_nargs(o->e);
   PyObject *tuple = PyTuple_New(n);
   for (int i = 0; tuple && i < n; i++) {
-    PyObject *item = expr_new(o->st, wv_expr_arg(o->st->cx, o->e, i));
+    PyObject *item = py_expr_new(o->st, wv_expr_arg(o->st->cx, o->e, i));
     if (!item) Py_CLEAR(tuple);
     else PyTuple_SetItem(tuple, i, item);
   }
@@ -328,40 +327,40 @@ static PyObject *get_args(PyObject *self, void *Py_UNUSED(unused)) {
 }
 
 static PyObject *get_name(PyObject *self, void *Py_UNUSED(unused)) {
-  const char *name = wv_expr_name(expr_get(self));
+  const char *name = wv_expr_name(py_expr_get(self));
   if (name) return PyUnicode_FromString(name);
   PyErr_Format(PyExc_AttributeError, "only a symbol has a name, not `%s`",
-               wv_expr_text(((ExprObject *)self)->st->cx, expr_get(self)));
+               wv_expr_text(((ExprObject *)self)->st->cx, py_expr_get(self)));
   return NULL;
 }
 
 static PyObject *get_kind(PyObject *self, void *Py_UNUSED(unused)) {
-  return PyUnicode_FromString(wv_expr_kind(expr_get(self)));
+  return PyUnicode_FromString(wv_expr_kind(py_expr_get(self)));
 }
 
 static PyObject *get_is_number(PyObject *self, void *Py_UNUSED(unused)) {
   int64_t num, den;
-  wv_expr e = expr_get(self);
+  wv_expr e = py_expr_get(self);
   return PyBool_FromLong(!wv_expr_is_bool(e) && wv_expr_constant(e, &num, &den));
 }
 
 static PyObject *get_is_integer(PyObject *self, void *Py_UNUSED(unused)) {
   int64_t num, den;
-  wv_expr e = expr_get(self);
+  wv_expr e = py_expr_get(self);
   if (wv_expr_constant(e, &num, &den)) return PyBool_FromLong(den == 1);
   return PyBool_FromLong(wv_expr_name(e) != NULL);
 }
 
 static PyObject *get_is_symbol(PyObject *self, void *Py_UNUSED(unused)) {
-  return PyBool_FromLong(wv_expr_name(expr_get(self)) != NULL);
+  return PyBool_FromLong(wv_expr_name(py_expr_get(self)) != NULL);
 }
 
 static PyObject *get_is_boolean(PyObject *self, void *Py_UNUSED(unused)) {
-  return PyBool_FromLong(wv_expr_is_bool(expr_get(self)));
+  return PyBool_FromLong(wv_expr_is_bool(py_expr_get(self)));
 }
 
 static PyObject *get_is_nonnegative(PyObject *self, void *Py_UNUSED(unused)) {
-  wv_expr e = expr_get(self);
+  wv_expr e = py_expr_get(self);
   int64_t num, den;
   if (wv_expr_constant(e, &num, &den)) return PyBool_FromLong(num >= 0);
   if (wv_expr_name(e) && wv_expr_nonneg(e)) Py_RETURN_TRUE;
@@ -387,11 +386,11 @@ static PyObject *expr_construct(PyTypeObject *type, PyObject *args, PyObject *kw
   PyObject *value;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:Expr", names, &value)) return NULL;
   if (!PyUnicode_Check(value)) {
-    wv_expr e = expr_from(st, value);
-    return e ? expr_new(st, e) : NULL;
+    wv_expr e = py_expr_from(st, value);
+    return e ? py_expr_new(st, e) : NULL;
   }
   const char *text = PyUnicode_AsUTF8AndSize(value, NULL);
-  return text ? expr_new(st, wv_expr_parse(st->cx, text)) : NULL;
+  return text ? py_expr_new(st, wv_expr_parse(st->cx, text)) : NULL;
 }
 
 static PyType_Slot expr_slots[] = {
@@ -427,7 +426,7 @@ static PyType_Slot expr_slots[] = {
 static PyType_Spec expr_spec = {"wave_lang.Expr", sizeof(ExprObject), 0, Py_TPFLAGS_DEFAULT,
                                 expr_slots};
 
-int expr_init(PyObject *module, PyState *st) {
+int py_expr_init(PyObject *module, PyState *st) {
   st->expr_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &expr_spec, NULL);
   return st->expr_type ? PyModule_AddType(module, st->expr_type) : -1;
 }

@@ -39,101 +39,102 @@ typedef struct Scratch {
   struct ScratchBlock *first;
 } Scratch;
 
-void *scratch_alloc(Scratch *s, size_t count, size_t size); /* zeroed; MemoryError when NULL */
-void scratch_free(Scratch *s);
+void *py_scratch_alloc(Scratch *s, size_t count, size_t size); /* zeroed; MemoryError when NULL */
+void py_scratch_free(Scratch *s);
 
 /* ---- error.c: CompileError, Diagnostic ---- */
 
-int error_init(PyObject *module, PyState *st);
+int py_error_init(PyObject *module, PyState *st);
 /* Raises CompileError with all diagnostics of the context and clears them. Returns NULL. */
-PyObject *error_raise(PyState *st);
+PyObject *py_error_raise(PyState *st);
 /* The same; a diagnostic without a place gets the user's: expressions are made without one. */
-PyObject *error_raise_here(PyState *st);
+PyObject *py_error_raise_here(PyState *st);
 /* Reports one mistake found by the front end at `at` and raises. Returns NULL. */
-PyObject *error_report(PyState *st, const char *code, wv_place at, const char *text,
-                       const char *hint);
+PyObject *py_error_report(PyState *st, const char *code, wv_place at, const char *text,
+                          const char *hint);
 /* Warnings and remarks so far, as a list; clears them. */
-PyObject *error_take(PyState *st);
+PyObject *py_error_take(PyState *st);
 
 /* ---- place.c: where the user's code stands ---- */
 
 /* The user's frame nearest to the current one. The name lives as long as the frame does. */
-bool place_here(PyState *st, wv_place *out);
+bool py_place_here(PyState *st, wv_place *out);
 /* Where a function ends, for mistakes in what it returns. `code` keeps the file name alive. */
-bool place_of_return(PyState *st, PyObject *code, wv_place *out);
-PyObject *place_to_python(const wv_place *at);
+bool py_place_of_return(PyState *st, PyObject *code, wv_place *out);
+PyObject *py_place_to_python(const wv_place *at);
 /* None: the user's frame. The tuple must outlive the place. */
-bool place_from_python(PyState *st, PyObject *o, wv_place *out);
+bool py_place_from_python(PyState *st, PyObject *o, wv_place *out);
 
 /* ---- expr.c: Expr ---- */
 
-int expr_init(PyObject *module, PyState *st);
-PyObject *expr_new(PyState *st, wv_expr e); /* raises the context's diagnostics when e is NULL */
-bool expr_check(PyObject *o);
-wv_expr expr_get(PyObject *o); /* of an Expr */
+int py_expr_init(PyObject *module, PyState *st);
+PyObject *py_expr_new(PyState *st, wv_expr e); /* raises the context's diagnostics when e is NULL */
+bool py_expr_check(PyObject *o);
+wv_expr py_expr_get(PyObject *o); /* of an Expr */
 /* Ints, whole floats, Expr, SymPy expressions; NULL with TypeError for anything else. */
-wv_expr expr_from(PyState *st, PyObject *o);
-/* expr_from that gives NULL without an exception when the object is no expression at all. */
-wv_expr expr_try(PyState *st, PyObject *o);
+wv_expr py_expr_from(PyState *st, PyObject *o);
+/* py_expr_from that gives NULL without an exception when the object is no expression at all. */
+wv_expr py_expr_try(PyState *st, PyObject *o);
 /* A sequence of them; one that is not a sequence counts as its only entry. */
-const wv_expr *expr_list(PyState *st, Scratch *s, PyObject *o, int *n);
+const wv_expr *py_expr_list(PyState *st, Scratch *s, PyObject *o, int *n);
 /* A dict, or a sequence of pairs. */
-const wv_pair *expr_pairs(PyState *st, Scratch *s, PyObject *o, int *n);
+const wv_pair *py_expr_pairs(PyState *st, Scratch *s, PyObject *o, int *n);
 
 /* ---- sympy.c: conversions, only when an object comes from SymPy ---- */
 
-bool sympy_check(PyObject *o);
-wv_expr sympy_from(PyState *st, PyObject *o);
-PyObject *sympy_to(PyState *st, wv_expr e);
+bool py_sympy_check(PyObject *o);
+wv_expr py_sympy_from(PyState *st, PyObject *o);
+PyObject *py_sympy_to(PyState *st, wv_expr e);
 
 /* ---- dtype.c: DataType ---- */
 
-int dtype_init(PyObject *module, PyState *st);
-PyObject *dtype_find(PyState *st, const char *name); /* new reference; TypeError when there is none */
-const char *dtype_name(PyState *st, PyObject *o);    /* as types.def spells it; TypeError otherwise */
+int py_dtype_init(PyObject *module, PyState *st);
+PyObject *py_dtype_find(PyState *st,
+                        const char *name); /* new reference; TypeError when there is none */
+const char *py_dtype_name(PyState *st,
+                          PyObject *o); /* as types.def spells it; TypeError otherwise */
 
 /* ---- types.c: types and attributes from Python objects ---- */
 
 /* None, a DataType, (dims, dtype) or (dims, dtype, space, layout). */
-bool type_from(PyState *st, Scratch *s, PyObject *o, wv_type *out);
-bool mapping_from(PyState *st, Scratch *s, PyObject *o, wv_mapping *out);
-bool mma_from(PyState *st, PyObject *o, wv_mma *out);
+bool py_type_from(PyState *st, Scratch *s, PyObject *o, wv_type *out);
+bool py_mapping_from(PyState *st, Scratch *s, PyObject *o, wv_mapping *out);
+bool py_mma_from(PyState *st, PyObject *o, wv_mma *out);
 /* A dict from names of attrs.def to values; None values are left out. */
-bool attrs_from(PyState *st, Scratch *s, PyObject *dict, const wv_attr **out, int *n);
-bool constraint_from(PyState *st, Scratch *s, PyObject *row, wv_constraint *out);
+bool py_attrs_from(PyState *st, Scratch *s, PyObject *dict, const wv_attr **out, int *n);
+bool py_constraint_from(PyState *st, Scratch *s, PyObject *row, wv_constraint *out);
 
 /* ---- tracer.c: Tracer ---- */
 
 typedef struct TracerObject {
-  PyObject_HEAD
-  PyState *st;
+  PyObject_HEAD PyState *st;
   wv_builder *b;      /* NULL once finished or abandoned */
   PyObject *previous; /* the tracer that was current before this one */
 } TracerObject;
 
-int tracer_init(PyObject *module, PyState *st);
+int py_tracer_init(PyObject *module, PyState *st);
 /* The tracer of the kernel being traced in this thread (borrowed), or NULL with an exception that
  * says `what` only works inside a kernel. */
-TracerObject *tracer_current(PyState *st, const char *what);
+TracerObject *py_tracer_current(PyState *st, const char *what);
 /* Emits an op at the user's place. Operands are values, numbers or expressions. */
-PyObject *tracer_emit(TracerObject *t, const char *op, PyObject *const *operands, Py_ssize_t n,
-                      PyObject *attrs, PyObject *given);
+PyObject *py_tracer_emit(TracerObject *t, const char *op, PyObject *const *operands, Py_ssize_t n,
+                         PyObject *attrs, PyObject *given);
 
 /* ---- value.c: Value ---- */
 
-int value_init(PyObject *module, PyState *st);
-PyObject *value_new(TracerObject *t, wv_value *v);
-bool value_check(PyObject *o);
-wv_value *value_get(PyObject *o);
-TracerObject *value_tracer(PyObject *o); /* borrowed */
+int py_value_init(PyObject *module, PyState *st);
+PyObject *py_value_new(TracerObject *t, wv_value *v);
+bool py_value_check(PyObject *o);
+wv_value *py_value_get(PyObject *o);
+TracerObject *py_value_tracer(PyObject *o); /* borrowed */
 /* The value of an object that must be one made by `t`; TypeError names `what` otherwise. */
-wv_value *value_from(TracerObject *t, PyObject *o, const char *what);
-PyObject *type_dims(PyState *st, wv_type t); /* a tuple of Expr */
+wv_value *py_value_from(TracerObject *t, PyObject *o, const char *what);
+PyObject *py_type_dims(PyState *st, wv_type t); /* a tuple of Expr */
 
 /* ---- kernel.c: Kernel ---- */
 
-int kernel_init(PyObject *module, PyState *st);
-PyObject *kernel_new(PyState *st, wv_kernel *k); /* takes ownership */
+int py_kernel_init(PyObject *module, PyState *st);
+PyObject *py_kernel_new(PyState *st, wv_kernel *k); /* takes ownership */
 
 /* ---- buffer.c: tensors of others, without copying ---- */
 
@@ -143,12 +144,12 @@ typedef struct Tensor {
   PyObject *capsule; /* set: taken by DLPack */
 } Tensor;
 
-/* `name` is the parameter's, for messages. The tensor stays valid until tensor_release. */
-bool tensor_take(Scratch *s, PyObject *o, const char *name, bool writable, Tensor *out);
-void tensor_release(Tensor *t);
+/* `name` is the parameter's, for messages. The tensor stays valid until py_tensor_release. */
+bool py_tensor_take(Scratch *s, PyObject *o, const char *name, bool writable, Tensor *out);
+void py_tensor_release(Tensor *t);
 
 /* ---- tables.c: the compiler's tables as Python lists ---- */
 
-int tables_init(PyObject *module);
+int py_tables_init(PyObject *module);
 
 #endif

@@ -2,15 +2,14 @@
 #include "ext.h"
 
 typedef struct KernelObject {
-  PyObject_HEAD
-  PyState *st;
+  PyObject_HEAD PyState *st;
   wv_kernel *k;
 } KernelObject;
 
 static wv_kernel *self_of(PyObject *o) { return ((KernelObject *)o)->k; }
 static PyState *state_of(PyObject *o) { return ((KernelObject *)o)->st; }
 
-PyObject *kernel_new(PyState *st, wv_kernel *k) {
+PyObject *py_kernel_new(PyState *st, wv_kernel *k) {
   KernelObject *o = PyObject_New(KernelObject, st->kernel_type);
   if (!o) {
     wv_kernel_free(k);
@@ -32,7 +31,7 @@ static void kernel_dealloc(PyObject *self) {
 
 static PyObject *kernel_str(PyObject *self) {
   char *text = wv_print(self_of(self));
-  PyObject *o = text ? PyUnicode_FromString(text) : error_raise(state_of(self));
+  PyObject *o = text ? PyUnicode_FromString(text) : py_error_raise(state_of(self));
   wv_free(text);
   return o;
 }
@@ -55,10 +54,10 @@ static PyObject *param_to(PyState *st, wv_kernel *k, int i) {
   const char *name;
   wv_type t;
   bool output;
-  if (!wv_kernel_param(k, i, &name, &t, &output)) return error_raise(st);
+  if (!wv_kernel_param(k, i, &name, &t, &output)) return py_error_raise(st);
   wv_expr where = wv_type_space(t);
-  PyObject *dims = type_dims(st, t), *dtype = dims ? dtype_find(st, wv_type_dtype(t)) : NULL;
-  PyObject *space = !dtype ? NULL : where ? expr_new(st, where) : Py_NewRef(Py_None);
+  PyObject *dims = py_type_dims(st, t), *dtype = dims ? py_dtype_find(st, wv_type_dtype(t)) : NULL;
+  PyObject *space = !dtype ? NULL : where ? py_expr_new(st, where) : Py_NewRef(Py_None);
   PyObject *r = space ? Py_BuildValue("(ssOOOO)", name, wv_type_kind(t), dims, dtype, space,
                                       output ? Py_True : Py_False)
                       : NULL;
@@ -89,7 +88,7 @@ static PyGetSetDef kernel_getset[] = {
 
 static PyObject *kernel_clone(PyObject *self, PyObject *Py_UNUSED(none)) {
   wv_kernel *k = wv_kernel_clone(self_of(self));
-  return k ? kernel_new(state_of(self), k) : error_raise(state_of(self));
+  return k ? py_kernel_new(state_of(self), k) : py_error_raise(state_of(self));
 }
 
 static PyObject *kernel_constrain(PyObject *self, PyObject *rows) {
@@ -98,19 +97,20 @@ static PyObject *kernel_constrain(PyObject *self, PyObject *rows) {
   if (!items) return NULL;
   Scratch s = {0};
   int n = (int)PyTuple_Size(items);
-  wv_constraint *list = scratch_alloc(&s, (size_t)n, sizeof *list);
+  wv_constraint *list = py_scratch_alloc(&s, (size_t)n, sizeof *list);
   bool ok = list != NULL;
-  for (int i = 0; ok && i < n; i++) ok = constraint_from(st, &s, PyTuple_GetItem(items, i), &list[i]);
+  for (int i = 0; ok && i < n; i++)
+    ok = py_constraint_from(st, &s, PyTuple_GetItem(items, i), &list[i]);
   bool added = ok && wv_kernel_constrain(self_of(self), list, n);
-  scratch_free(&s);
+  py_scratch_free(&s);
   Py_DECREF(items);
   if (!ok) return NULL;
-  if (!added) return error_raise(st);
+  if (!added) return py_error_raise(st);
   Py_RETURN_NONE;
 }
 
 static PyObject *kernel_verify(PyObject *self, PyObject *Py_UNUSED(none)) {
-  if (!wv_verify(self_of(self))) return error_raise(state_of(self));
+  if (!wv_verify(self_of(self))) return py_error_raise(state_of(self));
   Py_RETURN_NONE;
 }
 
@@ -196,7 +196,7 @@ static bool take_arg(Scratch *s, wv_kernel *k, int i, PyObject *o, Tensor *tenso
   wv_kernel_param(k, i, &name, &t, &output);
   if (strcmp(wv_type_kind(t), "mem") != 0) return scalar_arg(o, name, t, out);
   out->buffer = &tensor->buffer;
-  return tensor_take(s, o, name, output, tensor);
+  return py_tensor_take(s, o, name, output, tensor);
 }
 
 /* eval(args, log): takes the tensors, runs, gives them back whatever happened. */
@@ -207,17 +207,17 @@ static PyObject *kernel_eval(PyObject *self, PyObject *args) {
   int n = wv_kernel_nparams(k), taken = 0;
   if (PyTuple_Size(list) != n) return wrong_count(k, PyTuple_Size(list)), NULL;
   Scratch s = {0};
-  Tensor *tensors = scratch_alloc(&s, (size_t)n, sizeof *tensors);
-  wv_arg *values = scratch_alloc(&s, (size_t)n, sizeof *values);
+  Tensor *tensors = py_scratch_alloc(&s, (size_t)n, sizeof *tensors);
+  wv_arg *values = py_scratch_alloc(&s, (size_t)n, sizeof *values);
   bool ok = tensors && values;
   for (; ok && taken < n; taken++)
     ok = take_arg(&s, k, taken, PyTuple_GetItem(list, taken), &tensors[taken], &values[taken]);
   LogSink sink = {log == Py_None ? NULL : log, false};
   bool ran = ok && wv_eval(k, values, n, &(wv_eval_options){send_log, &sink});
-  for (int i = 0; tensors && i < taken; i++) tensor_release(&tensors[i]);
-  scratch_free(&s);
+  for (int i = 0; tensors && i < taken; i++) py_tensor_release(&tensors[i]);
+  py_scratch_free(&s);
   if (!ok || sink.failed) return NULL;
-  if (!ran) return error_raise(state_of(self));
+  if (!ran) return py_error_raise(state_of(self));
   Py_RETURN_NONE;
 }
 
@@ -243,7 +243,7 @@ static PyType_Spec kernel_spec = {"wave_lang.Kernel", sizeof(KernelObject), 0,
                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                   kernel_slots};
 
-int kernel_init(PyObject *module, PyState *st) {
+int py_kernel_init(PyObject *module, PyState *st) {
   st->kernel_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &kernel_spec, NULL);
   return st->kernel_type ? PyModule_AddType(module, st->kernel_type) : -1;
 }

@@ -7,21 +7,23 @@ static PyObject *make_symbol(PyObject *module, PyObject *args) {
   const char *name;
   int nonneg = 1;
   if (!PyArg_ParseTuple(args, "s|p:symbol", &name, &nonneg)) return NULL;
-  return expr_new(py_state(module), wv_symbol(py_state(module)->cx, name, nonneg != 0));
+  return py_expr_new(py_state(module), wv_symbol(py_state(module)->cx, name, nonneg != 0));
 }
 
 /* op(name, *operands) */
 static PyObject *make_op(PyObject *module, PyObject *args) {
   PyState *st = py_state(module);
   PyObject *rest = PyTuple_GetSlice(args, 1, PyTuple_Size(args));
-  const char *op = PyTuple_Size(args) ? PyUnicode_AsUTF8AndSize(PyTuple_GetItem(args, 0), NULL) : NULL;
+  const char *op =
+      PyTuple_Size(args) ? PyUnicode_AsUTF8AndSize(PyTuple_GetItem(args, 0), NULL) : NULL;
   Scratch s = {0};
   int n = 0;
-  const wv_expr *list = op && rest ? expr_list(st, &s, rest, &n) : NULL;
-  PyObject *r = list ? expr_new(st, wv_expr_op(st->cx, op, list, n)) : NULL;
-  scratch_free(&s);
+  const wv_expr *list = op && rest ? py_expr_list(st, &s, rest, &n) : NULL;
+  PyObject *r = list ? py_expr_new(st, wv_expr_op(st->cx, op, list, n)) : NULL;
+  py_scratch_free(&s);
   Py_XDECREF(rest);
-  if (!r && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "op() needs the name of an operator");
+  if (!r && !PyErr_Occurred())
+    PyErr_SetString(PyExc_TypeError, "op() needs the name of an operator");
   return r;
 }
 
@@ -30,19 +32,19 @@ static PyObject *resolve(PyObject *module, PyObject *dict) {
   PyState *st = py_state(module);
   Scratch s = {0};
   int n = 0;
-  const wv_pair *pairs = expr_pairs(st, &s, dict, &n);
-  wv_binding *b = pairs ? scratch_alloc(&s, (size_t)n, sizeof *b) : NULL;
+  const wv_pair *pairs = py_expr_pairs(st, &s, dict, &n);
+  wv_binding *b = pairs ? py_scratch_alloc(&s, (size_t)n, sizeof *b) : NULL;
   for (int i = 0; b && i < n; i++) b[i] = (wv_binding){pairs[i].key, pairs[i].value};
   PyObject *out = NULL;
-  if (b && !wv_resolve(st->cx, b, n)) error_raise_here(st);
+  if (b && !wv_resolve(st->cx, b, n)) py_error_raise_here(st);
   else if (b) out = PyDict_New();
   for (int i = 0; out && i < n; i++) {
-    PyObject *key = expr_new(st, b[i].from), *value = expr_new(st, b[i].to);
+    PyObject *key = py_expr_new(st, b[i].from), *value = py_expr_new(st, b[i].to);
     if (!key || !value || PyDict_SetItem(out, key, value) < 0) Py_CLEAR(out);
     Py_XDECREF(key);
     Py_XDECREF(value);
   }
-  scratch_free(&s);
+  py_scratch_free(&s);
   return out;
 }
 
@@ -54,26 +56,26 @@ static PyObject *emit(PyObject *module, PyObject *args) {
   PyObject *operands, *attrs = NULL, *given = NULL;
   if (!PyArg_ParseTuple(args, "sO!|OO:emit", &op, &PyTuple_Type, &operands, &attrs, &given))
     return NULL;
-  TracerObject *t = tracer_current(py_state(module), op);
+  TracerObject *t = py_tracer_current(py_state(module), op);
   if (!t) return NULL;
   Scratch s = {0};
   Py_ssize_t n = PyTuple_Size(operands);
-  PyObject **list = scratch_alloc(&s, (size_t)n, sizeof *list);
+  PyObject **list = py_scratch_alloc(&s, (size_t)n, sizeof *list);
   for (Py_ssize_t i = 0; list && i < n; i++) list[i] = PyTuple_GetItem(operands, i);
-  PyObject *r = list ? tracer_emit(t, op, list, n, attrs, given) : NULL;
-  scratch_free(&s);
+  PyObject *r = list ? py_tracer_emit(t, op, list, n, attrs, given) : NULL;
+  py_scratch_free(&s);
   return r;
 }
 
 static PyObject *current(PyObject *module, PyObject *args) {
   const char *what;
   if (!PyArg_ParseTuple(args, "s:current", &what)) return NULL;
-  return Py_XNewRef((PyObject *)tracer_current(py_state(module), what));
+  return Py_XNewRef((PyObject *)py_tracer_current(py_state(module), what));
 }
 
 static PyObject *here(PyObject *module, PyObject *Py_UNUSED(none)) {
   wv_place at;
-  return place_here(py_state(module), &at) ? place_to_python(&at) : NULL;
+  return py_place_here(py_state(module), &at) ? py_place_to_python(&at) : NULL;
 }
 
 /* Frames below `package` are not the user's, except those below `kernels`. */
@@ -96,11 +98,11 @@ static PyObject *check_mapping(PyObject *module, PyObject *args) {
   Scratch s = {0};
   wv_mapping m;
   wv_place at;
-  bool read = mapping_from(st, &s, mapping, &m) && place_from_python(st, place, &at);
+  bool read = py_mapping_from(st, &s, mapping, &m) && py_place_from_python(st, place, &at);
   bool good = read && wv_check_mapping(st->cx, &m, at);
-  scratch_free(&s);
+  py_scratch_free(&s);
   if (!read) return NULL;
-  if (!good) return error_raise(st);
+  if (!good) return py_error_raise(st);
   Py_RETURN_NONE;
 }
 
@@ -114,10 +116,10 @@ static PyObject *parse(PyObject *module, PyObject *args) {
   wv_kernel *found[CAP] = {0};
   wv_diag_clear(st->cx);
   int n = wv_parse(st->cx, name, text, found, CAP);
-  if (n < 0) return error_raise(st);
+  if (n < 0) return py_error_raise(st);
   PyObject *list = PyList_New(0);
   for (int i = 0; i < n && i < CAP; i++) {
-    PyObject *k = kernel_new(st, found[i]);
+    PyObject *k = py_kernel_new(st, found[i]);
     if (!k || !list || PyList_Append(list, k) < 0) Py_CLEAR(list);
     Py_XDECREF(k);
   }
@@ -133,12 +135,12 @@ static PyObject *report(PyObject *module, PyObject *args) {
   wv_place at;
   if (!PyArg_ParseTuple(args, "ss|zO:report", &code, &text, &hint, &place)) return NULL;
   if (!wv_explain(code)) return PyErr_Format(PyExc_ValueError, "no diagnostic `%s`", code);
-  if (!place_from_python(st, place, &at)) return NULL;
-  return error_report(st, code, at, text, hint);
+  if (!py_place_from_python(st, place, &at)) return NULL;
+  return py_error_report(st, code, at, text, hint);
 }
 
 static PyObject *take_diagnostics(PyObject *module, PyObject *Py_UNUSED(none)) {
-  return error_take(py_state(module));
+  return py_error_take(py_state(module));
 }
 
 static PyObject *explain(PyObject *Py_UNUSED(module), PyObject *args) {
@@ -158,12 +160,12 @@ static PyObject *nearest(PyObject *Py_UNUSED(module), PyObject *args) {
   if (!items) return NULL;
   Scratch s = {0};
   int n = (int)PyTuple_Size(items);
-  const char **list = scratch_alloc(&s, (size_t)n, sizeof *list);
+  const char **list = py_scratch_alloc(&s, (size_t)n, sizeof *list);
   for (int i = 0; list && i < n; i++)
     if (!(list[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(items, i), NULL))) list = NULL;
   const char *found = list ? wv_nearest(word, list, n) : NULL;
   PyObject *r = found ? PyUnicode_FromString(found) : list ? Py_NewRef(Py_None) : NULL;
-  scratch_free(&s);
+  py_scratch_free(&s);
   Py_DECREF(items);
   return r;
 }
@@ -171,16 +173,22 @@ static PyObject *nearest(PyObject *Py_UNUSED(module), PyObject *args) {
 static PyMethodDef functions[] = {
     {"symbol", make_symbol, METH_VARARGS, "symbol(name, nonnegative=True) -> Expr"},
     {"op", make_op, METH_VARARGS, "op(name, *operands) -> Expr, such as op('ceil', K / 2)"},
-    {"resolve", resolve, METH_O, "resolve({symbol: value}): values that mention other symbols of it."},
-    {"emit", emit, METH_VARARGS, "emit(op, operands, attrs=None, given=None): into the current kernel."},
+    {"resolve", resolve, METH_O,
+     "resolve({symbol: value}): values that mention other symbols of it."},
+    {"emit", emit, METH_VARARGS,
+     "emit(op, operands, attrs=None, given=None): into the current kernel."},
     {"current", current, METH_VARARGS, "current(what): the Tracer of the kernel being traced."},
     {"here", here, METH_NOARGS, "The user's (file, line, column, length)."},
-    {"set_package", set_package, METH_VARARGS, "set_package(directory, kernels): whose frames to skip."},
+    {"set_package", set_package, METH_VARARGS,
+     "set_package(directory, kernels): whose frames to skip."},
     {"check_mapping", check_mapping, METH_VARARGS, "check_mapping(mapping, place=None)"},
     {"parse", parse, METH_VARARGS, "parse(text, name='<text>'): the kernels of a text."},
-    {"report", report, METH_VARARGS, "report(code, text, hint=None, place=None): raises CompileError."},
-    {"take_diagnostics", take_diagnostics, METH_NOARGS, "Warnings and remarks since the last call."},
-    {"explain", explain, METH_VARARGS, "explain(code): the long explanation of a diagnostic, or None."},
+    {"report", report, METH_VARARGS,
+     "report(code, text, hint=None, place=None): raises CompileError."},
+    {"take_diagnostics", take_diagnostics, METH_NOARGS,
+     "Warnings and remarks since the last call."},
+    {"explain", explain, METH_VARARGS,
+     "explain(code): the long explanation of a diagnostic, or None."},
     {"nearest", nearest, METH_VARARGS, "nearest(word, words): the most similar word, or None."},
     {NULL, NULL, 0, NULL}};
 
@@ -200,9 +208,10 @@ static int intern_names(PyState *st) {
 static int module_exec(PyObject *module) {
   PyState *st = py_state(module);
   st->cx = wv_ctx_new();
-  if (intern_names(st) < 0 || error_init(module, st) < 0 || expr_init(module, st) < 0 ||
-      dtype_init(module, st) < 0 || value_init(module, st) < 0 || tracer_init(module, st) < 0 ||
-      kernel_init(module, st) < 0 || tables_init(module) < 0)
+  if (intern_names(st) < 0 || py_error_init(module, st) < 0 || py_expr_init(module, st) < 0 ||
+      py_dtype_init(module, st) < 0 || py_value_init(module, st) < 0 ||
+      py_tracer_init(module, st) < 0 || py_kernel_init(module, st) < 0 ||
+      py_tables_init(module) < 0)
     return -1;
   return PyModule_AddStringConstant(module, "__version__", wv_version());
 }

@@ -82,7 +82,7 @@ static bool place_of_frame(PyState *st, PyObject *frame, PyObject *code, PyObjec
   return fill_file(st, code, out);
 }
 
-bool place_here(PyState *st, wv_place *out) {
+bool py_place_here(PyState *st, wv_place *out) {
   *out = (wv_place){0};
   PyObject *frame = (PyObject *)PyEval_GetFrame();
   Py_XINCREF(frame);
@@ -101,7 +101,7 @@ bool place_here(PyState *st, wv_place *out) {
   return !PyErr_Occurred();
 }
 
-bool place_of_return(PyState *st, PyObject *code, wv_place *out) {
+bool py_place_of_return(PyState *st, PyObject *code, wv_place *out) {
   *out = (wv_place){0};
   PyObject *positions = known_positions(code, st);
   if (!positions) return false;
@@ -110,12 +110,12 @@ bool place_of_return(PyState *st, PyObject *code, wv_place *out) {
   return fill_file(st, code, out);
 }
 
-PyObject *place_to_python(const wv_place *at) {
+PyObject *py_place_to_python(const wv_place *at) {
   return Py_BuildValue("(zIII)", at->file, at->line, at->col, at->len);
 }
 
-bool place_from_python(PyState *st, PyObject *o, wv_place *out) {
-  if (!o || o == Py_None) return place_here(st, out);
+bool py_place_from_python(PyState *st, PyObject *o, wv_place *out) {
+  if (!o || o == Py_None) return py_place_here(st, out);
   unsigned line, col, len;
   const char *file;
   if (!PyArg_ParseTuple(o, "zIII;a place is (file, line, column, length)", &file, &line, &col,

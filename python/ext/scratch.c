@@ -6,7 +6,7 @@ typedef struct ScratchBlock {
   max_align_t data[];
 } ScratchBlock;
 
-void *scratch_alloc(Scratch *s, size_t count, size_t size) {
+void *py_scratch_alloc(Scratch *s, size_t count, size_t size) {
   ScratchBlock *b = PyMem_Calloc(1, sizeof *b + (count ? count : 1) * size);
   if (!b) return PyErr_NoMemory();
   b->next = s->first;
@@ -14,7 +14,7 @@ void *scratch_alloc(Scratch *s, size_t count, size_t size) {
   return b->data;
 }
 
-void scratch_free(Scratch *s) {
+void py_scratch_free(Scratch *s) {
   while (s->first) {
     ScratchBlock *next = s->first->next;
     PyMem_Free(s->first);

@@ -41,7 +41,7 @@ static bool attr_is_true(PyObject *o, const char *name) {
   return yes;
 }
 
-bool sympy_check(PyObject *o) {
+bool py_sympy_check(PyObject *o) {
   PyObject *module = attr_or_null((PyObject *)Py_TYPE(o), "__module__");
   const char *name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL) : "";
   bool yes = name && strncmp(name, "sympy.", 6) == 0;
@@ -78,8 +78,8 @@ static wv_expr from_piecewise(PyState *st, PyObject *branches) {
   wv_expr otherwise = NULL;
   for (Py_ssize_t i = PyTuple_Size(branches) - 1; i >= 0; i--) {
     PyObject *pair = PyObject_GetAttrString(PyTuple_GetItem(branches, i), "args");
-    wv_expr value = pair ? sympy_from(st, PyTuple_GetItem(pair, 0)) : NULL;
-    wv_expr cond = value ? sympy_from(st, PyTuple_GetItem(pair, 1)) : NULL;
+    wv_expr value = pair ? py_sympy_from(st, PyTuple_GetItem(pair, 0)) : NULL;
+    wv_expr cond = value ? py_sympy_from(st, PyTuple_GetItem(pair, 1)) : NULL;
     Py_XDECREF(pair);
     if (!cond) return NULL;
     wv_expr args[] = {cond, value, otherwise ? otherwise : value};
@@ -91,14 +91,14 @@ static wv_expr from_piecewise(PyState *st, PyObject *branches) {
 static wv_expr from_function(PyState *st, const char *op, PyObject *operands) {
   int n = (int)PyTuple_Size(operands);
   Scratch s = {0};
-  wv_expr *args = scratch_alloc(&s, (size_t)n, sizeof *args), e = NULL;
+  wv_expr *args = py_scratch_alloc(&s, (size_t)n, sizeof *args), e = NULL;
   bool ok = args != NULL;
   for (int i = 0; ok && i < n; i++) {
-    args[i] = sympy_from(st, PyTuple_GetItem(operands, i));
+    args[i] = py_sympy_from(st, PyTuple_GetItem(operands, i));
     ok = args[i] != NULL;
   }
   if (ok) e = wv_expr_op(st->cx, op, args, n);
-  scratch_free(&s);
+  py_scratch_free(&s);
   return e;
 }
 
@@ -106,22 +106,23 @@ static wv_expr refuse_function(PyState *st, const char *name) {
   char text[160];
   snprintf(text, sizeof text, "`%s` of SymPy has no meaning in an index expression", name);
   wv_place at;
-  if (place_here(st, &at))
-    error_report(st, "E0105", at, text,
-                 "use + - * // %, floor, ceiling, Min, Max, Mod, Piecewise and comparisons");
+  if (py_place_here(st, &at))
+    py_error_report(st, "E0105", at, text,
+                    "use + - * // %, floor, ceiling, Min, Max, Mod, Piecewise and comparisons");
   return NULL;
 }
 
 static wv_expr from_call(PyState *st, const char *name, PyObject *operands) {
   if (strcmp(name, "Piecewise") == 0) return from_piecewise(st, operands);
-  if (strcmp(name, "UnevaluatedExpr") == 0) return sympy_from(st, PyTuple_GetItem(operands, 0));
+  if (strcmp(name, "UnevaluatedExpr") == 0) return py_sympy_from(st, PyTuple_GetItem(operands, 0));
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-    if (strcmp(name, functions[i].theirs) == 0) return from_function(st, functions[i].ours, operands);
+    if (strcmp(name, functions[i].theirs) == 0)
+      return from_function(st, functions[i].ours, operands);
   return refuse_function(st, name);
 }
 
-wv_expr sympy_from(PyState *st, PyObject *o) {
-  if (!sympy_check(o)) return expr_from(st, o);
+wv_expr py_sympy_from(PyState *st, PyObject *o) {
+  if (!py_sympy_check(o)) return py_expr_from(st, o);
   if (attr_is_true(o, "is_Symbol")) return from_symbol(st, o);
   if (attr_is_true(o, "is_Rational")) return from_rational(st, o);
   PyObject *func = PyObject_GetAttrString(o, "func"), *operands = PyObject_GetAttrString(o, "args");
@@ -133,7 +134,7 @@ wv_expr sympy_from(PyState *st, PyObject *o) {
     else if (strcmp(text, "BooleanFalse") == 0) e = wv_bool(st->cx, false);
     else if (attr_is_true(o, "is_Float")) {
       PyObject *value = PyNumber_Float(o);
-      e = value ? expr_from(st, value) : NULL;
+      e = value ? py_expr_from(st, value) : NULL;
       Py_XDECREF(value);
     } else e = from_call(st, text, operands);
   }
@@ -148,10 +149,10 @@ wv_expr sympy_from(PyState *st, PyObject *o) {
 static PyObject *to_symbol(PyObject *sympy, wv_expr e) {
   PyObject *make = PyObject_GetAttrString(sympy, "Symbol");
   PyObject *args = make ? Py_BuildValue("(s)", wv_expr_name(e)) : NULL;
-  PyObject *kwargs = !args                ? NULL
-                     : wv_expr_nonneg(e) ? Py_BuildValue("{sOsO}", "integer", Py_True,
-                                                         "nonnegative", Py_True)
-                                         : PyDict_New();
+  PyObject *kwargs = !args ? NULL
+                     : wv_expr_nonneg(e)
+                         ? Py_BuildValue("{sOsO}", "integer", Py_True, "nonnegative", Py_True)
+                         : PyDict_New();
   PyObject *r = kwargs ? PyObject_Call(make, args, kwargs) : NULL;
   Py_XDECREF(make);
   Py_XDECREF(args);
@@ -170,7 +171,7 @@ static PyObject *to_operands(PyState *st, wv_expr e) {
   int n = wv_expr_nargs(e);
   PyObject *tuple = PyTuple_New(n);
   for (int i = 0; tuple && i < n; i++) {
-    PyObject *item = sympy_to(st, wv_expr_arg(st->cx, e, i));
+    PyObject *item = py_sympy_to(st, wv_expr_arg(st->cx, e, i));
     if (!item) Py_CLEAR(tuple);
     else PyTuple_SetItem(tuple, i, item);
   }
@@ -205,7 +206,7 @@ static PyObject *to_call(PyObject *sympy, const char *kind, PyObject *args) {
   return NULL;
 }
 
-PyObject *sympy_to(PyState *st, wv_expr e) {
+PyObject *py_sympy_to(PyState *st, wv_expr e) {
   PyObject *sympy = PyImport_ImportModule("sympy"), *r = NULL;
   if (!sympy) return NULL;
   int64_t num, den;

@@ -47,7 +47,7 @@ static PyObject *diagnostic_table(void) {
   return list;
 }
 
-int tables_init(PyObject *module) {
+int py_tables_init(PyObject *module) {
   if (add_list(module, "mma_table", mma_table()) < 0) return -1;
   if (add_list(module, "target_table", target_table()) < 0) return -1;
   if (add_list(module, "op_table", op_table()) < 0) return -1;

@@ -14,15 +14,16 @@ static bool is_live(TracerObject *t) {
   return false;
 }
 
-TracerObject *tracer_current(PyState *st, const char *what) {
+TracerObject *py_tracer_current(PyState *st, const char *what) {
   PyObject *dict = PyThreadState_GetDict();
   PyObject *t = dict ? PyDict_GetItemString(dict, CURRENT_KEY) : NULL;
   if (t && t != Py_None && Py_TYPE(t) == st->tracer_type) return (TracerObject *)t;
   wv_place at;
   char text[96];
   snprintf(text, sizeof text, "`%s` is used outside a kernel", what);
-  if (place_here(st, &at))
-    error_report(st, "E0408", at, text, "ops work inside a function decorated with `@wave(...)`");
+  if (py_place_here(st, &at))
+    py_error_report(st, "E0408", at, text,
+                    "ops work inside a function decorated with `@wave(...)`");
   return NULL;
 }
 
@@ -33,7 +34,7 @@ static wv_value *scalar_of(TracerObject *t, wv_expr e, const wv_value *like, wv_
   wv_attr attr = {.key = "value", .expr = e};
   wv_value *result[RESULTS_MOST] = {0};
   wv_type type = wv_scalar_type(t->st->cx, wv_type_dtype(wv_value_type(like)));
-  if (!wv_op(t->b, "scalar", NULL, 0, &attr, 1, type, at, result)) error_raise(t->st);
+  if (!wv_op(t->b, "scalar", NULL, 0, &attr, 1, type, at, result)) py_error_raise(t->st);
   return result[0];
 }
 
@@ -45,16 +46,16 @@ static wv_value *literal_of(TracerObject *t, PyObject *o, const wv_value *like, 
   Py_XDECREF(number);
   if (PyErr_Occurred()) return NULL;
   wv_value *v = wv_literal(t->b, d, i, integer, like, at);
-  if (!v) error_raise(t->st);
+  if (!v) py_error_raise(t->st);
   return v;
 }
 
 static wv_value *operand(TracerObject *t, const char *op, PyObject *o, const wv_value *like,
                          wv_place at) {
-  if (value_check(o)) return value_from(t, o, op);
+  if (py_value_check(o)) return py_value_from(t, o, op);
   bool number = PyLong_Check(o) || PyFloat_Check(o);
   if (like && !number) {
-    wv_expr e = expr_try(t->st, o);
+    wv_expr e = py_expr_try(t->st, o);
     if (e) return scalar_of(t, e, like, at);
     number = !PyErr_Occurred() && PyNumber_Check(o);
   }
@@ -69,10 +70,10 @@ static wv_value *operand(TracerObject *t, const char *op, PyObject *o, const wv_
  * select, not its condition. */
 static wv_value **operands_from(TracerObject *t, Scratch *s, const char *op, PyObject *const *list,
                                 Py_ssize_t n, wv_place at) {
-  wv_value **out = scratch_alloc(s, (size_t)n, sizeof *out);
+  wv_value **out = py_scratch_alloc(s, (size_t)n, sizeof *out);
   const wv_value *like = NULL;
   for (Py_ssize_t i = 0; i < n; i++)
-    if (value_check(list[i])) like = value_get(list[i]);
+    if (py_value_check(list[i])) like = py_value_get(list[i]);
   for (Py_ssize_t i = 0; out && i < n; i++)
     if (!(out[i] = operand(t, op, list[i], like, at))) return NULL;
   return out;
@@ -81,7 +82,7 @@ static wv_value **operands_from(TracerObject *t, Scratch *s, const char *op, PyO
 static wv_value **operands_of(TracerObject *t, Scratch *s, const char *op, PyObject *tuple, int *n,
                               wv_place at) {
   *n = (int)PyTuple_Size(tuple);
-  PyObject **list = scratch_alloc(s, (size_t)*n, sizeof *list);
+  PyObject **list = py_scratch_alloc(s, (size_t)*n, sizeof *list);
   for (int i = 0; list && i < *n; i++) list[i] = PyTuple_GetItem(tuple, i);
   return list ? operands_from(t, s, op, list, *n, at) : NULL;
 }
@@ -89,10 +90,10 @@ static wv_value **operands_of(TracerObject *t, Scratch *s, const char *op, PyObj
 /* None, the one value, or a tuple of them. */
 static PyObject *results_to(TracerObject *t, wv_value **results, int n) {
   if (n == 0) Py_RETURN_NONE;
-  if (n == 1) return value_new(t, results[0]);
+  if (n == 1) return py_value_new(t, results[0]);
   PyObject *tuple = PyTuple_New(n);
   for (int i = 0; tuple && i < n; i++) {
-    PyObject *v = value_new(t, results[i]);
+    PyObject *v = py_value_new(t, results[i]);
     if (!v) Py_CLEAR(tuple);
     else PyTuple_SetItem(tuple, i, v);
   }
@@ -114,34 +115,35 @@ static PyObject *emit(TracerObject *t, Scratch *s, const char *op, PyObject *con
   wv_type type;
   wv_value *results[RESULTS_MOST] = {0};
   int nattrs;
-  if (!place_here(t->st, &at)) return NULL;
+  if (!py_place_here(t->st, &at)) return NULL;
   wv_value **args = operands_from(t, s, op, list, n, at);
-  if (!args || !attrs_from(t->st, s, attrs, &a, &nattrs) || !type_from(t->st, s, given, &type))
+  if (!args || !py_attrs_from(t->st, s, attrs, &a, &nattrs) ||
+      !py_type_from(t->st, s, given, &type))
     return NULL;
-  if (!wv_op(t->b, op, args, (int)n, a, nattrs, type, at, results)) return error_raise(t->st);
+  if (!wv_op(t->b, op, args, (int)n, a, nattrs, type, at, results)) return py_error_raise(t->st);
   return results_to(t, results, count_results(results, RESULTS_MOST));
 }
 
-PyObject *tracer_emit(TracerObject *t, const char *op, PyObject *const *operands, Py_ssize_t n,
-                      PyObject *attrs, PyObject *given) {
+PyObject *py_tracer_emit(TracerObject *t, const char *op, PyObject *const *operands, Py_ssize_t n,
+                         PyObject *attrs, PyObject *given) {
   if (!is_live(t)) return NULL;
   Scratch s = {0};
   PyObject *r = emit(t, &s, op, operands, n, attrs, given);
-  scratch_free(&s);
+  py_scratch_free(&s);
   return r;
 }
 
 /* Coordinates of read and write: values or expressions. */
 static wv_coord *coords_from(TracerObject *t, Scratch *s, PyObject *o, int *n) {
-  bool single = value_check(o) || expr_check(o) || !PySequence_Check(o);
+  bool single = py_value_check(o) || py_expr_check(o) || !PySequence_Check(o);
   PyObject *items = single ? PyTuple_Pack(1, o) : PySequence_Tuple(o);
   if (!items) return NULL;
   *n = (int)PyTuple_Size(items);
-  wv_coord *out = scratch_alloc(s, (size_t)*n, sizeof *out);
+  wv_coord *out = py_scratch_alloc(s, (size_t)*n, sizeof *out);
   for (int i = 0; out && i < *n; i++) {
     PyObject *item = PyTuple_GetItem(items, i);
-    if (value_check(item)) out[i].value = value_from(t, item, "source/target");
-    else out[i].expr = expr_from(t->st, item);
+    if (py_value_check(item)) out[i].value = py_value_from(t, item, "source/target");
+    else out[i].expr = py_expr_from(t->st, item);
     if (!out[i].value && !out[i].expr) out = NULL;
   }
   Py_DECREF(items);
@@ -155,15 +157,15 @@ static PyObject *access_op(TracerObject *t, Scratch *s, PyObject *args) {
   wv_place at;
   const wv_attr *a;
   int nattrs, nsource = 0, ntarget = 0;
-  if (!place_here(t->st, &at)) return NULL;
-  wv_value *v = value == Py_None ? NULL : value_from(t, value, "write");
-  wv_value *m = PyErr_Occurred() ? NULL : value_from(t, memory, v ? "write" : "read");
+  if (!py_place_here(t->st, &at)) return NULL;
+  wv_value *v = value == Py_None ? NULL : py_value_from(t, value, "write");
+  wv_value *m = PyErr_Occurred() ? NULL : py_value_from(t, memory, v ? "write" : "read");
   wv_coord *from = m ? coords_from(t, s, source, &nsource) : NULL;
   wv_coord *to = from ? coords_from(t, s, target, &ntarget) : NULL;
-  if (!to || !attrs_from(t->st, s, attrs, &a, &nattrs)) return NULL;
+  if (!to || !py_attrs_from(t->st, s, attrs, &a, &nattrs)) return NULL;
   wv_value *result[RESULTS_MOST] = {0};
   if (!wv_access(t->b, v, m, from, nsource, to, ntarget, a, nattrs, at, result))
-    return error_raise(t->st);
+    return py_error_raise(t->st);
   return results_to(t, result, v ? 0 : 1);
 }
 
@@ -171,7 +173,7 @@ static PyObject *tracer_access(PyObject *self, PyObject *args) {
   if (!is_live((TracerObject *)self)) return NULL;
   Scratch s = {0};
   PyObject *r = access_op((TracerObject *)self, &s, args);
-  scratch_free(&s);
+  py_scratch_free(&s);
   return r;
 }
 
@@ -179,11 +181,11 @@ static PyObject *tracer_access(PyObject *self, PyObject *args) {
 
 static PyObject *region_args(TracerObject *t, Scratch *s) {
   int n = wv_region_args(t->b, NULL, 0);
-  wv_value **list = scratch_alloc(s, (size_t)n, sizeof *list);
+  wv_value **list = py_scratch_alloc(s, (size_t)n, sizeof *list);
   PyObject *tuple = list ? PyTuple_New(n) : NULL;
   if (tuple) wv_region_args(t->b, list, n);
   for (int i = 0; tuple && i < n; i++) {
-    PyObject *v = value_new(t, list[i]);
+    PyObject *v = py_value_new(t, list[i]);
     if (!v) Py_CLEAR(tuple);
     else PyTuple_SetItem(tuple, i, v);
   }
@@ -197,10 +199,10 @@ static PyObject *begin_region(TracerObject *t, Scratch *s, PyObject *args) {
   int n, nattrs;
   wv_place at;
   if (!PyArg_ParseTuple(args, "sO!|O:begin", &op, &PyTuple_Type, &operands, &attrs)) return NULL;
-  if (!place_here(t->st, &at)) return NULL;
+  if (!py_place_here(t->st, &at)) return NULL;
   wv_value **list = operands_of(t, s, op, operands, &n, at);
-  if (!list || !attrs_from(t->st, s, attrs, &a, &nattrs)) return NULL;
-  if (!wv_begin(t->b, op, list, n, a, nattrs, at)) return error_raise(t->st);
+  if (!list || !py_attrs_from(t->st, s, attrs, &a, &nattrs)) return NULL;
+  if (!wv_begin(t->b, op, list, n, a, nattrs, at)) return py_error_raise(t->st);
   return region_args(t, s);
 }
 
@@ -208,7 +210,7 @@ static PyObject *tracer_begin(PyObject *self, PyObject *args) {
   if (!is_live((TracerObject *)self)) return NULL;
   Scratch s = {0};
   PyObject *r = begin_region((TracerObject *)self, &s, args);
-  scratch_free(&s);
+  py_scratch_free(&s);
   return r;
 }
 
@@ -217,12 +219,12 @@ static PyObject *end_region(TracerObject *t, Scratch *s, PyObject *args) {
   int n;
   wv_place at;
   if (!PyArg_ParseTuple(args, "O!O:end", &PyTuple_Type, &yields, &code)) return NULL;
-  if (!place_of_return(t->st, code, &at)) return NULL;
+  if (!py_place_of_return(t->st, code, &at)) return NULL;
   wv_value **list = operands_of(t, s, "return", yields, &n, at);
   int cap = wv_region_args(t->b, NULL, 0) + 1;
-  wv_value **results = list ? scratch_alloc(s, (size_t)cap, sizeof *results) : NULL;
+  wv_value **results = list ? py_scratch_alloc(s, (size_t)cap, sizeof *results) : NULL;
   if (!results) return NULL;
-  if (!wv_end(t->b, list, n, at, results)) return error_raise(t->st);
+  if (!wv_end(t->b, list, n, at, results)) return py_error_raise(t->st);
   return results_to(t, results, count_results(results, cap));
 }
 
@@ -230,7 +232,7 @@ static PyObject *tracer_end(PyObject *self, PyObject *args) {
   if (!is_live((TracerObject *)self)) return NULL;
   Scratch s = {0};
   PyObject *r = end_region((TracerObject *)self, &s, args);
-  scratch_free(&s);
+  py_scratch_free(&s);
   return r;
 }
 
@@ -241,11 +243,11 @@ static PyObject *tracer_constrain(PyObject *self, PyObject *row) {
   if (!is_live(t)) return NULL;
   Scratch s = {0};
   wv_constraint c;
-  bool ok = constraint_from(t->st, &s, row, &c);
+  bool ok = py_constraint_from(t->st, &s, row, &c);
   bool added = ok && wv_add_constraint(t->b, &c);
-  scratch_free(&s);
+  py_scratch_free(&s);
   if (!ok) return NULL;
-  if (!added) return error_raise(t->st);
+  if (!added) return py_error_raise(t->st);
   Py_RETURN_NONE;
 }
 
@@ -255,18 +257,18 @@ static PyObject *add_param(TracerObject *t, Scratch *s, PyObject *args) {
   if (!PyArg_ParseTuple(args, "sO|OO:param", &name, &spec, &binds, &place)) return NULL;
   wv_type type;
   wv_place at;
-  if (!type_from(t->st, s, spec, &type) || !place_from_python(t->st, place, &at)) return NULL;
-  wv_expr symbol = binds == Py_None ? NULL : expr_from(t->st, binds);
+  if (!py_type_from(t->st, s, spec, &type) || !py_place_from_python(t->st, place, &at)) return NULL;
+  wv_expr symbol = binds == Py_None ? NULL : py_expr_from(t->st, binds);
   if (PyErr_Occurred()) return NULL;
   wv_value *v = wv_param(t->b, name, type, symbol, at);
-  return v ? value_new(t, v) : error_raise(t->st);
+  return v ? py_value_new(t, v) : py_error_raise(t->st);
 }
 
 static PyObject *tracer_param(PyObject *self, PyObject *args) {
   if (!is_live((TracerObject *)self)) return NULL;
   Scratch s = {0};
   PyObject *r = add_param((TracerObject *)self, &s, args);
-  scratch_free(&s);
+  py_scratch_free(&s);
   return r;
 }
 
@@ -275,9 +277,9 @@ static PyObject *tracer_tag(PyObject *self, PyObject *args) {
   PyObject *o;
   const char *tag;
   if (!is_live(t) || !PyArg_ParseTuple(args, "Os:tag", &o, &tag)) return NULL;
-  wv_value *v = value_from(t, o, "tag");
+  wv_value *v = py_value_from(t, o, "tag");
   if (!v) return NULL;
-  if (!wv_value_add_tag(t->b, v, tag)) return error_raise(t->st);
+  if (!wv_value_add_tag(t->b, v, tag)) return py_error_raise(t->st);
   return Py_NewRef(o);
 }
 
@@ -286,7 +288,7 @@ static PyObject *tracer_name_value(PyObject *self, PyObject *args) {
   PyObject *o;
   const char *name;
   if (!is_live(t) || !PyArg_ParseTuple(args, "Os:name", &o, &name)) return NULL;
-  wv_value *v = value_from(t, o, "name");
+  wv_value *v = py_value_from(t, o, "name");
   if (!v) return NULL;
   wv_value_name(t->b, v, name);
   Py_RETURN_NONE;
@@ -298,7 +300,7 @@ static PyObject *tracer_finish(PyObject *self, PyObject *Py_UNUSED(none)) {
   wv_builder *b = t->b;
   t->b = NULL;
   wv_kernel *k = wv_finish(b);
-  return k ? kernel_new(t->st, k) : error_raise(t->st);
+  return k ? py_kernel_new(t->st, k) : py_error_raise(t->st);
 }
 
 static PyObject *tracer_enter(PyObject *self, PyObject *Py_UNUSED(none)) {
@@ -334,7 +336,7 @@ static PyObject *tracer_construct(PyTypeObject *type, PyObject *args, PyObject *
   PyObject *place = Py_None;
   wv_place at;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|O:Tracer", names, &name, &place)) return NULL;
-  if (!place_from_python(st, place, &at)) return NULL;
+  if (!py_place_from_python(st, place, &at)) return NULL;
   TracerObject *t = PyObject_New(TracerObject, type);
   if (!t) return NULL;
   t->st = st;
@@ -379,7 +381,7 @@ static PyType_Slot tracer_slots[] = {
 static PyType_Spec tracer_spec = {"wave_lang.Tracer", sizeof(TracerObject), 0, Py_TPFLAGS_DEFAULT,
                                   tracer_slots};
 
-int tracer_init(PyObject *module, PyState *st) {
+int py_tracer_init(PyObject *module, PyState *st) {
   st->tracer_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &tracer_spec, NULL);
   return st->tracer_type ? PyModule_AddType(module, st->tracer_type) : -1;
 }

@@ -5,7 +5,7 @@
 static const char *text_from(Scratch *s, PyObject *o) {
   Py_ssize_t n;
   const char *text = PyUnicode_AsUTF8AndSize(o, &n);
-  char *copy = text ? scratch_alloc(s, (size_t)n + 1, 1) : NULL;
+  char *copy = text ? py_scratch_alloc(s, (size_t)n + 1, 1) : NULL;
   if (copy) memcpy(copy, text, (size_t)n);
   return copy;
 }
@@ -26,12 +26,13 @@ static bool layout_from(PyState *st, Scratch *s, PyObject *o, int rank, const wv
   PyObject *items = PySequence_Tuple(o);
   if (!items) return false;
   bool ok = PyTuple_Size(items) == rank;
-  if (!ok) PyErr_Format(PyExc_TypeError, "MemoryLayout has %zd entries for %d dimensions",
-                        PyTuple_Size(items), rank);
-  wv_expr *list = ok ? scratch_alloc(s, (size_t)rank, sizeof *list) : NULL;
+  if (!ok)
+    PyErr_Format(PyExc_TypeError, "MemoryLayout has %zd entries for %d dimensions",
+                 PyTuple_Size(items), rank);
+  wv_expr *list = ok ? py_scratch_alloc(s, (size_t)rank, sizeof *list) : NULL;
   for (int i = 0; list && i < rank; i++) {
     PyObject *item = PyTuple_GetItem(items, i);
-    if (item != Py_None && !(list[i] = expr_from(st, item))) list = NULL;
+    if (item != Py_None && !(list[i] = py_expr_from(st, item))) list = NULL;
   }
   Py_DECREF(items);
   *out = list;
@@ -43,37 +44,37 @@ static bool mem_from(PyState *st, Scratch *s, PyObject *tuple, const wv_expr *di
   PyObject *space = PyTuple_GetItem(tuple, 2);
   PyObject *physical = PyTuple_Size(tuple) > 3 ? PyTuple_GetItem(tuple, 3) : NULL;
   const wv_expr *layout;
-  wv_expr where = space == Py_None ? NULL : expr_from(st, space);
+  wv_expr where = space == Py_None ? NULL : py_expr_from(st, space);
   if (PyErr_Occurred() || !layout_from(st, s, physical, rank, &layout)) return false;
   *out = wv_mem_type(st->cx, dims, rank, dtype, where, layout);
   return true;
 }
 
-bool type_from(PyState *st, Scratch *s, PyObject *o, wv_type *out) {
+bool py_type_from(PyState *st, Scratch *s, PyObject *o, wv_type *out) {
   *out = NULL;
   if (!o || o == Py_None) return true;
   if (!PyTuple_Check(o)) {
-    const char *name = dtype_name(st, o);
+    const char *name = py_dtype_name(st, o);
     *out = name ? wv_scalar_type(st->cx, name) : NULL;
   } else {
     int rank = 0;
-    const wv_expr *dims = expr_list(st, s, PyTuple_GetItem(o, 0), &rank);
-    const char *dtype = dims ? dtype_name(st, PyTuple_GetItem(o, 1)) : NULL;
+    const wv_expr *dims = py_expr_list(st, s, PyTuple_GetItem(o, 0), &rank);
+    const char *dtype = dims ? py_dtype_name(st, PyTuple_GetItem(o, 1)) : NULL;
     if (!dtype) return false;
     if (PyTuple_Size(o) > 2) {
       if (!mem_from(st, s, o, dims, rank, dtype, out)) return false;
     } else if (rank == 0) *out = wv_scalar_type(st->cx, dtype);
     else *out = wv_tile_type(st->cx, dims, rank, dtype);
   }
-  if (!*out) error_raise_here(st);
+  if (!*out) py_error_raise_here(st);
   return *out != NULL;
 }
 
-PyObject *type_dims(PyState *st, wv_type t) {
+PyObject *py_type_dims(PyState *st, wv_type t) {
   int n = wv_type_rank(t);
   PyObject *tuple = PyTuple_New(n);
   for (int i = 0; tuple && i < n; i++) {
-    PyObject *item = expr_new(st, wv_type_dim(t, i));
+    PyObject *item = py_expr_new(st, wv_type_dim(t, i));
     if (!item) Py_CLEAR(tuple);
     else PyTuple_SetItem(tuple, i, item);
   }
@@ -84,17 +85,17 @@ PyObject *type_dims(PyState *st, wv_type t) {
 
 static const wv_pair *pairs_attr(PyState *st, Scratch *s, PyObject *o, const char *name, int *n) {
   PyObject *dict = PyObject_GetAttrString(o, name);
-  const wv_pair *pairs = dict ? expr_pairs(st, s, dict, n) : NULL;
+  const wv_pair *pairs = dict ? py_expr_pairs(st, s, dict, n) : NULL;
   Py_XDECREF(dict);
   return pairs;
 }
 
 static bool dynamic_from(PyState *st, Scratch *s, PyObject *list, wv_mapping *out) {
   out->ndynamic = (int)PyTuple_Size(list);
-  const wv_pair **pairs = scratch_alloc(s, (size_t)out->ndynamic, sizeof *pairs);
-  int *counts = scratch_alloc(s, (size_t)out->ndynamic, sizeof *counts);
+  const wv_pair **pairs = py_scratch_alloc(s, (size_t)out->ndynamic, sizeof *pairs);
+  int *counts = py_scratch_alloc(s, (size_t)out->ndynamic, sizeof *counts);
   for (int i = 0; pairs && counts && i < out->ndynamic; i++) {
-    pairs[i] = expr_pairs(st, s, PyTuple_GetItem(list, i), &counts[i]);
+    pairs[i] = py_expr_pairs(st, s, PyTuple_GetItem(list, i), &counts[i]);
     if (!pairs[i]) return false;
   }
   out->dynamic = pairs;
@@ -103,7 +104,7 @@ static bool dynamic_from(PyState *st, Scratch *s, PyObject *list, wv_mapping *ou
 }
 
 /* An IndexMapping. */
-bool mapping_from(PyState *st, Scratch *s, PyObject *o, wv_mapping *out) {
+bool py_mapping_from(PyState *st, Scratch *s, PyObject *o, wv_mapping *out) {
   *out = (wv_mapping){0};
   PyObject *count = PyObject_GetAttrString(o, "num_iterators");
   PyObject *dynamic = PyObject_GetAttrString(o, "dynamic_val_mappings");
@@ -115,7 +116,8 @@ bool mapping_from(PyState *st, Scratch *s, PyObject *o, wv_mapping *out) {
   ok = ok && dynamic_from(st, s, dynamic, out);
   Py_XDECREF(count);
   Py_XDECREF(dynamic);
-  if (!ok && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "mapping: expected an IndexMapping");
+  if (!ok && !PyErr_Occurred())
+    PyErr_SetString(PyExc_TypeError, "mapping: expected an IndexMapping");
   return ok;
 }
 
@@ -129,7 +131,7 @@ static bool int_attr(PyObject *o, const char *name, int *out) {
 }
 
 /* A name, or an object with the fields of GenericDot. The name must outlive the result. */
-bool mma_from(PyState *st, PyObject *o, wv_mma *out) {
+bool py_mma_from(PyState *st, PyObject *o, wv_mma *out) {
   (void)st;
   *out = (wv_mma){0};
   if (o == Py_None) return true;
@@ -145,21 +147,34 @@ bool mma_from(PyState *st, PyObject *o, wv_mma *out) {
 
 /* ---- attributes ---------------------------------------------------------------------------- */
 
-typedef enum Kind { NUMBER, EXPR, DIMS, INT, FLAG, TEXT, TEXTS, BOUNDS, MAPPING, MMA, COUNTS, ITERS } Kind;
+typedef enum Kind {
+  NUMBER,
+  EXPR,
+  DIMS,
+  INT,
+  FLAG,
+  TEXT,
+  TEXTS,
+  BOUNDS,
+  MAPPING,
+  MMA,
+  COUNTS,
+  ITERS
+} Kind;
 
 /* The attributes the front end writes; wave.h says which field each kind fills. */
 static const struct {
   const char *key;
   Kind kind;
 } attr_kinds[] = {
-    {"value", NUMBER},     {"cap", NUMBER},      {"expr", EXPR},         {"dim", EXPR},
-    {"k_dim", EXPR},       {"axis", EXPR},       {"symbol", EXPR},       {"ept", EXPR},
-    {"physical", DIMS},    {"offset", DIMS},     {"size", DIMS},         {"stride", DIMS},
-    {"target", DIMS},      {"step", INT},        {"pos", INT},           {"head", INT},
-    {"bar", INT},          {"prio", INT},        {"sync", INT},          {"from", FLAG},
-    {"volatile", FLAG},    {"nontemporal", FLAG},{"block", FLAG},        {"wait_async", FLAG},
-    {"wait_tensor", FLAG}, {"no_ds_wait", FLAG}, {"label", TEXT},        {"tag", TEXTS},
-    {"bounds", BOUNDS},    {"mapping", MAPPING}, {"mma", MMA},           {"counters", COUNTS},
+    {"value", NUMBER},     {"cap", NUMBER},       {"expr", EXPR},   {"dim", EXPR},
+    {"k_dim", EXPR},       {"axis", EXPR},        {"symbol", EXPR}, {"ept", EXPR},
+    {"physical", DIMS},    {"offset", DIMS},      {"size", DIMS},   {"stride", DIMS},
+    {"target", DIMS},      {"step", INT},         {"pos", INT},     {"head", INT},
+    {"bar", INT},          {"prio", INT},         {"sync", INT},    {"from", FLAG},
+    {"volatile", FLAG},    {"nontemporal", FLAG}, {"block", FLAG},  {"wait_async", FLAG},
+    {"wait_tensor", FLAG}, {"no_ds_wait", FLAG},  {"label", TEXT},  {"tag", TEXTS},
+    {"bounds", BOUNDS},    {"mapping", MAPPING},  {"mma", MMA},     {"counters", COUNTS},
     {"classes", COUNTS},   {"iters", ITERS},
 };
 
@@ -169,14 +184,14 @@ static bool number_attr(PyState *st, PyObject *v, wv_attr *out) {
     out->number = PyFloat_AsDouble(v);
     return true;
   }
-  return (out->expr = expr_from(st, v)) != NULL;
+  return (out->expr = py_expr_from(st, v)) != NULL;
 }
 
 static bool texts_attr(Scratch *s, PyObject *v, wv_attr *out) {
   PyObject *items = PyUnicode_Check(v) ? PyTuple_Pack(1, v) : PySequence_Tuple(v);
   if (!items) return false;
   out->n = (int)PyTuple_Size(items);
-  const char **list = scratch_alloc(s, (size_t)out->n, sizeof *list);
+  const char **list = py_scratch_alloc(s, (size_t)out->n, sizeof *list);
   for (int i = 0; list && i < out->n; i++)
     if (!(list[i] = text_from(s, PyTuple_GetItem(items, i)))) list = NULL;
   Py_DECREF(items);
@@ -188,7 +203,7 @@ static bool counts_attr(Scratch *s, PyObject *v, wv_attr *out) {
   PyObject *items = PyMapping_Items(v);
   if (!items) return false;
   out->n = (int)PyList_Size(items);
-  wv_count *list = scratch_alloc(s, (size_t)out->n, sizeof *list);
+  wv_count *list = py_scratch_alloc(s, (size_t)out->n, sizeof *list);
   for (int i = 0; list && i < out->n; i++) {
     PyObject *item = PyList_GetItem(items, i);
     list[i].name = text_from(s, PyTuple_GetItem(item, 0));
@@ -200,32 +215,32 @@ static bool counts_attr(Scratch *s, PyObject *v, wv_attr *out) {
 }
 
 static bool mapping_attr(PyState *st, Scratch *s, PyObject *v, wv_attr *out) {
-  wv_mapping *m = scratch_alloc(s, 1, sizeof *m);
+  wv_mapping *m = py_scratch_alloc(s, 1, sizeof *m);
   out->mapping = m;
-  return m && mapping_from(st, s, v, m);
+  return m && py_mapping_from(st, s, v, m);
 }
 
 static bool mma_attr(PyState *st, Scratch *s, PyObject *v, wv_attr *out) {
-  wv_mma *m = scratch_alloc(s, 1, sizeof *m);
+  wv_mma *m = py_scratch_alloc(s, 1, sizeof *m);
   out->mma = m;
-  return m && mma_from(st, v, m);
+  return m && py_mma_from(st, v, m);
 }
 
 static bool fill_attr(PyState *st, Scratch *s, Kind kind, PyObject *v, wv_attr *out) {
   switch (kind) {
   case NUMBER: return number_attr(st, v, out);
-  case EXPR: return (out->expr = expr_from(st, v)) != NULL;
-  case DIMS: return (out->exprs = expr_list(st, s, v, &out->n)) != NULL;
+  case EXPR: return (out->expr = py_expr_from(st, v)) != NULL;
+  case DIMS: return (out->exprs = py_expr_list(st, s, v, &out->n)) != NULL;
   case INT: return int_from(v, &out->integer);
   case FLAG: return true;
   case TEXT: return (out->text = text_from(s, v)) != NULL;
   case TEXTS: return texts_attr(s, v, out);
-  case BOUNDS: return (out->pairs = expr_pairs(st, s, v, &out->n)) != NULL;
+  case BOUNDS: return (out->pairs = py_expr_pairs(st, s, v, &out->n)) != NULL;
   case MAPPING: return mapping_attr(st, s, v, out);
   case MMA: return mma_attr(st, s, v, out);
   case COUNTS: return counts_attr(s, v, out);
   case ITERS: /* a flat list, three per entry */
-    if (!(out->exprs = expr_list(st, s, v, &out->n))) return false;
+    if (!(out->exprs = py_expr_list(st, s, v, &out->n))) return false;
     out->n /= 3;
     return true;
   }
@@ -244,11 +259,11 @@ static bool attr_from(PyState *st, Scratch *s, PyObject *key, PyObject *v, wv_at
 }
 
 /* None, and False for a flag, mean that the attribute is absent. */
-bool attrs_from(PyState *st, Scratch *s, PyObject *dict, const wv_attr **out, int *n) {
+bool py_attrs_from(PyState *st, Scratch *s, PyObject *dict, const wv_attr **out, int *n) {
   *out = NULL;
   *n = 0;
   if (!dict || dict == Py_None) return true;
-  wv_attr *list = scratch_alloc(s, (size_t)PyDict_Size(dict), sizeof *list);
+  wv_attr *list = py_scratch_alloc(s, (size_t)PyDict_Size(dict), sizeof *list);
   PyObject *key, *value;
   for (Py_ssize_t pos = 0; list && PyDict_Next(dict, &pos, &key, &value);) {
     if (value == Py_None || value == Py_False) continue;
@@ -264,7 +279,7 @@ bool attrs_from(PyState *st, Scratch *s, PyObject *dict, const wv_attr **out, in
 static bool row_expr(PyState *st, PyObject *row, const char *key, wv_expr *out) {
   PyObject *v = PyDict_GetItemString(row, key);
   if (!v || v == Py_None) return true;
-  return (*out = expr_from(st, v)) != NULL;
+  return (*out = py_expr_from(st, v)) != NULL;
 }
 
 static bool row_int(PyObject *row, const char *key, int *out) {
@@ -280,7 +295,7 @@ static bool row_triple(PyState *st, Scratch *s, PyObject *row, const char *key, 
   PyObject *v = PyDict_GetItemString(row, key);
   int n = 0;
   if (!v || v == Py_None) return true;
-  const wv_expr *list = expr_list(st, s, v, &n);
+  const wv_expr *list = py_expr_list(st, s, v, &n);
   for (int i = 0; list && i < 3; i++) out[i] = i < n ? list[i] : wv_int(st->cx, 1);
   return list != NULL;
 }
@@ -288,16 +303,16 @@ static bool row_triple(PyState *st, Scratch *s, PyObject *row, const char *key, 
 static bool row_pairs(PyState *st, Scratch *s, PyObject *row, wv_constraint *out) {
   PyObject *v = PyDict_GetItemString(row, "pairs");
   if (!v || v == Py_None) return true;
-  return (out->pairs = expr_pairs(st, s, v, &out->npairs)) != NULL;
+  return (out->pairs = py_expr_pairs(st, s, v, &out->npairs)) != NULL;
 }
 
-bool constraint_from(PyState *st, Scratch *s, PyObject *row, wv_constraint *out) {
+bool py_constraint_from(PyState *st, Scratch *s, PyObject *row, wv_constraint *out) {
   *out = (wv_constraint){0};
   PyObject *kind = PyDict_GetItemString(row, "kind"), *at = PyDict_GetItemString(row, "at");
   PyObject *mma = PyDict_GetItemString(row, "mma");
   int secondary = 0;
   if (!kind || !(out->kind = text_from(s, kind))) return false;
-  bool ok = place_from_python(st, at, &out->at) && row_expr(st, row, "dim", &out->dim) &&
+  bool ok = py_place_from_python(st, at, &out->at) && row_expr(st, row, "dim", &out->dim) &&
             row_expr(st, row, "size", &out->size) && row_expr(st, row, "start", &out->start) &&
             row_expr(st, row, "count", &out->count) && row_expr(st, row, "expr", &out->expr) &&
             row_int(row, "axis", &out->axis) && row_int(row, "secondary", &secondary) &&
@@ -306,5 +321,5 @@ bool constraint_from(PyState *st, Scratch *s, PyObject *row, wv_constraint *out)
             row_triple(st, s, row, "waves", out->waves) &&
             row_triple(st, s, row, "cluster", out->cluster) && row_pairs(st, s, row, out);
   out->secondary = secondary != 0;
-  return ok && (!mma || mma_from(st, mma, &out->mma));
+  return ok && (!mma || py_mma_from(st, mma, &out->mma));
 }

@@ -2,21 +2,20 @@
 #include "ext.h"
 
 typedef struct ValueObject {
-  PyObject_HEAD
-  TracerObject *tracer;
+  PyObject_HEAD TracerObject *tracer;
   wv_value *v;
 } ValueObject;
 
 static Py_hash_t value_hash(PyObject *self);
 
-bool value_check(PyObject *o) {
+bool py_value_check(PyObject *o) {
   return PyType_GetSlot(Py_TYPE(o), Py_tp_hash) == (void *)value_hash;
 }
 
-wv_value *value_get(PyObject *o) { return ((ValueObject *)o)->v; }
-TracerObject *value_tracer(PyObject *o) { return ((ValueObject *)o)->tracer; }
+wv_value *py_value_get(PyObject *o) { return ((ValueObject *)o)->v; }
+TracerObject *py_value_tracer(PyObject *o) { return ((ValueObject *)o)->tracer; }
 
-PyObject *value_new(TracerObject *t, wv_value *v) {
+PyObject *py_value_new(TracerObject *t, wv_value *v) {
   ValueObject *o = PyObject_New(ValueObject, t->st->value_type);
   if (!o) return NULL;
   o->tracer = (TracerObject *)Py_NewRef((PyObject *)t);
@@ -26,28 +25,28 @@ PyObject *value_new(TracerObject *t, wv_value *v) {
 
 static void value_dealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
-  Py_DECREF((PyObject *)value_tracer(self));
+  Py_DECREF((PyObject *)py_value_tracer(self));
   PyObject_Free(self);
   Py_DECREF(type);
 }
 
-wv_value *value_from(TracerObject *t, PyObject *o, const char *what) {
-  if (!value_check(o)) {
+wv_value *py_value_from(TracerObject *t, PyObject *o, const char *what) {
+  if (!py_value_check(o)) {
     PyErr_Format(PyExc_TypeError, "%s: expected a traced value, got %R", what,
                  (PyObject *)Py_TYPE(o));
     return NULL;
   }
-  if (value_tracer(o) == t) return value_get(o);
+  if (py_value_tracer(o) == t) return py_value_get(o);
   wv_place at;
-  if (place_here(t->st, &at))
-    error_report(t->st, "E0402", at, "a value of another kernel is used here",
-                 "values live only while their own kernel is traced");
+  if (py_place_here(t->st, &at))
+    py_error_report(t->st, "E0402", at, "a value of another kernel is used here",
+                    "values live only while their own kernel is traced");
   return NULL;
 }
 
 /* The type of a value whose kernel is still being traced; NULL with an exception otherwise. */
 static wv_type live_type(PyObject *self) {
-  if (value_tracer(self)->b) return wv_value_type(value_get(self));
+  if (py_value_tracer(self)->b) return wv_value_type(py_value_get(self));
   PyErr_SetString(PyExc_RuntimeError, "this value's kernel has already been traced");
   return NULL;
 }
@@ -56,12 +55,12 @@ static wv_type live_type(PyObject *self) {
 
 static PyObject *emit2(const char *op, PyObject *a, PyObject *b) {
   PyObject *operands[] = {a, b};
-  TracerObject *t = value_tracer(value_check(a) ? a : b);
-  return tracer_emit(t, op, operands, 2, NULL, NULL);
+  TracerObject *t = py_value_tracer(py_value_check(a) ? a : b);
+  return py_tracer_emit(t, op, operands, 2, NULL, NULL);
 }
 
 static PyObject *emit1(const char *op, PyObject *a) {
-  return tracer_emit(value_tracer(a), op, &a, 1, NULL, NULL);
+  return py_tracer_emit(py_value_tracer(a), op, &a, 1, NULL, NULL);
 }
 
 static PyObject *value_add(PyObject *a, PyObject *b) { return emit2("add", a, b); }
@@ -90,30 +89,31 @@ static Py_hash_t value_hash(PyObject *self) {
 }
 
 static int value_bool(PyObject *self) {
-  PyState *st = value_tracer(self)->st;
+  PyState *st = py_value_tracer(self)->st;
   wv_place at;
-  if (place_here(st, &at))
-    error_report(st, "E0403", at, "a traced value has no truth value at trace time",
-                 "branch with `@conditional(...)`, or choose between values with `select`");
+  if (py_place_here(st, &at))
+    py_error_report(st, "E0403", at, "a traced value has no truth value at trace time",
+                    "branch with `@conditional(...)`, or choose between values with `select`");
   return -1;
 }
 
 /* ---- looking ------------------------------------------------------------------------------- */
 
 static PyObject *value_repr(PyObject *self) {
-  TracerObject *t = value_tracer(self);
+  TracerObject *t = py_value_tracer(self);
   if (!t->b) return PyUnicode_FromString("<value of a finished kernel>");
-  return PyUnicode_FromFormat("<value: %s>", wv_type_text(t->st->cx, wv_value_type(value_get(self))));
+  return PyUnicode_FromFormat("<value: %s>",
+                              wv_type_text(t->st->cx, wv_value_type(py_value_get(self))));
 }
 
 static PyObject *get_shape(PyObject *self, void *Py_UNUSED(unused)) {
   wv_type t = live_type(self);
-  return t ? type_dims(value_tracer(self)->st, t) : NULL;
+  return t ? py_type_dims(py_value_tracer(self)->st, t) : NULL;
 }
 
 static PyObject *get_dtype(PyObject *self, void *Py_UNUSED(unused)) {
   wv_type t = live_type(self);
-  return t ? dtype_find(value_tracer(self)->st, wv_type_dtype(t)) : NULL;
+  return t ? py_dtype_find(py_value_tracer(self)->st, wv_type_dtype(t)) : NULL;
 }
 
 static PyObject *get_kind(PyObject *self, void *Py_UNUSED(unused)) {
@@ -134,11 +134,11 @@ static PyObject *value_item(PyObject *self, PyObject *key) {
   if (!t) return NULL;
   if (strcmp(wv_type_kind(t), "mem") != 0 && PyLong_Check(key) && PyLong_AsLong(key) == 0)
     return Py_NewRef(self);
-  PyState *st = value_tracer(self)->st;
+  PyState *st = py_value_tracer(self)->st;
   wv_place at;
-  if (!place_here(st, &at)) return NULL;
-  return error_report(st, "E0310", at, "a value cannot be indexed",
-                      "read a part of a tensor with an IndexMapping: `read(x, mapping=...)`");
+  if (!py_place_here(st, &at)) return NULL;
+  return py_error_report(st, "E0310", at, "a value cannot be indexed",
+                         "read a part of a tensor with an IndexMapping: `read(x, mapping=...)`");
 }
 
 static PyType_Slot value_slots[] = {
@@ -168,7 +168,7 @@ static PyType_Spec value_spec = {"wave_lang.Value", sizeof(ValueObject), 0,
                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                  value_slots};
 
-int value_init(PyObject *module, PyState *st) {
+int py_value_init(PyObject *module, PyState *st) {
   st->value_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &value_spec, NULL);
   return st->value_type ? PyModule_AddType(module, st->value_type) : -1;
 }

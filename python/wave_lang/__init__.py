@@ -1,0 +1,36 @@
+"""Wave: a kernel language for machine learning.
+
+    from wave_lang import *
+
+brings in everything a kernel needs. The module tree of the public `wave_lang` package is here too:
+
+    import wave_lang.kernel.lang as tkl
+    import wave_lang.kernel.wave as tkw
+    from wave_lang.kernel.lang.global_symbols import *
+    from wave_lang.kernel.wave.compile import WaveCompileOptions, wave_compile
+"""
+
+import os.path as _path
+
+from . import _wave
+
+_here = _path.dirname(_path.abspath(__file__))
+_wave.set_package(_here, _path.join(_here, "kernel", "wave", "templates"))
+
+from ._wave import CompileError, DataType, Diagnostic, Expr, Kernel, Value, __version__, explain
+from . import kernel
+from .kernel.lang import *
+from .kernel.lang.global_symbols import *
+from .kernel.wave import *
+from .kernel.wave.compile import WaveCompileOptions, WaveKernel, wave_compile
+from .kernel.wave.scheduling.schedule_enums import SchedulingType
+from .kernel.wave.utils.general_utils import get_default_scheduling_params
+from .kernel.wave.utils.run_utils import get_default_arch, set_default_run_config
+from .support import environment as _environment
+
+_environment.check()
+
+# `bool` and the submodules would hide builtins and modules of the importing file.
+__all__ = [_n for _n, _v in list(globals().items())
+           if not _n.startswith("_") and _n not in {"bool", "index", "kernel", "support", "compile",
+                                                    "wave_schedule", "global_symbols"}]

@@ -1,0 +1,1 @@
+"""Viewers for debug logs."""

@@ -1,0 +1,36 @@
+"""State of a trace that the compiler does not need: who wants to see which debug log."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+from ..._wave import Expr, Kernel
+
+
+@dataclass
+class DebugLog:
+    """One `debug_log` of a kernel."""
+
+    label: str
+    symbolic_shape: tuple[Expr, ...]
+    iteration_dimensions: tuple[Any, ...]
+    printer: Callable[[str, Any], Any] | None
+    handler: Callable[[dict], Any] | None
+
+
+@dataclass
+class Trace:
+    """A traced kernel and its debug logs."""
+
+    kernel: Kernel | None = None
+    logs: list[DebugLog] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return str(self.kernel)
+
+
+CapturedTrace = Trace
+
+current_trace: ContextVar[Trace] = ContextVar("wave_lang_trace")

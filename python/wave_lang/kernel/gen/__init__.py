@@ -1,0 +1,39 @@
+"""Calling kernels inside a `with TestLaunchContext(...)` block, as older kernels do."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any, Mapping
+
+current_launch: ContextVar["TestLaunchContext"] = ContextVar("wave_lang_launch")
+
+
+class TestLaunchContext:
+    """Within the block, calling a kernel compiles it with these options and runs it."""
+
+    __test__ = False  # not a test, whatever pytest thinks of the name
+
+    def __init__(self, subs: Mapping[Any, Any], *, run_config: Mapping[str, Any] | None = None,
+                 schedule: Any = False, dynamic_symbols: Any = (), **options: Any):
+        from ..wave.compile import WaveCompileOptions
+
+        for old in ("run", "run_bench", "dynamic_symbols_map", "canonicalize", "create_vmfb_file"):
+            options.pop(old, None)
+        config = {k: v for k, v in (run_config or {}).items() if k in ("device", "target")}
+        self.options = WaveCompileOptions(subs=dict(subs), schedule=schedule,
+                                          dynamic_symbols=list(dynamic_symbols), **config, **options)
+
+    def run(self, kernel: Any, args: tuple) -> None:
+        from ..wave.compile import wave_compile
+
+        wave_compile(self.options, kernel)(*args)
+
+    def __enter__(self) -> "TestLaunchContext":
+        self._token = current_launch.set(self)
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        current_launch.reset(self._token)
+
+
+__all__ = ["TestLaunchContext"]

@@ -1,0 +1,19 @@
+"""Ops, constraints and compilation (usually imported as `tkw`)."""
+
+from .._support.dtype import DataType, f4e2m1fn, i1, i32
+from ..._wave import CompileError, Expr, Value
+from ..lang.global_symbols import *
+from ..lang.kernel_buffer import AddressSpace
+from ..lang.wave_types import IndexMapping, Memory, Register
+from .assumptions import *
+from .constraints import *
+from .symbolic_constraints import *
+from ..ops.wave_ops import *
+from ..ops.wave_schedule_ops import *
+from .scheduling.resources import Operation
+from . import wave_schedule
+from . import compile
+from .wave import LaunchableWave, wave, wave_trace_only
+
+globals().update(MMAType.__members__)
+globals().update(ScaledMMAType.__members__)

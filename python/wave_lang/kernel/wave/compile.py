@@ -1,0 +1,172 @@
+"""Compiling and calling kernels."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ... import _wave
+from ..._wave import Expr, Kernel
+from .._support.tracing import DebugLog, Trace
+from . import cache
+from .compile_options import WaveCompileOptions
+from .utils.host_tensors import log_tensor
+from .wave import LaunchableWave
+from .wave_schedule import WaveSchedule
+
+_EVALUATOR = ("", "cpu", "eval")
+_EVALUATOR_REMARK = ("runs on the reference evaluator: results are exact in the kernel's types, "
+                     "but slow")
+_warned = False
+
+
+class WaveKernel:
+    """A compiled kernel. Call it with tensors and scalars in the order of its parameters; outputs
+    are written in place."""
+
+    def __init__(self, options: WaveCompileOptions, source: LaunchableWave, kernel: Kernel,
+                 trace: Trace | None, remarks: list[Any], schedule: WaveSchedule | None = None):
+        self.options = options
+        self.ir = kernel
+        self.kernel = kernel
+        self.asm = str(kernel)
+        self.remarks = remarks
+        self.schedule = schedule
+        self.bound_scalar_symbols: dict[Expr, int] = source.bound_scalar_symbols
+        self.executable = None
+        self.gpu_binary_path = None
+        self._trace = trace
+        self._logs: list[DebugLog] = trace.logs if trace else []
+
+    @property
+    def name(self) -> str:
+        return self.ir.name
+
+    @property
+    def trace(self) -> Trace | None:
+        """What was traced; None when the kernel came from the cache."""
+        return self._trace
+
+    @property
+    def compiled_graph(self) -> Kernel:
+        return self.ir
+
+    @property
+    def symbols_args_map(self) -> dict[Expr, tuple[int, int]]:
+        """Where each dynamic symbol is read: (argument, dimension)."""
+        found: dict[Expr, tuple[int, int]] = {}
+        for i, param in enumerate(self.ir.params):
+            for d, dim in enumerate(param[2]):
+                if dim in map(Expr, self.options.dynamic_symbols):
+                    found.setdefault(dim, (i, d))
+        return found
+
+    def get_trace(self) -> Trace | None:
+        return self._trace
+
+    def get_compiled_graph(self) -> Kernel:
+        return self.ir
+
+    def invoke(self, *args: Any, debug_logs: dict | None = None) -> None:
+        """The same as calling it."""
+        self(*args, debug_logs=debug_logs)
+
+    def __call__(self, *args: Any, debug_logs: dict | None = None) -> None:
+        if self.options.target not in _EVALUATOR:
+            _wave.report("E0601", f"`{self.name}` is not yet lowered for target "
+                         f"`{self.options.target}`", "compile with target='eval' to run it here")
+        collected: dict[str, Any] = {} if debug_logs is None else debug_logs
+        wanted = {log.label: log for log in self._logs}
+
+        def collect(label: str, dtype: str, shape: tuple[int, ...], data: bytes) -> None:
+            log = wanted[label]
+            collected[label] = {"value": log_tensor(dtype, shape, data, args),
+                                "symbolic_shape": log.symbolic_shape,
+                                "iteration_dimensions": log.iteration_dimensions}
+
+        self.ir.eval(args, collect if wanted else None)
+        for log in self._logs:
+            if log.printer and log.label in collected:
+                log.printer(log.label, collected[log.label]["value"])
+        for log in self._logs:
+            if log.handler:
+                log.handler(collected)
+
+    def __repr__(self) -> str:
+        return f"<compiled kernel {self.name} for {self.options.target or 'this machine'}>"
+
+
+def _is_scheduling_parameter(symbol: Expr) -> bool:
+    return symbol.is_symbol and symbol.name.endswith(("_DELAY", "_UNITS")) and symbol.name[0] == "$"
+
+
+def _space_symbols(kernel: Kernel) -> set[Expr]:
+    return {param[4] for param in kernel.params if param[4] is not None and param[4].is_symbol}
+
+
+def _rows(options: WaveCompileOptions, kernel: Kernel) -> list[dict[str, Any]]:
+    """Header rows for `subs` and `dynamic_symbols`."""
+    from ..lang.kernel_buffer import AddressSpace
+
+    spaces = _space_symbols(kernel)
+    values: dict[Expr, Any] = {}
+    for key, value in options.subs.items():
+        symbol = Expr(key)
+        if symbol in spaces and isinstance(value, int):
+            value = AddressSpace(value)
+        if not _is_scheduling_parameter(symbol):
+            values[symbol] = value
+    rows = [{"kind": "bind", "dim": s, "size": v, "at": options._place}
+            for s, v in _wave.resolve(values).items()]
+    rows += [{"kind": "dynamic", "dim": s, "at": options._place}
+             for s in options.dynamic_symbols if Expr(s) not in values]
+    return rows
+
+
+def _print_requested(options: WaveCompileOptions, text: str) -> None:
+    wanted = options.print_ir_after or options.print_ir_before
+    if options.print_mlir or options.print_trace_begin or wanted:
+        print(text)
+    if options.print_mlir_file:
+        with open(options.print_mlir_file, "w") as out:
+            out.write(text)
+
+
+def _remarks(options: WaveCompileOptions) -> list[Any]:
+    global _warned
+    remarks: list[Any] = _wave.take_diagnostics()
+    if options.target in ("", "cpu"):
+        remarks.append(f"target `{options.target or 'this machine'}` {_EVALUATOR_REMARK}")
+        if not _warned:
+            _warned = True
+            warnings.warn(f"Wave {_EVALUATOR_REMARK}", RuntimeWarning, stacklevel=3)
+    return remarks
+
+
+def wave_compile(options: WaveCompileOptions, kernel: LaunchableWave,
+                 schedule: WaveSchedule | None = None) -> WaveKernel:
+    """Traces, checks and compiles a kernel.
+
+    Mistakes raise CompileError, which shows the user's line. `schedule` orders the instructions of
+    a loop by hand; it never changes results.
+    """
+    if not isinstance(kernel, LaunchableWave):
+        raise TypeError(f"expected a function decorated with @wave(...), got {kernel!r}")
+    options.validate()
+    trace = kernel.capture()
+    traced = trace.kernel
+    traced.constrain(_rows(options, traced))
+    remarks = _remarks(options)
+    if schedule is not None:
+        schedule.record(kernel)
+    _print_requested(options, str(traced))
+    options.kernel_usages = ["output" if p[5] else "input" for p in traced.params if p[1] == "mem"]
+    if not trace.logs and cache.is_cache_enabled():
+        found = cache.get_cache_manager().load(traced, options)
+        if found is not None:
+            return WaveKernel(options, kernel, found, None, remarks, schedule)
+        cache.get_cache_manager().store(traced, options)
+    return WaveKernel(options, kernel, traced, trace, remarks, schedule)
+
+
+__all__ = ["WaveCompileOptions", "WaveKernel", "wave_compile"]

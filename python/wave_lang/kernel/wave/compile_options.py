@@ -1,0 +1,167 @@
+"""Options of `wave_compile`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, Callable, Mapping, Sequence
+
+from ... import _wave
+from ...support.location_config import LocationCaptureConfig
+from .scheduling.schedule_enums import SchedulingType
+from .utils.classes import CoalescingType
+
+
+@dataclass
+class WaveCompileOptions:
+    """How to compile a kernel. `subs` gives symbols their values; `dynamic_symbols` lists those
+    that are taken from the tensors at each call.
+
+    The default target is this machine; `target` may name another one. Options that only tune a
+    particular back end are accepted everywhere and never change results.
+    """
+
+    # general
+    postprocess: str | None = None
+    canonicalize: bool = True
+    func_name: str = "isolated_benchmark"
+
+    # symbols
+    subs: Mapping[Any, Any] = field(default_factory=dict)
+    dynamic_symbols: Sequence[Any] = field(default_factory=list)
+
+    # scheduling
+    schedule: SchedulingType | bool = SchedulingType.NONE
+    use_scheduling_barriers: bool = False
+    multi_buffer_count: int | None = None
+    override_schedule: str | None = None
+    dump_schedule: str | None = None
+
+    # filled in by a compile
+    kernel_launch_info: Any = None
+    kernel_usages: Any = None
+
+    # back end
+    backend: str = "llvm"
+    device: str = "hip"
+    target: str = ""
+    codeobj: str = "5"
+    iree_preprocessing_pass_pipeline: str | None = None
+    num_devices: int = 1
+    use_water_backend: bool = False
+    linearize_reads: bool = True
+
+    # benchmarking
+    run_bench: bool = False
+    benchmark_batch_size: int | None = None
+    benchmark_repetitions: int | None = None
+    benchmark_results_file: str | None = None
+    capture_trace: bool = False
+    bench_with_constant_weights: bool = False
+    profile_python_wrapper: bool = False
+    profile_python_cprofile: bool = True
+    profile_python_warmup: int = 1
+    profile_python_repetitions: int = 1000
+
+    # cache
+    kernel_hash: str | None = None
+
+    # debugging
+    create_vmfb_file: str | None = None
+    override_mlir: str | None = None
+    dump_binaries: str | None = None
+    dump_intermediates: str | None = None
+    compile_to_mlir: bool = False
+    location_capture_config: LocationCaptureConfig = field(default_factory=LocationCaptureConfig)
+    use_local_scope: bool = False
+    use_water_leak_check: bool = False
+    check_water_analysis: bool = False
+    enforce_locations: bool = True
+    drop_debug_info_before_mlir: bool = True
+    verify_region_captures: bool = True
+
+    # performance
+    optimization_level: bool = True
+    denorm_fp_math_f32: str | None = None
+    waves_per_eu: int | None = None
+    wave_runtime: bool = False
+    iree_launch_async: bool = True
+    use_buffer_ops: bool = False
+    use_fast_math: bool = False
+    use_global_to_shared: bool = False
+    linearize_shared_access: bool = False
+    scalarize_packed_math: bool = False
+    coalescing_strategy_hint: CoalescingType = CoalescingType.LINEAR
+    enable_swizzle: bool = True
+    enable_mark_hardware_transpose_candidates: bool = True
+
+    # compiler
+    minimize_shared_allocs: bool = True
+    reorder_allocs: bool = True
+    use_bound_check: bool = False
+    specialize: bool = False
+    eliminate_epilogue: bool = False
+    cluster_barrier_delay: int | None = None
+    allow_noncontiguous_runtime_buffers: bool = False
+
+    # interactive
+    edit_ir_before: str | None = None
+    edit_ir_after: str | None = None
+    edit_ir_before_all: bool = False
+    edit_ir_after_all: bool = False
+
+    # printing
+    mlir_print_ir_after_all: bool = False
+    print_trace_begin: bool = False
+    print_grid: bool = False
+    print_signature: bool = False
+    print_mlir: bool = False
+    print_mlir_before_water: bool = False
+    print_mlir_after_water: bool = False
+    print_pass_times: bool = False
+    print_ir_after: Sequence[str] | str = field(default_factory=list)
+    print_ir_before: Sequence[str] | str = field(default_factory=list)
+    profile_pass: Sequence[str] = field(default_factory=list)
+    print_mlir_file: str | None = None
+
+    # assembly
+    compile_to_asm: bool = False
+
+    def __post_init__(self):
+        if isinstance(self.schedule, bool):
+            self.schedule = SchedulingType.MODULO if self.schedule else SchedulingType.NONE
+
+    @property
+    def dynamic_strides(self) -> bool:
+        """Whether tensors may be strided views."""
+        return self.wave_runtime
+
+    def validate(self) -> None:
+        """ValueError when options contradict each other."""
+        if self.backend not in ("llvm", "asm"):
+            raise ValueError(f"backend must be 'llvm' or 'asm', not {self.backend!r}")
+        if self.backend == "asm" and not (self.wave_runtime or self.use_water_backend):
+            raise ValueError("backend='asm' needs wave_runtime=True")
+        if self.wave_runtime and self.run_bench:
+            raise ValueError("wave_runtime=True cannot be combined with run_bench=True")
+
+
+def _reject_unknown(init: Callable[..., None]) -> Callable[..., None]:
+    """A misspelled field is a diagnostic that names the nearest one."""
+    known = [f.name for f in fields(WaveCompileOptions)]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        for name in kwargs:
+            if name not in known:
+                near = _wave.nearest(name, known)
+                _wave.report("E0602", f"WaveCompileOptions has no field `{name}`",
+                             f"did you mean `{near}`?" if near else None)
+        init(self, *args, **kwargs)
+        object.__setattr__(self, "_place", _wave.here())
+
+    __init__.__wrapped__ = init
+    return __init__
+
+
+WaveCompileOptions.__init__ = _reject_unknown(WaveCompileOptions.__init__)
+
+__all__ = ["WaveCompileOptions"]

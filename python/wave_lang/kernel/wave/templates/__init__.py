@@ -1,0 +1,5 @@
+"""Kernel templates."""
+
+from .attention_common import AttentionShape
+
+__all__ = ["AttentionShape"]

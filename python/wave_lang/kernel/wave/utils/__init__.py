@@ -1,0 +1,1 @@
+"""Helpers that kernels and tests import by name."""

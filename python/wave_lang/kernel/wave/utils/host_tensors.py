@@ -1,0 +1,35 @@
+"""Tensors made on the host, in the library the caller uses."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Sequence
+
+_NUMPY = {"f64": "float64", "f32": "float32", "f16": "float16", "i64": "int64", "i32": "int32",
+          "i16": "int16", "i8": "int8", "i1": "bool", "index": "int64"}
+_TORCH = {**_NUMPY, "bf16": "bfloat16", "f8e4m3fn": "float8_e4m3fn",
+          "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2": "float8_e5m2",
+          "f8e5m2fnuz": "float8_e5m2fnuz"}
+
+
+def log_tensor(dtype: str, shape: Sequence[int], data: bytes, like: Sequence[Any]) -> Any:
+    """Bytes as a tensor: of PyTorch when the call used PyTorch, else of NumPy, else a memoryview.
+    Elements neither library knows stay bytes."""
+    torch = sys.modules.get("torch")
+    if torch is not None and any(isinstance(a, torch.Tensor) for a in like):
+        flat = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        kind = getattr(torch, _TORCH.get(dtype, "uint8"), torch.uint8)
+        return flat.view(kind).reshape(*shape, *([-1] if kind == torch.uint8 else []))
+    try:
+        import numpy
+    except ImportError:
+        return memoryview(data)
+    kind = _NUMPY.get(dtype, f"uint{8 * len(data) // max(_count(shape), 1)}")
+    return numpy.frombuffer(data, dtype=kind).reshape(shape).copy()
+
+
+def _count(shape: Sequence[int]) -> int:
+    n = 1
+    for extent in shape:
+        n *= extent
+    return n

@@ -1,0 +1,1 @@
+"""Support modules that kernels and tests import by name."""

@@ -1,0 +1,44 @@
+"""The environment variables Wave reads. An unknown WAVE_ name is a likely slip: it warns once."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+from .. import _wave
+
+KNOWN = {
+    "WAVE_CACHE_ON": "0 switches the cache of compiled kernels off",
+    "WAVE_CACHE_DIR": "where compiled kernels are kept",
+    "WAVE_CACHE_LIMIT": "how many kernels are kept in memory",
+    "WAVE_ALWAYS_COMPILE": "1 ignores the cache",
+    "WAVE_MAX_LRU_CACHE_SIZE": "accepted for compatibility",
+    "WAVE_DEFAULT_ARCH": "the target of set_default_run_config",
+    "WAVE_DUMP_MLIR": "1 prints the IR of each kernel",
+    "WAVE_DUMP_MLIR_FILE": "writes the IR of each kernel to this file",
+    "WAVE_USE_SCHED_BARRIERS": "1 uses scheduling barriers",
+    "WAVE_CHECK_INDIV_KERNS": "tests check each phase of a kernel",
+    "WAVE_CHECK_LEAKS": "1 makes check_leaks look for leaks",
+    "WAVE_DEBUG": "a comma list: log_level=, asserts, runtime_trace_dir=, location_level=",
+    "WAVE_LOG_LEVEL": "the level of Wave's logger",
+    "WAVE_LOCATION_LEVEL": "accepted for compatibility",
+    "WAVE_EMULATE_CEILDIV": "accepted for compatibility",
+    "WAVE_USE_AFFINE_EXPR": "accepted for compatibility",
+    "WAVE_WATER_DUMP_MLIR_BEFORE": "accepted for compatibility",
+    "WAVE_WATER_DUMP_MLIR_AFTER": "accepted for compatibility",
+    "WAVE_JIT_OPT_LEVEL": "accepted for compatibility",
+    "WAVE_ENABLE_OBJECT_CACHE": "accepted for compatibility",
+    "WAVE_ENABLE_GDB_LISTENER": "accepted for compatibility",
+    "WAVE_ENABLE_PERF_LISTENER": "accepted for compatibility",
+    "WAVE_DUMP": "prints the IR after these passes",
+    "WAVE_PTXAS": "an assembler for ahead-of-time NVIDIA binaries",
+}
+
+
+def check() -> None:
+    """Warns about WAVE_ variables that nothing reads."""
+    for name in sorted(os.environ):
+        if name.startswith("WAVE_") and name not in KNOWN:
+            near = _wave.nearest(name, list(KNOWN))
+            hint = f"; did you mean {near}?" if near else ""
+            warnings.warn(f"environment variable {name} is not known to Wave{hint}", stacklevel=3)
