@@ -14,6 +14,7 @@ SymCtx *sym_ctx_new(void) {
   cx->symbol_cap = 64;
   cx->symbols = ARENA_ARRAY(a, NodeSlot, cx->symbol_cap);
   cx->cache = ARENA_ARRAY(a, OpCacheEntry, OP_CACHE_SIZE);
+  cx->texts = ARENA_ARRAY(a, ParsedText, PARSED_TEXTS);
   cx->no = sym_bool(cx, false);
   cx->yes = sym_bool(cx, true);
   cx->zero = sym_int(cx, 0);

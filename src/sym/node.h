@@ -55,7 +55,15 @@ typedef struct NodeSlot {
   const Sym *node; /* NULL: empty */
 } NodeSlot;
 
-enum { OP_CACHE_SIZE = 4096, SMALL_INT = 256 };
+/* The arguments of a call as text, and what they were parsed to. */
+typedef struct ParsedText {
+  const char *text;
+  size_t n;
+  const void *what; /* function */
+  const Sym *result;
+} ParsedText;
+
+enum { OP_CACHE_SIZE = 4096, PARSED_TEXTS = 1024, SMALL_INT = 256 };
 
 struct SymCtx {
   Arena *arena;   /* nodes and names */
@@ -66,6 +74,7 @@ struct SymCtx {
   const Sym *yes, *no, *zero, *one;
   struct SymFacts *no_facts;
   OpCacheEntry *cache;
+  ParsedText *texts;
   char error[256];
 };
 

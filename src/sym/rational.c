@@ -54,6 +54,7 @@ bool rat_make(Wide num, Wide den, Rat *out) {
 
 bool rat_add(Rat a, Rat b, Rat *out) {
   int64_t sum;
+  if (b.num == 0) return *out = a, true;
   if (a.den == 1 && b.den == 1) {
     if (__builtin_add_overflow(a.num, b.num, &sum) || sum == INT64_MIN) return false;
     return *out = rat_int(sum), true;
@@ -67,6 +68,8 @@ bool rat_sub(Rat a, Rat b, Rat *out) { return rat_add(a, rat_neg(b), out); }
 
 bool rat_mul(Rat a, Rat b, Rat *out) {
   int64_t product;
+  if (rat_is(b, 1)) return *out = a, true;
+  if (rat_is(a, 1)) return *out = b, true;
   if (a.den == 1 && b.den == 1) {
     if (__builtin_mul_overflow(a.num, b.num, &product) || product == INT64_MIN) return false;
     return *out = rat_int(product), true;
@@ -80,10 +83,12 @@ bool rat_div(Rat a, Rat b, Rat *out) {
 }
 
 bool rat_pow(Rat a, int64_t e, Rat *out) {
+  if (e == 1) return *out = a, true;
   if (e < 0) {
     if (a.num == 0) return false;
     a = a.num < 0 ? (Rat){-a.den, -a.num} : (Rat){a.den, a.num};
     e = -e;
+    if (e == 1) return *out = a, true;
   }
   if (a.num == 0 || rat_is(a, 1)) return *out = e ? a : RAT_ONE, true;
   if (rat_is(a, -1)) return *out = rat_int(e % 2 ? -1 : 1), true;

@@ -8,16 +8,26 @@
  *     atom     := integer | name | `any name` | name "(" arguments ")" | "(" compare ")"
  *
  * A whole product is gathered before it is built, so that what the printer left unexpanded is not
- * expanded pair by pair on the way back. */
+ * expanded pair by pair on the way back.
+ *
+ * Printed addresses repeat themselves: the same `ceiling(N/256)` stands in them dozens of times. The
+ * arguments of a call are therefore looked up by their text before they are parsed; the context
+ * remembers the last few hundred. */
 #include <string.h>
 
 #include "sym/node.h"
+
+/* A text in parentheses: its hash and where it ends. */
+typedef struct Group {
+  uint32_t hash, close; /* close 0: not balanced */
+} Group;
 
 typedef struct Parser {
   SymCtx *cx;
   const char *start, *at, *end;
   const char *bad; /* where the first error is */
   bool is_prefix;  /* more text follows the expression: columns would mislead */
+  const Group *groups; /* by offset of the opening parenthesis; NULL: the text is short */
   int depth;
 } Parser;
 
@@ -116,7 +126,8 @@ static const Sym *parse_signed(Parser *p) {
 }
 
 /* (value, condition) pairs; the last one stands for whatever the others leave. */
-static const Sym *parse_piecewise(Parser *p) {
+static const Sym *parse_piecewise(Parser *p, const void *what) {
+  (void)what;
   Vec(const Sym *) parts = {0};
   if (!expect(p, '(')) return NULL;
   do {
@@ -131,6 +142,53 @@ static const Sym *parse_piecewise(Parser *p) {
   if (!expect(p, ')')) return NULL;
   const Sym *s = parts.at[parts.n - 2];
   for (int i = parts.n - 4; i >= 0; i -= 2) s = sym_select(p->cx, parts.at[i + 1], parts.at[i], s);
+  return s;
+}
+
+/* ---- texts seen before */
+
+enum { GROUP_DEPTH = 64, LONG_TEXT = 48, WORTH_REMEMBERING = 12 };
+
+/* Hashes and ends of all groups, innermost first, in one walk. */
+static const Group *find_groups(SymCtx *cx, const char *text, size_t len) {
+  struct {
+    uint32_t hash, open;
+  } stack[GROUP_DEPTH];
+  if (len < LONG_TEXT || len >= UINT32_MAX) return NULL;
+  Group *groups = ARENA_ARRAY(cx->scratch, Group, len);
+  int depth = 0;
+  for (uint32_t i = 0; i < len; i++) {
+    if (text[i] == '(') {
+      if (depth == GROUP_DEPTH) return NULL;
+      stack[depth].hash = 0x811c9dc5u, stack[depth++].open = i;
+    } else if (text[i] == ')' && depth > 0) {
+      uint32_t hash = stack[--depth].hash;
+      groups[stack[depth].open] = (Group){hash, i};
+      if (depth) stack[depth - 1].hash = (stack[depth - 1].hash ^ hash) * 0x01000193u;
+    } else if (depth) {
+      stack[depth - 1].hash = (stack[depth - 1].hash ^ (unsigned char)text[i]) * 0x01000193u;
+    }
+  }
+  return groups;
+}
+
+typedef const Sym *ParseArguments(Parser *p, const void *what);
+
+/* Parses the group that begins here, or takes what the same text gave before. `what` tells apart
+ * calls of different functions. */
+static const Sym *parse_group(Parser *p, ParseArguments *parse, const void *what) {
+  const Group *g = p->groups && peek(p) == '(' ? &p->groups[p->at - p->start] : NULL;
+  size_t n = g && g->close ? g->close - (size_t)(p->at - p->start) + 1 : 0;
+  if (n < WORTH_REMEMBERING) return parse(p, what);
+  uint32_t h = g->hash ^ (uint32_t)(uintptr_t)what;
+  ParsedText *known = &p->cx->texts[(h ^ h >> 13) & (PARSED_TEXTS - 1)];
+  const char *text = p->at;
+  if (known->result && known->n == n && known->what == what && !memcmp(known->text, text, n)) {
+    p->at += n;
+    return known->result;
+  }
+  const Sym *s = parse(p, what);
+  if (s) *known = (ParsedText){arena_strndup(p->cx->arena, text, n), n, what, s};
   return s;
 }
 
@@ -150,7 +208,8 @@ static const Call calls[] = {
 };
 #undef CALL
 
-static const Sym *parse_call(Parser *p, const Call *call) {
+static const Sym *parse_call(Parser *p, const void *what) {
+  const Call *call = what;
   const Sym *args[64];
   const char *open = p->at;
   int n = 0;
@@ -172,8 +231,8 @@ static const Sym *parse_name(Parser *p) {
   p->at += n;
   if (peek(p) == '(') {
     for (size_t i = 0; i < WV_LEN(calls); i++)
-      if (calls[i].n == n && !memcmp(name, calls[i].name, n)) return parse_call(p, &calls[i]);
-    if (is_word(name, n, "Piecewise")) return parse_piecewise(p);
+      if (calls[i].n == n && calls[i].name[0] == *name && !memcmp(name, calls[i].name, n)) return parse_group(p, parse_call, &calls[i]);
+    if (is_word(name, n, "Piecewise")) return parse_group(p, parse_piecewise, NULL);
     if (is_word(name, n, "signed")) return parse_signed(p);
     return fail(p, name, "unknown function");
   }
@@ -351,6 +410,7 @@ static const Sym *parse_compare(Parser *p) {
 const Sym *sym_parse(SymCtx *cx, const char *text, size_t len, size_t *error_at) {
   Parser p = {.cx = cx, .start = text, .at = text, .end = text + len};
   ArenaMark mark = arena_mark(cx->scratch);
+  p.groups = find_groups(cx, text, len);
   const Sym *s = parse_compare(&p);
   if (s && peek(&p)) s = fail(&p, p.at, "unexpected text after the expression");
   arena_rewind(cx->scratch, mark);
