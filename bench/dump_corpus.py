@@ -25,10 +25,10 @@ FACTS = ["$T0 >= 0", "$T0 < 256", "$T1 >= 0", "$T1 < 4", "$WG0 >= 0", "$WG1 >= 0
 
 class Corpus:
     def __init__(self):
-        self.lines, self.facts = [], list(FACTS)
+        self.lines, self.facts = {}, list(FACTS)  # a dict: in order, each once
 
     def add(self, *exprs):
-        self.lines += [str(e) for e in exprs]
+        self.lines.update((str(e), None) for e in exprs)
 
     def assume(self, *facts):
         self.facts += [f for f in facts if f not in self.facts]
@@ -102,15 +102,15 @@ def gemm(out: Corpus):
     BM, BN, BK = sym.BLOCK_M, sym.BLOCK_N, sym.BLOCK_K
     cons = gemm_constraints(M, N, K, BM, BN, BK)
     out.assume("M >= 1", "N >= 1", "K >= 1", "$ARGK >= 0")
-    for f, tiles in itertools.product(FRAGMENTS, ((64, 64, 32), (128, 128, 64))):
+    for f, tiles in itertools.product(FRAGMENTS, ((64, 64, 32), (128, 128, 64), (96, 80, 48))):
         static = dict(zip((BM, BN, BK), tiles))
-        for m, k in itertools.product(range(2), range(3)):
+        for m, k in itertools.product(range(3), range(3)):
             row = (start(cons, M) + f.row() + f.size * m).subs(static)
             col = (start(cons, K) + f.k_of(0) + f.k * k).subs(static)
             out.add(row, col, linear((row, col), (M, K)))
             row = (start(cons, N) + f.row() + f.size * m).subs(static)
             out.add(row, linear((row, col), (N, K)))
-        for m, n, j in itertools.product(range(2), range(2), (0, 3)):
+        for m, n, j in itertools.product(range(3), range(2), (0, 3)):
             row = (start(cons, M) + f.acc_row(j) + f.size * m).subs(static)
             col = (start(cons, N) + f.row() + f.size * n).subs(static)
             out.add(row, linear((row, col), (M, N)))
