@@ -25,8 +25,9 @@ typedef struct PyState {
   PyTypeObject *diagnostic_type, *note_type;
   PyObject *compile_error;
   PyObject *dtypes;   /* name -> DataType, each once */
-  PyObject *places;   /* id of a code object -> (code, its positions or None inside the package) */
+  PyObject *places;   /* id of a code object -> (code, positions, targets): place.c */
   PyObject *internal; /* directory of the package, whose frames are not the user's */
+  PyObject *namer;    /* code -> {instruction offset: name}, for readable IR; NULL: none */
   PyObject *kernels;  /* directory below it whose frames are: the kernel library */
   PyNames names;
 } PyState;
@@ -59,6 +60,9 @@ PyObject *py_error_take(PyState *st);
 
 /* The user's frame nearest to the current one. The name lives as long as the frame does. */
 bool py_place_here(PyState *st, wv_place *out);
+/* The same, and the variable (or tuple of variables) the current expression is assigned to there:
+ * borrowed, NULL when it is none. */
+bool py_place_and_target(PyState *st, wv_place *out, PyObject **target);
 /* Where a function ends, for mistakes in what it returns. `code` keeps the file name alive. */
 bool py_place_of_return(PyState *st, PyObject *code, wv_place *out);
 PyObject *py_place_to_python(const wv_place *at);

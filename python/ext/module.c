@@ -78,15 +78,18 @@ static PyObject *here(PyObject *module, PyObject *Py_UNUSED(none)) {
   return py_place_here(py_state(module), &at) ? py_place_to_python(&at) : NULL;
 }
 
-/* Frames below `package` are not the user's, except those below `kernels`. */
+/* Frames below `package` are not the user's, except those below `kernels`. `namer(code)` tells
+ * which variable the result of an instruction goes to. */
 static PyObject *set_package(PyObject *module, PyObject *args) {
   PyState *st = py_state(module);
-  PyObject *package, *kernels;
-  if (!PyArg_ParseTuple(args, "UU:set_package", &package, &kernels)) return NULL;
+  PyObject *package, *kernels, *namer;
+  if (!PyArg_ParseTuple(args, "UUO:set_package", &package, &kernels, &namer)) return NULL;
   Py_XDECREF(st->internal);
   Py_XDECREF(st->kernels);
+  Py_XDECREF(st->namer);
   st->internal = Py_NewRef(package);
   st->kernels = Py_NewRef(kernels);
+  st->namer = Py_NewRef(namer);
   PyDict_Clear(st->places);
   Py_RETURN_NONE;
 }
@@ -180,7 +183,7 @@ static PyMethodDef functions[] = {
     {"current", current, METH_VARARGS, "current(what): the Tracer of the kernel being traced."},
     {"here", here, METH_NOARGS, "The user's (file, line, column, length)."},
     {"set_package", set_package, METH_VARARGS,
-     "set_package(directory, kernels): whose frames to skip."},
+     "set_package(directory, kernels, namer): whose frames to skip, and how values are named."},
     {"check_mapping", check_mapping, METH_VARARGS, "check_mapping(mapping, place=None)"},
     {"parse", parse, METH_VARARGS, "parse(text, name='<text>'): the kernels of a text."},
     {"report", report, METH_VARARGS,
@@ -228,6 +231,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(st->compile_error);
   Py_VISIT(st->dtypes);
   Py_VISIT(st->places);
+  Py_VISIT(st->namer);
   return 0;
 }
 
@@ -243,6 +247,7 @@ static int module_clear(PyObject *module) {
   Py_CLEAR(st->kernel_type);
   Py_CLEAR(st->diagnostic_type);
   Py_CLEAR(st->note_type);
+  Py_CLEAR(st->namer);
   Py_CLEAR(st->internal);
   Py_CLEAR(st->kernels);
   Py_CLEAR(st->names.f_back);

@@ -1,8 +1,9 @@
-/* place: file, line, column and length of the user's expression behind the current call.
+/* place: file, line, column and length of the user's expression behind the current call, and the
+ * variable it is assigned to.
  *
  * The user's frame is the nearest one whose code lies outside the package (the kernel library below
- * it counts as user code). Columns come from code.co_positions(), which is slow: the list is kept
- * per code object. */
+ * it counts as user code). Columns come from code.co_positions() and names from a function of the
+ * package; both are slow, so they are kept per code object. */
 #include "ext.h"
 
 enum { PLACES_KEPT = 4096 };
@@ -29,21 +30,34 @@ static PyObject *positions_of(PyObject *code, PyState *st) {
   return list;
 }
 
-/* The positions of a code object, None for one of ours (borrowed). */
-static PyObject *known_positions(PyObject *code, PyState *st) {
+/* {instruction: name of the variable its result goes to}; None for code of ours. */
+static PyObject *targets_of(PyObject *code, PyObject *positions, PyState *st) {
+  if (positions == Py_None || !st->namer) Py_RETURN_NONE;
+  return PyObject_CallFunctionObjArgs(st->namer, code, NULL);
+}
+
+static PyObject *make_entry(PyObject *code, PyState *st) {
+  PyObject *positions = positions_of(code, st);
+  PyObject *targets = positions ? targets_of(code, positions, st) : NULL;
+  PyObject *made = targets ? PyTuple_Pack(3, code, positions, targets) : NULL;
+  Py_XDECREF(positions);
+  Py_XDECREF(targets);
+  return made;
+}
+
+/* (code, positions, targets) of a code object (borrowed); positions None: one of ours. */
+static PyObject *known_code(PyObject *code, PyState *st) {
   PyObject *key = PyLong_FromVoidPtr(code);
   if (!key) return NULL;
   PyObject *entry = PyDict_GetItemWithError(st->places, key);
   if (!entry && !PyErr_Occurred()) {
     if (PyDict_Size(st->places) >= PLACES_KEPT) PyDict_Clear(st->places);
-    PyObject *positions = positions_of(code, st);
-    PyObject *made = positions ? PyTuple_Pack(2, code, positions) : NULL;
-    Py_XDECREF(positions);
+    PyObject *made = make_entry(code, st);
     if (made && PyDict_SetItem(st->places, key, made) == 0) entry = made;
     Py_XDECREF(made); /* the dict holds it */
   }
   Py_DECREF(key);
-  return entry ? PyTuple_GetItem(entry, 1) : NULL;
+  return entry;
 }
 
 /* Entry i of a (line, end line, column, end column) tuple; 0 when unknown. */
@@ -70,27 +84,30 @@ static bool fill_file(PyState *st, PyObject *code, wv_place *out) {
   return out->file != NULL;
 }
 
-/* The place of a frame of the user's, whose code has these positions. */
-static bool place_of_frame(PyState *st, PyObject *frame, PyObject *code, PyObject *positions,
-                           wv_place *out) {
+/* The place of a frame of the user's, whose code has this entry, and its target (borrowed). */
+static bool place_of_frame(PyState *st, PyObject *frame, PyObject *entry, wv_place *out,
+                           PyObject **target) {
+  PyObject *positions = PyTuple_GetItem(entry, 1), *targets = PyTuple_GetItem(entry, 2);
   PyObject *lasti = PyObject_GetAttr(frame, st->names.f_lasti);
   if (!lasti) return false;
   long at = PyLong_AsLong(lasti) / 2;
-  Py_DECREF(lasti);
   if (at >= 0 && at < PyList_Size(positions)) fill_place(PyList_GetItem(positions, at), out);
   if (out->line == 0) out->line = (uint32_t)PyFrame_GetLineNumber((PyFrameObject *)frame);
-  return fill_file(st, code, out);
+  if (target && PyDict_Check(targets)) *target = PyDict_GetItemWithError(targets, lasti);
+  Py_DECREF(lasti);
+  return fill_file(st, PyTuple_GetItem(entry, 0), out);
 }
 
-bool py_place_here(PyState *st, wv_place *out) {
+bool py_place_and_target(PyState *st, wv_place *out, PyObject **target) {
   *out = (wv_place){0};
+  if (target) *target = NULL;
   PyObject *frame = (PyObject *)PyEval_GetFrame();
   Py_XINCREF(frame);
   while (frame && frame != Py_None) {
     PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
-    PyObject *positions = known_positions(code, st);
-    bool found = positions && positions != Py_None;
-    bool ok = positions && (!found || place_of_frame(st, frame, code, positions, out));
+    PyObject *entry = known_code(code, st);
+    bool found = entry && PyTuple_GetItem(entry, 1) != Py_None;
+    bool ok = entry && (!found || place_of_frame(st, frame, entry, out, target));
     Py_DECREF(code); /* the frame, or the cache of positions, holds it */
     PyObject *back = ok && !found ? PyObject_GetAttr(frame, st->names.f_back) : NULL;
     Py_DECREF(frame);
@@ -101,10 +118,13 @@ bool py_place_here(PyState *st, wv_place *out) {
   return !PyErr_Occurred();
 }
 
+bool py_place_here(PyState *st, wv_place *out) { return py_place_and_target(st, out, NULL); }
+
 bool py_place_of_return(PyState *st, PyObject *code, wv_place *out) {
   *out = (wv_place){0};
-  PyObject *positions = known_positions(code, st);
-  if (!positions) return false;
+  PyObject *entry = known_code(code, st);
+  if (!entry) return false;
+  PyObject *positions = PyTuple_GetItem(entry, 1);
   if (positions != Py_None && PyList_Size(positions) > 0)
     fill_place(PyList_GetItem(positions, PyList_Size(positions) - 1), out);
   return fill_file(st, code, out);

@@ -100,6 +100,19 @@ static PyObject *results_to(TracerObject *t, wv_value **results, int n) {
   return tuple;
 }
 
+/* Names results after the variables they are assigned to; several under one name are numbered by
+ * the printer. */
+static void name_results(TracerObject *t, PyObject *target, wv_value **results, int n) {
+  for (int i = 0; target && i < n; i++) {
+    bool several = PyTuple_Check(target);
+    if (several && i >= PyTuple_Size(target)) return;
+    PyObject *name = several ? PyTuple_GetItem(target, i) : target;
+    const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    if (text) wv_value_name(t->b, results[i], text);
+    else PyErr_Clear();
+  }
+}
+
 static int count_results(wv_value **results, int cap) {
   int n = 0;
   while (n < cap && results[n]) n++;
@@ -115,13 +128,16 @@ static PyObject *emit(TracerObject *t, Scratch *s, const char *op, PyObject *con
   wv_type type;
   wv_value *results[RESULTS_MOST] = {0};
   int nattrs;
-  if (!py_place_here(t->st, &at)) return NULL;
+  PyObject *target;
+  if (!py_place_and_target(t->st, &at, &target)) return NULL;
   wv_value **args = operands_from(t, s, op, list, n, at);
   if (!args || !py_attrs_from(t->st, s, attrs, &a, &nattrs) ||
       !py_type_from(t->st, s, given, &type))
     return NULL;
   if (!wv_op(t->b, op, args, (int)n, a, nattrs, type, at, results)) return py_error_raise(t->st);
-  return results_to(t, results, count_results(results, RESULTS_MOST));
+  int count = count_results(results, RESULTS_MOST);
+  name_results(t, target, results, count);
+  return results_to(t, results, count);
 }
 
 PyObject *py_tracer_emit(TracerObject *t, const char *op, PyObject *const *operands, Py_ssize_t n,
@@ -157,7 +173,8 @@ static PyObject *access_op(TracerObject *t, Scratch *s, PyObject *args) {
   wv_place at;
   const wv_attr *a;
   int nattrs, nsource = 0, ntarget = 0;
-  if (!py_place_here(t->st, &at)) return NULL;
+  PyObject *name;
+  if (!py_place_and_target(t->st, &at, &name)) return NULL;
   wv_value *v = value == Py_None ? NULL : py_value_from(t, value, "write");
   wv_value *m = PyErr_Occurred() ? NULL : py_value_from(t, memory, v ? "write" : "read");
   wv_coord *from = m ? coords_from(t, s, source, &nsource) : NULL;
@@ -166,6 +183,7 @@ static PyObject *access_op(TracerObject *t, Scratch *s, PyObject *args) {
   wv_value *result[RESULTS_MOST] = {0};
   if (!wv_access(t->b, v, m, from, nsource, to, ntarget, a, nattrs, at, result))
     return py_error_raise(t->st);
+  name_results(t, name, result, v ? 0 : 1);
   return results_to(t, result, v ? 0 : 1);
 }
 
@@ -218,14 +236,18 @@ static PyObject *end_region(TracerObject *t, Scratch *s, PyObject *args) {
   PyObject *yields, *code;
   int n;
   wv_place at;
+  PyObject *target;
   if (!PyArg_ParseTuple(args, "O!O:end", &PyTuple_Type, &yields, &code)) return NULL;
-  if (!py_place_of_return(t->st, code, &at)) return NULL;
+  if (!py_place_and_target(t->st, &at, &target) || !py_place_of_return(t->st, code, &at))
+    return NULL;
   wv_value **list = operands_of(t, s, "return", yields, &n, at);
   int cap = wv_region_args(t->b, NULL, 0) + 1;
   wv_value **results = list ? py_scratch_alloc(s, (size_t)cap, sizeof *results) : NULL;
   if (!results) return NULL;
   if (!wv_end(t->b, list, n, at, results)) return py_error_raise(t->st);
-  return results_to(t, results, count_results(results, cap));
+  int count = count_results(results, cap);
+  name_results(t, target, results, count);
+  return results_to(t, results, count);
 }
 
 static PyObject *tracer_end(PyObject *self, PyObject *args) {

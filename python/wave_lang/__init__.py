@@ -13,9 +13,11 @@ brings in everything a kernel needs. The module tree of the public `wave_lang` p
 import os.path as _path
 
 from . import _wave
+from .support.variable_names import assigned_names as _assigned_names
 
 _here = _path.dirname(_path.abspath(__file__))
-_wave.set_package(_here, _path.join(_here, "kernel", "wave", "templates"))
+_wave.set_package(_here, _path.join(_here, "kernel", "wave", "templates"),
+                  _assigned_names)
 
 from ._wave import CompileError, DataType, Diagnostic, Expr, Kernel, Value, __version__, explain
 from . import kernel
