@@ -62,8 +62,8 @@ static inline double get(const Lab *l, int t, int64_t e) {
 
 static inline void put(Lab *l, int t, int64_t e, double v) {
   EvalBuffer *b = &l->tensors[t];
-  uint64_t bits = dtype_is_float(b->dtype) ? dtype_encode(b->dtype, v)
-                                           : dtype_int_bits(b->dtype, (int64_t)v);
+  uint64_t bits =
+      dtype_is_float(b->dtype) ? dtype_encode(b->dtype, v) : dtype_int_bits(b->dtype, (int64_t)v);
   dtype_store(b->dtype, b->data, e, bits);
 }
 

@@ -49,9 +49,9 @@ TEST(strided_dynamic_copy) {
 }
 
 TEST(empty_and_single) {
-  const char *text = "kernel @copy(%a: mem<M, N, f32>, %b: mem<M, N, f32>)\n" COPY_ROWS
-                     "  dynamic M; dynamic N\n"
-                     "{ %x = read %a\n  %y = add %x, %x\n  write %y, %b }";
+  const char *text =
+      "kernel @copy(%a: mem<M, N, f32>, %b: mem<M, N, f32>)\n" COPY_ROWS "  dynamic M; dynamic N\n"
+      "{ %x = read %a\n  %y = add %x, %x\n  write %y, %b }";
   for (int m = 0; m < 2; m++) {
     Lab l = lab_open(text);
     int a = lab_tensor(&l, DTYPE_f32, 2, m, 1), b = lab_tensor(&l, DTYPE_f32, 2, m, 1);
@@ -66,8 +66,7 @@ TEST(empty_and_single) {
 
 TEST(integer_arithmetic) {
   Lab l = lab_open("kernel @ints(%a: mem<N, i8>, %b: mem<N, i8>, %c: mem<N, i8>, %d: mem<N, i8>,\n"
-                   "  %e: mem<N, i8>, %f: mem<N, i8>, %g: mem<N, i8>)\n" VECTOR_ROWS
-                   "{\n"
+                   "  %e: mem<N, i8>, %f: mem<N, i8>, %g: mem<N, i8>)\n" VECTOR_ROWS "{\n"
                    "  %x = read %a\n  %y = read %b\n"
                    "  %quotient = div %x, %y\n  write %quotient, %c\n"
                    "  %floored = floordiv %x, %y\n  write %floored, %d\n"
@@ -94,15 +93,15 @@ TEST(integer_arithmetic) {
 }
 
 TEST(float_semantics) {
-  Lab l = lab_open("kernel @floats(%a: mem<N, f16>, %b: mem<N, f16>, %c: mem<N, i1>, %d: mem<N, f16>,\n"
-                   "  %e: mem<N, i8>, %f: mem<N, f16>)\n" VECTOR_ROWS
-                   "{\n"
-                   "  %x = read %a\n  %y = read %b\n"
-                   "  %n = ne %x, %y\n  write %n, %c\n"
-                   "  %m = maximum %x, %y\n  write %m, %d\n"
-                   "  %t = cast %x : tile<N, i8>\n  write %t, %e\n"
-                   "  %third = div %x, %y\n  write %third, %f\n"
-                   "}");
+  Lab l =
+      lab_open("kernel @floats(%a: mem<N, f16>, %b: mem<N, f16>, %c: mem<N, i1>, %d: mem<N, f16>,\n"
+               "  %e: mem<N, i8>, %f: mem<N, f16>)\n" VECTOR_ROWS "{\n"
+               "  %x = read %a\n  %y = read %b\n"
+               "  %n = ne %x, %y\n  write %n, %c\n"
+               "  %m = maximum %x, %y\n  write %m, %d\n"
+               "  %t = cast %x : tile<N, i8>\n  write %t, %e\n"
+               "  %third = div %x, %y\n  write %third, %f\n"
+               "}");
   int a = lab_tensor(&l, DTYPE_f16, 1, 45), b = lab_tensor(&l, DTYPE_f16, 1, 45);
   int c = lab_tensor(&l, DTYPE_i1, 1, 45), d = lab_tensor(&l, DTYPE_f16, 1, 45);
   int e = lab_tensor(&l, DTYPE_i8, 1, 45), f = lab_tensor(&l, DTYPE_f16, 1, 45);
@@ -126,11 +125,11 @@ typedef struct UnaryCase {
 
 TEST(unary_functions) {
   static const UnaryCase cases[] = {
-      {"neg", 2, -2},          {"abs", -3, 3},          {"exp2", 3, 8},      {"log2", 8, 3},
-      {"log10", 1000, 3},      {"sqrt", 9, 3},          {"rsqrt", 4, 0.5},   {"cbrt", 27, 3},
-      {"reciprocal", 4, 0.25}, {"round", 2.5, 3},       {"round", -2.5, -3}, {"roundeven", 2.5, 2},
-      {"exp", 0, 1},           {"sin", 0, 0},           {"cos", 0, 1},       {"sinh", 0, 0},
-      {"tanh", 0, 0},          {"tanh_approx", 90, 1},  {"softsign", 30, 15},
+      {"neg", 2, -2},          {"abs", -3, 3},         {"exp2", 3, 8},       {"log2", 8, 3},
+      {"log10", 1000, 3},      {"sqrt", 9, 3},         {"rsqrt", 4, 0.5},    {"cbrt", 27, 3},
+      {"reciprocal", 4, 0.25}, {"round", 2.5, 3},      {"round", -2.5, -3},  {"roundeven", 2.5, 2},
+      {"exp", 0, 1},           {"sin", 0, 0},          {"cos", 0, 1},        {"sinh", 0, 0},
+      {"tanh", 0, 0},          {"tanh_approx", 90, 1}, {"softsign", 30, 15},
   };
   for (size_t i = 0; i < WV_LEN(cases); i++) {
     char text[400];
@@ -149,15 +148,17 @@ TEST(unary_functions) {
 
 /* Packed fp4: the low nibble is the first of two elements. */
 TEST(bitcast_splits_bytes) {
-  Lab l = lab_open("kernel @unpack(%a: mem<K/2, i8>, %b: mem<K, f32>)\n"
-                   "  workgroup K by 32 on 0\n  hardware threads 64, vector {K: 32}\n  bind K = 64\n"
-                   "{ %x = read %a\n  %y = bitcast %x : tile<K, f4e2m1fn>\n  %z = cast %y : tile<K, f32>\n"
-                   "  write %z, %b }");
+  Lab l = lab_open(
+      "kernel @unpack(%a: mem<K/2, i8>, %b: mem<K, f32>)\n"
+      "  workgroup K by 32 on 0\n  hardware threads 64, vector {K: 32}\n  bind K = 64\n"
+      "{ %x = read %a\n  %y = bitcast %x : tile<K, f4e2m1fn>\n  %z = cast %y : tile<K, f32>\n"
+      "  write %z, %b }");
   int a = lab_tensor(&l, DTYPE_i8, 1, 32), b = lab_tensor(&l, DTYPE_f32, 1, 64);
   for (int i = 0; i < 32; i++) put(&l, a, i, (i * 37) & 255);
   CHECK(lab_run(&l));
   for (int i = 0; i < 64; i++)
-    CHECK(get(&l, b, i) == dtype_decode(DTYPE_f4e2m1fn, (uint64_t)((i / 2 * 37) >> (i % 2 * 4)) & 15));
+    CHECK(get(&l, b, i) ==
+          dtype_decode(DTYPE_f4e2m1fn, (uint64_t)((i / 2 * 37) >> (i % 2 * 4)) & 15));
   lab_close(&l);
 }
 
@@ -189,8 +190,8 @@ TEST(row_softmax) {
   lab_close(&l);
 }
 
-/* Over a dimension that is not the last, in a loop with a carried initial value. Elements beyond the
- * unaligned end count as 0. */
+/* Over a dimension that is not the last, in a loop with a carried initial value. Elements beyond
+ * the unaligned end count as 0. */
 TEST(column_maximum_in_a_loop) {
   Lab l = lab_open("kernel @colmax(%a: mem<K, N, i32>, %b: mem<N, i32>)\n"
                    "  workgroup N by 16 on 0; tile K by 8\n"
@@ -213,10 +214,11 @@ TEST(column_maximum_in_a_loop) {
 }
 
 TEST(cumsum_with_init) {
-  Lab l = lab_open("kernel @scan(%a: mem<M, N, i32>, %s: mem<M, i32>, %b: mem<M, N, i32>)\n"
-                   "  workgroup M by 2 on 0\n  hardware threads 64, vector {M: 2, N: 64}\n"
-                   "  bind M = 3; bind N = 50\n"
-                   "{ %x = read %a\n  %i = read %s\n  %y = cumsum %x, %i {dim = N}\n  write %y, %b }");
+  Lab l =
+      lab_open("kernel @scan(%a: mem<M, N, i32>, %s: mem<M, i32>, %b: mem<M, N, i32>)\n"
+               "  workgroup M by 2 on 0\n  hardware threads 64, vector {M: 2, N: 64}\n"
+               "  bind M = 3; bind N = 50\n"
+               "{ %x = read %a\n  %i = read %s\n  %y = cumsum %x, %i {dim = N}\n  write %y, %b }");
   int a = lab_tensor(&l, DTYPE_i32, 2, 3, 50), s = lab_tensor(&l, DTYPE_i32, 1, 3);
   int b = lab_tensor(&l, DTYPE_i32, 2, 3, 50);
   CHECK(lab_run(&l));
@@ -274,11 +276,12 @@ static int gemm_errors(const Lab *l, int a, int b, int c, int m, int n, int k) {
 }
 
 TEST(gemm_unaligned) {
-  Lab l = lab_open("kernel @gemm(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16>, %c: mem<M, N, f32>)\n"
-                   "  workgroup M by 64 on 0; workgroup N by 64 on 1; tile K by 32\n"
-                   "  wave M by 32; wave N by 32\n"
-                   "  hardware threads 64, mma F32_16x16x16_F16\n"
-                   "  dynamic M; dynamic N; dynamic K\n" GEMM_BODY);
+  Lab l =
+      lab_open("kernel @gemm(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16>, %c: mem<M, N, f32>)\n"
+               "  workgroup M by 64 on 0; workgroup N by 64 on 1; tile K by 32\n"
+               "  wave M by 32; wave N by 32\n"
+               "  hardware threads 64, mma F32_16x16x16_F16\n"
+               "  dynamic M; dynamic N; dynamic K\n" GEMM_BODY);
   int a = lab_tensor(&l, DTYPE_f16, 2, 70, 45), b = lab_tensor(&l, DTYPE_f16, 2, 90, 45);
   int c = lab_tensor(&l, DTYPE_f32, 2, 70, 90);
   CHECK(lab_run(&l));
@@ -306,19 +309,21 @@ TEST(gemm_without_a_loop) {
 
 /* Batch on workgroup dimensions 2 and 3, which share $WG2; listed in the wrong order. */
 TEST(batched_gemm_on_four_dimensions) {
-  Lab l = lab_open("kernel @bmm(%a: mem<B, H, M, K, f16>, %b: mem<B, H, N, K, f16>, %c: mem<B, H, M, N, f32>)\n"
-                   "  workgroup M by 16 on 0; workgroup N by 16 on 1\n"
-                   "  workgroup H by 1 on 3; workgroup B by 1 on 2; tile K by 16\n"
-                   "  hardware threads 64, mma F32_16x16x16_F16, vector {B: 0, H: 0}\n"
-                   "  bind B = 3; bind H = 2; bind M = 16; bind N = 20; bind K = 32\n"
-                   "{\n"
-                   "  %z = fill 0 : tile<B, H, M, N, f32>\n"
-                   "  %r = for K carry %acc = %z {\n"
-                   "    %x = read %a\n    %y = read %b\n    %n = mma %x, %y, %acc\n    yield %n\n"
-                   "  }\n"
-                   "  write %r, %c\n"
-                   "}");
-  int a = lab_tensor(&l, DTYPE_f16, 4, 3, 2, 16, 32), b = lab_tensor(&l, DTYPE_f16, 4, 3, 2, 20, 32);
+  Lab l = lab_open(
+      "kernel @bmm(%a: mem<B, H, M, K, f16>, %b: mem<B, H, N, K, f16>, %c: mem<B, H, M, N, f32>)\n"
+      "  workgroup M by 16 on 0; workgroup N by 16 on 1\n"
+      "  workgroup H by 1 on 3; workgroup B by 1 on 2; tile K by 16\n"
+      "  hardware threads 64, mma F32_16x16x16_F16, vector {B: 0, H: 0}\n"
+      "  bind B = 3; bind H = 2; bind M = 16; bind N = 20; bind K = 32\n"
+      "{\n"
+      "  %z = fill 0 : tile<B, H, M, N, f32>\n"
+      "  %r = for K carry %acc = %z {\n"
+      "    %x = read %a\n    %y = read %b\n    %n = mma %x, %y, %acc\n    yield %n\n"
+      "  }\n"
+      "  write %r, %c\n"
+      "}");
+  int a = lab_tensor(&l, DTYPE_f16, 4, 3, 2, 16, 32),
+      b = lab_tensor(&l, DTYPE_f16, 4, 3, 2, 20, 32);
   int c = lab_tensor(&l, DTYPE_f32, 4, 3, 2, 16, 20);
   lab_fill(&l, c, -1);
   CHECK(lab_run(&l));
@@ -369,8 +374,10 @@ TEST(scaled_mma_by_k_coordinate) {
       for (int k = 0; k < 256; k++) {
         uint64_t x = (uint64_t)(int64_t)get(&l, a, i * 128 + k / 2) >> (k % 2 * 4) & 15;
         uint64_t y = (uint64_t)(int64_t)get(&l, b, j * 128 + k / 2) >> (k % 2 * 4) & 15;
-        sum += dtype_decode(DTYPE_f4e2m1fn, x) * ldexp(1, ((int)get(&l, as, i * 8 + k / 32) & 255) - 127) *
-               dtype_decode(DTYPE_f4e2m1fn, y) * ldexp(1, ((int)get(&l, bs, j * 8 + k / 32) & 255) - 127);
+        sum += dtype_decode(DTYPE_f4e2m1fn, x) *
+               ldexp(1, ((int)get(&l, as, i * 8 + k / 32) & 255) - 127) *
+               dtype_decode(DTYPE_f4e2m1fn, y) *
+               ldexp(1, ((int)get(&l, bs, j * 8 + k / 32) & 255) - 127);
       }
       CHECK(get(&l, c, i * 17 + j) == (double)(float)sum);
     }

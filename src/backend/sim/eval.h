@@ -183,7 +183,8 @@ bool args_bind(Eval *ev, int nargs); /* bind and dynamic rows, parameters, their
 
 /* ---- eval_place.c --------------------------------------------------------------------------- */
 
-bool place_setup(Eval *ev); /* rows, aliases, grid */
+void place_aliases(Eval *ev); /* sizes of aliased dimensions */
+bool place_setup(Eval *ev);   /* rows, aliases, grid */
 bool place_enter_group(Eval *ev, int64_t x, int64_t y, int64_t z);
 Axis axis_of(const Sym *dim);                         /* without a range */
 bool place_axis(Eval *ev, const Sym *dim, Axis *out); /* its range here and now */

@@ -138,6 +138,7 @@ static bool bind_symbols(Eval *ev) {
     const Constraint *c = &ev->k->constraints.at[i];
     if (c->kind == CONSTRAINT_dynamic && !bind_dynamic(ev, c->dim, c->at)) return false;
   }
+  place_aliases(ev);
   return true;
 }
 

@@ -79,6 +79,16 @@ static const Sym *alias_apply(Eval *ev, const Constraint *alias, const Sym *x) {
   return sym_subst(ev->cx->sym, alias->expr, to, 2);
 }
 
+/* An aliased dimension that has no size of its own gets the derived one. */
+void place_aliases(Eval *ev) {
+  for (int i = 0; i < ev->k->constraints.n; i++) {
+    const Constraint *c = &ev->k->constraints.at[i];
+    if (c->kind != CONSTRAINT_alias) continue;
+    const Slot *s = &ev->slots.at[env_slot(ev, sym_name(c->dim))];
+    if (!s->has_value && !s->definition) env_define(ev, c->dim, alias_apply(ev, c, c->start));
+  }
+}
+
 /* Each row on the dimension an alias derives from has a twin on the alias, with its tile derived
  * likewise; a twin of size 0 does not exist. */
 static bool add_twins(Eval *ev, const Constraint *alias) {
@@ -110,8 +120,6 @@ static bool build_rows(Eval *ev) {
     const Constraint *c = &k->constraints.at[i];
     if (c->kind != CONSTRAINT_alias) continue;
     ev->at = c->at;
-    const Slot *s = &ev->slots.at[env_slot(ev, sym_name(c->dim))];
-    if (!s->has_value && !s->definition) env_define(ev, c->dim, alias_apply(ev, c, c->start));
     if (!add_twins(ev, c)) return false;
   }
   return true;

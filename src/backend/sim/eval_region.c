@@ -1,5 +1,8 @@
 /* eval_region.c: loops and conditionals.
  *
+ * A carried value that has the loop's axis among its dimensions stays with the loop: it is what the
+ * iteration before left, at this iteration's coordinates.
+ *
  * Memory: an iteration allocates from one of two arenas in turn, so that the values handed on by
  * the iteration before stay valid; a value that merely passes through is copied along. Symbols set
  * in a region are forgotten when it ends. */
@@ -23,6 +26,7 @@ static const Op *yield_of(const Region *r) {
 typedef struct Carried {
   Binding *at;
   int n, first; /* operand number of the first */
+  bool started; /* the body ran at least once */
 } Carried;
 
 static Carried open_carried(Eval *ev, const Op *op) {
@@ -33,8 +37,38 @@ static Carried open_carried(Eval *ev, const Op *op) {
   return c;
 }
 
-static void bind_carried(Eval *ev, const Region *r, const Carried *c, int first) {
-  for (int i = 0; i < c->n; i++) ev->values[r->args[first + i]->id] = c->at[i];
+/* t at the coordinates that `axis` has here and now. */
+static Tile *follow_axis(Eval *ev, Tile *t, const Sym *axis) {
+  int i = box_find(&t->box, axis);
+  if (i < 0) return t;
+  Axis here;
+  if (!place_axis(ev, t->box.axis[i].dim, &here)) return NULL;
+  if (here.n != t->box.axis[i].n) {
+    eval_fail(ev, DIAG_E0705, "the carried value holds %lld elements along `%s`, an iteration %lld",
+              (long long)t->box.axis[i].n, eval_text(ev, here.dim), (long long)here.n);
+    return NULL;
+  }
+  Tile *moved = arena_copy(ev->arena, t, sizeof *t);
+  moved->box.axis[i].lo = here.lo;
+  return moved;
+}
+
+/* Gives the body its arguments, from number `first` on; `axis` is the loop's, NULL for an `if`. The
+ * first iteration takes the part of the initial value that lies at its own coordinates. */
+static bool bind_carried(Eval *ev, const Op *op, Carried *c, int first, const Sym *axis) {
+  for (int i = 0; i < c->n; i++) {
+    Tile *t = c->at[i].tile;
+    Box box;
+    if (t && axis && box_find(&t->box, axis) >= 0) {
+      if (!c->started && !place_box(ev, op->args[c->first + i]->type, &box)) return false;
+      t = c->started ? follow_axis(ev, t, axis) : tile_at(ev, op->args[c->first + i], &box);
+      if (!t) return false;
+      c->at[i].tile = t;
+    }
+    ev->values[op->body->args[first + i]->id] = c->at[i];
+  }
+  c->started = true;
+  return true;
 }
 
 static void take_yields(Eval *ev, const Region *r, Carried *c, int first) {
@@ -51,6 +85,20 @@ static void set_results(Eval *ev, const Op *op, const Carried *c) {
     if (b.tile) b.tile = tile_keep(ev, b.tile);
     ev->values[op->results[i].id] = b;
   }
+}
+
+/* A batch dimension has one coordinate inside and outside of its loop, so its values can leave. */
+static bool leave_loop(Eval *ev, const Op *op, Carried *c, const Sym *axis) {
+  for (int i = 0; i < c->n; i++) {
+    Tile *t = c->at[i].tile;
+    int at = t ? box_find(&t->box, axis) : -1;
+    Axis here;
+    if (at < 0 || t->box.axis[at].n != 1) continue;
+    if (!place_axis(ev, t->box.axis[at].dim, &here)) return false;
+    if (here.n == 1) c->at[i].tile = follow_axis(ev, t, axis);
+  }
+  set_results(ev, op, c);
+  return true;
 }
 
 /* ---- iterations ---- */
@@ -100,8 +148,7 @@ static bool iterate(Eval *ev, const Op *op, Loop *loop, int64_t trips, Carried *
     int mark = env_mark(ev);
     next_iteration(ev, &it);
     env_set(ev, slot, loop->counter);
-    bind_carried(ev, op->body, c, 0);
-    ok = eval_region(ev, op->body);
+    ok = bind_carried(ev, op, c, 0, loop->axis) && eval_region(ev, op->body);
     if (ok) take_yields(ev, op->body, c, 0);
     env_rewind(ev, mark);
   }
@@ -119,8 +166,7 @@ bool run_for(Eval *ev, Op *op) {
   ev->loops = &loop;
   bool ok = iterate(ev, op, &loop, trips, &c);
   ev->loops = loop.outer;
-  if (ok) set_results(ev, op, &c);
-  return ok;
+  return ok && leave_loop(ev, op, &c, loop.axis);
 }
 
 /* ---- while ---- */
@@ -157,8 +203,7 @@ static bool iterate_once(Eval *ev, const Op *op, Loop *loop, Carried *c, bool *s
   Binding *before = arena_copy(ev->arena, c->at, sizeof *before * (size_t)c->n);
   uint64_t changes = ev->changes;
   int64_t axis = loop->counter;
-  bind_carried(ev, op->body, c, 1);
-  if (!eval_region(ev, op->body)) return false;
+  if (!bind_carried(ev, op, c, 1, loop->axis) || !eval_region(ev, op->body)) return false;
   if (!uniform(ev, yield_of(op->body)->args[0], "the axis value of the loop", &loop->counter))
     return false;
   take_yields(ev, op->body, c, 1);
@@ -196,8 +241,7 @@ bool run_while(Eval *ev, Op *op) {
   ev->loops = &loop;
   bool ok = loop_while(ev, op, &loop, &c);
   ev->loops = loop.outer;
-  if (ok) set_results(ev, op, &c);
-  return ok;
+  return ok && leave_loop(ev, op, &c, loop.axis);
 }
 
 /* ---- if ---- */
@@ -212,8 +256,7 @@ bool run_if(Eval *ev, Op *op) {
   int64_t holds;
   if (!condition_holds(ev, op, &holds)) return false;
   Carried c = open_carried(ev, op);
-  bind_carried(ev, op->body, &c, 0);
-  if (holds && !eval_region(ev, op->body)) return false;
+  if (holds && !(bind_carried(ev, op, &c, 0, NULL) && eval_region(ev, op->body))) return false;
   if (holds && c.n) take_yields(ev, op->body, &c, 0);
   set_results(ev, op, &c);
   return true;
