@@ -24,7 +24,7 @@ setup: ## look again for compilers, CMake and Python, and install what is missin
 	@tools/setup.sh --again
 
 demo: all ## trace real kernels, run them and compare with NumPy
-	@$(RUN) "$$PYTHON" tools/demo.py
+	@$(RUN) PYTHONPATH=python "$$PYTHON" tools/demo.py
 
 test: ## every test; ends with one line `N passed, M failed`
 	@tools/build.sh $(BUILD) -DWAVE_WERROR=$(or $(WERROR),ON) || { \

@@ -8,13 +8,13 @@
 #   3. Otherwise cmake comes from PyPI, into .venv.
 #   4. Otherwise it says what to install.
 #
-# WAVE_NO_APT=1: never call apt.   WAVE_NO_VENV=1: use the system's Python as it is.
-# WAVE_NO_NET=1: neither apt nor PyPI.   PYTHON=path: this interpreter.
+# SETUP_NO_APT=1: never call apt.   SETUP_NO_VENV=1: use the system's Python as it is.
+# SETUP_NO_NET=1: neither apt nor PyPI.   PYTHON=path: this interpreter.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
 wanted=${PYTHON:-}
-key=$(cat tools/setup.sh tools/requirements.txt | cksum | cut -d' ' -f1)-$wanted-${WAVE_NO_VENV:-}
+key=$(cat tools/setup.sh tools/requirements.txt | cksum | cut -d' ' -f1)-$wanted-${SETUP_NO_VENV:-}
 if [ -f .setup ] && [ "${1:-}" != --again ]; then
   . ./.setup
   if [ "$KEY" = "$key" ] && [ -x "$CMAKE" ] && [ -x "$PYTHON" ]; then exit 0; fi
@@ -27,7 +27,7 @@ fail() {
 }
 
 may_install() {
-  [ -z "${WAVE_NO_APT:-}${WAVE_NO_NET:-}" ] && command -v apt-get >/dev/null || return 1
+  [ -z "${SETUP_NO_APT:-}${SETUP_NO_NET:-}" ] && command -v apt-get >/dev/null || return 1
   [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null
 }
 
@@ -107,7 +107,7 @@ make_venv() { # sees the system's packages, so that what is installed is not fet
   return 1
 }
 fetch() { # into .venv
-  [ -z "${WAVE_NO_NET:-}" ] || return 1
+  [ -z "${SETUP_NO_NET:-}" ] || return 1
   $venv_python -m pip install --quiet --disable-pip-version-check --retries 2 "$@" >.setup.log 2>&1
   status=$?
   [ $status = 0 ] || grep -i error .setup.log | tail -2 >&2
@@ -116,7 +116,7 @@ fetch() { # into .venv
 }
 
 run_python=$python
-if [ -z "${WAVE_NO_VENV:-}" ] && make_venv; then
+if [ -z "${SETUP_NO_VENV:-}" ] && make_venv; then
   run_python=$PWD/$venv_python
   if ! complete "$run_python"; then
     say "installing $(grep -v '^#' tools/requirements.txt | tr '\n' ' ')into .venv"

@@ -49,7 +49,7 @@ def count(text, status):
 
 
 def run(command, timeout=1200):
-    environment = dict(os.environ, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", WAVE_BUILD=BUILD)
+    environment = dict(os.environ, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     environment.update(sanitizer_environment(command))
     try:
         done = subprocess.run(
@@ -85,7 +85,7 @@ def sanitizer_environment(command):
         library = subprocess.run([compiler, "-print-file-name=libasan.so"], capture_output=True)
         env["LD_PRELOAD"] = library.stdout.decode().strip()
         env["ASAN_OPTIONS"] = "detect_leaks=0"
-        env["WAVE_SANITIZED"] = "1"
+        env["SANITIZED"] = "1"
     return env
 
 

@@ -19,7 +19,7 @@ import sys
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUILD = os.path.join(ROOT, os.environ.get("WAVE_BUILD", "build"))
+BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 WAVEC = os.path.join(BUILD, "wavec")
 DOCUMENTS = [
     os.path.relpath(path, ROOT)
@@ -30,26 +30,31 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
 
 class Block:
-    def __init__(self, document, text, match):
-        self.document, self.language, self.code = document, match.group(1), match.group(2)
+    def __init__(self, document, number, text, match):
+        self.document, self.number = document, number
+        self.language, self.code = match.groups()
         self.place = f"{document}:{text.count(chr(10), 0, match.start()) + 2}"
 
     def must_be(self, text):
         """The block shows `text`; when blessing, it will."""
-        if os.environ.get("BLESS") and text.rstrip() != self.code.rstrip():
-            path = os.path.join(ROOT, self.document)
-            whole = open(path, encoding="utf-8").read()
-            old = f"```{self.language}\n{self.code}```\n"
-            assert whole.count(old) == 1, f"{self.place}: not the only block with this text"
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(whole.replace(old, f"```{self.language}\n{text.rstrip()}\n```\n"))
+        text = text.rstrip() + "\n"
+        if text != self.code and os.environ.get("BLESS"):
+            whole = read(self.document)
+            match = list(BLOCK.finditer(whole))[self.number]
+            with open(os.path.join(ROOT, self.document), "w", encoding="utf-8") as file:
+                file.write(whole[: match.start(2)] + text + whole[match.end(2) :])
         else:
-            assert text.rstrip() == self.code.rstrip(), self.place
+            assert text == self.code, self.place
+
+
+def read(document):
+    with open(os.path.join(ROOT, document), encoding="utf-8") as file:
+        return file.read()
 
 
 def blocks(document):
-    text = open(os.path.join(ROOT, document), encoding="utf-8").read()
-    return [Block(document, text, match) for match in BLOCK.finditer(text)]
+    text = read(document)
+    return [Block(document, n, text, match) for n, match in enumerate(BLOCK.finditer(text))]
 
 
 def all_blocks(language):
@@ -146,7 +151,7 @@ LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links(document):
-    text = open(os.path.join(ROOT, document), encoding="utf-8").read()
+    text = BLOCK.sub("", read(document))
     folder = os.path.join(ROOT, os.path.dirname(document))
     missing = [t for t in LINK.findall(text) if not os.path.exists(os.path.join(folder, t))]
     assert not missing
