@@ -96,7 +96,24 @@ static bool learn_distinct(SymFacts *f, Term t, Rat k) {
   return learn(f, t.base, cut);
 }
 
+/* From sum <= 0 each term is bounded by what the others are at least: i < N says N >= 1. */
+static bool learn_from_others(SymFacts *f, const Sum *s) {
+  bool ok = true;
+  for (int i = 0; i < s->n; i++) {
+    Dom rest = dom_const(s->k);
+    for (int j = 0; j < s->n; j++)
+      if (j != i) rest = dom_add(rest, dom_scale(dom_of(f, s->term[j].base), s->term[j].coeff));
+    Dom here = dom_of(f, s->term[i].base);
+    Rat end;
+    if (!rat_finite(rest.lo) || !rat_div(rat_neg(rest.lo), s->term[i].coeff, &end)) continue;
+    bool news = s->term[i].coeff.num > 0 ? rat_cmp(end, here.hi) < 0 : rat_cmp(end, here.lo) > 0;
+    if (news) ok = learn_single(f, SYM_le, s->term[i], rest.lo) && ok;
+  }
+  return ok;
+}
+
 static bool learn_relation(SymFacts *f, SymKind kind, const Sym *e, const Sum *s) {
+  if (!learn_from_others(f, s)) return false;
   const Sym *core = sum_make(f->cx, RAT_ZERO, s->term, s->n);
   vec_push(f->arena, &f->relations, e);
   if (kind == SYM_eq) {

@@ -81,6 +81,17 @@ static bool find_split(const SymFacts *f, const Sum *sum, Rat unit, Split *out) 
   return false;
 }
 
+/* floor(x/4 + 1/4) is floor(x/4) when 4 | x: rounds the constant to the lattice of the terms. */
+static const Sym *drop_constant(const SymFacts *f, const Sum *sum) {
+  SymCtx *cx = f->cx;
+  const Sym *terms = sum_make(cx, RAT_ZERO, sum->term, sum->n);
+  Dom d = dom_of(f, terms);
+  Rat g, o, q, shift;
+  if (!granularity(&d, RAT_ONE, &g) || !g.num || !rat_mod(d.offset, g, &o)) return NULL;
+  if (!rat_add(sum->k, o, &q) || !rat_div(q, g, &q) || !rat_mul(g, rat_int(rat_floor(q)), &shift)) return NULL;
+  return rat_eq(shift, sum->k) ? NULL : sym_floor(cx, sym_add_const(cx, terms, shift));
+}
+
 const Sym *rule_floor_small_terms(const SymFacts *f, const Sym *s) {
   SymCtx *cx = f->cx;
   Sum sum;
@@ -92,17 +103,7 @@ const Sym *rule_floor_small_terms(const SymFacts *f, const Sym *s) {
   if (sum.n + (sum.k.num != 0) < 2) return NULL;
   if (find_split(f, &sum, RAT_ONE, &split) && rat_mul(split.g, rat_int(split.shift), &shift))
     return closed(cx, s, sym_floor(cx, sym_add_const(cx, split.coarse, shift)));
-  /* The constant alone: floor(x/4 + 1/4) is floor(x/4) when 4 | x. */
-  Sum rest = sum;
-  if (!sum.k.num) return NULL;
-  const Sym *without = sum_make(cx, RAT_ZERO, sum.term, sum.n);
-  Dom d = dom_of(f, without);
-  Rat g, o, q;
-  (void)rest;
-  if (!granularity(&d, RAT_ONE, &g) || !g.num || !rat_mod(d.offset, g, &o)) return NULL;
-  if (!rat_add(sum.k, o, &q) || !rat_div(q, g, &q) || !rat_mul(g, rat_int(rat_floor(q)), &shift)) return NULL;
-  if (rat_eq(shift, sum.k)) return NULL;
-  return closed(cx, s, sym_floor(cx, sym_add_const(cx, without, shift)));
+  return sum.k.num ? closed(cx, s, drop_constant(f, &sum)) : NULL;
 }
 
 /* ---- nested rounding over an expression */
@@ -123,20 +124,36 @@ static const Sym *denominator(SymCtx *cx, const Sum *sum) {
   return den;
 }
 
+/* x = top / q with integers top and q >= 1. */
+static bool integer_fraction(const SymFacts *f, const Sym *x, const Sym **top, const Sym **q) {
+  SymCtx *cx = f->cx;
+  Sum sum;
+  int64_t den;
+  if (!x) return false;
+  sum_of(x, &sum);
+  *q = sum.k.num ? NULL : denominator(cx, &sum);
+  if (!*q || *q == cx->one || !is_integer(*q) || dom_of(f, *q).lo.num <= 0) return false;
+  if (!sum_denominator(&sum, &den)) return false;
+  *q = sym_scale(cx, *q, rat_int(den));
+  *top = sym_mul(cx, x, *q);
+  return *top && is_integer(*top);
+}
+
+/* By relations: floor(i/N) is 0 when 0 <= i < N. */
+const Sym *rule_floor_below(const SymFacts *f, const Sym *s) {
+  SymCtx *cx = f->cx;
+  const Sym *top, *q, *x = opened(cx, s);
+  if (!integer_fraction(f, x, &top, &q) || dom_of(f, top).lo.num < 0) return NULL;
+  const Sym *below = sym_lt(cx, top, q);
+  return below && prove_by_rule(f, below) == SYM_ALWAYS ? cx->zero : NULL;
+}
+
 /* floor((floor(y) + i)/q) with an integer q >= 1. */
 const Sym *rule_floor_unwrap(const SymFacts *f, const Sym *s) {
   SymCtx *cx = f->cx;
-  Sum sum, top;
-  const Sym *x = opened(cx, s);
-  if (!x) return NULL;
-  sum_of(x, &sum);
-  const Sym *q = sum.k.num ? NULL : denominator(cx, &sum);
-  if (!q || q == cx->one || !is_integer(q) || dom_of(f, q).lo.num <= 0) return NULL;
-  int64_t den;
-  if (!sum_denominator(&sum, &den)) return NULL;
-  q = sym_scale(cx, q, rat_int(den));
-  const Sym *numerator = sym_mul(cx, x, q);
-  if (!numerator || !is_integer(numerator)) return NULL;
+  Sum top;
+  const Sym *numerator, *q, *x = opened(cx, s);
+  if (!integer_fraction(f, x, &numerator, &q)) return NULL;
   sum_of(numerator, &top);
   for (int i = 0; i < top.n; i++) {
     Term t = top.term[i];

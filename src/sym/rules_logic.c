@@ -64,3 +64,43 @@ const Sym *rule_compare_floor(const SymFacts *f, const Sym *s) {
   if (down) return sym_ge(cx, r->arg[0], sym_int(cx, b));
   return sym_gt(cx, r->arg[0], sym_add_const(cx, sym_int(cx, b), rat_int(-1)));
 }
+
+/* ---- select */
+
+/* select(a <= b, a, b) is Min(a, b). */
+const Sym *rule_select_extreme(const SymFacts *f, const Sym *s) {
+  SymCtx *cx = f->cx;
+  const Sym *c = s->arg[0], *yes = s->arg[1], *no = s->arg[2];
+  if (c->kind != SYM_le && c->kind != SYM_lt) return NULL;
+  if (c == sym_le(cx, yes, no) || c == sym_lt(cx, yes, no)) return sym_min(cx, yes, no);
+  if (c == sym_ge(cx, yes, no) || c == sym_gt(cx, yes, no)) return sym_max(cx, yes, no);
+  return NULL;
+}
+
+/* What both branches add comes out. */
+const Sym *rule_select_common(const SymFacts *f, const Sym *s) {
+  SymCtx *cx = f->cx;
+  Sum yes, no;
+  sum_of(s->arg[1], &yes), sum_of(s->arg[2], &no);
+  const Sym *common = rat_eq(yes.k, no.k) ? num(cx, yes.k) : cx->zero;
+  for (int i = 0; i < yes.n; i++)
+    for (int j = 0; j < no.n; j++)
+      if (yes.term[i].base == no.term[j].base && rat_eq(yes.term[i].coeff, no.term[j].coeff))
+        common = sym_add(cx, common, term_sym(cx, yes.term[i]));
+  if (!common || common == cx->zero) return NULL;
+  const Sym *rest = sym_select(cx, s->arg[0], sym_sub(cx, s->arg[1], common), sym_sub(cx, s->arg[2], common));
+  return sym_add(cx, rest, common);
+}
+
+/* A factor of all coefficients of both branches comes out. */
+const Sym *rule_select_content(const SymFacts *f, const Sym *s) {
+  SymCtx *cx = f->cx;
+  Sum yes, no;
+  Rat g, h;
+  sum_of(s->arg[1], &yes), sum_of(s->arg[2], &no);
+  if (!sum_content(&yes, &g) || !sum_content(&no, &h) || !rat_gcd(g, h, &g)) return NULL;
+  if (!rat_gcd(g, yes.k, &g) || !rat_gcd(g, no.k, &g) || !g.num || rat_is(g, 1)) return NULL;
+  Rat inverse = {g.den, g.num};
+  const Sym *inner = sym_select(cx, s->arg[0], sym_scale(cx, s->arg[1], inverse), sym_scale(cx, s->arg[2], inverse));
+  return sym_scale(cx, inner, g);
+}

@@ -91,3 +91,24 @@ const Sym *rule_sum_selects(const SymFacts *f, const Sym *s) {
   }
   return NULL;
 }
+
+/* ---- roundings whose remainder is known */
+
+/* floor(y) is y - r when y lies on r + Z; pays when several of them cancel. */
+const Sym *rule_sum_exact(const SymFacts *f, const Sym *s) {
+  SymCtx *cx = f->cx;
+  const Sym *all = s;
+  int found = 0;
+  for (int i = 0; i < s->n && all; i++) {
+    const Sym *b = s->term[i].base;
+    Rat r;
+    if (b->kind != SYM_floor && b->kind != SYM_ceil) continue;
+    Dom d = dom_of(f, b->arg[0]);
+    if (!d.lattice || !rat_is_int(d.step) || !d.step.num || !rat_mod(d.offset, RAT_ONE, &r)) continue;
+    if (b->kind == SYM_ceil && r.num && !rat_sub(r, RAT_ONE, &r)) continue;
+    const Sym *exact = sym_add_const(cx, b->arg[0], rat_neg(r));
+    all = sym_add(cx, all, sym_scale(cx, sym_sub(cx, exact, b), s->term[i].coeff));
+    found++;
+  }
+  return found ? improved(s, all) : NULL;
+}

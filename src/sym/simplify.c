@@ -58,9 +58,8 @@ static const Sym *pass_junction(Pass *p, const Sym *s) {
 
 static const Sym *pass_node(Pass *p, const Sym *s) {
   SymCtx *cx = p->f->cx;
-  if (s->kind == SYM_select) return pass_select(p, s);
   if (s->kind == SYM_and || s->kind == SYM_or) return pass_junction(p, s);
-  const Sym *r = node_map(cx, s, simplify, p);
+  const Sym *r = s->kind == SYM_select ? pass_select(p, s) : node_map(cx, s, simplify, p);
   if (!r) return s;
   const Sym *better = apply_rules(p->f, r);
   return better ? better : r;

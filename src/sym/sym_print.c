@@ -156,7 +156,7 @@ static void choose_content(const Sym *sum, Common *common) {
     together += coeff_length(c);
   }
   if (!rat_div(s.k, content, &c)) return;
-  if (together + const_length(c) < apart) common->coeff = content;
+  if (together + const_length(c) < apart + (content.den != 1)) common->coeff = content;
 }
 
 static void print_sign(StrBuf *out, bool first, bool negative) {
@@ -192,7 +192,6 @@ static void print_sum(StrBuf *out, const Sym *s, Prec at) {
   Common common;
   common_of(s, &common);
   choose_content(s, &common);
-  const Common nothing = {.coeff = RAT_ONE};
   bool factored = common.n || !rat_is(common.coeff, 1);
   bool parens = at > (factored ? PREC_MUL : PREC_SUM);
   int above = common.coeff.num != 1, below = common.coeff.den != 1;
@@ -222,7 +221,6 @@ static void print_sum(StrBuf *out, const Sym *s, Prec at) {
     if (below > 1) sb_putc(out, ')');
   }
   if (parens) sb_putc(out, ')');
-  (void)nothing;
 }
 
 /* ---- everything else */
