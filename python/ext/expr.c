@@ -212,6 +212,8 @@ static int expr_bool(PyObject *self) {
   int64_t num, den;
   if (wv_expr_constant(o->e, &num, &den)) return num != 0;
   if (!wv_expr_is_bool(o->e)) return 1;
+  int truth = wv_expr_prove(o->st->cx, o->e, NULL, 0); /* sizes are not negative: M >= 0 holds */
+  if (truth >= 0) return truth;
   PyErr_Format(PyExc_TypeError,
                "cannot tell whether `%s` holds: it depends on symbols; substitute them first, or "
                "use it as a condition of the kernel (`conditional`, `Piecewise`)",

@@ -18,10 +18,24 @@ static bool lies_under(PyObject *name, PyObject *dir) {
   return next == '/' || next == '\\';
 }
 
-static PyObject *positions_of(PyObject *code, PyState *st) {
+/* Whether a frame runs in a module of the package: the constructors that dataclasses generate have
+ * no file. */
+static bool runs_inside(PyObject *frame) {
+  PyObject *globals = frame ? PyObject_GetAttrString(frame, "f_globals") : NULL;
+  PyObject *name =
+      globals && PyDict_Check(globals) ? PyDict_GetItemString(globals, "__name__") : NULL;
+  const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : "";
+  bool inside = text && strncmp(text, "wave_lang.", 10) == 0;
+  Py_XDECREF(globals);
+  PyErr_Clear();
+  return inside;
+}
+
+static PyObject *positions_of(PyObject *code, PyObject *frame, PyState *st) {
   PyObject *name = PyObject_GetAttr(code, st->names.co_filename);
   if (!name) return NULL;
   bool ours = lies_under(name, st->internal) && !lies_under(name, st->kernels);
+  if (!ours && PyUnicode_CompareWithASCIIString(name, "<string>") == 0) ours = runs_inside(frame);
   Py_DECREF(name);
   if (ours) Py_RETURN_NONE;
   PyObject *it = PyObject_CallMethodObjArgs(code, st->names.co_positions, NULL);
@@ -36,8 +50,8 @@ static PyObject *targets_of(PyObject *code, PyObject *positions, PyState *st) {
   return PyObject_CallFunctionObjArgs(st->namer, code, NULL);
 }
 
-static PyObject *make_entry(PyObject *code, PyState *st) {
-  PyObject *positions = positions_of(code, st);
+static PyObject *make_entry(PyObject *code, PyObject *frame, PyState *st) {
+  PyObject *positions = positions_of(code, frame, st);
   PyObject *targets = positions ? targets_of(code, positions, st) : NULL;
   PyObject *made = targets ? PyTuple_Pack(3, code, positions, targets) : NULL;
   Py_XDECREF(positions);
@@ -46,13 +60,13 @@ static PyObject *make_entry(PyObject *code, PyState *st) {
 }
 
 /* (code, positions, targets) of a code object (borrowed); positions None: one of ours. */
-static PyObject *known_code(PyObject *code, PyState *st) {
+static PyObject *known_code(PyObject *code, PyObject *frame, PyState *st) {
   PyObject *key = PyLong_FromVoidPtr(code);
   if (!key) return NULL;
   PyObject *entry = PyDict_GetItemWithError(st->places, key);
   if (!entry && !PyErr_Occurred()) {
     if (PyDict_Size(st->places) >= PLACES_KEPT) PyDict_Clear(st->places);
-    PyObject *made = make_entry(code, st);
+    PyObject *made = make_entry(code, frame, st);
     if (made && PyDict_SetItem(st->places, key, made) == 0) entry = made;
     Py_XDECREF(made); /* the dict holds it */
   }
@@ -105,7 +119,7 @@ bool py_place_and_target(PyState *st, wv_place *out, PyObject **target) {
   Py_XINCREF(frame);
   while (frame && frame != Py_None) {
     PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
-    PyObject *entry = known_code(code, st);
+    PyObject *entry = known_code(code, frame, st);
     bool found = entry && PyTuple_GetItem(entry, 1) != Py_None;
     bool ok = entry && (!found || place_of_frame(st, frame, entry, out, target));
     Py_DECREF(code); /* the frame, or the cache of positions, holds it */
@@ -122,7 +136,7 @@ bool py_place_here(PyState *st, wv_place *out) { return py_place_and_target(st, 
 
 bool py_place_of_return(PyState *st, PyObject *code, wv_place *out) {
   *out = (wv_place){0};
-  PyObject *entry = known_code(code, st);
+  PyObject *entry = known_code(code, NULL, st);
   if (!entry) return false;
   PyObject *positions = PyTuple_GetItem(entry, 1);
   if (positions != Py_None && PyList_Size(positions) > 0)

@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util as _importlib
-import sys as _sys
-
 from ..._wave import Expr as _Expr, symbol as _symbol
+from ...support import sympy_bridge as _sympy_bridge
 from ...support.indexing import index_symbol
 
-
-def _load_sympy():
-    """SymPy, loaded when it is first used; where it is not installed, a module that stands in."""
-    if "sympy" in _sys.modules:
-        return _sys.modules["sympy"]
-    spec = _importlib.find_spec("sympy")
-    if spec is None:
-        from ...support import sympy_shim
-
-        return sympy_shim
-    spec.loader = _importlib.LazyLoader(spec.loader)
-    module = _importlib.module_from_spec(spec)
-    _sys.modules["sympy"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-sympy = _load_sympy()
+sympy = _sympy_bridge.load()
 
 GLOBAL_ADDRESS_SPACE = index_symbol("$GLOBAL_ADDRESS_SPACE")
 SHARED_ADDRESS_SPACE = index_symbol("$SHARED_ADDRESS_SPACE")

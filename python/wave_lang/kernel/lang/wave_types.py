@@ -17,7 +17,7 @@ def _dims(kind: str, entries: Sequence[Any]) -> tuple[Expr, ...]:
     if not entries:
         raise TypeError(f"{kind} needs at least one dimension")
     for d in entries:
-        if isinstance(d, (DataType, AddressSpace)):
+        if isinstance(d, (DataType, AddressSpace, str)):
             raise TypeError(f"{kind}: {d!r} stands where a dimension is expected")
     return tuple(Expr(d) for d in entries)
 

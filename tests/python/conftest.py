@@ -1,0 +1,12 @@
+"""Tests run against the package in the tree, or an installed one when there is no build here."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+TREE = Path(__file__).resolve().parents[2] / "python"
+if any((TREE / "wave_lang").glob("_wave*.so")):
+    sys.path.insert(0, str(TREE))
+
+pytest.importorskip("numpy")
