@@ -204,8 +204,9 @@ TEST(tables_end) {
   int n = 0;
   while (wv_op_info(n, &a, &b, &c)) n++;
   CHECK(n > 60);
-  for (n = 0; wv_mma_row(n, &mma);) n++;
-  CHECK_INT(n, 21);
+  int published = 0;
+  for (n = 0; wv_mma_row(n, &mma); n++) published += mma.code != 0;
+  CHECK_INT(published, 21); /* the enumerations of the public package */
   CHECK(wv_target_info(0, &a, &b) && !wv_target_info(99, &a, &b));
   CHECK(wv_diag_info(0, &a, &b, &c) && !wv_diag_info(-1, &a, &b, &c));
   CHECK(wv_explain("E0203") != NULL && wv_explain("E9999") == NULL);
