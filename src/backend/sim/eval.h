@@ -99,7 +99,6 @@ typedef struct Row {
 typedef struct Loop {
   const Sym *axis;
   int64_t counter; /* of a while loop: the axis value */
-  bool is_while;
   const struct Loop *outer;
 } Loop;
 
@@ -127,7 +126,6 @@ typedef struct Eval {
   Map slot_of; /* interned name -> index + 1 */
   Map expr_of; /* Sym -> Expr */
   Vec(Undo) undo;
-  int index_slot[IR_MAX_RANK]; /* $index0 .. */
 
   Vec(Row) rows;
   bool explicit_grid;        /* a grid row: workgroup ids give no positions */
@@ -170,7 +168,7 @@ typedef struct ExprRun {
   int *hole; /* where hole i stands among the variables; -1: not mentioned */
 } ExprRun;
 bool expr_open(Eval *ev, const Sym *s, const int *holes, int nholes, ExprRun *run);
-bool expr_mentions(const Expr *e, int slot);
+bool expr_is_known(Eval *ev, const Sym *s); /* every symbol has a value now */
 const Expr *expr_of(Eval *ev, const Sym *s);
 static inline void expr_put(ExprRun *run, int hole, int64_t v) {
   if (run->hole[hole] >= 0) run->vars[run->hole[hole]] = v;
@@ -229,8 +227,7 @@ bool eval_op(Eval *ev, Op *op);
 bool eval_region(Eval *ev, const Region *r);
 
 ComputeFn compute_fill, compute_self_index, compute_apply, compute_unary, compute_binary,
-    compute_compare, compute_select, compute_cast, compute_bitcast, compute_reshape_view,
-    compute_softsign;
+    compute_compare, compute_select, compute_cast, compute_bitcast, compute_view, compute_softsign;
 RunFn run_set_symbol, run_alloc, run_read, run_write, run_atomic, run_scatter, run_mma,
     run_scaled_mma, run_reduce, run_cumsum, run_topk, run_debug_log, run_for, run_while, run_if,
     run_nothing, run_lane_op;

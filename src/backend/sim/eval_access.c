@@ -76,14 +76,14 @@ static const Sym *pair_for(SymPairs pairs, const Sym *dim) {
 
 /* The values that iterators and dynamic values take over the box: hole i of an expression. */
 typedef struct Inputs {
-  int n, niterators;
+  int n;
   int *slots;
   Coord *coords;
 } Inputs;
 
 static bool open_iterators(Eval *ev, const Access *a, bool local, Inputs *in) {
   int room = a->iterated.n + a->ndynamic;
-  *in = (Inputs){.n = a->iterated.n, .niterators = a->iterated.n};
+  *in = (Inputs){.n = a->iterated.n};
   in->slots = ARENA_ARRAY(ev->arena, int, room);
   in->coords = ARENA_ARRAY(ev->arena, Coord, room);
   for (int i = 0; i < in->n; i++) {

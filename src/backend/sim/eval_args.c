@@ -113,11 +113,12 @@ static bool bind_scalar(Eval *ev, int i) {
 
 /* ---- everything ---- */
 
+/* Assumptions about symbols that only the kernel itself sets cannot be checked at the call. */
 static bool check_assumptions(Eval *ev) {
   for (int i = 0; i < ev->k->constraints.n; i++) {
     const Constraint *c = &ev->k->constraints.at[i];
     int64_t holds;
-    if (c->kind != CONSTRAINT_assume) continue;
+    if (c->kind != CONSTRAINT_assume || !expr_is_known(ev, c->expr)) continue;
     ev->at = c->at;
     if (!expr_value(ev, c->expr, &holds)) return false;
     if (!holds)

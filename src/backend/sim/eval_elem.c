@@ -301,6 +301,4 @@ Tile *compute_bitcast(Eval *ev, const Op *op, const Box *box) {
 }
 
 /* broadcast and permute: the operand on the result's box. */
-Tile *compute_reshape_view(Eval *ev, const Op *op, const Box *box) {
-  return operand(ev, op, 0, box);
-}
+Tile *compute_view(Eval *ev, const Op *op, const Box *box) { return operand(ev, op, 0, box); }

@@ -94,11 +94,15 @@ const Expr *expr_of(Eval *ev, const Sym *s) {
   return e;
 }
 
-bool expr_mentions(const Expr *e, int slot) {
-  for (int i = 0; i < e->nslots; i++)
-    if (e->slots[i] == slot) return true;
-  return false;
+static bool slots_known(const Eval *ev, const Expr *e) {
+  for (int i = 0; i < e->nslots; i++) {
+    const Slot *s = &ev->slots.at[e->slots[i]];
+    if (!s->has_value && !(s->definition && slots_known(ev, s->definition))) return false;
+  }
+  return true;
 }
+
+bool expr_is_known(Eval *ev, const Sym *s) { return slots_known(ev, expr_of(ev, s)); }
 
 static bool is_thread_symbol(const char *name) {
   return (strncmp(name, "$T", 2) == 0 && name[2] >= '0' && name[2] <= '2' && !name[3]) ||

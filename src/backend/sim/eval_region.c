@@ -235,7 +235,7 @@ static bool loop_while(Eval *ev, const Op *op, Loop *loop, Carried *c) {
 }
 
 bool run_while(Eval *ev, Op *op) {
-  Loop loop = {.axis = op_attr(op, ATTR_axis)->sym, .is_while = true, .outer = ev->loops};
+  Loop loop = {.axis = op_attr(op, ATTR_axis)->sym, .outer = ev->loops};
   if (!uniform(ev, op->args[0], "the start of the loop", &loop.counter)) return false;
   Carried c = open_carried(ev, op);
   ev->loops = &loop;
@@ -267,6 +267,7 @@ bool run_if(Eval *ev, Op *op) {
 /* In a while loop the new value of its axis is a position: the size of the axis stays. */
 static bool is_loop_axis(const Eval *ev, const Op *op, const Sym *symbol) {
   const Op *owner = op->parent->owner;
+  while (owner && owner->kind == OP_if) owner = owner->parent->owner;
   return owner && owner->kind == OP_while && ev->loops->axis == symbol;
 }
 

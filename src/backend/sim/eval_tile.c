@@ -3,9 +3,11 @@
 
 /* ---- ops ---- */
 
+/* Barriers and hints: a workgroup runs alone, its ops one after another. */
 bool run_nothing(Eval *ev, Op *op) {
-  return ev && op;
-} /* barriers and hints: one workgroup runs alone */
+  (void)ev, (void)op;
+  return true;
+}
 
 /* Ops on what one thread holds mean something here only when there is just one element. */
 bool run_lane_op(Eval *ev, Op *op) {
@@ -80,8 +82,8 @@ const OpEval op_eval[OP_COUNT] = {
     [OP_cast] = {.compute = compute_cast},
     [OP_bitcast] = {.compute = compute_bitcast},
 
-    [OP_broadcast] = {.compute = compute_reshape_view},
-    [OP_permute] = {.compute = compute_reshape_view},
+    [OP_broadcast] = {.compute = compute_view},
+    [OP_permute] = {.compute = compute_view},
     [OP_extract] = {.run = run_lane_op},
     [OP_extract_slice] = {.run = run_lane_op},
     [OP_reshape] = {.run = run_lane_op},
