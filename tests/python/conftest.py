@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-TREE = Path(__file__).resolve().parents[2] / "python"
+HERE = Path(__file__).resolve().parent
+TREE = HERE.parents[1] / "python"
+sys.path.insert(0, str(HERE))  # kernel_utils
 if any((TREE / "wave_lang").glob("_wave*.so")):
     sys.path.insert(0, str(TREE))
 
