@@ -266,6 +266,16 @@ def test_literal_of_the_wrong_kind():
     check(mistake, "E0315", "0.5")
 
 
+def test_select_between_two_numbers():
+    def mistake():
+        def body(a, b, c):
+            tkw.select(tkw.read(c) > 0.0, 1, 0)  # HERE
+
+        compile_kernel(header(), body)
+
+    check(mistake, "E0315", "numbers", "Register")
+
+
 def test_select_needs_a_truth_value():
     def mistake():
         def body(a, b, c):

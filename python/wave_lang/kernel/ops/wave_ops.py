@@ -333,7 +333,10 @@ def softsign(arg: Value, logit_cap: float = 30.0, apply_scaling: builtins.bool =
 
 
 def select(cond: Value, if_true: Any, if_false: Any, *, tag: Tag = None) -> Value:
-    """if_true where cond holds, else if_false."""
+    """if_true where cond holds, else if_false. One branch may be a number."""
+    if not isinstance(if_true, Value) and not isinstance(if_false, Value):
+        _wave.report("E0315", "both branches of `select` are numbers, so they have no dtype",
+                     "make one of them a `Register` or `scalar` of the dtype you mean")
     return _emit("select", (cond, if_true, if_false), {"tag": tag})
 
 
