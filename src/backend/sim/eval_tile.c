@@ -114,6 +114,10 @@ const OpEval op_eval[OP_COUNT] = {
 bool eval_op(Eval *ev, Op *op) {
   const OpEval *how = &op_eval[op->kind];
   ev->at = op->at;
+  for (int i = 0; i < op->nresults; i++)
+    if (op->results[i].varying)
+      return eval_fail(ev, DIAG_E0701, "the result of `%s` is declared to differ between threads",
+                       op_info[op->kind].name);
   if (how->run) return how->run(ev, op);
   if (!how->compute)
     return eval_fail(ev, DIAG_E0409, "`%s` is no tile op: the evaluator runs tile level kernels",
