@@ -204,10 +204,7 @@ static SymTruth prove_all(const SymFacts *f, const Sym *cond) {
   return all;
 }
 
-SymTruth prove_by_rule(const SymFacts *f, const Sym *cond) {
-  if (cond->kind == SYM_bool) return cond->k.num ? SYM_ALWAYS : SYM_NEVER;
-  f = facts_about(f, cond);
-  if (is_kept(f, cond)) return SYM_ALWAYS;
+static SymTruth prove_by_kind(const SymFacts *f, const Sym *cond) {
   switch ((SymKind)cond->kind) {
   case SYM_le:
   case SYM_lt: return prove_order(f, cond->base, cmp_kind(cond) == SYM_lt);
@@ -215,4 +212,13 @@ SymTruth prove_by_rule(const SymFacts *f, const Sym *cond) {
   case SYM_ne: return negate(prove_zero(f, cond->base));
   default: return prove_all(f, cond);
   }
+}
+
+SymTruth prove_by_rule(const SymFacts *f, const Sym *cond) {
+  if (cond->kind == SYM_bool) return cond->k.num ? SYM_ALWAYS : SYM_NEVER;
+  f = facts_about(f, cond);
+  SymTruth t = prove_by_kind(f, cond);
+  if (t != SYM_UNKNOWN || !(f->touched & cond->symbols)) return t;
+  if (is_kept(f, cond)) return SYM_ALWAYS;
+  return is_kept(f, sym_not(f->cx, cond)) ? SYM_NEVER : SYM_UNKNOWN;
 }
