@@ -115,16 +115,16 @@ static bool coord_expr(Eval *ev, const Access *a, const Inputs *in, const Sym *s
     stride *= used.axis[i].n;
   }
   int64_t index[EVAL_AXES] = {0}, e = 0;
-  if (box_count(&used)) do {
-      bool known = true;
-      for (int h = 0; h < in->n; h++) {
-        int64_t v = coord_at(&in->coords[h], a->box, index);
-        known &= v != NO_VALUE || run.hole[h] < 0;
-        expr_put(&run, h, v);
-      }
-      if (!known || !expr_point(&run, &out->at[e])) out->at[e] = NO_VALUE;
-      e++;
-    } while (box_step(&used, index));
+  for (bool more = box_count(&used) > 0; more; more = box_step(&used, index)) {
+    bool known = true;
+    for (int h = 0; h < in->n; h++) {
+      int64_t v = coord_at(&in->coords[h], a->box, index);
+      known &= v != NO_VALUE || run.hole[h] < 0;
+      expr_put(&run, h, v);
+    }
+    if (!known || !expr_point(&run, &out->at[e])) out->at[e] = NO_VALUE;
+    e++;
+  }
   return true;
 }
 
@@ -140,8 +140,7 @@ static bool lookup_coord(Eval *ev, const Access *a, const Inputs *iterators, Sym
   else if (axis->n == 1) *out = coord_constant(ev, axis->lo);
   else
     return eval_fail(ev, DIAG_E0705,
-                     "the mapping does not say where along `%s` to look up its "
-                     "dynamic value",
+                     "the mapping does not say where along `%s` its dynamic value is",
                      eval_text(ev, axis->dim));
   return true;
 }
@@ -161,16 +160,17 @@ static bool coord_dynamic(Eval *ev, const Access *a, const Inputs *iterators, in
     out->stride[i] = stride;
     stride *= a->box->axis[i].n;
   }
-  if (box_count(a->box)) do {
-      int64_t from = 0;
-      bool inside = true;
-      for (int i = 0; i < t->box.rank; i++) {
-        int64_t x = coord_at(&coords[i], a->box, index), lo = t->box.axis[i].lo;
-        inside &= x != NO_VALUE && x >= lo && x < lo + t->box.axis[i].n;
-        from = from * t->box.axis[i].n + (inside ? x - lo : 0);
-      }
-      out->at[e++] = inside ? t->i[from] : NO_VALUE;
-    } while (box_step(a->box, index));
+  for (bool more = box_count(a->box) > 0; more; more = box_step(a->box, index)) {
+    int64_t from = 0;
+    bool inside = true;
+    for (int i = 0; i < t->box.rank; i++) {
+      int64_t x = coord_at(&coords[i], a->box, index), lo = t->box.axis[i].lo;
+      inside &= x != NO_VALUE && x >= lo && x < lo + t->box.axis[i].n;
+      from = from * t->box.axis[i].n + (inside ? x - lo : 0);
+    }
+    int64_t v = inside ? t->i[from] : NO_VALUE;
+    out->at[e++] = inside && v == NO_VALUE ? v + 1 : v; /* garbage from memory is just outside */
+  }
   return true;
 }
 
@@ -262,7 +262,7 @@ static bool element_offset(Eval *ev, const Access *a, const Coord *coords, const
   bool inside = true;
   for (int i = 0; i < m->rank; i++) {
     y[i] = i == a->replaced ? a->replacement->i[e] : coord_at(&coords[i], a->box, index);
-    if (y[i] == NO_VALUE) return fail_no_value(ev, a, index);
+    if (i != a->replaced && y[i] == NO_VALUE) return fail_no_value(ev, a, index);
     inside &= y[i] >= 0 && y[i] < m->size[i];
     if (inside) offset += y[i] * m->stride[i];
   }
