@@ -42,7 +42,8 @@ fuzz: all ## random programs for FUZZ_SECONDS (600)
 	@$(RUN) "$$PYTHON" tools/fuzz.py --seconds $(FUZZ_SECONDS)
 
 bench: all ## the benchmarks of the compiler itself
-	@for b in $(BUILD)/tests/bench_*; do [ -x $$b ] && { echo "== $${b##*/}"; $$b || exit 1; }; done; true
+	@$(RUN) "$$PYTHON" bench/bench_sym.py $(BUILD)/tests/bench_sym bench/corpus/expressions.txt \
+	  bench/corpus/facts.txt --sympy 20
 
 fmt: ## reformat C sources with clang-format (tables are aligned by hand and left alone)
 	git ls-files '*.c' '*.h' | xargs clang-format -i

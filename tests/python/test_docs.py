@@ -119,6 +119,9 @@ def test_c(block, tmp_path):
     if "int main(" in code:
         ran = subprocess.run([str(tmp_path / "listing")], capture_output=True, text=True)
         assert ran.returncode == 0, f"{block.place}\n{ran.stdout}{ran.stderr}"
+        following = (blocks(block.document) + [None])[block.number + 1]
+        if following and following.language == "output":
+            following.must_be(ran.stdout)
 
 
 def console(block):
