@@ -28,8 +28,7 @@ def wave_sim(constraints: Sequence[Constraint] | None = None) -> Callable[..., C
             whole = [HardwareConstraint(threads_per_wave=64, vector_shapes=sizes)]
             whole += [TilingConstraint(d, d) for d in loops]
             free = [d for d in sizes if d not in loops]
-            whole += [WorkgroupConstraint(d, d, i, primary=i == 0)
-                      for i, d in zip([0] + [0] * len(free), free)]
+            whole += [WorkgroupConstraint(d, d, 0, primary=d == free[0]) for d in free]
             kernel.constraints = whole
             spaces = {a.address_space: GLOBAL_ADDRESS_SPACE for _, a in kernel._params
                       if isinstance(a, Memory) and not a.address_space.name.startswith("$")}
