@@ -179,8 +179,8 @@ static bool rewrite_values(SymPairs p, SymFn *fn, void *user) {
 
 static bool rewrite_mapping(Kernel *k, Attr *a, SymFn *fn, void *user) {
   Mapping m = *copy_mapping(k, a->mapping);
-  bool ok = rewrite_values(m.inputs, fn, user) & rewrite_values(m.outputs, fn, user);
-  for (int i = 0; i < m.ndynamic; i++) ok &= rewrite_values(m.dynamic[i], fn, user);
+  bool ok = rewrite_values(m.inputs, fn, user) && rewrite_values(m.outputs, fn, user);
+  for (int i = 0; i < m.ndynamic; i++) ok = ok && rewrite_values(m.dynamic[i], fn, user);
   a->mapping = arena_copy(k->arena, &m, sizeof m);
   return ok;
 }
@@ -215,14 +215,14 @@ bool attr_rewrite(Kernel *k, Attr *a, SymFn *fn, void *user) {
 }
 
 bool constraint_rewrite(Kernel *k, Constraint *c, SymFn *fn, void *user) {
-  bool ok = rewrite(&c->size, fn, user) & rewrite(&c->count, fn, user);
-  if (c->kind != CONSTRAINT_alias) ok &= rewrite(&c->start, fn, user);
-  ok &= rewrite(&c->expr, fn, user);
+  bool ok = rewrite(&c->size, fn, user) && rewrite(&c->count, fn, user);
+  if (c->kind != CONSTRAINT_alias) ok = ok && rewrite(&c->start, fn, user);
+  ok = ok && rewrite(&c->expr, fn, user);
   for (int i = 0; i < 3; i++)
-    ok &= rewrite(&c->waves[i], fn, user) & rewrite(&c->cluster[i], fn, user);
+    ok = ok && rewrite(&c->waves[i], fn, user) && rewrite(&c->cluster[i], fn, user);
   if (c->kind != CONSTRAINT_iterators) {
     c->pairs = copy_pairs(k, c->pairs);
-    ok &= rewrite_values(c->pairs, fn, user);
+    ok = ok && rewrite_values(c->pairs, fn, user);
   }
   return ok;
 }
