@@ -1,0 +1,361 @@
+"""Options, targets, caching, schedules and the other ways to reach a kernel."""
+
+from __future__ import annotations  # annotations below are strings: the hard case
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import wave_lang.kernel as tk
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from wave_lang import CompileError, SchedulingType, WaveCompileOptions, _wave, wave_compile
+from wave_lang.kernel.lang.global_symbols import *
+from wave_lang.kernel.wave import cache, wave_schedule
+from wave_lang.kernel.wave.utils import general_utils, run_utils
+from wave_lang.kernel.wave.utils.classes import CoalescingType
+
+M, N, BM, BN, AS = tkl.sym.M, tkl.sym.N, tkl.sym.BM, tkl.sym.BN, tkl.sym.ADDRESS_SPACE
+SIZES = {M: 4, N: 70, BM: 1, BN: 64, AS: GLOBAL_ADDRESS_SPACE}
+
+
+def constraints():
+    return [tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: BM, N: BN}),
+            tkw.WorkgroupConstraint(M, BM, 1), tkw.WorkgroupConstraint(N, BN, 0)]
+
+
+def scale_kernel(factor=2.0):
+    P = tkl.Memory[M, N, AS, tkl.f32]  # only visible to string annotations through this frame
+
+    @tkw.wave(constraints())
+    def scale(x: P, y: tkl.Memory[M, N, AS, tkl.f32]):
+        tkw.write(tkw.read(x) * factor, y)
+
+    return scale
+
+
+def compile_scale(factor=2.0, **options):
+    options = {"subs": SIZES, "target": "eval", **options}
+    return wave_compile(WaveCompileOptions(**options), scale_kernel(factor))
+
+
+def check_scale(compiled, factor=2.0):
+    x, y = np.arange(280, dtype=np.float32).reshape(4, 70), np.zeros((4, 70), np.float32)
+    assert compiled(x, y) is None
+    assert np.array_equal(y, x * factor)
+
+
+@pytest.fixture
+def fresh_cache():
+    cache.reset_cache_manager()
+    yield cache.get_cache_manager()
+    cache.reset_cache_manager()
+
+
+# ---- options ---------------------------------------------------------------------------------
+
+
+def test_string_annotations_are_resolved_where_the_kernel_stands():
+    check_scale(compile_scale())
+
+
+def test_all_public_options_are_accepted():
+    check_scale(compile_scale(
+        canonicalize=True, run_bench=False, schedule=SchedulingType.PREFETCH, benchmark_batch_size=1,
+        benchmark_repetitions=1, benchmark_results_file=None, dynamic_symbols=[], use_buffer_ops=True,
+        denorm_fp_math_f32="preserve-sign", waves_per_eu=2, wave_runtime=True,
+        use_global_to_shared=True, use_scheduling_barriers=True, minimize_shared_allocs=False,
+        compile_to_mlir=False, backend="llvm", use_water_backend=False, linearize_shared_access=True,
+        dump_intermediates=None, cluster_barrier_delay=1,
+        coalescing_strategy_hint=CoalescingType.WAVE_TILE_ALIGNED, enable_swizzle=False,
+        iree_launch_async=False, multi_buffer_count=2, scalarize_packed_math=True, specialize=False,
+        allow_noncontiguous_runtime_buffers=True, dump_schedule=None, optimization_level=False,
+        override_schedule=None, use_bound_check=True, print_ir_after=[], linearize_reads=False,
+        enforce_locations=False, device="hip", use_local_scope=True, func_name="f", postprocess=None,
+        drop_debug_info_before_mlir=False, reorder_allocs=False))
+
+
+def test_attributes_may_be_assigned_freely():
+    options = WaveCompileOptions(subs=SIZES, target="eval")
+    options.use_wave_asm_backend = True  # not a field: kernels do this
+    options.dynamic_symbols = [N]
+    options.subs = {k: v for k, v in SIZES.items() if k != N}
+    check_scale(wave_compile(options, scale_kernel()))
+
+
+def test_schedule_accepts_the_old_booleans():
+    assert WaveCompileOptions(schedule=True).schedule is SchedulingType.MODULO
+    assert WaveCompileOptions(schedule=False).schedule is SchedulingType.NONE
+
+
+@pytest.mark.parametrize("bad", [{"backend": "mlir"}, {"backend": "asm"},
+                                 {"wave_runtime": True, "run_bench": True}])
+def test_contradicting_options(bad):
+    with pytest.raises(ValueError):
+        compile_scale(**bad)
+
+
+def test_default_target_is_this_machine_and_says_so_once():
+    code = ("import warnings, sys; sys.path.insert(0, sys.argv[1]); warnings.simplefilter('always');"
+            "import test_compile as t\n"
+            "with warnings.catch_warnings(record=True) as w:\n"
+            "    a = t.compile_scale(target=''); b = t.compile_scale(target='cpu')\n"
+            "t.check_scale(a); t.check_scale(b)\n"
+            "print(len([x for x in w if x.category is RuntimeWarning]), len(a.remarks), len(b.remarks))")
+    done = subprocess.run([sys.executable, "-c", code, __file__.rpartition("/")[0]],
+                          capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)})
+    assert done.stdout.split() == ["1", "1", "1"], done.stderr
+
+
+def test_gpu_targets_compile_to_verified_ir():
+    compiled = compile_scale(target="gfx942")
+    assert compiled.options.target == "gfx942" and "kernel @scale" in compiled.asm
+    with pytest.raises(CompileError) as e:
+        check_scale(compiled)
+    assert e.value.diagnostics[0].code == "E0601"
+
+
+def test_default_arch(monkeypatch):
+    monkeypatch.setenv("WAVE_DEFAULT_ARCH", "gfx1201")
+    assert run_utils.get_default_arch() == "gfx1201" and run_utils.get_arch_family() == "RDNA"
+    options = run_utils.set_default_run_config(WaveCompileOptions(subs=SIZES))
+    assert (options.target, options.device) == ("gfx1201", "hip")
+    monkeypatch.delenv("WAVE_DEFAULT_ARCH")
+    assert run_utils.get_arch_family("gfx942") == "CDNA"
+
+
+def test_unknown_environment_variables_warn():
+    env = {"PYTHONPATH": ":".join(sys.path), "WAVE_CACHE_NO": "1", "WAVE_CACHE_ON": "1"}
+    done = subprocess.run([sys.executable, "-c", "import wave_lang"], capture_output=True, text=True,
+                          env=env)
+    assert "WAVE_CACHE_NO" in done.stderr and "WAVE_CACHE_ON?" in done.stderr
+    assert done.stderr.count("Warning") == 1
+
+
+def test_printing(capsys, tmp_path):
+    compile_scale(print_mlir=True, print_mlir_file=str(tmp_path / "ir"))
+    assert "kernel @scale" in capsys.readouterr().out
+    assert "kernel @scale" in (tmp_path / "ir").read_text()
+
+
+def test_scheduling_parameters_in_subs_are_not_symbols_of_the_kernel():
+    subs = {**SIZES, **general_utils.get_default_scheduling_params()}
+    compiled = compile_scale(subs=subs)
+    assert "DELAY" not in compiled.asm
+    check_scale(compiled)
+
+
+# ---- cache -----------------------------------------------------------------------------------
+
+
+def test_the_same_kernel_is_compiled_once(fresh_cache):
+    first, again = compile_scale(2.0), compile_scale(2.0)
+    assert (fresh_cache.cache_hits, fresh_cache.cache_misses) == (1, 1)
+    assert again.ir is first.ir and first.trace is not None and again.trace is None
+    check_scale(again)
+    other = compile_scale(3.0)  # another closure value
+    compile_scale(2.0, subs={**SIZES, BN: 32})  # another tile
+    assert (fresh_cache.cache_hits, fresh_cache.cache_misses) == (1, 3)
+    check_scale(other, 3.0)
+
+
+def test_the_cache_can_be_switched_off(fresh_cache, monkeypatch):
+    monkeypatch.setattr(cache, "WAVE_CACHE_ON", 0)
+    assert not cache.is_cache_enabled()
+    compile_scale()
+    compile_scale()
+    assert fresh_cache.cache_hits == fresh_cache.cache_misses == 0
+
+
+def test_the_cache_forgets_the_oldest(fresh_cache, monkeypatch):
+    monkeypatch.setattr(cache, "WAVE_CACHE_LIMIT", 2)
+    for factor in (1.0, 2.0, 3.0):
+        compile_scale(factor)
+    compile_scale(1.0)
+    assert len(fresh_cache.session_cache) == 2 and fresh_cache.cache_hits == 0
+
+
+# ---- schedules -------------------------------------------------------------------------------
+
+
+@wave_schedule.wave_schedule()
+def schedule():
+    loop = tkw.get_node_by_tag("k_loop")
+    reads = tkw.get_node_by_tag("read_a")
+    copies = tkw.filter_nodes(reads, node_type=tkw.GatherToLDS)
+    loads = tkw.filter_nodes(reads, node_type=tkw.Read)
+    products = tkw.get_node_by_tag_and_type("mma", tkw.MMA)
+    pipeline = tkw.pipeline(loop, eliminate_epilogue=True)
+    with pipeline as p:
+        p.set_stage([(copies,), ()])
+        p.set_stage([(loads,), (products,)])
+    loads = tkw.filter_nodes(loads, subgraph=pipeline.KERNEL) + tkw.filter_nodes(copies)
+    first, second = tkw.partition_by_dim(loads, dim=M, num_partitions=2)
+    shared, other = tkw.partition_by_address_space(loads, SHARED_ADDRESS_SPACE)
+    clusters = [tkw.cluster([first, tkw.SchedulingBarrier([]), tkw.SetWavePrio(1), products[:2],
+                             tkw.SetWavePrio(0), tkw.WorkgroupBarrier()]),
+                tkw.cluster([second, tkw.MemoryCounterWait(load=0),
+                             tkw.MemoryCounterWaitBarrier(load=0, ds=0), other,
+                             tkw.SharedMemoryBarrierSignal(-1, ds_wait=False),
+                             tkw.SharedMemoryBarrierWait(-1), tkw.TensorCounterWait(0)])]
+    mixed = tkw.interleave_operations(base_ops=products, interleaved_ops=[first, shared],
+                                      intervals=[1, 2], start_offsets=[0, 1],
+                                      start_after_groups=[[], [0]])
+    tkw.insert_before(pipeline.KERNEL, tkw.SharedMemoryBarrier())
+    tkw.insert_after(pipeline.PROLOGUE, tkw.SharedMemoryBarrier())
+    tkw.insert_at_start(pipeline.EPILOGUE, tkw.SharedMemoryBarrier())
+    tkw.insert_at_end(pipeline.KERNEL, tkw.SetWavePrio(0))
+    tkw.insert_cond_barrier_before(THREAD_0 < 64, pipeline.KERNEL)
+    tkw.insert_cond_barrier_after(THREAD_0 < 64, pipeline.KERNEL)
+    tkw.reorder_graph(pipeline.KERNEL, clusters + [mixed])
+    tkw.unroll(pipeline.KERNEL, 2)
+    tkw.get_node_by_tag_and_iteration("read_a", iteration=1)
+    tkw.stagger(pipeline.KERNEL)
+    assert tkw.get_hardware_constraint().threads_per_wave == 64
+
+
+def test_schedules_are_recorded_and_change_nothing():
+    options = WaveCompileOptions(subs=SIZES, target="eval", schedule=SchedulingType.MANUAL)
+    compiled = wave_compile(options, scale_kernel(), schedule)
+    names = [step[0] for step in compiled.schedule.steps]
+    assert names[0] == "get_node_by_tag" and "reorder_graph" in names and "pipeline" in names
+    check_scale(compiled)
+
+
+def test_schedule_ops_belong_in_schedules():
+    with pytest.raises(RuntimeError, match="wave_schedule"):
+        tkw.get_node_by_tag("x")
+
+
+# ---- other entry points ----------------------------------------------------------------------
+
+
+def test_a_kernel_must_be_compiled():
+    with pytest.raises(TypeError, match="wave_compile"):
+        scale_kernel()(1, 2)
+    with pytest.raises(TypeError, match="@wave"):
+        wave_compile(WaveCompileOptions(), lambda: 0)
+
+
+def test_launch_context_of_older_kernels():
+    x, y = np.ones((4, 70), np.float32), np.zeros((4, 70), np.float32)
+    with tk.gen.TestLaunchContext(SIZES, canonicalize=True, run=True, schedule=False,
+                                  run_config={"backend": "rocm", "device": "hip", "target": "eval"}):
+        scale_kernel(5.0)(x, y)
+    assert (y == 5).all()
+
+
+def test_tracing_alone():
+    @tkw.wave_trace_only(constraints())
+    def kernel(x: tkl.Memory[M, N, AS, tkl.f32]):
+        y = tkw.read(x)
+        tkw.write(y, x)
+
+    traced = kernel()
+    assert traced.name == "kernel" and "%y = read %x" in str(traced)
+    assert [p[:2] for p in traced.params] == [("x", "mem")] and traced.params[0][5]
+
+
+def test_compiled_kernel_describes_itself():
+    compiled = compile_scale()
+    assert compiled.name == "scale" and compiled.get_compiled_graph() is compiled.ir
+    assert compiled.options.kernel_usages == ["input", "output"]
+    assert _wave.parse(compiled.asm)[0] == compiled.ir
+    dynamic = wave_compile(WaveCompileOptions(subs={BM: 1, BN: 64, AS: GLOBAL_ADDRESS_SPACE},
+                                              dynamic_symbols=[M, N], target="eval"), scale_kernel())
+    assert dynamic.symbols_args_map == {M: (0, 0), N: (0, 1)}
+    check_scale(dynamic)
+
+
+def test_bad_text_is_explained():
+    with pytest.raises(CompileError) as e:
+        _wave.parse("kernel @x() { %a = reed %b }", "file.wave")
+    d = e.value.diagnostics[0]
+    assert d.code == "E0503" and (d.file, d.line) == ("file.wave", 1) and "read" in (d.hint or "")
+
+
+def test_two_traces_may_nest():
+    inner = {}
+
+    @tkw.wave(constraints())
+    def outer(x: tkl.Memory[M, N, AS, tkl.f32]):
+        y = tkw.read(x)
+        inner["kernel"] = scale_kernel().trace()
+        tkw.write(y, x)
+
+    assert "read %x" in str(outer.trace()) and "@scale" in str(inner["kernel"])
+
+
+def test_threads_trace_their_own_kernels():
+    from concurrent.futures import ThreadPoolExecutor
+
+    expected = str(scale_kernel(1.5).trace())
+    with ThreadPoolExecutor(4) as pool:
+        texts = list(pool.map(lambda _: str(scale_kernel(1.5).trace()), range(64)))
+    assert set(texts) == {expected}
+
+
+# ---- helpers ---------------------------------------------------------------------------------
+
+
+def test_general_utils():
+    assert general_utils.ceildiv(7, 2) == 4 and general_utils.clamp(9, 0, 5) == 5
+    assert general_utils.delinearize_index(23, [2, 3, 4]) == [1, 2, 3]
+    assert general_utils.divide_shape_into_chunks([8, 6], 12) == [2, 2]
+    with pytest.raises(ValueError):
+        general_utils.divide_shape_into_chunks([5], 2)
+
+
+def test_types_compare_by_structure():
+    assert tkl.Memory[M, N, AS, tkl.f16] == tkl.Memory[(M, N), AS, tkl.f16]
+    assert tkl.Memory[M, N, AS, tkl.f16] != tkl.Memory[M, N, AS, tkl.f32]
+    assert tkl.Register[M, tkl.f32] == tkl.Register[(M,), tkl.f32]
+    assert len({tkl.Register[M, tkl.f32], tkl.Register[M, tkl.f32]}) == 1
+    assert tkl.Memory[M, 16, AS, tkl.f16].symbolic_shape == (M, 16)
+    layout = tkl.MemoryLayout(shape=[None, 4])
+    usage = tkl.KernelBufferUsage.INPUT
+    typed = tkl.Memory[M, N, tkl.AddressSpace.SHARED_MEMORY, tkl.f16, layout, usage]
+    assert typed.physical_layout == layout and typed.address_space == SHARED_ADDRESS_SPACE
+
+
+def test_mapping_helpers():
+    i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+    d = tkw.IndexMapping.dynamic_val(0)
+    m = tkw.IndexMapping(2, {M: d, N: j + M}, {M: i, N: j}, dynamic_val_mappings={M: i})
+    assert m.input_shape == (M, N) and m.output_shape == (M, N) and m.num_dynamic_vals == 1
+    assert not m.is_identity() and m.is_output_identity()
+    assert m == tkw.IndexMapping(2, {M: d, N: j + M}, {M: i, N: j}, ({M: i},))
+    changed = m.substitute({M: BM})
+    assert changed.input_mapping == {BM: d, N: j + BM}
+    assert changed.dynamic_val_mappings == ({BM: i},)
+    assert tkw.IndexMapping(2, {M: i, N: j}, {M: i, N: j}).is_identity()
+
+
+def test_data_types():
+    import copy
+    import pickle
+
+    assert tkl.f16.bitwidth() == 16 and tkl.f6e2m3fn.bitwidth() == 6
+    assert tkl.f32.is_float_asm() and not tkl.f32.is_int_asm()
+    assert tkl.i8.is_int_asm() and not tkl.bool.is_int_asm() and tkl.bool.name == "bool"
+    assert tkl.f8e4m3fnuz.ir_type_asm() == "f8E4M3FNUZ" and tkl.bf16.ir_type_asm() == "bf16"
+    assert tkl.f32.symbolic_shape == () and tkl.f32.dtype is tkl.f32
+    assert copy.deepcopy(tkl.f16) is tkl.f16 and pickle.loads(pickle.dumps(tkl.i1)) is tkl.bool
+    assert tkl.DataType("f32") is tkl.f32
+    with pytest.raises(TypeError):
+        tkl.DataType("f33")
+
+
+def test_diagnostics_are_records():
+    with pytest.raises(CompileError) as e:
+        WaveCompileOptions(subz={})
+    error = e.value
+    d = error.diagnostics[0]
+    assert (d.severity, d.code) == ("error", "E0602") and d.notes == [] and d.rendered in str(error)
+    assert isinstance(error, Exception) and CompileError().diagnostics == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert _wave.take_diagnostics() == []
