@@ -12,7 +12,7 @@ tools/setup.sh
 folder=$1
 shift
 mkdir -p "$folder"
-key="$GENERATOR ${CC:-} ${CFLAGS:-} $PYTHON $*"
+key="$PWD $GENERATOR ${CC:-} ${CFLAGS:-} $PYTHON $*"
 if [ ! -f "$folder/CMakeCache.txt" ] || [ "$key" != "$(cat "$folder/.configured" 2>/dev/null)" ]; then
   rm -rf "$folder/CMakeCache.txt" "$folder/CMakeFiles" "$folder/.configured"
   if ! "$CMAKE" -S . -B "$folder" -G "$GENERATOR" -DPython_EXECUTABLE="$PYTHON" \
