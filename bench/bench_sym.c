@@ -1,4 +1,5 @@
-/* bench_sym.c: how long it takes to build and simplify a file of expressions, and how small they get.
+/* bench_sym.c: how long it takes to build and simplify a file of expressions, and how small they
+ * get.
  *
  *     bench_sym EXPRESSIONS FACTS [--print OUT] [--rounds N]
  *
@@ -98,8 +99,8 @@ static Times cold(const Lines *exprs, const Lines *facts) {
 
 static void report(const char *name, const Times *t, int n) {
   double us = 1e6 / n;
-  printf("%s: mean %.2f us (parse %.2f, simplify %.2f), worst %.1f us\n", name, (t->parse + t->simplify) * us,
-         t->parse * us, t->simplify * us, t->worst * 1e6);
+  printf("%s: mean %.2f us (parse %.2f, simplify %.2f), worst %.1f us\n", name,
+         (t->parse + t->simplify) * us, t->parse * us, t->simplify * us, t->worst * 1e6);
 }
 
 static void keep_best(Times *best, Times t) {
@@ -122,11 +123,13 @@ int main(int argc, char **argv) {
   FILE *out = print ? fopen(print, "w") : NULL;
   if (out) warm(&exprs, &facts, out), fclose(out);
   Times w = {0}, c = {0};
-  for (int i = 0; i < rounds; i++) keep_best(&w, warm(&exprs, &facts, NULL)), keep_best(&c, cold(&exprs, &facts));
+  for (int i = 0; i < rounds; i++)
+    keep_best(&w, warm(&exprs, &facts, NULL)), keep_best(&c, cold(&exprs, &facts));
   printf("%d expressions, %d facts, best of %d rounds\n", exprs.n, facts.n, rounds);
   report("warm", &w, exprs.n);
   report("cold", &c, exprs.n);
-  printf("characters: %zu -> %zu, nodes: %zu -> %zu\n", w.chars_in, w.chars_out, w.nodes_in, w.nodes_out);
+  printf("characters: %zu -> %zu, nodes: %zu -> %zu\n", w.chars_in, w.chars_out, w.nodes_in,
+         w.nodes_out);
   arena_free(a);
   return 0;
 }

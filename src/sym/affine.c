@@ -32,7 +32,8 @@ static int split_term(SymCtx *cx, Term t, const Sym *const *symbols, int n, cons
   return at;
 }
 
-static bool linear(SymCtx *cx, const Sym *s, const Sym *const *symbols, int n, const Sym **coeff, const Sym **rest) {
+static bool linear(SymCtx *cx, const Sym *s, const Sym *const *symbols, int n, const Sym **coeff,
+                   const Sym **rest) {
   Sum sum;
   sum_of(s, &sum);
   *rest = num(cx, sum.k);
@@ -50,7 +51,8 @@ static bool linear(SymCtx *cx, const Sym *s, const Sym *const *symbols, int n, c
   return *rest != NULL;
 }
 
-bool sym_linear(SymCtx *cx, const Sym *s, const Sym *const *symbols, int n, const Sym **coeff, const Sym **rest) {
+bool sym_linear(SymCtx *cx, const Sym *s, const Sym *const *symbols, int n, const Sym **coeff,
+                const Sym **rest) {
   s = as_number(cx, s);
   if (!s) return false;
   ArenaMark mark = arena_mark(cx->scratch);

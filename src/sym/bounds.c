@@ -36,7 +36,8 @@ static Dom dom_product(const SymFacts *f, const Sym *s) {
 /* Over terms, then what relations and facts about exactly this sum add. */
 static Dom dom_sum(const SymFacts *f, const Sym *s) {
   Dom d = dom_const(s->k);
-  for (int i = 0; i < s->n; i++) d = dom_add(d, dom_scale(dom_of(f, s->term[i].base), s->term[i].coeff));
+  for (int i = 0; i < s->n; i++)
+    d = dom_add(d, dom_scale(dom_of(f, s->term[i].base), s->term[i].coeff));
   bool related = false;
   for (const SymFacts *g = f; g; g = g->parent) related = related || g->relations.n;
   if (!related) return d;
@@ -44,7 +45,8 @@ static Dom dom_sum(const SymFacts *f, const Sym *s) {
   const Sym *core = sum_make(cx, RAT_ZERO, s->term, s->n), *opposite = sym_neg(cx, core);
   Dom k = dom_const(s->k);
   d = dom_meet(d, dom_add(dom_assumed(f, core, dom_any()), k));
-  if (opposite) d = dom_meet(d, dom_add(dom_scale(dom_assumed(f, opposite, dom_any()), rat_int(-1)), k));
+  if (opposite)
+    d = dom_meet(d, dom_add(dom_scale(dom_assumed(f, opposite, dom_any()), rat_int(-1)), k));
   return d;
 }
 
@@ -139,7 +141,8 @@ static Rat eliminate(const SymFacts *f, const Sym *e, int depth) {
   if (depth == 0 || is_num(e)) return best;
   for (const SymFacts *g = f; g; g = g->parent)
     for (int i = 0; i < g->relations.n; i++)
-      if (g->relations.at[i]->symbols & e->symbols) best = with_relation(f, e, g->relations.at[i], best, depth);
+      if (g->relations.at[i]->symbols & e->symbols)
+        best = with_relation(f, e, g->relations.at[i], best, depth);
   return best;
 }
 
@@ -192,7 +195,9 @@ static SymTruth prove_zero(const SymFacts *f, const Sym *e) {
   return hi.num == 0 && lo.num == 0 ? SYM_ALWAYS : SYM_UNKNOWN;
 }
 
-static SymTruth negate(SymTruth t) { return t == SYM_UNKNOWN ? t : t == SYM_ALWAYS ? SYM_NEVER : SYM_ALWAYS; }
+static SymTruth negate(SymTruth t) {
+  return t == SYM_UNKNOWN ? t : t == SYM_ALWAYS ? SYM_NEVER : SYM_ALWAYS;
+}
 
 static SymTruth prove_all(const SymFacts *f, const Sym *cond) {
   SymTruth absorbing = cond->kind == SYM_and ? SYM_NEVER : SYM_ALWAYS, all = negate(absorbing);

@@ -7,9 +7,9 @@
  *     Mod(12*x + 5, 8)          4*Mod(x + 1, 2) + 1         (12*x + 5 is 4*(3*x + 1) + 1)
  *     Mod(Mod(x, 32) + y, 8)    Mod(x + y, 8)
  *
- * What holds here holds for all integers, whatever the facts; simplify.c has the rest. One surprise:
- * floors of integer sums are kept with a positive first coefficient, because floor(-y/d) is
- * -ceiling(y/d); a floor and a ceil of the same thing then meet as the same node. */
+ * What holds here holds for all integers, whatever the facts; simplify.c has the rest. One
+ * surprise: floors of integer sums are kept with a positive first coefficient, because floor(-y/d)
+ * is -ceiling(y/d); a floor and a ceil of the same thing then meet as the same node. */
 #include "sym/node.h"
 
 /* floor(kept + k) where every kept coefficient is a proper fraction of an integer base
@@ -17,7 +17,7 @@
 typedef struct Rounding {
   Term *kept;
   int n;
-  Rat k;       /* in [0, 1) */
+  Rat k; /* in [0, 1) */
   bool integral;
   int64_t den; /* integral: of kept and k */
 } Rounding;
@@ -69,7 +69,8 @@ static const Sym *unwrap(SymCtx *cx, const Rounding *r, bool up) {
 /* floor(Mod(x, m)/d) with d | m. */
 static const Sym *floor_of_mod(SymCtx *cx, const Rounding *r) {
   const Sym *b = r->kept[0].base;
-  if (r->n != 1 || r->k.num || b->kind != SYM_mod || !is_fraction(r->kept[0].coeff, 1, r->den)) return NULL;
+  if (r->n != 1 || r->k.num || b->kind != SYM_mod || !is_fraction(r->kept[0].coeff, 1, r->den))
+    return NULL;
   if (b->arg[1]->kind != SYM_int || b->arg[1]->k.num % r->den) return NULL;
   const Sym *q = sym_floor(cx, sym_scale(cx, b->arg[0], (Rat){1, r->den}));
   return sym_mod(cx, q, sym_int(cx, b->arg[1]->k.num / r->den));
@@ -85,7 +86,8 @@ static const Sym *round_integral(SymCtx *cx, Rounding *r) {
   bool up = is_fraction(r->k, r->den - 1, r->den);
   const Sym *s = unwrap(cx, r, up);
   if (!s && !up) s = floor_of_mod(cx, r);
-  if (!s) s = rounded(cx, up ? SYM_ceil : SYM_floor, sum_make(cx, up ? RAT_ZERO : r->k, r->kept, r->n));
+  if (!s)
+    s = rounded(cx, up ? SYM_ceil : SYM_floor, sum_make(cx, up ? RAT_ZERO : r->k, r->kept, r->n));
   return negative ? sym_neg(cx, s) : s;
 }
 
@@ -99,7 +101,8 @@ static const Sym *round_other(SymCtx *cx, const Rounding *r) {
 static const Sym *split(SymCtx *cx, const Sum *s, Rounding *r) {
   Term *whole = ARENA_ARRAY(cx->scratch, Term, s->n);
   int n = 0;
-  *r = (Rounding){.kept = ARENA_ARRAY(cx->scratch, Term, s->n), .k = s->k, .integral = true, .den = 1};
+  *r = (Rounding){
+      .kept = ARENA_ARRAY(cx->scratch, Term, s->n), .k = s->k, .integral = true, .den = 1};
   for (int i = 0; i < s->n; i++) {
     Term t = s->term[i];
     int64_t q = is_integer(t.base) ? t.coeff.num / t.coeff.den : 0;
@@ -147,8 +150,12 @@ const Sym *sym_ceil(SymCtx *cx, const Sym *a) {
   return s ? op_remember(cx, SYM_ceil, a, NULL, s) : NULL;
 }
 
-const Sym *sym_floordiv(SymCtx *cx, const Sym *a, const Sym *b) { return sym_floor(cx, sym_div(cx, a, b)); }
-const Sym *sym_ceildiv(SymCtx *cx, const Sym *a, const Sym *b) { return sym_ceil(cx, sym_div(cx, a, b)); }
+const Sym *sym_floordiv(SymCtx *cx, const Sym *a, const Sym *b) {
+  return sym_floor(cx, sym_div(cx, a, b));
+}
+const Sym *sym_ceildiv(SymCtx *cx, const Sym *a, const Sym *b) {
+  return sym_ceil(cx, sym_div(cx, a, b));
+}
 
 /* ---- Mod by a positive integer */
 
@@ -160,7 +167,8 @@ static int64_t residue(int64_t c, int64_t m) {
 
 /* Mod(c*Mod(y, k) + ..., m) is Mod(c*y + ..., m) when m | c*k. */
 static bool mod_is_idle(Term t, int64_t m) {
-  if (t.base->kind != SYM_mod || t.base->arg[1]->kind != SYM_int || !is_integer(t.base->arg[0])) return false;
+  if (t.base->kind != SYM_mod || t.base->arg[1]->kind != SYM_int || !is_integer(t.base->arg[0]))
+    return false;
   return (Wide)t.coeff.num * t.base->arg[1]->k.num % m == 0;
 }
 
@@ -202,7 +210,8 @@ static const Sym *mod_int(SymCtx *cx, const Sym *a, int64_t m) {
     else kept[n++] = t;
   }
   int64_t k = int_mod(s.k.num, m);
-  if (inner != cx->zero) return sym_mod(cx, sym_add(cx, inner, sum_make(cx, rat_int(k), kept, n)), sym_int(cx, m));
+  if (inner != cx->zero)
+    return sym_mod(cx, sym_add(cx, inner, sum_make(cx, rat_int(k), kept, n)), sym_int(cx, m));
   if (!integral) return mod_node(cx, sum_make(cx, rat_int(k), kept, n), sym_int(cx, m));
   return mod_reduced(cx, kept, n, k, m);
 }
@@ -215,7 +224,8 @@ static const Sym *mod_const(SymCtx *cx, const Sym *a, Rat m) {
   if (m.num < 0) return sym_neg(cx, sym_mod(cx, sym_neg(cx, a), num(cx, rat_neg(m))));
   if (is_num(a)) return rat_mod(a->k, m, &scaled) ? num(cx, scaled) : sym_overflow(cx);
   sum_of(a, &s);
-  if (!sum_denominator(&s, &den) || !int_lcm(den, s.k.den, &den) || !int_lcm(den, m.den, &den)) return sym_overflow(cx);
+  if (!sum_denominator(&s, &den) || !int_lcm(den, s.k.den, &den) || !int_lcm(den, m.den, &den))
+    return sym_overflow(cx);
   if (den == 1) return mod_int(cx, a, m.num);
   if (!rat_mul(m, rat_int(den), &scaled)) return sym_overflow(cx);
   return sym_scale(cx, sym_mod(cx, sym_scale(cx, a, rat_int(den)), num(cx, scaled)), (Rat){1, den});
@@ -248,7 +258,8 @@ static const Sym *mod_symbolic(SymCtx *cx, const Sym *a, const Sym *m) {
   if (a == m || a == cx->zero) return cx->zero;
   sum_of(a, &sa), sum_of(m, &sm);
   if (!sum_content(&sa, &g) || !rat_gcd(g, sa.k, &g)) return sym_overflow(cx);
-  if (!sum_content(&sm, &gm) || !rat_gcd(gm, sm.k, &gm) || !rat_gcd(g, gm, &g)) return sym_overflow(cx);
+  if (!sum_content(&sm, &gm) || !rat_gcd(gm, sm.k, &gm) || !rat_gcd(g, gm, &g))
+    return sym_overflow(cx);
   if (rat_is(g, 1)) return mod_node(cx, a, m);
   Rat inverse = {g.den, g.num};
   const Sym *inner = mod_node(cx, sym_scale(cx, a, inverse), sym_scale(cx, m, inverse));

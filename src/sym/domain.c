@@ -2,7 +2,9 @@
  * forgotten: both only lose knowledge. */
 #include "sym/domain.h"
 
-Dom dom_any(void) { return (Dom){.lo = RAT_MINUS_INF, .hi = RAT_INF, .step = RAT_ONE, .offset = RAT_ZERO}; }
+Dom dom_any(void) {
+  return (Dom){.lo = RAT_MINUS_INF, .hi = RAT_INF, .step = RAT_ONE, .offset = RAT_ZERO};
+}
 
 Dom dom_integer(void) {
   Dom d = dom_any();
@@ -31,7 +33,9 @@ bool dom_is_const(const Dom *d, Rat *v) {
   return true;
 }
 
-bool dom_is_integer(const Dom *d) { return d->lattice && rat_is_int(d->step) && rat_is_int(d->offset); }
+bool dom_is_integer(const Dom *d) {
+  return d->lattice && rat_is_int(d->step) && rat_is_int(d->offset);
+}
 
 /* ---- reduction */
 
@@ -51,8 +55,10 @@ static void tighten_ends(Dom *d) {
     if (rat_cmp(d->hi, d->offset) > 0) d->hi = d->offset;
     return;
   }
-  if (rat_finite(d->lo) && rat_sub(d->offset, d->lo, &r) && rat_mod(r, d->step, &r)) rat_add(d->lo, r, &d->lo);
-  if (rat_finite(d->hi) && rat_sub(d->hi, d->offset, &r) && rat_mod(r, d->step, &r)) rat_sub(d->hi, r, &d->hi);
+  if (rat_finite(d->lo) && rat_sub(d->offset, d->lo, &r) && rat_mod(r, d->step, &r))
+    rat_add(d->lo, r, &d->lo);
+  if (rat_finite(d->hi) && rat_sub(d->hi, d->offset, &r) && rat_mod(r, d->step, &r))
+    rat_sub(d->hi, r, &d->hi);
 }
 
 /* Bits above the highest one in which lo and hi differ are known. */
@@ -90,10 +96,12 @@ static void meet_lattice(Dom *d, Rat step, Rat offset) {
     return;
   }
   Dom fine = *d;
-  if (rat_cmp(step, d->step) > 0) set_lattice(d, step, offset), step = fine.step, offset = fine.offset;
+  if (rat_cmp(step, d->step) > 0)
+    set_lattice(d, step, offset), step = fine.step, offset = fine.offset;
   Rat ratio, x = d->offset, r;
   if (!rat_div(d->step, step, &ratio) || ratio.den > 4096) return;
-  /* Among x, x + D, x + 2D, ... the first that lies in the other lattice repeats every den steps. */
+  /* Among x, x + D, x + 2D, ... the first that lies in the other lattice repeats every den steps.
+   */
   for (int64_t i = 0; i < ratio.den; i++) {
     if (!rat_sub(x, offset, &r) || !rat_mod(r, step, &r)) return;
     Rat wide;
@@ -124,7 +132,8 @@ void dom_reduce(Dom *d) {
   }
   Rat v;
   if (dom_is_const(d, &v)) {
-    if (d->lattice && d->step.num == 0 && !rat_eq(d->offset, v)) d->lo = RAT_INF, d->hi = RAT_MINUS_INF;
+    if (d->lattice && d->step.num == 0 && !rat_eq(d->offset, v))
+      d->lo = RAT_INF, d->hi = RAT_MINUS_INF;
     else *d = dom_const(v);
   }
 }
@@ -148,8 +157,8 @@ Dom dom_join(Dom a, Dom b) {
   Rat step, gap;
   d.lo = rat_cmp(a.lo, b.lo) < 0 ? a.lo : b.lo;
   d.hi = rat_cmp(a.hi, b.hi) > 0 ? a.hi : b.hi;
-  if (a.lattice && b.lattice && rat_sub(a.offset, b.offset, &gap) && rat_gcd(a.step, b.step, &step) &&
-      rat_gcd(step, gap, &step))
+  if (a.lattice && b.lattice && rat_sub(a.offset, b.offset, &gap) &&
+      rat_gcd(a.step, b.step, &step) && rat_gcd(step, gap, &step))
     set_lattice(&d, step, a.offset);
   d.zeros = a.zeros & b.zeros;
   d.ones = a.ones & b.ones;
@@ -171,7 +180,8 @@ Dom dom_add(Dom a, Dom b) {
   Rat step, offset;
   d.lo = end_add(a.lo, b.lo, RAT_MINUS_INF);
   d.hi = end_add(a.hi, b.hi, RAT_INF);
-  if (a.lattice && b.lattice && rat_gcd(a.step, b.step, &step) && rat_add(a.offset, b.offset, &offset))
+  if (a.lattice && b.lattice && rat_gcd(a.step, b.step, &step) &&
+      rat_add(a.offset, b.offset, &offset))
     set_lattice(&d, step, offset);
   if (dom_is_integer(&a) && dom_is_integer(&b) && !(~a.zeros & ~b.zeros)) { /* no carries */
     d.ones = a.ones | b.ones;
@@ -200,8 +210,9 @@ Dom dom_mul(Dom a, Dom b) {
   }
   /* (p + s*i)(q + t*j) = p*q + p*t*j + q*s*i + s*t*i*j */
   Rat pq, pt, qs, st;
-  if (a.lattice && b.lattice && rat_mul(a.offset, b.offset, &pq) && rat_mul(a.offset, b.step, &pt) &&
-      rat_mul(b.offset, a.step, &qs) && rat_mul(a.step, b.step, &st) && rat_gcd(pt, qs, &pt) && rat_gcd(pt, st, &st))
+  if (a.lattice && b.lattice && rat_mul(a.offset, b.offset, &pq) &&
+      rat_mul(a.offset, b.step, &pt) && rat_mul(b.offset, a.step, &qs) &&
+      rat_mul(a.step, b.step, &st) && rat_gcd(pt, qs, &pt) && rat_gcd(pt, st, &st))
     set_lattice(&d, st, pq);
   dom_reduce(&d);
   return d;
@@ -214,9 +225,10 @@ Dom dom_scale(Dom a, Rat c) {
   d.lo = end_mul(c.num < 0 ? a.hi : a.lo, c, false);
   d.hi = end_mul(c.num < 0 ? a.lo : a.hi, c, true);
   Rat size = c.num < 0 ? rat_neg(c) : c;
-  if (a.lattice && rat_mul(a.step, size, &step) && rat_mul(a.offset, c, &offset)) set_lattice(&d, step, offset);
-  if (dom_is_integer(&a) && rat_is_int(c) && c.num > 0 && !(c.num & (c.num - 1)) && rat_finite(d.lo) &&
-      rat_finite(d.hi)) {
+  if (a.lattice && rat_mul(a.step, size, &step) && rat_mul(a.offset, c, &offset))
+    set_lattice(&d, step, offset);
+  if (dom_is_integer(&a) && rat_is_int(c) && c.num > 0 && !(c.num & (c.num - 1)) &&
+      rat_finite(d.lo) && rat_finite(d.hi)) {
     d.ones = a.ones * (uint64_t)c.num;
     d.zeros = ~(~a.zeros * (uint64_t)c.num);
   }
@@ -228,7 +240,8 @@ Dom dom_inverse(Dom a) {
   Dom d = dom_any();
   if (a.lo.num > 0 || a.hi.num < 0) {
     Rat one = RAT_ONE;
-    d.lo = !rat_finite(a.hi) ? RAT_ZERO : RAT_MINUS_INF, d.hi = !rat_finite(a.lo) ? RAT_ZERO : RAT_INF;
+    d.lo = !rat_finite(a.hi) ? RAT_ZERO : RAT_MINUS_INF,
+    d.hi = !rat_finite(a.lo) ? RAT_ZERO : RAT_INF;
     if (rat_finite(a.hi) && !rat_div(one, a.hi, &d.lo)) d.lo = RAT_MINUS_INF;
     if (rat_finite(a.lo) && !rat_div(one, a.lo, &d.hi)) d.hi = RAT_INF;
   } else if (a.lo.num == 0) { /* only the positive values have one */
@@ -266,8 +279,9 @@ Dom dom_mod(Dom a, Dom m) {
     set_lattice(&d, step, a.offset);
   if (dom_is_const(&m, &mv) && mv.num > 0) {
     Rat qlo, qhi;
-    if (rat_finite(a.lo) && rat_finite(a.hi) && rat_div(a.lo, mv, &qlo) && rat_div(a.hi, mv, &qhi) &&
-        rat_floor(qlo) == rat_floor(qhi) && rat_mul(mv, rat_int(-rat_floor(qlo)), &q))
+    if (rat_finite(a.lo) && rat_finite(a.hi) && rat_div(a.lo, mv, &qlo) &&
+        rat_div(a.hi, mv, &qhi) && rat_floor(qlo) == rat_floor(qhi) &&
+        rat_mul(mv, rat_int(-rat_floor(qlo)), &q))
       return dom_add(a, dom_const(q));
     if (dom_is_integer(&a) && rat_is_int(mv) && !(mv.num & (mv.num - 1))) {
       d.ones = a.ones & (uint64_t)(mv.num - 1);

@@ -1,18 +1,18 @@
 /* domain.h: what is known about a value: interval x lattice x bits.
  *
- * The three parts sharpen each other (dom_reduce): an interval's ends move to the lattice, a lattice
- * of a power of two fixes low bits, an interval fixes high bits. The lattice is rational, so that
- * K/32 with 256 | K is known to be a multiple of 8. Every operation is an over-approximation: it
- * contains all values its operands allow. */
+ * The three parts sharpen each other (dom_reduce): an interval's ends move to the lattice, a
+ * lattice of a power of two fixes low bits, an interval fixes high bits. The lattice is rational,
+ * so that K/32 with 256 | K is known to be a multiple of 8. Every operation is an
+ * over-approximation: it contains all values its operands allow. */
 #ifndef WV_SYM_DOMAIN_H
 #define WV_SYM_DOMAIN_H
 
 #include "sym/rational.h"
 
 typedef struct Dom {
-  Rat lo, hi;       /* inclusive, may be infinite; lo > hi: no value at all */
-  bool lattice;     /* the value is offset + step*k for some integer k; step 0: a constant */
-  Rat step, offset; /* step >= 0; offset in [0, step) unless step is 0 */
+  Rat lo, hi;           /* inclusive, may be infinite; lo > hi: no value at all */
+  bool lattice;         /* the value is offset + step*k for some integer k; step 0: a constant */
+  Rat step, offset;     /* step >= 0; offset in [0, step) unless step is 0 */
   uint64_t zeros, ones; /* bits of the two's complement value known to be 0, to be 1 (integers) */
 } Dom;
 

@@ -20,21 +20,25 @@ static bool eval(Eval *e, const Sym *s, Rat *out);
 
 static bool eval_symbol(Eval *e, const Sym *s, Rat *out) {
   for (int i = 0; i < e->n; i++)
-    if (e->env[i].from == s) return e->env[i].to && is_num(e->env[i].to) && (*out = e->env[i].to->k, true);
+    if (e->env[i].from == s)
+      return e->env[i].to && is_num(e->env[i].to) && (*out = e->env[i].to->k, true);
   return false;
 }
 
 static bool eval_add(Eval *e, const Sym *s, Rat *out) {
   Rat sum = s->k, t;
   for (int i = 0; i < s->n; i++)
-    if (!eval(e, s->term[i].base, &t) || !rat_mul(t, s->term[i].coeff, &t) || !rat_add(sum, t, &sum)) return false;
+    if (!eval(e, s->term[i].base, &t) || !rat_mul(t, s->term[i].coeff, &t) ||
+        !rat_add(sum, t, &sum))
+      return false;
   return *out = sum, true;
 }
 
 static bool eval_mul(Eval *e, const Sym *s, Rat *out) {
   Rat product = s->kind == SYM_mul ? s->k : RAT_ONE, t;
   for (int i = 0; i < s->n; i++)
-    if (!eval(e, s->factor[i].base, &t) || !rat_pow(t, s->factor[i].exp, &t) || !rat_mul(product, t, &product))
+    if (!eval(e, s->factor[i].base, &t) || !rat_pow(t, s->factor[i].exp, &t) ||
+        !rat_mul(product, t, &product))
       return false;
   return *out = product, true;
 }

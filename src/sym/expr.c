@@ -75,7 +75,8 @@ static uint32_t shape_hash(const Sym *s) {
   h += (uint64_t)s->k.den * 0x9e3779b97f4a7c15u;
   for (int i = 0; i < s->n; i++) {
     uint64_t x = node_operand(s, i)->id;
-    if (s->kind == SYM_add) x += (uint64_t)s->term[i].coeff.num << 24 ^ (uint64_t)s->term[i].coeff.den << 40;
+    if (s->kind == SYM_add)
+      x += (uint64_t)s->term[i].coeff.num << 24 ^ (uint64_t)s->term[i].coeff.den << 40;
     if (s->kind == SYM_mul || s->kind == SYM_pow) x += (uint64_t)s->factor[i].exp << 32;
     h = (h ^ x) * 0xff51afd7ed558ccdu;
     h ^= h >> 29;
@@ -84,7 +85,8 @@ static uint32_t shape_hash(const Sym *s) {
 }
 
 static bool same_shape(const Sym *a, const Sym *b) {
-  if (a->kind != b->kind || a->flags != b->flags || a->n != b->n || !rat_eq(a->k, b->k)) return false;
+  if (a->kind != b->kind || a->flags != b->flags || a->n != b->n || !rat_eq(a->k, b->k))
+    return false;
   size_t bytes = operand_bytes(a);
   return !bytes || memcmp(a->arg, b->arg, bytes) == 0;
 }
@@ -131,7 +133,8 @@ static const Sym *node_new(SymCtx *cx, const Sym *shape) {
 const Sym *node_intern(SymCtx *cx, const Sym *shape) {
   uint32_t hash = shape_hash(shape), at = hash & (cx->cap - 1);
   for (; cx->table[at].node; at = (at + 1) & (cx->cap - 1))
-    if (cx->table[at].hash == hash && same_shape(cx->table[at].node, shape)) return cx->table[at].node;
+    if (cx->table[at].hash == hash && same_shape(cx->table[at].node, shape))
+      return cx->table[at].node;
   const Sym *s = node_new(cx, shape);
   cx->table[at] = (NodeSlot){hash, s};
   if (++cx->ntable * 2 > cx->cap) cx->table = slots_grow(cx->arena, cx->table, &cx->cap);
@@ -145,17 +148,17 @@ const Sym *node_args(SymCtx *cx, SymKind kind, int flags, const Sym *const *args
 
 /* ---- recent operations */
 
-static OpCacheEntry *cache_entry(SymCtx *cx, int op, const Sym *a, const Sym *b) {
+static OpCacheEntry *cache_entry(SymCtx *cx, SymKind op, const Sym *a, const Sym *b) {
   uint32_t h = a->id * 0x9e3779b1u ^ (b ? b->id * 0x85ebca6bu : 0) ^ (uint32_t)op * 0xc2b2ae35u;
   return &cx->cache[(h ^ h >> 15) & (OP_CACHE_SIZE - 1)];
 }
 
-const Sym *op_cached(SymCtx *cx, int op, const Sym *a, const Sym *b) {
+const Sym *op_cached(SymCtx *cx, SymKind op, const Sym *a, const Sym *b) {
   const OpCacheEntry *e = cache_entry(cx, op, a, b);
   return e->a == a && e->b == b && e->op == op ? e->result : NULL;
 }
 
-const Sym *op_remember(SymCtx *cx, int op, const Sym *a, const Sym *b, const Sym *result) {
+const Sym *op_remember(SymCtx *cx, SymKind op, const Sym *a, const Sym *b, const Sym *result) {
   *cache_entry(cx, op, a, b) = (OpCacheEntry){a, b, result, op};
   return result;
 }
@@ -195,12 +198,18 @@ const Sym *symbol_n(SymCtx *cx, const char *name, size_t n, bool nonneg) {
   int flags = SYM_INTEGER | (nonneg ? SYM_NONNEG : 0);
   for (; cx->symbols[at].node; at = (at + 1) & (cx->symbol_cap - 1)) {
     const Sym *s = cx->symbols[at].node;
-    if (cx->symbols[at].hash == hash && s->flags == flags && !strncmp(s->name, name, n) && !s->name[n]) return s;
+    if (cx->symbols[at].hash == hash && s->flags == flags && !strncmp(s->name, name, n) &&
+        !s->name[n])
+      return s;
   }
-  Sym shape = {.kind = SYM_symbol, .flags = (uint8_t)flags, .k = RAT_ZERO, .name = arena_strndup(cx->arena, name, n)};
+  Sym shape = {.kind = SYM_symbol,
+               .flags = (uint8_t)flags,
+               .k = RAT_ZERO,
+               .name = arena_strndup(cx->arena, name, n)};
   const Sym *s = node_new(cx, &shape);
   cx->symbols[at] = (NodeSlot){hash, s};
-  if (++cx->nsymbols * 2 > cx->symbol_cap) cx->symbols = slots_grow(cx->arena, cx->symbols, &cx->symbol_cap);
+  if (++cx->nsymbols * 2 > cx->symbol_cap)
+    cx->symbols = slots_grow(cx->arena, cx->symbols, &cx->symbol_cap);
   return s;
 }
 
@@ -212,7 +221,9 @@ const Sym *as_number(SymCtx *cx, const Sym *s) {
   return s && is_bool(s) ? sym_select(cx, s, cx->one, cx->zero) : s;
 }
 
-const Sym *as_bool(SymCtx *cx, const Sym *s) { return s && !is_bool(s) ? sym_ne(cx, s, cx->zero) : s; }
+const Sym *as_bool(SymCtx *cx, const Sym *s) {
+  return s && !is_bool(s) ? sym_ne(cx, s, cx->zero) : s;
+}
 
 /* ---- accessors */
 

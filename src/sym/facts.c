@@ -76,7 +76,8 @@ static bool learn_single(SymFacts *f, SymKind kind, Term t, Rat k) {
   if (!rat_div(rat_neg(k), t.coeff, &v)) return true;
   Dom d = is_integer(t.base) ? dom_integer() : dom_any();
   if (kind == SYM_eq) {
-    if (t.base->kind == SYM_mod && rat_is_int(v) && !learn_congruence(f, t.base, v.num)) return false;
+    if (t.base->kind == SYM_mod && rat_is_int(v) && !learn_congruence(f, t.base, v.num))
+      return false;
     return learn(f, t.base, dom_const(v));
   }
   if (t.coeff.num > 0) d.hi = v;
@@ -176,7 +177,8 @@ bool sym_assume(SymFacts *f, const Sym *cond) {
 }
 
 bool sym_assume_range(SymFacts *f, const Sym *symbol, int64_t lo, int64_t hi) {
-  Rat a = lo == SYM_MIN_INF ? RAT_MINUS_INF : rat_int(lo), b = hi == SYM_MAX_INF ? RAT_INF : rat_int(hi);
+  Rat a = lo == SYM_MIN_INF ? RAT_MINUS_INF : rat_int(lo),
+      b = hi == SYM_MAX_INF ? RAT_INF : rat_int(hi);
   bool ok = symbol && learn(f, symbol, dom_range(a, b));
   touch_related(f);
   return ok;

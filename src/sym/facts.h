@@ -1,11 +1,11 @@
 /* facts.h: what is known about symbols, and what follows from it. Nobody outside src/sym includes
  * this.
  *
- * A fact about one base (`$T0 < 256`, `Mod(K, 32) == 0`, `floor(N/8) >= 1`) sharpens the Dom of that
- * base; a fact about a sum (`i < N`) is kept as a relation `e <= 0` and used by elimination; any
- * other boolean is kept for syntactic matches. Answers are memoised per facts. Facts that extend a
- * parent answer only for expressions that mention a symbol they say something about; all other
- * questions go to the parent and its memo. */
+ * A fact about one base (`$T0 < 256`, `Mod(K, 32) == 0`, `floor(N/8) >= 1`) sharpens the Dom of
+ * that base; a fact about a sum (`i < N`) is kept as a relation `e <= 0` and used by elimination;
+ * any other boolean is kept for syntactic matches. Answers are memoised per facts. Facts that
+ * extend a parent answer only for expressions that mention a symbol they say something about; all
+ * other questions go to the parent and its memo. */
 #ifndef WV_SYM_FACTS_H
 #define WV_SYM_FACTS_H
 
@@ -22,9 +22,9 @@ struct SymFacts {
   Arena *arena;
   SymCtx *cx;
   const SymFacts *parent;
-  int depth;             /* of parents */
-  uint64_t touched;      /* Bloom filter of the symbols these facts (not the parent's) mention */
-  Map known;             /* base, or sum without constant -> Dom */
+  int depth;        /* of parents */
+  uint64_t touched; /* Bloom filter of the symbols these facts (not the parent's) mention */
+  Map known;        /* base, or sum without constant -> Dom */
   Vec(const Sym *) relations; /* e <= 0, e a sum */
   Vec(const Sym *) kept;      /* conditions taken as true */
   bool contradiction;
@@ -44,7 +44,6 @@ Rat upper_bound(const SymFacts *f, const Sym *s);
 
 /* By rule only, never by enumeration. */
 SymTruth prove_by_rule(const SymFacts *f, const Sym *cond);
-
 
 enum { BOX_SYMBOLS = 8, BOX_POINTS = 1024 * 64 };
 

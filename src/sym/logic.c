@@ -10,7 +10,8 @@
  * Negation is pushed to the comparisons, so there is no `not` node. */
 #include "sym/node.h"
 
-static const Sym *cmp_node(SymCtx *cx, SymKind kind, const Sym *lhs, const Sym *rhs, const Sym *diff) {
+static const Sym *cmp_node(SymCtx *cx, SymKind kind, const Sym *lhs, const Sym *rhs,
+                           const Sym *diff) {
   if (!lhs || !rhs) return NULL;
   Sym shape = {.kind = (uint8_t)kind, .flags = SYM_BOOLEAN, .n = 2, .k = RAT_ZERO, .base = diff};
   shape.arg = (const Sym *const[]){lhs, rhs};
@@ -82,7 +83,8 @@ static const Sym *reduce(SymCtx *cx, SymKind kind, const Sym *e, bool *impossibl
   if (equality && s.term[0].coeff.num < 0) content = rat_neg(content);
   if (!rat_div(s.k, content, &k)) return sym_overflow(cx);
   if (integral && equality && !rat_is_int(k)) return *impossible = true, NULL;
-  if (integral && kind == SYM_lt && !rat_add(rat_int(rat_floor(k)), RAT_ONE, &k)) return sym_overflow(cx);
+  if (integral && kind == SYM_lt && !rat_add(rat_int(rat_floor(k)), RAT_ONE, &k))
+    return sym_overflow(cx);
   if (integral && kind == SYM_le) k = rat_int(rat_ceil(k));
   Term *terms = ARENA_ARRAY(cx->scratch, Term, s.n);
   for (int i = 0; i < s.n; i++) {
@@ -115,8 +117,12 @@ static const Sym *compare(SymCtx *cx, SymKind kind, const Sym *e) {
   return s ? op_remember(cx, kind, e, NULL, s) : NULL;
 }
 
-const Sym *sym_le(SymCtx *cx, const Sym *a, const Sym *b) { return compare(cx, SYM_le, sym_sub(cx, a, b)); }
-const Sym *sym_lt(SymCtx *cx, const Sym *a, const Sym *b) { return compare(cx, SYM_lt, sym_sub(cx, a, b)); }
+const Sym *sym_le(SymCtx *cx, const Sym *a, const Sym *b) {
+  return compare(cx, SYM_le, sym_sub(cx, a, b));
+}
+const Sym *sym_lt(SymCtx *cx, const Sym *a, const Sym *b) {
+  return compare(cx, SYM_lt, sym_sub(cx, a, b));
+}
 const Sym *sym_ge(SymCtx *cx, const Sym *a, const Sym *b) { return sym_le(cx, b, a); }
 const Sym *sym_gt(SymCtx *cx, const Sym *a, const Sym *b) { return sym_lt(cx, b, a); }
 
@@ -180,7 +186,9 @@ static const Sym *connect(SymCtx *cx, SymKind kind, const Sym *a, const Sym *b) 
   ArenaMark mark = arena_mark(cx->scratch);
   const Sym **set = ARENA_ARRAY(cx->scratch, const Sym *, a->n + b->n + 2);
   int n = args_union(set, args_union(set, 0, kind, a), kind, b);
-  const Sym *s = n == 1 ? set[0] : has_complement(cx, set, n) ? zero : node_args(cx, kind, SYM_BOOLEAN, set, n);
+  const Sym *s = n == 1                       ? set[0]
+                 : has_complement(cx, set, n) ? zero
+                                              : node_args(cx, kind, SYM_BOOLEAN, set, n);
   arena_rewind(cx->scratch, mark);
   return op_remember(cx, kind, a, b, s);
 }
@@ -200,7 +208,8 @@ const Sym *sym_not(SymCtx *cx, const Sym *a) {
   default: break;
   }
   const Sym *r = a->kind == SYM_and ? cx->no : cx->yes;
-  for (int i = 0; i < a->n; i++) r = connect(cx, a->kind == SYM_and ? SYM_or : SYM_and, r, sym_not(cx, a->arg[i]));
+  for (int i = 0; i < a->n; i++)
+    r = connect(cx, a->kind == SYM_and ? SYM_or : SYM_and, r, sym_not(cx, a->arg[i]));
   return r;
 }
 

@@ -6,9 +6,9 @@
  *     floor(x/C), C per launch  divmagic x, magic C, shift C         when 0 <= x < 2**32
  *
  * Equal operations are emitted once. A subexpression of launch-time symbols only is a launch
- * constant: it costs nothing here. A denominator is multiplied out of a sum before it is divided by,
- * so fractions never appear; one that is not known to be positive is made so, because the branch
- * that a select does not take is computed as well. */
+ * constant: it costs nothing here. A denominator is multiplied out of a sum before it is divided
+ * by, so fractions never appear; one that is not known to be positive is made so, because the
+ * branch that a select does not take is computed as well. */
 #include "sym/facts.h"
 
 typedef struct Lower {
@@ -19,8 +19,9 @@ typedef struct Lower {
   const Sym *const *uniform;
   int nuniform;
   Vec(SymOp) ops;
-  Map done; /* expression -> op + 1 */
-  Map same; /* hash of an op -> op + 1 */
+  Vec(Dom) doms; /* of each op: decides 32 or 64 bits */
+  Map done;      /* expression -> op + 1 */
+  Map same;      /* hash of an op -> op + 1 */
 } Lower;
 
 static const int op_cost[SYM_OP_COUNT] = {
@@ -33,27 +34,73 @@ static int lower(Lower *l, const Sym *s);
 /* ---- emitting */
 
 static bool same_op(const SymOp *x, const SymOp *y) {
-  return x->kind == y->kind && x->a == y->a && x->b == y->b && x->c == y->c && x->value == y->value && x->sym == y->sym;
+  return x->kind == y->kind && x->a == y->a && x->b == y->b && x->c == y->c &&
+         x->value == y->value && x->sym == y->sym;
+}
+
+static bool fits_32(const Dom *d) {
+  Rat least = rat_int(INT32_MIN), most = rat_int(INT32_MAX);
+  return rat_cmp(d->lo, least) >= 0 && rat_cmp(d->hi, most) <= 0;
+}
+
+/* What the result can be, from what the operands can be. */
+static Dom op_dom(const Lower *l, const SymOp *op) {
+  Dom a = l->doms.n ? l->doms.at[op->a] : dom_any(), b = l->doms.n ? l->doms.at[op->b] : dom_any();
+  Rat shift;
+  switch (op->kind) {
+  case SYM_OP_const: return dom_const(rat_int(op->value));
+  case SYM_OP_symbol:
+  case SYM_OP_launch: return dom_of(l->f, op->sym);
+  case SYM_OP_shift: return dom_range(RAT_ZERO, rat_int(63));
+  case SYM_OP_add: return dom_add(a, b);
+  case SYM_OP_sub: return dom_add(a, dom_scale(b, rat_int(-1)));
+  case SYM_OP_mul: return dom_mul(a, b);
+  case SYM_OP_shl:
+    return dom_is_const(&b, &shift) ? dom_scale(a, rat_int(INT64_C(1) << shift.num))
+                                    : dom_integer();
+  case SYM_OP_shr:
+    return dom_is_const(&b, &shift) ? dom_floor(dom_scale(a, (Rat){1, INT64_C(1) << shift.num}))
+                                    : dom_integer();
+  case SYM_OP_and: return b.lo.num >= 0 ? dom_range(RAT_ZERO, b.hi) : dom_integer();
+  case SYM_OP_xor: return dom_xor(a, b);
+  case SYM_OP_div: return dom_floor(dom_mul(a, dom_inverse(b)));
+  case SYM_OP_rem: return dom_mod(a, b);
+  case SYM_OP_divmagic: return dom_range(RAT_ZERO, a.hi);
+  case SYM_OP_min: return dom_min(a, b);
+  case SYM_OP_max: return dom_max(a, b);
+  case SYM_OP_or:
+  case SYM_OP_lt:
+  case SYM_OP_le:
+  case SYM_OP_eq:
+  case SYM_OP_ne: return dom_range(RAT_ZERO, RAT_ONE);
+  case SYM_OP_select: return dom_join(b, l->doms.at[op->c]);
+  case SYM_OP_magic:
+  case SYM_OP_COUNT: break;
+  }
+  return dom_integer();
 }
 
 static int emit(Lower *l, SymOp op) {
-  uint64_t h = hash_mix((uint64_t)op.kind << 32 | (uint32_t)op.a, (uint64_t)(uint32_t)op.b << 32 | (uint32_t)op.c);
+  uint64_t h = hash_mix((uint64_t)op.kind << 32 | (uint32_t)op.a,
+                        (uint64_t)(uint32_t)op.b << 32 | (uint32_t)op.c);
   h = hash_mix(h, (uint64_t)op.value ^ map_key(op.sym)) | 1;
   uintptr_t at = (uintptr_t)map_get(&l->same, h);
   if (at && same_op(&l->ops.at[at - 1], &op)) return (int)at - 1;
-  if (!op.bits) op.bits = 64;
+  Dom d = op_dom(l, &op);
+  op.bits = fits_32(&d) ? 32 : 64;
   vec_push(l->scratch, &l->ops, op);
+  vec_push(l->scratch, &l->doms, d);
   map_set(l->scratch, &l->same, h, (void *)(uintptr_t)l->ops.n);
   return l->ops.n - 1;
 }
 
-static bool fits_32(int64_t v) { return v >= INT32_MIN && v <= INT32_MAX; }
-
 static int constant(Lower *l, int64_t v) {
-  return emit(l, (SymOp){.kind = SYM_OP_const, .value = v, .bits = fits_32(v) ? 32 : 64});
+  return emit(l, (SymOp){.kind = SYM_OP_const, .value = v});
 }
 
-static int op2(Lower *l, SymOpKind kind, int a, int b) { return emit(l, (SymOp){.kind = kind, .a = a, .b = b}); }
+static int op2(Lower *l, SymOpKind kind, int a, int b) {
+  return emit(l, (SymOp){.kind = kind, .a = a, .b = b});
+}
 
 static bool const_value(const Lower *l, int op, int64_t *v) {
   *v = l->ops.at[op].value;
@@ -153,7 +200,8 @@ static int lower_sum(Lower *l, const Sym *s) {
   const Sym *factor = shared_factor(s);
   int r = factor ? lower_factored(l, s, factor) : -1;
   if (r >= 0) return r;
-  if (sum_content(&sum, &content) && rat_gcd(content, sum.k, &content) && content.num > 1 && sum.n > 1)
+  if (sum_content(&sum, &content) && rat_gcd(content, sum.k, &content) && content.num > 1 &&
+      sum.n > 1)
     return times(l, lower(l, sym_scale(l->cx, s, (Rat){1, content.num})), constant(l, content.num));
   for (int i = 0; i < s->n; i++)
     if (s->term[i].coeff.num > 0) r = add_term(l, r, s->term[i]);
@@ -179,16 +227,6 @@ static int lower_product(Lower *l, const Sym *s) {
 /* What s must be multiplied by to lose all its fractions, also those inside branches. */
 static const Sym *denominator(Lower *l, const Sym *s);
 
-static const Sym *join_denominators(Lower *l, const Sym *a, const Sym *b) {
-  SymCtx *cx = l->cx;
-  int64_t x, y, both;
-  if (!a || !b) return NULL;
-  if (sym_is_int(a, &x) && sym_is_int(b, &y)) return int_lcm(x, y, &both) ? sym_int(cx, both) : sym_overflow(cx);
-  const Sym *q = sym_div(cx, a, b);
-  if (!q) return NULL;
-  return is_integer(q) ? a : sym_mul(cx, a, denominator(l, sym_div(cx, b, a)));
-}
-
 static const Sym *term_denominator(Lower *l, Term t) {
   SymCtx *cx = l->cx;
   Factor single;
@@ -201,6 +239,15 @@ static const Sym *term_denominator(Lower *l, Term t) {
     d = sym_mul(cx, d, sym_pow(cx, own, e));
   }
   return d;
+}
+
+/* A common multiple: with a/b = p/q, a*q is b*p. */
+static const Sym *join_denominators(Lower *l, const Sym *a, const Sym *b) {
+  SymCtx *cx = l->cx;
+  const Sym *ratio = sym_div(cx, a, b);
+  if (!ratio || is_integer(ratio)) return ratio ? a : NULL;
+  if (is_num(ratio)) return sym_scale(cx, a, rat_int(ratio->k.den));
+  return sym_mul(cx, a, ratio->kind == SYM_add ? b : term_denominator(l, term_of(ratio)));
 }
 
 static const Sym *denominator(Lower *l, const Sym *s) {
@@ -216,9 +263,11 @@ static const Sym *denominator(Lower *l, const Sym *s) {
     for (int i = 0; i < sum.n; i++) d = join_denominators(l, d, term_denominator(l, sum.term[i]));
     return d;
   }
-  for (int i = s->kind == SYM_select; i < s->n; i++) d = join_denominators(l, d, denominator(l, s->arg[i]));
+  for (int i = s->kind == SYM_select; i < s->n; i++)
+    d = join_denominators(l, d, denominator(l, s->arg[i]));
   bool ordered = s->kind == SYM_min || s->kind == SYM_max;
-  return ordered && d && dom_of(l->f, d).lo.num <= 0 ? sym_mul(cx, d, d) : d; /* a square keeps the order */
+  return ordered && d && dom_of(l->f, d).lo.num <= 0 ? sym_mul(cx, d, d)
+                                                     : d; /* a square keeps the order */
 }
 
 static const Sym *cleared(Lower *l, const Sym *s, const Sym *d);
@@ -255,7 +304,8 @@ static const Sym *cleared(Lower *l, const Sym *s, const Sym *d) {
     for (int i = 0; i < sum.n; i++) r = sym_add(cx, r, cleared_term(l, sum.term[i], d));
     return r;
   }
-  if (s->kind == SYM_select) return sym_select(cx, s->arg[0], cleared(l, s->arg[1], d), cleared(l, s->arg[2], d));
+  if (s->kind == SYM_select)
+    return sym_select(cx, s->arg[0], cleared(l, s->arg[1], d), cleared(l, s->arg[2], d));
   const Sym *args[64];
   if (s->n > (int)WV_LEN(args)) return sym_fail(cx, "too many operands with fractions");
   for (int i = 0; i < s->n; i++) args[i] = cleared(l, s->arg[i], d);
@@ -266,7 +316,8 @@ static const Sym *cleared(Lower *l, const Sym *s, const Sym *d) {
 static bool fraction(Lower *l, const Sym *s, const Sym **top, const Sym **bottom) {
   *bottom = denominator(l, s);
   *top = cleared(l, s, *bottom);
-  if (*top && !is_integer(*top)) sym_fail(l->cx, "a fraction cannot be lowered to integer operations");
+  if (*top && !is_integer(*top))
+    sym_fail(l->cx, "a fraction cannot be lowered to integer operations");
   return *top && is_integer(*top);
 }
 
@@ -285,8 +336,8 @@ static int positive_divisor(Lower *l, const Sym *d, int *sign) {
 static bool magic_applies(Lower *l, const Sym *top, const Sym *d) {
   Dom a = dom_of(l->f, top), b = dom_of(l->f, d);
   Rat limit = rat_int(UINT32_MAX);
-  return !is_num(d) && is_uniform(l, d) && a.lo.num >= 0 && rat_cmp(a.hi, limit) <= 0 && b.lo.num > 0 &&
-         rat_cmp(b.hi, limit) <= 0;
+  return !is_num(d) && is_uniform(l, d) && a.lo.num >= 0 && rat_cmp(a.hi, limit) <= 0 &&
+         b.lo.num > 0 && rat_cmp(b.hi, limit) <= 0;
 }
 
 static int divide(Lower *l, const Sym *top, const Sym *d) {
@@ -294,14 +345,20 @@ static int divide(Lower *l, const Sym *top, const Sym *d) {
   if (sym_is_int(d, &v) && v > 0) {
     int a = lower(l, top), shift = log2_of(v);
     if (v == 1) return a;
-    return shift >= 0 ? op2(l, SYM_OP_shr, a, constant(l, shift)) : op2(l, SYM_OP_div, a, constant(l, v));
+    return shift >= 0 ? op2(l, SYM_OP_shr, a, constant(l, shift))
+                      : op2(l, SYM_OP_div, a, constant(l, v));
   }
   if (magic_applies(l, top, d)) {
-    int m = emit(l, (SymOp){.kind = SYM_OP_magic, .sym = d}), k = emit(l, (SymOp){.kind = SYM_OP_shift, .sym = d, .bits = 32});
+    int m = emit(l, (SymOp){.kind = SYM_OP_magic, .sym = d}),
+        k = emit(l, (SymOp){.kind = SYM_OP_shift, .sym = d});
     return emit(l, (SymOp){.kind = SYM_OP_divmagic, .a = lower(l, top), .b = m, .c = k});
   }
   int sign, b = positive_divisor(l, d, &sign), a = lower(l, top);
-  if (sign >= 0) a = emit(l, (SymOp){.kind = SYM_OP_select, .a = sign, .b = op2(l, SYM_OP_sub, constant(l, 0), a), .c = a});
+  if (sign >= 0)
+    a = emit(l, (SymOp){.kind = SYM_OP_select,
+                        .a = sign,
+                        .b = op2(l, SYM_OP_sub, constant(l, 0), a),
+                        .c = a});
   return op2(l, SYM_OP_div, a, b);
 }
 
@@ -324,7 +381,8 @@ static int lower_ceil(Lower *l, const Sym *x) {
 static int lower_mod(Lower *l, const Sym *s) {
   const Sym *a = s->arg[0], *m = s->arg[1];
   int64_t v;
-  if (sym_is_int(m, &v) && log2_of(v) >= 0) return op2(l, SYM_OP_and, lower(l, a), constant(l, v - 1));
+  if (sym_is_int(m, &v) && log2_of(v) >= 0)
+    return op2(l, SYM_OP_and, lower(l, a), constant(l, v - 1));
   if (is_num(m) || (!magic_applies(l, a, m) && dom_of(l->f, m).lo.num > 0))
     return op2(l, SYM_OP_rem, lower(l, a), lower(l, m));
   int q = divide(l, a, m);
@@ -345,8 +403,11 @@ static int lower_compare_fraction(Lower *l, const Sym *s) {
   if (!fraction(l, s->base, &top, &bottom)) return -1;
   int zero = constant(l, 0), a = lower(l, top), sign;
   positive_divisor(l, bottom, &sign);
-  if (sign >= 0) a = emit(l, (SymOp){.kind = SYM_OP_select, .a = sign, .b = op2(l, SYM_OP_sub, zero, a), .c = a});
-  static const SymOpKind kinds[] = {[SYM_le] = SYM_OP_le, [SYM_lt] = SYM_OP_lt, [SYM_eq] = SYM_OP_eq, [SYM_ne] = SYM_OP_ne};
+  if (sign >= 0)
+    a = emit(l,
+             (SymOp){.kind = SYM_OP_select, .a = sign, .b = op2(l, SYM_OP_sub, zero, a), .c = a});
+  static const SymOpKind kinds[] = {
+      [SYM_le] = SYM_OP_le, [SYM_lt] = SYM_OP_lt, [SYM_eq] = SYM_OP_eq, [SYM_ne] = SYM_OP_ne};
   return op2(l, kinds[s->kind], a, zero);
 }
 
@@ -388,31 +449,87 @@ static int lower_node(Lower *l, const Sym *s) {
   WV_BUG("unknown kind of expression");
 }
 
-static void set_bits(Lower *l, int op, const Sym *s) {
-  Dom d = dom_of(l->f, s);
-  if (op < 0 || !rat_finite(d.lo) || !rat_finite(d.hi)) return;
-  if (fits_32(rat_floor(d.lo)) && fits_32(rat_ceil(d.hi))) l->ops.at[op].bits = 32;
+/* What the facts say of the expression can be more than what its operations show. */
+static void sharpen(Lower *l, int op, const Sym *s) {
+  if (!is_integer(s)) return;
+  l->doms.at[op] = dom_meet(l->doms.at[op], dom_of(l->f, s));
+  if (fits_32(&l->doms.at[op])) l->ops.at[op].bits = 32;
+}
+
+/* ---- branches with denominators of their own */
+
+/* A select inside s that is not an integer and whose branches do not have a constant denominator:
+ * clearing it would multiply one branch by what may be 0 in it. */
+static const Sym *fractional_select(Lower *l, const Sym *s) {
+  if (is_integer(s) && s->kind != SYM_floor && s->kind != SYM_ceil) return NULL;
+  if (is_cmp(s)) return fractional_select(l, s->base);
+  if (s->kind == SYM_select) {
+    const Sym *d = denominator(l, s);
+    return d && !is_num(d) ? s : NULL;
+  }
+  for (int i = 0; i < s->n && sym_nargs(s) && !is_bool(s); i++) {
+    const Sym *operand = node_operand(s, i),
+              *found = is_integer(operand) ? NULL : fractional_select(l, operand);
+    if (found) return found;
+  }
+  return NULL;
+}
+
+typedef struct Replace {
+  SymCtx *cx;
+  const Sym *from, *to;
+} Replace;
+
+static const Sym *replace(void *data, const Sym *s) {
+  Replace *r = data;
+  if (s == r->from) return r->to;
+  return is_num(s) || s->kind == SYM_symbol || s->size < r->from->size
+             ? s
+             : node_map(r->cx, s, replace, r);
+}
+
+/* f(select(c, a, b)) is select(c, f(a), f(b)). */
+static int lower_lifted(Lower *l, const Sym *s, const Sym *select) {
+  int op[2];
+  for (int i = 0; i < 2; i++) {
+    Replace r = {l->cx, select, select->arg[i + 1]};
+    const Sym *branch = replace(&r, s);
+    if (!branch) return -1;
+    op[i] = lower(l, branch);
+  }
+  return emit(
+      l, (SymOp){.kind = SYM_OP_select, .a = lower(l, select->arg[0]), .b = op[0], .c = op[1]});
 }
 
 static int lower(Lower *l, const Sym *s) {
   uintptr_t known = (uintptr_t)map_get(&l->done, map_key(s));
   if (known) return (int)known - 1;
-  bool launch = l->nuniform && s->symbols && s->kind != SYM_symbol && is_uniform(l, s);
-  int r = launch ? emit(l, (SymOp){.kind = SYM_OP_launch, .sym = s}) : lower_node(l, s);
+  bool whole = is_integer(s) || is_bool(s);
+  bool launch = l->nuniform && whole && s->symbols && s->kind != SYM_symbol && is_uniform(l, s);
+  const Sym *select = launch ? NULL : fractional_select(l, s);
+  int r = launch   ? emit(l, (SymOp){.kind = SYM_OP_launch, .sym = s})
+          : select ? lower_lifted(l, s, select)
+                   : lower_node(l, s);
   if (r < 0) r = constant(l, 0), l->cx->error[0] || sym_overflow(l->cx);
-  set_bits(l, r, s);
+  sharpen(l, r, s);
   map_set(l->scratch, &l->done, map_key(s), (void *)((uintptr_t)r + 1));
   return r;
 }
 
 SymCode *sym_lower_launch(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *const *exprs, int n,
                           const Sym *const *uniform, int nuniform) {
-  Lower l = {.arena = a, .scratch = arena_new(), .cx = cx, .f = f ? f : cx->no_facts, .uniform = uniform, .nuniform = nuniform};
+  Lower l = {.arena = a,
+             .scratch = arena_new(),
+             .cx = cx,
+             .f = f ? f : cx->no_facts,
+             .uniform = uniform,
+             .nuniform = nuniform};
   SymCode *code = ARENA_NEW(a, SymCode);
   cx->error[0] = 0;
   code->results = ARENA_ARRAY(a, int, n);
   code->nresults = n;
-  for (int i = 0; i < n && !cx->error[0]; i++) code->results[i] = exprs[i] ? lower(&l, exprs[i]) : -1;
+  for (int i = 0; i < n && !cx->error[0]; i++)
+    code->results[i] = exprs[i] ? lower(&l, exprs[i]) : -1;
   code->ops = arena_copy(a, l.ops.at, sizeof(SymOp) * (size_t)l.ops.n);
   code->nops = l.ops.n;
   for (int i = 0; i < code->nops; i++) code->cost += op_cost[code->ops[i].kind];

@@ -15,7 +15,7 @@
 enum {
   SYM_INTEGER = 1, /* for all integer values of its symbols */
   SYM_BOOLEAN = 2,
-  SYM_NONNEG = 4,  /* a symbol with the assumption */
+  SYM_NONNEG = 4, /* a symbol with the assumption */
 };
 
 typedef struct Term {
@@ -47,7 +47,7 @@ struct Sym {
 /* Results of recent constructor calls: (operation, operands) -> expression. */
 typedef struct OpCacheEntry {
   const Sym *a, *b, *result;
-  int op;
+  SymKind op;
 } OpCacheEntry;
 
 typedef struct NodeSlot {
@@ -66,8 +66,8 @@ typedef struct ParsedText {
 enum { OP_CACHE_SIZE = 4096, PARSED_TEXTS = 1024, SMALL_INT = 256 };
 
 struct SymCtx {
-  Arena *arena;   /* nodes and names */
-  Arena *scratch; /* used as a stack, with marks */
+  Arena *arena;              /* nodes and names */
+  Arena *scratch;            /* used as a stack, with marks */
   NodeSlot *table, *symbols; /* open addressing, at most half full */
   uint32_t ntable, cap, nsymbols, symbol_cap, nnodes;
   const Sym *small[SMALL_INT + 1]; /* 0 .. SMALL_INT, once made */
@@ -85,8 +85,8 @@ const Sym *node_intern(SymCtx *cx, const Sym *shape); /* fills id, size, symbols
 const Sym *node_args(SymCtx *cx, SymKind kind, int flags, const Sym *const *args, int n);
 const Sym *num(SymCtx *cx, Rat v);
 const Sym *symbol_n(SymCtx *cx, const char *name, size_t n, bool nonneg);
-const Sym *op_cached(SymCtx *cx, int op, const Sym *a, const Sym *b);
-const Sym *op_remember(SymCtx *cx, int op, const Sym *a, const Sym *b, const Sym *result);
+const Sym *op_cached(SymCtx *cx, SymKind op, const Sym *a, const Sym *b);
+const Sym *op_remember(SymCtx *cx, SymKind op, const Sym *a, const Sym *b, const Sym *result);
 const Sym *as_number(SymCtx *cx, const Sym *s); /* True is 1 */
 const Sym *as_bool(SymCtx *cx, const Sym *s);   /* a number holds when it is not 0 */
 
@@ -113,9 +113,10 @@ typedef struct Sum {
 } Sum;
 
 void sum_of(const Sym *s, Sum *out);
-const Sym *sum_make(SymCtx *cx, Rat k, const Term *terms, int n);         /* sorted, no zeros */
-const Sym *sum_collect(SymCtx *cx, Rat k, Term *terms, int n);            /* any order; clobbers */
-bool sum_gather(SymCtx *cx, const Sym *s, Rat c, Term **terms, int *n, int *cap, Rat *k); /* += c*s */
+const Sym *sum_make(SymCtx *cx, Rat k, const Term *terms, int n); /* sorted, no zeros */
+const Sym *sum_collect(SymCtx *cx, Rat k, Term *terms, int n);    /* any order; clobbers */
+bool sum_gather(SymCtx *cx, const Sym *s, Rat c, Term **terms, int *n, int *cap,
+                Rat *k); /* += c*s */
 const Sym *sym_scale(SymCtx *cx, const Sym *s, Rat c);
 const Sym *sym_add_const(SymCtx *cx, const Sym *s, Rat c);
 Term term_of(const Sym *s); /* not a sum, not a number */

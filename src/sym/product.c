@@ -86,7 +86,8 @@ static const Sym *base_make(SymCtx *cx, const Factor *f, int n) {
   bool integer = true;
   for (int i = 0; i < n && integer; i++) integer = f[i].exp > 0 && is_integer(f[i].base);
   SymKind kind = n == 1 ? SYM_pow : SYM_mul;
-  Sym shape = {.kind = (uint8_t)kind, .flags = integer ? SYM_INTEGER : 0, .n = n, .k = RAT_ONE, .factor = f};
+  Sym shape = {
+      .kind = (uint8_t)kind, .flags = integer ? SYM_INTEGER : 0, .n = n, .k = RAT_ONE, .factor = f};
   return node_intern(cx, &shape);
 }
 
@@ -178,7 +179,8 @@ static int expanded_terms(Product *p, int *sums) {
 static const Sym *finish(SymCtx *cx, Product *p) {
   if (!p->n || !p->coeff.num) return num(cx, p->coeff);
   const Sym *base = base_make(cx, product_at(p), p->n);
-  return base->kind == SYM_add ? sym_scale(cx, base, p->coeff) : term_sym(cx, (Term){p->coeff, base});
+  return base->kind == SYM_add ? sym_scale(cx, base, p->coeff)
+                               : term_sym(cx, (Term){p->coeff, base});
 }
 
 /* acc * sum, term by term. */
@@ -191,7 +193,8 @@ static const Sym *distribute(SymCtx *cx, const Sym *acc, const Sym *sum) {
     for (int j = 0; j <= b.n; j++) {
       if ((i == a.n && !a.k.num) || (j == b.n && !b.k.num)) continue;
       Product p = {.coeff = RAT_ONE};
-      if (!rat_mul(i < a.n ? a.term[i].coeff : a.k, j < b.n ? b.term[j].coeff : b.k, &p.coeff)) return sym_overflow(cx);
+      if (!rat_mul(i < a.n ? a.term[i].coeff : a.k, j < b.n ? b.term[j].coeff : b.k, &p.coeff))
+        return sym_overflow(cx);
       if (i < a.n && !product_gather(cx, &p, a.term[i].base, 1)) return NULL;
       if (j < b.n && !product_gather(cx, &p, b.term[j].base, 1)) return NULL;
       const Sym *t = product_make(cx, &p);

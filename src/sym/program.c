@@ -63,7 +63,8 @@ typedef struct Compiler {
 /* ---- emitting */
 
 static int emit(Compiler *c, Instr in) {
-  uint64_t h = hash_mix((uint64_t)in.kind << 32 | (uint32_t)in.a, (uint64_t)(uint32_t)in.b << 32 | (uint32_t)in.c);
+  uint64_t h = hash_mix((uint64_t)in.kind << 32 | (uint32_t)in.a,
+                        (uint64_t)(uint32_t)in.b << 32 | (uint32_t)in.c);
   h = hash_mix(h, (uint64_t)in.value) | 1;
   uintptr_t at = (uintptr_t)map_get(&c->instrs, h);
   if (at && !memcmp(&c->code.at[at - 1], &in, sizeof in)) return (int)at - 1;
@@ -79,7 +80,9 @@ static Instr instr(InstrKind kind, int a, int b, int c, int64_t value) {
   return in;
 }
 
-static int emit2(Compiler *c, InstrKind kind, int a, int b) { return emit(c, instr(kind, a, b, 0, 0)); }
+static int emit2(Compiler *c, InstrKind kind, int a, int b) {
+  return emit(c, instr(kind, a, b, 0, 0));
+}
 static int emit1(Compiler *c, InstrKind kind, int a) { return emit(c, instr(kind, a, 0, 0, 0)); }
 static int constant(Compiler *c, int64_t v) { return emit(c, instr(I_CONST, 0, 0, 0, v)); }
 
@@ -105,7 +108,8 @@ static Pair pair_mul(Compiler *c, Pair a, Pair b) {
 
 static Pair pair_add(Compiler *c, Pair a, Pair b) {
   if (a.den == b.den) return (Pair){emit2(c, I_ADD, a.num, b.num), a.den};
-  int x = b.den < 0 ? a.num : times(c, a.num, b.den), y = a.den < 0 ? b.num : times(c, b.num, a.den);
+  int x = b.den < 0 ? a.num : times(c, a.num, b.den),
+      y = a.den < 0 ? b.num : times(c, b.num, a.den);
   int den = a.den < 0 ? b.den : b.den < 0 ? a.den : times(c, a.den, b.den);
   return (Pair){emit2(c, I_ADD, x, y), den};
 }
@@ -120,7 +124,9 @@ static Pair pair_inverse(Compiler *c, Pair p) {
   return (Pair){num, emit1(c, I_ABS, p.num)};
 }
 
-static int whole(Compiler *c, Pair p) { return p.den < 0 ? p.num : emit2(c, I_EXACT, p.num, p.den); }
+static int whole(Compiler *c, Pair p) {
+  return p.den < 0 ? p.num : emit2(c, I_EXACT, p.num, p.den);
+}
 
 /* ---- expressions */
 
@@ -141,7 +147,8 @@ static Pair compile_add(Compiler *c, const Sym *s) {
     t.num = times(c, t.num, constant(c, scaled.num));
     all = all.num < 0 ? t : pair_add(c, all, t);
   }
-  if (s->k.num && !__builtin_mul_overflow(s->k.num, den / s->k.den, &k)) all = pair_add(c, all, (Pair){constant(c, k), -1});
+  if (s->k.num && !__builtin_mul_overflow(s->k.num, den / s->k.den, &k))
+    all = pair_add(c, all, (Pair){constant(c, k), -1});
   else if (s->k.num) c->unbound = true;
   if (den == 1) return all;
   all.den = all.den < 0 ? constant(c, den) : times(c, all.den, constant(c, den));
@@ -163,14 +170,16 @@ static Pair compile_mul(Compiler *c, const Sym *s) {
 /* Mod(a/b, m/d) = Mod(a*d, m*b)/(b*d) */
 static Pair compile_mod(Compiler *c, const Sym *s) {
   Pair a = compile(c, s->arg[0]), m = compile(c, s->arg[1]);
-  int x = m.den < 0 ? a.num : times(c, a.num, m.den), y = a.den < 0 ? m.num : times(c, m.num, a.den);
+  int x = m.den < 0 ? a.num : times(c, a.num, m.den),
+      y = a.den < 0 ? m.num : times(c, m.num, a.den);
   int den = a.den < 0 ? m.den : m.den < 0 ? a.den : times(c, a.den, m.den);
   return (Pair){emit2(c, I_MOD, x, y), den};
 }
 
 static Pair choose(Compiler *c, int cond, Pair yes, Pair no) {
   Pair p = {emit(c, instr(I_SELECT, cond, yes.num, no.num, 0)), -1};
-  if (yes.den >= 0 || no.den >= 0) p.den = emit(c, instr(I_SELECT, cond, den_of(c, yes), den_of(c, no), 0));
+  if (yes.den >= 0 || no.den >= 0)
+    p.den = emit(c, instr(I_SELECT, cond, den_of(c, yes), den_of(c, no), 0));
   return p;
 }
 
@@ -178,7 +187,8 @@ static Pair compile_extreme(Compiler *c, const Sym *s) {
   Pair all = compile(c, s->arg[0]);
   for (int i = 1; i < s->n; i++) {
     Pair t = compile(c, s->arg[i]);
-    int x = t.den < 0 ? all.num : times(c, all.num, t.den), y = all.den < 0 ? t.num : times(c, t.num, all.den);
+    int x = t.den < 0 ? all.num : times(c, all.num, t.den),
+        y = all.den < 0 ? t.num : times(c, t.num, all.den);
     int less = emit2(c, I_LT, x, y);
     all = s->kind == SYM_min ? choose(c, less, all, t) : choose(c, less, t, all);
     /* Both operands must be defined, whichever is taken. */
@@ -188,7 +198,8 @@ static Pair compile_extreme(Compiler *c, const Sym *s) {
 }
 
 static Pair compile_compare(Compiler *c, const Sym *s) {
-  static const InstrKind kinds[] = {[SYM_le] = I_LE0, [SYM_lt] = I_LT0, [SYM_eq] = I_EQ0, [SYM_ne] = I_NE0};
+  static const InstrKind kinds[] = {
+      [SYM_le] = I_LE0, [SYM_lt] = I_LT0, [SYM_eq] = I_EQ0, [SYM_ne] = I_NE0};
   Pair d = compile(c, s->base);
   int x = d.den < 0 ? d.num : emit2(c, I_TIE, d.num, d.den);
   return (Pair){emit1(c, kinds[cmp_kind(s)], x), -1};
@@ -254,7 +265,8 @@ static Pair compile(Compiler *c, const Sym *s) {
   return *known;
 }
 
-SymProgram *sym_compile(Arena *a, SymCtx *cx, const Sym *const *exprs, int nexprs, const Sym *const *vars, int nvars) {
+SymProgram *sym_compile(Arena *a, SymCtx *cx, const Sym *const *exprs, int nexprs,
+                        const Sym *const *vars, int nvars) {
   Compiler c = {.arena = a, .scratch = arena_new(), .vars = vars, .nvars = nvars};
   SymProgram *p = ARENA_NEW(a, SymProgram);
   int *results = ARENA_ARRAY(a, int, nexprs);
@@ -268,7 +280,8 @@ SymProgram *sym_compile(Arena *a, SymCtx *cx, const Sym *const *exprs, int nexpr
   p->code = arena_copy(a, c.code.at, sizeof(Instr) * (size_t)c.code.n);
   arena_free(c.scratch);
   if (!c.unbound) return p;
-  sym_fail(cx, "an expression has a symbol that is not a variable of the program, or constants out of range");
+  sym_fail(cx, "an expression has a symbol that is not a variable of the program, or constants out "
+               "of range");
   return NULL;
 }
 
@@ -300,7 +313,9 @@ static void step(const Instr *in, const int64_t *vars, int64_t *v, int64_t *bad,
   case I_FLOORDIV: r = floordiv_checked(a, b, &wrong); break;
   case I_MOD: r = mod_checked(a, b, &wrong); break;
   case I_EXACT: r = exact_checked(a, b, &wrong); break;
-  case I_ABS: wrong = bad[in->a] | (a == 0) | (a == INT64_MIN), r = wrong ? 1 : a < 0 ? -a : a; break;
+  case I_ABS:
+    wrong = bad[in->a] | (a == 0) | (a == INT64_MIN), r = wrong ? 1 : a < 0 ? -a : a;
+    break;
   case I_SIGN: r = (a > 0) - (a < 0), wrong = bad[in->a]; break;
   case I_TIE: r = a; break;
   case I_XOR: r = a ^ b; break;
@@ -351,8 +366,8 @@ static void advance(int64_t *point, const int64_t *lo, const int64_t *count, int
   }
 }
 
-bool sym_eval_box(Arena *scratch, SymCtx *cx, const Sym *s, const Sym *const *vars, const int64_t *lo,
-                  const int64_t *count, int nvars, int64_t *out) {
+bool sym_eval_box(Arena *scratch, SymCtx *cx, const Sym *s, const Sym *const *vars,
+                  const int64_t *lo, const int64_t *count, int nvars, int64_t *out) {
   ArenaMark mark = arena_mark(scratch);
   SymProgram *p = sym_compile(scratch, cx, &s, 1, vars, nvars);
   int64_t points = 1;

@@ -16,7 +16,8 @@ SymRange sym_range(SymCtx *cx, const SymFacts *f, const Sym *s) {
   Dom d = dom_of(f, simple);
   Rat hi = is_bool(s) ? d.hi : upper_bound(f, simple);
   Rat lo = is_bool(s) || !opposite ? d.lo : rat_neg(upper_bound(f, opposite));
-  return (SymRange){rat_finite(lo) ? rat_floor(lo) : SYM_MIN_INF, rat_finite(hi) ? rat_ceil(hi) : SYM_MAX_INF};
+  return (SymRange){rat_finite(lo) ? rat_floor(lo) : SYM_MIN_INF,
+                    rat_finite(hi) ? rat_ceil(hi) : SYM_MAX_INF};
 }
 
 void sym_congruence(SymCtx *cx, const SymFacts *f, const Sym *s, int64_t *d, int64_t *r) {
@@ -89,7 +90,8 @@ static int64_t enumerate(Arena *a, const SymFacts *f, const Sym *s, int64_t **va
   int64_t *slots = ARENA_ARRAY(a, int64_t, sym_program_slots(p)), out[2], point[BOX_SYMBOLS], n = 0;
   *values = ARENA_ARRAY(a, int64_t, box.points);
   for (int64_t i = 0; i < box.points; i++) {
-    for (int64_t v = box.n - 1, rest = i; v >= 0; rest /= box.count[v], v--) point[v] = box.lo[v] + rest % box.count[v];
+    for (int64_t v = box.n - 1, rest = i; v >= 0; rest /= box.count[v], v--)
+      point[v] = box.lo[v] + rest % box.count[v];
     bool defined = sym_run(p, point, slots, out);
     if (!out[1]) continue;
     if (!defined) return -1;
@@ -119,7 +121,9 @@ SymTruth sym_prove(SymCtx *cx, const SymFacts *f, const Sym *cond) {
   return t != SYM_UNKNOWN ? t : prove_by_enumeration(f, cond);
 }
 
-bool sym_proves(SymCtx *cx, const SymFacts *f, const Sym *cond) { return sym_prove(cx, f, cond) == SYM_ALWAYS; }
+bool sym_proves(SymCtx *cx, const SymFacts *f, const Sym *cond) {
+  return sym_prove(cx, f, cond) == SYM_ALWAYS;
+}
 
 SymTruth sym_equal(SymCtx *cx, const SymFacts *f, const Sym *a, const Sym *b) {
   if (!a || !b) return SYM_UNKNOWN;
@@ -138,7 +142,8 @@ static const Sym *constant_by_enumeration(const SymFacts *f, const Sym *s) {
   return r;
 }
 
-const Sym *sym_stride(SymCtx *cx, const SymFacts *f, const Sym *s, const Sym *symbol, int64_t step) {
+const Sym *sym_stride(SymCtx *cx, const SymFacts *f, const Sym *s, const Sym *symbol,
+                      int64_t step) {
   if (!s || !symbol) return NULL;
   f = or_none(cx, f);
   SymBinding next = {symbol, sym_add(cx, symbol, sym_int(cx, step))};

@@ -11,7 +11,8 @@ const Sym *apply_rules(const SymFacts *f, const Sym *s);
 typedef const Sym *Rule(const SymFacts *f, const Sym *s);
 
 /* rules_div.c */
-Rule rule_floor_by_range, rule_floor_integer_terms, rule_floor_small_terms, rule_floor_unwrap, rule_floor_below;
+Rule rule_floor_by_range, rule_floor_integer_terms, rule_floor_small_terms, rule_floor_unwrap,
+    rule_floor_below;
 Rule rule_mod_by_range, rule_mod_multiples, rule_mod_small_terms;
 /* rules_sum.c */
 Rule rule_sum_floor_to_mod, rule_sum_mod_pairs, rule_sum_selects, rule_sum_exact;

@@ -1,11 +1,15 @@
 /* rules_div.c: floor, ceil and Mod with facts.
  *
- * Rules for ceil are those for floor applied to -floor(-x): `opened` gives the argument of the floor
- * and `closed` turns the answer back. */
+ * Rules for ceil are those for floor applied to -floor(-x): `opened` gives the argument of the
+ * floor and `closed` turns the answer back. */
 #include "sym/rules.h"
 
-static const Sym *opened(SymCtx *cx, const Sym *s) { return s->kind == SYM_floor ? s->arg[0] : sym_neg(cx, s->arg[0]); }
-static const Sym *closed(SymCtx *cx, const Sym *s, const Sym *r) { return s->kind == SYM_floor ? r : sym_neg(cx, r); }
+static const Sym *opened(SymCtx *cx, const Sym *s) {
+  return s->kind == SYM_floor ? s->arg[0] : sym_neg(cx, s->arg[0]);
+}
+static const Sym *closed(SymCtx *cx, const Sym *s, const Sym *r) {
+  return s->kind == SYM_floor ? r : sym_neg(cx, r);
+}
 
 const Sym *rule_floor_by_range(const SymFacts *f, const Sym *s) {
   Dom d = dom_of(f, s);
@@ -34,8 +38,8 @@ const Sym *rule_floor_integer_terms(const SymFacts *f, const Sym *s) {
 
 /* ---- terms that cannot carry
  *
- * Let a + b be split so that a lies on a lattice o + g*Z with 0 <= o < g. If -o <= b < g - o, adding
- * b never takes a across a multiple of g. */
+ * Let a + b be split so that a lies on a lattice o + g*Z with 0 <= o < g. If -o <= b < g - o,
+ * adding b never takes a across a multiple of g. */
 
 typedef struct Split {
   const Sym *coarse, *fine;
@@ -88,7 +92,8 @@ static const Sym *drop_constant(const SymFacts *f, const Sum *sum) {
   Dom d = dom_of(f, terms);
   Rat g, o, q, shift;
   if (!granularity(&d, RAT_ONE, &g) || !g.num || !rat_mod(d.offset, g, &o)) return NULL;
-  if (!rat_add(sum->k, o, &q) || !rat_div(q, g, &q) || !rat_mul(g, rat_int(rat_floor(q)), &shift)) return NULL;
+  if (!rat_add(sum->k, o, &q) || !rat_div(q, g, &q) || !rat_mul(g, rat_int(rat_floor(q)), &shift))
+    return NULL;
   return rat_eq(shift, sum->k) ? NULL : sym_floor(cx, sym_add_const(cx, terms, shift));
 }
 
@@ -157,9 +162,11 @@ const Sym *rule_floor_unwrap(const SymFacts *f, const Sym *s) {
   sum_of(numerator, &top);
   for (int i = 0; i < top.n; i++) {
     Term t = top.term[i];
-    bool down = t.base->kind == SYM_floor && rat_is(t.coeff, 1), up = t.base->kind == SYM_ceil && rat_is(t.coeff, -1);
+    bool down = t.base->kind == SYM_floor && rat_is(t.coeff, 1),
+         up = t.base->kind == SYM_ceil && rat_is(t.coeff, -1);
     if (!down && !up) continue;
-    const Sym *inner = sym_add(cx, sym_sub(cx, numerator, term_sym(cx, t)), sym_scale(cx, t.base->arg[0], t.coeff));
+    const Sym *inner = sym_add(cx, sym_sub(cx, numerator, term_sym(cx, t)),
+                               sym_scale(cx, t.base->arg[0], t.coeff));
     return closed(cx, s, sym_floor(cx, sym_div(cx, inner, q)));
   }
   return NULL;
@@ -181,7 +188,8 @@ static const Sym *nonneg_residues(SymCtx *cx, const Sum *sum, int64_t m) {
 static const Sym *reduce_by_range(const SymFacts *f, const Sym *a, Rat m) {
   Dom d = dom_of(f, a);
   Rat lo, hi, k;
-  if (!rat_finite(d.lo) || !rat_finite(d.hi) || !rat_div(d.lo, m, &lo) || !rat_div(d.hi, m, &hi)) return NULL;
+  if (!rat_finite(d.lo) || !rat_finite(d.hi) || !rat_div(d.lo, m, &lo) || !rat_div(d.hi, m, &hi))
+    return NULL;
   if (rat_floor(lo) != rat_floor(hi) || !rat_mul(m, rat_int(-rat_floor(lo)), &k)) return NULL;
   return sym_add_const(f->cx, a, k);
 }
@@ -217,7 +225,8 @@ const Sym *rule_mod_multiples(const SymFacts *f, const Sym *s) {
   bool changed = false;
   for (int i = 0; i < sum.n; i++) {
     Dom d = dom_scale(dom_of(f, sum.term[i].base), sum.term[i].coeff);
-    bool multiple = d.lattice && rat_div(d.step, m, &q) && rat_is_int(q) && rat_mod(d.offset, m, &r);
+    bool multiple =
+        d.lattice && rat_div(d.step, m, &q) && rat_is_int(q) && rat_mod(d.offset, m, &r);
     changed = changed || multiple;
     left = sym_add(cx, left, multiple ? num(cx, r) : term_sym(cx, sum.term[i]));
   }
@@ -231,7 +240,9 @@ const Sym *rule_mod_small_terms(const SymFacts *f, const Sym *s) {
   Rat shift;
   if (!is_num(s->arg[1])) return NULL;
   sum_of(s->arg[0], &sum);
-  if (sum.n < 2 || !find_split(f, &sum, s->arg[1]->k, &split) || !rat_mul(split.g, rat_int(split.shift), &shift)) return NULL;
+  if (sum.n < 2 || !find_split(f, &sum, s->arg[1]->k, &split) ||
+      !rat_mul(split.g, rat_int(split.shift), &shift))
+    return NULL;
   const Sym *coarse = sym_mod(cx, sym_add_const(cx, split.coarse, shift), s->arg[1]);
   return sym_add(cx, coarse, sym_add_const(cx, split.fine, rat_neg(shift)));
 }

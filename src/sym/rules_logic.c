@@ -6,12 +6,15 @@ const Sym *rule_extreme(const SymFacts *f, const Sym *s) {
   for (int i = 0; i < s->n; i++) {
     for (int j = 0; j < s->n; j++) {
       if (i == j) continue;
-      const Sym *beats = s->kind == SYM_min ? sym_le(cx, s->arg[j], s->arg[i]) : sym_ge(cx, s->arg[j], s->arg[i]);
+      const Sym *beats =
+          s->kind == SYM_min ? sym_le(cx, s->arg[j], s->arg[i]) : sym_ge(cx, s->arg[j], s->arg[i]);
       if (!beats || prove_by_rule(f, beats) != SYM_ALWAYS) continue;
       const Sym *rest = NULL;
       for (int k = 0; k < s->n; k++) {
         if (k == i) continue;
-        rest = !rest ? s->arg[k] : s->kind == SYM_min ? sym_min(cx, rest, s->arg[k]) : sym_max(cx, rest, s->arg[k]);
+        rest = !rest                ? s->arg[k]
+               : s->kind == SYM_min ? sym_min(cx, rest, s->arg[k])
+                                    : sym_max(cx, rest, s->arg[k]);
       }
       return rest;
     }
@@ -58,7 +61,8 @@ const Sym *rule_compare_floor(const SymFacts *f, const Sym *s) {
   if (!rat_div(rat_neg(sum.k), c, &bound)) return NULL;
   bool upper = c.num > 0, down = r->kind == SYM_floor;
   int64_t b = upper ? rat_floor(bound) : rat_ceil(bound);
-  /* floor(x) <= b: x < b + 1.  floor(x) >= b: x >= b.  ceil(x) <= b: x <= b.  ceil(x) >= b: x > b - 1. */
+  /* floor(x) <= b: x < b + 1.  floor(x) >= b: x >= b.  ceil(x) <= b: x <= b.  ceil(x) >= b: x > b
+   * - 1. */
   if (upper && down) return sym_lt(cx, r->arg[0], sym_add_const(cx, sym_int(cx, b), RAT_ONE));
   if (upper) return sym_le(cx, r->arg[0], sym_int(cx, b));
   if (down) return sym_ge(cx, r->arg[0], sym_int(cx, b));
@@ -88,7 +92,8 @@ const Sym *rule_select_common(const SymFacts *f, const Sym *s) {
       if (yes.term[i].base == no.term[j].base && rat_eq(yes.term[i].coeff, no.term[j].coeff))
         common = sym_add(cx, common, term_sym(cx, yes.term[i]));
   if (!common || common == cx->zero) return NULL;
-  const Sym *rest = sym_select(cx, s->arg[0], sym_sub(cx, s->arg[1], common), sym_sub(cx, s->arg[2], common));
+  const Sym *rest =
+      sym_select(cx, s->arg[0], sym_sub(cx, s->arg[1], common), sym_sub(cx, s->arg[2], common));
   return sym_add(cx, rest, common);
 }
 
@@ -101,6 +106,7 @@ const Sym *rule_select_content(const SymFacts *f, const Sym *s) {
   if (!sum_content(&yes, &g) || !sum_content(&no, &h) || !rat_gcd(g, h, &g)) return NULL;
   if (!rat_gcd(g, yes.k, &g) || !rat_gcd(g, no.k, &g) || !g.num || rat_is(g, 1)) return NULL;
   Rat inverse = {g.den, g.num};
-  const Sym *inner = sym_select(cx, s->arg[0], sym_scale(cx, s->arg[1], inverse), sym_scale(cx, s->arg[2], inverse));
+  const Sym *inner = sym_select(cx, s->arg[0], sym_scale(cx, s->arg[1], inverse),
+                                sym_scale(cx, s->arg[2], inverse));
   return sym_scale(cx, inner, g);
 }

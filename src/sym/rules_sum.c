@@ -50,7 +50,9 @@ static const Sym *join_mod(SymCtx *cx, const Sym *x, const Sym *y, Rat c) {
 
 /* x - m*floor(x/m) for one base x, the quotient in whatever form floor gives it. */
 static const Sym *join_floor(SymCtx *cx, const Sym *x, const Sym *y, Rat c) {
-  if ((y->kind != SYM_floor && y->kind != SYM_ceil) || !rat_is_int(c) || c.num > -2 || !is_integer(x)) return NULL;
+  if ((y->kind != SYM_floor && y->kind != SYM_ceil) || !rat_is_int(c) || c.num > -2 ||
+      !is_integer(x))
+    return NULL;
   const Sym *m = sym_int(cx, -c.num);
   return sym_floordiv(cx, x, m) == y ? sym_mod(cx, x, m) : NULL;
 }
@@ -104,7 +106,8 @@ const Sym *rule_sum_exact(const SymFacts *f, const Sym *s) {
     Rat r;
     if (b->kind != SYM_floor && b->kind != SYM_ceil) continue;
     Dom d = dom_of(f, b->arg[0]);
-    if (!d.lattice || !rat_is_int(d.step) || !d.step.num || !rat_mod(d.offset, RAT_ONE, &r)) continue;
+    if (!d.lattice || !rat_is_int(d.step) || !d.step.num || !rat_mod(d.offset, RAT_ONE, &r))
+      continue;
     if (b->kind == SYM_ceil && r.num && !rat_sub(r, RAT_ONE, &r)) continue;
     const Sym *exact = sym_add_const(cx, b->arg[0], rat_neg(r));
     all = sym_add(cx, all, sym_scale(cx, sym_sub(cx, exact, b), s->term[i].coeff));

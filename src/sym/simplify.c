@@ -1,9 +1,9 @@
 /* simplify.c: rewriting bottom-up with the facts, to a fixed point.
  *
- * One pass simplifies the operands, rebuilds the node through its constructor, and applies the rules
- * of its kind (rules.h). A pass is repeated while it makes the expression smaller: by sym_size, then
- * by the canonical order. That descent ends, never enlarges, and makes sym_simplify idempotent: its
- * result is an expression that a pass cannot improve. */
+ * One pass simplifies the operands, rebuilds the node through its constructor, and applies the
+ * rules of its kind (rules.h). A pass is repeated while it makes the expression smaller: by
+ * sym_size, then by the canonical order. That descent ends, never enlarges, and makes sym_simplify
+ * idempotent: its result is an expression that a pass cannot improve. */
 #include "sym/rules.h"
 
 typedef struct Pass {
@@ -42,7 +42,8 @@ static const Sym *pass_select(Pass *p, const Sym *s) {
 static const Sym *pass_junction(Pass *p, const Sym *s) {
   SymCtx *cx = p->f->cx;
   const SymFacts *f = p->f;
-  const Sym *all = s->kind == SYM_and ? cx->yes : cx->no, *absorbing = s->kind == SYM_and ? cx->no : cx->yes;
+  const Sym *all = s->kind == SYM_and ? cx->yes : cx->no,
+            *absorbing = s->kind == SYM_and ? cx->no : cx->yes;
   for (int i = 0; i < s->n; i++) {
     const Sym *c = simplify_in(p, f, s->arg[i]);
     if (c == absorbing || f->contradiction) return absorbing;

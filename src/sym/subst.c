@@ -8,13 +8,15 @@ const Sym *node_map(SymCtx *cx, const Sym *s, NodeFn *fn, void *data) {
   const Sym *r = NULL;
   if (s->kind == SYM_add) {
     const Sym **terms = ARENA_ARRAY(cx->scratch, const Sym *, s->n + 1);
-    for (int i = 0; i < s->n; i++) terms[i] = sym_scale(cx, as_number(cx, fn(data, s->term[i].base)), s->term[i].coeff);
+    for (int i = 0; i < s->n; i++)
+      terms[i] = sym_scale(cx, as_number(cx, fn(data, s->term[i].base)), s->term[i].coeff);
     terms[s->n] = num(cx, s->k);
     r = sym_sum(cx, terms, s->n + 1);
   } else if (s->kind == SYM_mul || s->kind == SYM_pow) {
     Product p = {.coeff = s->kind == SYM_mul ? s->k : RAT_ONE};
     bool ok = true;
-    for (int i = 0; i < s->n && ok; i++) ok = product_gather(cx, &p, fn(data, s->factor[i].base), s->factor[i].exp);
+    for (int i = 0; i < s->n && ok; i++)
+      ok = product_gather(cx, &p, fn(data, s->factor[i].base), s->factor[i].exp);
     r = ok ? product_make(cx, &p) : NULL;
   } else if (is_cmp(s)) {
     r = cmp_with(cx, cmp_kind(s), fn(data, s->base));

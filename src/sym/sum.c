@@ -36,7 +36,8 @@ const Sym *sum_make(SymCtx *cx, Rat k, const Term *terms, int n) {
   if (n == 0) return num(cx, k);
   if (n == 1 && k.num == 0) return term_sym(cx, terms[0]);
   bool integer = rat_is_int(k);
-  for (int i = 0; i < n && integer; i++) integer = rat_is_int(terms[i].coeff) && is_integer(terms[i].base);
+  for (int i = 0; i < n && integer; i++)
+    integer = rat_is_int(terms[i].coeff) && is_integer(terms[i].base);
   Sym shape = {.kind = SYM_add, .flags = integer ? SYM_INTEGER : 0, .n = n, .k = k, .term = terms};
   return node_intern(cx, &shape);
 }
@@ -56,7 +57,8 @@ const Sym *sum_collect(SymCtx *cx, Rat k, Term *terms, int n) {
   int m = 0;
   for (int i = 0; i < n; i++) {
     if (m && terms[m - 1].base == terms[i].base) {
-      if (!rat_add(terms[m - 1].coeff, terms[i].coeff, &terms[m - 1].coeff)) return sym_overflow(cx);
+      if (!rat_add(terms[m - 1].coeff, terms[i].coeff, &terms[m - 1].coeff))
+        return sym_overflow(cx);
     } else {
       terms[m++] = terms[i];
     }
@@ -102,7 +104,9 @@ static const Sym *add_or_sub(SymCtx *cx, const Sym *x, const Sym *y, bool negate
 
 const Sym *sym_add(SymCtx *cx, const Sym *a, const Sym *b) { return add_or_sub(cx, a, b, false); }
 const Sym *sym_sub(SymCtx *cx, const Sym *a, const Sym *b) { return add_or_sub(cx, a, b, true); }
-const Sym *sym_neg(SymCtx *cx, const Sym *a) { return sym_scale(cx, as_number(cx, a), rat_int(-1)); }
+const Sym *sym_neg(SymCtx *cx, const Sym *a) {
+  return sym_scale(cx, as_number(cx, a), rat_int(-1));
+}
 
 /* Room for more terms is taken from scratch. */
 bool sum_gather(SymCtx *cx, const Sym *s, Rat c, Term **terms, int *n, int *cap, Rat *k) {
@@ -128,7 +132,8 @@ const Sym *sym_sum(SymCtx *cx, const Sym *const *args, int nargs) {
   int n = 0, cap = SMALL;
   Rat k = RAT_ZERO;
   bool ok = true;
-  for (int i = 0; i < nargs && ok; i++) ok = sum_gather(cx, as_number(cx, args[i]), RAT_ONE, &terms, &n, &cap, &k);
+  for (int i = 0; i < nargs && ok; i++)
+    ok = sum_gather(cx, as_number(cx, args[i]), RAT_ONE, &terms, &n, &cap, &k);
   const Sym *s = ok ? sum_collect(cx, k, terms, n) : NULL;
   arena_rewind(cx->scratch, mark);
   return s;

@@ -44,13 +44,14 @@ const Sym *sym_bool(SymCtx *cx, bool v);
 const Sym *sym_symbol(SymCtx *cx, const char *name, bool nonneg);
 
 const Sym *sym_add(SymCtx *cx, const Sym *a, const Sym *b);
-const Sym *sym_sum(SymCtx *cx, const Sym *const *terms, int n);      /* 0 for none */
+const Sym *sym_sum(SymCtx *cx, const Sym *const *terms, int n);       /* 0 for none */
 const Sym *sym_product(SymCtx *cx, const Sym *const *factors, int n); /* 1 for none */
 const Sym *sym_sub(SymCtx *cx, const Sym *a, const Sym *b);
 const Sym *sym_neg(SymCtx *cx, const Sym *a);
 const Sym *sym_mul(SymCtx *cx, const Sym *a, const Sym *b);
 const Sym *sym_div(SymCtx *cx, const Sym *a, const Sym *b); /* exact: 7 / 2 is the rational 7/2 */
-const Sym *sym_pow(SymCtx *cx, const Sym *base, int64_t exponent); /* negative: of a symbol's inverse */
+const Sym *sym_pow(SymCtx *cx, const Sym *base,
+                   int64_t exponent); /* negative: of a symbol's inverse */
 const Sym *sym_floor(SymCtx *cx, const Sym *a);
 const Sym *sym_ceil(SymCtx *cx, const Sym *a);
 const Sym *sym_floordiv(SymCtx *cx, const Sym *a, const Sym *b);
@@ -73,13 +74,13 @@ const Sym *sym_not(SymCtx *cx, const Sym *a);
 /* ---- looking ------------------------------------------------------------------------------- */
 
 SymKind sym_kind(const Sym *s);
-uint32_t sym_id(const Sym *s);        /* dense, in order of creation */
-uint32_t sym_size(const Sym *s);      /* nodes of the tree: what sym_simplify never increases */
-bool sym_is_bool(const Sym *s);       /* comparison, and/or/not, true, false */
-bool sym_is_integer(const Sym *s);    /* integer for every integer value of its symbols */
-bool sym_is_int(const Sym *s, int64_t *v);           /* a constant integer */
+uint32_t sym_id(const Sym *s);     /* dense, in order of creation */
+uint32_t sym_size(const Sym *s);   /* nodes of the tree: what sym_simplify never increases */
+bool sym_is_bool(const Sym *s);    /* comparison, and/or/not, true, false */
+bool sym_is_integer(const Sym *s); /* integer for every integer value of its symbols */
+bool sym_is_int(const Sym *s, int64_t *v);                      /* a constant integer */
 bool sym_is_rational(const Sym *s, int64_t *num, int64_t *den); /* a constant */
-const char *sym_name(const Sym *s);   /* of a symbol; NULL otherwise */
+const char *sym_name(const Sym *s);                             /* of a symbol; NULL otherwise */
 bool sym_is_nonneg_symbol(const Sym *s);
 
 /* Operands in canonical order. A sum's operands are its terms (coefficient included), a product's
@@ -126,7 +127,8 @@ typedef struct SymRange {
   int64_t lo, hi; /* inclusive; SYM_MIN_INF / SYM_MAX_INF: unbounded */
 } SymRange;
 
-/* Facts belong to an arena and may extend a parent (NULL: none), which must not change afterwards. */
+/* Facts belong to an arena and may extend a parent (NULL: none), which must not change afterwards.
+ */
 SymFacts *sym_facts_new(Arena *a, SymCtx *cx, const SymFacts *parent);
 
 /* Takes any boolean expression as true: intervals, `Eq(Mod(K, 32), 0)`, relations `i < N`,
@@ -193,10 +195,10 @@ typedef enum SymOpKind {
 
 typedef struct SymOp {
   SymOpKind kind;
-  int a, b, c;      /* earlier ops */
-  int64_t value;    /* of const */
-  const Sym *sym;   /* of symbol and of launch constants: what to compute at launch */
-  int bits;         /* 32 when every value fits in 32 bits signed, else 64 */
+  int a, b, c;    /* earlier ops */
+  int64_t value;  /* of const */
+  const Sym *sym; /* of symbol and of launch constants: what to compute at launch */
+  int bits;       /* 32 when every value fits in 32 bits signed, else 64 */
 } SymOp;
 
 typedef struct SymCode {
@@ -227,7 +229,8 @@ const Sym *sym_parse(SymCtx *cx, const char *text, size_t len, size_t *error_at)
 
 /* Parses the longest expression that `text` begins with and stops where it cannot go on (`M` of
  * `M by 64`); *used is how much was read. Without `comparisons`, `<`, `>`, `<=` and `>=` outside
- * parentheses end it as well. On failure NULL and *used is the offset of the first bad character. */
+ * parentheses end it as well. On failure NULL and *used is the offset of the first bad character.
+ */
 const Sym *sym_parse_prefix(SymCtx *cx, const char *text, size_t len, bool comparisons,
                             size_t *used);
 

@@ -10,8 +10,8 @@
  * A whole product is gathered before it is built, so that what the printer left unexpanded is not
  * expanded pair by pair on the way back.
  *
- * Printed addresses repeat themselves: the same `ceiling(N/256)` stands in them dozens of times. The
- * arguments of a call are therefore looked up by their text before they are parsed; the context
+ * Printed addresses repeat themselves: the same `ceiling(N/256)` stands in them dozens of times.
+ * The arguments of a call are therefore looked up by their text before they are parsed; the context
  * remembers the last few hundred. */
 #include <string.h>
 
@@ -25,8 +25,8 @@ typedef struct Group {
 typedef struct Parser {
   SymCtx *cx;
   const char *start, *at, *end;
-  const char *bad; /* where the first error is */
-  bool is_prefix;  /* more text follows the expression: columns would mislead */
+  const char *bad;     /* where the first error is */
+  bool is_prefix;      /* more text follows the expression: columns would mislead */
   const Group *groups; /* by offset of the opening parenthesis; NULL: the text is short */
   int depth;
 } Parser;
@@ -77,7 +77,8 @@ static bool take(Parser *p, char c) {
 }
 
 static bool expect(Parser *p, char c) {
-  static const char *const what[] = {['('] = "expected `(`", [')'] = "expected `)`", [','] = "expected `,`"};
+  static const char *const what[] = {
+      ['('] = "expected `(`", [')'] = "expected `)`", [','] = "expected `,`"};
   return take(p, c) || fail(p, p->at, what[(unsigned char)c]);
 }
 
@@ -199,7 +200,8 @@ typedef struct Call {
   int least, most;
 } Call;
 
-#define CALL(name, kind, least, most) {name, sizeof name - 1, kind, least, most}
+#define CALL(name, kind, least, most)                                                              \
+  { name, sizeof name - 1, kind, least, most }
 static const Call calls[] = {
     CALL("ceiling", SYM_ceil, 1, 1), CALL("floor", SYM_floor, 1, 1), CALL("Mod", SYM_mod, 2, 2),
     CALL("Max", SYM_max, 1, 64),     CALL("Min", SYM_min, 1, 64),    CALL("xor", SYM_xor, 2, 64),
@@ -220,10 +222,13 @@ static const Sym *parse_call(Parser *p, const void *what) {
   } while (take(p, ','));
   if (!expect(p, ')')) return NULL;
   if (n < call->least) return fail(p, open, "too few arguments");
-  return call->kind == SYM_COUNT ? sym_not(p->cx, args[0]) : sym_build(p->cx, (SymKind)call->kind, args, n);
+  return call->kind == SYM_COUNT ? sym_not(p->cx, args[0])
+                                 : sym_build(p->cx, (SymKind)call->kind, args, n);
 }
 
-static bool is_word(const char *s, size_t n, const char *word) { return !strncmp(s, word, n) && !word[n]; }
+static bool is_word(const char *s, size_t n, const char *word) {
+  return !strncmp(s, word, n) && !word[n];
+}
 
 static const Sym *parse_name(Parser *p) {
   const char *name = p->at;
@@ -231,7 +236,8 @@ static const Sym *parse_name(Parser *p) {
   p->at += n;
   if (peek(p) == '(') {
     for (size_t i = 0; i < WV_LEN(calls); i++)
-      if (calls[i].n == n && calls[i].name[0] == *name && !memcmp(name, calls[i].name, n)) return parse_group(p, parse_call, &calls[i]);
+      if (calls[i].n == n && calls[i].name[0] == *name && !memcmp(name, calls[i].name, n))
+        return parse_group(p, parse_call, &calls[i]);
     if (is_word(name, n, "Piecewise")) return parse_group(p, parse_piecewise, NULL);
     if (is_word(name, n, "signed")) return parse_signed(p);
     return fail(p, name, "unknown function");
@@ -341,7 +347,9 @@ static const Sym *parse_product(Parser *p, Rat *coeff) {
     char c = *p->at++;
     bool whole = c == '/' && p->at < p->end && *p->at == '/';
     p->at += whole;
-    if (!(whole || c == '%' ? divide(p, &product, c == '%') : multiply(p, &product, c == '*' ? 1 : -1))) return NULL;
+    if (!(whole || c == '%' ? divide(p, &product, c == '%')
+                            : multiply(p, &product, c == '*' ? 1 : -1)))
+      return NULL;
   }
   return product_split(p->cx, &product, coeff);
 }
@@ -359,7 +367,8 @@ static const Sym *parse_sum(Parser *p) {
     if (!s) return NULL;
     if (minus) c = rat_neg(c);
     char next = peek(p);
-    if (!n && !k.num && !minus && next != '+' && next != '-') return rat_is(c, 1) ? s : sym_scale(cx, as_number(cx, s), c);
+    if (!n && !k.num && !minus && next != '+' && next != '-')
+      return rat_is(c, 1) ? s : sym_scale(cx, as_number(cx, s), c);
     if (!sum_gather(cx, as_number(cx, s), c, &terms, &n, &cap, &k)) return NULL;
     if (next != '+' && next != '-') return sum_collect(cx, k, terms, n);
     minus = next == '-';
@@ -418,7 +427,8 @@ const Sym *sym_parse(SymCtx *cx, const char *text, size_t len, size_t *error_at)
   return s;
 }
 
-const Sym *sym_parse_prefix(SymCtx *cx, const char *text, size_t len, bool comparisons, size_t *used) {
+const Sym *sym_parse_prefix(SymCtx *cx, const char *text, size_t len, bool comparisons,
+                            size_t *used) {
   Parser p = {.cx = cx, .start = text, .at = text, .end = text + len, .is_prefix = true};
   ArenaMark mark = arena_mark(cx->scratch);
   const Sym *s = comparisons ? parse_compare(&p) : parse_or(&p);

@@ -8,7 +8,8 @@
 
 #include "sym/node.h"
 
-/* How tightly text holds together; an operand with a smaller value than its place needs parentheses. */
+/* How tightly text holds together; an operand with a smaller value than its place needs
+ * parentheses. */
 typedef enum Prec { PREC_CMP, PREC_OR, PREC_AND, PREC_SUM, PREC_MUL, PREC_POW, PREC_ATOM } Prec;
 
 static const char *const spelling[SYM_COUNT] = {
@@ -116,7 +117,8 @@ static void common_of(const Sym *sum, Common *common) {
   *common = (Common){.coeff = RAT_ONE};
   if (sum->k.num) return;
   int n = factors_of(sum->term[0].base, &f, &single);
-  for (int i = 0; i < n && common->n < (int)WV_LEN(common->factor); i++) common->factor[common->n++] = f[i];
+  for (int i = 0; i < n && common->n < (int)WV_LEN(common->factor); i++)
+    common->factor[common->n++] = f[i];
   for (int t = 1; t < sum->n; t++) {
     n = factors_of(sum->term[t].base, &f, &single);
     for (int i = 0; i < common->n; i++) {
@@ -141,7 +143,9 @@ static int coeff_length(Rat c) {
   return (c.num == 1 || c.num == -1 ? 0 : digits(c.num) + 1) + (c.den == 1 ? 0 : digits(c.den) + 1);
 }
 
-static int const_length(Rat c) { return c.num ? digits(c.num) + (c.den == 1 ? 0 : digits(c.den) + 1) : 0; }
+static int const_length(Rat c) {
+  return c.num ? digits(c.num) + (c.den == 1 ? 0 : digits(c.den) + 1) : 0;
+}
 
 /* Whether taking the content of all coefficients out makes the sum shorter. */
 static void choose_content(const Sym *sum, Common *common) {

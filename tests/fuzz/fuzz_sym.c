@@ -4,7 +4,8 @@
  *
  * An expression is made twice: as a tree of this file, which is evaluated in 128-bit fractions, and
  * through the constructors of sym.h. At points that satisfy random facts the two must agree: as
- * built, simplified, proved, bounded, decomposed, lowered, compiled, substituted and parsed back. */
+ * built, simplified, proved, bounded, decomposed, lowered, compiled, substituted and parsed back.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,29 @@ static int rng_pick(Rng *r, const int *from, int n) { return from[rng_below(r, n
 
 /* ---- the oracle's trees */
 
-typedef enum Op { CONST, VAR, ADD, SUB, MUL, DIV, FLOOR, CEIL, MOD, MIN, MAX, XOR, SELECT, POW, LE, LT, EQ, NE, AND, OR, NOT } Op;
+typedef enum Op {
+  CONST,
+  VAR,
+  ADD,
+  SUB,
+  MUL,
+  DIV,
+  FLOOR,
+  CEIL,
+  MOD,
+  MIN,
+  MAX,
+  XOR,
+  SELECT,
+  POW,
+  LE,
+  LT,
+  EQ,
+  NE,
+  AND,
+  OR,
+  NOT
+} Op;
 
 typedef struct Tree {
   Op op;
@@ -75,7 +98,8 @@ static bool frac_op(Op op, Frac a, Frac b, Frac *out) {
   case DIV: return b.num != 0 && frac_make(a.num * b.den, a.den * b.num, out);
   case MOD:
     if (!frac_op(DIV, a, b, &q)) return false;
-    return frac_make(floor_div(q.num, q.den), 1, &q) && frac_op(MUL, b, q, &q) && frac_op(SUB, a, q, out);
+    return frac_make(floor_div(q.num, q.den), 1, &q) && frac_op(MUL, b, q, &q) &&
+           frac_op(SUB, a, q, out);
   case XOR: return a.den == 1 && b.den == 1 && frac_make((int64_t)a.num ^ (int64_t)b.num, 1, out);
   case MIN: return *out = a.num * b.den < b.num * a.den ? a : b, true;
   case MAX: return *out = a.num * b.den > b.num * a.den ? a : b, true;
@@ -109,15 +133,19 @@ static bool evaluate(const Tree *t, const int64_t *point, Frac *out) {
   case OR: return evaluate_junction(t, point, out);
   case NOT: return evaluate(t->kid[0], point, &a) && (*out = (Frac){a.num == 0, 1}, true);
   case SELECT: return evaluate(t->kid[0], point, &a) && evaluate(t->kid[a.num ? 1 : 2], point, out);
-  case FLOOR: return evaluate(t->kid[0], point, &a) && (*out = (Frac){floor_div(a.num, a.den), 1}, true);
-  case CEIL: return evaluate(t->kid[0], point, &a) && (*out = (Frac){-floor_div(-a.num, a.den), 1}, true);
+  case FLOOR:
+    return evaluate(t->kid[0], point, &a) && (*out = (Frac){floor_div(a.num, a.den), 1}, true);
+  case CEIL:
+    return evaluate(t->kid[0], point, &a) && (*out = (Frac){-floor_div(-a.num, a.den), 1}, true);
   case POW:
     if (!evaluate(t->kid[0], point, &a)) return false;
     *out = (Frac){1, 1};
     for (int64_t i = 0; i < t->value; i++)
       if (!frac_op(MUL, *out, a, out)) return false;
     return true;
-  default: return evaluate(t->kid[0], point, &a) && evaluate(t->kid[1], point, &b) && frac_op(t->op, a, b, out);
+  default:
+    return evaluate(t->kid[0], point, &a) && evaluate(t->kid[1], point, &b) &&
+           frac_op(t->op, a, b, out);
   }
 }
 
@@ -154,16 +182,20 @@ static Tree *make_num(Arena *a, Rng *r, int depth) {
   Tree *x = make_num(a, r, depth - 1);
   if (roll < 14) return node(a, ADD, x, make_num(a, r, depth - 1), NULL);
   if (roll < 24) return node(a, SUB, x, make_num(a, r, depth - 1), NULL);
-  if (roll < 36) return node(a, MUL, x, rng_below(r, 3) ? make_const(a, r) : make_num(a, r, depth - 1), NULL);
+  if (roll < 36)
+    return node(a, MUL, x, rng_below(r, 3) ? make_const(a, r) : make_num(a, r, depth - 1), NULL);
   if (roll < 56) {
-    Tree *d = rng_below(r, 4) ? leaf(a, CONST, rng_pick(r, nice, (int)WV_LEN(nice))) : make_leaf(a, r);
+    Tree *d =
+        rng_below(r, 4) ? leaf(a, CONST, rng_pick(r, nice, (int)WV_LEN(nice))) : make_leaf(a, r);
     Tree *q = node(a, DIV, x, d, NULL);
     return rng_below(r, 8) ? node(a, rng_below(r, 3) ? FLOOR : CEIL, q, NULL, NULL) : q;
   }
   if (roll < 74) return node(a, MOD, x, rng_below(r, 4) ? make_const(a, r) : make_leaf(a, r), NULL);
   if (roll < 79) return node(a, MIN, x, make_num(a, r, depth - 1), NULL);
   if (roll < 84) return node(a, MAX, x, make_num(a, r, depth - 1), NULL);
-  if (roll < 89) return node(a, XOR, node(a, FLOOR, x, NULL, NULL), node(a, FLOOR, make_num(a, r, depth - 1), NULL, NULL), NULL);
+  if (roll < 89)
+    return node(a, XOR, node(a, FLOOR, x, NULL, NULL),
+                node(a, FLOOR, make_num(a, r, depth - 1), NULL, NULL), NULL);
   if (roll < 97) return node(a, SELECT, make_bool(a, r, depth - 1), x, make_num(a, r, depth - 1));
   Tree *p = node(a, POW, x, NULL, NULL);
   p->value = 2;
@@ -172,17 +204,21 @@ static Tree *make_num(Arena *a, Rng *r, int depth) {
 
 static Tree *make_bool(Arena *a, Rng *r, int depth) {
   int roll = rng_below(r, 100), below = depth > 0 ? depth - 1 : 0;
-  if (depth > 0 && roll < 15) return node(a, AND, make_bool(a, r, below), make_bool(a, r, below), NULL);
-  if (depth > 0 && roll < 30) return node(a, OR, make_bool(a, r, below), make_bool(a, r, below), NULL);
+  if (depth > 0 && roll < 15)
+    return node(a, AND, make_bool(a, r, below), make_bool(a, r, below), NULL);
+  if (depth > 0 && roll < 30)
+    return node(a, OR, make_bool(a, r, below), make_bool(a, r, below), NULL);
   if (depth > 0 && roll < 36) return node(a, NOT, make_bool(a, r, below), NULL, NULL);
   Op op = (Op)(LE + rng_below(r, 4));
-  return node(a, op, make_num(a, r, below), rng_below(r, 2) ? make_const(a, r) : make_num(a, r, below), NULL);
+  return node(a, op, make_num(a, r, below),
+              rng_below(r, 2) ? make_const(a, r) : make_num(a, r, below), NULL);
 }
 
 /* ---- trees through the constructors */
 
 static const Sym *build(SymCtx *cx, const Tree *t) {
-  const Sym *a = t->kid[0] ? build(cx, t->kid[0]) : NULL, *b = t->kid[1] ? build(cx, t->kid[1]) : NULL;
+  const Sym *a = t->kid[0] ? build(cx, t->kid[0]) : NULL,
+            *b = t->kid[1] ? build(cx, t->kid[1]) : NULL;
   switch (t->op) {
   case CONST: return sym_int(cx, t->value);
   case VAR: return sym_symbol(cx, var_name[t->value], var_nonneg[t->value]);
@@ -242,11 +278,13 @@ static void make_facts(Case *c) {
   if (rng_below(r, 2)) add_fact(c, node(a, LE, lit(c, 1), var(c, 1), NULL));
   if (rng_below(r, 2)) {
     int v = rng_below(r, VARS);
-    int64_t m = rng_pick(r, nice, (int)WV_LEN(nice)), rest = rng_below(r, 3) ? 0 : rng_below(r, (int)m);
+    int64_t m = rng_pick(r, nice, (int)WV_LEN(nice)),
+            rest = rng_below(r, 3) ? 0 : rng_below(r, (int)m);
     add_fact(c, node(a, EQ, node(a, MOD, var(c, v), lit(c, m), NULL), lit(c, rest), NULL));
   }
   if (rng_below(r, 2)) add_fact(c, node(a, LT, var(c, 2), var(c, 3), NULL));
-  if (rng_below(r, 3) == 0) add_fact(c, node(a, LE, var(c, rng_below(r, VARS)), var(c, rng_below(r, VARS)), NULL));
+  if (rng_below(r, 3) == 0)
+    add_fact(c, node(a, LE, var(c, rng_below(r, VARS)), var(c, rng_below(r, VARS)), NULL));
   if (rng_below(r, 3) == 0) add_fact(c, node(a, LE, lit(c, -5), var(c, 4), NULL));
   if (rng_below(r, 3) == 0) add_fact(c, make_bool(a, r, 1 + rng_below(r, 2)));
 }
@@ -283,9 +321,11 @@ static void make_points(Case *c) {
 static void report(Case *c, const char *what, const Sym *got, const int64_t *point) {
   Arena *a = c->arena;
   c->failed = true;
-  printf("FAILED %s (seed %llu)\n  expression  %s\n", what, (unsigned long long)c->seed, sym_text(a, c->expr));
+  printf("FAILED %s (seed %llu)\n  expression  %s\n", what, (unsigned long long)c->seed,
+         sym_text(a, c->expr));
   if (got) printf("  became      %s\n", sym_text(a, got));
-  for (int i = 0; i < c->nfacts; i++) printf("  fact        %s\n", sym_text(a, build(c->cx, c->fact[i])));
+  for (int i = 0; i < c->nfacts; i++)
+    printf("  fact        %s\n", sym_text(a, build(c->cx, c->fact[i])));
   if (!point) return;
   printf("  point      ");
   for (int v = 0; v < VARS; v++) printf(" %s=%lld", var_name[v], (long long)point[v]);
@@ -341,8 +381,9 @@ static Outcome walk_pow(Case *c, const Sym *s, const int64_t *point, Frac *out) 
 }
 
 static Outcome walk(Case *c, const Sym *s, const int64_t *point, Frac *out) {
-  static const Op ops[SYM_COUNT] = {[SYM_add] = ADD, [SYM_mul] = MUL, [SYM_mod] = MOD, [SYM_xor] = XOR, [SYM_min] = MIN,
-                                    [SYM_max] = MAX, [SYM_le] = LE,   [SYM_lt] = LT,   [SYM_eq] = EQ,   [SYM_ne] = NE};
+  static const Op ops[SYM_COUNT] = {
+      [SYM_add] = ADD, [SYM_mul] = MUL, [SYM_mod] = MOD, [SYM_xor] = XOR, [SYM_min] = MIN,
+      [SYM_max] = MAX, [SYM_le] = LE,   [SYM_lt] = LT,   [SYM_eq] = EQ,   [SYM_ne] = NE};
   int64_t n = 0, d = 1;
   Frac a;
   Outcome o;
@@ -358,7 +399,9 @@ static Outcome walk(Case *c, const Sym *s, const int64_t *point, Frac *out) {
   case SYM_floor:
   case SYM_ceil:
     o = walk(c, sym_arg(c->cx, s, 0), point, &a);
-    if (o == DEFINED) *out = (Frac){sym_kind(s) == SYM_floor ? floor_div(a.num, a.den) : -floor_div(-a.num, a.den), 1};
+    if (o == DEFINED)
+      *out =
+          (Frac){sym_kind(s) == SYM_floor ? floor_div(a.num, a.den) : -floor_div(-a.num, a.den), 1};
     return o;
   case SYM_select:
     o = walk(c, sym_arg(c->cx, s, 0), point, &a);
@@ -379,9 +422,11 @@ static void check_values(Case *c, const Tree *t, const Sym *s, const char *what)
     if (!evaluate(t, c->point[i], &want)) continue;
     Outcome o = walk(c, s, c->point[i], &have);
     if (o == TOO_LARGE) continue;
-    if (o == UNDEFINED || have.num != want.num || have.den != want.den) report(c, what, s, c->point[i]);
+    if (o == UNDEFINED || have.num != want.num || have.den != want.den)
+      report(c, what, s, c->point[i]);
     bool ok = eval_at(c, s, c->point[i], &got);
-    if (ok ? want.den != 1 || got != want.num : want.den == 1) report(c, "sym_eval", s, c->point[i]);
+    if (ok ? want.den != 1 || got != want.num : want.den == 1)
+      report(c, "sym_eval", s, c->point[i]);
     c->compared++;
   }
 }
@@ -418,7 +463,8 @@ static void check_bounds(Case *c, const Tree *t, const Sym *s) {
     Frac v;
     if (!evaluate(t, c->point[i], &v)) continue;
     Wide lo = floor_div(v.num, v.den), hi = -floor_div(-v.num, v.den);
-    if ((range.lo != SYM_MIN_INF && hi < range.lo) || (range.hi != SYM_MAX_INF && lo > range.hi)) report(c, "range", NULL, c->point[i]);
+    if ((range.lo != SYM_MIN_INF && hi < range.lo) || (range.hi != SYM_MAX_INF && lo > range.hi))
+      report(c, "range", NULL, c->point[i]);
     if (v.den != 1) continue;
     bool in = d == 0 ? v.num == r : (v.num - r) % d == 0;
     if (!in) report(c, "congruence", NULL, c->point[i]);
@@ -430,7 +476,8 @@ static void check_prove(Case *c, const Tree *t, const Sym *s) {
   SymTruth truth = sym_prove(c->cx, c->facts, s);
   for (int i = 0; i < c->npoints && truth != SYM_UNKNOWN && !c->failed; i++) {
     Frac v;
-    if (evaluate(t, c->point[i], &v) && (v.num != 0) != (truth == SYM_ALWAYS)) report(c, "prove", NULL, c->point[i]);
+    if (evaluate(t, c->point[i], &v) && (v.num != 0) != (truth == SYM_ALWAYS))
+      report(c, "prove", NULL, c->point[i]);
   }
 }
 
@@ -442,7 +489,8 @@ static void check_linear(Case *c, const Tree *t, const Sym *s) {
   for (int i = 0; i < n; i++) {
     sum = sym_add(c->cx, sum, sym_mul(c->cx, coeff[i], c->var[i]));
     for (int j = 0; j < n; j++)
-      if (sym_contains(coeff[i], c->var[j]) || sym_contains(rest, c->var[j])) report(c, "linear: not free of the symbols", sum, NULL);
+      if (sym_contains(coeff[i], c->var[j]) || sym_contains(rest, c->var[j]))
+        report(c, "linear: not free of the symbols", sum, NULL);
   }
   if (sum) check_values(c, t, sum, "linear");
 }
@@ -457,8 +505,11 @@ static void check_stride(Case *c, const Tree *t, const Sym *s) {
     Frac here, there, d;
     memcpy(moved, c->point[i], sizeof moved);
     moved[v] += step;
-    if (!evaluate(t, c->point[i], &here) || !evaluate(t, moved, &there) || !frac_op(SUB, there, here, &d) || d.den != 1) continue;
-    if (!eval_at(c, stride, c->point[i], &want) || want != d.num) report(c, "stride", stride, c->point[i]);
+    if (!evaluate(t, c->point[i], &here) || !evaluate(t, moved, &there) ||
+        !frac_op(SUB, there, here, &d) || d.den != 1)
+      continue;
+    if (!eval_at(c, stride, c->point[i], &want) || want != d.num)
+      report(c, "stride", stride, c->point[i]);
   }
 }
 
@@ -475,7 +526,8 @@ static void check_subst(Case *c, const Tree *t, const Sym *s) {
     if (!evaluate(with, c->point[i], &x) || (var_nonneg[v] && x.num < 0)) continue;
     point[v] = (int64_t)x.num;
     if (!evaluate(t, point, &want) || want.den != 1) continue;
-    if (!eval_at(c, r, c->point[i], &got) || got != want.num) report(c, "substitution", r, c->point[i]);
+    if (!eval_at(c, r, c->point[i], &got) || got != want.num)
+      report(c, "substitution", r, c->point[i]);
   }
 }
 
@@ -525,12 +577,9 @@ static bool run_op(Case *c, const SymOp *op, const Wide *v, const int64_t *point
   case SYM_OP_or: r = (int64_t)a | (int64_t)b; break;
   case SYM_OP_xor: r = (int64_t)a ^ (int64_t)b; break;
   case SYM_OP_div:
-    if (b <= 0) return false;
-    r = floor_div(a, b);
-    break;
   case SYM_OP_rem:
-    if (b <= 0) return false;
-    r = a - b * floor_div(a, b);
+    if (b <= 0) return report(c, "lowering: a divisor that is not positive", NULL, point), false;
+    r = op->kind == SYM_OP_div ? floor_div(a, b) : a - b * floor_div(a, b);
     break;
   case SYM_OP_divmagic: r = ((a * b >> 32) + a) >> x; break;
   case SYM_OP_min: r = a < b ? a : b; break;
@@ -550,6 +599,8 @@ static void check_lower(Case *c, const Tree *t, const Sym *s) {
   int uniform = rng_below(c->rng, 2) ? 2 : 0;
   const Sym *launch[2] = {c->var[1], c->var[3]};
   SymCode *code = sym_lower_launch(c->arena, c->cx, c->facts, &s, 1, launch, uniform);
+  if (!code && !strstr(sym_error(c->cx), "64 bits") && !strstr(sym_error(c->cx), "too large"))
+    report(c, sym_error(c->cx), s, NULL);
   if (!code) return;
   Wide *v = ARENA_ARRAY(c->arena, Wide, code->nops);
   for (int i = 0; i < c->npoints && !c->failed; i++) {
@@ -560,7 +611,8 @@ static void check_lower(Case *c, const Tree *t, const Sym *s) {
     if (!ok) continue;
     int r = code->results[0];
     if (v[r] != want.num) report(c, "lowering", s, c->point[i]);
-    if (code->ops[r].bits == 32 && (v[r] > INT32_MAX || v[r] < INT32_MIN)) report(c, "lowering: not 32 bits", s, c->point[i]);
+    if (code->ops[r].bits == 32 && (v[r] > INT32_MAX || v[r] < INT32_MIN))
+      report(c, "lowering: not 32 bits", s, c->point[i]);
   }
 }
 
@@ -607,7 +659,8 @@ static bool run_group(uint64_t seed, int count, long long *compared) {
   c.facts = sym_facts_new(c.arena, c.cx, NULL);
   for (int i = 0; i < c.nfacts; i++) {
     c.expr = build(c.cx, c.fact[i]);
-    if (c.expr && !sym_assume(c.facts, c.expr) && c.npoints) report(&c, "facts that hold somewhere contradict", NULL, c.point[0]);
+    if (c.expr && !sym_assume(c.facts, c.expr) && c.npoints)
+      report(&c, "facts that hold somewhere contradict", NULL, c.point[0]);
   }
   for (int i = 0; i < count && !c.failed; i++) {
     if (rng_below(&rng, 4)) check_number(&c);
@@ -634,7 +687,9 @@ int main(int argc, char **argv) {
   int failed = 0;
   for (; done < count && os_seconds() - start < seconds && failed < 10; done += GROUP) {
     failed += !run_group(seed++, count - done < GROUP ? (int)(count - done) : GROUP, &compared);
-    if (done % 100000 == 0) fprintf(stderr, "fuzz_sym: %lld expressions, %lld values, %d failed\n", done, compared, failed);
+    if (done % 100000 == 0)
+      fprintf(stderr, "fuzz_sym: %lld expressions, %lld values, %d failed\n", done, compared,
+              failed);
   }
   printf("%lld passed, %d failed\n", done, failed);
   return failed != 0;

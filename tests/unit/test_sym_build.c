@@ -14,8 +14,12 @@ static void env_free(Env *e) {
   arena_free(e->arena);
 }
 
-static const Sym *parse(Env *e, const char *text) { return sym_parse(e->cx, text, strlen(text), NULL); }
-static const char *show(Env *e, const Sym *s) { return s ? sym_text(e->arena, s) : sym_error(e->cx); }
+static const Sym *parse(Env *e, const char *text) {
+  return sym_parse(e->cx, text, strlen(text), NULL);
+}
+static const char *show(Env *e, const Sym *s) {
+  return s ? sym_text(e->arena, s) : sym_error(e->cx);
+}
 
 #define SHOWS(text, want) CHECK_STR(show(&e, parse(&e, text)), want)
 
@@ -25,7 +29,8 @@ TEST(equal_expressions_are_the_same_pointer) {
   CHECK(parse(&e, "(a + b)*(a - b)") == parse(&e, "a**2 - b**2"));
   CHECK(parse(&e, "x < 256") == parse(&e, "x <= 255"));
   CHECK(parse(&e, "~(x < 256)") == parse(&e, "x >= 256"));
-  CHECK(parse(&e, "Piecewise((a, x < 4), (b, True))") == parse(&e, "Piecewise((b, x >= 4), (a, True))"));
+  CHECK(parse(&e, "Piecewise((a, x < 4), (b, True))") ==
+        parse(&e, "Piecewise((b, x >= 4), (a, True))"));
   CHECK(parse(&e, "Max(a, b, a)") == parse(&e, "Max(b, a)"));
   CHECK(parse(&e, "x") != parse(&e, "signed(x)"));
   CHECK(parse(&e, "x // 4") == parse(&e, "floor(x/4)"));
@@ -62,7 +67,8 @@ TEST(overflow_and_division_by_zero_are_errors) {
   CHECK(!sym_int(e.cx, INT64_MIN));
   CHECK(!sym_add(e.cx, NULL, sym_int(e.cx, 1)));
   const Sym *big = sym_int(e.cx, INT64_MAX);
-  CHECK(!sym_add(e.cx, big, sym_int(e.cx, 1)) && !sym_mul(e.cx, big, big) && sym_sub(e.cx, big, big) == sym_int(e.cx, 0));
+  CHECK(!sym_add(e.cx, big, sym_int(e.cx, 1)) && !sym_mul(e.cx, big, big) &&
+        sym_sub(e.cx, big, big) == sym_int(e.cx, 0));
   env_free(&e);
 }
 
@@ -92,7 +98,8 @@ TEST(bad_text_says_where) {
   CHECK_STR(sym_error(e.cx), "expected `)` at column 8");
   CHECK(!sym_parse(e.cx, "x + frob(2)", 11, &at));
   CHECK_INT((long long)at, 4);
-  CHECK(!parse(&e, "x y") && !parse(&e, "") && !parse(&e, "x +") && !parse(&e, "Mod(x)") && !parse(&e, "x**y"));
+  CHECK(!parse(&e, "x y") && !parse(&e, "") && !parse(&e, "x +") && !parse(&e, "Mod(x)") &&
+        !parse(&e, "x**y"));
   char deep[2001];
   memset(deep, '(', 2000);
   deep[2000] = 0;
@@ -103,8 +110,16 @@ TEST(bad_text_says_where) {
 
 TEST(operands_rebuild_the_expression) {
   Env e = env_new();
-  static const char *const texts[] = {"3*x*y + z/2 + 5", "x**3", "-2*x**2*y", "floor(x/3)", "Mod(x, N)", "Max(a, b, 3)",
-                                      "Piecewise((a, x < 4), (b, True))", "xor(a, b)", "(a < b) & (c < 4)", "Ne(a, b)"};
+  static const char *const texts[] = {"3*x*y + z/2 + 5",
+                                      "x**3",
+                                      "-2*x**2*y",
+                                      "floor(x/3)",
+                                      "Mod(x, N)",
+                                      "Max(a, b, 3)",
+                                      "Piecewise((a, x < 4), (b, True))",
+                                      "xor(a, b)",
+                                      "(a < b) & (c < 4)",
+                                      "Ne(a, b)"};
   for (size_t i = 0; i < WV_LEN(texts); i++) {
     const Sym *s = parse(&e, texts[i]), *args[8];
     for (int k = 0; k < sym_nargs(s); k++) args[k] = sym_arg(e.cx, s, k);
@@ -117,7 +132,8 @@ TEST(substitution_is_simultaneous) {
   Env e = env_new();
   const Sym *x = parse(&e, "x"), *y = parse(&e, "y");
   SymBinding swap[] = {{x, y}, {y, x}};
-  CHECK_STR(show(&e, sym_subst(e.cx, parse(&e, "x - 2*y + floor(x/8)"), swap, 2)), "y - 2*x + floor(y/8)");
+  CHECK_STR(show(&e, sym_subst(e.cx, parse(&e, "x - 2*y + floor(x/8)"), swap, 2)),
+            "y - 2*x + floor(y/8)");
   SymBinding value = {x, sym_int(e.cx, 19)};
   CHECK(sym_subst(e.cx, parse(&e, "floor(x/8) + Mod(x, 8)"), &value, 1) == sym_int(e.cx, 5));
   env_free(&e);
@@ -125,10 +141,14 @@ TEST(substitution_is_simultaneous) {
 
 TEST(chained_values_are_resolved) {
   Env e = env_new();
-  SymBinding chain[] = {{parse(&e, "S"), parse(&e, "K/32")}, {parse(&e, "K"), parse(&e, "2*B")}, {parse(&e, "B"), sym_int(e.cx, 4096)}};
+  SymBinding chain[] = {{parse(&e, "S"), parse(&e, "K/32")},
+                        {parse(&e, "K"), parse(&e, "2*B")},
+                        {parse(&e, "B"), sym_int(e.cx, 4096)}};
   CHECK(sym_resolve_bindings(e.cx, chain, 3));
   CHECK(chain[0].to == sym_int(e.cx, 256));
-  SymBinding cycle[] = {{parse(&e, "A"), parse(&e, "B + 1")}, {parse(&e, "B"), parse(&e, "C")}, {parse(&e, "C"), parse(&e, "A")}};
+  SymBinding cycle[] = {{parse(&e, "A"), parse(&e, "B + 1")},
+                        {parse(&e, "B"), parse(&e, "C")},
+                        {parse(&e, "C"), parse(&e, "A")}};
   CHECK(!sym_resolve_bindings(e.cx, cycle, 3));
   CHECK_STR(sym_error(e.cx), "values depend on each other: A -> B -> C -> A");
   env_free(&e);
@@ -143,6 +163,8 @@ TEST(free_symbols_in_order) {
   env_free(&e);
 }
 
-TESTS_MAIN(RUN(equal_expressions_are_the_same_pointer) RUN(rationals_stay_exact) RUN(overflow_and_division_by_zero_are_errors)
-               RUN(names_and_text) RUN(bad_text_says_where) RUN(operands_rebuild_the_expression)
-                   RUN(substitution_is_simultaneous) RUN(chained_values_are_resolved) RUN(free_symbols_in_order))
+TESTS_MAIN(RUN(equal_expressions_are_the_same_pointer) RUN(rationals_stay_exact)
+               RUN(overflow_and_division_by_zero_are_errors) RUN(names_and_text)
+                   RUN(bad_text_says_where) RUN(operands_rebuild_the_expression)
+                       RUN(substitution_is_simultaneous) RUN(chained_values_are_resolved)
+                           RUN(free_symbols_in_order))

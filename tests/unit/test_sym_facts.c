@@ -19,7 +19,9 @@ static void env_free(Env *e) {
   arena_free(e->arena);
 }
 
-static const Sym *parse(Env *e, const char *text) { return sym_parse(e->cx, text, strlen(text), NULL); }
+static const Sym *parse(Env *e, const char *text) {
+  return sym_parse(e->cx, text, strlen(text), NULL);
+}
 static bool assume(Env *e, const char *text) { return sym_assume(e->f, parse(e, text)); }
 static SymTruth prove(Env *e, const char *text) { return sym_prove(e->cx, e->f, parse(e, text)); }
 static const char *stride(Env *e, const char *text, const char *symbol) {
@@ -53,7 +55,8 @@ TEST(congruences_tighten_intervals) {
   sym_congruence(e.cx, e.f, parse(&e, "K/32 + 3"), &d, &r);
   CHECK_INT(d, 8);
   CHECK_INT(r, 3);
-  CHECK(sym_divides(e.cx, e.f, 16, parse(&e, "K*x/8")) && !sym_divides(e.cx, e.f, 64, parse(&e, "K/8")));
+  CHECK(sym_divides(e.cx, e.f, 16, parse(&e, "K*x/8")) &&
+        !sym_divides(e.cx, e.f, 64, parse(&e, "K/8")));
   CHECK(!sym_divides(e.cx, e.f, 1, parse(&e, "x/2")));
   CHECK(assume(&e, "Mod(3*n, 8) == 5")); /* n = 7 (mod 8) */
   sym_congruence(e.cx, e.f, parse(&e, "n"), &d, &r);
@@ -143,6 +146,6 @@ TEST(strides) {
   env_free(&e);
 }
 
-TESTS_MAIN(RUN(ranges) RUN(congruences_tighten_intervals) RUN(two_congruences_meet) RUN(relations_are_transitive)
-               RUN(facts_extend_a_parent) RUN(any_boolean_is_a_fact) RUN(small_boxes_are_decided_exactly)
-                   RUN(linear_forms) RUN(strides))
+TESTS_MAIN(RUN(ranges) RUN(congruences_tighten_intervals) RUN(two_congruences_meet)
+               RUN(relations_are_transitive) RUN(facts_extend_a_parent) RUN(any_boolean_is_a_fact)
+                   RUN(small_boxes_are_decided_exactly) RUN(linear_forms) RUN(strides))

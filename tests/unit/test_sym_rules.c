@@ -1,4 +1,5 @@
-/* test_sym_rules.c: every group of tests/sym/(*).sym: expression, facts, expected simplified form. */
+/* test_sym_rules.c: every group of tests/sym/(*).sym: expression, facts, expected simplified form.
+ */
 #include "base/os.h"
 #include "harness.h"
 #include "sym/sym.h"
@@ -22,7 +23,9 @@ static char *next_line(Reader *r) {
   return NULL;
 }
 
-static const Sym *parse(SymCtx *cx, const char *text) { return sym_parse(cx, text, strlen(text), NULL); }
+static const Sym *parse(SymCtx *cx, const char *text) {
+  return sym_parse(cx, text, strlen(text), NULL);
+}
 
 static bool assume_all(SymCtx *cx, SymFacts *f, char *facts) {
   if (!strcmp(facts, "-")) return true;
@@ -33,14 +36,16 @@ static bool assume_all(SymCtx *cx, SymFacts *f, char *facts) {
   return true;
 }
 
-static void check_group(Harness *harness, Reader *r, const char *file, const char *expr, char *facts, const char *want) {
+static void check_group(Harness *harness, Reader *r, const char *file, const char *expr,
+                        char *facts, const char *want) {
   SymCtx *cx = sym_ctx_new();
   SymFacts *f = sym_facts_new(r->arena, cx, NULL);
   CHECK(assume_all(cx, f, facts));
   const Sym *s = parse(cx, expr), *w = parse(cx, want), *got = sym_simplify(cx, f, s);
   if (!s || !w || got != w || strcmp(sym_text(r->arena, got), want) != 0) {
     harness->failures_here++;
-    printf("%s:%d: %s\n  became   %s\n  expected %s\n", file, r->line, expr, got ? sym_text(r->arena, got) : sym_error(cx), want);
+    printf("%s:%d: %s\n  became   %s\n  expected %s\n", file, r->line, expr,
+           got ? sym_text(r->arena, got) : sym_error(cx), want);
   }
   sym_ctx_free(cx);
 }

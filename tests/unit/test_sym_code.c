@@ -1,0 +1,130 @@
+/* test_sym_code.c: evaluation, compiled programs, boxes, lowering. */
+#include "harness.h"
+#include "sym/sym.h"
+
+typedef struct Env {
+  SymCtx *cx;
+  Arena *arena;
+  SymFacts *f;
+} Env;
+
+static Env env_new(void) {
+  Env e = {.cx = sym_ctx_new(), .arena = arena_new()};
+  e.f = sym_facts_new(e.arena, e.cx, NULL);
+  return e;
+}
+
+static void env_free(Env *e) {
+  sym_ctx_free(e->cx);
+  arena_free(e->arena);
+}
+
+static const Sym *parse(Env *e, const char *text) {
+  return sym_parse(e->cx, text, strlen(text), NULL);
+}
+
+/* Of an expression in x and y. */
+static bool eval(Env *e, const char *text, int64_t x, int64_t y, int64_t *out) {
+  SymBinding env[] = {{parse(e, "x"), sym_int(e->cx, x)}, {parse(e, "y"), sym_int(e->cx, y)}};
+  return sym_eval(parse(e, text), env, 2, out);
+}
+
+TEST(values) {
+  Env e = env_new();
+  int64_t v = 0;
+  CHECK(eval(&e, "floor((x - 7)/4) + Mod(-x, 5)", 3, 0, &v));
+  CHECK_INT(v, -1 + 2);
+  CHECK(eval(&e, "Piecewise((x/y, y > 0), (-1, True))", 6, 0,
+             &v)); /* the branch not taken divides by 0 */
+  CHECK_INT(v, -1);
+  CHECK(eval(&e, "Piecewise((x/y, y > 0), (-1, True))", 6, 3, &v));
+  CHECK_INT(v, 2);
+  CHECK(eval(&e, "(y < 4) | (x/y < 1)", 6, 0, &v) && v == 1);
+  CHECK(!eval(&e, "x/y", 6, 0, &v));
+  CHECK(!eval(&e, "x/2", 3, 0, &v)); /* not an integer */
+  CHECK(!eval(&e, "x*y", INT64_MAX / 2, 5, &v));
+  CHECK(!eval(&e, "x + z", 1, 2, &v)); /* unbound */
+  env_free(&e);
+}
+
+TEST(programs_share_and_are_lazy) {
+  Env e = env_new();
+  const Sym *exprs[] = {parse(&e, "floor(x/(y + 1)) + x*y"), parse(&e, "x*y + 1"),
+                        parse(&e, "Piecewise((Mod(x, y), y > 0), (7, True))")};
+  const Sym *vars[] = {parse(&e, "x"), parse(&e, "y")};
+  SymProgram *p = sym_compile(e.arena, e.cx, exprs, 3, vars, 2);
+  CHECK(p != NULL);
+  int64_t *slots = ARENA_ARRAY(e.arena, int64_t, sym_program_slots(p)), out[3];
+  CHECK(sym_run(p, (const int64_t[]){17, 4}, slots, out));
+  CHECK_INT(out[0], 3 + 68);
+  CHECK_INT(out[1], 69);
+  CHECK_INT(out[2], 1);
+  CHECK(sym_run(p, (const int64_t[]){17, 0}, slots, out));
+  CHECK_INT(out[2], 7);
+  CHECK(!sym_run(p, (const int64_t[]){17, -1}, slots, out));
+  CHECK(!sym_compile(e.arena, e.cx, exprs, 3, vars, 1)); /* y is not a variable */
+  env_free(&e);
+}
+
+TEST(boxes) {
+  Env e = env_new();
+  const Sym *vars[] = {parse(&e, "x"), parse(&e, "y")};
+  int64_t lo[] = {-2, 10}, count[] = {5, 300}, *out = ARENA_ARRAY(e.arena, int64_t, 1500), want;
+  CHECK(
+      sym_eval_box(e.arena, e.cx, parse(&e, "floor(x/2) + xor(y, 5)*x"), vars, lo, count, 2, out));
+  for (int64_t i = 0; i < 1500; i += 7) {
+    CHECK(eval(&e, "floor(x/2) + xor(y, 5)*x", -2 + i / 300, 10 + i % 300, &want));
+    CHECK_INT(out[i], want);
+  }
+  lo[0] = 0;
+  CHECK(!sym_eval_box(e.arena, e.cx, parse(&e, "y//x"), vars, lo, count, 2, out));
+  env_free(&e);
+}
+
+/* "op op op" of the lowered expression, without constants and symbols. */
+static const char *ops(Env *e, const char *text, const char *uniform) {
+  static const char *const names[] = {
+#define SYM_OP(name, cost, doc) #name,
+#include "sym/sym_ops.def"
+  };
+  const Sym *s = sym_simplify(e->cx, e->f, parse(e, text)), *u = uniform ? parse(e, uniform) : NULL;
+  SymCode *code = sym_lower_launch(e->arena, e->cx, e->f, &s, 1, &u, u != NULL);
+  StrBuf out = {.arena = e->arena};
+  for (int i = 0; code && i < code->nops; i++) {
+    if (code->ops[i].kind == SYM_OP_const || code->ops[i].kind == SYM_OP_symbol) continue;
+    if (out.n) sb_putc(&out, ' ');
+    sb_puts(&out, names[code->ops[i].kind]);
+  }
+  return sb_text(&out);
+}
+
+TEST(lowering_is_cheap) {
+  Env e = env_new();
+  CHECK(sym_assume(e.f, parse(&e, "$T0 < 256")) && sym_assume(e.f, parse(&e, "K >= 1")) &&
+        sym_assume(e.f, parse(&e, "K < 65536")));
+  CHECK_STR(ops(&e, "Mod($T0, 64)", NULL), "and");
+  CHECK_STR(ops(&e, "floor(signed(J)/8)", NULL), "shr");
+  CHECK_STR(ops(&e, "4*a + 4*b", NULL), "add shl");
+  CHECK_STR(ops(&e, "K*a + K*b", NULL), "add mul");
+  CHECK_STR(ops(&e, "floor($T0/3)", NULL), "div");
+  CHECK_STR(ops(&e, "floor($T0/K)", NULL), "div");
+  CHECK_STR(ops(&e, "floor($T0/K)", "K"), "magic shift divmagic");
+  CHECK_STR(ops(&e, "x*ceiling(K/128)", "K"), "launch mul");
+  CHECK_STR(ops(&e, "ceiling(N/128)", NULL), "add shr");
+  CHECK_STR(ops(&e, "floor($T0/16) + floor($T0/16)*x", NULL), "add shr mul");
+  env_free(&e);
+}
+
+TEST(lowering_knows_widths) {
+  Env e = env_new();
+  CHECK(sym_assume(e.f, parse(&e, "$T0 < 256")));
+  const Sym *s[] = {parse(&e, "4*$T0 + 3"), parse(&e, "4*$T0 + N")};
+  SymCode *code = sym_lower(e.arena, e.cx, e.f, s, 2);
+  CHECK_INT(code->ops[code->results[0]].bits, 32);
+  CHECK_INT(code->ops[code->results[1]].bits, 64);
+  CHECK(code->cost > 0);
+  env_free(&e);
+}
+
+TESTS_MAIN(RUN(values) RUN(programs_share_and_are_lazy) RUN(boxes) RUN(lowering_is_cheap)
+               RUN(lowering_knows_widths))
