@@ -1,6 +1,6 @@
 """How long tracing takes: the attention kernel, warm.
 
-    PYTHONPATH=python python bench/bench_trace.py
+PYTHONPATH=python python bench/bench_trace.py
 """
 
 import time
@@ -28,8 +28,12 @@ V_TRANSPOSED = wl.IndexMapping(3, {B: I, K2: L, N: J}, {B: I, N: J, K2: L})
 
 
 @wl.wave(CONSTRAINTS)
-def attention(q: wl.Memory[B, M, K1, GLOBAL, wl.f16], k: wl.Memory[B, K2, K1, SHARED, wl.f16],
-              v: wl.Memory[B, K2, N, SHARED, wl.f16], c: wl.Memory[B, M, N, GLOBAL, wl.f32]):
+def attention(
+    q: wl.Memory[B, M, K1, GLOBAL, wl.f16],
+    k: wl.Memory[B, K2, K1, SHARED, wl.f16],
+    v: wl.Memory[B, K2, N, SHARED, wl.f16],
+    c: wl.Memory[B, M, N, GLOBAL, wl.f32],
+):
     c_reg = wl.Register[B, N, M, wl.f32](0.0)
     init_sum = wl.Register[B, M, wl.f32](0.0)
     init_max = wl.Register[B, M, wl.f32](-1e6)
@@ -54,8 +58,20 @@ def attention(q: wl.Memory[B, M, K1, GLOBAL, wl.f16], k: wl.Memory[B, K2, K1, SH
     wl.write(res_mm * wl.reciprocal(res_sum), c, mapping=TRANSPOSED)
 
 
-OPTIONS = wl.WaveCompileOptions(target="eval", subs={
-    B: 8, M: 2048, N: 128, K1: 64, K2: 2048, BLOCK_B: 1, BLOCK_M: 128, BLOCK_N: 64, BLOCK_K2: 64})
+OPTIONS = wl.WaveCompileOptions(
+    target="eval",
+    subs={
+        B: 8,
+        M: 2048,
+        N: 128,
+        K1: 64,
+        K2: 2048,
+        BLOCK_B: 1,
+        BLOCK_M: 128,
+        BLOCK_N: 64,
+        BLOCK_K2: 64,
+    },
+)
 
 
 def best_of(fn, rounds=20, repeats=20):

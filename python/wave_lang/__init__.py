@@ -16,8 +16,7 @@ from . import _wave
 from .support.variable_names import assigned_names as _assigned_names
 
 _here = _path.dirname(_path.abspath(__file__))
-_wave.set_package(_here, _path.join(_here, "kernel", "wave", "templates"),
-                  _assigned_names)
+_wave.set_package(_here, _path.join(_here, "kernel", "wave", "templates"), _assigned_names)
 
 from ._wave import CompileError, DataType, Diagnostic, Expr, Kernel, Value, __version__, explain
 from . import kernel
@@ -33,6 +32,10 @@ from .support import environment as _environment
 _environment.check()
 
 # `bool` and the submodules would hide builtins and modules of the importing file.
-__all__ = [_n for _n, _v in list(globals().items())
-           if not _n.startswith("_") and _n not in {"bool", "index", "kernel", "support", "compile",
-                                                    "wave_schedule", "global_symbols"}]
+__all__ = [
+    _n
+    for _n, _v in list(globals().items())
+    if not _n.startswith("_")
+    and _n
+    not in {"bool", "index", "kernel", "support", "compile", "wave_schedule", "global_symbols"}
+]

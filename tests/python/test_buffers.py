@@ -16,8 +16,13 @@ G = GLOBAL_ADDRESS_SPACE
 def copy_kernel(source, target=None):
     target = target or source
 
-    @tkw.wave([tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: 64}),
-               tkw.WorkgroupConstraint(M, 1, 1), tkw.WorkgroupConstraint(N, 64, 0)])
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: 64}),
+            tkw.WorkgroupConstraint(M, 1, 1),
+            tkw.WorkgroupConstraint(N, 64, 0),
+        ]
+    )
     def kernel(a: tkl.Memory[M, N, G, source], b: tkl.Memory[M, N, G, target]):
         x = tkw.read(a)
         tkw.write(x if source is target else tkw.cast(x, target), b)
@@ -25,9 +30,18 @@ def copy_kernel(source, target=None):
     return build(kernel, {}, dynamic_symbols=[M, N])
 
 
-NUMPY = [(tkl.f64, np.float64), (tkl.f32, np.float32), (tkl.f16, np.float16), (tkl.i64, np.int64),
-         (tkl.i32, np.int32), (tkl.i16, np.int16), (tkl.i8, np.int8), (tkl.i8, np.uint8),
-         (tkl.i32, np.uint32), (tkl.i1, np.bool_)]
+NUMPY = [
+    (tkl.f64, np.float64),
+    (tkl.f32, np.float32),
+    (tkl.f16, np.float16),
+    (tkl.i64, np.int64),
+    (tkl.i32, np.int32),
+    (tkl.i16, np.int16),
+    (tkl.i8, np.int8),
+    (tkl.i8, np.uint8),
+    (tkl.i32, np.uint32),
+    (tkl.i1, np.bool_),
+]
 
 
 @pytest.mark.parametrize("ours, theirs", NUMPY, ids=lambda t: getattr(t, "__name__", str(t)))
@@ -41,8 +55,13 @@ def test_numpy_types(ours, theirs):
 def test_views_are_read_and_written_in_place():
     kernel = copy_kernel(tkl.f32)
     base = np.arange(4 * 6 * 2, dtype=np.float32).reshape(8, 6)
-    for view in (lambda x: x[::2, 1:4], lambda x: x.T, lambda x: x[::-1, ::-1],
-                 lambda x: np.broadcast_to(x[:1], (5, 6)), lambda x: x.T[2:5, ::3]):
+    for view in (
+        lambda x: x[::2, 1:4],
+        lambda x: x.T,
+        lambda x: x[::-1, ::-1],
+        lambda x: np.broadcast_to(x[:1], (5, 6)),
+        lambda x: x.T[2:5, ::3],
+    ):
         a = view(base)
         whole = np.full(tuple(2 * s for s in a.shape), -1.0, np.float32)
         b = whole[::2, 1::2]
@@ -78,15 +97,23 @@ def test_wrong_arguments_name_the_parameter():
         kernel(good, [[0.0]])
     with pytest.raises(TypeError, match="`a`.*format"):
         kernel(np.zeros((2, 3), "S4"), good)
-    for wrong in (np.ones((2, 3), np.float64), np.ones(6, np.float32), np.ones((1, 2, 3), np.float32)):
+    for wrong in (
+        np.ones((2, 3), np.float64),
+        np.ones(6, np.float32),
+        np.ones((1, 2, 3), np.float32),
+    ):
         with pytest.raises(CompileError) as e:
             kernel(wrong, good)
         assert "`a`" in str(e.value) or "%a" in str(e.value)
 
 
 def test_scalar_arguments():
-    @tkw.wave([tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1}),
-               tkw.WorkgroupConstraint(M, 1, 0)])
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1}),
+            tkw.WorkgroupConstraint(M, 1, 0),
+        ]
+    )
     def kernel(c: tkl.Memory[M, G, tkl.f32], f: tkl.f32, i: tkl.i32):
         tkw.write(tkw.broadcast(f + tkw.cast(i, tkl.f32), [M]), c)
 
@@ -102,8 +129,21 @@ def test_scalar_arguments():
 
 # ---- DLPack: PyTorch -------------------------------------------------------------------------
 
-TORCH = ["bfloat16", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "bool",
-         "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"]
+TORCH = [
+    "bfloat16",
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "bool",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+]
 
 
 @pytest.mark.parametrize("name", TORCH)
@@ -153,8 +193,13 @@ def test_torch_tensors_survive_and_memory_is_released():
 def test_torch_debug_logs_are_torch_tensors():
     torch = pytest.importorskip("torch")
 
-    @tkw.wave([tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: 64}),
-               tkw.WorkgroupConstraint(M, 1, 1), tkw.WorkgroupConstraint(N, 64, 0)])
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: 64}),
+            tkw.WorkgroupConstraint(M, 1, 1),
+            tkw.WorkgroupConstraint(N, 64, 0),
+        ]
+    )
     def kernel(a: tkl.Memory[M, N, G, tkl.bf16]):
         tkw.debug_log(tkw.read(a), "a", printer=None)
 
@@ -171,10 +216,15 @@ def test_torch_helpers():
     assert x.shape == (32, 64) and w.shape == (64, 64) and xs.shape == (32, 4)
     assert mxfp_utils.torchScaledGemmMXFP4(x, w, xs, ws).shape == (32, 64)
     assert mxfp_utils.mxfp4_to_f32(torch.tensor([[0x21, 0xF7]], dtype=torch.uint8)).tolist() == [
-        [0.5, 1.0, 6.0, -6.0]]
-    assert mxfp_utils.e8m0_to_f32(torch.tensor([127, 128], dtype=torch.uint8)).tolist() == [1.0, 2.0]
+        [0.5, 1.0, 6.0, -6.0]
+    ]
+    assert mxfp_utils.e8m0_to_f32(torch.tensor([127, 128], dtype=torch.uint8)).tolist() == [
+        1.0,
+        2.0,
+    ]
     assert sorted(mxfp_utils.b_preshuffle(torch.arange(16 * 32).reshape(16, 32)).flatten()) == list(
-        range(512))
+        range(512)
+    )
     q = torch_utils.quantized_tensor((4, 4), torch.int8, 3.0)
     assert q.dtype == torch.int8 and q.abs().max() <= 3
     assert torch_utils.device_zeros(2, dtype=torch.float16).device.type in ("cpu", "cuda")

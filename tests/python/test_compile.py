@@ -23,8 +23,11 @@ SIZES = {M: 4, N: 70, BM: 1, BN: 64, AS: GLOBAL_ADDRESS_SPACE}
 
 
 def constraints():
-    return [tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: BM, N: BN}),
-            tkw.WorkgroupConstraint(M, BM, 1), tkw.WorkgroupConstraint(N, BN, 0)]
+    return [
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: BM, N: BN}),
+        tkw.WorkgroupConstraint(M, BM, 1),
+        tkw.WorkgroupConstraint(N, BN, 0),
+    ]
 
 
 def scale_kernel(factor=2.0):
@@ -63,19 +66,50 @@ def test_string_annotations_are_resolved_where_the_kernel_stands():
 
 
 def test_all_public_options_are_accepted():
-    check_scale(compile_scale(
-        canonicalize=True, run_bench=False, schedule=SchedulingType.PREFETCH, benchmark_batch_size=1,
-        benchmark_repetitions=1, benchmark_results_file=None, dynamic_symbols=[], use_buffer_ops=True,
-        denorm_fp_math_f32="preserve-sign", waves_per_eu=2, wave_runtime=True,
-        use_global_to_shared=True, use_scheduling_barriers=True, minimize_shared_allocs=False,
-        compile_to_mlir=False, backend="llvm", use_water_backend=False, linearize_shared_access=True,
-        dump_intermediates=None, cluster_barrier_delay=1,
-        coalescing_strategy_hint=CoalescingType.WAVE_TILE_ALIGNED, enable_swizzle=False,
-        iree_launch_async=False, multi_buffer_count=2, scalarize_packed_math=True, specialize=False,
-        allow_noncontiguous_runtime_buffers=True, dump_schedule=None, optimization_level=False,
-        override_schedule=None, use_bound_check=True, print_ir_after=[], linearize_reads=False,
-        enforce_locations=False, device="hip", use_local_scope=True, func_name="f", postprocess=None,
-        drop_debug_info_before_mlir=False, reorder_allocs=False))
+    check_scale(
+        compile_scale(
+            canonicalize=True,
+            run_bench=False,
+            schedule=SchedulingType.PREFETCH,
+            benchmark_batch_size=1,
+            benchmark_repetitions=1,
+            benchmark_results_file=None,
+            dynamic_symbols=[],
+            use_buffer_ops=True,
+            denorm_fp_math_f32="preserve-sign",
+            waves_per_eu=2,
+            wave_runtime=True,
+            use_global_to_shared=True,
+            use_scheduling_barriers=True,
+            minimize_shared_allocs=False,
+            compile_to_mlir=False,
+            backend="llvm",
+            use_water_backend=False,
+            linearize_shared_access=True,
+            dump_intermediates=None,
+            cluster_barrier_delay=1,
+            coalescing_strategy_hint=CoalescingType.WAVE_TILE_ALIGNED,
+            enable_swizzle=False,
+            iree_launch_async=False,
+            multi_buffer_count=2,
+            scalarize_packed_math=True,
+            specialize=False,
+            allow_noncontiguous_runtime_buffers=True,
+            dump_schedule=None,
+            optimization_level=False,
+            override_schedule=None,
+            use_bound_check=True,
+            print_ir_after=[],
+            linearize_reads=False,
+            enforce_locations=False,
+            device="hip",
+            use_local_scope=True,
+            func_name="f",
+            postprocess=None,
+            drop_debug_info_before_mlir=False,
+            reorder_allocs=False,
+        )
+    )
 
 
 def test_attributes_may_be_assigned_freely():
@@ -91,22 +125,29 @@ def test_schedule_accepts_the_old_booleans():
     assert WaveCompileOptions(schedule=False).schedule is SchedulingType.NONE
 
 
-@pytest.mark.parametrize("bad", [{"backend": "mlir"}, {"backend": "asm"},
-                                 {"wave_runtime": True, "run_bench": True}])
+@pytest.mark.parametrize(
+    "bad", [{"backend": "mlir"}, {"backend": "asm"}, {"wave_runtime": True, "run_bench": True}]
+)
 def test_contradicting_options(bad):
     with pytest.raises(ValueError):
         compile_scale(**bad)
 
 
 def test_default_target_is_this_machine_and_says_so_once():
-    code = ("import warnings, sys; sys.path.insert(0, sys.argv[1]); warnings.simplefilter('always');"
-            "import test_compile as t\n"
-            "with warnings.catch_warnings(record=True) as w:\n"
-            "    a = t.compile_scale(target=''); b = t.compile_scale(target='cpu')\n"
-            "t.check_scale(a); t.check_scale(b)\n"
-            "print(len([x for x in w if x.category is RuntimeWarning]), len(a.remarks), len(b.remarks))")
-    done = subprocess.run([sys.executable, "-c", code, __file__.rpartition("/")[0]],
-                          capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)})
+    code = (
+        "import warnings, sys; sys.path.insert(0, sys.argv[1]); warnings.simplefilter('always');"
+        "import test_compile as t\n"
+        "with warnings.catch_warnings(record=True) as w:\n"
+        "    a = t.compile_scale(target=''); b = t.compile_scale(target='cpu')\n"
+        "t.check_scale(a); t.check_scale(b)\n"
+        "print(len([x for x in w if x.category is RuntimeWarning]), len(a.remarks), len(b.remarks))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, __file__.rpartition("/")[0]],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
     assert done.stdout.split() == ["1", "1", "1"], done.stderr
 
 
@@ -129,8 +170,9 @@ def test_default_arch(monkeypatch):
 
 def test_unknown_environment_variables_warn():
     env = {"PYTHONPATH": ":".join(sys.path), "WAVE_CACHE_NO": "1", "WAVE_CACHE_ON": "1"}
-    done = subprocess.run([sys.executable, "-c", "import wave_lang"], capture_output=True, text=True,
-                          env=env)
+    done = subprocess.run(
+        [sys.executable, "-c", "import wave_lang"], capture_output=True, text=True, env=env
+    )
     assert "WAVE_CACHE_NO" in done.stderr and "WAVE_CACHE_ON?" in done.stderr
     assert done.stderr.count("Warning") == 1
 
@@ -195,15 +237,36 @@ def schedule():
     loads = tkw.filter_nodes(loads, subgraph=pipeline.KERNEL) + tkw.filter_nodes(copies)
     first, second = tkw.partition_by_dim(loads, dim=M, num_partitions=2)
     shared, other = tkw.partition_by_address_space(loads, SHARED_ADDRESS_SPACE)
-    clusters = [tkw.cluster([first, tkw.SchedulingBarrier([]), tkw.SetWavePrio(1), products[:2],
-                             tkw.SetWavePrio(0), tkw.WorkgroupBarrier()]),
-                tkw.cluster([second, tkw.MemoryCounterWait(load=0),
-                             tkw.MemoryCounterWaitBarrier(load=0, ds=0), other,
-                             tkw.SharedMemoryBarrierSignal(-1, ds_wait=False),
-                             tkw.SharedMemoryBarrierWait(-1), tkw.TensorCounterWait(0)])]
-    mixed = tkw.interleave_operations(base_ops=products, interleaved_ops=[first, shared],
-                                      intervals=[1, 2], start_offsets=[0, 1],
-                                      start_after_groups=[[], [0]])
+    clusters = [
+        tkw.cluster(
+            [
+                first,
+                tkw.SchedulingBarrier([]),
+                tkw.SetWavePrio(1),
+                products[:2],
+                tkw.SetWavePrio(0),
+                tkw.WorkgroupBarrier(),
+            ]
+        ),
+        tkw.cluster(
+            [
+                second,
+                tkw.MemoryCounterWait(load=0),
+                tkw.MemoryCounterWaitBarrier(load=0, ds=0),
+                other,
+                tkw.SharedMemoryBarrierSignal(-1, ds_wait=False),
+                tkw.SharedMemoryBarrierWait(-1),
+                tkw.TensorCounterWait(0),
+            ]
+        ),
+    ]
+    mixed = tkw.interleave_operations(
+        base_ops=products,
+        interleaved_ops=[first, shared],
+        intervals=[1, 2],
+        start_offsets=[0, 1],
+        start_after_groups=[[], [0]],
+    )
     tkw.insert_before(pipeline.KERNEL, tkw.SharedMemoryBarrier())
     tkw.insert_after(pipeline.PROLOGUE, tkw.SharedMemoryBarrier())
     tkw.insert_at_start(pipeline.EPILOGUE, tkw.SharedMemoryBarrier())
@@ -242,8 +305,13 @@ def test_a_kernel_must_be_compiled():
 
 def test_launch_context_of_older_kernels():
     x, y = np.ones((4, 70), np.float32), np.zeros((4, 70), np.float32)
-    with tk.gen.TestLaunchContext(SIZES, canonicalize=True, run=True, schedule=False,
-                                  run_config={"backend": "rocm", "device": "hip", "target": "eval"}):
+    with tk.gen.TestLaunchContext(
+        SIZES,
+        canonicalize=True,
+        run=True,
+        schedule=False,
+        run_config={"backend": "rocm", "device": "hip", "target": "eval"},
+    ):
         scale_kernel(5.0)(x, y)
     assert (y == 5).all()
 
@@ -264,8 +332,12 @@ def test_compiled_kernel_describes_itself():
     assert compiled.name == "scale" and compiled.get_compiled_graph() is compiled.ir
     assert compiled.options.kernel_usages == ["input", "output"]
     assert _wave.parse(compiled.asm)[0] == compiled.ir
-    dynamic = wave_compile(WaveCompileOptions(subs={BM: 1, BN: 64, AS: GLOBAL_ADDRESS_SPACE},
-                                              dynamic_symbols=[M, N], target="eval"), scale_kernel())
+    dynamic = wave_compile(
+        WaveCompileOptions(
+            subs={BM: 1, BN: 64, AS: GLOBAL_ADDRESS_SPACE}, dynamic_symbols=[M, N], target="eval"
+        ),
+        scale_kernel(),
+    )
     assert dynamic.symbols_args_map == {M: (0, 0), N: (0, 1)}
     check_scale(dynamic)
 

@@ -20,8 +20,11 @@ SIZES = {M: 64, N: 64, K: 64, BM: 32, BN: 32, BK: 16}
 
 
 def header(*more, hardware=True):
-    rows = [tkw.WorkgroupConstraint(M, BM, 0), tkw.WorkgroupConstraint(N, BN, 1),
-            tkw.TilingConstraint(K, BK)]
+    rows = [
+        tkw.WorkgroupConstraint(M, BM, 0),
+        tkw.WorkgroupConstraint(N, BN, 1),
+        tkw.TilingConstraint(K, BK),
+    ]
     if hardware:
         rows.append(tkw.HardwareConstraint(threads_per_wave=64))
     return rows + list(more)
@@ -53,8 +56,11 @@ def compile_kernel(constraints, body, subs=SIZES, **options):
     """Compiles `body(a, b, c)` over a[M, K], b[N, K] in f16 and c[M, N] in f32."""
 
     @tkw.wave(constraints)
-    def kernel(a: tkl.Memory[M, K, G, tkl.f16], b: tkl.Memory[N, K, G, tkl.f16],
-               c: tkl.Memory[M, N, G, tkl.f32]):
+    def kernel(
+        a: tkl.Memory[M, K, G, tkl.f16],
+        b: tkl.Memory[N, K, G, tkl.f16],
+        c: tkl.Memory[M, N, G, tkl.f32],
+    ):
         body(a, b, c)
 
     return wave_compile(WaveCompileOptions(subs=subs, target="eval", **options), kernel)
@@ -329,12 +335,19 @@ def test_parameters_need_types():
 
 
 def test_types_are_checked_when_written():
-    for make in (lambda: tkl.Memory[M], lambda: tkl.Memory[M, G], lambda: tkl.Memory[M, G, 3],
-                 lambda: tkl.Memory[M, tkl.AddressSpace.REGISTER, tkl.f16],
-                 lambda: tkl.Memory[(), G, tkl.f16], lambda: tkl.Register[tkl.f32],
-                 lambda: tkl.Register[M, N], lambda: tkl.Register[M, tkl.f16, tkl.f32],
-                 lambda: tkl.Memory(), lambda: tkl.SymbolBind[3],
-                 lambda: tkl.Memory["M", G, tkl.f16]):
+    for make in (
+        lambda: tkl.Memory[M],
+        lambda: tkl.Memory[M, G],
+        lambda: tkl.Memory[M, G, 3],
+        lambda: tkl.Memory[M, tkl.AddressSpace.REGISTER, tkl.f16],
+        lambda: tkl.Memory[(), G, tkl.f16],
+        lambda: tkl.Register[tkl.f32],
+        lambda: tkl.Register[M, N],
+        lambda: tkl.Register[M, tkl.f16, tkl.f32],
+        lambda: tkl.Memory(),
+        lambda: tkl.SymbolBind[3],
+        lambda: tkl.Memory["M", G, tkl.f16],
+    ):
         with pytest.raises((TypeError, CompileError)):
             make()
 
@@ -388,11 +401,18 @@ def test_value_of_another_kernel():
 
 @pytest.mark.parametrize("use", ["if", "and", "not", "while"])
 def test_traced_value_as_python_bool(use):
-    def branch(x): return 1 if x > 0.0 else 0  # HERE
-    def conjunction(x): return x > 0.0 and x  # HERE
-    def negation(x): return not (x > 0.0)  # HERE
+    def branch(x):
+        return 1 if x > 0.0 else 0  # HERE
+
+    def conjunction(x):
+        return x > 0.0 and x  # HERE
+
+    def negation(x):
+        return not (x > 0.0)  # HERE
+
     def loop(x):
-        while x > 0.0: pass  # HERE
+        while x > 0.0:  # HERE
+            pass
 
     fn = {"if": branch, "and": conjunction, "not": negation, "while": loop}[use]
     with pytest.raises(CompileError) as e:
@@ -413,7 +433,7 @@ def test_region_function_with_too_few_arguments():
 
         compile_kernel(header(), body)
 
-    check(mistake, "E0404", "takes 1 arguments, but 2 values", "init_args")
+    check(mistake, "E0404", "takes 1 argument, but 2 values are", "init_args")
 
 
 def test_region_function_returns_too_few_values():
@@ -454,6 +474,7 @@ def test_condition_without_start():
 
 def test_while_loop_that_does_not_advance():
     with pytest.raises(CompileError) as e:
+
         def body(a, b, c):
             @tkw.iterate(K, init_args=[], start=0, condition=K < 4)
             def loop():

@@ -34,10 +34,19 @@ def test_equal_expressions_are_one():
     assert M - M == 0 and hash(M - M) == hash(0)
 
 
-@pytest.mark.parametrize("op, a, b", [
-    (operator.add, 7, 3), (operator.sub, 7, 3), (operator.mul, 7, 3), (operator.floordiv, 7, 3),
-    (operator.mod, 7, 3), (operator.floordiv, -7, 3), (operator.mod, -7, 3), (operator.pow, 7, 3),
-])
+@pytest.mark.parametrize(
+    "op, a, b",
+    [
+        (operator.add, 7, 3),
+        (operator.sub, 7, 3),
+        (operator.mul, 7, 3),
+        (operator.floordiv, 7, 3),
+        (operator.mod, 7, 3),
+        (operator.floordiv, -7, 3),
+        (operator.mod, -7, 3),
+        (operator.pow, 7, 3),
+    ],
+)
 def test_operators_agree_with_python(op, a, b):
     expected = op(a, b)
     assert int(op(Expr(a), b)) == int(op(a, Expr(b))) == expected
@@ -73,10 +82,17 @@ def test_logic():
 def test_functions_of_the_shim():
     values = {M: 7, N: 2}
     for made, expected in [
-        (shim.ceiling(M / N), 4), (shim.floor(M / N), 3), (shim.Min(M, N), 2), (shim.Max(M, N), 7),
-        (shim.Mod(M, N), 1), (shim.Add(M, N, 1), 10), (shim.Mul(M, N), 14), (shim.Pow(M, 2), 49),
+        (shim.ceiling(M / N), 4),
+        (shim.floor(M / N), 3),
+        (shim.Min(M, N), 2),
+        (shim.Max(M, N), 7),
+        (shim.Mod(M, N), 1),
+        (shim.Add(M, N, 1), 10),
+        (shim.Mul(M, N), 14),
+        (shim.Pow(M, 2), 49),
         (shim.Piecewise((1, M < N), (2, shim.Eq(M, 7)), (3, True)), 2),
-        (shim.Piecewise((1, M < N), (3, True)), 3), (shim.Integer(5), 5),
+        (shim.Piecewise((1, M < N), (3, True)), 3),
+        (shim.Integer(5), 5),
     ]:
         assert made.subs(values) == expected
     assert bool(shim.Ne(M, N).subs(values)) and bool(shim.Or(M < N, M > N).subs(values))
@@ -116,8 +132,11 @@ def test_whole_floats_are_integers_and_others_are_refused():
 
 
 def test_mistakes_have_a_code_and_a_place():
-    for make, words in [(lambda: M // 0, "zero"), (lambda: M + 2**70, "64 bits"),
-                        (lambda: (M * 2**62) * 2**62, "64")]:
+    for make, words in [
+        (lambda: M // 0, "zero"),
+        (lambda: M + 2**70, "64 bits"),
+        (lambda: (M * 2**62) * 2**62, "64"),
+    ]:
         with pytest.raises(CompileError) as e:
             make()
         d = e.value.diagnostics[0]
@@ -138,10 +157,22 @@ def test_strangers():
         (M + 1).name
 
 
-@pytest.mark.parametrize("e", [
-    M, M + 1, M / 2, shim.Symbol("J"), sym.M // 3 % 5, (M < 4) & (N > 2), Expr(7),
-    shim.Piecewise((1, M < 4), (K, True)), shim.ceiling(K / 32), Expr("$WG0") * 4,
-], ids=repr)
+@pytest.mark.parametrize(
+    "e",
+    [
+        M,
+        M + 1,
+        M / 2,
+        shim.Symbol("J"),
+        sym.M // 3 % 5,
+        (M < 4) & (N > 2),
+        Expr(7),
+        shim.Piecewise((1, M < 4), (K, True)),
+        shim.ceiling(K / 32),
+        Expr("$WG0") * 4,
+    ],
+    ids=repr,
+)
 def test_copies_and_pickles(e):
     assert copy.copy(e) is e and copy.deepcopy({e: [e]}) == {e: [e]}
     assert pickle.loads(pickle.dumps(e)) == e

@@ -24,8 +24,10 @@ PAIRS = [
     (shim.Min(M, N, 3), sympy.Min(m, n, 3)),
     (shim.Max(M - N, 0), sympy.Max(m - n, 0)),
     (shim.Piecewise((M, M < N), (N, True)), sympy.Piecewise((m, m < n), (n, True))),
-    (shim.Piecewise((1, M < 2), (2, M < 4), (3, True)),
-     sympy.Piecewise((1, m < 2), (2, m < 4), (3, True))),
+    (
+        shim.Piecewise((1, M < 2), (2, M < 4), (3, True)),
+        sympy.Piecewise((1, m < 2), (2, m < 4), (3, True)),
+    ),
     (shim.Eq(M, N), sympy.Eq(m, n)),
     (shim.Ne(M % 2, 0), sympy.Ne(m % 2, 0)),
     ((M < 4) & (N >= 2), (m < 4) & (n >= 2)),
@@ -81,12 +83,18 @@ def test_global_symbols_bind_the_real_module():
 
 
 def test_sympy_is_loaded_only_when_used():
-    code = ("import sys, wave_lang; from wave_lang.kernel.lang.global_symbols import *;"
-            "before = 'sympy.core' in sys.modules; x = sympy.ceiling(wave_lang.sym.K / 2);"
-            "import sympy as s; print(before, 'sympy.core' in sys.modules, s is sympy,"
-            " wave_lang.Expr(x))")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                          env={"PYTHONPATH": ":".join(sys.path)})
+    code = (
+        "import sys, wave_lang; from wave_lang.kernel.lang.global_symbols import *;"
+        "before = 'sympy.core' in sys.modules; x = sympy.ceiling(wave_lang.sym.K / 2);"
+        "import sympy as s; print(before, 'sympy.core' in sys.modules, s is sympy,"
+        " wave_lang.Expr(x))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
     assert done.stdout.split() == ["False", "True", "True", "ceiling(K/2)"], done.stderr
 
 

@@ -16,10 +16,15 @@ G = GLOBAL_ADDRESS_SPACE
 
 
 def mma_header(*more, mma=MMAType.F32_16x16x16_F16, vector_shapes=None):
-    return [tkw.WorkgroupConstraint(M, BM, 0), tkw.WorkgroupConstraint(N, BN, 1),
-            tkw.TilingConstraint(K, BK), tkw.WaveConstraint(M, BM / 2), tkw.WaveConstraint(N, BN),
-            tkw.HardwareConstraint(threads_per_wave=64, mma_type=mma, vector_shapes=vector_shapes),
-            *more]
+    return [
+        tkw.WorkgroupConstraint(M, BM, 0),
+        tkw.WorkgroupConstraint(N, BN, 1),
+        tkw.TilingConstraint(K, BK),
+        tkw.WaveConstraint(M, BM / 2),
+        tkw.WaveConstraint(N, BN),
+        tkw.HardwareConstraint(threads_per_wave=64, mma_type=mma, vector_shapes=vector_shapes),
+        *more,
+    ]
 
 
 TILES = {BM: 32, BN: 32, BK: 16}
@@ -38,8 +43,11 @@ def test_in_place_update():
 
 def test_batched_gemm():
     @tkw.wave(mma_header(tkw.WorkgroupConstraint(B, 1, 2), vector_shapes={B: 0}))
-    def kernel(a: tkl.Memory[B, M, K, G, tkl.f16], b: tkl.Memory[B, N, K, G, tkl.f16],
-               c: tkl.Memory[B, M, N, G, tkl.f32]):
+    def kernel(
+        a: tkl.Memory[B, M, K, G, tkl.f16],
+        b: tkl.Memory[B, N, K, G, tkl.f16],
+        c: tkl.Memory[B, M, N, G, tkl.f32],
+    ):
         @tkw.iterate(K, init_args=[tkl.Register[B, M, N, tkl.f32](0.0)])
         def loop(acc):
             return tkw.mma(tkw.read(a), tkw.read(b), acc)
@@ -57,8 +65,11 @@ def test_sequential_batches(form):
     tiling = tkw.TilingConstraint(B, 1) if form == "nested" else tkw.TilingConstraint(B)
 
     @tkw.wave(mma_header(tiling, vector_shapes={B: 0}))
-    def kernel(a: tkl.Memory[B, M, K, G, tkl.f16], b: tkl.Memory[B, N, K, G, tkl.f16],
-               c: tkl.Memory[B, M, N, G, tkl.f32]):
+    def kernel(
+        a: tkl.Memory[B, M, K, G, tkl.f16],
+        b: tkl.Memory[B, N, K, G, tkl.f16],
+        c: tkl.Memory[B, M, N, G, tkl.f32],
+    ):
         def product():
             @tkw.iterate(K, init_args=[tkl.Register[B, M, N, tkl.f32](0.0)])
             def loop(acc):
@@ -67,10 +78,13 @@ def test_sequential_batches(form):
             tkw.write(loop, c)
 
         if form == "nested":
+
             @tkw.iterate(B, init_args=[])
             def outer():
                 product()
+
         else:
+
             @tkw.iterate(B, init_args=[], start=tkw.scalar(0, tkl.i32), condition=B < 3)
             def outer():
                 product()
@@ -89,8 +103,11 @@ def test_gemm_with_source_and_target(transposed):
     iterator = {M: m, N: n, K: k}
 
     @tkw.wave(mma_header(tkw.IteratorBindings({m: M, n: N, k: K})))
-    def kernel(a: tkl.Memory[(*a_dims, G, tkl.f16)], b: tkl.Memory[(*b_dims, G, tkl.f16)],
-               c: tkl.Memory[M, N, G, tkl.f32]):
+    def kernel(
+        a: tkl.Memory[(*a_dims, G, tkl.f16)],
+        b: tkl.Memory[(*b_dims, G, tkl.f16)],
+        c: tkl.Memory[M, N, G, tkl.f32],
+    ):
         @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
         def loop(acc):
             x = tkw.read(a, source=tuple(iterator[d] for d in a_dims), target=(m, k))
@@ -109,15 +126,21 @@ def test_gemm_with_source_and_target(transposed):
 def test_split_k_with_atomic_add():
     OFFSET, LENGTH = tkl.sym.K_SPLIT_OFF, tkl.sym.K_SPLIT_LEN
     constraints = [
-        tkw.WorkgroupConstraint(M, BM, 0), tkw.WorkgroupConstraint(N, BN, 1),
+        tkw.WorkgroupConstraint(M, BM, 0),
+        tkw.WorkgroupConstraint(N, BN, 1),
         tkw.WorkgroupConstraint(S, 1, 2),
         tkw.TilingConstraint(K, BK, iters=sympy.ceiling(LENGTH / BK), start=OFFSET),
-        tkw.WaveConstraint(M, BM / 2), tkw.WaveConstraint(N, BN / 2),
-        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={S: 0})]
+        tkw.WaveConstraint(M, BM / 2),
+        tkw.WaveConstraint(N, BN / 2),
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={S: 0}),
+    ]
 
     @tkw.wave(constraints)
-    def kernel(a: tkl.Memory[M, K, G, tkl.f16], b: tkl.Memory[N, K, G, tkl.f16],
-               c: tkl.Memory[M, N, G, tkl.f32]):
+    def kernel(
+        a: tkl.Memory[M, K, G, tkl.f16],
+        b: tkl.Memory[N, K, G, tkl.f16],
+        c: tkl.Memory[M, N, G, tkl.f32],
+    ):
         @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
         def loop(acc):
             return tkw.mma(tkw.read(a), tkw.read(b), acc)
@@ -125,8 +148,21 @@ def test_split_k_with_atomic_add():
         tkw.atomic_add(loop, c)
 
     a, b, c = halfs((40, 120)), halfs((33, 120), 1), np.zeros((40, 33), np.float32)
-    run(kernel, {M: 40, N: 33, K: 120, S: 4, OFFSET: WORKGROUP_2 * 32,
-                 LENGTH: sympy.Min(K, 32 * (WORKGROUP_2 + 1)) - OFFSET, **TILES}, a, b, c)
+    run(
+        kernel,
+        {
+            M: 40,
+            N: 33,
+            K: 120,
+            S: 4,
+            OFFSET: WORKGROUP_2 * 32,
+            LENGTH: sympy.Min(K, 32 * (WORKGROUP_2 + 1)) - OFFSET,
+            **TILES,
+        },
+        a,
+        b,
+        c,
+    )
     np.testing.assert_allclose(c, f64(a) @ f64(b).T, atol=1e-3)
 
 
@@ -134,8 +170,11 @@ def test_generic_dot():
     dot = GenericDot(along_dim=MMAOperand.M, k_vec_size=4, k_mult=16)
 
     @tkw.wave(mma_header(mma=dot))
-    def kernel(a: tkl.Memory[M, K, G, tkl.f16], b: tkl.Memory[N, K, G, tkl.f16],
-               c: tkl.Memory[M, N, G, tkl.f32]):
+    def kernel(
+        a: tkl.Memory[M, K, G, tkl.f16],
+        b: tkl.Memory[N, K, G, tkl.f16],
+        c: tkl.Memory[M, N, G, tkl.f32],
+    ):
         @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
         def loop(acc):
             return tkw.mma(tkw.read(a), tkw.read(b), acc, dot)
@@ -149,8 +188,11 @@ def test_generic_dot():
 
 def test_integer_gemm():
     @tkw.wave(mma_header(mma=MMAType.I32_16x16x16_I8))
-    def kernel(a: tkl.Memory[M, K, G, tkl.i8], b: tkl.Memory[N, K, G, tkl.i8],
-               c: tkl.Memory[M, N, G, tkl.i32]):
+    def kernel(
+        a: tkl.Memory[M, K, G, tkl.i8],
+        b: tkl.Memory[N, K, G, tkl.i8],
+        c: tkl.Memory[M, N, G, tkl.i32],
+    ):
         @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.i32](0)])
         def loop(acc):
             return tkw.mma(tkw.read(a), tkw.read(b), acc)
@@ -171,9 +213,13 @@ def fp4(codes):
 
 def test_scaled_mma_fp4():
     @tkw.wave(mma_header(mma=ScaledMMAType.F32_16x16x128_F8F6F4))
-    def kernel(a: tkl.Memory[M, K / 2, G, tkl.i8], a_scale: tkl.Memory[M, K / 32, G, tkl.i8],
-               b: tkl.Memory[N, K / 2, G, tkl.i8], b_scale: tkl.Memory[N, K / 32, G, tkl.i8],
-               c: tkl.Memory[M, N, G, tkl.f32]):
+    def kernel(
+        a: tkl.Memory[M, K / 2, G, tkl.i8],
+        a_scale: tkl.Memory[M, K / 32, G, tkl.i8],
+        b: tkl.Memory[N, K / 2, G, tkl.i8],
+        b_scale: tkl.Memory[N, K / 32, G, tkl.i8],
+        c: tkl.Memory[M, N, G, tkl.f32],
+    ):
         @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
         def loop(acc):
             x = tkw.bitcast(tkw.read(a), tkl.f4e2m1fn)
@@ -195,13 +241,20 @@ def test_scaled_mma_fp4():
 
 
 def row_header(*more, vector_shapes=None):
-    return [tkw.HardwareConstraint(threads_per_wave=64, vector_shapes=vector_shapes or {M: 1, N: 64}),
-            tkw.WorkgroupConstraint(M, 1, 1), tkw.WorkgroupConstraint(N, 64, 0), *more]
+    return [
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes=vector_shapes or {M: 1, N: 64}),
+        tkw.WorkgroupConstraint(M, 1, 1),
+        tkw.WorkgroupConstraint(N, 64, 0),
+        *more,
+    ]
 
 
 def test_online_softmax():
-    constraints = [tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: 64}),
-                   tkw.WorkgroupConstraint(M, 1, 0), tkw.TilingConstraint(N, 64)]
+    constraints = [
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: 64}),
+        tkw.WorkgroupConstraint(M, 1, 0),
+        tkw.TilingConstraint(N, 64),
+    ]
 
     @tkw.wave(constraints)
     def kernel(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, G, tkl.f32]):
@@ -227,11 +280,16 @@ def test_scalar_arguments_and_symbol_bind():
     LIMIT = tkl.sym.LIMIT
 
     @tkw.wave(row_header())
-    def kernel(a: tkl.Memory[M, N, G, tkl.f32], scale: tkl.f32, LIMIT: tkl.SymbolBind[tkl.i32],
-               c: tkl.Memory[M, N, G, tkl.f32]):
+    def kernel(
+        a: tkl.Memory[M, N, G, tkl.f32],
+        scale: tkl.f32,
+        LIMIT: tkl.SymbolBind[tkl.i32],
+        c: tkl.Memory[M, N, G, tkl.f32],
+    ):
         x = tkw.read(a) * tkw.broadcast(scale, [M, N])
-        inside = tkw.cast(tkw.apply_expr(tkw.self_index(N, tkl.i32), lambda i: i < tkl.sym.LIMIT),
-                          tkw.i1)
+        inside = tkw.cast(
+            tkw.apply_expr(tkw.self_index(N, tkl.i32), lambda i: i < tkl.sym.LIMIT), tkw.i1
+        )
         tkw.write(tkw.select(tkw.broadcast(inside, [M, N]), x, 0.0), c)
 
     a, c = rng().standard_normal((3, 90)).astype(np.float32), np.ones((3, 90), np.float32)
@@ -274,8 +332,13 @@ def test_while_loop_with_carried_values():
     """Collatz steps of one number: the condition looks at a carried value."""
     I = tkl.sym.I
 
-    @tkw.wave([tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1}),
-               tkw.WorkgroupConstraint(M, 1, 0), tkw.TilingConstraint(I)])
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1}),
+            tkw.WorkgroupConstraint(M, 1, 0),
+            tkw.TilingConstraint(I),
+        ]
+    )
     def kernel(start: tkl.i32, c: tkl.Memory[M, G, tkl.i32]):
         @tkw.iterate(I, init_args=[start], start=0, condition=sympy.Ne(GET_ITER_ARG(0), 1))
         def loop(value):
@@ -296,12 +359,16 @@ def test_paged_gather():
     """Rows are read through a table of page numbers."""
     i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
     page = tkw.IndexMapping.dynamic_val(0)
-    gather = tkw.IndexMapping(num_iterators=2, inputs={S: page, N: j}, outputs={M: i, N: j},
-                              dynamic_val_mappings={M: i})
+    gather = tkw.IndexMapping(
+        num_iterators=2, inputs={S: page, N: j}, outputs={M: i, N: j}, dynamic_val_mappings={M: i}
+    )
 
     @tkw.wave(row_header())
-    def kernel(table: tkl.Memory[M, G, tkl.i32], cache: tkl.Memory[S, N, G, tkl.f16],
-               c: tkl.Memory[M, N, G, tkl.f16]):
+    def kernel(
+        table: tkl.Memory[M, G, tkl.i32],
+        cache: tkl.Memory[S, N, G, tkl.f16],
+        c: tkl.Memory[M, N, G, tkl.f16],
+    ):
         pages = tkw.read(table)
         tkw.write(tkw.read(cache, mapping=gather, mapping_dynamic_vals=(pages,)), c)
 
@@ -321,11 +388,19 @@ def test_ragged_rows_with_set_symbol():
     rows = tkw.IndexMapping(num_iterators=2, inputs={ROWS: i + OFFSET, N: j}, outputs={L: i, N: j})
     back = tkw.IndexMapping(num_iterators=2, inputs={L: i, N: j}, outputs={ROWS: i + OFFSET, N: j})
 
-    @tkw.wave([tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={B: 0, L: 1, N: 64}),
-               tkw.WorkgroupConstraint(L, 8, 1), tkw.WorkgroupConstraint(N, 64, 0),
-               tkw.WorkgroupConstraint(B, 1, 2, iters=tkl.sym.BATCHES)])
-    def kernel(starts: tkl.Memory[B, G, tkl.i32], x: tkl.Memory[ROWS, N, G, tkl.f16],
-               y: tkl.Memory[ROWS, N, G, tkl.f16]):
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={B: 0, L: 1, N: 64}),
+            tkw.WorkgroupConstraint(L, 8, 1),
+            tkw.WorkgroupConstraint(N, 64, 0),
+            tkw.WorkgroupConstraint(B, 1, 2, iters=tkl.sym.BATCHES),
+        ]
+    )
+    def kernel(
+        starts: tkl.Memory[B, G, tkl.i32],
+        x: tkl.Memory[ROWS, N, G, tkl.f16],
+        y: tkl.Memory[ROWS, N, G, tkl.f16],
+    ):
         start, end = tkw.read(starts, mapping=at_batch), tkw.read(starts, mapping=next_batch)
         tkw.set_symbol(OFFSET, start)
         tkw.set_symbol(L, end - start)
@@ -342,15 +417,22 @@ def test_grouped_query_heads():
     HQ, HKV = tkl.sym.HQ, tkl.sym.HKV
     ratio = 3
     i, j, k = (tkw.IndexMapping.iterator(d) for d in range(3))
-    shared = tkw.IndexMapping(num_iterators=3, inputs={HKV: i // ratio, N: j, K: k},
-                              outputs={HQ: i, N: j, K: k})
+    shared = tkw.IndexMapping(
+        num_iterators=3, inputs={HKV: i // ratio, N: j, K: k}, outputs={HQ: i, N: j, K: k}
+    )
 
-    @tkw.wave(mma_header(tkw.WorkgroupConstraint(HQ, 1, 2),
-                         tkw.WorkgroupConstraint(HKV, 1, 2, primary=False,
-                                                 apply_fn=lambda wg: wg // ratio),
-                         vector_shapes={HQ: 0, HKV: 0}))
-    def kernel(q: tkl.Memory[HQ, M, K, G, tkl.f16], key: tkl.Memory[HKV, N, K, G, tkl.f16],
-               c: tkl.Memory[HQ, M, N, G, tkl.f32]):
+    @tkw.wave(
+        mma_header(
+            tkw.WorkgroupConstraint(HQ, 1, 2),
+            tkw.WorkgroupConstraint(HKV, 1, 2, primary=False, apply_fn=lambda wg: wg // ratio),
+            vector_shapes={HQ: 0, HKV: 0},
+        )
+    )
+    def kernel(
+        q: tkl.Memory[HQ, M, K, G, tkl.f16],
+        key: tkl.Memory[HKV, N, K, G, tkl.f16],
+        c: tkl.Memory[HQ, M, N, G, tkl.f32],
+    ):
         @tkw.iterate(K, init_args=[tkl.Register[HQ, M, N, tkl.f32](0.0)])
         def loop(acc):
             return tkw.mma(tkw.read(q), tkw.read(key, mapping=shared), acc)
@@ -381,9 +463,15 @@ def test_persistent_rows():
     rows = tkw.IndexMapping(num_iterators=2, inputs={M: i + TILE, N: j}, outputs={M: i, N: j})
     back = tkw.IndexMapping(num_iterators=2, inputs={M: i, N: j}, outputs={M: i + TILE, N: j})
 
-    @tkw.wave([tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: 64}),
-               tkw.WorkgroupConstraint(M, 1, 0), tkw.WorkgroupConstraint(N, 128, 1),
-               tkw.GridConstraint(3), tkw.TilingConstraint(TILE)])
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: 64}),
+            tkw.WorkgroupConstraint(M, 1, 0),
+            tkw.WorkgroupConstraint(N, 128, 1),
+            tkw.GridConstraint(3),
+            tkw.TilingConstraint(TILE),
+        ]
+    )
     def kernel(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, N, G, tkl.f32]):
         @tkw.iterate(TILE, init_args=[], start=tkw.scalar(WORKGROUP_0, tkl.i32), condition=TILE < M)
         def walk():
@@ -412,13 +500,23 @@ def test_histogram_by_scatter_add():
     i = tkw.IndexMapping.iterator(0)
     same = tkw.IndexMapping(num_iterators=1, inputs={N: i}, outputs={N: i})
 
-    @tkw.wave([tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={N: 64}),
-               tkw.WorkgroupConstraint(N, 64, 0)])
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={N: 64}),
+            tkw.WorkgroupConstraint(N, 64, 0),
+        ]
+    )
     def kernel(x: tkl.Memory[N, G, tkl.i32], c: tkl.Memory[N, G, tkl.i32]):
         bins = tkw.allocate((N,), (64,), tkl.i32, SHARED_ADDRESS_SPACE)
         tkw.write(tkl.Register[N, tkl.i32](0), bins)
-        tkw.scatter_add(tkl.Register[N, tkl.i32](1), tkw.read(x), dim=0, memory=bins, mapping=same,
-                        elements_per_thread=1)
+        tkw.scatter_add(
+            tkl.Register[N, tkl.i32](1),
+            tkw.read(x),
+            dim=0,
+            memory=bins,
+            mapping=same,
+            elements_per_thread=1,
+        )
         tkw.shared_memory_barrier()
         tkw.write(tkw.read(bins), c)
 
@@ -429,8 +527,11 @@ def test_histogram_by_scatter_add():
 
 def test_atomic_min_returns_old_values():
     @tkw.wave(row_header())
-    def kernel(x: tkl.Memory[M, N, G, tkl.i32], low: tkl.Memory[M, N, G, tkl.i32],
-               old: tkl.Memory[M, N, G, tkl.i32]):
+    def kernel(
+        x: tkl.Memory[M, N, G, tkl.i32],
+        low: tkl.Memory[M, N, G, tkl.i32],
+        old: tkl.Memory[M, N, G, tkl.i32],
+    ):
         tkw.write(tkw.atomic_min(tkw.read(x), low), old)
 
     x, low = (rng(s).integers(0, 99, (2, 64)).astype(np.int32) for s in (0, 1))
@@ -445,11 +546,19 @@ def test_symbolic_alias():
     i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
     spread = tkw.IndexMapping(num_iterators=2, inputs={M: i, BLOCKS: j // 32}, outputs={M: i, K: j})
 
-    @tkw.wave([tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, K: 64}),
-               tkw.WorkgroupConstraint(M, 1, 1), tkw.WorkgroupConstraint(K, 64, 0),
-               SymbolicAlias(BLOCKS, K, lambda x: sympy.ceiling(x / 32))])
-    def kernel(a: tkl.Memory[M, K, G, tkl.f32], s: tkl.Memory[M, BLOCKS, G, tkl.f32],
-               c: tkl.Memory[M, K, G, tkl.f32]):
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, K: 64}),
+            tkw.WorkgroupConstraint(M, 1, 1),
+            tkw.WorkgroupConstraint(K, 64, 0),
+            SymbolicAlias(BLOCKS, K, lambda x: sympy.ceiling(x / 32)),
+        ]
+    )
+    def kernel(
+        a: tkl.Memory[M, K, G, tkl.f32],
+        s: tkl.Memory[M, BLOCKS, G, tkl.f32],
+        c: tkl.Memory[M, K, G, tkl.f32],
+    ):
         tkw.write(tkw.read(a) * tkw.read(s, mapping=spread), c)
 
     a = rng().standard_normal((3, 128)).astype(np.float32)
@@ -475,8 +584,11 @@ def test_a_kernel_can_be_compiled_many_times():
     before = [repr(c) for c in constraints]
 
     @tkw.wave(constraints)
-    def kernel(a: tkl.Memory[M, K, G, tkl.f16], b: tkl.Memory[N, K, G, tkl.f16],
-               c: tkl.Memory[M, N, G, tkl.f32]):
+    def kernel(
+        a: tkl.Memory[M, K, G, tkl.f16],
+        b: tkl.Memory[N, K, G, tkl.f16],
+        c: tkl.Memory[M, N, G, tkl.f32],
+    ):
         @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
         def loop(acc):
             return tkw.mma(tkw.read(a), tkw.read(b), acc)
@@ -514,8 +626,11 @@ def test_wave_sim_runs_the_body_once_on_whole_tensors():
     from wave_lang.kernel.wave.wave_sim import wave_sim
 
     @wave_sim([tkw.TilingConstraint(K, BK)])
-    def gemm(a: tkl.Memory[M, K, G, tkl.f16], b: tkl.Memory[N, K, G, tkl.f16],
-             c: tkl.Memory[M, N, G, tkl.f32]):
+    def gemm(
+        a: tkl.Memory[M, K, G, tkl.f16],
+        b: tkl.Memory[N, K, G, tkl.f16],
+        c: tkl.Memory[M, N, G, tkl.f32],
+    ):
         @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
         def loop(acc):
             return tkw.mma(tkw.read(a), tkw.read(b), acc)

@@ -15,8 +15,9 @@ ADDRESS_SPACE = tkl.sym.ADDRESS_SPACE
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (16, 256), (111, 813), (27, 300)])
-@pytest.mark.parametrize("space", [GLOBAL_MEMORY, tkl.AddressSpace.GLOBAL_MEMORY, 2,
-                                   SHARED_ADDRESS_SPACE, 1])
+@pytest.mark.parametrize(
+    "space", [GLOBAL_MEMORY, tkl.AddressSpace.GLOBAL_MEMORY, 2, SHARED_ADDRESS_SPACE, 1]
+)
 def test_copy(shape, space):
     constraints = [tkw.HardwareConstraint(threads_per_wave=64)]
     constraints += [tkw.WorkgroupConstraint(M, BLOCK_M, 1)]
@@ -154,8 +155,25 @@ def test_convolution(sizes, stride):
     h_out, w_out = (h - hf) // stride + 1, (w - wf) // stride + 1
     x, we = halfs((n, h, w, c)), halfs((hf, wf, c, nf), 1)
     out = np.zeros((n, h_out, w_out, nf), np.float32)
-    run(conv, {N: n, H: h, W: w, C: c, HF: hf, WF: wf, NF: nf, BLOCK_M: 16, BLOCK_N: 16,
-               BLOCK_K: 16, ADDRESS_SPACE: SHARED_ADDRESS_SPACE}, x, we, out)
+    run(
+        conv,
+        {
+            N: n,
+            H: h,
+            W: w,
+            C: c,
+            HF: hf,
+            WF: wf,
+            NF: nf,
+            BLOCK_M: 16,
+            BLOCK_N: 16,
+            BLOCK_K: 16,
+            ADDRESS_SPACE: SHARED_ADDRESS_SPACE,
+        },
+        x,
+        we,
+        out,
+    )
     # The listing walks H with the fast part of M and W with the slow one: inputs are square.
     expected = np.zeros(out.shape)
     for p in range(h_out):
@@ -170,7 +188,9 @@ def softmax2(scores):
     return weights / weights.sum(-1, keepdims=True)
 
 
-@pytest.mark.parametrize("b, m, n, k1, k2", [(1, 64, 32, 32, 64), (2, 40, 24, 16, 37), (1, 5, 3, 7, 11)])
+@pytest.mark.parametrize(
+    "b, m, n, k1, k2", [(1, 64, 32, 32, 64), (2, 40, 24, 16, 37), (1, 5, 3, 7, 11)]
+)
 def test_attention(b, m, n, k1, k2):
     K1, K2, BLOCK_B, BLOCK_K2 = tkl.sym.K1, tkl.sym.K2, tkl.sym.BLOCK_B, tkl.sym.BLOCK_K2
     mfma_variant = [MMAType.F32_16x16x16_F16, MMAType.F32_16x16x16_F16]
@@ -180,13 +200,18 @@ def test_attention(b, m, n, k1, k2):
     constraints += [tkw.TilingConstraint(K2, BLOCK_K2)]
     constraints += [tkw.WaveConstraint(M, BLOCK_M / 4)]
     constraints += [tkw.WaveConstraint(N, BLOCK_N / 1)]
-    constraints += [tkw.HardwareConstraint(threads_per_wave=64, mma_type=mfma_variant[1],
-                                           vector_shapes={B: 0, M: 16, N: 16})]
+    constraints += [
+        tkw.HardwareConstraint(
+            threads_per_wave=64, mma_type=mfma_variant[1], vector_shapes={B: 0, M: 16, N: 16}
+        )
+    ]
     i, j, k = (tkw.IndexMapping.iterator(d) for d in range(3))
-    mapping = tkw.IndexMapping(num_iterators=3, inputs={B: i, N: j, M: k},
-                               outputs={B: i, M: k, N: j})
-    v_mapping = tkw.IndexMapping(num_iterators=3, inputs={B: i, K2: k, N: j},
-                                 outputs={B: i, N: j, K2: k})
+    mapping = tkw.IndexMapping(
+        num_iterators=3, inputs={B: i, N: j, M: k}, outputs={B: i, M: k, N: j}
+    )
+    v_mapping = tkw.IndexMapping(
+        num_iterators=3, inputs={B: i, K2: k, N: j}, outputs={B: i, N: j, K2: k}
+    )
 
     @tkw.wave(constraints)
     def attention(
@@ -236,8 +261,25 @@ def test_attention(b, m, n, k1, k2):
 
     q, kk, v = halfs((b, m, k1), 0, 0.5), halfs((b, k2, k1), 1, 0.5), halfs((b, k2, n), 2)
     c = np.zeros((b, m, n), np.float32)
-    run(attention, {B: b, M: m, N: n, K1: k1, K2: k2, BLOCK_B: 1, BLOCK_M: 64, BLOCK_N: 32,
-                    BLOCK_K2: 16, ADDRESS_SPACE: SHARED_ADDRESS_SPACE}, q, kk, v, c)
+    run(
+        attention,
+        {
+            B: b,
+            M: m,
+            N: n,
+            K1: k1,
+            K2: k2,
+            BLOCK_B: 1,
+            BLOCK_M: 64,
+            BLOCK_N: 32,
+            BLOCK_K2: 16,
+            ADDRESS_SPACE: SHARED_ADDRESS_SPACE,
+        },
+        q,
+        kk,
+        v,
+        c,
+    )
     expected = softmax2(f64(q) @ f64(kk).transpose(0, 2, 1)) @ f64(v)
     np.testing.assert_allclose(c, expected, atol=2e-3)
 
@@ -251,7 +293,7 @@ def test_attention_of_the_overview_talk(sizes):
 
 
 def run_bare_attention(scope, b, m, h, n, k1, k2):
-    source = '''
+    source = """
 def make(num_waves, scale):
     B, M, H, N, K1, K2 = sym.B, sym.M, sym.H, sym.N, sym.K1, sym.K2
     BLOCK_M, BLOCK_N, BLOCK_B, BLOCK_H, BLOCK_K2 = (
@@ -311,15 +353,32 @@ def make(num_waves, scale):
         write(res, c, mapping=mapping)
 
     return attention
-'''
+"""
     scope["__annotations__"] = {}
     exec(compile(source, __file__, "exec"), scope)
     sym, scale = scope["sym"], 0.25
     q, kk = halfs((b, m, h, k1)), halfs((b, k2, h, k1), 1)
     v, c = halfs((b, k2, h, n), 2), np.zeros((b, m, h, n), np.float32)
-    run(scope["make"](4, scale),
-        {sym.B: b, sym.M: m, sym.H: h, sym.N: n, sym.K1: k1, sym.K2: k2, sym.BLOCK_M: 64,
-         sym.BLOCK_N: 16, sym.BLOCK_B: 1, sym.BLOCK_H: 1, sym.BLOCK_K2: 16}, q, kk, v, c)
+    run(
+        scope["make"](4, scale),
+        {
+            sym.B: b,
+            sym.M: m,
+            sym.H: h,
+            sym.N: n,
+            sym.K1: k1,
+            sym.K2: k2,
+            sym.BLOCK_M: 64,
+            sym.BLOCK_N: 16,
+            sym.BLOCK_B: 1,
+            sym.BLOCK_H: 1,
+            sym.BLOCK_K2: 16,
+        },
+        q,
+        kk,
+        v,
+        c,
+    )
     scores = np.einsum("bmhd,bkhd->bhmk", f64(q), f64(kk)) * scale
     expected = np.einsum("bhmk,bkhn->bmhn", softmax2(scores), f64(v))
     np.testing.assert_allclose(c, expected, atol=4e-3)

@@ -11,6 +11,10 @@ SCRIPTS = sorted((Path(__file__).parent / "isolated").glob("*.py"))
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.stem)
 def test_leaks(script):
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True,
-                          env={"PYTHONPATH": ":".join(sys.path)})
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
     assert done.returncode == 0, done.stdout + done.stderr

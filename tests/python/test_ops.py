@@ -16,13 +16,26 @@ SHAPE = (5, 70)
 
 
 def constraints(*more):
-    return [tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: BN}),
-            tkw.WorkgroupConstraint(M, BM, 1), tkw.WorkgroupConstraint(N, BN, 0),
-            tkw.WaveConstraint(M, BM), tkw.WaveConstraint(N, BN), *more]
+    return [
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: BN}),
+        tkw.WorkgroupConstraint(M, BM, 1),
+        tkw.WorkgroupConstraint(N, BN, 0),
+        tkw.WaveConstraint(M, BM),
+        tkw.WaveConstraint(N, BN),
+        *more,
+    ]
 
 
-NUMPY = {"f32": np.float32, "f16": np.float16, "f64": np.float64, "i32": np.int32, "i64": np.int64,
-         "i16": np.int16, "i8": np.int8, "bool": np.bool_}
+NUMPY = {
+    "f32": np.float32,
+    "f16": np.float16,
+    "f64": np.float64,
+    "i32": np.int32,
+    "i64": np.int64,
+    "i16": np.int16,
+    "i8": np.int8,
+    "bool": np.bool_,
+}
 
 
 def elementwise(fn, *inputs, dtype, out):
@@ -30,10 +43,13 @@ def elementwise(fn, *inputs, dtype, out):
     memory = tkl.Memory[M, N, G, dtype]
 
     if len(inputs) == 1:
+
         @tkw.wave(constraints())
         def kernel(a: memory, c: tkl.Memory[M, N, G, out]):
             tkw.write(fn(tkw.read(a)), c)
+
     else:
+
         @tkw.wave(constraints())
         def kernel(a: memory, b: memory, c: tkl.Memory[M, N, G, out]):
             tkw.write(fn(tkw.read(a), tkw.read(b)), c)
@@ -61,12 +77,22 @@ def tanh_approx(x):
 
 
 UNARY = {
-    "exp": (np.exp, (-3, 3)), "exp2": (np.exp2, (-3, 3)), "log2": (np.log2, (0.1, 9)),
-    "log10": (np.log10, (0.1, 9)), "sqrt": (np.sqrt, (0, 9)),
-    "rsqrt": (lambda x: 1 / np.sqrt(x), (0.1, 9)), "cbrt": (np.cbrt, (-9, 9)),
-    "reciprocal": (lambda x: 1 / x, (0.5, 3)), "sin": (np.sin, (-3, 3)), "cos": (np.cos, (-3, 3)),
-    "sinh": (np.sinh, (-3, 3)), "tanh": (np.tanh, (-3, 3)), "tanh_approx": (tanh_approx, (-3, 3)),
-    "abs": (np.abs, (-3, 3)), "round": (round_away, (-3, 3)), "roundeven": (np.rint, (-3, 3)),
+    "exp": (np.exp, (-3, 3)),
+    "exp2": (np.exp2, (-3, 3)),
+    "log2": (np.log2, (0.1, 9)),
+    "log10": (np.log10, (0.1, 9)),
+    "sqrt": (np.sqrt, (0, 9)),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), (0.1, 9)),
+    "cbrt": (np.cbrt, (-9, 9)),
+    "reciprocal": (lambda x: 1 / x, (0.5, 3)),
+    "sin": (np.sin, (-3, 3)),
+    "cos": (np.cos, (-3, 3)),
+    "sinh": (np.sinh, (-3, 3)),
+    "tanh": (np.tanh, (-3, 3)),
+    "tanh_approx": (tanh_approx, (-3, 3)),
+    "abs": (np.abs, (-3, 3)),
+    "round": (round_away, (-3, 3)),
+    "roundeven": (np.rint, (-3, 3)),
 }
 
 
@@ -80,13 +106,19 @@ def test_unary(name):
 
 
 BINARY = {
-    "add": (lambda a, b: a + b, np.add), "sub": (lambda a, b: a - b, np.subtract),
-    "mul": (lambda a, b: a * b, np.multiply), "div": (lambda a, b: a / b, np.divide),
-    "mod": (lambda a, b: a % b, np.fmod), "tkw.mod": (tkw.mod, np.fmod),
-    "remf": (tkw.remf, np.fmod), "maximum": (tkw.maximum, np.maximum),
-    "minimum": (tkw.minimum, np.minimum), "atan2": (tkw.atan2, np.arctan2),
+    "add": (lambda a, b: a + b, np.add),
+    "sub": (lambda a, b: a - b, np.subtract),
+    "mul": (lambda a, b: a * b, np.multiply),
+    "div": (lambda a, b: a / b, np.divide),
+    "mod": (lambda a, b: a % b, np.fmod),
+    "tkw.mod": (tkw.mod, np.fmod),
+    "remf": (tkw.remf, np.fmod),
+    "maximum": (tkw.maximum, np.maximum),
+    "minimum": (tkw.minimum, np.minimum),
+    "atan2": (tkw.atan2, np.arctan2),
     "powf": (lambda a, b: tkw.powf(tkw.abs(a), b), lambda a, b: np.power(np.abs(a), b)),
-    "neg": (lambda a, b: -a + b, lambda a, b: b - a), "pos": (lambda a, b: +a, lambda a, b: a),
+    "neg": (lambda a, b: -a + b, lambda a, b: b - a),
+    "pos": (lambda a, b: +a, lambda a, b: a),
     "absolute": (lambda a, b: abs(a), lambda a, b: np.abs(a)),
 }
 
@@ -96,8 +128,9 @@ def test_binary_floats(name):
     ours, reference = BINARY[name]
     a, b = floats(seed=1), floats(0.5, 2.5, seed=2)
     y = elementwise(ours, a, b, dtype=tkl.f32, out=tkl.f32)
-    np.testing.assert_allclose(y, reference(a.astype(np.float64), b.astype(np.float64)), rtol=1e-5,
-                               atol=1e-6)
+    np.testing.assert_allclose(
+        y, reference(a.astype(np.float64), b.astype(np.float64)), rtol=1e-5, atol=1e-6
+    )
 
 
 def trunc_div(a, b):
@@ -105,10 +138,14 @@ def trunc_div(a, b):
 
 
 INTEGER = {
-    "add": (lambda a, b: a + b, np.add), "mul": (lambda a, b: a * b, np.multiply),
-    "div": (lambda a, b: a / b, trunc_div), "floordiv": (lambda a, b: a // b, np.floor_divide),
-    "mod": (lambda a, b: a % b, np.fmod), "and": (lambda a, b: a & b, np.bitwise_and),
-    "or": (lambda a, b: a | b, np.bitwise_or), "not": (lambda a, b: ~a, lambda a, b: ~a),
+    "add": (lambda a, b: a + b, np.add),
+    "mul": (lambda a, b: a * b, np.multiply),
+    "div": (lambda a, b: a / b, trunc_div),
+    "floordiv": (lambda a, b: a // b, np.floor_divide),
+    "mod": (lambda a, b: a % b, np.fmod),
+    "and": (lambda a, b: a & b, np.bitwise_and),
+    "or": (lambda a, b: a | b, np.bitwise_or),
+    "not": (lambda a, b: ~a, lambda a, b: ~a),
     "abs": (lambda a, b: tkw.abs(a), lambda a, b: np.abs(a)),
     "maximum": (tkw.maximum, np.maximum),
 }
@@ -123,9 +160,12 @@ def test_binary_integers(name):
 
 
 COMPARISONS = {
-    "gt": (np.greater, lambda a, b: a > b), "ge": (np.greater_equal, lambda a, b: a >= b),
-    "lt": (np.less, lambda a, b: a < b), "le": (np.less_equal, lambda a, b: a <= b),
-    "eq": (np.equal, lambda a, b: a == b), "ne": (np.not_equal, lambda a, b: a != b),
+    "gt": (np.greater, lambda a, b: a > b),
+    "ge": (np.greater_equal, lambda a, b: a >= b),
+    "lt": (np.less, lambda a, b: a < b),
+    "le": (np.less_equal, lambda a, b: a <= b),
+    "eq": (np.equal, lambda a, b: a == b),
+    "ne": (np.not_equal, lambda a, b: a != b),
 }
 
 
@@ -134,16 +174,24 @@ def test_comparisons(name):
     reference, operator = COMPARISONS[name]
     a, b = ints(0, 4, 1), ints(0, 4, 2)
     for ours in (getattr(tkw, name), operator):
-        y = elementwise(lambda x, y: tkw.select(ours(x, y), tkl.Register[M, N, tkl.i32](1), 0), a,
-                        b, dtype=tkl.i32, out=tkl.i32)
+        y = elementwise(
+            lambda x, y: tkw.select(ours(x, y), tkl.Register[M, N, tkl.i32](1), 0),
+            a,
+            b,
+            dtype=tkl.i32,
+            out=tkl.i32,
+        )
         assert np.array_equal(y, reference(a, b).astype(np.int32))
 
 
 def test_literals_and_expressions_as_operands():
     x = floats()
     for ours, reference in [
-        (lambda a: 2 * a + 0.5, 2 * x + 0.5), (lambda a: 1.0 / (a + 10), 1 / (x + 10)),
-        (lambda a: a * N, x * 70), (lambda a: N - a, 70 - x), (lambda a: a * np.float32(3), x * 3),
+        (lambda a: 2 * a + 0.5, 2 * x + 0.5),
+        (lambda a: 1.0 / (a + 10), 1 / (x + 10)),
+        (lambda a: a * N, x * 70),
+        (lambda a: N - a, 70 - x),
+        (lambda a: a * np.float32(3), x * 3),
     ]:
         y = elementwise(ours, x, dtype=tkl.f32, out=tkl.f32)
         np.testing.assert_allclose(y, reference, rtol=1e-6, atol=1e-6)
@@ -158,21 +206,31 @@ def test_augmented_assignment():
         return a
 
     a, b = floats(seed=1), floats(seed=2)
-    np.testing.assert_allclose(elementwise(fn, a, b, dtype=tkl.f32, out=tkl.f32),
-                               ((a + b) * 2 - b) / 4, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        elementwise(fn, a, b, dtype=tkl.f32, out=tkl.f32),
+        ((a + b) * 2 - b) / 4,
+        rtol=1e-5,
+        atol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("scaled", [False, True])
 def test_softsign(scaled):
     x = floats(-40, 40)
     cap = 30.0 * (64**-0.5 if scaled else 1.0)
-    y = elementwise(lambda a: tkw.softsign(a, logit_cap=30.0, apply_scaling=scaled, head_dim=64), x,
-                    dtype=tkl.f32, out=tkl.f32)
+    y = elementwise(
+        lambda a: tkw.softsign(a, logit_cap=30.0, apply_scaling=scaled, head_dim=64),
+        x,
+        dtype=tkl.f32,
+        out=tkl.f32,
+    )
     np.testing.assert_allclose(y, x / (1 + np.abs(x) / cap), rtol=1e-5)
 
 
-@pytest.mark.parametrize("source, target", [("f32", "f16"), ("f32", "i32"), ("i32", "f32"),
-                                            ("f32", "f64"), ("i32", "i64"), ("i32", "i8")])
+@pytest.mark.parametrize(
+    "source, target",
+    [("f32", "f16"), ("f32", "i32"), ("i32", "f32"), ("f32", "f64"), ("i32", "i64"), ("i32", "i8")],
+)
 def test_cast(source, target):
     src, dst = getattr(tkl, source), getattr(tkl, target)
     x = (floats(-50, 50) if source[0] == "f" else ints(-300, 300)).astype(NUMPY[source])
@@ -182,8 +240,12 @@ def test_cast(source, target):
 
 def test_conditions_are_values_too():
     a = ints(0, 4)
-    y = elementwise(lambda x: tkw.select(~((x > 0) & (x < 3)) | (x == 1), x * 0 + 1, 0), a,
-                    dtype=tkl.i32, out=tkl.i32)
+    y = elementwise(
+        lambda x: tkw.select(~((x > 0) & (x < 3)) | (x == 1), x * 0 + 1, 0),
+        a,
+        dtype=tkl.i32,
+        out=tkl.i32,
+    )
     assert np.array_equal(y, (~((a > 0) & (a < 3)) | (a == 1)).astype(np.int32))
 
 
@@ -233,8 +295,13 @@ def test_permute_transposes_by_name():
 def test_bitcast_unpacks():
     HALF = K / 2
 
-    @tkw.wave([tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, K: BN}),
-               tkw.WorkgroupConstraint(M, BM, 1), tkw.WorkgroupConstraint(K, BN, 0)])
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, K: BN}),
+            tkw.WorkgroupConstraint(M, BM, 1),
+            tkw.WorkgroupConstraint(K, BN, 0),
+        ]
+    )
     def kernel(a: tkl.Memory[M, HALF, G, tkl.i8], b: tkl.Memory[M, K, G, tkl.f32]):
         tkw.write(tkw.cast(tkw.bitcast(tkw.read(a), tkl.f4e2m1fn), tkl.f32), b)
 
@@ -250,8 +317,12 @@ def test_bitcast_unpacks():
 
 
 def reduction_kernel(fn, out_dims, out_dtype=tkl.f32):
-    @tkw.wave([tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: N}),
-               tkw.WorkgroupConstraint(M, 1, 0)])
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: N}),
+            tkw.WorkgroupConstraint(M, 1, 0),
+        ]
+    )
     def kernel(a: tkl.Memory[M, N, G, tkl.f32], b: tkl.Memory[(*out_dims, G, out_dtype)]):
         tkw.write(fn(tkw.read(a)), b)
 
@@ -265,7 +336,12 @@ def test_reductions(name, block):
     x, y = floats(), np.zeros(5, np.float32)
     run(reduction_kernel(lambda a: op(a, dim=N, block=block), [M]), {M: 5, N: 70}, x, y)
     np.testing.assert_allclose(y, reference(x, axis=1), rtol=1e-5)
-    run(reduction_kernel(lambda a: op(a, tkl.Register[M, tkl.f32](1.25), N), [M]), {M: 5, N: 70}, x, y)
+    run(
+        reduction_kernel(lambda a: op(a, tkl.Register[M, tkl.f32](1.25), N), [M]),
+        {M: 5, N: 70},
+        x,
+        y,
+    )
     both = np.concatenate([x, np.full((5, 1), 1.25, np.float32)], 1)
     np.testing.assert_allclose(y, reference(both, axis=1), rtol=1e-5)
 
@@ -280,10 +356,17 @@ def test_cumsum(keywords):
 def test_topk():
     TOP = tkl.sym.TOP
 
-    @tkw.wave([tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: N, TOP: TOP}),
-               tkw.WorkgroupConstraint(M, 1, 0)])
-    def kernel(a: tkl.Memory[M, N, G, tkl.f32], v: tkl.Memory[M, TOP, G, tkl.f32],
-               i: tkl.Memory[M, TOP, G, tkl.i32]):
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: N, TOP: TOP}),
+            tkw.WorkgroupConstraint(M, 1, 0),
+        ]
+    )
+    def kernel(
+        a: tkl.Memory[M, N, G, tkl.f32],
+        v: tkl.Memory[M, TOP, G, tkl.f32],
+        i: tkl.Memory[M, TOP, G, tkl.i32],
+    ):
         values, indices = tkw.topk(tkw.read(a), TOP, N)
         tkw.write(values, v)
         tkw.write(indices, i)
@@ -317,8 +400,19 @@ def test_synchronisation_and_hints_trace():
         tkw.write(tkw.tag(x + 1.0, "sum"), b, tag="store")
 
     compiled = build(kernel, SIZES)
-    for text in ("workgroup_barrier", "wait_async", "barrier_signal", "bar = -1", "no_ds_wait",
-                 "counter_wait", "counter_barrier", "prio = 2", "MMA: 2", '"load"', '"sum"'):
+    for text in (
+        "workgroup_barrier",
+        "wait_async",
+        "barrier_signal",
+        "bar = -1",
+        "no_ds_wait",
+        "counter_wait",
+        "counter_barrier",
+        "prio = 2",
+        "MMA: 2",
+        '"load"',
+        '"sum"',
+    ):
         assert text in compiled.asm, text
     a, b = floats(), np.zeros(SHAPE, np.float32)
     compiled(a, b)
@@ -387,7 +481,12 @@ def test_every_tile_op_of_the_language_is_reachable():
 
     source = Path(wave_ops.__file__).read_text()
     emitted_by_operators = {"add", "sub", "mul", "div", "floordiv", "and", "or", "neg", "not"}
-    missing = [name for name, level, _ in _wave.op_table
-               if level != "thread" and f'"{name}"' not in source
-               and name not in emitted_by_operators and name != "yield"]
+    missing = [
+        name
+        for name, level, _ in _wave.op_table
+        if level != "thread"
+        and f'"{name}"' not in source
+        and name not in emitted_by_operators
+        and name != "yield"
+    ]
     assert missing == []

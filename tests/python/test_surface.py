@@ -6,70 +6,70 @@ import pytest
 
 # module below wave_lang -> names (the kernel library, `templates` and `nn`, has its own tests)
 NAMES = {
-    'debugging.html_viewer': 'html_viewer',
-    'kernel': '',
-    'kernel._support.dtype': 'DataType f16 f32 i32',
-    'kernel._support.indexing': 'IndexSymbol index_symbol sym',
-    'kernel.lang': 'DataType',
-    'kernel.lang.global_symbols': 'GLOBAL_ADDRESS_SPACE SHARED_ADDRESS_SPACE THREAD_0 WORKGROUP_0',
-    'kernel.lang.kernel_buffer': 'KernelBufferUsage',
-    'kernel.lang.wave_types': 'AddressSpace IndexMapping Memory Register',
-    'kernel.ops.wave_ops': """
+    "debugging.html_viewer": "html_viewer",
+    "kernel": "",
+    "kernel._support.dtype": "DataType f16 f32 i32",
+    "kernel._support.indexing": "IndexSymbol index_symbol sym",
+    "kernel.lang": "DataType",
+    "kernel.lang.global_symbols": "GLOBAL_ADDRESS_SPACE SHARED_ADDRESS_SPACE THREAD_0 WORKGROUP_0",
+    "kernel.lang.kernel_buffer": "KernelBufferUsage",
+    "kernel.lang.wave_types": "AddressSpace IndexMapping Memory Register",
+    "kernel.ops.wave_ops": """
         Allocate Broadcast Conditional IterArg Iterate MMA NestedRegionOp NewScalar Output
         Placeholder Read SharedMemoryBarrier ShuffleOp Write get_custom""",
-    'kernel.wave': '',
-    'kernel.wave.assumptions': 'Assumption',
-    'kernel.wave.cache': 'CACHE_BASE_DIR WAVE_CACHE_ON get_cache_manager is_cache_enabled reset_cache_manager',
-    'kernel.wave.compile': 'WaveCompileOptions wave_compile',
-    'kernel.wave.constraints': """
+    "kernel.wave": "",
+    "kernel.wave.assumptions": "Assumption",
+    "kernel.wave.cache": "CACHE_BASE_DIR WAVE_CACHE_ON get_cache_manager is_cache_enabled reset_cache_manager",
+    "kernel.wave.compile": "WaveCompileOptions wave_compile",
+    "kernel.wave.constraints": """
         Constraint DeviceConstraint GenericDot HardwareConstraint MMAOperand MMAType
         ScaledMMAType TilingConstraint WaveConstraint WorkgroupConstraint""",
-    'kernel.wave.execution_engine': 'is_execution_engine_available',
-    'kernel.wave.iree_utils': 'generate_iree_ref',
-    'kernel.wave.scheduling.resources': 'Operation',
-    'kernel.wave.scheduling.schedule': 'SchedulingType',
-    'kernel.wave.scheduling.schedule_enums': 'SchedulingType',
-    'kernel.wave.symbolic_constraints': 'SymbolicAlias',
-    'kernel.wave.templates': 'AttentionShape',
-    'kernel.wave.templates.attention_common': 'AttentionShape',
-    'kernel.wave.utils.classes': 'CoalescingType',
-    'kernel.wave.utils.compile_utils': 'set_default_compile_config',
-    'kernel.wave.utils.general_utils': """
+    "kernel.wave.execution_engine": "is_execution_engine_available",
+    "kernel.wave.iree_utils": "generate_iree_ref",
+    "kernel.wave.scheduling.resources": "Operation",
+    "kernel.wave.scheduling.schedule": "SchedulingType",
+    "kernel.wave.scheduling.schedule_enums": "SchedulingType",
+    "kernel.wave.symbolic_constraints": "SymbolicAlias",
+    "kernel.wave.templates": "AttentionShape",
+    "kernel.wave.templates.attention_common": "AttentionShape",
+    "kernel.wave.utils.classes": "CoalescingType",
+    "kernel.wave.utils.compile_utils": "set_default_compile_config",
+    "kernel.wave.utils.general_utils": """
         DEFAULT_GPU_DEVICE TORCH_DTYPE_TO_WAVE ceildiv check_leaks clamp delinearize_index
         divide_shape_into_chunks get_default_scheduling_params run_test torch_dtype_range
         torch_dtype_to_wave wave_dtype_to_torch""",
-    'kernel.wave.utils.mma_utils': 'get_mfma_load_elems_per_thread get_mfma_store_elems_per_thread',
-    'kernel.wave.utils.mxfp_utils': """
+    "kernel.wave.utils.mma_utils": "get_mfma_load_elems_per_thread get_mfma_store_elems_per_thread",
+    "kernel.wave.utils.mxfp_utils": """
         SCALE_GROUP_SIZE b_preshuffle e8m0_shuffle e8m0_to_f32 generate_gemm_afp4wfp4_inputs
         mxfp4_to_f32 torchScaledGemmMXFP4""",
-    'kernel.wave.utils.reference_kernel_utils': 'scaled_dot_product_attention_bhsd',
-    'kernel.wave.utils.run_utils': """
+    "kernel.wave.utils.reference_kernel_utils": "scaled_dot_product_attention_bhsd",
+    "kernel.wave.utils.run_utils": """
         check_individual_kernels dump_generated_mlir dump_generated_mlir_file
         enable_scheduling_barriers get_arch_family get_default_arch set_default_run_config""",
-    'kernel.wave.utils.torch_utils': """
+    "kernel.wave.utils.torch_utils": """
         device_arange device_empty device_full device_ones device_randint device_randn
         device_randperm device_tensor device_zeros get_default_device quantized_tensor
         to_default_device""",
-    'kernel.wave.visualization': 'visualize_graph',
-    'kernel.wave.wave': 'LaunchableWave',
-    'kernel.wave.wave_schedule': '',
-    'kernel.wave.wave_sim': 'wave_sim',
-    'support.detect_water': 'is_water_available',
-    'support.detect_waveasm': 'is_waveasm_available',
-    'support.indexing': 'index_symbol sym',
-    'support.location_config': 'LocationCaptureConfig LocationCaptureLevel',
-    'support.logging': 'get_logger',
+    "kernel.wave.visualization": "visualize_graph",
+    "kernel.wave.wave": "LaunchableWave",
+    "kernel.wave.wave_schedule": "",
+    "kernel.wave.wave_sim": "wave_sim",
+    "support.detect_water": "is_water_available",
+    "support.detect_waveasm": "is_waveasm_available",
+    "support.indexing": "index_symbol sym",
+    "support.location_config": "LocationCaptureConfig LocationCaptureLevel",
+    "support.logging": "get_logger",
 }
 
 # what `from module import *` must bind
 STARS = {
-    'kernel.lang.global_symbols': """
+    "kernel.lang.global_symbols": """
         GET_ITER_ARG GLOBAL_ADDRESS_SPACE GLOBAL_MEMORY_UNITS MMA_DELAY MMA_UNITS
         READ_GLOBAL_DELAY READ_SHARED_DELAY SHARED_ADDRESS_SPACE SHARED_MEMORY_UNITS
         SHUFFLE_DELAY SHUFFLE_UNITS THREAD_0 VALU_DELAY VALU_UNITS WORKGROUP_0 WORKGROUP_1
         WORKGROUP_2 WRITE_GLOBAL_DELAY WRITE_SHARED_DELAY index_symbol sympy""",
-    'kernel.lang.wave_types': 'Memory Register',
-    'kernel.wave.templates.attention_common': """
+    "kernel.lang.wave_types": "Memory Register",
+    "kernel.wave.templates.attention_common": """
         AttentionShape BLOCK_D_KV BLOCK_H BLOCK_H_KV BLOCK_H_Q BLOCK_N_KV BLOCK_N_Q D_KV D_Q H
         H_KV H_Q N_KV N_Q""",
 }
@@ -180,3 +180,22 @@ def test_attention_shape_iterates_over_what_is_set():
     shape = AttentionShape(8, 2, 64, 32, query_seq_len=128)
     assert list(shape) == [8, 2, 64, 32, 128]
     assert N_Q.name == "N_D"
+
+
+def test_the_stub_describes_the_extension():
+    """Every public name of the extension is in _wave.pyi, with the same members."""
+    import ast
+    from pathlib import Path
+
+    import wave_lang
+    from wave_lang import _wave
+
+    tree = ast.parse((Path(wave_lang.__file__).parent / "_wave.pyi").read_text())
+    stub = {n.name: n for n in tree.body if isinstance(n, (ast.ClassDef, ast.FunctionDef))}
+    values = {n.target.id for n in tree.body if isinstance(n, ast.AnnAssign)}
+    public = {n for n in dir(_wave) if not n.startswith("__")}
+    assert public == (stub.keys() | values) - {"__version__"}
+    for name in ("Expr", "DataType", "Value", "Tracer", "Kernel"):
+        described = {m.name for m in stub[name].body if isinstance(m, ast.FunctionDef)}
+        described = {m for m in described if not m.startswith("_")}
+        assert described == {m for m in vars(getattr(_wave, name)) if not m.startswith("_")}, name

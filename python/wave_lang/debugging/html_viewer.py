@@ -18,8 +18,10 @@ def _rows(value: Any) -> list[str]:
     parts = []
     for outer in product(*(range(n) for n in shape[:-2])):
         title = f"<h3>{list(outer)}</h3>" if outer else ""
-        cells = ("".join(f"<td>{html.escape(f'{float(x):.6g}')}</td>" for x in row)
-                 for row in value[outer])
+        cells = (
+            "".join(f"<td>{html.escape(f'{float(x):.6g}')}</td>" for x in row)
+            for row in value[outer]
+        )
         parts.append(title + "<table>" + "".join(f"<tr>{c}</tr>" for c in cells) + "</table>")
     return parts
 

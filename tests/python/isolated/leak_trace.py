@@ -13,8 +13,12 @@ from wave_lang.kernel.wave import cache
 cache.WAVE_CACHE_ON = 0
 M, N, K = sym.M, sym.N, sym.K
 G = wl.GLOBAL_ADDRESS_SPACE
-HEADER = [wl.WorkgroupConstraint(M, 16, 0), wl.WorkgroupConstraint(N, 16, 1),
-          wl.TilingConstraint(K, 16), wl.HardwareConstraint(threads_per_wave=64)]
+HEADER = [
+    wl.WorkgroupConstraint(M, 16, 0),
+    wl.WorkgroupConstraint(N, 16, 1),
+    wl.TilingConstraint(K, 16),
+    wl.HardwareConstraint(threads_per_wave=64),
+]
 OPTIONS = wl.WaveCompileOptions(subs={M: 16, N: 16, K: 32}, target="eval")
 A, C = np.ones((16, 32), np.float16), np.zeros((16, 16), np.float32)
 

@@ -22,6 +22,25 @@ i1: DataType = _all["i1"]
 bool: DataType = i1
 index: DataType = _all["index"]
 
-__all__ = ["DataType", "bf16", "bool", "f16", "f32", "f4e2m1fn", "f64", "f6e2m3fn", "f8e4m3fn",
-           "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0fnu", "i1", "i16", "i32", "i4", "i64",
-           "i8", "index"]
+__all__ = [
+    "DataType",
+    "bf16",
+    "bool",
+    "f16",
+    "f32",
+    "f4e2m1fn",
+    "f64",
+    "f6e2m3fn",
+    "f8e4m3fn",
+    "f8e4m3fnuz",
+    "f8e5m2",
+    "f8e5m2fnuz",
+    "f8e8m0fnu",
+    "i1",
+    "i16",
+    "i32",
+    "i4",
+    "i64",
+    "i8",
+    "index",
+]

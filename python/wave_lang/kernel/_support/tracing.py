@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Callable
 
 from ..._wave import Expr, Kernel
@@ -24,8 +24,8 @@ class DebugLog:
 class Trace:
     """A traced kernel and its debug logs."""
 
-    kernel: Kernel | None = None
-    logs: list[DebugLog] = field(default_factory=list)
+    kernel: Kernel
+    logs: list[DebugLog]
 
     def __str__(self) -> str:
         return str(self.kernel)
@@ -33,4 +33,5 @@ class Trace:
 
 CapturedTrace = Trace
 
-current_trace: ContextVar[Trace] = ContextVar("wave_lang_trace")
+# The debug logs of the kernel being traced.
+current_logs: ContextVar[list[DebugLog]] = ContextVar("wave_lang_logs")

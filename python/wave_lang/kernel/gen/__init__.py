@@ -13,15 +13,27 @@ class TestLaunchContext:
 
     __test__ = False  # not a test, whatever pytest thinks of the name
 
-    def __init__(self, subs: Mapping[Any, Any], *, run_config: Mapping[str, Any] | None = None,
-                 schedule: Any = False, dynamic_symbols: Any = (), **options: Any):
+    def __init__(
+        self,
+        subs: Mapping[Any, Any],
+        *,
+        run_config: Mapping[str, Any] | None = None,
+        schedule: Any = False,
+        dynamic_symbols: Any = (),
+        **options: Any,
+    ):
         from ..wave.compile import WaveCompileOptions
 
         for old in ("run", "run_bench", "dynamic_symbols_map", "canonicalize", "create_vmfb_file"):
             options.pop(old, None)
         config = {k: v for k, v in (run_config or {}).items() if k in ("device", "target")}
-        self.options = WaveCompileOptions(subs=dict(subs), schedule=schedule,
-                                          dynamic_symbols=list(dynamic_symbols), **config, **options)
+        self.options = WaveCompileOptions(
+            subs=dict(subs),
+            schedule=schedule,
+            dynamic_symbols=list(dynamic_symbols),
+            **config,
+            **options,
+        )
 
     def run(self, kernel: Any, args: tuple) -> None:
         from ..wave.compile import wave_compile

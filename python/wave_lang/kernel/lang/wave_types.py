@@ -121,8 +121,11 @@ class Register:
         return self.symbolic_shape
 
     def __eq__(self, other: object) -> bool:
-        return (isinstance(other, Register) and self.symbolic_shape == other.symbolic_shape
-                and self.dtype == other.dtype)
+        return (
+            isinstance(other, Register)
+            and self.symbolic_shape == other.symbolic_shape
+            and self.dtype == other.dtype
+        )
 
     def __hash__(self) -> int:
         return hash((self.symbolic_shape, self.dtype))
@@ -159,8 +162,13 @@ class IndexMapping:
     stands for the i-th of `mapping_dynamic_vals`, which `dynamic_val_mappings[i]` looks up.
     """
 
-    def __init__(self, num_iterators: int, inputs: Coordinates, outputs: Coordinates,
-                 dynamic_val_mappings: Coordinates | Sequence[Coordinates] = ()):
+    def __init__(
+        self,
+        num_iterators: int,
+        inputs: Coordinates,
+        outputs: Coordinates,
+        dynamic_val_mappings: Coordinates | Sequence[Coordinates] = (),
+    ):
         dynamic = dynamic_val_mappings
         if isinstance(dynamic, Mapping):
             dynamic = (dynamic,)
@@ -216,13 +224,20 @@ class IndexMapping:
         def replace(d: Coordinates) -> dict[Expr, Expr]:
             return {Expr(k).subs(subs): Expr(v).subs(subs) for k, v in d.items()}
 
-        return IndexMapping(self.num_iterators, replace(self.input_mapping),
-                            replace(self.output_mapping),
-                            tuple(replace(d) for d in self.dynamic_val_mappings))
+        return IndexMapping(
+            self.num_iterators,
+            replace(self.input_mapping),
+            replace(self.output_mapping),
+            tuple(replace(d) for d in self.dynamic_val_mappings),
+        )
 
     def _key(self) -> tuple:
-        return (self.num_iterators, self.input_mapping, self.output_mapping,
-                self.dynamic_val_mappings)
+        return (
+            self.num_iterators,
+            self.input_mapping,
+            self.output_mapping,
+            self.dynamic_val_mappings,
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IndexMapping) and self._key() == other._key()
@@ -230,10 +245,26 @@ class IndexMapping:
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
-        dynamic = f", dynamic_val_mappings={self.dynamic_val_mappings}" if self.dynamic_val_mappings else ""
-        return (f"IndexMapping(num_iterators={self.num_iterators}, inputs={self.input_mapping}, "
-                f"outputs={self.output_mapping}{dynamic})")
+        dynamic = (
+            f", dynamic_val_mappings={self.dynamic_val_mappings}"
+            if self.dynamic_val_mappings
+            else ""
+        )
+        return (
+            f"IndexMapping(num_iterators={self.num_iterators}, inputs={self.input_mapping}, "
+            f"outputs={self.output_mapping}{dynamic})"
+        )
 
 
-__all__ = ["AddressSpace", "DataType", "GLOBAL_ADDRESS_SPACE", "IndexMapping", "KernelBufferUsage",
-           "Memory", "MemoryLayout", "Register", "SHARED_ADDRESS_SPACE", "SymbolBind"]
+__all__ = [
+    "AddressSpace",
+    "DataType",
+    "GLOBAL_ADDRESS_SPACE",
+    "IndexMapping",
+    "KernelBufferUsage",
+    "Memory",
+    "MemoryLayout",
+    "Register",
+    "SHARED_ADDRESS_SPACE",
+    "SymbolBind",
+]

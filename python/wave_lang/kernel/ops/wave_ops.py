@@ -7,13 +7,15 @@ take its element type. Every op takes `tag=`: a name, or a set of names, that sc
 from __future__ import annotations
 
 import builtins
+import inspect
+import math
 from enum import IntFlag
 from numbers import Real
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ... import _wave
 from ..._wave import DataType, Expr, Value, emit as _emit
-from .._support.tracing import DebugLog as _DebugLogRecord, current_trace as _current_trace
+from .._support.tracing import DebugLog as _DebugLogRecord, current_logs as _current_logs
 from ..lang.global_symbols import SHARED_ADDRESS_SPACE
 from ..lang.wave_types import IndexMapping
 from ..wave.constraints import mma_spec as _mma_spec
@@ -43,9 +45,9 @@ def _need_value(x: Any, op: str) -> Value:
 
 def _constant(value: Any, dtype: DataType) -> Any:
     """A number as the dtype holds it; expressions stay what they are."""
-    if not isinstance(value, Real) or isinstance(value, Expr):
+    if not isinstance(value, Real):
         return value
-    return float(value) if dtype.is_float_asm() else int(value)
+    return float(value) if dtype.is_float_asm() else math.trunc(value)
 
 
 # ---- values ----------------------------------------------------------------------------------
@@ -61,23 +63,40 @@ def scalar(value: Any, dtype: DataType, *, tag: Tag = None) -> Value:
     return _emit("scalar", (), {"value": _constant(value, dtype), "tag": tag}, dtype)
 
 
-def allocate(shape: Dims, distributed_shape: Dims, dtype: DataType,
-             address_space: Any = SHARED_ADDRESS_SPACE, *, tag: Tag = None) -> Value:
+def allocate(
+    shape: Dims,
+    distributed_shape: Dims,
+    dtype: DataType,
+    address_space: Any = SHARED_ADDRESS_SPACE,
+    *,
+    tag: Tag = None,
+) -> Value:
     """Scratch memory of a workgroup: `shape` names the dimensions, `distributed_shape` is its
     physical size."""
-    return _emit("alloc", (), {"physical": tuple(distributed_shape), "tag": tag},
-                 (tuple(shape), dtype, address_space, None))
+    return _emit(
+        "alloc",
+        (),
+        {"physical": tuple(distributed_shape), "tag": tag},
+        (tuple(shape), dtype, address_space, None),
+    )
 
 
-def self_index(dim: Any, dtype: DataType = _wave.dtypes["i32"], elements_per_thread: Any = None, *,
-               tag: Tag = None) -> Value:
+def self_index(
+    dim: Any,
+    dtype: DataType = _wave.dtypes["i32"],
+    elements_per_thread: Any = None,
+    *,
+    tag: Tag = None,
+) -> Value:
     """The coordinate of each element along `dim`."""
-    return _emit("self_index", (), {"dim": dim, "ept": elements_per_thread, "tag": tag},
-                 ((dim,), dtype))
+    return _emit(
+        "self_index", (), {"dim": dim, "ept": elements_per_thread, "tag": tag}, ((dim,), dtype)
+    )
 
 
-def apply_expr(register_: Value | Sequence[Value], expr: Callable[..., Any], *,
-               tag: Tag = None) -> Value:
+def apply_expr(
+    register_: Value | Sequence[Value], expr: Callable[..., Any], *, tag: Tag = None
+) -> Value:
     """`expr` on each element: a function of one symbol per register that returns an expression."""
     values = _values(register_)
     symbols = [_wave.symbol(f"$APPLY_EXPR_ARG_{i}", False) for i in range(len(values))]
@@ -94,22 +113,38 @@ def set_symbol(symbol: Any, register_: Any) -> None:
 
 
 def _access_attrs(elements_per_thread, mapping, bounds, flags, tag) -> dict[str, Any]:
-    return {"ept": elements_per_thread, "mapping": mapping, "bounds": bounds, "tag": tag,
-            "volatile": builtins.bool(flags & MemoryAccessFlags.VOLATILE),
-            "nontemporal": builtins.bool(flags & MemoryAccessFlags.NONTEMPORAL)}
+    return {
+        "ept": elements_per_thread,
+        "mapping": mapping,
+        "bounds": bounds,
+        "tag": tag,
+        "volatile": builtins.bool(flags & MemoryAccessFlags.VOLATILE),
+        "nontemporal": builtins.bool(flags & MemoryAccessFlags.NONTEMPORAL),
+    }
 
 
 def _by_coordinates(value, memory, source, target, attrs, op: str) -> Any:
     if source is None or target is None:
-        _wave.report("E0314", f"`{op}` needs both source= and target=",
-                     "give the coordinates on both sides, in the iterators of IteratorBindings")
+        _wave.report(
+            "E0314",
+            f"`{op}` needs both source= and target=",
+            "give the coordinates on both sides, in the iterators of IteratorBindings",
+        )
     return _wave.current(op).access(value, memory, source, target, attrs)
 
 
-def read(memory: Value, elements_per_thread: Any = None, mapping: IndexMapping | None = None,
-         mapping_dynamic_vals: Sequence[Value] | Value = (), bounds: Mapping[Any, Any] | None = None,
-         flags: MemoryAccessFlags = MemoryAccessFlags.NONE, source: Sequence[Any] | None = None,
-         target: Sequence[Any] | None = None, *, tag: Tag = None) -> Value:
+def read(
+    memory: Value,
+    elements_per_thread: Any = None,
+    mapping: IndexMapping | None = None,
+    mapping_dynamic_vals: Sequence[Value] | Value = (),
+    bounds: Mapping[Any, Any] | None = None,
+    flags: MemoryAccessFlags = MemoryAccessFlags.NONE,
+    source: Sequence[Any] | None = None,
+    target: Sequence[Any] | None = None,
+    *,
+    tag: Tag = None,
+) -> Value:
     """The elements of a tensor; 0 where the tensor has none.
 
     With `mapping`, coordinates are mapped; `source`/`target` say the same in the iterators of an
@@ -121,11 +156,19 @@ def read(memory: Value, elements_per_thread: Any = None, mapping: IndexMapping |
     return _emit("read", (memory, *_values(mapping_dynamic_vals)), attrs)
 
 
-def write(register_: Value, memory: Value, elements_per_thread: Any = None,
-          mapping: IndexMapping | None = None, mapping_dynamic_vals: Sequence[Value] | Value = (),
-          bounds: Mapping[Any, Any] | None = None,
-          flags: MemoryAccessFlags = MemoryAccessFlags.NONE, source: Sequence[Any] | None = None,
-          target: Sequence[Any] | None = None, *, tag: Tag = None) -> None:
+def write(
+    register_: Value,
+    memory: Value,
+    elements_per_thread: Any = None,
+    mapping: IndexMapping | None = None,
+    mapping_dynamic_vals: Sequence[Value] | Value = (),
+    bounds: Mapping[Any, Any] | None = None,
+    flags: MemoryAccessFlags = MemoryAccessFlags.NONE,
+    source: Sequence[Any] | None = None,
+    target: Sequence[Any] | None = None,
+    *,
+    tag: Tag = None,
+) -> None:
     """Stores a register in a tensor; elements the tensor does not have are dropped."""
     attrs = _access_attrs(elements_per_thread, mapping, bounds, flags, tag)
     if source is not None or target is not None:
@@ -134,29 +177,52 @@ def write(register_: Value, memory: Value, elements_per_thread: Any = None,
         _emit("write", (register_, memory, *_values(mapping_dynamic_vals)), attrs)
 
 
-def atomic_add(lhs: Value, rhs: Value, elements_per_thread: Any = None,
-               mapping: IndexMapping | None = None,
-               mapping_dynamic_vals: Sequence[Value] | Value = (), *, tag: Tag = None) -> Value:
+def atomic_add(
+    lhs: Value,
+    rhs: Value,
+    elements_per_thread: Any = None,
+    mapping: IndexMapping | None = None,
+    mapping_dynamic_vals: Sequence[Value] | Value = (),
+    *,
+    tag: Tag = None,
+) -> Value:
     """Adds a register to memory, element by element, atomically; the old values."""
     attrs = {"ept": elements_per_thread, "mapping": mapping, "tag": tag}
     return _emit("atomic_add", (lhs, rhs, *_values(mapping_dynamic_vals)), attrs)
 
 
-def atomic_min(lhs: Value, rhs: Value, elements_per_thread: Any = None,
-               mapping: IndexMapping | None = None,
-               mapping_dynamic_vals: Sequence[Value] | Value = (), *, tag: Tag = None) -> Value:
+def atomic_min(
+    lhs: Value,
+    rhs: Value,
+    elements_per_thread: Any = None,
+    mapping: IndexMapping | None = None,
+    mapping_dynamic_vals: Sequence[Value] | Value = (),
+    *,
+    tag: Tag = None,
+) -> Value:
     """Takes the minimum of a register and memory into memory, atomically; the old values."""
     attrs = {"ept": elements_per_thread, "mapping": mapping, "tag": tag}
     return _emit("atomic_min", (lhs, rhs, *_values(mapping_dynamic_vals)), attrs)
 
 
-def scatter_add(register_src: Value, register_idx: Value, dim: int, memory: Value,
-                mapping: IndexMapping, elements_per_thread: Any = 1,
-                bounds: Mapping[Any, Any] | None = None, *, tag: Tag = None) -> None:
+def scatter_add(
+    register_src: Value,
+    register_idx: Value,
+    dim: int,
+    memory: Value,
+    mapping: IndexMapping,
+    elements_per_thread: Any = 1,
+    bounds: Mapping[Any, Any] | None = None,
+    *,
+    tag: Tag = None,
+) -> None:
     """Adds each element to shared memory at its mapped place, with coordinate number `dim` taken
     from the index register."""
-    _emit("scatter_add", (register_src, register_idx, memory),
-          {"pos": dim, "mapping": mapping, "ept": elements_per_thread, "bounds": bounds, "tag": tag})
+    _emit(
+        "scatter_add",
+        (register_src, register_idx, memory),
+        {"pos": dim, "mapping": mapping, "ept": elements_per_thread, "bounds": bounds, "tag": tag},
+    )
 
 
 # ---- contraction -----------------------------------------------------------------------------
@@ -167,11 +233,22 @@ def mma(lhs: Value, rhs: Value, acc: Value, mma_type: Any = None, *, tag: Tag = 
     return _emit("mma", (lhs, rhs, acc), {"mma": _mma_spec(mma_type), "tag": tag})
 
 
-def scaled_mma(lhs: Value, lhs_scale: Value, rhs: Value, rhs_scale: Value, acc: Value,
-               mma_type: Any = None, *, tag: Tag = None) -> Value:
+def scaled_mma(
+    lhs: Value,
+    lhs_scale: Value,
+    rhs: Value,
+    rhs_scale: Value,
+    acc: Value,
+    mma_type: Any = None,
+    *,
+    tag: Tag = None,
+) -> Value:
     """mma with one power-of-two scale per 32 elements along k."""
-    return _emit("scaled_mma", (lhs, lhs_scale, rhs, rhs_scale, acc),
-                 {"mma": _mma_spec(mma_type), "tag": tag})
+    return _emit(
+        "scaled_mma",
+        (lhs, lhs_scale, rhs, rhs_scale, acc),
+        {"mma": _mma_spec(mma_type), "tag": tag},
+    )
 
 
 # ---- elementwise -----------------------------------------------------------------------------
@@ -325,18 +402,30 @@ def roundeven(arg: Value, *, tag: Tag = None) -> Value:
     return _unary("roundeven", arg, tag)
 
 
-def softsign(arg: Value, logit_cap: float = 30.0, apply_scaling: builtins.bool = False,
-             head_dim: int | None = None, *, tag: Tag = None) -> Value:
+def softsign(
+    arg: Value,
+    logit_cap: float = 30.0,
+    apply_scaling: builtins.bool = False,
+    head_dim: int | None = None,
+    *,
+    tag: Tag = None,
+) -> Value:
     """arg / (1 + |arg| / cap); `apply_scaling` scales the cap by 1 / sqrt(head_dim)."""
-    return _emit("softsign", (arg,), {"cap": float(logit_cap), "tag": tag,
-                                      "head": head_dim if apply_scaling else None})
+    return _emit(
+        "softsign",
+        (arg,),
+        {"cap": float(logit_cap), "tag": tag, "head": head_dim if apply_scaling else None},
+    )
 
 
 def select(cond: Value, if_true: Any, if_false: Any, *, tag: Tag = None) -> Value:
     """if_true where cond holds, else if_false. One branch may be a number."""
     if not isinstance(if_true, Value) and not isinstance(if_false, Value):
-        _wave.report("E0315", "both branches of `select` are numbers, so they have no dtype",
-                     "make one of them a `Register` or `scalar` of the dtype you mean")
+        _wave.report(
+            "E0315",
+            "both branches of `select` are numbers, so they have no dtype",
+            "make one of them a `Register` or `scalar` of the dtype you mean",
+        )
     return _emit("select", (cond, if_true, if_false), {"tag": tag})
 
 
@@ -358,14 +447,19 @@ def bitcast(arg: Value, dtype: DataType, *, tag: Tag = None) -> Value:
 
 def broadcast(arg: Value, target_shape: Dims, *, tag: Tag = None) -> Value:
     """Repeats along the dimensions that `target_shape` adds."""
-    return _emit("broadcast", (arg,), {"tag": tag},
-                 (tuple(target_shape), _need_value(arg, "broadcast").dtype))
+    return _emit(
+        "broadcast",
+        (arg,),
+        {"tag": tag},
+        (tuple(target_shape), _need_value(arg, "broadcast").dtype),
+    )
 
 
 def permute(arg: Value, target_shape: Dims, *, tag: Tag = None) -> Value:
     """The same elements with the dimensions in another order."""
-    return _emit("permute", (arg,), {"tag": tag},
-                 (tuple(target_shape), _need_value(arg, "permute").dtype))
+    return _emit(
+        "permute", (arg,), {"tag": tag}, (tuple(target_shape), _need_value(arg, "permute").dtype)
+    )
 
 
 def extract(register_: Value, offset: Any, *, tag: Tag = None) -> Value:
@@ -373,10 +467,15 @@ def extract(register_: Value, offset: Any, *, tag: Tag = None) -> Value:
     return _emit("extract", (register_,), {"offset": offset, "tag": tag})
 
 
-def extract_slice(register_: Value, offset: Any, size: Any, stride: Any, *, tag: Tag = None) -> Value:
+def extract_slice(
+    register_: Value, offset: Any, size: Any, stride: Any, *, tag: Tag = None
+) -> Value:
     """A part of what each thread holds."""
-    return _emit("extract_slice", (register_,),
-                 {"offset": offset, "size": size, "stride": stride, "tag": tag})
+    return _emit(
+        "extract_slice",
+        (register_,),
+        {"offset": offset, "size": size, "stride": stride, "tag": tag},
+    )
 
 
 def reshape(args: Value | Sequence[Value], target_vector_shape: Any, *, tag: Tag = None) -> Value:
@@ -395,26 +494,50 @@ def _reduce(op: str, arg: Value, init: Any, dim: Any, block: builtins.bool, tag:
     return _emit(op, operands, {"dim": dim, "block": block, "tag": tag})
 
 
-def sum(arg: Value, init: Value | None = None, dim: Any = None, block: builtins.bool = False, *,
-        tag: Tag = None) -> Value:
+def sum(
+    arg: Value,
+    init: Value | None = None,
+    dim: Any = None,
+    block: builtins.bool = False,
+    *,
+    tag: Tag = None,
+) -> Value:
     """The sum along `dim`, plus `init`; `block=True` combines all waves of the workgroup."""
     return _reduce("sum", arg, init, dim, block, tag)
 
 
-def max(arg: Value, init: Value | None = None, dim: Any = None, block: builtins.bool = False, *,
-        tag: Tag = None) -> Value:
+def max(
+    arg: Value,
+    init: Value | None = None,
+    dim: Any = None,
+    block: builtins.bool = False,
+    *,
+    tag: Tag = None,
+) -> Value:
     """The largest element along `dim`, and of `init`."""
     return _reduce("max", arg, init, dim, block, tag)
 
 
-def min(arg: Value, init: Value | None = None, dim: Any = None, block: builtins.bool = False, *,
-        tag: Tag = None) -> Value:
+def min(
+    arg: Value,
+    init: Value | None = None,
+    dim: Any = None,
+    block: builtins.bool = False,
+    *,
+    tag: Tag = None,
+) -> Value:
     """The smallest element along `dim`, and of `init`."""
     return _reduce("min", arg, init, dim, block, tag)
 
 
-def cumsum(arg: Value, init: Value | None = None, dim: Any = None, block: builtins.bool = False, *,
-           tag: Tag = None) -> Value:
+def cumsum(
+    arg: Value,
+    init: Value | None = None,
+    dim: Any = None,
+    block: builtins.bool = False,
+    *,
+    tag: Tag = None,
+) -> Value:
     """The inclusive prefix sum along `dim` (by default the last dimension)."""
     if dim is None or (isinstance(dim, int) and dim == -1):
         dim = _need_value(arg, "cumsum").shape[-1]
@@ -429,36 +552,55 @@ def topk(arg: Value, k_dim: Any, dim: Any, *, tag: Tag = None) -> tuple[Value, V
 # ---- control flow ----------------------------------------------------------------------------
 
 
-def _trace_body(body: Callable[..., Any], op: str, operands: tuple, attrs: dict[str, Any],
-                may_ignore: builtins.bool) -> Any:
-    """Opens a region, runs `body` in it, closes it. `may_ignore`: the body may take no arguments."""
+def _name_arguments(body: Callable[..., Any], carried: tuple[Value, ...]) -> None:
+    """Carried values take the names of the parameters; there must be one for each."""
+    code = body.__code__
+    takes, varargs = code.co_argcount, code.co_flags & inspect.CO_VARARGS
+    if takes != len(carried) and not varargs:
+        _wave.report(
+            "E0404",
+            f"`{body.__name__}` takes {takes} argument{'' if takes == 1 else 's'}, but "
+            f"{len(carried)} value{' is' if len(carried) == 1 else 's are'} carried",
+            "give it one parameter per value of init_args (or else_return)",
+            (code.co_filename, code.co_firstlineno, 0, 0),
+        )
+    tracer = _wave.current("iterate")
+    for value, name in zip(carried, code.co_varnames[:takes]):
+        tracer.name(value, name)
+
+
+def _trace_body(
+    body: Callable[..., Any],
+    op: str,
+    operands: tuple,
+    attrs: dict[str, Any],
+    optional: builtins.bool,
+) -> Any:
+    """Opens a region, runs `body` in it, closes it. `optional`: the body may take and return
+    nothing."""
     tracer = _wave.current(op)
     carried = tracer.begin(op, operands, attrs)
-    code = body.__code__
-    varargs = code.co_flags & 0x04
-    takes = code.co_argcount
-    if may_ignore and takes == 0 and not varargs:
-        given = ()
+    if optional and body.__code__.co_argcount == 0:
+        returned = body()
     else:
-        given = carried
-        if takes != len(carried) and not varargs:
-            _wave.report(
-                "E0404",
-                f"`{body.__name__}` takes {takes} arguments, but {len(carried)} values are carried",
-                "give it one parameter per value of init_args (or else_return)",
-                (code.co_filename, code.co_firstlineno, 0, 0))
-        for value, name in zip(carried, code.co_varnames[:takes]):
-            tracer.name(value, name)
-    returned = body(*given)
+        _name_arguments(body, carried)
+        returned = body(*carried)
     if returned is None:
-        returned = carried if may_ignore else ()
+        returned = carried if optional else ()
     elif not isinstance(returned, (tuple, list)):
         returned = (returned,)
-    return tracer.end(tuple(returned), code)
+    return tracer.end(tuple(returned), body.__code__)
 
 
-def iterate(axis: Any, init_args: Iterable[Any] = (), *, start: Any = None, condition: Any = None,
-            step: int = 1, tag: Tag = None) -> Callable[[Callable[..., Any]], Any]:
+def iterate(
+    axis: Any,
+    init_args: Iterable[Any] = (),
+    *,
+    start: Any = None,
+    condition: Any = None,
+    step: int = 1,
+    tag: Tag = None,
+) -> Callable[[Callable[..., Any]], Any]:
     """A loop over the tiles of `axis`, carrying `init_args`.
 
     Decorates the body, which runs at once; its name then stands for the result: the value of the
@@ -468,8 +610,11 @@ def iterate(axis: Any, init_args: Iterable[Any] = (), *, start: Any = None, cond
     carried = (init_args,) if isinstance(init_args, Value) else tuple(init_args)
     attrs: dict[str, Any] = {"axis": axis, "tag": tag}
     if condition is not None and start is None:
-        _wave.report("E0406", "an `iterate` with condition= needs start= too",
-                     "give the first position: start=scalar(0, i32)")
+        _wave.report(
+            "E0406",
+            "an `iterate` with condition= needs start= too",
+            "give the first position: start=scalar(0, i32)",
+        )
     if start is not None and not isinstance(start, Value):
         start = scalar(start, _wave.dtypes["i32"])
     if condition is not None:
@@ -481,7 +626,7 @@ def iterate(axis: Any, init_args: Iterable[Any] = (), *, start: Any = None, cond
     operands = carried if start is None else (start, *carried)
 
     def run(body: Callable[..., Any]) -> Any:
-        return _trace_body(body, op, operands, attrs, may_ignore=False)
+        return _trace_body(body, op, operands, attrs, optional=False)
 
     return run
 
@@ -489,8 +634,9 @@ def iterate(axis: Any, init_args: Iterable[Any] = (), *, start: Any = None, cond
 reduction = iterate
 
 
-def conditional(condition: Any, *, else_return: Sequence[Any] | None = None,
-                tag: Tag = None) -> Callable[[Callable[..., Any]], Any]:
+def conditional(
+    condition: Any, *, else_return: Sequence[Any] | None = None, tag: Tag = None
+) -> Callable[[Callable[..., Any]], Any]:
     """Runs the body where `condition` holds: an expression, or a value of one element.
 
     With `else_return`, the body returns as many values; where the condition does not hold the
@@ -504,7 +650,7 @@ def conditional(condition: Any, *, else_return: Sequence[Any] | None = None,
         operands, attrs["expr"] = carried, Expr(condition)
 
     def run(body: Callable[..., Any]) -> Any:
-        return _trace_body(body, "if", operands, attrs, may_ignore=True)
+        return _trace_body(body, "if", operands, attrs, optional=True)
 
     return run
 
@@ -517,17 +663,28 @@ def workgroup_barrier(*, tag: Tag = None) -> None:
     _emit("workgroup_barrier", (), {"tag": tag})
 
 
-def shared_memory_barrier(wait_async_ops: builtins.bool = False, tensor_wait: builtins.bool = False,
-                          *, tag: Tag = None) -> None:
+def shared_memory_barrier(
+    wait_async_ops: builtins.bool = False, tensor_wait: builtins.bool = False, *, tag: Tag = None
+) -> None:
     """A workgroup barrier that also orders shared memory."""
-    _emit("shared_barrier", (), {"wait_async": wait_async_ops, "wait_tensor": tensor_wait, "tag": tag})
+    _emit(
+        "shared_barrier", (), {"wait_async": wait_async_ops, "wait_tensor": tensor_wait, "tag": tag}
+    )
 
 
-def shared_memory_barrier_signal(barId: int = 0, tensor_wait: builtins.bool = False,
-                                 ds_wait: builtins.bool = True, *, tag: Tag = None) -> None:
+def shared_memory_barrier_signal(
+    barId: int = 0,
+    tensor_wait: builtins.bool = False,
+    ds_wait: builtins.bool = True,
+    *,
+    tag: Tag = None,
+) -> None:
     """The first half of a split barrier."""
-    _emit("barrier_signal", (), {"bar": int(barId), "wait_tensor": tensor_wait,
-                                 "no_ds_wait": not ds_wait, "tag": tag})
+    _emit(
+        "barrier_signal",
+        (),
+        {"bar": int(barId), "wait_tensor": tensor_wait, "no_ds_wait": not ds_wait, "tag": tag},
+    )
 
 
 def shared_memory_barrier_wait(barId: int = 0, *, tag: Tag = None) -> None:
@@ -540,15 +697,26 @@ def _counters(load, store, ds, exp) -> dict[str, int]:
     return {name: count for name, count in given.items() if count is not None}
 
 
-def memory_counter_wait(load: int | None = None, store: int | None = None, ds: int | None = None,
-                        exp: int | None = None, *, tag: Tag = None) -> None:
+def memory_counter_wait(
+    load: int | None = None,
+    store: int | None = None,
+    ds: int | None = None,
+    exp: int | None = None,
+    *,
+    tag: Tag = None,
+) -> None:
     """Waits until the memory counters are at most these values."""
     _emit("counter_wait", (), {"counters": _counters(load, store, ds, exp), "tag": tag})
 
 
-def memory_counter_wait_barrier(load: int | None = None, store: int | None = None,
-                                ds: int | None = None, exp: int | None = None, *,
-                                tag: Tag = None) -> None:
+def memory_counter_wait_barrier(
+    load: int | None = None,
+    store: int | None = None,
+    ds: int | None = None,
+    exp: int | None = None,
+    *,
+    tag: Tag = None,
+) -> None:
     """memory_counter_wait, then a workgroup barrier."""
     _emit("counter_barrier", (), {"counters": _counters(load, store, ds, exp), "tag": tag})
 
@@ -568,11 +736,15 @@ def scheduling_barrier(operations: Iterable[Operation] = (), *, tag: Tag = None)
     _emit("sched_barrier", (), {"classes": {o.name: 1 for o in operations}, "tag": tag})
 
 
-def scheduling_group_barrier(instructions: Mapping[Operation, int], sync_id: int = 0, *,
-                             tag: Tag = None) -> None:
+def scheduling_group_barrier(
+    instructions: Mapping[Operation, int], sync_id: int = 0, *, tag: Tag = None
+) -> None:
     """A hint: the instruction scheduler forms a group of so many instructions of each class."""
-    _emit("sched_group", (), {"classes": {o.name: n for o, n in instructions.items()},
-                              "sync": sync_id, "tag": tag})
+    _emit(
+        "sched_group",
+        (),
+        {"classes": {o.name: n for o, n in instructions.items()}, "sync": sync_id, "tag": tag},
+    )
 
 
 def tag(value: Value, name: str) -> Value:
@@ -583,24 +755,35 @@ def tag(value: Value, name: str) -> Value:
 # ---- debugging -------------------------------------------------------------------------------
 
 
-def debug_log(register_: Value, label: str | None = None,
-              extra_iteration_dimensions: Sequence[tuple[Any, Any, Any]] | None = None,
-              mapping: IndexMapping | None = None,
-              mapping_dynamic_vals: Sequence[Value] | Value = (),
-              printer: Callable[[str, Any], Any] | None = print,
-              handler: Callable[[dict], Any] | None = None, *, tag: Tag = None) -> None:
+def debug_log(
+    register_: Value,
+    label: str | None = None,
+    extra_iteration_dimensions: Sequence[tuple[Any, Any, Any]] | None = None,
+    mapping: IndexMapping | None = None,
+    mapping_dynamic_vals: Sequence[Value] | Value = (),
+    printer: Callable[[str, Any], Any] | None = print,
+    handler: Callable[[dict], Any] | None = None,
+    *,
+    tag: Tag = None,
+) -> None:
     """Records a register. After a call of the kernel, `printer(label, tensor)` and then
     `handler(all_logs)` run; `kernel(..., debug_logs={})` receives all logs.
 
     `extra_iteration_dimensions=[(symbol, loop axis, count)]` keeps one record per iteration.
     """
-    trace = _current_trace.get(None)
-    logs = trace.logs if trace else []
+    logs = _current_logs.get([])
     label = label or f"debug_log_output_{len(logs)}"
     extra = tuple(extra_iteration_dimensions or ())
-    _emit("debug_log", (register_, *_values(mapping_dynamic_vals)),
-          {"label": label, "mapping": mapping, "tag": tag,
-           "iters": [e for entry in extra for e in entry] or None})
+    _emit(
+        "debug_log",
+        (register_, *_values(mapping_dynamic_vals)),
+        {
+            "label": label,
+            "mapping": mapping,
+            "tag": tag,
+            "iters": [e for entry in extra for e in entry] or None,
+        },
+    )
     dims = mapping.output_shape if mapping else register_.shape
     dims = (*(Expr(symbol) for symbol, _, _ in extra), *dims)
     logs.append(_DebugLogRecord(label, dims, extra, printer, handler))
@@ -620,53 +803,192 @@ class CustomOp:
         return f"{type(self).__name__}({', '.join(given)})"
 
 
-class Read(CustomOp): """read"""
-class Write(CustomOp): """write"""
-class MMA(CustomOp): """mma"""
-class ScaledMMA(CustomOp): """scaled_mma"""
-class NewRegister(CustomOp): """register"""
-class NewScalar(CustomOp): """scalar"""
-class Allocate(CustomOp): """allocate"""
-class SelfIndex(CustomOp): """self_index"""
-class ApplyExpr(CustomOp): """apply_expr"""
-class SetSymbol(CustomOp): """set_symbol"""
-class AtomicOp(CustomOp): """atomic_add, atomic_min"""
-class ScatterAdd(CustomOp): """scatter_add"""
-class UnaryPyOp(CustomOp): """an elementwise op of one operand"""
-class BinaryPyOp(CustomOp): """an elementwise op of two operands"""
-class ComparisonPyOp(BinaryPyOp): """a comparison"""
-class SelectOp(CustomOp): """select"""
-class CastOp(CustomOp): """cast"""
-class BitcastOp(CustomOp): """bitcast"""
-class Broadcast(CustomOp): """broadcast"""
-class Permute(CustomOp): """permute"""
-class Extract(CustomOp): """extract"""
-class ExtractSlice(CustomOp): """extract_slice"""
-class Reshape(CustomOp): """reshape"""
-class ReduceOp(CustomOp): """sum, max, min"""
-class ScanOp(CustomOp): """cumsum"""
-class TopkOp(CustomOp): """topk"""
-class ShuffleOp(CustomOp): """an exchange between lanes"""
-class DebugLog(CustomOp): """debug_log"""
-class NestedRegionOp(CustomOp): """iterate, conditional"""
-class Iterate(NestedRegionOp): """iterate"""
-class Conditional(NestedRegionOp): """conditional"""
-class Placeholder(CustomOp): """an argument"""
-class IterArg(Placeholder): """a carried argument"""
-class Output(CustomOp): """what a region returns"""
-class GetResult(CustomOp): """one of several results"""
-class WorkgroupBarrier(CustomOp): """workgroup_barrier"""
-class SharedMemoryBarrier(CustomOp): """shared_memory_barrier"""
-class SharedMemoryBarrierSignal(CustomOp): """shared_memory_barrier_signal"""
-class SharedMemoryBarrierWait(CustomOp): """shared_memory_barrier_wait"""
-class MemoryCounterWait(CustomOp): """memory_counter_wait"""
-class MemoryCounterWaitBarrier(CustomOp): """memory_counter_wait_barrier"""
-class TensorCounterWait(CustomOp): """tensor_counter_wait"""
-class SetWavePrio(CustomOp): """set_wave_prio"""
-class SchedulingBarrier(CustomOp): """scheduling_barrier"""
-class SchedulingGroupBarrier(CustomOp): """scheduling_group_barrier"""
-class GatherToLDS(CustomOp): """a copy from global to shared memory"""
-class TensorLoadToLDS(CustomOp): """a tensor copy from global to shared memory"""
+class Read(CustomOp):
+    """read"""
+
+
+class Write(CustomOp):
+    """write"""
+
+
+class MMA(CustomOp):
+    """mma"""
+
+
+class ScaledMMA(CustomOp):
+    """scaled_mma"""
+
+
+class NewRegister(CustomOp):
+    """register"""
+
+
+class NewScalar(CustomOp):
+    """scalar"""
+
+
+class Allocate(CustomOp):
+    """allocate"""
+
+
+class SelfIndex(CustomOp):
+    """self_index"""
+
+
+class ApplyExpr(CustomOp):
+    """apply_expr"""
+
+
+class SetSymbol(CustomOp):
+    """set_symbol"""
+
+
+class AtomicOp(CustomOp):
+    """atomic_add, atomic_min"""
+
+
+class ScatterAdd(CustomOp):
+    """scatter_add"""
+
+
+class UnaryPyOp(CustomOp):
+    """an elementwise op of one operand"""
+
+
+class BinaryPyOp(CustomOp):
+    """an elementwise op of two operands"""
+
+
+class ComparisonPyOp(BinaryPyOp):
+    """a comparison"""
+
+
+class SelectOp(CustomOp):
+    """select"""
+
+
+class CastOp(CustomOp):
+    """cast"""
+
+
+class BitcastOp(CustomOp):
+    """bitcast"""
+
+
+class Broadcast(CustomOp):
+    """broadcast"""
+
+
+class Permute(CustomOp):
+    """permute"""
+
+
+class Extract(CustomOp):
+    """extract"""
+
+
+class ExtractSlice(CustomOp):
+    """extract_slice"""
+
+
+class Reshape(CustomOp):
+    """reshape"""
+
+
+class ReduceOp(CustomOp):
+    """sum, max, min"""
+
+
+class ScanOp(CustomOp):
+    """cumsum"""
+
+
+class TopkOp(CustomOp):
+    """topk"""
+
+
+class ShuffleOp(CustomOp):
+    """an exchange between lanes"""
+
+
+class DebugLog(CustomOp):
+    """debug_log"""
+
+
+class NestedRegionOp(CustomOp):
+    """iterate, conditional"""
+
+
+class Iterate(NestedRegionOp):
+    """iterate"""
+
+
+class Conditional(NestedRegionOp):
+    """conditional"""
+
+
+class Placeholder(CustomOp):
+    """an argument"""
+
+
+class IterArg(Placeholder):
+    """a carried argument"""
+
+
+class Output(CustomOp):
+    """what a region returns"""
+
+
+class GetResult(CustomOp):
+    """one of several results"""
+
+
+class WorkgroupBarrier(CustomOp):
+    """workgroup_barrier"""
+
+
+class SharedMemoryBarrier(CustomOp):
+    """shared_memory_barrier"""
+
+
+class SharedMemoryBarrierSignal(CustomOp):
+    """shared_memory_barrier_signal"""
+
+
+class SharedMemoryBarrierWait(CustomOp):
+    """shared_memory_barrier_wait"""
+
+
+class MemoryCounterWait(CustomOp):
+    """memory_counter_wait"""
+
+
+class MemoryCounterWaitBarrier(CustomOp):
+    """memory_counter_wait_barrier"""
+
+
+class TensorCounterWait(CustomOp):
+    """tensor_counter_wait"""
+
+
+class SetWavePrio(CustomOp):
+    """set_wave_prio"""
+
+
+class SchedulingBarrier(CustomOp):
+    """scheduling_barrier"""
+
+
+class SchedulingGroupBarrier(CustomOp):
+    """scheduling_group_barrier"""
+
+
+class GatherToLDS(CustomOp):
+    """a copy from global to shared memory"""
+
+
+class TensorLoadToLDS(CustomOp):
+    """a tensor copy from global to shared memory"""
 
 
 Reduction = Iterate
@@ -677,7 +999,9 @@ def get_custom(node: Any) -> Any:
     return node
 
 
-__all__ = [name for name, value in globals().items() if not name.startswith("_") and name not in
-           {"annotations", "builtins", "IntFlag", "Real", "Any", "Callable", "Iterable",
-            "Mapping", "Sequence", "DataType", "Expr", "Tag", "Dims", "IndexMapping",
-            "SHARED_ADDRESS_SPACE", "Operation"}]
+# Everything defined here: ops, their flags, and the classes of ops.
+__all__ = [
+    name
+    for name, value in globals().items()
+    if getattr(value, "__module__", None) == __name__ and not name.startswith("_")
+]

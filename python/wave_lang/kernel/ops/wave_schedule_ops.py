@@ -64,20 +64,29 @@ def get_node_by_tag_and_type(tag: Any, node_type: type) -> NodeList:
 
 def get_node_by_tag_and_iteration(tag: Any, iteration: int = 0) -> NodeList:
     """The ops with this tag of one iteration of an unrolled loop."""
-    return _select("get_node_by_tag_and_iteration", f"tagged {tag} of iteration {iteration}", tag,
-                   iteration=iteration)
+    return _select(
+        "get_node_by_tag_and_iteration",
+        f"tagged {tag} of iteration {iteration}",
+        tag,
+        iteration=iteration,
+    )
 
 
 def filter_nodes(nodes: NodeList, subgraph: Any = None, node_type: type | None = None) -> NodeList:
     """Those of the ops that lie in a stage, or are of a class."""
-    return _select("filter_nodes", getattr(nodes, "what", ""), nodes, subgraph=subgraph,
-                   node_type=node_type)
+    return _select(
+        "filter_nodes", getattr(nodes, "what", ""), nodes, subgraph=subgraph, node_type=node_type
+    )
 
 
 def partition_by_address_space(nodes: NodeList, address_space: Any) -> tuple[NodeList, NodeList]:
     """The ops that access this address space, and the others."""
-    return (_select("partition_by_address_space", f"{nodes!r} in {address_space}", nodes,
-                    address_space), NodeList(what=f"{nodes!r} elsewhere"))
+    return (
+        _select(
+            "partition_by_address_space", f"{nodes!r} in {address_space}", nodes, address_space
+        ),
+        NodeList(what=f"{nodes!r} elsewhere"),
+    )
 
 
 def partition_by_dim(nodes: NodeList, dim: Any, num_partitions: int) -> list[NodeList]:
@@ -110,11 +119,16 @@ class PipelinedLoop:
         return None
 
 
-def pipeline(loop: Any, eliminate_epilogue: bool = False,
-             multi_buffer_count: int | None = None) -> PipelinedLoop:
+def pipeline(
+    loop: Any, eliminate_epilogue: bool = False, multi_buffer_count: int | None = None
+) -> PipelinedLoop:
     """Software-pipelines a loop."""
-    _record("pipeline", loop, eliminate_epilogue=eliminate_epilogue,
-            multi_buffer_count=multi_buffer_count)
+    _record(
+        "pipeline",
+        loop,
+        eliminate_epilogue=eliminate_epilogue,
+        multi_buffer_count=multi_buffer_count,
+    )
     return PipelinedLoop(loop)
 
 
@@ -134,12 +148,22 @@ def reorder_graph(loop: Any, clusters: Sequence[Any]) -> None:
     _record("reorder_graph", loop, clusters)
 
 
-def interleave_operations(base_ops: Sequence[Any], interleaved_ops: Sequence[Sequence[Any]],
-                          intervals: Sequence[int], start_offsets: Sequence[int] | None = None,
-                          start_after_groups: Sequence[Sequence[int]] | None = None) -> NodeList:
+def interleave_operations(
+    base_ops: Sequence[Any],
+    interleaved_ops: Sequence[Sequence[Any]],
+    intervals: Sequence[int],
+    start_offsets: Sequence[int] | None = None,
+    start_after_groups: Sequence[Sequence[int]] | None = None,
+) -> NodeList:
     """`base_ops` with an op of each group inserted at its interval."""
-    _record("interleave_operations", base_ops, interleaved_ops, intervals=intervals,
-            start_offsets=start_offsets, start_after_groups=start_after_groups)
+    _record(
+        "interleave_operations",
+        base_ops,
+        interleaved_ops,
+        intervals=intervals,
+        start_offsets=start_offsets,
+        start_after_groups=start_after_groups,
+    )
     return NodeList(what=f"{base_ops!r}, interleaved")
 
 
@@ -184,9 +208,26 @@ def get_hardware_constraint() -> Any:
     return current_recording.get().hardware
 
 
-__all__ = ["NodeList", "PipelinedLoop", "cluster", "filter_nodes", "get_hardware_constraint",
-           "get_node_by_tag", "get_node_by_tag_and_iteration", "get_node_by_tag_and_type",
-           "insert_after", "insert_at_end", "insert_at_start", "insert_before",
-           "insert_cond_barrier_after", "insert_cond_barrier_before", "interleave_operations",
-           "partition_by_address_space", "partition_by_dim", "pipeline", "reorder_graph", "stagger",
-           "unroll"]
+__all__ = [
+    "NodeList",
+    "PipelinedLoop",
+    "cluster",
+    "filter_nodes",
+    "get_hardware_constraint",
+    "get_node_by_tag",
+    "get_node_by_tag_and_iteration",
+    "get_node_by_tag_and_type",
+    "insert_after",
+    "insert_at_end",
+    "insert_at_start",
+    "insert_before",
+    "insert_cond_barrier_after",
+    "insert_cond_barrier_before",
+    "interleave_operations",
+    "partition_by_address_space",
+    "partition_by_dim",
+    "pipeline",
+    "reorder_graph",
+    "stagger",
+    "unroll",
+]

@@ -17,10 +17,25 @@ WAVE_CACHE_LIMIT = int(os.environ.get("WAVE_CACHE_LIMIT", "16"))
 CACHE_BASE_DIR = Path(os.environ.get("WAVE_CACHE_DIR", str(Path.home() / ".wave")))
 
 # What an artefact depends on beside the kernel's text.
-_KEY_FIELDS = ("func_name", "schedule", "backend", "device", "target", "num_devices",
-               "multi_buffer_count", "optimization_level", "use_fast_math", "use_bound_check",
-               "use_scheduling_barriers", "use_global_to_shared", "minimize_shared_allocs",
-               "override_mlir", "override_schedule", "postprocess", "wave_runtime")
+_KEY_FIELDS = (
+    "func_name",
+    "schedule",
+    "backend",
+    "device",
+    "target",
+    "num_devices",
+    "multi_buffer_count",
+    "optimization_level",
+    "use_fast_math",
+    "use_bound_check",
+    "use_scheduling_barriers",
+    "use_global_to_shared",
+    "minimize_shared_allocs",
+    "override_mlir",
+    "override_schedule",
+    "postprocess",
+    "wave_runtime",
+)
 
 
 class WaveCacheManager:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cached_property
 from typing import Any
 
 from ... import _wave
@@ -15,8 +16,9 @@ from .wave import LaunchableWave
 from .wave_schedule import WaveSchedule
 
 _EVALUATOR = ("", "cpu", "eval")
-_EVALUATOR_REMARK = ("runs on the reference evaluator: results are exact in the kernel's types, "
-                     "but slow")
+_EVALUATOR_REMARK = (
+    "runs on the reference evaluator: results are exact in the kernel's types, " "but slow"
+)
 _warned = False
 
 
@@ -24,12 +26,18 @@ class WaveKernel:
     """A compiled kernel. Call it with tensors and scalars in the order of its parameters; outputs
     are written in place."""
 
-    def __init__(self, options: WaveCompileOptions, source: LaunchableWave, kernel: Kernel,
-                 trace: Trace | None, remarks: list[Any], schedule: WaveSchedule | None = None):
+    def __init__(
+        self,
+        options: WaveCompileOptions,
+        source: LaunchableWave,
+        kernel: Kernel,
+        trace: Trace | None,
+        remarks: list[Any],
+        schedule: WaveSchedule | None = None,
+    ):
         self.options = options
         self.ir = kernel
         self.kernel = kernel
-        self.asm = str(kernel)
         self.remarks = remarks
         self.schedule = schedule
         self.bound_scalar_symbols: dict[Expr, int] = source.bound_scalar_symbols
@@ -41,6 +49,11 @@ class WaveKernel:
     @property
     def name(self) -> str:
         return self.ir.name
+
+    @cached_property
+    def asm(self) -> str:
+        """The kernel's IR as text; `wavec` and wave_lang._wave.parse read it."""
+        return str(self.ir)
 
     @property
     def trace(self) -> Trace | None:
@@ -73,16 +86,21 @@ class WaveKernel:
 
     def __call__(self, *args: Any, debug_logs: dict | None = None) -> None:
         if self.options.target not in _EVALUATOR:
-            _wave.report("E0601", f"`{self.name}` is not yet lowered for target "
-                         f"`{self.options.target}`", "compile with target='eval' to run it here")
+            _wave.report(
+                "E0601",
+                f"`{self.name}` is not yet lowered for target " f"`{self.options.target}`",
+                "compile with target='eval' to run it here",
+            )
         collected: dict[str, Any] = {} if debug_logs is None else debug_logs
         wanted = {log.label: log for log in self._logs}
 
         def collect(label: str, dtype: str, shape: tuple[int, ...], data: bytes) -> None:
             log = wanted[label]
-            collected[label] = {"value": log_tensor(dtype, shape, data, args),
-                                "symbolic_shape": log.symbolic_shape,
-                                "iteration_dimensions": log.iteration_dimensions}
+            collected[label] = {
+                "value": log_tensor(dtype, shape, data, args),
+                "symbolic_shape": log.symbolic_shape,
+                "iteration_dimensions": log.iteration_dimensions,
+            }
 
         self.ir.eval(args, collect if wanted else None)
         for log in self._logs:
@@ -116,20 +134,25 @@ def _rows(options: WaveCompileOptions, kernel: Kernel) -> list[dict[str, Any]]:
             value = AddressSpace(value)
         if not _is_scheduling_parameter(symbol):
             values[symbol] = value
-    rows = [{"kind": "bind", "dim": s, "size": v, "at": options._place}
-            for s, v in _wave.resolve(values).items()]
-    rows += [{"kind": "dynamic", "dim": s, "at": options._place}
-             for s in options.dynamic_symbols if Expr(s) not in values]
+    rows = [
+        {"kind": "bind", "dim": s, "size": v, "at": options._place}
+        for s, v in _wave.resolve(values).items()
+    ]
+    rows += [
+        {"kind": "dynamic", "dim": s, "at": options._place}
+        for s in options.dynamic_symbols
+        if Expr(s) not in values
+    ]
     return rows
 
 
-def _print_requested(options: WaveCompileOptions, text: str) -> None:
+def _print_requested(options: WaveCompileOptions, kernel: Kernel) -> None:
     wanted = options.print_ir_after or options.print_ir_before
     if options.print_mlir or options.print_trace_begin or wanted:
-        print(text)
+        print(kernel)
     if options.print_mlir_file:
         with open(options.print_mlir_file, "w") as out:
-            out.write(text)
+            out.write(str(kernel))
 
 
 def _remarks(options: WaveCompileOptions) -> list[Any]:
@@ -143,8 +166,9 @@ def _remarks(options: WaveCompileOptions) -> list[Any]:
     return remarks
 
 
-def wave_compile(options: WaveCompileOptions, kernel: LaunchableWave,
-                 schedule: WaveSchedule | None = None) -> WaveKernel:
+def wave_compile(
+    options: WaveCompileOptions, kernel: LaunchableWave, schedule: WaveSchedule | None = None
+) -> WaveKernel:
     """Traces, checks and compiles a kernel.
 
     Mistakes raise CompileError, which shows the user's line. `schedule` orders the instructions of
@@ -159,7 +183,7 @@ def wave_compile(options: WaveCompileOptions, kernel: LaunchableWave,
     remarks = _remarks(options)
     if schedule is not None:
         schedule.record(kernel)
-    _print_requested(options, str(traced))
+    _print_requested(options, traced)
     options.kernel_usages = ["output" if p[5] else "input" for p in traced.params if p[1] == "mem"]
     if not trace.logs and cache.is_cache_enabled():
         found = cache.get_cache_manager().load(traced, options)

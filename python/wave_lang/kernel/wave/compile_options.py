@@ -127,6 +127,7 @@ class WaveCompileOptions:
     compile_to_asm: bool = False
 
     def __post_init__(self):
+        self._place: _wave.Place | None = None  # where the options were written
         if isinstance(self.schedule, bool):
             self.schedule = SchedulingType.MODULO if self.schedule else SchedulingType.NONE
 
@@ -153,10 +154,13 @@ def _reject_unknown(init: Callable[..., None]) -> Callable[..., None]:
         for name in kwargs:
             if name not in known:
                 near = _wave.nearest(name, known)
-                _wave.report("E0602", f"WaveCompileOptions has no field `{name}`",
-                             f"did you mean `{near}`?" if near else None)
+                _wave.report(
+                    "E0602",
+                    f"WaveCompileOptions has no field `{name}`",
+                    f"did you mean `{near}`?" if near else None,
+                )
         init(self, *args, **kwargs)
-        object.__setattr__(self, "_place", _wave.here())
+        self._place = _wave.here()
 
     __init__.__wrapped__ = init
     return __init__

@@ -15,7 +15,9 @@ from ..lang.global_symbols import get_workgroup_symbol
 
 MMAType = Enum("MMAType", [(r[0], r[1]) for r in _wave.mma_table if not r[2]], module=__name__)
 MMAType.__doc__ = "Matrix instructions: acc[m, n] += sum over k of lhs[m, k] * rhs[n, k]."
-ScaledMMAType = Enum("ScaledMMAType", [(r[0], r[1]) for r in _wave.mma_table if r[2]], module=__name__)
+ScaledMMAType = Enum(
+    "ScaledMMAType", [(r[0], r[1]) for r in _wave.mma_table if r[2]], module=__name__
+)
 ScaledMMAType.__doc__ = "Matrix instructions with one power-of-two scale per 32 elements of k."
 
 
@@ -41,8 +43,11 @@ class GenericDot:
 
     def __post_init__(self):
         if self.along_dim is MMAOperand.K:
-            _wave.report("E0212", "GenericDot cannot run along K",
-                         "use along_dim=MMAOperand.M or MMAOperand.N")
+            _wave.report(
+                "E0212",
+                "GenericDot cannot run along K",
+                "use along_dim=MMAOperand.M or MMAOperand.N",
+            )
 
     @property
     def along(self) -> str:
@@ -108,9 +113,15 @@ class WorkgroupConstraint(Constraint):
         return get_workgroup_symbol(self.workgroup_dim)
 
     def _fields(self):
-        return {"kind": "workgroup", "dim": self.dim, "size": self.tile_size,
-                "axis": self.workgroup_dim, "count": self.iters, "secondary": not self.primary,
-                "start": self.apply_fn(self.wg_dim) if self.apply_fn else None}
+        return {
+            "kind": "workgroup",
+            "dim": self.dim,
+            "size": self.tile_size,
+            "axis": self.workgroup_dim,
+            "count": self.iters,
+            "secondary": not self.primary,
+            "start": self.apply_fn(self.wg_dim) if self.apply_fn else None,
+        }
 
 
 @dataclass
@@ -140,8 +151,14 @@ class TilingConstraint(Constraint):
 
     def _fields(self):
         start = None if isinstance(self.start, int) and self.start == 0 else self.start
-        return {"kind": "tile", "dim": self.dim, "size": self.tile_size, "count": self.iters,
-                "start": start, "expr": self.induction_var}
+        return {
+            "kind": "tile",
+            "dim": self.dim,
+            "size": self.tile_size,
+            "count": self.iters,
+            "start": start,
+            "expr": self.induction_var,
+        }
 
 
 @dataclass
@@ -164,10 +181,16 @@ class HardwareConstraint(Constraint):
         return self.max_bits_per_load // element_type.bitwidth()
 
     def _fields(self):
-        return {"kind": "hardware", "threads": self.threads_per_wave, "waves": self.waves_per_block,
-                "cluster": self.workgroups_per_cluster, "mma": mma_spec(self.mma_type),
-                "pairs": self.vector_shapes, "load_bits": self.max_bits_per_load,
-                "service_waves": self.n_service_waves}
+        return {
+            "kind": "hardware",
+            "threads": self.threads_per_wave,
+            "waves": self.waves_per_block,
+            "cluster": self.workgroups_per_cluster,
+            "mma": mma_spec(self.mma_type),
+            "pairs": self.vector_shapes,
+            "load_bits": self.max_bits_per_load,
+            "service_waves": self.n_service_waves,
+        }
 
 
 @dataclass
@@ -179,8 +202,12 @@ class GridConstraint(Constraint):
     def __post_init__(self):
         super().__post_init__()
         if isinstance(self.grid, (tuple, list)) and len(self.grid) != 1:
-            _wave.report("E0212", f"a grid constraint has one extent, not {len(self.grid)}",
-                         "write GridConstraint(number_of_workgroups)", self._place)
+            _wave.report(
+                "E0212",
+                f"a grid constraint has one extent, not {len(self.grid)}",
+                "write GridConstraint(number_of_workgroups)",
+                self._place,
+            )
 
     def _fields(self):
         size = self.grid[0] if isinstance(self.grid, (tuple, list)) else self.grid
@@ -215,6 +242,18 @@ def row_of(constraint: Any) -> dict[str, Any]:
     raise TypeError(f"{constraint!r} is not a constraint")
 
 
-__all__ = ["Constraint", "DeviceConstraint", "GenericDot", "GridConstraint", "HardwareConstraint",
-           "IteratorBindings", "MMAOperand", "MMAType", "ReorderingConstraint", "ScaledMMAType",
-           "TilingConstraint", "WaveConstraint", "WorkgroupConstraint"]
+__all__ = [
+    "Constraint",
+    "DeviceConstraint",
+    "GenericDot",
+    "GridConstraint",
+    "HardwareConstraint",
+    "IteratorBindings",
+    "MMAOperand",
+    "MMAType",
+    "ReorderingConstraint",
+    "ScaledMMAType",
+    "TilingConstraint",
+    "WaveConstraint",
+    "WorkgroupConstraint",
+]

@@ -26,8 +26,9 @@ def _conv(kind: str, inputs: Sequence[Any], stride: int) -> Any:
     return y.permute(0, 2, 3, 1) if "nhwc" in kind else y
 
 
-def generate_iree_ref(kind: str, inputs: Sequence[Any], outputs: Sequence[Any], options: Any = None,
-                      **kwargs: Any) -> None:
+def generate_iree_ref(
+    kind: str, inputs: Sequence[Any], outputs: Sequence[Any], options: Any = None, **kwargs: Any
+) -> None:
     """Fills outputs[0] with the result of a named kernel."""
     import torch
 

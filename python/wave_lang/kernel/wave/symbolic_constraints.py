@@ -20,8 +20,12 @@ class SymbolicAlias(Constraint):
     source_to_target: Callable[[Expr], Any]
 
     def _fields(self):
-        return {"kind": "alias", "dim": self.source, "start": self.target,
-                "expr": self.source_to_target(_wave.symbol("$ALIAS"))}
+        return {
+            "kind": "alias",
+            "dim": self.source,
+            "start": self.target,
+            "expr": self.source_to_target(_wave.symbol("$ALIAS")),
+        }
 
     def apply(self, tile_size: Any) -> Any:
         """The tile of `source` that belongs to a tile of `target`."""

@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterable, Sequence
 
 from ... import _wave
 from ..._wave import DataType, Kernel
-from .._support.tracing import Trace, current_trace
+from .._support.tracing import DebugLog, Trace, current_logs
 from ..lang.wave_types import Memory, SymbolBind
 from .constraints import Constraint, row_of
 
@@ -30,8 +30,13 @@ def _annotations(fn: Function, localns: dict[str, Any]) -> dict[str, Any]:
 class LaunchableWave:
     """A kernel: a function with constraints. Compile it with `wave_compile` to call it."""
 
-    def __init__(self, constraints: Iterable[Constraint] | None, name: str, fn: Function,
-                 localns: dict[str, Any] | None = None):
+    def __init__(
+        self,
+        constraints: Iterable[Constraint] | None,
+        name: str,
+        fn: Function,
+        localns: dict[str, Any] | None = None,
+    ):
         self.constraints: list[Constraint] = list(constraints or ())
         self._name = name
         self._f = fn
@@ -48,9 +53,11 @@ class LaunchableWave:
             annotation = annotations.get(name)
             if not isinstance(annotation, (Memory, DataType, SymbolBind)):
                 _wave.report(
-                    "E0319", f"parameter `{name}` of `{self._name}` has no type",
+                    "E0319",
+                    f"parameter `{name}` of `{self._name}` has no type",
                     "annotate it with Memory[...], an element type such as f32, or SymbolBind[...]",
-                    self._place)
+                    self._place,
+                )
             found.append((name, annotation))
         return found
 
@@ -61,8 +68,11 @@ class LaunchableWave:
     @property
     def bound_scalar_symbols(self) -> dict["_wave.Expr", int]:
         """The symbols that SymbolBind parameters define, and the position of each."""
-        return {_wave.symbol(name): i for i, (name, annotation) in enumerate(self._params)
-                if isinstance(annotation, SymbolBind)}
+        return {
+            _wave.symbol(name): i
+            for i, (name, annotation) in enumerate(self._params)
+            if isinstance(annotation, SymbolBind)
+        }
 
     def _trace_params(self, tracer: "_wave.Tracer") -> list["_wave.Value"]:
         values = []
@@ -78,18 +88,17 @@ class LaunchableWave:
 
     def capture(self) -> Trace:
         """Runs the function once with traced values: the kernel and its debug logs."""
-        trace = Trace()
+        logs: list[DebugLog] = []
         tracer = _wave.Tracer(self._name, self._place)
-        token = current_trace.set(trace)
+        token = current_logs.set(logs)
         try:
             with tracer:
                 for constraint in self.constraints:
                     tracer.constrain(row_of(constraint))
                 self._f(*self._trace_params(tracer))
-                trace.kernel = tracer.finish()
+                return Trace(tracer.finish(), logs)
         finally:
-            current_trace.reset(token)
-        return trace
+            current_logs.reset(token)
 
     def trace(self) -> Kernel:
         """The traced kernel; str() of it is its IR."""
@@ -100,8 +109,10 @@ class LaunchableWave:
 
         launch = current_launch.get(None)
         if launch is None:
-            raise TypeError(f"compile `{self._name}` before calling it: "
-                            "wave_compile(WaveCompileOptions(subs={...}), kernel)")
+            raise TypeError(
+                f"compile `{self._name}` before calling it: "
+                "wave_compile(WaveCompileOptions(subs={...}), kernel)"
+            )
         return launch.run(self, args)
 
     def __repr__(self) -> str:
@@ -118,8 +129,9 @@ def wave(constraints: Sequence[Constraint] | None = None) -> Callable[[Function]
     return decorate
 
 
-def wave_trace_only(constraints: Sequence[Constraint] | None = None,
-                    **_ignored: Any) -> Callable[[Function], Callable[[], Kernel]]:
+def wave_trace_only(
+    constraints: Sequence[Constraint] | None = None, **_ignored: Any
+) -> Callable[[Function], Callable[[], Kernel]]:
     """Like `wave`; calling the result traces the function and returns the kernel."""
     localns = sys._getframe(1).f_locals
 

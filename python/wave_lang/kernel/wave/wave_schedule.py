@@ -18,7 +18,9 @@ class WaveSchedule:
 
     def record(self, kernel: Any = None) -> list[tuple[str, tuple, dict]]:
         """Runs the function and keeps what it asked for."""
-        hardware = [c for c in getattr(kernel, "constraints", ()) if isinstance(c, HardwareConstraint)]
+        hardware = [
+            c for c in getattr(kernel, "constraints", ()) if isinstance(c, HardwareConstraint)
+        ]
         recording = Recording(hardware[0] if hardware else None)
         token = current_recording.set(recording)
         try:

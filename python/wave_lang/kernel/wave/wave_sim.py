@@ -23,15 +23,23 @@ def wave_sim(constraints: Sequence[Constraint] | None = None) -> Callable[..., C
         loops = {c.dim for c in constraints or () if isinstance(c, TilingConstraint)}
 
         def run(*args: Any) -> None:
-            sizes = {dim: size for (_, a), arg in zip(kernel._params, args) if isinstance(a, Memory)
-                     for dim, size in zip(a.symbolic_shape, arg.shape) if dim.is_symbol}
-            whole = [HardwareConstraint(threads_per_wave=64, vector_shapes=sizes)]
+            sizes = {
+                dim: size
+                for (_, a), arg in zip(kernel._params, args)
+                if isinstance(a, Memory)
+                for dim, size in zip(a.symbolic_shape, arg.shape)
+                if dim.is_symbol
+            }
+            whole: list[Constraint] = [HardwareConstraint(threads_per_wave=64, vector_shapes=sizes)]
             whole += [TilingConstraint(d, d) for d in loops]
             free = [d for d in sizes if d not in loops]
             whole += [WorkgroupConstraint(d, d, 0, primary=d == free[0]) for d in free]
             kernel.constraints = whole
-            spaces = {a.address_space: GLOBAL_ADDRESS_SPACE for _, a in kernel._params
-                      if isinstance(a, Memory) and not a.address_space.name.startswith("$")}
+            spaces = {
+                a.address_space: GLOBAL_ADDRESS_SPACE
+                for _, a in kernel._params
+                if isinstance(a, Memory) and not a.address_space.name.startswith("$")
+            }
             wave_compile(WaveCompileOptions(subs={**sizes, **spaces}, target="eval"), kernel)(*args)
 
         return run

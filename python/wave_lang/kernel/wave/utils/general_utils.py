@@ -16,9 +16,19 @@ from ...._wave import Expr
 DEFAULT_GPU_DEVICE: int | None = None
 
 _TORCH_NAMES = {
-    "bfloat16": "bf16", "float16": "f16", "float32": "f32", "float64": "f64", "int8": "i8",
-    "int16": "i16", "int32": "i32", "int64": "i64", "bool": "i1", "float8_e4m3fn": "f8e4m3fn",
-    "float8_e4m3fnuz": "f8e4m3fnuz", "float8_e5m2": "f8e5m2", "float8_e5m2fnuz": "f8e5m2fnuz",
+    "bfloat16": "bf16",
+    "float16": "f16",
+    "float32": "f32",
+    "float64": "f64",
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "bool": "i1",
+    "float8_e4m3fn": "f8e4m3fn",
+    "float8_e4m3fnuz": "f8e4m3fnuz",
+    "float8_e5m2": "f8e5m2",
+    "float8_e5m2fnuz": "f8e5m2fnuz",
 }
 
 
@@ -92,10 +102,19 @@ def divide_shape_into_chunks(shape: Sequence[int], chunks: int) -> list[int]:
 def get_default_scheduling_params() -> dict[Expr, int]:
     """Latencies and units of the instruction scheduler, for `subs`."""
     return {
-        _g.READ_SHARED_DELAY: 1, _g.WRITE_SHARED_DELAY: 1, _g.READ_GLOBAL_DELAY: 2,
-        _g.WRITE_GLOBAL_DELAY: 2, _g.GLOBAL_TO_SHARED_DELAY: 1, _g.MMA_DELAY: 1, _g.VALU_DELAY: 1,
-        _g.SHUFFLE_DELAY: 1, _g.SHARED_MEMORY_UNITS: 4, _g.GLOBAL_MEMORY_UNITS: 4,
-        _g.MMA_UNITS: 4, _g.VALU_UNITS: 2, _g.SHUFFLE_UNITS: 2,
+        _g.READ_SHARED_DELAY: 1,
+        _g.WRITE_SHARED_DELAY: 1,
+        _g.READ_GLOBAL_DELAY: 2,
+        _g.WRITE_GLOBAL_DELAY: 2,
+        _g.GLOBAL_TO_SHARED_DELAY: 1,
+        _g.MMA_DELAY: 1,
+        _g.VALU_DELAY: 1,
+        _g.SHUFFLE_DELAY: 1,
+        _g.SHARED_MEMORY_UNITS: 4,
+        _g.GLOBAL_MEMORY_UNITS: 4,
+        _g.MMA_UNITS: 4,
+        _g.VALU_UNITS: 2,
+        _g.SHUFFLE_UNITS: 2,
     }
 
 

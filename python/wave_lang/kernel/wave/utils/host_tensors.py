@@ -5,11 +5,25 @@ from __future__ import annotations
 import sys
 from typing import Any, Sequence
 
-_NUMPY = {"f64": "float64", "f32": "float32", "f16": "float16", "i64": "int64", "i32": "int32",
-          "i16": "int16", "i8": "int8", "i1": "bool", "index": "int64"}
-_TORCH = {**_NUMPY, "bf16": "bfloat16", "f8e4m3fn": "float8_e4m3fn",
-          "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2": "float8_e5m2",
-          "f8e5m2fnuz": "float8_e5m2fnuz"}
+_NUMPY = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "i64": "int64",
+    "i32": "int32",
+    "i16": "int16",
+    "i8": "int8",
+    "i1": "bool",
+    "index": "int64",
+}
+_TORCH = {
+    **_NUMPY,
+    "bf16": "bfloat16",
+    "f8e4m3fn": "float8_e4m3fn",
+    "f8e4m3fnuz": "float8_e4m3fnuz",
+    "f8e5m2": "float8_e5m2",
+    "f8e5m2fnuz": "float8_e5m2fnuz",
+}
 
 
 def log_tensor(dtype: str, shape: Sequence[int], data: bytes, like: Sequence[Any]) -> Any:

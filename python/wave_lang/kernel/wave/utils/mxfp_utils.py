@@ -66,8 +66,9 @@ def e8m0_shuffle(scale: Any) -> Any:
     import torch
 
     m, n = scale.shape
-    padded = torch.zeros((-(-m // 256) * 256, -(-n // 8) * 8), dtype=scale.dtype,
-                         device=scale.device)
+    padded = torch.zeros(
+        (-(-m // 256) * 256, -(-n // 8) * 8), dtype=scale.dtype, device=scale.device
+    )
     padded[:m, :n] = scale
     pm, pn = padded.shape
     order = padded.view(pm // 32, 2, 16, pn // 8, 2, 4).permute(0, 3, 5, 2, 4, 1).contiguous()

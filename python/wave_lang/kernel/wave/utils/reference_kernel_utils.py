@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 
-def scaled_dot_product_attention_bhsd(q: Any, k: Any, v: Any, is_causal: bool = False,
-                                      sliding_window: int = -1, custom_mask: Any = None) -> Any:
+def scaled_dot_product_attention_bhsd(
+    q: Any,
+    k: Any,
+    v: Any,
+    is_causal: bool = False,
+    sliding_window: int = -1,
+    custom_mask: Any = None,
+) -> Any:
     """Attention of [B, H, S, D] tensors in f32. A window keeps q - k <= window (causal only);
     `custom_mask` [B, S] masks whole rows of queries; rows without keys give 0."""
     import torch

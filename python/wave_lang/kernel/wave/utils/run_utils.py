@@ -39,6 +39,7 @@ def set_default_run_config(options: WaveCompileOptions) -> WaveCompileOptions:
     options.target = get_default_arch()
     options.print_mlir = bool(options.print_mlir or dump_generated_mlir)
     options.print_mlir_file = options.print_mlir_file or dump_generated_mlir_file
-    options.use_scheduling_barriers = bool(options.use_scheduling_barriers
-                                           or enable_scheduling_barriers)
+    options.use_scheduling_barriers = bool(
+        options.use_scheduling_barriers or enable_scheduling_barriers
+    )
     return options
