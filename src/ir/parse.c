@@ -93,12 +93,6 @@ typedef struct Statement {
   Vec(bool) carried_varying;
 } Statement;
 
-static const char *const *attr_names(Parser *p) {
-  const char **names = ARENA_ARRAY(p->scratch, const char *, ATTR_COUNT);
-  for (int i = 0; i < ATTR_COUNT; i++) names[i] = attr_info[i].name;
-  return names;
-}
-
 static bool add_attr(Parser *p, Statement *st, AttrKey key, Span at) {
   for (int i = 0; i < st->attrs.n; i++) {
     if (st->attrs.at[i].key != key) continue;
@@ -111,12 +105,19 @@ static bool add_attr(Parser *p, Statement *st, AttrKey key, Span at) {
   return true;
 }
 
+static bool fail_attr(Parser *p, const Statement *st, const Token *name) {
+  const char *names[ATTR_COUNT];
+  int n = 0;
+  for (int i = 0; i < ATTR_COUNT; i++)
+    if (op_info[st->kind].attrs >> i & 1) names[n++] = attr_info[i].name;
+  return fail_unknown(p, DIAG_E0504, name, "attribute", names, n);
+}
+
 static bool parse_attr(Parser *p, Statement *st) {
   Token name = p->tok;
   if (name.kind != TOK_word) return fail_expected(p, "the name of an attribute");
   AttrKey key = attr_find(name.text);
-  if (key == ATTR_NONE)
-    return fail_unknown(p, DIAG_E0504, &name, "attribute", attr_names(p), ATTR_COUNT);
+  if (key == ATTR_NONE) return fail_attr(p, st, &name);
   advance(p);
   bool has_value = attr_info[key].kind != ATTR_KIND_FLAG;
   if (has_value && !expect(p, '=', "and a value")) return false;
@@ -322,7 +323,8 @@ static bool parse_result_names(Parser *p, Statement *st) {
 
 static bool parse_op(Parser *p, Statement *st) {
   if (!parse_result_names(p, st)) return false;
-  if (p->tok.kind != TOK_word) return fail_expected(p, "an operation");
+  if (p->tok.kind != TOK_word)
+    return st->names.n ? fail_expected(p, "an operation") : fail_here(p, "an operation");
   st->kind = op_find(p->tok.text);
   st->at = p->tok.span;
   if (st->kind == OP_COUNT)
@@ -386,8 +388,9 @@ static bool parse_body(Parser *p, Yield *yield) {
 static bool parse_param(Parser *p) {
   Token name = p->tok;
   const Sym *binds = NULL;
-  if (name.kind != TOK_value || isdigit((unsigned char)*name.text))
-    return fail_expected(p, "the name of a parameter, such as `%a`");
+  const char *what = "the name of a parameter, such as `%a`";
+  if (name.kind != TOK_value) return fail_expected(p, what);
+  if (isdigit((unsigned char)*name.text)) return fail_here(p, what);
   advance(p);
   const Type *type = expect(p, ':', "and a type") ? parse_type(p) : NULL;
   bool ok = type && (!accept_word(p, "binds") || (binds = parse_symbol(p)) != NULL);
@@ -423,7 +426,7 @@ static void parse_kernel_body(Parser *p) {
 static Kernel *parse_kernel(Parser *p) {
   int errors = p->cx->diags.errors;
   Level level = accept_word(p, "thread") ? LEVEL_THREAD : LEVEL_TILE;
-  if (!expect_word(p, "kernel")) return NULL;
+  if (!accept_word(p, "kernel")) return fail_here(p, "`kernel`"), NULL;
   Token name = p->tok;
   if (name.kind != TOK_kernel) return fail_expected(p, "the kernel's name, such as `@gemm`"), NULL;
   advance(p);
@@ -441,10 +444,12 @@ static Kernel *parse_kernel(Parser *p) {
 
 static bool at_kernel(const Parser *p) { return at_word(p, "kernel") || at_word(p, "thread"); }
 
-/* Skips to the next `kernel` that begins a line. */
-static void skip_kernel(Parser *p) {
-  do advance(p);
-  while (p->tok.kind != TOK_end && !(p->tok.first && at_kernel(p)));
+/* Skips to the next `kernel` that begins a line, unless a kernel has just ended. */
+static void skip_kernel(Parser *p, const char *start) {
+  bool ended = p->last.kind == TOK_punct && p->last.punct == '}';
+  if (p->tok.at == start) advance(p);
+  else if (ended) return;
+  while (p->tok.kind != TOK_end && !(p->tok.first && at_kernel(p))) advance(p);
 }
 
 KernelList ir_parse(Context *cx, const char *name, const char *text) {
@@ -454,10 +459,10 @@ KernelList ir_parse(Context *cx, const char *name, const char *text) {
   p.tok = lex_next(&p.lx);
   Vec(Kernel *) kernels = {0};
   while (p.tok.kind != TOK_end && !give_up(&p)) {
-    int errors = cx->diags.errors;
+    const char *start = p.tok.at;
     Kernel *k = parse_kernel(&p);
     if (k) vec_push(cx->arena, &kernels, k);
-    else if (errors != cx->diags.errors && p.tok.kind != TOK_end && !at_kernel(&p)) skip_kernel(&p);
+    else skip_kernel(&p, start);
   }
   arena_free(p.scratch);
   return (KernelList){kernels.at, kernels.n};

@@ -56,6 +56,8 @@ bool expect_int(Parser *p, int64_t least, int64_t most, const char *what, int64_
 bool expect_text(Parser *p, TokenKind kind, const char *what, const char **out);
 
 Span span_from(const Parser *p, Span start); /* up to the last token, on one line */
+/* Reports the next token: where something begins, and where something goes on. */
+bool fail_here(Parser *p, const char *what);
 bool fail_expected(Parser *p, const char *what);
 /* Reports an unknown word with the nearest known one as a hint. */
 bool fail_unknown(Parser *p, DiagCode code, const Token *t, const char *what,

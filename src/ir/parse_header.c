@@ -118,7 +118,7 @@ static bool parse_dynamics(Parser *p, Constraint c) {
 
 static bool parse_row(Parser *p) {
   int kind = 0;
-  if (p->tok.kind != TOK_word) return fail_expected(p, "a header row or `{`");
+  if (p->tok.kind != TOK_word) return fail_here(p, "a header row or `{`");
   while (kind < CONSTRAINT_COUNT && !at_word(p, constraint_name[kind])) kind++;
   if (kind == CONSTRAINT_COUNT)
     return fail_unknown(p, DIAG_E0505, &p->tok, "header row", constraint_name, CONSTRAINT_COUNT);

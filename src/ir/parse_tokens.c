@@ -43,12 +43,24 @@ static const char *describe(Parser *p, const Token *t) {
                       t->len < SHOWN ? "" : "...");
 }
 
-bool fail_expected(Parser *p, const char *what) {
+bool fail_here(Parser *p, const char *what) {
   if (p->tok.kind == TOK_bad)
     diag_add(&p->cx->diags, DIAG_E0502, p->tok.span, "%s", p->tok.text);
   else
     diag_add(&p->cx->diags, DIAG_E0501, p->tok.span, "expected %s, found %s", what,
              describe(p, &p->tok));
+  return false;
+}
+
+/* What is missing at the end of a line is missing there, not at the beginning of the next. */
+bool fail_expected(Parser *p, const char *what) {
+  bool line_ended = p->tok.first && p->last.at;
+  if (!line_ended) return fail_here(p, what);
+  Span at = p->last.span;
+  at.col += at.len;
+  at.len = 1;
+  diag_add(&p->cx->diags, DIAG_E0501, at, "expected %s, found the end of the %s", what,
+           p->tok.kind == TOK_end ? "text" : "line");
   return false;
 }
 
@@ -101,6 +113,8 @@ Span span_from(const Parser *p, Span start) {
 
 void skip_statement(Parser *p, int braces) {
   while (p->tok.kind != TOK_end) {
+    bool swallowed = p->tok.kind == TOK_bad && *p->tok.at == '"';
+    if (swallowed) p->braces = braces; /* the closing braces lie in the string without an end */
     if (p->braces <= braces && (p->tok.first || at_punct(p, '}') || at_punct(p, ';'))) return;
     advance(p);
   }

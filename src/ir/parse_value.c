@@ -123,15 +123,18 @@ static bool at_dtype(const Parser *p, DType *out) {
   return next.kind == TOK_punct && (next.punct == ',' || next.punct == '>');
 }
 
-static const char *const *dtype_names(Parser *p) {
-  const char **names = ARENA_ARRAY(p->scratch, const char *, DTYPE_COUNT);
-  for (int i = 0; i < DTYPE_COUNT; i++) names[i] = dtype_info[i].name;
-  return names;
+/* `what`: "element type", or "type" when a tensor would do as well. */
+static bool fail_type(Parser *p, const Token *t, const char *what) {
+  const char *names[DTYPE_COUNT + 3] = {"tile", "mem", "token"};
+  for (int i = 0; i < DTYPE_COUNT; i++) names[3 + i] = dtype_info[i].name;
+  bool any = *what == 't';
+  return fail_unknown(p, DIAG_E0506, t, what, any ? names : names + 3,
+                      any ? DTYPE_COUNT + 3 : DTYPE_COUNT);
 }
 
 static bool fail_no_dtype(Parser *p, const Token *last) {
   if (!at_punct(p, '>')) return fail_expected(p, "`,` or `>`");
-  return fail_unknown(p, DIAG_E0506, last, "element type", dtype_names(p), DTYPE_COUNT);
+  return fail_type(p, last, "element type");
 }
 
 static bool parse_dims(Parser *p, SymList *dims, DType *dtype) {
@@ -197,8 +200,7 @@ const Type *parse_type(Parser *p) {
   if (accept_word(p, "tile")) return parse_tensor(p, false);
   if (accept_word(p, "mem")) return parse_tensor(p, true);
   if (accept_word(p, "token")) return type_token(p->cx);
-  if (!dtype_parse(p->tok.text, &dtype))
-    return fail_unknown(p, DIAG_E0506, &p->tok, "type", dtype_names(p), DTYPE_COUNT), NULL;
+  if (!dtype_parse(p->tok.text, &dtype)) return fail_type(p, &p->tok, "type"), NULL;
   advance(p);
   return type_scalar(p->cx, dtype);
 }
