@@ -18,12 +18,14 @@ static bool is_invariant(const Op *op, const Region *body) {
   return true;
 }
 
+static bool is_loop(const Op *op) { return op && (op->kind == OP_for || op->kind == OP_while); }
+
 static void hoist(Region *r) {
-  for (Op *op = r->first, *next; op; op = next) {
-    next = op->next;
+  for (Op *op = r->first; op; op = op->next)
     if (op->body) hoist(op->body);
-    bool in_loop = r->owner && (r->owner->kind == OP_for || r->owner->kind == OP_while);
-    if (!in_loop || !is_invariant(op, r)) continue;
+  for (Op *op = r->first, *next; is_loop(r->owner) && op; op = next) {
+    next = op->next;
+    if (!is_invariant(op, r)) continue;
     ir_remove(op);
     ir_insert_before(r->owner, op);
   }
