@@ -1,5 +1,9 @@
 """What kernel tests share: compile for the evaluator, check the round trip, run."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 
 from wave_lang import WaveCompileOptions, _wave, wave_compile
@@ -28,3 +32,14 @@ def halfs(shape, seed=0, scale=1.0):
 
 def f64(x):
     return np.asarray(x, np.float64)
+
+
+def run_python(*args, **env):
+    """A Python process that finds the same packages; its result."""
+    base = {k: v for k, v in os.environ.items() if not k.startswith("WAVE_")}
+    return subprocess.run(
+        [sys.executable, *args],
+        capture_output=True,
+        text=True,
+        env={**base, "PYTHONPATH": os.pathsep.join(sys.path), **env},
+    )

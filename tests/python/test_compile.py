@@ -2,8 +2,6 @@
 
 from __future__ import annotations  # annotations below are strings: the hard case
 
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 import wave_lang.kernel as tk
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
+from kernel_utils import run_python
 from wave_lang import CompileError, SchedulingType, WaveCompileOptions, _wave, wave_compile
 from wave_lang.kernel.lang.global_symbols import *
 from wave_lang.kernel.wave import cache, wave_schedule
@@ -142,12 +141,7 @@ def test_default_target_is_this_machine_and_says_so_once():
         "t.check_scale(a); t.check_scale(b)\n"
         "print(len([x for x in w if x.category is RuntimeWarning]), len(a.remarks), len(b.remarks))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, __file__.rpartition("/")[0]],
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": ":".join(sys.path)},
-    )
+    done = run_python("-c", code, __file__.rpartition("/")[0])
     assert done.stdout.split() == ["1", "1", "1"], done.stderr
 
 
@@ -169,10 +163,7 @@ def test_default_arch(monkeypatch):
 
 
 def test_unknown_environment_variables_warn():
-    env = {"PYTHONPATH": ":".join(sys.path), "WAVE_CACHE_NO": "1", "WAVE_CACHE_ON": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", "import wave_lang"], capture_output=True, text=True, env=env
-    )
+    done = run_python("-c", "import wave_lang", WAVE_CACHE_NO="1", WAVE_CACHE_ON="1")
     assert "WAVE_CACHE_NO" in done.stderr and "WAVE_CACHE_ON?" in done.stderr
     assert done.stderr.count("Warning") == 1
 

@@ -1,13 +1,11 @@
 """SymPy's expressions are accepted where ours are, and the other way round."""
 
-import subprocess
-import sys
-
 import pytest
 
 sympy = pytest.importorskip("sympy")
 
 import wave_lang as wl
+from kernel_utils import run_python
 from wave_lang import CompileError, Expr, sym
 from wave_lang.support import sympy_shim as shim
 
@@ -89,12 +87,7 @@ def test_sympy_is_loaded_only_when_used():
         "import sympy as s; print(before, 'sympy.core' in sys.modules, s is sympy,"
         " wave_lang.Expr(x))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": ":".join(sys.path)},
-    )
+    done = run_python("-c", code)
     assert done.stdout.split() == ["False", "True", "True", "ceiling(K/2)"], done.stderr
 
 
