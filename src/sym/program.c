@@ -4,7 +4,7 @@
  * be a fraction is a pair of slots (numerator, positive denominator), so that nothing is rounded
  * before a floor. Each slot has a flag "undefined" (overflow, division by zero), which spreads
  * through operations but not out of a branch that a select does not take: the program computes both
- * branches and still agrees with sym_eval. */
+ * branches and still agrees with sym_eval. A box is run a hundred points at a time. */
 #include <string.h>
 
 #include "sym/node.h"
@@ -16,6 +16,8 @@ typedef enum InstrKind {
   I_MUL,
   I_FLOORDIV,
   I_MOD,
+  I_SHIFT, /* floor(a / 2**value) */
+  I_MASK,  /* a & value */
   I_EXACT, /* a / b, undefined when there is a remainder */
   I_ABS,   /* |a|, undefined for 0: a denominator */
   I_SIGN,  /* of a */
@@ -91,6 +93,26 @@ static int times(Compiler *c, int a, int b) {
   if (x->kind == I_CONST && x->value == 1) return b;
   if (y->kind == I_CONST && y->value == 1) return a;
   return emit2(c, I_MUL, a, b);
+}
+
+/* The exponent of a constant power of two in slot b, or -1. */
+static int log2_of(const Compiler *c, int b) {
+  int64_t v = c->code.at[b].value;
+  if (c->code.at[b].kind != I_CONST || v <= 0 || (v & (v - 1))) return -1;
+  int n = 0;
+  while (v >> n > 1) n++;
+  return n;
+}
+
+static int quotient(Compiler *c, int a, int b) {
+  int n = log2_of(c, b);
+  return n >= 0 ? emit(c, instr(I_SHIFT, a, 0, 0, n)) : emit2(c, I_FLOORDIV, a, b);
+}
+
+static int remainder_of(Compiler *c, int a, int b) {
+  int n = log2_of(c, b);
+  if (n >= 0) return emit(c, instr(I_MASK, a, 0, 0, (INT64_C(1) << n) - 1));
+  return emit2(c, I_MOD, a, b);
 }
 
 static int den_of(Compiler *c, Pair p) { return p.den < 0 ? constant(c, 1) : p.den; }
@@ -173,7 +195,7 @@ static Pair compile_mod(Compiler *c, const Sym *s) {
   int x = m.den < 0 ? a.num : times(c, a.num, m.den),
       y = a.den < 0 ? m.num : times(c, m.num, a.den);
   int den = a.den < 0 ? m.den : m.den < 0 ? a.den : times(c, a.den, m.den);
-  return (Pair){emit2(c, I_MOD, x, y), den};
+  return (Pair){remainder_of(c, x, y), den};
 }
 
 static Pair choose(Compiler *c, int cond, Pair yes, Pair no) {
@@ -214,9 +236,9 @@ static Pair compile_fold(Compiler *c, const Sym *s, InstrKind kind) {
 static Pair compile_round(Compiler *c, const Sym *s) {
   Pair p = compile(c, s->arg[0]);
   if (p.den < 0) return p;
-  if (s->kind == SYM_floor) return (Pair){emit2(c, I_FLOORDIV, p.num, p.den), -1};
+  if (s->kind == SYM_floor) return (Pair){quotient(c, p.num, p.den), -1};
   int minus = constant(c, -1);
-  return (Pair){times(c, emit2(c, I_FLOORDIV, times(c, p.num, minus), p.den), minus), -1};
+  return (Pair){times(c, quotient(c, times(c, p.num, minus), p.den), minus), -1};
 }
 
 static Pair compile_symbol(Compiler *c, const Sym *s) {
@@ -302,61 +324,79 @@ static int64_t exact_checked(int64_t a, int64_t b, int64_t *bad) {
   return a / b;
 }
 
-/* v and bad: values and flags of all slots. */
-static void step(const Instr *in, const int64_t *vars, int64_t *v, int64_t *bad, int at) {
-  int64_t a = v[in->a], b = v[in->b], r = 0, wrong = bad[in->a] | bad[in->b];
+/* A number of points at a time: slot k of point i is v[k*w + i], its flag bad[k*w + i]. */
+typedef struct Lanes {
+  int64_t *v, *bad;
+  const int64_t *vars; /* variable k of point i at k*w + i */
+  int w;
+} Lanes;
+
+/* Sets r and wrong of every point from its a, b and their flags. */
+#define EACH(compute)                                                                              \
+  for (int i = 0; i < w; i++) {                                                                    \
+    int64_t a = va[i], b = vb[i], wrong = bad_a[i] | bad_b[i], r = 0;                              \
+    compute;                                                                                       \
+    (void)b;                                                                                       \
+    out[i] = r;                                                                                    \
+    bad_out[i] = wrong != 0;                                                                       \
+  }                                                                                                \
+  break
+
+static void step(const Instr *in, const Lanes *l, int at) {
+  const int w = l->w;
+  const int64_t *va = l->v + in->a * w, *vb = l->v + in->b * w, *vc = l->v + in->c * w;
+  const int64_t *bad_a = l->bad + in->a * w, *bad_b = l->bad + in->b * w,
+                *bad_c = l->bad + in->c * w;
+  int64_t *out = l->v + at * w, *bad_out = l->bad + at * w;
   switch (in->kind) {
-  case I_CONST: r = in->value, wrong = 0; break;
-  case I_VAR: r = vars[in->value], wrong = 0; break;
-  case I_ADD: wrong |= __builtin_add_overflow(a, b, &r); break;
-  case I_MUL: wrong |= __builtin_mul_overflow(a, b, &r); break;
-  case I_FLOORDIV: r = floordiv_checked(a, b, &wrong); break;
-  case I_MOD: r = mod_checked(a, b, &wrong); break;
-  case I_EXACT: r = exact_checked(a, b, &wrong); break;
-  case I_ABS:
-    wrong = bad[in->a] | (a == 0) | (a == INT64_MIN), r = wrong ? 1 : a < 0 ? -a : a;
-    break;
-  case I_SIGN: r = (a > 0) - (a < 0), wrong = bad[in->a]; break;
-  case I_TIE: r = a; break;
-  case I_XOR: r = a ^ b; break;
-  case I_LE0: r = a <= 0, wrong = bad[in->a]; break;
-  case I_LT0: r = a < 0, wrong = bad[in->a]; break;
-  case I_EQ0: r = a == 0, wrong = bad[in->a]; break;
-  case I_NE0: r = a != 0, wrong = bad[in->a]; break;
-  case I_LT: r = a < b; break;
-  case I_AND:
-    r = a & b;
-    if ((!bad[in->a] && !a) || (!bad[in->b] && !b)) wrong = 0, r = 0;
-    break;
-  case I_OR:
-    r = a | b;
-    if ((!bad[in->a] && a) || (!bad[in->b] && b)) wrong = 0, r = 1;
-    break;
-  case I_SELECT: {
-    int taken = a ? in->b : in->c;
-    r = v[taken], wrong = bad[in->a] | bad[taken];
-    break;
+  case I_CONST: EACH((void)a; r = in->value; wrong = 0);
+  case I_VAR: EACH((void)a; r = l->vars[in->value * w + i]; wrong = 0);
+  case I_ADD: EACH(wrong |= __builtin_add_overflow(a, b, &r));
+  case I_MUL: EACH(wrong |= __builtin_mul_overflow(a, b, &r));
+  case I_FLOORDIV: EACH(r = floordiv_checked(a, b, &wrong));
+  case I_MOD: EACH(r = mod_checked(a, b, &wrong));
+  case I_SHIFT: EACH(r = a >> in->value; wrong = bad_a[i]);
+  case I_MASK: EACH(r = a & in->value; wrong = bad_a[i]);
+  case I_EXACT: EACH(r = exact_checked(a, b, &wrong));
+  case I_ABS: EACH(wrong = bad_a[i] | (a == 0) | (a == INT64_MIN); r = wrong ? 1 : a < 0 ? -a : a);
+  case I_SIGN: EACH(r = (a > 0) - (a < 0); wrong = bad_a[i]);
+  case I_TIE: EACH(r = a);
+  case I_XOR: EACH(r = a ^ b);
+  case I_LE0: EACH(r = a <= 0; wrong = bad_a[i]);
+  case I_LT0: EACH(r = a < 0; wrong = bad_a[i]);
+  case I_EQ0: EACH(r = a == 0; wrong = bad_a[i]);
+  case I_NE0: EACH(r = a != 0; wrong = bad_a[i]);
+  case I_LT: EACH(r = a < b);
+  case I_AND: EACH(if ((!bad_a[i] && !a) || (!bad_b[i] && !b)) wrong = 0; else r = a & b);
+  case I_OR: EACH(r = (a | b) != 0; if ((!bad_a[i] && a) || (!bad_b[i] && b)) wrong = 0);
+  case I_SELECT: EACH(r = a ? b : vc[i]; wrong = bad_a[i] | (a ? bad_b[i] : bad_c[i]));
   }
-  }
-  v[at] = r;
-  bad[at] = wrong != 0;
 }
+
+#undef EACH
 
 int sym_program_slots(const SymProgram *p) { return 2 * p->n; }
 
+static void run_lanes(const SymProgram *p, const Lanes *l) {
+  /* Operands that an instruction does not have name slot 0, which the first instruction reads. */
+  for (int i = 0; i < l->w && p->n; i++) l->v[i] = l->bad[i] = 0;
+  for (int i = 0; i < p->n; i++) step(&p->code[i], l, i);
+}
+
 bool sym_run(const SymProgram *p, const int64_t *vars, int64_t *scratch, int64_t *out) {
-  int64_t *bad = scratch + p->n;
-  if (p->n) scratch[0] = bad[0] = 0; /* operands that an instruction does not have name slot 0 */
-  for (int i = 0; i < p->n; i++) step(&p->code[i], vars, scratch, bad, i);
+  Lanes l = {scratch, scratch + p->n, vars, 1};
   bool ok = true;
+  run_lanes(p, &l);
   for (int i = 0; i < p->nresults; i++) {
-    out[i] = scratch[p->results[i]];
-    ok = ok && !bad[p->results[i]];
+    out[i] = l.v[p->results[i]];
+    ok = ok && !l.bad[p->results[i]];
   }
   return ok;
 }
 
 /* ---- boxes */
+
+enum { LANES = 128 };
 
 /* The next point of the box, last variable fastest. */
 static void advance(int64_t *point, const int64_t *lo, const int64_t *count, int n) {
@@ -366,19 +406,37 @@ static void advance(int64_t *point, const int64_t *lo, const int64_t *count, int
   }
 }
 
+static bool run_box(const SymProgram *p, const Lanes *l, int64_t *vars, int64_t *point,
+                    const int64_t *lo, const int64_t *count, int nvars, int64_t points,
+                    int64_t *out) {
+  int result = p->results[0] * LANES;
+  for (int64_t first = 0; first < points; first += LANES) {
+    int n = points - first < LANES ? (int)(points - first) : LANES;
+    for (int i = 0; i < n; i++) {
+      for (int v = 0; v < nvars; v++) vars[v * LANES + i] = point[v];
+      advance(point, lo, count, nvars);
+    }
+    run_lanes(p, l);
+    for (int i = 0; i < n; i++) {
+      if (l->bad[result + i]) return false;
+      out[first + i] = l->v[result + i];
+    }
+  }
+  return true;
+}
+
 bool sym_eval_box(Arena *scratch, SymCtx *cx, const Sym *s, const Sym *const *vars,
                   const int64_t *lo, const int64_t *count, int nvars, int64_t *out) {
   ArenaMark mark = arena_mark(scratch);
   SymProgram *p = sym_compile(scratch, cx, &s, 1, vars, nvars);
-  int64_t points = 1;
+  int64_t points = 1, *point = ARENA_ARRAY(scratch, int64_t, nvars + 1);
+  for (int v = 0; v < nvars; v++) points *= count[v], point[v] = lo[v];
   bool ok = p != NULL;
-  for (int v = 0; v < nvars; v++) points *= count[v];
-  int64_t *slots = ok ? ARENA_ARRAY(scratch, int64_t, sym_program_slots(p)) : NULL;
-  int64_t *point = ARENA_ARRAY(scratch, int64_t, nvars + 1);
-  for (int v = 0; v < nvars; v++) point[v] = lo[v];
-  for (int64_t i = 0; i < points && ok; i++) {
-    ok = sym_run(p, point, slots, &out[i]);
-    advance(point, lo, count, nvars);
+  if (ok) {
+    int64_t *values = ARENA_ARRAY(scratch, int64_t, (nvars + 1) * LANES);
+    int64_t *slots = ARENA_ARRAY(scratch, int64_t, sym_program_slots(p) * LANES);
+    Lanes l = {slots, slots + p->n * LANES, values, LANES};
+    ok = run_box(p, &l, values, point, lo, count, nvars, points, out);
   }
   arena_rewind(scratch, mark);
   return ok;
