@@ -124,7 +124,7 @@ WV_API wv_type wv_tile_type(wv_ctx *cx, const wv_expr *dims, int rank, const cha
 WV_API wv_type wv_mem_type(wv_ctx *cx, const wv_expr *dims, int rank, const char *dtype,
                            wv_expr space, const wv_expr *layout);
 WV_API const char *wv_type_text(wv_ctx *cx, wv_type t);
-WV_API const char *wv_type_kind(wv_type t); /* "scalar" "tile" "mem" "token" */
+WV_API const char *wv_type_kind(wv_type t); /* "scalar" "vec" "tile" "mem" "token" */
 WV_API const char *wv_type_dtype(wv_type t);
 WV_API int wv_type_rank(wv_type t);
 WV_API wv_expr wv_type_dim(wv_type t, int i);

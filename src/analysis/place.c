@@ -9,6 +9,7 @@ static bool attr_same_outside(const Attr *a) {
   case ATTR_KIND_INT:
   case ATTR_KIND_FLAG:
   case ATTR_KIND_TEXT:
+  case ATTR_KIND_WORD:
   case ATTR_KIND_TEXTS:
   case ATTR_KIND_MMA:
   case ATTR_KIND_COUNTS: return true;

@@ -321,7 +321,7 @@ const char *wv_type_text(wv_ctx *cx, wv_type t) {
 }
 
 const char *wv_type_kind(wv_type t) {
-  static const char *const kinds[] = {"scalar", "tile", "mem", "token"};
+  static const char *const kinds[] = {"scalar", "vec", "tile", "mem", "token"};
   return kinds[api_type(t)->kind];
 }
 

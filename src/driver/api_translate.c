@@ -54,7 +54,8 @@ static Attr attr_of(Arena *a, AttrKey key, const wv_attr *from) {
   case ATTR_KIND_DIMS: out.dims = exprs_of(a, from->exprs, out.n = from->n); break;
   case ATTR_KIND_INT: out.integer = from->integer; break;
   case ATTR_KIND_FLAG: break;
-  case ATTR_KIND_TEXT: out.text = from->text; break;
+  case ATTR_KIND_TEXT:
+  case ATTR_KIND_WORD: out.text = from->text; break;
   case ATTR_KIND_TEXTS:
     out.n = from->n;
     out.texts = from->texts;

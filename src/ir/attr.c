@@ -58,7 +58,8 @@ Attr attr_copy(Kernel *k, const Attr *a) {
   case ATTR_KIND_INT:
   case ATTR_KIND_FLAG: break;
   case ATTR_KIND_DIMS: c.dims = copy_list(k, a->dims, a->n, sizeof *a->dims); break;
-  case ATTR_KIND_TEXT: c.text = copy_text(k, a->text); break;
+  case ATTR_KIND_TEXT:
+  case ATTR_KIND_WORD: c.text = copy_text(k, a->text); break;
   case ATTR_KIND_TEXTS: c.texts = copy_texts(k, a->texts, a->n); break;
   case ATTR_KIND_BOUNDS: c.pairs = copy_list(k, a->pairs, a->n, sizeof *a->pairs); break;
   case ATTR_KIND_MAPPING: c.mapping = copy_mapping(k, a->mapping); break;
@@ -139,7 +140,8 @@ bool attr_equal(const Attr *a, const Attr *b) {
   case ATTR_KIND_DIMS: return memcmp(a->dims, b->dims, sizeof *a->dims * (size_t)a->n) == 0;
   case ATTR_KIND_INT: return a->integer == b->integer;
   case ATTR_KIND_FLAG: return true;
-  case ATTR_KIND_TEXT: return strcmp(a->text, b->text) == 0;
+  case ATTR_KIND_TEXT:
+  case ATTR_KIND_WORD: return strcmp(a->text, b->text) == 0;
   case ATTR_KIND_TEXTS: return texts_equal(a, b);
   case ATTR_KIND_BOUNDS: return pairs_equal((SymPairs){a->pairs, a->n}, (SymPairs){b->pairs, b->n});
   case ATTR_KIND_MAPPING: return mapping_equal(a->mapping, b->mapping);
@@ -160,7 +162,8 @@ bool constraint_equal(const Constraint *a, const Constraint *b) {
          a->secondary == b->secondary && a->threads == b->threads && same3(a->waves, b->waves) &&
          same3(a->cluster, b->cluster) && mma_equal(&a->mma, &b->mma) &&
          pairs_equal(a->pairs, b->pairs) && a->load_bits == b->load_bits &&
-         a->service_waves == b->service_waves;
+         a->service_waves == b->service_waves && same3(a->grid, b->grid) &&
+         same3(a->block, b->block) && a->shared == b->shared;
 }
 
 /* ---- rewriting ---- */
@@ -206,6 +209,7 @@ bool attr_rewrite(Kernel *k, Attr *a, SymFn *fn, void *user) {
   case ATTR_KIND_INT:
   case ATTR_KIND_FLAG:
   case ATTR_KIND_TEXT:
+  case ATTR_KIND_WORD:
   case ATTR_KIND_TEXTS:
   case ATTR_KIND_MMA:
   case ATTR_KIND_COUNTS:
@@ -219,7 +223,8 @@ bool constraint_rewrite(Kernel *k, Constraint *c, SymFn *fn, void *user) {
   if (c->kind != CONSTRAINT_alias) ok = ok && rewrite(&c->start, fn, user);
   ok = ok && rewrite(&c->expr, fn, user);
   for (int i = 0; i < 3; i++)
-    ok = ok && rewrite(&c->waves[i], fn, user) && rewrite(&c->cluster[i], fn, user);
+    ok = ok && rewrite(&c->waves[i], fn, user) && rewrite(&c->cluster[i], fn, user) &&
+         rewrite(&c->grid[i], fn, user) && rewrite(&c->block[i], fn, user);
   if (c->kind != CONSTRAINT_iterators) {
     c->pairs = copy_pairs(k, c->pairs);
     ok = ok && rewrite_values(c->pairs, fn, user);

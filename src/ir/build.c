@@ -72,7 +72,8 @@ static bool has_value(const Attr *a) {
   case ATTR_KIND_DIM: return a->sym != NULL;
   case ATTR_KIND_MAPPING: return a->mapping != NULL;
   case ATTR_KIND_MMA: return a->mma != NULL;
-  case ATTR_KIND_TEXT: return a->text != NULL;
+  case ATTR_KIND_TEXT:
+  case ATTR_KIND_WORD: return a->text != NULL;
   case ATTR_KIND_DIMS:
     for (int i = 0; i < a->n; i++)
       if (!a->dims[i]) return false;
@@ -176,8 +177,9 @@ static bool append_checked(Builder *b, Op *op, const Type *given) {
   const Type **types = ARENA_ARRAY(b->k->arena, const Type *, op->nargs + 2);
   if (!ir_infer(b->k, op, given, types)) return false;
   int n = info->results == OP_MANY ? op->nargs - op_carried(op) : info->results;
-  bool partial = op->kind == OP_cast || op->kind == OP_bitcast; /* a bare dtype will do */
-  if (given && n > 0 && types[0] != given && !(partial && !given->rank))
+  bool partial = (op->kind == OP_cast || op->kind == OP_bitcast) && given &&
+                 given->kind == TYPE_scalar; /* a bare dtype will do */
+  if (given && n > 0 && types[0] != given && !partial)
     return BUILD_FAIL(b, op->at, E0316, "`%s` gives %s, but %s was written", info->name,
                       type_text(b->k->cx->diags.arena, b->k->cx, types[0]),
                       type_text(b->k->cx->diags.arena, b->k->cx, given));

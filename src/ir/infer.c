@@ -6,35 +6,28 @@
 
 #include "ir/attr.h"
 
-typedef struct Infer {
-  Kernel *k;
-  const Op *op;
-  const Type *given; /* what the author wrote, or NULL */
-  const Type **out;
-} Infer;
-
-#define FAIL(in, code, ...)                                                                        \
-  (diag_add(&(in)->k->cx->diags, DIAG_##code, (in)->op->at, __VA_ARGS__), false)
+#define FAIL INFER_FAIL
 #define FAIL_HINT(in, code, hint, ...)                                                             \
   (diag_hint(&(in)->k->cx->diags,                                                                  \
              diag_add(&(in)->k->cx->diags, DIAG_##code, (in)->op->at, __VA_ARGS__), "%s", hint),   \
    false)
 
-static const char *name_of(const Infer *in) { return op_info[in->op->kind].name; }
-static const char *shown(const Infer *in, const Type *t) {
-  return type_text(in->k->cx->diags.arena, in->k->cx, t);
-}
+#define name_of infer_name
+#define shown infer_shown
+#define arg infer_arg
+#define result infer_result
+#define need_value infer_need_value
+#define need_memory infer_need_memory
+
 static const char *expr(const Infer *in, const Sym *s) {
   return sym_text(in->k->cx->diags.arena, s);
 }
-static const Type *arg(const Infer *in, int i) { return in->op->args[i]->type; }
-static bool result(Infer *in, const Type *t) { return in->out[0] = t, t != NULL; }
 
 static DTypeClass class_of(const Type *t) { return dtype_info[t->dtype].class; }
 static bool is_float(const Type *t) { return class_of(t) == DTYPE_FLOAT; }
 static bool is_integral(const Type *t) { return class_of(t) != DTYPE_FLOAT; }
 
-static bool need_value(const Infer *in, int i) {
+bool need_value(const Infer *in, int i) {
   if (type_is_value(arg(in, i))) return true;
   return FAIL_HINT(in, E0310, "read memory first", "operand %d of `%s` is %s, expected a register value",
                    i + 1, name_of(in), shown(in, arg(in, i)));
@@ -46,7 +39,7 @@ static bool need_values(const Infer *in, int from, int to) {
   return true;
 }
 
-static bool need_memory(const Infer *in, int i) {
+bool need_memory(const Infer *in, int i) {
   if (arg(in, i)->kind == TYPE_mem) return true;
   return FAIL(in, E0310, "operand %d of `%s` is %s, expected memory", i + 1, name_of(in),
               shown(in, arg(in, i)));
@@ -72,17 +65,20 @@ static int common_dims(const Type *a, const Type *b) {
   return n;
 }
 
+/* A scalar is covered by anything, a vec by one of its length, a tile by its dimensions. */
 static bool covers(const Type *big, const Type *small) {
+  if (small->kind == TYPE_vec) return big->kind == TYPE_vec && big->n == small->n;
   return common_dims(small, big) == small->rank;
 }
 
 /* The shape of an elementwise result: one shape must contain the other; of two orders of the same
  * dims the second operand's wins. NULL after reporting. */
 static const Type *joined_shape(const Infer *in, const Type *a, const Type *b) {
-  if (covers(a, b) && a->rank > b->rank) return a;
+  if (covers(a, b) && (a->rank > b->rank || a->n > b->n)) return a;
   if (covers(b, a)) return b;
   const char *wrong =
-      common_dims(a, b) ? "neither shape contains the other" : "the shapes have no dimension in common";
+      a->n && b->n ? "the numbers of registers differ"
+      : common_dims(a, b) ? "neither shape contains the other" : "the shapes have no dimension in common";
   bool known = FAIL_HINT(in, E0302, "broadcast both to a shape that has all the dimensions",
                          "`%s` of %s and %s: %s", name_of(in), shown(in, a), shown(in, b), wrong);
   return known ? a : NULL;
@@ -96,7 +92,8 @@ static bool same_dtype(const Infer *in, int i, int j) {
 }
 
 static const Type *typed(const Infer *in, const Type *shape, DType dtype) {
-  return type_tile(in->k->cx, shape->dims, shape->rank, dtype);
+  return shape->kind == TYPE_vec ? type_vec(in->k->cx, shape->n, dtype)
+                                 : type_tile(in->k->cx, shape->dims, shape->rank, dtype);
 }
 
 static const Type *without_dim(const Infer *in, const Type *t, const Sym *dim) {
@@ -151,15 +148,27 @@ static bool rule_self_index(Infer *in) {
 static bool rule_cast(Infer *in) {
   if (!need_given(in) || !need_value(in, 0)) return false;
   const Type *want = type_with_dtype(in->k->cx, arg(in, 0), in->given->dtype);
-  if (in->given->rank && want != in->given)
+  bool shaped = in->given->rank || in->given->kind == TYPE_vec; /* else a bare dtype */
+  if (shaped && want != in->given)
     return FAIL(in, E0316, "`cast` keeps the shape: %s cannot become %s", shown(in, arg(in, 0)),
                 shown(in, in->given));
   return result(in, want);
 }
 
+/* What one lane holds is cut anew, into as many bits. */
+static bool bitcast_vec(Infer *in) {
+  const Type *from = arg(in, 0), *to = in->given;
+  int bits = from->n * dtype_info[from->dtype].bits, each = dtype_info[to->dtype].bits;
+  int n = to->kind == TYPE_vec || bits % each ? to->n : bits / each;
+  if (n * each == bits) return result(in, type_vec(in->k->cx, n, to->dtype));
+  return FAIL(in, E0307, "`bitcast` of %s (%d bits) to %s (%d bits)", shown(in, from), bits,
+              shown(in, to), to->n * each);
+}
+
 static bool rule_bitcast(Infer *in) {
   if (!need_given(in) || !need_value(in, 0)) return false;
   const Type *from = arg(in, 0);
+  if (in->k->level == LEVEL_THREAD) return bitcast_vec(in);
   int src = dtype_info[from->dtype].bits, dst = dtype_info[in->given->dtype].bits;
   if (src % dst)
     return FAIL(in, E0307, "`bitcast` from %s (%d bits) to %s (%d bits): the first must be a multiple",
@@ -584,8 +593,7 @@ static bool rule_if(Infer *in) {
 
 static bool rule_no_result(Infer *in) { return in != NULL; }
 
-typedef bool RuleFn(Infer *);
-static RuleFn *const rules[] = {
+static RuleFn *const rules[RULE_COUNT] = {
     [RULE_GIVEN_TILE] = rule_given_tile,
     [RULE_GIVEN_SCALAR] = rule_given_scalar,
     [RULE_GIVEN_MEM] = rule_given_mem,
@@ -618,9 +626,28 @@ static RuleFn *const rules[] = {
     [RULE_CARRY] = rule_carry,
     [RULE_WHILE] = rule_while,
     [RULE_IF] = rule_if,
+    [RULE_LANE_EXPR] = rule_lane_expr,
+    [RULE_SPLAT] = rule_splat,
+    [RULE_JOIN] = rule_join,
+    [RULE_PICK] = rule_pick,
+    [RULE_SHUFFLE] = rule_shuffle,
+    [RULE_SHUFFLE_IDX] = rule_shuffle_idx,
+    [RULE_LOAD] = rule_load,
+    [RULE_STORE] = rule_store,
+    [RULE_LANE_ATOMIC] = rule_lane_atomic,
+    [RULE_WAVE_MMA] = rule_wave_mma,
+    [RULE_BARRIER] = rule_barrier,
+    [RULE_MBAR] = rule_mbar,
+    [RULE_COPY_ASYNC] = rule_copy_async,
+    [RULE_TMA_LOAD] = rule_tma_load,
+    [RULE_TMA_STORE] = rule_tma_store,
+    [RULE_WGMMA] = rule_wgmma,
 };
 
 bool ir_infer(Kernel *k, const Op *op, const Type *given, const Type **out) {
   Infer in = {k, op, given, out};
+  bool tile = given && given->kind == TYPE_tile, vec = given && given->kind == TYPE_vec;
+  if (k->level == LEVEL_THREAD ? tile : vec)
+    return FAIL(&in, E0409, "%s cannot stand at %s level", shown(&in, given), tile ? "THREAD" : "TILE");
   return rules[op_info[op->kind].rule](&in);
 }

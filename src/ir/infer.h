@@ -1,6 +1,8 @@
-/* infer.h: the typing rules that ops.def names. */
+/* infer.h: the typing rules that ops.def names, and what the files of inference share. */
 #ifndef WV_INFER_H
 #define WV_INFER_H
+
+#include "ir/ir.h"
 
 typedef enum InferRule {
   RULE_GIVEN_TILE,   /* the author's tile type */
@@ -34,7 +36,52 @@ typedef enum InferRule {
   RULE_TOPK,         /* `k_dim` instead of `dim`, twice */
   RULE_CARRY,        /* types of the carried operands */
   RULE_WHILE,        /* the same, after the axis */
-  RULE_IF            /* the same, after the condition */
+  RULE_IF,           /* the same, after the condition */
+  /* one lane's program: infer_thread.c */
+  RULE_LANE_EXPR,    /* given: an integer or i1 scalar */
+  RULE_SPLAT,        /* given: a vec of the operand's dtype */
+  RULE_JOIN,         /* as many registers as the operands together */
+  RULE_PICK,         /* as many registers as are named */
+  RULE_SHUFFLE,      /* type of the operand */
+  RULE_SHUFFLE_IDX,  /* the same */
+  RULE_LOAD,         /* given: elements of the memory */
+  RULE_STORE,
+  RULE_LANE_ATOMIC,  /* type of the first operand */
+  RULE_WAVE_MMA,     /* type of acc */
+  RULE_BARRIER,
+  RULE_MBAR,
+  RULE_COPY_ASYNC,
+  RULE_TMA_LOAD,
+  RULE_TMA_STORE,
+  RULE_WGMMA,        /* type of acc */
+  RULE_COUNT
 } InferRule;
+
+typedef struct Infer {
+  Kernel *k;
+  const Op *op;
+  const Type *given; /* what the author wrote, or NULL */
+  const Type **out;
+} Infer;
+
+typedef bool RuleFn(Infer *);
+
+/* False after reporting at the op. */
+#define INFER_FAIL(in, code, ...)                                                                  \
+  (diag_add(&(in)->k->cx->diags, DIAG_##code, (in)->op->at, __VA_ARGS__), false)
+
+static inline const char *infer_name(const Infer *in) { return op_info[in->op->kind].name; }
+static inline const Type *infer_arg(const Infer *in, int i) { return in->op->args[i]->type; }
+static inline const char *infer_shown(const Infer *in, const Type *t) {
+  return type_text(in->k->cx->diags.arena, in->k->cx, t);
+}
+static inline bool infer_result(Infer *in, const Type *t) { return in->out[0] = t, t != NULL; }
+
+bool infer_need_value(const Infer *in, int i);
+bool infer_need_memory(const Infer *in, int i);
+
+RuleFn rule_lane_expr, rule_splat, rule_join, rule_pick, rule_shuffle, rule_shuffle_idx, rule_load,
+    rule_store, rule_lane_atomic, rule_wave_mma, rule_barrier, rule_mbar, rule_copy_async,
+    rule_tma_load, rule_tma_store, rule_wgmma;
 
 #endif

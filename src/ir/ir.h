@@ -57,6 +57,7 @@ typedef enum AttrKind {
   ATTR_KIND_INT,
   ATTR_KIND_FLAG,
   ATTR_KIND_TEXT,
+  ATTR_KIND_WORD,
   ATTR_KIND_TEXTS,
   ATTR_KIND_BOUNDS,
   ATTR_KIND_MAPPING,
@@ -125,10 +126,11 @@ void context_free(Context *cx);
 
 /* ---- types --------------------------------------------------------------------------------- */
 
-enum { IR_MAX_RANK = 8 };
+enum { IR_MAX_RANK = 8, IR_MAX_VEC = 4096 };
 
 typedef enum TypeKind {
   TYPE_scalar, /* one number: f32 */
+  TYPE_vec,    /* vec<4, f32>: what one lane holds in n registers; n >= 2, one is a scalar */
   TYPE_tile,   /* tile<M, N, f32>: a logical tensor, distributed; rank >= 1 */
   TYPE_mem,    /* mem<M, K, f16>: memory; rank >= 1 */
   TYPE_token   /* token: an asynchronous operation under way */
@@ -139,6 +141,7 @@ typedef enum TypeKind {
 struct Type {
   TypeKind kind;
   DType dtype;
+  int n; /* elements of a vec; 1 of a scalar, 0 of the others */
   int rank;
   const Sym *const *dims;
   const Sym *space;              /* mem: placement request, global unless it resolves to shared */
@@ -147,15 +150,16 @@ struct Type {
 
 /* NULL when a dim is NULL, stands there twice, or there are more than IR_MAX_RANK. */
 const Type *type_scalar(Context *cx, DType dtype);
+const Type *type_vec(Context *cx, int n, DType dtype); /* n 1: scalar; NULL when n < 1 */
 const Type *type_tile(Context *cx, const Sym *const *dims, int rank, DType dtype); /* rank 0: scalar */
 const Type *type_mem(Context *cx, const Sym *const *dims, int rank, DType dtype, const Sym *space,
                      const Sym *const *layout);
 const Type *type_token(Context *cx);
-const Type *type_with_dtype(Context *cx, const Type *t, DType dtype); /* tile or scalar */
+const Type *type_with_dtype(Context *cx, const Type *t, DType dtype); /* tile, vec or scalar */
 
 bool type_has_dim(const Type *t, const Sym *dim);       /* by base dimension */
 const Sym *dim_base(const Sym *dim);                    /* K for K/32; itself otherwise */
-bool type_is_value(const Type *t);                      /* tile or scalar */
+bool type_is_value(const Type *t);                      /* tile, vec or scalar */
 bool dtype_parse(const char *name, DType *out);
 void type_print(StrBuf *out, const Context *cx, const Type *t);
 const char *type_text(Arena *a, const Context *cx, const Type *t);
@@ -202,7 +206,7 @@ typedef struct Attr {
   union {
     double number;         /* NUMBER when sym is NULL */
     int64_t integer;       /* INT */
-    const char *text;      /* TEXT */
+    const char *text;      /* TEXT, WORD */
     const Sym *const *dims; /* DIMS */
     const char *const *texts; /* TEXTS, sorted */
     SymPair *pairs;        /* BOUNDS, in the order written */
@@ -268,12 +272,15 @@ typedef struct Constraint {
   int axis;         /* workgroup, device, reorder: which id */
   bool secondary;   /* workgroup: rides on another dimension's id */
   /* hardware */
-  int threads;                 /* per wave */
+  int threads;                 /* per wave; launch too */
   const Sym *waves[3];         /* NULL: derived from the wave constraints */
   const Sym *cluster[3];
   MmaChoice mma;               /* name NULL and k_vec 0: none given */
   SymPairs pairs;              /* hardware: vector shapes; iterators: iterator -> dimension */
   int load_bits, service_waves;
+  /* launch: what runs, once lowered to one lane's program */
+  const Sym *grid[3], *block[3]; /* workgroups; threads of each */
+  int shared;                    /* bytes of shared memory of a workgroup */
 } Constraint;
 
 typedef struct Param {

@@ -194,11 +194,24 @@ static const Type *parse_tensor(Parser *p, bool is_mem) {
   return type_mem(p->cx, dims.at, dims.n, dtype, parts.space, parts.layout);
 }
 
+static const Type *parse_vec(Parser *p) {
+  DType dtype;
+  int64_t n;
+  if (!expect(p, '<', NULL) || !expect_int(p, 1, IR_MAX_VEC, "the number of registers", &n) ||
+      !expect(p, ',', NULL))
+    return NULL;
+  if (!at_dtype(p, &dtype))
+    return fail_unknown(p, DIAG_E0506, &p->tok, "element type", dtype_names(p), DTYPE_COUNT), NULL;
+  advance(p);
+  return expect(p, '>', NULL) ? type_vec(p->cx, (int)n, dtype) : NULL;
+}
+
 const Type *parse_type(Parser *p) {
   DType dtype;
   if (p->tok.kind != TOK_word) return fail_expected(p, "a type"), NULL;
   if (accept_word(p, "tile")) return parse_tensor(p, false);
   if (accept_word(p, "mem")) return parse_tensor(p, true);
+  if (accept_word(p, "vec")) return parse_vec(p);
   if (accept_word(p, "token")) return type_token(p->cx);
   if (!dtype_parse(p->tok.text, &dtype)) return fail_type(p, &p->tok, "type"), NULL;
   advance(p);
@@ -399,6 +412,7 @@ bool parse_attr_value(Parser *p, AttrKey key, Attr *out) {
   case ATTR_KIND_INT: return expect_int(p, INT64_MIN, INT64_MAX, "an integer", &out->integer);
   case ATTR_KIND_FLAG: return true;
   case ATTR_KIND_TEXT: return expect_text(p, TOK_string, "a string", &out->text);
+  case ATTR_KIND_WORD: return expect_text(p, TOK_word, "a word", &out->text);
   case ATTR_KIND_TEXTS: return parse_texts(p, out);
   case ATTR_KIND_BOUNDS: return parse_bounds(p, out);
   case ATTR_KIND_MAPPING: return parse_mapping(p, out);

@@ -182,6 +182,7 @@ static void print_attr_value(Printer *p, const Attr *a) {
   case ATTR_KIND_INT: sb_int(p->out, a->integer); break;
   case ATTR_KIND_FLAG: break;
   case ATTR_KIND_TEXT: sb_quote(p->out, a->text); break;
+  case ATTR_KIND_WORD: sb_puts(p->out, a->text); break;
   case ATTR_KIND_TEXTS: print_texts(p, a); break;
   case ATTR_KIND_BOUNDS: print_pairs(p, (SymPairs){a->pairs, a->n}); break;
   case ATTR_KIND_MAPPING: print_mapping(p, a->mapping); break;

@@ -35,6 +35,7 @@ _Static_assert(ATTR_COUNT <= 64, "OpInfo.attrs is a 64-bit set");
 #define EVERY_OP (A(tag) | A(role) | A(part))
 enum {
   TILE = LEVEL_TILE,
+  THREAD = LEVEL_THREAD,
   BOTH = LEVEL_BOTH,
   PURE = OPF_PURE,
   COMM = OPF_COMM,

@@ -29,7 +29,7 @@ void context_free(Context *cx) {
 }
 
 static uint64_t type_hash(const Type *t) {
-  uint64_t h = hash_mix((uint64_t)t->kind, (uint64_t)t->dtype);
+  uint64_t h = hash_mix((uint64_t)t->kind, (uint64_t)t->dtype << 32 | (uint32_t)t->n);
   for (int i = 0; i < t->rank; i++) {
     h = hash_mix(h, map_key(t->dims[i]));
     if (t->layout) h = hash_mix(h, map_key(t->layout[i]));
@@ -38,7 +38,8 @@ static uint64_t type_hash(const Type *t) {
 }
 
 static bool type_same(const Type *a, const Type *b) {
-  if (a->kind != b->kind || a->dtype != b->dtype || a->rank != b->rank) return false;
+  if (a->kind != b->kind || a->dtype != b->dtype || a->n != b->n || a->rank != b->rank)
+    return false;
   if (a->space != b->space || !a->layout != !b->layout) return false;
   for (int i = 0; i < a->rank; i++)
     if (a->dims[i] != b->dims[i] || (a->layout && a->layout[i] != b->layout[i])) return false;
@@ -77,7 +78,13 @@ static const Type *type_intern(Context *cx, Type key) {
 }
 
 const Type *type_scalar(Context *cx, DType dtype) {
-  return type_intern(cx, (Type){.kind = TYPE_scalar, .dtype = dtype});
+  return type_intern(cx, (Type){.kind = TYPE_scalar, .dtype = dtype, .n = 1});
+}
+
+const Type *type_vec(Context *cx, int n, DType dtype) {
+  if (n < 1 || n > IR_MAX_VEC) return NULL;
+  if (n == 1) return type_scalar(cx, dtype);
+  return type_intern(cx, (Type){.kind = TYPE_vec, .dtype = dtype, .n = n});
 }
 
 /* Dimensions are matched by name, so none may stand twice in a type. */
@@ -114,10 +121,13 @@ const Type *type_token(Context *cx) {
 
 const Type *type_with_dtype(Context *cx, const Type *t, DType dtype) {
   WV_ASSERT(type_is_value(t));
+  if (t->kind == TYPE_vec) return type_vec(cx, t->n, dtype);
   return type_tile(cx, t->dims, t->rank, dtype);
 }
 
-bool type_is_value(const Type *t) { return t->kind == TYPE_tile || t->kind == TYPE_scalar; }
+bool type_is_value(const Type *t) {
+  return t->kind == TYPE_tile || t->kind == TYPE_scalar || t->kind == TYPE_vec;
+}
 
 const Sym *dim_base(const Sym *dim) {
   const Sym *symbol;
@@ -166,6 +176,7 @@ void type_print(StrBuf *out, const Context *cx, const Type *t) {
   }
   if (t->kind == TYPE_token) sb_puts(out, "token");
   else if (t->kind == TYPE_scalar) sb_puts(out, dtype_info[t->dtype].name);
+  else if (t->kind == TYPE_vec) sb_printf(out, "vec<%d, %s>", t->n, dtype_info[t->dtype].name);
   if (t->rank == 0) return;
   sb_puts(out, t->kind == TYPE_mem ? "mem<" : "tile<");
   for (int i = 0; i < t->rank; i++) {

@@ -94,6 +94,11 @@ static bool verify_loop(Verify *v, const Op *op) {
   const Attr *step = op_attr(op, ATTR_step);
   if (step && step->integer <= 0)
     return FAIL(v, op, E0406, "the step of a loop is positive, not %lld", (long long)step->integer);
+  bool counted = op->kind == OP_while || op_has(op, ATTR_trips);
+  if (v->k->level == LEVEL_THREAD)
+    return counted || FAIL(v, op, E0406, "a loop of one lane's program needs `with {trips = ...}`");
+  if (op_has(op, ATTR_trips))
+    return FAIL(v, op, E0318, "at TILE level the tile row of a loop's axis counts its iterations");
   if (kernel_constraint(v->k, CONSTRAINT_tile, axis)) return true;
   const char *name = sym_text(v->k->cx->diags.arena, axis);
   Diag *d = diag_add(&v->k->cx->diags, DIAG_E0211, op->at, "a loop over `%s`, which is not tiled", name);

@@ -74,6 +74,22 @@ static bool check_axis(Header *h, const Constraint *c, int most) {
               most);
 }
 
+static bool check_launch(Header *h, const Constraint *c) {
+  int64_t threads = 1, v;
+  if (c->threads < 1 || c->threads > 64)
+    return FAIL(h, c, E0212, "a wave of %d lanes, expected 1 to 64", c->threads);
+  for (int i = 0; i < 3; i++) {
+    if (bound_int(h, c->grid[i], &v) && v < 0)
+      return FAIL(h, c, E0212, "the grid has %lld workgroups along %d", (long long)v, i);
+    if (!bound_int(h, c->block[i], &v)) continue;
+    if (v < 1 || v > 1024)
+      return FAIL(h, c, E0212, "a workgroup of %lld threads along %d", (long long)v, i);
+    threads *= v;
+  }
+  return threads <= 1024 || FAIL(h, c, E0212, "a workgroup has %lld threads, at most 1024 run",
+                                 (long long)threads);
+}
+
 static bool check_fields(Header *h, const Constraint *c) {
   switch (c->kind) {
   case CONSTRAINT_workgroup: return check_axis(h, c, 4) && check_size(h, c);
@@ -85,6 +101,7 @@ static bool check_fields(Header *h, const Constraint *c) {
     if (c->threads <= 0)
       return FAIL(h, c, E0212, "threads per wave is %d, expected a positive number", c->threads);
     return check_mma_name(h->k->cx, c->mma.name, c->at);
+  case CONSTRAINT_launch: return check_launch(h, c);
   case CONSTRAINT_assume:
     if (sym_is_bool(c->expr)) return true;
     return FAIL(h, c, E0212, "an assumption is a condition, not `%s`", text(h, c->expr));
@@ -110,6 +127,7 @@ static bool has_operands(const Constraint *c) {
   case CONSTRAINT_reorder:
   case CONSTRAINT_assume: return c->expr != NULL;
   case CONSTRAINT_alias: return c->dim && c->start && c->expr;
+  case CONSTRAINT_launch: return c->grid[0] && c->block[0];
   case CONSTRAINT_hardware:
   case CONSTRAINT_iterators:
   case CONSTRAINT_COUNT: return true;
@@ -221,11 +239,24 @@ static bool check_once(Header *h, ConstraintKind kind, bool per_dim, const char 
   return true;
 }
 
+/* A kernel of tiles says how the machine is divided; one lane's program says what it runs on. */
+static bool check_level(Header *h) {
+  const Constraint *launch = kernel_constraint(h->k, CONSTRAINT_launch, NULL);
+  if (h->k->level == LEVEL_TILE)
+    return !launch || FAIL(h, launch, E0212, "a `launch` row belongs to a kernel at THREAD level");
+  if (launch) return check_once(h, CONSTRAINT_launch, false, "the launch");
+  Diag *d = diag_add(&h->k->cx->diags, DIAG_E0214, h->k->at, "thread kernel `%s` has no `launch` row",
+                     h->k->name);
+  HINT(h, d, "add `launch grid (1) block (32) wave 32`");
+  return false;
+}
+
 bool ir_verify_constraints(Kernel *k) {
   Arena *scratch = arena_new();
   Header h = {k, ARENA_ARRAY(scratch, SymBinding, k->constraints.n + 1), 0};
-  bool ok = check_complete(&h) && check_bindings(&h) && check_hardware(&h) && check_rows(&h) &&
-            check_workgroups(&h) &&
+  bool ok = check_complete(&h) && check_bindings(&h) && check_level(&h) &&
+            (k->level == LEVEL_THREAD || check_hardware(&h)) && check_rows(&h) &&
+            (k->level == LEVEL_THREAD || check_workgroups(&h)) &&
             check_once(&h, CONSTRAINT_workgroup, true, "the workgroup constraint of a dimension") &&
             check_once(&h, CONSTRAINT_wave, true, "the wave constraint of a dimension") &&
             check_once(&h, CONSTRAINT_tile, true, "the tiling constraint of a dimension") &&

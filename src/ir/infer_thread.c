@@ -1,0 +1,243 @@
+/* infer_thread.c: result types of one lane's program (the THREAD ops of ops.def).
+ *
+ * A lane holds scalars and vecs. An offset counts elements of the memory it belongs to; a mask is
+ * an i1 for the whole access or one per element. */
+#include <string.h>
+
+#include "ir/infer.h"
+
+static bool is_integer(const Type *t) {
+  DTypeClass class = dtype_info[t->dtype].class;
+  return type_is_value(t) && (class == DTYPE_INT || class == DTYPE_INDEX);
+}
+
+static bool need_type(const Infer *in, int i, bool fits, const char *wanted) {
+  if (fits) return true;
+  return INFER_FAIL(in, E0311, "operand %d of `%s` is %s, expected %s", i + 1, infer_name(in),
+                    infer_shown(in, infer_arg(in, i)), wanted);
+}
+
+static bool need_index(const Infer *in, int i) {
+  const Type *t = infer_arg(in, i);
+  return need_type(in, i, t->kind == TYPE_scalar && is_integer(t), "an integer scalar");
+}
+
+static bool need_mask(const Infer *in, int i, int n) {
+  if (in->op->nargs <= i) return true;
+  const Type *t = infer_arg(in, i);
+  bool fits = t->dtype == DTYPE_i1 && (t->kind == TYPE_scalar || (t->kind == TYPE_vec && t->n == n));
+  return need_type(in, i, fits, "a mask: i1, one or one per element");
+}
+
+static bool need_shared(const Infer *in, int i) {
+  if (!infer_need_memory(in, i)) return false;
+  return need_type(in, i, infer_arg(in, i)->space == in->k->cx->shared_space, "shared memory");
+}
+
+static bool need_global(const Infer *in, int i) {
+  if (!infer_need_memory(in, i)) return false;
+  return need_type(in, i, infer_arg(in, i)->space != in->k->cx->shared_space, "global memory");
+}
+
+static bool need_dtype(const Infer *in, int i, const Type *mem) {
+  if (infer_arg(in, i)->dtype == mem->dtype) return true;
+  return INFER_FAIL(in, E0301, "`%s` of %s and %s: the dtypes differ", infer_name(in),
+                    infer_shown(in, infer_arg(in, i)), infer_shown(in, mem));
+}
+
+static bool need_attr(const Infer *in, AttrKey key) {
+  if (op_has(in->op, key)) return true;
+  return INFER_FAIL(in, E0318, "`%s` needs `%s`", infer_name(in), attr_info[key].name);
+}
+
+/* `mode` is one of the words, separated by spaces. */
+static bool need_word(const Infer *in, const char *words) {
+  const char *word = op_attr(in->op, ATTR_mode)->text;
+  size_t n = strlen(word);
+  for (const char *at = words; (at = strstr(at, word)); at += n)
+    if ((at == words || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
+  return INFER_FAIL(in, E0318, "`%s %s`: expected one of %s", infer_name(in), word, words);
+}
+
+/* Entry i of a list attribute as a constant; false: it is none. */
+static bool constant(const Attr *a, int i, int64_t *v) {
+  return i < a->n && sym_is_int(a->dims[i], v);
+}
+
+static bool need_constants(const Infer *in, AttrKey key, int n, int64_t least) {
+  const Attr *a = op_attr(in->op, key);
+  int64_t v;
+  bool fits = a && (n < 0 || a->n == n);
+  for (int i = 0; fits && i < a->n; i++) fits = constant(a, i, &v) && v >= least;
+  if (fits) return true;
+  return INFER_FAIL(in, E0318, "`%s` of `%s` is a list of %d numbers from %lld on",
+                    attr_info[key].name, infer_name(in), n, (long long)least);
+}
+
+static bool given_vec(const Infer *in) {
+  if (in->given && (in->given->kind == TYPE_scalar || in->given->kind == TYPE_vec)) return true;
+  return INFER_FAIL(in, E0316, "`%s` needs the type of its result: a scalar or a vec", infer_name(in));
+}
+
+/* ---- values ---- */
+
+bool rule_lane_expr(Infer *in) {
+  for (int i = 0; i < in->op->nargs; i++)
+    if (!need_index(in, i)) return false;
+  if (!given_vec(in)) return false;
+  bool truth = sym_is_bool(op_attr(in->op, ATTR_expr)->sym);
+  bool fits = in->given->kind == TYPE_scalar &&
+              (truth ? in->given->dtype == DTYPE_i1 : is_integer(in->given));
+  if (fits) return infer_result(in, in->given);
+  return INFER_FAIL(in, E0316, "`expr` gives %s, not %s",
+                    truth ? "a truth value (i1)" : "an integer scalar", infer_shown(in, in->given));
+}
+
+bool rule_splat(Infer *in) {
+  if (!infer_need_value(in, 0) || !given_vec(in)) return false;
+  const Type *t = infer_arg(in, 0);
+  if (t->kind == TYPE_scalar && t->dtype == in->given->dtype) return infer_result(in, in->given);
+  return INFER_FAIL(in, E0316, "`splat` of %s to %s", infer_shown(in, t), infer_shown(in, in->given));
+}
+
+bool rule_join(Infer *in) {
+  int n = 0;
+  for (int i = 0; i < in->op->nargs; i++) {
+    if (!infer_need_value(in, i) || !need_dtype(in, i, infer_arg(in, 0))) return false;
+    n += infer_arg(in, i)->n;
+  }
+  return infer_result(in, type_vec(in->k->cx, n, infer_arg(in, 0)->dtype)) ||
+         INFER_FAIL(in, E0319, "`join` of %d registers", n);
+}
+
+bool rule_pick(Infer *in) {
+  if (!infer_need_value(in, 0) || !need_constants(in, ATTR_regs, -1, 0)) return false;
+  const Attr *regs = op_attr(in->op, ATTR_regs);
+  const Type *t = infer_arg(in, 0);
+  int64_t v;
+  for (int i = 0; i < regs->n; i++)
+    if (constant(regs, i, &v) && v >= t->n)
+      return INFER_FAIL(in, E0318, "`pick` of register %lld of %s", (long long)v, infer_shown(in, t));
+  return infer_result(in, type_vec(in->k->cx, regs->n, t->dtype)) ||
+         INFER_FAIL(in, E0318, "`pick` of %d registers", regs->n);
+}
+
+bool rule_shuffle(Infer *in) {
+  return infer_need_value(in, 0) && need_word(in, "xor up down") && need_attr(in, ATTR_by) &&
+         infer_result(in, infer_arg(in, 0));
+}
+
+bool rule_shuffle_idx(Infer *in) {
+  return infer_need_value(in, 0) && need_index(in, 1) && infer_result(in, infer_arg(in, 0));
+}
+
+/* ---- memory ---- */
+
+/* An access of n elements: memory, offset, mask from operand `at` on. */
+static bool check_access(const Infer *in, int at, int n) {
+  if (!infer_need_memory(in, at) || !need_index(in, at + 1) || !need_mask(in, at + 2, n)) return false;
+  const Attr *coords = op_attr(in->op, ATTR_coords);
+  if (!coords || coords->n == infer_arg(in, at)->rank) return true;
+  return INFER_FAIL(in, E0304, "%d coordinates for %s", coords->n,
+                    infer_shown(in, infer_arg(in, at)));
+}
+
+bool rule_load(Infer *in) {
+  if (!given_vec(in) || !check_access(in, 0, in->given->n)) return false;
+  if (in->given->dtype == infer_arg(in, 0)->dtype) return infer_result(in, in->given);
+  return INFER_FAIL(in, E0301, "`load` from %s gives its dtype, not %s",
+                    infer_shown(in, infer_arg(in, 0)), infer_shown(in, in->given));
+}
+
+bool rule_store(Infer *in) {
+  return infer_need_value(in, 0) && check_access(in, 1, infer_arg(in, 0)->n) &&
+         need_dtype(in, 0, infer_arg(in, 1));
+}
+
+bool rule_lane_atomic(Infer *in) {
+  return rule_store(in) && need_word(in, "add min max and or xchg") &&
+         infer_result(in, infer_arg(in, 0));
+}
+
+/* ---- matrix instructions ---- */
+
+bool rule_wave_mma(Infer *in) {
+  for (int i = 0; i < in->op->nargs; i++)
+    if (!infer_need_value(in, i)) return false;
+  if (in->op->nargs == 4)
+    return INFER_FAIL(in, E0309, "`wave_mma` has scales for both operands or for none");
+  if (op_has(in->op, ATTR_copies) && !need_constants(in, ATTR_copies, 3, 1)) return false;
+  return infer_result(in, infer_arg(in, 2));
+}
+
+/* acc, a | (memory, offset), memory, offset [, keep] */
+bool rule_wgmma(Infer *in) {
+  if (!infer_need_value(in, 0)) return false;
+  int b = infer_arg(in, 1)->kind == TYPE_mem ? 3 : 2;
+  if (in->op->nargs < b + 2 || in->op->nargs > b + 3)
+    return INFER_FAIL(in, E0309, "`wgmma` has %d operands", in->op->nargs);
+  if (b == 3 && (!need_shared(in, 1) || !need_index(in, 2) ||
+                 !need_constants(in, ATTR_desc_a, 4, 0)))
+    return false;
+  if (!need_shared(in, b) || !need_index(in, b + 1) || !need_mask(in, b + 2, 1)) return false;
+  if (!need_constants(in, ATTR_desc_b, 4, 0) || !need_constants(in, ATTR_shape, 3, 1)) return false;
+  return infer_result(in, infer_arg(in, 0));
+}
+
+/* ---- synchronisation ---- */
+
+bool rule_barrier(Infer *in) {
+  if (!need_word(in, "workgroup wave cluster named")) return false;
+  bool named = strcmp(op_attr(in->op, ATTR_mode)->text, "named") == 0;
+  if (named) return need_attr(in, ATTR_bar) && need_attr(in, ATTR_count);
+  if (!op_has(in->op, ATTR_bar) && !op_has(in->op, ATTR_count) && !op_has(in->op, ATTR_arrive))
+    return true;
+  return INFER_FAIL(in, E0318, "only a named barrier has `bar`, `count` and `arrive`");
+}
+
+static bool need_mbar(const Infer *in, int at) {
+  if (!need_shared(in, at) || !need_index(in, at + 1)) return false;
+  return need_type(in, at, infer_arg(in, at)->dtype == DTYPE_i64, "shared memory of i64 for barriers");
+}
+
+bool rule_mbar(Infer *in) {
+  if (!need_mbar(in, 0)) return false;
+  if (in->op->kind == OP_mbar_init) return need_attr(in, ATTR_count);
+  if (in->op->kind == OP_mbar_expect) return need_attr(in, ATTR_bytes);
+  return in->op->kind != OP_mbar_wait || need_index(in, 2);
+}
+
+/* ---- asynchronous copies ---- */
+
+bool rule_copy_async(Infer *in) {
+  if (!need_shared(in, 0) || !need_index(in, 1) || !need_global(in, 2) || !need_index(in, 3) ||
+      !need_mask(in, 4, 1) || !need_dtype(in, 0, infer_arg(in, 2)) || !need_attr(in, ATTR_bytes))
+    return false;
+  int64_t bytes;
+  bool fits = sym_is_int(op_attr(in->op, ATTR_bytes)->sym, &bytes) &&
+              (bytes == 4 || bytes == 8 || bytes == 16);
+  return fits || INFER_FAIL(in, E0318, "`copy_async` moves 4, 8 or 16 bytes");
+}
+
+/* The box of a tensor copy, and one coordinate per dimension from operand `at` + 1 on. */
+static bool check_box(const Infer *in, int shared, int at) {
+  if (!need_shared(in, shared) || !need_index(in, shared + 1) || !need_global(in, at) ||
+      !need_dtype(in, shared, infer_arg(in, at)))
+    return false;
+  int rank = infer_arg(in, at)->rank;
+  if (in->op->nargs != at + 1 + rank)
+    return INFER_FAIL(in, E0309, "`%s` has %d coordinates for %s", infer_name(in),
+                      in->op->nargs - at - 1, infer_shown(in, infer_arg(in, at)));
+  for (int i = at + 1; i < in->op->nargs; i++)
+    if (!need_index(in, i)) return false;
+  if (!need_constants(in, ATTR_box, rank, 1)) return false;
+  const Attr *swizzle = op_attr(in->op, ATTR_swizzle);
+  int64_t span = swizzle ? swizzle->integer : 0;
+  bool known = span == 0 || span == 32 || span == 64 || span == 128;
+  return known || INFER_FAIL(in, E0318, "a swizzle of %lld bytes, expected 0, 32, 64 or 128",
+                             (long long)span);
+}
+
+bool rule_tma_load(Infer *in) { return check_box(in, 0, 4) && need_mbar(in, 2); }
+
+bool rule_tma_store(Infer *in) { return check_box(in, 0, 2); }
