@@ -22,10 +22,10 @@ typedef struct PyNames {
 typedef struct PyState {
   wv_ctx *cx;
   PyTypeObject *expr_type, *dtype_type, *value_type, *tracer_type, *kernel_type;
-  PyTypeObject *diagnostic_type, *note_type;
+  PyTypeObject *diagnostic_type, *note_type, *param_type;
   PyObject *compile_error;
   PyObject *dtypes;   /* name -> DataType, each once */
-  PyObject *places;   /* id of a code object -> (code, positions, targets): place.c */
+  PyObject *places;   /* id of a code object -> (code, positions, targets): py_place.c */
   PyObject *internal; /* directory of the package, whose frames are not the user's */
   PyObject *namer;    /* code -> {instruction offset: name}, for readable IR; NULL: none */
   PyObject *kernels;  /* directory below it whose frames are: the kernel library */
@@ -34,7 +34,7 @@ typedef struct PyState {
 
 static inline PyState *py_state(PyObject *module) { return PyModule_GetState(module); }
 
-/* ---- scratch.c: memory for the time of one call ---- */
+/* ---- py_scratch.c: memory for the time of one call ---- */
 
 typedef struct Scratch {
   struct ScratchBlock *first;
@@ -43,9 +43,11 @@ typedef struct Scratch {
 void *py_scratch_alloc(Scratch *s, size_t count, size_t size); /* zeroed; MemoryError when NULL */
 void py_scratch_free(Scratch *s);
 
-/* ---- error.c: CompileError, Diagnostic ---- */
+/* ---- py_error.c: CompileError, Diagnostic ---- */
 
 int py_error_init(PyObject *module, PyState *st);
+/* A struct sequence from new references, which are consumed; NULL when any of them is. */
+PyObject *py_record(PyTypeObject *type, PyObject **items, int n);
 /* Raises CompileError with all diagnostics of the context and clears them. Returns NULL. */
 PyObject *py_error_raise(PyState *st);
 /* The same; a diagnostic without a place gets the user's: expressions are made without one. */
@@ -56,7 +58,7 @@ PyObject *py_error_report(PyState *st, const char *code, wv_place at, const char
 /* Warnings and remarks so far, as a list; clears them. */
 PyObject *py_error_take(PyState *st);
 
-/* ---- place.c: where the user's code stands ---- */
+/* ---- py_place.c: where the user's code stands ---- */
 
 /* The user's frame nearest to the current one. The name lives as long as the frame does. */
 bool py_place_here(PyState *st, wv_place *out);
@@ -69,7 +71,7 @@ PyObject *py_place_to_python(const wv_place *at);
 /* None: the user's frame. The tuple must outlive the place. */
 bool py_place_from_python(PyState *st, PyObject *o, wv_place *out);
 
-/* ---- expr.c: Expr ---- */
+/* ---- py_expr.c: Expr ---- */
 
 int py_expr_init(PyObject *module, PyState *st);
 PyObject *py_expr_new(PyState *st, wv_expr e); /* raises the context's diagnostics when e is NULL */
@@ -84,13 +86,13 @@ const wv_expr *py_expr_list(PyState *st, Scratch *s, PyObject *o, int *n);
 /* A dict, or a sequence of pairs. */
 const wv_pair *py_expr_pairs(PyState *st, Scratch *s, PyObject *o, int *n);
 
-/* ---- sympy.c: conversions, only when an object comes from SymPy ---- */
+/* ---- py_sympy.c: conversions, only when an object comes from SymPy ---- */
 
 bool py_sympy_check(PyObject *o);
 wv_expr py_sympy_from(PyState *st, PyObject *o);
 PyObject *py_sympy_to(PyState *st, wv_expr e);
 
-/* ---- dtype.c: DataType ---- */
+/* ---- py_dtype.c: DataType ---- */
 
 int py_dtype_init(PyObject *module, PyState *st);
 PyObject *py_dtype_find(PyState *st,
@@ -98,7 +100,7 @@ PyObject *py_dtype_find(PyState *st,
 const char *py_dtype_name(PyState *st,
                           PyObject *o); /* as types.def spells it; TypeError otherwise */
 
-/* ---- types.c: types and attributes from Python objects ---- */
+/* ---- py_types.c: types and attributes from Python objects ---- */
 
 /* None, a DataType, (dims, dtype) or (dims, dtype, space, layout). */
 bool py_type_from(PyState *st, Scratch *s, PyObject *o, wv_type *out);
@@ -108,7 +110,7 @@ bool py_mma_from(PyState *st, PyObject *o, wv_mma *out);
 bool py_attrs_from(PyState *st, Scratch *s, PyObject *dict, const wv_attr **out, int *n);
 bool py_constraint_from(PyState *st, Scratch *s, PyObject *row, wv_constraint *out);
 
-/* ---- tracer.c: Tracer ---- */
+/* ---- py_tracer.c: Tracer ---- */
 
 typedef struct TracerObject {
   PyObject_HEAD PyState *st;
@@ -124,7 +126,7 @@ TracerObject *py_tracer_current(PyState *st, const char *what);
 PyObject *py_tracer_emit(TracerObject *t, const char *op, PyObject *const *operands, Py_ssize_t n,
                          PyObject *attrs, PyObject *given);
 
-/* ---- value.c: Value ---- */
+/* ---- py_value.c: Value ---- */
 
 int py_value_init(PyObject *module, PyState *st);
 PyObject *py_value_new(TracerObject *t, wv_value *v);
@@ -135,12 +137,12 @@ TracerObject *py_value_tracer(PyObject *o); /* borrowed */
 wv_value *py_value_from(TracerObject *t, PyObject *o, const char *what);
 PyObject *py_type_dims(PyState *st, wv_type t); /* a tuple of Expr */
 
-/* ---- kernel.c: Kernel ---- */
+/* ---- py_kernel.c: Kernel ---- */
 
 int py_kernel_init(PyObject *module, PyState *st);
 PyObject *py_kernel_new(PyState *st, wv_kernel *k); /* takes ownership */
 
-/* ---- buffer.c: tensors of others, without copying ---- */
+/* ---- py_buffer.c: tensors of others, without copying ---- */
 
 typedef struct Tensor {
   wv_buffer buffer;
@@ -152,7 +154,7 @@ typedef struct Tensor {
 bool py_tensor_take(Scratch *s, PyObject *o, const char *name, bool writable, Tensor *out);
 void py_tensor_release(Tensor *t);
 
-/* ---- tables.c: the compiler's tables as Python lists ---- */
+/* ---- py_tables.c: the compiler's tables as Python lists ---- */
 
 int py_tables_init(PyObject *module);
 

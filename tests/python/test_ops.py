@@ -477,16 +477,13 @@ def test_every_tile_op_of_the_language_is_reachable():
     """Ops that the package emits, against the compiler's own table."""
     from pathlib import Path
 
-    from wave_lang.kernel.ops import wave_ops
+    from wave_lang.kernel import ops
 
-    source = Path(wave_ops.__file__).read_text()
-    emitted_by_operators = {"add", "sub", "mul", "div", "floordiv", "and", "or", "neg", "not"}
+    source = "".join(p.read_text() for p in Path(ops.__file__).parent.glob("*.py"))
+    by_operators = {"add", "sub", "mul", "div", "floordiv", "and", "or", "neg", "not"}
     missing = [
         name
         for name, level, _ in _wave.op_table
-        if level != "thread"
-        and f'"{name}"' not in source
-        and name not in emitted_by_operators
-        and name != "yield"
+        if level != "thread" and f'"{name}"' not in source and name not in by_operators
     ]
-    assert missing == []
+    assert missing == ["yield"]  # a region's end, made by its return statement

@@ -69,7 +69,7 @@ class WaveKernel:
         """Where each dynamic symbol is read: (argument, dimension)."""
         found: dict[Expr, tuple[int, int]] = {}
         for i, param in enumerate(self.ir.params):
-            for d, dim in enumerate(param[2]):
+            for d, dim in enumerate(param.shape):
                 if dim in map(Expr, self.options.dynamic_symbols):
                     found.setdefault(dim, (i, d))
         return found
@@ -119,7 +119,7 @@ def _is_scheduling_parameter(symbol: Expr) -> bool:
 
 
 def _space_symbols(kernel: Kernel) -> set[Expr]:
-    return {param[4] for param in kernel.params if param[4] is not None and param[4].is_symbol}
+    return {p.space for p in kernel.params if p.space is not None and p.space.is_symbol}
 
 
 def _rows(options: WaveCompileOptions, kernel: Kernel) -> list[dict[str, Any]]:
@@ -184,7 +184,9 @@ def wave_compile(
     if schedule is not None:
         schedule.record(kernel)
     _print_requested(options, traced)
-    options.kernel_usages = ["output" if p[5] else "input" for p in traced.params if p[1] == "mem"]
+    options.kernel_usages = [
+        "output" if p.is_output else "input" for p in traced.params if p.kind == "mem"
+    ]
     if not trace.logs and cache.is_cache_enabled():
         found = cache.get_cache_manager().load(traced, options)
         if found is not None:

@@ -13,10 +13,10 @@ from ... import _wave
 from ..._wave import Expr
 from ..lang.global_symbols import get_workgroup_symbol
 
-MMAType = Enum("MMAType", [(r[0], r[1]) for r in _wave.mma_table if not r[2]], module=__name__)
+MMAType = Enum("MMAType", [(r[0], r[1]) for r in _wave.mma_table if r[1] and not r[2]], module=__name__)
 MMAType.__doc__ = "Matrix instructions: acc[m, n] += sum over k of lhs[m, k] * rhs[n, k]."
 ScaledMMAType = Enum(
-    "ScaledMMAType", [(r[0], r[1]) for r in _wave.mma_table if r[2]], module=__name__
+    "ScaledMMAType", [(r[0], r[1]) for r in _wave.mma_table if r[1] and r[2]], module=__name__
 )
 ScaledMMAType.__doc__ = "Matrix instructions with one power-of-two scale per 32 elements of k."
 

@@ -7,16 +7,19 @@ from typing import Any
 from .... import _wave
 from ..constraints import mma_spec
 
-_ROWS = {row[0]: row for row in _wave.mma_table}
+# name -> (elements of lhs or rhs, elements of the accumulator) per lane; 0: the layout does not say
+_HELD = {row[0]: row[7:9] for row in _wave.mma_table}
+
+
+def _held(mfma_variant: Any) -> tuple[int, int]:
+    return _HELD.get(mma_spec(mfma_variant), (0, 0))
 
 
 def get_mfma_load_elems_per_thread(mfma_variant: Any) -> int | None:
     """Elements of lhs or rhs per lane; None where the layout does not say."""
-    row = _ROWS.get(mma_spec(mfma_variant)) if not hasattr(mfma_variant, "k_vec_size") else None
-    return (row[7] or None) if row else None
+    return _held(mfma_variant)[0] or None
 
 
 def get_mfma_store_elems_per_thread(mfma_variant: Any) -> int | None:
     """Elements of the accumulator per lane; None where the layout does not say."""
-    row = _ROWS.get(mma_spec(mfma_variant)) if not hasattr(mfma_variant, "k_vec_size") else None
-    return (row[8] or None) if row else None
+    return _held(mfma_variant)[1] or None

@@ -1,4 +1,4 @@
-/* place: file, line, column and length of the user's expression behind the current call, and the
+/* py_place: file, line, column and length of the user's expression behind the current call, and the
  * variable it is assigned to.
  *
  * The user's frame is the nearest one whose code lies outside the package (the kernel library below

@@ -1,4 +1,4 @@
-/* error: CompileError and the Diagnostic records it carries. */
+/* py_error: CompileError and the Diagnostic records it carries. */
 #include "ext.h"
 
 static PyStructSequence_Field diagnostic_fields[] = {
@@ -32,8 +32,7 @@ static PyObject *text_or_none(const char *s) {
   return PyUnicode_FromString(s);
 }
 
-/* Fills a new struct sequence from new references; consumes them, NULL included. */
-static PyObject *record(PyTypeObject *type, PyObject **items, int n) {
+PyObject *py_record(PyTypeObject *type, PyObject **items, int n) {
   PyObject *o = PyStructSequence_New(type);
   bool ok = o != NULL;
   for (int i = 0; i < n; i++) {
@@ -49,7 +48,7 @@ static PyObject *record(PyTypeObject *type, PyObject **items, int n) {
 static PyObject *note_record(PyState *st, const wv_note *note) {
   PyObject *items[] = {text_or_none(note->at.file), PyLong_FromUnsignedLong(note->at.line),
                        PyLong_FromUnsignedLong(note->at.col), text_or_none(note->text)};
-  return record(st->note_type, items, 4);
+  return py_record(st->note_type, items, 4);
 }
 
 static PyObject *notes_of(PyState *st, int i) {
@@ -76,7 +75,7 @@ static PyObject *diagnostic(PyState *st, int i, const wv_diag *d) {
                        text_or_none(d->hint),
                        notes_of(st, i),
                        text_or_none(d->rendered)};
-  return record(st->diagnostic_type, items, 9);
+  return py_record(st->diagnostic_type, items, 9);
 }
 
 PyObject *py_error_take(PyState *st) {

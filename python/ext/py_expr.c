@@ -1,4 +1,4 @@
-/* expr: Expr, an exact symbolic integer or truth value.
+/* py_expr: Expr, an exact symbolic integer or truth value.
  *
  * Expressions are interned by the core, so equality is comparing pointers and `==` is structural;
  * `<` and its like build relations. Constants behave like the Python numbers they are. */

@@ -1,4 +1,4 @@
-/* module: assembles wave_lang._wave. Each type adds itself; here are its few functions. */
+/* py_module: assembles wave_lang._wave. Each type adds itself; here are its few functions. */
 #include "ext.h"
 
 /* ---- expressions --------------------------------------------------------------------------- */
@@ -228,6 +228,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(st->kernel_type);
   Py_VISIT(st->diagnostic_type);
   Py_VISIT(st->note_type);
+  Py_VISIT(st->param_type);
   Py_VISIT(st->compile_error);
   Py_VISIT(st->dtypes);
   Py_VISIT(st->places);
@@ -247,6 +248,7 @@ static int module_clear(PyObject *module) {
   Py_CLEAR(st->kernel_type);
   Py_CLEAR(st->diagnostic_type);
   Py_CLEAR(st->note_type);
+  Py_CLEAR(st->param_type);
   Py_CLEAR(st->namer);
   Py_CLEAR(st->internal);
   Py_CLEAR(st->kernels);

@@ -1,4 +1,4 @@
-/* sympy: expressions to and from SymPy, by walking `.func` and `.args`.
+/* py_sympy: expressions to and from SymPy, by walking `.func` and `.args`.
  *
  * SymPy is never imported here unless an object of its kind is at hand. A symbol of ours that is
  * not negative is Symbol(name, integer=True, nonnegative=True) there; one that may be negative is

@@ -1,4 +1,4 @@
-/* tables: rows of the compiler's tables, for enumerations and help texts. */
+/* py_tables: rows of the compiler's tables, for enumerations and help texts. */
 #include "ext.h"
 
 /* Adds a list attribute to the module; consumes the list. */

@@ -1,4 +1,4 @@
-/* kernel: Kernel, a finished and verified kernel: printed, compared, constrained, evaluated. */
+/* py_kernel: Kernel, a finished and verified kernel: printed, compared, constrained, evaluated. */
 #include "ext.h"
 
 typedef struct KernelObject {
@@ -49,22 +49,31 @@ static PyObject *get_name(PyObject *self, void *Py_UNUSED(unused)) {
   return PyUnicode_FromString(wv_kernel_name(self_of(self)));
 }
 
-/* (name, kind, dims, dtype, space or None, is_output) of one parameter. */
+static PyStructSequence_Field param_fields[] = {
+    {"name", "as the function calls it"},
+    {"kind", "'mem' for a tensor, 'scalar' for a number"},
+    {"shape", "its dimensions, as expressions"},
+    {"dtype", "its element type"},
+    {"space", "the address space asked for, or None"},
+    {"is_output", "whether the kernel writes it"},
+    {NULL, NULL}};
+
+static PyStructSequence_Desc param_desc = {"wave_lang.Parameter", "A parameter of a kernel.",
+                                           param_fields, 6};
+
 static PyObject *param_to(PyState *st, wv_kernel *k, int i) {
   const char *name;
   wv_type t;
   bool output;
   if (!wv_kernel_param(k, i, &name, &t, &output)) return py_error_raise(st);
   wv_expr where = wv_type_space(t);
-  PyObject *dims = py_type_dims(st, t), *dtype = dims ? py_dtype_find(st, wv_type_dtype(t)) : NULL;
-  PyObject *space = !dtype ? NULL : where ? py_expr_new(st, where) : Py_NewRef(Py_None);
-  PyObject *r = space ? Py_BuildValue("(ssOOOO)", name, wv_type_kind(t), dims, dtype, space,
-                                      output ? Py_True : Py_False)
-                      : NULL;
-  Py_XDECREF(dims);
-  Py_XDECREF(dtype);
-  Py_XDECREF(space);
-  return r;
+  PyObject *items[] = {PyUnicode_FromString(name),
+                       PyUnicode_FromString(wv_type_kind(t)),
+                       py_type_dims(st, t),
+                       py_dtype_find(st, wv_type_dtype(t)),
+                       where ? py_expr_new(st, where) : Py_NewRef(Py_None),
+                       PyBool_FromLong(output)};
+  return py_record(st->param_type, items, 6);
 }
 
 static PyObject *get_params(PyObject *self, void *Py_UNUSED(unused)) {
@@ -80,8 +89,7 @@ static PyObject *get_params(PyObject *self, void *Py_UNUSED(unused)) {
 
 static PyGetSetDef kernel_getset[] = {
     {"name", get_name, NULL, "The name of the traced function.", NULL},
-    {"params", get_params, NULL, "(name, kind, dims, dtype, space, is_output) of each parameter.",
-     NULL},
+    {"params", get_params, NULL, "A Parameter for each of them.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 /* ---- changing ------------------------------------------------------------------------------ */
@@ -245,5 +253,8 @@ static PyType_Spec kernel_spec = {"wave_lang.Kernel", sizeof(KernelObject), 0,
 
 int py_kernel_init(PyObject *module, PyState *st) {
   st->kernel_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &kernel_spec, NULL);
-  return st->kernel_type ? PyModule_AddType(module, st->kernel_type) : -1;
+  st->param_type = PyStructSequence_NewType(&param_desc);
+  if (!st->kernel_type || !st->param_type) return -1;
+  if (PyModule_AddType(module, st->param_type) < 0) return -1;
+  return PyModule_AddType(module, st->kernel_type);
 }

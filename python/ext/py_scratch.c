@@ -1,4 +1,4 @@
-/* scratch: arrays that live until the end of one call into the extension. */
+/* py_scratch: arrays that live until the end of one call into the extension. */
 #include "ext.h"
 
 typedef struct ScratchBlock {

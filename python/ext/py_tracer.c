@@ -1,4 +1,4 @@
-/* tracer: Tracer, a kernel under construction.
+/* py_tracer: Tracer, a kernel under construction.
  *
  * `with tracer:` makes it the current one of this thread; ops find it there or through their
  * operands. Every call records the user's place and raises as soon as the core reports an error. */

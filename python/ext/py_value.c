@@ -1,4 +1,5 @@
-/* value: Value, what a kernel works on while it is traced. Operators append ops to the kernel. */
+/* py_value: Value, what a kernel works on while it is traced. Operators append ops to the kernel.
+ */
 #include "ext.h"
 
 typedef struct ValueObject {

@@ -1,4 +1,4 @@
-/* types: types, mappings, attributes and constraint rows from the objects that describe them. */
+/* py_types: types, mappings, attributes and constraint rows from the objects that describe them. */
 #include "ext.h"
 
 /* The UTF-8 text of a str, copied into scratch; TypeError otherwise. */

@@ -1,4 +1,4 @@
-/* dtype: DataType, an element type. There is one object per type, so equality is identity. */
+/* py_dtype: DataType, an element type. There is one object per type, so equality is identity. */
 #include "ext.h"
 
 #include <ctype.h>

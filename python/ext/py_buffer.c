@@ -1,4 +1,4 @@
-/* buffer: tensors of NumPy, PyTorch and others as wv_buffer, without copying.
+/* py_buffer: tensors of NumPy, PyTorch and others as wv_buffer, without copying.
  *
  * First the buffer protocol (NumPy arrays, memoryviews), then DLPack (PyTorch, with bf16 and fp8).
  * The core checks ranks and widths; here only what it cannot see: device, writability, strides. */
