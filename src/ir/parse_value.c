@@ -125,11 +125,12 @@ static bool at_dtype(const Parser *p, DType *out) {
 
 /* `what`: "element type", or "type" when a tensor would do as well. */
 static bool fail_type(Parser *p, const Token *t, const char *what) {
-  const char *names[DTYPE_COUNT + 3] = {"tile", "mem", "token"};
-  for (int i = 0; i < DTYPE_COUNT; i++) names[3 + i] = dtype_info[i].name;
+  enum { TENSORS = 4 };
+  const char *names[TENSORS + DTYPE_COUNT] = {"tile", "vec", "mem", "token"};
+  for (int i = 0; i < DTYPE_COUNT; i++) names[TENSORS + i] = dtype_info[i].name;
   bool any = *what == 't';
-  return fail_unknown(p, DIAG_E0506, t, what, any ? names : names + 3,
-                      any ? DTYPE_COUNT + 3 : DTYPE_COUNT);
+  return fail_unknown(p, DIAG_E0506, t, what, any ? names : names + TENSORS,
+                      any ? TENSORS + DTYPE_COUNT : DTYPE_COUNT);
 }
 
 static bool fail_no_dtype(Parser *p, const Token *last) {
@@ -201,7 +202,7 @@ static const Type *parse_vec(Parser *p) {
       !expect(p, ',', NULL))
     return NULL;
   if (!at_dtype(p, &dtype))
-    return fail_unknown(p, DIAG_E0506, &p->tok, "element type", dtype_names(p), DTYPE_COUNT), NULL;
+    return fail_type(p, &p->tok, "element type"), NULL;
   advance(p);
   return expect(p, '>', NULL) ? type_vec(p->cx, (int)n, dtype) : NULL;
 }
