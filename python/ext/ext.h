@@ -86,6 +86,9 @@ const wv_expr *py_expr_list(PyState *st, Scratch *s, PyObject *o, int *n);
 /* A dict, or a sequence of pairs. */
 const wv_pair *py_expr_pairs(PyState *st, Scratch *s, PyObject *o, int *n);
 
+/* Adds a type that has operators of its own to the module. */
+int py_add_operand_type(PyObject *module, PyTypeObject *type);
+
 /* ---- py_sympy.c: conversions, only when an object comes from SymPy ---- */
 
 bool py_sympy_check(PyObject *o);

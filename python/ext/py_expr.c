@@ -428,7 +428,14 @@ static PyType_Slot expr_slots[] = {
 static PyType_Spec expr_spec = {"wave_lang.Expr", sizeof(ExprObject), 0, Py_TPFLAGS_DEFAULT,
                                 expr_slots};
 
+/* NumPy must leave operators to the type: `array(3) * x` would otherwise make an array of objects.
+ */
+int py_add_operand_type(PyObject *module, PyTypeObject *type) {
+  if (PyObject_SetAttrString((PyObject *)type, "__array_ufunc__", Py_None) < 0) return -1;
+  return PyModule_AddType(module, type);
+}
+
 int py_expr_init(PyObject *module, PyState *st) {
   st->expr_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &expr_spec, NULL);
-  return st->expr_type ? PyModule_AddType(module, st->expr_type) : -1;
+  return st->expr_type ? py_add_operand_type(module, st->expr_type) : -1;
 }

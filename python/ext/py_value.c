@@ -142,6 +142,14 @@ static PyObject *value_item(PyObject *self, PyObject *key) {
                          "read a part of a tensor with an IndexMapping: `read(x, mapping=...)`");
 }
 
+static PyObject *value_iter(PyObject *self) {
+  PyState *st = py_value_tracer(self)->st;
+  wv_place at;
+  if (!py_place_here(st, &at)) return NULL;
+  return py_error_report(st, "E0404", at, "one value cannot be unpacked into several",
+                         "a loop or conditional has as many results as values are carried");
+}
+
 static PyType_Slot value_slots[] = {
     {Py_tp_doc, "A tile, scalar or memory of the kernel being traced."},
     {Py_tp_dealloc, value_dealloc},
@@ -149,6 +157,7 @@ static PyType_Slot value_slots[] = {
     {Py_tp_hash, value_hash},
     {Py_tp_richcompare, value_compare},
     {Py_tp_getset, value_getset},
+    {Py_tp_iter, value_iter},
     {Py_mp_subscript, value_item},
     {Py_nb_add, value_add},
     {Py_nb_subtract, value_sub},
@@ -171,5 +180,5 @@ static PyType_Spec value_spec = {"wave_lang.Value", sizeof(ValueObject), 0,
 
 int py_value_init(PyObject *module, PyState *st) {
   st->value_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &value_spec, NULL);
-  return st->value_type ? PyModule_AddType(module, st->value_type) : -1;
+  return st->value_type ? py_add_operand_type(module, st->value_type) : -1;
 }

@@ -450,6 +450,20 @@ def test_region_function_returns_too_few_values():
     check(mistake, "E0404", "")
 
 
+def test_unpacking_one_result():
+    def mistake():
+        def body(a, b, c):
+            @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+            def loop(acc):
+                return acc
+
+            x, y = loop  # HERE
+
+        compile_kernel(header(), body)
+
+    check(mistake, "E0404", "unpacked", "carried")
+
+
 def test_loop_without_a_tile():
     def mistake():
         def body(a, b, c):

@@ -147,6 +147,14 @@ def test_mistakes_have_a_code_and_a_place():
     assert e.value.diagnostics[0].code == "E0105" and e.value.diagnostics[0].col == 4
 
 
+def test_numpy_scalars():
+    np = pytest.importorskip("numpy")
+    assert np.int64(3) * M == 3 * M == M * np.int64(3)
+    assert isinstance(np.int32(2) + M, Expr) and (M + 1).subs({M: np.int16(4)}) == 5
+    with pytest.raises(TypeError):
+        np.ones(3) * M
+
+
 def test_strangers():
     with pytest.raises(TypeError):
         M + "x"

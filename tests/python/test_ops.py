@@ -192,6 +192,7 @@ def test_literals_and_expressions_as_operands():
         (lambda a: a * N, x * 70),
         (lambda a: N - a, 70 - x),
         (lambda a: a * np.float32(3), x * 3),
+        (lambda a: np.float32(3) * a - np.int64(2), 3 * x - 2),
     ]:
         y = elementwise(ours, x, dtype=tkl.f32, out=tkl.f32)
         np.testing.assert_allclose(y, reference, rtol=1e-6, atol=1e-6)
@@ -462,6 +463,51 @@ def test_debug_log():
     assert [p[0] for p in printed] == ["before"] and np.array_equal(printed[0][1], original)
     assert handled and handled[0].keys() == logs.keys()
     assert np.array_equal(a, original + 1)
+
+
+def test_debug_log_keeps_iterations():
+    STEP, TILE = tkl.sym.STEP, tkl.sym.TILE
+    rows = [
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: 64}),
+        tkw.WorkgroupConstraint(M, 1, 0),
+        tkw.TilingConstraint(N, TILE),
+    ]
+
+    @tkw.wave(rows)
+    def kernel(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, G, tkl.f32]):
+        @tkw.iterate(N, init_args=[tkl.Register[M, tkl.f32](0.0)])
+        def loop(total):
+            total = tkw.sum(tkw.read(a), total, dim=N)
+            tkw.debug_log(total, "total", extra_iteration_dimensions=[(STEP, N, 3)], printer=None)
+            return total
+
+        tkw.write(loop, c)
+
+    a, c, logs = floats(), np.zeros(5, np.float32), {}
+    build(kernel, {M: 5, N: 70, TILE: 32, STEP: 3})(a, c, debug_logs=logs)
+    log = logs["total"]
+    assert log["symbolic_shape"] == (STEP, M) and log["value"].shape == (3, 5)
+    sums = [a[:, : 32 * (i + 1)].sum(1) for i in range(3)]
+    np.testing.assert_allclose(log["value"], sums, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(c, a.sum(1), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("start, step", [(0, 1), (1, 1), (0, 2), (1, 2), (5, 1)])
+def test_loops_with_start_and_step(start, step):
+    @tkw.wave(constraints(tkw.TilingConstraint(K, 4)))
+    def kernel(c: tkl.Memory[M, N, G, tkl.i32]):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.i32](0)], start=start, step=step)
+        def loop(total):
+            return total * 10 + tkw.broadcast(tkw.scalar(K, tkl.i32), [M, N])
+
+        tkw.write(loop, c)
+
+    expected = 0
+    for i in range(start, 4, step):
+        expected = expected * 10 + i
+    c = np.zeros(SHAPE, np.int32)
+    run(kernel, {**SIZES, K: 14}, c)
+    assert (c == expected).all()
 
 
 def test_html_viewer(tmp_path, monkeypatch):
