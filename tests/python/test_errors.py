@@ -533,6 +533,17 @@ def test_unknown_option_field():
     check(mistake, "E0602", "`sub`", "subs")
 
 
+def test_unknown_target():
+    def mistake():
+        options = WaveCompileOptions(subs=SIZES, target="evl")  # HERE
+        wave_compile(options, tkw.wave(header())(typed_copy))
+
+    def typed_copy(c: tkl.Memory[M, N, G, tkl.f32]):
+        tkw.write(tkw.read(c), c)
+
+    check(mistake, "E0603", "evl", "eval")
+
+
 def test_gpu_targets_are_not_lowered_yet():
     kernel = compile_kernel(header(), copy_c)
     for target in ("gfx942", "hip", "cuda", "sm_90a"):

@@ -137,7 +137,16 @@ class WaveCompileOptions:
         return self.wave_runtime
 
     def validate(self) -> None:
-        """ValueError when options contradict each other."""
+        """ValueError when options contradict each other, CompileError for an unknown target."""
+        targets = ["cpu", "cuda", "hip", *(row[0] for row in _wave.target_table)]
+        if self.target and self.target not in targets and self.target[:3] not in ("gfx", "sm_"):
+            near = _wave.nearest(self.target, targets)
+            _wave.report(
+                "E0603",
+                f"there is no target `{self.target}`",
+                f"did you mean `{near}`?" if near else f"targets are {', '.join(targets)}",
+                self._place,
+            )
         if self.backend not in ("llvm", "asm"):
             raise ValueError(f"backend must be 'llvm' or 'asm', not {self.backend!r}")
         if self.backend == "asm" and not (self.wave_runtime or self.use_water_backend):

@@ -13,11 +13,11 @@ from ... import _wave
 from ..._wave import Expr
 from ..lang.global_symbols import get_workgroup_symbol
 
-MMAType = Enum("MMAType", [(r[0], r[1]) for r in _wave.mma_table if r[1] and not r[2]], module=__name__)
+# Rows of the compiler's table with a value of the public enumerations; the others go by name.
+_PUBLIC = [row for row in _wave.mma_table if row[1] > 0]
+MMAType = Enum("MMAType", [(r[0], r[1]) for r in _PUBLIC if not r[2]], module=__name__)
 MMAType.__doc__ = "Matrix instructions: acc[m, n] += sum over k of lhs[m, k] * rhs[n, k]."
-ScaledMMAType = Enum(
-    "ScaledMMAType", [(r[0], r[1]) for r in _wave.mma_table if r[1] and r[2]], module=__name__
-)
+ScaledMMAType = Enum("ScaledMMAType", [(r[0], r[1]) for r in _PUBLIC if r[2]], module=__name__)
 ScaledMMAType.__doc__ = "Matrix instructions with one power-of-two scale per 32 elements of k."
 
 
