@@ -34,7 +34,7 @@ test: ## every test; ends with one line `N passed, M failed`
 check: all ## the fast tests, under a minute
 	@$(RUN) "$$PYTHON" tools/test.py --fast
 
-san: ## all C tests under AddressSanitizer and UndefinedBehaviorSanitizer
+san: all ## C and Python tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/build.sh build-san -DWAVE_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug -DSKBUILD=ON
 	@. ./.setup && BUILD=build-san "$$PYTHON" tools/test.py --sanitized
 
