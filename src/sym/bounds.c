@@ -105,7 +105,7 @@ Dom dom_of(const SymFacts *f, const Sym *s) {
  * A relation r <= 0 gives e <= e - w*r for any w >= 0. Choosing w so that a term of e disappears,
  * a few times over, walks chains like j <= i, i < N. */
 
-enum { ELIMINATION_DEPTH = 4 };
+enum { ELIMINATION_DEPTH = 4, ELIMINATION_BUDGET = 128 };
 
 static bool coefficient(const Sym *sum, const Sym *base, Rat *c) {
   Sum s;
@@ -115,9 +115,10 @@ static bool coefficient(const Sym *sum, const Sym *base, Rat *c) {
   return false;
 }
 
-static Rat eliminate(const SymFacts *f, const Sym *e, int depth);
+static Rat eliminate(const SymFacts *f, const Sym *e, int depth, int *budget);
 
-static Rat with_relation(const SymFacts *f, const Sym *e, const Sym *r, Rat best, int depth) {
+static Rat with_relation(const SymFacts *f, const Sym *e, const Sym *r, Rat best, int depth,
+                         int *budget) {
   SymCtx *cx = f->cx;
   Sum s;
   sum_of(e, &s);
@@ -130,23 +131,27 @@ static Rat with_relation(const SymFacts *f, const Sym *e, const Sym *r, Rat best
       cx->error[0] = 0;
       continue;
     }
-    Rat bound = eliminate(f, next, depth - 1);
+    if (--*budget < 0) return best; /* many relations: a missed proof, not a hang */
+    Rat bound = eliminate(f, next, depth - 1, budget);
     if (rat_cmp(bound, best) < 0) best = bound;
   }
   return best;
 }
 
-static Rat eliminate(const SymFacts *f, const Sym *e, int depth) {
+static Rat eliminate(const SymFacts *f, const Sym *e, int depth, int *budget) {
   Rat best = dom_of(f, e).hi;
   if (depth == 0 || is_num(e)) return best;
   for (const SymFacts *g = f; g; g = g->parent)
     for (int i = 0; i < g->relations.n; i++)
       if (g->relations.at[i]->symbols & e->symbols)
-        best = with_relation(f, e, g->relations.at[i], best, depth);
+        best = with_relation(f, e, g->relations.at[i], best, depth, budget);
   return best;
 }
 
-Rat upper_bound(const SymFacts *f, const Sym *s) { return eliminate(f, s, ELIMINATION_DEPTH); }
+Rat upper_bound(const SymFacts *f, const Sym *s) {
+  int budget = ELIMINATION_BUDGET;
+  return eliminate(f, s, ELIMINATION_DEPTH, &budget);
+}
 
 /* ---- proofs by rule */
 

@@ -136,7 +136,9 @@ SymFacts *sym_facts_new(Arena *a, SymCtx *cx, const SymFacts *parent);
 bool sym_assume(SymFacts *f, const Sym *cond);
 bool sym_assume_range(SymFacts *f, const Sym *symbol, int64_t lo, int64_t hi);
 
-const Sym *sym_simplify(SymCtx *cx, const SymFacts *f, const Sym *s); /* f may be NULL */
+/* Equal to s wherever s is defined and the facts hold; never larger by sym_size; idempotent. It may
+ * be defined where s is not (x/x is 1). f may be NULL. */
+const Sym *sym_simplify(SymCtx *cx, const SymFacts *f, const Sym *s);
 SymTruth sym_prove(SymCtx *cx, const SymFacts *f, const Sym *cond);
 bool sym_proves(SymCtx *cx, const SymFacts *f, const Sym *cond); /* == SYM_ALWAYS */
 SymRange sym_range(SymCtx *cx, const SymFacts *f, const Sym *s); /* of floor(s) .. ceil(s) */
@@ -223,7 +225,8 @@ void sym_print(StrBuf *out, const Sym *s);
 const char *sym_text(Arena *a, const Sym *s);
 
 /* Parses one expression. A plain name is a non-negative symbol; `signed(J)` is the symbol J that
- * may be negative. On failure NULL, with the reason in sym_error and, if wanted, the offset of the
+ * may be negative. The last branch of a Piecewise is its default, whatever its condition; a number
+ * used as a condition means that it is not 0. On failure NULL, with the reason in sym_error and, if wanted, the offset of the
  * first bad character. */
 const Sym *sym_parse(SymCtx *cx, const char *text, size_t len, size_t *error_at);
 
