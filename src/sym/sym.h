@@ -226,8 +226,8 @@ const char *sym_text(Arena *a, const Sym *s);
 
 /* Parses one expression. A plain name is a non-negative symbol; `signed(J)` is the symbol J that
  * may be negative. The last branch of a Piecewise is its default, whatever its condition; a number
- * used as a condition means that it is not 0. On failure NULL, with the reason in sym_error and, if wanted, the offset of the
- * first bad character. */
+ * used as a condition means that it is not 0. On failure NULL, with the reason in sym_error and, if
+ * wanted, the offset of the first bad character. */
 const Sym *sym_parse(SymCtx *cx, const char *text, size_t len, size_t *error_at);
 
 /* Parses the longest expression that `text` begins with and stops where it cannot go on (`M` of
