@@ -1,37 +1,82 @@
-/* target.c: the tables of target.h, filled from mma.def and targets.def. */
+/* target.c: the rows of targets.def, and the spellings under which they are found. */
 #include "target/target.h"
 
 #include <string.h>
 
-enum { F16 = MMA_F16, BF16 = MMA_BF16, F8 = MMA_F8, F6 = MMA_F6, F4 = MMA_F4, I8 = MMA_I8 };
+enum { FREE = false, LOCKSTEP = true };
 
-static const MmaInfo mma_rows[] = {
-#define MMA(name, code, form, m, n, k, lanes, operand, acc, types, acc_type)                       \
-  {#name, code, MMA_##form, m, n, k, lanes, operand, acc, types, #acc_type},
-#include "target/mma.def"
+enum {
+#define WORD(name) name = FEATURE_##name
+  WORD(NONE),
+  WORD(CP_ASYNC),
+  WORD(TMA),
+  WORD(DIRECT_LDS),
+  WORD(DIRECT_LDS_16),
+  WORD(LDMATRIX),
+  WORD(STMATRIX),
+  WORD(DS_TRANSPOSE),
+  WORD(BUFFER_BOUNDS),
+  WORD(MBARRIER),
+  WORD(NAMED_BARRIER),
+  WORD(SPLIT_BARRIER),
+  WORD(CLUSTER),
+  WORD(SETMAXNREG),
+  WORD(SETPRIO),
+  WORD(BF16),
+  WORD(FP8_OCP),
+  WORD(FP8_FNUZ),
+  WORD(REDUX),
+  WORD(MFMA),
+  WORD(MFMA_I8_K16),
+  WORD(MFMA_F8),
+  WORD(MFMA_K32),
+  WORD(MFMA_SCALE),
+  WORD(WMMA_11),
+  WORD(WMMA_12),
+  WORD(MMA_SYNC),
+  WORD(MMA_SYNC_F8),
+  WORD(WGMMA),
+  WORD(REGISTER_TILES),
+#undef WORD
 };
 
 static const TargetInfo target_rows[] = {
-#define TARGET(name, doc) {#name, doc},
+#define TARGET(name, vendor, lanes, threads, shared, most, banks, p4, p8, p16, pair, regs, global, \
+               access, order, features, doc)                                                       \
+  {#name, doc,  VENDOR_##vendor, lanes,  threads, shared,  most, banks, p4, p8, p16,               \
+   pair,  regs, global,          access, order,   features},
 #include "target/targets.def"
 };
-
-int mma_count(void) { return (int)WV_LEN(mma_rows); }
-
-const MmaInfo *mma_at(int i) { return i >= 0 && i < mma_count() ? &mma_rows[i] : NULL; }
-
-const MmaInfo *mma_find(const char *name) {
-  for (size_t i = 0; i < WV_LEN(mma_rows); i++)
-    if (strcmp(mma_rows[i].name, name) == 0) return &mma_rows[i];
-  return NULL;
-}
 
 const TargetInfo *target_at(int i) {
   return i >= 0 && (size_t)i < WV_LEN(target_rows) ? &target_rows[i] : NULL;
 }
 
-const TargetInfo *target_find(const char *name) {
-  for (size_t i = 0; i < WV_LEN(target_rows); i++)
-    if (strcmp(target_rows[i].name, name) == 0) return &target_rows[i];
-  return NULL;
+/* The text behind a prefix; the text itself when it does not begin so. */
+static const char *without(const char *text, const char *prefix) {
+  size_t n = strlen(prefix);
+  return strncmp(text, prefix, n) == 0 ? text + n : text;
+}
+
+TargetChoice target_find(const char *name) {
+  TargetChoice found = {0};
+  const char *rest = without(name, "sim:");
+  found.simulated = rest != name || strcmp(name, "sim") == 0;
+  if (strcmp(name, "sim") == 0) rest = "gfx942";
+  rest = without(without(rest, "hip/"), "cuda/");
+  size_t n = strcspn(rest, ":"); /* gfx942:sramecc+ */
+  for (size_t i = 0; i < WV_LEN(target_rows); i++) {
+    const TargetInfo *t = &target_rows[i];
+    if (strlen(t->name) != n || strncmp(t->name, rest, n) != 0) continue;
+    if (rest[n] && t->vendor != VENDOR_AMD) continue; /* only AMD names have suffixes */
+    found.machine = t;
+  }
+  return found;
+}
+
+unsigned target_mma_types(const TargetInfo *t, const MmaInfo *row) {
+  unsigned types = row->operand_types;
+  if (!target_has(t, FEATURE_FP8_OCP)) types &= ~(unsigned)(MMA_f8e4m3fn | MMA_f8e5m2);
+  if (!target_has(t, FEATURE_FP8_FNUZ)) types &= ~(unsigned)(MMA_f8e4m3fnuz | MMA_f8e5m2fnuz);
+  return types;
 }

@@ -1,0 +1,188 @@
+/* mma.c: the rows of mma.def, their fragments, and rows made for machines without matrix
+ * instructions. */
+#include "target/mma.h"
+
+#include <string.h>
+
+#include "target/target.h"
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+enum {
+  f64 = MMA_f64,
+  f32 = MMA_f32,
+  tf32 = MMA_tf32,
+  f16 = MMA_f16,
+  bf16 = MMA_bf16,
+  i32 = MMA_i32,
+  i8 = MMA_i8,
+  u8 = MMA_u8,
+  f4e2m1fn = MMA_f4e2m1fn,
+  F8_OCP = MMA_f8e4m3fn | MMA_f8e5m2,
+  F8 = F8_OCP | MMA_f8e4m3fnuz | MMA_f8e5m2fnuz,
+  F6F4 = MMA_f6e2m3fn | MMA_f6e3m2fn | MMA_f4e2m1fn,
+  SAME = false,
+  MIXED = true,
+};
+
+/* Texts of the fragments, by name. */
+#define FRAGMENT(name, text) static const char frag_##name[] = text;
+#define MMA(...)
+#define WGMMA(...)
+#include "target/mma.def"
+#define frag_none NULL
+
+static const MmaInfo mma_rows[] = {
+#define FRAGMENT(name, text)
+#define MMA(name, code, form, m, n, k, lanes, operand, acc, types, pairs, acc_types, needs, a, b,  \
+            c, s, emit)                                                                            \
+  {#name,                                                                                          \
+   code,                                                                                           \
+   MMA_##form,                                                                                     \
+   m,                                                                                              \
+   n,                                                                                              \
+   k,                                                                                              \
+   lanes,                                                                                          \
+   operand,                                                                                        \
+   acc,                                                                                            \
+   types,                                                                                          \
+   acc_types,                                                                                      \
+   pairs,                                                                                          \
+   MMA_REGISTERS,                                                                                  \
+   MMA_REGISTERS,                                                                                  \
+   FEATURE_##needs,                                                                                \
+   {frag_##a, frag_##b, frag_##c, frag_##s, frag_##s},                                             \
+   emit},
+#define WGMMA_ROW(n, n8, k, acc, word, types, pairs, acc_types, a)                                 \
+  {"wgmma_m64n" #n "k" #k "_" #acc "_" #word,                                                      \
+   0,                                                                                              \
+   MMA_NATIVE,                                                                                     \
+   64,                                                                                             \
+   n,                                                                                              \
+   k,                                                                                              \
+   128,                                                                                            \
+   k / 2,                                                                                          \
+   n / 2,                                                                                          \
+   types,                                                                                          \
+   acc_types,                                                                                      \
+   pairs,                                                                                          \
+   MMA_REGISTERS | MMA_SHARED,                                                                     \
+   MMA_SHARED,                                                                                     \
+   FEATURE_WGMMA,                                                                                  \
+   {frag_##a, NULL, "reg d1/2:1 d0/2:8 d1/" #n8 ":8 | lane d1/4:2 d0/8:1 | wave d0/4:16", NULL,    \
+    NULL},                                                                                         \
+   "wgmma.mma_async.sync.aligned.m64n" #n "k" #k ".%d.%a.%b"},
+#define WGMMA(k, acc, word, types, pairs, acc_types, steps, a)                                     \
+  steps(WGMMA_ROW, k, acc, word, types, pairs, acc_types, a)
+#include "target/mma.def"
+};
+
+int mma_count(void) { return (int)WV_LEN(mma_rows); }
+
+const MmaInfo *mma_at(int i) { return i >= 0 && i < mma_count() ? &mma_rows[i] : NULL; }
+
+const MmaInfo *mma_find(const char *name) {
+  for (size_t i = 0; i < WV_LEN(mma_rows); i++)
+    if (strcmp(mma_rows[i].name, name) == 0) return &mma_rows[i];
+  return NULL;
+}
+
+/* ---- questions about a row ------------------------------------------------------------------- */
+
+enum { SCALE_BLOCK = 32 }; /* elements of K with one MX scale */
+
+void mma_extents(const MmaInfo *row, MmaOperand operand, int extent[2]) {
+  bool b = operand == MMA_B || operand == MMA_SB, scale = operand == MMA_SA || operand == MMA_SB;
+  extent[0] = b ? row->n : row->m;
+  extent[1] = operand == MMA_C ? row->n : scale ? row->k / SCALE_BLOCK : row->k;
+}
+
+bool mma_fragment(const MmaInfo *row, MmaOperand operand, Layout *out) {
+  const char *text = row->layout[operand];
+  int extent[2];
+  if (!text) return false;
+  mma_extents(row, operand, extent);
+  *out = layout_of(2, extent);
+  const char *wrong = layout_parse_digits(&text, out);
+  WV_ASSERT(!wrong && !*text);
+  layout_normalise(out);
+  return true;
+}
+
+int mma_k_block(const MmaInfo *row) { return row->form == MMA_SCALED ? SCALE_BLOCK : row->k; }
+
+bool mma_allows(const MmaInfo *row, MmaType a, MmaType b, MmaType acc) {
+  return (row->operand_types & a) && (row->operand_types & b) && (row->acc_types & acc) &&
+         (row->mixed || a == b);
+}
+
+const MmaInfo *mma_for_type(const MmaInfo *row, MmaType type) {
+  if (row->operand_types & type) return row;
+  for (size_t i = 0; i < WV_LEN(mma_rows); i++) {
+    const MmaInfo *other = &mma_rows[i];
+    if (other != row && (other->operand_types & type) && strcmp(other->emit, row->emit) == 0)
+      return other;
+  }
+  return NULL;
+}
+
+/* ---- made rows ------------------------------------------------------------------------------- */
+
+enum { ALL_TYPES = (MMA_u8 << 1) - 1, ACC_TYPES = MMA_f64 | MMA_f32 | MMA_f16 | MMA_i32 };
+
+/* Along N:  A in every lane   k_vec of K, then the out_vec rows
+ *           B                 k_vec of K, lane = n * k_mult + slice of K
+ *           C                 the out_vec rows, the same sum in the k_mult lanes of n
+ * Along M the roles of A and B, and the dims of C, change places. */
+const MmaInfo *mma_dot(Arena *a, MmaDot dot, int lanes) {
+  if (dot.out_vec < 1 || dot.k_vec < 1 || dot.k_mult < 1 || lanes % dot.k_mult) return NULL;
+  int across = lanes / dot.k_mult, k = dot.k_vec * dot.k_mult, out = dot.along == MMA_ALONG_M;
+  const char *shared = arena_printf(a, "reg d1/%d:1 d0/%d:1 | lane d1/%d:%d ~/%d", dot.k_vec,
+                                    dot.out_vec, dot.k_mult, dot.k_vec, across);
+  const char *spread = arena_printf(a, "reg d1/%d:1 | lane d1/%d:%d d0/%d:1", dot.k_vec, dot.k_mult,
+                                    dot.k_vec, across);
+  MmaInfo *row = ARENA_NEW(a, MmaInfo);
+  *row = (MmaInfo){
+      .name = arena_printf(a, "dot_%c%d_k%dx%d_l%d", out ? 'm' : 'n', dot.out_vec, dot.k_vec,
+                           dot.k_mult, lanes),
+      .form = MMA_DOT,
+      .m = out ? across : dot.out_vec,
+      .n = out ? dot.out_vec : across,
+      .k = k,
+      .lanes = lanes,
+      .operand_types = ALL_TYPES,
+      .acc_types = ACC_TYPES,
+      .mixed = true,
+      .place_a = MMA_REGISTERS,
+      .place_b = MMA_REGISTERS,
+      .layout = {out ? spread : shared, out ? shared : spread,
+                 arena_printf(a, "reg d%d/%d:1 | lane ~/%d d%d/%d:1", out, dot.out_vec, dot.k_mult,
+                              1 - out, across)},
+      .emit = "",
+  };
+  return row;
+}
+
+const MmaInfo *mma_register_tile(Arena *a, int m, int n, int k) {
+  MmaInfo *row = ARENA_NEW(a, MmaInfo);
+  *row = (MmaInfo){
+      .name = arena_printf(a, "tile_%dx%dx%d", m, n, k),
+      .form = MMA_TILE,
+      .m = m,
+      .n = n,
+      .k = k,
+      .lanes = 1,
+      .operand_elems = m * k,
+      .acc_elems = m * n,
+      .operand_types = ALL_TYPES,
+      .acc_types = ACC_TYPES,
+      .place_a = MMA_REGISTERS,
+      .place_b = MMA_REGISTERS,
+      .needs = FEATURE_REGISTER_TILES,
+      .layout = {arena_printf(a, "reg d1/%d:1 d0/%d:1", k, m),
+                 arena_printf(a, "reg d1/%d:1 d0/%d:1", k, n),
+                 arena_printf(a, "reg d1/%d:1 d0/%d:1", n, m)},
+      .emit = "",
+  };
+  return row;
+}

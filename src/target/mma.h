@@ -1,0 +1,95 @@
+/* mma.h: matrix instructions as data.
+ *
+ * Every row computes acc[m, n] += sum over k of lhs[m, k] * rhs[n, k] on one tile. Its operands are
+ * A = lhs over (m, k), B = rhs over (n, k), C = acc over (m, n), and for scaled rows SA over
+ * (m, k/32) and SB over (n, k/32). Where each element lies is a layout (layout.h), kept as text in
+ * the row and parsed on demand. */
+#ifndef WV_MMA_H
+#define WV_MMA_H
+
+#include "target/layout.h"
+
+typedef enum MmaForm {
+  MMA_NATIVE,
+  MMA_VIRTUAL, /* native instructions on slices of the registers: K in another order */
+  MMA_SCALED,  /* with MX scales, one for 32 elements of K */
+  MMA_DOT,     /* no instruction: products in lanes, summed over neighbours */
+  MMA_TILE,    /* an outer product of vector registers (CPU) */
+} MmaForm;
+
+typedef enum MmaOperand { MMA_A, MMA_B, MMA_C, MMA_SA, MMA_SB, MMA_OPERANDS } MmaOperand;
+
+/* Element types, one bit each; the names are those of types.def where it has them. */
+typedef enum MmaType {
+  MMA_f64 = 1 << 0,
+  MMA_f32 = 1 << 1,
+  MMA_tf32 = 1 << 2, /* an f32 of which 19 bits are read */
+  MMA_f16 = 1 << 3,
+  MMA_bf16 = 1 << 4,
+  MMA_f8e4m3fn = 1 << 5,
+  MMA_f8e5m2 = 1 << 6,
+  MMA_f8e4m3fnuz = 1 << 7,
+  MMA_f8e5m2fnuz = 1 << 8,
+  MMA_f6e2m3fn = 1 << 9,
+  MMA_f6e3m2fn = 1 << 10,
+  MMA_f4e2m1fn = 1 << 11,
+  MMA_i32 = 1 << 12,
+  MMA_i8 = 1 << 13,
+  MMA_u8 = 1 << 14,
+} MmaType;
+
+typedef enum MmaPlace { MMA_REGISTERS = 1, MMA_SHARED = 2 } MmaPlace; /* where an operand may be */
+
+typedef struct MmaInfo {
+  const char *name;
+  int code; /* in the public package's enumerations; 0: not public */
+  MmaForm form;
+  int m, n, k;
+  int lanes;                         /* threads that execute it together: several waves for wgmma */
+  int operand_elems, acc_elems;      /* of A and C per lane, as the public package reports them */
+  unsigned operand_types, acc_types; /* MmaType */
+  bool mixed;                        /* A and B may have different types of the set */
+  unsigned place_a, place_b;         /* MmaPlace */
+  unsigned needs;                    /* Feature of target.h */
+  const char *layout[MMA_OPERANDS];  /* digits; NULL: no such operand, or never in registers */
+  const char *emit;                  /* the instruction's spelling, see mma.def */
+} MmaInfo;
+
+int mma_count(void);
+const MmaInfo *mma_at(int i);              /* NULL past the end */
+const MmaInfo *mma_find(const char *name); /* NULL: no such instruction */
+
+/* The register layout of an operand; false when it has none. */
+bool mma_fragment(const MmaInfo *row, MmaOperand operand, Layout *out);
+
+/* The tile an operand covers. */
+void mma_extents(const MmaInfo *row, MmaOperand operand, int extent[2]);
+
+/* How far K may be permuted, if A and B (and the scales) are permuted alike: whole blocks of this
+ * many elements may change places, and elements within one. k: freely. */
+int mma_k_block(const MmaInfo *row);
+
+bool mma_allows(const MmaInfo *row, MmaType a, MmaType b, MmaType acc);
+
+/* Scaled instructions lay out four- and six-bit elements differently: the row of the same
+ * instruction whose types include this one. NULL: none. */
+const MmaInfo *mma_for_type(const MmaInfo *row, MmaType type);
+
+/* ---- made rows: in the caller's arena, not in the table ----------------------------------------
+ */
+
+typedef enum MmaAlong { MMA_ALONG_N, MMA_ALONG_M } MmaAlong;
+
+typedef struct MmaDot {
+  int out_vec, k_vec, k_mult;
+  MmaAlong along; /* the dim the lanes lie along */
+} MmaDot;
+
+/* GenericDot on a wave of `lanes`: each lane multiplies k_vec elements of K for out_vec results;
+ * k_mult neighbours share a result. NULL: k_mult does not divide the lanes. */
+const MmaInfo *mma_dot(Arena *a, MmaDot dot, int lanes);
+
+/* A register tile of a processor: m x n results, k products each per step. */
+const MmaInfo *mma_register_tile(Arena *a, int m, int n, int k);
+
+#endif

@@ -1,0 +1,70 @@
+/* The table of machines and its spellings. */
+#include "harness.h"
+#include "target/target.h"
+
+TEST(rows_are_sane) {
+  int n = 0;
+  for (const TargetInfo *t; (t = target_at(n)); n++) {
+    CHECK(t->lanes >= 1 && t->threads % t->lanes == 0 && target_waves(t) >= 1);
+    CHECK(t->shared <= t->shared_most && t->shared_most > 0);
+    CHECK(t->registers > 0 && t->global_access > 0 && t->shared_access > 0);
+    CHECK(t->phase4 >= t->phase8 && t->phase8 >= t->phase16 && t->lanes % t->phase16 == 0);
+    if (t->banks && t->lanes > 1) CHECK_INT(t->phase16 * 16, t->banks * BANK_BYTES);
+    if (t->banks && t->lanes > 1) CHECK_INT(t->phase8 * 8, t->banks * BANK_BYTES);
+    CHECK(t->doc[0] && target_find(t->name).machine == t && !target_find(t->name).simulated);
+  }
+  CHECK_INT(n, 11);
+  CHECK(!target_at(-1) && !target_at(n));
+}
+
+TEST(spellings) {
+  const struct {
+    const char *text, *name;
+    bool simulated;
+  } good[] = {{"eval", "eval", false},
+              {"sim", "gfx942", true},
+              {"sim:toy8", "toy8", true},
+              {"sim:hip/gfx950", "gfx950", true},
+              {"hip/gfx942", "gfx942", false},
+              {"cuda/sm_90a", "sm_90a", false},
+              {"gfx942:sramecc+", "gfx942", false},
+              {"hip/gfx90a:sramecc+:xnack-", "gfx90a", false}};
+  for (size_t i = 0; i < WV_LEN(good); i++) {
+    TargetChoice c = target_find(good[i].text);
+    CHECK_STR(c.machine ? c.machine->name : NULL, good[i].name);
+    CHECK(c.simulated == good[i].simulated);
+  }
+  const char *bad[] = {
+      "", "sm_9", "sm_90aa", "gfx", "sim:", "sim:sim", "sm_90a:x", "cuda/", "toy8:"};
+  for (size_t i = 0; i < WV_LEN(bad); i++) {
+    if (target_find(bad[i]).machine) printf("%s\n", bad[i]);
+    CHECK(!target_find(bad[i]).machine);
+  }
+}
+
+static bool has(const char *target, const char *mma) {
+  const MmaInfo *row = mma_find(mma);
+  return row && target_has_mma(target_find(target).machine, row);
+}
+
+TEST(machines_have_their_matrix_instructions) {
+  CHECK(has("gfx90a", "F32_16x16x16_F16") && has("gfx950", "F32_16x16x16_F16"));
+  CHECK(!has("gfx90a", "F32_16x16x32_F8") && has("gfx942", "F32_16x16x32_F8"));
+  CHECK(has("gfx90a", "I32_16x16x16_I8") && !has("gfx942", "I32_16x16x16_I8"));
+  CHECK(!has("gfx942", "F32_16x16x32_F16") && has("gfx950", "F32_16x16x32_F16"));
+  CHECK(has("gfx950", "F32_32x32x64_F8F6F4") && !has("gfx942", "F32_32x32x64_F8F6F4"));
+  CHECK(has("gfx1100", "wmma11_16x16x16_f32_f16") && !has("gfx1201", "wmma11_16x16x16_f32_f16"));
+  CHECK(has("gfx1201", "RDNA4_WAVE32_F32_16x16x16_F16"));
+  CHECK(has("sm_80", "mma_m16n8k16_f32_bf16") && !has("sm_80", "mma_m16n8k32_f32_f8"));
+  CHECK(has("sm_90a", "wgmma_m64n256k16_f32_f16") && !has("sm_80", "wgmma_m64n256k16_f32_f16"));
+  CHECK(!has("cpu", "F32_16x16x16_F16") && !has("toy8", "mma_m16n8k8_f32_f16"));
+}
+
+TEST(eight_bit_floats_follow_the_machine) {
+  const MmaInfo *row = mma_find("F32_16x16x32_F8");
+  CHECK_INT(target_mma_types(target_find("gfx942").machine, row), MMA_f8e4m3fnuz | MMA_f8e5m2fnuz);
+  CHECK_INT(target_mma_types(target_find("gfx950").machine, row), MMA_f8e4m3fn | MMA_f8e5m2);
+}
+
+TESTS_MAIN(RUN(rows_are_sane) RUN(spellings) RUN(machines_have_their_matrix_instructions)
+               RUN(eight_bit_floats_follow_the_machine))
