@@ -17,7 +17,7 @@ typedef enum OptionKind { OPTION_FLAG, OPTION_WORD, OPTION_LIST } OptionKind;
 typedef struct Option {
   const char *name, *value;
   OptionKind kind;
-  size_t field; /* offset in Options */
+  size_t field;        /* offset in Options */
   const char *choices; /* "a|b", or NULL: anything */
   const char *help;
 } Option;
@@ -29,7 +29,8 @@ typedef struct Option {
 /* A row without a kind of its own (value NULL, name a sentence) heads a group of the help. */
 static const Option options[] = {
     {"What comes out:", NULL, OPTION_FLAG, 0, NULL, NULL},
-    {"emit", "KIND", WORD(emit), "wave|none", "wave: the kernel as text (default); none: only check"},
+    {"emit", "KIND", WORD(emit), "wave|none",
+     "wave: the kernel as text (default); none: only check"},
     {"o", "FILE", WORD(output), NULL, "write there instead of to the standard output"},
     {"set", "SYM=EXPR", LIST(set), NULL, "bind a symbol, as a `bind` row of the header would"},
 
@@ -215,9 +216,8 @@ static void list_dtypes(void) {
 static const struct {
   const char *name;
   void (*print)(void);
-} lists[] = {{"ops", list_ops},   {"passes", list_passes},
-             {"mma", list_mma},   {"targets", list_targets},
-             {"dtypes", list_dtypes}, {"diagnostics", list_diagnostics}};
+} lists[] = {{"ops", list_ops},         {"passes", list_passes}, {"mma", list_mma},
+             {"targets", list_targets}, {"dtypes", list_dtypes}, {"diagnostics", list_diagnostics}};
 
 static int print_list(const char *name) {
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)

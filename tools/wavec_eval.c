@@ -1,8 +1,8 @@
 /* wavec_eval.c: `wavec --eval`: makes or reads the arguments of a kernel, runs it with the
  * reference evaluator, and says what came out.
  *
- * Arguments that are not given are made from the seed: floats are multiples of 1/8 between -1 and 1,
- * which every float type but the smallest holds exactly, integers lie between 0 and 7. What the
+ * Arguments that are not given are made from the seed: floats are multiples of 1/8 between -1 and
+ * 1, which every float type but the smallest holds exactly, integers lie between 0 and 7. What the
  * kernel stores to begins as zeros. */
 #include <math.h>
 #include <stdio.h>

@@ -12,8 +12,8 @@ typedef struct Descr {
   const char *dtype, *descr;
 } Descr;
 
-static const Descr descrs[] = {{"f64", "<f8"}, {"f32", "<f4"}, {"f16", "<f2"}, {"bf16", "<u2"},
-                               {"i64", "<i8"}, {"i32", "<i4"}, {"i16", "<i2"}, {"i8", "|i1"},
+static const Descr descrs[] = {{"f64", "<f8"}, {"f32", "<f4"},  {"f16", "<f2"}, {"bf16", "<u2"},
+                               {"i64", "<i8"}, {"i32", "<i4"},  {"i16", "<i2"}, {"i8", "|i1"},
                                {"i1", "|b1"},  {"index", "<i8"}};
 
 /* ---- reading ---- */

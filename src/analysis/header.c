@@ -42,9 +42,7 @@ static void assume_bindings(const Header *h) {
     sym_assume(h->facts, sym_eq(sym, h->bound[i].from, h->bound[i].to));
 }
 
-static void assume_rows(const Header *h) {
-  EACH_ROW(h, assume, c) sym_assume(h->facts, c->expr);
-}
+static void assume_rows(const Header *h) { EACH_ROW(h, assume, c) sym_assume(h->facts, c->expr); }
 
 static void assume_sizes(const Header *h) {
   SymCtx *sym = h->k->cx->sym;

@@ -23,9 +23,9 @@ typedef enum TokenKind {
 
 typedef struct Token {
   TokenKind kind;
-  char punct;       /* of TOK_punct */
-  bool first;       /* the first on its line */
-  const char *at;   /* in the source text */
+  char punct;     /* of TOK_punct */
+  bool first;     /* the first on its line */
+  const char *at; /* in the source text */
   size_t len;
   const char *text; /* what it spells: a name without its sigil, a string without its escapes;
                        of TOK_bad the reason */

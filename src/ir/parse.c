@@ -23,7 +23,8 @@ static void fail_twice(Parser *p, const Token *t, const Definition *first) {
   diag_note(&p->cx->diags, d, first->at, "it is first defined here");
 }
 
-/* `value` gets the name of a token, and keeps it as a hint for the printer unless it is a number. */
+/* `value` gets the name of a token, and keeps it as a hint for the printer unless it is a number.
+ */
 static void define(Parser *p, const Token *t, Value *value) {
   const Definition *first = find_definition(p, t->text);
   if (first) {
@@ -89,7 +90,7 @@ typedef struct Statement {
   AttrList attrs;
   Vec(const Type *) types; /* written for the results */
   Vec(bool) varying;
-  Vec(Token) carried;      /* names of the region's arguments */
+  Vec(Token) carried; /* names of the region's arguments */
   Vec(bool) carried_varying;
 } Statement;
 
@@ -171,8 +172,7 @@ static void finish(Parser *p, const Statement *st, Op *op) {
   bool fits = op && check_counts(p, st, op);
   if (fits) check_types(p, st, op);
   for (int i = 0; fits && i < st->varying.n; i++) op->results[i].varying = st->varying.at[i];
-  for (int i = 0; i < st->names.n; i++)
-    define(p, &st->names.at[i], fits ? &op->results[i] : NULL);
+  for (int i = 0; i < st->names.n; i++) define(p, &st->names.at[i], fits ? &op->results[i] : NULL);
 }
 
 /* ---- plain ops ---- */
@@ -185,17 +185,16 @@ static bool at_lead(const Parser *p, AttrKind kind) {
 
 static bool parse_plain(Parser *p, Statement *st) {
   AttrKey lead = op_info[st->kind].lead;
-  if (lead != ATTR_NONE && at_lead(p, attr_info[lead].kind) &&
-      !add_attr(p, st, lead, p->tok.span))
+  if (lead != ATTR_NONE && at_lead(p, attr_info[lead].kind) && !add_attr(p, st, lead, p->tok.span))
     return false;
   if (p->tok.kind == TOK_value && !p->tok.first && !parse_uses(p, &st->args)) return false;
   if (at_punct(p, '{') && !parse_attrs(p, st)) return false;
   if (!parse_types(p, st)) return false;
   st->at = span_from(p, st->at);
   const Type *given = st->types.n ? st->types.at[0] : NULL;
-  finish(p, st,
-         build_op(p->b, st->kind, st->at, st->args.at, st->args.n, st->attrs.at, st->attrs.n,
-                  given));
+  finish(
+      p, st,
+      build_op(p->b, st->kind, st->at, st->args.at, st->args.n, st->attrs.at, st->attrs.n, given));
   return true;
 }
 

@@ -44,8 +44,7 @@ static const char *describe(Parser *p, const Token *t) {
 }
 
 bool fail_here(Parser *p, const char *what) {
-  if (p->tok.kind == TOK_bad)
-    diag_add(&p->cx->diags, DIAG_E0502, p->tok.span, "%s", p->tok.text);
+  if (p->tok.kind == TOK_bad) diag_add(&p->cx->diags, DIAG_E0502, p->tok.span, "%s", p->tok.text);
   else
     diag_add(&p->cx->diags, DIAG_E0501, p->tok.span, "expected %s, found %s", what,
              describe(p, &p->tok));
@@ -74,7 +73,8 @@ bool fail_unknown(Parser *p, DiagCode code, const Token *t, const char *what,
 
 bool expect(Parser *p, char c, const char *what) {
   if (accept(p, c)) return true;
-  return fail_expected(p, arena_printf(p->scratch, "`%c`%s%s", c, what ? " " : "", what ? what : ""));
+  return fail_expected(p,
+                       arena_printf(p->scratch, "`%c`%s%s", c, what ? " " : "", what ? what : ""));
 }
 
 bool expect_word(Parser *p, const char *word) {
@@ -86,15 +86,15 @@ bool expect_int(Parser *p, int64_t least, int64_t most, const char *what, int64_
   Span start = p->tok.span;
   bool negative = accept(p, '-');
   if (p->tok.kind != TOK_int) return fail_expected(p, what);
-  const char *text = arena_printf(p->scratch, "%s%.*s", negative ? "-" : "", (int)p->tok.len,
-                                  p->tok.at);
+  const char *text =
+      arena_printf(p->scratch, "%s%.*s", negative ? "-" : "", (int)p->tok.len, p->tok.at);
   errno = 0;
   long long v = strtoll(text, NULL, 10);
   advance(p);
   if (errno != ERANGE && v >= least && v <= most) return *out = v, true;
   diag_add(&p->cx->diags, DIAG_E0511, span_from(p, start),
-           "%s must lie between %lld and %lld, found %s", what, (long long)least,
-           (long long)most, text);
+           "%s must lie between %lld and %lld, found %s", what, (long long)least, (long long)most,
+           text);
   return false;
 }
 

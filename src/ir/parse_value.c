@@ -201,8 +201,7 @@ static const Type *parse_vec(Parser *p) {
   if (!expect(p, '<', NULL) || !expect_int(p, 1, IR_MAX_VEC, "the number of registers", &n) ||
       !expect(p, ',', NULL))
     return NULL;
-  if (!at_dtype(p, &dtype))
-    return fail_type(p, &p->tok, "element type"), NULL;
+  if (!at_dtype(p, &dtype)) return fail_type(p, &p->tok, "element type"), NULL;
   advance(p);
   return expect(p, '>', NULL) ? type_vec(p->cx, (int)n, dtype) : NULL;
 }
@@ -246,8 +245,8 @@ static bool parse_float(Parser *p, double *out) {
   Token t = p->tok;
   advance(p);
   if (t.kind == TOK_word && strcmp(t.text, "nan") == 0) return parse_nan(p, negative, out);
-  double v = t.kind == TOK_word ? (double)INFINITY
-                                : strtod(arena_strndup(p->scratch, t.at, t.len), NULL);
+  double v =
+      t.kind == TOK_word ? (double)INFINITY : strtod(arena_strndup(p->scratch, t.at, t.len), NULL);
   *out = negative ? -v : v;
   if (t.kind == TOK_word || !isinf(v)) return true;
   diag_add(&p->cx->diags, DIAG_E0511, t.span, "the number is too large for a double");

@@ -47,8 +47,7 @@ static const char *unique(Printer *p, const char *hint) {
 
 static void name_value(Printer *p, const Value *v) {
   bool named = v->name && *v->name;
-  const char *name =
-      named ? unique(p, v->name) : arena_printf(p->scratch, "%d", p->unnamed++);
+  const char *name = named ? unique(p, v->name) : arena_printf(p->scratch, "%d", p->unnamed++);
   map_set(p->scratch, &p->names, map_key(v), (void *)(uintptr_t)name);
 }
 

@@ -50,9 +50,7 @@ static bool add_run(Plan *plan, const PassInfo *pass) {
   return false;
 }
 
-static bool add_dump(Plan *plan, const PassInfo *pass) {
-  return plan->dump[pass - passes] = true;
-}
+static bool add_dump(Plan *plan, const PassInfo *pass) { return plan->dump[pass - passes] = true; }
 
 /* Each name of a comma-separated list; empty names are skipped. */
 static bool each_pass(Plan *plan, const char *list, bool (*add)(Plan *, const PassInfo *)) {

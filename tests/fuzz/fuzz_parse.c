@@ -77,28 +77,30 @@ static void add_tests(Corpus *c) {
 
 /* ---- mutations ---- */
 
+/* clang-format off */
 static const char *const words[] = {
-    "kernel",  "@k",     "%a",     "%x",    "%0",      "%",        "{",         "}",     "(",
-    ")",       "[",      "]",      "<",     ">",       ",",        ";",         ":",     "=",
-    "->",      "\n",     "#",      "\"",    "\"t\"",   "\\",       "`",         "`s`",   "M",
-    "K",       "N",      "K/2",    "0",     "1",       "64",       "0.0",       "1e9",   "-",
-    "inf",     "nan",    "tile",   "mem",   "f32",     "f16",      "i32",       "i1",    "index",
-    "token",   "shared", "space",  "layout", "_",      "varying",  "binds",     "by",    "on",
-    "from",    "iters",  "start",  "counter", "id",    "secondary", "threads",  "waves", "mma",
-    "dot",     "vector", "to",     "of",    "carry",   "yield",    "for",       "while", "if",
-    "cond",    "as",     "step",   "with",  "read",    "write",    "add",       "fill",  "scalar",
-    "sum",     "topk",   "map",    "mapping", "bounds", "ept",     "tag",       "dim",   "set_symbol",
-    "hardware", "workgroup", "wave", "grid", "assume", "bind",    "dynamic",   "alias", "iterators",
-    "reorder", "device", "thread", "$index0", "$WG0",  "signed(J)", "Mod(K, 3)", "M < N", "floor(M/3)",
-    "K.2",     "tile<M, K, f16>",  "mem<M, K, f16>",   "9999999999999999999999", "1/0",
-    "M**-2",   "Piecewise((1, M > 0), (2, True))",     "\xff",     "\t",        "//",    "%% 7"};
+    "kernel", "thread", "@k", "%a", "%x", "%0", "%", "%% 7", "{", "}", "(", ")", "[", "]", "<", ">",
+    ",", ";", ":", "=", "->", "\n", "\t", "#", "\"", "\"t\"", "\\", "`", "`s`", "//", "\xff", "-",
+    "M", "K", "N", "K/2", "K.2", "$index0", "$WG0", "signed(J)", "Mod(K, 3)", "M < N", "M**-2",
+    "floor(M/3)", "1/0", "Piecewise((1, M > 0), (2, True))", "9999999999999999999999",
+    "0", "1", "64", "0.0", "1e9", "inf", "nan",
+    "tile", "mem", "token", "f32", "f16", "i32", "i1", "index", "shared", "space", "layout", "_",
+    "varying", "tile<M, K, f16>", "mem<M, K, f16>", "binds",
+    "workgroup", "wave", "hardware", "grid", "assume", "bind", "dynamic", "alias", "iterators",
+    "reorder", "device", "by", "on", "from", "iters", "start", "counter", "id", "secondary",
+    "threads", "waves", "mma", "dot", "vector", "to", "of",
+    "for", "while", "if", "yield", "carry", "cond", "as", "step", "with",
+    "read", "write", "add", "fill", "scalar", "sum", "topk", "set_symbol",
+    "map", "mapping", "bounds", "ept", "tag", "dim"};
+/* clang-format on */
 
 static const char *random_word(Random *r) { return words[below(r, WV_LEN(words))]; }
 
 static void token_soup(Random *r, StrBuf *out) {
   bool framed = below(r, 2);
   if (framed)
-    sb_puts(out, "kernel @k(%a: mem<M, K, f32>)\n workgroup M by 64 on 0; hardware threads 64\n{\n");
+    sb_puts(out,
+            "kernel @k(%a: mem<M, K, f32>)\n workgroup M by 64 on 0; hardware threads 64\n{\n");
   for (size_t n = below(r, 60); n; n--) sb_printf(out, "%s ", random_word(r));
   if (framed && below(r, 2)) sb_puts(out, "\n}\n");
 }
@@ -112,7 +114,8 @@ static size_t word_length(const char *at) {
 static void change_at(Random *r, const Corpus *c, const char *text, size_t at, StrBuf *out) {
   size_t len = strlen(text), rest = len - at;
   const char *here = text + at;
-  size_t word = rest ? word_length(here) : 0, line = strcspn(here, "\n") + (strchr(here, '\n') != NULL);
+  size_t word = rest ? word_length(here) : 0,
+         line = strcspn(here, "\n") + (strchr(here, '\n') != NULL);
   const char *other = c->texts.at[below(r, (size_t)c->texts.n)];
   switch (below(r, 9)) {
   case 0: sb_putc(out, (char)(1 + below(r, 255))), here += rest > 0; break;
@@ -224,8 +227,9 @@ static int fuzz(const Settings *s, const Corpus *corpus) {
     double start = os_seconds();
     run_case(&c, &parsed);
     if (!c.problem && os_seconds() - start > 10) c.problem = "it takes more than ten seconds";
-    if (c.problem) printf("seed %llu, case %ld: %s\n--- the text:\n%s\n---\n",
-                          (unsigned long long)s->seed, n, c.problem, c.text);
+    if (c.problem)
+      printf("seed %llu, case %ld: %s\n--- the text:\n%s\n---\n", (unsigned long long)s->seed, n,
+             c.problem, c.text);
     failed += c.problem != NULL;
     passed += c.problem == NULL;
     context_free(cx);
@@ -235,7 +239,8 @@ static int fuzz(const Settings *s, const Corpus *corpus) {
   return failed != 0;
 }
 
-/* `--name value` for the three settings, two bare numbers for seed and count, the rest are files. */
+/* `--name value` for the three settings, two bare numbers for seed and count, the rest are files.
+ */
 static bool take_setting(Settings *s, const char *name, const char *value) {
   if (strcmp(name, "--seed") == 0) s->seed = strtoull(value, NULL, 10);
   else if (strcmp(name, "--count") == 0) s->count = strtol(value, NULL, 10);
