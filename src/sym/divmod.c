@@ -7,7 +7,7 @@
  *     Mod(12*x + 5, 8)          4*Mod(x + 1, 2) + 1         (12*x + 5 is 4*(3*x + 1) + 1)
  *     Mod(Mod(x, 32) + y, 8)    Mod(x + y, 8)
  *
- * What holds here holds for all integers, whatever the facts; simplify.c has the rest. One
+ * What holds here holds for all integers, whatever the facts; rewrite.c has the rest. One
  * surprise: floors of integer sums are kept with a positive first coefficient, because floor(-y/d)
  * is -ceiling(y/d); a floor and a ceil of the same thing then meet as the same node. */
 #include "sym/node.h"

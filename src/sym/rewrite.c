@@ -1,4 +1,4 @@
-/* simplify.c: rewriting bottom-up with the facts, to a fixed point.
+/* rewrite.c: rewriting bottom-up with the facts, to a fixed point.
  *
  * One pass simplifies the operands, rebuilds the node through its constructor, and applies the
  * rules of its kind (rules.h). A pass is repeated while it makes the expression smaller: by
