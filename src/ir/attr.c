@@ -163,7 +163,8 @@ bool constraint_equal(const Constraint *a, const Constraint *b) {
          same3(a->cluster, b->cluster) && mma_equal(&a->mma, &b->mma) &&
          pairs_equal(a->pairs, b->pairs) && a->load_bits == b->load_bits &&
          a->service_waves == b->service_waves && same3(a->grid, b->grid) &&
-         same3(a->block, b->block) && a->shared == b->shared;
+         same3(a->block, b->block) && a->shared == b->shared && a->groups == b->groups &&
+         a->observable == b->observable;
 }
 
 /* ---- rewriting ---- */

@@ -109,6 +109,14 @@ void ir_renumber(Kernel *k) {
   }
 }
 
+void ir_set_layout(Kernel *k, Value *v, const Layout *l) {
+  v->layout = NULL;
+  if (!l) return;
+  Layout *own = arena_copy(k->arena, l, sizeof *l);
+  layout_normalise(own);
+  v->layout = own;
+}
+
 const Attr *op_attr(const Op *op, AttrKey key) {
   for (int i = 0; i < op->nattrs; i++)
     if (op->attrs[i].key == key) return &op->attrs[i];
@@ -162,6 +170,7 @@ static void clone_op(Kernel *to, Region *dst, const Op *op, Value **map) {
   copy->nresults = op->nresults;
   for (int i = 0; i < op->nresults; i++) {
     copy->results[i].def = copy;
+    ir_set_layout(to, &copy->results[i], op->results[i].layout);
     copy->results[i].id = to->nvalues++;
     map[op->results[i].id] = &copy->results[i];
   }
@@ -173,6 +182,7 @@ static void clone_region(Kernel *to, Region *dst, const Region *src, Value **map
   for (int i = 0; i < src->nargs; i++) {
     Value *v = ir_add_arg(to, dst, src->args[i]->type, src->args[i]->name);
     v->varying = src->args[i]->varying;
+    ir_set_layout(to, v, src->args[i]->layout);
     map[src->args[i]->id] = v;
   }
   for (const Op *op = src->first; op; op = op->next) clone_op(to, dst, op, map);

@@ -14,7 +14,8 @@ static bool same_values(const Pairing *p, Value *const *a, Value *const *b, int 
 
 static bool pair_value(Pairing *p, const Value *a, const Value *b) {
   p->of[a->id] = b;
-  return a->type == b->type && a->varying == b->varying;
+  if (a->type != b->type || a->varying != b->varying || !a->layout != !b->layout) return false;
+  return !a->layout || layout_equal(a->layout, b->layout);
 }
 
 static bool same_region(Pairing *p, const Region *a, const Region *b);

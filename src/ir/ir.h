@@ -17,6 +17,7 @@
 
 #include "base/diag.h"
 #include "sym/sym.h"
+#include "target/layout.h"
 
 /* ---- tables -------------------------------------------------------------------------------- */
 
@@ -232,6 +233,8 @@ typedef struct Value {
   int id;           /* dense within the kernel, in program order after ir_renumber */
   const char *name; /* a hint for the printer; may be NULL */
   bool varying;     /* differs between threads at equal coordinates: no pass treats it as a tile */
+  const Layout *layout; /* which thread holds which element, over the dims of the type; normalised;
+                           NULL: not decided yet, or the tile stays in shared memory */
 } Value;
 
 struct Op {
@@ -281,6 +284,9 @@ typedef struct Constraint {
   /* launch: what runs, once lowered to one lane's program */
   const Sym *grid[3], *block[3]; /* workgroups; threads of each */
   int shared;                    /* bytes of shared memory of a workgroup */
+  /* machine: what the kernel was fitted to; `threads` are the lanes of a wave */
+  int groups;      /* waves of a workgroup */
+  bool observable; /* threads hold what the declared waves and lanes say: design 3.6 */
 } Constraint;
 
 typedef struct Param {
@@ -317,6 +323,7 @@ void ir_insert_before(Op *where, Op *op);
 void ir_remove(Op *op);
 void ir_replace_uses(Kernel *k, const Value *from, Value *to);
 void ir_renumber(Kernel *k);
+void ir_set_layout(Kernel *k, Value *v, const Layout *l); /* a copy, normalised; NULL: none */
 
 /* Program order, parents before children. */
 Op *ir_next(const Op *op);
@@ -349,6 +356,7 @@ bool ir_equal(const Kernel *a, const Kernel *b); /* all but names and places */
 bool ir_infer(Kernel *k, const Op *op, const Type *given, const Type **out);
 
 bool ir_verify(Kernel *k);             /* structure, levels, types, attributes, dominance */
+bool ir_verify_layouts(Kernel *k);     /* part of ir_verify: the layouts, if there are any */
 bool ir_verify_constraints(Kernel *k); /* the header against itself and the bound symbols */
 
 /* mma roles by set logic: m and n are the last two dims of acc, k is shared by lhs and rhs only.

@@ -90,6 +90,7 @@ typedef struct Statement {
   AttrList attrs;
   Vec(const Type *) types; /* written for the results */
   Vec(bool) varying;
+  Vec(const Layout *) layouts;
   Vec(Token) carried; /* names of the region's arguments */
   Vec(bool) carried_varying;
 } Statement;
@@ -140,8 +141,11 @@ static bool parse_types(Parser *p, Statement *st) {
     bool varying = accept_word(p, "varying");
     const Type *t = parse_type(p);
     if (!t) return false;
+    const Layout *layout = NULL;
+    if (at_punct(p, '@') && !(layout = parse_layout_of(p, t))) return false;
     vec_push(p->scratch, &st->types, t);
     vec_push(p->scratch, &st->varying, varying);
+    vec_push(p->scratch, &st->layouts, layout);
   } while (accept(p, ','));
   return true;
 }
@@ -171,7 +175,10 @@ static void check_types(Parser *p, const Statement *st, const Op *op) {
 static void finish(Parser *p, const Statement *st, Op *op) {
   bool fits = op && check_counts(p, st, op);
   if (fits) check_types(p, st, op);
-  for (int i = 0; fits && i < st->varying.n; i++) op->results[i].varying = st->varying.at[i];
+  for (int i = 0; fits && i < st->types.n; i++) {
+    op->results[i].varying = st->varying.at[i];
+    ir_set_layout(builder_kernel(p->b), &op->results[i], st->layouts.at[i]);
+  }
   for (int i = 0; i < st->names.n; i++) define(p, &st->names.at[i], fits ? &op->results[i] : NULL);
 }
 
@@ -275,10 +282,14 @@ static bool parse_region_head(Parser *p, Statement *st) {
   return fail_expected(p, "`{` to begin the body");
 }
 
+/* A carried value lies as the result does that it becomes. */
 static void define_carried(Parser *p, const Statement *st, const Region *r) {
+  int axis = st->kind == OP_while ? 1 : 0;
   for (int i = 0; i < st->carried.n; i++) {
     Value *arg = i < r->nargs ? r->args[i] : NULL;
     if (arg) arg->varying = st->carried_varying.at[i];
+    if (arg && i >= axis && i - axis < st->layouts.n)
+      ir_set_layout(builder_kernel(p->b), arg, st->layouts.at[i - axis]);
     define(p, &st->carried.at[i], arg);
   }
 }

@@ -71,6 +71,7 @@ const Sym *parse_symbol(Parser *p); /* N, N.2, signed(J) */
 bool parse_pairs(Parser *p, SymPairs *out);
 bool parse_mma(Parser *p, MmaChoice *out);
 const Type *parse_type(Parser *p);
+const Layout *parse_layout_of(Parser *p, const Type *t); /* @ and a layout over the dims of t */
 bool parse_attr_value(Parser *p, AttrKey key, Attr *out);
 
 /* ---- parse_header.c */

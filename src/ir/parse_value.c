@@ -218,6 +218,24 @@ const Type *parse_type(Parser *p) {
   return type_scalar(p->cx, dtype);
 }
 
+/* The text of a layout is target/'s; dims are numbered as the type writes them. */
+const Layout *parse_layout_of(Parser *p, const Type *t) {
+  Span start = p->tok.span;
+  Layout *l = ARENA_NEW(p->scratch, Layout);
+  const char *text = p->tok.at + 1;
+  const char *wrong = layout_parse(&text, l);
+  if (wrong) {
+    start.col += (uint32_t)(text - p->tok.at);
+    diag_add(&p->cx->diags, DIAG_E0513, start, "%s", wrong);
+    return NULL;
+  }
+  move_behind(p, text);
+  if (t->kind == TYPE_tile && l->dims == t->rank) return l;
+  diag_add(&p->cx->diags, DIAG_E0513, span_from(p, start), "a layout over %d dims for %s", l->dims,
+           type_text(p->scratch, p->cx, t));
+  return NULL;
+}
+
 /* ---- numbers ---- */
 
 static bool is_float_word(const Token *t) {

@@ -210,6 +210,9 @@ static void print_types(Printer *p, const Op *op) {
     sb_puts(p->out, i ? ", " : " : ");
     if (op->results[i].varying) sb_puts(p->out, "varying ");
     type_print(p->out, p->k->cx, op->results[i].type);
+    if (!op->results[i].layout) continue;
+    sb_puts(p->out, " @ ");
+    layout_print(p->out, op->results[i].layout);
   }
 }
 

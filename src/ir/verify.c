@@ -143,5 +143,5 @@ bool ir_verify(Kernel *k) {
   v.defined = ARENA_ARRAY(v.scratch, bool, k->nvalues + 1);
   bool ok = verify_params(&v) && verify_region(&v, k->body);
   arena_free(v.scratch);
-  return ok;
+  return ok && ir_verify_layouts(k);
 }

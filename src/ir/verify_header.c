@@ -102,6 +102,9 @@ static bool check_fields(Header *h, const Constraint *c) {
       return FAIL(h, c, E0212, "threads per wave is %d, expected a positive number", c->threads);
     return check_mma_name(h->k->cx, c->mma.name, c->at);
   case CONSTRAINT_launch: return check_launch(h, c);
+  case CONSTRAINT_machine:
+    return (c->threads > 0 && c->groups > 0) ||
+           FAIL(h, c, E0212, "a machine has at least one lane and one wave");
   case CONSTRAINT_assume:
     if (sym_is_bool(c->expr)) return true;
     return FAIL(h, c, E0212, "an assumption is a condition, not `%s`", text(h, c->expr));
@@ -130,6 +133,7 @@ static bool has_operands(const Constraint *c) {
   case CONSTRAINT_launch: return c->grid[0] && c->block[0];
   case CONSTRAINT_hardware:
   case CONSTRAINT_iterators:
+  case CONSTRAINT_machine:
   case CONSTRAINT_COUNT: return true;
   }
   return true;
@@ -262,6 +266,7 @@ bool ir_verify_constraints(Kernel *k) {
             check_once(&h, CONSTRAINT_tile, true, "the tiling constraint of a dimension") &&
             check_once(&h, CONSTRAINT_device, true, "the device constraint of a dimension") &&
             check_once(&h, CONSTRAINT_grid, false, "the grid constraint") &&
+            check_once(&h, CONSTRAINT_machine, false, "the machine") &&
             check_once(&h, CONSTRAINT_iterators, false, "the list of iterators");
   EACH_ROW(k, wave, c) ok = ok && check_wave(&h, c);
   arena_free(scratch);

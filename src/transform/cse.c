@@ -43,13 +43,17 @@ static bool same_args(const Op *a, const Op *b) {
   return true;
 }
 
+static bool same_result(const Value *a, const Value *b) {
+  if (a->type != b->type || a->varying != b->varying || !a->layout != !b->layout) return false;
+  return !a->layout || layout_equal(a->layout, b->layout);
+}
+
 static bool same_op(const Op *a, const Op *b) {
   if (a->kind != b->kind || a->nattrs != b->nattrs || !same_args(a, b)) return false;
   for (int i = 0; i < a->nattrs; i++)
     if (!attr_equal(&a->attrs[i], &b->attrs[i])) return false;
   for (int i = 0; i < a->nresults; i++)
-    if (a->results[i].type != b->results[i].type || a->results[i].varying != b->results[i].varying)
-      return false;
+    if (!same_result(&a->results[i], &b->results[i])) return false;
   return true;
 }
 

@@ -1,0 +1,204 @@
+/* layout_links.c: the links of each op, and how a layout crosses one (layout_links.h). */
+#include "ir/layout_links.h"
+
+#include "ir/attr.h"
+
+int type_dim(const Type *t, const Sym *dim) {
+  for (int i = 0; i < t->rank; i++)
+    if (t->dims[i] == dim) return i;
+  return -1;
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+typedef struct Links {
+  Arena *arena;
+  Op *op;
+  LayoutLinks *out;
+} Links;
+
+static void link_values(Links *l, Value *whole, Value *part, int operand, int ratio) {
+  if (whole->type->kind != TYPE_tile || part->type->kind != TYPE_tile) return;
+  vec_push(l->arena, l->out, ((LayoutLink){whole, part, l->op, operand, ratio}));
+}
+
+static void link_operands(Links *l, Value *whole, int from, int to) {
+  for (int i = from; i < to; i++) link_values(l, whole, l->op->args[i], i, 1);
+}
+
+static void link_reduction(Links *l) {
+  Op *op = l->op;
+  for (int i = 0; i < op->nresults; i++) link_values(l, op->args[0], &op->results[i], -1, 1);
+  if (op->nargs > 1) link_values(l, &op->results[0], op->args[1], 1, 1);
+}
+
+static void link_bitcast(Links *l) {
+  Value *from = l->op->args[0], *to = &l->op->results[0];
+  int ratio = dtype_info[from->type->dtype].bits / dtype_info[to->type->dtype].bits;
+  link_values(l, from, to, -1, ratio);
+}
+
+static void link_region(Links *l) {
+  Op *op = l->op;
+  int first = op_carried(op), axis = op->kind == OP_while ? 1 : 0;
+  Op *yield = op->body->last;
+  for (int i = 0; i < op->nresults; i++) {
+    link_values(l, &op->results[i], op->args[first + i], first + i, 1);
+    link_values(l, &op->results[i], op->body->args[axis + i], -1, 1);
+    Links inner = {l->arena, yield, l->out};
+    link_values(&inner, &op->results[i], yield->args[axis + i], axis + i, 1);
+  }
+}
+
+/* A dynamic value that is looked up at the access's own coordinates. */
+static bool is_looked_up_plainly(const Mapping *m, int number, bool is_read) {
+  if (!m || number >= m->ndynamic) return false;
+  SymPairs own = is_read ? m->outputs : m->inputs;
+  for (int i = 0; i < m->dynamic[number].n; i++) {
+    const SymPair *p = &m->dynamic[number].at[i];
+    if (pairs_get(own, p->key) != p->value) return false;
+  }
+  return true;
+}
+
+static void link_dynamic(Links *l, Value *whole, int from) {
+  const Attr *mapping = op_attr(l->op, ATTR_mapping);
+  for (int i = from; mapping && i < l->op->nargs; i++)
+    if (is_looked_up_plainly(mapping->mapping, i - from, l->op->kind == OP_read))
+      link_values(l, whole, l->op->args[i], i, 1);
+}
+
+/* Elementwise ops are those that may stand at both levels and have one result. */
+static bool is_elementwise(const Op *op) {
+  const OpInfo *info = &op_info[op->kind];
+  return op->kind == OP_apply_expr ||
+         (info->level == LEVEL_BOTH && (info->flags & OPF_PURE) && op->nargs && !op->body);
+}
+
+void layout_links(Arena *a, Op *op, LayoutLinks *out) {
+  Links l = {a, op, out};
+  switch (op->kind) {
+  case OP_for:
+  case OP_while:
+  case OP_if: link_region(&l); break;
+  case OP_sum:
+  case OP_max:
+  case OP_min:
+  case OP_topk: link_reduction(&l); break;
+  case OP_cumsum:
+  case OP_broadcast:
+  case OP_permute: link_operands(&l, &op->results[0], 0, op->nargs); break;
+  case OP_mma: link_values(&l, &op->results[0], op->args[2], 2, 1); break;
+  case OP_scaled_mma: link_values(&l, &op->results[0], op->args[4], 4, 1); break;
+  case OP_bitcast: link_bitcast(&l); break;
+  case OP_read: link_dynamic(&l, &op->results[0], 1); break;
+  case OP_write: link_dynamic(&l, op->args[0], 2); break;
+  case OP_atomic_add:
+  case OP_atomic_min:
+    link_operands(&l, &op->results[0], 0, 1);
+    link_dynamic(&l, &op->results[0], 2);
+    break;
+  case OP_scatter_add: link_values(&l, op->args[0], op->args[1], 1, 1); break;
+  default:
+    if (is_elementwise(op)) link_operands(&l, &op->results[0], 0, op->nargs);
+  }
+}
+
+/* ---- crossing -------------------------------------------------------------------------------- */
+
+/* The last dim `ratio` times as fine: each register becomes that many neighbours. */
+static Layout finer(const Layout *l, int ratio) {
+  Layout out = layout_of(l->dims, l->extent);
+  int last = l->dims - 1;
+  out.extent[last] *= ratio;
+  layout_push(&out, LAYOUT_REG, last, ratio, 1);
+  for (int p = 0; p < LAYOUT_PARTS; p++)
+    for (int i = 0; i < l->part[p].n; i++) {
+      Digit d = l->part[p].at[i];
+      bool scaled = d.stride && d.dim == last;
+      layout_push(&out, (LayoutPart)p, d.dim, d.radix, d.stride * (scaled ? ratio : 1));
+    }
+  return out;
+}
+
+/* The inverse: false when a lane does not hold whole groups of `ratio` neighbours, in order. */
+static bool coarser(const Layout *l, int ratio, Layout *out) {
+  int last = l->dims - 1;
+  if (layout_run(l, last) % ratio || l->extent[last] % ratio) return false;
+  *out = layout_of(l->dims, l->extent);
+  out->extent[last] /= ratio;
+  int left = ratio; /* of the innermost register digits: what the group takes away */
+  for (int p = 0; p < LAYOUT_PARTS; p++)
+    for (int i = 0; i < l->part[p].n; i++) {
+      Digit d = l->part[p].at[i];
+      bool scaled = d.stride && d.dim == last;
+      if (scaled && p == LAYOUT_REG && left > 1) {
+        int taken = d.radix < left ? d.radix : left;
+        if (left % taken || d.radix % taken) return false;
+        left /= taken;
+        d.radix /= taken;
+        d.stride *= taken;
+      }
+      if (scaled && d.radix > 1 && d.stride % ratio) return false;
+      layout_push(out, (LayoutPart)p, d.dim, d.radix, scaled ? d.stride / ratio : d.stride);
+    }
+  return left == 1;
+}
+
+bool layout_of_part(const LayoutLink *link, const Layout *whole, const int *extent, Layout *out) {
+  const Type *from = link->whole->type, *to = link->part->type;
+  if (link->ratio > 1) {
+    *out = finer(whole, link->ratio);
+    return out->extent[to->rank - 1] == extent[to->rank - 1];
+  }
+  int shared[LAYOUT_DIMS], n = 0;
+  for (int i = 0; i < to->rank; i++) {
+    int d = type_dim(from, to->dims[i]);
+    if (d < 0) continue;
+    if (whole->extent[d] != extent[i]) return false;
+    shared[n++] = d;
+  }
+  *out = layout_select(whole, shared, n);
+  for (int i = 0; i < to->rank; i++)
+    if (type_dim(from, to->dims[i]) < 0) *out = layout_add(out, i, extent[i]);
+  layout_normalise(out);
+  return true;
+}
+
+/* Copies that lanes or waves hold of the part are where a dim it lacks may lie: the digit covers as
+ * much of `rest` as its radix divides. */
+static void spread(Layout *l, LayoutPart part, int dim, int *covered, int extent) {
+  Digits *digits = &l->part[part];
+  for (int i = 0; i < digits->n; i++) {
+    Digit *d = &digits->at[i];
+    int rest = (extent + *covered - 1) / *covered;
+    if (d->stride || rest < d->radix) continue;
+    *d = (Digit){dim, d->radix, *covered};
+    *covered *= d->radix;
+  }
+}
+
+bool layout_of_whole(const LayoutLink *link, const Layout *part, const int *extent, Layout *out) {
+  const Type *from = link->part->type, *to = link->whole->type;
+  if (link->ratio > 1) return coarser(part, link->ratio, out);
+  int shared[LAYOUT_DIMS], n = 0;
+  for (int i = 0; i < to->rank; i++) {
+    int d = type_dim(from, to->dims[i]);
+    if (d < 0) continue;
+    if (part->extent[d] != extent[i]) return false;
+    shared[n++] = d;
+  }
+  if (n != from->rank) return false;
+  *out = layout_select(part, shared, n);
+  for (int i = 0; i < to->rank; i++) {
+    if (type_dim(from, to->dims[i]) >= 0) continue;
+    int covered = 1;
+    *out = layout_add(out, i, 1);
+    out->extent[i] = extent[i];
+    for (int p = LAYOUT_LANE; p < LAYOUT_PARTS; p++)
+      spread(out, (LayoutPart)p, i, &covered, extent[i]);
+    layout_push(out, LAYOUT_REG, i, (extent[i] + covered - 1) / covered, covered);
+  }
+  layout_normalise(out);
+  return true;
+}
