@@ -181,6 +181,10 @@ def test_scheduling_parameters_in_subs_are_not_symbols_of_the_kernel():
     check_scale(compiled)
 
 
+def test_a_symbol_may_stand_for_itself():
+    check_scale(compile_scale(subs={**SIZES, SHARED_ADDRESS_SPACE: SHARED_ADDRESS_SPACE}))
+
+
 # ---- cache -----------------------------------------------------------------------------------
 
 
@@ -268,12 +272,19 @@ def schedule():
     tkw.unroll(pipeline.KERNEL, 2)
     tkw.get_node_by_tag_and_iteration("read_a", iteration=1)
     tkw.stagger(pipeline.KERNEL)
-    assert tkw.get_hardware_constraint().threads_per_wave == 64
+    hardware = tkw.get_hardware_constraint()
+    assert hardware.threads_per_wave == 64 and hardware.waves_per_block == (4, 1, 1)
+    assert hardware.threads_per_block == (256, 1, 1)
+    assert hardware.wave_id.subs({THREAD_0: 130, THREAD_1: 0, THREAD_2: 0}) == 2
+    assert hardware.lane_id.subs({THREAD_0: 130, THREAD_1: 1, THREAD_2: 0}) == 2
 
 
 def test_schedules_are_recorded_and_change_nothing():
     options = WaveCompileOptions(subs=SIZES, target="eval", schedule=SchedulingType.MANUAL)
-    compiled = wave_compile(options, scale_kernel(), schedule)
+    kernel = scale_kernel()
+    kernel.constraints.append(tkw.WaveConstraint(N, BN / 4))
+    compiled = wave_compile(options, kernel, schedule)
+    assert kernel.constraints[0].waves_per_block is None  # never changed by a compile
     names = [step[0] for step in compiled.schedule.steps]
     assert names[0] == "get_node_by_tag" and "reorder_graph" in names and "pipeline" in names
     check_scale(compiled)

@@ -122,8 +122,8 @@ def _space_symbols(kernel: Kernel) -> set[Expr]:
     return {p.space for p in kernel.params if p.space is not None and p.space.is_symbol}
 
 
-def _rows(options: WaveCompileOptions, kernel: Kernel) -> list[dict[str, Any]]:
-    """Header rows for `subs` and `dynamic_symbols`."""
+def _values(options: WaveCompileOptions, kernel: Kernel) -> dict[Expr, Any]:
+    """`subs`, without what only concerns a scheduler; numbers of address spaces as such."""
     from ..lang.kernel_buffer import AddressSpace
 
     spaces = _space_symbols(kernel)
@@ -132,18 +132,17 @@ def _rows(options: WaveCompileOptions, kernel: Kernel) -> list[dict[str, Any]]:
         symbol = Expr(key)
         if symbol in spaces and isinstance(value, int):
             value = AddressSpace(value)
-        if not _is_scheduling_parameter(symbol):
+        if not _is_scheduling_parameter(symbol) and value is not key:
             values[symbol] = value
-    rows = [
-        {"kind": "bind", "dim": s, "size": v, "at": options._place}
-        for s, v in _wave.resolve(values).items()
-    ]
-    rows += [
-        {"kind": "dynamic", "dim": s, "at": options._place}
-        for s in options.dynamic_symbols
-        if Expr(s) not in values
-    ]
-    return rows
+    return _wave.resolve(values)
+
+
+def _rows(options: WaveCompileOptions, values: dict[Expr, Any]) -> list[dict[str, Any]]:
+    """Header rows for `subs` and `dynamic_symbols`."""
+    at = options._place
+    rows = [{"kind": "bind", "dim": s, "size": v, "at": at} for s, v in values.items()]
+    free = [s for s in map(Expr, options.dynamic_symbols) if s not in values]
+    return rows + [{"kind": "dynamic", "dim": s, "at": at} for s in free]
 
 
 def _print_requested(options: WaveCompileOptions, kernel: Kernel) -> None:
@@ -179,10 +178,11 @@ def wave_compile(
     options.validate()
     trace = kernel.capture()
     traced = trace.kernel
-    traced.constrain(_rows(options, traced))
+    values = _values(options, traced)
+    traced.constrain(_rows(options, values))
     remarks = _remarks(options)
     if schedule is not None:
-        schedule.record(kernel)
+        schedule.record(kernel, values)
     _print_requested(options, traced)
     options.kernel_usages = [
         "output" if p.is_output else "input" for p in traced.params if p.kind == "mem"

@@ -11,7 +11,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 from ... import _wave
 from ..._wave import Expr
-from ..lang.global_symbols import get_workgroup_symbol
+from ..lang.global_symbols import THREAD_0, THREAD_1, THREAD_2, get_workgroup_symbol
 
 # Rows of the compiler's table with a value of the public enumerations; the others go by name.
 _PUBLIC = [row for row in _wave.mma_table if row[1] > 0]
@@ -175,6 +175,28 @@ class HardwareConstraint(Constraint):
     vector_shapes: Mapping[Any, Any] | None = None
     max_bits_per_load: int = 128
     n_service_waves: int = 0
+
+    @property
+    def threads_per_block(self) -> tuple[Any, Any, Any]:
+        """Threads along each axis of a workgroup, once the number of waves is known."""
+        x, y, z = self.waves_per_block or (1, 1, 1)
+        return (x * self.threads_per_wave, y + self.n_service_waves, z)
+
+    @property
+    def linearized_thread_id(self) -> Expr:
+        """The number of a thread in its workgroup."""
+        x, y, _ = self.threads_per_block
+        return THREAD_0 + THREAD_1 * x + THREAD_2 * (x * y)
+
+    @property
+    def lane_id(self) -> Expr:
+        """The number of a thread in its wave."""
+        return self.linearized_thread_id % self.threads_per_wave
+
+    @property
+    def wave_id(self) -> Expr:
+        """The number of a wave in its workgroup."""
+        return self.linearized_thread_id // self.threads_per_wave
 
     def max_elems_per_load(self, element_type: "_wave.DataType") -> int:
         """How many elements of a type one load may bring."""

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from dataclasses import replace
+from typing import Any, Callable, Mapping
 
+from ... import _wave
 from ..ops.wave_schedule_ops import Recording, current_recording
-from .constraints import HardwareConstraint
+from .constraints import Constraint, HardwareConstraint, WaveConstraint, WorkgroupConstraint
+
+
+def _hardware(constraints: list[Constraint], subs: Mapping[Any, Any]) -> HardwareConstraint | None:
+    """The hardware constraint as schedules see it: with the number of waves along each axis."""
+    found = next((c for c in constraints if isinstance(c, HardwareConstraint)), None)
+    if found is None or found.waves_per_block is not None:
+        return found
+    groups = {c.dim: c for c in constraints if isinstance(c, WorkgroupConstraint)}
+    waves = [1, 1, 1]
+    for c in constraints:
+        if isinstance(c, WaveConstraint) and c.dim in groups:
+            tiles = _wave.op("ceil", _wave.op("div", groups[c.dim].tile_size, c.tile_size))
+            waves[groups[c.dim].workgroup_dim] = int(tiles.subs(_wave.resolve(subs)))
+    return replace(found, waves_per_block=tuple(waves))
 
 
 class WaveSchedule:
@@ -16,12 +32,9 @@ class WaveSchedule:
         self.name = name
         self.steps: list[tuple[str, tuple, dict]] = []
 
-    def record(self, kernel: Any = None) -> list[tuple[str, tuple, dict]]:
-        """Runs the function and keeps what it asked for."""
-        hardware = [
-            c for c in getattr(kernel, "constraints", ()) if isinstance(c, HardwareConstraint)
-        ]
-        recording = Recording(hardware[0] if hardware else None)
+    def record(self, kernel: Any, subs: Mapping[Any, Any]) -> list[tuple[str, tuple, dict]]:
+        """Runs the function for a kernel with these sizes and keeps what it asked for."""
+        recording = Recording(_hardware(kernel.constraints, subs))
         token = current_recording.set(recording)
         try:
             self._fn()
