@@ -25,22 +25,24 @@ static bool eval_symbol(Eval *e, const Sym *s, Rat *out) {
   return false;
 }
 
-static bool eval_add(Eval *e, const Sym *s, Rat *out) {
-  Rat sum = s->k, t;
-  for (int i = 0; i < s->n; i++)
-    if (!eval(e, s->term[i].base, &t) || !rat_mul(t, s->term[i].coeff, &t) ||
-        !rat_add(sum, t, &sum))
-      return false;
-  return *out = sum, true;
-}
-
-static bool eval_mul(Eval *e, const Sym *s, Rat *out) {
-  Rat product = s->kind == SYM_mul ? s->k : RAT_ONE, t;
+/* The coefficient comes first: N**2*i**4/65536 may fit where N**2*i**4 does not. */
+static bool eval_scaled(Eval *e, Rat coeff, const Sym *s, Rat *out) {
+  Rat product = coeff, t;
+  if (s->kind != SYM_mul && s->kind != SYM_pow)
+    return eval(e, s, &t) && rat_mul(product, t, out);
   for (int i = 0; i < s->n; i++)
     if (!eval(e, s->factor[i].base, &t) || !rat_pow(t, s->factor[i].exp, &t) ||
         !rat_mul(product, t, &product))
       return false;
   return *out = product, true;
+}
+
+static bool eval_add(Eval *e, const Sym *s, Rat *out) {
+  Rat sum = s->k, t;
+  for (int i = 0; i < s->n; i++)
+    if (!eval_scaled(e, s->term[i].coeff, s->term[i].base, &t) || !rat_add(sum, t, &sum))
+      return false;
+  return *out = sum, true;
 }
 
 static bool eval_mod(Eval *e, const Sym *s, Rat *out) {
@@ -95,8 +97,8 @@ static bool eval_node(Eval *e, const Sym *s, Rat *out) {
   case SYM_rational:
   case SYM_bool: return *out = s->k, true;
   case SYM_add: return eval_add(e, s, out);
-  case SYM_mul:
-  case SYM_pow: return eval_mul(e, s, out);
+  case SYM_mul: return eval_scaled(e, s->k, s, out);
+  case SYM_pow: return eval_scaled(e, RAT_ONE, s, out);
   case SYM_floor: return eval(e, s->arg[0], &v) && (*out = rat_int(rat_floor(v)), true);
   case SYM_ceil: return eval(e, s->arg[0], &v) && (*out = rat_int(rat_ceil(v)), true);
   case SYM_mod: return eval_mod(e, s, out);
