@@ -155,4 +155,8 @@ const char *layout_parse(const char **text, Layout *out);
 /* The digits alone, for a layout whose dims and extents are set: what mma.def holds. */
 const char *layout_parse_digits(const char **text, Layout *l);
 
+/* A two-dimensional tile as a grid: `lane.register` of the first holder of each element, with
+ * `wave:` in front when there are several waves. */
+void layout_draw(StrBuf *out, const Layout *l);
+
 #endif

@@ -1,0 +1,55 @@
+/* banks.h: what an access to shared memory costs, and where to put a tile so that it costs least.
+ *
+ * Shared memory is cut into banks of 4 bytes that each serve one word at a time. The lanes of a
+ * wave are served in *phases* (targets.def says which lanes); a phase takes as many cycles as the
+ * busiest bank has different words to give. Lanes that want the same word share it. */
+#ifndef WV_BANKS_H
+#define WV_BANKS_H
+
+#include "target/mem_layout.h"
+#include "target/target.h"
+
+enum { BANK_LANES = 64 }; /* most lanes of a wave */
+
+typedef struct BankCost {
+  int cycles;    /* of all phases together */
+  int conflicts; /* of these, beyond one per phase that does something */
+} BankCost;
+
+/* One access of `bytes` per lane (a power of two) at byte addresses; -1: the lane does nothing. */
+BankCost bank_cost(const TargetInfo *t, const int *address, int lanes, int bytes, bool is_read);
+
+/* How the lanes of a wave visit a tile: `steps` accesses of `bytes` each, of elements that are
+ * neighbours along the last dim. */
+typedef struct BankPattern {
+  int (*element)(const void *cx, int step, int lane); /* the first one's row-major number, or -1 */
+  const void *cx;
+  int steps, lanes, bytes;
+  bool is_read;
+  int weight; /* how often it happens, relative to the others */
+} BankPattern;
+
+/* The pattern of a register layout's own accesses along the last dim: what one wave does. */
+typedef struct BankLayout {
+  const Layout *layout;
+  int vector; /* elements of an access */
+} BankLayout;
+
+int bank_layout_element(const void *cx, int step, int lane); /* cx: a BankLayout */
+
+typedef struct BankChoice {
+  MemLayout layout;
+  int64_t cycles, conflicts; /* weighted, over all patterns */
+  int64_t bytes;
+  bool found; /* false: no layout keeps the accesses whole within the budget */
+} BankChoice;
+
+/* What a layout costs; found is false if it tears an access apart or misaligns it. */
+BankChoice bank_judge(const TargetInfo *t, const MemLayout *m, const BankPattern *patterns, int n);
+
+/* The layout of least cost within `budget` bytes: plain rows, padded rows, xor swizzles. Ties go to
+ * fewer bytes, then to the plainer one. `may_pad` false: rows must stay dense (bulk copies). */
+BankChoice bank_choose(const TargetInfo *t, int dims, const int *extent, int bits,
+                       const BankPattern *patterns, int n, int64_t budget, bool may_pad);
+
+#endif

@@ -1,0 +1,216 @@
+/* The bank model against its definition, and layouts that are known to be good. */
+#include "harness.h"
+#include "target/banks.h"
+
+static const TargetInfo *machine(const char *name) { return target_find(name).machine; }
+
+/* ---- the definition, written out ---------------------------------------------------------------
+ */
+
+static unsigned next_random(unsigned *state) {
+  *state = *state * 1664525u + 1013904223u;
+  return *state >> 8;
+}
+
+/* Serve every bank one word per cycle until all lanes of the phase have theirs. */
+static int cycles_of_phase(const TargetInfo *t, const int *address, const int *lanes, int n,
+                           int bytes) {
+  enum { WORDS = 4096 };
+  static unsigned char wanted[WORDS];
+  int cycles = 0, left = 0;
+  memset(wanted, 0, sizeof wanted);
+  for (int i = 0; i < n; i++)
+    for (int b = 0; address[lanes[i]] >= 0 && b < bytes; b++) {
+      int word = (address[lanes[i]] + b) / 4;
+      left += !wanted[word];
+      wanted[word] = 1;
+    }
+  for (; left > 0; cycles++) {
+    unsigned char busy[64] = {0};
+    for (int word = 0; word < WORDS; word++) {
+      if (!wanted[word] || busy[word % t->banks]) continue;
+      busy[word % t->banks] = 1;
+      wanted[word] = 0;
+      left--;
+    }
+  }
+  return cycles;
+}
+
+static int brute_cycles(const TargetInfo *t, const int *address, int lanes, int bytes,
+                        bool is_read) {
+  int width = bytes >= 16 ? t->phase16 : bytes == 8 ? t->phase8 : t->phase4, total = 0;
+  unsigned char done[BANK_LANES] = {0};
+  for (int l = 0; l < lanes; l++) {
+    int group[BANK_LANES], n = 0;
+    if (done[l]) continue;
+    bool paired = is_read && bytes >= 16 && t->pair16;
+    for (int i = 0; i < width; i++)
+      group[n++] = paired && i >= width / 2 ? (l + i - width / 2) ^ t->pair16 : l + i;
+    for (int i = 0; i < n; i++) done[group[i]] = 1;
+    total += cycles_of_phase(t, address, group, n, bytes);
+  }
+  return total;
+}
+
+TEST(model_equals_definition) {
+  const char *names[] = {"sm_90a", "gfx942", "gfx950", "toy8", "gfx1100"};
+  unsigned seed = 5;
+  for (int i = 0; i < 3000; i++) {
+    const TargetInfo *t = machine(names[i % 5]);
+    int bytes = 1 << next_random(&seed) % 5, address[BANK_LANES];
+    int stride = (int)(next_random(&seed) % 40) * bytes;
+    bool random = next_random(&seed) % 2, is_read = next_random(&seed) % 2;
+    for (int l = 0; l < t->lanes; l++) {
+      address[l] = random ? (int)(next_random(&seed) % 256) * bytes : l * stride % 16384;
+      if (next_random(&seed) % 16 == 0) address[l] = -1;
+    }
+    BankCost c = bank_cost(t, address, t->lanes, bytes, is_read);
+    CHECK_INT(c.cycles, brute_cycles(t, address, t->lanes, bytes, is_read));
+  }
+}
+
+TEST(plain_cases) {
+  const TargetInfo *t = machine("sm_90a");
+  int a[BANK_LANES];
+  for (int l = 0; l < 32; l++) a[l] = 4 * l;
+  CHECK_INT(bank_cost(t, a, 32, 4, true).cycles, 1);
+  for (int l = 0; l < 32; l++) a[l] = 0; /* broadcast */
+  CHECK_INT(bank_cost(t, a, 32, 4, true).conflicts, 0);
+  for (int l = 0; l < 32; l++) a[l] = 128 * l; /* a column of 32 floats */
+  CHECK_INT(bank_cost(t, a, 32, 4, true).conflicts, 31);
+  for (int l = 0; l < 32; l++) a[l] = 16 * l; /* consecutive vectors: four phases, no conflict */
+  CHECK_INT(bank_cost(t, a, 32, 16, true).cycles, 4);
+  CHECK_INT(bank_cost(t, a, 32, 16, true).conflicts, 0);
+  for (int l = 0; l < 32; l++) a[l] = 2 * (l / 2 * 2) + l % 2 * 2; /* halves of a word */
+  CHECK_INT(bank_cost(t, a, 32, 2, true).conflicts, 0);
+  CHECK_INT(bank_cost(machine("cpu"), a, 1, 4, true).cycles, 0);
+}
+
+/* In reads of 16 bytes gfx942 serves lanes 0-3 with 20-23; in writes, neighbours. */
+TEST(gfx942_pairs_lanes_in_wide_reads) {
+  const TargetInfo *t = machine("gfx942");
+  int a[BANK_LANES];
+  for (int l = 0; l < 64; l++) a[l] = 16 * (l < 8 ? l ^ 4 : l); /* 0-3 and 4-7 change places */
+  CHECK_INT(bank_cost(t, a, 64, 16, false).conflicts, 0);
+  CHECK_INT(bank_cost(t, a, 64, 16, true).conflicts, 2); /* 0-3 meet 20-23, and 4-7 meet 16-19 */
+}
+
+/* ---- known layouts ------------------------------------------------------------------------------
+ */
+
+typedef struct Tile {
+  int columns, vector;
+} Tile;
+
+/* ldmatrix: 8 lanes name the rows of an 8x8 matrix of 16 bits; step s is the s-th 16-byte column.
+ */
+static int ldmatrix(const void *cx, int step, int lane) {
+  const Tile *t = cx;
+  return lane % 8 * t->columns + (step * 4 + lane / 8) * 8 % t->columns;
+}
+
+TEST(nvidia_swizzles_serve_ldmatrix) {
+  const TargetInfo *t = machine("sm_90a");
+  const int columns[] = {64, 32}, spans[] = {128, 64};
+  for (int i = 0; i < 2; i++) {
+    Tile tile = {columns[i], 8};
+    int extent[] = {64, columns[i]};
+    BankPattern p = {ldmatrix, &tile, columns[i] / 32, 32, 16, true, 1};
+    MemLayout rows = mem_rows(2, extent, 16, 0), nv = mem_nvidia(2, extent, 16, spans[i]);
+    CHECK(bank_judge(t, &rows, &p, 1).conflicts > 0);
+    CHECK(bank_judge(t, &nv, &p, 1).found);
+    CHECK_INT(bank_judge(t, &nv, &p, 1).conflicts, 0);
+    BankChoice best = bank_choose(t, 2, extent, 16, &p, 1, 1 << 16, true);
+    CHECK(best.found && best.conflicts == 0 && best.bytes == mem_bytes(&rows)); /* costs nothing */
+    CHECK(best.layout.swizzle.mask != 0);
+  }
+}
+
+/* The A operand of a 16x16x16 MFMA: lane reads 4 halves of row lane%16. */
+TEST(padding_by_8_bytes_serves_mfma_reads) {
+  const TargetInfo *t = machine("gfx942");
+  Layout a;
+  mma_fragment(mma_find("F32_16x16x16_F16"), MMA_A, &a);
+  LayoutTiling tiling = layout_tiling(2, (int[]){64, 64}, NULL);
+  Layout tile = layout_tile(&a, &tiling);
+  BankLayout use = {&tile, 4};
+  BankPattern p = {bank_layout_element, &use, layout_size(&tile, LAYOUT_REG) / 4, 64, 8, true, 1};
+  MemLayout rows = mem_rows(2, (int[]){64, 64}, 16, 0),
+            padded = mem_rows(2, (int[]){64, 64}, 16, 4);
+  CHECK_INT(bank_judge(t, &rows, &p, 1).conflicts, 16 * 4 * 15); /* all 16 rows in the same banks */
+  CHECK_INT(bank_judge(t, &padded, &p, 1).conflicts, 0);
+  BankChoice best = bank_choose(t, 2, (int[]){64, 64}, 16, &p, 1, 1 << 16, true);
+  CHECK_INT(best.conflicts, 0);
+  best = bank_choose(t, 2, (int[]){64, 64}, 16, &p, 1, 64 * 64 * 2, true);
+  CHECK(best.found && best.conflicts == 0); /* within the bytes of the tile: a swizzle */
+}
+
+static int by_rows(const void *cx, int step, int lane) {
+  const Tile *t = cx;
+  return (step * 32 + lane) * t->vector;
+}
+
+static int by_columns(const void *cx, int step, int lane) {
+  const Tile *t = cx;
+  return lane * t->columns + step;
+}
+
+TEST(a_transpose_is_free_both_ways) {
+  const TargetInfo *t = machine("sm_80");
+  Tile tile = {32, 1};
+  BankPattern p[] = {{by_rows, &tile, 32, 32, 4, false, 1},
+                     {by_columns, &tile, 32, 32, 4, true, 1}};
+  MemLayout rows = mem_rows(2, (int[]){32, 32}, 32, 0);
+  CHECK_INT(bank_judge(t, &rows, p, 2).conflicts, 32 * 31);
+  BankChoice best = bank_choose(t, 2, (int[]){32, 32}, 32, p, 2, 1 << 16, true);
+  CHECK_INT(best.conflicts, 0);
+  best = bank_choose(t, 2, (int[]){32, 32}, 32, p, 2, 32 * 32 * 4, false);
+  CHECK_INT(best.conflicts, 0); /* dense: columns are flipped by their row */
+  CHECK(best.layout.swizzle.mask == 31 && best.layout.swizzle.shift == 5);
+  best = bank_choose(t, 2, (int[]){32, 32}, 32, p, 2, 100, true);
+  CHECK(!best.found); /* no room at all */
+}
+
+TEST(wide_accesses_stay_whole) {
+  const TargetInfo *t = machine("sm_90a");
+  Tile tile = {64, 8};
+  BankPattern p = {ldmatrix, &tile, 2, 32, 16, true, 1};
+  MemLayout odd = mem_rows(2, (int[]){64, 64}, 16, 2); /* rows of 132 bytes */
+  CHECK(!bank_judge(t, &odd, &p, 1).found);
+  MemLayout rows = mem_rows(2, (int[]){64, 64}, 16, 0), torn = mem_swizzled(&rows, 4, 3, 4);
+  CHECK(!bank_judge(t, &torn, &p, 1).found);
+}
+
+/* Whatever is chosen is a layout, fits, and is at least as good as plain rows. */
+TEST(choices_are_never_worse_than_rows) {
+  Arena *a = arena_new();
+  const char *names[] = {"sm_90a", "gfx942", "gfx950", "toy8"};
+  const int extents[] = {8, 16, 24, 48, 64, 80, 96};
+  for (int i = 0; i < 4 * 7 * 2; i++) {
+    const TargetInfo *t = machine(names[i % 4]);
+    int extent[] = {32, extents[i / 4 % 7]}, bits = i / 28 ? 16 : 32;
+    LayoutBlocking b = {2, {32, extent[1]}, {1, 0}, bits, t->lanes, 1, t->shared_access};
+    Layout load = layout_blocked(&b);
+    LayoutBlocking c = {2, {32, extent[1]}, {0, 1}, bits, t->lanes, 1, t->shared_access};
+    Layout use = layout_blocked(&c); /* along the other dim: one element at a time */
+    int v = layout_vector(&load, 1, bits, t->shared_access);
+    BankLayout x = {&load, v}, y = {&use, 1};
+    BankPattern p[] = {
+        {bank_layout_element, &x, layout_size(&load, LAYOUT_REG) / v, t->lanes, v * bits / 8, false,
+         1},
+        {bank_layout_element, &y, layout_size(&use, LAYOUT_REG), t->lanes, bits / 8, true, 2}};
+    MemLayout rows = mem_rows(2, extent, bits, 0);
+    BankChoice plain = bank_judge(t, &rows, p, 2);
+    BankChoice best = bank_choose(t, 2, extent, bits, p, 2, mem_bytes(&rows) * 2, true);
+    CHECK(plain.found && best.found && best.cycles <= plain.cycles);
+    CHECK(mem_is_valid(&best.layout) && mem_is_injective(a, &best.layout));
+    CHECK(best.bytes <= mem_bytes(&rows) * 2);
+  }
+  arena_free(a);
+}
+
+TESTS_MAIN(RUN(model_equals_definition) RUN(plain_cases) RUN(gfx942_pairs_lanes_in_wide_reads)
+               RUN(nvidia_swizzles_serve_ldmatrix) RUN(padding_by_8_bytes_serves_mfma_reads)
+                   RUN(a_transpose_is_free_both_ways) RUN(wide_accesses_stay_whole)
+                       RUN(choices_are_never_worse_than_rows))
