@@ -28,6 +28,10 @@ from .kernel.wave.scheduling.schedule_enums import SchedulingType
 from .kernel.wave.utils.general_utils import get_default_scheduling_params
 from .kernel.wave.utils.run_utils import get_default_arch, set_default_run_config
 from .support import environment as _environment
+from .support.builtin_names import or_builtin as _or_builtin
+
+# `from wave_lang import *` hides these builtins: on ordinary objects they still do what they did.
+abs, max, min, round, sum = map(_or_builtin, (abs, max, min, round, sum))
 
 _environment.check()
 

@@ -64,6 +64,15 @@ def test_string_annotations_are_resolved_where_the_kernel_stands():
     check_scale(compile_scale())
 
 
+def test_closure_variables_may_be_assigned_later():
+    @tkw.wave(constraints())
+    def kernel(x: tkl.Memory[M, N, AS, tkl.f32], y: tkl.Memory[M, N, AS, tkl.f32]):
+        tkw.write(tkw.read(x) * factor, y)
+
+    factor = 2.0
+    check_scale(wave_compile(WaveCompileOptions(subs=SIZES, target="eval"), kernel))
+
+
 def test_all_public_options_are_accepted():
     check_scale(
         compile_scale(

@@ -164,6 +164,19 @@ def test_unknown_symbol():
     assert d.code == "E0103" and "BM" in d.message and d.file == __file__ and d.line > 0
 
 
+def test_none_in_subs():
+    def mistake():
+        options = WaveCompileOptions(subs={**SIZES, M: None}, target="eval")  # HERE
+
+        @tkw.wave(header())
+        def kernel(c: tkl.Memory[M, N, G, tkl.f32]):
+            tkw.write(tkw.read(c), c)
+
+        wave_compile(options, kernel)
+
+    check(mistake, "E0103", "`M`", "dynamic_symbols")
+
+
 def test_recursion_in_subs():
     def mistake():
         subs = {**SIZES, tkl.sym.X: tkl.sym.Y + 1, tkl.sym.Y: tkl.sym.X - 1}

@@ -283,6 +283,20 @@ def test_self_index_and_apply_expr():
     assert np.array_equal(a, (i + j) % 7 - 3 + np.maximum(i - j, 0) + i // 2)
 
 
+def test_conditions_of_apply_expr_need_no_cast():
+    @tkw.wave(constraints())
+    def kernel(a: tkl.Memory[M, N, G, tkl.i32]):
+        i = tkw.broadcast(tkw.self_index(M, tkl.i64), [M, N])
+        j = tkw.broadcast(tkw.self_index(N, tkl.i64), [M, N])
+        mask = tkw.apply_expr(j, lambda x: x < 40) & (j >= i)
+        tkw.write(tkw.select(mask, tkl.Register[M, N, tkl.i32](1), 0), a)
+
+    a = np.zeros(SHAPE, np.int32)
+    run(kernel, SIZES, a)
+    i, j = np.indices(SHAPE)
+    assert np.array_equal(a, (j < 40) & (j >= i))
+
+
 def test_permute_transposes_by_name():
     @tkw.wave(constraints())
     def kernel(a: tkl.Memory[M, N, G, tkl.f32], b: tkl.Memory[N, M, G, tkl.f32]):

@@ -148,6 +148,7 @@ def test_flat_import():
     exec("from wave_lang import *", scope)
     assert [n for n in FLAT if n not in scope] == []
     assert "bool" not in scope or scope["bool"] is bool
+    assert (scope["max"](1, 2), scope["sum"]([1, 2]), scope["abs"](-1)) == (2, 3, 1)
     import wave_lang as wl
 
     assert wl.f16 is scope["f16"] and wl.MMAType.F32_16x16x16_F16 is wl.F32_16x16x16_F16

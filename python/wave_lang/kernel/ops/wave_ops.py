@@ -100,10 +100,13 @@ def self_index(
 def apply_expr(
     register_: Value | Sequence[Value], expr: Callable[..., Any], *, tag: Tag = None
 ) -> Value:
-    """`expr` on each element: a function of one symbol per register that returns an expression."""
+    """`expr` on each element: a function of one symbol per register that returns an expression.
+    A condition gives truth values (i1)."""
     values = _values(register_)
     symbols = [_wave.symbol(f"$APPLY_EXPR_ARG_{i}", False) for i in range(len(values))]
-    return _emit("apply_expr", values, {"expr": expr(*symbols), "tag": tag})
+    made = Expr(expr(*symbols))
+    result = _emit("apply_expr", values, {"expr": made, "tag": tag})
+    return cast(result, _wave.dtypes["i1"]) if made.is_Boolean else result
 
 
 def set_symbol(symbol: Any, register_: Any) -> None:

@@ -130,6 +130,13 @@ def _values(options: WaveCompileOptions, kernel: Kernel) -> dict[Expr, Any]:
     values: dict[Expr, Any] = {}
     for key, value in options.subs.items():
         symbol = Expr(key)
+        if value is None:
+            _wave.report(
+                "E0103",
+                f"the value of `{symbol}` in `subs` is None",
+                "give it a number, or leave it out and list it in `dynamic_symbols`",
+                options._place,
+            )
         if symbol in spaces and isinstance(value, int):
             value = AddressSpace(value)
         if not _is_scheduling_parameter(symbol) and value is not key:

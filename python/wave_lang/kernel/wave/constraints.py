@@ -57,8 +57,11 @@ class GenericDot:
 def mma_spec(mma_type: Any) -> Any:
     """A matrix instruction as the compiler wants it: its name, a GenericDot, or None.
 
-    Accepts enumeration members and their names, also spelled `MFMA_F32_16x16x16_F16`.
+    Accepts enumeration members and their names, also spelled `MFMA_F32_16x16x16_F16`. Of several
+    the last counts: kernels with two products hand their pair on, and name the first at its `mma`.
     """
+    if isinstance(mma_type, (tuple, list)):
+        return mma_spec(mma_type[-1])
     if isinstance(mma_type, Enum):
         return mma_type.name
     if isinstance(mma_type, str):

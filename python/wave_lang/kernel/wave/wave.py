@@ -15,16 +15,27 @@ from .constraints import Constraint, row_of
 Function = Callable[..., Any]
 
 
+def _closure(fn: Function) -> dict[str, Any]:
+    """The variables a function takes from its surroundings, as far as they are bound yet."""
+    found = {}
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or ()):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # assigned after the kernel
+            pass
+    return found
+
+
 def _annotations(fn: Function, localns: dict[str, Any]) -> dict[str, Any]:
     """Parameter annotations; strings (`from __future__ import annotations`) are evaluated where
     the function stands."""
-    found = {}
-    closure = dict(zip(fn.__code__.co_freevars, (c.cell_contents for c in fn.__closure__ or ())))
-    for name, annotation in inspect.get_annotations(fn).items():
-        if isinstance(annotation, str):
-            annotation = eval(annotation, fn.__globals__, {**localns, **closure})
-        found[name] = annotation
-    return found
+    found = inspect.get_annotations(fn)
+    if not any(isinstance(a, str) for a in found.values()):
+        return found
+    scope = {**localns, **_closure(fn)}
+    return {
+        n: eval(a, fn.__globals__, scope) if isinstance(a, str) else a for n, a in found.items()
+    }
 
 
 class LaunchableWave:
