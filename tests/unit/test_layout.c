@@ -1,4 +1,5 @@
 /* Layouts: text, coordinates, cover, normal form, dims, tiles, blocks, memory layouts. */
+#include "base/os.h"
 #include "harness.h"
 #include "target/layout.h"
 #include "target/mem_layout.h"
@@ -331,10 +332,51 @@ TEST(nvidia_swizzles) {
   arena_free(a);
 }
 
+/* ---- docs/layouts.md
+ * ----------------------------------------------------------------------------- */
+
+/* The text of a block drawn from its first line; NULL: that line is no layout. */
+static const char *drawn(Arena *a, const char *line, bool memory) {
+  StrBuf out = {.arena = a};
+  Layout l;
+  MemLayout m;
+  const char *at = line;
+  if (memory ? mem_parse(&at, &m) : layout_parse(&at, &l)) return NULL;
+  sb_printf(&out, "%s\n", line);
+  if (memory) mem_draw(&out, &m);
+  else layout_draw(&out, &l);
+  return sb_text(&out);
+}
+
+static int check_pictures(Harness *harness, Arena *a, const char *text, const char *fence) {
+  int n = 0;
+  for (const char *p = text; (p = strstr(p, fence)); n++) {
+    p += strlen(fence);
+    const char *end = strstr(p, "```");
+    if (!end) break;
+    const char *line = arena_strndup(a, p, strcspn(p, "\n"));
+    CHECK_STR(drawn(a, line, strstr(fence, "memory")), arena_strndup(a, p, (size_t)(end - p)));
+    p = end + 3;
+  }
+  return n;
+}
+
+TEST(pictures_of_the_documentation) {
+  Arena *a = arena_new();
+  const char *here = __FILE__, *unit = strstr(here, "tests/unit/");
+  size_t len, root = unit ? (size_t)(unit - here) : 0;
+  char *text = os_read_file(a, arena_printf(a, "%.*sdocs/layouts.md", (int)root, here), &len);
+  if (text) {
+    CHECK_INT(check_pictures(harness, a, text, "```layout\n"), 3);
+    CHECK_INT(check_pictures(harness, a, text, "```memory\n"), 2);
+  } else printf("docs/layouts.md is not here: its pictures are not checked\n");
+  arena_free(a);
+}
+
 TESTS_MAIN(RUN(text_round_trip) RUN(text_mistakes) RUN(coordinates_are_digits_times_strides)
                RUN(table_owner_and_holder_agree) RUN(cover_counts)
                    RUN(normal_form_is_equality_of_functions) RUN(reductions_and_broadcasts)
                        RUN(runs_and_vectors) RUN(fragments_tile_a_workgroup)
                            RUN(blocked_layouts_cover_any_extents)
                                RUN(blocked_layouts_are_what_one_would_write) RUN(memory_layouts)
-                                   RUN(nvidia_swizzles))
+                                   RUN(nvidia_swizzles) RUN(pictures_of_the_documentation))
