@@ -133,6 +133,7 @@ PyObject *py_tracer_emit(TracerObject *t, const char *op, PyObject *const *opera
 
 int py_value_init(PyObject *module, PyState *st);
 PyObject *py_value_new(TracerObject *t, wv_value *v);
+void py_value_set_only_result(PyObject *o); /* of a region: indexing it with 0 gives itself */
 bool py_value_check(PyObject *o);
 wv_value *py_value_get(PyObject *o);
 TracerObject *py_value_tracer(PyObject *o); /* borrowed */

@@ -247,7 +247,9 @@ static PyObject *end_region(TracerObject *t, Scratch *s, PyObject *args) {
   if (!wv_end(t->b, list, n, at, results)) return py_error_raise(t->st);
   int count = count_results(results, cap);
   name_results(t, target, results, count);
-  return results_to(t, results, count);
+  PyObject *made = results_to(t, results, count);
+  if (made && count == 1) py_value_set_only_result(made);
+  return made;
 }
 
 static PyObject *tracer_end(PyObject *self, PyObject *args) {

@@ -21,8 +21,11 @@ PyObject *py_value_new(TracerObject *t, wv_value *v) {
   if (!o) return NULL;
   o->tracer = (TracerObject *)Py_NewRef((PyObject *)t);
   o->v = v;
+  o->only_result = false;
   return (PyObject *)o;
 }
+
+void py_value_set_only_result(PyObject *o) { ((ValueObject *)o)->only_result = true; }
 
 static void value_dealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
@@ -129,12 +132,9 @@ static PyGetSetDef value_getset[] = {
     {"kind", get_kind, NULL, "'scalar', 'tile' or 'mem'.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
-/* A loop or conditional with one result is that value: `body[0]` is the value itself. */
 static PyObject *value_item(PyObject *self, PyObject *key) {
-  wv_type t = live_type(self);
-  if (!t) return NULL;
-  if (strcmp(wv_type_kind(t), "mem") != 0 && PyLong_Check(key) && PyLong_AsLong(key) == 0)
-    return Py_NewRef(self);
+  bool first = PyLong_Check(key) && PyLong_AsLong(key) == 0;
+  if (((ValueObject *)self)->only_result && first) return Py_NewRef(self);
   PyState *st = py_value_tracer(self)->st;
   wv_place at;
   if (!py_place_here(st, &at)) return NULL;

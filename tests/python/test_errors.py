@@ -326,14 +326,27 @@ def test_memory_is_not_a_register():
     check(mistake, "E0310", "mem")
 
 
-def test_values_cannot_be_indexed():
+@pytest.mark.parametrize("what", ["memory", "register"])
+def test_values_cannot_be_indexed(what):
     def mistake():
         def body(a, b, c):
-            a[0]  # HERE
+            x = a if what == "memory" else tkw.read(a)
+            x[0]  # HERE
 
         compile_kernel(header(), body)
 
     check(mistake, "E0310", "index", "IndexMapping")
+
+
+def test_the_only_result_of_a_loop_may_be_indexed():
+    def body(a, b, c):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def loop(acc):
+            return acc
+
+        tkw.write(loop[0], c)
+
+    compile_kernel(header(), body)
 
 
 def test_parameters_need_types():

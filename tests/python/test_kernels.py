@@ -640,3 +640,5 @@ def test_wave_sim_runs_the_body_once_on_whole_tensors():
     a, b, c = halfs((7, 9)), halfs((5, 9), 1), np.zeros((7, 5), np.float32)
     gemm(a, b, c)
     np.testing.assert_allclose(c, f64(a) @ f64(b).T, atol=1e-3)
+    gemm(a.astype(np.float32), b.astype(np.float32), c)  # whatever the annotations say
+    np.testing.assert_allclose(c, f64(a) @ f64(b).T, atol=1e-3)

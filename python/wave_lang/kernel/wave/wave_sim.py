@@ -5,24 +5,42 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable, Sequence
 
+from .._support import dtype as dtypes
 from ..lang.global_symbols import GLOBAL_ADDRESS_SPACE
 from ..lang.wave_types import Memory
 from .compile import wave_compile
 from .compile_options import WaveCompileOptions
 from .constraints import Constraint, HardwareConstraint, TilingConstraint, WorkgroupConstraint
+from .utils.general_utils import TORCH_NAMES
 from .wave import LaunchableWave
 
 
+def _as_passed(annotation: Any, arg: Any) -> Any:
+    """A tensor parameter with the element type of the tensor that is passed."""
+    name = TORCH_NAMES.get(str(getattr(arg, "dtype", "")).rpartition(".")[2])
+    if not isinstance(annotation, Memory) or name is None:
+        return annotation
+    return Memory[annotation.symbolic_shape, GLOBAL_ADDRESS_SPACE, getattr(dtypes, name)]
+
+
+def _whole(sizes: dict[Any, int], loops: set[Any]) -> list[Constraint]:
+    """Constraints under which every tile is its whole dimension."""
+    free = [d for d in sizes if d not in loops]
+    rows: list[Constraint] = [HardwareConstraint(threads_per_wave=64, vector_shapes=sizes)]
+    rows += [TilingConstraint(d, d) for d in loops]
+    return rows + [WorkgroupConstraint(d, d, 0, primary=d == free[0]) for d in free]
+
+
 def wave_sim(constraints: Sequence[Constraint] | None = None) -> Callable[..., Callable[..., None]]:
-    """Makes a function of tensors from a kernel: symbols take their values from the tensors'
-    shapes, and every tile is the whole dimension, whatever the constraints say."""
+    """Makes a function of tensors from a kernel: symbols and element types are taken from the
+    tensors, and every tile is the whole dimension, whatever the constraints say."""
     localns = sys._getframe(1).f_locals
+    loops = {c.dim for c in constraints or () if isinstance(c, TilingConstraint)}
 
     def decorate(fn: Callable[..., Any]) -> Callable[..., None]:
-        kernel = LaunchableWave(None, fn.__name__, fn, localns)
-        loops = {c.dim for c in constraints or () if isinstance(c, TilingConstraint)}
-
         def run(*args: Any) -> None:
+            kernel = LaunchableWave(None, fn.__name__, fn, localns)
+            kernel._params = [(n, _as_passed(a, arg)) for (n, a), arg in zip(kernel._params, args)]
             sizes = {
                 dim: size
                 for (_, a), arg in zip(kernel._params, args)
@@ -30,17 +48,8 @@ def wave_sim(constraints: Sequence[Constraint] | None = None) -> Callable[..., C
                 for dim, size in zip(a.symbolic_shape, arg.shape)
                 if dim.is_symbol
             }
-            whole: list[Constraint] = [HardwareConstraint(threads_per_wave=64, vector_shapes=sizes)]
-            whole += [TilingConstraint(d, d) for d in loops]
-            free = [d for d in sizes if d not in loops]
-            whole += [WorkgroupConstraint(d, d, 0, primary=d == free[0]) for d in free]
-            kernel.constraints = whole
-            spaces = {
-                a.address_space: GLOBAL_ADDRESS_SPACE
-                for _, a in kernel._params
-                if isinstance(a, Memory) and not a.address_space.name.startswith("$")
-            }
-            wave_compile(WaveCompileOptions(subs={**sizes, **spaces}, target="eval"), kernel)(*args)
+            kernel.constraints = _whole(sizes, loops)
+            wave_compile(WaveCompileOptions(subs=sizes, target="eval"), kernel)(*args)
 
         return run
 

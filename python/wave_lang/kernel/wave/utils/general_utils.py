@@ -15,7 +15,8 @@ from ...._wave import Expr
 
 DEFAULT_GPU_DEVICE: int | None = None
 
-_TORCH_NAMES = {
+# Names of torch (and NumPy) dtypes, and of ours.
+TORCH_NAMES = {
     "bfloat16": "bf16",
     "float16": "f16",
     "float32": "f32",
@@ -35,7 +36,7 @@ _TORCH_NAMES = {
 def _torch_table() -> dict[Any, DataType]:
     import torch
 
-    return {getattr(torch, name): getattr(_dtypes, ours) for name, ours in _TORCH_NAMES.items()}
+    return {getattr(torch, name): getattr(_dtypes, ours) for name, ours in TORCH_NAMES.items()}
 
 
 def __getattr__(name: str) -> Any:
