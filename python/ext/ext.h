@@ -116,7 +116,8 @@ bool py_constraint_from(PyState *st, Scratch *s, PyObject *row, wv_constraint *o
 /* ---- py_tracer.c: Tracer ---- */
 
 typedef struct TracerObject {
-  PyObject_HEAD PyState *st;
+  PyObject ob_base; /* what PyObject_HEAD stands for */
+  PyState *st;
   wv_builder *b;      /* NULL once finished or abandoned */
   PyObject *previous; /* the tracer that was current before this one */
 } TracerObject;

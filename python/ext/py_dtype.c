@@ -4,7 +4,8 @@
 #include <ctype.h>
 
 typedef struct DTypeObject {
-  PyObject_HEAD const char *name, *cls; /* of the core's table */
+  PyObject ob_base;       /* what PyObject_HEAD stands for */
+  const char *name, *cls; /* of the core's table */
   int bits;
 } DTypeObject;
 

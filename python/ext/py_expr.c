@@ -7,7 +7,8 @@
 #include <math.h>
 
 typedef struct ExprObject {
-  PyObject_HEAD PyState *st;
+  PyObject ob_base; /* what PyObject_HEAD stands for */
+  PyState *st;
   wv_expr e;
 } ExprObject;
 

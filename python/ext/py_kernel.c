@@ -2,7 +2,8 @@
 #include "ext.h"
 
 typedef struct KernelObject {
-  PyObject_HEAD PyState *st;
+  PyObject ob_base; /* what PyObject_HEAD stands for */
+  PyState *st;
   wv_kernel *k;
 } KernelObject;
 

@@ -3,8 +3,10 @@
 #include "ext.h"
 
 typedef struct ValueObject {
-  PyObject_HEAD TracerObject *tracer;
+  PyObject ob_base; /* what PyObject_HEAD stands for */
+  TracerObject *tracer;
   wv_value *v;
+  bool only_result; /* of a loop or conditional: `body[0]` is the value itself */
 } ValueObject;
 
 static Py_hash_t value_hash(PyObject *self);
