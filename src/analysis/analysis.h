@@ -5,7 +5,7 @@
 #ifndef WV_ANALYSIS_H
 #define WV_ANALYSIS_H
 
-#include "ir/ir.h"
+#include "analysis/distribute.h"
 
 enum AnalysisNumber {
 #define ANALYSIS(name, type, doc) ANALYSIS_##name,

@@ -1,0 +1,395 @@
+/* distribute.c: the rows of the header as positions (distribute.h). */
+#include "analysis/distribute.h"
+
+#include "analysis/analysis.h"
+#include "ir/attr.h"
+
+#define DIAGS(d) (&(d)->k->cx->diags)
+
+static SymCtx *sym_of(const Distribution *d) { return d->k->cx->sym; }
+
+static const Sym *workgroup_id(const Distribution *d, int i, bool nonneg) {
+  static const char *const names[WORKGROUP_DIMS] = {"$WG0", "$WG1", "$WG2", "$WG3", "$WG4"};
+  return sym_symbol(sym_of(d), names[i], nonneg);
+}
+
+/* ---- symbols at an op ------------------------------------------------------------------------ */
+
+typedef enum Meaning {
+  MEAN_VALUE, /* what expressions mean by a symbol */
+  MEAN_SIZE   /* what the size of a dimension means by it: the axis of a while loop keeps its size
+                 while its value is a position */
+} Meaning;
+
+typedef Vec(SymBinding) Names;
+
+static void add_name(const Distribution *d, Names *names, const Sym *from, const Sym *to) {
+  for (int i = 0; i < names->n; i++)
+    if (names->at[i].from == from) return; /* a later one hides it */
+  vec_push(d->arena, names, ((SymBinding){from, to}));
+}
+
+static bool is_while_axis(const Op *op, const Sym *symbol) {
+  const Op *owner = op->parent->owner;
+  while (owner && owner->kind == OP_if) owner = owner->parent->owner;
+  return owner && owner->kind == OP_while && op_attr(owner, ATTR_axis)->sym == symbol;
+}
+
+/* Versions opened before the op in its region and in those around it, the latest first. */
+static Names versions_at(const Distribution *d, const Op *op, Meaning meaning) {
+  Names names = {0};
+  for (const Op *at = op; at; at = at->parent->owner) {
+    for (const Op *before = at->prev; before; before = before->prev) {
+      if (before->kind != OP_set_symbol) continue;
+      const Sym *symbol = op_attr(before, ATTR_symbol)->sym;
+      if (meaning == MEAN_SIZE && is_while_axis(before, symbol)) continue;
+      add_name(d, &names, symbol, op_attr(before, ATTR_version)->sym);
+    }
+    const Op *owner = at->parent->owner;
+    if (owner && owner->kind == OP_while && meaning == MEAN_VALUE)
+      add_name(d, &names, op_attr(owner, ATTR_axis)->sym, op_attr(owner, ATTR_version)->sym);
+  }
+  return names;
+}
+
+/* A version hides the binding of its symbol; what a binding mentions is seen at the op as well. */
+static const Sym *instantiate(const Distribution *d, const Op *op, const Sym *s, Meaning meaning) {
+  ArenaMark mark = arena_mark(d->arena);
+  Names names = {0};
+  if (op) names = versions_at(d, op, meaning);
+  int versions = names.n;
+  for (int i = 0; i < d->nbound; i++) {
+    const Sym *to = sym_subst(sym_of(d), d->bound[i].to, names.at, versions);
+    add_name(d, &names, d->bound[i].from, to);
+  }
+  const Sym *result = sym_subst(sym_of(d), s, names.at, names.n);
+  arena_rewind(d->arena, mark);
+  return result;
+}
+
+const Sym *distribute_expr(const Distribution *d, const Op *op, const Sym *s) {
+  return instantiate(d, op, s, MEAN_VALUE);
+}
+
+/* Inside a kernel cut over devices a dimension is as long as one device's part. */
+static const Sym *size_of(const Distribution *d, const Op *op, const Sym *base) {
+  const Constraint *device = kernel_constraint(d->k, CONSTRAINT_device, base);
+  return instantiate(d, op, device ? device->size : base, MEAN_SIZE);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* The ids a row itself mentions are those that positions see; ids inside the values of bound
+ * symbols keep their meaning. */
+static const Sym *position_expr(const Distribution *d, const Sym *s) {
+  if (!s) return NULL;
+  SymBinding to[2 * WORKGROUP_DIMS];
+  for (int i = 0; i < WORKGROUP_DIMS; i++) {
+    to[2 * i] = (SymBinding){workgroup_id(d, i, true), d->id[i]};
+    to[2 * i + 1] = (SymBinding){workgroup_id(d, i, false), d->id[i]};
+  }
+  return sym_subst(sym_of(d), s, to, 2 * WORKGROUP_DIMS);
+}
+
+static const Sym *alias_apply(const Distribution *d, const Constraint *alias, const Sym *x) {
+  SymBinding to[2] = {{sym_symbol(sym_of(d), "$ALIAS", true), x},
+                      {sym_symbol(sym_of(d), "$ALIAS", false), x}};
+  return sym_subst(sym_of(d), alias->expr, to, 2);
+}
+
+static void add_rows(Distribution *d, Arena *a) {
+  for (int i = 0; i < d->k->constraints.n; i++) {
+    const Constraint *c = &d->k->constraints.at[i];
+    if (c->kind == CONSTRAINT_grid) d->explicit_grid = true;
+    if (c->kind != CONSTRAINT_workgroup && c->kind != CONSTRAINT_tile) continue;
+    const Sym *size = c->size ? c->size : sym_int(sym_of(d), 1);
+    vec_push(a, &d->rows,
+             ((PlaceRow){c->kind, c->at, c->dim, size, c->start, c->count, c->dim, c->axis,
+                         c->secondary}));
+  }
+}
+
+/* Each row on the dimension an alias derives from has a twin on the alias, with its tile derived
+ * likewise; a twin of size 0 does not exist. */
+static void add_twins(Distribution *d, Arena *a, const Constraint *alias) {
+  int own = d->rows.n;
+  for (int i = 0; i < own; i++) {
+    PlaceRow twin = d->rows.at[i];
+    if (twin.dim != alias->start) continue;
+    twin.dim = alias->dim;
+    twin.size = alias_apply(d, alias, twin.size);
+    if (twin.kind == CONSTRAINT_workgroup) twin.start = NULL;
+    else if (twin.start) twin.start = alias_apply(d, alias, twin.start);
+    twin.secondary = true;
+    int64_t size;
+    const Sym *value = instantiate(d, NULL, twin.size, MEAN_VALUE);
+    if (!value || !sym_is_int(value, &size) || size) vec_push(a, &d->rows, twin);
+  }
+}
+
+static bool has_own_size(const Kernel *k, const Sym *dim) {
+  if (kernel_constraint(k, CONSTRAINT_bind, dim) || kernel_constraint(k, CONSTRAINT_dynamic, dim))
+    return true;
+  for (int i = 0; i < k->params.n; i++)
+    if (k->params.at[i].binds == dim || type_has_dim(k->body->args[i]->type, dim)) return true;
+  return false;
+}
+
+/* Bindings, and the sizes of aliased dimensions that have none of their own. */
+static void add_bindings(Distribution *d, Arena *a) {
+  SymCtx *sym = sym_of(d);
+  d->bound = ARENA_ARRAY(a, SymBinding, d->k->constraints.n);
+  for (int i = 0; i < d->k->constraints.n; i++) {
+    const Constraint *c = &d->k->constraints.at[i];
+    if (c->kind == CONSTRAINT_bind) d->bound[d->nbound++] = (SymBinding){c->dim, c->size};
+    if (c->kind == CONSTRAINT_alias && !has_own_size(d->k, c->dim))
+      d->bound[d->nbound++] = (SymBinding){c->dim, alias_apply(d, c, c->start)};
+  }
+  if (!sym_resolve_bindings(sym, d->bound, d->nbound)) d->nbound = 0, sym_take_error(sym);
+}
+
+static const Sym *row_count(const Distribution *d, const Op *op, const PlaceRow *r) {
+  SymCtx *sym = sym_of(d);
+  const Sym *tiles =
+      r->count ? instantiate(d, op, r->count, MEAN_VALUE)
+               : sym_ceildiv(sym, size_of(d, op, r->dim), instantiate(d, op, r->size, MEAN_VALUE));
+  return sym_simplify(sym, d->facts, sym_max(sym, tiles, sym_int(sym, 0)));
+}
+
+/* ---- the grid -------------------------------------------------------------------------------- */
+
+static const Sym *product3(const Distribution *d, const Sym *a, const Sym *b, const Sym *c) {
+  return sym_mul(sym_of(d), a, sym_mul(sym_of(d), b, c));
+}
+
+static void find_grid(Distribution *d) {
+  for (int i = 0; i < WORKGROUP_DIMS; i++) d->count[i] = sym_int(sym_of(d), 1);
+  for (int i = 0; i < d->rows.n; i++) {
+    const PlaceRow *r = &d->rows.at[i];
+    if (r->kind == CONSTRAINT_workgroup && !r->secondary) d->count[r->axis] = row_count(d, NULL, r);
+  }
+  d->grid[0] = d->count[0];
+  d->grid[1] = d->count[1];
+  d->grid[2] = product3(d, d->count[2], d->count[3], d->count[4]);
+  const Constraint *grid = kernel_constraint(d->k, CONSTRAINT_grid, NULL);
+  if (!grid) return;
+  d->grid[0] = instantiate(d, NULL, grid->size, MEAN_VALUE);
+  d->grid[1] = d->grid[2] = sym_int(sym_of(d), 1);
+}
+
+static bool is_folded(const Distribution *d) {
+  for (int i = 0; i < d->rows.n; i++) {
+    const PlaceRow *r = &d->rows.at[i];
+    if (r->kind == CONSTRAINT_workgroup && !r->secondary && r->axis > 2) return true;
+  }
+  return false;
+}
+
+/* Reordering replaces all ids at once; then $WG2 is taken apart, the last dimension fastest. */
+static void find_ids(Distribution *d) {
+  SymCtx *sym = sym_of(d);
+  for (int i = 0; i < WORKGROUP_DIMS; i++)
+    d->id[i] = i < 3 ? workgroup_id(d, i, true) : sym_int(sym, 0);
+  for (int i = 0; i < d->k->constraints.n; i++) {
+    const Constraint *c = &d->k->constraints.at[i];
+    if (c->kind == CONSTRAINT_reorder) d->id[c->axis] = instantiate(d, NULL, c->expr, MEAN_VALUE);
+  }
+  const Sym *rest = d->id[2];
+  for (int i = WORKGROUP_DIMS - 1; is_folded(d) && i >= 2; i--) {
+    d->id[i] = sym_mod(sym, rest, d->count[i]);
+    rest = sym_floordiv(sym, rest, d->count[i]);
+  }
+}
+
+/* ---- waves and threads ----------------------------------------------------------------------- */
+
+const Sym *distribute_waves(const Distribution *d, const Sym *dim) {
+  SymCtx *sym = sym_of(d);
+  const Sym *base = dim_base(dim), *waves = sym_int(sym, 1);
+  const Constraint *wave = kernel_constraint(d->k, CONSTRAINT_wave, base);
+  for (int i = 0; wave && i < d->rows.n; i++) {
+    const PlaceRow *r = &d->rows.at[i];
+    if (r->kind == CONSTRAINT_workgroup && r->dim == base)
+      waves = sym_ceildiv(sym, instantiate(d, NULL, r->size, MEAN_VALUE),
+                          instantiate(d, NULL, wave->size, MEAN_VALUE));
+  }
+  return waves;
+}
+
+/* What the wave rows say of a workgroup dimension; NULL: nothing. */
+static const Sym *waves_along(const Distribution *d, int axis) {
+  const Sym *waves = NULL;
+  for (int i = 0; i < d->k->constraints.n; i++) {
+    const Constraint *c = &d->k->constraints.at[i];
+    const Constraint *group =
+        c->kind == CONSTRAINT_wave ? kernel_constraint(d->k, CONSTRAINT_workgroup, c->dim) : NULL;
+    if (group && group->axis == axis) waves = distribute_waves(d, c->dim);
+  }
+  return waves;
+}
+
+/* Threads of a wave lie along dimension 0; service waves extend dimension 1. */
+static void find_threads(Distribution *d) {
+  SymCtx *sym = sym_of(d);
+  const Constraint *hardware = kernel_constraint(d->k, CONSTRAINT_hardware, NULL);
+  for (int i = 0; i < 3; i++) {
+    const Sym *given = hardware ? hardware->waves[i] : NULL, *derived = waves_along(d, i);
+    d->waves[i] = given     ? instantiate(d, NULL, given, MEAN_VALUE)
+                  : derived ? derived
+                            : sym_int(sym, 1);
+    d->threads[i] = d->waves[i];
+  }
+  if (!hardware) return;
+  d->threads[0] = sym_mul(sym, d->waves[0], sym_int(sym, hardware->threads));
+  d->threads[1] = sym_add(sym, d->waves[1], sym_int(sym, hardware->service_waves));
+}
+
+const Distribution *find_distribute(Kernel *k, Arena *a) {
+  Distribution *d = ARENA_NEW(a, Distribution);
+  *d = (Distribution){.k = k, .arena = a, .facts = find_header(k, a)};
+  add_bindings(d, a);
+  add_rows(d, a);
+  for (int i = 0; i < k->constraints.n; i++)
+    if (k->constraints.at[i].kind == CONSTRAINT_alias) add_twins(d, a, &k->constraints.at[i]);
+  find_grid(d);
+  find_ids(d);
+  for (int i = 0; i < d->rows.n; i++) d->rows.at[i].start = position_expr(d, d->rows.at[i].start);
+  find_threads(d);
+  return d;
+}
+
+/* ---- positions ------------------------------------------------------------------------------- */
+
+static const Op *loop_over(const Op *op, const Sym *axis) {
+  for (const Op *at = op->parent->owner; at; at = at->parent->owner)
+    if ((at->kind == OP_for || at->kind == OP_while) && op_attr(at, ATTR_axis)->sym == axis)
+      return at;
+  return NULL;
+}
+
+const Sym *distribute_trips(const Distribution *d, const Op *loop) {
+  const Sym *axis = op_attr(loop, ATTR_axis)->sym;
+  for (int i = 0; i < d->rows.n; i++)
+    if (d->rows.at[i].kind == CONSTRAINT_tile && d->rows.at[i].dim == axis)
+      return row_count(d, loop, &d->rows.at[i]);
+  return NULL;
+}
+
+static bool is_batch(const Distribution *d, const Sym *base) {
+  const Constraint *hardware = kernel_constraint(d->k, CONSTRAINT_hardware, NULL);
+  const Constraint *alias = kernel_constraint(d->k, CONSTRAINT_alias, base);
+  const Sym *shape = hardware ? pairs_get(hardware->pairs, base) : NULL;
+  if (!shape && hardware && alias) {
+    const Sym *of = pairs_get(hardware->pairs, alias->start);
+    shape = of ? alias_apply(d, alias, of) : NULL;
+  }
+  int64_t v;
+  shape = shape ? instantiate(d, NULL, shape, MEAN_VALUE) : NULL;
+  return shape && sym_is_int(shape, &v) && v == 0;
+}
+
+/* What one row adds to the position of its dimension; NULL: it does not apply here. */
+static const Sym *row_start(const Distribution *d, const Op *op, const PlaceRow *r,
+                            const Sym *size) {
+  SymCtx *sym = sym_of(d);
+  const Sym *start = r->start ? instantiate(d, op, r->start, MEAN_VALUE) : NULL;
+  if (r->kind == CONSTRAINT_workgroup) {
+    if (d->explicit_grid) return sym_int(sym, 0);
+    return start ? start : sym_mul(sym, d->id[r->axis], size);
+  }
+  if (!loop_over(op, r->loop)) return NULL;
+  const Sym *moved = sym_mul(sym, ir_loop_counter(d->k, r->loop), size);
+  return start ? sym_add(sym, start, moved) : moved;
+}
+
+static bool fail_fraction(const Distribution *d, const Op *op, const Sym *dim, const char *what,
+                          const Sym *value) {
+  Arena *a = DIAGS(d)->arena;
+  Diag *r = diag_add(DIAGS(d), DIAG_E0605, op->at,
+                     "the %s `%s` of `%s` is not known to be a multiple"
+                     " of what `%s` divides it by",
+                     what, sym_text(a, value), sym_text(a, dim_base(dim)), sym_text(a, dim));
+  diag_hint(DIAGS(d), r, "choose tiles that are multiples, or state it with `assume`");
+  return false;
+}
+
+/* `value` of the base dimension, in units of dim. `what` must be exact; NULL: a size, which is
+ * checked when the arguments are known. */
+static bool scale(const Distribution *d, const Op *op, const Sym *dim, const char *what,
+                  const Sym *value, const Sym **out) {
+  SymCtx *sym = sym_of(d);
+  const Sym *symbol;
+  int64_t num = 1, den = 1;
+  if (!sym_scaled_symbol(dim, &symbol, &num, &den)) num = den = 1;
+  *out = sym_mul(sym, value, sym_rational(sym, num, den));
+  if (!*out || sym_is_integer(*out)) return true;
+  if (what && !sym_divides(sym, d->facts, den, value))
+    return fail_fraction(d, op, dim, what, value);
+  *out = sym_floor(sym, *out);
+  return true;
+}
+
+static bool fail_overflow(const Distribution *d, const Op *op) {
+  diag_add(DIAGS(d), DIAG_E0105, op->at, "%s", sym_take_error(sym_of(d)));
+  return false;
+}
+
+bool distribute_dim(const Distribution *d, const Op *op, const Sym *dim, Place *out) {
+  SymCtx *sym = sym_of(d);
+  const Sym *base = dim_base(dim), *start = sym_int(sym, 0), *extent = NULL;
+  for (int i = 0; i < d->rows.n; i++) {
+    const PlaceRow *r = &d->rows.at[i];
+    if (r->dim != base) continue;
+    const Sym *size = instantiate(d, op, r->size, MEAN_VALUE);
+    const Sym *at = row_start(d, op, r, size);
+    if (!at) continue;
+    start = sym_add(sym, start, at);
+    extent = size;
+  }
+  const Sym *whole = size_of(d, op, base);
+  *out = (Place){.batch = is_batch(d, base)};
+  bool ok = scale(d, op, dim, "position", start, &out->start) &&
+            scale(d, op, dim, NULL, whole, &out->size);
+  if (ok && out->batch) out->extent = sym_int(sym, 1);
+  else if (ok)
+    ok = scale(d, op, dim, extent ? "tile" : NULL, extent ? extent : whole, &out->extent);
+  if (ok && out->start && out->size && out->extent) return true;
+  return ok && fail_overflow(d, op);
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static bool fail_symbolic(const Distribution *d, const Op *op, const Sym *dim, const Sym *extent) {
+  Arena *a = DIAGS(d)->arena;
+  const Sym *symbol = NULL;
+  sym_free_symbols(extent, &symbol, 1);
+  Diag *r = diag_add(DIAGS(d), DIAG_E0606, op->at, "the tile of `%s` is `%s`, not a number",
+                     sym_text(a, dim), sym_text(a, extent));
+  if (symbol && sym_text(a, symbol) && symbol == dim_base(dim))
+    diag_hint(DIAGS(d), r, "bind `%s`, or cut it with a workgroup or tile row", sym_name(symbol));
+  else if (symbol)
+    diag_hint(DIAGS(d), r, "`%s` needs a value when the kernel is compiled", sym_name(symbol));
+  return false;
+}
+
+bool distribute_extents(const Distribution *d, const Op *op, const Type *t, int *extent) {
+  enum { MOST = 1 << 20 };
+  for (int i = 0; i < t->rank; i++) {
+    Place place;
+    int64_t n;
+    if (!distribute_dim(d, op, t->dims[i], &place)) return false;
+    if (!sym_is_int(place.extent, &n)) return fail_symbolic(d, op, t->dims[i], place.extent);
+    if (n < 1 || n > MOST) {
+      diag_add(DIAGS(d), DIAG_E0606, op->at, "the tile of `%s` has %lld elements",
+               sym_text(DIAGS(d)->arena, t->dims[i]), (long long)n);
+      return false;
+    }
+    extent[i] = (int)n;
+  }
+  return true;
+}
+
+bool distribute_value(const Distribution *d, const Value *v, int *extent) {
+  const Op *at = v->def ? v->def : v->owner->first;
+  return !at || distribute_extents(d, at, v->type, extent);
+}

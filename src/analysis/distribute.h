@@ -1,0 +1,69 @@
+/* distribute.h: where a workgroup stands. The header's rows give every dimension, at every op, the
+ * range of coordinates that the workgroup works on (language.md 3 and 6.3):
+ *
+ *     start    sum of its workgroup rows and, inside a loop over it, of its tile rows
+ *     extent   the tile of the last such row; 1 for a batch dimension; else the whole dimension
+ *     size     of the whole dimension: coordinates from there on do not exist
+ *
+ *     workgroup M by 64 on 0; tile K by 32
+ *     in `for K`:   M  start 64*$WG0  extent 64  size M        K  start 32*$ARGK  extent 32  size K
+ *
+ * Starts mention workgroup ids, loop counters and symbols that are uniform over the workgroup.
+ * Symbols that set_symbol changed are mentioned in the version in force at the op. Waves and lanes
+ * do not occur: how a tile is divided among them is a layout. eval_tile places its tiles by the
+ * same rules, op by op with numbers; tests compare the two. */
+#ifndef WV_DISTRIBUTE_H
+#define WV_DISTRIBUTE_H
+
+#include "ir/ir.h"
+
+enum { WORKGROUP_DIMS = 5 }; /* that rows may name; those from 2 on share $WG2 */
+
+typedef struct Place {
+  const Sym *start, *extent, *size; /* in units of the dimension: of K/32, not of K */
+  bool batch;                       /* one coordinate at a time: vector shape 0 */
+} Place;
+
+/* A workgroup or tile row, or the twin that an alias derives from it. */
+typedef struct PlaceRow {
+  ConstraintKind kind;
+  Span at;
+  const Sym *dim, *size, *start, *count;
+  const Sym *loop; /* tile: the axis whose loop moves it */
+  int axis;        /* workgroup */
+  bool secondary;
+} PlaceRow;
+
+typedef struct Distribution {
+  Kernel *k;
+  Arena *arena;
+  const SymFacts *facts; /* of the header */
+  Vec(PlaceRow) rows;
+  SymBinding *bound; /* the bind rows, resolved */
+  int nbound;
+  bool explicit_grid;               /* a grid row: workgroup ids give no positions */
+  const Sym *count[WORKGROUP_DIMS]; /* workgroups along each dimension that rows name */
+  const Sym *id[WORKGROUP_DIMS];    /* as positions see them: unfolded, reordered */
+  const Sym *grid[3];               /* workgroups of a launch */
+  const Sym *waves[3];              /* of a workgroup, as declared */
+  const Sym *threads[3];            /* of a workgroup, as declared */
+} Distribution;
+
+/* Where the tiles of `op` lie along `dim`: its results, and what it accesses. False after reporting
+ * (K/32 where a position of K is not known to be a multiple of 32; an overflow). */
+bool distribute_dim(const Distribution *d, const Op *op, const Sym *dim, Place *out);
+
+/* Extents as numbers; false after reporting the symbol that has no value yet. */
+bool distribute_extents(const Distribution *d, const Op *op, const Type *t, int *extent);
+bool distribute_value(const Distribution *d, const Value *v, int *extent);
+
+/* Iterations of a loop over `axis`, as its tile row counts them. */
+const Sym *distribute_trips(const Distribution *d, const Op *loop);
+
+/* Waves that share `dim`, as declared. */
+const Sym *distribute_waves(const Distribution *d, const Sym *dim);
+
+/* A symbol's size, with bindings and the versions in force at `op`. */
+const Sym *distribute_expr(const Distribution *d, const Op *op, const Sym *s);
+
+#endif
