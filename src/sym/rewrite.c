@@ -22,6 +22,23 @@ static bool is_better(const Sym *a, const Sym *b) {
 
 /* ---- select */
 
+static bool never_zero(const SymFacts *f, const Sym *s) {
+  Dom d = dom_of(f, s);
+  return d.lo.num > 0 || d.hi.num < 0;
+}
+
+/* No division by what may be zero: s has a value wherever the facts hold. */
+static bool has_value(const SymFacts *f, const Sym *s) {
+  if (!s->symbols) return true;
+  if (s->kind == SYM_mod && !never_zero(f, s->arg[1])) return false;
+  bool power = s->kind == SYM_mul || s->kind == SYM_pow;
+  for (int i = 0; i < s->n && sym_nargs(s); i++) {
+    if (power && s->factor[i].exp < 0 && !never_zero(f, s->factor[i].base)) return false;
+    if (!has_value(f, node_operand(s, i))) return false;
+  }
+  return true;
+}
+
 static const Sym *pass_select(Pass *p, const Sym *s) {
   SymCtx *cx = p->f->cx;
   const Sym *cond = simplify(p, s->arg[0]);
@@ -32,8 +49,8 @@ static const Sym *pass_select(Pass *p, const Sym *s) {
   if (then->contradiction) return simplify(p, s->arg[2]);
   if (other->contradiction) return simplify(p, s->arg[1]);
   const Sym *yes = simplify_in(p, then, s->arg[1]), *no = simplify_in(p, other, s->arg[2]);
-  if (simplify_in(p, then, no) == yes) return no;
-  if (simplify_in(p, other, yes) == no) return yes;
+  if (simplify_in(p, then, no) == yes && has_value(then, no)) return no;
+  if (simplify_in(p, other, yes) == no && has_value(other, yes)) return yes;
   return sym_select(cx, cond, yes, no);
 }
 

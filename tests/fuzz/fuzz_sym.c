@@ -546,14 +546,19 @@ static void check_program(Case *c, const Tree *t, const Sym *s) {
 
 /* ---- an interpreter of SymCode */
 
-static Wide launch_value(Case *c, const SymOp *op, const int64_t *point) {
+/* False: too large, which a launch reports. One that has no value is not used: 0 will do. */
+static bool launch_value(Case *c, const SymOp *op, const int64_t *point, Wide *out) {
   int64_t v;
-  if (!eval_at(c, op->sym, point, &v)) return 0;
-  if (op->kind == SYM_OP_launch) return v;
+  Frac exact;
+  *out = 0;
+  if (walk(c, op->sym, point, &exact) == TOO_LARGE) return false;
+  if (!eval_at(c, op->sym, point, &v)) return true;
   int shift = 0;
   while (((Wide)1 << shift) < v) shift++;
-  if (op->kind == SYM_OP_shift) return shift;
-  return v > 0 ? -floor_div(-((Wide)1 << (32 + shift)), v) - ((Wide)1 << 32) : 0;
+  if (op->kind == SYM_OP_launch) *out = v;
+  else if (op->kind == SYM_OP_shift) *out = shift;
+  else if (v > 0) *out = -floor_div(-((Wide)1 << (32 + shift)), v) - ((Wide)1 << 32);
+  return true;
 }
 
 /* False: a division by zero or a value beyond 64 bits, which the machine would wrap. */
@@ -567,7 +572,9 @@ static bool run_op(Case *c, const SymOp *op, const Wide *v, const int64_t *point
     break;
   case SYM_OP_launch:
   case SYM_OP_magic:
-  case SYM_OP_shift: r = launch_value(c, op, point); break;
+  case SYM_OP_shift:
+    if (!launch_value(c, op, point, &r)) return false;
+    break;
   case SYM_OP_add: r = a + b; break;
   case SYM_OP_sub: r = a - b; break;
   case SYM_OP_mul: r = a * b; break;
@@ -685,8 +692,9 @@ int main(int argc, char **argv) {
   }
   double start = os_seconds();
   int failed = 0;
-  for (; done < count && os_seconds() - start < seconds && failed < 10; done += GROUP) {
-    failed += !run_group(seed++, count - done < GROUP ? (int)(count - done) : GROUP, &compared);
+  for (int n; done < count && os_seconds() - start < seconds && failed < 10; done += n) {
+    n = count - done < GROUP ? (int)(count - done) : GROUP;
+    failed += !run_group(seed++, n, &compared);
     if (done % 100000 == 0)
       fprintf(stderr, "fuzz_sym: %lld expressions, %lld values, %d failed\n", done, compared,
               failed);
