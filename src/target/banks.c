@@ -83,8 +83,8 @@ static int access_address(const MemLayout *m, int element, int bytes, int whole)
 static bool add_pattern(const TargetInfo *t, const MemLayout *m, const BankPattern *p,
                         BankChoice *total) {
   int address[BANK_LANES], n = p->bytes * 8 / m->bits, last = m->dims - 1;
-  int whole = n && m->dims && m->extent[last] % n == 0 ? mem_vector(m, last) : 1;
-  WV_ASSERT(p->lanes <= BANK_LANES);
+  WV_ASSERT(p->lanes <= BANK_LANES && n >= 1);
+  int whole = m->dims && m->extent[last] % n == 0 ? mem_vector(m, last) : 1;
   for (int step = 0; step < p->steps; step++) {
     for (int lane = 0; lane < p->lanes; lane++) {
       int element = p->element(p->cx, step, lane);
@@ -98,9 +98,10 @@ static bool add_pattern(const TargetInfo *t, const MemLayout *m, const BankPatte
   return true;
 }
 
-BankChoice bank_judge(const TargetInfo *t, const MemLayout *m, const BankPattern *patterns, int n) {
+BankChoice bank_judge(const TargetInfo *t, const BankTile *tile, const MemLayout *m) {
   BankChoice c = {.layout = *m, .bytes = mem_bytes(m), .found = true};
-  for (int i = 0; c.found && i < n; i++) c.found = add_pattern(t, m, &patterns[i], &c);
+  for (int i = 0; c.found && i < tile->npatterns; i++)
+    c.found = add_pattern(t, m, &tile->patterns[i], &c);
   return c;
 }
 
@@ -108,17 +109,15 @@ BankChoice bank_judge(const TargetInfo *t, const MemLayout *m, const BankPattern
 
 typedef struct Chooser {
   const TargetInfo *t;
-  const BankPattern *patterns;
-  int n;
-  int64_t budget;
+  const BankTile *tile;
   BankChoice best;
 } Chooser;
 
 static bool is_free(const Chooser *s) { return s->best.found && s->best.conflicts == 0; }
 
 static void consider(Chooser *s, const MemLayout *m) {
-  if (mem_bytes(m) > s->budget || is_free(s)) return;
-  BankChoice c = bank_judge(s->t, m, s->patterns, s->n);
+  if (mem_bytes(m) > s->tile->budget || is_free(s)) return;
+  BankChoice c = bank_judge(s->t, s->tile, m);
   if (!c.found) return;
   bool better = !s->best.found || c.cycles < s->best.cycles ||
                 (c.cycles == s->best.cycles && c.bytes < s->best.bytes);
@@ -136,16 +135,19 @@ static void consider_swizzles(Chooser *s, const MemLayout *rows) {
       }
 }
 
-BankChoice bank_choose(const TargetInfo *t, int dims, const int *extent, int bits,
-                       const BankPattern *patterns, int n, int64_t budget, bool may_pad) {
-  Chooser s = {t, patterns, n, budget, {.found = false}};
-  MemLayout rows = mem_rows(dims, extent, bits, 0);
-  consider(&s, &rows);
-  if (!is_free(&s)) consider_swizzles(&s, &rows);
-  for (int bytes = BANK_BYTES; may_pad && !is_free(&s) && bytes < t->banks * BANK_BYTES;
-       bytes *= 2) {
-    MemLayout padded = mem_rows(dims, extent, bits, bytes * 8 / bits);
-    consider(&s, &padded);
+static void consider_padding(Chooser *s) {
+  const BankTile *tile = s->tile;
+  for (int bytes = BANK_BYTES; bytes < s->t->banks * BANK_BYTES; bytes *= 2) {
+    MemLayout padded = mem_rows(tile->dims, tile->extent, tile->bits, bytes * 8 / tile->bits);
+    consider(s, &padded);
   }
+}
+
+BankChoice bank_choose(const TargetInfo *t, const BankTile *tile) {
+  Chooser s = {.t = t, .tile = tile};
+  MemLayout rows = mem_rows(tile->dims, tile->extent, tile->bits, 0);
+  consider(&s, &rows);
+  consider_swizzles(&s, &rows);
+  if (!tile->is_dense) consider_padding(&s);
   return s.best;
 }

@@ -44,12 +44,21 @@ typedef struct BankChoice {
   bool found; /* false: no layout keeps the accesses whole within the budget */
 } BankChoice;
 
-/* What a layout costs; found is false if it tears an access apart or misaligns it. */
-BankChoice bank_judge(const TargetInfo *t, const MemLayout *m, const BankPattern *patterns, int n);
+typedef struct BankTile {
+  int dims, extent[LAYOUT_DIMS];
+  int bits; /* of an element */
+  const BankPattern *patterns;
+  int npatterns;
+  int64_t budget; /* bytes */
+  bool is_dense;  /* rows may not be padded: a bulk copy writes them */
+} BankTile;
 
-/* The layout of least cost within `budget` bytes: plain rows, padded rows, xor swizzles. Ties go to
- * fewer bytes, then to the plainer one. `may_pad` false: rows must stay dense (bulk copies). */
-BankChoice bank_choose(const TargetInfo *t, int dims, const int *extent, int bits,
-                       const BankPattern *patterns, int n, int64_t budget, bool may_pad);
+/* What the tile's patterns cost in a layout; found is false if it tears an access apart or
+ * misaligns it. */
+BankChoice bank_judge(const TargetInfo *t, const BankTile *tile, const MemLayout *m);
+
+/* The layout of least cost within the budget: plain rows, xor swizzles, padded rows. Ties go to
+ * fewer bytes, then to the plainer one. */
+BankChoice bank_choose(const TargetInfo *t, const BankTile *tile);
 
 #endif

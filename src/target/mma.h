@@ -50,7 +50,7 @@ typedef struct MmaInfo {
   unsigned operand_types, acc_types; /* MmaType */
   bool mixed;                        /* A and B may have different types of the set */
   unsigned place_a, place_b;         /* MmaPlace */
-  unsigned needs;                    /* Feature of target.h */
+  unsigned needs;                    /* of features.def */
   const char *layout[MMA_OPERANDS];  /* digits; NULL: no such operand, or never in registers */
   const char *emit;                  /* the instruction's spelling, see mma.def */
 } MmaInfo;

@@ -5,39 +5,11 @@
 
 enum { FREE = false, LOCKSTEP = true };
 
+/* The short words of targets.def. */
 enum {
-#define WORD(name) name = FEATURE_##name
-  WORD(NONE),
-  WORD(CP_ASYNC),
-  WORD(TMA),
-  WORD(DIRECT_LDS),
-  WORD(DIRECT_LDS_16),
-  WORD(LDMATRIX),
-  WORD(STMATRIX),
-  WORD(DS_TRANSPOSE),
-  WORD(BUFFER_BOUNDS),
-  WORD(MBARRIER),
-  WORD(NAMED_BARRIER),
-  WORD(SPLIT_BARRIER),
-  WORD(CLUSTER),
-  WORD(SETMAXNREG),
-  WORD(SETPRIO),
-  WORD(BF16),
-  WORD(FP8_OCP),
-  WORD(FP8_FNUZ),
-  WORD(REDUX),
-  WORD(MFMA),
-  WORD(MFMA_I8_K16),
-  WORD(MFMA_F8),
-  WORD(MFMA_K32),
-  WORD(MFMA_SCALE),
-  WORD(WMMA_11),
-  WORD(WMMA_12),
-  WORD(MMA_SYNC),
-  WORD(MMA_SYNC_F8),
-  WORD(WGMMA),
-  WORD(REGISTER_TILES),
-#undef WORD
+  NONE = FEATURE_NONE,
+#define FEATURE(name, doc) name = FEATURE_##name,
+#include "target/features.def"
 };
 
 static const TargetInfo target_rows[] = {

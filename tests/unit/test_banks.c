@@ -99,29 +99,25 @@ TEST(gfx942_pairs_lanes_in_wide_reads) {
 /* ---- known layouts ------------------------------------------------------------------------------
  */
 
-typedef struct Tile {
-  int columns, vector;
-} Tile;
-
 /* ldmatrix: 8 lanes name the rows of an 8x8 matrix of 16 bits; step s is the s-th 16-byte column.
  */
 static int ldmatrix(const void *cx, int step, int lane) {
-  const Tile *t = cx;
-  return lane % 8 * t->columns + (step * 4 + lane / 8) * 8 % t->columns;
+  int columns = *(const int *)cx;
+  return lane % 8 * columns + (step * 4 + lane / 8) * 8 % columns;
 }
 
 TEST(nvidia_swizzles_serve_ldmatrix) {
   const TargetInfo *t = machine("sm_90a");
   const int columns[] = {64, 32}, spans[] = {128, 64};
   for (int i = 0; i < 2; i++) {
-    Tile tile = {columns[i], 8};
     int extent[] = {64, columns[i]};
-    BankPattern p = {ldmatrix, &tile, columns[i] / 32, 32, 16, true, 1};
+    BankPattern p = {ldmatrix, &columns[i], columns[i] / 32, 32, 16, true, 1};
+    BankTile tile = {2, {64, columns[i]}, 16, &p, 1, 1 << 16, false};
     MemLayout rows = mem_rows(2, extent, 16, 0), nv = mem_nvidia(2, extent, 16, spans[i]);
-    CHECK(bank_judge(t, &rows, &p, 1).conflicts > 0);
-    CHECK(bank_judge(t, &nv, &p, 1).found);
-    CHECK_INT(bank_judge(t, &nv, &p, 1).conflicts, 0);
-    BankChoice best = bank_choose(t, 2, extent, 16, &p, 1, 1 << 16, true);
+    CHECK(bank_judge(t, &tile, &rows).conflicts > 0);
+    CHECK(bank_judge(t, &tile, &nv).found);
+    CHECK_INT(bank_judge(t, &tile, &nv).conflicts, 0);
+    BankChoice best = bank_choose(t, &tile);
     CHECK(best.found && best.conflicts == 0 && best.bytes == mem_bytes(&rows)); /* costs nothing */
     CHECK(best.layout.swizzle.mask != 0);
   }
@@ -133,53 +129,57 @@ TEST(padding_by_8_bytes_serves_mfma_reads) {
   Layout a;
   mma_fragment(mma_find("F32_16x16x16_F16"), MMA_A, &a);
   LayoutTiling tiling = layout_tiling(2, (int[]){64, 64}, NULL);
-  Layout tile = layout_tile(&a, &tiling);
-  BankLayout use = {&tile, 4};
-  BankPattern p = {bank_layout_element, &use, layout_size(&tile, LAYOUT_REG) / 4, 64, 8, true, 1};
+  Layout held = layout_tile(&a, &tiling);
+  BankLayout use = {&held, 4};
+  BankPattern p = {bank_layout_element, &use, layout_size(&held, LAYOUT_REG) / 4, 64, 8, true, 1};
+  BankTile tile = {2, {64, 64}, 16, &p, 1, 1 << 16, false};
   MemLayout rows = mem_rows(2, (int[]){64, 64}, 16, 0),
             padded = mem_rows(2, (int[]){64, 64}, 16, 4);
-  CHECK_INT(bank_judge(t, &rows, &p, 1).conflicts, 16 * 4 * 15); /* all 16 rows in the same banks */
-  CHECK_INT(bank_judge(t, &padded, &p, 1).conflicts, 0);
-  BankChoice best = bank_choose(t, 2, (int[]){64, 64}, 16, &p, 1, 1 << 16, true);
+  CHECK_INT(bank_judge(t, &tile, &rows).conflicts, 16 * 4 * 15); /* all 16 rows in the same banks */
+  CHECK_INT(bank_judge(t, &tile, &padded).conflicts, 0);
+  BankChoice best = bank_choose(t, &tile);
   CHECK_INT(best.conflicts, 0);
-  best = bank_choose(t, 2, (int[]){64, 64}, 16, &p, 1, 64 * 64 * 2, true);
+  tile.budget = 64 * 64 * 2;
+  best = bank_choose(t, &tile);
   CHECK(best.found && best.conflicts == 0); /* within the bytes of the tile: a swizzle */
 }
 
 static int by_rows(const void *cx, int step, int lane) {
-  const Tile *t = cx;
-  return (step * 32 + lane) * t->vector;
+  int columns = *(const int *)cx;
+  return step * columns + lane;
 }
 
 static int by_columns(const void *cx, int step, int lane) {
-  const Tile *t = cx;
-  return lane * t->columns + step;
+  int columns = *(const int *)cx;
+  return lane * columns + step;
 }
 
 TEST(a_transpose_is_free_both_ways) {
   const TargetInfo *t = machine("sm_80");
-  Tile tile = {32, 1};
-  BankPattern p[] = {{by_rows, &tile, 32, 32, 4, false, 1},
-                     {by_columns, &tile, 32, 32, 4, true, 1}};
-  MemLayout rows = mem_rows(2, (int[]){32, 32}, 32, 0);
-  CHECK_INT(bank_judge(t, &rows, p, 2).conflicts, 32 * 31);
-  BankChoice best = bank_choose(t, 2, (int[]){32, 32}, 32, p, 2, 1 << 16, true);
-  CHECK_INT(best.conflicts, 0);
-  best = bank_choose(t, 2, (int[]){32, 32}, 32, p, 2, 32 * 32 * 4, false);
-  CHECK_INT(best.conflicts, 0); /* dense: columns are flipped by their row */
+  int columns = 32;
+  BankPattern p[] = {{by_rows, &columns, 32, 32, 4, false, 1},
+                     {by_columns, &columns, 32, 32, 4, true, 1}};
+  BankTile tile = {2, {32, 32}, 32, p, 2, 1 << 16, false};
+  MemLayout rows = mem_rows(2, tile.extent, 32, 0), padded = mem_rows(2, tile.extent, 32, 1);
+  CHECK_INT(bank_judge(t, &tile, &rows).conflicts, 32 * 31);
+  CHECK_INT(bank_judge(t, &tile, &padded).conflicts, 0); /* the classic */
+  tile.is_dense = true;
+  BankChoice best = bank_choose(t, &tile);
+  CHECK_INT(best.conflicts, 0); /* columns are flipped by their row */
   CHECK(best.layout.swizzle.mask == 31 && best.layout.swizzle.shift == 5);
-  best = bank_choose(t, 2, (int[]){32, 32}, 32, p, 2, 100, true);
-  CHECK(!best.found); /* no room at all */
+  tile.budget = 100;
+  CHECK(!bank_choose(t, &tile).found); /* no room at all */
 }
 
 TEST(wide_accesses_stay_whole) {
   const TargetInfo *t = machine("sm_90a");
-  Tile tile = {64, 8};
-  BankPattern p = {ldmatrix, &tile, 2, 32, 16, true, 1};
+  int columns = 64;
+  BankPattern p = {ldmatrix, &columns, 2, 32, 16, true, 1};
+  BankTile tile = {2, {64, 64}, 16, &p, 1, 1 << 16, false};
   MemLayout odd = mem_rows(2, (int[]){64, 64}, 16, 2); /* rows of 132 bytes */
-  CHECK(!bank_judge(t, &odd, &p, 1).found);
+  CHECK(!bank_judge(t, &tile, &odd).found);
   MemLayout rows = mem_rows(2, (int[]){64, 64}, 16, 0), torn = mem_swizzled(&rows, 4, 3, 4);
-  CHECK(!bank_judge(t, &torn, &p, 1).found);
+  CHECK(!bank_judge(t, &tile, &torn).found);
 }
 
 /* Whatever is chosen is a layout, fits, and is at least as good as plain rows. */
@@ -201,8 +201,8 @@ TEST(choices_are_never_worse_than_rows) {
          1},
         {bank_layout_element, &y, layout_size(&use, LAYOUT_REG), t->lanes, bits / 8, true, 2}};
     MemLayout rows = mem_rows(2, extent, bits, 0);
-    BankChoice plain = bank_judge(t, &rows, p, 2);
-    BankChoice best = bank_choose(t, 2, extent, bits, p, 2, mem_bytes(&rows) * 2, true);
+    BankTile tile = {2, {32, extent[1]}, bits, p, 2, mem_bytes(&rows) * 2, false};
+    BankChoice plain = bank_judge(t, &tile, &rows), best = bank_choose(t, &tile);
     CHECK(plain.found && best.found && best.cycles <= plain.cycles);
     CHECK(mem_is_valid(&best.layout) && mem_is_injective(a, &best.layout));
     CHECK(best.bytes <= mem_bytes(&rows) * 2);

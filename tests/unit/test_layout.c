@@ -70,6 +70,40 @@ TEST(text_mistakes) {
   }
 }
 
+static unsigned next_random(unsigned *state) {
+  *state = *state * 1664525u + 1013904223u;
+  return *state >> 8;
+}
+
+/* Damaged text is refused, or means a layout that prints and parses to itself. */
+TEST(damaged_text) {
+  const char *texts[] = {"[64, 256] reg d1/2:1 d0/2:8 | lane d1/4:2 ~/8 | wave d0/4:16",
+                         "[64, 32] d1/32:1 d0/64:40 xor 0x18>>3 : 16 bits"};
+  unsigned seed = 11;
+  int accepted = 0;
+  Arena *a = arena_new();
+  for (int i = 0; i < 20000; i++, arena_reset(a)) {
+    char text[128];
+    strcpy(text, texts[i % 2]);
+    for (unsigned k = next_random(&seed) % 3 + 1; k; k--)
+      text[next_random(&seed) % strlen(text)] =
+          "0123456789abdx[]|/:~, >rglnwv"[next_random(&seed) % 29];
+    StrBuf once = {.arena = a}, twice = {.arena = a};
+    Layout l;
+    MemLayout m;
+    const char *at = text;
+    if (i % 2 ? mem_parse(&at, &m) : layout_parse(&at, &l)) continue;
+    i % 2 ? mem_print(&once, &m) : layout_print(&once, &l);
+    at = sb_text(&once);
+    CHECK(!(i % 2 ? mem_parse(&at, &m) : layout_parse(&at, &l)) && !*at);
+    i % 2 ? mem_print(&twice, &m) : layout_print(&twice, &l);
+    CHECK_STR(sb_text(&twice), sb_text(&once));
+    accepted++;
+  }
+  CHECK(accepted > 1000);
+  arena_free(a);
+}
+
 /* ---- coordinates ----------------------------------------------------------------------------- */
 
 TEST(coordinates_are_digits_times_strides) {
@@ -127,11 +161,6 @@ TEST(cover_counts) {
 }
 
 /* ---- normal form ----------------------------------------------------------------------------- */
-
-static unsigned next_random(unsigned *state) {
-  *state = *state * 1664525u + 1013904223u;
-  return *state >> 8;
-}
 
 /* Layouts are equal exactly when their tables are. */
 TEST(normal_form_is_equality_of_functions) {
@@ -373,10 +402,10 @@ TEST(pictures_of_the_documentation) {
   arena_free(a);
 }
 
-TESTS_MAIN(RUN(text_round_trip) RUN(text_mistakes) RUN(coordinates_are_digits_times_strides)
-               RUN(table_owner_and_holder_agree) RUN(cover_counts)
-                   RUN(normal_form_is_equality_of_functions) RUN(reductions_and_broadcasts)
-                       RUN(runs_and_vectors) RUN(fragments_tile_a_workgroup)
-                           RUN(blocked_layouts_cover_any_extents)
+TESTS_MAIN(RUN(text_round_trip) RUN(text_mistakes) RUN(damaged_text)
+               RUN(coordinates_are_digits_times_strides) RUN(table_owner_and_holder_agree)
+                   RUN(cover_counts) RUN(normal_form_is_equality_of_functions)
+                       RUN(reductions_and_broadcasts) RUN(runs_and_vectors)
+                           RUN(fragments_tile_a_workgroup) RUN(blocked_layouts_cover_any_extents)
                                RUN(blocked_layouts_are_what_one_would_write) RUN(memory_layouts)
                                    RUN(nvidia_swizzles) RUN(pictures_of_the_documentation))
