@@ -9,6 +9,7 @@
 
 struct wv_ctx {
   Context *cx;
+  Map texts; /* expression -> its text */
 };
 
 struct wv_kernel {

@@ -84,8 +84,13 @@ const char *wv_nearest(const char *word, const char *const *words, int n) {
 /* ---- expressions ---- */
 
 wv_expr api_checked(wv_ctx *cx, const Sym *s) {
+  static const DiagCode codes[] = {[SYM_FINE] = DIAG_E0105,
+                                   [SYM_INVALID] = DIAG_E0105,
+                                   [SYM_OVERFLOW] = DIAG_E0101,
+                                   [SYM_ZERO_DIVISION] = DIAG_E0102};
+  DiagCode code = codes[sym_error_kind(cx->cx->sym)];
   const char *why = s ? "" : sym_take_error(cx->cx->sym);
-  if (*why) diag_add(&cx->cx->diags, DIAG_E0105, (Span){0}, "%s", why);
+  if (*why) diag_add(&cx->cx->diags, code, (Span){0}, "%s", why);
   return api_expr(s);
 }
 
@@ -158,8 +163,14 @@ wv_expr wv_expr_parse(wv_ctx *cx, const char *text) {
   return NULL;
 }
 
+/* Each text is kept once: front ends ask for it again and again. */
 const char *wv_expr_text(wv_ctx *cx, wv_expr e) {
-  return e ? sym_text(cx->cx->arena, api_sym(e)) : NULL;
+  if (!e) return NULL;
+  const char *text = map_get(&cx->texts, map_key(e));
+  if (text) return text;
+  text = sym_text(cx->cx->arena, api_sym(e));
+  map_set(cx->cx->arena, &cx->texts, map_key(e), (void *)(uintptr_t)text);
+  return text;
 }
 
 const char *wv_expr_kind(wv_expr e) {

@@ -231,23 +231,28 @@ bool build_begin(Builder *b, OpKind kind, Span at, Value *const *args, int nargs
   return frame.ok;
 }
 
-static bool same_dims(const Type *a, const Type *b) {
-  if (a->kind != TYPE_tile || b->kind != TYPE_tile || a->rank != b->rank) return false;
-  for (int i = 0; i < a->rank; i++) {
-    bool found = false;
-    for (int j = 0; j < b->rank; j++) found |= a->dims[i] == b->dims[j];
-    if (!found) return false;
+/* The op that makes the carried type of a value that has its elements in another form: its dims in
+ * another order, or more dims of one element each. Neither moves anything. OP_COUNT: none does. */
+static OpKind refit(const Kernel *k, const Type *from, const Type *to) {
+  if (from->kind != TYPE_tile || !type_is_value(to) || from->dtype != to->dtype) return OP_COUNT;
+  int common = 0;
+  for (int i = 0; i < from->rank; i++) {
+    bool kept = false;
+    for (int j = 0; j < to->rank; j++) kept |= from->dims[i] == to->dims[j];
+    if (!kept && !ir_one_at_a_time(k, from->dims[i])) return OP_COUNT;
+    common += kept;
   }
-  return true;
+  if (common < to->rank) return OP_COUNT;
+  return from->rank == to->rank ? OP_permute : OP_squeeze;
 }
 
-/* What a body hands on has the type it was carried in with; another order of the same dimensions
- * is put right, since a permute moves nothing. */
+/* What a body hands on has the type it was carried in with. */
 static Value *fit_carried(Builder *b, Value *v, const Value *carried, int number, Span at) {
   Kernel *k = b->k;
   if (!v || v->type == carried->type) return v;
-  if (v->type->dtype == carried->type->dtype && same_dims(v->type, carried->type)) {
-    Op *op = build_op(b, OP_permute, at, &v, 1, NULL, 0, carried->type);
+  OpKind kind = refit(k, v->type, carried->type);
+  if (kind != OP_COUNT) {
+    Op *op = build_op(b, kind, at, &v, 1, NULL, 0, carried->type);
     return op ? &op->results[0] : NULL;
   }
   Diag *d = BUILD_DIAG(b, at, E0401, "carried value %d starts as %s but the body returns %s",

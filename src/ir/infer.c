@@ -7,6 +7,8 @@
 #include "ir/attr.h"
 
 #define FAIL INFER_FAIL
+#define FAIL_VOID(in, code, ...)                                                                   \
+  ((void)diag_add(&(in)->k->cx->diags, DIAG_##code, (in)->op->at, __VA_ARGS__))
 #define FAIL_HINT(in, code, hint, ...)                                                             \
   (diag_hint(&(in)->k->cx->diags,                                                                  \
              diag_add(&(in)->k->cx->diags, DIAG_##code, (in)->op->at, __VA_ARGS__), "%s", hint),   \
@@ -71,14 +73,29 @@ static bool covers(const Type *big, const Type *small) {
   return common_dims(small, big) == small->rank;
 }
 
-/* The shape of an elementwise result: one shape must contain the other; of two orders of the same
- * dims the second operand's wins. NULL after reporting. */
+/* All dims of both: those of the larger shape (the second of two equal ones), then the others. */
+static const Type *union_shape(const Infer *in, const Type *a, const Type *b) {
+  const Type *first = a->rank > b->rank ? a : b, *other = first == a ? b : a;
+  const Sym *dims[2 * IR_MAX_RANK];
+  int n = 0;
+  for (int i = 0; i < first->rank; i++) dims[n++] = first->dims[i];
+  for (int i = 0; i < other->rank; i++)
+    if (!has_exact_dim(first, other->dims[i])) dims[n++] = other->dims[i];
+  const Type *t = type_tile(in->k->cx, dims, n, a->dtype);
+  if (!t)
+    FAIL_VOID(in, E0319, "`%s` of %s and %s has no valid shape", name_of(in), shown(in, a),
+              shown(in, b));
+  return t;
+}
+
+/* The shape of an elementwise result: missing dims are broadcast, but two shapes must have one in
+ * common; of two orders of the same dims the second operand's wins. NULL after reporting. */
 static const Type *joined_shape(const Infer *in, const Type *a, const Type *b) {
   if (covers(a, b) && (a->rank > b->rank || a->n > b->n)) return a;
   if (covers(b, a)) return b;
-  const char *wrong =
-      a->n && b->n ? "the numbers of registers differ"
-      : common_dims(a, b) ? "neither shape contains the other" : "the shapes have no dimension in common";
+  if (common_dims(a, b)) return union_shape(in, a, b);
+  const char *wrong = a->n && b->n ? "the numbers of registers differ"
+                                   : "the shapes have no dimension in common";
   bool known = FAIL_HINT(in, E0302, "broadcast both to a shape that has all the dimensions",
                          "`%s` of %s and %s: %s", name_of(in), shown(in, a), shown(in, b), wrong);
   return known ? a : NULL;
@@ -198,6 +215,15 @@ static bool rule_broadcast(Infer *in) {
   return true;
 }
 
+static bool rule_squeeze(Infer *in) {
+  if (!rule_given_tile(in) || !need_value(in, 0)) return false;
+  const Type *from = arg(in, 0);
+  if (from->dtype == in->given->dtype && from->rank > in->given->rank && covers(from, in->given))
+    return true;
+  return FAIL(in, E0306, "`squeeze` of %s to %s: the target has other dimensions", shown(in, from),
+              shown(in, in->given));
+}
+
 static bool rule_permute(Infer *in) {
   if (!rule_given_tile(in) || !need_value(in, 0)) return false;
   const Type *from = arg(in, 0);
@@ -209,10 +235,10 @@ static bool rule_permute(Infer *in) {
 
 /* ---- rules: memory ---- */
 
-static const Sym *index_symbol(const Infer *in, const char *prefix, int i) {
+static const Sym *index_symbol(const Infer *in, const char *prefix, int i, bool nonneg) {
   char name[32];
   snprintf(name, sizeof name, "%s%d", prefix, i);
-  return sym_symbol(in->k->cx->sym, name, true);
+  return sym_symbol(in->k->cx->sym, name, nonneg);
 }
 
 static bool pairs_have(SymPairs pairs, const Sym *dim) {
@@ -233,17 +259,25 @@ static bool covers_memory(const Infer *in, SymPairs coords, const Type *mem) {
 /* The register side lists its dimensions in iterator order: {A: $index0, B: $index1, ...}. */
 static bool is_identity_side(const Infer *in, const Mapping *m, SymPairs side, const char *which) {
   bool same = side.n == m->niterators;
-  for (int i = 0; same && i < side.n; i++) same = side.at[i].value == index_symbol(in, "$index", i);
+  for (int i = 0; same && i < side.n; i++) same = side.at[i].value == index_symbol(in, "$index", i, true);
   if (same) return true;
   return FAIL_HINT(in, E0314, "number the iterators in the order of the register's dimensions",
                    "`%s` of `%s` must map its dimensions to the iterators in order", which,
                    name_of(in));
 }
 
-static bool uses_dynamic(SymPairs pairs, const Sym *symbol) {
+static bool mentions(SymPairs pairs, const Sym *symbol) {
   for (int i = 0; i < pairs.n; i++)
     if (sym_contains(pairs.at[i].value, symbol)) return true;
   return false;
+}
+
+/* A dynamic value comes from memory and may be negative; a mapping may also promise that it is not. */
+static bool uses_dynamic(const Infer *in, const Mapping *m, int i) {
+  const Sym *any = index_symbol(in, "$dynamic_val", i, false);
+  const Sym *promised = index_symbol(in, "$dynamic_val", i, true);
+  return mentions(m->inputs, any) || mentions(m->outputs, any) || mentions(m->inputs, promised) ||
+         mentions(m->outputs, promised);
 }
 
 enum { MAX_DYNAMIC = 16 };
@@ -252,11 +286,8 @@ enum { MAX_DYNAMIC = 16 };
 static bool check_dynamic(const Infer *in, const Mapping *m, int first) {
   int found = in->op->nargs - first, wanted = m ? m->ndynamic : 0;
   if (m)
-    for (int i = 0; i < MAX_DYNAMIC; i++) {
-      const Sym *s = index_symbol(in, "$dynamic_val", i);
-      bool used = uses_dynamic(m->inputs, s) || uses_dynamic(m->outputs, s);
-      if (used && i >= wanted) wanted = i + 1;
-    }
+    for (int i = wanted; i < MAX_DYNAMIC; i++)
+      if (uses_dynamic(in, m, i)) wanted = i + 1;
   if (found != wanted)
     return FAIL(in, E0320, "`%s` got %d dynamic value%s, but its mapping has %d", name_of(in), found,
                 found == 1 ? "" : "s", wanted);
@@ -313,9 +344,10 @@ static bool matches_side(const Infer *in, SymPairs side, const Type *value) {
               shown(in, value));
 }
 
+/* A dimension the memory lacks may only have one element at a time. */
 static bool check_store_shape(const Infer *in, const Type *value, const Type *mem) {
   for (int i = 0; i < value->rank; i++)
-    if (!type_has_dim(mem, value->dims[i]))
+    if (!type_has_dim(mem, value->dims[i]) && !ir_one_at_a_time(in->k, value->dims[i]))
       return FAIL_HINT(in, E0304, "reduce it, or say with a mapping where its elements go",
                        "%s written to %s: the memory has no dimension `%s`", shown(in, value),
                        shown(in, mem), expr(in, value->dims[i]));
@@ -366,14 +398,21 @@ static bool rule_scatter(Infer *in) {
 
 /* ---- rules: contraction ---- */
 
-static bool is_batch(const Kernel *k, const Sym *dim) {
-  for (int i = 0; i < k->constraints.n; i++) {
-    const Sym *v = pairs_get(k->constraints.at[i].pairs, dim);
-    int64_t extent;
-    if (k->constraints.at[i].kind == CONSTRAINT_hardware && v && sym_is_int(v, &extent))
-      return extent == 0;
-  }
-  return false;
+/* The vector shape a kernel declares for a dimension; -1: none, or not a number yet. */
+static int64_t vector_extent(const Kernel *k, const Sym *dim) {
+  const Constraint *hardware = kernel_constraint(k, CONSTRAINT_hardware, NULL);
+  const Sym *v = hardware ? pairs_get(hardware->pairs, dim_base(dim)) : NULL;
+  int64_t extent;
+  return v && sym_is_int(v, &extent) ? extent : -1;
+}
+
+static bool is_batch(const Kernel *k, const Sym *dim) { return vector_extent(k, dim) == 0; }
+
+bool ir_one_at_a_time(const Kernel *k, const Sym *dim) {
+  const Constraint *tile = kernel_constraint(k, CONSTRAINT_tile, dim_base(dim));
+  int64_t extent = vector_extent(k, dim), size;
+  if (extent == 0 || extent == 1) return true;
+  return tile && (!tile->size || (sym_is_int(tile->size, &size) && size == 1));
 }
 
 /* k: in lhs and rhs, not in acc; of several candidates those that are batch dimensions drop out. */
@@ -497,8 +536,9 @@ static bool rule_apply(Infer *in) {
       return FAIL(in, E0301, "the operands of `apply_expr` must have one type, not %s and %s",
                   shown(in, arg(in, 0)), shown(in, arg(in, i)));
   }
-  if (!op_has(in->op, ATTR_expr)) return FAIL(in, E0318, "`apply_expr` needs an expression");
-  return result(in, arg(in, 0));
+  const Attr *e = op_attr(in->op, ATTR_expr);
+  if (!e) return FAIL(in, E0318, "`apply_expr` needs an expression");
+  return result(in, sym_is_bool(e->sym) ? typed(in, arg(in, 0), DTYPE_i1) : arg(in, 0));
 }
 
 static bool rule_same(Infer *in) { return need_value(in, 0) && result(in, arg(in, 0)); }
@@ -618,6 +658,7 @@ static RuleFn *const rules[RULE_COUNT] = {
     [RULE_BITCAST] = rule_bitcast,
     [RULE_BROADCAST] = rule_broadcast,
     [RULE_PERMUTE] = rule_permute,
+    [RULE_SQUEEZE] = rule_squeeze,
     [RULE_EXTRACT] = rule_extract,
     [RULE_SAME] = rule_same,
     [RULE_REDUCE] = rule_reduce,

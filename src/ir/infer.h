@@ -9,7 +9,7 @@ typedef enum InferRule {
   RULE_GIVEN_SCALAR, /* the author's scalar type */
   RULE_GIVEN_MEM,    /* the author's memory type */
   RULE_SELF_INDEX,   /* given: a tile over the op's dim */
-  RULE_APPLY,        /* type of the first operand; all operands alike, integers */
+  RULE_APPLY,        /* type of the operands, integers and all alike; i1 for a condition */
   RULE_NO_RESULT,
   RULE_READ,         /* dims of the mapping's outputs or of the memory */
   RULE_WRITE,
@@ -29,6 +29,7 @@ typedef enum InferRule {
   RULE_BITCAST,      /* given: the last dim times the ratio of widths */
   RULE_BROADCAST,    /* given: more dims */
   RULE_PERMUTE,      /* given: the same dims in another order */
+  RULE_SQUEEZE,      /* given: fewer dims, those that have one element */
   RULE_EXTRACT,      /* without the last dim */
   RULE_SAME,         /* type of the first operand */
   RULE_REDUCE,       /* without `dim` */

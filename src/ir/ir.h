@@ -359,6 +359,10 @@ bool ir_verify(Kernel *k);             /* structure, levels, types, attributes, 
 bool ir_verify_layouts(Kernel *k);     /* part of ir_verify: the layouts, if there are any */
 bool ir_verify_constraints(Kernel *k); /* the header against itself and the bound symbols */
 
+/* A dimension of which a value holds one coordinate at a time: its vector shape is 0 or 1, or its
+ * tile is 1. Such a dimension may be dropped. */
+bool ir_one_at_a_time(const Kernel *k, const Sym *dim);
+
 /* mma roles by set logic: m and n are the last two dims of acc, k is shared by lhs and rhs only.
  * Returns NULL or what is wrong. */
 typedef struct MmaRoles {

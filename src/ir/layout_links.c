@@ -81,6 +81,7 @@ void layout_links(Arena *a, Op *op, LayoutLinks *out) {
   case OP_for:
   case OP_while:
   case OP_if: link_region(&l); break;
+  case OP_squeeze: /* its dropped dims have one element */
   case OP_sum:
   case OP_max:
   case OP_min:

@@ -269,7 +269,7 @@ static const Sym *mod_symbolic(SymCtx *cx, const Sym *a, const Sym *m) {
 const Sym *sym_mod(SymCtx *cx, const Sym *a, const Sym *m) {
   a = as_number(cx, a), m = as_number(cx, m);
   if (!a || !m) return NULL;
-  if (m == cx->zero) return sym_fail(cx, "division by zero");
+  if (m == cx->zero) return sym_zero_division(cx);
   const Sym *known = op_cached(cx, SYM_mod, a, m);
   if (known) return known;
   ArenaMark mark = arena_mark(cx->scratch);

@@ -42,11 +42,22 @@ const Sym *sym_fail(SymCtx *cx, const char *fmt, ...) {
   va_start(ap, fmt);
   vsnprintf(cx->error, sizeof cx->error, fmt, ap);
   va_end(ap);
+  cx->error_kind = SYM_INVALID;
+  return NULL;
+}
+
+SymError sym_error_kind(const SymCtx *cx) { return cx->error[0] ? cx->error_kind : SYM_FINE; }
+
+const Sym *sym_zero_division(SymCtx *cx) {
+  sym_fail(cx, "division by zero");
+  cx->error_kind = SYM_ZERO_DIVISION;
   return NULL;
 }
 
 const Sym *sym_overflow(SymCtx *cx) {
-  return sym_fail(cx, "a constant of this expression does not fit in 64 bits");
+  sym_fail(cx, "a constant of this expression does not fit in 64 bits");
+  cx->error_kind = SYM_OVERFLOW;
+  return NULL;
 }
 
 /* ---- hash-consing */
@@ -180,7 +191,7 @@ const Sym *sym_int(SymCtx *cx, int64_t v) {
 
 const Sym *sym_rational(SymCtx *cx, int64_t n, int64_t d) {
   Rat v;
-  if (!d) return sym_fail(cx, "division by zero");
+  if (!d) return sym_zero_division(cx);
   return rat_make(n, d, &v) ? num(cx, v) : sym_overflow(cx);
 }
 

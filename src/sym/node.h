@@ -76,11 +76,13 @@ struct SymCtx {
   OpCacheEntry *cache;
   ParsedText *texts;
   char error[256];
+  SymError error_kind; /* meaningful while error is not empty */
 };
 
 /* ---- expr.c */
 const Sym *sym_fail(SymCtx *cx, const char *fmt, ...) WV_PRINTF(2, 3); /* NULL */
 const Sym *sym_overflow(SymCtx *cx);
+const Sym *sym_zero_division(SymCtx *cx);
 const Sym *node_intern(SymCtx *cx, const Sym *shape); /* fills id, size, symbols; copies operands */
 const Sym *node_args(SymCtx *cx, SymKind kind, int flags, const Sym *const *args, int n);
 const Sym *num(SymCtx *cx, Rat v);

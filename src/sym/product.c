@@ -35,7 +35,7 @@ void product_push(SymCtx *cx, Product *p, Factor f) {
 }
 
 static bool scale_by(SymCtx *cx, Product *p, Rat v, int64_t exp) {
-  if (v.num == 0 && exp < 0) return sym_fail(cx, "division by zero");
+  if (v.num == 0 && exp < 0) return sym_zero_division(cx);
   if (rat_pow(v, exp, &v) && rat_mul(p->coeff, v, &p->coeff)) return true;
   return sym_overflow(cx);
 }
@@ -292,7 +292,7 @@ const Sym *sym_pow(SymCtx *cx, const Sym *base, int64_t exponent) {
 const Sym *sym_div(SymCtx *cx, const Sym *a, const Sym *b) {
   if (!a || !b) return NULL;
   if (is_num(b)) {
-    if (!b->k.num) return sym_fail(cx, "division by zero");
+    if (!b->k.num) return sym_zero_division(cx);
     Rat inverse = b->k.num < 0 ? (Rat){-b->k.den, -b->k.num} : (Rat){b->k.den, b->k.num};
     return sym_scale(cx, as_number(cx, a), inverse);
   }

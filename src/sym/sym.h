@@ -30,7 +30,9 @@ void sym_ctx_free(SymCtx *cx);
 
 /* Why the last constructor, parse or substitution returned NULL ("" if none did); reading it
  * through sym_take_error also clears it. */
+typedef enum SymError { SYM_FINE, SYM_INVALID, SYM_OVERFLOW, SYM_ZERO_DIVISION } SymError;
 const char *sym_error(const SymCtx *cx);
+SymError sym_error_kind(const SymCtx *cx);
 const char *sym_take_error(SymCtx *cx);
 
 /* ---- building ------------------------------------------------------------------------------ */

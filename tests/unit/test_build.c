@@ -159,12 +159,28 @@ TEST(disjoint_shapes_are_an_error) {
   EXPECT_ERROR(&f, E0302);
 }
 
-TEST(overlapping_shapes_are_an_error) {
+TEST(overlapping_shapes_are_joined) {
   Fixture f;
   begin(&f, true);
-  op2(&f, OP_add, fill(&f, 1, tile2(&f, f.m, f.k, DTYPE_f32)),
-      fill(&f, 1, tile2(&f, f.k, f.n, DTYPE_f32)));
-  EXPECT_ERROR(&f, E0302);
+  Value *r = op2(&f, OP_add, fill(&f, 1, tile2(&f, f.m, f.k, DTYPE_f32)),
+                 fill(&f, 1, tile2(&f, f.k, f.n, DTYPE_f32)));
+  const Type *all = type_tile(f.cx, (const Sym *[]){f.k, f.n, f.m}, 3, DTYPE_f32);
+  CHECK(r && r->type == all);
+  builder_free(f.b);
+  context_free(f.cx);
+}
+
+TEST(conditions_of_apply_expr_are_truth_values) {
+  Fixture f;
+  begin(&f, true);
+  Value *i = fill(&f, 1, tile1(&f, f.m, DTYPE_i32));
+  const Sym *x = sym_symbol(f.cx->sym, "$APPLY_EXPR_ARG_0", false);
+  Attr less = {.key = ATTR_expr, .sym = sym_lt(f.cx->sym, x, f.m)};
+  Attr more = {.key = ATTR_expr, .sym = sym_add(f.cx->sym, x, f.m)};
+  CHECK(op_(&f, OP_apply_expr, &i, 1, &less, 1, NULL)->type == tile1(&f, f.m, DTYPE_i1));
+  CHECK(op_(&f, OP_apply_expr, &i, 1, &more, 1, NULL)->type == tile1(&f, f.m, DTYPE_i32));
+  builder_free(f.b);
+  context_free(f.cx);
 }
 
 TEST(dtypes_are_never_promoted) {
@@ -295,6 +311,20 @@ TEST(write_of_extra_dims_is_an_error) {
   EXPECT_ERROR(&f, E0304);
 }
 
+TEST(write_may_drop_dims_of_one_element) {
+  Fixture f;
+  begin(&f, false);
+  const Sym *s = sy(&f, "S");
+  SymPair shapes[] = {{s, num(&f, 1)}};
+  Constraint hw = {.kind = CONSTRAINT_hardware, .threads = 64, .pairs = {shapes, 1}};
+  build_constraint(f.b, hw);
+  Value *row = fill(&f, 1, tile2(&f, s, f.n, DTYPE_f32));
+  CHECK(build_op(f.b, OP_write, (Span){0}, (Value *[]){row, f.c}, 2, NULL, 0, NULL));
+  CHECK_INT(f.cx->diags.errors, 0);
+  builder_free(f.b);
+  context_free(f.cx);
+}
+
 TEST(write_converts_only_what_the_language_converts) {
   Fixture f;
   begin(&f, true);
@@ -355,6 +385,26 @@ TEST(carried_order_is_put_right) {
   Value *turned = op1(&f, OP_permute, build_region(f.b)->args[0], tile2(&f, f.n, f.m, DTYPE_f32));
   Op *loop = build_end(f.b, &turned, 1, (Span){0});
   CHECK(loop && loop->body->last->args[0]->def->kind == OP_permute);
+  Kernel *k = finish(&f);
+  CHECK(k != NULL);
+  kernel_free(k);
+  context_free(f.cx);
+}
+
+/* Decode kernels loop over U one at a time and return [U, M] for a carried [M]. */
+TEST(carried_value_drops_dims_of_one_element) {
+  Fixture f;
+  begin(&f, true);
+  const Sym *u = sy(&f, "U");
+  Constraint tile = {.kind = CONSTRAINT_tile, .dim = u, .size = num(&f, 1)};
+  build_constraint(f.b, tile);
+  Value *x = fill(&f, 0, tile1(&f, f.m, DTYPE_f32));
+  Attr axis = attr_dim(ATTR_axis, u);
+  build_begin(f.b, OP_for, (Span){0}, &x, 1, &axis, 1);
+  Value *wide = op2(&f, OP_add, build_region(f.b)->args[0],
+                    fill(&f, 1, tile2(&f, u, f.m, DTYPE_f32)));
+  Op *loop = build_end(f.b, &wide, 1, (Span){0});
+  CHECK(loop && loop->body->last->args[0]->def->kind == OP_squeeze);
   Kernel *k = finish(&f);
   CHECK(k != NULL);
   kernel_free(k);
@@ -633,15 +683,16 @@ TEST(verifier_finds_broken_structure) {
 TESTS_MAIN(
     RUN(gemm_builds_and_verifies) RUN(types_are_interned_and_checked)
     RUN(elementwise_takes_the_larger_shape) RUN(disjoint_shapes_are_an_error)
-    RUN(overlapping_shapes_are_an_error) RUN(dtypes_are_never_promoted)
+    RUN(overlapping_shapes_are_joined) RUN(conditions_of_apply_expr_are_truth_values) RUN(dtypes_are_never_promoted)
     RUN(float_ops_refuse_integers) RUN(memory_is_not_a_value) RUN(mma_roles_are_found_by_name)
     RUN(mma_that_does_not_fit_is_an_error) RUN(unknown_matrix_instruction_names_the_nearest)
     RUN(reductions_drop_their_dim) RUN(reductions_need_a_dim_they_have)
     RUN(bitcast_scales_the_last_dim) RUN(broadcast_and_permute_are_checked)
     RUN(broadcast_to_fewer_dims_is_an_error) RUN(select_needs_a_truth_value)
-    RUN(write_of_extra_dims_is_an_error) RUN(write_converts_only_what_the_language_converts)
+    RUN(write_of_extra_dims_is_an_error) RUN(write_may_drop_dims_of_one_element)
+    RUN(write_converts_only_what_the_language_converts)
     RUN(one_constant_has_one_spelling) RUN(literals_take_the_dtype_of_the_other_operand)
-    RUN(carried_type_must_stay) RUN(carried_order_is_put_right) RUN(wrong_number_of_results)
+    RUN(carried_type_must_stay) RUN(carried_order_is_put_right) RUN(carried_value_drops_dims_of_one_element) RUN(wrong_number_of_results)
     RUN(value_outside_its_region) RUN(loop_over_an_untiled_dim) RUN(mistakes_are_reported_once)
     RUN(set_symbol_opens_versions_with_scope) RUN(scalar_of_the_axis_is_the_iteration)
     RUN(while_loop_carries_its_axis) RUN(while_loop_must_advance) RUN(set_symbol_takes_integers)

@@ -85,6 +85,7 @@ const OpEval op_eval[OP_COUNT] = {
     [OP_broadcast] = {.compute = compute_view},
     [OP_convert] = {.compute = compute_view},
     [OP_permute] = {.compute = compute_view},
+    [OP_squeeze] = {.compute = compute_view},
     [OP_extract] = {.run = run_lane_op},
     [OP_extract_slice] = {.run = run_lane_op},
     [OP_reshape] = {.run = run_lane_op},

@@ -186,7 +186,7 @@ class IndexMapping:
     @staticmethod
     def dynamic_val(i: int) -> Expr:
         """The i-th dynamic value."""
-        return _wave.symbol(f"$dynamic_val{i}")
+        return _wave.symbol(f"$dynamic_val{i}", False)
 
     @property
     def iters(self) -> dict[Expr, int]:

@@ -104,9 +104,7 @@ def apply_expr(
     A condition gives truth values (i1)."""
     values = _values(register_)
     symbols = [_wave.symbol(f"$APPLY_EXPR_ARG_{i}", False) for i in range(len(values))]
-    made = Expr(expr(*symbols))
-    result = _emit("apply_expr", values, {"expr": made, "tag": tag})
-    return cast(result, _wave.dtypes["i1"]) if made.is_Boolean else result
+    return _emit("apply_expr", values, {"expr": Expr(expr(*symbols)), "tag": tag})
 
 
 def set_symbol(symbol: Any, register_: Any) -> None:
