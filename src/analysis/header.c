@@ -5,6 +5,7 @@
  *     dimensions of parameters          are not negative
  *     workgroup M by 64 on 0            $WG0 < ceiling(M/64), when that is a number
  *     hardware threads 64, waves 2 1 1  $T0 < 128, $T1 < 1, $T2 < 1
+ *     launch grid (8) block (64)        $WG0 < 8, $T0 < 64
  *
  * Assumptions are checked at launch, so they may be used as facts. A row that contradicts the
  * others adds nothing here: the verifier of the header reports what is wrong with it. */
@@ -100,6 +101,16 @@ static void assume_threads(const Header *h) {
   }
 }
 
+static void assume_launch(const Header *h) {
+  EACH_ROW(h, launch, c) {
+    for (int axis = 0; axis < 3; axis++) {
+      int64_t count;
+      if (is_known(h, c->grid[axis], &count)) assume_id(h, "WG", axis, count);
+      if (is_known(h, c->block[axis], &count)) assume_id(h, "T", axis, count);
+    }
+  }
+}
+
 const SymFacts *find_header(Kernel *k, Arena *a) {
   Header h = {.k = k, .arena = a, .facts = sym_facts_new(a, k->cx->sym, NULL)};
   gather_bindings(&h);
@@ -108,6 +119,7 @@ const SymFacts *find_header(Kernel *k, Arena *a) {
   assume_sizes(&h);
   assume_workgroups(&h);
   assume_threads(&h);
+  assume_launch(&h);
   sym_take_error(k->cx->sym); /* an overflow above is a fact not known, nothing worse */
   return h.facts;
 }

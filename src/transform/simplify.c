@@ -5,7 +5,7 @@
  *       %y = read %b {bounds = {M: Max(N, 1)}}       %y = read %b {bounds = {M: N}}
  * Known are: what the header says, inside a conditional its condition, inside a while loop the loop
  * condition (the axis of an iteration is one version: it does not change in the body), inside a for
- * loop that the counter is not negative. */
+ * loop that the counter is not negative and below the number of trips. */
 #include "ir/attr.h"
 #include "transform/pass.h"
 
@@ -36,7 +36,9 @@ static Scope enter(const Scope *outer, const Op *op) {
     holds = sym_assume(facts, condition->sym);
   } else if (op->kind == OP_for && axis) {
     const Sym *counter = ir_loop_counter(outer->k, axis->sym);
+    const Attr *trips = op_attr(op, ATTR_trips);
     if (sym_name(counter)) holds = sym_assume_range(facts, counter, 0, SYM_MAX_INF);
+    if (trips) holds = holds && sym_assume(facts, sym_lt(sym, counter, trips->sym));
   }
   if (holds) inner.facts = facts;
   return inner;
