@@ -19,7 +19,7 @@ typedef struct Seen {
 
 static bool is_written(const Constraint *c, const Clause *cl) {
   Constraint empty = {0};
-  size_t size[] = {sizeof(Sym *), sizeof(Sym *),  sizeof(int),     sizeof(bool),
+  size_t size[] = {sizeof(Sym *),     sizeof(Sym *),     sizeof(int),     sizeof(bool),
                    3 * sizeof(Sym *), sizeof(MmaChoice), sizeof(SymPairs)};
   return memcmp((const char *)c + cl->field, (char *)&empty + cl->field, size[cl->kind]) != 0;
 }
@@ -102,11 +102,43 @@ TEST(every_row_of_the_tables) {
   check_corpus(harness, &seen);
   CHECK(seen.kernels >= 12);
   for (int i = 0; i < OP_COUNT; i++) missing(harness, seen.op[i], "op", op_info[i].name);
-  for (int i = 0; i < ATTR_COUNT; i++) missing(harness, seen.attr[i], "attribute", attr_info[i].name);
-  for (int i = 0; i < CONSTRAINT_COUNT; i++) missing(harness, seen.row[i], "row", constraint_name[i]);
-  for (int i = 0; i < DTYPE_COUNT; i++) missing(harness, seen.dtype[i], "dtype", dtype_info[i].name);
+  for (int i = 0; i < ATTR_COUNT; i++)
+    missing(harness, seen.attr[i], "attribute", attr_info[i].name);
+  for (int i = 0; i < CONSTRAINT_COUNT; i++)
+    missing(harness, seen.row[i], "row", constraint_name[i]);
+  for (int i = 0; i < DTYPE_COUNT; i++)
+    missing(harness, seen.dtype[i], "dtype", dtype_info[i].name);
   for (int i = 0; i < nclauses; i++)
     missing(harness, seen.clause[i], constraint_name[clauses[i].row], clauses[i].word);
+}
+
+/* ---- the specification ---- */
+
+static void check_documented(Harness *harness, const char *text, const char *name) {
+  char quoted[80];
+  snprintf(quoted, sizeof quoted, "`%s`", name);
+  if (strstr(text, quoted)) return;
+  harness->failures_here++;
+  printf("docs/ir.md does not mention `%s`\n", name);
+}
+
+TEST(specification_is_complete) {
+  Arena *a = arena_new();
+  char path[4096];
+  size_t len;
+  snprintf(path, sizeof path, "%s", __FILE__);
+  char *end = strstr(path, "tests/unit/test_text.c");
+  if (end) snprintf(end, sizeof path - (size_t)(end - path), "docs/ir.md");
+  const char *text = os_read_file(a, path, &len);
+  CHECK(text);
+  for (int i = 0; text && i < OP_COUNT; i++) check_documented(harness, text, op_info[i].name);
+  for (int i = 0; text && i < ATTR_COUNT; i++) check_documented(harness, text, attr_info[i].name);
+  for (int i = 0; text && i < DTYPE_COUNT; i++) check_documented(harness, text, dtype_info[i].name);
+  for (int i = 0; text && i < nclauses; i++) {
+    CHECK(strstr(text, clauses[i].word));
+    CHECK(strstr(text, arena_printf(a, "`%s ", constraint_name[clauses[i].row])));
+  }
+  arena_free(a);
 }
 
 /* ---- floats ---- */
@@ -119,9 +151,10 @@ static uint64_t bits_of(double v) {
 
 /* The value of `fill TEXT` in a kernel. */
 static double read_back(Context *cx, const char *text) {
-  const char *kernel = arena_printf(
-      cx->arena, "kernel @k()\n workgroup M by 1 on 0; hardware threads 1\n"
-                 "{\n %%x = fill %s : tile<M, f64>\n}\n", text);
+  const char *kernel = arena_printf(cx->arena,
+                                    "kernel @k()\n workgroup M by 1 on 0; hardware threads 1\n"
+                                    "{\n %%x = fill %s : tile<M, f64>\n}\n",
+                                    text);
   KernelList list = ir_parse(cx, "<float>", kernel);
   double v = list.n == 1 ? op_attr(ir_first(list.at[0]), ATTR_value)->number : 0;
   for (int i = 0; i < list.n; i++) kernel_free(list.at[i]);
@@ -149,9 +182,15 @@ TEST(floats_look_like_floats) {
   static const struct {
     double v;
     const char *text;
-  } rows[] = {{0.0, "0.0"},   {-0.0, "-0.0"},   {1.0, "1.0"},         {1e-6, "1e-06"},
-              {0.1, "0.1"},   {1e300, "1e+300"}, {123456789.0, "123456789.0"},
-              {INFINITY, "inf"}, {-INFINITY, "-inf"}};
+  } rows[] = {{0.0, "0.0"},
+              {-0.0, "-0.0"},
+              {1.0, "1.0"},
+              {1e-6, "1e-06"},
+              {0.1, "0.1"},
+              {1e300, "1e+300"},
+              {123456789.0, "123456789.0"},
+              {INFINITY, "inf"},
+              {-INFINITY, "-inf"}};
   Arena *a = arena_new();
   for (size_t i = 0; i < WV_LEN(rows); i++) {
     StrBuf text = {.arena = a};
@@ -225,6 +264,6 @@ TEST(many_errors_are_reported) {
             2);
 }
 
-TESTS_MAIN(RUN(every_row_of_the_tables) RUN(floats_keep_their_bits) RUN(floats_look_like_floats)
-               RUN(names_become_unique) RUN(depth_is_limited) RUN(errors_are_limited)
-                   RUN(many_errors_are_reported))
+TESTS_MAIN(RUN(every_row_of_the_tables) RUN(specification_is_complete) RUN(floats_keep_their_bits)
+               RUN(floats_look_like_floats) RUN(names_become_unique) RUN(depth_is_limited)
+                   RUN(errors_are_limited) RUN(many_errors_are_reported))

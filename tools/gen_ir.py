@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Writes the tables of docs/ir.md from the compiler's own: src/ir/{ops,attrs,types}.def, infer.h.
+
+tools/gen_ir.py            rewrites what stands between <!-- table NAME --> and <!-- end -->
+tools/gen_ir.py --check    fails when docs/ir.md is not current
+"""
+
+import os
+import re
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+DOCUMENT = os.path.join(ROOT, "docs/ir.md")
+TABLE = re.compile(r"(<!-- table (.*?) -->\n).*?(<!-- end -->)", re.S)
+OP = re.compile(
+    r"^OP\((\w+),\s*\w+,\s*ARGS\((\w+), (\w+)\),\s*\w+,\s*[\w| ]+,\s*(\w+),\s*(\w+),\s*(.*?), \"(.*)\"\)$",
+    re.M,
+)
+RULE = re.compile(r"^  RULE_(\w+),?(?: +/\* (.*?) \*/)?$", re.M)
+
+
+def read(name):
+    return open(os.path.join(ROOT, "src/ir", name), encoding="utf-8").read()
+
+
+def rules():
+    """What the comment beside each rule says about the result; `the same` repeats the last one."""
+    said, last = {}, ""
+    for name, words in RULE.findall(read("infer.h")):
+        base, _, rest = (words or "").partition(",")
+        if base.startswith("the same"):
+            words = last + ("," + rest if rest else "")
+        else:
+            last = words or ""
+        said[name] = (
+            (words or "").replace("given:", "written:").replace("the author's", "a written")
+        )
+    return said
+
+
+def row(*cells):
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def head(*cells):
+    return row(*cells) + "|" + "---|" * len(cells) + "\n"
+
+
+def operands(least, most):
+    if most == "ANY":
+        return "any" if least == "0" else f"{least} or more"
+    return {"00": ""}.get(least + most, least if least == most else f"{least} to {most}")
+
+
+def ops(group):
+    parts = re.split(r"/\* ---- (.*?) ---- \*/", read("ops.def"))
+    said = rules()
+    text = head("op", "operands", "result", "attributes", "meaning")
+    for name, least, most, rule, lead, attrs, doc in OP.findall(
+        dict(zip(parts[1::2], parts[2::2]))[group]
+    ):
+        keys = [f"**`{lead}`**"] * (lead != "NONE") + [
+            f"`{k}`" for k in re.findall(r"A\((\w+)\)", attrs)
+        ]
+        text += row(f"`{name}`", operands(least, most), said[rule], ", ".join(keys), doc)
+    return text
+
+
+def attributes():
+    found = re.findall(r'^ATTR\((\w+),\s*(\w+),\s*"(.*)"\)', read("attrs.def"), re.M)
+    return head("attribute", "kind", "meaning") + "".join(row(f"`{n}`", k, d) for n, k, d in found)
+
+
+def dtypes():
+    found = re.findall(r'^DTYPE\((\w+),\s*\w+,\s*(\d+),.*?"(.*)"\)', read("types.def"), re.M)
+    described = (row(f"`{n}`", bits, doc or "arithmetic is signed") for n, bits, doc in found)
+    return head("element type", "bits", "") + "".join(described)
+
+
+def table(name):
+    kind, _, rest = name.partition(" ")
+    return {"attributes": attributes, "dtypes": dtypes}.get(kind, lambda: ops(rest))()
+
+
+def main():
+    old = open(DOCUMENT, encoding="utf-8").read()
+    new = TABLE.sub(lambda m: m[1] + table(m[2]) + m[3], old)
+    if "--check" in sys.argv and new != old:
+        print("docs/ir.md is not current: run tools/gen_ir.py")
+        return 1
+    if new != old:
+        open(DOCUMENT, "w", encoding="utf-8").write(new)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
