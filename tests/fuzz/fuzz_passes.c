@@ -1,0 +1,340 @@
+/* fuzz_passes.c: no pass changes what a kernel means.
+ *
+ *     fuzz_passes [--seed N] [--count N] [--seconds N]        fuzz_passes SEED COUNT
+ *
+ * Random kernels over small integer tensors, with loops, conditionals, set symbols, repeated and
+ * unused ops, are evaluated as written and after one to four random passes: every element stored
+ * must be the same. Integers wrap, so there is no rounding to excuse a difference. A failing case
+ * is printed with its number and its passes. The last line is "N passed, M failed". */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/sim/eval_tile.h"
+#include "base/os.h"
+#include "transform/pipeline.h"
+
+/* ---- random choices ---- */
+
+typedef struct Random {
+  uint64_t state;
+} Random;
+
+static uint32_t next(Random *r) { /* splitmix64 */
+  uint64_t z = r->state += UINT64_C(0x9e3779b97f4a7c15);
+  z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+  return (uint32_t)(z >> 32);
+}
+
+static int below(Random *r, int n) { return n > 0 ? (int)(next(r) % (uint32_t)n) : 0; }
+
+/* ---- random kernels ---- */
+
+/* M is cut over workgroups, N and K are the axes of loops. Inside a loop over N no tile over N from
+ * outside is used: there, N is another extent. */
+enum { SIZE_M = 5, SIZE_N = 7, SIZE_K = 3 };
+
+typedef enum Shape { SHAPE_M, SHAPE_MN, SHAPE_SCALAR, SHAPE_COUNT } Shape;
+
+static const char *const shape_type[] = {"tile<M, i32>", "tile<M, N, i32>", "i32"};
+
+typedef struct Visible {
+  int id;
+  Shape shape;
+} Visible;
+
+typedef struct Gen {
+  Random r;
+  StrBuf *out;
+  Vec(Visible) values; /* in scope */
+  int ids, depth;
+  bool in_n, in_k;
+} Gen;
+
+#define EMIT(g, ...) sb_printf((g)->out, __VA_ARGS__)
+
+static int fresh(Gen *g, Shape shape) {
+  Visible v = {g->ids++, shape};
+  vec_push(g->out->arena, &g->values, v);
+  return v.id;
+}
+
+/* A value of this shape; one is made when there is none. */
+static int pick(Gen *g, Shape shape) {
+  int found = -1, seen = 0;
+  for (int i = 0; i < g->values.n; i++)
+    if (g->values.at[i].shape == shape && below(&g->r, ++seen) == 0) found = g->values.at[i].id;
+  if (found >= 0) return found;
+  int id = fresh(g, shape), constant = below(&g->r, 5);
+  const char *op = shape == SHAPE_SCALAR ? "scalar" : "fill";
+  EMIT(g, "%%v%d = %s %d : %s\n", id, op, constant, shape_type[shape]);
+  return id;
+}
+
+static Shape any_shape(Gen *g) { return (Shape)below(&g->r, SHAPE_COUNT); }
+
+/* Expressions of the kinds that bind and simplify work on. */
+static const char *any_expr(Gen *g) {
+  static const char *const exprs[] = {
+      "M", "Max(M, 2)", "$WG0*2 + 1",  "Min($WG0, 7)", "Min($WG0, 1)", "floor(N/2)",
+      "S", "Mod(S, 4)", "S + 3*M - S", "floor(S/3)*3", "N - M",        "Mod(M*4, 4)"};
+  static const char *const counters[] = {"Mod($ARGK, 3)", "$ARGK*2 + $ARGK"};
+  return g->in_k && below(&g->r, 3) == 0 ? counters[below(&g->r, 2)]
+                                         : exprs[below(&g->r, (int)WV_LEN(exprs))];
+}
+
+static void gen_binary(Gen *g) {
+  static const char *const ops[] = {"add", "sub", "mul", "maximum", "minimum", "and", "or"};
+  Shape shape = any_shape(g);
+  Shape other = shape != SHAPE_SCALAR && below(&g->r, 4) == 0 ? SHAPE_SCALAR : shape;
+  int a = pick(g, shape), b = pick(g, other);
+  EMIT(g, "%%v%d = %s %%v%d, %%v%d\n", fresh(g, shape), ops[below(&g->r, 7)], a, b);
+}
+
+static void gen_unary(Gen *g) {
+  Shape shape = any_shape(g);
+  int a = pick(g, shape);
+  EMIT(g, "%%v%d = %s %%v%d\n", fresh(g, shape), below(&g->r, 2) ? "neg" : "abs", a);
+}
+
+static void gen_select(Gen *g) {
+  Shape shape = any_shape(g);
+  int a = pick(g, shape), b = pick(g, shape), cond = g->ids++;
+  EMIT(g, "%%v%d = lt %%v%d, %%v%d\n", cond, a, b);
+  EMIT(g, "%%v%d = select %%v%d, %%v%d, %%v%d\n", fresh(g, shape), cond, b, a);
+}
+
+static void gen_constant(Gen *g) {
+  Shape shape = any_shape(g);
+  const char *op = shape == SHAPE_SCALAR ? "scalar" : "fill";
+  EMIT(g, "%%v%d = %s %s : %s\n", fresh(g, shape), op, any_expr(g), shape_type[shape]);
+}
+
+static void gen_index(Gen *g) {
+  EMIT(g, "%%v%d = self_index M : tile<M, i32>\n", fresh(g, SHAPE_M));
+  int row = g->ids++;
+  EMIT(g, "%%v%d = self_index N : tile<N, i32>\n", row);
+  EMIT(g, "%%v%d = broadcast %%v%d : tile<M, N, i32>\n", fresh(g, SHAPE_MN), row);
+}
+
+static void gen_shape(Gen *g) {
+  if (below(&g->r, 2)) {
+    int a = pick(g, SHAPE_M);
+    EMIT(g, "%%v%d = broadcast %%v%d : tile<M, N, i32>\n", fresh(g, SHAPE_MN), a);
+  } else {
+    int a = pick(g, SHAPE_MN), init = pick(g, SHAPE_M);
+    EMIT(g, "%%v%d = sum %%v%d, %%v%d {dim = N}\n", fresh(g, SHAPE_M), a, init);
+  }
+}
+
+static void gen_read(Gen *g) {
+  if (below(&g->r, 2)) EMIT(g, "%%v%d = read %%a\n", fresh(g, SHAPE_MN));
+  else EMIT(g, "%%v%d = read %%b {bounds = {M: %s}}\n", fresh(g, SHAPE_M), any_expr(g));
+}
+
+static void gen_write(Gen *g) {
+  if (below(&g->r, 2)) EMIT(g, "write %%v%d, %%c\n", pick(g, SHAPE_MN));
+  else EMIT(g, "write %%v%d, %%d\n", pick(g, SHAPE_M));
+}
+
+static void gen_set_symbol(Gen *g) { EMIT(g, "set_symbol S %%v%d\n", pick(g, SHAPE_SCALAR)); }
+
+static void gen_statements(Gen *g, int n);
+
+/* What is made inside stays inside; the shape of one carried value. */
+static void gen_body(Gen *g, int arg, Shape shape) {
+  int outside = g->values.n;
+  Visible carried = {arg, shape};
+  vec_push(g->out->arena, &g->values, carried);
+  g->depth++;
+  gen_statements(g, 1 + below(&g->r, 6));
+  EMIT(g, "yield %%v%d\n}\n", pick(g, shape));
+  g->depth--;
+  g->values.n = outside;
+}
+
+/* Enters a loop over N: the tiles over N from outside are forgotten until it ends. */
+static void hide_tiles(Gen *g) {
+  Gen before = *g;
+  memset(&g->values, 0, sizeof g->values);
+  for (int i = 0; i < before.values.n; i++)
+    if (before.values.at[i].shape != SHAPE_MN)
+      vec_push(g->out->arena, &g->values, before.values.at[i]);
+  g->in_n = true;
+}
+
+static void gen_loop(Gen *g) {
+  bool over_n = !g->in_n && below(&g->r, 2);
+  if (!over_n && g->in_k) return;
+  Shape shape = below(&g->r, 2) ? SHAPE_M : SHAPE_SCALAR;
+  int init = pick(g, shape), arg = g->ids++, result = g->ids++;
+  EMIT(g, "%%v%d = for %s carry %%v%d = %%v%d {\n", result, over_n ? "N" : "K", arg, init);
+  Gen before = *g;
+  if (over_n) hide_tiles(g);
+  else g->in_k = true;
+  gen_body(g, arg, shape);
+  g->values.at = before.values.at;
+  g->values.n = before.values.n;
+  g->values.cap = before.values.cap;
+  g->in_n = before.in_n;
+  g->in_k = before.in_k;
+  Visible v = {result, shape};
+  vec_push(g->out->arena, &g->values, v);
+}
+
+static void gen_if(Gen *g) {
+  static const char *const conditions[] = {"$WG0 > 0", "S > 2", "M < N", "Eq(Mod(M, 2), 0)"};
+  Shape shape = below(&g->r, 2) ? SHAPE_M : SHAPE_SCALAR;
+  int init = pick(g, shape), arg = g->ids++, result = g->ids++;
+  EMIT(g, "%%v%d = if (%s) carry %%v%d = %%v%d {\n", result, conditions[below(&g->r, 4)], arg,
+       init);
+  gen_body(g, arg, shape);
+  Visible v = {result, shape};
+  vec_push(g->out->arena, &g->values, v);
+}
+
+static void gen_statements(Gen *g, int n) {
+  static void (*const kinds[])(Gen *) = {gen_binary, gen_binary, gen_binary,    gen_unary,
+                                         gen_select, gen_shape,  gen_constant,  gen_index,
+                                         gen_read,   gen_write,  gen_set_symbol};
+  for (; n > 0; n--) {
+    if (g->depth < 3 && below(&g->r, 5) == 0) (below(&g->r, 3) ? gen_loop : gen_if)(g);
+    else kinds[below(&g->r, (int)WV_LEN(kinds))](g);
+  }
+}
+
+static const char *random_kernel(Random r, Arena *a) {
+  StrBuf out = {.arena = a};
+  Gen g = {.r = r, .out = &out};
+  EMIT(&g,
+       "kernel @k(%%a: mem<M, N, i32>, %%b: mem<M, i32>, %%c: mem<M, N, i32>, %%d: mem<M, i32>)\n"
+       "  workgroup M by 2 on 0; tile N by 2; tile K by 1\n"
+       "  hardware threads 64, vector {M: 2, N: 2}\n"
+       "  bind M = %d; bind N = %d; bind K = %d; bind S = 5\n{\n",
+       SIZE_M, SIZE_N, SIZE_K);
+  gen_statements(&g, 4 + below(&g.r, 16));
+  EMIT(&g, "write %%v%d, %%d\n", pick(&g, SHAPE_M));
+  sb_puts(&out, "}\n");
+  return sb_text(&out);
+}
+
+/* ---- evaluation ---- */
+
+typedef struct Stored {
+  int32_t c[SIZE_M * SIZE_N], d[SIZE_M];
+} Stored;
+
+static bool evaluate(Kernel *k, Stored *out) {
+  int32_t a[SIZE_M * SIZE_N], b[SIZE_M];
+  for (int i = 0; i < SIZE_M * SIZE_N; i++) a[i] = i * 7 % 13 - 5;
+  for (int i = 0; i < SIZE_M; i++) b[i] = i * 5 % 7 - 2;
+  memset(out, 0, sizeof *out);
+  int32_t *data[] = {a, b, out->c, out->d};
+  EvalBuffer buffers[4];
+  EvalArg args[4] = {{0}};
+  for (int i = 0; i < 4; i++) {
+    bool wide = i % 2 == 0;
+    buffers[i] = (EvalBuffer){.data = data[i], .dtype = DTYPE_i32, .rank = wide ? 2 : 1};
+    buffers[i].shape[0] = SIZE_M;
+    buffers[i].strides[0] = wide ? SIZE_N : 1;
+    buffers[i].shape[1] = SIZE_N;
+    buffers[i].strides[1] = 1;
+    args[i].buffer = &buffers[i];
+  }
+  return eval_tile(k, args, 4, NULL);
+}
+
+/* ---- one case ---- */
+
+typedef struct Case {
+  Context *cx;
+  const char *text, *passes;
+  const char *problem; /* NULL: none */
+  bool ran;
+} Case;
+
+static const char *random_passes(Random *r, Arena *a) {
+  StrBuf out = {.arena = a};
+  int n = 0;
+  while (pass_at(n)) n++;
+  for (int left = 1 + below(r, 4); left; left--)
+    sb_printf(&out, "%s%s", out.n ? "," : "", pass_at(below(r, n))->name);
+  return sb_text(&out);
+}
+
+static void fail(Case *c, const char *what, const Kernel *k) {
+  StrBuf out = {.arena = c->cx->arena};
+  sb_printf(&out, "%s\n", what);
+  diags_render(&c->cx->diags, &out);
+  if (k) ir_print(&out, k);
+  c->problem = sb_text(&out);
+}
+
+static void check_passes(Case *c, Kernel *k) {
+  Stored before, after;
+  PipelineOptions o = {.passes = c->passes, .verify_each = true};
+  if (!evaluate(k, &before)) return; /* a kernel that means nothing: out of range, say */
+  c->ran = true;
+  if (!pipeline_run(k, &o)) fail(c, "a pass refuses the kernel", k);
+  else if (!evaluate(k, &after)) fail(c, "it cannot be evaluated any more", k);
+  else if (memcmp(&before, &after, sizeof before) != 0) fail(c, "it stores something else", k);
+}
+
+static void run_case(Case *c) {
+  KernelList list = ir_parse(c->cx, "<case>", c->text);
+  if (list.n != 1) fail(c, "the generator wrote an invalid kernel", NULL);
+  else check_passes(c, list.at[0]);
+  for (int i = 0; i < list.n; i++) kernel_free(list.at[i]);
+}
+
+/* ---- all cases ---- */
+
+typedef struct Settings {
+  uint64_t seed;
+  long count;
+  double seconds; /* 0: no limit */
+} Settings;
+
+static int fuzz(const Settings *s) {
+  int failed = 0, passed = 0, ran = 0;
+  double began = os_seconds();
+  for (long n = 0; n < s->count && failed < 5; n++) {
+    if (s->seconds > 0 && os_seconds() - began > s->seconds) break;
+    Random r = {s->seed * UINT64_C(1000003) + (uint64_t)n};
+    Context *cx = context_new();
+    Case c = {
+        .cx = cx, .passes = random_passes(&r, cx->arena), .text = random_kernel(r, cx->arena)};
+    run_case(&c);
+    if (c.problem)
+      printf("seed %" PRIu64 ", case %ld, passes %s: %s\n--- the kernel was:\n%s---\n", s->seed, n,
+             c.passes, c.problem, c.text);
+    failed += c.problem != NULL;
+    passed += c.problem == NULL;
+    ran += c.ran;
+    context_free(cx);
+  }
+  printf("%d of %d kernels were evaluated\n%d passed, %d failed\n", ran, passed + failed, passed,
+         failed);
+  return failed != 0;
+}
+
+static bool take_setting(Settings *s, const char *name, const char *value) {
+  if (strcmp(name, "--seed") == 0) s->seed = strtoull(value, NULL, 10);
+  else if (strcmp(name, "--count") == 0) s->count = strtol(value, NULL, 10);
+  else if (strcmp(name, "--seconds") == 0) s->seconds = strtod(value, NULL), s->count = INT32_MAX;
+  else return false;
+  return true;
+}
+
+int main(int argc, char **argv) {
+  Settings s = {.seed = 1, .count = 1000};
+  int numbers = 0;
+  for (int i = 1; i < argc; i++) {
+    if (i + 1 < argc && take_setting(&s, argv[i], argv[i + 1])) i++;
+    else if (numbers++ == 0) s.seed = strtoull(argv[i], NULL, 10);
+    else s.count = strtol(argv[i], NULL, 10);
+  }
+  return fuzz(&s);
+}
