@@ -1,0 +1,141 @@
+/* test_pipeline.c: what surrounds a pass: analyses, verification, dumps, times, options. */
+#include "transform/pipeline.h"
+#include "unit/harness.h"
+
+static const char *const text = "kernel @k(%a: mem<M, f32>)\n"
+                                "  workgroup M by B on 0\n"
+                                "  hardware threads 64\n"
+                                "  bind B = 16\n"
+                                "{\n"
+                                "  %x = read %a : tile<M, f32>\n"
+                                "  %y = neg %x : tile<M, f32>\n"
+                                "  %z = add %y, %x : tile<M, f32>\n"
+                                "  write %x, %a\n"
+                                "}\n";
+
+static Kernel *parse(Context *cx, const char *source) {
+  KernelList list = ir_parse(cx, "<test>", source);
+  return list.n == 1 ? list.at[0] : NULL;
+}
+
+typedef struct Written {
+  Arena *arena;
+  StrBuf passes; /* their names, in order */
+  const char *last, *times;
+} Written;
+
+static void collect(void *user, const char *pass, const char *written) {
+  Written *w = user;
+  if (!pass) {
+    w->times = arena_strdup(w->arena, written);
+    return;
+  }
+  sb_printf(&w->passes, "%s ", pass);
+  w->last = arena_strdup(w->arena, written);
+}
+
+static bool run(Kernel *k, PipelineOptions o, Written *w) {
+  *w = (Written){.arena = k->cx->arena, .passes = {.arena = k->cx->arena}};
+  o.write = collect;
+  o.user = w;
+  return pipeline_run(k, &o);
+}
+
+TEST(dumps_parse_again) {
+  Context *cx = context_new();
+  Kernel *k = parse(cx, text);
+  Written w;
+  CHECK(run(k, (PipelineOptions){.passes = "bind,dce", .dump = "all", .time = true}, &w));
+  CHECK_STR(sb_text(&w.passes), "bind dce ");
+  CHECK(strncmp(w.last, "# after dce\n", 12) == 0);
+  CHECK(strstr(w.last, "workgroup M by 16 on 0") && !strstr(w.last, "neg"));
+  CHECK(strstr(w.times, "bind") && strstr(w.times, "dce") && strstr(w.times, "total"));
+  Kernel *again = parse(cx, w.last);
+  CHECK(again && ir_equal(k, again));
+  kernel_free(again);
+  kernel_free(k);
+  context_free(cx);
+}
+
+TEST(stops_where_asked) {
+  Context *cx = context_new();
+  Kernel *k = parse(cx, text);
+  Written w;
+  PipelineOptions o = {.passes = "dce,bind,cse", .stop_after = "bind", .dump = "dce,bind,cse"};
+  CHECK(run(k, o, &w));
+  CHECK_STR(sb_text(&w.passes), "dce bind ");
+  kernel_free(k);
+  context_free(cx);
+}
+
+TEST(unknown_passes_are_reported) {
+  Context *cx = context_new();
+  Kernel *k = parse(cx, text);
+  Written w;
+  CHECK(!run(k, (PipelineOptions){.passes = "bind,dcee"}, &w));
+  CHECK(cx->diags.last && cx->diags.last->code == DIAG_E0604);
+  CHECK_STR(cx->diags.last->hint, "did you mean `dce`?");
+  CHECK(!run(k, (PipelineOptions){.dump = "everything"}, &w));
+  CHECK(!run(k, (PipelineOptions){.passes = "bind", .stop_after = "cse"}, &w));
+  CHECK_INT(cx->diags.errors, 3);
+  kernel_free(k);
+  context_free(cx);
+}
+
+/* An op that uses what is made after it, as a careless pass might leave it. */
+static void break_order(Kernel *k) {
+  Op *read = ir_first(k), *neg = read->next;
+  ir_remove(read);
+  ir_insert_before(neg->next, read);
+}
+
+TEST(invalid_ir_names_the_pass) {
+  Context *cx = context_new();
+  Kernel *k = parse(cx, text);
+  break_order(k);
+  Written w;
+  CHECK(!run(k, (PipelineOptions){.passes = "bind,licm", .verify_each = true}, &w));
+  const Diag *d = cx->diags.last;
+  CHECK(d && d->code == DIAG_I0001);
+  CHECK_STR(d->text, "invalid IR after `bind`");
+  CHECK(d->notes && strstr(d->notes->text, "%y = neg %x"));
+  kernel_free(k);
+  context_free(cx);
+}
+
+/* Without verify_each only the last pass is judged. */
+TEST(the_last_pass_is_always_verified) {
+  Context *cx = context_new();
+  Kernel *k = parse(cx, text);
+  break_order(k);
+  Written w;
+  CHECK(!run(k, (PipelineOptions){.passes = "bind,licm"}, &w));
+  CHECK_STR(cx->diags.last->text, "invalid IR after `licm`");
+  kernel_free(k);
+  context_free(cx);
+}
+
+TEST(facts_are_kept_until_broken) {
+  Context *cx = context_new();
+  Kernel *k = parse(cx, text);
+  ir_renumber(k);
+  Facts f = {.arena = arena_new()};
+  facts_supply(&f, k, FACT_uses);
+  const int *uses = f.uses;
+  CHECK_INT(uses[k->body->args[0]->id], 2);                   /* %a: read, write */
+  CHECK_INT(uses[ir_first(k)->results[0].id], 3);             /* %x: neg, add, write */
+  CHECK_INT(uses[ir_first(k)->next->next->results[0].id], 0); /* %z */
+  facts_supply(&f, k, FACT_uses | FACT_header);
+  CHECK(f.uses == uses && f.header);
+  facts_drop(&f, FACT_header);
+  CHECK(f.uses == uses && !f.header);
+  facts_drop(&f, FACT_ALL);
+  CHECK(!f.uses && !f.valid);
+  arena_free(f.arena);
+  kernel_free(k);
+  context_free(cx);
+}
+
+TESTS_MAIN(RUN(dumps_parse_again) RUN(stops_where_asked) RUN(unknown_passes_are_reported)
+               RUN(invalid_ir_names_the_pass) RUN(the_last_pass_is_always_verified)
+                   RUN(facts_are_kept_until_broken))
