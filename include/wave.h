@@ -68,6 +68,8 @@ WV_API void wv_diag_clear(wv_ctx *cx);
 /* Reports a mistake found by a front end. `code` is one of `wavec --list=diagnostics`. */
 WV_API void wv_diag_report(wv_ctx *cx, const char *code, wv_place at, const char *text,
                            const char *hint);
+/* The text of a source that is not on disk (a notebook's cell), for the lines in diagnostics. */
+WV_API void wv_source(wv_ctx *cx, const char *file, const char *text);
 WV_API const char *wv_explain(const char *code); /* NULL: no such code; static storage */
 /* The word of `words` nearest to `word`, or NULL: for "did you mean" hints. */
 WV_API const char *wv_nearest(const char *word, const char *const *words, int n);
@@ -306,6 +308,8 @@ typedef struct wv_arg {
 typedef struct wv_eval_options {
   /* Called once per debug_log after the run, with the whole logged tensor (row-major). */
   void (*log)(void *user, const char *label, const wv_buffer *value);
+  /* Asked at every workgroup and loop iteration; true ends the run. May be NULL. */
+  bool (*interrupted)(void *user);
   void *user;
 } wv_eval_options;
 

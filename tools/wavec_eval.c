@@ -241,7 +241,7 @@ static int evaluate(Call *c) {
   for (int i = 0; ok && i < c->nargs; i++) ok = make_argument(c, i, seed, &args[i]);
   ok = ok && check_names(c, &c->o->arg, "--arg") && check_names(c, &c->o->out, "--out");
   int status = ok ? STATUS_OK : STATUS_USAGE;
-  wv_eval_options options = {print_log, (void *)(uintptr_t)c->o};
+  wv_eval_options options = {.log = print_log, .user = (void *)(uintptr_t)c->o};
   if (ok && !wv_eval(c->k, args, c->nargs, &options)) status = STATUS_DIAGNOSTICS;
   if (status == STATUS_OK && !report(c)) status = STATUS_USAGE;
   free(args);

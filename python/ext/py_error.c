@@ -1,4 +1,6 @@
 /* py_error: CompileError and the Diagnostic records it carries. */
+#include <stdio.h>
+
 #include "ext.h"
 
 static PyStructSequence_Field diagnostic_fields[] = {
@@ -78,11 +80,29 @@ static PyObject *diagnostic(PyState *st, int i, const wv_diag *d) {
   return py_record(st->diagnostic_type, items, 9);
 }
 
+/* The lines of a source that is not on disk (a notebook's cell, exec) are in Python's line cache. */
+static void give_source(PyState *st, const char *file) {
+  FILE *on_disk = file ? fopen(file, "r") : NULL;
+  if (on_disk) fclose(on_disk);
+  if (!file || on_disk) return;
+  PyObject *linecache = PyImport_ImportModule("linecache"), *empty = PyUnicode_FromString("");
+  PyObject *lines = linecache ? PyObject_CallMethod(linecache, "getlines", "s", file) : NULL;
+  PyObject *text = lines && empty ? PyUnicode_Join(empty, lines) : NULL;
+  const char *utf8 = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+  if (utf8 && *utf8) wv_source(st->cx, file, utf8);
+  Py_XDECREF(text);
+  Py_XDECREF(lines);
+  Py_XDECREF(empty);
+  Py_XDECREF(linecache);
+  PyErr_Clear(); /* without the line the message is still right */
+}
+
 PyObject *py_error_take(PyState *st) {
   int n = wv_diag_count(st->cx);
   PyObject *list = PyList_New(n);
   for (int i = 0; list && i < n; i++) {
     wv_diag d = {0};
+    if (wv_diag_get(st->cx, i, &d)) give_source(st, d.at.file);
     wv_diag_get(st->cx, i, &d);
     PyObject *o = diagnostic(st, i, &d);
     if (!o) Py_CLEAR(list);
@@ -105,7 +125,7 @@ static PyObject *joined(PyObject *list) {
 }
 
 PyObject *py_error_raise(PyState *st) {
-  if (PyErr_Occurred()) return NULL;
+  if (PyErr_Occurred()) return wv_diag_clear(st->cx), NULL;
   if (wv_diag_errors(st->cx) == 0) {
     PyErr_SetString(PyExc_RuntimeError, "wave: an operation failed without saying why");
     return NULL;

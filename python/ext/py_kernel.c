@@ -208,6 +208,12 @@ static bool take_arg(Scratch *s, wv_kernel *k, int i, PyObject *o, Tensor *tenso
   return py_tensor_take(s, o, name, output, tensor);
 }
 
+/* Ctrl-C: the exception is set, and raised when the evaluator has stopped. */
+static bool was_interrupted(void *user) {
+  (void)user;
+  return PyErr_CheckSignals() != 0;
+}
+
 /* eval(args, log): takes the tensors, runs, gives them back whatever happened. */
 static PyObject *kernel_eval(PyObject *self, PyObject *args) {
   PyObject *list, *log = Py_None;
@@ -222,7 +228,8 @@ static PyObject *kernel_eval(PyObject *self, PyObject *args) {
   for (; ok && taken < n; taken++)
     ok = take_arg(&s, k, taken, PyTuple_GetItem(list, taken), &tensors[taken], &values[taken]);
   LogSink sink = {log == Py_None ? NULL : log, false};
-  bool ran = ok && wv_eval(k, values, n, &(wv_eval_options){send_log, &sink});
+  wv_eval_options options = {.log = send_log, .interrupted = was_interrupted, .user = &sink};
+  bool ran = ok && wv_eval(k, values, n, &options);
   for (int i = 0; tensors && i < taken; i++) py_tensor_release(&tensors[i]);
   py_scratch_free(&s);
   if (!ok || sink.failed) return NULL;

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 /* Read piece by piece, so that pipes work like files; `-` is standard input. */
@@ -24,6 +25,13 @@ char *os_read_file(Arena *a, const char *path, size_t *len) {
   if (f != stdin) fclose(f);
   *len = n;
   return failed ? NULL : text;
+}
+
+int64_t os_file_stamp(const char *path) {
+  struct stat st;
+  if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return 0;
+  int64_t stamp = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+  return (stamp ^ (int64_t)st.st_size << 1) | 1;
 }
 
 double os_seconds(void) {

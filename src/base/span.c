@@ -10,7 +10,7 @@ uint32_t sources_file(Sources *s, const char *name, const char *text) {
   void *known = text ? NULL : map_get(&s->by_name, map_key(name));
   if (known) return (uint32_t)(uintptr_t)known;
   vec_push(s->arena, &s->files, ((SourceFile){.name = name}));
-  if (text) s->files.at[s->files.n - 1].text = arena_strdup(s->arena, text);
+  if (text) sources_give_text(s, (uint32_t)s->files.n, text);
   map_set(s->arena, &s->by_name, map_key(name), (void *)(uintptr_t)s->files.n);
   return (uint32_t)s->files.n;
 }
@@ -19,13 +19,21 @@ const char *sources_name(const Sources *s, uint32_t file) {
   return file && file <= (uint32_t)s->files.n ? s->files.at[file - 1].name : "<unknown>";
 }
 
+void sources_give_text(Sources *s, uint32_t file, const char *text) {
+  SourceFile *f = &s->files.at[file - 1];
+  if (f->given && strcmp(f->text, text) == 0) return;
+  f->text = arena_strdup(s->arena, text);
+  f->given = true;
+}
+
 static const char *text_of(Sources *s, uint32_t file) {
   if (!file || file > (uint32_t)s->files.n) return NULL;
   SourceFile *f = &s->files.at[file - 1];
-  if (!f->text && !f->unreadable) {
+  int64_t stamp = f->given ? 0 : os_file_stamp(f->name);
+  if (!f->given && stamp != f->stamp) {
     size_t len;
-    f->text = os_read_file(s->arena, f->name, &len);
-    f->unreadable = !f->text;
+    f->text = stamp ? os_read_file(s->arena, f->name, &len) : NULL;
+    f->stamp = stamp;
   }
   return f->text;
 }

@@ -13,7 +13,8 @@ typedef struct Span {
 typedef struct SourceFile {
   const char *name;
   const char *text; /* NULL until somebody needs it, then read from disk */
-  bool unreadable;
+  bool given;       /* the text did not come from disk */
+  int64_t stamp;    /* of the file when it was read: a changed one is read again */
 } SourceFile;
 
 typedef struct Sources {
@@ -27,6 +28,9 @@ typedef struct Sources {
  * both be called <string>. */
 uint32_t sources_file(Sources *s, const char *name, const char *text);
 const char *sources_name(const Sources *s, uint32_t file); /* "<unknown>" for 0 */
+
+/* The text of a file that is not on disk, or no longer as it was: a notebook's cell. */
+void sources_give_text(Sources *s, uint32_t file, const char *text);
 
 /* The text of a line without its end; NULL when the source cannot be read. */
 const char *sources_line(Sources *s, uint32_t file, uint32_t line, size_t *len);

@@ -72,6 +72,11 @@ void wv_diag_report(wv_ctx *cx, const char *code, wv_place at, const char *text,
   if (hint) diag_hint(&cx->cx->diags, d, "%s", hint);
 }
 
+void wv_source(wv_ctx *cx, const char *file, const char *text) {
+  Sources *s = &cx->cx->sources;
+  sources_give_text(s, sources_file(s, file, NULL), text);
+}
+
 const char *wv_explain(const char *code) {
   DiagCode c = diag_find(code);
   return c == DIAG_COUNT ? NULL : diag_info[c].explanation;

@@ -119,14 +119,19 @@ static bool buffer_of(Context *cx, const wv_buffer *from, EvalBuffer *out) {
   return true;
 }
 
-typedef struct LogRelay {
+typedef struct Relay {
   const wv_eval_options *o;
-} LogRelay;
+} Relay;
 
 static void relay_log(void *user, const char *label, const EvalBuffer *v) {
-  const wv_eval_options *o = ((LogRelay *)user)->o;
+  const wv_eval_options *o = ((Relay *)user)->o;
   wv_buffer b = {v->data, dtype_info[v->dtype].name, v->rank, v->shape, v->strides};
   o->log(o->user, label, &b);
+}
+
+static bool relay_interrupt(void *user) {
+  const wv_eval_options *o = ((Relay *)user)->o;
+  return o->interrupted(o->user);
 }
 
 bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_options *o) {
@@ -140,8 +145,10 @@ bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_options 
     ok = buffer_of(k->k->cx, args[i].buffer, &buffers[i]);
     translated[i].buffer = &buffers[i];
   }
-  LogRelay relay = {o};
-  EvalOptions options = {o && o->log ? relay_log : NULL, &relay};
+  Relay relay = {o};
+  EvalOptions options = {.log = o && o->log ? relay_log : NULL,
+                         .interrupted = o && o->interrupted ? relay_interrupt : NULL,
+                         .user = &relay};
   ok = ok && eval_tile(k->k, translated, nargs, &options);
   arena_free(a);
   return ok;

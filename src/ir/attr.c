@@ -222,7 +222,7 @@ bool attr_rewrite(Kernel *k, Attr *a, SymFn *fn, void *user) {
 bool constraint_rewrite(Kernel *k, Constraint *c, SymFn *fn, void *user) {
   bool ok = rewrite(&c->size, fn, user) && rewrite(&c->count, fn, user);
   if (c->kind != CONSTRAINT_alias) ok = ok && rewrite(&c->start, fn, user);
-  ok = ok && rewrite(&c->expr, fn, user);
+  if (c->kind != CONSTRAINT_tile) ok = ok && rewrite(&c->expr, fn, user); /* there it is a name */
   for (int i = 0; i < 3; i++)
     ok = ok && rewrite(&c->waves[i], fn, user) && rewrite(&c->cluster[i], fn, user) &&
          rewrite(&c->grid[i], fn, user) && rewrite(&c->block[i], fn, user);

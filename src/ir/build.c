@@ -84,9 +84,9 @@ static bool has_value(const Attr *a) {
 
 bool check_mma_name(Context *cx, const char *name, Span at) {
   if (!name || mma_find(name)) return true;
-  const char *names[128];
-  int n = 0;
-  for (const MmaInfo *row; n < 128 && (row = mma_at(n)); n++) names[n] = row->name;
+  int n = mma_count();
+  const char **names = ARENA_ARRAY(cx->diags.arena, const char *, n);
+  for (int i = 0; i < n; i++) names[i] = mma_at(i)->name;
   Diag *d = diag_add(&cx->diags, DIAG_E0210, at, "there is no matrix instruction `%s`", name);
   const char *near = diag_nearest(name, names, n);
   if (near) diag_hint(&cx->diags, d, "did you mean `%s`?", near);
@@ -274,8 +274,10 @@ static bool gather_yields(Builder *b, Value *const *yields, int n, Span at, Valu
     out[0] = build_next_axis(b);
     if (!out[0]) return false;
   } else if (n != wanted) {
-    return BUILD_FAIL(b, at, E0404, "the body returns %d value%s, but %d %s carried", n,
-                      n == 1 ? "" : "s", wanted - first, wanted - first == 1 ? "is" : "are");
+    Diag *d = BUILD_DIAG(b, at, E0404, "the body returns %d value%s, but %d %s carried", n,
+                         n == 1 ? "" : "s", wanted - first, wanted - first == 1 ? "is" : "are");
+    diag_hint(&b->k->cx->diags, d, "return one value for each that is carried, in their order");
+    return false;
   } else if (first) {
     out[0] = yields[0];
   }

@@ -188,8 +188,9 @@ static bool rule_bitcast(Infer *in) {
   if (in->k->level == LEVEL_THREAD) return bitcast_vec(in);
   int src = dtype_info[from->dtype].bits, dst = dtype_info[in->given->dtype].bits;
   if (src % dst)
-    return FAIL(in, E0307, "`bitcast` from %s (%d bits) to %s (%d bits): the first must be a multiple",
-                dtype_info[from->dtype].name, src, dtype_info[in->given->dtype].name, dst);
+    return FAIL_HINT(in, E0307, "`cast` converts values; `bitcast` only splits elements",
+                     "`bitcast` from %s (%d bits) to %s (%d bits): the first must be a multiple",
+                     dtype_info[from->dtype].name, src, dtype_info[in->given->dtype].name, dst);
   if (!from->rank && src != dst) return FAIL(in, E0307, "a scalar cannot be split by `bitcast`");
   const Sym *dims[IR_MAX_RANK];
   for (int i = 0; i < from->rank; i++) dims[i] = from->dims[i];
@@ -210,8 +211,9 @@ static bool rule_broadcast(Infer *in) {
     return FAIL(in, E0301, "`broadcast` keeps the dtype: %s cannot become %s", shown(in, from),
                 shown(in, in->given));
   if (!covers(in->given, from))
-    return FAIL(in, E0305, "`broadcast` of %s to %s: the target lacks a dimension", shown(in, from),
-                shown(in, in->given));
+    return FAIL_HINT(in, E0305, "the target names every dimension of the operand",
+                     "`broadcast` of %s to %s: the target lacks a dimension", shown(in, from),
+                     shown(in, in->given));
   return true;
 }
 
@@ -229,8 +231,9 @@ static bool rule_permute(Infer *in) {
   const Type *from = arg(in, 0);
   if (from->dtype == in->given->dtype && from->rank == in->given->rank && covers(in->given, from))
     return true;
-  return FAIL(in, E0306, "`permute` of %s to %s: the target is not a permutation", shown(in, from),
-              shown(in, in->given));
+  return FAIL_HINT(in, E0306, "list the same dimensions in another order",
+                   "`permute` of %s to %s: the target is not a permutation", shown(in, from),
+                   shown(in, in->given));
 }
 
 /* ---- rules: memory ---- */
@@ -556,9 +559,10 @@ static const Sym *worked_dim(const Infer *in) {
   const Type *t = arg(in, 0);
   const Attr *a = op_attr(in->op, ATTR_dim);
   if (a && has_exact_dim(t, a->sym)) return a->sym;
-  bool known = a ? FAIL(in, E0308, "`%s` along `%s`, which %s does not have", name_of(in),
-                        expr(in, a->sym), shown(in, t))
-                 : FAIL(in, E0308, "`%s` needs the dimension to work along", name_of(in));
+  const char *hint = "give `dim` a dimension of the operand";
+  bool known = a ? FAIL_HINT(in, E0308, hint, "`%s` along `%s`, which %s does not have", name_of(in),
+                             expr(in, a->sym), shown(in, t))
+                 : FAIL_HINT(in, E0308, hint, "`%s` needs the dimension to work along", name_of(in));
   return known ? a->sym : NULL;
 }
 

@@ -70,8 +70,10 @@ static bool check_size(Header *h, const Constraint *c) {
 
 static bool check_axis(Header *h, const Constraint *c, int most) {
   if (c->axis >= 0 && c->axis <= most) return true;
-  return FAIL(h, c, E0207, "%s dimension %d is not in 0 to %d", constraint_name[c->kind], c->axis,
-              most);
+  Diag *d = REPORT(h, c, E0207, "%s dimension %d is not in 0 to %d", constraint_name[c->kind],
+                   c->axis, most);
+  HINT(h, d, "number the dimensions from 0");
+  return false;
 }
 
 static bool check_launch(Header *h, const Constraint *c) {
@@ -162,6 +164,7 @@ static bool check_hardware(Header *h) {
     if (first) {
       Diag *d = REPORT(h, c, E0202, "a second hardware constraint");
       diag_note(&h->k->cx->diags, d, first->at, "the first is here");
+      HINT(h, d, "put the fields of both into one");
       return false;
     }
     first = c;
@@ -196,10 +199,13 @@ static bool check_workgroups(Header *h) {
              h->k->name);
     return false;
   }
-  for (int i = least; i < most; i++)
-    if (!(used >> i & 1))
-      return FAIL(h, kernel_constraint(h->k, CONSTRAINT_workgroup, NULL), E0207,
-                  "workgroup dimensions %d and %d are used, but %d is not", least, most, i);
+  for (int i = least; i < most; i++) {
+    if (used >> i & 1) continue;
+    Diag *d = REPORT(h, kernel_constraint(h->k, CONSTRAINT_workgroup, NULL), E0207,
+                     "workgroup dimensions %d and %d are used, but %d is not", least, most, i);
+    HINT(h, d, "move a dimension to workgroup dimension %d", i);
+    return false;
+  }
   return true;
 }
 

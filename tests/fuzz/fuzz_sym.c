@@ -520,12 +520,13 @@ static void check_subst(Case *c, const Tree *t, const Sym *s) {
   if (!b.to || !sym_is_integer(b.to)) return;
   const Sym *r = sym_subst(c->cx, s, &b, 1);
   for (int i = 0; r && i < c->npoints && !c->failed; i++) {
-    Frac x, want;
+    Frac x, want, have;
     int64_t point[VARS], got;
     memcpy(point, c->point[i], sizeof point);
     if (!evaluate(with, c->point[i], &x) || (var_nonneg[v] && x.num < 0)) continue;
     point[v] = (int64_t)x.num;
     if (!evaluate(t, point, &want) || want.den != 1) continue;
+    if (walk(c, r, c->point[i], &have) == TOO_LARGE) continue; /* on the way to the value */
     if (!eval_at(c, r, c->point[i], &got) || got != want.num)
       report(c, "substitution", r, c->point[i]);
   }

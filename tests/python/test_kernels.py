@@ -276,6 +276,52 @@ def test_online_softmax():
     np.testing.assert_allclose(c, np.log2(np.exp2(f64(a)).sum(1)), rtol=1e-5)
 
 
+def test_second_phase_of_decode_attention():
+    """The splits of a sequence, one at a time: [B, N, M] meets [U, B, M], and what the body
+    returns has a dimension more than what is carried."""
+    U = tkl.sym.U
+    header = [
+        tkw.WorkgroupConstraint(M, BM, 0),
+        tkw.WorkgroupConstraint(N, BN, 1),
+        tkw.WorkgroupConstraint(B, 1, 2),
+        tkw.WaveConstraint(M, BM),
+        tkw.WaveConstraint(N, BN),
+        tkw.TilingConstraint(U, tkl.sym.BU),
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={B: 0, M: BM, N: BN, U: 1}),
+    ]
+
+    @tkw.wave(header)
+    def phase_1(
+        logits: tkl.Memory[U, B, N, M, G, tkl.f32],
+        logits_max: tkl.Memory[U, B, M, G, tkl.f32],
+        output: tkl.Memory[B, N, M, G, tkl.f32],
+    ):
+        init = [
+            tkl.Register[B, M, tkl.f32](-1e6),
+            tkl.Register[B, M, tkl.f32](0.0),
+            tkl.Register[B, N, M, tkl.f32](0.0),
+        ]
+
+        @tkw.iterate(U, init_args=init)
+        def repeat(partial_max, partial_sum, acc):
+            x_j, xm_j = tkw.read(logits), tkw.read(logits_max)
+            m_j = tkw.maximum(xm_j, partial_max)
+            old_scale = tkw.exp2(partial_max - m_j)
+            new_scale = tkw.exp2(xm_j - m_j)
+            d_j = partial_sum * old_scale + new_scale
+            return m_j, d_j, acc * old_scale + new_scale * x_j
+
+        _, total, result = repeat
+        tkw.write(result / total, output)
+
+    x = rng().standard_normal((5, 2, 12, 9)).astype(np.float32)
+    top = rng(1).standard_normal((5, 2, 9)).astype(np.float32)
+    out = np.zeros((2, 12, 9), np.float32)
+    run(phase_1, {U: 5, B: 2, N: 12, M: 9, BM: 8, BN: 8, tkl.sym.BU: 1}, x, top, out)
+    weight = np.exp2(f64(top))[:, :, None, :]
+    np.testing.assert_allclose(out, (f64(x) * weight).sum(0) / weight.sum(0), rtol=1e-5)
+
+
 def test_scalar_arguments_and_symbol_bind():
     LIMIT = tkl.sym.LIMIT
 

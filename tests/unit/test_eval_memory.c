@@ -369,7 +369,7 @@ TEST(debug_logs) {
                "}");
   int a = lab_tensor(&l, DTYPE_i32, 1, 10);
   Logged logged = {0};
-  l.options = (EvalOptions){take_log, &logged};
+  l.options = (EvalOptions){.log = take_log, .user = &logged};
   CHECK(lab_run(&l));
   CHECK_INT(logged.n, 3);
   CHECK_STR(logged.labels[0], "debug_log_output_0"); /* inner regions first */

@@ -23,6 +23,7 @@ typedef struct EvalArg {
 
 typedef struct EvalOptions {
   void (*log)(void *user, const char *label, const EvalBuffer *value); /* may be NULL */
+  bool (*interrupted)(void *user); /* asked now and then; true ends the run; may be NULL */
   void *user;
 } EvalOptions;
 
