@@ -94,15 +94,21 @@ sys.exit(any(u.find_spec(line.split(">")[0].strip()) is None
              for line in open("tools/requirements.txt") if line[0] not in "#\n"))' 2>/dev/null
 }
 venv_python=.venv/bin/python
+# A virtual environment made from another one does not see its packages: a .pth file does that.
+adopt_parent() {
+  "$python" -c 'import sys; sys.exit(sys.prefix == sys.base_prefix)' || return 0
+  "$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+    >"$($venv_python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/parent.pth"
+}
 make_venv() { # sees the system's packages, so that what is installed is not fetched again
   [ -x $venv_python ] && [ "$($venv_python -c "$print_version")" = "$version" ] &&
     $venv_python -m pip --version >/dev/null 2>&1 && return
   rm -rf .venv
   say "creating .venv with Python $version"
-  "$python" -m venv --system-site-packages .venv >/dev/null 2>&1 && return
+  "$python" -m venv --system-site-packages .venv >/dev/null 2>&1 && adopt_parent && return
   rm -rf .venv
   install "python$version-venv" &&
-    "$python" -m venv --system-site-packages .venv >/dev/null 2>&1 && return
+    "$python" -m venv --system-site-packages .venv >/dev/null 2>&1 && adopt_parent && return
   rm -rf .venv
   return 1
 }

@@ -31,7 +31,10 @@ static const int op_cost[SYM_OP_COUNT] = {
 
 static int lower(Lower *l, const Sym *s);
 
-/* ---- emitting */
+/* ---- emitting
+ *
+ * The order of operations must not depend on the compiler, so no call here has two operands that
+ * emit: C leaves open which comes first. */
 
 static bool same_op(const SymOp *x, const SymOp *y) {
   return x->kind == y->kind && x->a == y->a && x->b == y->b && x->c == y->c &&
@@ -142,7 +145,8 @@ static bool is_uniform(const Lower *l, const Sym *s) {
 /* ---- sums */
 
 static int lower_scaled(Lower *l, Term t, int64_t scale) {
-  return times(l, lower(l, t.base), constant(l, scale));
+  int base = lower(l, t.base);
+  return times(l, base, constant(l, scale));
 }
 
 /* A factor that several terms of the sum share, or NULL. */
@@ -182,7 +186,7 @@ static int lower_factored(Lower *l, const Sym *s, const Sym *factor) {
     else rest = sym_add(cx, rest, t);
   }
   if (!inner || !rest) return -1;
-  int product = times(l, lower(l, inner), lower(l, factor));
+  int left = lower(l, inner), product = times(l, left, lower(l, factor));
   return rest == cx->zero ? product : op2(l, SYM_OP_add, product, lower(l, rest));
 }
 
@@ -201,8 +205,10 @@ static int lower_sum(Lower *l, const Sym *s) {
   int r = factor ? lower_factored(l, s, factor) : -1;
   if (r >= 0) return r;
   if (sum_content(&sum, &content) && rat_gcd(content, sum.k, &content) && content.num > 1 &&
-      sum.n > 1)
-    return times(l, lower(l, sym_scale(l->cx, s, (Rat){1, content.num})), constant(l, content.num));
+      sum.n > 1) {
+    r = lower(l, sym_scale(l->cx, s, (Rat){1, content.num}));
+    return times(l, r, constant(l, content.num));
+  }
   for (int i = 0; i < s->n; i++)
     if (s->term[i].coeff.num > 0) r = add_term(l, r, s->term[i]);
   if (r < 0) r = constant(l, s->k.num), sum.k = RAT_ZERO;
@@ -375,18 +381,19 @@ static int lower_ceil(Lower *l, const Sym *x) {
   if (sym_is_int(bottom, &d)) return divide(l, sym_add_const(l->cx, top, rat_int(d - 1)), bottom);
   if (is_integer(bottom) && dom_of(l->f, bottom).lo.num > 0)
     return divide(l, sym_add_const(l->cx, sym_add(l->cx, top, bottom), rat_int(-1)), bottom);
-  return op2(l, SYM_OP_sub, constant(l, 0), divide(l, sym_neg(l->cx, top), bottom));
+  int zero = constant(l, 0);
+  return op2(l, SYM_OP_sub, zero, divide(l, sym_neg(l->cx, top), bottom));
 }
 
 static int lower_mod(Lower *l, const Sym *s) {
   const Sym *a = s->arg[0], *m = s->arg[1];
   int64_t v;
-  if (sym_is_int(m, &v) && log2_of(v) >= 0)
-    return op2(l, SYM_OP_and, lower(l, a), constant(l, v - 1));
+  int x = lower(l, a);
+  if (sym_is_int(m, &v) && log2_of(v) >= 0) return op2(l, SYM_OP_and, x, constant(l, v - 1));
   if (is_num(m) || (!magic_applies(l, a, m) && dom_of(l->f, m).lo.num > 0))
-    return op2(l, SYM_OP_rem, lower(l, a), lower(l, m));
+    return op2(l, SYM_OP_rem, x, lower(l, m));
   int q = divide(l, a, m);
-  return op2(l, SYM_OP_sub, lower(l, a), op2(l, SYM_OP_mul, lower(l, m), q));
+  return op2(l, SYM_OP_sub, x, op2(l, SYM_OP_mul, lower(l, m), q));
 }
 
 /* ---- the rest */

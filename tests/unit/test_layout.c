@@ -85,9 +85,10 @@ TEST(damaged_text) {
   for (int i = 0; i < 20000; i++, arena_reset(a)) {
     char text[128];
     strcpy(text, texts[i % 2]);
-    for (unsigned k = next_random(&seed) % 3 + 1; k; k--)
-      text[next_random(&seed) % strlen(text)] =
-          "0123456789abdx[]|/:~, >rglnwv"[next_random(&seed) % 29];
+    for (unsigned k = next_random(&seed) % 3 + 1; k; k--) {
+      size_t at = next_random(&seed) % strlen(text);
+      text[at] = "0123456789abdx[]|/:~, >rglnwv"[next_random(&seed) % 29];
+    }
     StrBuf once = {.arena = a}, twice = {.arena = a};
     Layout l;
     MemLayout m;
@@ -173,8 +174,8 @@ TEST(normal_form_is_equality_of_functions) {
       l[i] = layout_of(2, (int[]){64, 64});
       for (int left = 12; left > 1;) {
         int radix = left % 2 == 0 && next_random(&seed) % 2 ? 2 : left % 3 == 0 ? 3 : left;
-        layout_push(&l[i], LAYOUT_LANE, (int)(next_random(&seed) % 2), radix,
-                    (int[]){0, 1, 2, 4}[next_random(&seed) % 4]);
+        int dim = (int)(next_random(&seed) % 2), stride = (int[]){0, 1, 2, 4}[next_random(&seed) % 4];
+        layout_push(&l[i], LAYOUT_LANE, dim, radix, stride);
         left /= radix;
       }
     }
