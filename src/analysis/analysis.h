@@ -6,6 +6,7 @@
 #define WV_ANALYSIS_H
 
 #include "analysis/distribute.h"
+#include "analysis/uniform.h"
 
 enum AnalysisNumber {
 #define ANALYSIS(name, type, doc) ANALYSIS_##name,

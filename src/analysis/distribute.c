@@ -334,27 +334,43 @@ static bool fail_overflow(const Distribution *d, const Op *op) {
   return false;
 }
 
-bool distribute_dim(const Distribution *d, const Op *op, const Sym *dim, Place *out) {
+/* Start and extent of a whole dimension; extent NULL: nothing cuts it here. */
+static void place_base(const Distribution *d, const Op *op, const Sym *base, const Sym **start,
+                       const Sym **extent) {
   SymCtx *sym = sym_of(d);
-  const Sym *base = dim_base(dim), *start = sym_int(sym, 0), *extent = NULL;
+  *start = sym_int(sym, 0);
+  *extent = NULL;
   for (int i = 0; i < d->rows.n; i++) {
     const PlaceRow *r = &d->rows.at[i];
     if (r->dim != base) continue;
     const Sym *size = instantiate(d, op, r->size, MEAN_VALUE);
     const Sym *at = row_start(d, op, r, size);
     if (!at) continue;
-    start = sym_add(sym, start, at);
-    extent = size;
+    *start = sym_add(sym, *start, at);
+    *extent = size;
   }
-  const Sym *whole = size_of(d, op, base);
+}
+
+bool distribute_dim(const Distribution *d, const Op *op, const Sym *dim, Place *out) {
+  const Sym *base = dim_base(dim), *start, *extent, *whole = size_of(d, op, base);
+  place_base(d, op, base, &start, &extent);
   *out = (Place){.batch = is_batch(d, base)};
   bool ok = scale(d, op, dim, "position", start, &out->start) &&
             scale(d, op, dim, NULL, whole, &out->size);
-  if (ok && out->batch) out->extent = sym_int(sym, 1);
+  if (ok && out->batch) out->extent = sym_int(sym_of(d), 1);
   else if (ok)
     ok = scale(d, op, dim, extent ? "tile" : NULL, extent ? extent : whole, &out->extent);
   if (ok && out->start && out->size && out->extent) return true;
   return ok && fail_overflow(d, op);
+}
+
+bool distribute_is_one(const Distribution *d, const Op *op, const Sym *dim) {
+  const Sym *base = dim_base(dim), *start, *extent;
+  if (is_batch(d, base)) return true;
+  place_base(d, op, base, &start, &extent);
+  int64_t n;
+  if (!extent) extent = size_of(d, op, base);
+  return dim == base && extent && sym_is_int(extent, &n) && n == 1;
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */

@@ -57,6 +57,9 @@ bool distribute_dim(const Distribution *d, const Op *op, const Sym *dim, Place *
 bool distribute_extents(const Distribution *d, const Op *op, const Type *t, int *extent);
 bool distribute_value(const Distribution *d, const Value *v, int *extent);
 
+/* Whether a tile holds one element along `dim`; reports nothing. */
+bool distribute_is_one(const Distribution *d, const Op *op, const Sym *dim);
+
 /* Iterations of a loop over `axis`, as its tile row counts them. */
 const Sym *distribute_trips(const Distribution *d, const Op *loop);
 

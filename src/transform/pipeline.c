@@ -9,7 +9,7 @@
 #include "base/os.h"
 
 /* The words of passes.def. */
-enum { NONE = FACT_NONE, ALL = FACT_ALL, USES = FACT_uses, HEADER = FACT_header, DISTRIBUTE = FACT_distribute };
+enum { NONE = FACT_NONE, ALL = FACT_ALL, USES = FACT_uses, HEADER = FACT_header, DISTRIBUTE = FACT_distribute, UNIFORM = FACT_uniform };
 static const PassInfo passes[] = {
 #define PASS(name, needs, breaks, summary) {#name, summary, pass_##name, needs, breaks},
 #include "transform/passes.def"

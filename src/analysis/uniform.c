@@ -1,0 +1,244 @@
+/* uniform.c: the levels of uniform.h by one rule per op, repeated until loops agree. */
+#include "analysis/uniform.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/analysis.h"
+#include "ir/attr.h"
+
+typedef struct Walk {
+  Kernel *k;
+  const Distribution *d;
+  UniformFact *values, *regions;
+  bool changed;
+} Walk;
+
+static UniformFact worse(UniformFact a, UniformFact b) { return b.level > a.level ? b : a; }
+
+static UniformFact at_level(UniformLevel level, const Op *op, const Sym *symbol) {
+  return (UniformFact){level, op, symbol};
+}
+
+/* ---- symbols --------------------------------------------------------------------------------- */
+
+static const Op *opens_version(const Walk *w, const Sym *version) {
+  for (const Op *op = ir_first(w->k); op; op = ir_next(op)) {
+    const Attr *a = op_attr(op, ATTR_version);
+    if (a && a->sym == version) return op;
+  }
+  return NULL;
+}
+
+static bool has_prefix(const char *name, const char *prefix) {
+  return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+/* The carried value of the innermost while loop around `op` that $GET_ITER_ARG_i stands for. */
+static UniformFact iter_arg(const Walk *w, const Op *op, int i) {
+  const Op *at = op;
+  while (at && at->kind != OP_while) at = at->parent->owner;
+  if (!at || 1 + i >= at->body->nargs) return at_level(UNIFORM_VARYING, op, NULL);
+  return w->values[at->body->args[1 + i]->id];
+}
+
+static UniformFact symbol_fact(const Walk *w, const Op *op, const Sym *s) {
+  const char *name = sym_name(s);
+  if (has_prefix(name, "$WG")) return at_level(UNIFORM_WORKGROUP, NULL, s);
+  if (strcmp(name, "$T1") == 0 || strcmp(name, "$T2") == 0) return at_level(UNIFORM_WAVE, NULL, s);
+  if (strcmp(name, "$T0") == 0 || has_prefix(name, "$GPR"))
+    return at_level(UNIFORM_VARYING, NULL, s);
+  if (has_prefix(name, "$GET_ITER_ARG_")) 
+    return iter_arg(w, op, atoi(name + strlen("$GET_ITER_ARG_")));
+  for (const Op *at = op; at; at = at->parent->owner) {
+    const Op *loop = at->parent->owner;
+    const Attr *axis = loop ? op_attr(loop, ATTR_axis) : NULL;
+    if (axis && ir_loop_counter(w->k, axis->sym) == s)
+      return worse(at_level(UNIFORM_WORKGROUP, NULL, s), w->regions[loop->id]);
+  }
+  const Op *setter = opens_version(w, s);
+  if (!setter) return at_level(UNIFORM_GRID, NULL, NULL);
+  const Value *v = setter->kind == OP_while ? setter->body->args[0] : setter->args[0];
+  return worse(at_level(UNIFORM_WORKGROUP, setter, s), w->values[v->id]);
+}
+
+static UniformFact expr_fact(const Walk *w, const Op *op, const Sym *s) {
+  const Sym *symbols[64];
+  UniformFact fact = {UNIFORM_GRID, NULL, NULL};
+  const Sym *seen = s ? distribute_expr(w->d, op, s) : NULL;
+  int n = seen ? sym_free_symbols(seen, symbols, WV_LEN(symbols)) : 0;
+  if (n > (int)WV_LEN(symbols)) return at_level(UNIFORM_VARYING, op, NULL);
+  for (int i = 0; i < n; i++) fact = worse(fact, symbol_fact(w, op, symbols[i]));
+  return fact;
+}
+
+/* ---- attributes ------------------------------------------------------------------------------ */
+
+typedef struct ExprWalk {
+  const Walk *w;
+  const Op *op;
+  UniformFact fact;
+} ExprWalk;
+
+static const Sym *visit_expr(void *user, const Sym *s) {
+  ExprWalk *e = user;
+  e->fact = worse(e->fact, expr_fact(e->w, e->op, s));
+  return s;
+}
+
+/* Of everything an op's attributes mention. */
+static UniformFact attrs_fact(const Walk *w, const Op *op) {
+  ExprWalk e = {w, op, {UNIFORM_GRID, NULL, NULL}};
+  for (int i = 0; i < op->nattrs; i++) {
+    Attr copy = op->attrs[i];
+    attr_rewrite(w->k, &copy, visit_expr, &e);
+  }
+  return e.fact;
+}
+
+static UniformFact args_fact(const Walk *w, const Op *op, int from) {
+  UniformFact fact = {UNIFORM_GRID, NULL, NULL};
+  for (int i = from; i < op->nargs; i++)
+    if (type_is_value(op->args[i]->type)) fact = worse(fact, w->values[op->args[i]->id]);
+  return fact;
+}
+
+/* ---- ops ------------------------------------------------------------------------------------- */
+
+/* A tile of one element is the same for all who hold it. */
+static bool is_single(const Walk *w, const Op *op, const Type *t) {
+  for (int i = 0; i < t->rank; i++)
+    if (!distribute_is_one(w->d, op, t->dims[i])) return false;
+  return true;
+}
+
+static UniformFact by_elements(const Walk *w, const Op *op, const Type *t) {
+  return at_level(is_single(w, op, t) ? UNIFORM_WORKGROUP : UNIFORM_VARYING, op, NULL);
+}
+
+static UniformFact reduction_fact(const Walk *w, const Op *op, const Type *t) {
+  int64_t waves;
+  const Sym *shared = distribute_waves(w->d, op_attr(op, ATTR_dim)->sym);
+  bool whole = op_has(op, ATTR_block) || (shared && sym_is_int(shared, &waves) && waves <= 1);
+  UniformFact fact =
+      worse(by_elements(w, op, t), at_level(whole ? UNIFORM_WORKGROUP : UNIFORM_WAVE, op, NULL));
+  UniformFact arg = args_fact(w, op, 0);
+  return is_single(w, op, op->args[0]->type) ? worse(fact, arg) : fact;
+}
+
+static UniformFact result_fact(const Walk *w, const Op *op, const Type *t) {
+  switch (op->kind) {
+  case OP_fill:
+  case OP_scalar: return attrs_fact(w, op);
+  case OP_self_index: return by_elements(w, op, t);
+  case OP_read: return worse(by_elements(w, op, t), worse(attrs_fact(w, op), args_fact(w, op, 1)));
+  case OP_sum:
+  case OP_max:
+  case OP_min: return reduction_fact(w, op, t);
+  case OP_atomic_add:
+  case OP_atomic_min:
+  case OP_extract:
+  case OP_extract_slice:
+  case OP_reshape: return at_level(UNIFORM_VARYING, op, NULL);
+  case OP_mma:
+  case OP_scaled_mma:
+  case OP_cumsum:
+  case OP_topk: return by_elements(w, op, t);
+  default: return worse(args_fact(w, op, 0), attrs_fact(w, op));
+  }
+}
+
+static void raise_value(Walk *w, const Value *v, UniformFact fact, const Op *op) {
+  if (v->varying) fact = at_level(UNIFORM_VARYING, op, NULL);
+  if (fact.level <= w->values[v->id].level) return;
+  w->values[v->id] = fact;
+  w->changed = true;
+}
+
+/* ---- regions --------------------------------------------------------------------------------- */
+
+static UniformFact control_fact(const Walk *w, const Op *op) {
+  UniformFact fact = expr_fact(w, op, op_has(op, ATTR_expr) ? op_attr(op, ATTR_expr)->sym : NULL);
+  if (op_condition(op)) return worse(fact, w->values[op_condition(op)->id]);
+  if (op->kind == OP_for) {
+    fact = worse(fact, expr_fact(w, op, distribute_trips(w->d, op)));
+    if (op_has(op, ATTR_from)) fact = worse(fact, w->values[op->args[0]->id]);
+  }
+  if (op->kind == OP_while) fact = worse(fact, w->values[op->body->args[0]->id]);
+  return fact;
+}
+
+static void visit_region(Walk *w, const Region *r);
+
+static void visit_body(Walk *w, const Op *op) {
+  UniformFact fact = control_fact(w, op);
+  const Op *owner = op->parent->owner, *yield = op->body->last;
+  if (owner) fact = worse(fact, w->regions[owner->id]);
+  if (fact.level > w->regions[op->id].level) w->regions[op->id] = fact, w->changed = true;
+  int first = op_carried(op), axis = op->kind == OP_while ? 1 : 0;
+  if (axis) {
+    raise_value(w, op->body->args[0], w->values[op->args[0]->id], op);
+    raise_value(w, op->body->args[0], w->values[yield->args[0]->id], op);
+  }
+  for (int i = 0; i < op->nresults; i++) {
+    const Value *arg = op->body->args[axis + i];
+    raise_value(w, arg, w->values[op->args[first + i]->id], op);
+    if (op->kind != OP_if) raise_value(w, arg, w->values[yield->args[axis + i]->id], op);
+    raise_value(w, &op->results[i], w->values[arg->id], op);
+    raise_value(w, &op->results[i], w->values[yield->args[axis + i]->id], op);
+    raise_value(w, &op->results[i], fact, op);
+  }
+  visit_region(w, op->body);
+}
+
+static void visit_region(Walk *w, const Region *r) {
+  for (const Op *op = r->first; op; op = op->next) {
+    if (op->body) visit_body(w, op);
+    for (int i = 0; !op->body && i < op->nresults; i++)
+      raise_value(w, &op->results[i], result_fact(w, op, op->results[i].type), op);
+  }
+}
+
+const Uniformity *find_uniform(Kernel *k, Arena *a) {
+  Walk w = {.k = k, .d = find_distribute(k, a)};
+  w.values = ARENA_ARRAY(a, UniformFact, k->nvalues);
+  w.regions = ARENA_ARRAY(a, UniformFact, k->nops);
+  do {
+    w.changed = false;
+    visit_region(&w, k->body);
+  } while (w.changed);
+  Uniformity *u = ARENA_NEW(a, Uniformity);
+  *u = (Uniformity){k, w.values, w.regions};
+  return u;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+const char *uniform_name(UniformLevel level) {
+  static const char *const names[] = {"the launch", "the workgroup", "the wave", "one thread"};
+  return names[level];
+}
+
+UniformFact uniform_around(const Uniformity *u, const Op *op) {
+  const Op *owner = op->parent->owner;
+  return owner ? u->regions[owner->id] : (UniformFact){UNIFORM_GRID, NULL, NULL};
+}
+
+bool uniform_require(const Uniformity *u, const Op *op, UniformLevel level) {
+  UniformFact fact = uniform_around(u, op);
+  if (fact.level <= level) return true;
+  Diags *diags = &u->k->cx->diags;
+  Diag *d = diag_add(diags, DIAG_E0607, op->at,
+                     "`%s` must be reached by %s as one, but what decides"
+                     " here differs within it",
+                     op_info[op->kind].name, uniform_name(level));
+  if (fact.symbol)
+    diag_note(diags, d, fact.op ? fact.op->at : op->at, "`%s` differs between threads",
+              sym_text(diags->arena, fact.symbol));
+  else if (fact.op)
+    diag_note(diags, d, fact.op->at, "`%s` makes a value that differs between threads",
+              op_info[fact.op->kind].name);
+  diag_hint(diags, d, "move it out of the region, or decide by a value that %s shares",
+            uniform_name(level));
+  return false;
+}
