@@ -285,6 +285,7 @@ typedef struct wv_pass_options {
   /* Receives dumps and times. */
   void (*write)(void *user, const char *pass, const char *text);
   void *user;
+  const char *target; /* the machine a kernel is fitted to, as wv_target_info names it; NULL: none */
 } wv_pass_options;
 
 WV_API bool wv_run_passes(wv_kernel *k, const wv_pass_options *o);

@@ -38,6 +38,7 @@ static const Option options[] = {
     {"passes", "A,B", WORD(passes), NULL, "run these in this order; `all`: the whole pipeline"},
     {"stop-after", "PASS", WORD(stop_after), NULL, "leave out the passes behind this one"},
     {"dump", "A,B", WORD(dump), NULL, "print the kernel after these passes; `all`: after each"},
+    {"target", "NAME", WORD(target), NULL, "fit the kernel to this machine; --list=targets"},
     {"verify", "WHEN", WORD(verify), "each|last", "check the kernel after each pass, or the last"},
     {"time", NULL, FLAG(time), NULL, "say how long each pass took"},
 
@@ -318,7 +319,7 @@ static void write_dump(void *user, const char *pass, const char *text) {
 }
 
 static bool run_passes(const Options *o, wv_kernel *k, FILE *out) {
-  if (!o->passes && !o->dump && !o->stop_after && !o->time) return true;
+  if (!o->passes && !o->dump && !o->stop_after && !o->time && !o->target) return true;
   bool all = !o->passes || strcmp(o->passes, "all") == 0;
   wv_pass_options p = {.passes = all ? NULL : o->passes,
                        .stop_after = o->stop_after,
@@ -326,7 +327,8 @@ static bool run_passes(const Options *o, wv_kernel *k, FILE *out) {
                        .verify_each = o->verify && strcmp(o->verify, "each") == 0,
                        .time = o->time,
                        .write = write_dump,
-                       .user = out};
+                       .user = out,
+                       .target = o->target};
   return wv_run_passes(k, &p);
 }
 

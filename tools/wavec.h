@@ -10,7 +10,7 @@ typedef struct WordList {
 } WordList;
 
 typedef struct Options {
-  const char *emit, *passes, *dump, *stop_after, *verify, *list, *explain, *output, *seed;
+  const char *emit, *passes, *dump, *stop_after, *verify, *list, *explain, *output, *seed, *target;
   WordList set, arg, out, show;
   bool time, eval, version, help;
   WordList files;

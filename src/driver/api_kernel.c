@@ -96,7 +96,14 @@ bool wv_equal(wv_kernel *a, wv_kernel *b) { return ir_equal(a->k, b->k); }
 /* ---- passes ---- */
 
 bool wv_run_passes(wv_kernel *k, const wv_pass_options *o) {
-  PipelineOptions p = {o->passes, o->stop_after, o->dump, o->verify_each, o->time, o->write, o->user};
+  PipelineOptions p = {.passes = o->passes,
+                       .stop_after = o->stop_after,
+                       .dump = o->dump,
+                       .verify_each = o->verify_each,
+                       .time = o->time,
+                       .write = o->write,
+                       .user = o->user,
+                       .target = o->target};
   return pipeline_run(k->k, &p);
 }
 

@@ -26,7 +26,11 @@ Mapping api_mapping(Arena *a, const wv_mapping *m) {
 }
 
 static MmaChoice mma_of(const wv_mma *m) {
-  return (MmaChoice){m->name, m->out_vec, m->k_vec, m->k_mult, m->along};
+  return (MmaChoice){.name = m->name,
+                     .out_vec = m->out_vec,
+                     .k_vec = m->k_vec,
+                     .k_mult = m->k_mult,
+                     .along = m->along};
 }
 
 static NamedCount *counts_of(Arena *a, const wv_count *from, int n) {

@@ -189,7 +189,9 @@ typedef struct Mapping {
 typedef struct MmaChoice {
   const char *name; /* NULL: a GenericDot with the fields below */
   int out_vec, k_vec, k_mult;
-  char along; /* 'M' or 'N' */
+  char along;  /* 'M' or 'N' */
+  bool swap;   /* computes the transposed product, lhs and rhs exchanged */
+  bool shared_lhs, shared_rhs; /* operands that are read from shared memory, not from registers */
 } MmaChoice;
 
 typedef struct NamedCount {

@@ -300,14 +300,21 @@ static bool expect_word_or_string(Parser *p, const char *what, const char **out)
   return expect_text(p, kind, what, out);
 }
 
+static void parse_mma_words(Parser *p, MmaChoice *out) {
+  out->swap = accept_word(p, "swap");
+  out->shared_lhs = accept_word(p, "shared_lhs");
+  out->shared_rhs = accept_word(p, "shared_rhs");
+}
+
 bool parse_mma(Parser *p, MmaChoice *out) {
   *out = (MmaChoice){0};
   bool is_dot = at_word(p, "dot") && peek_token(p).punct == '(';
-  if (is_dot) {
-    advance(p), advance(p);
-    return parse_dot(p, out);
-  }
-  return expect_word_or_string(p, "a matrix instruction", &out->name);
+  if (is_dot) advance(p), advance(p);
+  if (!(is_dot ? parse_dot(p, out)
+               : expect_word_or_string(p, "a matrix instruction", &out->name)))
+    return false;
+  parse_mma_words(p, out);
+  return true;
 }
 
 /* ---- the other kinds of attribute ---- */

@@ -114,6 +114,9 @@ static void print_word(Printer *p, const char *word) {
 static void print_mma(Printer *p, const MmaChoice *m) {
   if (m->name) print_word(p, m->name);
   else sb_printf(p->out, "dot(%d, %d, %d, %c)", m->out_vec, m->k_vec, m->k_mult, m->along);
+  if (m->swap) sb_puts(p->out, " swap");
+  if (m->shared_lhs) sb_puts(p->out, " shared_lhs");
+  if (m->shared_rhs) sb_puts(p->out, " shared_rhs");
 }
 
 static void print_mapping(Printer *p, const Mapping *m) {

@@ -3,10 +3,12 @@
 #define WV_PASS_H
 
 #include "analysis/analysis.h"
+#include "target/target.h"
 
 typedef struct PassCtx {
   Arena *scratch; /* empty when a pass begins; forgotten when it ends */
   Facts facts;    /* the analyses its row of passes.def needs */
+  const TargetInfo *target; /* NULL: none was chosen, and nothing is fitted to a machine */
 } PassCtx;
 
 /* False after reporting a user's mistake; the kernel is then not used any more. */

@@ -9,7 +9,14 @@
 #include "base/os.h"
 
 /* The words of passes.def. */
-enum { NONE = FACT_NONE, ALL = FACT_ALL, USES = FACT_uses, HEADER = FACT_header, DISTRIBUTE = FACT_distribute, UNIFORM = FACT_uniform };
+enum {
+  NONE = FACT_NONE,
+  ALL = FACT_ALL,
+  USES = FACT_uses,
+  HEADER = FACT_header,
+  DISTRIBUTE = FACT_distribute,
+  UNIFORM = FACT_uniform
+};
 static const PassInfo passes[] = {
 #define PASS(name, needs, breaks, summary) {#name, summary, pass_##name, needs, breaks},
 #include "transform/passes.def"
@@ -129,10 +136,23 @@ static void write_times(const Plan *plan, const double *seconds, Arena *scratch)
   plan->o->write(plan->o->user, NULL, sb_text(&text));
 }
 
+static bool find_target(Kernel *k, const char *name, const TargetInfo **out) {
+  *out = name ? target_find(name).machine : NULL;
+  if (*out || !name) return true;
+  const char *names[64];
+  int n = 0;
+  for (const TargetInfo *t; n < (int)WV_LEN(names) && (t = target_at(n)); n++) names[n] = t->name;
+  Diag *d = diag_add(&k->cx->diags, DIAG_E0603, (Span){0}, "unknown target `%s`", name);
+  const char *near = diag_nearest(name, names, n);
+  if (near) diag_hint(&k->cx->diags, d, "did you mean `%s`?", near);
+  return false;
+}
+
 bool pipeline_run(Kernel *k, const PipelineOptions *o) {
   Plan plan = {.k = k, .o = o};
-  if (!make_plan(&plan)) return false;
-  PassCtx cx = {.scratch = arena_new(), .facts = {.arena = arena_new()}};
+  const TargetInfo *target;
+  if (!find_target(k, o->target, &target) || !make_plan(&plan)) return false;
+  PassCtx cx = {.scratch = arena_new(), .facts = {.arena = arena_new()}, .target = target};
   double seconds[WV_LEN(plan.run)] = {0};
   ir_renumber(k);
   bool ok = true;

@@ -22,6 +22,7 @@ typedef struct PipelineOptions {
   /* Receives each dump as text that parses again; at the end, with pass NULL, the times. */
   void (*write)(void *user, const char *pass, const char *text);
   void *user;
+  const char *target; /* a machine of targets.def, or NULL */
 } PipelineOptions;
 
 bool pipeline_run(Kernel *k, const PipelineOptions *o);

@@ -1,0 +1,24 @@
+/* contract.h: may a kernel's tiles be divided over threads in another way than it declares?
+ *
+ * A kernel is lane-observable if its result depends on which thread holds what (design 3.6): it
+ *
+ *   (a) mentions $T0, $T1, $T2, in an expression or through a bound symbol
+ *   (b) reduces, scans or takes top-k without `block` along a dim that several waves share
+ *   (c) does an atomic on elements that several threads hold in the declared division
+ *   (d) takes elements of what a thread holds, or branches on or sets a symbol from what differs
+ *       between lanes
+ *
+ * All others are tile-pure. Where (c) cannot be decided, the kernel counts as observable. */
+#ifndef WV_CONTRACT_H
+#define WV_CONTRACT_H
+
+#include "analysis/uniform.h"
+
+typedef struct Contract {
+  const Op *op;    /* the first op that makes the kernel lane-observable; NULL: tile-pure */
+  const char *why; /* it ... */
+} Contract;
+
+Contract contract_of(const Distribution *d, const Uniformity *u, Arena *scratch);
+
+#endif

@@ -1,0 +1,264 @@
+/* retarget: a kernel is fitted to a machine.
+ *     hardware threads 64, mma F32_16x16x16_F16         hardware threads 64, mma F32_16x16x16_F16
+ *     ...                                        =>     machine lanes 32 waves 8
+ *     %c = mma %a, %b, %acc                             %c = mma %a, %b, %acc
+ *                                                         {mma = mma_m16n8k16_f32_f16}
+ * Decides whether the declared waves and lanes may be regrouped (contract.h), how many waves the
+ * machine runs, and for every product one of the machine's instructions. Operand types that no
+ * instruction takes are widened exactly. Without a target nothing happens.
+ *
+ * Needs DISTRIBUTE and UNIFORM. The header keeps what the user declared; the `machine` row says
+ * what runs. Each decision is a remark. */
+#include "analysis/contract.h"
+#include "ir/attr.h"
+#include "transform/pass.h"
+
+typedef struct Retarget {
+  Kernel *k;
+  PassCtx *cx;
+  const TargetInfo *target;
+  int waves; /* of the machine, per workgroup */
+  bool observable;
+} Retarget;
+
+#define DIAGS(r) (&(r)->k->cx->diags)
+
+static int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+/* ---- waves ----------------------------------------------------------------------------------- */
+
+static bool declared(Retarget *r, const Sym *s, int *out) {
+  int64_t v;
+  if (s && sym_is_int(s, &v) && v > 0 && v <= 1 << 16) return *out = (int)v, true;
+  diag_add(DIAGS(r), DIAG_E0606, r->k->at, "the number of threads `%s` is not a number",
+           s ? sym_text(DIAGS(r)->arena, s) : "?");
+  return false;
+}
+
+/* A given number of waves and the wave rows must say the same. */
+static bool check_waves(Retarget *r) {
+  const Constraint *hardware = kernel_constraint(r->k, CONSTRAINT_hardware, NULL);
+  const Distribution *d = r->cx->facts.distribute;
+  for (int i = 0; i < r->k->constraints.n; i++) {
+    const Constraint *c = &r->k->constraints.at[i];
+    const Constraint *group =
+        c->kind == CONSTRAINT_wave ? kernel_constraint(r->k, CONSTRAINT_workgroup, c->dim) : NULL;
+    if (!group || group->axis > 2 || !hardware->waves[group->axis]) continue;
+    const Sym *derived = distribute_waves(d, c->dim), *given = d->waves[group->axis];
+    if (derived == given) continue;
+    Diag *e =
+        diag_add(DIAGS(r), DIAG_E0609, c->at,
+                 "this makes %s waves along workgroup dimension "
+                 "%d, the hardware row says %s",
+                 sym_text(DIAGS(r)->arena, derived), group->axis, sym_text(DIAGS(r)->arena, given));
+    diag_note(DIAGS(r), e, hardware->at, "the hardware row");
+    return false;
+  }
+  return true;
+}
+
+static bool fail_small(Retarget *r, int threads) {
+  Diag *d =
+      diag_add(DIAGS(r), DIAG_E0608, r->k->at,
+               "`%s` declares %d threads in waves of %d; %s has "
+               "at most %d in waves of %d",
+               r->k->name, threads, kernel_constraint(r->k, CONSTRAINT_hardware, NULL)->threads,
+               r->target->name, r->target->threads, r->target->lanes);
+  diag_hint(DIAGS(r), d, "declare fewer waves, or waves of %d threads", r->target->lanes);
+  return false;
+}
+
+/* Tile-pure kernels run on as many threads as they declare, as far as the machine has them. */
+static bool choose_waves(Retarget *r) {
+  const Distribution *d = r->cx->facts.distribute;
+  const Constraint *hardware = kernel_constraint(r->k, CONSTRAINT_hardware, NULL);
+  int threads = hardware->threads, lanes = r->target->lanes, most = target_waves(r->target);
+  for (int i = 0; i < 3; i++) {
+    int n;
+    if (!declared(r, d->waves[i], &n)) return false;
+    threads *= n;
+  }
+  r->waves = ceil_div(threads, lanes);
+  if (r->observable && (hardware->threads % lanes || r->waves > most))
+    return fail_small(r, threads);
+  if (r->waves > most) r->waves = most;
+  return true;
+}
+
+static void add_machine(Retarget *r) {
+  Constraint row = {.kind = CONSTRAINT_machine,
+                    .at = r->k->at,
+                    .threads = r->target->lanes,
+                    .groups = r->waves,
+                    .observable = r->observable};
+  vec_push(r->k->arena, &r->k->constraints, row);
+}
+
+static void decide_contract(Retarget *r) {
+  Contract c = contract_of(r->cx->facts.distribute, r->cx->facts.uniform, r->cx->scratch);
+  r->observable = c.op != NULL;
+  if (c.op)
+    diag_add(DIAGS(r), DIAG_R0601, c.op->at, "`%s` is lane-observable: `%s` %s", r->k->name,
+             op_info[c.op->kind].name, c.why);
+  else
+    diag_add(DIAGS(r), DIAG_R0601, r->k->at, "`%s` is tile-pure: its tiles may be divided anew",
+             r->k->name);
+}
+
+/* ---- instructions ---------------------------------------------------------------------------- */
+
+typedef struct Product {
+  Op *op;
+  bool scaled;
+  int lhs, rhs, acc;      /* operand numbers */
+  MmaType a, b, c;        /* element types */
+  int m, n, k;            /* of the workgroup's tile */
+  const MmaChoice *asked; /* by the op or the hardware row; NULL: nothing */
+} Product;
+
+static MmaType type_of(DType t) {
+  switch (t) {
+#define SAME(name)                                                                                 \
+  case DTYPE_##name: return MMA_##name;
+    SAME(f64)
+    SAME(f32) SAME(f16) SAME(bf16) SAME(f8e4m3fn) SAME(f8e5m2) SAME(f8e4m3fnuz) SAME(f8e5m2fnuz)
+        SAME(f6e2m3fn) SAME(f4e2m1fn) SAME(i32) SAME(i8)
+#undef SAME
+            default : return (MmaType)0;
+  }
+}
+
+static int extent_of(const Type *t, const int *extent, const Sym *dim) {
+  for (int i = 0; i < t->rank; i++)
+    if (t->dims[i] == dim) return extent[i];
+  return 1;
+}
+
+static bool open_product(Retarget *r, Op *op, Product *p) {
+  *p = (Product){.op = op, .scaled = op->kind == OP_scaled_mma, .rhs = 1, .acc = 2};
+  if (p->scaled) p->rhs = 2, p->acc = 4;
+  const Type *lhs = op->args[0]->type, *rhs = op->args[p->rhs]->type, *acc = op->args[p->acc]->type;
+  MmaRoles roles;
+  int left[IR_MAX_RANK], right[IR_MAX_RANK];
+  const Distribution *d = r->cx->facts.distribute;
+  if (ir_mma_roles(r->k, lhs, rhs, acc, &roles)) return false; /* the verifier has reported it */
+  if (!distribute_extents(d, op, lhs, left) || !distribute_extents(d, op, rhs, right)) return false;
+  p->m = extent_of(lhs, left, roles.m);
+  p->n = extent_of(rhs, right, roles.n);
+  p->k = extent_of(lhs, left, roles.k);
+  p->a = type_of(lhs->dtype), p->b = type_of(rhs->dtype), p->c = type_of(acc->dtype);
+  const Constraint *hardware = kernel_constraint(r->k, CONSTRAINT_hardware, NULL);
+  const Attr *given = op_attr(op, ATTR_mma);
+  p->asked = given ? given->mma : mma_given(&hardware->mma) ? &hardware->mma : NULL;
+  return true;
+}
+
+/* An operand that comes straight from memory can stay there. */
+static bool is_read(const Value *v) { return v->def && v->def->kind == OP_read; }
+
+/* The waves that execute one instruction together lie along m. */
+static bool fits(const Retarget *r, const Product *p, const MmaInfo *row) {
+  if (!target_has_mma(r->target, row) || (row->form == MMA_SCALED) != p->scaled) return false;
+  unsigned types = target_mma_types(r->target, row);
+  if (!mma_allows(row, p->a, p->b, p->c) || !(types & p->a) || !(types & p->b)) return false;
+  int together = row->lanes / r->target->lanes;
+  if (together == 0 || row->lanes % r->target->lanes || r->waves % together) return false;
+  bool in_registers = row->place_b & MMA_REGISTERS;
+  if (!in_registers && (r->observable || !is_read(p->op->args[p->rhs]))) return false;
+  return together == 1 || (p->m % row->m == 0 && p->n % row->n == 0 && p->k % row->k == 0);
+}
+
+/* Products that an instruction computes for nothing, then instructions, the fewer the better. */
+static int64_t cost_of(const Product *p, const MmaInfo *row) {
+  int64_t n = (int64_t)ceil_div(p->m, row->m) * ceil_div(p->n, row->n) * ceil_div(p->k, row->k);
+  return n * row->m * row->n * row->k * 4096 + n * (row->form == MMA_VIRTUAL ? 2 : 1);
+}
+
+/* What was asked for if the machine has it, else the cheapest; instructions of several waves, which
+ * read shared memory themselves, before those of one. */
+static const MmaInfo *choose_row(const Retarget *r, const Product *p) {
+  const MmaInfo *best = NULL, *asked = NULL;
+  if (p->asked && p->asked->name) asked = mma_find(p->asked->name);
+  if (asked && p->scaled) asked = mma_for_type(asked, p->a);
+  if (asked && fits(r, p, asked)) return asked;
+  for (int i = 0; i < mma_count(); i++) {
+    const MmaInfo *row = mma_at(i);
+    if (!fits(r, p, row)) continue;
+    if (!best || row->lanes > best->lanes ||
+        (row->lanes == best->lanes && cost_of(p, row) < cost_of(p, best)))
+      best = row;
+  }
+  return best;
+}
+
+/* Without an instruction: dot products, the lanes along the longer side of the result. */
+static MmaChoice choose_dot(const Retarget *r, const Product *p) {
+  bool own = p->asked && !p->asked->name && r->target->lanes % p->asked->k_mult == 0;
+  if (own) return *p->asked;
+  MmaChoice dot = {.out_vec = 1, .k_vec = 1, .k_mult = 1, .along = p->n >= p->m ? 'N' : 'M'};
+  while (dot.k_vec < 4 && p->k % (2 * dot.k_vec) == 0) dot.k_vec *= 2;
+  return dot;
+}
+
+static bool is_narrow(MmaType t) {
+  return (t & (MMA_f8e4m3fn | MMA_f8e5m2 | MMA_f8e4m3fnuz | MMA_f8e5m2fnuz | MMA_f6e2m3fn |
+               MMA_f6e3m2fn | MMA_f4e2m1fn)) != 0;
+}
+
+static void widen_operand(Retarget *r, Op *op, int i) {
+  Value *v = op->args[i];
+  const Type *to = type_with_dtype(r->k->cx, v->type, DTYPE_f16);
+  Op *cast = ir_op_new(r->k, OP_cast, op->at, &v, 1);
+  ir_set_results(r->k, cast, &to, 1);
+  ir_insert_before(op, cast);
+  op->args[i] = &cast->results[0];
+  diag_add(DIAGS(r), DIAG_R0603, op->at,
+           "%s has no instruction for %s: operand %d becomes f16, exactly", r->target->name,
+           dtype_info[v->type->dtype].name, i + 1);
+}
+
+/* Every value of a narrow float is a value of f16. */
+static const MmaInfo *widen(Retarget *r, Product *p) {
+  Product wide = *p;
+  wide.a = is_narrow(p->a) ? MMA_f16 : p->a;
+  wide.b = is_narrow(p->b) ? MMA_f16 : p->b;
+  if (p->scaled || (wide.a == p->a && wide.b == p->b)) return NULL;
+  const MmaInfo *row = choose_row(r, &wide);
+  if (!row) return NULL;
+  if (wide.a != p->a) widen_operand(r, p->op, p->lhs);
+  if (wide.b != p->b) widen_operand(r, p->op, p->rhs);
+  if (row->lanes > r->target->lanes && !fits(r, &wide, row)) row = choose_row(r, &wide);
+  *p = wide;
+  return row;
+}
+
+static bool choose_instruction(Retarget *r, Op *op) {
+  Product p;
+  if (!open_product(r, op, &p)) return false;
+  const MmaInfo *row = choose_row(r, &p);
+  if (!row) row = widen(r, &p);
+  MmaChoice *choice = ARENA_NEW(r->k->arena, MmaChoice);
+  if (row) {
+    choice->name = row->name;
+    choice->shared_rhs = !(row->place_b & MMA_REGISTERS);
+    choice->shared_lhs = choice->shared_rhs && is_read(op->args[p.lhs]);
+  } else {
+    *choice = choose_dot(r, &p);
+  }
+  op_set_attr(r->k, op, (Attr){.key = ATTR_mma, .mma = choice});
+  diag_add(DIAGS(r), DIAG_R0602, op->at, "%dx%dx%d by `%s` on %s", p.m, p.n, p.k,
+           row ? row->name : "dot products", r->target->name);
+  return true;
+}
+
+bool pass_retarget(Kernel *k, PassCtx *cx) {
+  if (!cx->target || kernel_constraint(k, CONSTRAINT_machine, NULL)) return true;
+  Retarget r = {.k = k, .cx = cx, .target = cx->target};
+  decide_contract(&r);
+  if (!check_waves(&r) || !choose_waves(&r)) return false;
+  for (Op *op = ir_first(k); op; op = ir_next(op))
+    if ((op->kind == OP_mma || op->kind == OP_scaled_mma) && !choose_instruction(&r, op))
+      return false;
+  add_machine(&r);
+  return true;
+}
