@@ -49,6 +49,9 @@ static const Option options[] = {
     {"show", "NAME", LIST(show), NULL, "print the elements of a tensor or log"},
     {"seed", "N", WORD(seed), NULL, "for arguments that are not given (default 1)"},
 
+    {"check-passes", NULL, FLAG(check_passes), NULL,
+     "run the kernel after each pass and compare with what it computed before"},
+
     {"Asking:", NULL, OPTION_FLAG, 0, NULL, NULL},
     {"list", "TABLE", WORD(list), "ops|passes|targets|diagnostics|mma|dtypes", "print a table"},
     {"explain", "CODE", WORD(explain), NULL, "say more about a diagnostic, such as E0203"},
@@ -338,8 +341,9 @@ static bool wants_text(const Options *o) {
 }
 
 static int compile_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out) {
-  if (!apply_settings(o, cx, k) || !wv_verify(k) || !run_passes(o, k, out))
-    return STATUS_DIAGNOSTICS;
+  if (!apply_settings(o, cx, k) || !wv_verify(k)) return STATUS_DIAGNOSTICS;
+  if (o->check_passes) return check_passes(o, cx, k);
+  if (!run_passes(o, k, out)) return STATUS_DIAGNOSTICS;
   if (wants_text(o)) {
     char *text = wv_print(k);
     fputs(text, out);

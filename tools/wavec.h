@@ -12,7 +12,7 @@ typedef struct WordList {
 typedef struct Options {
   const char *emit, *passes, *dump, *stop_after, *verify, *list, *explain, *output, *seed, *target;
   WordList set, arg, out, show;
-  bool time, eval, version, help;
+  bool time, eval, check_passes, version, help;
   WordList files;
 } Options;
 
@@ -33,6 +33,11 @@ bool is_dynamic(const wv_kernel *k, wv_expr symbol); /* taken from the arguments
 
 /* ---- wavec_eval.c: runs a kernel with the reference evaluator and says what came out */
 int eval_kernel(const Options *o, wv_ctx *cx, wv_kernel *k);
+/* The same in silence: *sum tells results apart. */
+int eval_checksum(const Options *o, wv_ctx *cx, wv_kernel *k, uint64_t *sum);
+
+/* ---- wavec_check.c: does any pass change what the kernel computes? */
+int check_passes(const Options *o, wv_ctx *cx, wv_kernel *k);
 
 /* ---- wavec_npy.c: .npy files */
 enum { NPY_RANK = 8 };

@@ -121,7 +121,8 @@ static MmaType type_of(DType t) {
 #define SAME(name)                                                                                 \
   case DTYPE_##name: return MMA_##name;
     SAME(f64)
-    SAME(f32) SAME(f16) SAME(bf16) SAME(f8e4m3fn) SAME(f8e5m2) SAME(f8e4m3fnuz) SAME(f8e5m2fnuz)
+    SAME(f32)
+    SAME(f16) SAME(bf16) SAME(f8e4m3fn) SAME(f8e5m2) SAME(f8e4m3fnuz) SAME(f8e5m2fnuz)
         SAME(f6e2m3fn) SAME(f4e2m1fn) SAME(i32) SAME(i8)
 #undef SAME
             default : return (MmaType)0;
@@ -252,7 +253,8 @@ static bool choose_instruction(Retarget *r, Op *op) {
 }
 
 bool pass_retarget(Kernel *k, PassCtx *cx) {
-  if (!cx->target || kernel_constraint(k, CONSTRAINT_machine, NULL)) return true;
+  bool fitted = k->level != LEVEL_TILE || kernel_constraint(k, CONSTRAINT_machine, NULL);
+  if (!cx->target || fitted) return true;
   Retarget r = {.k = k, .cx = cx, .target = cx->target};
   decide_contract(&r);
   if (!check_waves(&r) || !choose_waves(&r)) return false;

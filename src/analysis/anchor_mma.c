@@ -1,0 +1,156 @@
+/* anchor_mma.c: a matrix instruction over the whole tile of a workgroup.
+ *
+ *     the instruction       16x16, lanes as mma.def says
+ *     copies of it          registers, as many as one wave's part needs
+ *     waves                 a grid over m and n; operands are held once per wave that needs them
+ *
+ * The three tiles agree because they are built from the same grid: wave number = n part + m part *
+ * (parts along n), the waves of one instruction innermost. */
+#include "analysis/anchors.h"
+#include "ir/attr.h"
+#include "ir/layout_links.h"
+
+static int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+typedef struct Grid {
+  int along_m, along_n, idle; /* groups of waves; idle ones hold copies */
+  int tile_m, tile_n;         /* of a group: whole instructions */
+} Grid;
+
+typedef struct Product {
+  const MmaInfo *row;
+  const MmaChoice *choice;
+  MmaRoles roles;
+  int m, n;     /* of the workgroup's tile */
+  int together; /* waves of one instruction */
+  Grid grid;
+} Product;
+
+static const MmaInfo *row_of(Arena *a, const MmaChoice *c, int lanes) {
+  if (c->name) return mma_find(c->name);
+  MmaDot dot = {c->out_vec, c->k_vec, c->k_mult, c->along == 'M' ? MMA_ALONG_M : MMA_ALONG_N};
+  return mma_dot(a, dot, lanes);
+}
+
+/* Waves go along the dims that wave rows name, if they name one of the two. */
+static bool may_divide(const Distribution *d, const Sym *dim, const Sym *other) {
+  return kernel_constraint(d->k, CONSTRAINT_wave, dim_base(dim)) ||
+         !kernel_constraint(d->k, CONSTRAINT_wave, dim_base(other));
+}
+
+/* Along dims that may be divided; then the fewest instructions of one wave, then the least operand
+ * elements it needs, then more along m: all ways of dividing the groups are tried. */
+static Grid choose_grid(const Distribution *d, const Product *p, int groups) {
+  Grid best = {0};
+  int64_t least = INT64_MAX;
+  for (int along_n = 1; along_n <= groups; along_n++) {
+    if (groups % along_n) continue;
+    int copies_m = ceil_div(p->m, p->row->m), copies_n = ceil_div(p->n, p->row->n);
+    int along_m = groups / along_n, idle = 1;
+    while (along_m > copies_m && along_m % 2 == 0) along_m /= 2, idle *= 2;
+    if (along_m > copies_m || along_n > copies_n) {
+      if (along_n > 1) continue;
+      idle *= along_m, along_m = 1;
+    }
+    int m = ceil_div(copies_m, along_m), n = ceil_div(copies_n, along_n);
+    bool divides = (along_m > 1 && !may_divide(d, p->roles.m, p->roles.n)) ||
+                   (along_n > 1 && !may_divide(d, p->roles.n, p->roles.m));
+    int64_t cost = ((int64_t)m * n << 32) + (int64_t)m * p->row->m + (int64_t)n * p->row->n;
+    cost += (int64_t)divides << 56;
+    if (cost >= least) continue;
+    least = cost;
+    best = (Grid){along_m, along_n, idle, m * p->row->m, n * p->row->n};
+  }
+  return best;
+}
+
+/* The grid that the wave rows declare, when the machine's waves are the declared ones. */
+static bool declared_grid(const Distribution *d, const Product *p, int groups, Grid *out) {
+  int64_t m, n;
+  const Sym *along_m = distribute_waves(d, p->roles.m), *along_n = distribute_waves(d, p->roles.n);
+  if (!along_m || !along_n || !sym_is_int(along_m, &m) || !sym_is_int(along_n, &n)) return false;
+  if (m * n != groups || p->m % m || p->n % n) return false;
+  int tile_m = p->m / (int)m, tile_n = p->n / (int)n;
+  if (tile_m % p->row->m || tile_n % p->row->n) return false;
+  *out = (Grid){(int)m, (int)n, 1, tile_m, tile_n};
+  return true;
+}
+
+static bool open_product(const Distribution *d, const Machine *m, Arena *a, Op *op, Product *p) {
+  const Attr *choice = op_attr(op, ATTR_mma);
+  int acc = op->kind == OP_scaled_mma ? 4 : 2, rhs = acc / 2, extent[IR_MAX_RANK];
+  const Type *t = op->args[acc]->type;
+  if (!choice) return false;
+  *p = (Product){.choice = choice->mma, .row = row_of(a, choice->mma, m->lanes)};
+  if (!p->row || ir_mma_roles(d->k, op->args[0]->type, op->args[rhs]->type, t, &p->roles))
+    return false;
+  if (!distribute_extents(d, op, t, extent)) return false;
+  p->m = extent[type_dim(t, p->roles.m)];
+  p->n = extent[type_dim(t, p->roles.n)];
+  p->together = p->row->lanes / m->lanes;
+  int groups = m->waves / p->together;
+  if (p->together != 1 || !declared_grid(d, p, groups, &p->grid))
+    p->grid = choose_grid(d, p, groups);
+  return true;
+}
+
+/* The dim of `t` that belongs to `base`, scaled or not. */
+static int dim_of(const Type *t, const Sym *base) {
+  for (int i = 0; i < t->rank; i++)
+    if (dim_base(t->dims[i]) == dim_base(base)) return i;
+  return -1;
+}
+
+static void push_fragment(Layout *l, const Layout *fragment, const int to[2]) {
+  for (int p = 0; p < LAYOUT_PARTS; p++)
+    for (int i = 0; i < fragment->part[p].n; i++) {
+      Digit g = fragment->part[p].at[i];
+      layout_push(l, (LayoutPart)p, g.stride ? to[g.dim] : 0, g.radix, g.stride);
+    }
+}
+
+/* Registers for the copies along a dim, up to `tile` elements of it. */
+static void push_copies(Layout *l, int dim, int tile, int step) {
+  layout_push(l, LAYOUT_REG, dim, ceil_div(tile, step), step);
+}
+
+static void push_waves(Layout *l, const Grid *g, int dim_m, int dim_n) {
+  if (dim_n >= 0) layout_push(l, LAYOUT_WAVE, dim_n, g->along_n, g->tile_n);
+  else layout_repeat(l, LAYOUT_WAVE, g->along_n);
+  if (dim_m >= 0) layout_push(l, LAYOUT_WAVE, dim_m, g->along_m, g->tile_m);
+  else layout_repeat(l, LAYOUT_WAVE, g->along_m);
+  layout_repeat(l, LAYOUT_WAVE, g->idle);
+}
+
+static MmaOperand role_of(const Op *op, int operand) {
+  static const MmaOperand plain[] = {MMA_A, MMA_B}, scaled[] = {MMA_A, MMA_SA, MMA_B, MMA_SB};
+  if (operand < 0) return MMA_C;
+  return op->kind == OP_scaled_mma ? scaled[operand] : plain[operand];
+}
+
+bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int operand,
+                Layout *out) {
+  Product p;
+  Layout fragment;
+  int extent[IR_MAX_RANK];
+  MmaOperand role = role_of(op, operand);
+  const Type *t = operand < 0 ? op->results[0].type : op->args[operand]->type;
+  if (!open_product(d, m, a, op, &p) || !mma_fragment(p.row, role, &fragment)) return false;
+  if ((role == MMA_A && p.choice->shared_lhs) || (role == MMA_B && p.choice->shared_rhs))
+    return false;
+  if (!distribute_extents(d, op, t, extent)) return false;
+  bool is_lhs = role == MMA_A || role == MMA_SA, is_acc = role == MMA_C;
+  int dim_m = is_lhs || is_acc ? dim_of(t, p.roles.m) : -1;
+  int dim_n = !is_lhs ? dim_of(t, p.roles.n) : -1, dim_k = is_acc ? -1 : dim_of(t, p.roles.k);
+  int to[2] = {is_lhs || is_acc ? dim_m : dim_n, is_acc ? dim_n : dim_k};
+  *out = layout_of(t->rank, extent);
+  push_fragment(out, &fragment, to);
+  if (dim_k >= 0) push_copies(out, dim_k, extent[dim_k], fragment.extent[1]);
+  if (dim_n >= 0) push_copies(out, dim_n, p.grid.tile_n, p.row->n);
+  if (dim_m >= 0) push_copies(out, dim_m, p.grid.tile_m, p.row->m);
+  for (int i = t->rank - 1; i >= 0; i--)
+    if (i != to[0] && i != to[1]) layout_push(out, LAYOUT_REG, i, extent[i], 1);
+  WV_ASSERT(layout_size(&fragment, LAYOUT_WAVE) == p.together);
+  push_waves(out, &p.grid, dim_m, dim_n);
+  return true;
+}

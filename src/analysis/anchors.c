@@ -1,0 +1,150 @@
+/* anchors.c: the anchors of memory accesses and reductions, and the order of all (anchors.h). */
+#include "analysis/anchors.h"
+
+#include "ir/attr.h"
+#include "ir/layout_links.h"
+
+typedef struct Finder {
+  const Distribution *d;
+  const Machine *m;
+  Arena *arena;
+  Anchors *out;
+  bool ok;
+} Finder;
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+/* Iterations of the loops around an op; those that are not known count as a few. */
+static int64_t trips_around(const Distribution *d, const Op *op) {
+  enum { A_FEW = 16, MOST = 1 << 20 };
+  int64_t all = 1;
+  for (const Op *at = op->parent->owner; at; at = at->parent->owner) {
+    int64_t n = A_FEW;
+    const Sym *trips = at->kind == OP_for ? distribute_trips(d, at) : NULL;
+    if (at->kind == OP_if || (trips && sym_is_int(trips, &n) && n < 1)) n = 1;
+    all = all * n > MOST ? MOST : all * n;
+  }
+  return all;
+}
+
+bool anchor_before(const Anchor *x, const Anchor *y) {
+  if (x->kind != y->kind) return x->kind > y->kind;
+  if (x->weight != y->weight) return x->weight > y->weight;
+  if (x->op->id != y->op->id) return x->op->id < y->op->id;
+  return x->operand < y->operand;
+}
+
+static void add_anchor(Finder *f, AnchorKind kind, Op *op, int operand, const Layout *l) {
+  Value *v = operand < 0 ? &op->results[0] : op->args[operand];
+  int64_t bytes = (int64_t)layout_elements(l) * dtype_info[v->type->dtype].bits / 8 + 1;
+  Anchor anchor = {kind, v, *l, bytes * trips_around(f->d, op), op, operand};
+  layout_normalise(&anchor.layout);
+  vec_push(f->arena, f->out, anchor);
+}
+
+/* ---- blocked layouts ------------------------------------------------------------------------- */
+
+static Layout blocked(const Machine *m, const Type *t, const int *extent, const int *order) {
+  LayoutBlocking b = {.dims = t->rank,
+                      .bits = dtype_info[t->dtype].bits,
+                      .lanes = m->lanes,
+                      .waves = m->waves,
+                      .widest = m->target->global_access};
+  for (int i = 0; i < t->rank; i++) {
+    b.extent[i] = extent[i];
+    b.order[i] = order ? order[i] : t->rank - 1 - i;
+  }
+  return layout_blocked(&b);
+}
+
+Layout anchor_default(const Machine *m, const Type *t, const int *extent) {
+  return blocked(m, t, extent, NULL);
+}
+
+/* ---- memory accesses ------------------------------------------------------------------------- */
+
+typedef struct Order {
+  int at[IR_MAX_RANK], n; /* dims of the register, the one that moves memory least first */
+} Order;
+
+static void add_dim(Order *o, const Type *t, const Sym *dim) {
+  for (int i = 0; i < t->rank; i++) {
+    if (dim_base(t->dims[i]) != dim_base(dim)) continue;
+    for (int j = 0; j < o->n; j++)
+      if (o->at[j] == i) return;
+    o->at[o->n++] = i;
+  }
+}
+
+/* The register's dims whose iterators an expression mentions. */
+static void add_mentioned(Order *o, const Type *t, SymPairs own, const Sym *expr) {
+  for (int i = 0; i < own.n; i++)
+    if (sym_name(own.at[i].value) && sym_contains(expr, own.at[i].value))
+      add_dim(o, t, own.at[i].key);
+}
+
+/* Memory dims from the innermost out, by name or through the mapping; then what is left. */
+static Order memory_order(const Op *op, const Type *t, const Type *memory) {
+  Order o = {.n = 0};
+  const Attr *attr = op_attr(op, ATTR_mapping);
+  const Mapping *m = attr ? attr->mapping : NULL;
+  bool is_write = op->kind == OP_write;
+  for (int d = memory->rank - 1; d >= 0; d--) {
+    const Sym *expr = m ? pairs_get(is_write ? m->outputs : m->inputs, memory->dims[d]) : NULL;
+    if (expr) add_mentioned(&o, t, is_write ? m->inputs : m->outputs, expr);
+    else if (!m) add_dim(&o, t, memory->dims[d]);
+  }
+  for (int i = t->rank - 1; i >= 0; i--) add_dim(&o, t, t->dims[i]);
+  return o;
+}
+
+static void add_access(Finder *f, Op *op, int operand, int memory) {
+  const Value *v = operand < 0 ? &op->results[0] : op->args[operand];
+  int extent[IR_MAX_RANK];
+  if (v->type->kind != TYPE_tile) return;
+  if (!(f->ok = distribute_extents(f->d, op, v->type, extent))) return;
+  Order o = memory_order(op, v->type, op->args[memory]->type);
+  Layout l = blocked(f->m, v->type, extent, o.at);
+  add_anchor(f, ANCHOR_MEMORY, op, operand, &l);
+}
+
+/* ---- the others ------------------------------------------------------------------------------ */
+
+static void add_reduction(Finder *f, Op *op) {
+  int extent[IR_MAX_RANK];
+  const Type *t = op->args[0]->type;
+  if (t->kind != TYPE_tile || !(f->ok = distribute_extents(f->d, op, t, extent))) return;
+  Layout l = anchor_default(f->m, t, extent);
+  add_anchor(f, ANCHOR_REDUCTION, op, 0, &l);
+}
+
+static void add_product(Finder *f, Op *op) {
+  int acc = op->kind == OP_scaled_mma ? 4 : 2;
+  for (int i = -1; i < acc; i++) {
+    Layout l;
+    if (anchor_mma(f->d, f->m, f->arena, op, i, &l))
+      add_anchor(f, i < 0 ? ANCHOR_RESULT : ANCHOR_OPERAND, op, i, &l);
+  }
+}
+
+bool find_anchors(const Distribution *d, const Machine *m, Arena *a, Anchors *out) {
+  Finder f = {d, m, a, out, true};
+  for (Op *op = ir_first(d->k); f.ok && op; op = ir_next(op)) {
+    switch (op->kind) {
+    case OP_mma:
+    case OP_scaled_mma: add_product(&f, op); break;
+    case OP_sum:
+    case OP_max:
+    case OP_min:
+    case OP_cumsum:
+    case OP_topk: add_reduction(&f, op); break;
+    case OP_read: add_access(&f, op, -1, 0); break;
+    case OP_write:
+    case OP_atomic_add:
+    case OP_atomic_min: add_access(&f, op, 0, 1); break;
+    case OP_scatter_add: add_access(&f, op, 0, 2); break;
+    default: break;
+    }
+  }
+  return f.ok;
+}

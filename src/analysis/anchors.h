@@ -1,0 +1,55 @@
+/* anchors.h: what decides on layouts.
+ *
+ * An anchor is a tile whose layout matters, and the layout it should have:
+ *
+ *     RESULT     of a matrix instruction: it comes out like this
+ *     OPERAND    of one: it must go in like this, or be converted
+ *     REDUCTION  neighbours along the dim in neighbouring lanes, waves along other dims
+ *     MEMORY     vectors along the contiguous dim of a read or write, lanes side by side
+ *
+ * Stronger kinds come first; among equals the one that moves more bytes, trip counts included; then
+ * the one that stands first in the program. That order is total, so who wins does not depend on the
+ * order in which anchors are found. */
+#ifndef WV_ANCHORS_H
+#define WV_ANCHORS_H
+
+#include "analysis/distribute.h"
+#include "target/target.h"
+
+typedef enum AnchorKind {
+  ANCHOR_MEMORY,
+  ANCHOR_REDUCTION,
+  ANCHOR_OPERAND,
+  ANCHOR_RESULT
+} AnchorKind;
+
+typedef struct Anchor {
+  AnchorKind kind;
+  Value *value;
+  Layout layout;
+  int64_t weight; /* bytes moved by a launch's workgroup, roughly */
+  Op *op;         /* whose anchor it is */
+  int operand;    /* which operand; -1: its result */
+} Anchor;
+
+typedef Vec(Anchor) Anchors;
+
+typedef struct Machine {
+  const TargetInfo *target;
+  int lanes, waves;
+} Machine;
+
+/* Appends the anchors of every op, in program order; false after reporting a tile without extents.
+ */
+bool find_anchors(const Distribution *d, const Machine *m, Arena *a, Anchors *out);
+
+bool anchor_before(const Anchor *x, const Anchor *y); /* x wins over y */
+
+/* How operand `operand` (-1: the result) of an mma lies; false: it stays in shared memory. */
+bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int operand,
+                Layout *out);
+
+/* A layout for a tile that nothing anchors: contiguous along its last dim. */
+Layout anchor_default(const Machine *m, const Type *t, const int *extent);
+
+#endif

@@ -1,0 +1,199 @@
+/* layouts: every tile gets a layout, and every place where two layouts meet a conversion.
+ *     %n = mma %x, %y, %acc         %x = read %a : tile<M, K, f16> @ [64, 32] reg d1/4:1 ...
+ *     %s = sum %n {dim = N}   =>    %n = mma %x, %y, %acc : tile<M, N, f32> @ [64, 64] ...
+ *     %t = add %s, %b               %s = sum %n {dim = N} : tile<M, f32> @ [64] ...
+ * The layouts come from anchors (anchors.h) and spread along links (spread.h). What an op needs
+ * otherwise is converted in front of it; constants, self_index and broadcasts are made again
+ * instead. A result that follows from its operand (a reduction's, a bitcast's) is laid out so, and
+ * a cast to fewer bits is done before a conversion rather than after it: it then moves less.
+ *
+ * Needs DISTRIBUTE. Runs once, on a kernel with a `machine` row; without one nothing happens. */
+#include "analysis/spread.h"
+#include "ir/attr.h"
+#include "ir/layout_links.h"
+#include "transform/pass.h"
+
+typedef struct Layouts {
+  Kernel *k;
+  PassCtx *cx;
+  const Distribution *d;
+  Machine machine;
+} Layouts;
+
+/* ---- values made for another place ----------------------------------------------------------- */
+
+/* Cheap enough to be made again, wherever and however it is needed. */
+static bool is_remade(const Op *op) {
+  return op && (op->kind == OP_fill || op->kind == OP_self_index || op->kind == OP_broadcast);
+}
+
+static Op *insert_like(Layouts *l, const Op *op, Op *before) {
+  Op *copy = ir_op_new(l->k, op->kind, op->at, op->args, op->nargs);
+  const Type *type = op->results[0].type;
+  for (int i = 0; i < op->nattrs; i++) op_set_attr(l->k, copy, attr_copy(l->k, &op->attrs[i]));
+  ir_set_results(l->k, copy, &type, 1);
+  copy->results[0].name = op->results[0].name;
+  ir_insert_before(before, copy);
+  return copy;
+}
+
+/* ---- tiles that are larger outside of a loop than inside ---------------------------------------
+ */
+
+static bool same_extents(const int *a, const int *b, int n) {
+  for (int i = 0; i < n; i++)
+    if (a[i] != b[i]) return false;
+  return true;
+}
+
+/* `fill` of a tile over K is all of K outside of `for K`, one tile of it inside: what is pure is
+ * made again where it is used. */
+static bool localise_operand(Layouts *l, Op *op, int i) {
+  Value *v = op->args[i];
+  int here[IR_MAX_RANK], there[IR_MAX_RANK];
+  if (v->type->kind != TYPE_tile || !v->def || v->def->parent == op->parent) return true;
+  if (!distribute_extents(l->d, op, v->type, here) || !distribute_value(l->d, v, there))
+    return false;
+  if (same_extents(here, there, v->type->rank)) return true;
+  if (!op_is_pure(v->def) || v->def->nresults != 1) {
+    Diag *d = diag_add(&l->k->cx->diags, DIAG_E0610, op->at,
+                       "`%s` uses part of a tile that is made "
+                       "outside of its loop",
+                       op_info[op->kind].name);
+    diag_note(&l->k->cx->diags, d, v->def->at, "the tile is made here");
+    diag_hint(&l->k->cx->diags, d, "make it inside the loop");
+    return false;
+  }
+  Op *copy = insert_like(l, v->def, op);
+  op->args[i] = &copy->results[0];
+  for (int j = 0; j < copy->nargs; j++)
+    if (!localise_operand(l, copy, j)) return false;
+  return true;
+}
+
+static bool localise(Layouts *l) {
+  for (Op *op = ir_first(l->k); op; op = ir_next(op)) {
+    if (op->body || op->kind == OP_yield) continue;
+    for (int i = 0; i < op->nargs; i++)
+      if (!localise_operand(l, op, i)) return false;
+  }
+  ir_renumber(l->k);
+  return true;
+}
+
+/* ---- conversions ----------------------------------------------------------------------------- */
+
+static void convert_operand(Layouts *l, Op *op, int i, const Layout *wanted);
+
+/* The links of `op` at operand i, with the layout its other end has. */
+static void fit_parts(Layouts *l, Op *op) {
+  LayoutLinks links = {0};
+  layout_links(l->cx->scratch, op, &links);
+  for (int i = 0; i < links.n; i++) {
+    const LayoutLink *link = &links.at[i];
+    Layout wanted;
+    if (link->user != op || link->operand < 0 || !link->whole->layout || !link->part->layout)
+      continue;
+    if (layout_of_part(link, link->whole->layout, link->part->layout->extent, &wanted))
+      convert_operand(l, op, link->operand, &wanted);
+  }
+}
+
+static void convert_operand(Layouts *l, Op *op, int i, const Layout *wanted) {
+  Value *v = op->args[i];
+  if (!v->layout || layout_equal(v->layout, wanted)) return;
+  Op *made;
+  if (is_remade(v->def)) {
+    made = insert_like(l, v->def, op);
+    ir_set_layout(l->k, &made->results[0], wanted);
+    fit_parts(l, made);
+  } else {
+    made = ir_op_new(l->k, OP_convert, op->at, &v, 1);
+    ir_set_results(l->k, made, &v->type, 1);
+    ir_insert_before(op, made);
+    ir_set_layout(l->k, &made->results[0], wanted);
+  }
+  op->args[i] = &made->results[0];
+}
+
+/* ---- results that follow --------------------------------------------------------------------- */
+
+static bool is_narrowing(const Op *op) {
+  return op->kind == OP_cast && op->results[0].layout && op->args[0]->layout &&
+         dtype_info[op->results[0].type->dtype].bits < dtype_info[op->args[0]->type->dtype].bits;
+}
+
+/* Links between operands and results where nothing can be converted in between. */
+static void follow_operands(Layouts *l, Op *op) {
+  LayoutLinks links = {0};
+  if (is_narrowing(op)) ir_set_layout(l->k, &op->results[0], op->args[0]->layout);
+  layout_links(l->cx->scratch, op, &links);
+  for (int i = 0; i < links.n; i++) {
+    const LayoutLink *link = &links.at[i];
+    Layout out;
+    if (link->operand >= 0 || !link->whole->layout || !link->part->layout) continue;
+    if (layout_of_part(link, link->whole->layout, link->part->layout->extent, &out))
+      ir_set_layout(l->k, link->part, &out);
+  }
+}
+
+/* ---- ops ------------------------------------------------------------------------------------- */
+
+static void fit_product(Layouts *l, Op *op) {
+  int acc = op->kind == OP_scaled_mma ? 4 : 2;
+  Layout wanted;
+  for (int i = 0; i < acc; i++)
+    if (anchor_mma(l->d, &l->machine, l->cx->scratch, op, i, &wanted)) {
+      layout_normalise(&wanted);
+      convert_operand(l, op, i, &wanted);
+    }
+  if (anchor_mma(l->d, &l->machine, l->cx->scratch, op, -1, &wanted))
+    ir_set_layout(l->k, &op->results[0], &wanted);
+}
+
+/* A yield hands on what its loop carries. */
+static void fit_yield(Layouts *l, Op *op) {
+  Op *owner = op->parent->owner;
+  int axis = owner->kind == OP_while ? 1 : 0;
+  for (int i = 0; i < owner->nresults; i++)
+    if (owner->results[i].layout) convert_operand(l, op, axis + i, owner->results[i].layout);
+}
+
+static void fit(Layouts *l, Op *op) {
+  if (op->kind == OP_mma || op->kind == OP_scaled_mma) fit_product(l, op);
+  follow_operands(l, op);
+  if (op->kind == OP_yield) fit_yield(l, op);
+  else fit_parts(l, op);
+}
+
+static bool assign(Layouts *l) {
+  Anchors anchors = {0};
+  if (!find_anchors(l->d, &l->machine, l->cx->scratch, &anchors)) return false;
+  const Layout **layout = spread_layouts(l->d, &l->machine, &anchors, l->cx->scratch);
+  for (Op *op = layout ? ir_first(l->k) : NULL; op; op = ir_next(op)) {
+    for (int i = 0; i < op->nresults; i++)
+      ir_set_layout(l->k, &op->results[i], layout[op->results[i].id]);
+    for (int i = 0; op->body && i < op->body->nargs; i++)
+      ir_set_layout(l->k, op->body->args[i], layout[op->body->args[i]->id]);
+  }
+  return layout != NULL;
+}
+
+/* What threads hold is then the user's to say (language.md 3.5, 6.4), not ours to choose. */
+static bool fail_observable(Kernel *k, PassCtx *cx) {
+  diag_add(&k->cx->diags, DIAG_E0601, k->at,
+           "`%s` is lane-observable: its threads hold what its constraints declare, which is not "
+           "yet laid out for %s",
+           k->name, cx->target->name);
+  return false;
+}
+
+bool pass_layouts(Kernel *k, PassCtx *cx) {
+  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
+  if (!machine || !cx->target || k->level != LEVEL_TILE) return true;
+  if (machine->observable) return fail_observable(k, cx);
+  Layouts l = {k, cx, cx->facts.distribute, {cx->target, machine->threads, machine->groups}};
+  if (!localise(&l) || !assign(&l)) return false;
+  for (Op *op = ir_first(k); op; op = ir_next(op)) fit(&l, op);
+  return true;
+}
