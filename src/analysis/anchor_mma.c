@@ -38,29 +38,30 @@ static bool may_divide(const Distribution *d, const Sym *dim, const Sym *other) 
          !kernel_constraint(d->k, CONSTRAINT_wave, dim_base(other));
 }
 
-/* Along dims that may be divided; then the fewest instructions of one wave, then the least operand
- * elements it needs, then more along m: all ways of dividing the groups are tried. */
+static Grid grid_of(const Product *p, int along_m, int along_n, int idle) {
+  int m = ceil_div(ceil_div(p->m, p->row->m), along_m) * p->row->m;
+  int n = ceil_div(ceil_div(p->n, p->row->n), along_n) * p->row->n;
+  return (Grid){along_m, along_n, idle, m, n};
+}
+
+/* Along dims that may be divided; then the fewest products of one wave; then the least operand
+ * elements it needs; then more along m. */
+static int64_t grid_cost(const Distribution *d, const Product *p, const Grid *g) {
+  bool astray = (g->along_m > 1 && !may_divide(d, p->roles.m, p->roles.n)) ||
+                (g->along_n > 1 && !may_divide(d, p->roles.n, p->roles.m));
+  return ((int64_t)astray << 56) + ((int64_t)g->tile_m * g->tile_n << 24) + g->tile_m + g->tile_n;
+}
+
+/* The best of all ways to divide the groups; those that would find no instruction stay idle. */
 static Grid choose_grid(const Distribution *d, const Product *p, int groups) {
-  Grid best = {0};
-  int64_t least = INT64_MAX;
-  for (int along_n = 1; along_n <= groups; along_n++) {
-    if (groups % along_n) continue;
-    int copies_m = ceil_div(p->m, p->row->m), copies_n = ceil_div(p->n, p->row->n);
-    int along_m = groups / along_n, idle = 1;
-    while (along_m > copies_m && along_m % 2 == 0) along_m /= 2, idle *= 2;
-    if (along_m > copies_m || along_n > copies_n) {
-      if (along_n > 1) continue;
-      idle *= along_m, along_m = 1;
+  Grid best = grid_of(p, 1, 1, groups);
+  for (int along_n = 1; along_n <= groups; along_n++)
+    for (int along_m = 1; groups % along_n == 0 && along_m <= groups / along_n; along_m++) {
+      if (groups / along_n % along_m) continue;
+      if (along_m > ceil_div(p->m, p->row->m) || along_n > ceil_div(p->n, p->row->n)) continue;
+      Grid now = grid_of(p, along_m, along_n, groups / along_n / along_m);
+      if (grid_cost(d, p, &now) < grid_cost(d, p, &best)) best = now;
     }
-    int m = ceil_div(copies_m, along_m), n = ceil_div(copies_n, along_n);
-    bool divides = (along_m > 1 && !may_divide(d, p->roles.m, p->roles.n)) ||
-                   (along_n > 1 && !may_divide(d, p->roles.n, p->roles.m));
-    int64_t cost = ((int64_t)m * n << 32) + (int64_t)m * p->row->m + (int64_t)n * p->row->n;
-    cost += (int64_t)divides << 56;
-    if (cost >= least) continue;
-    least = cost;
-    best = (Grid){along_m, along_n, idle, m * p->row->m, n * p->row->n};
-  }
   return best;
 }
 
@@ -85,6 +86,11 @@ static bool open_product(const Distribution *d, const Machine *m, Arena *a, Op *
   if (!p->row || ir_mma_roles(d->k, op->args[0]->type, op->args[rhs]->type, t, &p->roles))
     return false;
   if (!distribute_extents(d, op, t, extent)) return false;
+  if (p->choice->swap) { /* the instruction's m lies along the program's n */
+    const Sym *m_role = p->roles.m;
+    p->roles.m = p->roles.n;
+    p->roles.n = m_role;
+  }
   p->m = extent[type_dim(t, p->roles.m)];
   p->n = extent[type_dim(t, p->roles.n)];
   p->together = p->row->lanes / m->lanes;
@@ -109,6 +115,17 @@ static void push_fragment(Layout *l, const Layout *fragment, const int to[2]) {
     }
 }
 
+/* Some product contracts this dim: its operands count copies along it first. */
+static bool is_contracted(Kernel *k, const Sym *dim) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    MmaRoles roles;
+    if (op->kind != OP_mma) continue;
+    ir_mma_roles(k, op->args[0]->type, op->args[1]->type, op->args[2]->type, &roles);
+    if (roles.k == dim) return true;
+  }
+  return false;
+}
+
 /* Registers for the copies along a dim, up to `tile` elements of it. */
 static void push_copies(Layout *l, int dim, int tile, int step) {
   layout_push(l, LAYOUT_REG, dim, ceil_div(tile, step), step);
@@ -122,10 +139,18 @@ static void push_waves(Layout *l, const Grid *g, int dim_m, int dim_n) {
   layout_repeat(l, LAYOUT_WAVE, g->idle);
 }
 
-static MmaOperand role_of(const Op *op, int operand) {
+/* The instruction's operand that is number `operand` of the op. */
+static MmaOperand role_of(const Op *op, int operand, bool swap) {
   static const MmaOperand plain[] = {MMA_A, MMA_B}, scaled[] = {MMA_A, MMA_SA, MMA_B, MMA_SB};
+  static const MmaOperand swapped[] = {[MMA_A] = MMA_B, MMA_A, MMA_C, MMA_SB, MMA_SA};
   if (operand < 0) return MMA_C;
-  return op->kind == OP_scaled_mma ? scaled[operand] : plain[operand];
+  MmaOperand role = op->kind == OP_scaled_mma ? scaled[operand] : plain[operand];
+  return swap ? swapped[role] : role;
+}
+
+static bool stays_shared(const Op *op, int operand, const MmaChoice *c) {
+  int rhs = op->kind == OP_scaled_mma ? 2 : 1;
+  return (operand == 0 && c->shared_lhs) || (operand == rhs && c->shared_rhs);
 }
 
 bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int operand,
@@ -133,11 +158,10 @@ bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int o
   Product p;
   Layout fragment;
   int extent[IR_MAX_RANK];
-  MmaOperand role = role_of(op, operand);
   const Type *t = operand < 0 ? op->results[0].type : op->args[operand]->type;
-  if (!open_product(d, m, a, op, &p) || !mma_fragment(p.row, role, &fragment)) return false;
-  if ((role == MMA_A && p.choice->shared_lhs) || (role == MMA_B && p.choice->shared_rhs))
-    return false;
+  if (!open_product(d, m, a, op, &p) || stays_shared(op, operand, p.choice)) return false;
+  MmaOperand role = role_of(op, operand, p.choice->swap);
+  if (!mma_fragment(p.row, role, &fragment)) return false;
   if (!distribute_extents(d, op, t, extent)) return false;
   bool is_lhs = role == MMA_A || role == MMA_SA, is_acc = role == MMA_C;
   int dim_m = is_lhs || is_acc ? dim_of(t, p.roles.m) : -1;
@@ -146,8 +170,10 @@ bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int o
   *out = layout_of(t->rank, extent);
   push_fragment(out, &fragment, to);
   if (dim_k >= 0) push_copies(out, dim_k, extent[dim_k], fragment.extent[1]);
+  bool m_first = is_acc && is_contracted(d->k, p.roles.m);
+  if (m_first) push_copies(out, dim_m, p.grid.tile_m, p.row->m);
   if (dim_n >= 0) push_copies(out, dim_n, p.grid.tile_n, p.row->n);
-  if (dim_m >= 0) push_copies(out, dim_m, p.grid.tile_m, p.row->m);
+  if (dim_m >= 0 && !m_first) push_copies(out, dim_m, p.grid.tile_m, p.row->m);
   for (int i = t->rank - 1; i >= 0; i--)
     if (i != to[0] && i != to[1]) layout_push(out, LAYOUT_REG, i, extent[i], 1);
   WV_ASSERT(layout_size(&fragment, LAYOUT_WAVE) == p.together);

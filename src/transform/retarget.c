@@ -11,6 +11,7 @@
  * what runs. Each decision is a remark. */
 #include "analysis/contract.h"
 #include "ir/attr.h"
+#include "target/chain.h"
 #include "transform/pass.h"
 
 typedef struct Retarget {
@@ -122,8 +123,10 @@ static MmaType type_of(DType t) {
   case DTYPE_##name: return MMA_##name;
     SAME(f64)
     SAME(f32)
-    SAME(f16) SAME(bf16) SAME(f8e4m3fn) SAME(f8e5m2) SAME(f8e4m3fnuz) SAME(f8e5m2fnuz)
-        SAME(f6e2m3fn) SAME(f4e2m1fn) SAME(i32) SAME(i8)
+    SAME(f16)
+    SAME(bf16)
+    SAME(f8e4m3fn) SAME(f8e5m2) SAME(f8e4m3fnuz) SAME(f8e5m2fnuz) SAME(f6e2m3fn) SAME(f4e2m1fn)
+        SAME(i32) SAME(i8)
 #undef SAME
             default : return (MmaType)0;
   }
@@ -157,38 +160,56 @@ static bool open_product(Retarget *r, Op *op, Product *p) {
 /* An operand that comes straight from memory can stay there. */
 static bool is_read(const Value *v) { return v->def && v->def->kind == OP_read; }
 
-/* The waves that execute one instruction together lie along m. */
-static bool fits(const Retarget *r, const Product *p, const MmaInfo *row) {
+/* The side of the program's product that is the instruction's. */
+static int rows_of(const Product *p, bool swap) { return swap ? p->n : p->m; }
+static int columns_of(const Product *p, bool swap) { return swap ? p->m : p->n; }
+
+/* Swapped, the instruction's B is the program's lhs. Instructions of several waves take their B
+ * from shared memory, and whole tiles only. */
+static bool fits(const Retarget *r, const Product *p, const MmaInfo *row, bool swap) {
   if (!target_has_mma(r->target, row) || (row->form == MMA_SCALED) != p->scaled) return false;
   unsigned types = target_mma_types(r->target, row);
-  if (!mma_allows(row, p->a, p->b, p->c) || !(types & p->a) || !(types & p->b)) return false;
+  if (!mma_allows(row, swap ? p->b : p->a, swap ? p->a : p->b, p->c)) return false;
+  if (!(types & p->a) || !(types & p->b)) return false;
   int together = row->lanes / r->target->lanes;
   if (together == 0 || row->lanes % r->target->lanes || r->waves % together) return false;
-  bool in_registers = row->place_b & MMA_REGISTERS;
-  if (!in_registers && (r->observable || !is_read(p->op->args[p->rhs]))) return false;
-  return together == 1 || (p->m % row->m == 0 && p->n % row->n == 0 && p->k % row->k == 0);
+  const Value *b = p->op->args[swap ? p->lhs : p->rhs];
+  if (!(row->place_b & MMA_REGISTERS) && (r->observable || !is_read(b))) return false;
+  return together == 1 || (rows_of(p, swap) % row->m == 0 && columns_of(p, swap) % row->n == 0 &&
+                           p->k % row->k == 0);
 }
 
-/* Products that an instruction computes for nothing, then instructions, the fewer the better. */
-static int64_t cost_of(const Product *p, const MmaInfo *row) {
-  int64_t n = (int64_t)ceil_div(p->m, row->m) * ceil_div(p->n, row->n) * ceil_div(p->k, row->k);
+/* Products that one group of waves computes, those for nothing included; then instructions. */
+static int64_t cost_of(const Retarget *r, const Product *p, const MmaInfo *row, bool swap) {
+  int groups = r->waves * r->target->lanes / row->lanes;
+  int copies = ceil_div(rows_of(p, swap), row->m) * ceil_div(columns_of(p, swap), row->n);
+  int64_t n = (int64_t)ceil_div(copies, groups) * ceil_div(p->k, row->k);
   return n * row->m * row->n * row->k * 4096 + n * (row->form == MMA_VIRTUAL ? 2 : 1);
 }
 
+typedef struct Instruction {
+  const MmaInfo *row; /* NULL: none */
+  bool swap;
+} Instruction;
+
+static bool is_better(const Retarget *r, const Product *p, Instruction x, Instruction y) {
+  if (!y.row || x.row->lanes != y.row->lanes) return !y.row || x.row->lanes > y.row->lanes;
+  return cost_of(r, p, x.row, x.swap) < cost_of(r, p, y.row, y.swap);
+}
+
 /* What was asked for if the machine has it, else the cheapest; instructions of several waves, which
- * read shared memory themselves, before those of one. */
-static const MmaInfo *choose_row(const Retarget *r, const Product *p) {
-  const MmaInfo *best = NULL, *asked = NULL;
-  if (p->asked && p->asked->name) asked = mma_find(p->asked->name);
+ * read shared memory themselves, before those of one; as written before swapped. */
+static Instruction choose_row(const Retarget *r, const Product *p) {
+  Instruction best = {0};
+  const MmaInfo *asked = p->asked && p->asked->name ? mma_find(p->asked->name) : NULL;
   if (asked && p->scaled) asked = mma_for_type(asked, p->a);
-  if (asked && fits(r, p, asked)) return asked;
-  for (int i = 0; i < mma_count(); i++) {
-    const MmaInfo *row = mma_at(i);
-    if (!fits(r, p, row)) continue;
-    if (!best || row->lanes > best->lanes ||
-        (row->lanes == best->lanes && cost_of(p, row) < cost_of(p, best)))
-      best = row;
-  }
+  if (asked && fits(r, p, asked, false)) return (Instruction){asked, false};
+  for (int swap = 0; swap < 2; swap++)
+    for (int i = 0; i < mma_count(); i++) {
+      Instruction now = {mma_at(i), swap};
+      bool wide = now.row->lanes > r->target->lanes;
+      if ((!swap || wide) && fits(r, p, now.row, swap) && is_better(r, p, now, best)) best = now;
+    }
   return best;
 }
 
@@ -219,37 +240,127 @@ static void widen_operand(Retarget *r, Op *op, int i) {
 }
 
 /* Every value of a narrow float is a value of f16. */
-static const MmaInfo *widen(Retarget *r, Product *p) {
+static Instruction widen(Retarget *r, Product *p) {
   Product wide = *p;
   wide.a = is_narrow(p->a) ? MMA_f16 : p->a;
   wide.b = is_narrow(p->b) ? MMA_f16 : p->b;
-  if (p->scaled || (wide.a == p->a && wide.b == p->b)) return NULL;
-  const MmaInfo *row = choose_row(r, &wide);
-  if (!row) return NULL;
+  if (p->scaled || (wide.a == p->a && wide.b == p->b)) return (Instruction){0};
+  if (!choose_row(r, &wide).row) return (Instruction){0};
   if (wide.a != p->a) widen_operand(r, p->op, p->lhs);
   if (wide.b != p->b) widen_operand(r, p->op, p->rhs);
-  if (row->lanes > r->target->lanes && !fits(r, &wide, row)) row = choose_row(r, &wide);
   *p = wide;
-  return row;
+  return choose_row(r, &wide); /* again: the operands are no longer what was read */
+}
+
+static void set_instruction(Retarget *r, const Product *p, Instruction i) {
+  MmaChoice *choice = ARENA_NEW(r->k->arena, MmaChoice);
+  if (i.row) {
+    int a = i.swap ? p->rhs : p->lhs;
+    bool shared_b = !(i.row->place_b & MMA_REGISTERS),
+         shared_a = shared_b && is_read(p->op->args[a]);
+    choice->name = i.row->name;
+    choice->swap = i.swap;
+    choice->shared_lhs = i.swap ? shared_b : shared_a;
+    choice->shared_rhs = i.swap ? shared_a : shared_b;
+  } else {
+    *choice = choose_dot(r, p);
+  }
+  op_set_attr(r->k, p->op, (Attr){.key = ATTR_mma, .mma = choice});
 }
 
 static bool choose_instruction(Retarget *r, Op *op) {
   Product p;
   if (!open_product(r, op, &p)) return false;
-  const MmaInfo *row = choose_row(r, &p);
-  if (!row) row = widen(r, &p);
-  MmaChoice *choice = ARENA_NEW(r->k->arena, MmaChoice);
-  if (row) {
-    choice->name = row->name;
-    choice->shared_rhs = !(row->place_b & MMA_REGISTERS);
-    choice->shared_lhs = choice->shared_rhs && is_read(op->args[p.lhs]);
-  } else {
-    *choice = choose_dot(r, &p);
-  }
-  op_set_attr(r->k, op, (Attr){.key = ATTR_mma, .mma = choice});
+  Instruction i = choose_row(r, &p);
+  if (!i.row) i = widen(r, &p);
+  set_instruction(r, &p, i);
   diag_add(DIAGS(r), DIAG_R0602, op->at, "%dx%dx%d by `%s` on %s", p.m, p.n, p.k,
-           row ? row->name : "dot products", r->target->name);
+           i.row ? i.row->name : "dot products", r->target->name);
   return true;
+}
+
+/* ---- chains ---------------------------------------------------------------------------------- */
+
+/* The product whose result `v` is, through ops on each element; NULL: none. */
+static Op *product_behind(const Value *v) {
+  while (v->def && v->def->kind != OP_mma) {
+    const Op *op = v->def;
+    const Value *next = NULL;
+    bool each = op->kind == OP_permute || (op_info[op->kind].level == LEVEL_BOTH && op_is_pure(op));
+    for (int i = 0; each && !next && i < op->nargs; i++)
+      if (op->args[i]->type->rank == v->type->rank) next = op->args[i];
+    if (!next) return NULL;
+    v = next;
+  }
+  return v->def;
+}
+
+static const MmaInfo *row_of(const Op *op) {
+  const Attr *a = op_attr(op, ATTR_mma);
+  return a && a->mma->name ? mma_find(a->mma->name) : NULL;
+}
+
+typedef struct Pairing {
+  Product first, second;
+  const MmaInfo *a, *b;
+  int operand;      /* of the second */
+  bool contracts_m; /* the second contracts the first's m; else its n */
+} Pairing;
+
+static bool open_pairing(Retarget *r, Op *first, Op *second, int operand, Pairing *p) {
+  *p = (Pairing){.a = row_of(first), .b = row_of(second), .operand = operand};
+  if (!p->a || !p->b || first->kind != OP_mma) return false;
+  if (!open_product(r, first, &p->first) || !open_product(r, second, &p->second)) return false;
+  MmaRoles f, s;
+  ir_mma_roles(r->k, first->args[0]->type, first->args[1]->type, first->args[2]->type, &f);
+  ir_mma_roles(r->k, second->args[0]->type, second->args[1]->type, second->args[2]->type, &s);
+  p->contracts_m = s.k == f.m;
+  return s.k == f.m || s.k == f.n;
+}
+
+/* With the second product swapped or not, the first swapped as *swap_first says. */
+static bool is_chained(Retarget *r, const Pairing *p, bool swap_second, bool *swap_first) {
+  int rows = p->a->m;
+  while (rows % p->a->n || rows % p->b->m || rows % p->b->n) rows += p->a->m;
+  ChainUse use = {.first = p->a,
+                  .second = p->b,
+                  .contracts_m = p->contracts_m,
+                  .as_rhs = (p->operand == 1) != swap_second,
+                  .rows = rows,
+                  .k = p->second.k};
+  Chain chain = chain_find(r->cx->scratch, &use);
+  *swap_first = chain.swap_first;
+  return chain.found && chain.identity && !chain.swap_second &&
+         fits(r, &p->first, p->a, chain.swap_first) && fits(r, &p->second, p->b, swap_second);
+}
+
+/* The first result as an operand of the second without moving: one or both products are computed
+ * transposed, if that helps. Better still when the dim that stays is the instruction's m in both
+ * results, or its n: then what is computed per row suits both. */
+static void try_chain(Retarget *r, Op *first, Op *second, int operand) {
+  Pairing p;
+  Instruction a = {0}, b = {0};
+  bool suits = false;
+  if (!open_pairing(r, first, second, operand, &p)) return;
+  for (int swap = 0; swap < 2 && !suits; swap++) {
+    bool swap_first;
+    if (!is_chained(r, &p, swap, &swap_first)) continue;
+    suits = (p.contracts_m == swap_first) == ((operand == 1) == swap);
+    if (a.row && !suits) continue;
+    a = (Instruction){p.a, swap_first};
+    b = (Instruction){p.b, swap};
+  }
+  if (!a.row) return;
+  set_instruction(r, &p.first, a);
+  set_instruction(r, &p.second, b);
+}
+
+static void match_chains(Retarget *r) {
+  for (Op *op = ir_first(r->k); op; op = ir_next(op))
+    for (int i = 0; op->kind == OP_mma && i < 2; i++) {
+      Op *first = product_behind(op->args[i]);
+      if (first) try_chain(r, first, op, i);
+    }
 }
 
 bool pass_retarget(Kernel *k, PassCtx *cx) {
@@ -261,6 +372,7 @@ bool pass_retarget(Kernel *k, PassCtx *cx) {
   for (Op *op = ir_first(k); op; op = ir_next(op))
     if ((op->kind == OP_mma || op->kind == OP_scaled_mma) && !choose_instruction(&r, op))
       return false;
+  match_chains(&r);
   add_machine(&r);
   return true;
 }
