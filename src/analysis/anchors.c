@@ -9,6 +9,7 @@ typedef struct Finder {
   const Machine *m;
   Arena *arena;
   Anchors *out;
+  bool has_reductions;
   bool ok;
 } Finder;
 
@@ -105,6 +106,10 @@ static void add_access(Finder *f, Op *op, int operand, int memory) {
   if (!(f->ok = distribute_extents(f->d, op, v->type, extent))) return;
   Order o = memory_order(op, v->type, op->args[memory]->type);
   Layout l = blocked(f->m, v->type, extent, o.at);
+  if (f->m->observable) {
+    if (f->has_reductions) return; /* they alone decide */
+    if (!(f->ok = anchor_declared_access(f->d, f->m, op, v->type, extent, &l))) return;
+  }
   add_anchor(f, ANCHOR_MEMORY, op, operand, &l);
 }
 
@@ -115,7 +120,12 @@ static void add_reduction(Finder *f, Op *op) {
   const Type *t = op->args[0]->type;
   if (t->kind != TYPE_tile || !(f->ok = distribute_extents(f->d, op, t, extent))) return;
   Layout l = anchor_default(f->m, t, extent);
+  if (f->m->observable && !(f->ok = anchor_declared_reduction(f->d, f->m, op, extent, &l))) return;
   add_anchor(f, ANCHOR_REDUCTION, op, 0, &l);
+}
+
+static bool is_reduction(const Op *op) {
+  return op->kind == OP_sum || op->kind == OP_max || op->kind == OP_min || op->kind == OP_topk;
 }
 
 static void add_product(Finder *f, Op *op) {
@@ -128,7 +138,8 @@ static void add_product(Finder *f, Op *op) {
 }
 
 bool find_anchors(const Distribution *d, const Machine *m, Arena *a, Anchors *out) {
-  Finder f = {d, m, a, out, true};
+  Finder f = {d, m, a, out, false, true};
+  for (const Op *op = ir_first(d->k); op; op = ir_next(op)) f.has_reductions |= is_reduction(op);
   for (Op *op = ir_first(d->k); f.ok && op; op = ir_next(op)) {
     switch (op->kind) {
     case OP_mma:

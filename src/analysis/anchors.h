@@ -37,6 +37,7 @@ typedef Vec(Anchor) Anchors;
 typedef struct Machine {
   const TargetInfo *target;
   int lanes, waves;
+  bool observable; /* tiles are divided as the kernel declares */
 } Machine;
 
 /* Appends the anchors of every op, in program order; false after reporting a tile without extents.
@@ -51,5 +52,16 @@ bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int o
 
 /* A layout for a tile that nothing anchors: contiguous along its last dim. */
 Layout anchor_default(const Machine *m, const Type *t, const int *extent);
+
+/* ---- observable kernels: as declared (anchor_declared.c) ---- */
+
+/* False after reporting a vector shape that the lanes do not fill. */
+bool anchor_declared_access(const Distribution *d, const Machine *m, Op *op, const Type *t,
+                            const int *extent, Layout *out);
+bool anchor_declared_reduction(const Distribution *d, const Machine *m, Op *op, const int *extent,
+                               Layout *out);
+/* Every lane of a wave holds the same. */
+Layout anchor_undivided(const Distribution *d, const Machine *m, const Op *op, const Type *t,
+                        const int *extent);
 
 #endif

@@ -120,6 +120,12 @@ static bool takes_elements(const Op *op) {
   return op->kind == OP_extract || op->kind == OP_extract_slice || op->kind == OP_reshape;
 }
 
+bool contract_parts_threads(const Distribution *d, const Op *op, Arena *scratch) {
+  Query q = {.k = d->k, .d = d, .scratch = scratch, .op = op};
+  return mentions_threads(&q) || reduces_within_waves(&q) || takes_elements(op) ||
+         op->kind == OP_atomic_add || op->kind == OP_atomic_min;
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 static const char *observes(Query *q) {

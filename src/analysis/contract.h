@@ -19,6 +19,10 @@ typedef struct Contract {
   const char *why; /* it ... */
 } Contract;
 
+/* Whether threads that hold the same coordinate may get different results from this op, though its
+ * operands are the same for them: (a), (b), what an atomic returns, elements of a thread. */
+bool contract_parts_threads(const Distribution *d, const Op *op, Arena *scratch);
+
 Contract contract_of(const Distribution *d, const Uniformity *u, Arena *scratch);
 
 #endif

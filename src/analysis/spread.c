@@ -131,10 +131,16 @@ static bool extend_any(Spread *s, int n) {
   return false;
 }
 
+static Layout default_layout(const Spread *s, const Value *v) {
+  const int *extent = s->extent[v->id];
+  if (!s->m->observable) return anchor_default(s->m, v->type, extent);
+  return anchor_undivided(s->d, s->m, v->def ? v->def : v->owner->first, v->type, extent);
+}
+
 static bool start_any(Spread *s, int n) {
   for (int i = 0; i < n; i++) {
     if (!s->values[i] || s->layout[i]) continue;
-    Layout l = anchor_default(s->m, s->values[i]->type, s->extent[i]);
+    Layout l = default_layout(s, s->values[i]);
     spread_from(s, s->values[i], &l);
     return true;
   }

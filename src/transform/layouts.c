@@ -18,6 +18,7 @@ typedef struct Layouts {
   PassCtx *cx;
   const Distribution *d;
   Machine machine;
+  bool failed;
 } Layouts;
 
 /* ---- values made for another place ----------------------------------------------------------- */
@@ -103,6 +104,14 @@ static void convert_operand(Layouts *l, Op *op, int i, const Layout *wanted) {
   Value *v = op->args[i];
   if (!v->layout || layout_equal(v->layout, wanted)) return;
   Op *made;
+  if (v->varying) {
+    l->failed = true;
+    diag_add(&l->k->cx->diags, DIAG_E0612, op->at,
+             "`%s` would take from other threads what differs "
+             "between threads",
+             op_info[op->kind].name);
+    return;
+  }
   if (is_remade(v->def)) {
     made = insert_like(l, v->def, op);
     ir_set_layout(l->k, &made->results[0], wanted);
@@ -179,21 +188,12 @@ static bool assign(Layouts *l) {
   return layout != NULL;
 }
 
-/* What threads hold is then the user's to say (language.md 3.5, 6.4), not ours to choose. */
-static bool fail_observable(Kernel *k, PassCtx *cx) {
-  diag_add(&k->cx->diags, DIAG_E0601, k->at,
-           "`%s` is lane-observable: its threads hold what its constraints declare, which is not "
-           "yet laid out for %s",
-           k->name, cx->target->name);
-  return false;
-}
-
 bool pass_layouts(Kernel *k, PassCtx *cx) {
   const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
   if (!machine || !cx->target || k->level != LEVEL_TILE) return true;
-  if (machine->observable) return fail_observable(k, cx);
-  Layouts l = {k, cx, cx->facts.distribute, {cx->target, machine->threads, machine->groups}};
+  Layouts l = {.k = k, .cx = cx, .d = cx->facts.distribute};
+  l.machine = (Machine){cx->target, machine->threads, machine->groups, machine->observable};
   if (!localise(&l) || !assign(&l)) return false;
   for (Op *op = ir_first(k); op; op = ir_next(op)) fit(&l, op);
-  return true;
+  return !l.failed;
 }

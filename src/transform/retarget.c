@@ -125,10 +125,11 @@ static MmaType type_of(DType t) {
     SAME(f32)
     SAME(f16)
     SAME(bf16)
-    SAME(f8e4m3fn) SAME(f8e5m2) SAME(f8e4m3fnuz) SAME(f8e5m2fnuz) SAME(f6e2m3fn) SAME(f4e2m1fn)
-        SAME(i32) SAME(i8)
+    SAME(f8e4m3fn)
+    SAME(f8e5m2)
+    SAME(f8e4m3fnuz) SAME(f8e5m2fnuz) SAME(f6e2m3fn) SAME(f4e2m1fn) SAME(i32) SAME(i8)
 #undef SAME
-            default : return (MmaType)0;
+        default : return (MmaType)0;
   }
 }
 
@@ -363,6 +364,44 @@ static void match_chains(Retarget *r) {
     }
 }
 
+/* ---- what differs between threads -------------------------------------------------------------
+ */
+
+static bool mark(Value *v, bool varying) {
+  if (!varying || v->varying || !type_is_value(v->type)) return false;
+  return v->varying = true;
+}
+
+/* Lanes of a wave that hold one element disagree about it: by thread ids, or by what they were. */
+static bool makes_varying(Retarget *r, Op *op) {
+  for (int i = 0; i < op->nargs; i++)
+    if (op->args[i]->varying) return true;
+  return contract_parts_threads(r->cx->facts.distribute, op, r->cx->scratch);
+}
+
+static bool mark_region(Op *op) {
+  int first = op_carried(op), axis = op->kind == OP_while ? 1 : 0;
+  bool changed = false;
+  for (int i = 0; i < op->nresults; i++) {
+    Value *arg = op->body->args[axis + i];
+    const Value *yielded = op->body->last->args[axis + i];
+    changed |= mark(arg, op->args[first + i]->varying || (op->kind != OP_if && yielded->varying));
+    changed |= mark(&op->results[i], arg->varying || yielded->varying);
+  }
+  return changed;
+}
+
+static void mark_varying(Retarget *r) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Op *op = ir_first(r->k); op; op = ir_next(op)) {
+      if (op->body) changed |= mark_region(op);
+      else if (op->nresults && makes_varying(r, op))
+        for (int i = 0; i < op->nresults; i++) changed |= mark(&op->results[i], true);
+    }
+  }
+}
+
 bool pass_retarget(Kernel *k, PassCtx *cx) {
   bool fitted = k->level != LEVEL_TILE || kernel_constraint(k, CONSTRAINT_machine, NULL);
   if (!cx->target || fitted) return true;
@@ -372,7 +411,8 @@ bool pass_retarget(Kernel *k, PassCtx *cx) {
   for (Op *op = ir_first(k); op; op = ir_next(op))
     if ((op->kind == OP_mma || op->kind == OP_scaled_mma) && !choose_instruction(&r, op))
       return false;
-  match_chains(&r);
+  if (r.observable) mark_varying(&r);
+  else match_chains(&r);
   add_machine(&r);
   return true;
 }
