@@ -49,7 +49,7 @@ static bool same_layouts(const Layout *const *x, const Layout *const *y, int n) 
 static void check_order(Harness *harness, Kernel *k, const char *target) {
   Arena *a = arena_new();
   const Constraint *row = kernel_constraint(k, CONSTRAINT_machine, NULL);
-  Machine m = {target_find(target).machine, row->threads, row->groups};
+  Machine m = {target_find(target).machine, row->threads, row->groups, row->observable};
   const Distribution *d = find_distribute(k, a);
   const Layout **first = spread_shuffled(d, &m, 0, a);
   CHECK(first != NULL);
