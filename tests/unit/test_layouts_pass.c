@@ -96,6 +96,25 @@ static uint64_t sum_of(const Lab *l) {
   return h;
 }
 
+/* Each element is held as often as its layout says, no more and no less; operands of products lie
+ * as their instruction wants. */
+static void check_layouts(Harness *harness, Kernel *k, const char *target) {
+  Arena *a = arena_new();
+  const Constraint *row = kernel_constraint(k, CONSTRAINT_machine, NULL);
+  Machine m = {target_find(target).machine, row->threads, row->groups, row->observable};
+  const Distribution *d = find_distribute(k, a);
+  for (Op *op = ir_first(k); op; op = ir_next(op)) {
+    for (int i = 0; i < op->nresults; i++)
+      if (op->results[i].layout) CHECK(layout_cover(a, op->results[i].layout).exact);
+    for (int i = -1; op->kind == OP_mma && i < 2; i++) {
+      const Layout *have = i < 0 ? op->results[0].layout : op->args[i]->layout;
+      Layout want;
+      if (anchor_mma(d, &m, a, op, i, &want)) CHECK(have && layout_equal(have, &want));
+    }
+  }
+  arena_free(a);
+}
+
 /* Returns the number of conversions; -1 after a failure. */
 static int check_kernel(Harness *harness, const char *text, const char *target) {
   Lab before = lab_open(text), after = lab_open(text);
@@ -106,6 +125,7 @@ static int check_kernel(Harness *harness, const char *text, const char *target) 
     bool ok = run_passes(after.k, "bind,simplify,cse,licm,dce,retarget", target);
     if (ok) check_order(harness, after.k, target);
     ok = ok && run_passes(after.k, "layouts,cse,dce", target);
+    if (ok) check_layouts(harness, after.k, target);
     ok = ok && lab_run(&before) && lab_run(&after);
     if (ok && sum_of(&before) == sum_of(&after)) converts = count_ops(after.k, OP_convert);
   }
