@@ -106,6 +106,22 @@ static void decide_contract(Retarget *r) {
              r->k->name);
 }
 
+/* ---- what threads do together -----------------------------------------------------------------
+ */
+
+/* Ops that a wave, or all waves of a workgroup, do as one. */
+static bool check_together(Retarget *r, const Op *op) {
+  const Uniformity *u = r->cx->facts.uniform;
+  switch (op->kind) {
+  case OP_mma:
+  case OP_scaled_mma: return uniform_require(u, op, UNIFORM_WAVE);
+  case OP_workgroup_barrier:
+  case OP_shared_barrier:
+  case OP_counter_barrier: return uniform_require(u, op, UNIFORM_WORKGROUP);
+  default: return !op_has(op, ATTR_block) || uniform_require(u, op, UNIFORM_WORKGROUP);
+  }
+}
+
 /* ---- instructions ---------------------------------------------------------------------------- */
 
 typedef struct Product {
@@ -127,7 +143,8 @@ static MmaType type_of(DType t) {
     SAME(bf16)
     SAME(f8e4m3fn)
     SAME(f8e5m2)
-    SAME(f8e4m3fnuz) SAME(f8e5m2fnuz) SAME(f6e2m3fn) SAME(f4e2m1fn) SAME(i32) SAME(i8)
+    SAME(f8e4m3fnuz)
+    SAME(f8e5m2fnuz) SAME(f6e2m3fn) SAME(f4e2m1fn) SAME(i32) SAME(i8)
 #undef SAME
         default : return (MmaType)0;
   }
@@ -408,9 +425,10 @@ bool pass_retarget(Kernel *k, PassCtx *cx) {
   Retarget r = {.k = k, .cx = cx, .target = cx->target};
   decide_contract(&r);
   if (!check_waves(&r) || !choose_waves(&r)) return false;
-  for (Op *op = ir_first(k); op; op = ir_next(op))
-    if ((op->kind == OP_mma || op->kind == OP_scaled_mma) && !choose_instruction(&r, op))
-      return false;
+  for (Op *op = ir_first(k); op; op = ir_next(op)) {
+    bool is_product = op->kind == OP_mma || op->kind == OP_scaled_mma;
+    if (!check_together(&r, op) || (is_product && !choose_instruction(&r, op))) return false;
+  }
   if (r.observable) mark_varying(&r);
   else match_chains(&r);
   add_machine(&r);
