@@ -1,0 +1,126 @@
+/* access_run.c: the addresses of an access: do offsets fit into 32 bits, and how many elements can
+ * be moved by one instruction?
+ *
+ *     read %a: mem<M, K, f16>, K a multiple of 8     8 elements along K: 16 bytes, aligned
+ *     read through {K: $index1/8*8 + ...}            as far as the mapping keeps neighbours
+ * together
+ *
+ * A run begins where the tile's coordinate is a multiple of its length. Every element of it is
+ * compared with the first, so the answer holds for any mapping, floors and remainders included. */
+#include "analysis/in_bounds.h"
+
+enum { RUN_BITS = 128 }; /* the widest load of any machine of interest, but see load_bits */
+
+typedef struct Address {
+  AccessBounds *b;
+  const Standing *s;
+  const SymFacts *facts;
+  const Sym *const *coords, *const *sizes;
+  const SymBinding *place;
+  SymCtx *sym;
+  const Sym *offset; /* in elements over the $x; NULL: not known */
+} Address;
+
+/* Row-major: the size of the first dimension is in no stride. */
+static const Sym *linear_offset(const Address *ad) {
+  const Type *t = ad->b->access.memory->type;
+  const Sym *offset = sym_int(ad->sym, 0), *stride = sym_int(ad->sym, 1);
+  for (int m = t->rank - 1; m >= 0; m--) {
+    offset = sym_add(ad->sym, offset, sym_mul(ad->sym, ad->coords[m], stride));
+    if (m) stride = sym_mul(ad->sym, stride, ad->sizes[m]);
+  }
+  return offset;
+}
+
+static const Sym *in_bytes(const Address *ad, const Sym *elements) {
+  int bits = dtype_info[ad->b->access.memory->type->dtype].bits;
+  if (bits == 1) bits = 8; /* truth values are bytes in memory */
+  return sym_ceil(ad->sym, sym_mul(ad->sym, elements, sym_rational(ad->sym, bits, 8)));
+}
+
+static void find_offset_bits(const Address *ad) {
+  const MemAccess *a = &ad->b->access;
+  const Type *t = a->memory->type;
+  const Sym *all = sym_int(ad->sym, 1);
+  for (int m = 0; m < t->rank; m++) all = sym_mul(ad->sym, all, ad->sizes[m]);
+  ad->b->bytes = in_bytes(ad, all);
+  SymRange used = sym_range(ad->sym, ad->facts,
+                            in_bytes(ad, sym_subst(ad->sym, ad->offset, ad->place, a->tile->rank)));
+  if (used.lo >= INT32_MIN && used.hi <= INT32_MAX - RUN_BITS / 8) ad->b->offset_bits = 32;
+}
+
+/* ---- runs ---- */
+
+/* e where $x(axis) is $q * run + r, and the other coordinates are where the tile stands. */
+static const Sym *at_run(const Address *ad, const Sym *e, int axis, int run, int r) {
+  SymBinding to[IR_MAX_RANK];
+  int rank = ad->b->access.tile->rank;
+  for (int i = 0; i < rank; i++) to[i] = ad->place[i];
+  const Sym *q = sym_symbol(ad->sym, "$q", false);
+  to[axis].to = sym_add(ad->sym, sym_mul(ad->sym, q, sym_int(ad->sym, run)), sym_int(ad->sym, r));
+  return sym_subst(ad->sym, e, to, rank);
+}
+
+static bool is_multiple(const Address *ad, const Sym *e, int run) {
+  return sym_divides(ad->sym, ad->facts, run, e);
+}
+
+/* e moves by `by` from the first element of a run to element r. */
+static bool moves_by(const Address *ad, const Sym *e, int axis, int run, int r, int by) {
+  const Sym *step = sym_sub(ad->sym, at_run(ad, e, axis, run, r), at_run(ad, e, axis, run, 0));
+  return sym_equal(ad->sym, ad->facts, step, sym_int(ad->sym, by)) == SYM_ALWAYS;
+}
+
+static bool is_adjacent(const Address *ad, int axis, int run) {
+  const MemAccess *a = &ad->b->access;
+  int last = a->memory->type->rank - 1;
+  for (int i = 0; i < a->ndynamic; i++)
+    if (!access_dynamic_is_even(a, ad->s, i, axis, run)) return false;
+  for (int m = 0; m <= last; m++)
+    for (int r = 1; r < run; r++)
+      if (!moves_by(ad, ad->coords[m], axis, run, r, m == last ? r : 0)) return false;
+  return true;
+}
+
+/* A test that changes inside a run cannot be made once for all of it. */
+static bool is_tested_alike(const Address *ad, int axis, int run) {
+  for (int i = 0; i < ad->b->nbounds; i++) {
+    const Bound *b = &ad->b->bounds[i];
+    if (b->verdict != BOUND_tested || moves_by(ad, b->coord, axis, run, run - 1, 0)) continue;
+    if (!is_multiple(ad, at_run(ad, b->coord, axis, run, 0), run)) return false;
+    if (b->limit && !is_multiple(ad, b->limit, run)) return false;
+  }
+  return true;
+}
+
+/* The tile begins and ends with whole runs, and a run begins at a multiple of it in memory. */
+static bool is_aligned(const Address *ad, int axis, int run) {
+  DimRange here;
+  if (!standing_range(ad->s, ad->b->access.op, ad->b->access.tile->dims[axis], &here)) return false;
+  return is_multiple(ad, here.start, run) && is_multiple(ad, here.size, run) &&
+         is_multiple(ad, at_run(ad, ad->offset, axis, run, 0), run);
+}
+
+static int longest_run(const Address *ad) {
+  const Constraint *hardware = kernel_constraint(ad->s->d->k, CONSTRAINT_hardware, NULL);
+  int bits = hardware && hardware->load_bits ? hardware->load_bits : RUN_BITS;
+  int run = bits / dtype_info[ad->b->access.memory->type->dtype].bits, power = 1;
+  while (2 * power <= run) power *= 2;
+  return power;
+}
+
+/* The longest run along any axis; of two alike the inner axis. */
+static void find_run(const Address *ad) {
+  for (int axis = ad->b->access.tile->rank - 1; axis >= 0; axis--)
+    for (int run = longest_run(ad); run > ad->b->run; run /= 2)
+      if (is_aligned(ad, axis, run) && is_adjacent(ad, axis, run) && is_tested_alike(ad, axis, run))
+        ad->b->run = run, ad->b->run_axis = axis;
+}
+
+void find_addresses(AccessBounds *b, const Standing *s, const SymFacts *inside,
+                    const Sym *const *coords, const Sym *const *sizes, const SymBinding *place) {
+  Address ad = {b, s, inside, coords, sizes, place, s->d->k->cx->sym, NULL};
+  ad.offset = linear_offset(&ad);
+  find_offset_bits(&ad);
+  if (ad.offset) find_run(&ad);
+}

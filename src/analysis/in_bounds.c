@@ -1,0 +1,217 @@
+/* in_bounds.c: for each access and dimension, is 0 <= index < size always true? (language.md K24)
+ *
+ *     workgroup M by 64 on 0; tile K by 32; assume Eq(Mod(K, 32), 0)
+ *     for K { %x = read %a }      $x0 < M   tested: 64*$WG0 + $e0 < M is not true of every M
+ *                                 $x1 < K   proved: $ARGK <= K/32 - 1, so 32*$ARGK + 31 <= K - 1
+ *
+ * An element is active when its own coordinates are below their bounds and every single coordinate
+ * in memory is inside the memory. Each of these is proved for all workgroups, iterations and
+ * elements, or becomes a test; a test that follows from the others is left out, so the list is
+ * minimal. An index that comes from memory has no range, so it is never proved. */
+#include "analysis/in_bounds.h"
+
+#include <stdio.h>
+
+#include "analysis/analysis.h"
+
+typedef struct Finder {
+  Kernel *k;
+  Arena *arena;
+  SymCtx *sym;
+  AccessBounds **found; /* by op id */
+  const Sym ***scratch; /* by op id of an alloc: its sizes; NULL entries are not known */
+} Finder;
+
+/* ---- sizes of memories ---- */
+
+/* An allocation has its physical extents, or those of the workgroup's tile where it stands. */
+static void note_alloc(Finder *f, const Standing *s, const Op *op) {
+  const Type *t = op->results[0].type;
+  const Attr *physical = op_attr(op, ATTR_physical);
+  const Sym **sizes = ARENA_ARRAY(f->arena, const Sym *, t->rank);
+  DimRange here;
+  for (int i = 0; i < t->rank; i++)
+    sizes[i] = physical ? distribute_expr(s->d, op, physical->dims[i])
+               : standing_range(s, op, t->dims[i], &here) ? here.size
+                                                          : NULL;
+  f->scratch[op->id] = sizes;
+}
+
+/* NULL: only the memory itself knows. */
+static const Sym *memory_size(const Finder *f, const Standing *s, const MemAccess *a, int m) {
+  const Type *t = a->memory->type;
+  const Value *root = memory_root(a->memory);
+  if (root->def) return root == a->memory ? f->scratch[root->def->id][m] : NULL;
+  if (root != a->memory) return NULL; /* a carried memory may be another one by now */
+  if (!t->layout) return standing_entry_extent(s, t->dims[m]);
+  return t->layout[m] ? distribute_expr(s->d, NULL, t->layout[m]) : NULL;
+}
+
+/* ---- conditions ---- */
+
+typedef struct Work {
+  Finder *f;
+  const Standing *s;
+  AccessBounds *b;
+  SymFacts *facts;                /* of the place and of the $e */
+  SymBinding place[IR_MAX_RANK];  /* $xi is start + $ei */
+  const Sym *coords[IR_MAX_RANK]; /* $yi over the $x */
+  const Sym *sizes[IR_MAX_RANK];  /* of the memory; NULL: not known */
+} Work;
+
+static const Sym *at_place(const Work *w, const Sym *e) {
+  return sym_subst(w->f->sym, e, w->place, w->b->access.tile->rank);
+}
+
+/* b.coord is below b.limit, or not negative; `name` and `named` are how a test spells the two. */
+static void add_bound(Work *w, Bound b, const Sym *name, const Sym *named) {
+  SymCtx *cx = w->f->sym;
+  const Sym *zero = sym_int(cx, 0);
+  WV_ASSERT(w->b->nbounds < MAX_BOUNDS);
+  b.test = named ? sym_lt(cx, name, named) : sym_ge(cx, name, zero);
+  b.at = at_place(w, b.coord);
+  b.meaning = named ? sym_lt(cx, b.at, b.limit) : sym_ge(cx, b.at, zero);
+  w->b->bounds[w->b->nbounds++] = b;
+}
+
+/* The bound of tile dimension i: what `bounds` says, or the size of the dimension. NULL: none. */
+static const Sym *tile_bound(const Work *w, int i) {
+  const MemAccess *a = &w->b->access;
+  const Sym *dim = a->tile->dims[i], *bound = NULL;
+  const Attr *bounds = op_attr(a->op, ATTR_bounds);
+  if (!bounds) return a->test_extents ? standing_extent(w->s, a->op, dim) : NULL;
+  for (int p = 0; p < bounds->n; p++) {
+    const SymPair *pair = &bounds->pairs[p];
+    if (dim_base(pair->key) != dim_base(dim)) continue;
+    const Sym *symbol;
+    int64_t num = 1, den = 1;
+    bound = distribute_expr(w->s->d, a->op, pair->value);
+    if (pair->key != dim) sym_scaled_symbol(dim, &symbol, &num, &den);
+    bound = sym_mul(w->f->sym, bound, sym_rational(w->f->sym, num, den));
+    bound = pair->key != dim ? sym_ceil(w->f->sym, bound) : sym_floor(w->f->sym, bound);
+  }
+  return bound;
+}
+
+static void bound_tile(Work *w) {
+  const Type *t = w->b->access.tile;
+  for (int i = 0; i < t->rank; i++) {
+    const Sym *x = access_x(w->f->sym, i), *limit = tile_bound(w, i);
+    if (limit) add_bound(w, (Bound){.dim = t->dims[i], .coord = x, .limit = limit}, x, limit);
+  }
+}
+
+/* A size that is a number is written as one; else the memory knows it ($ni). */
+static void bound_memory(Work *w) {
+  const Type *t = w->b->access.memory->type;
+  for (int m = 0; m < t->rank; m++) {
+    int64_t known;
+    const Sym *y = access_y(w->f->sym, m), *n = access_n(w->f->sym, m), *size = w->sizes[m];
+    if (size && sym_is_int(size, &known)) n = size;
+    Bound b = {.dim = t->dims[m], .of_memory = true, .coord = w->coords[m]};
+    add_bound(w, b, y, NULL);
+    b.limit = size ? size : n;
+    add_bound(w, b, y, n);
+  }
+}
+
+/* ---- proofs ---- */
+
+static bool follows(const Work *w, const SymFacts *facts, const Bound *b) {
+  return b->meaning && sym_proves(w->f->sym, facts, b->meaning);
+}
+
+/* The facts, and that every bound that is tested holds, except number `but`. */
+static const SymFacts *tested_facts(const Work *w, int but) {
+  SymFacts *facts = sym_facts_new(w->f->arena, w->f->sym, w->facts);
+  for (int i = 0; i < w->b->nbounds; i++)
+    if (i != but && w->b->bounds[i].verdict == BOUND_tested && w->b->bounds[i].meaning)
+      sym_assume(facts, w->b->bounds[i].meaning);
+  return facts;
+}
+
+static BoundVerdict judge(const Work *w, const Bound *b, int tests, int but) {
+  if (follows(w, w->facts, b)) return BOUND_proved;
+  return tests && follows(w, tested_facts(w, but), b) ? BOUND_implied : BOUND_tested;
+}
+
+/* In order: what is not known becomes a test and is known afterwards. Then once more: an early test
+ * may follow from later ones. */
+static void decide(Work *w) {
+  AccessBounds *b = w->b;
+  const Attr *bounds = op_attr(b->access.op, ATTR_bounds);
+  bool promised = bounds && bounds->n == 0 && !b->access.local;
+  int tests = 0;
+  for (int i = 0; i < b->nbounds; i++) {
+    Bound *bound = &b->bounds[i];
+    bound->verdict = promised ? BOUND_promised : judge(w, bound, tests, -1);
+    tests += bound->verdict == BOUND_tested;
+  }
+  for (int i = 0; tests > 1 && i < b->nbounds; i++) {
+    if (b->bounds[i].verdict != BOUND_tested) continue;
+    b->bounds[i].verdict = judge(w, &b->bounds[i], tests, i);
+    tests -= b->bounds[i].verdict != BOUND_tested;
+  }
+}
+
+/* ---- one access ---- */
+
+const Sym *tile_position(SymCtx *cx, int i) {
+  char name[16];
+  snprintf(name, sizeof name, "$e%d", i);
+  return sym_symbol(cx, name, true);
+}
+
+/* $xi is start + $ei with 0 <= $ei < size; a place that cannot be written down is anywhere. */
+static void open_tile(Work *w) {
+  const Type *t = w->b->access.tile;
+  SymCtx *cx = w->f->sym;
+  for (int i = 0; i < t->rank; i++) {
+    DimRange here;
+    const Sym *e = tile_position(cx, i);
+    if (!standing_range(w->s, w->b->access.op, t->dims[i], &here)) {
+      w->b->unplaced = true;
+      here = (DimRange){.start = sym_symbol(cx, "$somewhere", false)};
+    }
+    if (here.size) sym_assume(w->facts, sym_le(cx, e, sym_sub(cx, here.size, sym_int(cx, 1))));
+    if (here.size == sym_int(cx, 1)) e = sym_int(cx, 0);
+    w->place[i] = (SymBinding){access_x(cx, i), sym_add(cx, here.start, e)};
+    standing_learn_remainders(cx, w->facts, here.start);
+  }
+}
+
+static void find_access(Finder *f, const Standing *s, const MemAccess *a) {
+  AccessBounds *b = ARENA_NEW(f->arena, AccessBounds);
+  *b = (AccessBounds){.access = *a, .run = 1, .run_axis = -1, .offset_bits = 64};
+  Work w = {.f = f, .s = s, .b = b, .facts = sym_facts_new(f->arena, f->sym, s->facts)};
+  open_tile(&w);
+  for (int m = 0; m < a->memory->type->rank; m++) {
+    w.coords[m] = access_coord(a, s, m);
+    w.sizes[m] = memory_size(f, s, a, m);
+    standing_learn_remainders(f->sym, w.facts, at_place(&w, w.coords[m]));
+  }
+  bound_tile(&w);
+  bound_memory(&w);
+  decide(&w);
+  find_addresses(b, s, w.facts, w.coords, w.sizes, w.place);
+  sym_take_error(f->sym); /* an overflow above is a proof not found, nothing worse */
+  f->found[a->op->id] = b;
+}
+
+static void walk(Finder *f, Standing s, const Region *r) {
+  for (const Op *op = r->first; op; op = op->next) {
+    MemAccess a;
+    if (op->kind == OP_alloc) note_alloc(f, &s, op);
+    if (access_of(op, &a)) find_access(f, &s, &a);
+    if (op->body) walk(f, standing_inside(&s, op), op->body);
+    s = standing_after(&s, op);
+  }
+}
+
+const AccessBounds *const *find_in_bounds(Kernel *k, Arena *a) {
+  Finder f = {.k = k, .arena = a, .sym = k->cx->sym};
+  f.found = ARENA_ARRAY(a, AccessBounds *, k->nops);
+  f.scratch = ARENA_ARRAY(a, const Sym **, k->nops);
+  walk(&f, standing_at_entry(k, a), k->body);
+  return (const AccessBounds *const *)f.found;
+}

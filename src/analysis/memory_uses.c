@@ -1,0 +1,100 @@
+/* memory_uses.c: see memory_uses.h. */
+#include "analysis/memory_uses.h"
+
+#include "analysis/analysis.h"
+#include "ir/dtype.h"
+
+/* ---- what a value can stand for ---- */
+
+typedef Vec(const Value *) Seen;
+
+static bool see(Arena *a, Seen *seen, const Value *v) {
+  for (int i = 0; i < seen->n; i++)
+    if (seen->at[i] == v) return false;
+  vec_push(a, seen, v);
+  return true;
+}
+
+/* What a region op hands from outside or from one iteration to the next: operand and yield. */
+static void add_carried(Arena *a, Seen *seen, const Op *op, int i);
+
+static void add_origins(Arena *a, Seen *seen, const Value *v) {
+  const Op *op = v->def ? v->def : v->owner->owner;
+  if (!see(a, seen, v) || !op || op->kind == OP_alloc) return;
+  add_carried(a, seen, op, v->owner && op->kind == OP_while ? v->index - 1 : v->index);
+}
+
+static void add_carried(Arena *a, Seen *seen, const Op *op, int i) {
+  const Op *yield = op->body->last;
+  add_origins(a, seen, op->args[op_carried(op) + i]);
+  add_origins(a, seen, yield->args[op->kind == OP_while ? i + 1 : i]);
+}
+
+static bool is_memory(const Value *v) { /* and not one that stands for others */
+  return v->type->kind == TYPE_mem && (v->def ? v->def->kind == OP_alloc : !v->owner->owner);
+}
+
+/* ---- uses ---- */
+
+static int number_of(Arena *a, MemoryUses *m, const Value *v) {
+  for (int i = 0; i < m->memories.n; i++)
+    if (m->memories.at[i] == v) return i;
+  vec_push(a, &m->memories, v);
+  return m->memories.n - 1;
+}
+
+static void add_use(Arena *a, MemoryUses *m, Op *op, int arg, Touch how) {
+  Seen seen = {0};
+  add_origins(a, &seen, op->args[arg]);
+  for (int i = 0; i < seen.n; i++) {
+    if (!is_memory(seen.at[i])) continue;
+    bool alone = seen.n == 1 && !op_has(op, ATTR_mapping);
+    MemoryUse use = {op, number_of(a, m, seen.at[i]), how, alone};
+    vec_push(a, &m->uses, use);
+  }
+}
+
+static void add_op(Arena *a, MemoryUses *m, Op *op) {
+  switch (op->kind) {
+  case OP_read: add_use(a, m, op, 0, TOUCH_READ); break;
+  case OP_write: add_use(a, m, op, 1, TOUCH_WRITE); break;
+  case OP_atomic_add:
+  case OP_atomic_min: add_use(a, m, op, 1, TOUCH_ATOMIC); break;
+  case OP_scatter_add: add_use(a, m, op, 2, TOUCH_ATOMIC); break;
+  case OP_copy:
+    add_use(a, m, op, 0, TOUCH_READ);
+    add_use(a, m, op, 1, TOUCH_WRITE);
+    break;
+  default: break;
+  }
+}
+
+const MemoryUses *find_memory_uses(Kernel *k, Arena *a) {
+  MemoryUses *m = ARENA_NEW(a, MemoryUses);
+  for (Op *op = ir_first(k); op; op = ir_next(op)) add_op(a, m, op);
+  return m;
+}
+
+/* ---- bytes ---- */
+
+int64_t alloc_bytes(const Op *alloc) {
+  const Type *t = alloc->results[0].type;
+  const Attr *physical = op_attr(alloc, ATTR_physical);
+  int64_t n = 1, extent;
+  for (int i = 0; i < t->rank; i++) {
+    if (!physical || !sym_is_int(physical->dims[i], &extent) || extent < 0) return -1;
+    n *= extent;
+  }
+  return (int64_t)dtype_bytes(t->dtype, n);
+}
+
+bool memories_overlap(const MemoryUses *m, int a, int b) {
+  const Op *x = m->memories.at[a]->def, *y = m->memories.at[b]->def;
+  if (a == b) return true;
+  if (!x || !y) return false;
+  const Attr *p = op_attr(x, ATTR_base), *q = op_attr(y, ATTR_base);
+  if (!p || !q) return false;
+  int64_t m1 = alloc_bytes(x), m2 = alloc_bytes(y);
+  if (m1 < 0 || m2 < 0) return true;
+  return p->integer < q->integer + m2 && q->integer < p->integer + m1;
+}

@@ -1,0 +1,32 @@
+/* memory_uses.h: which memories each op touches, and how.
+ *
+ * A memory is an argument or an allocation. Loops may carry memories and exchange them: then a
+ * value stands for any of those that it can be. */
+#ifndef WV_MEMORY_USES_H
+#define WV_MEMORY_USES_H
+
+#include "base/vec.h"
+#include "ir/ir.h"
+
+typedef enum Touch { TOUCH_READ = 1, TOUCH_WRITE = 2, TOUCH_ATOMIC = 4 } Touch;
+
+typedef struct MemoryUse {
+  Op *op;
+  int memory; /* in MemoryUses.memories */
+  Touch how;
+  bool by_name; /* each thread touches the same elements whenever the op runs */
+} MemoryUse;
+
+typedef struct MemoryUses {
+  Vec(const Value *) memories; /* arguments and allocations */
+  Vec(MemoryUse) uses;         /* in program order */
+} MemoryUses;
+
+/* False: bytes of two memories are never the same. Arguments do not overlap each other; allocations
+ * do when both have a `base` and their bytes meet. */
+bool memories_overlap(const MemoryUses *m, int a, int b);
+
+/* Bytes of an allocation; -1: not a number. */
+int64_t alloc_bytes(const Op *alloc);
+
+#endif

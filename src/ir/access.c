@@ -1,0 +1,110 @@
+/* access.c: see access.h. */
+#include "ir/access.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const Sym *numbered(SymCtx *cx, const char *prefix, int i, bool nonneg) {
+  char name[32];
+  snprintf(name, sizeof name, "%s%d", prefix, i);
+  return sym_symbol(cx, name, nonneg);
+}
+
+const Sym *access_x(SymCtx *cx, int i) { return numbered(cx, "$x", i, true); }
+const Sym *access_y(SymCtx *cx, int i) { return numbered(cx, "$y", i, false); }
+const Sym *access_n(SymCtx *cx, int i) { return numbered(cx, "$n", i, true); }
+const Sym *access_iterator(SymCtx *cx, int i) { return numbered(cx, "$index", i, true); }
+
+/* Text says nothing of its sign, but what comes from memory may be negative. */
+const Sym *access_dynamic(SymCtx *cx, int i, bool given) {
+  return numbered(cx, "$dynamic_val", i, given);
+}
+
+/* ---- shape ---- */
+
+const Value *memory_root(const Value *memory) {
+  for (;;) {
+    const Op *op = memory->def ? memory->def : memory->owner->owner;
+    if (!op || op->kind == OP_alloc) return memory;
+    int axis = memory->owner && op->kind == OP_while ? 1 : 0;
+    memory = op->args[op_carried(op) + memory->index - axis];
+  }
+}
+
+const char *memory_name(const Kernel *k, const Value *memory) {
+  const Value *root = memory_root(memory);
+  if (root->def) return root->name ? root->name : "scratch";
+  return k->params.at[root->index].name;
+}
+
+static void take_mapping(MemAccess *a, bool memory_is_input) {
+  const Attr *mapping = op_attr(a->op, ATTR_mapping);
+  if (!mapping) return;
+  a->mapping = mapping->mapping;
+  a->coords = memory_is_input ? a->mapping->inputs : a->mapping->outputs;
+  a->iterated = memory_is_input ? a->mapping->outputs : a->mapping->inputs;
+}
+
+/* `memory` is operand number `at`; dynamic values begin at operand `dynamic`. */
+static void take_memory(MemAccess *a, int at, int dynamic) {
+  a->memory_arg = at;
+  a->memory = a->op->args[at];
+  a->dynamic = a->op->args + dynamic;
+  a->ndynamic = a->op->nargs - dynamic;
+  a->local = memory_is_scratch(a->memory);
+  a->test_extents = !a->local;
+}
+
+bool access_of(const Op *op, MemAccess *out) {
+  *out = (MemAccess){.op = op, .replaced = -1};
+  switch (op->kind) {
+  case OP_read:
+    out->tile = op->results[0].type;
+    take_memory(out, 0, 1);
+    take_mapping(out, true);
+    return true;
+  case OP_write:
+    out->tile = op->args[0]->type;
+    take_memory(out, 1, 2);
+    take_mapping(out, false);
+    return true;
+  case OP_atomic_add:
+  case OP_atomic_min:
+    out->tile = op->args[0]->type;
+    take_memory(out, 1, 2);
+    take_mapping(out, true);
+    out->test_extents = true; /* an element that does not exist adds nothing */
+    return true;
+  case OP_scatter_add:
+    out->tile = op->args[0]->type;
+    take_memory(out, 2, 3);
+    take_mapping(out, false);
+    out->test_extents = true;
+    out->replaced = (int)op_attr(op, ATTR_pos)->integer;
+    return true;
+  case OP_copy: {
+    bool in = memory_is_scratch(op->args[1]);
+    out->tile = op->args[in ? 1 : 0]->type;
+    take_memory(out, in ? 0 : 1, 2);
+    take_mapping(out, in);
+    return true;
+  }
+  default: return false;
+  }
+}
+
+/* ---- masks ---- */
+
+const char *access_stray(const MemAccess *a, const Sym *test) {
+  const Sym *symbols[4 * IR_MAX_RANK];
+  int n = sym_free_symbols(test, symbols, (int)WV_LEN(symbols));
+  for (int i = 0; i < n && i < (int)WV_LEN(symbols); i++) {
+    const char *name = sym_name(symbols[i]), *kind = name[0] == '$' ? strchr("xyn", name[1]) : NULL;
+    size_t digits = kind && *kind ? strspn(name + 2, "0123456789") : 0;
+    if (!digits || name[2 + digits]) continue;
+    int rank = *kind == 'x' ? a->tile->rank : a->memory->type->rank;
+    if (digits > 1 || atoi(name + 2) >= rank) return name;
+  }
+  return NULL;
+}

@@ -1,0 +1,48 @@
+/* access.h: an op that touches memory, taken apart: which operand is the memory, over which
+ * dimensions the access runs, and how coordinates of its tile become coordinates of the memory.
+ *
+ *     %x = read %a, %page {mapping = map 2 {P: $dynamic_val0, D: $index1} -> {T: $index0, D:
+ * $index1}}
+ *
+ * The tile has coordinates $x0, $x1, ... (one per dimension of the register), the memory $y0, $y1,
+ * ... and sizes $n0, $n1, ...: the `mask` attribute speaks of them. */
+#ifndef WV_ACCESS_H
+#define WV_ACCESS_H
+
+#include "ir/ir.h"
+
+typedef struct MemAccess {
+  const Op *op;
+  Value *memory;
+  int memory_arg;    /* its operand number */
+  const Type *tile;  /* its dims are those of the register; of a copy, of its shared side */
+  SymPairs coords;   /* memory dim -> expression of the iterators; n 0: by name */
+  SymPairs iterated; /* the dimensions $index0 .. run over */
+  const Mapping *mapping;
+  Value *const *dynamic;
+  int ndynamic;
+  bool local;        /* scratch: coordinates relative to the workgroup's tile */
+  bool test_extents; /* elements beyond the size of their dimension are inactive */
+  int replaced;      /* memory dim whose coordinate is an operand of its own, or -1 */
+} MemAccess;
+
+/* False: the op touches no memory. Of a copy this is the global side. */
+bool access_of(const Op *op, MemAccess *out);
+
+/* The parameter or the allocation a memory stands for: carried ones are those they begin as. */
+const Value *memory_root(const Value *memory);
+static inline bool memory_is_scratch(const Value *memory) {
+  return memory_root(memory)->def != NULL;
+}
+const char *memory_name(const Kernel *k, const Value *memory); /* of its root */
+
+const Sym *access_x(SymCtx *cx, int i);        /* $xi */
+const Sym *access_y(SymCtx *cx, int i);        /* $yi, which may be negative */
+const Sym *access_n(SymCtx *cx, int i);        /* $ni: the size of the memory along its dim i */
+const Sym *access_iterator(SymCtx *cx, int i); /* $indexi */
+const Sym *access_dynamic(SymCtx *cx, int i,
+                          bool given); /* $dynamic_vali; given: as it is written */
+/* A symbol like $x7 in `test` that means nothing for this access; NULL: none. */
+const char *access_stray(const MemAccess *a, const Sym *test);
+
+#endif
