@@ -290,6 +290,31 @@ typedef struct wv_pass_options {
 
 WV_API bool wv_run_passes(wv_kernel *k, const wv_pass_options *o);
 
+/* ---- bounds -------------------------------------------------------------------------------- */
+
+/* What the compiler knows of every access: one row per coordinate that must lie inside its bound. */
+typedef struct wv_proof_row {
+  int access;         /* rows of one access follow each other */
+  const char *op;     /* "read" */
+  const char *memory; /* the argument's name */
+  wv_place at;
+  wv_expr dim;
+  bool of_memory;     /* a coordinate of the memory; else one of the tile */
+  wv_expr condition;  /* where the op stands; $e0, $e1, ... are positions inside the tile */
+  const char *verdict; /* "proved", "tested" at run time, "implied" by tests, "promised" by
+                          `bounds={}` */
+  wv_expr test;       /* what is tested, over $x (tile), $y (memory) and $n (sizes); else NULL */
+  int offset_bits;    /* 32 or 64, of byte offsets of this access */
+  int run;            /* elements that one instruction may move */
+  wv_expr run_dim;    /* along this dimension; NULL when run is 1 */
+} wv_proof_row;
+
+typedef struct wv_proof wv_proof;
+WV_API wv_proof *wv_prove(wv_kernel *k); /* to be freed before the kernel */
+WV_API void wv_proof_free(wv_proof *p);
+WV_API bool wv_proof_get(const wv_proof *p, int i, wv_proof_row *out); /* false past the last */
+WV_API const char *wv_proof_text(const wv_proof *p); /* lives as long as the proof */
+
 /* ---- running: the reference evaluator ------------------------------------------------------ */
 
 /* A tensor in host memory; strides count elements. */
@@ -312,6 +337,7 @@ typedef struct wv_eval_options {
   /* Asked at every workgroup and loop iteration; true ends the run. May be NULL. */
   bool (*interrupted)(void *user);
   void *user;
+  bool check_masks; /* masks that passes recorded must say exactly which elements are accessed */
 } wv_eval_options;
 
 /* Runs a kernel at TILE level on host buffers, one workgroup after another, in the arithmetic of

@@ -242,7 +242,7 @@ static int evaluate(Call *c, uint64_t *sum) {
   for (int i = 0; ok && i < c->nargs; i++) ok = make_argument(c, i, seed, &args[i]);
   ok = ok && check_names(c, &c->o->arg, "--arg") && check_names(c, &c->o->out, "--out");
   int status = ok ? STATUS_OK : STATUS_USAGE;
-  wv_eval_options options = {.log = print_log, .user = (void *)(uintptr_t)c->o};
+  wv_eval_options options = {.log = print_log, .user = (void *)(uintptr_t)c->o, .check_masks = true};
   if (ok && !wv_eval(c->k, args, c->nargs, sum ? NULL : &options)) status = STATUS_DIAGNOSTICS;
   for (int i = 0; sum && status == STATUS_OK && i < c->nargs; i++)
     if (c->args[i].is_memory) *sum = *sum * 31 + checksum(&c->args[i].array);

@@ -155,7 +155,8 @@ bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_options 
   Relay relay = {o};
   EvalOptions options = {.log = o && o->log ? relay_log : NULL,
                          .interrupted = o && o->interrupted ? relay_interrupt : NULL,
-                         .user = &relay};
+                         .user = &relay,
+                         .check_masks = o && o->check_masks};
   ok = ok && eval_tile(k->k, translated, nargs, &options);
   arena_free(a);
   return ok;

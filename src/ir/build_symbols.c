@@ -92,8 +92,8 @@ static void bind_loop_counter(Builder *b, Op *op) {
 bool build_instantiate(Builder *b, Op *op) {
   bind_loop_counter(b, op);
   if (!b->versions.n) return true;
-  for (int i = 0; i < op->nattrs; i++)
-    if (!attr_rewrite(b->k, &op->attrs[i], with_versions, b))
+  for (int i = 0; i < op->nattrs; i++) /* a mask already speaks of versions, and of sizes at entry */
+    if (op->attrs[i].key != ATTR_mask && !attr_rewrite(b->k, &op->attrs[i], with_versions, b))
       return BUILD_FAIL(b, op->at, E0105, "%s", sym_take_error(b->k->cx->sym));
   return true;
 }

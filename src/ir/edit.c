@@ -156,11 +156,11 @@ Value *op_condition(const Op *op) {
 
 /* ---- cloning ---- */
 
-static Value *cloned(Value *const *map, const Value *v) { return v ? map[v->id] : NULL; }
+static Value *cloned(Value *const *map, Value *v) { return v && map[v->id] ? map[v->id] : v; }
 
 static void clone_region(Kernel *to, Region *dst, const Region *src, Value **map);
 
-static void clone_op(Kernel *to, Region *dst, const Op *op, Value **map) {
+void ir_clone_op(Kernel *to, Region *dst, const Op *op, Value **map) {
   Op *copy = ir_op_new(to, op->kind, op->at, op->args, op->nargs);
   for (int i = 0; i < op->nargs; i++) copy->args[i] = cloned(map, op->args[i]);
   copy->attrs = ARENA_ARRAY(to->arena, Attr, op->nattrs);
@@ -185,7 +185,7 @@ static void clone_region(Kernel *to, Region *dst, const Region *src, Value **map
     ir_set_layout(to, v, src->args[i]->layout);
     map[src->args[i]->id] = v;
   }
-  for (const Op *op = src->first; op; op = op->next) clone_op(to, dst, op, map);
+  for (const Op *op = src->first; op; op = op->next) ir_clone_op(to, dst, op, map);
 }
 
 Kernel *kernel_clone(Kernel *k) {

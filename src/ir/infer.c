@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "ir/access.h"
 #include "ir/attr.h"
 
 #define FAIL INFER_FAIL
@@ -399,6 +400,26 @@ static bool rule_scatter(Infer *in) {
   return covers_memory(in, m->outputs, mem);
 }
 
+/* A copy runs over the dims of its allocation; its other side is addressed like a read's or a
+ * write's memory. */
+static bool rule_copy(Infer *in) {
+  if (!need_memory(in, 0) || !need_memory(in, 1)) return false;
+  const Mapping *m = mapping_of(in->op);
+  bool from = memory_is_scratch(in->op->args[0]), to = memory_is_scratch(in->op->args[1]);
+  const Type *local = arg(in, to ? 1 : 0), *mem = arg(in, to ? 0 : 1);
+  if (from == to)
+    return FAIL(in, E0304, "`copy` of %s to %s: one of them is an allocation, the other an argument",
+                shown(in, arg(in, 0)), shown(in, arg(in, 1)));
+  if (!check_dynamic(in, m, 2)) return false;
+  if (local->dtype != mem->dtype)
+    return FAIL(in, E0301, "`copy` of %s to %s: the dtypes differ", shown(in, arg(in, 0)),
+                shown(in, arg(in, 1)));
+  if (!m) return check_store_shape(in, local, mem);
+  return covers_memory(in, to ? m->inputs : m->outputs, mem) &&
+         is_identity_side(in, m, to ? m->outputs : m->inputs, to ? "outputs" : "inputs") &&
+         matches_side(in, to ? m->outputs : m->inputs, local);
+}
+
 /* ---- rules: contraction ---- */
 
 /* The vector shape a kernel declares for a dimension; -1: none, or not a number yet. */
@@ -648,6 +669,7 @@ static RuleFn *const rules[RULE_COUNT] = {
     [RULE_WRITE] = rule_write,
     [RULE_ATOMIC] = rule_atomic,
     [RULE_SCATTER] = rule_scatter,
+    [RULE_COPY] = rule_copy,
     [RULE_MMA] = rule_mma,
     [RULE_SCALED_MMA] = rule_scaled_mma,
     [RULE_BINARY] = rule_binary,

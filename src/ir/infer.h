@@ -15,6 +15,7 @@ typedef enum InferRule {
   RULE_WRITE,
   RULE_ATOMIC,       /* type of the first operand */
   RULE_SCATTER,
+  RULE_COPY,         /* no result; one memory is an allocation, over whose dims it runs */
   RULE_MMA,          /* type of acc */
   RULE_SCALED_MMA,   /* type of acc */
   RULE_BINARY,       /* the larger of two shapes */

@@ -327,6 +327,10 @@ void ir_replace_uses(Kernel *k, const Value *from, Value *to);
 void ir_renumber(Kernel *k);
 void ir_set_layout(Kernel *k, Value *v, const Layout *l); /* a copy, normalised; NULL: none */
 
+/* Appends a copy of op, body and all. `map` gives, by value id, what stands for an operand in the copy
+ * (NULL: itself) and receives the results. */
+void ir_clone_op(Kernel *to, Region *dst, const Op *op, Value **map);
+
 /* Program order, parents before children. */
 Op *ir_next(const Op *op);
 Op *ir_first(const Kernel *k);

@@ -6,7 +6,9 @@
  *   - result types are those that follow from the operands
  *   - a region op has a body whose arguments match the carried operands, ended by one yield of the
  *     same types; no other op has a body, and a kernel's body has no yield
+ *   - a mask tests conditions on coordinates that its access has
  *   - a version of a symbol is opened once; a loop runs over a dimension with a tile row */
+#include "ir/access.h"
 #include "ir/attr.h"
 
 typedef struct Verify {
@@ -68,6 +70,20 @@ static bool verify_types(Verify *v, const Op *op) {
                       op_info[op->kind].name);
 }
 
+/* Tests are conditions, and of $x, $y and $n they mention only those the access has. */
+static bool verify_mask(Verify *v, const Op *op) {
+  const Attr *mask = op_attr(op, ATTR_mask);
+  MemAccess a;
+  if (!mask || !access_of(op, &a)) return true;
+  for (int i = 0; i < mask->n; i++) {
+    const char *text = sym_text(v->k->cx->diags.arena, mask->dims[i]);
+    if (!sym_is_bool(mask->dims[i])) return FAIL(v, op, E0321, "the mask tests `%s`", text);
+    const char *stray = access_stray(&a, mask->dims[i]);
+    if (stray) return FAIL(v, op, E0321, "the mask tests `%s`, but there is no `%s`", text, stray);
+  }
+  return true;
+}
+
 static void define(Verify *v, const Value *value, bool defined) { v->defined[value->id] = defined; }
 
 static bool verify_body(Verify *v, const Op *op) {
@@ -108,7 +124,7 @@ static bool verify_loop(Verify *v, const Op *op) {
 
 static bool verify_op(Verify *v, const Op *op) {
   bool ok = verify_shape(v, op) && verify_attrs(v, op) && verify_operands(v, op) &&
-            verify_loop(v, op) && verify_types(v, op) && (!op->body || verify_body(v, op));
+            verify_loop(v, op) && verify_types(v, op) && verify_mask(v, op) && (!op->body || verify_body(v, op));
   for (int i = 0; ok && i < op->nresults; i++) define(v, &op->results[i], true);
   return ok;
 }

@@ -15,7 +15,10 @@ enum {
   USES = FACT_uses,
   HEADER = FACT_header,
   DISTRIBUTE = FACT_distribute,
-  UNIFORM = FACT_uniform
+  UNIFORM = FACT_uniform,
+  BOUNDS = FACT_in_bounds,
+  MEMORY = FACT_memory_uses,
+  OPS = USES | UNIFORM | BOUNDS | MEMORY
 };
 static const PassInfo passes[] = {
 #define PASS(name, needs, breaks, summary) {#name, summary, pass_##name, needs, breaks},

@@ -228,7 +228,7 @@ bool eval_region(Eval *ev, const Region *r);
 
 ComputeFn compute_fill, compute_self_index, compute_apply, compute_unary, compute_binary,
     compute_compare, compute_select, compute_cast, compute_bitcast, compute_view, compute_softsign;
-RunFn run_set_symbol, run_alloc, run_read, run_write, run_atomic, run_scatter, run_mma,
+RunFn run_set_symbol, run_alloc, run_read, run_write, run_atomic, run_scatter, run_copy, run_mma,
     run_scaled_mma, run_reduce, run_cumsum, run_topk, run_debug_log, run_for, run_while, run_if,
     run_nothing, run_lane_op;
 
@@ -251,9 +251,17 @@ typedef struct Access {
 } Access;
 
 #define EVAL_INACTIVE INT64_MIN
+#define EVAL_NO_VALUE INT64_MIN /* of a coordinate */
 
 /* The element offset of each element of the box, EVAL_INACTIVE where nothing is accessed. */
 int64_t *access_offsets(Eval *ev, const Access *a);
+
+/* ---- eval_mask.c ---------------------------------------------------------------------------- */
+
+/* The mask that an access recorded against what became of one element, at `index` of the box and at
+ * `y` in memory. */
+bool mask_check(Eval *ev, const Access *a, const int64_t *index, const int64_t *y, bool active);
+const char *point_text(Eval *ev, const int64_t *at, int n); /* (3, ?, 7) */
 
 /* ---- eval_memory.c -------------------------------------------------------------------------- */
 

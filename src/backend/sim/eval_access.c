@@ -6,7 +6,7 @@
  * every memory coordinate inside the memory. */
 #include "backend/sim/eval.h"
 
-#define NO_VALUE INT64_MIN
+#define NO_VALUE EVAL_NO_VALUE
 
 /* A coordinate for each element of a box: at[sum of index * stride]; NO_VALUE where it has none. */
 typedef struct Coord {
@@ -213,18 +213,6 @@ static bool active_count(Eval *ev, const Access *a, const Axis *x, int64_t *out)
   return true;
 }
 
-static const char *point_text(Eval *ev, const int64_t *at, int n) {
-  StrBuf out = {.arena = ev->cx->diags.arena};
-  sb_putc(&out, '(');
-  for (int i = 0; i < n; i++) {
-    if (i) sb_puts(&out, ", ");
-    if (at[i] == NO_VALUE) sb_putc(&out, '?');
-    else sb_int(&out, at[i]);
-  }
-  sb_putc(&out, ')');
-  return sb_text(&out);
-}
-
 static bool fail_outside(Eval *ev, const Access *a, const int64_t *index, const int64_t *y) {
   int64_t x[EVAL_AXES];
   for (int i = 0; i < a->box->rank; i++) x[i] = a->box->axis[i].lo + index[i];
@@ -254,14 +242,19 @@ static bool memory_coords(Eval *ev, const Access *a, Coord *out) {
   return true;
 }
 
+static void memory_point(const Access *a, const Coord *coords, const int64_t *index, int64_t e,
+                         int64_t *y) {
+  for (int i = 0; i < a->memory->rank; i++)
+    y[i] = i == a->replaced ? a->replacement->i[e] : coord_at(&coords[i], a->box, index);
+}
+
 /* The offset of one active element. `checked`: outside the memory is a mistake, not a mask. */
-static bool element_offset(Eval *ev, const Access *a, const Coord *coords, const int64_t *index,
-                           int64_t e, bool checked, int64_t *out) {
+static bool element_offset(Eval *ev, const Access *a, const int64_t *y, const int64_t *index,
+                           bool checked, int64_t *out) {
   const Memory *m = a->memory;
-  int64_t y[IR_MAX_RANK], offset = 0;
+  int64_t offset = 0;
   bool inside = true;
   for (int i = 0; i < m->rank; i++) {
-    y[i] = i == a->replaced ? a->replacement->i[e] : coord_at(&coords[i], a->box, index);
     if (i != a->replaced && y[i] == NO_VALUE) return fail_no_value(ev, a, index);
     inside &= y[i] >= 0 && y[i] < m->size[i];
     if (inside) offset += y[i] * m->stride[i];
@@ -272,7 +265,7 @@ static bool element_offset(Eval *ev, const Access *a, const Coord *coords, const
 
 int64_t *access_offsets(Eval *ev, const Access *a) {
   Coord coords[IR_MAX_RANK];
-  int64_t active[EVAL_AXES], index[EVAL_AXES] = {0}, e = 0, n = box_count(a->box);
+  int64_t active[EVAL_AXES], index[EVAL_AXES] = {0}, y[IR_MAX_RANK], e = 0, n = box_count(a->box);
   int64_t *offsets = ARENA_ARRAY(ev->arena, int64_t, n);
   if (n == 0) return offsets;
   if (!memory_coords(ev, a, coords)) return NULL;
@@ -280,11 +273,14 @@ int64_t *access_offsets(Eval *ev, const Access *a) {
     if (!active_count(ev, a, &a->box->axis[i], &active[i])) return NULL;
   const Attr *bounds = op_attr(a->op, ATTR_bounds);
   bool checked = bounds && bounds->n == 0 && !a->memory->written;
+  bool masks = ev->options && ev->options->check_masks && op_has(a->op, ATTR_mask);
   do {
     bool on = true;
     for (int i = 0; i < a->box->rank; i++) on &= index[i] < active[i];
     offsets[e] = EVAL_INACTIVE;
-    if (on && !element_offset(ev, a, coords, index, e, checked, &offsets[e])) return NULL;
+    if (on || masks) memory_point(a, coords, index, e, y);
+    if (on && !element_offset(ev, a, y, index, checked, &offsets[e])) return NULL;
+    if (masks && !mask_check(ev, a, index, y, offsets[e] != EVAL_INACTIVE)) return NULL;
     e++;
   } while (box_step(a->box, index));
   return offsets;

@@ -80,6 +80,38 @@ bool run_write(Eval *ev, Op *op) {
   return memory_write(ev, m, access_offsets(ev, &a), tile_convert(ev, value, m->dtype));
 }
 
+/* ---- copies ---- */
+
+/* The coordinates of the workgroup's tile of a memory. */
+static bool tile_of_memory(Eval *ev, const Memory *m, Box *out) {
+  out->rank = m->rank;
+  for (int i = 0; i < m->rank; i++)
+    if (!place_axis(ev, m->dims[i], &out->axis[i])) return false;
+  return true;
+}
+
+/* A read and a write at once. The op's attributes belong to the argument's side; the allocation's
+ * is addressed by name. */
+bool run_copy(Eval *ev, Op *op) {
+  static const Op by_name;
+  Memory *from = memory_arg(ev, op, 0), *to = memory_arg(ev, op, 1);
+  bool in = to->written != NULL;
+  Box box;
+  if (!tile_of_memory(ev, in ? to : from, &box)) return false;
+  Access a = access_of(ev, op, in ? 0 : 1, &box, in ? MEMORY_IS_INPUT : MEMORY_IS_OUTPUT);
+  a.dynamic = op->args + 2;
+  a.ndynamic = op->nargs - 2;
+  Access local = {
+      .op = &by_name, .box = &box, .memory = in ? to : from, .local = true, .replaced = -1};
+  const int64_t *source = access_offsets(ev, in ? &a : &local);
+  const int64_t *target = source ? access_offsets(ev, in ? &local : &a) : NULL;
+  if (!target) return false;
+  Tile *t = tile_new(ev, from->dtype, &box);
+  for (int64_t e = 0, n = box_count(&box); e < n; e++)
+    if (source[e] != EVAL_INACTIVE && !load(ev, from, source[e], t, e)) return false;
+  return memory_write(ev, to, target, t);
+}
+
 /* ---- read-modify-write ---- */
 
 static double float_min(double a, double b) { return a != a ? a : b != b ? b : a < b ? a : b; }

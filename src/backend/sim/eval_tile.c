@@ -35,6 +35,7 @@ const OpEval op_eval[OP_COUNT] = {
     [OP_atomic_add] = {.run = run_atomic},
     [OP_atomic_min] = {.run = run_atomic},
     [OP_scatter_add] = {.run = run_scatter},
+    [OP_copy] = {.run = run_copy},
 
     [OP_mma] = {.run = run_mma},
     [OP_scaled_mma] = {.run = run_scaled_mma},
@@ -98,6 +99,7 @@ const OpEval op_eval[OP_COUNT] = {
 
     [OP_workgroup_barrier] = {.run = run_nothing},
     [OP_shared_barrier] = {.run = run_nothing},
+    [OP_barrier] = {.run = run_nothing},
     [OP_barrier_signal] = {.run = run_nothing},
     [OP_barrier_wait] = {.run = run_nothing},
     [OP_counter_wait] = {.run = run_nothing},

@@ -25,6 +25,7 @@ typedef struct EvalOptions {
   void (*log)(void *user, const char *label, const EvalBuffer *value); /* may be NULL */
   bool (*interrupted)(void *user); /* asked now and then; true ends the run; may be NULL */
   void *user;
+  bool check_masks; /* a recorded mask must say exactly which elements are accessed */
 } EvalOptions;
 
 /* False after reporting to the kernel's context; buffers may then be partly written. */

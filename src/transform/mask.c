@@ -1,0 +1,24 @@
+/* mask: each access records what it must test of an element before it touches memory.
+ *     workgroup M by 64 on 0; tile K by 32; bind M = 100; bind K = 64
+ *     %x = read %a               =>     %x = read %a {mask = [$x0 < 100]}
+ *     write %x, %b {bounds = {}} =>     write %x, %b {bounds = {}, mask = []}
+ * The list is minimal and complete: lowering tests exactly this and reasons no more. A mask that
+ * was there is replaced. Needs in_bounds; keeps everything else. */
+#include "analysis/in_bounds.h"
+#include "transform/pass.h"
+
+static bool record(Kernel *k, Op *op, const AccessBounds *b) {
+  if (b->unplaced) return false;
+  const Sym **tests = ARENA_ARRAY(k->arena, const Sym *, b->nbounds);
+  Attr mask = {.key = ATTR_mask, .dims = tests};
+  for (int i = 0; i < b->nbounds; i++)
+    if (b->bounds[i].verdict == BOUND_tested) tests[mask.n++] = b->bounds[i].test;
+  op_set_attr(k, op, mask);
+  return true;
+}
+
+bool pass_mask(Kernel *k, PassCtx *cx) {
+  for (Op *op = ir_first(k); op; op = ir_next(op))
+    if (cx->facts.in_bounds[op->id] && !record(k, op, cx->facts.in_bounds[op->id])) return false;
+  return true;
+}
