@@ -1,0 +1,179 @@
+/* promote: reads that ask for shared memory go through an allocation.
+ *     %x = read %a {mapping = m}      =>      %s = alloc {physical = [64, 32]} : mem<M, K, f16,
+ * shared>
+ *                                             ...
+ *                                             copy %a, %s {mapping = m}
+ *                                             %x = read %s
+ * when the address space of %a is shared. The copy takes what concerns the argument: mapping,
+ * dynamic values, bounds; it fills in zeros where the argument has no element, so values never
+ * change. A read that repeats one whose copy still holds (nothing was stored to an argument since)
+ * shares it. Allocations stand at the beginning of the kernel and have the extents of the tile
+ * where it is read; a tile without a known size stays where it is, with a remark. Volatile reads
+ * are not staged. Allocations made by the author are not touched. Needs distribute; breaks all that
+ * counts ops. */
+#include <string.h>
+
+#include "ir/access.h"
+#include "ir/attr.h"
+#include "transform/pass.h"
+
+/* A copy that was made, in force in its region behind it. */
+typedef struct Staged {
+  const Op *read; /* as it was */
+  Value *memory;  /* the allocation */
+  const struct Staged *next;
+} Staged;
+
+typedef struct Promote {
+  Kernel *k;
+  Arena *arena;
+  const Distribution *d;
+  Op *first;   /* of the kernel: allocations go in front of it */
+  bool failed; /* a mistake was reported */
+} Promote;
+
+/* ---- which reads ---- */
+
+static bool wants_shared(const Promote *p, const Op *op) {
+  if (op->kind != OP_read || op_has(op, ATTR_volatile)) return false;
+  const Value *memory = op->args[0];
+  if (memory->def || memory->owner->owner || !memory->type->space) return false;
+  return distribute_expr(p->d, NULL, memory->type->space) == p->k->cx->shared_space;
+}
+
+/* The tile's extents as numbers, or why not; "" after reporting a mistake. */
+static const char *find_extents(const Promote *p, const Op *op, const Sym **out) {
+  const Type *t = op->results[0].type;
+  for (int i = 0; i < t->rank; i++) {
+    Place place;
+    int64_t n;
+    if (!distribute_dim(p->d, op, t->dims[i], &place)) return "";
+    out[i] = sym_simplify(p->k->cx->sym, p->d->facts, place.extent);
+    if (!out[i] || !sym_is_int(out[i], &n))
+      return arena_printf(p->arena, "its tile along `%s` has no fixed size",
+                          sym_text(p->arena, t->dims[i]));
+  }
+  return NULL;
+}
+
+/* ---- sharing ---- */
+
+static bool same_places(const Promote *p, const Op *a, const Op *b, const Type *t) {
+  for (int i = 0; i < t->rank; i++) {
+    Place x, y;
+    if (!distribute_dim(p->d, a, t->dims[i], &x) || !distribute_dim(p->d, b, t->dims[i], &y))
+      return false;
+    if (x.start != y.start || x.extent != y.extent || x.size != y.size) return false;
+  }
+  return true;
+}
+
+static bool same_attr(const Op *a, const Op *b, AttrKey key) {
+  const Attr *x = op_attr(a, key), *y = op_attr(b, key);
+  return x == y || (x && y && attr_equal(x, y));
+}
+
+/* The same elements, at the same place: memory, coordinates, dynamic values, bounds. */
+static bool same_read(const Promote *p, const Op *a, const Op *b) {
+  if (a->nargs != b->nargs || a->results[0].type != b->results[0].type) return false;
+  for (int i = 0; i < a->nargs; i++)
+    if (a->args[i] != b->args[i]) return false;
+  return same_attr(a, b, ATTR_mapping) && same_attr(a, b, ATTR_bounds) &&
+         same_places(p, a, b, a->results[0].type) && same_places(p, a, b, a->args[0]->type);
+}
+
+static bool stores_to(const Op *op, const Value *argument) {
+  if (op_info[op->kind].flags & OPF_WRITES)
+    for (int i = op->kind == OP_copy ? 1 : 0; i < op->nargs; i++)
+      if (op->args[i]->type->kind == TYPE_mem && memory_root(op->args[i]) == argument) return true;
+  for (const Op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next)
+    if (stores_to(inner, argument)) return true;
+  return false;
+}
+
+/* Those copies that still hold what their argument does when op has run. */
+static const Staged *still_true(const Promote *p, const Staged *staged, const Op *op) {
+  if (!staged) return NULL;
+  const Staged *rest = still_true(p, staged->next, op);
+  if (stores_to(op, staged->read->args[0])) return rest;
+  if (rest == staged->next) return staged;
+  Staged *s = arena_copy(p->arena, staged, sizeof *s);
+  s->next = rest;
+  return s;
+}
+
+/* ---- staging ---- */
+
+static Value *new_alloc(Promote *p, const Op *read, const Sym *const *extents) {
+  const Type *t = read->results[0].type;
+  const Type *mem = type_mem(p->k->cx, t->dims, t->rank, t->dtype, p->k->cx->shared_space, NULL);
+  Op *alloc = ir_op_new(p->k, OP_alloc, read->at, NULL, 0);
+  Attr physical = {.key = ATTR_physical, .n = t->rank};
+  physical.dims = arena_copy(p->k->arena, extents, sizeof *extents * (size_t)t->rank);
+  op_set_attr(p->k, alloc, physical);
+  ir_set_results(p->k, alloc, &mem, 1);
+  alloc->results[0].name = read->args[0]->name;
+  ir_insert_before(p->first, alloc);
+  return &alloc->results[0];
+}
+
+static void insert_copy(Promote *p, Op *read, Value *memory) {
+  static const AttrKey moved[] = {ATTR_mapping, ATTR_bounds, ATTR_nontemporal};
+  Value **args = ARENA_ARRAY(p->arena, Value *, read->nargs + 1);
+  args[0] = read->args[0];
+  args[1] = memory;
+  for (int i = 1; i < read->nargs; i++) args[i + 1] = read->args[i];
+  Op *copy = ir_op_new(p->k, OP_copy, read->at, args, read->nargs + 1);
+  for (size_t i = 0; i < WV_LEN(moved); i++)
+    if (op_has(read, moved[i])) op_set_attr(p->k, copy, attr_copy(p->k, op_attr(read, moved[i])));
+  ir_insert_before(read, copy);
+}
+
+/* What is left of a read: the allocation, by name. */
+static void read_local(Op *read, Value *memory) {
+  static const AttrKey gone[] = {ATTR_mapping, ATTR_bounds, ATTR_nontemporal, ATTR_mask};
+  for (size_t i = 0; i < WV_LEN(gone); i++) op_drop_attr(read, gone[i]);
+  read->args[0] = memory;
+  read->nargs = 1;
+}
+
+static const Op *remember(Promote *p, const Op *read) {
+  Op *was = arena_copy(p->arena, read, sizeof *read);
+  was->args = arena_copy(p->arena, read->args, sizeof *read->args * (size_t)read->nargs);
+  was->attrs = arena_copy(p->arena, read->attrs, sizeof *read->attrs * (size_t)read->nattrs);
+  return was;
+}
+
+static const Staged *stage(Promote *p, Op *read, const Staged *staged) {
+  const Sym *extents[IR_MAX_RANK];
+  for (const Staged *s = staged; s; s = s->next)
+    if (same_read(p, s->read, read)) return read_local(read, s->memory), staged;
+  const char *why = find_extents(p, read, extents);
+  if (why && !*why) p->failed = true;
+  else if (why)
+    diag_add(&p->k->cx->diags, DIAG_R0605, read->at, "`%s` is read from where it is: %s",
+             memory_name(p->k, read->args[0]), why);
+  if (why) return staged;
+  Staged *s = ARENA_NEW(p->arena, Staged);
+  *s = (Staged){remember(p, read), new_alloc(p, read, extents), staged};
+  insert_copy(p, read, s->memory);
+  read_local(read, s->memory);
+  return s;
+}
+
+/* What holds when a loop's body begins must hold again when it repeats. */
+static void promote_region(Promote *p, const Region *r, const Staged *staged) {
+  for (Op *op = r->first, *next; op; op = next) {
+    next = op->next;
+    if (wants_shared(p, op)) staged = stage(p, op, staged);
+    if (op->body)
+      promote_region(p, op->body, op->kind == OP_if ? staged : still_true(p, staged, op));
+    staged = still_true(p, staged, op);
+  }
+}
+
+bool pass_promote(Kernel *k, PassCtx *cx) {
+  Promote p = {.k = k, .arena = cx->scratch, .d = cx->facts.distribute, .first = k->body->first};
+  if (p.first) promote_region(&p, k->body, NULL);
+  return !p.failed;
+}

@@ -1,0 +1,229 @@
+/* version: workgroups whose tiles lie inside run a copy of the body that tests nothing.
+ *     %x = read %a {mask = [$x0 < M]}       if (64*$WG0 + 64 <= M) {
+ *     write %x, %b {mask = [$x0 < M]}  =>     %x = read %a {mask = []}
+ *                                             write %x, %b {mask = []}
+ *                                           }
+ *                                           if (64*$WG0 + 64 > M) {
+ *                                             %x.1 = read %a {mask = [$x0 < M]}
+ *                                             write %x.1, %b {mask = [$x0 < M]}
+ *                                           }
+ * The test is one for the whole workgroup: each test of a mask at the tile's and the loops' last
+ * element. Tests on what comes from memory have no last element and stay in both copies. Nothing
+ * happens when no test can be saved or the kernel is large. Needs in_bounds, distribute and
+ * recorded masks; keeps results; breaks all analyses. Allocations stay in front: both copies use
+ * them. */
+#include "analysis/in_bounds.h"
+#include "ir/attr.h"
+#include "transform/pass.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+  MAX_OPS = 256, /* of a kernel that is doubled */
+  MAX_TEST = 96, /* nodes of the expression that decides */
+  MAX_SYMBOLS = 32
+};
+
+typedef struct Split {
+  Kernel *k;
+  Arena *arena;
+  SymCtx *sym;
+  const Facts *facts;
+  const Sym *inside; /* NULL: no test can be saved */
+  Attr **inner;      /* by op id: the mask of an access inside; NULL: as outside */
+} Split;
+
+/* ---- the last element ---- */
+
+/* What counts positions: $e of the tile, and the counters of the loops around; with the last value
+ * of each. */
+typedef struct Counters {
+  const Sym *symbol[IR_MAX_RANK + 16], *last[IR_MAX_RANK + 16];
+  int n;
+} Counters;
+
+static void add_counter(Split *sp, Counters *c, const Sym *symbol, const Sym *count) {
+  WV_ASSERT(c->n < (int)WV_LEN(c->symbol));
+  c->symbol[c->n] = symbol;
+  c->last[c->n++] = sym_sub(sp->sym, count, sym_int(sp->sym, 1));
+}
+
+static bool find_counters(Split *sp, const MemAccess *a, Counters *c) {
+  const Distribution *d = sp->facts->distribute;
+  *c = (Counters){0};
+  for (int i = 0; i < a->tile->rank; i++) {
+    Place place;
+    if (!distribute_dim(d, a->op, a->tile->dims[i], &place)) return false;
+    add_counter(sp, c, tile_position(sp->sym, i), place.extent);
+  }
+  for (const Op *loop = a->op->parent->owner; loop; loop = loop->parent->owner)
+    if (loop->kind == OP_for && c->n < (int)WV_LEN(c->symbol))
+      add_counter(sp, c, ir_loop_counter(sp->k, op_attr(loop, ATTR_axis)->sym),
+                  distribute_trips(d, loop));
+  return true;
+}
+
+/* The largest (or smallest) value of e over all counters; NULL when it is not linear in them. */
+static const Sym *extreme(Split *sp, const Counters *c, const Sym *e, bool largest) {
+  const Sym *coeff[WV_LEN(c->symbol)], *rest, *zero = sym_int(sp->sym, 0);
+  const SymFacts *f = sp->facts->header;
+  if (!e || !sym_linear(sp->sym, e, c->symbol, c->n, coeff, &rest)) return NULL;
+  for (int i = 0; i < c->n; i++) {
+    if (coeff[i] == zero) continue;
+    bool grows = sym_proves(sp->sym, f, sym_ge(sp->sym, coeff[i], zero));
+    if (!grows && !sym_proves(sp->sym, f, sym_le(sp->sym, coeff[i], zero))) return NULL;
+    if (grows == largest) rest = sym_add(sp->sym, rest, sym_mul(sp->sym, coeff[i], c->last[i]));
+  }
+  return rest;
+}
+
+/* Sizes at entry and workgroup ids are the same for all threads; versions and thread ids are not.
+ */
+static bool is_uniform(const Sym *e) {
+  const Sym *symbols[MAX_SYMBOLS];
+  int n = sym_free_symbols(e, symbols, MAX_SYMBOLS);
+  for (int i = 0; i < n && i < MAX_SYMBOLS; i++) {
+    const char *name = sym_name(symbols[i]);
+    bool id = strncmp(name, "$WG", 3) == 0;
+    if ((name[0] == '$' && !id) || strchr(name, '.')) return false;
+  }
+  return n <= MAX_SYMBOLS;
+}
+
+/* A test holds for all elements and iterations when this does; NULL: there is no such condition. */
+static const Sym *always_holds(Split *sp, const Counters *c, const Bound *b) {
+  const Sym *most = extreme(sp, c, b->at, b->limit != NULL);
+  if (!most) return NULL;
+  const Sym *test =
+      b->limit ? sym_lt(sp->sym, most, b->limit) : sym_ge(sp->sym, most, sym_int(sp->sym, 0));
+  return test && is_uniform(test) ? sym_simplify(sp->sym, sp->facts->header, test) : NULL;
+}
+
+/* ---- the decision ---- */
+
+/* What always holds inside goes into the decision; the other tests are left. */
+static void weigh_access(Split *sp, const AccessBounds *b) {
+  Counters c;
+  Attr *left = ARENA_NEW(sp->arena, Attr);
+  const Sym **tests = ARENA_ARRAY(sp->k->arena, const Sym *, b->nbounds);
+  int all = 0;
+  if (!find_counters(sp, &b->access, &c)) return;
+  *left = (Attr){.key = ATTR_mask, .dims = tests};
+  for (int i = 0; i < b->nbounds; i++) {
+    if (b->bounds[i].verdict != BOUND_tested) continue;
+    const Sym *test = always_holds(sp, &c, &b->bounds[i]);
+    const Sym *both = sp->inside && test ? sym_and(sp->sym, sp->inside, test) : test;
+    if (both) sp->inside = both;
+    else tests[left->n++] = b->bounds[i].test;
+    all++;
+  }
+  if (left->n < all) sp->inner[b->access.op->id] = left;
+}
+
+static const char *reason_not_to(const Split *sp) {
+  if (sp->k->nops > MAX_OPS) return "it is too large to be doubled";
+  if (sym_size(sp->inside) > MAX_TEST) return "the test for it would be too long";
+  for (const Op *op = ir_first(sp->k); op; op = ir_next(op))
+    if (op->kind == OP_debug_log) return "it writes debug logs, each of which exists once";
+  return NULL;
+}
+
+static bool is_worthwhile(Split *sp) {
+  for (int i = 0; i < sp->k->nops; i++)
+    if (sp->facts->in_bounds[i]) weigh_access(sp, sp->facts->in_bounds[i]);
+  if (!sp->inside || sym_prove(sp->sym, sp->facts->header, sp->inside) != SYM_UNKNOWN) return false;
+  const char *why = reason_not_to(sp);
+  if (!why) return true;
+  diag_add(&sp->k->cx->diags, DIAG_R0604, sp->k->at,
+           "`%s` has no copy without masks for inner tiles: %s", sp->k->name, why);
+  return false;
+}
+
+/* ---- the copy ---- */
+
+static Op *new_if(Split *sp, const Sym *condition) {
+  Op *op = ir_op_new(sp->k, OP_if, sp->k->at, NULL, 0);
+  op_set_attr(sp->k, op, (Attr){.key = ATTR_expr, .sym = condition});
+  ir_region_new(sp->k, op);
+  return op;
+}
+
+/* Versions are opened once: those of the copy get numbers of their own. */
+typedef struct Renamed {
+  Split *sp;
+  Vec(SymBinding) at;
+} Renamed;
+
+static const Sym *fresh_version(const Split *sp, const Sym *version) {
+  const char *name = sym_name(version), *dot = strrchr(name, '.');
+  int length = (int)(dot ? dot - name : (int)strlen(name)), number = 1;
+  char *fresh;
+  const Sym *symbol;
+  bool taken;
+  do { /* the next number that no op opens */
+    fresh = arena_printf(sp->arena, "%.*s.%d", length, name, ++number);
+    symbol = sym_symbol(sp->sym, fresh, false);
+    taken = false;
+    for (const Op *op = ir_first(sp->k); op; op = ir_next(op)) {
+      const Attr *open = op_attr(op, ATTR_version);
+      taken |= open && open->sym == symbol;
+    }
+  } while (taken);
+  return symbol;
+}
+
+static const Sym *renamed(void *user, const Sym *s) {
+  const Renamed *r = user;
+  return sym_subst(r->sp->sym, s, r->at.at, r->at.n);
+}
+
+static void rename_versions(Split *sp, const Region *copy) {
+  Renamed r = {.sp = sp};
+  for (Op *op = copy->first; op && op->parent; op = ir_next(op)) {
+    const Attr *version = op_attr(op, ATTR_version);
+    if (!version) continue;
+    SymBinding b = {version->sym, fresh_version(sp, version->sym)};
+    vec_push(sp->arena, &r.at, b);
+    op_set_attr(sp->k, op, (Attr){.key = ATTR_version, .sym = b.to});
+  }
+  for (Op *op = r.at.n ? copy->first : NULL; op; op = ir_next(op))
+    for (int i = 0; i < op->nattrs; i++) attr_rewrite(sp->k, &op->attrs[i], renamed, &r);
+}
+
+static void move_body(Split *sp, Region *to) {
+  for (Op *op = sp->k->body->first, *next; op; op = next) {
+    next = op->next;
+    if (op->kind == OP_alloc) continue;
+    ir_remove(op);
+    ir_append(to, op);
+  }
+}
+
+static void end_region(Split *sp, Region *r) {
+  ir_append(r, ir_op_new(sp->k, OP_yield, sp->k->at, NULL, 0));
+}
+
+static void split(Split *sp) {
+  Region *body = sp->k->body;
+  Op *inner = new_if(sp, sp->inside), *edge = new_if(sp, sym_not(sp->sym, sp->inside));
+  Value **map = ARENA_ARRAY(sp->arena, Value *, sp->k->nvalues);
+  move_body(sp, inner->body);
+  for (const Op *op = inner->body->first; op; op = op->next)
+    ir_clone_op(sp->k, edge->body, op, map);
+  ir_append(body, inner);
+  ir_append(body, edge); /* last: renaming ends where the kernel does */
+  rename_versions(sp, edge->body);
+  for (Op *op = inner->body->first; op && op != edge; op = ir_next(op))
+    if (sp->inner[op->id]) op_set_attr(sp->k, op, *sp->inner[op->id]);
+  end_region(sp, inner->body);
+  end_region(sp, edge->body);
+}
+
+bool pass_version(Kernel *k, PassCtx *cx) {
+  Split sp = {.k = k, .arena = cx->scratch, .sym = k->cx->sym, .facts = &cx->facts};
+  sp.inner = ARENA_ARRAY(cx->scratch, Attr *, k->nops);
+  if (is_worthwhile(&sp)) split(&sp);
+  sym_take_error(k->cx->sym);
+  return true;
+}
