@@ -32,6 +32,7 @@ static const Option options[] = {
     {"emit", "KIND", WORD(emit), "wave|none",
      "wave: the kernel as text (default); none: only check"},
     {"o", "FILE", WORD(output), NULL, "write there instead of to the standard output"},
+    {"proof", NULL, FLAG(proof), NULL, "say of each access what was proved and what is tested"},
     {"set", "SYM=EXPR", LIST(set), NULL, "bind a symbol, as a `bind` row of the header would"},
 
     {"Passes:", NULL, OPTION_FLAG, 0, NULL, NULL},
@@ -337,7 +338,13 @@ static bool run_passes(const Options *o, wv_kernel *k, FILE *out) {
 
 static bool wants_text(const Options *o) {
   if (o->emit) return strcmp(o->emit, "wave") == 0;
-  return !o->eval && !o->dump;
+  return !o->eval && !o->dump && !o->proof;
+}
+
+static void print_proof(wv_kernel *k, FILE *out) {
+  wv_proof *proof = wv_prove(k);
+  fputs(wv_proof_text(proof), out);
+  wv_proof_free(proof);
 }
 
 static int compile_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out) {
@@ -349,6 +356,7 @@ static int compile_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out)
     fputs(text, out);
     wv_free(text);
   }
+  if (o->proof) print_proof(k, out);
   return o->eval ? eval_kernel(o, cx, k) : STATUS_OK;
 }
 

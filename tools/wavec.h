@@ -12,7 +12,7 @@ typedef struct WordList {
 typedef struct Options {
   const char *emit, *passes, *dump, *stop_after, *verify, *list, *explain, *output, *seed, *target;
   WordList set, arg, out, show;
-  bool time, eval, check_passes, version, help;
+  bool time, proof, eval, check_passes, version, help;
   WordList files;
 } Options;
 

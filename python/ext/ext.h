@@ -22,7 +22,7 @@ typedef struct PyNames {
 typedef struct PyState {
   wv_ctx *cx;
   PyTypeObject *expr_type, *dtype_type, *value_type, *tracer_type, *kernel_type;
-  PyTypeObject *diagnostic_type, *note_type, *param_type;
+  PyTypeObject *diagnostic_type, *note_type, *param_type, *proof_type, *proof_row_type;
   PyObject *compile_error;
   PyObject *dtypes;   /* name -> DataType, each once */
   PyObject *places;   /* id of a code object -> (code, positions, targets): py_place.c */
@@ -146,6 +146,11 @@ PyObject *py_type_dims(PyState *st, wv_type t); /* a tuple of Expr */
 
 int py_kernel_init(PyObject *module, PyState *st);
 PyObject *py_kernel_new(PyState *st, wv_kernel *k); /* takes ownership */
+
+/* ---- py_proof.c: Proof ---- */
+
+int py_proof_init(PyObject *module, PyState *st);
+PyObject *py_proof_of(PyState *st, wv_kernel *k);
 
 /* ---- py_buffer.c: tensors of others, without copying ---- */
 

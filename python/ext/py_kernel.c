@@ -123,6 +123,10 @@ static PyObject *kernel_verify(PyObject *self, PyObject *Py_UNUSED(none)) {
   Py_RETURN_NONE;
 }
 
+static PyObject *kernel_proof(PyObject *self, PyObject *Py_UNUSED(none)) {
+  return py_proof_of(state_of(self), self_of(self));
+}
+
 /* ---- running ------------------------------------------------------------------------------- */
 
 typedef struct LogSink {
@@ -241,6 +245,7 @@ static PyMethodDef kernel_methods[] = {
     {"clone", kernel_clone, METH_NOARGS, "A copy that can be constrained on its own -> Kernel"},
     {"constrain", kernel_constrain, METH_O, "constrain(rows): adds header rows and checks them."},
     {"verify", kernel_verify, METH_NOARGS, "Checks the IR; CompileError when it is invalid."},
+    {"proof", kernel_proof, METH_NOARGS, "What was proved of each access, and what is tested -> Proof"},
     {"eval", kernel_eval, METH_VARARGS,
      "eval(args, log=None): runs it on the reference evaluator; tensors are written in place."},
     {NULL, NULL, 0, NULL}};

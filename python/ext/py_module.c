@@ -214,6 +214,7 @@ static int module_exec(PyObject *module) {
   if (intern_names(st) < 0 || py_error_init(module, st) < 0 || py_expr_init(module, st) < 0 ||
       py_dtype_init(module, st) < 0 || py_value_init(module, st) < 0 ||
       py_tracer_init(module, st) < 0 || py_kernel_init(module, st) < 0 ||
+      py_proof_init(module, st) < 0 ||
       py_tables_init(module) < 0)
     return -1;
   return PyModule_AddStringConstant(module, "__version__", wv_version());
@@ -229,6 +230,8 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(st->diagnostic_type);
   Py_VISIT(st->note_type);
   Py_VISIT(st->param_type);
+  Py_VISIT(st->proof_type);
+  Py_VISIT(st->proof_row_type);
   Py_VISIT(st->compile_error);
   Py_VISIT(st->dtypes);
   Py_VISIT(st->places);
@@ -249,6 +252,8 @@ static int module_clear(PyObject *module) {
   Py_CLEAR(st->diagnostic_type);
   Py_CLEAR(st->note_type);
   Py_CLEAR(st->param_type);
+  Py_CLEAR(st->proof_type);
+  Py_CLEAR(st->proof_row_type);
   Py_CLEAR(st->namer);
   Py_CLEAR(st->internal);
   Py_CLEAR(st->kernels);

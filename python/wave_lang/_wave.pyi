@@ -173,6 +173,24 @@ class Parameter(NamedTuple):
     space: Expr | None
     is_output: bool
 
+class ProofRow(NamedTuple):
+    access: int
+    op: str
+    memory: str
+    line: int
+    dim: Expr
+    of_memory: bool
+    condition: Expr | None
+    verdict: str
+    test: Expr | None
+    offset_bits: int
+    run: int
+    run_dim: Expr | None
+
+class Proof(NamedTuple):
+    text: str
+    rows: list[ProofRow]
+
 class Kernel:
     @property
     def name(self) -> str: ...
@@ -181,6 +199,7 @@ class Kernel:
     def clone(self) -> Kernel: ...
     def constrain(self, rows: Iterable[Mapping[str, Any]], /) -> None: ...
     def verify(self) -> None: ...
+    def proof(self) -> Proof: ...
     def eval(
         self,
         args: tuple[Any, ...],

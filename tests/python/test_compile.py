@@ -443,3 +443,18 @@ def test_diagnostics_are_records():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert _wave.take_diagnostics() == []
+
+
+# ---- proofs ----------------------------------------------------------------------------------
+
+
+def test_proof_says_what_is_tested():
+    proof = compile_scale().proof()
+    rows = {(r.op, str(r.dim)): r for r in proof.rows if not r.of_memory}
+    assert rows["read", "M"].verdict == "proved" and rows["read", "M"].test is None
+    assert rows["read", "N"].verdict == "tested" and str(rows["read", "N"].test) == "$x1 < 70"
+    assert {(r.memory, r.access) for r in proof.rows} == {("x", 0), ("y", 1)}
+    assert all(r.verdict in ("proved", "implied") for r in proof.rows if r.of_memory)
+    assert rows["write", "N"].offset_bits == 32 and rows["write", "N"].run == 2
+    assert str(rows["write", "N"].run_dim) == "N" and rows["write", "N"].line > 0
+    assert "tested as $x1 < 70" in proof.text

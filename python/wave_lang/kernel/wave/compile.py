@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from ... import _wave
-from ..._wave import Expr, Kernel
+from ..._wave import Expr, Kernel, Proof
 from .._support.tracing import DebugLog, Trace
 from . import cache
 from .compile_options import WaveCompileOptions
@@ -79,6 +79,10 @@ class WaveKernel:
 
     def get_compiled_graph(self) -> Kernel:
         return self.ir
+
+    def proof(self) -> Proof:
+        """What was proved of each access, and what is tested at run time: `.text` and `.rows`."""
+        return self.ir.proof()
 
     def invoke(self, *args: Any, debug_logs: dict | None = None) -> None:
         """The same as calling it."""
