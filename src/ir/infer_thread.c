@@ -25,7 +25,8 @@ static bool need_index(const Infer *in, int i) {
 static bool need_mask(const Infer *in, int i, int n) {
   if (in->op->nargs <= i) return true;
   const Type *t = infer_arg(in, i);
-  bool fits = t->dtype == DTYPE_i1 && (t->kind == TYPE_scalar || (t->kind == TYPE_vec && t->n == n));
+  bool fits =
+      t->dtype == DTYPE_i1 && (t->kind == TYPE_scalar || (t->kind == TYPE_vec && t->n == n));
   return need_type(in, i, fits, "a mask: i1, one or one per element");
 }
 
@@ -76,7 +77,8 @@ static bool need_constants(const Infer *in, AttrKey key, int n, int64_t least) {
 
 static bool given_vec(const Infer *in) {
   if (in->given && (in->given->kind == TYPE_scalar || in->given->kind == TYPE_vec)) return true;
-  return INFER_FAIL(in, E0316, "`%s` needs the type of its result: a scalar or a vec", infer_name(in));
+  return INFER_FAIL(in, E0316, "`%s` needs the type of its result: a scalar or a vec",
+                    infer_name(in));
 }
 
 /* ---- values ---- */
@@ -97,7 +99,8 @@ bool rule_splat(Infer *in) {
   if (!infer_need_value(in, 0) || !given_vec(in)) return false;
   const Type *t = infer_arg(in, 0);
   if (t->kind == TYPE_scalar && t->dtype == in->given->dtype) return infer_result(in, in->given);
-  return INFER_FAIL(in, E0316, "`splat` of %s to %s", infer_shown(in, t), infer_shown(in, in->given));
+  return INFER_FAIL(in, E0316, "`splat` of %s to %s", infer_shown(in, t),
+                    infer_shown(in, in->given));
 }
 
 bool rule_join(Infer *in) {
@@ -117,7 +120,8 @@ bool rule_pick(Infer *in) {
   int64_t v;
   for (int i = 0; i < regs->n; i++)
     if (constant(regs, i, &v) && v >= t->n)
-      return INFER_FAIL(in, E0318, "`pick` of register %lld of %s", (long long)v, infer_shown(in, t));
+      return INFER_FAIL(in, E0318, "`pick` of register %lld of %s", (long long)v,
+                        infer_shown(in, t));
   return infer_result(in, type_vec(in->k->cx, regs->n, t->dtype)) ||
          INFER_FAIL(in, E0318, "`pick` of %d registers", regs->n);
 }
@@ -135,7 +139,8 @@ bool rule_shuffle_idx(Infer *in) {
 
 /* An access of n elements: memory, offset, mask from operand `at` on. */
 static bool check_access(const Infer *in, int at, int n) {
-  if (!infer_need_memory(in, at) || !need_index(in, at + 1) || !need_mask(in, at + 2, n)) return false;
+  if (!infer_need_memory(in, at) || !need_index(in, at + 1) || !need_mask(in, at + 2, n))
+    return false;
   const Attr *coords = op_attr(in->op, ATTR_coords);
   if (!coords || coords->n == infer_arg(in, at)->rank) return true;
   return INFER_FAIL(in, E0304, "%d coordinates for %s", coords->n,
@@ -176,11 +181,11 @@ bool rule_wgmma(Infer *in) {
   int b = infer_arg(in, 1)->kind == TYPE_mem ? 3 : 2;
   if (in->op->nargs < b + 2 || in->op->nargs > b + 3)
     return INFER_FAIL(in, E0309, "`wgmma` has %d operands", in->op->nargs);
-  if (b == 3 && (!need_shared(in, 1) || !need_index(in, 2) ||
-                 !need_constants(in, ATTR_desc_a, 4, 0)))
+  if (b == 3 &&
+      (!need_shared(in, 1) || !need_index(in, 2) || !need_constants(in, ATTR_desc_a, 4, 0)))
     return false;
   if (!need_shared(in, b) || !need_index(in, b + 1) || !need_mask(in, b + 2, 1)) return false;
-  if (!need_constants(in, ATTR_desc_b, 4, 0) || !need_constants(in, ATTR_shape, 3, 1)) return false;
+  if (!need_constants(in, ATTR_desc_b, 4, 0)) return false;
   return infer_result(in, infer_arg(in, 0));
 }
 
@@ -197,7 +202,8 @@ bool rule_barrier(Infer *in) {
 
 static bool need_mbar(const Infer *in, int at) {
   if (!need_shared(in, at) || !need_index(in, at + 1)) return false;
-  return need_type(in, at, infer_arg(in, at)->dtype == DTYPE_i64, "shared memory of i64 for barriers");
+  return need_type(in, at, infer_arg(in, at)->dtype == DTYPE_i64,
+                   "shared memory of i64 for barriers");
 }
 
 bool rule_mbar(Infer *in) {

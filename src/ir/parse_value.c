@@ -191,8 +191,13 @@ static const Type *parse_tensor(Parser *p, bool is_mem) {
   while (is_mem && accept(p, ','))
     if (!parse_mem_part(p, dims.n, &parts)) return NULL;
   if (!expect(p, '>', is_mem ? "or `,`" : NULL)) return NULL;
-  if (!is_mem) return type_tile(p->cx, dims.at, dims.n, dtype);
-  return type_mem(p->cx, dims.at, dims.n, dtype, parts.space, parts.layout);
+  const Type *t = is_mem
+                      ? type_mem(p->cx, dims.at, dims.n, dtype, parts.space, parts.layout)
+                      : type_tile(p->cx, dims.at, dims.n, dtype);
+  if (!t)
+    diag_add(&p->cx->diags, DIAG_E0506, p->last.span,
+             "a dimension stands twice in this type, or there are more than %d", IR_MAX_RANK);
+  return t;
 }
 
 static const Type *parse_vec(Parser *p) {

@@ -87,11 +87,13 @@ const Type *type_vec(Context *cx, int n, DType dtype) {
   return type_intern(cx, (Type){.kind = TYPE_vec, .dtype = dtype, .n = n});
 }
 
-/* Dimensions are matched by name, so none may stand twice in a type. */
+/* Dimensions are matched by name, so none may stand twice in a type; numbers are no names. */
 static bool valid_dims(const Sym *const *dims, int n) {
+  int64_t number;
   if (n > IR_MAX_RANK) return false;
   for (int i = 0; i < n; i++) {
     if (!dims[i]) return false;
+    if (sym_is_int(dims[i], &number)) continue;
     for (int j = 0; j < i; j++)
       if (dim_base(dims[i]) == dim_base(dims[j])) return false;
   }
