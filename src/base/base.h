@@ -20,6 +20,17 @@
 #define WV_UNLIKELY(x) (x)
 #endif
 
+/* The number of the lowest bit that is set; x is not 0. */
+static inline int lowest_bit(uint64_t x) {
+#if defined(__GNUC__)
+  return __builtin_ctzll(x);
+#else
+  int n = 0;
+  for (; !(x & 1); x >>= 1) n++;
+  return n;
+#endif
+}
+
 /* A broken invariant of ours: always compiled in, never a user's mistake (those are diagnostics). */
 #define WV_ASSERT(cond) (WV_LIKELY(cond) ? (void)0 : base_bug(__FILE__, __LINE__, #cond))
 #define WV_BUG(what) base_bug(__FILE__, __LINE__, what)

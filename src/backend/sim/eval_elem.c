@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "backend/sim/eval.h"
+#include "backend/sim/scalar.h"
 
 static DType result_dtype(const Op *op) { return op->results[0].type->dtype; }
 static Tile *operand(Eval *ev, const Op *op, int i, const Box *box) {
@@ -88,54 +89,11 @@ Tile *compute_apply(Eval *ev, const Op *op, const Box *box) {
 
 /* ---- two operands ---- */
 
-typedef double FloatFn(double, double);
-typedef int64_t IntFn(int64_t, int64_t);
-
-static double f_add(double a, double b) { return a + b; }
-static double f_sub(double a, double b) { return a - b; }
-static double f_mul(double a, double b) { return a * b; }
-static double f_div(double a, double b) { return a / b; }
-
-/* NaN wins; -0 is less than +0. */
-static double f_max(double a, double b) {
-  if (isnan(a) || isnan(b)) return NAN;
-  return a > b ? a : b > a ? b : signbit(a) ? b : a;
-}
-static double f_min(double a, double b) { return -f_max(-a, -b); }
-
-/* Unsigned arithmetic wraps; the least integer divided by -1 is itself. */
-static int64_t i_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
-static int64_t i_sub(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
-static int64_t i_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
-static int64_t i_div(int64_t a, int64_t b) { return b == -1 ? i_sub(0, a) : a / b; }
-static int64_t i_mod(int64_t a, int64_t b) { return b == -1 ? 0 : a % b; }
-static int64_t i_floordiv(int64_t a, int64_t b) {
-  return i_div(a, b) - (i_mod(a, b) != 0 && (a < 0) != (b < 0));
-}
-static int64_t i_and(int64_t a, int64_t b) { return a & b; }
-static int64_t i_or(int64_t a, int64_t b) { return a | b; }
-static int64_t i_max(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t i_min(int64_t a, int64_t b) { return a < b ? a : b; }
-
-static const struct {
-  FloatFn *f;
-  IntFn *i;
-  bool divides; /* integers: refuses a zero divisor */
-} binary_fn[OP_COUNT] = {
-    [OP_add] = {f_add, i_add, false},     [OP_sub] = {f_sub, i_sub, false},
-    [OP_mul] = {f_mul, i_mul, false},     [OP_div] = {f_div, i_div, true},
-    [OP_mod] = {fmod, i_mod, true},       [OP_floordiv] = {NULL, i_floordiv, true},
-    [OP_and] = {NULL, i_and, false},      [OP_or] = {NULL, i_or, false},
-    [OP_maximum] = {f_max, i_max, false}, [OP_minimum] = {f_min, i_min, false},
-    [OP_atan2] = {atan2, NULL, false},    [OP_powf] = {pow, NULL, false},
-    [OP_remf] = {fmod, NULL, false},
-};
-
 static Tile *divide(Eval *ev, const Op *op, const Tile *a, const Tile *b, const Box *box) {
   Tile *r = tile_new(ev, result_dtype(op), box);
   for (int64_t e = 0, n = box_count(box); e < n; e++) {
     bool visible = false;
-    if (b->i[e]) r->i[e] = binary_fn[op->kind].i(a->i[e], b->i[e]);
+    if (b->i[e]) r->i[e] = scalar_fn[op->kind].i2(a->i[e], b->i[e]);
     else if (!in_tensor(ev, box, e, &visible)) return NULL;
     if (visible) {
       eval_fail(ev, DIAG_E0707, "integer division of %lld by zero", (long long)a->i[e]);
@@ -149,10 +107,10 @@ static Tile *divide(Eval *ev, const Op *op, const Tile *a, const Tile *b, const 
 Tile *compute_binary(Eval *ev, const Op *op, const Box *box) {
   Tile *a = operand(ev, op, 0, box), *b = a ? operand(ev, op, 1, box) : NULL;
   if (!b) return NULL;
-  if (a->i && binary_fn[op->kind].divides) return divide(ev, op, a, b, box);
+  if (a->i && scalar_fn[op->kind].divides) return divide(ev, op, a, b, box);
   Tile *r = tile_new(ev, result_dtype(op), box);
-  FloatFn *f = binary_fn[op->kind].f;
-  IntFn *i = binary_fn[op->kind].i;
+  FloatFn2 *f = scalar_fn[op->kind].f2;
+  IntFn2 *i = scalar_fn[op->kind].i2;
   for (int64_t e = 0, n = box_count(box); e < n; e++) {
     if (r->f) r->f[e] = f(a->f[e], b->f[e]);
     else r->i[e] = i(a->i[e], b->i[e]);
@@ -161,26 +119,13 @@ Tile *compute_binary(Eval *ev, const Op *op, const Box *box) {
   return r;
 }
 
-/* Every comparison is ordered: false, also for !=, when an operand is NaN. */
-static bool holds(OpKind kind, bool less, bool equal, bool greater) {
-  switch (kind) {
-  case OP_eq: return equal;
-  case OP_ne: return less || greater;
-  case OP_lt: return less;
-  case OP_le: return less || equal;
-  case OP_gt: return greater;
-  case OP_ge: return greater || equal;
-  default: WV_BUG("not a comparison");
-  }
-}
-
 Tile *compute_compare(Eval *ev, const Op *op, const Box *box) {
   Tile *a = operand(ev, op, 0, box), *b = a ? operand(ev, op, 1, box) : NULL;
   if (!b) return NULL;
   Tile *r = tile_new(ev, DTYPE_i1, box);
   for (int64_t e = 0, n = box_count(box); e < n; e++)
-    r->i[e] = a->f ? holds(op->kind, a->f[e]<b->f[e], a->f[e] == b->f[e], a->f[e]> b->f[e])
-                   : holds(op->kind, a->i[e]<b->i[e], a->i[e] == b->i[e], a->i[e]> b->i[e]);
+    r->i[e] = a->f ? scalar_holds(op->kind, a->f[e]<b->f[e], a->f[e] == b->f[e], a->f[e]> b->f[e])
+                   : scalar_holds(op->kind, a->i[e]<b->i[e], a->i[e] == b->i[e], a->i[e]> b->i[e]);
   return r;
 }
 
@@ -199,50 +144,13 @@ Tile *compute_select(Eval *ev, const Op *op, const Box *box) {
 
 /* ---- one operand ---- */
 
-static const double log2_e = 1.4426950408889634;
-
-static double f_neg(double a) { return -a; }
-static double f_rsqrt(double a) { return 1 / sqrt(a); }
-static double f_reciprocal(double a) { return 1 / a; }
-static double f_tanh_approx(double a) {
-  double q = exp2(-2 * log2_e * fabs(a));
-  return copysign((1 - q) / (1 + q), a);
-}
-static int64_t i_neg(int64_t a) { return i_sub(0, a); }
-static int64_t i_not(int64_t a) { return ~a; } /* wrapping makes it the opposite truth value */
-static int64_t i_abs(int64_t a) { return a < 0 ? i_neg(a) : a; }
-
-static const struct {
-  double (*f)(double);
-  int64_t (*i)(int64_t);
-} unary_fn[OP_COUNT] = {
-    [OP_neg] = {f_neg, i_neg},
-    [OP_not] = {NULL, i_not},
-    [OP_abs] = {fabs, i_abs},
-    [OP_exp] = {exp, NULL},
-    [OP_exp2] = {exp2, NULL},
-    [OP_log2] = {log2, NULL},
-    [OP_log10] = {log10, NULL},
-    [OP_sqrt] = {sqrt, NULL},
-    [OP_rsqrt] = {f_rsqrt, NULL},
-    [OP_cbrt] = {cbrt, NULL},
-    [OP_reciprocal] = {f_reciprocal, NULL},
-    [OP_sin] = {sin, NULL},
-    [OP_cos] = {cos, NULL},
-    [OP_sinh] = {sinh, NULL},
-    [OP_tanh] = {tanh, NULL},
-    [OP_tanh_approx] = {f_tanh_approx, NULL},
-    [OP_round] = {round, NULL},
-    [OP_roundeven] = {nearbyint, NULL},
-};
-
 Tile *compute_unary(Eval *ev, const Op *op, const Box *box) {
   Tile *a = operand(ev, op, 0, box);
   if (!a) return NULL;
   Tile *r = tile_new(ev, result_dtype(op), box);
   for (int64_t e = 0, n = box_count(box); e < n; e++) {
-    if (r->f) r->f[e] = unary_fn[op->kind].f(a->f[e]);
-    else r->i[e] = unary_fn[op->kind].i(a->i[e]);
+    if (r->f) r->f[e] = scalar_fn[op->kind].f1(a->f[e]);
+    else r->i[e] = scalar_fn[op->kind].i1(a->i[e]);
   }
   tile_round(r);
   return r;

@@ -1,0 +1,27 @@
+/* scalar.h: what the elementwise ops compute, on one element. Both executors use it: results are in
+ * double or int64_t, before they are rounded or wrapped to the dtype. */
+#ifndef WV_SCALAR_H
+#define WV_SCALAR_H
+
+#include "ir/ir.h"
+
+typedef double FloatFn1(double);
+typedef double FloatFn2(double, double);
+typedef int64_t IntFn1(int64_t);
+typedef int64_t IntFn2(int64_t, int64_t);
+
+/* NULL: not defined for the class. */
+typedef struct ScalarFn {
+  FloatFn2 *f2;
+  IntFn2 *i2;
+  FloatFn1 *f1;
+  IntFn1 *i1;
+  bool divides; /* integers: refuses a zero divisor */
+} ScalarFn;
+
+extern const ScalarFn scalar_fn[OP_COUNT];
+
+/* Every comparison is ordered: false, also for !=, when an operand is NaN. */
+bool scalar_holds(OpKind comparison, bool less, bool equal, bool greater);
+
+#endif

@@ -1,0 +1,240 @@
+/* sim.c: the simulator on one page: gangs of workgroups, schedules, deadlock. */
+#include "backend/sim/sim_state.h"
+
+#include <string.h>
+
+/* ---- workgroups ---- */
+
+static void start_lanes(Wave *w) {
+  Sim *s = w->sim;
+  w->lane = ARENA_ARRAY(s->gang_home, Lane, s->wave);
+  for (int l = 0; l < s->wave; l++) {
+    w->lane[l].own = w->lane[l].group = w->lane[l].bulk = 1;
+    int64_t thread = w->index * s->wave + l;
+    if (thread < s->threads) w->lanes |= UINT64_C(1) << l;
+    int64_t id[3] = {thread % s->block[0], thread / s->block[0] % s->block[1],
+                     thread / s->block[0] / s->block[1]};
+    for (int d = 0; d < 3; d++) w->sym[s->t_slot[d] * s->wave + l] = id[d];
+  }
+  w->mask = w->lanes;
+}
+
+static void set_arguments(Wave *w) {
+  Sim *s = w->sim;
+  for (int i = 0; i < s->k->params.n; i++) {
+    const Value *v = s->k->body->args[i];
+    if (v->type->kind == TYPE_mem) continue;
+    DType t = v->type->dtype;
+    Reg x = dtype_is_float(t) ? (Reg){.f = dtype_round(t, s->args[i].number)}
+                              : (Reg){.i = dtype_wrap(t, s->args[i].integer)};
+    for (int l = 0; l < s->wave; l++) wave_regs(w, v)[l] = x;
+    wave_undef(w, v)[0] = 0;
+  }
+}
+
+static void start_wave(Sim *s, Group *g, int index) {
+  Wave *w = &g->waves[index];
+  *w = (Wave){.sim = s, .group = g, .index = index, .pc = ir_first(s->k), .wgmma_group = 1};
+  w->regs = ARENA_ARRAY(s->gang_home, Reg, s->nregs * s->wave);
+  w->undef = ARENA_ARRAY(s->gang_home, uint64_t, s->nregs);
+  memset(w->undef, 0xff, sizeof *w->undef * (size_t)s->nregs);
+  w->flight = ARENA_ARRAY(s->gang_home, uint32_t, s->k->nvalues + 1);
+  w->sym = ARENA_ARRAY(s->gang_home, int64_t, s->symbols.n * s->wave);
+  for (int i = 0; i < s->symbols.n; i++)
+    for (int l = 0; l < s->wave; l++) w->sym[i * s->wave + l] = s->symbols.at[i].value;
+  for (int d = 0; d < 3; d++)
+    for (int l = 0; l < s->wave; l++) w->sym[s->wg_slot[d] * s->wave + l] = g->id[d];
+  int64_t *trips = ARENA_ARRAY(s->gang_home, int64_t, SIM_DEPTH * s->wave);
+  for (int i = 0; i < SIM_DEPTH; i++) w->frames[i].trips = trips + i * s->wave;
+  start_lanes(w);
+  set_arguments(w);
+  s->gang.waves_live++;
+}
+
+static void start_group(Sim *s, Group *g, int index, const int64_t *id) {
+  *g = (Group){.gang = &s->gang, .index = index};
+  memcpy(g->id, id, sizeof g->id);
+  g->shared = ARENA_ARRAY(s->gang_home, unsigned char, s->shared_bytes + 16);
+  g->written = ARENA_ARRAY(s->gang_home, unsigned char, s->shared_bytes + 16);
+  g->shadow = (Shadow){ARENA_ARRAY(s->gang_home, Cell, s->shared_bytes / s->shared_grain + 16),
+                       s->shared_grain, s->gang_home};
+  g->wave = ARENA_ARRAY(s->gang_home, Rendezvous, s->nwaves);
+  g->waves = ARENA_ARRAY(s->gang_home, Wave, s->nwaves);
+  for (int i = 0; i < s->nwaves; i++) start_wave(s, g, i);
+  g->live = s->nwaves;
+}
+
+/* ---- schedules ---- */
+
+static bool can_run(const Wave *w) {
+  return !w->ended && !w->parked && (!w->stuck || w->tried != w->sim->events);
+}
+
+static uint64_t random_next(uint64_t *state) { /* splitmix64 */
+  uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+  z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+  return z ^ z >> 31;
+}
+
+/* The wave to run after number `last`, and for how many steps; NULL: none can. */
+static Wave *choose(Sim *s, int *last, uint64_t *steps) {
+  int n = s->gang.ngroups * s->nwaves, start = *last, by = 1;
+  *steps = UINT64_MAX;
+  if (s->o->schedule == SIM_REVERSE) by = n - 1;
+  if (s->o->schedule == SIM_RANDOM) {
+    start = (int)(random_next(&s->random) % (uint64_t)n);
+    *steps = 1 + random_next(&s->random) % 32;
+  }
+  for (int i = 1; i <= n; i++) {
+    int at = (int)(((int64_t)start + (int64_t)i * by) % n);
+    Wave *w = &s->gang.groups[at / s->nwaves].waves[at % s->nwaves];
+    if (!can_run(w)) continue;
+    *last = at;
+    return w;
+  }
+  return NULL;
+}
+
+static void end_wave(Wave *w) {
+  Sim *s = w->sim;
+  w->ended = true;
+  s->gang.waves_live--;
+  if (--w->group->live == 0) group_check_end(w->group);
+  s->events++;
+}
+
+static void run_wave(Wave *w, uint64_t steps) {
+  Sim *s = w->sim;
+  w->stuck = false;
+  for (uint64_t i = 0; i < steps && w->pc && !s->stop; i++) {
+    Step step = wave_step(w);
+    if (step == STEP_AGAIN || step == STEP_PARK || w->stuck) return;
+    if (s->o->steps && w->steps >= s->o->steps) {
+      report(w, &s->ops[w->pc ? w->pc->id : 0], DIAG_E0814, NULL,
+             "wave %d did not end within %llu instructions", w->index,
+             (unsigned long long)s->o->steps);
+      s->stop = true;
+    }
+  }
+  if (!w->pc) end_wave(w);
+}
+
+/* ---- deadlock ---- */
+
+static const char *why(const Wave *w, const Op *at) {
+  if (w->ended) return "has ended";
+  return w->parked                  ? "waits at a barrier that is not complete"
+         : at->kind == OP_mbar_wait ? "waits for a phase that is not complete"
+                                    : "waits for memory that nobody changes";
+}
+
+static const Op *parked_at(const Wave *w) {
+  const Group *g = w->group;
+  const Rendezvous *all[3 + SIM_NAMED] = {&g->workgroup, &g->gang->cluster, &g->wave[w->index]};
+  for (int i = 0; i < SIM_NAMED; i++) all[3 + i] = &g->named[i];
+  for (size_t r = 0; r < WV_LEN(all); r++)
+    for (int i = 0; i < all[r]->nparked; i++)
+      if (all[r]->parked[i] == w) return all[r]->op;
+  return NULL;
+}
+
+/* The op a wave cannot get past; NULL: it has ended. */
+static const Op *place_of(const Wave *w) {
+  if (w->ended) return NULL;
+  if (w->parked) return parked_at(w);
+  return w->depth && w->pc->kind != OP_mbar_wait ? w->frames[w->depth - 1].op : w->pc;
+}
+
+/* One finding that says where every group of waves is. */
+static void report_deadlock(Sim *s) {
+  Wave *first = NULL;
+  const Op *at = NULL;
+  for (int g = 0; g < s->gang.ngroups && !first; g++)
+    for (int i = 0; i < s->nwaves && !first; i++)
+      if (!s->gang.groups[g].waves[i].ended) first = &s->gang.groups[g].waves[i];
+  WV_ASSERT(first);
+  at = place_of(first);
+  bool ended = first->group->live < s->nwaves && first->parked;
+  DiagCode code = ended ? DIAG_E0805 : DIAG_E0807;
+  Diag *d = report(first, &s->ops[at->id], code, NULL,
+                   "deadlock: wave %d of workgroup (%lld, %lld, %lld) %s", first->index,
+                   (long long)first->group->id[0], (long long)first->group->id[1],
+                   (long long)first->group->id[2], why(first, at));
+  const Op *told = at;
+  for (int i = 0; d && i < s->nwaves; i++) {
+    Wave *w = &first->group->waves[i];
+    const Op *here = place_of(w);
+    if (here == told) continue;
+    told = here;
+    diag_note(&s->cx->diags, d, here ? here->at : (Span){0}, "wave %d %s", i, why(w, here));
+  }
+}
+
+/* ---- all of it ---- */
+
+static void forget_flags(Sim *s) {
+  for (int i = 0; i < s->k->params.n; i++) {
+    Buffer *b = s->buffer[s->k->body->args[i]->id];
+    if (b) b->released = (Map){0};
+  }
+}
+
+/* Runs these workgroups of the grid, live together. */
+static void run_gang(Sim *s, const int64_t (*ids)[3], int n) {
+  arena_reset(s->gang_home);
+  s->free_clocks = NULL;
+  s->free_readers[true] = NULL;
+  forget_flags(s);
+  s->gang = (Gang){.ngroups = n, .number = s->gang.number + 1};
+  s->gang.groups = ARENA_ARRAY(s->gang_home, Group, n);
+  s->nunits = s->units.all * n;
+  for (int i = 0; i < n; i++) start_group(s, &s->gang.groups[i], i, ids[i]);
+  int last = s->o->schedule == SIM_REVERSE ? 0 : n * s->nwaves - 1;
+  while (s->gang.waves_live && !s->stop) {
+    uint64_t steps;
+    Wave *w = choose(s, &last, &steps);
+    if (!w) {
+      report_deadlock(s);
+      s->stop = true;
+      return;
+    }
+    run_wave(w, steps);
+  }
+}
+
+static void run_grid(Sim *s) {
+  const int64_t *size = s->talks ? s->grid : s->cluster;
+  int n = (int)(size[0] * size[1] * size[2]);
+  int64_t(*ids)[3] = arena_alloc(s->home, sizeof *ids * (size_t)n);
+  int64_t at[3];
+  for (at[2] = 0; at[2] < s->grid[2]; at[2] += size[2])
+    for (at[1] = 0; at[1] < s->grid[1]; at[1] += size[1])
+      for (at[0] = 0; at[0] < s->grid[0] && !s->stop; at[0] += size[0]) {
+        for (int i = 0; i < n; i++) {
+          ids[i][0] = at[0] + i % size[0];
+          ids[i][1] = at[1] + i / size[0] % size[1];
+          ids[i][2] = at[2] + i / size[0] / size[1];
+        }
+        run_gang(s, (const int64_t(*)[3])ids, n);
+      }
+}
+
+bool sim_run(Kernel *k, const EvalArg *args, int nargs, const SimOptions *o, SimReport *out) {
+  static const SimOptions plain;
+  Sim s = {.k = k, .cx = k->cx, .args = args, .o = o ? o : &plain};
+  s.home = arena_new();
+  s.gang_home = arena_new();
+  s.scratch = arena_new();
+  s.machine = s.o->machine;
+  s.random = s.o->seed;
+  ir_renumber(k);
+  bool ready = setup(&s, nargs);
+  bool empty = s.grid[0] * s.grid[1] * s.grid[2] == 0 || !ir_first(k);
+  if (ready && !empty) run_grid(&s);
+  if (ready && out) report_costs(&s, out);
+  arena_free(s.scratch);
+  arena_free(s.gang_home);
+  arena_free(s.home);
+  return ready && !s.findings;
+}

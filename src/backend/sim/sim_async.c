@@ -1,0 +1,224 @@
+/* sim_async.c: copies that run beside the thread that issued them.
+ *
+ * A copy happens at its issue, under a unit of its own: until somebody waits for it, whoever reads
+ * its destination or writes its source is not ordered with it, and that is a race. So the result is
+ * right when nothing is reported, and nothing depends on when a copy would really have ended. */
+#include <string.h>
+
+#include "backend/sim/sim_state.h"
+
+/* NVIDIA's pattern: 16-byte pieces of a row of `span` bytes are exchanged by the row's number. */
+int64_t swizzled(int64_t address, int64_t span) {
+  int64_t mask = span == 128 ? 7 : span == 64 ? 3 : span == 32 ? 1 : 0;
+  return address ^ (address >> 7 & mask) << 4;
+}
+
+static int64_t element_at(const Buffer *b, int64_t address) {
+  return (address - b->base) / b->bytes;
+}
+
+/* ---- element by element ---- */
+
+static void copy_element(const Actor *from, const Buffer *src, int64_t source, const Actor *to,
+                         const Buffer *dst, int64_t target) {
+  Wave *w = to->w;
+  if (source >= 0) shadow_read(from, src, source);
+  uint64_t bits = source >= 0 ? dtype_load(src->dtype, buffer_bytes(w, src), source) : 0;
+  shadow_write(to, dst, target, false);
+  dtype_store(dst->dtype, buffer_bytes(w, dst), target, bits);
+  mark_written(w, dst, target);
+}
+
+static bool check_inside(Wave *w, const SimOp *s, const Buffer *b, int64_t element, int l) {
+  if (buffer_inside(b, element)) return true;
+  report(w, s, DIAG_E0801, NULL, "`%s`%s at address %lld by %s is outside of its shape", b->name,
+         buffer_index(w->sim, b, element), (long long)buffer_address(b, element), who(w, l));
+  return false;
+}
+
+static bool check_aligned(Wave *w, const SimOp *s, const Buffer *b, int64_t element, int64_t align,
+                          int l) {
+  int64_t address = buffer_address(b, element);
+  if (address % align == 0) return true;
+  report(w, s, DIAG_E0806, NULL, "`%s`%s at address %lld by %s, which is no multiple of %lld",
+         b->name, buffer_index(w->sim, b, element), (long long)address, who(w, l),
+         (long long)align);
+  return false;
+}
+
+/* ---- copies of 4, 8, 16 bytes ---- */
+
+static int local_lane(const Wave *w, int l) {
+  return (w->index * w->sim->wave + l) / w->sim->per_unit;
+}
+
+static void copy_lane(Wave *w, SimOp *s, int l, int64_t bytes, bool on) {
+  const Op *op = s->op;
+  const Buffer *dst = w->sim->buffer[op->args[0]->id], *src = w->sim->buffer[op->args[2]->id];
+  int64_t to = wave_regs(w, op->args[1])[l].i, from = wave_regs(w, op->args[3])[l].i;
+  uint32_t clock = op_has(op, ATTR_counted) ? w->counted : w->lane[l].group;
+  Actor a = actor_async(w, s, l, w->sim->units.copies + local_lane(w, l), clock);
+  a.async = false; /* same proxy as ordinary accesses */
+  int64_t n = bytes / dst->bytes;
+  if (!check_inside(w, s, dst, to, l) || !check_inside(w, s, dst, to + n - 1, l)) return;
+  if (on && (!check_inside(w, s, src, from, l) || !check_inside(w, s, src, from + n - 1, l)))
+    return;
+  if (!check_aligned(w, s, dst, to, bytes, l) || (on && !check_aligned(w, s, src, from, bytes, l)))
+    return;
+  for (int64_t e = 0; e < n; e++) copy_element(&a, src, on ? from + e : -1, &a, dst, to + e);
+}
+
+Step step_copy_async(Wave *w, SimOp *s) {
+  const Op *op = s->op;
+  const Value *mask = op->nargs > 4 ? op->args[4] : NULL;
+  int64_t bytes = 0;
+  sym_is_int(s->expr->sym, &bytes);
+  wave_check_use(w, s, op->args[1], w->mask, "an address");
+  wave_check_use(w, s, op->args[3], w->mask, "an address");
+  if (mask) wave_check_use(w, s, mask, w->mask, "the mask of a copy");
+  w->sim->stamp++;
+  if (op_has(op, ATTR_counted)) w->counted++;
+  EACH_LANE(l, w->mask) copy_lane(w, s, l, bytes, !mask || wave_regs(w, mask)[l].i);
+  s->cost.shared++;
+  return STEP_NEXT;
+}
+
+Step step_async_commit(Wave *w, SimOp *s) {
+  (void)s;
+  EACH_LANE(l, w->mask) w->lane[l].group++;
+  return STEP_NEXT;
+}
+
+/* Groups 1 .. group - 1 are committed. */
+static uint32_t complete(uint32_t group, int64_t pending) {
+  return group - 1 > pending ? group - 1 - (uint32_t)pending : 0;
+}
+
+static void learn(uint32_t *known, uint32_t v) {
+  if (*known < v) *known = v;
+}
+
+Step step_async_wait(Wave *w, SimOp *s) {
+  int64_t pending = op_attr(s->op, ATTR_pending)->integer;
+  EACH_LANE(l, w->mask) learn(&w->lane[l].done, complete(w->lane[l].group, pending));
+  return STEP_NEXT;
+}
+
+/* ---- tensor copies ---- */
+
+typedef struct Box {
+  const Buffer *shared, *global;
+  int64_t first;           /* byte address in shared memory */
+  int64_t at[IR_MAX_RANK]; /* first coordinates */
+  int64_t extent[IR_MAX_RANK];
+  int64_t elements, span;
+} Box;
+
+/* Shared memory and offset are operands 0 and 1, the tensor is operand `at`, then coordinates. */
+static bool box_of(Wave *w, SimOp *s, int at, int l, Box *out) {
+  const Op *op = s->op;
+  const Attr *box = op_attr(op, ATTR_box), *swizzle = op_attr(op, ATTR_swizzle);
+  Box b = {.shared = w->sim->buffer[op->args[0]->id], .global = w->sim->buffer[op->args[at]->id]};
+  int64_t offset = wave_regs(w, op->args[1])[l].i;
+  b.span = swizzle ? swizzle->integer : 0;
+  b.elements = 1;
+  for (int d = 0; d < b.global->rank; d++) {
+    b.at[d] = wave_regs(w, op->args[at + 1 + d])[l].i;
+    sym_is_int(box->dims[d], &b.extent[d]);
+    b.elements *= b.extent[d];
+  }
+  b.first = buffer_address(b.shared, offset);
+  int64_t row = b.extent[b.global->rank - 1] * b.shared->bytes;
+  int64_t align = b.span ? 8 * b.span : 128;
+  *out = b;
+  if (!check_inside(w, s, b.shared, offset, l) ||
+      !check_inside(w, s, b.shared, offset + b.elements - 1, l))
+    return false;
+  if (!check_aligned(w, s, b.shared, offset, align, l)) return false;
+  if (row % 16 == 0 && (!b.span || row <= b.span)) return true;
+  report(w, s, DIAG_E0806, NULL,
+         "a box with rows of %lld bytes: they are multiples of 16, and at most the swizzle long",
+         (long long)row);
+  return false;
+}
+
+/* Element e of the box: where it lies in shared memory, and in the tensor; -1: outside of it. */
+static int64_t box_shared(const Box *b, int64_t e) {
+  return element_at(b->shared, swizzled(b->first + e * b->shared->bytes, b->span));
+}
+
+static int64_t box_global(const Box *b, int64_t e) {
+  int64_t element = 0;
+  for (int d = b->global->rank - 1; d >= 0; d--) {
+    int64_t at = b->at[d] + e % b->extent[d];
+    e /= b->extent[d];
+    if (at < 0 || at >= b->global->size[d]) return -1;
+    element += at * b->global->stride[d];
+  }
+  return element;
+}
+
+static void check_operands(Wave *w, const SimOp *s, int from) {
+  for (int i = from; i < s->op->nargs; i++)
+    if (s->op->args[i]->type->kind != TYPE_mem)
+      wave_check_use(w, s, s->op->args[i], w->mask, "a tensor copy");
+}
+
+Step step_tma_load(Wave *w, SimOp *s) {
+  const Op *op = s->op;
+  check_operands(w, s, 1);
+  EACH_LANE(l, w->mask) {
+    Box b;
+    Mbar *m = mbar_at(w, s, w->sim->buffer[op->args[2]->id], wave_regs(w, op->args[3])[l].i, l);
+    if (!m || !box_of(w, s, 4, l, &b)) continue;
+    Actor a = actor_async(w, s, l, mbar_unit(w->group, m), (uint32_t)m->phase + 1);
+    w->sim->stamp++;
+    for (int64_t e = 0; e < b.elements; e++)
+      copy_element(&a, b.global, box_global(&b, e), &a, b.shared, box_shared(&b, e));
+    mbar_complete_bytes(w, m, b.elements * b.shared->bytes); /* zeros outside count too */
+    s->cost.sectors += (uint64_t)((b.elements * b.global->bytes + SIM_SECTOR - 1) / SIM_SECTOR);
+    s->cost.sectors_needed +=
+        (uint64_t)((b.elements * b.global->bytes + SIM_SECTOR - 1) / SIM_SECTOR);
+    w->sim->events++;
+  }
+  return STEP_NEXT;
+}
+
+Step step_tma_store(Wave *w, SimOp *s) {
+  check_operands(w, s, 1);
+  EACH_LANE(l, w->mask) {
+    Box b;
+    if (!box_of(w, s, 2, l, &b)) continue;
+    const Units *u = &w->sim->units;
+    Actor from = actor_async(w, s, l, u->reads + local_lane(w, l), w->lane[l].bulk);
+    Actor to = actor_async(w, s, l, u->writes + local_lane(w, l), w->lane[l].bulk);
+    w->sim->stamp++;
+    for (int64_t e = 0; e < b.elements; e++) {
+      int64_t target = box_global(&b, e), source = box_shared(&b, e);
+      if (target < 0) continue;
+      if (!is_written(w, b.shared, source))
+        report(w, s, DIAG_E0804, NULL, "`%s`%s, which holds nothing yet, is stored by %s",
+               b.shared->name, buffer_index(w->sim, b.shared, source), who(w, l));
+      copy_element(&from, b.shared, source, &to, b.global, target);
+    }
+    w->sim->events++;
+  }
+  return STEP_NEXT;
+}
+
+Step step_bulk_commit(Wave *w, SimOp *s) {
+  (void)s;
+  EACH_LANE(l, w->mask) w->lane[l].bulk++;
+  return STEP_NEXT;
+}
+
+Step step_bulk_wait(Wave *w, SimOp *s) {
+  int64_t pending = op_attr(s->op, ATTR_pending)->integer;
+  bool all = !op_has(s->op, ATTR_read);
+  EACH_LANE(l, w->mask) {
+    uint32_t done = complete(w->lane[l].bulk, pending);
+    learn(&w->lane[l].read, done);
+    if (all) learn(&w->lane[l].written, done);
+  }
+  return STEP_NEXT;
+}

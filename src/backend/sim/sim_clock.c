@@ -1,0 +1,340 @@
+/* sim_clock.c: happens-before.
+ *
+ * Every unit counts its releases. An access is remembered as (unit, its clock); a later access is
+ * ordered after it when its actor knows that unit's clock to be at least as high. Lanes that met at
+ * a barrier share one Clock; what a lane did since is in its Lane. So a barrier costs one vector,
+ * not one per thread, and 1024 threads are affordable.
+ *
+ * Asynchronous operations use units of their own, with the number of their group or phase as clock:
+ * whoever waits for a group learns that clock. Within such a unit nothing is ordered by program
+ * order: two copies in flight to the same place are a race.
+ *
+ * A cell remembers the last write and all reads since. One wave's reads of a cell are one entry. */
+#include <string.h>
+
+#include "backend/sim/sim_state.h"
+
+/* ---- clocks ---- */
+
+Clock *clock_new(Sim *s) {
+  Clock *c = s->free_clocks;
+  size_t bytes = sizeof(uint32_t) * (size_t)s->nunits;
+  if (c) {
+    s->free_clocks = (Clock *)(void *)c->at;
+    c->at = c->fenced - s->nunits;
+    memset(c->at, 0, 2 * bytes);
+  } else {
+    c = ARENA_NEW(s->gang_home, Clock);
+    c->at = arena_alloc(s->gang_home, 2 * bytes);
+    c->fenced = c->at + s->nunits;
+  }
+  c->refs = 1;
+  c->floor = 0;
+  return c;
+}
+
+Clock *clock_keep(Clock *c) {
+  if (c) c->refs++;
+  return c;
+}
+
+/* The free list runs through `at`, which `fenced` finds again. */
+void clock_drop(Sim *s, Clock *c) {
+  if (!c || --c->refs) return;
+  c->at = (uint32_t *)(void *)s->free_clocks;
+  s->free_clocks = c;
+}
+
+static void raise(uint32_t *at, uint32_t v) {
+  if (*at < v) *at = v;
+}
+
+void clock_join(Sim *s, Clock *into, const Clock *from) {
+  if (!from || into == from) return;
+  for (int i = 0; i < 2 * s->nunits; i++) raise(&into->at[i], from->at[i]);
+}
+
+void clock_finish(Sim *s, Clock *c) {
+  uint32_t floor = UINT32_MAX;
+  for (int g = 0; g < s->gang.ngroups; g++)
+    for (int u = 0; u < s->units.copies; u++) {
+      uint32_t v = c->at[g * s->units.all + u];
+      if (v < floor) floor = v;
+    }
+  c->floor = floor;
+}
+
+/* ---- units ---- */
+
+uint32_t unit_in(const Group *g, int local) {
+  const Sim *s = g->waves[0].sim;
+  return (uint32_t)(g->index * s->units.all + local);
+}
+
+static int local_unit(const Wave *w, int lane) {
+  return (w->index * w->sim->wave + lane) / w->sim->per_unit;
+}
+
+uint32_t unit_of_lane(const Wave *w, int lane) { return unit_in(w->group, local_unit(w, lane)); }
+
+/* What a lane did on its own, beyond what it knows together with others. */
+static void release_own(Wave *w, int l, Clock *c) {
+  const Units *u = &w->sim->units;
+  Lane *lane = &w->lane[l];
+  int local = local_unit(w, l);
+  uint32_t self = unit_in(w->group, local);
+  raise(&c->at[self], lane->own);
+  raise(&c->fenced[self], lane->fenced);
+  if (u->reads > u->copies) raise(&c->at[unit_in(w->group, u->copies + local)], lane->done);
+  if (u->wgmma > u->reads) {
+    raise(&c->at[unit_in(w->group, u->reads + local)], lane->read);
+    raise(&c->at[unit_in(w->group, u->writes + local)], lane->written);
+  }
+  if (u->mbars > u->wgmma) raise(&c->at[unit_in(w->group, u->wgmma + w->index)], w->wgmma_done);
+  lane->own++;
+}
+
+void clock_release(Wave *w, uint64_t lanes, Clock *c) {
+  const Clock *last = NULL;
+  EACH_LANE(l, lanes) {
+    if (w->lane[l].known != last) clock_join(w->sim, c, w->lane[l].known);
+    last = w->lane[l].known;
+    release_own(w, l, c);
+  }
+}
+
+/* Lanes that knew the same know the same afterwards. */
+void clock_acquire(Wave *w, uint64_t lanes, const Clock *c) {
+  Sim *s = w->sim;
+  Clock *before = NULL, *after = NULL;
+  EACH_LANE(l, lanes) {
+    Lane *lane = &w->lane[l];
+    if (!after || lane->known != before) {
+      clock_drop(s, before);
+      clock_drop(s, after);
+      before = clock_keep(lane->known);
+      after = clock_new(s);
+      clock_join(s, after, before);
+      clock_join(s, after, c);
+      clock_finish(s, after);
+    }
+    clock_drop(s, lane->known);
+    lane->known = clock_keep(after);
+  }
+  clock_drop(s, before);
+  clock_drop(s, after);
+}
+
+/* ---- who knows what ---- */
+
+Actor actor_lane(Wave *w, const SimOp *s, int lane, bool atomic) {
+  Actor a = {.w = w, .s = s, .lane = lane, .atomic = atomic};
+  a.unit = unit_of_lane(w, lane);
+  a.clock = w->lane[lane].own;
+  return a;
+}
+
+Actor actor_async(Wave *w, const SimOp *s, int lane, int unit, uint32_t clock) {
+  return (Actor){
+      .w = w, .s = s, .lane = lane, .unit = unit_in(w->group, unit), .clock = clock, .async = true};
+}
+
+/* What the lane that acts, or that issued the operation, knows of a unit. */
+static uint32_t known(const Actor *a, uint32_t unit) {
+  const Wave *w = a->w;
+  const Sim *s = w->sim;
+  const Lane *lane = &w->lane[a->lane];
+  const Units *u = &s->units;
+  uint32_t shared = lane->known ? lane->known->at[unit] : 0;
+  if (unit / (uint32_t)u->all != (uint32_t)w->group->index) return shared;
+  int local = (int)unit % u->all, self = local_unit(w, a->lane);
+  if (local == self) return UINT32_MAX; /* program order; the issue orders what came before it */
+  uint32_t own = local == u->copies + self                             ? lane->done
+                 : local == u->reads + self                            ? lane->read
+                 : local == u->writes + self                           ? lane->written
+                 : local == u->wgmma + w->index && u->mbars > u->wgmma ? w->wgmma_done
+                                                                       : 0;
+  return own > shared ? own : shared;
+}
+
+static bool is_lane_unit(const Sim *s, uint32_t unit) {
+  return (int)unit % s->units.all < s->units.copies;
+}
+
+static bool ordered_after(const Actor *a, uint32_t unit, uint32_t clock, uint32_t gang) {
+  const Sim *s = a->w->sim;
+  if (gang != s->gang.number) return false;
+  if (a->unit == unit && a->clock == clock) return true; /* the same lane or operation group */
+  const Clock *c = a->w->lane[a->lane].known;
+  if (c && clock <= c->floor && is_lane_unit(s, unit)) return true;
+  return known(a, unit) >= clock;
+}
+
+/* Ordinary writes must be fenced before an asynchronous operation reads or overwrites them. */
+static bool fenced_before(const Actor *a, const Access *write) {
+  const Wave *w = a->w;
+  if (!a->async || !is_lane_unit(w->sim, write->unit)) return true;
+  const Lane *lane = &w->lane[a->lane];
+  if (write->unit == unit_of_lane(w, a->lane)) return lane->fenced >= write->clock;
+  return lane->known && lane->known->fenced[write->unit] >= write->clock;
+}
+
+/* ---- races ---- */
+
+static const char *what_it_is(const Actor *a, bool writes) {
+  return a->async ? (writes ? "an asynchronous write" : "an asynchronous read")
+                  : (writes ? "a write" : "a read");
+}
+
+static const char *unit_text(Wave *w, uint32_t unit, uint32_t gang) {
+  Sim *s = w->sim;
+  Arena *arena = s->cx->diags.arena;
+  int local = (int)unit % s->units.all;
+  if (gang != s->gang.number) return "another workgroup";
+  if (local >= s->units.mbars) return "a tensor copy";
+  if (local >= s->units.wgmma)
+    return arena_printf(arena, "the wgmma of wave %d", local - s->units.wgmma);
+  if (local >= s->units.copies) return "an asynchronous copy";
+  int thread = local * s->per_unit;
+  const Group *g = &s->gang.groups[unit / (uint32_t)s->units.all];
+  const char *where = g == w->group ? "" : " of another workgroup";
+  if (s->per_unit > 1) return arena_printf(arena, "wave %d%s", thread / s->wave, where);
+  return arena_printf(arena, "wave %d, lane %d%s", thread / s->wave, thread % s->wave, where);
+}
+
+typedef struct Conflict {
+  uint32_t unit, op, gang;
+  bool wrote;
+} Conflict;
+
+static void report_race(const Actor *a, const Buffer *b, int64_t element, bool writes, Conflict c) {
+  Wave *w = a->w;
+  Sim *s = w->sim;
+  const Op *other = s->ops[c.op].op;
+  bool groups = writes && c.wrote && !b->shared &&
+                (c.gang != s->gang.number || (int)c.unit / s->units.all != w->group->index);
+  DiagCode code = groups ? DIAG_E0808 : DIAG_E0803;
+  Diag *d = report(w, a->s, code, other,
+                   "%s of `%s`%s at address %lld by %s is not ordered after the %s of %s",
+                   what_it_is(a, writes), b->name, buffer_index(s, b, element),
+                   (long long)buffer_address(b, element), who(w, a->lane),
+                   c.wrote ? "write" : "read", unit_text(w, c.unit, c.gang));
+  if (d) diag_note(&s->cx->diags, d, other->at, "the %s is here", c.wrote ? "write" : "read");
+}
+
+static Cell *cell_of(const Actor *a, const Buffer *b, int64_t element) {
+  const Shadow *shadow = b->shared ? &a->w->group->shadow : &b->shadow;
+  return shadow->cells ? &shadow->cells[buffer_address(b, element) / shadow->grain] : NULL;
+}
+
+/* How many cells an element covers: shared memory may hold elements of several sizes. */
+static int cells_of(const Actor *a, const Buffer *b) {
+  const Shadow *shadow = b->shared ? &a->w->group->shadow : &b->shadow;
+  return b->bytes > shadow->grain ? b->bytes / shadow->grain : 1;
+}
+
+static void check_write(const Actor *a, const Buffer *b, int64_t element, const Cell *cell,
+                        bool writes) {
+  const Access *last = &cell->write;
+  if (!last->stamp || (last->atomic && a->atomic)) return;
+  Conflict c = {last->unit, last->op, last->gang, true};
+  if (!ordered_after(a, last->unit, last->clock, last->gang)) {
+    report_race(a, b, element, writes, c);
+  } else if (!fenced_before(a, last) && !(writes && a->async)) {
+    const Op *other = a->w->sim->ops[last->op].op;
+    Diag *d = report(a->w, a->s, DIAG_E0810, other,
+                     "%s of `%s`%s by %s: the write before it was not followed by `fence_proxy`",
+                     what_it_is(a, writes), b->name, buffer_index(a->w->sim, b, element),
+                     who(a->w, a->lane));
+    if (d) {
+      diag_note(&a->w->sim->cx->diags, d, other->at, "the write is here");
+      diag_hint(&a->w->sim->cx->diags, d,
+                "the threads that wrote execute `fence_proxy` before the barrier");
+    }
+  }
+}
+
+/* Unlinks the entry at *link and keeps it for later. */
+static void free_reader(Sim *s, const Buffer *b, Readers **link) {
+  Readers *r = *link;
+  *link = r->next;
+  r->next = s->free_readers[b->shared];
+  s->free_readers[b->shared] = r;
+}
+
+static Readers *new_reader(Sim *s, const Buffer *b) {
+  Readers *r = s->free_readers[b->shared];
+  if (!r) return ARENA_NEW(b->shared ? s->gang_home : s->home, Readers);
+  s->free_readers[b->shared] = r->next;
+  return r;
+}
+
+static bool all_ordered(const Actor *a, const Readers *r, uint32_t *unit) {
+  const Clock *c = a->w->lane[a->lane].known;
+  if (r->gang == a->w->sim->gang.number && c && r->clock <= c->floor &&
+      is_lane_unit(a->w->sim, r->first))
+    return true;
+  EACH_LANE(l, r->mask) {
+    *unit = r->first + (uint32_t)l;
+    if (!ordered_after(a, *unit, r->clock, r->gang)) return false;
+  }
+  return true;
+}
+
+static void add_reader(const Actor *a, const Buffer *b, Cell *cell) {
+  Sim *s = a->w->sim;
+  uint32_t first = a->unit, unit;
+  uint64_t bit = 1;
+  if (!a->async && s->per_unit == 1) {
+    first = unit_of_lane(a->w, 0);
+    bit = UINT64_C(1) << a->lane;
+  }
+  Readers **link = &cell->readers;
+  for (Readers *r; (r = *link);) {
+    if (r->first == first && r->clock == a->clock && r->gang == s->gang.number &&
+        r->op == (uint32_t)a->s->op->id) {
+      r->mask |= bit;
+      r->atomic &= a->atomic;
+      return;
+    }
+    if (r->first == first && all_ordered(a, r, &unit)) { /* this read stands for it */
+      free_reader(s, b, link);
+    } else {
+      link = &r->next;
+    }
+  }
+  Readers *r = new_reader(s, b);
+  *r = (Readers){cell->readers,  bit,      first, a->clock, (uint32_t)a->s->op->id,
+                 s->gang.number, a->atomic};
+  cell->readers = r;
+}
+
+void shadow_read(const Actor *a, const Buffer *b, int64_t element) {
+  Cell *cell = cell_of(a, b, element);
+  for (int i = 0, n = cell ? cells_of(a, b) : 0; i < n; i++, cell++) {
+    check_write(a, b, element, cell, false);
+    add_reader(a, b, cell);
+  }
+}
+
+void shadow_write(const Actor *a, const Buffer *b, int64_t element, bool same) {
+  Sim *s = a->w->sim;
+  Cell *cell = cell_of(a, b, element);
+  uint32_t op = (uint32_t)a->s->op->id;
+  for (int i = 0, n = cell ? cells_of(a, b) : 0; i < n; i++, cell++) {
+    const Access *last = &cell->write;
+    bool repeated = same && last->stamp && last->op == op && last->gang == s->gang.number &&
+                    last->unit / (uint32_t)s->units.all == (uint32_t)a->w->group->index;
+    bool one_op =
+        last->stamp == s->stamp && !repeated && !(a->atomic && last->atomic) && last->stamp;
+    if (one_op && !a->async)
+      report_race(a, b, element, true, (Conflict){last->unit, last->op, last->gang, true});
+    else if (!repeated) check_write(a, b, element, cell, true);
+    uint32_t unit = 0;
+    for (const Readers *r = cell->readers; r; r = r->next)
+      if (!(r->atomic && a->atomic) && !all_ordered(a, r, &unit))
+        report_race(a, b, element, true, (Conflict){unit, r->op, r->gang, false});
+    while (cell->readers) free_reader(s, b, &cell->readers);
+    cell->write = (Access){a->unit, a->clock, op, s->stamp, s->gang.number, a->atomic};
+  }
+}

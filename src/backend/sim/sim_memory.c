@@ -1,0 +1,333 @@
+/* sim_memory.c: what lanes do to memory: bounds per buffer and per logical dimension, alignment,
+ * bank conflicts, sectors of global memory. Races are sim_clock.c's. */
+#include <string.h>
+
+#include "backend/sim/scalar.h"
+#include "backend/sim/sim_state.h"
+#include "target/banks.h"
+
+/* ---- elements ---- */
+
+Reg reg_from_bits(DType t, uint64_t bits) {
+  if (dtype_is_float(t)) return (Reg){.f = dtype_decode(t, bits)};
+  return (Reg){.i = dtype_wrap(t, (int64_t)bits)};
+}
+
+uint64_t reg_bits(DType t, Reg r) {
+  return dtype_is_float(t) ? dtype_encode(t, r.f) : dtype_int_bits(t, r.i);
+}
+
+static bool is_nibble(DType t) { return dtype_info[t].bits == 4; }
+
+int64_t buffer_address(const Buffer *b, int64_t element) {
+  return b->base + (is_nibble(b->dtype) ? element / 2 : element * b->bytes);
+}
+
+/* The coordinates of an element: dimensions by falling stride. False: it lies between elements. */
+static bool coordinates(const Buffer *b, int64_t element, int64_t *at) {
+  bool done[IR_MAX_RANK] = {false};
+  if (element < 0) return false;
+  for (int i = 0; i < b->rank; i++) {
+    int next = -1;
+    for (int d = 0; d < b->rank; d++)
+      if (!done[d] && (next < 0 || b->stride[d] > b->stride[next])) next = d;
+    done[next] = true;
+    at[next] = b->stride[next] ? element / b->stride[next] : 0;
+    element -= at[next] * b->stride[next];
+    if (at[next] >= b->size[next]) return false;
+  }
+  return element == 0;
+}
+
+bool buffer_inside(const Buffer *b, int64_t element) {
+  int64_t at[IR_MAX_RANK];
+  if (b->contiguous) return element >= 0 && element < b->elements;
+  return coordinates(b, element, at);
+}
+
+const char *buffer_index(Sim *s, const Buffer *b, int64_t element) {
+  int64_t at[IR_MAX_RANK];
+  if (!coordinates(b, element, at))
+    return arena_printf(s->cx->diags.arena, "[element %lld]", (long long)element);
+  StrBuf out = {.arena = s->cx->diags.arena};
+  for (int d = 0; d < b->rank; d++) sb_printf(&out, "%s%lld", d ? ", " : "[", (long long)at[d]);
+  sb_putc(&out, ']');
+  return sb_text(&out);
+}
+
+unsigned char *buffer_bytes(Wave *w, const Buffer *b) {
+  return b->shared ? w->group->shared + b->base : b->data;
+}
+
+void mark_written(Wave *w, const Buffer *b, int64_t element) {
+  if (b->shared) memset(w->group->written + buffer_address(b, element), 1, (size_t)b->bytes);
+}
+
+bool is_written(const Wave *w, const Buffer *b, int64_t element) {
+  if (!b->shared) return true;
+  const unsigned char *at = w->group->written + buffer_address(b, element);
+  for (int i = 0; i < b->bytes; i++)
+    if (!at[i]) return false;
+  return true;
+}
+
+/* ---- an access of all lanes ---- */
+
+typedef struct Request {
+  Wave *w;
+  SimOp *s;
+  const Buffer *b;
+  const Value *mask; /* or NULL */
+  int n;             /* elements per lane */
+  int64_t first[64]; /* per lane: its first element */
+  uint64_t lanes;    /* that access anything */
+} Request;
+
+static bool is_on(const Request *q, int l, int e) {
+  if (!q->mask) return true;
+  int reg = q->mask->type->n > 1 ? e : 0;
+  return wave_regs(q->w, q->mask)[reg * q->w->sim->wave + l].i != 0;
+}
+
+static void check_alignment(Request *q, int l) {
+  int64_t bytes = is_nibble(q->b->dtype) ? (q->n + 1) / 2 : (int64_t)q->n * q->b->bytes;
+  int64_t align = bytes & -bytes, address = buffer_address(q->b, q->first[l]);
+  if (align > 16) align = 16;
+  if (address % align == 0) return;
+  report(q->w, q->s, DIAG_E0806, NULL,
+         "%lld bytes of `%s`%s at address %lld by %s, which is no multiple of %lld",
+         (long long)bytes, q->b->name, buffer_index(q->w->sim, q->b, q->first[l]),
+         (long long)address, who(q->w, l), (long long)align);
+}
+
+static void fail_bounds(Request *q, int l, int64_t element, const char *index) {
+  StrBuf shape = {.arena = q->w->sim->cx->diags.arena};
+  for (int d = 0; d < q->b->rank; d++)
+    sb_printf(&shape, "%s%lld", d ? ", " : "", (long long)q->b->size[d]);
+  report(q->w, q->s, DIAG_E0801, NULL, "%s%s at address %lld by %s is outside of its shape (%s)",
+         q->b->name, index, (long long)buffer_address(q->b, element), who(q->w, l),
+         sb_text(&shape));
+}
+
+/* The logical coordinates the author names must lie inside, dimension by dimension, and be where
+ * the offset says; the last one advances with the elements. */
+static bool check_coords(Request *q, int64_t value[][64], int l) {
+  const Buffer *b = q->b;
+  int64_t offset = 0;
+  for (int d = 0; d < b->rank; d++) offset += value[d][l] * b->stride[d];
+  for (int e = 0; e < q->n; e++) {
+    if (!is_on(q, l, e)) continue;
+    bool inside = offset == q->first[l];
+    for (int d = 0; d < b->rank; d++) {
+      int64_t at = value[d][l] + (d == b->rank - 1 ? e : 0);
+      inside &= at >= 0 && at < b->size[d];
+    }
+    if (inside) continue;
+    StrBuf index = {.arena = q->w->sim->cx->diags.arena};
+    for (int d = 0; d < b->rank; d++)
+      sb_printf(&index, "%s%lld", d ? ", " : "[",
+                (long long)(value[d][l] + (d == b->rank - 1 ? e : 0)));
+    sb_putc(&index, ']');
+    fail_bounds(q, l, q->first[l] + e, sb_text(&index));
+    return false;
+  }
+  return true;
+}
+
+/* Lanes with an element outside are reported and left out. */
+static void check_bounds(Request *q) {
+  int64_t value[IR_MAX_RANK][64];
+  bool named = q->s->coords != NULL;
+  for (int d = 0; named && d < q->b->rank; d++)
+    named = wave_expr(q->w, q->s, q->s->coords[d], q->lanes, value[d]);
+  EACH_LANE(l, q->lanes) {
+    bool inside = !named || check_coords(q, value, l);
+    for (int e = 0; inside && e < q->n; e++)
+      if (is_on(q, l, e) && !buffer_inside(q->b, q->first[l] + e)) {
+        fail_bounds(q, l, q->first[l] + e, buffer_index(q->w->sim, q->b, q->first[l] + e));
+        inside = false;
+      }
+    if (!inside) q->lanes &= ~(UINT64_C(1) << l);
+    else check_alignment(q, l);
+  }
+}
+
+/* ---- cost ---- */
+
+/* An access wider than 16 bytes is several of 16. */
+static void count_shared(Request *q) {
+  int bytes = q->n * q->b->bytes, address[BANK_LANES];
+  int each = bytes >= 16 ? 16 : bytes & -bytes;
+  bool is_read = op_info[q->s->op->kind].flags & OPF_READS;
+  q->s->cost.shared++;
+  for (int part = 0; part < bytes; part += each) {
+    for (int l = 0; l < q->w->sim->wave; l++)
+      address[l] = q->lanes >> l & 1 ? (int)buffer_address(q->b, q->first[l]) + part : -1;
+    BankCost c = bank_cost(q->w->sim->machine, address, q->w->sim->wave, each, is_read);
+    q->s->cost.conflicts += (uint64_t)c.conflicts;
+  }
+}
+
+/* Distinct blocks of `size` bytes that the lanes touch. */
+static int blocks_touched(const Request *q, int64_t bytes, int64_t size) {
+  int64_t seen[512];
+  int count = 0;
+  EACH_LANE(l, q->lanes) {
+    int64_t from = buffer_address(q->b, q->first[l]) / size;
+    int64_t to = (buffer_address(q->b, q->first[l]) + bytes - 1) / size;
+    for (int64_t at = from; at <= to && count < 512; at++) {
+      bool known = false;
+      for (int k = count - 1; k >= 0 && !known; k--) known = seen[k] == at;
+      if (!known) seen[count++] = at;
+    }
+  }
+  return count;
+}
+
+static void count_global(Request *q) {
+  int64_t bytes = (int64_t)q->n * q->b->bytes, wanted = bytes * mask_count(q->lanes);
+  q->s->cost.sectors += (uint64_t)blocks_touched(q, bytes, SIM_SECTOR);
+  q->s->cost.sectors_needed += (uint64_t)((wanted + SIM_SECTOR - 1) / SIM_SECTOR);
+  q->s->cost.lines += (uint64_t)blocks_touched(q, bytes, SIM_LINE);
+}
+
+/* The access of operands `at` (memory), `at` + 1 (offset), `at` + 2 (mask). */
+static Request request(Wave *w, SimOp *s, int at, int n) {
+  const Op *op = s->op;
+  Request q = {.w = w, .s = s, .b = w->sim->buffer[op->args[at]->id], .n = n, .lanes = w->mask};
+  q.mask = op->nargs > at + 2 ? op->args[at + 2] : NULL;
+  const Attr *imm = op_attr(op, ATTR_imm);
+  if (q.mask) wave_check_use(w, s, q.mask, w->mask, "the mask of an access");
+  uint64_t on = 0;
+  EACH_LANE(l, w->mask) {
+    q.first[l] = wave_regs(w, op->args[at + 1])[l].i + (imm ? imm->integer : 0);
+    bool any = !q.mask;
+    for (int e = 0; !any && e < q.mask->type->n; e++) any = is_on(&q, l, e);
+    on |= (uint64_t)any << l;
+  }
+  q.lanes = on;
+  wave_check_use(w, s, op->args[at + 1], q.lanes, "an address");
+  q.lanes &= ~wave_undef(w, op->args[at + 1])[0];
+  check_bounds(&q);
+  if (!q.lanes) return q;
+  if (q.b->shared) count_shared(&q);
+  else count_global(&q);
+  w->sim->stamp++;
+  return q;
+}
+
+/* ---- load, store, atomic ---- */
+
+/* A volatile load of a flag: what was released with its value is known from now on. */
+static void acquire_flag(Wave *w, const Buffer *b, int64_t element, int l) {
+  const Clock *c = map_get(&b->released, (uint64_t)element + 1);
+  if (c) clock_acquire(w, UINT64_C(1) << l, c);
+}
+
+static void release_flag(Wave *w, Buffer *b, int64_t element, int l) {
+  Sim *s = w->sim;
+  Clock *c = map_get(&b->released, (uint64_t)element + 1);
+  if (!c) {
+    c = clock_new(s);
+    map_set(s->gang_home, &b->released, (uint64_t)element + 1, c);
+  }
+  clock_release(w, UINT64_C(1) << l, c);
+}
+
+Step step_load(Wave *w, SimOp *s) {
+  const Value *v = &s->op->results[0];
+  Request q = request(w, s, 0, v->type->n);
+  bool is_volatile = op_has(s->op, ATTR_volatile);
+  int lanes = w->sim->wave;
+  const unsigned char *data = buffer_bytes(w, q.b);
+  for (int e = 0; e < q.n; e++) {
+    Reg *r = wave_regs(w, v) + (size_t)e * (size_t)lanes;
+    uint64_t undef = 0;
+    EACH_LANE(l, w->mask) r[l] = reg_from_bits(q.b->dtype, 0);
+    EACH_LANE(l, q.lanes) {
+      if (!is_on(&q, l, e)) continue;
+      Actor a = actor_lane(w, s, l, is_volatile);
+      int64_t element = q.first[l] + e;
+      if (is_volatile && !q.b->shared) acquire_flag(w, q.b, element, l);
+      shadow_read(&a, q.b, element);
+      r[l] = reg_from_bits(q.b->dtype, dtype_load(q.b->dtype, data, element));
+      undef |= (uint64_t)!is_written(w, q.b, element) << l;
+    }
+    wave_undef(w, v)[e] = undef;
+  }
+  return STEP_NEXT;
+}
+
+static void store_element(Request *q, int l, int e, uint64_t bits, bool is_volatile) {
+  Wave *w = q->w;
+  unsigned char *data = buffer_bytes(w, q->b);
+  int64_t element = q->first[l] + e;
+  Actor a = actor_lane(w, q->s, l, is_volatile);
+  bool same = is_written(w, q->b, element) && dtype_load(q->b->dtype, data, element) == bits;
+  shadow_write(&a, q->b, element, same);
+  if (!same) w->sim->events++;
+  dtype_store(q->b->dtype, data, element, bits);
+  mark_written(w, q->b, element);
+  if (is_volatile && !q->b->shared)
+    release_flag(w, w->sim->buffer[q->s->op->args[1]->id], element, l);
+}
+
+Step step_store(Wave *w, SimOp *s) {
+  const Value *v = s->op->args[0];
+  Request q = request(w, s, 1, v->type->n);
+  bool is_volatile = op_has(s->op, ATTR_volatile);
+  int lanes = w->sim->wave;
+  for (int e = 0; e < q.n; e++) {
+    const Reg *r = wave_regs(w, v) + (size_t)e * (size_t)lanes;
+    uint64_t on = 0;
+    EACH_LANE(l, q.lanes) {
+      if (!is_on(&q, l, e)) continue;
+      on |= UINT64_C(1) << l;
+      store_element(&q, l, e, reg_bits(q.b->dtype, r[l]), is_volatile);
+    }
+    if (wave_undef(w, v)[e] & on) wave_check_use(w, s, v, on, "a stored value");
+  }
+  return STEP_NEXT;
+}
+
+static Reg combine(const char *mode, DType t, Reg old, Reg x) {
+  if (strcmp(mode, "xchg") == 0) return x;
+  OpKind kind =
+      *mode == 'm' ? (mode[1] == 'a' ? OP_maximum : OP_minimum) : op_find(mode); /* add and or */
+  if (dtype_is_float(t)) return (Reg){.f = dtype_round(t, scalar_fn[kind].f2(old.f, x.f))};
+  return (Reg){.i = dtype_wrap(t, scalar_fn[kind].i2(old.i, x.i))};
+}
+
+Step step_atomic(Wave *w, SimOp *s) {
+  const Value *v = s->op->args[0], *out = &s->op->results[0];
+  Request q = request(w, s, 1, v->type->n);
+  const char *mode = op_attr(s->op, ATTR_mode)->text;
+  bool is_volatile = op_has(s->op, ATTR_volatile);
+  int lanes = w->sim->wave;
+  DType t = q.b->dtype;
+  unsigned char *data = buffer_bytes(w, q.b);
+  for (int e = 0; e < q.n; e++) {
+    const Reg *x = wave_regs(w, v) + (size_t)e * (size_t)lanes;
+    Reg *r = wave_regs(w, out) + (size_t)e * (size_t)lanes;
+    wave_check_use(w, s, v, q.lanes, "an operand of an atomic");
+    EACH_LANE(l, q.lanes) {
+      if (!is_on(&q, l, e)) continue;
+      int64_t element = q.first[l] + e;
+      Actor a = actor_lane(w, s, l, true);
+      if (is_volatile && !q.b->shared) acquire_flag(w, q.b, element, l);
+      shadow_write(&a, q.b, element, false);
+      if (!is_written(w, q.b, element))
+        report(w, s, DIAG_E0804, NULL,
+               "`%s`%s, which holds nothing yet, is an operand of `atomic` in %s", q.b->name,
+               buffer_index(w->sim, q.b, element), who(w, l));
+      r[l] = reg_from_bits(t, dtype_load(t, data, element));
+      dtype_store(t, data, element, reg_bits(t, combine(mode, t, r[l], x[l])));
+      mark_written(w, q.b, element);
+      if (is_volatile && !q.b->shared)
+        release_flag(w, w->sim->buffer[s->op->args[1]->id], element, l);
+      w->sim->events++;
+    }
+    wave_undef(w, out)[e] = 0;
+  }
+  return STEP_NEXT;
+}

@@ -1,0 +1,403 @@
+/* sim_setup.c: a kernel and its arguments made ready to run: symbols of the launch, the geometry of
+ * the grid, buffers, registers, compiled expressions. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/sim/sim_state.h"
+
+/* ---- symbols ---- */
+
+static int symbol_slot(Sim *s, const char *name) {
+  name = intern(&s->cx->names, name);
+  uintptr_t found = (uintptr_t)map_get(&s->symbol_of, map_key(name));
+  if (found) return (int)found - 1;
+  vec_push(s->home, &s->symbols, ((Symbol){.name = name}));
+  map_set(s->home, &s->symbol_of, map_key(name), (void *)(uintptr_t)s->symbols.n);
+  return s->symbols.n - 1;
+}
+
+/* Not to be kept: the next one may move it. */
+static Symbol *symbol_called(Sim *s, const char *name) {
+  int slot = symbol_slot(s, name);
+  return &s->symbols.at[slot];
+}
+
+static void define(Sim *s, const char *name, int64_t v) {
+  Symbol *symbol = symbol_called(s, name);
+  symbol->known = true;
+  symbol->value = v;
+}
+
+static int varying_slot(Sim *s, const char *name) {
+  int slot = symbol_slot(s, name);
+  s->symbols.at[slot].varies = true;
+  return slot;
+}
+
+/* The value of an expression over symbols of the launch. */
+static bool launch_value(Sim *s, const Sym *e, Span at, int64_t *out) {
+  if (!e) return *out = 1, true;
+  int n = sym_free_symbols(e, NULL, 0);
+  const Sym **vars = ARENA_ARRAY(s->home, const Sym *, n + 1);
+  SymBinding *env = ARENA_ARRAY(s->home, SymBinding, n + 1);
+  sym_free_symbols(e, vars, n);
+  for (int i = 0; i < n; i++) {
+    const Symbol *symbol = symbol_called(s, sym_name(vars[i]));
+    if (!symbol->known) return fail_setup(s, DIAG_E0103, at, "`%s` has no value", symbol->name);
+    env[i] = (SymBinding){vars[i], sym_int(s->cx->sym, symbol->value)};
+  }
+  if (sym_eval(e, env, n, out)) return true;
+  return fail_setup(s, DIAG_E0710, at, "`%s` has no whole value", sym_text(s->cx->diags.arena, e));
+}
+
+static bool bind_rows(Sim *s) {
+  const Kernel *k = s->k;
+  SymBinding *b = ARENA_ARRAY(s->home, SymBinding, k->constraints.n + 1);
+  int n = 0;
+  for (int i = 0; i < k->constraints.n; i++) {
+    const Constraint *c = &k->constraints.at[i];
+    if (c->kind == CONSTRAINT_bind) b[n++] = (SymBinding){c->dim, c->size};
+  }
+  if (!sym_resolve_bindings(s->cx->sym, b, n))
+    return fail_setup(s, DIAG_E0104, k->at, "%s", sym_take_error(s->cx->sym));
+  for (int i = 0; i < n; i++) {
+    int64_t v;
+    if (!launch_value(s, b[i].to, k->at, &v)) return false;
+    define(s, sym_name(b[i].from), v);
+  }
+  return true;
+}
+
+/* A dimension that is not bound has the size the tensor has; $STRIDE_a_0 is a stride of %a. */
+static void bind_shapes(Sim *s) {
+  for (int i = 0; i < s->k->params.n; i++) {
+    const Type *t = s->k->body->args[i]->type;
+    const EvalBuffer *b = s->args[i].buffer;
+    if (t->kind != TYPE_mem || !b) continue;
+    for (int d = 0; d < t->rank && d < b->rank; d++) {
+      char name[128];
+      const char *dim = sym_name(t->dims[d]);
+      if (dim && !symbol_called(s, dim)->known) define(s, dim, b->shape[d]);
+      snprintf(name, sizeof name, "$STRIDE_%s_%d", s->k->params.at[i].name, d);
+      define(s, name, b->strides[d]);
+    }
+  }
+}
+
+static void bind_scalars(Sim *s) {
+  for (int i = 0; i < s->k->params.n; i++)
+    if (s->k->params.at[i].binds) define(s, sym_name(s->k->params.at[i].binds), s->args[i].integer);
+}
+
+static bool check_assumptions(Sim *s) {
+  for (int i = 0; i < s->k->constraints.n; i++) {
+    const Constraint *c = &s->k->constraints.at[i];
+    int64_t holds;
+    if (c->kind != CONSTRAINT_assume) continue;
+    if (!launch_value(s, c->expr, c->at, &holds)) return false;
+    if (!holds)
+      return fail_setup(s, DIAG_E0709, c->at, "`%s` is not true of these arguments",
+                        sym_text(s->cx->diags.arena, c->expr));
+  }
+  return true;
+}
+
+/* ---- the launch ---- */
+
+/* Without a machine: the best known one with waves of this size. */
+static const TargetInfo *machine_for(int lanes) {
+  static const char *const names[] = {"sm_90a", "gfx942", "toy8", "toy1"};
+  for (size_t i = 0; i < WV_LEN(names); i++) {
+    const TargetInfo *t = target_find(names[i]).machine;
+    if (t && t->lanes == lanes) return t;
+  }
+  return target_find(names[0]).machine;
+}
+
+static bool read_launch(Sim *s) {
+  const Constraint *c = kernel_constraint(s->k, CONSTRAINT_launch, NULL);
+  s->wave = c->threads;
+  if (!s->machine) s->machine = machine_for(s->wave);
+  s->shared_bytes = c->shared;
+  s->threads = 1;
+  for (int i = 0; i < 3; i++) {
+    if (!launch_value(s, c->grid[i], c->at, &s->grid[i]) ||
+        !launch_value(s, c->block[i], c->at, &s->block[i]) ||
+        !launch_value(s, c->cluster[i], c->at, &s->cluster[i]))
+      return false;
+    if (s->block[i] < 1 || s->block[i] > 1024 || s->grid[i] < 0 || s->cluster[i] < 1 ||
+        (s->grid[i] % s->cluster[i]))
+      return fail_setup(s, DIAG_E0813, c->at,
+                        "a grid of %lld workgroups of %lld threads along %d, in clusters of %lld",
+                        (long long)s->grid[i], (long long)s->block[i], i, (long long)s->cluster[i]);
+    s->threads *= (int)s->block[i];
+  }
+  s->nwaves = (s->threads + s->wave - 1) / s->wave;
+  if (s->wave != s->machine->lanes)
+    return fail_setup(s, DIAG_E0813, c->at, "a wave of %d lanes on `%s`, which has %d", s->wave,
+                      s->machine->name, s->machine->lanes);
+  if (s->threads > s->machine->threads)
+    return fail_setup(s, DIAG_E0813, c->at, "a workgroup of %d threads on `%s`, which runs %d",
+                      s->threads, s->machine->name, s->machine->threads);
+  if (s->shared_bytes > s->machine->shared_most)
+    return fail_setup(s, DIAG_E0813, c->at, "%lld bytes of shared memory on `%s`, which has %d",
+                      (long long)s->shared_bytes, s->machine->name, s->machine->shared_most);
+  return true;
+}
+
+/* ---- buffers ---- */
+
+static Buffer *buffer_new(Sim *s, const char *name, const Type *t) {
+  Buffer *b = ARENA_NEW(s->home, Buffer);
+  *b = (Buffer){.name = name, .type = t, .dtype = t->dtype, .rank = t->rank};
+  b->bytes = (int)dtype_bytes(t->dtype, 1);
+  b->shared = t->space == s->cx->shared_space;
+  return b;
+}
+
+static void finish_geometry(Buffer *b) {
+  int64_t stride = 1;
+  b->contiguous = true;
+  for (int d = b->rank - 1; d >= 0; d--) {
+    if (b->size[d] != 1 && b->stride[d] != stride) b->contiguous = false;
+    stride *= b->size[d];
+  }
+  b->elements = stride;
+}
+
+static bool is_written_by(const Kernel *k, const Value *memory) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    if (!(op_info[op->kind].flags & OPF_WRITES)) continue;
+    int at = op->kind == OP_store || op->kind == OP_atomic ? 1 : op->kind == OP_tma_store ? 2 : -1;
+    if (at >= 0 && op->args[at] == memory) return true;
+  }
+  return false;
+}
+
+static bool bind_tensor(Sim *s, int i) {
+  const Value *v = s->k->body->args[i];
+  const EvalBuffer *from = s->args[i].buffer;
+  const Param *p = &s->k->params.at[i];
+  if (!from || from->rank != v->type->rank ||
+      dtype_info[from->dtype].bits != dtype_info[v->type->dtype].bits)
+    return fail_setup(s, DIAG_E0702, p->at, "argument `%s` is not a %s", p->name,
+                      type_text(s->cx->diags.arena, s->cx, v->type));
+  Buffer *b = buffer_new(s, p->name, v->type);
+  b->data = from->data;
+  for (int d = 0; d < b->rank; d++) {
+    b->size[d] = from->shape[d];
+    b->stride[d] = from->strides[d];
+  }
+  finish_geometry(b);
+  if (is_written_by(s->k, v)) {
+    int64_t last = 0;
+    for (int d = 0; d < b->rank; d++) last += (b->size[d] ? b->size[d] - 1 : 0) * b->stride[d];
+    b->shadow = (Shadow){ARENA_ARRAY(s->home, Cell, last + 1), b->bytes, s->home};
+  }
+  s->buffer[v->id] = b;
+  return true;
+}
+
+/* A shared allocation; without `base` it follows the one before. */
+static bool place_alloc(Sim *s, const Op *op, int64_t *end) {
+  const Value *v = &op->results[0];
+  const Attr *base = op_attr(op, ATTR_base), *physical = op_attr(op, ATTR_physical);
+  Buffer *b = buffer_new(s, v->name ? v->name : "shared", v->type);
+  if (!b->shared) return fail_setup(s, DIAG_E0813, op->at, "an allocation is shared memory");
+  int64_t stride = 1;
+  for (int d = b->rank - 1; d >= 0; d--) {
+    int64_t extent;
+    if (!launch_value(s, v->type->dims[d], op->at, &b->size[d])) return false;
+    if (!launch_value(s, physical ? physical->dims[d] : v->type->dims[d], op->at, &extent))
+      return false;
+    b->stride[d] = stride;
+    stride *= extent;
+  }
+  finish_geometry(b);
+  b->elements = b->contiguous ? b->elements : stride;
+  int64_t bytes = (int64_t)dtype_bytes(b->dtype, stride);
+  b->base = base ? base->integer : (*end + 15) / 16 * 16;
+  if (b->base + bytes > *end) *end = b->base + bytes;
+  if (s->shared_grain > b->bytes) s->shared_grain = b->bytes;
+  s->buffer[v->id] = b;
+  if (b->base >= 0 && b->base + bytes <= s->shared_bytes) return true;
+  return fail_setup(s, DIAG_E0813, op->at,
+                    "an allocation ends at byte %lld of %lld bytes of shared memory",
+                    (long long)(b->base + bytes), (long long)s->shared_bytes);
+}
+
+/* ---- expressions ---- */
+
+static SimExpr *compile(Sim *s, const Op *op, const Sym *e, bool *ok) {
+  SimExpr *x = ARENA_NEW(s->home, SimExpr);
+  int n = sym_free_symbols(e, NULL, 0);
+  const Sym **vars = ARENA_ARRAY(s->home, const Sym *, n + 1);
+  sym_free_symbols(e, vars, n);
+  *x = (SimExpr){.sym = e, .nvars = n, .var = ARENA_ARRAY(s->home, int, n + 1)};
+  for (int i = 0; i < n; i++) {
+    int operand;
+    char end;
+    if (sscanf(sym_name(vars[i]), "$APPLY_EXPR_ARG_%d%c", &operand, &end) == 1 && operand >= 0 &&
+        operand < op->nargs) {
+      x->var[i] = -1 - operand;
+      x->varies = true;
+      continue;
+    }
+    x->var[i] = symbol_slot(s, sym_name(vars[i]));
+    x->varies |= s->symbols.at[x->var[i]].varies;
+  }
+  const Sym *whole = sym_is_bool(e) ? e : sym_floor(s->cx->sym, e);
+  x->program = whole ? sym_compile(s->home, s->cx->sym, &whole, 1, vars, n) : NULL;
+  if (!x->program)
+    *ok = fail_setup(s, DIAG_E0710, op->at, "`%s` cannot be computed",
+                     sym_text(s->cx->diags.arena, e));
+  else x->scratch = sym_program_slots(x->program);
+  return x;
+}
+
+static const Attr *expression_of(const Op *op) {
+  static const AttrKey keys[] = {ATTR_expr, ATTR_trips, ATTR_bytes, ATTR_count};
+  for (size_t i = 0; i < WV_LEN(keys); i++)
+    if (op_has(op, keys[i])) return op_attr(op, keys[i]);
+  const Attr *value = op_attr(op, ATTR_value);
+  return value && value->sym ? value : NULL;
+}
+
+/* Symbols that ops give values to, before any expression asks whether they vary. */
+static void open_symbols(Sim *s) {
+  for (int i = 0; i < 3; i++) {
+    char name[8];
+    snprintf(name, sizeof name, "$T%d", i);
+    s->t_slot[i] = varying_slot(s, name);
+    snprintf(name, sizeof name, "$WG%d", i);
+    s->wg_slot[i] = symbol_slot(s, name);
+    s->symbols.at[s->wg_slot[i]].known = true;
+  }
+  for (const Op *op = ir_first(s->k); op; op = ir_next(op)) {
+    SimOp *x = &s->ops[op->id];
+    if (op->kind == OP_for) {
+      x->counter = symbol_slot(s, sym_name(ir_loop_counter(s->k, op_attr(op, ATTR_axis)->sym)));
+      s->symbols.at[x->counter].known = true;
+    }
+    if (op->kind == OP_while || op->kind == OP_set_symbol) {
+      x->counter = varying_slot(s, sym_name(op_attr(op, ATTR_version)->sym));
+      s->symbols.at[x->counter].known = true;
+    }
+    if (op->kind != OP_while) continue;
+    x->iter_slot = ARENA_ARRAY(s->home, int, op->body->nargs);
+    for (int i = 1; i < op->body->nargs; i++) {
+      char name[32];
+      snprintf(name, sizeof name, "$GET_ITER_ARG_%d", i - 1);
+      bool whole = !dtype_is_float(op->body->args[i]->type->dtype);
+      x->iter_slot[i] = whole ? varying_slot(s, name) : -1;
+      if (whole) s->symbols.at[x->iter_slot[i]].known = true;
+    }
+  }
+}
+
+static bool prepare_op(Sim *s, const Op *op) {
+  SimOp *x = &s->ops[op->id];
+  bool ok = true;
+  x->run = sim_step[op->kind];
+  if (!x->run)
+    return fail_setup(s, DIAG_E0409, op->at, "`%s` is not an op of one lane's program",
+                      op_info[op->kind].name);
+  const Attr *e = expression_of(op);
+  if (e) x->expr = compile(s, op, e->sym, &ok);
+  const Attr *coords = op_attr(op, ATTR_coords);
+  if (coords) x->coords = ARENA_ARRAY(s->home, SimExpr *, coords->n);
+  for (int i = 0; coords && i < coords->n; i++) x->coords[i] = compile(s, op, coords->dims[i], &ok);
+  for (int i = 0; op->body && i < op->body->nargs; i++)
+    if (op->body->args[i]->type->kind == TYPE_mem)
+      return fail_setup(s, DIAG_E0813, op->at, "memory cannot be carried: carry an offset");
+  if (op->kind == OP_wave_mma || op->kind == OP_wgmma) ok = ok && mma_plan(s, x);
+  return ok;
+}
+
+static bool check_symbols(Sim *s) {
+  for (int i = 0; i < s->symbols.n; i++) {
+    const Symbol *x = &s->symbols.at[i];
+    if (!x->known && !x->varies)
+      return fail_setup(s, DIAG_E0103, s->k->at, "`%s` has no value", x->name);
+  }
+  return true;
+}
+
+/* ---- registers ---- */
+
+static void place_value(Sim *s, const Value *v) {
+  s->reg_of[v->id] = s->nregs;
+  s->nregs += v->type->kind == TYPE_mem ? 0 : v->type->n;
+}
+
+static void place_registers(Sim *s) {
+  for (int i = 0; i < s->k->body->nargs; i++) place_value(s, s->k->body->args[i]);
+  for (const Op *op = ir_first(s->k); op; op = ir_next(op)) {
+    for (int i = 0; i < op->nresults; i++) place_value(s, &op->results[i]);
+    for (int i = 0; op->body && i < op->body->nargs; i++) place_value(s, op->body->args[i]);
+  }
+}
+
+/* ---- units ---- */
+
+static bool has_op(const Kernel *k, OpKind a, OpKind b) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == a || op->kind == b) return true;
+  return false;
+}
+
+static void place_units(Sim *s) {
+  s->per_unit = s->machine->lockstep ? s->wave : 1;
+  int threads = s->nwaves * s->wave / s->per_unit;
+  Units *u = &s->units;
+  bool bulk = has_op(s->k, OP_tma_store, OP_tma_store);
+  u->copies = threads;
+  u->reads = u->copies + (has_op(s->k, OP_copy_async, OP_copy_async) ? threads : 0);
+  u->writes = u->reads + (bulk ? threads : 0);
+  u->wgmma = u->writes + (bulk ? threads : 0);
+  u->mbars = u->wgmma + (has_op(s->k, OP_wgmma, OP_wgmma) ? s->nwaves : 0);
+  u->all = u->mbars + (has_op(s->k, OP_mbar_init, OP_mbar_init) ? 64 : 0);
+}
+
+/* Workgroups talk to each other when one may wait for what another writes. */
+static bool talks(const Kernel *k) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    bool waits = op->kind == OP_load && op_has(op, ATTR_volatile);
+    int at = op->kind == OP_atomic ? 1 : 0;
+    if ((waits || op->kind == OP_atomic) && op->args[at]->type->space != k->cx->shared_space)
+      return true;
+  }
+  return false;
+}
+
+bool setup(Sim *s, int nargs) {
+  Kernel *k = s->k;
+  if (k->level != LEVEL_THREAD)
+    return fail_setup(s, DIAG_E0409, k->at,
+                      "`%s` is not at THREAD level: the simulator runs one lane's program",
+                      k->name);
+  if (nargs != k->params.n)
+    return fail_setup(s, DIAG_E0702, k->at, "`%s` takes %d arguments, got %d", k->name, k->params.n,
+                      nargs);
+  s->ops = ARENA_ARRAY(s->home, SimOp, k->nops + 1);
+  s->reg_of = ARENA_ARRAY(s->home, int, k->nvalues + 1);
+  s->buffer = ARENA_ARRAY(s->home, Buffer *, k->nvalues + 1);
+  s->shared_grain = 16;
+  for (Op *op = ir_first(k); op; op = ir_next(op)) s->ops[op->id].op = op;
+  bind_scalars(s);
+  if (!bind_rows(s)) return false;
+  bind_shapes(s);
+  if (!read_launch(s) || !check_assumptions(s)) return false;
+  for (int i = 0; i < k->params.n; i++)
+    if (k->body->args[i]->type->kind == TYPE_mem && !bind_tensor(s, i)) return false;
+  int64_t end = 0;
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == OP_alloc && !place_alloc(s, op, &end)) return false;
+  place_registers(s);
+  place_units(s);
+  open_symbols(s);
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (!prepare_op(s, op)) return false;
+  s->talks = talks(k);
+  return check_symbols(s);
+}

@@ -1,0 +1,355 @@
+/* sim_state.h: what the files of the simulator share.
+ *
+ *   sim.c          arguments, grid, schedules, deadlock
+ *   sim_setup.c    a kernel made ready: registers, symbols, buffers
+ *   sim_wave.c     one wave: regions, masks, the table of ops
+ *   sim_value.c    arithmetic, expressions, register moves, shuffles
+ *   sim_memory.c   loads, stores, atomics: bounds, alignment, banks, sectors
+ *   sim_clock.c    happens-before: vector clocks, races, fences between proxies
+ *   sim_barrier.c  barriers of waves, workgroups and clusters, named ones, mbarriers
+ *   sim_async.c    copies, tensor copies
+ *   sim_mma.c      matrix instructions
+ *   sim_report.c   findings, counters
+ *
+ * A Sim runs gangs: workgroups that are live together (one; a cluster; the whole grid when
+ * workgroups talk to each other through memory). A wave has one program counter, a stack of regions
+ * and a mask of active lanes; an op is executed for all its lanes at once. Inactive lanes compute
+ * too, and nobody looks: values leave an op's region only through masked copies. */
+#ifndef WV_SIM_STATE_H
+#define WV_SIM_STATE_H
+
+#include "backend/sim/sim.h"
+#include "ir/dtype.h"
+
+enum { SIM_NAMED = 16, SIM_DEPTH = 72, SIM_SECTOR = 32, SIM_LINE = 128 };
+
+typedef union Reg {
+  double f;  /* floats */
+  int64_t i; /* everything else */
+} Reg;
+
+/* ---- happens-before (sim_clock.c) ------------------------------------------------------------ */
+
+/* A unit is what program order holds for: a lane (on lock-step machines a wave), an asynchronous
+ * queue of a lane, the wgmma of a wave, an mbarrier's copies. Its clock counts its releases. */
+typedef struct Clock {
+  int refs;
+  uint32_t floor;   /* every lane of the gang is known up to here */
+  uint32_t *at;     /* by unit: what is known of it */
+  uint32_t *fenced; /* by unit: what of it asynchronous operations may read */
+} Clock;
+
+/* An access that a later one must be ordered after. stamp 0: none. */
+typedef struct Access {
+  uint32_t unit, clock, op, stamp, gang;
+  bool atomic;
+} Access;
+
+/* Reads by units first .. first + 63, since the last write. */
+typedef struct Readers {
+  struct Readers *next;
+  uint64_t mask;
+  uint32_t first, clock, op, gang;
+  bool atomic;
+} Readers;
+
+typedef struct Cell {
+  Access write;
+  Readers *readers;
+} Cell;
+
+/* Cells of one memory, `grain` bytes each; NULL cells: nobody writes it. */
+typedef struct Shadow {
+  Cell *cells;
+  int grain;
+  Arena *home;
+} Shadow;
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+typedef struct Buffer {
+  const char *name;
+  const Type *type;
+  DType dtype;
+  int rank, bytes; /* of an element; four-bit elements share one */
+  bool shared, contiguous;
+  int64_t size[IR_MAX_RANK], stride[IR_MAX_RANK], elements;
+  int64_t base;        /* shared: first byte */
+  unsigned char *data; /* global */
+  Shadow shadow;       /* global; shared memory has one shadow per workgroup */
+  Map released;        /* global: element + 1 -> Clock of volatile stores */
+} Buffer;
+
+/* ---- expressions ----------------------------------------------------------------------------- */
+
+typedef struct SimExpr {
+  const Sym *sym;
+  SymProgram *program;
+  int nvars, scratch;
+  int *var;    /* a symbol's slot; operand i is -1 - i */
+  bool varies; /* between lanes */
+} SimExpr;
+
+typedef struct Symbol {
+  const char *name;
+  bool varies, known; /* between lanes; has one value for the launch */
+  int64_t value;
+} Symbol;
+
+/* ---- ops ------------------------------------------------------------------------------------- */
+
+typedef struct Sim Sim;
+typedef struct Gang Gang;
+typedef struct Group Group;
+typedef struct Wave Wave;
+typedef struct SimOp SimOp;
+
+typedef enum Step {
+  STEP_NEXT,  /* go on behind the op */
+  STEP_JUMP,  /* the op set the program counter */
+  STEP_AGAIN, /* blocked: try this op again when something happened */
+  STEP_PARK,  /* blocked behind the op until somebody wakes the wave */
+} Step;
+
+typedef Step StepFn(Wave *w, SimOp *s);
+
+struct SimOp {
+  const Op *op;
+  StepFn *run;
+  SimExpr *expr;    /* expr, trips, bytes or count */
+  SimExpr **coords; /* one per dimension, or NULL */
+  struct MmaPlan *mma;
+  int counter;    /* slot of a loop's counter or version */
+  int *iter_slot; /* of a while loop: slot of each argument, -1: nobody asks */
+  SimLine cost;
+};
+
+/* ---- waves ----------------------------------------------------------------------------------- */
+
+typedef struct SimFrame {
+  const Op *op;
+  uint64_t mask; /* of the lanes that entered */
+  int64_t counter;
+  int64_t *trips;  /* per lane */
+  uint64_t events; /* of a while loop: at the start of this iteration */
+} SimFrame;
+
+/* A lane's own view: ahead of the clock it shares with others. */
+typedef struct Lane {
+  Clock *known;
+  uint32_t own, fenced;         /* its clock; up to where it fenced its writes */
+  uint32_t group, done;         /* copies: the group being filled; groups known to be complete */
+  uint32_t bulk, read, written; /* the same for tensor stores, sources and destinations */
+} Lane;
+
+struct Wave {
+  Sim *sim;
+  Group *group;
+  int index;            /* in the workgroup */
+  uint64_t lanes, mask; /* that exist; that are active */
+  const Op *pc;         /* NULL: behind the last op */
+  SimFrame frames[SIM_DEPTH];
+  int depth;
+  bool parked, ended;
+  uint64_t tried; /* sim->events when it last got stuck; runs again when that changed */
+  bool stuck;
+  Lane *lane;
+  Reg *regs;        /* [register][lane] */
+  uint64_t *undef;  /* by register: lanes in which it holds nothing */
+  uint32_t *flight; /* by value: wgmma group that will write it; 0: none */
+  int64_t *sym;     /* [slot][lane] */
+  uint32_t wgmma_group, wgmma_issued, wgmma_done; /* being filled; last with an op; complete */
+  bool wgmma_fenced; /* since the last ordinary write of a register it may use */
+  uint32_t counted;  /* copies issued that are counted per wave */
+  uint64_t steps;
+};
+
+typedef struct Mbar {
+  int64_t address; /* in shared memory; -1: free */
+  bool live;
+  int64_t count, pending, bytes;
+  int64_t phase;    /* completed phases */
+  Clock *gathering; /* what arrivals of this phase released */
+  Clock *complete;  /* what waiters of the last phase join */
+  int64_t *waited;  /* by thread: the phase it last waited for */
+  int waiting;
+  const Op *init;
+} Mbar;
+
+typedef struct Rendezvous {
+  int arrived; /* threads */
+  Clock *gathering;
+  Wave **parked;
+  int nparked;
+  const Op *op;
+} Rendezvous;
+
+struct Group {
+  Gang *gang;
+  int index; /* in its gang */
+  int64_t id[3];
+  Wave *waves;
+  int live;
+  unsigned char *shared, *written; /* bytes; which of them hold something */
+  Shadow shadow;
+  Rendezvous workgroup, named[SIM_NAMED], *wave; /* wave: one per wave */
+  Vec(Mbar) mbars;
+};
+
+struct Gang {
+  Group *groups;
+  int ngroups, waves_live;
+  uint32_t number;
+  Rendezvous cluster;
+};
+
+/* Where the units of a workgroup begin. */
+typedef struct Units {
+  int lanes, copies, reads, writes, wgmma, mbars, all;
+} Units;
+
+struct Sim {
+  Kernel *k;
+  Context *cx;
+  const EvalArg *args;
+  const SimOptions *o;
+  const TargetInfo *machine;
+  Arena *home, *gang_home, *scratch;
+
+  int64_t grid[3], block[3], cluster[3];
+  int wave, nwaves, threads; /* lanes of a wave, waves and threads of a workgroup */
+  int64_t shared_bytes;
+  int shared_grain;
+  int per_unit; /* lanes that are one unit */
+  Units units;
+  int nunits; /* of a gang */
+
+  SimOp *ops;      /* by op id */
+  int *reg_of;     /* by value id: its first register */
+  Buffer **buffer; /* by value id */
+  int nregs;
+  Vec(Symbol) symbols;
+  Map symbol_of;
+  int t_slot[3], wg_slot[3];
+
+  bool talks; /* workgroups communicate through memory: all are live */
+  Gang gang;
+  uint64_t events; /* whatever may let a stuck wave go on */
+  uint32_t stamp;  /* executions of memory ops */
+  uint64_t random;
+  Clock *free_clocks;
+  Readers *free_readers[2]; /* of global and of shared memory */
+  Map reported;
+  int findings;
+  bool stop;
+};
+
+static inline Reg *wave_regs(Wave *w, const Value *v) {
+  return w->regs + (size_t)w->sim->reg_of[v->id] * (size_t)w->sim->wave;
+}
+static inline uint64_t *wave_undef(Wave *w, const Value *v) {
+  return w->undef + w->sim->reg_of[v->id];
+}
+static inline int mask_count(uint64_t mask) {
+  int n = 0;
+  for (; mask; mask &= mask - 1) n++;
+  return n;
+}
+/* For each lane of a mask, in order; no `break`. */
+#define EACH_LANE(l, mask)                                                                         \
+  for (uint64_t left_##l = (mask); left_##l; left_##l &= left_##l - 1)                             \
+    for (int l = lowest_bit(left_##l), once_##l = 1; once_##l; once_##l = 0)
+
+/* ---- sim_setup.c ----------------------------------------------------------------------------- */
+
+bool setup(Sim *s, int nargs);
+
+/* ---- sim_wave.c ------------------------------------------------------------------------------ */
+
+extern StepFn *const sim_step[OP_COUNT]; /* NULL: not an op of one lane's program */
+Step wave_step(Wave *w);
+bool wave_expr(Wave *w, const SimOp *s, const SimExpr *e, uint64_t mask, int64_t *out);
+bool wave_uniform(Wave *w, const SimOp *s, const SimExpr *e, int64_t *out);
+bool wave_whole(Wave *w, const SimOp *s); /* reports a convergence op under a partial mask */
+/* Reports what is undefined or in flight in the registers of an operand that something depends on.
+ */
+void wave_check_use(Wave *w, const SimOp *s, const Value *v, uint64_t mask, const char *what);
+
+/* ---- sim_value.c ----------------------------------------------------------------------------- */
+
+StepFn step_scalar, step_unary, step_binary, step_compare, step_select, step_cast, step_bitcast,
+    step_softsign, step_expr, step_splat, step_join, step_pick, step_shuffle, step_shuffle_idx;
+
+/* ---- sim_memory.c ---------------------------------------------------------------------------- */
+
+StepFn step_load, step_store, step_atomic;
+int64_t buffer_address(const Buffer *b,
+                       int64_t element); /* in bytes, from the buffer's or shared 0 */
+bool buffer_inside(const Buffer *b, int64_t element);
+const char *buffer_index(Sim *s, const Buffer *b, int64_t element); /* "(3, 4)" */
+Reg reg_from_bits(DType t, uint64_t bits);
+uint64_t reg_bits(DType t, Reg r);
+unsigned char *buffer_bytes(Wave *w, const Buffer *b); /* where element 0 lies */
+void mark_written(Wave *w, const Buffer *b, int64_t element);
+bool is_written(const Wave *w, const Buffer *b, int64_t element);
+
+/* ---- sim_clock.c ----------------------------------------------------------------------------- */
+
+Clock *clock_new(Sim *s);
+Clock *clock_keep(Clock *c);
+void clock_drop(Sim *s, Clock *c);
+void clock_join(Sim *s, Clock *into, const Clock *from);
+/* Everything these lanes know and did, into c; what they do from now on is not in it. */
+void clock_release(Wave *w, uint64_t lanes, Clock *c);
+void clock_acquire(Wave *w, uint64_t lanes, const Clock *c);
+void clock_finish(Sim *s, Clock *c); /* computes the floor */
+
+/* The one who accesses: a lane, or an asynchronous operation it issued. */
+typedef struct Actor {
+  Wave *w;
+  const SimOp *s;
+  int lane;
+  uint32_t unit, clock;
+  bool async;  /* reads need a proxy fence behind ordinary writes */
+  bool atomic; /* or volatile */
+} Actor;
+
+Actor actor_lane(Wave *w, const SimOp *s, int lane, bool atomic);
+Actor actor_async(Wave *w, const SimOp *s, int lane, int unit, uint32_t clock);
+uint32_t unit_of_lane(const Wave *w, int lane);
+uint32_t unit_in(const Group *g, int local);
+void shadow_read(const Actor *a, const Buffer *b, int64_t element);
+/* same: the element already holds these bits. */
+void shadow_write(const Actor *a, const Buffer *b, int64_t element, bool same);
+
+/* ---- sim_barrier.c --------------------------------------------------------------------------- */
+
+StepFn step_barrier, step_workgroup_barrier, step_fence_proxy, step_mbar_init, step_mbar_inval,
+    step_mbar_expect, step_mbar_arrive, step_mbar_wait, step_barrier_signal, step_barrier_wait,
+    step_counter_wait, step_counter_barrier;
+Mbar *mbar_at(Wave *w, const SimOp *s, const Buffer *b, int64_t index, int lane);
+void mbar_complete_bytes(Wave *w, Mbar *m, int64_t bytes);
+int mbar_unit(const Group *g, const Mbar *m);
+void group_check_end(Group *g);
+
+/* ---- sim_async.c ----------------------------------------------------------------------------- */
+
+StepFn step_copy_async, step_async_commit, step_async_wait, step_tma_load, step_tma_store,
+    step_bulk_commit, step_bulk_wait;
+int64_t swizzled(int64_t address, int64_t span);
+
+/* ---- sim_mma.c ------------------------------------------------------------------------------- */
+
+StepFn step_wave_mma, step_wgmma_fence, step_wgmma, step_wgmma_commit, step_wgmma_wait;
+bool mma_plan(Sim *s, SimOp *op);
+
+/* ---- sim_report.c ---------------------------------------------------------------------------- */
+
+/* A finding at an op, once per op (and other op); NULL when it was reported before. */
+Diag *report(Wave *w, const SimOp *s, DiagCode code, const Op *other, const char *fmt, ...)
+    WV_PRINTF(5, 6);
+bool fail_setup(Sim *s, DiagCode code, Span at, const char *fmt, ...) WV_PRINTF(4, 5);
+const char *who(Wave *w, int lane); /* "workgroup (0, 1), wave 2, lane 5" */
+void report_costs(Sim *s, SimReport *out);
+
+#endif
