@@ -344,6 +344,21 @@ typedef struct wv_eval_options {
  * its dtypes: what the kernel means. Slow. `o` may be NULL. */
 WV_API bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_options *o);
 
+/* ---- running: the simulator ---------------------------------------------------------------- */
+
+typedef struct wv_sim_options {
+  const char *target;   /* the machine, such as "sm_90a"; NULL: one with the kernel's wave */
+  const char *schedule; /* "round", "reverse", "random"; NULL: round */
+  uint64_t seed;        /* of the random schedule */
+  bool nonfinite;       /* also report where infinities and NaN appear */
+  void (*write)(void *user, const char *text); /* receives a table of costs per source line */
+  void *user;
+} wv_sim_options;
+
+/* Runs a kernel at THREAD level lane by lane, and reports races, accesses out of bounds,
+ * uninitialised values, deadlocks and the like as diagnostics. `o` may be NULL. */
+WV_API bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *o);
+
 /* Elements in host memory, as the evaluator reads them; numbers are rounded as casts do. */
 WV_API size_t wv_data_bytes(const char *dtype, int64_t elements); /* 0: no such dtype */
 WV_API double wv_data_get(const char *dtype, const void *data, int64_t element);

@@ -12,7 +12,7 @@ enum { MAX_KERNELS = 256 };
 
 /* ---- options ---- */
 
-typedef enum OptionKind { OPTION_FLAG, OPTION_WORD, OPTION_LIST } OptionKind;
+typedef enum OptionKind { OPTION_FLAG, OPTION_WORD, OPTION_MAYBE, OPTION_LIST } OptionKind;
 
 typedef struct Option {
   const char *name, *value;
@@ -24,6 +24,7 @@ typedef struct Option {
 
 #define FLAG(field) OPTION_FLAG, offsetof(Options, field)
 #define WORD(field) OPTION_WORD, offsetof(Options, field)
+#define MAYBE(field) OPTION_MAYBE, offsetof(Options, field) /* =VALUE may be left out */
 #define LIST(field) OPTION_LIST, offsetof(Options, field)
 
 /* A row without a kind of its own (value NULL, name a sentence) heads a group of the help. */
@@ -43,8 +44,12 @@ static const Option options[] = {
     {"verify", "WHEN", WORD(verify), "each|last", "check the kernel after each pass, or the last"},
     {"time", NULL, FLAG(time), NULL, "say how long each pass took"},
 
-    {"Running with the reference evaluator:", NULL, OPTION_FLAG, 0, NULL, NULL},
-    {"eval", NULL, FLAG(eval), NULL, "run the kernel and summarise what it stored"},
+    {"Running:", NULL, OPTION_FLAG, 0, NULL, NULL},
+    {"eval", NULL, FLAG(eval), NULL, "run a tile kernel with the reference evaluator"},
+    {"sim", "TARGET", MAYBE(sim), NULL, "run a thread kernel lane by lane, and judge it"},
+    {"schedule", "HOW", WORD(schedule), "round|reverse|random", "order of the waves in --sim"},
+    {"costs", NULL, FLAG(costs), NULL, "print what each line cost in --sim"},
+    {"nonfinite", NULL, FLAG(nonfinite), NULL, "report where infinities and NaN appear in --sim"},
     {"arg", "NAME=VALUE", LIST(arg), NULL, "an argument: a .npy file, or a number for a scalar"},
     {"out", "NAME=FILE", LIST(out), NULL, "write a tensor to a .npy file afterwards"},
     {"show", "NAME", LIST(show), NULL, "print the elements of a tensor or log"},
@@ -133,6 +138,7 @@ static bool take_option(Options *all, int argc, char **argv, int *i) {
   if (!o) return unknown_option(word, name, len) != NULL;
   const char *value = name[len] ? name + len + 1 : NULL;
   if (o->kind == OPTION_FLAG && value) return complain("--%s takes no value", o->name);
+  if (o->kind == OPTION_MAYBE && !value) value = "";
   if (o->kind != OPTION_FLAG && !value) {
     if (*i + 1 >= argc) return complain("--%s needs %s", o->name, o->value);
     value = argv[++*i];
@@ -163,8 +169,9 @@ static void print_help(void) {
     }
     const char *dashes = o->name[1] ? "--" : "-";
     const char *gap = o->kind == OPTION_LIST || !o->name[1] ? " " : "=";
-    snprintf(left, sizeof left, "%s%s%s%s", dashes, o->name, o->value ? gap : "",
-             o->value ? o->value : "");
+    bool maybe = o->kind == OPTION_MAYBE;
+    snprintf(left, sizeof left, "%s%s%s%s%s%s", dashes, o->name, maybe ? "[" : "",
+             o->value ? gap : "", o->value ? o->value : "", maybe ? "]" : "");
     printf("  %-20s %s\n", left, o->help);
     if (o->choices && strchr(o->choices, '|') && strlen(o->choices) > 12)
       printf("  %-20s %s\n", "", o->choices);
@@ -338,7 +345,7 @@ static bool run_passes(const Options *o, wv_kernel *k, FILE *out) {
 
 static bool wants_text(const Options *o) {
   if (o->emit) return strcmp(o->emit, "wave") == 0;
-  return !o->eval && !o->dump && !o->proof;
+  return !o->eval && !o->sim && !o->dump && !o->proof;
 }
 
 static void print_proof(wv_kernel *k, FILE *out) {
@@ -357,7 +364,7 @@ static int compile_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out)
     wv_free(text);
   }
   if (o->proof) print_proof(k, out);
-  return o->eval ? eval_kernel(o, cx, k) : STATUS_OK;
+  return o->eval || o->sim ? eval_kernel(o, cx, k) : STATUS_OK;
 }
 
 static int compile_file(const Options *o, const char *path, FILE *out) {

@@ -11,8 +11,9 @@ typedef struct WordList {
 
 typedef struct Options {
   const char *emit, *passes, *dump, *stop_after, *verify, *list, *explain, *output, *seed, *target;
+  const char *sim, *schedule; /* sim: the machine, "" for any */
   WordList set, arg, out, show;
-  bool time, proof, eval, check_passes, version, help;
+  bool time, proof, eval, check_passes, costs, nonfinite, version, help;
   WordList files;
 } Options;
 
@@ -31,7 +32,7 @@ bool split_word(const char *word, const char *name, const char **rest);
 bool parse_setting(wv_ctx *cx, const char *word, wv_binding *out);
 bool is_dynamic(const wv_kernel *k, wv_expr symbol); /* taken from the arguments at the call */
 
-/* ---- wavec_eval.c: runs a kernel with the reference evaluator and says what came out */
+/* ---- wavec_eval.c: runs a kernel with the evaluator or the simulator and says what came out */
 int eval_kernel(const Options *o, wv_ctx *cx, wv_kernel *k);
 /* The same in silence: *sum tells results apart. */
 int eval_checksum(const Options *o, wv_ctx *cx, wv_kernel *k, uint64_t *sum);

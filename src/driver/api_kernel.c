@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend/sim/eval_tile.h"
+#include "backend/sim/sim.h"
 #include "driver/api.h"
 #include "target/target.h"
 #include "transform/pipeline.h"
@@ -141,23 +142,60 @@ static bool relay_interrupt(void *user) {
   return o->interrupted(o->user);
 }
 
+/* The arguments of a call, in scratch memory; NULL after reporting. */
+static EvalArg *args_of(Context *cx, Arena *a, const wv_arg *args, int nargs) {
+  EvalBuffer *buffers = ARENA_ARRAY(a, EvalBuffer, nargs + 1);
+  EvalArg *out = ARENA_ARRAY(a, EvalArg, nargs + 1);
+  for (int i = 0; i < nargs; i++) {
+    out[i] = (EvalArg){NULL, args[i].number, args[i].integer};
+    if (!args[i].buffer) continue;
+    if (!buffer_of(cx, args[i].buffer, &buffers[i])) return NULL;
+    out[i].buffer = &buffers[i];
+  }
+  return out;
+}
+
 bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_options *o) {
   Arena *a = arena_new();
-  EvalBuffer *buffers = ARENA_ARRAY(a, EvalBuffer, nargs);
-  EvalArg *translated = ARENA_ARRAY(a, EvalArg, nargs);
-  bool ok = true;
-  for (int i = 0; ok && i < nargs; i++) {
-    translated[i] = (EvalArg){NULL, args[i].number, args[i].integer};
-    if (!args[i].buffer) continue;
-    ok = buffer_of(k->k->cx, args[i].buffer, &buffers[i]);
-    translated[i].buffer = &buffers[i];
-  }
+  EvalArg *translated = args_of(k->k->cx, a, args, nargs);
   Relay relay = {o};
   EvalOptions options = {.log = o && o->log ? relay_log : NULL,
                          .interrupted = o && o->interrupted ? relay_interrupt : NULL,
                          .user = &relay,
                          .check_masks = o && o->check_masks};
-  ok = ok && eval_tile(k->k, translated, nargs, &options);
+  bool ok = translated && eval_tile(k->k, translated, nargs, &options);
+  arena_free(a);
+  return ok;
+}
+
+static bool sim_options(Context *cx, const wv_sim_options *from, SimOptions *out) {
+  static const char *const schedules[] = {"round", "reverse", "random"};
+  out->seed = from->seed;
+  out->nonfinite = from->nonfinite;
+  if (from->target) out->machine = target_find(from->target).machine;
+  if (from->target && !out->machine) {
+    diag_add(&cx->diags, DIAG_E0603, (Span){0}, "unknown target `%s`", from->target);
+    return false;
+  }
+  for (int i = 0; from->schedule && i < 3; i++)
+    if (strcmp(from->schedule, schedules[i]) == 0) out->schedule = (SimSchedule)i;
+  return true;
+}
+
+bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *o) {
+  static const wv_sim_options plain;
+  Arena *a = arena_new();
+  SimOptions options = {0};
+  SimReport report = {0};
+  if (!o) o = &plain;
+  EvalArg *translated = args_of(k->k->cx, a, args, nargs);
+  bool ok = translated && sim_options(k->k->cx, o, &options) &&
+            sim_run(k->k, translated, nargs, &options, &report);
+  if (o->write && report.nlines) {
+    StrBuf text = {.arena = a};
+    sim_print(&text, k->k->cx, &report);
+    o->write(o->user, sb_text(&text));
+  }
   arena_free(a);
   return ok;
 }
