@@ -67,6 +67,10 @@ static const Sym *instantiate(const Distribution *d, const Op *op, const Sym *s,
   return result;
 }
 
+const Sym *distribute_fixed(const Distribution *d, const Sym *s) {
+  return sym_subst(sym_of(d), s, d->bound, d->nfixed);
+}
+
 const Sym *distribute_expr(const Distribution *d, const Op *op, const Sym *s) {
   return instantiate(d, op, s, MEAN_VALUE);
 }
@@ -137,15 +141,21 @@ static bool has_own_size(const Kernel *k, const Sym *dim) {
 
 /* Bindings, and the sizes of aliased dimensions that have none of their own. */
 static void add_bindings(Distribution *d, Arena *a) {
-  SymCtx *sym = sym_of(d);
+  SymBinding *all = ARENA_ARRAY(a, SymBinding, d->k->constraints.n);
+  int n = 0;
   d->bound = ARENA_ARRAY(a, SymBinding, d->k->constraints.n);
   for (int i = 0; i < d->k->constraints.n; i++) {
     const Constraint *c = &d->k->constraints.at[i];
-    if (c->kind == CONSTRAINT_bind) d->bound[d->nbound++] = (SymBinding){c->dim, c->size};
+    if (c->kind == CONSTRAINT_bind) all[n++] = (SymBinding){c->dim, c->size};
     if (c->kind == CONSTRAINT_alias && !has_own_size(d->k, c->dim))
-      d->bound[d->nbound++] = (SymBinding){c->dim, alias_apply(d, c, c->start)};
+      all[n++] = (SymBinding){c->dim, alias_apply(d, c, c->start)};
   }
-  if (!sym_resolve_bindings(sym, d->bound, d->nbound)) d->nbound = 0, sym_take_error(sym);
+  if (!sym_resolve_bindings(sym_of(d), all, n)) n = 0, sym_take_error(sym_of(d)); /* a cycle */
+  for (int set = 0; set < 2; set++) {
+    for (int i = 0; i < n; i++)
+      if (symbol_is_set(d->k, all[i].from) == set) d->bound[d->nbound++] = all[i];
+    if (!set) d->nfixed = d->nbound;
+  }
 }
 
 static const Sym *row_count(const Distribution *d, const Op *op, const PlaceRow *r) {

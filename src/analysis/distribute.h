@@ -39,8 +39,8 @@ typedef struct Distribution {
   Arena *arena;
   const SymFacts *facts; /* of the header */
   Vec(PlaceRow) rows;
-  SymBinding *bound; /* the bind rows, resolved */
-  int nbound;
+  SymBinding *bound; /* the bind rows, resolved: first those of symbols that keep their value */
+  int nfixed, nbound;
   bool explicit_grid;               /* a grid row: workgroup ids give no positions */
   const Sym *count[WORKGROUP_DIMS]; /* workgroups along each dimension that rows name */
   const Sym *id[WORKGROUP_DIMS];    /* as positions see them: unfolded, reordered */
@@ -66,7 +66,10 @@ const Sym *distribute_trips(const Distribution *d, const Op *loop);
 /* Waves that share `dim`, as declared. */
 const Sym *distribute_waves(const Distribution *d, const Sym *dim);
 
-/* A symbol's size, with bindings and the versions in force at `op`. */
+/* An expression with bindings and the versions in force at `op`. */
 const Sym *distribute_expr(const Distribution *d, const Op *op, const Sym *s);
+
+/* An expression of the header, which is read at many ops: symbols that are set somewhere stay. */
+const Sym *distribute_fixed(const Distribution *d, const Sym *s);
 
 #endif

@@ -40,10 +40,23 @@ static bool is_known(const Header *h, const Sym *s, int64_t *v) {
 static void assume_bindings(const Header *h) {
   SymCtx *sym = h->k->cx->sym;
   for (int i = 0; i < h->nbound; i++)
-    sym_assume(h->facts, sym_eq(sym, h->bound[i].from, h->bound[i].to));
+    if (!symbol_is_set(h->k, h->bound[i].from))
+      sym_assume(h->facts, sym_eq(sym, h->bound[i].from, h->bound[i].to));
 }
 
-static void assume_rows(const Header *h) { EACH_ROW(h, assume, c) sym_assume(h->facts, c->expr); }
+/* What is assumed of a symbol that is set later holds of its first value only. */
+static bool keeps_holding(const Header *h, const Sym *s) {
+  int n = sym_free_symbols(s, NULL, 0);
+  const Sym **symbols = ARENA_ARRAY(h->arena, const Sym *, n);
+  sym_free_symbols(s, symbols, n);
+  for (int i = 0; i < n; i++)
+    if (symbol_is_set(h->k, symbols[i])) return false;
+  return true;
+}
+
+static void assume_rows(const Header *h) {
+  EACH_ROW(h, assume, c) if (keeps_holding(h, c->expr)) sym_assume(h->facts, c->expr);
+}
 
 static void assume_sizes(const Header *h) {
   SymCtx *sym = h->k->cx->sym;
@@ -51,7 +64,8 @@ static void assume_sizes(const Header *h) {
   for (int i = 0; i < body->nargs; i++) {
     const Type *t = body->args[i]->type;
     for (int d = 0; d < t->rank; d++)
-      sym_assume(h->facts, sym_ge(sym, t->dims[d], sym_int(sym, 0)));
+      if (keeps_holding(h, t->dims[d]))
+        sym_assume(h->facts, sym_ge(sym, t->dims[d], sym_int(sym, 0)));
   }
 }
 

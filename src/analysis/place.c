@@ -1,4 +1,4 @@
-/* place.c: does an op depend on where it stands? */
+/* place.c: does an op, or a symbol, mean something else elsewhere? */
 #include "analysis/analysis.h"
 
 static bool is_constant(const Sym *s) { return !s || sym_free_symbols(s, NULL, 0) == 0; }
@@ -32,4 +32,14 @@ bool op_same_outside(const Op *op, const Region *region) {
   for (int i = 0; axis && i < op->nresults; i++)
     if (type_has_dim(op->results[i].type, axis->sym)) return false;
   return true;
+}
+
+bool symbol_is_set(const Kernel *k, const Sym *symbol) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    const Attr *a = op->kind == OP_set_symbol ? op_attr(op, ATTR_symbol)
+                    : op->kind == OP_while    ? op_attr(op, ATTR_axis)
+                                              : NULL;
+    if (a && a->sym == symbol) return true;
+  }
+  return false;
 }

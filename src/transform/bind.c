@@ -3,19 +3,19 @@
  *     workgroup M by BLOCK_M on 0            =>     workgroup M by 64 on 0
  *     %x = read %a {ept = S}                        %x = read %a {ept = 32}
  * Only what is evaluated changes. Names of dimensions (in types, in keys, as axes) stay, since a
- * dimension and its extent are two things; so do the rows themselves, which give the extent. */
+ * dimension and its extent are two things; so do the rows themselves, which give the extent. The
+ * header is read at many ops, so a symbol that some op sets keeps its name there. */
 #include "ir/attr.h"
 #include "transform/pass.h"
 
-typedef struct Bindings {
-  SymCtx *sym;
-  SymBinding *at;
-  int n;
-} Bindings;
+typedef struct Where {
+  const Distribution *d;
+  const Op *op; /* NULL: the header */
+} Where;
 
 static const Sym *substitute(void *user, const Sym *s) {
-  const Bindings *b = user;
-  return sym_subst(b->sym, s, b->at, b->n);
+  const Where *at = user;
+  return at->op ? distribute_expr(at->d, at->op, s) : distribute_fixed(at->d, s);
 }
 
 static bool fail(Kernel *k, DiagCode code, Span at) {
@@ -23,34 +23,39 @@ static bool fail(Kernel *k, DiagCode code, Span at) {
   return false;
 }
 
-/* Values may mention other bound symbols. */
-static bool gather(Kernel *k, Arena *a, Bindings *b) {
-  *b = (Bindings){.sym = k->cx->sym, .at = ARENA_ARRAY(a, SymBinding, k->constraints.n)};
+/* Values may mention other bound symbols, but not each other. */
+static bool check_cycles(Kernel *k, Arena *a) {
+  SymBinding *all = ARENA_ARRAY(a, SymBinding, k->constraints.n);
   Span first = k->at;
+  int n = 0;
   for (int i = k->constraints.n - 1; i >= 0; i--) {
     const Constraint *c = &k->constraints.at[i];
     if (c->kind != CONSTRAINT_bind) continue;
-    b->at[b->n++] = (SymBinding){c->dim, c->size};
+    all[n++] = (SymBinding){c->dim, c->size};
     first = c->at;
   }
-  return sym_resolve_bindings(b->sym, b->at, b->n) || fail(k, DIAG_E0104, first);
+  return sym_resolve_bindings(k->cx->sym, all, n) || fail(k, DIAG_E0104, first);
 }
 
-static bool bind_header(Kernel *k, Bindings *b) {
-  for (int i = 0; i < k->constraints.n; i++) {
-    Constraint *c = &k->constraints.at[i];
-    if (c->kind != CONSTRAINT_bind && !constraint_rewrite(k, c, substitute, b))
-      return fail(k, DIAG_E0105, c->at);
-  }
+static bool bind_op(Kernel *k, const Distribution *d, Op *op) {
+  Where at = {d, op};
+  for (int i = 0; i < op->nattrs; i++)
+    if (!attr_rewrite(k, &op->attrs[i], substitute, &at)) return fail(k, DIAG_E0105, op->at);
   return true;
 }
 
+static bool bind_row(Kernel *k, const Distribution *d, Constraint *c) {
+  Where at = {d, NULL};
+  return c->kind == CONSTRAINT_bind || constraint_rewrite(k, c, substitute, &at) ||
+         fail(k, DIAG_E0105, c->at);
+}
+
 bool pass_bind(Kernel *k, PassCtx *cx) {
-  Bindings b;
-  if (!gather(k, cx->scratch, &b)) return false;
-  if (!b.n) return true;
+  const Distribution *d = cx->facts.distribute;
+  if (!check_cycles(k, cx->scratch)) return false;
   for (Op *op = ir_first(k); op; op = ir_next(op))
-    for (int i = 0; i < op->nattrs; i++)
-      if (!attr_rewrite(k, &op->attrs[i], substitute, &b)) return fail(k, DIAG_E0105, op->at);
-  return bind_header(k, &b);
+    if (!bind_op(k, d, op)) return false;
+  for (int i = 0; i < k->constraints.n; i++)
+    if (!bind_row(k, d, &k->constraints.at[i])) return false;
+  return true;
 }
