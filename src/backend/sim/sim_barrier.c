@@ -139,13 +139,11 @@ static Mbar *find_mbar(Group *g, int64_t address) {
   return NULL;
 }
 
-enum { MOST_MBARS = 64 };
-
+/* NULL: there are too many. */
 static Mbar *make_mbar(Wave *w, int64_t address) {
   Group *g = w->group;
   Mbar *m = find_mbar(g, address);
-  if (m) return m;
-  WV_ASSERT(g->mbars.n < MOST_MBARS);
+  if (m || g->mbars.n == SIM_MBARS) return m;
   vec_push(w->sim->gang_home, &g->mbars, ((Mbar){.address = address}));
   m = &g->mbars.at[g->mbars.n - 1];
   m->waited = ARENA_ARRAY(w->sim->gang_home, int64_t, w->sim->threads);
@@ -210,6 +208,10 @@ static void init_mbar(Wave *w, SimOp *s, int l, int64_t count) {
   shadow_write(&a, b, index, false);
   mark_written(w, b, index);
   Mbar *m = make_mbar(w, buffer_address(b, index));
+  if (!m) {
+    report(w, s, DIAG_E0813, NULL, "a workgroup has more than %d mbarriers", SIM_MBARS);
+    return;
+  }
   if (m->live) {
     Diag *d = report(w, s, DIAG_E0809, m->init, "`%s`%s is initialised again by %s%s", b->name,
                      buffer_index(w->sim, b, index), who(w, l),

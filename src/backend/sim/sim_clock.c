@@ -72,7 +72,7 @@ uint32_t unit_in(const Group *g, int local) {
 }
 
 static int local_unit(const Wave *w, int lane) {
-  return (w->index * w->sim->wave + lane) / w->sim->per_unit;
+  return w->sim->per_unit == 1 ? w->index * w->sim->wave + lane : w->index;
 }
 
 uint32_t unit_of_lane(const Wave *w, int lane) { return unit_in(w->group, local_unit(w, lane)); }

@@ -356,7 +356,7 @@ static void place_units(Sim *s) {
   u->writes = u->reads + (bulk ? threads : 0);
   u->wgmma = u->writes + (bulk ? threads : 0);
   u->mbars = u->wgmma + (has_op(s->k, OP_wgmma, OP_wgmma) ? s->nwaves : 0);
-  u->all = u->mbars + (has_op(s->k, OP_mbar_init, OP_mbar_init) ? 64 : 0);
+  u->all = u->mbars + (has_op(s->k, OP_mbar_init, OP_mbar_init) ? SIM_MBARS : 0);
 }
 
 /* Workgroups talk to each other when one may wait for what another writes. */

@@ -21,7 +21,7 @@
 #include "backend/sim/sim.h"
 #include "ir/dtype.h"
 
-enum { SIM_NAMED = 16, SIM_DEPTH = 72, SIM_SECTOR = 32, SIM_LINE = 128 };
+enum { SIM_NAMED = 16, SIM_MBARS = 64, SIM_DEPTH = 72, SIM_SECTOR = 32, SIM_LINE = 128 };
 
 typedef union Reg {
   double f;  /* floats */

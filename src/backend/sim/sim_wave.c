@@ -118,11 +118,12 @@ static void copy_values(Wave *w, Value *const *to, Value *const *from, int n, ui
   arena_rewind(s->scratch, mark);
 }
 
-static void set_results(Wave *w, const Op *op, Value *const *from, uint64_t mask) {
-  Value *to[64];
-  WV_ASSERT(op->nresults <= 64);
+static void set_results(Wave *w, const Op *op, Value *const *from, uint64_t lanes) {
+  ArenaMark mark = arena_mark(w->sim->scratch);
+  Value **to = ARENA_ARRAY(w->sim->scratch, Value *, op->nresults);
   for (int i = 0; i < op->nresults; i++) to[i] = &op->results[i];
-  copy_values(w, to, from, op->nresults, mask);
+  copy_values(w, to, from, op->nresults, lanes);
+  arena_rewind(w->sim->scratch, mark);
 }
 
 /* ---- regions ---- */
