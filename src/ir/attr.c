@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "ir/dtype.h"
+
 /* ---- copying ---- */
 
 static void *copy_list(Kernel *k, const void *at, int n, size_t elem) {
@@ -233,6 +235,19 @@ bool constraint_rewrite(Kernel *k, Constraint *c, SymFn *fn, void *user) {
     ok = ok && rewrite_values(c->pairs, fn, user);
   }
   return ok;
+}
+
+/* Expressions are integers (fractions round down) and wrap when they are narrowed. */
+void op_fold_value(Kernel *k, Op *op) {
+  const Attr *old = op_attr(op, ATTR_value);
+  const Sym *whole = old && old->sym ? sym_floor(k->cx->sym, old->sym) : NULL;
+  int64_t v;
+  if (!whole || !sym_is_int(whole, &v) || op->nresults != 1) return;
+  DType dtype = op->results[0].type->dtype;
+  Attr value = {.key = ATTR_value};
+  if (dtype_is_float(dtype)) value.number = (double)v;
+  else value.sym = sym_int(k->cx->sym, dtype_wrap(dtype, v));
+  op_set_attr(k, op, value);
 }
 
 const Sym *pairs_get(SymPairs pairs, const Sym *key) {

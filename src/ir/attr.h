@@ -19,6 +19,10 @@ typedef const Sym *SymFn(void *user, const Sym *s);
 bool attr_rewrite(Kernel *k, Attr *a, SymFn *fn, void *user);
 bool constraint_rewrite(Kernel *k, Constraint *c, SymFn *fn, void *user);
 
+/* After a rewrite: a value that became a constant is written as the builder would write it, a float
+ * for float dtypes and a number in range for the others. */
+void op_fold_value(Kernel *k, Op *op);
+
 /* Lookup of a key in a list of pairs; NULL: absent. */
 const Sym *pairs_get(SymPairs pairs, const Sym *key);
 

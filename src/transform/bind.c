@@ -41,6 +41,7 @@ static bool bind_op(Kernel *k, const Distribution *d, Op *op) {
   Where at = {d, op};
   for (int i = 0; i < op->nattrs; i++)
     if (!attr_rewrite(k, &op->attrs[i], substitute, &at)) return fail(k, DIAG_E0105, op->at);
+  op_fold_value(k, op);
   return true;
 }
 

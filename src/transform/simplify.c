@@ -47,6 +47,7 @@ static Scope enter(const Scope *outer, const Op *op) {
 static void simplify_region(Scope *scope, const Region *r) {
   for (Op *op = r->first; op; op = op->next) {
     for (int i = 0; i < op->nattrs; i++) attr_rewrite(scope->k, &op->attrs[i], simpler, scope);
+    op_fold_value(scope->k, op);
     if (!op->body) continue;
     Scope inner = enter(scope, op);
     simplify_region(&inner, op->body);
