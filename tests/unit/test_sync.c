@@ -1,43 +1,8 @@
 /* test_sync.c: barriers, judged by walking every path of small programs: no two accesses that need
  * an order are without a barrier in between, and taking away any inserted barrier leaves such a
  * pair. Nothing here shares code with the pass. */
+#include "unit/path_kit.h"
 #include "unit/tile_samples.h"
-
-/* ---- paths ---- */
-
-enum { MAX_EVENTS = 256, MAX_CHOICES = 64, MAX_PATHS = 40000 };
-
-/* One run: every loop and conditional asks how often, in the order they are met. */
-typedef struct Path {
-  const Op *events[MAX_EVENTS];
-  int nevents;
-  int choice[MAX_CHOICES], limit[MAX_CHOICES], nchoices;
-  bool too_long;
-} Path;
-
-static int choose(Path *p, int *at, int limit) {
-  if (*at >= MAX_CHOICES) return p->too_long = true, 0;
-  if (*at >= p->nchoices) p->choice[p->nchoices++] = 0;
-  p->limit[*at] = limit;
-  return p->choice[(*at)++];
-}
-
-static void run(Path *p, const Region *r, int *at) {
-  for (const Op *op = r->first; op; op = op->next) {
-    if (p->nevents == MAX_EVENTS) p->too_long = true;
-    if (p->too_long) return;
-    if (!op->body) p->events[p->nevents++] = op;
-    else
-      for (int n = choose(p, at, op->kind == OP_if ? 2 : 3); n > 0; n--) run(p, op->body, at);
-  }
-}
-
-/* The next combination of choices; false after the last. */
-static bool next_path(Path *p) {
-  while (p->nchoices && p->choice[p->nchoices - 1] + 1 == p->limit[p->nchoices - 1]) p->nchoices--;
-  if (p->nchoices) p->choice[p->nchoices - 1]++;
-  return p->nchoices > 0;
-}
 
 /* ---- what needs an order ---- */
 
@@ -78,37 +43,18 @@ static bool is_fence(const Op *op, const Op *removed) {
   return op != removed && (op->kind == OP_barrier || op->kind == OP_shared_barrier);
 }
 
-static bool path_is_ordered(const Path *p, const Op *removed) {
+static bool path_is_ordered(const Path *p, const void *removed) {
   for (int i = 0; i < p->nevents; i++)
     for (int j = i + 1; j < p->nevents && !is_fence(p->events[j], removed); j++)
       if (needs_order(p->events[i], p->events[j])) return false;
   return true;
 }
 
-/* 1: every path is in order; 0: one is not; -1: there are too many. */
 static int is_ordered(const Kernel *k, const Op *removed) {
-  Path p = {0};
-  for (int n = 0; n < MAX_PATHS; n++) {
-    int at = 0;
-    p.nevents = 0;
-    run(&p, k->body, &at);
-    if (p.too_long) return -1;
-    if (!path_is_ordered(&p, removed)) return 0;
-    if (!next_path(&p)) return 1;
-  }
-  return -1;
+  return every_path(k, path_is_ordered, removed);
 }
 
 /* ---- programs ---- */
-
-typedef struct Random {
-  uint64_t seed;
-} Random;
-
-static int pick(Random *r, int n) {
-  r->seed = r->seed * 6364136223846793005u + 1442695040888963407u;
-  return (int)((r->seed >> 33) % (uint64_t)n);
-}
 
 static void write_region(StrBuf *out, Random *r, int depth, int *names) {
   static const char *const memories[] = {"%s0", "%s1", "%s2", "%g"};

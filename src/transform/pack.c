@@ -1,0 +1,258 @@
+/* pack: allocations get places in shared memory; those that never hold a value at the same time may
+ * share one.
+ *     %s = alloc : mem<M, K, f16, shared>      %s = alloc {physical = [64, 32], base = 0} : ...
+ *     copy %a, %s                              copy %a, %s
+ *     %x = read %s                      =>     %x = read %s
+ *     %t = alloc : mem<M, N, f32, shared>      %t = alloc {physical = [64, 64], base = 0} : ...
+ *     write %r, %t                             write %r, %t
+ * Liveness runs backwards over the regions: a read or atomic needs what is there, a write or copy
+ * of the whole allocation makes it anew, one of a part does neither. A loop's body may follow
+ * itself, and any body may not run. Two allocations interfere when one is written or needed while
+ * the other is still needed. Large ones go first, each to the lowest place free of those it
+ * interferes with. Allocations of one loop are kept apart as long as there is room: sharing would
+ * cost barriers in every iteration. The places are visible (`base`), so `sync` orders what shares
+ * bytes. Needs memory_uses, distribute. */
+#include "analysis/memory_uses.h"
+#include "ir/dtype.h"
+#include "transform/pass.h"
+
+#include <string.h>
+
+enum { ALIGN = 16, ALIGN_COPY = 128, SWIZZLE_ROWS = 8 };
+
+typedef struct Block {
+  Op *alloc;
+  int memory; /* in MemoryUses; -1: never used */
+  int64_t bytes, base;
+  int align;
+  bool placed;
+} Block;
+
+typedef struct Pack {
+  Kernel *k;
+  Arena *arena;
+  const Distribution *d;
+  const MemoryUses *m;
+  Block *blocks; /* in program order */
+  int n;
+  bool *whole;    /* by use: it writes all of its allocation */
+  bool *together; /* n * n: both hold values at some point */
+  bool *in_loop;  /* n * n: both are used in one loop */
+  bool crowded;   /* there is no room to keep those apart */
+} Pack;
+
+/* ---- blocks ---- */
+
+/* An allocation without physical extents has those of the tile where it stands. */
+static bool give_extents(Pack *p, Op *alloc) {
+  const Type *t = alloc->results[0].type;
+  int extent[IR_MAX_RANK];
+  if (op_has(alloc, ATTR_physical)) return true;
+  if (!distribute_extents(p->d, alloc, t, extent)) return false;
+  const Sym **dims = ARENA_ARRAY(p->k->arena, const Sym *, t->rank);
+  for (int i = 0; i < t->rank; i++) dims[i] = sym_int(p->k->cx->sym, extent[i]);
+  op_set_attr(p->k, alloc, (Attr){.key = ATTR_physical, .n = t->rank, .dims = dims});
+  return true;
+}
+
+static int memory_of(const Pack *p, const Op *alloc) {
+  for (int i = 0; i < p->m->memories.n; i++)
+    if (p->m->memories.at[i] == &alloc->results[0]) return i;
+  return -1;
+}
+
+/* Copies of many bytes want rows of them aligned; a swizzle repeats after eight of its rows. */
+static int alignment_of(const Pack *p, const Op *alloc, int memory) {
+  const Attr *swizzle = op_attr(alloc, ATTR_swizzle);
+  if (swizzle && swizzle->integer) return SWIZZLE_ROWS * (int)swizzle->integer;
+  for (int i = 0; i < p->m->uses.n; i++)
+    if (p->m->uses.at[i].memory == memory && p->m->uses.at[i].op->kind == OP_copy)
+      return ALIGN_COPY;
+  return ALIGN;
+}
+
+static bool fail_size(const Pack *p, const Op *alloc) {
+  diag_add(&p->k->cx->diags, DIAG_E0606, alloc->at, "the allocation has no fixed size");
+  return false;
+}
+
+static bool gather_blocks(Pack *p) {
+  p->blocks = ARENA_ARRAY(p->arena, Block, p->k->nops);
+  for (Op *op = ir_first(p->k); op; op = ir_next(op)) {
+    if (op->kind != OP_alloc) continue;
+    if (!give_extents(p, op)) return false;
+    int memory = memory_of(p, op);
+    Block b = {op, memory, alloc_bytes(op), 0, alignment_of(p, op, memory), false};
+    if (b.bytes < 0) return fail_size(p, op);
+    p->blocks[p->n++] = b;
+  }
+  return true;
+}
+
+static int block_of(const Pack *p, int memory) {
+  for (int i = 0; i < p->n; i++)
+    if (p->blocks[i].memory == memory) return i;
+  return -1;
+}
+
+/* ---- liveness ---- */
+
+/* The tile of a write or copy by name covers the allocation when it has all of its extents. */
+static bool is_whole(const Pack *p, const MemoryUse *use) {
+  const Value *memory = p->m->memories.at[use->memory];
+  if (use->how != TOUCH_WRITE || !use->by_name || !memory->def) return false;
+  const Type *t = memory->type, *tile = use->op->kind == OP_write ? use->op->args[0]->type : t;
+  const Attr *physical = op_attr(memory->def, ATTR_physical);
+  for (int i = 0; i < t->rank; i++) {
+    Place place;
+    if (!type_has_dim(tile, t->dims[i])) return false;
+    if (!distribute_dim(p->d, use->op, t->dims[i], &place)) return false;
+    if (place.extent != physical->dims[i]) return false;
+  }
+  return true;
+}
+
+static void note_together(Pack *p, const bool *live) {
+  for (int i = 0; i < p->n; i++)
+    for (int j = 0; j < p->n; j++)
+      if (live[i] && live[j]) p->together[i * p->n + j] = true;
+}
+
+/* Backwards over one op: what it touches holds values while it runs, beside what is needed later.
+ */
+static void live_op(Pack *p, bool *live, const Op *op) {
+  bool *now = arena_copy(p->arena, live, sizeof *live * (size_t)p->n);
+  bool touched = false;
+  for (int i = 0; i < p->m->uses.n; i++) {
+    const MemoryUse *use = &p->m->uses.at[i];
+    int block = use->op == op ? block_of(p, use->memory) : -1;
+    if (block < 0) continue;
+    now[block] = touched = true;
+    live[block] = !p->whole[i] && (live[block] || use->how != TOUCH_WRITE);
+  }
+  if (touched) note_together(p, now);
+}
+
+static void live_region(Pack *p, bool *live, const Region *r);
+
+static void live_body(Pack *p, bool *live, const Op *op) {
+  bool again;
+  do {
+    bool *inside = arena_copy(p->arena, live, sizeof *live * (size_t)p->n);
+    live_region(p, inside, op->body);
+    again = false;
+    for (int i = 0; i < p->n; i++) {
+      again |= inside[i] && !live[i] && op->kind != OP_if;
+      live[i] |= inside[i];
+    }
+  } while (again);
+}
+
+static void live_region(Pack *p, bool *live, const Region *r) {
+  for (const Op *op = r->last; op; op = op->prev) {
+    if (op->body) live_body(p, live, op);
+    else live_op(p, live, op);
+  }
+}
+
+static void find_together(Pack *p) {
+  p->together = ARENA_ARRAY(p->arena, bool, p->n * p->n);
+  p->whole = ARENA_ARRAY(p->arena, bool, p->m->uses.n);
+  for (int i = 0; i < p->m->uses.n; i++) p->whole[i] = is_whole(p, &p->m->uses.at[i]);
+  live_region(p, ARENA_ARRAY(p->arena, bool, p->n), p->k->body);
+}
+
+static bool is_around(const Op *loop, const Op *op) {
+  while (op && op != loop) op = op->parent->owner;
+  return op != NULL;
+}
+
+static bool have_common_loop(const Op *a, const Op *b) {
+  for (const Op *loop = a->parent->owner; loop; loop = loop->parent->owner)
+    if (loop->kind != OP_if && is_around(loop, b)) return true;
+  return false;
+}
+
+static void find_in_loop(Pack *p) {
+  p->in_loop = ARENA_ARRAY(p->arena, bool, p->n * p->n);
+  for (int i = 0; i < p->m->uses.n; i++)
+    for (int j = 0; j < p->m->uses.n; j++) {
+      const MemoryUse *x = &p->m->uses.at[i], *y = &p->m->uses.at[j];
+      int a = block_of(p, x->memory), b = block_of(p, y->memory);
+      if (a >= 0 && b >= 0 && have_common_loop(x->op, y->op)) p->in_loop[a * p->n + b] = true;
+    }
+}
+
+/* ---- places ---- */
+
+static bool are_apart(const Pack *p, int a, int b) {
+  return p->together[a * p->n + b] || (!p->crowded && p->in_loop[a * p->n + b]);
+}
+
+static int64_t align_up(int64_t v, int align) { return (v + align - 1) / align * align; }
+
+/* The end of a placed block in the way of `b` at `base`; 0: none is. */
+static int64_t in_the_way(const Pack *p, int b, int64_t base) {
+  int64_t end = 0;
+  for (int i = 0; i < p->n; i++) {
+    const Block *other = &p->blocks[i];
+    if (!other->placed || !are_apart(p, b, i)) continue;
+    bool meet = base < other->base + other->bytes && other->base < base + p->blocks[b].bytes;
+    if (meet && (!end || other->base + other->bytes < end)) end = other->base + other->bytes;
+  }
+  return end;
+}
+
+static void place(Pack *p, int b) {
+  int64_t base = 0;
+  for (int64_t end; (end = in_the_way(p, b, base));) base = align_up(end, p->blocks[b].align);
+  p->blocks[b].base = base;
+  p->blocks[b].placed = true;
+}
+
+static int largest_left(const Pack *p) {
+  int best = -1;
+  for (int i = 0; i < p->n; i++)
+    if (!p->blocks[i].placed && (best < 0 || p->blocks[i].bytes > p->blocks[best].bytes)) best = i;
+  return best;
+}
+
+/* Places all blocks; the bytes they need. */
+static int64_t place_all(Pack *p) {
+  int64_t total = 0;
+  for (int i = 0; i < p->n; i++) p->blocks[i].placed = false;
+  for (int b; (b = largest_left(p)) >= 0;) {
+    place(p, b);
+    int64_t end = p->blocks[b].base + p->blocks[b].bytes;
+    total = end > total ? end : total;
+  }
+  return total;
+}
+
+static bool find_places(Pack *p, const TargetInfo *target) {
+  int64_t total = place_all(p);
+  p->crowded = target && total > target->shared_most;
+  if (p->crowded) total = place_all(p);
+  if (!target || total <= target->shared_most) return true;
+  Diags *diags = &p->k->cx->diags;
+  Diag *d =
+      diag_add(diags, DIAG_E0613, p->k->at, "`%s` needs %lld bytes of shared memory, %s has %d",
+               p->k->name, (long long)total, target->name, target->shared_most);
+  for (int i = 0; i < p->n; i++)
+    diag_note(diags, d, p->blocks[i].alloc->at, "%lld bytes at %lld for %s",
+              (long long)p->blocks[i].bytes, (long long)p->blocks[i].base,
+              type_text(diags->arena, p->k->cx, p->blocks[i].alloc->results[0].type));
+  diag_hint(diags, d, "smaller tiles need less");
+  return false;
+}
+
+bool pass_pack(Kernel *k, PassCtx *cx) {
+  Pack p = {.k = k, .arena = cx->scratch, .d = cx->facts.distribute, .m = cx->facts.memory_uses};
+  if (!gather_blocks(&p)) return false;
+  find_together(&p);
+  find_in_loop(&p);
+  if (!find_places(&p, cx->target)) return false;
+  for (int i = 0; i < p.n; i++)
+    op_set_attr(k, p.blocks[i].alloc, (Attr){.key = ATTR_base, .integer = p.blocks[i].base});
+  return true;
+}
