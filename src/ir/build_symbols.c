@@ -104,6 +104,9 @@ bool build_set_symbol(Builder *b, Op *op) {
   if (sym_kind(base) != SYM_symbol)
     return BUILD_FAIL(b, op->at, E0407, "`set_symbol` sets a symbol, not the expression `%s`",
                       sym_text(b->k->cx->diags.arena, base));
+  if (sym_name(base)[0] == '$')
+    return BUILD_FAIL(b, op->at, E0407, "`%s` is the compiler's own symbol and cannot be set",
+                      sym_name(base));
   DTypeClass class = dtype_info[t->dtype].class;
   if (!type_is_value(t) || (class != DTYPE_INT && class != DTYPE_INDEX))
     return BUILD_FAIL(b, op->at, E0407, "`set_symbol` of `%s` takes an integer, not %s",

@@ -45,6 +45,9 @@ static bool check_bindings(Header *h) {
   EACH_ROW(k, bind, c) {
     if (sym_kind(c->dim) != SYM_symbol)
       return FAIL(h, c, E0212, "only a symbol can be bound, not `%s`", text(h, c->dim));
+    if (sym_name(c->dim)[0] == '$')
+      return FAIL(h, c, E0212, "`%s` is the compiler's own symbol and cannot be bound",
+                  sym_name(c->dim));
     for (int i = 0; i < h->nbound; i++)
       if (h->bound[i].from == c->dim)
         return FAIL(h, c, E0208, "`%s` is bound twice", sym_name(c->dim));
@@ -76,8 +79,24 @@ static bool check_axis(Header *h, const Constraint *c, int most) {
   return false;
 }
 
+/* A symbol that only exists inside a launch, such as a thread id; NULL: none. */
+static const Sym *inner_symbol(Header *h, const Sym *s) {
+  int n = s ? sym_free_symbols(s, NULL, 0) : 0;
+  const Sym **symbols = ARENA_ARRAY(h->k->arena, const Sym *, n);
+  if (n) sym_free_symbols(s, symbols, n);
+  for (int i = 0; i < n; i++)
+    if (sym_name(symbols[i])[0] == '$') return symbols[i];
+  return NULL;
+}
+
 static bool check_launch(Header *h, const Constraint *c) {
   int64_t threads = 1, v;
+  for (int i = 0; i < 3; i++) {
+    const Sym *inner = inner_symbol(h, c->grid[i]);
+    if (!inner) inner = inner_symbol(h, c->block[i]);
+    if (inner)
+      return FAIL(h, c, E0212, "the size of a launch cannot depend on `%s`", sym_name(inner));
+  }
   if (c->threads < 1 || c->threads > 64)
     return FAIL(h, c, E0212, "a wave of %d lanes, expected 1 to 64", c->threads);
   for (int i = 0; i < 3; i++) {

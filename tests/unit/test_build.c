@@ -530,6 +530,13 @@ TEST(while_loop_must_advance) {
   EXPECT_ERROR(&f, E0405);
 }
 
+TEST(the_compilers_own_symbols_cannot_be_set) {
+  Fixture f;
+  begin(&f, true);
+  set_symbol(&f, sy(&f, "$T0"), integer(&f, 1));
+  EXPECT_ERROR(&f, E0407);
+}
+
 TEST(set_symbol_takes_integers) {
   Fixture f;
   begin(&f, true);
@@ -606,6 +613,7 @@ TEST(header_mistakes) {
   Constraint bad = {.kind = CONSTRAINT_workgroup, .dim = f.n, .size = num(&f, 1), .axis = 7};
   Constraint nothreads = {.kind = CONSTRAINT_hardware};
   Constraint name = {.kind = CONSTRAINT_hardware, .threads = 64, .mma = {.name = "NOPE"}};
+  Constraint own = {.kind = CONSTRAINT_bind, .dim = sy(&f, "$index0"), .size = num(&f, 1)};
   Constraint assume = {.kind = CONSTRAINT_assume, .expr = f.m};
   const HeaderCase cases[] = {
       {"E0201", {wg}, 1},
@@ -621,6 +629,7 @@ TEST(header_mistakes) {
       {"E0210", {wg, name}, 2},
       {"E0212", {wg, nothreads}, 2},
       {"E0212", {wg, hw, assume}, 3},
+      {"E0212", {wg, hw, own}, 3},
       {"E0104", {wg, hw, loop}, 3},
   };
   Kernel *k = builder_kernel(f.b);
@@ -696,6 +705,7 @@ TESTS_MAIN(
     RUN(value_outside_its_region) RUN(loop_over_an_untiled_dim) RUN(mistakes_are_reported_once)
     RUN(set_symbol_opens_versions_with_scope) RUN(scalar_of_the_axis_is_the_iteration)
     RUN(while_loop_carries_its_axis) RUN(while_loop_must_advance) RUN(set_symbol_takes_integers)
+    RUN(the_compilers_own_symbols_cannot_be_set)
     RUN(mapping_iterators_must_have_one_extent) RUN(mapping_iterator_without_extent)
     RUN(mapping_must_reach_every_memory_dim) RUN(mapping_gives_the_result_its_dims)
     RUN(header_mistakes) RUN(verifier_finds_broken_structure))
