@@ -66,6 +66,7 @@ static const Sym *pass_junction(Pass *p, const Sym *s) {
     if (c == absorbing || f->contradiction) return absorbing;
     if (c->kind == SYM_bool) continue;
     all = s->kind == SYM_and ? sym_and(cx, all, c) : sym_or(cx, all, c);
+    if (!has_value(f, c)) continue; /* what has no value somewhere says nothing there */
     f = facts_branch(f, s->kind == SYM_and ? c : sym_not(cx, c));
     if (f->contradiction) return absorbing;
   }
