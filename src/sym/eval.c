@@ -66,14 +66,16 @@ static bool eval_fold(Eval *e, const Sym *s, Rat *out) {
   return *out = r, true;
 }
 
+/* The two sides as they are: their difference may not fit where they do. */
 static bool eval_compare(Eval *e, const Sym *s, Rat *out) {
-  Rat v;
-  if (!eval(e, s->base, &v)) return false;
-  switch (cmp_kind(s)) {
-  case SYM_le: *out = rat_int(v.num <= 0); return true;
-  case SYM_lt: *out = rat_int(v.num < 0); return true;
-  case SYM_eq: *out = rat_int(v.num == 0); return true;
-  default: *out = rat_int(v.num != 0); return true;
+  Rat a, b;
+  if (!eval(e, s->arg[0], &a) || !eval(e, s->arg[1], &b)) return false;
+  int order = rat_cmp(a, b);
+  switch ((SymKind)s->kind) {
+  case SYM_le: *out = rat_int(order <= 0); return true;
+  case SYM_lt: *out = rat_int(order < 0); return true;
+  case SYM_eq: *out = rat_int(order == 0); return true;
+  default: *out = rat_int(order != 0); return true;
   }
 }
 

@@ -43,6 +43,7 @@ TEST(values) {
   CHECK(!eval(&e, "x/y", 6, 0, &v));
   CHECK(!eval(&e, "x/2", 3, 0, &v)); /* not an integer */
   CHECK(!eval(&e, "x*y", INT64_MAX / 2, 5, &v));
+  CHECK(eval(&e, "Min(7*x, x/y) < y**4", 72, 9690, &v) && v == 1); /* nor does the difference */
   CHECK(eval(&e, "x + y**2*x**4/65536", 2496, 1850, &v)); /* y**2*x**4 alone does not fit */
   CHECK(!eval(&e, "x + z", 1, 2, &v)); /* unbound */
   env_free(&e);
