@@ -1,15 +1,7 @@
 /* build_access.c: index mappings: their own rules, and source= / target= turned into them. */
-#include <stdio.h>
-
 #include "ir/build_state.h"
 
 /* ---- a mapping on its own ---- */
-
-static const Sym *numbered(Context *cx, const char *prefix, int i, bool nonneg) {
-  char name[32];
-  snprintf(name, sizeof name, "%s%d", prefix, i);
-  return sym_symbol(cx->sym, name, nonneg);
-}
 
 /* Looks for keys whose value is the bare iterator. False when it names two dimensions. */
 static bool find_extent(Context *cx, SymPairs pairs, const Sym *iterator, const Sym **dim, Span at) {
@@ -41,7 +33,7 @@ bool check_mapping(Context *cx, const Mapping *m, Span at) {
     return false;
   }
   for (int i = 0; i < m->niterators; i++) {
-    const Sym *iterator = numbered(cx, "$index", i, true), *dim = NULL;
+    const Sym *iterator = ir_numbered_symbol(cx, "$index", i, true), *dim = NULL;
     if (!find_extent(cx, m->inputs, iterator, &dim, at)) return false;
     if (!find_extent(cx, m->outputs, iterator, &dim, at)) return false;
     if (dim) continue;
@@ -75,7 +67,7 @@ static bool bind_iterators(Access *x, const Coord *coords, int n) {
     if (!dim)
       return BUILD_FAIL(x->b, x->at, E0314, "`%s` is not an iterator of this kernel",
                         iterator ? sym_text(cx->diags.arena, iterator) : "a value");
-    const Sym *index = numbered(cx, "$index", x->n, true);
+    const Sym *index = ir_numbered_symbol(cx, "$index", x->n, true);
     x->iterators[x->n] = (SymBinding){iterator, index};
     x->dims[x->n] = (SymPair){dim, index};
   }
@@ -92,7 +84,7 @@ static const Sym *dynamic_coord(Access *x, Value *v) {
       if (x->dims[j].key == v->type->dims[i]) at[n++] = x->dims[j];
   vec_push(a, &x->dynamic, v);
   vec_push(a, &x->lookups, ((SymPairs){at, n}));
-  return numbered(x->b->k->cx, "$dynamic_val", x->dynamic.n - 1, false);
+  return ir_numbered_symbol(x->b->k->cx, "$dynamic_val", x->dynamic.n - 1, false);
 }
 
 static bool memory_side(Access *x, const Type *mem, const Coord *coords, int n, SymPairs *out) {

@@ -1,5 +1,6 @@
 /* edit.c: making, linking, removing and copying ops. No rule of the language is checked here:
  * that is the builder's and the verifier's work. */
+#include <stdio.h>
 #include <string.h>
 
 #include "ir/attr.h"
@@ -209,6 +210,12 @@ const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const 
     if (c->kind == kind && (!dim || c->dim == dim)) return c;
   }
   return NULL;
+}
+
+const Sym *ir_numbered_symbol(Context *cx, const char *prefix, int i, bool nonneg) {
+  char name[32];
+  snprintf(name, sizeof name, "%s%d", prefix, i);
+  return sym_symbol(cx->sym, name, nonneg);
 }
 
 const Sym *ir_loop_counter(Kernel *k, const Sym *axis) {

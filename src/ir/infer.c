@@ -2,8 +2,6 @@
  * function per rule of infer.h; each reports what was found and what was expected. */
 #include "ir/infer.h"
 
-#include <stdio.h>
-
 #include "ir/access.h"
 #include "ir/attr.h"
 
@@ -239,12 +237,6 @@ static bool rule_permute(Infer *in) {
 
 /* ---- rules: memory ---- */
 
-static const Sym *index_symbol(const Infer *in, const char *prefix, int i, bool nonneg) {
-  char name[32];
-  snprintf(name, sizeof name, "%s%d", prefix, i);
-  return sym_symbol(in->k->cx->sym, name, nonneg);
-}
-
 static bool pairs_have(SymPairs pairs, const Sym *dim) {
   for (int i = 0; i < pairs.n; i++)
     if (dim_base(pairs.at[i].key) == dim_base(dim)) return true;
@@ -263,7 +255,7 @@ static bool covers_memory(const Infer *in, SymPairs coords, const Type *mem) {
 /* The register side lists its dimensions in iterator order: {A: $index0, B: $index1, ...}. */
 static bool is_identity_side(const Infer *in, const Mapping *m, SymPairs side, const char *which) {
   bool same = side.n == m->niterators;
-  for (int i = 0; same && i < side.n; i++) same = side.at[i].value == index_symbol(in, "$index", i, true);
+  for (int i = 0; same && i < side.n; i++) same = side.at[i].value == ir_numbered_symbol(in->k->cx, "$index", i, true);
   if (same) return true;
   return FAIL_HINT(in, E0314, "number the iterators in the order of the register's dimensions",
                    "`%s` of `%s` must map its dimensions to the iterators in order", which,
@@ -278,8 +270,8 @@ static bool mentions(SymPairs pairs, const Sym *symbol) {
 
 /* A dynamic value comes from memory and may be negative; a mapping may also promise that it is not. */
 static bool uses_dynamic(const Infer *in, const Mapping *m, int i) {
-  const Sym *any = index_symbol(in, "$dynamic_val", i, false);
-  const Sym *promised = index_symbol(in, "$dynamic_val", i, true);
+  const Sym *any = ir_numbered_symbol(in->k->cx, "$dynamic_val", i, false);
+  const Sym *promised = ir_numbered_symbol(in->k->cx, "$dynamic_val", i, true);
   return mentions(m->inputs, any) || mentions(m->outputs, any) || mentions(m->inputs, promised) ||
          mentions(m->outputs, promised);
 }

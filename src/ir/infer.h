@@ -18,14 +18,14 @@ typedef enum InferRule {
   RULE_COPY,         /* no result; one memory is an allocation, over whose dims it runs */
   RULE_MMA,          /* type of acc */
   RULE_SCALED_MMA,   /* type of acc */
-  RULE_BINARY,       /* the larger of two shapes */
+  RULE_BINARY,       /* the dims of both operands */
   RULE_BINARY_INT,   /* the same, integers and truth values only */
   RULE_BINARY_FLOAT, /* the same, floats only */
   RULE_COMPARE,      /* the same, with dtype i1 */
   RULE_UNARY,        /* type of the operand */
   RULE_UNARY_INT,    /* the same, integers and truth values only */
   RULE_UNARY_FLOAT,  /* the same, floats only */
-  RULE_SELECT,       /* the largest of three shapes */
+  RULE_SELECT,       /* the dims of all three operands */
   RULE_CAST,         /* given: the operand's dims */
   RULE_BITCAST,      /* given: the last dim times the ratio of widths */
   RULE_BROADCAST,    /* given: more dims */

@@ -351,6 +351,8 @@ Value *op_condition(const Op *op);        /* of an if: its condition value, or N
 /* The symbol that counts the iterations of a loop over `axis`: $ARG<axis>, or what its tile
  * constraint names. */
 const Sym *ir_loop_counter(Kernel *k, const Sym *axis);
+/* `$index0`, `$dynamic_val1`: the compiler's own numbered symbols. */
+const Sym *ir_numbered_symbol(Context *cx, const char *prefix, int i, bool nonneg);
 const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const Sym *dim);
 
 bool ir_equal(const Kernel *a, const Kernel *b); /* all but names and places */
