@@ -289,6 +289,10 @@ typedef struct wv_pass_options {
 } wv_pass_options;
 
 WV_API bool wv_run_passes(wv_kernel *k, const wv_pass_options *o);
+WV_API const char *wv_kernel_level(const wv_kernel *k); /* "tile"; "thread": one lane's program */
+/* Passes until the kernel is one lane's program; nothing if it is one already. A kernel that this
+ * version cannot lower for the target is an error (E0601). */
+WV_API bool wv_lower(wv_kernel *k, const wv_pass_options *o);
 
 /* ---- bounds -------------------------------------------------------------------------------- */
 
@@ -347,17 +351,46 @@ WV_API bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_o
 /* ---- running: the simulator ---------------------------------------------------------------- */
 
 typedef struct wv_sim_options {
-  const char *target;   /* the machine, such as "sm_90a"; NULL: one with the kernel's wave */
-  const char *schedule; /* "round", "reverse", "random"; NULL: round */
-  uint64_t seed;        /* of the random schedule */
+  const char *target;   /* "sim:sm_90a", or "sm_90a"; "sim" or NULL: one with the kernel's wave */
+  const char *schedule; /* "round", "reverse", "random", "random:SEED"; NULL: round */
   bool nonfinite;       /* also report where infinities and NaN appear */
-  void (*write)(void *user, const char *text); /* receives a table of costs per source line */
+  bool (*interrupted)(void *user); /* asked now and then; true ends the run. May be NULL */
   void *user;
 } wv_sim_options;
 
+typedef struct wv_report wv_report;
+
 /* Runs a kernel at THREAD level lane by lane, and reports races, accesses out of bounds,
- * uninitialised values, deadlocks and the like as diagnostics. `o` may be NULL. */
-WV_API bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *o);
+ * uninitialised values, deadlocks and the like as diagnostics. `o` may be NULL. `report`, if it is
+ * not NULL, receives what happened, also after a false result; NULL when nothing ran. */
+WV_API bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *o,
+                   wv_report **report);
+WV_API void wv_report_free(wv_report *r); /* before its kernel */
+
+/* A table of costs per source line. The text lives as long as the report. */
+WV_API const char *wv_report_text(wv_report *r);
+
+typedef struct wv_finding {
+  wv_diag diag;
+  wv_place other;       /* of a race: the other access; line 0: none */
+  int64_t workgroup[3];
+  int wave, lane, other_wave, other_lane; /* -1: none in particular */
+  const char *buffer;                     /* NULL: not about memory */
+  int rank;                               /* of index; 0: not known */
+  int64_t index[8];
+  int64_t address; /* in bytes from the buffer's first, or from shared 0; -1: not known */
+} wv_finding;
+WV_API bool wv_report_finding(wv_report *r, int i, wv_finding *out); /* false past the last */
+
+/* What the ops of one source line did, over the whole grid. */
+typedef struct wv_cost {
+  wv_place at;
+  uint64_t instructions, lane_ops;      /* issued by waves; done by lanes */
+  uint64_t shared, conflicts;           /* accesses of shared memory; extra cycles of conflicts */
+  uint64_t sectors, sectors_needed;     /* 32 bytes of global memory: moved; asked for */
+} wv_cost;
+WV_API bool wv_report_line(wv_report *r, int i, wv_cost *out); /* false past the last */
+WV_API wv_cost wv_report_total(const wv_report *r);
 
 /* Elements in host memory, as the evaluator reads them; numbers are rounded as casts do. */
 WV_API size_t wv_data_bytes(const char *dtype, int64_t elements); /* 0: no such dtype */
@@ -370,6 +403,9 @@ WV_API void wv_data_set(const char *dtype, void *data, int64_t element, double v
 WV_API bool wv_op_info(int i, const char **name, const char **level, const char **doc);
 WV_API bool wv_pass_info(int i, const char **name, const char **doc);
 WV_API bool wv_target_info(int i, const char **name, const char **doc);
+/* What runs kernels for a target: "eval", "sim" (of "sim:gfx942"), "cpu", "device"; NULL after
+ * reporting a name that does not exist. */
+WV_API const char *wv_target_kind(wv_ctx *cx, const char *name);
 WV_API bool wv_diag_info(int i, const char **code, const char **title, const char **explanation);
 
 typedef struct wv_mma_info {

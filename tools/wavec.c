@@ -1,191 +1,15 @@
-/* wavec.c: the command line tool. Reads *.wave, checks it, runs passes, prints, evaluates.
+/* wavec.c: the command line tool. Reads *.wave, checks it, runs passes, prints, runs.
  *
  * Exit status: 0 all well, 1 diagnostics were reported, 2 the command line or a file is wrong. */
 #include "wavec.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_KERNELS = 256 };
 
-/* ---- options ---- */
-
-typedef enum OptionKind { OPTION_FLAG, OPTION_WORD, OPTION_MAYBE, OPTION_LIST } OptionKind;
-
-typedef struct Option {
-  const char *name, *value;
-  OptionKind kind;
-  size_t field;        /* offset in Options */
-  const char *choices; /* "a|b", or NULL: anything */
-  const char *help;
-} Option;
-
-#define FLAG(field) OPTION_FLAG, offsetof(Options, field)
-#define WORD(field) OPTION_WORD, offsetof(Options, field)
-#define MAYBE(field) OPTION_MAYBE, offsetof(Options, field) /* =VALUE may be left out */
-#define LIST(field) OPTION_LIST, offsetof(Options, field)
-
-/* A row without a kind of its own (value NULL, name a sentence) heads a group of the help. */
-static const Option options[] = {
-    {"What comes out:", NULL, OPTION_FLAG, 0, NULL, NULL},
-    {"emit", "KIND", WORD(emit), "wave|none",
-     "wave: the kernel as text (default); none: only check"},
-    {"o", "FILE", WORD(output), NULL, "write there instead of to the standard output"},
-    {"proof", NULL, FLAG(proof), NULL, "say of each access what was proved and what is tested"},
-    {"set", "SYM=EXPR", LIST(set), NULL, "bind a symbol, as a `bind` row of the header would"},
-
-    {"Passes:", NULL, OPTION_FLAG, 0, NULL, NULL},
-    {"passes", "A,B", WORD(passes), NULL, "run these in this order; `all`: the whole pipeline"},
-    {"stop-after", "PASS", WORD(stop_after), NULL, "leave out the passes behind this one"},
-    {"dump", "A,B", WORD(dump), NULL, "print the kernel after these passes; `all`: after each"},
-    {"target", "NAME", WORD(target), NULL, "fit the kernel to this machine; --list=targets"},
-    {"verify", "WHEN", WORD(verify), "each|last", "check the kernel after each pass, or the last"},
-    {"time", NULL, FLAG(time), NULL, "say how long each pass took"},
-
-    {"Running:", NULL, OPTION_FLAG, 0, NULL, NULL},
-    {"eval", NULL, FLAG(eval), NULL, "run a tile kernel with the reference evaluator"},
-    {"sim", "TARGET", MAYBE(sim), NULL, "run a thread kernel lane by lane, and judge it"},
-    {"schedule", "HOW", WORD(schedule), "round|reverse|random", "order of the waves in --sim"},
-    {"costs", NULL, FLAG(costs), NULL, "print what each line cost in --sim"},
-    {"nonfinite", NULL, FLAG(nonfinite), NULL, "report where infinities and NaN appear in --sim"},
-    {"arg", "NAME=VALUE", LIST(arg), NULL, "an argument: a .npy file, or a number for a scalar"},
-    {"out", "NAME=FILE", LIST(out), NULL, "write a tensor to a .npy file afterwards"},
-    {"show", "NAME", LIST(show), NULL, "print the elements of a tensor or log"},
-    {"seed", "N", WORD(seed), NULL, "for arguments that are not given (default 1)"},
-
-    {"check-passes", NULL, FLAG(check_passes), NULL,
-     "run the kernel after each pass and compare with what it computed before"},
-
-    {"Asking:", NULL, OPTION_FLAG, 0, NULL, NULL},
-    {"list", "TABLE", WORD(list), "ops|passes|targets|diagnostics|mma|dtypes", "print a table"},
-    {"explain", "CODE", WORD(explain), NULL, "say more about a diagnostic, such as E0203"},
-    {"version", NULL, FLAG(version), NULL, "print the version"},
-    {"help", NULL, FLAG(help), NULL, "print this"},
-};
-enum { NOPTIONS = sizeof options / sizeof *options };
-
-static bool is_heading(const Option *o) { return !o->help; }
-
-bool complain(const char *fmt, ...) {
-  va_list ap;
-  va_start(ap, fmt);
-  fputs("wavec: ", stderr);
-  vfprintf(stderr, fmt, ap);
-  fputc('\n', stderr);
-  va_end(ap);
-  return false;
-}
-
-bool split_word(const char *word, const char *name, const char **rest) {
-  size_t n = strlen(name);
-  if (strncmp(word, name, n) != 0 || (word[n] != '=' && word[n])) return false;
-  *rest = word[n] ? word + n + 1 : word + n;
-  return true;
-}
-
-static void push(WordList *list, const char *word) {
-  const char **at = realloc(list->at, sizeof *at * ((size_t)list->n + 1));
-  if (!at) abort();
-  at[list->n++] = word;
-  list->at = at;
-}
-
-static const Option *find_option(const char *name, size_t len) {
-  for (int i = 0; i < NOPTIONS; i++)
-    if (!is_heading(&options[i]) && strlen(options[i].name) == len &&
-        memcmp(options[i].name, name, len) == 0)
-      return &options[i];
-  return NULL;
-}
-
-static const Option *unknown_option(const char *word, const char *name, size_t len) {
-  const char *names[NOPTIONS];
-  int n = 0;
-  for (int i = 0; i < NOPTIONS; i++)
-    if (!is_heading(&options[i])) names[n++] = options[i].name;
-  char typed[64];
-  snprintf(typed, sizeof typed, "%.*s", (int)len, name);
-  const char *near = wv_nearest(typed, names, n);
-  if (near) complain("unknown option %s: did you mean --%s?", word, near);
-  else complain("unknown option %s: wavec --help lists them", word);
-  return NULL;
-}
-
-/* One of the words of "a|b|c". */
-static bool is_choice(const Option *o, const char *value) {
-  size_t n = strlen(value);
-  for (const char *at = o->choices; at; at = strchr(at, '|'), at = at ? at + 1 : NULL)
-    if (strcspn(at, "|") == n && memcmp(at, value, n) == 0) return true;
-  return !o->choices || complain("--%s is one of %s, not `%s`", o->name, o->choices, value);
-}
-
-static bool store(Options *all, const Option *o, const char *value) {
-  void *field = (char *)all + o->field;
-  if (o->kind == OPTION_FLAG) return *(bool *)field = true;
-  if (!is_choice(o, value)) return false;
-  if (o->kind == OPTION_LIST) push(field, value);
-  else *(const char **)field = value;
-  return true;
-}
-
-/* --name, --name=value, --name value, -o value; *i moves over what was taken. */
-static bool take_option(Options *all, int argc, char **argv, int *i) {
-  const char *word = argv[*i], *name = word + (word[1] == '-' ? 2 : 1);
-  size_t len = strcspn(name, "=");
-  const Option *o = strcmp(word, "-h") == 0 ? find_option("help", 4) : find_option(name, len);
-  if (!o) return unknown_option(word, name, len) != NULL;
-  const char *value = name[len] ? name + len + 1 : NULL;
-  if (o->kind == OPTION_FLAG && value) return complain("--%s takes no value", o->name);
-  if (o->kind == OPTION_MAYBE && !value) value = "";
-  if (o->kind != OPTION_FLAG && !value) {
-    if (*i + 1 >= argc) return complain("--%s needs %s", o->name, o->value);
-    value = argv[++*i];
-  }
-  return store(all, o, value);
-}
-
-static bool parse_options(Options *all, int argc, char **argv) {
-  for (int i = 1; i < argc; i++) {
-    if (argv[i][0] != '-' || !argv[i][1]) push(&all->files, argv[i]);
-    else if (!take_option(all, argc, argv, &i)) return false;
-  }
-  return true;
-}
-
 /* ---- asking ---- */
-
-static void print_help(void) {
-  puts("wavec [options] FILE.wave...     (- reads the standard input)\n"
-       "\n"
-       "Reads kernels in text form (docs/ir.md), checks them, and prints them.\n");
-  for (int i = 0; i < NOPTIONS; i++) {
-    const Option *o = &options[i];
-    char left[64];
-    if (is_heading(o)) {
-      printf("%s%s\n", i ? "\n" : "", o->name);
-      continue;
-    }
-    const char *dashes = o->name[1] ? "--" : "-";
-    const char *gap = o->kind == OPTION_LIST || !o->name[1] ? " " : "=";
-    bool maybe = o->kind == OPTION_MAYBE;
-    snprintf(left, sizeof left, "%s%s%s%s%s%s", dashes, o->name, maybe ? "[" : "",
-             o->value ? gap : "", o->value ? o->value : "", maybe ? "]" : "");
-    printf("  %-20s %s\n", left, o->help);
-    if (o->choices && strchr(o->choices, '|') && strlen(o->choices) > 12)
-      printf("  %-20s %s\n", "", o->choices);
-  }
-  puts("\n"
-       "Examples:\n"
-       "  wavec gemm.wave                            is it right? and how is it written?\n"
-       "  wavec gemm.wave --passes=bind,simplify     what these passes make of it\n"
-       "  wavec gemm.wave --dump=all --time          every step, and what it cost\n"
-       "  wavec gemm.wave --eval --set M=64 --set N=64 --set K=32 --out c=c.npy\n"
-       "  wavec --explain E0203                      what a diagnostic means\n"
-       "\n"
-       "Exit status: 0 all well, 1 diagnostics were reported, 2 the command line is wrong.");
-}
 
 static void list_ops(void) {
   const char *name, *level, *doc;
@@ -285,10 +109,12 @@ static bool check_text(wv_ctx *cx, const char *name, const char *text, size_t le
   return false;
 }
 
-static void report(wv_ctx *cx) {
+/* Remarks are about compiling: who runs a kernel asked for its result. */
+static void report(const Options *o, wv_ctx *cx) {
   wv_diag d;
   for (int i = 0; i < wv_diag_count(cx); i++)
-    if (wv_diag_get(cx, i, &d)) fputs(d.rendered, stderr);
+    if (wv_diag_get(cx, i, &d) && !(o->run && strcmp(d.severity, "remark") == 0))
+      fputs(d.rendered, stderr);
 }
 
 /* ---- kernels ---- */
@@ -329,8 +155,13 @@ static void write_dump(void *user, const char *pass, const char *text) {
   fputs(text, pass ? user : stderr);
 }
 
-static bool run_passes(const Options *o, wv_kernel *k, FILE *out) {
-  if (!o->passes && !o->dump && !o->stop_after && !o->time && !o->target) return true;
+static bool is_lowered(const wv_kernel *k) { return strcmp(wv_kernel_level(k), "thread") == 0; }
+
+/* `kind` is what will run the kernel (wv_target_kind), or NULL. */
+static bool run_passes(const Options *o, wv_kernel *k, const char *kind, FILE *out) {
+  bool simulate = kind && strcmp(kind, "sim") == 0, asked = o->passes || o->dump || o->stop_after;
+  if (simulate && is_lowered(k) && !asked && !o->time) return true;
+  if (!asked && !o->time && (!o->target || (kind && !simulate))) return true;
   bool all = !o->passes || strcmp(o->passes, "all") == 0;
   wv_pass_options p = {.passes = all ? NULL : o->passes,
                        .stop_after = o->stop_after,
@@ -340,12 +171,26 @@ static bool run_passes(const Options *o, wv_kernel *k, FILE *out) {
                        .write = write_dump,
                        .user = out,
                        .target = o->target};
-  return wv_run_passes(k, &p);
+  return simulate && !is_lowered(k) ? wv_lower(k, &p) : wv_run_passes(k, &p);
+}
+
+/* What will run the kernel; NULL after a diagnostic. */
+static const char *runner(const Options *o, wv_ctx *cx, const wv_kernel *k) {
+  if (!o->target) return is_lowered(k) ? "sim" : "eval";
+  const char *kind = wv_target_kind(cx, o->target);
+  if (!kind || strcmp(kind, "sim") == 0 || strcmp(kind, "eval") == 0) return kind;
+  char text[256], hint[256];
+  bool device = strcmp(kind, "device") == 0;
+  snprintf(text, sizeof text, "kernels do not yet run on target `%.100s`", o->target);
+  snprintf(hint, sizeof hint, device ? "`--target sim:%.100s` simulates it" : "use `--target eval`",
+           o->target);
+  wv_diag_report(cx, "E0601", (wv_place){0}, text, hint);
+  return NULL;
 }
 
 static bool wants_text(const Options *o) {
   if (o->emit) return strcmp(o->emit, "wave") == 0;
-  return !o->eval && !o->sim && !o->dump && !o->proof;
+  return !o->run && !o->dump && !o->proof;
 }
 
 static void print_proof(wv_kernel *k, FILE *out) {
@@ -357,14 +202,15 @@ static void print_proof(wv_kernel *k, FILE *out) {
 static int compile_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out) {
   if (!apply_settings(o, cx, k) || !wv_verify(k)) return STATUS_DIAGNOSTICS;
   if (o->check_passes) return check_passes(o, cx, k);
-  if (!run_passes(o, k, out)) return STATUS_DIAGNOSTICS;
+  const char *kind = o->run ? runner(o, cx, k) : NULL;
+  if ((o->run && !kind) || !run_passes(o, k, kind, out)) return STATUS_DIAGNOSTICS;
   if (wants_text(o)) {
     char *text = wv_print(k);
     fputs(text, out);
     wv_free(text);
   }
   if (o->proof) print_proof(k, out);
-  return o->eval || o->sim ? eval_kernel(o, cx, k) : STATUS_OK;
+  return o->run ? eval_kernel(o, cx, k) : STATUS_OK;
 }
 
 static int compile_file(const Options *o, const char *path, FILE *out) {
@@ -384,7 +230,7 @@ static int compile_file(const Options *o, const char *path, FILE *out) {
     wv_kernel_free(kernels[i]);
   }
   if (n > MAX_KERNELS) complain("%s: only the first %d kernels are read", path, MAX_KERNELS);
-  report(cx);
+  report(o, cx);
   wv_ctx_free(cx);
   free(text);
   return status;
@@ -408,13 +254,11 @@ int main(int argc, char **argv) {
   Options o = {0};
   int status = STATUS_OK;
   if (!parse_options(&o, argc, argv)) status = STATUS_USAGE;
-  else if (o.help) print_help();
+  else if (o.help) print_help(&o);
   else if (o.version) printf("wavec %s\n", wv_version());
   else if (o.list) status = print_list(o.list);
   else if (o.explain) status = explain(o.explain);
   else status = compile_files(&o);
-  WordList *lists_of_words[] = {&o.set, &o.arg, &o.out, &o.show, &o.files};
-  for (size_t i = 0; i < sizeof lists_of_words / sizeof *lists_of_words; i++)
-    free(lists_of_words[i]->at);
+  free_options(&o);
   return status;
 }

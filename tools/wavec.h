@@ -11,13 +11,18 @@ typedef struct WordList {
 
 typedef struct Options {
   const char *emit, *passes, *dump, *stop_after, *verify, *list, *explain, *output, *seed, *target;
-  const char *sim, *schedule; /* sim: the machine, "" for any */
+  const char *schedule;
   WordList set, arg, out, show;
-  bool time, proof, eval, check_passes, costs, nonfinite, version, help;
+  bool run, time, proof, check_passes, costs, nonfinite, version, help;
   WordList files;
 } Options;
 
 enum { STATUS_OK, STATUS_DIAGNOSTICS, STATUS_USAGE };
+
+/* ---- wavec_options.c */
+bool parse_options(Options *all, int argc, char **argv); /* false after complaining */
+void free_options(Options *o);
+void print_help(const Options *o);
 
 /* Prints "wavec: ..." and returns false: mistakes on the command line and files that fail. */
 #if defined(__GNUC__)

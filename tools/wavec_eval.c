@@ -1,5 +1,5 @@
-/* wavec_eval.c: `wavec --eval` and `wavec --sim`: makes or reads the arguments of a kernel, runs it
- * with the reference evaluator or the simulator, and says what came out.
+/* wavec_eval.c: `wavec run`: makes or reads the arguments of a kernel, runs it with the reference
+ * evaluator (tiles) or the simulator (one lane's program), and says what came out.
  *
  * Arguments that are not given are made from the seed: floats are multiples of 1/8 between -1 and
  * 1, which every float type but the smallest holds exactly, integers lie between 0 and 7. What the
@@ -233,21 +233,20 @@ static bool check_names(const Call *c, const WordList *words, const char *option
   return true;
 }
 
-static void print_costs(void *user, const char *text) { fputs(text, user); }
-
-static bool simulate(const Call *c, const wv_arg *args, uint64_t seed) {
+static bool simulate(const Call *c, const wv_arg *args, bool quiet) {
   const Options *o = c->o;
-  wv_sim_options options = {.target = *o->sim ? o->sim : NULL,
-                            .schedule = o->schedule,
-                            .seed = seed,
-                            .nonfinite = o->nonfinite,
-                            .write = o->costs ? print_costs : NULL,
-                            .user = stdout};
-  return wv_sim(c->k, args, c->nargs, &options);
+  wv_report *report = NULL;
+  wv_sim_options options = {
+      .target = o->target, .schedule = o->schedule, .nonfinite = o->nonfinite};
+  bool ok = wv_sim(c->k, args, c->nargs, &options, &report);
+  if (report && o->costs && !quiet) fputs(wv_report_text(report), stdout);
+  wv_report_free(report);
+  return ok;
 }
 
 static bool run_tiles(const Call *c, const wv_arg *args, bool logs) {
-  wv_eval_options options = {.log = print_log, .user = (void *)(uintptr_t)c->o, .check_masks = true};
+  wv_eval_options options = {
+      .log = print_log, .user = (void *)(uintptr_t)c->o, .check_masks = true};
   return wv_eval(c->k, args, c->nargs, logs ? &options : NULL);
 }
 
@@ -260,7 +259,8 @@ static int evaluate(Call *c, uint64_t *sum) {
   for (int i = 0; ok && i < c->nargs; i++) ok = make_argument(c, i, seed, &args[i]);
   ok = ok && check_names(c, &c->o->arg, "--arg") && check_names(c, &c->o->out, "--out");
   int status = ok ? STATUS_OK : STATUS_USAGE;
-  bool fine = ok && (c->o->sim ? simulate(c, args, seed) : run_tiles(c, args, !sum));
+  bool threads = strcmp(wv_kernel_level(c->k), "thread") == 0;
+  bool fine = ok && (threads ? simulate(c, args, sum) : run_tiles(c, args, !sum));
   if (ok && !fine) status = STATUS_DIAGNOSTICS;
   for (int i = 0; sum && status == STATUS_OK && i < c->nargs; i++)
     if (c->args[i].is_memory) *sum = *sum * 31 + checksum(&c->args[i].array);

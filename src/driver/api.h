@@ -3,6 +3,7 @@
 #ifndef WV_API_H
 #define WV_API_H
 
+#include "backend/sim/eval_tile.h"
 #include "ir/attr.h"
 #include "ir/build.h"
 #include "wave.h"
@@ -14,6 +15,7 @@ struct wv_ctx {
 
 struct wv_kernel {
   Kernel *k;
+  Kernel *tiles; /* as it was before it became one lane's program, for reports; may be NULL */
 };
 
 struct wv_builder {
@@ -33,6 +35,10 @@ wv_place api_place(Context *cx, Span at);
 bool api_attrs(Context *cx, Arena *a, const wv_attr *from, int n, Span at, Attr *out);
 Mapping api_mapping(Arena *a, const wv_mapping *m);
 bool api_constraint(Context *cx, Arena *a, const wv_constraint *from, Constraint *out);
+
+/* The arguments of a call, in scratch memory; NULL after reporting. */
+EvalArg *api_args(Context *cx, Arena *a, const wv_arg *args, int nargs);
+void api_diag(Context *cx, const Diag *d, wv_diag *out);
 
 /* Turns the error a symbolic operation left behind into a diagnostic. */
 wv_expr api_checked(wv_ctx *cx, const Sym *s);

@@ -43,16 +43,19 @@ int wv_diag_count(const wv_ctx *cx) {
 
 int wv_diag_errors(const wv_ctx *cx) { return cx->cx->diags.errors; }
 
-bool wv_diag_get(wv_ctx *cx, int i, wv_diag *out) {
+void api_diag(Context *cx, const Diag *d, wv_diag *out) {
   static const char *const severities[] = {"error", "warning", "remark"};
-  const Diag *d = diag_at(cx, i);
-  if (!d) return false;
   const DiagInfo *info = &diag_info[d->code];
-  StrBuf text = {.arena = cx->cx->diags.arena};
-  diag_render(&cx->cx->diags, d, &text);
-  *out = (wv_diag){severities[info->severity],    info->code,     d->text, d->hint,
-                   api_place(cx->cx, d->at), sb_text(&text)};
-  return true;
+  StrBuf text = {.arena = cx->diags.arena};
+  diag_render(&cx->diags, d, &text);
+  *out = (wv_diag){severities[info->severity], info->code,    d->text, d->hint,
+                   api_place(cx, d->at),       sb_text(&text)};
+}
+
+bool wv_diag_get(wv_ctx *cx, int i, wv_diag *out) {
+  const Diag *d = diag_at(cx, i);
+  if (d) api_diag(cx->cx, d, out);
+  return d != NULL;
 }
 
 int wv_diag_notes(wv_ctx *cx, int i, wv_note *out, int cap) {
@@ -117,17 +120,17 @@ static const struct {
   Binary *binary; /* folded over any number of operands when `fold` */
   bool fold;
 } operators[] = {
-    {"add", NULL, sym_add, true},           {"mul", NULL, sym_mul, true},
-    {"min", NULL, sym_min, true},           {"max", NULL, sym_max, true},
-    {"and", NULL, sym_and, true},           {"or", NULL, sym_or, true},
-    {"xor", NULL, sym_xor, false},          {"sub", NULL, sym_sub, false},
-    {"div", NULL, sym_div, false},          {"floordiv", NULL, sym_floordiv, false},
-    {"ceildiv", NULL, sym_ceildiv, false},  {"mod", NULL, sym_mod, false},
-    {"eq", NULL, sym_eq, false},            {"ne", NULL, sym_ne, false},
-    {"lt", NULL, sym_lt, false},            {"le", NULL, sym_le, false},
-    {"gt", NULL, sym_gt, false},            {"ge", NULL, sym_ge, false},
-    {"neg", sym_neg, NULL, false},          {"floor", sym_floor, NULL, false},
-    {"ceil", sym_ceil, NULL, false},        {"not", sym_not, NULL, false},
+    {"add", NULL, sym_add, true},          {"mul", NULL, sym_mul, true},
+    {"min", NULL, sym_min, true},          {"max", NULL, sym_max, true},
+    {"and", NULL, sym_and, true},          {"or", NULL, sym_or, true},
+    {"xor", NULL, sym_xor, false},         {"sub", NULL, sym_sub, false},
+    {"div", NULL, sym_div, false},         {"floordiv", NULL, sym_floordiv, false},
+    {"ceildiv", NULL, sym_ceildiv, false}, {"mod", NULL, sym_mod, false},
+    {"eq", NULL, sym_eq, false},           {"ne", NULL, sym_ne, false},
+    {"lt", NULL, sym_lt, false},           {"le", NULL, sym_le, false},
+    {"gt", NULL, sym_gt, false},           {"ge", NULL, sym_ge, false},
+    {"neg", sym_neg, NULL, false},         {"floor", sym_floor, NULL, false},
+    {"ceil", sym_ceil, NULL, false},       {"not", sym_not, NULL, false},
 };
 
 static const Sym *power(SymCtx *cx, const Sym *base, const Sym *exponent) {

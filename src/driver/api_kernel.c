@@ -2,8 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/sim/eval_tile.h"
-#include "backend/sim/sim.h"
 #include "driver/api.h"
 #include "target/target.h"
 #include "transform/pipeline.h"
@@ -15,7 +13,9 @@ static wv_kernel *handle_of(Kernel *k) {
 }
 
 void wv_kernel_free(wv_kernel *k) {
-  if (k) kernel_free(k->k);
+  if (!k) return;
+  if (k->tiles) kernel_free(k->tiles);
+  kernel_free(k->k);
 }
 
 wv_kernel *wv_kernel_clone(wv_kernel *k) { return handle_of(kernel_clone(k->k)); }
@@ -96,16 +96,67 @@ bool wv_equal(wv_kernel *a, wv_kernel *b) { return ir_equal(a->k, b->k); }
 
 /* ---- passes ---- */
 
+static PipelineOptions pipeline_options(const wv_pass_options *o) {
+  return (PipelineOptions){.passes = o->passes,
+                           .stop_after = o->stop_after,
+                           .dump = o->dump,
+                           .verify_each = o->verify_each,
+                           .time = o->time,
+                           .write = o->write,
+                           .user = o->user,
+                           .target = o->target};
+}
+
 bool wv_run_passes(wv_kernel *k, const wv_pass_options *o) {
-  PipelineOptions p = {.passes = o->passes,
-                       .stop_after = o->stop_after,
-                       .dump = o->dump,
-                       .verify_each = o->verify_each,
-                       .time = o->time,
-                       .write = o->write,
-                       .user = o->user,
-                       .target = o->target};
+  PipelineOptions p = pipeline_options(o);
   return pipeline_run(k->k, &p);
+}
+
+const char *wv_kernel_level(const wv_kernel *k) {
+  return k->k->level == LEVEL_THREAD ? "thread" : "tile";
+}
+
+typedef struct Lowering {
+  const wv_pass_options *o;
+  Kernel *tiles;
+} Lowering;
+
+static bool has_layouts(const Kernel *k) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    for (int i = 0; i < op->nresults; i++)
+      if (op->results[i].layout) return true;
+  return false;
+}
+
+/* A report shows how the tiles lay in registers, which one lane's program does not say. */
+static void keep_tiles(void *user, Kernel *k) {
+  Lowering *l = user;
+  if (k->level != LEVEL_TILE || !has_layouts(k)) return;
+  if (l->tiles) kernel_free(l->tiles);
+  l->tiles = kernel_clone(k);
+}
+
+static void relay_write(void *user, const char *pass, const char *text) {
+  const wv_pass_options *o = ((Lowering *)user)->o;
+  o->write(o->user, pass, text);
+}
+
+bool wv_lower(wv_kernel *k, const wv_pass_options *o) {
+  if (k->k->level == LEVEL_THREAD) return true;
+  Lowering l = {.o = o};
+  PipelineOptions p = pipeline_options(o);
+  p.write = o->write ? relay_write : NULL;
+  p.after = keep_tiles;
+  p.user = &l;
+  bool ok = pipeline_run(k->k, &p);
+  if (k->tiles) kernel_free(k->tiles);
+  k->tiles = l.tiles;
+  if (!ok || k->k->level == LEVEL_THREAD) return ok;
+  Diags *diags = &k->k->cx->diags;
+  Diag *d = diag_add(diags, DIAG_E0601, k->k->at, "`%s` is not yet lowered for target `%s`",
+                     k->k->name, o->target ? o->target : "");
+  diag_hint(diags, d, "the reference evaluator runs it: target `eval`");
+  return false;
 }
 
 /* ---- evaluation ---- */
@@ -142,8 +193,7 @@ static bool relay_interrupt(void *user) {
   return o->interrupted(o->user);
 }
 
-/* The arguments of a call, in scratch memory; NULL after reporting. */
-static EvalArg *args_of(Context *cx, Arena *a, const wv_arg *args, int nargs) {
+EvalArg *api_args(Context *cx, Arena *a, const wv_arg *args, int nargs) {
   EvalBuffer *buffers = ARENA_ARRAY(a, EvalBuffer, nargs + 1);
   EvalArg *out = ARENA_ARRAY(a, EvalArg, nargs + 1);
   for (int i = 0; i < nargs; i++) {
@@ -157,45 +207,13 @@ static EvalArg *args_of(Context *cx, Arena *a, const wv_arg *args, int nargs) {
 
 bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_options *o) {
   Arena *a = arena_new();
-  EvalArg *translated = args_of(k->k->cx, a, args, nargs);
+  EvalArg *translated = api_args(k->k->cx, a, args, nargs);
   Relay relay = {o};
   EvalOptions options = {.log = o && o->log ? relay_log : NULL,
                          .interrupted = o && o->interrupted ? relay_interrupt : NULL,
                          .user = &relay,
                          .check_masks = o && o->check_masks};
   bool ok = translated && eval_tile(k->k, translated, nargs, &options);
-  arena_free(a);
-  return ok;
-}
-
-static bool sim_options(Context *cx, const wv_sim_options *from, SimOptions *out) {
-  static const char *const schedules[] = {"round", "reverse", "random"};
-  out->seed = from->seed;
-  out->nonfinite = from->nonfinite;
-  if (from->target) out->machine = target_find(from->target).machine;
-  if (from->target && !out->machine) {
-    diag_add(&cx->diags, DIAG_E0603, (Span){0}, "unknown target `%s`", from->target);
-    return false;
-  }
-  for (int i = 0; from->schedule && i < 3; i++)
-    if (strcmp(from->schedule, schedules[i]) == 0) out->schedule = (SimSchedule)i;
-  return true;
-}
-
-bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *o) {
-  static const wv_sim_options plain;
-  Arena *a = arena_new();
-  SimOptions options = {0};
-  SimReport report = {0};
-  if (!o) o = &plain;
-  EvalArg *translated = args_of(k->k->cx, a, args, nargs);
-  bool ok = translated && sim_options(k->k->cx, o, &options) &&
-            sim_run(k->k, translated, nargs, &options, &report);
-  if (o->write && report.nlines) {
-    StrBuf text = {.arena = a};
-    sim_print(&text, k->k->cx, &report);
-    o->write(o->user, sb_text(&text));
-  }
   arena_free(a);
   return ok;
 }
@@ -227,6 +245,13 @@ bool wv_target_info(int i, const char **name, const char **doc) {
   return true;
 }
 
+const char *wv_target_kind(wv_ctx *cx, const char *name) {
+  TargetChoice t = target_resolve(&cx->cx->diags, name);
+  if (!t.machine) return NULL;
+  if (t.simulated) return "sim";
+  return t.machine->vendor == VENDOR_HOST ? t.machine->name : "device";
+}
+
 bool wv_diag_info(int i, const char **code, const char **title, const char **explanation) {
   if (i < 0 || i >= DIAG_COUNT) return false;
   *code = diag_info[i].code;
@@ -238,7 +263,7 @@ bool wv_diag_info(int i, const char **code, const char **title, const char **exp
 bool wv_mma_row(int i, wv_mma_info *out) {
   const MmaInfo *m = mma_at(i);
   if (!m) return false;
-  *out = (wv_mma_info){m->name, m->code,  m->form == MMA_SCALED, m->m, m->n, m->k,
-                       m->lanes, m->operand_elems, m->acc_elems};
+  *out = (wv_mma_info){m->name, m->code,  m->form == MMA_SCALED, m->m,        m->n,
+                       m->k,    m->lanes, m->operand_elems,      m->acc_elems};
   return true;
 }

@@ -46,6 +46,19 @@ TargetChoice target_find(const char *name) {
   return found;
 }
 
+TargetChoice target_resolve(Diags *diags, const char *name) {
+  TargetChoice found = target_find(name);
+  if (found.machine) return found;
+  const char *names[WV_LEN(target_rows) + 1];
+  for (size_t i = 0; i < WV_LEN(target_rows); i++) names[i] = target_rows[i].name;
+  names[WV_LEN(target_rows)] = "sim";
+  const char *rest = without(name, "sim:"), *near = diag_nearest(rest, names, WV_LEN(names));
+  Diag *d = diag_add(diags, DIAG_E0603, (Span){0}, "unknown target `%s`", name);
+  if (near) diag_hint(diags, d, "did you mean `%.*s%s`?", (int)(rest - name), name, near);
+  else diag_hint(diags, d, "`wavec --list=targets` shows them; `sim:NAME` simulates one");
+  return found;
+}
+
 unsigned target_mma_types(const TargetInfo *t, const MmaInfo *row) {
   unsigned types = row->operand_types;
   if (!target_has(t, FEATURE_FP8_OCP)) types &= ~(unsigned)(MMA_f8e4m3fn | MMA_f8e5m2);

@@ -3,7 +3,7 @@
 #ifndef WV_TARGET_H
 #define WV_TARGET_H
 
-#include "base/base.h"
+#include "base/diag.h"
 #include "target/mma.h"
 
 typedef enum Vendor { VENDOR_HOST, VENDOR_AMD, VENDOR_NVIDIA, VENDOR_SYNTHETIC } Vendor;
@@ -53,6 +53,9 @@ typedef struct TargetChoice {
  * is the simulation of X; `sim` alone that of gfx942, where the language's own instructions live.
  */
 TargetChoice target_find(const char *name);
+
+/* The same; an unknown name is reported, with the nearest one as a hint. */
+TargetChoice target_resolve(Diags *diags, const char *name);
 
 /* Whether the machine executes the row (as one instruction, or as the several of a virtual one). */
 static inline bool target_has_mma(const TargetInfo *t, const MmaInfo *row) {

@@ -123,6 +123,7 @@ static bool run_pass(const Plan *plan, int i, PassCtx *cx) {
   bool check = plan->o->verify_each || i == plan->n - 1;
   if (check && !ir_verify(k)) return report_invalid(k, pass->name);
   dump(plan, pass, cx->scratch);
+  if (plan->o->after) plan->o->after(plan->o->user, k);
   arena_reset(cx->scratch);
   return true;
 }
@@ -139,22 +140,10 @@ static void write_times(const Plan *plan, const double *seconds, Arena *scratch)
   plan->o->write(plan->o->user, NULL, sb_text(&text));
 }
 
-static bool find_target(Kernel *k, const char *name, const TargetInfo **out) {
-  *out = name ? target_find(name).machine : NULL;
-  if (*out || !name) return true;
-  const char *names[64];
-  int n = 0;
-  for (const TargetInfo *t; n < (int)WV_LEN(names) && (t = target_at(n)); n++) names[n] = t->name;
-  Diag *d = diag_add(&k->cx->diags, DIAG_E0603, (Span){0}, "unknown target `%s`", name);
-  const char *near = diag_nearest(name, names, n);
-  if (near) diag_hint(&k->cx->diags, d, "did you mean `%s`?", near);
-  return false;
-}
-
 bool pipeline_run(Kernel *k, const PipelineOptions *o) {
   Plan plan = {.k = k, .o = o};
-  const TargetInfo *target;
-  if (!find_target(k, o->target, &target) || !make_plan(&plan)) return false;
+  const TargetInfo *target = o->target ? target_resolve(&k->cx->diags, o->target).machine : NULL;
+  if ((o->target && !target) || !make_plan(&plan)) return false;
   PassCtx cx = {.scratch = arena_new(), .facts = {.arena = arena_new()}, .target = target};
   double seconds[WV_LEN(plan.run)] = {0};
   ir_renumber(k);

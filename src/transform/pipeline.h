@@ -21,6 +21,7 @@ typedef struct PipelineOptions {
   bool time;
   /* Receives each dump as text that parses again; at the end, with pass NULL, the times. */
   void (*write)(void *user, const char *pass, const char *text);
+  void (*after)(void *user, Kernel *k); /* sees the kernel after each pass; may be NULL */
   void *user;
   const char *target; /* a machine of targets.def, or NULL */
 } PipelineOptions;

@@ -335,7 +335,7 @@ TEST(costs) {
                         "i32\n  store %x, %s, %c\n"
                         "  %j = expr 2*$T0 : i32\n  %y = load %a, %j : i32\n}\n");
   fill(&l);
-  SimReport r;
+  SimReport r = {0};
   CHECK(sim_lab(&l, NULL, &r));
   uint64_t conflicts = 0, sectors = 0, needed = 0;
   for (int i = 0; i < r.nlines; i++) {

@@ -104,10 +104,17 @@ static void end_wave(Wave *w) {
   s->events++;
 }
 
+/* Somebody may have pressed Ctrl-C. */
+static void ask_to_go_on(Sim *s) {
+  if (++s->turns % 256 || !s->o->interrupted || !s->o->interrupted(s->o->user)) return;
+  s->interrupted = s->stop = true;
+}
+
 static void run_wave(Wave *w, uint64_t steps) {
   Sim *s = w->sim;
   w->stuck = false;
   for (uint64_t i = 0; i < steps && w->pc && !s->stop; i++) {
+    ask_to_go_on(s);
     Step step = wave_step(w);
     if (step == STEP_AGAIN || step == STEP_PARK || w->stuck) return;
     if (s->o->steps && w->steps >= s->o->steps) {
@@ -228,13 +235,14 @@ bool sim_run(Kernel *k, const EvalArg *args, int nargs, const SimOptions *o, Sim
   s.scratch = arena_new();
   s.machine = s.o->machine;
   s.random = s.o->seed;
+  forget_subject(&s);
   ir_renumber(k);
   bool ready = setup(&s, nargs);
   bool empty = s.grid[0] * s.grid[1] * s.grid[2] == 0 || !ir_first(k);
   if (ready && !empty) run_grid(&s);
-  if (ready && out) report_costs(&s, out);
+  if (ready && out) make_report(&s, out);
   arena_free(s.scratch);
   arena_free(s.gang_home);
   arena_free(s.home);
-  return ready && !s.findings;
+  return ready && !s.findings && !s.interrupted;
 }

@@ -19,6 +19,8 @@ typedef struct SimOptions {
   bool nonfinite; /* report where infinities and NaN appear */
   int findings;   /* after so many the run ends; 0: 20 */
   uint64_t steps; /* instructions of a wave after which the run ends; 0: no limit */
+  bool (*interrupted)(void *user); /* asked now and then; true ends the run. May be NULL */
+  void *user;
 } SimOptions;
 
 /* What the ops of one source line cost, over the whole grid. */
@@ -31,11 +33,49 @@ typedef struct SimLine {
   uint64_t lines;                   /* 128 bytes of global memory touched */
 } SimLine;
 
+/* A finding: its diagnostic, and what that says in words as numbers. */
+typedef struct SimFinding {
+  const Diag *diag;
+  Span other; /* the other access of a race; line 0: none */
+  int64_t workgroup[3];
+  int wave, lane, other_wave, other_lane; /* -1: none in particular */
+  const char *buffer;                     /* NULL: not about memory */
+  int rank;                               /* of index; 0: not known */
+  int64_t index[IR_MAX_RANK];
+  int64_t address; /* in bytes from the buffer's first, or from shared 0; -1: not known */
+} SimFinding;
+
+/* What the lanes of a wave did in one execution of a memory op: the dearest one. */
+typedef struct SimAccess {
+  const char *buffer;
+  bool shared, is_read;
+  int bytes;           /* of a lane */
+  int cost;            /* conflicts, or sectors moved beyond those needed */
+  uint64_t executions; /* of the op, by all waves */
+  int64_t address[64]; /* by lane, in bytes; -1: it does nothing */
+} SimAccess;
+
+typedef struct SimBuffer {
+  const char *name;
+  const Op *alloc;
+  int64_t base, bytes; /* in shared memory */
+} SimBuffer;
+
+/* Lives in `arena`, which the caller gives; NULL: the kernel's. `op` and `access` are by op id. */
 typedef struct SimReport {
-  SimLine *line; /* by place, in source order; in the kernel's context */
+  Arena *arena;
+  SimLine *line; /* by place, in source order */
   int nlines;
-  SimLine total;
+  SimLine total, *op;
+  SimAccess **access; /* NULL: the op accesses no memory, or never ran */
+  SimFinding *finding;
   int findings;
+  SimBuffer *shared; /* in program order */
+  int nshared;
+  const TargetInfo *machine;
+  int64_t grid[3], block[3], shared_bytes;
+  int wave, nwaves;
+  bool ran, interrupted; /* ran: the arguments fitted, and the grid was started */
 } SimReport;
 
 /* False after reporting; buffers may then be partly written. */

@@ -196,6 +196,8 @@ static const char *unit_text(Wave *w, uint32_t unit, uint32_t gang) {
     return arena_printf(arena, "the wgmma of wave %d", local - s->units.wgmma);
   if (local >= s->units.copies) return "an asynchronous copy";
   int thread = local * s->per_unit;
+  s->subject.other_wave = thread / s->wave;
+  if (s->per_unit == 1) s->subject.other_lane = thread % s->wave;
   const Group *g = &s->gang.groups[unit / (uint32_t)s->units.all];
   const char *where = g == w->group ? "" : " of another workgroup";
   if (s->per_unit > 1) return arena_printf(arena, "wave %d%s", thread / s->wave, where);

@@ -47,9 +47,14 @@ bool buffer_inside(const Buffer *b, int64_t element) {
 
 const char *buffer_index(Sim *s, const Buffer *b, int64_t element) {
   int64_t at[IR_MAX_RANK];
+  s->subject.buffer = b->name;
+  s->subject.address = buffer_address(b, element);
+  s->subject.rank = 0;
   if (!coordinates(b, element, at))
     return arena_printf(s->cx->diags.arena, "[element %lld]", (long long)element);
   StrBuf out = {.arena = s->cx->diags.arena};
+  s->subject.rank = b->rank;
+  memcpy(s->subject.index, at, sizeof at);
   for (int d = 0; d < b->rank; d++) sb_printf(&out, "%s%lld", d ? ", " : "[", (long long)at[d]);
   sb_putc(&out, ']');
   return sb_text(&out);
@@ -101,6 +106,9 @@ static void check_alignment(Request *q, int l) {
 }
 
 static void fail_bounds(Request *q, int l, int64_t element, const char *index) {
+  SimFinding *subject = &q->w->sim->subject;
+  subject->buffer = q->b->name;
+  subject->address = buffer_address(q->b, element);
   StrBuf shape = {.arena = q->w->sim->cx->diags.arena};
   for (int d = 0; d < q->b->rank; d++)
     sb_printf(&shape, "%s%lld", d ? ", " : "", (long long)q->b->size[d]);
@@ -124,9 +132,12 @@ static bool check_coords(Request *q, int64_t value[][64], int l) {
     }
     if (inside) continue;
     StrBuf index = {.arena = q->w->sim->cx->diags.arena};
-    for (int d = 0; d < b->rank; d++)
-      sb_printf(&index, "%s%lld", d ? ", " : "[",
-                (long long)(value[d][l] + (d == b->rank - 1 ? e : 0)));
+    SimFinding *subject = &q->w->sim->subject;
+    subject->rank = b->rank;
+    for (int d = 0; d < b->rank; d++) {
+      subject->index[d] = value[d][l] + (d == b->rank - 1 ? e : 0);
+      sb_printf(&index, "%s%lld", d ? ", " : "[", (long long)subject->index[d]);
+    }
     sb_putc(&index, ']');
     fail_bounds(q, l, q->first[l] + e, sb_text(&index));
     return false;
@@ -154,18 +165,33 @@ static void check_bounds(Request *q) {
 
 /* ---- cost ---- */
 
+static void note_request(Request *q, bool is_read, int cost) {
+  SimAccess *a = note_access(q->s, q->w->sim->home, cost);
+  if (!a) return;
+  a->buffer = q->b->name;
+  a->shared = q->b->shared;
+  a->is_read = is_read;
+  a->cost = cost;
+  a->bytes = q->n * q->b->bytes;
+  for (int l = 0; l < 64; l++)
+    a->address[l] = q->lanes >> l & 1 ? buffer_address(q->b, q->first[l]) : -1;
+}
+
 /* An access wider than 16 bytes is several of 16. */
 static void count_shared(Request *q) {
   int bytes = q->n * q->b->bytes, address[BANK_LANES];
   int each = bytes >= 16 ? 16 : bytes & -bytes;
   bool is_read = op_info[q->s->op->kind].flags & OPF_READS;
+  int conflicts = 0;
   q->s->cost.shared++;
   for (int part = 0; part < bytes; part += each) {
     for (int l = 0; l < q->w->sim->wave; l++)
       address[l] = q->lanes >> l & 1 ? (int)buffer_address(q->b, q->first[l]) + part : -1;
     BankCost c = bank_cost(q->w->sim->machine, address, q->w->sim->wave, each, is_read);
-    q->s->cost.conflicts += (uint64_t)c.conflicts;
+    conflicts += c.conflicts;
   }
+  q->s->cost.conflicts += (uint64_t)conflicts;
+  note_request(q, is_read, conflicts);
 }
 
 /* Distinct blocks of `size` bytes that the lanes touch. */
@@ -186,8 +212,11 @@ static int blocks_touched(const Request *q, int64_t bytes, int64_t size) {
 
 static void count_global(Request *q) {
   int64_t bytes = (int64_t)q->n * q->b->bytes, wanted = bytes * mask_count(q->lanes);
-  q->s->cost.sectors += (uint64_t)blocks_touched(q, bytes, SIM_SECTOR);
-  q->s->cost.sectors_needed += (uint64_t)((wanted + SIM_SECTOR - 1) / SIM_SECTOR);
+  int moved = blocks_touched(q, bytes, SIM_SECTOR);
+  int needed = (int)((wanted + SIM_SECTOR - 1) / SIM_SECTOR);
+  q->s->cost.sectors += (uint64_t)moved;
+  q->s->cost.sectors_needed += (uint64_t)needed;
+  note_request(q, op_info[q->s->op->kind].flags & OPF_READS, moved - needed);
   q->s->cost.lines += (uint64_t)blocks_touched(q, bytes, SIM_LINE);
 }
 

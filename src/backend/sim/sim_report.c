@@ -1,5 +1,6 @@
-/* sim_report.c: findings as diagnostics, costs as a table. */
+/* sim_report.c: findings as diagnostics and as records, costs per line and per op. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "backend/sim/sim_state.h"
 
@@ -19,6 +20,8 @@ Diag *report(Wave *w, const SimOp *op, DiagCode code, const Op *other, const cha
   uint64_t key =
       ((uint64_t)code << 48 | (uint64_t)op->op->id << 24 | (uint64_t)(other ? other->id + 1 : 0)) +
       1;
+  SimFinding found = s->subject;
+  forget_subject(s);
   if (s->stop || map_get(&s->reported, key)) return NULL;
   map_set(s->home, &s->reported, key, s);
   va_list ap;
@@ -27,11 +30,23 @@ Diag *report(Wave *w, const SimOp *op, DiagCode code, const Op *other, const cha
   va_end(ap);
   s->findings++;
   s->stop |= s->findings >= (s->o->findings ? s->o->findings : 20);
-  return diag_add(&s->cx->diags, code, op->op->at, "%s", text);
+  Diag *d = diag_add(&s->cx->diags, code, op->op->at, "%s", text);
+  found.diag = d;
+  found.wave = w->index;
+  if (other) found.other = other->at;
+  memcpy(found.workgroup, w->group->id, sizeof found.workgroup);
+  vec_push(s->home, &s->found, found);
+  return d;
+}
+
+void forget_subject(Sim *s) {
+  s->subject =
+      (SimFinding){.wave = -1, .lane = -1, .other_wave = -1, .other_lane = -1, .address = -1};
 }
 
 const char *who(Wave *w, int lane) {
   const Group *g = w->group;
+  w->sim->subject.lane = lane;
   return arena_printf(w->sim->cx->diags.arena, "workgroup (%lld, %lld, %lld), wave %d, lane %d",
                       (long long)g->id[0], (long long)g->id[1], (long long)g->id[2], w->index,
                       lane);
@@ -55,20 +70,65 @@ static int by_place(const void *a, const void *b) {
   return x->line == y->line ? 0 : x->line < y->line ? -1 : 1;
 }
 
-void report_costs(Sim *s, SimReport *out) {
-  *out = (SimReport){.findings = s->findings};
-  out->line = ARENA_ARRAY(s->k->arena, SimLine, s->k->nops + 1);
-  for (int i = 0; i < s->k->nops; i++) {
-    out->line[i] = s->ops[i].cost;
-    out->line[i].at = s->ops[i].op->at;
+SimAccess *note_access(SimOp *s, Arena *a, int cost) {
+  bool first = !s->dearest;
+  if (first) s->dearest = ARENA_NEW(a, SimAccess);
+  s->dearest->executions++;
+  return first || cost > s->dearest->cost ? s->dearest : NULL;
+}
+
+static void report_ops(Sim *s, SimReport *out) {
+  int n = s->k->nops;
+  out->op = ARENA_ARRAY(out->arena, SimLine, n + 1);
+  out->access = ARENA_ARRAY(out->arena, SimAccess *, n + 1);
+  for (int i = 0; i < n; i++) {
+    out->op[i] = s->ops[i].cost;
+    out->op[i].at = s->ops[i].op->at;
     add_cost(&out->total, &s->ops[i].cost);
+    const SimAccess *a = s->ops[i].dearest;
+    if (a) out->access[i] = arena_copy(out->arena, a, sizeof *a);
   }
-  qsort(out->line, (size_t)s->k->nops, sizeof *out->line, by_place);
-  for (int i = 0; i < s->k->nops; i++) {
+}
+
+static void report_lines(Sim *s, SimReport *out) {
+  int n = s->k->nops;
+  out->line = ARENA_ARRAY(out->arena, SimLine, n + 1);
+  memcpy(out->line, out->op, sizeof *out->op * (size_t)n);
+  qsort(out->line, (size_t)n, sizeof *out->line, by_place);
+  for (int i = 0; i < n; i++) {
     SimLine *last = out->nlines ? &out->line[out->nlines - 1] : NULL;
     if (last && by_place(last, &out->line[i]) == 0) add_cost(last, &out->line[i]);
     else out->line[out->nlines++] = out->line[i];
   }
+}
+
+static void report_shared(Sim *s, SimReport *out) {
+  out->shared = ARENA_ARRAY(out->arena, SimBuffer, s->k->nops + 1);
+  for (const Op *op = ir_first(s->k); op; op = ir_next(op)) {
+    const Buffer *b = op->kind == OP_alloc ? s->buffer[op->results[0].id] : NULL;
+    if (!b || !b->shared) continue;
+    int64_t bytes = (int64_t)dtype_bytes(b->dtype, b->elements);
+    out->shared[out->nshared++] = (SimBuffer){b->name, op, b->base, bytes};
+  }
+}
+
+void make_report(Sim *s, SimReport *out) {
+  Arena *home = out->arena ? out->arena : s->k->arena;
+  *out = (SimReport){.arena = home,
+                     .findings = s->found.n,
+                     .machine = s->machine,
+                     .shared_bytes = s->shared_bytes,
+                     .wave = s->wave,
+                     .nwaves = s->nwaves,
+                     .ran = true,
+                     .interrupted = s->interrupted};
+  memcpy(out->grid, s->grid, sizeof out->grid);
+  memcpy(out->block, s->block, sizeof out->block);
+  out->finding = ARENA_ARRAY(home, SimFinding, s->found.n + 1);
+  for (int i = 0; i < s->found.n; i++) out->finding[i] = s->found.at[i];
+  report_ops(s, out);
+  report_lines(s, out);
+  report_shared(s, out);
 }
 
 static void print_cost(StrBuf *out, const SimLine *c) {

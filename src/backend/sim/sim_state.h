@@ -122,6 +122,7 @@ struct SimOp {
   int counter;    /* slot of a loop's counter or version */
   int *iter_slot; /* of a while loop: slot of each argument, -1: nobody asks */
   SimLine cost;
+  SimAccess *dearest; /* NULL: none yet */
 };
 
 /* ---- waves ----------------------------------------------------------------------------------- */
@@ -241,7 +242,11 @@ struct Sim {
   Readers *free_readers[2]; /* of global and of shared memory */
   Map reported;
   int findings;
-  bool stop;
+  Vec(SimFinding) found;
+  SimFinding
+      subject; /* of the next finding: who() and buffer_index() note it as its text is made */
+  bool stop, interrupted;
+  unsigned turns; /* since somebody asked whether to go on */
 };
 
 static inline Reg *wave_regs(Wave *w, const Value *v) {
@@ -350,6 +355,9 @@ Diag *report(Wave *w, const SimOp *s, DiagCode code, const Op *other, const char
     WV_PRINTF(5, 6);
 bool fail_setup(Sim *s, DiagCode code, Span at, const char *fmt, ...) WV_PRINTF(4, 5);
 const char *who(Wave *w, int lane); /* "workgroup (0, 1), wave 2, lane 5" */
-void report_costs(Sim *s, SimReport *out);
+void forget_subject(Sim *s);
+/* Counts an execution of a memory op: where to describe it, or NULL when a dearer one is known. */
+SimAccess *note_access(SimOp *s, Arena *a, int cost);
+void make_report(Sim *s, SimReport *out);
 
 #endif

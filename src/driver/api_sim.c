@@ -1,0 +1,111 @@
+/* api_sim.c: the simulator and its reports through wave.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/sim/sim.h"
+#include "driver/api.h"
+#include "target/target.h"
+
+struct wv_report {
+  Arena *arena;
+  Context *cx;
+  SimReport sim;
+  const char *text; /* made when asked for */
+};
+
+/* ---- running ---- */
+
+static bool find_machine(Context *cx, const char *name, const TargetInfo **out) {
+  if (!name || strcmp(name, "sim") == 0) return true;
+  *out = target_resolve(&cx->diags, name).machine;
+  if (!*out) return false;
+  if ((*out)->vendor != VENDOR_HOST) return true;
+  Diag *d = diag_add(&cx->diags, DIAG_E0603, (Span){0}, "`%s` has no lanes to simulate", name);
+  diag_hint(&cx->diags, d, "the reference evaluator is target `eval`");
+  return false;
+}
+
+/* "random:7": the number behind the colon is the seed. */
+static bool find_schedule(Context *cx, const char *word, SimOptions *out) {
+  static const char *const names[] = {"round", "reverse", "random"};
+  size_t len = word ? strcspn(word, ":") : 0;
+  char *end = NULL;
+  out->seed = word && word[len] ? strtoull(word + len + 1, &end, 10) : 1;
+  bool bad_seed = end && (end == word + len + 1 || *end);
+  for (int i = 0; word && i < 3; i++) {
+    if (strlen(names[i]) != len || memcmp(names[i], word, len) != 0) continue;
+    out->schedule = (SimSchedule)i;
+    if (!bad_seed && (!end || out->schedule == SIM_RANDOM)) return true;
+  }
+  if (!word) return true;
+  const char *near = diag_nearest(arena_strndup(cx->diags.arena, word, len), names, 3);
+  Diag *d = diag_add(&cx->diags, DIAG_E0602, (Span){0}, "there is no schedule `%s`", word);
+  if (near && !word[len]) diag_hint(&cx->diags, d, "did you mean `%s`?", near);
+  else diag_hint(&cx->diags, d, "schedules are `round`, `reverse`, `random` and `random:SEED`");
+  return false;
+}
+
+bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *o,
+            wv_report **report) {
+  static const wv_sim_options plain;
+  Context *cx = k->k->cx;
+  Arena *a = arena_new();
+  wv_report *r = ARENA_NEW(a, wv_report);
+  *r = (wv_report){.arena = a, .cx = cx, .sim = {.arena = a}};
+  if (!o) o = &plain;
+  SimOptions options = {.nonfinite = o->nonfinite, .interrupted = o->interrupted, .user = o->user};
+  EvalArg *translated = api_args(cx, a, args, nargs);
+  bool ok = translated && find_machine(cx, o->target, &options.machine) &&
+            find_schedule(cx, o->schedule, &options) &&
+            sim_run(k->k, translated, nargs, &options, &r->sim);
+  if (report) *report = r->sim.ran ? r : NULL;
+  if (!report || !r->sim.ran) wv_report_free(r);
+  return ok;
+}
+
+/* ---- reports ---- */
+
+void wv_report_free(wv_report *r) {
+  if (r) arena_free(r->arena);
+}
+
+const char *wv_report_text(wv_report *r) {
+  StrBuf out = {.arena = r->arena};
+  if (!r->text) {
+    sim_print(&out, r->cx, &r->sim);
+    r->text = sb_text(&out);
+  }
+  return r->text;
+}
+
+_Static_assert(WV_LEN(((wv_finding *)0)->index) == IR_MAX_RANK, "wave.h holds a whole index");
+
+bool wv_report_finding(wv_report *r, int i, wv_finding *out) {
+  if (i < 0 || i >= r->sim.findings) return false;
+  const SimFinding *f = &r->sim.finding[i];
+  *out = (wv_finding){.other = api_place(r->cx, f->other),
+                      .wave = f->wave,
+                      .lane = f->lane,
+                      .other_wave = f->other_wave,
+                      .other_lane = f->other_lane,
+                      .buffer = f->buffer,
+                      .rank = f->rank,
+                      .address = f->address};
+  memcpy(out->workgroup, f->workgroup, sizeof out->workgroup);
+  memcpy(out->index, f->index, sizeof out->index);
+  api_diag(r->cx, f->diag, &out->diag);
+  return true;
+}
+
+static wv_cost cost_of(Context *cx, const SimLine *c) {
+  return (wv_cost){api_place(cx, c->at), c->instructions, c->lane_ops,      c->shared,
+                   c->conflicts,         c->sectors,      c->sectors_needed};
+}
+
+bool wv_report_line(wv_report *r, int i, wv_cost *out) {
+  if (i < 0 || i >= r->sim.nlines) return false;
+  *out = cost_of(r->cx, &r->sim.line[i]);
+  return true;
+}
+
+wv_cost wv_report_total(const wv_report *r) { return cost_of(r->cx, &r->sim.total); }

@@ -1,0 +1,236 @@
+/* wavec_options.c: the command line: a table of options, which is the help text too. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wavec.h"
+
+typedef enum OptionKind { OPTION_FLAG, OPTION_WORD, OPTION_LIST } OptionKind;
+
+typedef enum Command { COMPILES = 1, RUNS = 2 } Command;
+
+typedef struct Option {
+  const char *name, *value;
+  OptionKind kind;
+  size_t field;        /* offset in Options */
+  unsigned commands;   /* Command: with which it means something */
+  const char *choices; /* "a|b", or NULL: anything */
+  const char *help;
+} Option;
+
+#define FLAG(field) OPTION_FLAG, offsetof(Options, field)
+#define WORD(field) OPTION_WORD, offsetof(Options, field)
+#define LIST(field) OPTION_LIST, offsetof(Options, field)
+#define BOTH (COMPILES | RUNS)
+#define HEADING(text, commands)                                                                    \
+  { text, NULL, OPTION_FLAG, 0, commands, NULL, NULL }
+
+static const Option options[] = {
+    HEADING("What comes out:", BOTH),
+    {"emit", "KIND", WORD(emit), BOTH, "wave|none",
+     "wave: the kernel as text (default without run); none: only check"},
+    {"o", "FILE", WORD(output), BOTH, NULL, "write there instead of to the standard output"},
+    {"proof", NULL, FLAG(proof), BOTH, NULL,
+     "say of each access what was proved and what is tested"},
+    {"set", "SYM=EXPR", LIST(set), BOTH, NULL,
+     "bind a symbol, as a `bind` row of the header would"},
+
+    HEADING("Running:", RUNS),
+    {"target", "NAME", WORD(target), RUNS, NULL,
+     "eval (default): the reference evaluator; sim:NAME: lane by lane on a simulated machine of "
+     "--list=targets, with every check; sim: on gfx942"},
+    {"arg", "NAME=VALUE", LIST(arg), BOTH, NULL,
+     "an argument: a .npy file, or a number for a scalar"},
+    {"seed", "N", WORD(seed), BOTH, NULL, "for arguments that are not given (default 1)"},
+    {"out", "NAME=FILE", LIST(out), RUNS, NULL, "write a tensor to a .npy file afterwards"},
+    {"show", "NAME", LIST(show), RUNS, NULL, "print the elements of a tensor or log"},
+
+    HEADING("Simulating:", RUNS),
+    {"schedule", "HOW", WORD(schedule), RUNS, NULL,
+     "order of the waves: round (default), reverse, random or random:SEED"},
+    {"nonfinite", NULL, FLAG(nonfinite), RUNS, NULL, "report where infinities and NaN appear"},
+    {"costs", NULL, FLAG(costs), RUNS, NULL, "print what each source line cost"},
+
+    HEADING("Passes:", BOTH),
+    {"target", "NAME", WORD(target), COMPILES, NULL,
+     "fit the kernel to this machine; --list=targets"},
+    {"passes", "A,B", WORD(passes), BOTH, NULL,
+     "run these in this order; `all`: the whole pipeline"},
+    {"stop-after", "PASS", WORD(stop_after), BOTH, NULL, "leave out the passes behind this one"},
+    {"dump", "A,B", WORD(dump), BOTH, NULL,
+     "print the kernel after these passes; `all`: after each"},
+    {"verify", "WHEN", WORD(verify), BOTH, "each|last",
+     "check the kernel after each pass, or the last"},
+    {"time", NULL, FLAG(time), BOTH, NULL, "say how long each pass took"},
+    {"check-passes", NULL, FLAG(check_passes), COMPILES, NULL,
+     "run the kernel after each pass and compare with what it computed before"},
+
+    HEADING("Asking:", BOTH),
+    {"list", "TABLE", WORD(list), BOTH, "ops|passes|targets|diagnostics|mma|dtypes",
+     "print a table"},
+    {"explain", "CODE", WORD(explain), BOTH, NULL, "say more about a diagnostic, such as E0203"},
+    {"version", NULL, FLAG(version), BOTH, NULL, "print the version"},
+    {"help", NULL, FLAG(help), BOTH, NULL, "print this; `wavec run --help`: about running"},
+};
+enum { NOPTIONS = sizeof options / sizeof *options };
+
+static bool is_heading(const Option *o) { return !o->help; }
+
+bool complain(const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  fputs("wavec: ", stderr);
+  vfprintf(stderr, fmt, ap);
+  fputc('\n', stderr);
+  va_end(ap);
+  return false;
+}
+
+bool split_word(const char *word, const char *name, const char **rest) {
+  size_t n = strlen(name);
+  if (strncmp(word, name, n) != 0 || (word[n] != '=' && word[n])) return false;
+  *rest = word[n] ? word + n + 1 : word + n;
+  return true;
+}
+
+static void push(WordList *list, const char *word) {
+  const char **at = realloc(list->at, sizeof *at * ((size_t)list->n + 1));
+  if (!at) abort();
+  at[list->n++] = word;
+  list->at = at;
+}
+
+static const Option *find_option(const char *name, size_t len, unsigned commands) {
+  for (int i = 0; i < NOPTIONS; i++)
+    if (!is_heading(&options[i]) && options[i].commands & commands &&
+        strlen(options[i].name) == len && memcmp(options[i].name, name, len) == 0)
+      return &options[i];
+  return NULL;
+}
+
+static bool unknown_option(const char *word, const char *name, size_t len, unsigned command) {
+  const char *names[NOPTIONS];
+  int n = 0;
+  const Option *elsewhere = find_option(name, len, BOTH);
+  if (elsewhere && command == COMPILES)
+    return complain("--%s is for running: wavec run FILE --%s", elsewhere->name, elsewhere->name);
+  if (elsewhere) return complain("--%s is not for running: leave out `run`", elsewhere->name);
+  for (int i = 0; i < NOPTIONS; i++)
+    if (!is_heading(&options[i])) names[n++] = options[i].name;
+  char typed[64];
+  snprintf(typed, sizeof typed, "%.*s", (int)len, name);
+  const char *near = wv_nearest(typed, names, n);
+  if (near) return complain("unknown option %s: did you mean --%s?", word, near);
+  return complain("unknown option %s: wavec --help lists them", word);
+}
+
+/* One of the words of "a|b|c". */
+static bool is_choice(const Option *o, const char *value) {
+  size_t n = strlen(value);
+  for (const char *at = o->choices; at; at = strchr(at, '|'), at = at ? at + 1 : NULL)
+    if (strcspn(at, "|") == n && memcmp(at, value, n) == 0) return true;
+  return !o->choices || complain("--%s is one of %s, not `%s`", o->name, o->choices, value);
+}
+
+static bool store(Options *all, const Option *o, const char *value) {
+  void *field = (char *)all + o->field;
+  if (o->kind == OPTION_FLAG) return *(bool *)field = true;
+  if (!is_choice(o, value)) return false;
+  if (o->kind == OPTION_LIST) push(field, value);
+  else *(const char **)field = value;
+  return true;
+}
+
+/* --name, --name=value, --name value, -o value; *i moves over what was taken. */
+static bool take_option(Options *all, int argc, char **argv, int *i) {
+  const char *word = argv[*i], *name = word + (word[1] == '-' ? 2 : 1);
+  size_t len = strcspn(name, "=");
+  unsigned command = all->run ? RUNS : COMPILES;
+  if (strcmp(word, "-h") == 0) name = "help", len = 4;
+  const Option *o = find_option(name, len, command);
+  if (!o) return unknown_option(word, name, len, command);
+  const char *value = name[len] ? name + len + 1 : NULL;
+  if (o->kind == OPTION_FLAG && value) return complain("--%s takes no value", o->name);
+  if (o->kind != OPTION_FLAG && !value) {
+    if (*i + 1 >= argc) return complain("--%s needs %s", o->name, o->value);
+    value = argv[++*i];
+  }
+  return store(all, o, value);
+}
+
+bool parse_options(Options *all, int argc, char **argv) {
+  int i = 1;
+  if (argc > 1 && strcmp(argv[1], "run") == 0) all->run = true, i++;
+  for (; i < argc; i++) {
+    if (argv[i][0] != '-' || !argv[i][1]) push(&all->files, argv[i]);
+    else if (!take_option(all, argc, argv, &i)) return false;
+  }
+  return true;
+}
+
+void free_options(Options *o) {
+  WordList *lists[] = {&o->set, &o->arg, &o->out, &o->show, &o->files};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) free(lists[i]->at);
+}
+
+/* ---- help ---- */
+
+/* A help text in lines of at most 76 columns, all but the first indented. */
+static void print_wrapped(const char *text) {
+  enum { INDENT = 23, WIDTH = 76 };
+  int at = 0;
+  while (*text) {
+    int word = (int)strcspn(text, " ");
+    if (at && at + 1 + word > WIDTH) printf("\n%*s", INDENT, ""), at = 0;
+    at += printf("%s%.*s", at ? " " : "", word, text);
+    text += word + (text[word] == ' ');
+  }
+  putchar('\n');
+}
+
+static void print_option(const Option *o) {
+  char left[64];
+  const char *dashes = o->name[1] ? "--" : "-";
+  const char *gap = o->kind == OPTION_LIST || !o->name[1] ? " " : "=";
+  snprintf(left, sizeof left, "%s%s%s%s", dashes, o->name, o->value ? gap : "",
+           o->value ? o->value : "");
+  printf("  %-20s ", left);
+  print_wrapped(o->help);
+  if (o->choices && strlen(o->choices) > 12) printf("  %-20s %s\n", "", o->choices);
+}
+
+static const char compile_help[] =
+    "wavec [options] FILE.wave...        checks kernels in text form (docs/ir.md), prints them\n"
+    "wavec run FILE.wave... [options]    runs them; `wavec run --help` says more\n"
+    "\n"
+    "- as a file reads the standard input.\n";
+static const char compile_examples[] =
+    "  wavec gemm.wave                            is it right? and how is it written?\n"
+    "  wavec gemm.wave --passes=bind,simplify     what these passes make of it\n"
+    "  wavec gemm.wave --dump=all --time          every step, and what it cost\n"
+    "  wavec run gemm.wave --target sim:gfx942    runs it lane by lane, and judges it\n"
+    "  wavec --explain E0203                      what a diagnostic means\n";
+static const char run_help[] =
+    "wavec run FILE.wave... [options]\n"
+    "\n"
+    "Runs kernels and says what came out. Arguments that are not given are made from a seed;\n"
+    "sizes that the header does not bind come from --set or from the .npy files. A kernel over\n"
+    "tiles is lowered to the machine first; one lane's program (`thread kernel`) runs as it is.\n";
+static const char run_examples[] =
+    "  wavec run gemm.wave --set M=64 --set N=64 --set K=32 --out c=c.npy\n"
+    "  wavec run gemm.wave --target sim:gfx942    with every check of the simulator\n"
+    "  wavec run gemm.wave --target sim:sm_90a --costs --schedule=random:7\n";
+
+void print_help(const Options *o) {
+  unsigned command = o->run ? RUNS : COMPILES;
+  puts(o->run ? run_help : compile_help);
+  for (int i = 0, shown = 0; i < NOPTIONS; i++) {
+    const Option *row = &options[i];
+    if (!(row->commands & command)) continue;
+    if (is_heading(row)) printf("%s%s\n", shown++ ? "\n" : "", row->name);
+    else print_option(row);
+  }
+  printf("\nExamples:\n%s", o->run ? run_examples : compile_examples);
+  puts("\nExit status: 0 all well, 1 diagnostics were reported, 2 the command line is wrong.");
+}
