@@ -226,3 +226,23 @@ void dtype_store(DType t, void *base, int64_t element, uint64_t bits) {
   for (size_t i = 0, n = width(t); i < n; i++)
     at[element * (int64_t)n + (int64_t)i] = (unsigned char)(bits >> (8 * i));
 }
+
+/* ---- matrix instructions ---- */
+
+MmaType dtype_mma(DType t) {
+  switch (t) {
+  case DTYPE_f64: return MMA_f64;
+  case DTYPE_f32: return MMA_f32;
+  case DTYPE_f16: return MMA_f16;
+  case DTYPE_bf16: return MMA_bf16;
+  case DTYPE_f8e4m3fn: return MMA_f8e4m3fn;
+  case DTYPE_f8e5m2: return MMA_f8e5m2;
+  case DTYPE_f8e4m3fnuz: return MMA_f8e4m3fnuz;
+  case DTYPE_f8e5m2fnuz: return MMA_f8e5m2fnuz;
+  case DTYPE_f6e2m3fn: return MMA_f6e2m3fn;
+  case DTYPE_f4e2m1fn: return MMA_f4e2m1fn;
+  case DTYPE_i32: return MMA_i32;
+  case DTYPE_i8: return MMA_i8;
+  default: return (MmaType)0;
+  }
+}

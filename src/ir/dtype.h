@@ -7,6 +7,7 @@
 #define WV_DTYPE_H
 
 #include "ir/ir.h"
+#include "target/mma.h"
 
 static inline bool dtype_is_float(DType t) { return dtype_info[t].class == DTYPE_FLOAT; }
 
@@ -23,6 +24,9 @@ uint64_t dtype_encode(DType t, double v);
 double dtype_round(DType t, double v); /* the value of dtype_encode(t, v) */
 double dtype_lowest(DType t);          /* below or equal to every value: -inf or -largest */
 double dtype_highest(DType t);         /* above or equal to every value: inf or largest */
+
+/* Its name among the operands of matrix instructions; 0: none takes it. */
+MmaType dtype_mma(DType t);
 
 /* ---- integers ------------------------------------------------------------------------------ */
 

@@ -11,6 +11,7 @@
  * what runs. Each decision is a remark. */
 #include "analysis/contract.h"
 #include "ir/attr.h"
+#include "ir/dtype.h"
 #include "target/chain.h"
 #include "transform/pass.h"
 
@@ -133,23 +134,6 @@ typedef struct Product {
   const MmaChoice *asked; /* by the op or the hardware row; NULL: nothing */
 } Product;
 
-static MmaType type_of(DType t) {
-  switch (t) {
-#define SAME(name)                                                                                 \
-  case DTYPE_##name: return MMA_##name;
-    SAME(f64)
-    SAME(f32)
-    SAME(f16)
-    SAME(bf16)
-    SAME(f8e4m3fn)
-    SAME(f8e5m2)
-    SAME(f8e4m3fnuz)
-    SAME(f8e5m2fnuz) SAME(f6e2m3fn) SAME(f4e2m1fn) SAME(i32) SAME(i8)
-#undef SAME
-        default : return (MmaType)0;
-  }
-}
-
 static int extent_of(const Type *t, const int *extent, const Sym *dim) {
   for (int i = 0; i < t->rank; i++)
     if (t->dims[i] == dim) return extent[i];
@@ -168,7 +152,7 @@ static bool open_product(Retarget *r, Op *op, Product *p) {
   p->m = extent_of(lhs, left, roles.m);
   p->n = extent_of(rhs, right, roles.n);
   p->k = extent_of(lhs, left, roles.k);
-  p->a = type_of(lhs->dtype), p->b = type_of(rhs->dtype), p->c = type_of(acc->dtype);
+  p->a = dtype_mma(lhs->dtype), p->b = dtype_mma(rhs->dtype), p->c = dtype_mma(acc->dtype);
   const Constraint *hardware = kernel_constraint(r->k, CONSTRAINT_hardware, NULL);
   const Attr *given = op_attr(op, ATTR_mma);
   p->asked = given ? given->mma : mma_given(&hardware->mma) ? &hardware->mma : NULL;

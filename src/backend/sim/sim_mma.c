@@ -1,63 +1,91 @@
 /* sim_mma.c: matrix instructions on true fragments.
  *
- * Lanes' registers are gathered into dense A[m][k], B[n][k] and C[m][n] by the layouts of the
- * instruction's row (mma.h), multiplied, and C is scattered back. Products are summed in double and
- * rounded once per instruction; integers wrap.
- *
- * wgmma: a wave computes its own quarter of the rows. The shared operands are read by the wave's
- * wgmma unit, so that overwriting them, or reading the result, before the wait is found. */
+ * Lanes' registers are gathered into dense matrices by the layouts of the instruction's row
+ * (mma.h), multiplied, and each lane adds the products of the elements it holds to its own
+ * accumulators. Products are summed in double and rounded once per instruction; integers wrap. A
+ * dot product is the same: the sum over the lanes that share a result is part of the instruction,
+ * and every lane that holds a copy of it gets the whole sum. */
+#include "backend/sim/sim_mma.h"
+
 #include <string.h>
 
-#include "backend/sim/sim_state.h"
+enum { SCALE_GROUP = 32 }; /* elements of K that share a scale */
 
-/* Elements of K that share a scale, and the extents of the largest tile. */
-enum { SCALE_GROUP = 32 };
+/* ---- making ready: the row ---- */
 
-typedef struct Fragment {
-  const int *element; /* [(wave * lanes + lane) * regs + reg]: row * columns + column, -1: none */
-  int regs, rows, columns;
-} Fragment;
-
-typedef struct MmaPlan {
-  const MmaInfo *row;
-  Fragment part[MMA_OPERANDS];
-  int copies[3]; /* m, n, k */
-  bool a_shared;
-  double *a, *b, *c; /* scratch; sums in double hold every integer product of 8 bits */
-  bool *a_undef, *b_undef;
-} MmaPlan;
-
-/* ---- making ready ---- */
-
-static bool read_fragment(Sim *s, const MmaInfo *row, MmaOperand operand, Fragment *out) {
-  Layout l;
-  if (!mma_fragment(row, operand, &l)) return false;
-  *out =
-      (Fragment){layout_table(s->home, &l), layout_size(&l, LAYOUT_REG), l.extent[0], l.extent[1]};
-  return true;
-}
-
-static bool check_regs(Sim *s, const SimOp *x, int arg, int wanted) {
-  const Value *v = x->op->args[arg];
-  if (v->type->n == wanted) return true;
-  return fail_setup(
-      s, DIAG_E0813, x->op->at, "operand %d of `%s` is %s; the instruction holds %d registers",
-      arg + 1, op_info[x->op->kind].name, type_text(s->cx->diags.arena, s->cx, v->type), wanted);
+static const MmaInfo *dot_row(Sim *s, const SimOp *x, const MmaChoice *m, int lanes) {
+  bool small = m->out_vec <= IR_MAX_VEC && m->k_vec <= IR_MAX_VEC && m->k_mult <= lanes;
+  MmaDot dot = {m->out_vec, m->k_vec, m->k_mult, m->along == 'M' ? MMA_ALONG_M : MMA_ALONG_N};
+  const MmaInfo *row = small ? mma_dot(s->home, dot, lanes) : NULL;
+  if (!row)
+    fail_setup(s, DIAG_E0813, x->op->at,
+               "`dot(%d, %d, %d, %c)` does not run on %d lanes: vectors have 1 to %d elements, and "
+               "the lanes that share a result divide the wave",
+               m->out_vec, m->k_vec, m->k_mult, m->along, lanes, IR_MAX_VEC);
+  return row;
 }
 
 static const MmaInfo *find_row(Sim *s, const SimOp *x) {
   const MmaChoice *m = op_attr(x->op, ATTR_mma)->mma;
+  bool wg = x->op->kind == OP_wgmma;
+  int lanes = wg ? 4 * s->wave : s->wave;
+  if (!m->name && !wg) return dot_row(s, x, m, lanes);
   const MmaInfo *row = m->name ? mma_find(m->name) : NULL;
-  int lanes = x->op->kind == OP_wgmma ? 4 * s->wave : s->wave;
-  if (row && row->lanes == lanes) return row;
-  fail_setup(s, DIAG_E0813, x->op->at, "`%s` does not run on %d lanes", m->name ? m->name : "dot",
-             lanes);
+  bool fits = row && row->lanes == lanes && (row->place_b == MMA_SHARED) == wg;
+  if (fits && target_has_mma(s->machine, row)) return row;
+  if (fits)
+    fail_setup(s, DIAG_E0813, x->op->at, "`%s` does not have `%s`", s->machine->name, row->name);
+  else
+    fail_setup(s, DIAG_E0813, x->op->at, "`%s` is no instruction of `%s` on %d lanes",
+               row ? row->name : "dot", op_info[x->op->kind].name, lanes);
   return NULL;
+}
+
+/* ---- making ready: types ---- */
+
+static unsigned admitted(DType t) {
+  return (unsigned)dtype_mma(t) | (t == DTYPE_f32 ? (unsigned)MMA_tf32 : 0);
+}
+
+/* Floats and integers do not mix; products of each are summed in their own way. */
+static bool check_types(Sim *s, const SimOp *x, const MmaInfo *row) {
+  bool wg = x->op->kind == OP_wgmma;
+  int first = wg ? 1 : 0, second = wg ? (x->mma->a_shared ? 3 : 2) : 1;
+  DType a = x->op->args[first]->type->dtype, b = x->op->args[second]->type->dtype;
+  DType c = x->op->args[wg ? 0 : 2]->type->dtype;
+  unsigned types = target_mma_types(s->machine, row);
+  if (row->form == MMA_DOT || row->form == MMA_TILE) types = row->operand_types;
+  bool fits = (types & admitted(a)) && (types & admitted(b)) && (row->mixed || a == b) &&
+              (row->acc_types & (unsigned)dtype_mma(c)) && dtype_is_float(a) == dtype_is_float(c) &&
+              dtype_is_float(b) == dtype_is_float(c);
+  for (int i = 3; fits && !wg && i < x->op->nargs; i++)
+    fits = x->op->args[i]->type->dtype == DTYPE_f8e8m0fnu;
+  if (fits) return true;
+  return fail_setup(s, DIAG_E0813, x->op->at, "`%s` on `%s` does not multiply %s by %s into %s%s",
+                    row->name, s->machine->name, dtype_info[a].name, dtype_info[b].name,
+                    dtype_info[c].name, x->op->nargs == 5 && !wg ? " with these scales" : "");
+}
+
+/* ---- making ready: fragments ---- */
+
+/* B is kept with K outermost, so that products walk it in order. */
+static bool read_fragment(Sim *s, const MmaInfo *row, MmaOperand operand, Fragment *out) {
+  Layout l;
+  if (!mma_fragment(row, operand, &l)) return false;
+  int n = layout_positions(&l), rows = l.extent[0], columns = l.extent[1];
+  const int *table = layout_table(s->home, &l);
+  int *place = ARENA_ARRAY(s->home, int, n), *line = ARENA_ARRAY(s->home, int, n);
+  for (int i = 0; i < n; i++) {
+    line[i] = table[i] < 0 ? 0 : table[i] / columns;
+    place[i] = operand != MMA_B || table[i] < 0 ? table[i] : table[i] % columns * rows + line[i];
+  }
+  *out = (Fragment){place, line, layout_size(&l, LAYOUT_REG), rows * columns,
+                    layout_replication(&l) > 1};
+  return true;
 }
 
 static bool read_parts(Sim *s, SimOp *x, MmaPlan *p) {
   bool wg = x->op->kind == OP_wgmma;
-  p->a_shared = wg && x->op->args[1]->type->kind == TYPE_mem;
   if (!p->a_shared && !read_fragment(s, p->row, MMA_A, &p->part[MMA_A])) return false;
   if (!wg && !read_fragment(s, p->row, MMA_B, &p->part[MMA_B])) return false;
   if (x->op->nargs == 5 && !wg &&
@@ -67,128 +95,184 @@ static bool read_parts(Sim *s, SimOp *x, MmaPlan *p) {
   return read_fragment(s, p->row, MMA_C, &p->part[MMA_C]);
 }
 
+static bool check_regs(Sim *s, const SimOp *x, int arg, int64_t copies, int64_t times,
+                       MmaOperand part) {
+  const Value *v = x->op->args[arg];
+  int regs = x->mma->part[part].regs;
+  bool small = copies <= IR_MAX_VEC && times <= IR_MAX_VEC; /* no overflow below */
+  if (small && v->type->n == copies * times * regs) return true;
+  return fail_setup(s, DIAG_E0813, x->op->at,
+                    "operand %d of `%s` is %s; the instruction holds %d registers, for each of "
+                    "%lld x %lld copies",
+                    arg + 1, op_info[x->op->kind].name,
+                    type_text(s->cx->diags.arena, s->cx, v->type), regs, (long long)copies,
+                    (long long)times);
+}
+
+static bool read_copies(Sim *s, SimOp *x, MmaPlan *p) {
+  const Attr *copies = op_attr(x->op, ATTR_copies);
+  int64_t c[3] = {1, 1, 1};
+  for (int i = 0; copies && i < 3; i++) sym_is_int(copies->dims[i], &c[i]);
+  bool ok =
+      x->op->kind == OP_wgmma
+          ? check_regs(s, x, 0, 1, 1, MMA_C) && (p->a_shared || check_regs(s, x, 1, 1, 1, MMA_A))
+          : check_regs(s, x, 0, c[0], c[2], MMA_A) && check_regs(s, x, 1, c[1], c[2], MMA_B) &&
+                check_regs(s, x, 2, c[0], c[1], MMA_C);
+  if (ok && p->part[MMA_SA].place)
+    ok = check_regs(s, x, 3, c[0], c[2], MMA_SA) && check_regs(s, x, 4, c[1], c[2], MMA_SB);
+  for (int i = 0; ok && i < 3; i++) p->copies[i] = (int)c[i];
+  return ok;
+}
+
 bool mma_plan(Sim *s, SimOp *x) {
   MmaPlan *p = x->mma = ARENA_NEW(s->home, MmaPlan);
+  bool wg = x->op->kind == OP_wgmma;
+  p->a_shared = wg && x->op->args[1]->type->kind == TYPE_mem;
+  p->is_float = dtype_is_float(x->op->results[0].type->dtype);
   p->row = find_row(s, x);
-  if (!p->row) return false;
+  if (!p->row || !check_types(s, x, p->row)) return false;
   if (!read_parts(s, x, p))
     return fail_setup(s, DIAG_E0813, x->op->at, "`%s` has no such fragments", p->row->name);
-  const Attr *copies = op_attr(x->op, ATTR_copies);
-  for (int i = 0; i < 3; i++) {
-    int64_t v = 1;
-    if (copies) sym_is_int(copies->dims[i], &v);
-    p->copies[i] = (int)v;
-  }
+  if (!read_copies(s, x, p) || (wg && !wgmma_check(s, x))) return false;
   size_t m = (size_t)p->row->m, n = (size_t)p->row->n, k = (size_t)p->row->k;
   p->a = ARENA_ARRAY(s->home, double, m *k);
   p->b = ARENA_ARRAY(s->home, double, n *k);
-  p->c = ARENA_ARRAY(s->home, double, m *n);
+  p->product = ARENA_ARRAY(s->home, Reg, m * n);
   p->a_undef = ARENA_ARRAY(s->home, bool, m);
   p->b_undef = ARENA_ARRAY(s->home, bool, n);
-  int cm = p->copies[0], cn = p->copies[1], ck = p->copies[2];
-  if (x->op->kind == OP_wgmma)
-    return check_regs(s, x, 0, p->part[MMA_C].regs) &&
-           (p->a_shared || check_regs(s, x, 1, p->part[MMA_A].regs));
-  return check_regs(s, x, 0, cm * ck * p->part[MMA_A].regs) &&
-         check_regs(s, x, 1, cn * ck * p->part[MMA_B].regs) &&
-         check_regs(s, x, 2, cm * cn * p->part[MMA_C].regs);
+  p->scale = ARENA_ARRAY(s->home, double, (m > n ? m : n) * (k / SCALE_GROUP + 1));
+  p->holder = ARENA_ARRAY(s->home, int, (m > n ? m : n) * k);
+  return true;
 }
 
 /* ---- gathering ---- */
 
-static double number(DType t, Reg r) { return dtype_is_float(t) ? r.f : (double)r.i; }
-
-/* What the instruction reads of a register: tf32 keeps 10 bits of the mantissa. */
-static double operand_number(const MmaInfo *row, DType t, Reg r) {
-  if (t != DTYPE_f32 || !(row->operand_types & MMA_tf32)) return number(t, r);
-  uint64_t bits = dtype_encode(DTYPE_f32, r.f) & ~UINT64_C(0x1fff);
-  return dtype_decode(DTYPE_f32, bits);
+/* tf32 keeps 10 bits of the mantissa. */
+double mma_number(const MmaInfo *row, DType t, Reg r) {
+  if (!dtype_is_float(t)) return (double)r.i;
+  bool narrows = t == DTYPE_f32 && !(row->operand_types & MMA_f32);
+  if (!narrows) return r.f;
+  return dtype_decode(DTYPE_f32, dtype_encode(DTYPE_f32, r.f) & ~UINT64_C(0x1fff));
 }
 
-/* Registers from `first` on of all lanes into a dense matrix; `wave`: of those that execute it. */
-static void gather(Wave *w, const MmaPlan *p, MmaOperand part, const Value *v, int first, int wave,
-                   double *to, bool *undef) {
+static void check_copy(Wave *w, const SimOp *s, int arg, int lane, int other, double x, double y) {
+  if (other < 0 || x == y || (x != x && y != y)) return;
+  report(
+      w, s, DIAG_E0815, NULL,
+      "operand %d of `%s`: an element that lanes %d and %d hold is %g in one and %g in the other",
+      arg + 1, op_info[s->op->kind].name, other, lane, y, x);
+}
+
+void mma_gather(Wave *w, const SimOp *s, MmaOperand part, int arg, int first, int wave, double *to,
+                bool *undef) {
+  const MmaPlan *p = s->mma;
   const Fragment *f = &p->part[part];
+  const Value *v = s->op->args[arg];
   int lanes = w->sim->wave;
+  if (f->copied) memset(p->holder, 0, sizeof *p->holder * (size_t)f->size);
   for (int r = 0; r < f->regs; r++) {
     const Reg *x = wave_regs(w, v) + (size_t)(first + r) * (size_t)lanes;
     uint64_t holes = wave_undef(w, v)[first + r];
     for (int l = 0; l < lanes; l++) {
-      int element = f->element[(wave * lanes + l) * f->regs + r];
-      if (element < 0) continue;
-      to[element] = part == MMA_C ? number(v->type->dtype, x[l])
-                                  : operand_number(p->row, v->type->dtype, x[l]);
-      if (undef && holes >> l & 1) undef[element / f->columns] = true;
+      int at = (wave * lanes + l) * f->regs + r, place = f->place[at];
+      if (place < 0) continue;
+      double number = mma_number(p->row, v->type->dtype, x[l]);
+      if (holes >> l & 1) undef[f->line[at]] = true;
+      else if (f->copied) {
+        check_copy(w, s, arg, l, p->holder[place] - 1, number, to[place]);
+        p->holder[place] = l + 1;
+      }
+      to[place] = number;
     }
   }
 }
 
-static double rounded(DType t, double v) {
-  return dtype_is_float(t) ? dtype_round(t, v) : (double)dtype_wrap(t, (int64_t)v);
+void mma_forget_holes(MmaPlan *p) {
+  memset(p->a_undef, 0, sizeof *p->a_undef * (size_t)p->row->m);
+  memset(p->b_undef, 0, sizeof *p->b_undef * (size_t)p->row->n);
 }
 
-static void scatter(Wave *w, const MmaPlan *p, const Value *v, int first, int wave,
-                    uint64_t *acc_undef) {
+/* ---- multiplying ---- */
+
+static void multiply_row(const double *restrict a, const double *restrict b, Reg *restrict to,
+                         int n, int k) {
+  for (int j = 0; j < n; j++) to[j].f = 0;
+  for (int e = 0; e < k; e++)
+    for (int j = 0; j < n; j++) to[j].f += a[e] * b[e * n + j];
+}
+
+static void multiply_integers(const double *restrict a, const double *restrict b, Reg *restrict to,
+                              int n, int k) {
+  for (int j = 0; j < n; j++) {
+    uint64_t sum = 0;
+    for (int e = 0; e < k; e++) sum += (uint64_t)(int64_t)a[e] * (uint64_t)(int64_t)b[e * n + j];
+    to[j].i = (int64_t)sum;
+  }
+}
+
+void mma_multiply(const MmaPlan *p, int from, int to) {
+  int n = p->row->n, k = p->row->k;
+  for (int i = from; i < to; i++)
+    if (p->is_float) multiply_row(p->a + i * k, p->b, p->product + i * n, n, k);
+    else multiply_integers(p->a + i * k, p->b, p->product + i * n, n, k);
+}
+
+static Reg accumulate(DType t, bool is_float, Reg acc, Reg product) {
+  if (is_float) return (Reg){.f = dtype_round(t, acc.f + product.f)};
+  return (Reg){.i = dtype_wrap(t, (int64_t)((uint64_t)acc.i + (uint64_t)product.i))};
+}
+
+void mma_scatter(Wave *w, const SimOp *s, const Value *acc, int first, int wave) {
+  const MmaPlan *p = s->mma;
   const Fragment *f = &p->part[MMA_C];
-  int lanes = w->sim->wave;
-  DType t = v->type->dtype;
+  const Value *v = &s->op->results[0];
+  int lanes = w->sim->wave, n = p->row->n;
   for (int r = 0; r < f->regs; r++) {
-    Reg *x = wave_regs(w, v) + (size_t)(first + r) * (size_t)lanes;
-    uint64_t holes = acc_undef ? acc_undef[r] : 0;
+    size_t at = (size_t)(first + r) * (size_t)lanes;
+    Reg *x = wave_regs(w, v) + at;
+    const Reg *old = acc ? wave_regs(w, acc) + at : NULL;
+    uint64_t holes = acc ? wave_undef(w, acc)[first + r] : 0;
     for (int l = 0; l < lanes; l++) {
-      int element = f->element[(wave * lanes + l) * f->regs + r];
-      if (element < 0) continue;
-      double c = rounded(t, p->c[element]);
-      if (dtype_is_float(t)) x[l].f = c;
-      else x[l].i = (int64_t)c;
-      bool hole = p->a_undef[element / f->columns] || p->b_undef[element % f->columns];
-      holes |= (uint64_t)hole << l;
+      int place = f->place[(wave * lanes + l) * f->regs + r];
+      if (place < 0) continue;
+      x[l] = accumulate(v->type->dtype, p->is_float, old ? old[l] : (Reg){0}, p->product[place]);
+      holes |= (uint64_t)(p->a_undef[place / n] || p->b_undef[place % n]) << l;
     }
     wave_undef(w, v)[first + r] = holes;
   }
 }
 
-/* c += a * b for rows [from, to). */
-static void multiply(const MmaPlan *p, int from, int to) {
-  int n = p->row->n, k = p->row->k;
-  for (int i = from; i < to; i++)
-    for (int j = 0; j < n; j++) {
-      double sum = 0;
-      for (int e = 0; e < k; e++) sum += p->a[i * k + e] * p->b[j * k + e];
-      p->c[i * n + j] += sum;
-    }
-}
-
 /* ---- wave_mma ---- */
 
-static void apply_scales(Wave *w, const MmaPlan *p, MmaOperand part, const Value *v, int first,
-                         double *to, int rows) {
-  double scale[1024];
-  const Fragment *f = &p->part[part];
-  int k = p->row->k;
-  WV_ASSERT(f->rows * f->columns <= 1024);
-  gather(w, p, part, v, first, 0, scale, NULL);
-  for (int i = 0; i < rows; i++)
-    for (int e = 0; e < k; e++) to[i * k + e] *= scale[i * f->columns + e / SCALE_GROUP];
+static void scale_rows(Wave *w, const SimOp *s, int first) {
+  const MmaPlan *p = s->mma;
+  int k = p->row->k, groups = k / SCALE_GROUP;
+  mma_gather(w, s, MMA_SA, 3, first, 0, p->scale, p->a_undef);
+  for (int i = 0; i < p->row->m; i++)
+    for (int e = 0; e < k; e++) p->a[i * k + e] *= p->scale[i * groups + e / SCALE_GROUP];
 }
 
+static void scale_columns(Wave *w, const SimOp *s, int first) {
+  const MmaPlan *p = s->mma;
+  int k = p->row->k, n = p->row->n, groups = k / SCALE_GROUP;
+  mma_gather(w, s, MMA_SB, 4, first, 0, p->scale, p->b_undef);
+  for (int j = 0; j < n; j++)
+    for (int e = 0; e < k; e++) p->b[e * n + j] *= p->scale[j * groups + e / SCALE_GROUP];
+}
+
+/* Copies of an operand lie with k innermost, those of the result with n innermost. */
 static void one_instruction(Wave *w, SimOp *s, int m, int n, int k) {
   MmaPlan *p = s->mma;
-  const Op *op = s->op;
   int ck = p->copies[2];
-  memset(p->a_undef, 0, sizeof *p->a_undef * (size_t)p->row->m);
-  memset(p->b_undef, 0, sizeof *p->b_undef * (size_t)p->row->n);
-  gather(w, p, MMA_A, op->args[0], (m * ck + k) * p->part[MMA_A].regs, 0, p->a, p->a_undef);
-  gather(w, p, MMA_B, op->args[1], (n * ck + k) * p->part[MMA_B].regs, 0, p->b, p->b_undef);
-  if (op->nargs == 5) {
-    apply_scales(w, p, MMA_SA, op->args[3], (m * ck + k) * p->part[MMA_SA].regs, p->a, p->row->m);
-    apply_scales(w, p, MMA_SB, op->args[4], (n * ck + k) * p->part[MMA_SB].regs, p->b, p->row->n);
+  mma_forget_holes(p);
+  mma_gather(w, s, MMA_A, 0, (m * ck + k) * p->part[MMA_A].regs, 0, p->a, p->a_undef);
+  mma_gather(w, s, MMA_B, 1, (n * ck + k) * p->part[MMA_B].regs, 0, p->b, p->b_undef);
+  if (p->part[MMA_SA].place) {
+    scale_rows(w, s, (m * ck + k) * p->part[MMA_SA].regs);
+    scale_columns(w, s, (n * ck + k) * p->part[MMA_SB].regs);
   }
-  int first = (m * p->copies[1] + n) * p->part[MMA_C].regs;
-  const Value *acc = &op->results[0];
-  gather(w, p, MMA_C, acc, first, 0, p->c, NULL);
-  multiply(p, 0, p->row->m);
-  scatter(w, p, acc, first, 0, wave_undef(w, acc) + first);
+  mma_multiply(p, 0, p->row->m);
+  mma_scatter(w, s, &s->op->results[0], (m * p->copies[1] + n) * p->part[MMA_C].regs, 0);
 }
 
 Step step_wave_mma(Wave *w, SimOp *s) {
@@ -200,130 +284,5 @@ Step step_wave_mma(Wave *w, SimOp *s) {
   for (int k = 0; k < s->mma->copies[2]; k++)
     for (int m = 0; m < s->mma->copies[0]; m++)
       for (int n = 0; n < s->mma->copies[1]; n++) one_instruction(w, s, m, n, k);
-  return STEP_NEXT;
-}
-
-/* ---- wgmma: shared operands ---- */
-
-typedef struct Descriptor {
-  const Buffer *b;
-  int64_t first; /* byte address */
-  int64_t leading, stride, span;
-  bool transposed;
-} Descriptor;
-
-static Descriptor descriptor(Wave *w, SimOp *s, int arg, AttrKey key) {
-  const Attr *a = op_attr(s->op, key);
-  int64_t v[4] = {0};
-  for (int i = 0; i < 4; i++) sym_is_int(a->dims[i], &v[i]);
-  Descriptor d = {.b = w->sim->buffer[s->op->args[arg]->id],
-                  .leading = v[0],
-                  .stride = v[1],
-                  .span = v[2],
-                  .transposed = v[3] != 0};
-  wave_check_use(w, s, s->op->args[arg + 1], w->mask, "an address");
-  d.first = buffer_address(d.b, wave_regs(w, s->op->args[arg + 1])[0].i);
-  if (d.first % 16)
-    report(w, s, DIAG_E0806, NULL,
-           "a wgmma operand in `%s` at address %lld, which is no multiple of 16", d.b->name,
-           (long long)d.first);
-  return d;
-}
-
-/* Element (row, k) of an operand. Core matrices are 8 rows of 16 bytes; a swizzle of S bytes makes
- * rows of S bytes of them. Transposed: rows run along the row dimension, 8 of them along k. */
-static int64_t operand_address(const Descriptor *d, int64_t row, int64_t k) {
-  int64_t size = d->b->bytes, piece = 16 / size, wide = d->span ? d->span / size : piece;
-  if (!d->transposed && d->span)
-    return d->first + row % 8 * d->span + row / 8 * d->stride + k * size;
-  if (!d->transposed)
-    return d->first + row % 8 * 16 + row / 8 * d->stride + k % piece * size +
-           k / piece * d->leading;
-  int64_t across = d->span ? d->leading : d->stride, along = d->span ? d->stride : d->leading;
-  return d->first + row % wide * size + row / wide * across + k % 8 * (d->span ? d->span : 16) +
-         k / 8 * along;
-}
-
-static void read_operand(Wave *w, SimOp *s, const Descriptor *d, int from, int to, double *out,
-                         bool *undef) {
-  int k = s->mma->row->k;
-  Actor a = actor_async(w, s, 0, w->sim->units.wgmma + w->index, w->wgmma_group);
-  for (int i = from; i < to; i++)
-    for (int e = 0; e < k; e++) {
-      int64_t address = swizzled(operand_address(d, i, e), d->span);
-      int64_t element = (address - d->b->base) / d->b->bytes;
-      if (address < d->b->base || !buffer_inside(d->b, element)) {
-        report(w, s, DIAG_E0801, NULL,
-               "element (%d, %d) of a wgmma operand lies at address %lld, outside of `%s`", i, e,
-               (long long)address, d->b->name);
-        return;
-      }
-      shadow_read(&a, d->b, element);
-      undef[i] |= !is_written(w, d->b, element);
-      Reg r = reg_from_bits(d->b->dtype, dtype_load(d->b->dtype, buffer_bytes(w, d->b), element));
-      out[i * k + e] = operand_number(s->mma->row, d->b->dtype, r);
-    }
-}
-
-/* ---- wgmma ---- */
-
-Step step_wgmma_fence(Wave *w, SimOp *s) {
-  wave_whole(w, s);
-  w->wgmma_fenced = true;
-  return STEP_NEXT;
-}
-
-static void check_fence(Wave *w, SimOp *s) {
-  const Value *acc = s->op->args[0];
-  bool chained = w->flight[acc->id] > w->wgmma_done;
-  if (w->wgmma_fenced || chained) return;
-  Diag *d = report(w, s, DIAG_E0812, NULL,
-                   "`wgmma` uses registers that were written since the last `wgmma_fence`");
-  if (d)
-    diag_hint(&w->sim->cx->diags, d, "execute `wgmma_fence` before the first wgmma of a batch");
-}
-
-Step step_wgmma(Wave *w, SimOp *s) {
-  MmaPlan *p = s->mma;
-  const Op *op = s->op;
-  const Value *out = &op->results[0];
-  int quarter = w->index % 4, from = p->row->m / 4 * quarter, to = from + p->row->m / 4;
-  int b = p->a_shared ? 3 : 2;
-  wave_whole(w, s);
-  check_fence(w, s);
-  w->sim->stamp++;
-  memset(p->a_undef, 0, sizeof *p->a_undef * (size_t)p->row->m);
-  memset(p->b_undef, 0, sizeof *p->b_undef * (size_t)p->row->n);
-  if (p->a_shared) {
-    Descriptor a = descriptor(w, s, 1, ATTR_desc_a);
-    read_operand(w, s, &a, from, to, p->a, p->a_undef);
-  } else {
-    gather(w, p, MMA_A, op->args[1], 0, quarter, p->a, p->a_undef);
-  }
-  Descriptor d = descriptor(w, s, b, ATTR_desc_b);
-  read_operand(w, s, &d, 0, p->row->n, p->b, p->b_undef);
-  const Value *keep = op->nargs > b + 2 ? op->args[b + 2] : NULL;
-  bool adds = !keep || wave_regs(w, keep)[lowest_bit(w->mask)].i != 0;
-  if (adds) gather(w, p, MMA_C, op->args[0], 0, quarter, p->c, NULL);
-  else memset(p->c, 0, sizeof *p->c * (size_t)(p->row->m * p->row->n));
-  multiply(p, from, to);
-  scatter(w, p, out, 0, quarter, adds ? wave_undef(w, op->args[0]) : NULL);
-  w->flight[out->id] = w->wgmma_issued = w->wgmma_group;
-  return STEP_NEXT;
-}
-
-Step step_wgmma_commit(Wave *w, SimOp *s) {
-  wave_whole(w, s);
-  w->wgmma_group++;
-  return STEP_NEXT;
-}
-
-Step step_wgmma_wait(Wave *w, SimOp *s) {
-  int64_t pending = op_attr(s->op, ATTR_pending)->integer;
-  uint32_t committed = w->wgmma_group - 1;
-  wave_whole(w, s);
-  if (committed > pending && w->wgmma_done < committed - (uint32_t)pending)
-    w->wgmma_done = committed - (uint32_t)pending;
-  w->wgmma_fenced = false;
   return STEP_NEXT;
 }

@@ -8,7 +8,7 @@
  *   sim_clock.c    happens-before: vector clocks, races, fences between proxies
  *   sim_barrier.c  barriers of waves, workgroups and clusters, named ones, mbarriers
  *   sim_async.c    copies, tensor copies
- *   sim_mma.c      matrix instructions
+ *   sim_mma.c      matrix instructions, sim_wgmma.c those of four waves
  *   sim_report.c   findings, counters
  *
  * A Sim runs gangs: workgroups that are live together (one; a cluster; the whole grid when
@@ -345,8 +345,13 @@ int64_t swizzled(int64_t address, int64_t span);
 
 /* ---- sim_mma.c ------------------------------------------------------------------------------- */
 
-StepFn step_wave_mma, step_wgmma_fence, step_wgmma, step_wgmma_commit, step_wgmma_wait;
+StepFn step_wave_mma;
 bool mma_plan(Sim *s, SimOp *op);
+
+/* ---- sim_wgmma.c ----------------------------------------------------------------------------- */
+
+StepFn step_wgmma_fence, step_wgmma, step_wgmma_commit, step_wgmma_wait;
+bool wgmma_check(Sim *s, const SimOp *op); /* its descriptors */
 
 /* ---- sim_report.c ---------------------------------------------------------------------------- */
 

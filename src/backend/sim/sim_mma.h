@@ -1,0 +1,43 @@
+/* sim_mma.h: a matrix instruction made ready, shared by sim_mma.c and sim_wgmma.c. */
+#ifndef WV_SIM_MMA_H
+#define WV_SIM_MMA_H
+
+#include "backend/sim/sim_state.h"
+
+typedef struct Fragment {
+  const int *place; /* [(wave * lanes + lane) * regs + reg]: where in the dense matrix; -1: none */
+  const int *line;  /* the same: its row of A or C, its column of B */
+  int regs, size;   /* of a lane; of the dense matrix */
+  bool copied;      /* several lanes hold an element */
+} Fragment;
+
+/* Dense operands: a[m][k], b[k][n], product[m][n]. Doubles hold every element of every type a row
+ * admits; products and sums of integers are made as integers, which wrap. */
+typedef struct MmaPlan {
+  const MmaInfo *row;
+  Fragment part[MMA_OPERANDS];
+  int copies[3]; /* m, n, k */
+  bool a_shared, is_float;
+  double *a, *b;
+  Reg *product;
+  bool *a_undef, *b_undef; /* by row of a, column of b: something in it holds nothing */
+  double *scale;
+  int *holder; /* by element: 1 + the lane whose copy was seen; 0: none yet */
+} MmaPlan;
+
+/* What the instruction reads of an element. */
+double mma_number(const MmaInfo *row, DType t, Reg r);
+
+/* Registers from `first` on of all lanes into a dense matrix; `wave`: of those that execute it. */
+void mma_gather(Wave *w, const SimOp *s, MmaOperand part, int arg, int first, int wave, double *to,
+                bool *undef);
+
+/* product = a * b for rows [from, to). */
+void mma_multiply(const MmaPlan *p, int from, int to);
+
+/* Registers of the result from `first` on: the accumulator's (NULL: zero) plus the product. */
+void mma_scatter(Wave *w, const SimOp *s, const Value *acc, int first, int wave);
+
+void mma_forget_holes(MmaPlan *p);
+
+#endif

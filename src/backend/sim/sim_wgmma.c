@@ -1,0 +1,160 @@
+/* sim_wgmma.c: matrix instructions of four waves, whose operands may lie in shared memory.
+ *
+ * A wave computes its own quarter of the rows. The shared operands are read by the wave's wgmma
+ * unit, so that overwriting them, or reading the result, before the wait is found. */
+#include <string.h>
+
+#include "backend/sim/sim_mma.h"
+
+/* ---- wgmma: shared operands ---- */
+
+typedef struct Descriptor {
+  const Buffer *b;
+  int64_t first; /* byte address */
+  int64_t leading, stride, span;
+  bool transposed;
+} Descriptor;
+
+static void read_constants(const Attr *a, int64_t v[4]) {
+  for (int i = 0; i < 4; i++) sym_is_int(a->dims[i], &v[i]);
+}
+
+/* Rows that run along m or n exist for elements of 16 bits only. */
+bool wgmma_check(Sim *s, const SimOp *x) {
+  static const AttrKey keys[] = {ATTR_desc_a, ATTR_desc_b};
+  for (int i = x->mma->a_shared ? 0 : 1; i < 2; i++) {
+    int64_t v[4] = {0};
+    read_constants(op_attr(x->op, keys[i]), v);
+    const Value *memory = x->op->args[i == 0 ? 1 : x->mma->a_shared ? 3 : 2];
+    bool known = v[2] == 0 || v[2] == 32 || v[2] == 64 || v[2] == 128;
+    bool fits = !v[3] || dtype_info[memory->type->dtype].bits == 16;
+    if (known && fits && v[3] <= 1 && v[0] % 16 == 0 && v[1] % 16 == 0) continue;
+    return fail_setup(s, DIAG_E0813, x->op->at,
+                      "`%s` of %s is not a descriptor: offsets are multiples of 16 bytes, the "
+                      "swizzle 0, 32, 64 or 128, and only 16-bit elements may be transposed",
+                      attr_info[keys[i]].name, type_text(s->cx->diags.arena, s->cx, memory->type));
+  }
+  return true;
+}
+
+static Descriptor descriptor(Wave *w, SimOp *s, int arg, AttrKey key) {
+  int64_t v[4] = {0};
+  read_constants(op_attr(s->op, key), v);
+  Descriptor d = {.b = w->sim->buffer[s->op->args[arg]->id],
+                  .leading = v[0],
+                  .stride = v[1],
+                  .span = v[2],
+                  .transposed = v[3] != 0};
+  const Reg *offset = wave_regs(w, s->op->args[arg + 1]);
+  int first = lowest_bit(w->mask);
+  wave_check_use(w, s, s->op->args[arg + 1], w->mask, "an address");
+  EACH_LANE(l, w->mask) {
+    if (offset[l].i != offset[first].i)
+      report(w, s, DIAG_E0805, NULL,
+             "the offset of a wgmma operand differs between lanes: %lld in %s",
+             (long long)offset[l].i, who(w, l));
+  }
+  d.first = buffer_address(d.b, offset[first].i);
+  if (d.first % 16)
+    report(w, s, DIAG_E0806, NULL,
+           "a wgmma operand in `%s` at address %lld, which is no multiple of 16", d.b->name,
+           (long long)d.first);
+  return d;
+}
+
+/* Element (row, k) of an operand. Core matrices are 8 rows of 16 bytes; a swizzle of S bytes makes
+ * rows of S bytes of them. Transposed: rows run along the row dimension, 8 of them along k. */
+static int64_t operand_address(const Descriptor *d, int64_t row, int64_t k) {
+  int64_t size = d->b->bytes, piece = 16 / size, wide = d->span ? d->span / size : piece;
+  if (!d->transposed && d->span)
+    return d->first + row % 8 * d->span + row / 8 * d->stride + k * size;
+  if (!d->transposed)
+    return d->first + row % 8 * 16 + row / 8 * d->stride + k % piece * size +
+           k / piece * d->leading;
+  int64_t across = d->span ? d->leading : d->stride, along = d->span ? d->stride : d->leading;
+  return d->first + row % wide * size + row / wide * across + k % 8 * (d->span ? d->span : 16) +
+         k / 8 * along;
+}
+
+/* Rows [from, to) into a dense matrix whose rows and elements of k are this far apart. */
+static void read_operand(Wave *w, SimOp *s, const Descriptor *d, int from, int to, double *out,
+                         int by_row, int by_k, bool *undef) {
+  int k = s->mma->row->k;
+  Actor a = actor_async(w, s, 0, w->sim->units.wgmma + w->index, w->wgmma_group);
+  for (int i = from; i < to; i++)
+    for (int e = 0; e < k; e++) {
+      int64_t address = swizzled(operand_address(d, i, e), d->span);
+      int64_t element = (address - d->b->base) / d->b->bytes;
+      if (address < d->b->base || !buffer_inside(d->b, element)) {
+        report(w, s, DIAG_E0801, NULL,
+               "element (%d, %d) of a wgmma operand lies at address %lld, outside of `%s`", i, e,
+               (long long)address, d->b->name);
+        return;
+      }
+      shadow_read(&a, d->b, element);
+      undef[i] |= !is_written(w, d->b, element);
+      Reg r = reg_from_bits(d->b->dtype, dtype_load(d->b->dtype, buffer_bytes(w, d->b), element));
+      out[(i - from) * by_row + e * by_k] = mma_number(s->mma->row, d->b->dtype, r);
+    }
+}
+
+/* ---- wgmma ---- */
+
+Step step_wgmma_fence(Wave *w, SimOp *s) {
+  wave_whole(w, s);
+  w->wgmma_fenced = true;
+  return STEP_NEXT;
+}
+
+static void check_fence(Wave *w, SimOp *s) {
+  const Value *acc = s->op->args[0];
+  bool chained = w->flight[acc->id] > w->wgmma_done;
+  if (w->wgmma_fenced || chained) return;
+  Diag *d = report(w, s, DIAG_E0812, NULL,
+                   "`wgmma` uses registers that were written since the last `wgmma_fence`");
+  if (d)
+    diag_hint(&w->sim->cx->diags, d, "execute `wgmma_fence` before the first wgmma of a batch");
+}
+
+Step step_wgmma(Wave *w, SimOp *s) {
+  MmaPlan *p = s->mma;
+  const Op *op = s->op;
+  const Value *out = &op->results[0];
+  int quarter = w->index % 4, from = p->row->m / 4 * quarter, to = from + p->row->m / 4;
+  int b = p->a_shared ? 3 : 2, k = p->row->k;
+  wave_whole(w, s);
+  check_fence(w, s);
+  w->sim->stamp++;
+  mma_forget_holes(p);
+  if (p->a_shared) {
+    Descriptor a = descriptor(w, s, 1, ATTR_desc_a);
+    read_operand(w, s, &a, from, to, p->a + from * k, k, 1, p->a_undef);
+  } else {
+    mma_gather(w, s, MMA_A, 1, 0, quarter, p->a, p->a_undef);
+  }
+  Descriptor d = descriptor(w, s, b, ATTR_desc_b);
+  read_operand(w, s, &d, 0, p->row->n, p->b, 1, p->row->n, p->b_undef);
+  const Value *keep = op->nargs > b + 2 ? op->args[b + 2] : NULL;
+  if (keep) wave_check_use(w, s, keep, w->mask, "whether a wgmma accumulates");
+  bool adds = !keep || wave_regs(w, keep)[lowest_bit(w->mask)].i != 0;
+  mma_multiply(p, from, to);
+  mma_scatter(w, s, adds ? op->args[0] : NULL, 0, quarter);
+  w->flight[out->id] = w->wgmma_issued = w->wgmma_group;
+  return STEP_NEXT;
+}
+
+Step step_wgmma_commit(Wave *w, SimOp *s) {
+  wave_whole(w, s);
+  w->wgmma_group++;
+  return STEP_NEXT;
+}
+
+Step step_wgmma_wait(Wave *w, SimOp *s) {
+  int64_t pending = op_attr(s->op, ATTR_pending)->integer;
+  uint32_t committed = w->wgmma_group - 1;
+  wave_whole(w, s);
+  if (committed > pending && w->wgmma_done < committed - (uint32_t)pending)
+    w->wgmma_done = committed - (uint32_t)pending;
+  w->wgmma_fenced = false;
+  return STEP_NEXT;
+}
