@@ -15,7 +15,7 @@ export CC
 endif
 WERROR_NOW = $(or $(WERROR),$(if $(findstring WERROR=ON,$(shell cat $(BUILD)/.configured 2>/dev/null)),ON,OFF))
 
-.PHONY: all setup demo test check san fuzz bench fmt lint bless wc clean help
+.PHONY: all setup demo test test-full check san fuzz bench fmt lint bless wc clean help
 
 all: ## build the library, wavec, the Python package and the tests
 	@tools/build.sh $(BUILD) -DWAVE_WERROR=$(WERROR_NOW)
@@ -30,6 +30,9 @@ test: ## every test; ends with one line `N passed, M failed`
 	@tools/build.sh $(BUILD) -DWAVE_WERROR=$(or $(WERROR),ON) || { \
 	  echo "The build failed. New warnings of your compiler? Try: make test WERROR=OFF"; exit 1; }
 	@$(RUN) "$$PYTHON" tools/test.py
+
+test-full: export WAVE_TEST_FULL = 1
+test-full: test ## `make test` with every row of every table, where it takes a sample
 
 check: all ## the fast tests, under a minute
 	@$(RUN) "$$PYTHON" tools/test.py --fast
@@ -70,4 +73,4 @@ clean: ## remove what was built (.venv and .setup stay)
 
 help: ## this list
 	@echo "make            build; then: make demo, make test"
-	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
