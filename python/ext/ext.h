@@ -23,7 +23,8 @@ typedef struct PyState {
   wv_ctx *cx;
   PyTypeObject *expr_type, *dtype_type, *value_type, *tracer_type, *kernel_type;
   PyTypeObject *diagnostic_type, *note_type, *param_type, *proof_type, *proof_row_type;
-  PyObject *compile_error;
+  PyTypeObject *report_type, *finding_type, *other_type, *cost_type;
+  PyObject *compile_error, *simulation_error;
   PyObject *dtypes;   /* name -> DataType, each once */
   PyObject *places;   /* id of a code object -> (code, positions, targets): py_place.c */
   PyObject *internal; /* directory of the package, whose frames are not the user's */
@@ -50,6 +51,12 @@ int py_error_init(PyObject *module, PyState *st);
 PyObject *py_record(PyTypeObject *type, PyObject **items, int n);
 /* Raises CompileError with all diagnostics of the context and clears them. Returns NULL. */
 PyObject *py_error_raise(PyState *st);
+PyObject *py_error_raise_in(PyState *st, wv_ctx *cx); /* the same of another context */
+/* The exception, not raised: `type` is CompileError or a class below it. */
+PyObject *py_error_make(PyState *st, wv_ctx *cx, PyObject *type);
+/* The lines of a source that only Python knows (a notebook's cell). */
+void py_error_give_source(wv_ctx *cx, const char *file);
+PyObject *py_text_or_none(const char *s); /* None for NULL */
 /* The same; a diagnostic without a place gets the user's: expressions are made without one. */
 PyObject *py_error_raise_here(PyState *st);
 /* Reports one mistake found by the front end at `at` and raises. Returns NULL. */
@@ -146,6 +153,18 @@ PyObject *py_type_dims(PyState *st, wv_type t); /* a tuple of Expr */
 
 int py_kernel_init(PyObject *module, PyState *st);
 PyObject *py_kernel_new(PyState *st, wv_kernel *k); /* takes ownership */
+
+/* ---- py_run.c: calls of kernels ---- */
+
+PyObject *py_run_eval(PyState *st, wv_kernel *k, PyObject *args);
+PyObject *py_run_sim(PyState *st, wv_kernel *k, PyObject *args, PyObject *named);
+
+/* ---- py_report.c: Report, Finding, SimulationError ---- */
+
+int py_report_init(PyObject *module, PyState *st);
+/* Takes ownership of all three, also when it fails. */
+PyObject *py_report_new(PyState *st, wv_ctx *cx, wv_kernel *k, wv_report *r);
+void py_report_raise(PyObject *report); /* SimulationError, unless something is raised already */
 
 /* ---- py_proof.c: Proof ---- */
 

@@ -29,7 +29,7 @@ static PyStructSequence_Desc note_desc = {
     "wave_lang.Note", "A further place a diagnostic speaks of.", note_fields, 4};
 
 /* None for NULL. */
-static PyObject *text_or_none(const char *s) {
+PyObject *py_text_or_none(const char *s) {
   if (!s) Py_RETURN_NONE;
   return PyUnicode_FromString(s);
 }
@@ -48,16 +48,16 @@ PyObject *py_record(PyTypeObject *type, PyObject **items, int n) {
 }
 
 static PyObject *note_record(PyState *st, const wv_note *note) {
-  PyObject *items[] = {text_or_none(note->at.file), PyLong_FromUnsignedLong(note->at.line),
-                       PyLong_FromUnsignedLong(note->at.col), text_or_none(note->text)};
+  PyObject *items[] = {py_text_or_none(note->at.file), PyLong_FromUnsignedLong(note->at.line),
+                       PyLong_FromUnsignedLong(note->at.col), py_text_or_none(note->text)};
   return py_record(st->note_type, items, 4);
 }
 
-static PyObject *notes_of(PyState *st, int i) {
-  int n = wv_diag_notes(st->cx, i, NULL, 0);
+static PyObject *notes_of(PyState *st, wv_ctx *cx, int i) {
+  int n = wv_diag_notes(cx, i, NULL, 0);
   PyObject *list = PyList_New(n);
   wv_note *notes = PyMem_Calloc((size_t)n + 1, sizeof *notes);
-  if (list && notes) wv_diag_notes(st->cx, i, notes, n);
+  if (list && notes) wv_diag_notes(cx, i, notes, n);
   for (int j = 0; list && notes && j < n; j++) {
     PyObject *o = note_record(st, &notes[j]);
     if (!o) Py_CLEAR(list);
@@ -67,21 +67,22 @@ static PyObject *notes_of(PyState *st, int i) {
   return list;
 }
 
-static PyObject *diagnostic(PyState *st, int i, const wv_diag *d) {
-  PyObject *items[] = {text_or_none(d->severity),
-                       text_or_none(d->code),
-                       text_or_none(d->text),
-                       text_or_none(d->at.file),
+static PyObject *diagnostic(PyState *st, wv_ctx *cx, int i, const wv_diag *d) {
+  PyObject *items[] = {py_text_or_none(d->severity),
+                       py_text_or_none(d->code),
+                       py_text_or_none(d->text),
+                       py_text_or_none(d->at.file),
                        PyLong_FromUnsignedLong(d->at.line),
                        PyLong_FromUnsignedLong(d->at.col),
-                       text_or_none(d->hint),
-                       notes_of(st, i),
-                       text_or_none(d->rendered)};
+                       py_text_or_none(d->hint),
+                       notes_of(st, cx, i),
+                       py_text_or_none(d->rendered)};
   return py_record(st->diagnostic_type, items, 9);
 }
 
-/* The lines of a source that is not on disk (a notebook's cell, exec) are in Python's line cache. */
-static void give_source(PyState *st, const char *file) {
+/* The lines of a source that is not on disk (a notebook's cell, exec) are in Python's line cache.
+ */
+void py_error_give_source(wv_ctx *cx, const char *file) {
   FILE *on_disk = file ? fopen(file, "r") : NULL;
   if (on_disk) fclose(on_disk);
   if (!file || on_disk) return;
@@ -89,7 +90,7 @@ static void give_source(PyState *st, const char *file) {
   PyObject *lines = linecache ? PyObject_CallMethod(linecache, "getlines", "s", file) : NULL;
   PyObject *text = lines && empty ? PyUnicode_Join(empty, lines) : NULL;
   const char *utf8 = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
-  if (utf8 && *utf8) wv_source(st->cx, file, utf8);
+  if (utf8 && *utf8) wv_source(cx, file, utf8);
   Py_XDECREF(text);
   Py_XDECREF(lines);
   Py_XDECREF(empty);
@@ -97,20 +98,22 @@ static void give_source(PyState *st, const char *file) {
   PyErr_Clear(); /* without the line the message is still right */
 }
 
-PyObject *py_error_take(PyState *st) {
-  int n = wv_diag_count(st->cx);
+static PyObject *take(PyState *st, wv_ctx *cx) {
+  int n = wv_diag_count(cx);
   PyObject *list = PyList_New(n);
   for (int i = 0; list && i < n; i++) {
     wv_diag d = {0};
-    if (wv_diag_get(st->cx, i, &d)) give_source(st, d.at.file);
-    wv_diag_get(st->cx, i, &d);
-    PyObject *o = diagnostic(st, i, &d);
+    if (wv_diag_get(cx, i, &d)) py_error_give_source(cx, d.at.file);
+    wv_diag_get(cx, i, &d);
+    PyObject *o = diagnostic(st, cx, i, &d);
     if (!o) Py_CLEAR(list);
     else PyList_SetItem(list, i, o);
   }
-  wv_diag_clear(st->cx);
+  wv_diag_clear(cx);
   return list;
 }
+
+PyObject *py_error_take(PyState *st) { return take(st, st->cx); }
 
 /* The rendered texts of a list of diagnostics, one after the other. */
 static PyObject *joined(PyObject *list) {
@@ -124,22 +127,29 @@ static PyObject *joined(PyObject *list) {
   return all;
 }
 
-PyObject *py_error_raise(PyState *st) {
-  if (PyErr_Occurred()) return wv_diag_clear(st->cx), NULL;
-  if (wv_diag_errors(st->cx) == 0) {
+PyObject *py_error_make(PyState *st, wv_ctx *cx, PyObject *type) {
+  PyObject *list = take(st, cx);
+  PyObject *text = list ? joined(list) : NULL;
+  PyObject *error = text ? PyObject_CallFunction(type, "O", text) : NULL;
+  if (error && PyObject_SetAttrString(error, "diagnostics", list) < 0) Py_CLEAR(error);
+  Py_XDECREF(text);
+  Py_XDECREF(list);
+  return error;
+}
+
+PyObject *py_error_raise_in(PyState *st, wv_ctx *cx) {
+  if (PyErr_Occurred()) return wv_diag_clear(cx), NULL;
+  if (wv_diag_errors(cx) == 0) {
     PyErr_SetString(PyExc_RuntimeError, "wave: an operation failed without saying why");
     return NULL;
   }
-  PyObject *list = py_error_take(st);
-  PyObject *text = list ? joined(list) : NULL;
-  PyObject *error = text ? PyObject_CallFunction(st->compile_error, "O", text) : NULL;
-  if (error && PyObject_SetAttrString(error, "diagnostics", list) == 0)
-    PyErr_SetObject(st->compile_error, error);
+  PyObject *error = py_error_make(st, cx, st->compile_error);
+  if (error) PyErr_SetObject(st->compile_error, error);
   Py_XDECREF(error);
-  Py_XDECREF(text);
-  Py_XDECREF(list);
   return NULL;
 }
+
+PyObject *py_error_raise(PyState *st) { return py_error_raise_in(st, st->cx); }
 
 PyObject *py_error_raise_here(PyState *st) {
   wv_diag d = {0};

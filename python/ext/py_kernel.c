@@ -1,4 +1,4 @@
-/* py_kernel: Kernel, a finished and verified kernel: printed, compared, constrained, evaluated. */
+/* py_kernel: Kernel, a finished and verified kernel: printed, compared, constrained, lowered. */
 #include "ext.h"
 
 typedef struct KernelObject {
@@ -77,6 +77,10 @@ static PyObject *param_to(PyState *st, wv_kernel *k, int i) {
   return py_record(st->param_type, items, 6);
 }
 
+static PyObject *get_level(PyObject *self, void *Py_UNUSED(unused)) {
+  return PyUnicode_FromString(wv_kernel_level(self_of(self)));
+}
+
 static PyObject *get_params(PyObject *self, void *Py_UNUSED(unused)) {
   int n = wv_kernel_nparams(self_of(self));
   PyObject *list = PyList_New(n);
@@ -90,6 +94,7 @@ static PyObject *get_params(PyObject *self, void *Py_UNUSED(unused)) {
 
 static PyGetSetDef kernel_getset[] = {
     {"name", get_name, NULL, "The name of the traced function.", NULL},
+    {"level", get_level, NULL, "'tile', or 'thread': one lane's program.", NULL},
     {"params", get_params, NULL, "A Parameter for each of them.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
@@ -127,127 +132,47 @@ static PyObject *kernel_proof(PyObject *self, PyObject *Py_UNUSED(none)) {
   return py_proof_of(state_of(self), self_of(self));
 }
 
-/* ---- running ------------------------------------------------------------------------------- */
-
-typedef struct LogSink {
-  PyObject *call; /* NULL: logs are dropped */
-  bool failed;
-} LogSink;
-
-static int64_t element_count(const wv_buffer *b) {
-  int64_t n = 1;
-  for (int i = 0; i < b->rank; i++) n *= b->shape[i];
-  return n;
-}
-
-static int dtype_bytes(const char *dtype) {
-  for (int i = 0; i < wv_dtype_count(); i++) {
-    int bits;
-    const char *cls;
-    if (strcmp(wv_dtype_name(i, &bits, &cls), dtype) == 0) return bits < 8 ? 1 : bits / 8;
-  }
-  return 0;
-}
-
-/* call(label, dtype name, shape, bytes) */
-static void send_log(void *user, const char *label, const wv_buffer *b) {
-  LogSink *sink = user;
-  if (!sink->call || sink->failed) return;
-  PyObject *shape = PyTuple_New(b->rank);
-  for (int i = 0; shape && i < b->rank; i++)
-    PyTuple_SetItem(shape, i, PyLong_FromLongLong(b->shape[i]));
-  Py_ssize_t size = (Py_ssize_t)element_count(b) * dtype_bytes(b->dtype);
-  PyObject *r = shape ? PyObject_CallFunction(sink->call, "ssOy#", label, b->dtype, shape,
-                                              (const char *)b->data, size)
-                      : NULL;
-  sink->failed = r == NULL;
-  Py_XDECREF(shape);
-  Py_XDECREF(r);
-}
-
-/* The parameters in words: "a, b, c". */
-static PyObject *param_names(wv_kernel *k) {
-  PyObject *text = PyUnicode_FromString("");
-  for (int i = 0; text && i < wv_kernel_nparams(k); i++) {
-    const char *name;
-    wv_type t;
-    bool output;
-    wv_kernel_param(k, i, &name, &t, &output);
-    PyObject *more = PyUnicode_FromFormat("%U%s%s", text, i ? ", " : "", name);
-    Py_DECREF(text);
-    text = more;
-  }
-  return text;
-}
-
-static void wrong_count(wv_kernel *k, Py_ssize_t given) {
-  PyObject *names = param_names(k);
-  if (names)
-    PyErr_Format(PyExc_TypeError, "%s() takes %d arguments (%U), %zd given", wv_kernel_name(k),
-                 wv_kernel_nparams(k), names, given);
-  Py_XDECREF(names);
-}
-
-static bool scalar_arg(PyObject *o, const char *name, wv_type t, wv_arg *out) {
-  char first = wv_type_dtype(t)[0];
-  bool is_float = first == 'f' || first == 'b';
-  PyObject *number = is_float ? PyNumber_Float(o) : PyNumber_Index(o);
-  if (number && is_float) out->number = PyFloat_AsDouble(number);
-  else if (number) out->integer = PyLong_AsLongLong(number);
-  Py_XDECREF(number);
-  if (!PyErr_Occurred()) return true;
-  PyErr_Clear();
-  PyErr_Format(PyExc_TypeError, "argument `%s` must be a number of type %s, got %R", name,
-               wv_type_dtype(t), (PyObject *)Py_TYPE(o));
-  return false;
-}
-
-static bool take_arg(Scratch *s, wv_kernel *k, int i, PyObject *o, Tensor *tensor, wv_arg *out) {
-  const char *name;
-  wv_type t;
-  bool output;
-  wv_kernel_param(k, i, &name, &t, &output);
-  if (strcmp(wv_type_kind(t), "mem") != 0) return scalar_arg(o, name, t, out);
-  out->buffer = &tensor->buffer;
-  return py_tensor_take(s, o, name, output, tensor);
-}
-
-/* Ctrl-C: the exception is set, and raised when the evaluator has stopped. */
-static bool was_interrupted(void *user) {
-  (void)user;
-  return PyErr_CheckSignals() != 0;
-}
-
-/* eval(args, log): takes the tensors, runs, gives them back whatever happened. */
-static PyObject *kernel_eval(PyObject *self, PyObject *args) {
-  PyObject *list, *log = Py_None;
-  if (!PyArg_ParseTuple(args, "O!|O:eval", &PyTuple_Type, &list, &log)) return NULL;
-  wv_kernel *k = self_of(self);
-  int n = wv_kernel_nparams(k), taken = 0;
-  if (PyTuple_Size(list) != n) return wrong_count(k, PyTuple_Size(list)), NULL;
-  Scratch s = {0};
-  Tensor *tensors = py_scratch_alloc(&s, (size_t)n, sizeof *tensors);
-  wv_arg *values = py_scratch_alloc(&s, (size_t)n, sizeof *values);
-  bool ok = tensors && values;
-  for (; ok && taken < n; taken++)
-    ok = take_arg(&s, k, taken, PyTuple_GetItem(list, taken), &tensors[taken], &values[taken]);
-  LogSink sink = {log == Py_None ? NULL : log, false};
-  wv_eval_options options = {.log = send_log, .interrupted = was_interrupted, .user = &sink};
-  bool ran = ok && wv_eval(k, values, n, &options);
-  for (int i = 0; tensors && i < taken; i++) py_tensor_release(&tensors[i]);
-  py_scratch_free(&s);
-  if (!ok || sink.failed) return NULL;
-  if (!ran) return py_error_raise(state_of(self));
+static PyObject *kernel_run_passes(PyObject *self, PyObject *args, PyObject *named) {
+  static char *words[] = {"target", "passes", "stop_after", NULL};
+  wv_pass_options o = {0};
+  if (!PyArg_ParseTupleAndKeywords(args, named, "|zzz:run_passes", words, &o.target, &o.passes,
+                                   &o.stop_after))
+    return NULL;
+  if (!wv_run_passes(self_of(self), &o)) return py_error_raise(state_of(self));
   Py_RETURN_NONE;
+}
+
+static PyObject *kernel_lower(PyObject *self, PyObject *args) {
+  wv_pass_options o = {0};
+  if (!PyArg_ParseTuple(args, "s:lower", &o.target)) return NULL;
+  if (!wv_lower(self_of(self), &o)) return py_error_raise(state_of(self));
+  Py_RETURN_NONE;
+}
+
+static PyObject *kernel_eval(PyObject *self, PyObject *args) {
+  return py_run_eval(state_of(self), self_of(self), args);
+}
+
+static PyObject *kernel_sim(PyObject *self, PyObject *args, PyObject *named) {
+  return py_run_sim(state_of(self), self_of(self), args, named);
 }
 
 static PyMethodDef kernel_methods[] = {
     {"clone", kernel_clone, METH_NOARGS, "A copy that can be constrained on its own -> Kernel"},
     {"constrain", kernel_constrain, METH_O, "constrain(rows): adds header rows and checks them."},
     {"verify", kernel_verify, METH_NOARGS, "Checks the IR; CompileError when it is invalid."},
-    {"proof", kernel_proof, METH_NOARGS, "What was proved of each access, and what is tested -> Proof"},
+    {"proof", kernel_proof, METH_NOARGS,
+     "What was proved of each access, and what is tested -> Proof"},
+    {"run_passes", (PyCFunction)(void (*)(void))kernel_run_passes, METH_VARARGS | METH_KEYWORDS,
+     "run_passes(target=None, passes=None, stop_after=None): in place."},
+    {"lower", kernel_lower, METH_VARARGS,
+     "lower(target): becomes one lane's program for it, in place."},
     {"eval", kernel_eval, METH_VARARGS,
      "eval(args, log=None): runs it on the reference evaluator; tensors are written in place."},
+    {"sim", (PyCFunction)(void (*)(void))kernel_sim, METH_VARARGS | METH_KEYWORDS,
+     "sim(args, target=None, schedule=None, nonfinite=False): runs one lane's program lane by "
+     "lane\n"
+     "-> Report; SimulationError when a check fails."},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot kernel_slots[] = {

@@ -129,6 +129,15 @@ static PyObject *parse(PyObject *module, PyObject *args) {
   return list;
 }
 
+/* target_kind(name): 'eval', 'sim', 'cpu' or 'device'; CompileError when there is none. */
+static PyObject *target_kind(PyObject *module, PyObject *args) {
+  PyState *st = py_state(module);
+  const char *name;
+  if (!PyArg_ParseTuple(args, "s:target_kind", &name)) return NULL;
+  const char *kind = wv_target_kind(st->cx, name);
+  return kind ? PyUnicode_FromString(kind) : py_error_raise_here(st);
+}
+
 /* ---- diagnostics --------------------------------------------------------------------------- */
 
 static PyObject *report(PyObject *module, PyObject *args) {
@@ -186,6 +195,8 @@ static PyMethodDef functions[] = {
      "set_package(directory, kernels, namer): whose frames to skip, and how values are named."},
     {"check_mapping", check_mapping, METH_VARARGS, "check_mapping(mapping, place=None)"},
     {"parse", parse, METH_VARARGS, "parse(text, name='<text>'): the kernels of a text."},
+    {"target_kind", target_kind, METH_VARARGS,
+     "target_kind(name): what runs kernels for it: 'eval', 'sim', 'cpu' or 'device'."},
     {"report", report, METH_VARARGS,
      "report(code, text, hint=None, place=None): raises CompileError."},
     {"take_diagnostics", take_diagnostics, METH_NOARGS,
@@ -214,8 +225,7 @@ static int module_exec(PyObject *module) {
   if (intern_names(st) < 0 || py_error_init(module, st) < 0 || py_expr_init(module, st) < 0 ||
       py_dtype_init(module, st) < 0 || py_value_init(module, st) < 0 ||
       py_tracer_init(module, st) < 0 || py_kernel_init(module, st) < 0 ||
-      py_proof_init(module, st) < 0 ||
-      py_tables_init(module) < 0)
+      py_proof_init(module, st) < 0 || py_report_init(module, st) < 0 || py_tables_init(module) < 0)
     return -1;
   return PyModule_AddStringConstant(module, "__version__", wv_version());
 }
@@ -232,6 +242,11 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(st->param_type);
   Py_VISIT(st->proof_type);
   Py_VISIT(st->proof_row_type);
+  Py_VISIT(st->report_type);
+  Py_VISIT(st->finding_type);
+  Py_VISIT(st->other_type);
+  Py_VISIT(st->cost_type);
+  Py_VISIT(st->simulation_error);
   Py_VISIT(st->compile_error);
   Py_VISIT(st->dtypes);
   Py_VISIT(st->places);
@@ -254,6 +269,11 @@ static int module_clear(PyObject *module) {
   Py_CLEAR(st->param_type);
   Py_CLEAR(st->proof_type);
   Py_CLEAR(st->proof_row_type);
+  Py_CLEAR(st->report_type);
+  Py_CLEAR(st->finding_type);
+  Py_CLEAR(st->other_type);
+  Py_CLEAR(st->cost_type);
+  Py_CLEAR(st->simulation_error);
   Py_CLEAR(st->namer);
   Py_CLEAR(st->internal);
   Py_CLEAR(st->kernels);

@@ -195,11 +195,27 @@ class Kernel:
     @property
     def name(self) -> str: ...
     @property
+    def level(self) -> str: ...
+    @property
     def params(self) -> list[Parameter]: ...
     def clone(self) -> Kernel: ...
     def constrain(self, rows: Iterable[Mapping[str, Any]], /) -> None: ...
     def verify(self) -> None: ...
     def proof(self) -> Proof: ...
+    def run_passes(
+        self,
+        target: str | None = None,
+        passes: str | None = None,
+        stop_after: str | None = None,
+    ) -> None: ...
+    def lower(self, target: str, /) -> None: ...
+    def sim(
+        self,
+        args: tuple[Any, ...],
+        target: str | None = None,
+        schedule: str | None = None,
+        nonfinite: bool = False,
+    ) -> Report: ...
     def eval(
         self,
         args: tuple[Any, ...],
@@ -208,6 +224,53 @@ class Kernel:
     ) -> None: ...
 
 def parse(text: str, name: str = "<text>", /) -> list[Kernel]: ...
+def target_kind(name: str, /) -> str: ...
+
+# ---- simulation
+
+class OtherAccess(NamedTuple):
+    file: str | None
+    line: int
+    col: int
+    wave: int | None
+    lane: int | None
+
+class Finding(NamedTuple):
+    code: str
+    message: str
+    file: str | None
+    line: int
+    col: int
+    workgroup: tuple[int, int, int]
+    wave: int | None
+    lane: int | None
+    buffer: str | None
+    index: tuple[int, ...] | None
+    address: int | None
+    other: OtherAccess | None
+    hint: str | None
+    rendered: str
+
+class Cost(NamedTuple):
+    file: str | None
+    line: int
+    instructions: int
+    lane_ops: int
+    shared: int
+    conflicts: int
+    sectors: int
+    sectors_needed: int
+
+class Report:
+    @property
+    def findings(self) -> list[Finding]: ...
+    @property
+    def lines(self) -> list[Cost]: ...
+    @property
+    def total(self) -> Cost: ...
+    @property
+    def ir(self) -> str: ...
+    def text(self) -> str: ...
 
 # ---- diagnostics
 
@@ -230,6 +293,10 @@ class Diagnostic(NamedTuple):
 
 class CompileError(Exception):
     diagnostics: list[Diagnostic]
+
+class SimulationError(CompileError):
+    findings: list[Finding]
+    report: Report
 
 def report(
     code: str, text: str, hint: str | None = None, place: Place | None = None, /

@@ -18,7 +18,11 @@ void wv_kernel_free(wv_kernel *k) {
   kernel_free(k->k);
 }
 
-wv_kernel *wv_kernel_clone(wv_kernel *k) { return handle_of(kernel_clone(k->k)); }
+wv_kernel *wv_kernel_clone(wv_kernel *k) {
+  wv_kernel *copy = handle_of(kernel_clone(k->k));
+  if (k->tiles) copy->tiles = kernel_clone(k->tiles);
+  return copy;
+}
 
 wv_kernel *wv_finish(wv_builder *b) {
   arena_free(b->scratch);

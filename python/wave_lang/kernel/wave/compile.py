@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Any
 
 from ... import _wave
-from ..._wave import Expr, Kernel, Proof
+from ..._wave import Expr, Kernel, Proof, Report, SimulationError
 from .._support.tracing import DebugLog, Trace
 from . import cache
-from .compile_options import WaveCompileOptions
+from .compile_options import WaveCompileOptions, is_simulated
 from .utils.host_tensors import log_tensor
 from .wave import LaunchableWave
 from .wave_schedule import WaveSchedule
@@ -34,8 +34,11 @@ class WaveKernel:
         trace: Trace | None,
         remarks: list[Any],
         schedule: WaveSchedule | None = None,
+        lowered: Kernel | None = None,
     ):
         self.options = options
+        self.source = source
+        self.lowered = lowered  # one lane's program, for a simulated machine
         self.ir = kernel
         self.kernel = kernel
         self.remarks = remarks
@@ -45,6 +48,7 @@ class WaveKernel:
         self.gpu_binary_path = None
         self._trace = trace
         self._logs: list[DebugLog] = trace.logs if trace else []
+        self._report: Report | None = None
 
     @property
     def name(self) -> str:
@@ -84,11 +88,48 @@ class WaveKernel:
         """What was proved of each access, and what is tested at run time: `.text` and `.rows`."""
         return self.ir.proof()
 
+    def ir_after(self, name: str) -> str:
+        """The IR as text behind one of the passes (`wavec --list=passes`) for this target."""
+        kernel = self.ir.clone()
+        kernel.run_passes(target=_machine(self.options), stop_after=name)
+        _wave.take_diagnostics()  # the same remarks again
+        return str(kernel)
+
+    def simulate(
+        self, *args: Any, schedule: str = "round", nonfinite: bool = False
+    ) -> Report:
+        """Runs it lane by lane with every check, on the simulated machine it was compiled for.
+
+        `schedule` is the order of the waves: "round", "reverse", "random" or "random:SEED".
+        `nonfinite` also reports where infinities and NaN appear. A finding raises SimulationError.
+        """
+        if self.lowered is None:
+            raise ValueError(
+                f"`{self.name}` was compiled for target {self.options.target!r}; "
+                "compile it with target='sim:gfx942' or another of `wavec --list=targets`"
+            )
+        self._report = None
+        try:
+            self._report = self.lowered.sim(args, self.options.target, schedule, nonfinite)
+        except SimulationError as error:
+            self._report = error.report
+            raise
+        return self._report
+
+    def report(self) -> Report:
+        """What the last simulation did: findings, costs per line, text, JSON and HTML."""
+        if self._report is None:
+            raise ValueError(f"`{self.name}` has not been simulated yet")
+        return self._report
+
     def invoke(self, *args: Any, debug_logs: dict | None = None) -> None:
         """The same as calling it."""
         self(*args, debug_logs=debug_logs)
 
     def __call__(self, *args: Any, debug_logs: dict | None = None) -> None:
+        if self.lowered is not None:
+            self.simulate(*args)
+            return
         if self.options.target not in _EVALUATOR:
             _wave.report(
                 "E0601",
@@ -176,6 +217,20 @@ def _remarks(options: WaveCompileOptions) -> list[Any]:
     return remarks
 
 
+def _machine(options: WaveCompileOptions) -> str | None:
+    """The target that passes are told; evaluated kernels are fitted to none."""
+    return None if options.target in _EVALUATOR else options.target
+
+
+def _lower(options: WaveCompileOptions, kernel: Kernel) -> Kernel | None:
+    """One lane's program, when the target is a simulated machine."""
+    if not is_simulated(options.target):
+        return None
+    lowered = kernel.clone()
+    lowered.lower(options.target)
+    return lowered
+
+
 def wave_compile(
     options: WaveCompileOptions, kernel: LaunchableWave, schedule: WaveSchedule | None = None
 ) -> WaveKernel:
@@ -191,6 +246,7 @@ def wave_compile(
     traced = trace.kernel
     values = _values(options, traced)
     traced.constrain(_rows(options, values))
+    lowered = _lower(options, traced)
     remarks = _remarks(options)
     if schedule is not None:
         schedule.record(kernel, values)
@@ -201,9 +257,9 @@ def wave_compile(
     if not trace.logs and cache.is_cache_enabled():
         found = cache.get_cache_manager().load(traced, options)
         if found is not None:
-            return WaveKernel(options, kernel, found, None, remarks, schedule)
+            return WaveKernel(options, kernel, found, None, remarks, schedule, lowered)
         cache.get_cache_manager().store(traced, options)
-    return WaveKernel(options, kernel, traced, trace, remarks, schedule)
+    return WaveKernel(options, kernel, traced, trace, remarks, schedule, lowered)
 
 
 __all__ = ["WaveCompileOptions", "WaveKernel", "wave_compile"]

@@ -11,12 +11,18 @@ from .scheduling.schedule_enums import SchedulingType
 from .utils.classes import CoalescingType
 
 
+def is_simulated(target: str) -> bool:
+    """Whether a target is a simulated machine: "sim", "sim:sm_90a"."""
+    return target == "sim" or target.startswith("sim:")
+
+
 @dataclass
 class WaveCompileOptions:
     """How to compile a kernel. `subs` gives symbols their values; `dynamic_symbols` lists those
     that are taken from the tensors at each call.
 
-    The default target is this machine; `target` may name another one. Options that only tune a
+    The default target is this machine; `target` may name another one: "sim:gfx942" or
+    "sim:sm_90a" runs the kernel lane by lane on that machine, simulated, with every check. Options that only tune a
     particular back end are accepted everywhere and never change results.
     """
 
@@ -138,13 +144,15 @@ class WaveCompileOptions:
 
     def validate(self) -> None:
         """ValueError when options contradict each other, CompileError for an unknown target."""
-        targets = ["cpu", "cuda", "hip", *(row[0] for row in _wave.target_table)]
-        if self.target and self.target not in targets and self.target[:3] not in ("gfx", "sm_"):
-            near = _wave.nearest(self.target, targets)
+        targets = ["cpu", "cuda", "hip", "sim", *(row[0] for row in _wave.target_table)]
+        prefix, name = ("sim:", self.target[4:]) if self.target[:4] == "sim:" else ("", self.target)
+        known = name in targets or not prefix and name[:3] in ("", "gfx", "sm_")
+        if not known:
+            near = _wave.nearest(name, targets)
             _wave.report(
                 "E0603",
                 f"there is no target `{self.target}`",
-                f"did you mean `{near}`?" if near else f"targets are {', '.join(targets)}",
+                f"did you mean `{prefix}{near}`?" if near else f"targets are {', '.join(targets)}",
                 self._place,
             )
         if self.backend not in ("llvm", "asm"):
@@ -177,4 +185,4 @@ def _reject_unknown(init: Callable[..., None]) -> Callable[..., None]:
 
 WaveCompileOptions.__init__ = _reject_unknown(WaveCompileOptions.__init__)
 
-__all__ = ["WaveCompileOptions"]
+__all__ = ["WaveCompileOptions", "is_simulated"]

@@ -1,0 +1,326 @@
+"""The simulator from Python: findings, reports, schedules, checks of kernels, threads, Ctrl-C."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from wave_lang import CompileError, SimulationError, _wave, testing
+from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
+from wave_lang.kernel.wave.compile import WaveCompileOptions, wave_compile
+from wave_lang.testing import check, simulate
+
+M, N = tkl.sym.M, tkl.sym.N
+
+TURN = """
+thread kernel @turn(%a: mem<M, N, f32>, %b: mem<N, M, f32>)
+  launch grid (1) block (8, 8) wave 32 shared 256
+  bind M = 8; bind N = 8
+{
+  %s = alloc : mem<8, 8, f32, shared>
+  %from = expr 8*$T1 + $T0 : index
+  %x = load %a, %from : f32
+  store %x, %s, %from
+  barrier workgroup
+  %at = expr 8*$T0 + $T1 : index
+  %y = load %s, %at : f32
+  store %y, %b, %from
+}
+"""
+RACE = TURN.replace("  barrier workgroup\n", "")
+SPIN = """
+thread kernel @spin(%a: mem<M, f32>)
+  launch grid (1000000) block (32) wave 32
+  bind M = 32
+{
+  %i = expr $T0 : index
+  %x = load %a, %i : f32
+}
+"""
+
+
+def pair():
+    return np.arange(64, dtype="f4").reshape(8, 8), np.zeros((8, 8), "f4")
+
+
+def test_a_right_kernel_gives_a_report():
+    a, b = pair()
+    report = simulate(TURN, a, b, target="sim:sm_90a", name="turn.wave")
+    assert (b == a.T).all() and report.findings == []
+    assert "thread kernel @turn" in report.ir and "barrier workgroup" in report.text()
+    loads = [c for c in report.lines if c.line == 12]
+    assert loads[0].file == "turn.wave" and loads[0].shared == 2 and loads[0].conflicts == 2
+    assert report.total.instructions == sum(c.instructions for c in report.lines) == 14
+    assert repr(report) == "<report of turn: 0 findings>"
+
+
+@pytest.mark.parametrize("schedule", testing.SCHEDULES)
+def test_findings_are_records(schedule):
+    with pytest.raises(SimulationError, match="E0803") as e:
+        simulate(RACE, *pair(), target="sim:sm_90a", schedule=schedule, name="race.wave")
+    assert isinstance(e.value, CompileError) and e.value.report.findings is e.value.findings
+    races = [f for f in e.value.findings if f.code == "E0803"]
+    assert {(f.line, f.other.line) for f in races} <= {(11, 9), (9, 11)}
+    first = races[0]
+    assert first.file == first.other.file == "race.wave" and first.workgroup == (0, 0, 0)
+    assert first.buffer == "s" and first.address == 4 * (8 * first.index[0] + first.index[1])
+    assert first.wave in (0, 1) and 0 <= first.lane < 32 and first.other.wave in (0, 1)
+    assert f"lane {first.lane}" in first.message and "^^^" in first.rendered
+    assert [d.code for d in e.value.diagnostics] == [f.code for f in e.value.findings]
+
+
+def test_findings_without_memory_have_none():
+    text = TURN.replace("store %x, %s, %from", "store %x, %s, %from {imm = 1}")
+    with pytest.raises(SimulationError) as e:
+        simulate(text, *pair())
+    bounds = next(f for f in e.value.findings if f.code == "E0801")
+    assert (bounds.buffer, bounds.address, bounds.index, bounds.other) == ("s", 256, None, None)
+    unset = next(f for f in e.value.findings if f.code == "E0804")
+    assert unset.buffer is unset.index is unset.address is unset.other is None
+
+
+def test_a_report_outlives_its_kernel_and_error():
+    try:
+        simulate(RACE, *pair())
+    except SimulationError as error:
+        report = error.report
+    assert "store %x" in report.text() and report.findings[0].rendered
+
+
+@pytest.mark.parametrize(
+    "given, code, words",
+    [
+        ({"target": "sim:sm_91a"}, "E0603", "did you mean `sim:sm_90a`?"),
+        ({"target": "sim:cpu"}, "E0603", "no lanes"),
+        ({"target": "sim:gfx942"}, "E0813", "a wave of 32 lanes on `gfx942`"),
+        ({"schedule": "rondom"}, "E0602", "did you mean `random`?"),
+        ({"schedule": "random:"}, "E0602", "random:SEED"),
+    ],
+)
+def test_mistakes_are_diagnostics(given, code, words):
+    with pytest.raises(CompileError) as e:
+        simulate(TURN, *pair(), **given)
+    assert e.value.diagnostics[0].code == code and words in str(e.value)
+    assert not isinstance(e.value, SimulationError)
+
+
+def test_wrong_arguments():
+    a, b = pair()
+    with pytest.raises(TypeError, match=r"turn\(\) takes 2 arguments \(a, b\), 1 given"):
+        simulate(TURN, a)
+    with pytest.raises(TypeError, match="argument `b` must be a tensor"):
+        simulate(TURN, a, 3)
+    with pytest.raises(CompileError, match="E0702"):
+        simulate(TURN, a, np.zeros(8, "f4"))
+    with pytest.raises(ValueError, match="`b` is written by the kernel but is read-only"):
+        b.setflags(write=False)
+        simulate(TURN, a, b)
+    with pytest.raises(ValueError, match="one kernel, got 2"):
+        simulate(TURN + RACE.replace("@turn", "@race"), a, b)
+    with pytest.raises(CompileError, match="E0501"):
+        simulate("thread kernel", a, b)
+
+
+def test_the_same_text_is_one_name_per_run():
+    """Two texts under one name show their own lines."""
+    a, b = pair()
+    for text, line in ((RACE, "store %x, %s, %from"), (RACE.replace("%x", "%zz"), "store %zz")):
+        with pytest.raises(SimulationError) as e:
+            simulate(text, a, b, name="k.wave")
+        assert line in str(e.value)
+
+
+# ---- threads and signals
+
+
+def test_others_run_meanwhile():
+    results, done = [], threading.Event()
+
+    def work():
+        for _ in range(20):
+            try:
+                simulate(RACE, *pair())
+            except SimulationError as error:
+                results.append(len(error.findings))
+        done.set()
+
+    workers = [threading.Thread(target=work) for _ in range(3)]
+    for w in workers:
+        w.start()
+    made = 0
+    while not done.is_set() or made < 200:  # the module's own context is busy at the same time
+        assert str(tkl.sym.M * made + made) and _wave.parse(TURN)[0].name == "turn"
+        made += 1
+    for w in workers:
+        w.join()
+    assert results == [3] * 60
+
+
+def test_a_simulation_releases_the_lock():
+    stop = threading.Event()
+    ticks = []
+
+    def tick():
+        while not stop.is_set():
+            ticks.append(time.monotonic())
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    text = SPIN.replace("1000000", "20000")
+    start = time.monotonic()
+    simulate(text, np.zeros(32, "f4"))
+    took = time.monotonic() - start
+    stop.set()
+    thread.join()
+    during = [t for t in ticks if start < t < start + took]
+    assert took < 0.02 or len(during) > 3
+
+
+@pytest.mark.parametrize("run", ["sim", "eval"])
+def test_interrupt(run):
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    start = time.monotonic()
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        if run == "sim":
+            simulate(SPIN, np.zeros(32, "f4"))
+        else:
+            kernel = wave_compile(
+                WaveCompileOptions(subs={M: 1 << 14, N: 1 << 12}, target="eval"), scale
+            )
+            x = np.zeros((1 << 14, 1 << 12), "f4")
+            kernel(x, x.copy())
+    assert time.monotonic() - start < 10
+    timer.join()
+
+
+# ---- kernels
+
+
+@tkw.wave(
+    [
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: 64}),
+        tkw.WorkgroupConstraint(M, 4, 0),
+        tkw.WorkgroupConstraint(N, 64, 1),
+        tkw.WaveConstraint(M, 4),
+        tkw.WaveConstraint(N, 64),
+    ]
+)
+def scale(a: tkl.Memory[M, N, G, tkl.f32], b: tkl.Memory[M, N, G, tkl.f32]):
+    x = tkw.read(a)
+    tkw.write(x + x, b)
+
+
+def options(target="eval", **sizes):
+    subs = {M: sizes.get("m", 6), N: sizes.get("n", 100)}
+    return WaveCompileOptions(subs=subs, target=target)
+
+
+def lowers():
+    try:
+        wave_compile(options("sim"), scale)
+    except CompileError as error:
+        assert error.diagnostics[-1].code == "E0601"
+        return False
+    return True
+
+
+lowered = pytest.mark.skipif(not lowers(), reason="nothing lowers tiles to threads yet")
+
+
+def tensors(m=6, n=100):
+    return np.arange(m * n, dtype="f4").reshape(m, n), np.zeros((m, n), "f4")
+
+
+def test_unknown_simulated_target_is_named():
+    with pytest.raises(CompileError) as e:
+        wave_compile(options("sim:gfx943"), scale)
+    assert e.value.diagnostics[0].code == "E0603"
+    assert "did you mean `sim:gfx942`?" in str(e.value)
+
+
+def test_what_is_not_simulated_has_no_report():
+    kernel = wave_compile(options(), scale)
+    with pytest.raises(ValueError, match="has not been simulated"):
+        kernel.report()
+    with pytest.raises(ValueError, match="compile it with target='sim:gfx942'"):
+        kernel.simulate(*tensors())
+    assert kernel.lowered is None
+
+
+def test_ir_after_a_pass():
+    kernel = wave_compile(options("gfx942"), scale)
+    assert "machine" not in kernel.asm and "machine" in kernel.ir_after("retarget")
+    assert "reg" in kernel.ir_after("layouts")
+    assert kernel.ir_after("bind") == kernel.ir_after("bind")
+    with pytest.raises(CompileError, match="did you mean `layouts`?"):
+        kernel.ir_after("layout")
+
+
+@lowered
+@pytest.mark.parametrize("target", ["sim", "sim:gfx942", "sim:sm_80", "sim:sm_90a", "sim:toy8"])
+def test_kernels_run_simulated(target):
+    kernel = wave_compile(options(target), scale)
+    a, b = tensors()
+    kernel(a, b)
+    assert (b == 2 * a).all() and kernel.lowered.level == "thread"
+    assert kernel.report().total.sectors > 0
+    assert kernel.simulate(a, b, schedule="reverse").findings == []
+    assert "thread kernel @scale" in kernel.report().ir
+
+
+@lowered
+def test_edited_ir_is_simulated():
+    a, b = tensors()
+    text = str(wave_compile(options("sim"), scale).lowered)
+    assert simulate(text, a, b).findings == [] and (b == 2 * a).all()
+    less = [line for line in text.splitlines() if " add " not in line]
+    assert len(less) < len(text.splitlines())
+    with pytest.raises(CompileError):
+        simulate("\n".join(less), a, b)
+
+
+@lowered
+def test_check_passes_and_fails():
+    a, b = tensors()
+    reports = check(scale, (a, b), 2 * a, options=options())
+    assert len(reports) == 6 and not b.any()
+    assert len(check(scale, (a, b), options=options(), targets="sim", schedules="round")) == 1
+    compiled = wave_compile(options(), scale)
+    assert check(compiled, (a, b), {"b": 2 * a}, targets=["sim:sm_80"], schedules=["random:3"])
+    with pytest.raises(AssertionError) as e:
+        check(scale, (a, b), 2 * a + (a == 7), options=options(), rtol=0, atol=1e-6)
+    assert str(e.value) == (
+        "scale on sim:gfx942, schedule round: 1 of 600 elements of `b` are wrong; the worst is "
+        "b[0, 7] = 14, expected 15 (rtol 0, atol 1e-06)"
+    )
+
+
+@lowered
+@pytest.mark.parametrize(
+    "expected, words",
+    [
+        ({"a": 0}, "`a` is not an output; outputs are b"),
+        ([1, 2], "2 values are expected of the outputs b"),
+    ],
+)
+def test_check_refuses(expected, words):
+    with pytest.raises(ValueError, match=words):
+        check(scale, tensors(), expected, options=options())
+
+
+@lowered
+def test_check_of_a_wrong_shape():
+    with pytest.raises(AssertionError, match=r"`b` has shape \(6, 100\), expected \(3,\)"):
+        check(scale, tensors(), np.zeros(3), options=options())
+
+
+def test_check_wants_a_kernel():
+    with pytest.raises(TypeError, match="expected a kernel"):
+        check(print, ())
