@@ -98,7 +98,7 @@ static bool check_attr(Builder *b, OpKind kind, Span at, const Attr *a) {
   if (!(op_info[kind].attrs >> a->key & 1))
     return BUILD_FAIL(b, at, E0318, "`%s` has no attribute `%s`", op, name);
   if (!has_value(a)) return BUILD_FAIL(b, at, E0318, "`%s` of `%s` has no value", name, op);
-  if (a->key == ATTR_mapping) return check_mapping(b->k->cx, a->mapping, at);
+  if (a->key == ATTR_mapping) return check_mapping_entries(b->k->cx, a->mapping, at);
   if (a->key == ATTR_mma) return check_mma_name(b->k->cx, a->mma->name, at);
   return true;
 }

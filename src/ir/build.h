@@ -48,7 +48,10 @@ Op *build_end(Builder *b, Value *const *yields, int n, Span at);
 Kernel *build_finish(Builder *b);
 void builder_free(Builder *b);
 
-/* Checks a mapping on its own: iterator conflicts, iterators without an extent. */
+/* Checks a mapping as its author wrote it: iterator conflicts, iterators without an extent. */
 bool check_mapping(Context *cx, const Mapping *m, Span at);
+/* What holds of an op's mapping: no entry is missing. Where a size is 1, `i // size` has become a
+ * bare `i` beside another dimension's. */
+bool check_mapping_entries(Context *cx, const Mapping *m, Span at);
 
 #endif

@@ -25,13 +25,18 @@ static bool has_null(SymPairs pairs) {
   return false;
 }
 
-bool check_mapping(Context *cx, const Mapping *m, Span at) {
+bool check_mapping_entries(Context *cx, const Mapping *m, Span at) {
   bool incomplete = has_null(m->inputs) || has_null(m->outputs);
   for (int i = 0; i < m->ndynamic; i++) incomplete |= has_null(m->dynamic[i]);
   if (incomplete) {
     diag_add(&cx->diags, DIAG_E0314, at, "the mapping has an entry without an expression");
     return false;
   }
+  return true;
+}
+
+bool check_mapping(Context *cx, const Mapping *m, Span at) {
+  if (!check_mapping_entries(cx, m, at)) return false;
   for (int i = 0; i < m->niterators; i++) {
     const Sym *iterator = ir_numbered_symbol(cx, "$index", i, true), *dim = NULL;
     if (!find_extent(cx, m->inputs, iterator, &dim, at)) return false;
