@@ -7,7 +7,7 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 TREE = HERE.parents[1] / "python"
-sys.path.insert(0, str(HERE))  # kernel_utils
+sys.path[:0] = [str(HERE), str(HERE / "sim_list")]  # kernel_utils, kernel_list
 if any((TREE / "wave_lang").glob("_wave*.so")):
     sys.path.insert(0, str(TREE))
 

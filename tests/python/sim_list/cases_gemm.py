@@ -1,0 +1,375 @@
+"""Matrix products: every form, element type and instruction; batches, chains, convolutions."""
+
+import itertools
+
+import numpy as np
+
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from number_formats import FP8, decode, encode, wave_type
+from sim_cases import Case, Tensor
+from wave_lang.kernel.lang.global_symbols import *
+from wave_lang.kernel.wave.constraints import GenericDot, MMAOperand, MMAType
+
+B, M, N, K = tkl.sym.B, tkl.sym.M, tkl.sym.N, tkl.sym.K
+BM, BN, BK = tkl.sym.BM, tkl.sym.BN, tkl.sym.BK
+SPACE = tkl.sym.SPACE
+G = GLOBAL_ADDRESS_SPACE
+SPACES = {"global": GLOBAL_ADDRESS_SPACE, "shared": SHARED_ADDRESS_SPACE}
+
+# name: instruction, lanes of the wave it is declared for, and its m, n, k
+INSTRUCTIONS = {
+    "16x16x16": (MMAType.F32_16x16x16_F16, 64, (16, 16, 16)),
+    "32x32x8": (MMAType.F32_32x32x8_F16, 64, (32, 32, 8)),
+    "16x16x32_k8": (MMAType.F32_16x16x32_K8_F16, 64, (16, 16, 32)),
+    "32x32x16_k8": (MMAType.F32_32x32x16_K8_F16, 64, (32, 32, 16)),
+    "16x16x4_f32": ("mfma_16x16x4_f32_f32", 64, (16, 16, 4)),
+    "32x32x2_f32": ("mfma_32x32x2_f32_f32", 64, (32, 32, 2)),
+    "16x16x16_i8": (MMAType.I32_16x16x16_I8, 64, (16, 16, 16)),
+    "32x32x8_i8": (MMAType.I32_32x32x8_I8, 64, (32, 32, 8)),
+    "16x16x32_i8": (MMAType.I32_16x16x32_I8, 64, (16, 16, 32)),
+    "32x32x16_i8": (MMAType.I32_32x32x16_I8, 64, (32, 32, 16)),
+    "16x16x32_f8": (MMAType.F32_16x16x32_F8, 64, (16, 16, 32)),
+    "32x32x16_f8": (MMAType.F32_32x32x16_F8, 64, (32, 32, 16)),
+    "16x16x32_k4_f8": (MMAType.F32_16x16x32_K4_F8, 64, (16, 16, 32)),
+    "sync_f16": ("mma_m16n8k16_f32_f16", 32, (16, 8, 16)),
+    "sync_bf16": ("mma_m16n8k16_f32_bf16", 32, (16, 8, 16)),
+    "sync_k8_f16": ("mma_m16n8k8_f32_f16", 32, (16, 8, 8)),
+    "sync_i8": ("mma_m16n8k32_i32_i8", 32, (16, 8, 32)),
+    "sync_f8": ("mma_m16n8k32_f32_f8", 32, (16, 8, 32)),
+    "dot": (GenericDot(k_vec_size=4, k_mult=1, along_dim=MMAOperand.N), 64, (1, 64, 4)),
+    "dot_m": (GenericDot(k_vec_size=4, k_mult=16, along_dim=MMAOperand.M), 64, (4, 1, 64)),
+}
+
+
+def constraints(mma, waves, *more, vector=None):
+    instruction, lanes, _ = INSTRUCTIONS[mma]
+    return [
+        tkw.WorkgroupConstraint(M, BM, 0),
+        tkw.WorkgroupConstraint(N, BN, 1),
+        tkw.TilingConstraint(K, BK),
+        tkw.WaveConstraint(M, BM / waves[0]),
+        tkw.WaveConstraint(N, BN / waves[1]),
+        tkw.HardwareConstraint(threads_per_wave=lanes, mma_type=instruction, vector_shapes=vector),
+        *more,
+    ]
+
+
+def accumulator(dtype):
+    return "i32" if dtype == "i8" else "f32"
+
+
+def swapped(a, b):
+    """Memory [b, a] read as a register [a, b]."""
+    i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+    return tkw.IndexMapping(num_iterators=2, inputs={b: j, a: i}, outputs={a: i, b: j})
+
+
+def product(a, b):
+    """a bᵀ and the magnitudes that were added up."""
+    b = np.swapaxes(b, -1, -2)
+    return a @ b, np.abs(a) @ np.abs(b)
+
+
+def gemm(form, dtypes, mma, space, tile, waves=(1, 1), dynamic=False, full=False):
+    """c = a bᵀ in the letters of BLAS: N is a[M, K] or b[K, N], T is a[K, M] or b[N, K]."""
+    left, right = dtypes if isinstance(dtypes, tuple) else (dtypes, dtypes)
+    acc = accumulator(left)
+    tl, tr, ta = wave_type(left), wave_type(right), wave_type(acc)
+    a_dims = (M, K) if form[0] == "N" else (K, M)
+    b_dims = (N, K) if form[1] == "T" else (K, N)
+
+    def make():
+        @tkw.wave(constraints(mma, waves))
+        def gemm(
+            a: tkl.Memory[(*a_dims, SPACE, tl)],
+            b: tkl.Memory[(*b_dims, SPACE, tr)],
+            c: tkl.Memory[M, N, G, ta],
+        ):
+            @tkw.iterate(K, init_args=[tkl.Register[M, N, ta](0)])
+            def loop(acc):
+                x = tkw.read(a) if form[0] == "N" else tkw.read(a, mapping=swapped(M, K))
+                y = tkw.read(b) if form[1] == "T" else tkw.read(b, mapping=swapped(N, K))
+                return tkw.mma(x, y, acc)
+
+            tkw.write(loop, c)
+
+        return gemm
+
+    def reference(a, b, **_):
+        return product(a if form[0] == "N" else a.T, b if form[1] == "T" else b.T)
+
+    kind = left if left == right else f"{left}_{right}"
+    tiles = "x".join(map(str, tile))
+    return Case(
+        f"gemm_{form.lower()}_{kind}_{mma}_t{tiles}_{space}" + "_dynamic" * dynamic,
+        make,
+        around=dict(zip((M, N, K), tile)),
+        subs={**dict(zip((BM, BN, BK), tile)), SPACE: SPACES[space]},
+        inputs=(Tensor(left, a_dims), Tensor(right, b_dims)),
+        outputs=(Tensor(acc, (M, N)),),
+        reference=reference,
+        dynamic=(M, N, K) if dynamic else (),
+        full=full,
+    )
+
+
+def batched(mma, space, tile, waves=(1, 1)):
+    def make():
+        batches = tkw.WorkgroupConstraint(B, 1, 2)
+
+        @tkw.wave(constraints(mma, waves, batches, vector={B: 0}))
+        def batched(
+            a: tkl.Memory[B, M, K, SPACE, tkl.f16],
+            b: tkl.Memory[B, N, K, SPACE, tkl.f16],
+            c: tkl.Memory[B, M, N, G, tkl.f32],
+        ):
+            @tkw.iterate(K, init_args=[tkl.Register[B, M, N, tkl.f32](0.0)])
+            def loop(acc):
+                return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+            tkw.write(loop, c)
+
+        return batched
+
+    return Case(
+        f"batched_gemm_f16_{mma}_t{'x'.join(map(str, tile))}_{space}",
+        make,
+        around={B: 1, **dict(zip((M, N, K), tile))},
+        subs={**dict(zip((BM, BN, BK), tile)), SPACE: SPACES[space]},
+        inputs=(Tensor("f16", (B, M, K)), Tensor("f16", (B, N, K))),
+        outputs=(Tensor("f32", (B, M, N)),),
+        reference=lambda a, b, **_: product(a, b),
+    )
+
+
+def chained(first, second, space, tile, waves=2):
+    """c = (q kᵀ) vᵀ: the result of one product is an operand of the next."""
+    K1, K2, BK2 = tkl.sym.K1, tkl.sym.K2, tkl.sym.BK2
+
+    def make():
+        header = [
+            tkw.WorkgroupConstraint(M, BM, 0),
+            tkw.WorkgroupConstraint(N, BN, 1),
+            tkw.WorkgroupConstraint(B, 1, 2),
+            tkw.TilingConstraint(K2, BK2),
+            tkw.WaveConstraint(M, BM / waves),
+            tkw.WaveConstraint(N, BN),
+            tkw.HardwareConstraint(
+                threads_per_wave=INSTRUCTIONS[second][1],
+                mma_type=INSTRUCTIONS[second][0],
+                vector_shapes={B: 0},
+            ),
+        ]
+
+        @tkw.wave(header)
+        def chained(
+            q: tkl.Memory[B, M, K1, G, tkl.f16],
+            k: tkl.Memory[B, K2, K1, SPACE, tkl.f16],
+            v: tkl.Memory[B, N, K2, SPACE, tkl.f16],
+            c: tkl.Memory[B, M, N, G, tkl.f32],
+        ):
+            @tkw.iterate(K2, init_args=[tkl.Register[B, M, N, tkl.f32](0.0)])
+            def loop(acc):
+                inner = tkl.Register[B, K2, M, tkl.f32](0.0)
+                s = tkw.mma(tkw.read(k), tkw.read(q), inner, INSTRUCTIONS[first][0])
+                p = tkw.cast(tkw.permute(s, target_shape=[B, M, K2]), tkl.f16)
+                return tkw.mma(p, tkw.read(v), acc)
+
+            tkw.write(loop, c)
+
+        return chained
+
+    def reference(q, k, v, **_):
+        s, magnitude = product(q, k)
+        p = decode("f16", encode("f16", s))
+        rounding = 2**-8 * magnitude  # of s to f16, 1024 times what the tolerance of f32 allows
+        return p @ v.transpose(0, 2, 1), (np.abs(p) + rounding) @ np.abs(v).transpose(0, 2, 1)
+
+    bm, bn, k1, bk2 = tile
+    return Case(
+        f"chained_gemm_{first}_{second}_t{'x'.join(map(str, tile))}_{space}",
+        make,
+        around={B: 1, M: bm, N: bn, K1: k1, K2: bk2},
+        subs={BM: bm, BN: bn, BK2: bk2, SPACE: SPACES[space]},
+        inputs=(
+            Tensor("f16", (B, M, K1)),
+            Tensor("f16", (B, K2, K1)),
+            Tensor("f16", (B, N, K2)),
+        ),
+        outputs=(Tensor("f32", (B, M, N)),),
+        reference=reference,
+        tolerance=2**-9,
+    )
+
+
+H, W, C, HF, WF, NF = (getattr(tkl.sym, s) for s in "H W C HF WF NF".split())
+HO, WO = tkl.sym.HO, tkl.sym.WO
+
+
+def convolution(mma, space, tile, window, stride):
+    """NHWC times HWCF as [N*HO*WO, HF*WF*C] times [HF*WF*C, NF]: mappings do the rest."""
+    h_out, w_out = (H - HF) // stride + 1, (W - WF) // stride + 1
+    per_image, rows, depth = h_out * w_out, N * h_out * w_out, HF * WF * C
+    i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+    patches = tkw.IndexMapping(
+        num_iterators=2,
+        inputs={
+            N: i // per_image,
+            H: (i % per_image) // w_out * stride + (j // C) // WF,
+            W: (i % per_image) % w_out * stride + (j // C) % WF,
+            C: j % C,
+        },
+        outputs={rows: i, depth: j},
+    )
+    weights = tkw.IndexMapping(
+        num_iterators=2,
+        inputs={HF: (j // C) // WF, WF: (j // C) % WF, C: j % C, NF: i},
+        outputs={NF: i, depth: j},
+    )
+    images = tkw.IndexMapping(
+        num_iterators=2,
+        inputs={rows: i, NF: j},
+        outputs={
+            N: i // per_image,
+            h_out: (i % per_image) // w_out,
+            w_out: (i % per_image) % w_out,
+            NF: j,
+        },
+    )
+
+    def make():
+        header = [
+            tkw.WorkgroupConstraint(rows, BM, 1),
+            tkw.WorkgroupConstraint(NF, BN, 0),
+            tkw.WaveConstraint(rows, BM),
+            tkw.WaveConstraint(NF, BN),
+            tkw.TilingConstraint(depth, BK),
+            tkw.HardwareConstraint(threads_per_wave=64, mma_type=INSTRUCTIONS[mma][0]),
+        ]
+
+        @tkw.wave(header)
+        def convolution(
+            x: tkl.Memory[N, H, W, C, SPACE, tkl.f16],
+            f: tkl.Memory[HF, WF, C, NF, SPACE, tkl.f16],
+            out: tkl.Memory[N, h_out, w_out, NF, G, tkl.f32],
+        ):
+            @tkw.iterate(depth, init_args=[tkl.Register[rows, NF, tkl.f32](0.0)])
+            def loop(acc):
+                return tkw.mma(tkw.read(x, mapping=patches), tkw.read(f, mapping=weights), acc)
+
+            tkw.write(loop, out, mapping=images)
+
+        return convolution
+
+    def reference(x, f, HO, WO, **_):
+        exact, scale = 0, 0
+        for p, q in itertools.product(range(window), range(window)):
+            part = x[:, p::stride, q::stride][:, :HO, :WO]
+            exact, scale = exact + part @ f[p, q], scale + np.abs(part) @ np.abs(f[p, q])
+        return exact, scale
+
+    bm, bn, bk = tile
+    return Case(
+        f"conv_{window}x{window}_stride{stride}_{mma}_t{bm}x{bn}x{bk}_{space}",
+        make,
+        around={N: 1, HO: 1, WO: bm, NF: bn, C: -(-bk // window**2)},
+        derived=lambda s: {
+            H: (s[HO] - 1) * stride + window,
+            W: (s[WO] - 1) * stride + window,
+            HF: window,
+            WF: window,
+        },
+        subs={BM: bm, BN: bn, BK: bk, SPACE: SPACES[space]},
+        inputs=(Tensor("f16", (N, H, W, C)), Tensor("f16", (HF, WF, C, NF))),
+        outputs=(Tensor("f32", (N, HO, WO, NF)),),
+        reference=reference,
+    )
+
+
+def _instruction_cases():
+    """Each instruction with its types, NT; operands in shared memory and not in turn."""
+    spaces = itertools.cycle(("shared", "global"))
+    for mma, dtype in [
+        ("16x16x16", "f16"),
+        ("32x32x8", "f16"),
+        ("16x16x16", "bf16"),
+        ("32x32x8", "bf16"),
+        ("16x16x32_k8", "f16"),
+        ("32x32x16_k8", "bf16"),
+        ("16x16x4_f32", "f32"),
+        ("32x32x2_f32", "f32"),
+        ("16x16x16_i8", "i8"),
+        ("32x32x8_i8", "i8"),
+        ("16x16x32_i8", "i8"),
+        ("32x32x16_i8", "i8"),
+        *(("16x16x32_f8", name) for name in FP8),
+        *(("32x32x16_f8", name) for name in FP8),
+        ("16x16x32_f8", ("f8e4m3fn", "f8e5m2")),
+        ("16x16x32_f8", ("f8e5m2fnuz", "f8e4m3fnuz")),
+        ("16x16x32_k4_f8", "f8e4m3fnuz"),
+        ("sync_f16", "f16"),
+        ("sync_bf16", "bf16"),
+        ("sync_k8_f16", "f16"),
+        ("sync_i8", "i8"),
+        ("sync_f8", "f8e4m3fn"),
+        ("sync_f8", ("f8e5m2", "f8e4m3fn")),
+        ("dot", "f16"),
+        ("dot", "f32"),
+        ("dot_m", "f32"),
+        ("dot_m", "f16"),
+        ("dot", "i8"),
+        ("dot_m", "bf16"),
+    ]:
+        m, n, k = INSTRUCTIONS[mma][2]
+        tile = (max(m, 8), max(n, 8), max(k, 16))
+        yield gemm("NT", dtype, mma, next(spaces), tile)
+
+
+CASES = [
+    *_instruction_cases(),
+    gemm("NT", "f16", "16x16x16", "shared", (32, 32, 16), (2, 2)),
+    gemm("NT", "f16", "16x16x16", "global", (32, 32, 16), (2, 1)),
+    gemm("NN", "f16", "16x16x16", "shared", (32, 16, 16), (2, 1)),
+    gemm("NN", "f16", "16x16x16", "global", (16, 32, 16), (1, 2)),
+    gemm("TN", "f16", "16x16x16", "shared", (16, 32, 32), (1, 1)),
+    gemm("TN", "f16", "32x32x8", "global", (32, 32, 16)),
+    gemm("TT", "f16", "16x16x16", "shared", (16, 16, 16)),
+    gemm("NN", "f32", "16x16x4_f32", "shared", (16, 16, 8)),
+    gemm("TN", "f32", "16x16x4_f32", "global", (32, 16, 8), (2, 1)),
+    gemm("NN", "f32", "dot", "shared", (8, 64, 8)),
+    gemm("TN", "f32", "dot", "global", (4, 64, 8)),
+    gemm("NN", "bf16", "16x16x16", "shared", (16, 16, 32)),
+    gemm("TN", "bf16", "32x32x8", "shared", (32, 32, 8)),
+    gemm("NN", "i8", "16x16x32_i8", "shared", (16, 16, 32)),
+    gemm("TN", "i8", "16x16x32_i8", "global", (16, 16, 32)),
+    gemm("NN", "f8e4m3fnuz", "16x16x32_f8", "shared", (16, 16, 32)),
+    gemm("TN", "f8e4m3fn", "16x16x32_f8", "global", (16, 16, 32)),
+    gemm("NN", "f16", "sync_f16", "shared", (32, 16, 16), (2, 2)),
+    gemm("TN", "f16", "sync_f16", "shared", (16, 16, 16)),
+    gemm("NT", "f16", "16x16x16", "shared", (32, 32, 16), (2, 2), dynamic=True),
+    gemm("NN", "f32", "16x16x4_f32", "global", (16, 16, 8), dynamic=True),
+    # Tiles that are no powers of two.
+    gemm("NT", "f16", "16x16x16", "shared", (48, 80, 32), (3, 1)),
+    gemm("NT", "f16", "16x16x16", "global", (96, 48, 16), (2, 3)),
+    gemm("NN", "bf16", "16x16x16", "shared", (80, 48, 48)),
+    gemm("NT", "f16", "32x32x8", "shared", (96, 96, 24), (3, 1)),
+    gemm("NT", "f16", "16x16x16", "shared", (64, 128, 64), (2, 2), full=True),
+    gemm("NT", "f16", "32x32x8", "shared", (128, 128, 32), (2, 2), full=True),
+    gemm("TN", "f16", "16x16x16", "shared", (96, 80, 48), (2, 1), full=True),
+    batched("16x16x16", "shared", (16, 16, 16)),
+    batched("16x16x16", "global", (32, 16, 16), (2, 1)),
+    batched("sync_f16", "shared", (16, 16, 16)),
+    chained("16x16x16", "16x16x16", "shared", (32, 16, 16, 16)),
+    chained("16x16x16", "16x16x16", "global", (16, 32, 16, 32), 1),
+    chained("32x32x8", "32x32x8", "shared", (32, 32, 8, 32), 1),
+    chained("32x32x8", "16x16x16", "global", (32, 16, 16, 32), 1),  # fragments do not match
+    *(
+        convolution("16x16x16", space, (16, 16, 16), window, stride)
+        for (window, stride), space in zip(
+            [(1, 1), (1, 2), (3, 1), (3, 2)], ("shared", "global", "shared", "global")
+        )
+    ),
+    convolution("16x16x16", "global", (48, 16, 16), 3, 1),
+    convolution("32x32x8", "shared", (32, 32, 24), 3, 2),
+]

@@ -1,0 +1,480 @@
+"""Kernels without a matrix product: copies, elementwise code, casts, transposes, rows."""
+
+import numpy as np
+
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from number_formats import FP8, decode, encode, wave_type
+from sim_cases import Case, Tensor
+from wave_lang.kernel.lang.global_symbols import *
+
+M, N = tkl.sym.M, tkl.sym.N
+BM, BN = tkl.sym.BM, tkl.sym.BN
+SPACE = tkl.sym.SPACE
+G = GLOBAL_ADDRESS_SPACE
+SPACES = {"global": GLOBAL_ADDRESS_SPACE, "shared": SHARED_ADDRESS_SPACE}
+
+
+def tiles(waves=1, threads=64, vector=True):
+    """Tiles of BM x BN; the waves stand side by side along N."""
+    shapes = {M: BM, N: BN / waves} if vector else None
+    return [
+        tkw.HardwareConstraint(threads_per_wave=threads, vector_shapes=shapes),
+        tkw.WorkgroupConstraint(M, BM, 1),
+        tkw.WorkgroupConstraint(N, BN, 0),
+        tkw.WaveConstraint(M, BM),
+        tkw.WaveConstraint(N, BN / waves),
+    ]
+
+
+def around(bm, bn):
+    """The dimensions of a case, and the values of its tile symbols."""
+    return {"around": {M: bm, N: bn}, "subs": {BM: bm, BN: bn}}
+
+
+# ---- copy ----------------------------------------------------------------------------------------
+
+
+def copy(dtype, bm, bn, space="global", waves=1, dynamic=False):
+    t = wave_type(dtype)
+
+    def make():
+        @tkw.wave(tiles(waves, vector=False))
+        def copy(a: tkl.Memory[M, N, SPACE, t], b: tkl.Memory[M, N, G, t]):
+            tkw.write(tkw.read(a), b)
+
+        return copy
+
+    case = around(bm, bn)
+    case["subs"][SPACE] = SPACES[space]
+    return Case(
+        f"copy_{dtype}_{bm}x{bn}_{space}" + f"_w{waves}" * (waves > 1) + "_dynamic" * dynamic,
+        make,
+        inputs=(Tensor(dtype, (M, N)),),
+        outputs=(Tensor(dtype, (M, N)),),
+        reference=lambda a, **_: a,
+        exact=True,
+        dynamic=(M, N) if dynamic else (),
+        **case,
+    )
+
+
+# ---- elementwise, broadcast, cast ----------------------------------------------------------------
+
+
+def elementwise(dtype, bm, bn, waves=1):
+    t = wave_type(dtype)
+
+    def make():
+        @tkw.wave(tiles(waves))
+        def elementwise(
+            a: tkl.Memory[M, N, G, t], b: tkl.Memory[M, N, G, t], c: tkl.Memory[M, N, G, t]
+        ):
+            x, y = tkw.read(a), tkw.read(b)
+            tkw.write(tkw.select(x < y, x * y + x, tkw.maximum(x - y, -y)), c)
+
+        return elementwise
+
+    def reference(a, b, **_):
+        exact = np.where(a < b, a * b + a, np.maximum(a - b, -b))
+        return exact, np.abs(a * b) + np.abs(a) + np.abs(b)
+
+    return Case(
+        f"elementwise_{dtype}_{bm}x{bn}" + f"_w{waves}" * (waves > 1),
+        make,
+        inputs=(Tensor(dtype, (M, N)), Tensor(dtype, (M, N))),
+        outputs=(Tensor(dtype, (M, N)),),
+        reference=reference,
+        **around(bm, bn),
+    )
+
+
+def functions(bm, bn):
+    """Each function of one operand that a row kernel may need."""
+
+    def make():
+        @tkw.wave(tiles())
+        def functions(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, N, G, tkl.f32]):
+            x = tkw.read(a)
+            y = tkw.exp2(x) + tkw.sqrt(tkw.abs(x)) + tkw.tanh(x)
+            tkw.write(y + tkw.reciprocal(x * x + 1.0) + tkw.sin(x), c)
+
+        return functions
+
+    def reference(a, **_):
+        parts = [np.exp2(a), np.sqrt(np.abs(a)), np.tanh(a), 1 / (a * a + 1), np.sin(a)]
+        return sum(parts), sum(map(np.abs, parts))
+
+    return Case(
+        f"functions_f32_{bm}x{bn}",
+        make,
+        inputs=(Tensor("f32", (M, N)),),
+        outputs=(Tensor("f32", (M, N)),),
+        reference=reference,
+        **around(bm, bn),
+    )
+
+
+def broadcast(bm, bn, waves=1):
+    """A row and a column meet a matrix."""
+
+    def make():
+        @tkw.wave(tiles(waves))
+        def broadcast(
+            a: tkl.Memory[M, N, G, tkl.f32],
+            row: tkl.Memory[N, G, tkl.f32],
+            column: tkl.Memory[M, G, tkl.f32],
+            c: tkl.Memory[M, N, G, tkl.f32],
+        ):
+            scale = tkw.broadcast(tkw.read(column), [M, N])
+            tkw.write(tkw.read(a) * scale + tkw.broadcast(tkw.read(row), [M, N]), c)
+
+        return broadcast
+
+    def reference(a, row, column, **_):
+        product = a * column[:, None]
+        return product + row, np.abs(product) + np.abs(row)
+
+    return Case(
+        f"broadcast_f32_{bm}x{bn}" + f"_w{waves}" * (waves > 1),
+        make,
+        inputs=(Tensor("f32", (M, N)), Tensor("f32", (N,)), Tensor("f32", (M,))),
+        outputs=(Tensor("f32", (M, N)),),
+        reference=reference,
+        **around(bm, bn),
+    )
+
+
+def cast(source, target, bm, bn):
+    s, t = wave_type(source), wave_type(target)
+
+    def make():
+        @tkw.wave(tiles())
+        def cast(a: tkl.Memory[M, N, G, s], b: tkl.Memory[M, N, G, t]):
+            tkw.write(tkw.cast(tkw.read(a), t), b)
+
+        return cast
+
+    return Case(
+        f"cast_{source}_{target}_{bm}x{bn}",
+        make,
+        inputs=(Tensor(source, (M, N)),),
+        outputs=(Tensor(target, (M, N)),),
+        reference=lambda a, **_: decode(target, encode(target, a)),
+        exact=True,
+        **around(bm, bn),
+    )
+
+
+# ---- transpose -----------------------------------------------------------------------------------
+
+
+def transpose(dtype, bm, bn, side="read", space="global"):
+    """b[M, N] = a[N, M]: the mapping is at the read or at the write."""
+    t = wave_type(dtype)
+    i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+    there = tkw.IndexMapping(num_iterators=2, inputs={N: j, M: i}, outputs={M: i, N: j})
+    back = tkw.IndexMapping(num_iterators=2, inputs={N: i, M: j}, outputs={M: j, N: i})
+
+    def make():
+        @tkw.wave(tiles())
+        def transpose(a: tkl.Memory[N, M, SPACE, t], b: tkl.Memory[M, N, G, t]):
+            if side == "read":
+                tkw.write(tkw.read(a, mapping=there), b)
+            else:
+                tkw.write(tkw.read(a), b, mapping=back)
+
+        return transpose
+
+    case = around(bm, bn)
+    case["subs"][SPACE] = SPACES[space]
+    return Case(
+        f"transpose_{dtype}_{bm}x{bn}_{side}_{space}",
+        make,
+        inputs=(Tensor(dtype, (N, M)),),
+        outputs=(Tensor(dtype, (M, N)),),
+        reference=lambda a, **_: a.T,
+        exact=True,
+        **case,
+    )
+
+
+# ---- rows: a workgroup has whole rows ------------------------------------------------------------
+
+
+def whole_rows(bm):
+    """N is the tile: rows of any length, held by one wave."""
+    return [
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: bm, N: N}),
+        tkw.WorkgroupConstraint(M, bm, 1),
+        tkw.WorkgroupConstraint(N, N, 0),
+        tkw.WaveConstraint(M, bm),
+        tkw.WaveConstraint(N, N),
+    ]
+
+
+def softmax_of(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def softmax(dtype, bm, row):
+    t = wave_type(dtype)
+
+    def make():
+        @tkw.wave(whole_rows(bm))
+        def softmax(a: tkl.Memory[M, N, G, t], b: tkl.Memory[M, N, G, t]):
+            x = tkw.cast(tkw.read(a), tkl.f32) if dtype != "f32" else tkw.read(a)
+            e = tkw.exp(x - tkw.broadcast(tkw.max(x, dim=N), [M, N]))
+            y = e / tkw.broadcast(tkw.sum(e, dim=N), [M, N])
+            tkw.write(tkw.cast(y, t) if dtype != "f32" else y, b)
+
+        return softmax
+
+    return Case(
+        f"softmax_{dtype}_{bm}x{row}",
+        make,
+        around={M: bm, N: row},
+        inputs=(Tensor(dtype, (M, N)),),
+        outputs=(Tensor(dtype, (M, N)),),
+        reference=lambda a, **_: (softmax_of(a), softmax_of(a) + 2**-14),
+    )
+
+
+def online_softmax(bn):
+    """One row per workgroup, N in tiles: what sticks out is masked by the kernel."""
+
+    def make():
+        constraints = [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: BN}),
+            tkw.WorkgroupConstraint(M, BM, 0),
+            tkw.TilingConstraint(N, BN),
+        ]
+
+        @tkw.wave(constraints)
+        def online_softmax(a: tkl.Memory[M, N, G, tkl.f32], b: tkl.Memory[M, N, G, tkl.f32]):
+            low, zero = tkl.Register[M, tkl.f32](-1e6), tkl.Register[M, tkl.f32](0.0)
+
+            @tkw.iterate(N, init_args=[low, zero])
+            def totals(largest, total):
+                x = tkw.read(a)
+                inside = tkw.apply_expr(tkw.self_index(N, tkl.i32), lambda i: i < N)
+                inside = tkw.broadcast(tkw.cast(inside, tkw.i1), [M, N])
+                x = tkw.select(inside, x, tkl.Register[M, N, tkl.f32](-1e6))
+                larger = tkw.max(x, largest, dim=N)
+                kept = total * tkw.exp(largest - larger)
+                return larger, tkw.sum(tkw.exp(x - larger), kept, dim=N)
+
+            largest, total = totals
+
+            @tkw.iterate(N, init_args=[])
+            def rows():
+                tkw.write(tkw.exp(tkw.read(a) - largest) / total, b)
+
+        return online_softmax
+
+    return Case(
+        f"online_softmax_f32_{bn}",
+        make,
+        around={M: 1, N: bn},
+        subs={BM: 1, BN: bn},
+        inputs=(Tensor("f32", (M, N)),),
+        outputs=(Tensor("f32", (M, N)),),
+        reference=lambda a, **_: softmax_of(a),
+    )
+
+
+EPSILON = 1e-3
+
+
+def layer_norm(bm, row):
+    def make():
+        @tkw.wave(whole_rows(bm))
+        def layer_norm(
+            a: tkl.Memory[M, N, G, tkl.f32],
+            weight: tkl.Memory[N, G, tkl.f32],
+            bias: tkl.Memory[N, G, tkl.f32],
+            b: tkl.Memory[M, N, G, tkl.f32],
+        ):
+            x = tkw.read(a)
+            length = tkl.Register[M, tkl.f32](N)
+            centred = x - tkw.broadcast(tkw.sum(x, dim=N) / length, [M, N])
+            variance = tkw.sum(centred * centred, dim=N) / length
+            scale = tkw.rsqrt(variance + tkl.Register[M, tkl.f32](EPSILON))
+            y = centred * tkw.broadcast(scale, [M, N]) * tkw.broadcast(tkw.read(weight), [M, N])
+            tkw.write(y + tkw.broadcast(tkw.read(bias), [M, N]), b)
+
+        return layer_norm
+
+    def reference(a, weight, bias, **_):
+        centred = a - a.mean(1, keepdims=True)
+        scale = 1 / np.sqrt((centred**2).mean(1, keepdims=True) + EPSILON)
+        magnitude = (np.abs(a) + np.abs(a).mean(1, keepdims=True)) * scale * np.abs(weight)
+        return centred * scale * weight + bias, magnitude + np.abs(bias)
+
+    return Case(
+        f"layer_norm_f32_{bm}x{row}",
+        make,
+        around={M: bm, N: row},
+        inputs=(Tensor("f32", (M, N)), Tensor("f32", (N,)), Tensor("f32", (N,))),
+        outputs=(Tensor("f32", (M, N)),),
+        reference=reference,
+    )
+
+
+def rms_norm(dtype, bn):
+    """N in tiles, read twice: elements outside of a row count as 0."""
+    t = wave_type(dtype)
+
+    def make():
+        constraints = [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: BN}),
+            tkw.WorkgroupConstraint(M, BM, 0),
+            tkw.TilingConstraint(N, BN),
+        ]
+
+        @tkw.wave(constraints)
+        def rms_norm(
+            a: tkl.Memory[M, N, G, t],
+            weight: tkl.Memory[N, G, t],
+            b: tkl.Memory[M, N, G, tkl.f32],
+        ):
+            @tkw.iterate(N, init_args=[tkl.Register[M, tkl.f32](0.0)])
+            def squares(total):
+                x = tkw.cast(tkw.read(a), tkl.f32)
+                return tkw.sum(x * x, total, dim=N)
+
+            mean = squares / tkl.Register[M, tkl.f32](N)
+            scale = tkw.rsqrt(mean + tkl.Register[M, tkl.f32](EPSILON))
+
+            @tkw.iterate(N, init_args=[])
+            def rows():
+                x = tkw.cast(tkw.read(a), tkl.f32) * scale
+                tkw.write(x * tkw.cast(tkw.read(weight), tkl.f32), b)
+
+        return rms_norm
+
+    def reference(a, weight, **_):
+        return a / np.sqrt((a**2).mean(1, keepdims=True) + EPSILON) * weight
+
+    return Case(
+        f"rms_norm_{dtype}_{bn}",
+        make,
+        around={M: 1, N: bn},
+        subs={BM: 1, BN: bn},
+        inputs=(Tensor(dtype, (M, N)), Tensor(dtype, (N,))),
+        outputs=(Tensor("f32", (M, N)),),
+        reference=reference,
+    )
+
+
+def block_reduction(what, dtype, waves, per_wave):
+    """Several waves share a row: `block=True` combines them. The row is rounded up to the waves."""
+    t = wave_type(dtype)
+    step = waves * per_wave
+
+    def make():
+        @tkw.wave(tiles(waves))
+        def block_reduction(a: tkl.Memory[M, N, G, t], b: tkl.Memory[M, G, t]):
+            x = tkw.read(a)
+            if what == "sum":
+                tkw.write(tkw.sum(x, dim=N, block=True), b)
+                return
+            inside = tkw.apply_expr(tkw.self_index(N, tkl.i32), lambda i: i < N)
+            inside = tkw.broadcast(tkw.cast(inside, tkw.i1), [M, N])
+            x = tkw.select(inside, x, tkl.Register[M, N, t](-100000))
+            tkw.write(tkw.max(x, dim=N, block=True), b)
+
+        return block_reduction
+
+    def reference(a, **_):
+        return (a.sum(1), np.abs(a).sum(1)) if what == "sum" else a.max(1)
+
+    return Case(
+        f"block_{what}_{dtype}_w{waves}x{per_wave}",
+        make,
+        around={M: 1, N: step},
+        subs={BM: 1},
+        derived=lambda sizes: {BN: -(-sizes[N] // step) * step},
+        inputs=(Tensor(dtype, (M, N)),),
+        outputs=(Tensor(dtype, (M,)),),
+        reference=reference,
+        exact=what == "max",
+    )
+
+
+def rms_norm_block(waves, per_wave):
+    """The same as rms_norm, with the row in the registers of several waves."""
+    step = waves * per_wave
+
+    def make():
+        @tkw.wave(tiles(waves))
+        def rms_norm_block(a: tkl.Memory[M, N, G, tkl.f32], b: tkl.Memory[M, N, G, tkl.f32]):
+            x = tkw.read(a)
+            total = tkw.sum(x * x, dim=N, block=True)
+            mean = total / tkl.Register[M, tkl.f32](N)
+            scale = tkw.rsqrt(mean + tkl.Register[M, tkl.f32](EPSILON))
+            tkw.write(x * tkw.broadcast(scale, [M, N]), b)
+
+        return rms_norm_block
+
+    return Case(
+        f"rms_norm_block_f32_w{waves}x{per_wave}",
+        make,
+        around={M: 1, N: step},
+        subs={BM: 1},
+        derived=lambda sizes: {BN: -(-sizes[N] // step) * step},
+        inputs=(Tensor("f32", (M, N)),),
+        outputs=(Tensor("f32", (M, N)),),
+        reference=lambda a, **_: a / np.sqrt((a**2).mean(1, keepdims=True) + EPSILON),
+    )
+
+
+CASTS = [
+    ("f32", "f16"),
+    ("f16", "f32"),
+    ("f32", "bf16"),
+    ("bf16", "f32"),
+    ("i32", "f32"),
+    ("i8", "f32"),
+    ("f32", "i32"),
+    *(("f32", name) for name in FP8),
+    *((name, "f32") for name in FP8),
+]
+ROWS = (192, 768, 1536)
+
+CASES = [
+    copy("f16", 4, 64),
+    copy("f32", 2, 32, "shared"),
+    copy("i8", 2, 48, waves=2),
+    copy("f16", 3, 80),
+    copy("bf16", 1, 96, dynamic=True),
+    *(copy("f16", 1, row) for row in ROWS),
+    elementwise("f32", 2, 64),
+    elementwise("f16", 4, 32, waves=2),
+    elementwise("i32", 3, 48),
+    elementwise("f32", 1, 768),
+    functions(2, 64),
+    broadcast(4, 32),
+    broadcast(8, 96, waves=2),
+    *(cast(s, t, 2, 32) for s, t in CASTS),
+    transpose("f32", 8, 32),
+    transpose("f16", 16, 16, "write"),
+    transpose("f32", 16, 32, "read", "shared"),
+    transpose("f16", 48, 16),
+    softmax("f32", 1, 64),
+    softmax("f16", 2, 32),
+    *(softmax("f32", 1, row) for row in ROWS),
+    online_softmax(64),
+    online_softmax(192),
+    layer_norm(1, 64),
+    layer_norm(2, 96),
+    layer_norm(1, 768),
+    rms_norm("f16", 64),
+    rms_norm("bf16", 192),
+    rms_norm_block(4, 64),
+    block_reduction("sum", "f32", 2, 64),
+    block_reduction("sum", "i32", 4, 64),
+    block_reduction("max", "f32", 3, 64),
+    block_reduction("max", "f16", 2, 192),
+]

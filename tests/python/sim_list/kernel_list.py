@@ -1,0 +1,56 @@
+"""The kernels that must be right, what they are run on, and what does not work yet.
+
+`make test` runs a sample: of each kernel a few sizes, which go round over the kernels of a family
+so that every position of the list of sizes and every machine has its turn. `make test-full`
+(WAVE_TEST_FULL=1) runs the product.
+"""
+
+import itertools
+import os
+
+import pytest
+
+import cases_attention
+import cases_gemm
+import cases_rows
+
+FULL = bool(os.environ.get("WAVE_TEST_FULL"))
+TARGETS = ("gfx942", "sm_80", "sm_90a", "toy8")
+SCHEDULES = ("round", "reverse", "random")
+EVERY_CASE = [*cases_rows.CASES, *cases_gemm.CASES, *cases_attention.CASES]
+CASES = [case for case in EVERY_CASE if FULL or not case.full]
+
+# (case, target): (the diagnostic's code, the reason). They fail the test when they begin to pass.
+TOO_SMALL = "the tiles in shared memory are larger than that of the machine"
+REFUSED_BY_PASSES = {
+    ("gemm_nn_bf16_16x16x16_t80x48x48_shared", "toy8"): ("E0613", TOO_SMALL),
+}
+
+
+def family(case):
+    return case.name.split("_")[0]
+
+
+def sampled(per_case, shift=0):
+    """(case, sizes, target, schedule), `per_case` of each; in `make test-full` all of them."""
+    seen = {}
+    for case in CASES:
+        place = seen[family(case)] = seen.get(family(case), -1) + 1
+        if FULL:
+            for sizes, target in itertools.product(case.shapes, TARGETS):
+                yield case, sizes, target, SCHEDULES[(place + len(target)) % 3]
+            continue
+        for i in range(per_case):
+            turn = place * per_case + i + shift
+            yield case, case.shapes[turn % len(case.shapes)], TARGETS[turn % 4], SCHEDULES[turn % 3]
+
+
+def runs(per_case, *parts, shift=0):
+    """Parameters for pytest: "case", "sizes", and more `parts` of what `sampled` gives."""
+    made = {}
+    for case, sizes, target, schedule in sampled(per_case, shift):
+        run = {"case": case, "sizes": sizes, "target": target, "schedule": schedule}
+        words = [case.name, case.label(sizes), *(run[p] for p in parts[2:])]
+        made["-".join(words)] = [run[p] for p in parts]
+    values = [pytest.param(*v, id=name) for name, v in made.items()]
+    return pytest.mark.parametrize(",".join(parts), values)

@@ -1,0 +1,114 @@
+"""What a row of the kernel list is, and the sizes it is run with."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Callable, Mapping
+
+import numpy as np
+
+from number_formats import TOLERANCE, decode, sample, unwritten
+from wave_lang import WaveCompileOptions, wave_compile
+from wave_lang._wave import Expr
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An argument: its element type and its extents, expressions in the dimensions of the case."""
+
+    dtype: str
+    dims: tuple
+
+    def shape(self, values):
+        return tuple(int(Expr(d).subs(values)) for d in self.dims)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A kernel, what its sizes go around, and what it should compute.
+
+    make        the kernel; traced anew for each compile
+    around      each dimension and the tile that its sizes go around
+    inputs, outputs   tensors in the order of the parameters
+    reference   from the inputs in float64 (and `sizes` by name): the outputs, each an array or
+                (array, magnitudes that were added up, for the tolerance)
+    subs        values of the other symbols; `derived` gives those that depend on the sizes
+    dynamic     dimensions whose sizes are taken from the tensors at the call
+    fit         the nearest sizes that the kernel is written for
+    exact       no rounding at all is expected
+    """
+
+    name: str
+    make: Callable[[], Any]
+    around: Mapping[Any, int]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    reference: Callable[..., Any]
+    subs: Mapping[Any, Any] = field(default_factory=dict)
+    derived: Callable[[dict], dict] = lambda sizes: {}
+    dynamic: tuple = ()
+    fit: Callable[[dict], dict] = lambda sizes: sizes
+    exact: bool = False
+    tolerance: float | None = None
+    full: bool = False  # only in `make test-full`
+
+    @cached_property
+    def shapes(self):
+        """Each dimension in turn around its tile, the others one above theirs; three corners."""
+        dims = list(self.around.items())
+        above = {d: t + 1 for d, t in dims}
+        sizes = [{d: 1 for d, _ in dims}, {d: t - 1 for d, t in dims}, above]
+        for d, t in dims:
+            sizes += [{**above, d: n} for n in (1, t - 1, t, t + 1, 2 * t + 3)]
+        fitting = [self.fit(s) for s in sizes if min(s.values()) > 0]
+        return list({tuple(s.values()): s for s in fitting}.values())
+
+    def label(self, sizes):
+        return "x".join(str(n) for n in sizes.values())
+
+    def symbols(self, sizes):
+        """`subs` for a compile."""
+        values = {**sizes, **self.derived(sizes), **self.subs}
+        return {symbol: v for symbol, v in values.items() if symbol not in self.dynamic}
+
+    def compile(self, sizes, target="eval"):
+        options = WaveCompileOptions(
+            subs=self.symbols(sizes),
+            target=target,
+            dynamic_symbols=list(self.dynamic),
+        )
+        return wave_compile(options, self.make())
+
+    def arguments(self, sizes, seed=0):
+        """(dtype, array) of each parameter."""
+        rng = np.random.default_rng(seed)
+        values = {**sizes, **self.derived(sizes)}
+        made = [(t.dtype, sample(t.dtype, t.shape(values), rng)) for t in self.inputs]
+        return made + [(t.dtype, unwritten(t.dtype, t.shape(values))) for t in self.outputs]
+
+    def expected(self, sizes, arguments):
+        """(exact result, magnitudes) of each output."""
+        inputs = [decode(dtype, array) for dtype, array in arguments[: len(self.inputs)]]
+        found = self.reference(*inputs, **{str(d): n for d, n in sizes.items()})
+        found = found if isinstance(found, list) else [found]
+        return [f if isinstance(f, tuple) else (f, np.abs(f)) for f in found]
+
+    def check(self, sizes, before, after):
+        """`after` a run holds what the kernel should compute from the inputs `before` it."""
+        n = len(self.inputs)
+        for (_, old), (_, new) in zip(before[:n], after[:n]):
+            assert old.tobytes() == new.tobytes(), "an input was written"
+        for (dtype, array), (exact, scale) in zip(after[n:], self.expected(sizes, before)):
+            result = decode(dtype, array)
+            loose = 0 if self.exact or dtype[0] == "i" else self.tolerance or TOLERANCE[dtype]
+            bound = np.broadcast_to(loose * scale, exact.shape)
+            wrong = ~(np.abs(result - exact) <= bound)
+            if wrong.any():
+                at = tuple(int(i) for i in np.argwhere(wrong)[0])
+                raise AssertionError(
+                    f"{wrong.sum()} of {wrong.size} elements are wrong, the first at {at}: "
+                    f"{result[at]} instead of {exact[at]}, which may differ by {bound[at]:.1e}"
+                )
+
+
+def copied(arguments):
+    return [(dtype, array.copy()) for dtype, array in arguments]

@@ -1,0 +1,97 @@
+"""The list of kernels that must be right, against NumPy in float64.
+
+On the reference evaluator; after every tile pass, for each machine, bit for bit; on the simulator.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from kernel_list import CASES, REFUSED_BY_PASSES, TARGETS, runs
+from sim_cases import copied
+from wave_c import Context, Refused
+
+
+@runs(3, "case", "sizes")
+def test_evaluator(case, sizes):
+    arguments = case.arguments(sizes)
+    after = copied(arguments)
+    case.compile(sizes)(*(array for _, array in after))
+    case.check(sizes, arguments, after)
+
+
+def check_passes(case, sizes, target):
+    """The kernel computes the same after each tile pass; its last masks are right."""
+    arguments = case.arguments(sizes)
+    with Context() as cx:
+        text = case.compile(sizes).asm
+        first = copied(arguments)
+        cx.eval(cx.parse(text), first)
+        case.check(sizes, arguments, first)
+        dumps = cx.after_passes(cx.parse(text), target)
+        tile = [(name, t) for name, t in dumps if not t.startswith("thread ")]
+        for i, (name, now) in enumerate(tile):
+            if now == text and i + 1 < len(tile):
+                continue
+            text, results = now, copied(arguments)
+            cx.eval(cx.parse(text), results, check_masks=i + 1 == len(tile))
+            for (_, expected), (_, result) in zip(first, results):
+                assert expected.tobytes() == result.tobytes(), f"`{name}` changes the result"
+
+
+@runs(1, "case", "sizes", "target")
+def test_passes(case, sizes, target):
+    if (case.name, target) not in REFUSED_BY_PASSES:
+        check_passes(case, sizes, target)
+        return
+    with pytest.raises(Refused) as refused:
+        check_passes(case, sizes, target)
+    assert refused.value.codes == [REFUSED_BY_PASSES[case.name, target][0]]
+
+
+# ---- the list itself -----------------------------------------------------------------------------
+
+
+def test_names_are_unique_and_tables_name_cases():
+    names = [case.name for case in CASES]
+    assert len(names) == len(set(names))
+    for name, target in REFUSED_BY_PASSES:
+        assert name in names and target in TARGETS
+
+
+def test_sizes_go_around_the_tiles():
+    case = next(c for c in CASES if c.name == "gemm_nt_f16_16x16x16_t32x32x16_shared")
+    sizes = {tuple(s.values()) for s in case.shapes}
+    assert {(1, 1, 1), (31, 31, 15), (33, 33, 17)} <= sizes and len(sizes) == 15
+    assert {(67, 33, 17), (33, 33, 35), (33, 32, 17), (1, 33, 17)} <= sizes
+
+
+@pytest.mark.parametrize("fault", ["element", "unwritten", "input"])
+def test_a_wrong_result_is_noticed(fault):
+    case = CASES[0]
+    sizes = case.shapes[2]
+    before = case.arguments(sizes)
+    after = copied(before)
+    after[1][1][...] = after[0][1]
+    case.check(sizes, before, after)
+    if fault == "input":
+        after[0][1][0, 0] += 1
+    else:
+        after[1][1][-1, -1] = np.nan if fault == "unwritten" else after[1][1][-1, -1] * 1.01
+    with pytest.raises(AssertionError):
+        case.check(sizes, before, after)
+
+
+def test_tolerances_are_tight():
+    """A product that leaves out one step of K is not accepted."""
+    case = next(c for c in CASES if c.name == "gemm_nt_bf16_16x16x16_t16x16x16_shared")
+    short = dataclasses.replace(
+        case, reference=lambda a, b, **s: case.reference(a[:, :-1], b[:, :-1], **s)
+    )
+    sizes = case.shapes[-1]
+    arguments = case.arguments(sizes)
+    after = copied(arguments)
+    case.compile(sizes)(*(array for _, array in after))
+    with pytest.raises(AssertionError):
+        short.check(sizes, arguments, after)
