@@ -48,6 +48,8 @@ typedef enum InferRule {
   RULE_SHUFFLE_IDX,  /* the same */
   RULE_LOAD,         /* given: elements of the memory */
   RULE_STORE,
+  RULE_LDMATRIX,     /* given: elements of the memory, 32 bits for each of 1, 2 or 4 matrices */
+  RULE_STMATRIX,
   RULE_LANE_ATOMIC,  /* type of the first operand */
   RULE_WAVE_MMA,     /* type of acc */
   RULE_BARRIER,
@@ -83,7 +85,7 @@ bool infer_need_value(const Infer *in, int i);
 bool infer_need_memory(const Infer *in, int i);
 
 RuleFn rule_lane_expr, rule_splat, rule_join, rule_pick, rule_shuffle, rule_shuffle_idx, rule_load,
-    rule_store, rule_lane_atomic, rule_wave_mma, rule_barrier, rule_mbar, rule_copy_async,
+    rule_store, rule_ldmatrix, rule_stmatrix, rule_lane_atomic, rule_wave_mma, rule_barrier, rule_mbar, rule_copy_async,
     rule_tma_load, rule_tma_store, rule_wgmma;
 
 #endif

@@ -150,7 +150,7 @@ static bool check_access(const Infer *in, int at, int n) {
 bool rule_load(Infer *in) {
   if (!given_vec(in) || !check_access(in, 0, in->given->n)) return false;
   if (in->given->dtype == infer_arg(in, 0)->dtype) return infer_result(in, in->given);
-  return INFER_FAIL(in, E0301, "`load` from %s gives its dtype, not %s",
+  return INFER_FAIL(in, E0301, "`%s` from %s gives its dtype, not %s", infer_name(in),
                     infer_shown(in, infer_arg(in, 0)), infer_shown(in, in->given));
 }
 
@@ -162,6 +162,28 @@ bool rule_store(Infer *in) {
 bool rule_lane_atomic(Infer *in) {
   return rule_store(in) && need_word(in, "add min max and or xchg") &&
          infer_result(in, infer_arg(in, 0));
+}
+
+/* 1, 2 or 4 matrices, 32 bits of each in a lane; transposing moves whole elements. */
+static bool check_matrices(const Infer *in, const Type *t) {
+  int bits = dtype_info[t->dtype].bits, all = bits * t->n;
+  bool fits =
+      bits == 4 || bits == 8 || bits == 16 || (bits == 32 && !op_has(in->op, ATTR_transposed));
+  if (fits && (all == 32 || all == 64 || all == 128)) return true;
+  return INFER_FAIL(in, E0318,
+                    "`%s%s` of %s: a lane holds 32, 64 or 128 bits, in elements of 4, 8, 16 or, "
+                    "not transposed, 32 bits",
+                    infer_name(in), op_has(in->op, ATTR_transposed) ? " {transposed}" : "",
+                    infer_shown(in, t));
+}
+
+bool rule_ldmatrix(Infer *in) {
+  return need_shared(in, 0) && rule_load(in) && check_matrices(in, in->given);
+}
+
+bool rule_stmatrix(Infer *in) {
+  return infer_need_value(in, 0) && need_shared(in, 1) && rule_store(in) &&
+         check_matrices(in, infer_arg(in, 0));
 }
 
 /* ---- matrix instructions ---- */

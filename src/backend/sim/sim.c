@@ -9,7 +9,7 @@ static void start_lanes(Wave *w) {
   Sim *s = w->sim;
   w->lane = ARENA_ARRAY(s->gang_home, Lane, s->wave);
   for (int l = 0; l < s->wave; l++) {
-    w->lane[l].own = w->lane[l].group = w->lane[l].bulk = 1;
+    w->lane[l].own = w->lane[l].copying = w->lane[l].bulk = 1;
     int64_t thread = w->index * s->wave + l;
     if (thread < s->threads) w->lanes |= UINT64_C(1) << l;
     int64_t id[3] = {thread % s->block[0], thread / s->block[0] % s->block[1],

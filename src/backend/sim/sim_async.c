@@ -29,23 +29,6 @@ static void copy_element(const Actor *from, const Buffer *src, int64_t source, c
   mark_written(w, dst, target);
 }
 
-static bool check_inside(Wave *w, const SimOp *s, const Buffer *b, int64_t element, int l) {
-  if (buffer_inside(b, element)) return true;
-  report(w, s, DIAG_E0801, NULL, "`%s`%s at address %lld by %s is outside of its shape", b->name,
-         buffer_index(w->sim, b, element), (long long)buffer_address(b, element), who(w, l));
-  return false;
-}
-
-static bool check_aligned(Wave *w, const SimOp *s, const Buffer *b, int64_t element, int64_t align,
-                          int l) {
-  int64_t address = buffer_address(b, element);
-  if (address % align == 0) return true;
-  report(w, s, DIAG_E0806, NULL, "`%s`%s at address %lld by %s, which is no multiple of %lld",
-         b->name, buffer_index(w->sim, b, element), (long long)address, who(w, l),
-         (long long)align);
-  return false;
-}
-
 /* ---- copies of 4, 8, 16 bytes ---- */
 
 static int local_lane(const Wave *w, int l) {
@@ -56,14 +39,15 @@ static void copy_lane(Wave *w, SimOp *s, int l, int64_t bytes, bool on) {
   const Op *op = s->op;
   const Buffer *dst = w->sim->buffer[op->args[0]->id], *src = w->sim->buffer[op->args[2]->id];
   int64_t to = wave_regs(w, op->args[1])[l].i, from = wave_regs(w, op->args[3])[l].i;
-  uint32_t clock = op_has(op, ATTR_counted) ? w->counted : w->lane[l].group;
+  uint32_t clock = op_has(op, ATTR_counted) ? w->counted : w->lane[l].copying;
   Actor a = actor_async(w, s, l, w->sim->units.copies + local_lane(w, l), clock);
   a.async = false; /* same proxy as ordinary accesses */
   int64_t n = bytes / dst->bytes;
-  if (!check_inside(w, s, dst, to, l) || !check_inside(w, s, dst, to + n - 1, l)) return;
-  if (on && (!check_inside(w, s, src, from, l) || !check_inside(w, s, src, from + n - 1, l)))
+  if (!access_inside(w, s, dst, to, l) || !access_inside(w, s, dst, to + n - 1, l)) return;
+  if (on && (!access_inside(w, s, src, from, l) || !access_inside(w, s, src, from + n - 1, l)))
     return;
-  if (!check_aligned(w, s, dst, to, bytes, l) || (on && !check_aligned(w, s, src, from, bytes, l)))
+  if (!access_aligned(w, s, dst, to, bytes, l) ||
+      (on && !access_aligned(w, s, src, from, bytes, l)))
     return;
   for (int64_t e = 0; e < n; e++) copy_element(&a, src, on ? from + e : -1, &a, dst, to + e);
 }
@@ -83,15 +67,14 @@ Step step_copy_async(Wave *w, SimOp *s) {
   return STEP_NEXT;
 }
 
+/* Copies issued from now on are not what was committed, or what an mbarrier waits for. */
 Step step_async_commit(Wave *w, SimOp *s) {
   (void)s;
-  EACH_LANE(l, w->mask) w->lane[l].group++;
+  EACH_LANE(l, w->mask) {
+    vec_push(w->sim->gang_home, &w->lane[l].groups, w->lane[l].copying);
+    w->lane[l].copying++;
+  }
   return STEP_NEXT;
-}
-
-/* Groups 1 .. group - 1 are committed. */
-static uint32_t complete(uint32_t group, int64_t pending) {
-  return group - 1 > pending ? group - 1 - (uint32_t)pending : 0;
 }
 
 static void learn(uint32_t *known, uint32_t v) {
@@ -100,7 +83,10 @@ static void learn(uint32_t *known, uint32_t v) {
 
 Step step_async_wait(Wave *w, SimOp *s) {
   int64_t pending = op_attr(s->op, ATTR_pending)->integer;
-  EACH_LANE(l, w->mask) learn(&w->lane[l].done, complete(w->lane[l].group, pending));
+  EACH_LANE(l, w->mask) {
+    Lane *lane = &w->lane[l];
+    if (lane->groups.n > pending) learn(&lane->done, lane->groups.at[lane->groups.n - 1 - pending]);
+  }
   return STEP_NEXT;
 }
 
@@ -131,10 +117,10 @@ static bool box_of(Wave *w, SimOp *s, int at, int l, Box *out) {
   int64_t row = b.extent[b.global->rank - 1] * b.shared->bytes;
   int64_t align = b.span ? 8 * b.span : 128;
   *out = b;
-  if (!check_inside(w, s, b.shared, offset, l) ||
-      !check_inside(w, s, b.shared, offset + b.elements - 1, l))
+  if (!access_inside(w, s, b.shared, offset, l) ||
+      !access_inside(w, s, b.shared, offset + b.elements - 1, l))
     return false;
-  if (!check_aligned(w, s, b.shared, offset, align, l)) return false;
+  if (!access_aligned(w, s, b.shared, offset, align, l)) return false;
   if (row % 16 == 0 && (!b.span || row <= b.span)) return true;
   report(w, s, DIAG_E0806, NULL,
          "a box with rows of %lld bytes: they are multiples of 16, and at most the swizzle long",
@@ -204,6 +190,11 @@ Step step_tma_store(Wave *w, SimOp *s) {
     w->sim->events++;
   }
   return STEP_NEXT;
+}
+
+/* Groups 1 .. group - 1 are committed. */
+static uint32_t complete(uint32_t group, int64_t pending) {
+  return group - 1 > pending ? group - 1 - (uint32_t)pending : 0;
 }
 
 Step step_bulk_commit(Wave *w, SimOp *s) {

@@ -262,25 +262,47 @@ Step step_mbar_expect(Wave *w, SimOp *s) {
   return STEP_NEXT;
 }
 
+/* An mbarrier that takes one more arrival in this phase, and the clock it gathers; NULL: none. */
+static Mbar *arrival_at(Wave *w, SimOp *s, int l) {
+  Mbar *m = mbar_at(w, s, bar_buffer(w, s), bar_index(w, s, l), l);
+  if (m && !m->pending) {
+    report(w, s, DIAG_E0809, m->init, "%s arrives at an mbarrier whose %lld arrivals are complete",
+           who(w, l), (long long)m->count);
+    return NULL;
+  }
+  if (m && !m->gathering) m->gathering = clock_new(w->sim);
+  return m;
+}
+
+static void count_arrival(Wave *w, Mbar *m) {
+  m->pending--;
+  w->sim->events++;
+  complete_phase(w, m);
+}
+
 Step step_mbar_arrive(Wave *w, SimOp *s) {
   int64_t bytes[64] = {0};
   wave_check_use(w, s, s->op->args[1], w->mask, "an address");
   if (s->expr && !wave_expr(w, s, s->expr, w->mask, bytes)) return STEP_NEXT;
   EACH_LANE(l, w->mask) {
-    Mbar *m = mbar_at(w, s, bar_buffer(w, s), bar_index(w, s, l), l);
+    Mbar *m = arrival_at(w, s, l);
     if (!m) continue;
-    if (!m->pending) {
-      report(w, s, DIAG_E0809, m->init,
-             "%s arrives at an mbarrier whose %lld arrivals are complete", who(w, l),
-             (long long)m->count);
-      continue;
-    }
-    if (!m->gathering) m->gathering = clock_new(w->sim);
     clock_release(w, UINT64_C(1) << l, m->gathering);
     m->bytes += bytes[l];
-    m->pending--;
-    w->sim->events++;
-    complete_phase(w, m);
+    count_arrival(w, m);
+  }
+  return STEP_NEXT;
+}
+
+/* The arrival belongs to the copies: waiters learn that these are complete, and nothing else of
+ * what the thread did. */
+Step step_mbar_arrive_async(Wave *w, SimOp *s) {
+  wave_check_use(w, s, s->op->args[1], w->mask, "an address");
+  EACH_LANE(l, w->mask) {
+    Mbar *m = arrival_at(w, s, l);
+    if (!m) continue;
+    clock_release_copies(w, l, m->gathering);
+    count_arrival(w, m);
   }
   return STEP_NEXT;
 }

@@ -103,6 +103,12 @@ void clock_release(Wave *w, uint64_t lanes, Clock *c) {
   }
 }
 
+void clock_release_copies(Wave *w, int l, Clock *c) {
+  const Units *u = &w->sim->units;
+  if (u->reads > u->copies)
+    raise(&c->at[unit_in(w->group, u->copies + local_unit(w, l))], w->lane[l].copying++);
+}
+
 /* Lanes that knew the same know the same afterwards. */
 void clock_acquire(Wave *w, uint64_t lanes, const Clock *c) {
   Sim *s = w->sim;

@@ -76,6 +76,25 @@ bool is_written(const Wave *w, const Buffer *b, int64_t element) {
   return true;
 }
 
+/* ---- an access of one lane ---- */
+
+bool access_inside(Wave *w, const SimOp *s, const Buffer *b, int64_t element, int l) {
+  if (buffer_inside(b, element)) return true;
+  report(w, s, DIAG_E0801, NULL, "`%s`%s at address %lld by %s is outside of its shape", b->name,
+         buffer_index(w->sim, b, element), (long long)buffer_address(b, element), who(w, l));
+  return false;
+}
+
+bool access_aligned(Wave *w, const SimOp *s, const Buffer *b, int64_t element, int64_t align,
+                    int l) {
+  int64_t address = buffer_address(b, element);
+  if (address % align == 0) return true;
+  report(w, s, DIAG_E0806, NULL, "`%s`%s at address %lld by %s, which is no multiple of %lld",
+         b->name, buffer_index(w->sim, b, element), (long long)address, who(w, l),
+         (long long)align);
+  return false;
+}
+
 /* ---- an access of all lanes ---- */
 
 typedef struct Request {

@@ -295,13 +295,36 @@ static void open_symbols(Sim *s) {
   }
 }
 
+/* What an op wants of the machine beside a row of mma.def; emulated ones need nothing. */
+static unsigned needed_features(const Op *op) {
+  static const unsigned needs[OP_COUNT] = {
+      [OP_ldmatrix] = FEATURE_LDMATRIX,
+      [OP_stmatrix] = FEATURE_STMATRIX,
+      [OP_mbar_init] = FEATURE_MBARRIER,
+      [OP_mbar_arrive_async] = FEATURE_MBARRIER | FEATURE_CP_ASYNC,
+      [OP_copy_async] = FEATURE_CP_ASYNC,
+      [OP_tma_load] = FEATURE_TMA,
+      [OP_tma_store] = FEATURE_TMA,
+  };
+  if (op->kind == OP_copy_async && op_has(op, ATTR_counted)) return FEATURE_DIRECT_LDS;
+  return needs[op->kind];
+}
+
+static bool check_op(Sim *s, const Op *op) {
+  if (!sim_step[op->kind])
+    return fail_setup(s, DIAG_E0409, op->at, "`%s` is not an op of one lane's program",
+                      op_info[op->kind].name);
+  if (!target_has(s->machine, needed_features(op)))
+    return fail_setup(s, DIAG_E0813, op->at, "`%s` does not have `%s`", s->machine->name,
+                      op_info[op->kind].name);
+  return true;
+}
+
 static bool prepare_op(Sim *s, const Op *op) {
   SimOp *x = &s->ops[op->id];
   bool ok = true;
   x->run = sim_step[op->kind];
-  if (!x->run)
-    return fail_setup(s, DIAG_E0409, op->at, "`%s` is not an op of one lane's program",
-                      op_info[op->kind].name);
+  if (!check_op(s, op)) return false;
   const Attr *e = expression_of(op);
   if (e) x->expr = compile(s, op, e->sym, &ok);
   const Attr *coords = op_attr(op, ATTR_coords);

@@ -5,6 +5,7 @@
  *   sim_wave.c     one wave: regions, masks, the table of ops
  *   sim_value.c    arithmetic, expressions, register moves, shuffles
  *   sim_memory.c   loads, stores, atomics: bounds, alignment, banks, sectors
+ *   sim_matrix.c   8x8 matrices between shared memory and registers
  *   sim_clock.c    happens-before: vector clocks, races, fences between proxies
  *   sim_barrier.c  barriers of waves, workgroups and clusters, named ones, mbarriers
  *   sim_async.c    copies, tensor copies
@@ -139,7 +140,8 @@ typedef struct SimFrame {
 typedef struct Lane {
   Clock *known;
   uint32_t own, fenced;         /* its clock; up to where it fenced its writes */
-  uint32_t group, done;         /* copies: the group being filled; groups known to be complete */
+  uint32_t copying, done;       /* copies: clock of the next; complete up to here */
+  Vec(uint32_t) groups;         /* copies: by group, the clock of its last */
   uint32_t bulk, read, written; /* the same for tensor stores, sources and destinations */
 } Lane;
 
@@ -297,6 +299,14 @@ uint64_t reg_bits(DType t, Reg r);
 unsigned char *buffer_bytes(Wave *w, const Buffer *b); /* where element 0 lies */
 void mark_written(Wave *w, const Buffer *b, int64_t element);
 bool is_written(const Wave *w, const Buffer *b, int64_t element);
+/* Report an element outside of its buffer, an address that is no multiple of `align`. */
+bool access_inside(Wave *w, const SimOp *s, const Buffer *b, int64_t element, int lane);
+bool access_aligned(Wave *w, const SimOp *s, const Buffer *b, int64_t element, int64_t align,
+                    int lane);
+
+/* ---- sim_matrix.c ---------------------------------------------------------------------------- */
+
+StepFn step_ldmatrix, step_stmatrix;
 
 /* ---- sim_clock.c ----------------------------------------------------------------------------- */
 
@@ -306,6 +316,8 @@ void clock_drop(Sim *s, Clock *c);
 void clock_join(Sim *s, Clock *into, const Clock *from);
 /* Everything these lanes know and did, into c; what they do from now on is not in it. */
 void clock_release(Wave *w, uint64_t lanes, Clock *c);
+/* Only that the copies a lane has issued are complete. */
+void clock_release_copies(Wave *w, int lane, Clock *c);
 void clock_acquire(Wave *w, uint64_t lanes, const Clock *c);
 void clock_finish(Sim *s, Clock *c); /* computes the floor */
 
@@ -330,8 +342,8 @@ void shadow_write(const Actor *a, const Buffer *b, int64_t element, bool same);
 /* ---- sim_barrier.c --------------------------------------------------------------------------- */
 
 StepFn step_barrier, step_workgroup_barrier, step_fence_proxy, step_mbar_init, step_mbar_inval,
-    step_mbar_expect, step_mbar_arrive, step_mbar_wait, step_barrier_signal, step_barrier_wait,
-    step_counter_wait, step_counter_barrier;
+    step_mbar_expect, step_mbar_arrive, step_mbar_arrive_async, step_mbar_wait, step_barrier_signal,
+    step_barrier_wait, step_counter_wait, step_counter_barrier;
 Mbar *mbar_at(Wave *w, const SimOp *s, const Buffer *b, int64_t index, int lane);
 void mbar_complete_bytes(Wave *w, Mbar *m, int64_t bytes);
 int mbar_unit(const Group *g, const Mbar *m);

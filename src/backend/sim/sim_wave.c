@@ -367,6 +367,8 @@ StepFn *const sim_step[OP_COUNT] = {
     [OP_shuffle_idx] = step_shuffle_idx,
     [OP_load] = step_load,
     [OP_store] = step_store,
+    [OP_ldmatrix] = step_ldmatrix,
+    [OP_stmatrix] = step_stmatrix,
     [OP_atomic] = step_atomic,
     [OP_wave_mma] = step_wave_mma,
 
@@ -376,6 +378,7 @@ StepFn *const sim_step[OP_COUNT] = {
     [OP_mbar_inval] = step_mbar_inval,
     [OP_mbar_expect] = step_mbar_expect,
     [OP_mbar_arrive] = step_mbar_arrive,
+    [OP_mbar_arrive_async] = step_mbar_arrive_async,
     [OP_mbar_wait] = step_mbar_wait,
 
     [OP_copy_async] = step_copy_async,

@@ -1,0 +1,111 @@
+/* sim_matrix.c: 8x8 matrices of 16-bit units between shared memory and registers.
+ *
+ * Lane 8i + r names row r of matrix i: 16 bytes. Register i of lane 4r + c belongs to units 2c and
+ * 2c + 1 of row r of matrix i; transposed, to unit r of rows 2c and 2c + 1. For the order of
+ * accesses a unit is read or written by the lane that holds it, not by the one that named its row:
+ * the lanes of a wave are threads of their own. */
+#include "backend/sim/sim_state.h"
+#include "target/banks.h"
+
+enum { ROWS = 8, ROW_BYTES = 16 };
+
+typedef struct Matrices {
+  Wave *w;
+  SimOp *s;
+  const Buffer *b;
+  const Value *v;
+  int count, per; /* matrices; elements of a lane in each */
+  int64_t row[64];
+  uint64_t named; /* lanes that name a row that can be accessed */
+  bool transposed;
+} Matrices;
+
+static void count_cost(const Matrices *m) {
+  int address[BANK_LANES];
+  Sim *sim = m->w->sim;
+  for (int l = 0; l < sim->wave; l++)
+    address[l] = m->named >> l & 1 ? (int)buffer_address(m->b, m->row[l]) : -1;
+  bool is_read = op_info[m->s->op->kind].flags & OPF_READS;
+  m->s->cost.shared++;
+  m->s->cost.conflicts +=
+      (uint64_t)bank_cost(sim->machine, address, sim->wave, ROW_BYTES, is_read).conflicts;
+}
+
+/* Memory and offset are operands `at` and `at` + 1. */
+static Matrices open_matrices(Wave *w, SimOp *s, const Value *v, int at) {
+  const Op *op = s->op;
+  Matrices m = {.w = w, .s = s, .b = w->sim->buffer[op->args[at]->id], .v = v};
+  int bits = dtype_info[m.b->dtype].bits, elements = 8 * ROW_BYTES / bits;
+  m.per = 32 / bits;
+  m.count = v->type->n / m.per;
+  m.transposed = op_has(op, ATTR_transposed);
+  wave_whole(w, s);
+  const Attr *imm = op_attr(op, ATTR_imm);
+  uint64_t naming = w->mask & ((UINT64_C(1) << ROWS * m.count) - 1);
+  wave_check_use(w, s, op->args[at + 1], naming, "an address");
+  EACH_LANE(l, naming & ~wave_undef(w, op->args[at + 1])[0]) {
+    m.row[l] = wave_regs(w, op->args[at + 1])[l].i + (imm ? imm->integer : 0);
+    bool fits = access_inside(w, s, m.b, m.row[l], l) &&
+                access_inside(w, s, m.b, m.row[l] + elements - 1, l) &&
+                access_aligned(w, s, m.b, m.row[l], ROW_BYTES, l);
+    m.named |= (uint64_t)fits << l;
+  }
+  count_cost(&m);
+  w->sim->stamp++;
+  return m;
+}
+
+/* The element of memory that register e of a lane belongs to; -1: its row is not there. */
+static int64_t element_of(const Matrices *m, int lane, int e) {
+  int matrix = e / m->per, within = e % m->per, unit = m->per / 2;
+  int row = lane / 4, column = lane % 4 * m->per + within;
+  if (m->transposed) {
+    row = lane % 4 * 2 + within / unit;
+    column = lane / 4 * unit + within % unit;
+  }
+  int naming = ROWS * matrix + row;
+  return m->named >> naming & 1 ? m->row[naming] + column : -1;
+}
+
+Step step_ldmatrix(Wave *w, SimOp *s) {
+  const Value *v = &s->op->results[0];
+  Matrices m = open_matrices(w, s, v, 0);
+  const unsigned char *data = buffer_bytes(w, m.b);
+  for (int e = 0; e < v->type->n; e++) {
+    Reg *r = wave_regs(w, v) + (size_t)e * (size_t)w->sim->wave;
+    uint64_t undef = 0;
+    EACH_LANE(l, w->mask) {
+      int64_t element = element_of(&m, l, e);
+      r[l] = reg_from_bits(m.b->dtype, element < 0 ? 0 : dtype_load(m.b->dtype, data, element));
+      if (element < 0) continue;
+      Actor a = actor_lane(w, s, l, false);
+      shadow_read(&a, m.b, element);
+      undef |= (uint64_t)!is_written(w, m.b, element) << l;
+    }
+    wave_undef(w, v)[e] = undef;
+  }
+  return STEP_NEXT;
+}
+
+Step step_stmatrix(Wave *w, SimOp *s) {
+  const Value *v = s->op->args[0];
+  Matrices m = open_matrices(w, s, v, 1);
+  unsigned char *data = buffer_bytes(w, m.b);
+  DType t = m.b->dtype;
+  wave_check_use(w, s, v, w->mask, "a stored value");
+  for (int e = 0; e < v->type->n; e++) {
+    const Reg *r = wave_regs(w, v) + (size_t)e * (size_t)w->sim->wave;
+    EACH_LANE(l, w->mask) {
+      int64_t element = element_of(&m, l, e);
+      if (element < 0) continue;
+      uint64_t bits = reg_bits(t, r[l]);
+      Actor a = actor_lane(w, s, l, false);
+      bool same = is_written(w, m.b, element) && dtype_load(t, data, element) == bits;
+      shadow_write(&a, m.b, element, same);
+      w->sim->events += !same;
+      dtype_store(t, data, element, bits);
+      mark_written(w, m.b, element);
+    }
+  }
+  return STEP_NEXT;
+}
