@@ -8,6 +8,7 @@
  * A run begins where the tile's coordinate is a multiple of its length. Every element of it is
  * compared with the first, so the answer holds for any mapping, floors and remainders included. */
 #include "analysis/in_bounds.h"
+#include "ir/dtype.h"
 
 enum { RUN_BITS = 128 }; /* the widest load of any machine of interest, but see load_bits */
 
@@ -33,8 +34,7 @@ static const Sym *linear_offset(const Address *ad) {
 }
 
 static const Sym *in_bytes(const Address *ad, const Sym *elements) {
-  int bits = dtype_info[ad->b->access.memory->type->dtype].bits;
-  if (bits == 1) bits = 8; /* truth values are bytes in memory */
+  int bits = dtype_memory_bits(ad->b->access.memory->type->dtype);
   return sym_ceil(ad->sym, sym_mul(ad->sym, elements, sym_rational(ad->sym, bits, 8)));
 }
 

@@ -180,3 +180,16 @@ bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int o
   push_waves(out, &p.grid, dim_m, dim_n);
   return true;
 }
+
+bool anchor_mma_division(const Distribution *d, const Machine *m, Arena *a, Op *op,
+                         MmaDivision *out) {
+  Product p;
+  int extent[IR_MAX_RANK];
+  const Type *lhs = op->args[0]->type;
+  if (!open_product(d, m, a, op, &p) || !distribute_extents(d, op, lhs, extent)) return false;
+  *out = (MmaDivision){.row = p.row, .m = p.roles.m, .n = p.roles.n, .k = p.roles.k};
+  out->copies[0] = p.grid.tile_m / p.row->m;
+  out->copies[1] = p.grid.tile_n / p.row->n;
+  out->copies[2] = ceil_div(extent[dim_of(lhs, p.roles.k)], p.row->k);
+  return true;
+}

@@ -50,6 +50,16 @@ bool anchor_before(const Anchor *x, const Anchor *y); /* x wins over y */
 bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int operand,
                 Layout *out);
 
+/* How an mma is divided into instructions: a wave's part is copies[0] x copies[1] of them along the
+ * instruction's m and n, copies[2] along k. False: the op has no instruction. */
+typedef struct MmaDivision {
+  const MmaInfo *row;
+  const Sym *m, *n, *k; /* the program's dims along which the instruction's lie */
+  int copies[3];
+} MmaDivision;
+bool anchor_mma_division(const Distribution *d, const Machine *m, Arena *a, Op *op,
+                         MmaDivision *out);
+
 /* A layout for a tile that nothing anchors: contiguous along its last dim. */
 Layout anchor_default(const Machine *m, const Type *t, const int *extent);
 

@@ -103,8 +103,16 @@ static bool waves_along(const Header *h, const Constraint *hardware, int axis, i
   return true;
 }
 
-/* A wave lies along dimension 0; service waves extend dimension 1. */
+/* A wave lies along dimension 0; service waves extend dimension 1. A kernel whose tiles were divided
+ * anew numbers the machine's threads along dimension 0. */
 static void assume_threads(const Header *h) {
+  const Constraint *machine = kernel_constraint(h->k, CONSTRAINT_machine, NULL);
+  if (machine && !machine->observable) {
+    assume_id(h, "T", 0, (int64_t)machine->threads * machine->groups);
+    assume_id(h, "T", 1, 1);
+    assume_id(h, "T", 2, 1);
+    return;
+  }
   const Constraint *hardware = kernel_constraint(h->k, CONSTRAINT_hardware, NULL);
   for (int axis = 0; hardware && axis < 3; axis++) {
     int64_t waves;

@@ -188,6 +188,8 @@ static void find_access(Finder *f, const Standing *s, const MemAccess *a) {
   for (int m = 0; m < a->memory->type->rank; m++) {
     w.coords[m] = access_coord(a, s, m);
     w.sizes[m] = memory_size(f, s, a, m);
+    b->coords[m] = w.coords[m];
+    b->sizes[m] = w.sizes[m];
     standing_learn_remainders(f->sym, w.facts, at_place(&w, w.coords[m]));
   }
   bound_tile(&w);

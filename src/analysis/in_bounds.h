@@ -33,9 +33,12 @@ typedef struct AccessBounds {
   MemAccess access;
   Bound bounds[MAX_BOUNDS];
   int nbounds;
-  bool unplaced;    /* its tile lies nowhere, which was reported */
-  const Sym *bytes; /* of the whole memory; NULL: not known */
-  int offset_bits;  /* 32: no byte offset of any element, active or not, leaves 32 bits signed */
+  bool unplaced;                  /* its tile lies nowhere, which was reported */
+  const Sym *bytes;               /* of the whole memory; NULL: not known */
+  const Sym *coords[IR_MAX_RANK]; /* $yi over the $x; NULL: it cannot be written down */
+  const Sym
+      *sizes[IR_MAX_RANK]; /* of the memory, allocations with their padding; NULL: not known */
+  int offset_bits; /* 32: no byte offset of any element, active or not, leaves 32 bits signed */
 
   /* `run` elements that begin at a multiple of run along tile dimension `run_axis` are adjacent in
    * memory, aligned like the memory itself, and tested alike. run 1: no axis. */

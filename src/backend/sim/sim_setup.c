@@ -68,7 +68,8 @@ static bool bind_rows(Sim *s) {
   return true;
 }
 
-/* A dimension that is not bound has the size the tensor has; $STRIDE_a_0 is a stride of %a. */
+/* A dimension that is not bound has the size the tensor has; $SIZE_a_0 and $STRIDE_a_0 are those of
+ * %a. */
 static void bind_shapes(Sim *s) {
   for (int i = 0; i < s->k->params.n; i++) {
     const Type *t = s->k->body->args[i]->type;
@@ -80,6 +81,8 @@ static void bind_shapes(Sim *s) {
       if (dim && !symbol_called(s, dim)->known) define(s, dim, b->shape[d]);
       snprintf(name, sizeof name, "$STRIDE_%s_%d", s->k->params.at[i].name, d);
       define(s, name, b->strides[d]);
+      snprintf(name, sizeof name, "$SIZE_%s_%d", s->k->params.at[i].name, d);
+      define(s, name, b->shape[d]);
     }
   }
 }

@@ -1,0 +1,164 @@
+/* lower.h: from tiles with layouts to one lane's program.
+ *
+ *     %x = read %a : tile<M, K, f16> @ [64, 32] reg d1/8:1 | lane d1/4:8 d0/16:1 | wave d0/4:16
+ *
+ *     %o = expr 200*($T0/4 + 64*$WG0) + 8*Mod($T0, 4) + 32*$ARGK : i32
+ *     %x = load %a, %o {coords = [...]} : vec<8, f16>
+ *
+ * A tile becomes one vec with a register for each of its layout's; an elementwise op stays the op
+ * it is. Where an element lies follows from the layout: the digits of lane and wave are expressions
+ * of the thread's number, the digits of a register are constants. Expressions are emitted in front
+ * of the loops they do not depend on, once.
+ *
+ * lower_threads.c walks the kernel; each other file lowers one family of ops. */
+#ifndef WV_LOWER_H
+#define WV_LOWER_H
+
+#include "analysis/anchors.h"
+#include "analysis/in_bounds.h"
+#include "transform/pass.h"
+
+/* An open region of the lane's program. */
+typedef struct LowerScope {
+  Region *region;
+  Op *open;              /* its last op, whose body is being filled; NULL: it is the innermost */
+  const SymFacts *facts; /* what holds there, thread ids included */
+  Map exprs, wide;       /* expression -> its value there; wide: as `index` */
+  struct LowerScope *outer;
+} LowerScope;
+
+/* A symbol that has a value only inside of a scope: a counter, a version. */
+typedef struct LowerSymbol {
+  const Sym *symbol;
+  LowerScope *scope;
+} LowerSymbol;
+
+typedef struct Lower {
+  Kernel *k;
+  PassCtx *cx;
+  Arena *arena; /* scratch */
+  SymCtx *sym;
+  const Distribution *d;
+  const AccessBounds *const *bounds; /* by op id of the tile kernel */
+  Machine machine;
+  const Sym *lane, *wave; /* of this thread, over $T0, $T1, $T2 */
+  Value **value;          /* by value id of the tile kernel: what a lane holds; NULL: nothing */
+  LowerScope *scope;      /* innermost: ops are appended to its region */
+  Vec(LowerSymbol) symbols;
+  Standing standing; /* of the op that is being lowered */
+  Span at;           /* its place in the source */
+  bool failed;       /* a mistake was reported */
+} Lower;
+
+/* One file of lower_<family>.c each; false after reporting. */
+typedef bool LowerFn(Lower *l, const Op *op);
+LowerFn lower_elementwise, lower_bitcast, lower_fill, lower_self_index, lower_apply, lower_reshaped;
+LowerFn lower_read, lower_write, lower_atomic, lower_copy;
+LowerFn lower_mma;
+
+/* E0601 at the op: what cannot be lowered yet. Always false. */
+bool lower_refuse(Lower *l, const Op *op, const char *what);
+
+/* ---- emission (lower_emit.c) -------------------------------------------------------------------
+ */
+
+/* Appends an op; its result, or NULL for an op without one. */
+Value *emit(Lower *l, OpKind kind, Value *const *args, int nargs, const Attr *attrs, int nattrs,
+            const Type *type);
+
+/* An integer expression of symbols, as `dtype` (i32 or index). Emitted in front of the loops whose
+ * symbols it does not mention, unless it may have no value there. */
+Value *emit_expr(Lower *l, const Sym *e, DType dtype);
+
+/* The same with what comes from registers: $APPLY_EXPR_ARG_i is args[i]. Not moved. */
+Value *emit_expr_of(Lower *l, const Sym *e, DType dtype, Value *const *args, int nargs);
+const Sym *emit_arg(Lower *l, int i); /* $APPLY_EXPR_ARG_i */
+
+/* An address: terms that do not change in inner loops are summed in front of them. */
+Value *emit_address(Lower *l, const Sym *e, DType dtype);
+
+/* An expression of symbols as they are at entry, for a place where a region may hide them: text
+ * means by `N` the version in force. */
+const Sym *at_entry(Lower *l, const Sym *e);
+const Sym *lower_param_symbol(Lower *l, int param, const char *what, int dim); /* $SIZE_a_0 */
+
+/* A condition; NULL when it always holds. */
+Value *emit_test(Lower *l, const Sym *condition);
+
+Value *emit_number(Lower *l, DType dtype, double v);
+Value *emit_splat(Lower *l, Value *scalar, int n);
+Value *emit_pick(Lower *l, Value *v, const int *regs, int n); /* v itself where that is all of it */
+Value *emit_join(Lower *l, Value *const *parts, int n);
+Value *emit_binary(Lower *l, OpKind kind, Value *a, Value *b);
+Value *emit_select(Lower *l, Value *condition, Value *yes, Value *no);
+
+const SymFacts *lower_facts(const Lower *l); /* where ops are appended now */
+
+/* ---- where elements lie (lower_place.c) --------------------------------------------------------
+ */
+
+/* What lane and wave contribute to the coordinate along `dim`, relative to the tile. */
+const Sym *lane_coord(Lower *l, const Layout *layout, int dim);
+
+/* True in one of the threads that hold the same element; NULL: each element has one holder. */
+const Sym *lane_is_first(Lower *l, const Layout *layout);
+
+/* The coordinate of register `reg` is inside the tile along all dims of the bit set; NULL: always.
+ */
+const Sym *lane_is_inside(Lower *l, const Layout *layout, int reg, unsigned dims);
+enum { ALL_DIMS = ~0u };
+
+/* `v`, a tile with this layout, with `neutral` where it holds no element along the dims. */
+Value *lane_cover(Lower *l, Value *v, const Layout *layout, unsigned dims, Value *neutral);
+
+/* Where each register lies in the tile, seen from lane 0 of wave 0. */
+typedef struct RegisterPlace {
+  int at[LAYOUT_DIMS];
+} RegisterPlace;
+const RegisterPlace *register_places(Lower *l, const Layout *layout);
+
+/* For every register of `whole` one of `part` that holds the element of the same coordinates along
+ * the dims of `part`; dim i of part is dim[i] of whole, or -1: any, it lies in registers alone. */
+const int *match_registers(Lower *l, const Layout *whole, const Layout *part, const int *dim);
+
+/* Operand `v` of the tile kernel as the registers of a tile of this type and layout. */
+Value *lower_operand(Lower *l, const Value *v, const Type *type, const Layout *layout);
+
+int lane_dim(const Type *t, const Sym *dim); /* which dim of `t` belongs to `dim`, scaled or not */
+
+/* Of what is no tile: every thread holds it. */
+Layout lane_undivided(const Lower *l);
+
+/* The only register of a value that is one element. */
+Value *lower_scalar(Lower *l, const Value *v);
+
+/* ---- accesses (lower_access.c) -----------------------------------------------------------------
+ */
+
+enum { LANE_DYNAMIC = 5 }; /* values that coordinates take from registers */
+
+/* Loads or stores of a tile that lies like `layout`, `width` registers at a time. */
+typedef struct LaneAccess {
+  const Op *op;
+  const MemAccess *access;
+  const Layout *layout;
+  Value *memory;
+  const Sym *start[IR_MAX_RANK];  /* where the tile begins */
+  const Sym *x[IR_MAX_RANK];      /* tile coordinates of register 0 */
+  const Sym *offset;              /* in elements over the $x, which are tile coordinates */
+  const Sym *coords[IR_MAX_RANK]; /* of the memory, over the $x */
+  const Sym *tests[MAX_BOUNDS];   /* over the $x; all must hold */
+  int ntests;
+  Value
+      *dynamic[LANE_DYNAMIC]; /* $APPLY_EXPR_ARG_i in all of them: one register for each of ours */
+  int ndynamic;
+  int width;
+  DType offset_dtype;
+} LaneAccess;
+
+bool open_access(Lower *l, const Op *op, const AccessBounds *b, const Layout *layout,
+                 LaneAccess *out);
+Value *lane_load(Lower *l, const LaneAccess *a);
+void lane_store(Lower *l, const LaneAccess *a, Value *v);
+
+#endif

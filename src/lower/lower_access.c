@@ -1,0 +1,311 @@
+/* lower_access.c: reads and writes of tiles as loads and stores of one lane.
+ *
+ *     read %a {mask = [$x0 < M]}, 8 registers along the contiguous dim     1 load of vec<8>
+ *
+ * Each access of `width` registers has an offset; those that differ from an earlier one by a
+ * constant share its address and carry the difference as an immediate. A width is taken only where
+ * analysis has shown that the elements are adjacent, aligned and tested alike (AccessBounds.run).
+ * Coordinates that come from registers (dynamic values) make an address of their own for every
+ * element. */
+#include "ir/attr.h"
+#include "ir/dtype.h"
+#include "lower/lower.h"
+
+/* ---- offsets ---- */
+
+/* Row-major, by the memory's sizes; where only the tensor itself knows them, by its strides. */
+static const Sym *row_major(Lower *l, const AccessBounds *b) {
+  const Value *memory = b->access.memory;
+  const Sym *offset = sym_int(l->sym, 0), *stride = sym_int(l->sym, 1);
+  bool known = true;
+  for (int m = 1; m < memory->type->rank; m++) known = known && b->sizes[m];
+  if (!known && memory_is_scratch(memory)) return NULL;
+  for (int m = memory->type->rank - 1; m >= 0; m--) {
+    if (!known) stride = lower_param_symbol(l, memory->index, "STRIDE", m);
+    offset = sym_add(l->sym, offset, sym_mul(l->sym, b->coords[m], stride));
+    if (known && m) stride = sym_mul(l->sym, stride, b->sizes[m]);
+  }
+  return offset;
+}
+
+/* ---- values that coordinates take from registers ---- */
+
+/* Dynamic value i is looked up at the element's own coordinates. */
+static bool is_looked_up_in_place(const MemAccess *a, int i) {
+  if (!a->mapping || i >= a->mapping->ndynamic) return true;
+  SymPairs where = a->mapping->dynamic[i];
+  for (int p = 0; p < where.n; p++) {
+    bool same = false;
+    for (int j = 0; j < a->iterated.n; j++)
+      same = same || (dim_base(a->iterated.at[j].key) == dim_base(where.at[p].key) &&
+                      a->iterated.at[j].value == where.at[p].value);
+    if (!same) return false;
+  }
+  return true;
+}
+
+static bool take_dynamic(Lower *l, LaneAccess *a, const Value *v) {
+  if (a->ndynamic == LANE_DYNAMIC) return lower_refuse(l, a->op, "more than 4 dynamic values");
+  a->dynamic[a->ndynamic++] = lower_operand(l, v, a->access->tile, a->layout);
+  return true;
+}
+
+/* Dynamic values, and the coordinate that an operand replaces, become $APPLY_EXPR_ARG_i. */
+static bool open_dynamic(Lower *l, LaneAccess *a, SymBinding *to, int *n) {
+  const MemAccess *m = a->access;
+  for (int i = 0; i < m->ndynamic; i++) {
+    if (!is_looked_up_in_place(m, i))
+      return lower_refuse(l, a->op, "a dynamic value that is looked up at other coordinates");
+    to[(*n)++] = (SymBinding){access_dynamic(l->sym, i, false), emit_arg(l, a->ndynamic)};
+    if (!take_dynamic(l, a, m->dynamic[i])) return false;
+  }
+  if (m->replaced < 0) return true;
+  to[(*n)++] = (SymBinding){sym_symbol(l->sym, "$replaced", false), emit_arg(l, a->ndynamic)};
+  return take_dynamic(l, a, a->op->args[1]);
+}
+
+/* ---- opening ---- */
+
+static bool open_place(Lower *l, LaneAccess *a) {
+  const Type *t = a->access->tile;
+  for (int i = 0; i < t->rank; i++) {
+    DimRange here;
+    if (!standing_range(&l->standing, a->op, t->dims[i], &here)) return false;
+    a->start[i] = here.start;
+    a->x[i] = sym_add(l->sym, here.start, lane_coord(l, a->layout, i));
+  }
+  return true;
+}
+
+/* What the mask says in terms of tile coordinates. */
+static bool open_tests(Lower *l, LaneAccess *a, const AccessBounds *b, const SymBinding *dynamic,
+                       int ndynamic) {
+  const Attr *mask = op_attr(a->op, ATTR_mask);
+  const Value *memory = a->access->memory;
+  SymBinding to[2 * IR_MAX_RANK];
+  int rank = memory->type->rank;
+  if (!mask) return lower_refuse(l, a->op, "an access whose mask was not found yet");
+  for (int m = 0; m < rank; m++) {
+    const Sym *size = b->sizes[m];
+    if (!size && !memory_is_scratch(memory)) size = lower_param_symbol(l, memory->index, "SIZE", m);
+    if (!size || !a->coords[m]) return lower_refuse(l, a->op, "a memory of unknown size");
+    to[2 * m] = (SymBinding){access_y(l->sym, m), a->coords[m]};
+    to[2 * m + 1] = (SymBinding){access_n(l->sym, m), size};
+  }
+  for (int i = 0; i < mask->n; i++) {
+    const Sym *test = sym_subst(l->sym, mask->dims[i], to, 2 * rank);
+    a->tests[a->ntests++] = sym_subst(l->sym, test, dynamic, ndynamic);
+  }
+  return true;
+}
+
+static int access_width(const Lower *l, const AccessBounds *b, const Layout *layout) {
+  const Type *t = b->access.memory->type;
+  bool shared = memory_is_scratch(b->access.memory);
+  int bytes = shared ? l->machine.target->shared_access : l->machine.target->global_access;
+  if (b->run_axis < 0) return 1;
+  int width = layout_vector(layout, b->run_axis, dtype_memory_bits(t->dtype), bytes);
+  return width < b->run ? width : b->run;
+}
+
+bool open_access(Lower *l, const Op *op, const AccessBounds *b, const Layout *layout,
+                 LaneAccess *out) {
+  LaneAccess *a = out;
+  SymBinding dynamic[LANE_DYNAMIC + 1];
+  int ndynamic = 0;
+  *a = (LaneAccess){.op = op, .access = &b->access, .layout = layout};
+  a->memory = l->value[b->access.memory->id];
+  a->width = access_width(l, b, layout);
+  a->offset_dtype = b->offset_bits == 32 ? DTYPE_i32 : DTYPE_index;
+  if (!open_place(l, a) || !open_dynamic(l, a, dynamic, &ndynamic)) return false;
+  for (int m = 0; m < b->access.memory->type->rank; m++)
+    a->coords[m] = sym_subst(l->sym, b->coords[m], dynamic, ndynamic);
+  a->offset = sym_subst(l->sym, row_major(l, b), dynamic, ndynamic);
+  if (!a->offset) return lower_refuse(l, op, "an address that cannot be written down");
+  return open_tests(l, a, b, dynamic, ndynamic);
+}
+
+/* ---- one access of `width` registers ---- */
+
+/* An address that was emitted; others are it plus a constant. */
+typedef struct Base {
+  const Sym *offset;
+  Value *value;
+} Base;
+
+typedef struct Walk {
+  Lower *l;
+  const LaneAccess *a;
+  Vec(Base) bases;
+  SymBinding x[IR_MAX_RANK]; /* where the registers from `reg` on lie */
+  Value *args[LANE_DYNAMIC]; /* dynamic values of `reg` */
+} Walk;
+
+static void go_to(Walk *w, int reg) {
+  Lower *l = w->l;
+  int coord[LAYOUT_DIMS];
+  layout_at(w->a->layout, reg, 0, 0, coord);
+  for (int i = 0; i < w->a->access->tile->rank; i++)
+    w->x[i] =
+        (SymBinding){access_x(l->sym, i), sym_add(l->sym, w->a->x[i], sym_int(l->sym, coord[i]))};
+  for (int i = 0; i < w->a->ndynamic; i++) w->args[i] = emit_pick(l, w->a->dynamic[i], &reg, 1);
+}
+
+static const Sym *there(Walk *w, const Sym *e) {
+  return sym_subst(w->l->sym, e, w->x, w->a->access->tile->rank);
+}
+
+static Value *offset_of(Walk *w, Attr *imm) {
+  Lower *l = w->l;
+  const Sym *e = there(w, w->a->offset), *simple = sym_simplify(l->sym, lower_facts(l), e);
+  if (simple) e = simple;
+  if (w->a->ndynamic) return emit_expr_of(l, e, w->a->offset_dtype, w->args, w->a->ndynamic);
+  for (int i = 0; i < w->bases.n; i++) {
+    const Sym *by = sym_sub(l->sym, e, w->bases.at[i].offset);
+    if (by && sym_is_int(by, &imm->integer)) return w->bases.at[i].value;
+  }
+  Value *v = emit_address(l, e, w->a->offset_dtype);
+  vec_push(l->arena, &w->bases, ((Base){e, v}));
+  return v;
+}
+
+/* NULL: it is always active. `owner`: only one thread of those that hold the element acts. */
+static Value *mask_of(Walk *w, int reg, bool owner) {
+  Lower *l = w->l;
+  const Sym *all = sym_bool(l->sym, true), *more[2] = {0};
+  for (int i = 0; i < w->a->ntests; i++) all = sym_and(l->sym, all, there(w, w->a->tests[i]));
+  more[0] = lane_is_inside(l, w->a->layout, reg, ALL_DIMS);
+  more[1] = owner ? lane_is_first(l, w->a->layout) : NULL;
+  for (int i = 0; i < 2; i++)
+    if (more[i]) all = sym_and(l->sym, all, more[i]);
+  if (!w->a->ndynamic) return emit_test(l, all);
+  all = sym_simplify(l->sym, lower_facts(l), all);
+  if (all == sym_bool(l->sym, true)) return NULL;
+  return emit_expr_of(l, all, DTYPE_i1, w->args, w->a->ndynamic);
+}
+
+/* offset, immediate, mask and coordinates of the registers from `reg` on. */
+typedef struct Step {
+  Value *args[4];
+  int nargs; /* memory, offset [, mask] behind a free slot for the value */
+  Attr attrs[4];
+  int nattrs;
+} Step;
+
+static void add_flag(Step *s, const Op *op, AttrKey key) {
+  if (op_has(op, key)) s->attrs[s->nattrs++] = (Attr){.key = key};
+}
+
+static Step step_at(Walk *w, int reg, bool owner) {
+  Lower *l = w->l;
+  Step s = {.nargs = 2};
+  Attr imm = {.key = ATTR_imm};
+  go_to(w, reg);
+  s.args[1] = w->a->memory;
+  s.args[2] = offset_of(w, &imm);
+  s.args[3] = mask_of(w, reg, owner);
+  if (s.args[3]) s.nargs = 3;
+  if (imm.integer) s.attrs[s.nattrs++] = imm;
+  add_flag(&s, w->a->op, ATTR_volatile);
+  add_flag(&s, w->a->op, ATTR_nontemporal);
+  if (w->a->ndynamic) return s;
+  int rank = w->a->memory->type->rank;
+  const Sym **coords = ARENA_ARRAY(l->arena, const Sym *, rank);
+  for (int m = 0; m < rank; m++) {
+    const Sym *e = there(w, w->a->coords[m]), *simple = sym_simplify(l->sym, lower_facts(l), e);
+    coords[m] = at_entry(l, simple ? simple : e);
+  }
+  s.attrs[s.nattrs++] = (Attr){.key = ATTR_coords, .n = rank, .dims = coords};
+  return s;
+}
+
+/* A register before `reg` that holds the same element; -1: none. */
+static int twin_of(const Layout *layout, int reg) {
+  int here[LAYOUT_DIMS], there_[LAYOUT_DIMS];
+  layout_at(layout, reg, 0, 0, here);
+  for (int r = 0; r < reg; r++) {
+    bool same = true;
+    layout_at(layout, r, 0, 0, there_);
+    for (int d = 0; d < layout->dims; d++) same = same && here[d] == there_[d];
+    if (same) return r;
+  }
+  return -1;
+}
+
+Value *lane_load(Lower *l, const LaneAccess *a) {
+  Walk w = {.l = l, .a = a};
+  int regs = layout_size(a->layout, LAYOUT_REG), n = regs / a->width;
+  DType dtype = a->access->memory->type->dtype;
+  Value **parts = ARENA_ARRAY(l->arena, Value *, n);
+  for (int i = 0; i < n; i++) {
+    int twin = twin_of(a->layout, i * a->width);
+    if (twin >= 0 && twin % a->width == 0) {
+      parts[i] = parts[twin / a->width];
+      continue;
+    }
+    Step s = step_at(&w, i * a->width, false);
+    parts[i] = emit(l, OP_load, s.args + 1, s.nargs, s.attrs, s.nattrs,
+                    type_vec(l->k->cx, a->width, dtype));
+  }
+  return emit_join(l, parts, n);
+}
+
+static Value *take_registers(Lower *l, Value *v, int first, int n) {
+  int *regs = ARENA_ARRAY(l->arena, int, n);
+  for (int i = 0; i < n; i++) regs[i] = first + i;
+  return emit_pick(l, v, regs, n);
+}
+
+void lane_store(Lower *l, const LaneAccess *a, Value *v) {
+  Walk w = {.l = l, .a = a};
+  int regs = layout_size(a->layout, LAYOUT_REG);
+  for (int r = 0; r < regs; r += a->width) {
+    if (twin_of(a->layout, r) >= 0) continue;
+    Step s = step_at(&w, r, true);
+    s.args[0] = take_registers(l, v, r, a->width);
+    emit(l, OP_store, s.args, s.nargs + 1, s.attrs, s.nattrs, NULL);
+  }
+}
+
+/* ---- ops ---- */
+
+bool lower_read(Lower *l, const Op *op) {
+  const Value *out = &op->results[0];
+  LaneAccess a;
+  if (!out->layout && out->type->kind == TYPE_tile) return true; /* matrix instructions read it */
+  Layout whole = lane_undivided(l);
+  if (!open_access(l, op, l->bounds[op->id], out->layout ? out->layout : &whole, &a)) return false;
+  Value *v = lane_load(l, &a);
+  v->name = out->name;
+  l->value[out->id] = v;
+  return true;
+}
+
+bool lower_write(Lower *l, const Op *op) {
+  const Value *v = op->args[0];
+  Layout whole = lane_undivided(l);
+  LaneAccess a;
+  if (!open_access(l, op, l->bounds[op->id], v->layout ? v->layout : &whole, &a)) return false;
+  lane_store(l, &a, l->value[v->id]);
+  return true;
+}
+
+/* Every thread acts for itself in an observable kernel; else one thread for each element. */
+bool lower_atomic(Lower *l, const Op *op) {
+  const Value *v = op->args[0];
+  Layout whole = lane_undivided(l);
+  LaneAccess a;
+  if (!open_access(l, op, l->bounds[op->id], v->layout ? v->layout : &whole, &a)) return false;
+  Walk w = {.l = l, .a = &a};
+  int n = layout_size(a.layout, LAYOUT_REG);
+  Value **old = ARENA_ARRAY(l->arena, Value *, n);
+  for (int r = 0; r < n; r++) {
+    Step s = step_at(&w, r, !l->machine.observable);
+    s.args[0] = emit_pick(l, l->value[v->id], &r, 1);
+    const char *mode = op->kind == OP_atomic_min ? "min" : "add";
+    s.attrs[s.nattrs++] = (Attr){.key = ATTR_mode, .text = intern(&l->k->cx->names, mode)};
+    old[r] = emit(l, OP_atomic, s.args, s.nargs + 1, s.attrs, s.nattrs, s.args[0]->type);
+  }
+  if (op->nresults) l->value[op->results[0].id] = emit_join(l, old, n);
+  return true;
+}

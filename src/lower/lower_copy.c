@@ -1,0 +1,61 @@
+/* lower_copy.c: copies between an argument and an allocation, by loads and stores.
+ *
+ * The copy has a layout of its own: vectors along the dim that is contiguous in the argument, as
+ * wide as was proved, neighbouring lanes on neighbouring vectors. */
+#include "ir/dtype.h"
+#include "lower/lower.h"
+
+static Layout copy_layout(Lower *l, const AccessBounds *b, const int *extent) {
+  const Type *t = b->access.tile;
+  LayoutBlocking blocking = {.dims = t->rank,
+                             .bits = dtype_memory_bits(t->dtype),
+                             .lanes = l->machine.lanes,
+                             .waves = l->machine.waves,
+                             .widest = l->machine.target->global_access};
+  int n = 0;
+  if (b->run_axis >= 0) blocking.order[n++] = b->run_axis;
+  for (int i = t->rank - 1; i >= 0; i--)
+    if (i != b->run_axis) blocking.order[n++] = i;
+  for (int i = 0; i < t->rank; i++) blocking.extent[i] = extent[i];
+  return layout_blocked(&blocking);
+}
+
+/* The allocation's side: coordinates relative to the tile, nothing to test. */
+static void open_scratch(Lower *l, const LaneAccess *global, const Value *scratch,
+                         LaneAccess *out) {
+  const Type *t = scratch->type;
+  const Attr *physical = op_attr(memory_root(scratch)->def, ATTR_physical);
+  const Sym *stride = sym_int(l->sym, 1);
+  *out = *global;
+  out->memory = l->value[scratch->id];
+  out->ntests = out->ndynamic = 0;
+  out->offset = sym_int(l->sym, 0);
+  out->offset_dtype = DTYPE_i32;
+  int last = t->rank - 1, bits = dtype_memory_bits(t->dtype);
+  out->width = layout_vector(global->layout, last, bits, l->machine.target->shared_access);
+  for (int i = last; i >= 0; i--) {
+    int64_t pitch;
+    const Sym *size = physical ? physical->dims[i] : sym_int(l->sym, global->layout->extent[i]);
+    out->coords[i] = sym_sub(l->sym, access_x(l->sym, i), global->start[i]);
+    out->offset = sym_add(l->sym, out->offset, sym_mul(l->sym, out->coords[i], stride));
+    stride = sym_mul(l->sym, stride, size);
+    while (i > 0 && sym_is_int(stride, &pitch) && pitch % out->width) out->width /= 2;
+  }
+}
+
+bool lower_copy(Lower *l, const Op *op) {
+  const AccessBounds *b = l->bounds[op->id];
+  bool in = memory_is_scratch(op->args[1]);
+  const Value *scratch = op->args[in ? 1 : 0];
+  int extent[IR_MAX_RANK];
+  LaneAccess global, local;
+  if (b->access.ndynamic) return lower_refuse(l, op, "a copy whose coordinates come from memory");
+  if (!distribute_extents(l->d, op, b->access.tile, extent)) return false;
+  Layout *layout = ARENA_NEW(l->arena, Layout);
+  *layout = copy_layout(l, b, extent);
+  if (!open_access(l, op, b, layout, &global)) return false;
+  open_scratch(l, &global, scratch, &local);
+  if (in) lane_store(l, &local, lane_load(l, &global));
+  else lane_store(l, &global, lane_load(l, &local));
+  return true;
+}

@@ -1,0 +1,258 @@
+/* lower_emit.c: appending ops to the lane's program, and finding the right place for expressions.
+ */
+#include <string.h>
+
+#include "analysis/analysis.h"
+#include "ir/attr.h"
+#include "ir/dtype.h"
+#include "lower/lower.h"
+
+const SymFacts *lower_facts(const Lower *l) { return l->scope->facts; }
+
+/* ---- ops ---- */
+
+static Value *place_op(Lower *l, LowerScope *scope, Op *op, const Type *type) {
+  if (scope->open) ir_insert_before(scope->open, op);
+  else ir_append(scope->region, op);
+  if (!type) return NULL;
+  ir_set_results(l->k, op, &type, 1);
+  return &op->results[0];
+}
+
+static Op *make_op(Lower *l, OpKind kind, Value *const *args, int nargs, const Attr *attrs,
+                   int nattrs) {
+  Op *op = ir_op_new(l->k, kind, l->at, args, nargs);
+  for (int i = 0; i < nattrs; i++) op_set_attr(l->k, op, attr_copy(l->k, &attrs[i]));
+  return op;
+}
+
+Value *emit(Lower *l, OpKind kind, Value *const *args, int nargs, const Attr *attrs, int nattrs,
+            const Type *type) {
+  return place_op(l, l->scope, make_op(l, kind, args, nargs, attrs, nattrs), type);
+}
+
+/* ---- where an expression may stand ---- */
+
+static LowerScope *scope_of(const Lower *l, const Sym *symbol) {
+  for (int i = l->symbols.n - 1; i >= 0; i--)
+    if (strcmp(sym_name(l->symbols.at[i].symbol), sym_name(symbol)) == 0)
+      return l->symbols.at[i].scope;
+  return NULL;
+}
+
+static bool is_conditional(const LowerScope *s) {
+  return s->region->owner && s->region->owner->kind == OP_if;
+}
+
+/* A division by what may be 0 there. */
+static bool may_fail(Lower *l, const SymFacts *facts, const Sym *e) {
+  int64_t number, exponent;
+  const Sym *by = NULL, *one = sym_int(l->sym, 1);
+  if (sym_kind(e) == SYM_mod) by = sym_arg(l->sym, e, 1);
+  if (sym_kind(e) == SYM_pow && sym_is_int(sym_arg(l->sym, e, 1), &exponent) && exponent < 0)
+    by = sym_arg(l->sym, e, 0);
+  if (by && !sym_is_int(by, &number) && !sym_proves(l->sym, facts, sym_ge(l->sym, by, one)))
+    return true;
+  for (int i = 0; i < sym_nargs(e); i++)
+    if (may_fail(l, facts, sym_arg(l->sym, e, i))) return true;
+  return false;
+}
+
+static bool fits(Lower *l, const SymFacts *facts, const Sym *e, DType dtype) {
+  if (sym_is_bool(e) || dtype == DTYPE_index || dtype == DTYPE_i64) return true;
+  int bits = dtype_info[dtype].bits;
+  SymRange r = sym_range(l->sym, facts, e);
+  return r.lo >= -(INT64_C(1) << (bits - 1)) && r.hi <= (INT64_C(1) << (bits - 1)) - 1;
+}
+
+/* The outermost scope in which e has a value that is the same as here. */
+static LowerScope *home_of(Lower *l, const Sym *e) {
+  int n = sym_free_symbols(e, NULL, 0);
+  const Sym **symbols = ARENA_ARRAY(l->arena, const Sym *, n + 1);
+  sym_free_symbols(e, symbols, n);
+  LowerScope *home = l->scope;
+  for (LowerScope *next = home; next && !is_conditional(home); home = next) {
+    for (int i = 0; i < n; i++)
+      if (scope_of(l, symbols[i]) == home) return home;
+    next = home->outer;
+    if (!next || may_fail(l, next->facts, e)) return home;
+  }
+  return home;
+}
+
+/* ---- symbols that are hidden ---- */
+
+/* The symbol means something else in some region: a version, the position of a while loop. */
+static bool is_hidden_somewhere(const Kernel *k, const Sym *symbol) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == OP_while && op_attr(op, ATTR_axis)->sym == symbol) return true;
+  return symbol_is_set(k, symbol);
+}
+
+/* Another name for what a symbol means at entry: its bound value, or the size of an argument. */
+static const Sym *entry_name(Lower *l, const Sym *symbol) {
+  const Sym *bound = distribute_expr(l->d, NULL, symbol);
+  if (bound != symbol) return bound;
+  for (int i = 0; i < l->k->params.n; i++) {
+    const Type *t = l->k->body->args[i]->type;
+    for (int d = 0; d < t->rank; d++)
+      if (t->dims[d] == symbol) return lower_param_symbol(l, i, "SIZE", d);
+  }
+  return symbol;
+}
+
+const Sym *at_entry(Lower *l, const Sym *e) {
+  int n = sym_free_symbols(e, NULL, 0), hidden = 0;
+  const Sym **symbols = ARENA_ARRAY(l->arena, const Sym *, n + 1);
+  SymBinding *to = ARENA_ARRAY(l->arena, SymBinding, n + 1);
+  sym_free_symbols(e, symbols, n);
+  for (int i = 0; i < n; i++)
+    if (sym_name(symbols[i])[0] != '$' && is_hidden_somewhere(l->k, symbols[i]))
+      to[hidden++] = (SymBinding){symbols[i], entry_name(l, symbols[i])};
+  return hidden ? sym_subst(l->sym, e, to, hidden) : e;
+}
+
+const Sym *lower_param_symbol(Lower *l, int param, const char *what, int dim) {
+  const char *name = l->k->params.at[param].name;
+  return sym_symbol(l->sym, arena_printf(l->arena, "$%s_%s_%d", what, name, dim), true);
+}
+
+/* ---- expressions ---- */
+
+static Map *memo(LowerScope *s, DType dtype) {
+  return dtype == DTYPE_index                      ? &s->wide
+         : dtype == DTYPE_i32 || dtype == DTYPE_i1 ? &s->exprs
+                                                   : NULL;
+}
+
+static Value *known_expr(Lower *l, const Sym *e, DType dtype) {
+  for (LowerScope *s = l->scope; s; s = s->outer) {
+    Map *m = memo(s, dtype);
+    Value *v = m ? map_get(m, map_key(e)) : NULL;
+    if (v) return v;
+  }
+  return NULL;
+}
+
+static Value *place_expr(Lower *l, LowerScope *scope, const Sym *e, DType dtype, Value *const *args,
+                         int nargs) {
+  Attr attr = {.key = ATTR_expr, .sym = at_entry(l, e)};
+  Op *op = make_op(l, OP_expr, args, nargs, &attr, 1);
+  return place_op(l, scope, op, type_scalar(l->k->cx, dtype));
+}
+
+Value *emit_expr(Lower *l, const Sym *e, DType dtype) {
+  Value *v = known_expr(l, e, dtype);
+  if (v) return v;
+  LowerScope *home = home_of(l, e);
+  if (!fits(l, home->facts, e, dtype)) home = l->scope;
+  v = place_expr(l, home, e, dtype, NULL, 0);
+  Map *m = memo(home, dtype);
+  if (m) map_set(l->arena, m, map_key(e), v);
+  return v;
+}
+
+const Sym *emit_arg(Lower *l, int i) {
+  return ir_numbered_symbol(l->k->cx, "$APPLY_EXPR_ARG_", i, false);
+}
+
+Value *emit_expr_of(Lower *l, const Sym *e, DType dtype, Value *const *args, int nargs) {
+  return place_expr(l, l->scope, e, dtype, args, nargs);
+}
+
+Value *emit_test(Lower *l, const Sym *condition) {
+  const Sym *e = sym_simplify(l->sym, lower_facts(l), condition);
+  if (e == sym_bool(l->sym, true)) return NULL;
+  return emit_expr(l, e ? e : condition, DTYPE_i1);
+}
+
+/* ---- addresses ---- */
+
+enum { MAX_DEPTH = 16 };
+
+/* The terms of e by the scope they may stand in, outermost first; false: not worth it. */
+static bool split_terms(Lower *l, const Sym *e, LowerScope *scope[MAX_DEPTH],
+                        const Sym *part[MAX_DEPTH], int *n) {
+  if (sym_kind(e) != SYM_add) return false;
+  *n = 0;
+  for (LowerScope *s = l->scope; s; s = s->outer) {
+    if (*n == MAX_DEPTH) return false;
+    part[*n] = sym_int(l->sym, 0);
+    scope[(*n)++] = s;
+  }
+  for (int i = 0; i < sym_nargs(e); i++) {
+    const Sym *term = sym_arg(l->sym, e, i);
+    LowerScope *home = home_of(l, term);
+    for (int j = 0; j < *n; j++)
+      if (scope[j] == home) part[j] = sym_add(l->sym, part[j], term);
+  }
+  return part[0] != e && part[*n - 1] != e;
+}
+
+Value *emit_address(Lower *l, const Sym *e, DType dtype) {
+  LowerScope *scope[MAX_DEPTH], *here = l->scope;
+  const Sym *part[MAX_DEPTH], *so_far = sym_int(l->sym, 0), *zero = so_far;
+  Value *v = known_expr(l, e, dtype);
+  int n;
+  if (v || !split_terms(l, e, scope, part, &n)) return v ? v : emit_expr(l, e, dtype);
+  for (int i = n - 1; i >= 0; i--) {
+    if (part[i] == zero) continue;
+    so_far = sym_add(l->sym, so_far, part[i]);
+    if (!fits(l, scope[i]->facts, so_far, dtype)) return emit_expr(l, e, dtype);
+  }
+  so_far = zero;
+  for (int i = n - 1; i >= 0; i--) {
+    if (part[i] == zero) continue;
+    so_far = sym_add(l->sym, so_far, part[i]);
+    l->scope = scope[i];
+    Value *known = known_expr(l, so_far, dtype);
+    const Sym *sum = v ? sym_add(l->sym, emit_arg(l, 0), part[i]) : part[i];
+    v = known ? known : place_expr(l, scope[i], sum, dtype, &v, v ? 1 : 0);
+    Map *m = memo(scope[i], dtype);
+    if (m) map_set(l->arena, m, map_key(so_far), v);
+  }
+  l->scope = here;
+  return v;
+}
+
+/* ---- registers ---- */
+
+Value *emit_number(Lower *l, DType dtype, double v) {
+  Attr attr = {.key = ATTR_value, .number = v};
+  if (!dtype_is_float(dtype)) attr = (Attr){.key = ATTR_value, .sym = sym_int(l->sym, (int64_t)v)};
+  return emit(l, OP_scalar, NULL, 0, &attr, 1, type_scalar(l->k->cx, dtype));
+}
+
+Value *emit_splat(Lower *l, Value *scalar, int n) {
+  if (n == 1) return scalar;
+  return emit(l, OP_splat, &scalar, 1, NULL, 0, type_vec(l->k->cx, n, scalar->type->dtype));
+}
+
+Value *emit_pick(Lower *l, Value *v, const int *regs, int n) {
+  bool same = n == v->type->n, equal = true;
+  for (int i = 0; i < n; i++) same = same && regs[i] == i, equal = equal && regs[i] == regs[0];
+  if (same) return v;
+  if (v->type->n == 1) return emit_splat(l, v, n);
+  if (equal && n > 1) return emit_splat(l, emit_pick(l, v, regs, 1), n);
+  const Sym **list = ARENA_ARRAY(l->arena, const Sym *, n);
+  for (int i = 0; i < n; i++) list[i] = sym_int(l->sym, regs[i]);
+  Attr attr = {.key = ATTR_regs, .n = n, .dims = list};
+  return emit(l, OP_pick, &v, 1, &attr, 1, type_vec(l->k->cx, n, v->type->dtype));
+}
+
+Value *emit_join(Lower *l, Value *const *parts, int n) {
+  int regs = 0;
+  for (int i = 0; i < n; i++) regs += parts[i]->type->n;
+  if (n == 1) return parts[0];
+  return emit(l, OP_join, parts, n, NULL, 0, type_vec(l->k->cx, regs, parts[0]->type->dtype));
+}
+
+Value *emit_binary(Lower *l, OpKind kind, Value *a, Value *b) {
+  Value *args[] = {a, b};
+  return emit(l, kind, args, 2, NULL, 0, a->type);
+}
+
+Value *emit_select(Lower *l, Value *condition, Value *yes, Value *no) {
+  Value *args[] = {condition, yes, no};
+  return emit(l, OP_select, args, 3, NULL, 0, yes->type);
+}

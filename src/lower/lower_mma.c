@@ -1,0 +1,129 @@
+/* lower_mma.c: a matrix product as instructions of a wave.
+ *
+ * A tile's registers hold the fragments of all its instructions; `wave_mma` wants them copy by
+ * copy. Where a layout keeps them in another order the registers are renamed. Dims beside m, n and
+ * k (a batch) lie in registers, and each of their coordinates is a product of its own. */
+#include "ir/layout_links.h"
+#include "lower/lower.h"
+
+typedef struct Product {
+  Lower *l;
+  const Op *op;
+  MmaDivision div;
+  bool swap;
+  int point[LAYOUT_DIMS]; /* coordinates of the result along the dims of a batch */
+} Product;
+
+static const Sym *dim_along(const MmaDivision *d, MmaOperand part, int axis) {
+  if (part == MMA_C) return axis ? d->n : d->m;
+  if (axis) return d->k;
+  return part == MMA_A || part == MMA_SA ? d->m : d->n;
+}
+
+static int find_register(const RegisterPlace *places, int n, const int *coord, int dims) {
+  for (int r = 0; r < n; r++) {
+    bool same = true;
+    for (int d = 0; d < dims && same; d++) same = places[r].at[d] == coord[d];
+    if (same) return r;
+  }
+  WV_ASSERT(!"the layout of a matrix operand lacks an element");
+  return 0;
+}
+
+/* The registers of operand `part`, in the order the instructions take them. */
+static int *fragment_registers(Product *p, MmaOperand part, const Value *v, int *n) {
+  Lower *l = p->l;
+  const MmaInfo *row = p->div.row;
+  const Type *acc = p->op->results[0].type;
+  Layout fragment;
+  int regs = layout_size(v->layout, LAYOUT_REG), coord[LAYOUT_DIMS] = {0}, in[LAYOUT_DIMS];
+  const RegisterPlace *places = register_places(l, v->layout);
+  mma_fragment(row, part, &fragment);
+  int axis[2] = {lane_dim(v->type, dim_along(&p->div, part, 0)),
+                 lane_dim(v->type, dim_along(&p->div, part, 1))};
+  for (int i = 0; i < v->type->rank; i++) {
+    int same = lane_dim(acc, v->type->dims[i]);
+    coord[i] = same >= 0 ? p->point[same] : 0;
+  }
+  int outer = p->div.copies[part == MMA_B || part == MMA_SB ? 1 : 0];
+  int inner = p->div.copies[part == MMA_C ? 1 : 2], each = layout_size(&fragment, LAYOUT_REG);
+  int *list = ARENA_ARRAY(l->arena, int, outer *inner *each);
+  *n = 0;
+  for (int i = 0; i < outer * inner; i++)
+    for (int r = 0; r < each; r++) {
+      layout_at(&fragment, r, 0, 0, in);
+      coord[axis[0]] = i / inner * fragment.extent[0] + in[0];
+      coord[axis[1]] = i % inner * fragment.extent[1] + in[1];
+      list[(*n)++] = find_register(places, regs, coord, v->type->rank);
+    }
+  return list;
+}
+
+/* What an instruction over-covers along k must be 0 in both operands. */
+static Value *operand(Product *p, MmaOperand part, const Value *v) {
+  Lower *l = p->l;
+  Value *lane = l->value[v->id];
+  bool from_memory = v->def && v->def->kind == OP_read;
+  if (!from_memory) {
+    Value *zero = emit_number(l, v->type->dtype, 0);
+    lane = lane_cover(l, lane, v->layout, 1u << lane_dim(v->type, p->div.k), zero);
+  }
+  int n, *regs = fragment_registers(p, part, v, &n);
+  return emit_pick(l, lane, regs, n);
+}
+
+/* One product; its results go to registers `to` of the whole. */
+static Value *multiply(Product *p, int **to, int *n) {
+  Lower *l = p->l;
+  const Op *op = p->op;
+  bool scaled = op->kind == OP_scaled_mma;
+  const Value *lhs = op->args[0], *rhs = op->args[scaled ? 2 : 1], *acc = op->args[scaled ? 4 : 2];
+  const Value *lhs_scale = scaled ? op->args[1] : NULL, *rhs_scale = scaled ? op->args[3] : NULL;
+  Value *args[5];
+  args[0] = operand(p, MMA_A, p->swap ? rhs : lhs);
+  args[1] = operand(p, MMA_B, p->swap ? lhs : rhs);
+  *to = fragment_registers(p, MMA_C, acc, n);
+  args[2] = emit_pick(l, l->value[acc->id], *to, *n);
+  if (scaled) args[3] = operand(p, MMA_SA, p->swap ? rhs_scale : lhs_scale);
+  if (scaled) args[4] = operand(p, MMA_SB, p->swap ? lhs_scale : rhs_scale);
+  MmaChoice choice = *op_attr(op, ATTR_mma)->mma;
+  const Sym *copies[3];
+  for (int i = 0; i < 3; i++) copies[i] = sym_int(l->sym, p->div.copies[i]);
+  choice.swap = false;
+  Attr attrs[] = {{.key = ATTR_mma, .mma = &choice}, {.key = ATTR_copies, .n = 3, .dims = copies}};
+  return emit(l, OP_wave_mma, args, scaled ? 5 : 3, attrs, 2, args[2]->type);
+}
+
+/* The next coordinates along the dims of a batch; false past the last. */
+static bool next_point(Product *p, const Value *out) {
+  for (int i = out->type->rank - 1; i >= 0; i--) {
+    const Sym *dim = out->type->dims[i];
+    if (dim == p->div.m || dim == p->div.n) continue;
+    if (++p->point[i] < out->layout->extent[i]) return true;
+    p->point[i] = 0;
+  }
+  return false;
+}
+
+bool lower_mma(Lower *l, const Op *op) {
+  Product p = {.l = l, .op = op};
+  const Value *out = &op->results[0];
+  const MmaChoice *choice = op_attr(op, ATTR_mma) ? op_attr(op, ATTR_mma)->mma : NULL;
+  if (!choice || !anchor_mma_division(l->d, &l->machine, l->arena, (Op *)op, &p.div))
+    return lower_refuse(l, op, "a product without an instruction");
+  if (choice->shared_lhs || choice->shared_rhs)
+    return lower_refuse(l, op, "a product with operands in shared memory");
+  p.swap = choice->swap;
+  int regs = layout_size(out->layout, LAYOUT_REG), nparts = 0, done = 0;
+  int *from = ARENA_ARRAY(l->arena, int, regs);
+  Value **parts = ARENA_ARRAY(l->arena, Value *, regs);
+  do {
+    int *to, n;
+    parts[nparts++] = multiply(&p, &to, &n);
+    for (int i = 0; i < n; i++) from[to[i]] = done + i;
+    done += n;
+  } while (next_point(&p, out));
+  Value *v = emit_pick(l, emit_join(l, parts, nparts), from, regs);
+  l->value[out->id] = v;
+  return true;
+}

@@ -1,0 +1,156 @@
+/* lower_place.c: which element each register of this lane holds, as expressions of the lane. */
+#include "ir/layout_links.h"
+#include "lower/lower.h"
+
+/* ---- digits ---- */
+
+/* The value of one digit of `number`, which is below `count`. */
+static const Sym *digit_of(Lower *l, const Sym *number, int count, int weight, int radix) {
+  const Sym *e = sym_floordiv(l->sym, number, sym_int(l->sym, weight));
+  if (weight * radix < count) e = sym_mod(l->sym, e, sym_int(l->sym, radix));
+  return e;
+}
+
+static const Sym *number_of(const Lower *l, LayoutPart part) {
+  return part == LAYOUT_LANE ? l->lane : l->wave;
+}
+
+static const Sym *simpler(Lower *l, const Sym *e) {
+  const Sym *s = sym_simplify(l->sym, lower_facts(l), e);
+  return s ? s : e;
+}
+
+const Sym *lane_coord(Lower *l, const Layout *layout, int dim) {
+  const Sym *sum = sym_int(l->sym, 0);
+  for (int p = LAYOUT_LANE; p <= LAYOUT_WAVE; p++) {
+    int weight = 1, count = layout_size(layout, (LayoutPart)p);
+    for (int i = 0; i < layout->part[p].n; i++) {
+      const Digit *g = &layout->part[p].at[i];
+      if (g->stride && g->dim == dim) {
+        const Sym *digit = digit_of(l, number_of(l, (LayoutPart)p), count, weight, g->radix);
+        sum = sym_add(l->sym, sum, sym_mul(l->sym, digit, sym_int(l->sym, g->stride)));
+      }
+      weight *= g->radix;
+    }
+  }
+  return simpler(l, sum);
+}
+
+const Sym *lane_is_first(Lower *l, const Layout *layout) {
+  const Sym *first = sym_bool(l->sym, true), *zero = sym_int(l->sym, 0);
+  for (int p = LAYOUT_LANE; p <= LAYOUT_WAVE; p++) {
+    int weight = 1, count = layout_size(layout, (LayoutPart)p);
+    for (int i = 0; i < layout->part[p].n; i++) {
+      const Digit *g = &layout->part[p].at[i];
+      if (!g->stride) {
+        const Sym *digit = digit_of(l, number_of(l, (LayoutPart)p), count, weight, g->radix);
+        first = sym_and(l->sym, first, sym_eq(l->sym, digit, zero));
+      }
+      weight *= g->radix;
+    }
+  }
+  first = simpler(l, first);
+  return first == sym_bool(l->sym, true) ? NULL : first;
+}
+
+/* ---- past the tile ---- */
+
+static int most_of(const Layout *layout, int dim, LayoutPart from) {
+  int most = 0;
+  for (int p = (int)from; p < LAYOUT_PARTS; p++)
+    for (int i = 0; i < layout->part[p].n; i++) {
+      const Digit *g = &layout->part[p].at[i];
+      if (g->dim == dim) most += (g->radix - 1) * g->stride;
+    }
+  return most;
+}
+
+const Sym *lane_is_inside(Lower *l, const Layout *layout, int reg, unsigned dims) {
+  const Sym *inside = sym_bool(l->sym, true);
+  int coord[LAYOUT_DIMS];
+  layout_at(layout, reg, 0, 0, coord);
+  for (int d = 0; d < layout->dims; d++) {
+    if (!(dims >> d & 1) || coord[d] + most_of(layout, d, LAYOUT_LANE) < layout->extent[d])
+      continue;
+    const Sym *at = sym_add(l->sym, lane_coord(l, layout, d), sym_int(l->sym, coord[d]));
+    inside = sym_and(l->sym, inside, sym_lt(l->sym, at, sym_int(l->sym, layout->extent[d])));
+  }
+  inside = simpler(l, inside);
+  return inside == sym_bool(l->sym, true) ? NULL : inside;
+}
+
+static bool is_over_covered(const Layout *layout, unsigned dims) {
+  for (int d = 0; d < layout->dims; d++)
+    if ((dims >> d & 1) && most_of(layout, d, LAYOUT_REG) >= layout->extent[d]) return true;
+  return false;
+}
+
+Value *lane_cover(Lower *l, Value *v, const Layout *layout, unsigned dims, Value *neutral) {
+  int regs = v->type->n;
+  if (!is_over_covered(layout, dims)) return v;
+  Value **parts = ARENA_ARRAY(l->arena, Value *, regs);
+  for (int r = 0; r < regs; r++) {
+    const Sym *inside = lane_is_inside(l, layout, r, dims);
+    Value *test = inside ? emit_test(l, inside) : NULL;
+    parts[r] = emit_pick(l, v, &r, 1);
+    if (test) parts[r] = emit_select(l, test, parts[r], neutral);
+  }
+  return emit_join(l, parts, regs);
+}
+
+/* ---- registers of two layouts ---- */
+
+const RegisterPlace *register_places(Lower *l, const Layout *layout) {
+  int n = layout_size(layout, LAYOUT_REG);
+  RegisterPlace *places = ARENA_ARRAY(l->arena, RegisterPlace, n);
+  for (int r = 0; r < n; r++) layout_at(layout, r, 0, 0, places[r].at);
+  return places;
+}
+
+static bool same_place(const int *whole, const int *part, const int *dim, int dims) {
+  for (int i = 0; i < dims; i++)
+    if (dim[i] >= 0 && whole[dim[i]] != part[i]) return false;
+  return true;
+}
+
+const int *match_registers(Lower *l, const Layout *whole, const Layout *part, const int *dim) {
+  int n = layout_size(whole, LAYOUT_REG), m = layout_size(part, LAYOUT_REG);
+  int *found = ARENA_ARRAY(l->arena, int, n);
+  const RegisterPlace *there = register_places(l, part), *here = register_places(l, whole);
+  for (int i = 0; i < n; i++) {
+    int j = 0;
+    while (j < m && !same_place(here[i].at, there[j].at, dim, part->dims)) j++;
+    WV_ASSERT(j < m); /* the verifier demands that linked layouts agree */
+    found[i] = j;
+  }
+  return found;
+}
+
+static void match_dims(const Type *whole, const Type *part, int *dim) {
+  for (int i = 0; i < part->rank; i++) dim[i] = lane_dim(whole, part->dims[i]);
+}
+
+Value *lower_operand(Lower *l, const Value *v, const Type *type, const Layout *layout) {
+  Value *lane = l->value[v->id];
+  int regs = layout ? layout_size(layout, LAYOUT_REG) : 1, dim[IR_MAX_RANK];
+  if (!v->layout || !layout) return emit_splat(l, lane, regs);
+  match_dims(type, v->type, dim);
+  return emit_pick(l, lane, match_registers(l, layout, v->layout, dim), regs);
+}
+
+Value *lower_scalar(Lower *l, const Value *v) {
+  return emit_pick(l, l->value[v->id], (int[]){0}, 1);
+}
+
+Layout lane_undivided(const Lower *l) {
+  Layout out = layout_of(0, NULL);
+  layout_repeat(&out, LAYOUT_LANE, l->machine.lanes);
+  layout_repeat(&out, LAYOUT_WAVE, l->machine.waves);
+  return out;
+}
+
+int lane_dim(const Type *t, const Sym *dim) {
+  for (int i = 0; i < t->rank; i++)
+    if (dim_base(t->dims[i]) == dim_base(dim)) return i;
+  return -1;
+}

@@ -1,0 +1,269 @@
+/* lower_threads: one lane's program.
+ *     kernel @k(...)                              thread kernel @k(...)
+ *       workgroup M by 64 on 0; ...                 launch grid (M/64, 1, 1) block (256, 1, 1) ...
+ *     {                                     =>    {
+ *       %x = read %a : tile<M, f32> @ ...           %o = expr $T0 + 64*$WG0 : i32
+ *                                                   %x = load %a, %o : f32
+ * Every tile has a layout and every access its mask by now, allocations have a place in shared
+ * memory and barriers stand where they must (layouts, mask, pack, sync). This pass decides nothing
+ * more: it writes down what each thread does. What it cannot write down yet is E0601.
+ *
+ * Needs DISTRIBUTE and BOUNDS; breaks all. Without a target nothing happens. */
+#include "analysis/memory_uses.h"
+#include "ir/attr.h"
+#include "lower/lower.h"
+
+bool lower_refuse(Lower *l, const Op *op, const char *what) {
+  diag_add(&l->k->cx->diags, DIAG_E0601, op->at, "`%s`: %s is not lowered yet",
+           op_info[op->kind].name, what);
+  return false;
+}
+
+/* ---- scopes ---- */
+
+static LowerScope *open_scope(Lower *l, Region *region, const SymFacts *facts) {
+  LowerScope *s = ARENA_NEW(l->arena, LowerScope);
+  *s = (LowerScope){.region = region, .facts = facts, .outer = l->scope};
+  if (l->scope) l->scope->open = region->owner;
+  return l->scope = s;
+}
+
+static void close_scope(Lower *l) {
+  while (l->symbols.n && l->symbols.at[l->symbols.n - 1].scope == l->scope) l->symbols.n--;
+  l->scope = l->scope->outer;
+  if (l->scope) l->scope->open = NULL;
+}
+
+static void define_symbol(Lower *l, const Sym *symbol) {
+  vec_push(l->arena, &l->symbols, ((LowerSymbol){symbol, l->scope}));
+}
+
+/* ---- regions ---- */
+
+static bool lower_region(Lower *l, const Region *from);
+
+static Value *carried(Lower *l, const Value *v) { return l->value[v->id]; }
+
+/* The new body with an argument for each of the old one's. */
+static void open_body(Lower *l, const Op *op, Op *made) {
+  const Region *from = op->body;
+  Region *body = ir_region_new(l->k, made);
+  int axis = op->kind == OP_while ? 1 : 0, first = op_carried(op);
+  for (int i = 0; i < from->nargs; i++) {
+    bool is_axis = i < axis;
+    const Type *t = is_axis ? from->args[i]->type : carried(l, op->args[first + i - axis])->type;
+    l->value[from->args[i]->id] = ir_add_arg(l->k, body, t, from->args[i]->name);
+  }
+  open_scope(l, body, l->standing.facts);
+  const Attr *loop = op_attr(op, ATTR_axis), *version = op_attr(op, ATTR_version);
+  if (loop) define_symbol(l, ir_loop_counter(l->k, loop->sym));
+  if (version) define_symbol(l, version->sym);
+}
+
+static void copy_attrs(Lower *l, const Op *op, Op *to) {
+  for (int i = 0; i < op->nattrs; i++) {
+    Attr a = attr_copy(l->k, &op->attrs[i]);
+    if (a.key == ATTR_expr) a.sym = at_entry(l, distribute_expr(l->d, op, a.sym));
+    op_set_attr(l->k, to, a);
+  }
+  if (op->kind != OP_for) return;
+  op_set_attr(l->k, to, (Attr){.key = ATTR_trips, .sym = at_entry(l, distribute_trips(l->d, op))});
+}
+
+static Op *make_region_op(Lower *l, const Op *op) {
+  int first = op_carried(op);
+  Value **args = ARENA_ARRAY(l->arena, Value *, op->nargs + 1);
+  const Type **types = ARENA_ARRAY(l->arena, const Type *, op->nargs + 1);
+  for (int i = 0; i < op->nargs; i++)
+    args[i] = i < first ? lower_scalar(l, op->args[i]) : carried(l, op->args[i]);
+  for (int i = first; i < op->nargs; i++) types[i - first] = args[i]->type;
+  Op *made = ir_op_new(l->k, op->kind, op->at, args, op->nargs);
+  copy_attrs(l, op, made);
+  ir_append(l->scope->region, made);
+  ir_set_results(l->k, made, types, op->nargs - first);
+  return made;
+}
+
+static bool lower_region_op(Lower *l, const Op *op) {
+  Standing outside = l->standing;
+  Op *made = make_region_op(l, op);
+  l->standing = standing_inside(&outside, op);
+  open_body(l, op, made);
+  bool ok = lower_region(l, op->body);
+  close_scope(l);
+  l->standing = outside;
+  for (int i = 0; i < op->nresults; i++) {
+    made->results[i].name = op->results[i].name;
+    l->value[op->results[i].id] = &made->results[i];
+  }
+  return ok;
+}
+
+static bool lower_yield(Lower *l, const Op *op) {
+  Value **args = ARENA_ARRAY(l->arena, Value *, op->nargs + 1);
+  int axis = op->parent->owner->kind == OP_while ? 1 : 0;
+  for (int i = 0; i < op->nargs; i++)
+    args[i] = i < axis ? lower_scalar(l, op->args[i]) : carried(l, op->args[i]);
+  emit(l, OP_yield, args, op->nargs, NULL, 0, NULL);
+  return true;
+}
+
+/* ---- the rest ---- */
+
+static bool lower_set_symbol(Lower *l, const Op *op) {
+  Value *v = lower_scalar(l, op->args[0]);
+  emit(l, OP_set_symbol, &v, 1, op->attrs, op->nattrs, NULL);
+  define_symbol(l, op_attr(op, ATTR_version)->sym);
+  return true;
+}
+
+/* The dims of an allocation are numbers: it is as large as the tile it holds. */
+static bool lower_alloc(Lower *l, const Op *op) {
+  const Type *t = op->results[0].type;
+  const Attr *physical = op_attr(op, ATTR_physical);
+  int extent[IR_MAX_RANK];
+  const Sym *dims[IR_MAX_RANK];
+  if (!physical && !distribute_extents(l->d, op, t, extent)) return false;
+  for (int i = 0; i < t->rank; i++)
+    dims[i] = physical ? distribute_expr(l->d, op, physical->dims[i]) : sym_int(l->sym, extent[i]);
+  const Type *type = type_mem(l->k->cx, dims, t->rank, t->dtype, l->k->cx->shared_space, NULL);
+  Value *v = emit(l, OP_alloc, NULL, 0, op->attrs, op->nattrs, type);
+  v->name = op->results[0].name;
+  l->value[op->results[0].id] = v;
+  return true;
+}
+
+static bool lower_plain(Lower *l, const Op *op) {
+  emit(l, op->kind, NULL, 0, op->attrs, op->nattrs, NULL);
+  return true;
+}
+
+static LowerFn *const family[OP_COUNT] = {
+    [OP_fill] = lower_fill,
+    [OP_scalar] = lower_fill,
+    [OP_alloc] = lower_alloc,
+    [OP_self_index] = lower_self_index,
+    [OP_apply_expr] = lower_apply,
+    [OP_set_symbol] = lower_set_symbol,
+    [OP_read] = lower_read,
+    [OP_write] = lower_write,
+    [OP_atomic_add] = lower_atomic,
+    [OP_atomic_min] = lower_atomic,
+    [OP_scatter_add] = lower_atomic,
+    [OP_copy] = lower_copy,
+    [OP_mma] = lower_mma,
+    [OP_scaled_mma] = lower_mma,
+    [OP_bitcast] = lower_bitcast,
+    [OP_broadcast] = lower_reshaped,
+    [OP_permute] = lower_reshaped,
+    [OP_squeeze] = lower_reshaped,
+    [OP_for] = lower_region_op,
+    [OP_while] = lower_region_op,
+    [OP_if] = lower_region_op,
+    [OP_yield] = lower_yield,
+};
+
+static LowerFn *family_of(const Op *op) {
+  const OpInfo *info = &op_info[op->kind];
+  if (family[op->kind]) return family[op->kind];
+  if (info->level != LEVEL_BOTH) return NULL;
+  return info->flags & OPF_SYNC ? lower_plain : lower_elementwise;
+}
+
+static bool lower_region(Lower *l, const Region *from) {
+  for (const Op *op = from->first; op; op = op->next) {
+    LowerFn *fn = family_of(op);
+    l->at = op->at;
+    if (!fn) return lower_refuse(l, op, "this op");
+    if (!fn(l, op)) return false;
+    l->standing = standing_after(&l->standing, op);
+  }
+  return true;
+}
+
+/* ---- the header ---- */
+
+/* Threads are numbered $T0 first; a wave is `lanes` of them in that order. */
+static void number_threads(Lower *l, const Sym *const block[3]) {
+  SymFacts *f = sym_facts_new(l->arena, l->sym, l->standing.facts);
+  const Sym *number = sym_int(l->sym, 0), *before = sym_int(l->sym, 1);
+  for (int i = 0; i < 3; i++) {
+    const Sym *t = ir_numbered_symbol(l->k->cx, "$T", i, true);
+    sym_assume(f, sym_lt(l->sym, t, block[i]));
+    number = sym_add(l->sym, number, sym_mul(l->sym, t, before));
+    before = sym_mul(l->sym, before, block[i]);
+  }
+  const Sym *lanes = sym_int(l->sym, l->machine.lanes);
+  l->standing.facts = l->standing.entry = f;
+  l->lane = sym_simplify(l->sym, f, sym_mod(l->sym, number, lanes));
+  l->wave = sym_simplify(l->sym, f, sym_floordiv(l->sym, number, lanes));
+}
+
+static int shared_bytes(const Kernel *k) {
+  int64_t end = 0;
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    const Attr *base = op->kind == OP_alloc ? op_attr(op, ATTR_base) : NULL;
+    if (base && base->integer + alloc_bytes(op) > end) end = base->integer + alloc_bytes(op);
+  }
+  return (int)end;
+}
+
+static Constraint launch_row(Lower *l) {
+  Constraint c = {.kind = CONSTRAINT_launch, .at = l->k->at, .threads = l->machine.lanes};
+  const Sym *one = sym_int(l->sym, 1);
+  for (int i = 0; i < 3; i++) {
+    c.grid[i] = l->d->grid[i];
+    c.block[i] = l->machine.observable ? l->d->threads[i] : one;
+  }
+  if (!l->machine.observable) c.block[0] = sym_int(l->sym, l->machine.lanes * l->machine.waves);
+  c.shared = shared_bytes(l->k);
+  return c;
+}
+
+/* Of the rows only those stay that say something about arguments. */
+static void replace_header(Lower *l, Constraint launch) {
+  int n = 0;
+  for (int i = 0; i < l->k->constraints.n; i++) {
+    ConstraintKind kind = l->k->constraints.at[i].kind;
+    if (kind == CONSTRAINT_bind || kind == CONSTRAINT_assume || kind == CONSTRAINT_dynamic)
+      l->k->constraints.at[n++] = l->k->constraints.at[i];
+  }
+  l->k->constraints.n = n;
+  vec_push(l->k->arena, &l->k->constraints, launch);
+}
+
+/* Arguments lie in global memory, whatever was asked for their tiles. */
+static const Type *param_type(const Lower *l, const Type *t) {
+  if (t->kind != TYPE_mem) return t;
+  return type_mem(l->k->cx, t->dims, t->rank, t->dtype, l->k->cx->global_space, t->layout);
+}
+
+static void open_kernel(Lower *l) {
+  Region *from = l->k->body, *body = ir_region_new(l->k, NULL);
+  for (int i = 0; i < from->nargs; i++) {
+    const Value *v = from->args[i];
+    l->value[v->id] = ir_add_arg(l->k, body, param_type(l, v->type), v->name);
+  }
+  open_scope(l, body, l->standing.facts);
+}
+
+bool pass_lower_threads(Kernel *k, PassCtx *cx) {
+  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
+  if (!machine || !cx->target || k->level != LEVEL_TILE) return true;
+  Lower l = {.k = k, .cx = cx, .arena = cx->scratch, .sym = k->cx->sym};
+  l.d = cx->facts.distribute;
+  l.bounds = cx->facts.in_bounds;
+  l.machine = (Machine){cx->target, machine->threads, machine->groups, machine->observable};
+  l.value = ARENA_ARRAY(l.arena, Value *, k->nvalues);
+  l.standing = standing_at_entry(k, l.arena);
+  Constraint launch = launch_row(&l);
+  number_threads(&l, launch.block);
+  const Region *from = k->body;
+  open_kernel(&l);
+  Region *body = l.scope->region;
+  if (!lower_region(&l, from)) return false;
+  replace_header(&l, launch);
+  k->body = body;
+  k->level = LEVEL_THREAD;
+  return true;
+}

@@ -1,0 +1,35 @@
+/* test_lower.c: one lane's program computes what the tiles mean, on every machine. */
+#include "unit/lane_kit.h"
+
+/* What is refused, and how. Declared waves of 8 lanes are observable in three samples, and no wider
+ * machine has such waves. */
+static const struct {
+  const char *name, *target, *code;
+} refused[] = {
+    {"gemm", "toy8", "E0813"},           {"paged", "gfx942", "E0601"},
+    {"paged", "sm_80", "E0601"},         {"paged", "sm_90a", "E0601"},
+    {"paged", "toy8", "E0601"},          {"split", "gfx942", "E0608"},
+    {"split", "sm_80", "E0608"},         {"split", "sm_90a", "E0608"},
+    {"split", "toy8", "E0611"},          {"small_scratch", "gfx942", "E0608"},
+    {"small_scratch", "sm_80", "E0608"}, {"small_scratch", "sm_90a", "E0608"},
+    {"small_scratch", "toy8", "E0611"},  {"histogram", "gfx942", "E0608"},
+    {"histogram", "sm_80", "E0608"},     {"histogram", "sm_90a", "E0608"},
+    {"histogram", "toy8", "E0611"},
+};
+
+static const char *refusal(const Sample *s, const char *target) {
+  for (size_t i = 0; i < WV_LEN(refused); i++)
+    if (!strcmp(refused[i].name, s->name) && !strcmp(refused[i].target, target))
+      return refused[i].code;
+  return NULL;
+}
+
+TEST(samples_on_all_machines) {
+  EACH_SAMPLE(s) EACH_TARGET(t) {
+    const char *code = refusal(s, t);
+    if (code) CHECK(lane_refuses(s, t, code));
+    else CHECK_INT(lane_differs(s, t), 0);
+  }
+}
+
+TESTS_MAIN(RUN(samples_on_all_machines))
