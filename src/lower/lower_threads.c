@@ -8,7 +8,8 @@
  * memory and barriers stand where they must (layouts, mask, pack, sync). This pass decides nothing
  * more: it writes down what each thread does. What it cannot write down yet is E0601.
  *
- * Needs DISTRIBUTE and BOUNDS; breaks all. Without a target nothing happens. */
+ * Needs DISTRIBUTE and BOUNDS; breaks all. Nothing happens without a target, or to a kernel that the
+ * passes above have not seen. */
 #include "analysis/memory_uses.h"
 #include "ir/attr.h"
 #include "lower/lower.h"
@@ -247,9 +248,22 @@ static void open_kernel(Lower *l) {
   open_scope(l, body, l->standing.facts);
 }
 
+/* Every tile has a layout, every access its mask, every allocation its place. A tile that only
+ * matrix instructions read may stay in memory: the verifier sees to that. */
+static bool is_ready(const Kernel *k) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    MemAccess a;
+    if (op->kind == OP_alloc && !op_has(op, ATTR_base)) return false;
+    if (access_of(op, &a) && !op_has(op, ATTR_mask)) return false;
+    for (int i = 0; op->kind != OP_read && i < op->nresults; i++)
+      if (op->results[i].type->kind == TYPE_tile && !op->results[i].layout) return false;
+  }
+  return true;
+}
+
 bool pass_lower_threads(Kernel *k, PassCtx *cx) {
   const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
-  if (!machine || !cx->target || k->level != LEVEL_TILE) return true;
+  if (!machine || !cx->target || !is_ready(k)) return true;
   Lower l = {.k = k, .cx = cx, .arena = cx->scratch, .sym = k->cx->sym};
   l.d = cx->facts.distribute;
   l.bounds = cx->facts.in_bounds;

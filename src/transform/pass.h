@@ -14,7 +14,7 @@ typedef struct PassCtx {
 /* False after reporting a user's mistake; the kernel is then not used any more. */
 typedef bool PassFn(Kernel *k, PassCtx *cx);
 
-#define PASS(name, needs, breaks, summary) PassFn pass_##name;
+#define PASS(name, level, needs, breaks, summary) PassFn pass_##name;
 #include "transform/passes.def"
 
 #endif

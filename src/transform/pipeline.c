@@ -21,7 +21,8 @@ enum {
   OPS = USES | UNIFORM | BOUNDS | MEMORY
 };
 static const PassInfo passes[] = {
-#define PASS(name, needs, breaks, summary) {#name, summary, pass_##name, needs, breaks},
+#define PASS(name, level, needs, breaks, summary)                                                  \
+  {#name, summary, pass_##name, LEVEL_##level, needs, breaks},
 #include "transform/passes.def"
 };
 
@@ -114,6 +115,7 @@ static void dump(const Plan *plan, const PassInfo *pass, Arena *scratch) {
 static bool run_pass(const Plan *plan, int i, PassCtx *cx) {
   const PassInfo *pass = plan->run[i];
   Kernel *k = plan->k;
+  if (!(pass->level & k->level)) return true;
   facts_supply(&cx->facts, k, pass->needs);
   bool ok = pass->run(k, cx);
   facts_drop(&cx->facts, pass->breaks);

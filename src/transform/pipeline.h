@@ -8,6 +8,7 @@
 typedef struct PassInfo {
   const char *name, *summary;
   PassFn *run;
+  Level level;            /* of the kernels it works on */
   unsigned needs, breaks; /* AnalysisSet */
 } PassInfo;
 
