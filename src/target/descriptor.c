@@ -1,0 +1,75 @@
+/* descriptor.c: see descriptor.h. */
+#include "target/descriptor.h"
+
+enum { PIECE = 16, CORE = 8 }; /* bytes of a piece; rows or k of a core matrix */
+
+int64_t descriptor_offset(const Descriptor *d, int bytes, int64_t row, int64_t k) {
+  int64_t piece = PIECE / bytes, wide = d->span ? d->span / bytes : piece;
+  int64_t pitch = d->span ? d->span : PIECE;
+  if (!d->transposed && d->span) return row % CORE * pitch + row / CORE * d->stride + k * bytes;
+  if (!d->transposed)
+    return row % CORE * pitch + row / CORE * d->stride + k % piece * bytes + k / piece * d->leading;
+  int64_t across = d->span ? d->leading : d->stride, along = d->span ? d->stride : d->leading;
+  return row % wide * bytes + row / wide * across + k % CORE * pitch + k / CORE * along;
+}
+
+int64_t descriptor_swizzle(int64_t address, int span) {
+  int64_t mask = span == 128 ? 7 : span == 64 ? 3 : span == 32 ? 1 : 0;
+  return address ^ (address >> 7 & mask) << 4;
+}
+
+/* The span whose flips are those of the layout; -1: none. */
+static int span_of(const MemLayout *m) {
+  static const int spans[] = {32, 64, 128};
+  int64_t bytes = m->bits / 8;
+  if (!m->swizzle.mask) return 0;
+  for (size_t i = 0; i < WV_LEN(spans); i++) {
+    int64_t bits = spans[i] == 128 ? 7 : spans[i] == 64 ? 3 : 1;
+    if (m->swizzle.mask * bytes == bits << 4 && m->swizzle.shift == 3) return spans[i];
+  }
+  return -1;
+}
+
+static int64_t byte_of(const DescriptorPart *p, int row, int k) {
+  int coord[LAYOUT_DIMS];
+  for (int i = 0; i < LAYOUT_DIMS; i++) coord[i] = p->at[i];
+  coord[p->row_dim] += row;
+  coord[p->k_dim] += k;
+  MemLayout plain = *p->tile;
+  plain.swizzle = (Swizzle){0};
+  return (int64_t)mem_offset(&plain, coord) * (p->tile->bits / 8);
+}
+
+/* The distance between two elements of the operand; of none when it has only one such group. */
+static int64_t distance(const DescriptorPart *p, int row, int k) {
+  return row < p->rows && k < p->k ? byte_of(p, row, k) - byte_of(p, 0, 0) : PIECE;
+}
+
+static bool reads_all(const DescriptorPart *p, const Descriptor *d, int64_t first) {
+  int bytes = p->tile->bits / 8;
+  for (int row = 0; row < p->rows; row++)
+    for (int k = 0; k < p->k; k++)
+      if (first + descriptor_offset(d, bytes, row, k) != byte_of(p, row, k)) return false;
+  return true;
+}
+
+bool descriptor_find(const DescriptorPart *p, Descriptor *out, int64_t *first) {
+  int span = span_of(p->tile), bytes = p->tile->bits / 8;
+  if (span < 0 || p->tile->bits % 8 || bytes > PIECE) return false;
+  int piece = PIECE / bytes;
+  *first = byte_of(p, 0, 0);
+  bool transposed = p->rows > 1 && byte_of(p, 1, 0) - *first == bytes;
+  *out = (Descriptor){.span = span, .transposed = transposed};
+  if (!transposed) {
+    out->stride = distance(p, CORE, 0);
+    out->leading = span ? PIECE : distance(p, 0, piece);
+  } else if (span) {
+    out->leading = distance(p, span / bytes, 0);
+    out->stride = distance(p, 0, CORE);
+  } else {
+    out->leading = distance(p, 0, CORE);
+    out->stride = distance(p, piece, 0);
+  }
+  bool whole = *first % PIECE == 0 && out->stride % PIECE == 0 && out->leading % PIECE == 0;
+  return whole && reads_all(p, out, *first);
+}

@@ -1,0 +1,41 @@
+/* descriptor.h: how a warpgroup instruction (wgmma) finds an operand in shared memory.
+ *
+ * An operand is rows x k elements, a row for each m (of A) or n (of B). It lies in pieces of 16
+ * bytes; 8 of them, of 8 rows or 8 k, are a core matrix. A swizzle of S bytes puts S bytes side by
+ * side and flips address bits 4..6 by bits 7..9 (as many as S needs).
+ *
+ *              rows of k side by side                     transposed: rows side by side along k
+ *   swizzled   stride: from 8 rows to the next            stride: from 8 k to the next
+ *                                                         leading: from S bytes of rows to the next
+ *   plain      stride: from 8 rows to the next            stride: from 16 bytes of rows to the next
+ *              leading: from 16 bytes of k to the next    leading: from 8 k to the next */
+#ifndef WV_DESCRIPTOR_H
+#define WV_DESCRIPTOR_H
+
+#include "target/mem_layout.h"
+
+typedef struct Descriptor {
+  int64_t leading, stride; /* bytes */
+  int span;                /* bytes of the swizzle: 0, 32, 64 or 128 */
+  bool transposed;
+} Descriptor;
+
+/* Bytes from the operand's first to element (row, k) of `bytes` each, before the swizzle. */
+int64_t descriptor_offset(const Descriptor *d, int bytes, int64_t row, int64_t k);
+
+/* The flip of address bits; an involution. */
+int64_t descriptor_swizzle(int64_t address, int span);
+
+/* The part of a tile that one instruction reads. */
+typedef struct DescriptorPart {
+  const MemLayout *tile; /* its first byte is aligned to 8 * span */
+  int row_dim, k_dim;    /* dims of the tile */
+  int rows, k;           /* of the instruction */
+  int at[LAYOUT_DIMS];   /* coordinates of its first element */
+} DescriptorPart;
+
+/* The descriptor with which the instruction reads exactly these elements, and the byte of the tile
+ * it begins at; checked element by element. False: no descriptor does. */
+bool descriptor_find(const DescriptorPart *p, Descriptor *out, int64_t *first);
+
+#endif
