@@ -3,7 +3,7 @@
 
     BUILD=build tools/fuzz.py [--seconds 600] [--seed N]
 
-A fuzzer is a program `tests/fuzz/fuzz_*` that takes --seed and --count. On a failure the command
+A fuzzer is a program `tests/fuzz/fuzz_*`, of C or of Python, that takes --seed and --count. On a failure the command
 that repeats it is printed and its output is kept in fuzz-out/.
 """
 
@@ -18,13 +18,17 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LEAST = {"fuzz_sym": 1_000_000}  # whatever the time
 
 
+def command(program):
+    return [sys.executable, program] if program.endswith(".py") else [program]
+
+
 def campaign(program, seconds, seed):
     """One fuzzer until its time is up: (cases, failed)."""
-    name, began, cases, count = os.path.basename(program), time.time(), 0, 1000
+    name, began, cases, count = os.path.basename(program), time.time(), 0, 500
     while time.time() - began < seconds or cases < LEAST.get(name, 0):
         start = time.time()
         done = subprocess.run(
-            [program, "--seed", str(seed), "--count", str(count)],
+            command(program) + ["--seed", str(seed), "--count", str(count)],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -53,6 +57,7 @@ def main():
     fuzzers = sorted(
         p for p in glob.glob(f"{build}/fuzz_*") if os.path.isfile(p) and os.access(p, os.X_OK)
     )
+    fuzzers += sorted(glob.glob(f"{ROOT}/tests/fuzz/fuzz_*.py"))
     failed = sum(campaign(p, args.seconds / len(fuzzers), args.seed)[1] for p in fuzzers)
     print(f"{len(fuzzers) - failed} passed, {failed} failed")
     return failed != 0 or not fuzzers

@@ -72,7 +72,8 @@ def run(command, timeout=TIMEOUT):
         status, text = 1, f"{problem}"
     if status < 0:
         text += f"\n{command[0]} was killed by signal {-status}"
-    fuzzer = os.path.basename(command[0]).startswith("fuzz_")  # one test, however many cases
+    # One test, however many cases.
+    fuzzer = any(os.path.basename(word).startswith("fuzz_") for word in command[:2])
     result = Result(int(status == 0), int(status != 0)) if fuzzer else count(text, status)
     if result.failed:
         result.output = f"$ {' '.join(command)}\n{text.rstrip()}\n"
@@ -147,6 +148,8 @@ def fuzz_commands(small):
     for program in programs("fuzz_*"):
         count = cases.get(os.path.basename(program), 10000) // (5 if small else 1)
         yield [program, "--seed", "1", "--count", str(count)]
+    if has_pytest() and "-san" not in BUILD:
+        yield [PYTHON, "tests/fuzz/fuzz_kernels.py", "--count", "100" if small else "400"]
 
 
 def clang_build():

@@ -149,11 +149,12 @@ static void drop_needless(Sync *s) {
   }
 }
 
-/* One declared wave is synchronised with itself: the machine's may be smaller. */
-static const char *scope_of(const Distribution *d) {
-  SymCtx *sym = d->k->cx->sym;
+/* Who must meet: all waves of the machine or, before one was chosen, of the declaration. */
+static const char *scope_of(const Kernel *k, const Distribution *d) {
+  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
+  if (machine) return machine->groups == 1 ? "wave" : "workgroup";
   for (int i = 0; i < 3; i++)
-    if (d->waves[i] != sym_int(sym, 1)) return "workgroup";
+    if (d->waves[i] != sym_int(k->cx->sym, 1)) return "workgroup";
   return "wave";
 }
 
@@ -173,6 +174,6 @@ bool pass_sync(Kernel *k, PassCtx *cx) {
   s.words = s.m->uses.n / 64 + 1;
   separate_pairs(&s);
   drop_needless(&s);
-  insert_barriers(&s, scope_of(cx->facts.distribute));
+  insert_barriers(&s, scope_of(k, cx->facts.distribute));
   return true;
 }

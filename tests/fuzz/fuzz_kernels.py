@@ -1,0 +1,502 @@
+#!/usr/bin/env python3
+"""Random kernels on random machines: lanes, tiles and NumPy must agree.
+
+    tests/fuzz/fuzz_kernels.py [--seed N] [--count N] [--seconds N] [--keep DIR]
+
+A case is a list of statements over tiles of M, N and K, with random sizes, tiles, waves, dtypes and
+a machine. It is computed three times: directly in NumPy on whole padded tensors, by the reference
+evaluator after every tile pass, and by the simulator lane by lane with all its checks. Numbers are
+small integers, so that every way of adding them up is exact and results must be equal. A failing
+case is shrunk, statement by statement and size by size, and printed as text that wavec runs. The
+last line is `N passed, M failed`.
+"""
+
+import argparse
+import os
+import random
+import sys
+import time
+
+import numpy as np
+
+sys.path.append(os.path.join(os.path.dirname(__file__), "../../python"))
+
+from wave_lang import _wave  # noqa: E402
+from wave_lang.testing import simulate  # noqa: E402
+
+TARGETS = ("gfx942", "sm_80", "sm_90a", "toy8", "gfx1100", "gfx90a")
+SCHEDULES = ("round", "reverse", "random:3")
+NUMPY = {"i32": np.int32, "f32": np.float32, "f16": np.float16, "i8": np.int8}
+EXACT = {"i32": 2**30, "f32": 2**22, "f16": 2**10, "i8": 2**6}  # larger integers are not made
+REDUCE = {"sum": np.sum, "max": np.max, "min": np.min}
+BINARY = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+}
+NOT_LOWERED = ("E0601", "E0608", "E0610", "E0611", "E0612", "E0613")  # refused, and said so
+
+
+class Value:
+    def __init__(self, name, dims, dtype, most):
+        self.name, self.dims, self.dtype, self.most = name, dims, dtype, most
+
+    def type(self):
+        return f"tile<{', '.join(self.dims)}, {self.dtype}>"
+
+
+class Statement:
+    """`text` as IR with @0, @1 for operands and @out; `compute` the same in NumPy."""
+
+    def __init__(self, out, args, text, compute, body=None, carried=None, yielded=None):
+        self.out, self.args, self.text, self.compute = out, args, text, compute
+        self.body, self.carried, self.yielded = body, carried, yielded  # of a loop
+
+
+class Case:
+    def __init__(self, seed):
+        self.seed = seed
+        self.r = random.Random(seed)
+        r = self.r
+        self.tile = {d: r.choice((1, 2, 3, 4, 5, 8, 12, 16, 16, 24, 32)) for d in "MN"}
+        self.tile["K"] = r.choice((1, 3, 4, 8, 16, 16))
+        self.size = {d: self._size(self.tile[d]) for d in "MNK"}
+        self.cut_n = r.random() < 0.4  # by workgroups; else a workgroup holds all of N
+        if not self.cut_n:
+            self.tile["N"] = self.size["N"]
+        self.waves_m = r.choice([w for w in (1, 1, 2, 4) if self.tile["M"] % w == 0])
+        self.dynamic = r.random() < 0.5
+        self.target = r.choice(TARGETS)
+        self.schedule = r.choice(SCHEDULES)
+        self.params, self.outputs, self.statements = [], [], []
+        self.values, self.names = [], 0
+        self._generate()
+
+    def _size(self, tile):
+        return self.r.choice((1, max(1, tile - 1), tile, tile + 1, 2 * tile + 3))
+
+    # ---- making values
+
+    def fresh(self, dims, dtype, most):
+        self.names += 1
+        return Value(f"%v{self.names}", dims, dtype, most)
+
+    def add(self, into, statement):
+        into.append(statement)
+        self.values.append(statement.out)
+        return statement.out
+
+    def pick(self, into, dims=None, dtype=None, most=None):
+        fits = [
+            v
+            for v in self.values
+            if (dims is None or v.dims == dims)
+            and (dtype is None or v.dtype == dtype)
+            and (most is None or v.most <= most)
+        ]
+        if fits and self.r.random() < 0.9:
+            return self.r.choice(fits)
+        dims = dims or self.r.choice((("M",), ("M", "N"), ("N",)))
+        return self.read(into, dims, dtype or self.r.choice(("i32", "f32")))
+
+    # ---- statements
+
+    def read(self, into, dims, dtype):
+        r = self.r
+        order = dims if r.random() < 0.8 else tuple(reversed(dims))
+        space = ", shared" if r.random() < 0.4 else ""
+        name = f"%a{len(self.params)}"
+        most = {"i8": 3, "f16": 3}.get(dtype, 7)
+        self.params.append((name, order, dtype, space))
+        out = self.fresh(order, dtype, most)
+        shift, text = {}, "@out = read " + name
+        if r.random() < 0.25:
+            shift = {r.choice(order): r.choice((1, 2, -1))}
+            memory = ", ".join(
+                f"{d}: $index{i}" + (f" + {shift[d]}" if d in shift else "").replace("+ -", "- ")
+                for i, d in enumerate(order)
+            )
+            tile = ", ".join(f"{d}: $index{i}" for i, d in enumerate(order))
+            text += f" {{mapping = map {len(order)} {{{memory}}} -> {{{tile}}}}}"
+        compute = lambda env, at: env.read(name, order, shift, at)  # noqa: E731
+        value = self.add(into, Statement(out, [], text, compute))
+        return value if order == dims else self.permute(into, value, dims)
+
+    def permute(self, into, v, dims):
+        out = self.fresh(dims, v.dtype, v.most)
+        axes = [v.dims.index(d) for d in dims]
+        return self.add(
+            into,
+            Statement(
+                out,
+                [v],
+                f"@out = permute @0 : {out.type()}",
+                lambda env, at, x: x.transpose(axes),
+            ),
+        )
+
+    def binary(self, into):
+        a = self.pick(into)
+        b = self.pick(into, a.dims, a.dtype)
+        op = self.r.choice(list(BINARY))
+        most = a.most * b.most if op == "mul" else a.most + b.most
+        if most > EXACT[a.dtype]:
+            op, most = "minimum", max(a.most, b.most)
+        out = self.fresh(a.dims, a.dtype, most)
+        fn = BINARY[op]
+        self.add(into, Statement(out, [a, b], f"@out = {op} @0, @1", lambda env, at, x, y: fn(x, y)))
+
+    def select(self, into):
+        a = self.pick(into)
+        b = self.pick(into, a.dims, a.dtype)
+        out = self.fresh(a.dims, a.dtype, max(a.most, b.most))
+        text = "@outc = lt @0, @1\n@out = select @outc, @1, @0"
+        self.add(into, Statement(out, [a, b], text, lambda env, at, x, y: np.where(x < y, y, x)))
+
+    def cast(self, into):
+        a = self.pick(into)
+        kinds = [t for t in ("i32", "f32", "f16") if t != a.dtype and a.most <= EXACT[t]]
+        if not kinds:
+            return
+        out = self.fresh(a.dims, self.r.choice(kinds), a.most)
+        to = NUMPY[out.dtype]
+        self.add(into, Statement(out, [a], f"@out = cast @0 : {out.type()}", lambda env, at, x: x.astype(to)))
+
+    def index(self, into):
+        dim = self.r.choice("MN")
+        out = self.fresh((dim,), "i32", self.size[dim] + 64)
+        self.add(
+            into,
+            Statement(out, [], f"@out = self_index {dim} : {out.type()}", lambda env, at: env.index(dim)),
+        )
+
+    def broadcast(self, into):
+        a = self.pick(into, self.r.choice((("M",), ("N",))))
+        dims = self.r.choice((("M", "N"), ("N", "M")))
+        out = self.fresh(dims, a.dtype, a.most)
+        axis = 1 - dims.index(a.dims[0])
+        shape = lambda env: tuple(env.extent[d] for d in dims)  # noqa: E731
+        self.add(
+            into,
+            Statement(
+                out,
+                [a],
+                f"@out = broadcast @0 : {out.type()}",
+                lambda env, at, x: np.broadcast_to(np.expand_dims(x, axis), shape(env)),
+            ),
+        )
+
+    def reduce(self, into):
+        if self.cut_n:
+            return
+        a = self.pick(into, self.r.choice((("M", "N"), ("N", "M"))))
+        op = self.r.choice(list(REDUCE))
+        most = a.most * (self.tile["N"] if op == "sum" else 1)
+        if most > EXACT[a.dtype]:
+            return
+        args, init = [a], self.r.random() < 0.3
+        if init:
+            args.append(self.pick(into, ("M",), a.dtype, EXACT[a.dtype] // 4))
+            most += args[1].most
+        out = self.fresh(("M",), a.dtype, most)
+        axis, fn = a.dims.index("N"), REDUCE[op]
+        both = {"sum": np.add, "max": np.maximum, "min": np.minimum}[op]
+
+        def compute(env, at, x, y=None):
+            total = fn(x.astype(np.float64), axis=axis).astype(x.dtype)
+            return total if y is None else both(total, y)
+
+        text = f"@out = {op} {', '.join('@%d' % i for i in range(len(args)))} {{dim = N}}"
+        self.add(into, Statement(out, args, text, compute))
+
+    def product(self, into):
+        """acc[M, N] += over K of x[M, K] * y[N, K], as a loop with one matrix product."""
+        kinds = [("f16", "f32")] + ([("i8", "i32")] if self.r.random() < 0.3 else [])
+        small, large = self.r.choice(kinds)
+        start = self.pick(into, ("M", "N"), large, EXACT[large] // 4)
+        most = start.most + 9 * self.size["K"]
+        outer, body = self.values, []
+        self.values = []
+        acc = self.fresh(("M", "N"), large, most)
+        x = self.read(body, ("M", "K"), small)
+        y = self.read(body, ("N", "K"), small)
+        new = self.fresh(("M", "N"), large, most)
+        body.append(
+            Statement(
+                new,
+                [x, y, acc],
+                "@out = mma @0, @1, @2",
+                lambda env, at, p, q, c: c + (p.astype(np.float64) @ q.astype(np.float64).T).astype(c.dtype),
+            )
+        )
+        self.values = outer
+        self._loop(into, start, acc, new, body, most)
+
+    def accumulate(self, into):
+        """total[M] = total + a reduction over K of what is read there."""
+        dtype = self.r.choice(("i32", "f32"))
+        start = self.pick(into, ("M",), dtype, EXACT[dtype] // 4)
+        op = self.r.choice(list(REDUCE))
+        most = start.most + 7 * (self.size["K"] + self.tile["K"])
+        outer, body = self.values, []
+        self.values = []
+        acc = self.fresh(("M",), dtype, most)
+        x = self.read(body, ("M", "K"), dtype)
+        part = self.fresh(("M",), dtype, most)
+        fn = REDUCE[op]
+        body.append(
+            Statement(part, [x], f"@out = {op} @0 {{dim = K}}", lambda env, at, p: fn(p, axis=1).astype(p.dtype))
+        )
+        new = self.fresh(("M",), dtype, most)
+        body.append(Statement(new, [acc, part], "@out = add @0, @1", lambda env, at, p, q: p + q))
+        self.values = outer
+        self._loop(into, start, acc, new, body, most)
+
+    def _loop(self, into, start, acc, new, body, most):
+        out = self.fresh(start.dims, start.dtype, most)
+        self.add(into, Statement(out, [start], "", None, body, acc, new))
+
+    def _generate(self):
+        kinds = [self.binary, self.binary, self.select, self.cast, self.index, self.broadcast]
+        kinds += [self.reduce, self.reduce, self.product, self.accumulate]
+        for _ in range(self.r.randint(1, 9)):
+            self.r.choice(kinds)(self.statements)
+        cut = [d for d in "MN" if self.size[d] > self.tile[d]]
+        for _ in range(self.r.randint(1, 2)):
+            v = self.pick(self.statements)
+            if not set(cut) <= set(v.dims):  # several workgroups would write the same elements
+                v = self.pick(self.statements, ("M", "N"))
+            order = v.dims if self.r.random() < 0.8 else tuple(reversed(v.dims))
+            self.outputs.append((f"%o{len(self.outputs)}", order, v))
+
+    # ---- as text
+
+    def text(self):
+        lines = []
+        self._write(self.statements, lines, "  ")
+        for name, _, v in self.outputs:
+            lines.append(f"  write {v.name}, {name}")
+        body = "\n".join(lines)
+        used = [p for p in self.params if f"{p[0]} " in body + " " or f"{p[0]}\n" in body + "\n"]
+        self.used = used
+        params = [f"{n}: mem<{', '.join(d)}, {t}{s}>" for n, d, t, s in used]
+        params += [f"{n}: mem<{', '.join(d)}, {v.dtype}>" for n, d, v in self.outputs]
+        t, head = self.tile, []
+        head.append(f"  workgroup M by {t['M']} on 0; tile K by {t['K']}")
+        if self.cut_n:
+            head.append(f"  workgroup N by {t['N']} on 1")
+        head.append(f"  wave M by {t['M'] // self.waves_m}")
+        head.append(f"  hardware threads 64, mma F32_16x16x16_F16, vector {{M: {t['M']}, N: {t['N']}}}")
+        names = [d for d in "MNK" if any(d in p[1] for p in used) or d == "M" or d != "K"]
+        whole = [] if self.cut_n else ["N"]
+        for d in "MNK":
+            if self.dynamic and d in names and d not in whole and self._sized(d):
+                head.append(f"  dynamic {d}")
+            else:
+                head.append(f"  bind {d} = {self.size[d]}")
+        return f"kernel @k({', '.join(params)})\n" + "\n".join(head) + "\n{\n" + body + "\n}\n"
+
+    def _sized(self, d):
+        return any(d in p[1] for p in self.used) or any(d in o[1] for o in self.outputs)
+
+    def _write(self, statements, lines, indent):
+        for s in statements:
+            if s.body is None:
+                text = s.text.replace("@out", s.out.name)
+                for i, a in enumerate(s.args):
+                    text = text.replace(f"@{i}", a.name)
+                lines += [indent + part for part in text.split("\n")]
+                continue
+            lines.append(f"{indent}{s.out.name} = for K carry {s.carried.name} = {s.args[0].name} {{")
+            self._write(s.body, lines, indent + "  ")
+            lines.append(f"{indent}  yield {s.yielded.name}")
+            lines.append(indent + "}")
+
+
+class Numpy:
+    """Tensors padded to whole tiles: what a tile holds past the end of a dim is 0 when read."""
+
+    def __init__(self, case, data):
+        self.case, self.data, self.found = case, data, {}
+        self.extent = {d: -(-case.size[d] // case.tile[d]) * case.tile[d] for d in "MNK"}
+
+    def read(self, name, order, shift, at):
+        x, out = self.data[name], None
+        start = [at if d == "K" else 0 for d in order]
+        extent = [self.case.tile[d] if d == "K" else self.extent[d] for d in order]
+        out = np.zeros(extent, x.dtype)
+        index = [np.arange(s, s + n) for s, n in zip(start, extent)]
+        inside = [i < self.case.size[d] for i, d in zip(index, order)]  # the tile's own bounds
+        moved = [i + shift.get(d, 0) for i, d in zip(index, order)]
+        inside = [a & (m >= 0) & (m < self.case.size[d]) for a, m, d in zip(inside, moved, order)]
+        out[np.ix_(*[np.flatnonzero(a) for a in inside])] = x[np.ix_(*[m[a] for m, a in zip(moved, inside)])]
+        return out
+
+    def index(self, dim):
+        return np.arange(self.extent[dim], dtype=np.int32)
+
+    def run(self, statements, at=0):
+        for s in statements:
+            args = [self.found[a.name] for a in s.args]
+            if s.body is None:
+                self.found[s.out.name] = s.compute(self, at, *args)
+                continue
+            value = args[0]
+            for k in range(0, self.case.size["K"], self.case.tile["K"]):
+                self.found[s.carried.name] = value
+                self.run(s.body, k)
+                value = self.found[s.yielded.name]
+            self.found[s.out.name] = value
+
+
+def expected(case, data):
+    env = Numpy(case, data)
+    with np.errstate(over="ignore"):
+        env.run(case.statements)
+    results = []
+    for _, order, v in case.outputs:
+        x = env.found[v.name].transpose([v.dims.index(d) for d in order])
+        results.append(x[tuple(slice(case.size[d]) for d in order)].astype(NUMPY[v.dtype]))
+    return results
+
+
+def arguments(case):
+    r = np.random.default_rng(case.seed)
+    data = {}
+    for name, order, dtype, _ in case.params:
+        most = 3 if dtype in ("i8", "f16") else 7
+        shape = [case.size[d] for d in order]
+        data[name] = r.integers(-most, most + 1, shape).astype(NUMPY[dtype])
+    return data
+
+
+def outputs(case):
+    return [np.zeros([case.size[d] for d in order], NUMPY[v.dtype]) for _, order, v in case.outputs]
+
+
+def refused(error):
+    return any(f"[{code}]" in str(error) for code in NOT_LOWERED)
+
+
+def problem(case):
+    """What is wrong with the case: None, "refused", or a description."""
+    text = case.text()
+    data = arguments(case)
+    right = expected(case, data)
+    args = [data[p[0]] for p in case.used]
+    for way in ("eval", "sim"):
+        out = outputs(case)
+        try:
+            if way == "eval":
+                kernel = _wave.parse(text, "case.wave")[0]
+                kernel.eval((*args, *out))
+            else:
+                simulate(text, *args, *out, target=f"sim:{case.target}", schedule=case.schedule, name="case.wave")
+        except Exception as error:  # whatever it is, it is the finding
+            _wave.take_diagnostics()
+            if way == "sim" and refused(error):
+                return "refused"
+            return f"{way}: {type(error).__name__}: {error}"
+        for (name, _, _), got, want in zip(case.outputs, out, right):
+            if not np.array_equal(got, want):
+                at = np.argwhere(got != want)[0]
+                return f"{way}: {name}{list(map(int, at))} is {got[tuple(at)]}, NumPy says {want[tuple(at)]}"
+    return None
+
+
+# ---- shrinking
+
+
+def without(case, i):
+    """The case less statement i, when nothing needs it."""
+    s = case.statements[i]
+    needed = {a.name for t in case.statements for a in t.args} | {v.name for _, _, v in case.outputs}
+    for t in case.statements:
+        needed |= {a.name for u in t.body or [] for a in u.args}
+    return None if s.out.name in needed else i
+
+
+def shrink(case):
+    """Smaller cases that fail in the same way."""
+    kind = problem(case).split(":")[0]
+    same = lambda: (p := problem(case)) not in (None, "refused") and p.split(":")[0] == kind  # noqa: E731
+    changed = True
+    while changed:
+        changed = False
+        for i in range(len(case.outputs) - 1, -1, -1):
+            if len(case.outputs) > 1:
+                gone = case.outputs.pop(i)
+                if same():
+                    changed = True
+                else:
+                    case.outputs.insert(i, gone)
+        for v in [s.out for s in case.statements]:  # an output of something earlier
+            if len(case.outputs) == 1 and v is not case.outputs[0][2]:
+                before = case.outputs[0]
+                if case.statements.index(next(s for s in case.statements if s.out is v)) < next(
+                    (i for i, s in enumerate(case.statements) if s.out is before[2]), 0
+                ):
+                    case.outputs[0] = (before[0], v.dims, v)
+                    if same():
+                        changed = True
+                    else:
+                        case.outputs[0] = before
+        for i in range(len(case.statements) - 1, -1, -1):
+            if without(case, i) is not None:
+                gone = case.statements.pop(i)
+                if same():
+                    changed = True
+                else:
+                    case.statements.insert(i, gone)
+        for d in "MNK":
+            for smaller in (1, case.tile[d], case.size[d] - 1):
+                before = case.size[d]
+                if 0 < smaller < before and (d != "N" or case.cut_n):
+                    case.size[d] = smaller
+                    if same():
+                        changed = True
+                        break
+                    case.size[d] = before
+    return case
+
+
+# ---- all of them
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=0)
+    parser.add_argument("--keep", help="write shrunk failures into this folder")
+    args = parser.parse_args()
+    began, passed, failed, skipped, n = time.time(), 0, 0, 0, 0
+    while (time.time() - began < args.seconds) if args.seconds else n < args.count:
+        case = Case(args.seed + n)
+        n += 1
+        found = problem(case)
+        if found == "refused":
+            skipped += 1
+        elif found is None:
+            passed += 1
+        else:
+            failed += 1
+            case = shrink(case)
+            report = f"# seed {args.seed + n - 1} on {case.target}, schedule {case.schedule}\n"
+            report += f"# {problem(case)}\n".replace("\n", "\n# ").rstrip("# ") + case.text()
+            print(report, flush=True)
+            if args.keep:
+                os.makedirs(args.keep, exist_ok=True)
+                with open(os.path.join(args.keep, f"kernel{args.seed + n - 1}.wave"), "w") as file:
+                    file.write(report)
+            if failed == 5:
+                break
+    print(f"{skipped} of {n} kernels were refused as not lowered")
+    print(f"{passed} passed, {failed} failed")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
