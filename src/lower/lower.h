@@ -47,7 +47,7 @@ typedef struct Lower {
   Vec(LowerSymbol) symbols;
   Standing standing; /* of the op that is being lowered */
   Span at;           /* its place in the source */
-  bool failed;       /* a mistake was reported */
+  bool hides;        /* some region hides what a symbol means at entry */
 } Lower;
 
 /* One file of lower_<family>.c each; false after reporting. */
@@ -74,7 +74,8 @@ Value *emit_expr(Lower *l, const Sym *e, DType dtype);
 Value *emit_expr_of(Lower *l, const Sym *e, DType dtype, Value *const *args, int nargs);
 const Sym *emit_arg(Lower *l, int i); /* $APPLY_EXPR_ARG_i */
 
-/* An address: terms that do not change in inner loops are summed in front of them. */
+/* An address: terms that do not change in inner loops are summed in front of them, and those that
+ * all lanes share apart from those of the lane. */
 Value *emit_address(Lower *l, const Sym *e, DType dtype);
 
 /* An expression of symbols as they are at entry, for a place where a region may hide them: text
@@ -82,8 +83,9 @@ Value *emit_address(Lower *l, const Sym *e, DType dtype);
 const Sym *at_entry(Lower *l, const Sym *e);
 const Sym *lower_param_symbol(Lower *l, int param, const char *what, int dim); /* $SIZE_a_0 */
 
-/* A condition; NULL when it always holds. */
+/* A condition; NULL when it always holds. `bound`: for many that differ in a number. */
 Value *emit_test(Lower *l, const Sym *condition);
+Value *emit_bound(Lower *l, const Sym *condition);
 
 Value *emit_number(Lower *l, DType dtype, double v);
 Value *emit_splat(Lower *l, Value *scalar, int n);
@@ -111,11 +113,15 @@ enum { ALL_DIMS = ~0u };
 /* `v`, a tile with this layout, with `neutral` where it holds no element along the dims. */
 Value *lane_cover(Lower *l, Value *v, const Layout *layout, unsigned dims, Value *neutral);
 
-/* Where each register lies in the tile, seen from lane 0 of wave 0. */
-typedef struct RegisterPlace {
-  int at[LAYOUT_DIMS];
-} RegisterPlace;
-const RegisterPlace *register_places(Lower *l, const Layout *layout);
+/* Registers by the coordinates they hold along the dims of the bit set, seen from lane 0 of wave 0.
+ */
+typedef struct RegisterIndex {
+  Map first; /* coordinates -> the first such register, + 1 */
+  int64_t weight[LAYOUT_DIMS];
+  int count[LAYOUT_DIMS];
+} RegisterIndex;
+RegisterIndex *register_index(Lower *l, const Layout *layout, unsigned dims);
+int register_at(const RegisterIndex *x, const int *coord); /* -1: none */
 
 /* For every register of `whole` one of `part` that holds the element of the same coordinates along
  * the dims of `part`; dim i of part is dim[i] of whole, or -1: any, it lies in registers alone. */
@@ -131,6 +137,30 @@ Layout lane_undivided(const Lower *l);
 
 /* The only register of a value that is one element. */
 Value *lower_scalar(Lower *l, const Value *v);
+
+/* ---- expressions over a tile (lower_forms.c) ---------------------------------------------------
+ */
+
+typedef struct FormValue {
+  int coord[IR_MAX_RANK];
+  const Sym *value;
+} FormValue;
+
+/* An expression over $x0, $x1, ...: what one more along each of them adds, or NULL where that is
+ * no addition; then the values are kept by place. */
+typedef struct TileForm {
+  const Sym *whole, *step[IR_MAX_RANK];
+  int rank;
+  Vec(FormValue) values;
+} TileForm;
+
+TileForm *form_of(Lower *l, const Sym *e, int rank);
+
+/* Its value `coord` away from x, where register 0 lies; NULL: overflow. */
+const Sym *form_at(Lower *l, TileForm *f, const Sym *const *x, const int *coord);
+
+/* Simplified, unless e as it stands takes fewer operations. */
+const Sym *cheaper(Lower *l, const Sym *e);
 
 /* ---- accesses (lower_access.c) -----------------------------------------------------------------
  */

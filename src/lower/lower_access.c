@@ -133,32 +133,44 @@ typedef struct Base {
   Value *value;
 } Base;
 
+/* The tests of one place along the dims they depend on. */
+typedef struct Tested {
+  int test;
+  const Sym *condition;
+  Value *value; /* NULL: it always holds */
+} Tested;
+
 typedef struct Walk {
   Lower *l;
   const LaneAccess *a;
+  TileForm *offset, *coords[IR_MAX_RANK], *tests[MAX_BOUNDS];
+  const Sym *owner; /* only one thread of those that hold an element acts; NULL: all do */
   Vec(Base) bases;
-  SymBinding x[IR_MAX_RANK]; /* where the registers from `reg` on lie */
+  Vec(Tested) tested;
+  int coord[LAYOUT_DIMS];    /* of the registers from `reg` on, relative to register 0 */
   Value *args[LANE_DYNAMIC]; /* dynamic values of `reg` */
 } Walk;
 
-static void go_to(Walk *w, int reg) {
-  Lower *l = w->l;
-  int coord[LAYOUT_DIMS];
-  layout_at(w->a->layout, reg, 0, 0, coord);
-  for (int i = 0; i < w->a->access->tile->rank; i++)
-    w->x[i] =
-        (SymBinding){access_x(l->sym, i), sym_add(l->sym, w->a->x[i], sym_int(l->sym, coord[i]))};
-  for (int i = 0; i < w->a->ndynamic; i++) w->args[i] = emit_pick(l, w->a->dynamic[i], &reg, 1);
+static Walk begin_walk(Lower *l, const LaneAccess *a, bool owner) {
+  Walk w = {.l = l, .a = a};
+  int rank = a->access->tile->rank;
+  w.offset = form_of(l, a->offset, rank);
+  for (int m = 0; m < a->memory->type->rank; m++) w.coords[m] = form_of(l, a->coords[m], rank);
+  for (int i = 0; i < a->ntests; i++) w.tests[i] = form_of(l, a->tests[i], rank);
+  if (owner) w.owner = lane_is_first(l, a->layout);
+  return w;
 }
 
-static const Sym *there(Walk *w, const Sym *e) {
-  return sym_subst(w->l->sym, e, w->x, w->a->access->tile->rank);
+static void go_to(Walk *w, int reg) {
+  layout_at(w->a->layout, reg, 0, 0, w->coord);
+  for (int i = 0; i < w->a->ndynamic; i++) w->args[i] = emit_pick(w->l, w->a->dynamic[i], &reg, 1);
 }
+
+static const Sym *there(Walk *w, TileForm *f) { return form_at(w->l, f, w->a->x, w->coord); }
 
 static Value *offset_of(Walk *w, Attr *imm) {
   Lower *l = w->l;
-  const Sym *e = there(w, w->a->offset), *simple = sym_simplify(l->sym, lower_facts(l), e);
-  if (simple) e = simple;
+  const Sym *e = there(w, w->offset);
   if (w->a->ndynamic) return emit_expr_of(l, e, w->a->offset_dtype, w->args, w->a->ndynamic);
   for (int i = 0; i < w->bases.n; i++) {
     const Sym *by = sym_sub(l->sym, e, w->bases.at[i].offset);
@@ -169,16 +181,44 @@ static Value *offset_of(Walk *w, Attr *imm) {
   return v;
 }
 
-/* NULL: it is always active. `owner`: only one thread of those that hold the element acts. */
-static Value *mask_of(Walk *w, int reg, bool owner) {
+/* Registers lie at several places along the dims that the test is about. */
+static bool is_repeated(const Walk *w, int test) {
+  const Digits *regs = &w->a->layout->part[LAYOUT_REG];
+  for (int i = 0, weight = 1; i < regs->n; weight *= regs->at[i++].radix)
+    if (regs->at[i].stride && weight * regs->at[i].radix > w->a->width &&
+        sym_contains(w->tests[test]->whole, access_x(w->l->sym, regs->at[i].dim)))
+      return true;
+  return false;
+}
+
+/* One test where the registers lie; NULL: it always holds. Most registers share it. */
+static Value *tested(Walk *w, int test) {
+  const Sym *e = there(w, w->tests[test]);
+  for (int i = 0; i < w->tested.n; i++)
+    if (w->tested.at[i].test == test && w->tested.at[i].condition == e)
+      return w->tested.at[i].value;
+  Tested t = {test, e, is_repeated(w, test) ? emit_bound(w->l, e) : emit_test(w->l, e)};
+  vec_push(w->l->arena, &w->tested, t);
+  return t.value;
+}
+
+static Value *both(Lower *l, Value *a, Value *b) {
+  return !a ? b : !b ? a : emit_binary(l, OP_and, a, b);
+}
+
+/* NULL: it is always active. */
+static Value *mask_of(Walk *w, int reg) {
   Lower *l = w->l;
-  const Sym *all = sym_bool(l->sym, true), *more[2] = {0};
-  for (int i = 0; i < w->a->ntests; i++) all = sym_and(l->sym, all, there(w, w->a->tests[i]));
-  more[0] = lane_is_inside(l, w->a->layout, reg, ALL_DIMS);
-  more[1] = owner ? lane_is_first(l, w->a->layout) : NULL;
-  for (int i = 0; i < 2; i++)
-    if (more[i]) all = sym_and(l->sym, all, more[i]);
-  if (!w->a->ndynamic) return emit_test(l, all);
+  const Sym *inside = lane_is_inside(l, w->a->layout, reg, ALL_DIMS), *all = sym_bool(l->sym, true);
+  Value *v = NULL;
+  if (!w->a->ndynamic) {
+    for (int i = 0; i < w->a->ntests; i++) v = both(l, v, tested(w, i));
+    if (inside) v = both(l, v, emit_test(l, inside));
+    return w->owner ? both(l, v, emit_test(l, w->owner)) : v;
+  }
+  for (int i = 0; i < w->a->ntests; i++) all = sym_and(l->sym, all, there(w, w->tests[i]));
+  if (inside) all = sym_and(l->sym, all, inside);
+  if (w->owner) all = sym_and(l->sym, all, w->owner);
   all = sym_simplify(l->sym, lower_facts(l), all);
   if (all == sym_bool(l->sym, true)) return NULL;
   return emit_expr_of(l, all, DTYPE_i1, w->args, w->a->ndynamic);
@@ -196,14 +236,14 @@ static void add_flag(Step *s, const Op *op, AttrKey key) {
   if (op_has(op, key)) s->attrs[s->nattrs++] = (Attr){.key = key};
 }
 
-static Step step_at(Walk *w, int reg, bool owner) {
+static Step step_at(Walk *w, int reg) {
   Lower *l = w->l;
   Step s = {.nargs = 2};
   Attr imm = {.key = ATTR_imm};
   go_to(w, reg);
   s.args[1] = w->a->memory;
   s.args[2] = offset_of(w, &imm);
-  s.args[3] = mask_of(w, reg, owner);
+  s.args[3] = mask_of(w, reg);
   if (s.args[3]) s.nargs = 3;
   if (imm.integer) s.attrs[s.nattrs++] = imm;
   add_flag(&s, w->a->op, ATTR_volatile);
@@ -211,39 +251,36 @@ static Step step_at(Walk *w, int reg, bool owner) {
   if (w->a->ndynamic) return s;
   int rank = w->a->memory->type->rank;
   const Sym **coords = ARENA_ARRAY(l->arena, const Sym *, rank);
-  for (int m = 0; m < rank; m++) {
-    const Sym *e = there(w, w->a->coords[m]), *simple = sym_simplify(l->sym, lower_facts(l), e);
-    coords[m] = at_entry(l, simple ? simple : e);
-  }
+  for (int m = 0; m < rank; m++) coords[m] = at_entry(l, there(w, w->coords[m]));
   s.attrs[s.nattrs++] = (Attr){.key = ATTR_coords, .n = rank, .dims = coords};
   return s;
 }
 
-/* A register before `reg` that holds the same element; -1: none. */
-static int twin_of(const Layout *layout, int reg) {
-  int here[LAYOUT_DIMS], there_[LAYOUT_DIMS];
-  layout_at(layout, reg, 0, 0, here);
-  for (int r = 0; r < reg; r++) {
-    bool same = true;
-    layout_at(layout, r, 0, 0, there_);
-    for (int d = 0; d < layout->dims; d++) same = same && here[d] == there_[d];
-    if (same) return r;
+/* Of each register the first that holds the same element: itself, or one before. */
+static const int *first_twins(Lower *l, const Layout *layout) {
+  int n = layout_size(layout, LAYOUT_REG), coord[LAYOUT_DIMS];
+  int *first = ARENA_ARRAY(l->arena, int, n);
+  const RegisterIndex *x = register_index(l, layout, ALL_DIMS);
+  for (int r = 0; r < n; r++) {
+    layout_at(layout, r, 0, 0, coord);
+    first[r] = register_at(x, coord);
   }
-  return -1;
+  return first;
 }
 
 Value *lane_load(Lower *l, const LaneAccess *a) {
-  Walk w = {.l = l, .a = a};
+  Walk w = begin_walk(l, a, false);
   int regs = layout_size(a->layout, LAYOUT_REG), n = regs / a->width;
+  const int *first = first_twins(l, a->layout);
   DType dtype = a->access->memory->type->dtype;
   Value **parts = ARENA_ARRAY(l->arena, Value *, n);
   for (int i = 0; i < n; i++) {
-    int twin = twin_of(a->layout, i * a->width);
-    if (twin >= 0 && twin % a->width == 0) {
+    int twin = first[i * a->width];
+    if (twin < i * a->width && twin % a->width == 0) {
       parts[i] = parts[twin / a->width];
       continue;
     }
-    Step s = step_at(&w, i * a->width, false);
+    Step s = step_at(&w, i * a->width);
     parts[i] = emit(l, OP_load, s.args + 1, s.nargs, s.attrs, s.nattrs,
                     type_vec(l->k->cx, a->width, dtype));
   }
@@ -257,11 +294,12 @@ static Value *take_registers(Lower *l, Value *v, int first, int n) {
 }
 
 void lane_store(Lower *l, const LaneAccess *a, Value *v) {
-  Walk w = {.l = l, .a = a};
+  Walk w = begin_walk(l, a, true);
   int regs = layout_size(a->layout, LAYOUT_REG);
+  const int *first = first_twins(l, a->layout);
   for (int r = 0; r < regs; r += a->width) {
-    if (twin_of(a->layout, r) >= 0) continue;
-    Step s = step_at(&w, r, true);
+    if (first[r] < r) continue;
+    Step s = step_at(&w, r);
     s.args[0] = take_registers(l, v, r, a->width);
     emit(l, OP_store, s.args, s.nargs + 1, s.attrs, s.nattrs, NULL);
   }
@@ -296,11 +334,11 @@ bool lower_atomic(Lower *l, const Op *op) {
   Layout whole = lane_undivided(l);
   LaneAccess a;
   if (!open_access(l, op, l->bounds[op->id], v->layout ? v->layout : &whole, &a)) return false;
-  Walk w = {.l = l, .a = &a};
+  Walk w = begin_walk(l, &a, !l->machine.observable);
   int n = layout_size(a.layout, LAYOUT_REG);
   Value **old = ARENA_ARRAY(l->arena, Value *, n);
   for (int r = 0; r < n; r++) {
-    Step s = step_at(&w, r, !l->machine.observable);
+    Step s = step_at(&w, r);
     s.args[0] = emit_pick(l, l->value[v->id], &r, 1);
     const char *mode = op->kind == OP_atomic_min ? "min" : "add";
     s.attrs[s.nattrs++] = (Attr){.key = ATTR_mode, .text = intern(&l->k->cx->names, mode)};

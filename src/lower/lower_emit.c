@@ -102,6 +102,7 @@ static const Sym *entry_name(Lower *l, const Sym *symbol) {
 }
 
 const Sym *at_entry(Lower *l, const Sym *e) {
+  if (!l->hides) return e;
   int n = sym_free_symbols(e, NULL, 0), hidden = 0;
   const Sym **symbols = ARENA_ARRAY(l->arena, const Sym *, n + 1);
   SymBinding *to = ARENA_ARRAY(l->arena, SymBinding, n + 1);
@@ -166,53 +167,133 @@ Value *emit_test(Lower *l, const Sym *condition) {
   return emit_expr(l, e ? e : condition, DTYPE_i1);
 }
 
-/* ---- addresses ---- */
+/* ---- addresses ----
+ *
+ * The terms that all lanes share are summed apart from those of the lane, each where it stops
+ * changing: machines keep the former in scalar registers, and a loop leaves the latter alone. */
 
 enum { MAX_DEPTH = 16 };
 
-/* The terms of e by the scope they may stand in, outermost first; false: not worth it. */
-static bool split_terms(Lower *l, const Sym *e, LowerScope *scope[MAX_DEPTH],
-                        const Sym *part[MAX_DEPTH], int *n) {
+/* Terms by the scope they may stand in, innermost first. */
+typedef struct Terms {
+  const Sym *part[MAX_DEPTH];
+  int innermost; /* the first scope that has one */
+  bool any;
+} Terms;
+
+typedef struct Address {
+  LowerScope *scope[MAX_DEPTH];
+  int n;
+  Terms lane, shared;
+} Address;
+
+/* Versions may differ between lanes; ids of workgroups, counters and sizes do not. */
+static bool is_of_lane(const Lower *l, const Sym *e) {
+  const Sym *symbols[8];
+  int n = sym_free_symbols(e, symbols, (int)WV_LEN(symbols));
+  if (n > (int)WV_LEN(symbols)) return true;
+  for (int i = 0; i < n; i++) {
+    const LowerScope *s = scope_of(l, symbols[i]);
+    bool counter = s && s->region->owner && s->region->owner->kind == OP_for;
+    if (strncmp(sym_name(symbols[i]), "$T", 2) == 0 || (s && !counter)) return true;
+  }
+  return false;
+}
+
+static void add_term(Lower *l, Address *a, Terms *t, const Sym *term) {
+  LowerScope *home = home_of(l, term);
+  int j = 0;
+  while (a->scope[j] != home) j++;
+  t->part[j] = sym_add(l->sym, t->part[j], term);
+  if (!t->any || j < t->innermost) t->innermost = j;
+  t->any = true;
+}
+
+/* False: e is not worth it. */
+static bool split_terms(Lower *l, const Sym *e, Address *a) {
+  const Sym *constant = NULL;
+  int64_t number;
   if (sym_kind(e) != SYM_add) return false;
-  *n = 0;
   for (LowerScope *s = l->scope; s; s = s->outer) {
-    if (*n == MAX_DEPTH) return false;
-    part[*n] = sym_int(l->sym, 0);
-    scope[(*n)++] = s;
+    if (a->n == MAX_DEPTH) return false;
+    a->lane.part[a->n] = a->shared.part[a->n] = sym_int(l->sym, 0);
+    a->scope[a->n++] = s;
   }
   for (int i = 0; i < sym_nargs(e); i++) {
     const Sym *term = sym_arg(l->sym, e, i);
-    LowerScope *home = home_of(l, term);
-    for (int j = 0; j < *n; j++)
-      if (scope[j] == home) part[j] = sym_add(l->sym, part[j], term);
+    if (sym_is_int(term, &number)) constant = term;
+    else add_term(l, a, is_of_lane(l, term) ? &a->lane : &a->shared, term);
   }
-  return part[0] != e && part[*n - 1] != e;
+  if (constant) add_term(l, a, a->lane.any ? &a->lane : &a->shared, constant);
+  return true;
 }
 
-Value *emit_address(Lower *l, const Sym *e, DType dtype) {
-  LowerScope *scope[MAX_DEPTH], *here = l->scope;
-  const Sym *part[MAX_DEPTH], *so_far = sym_int(l->sym, 0), *zero = so_far;
-  Value *v = known_expr(l, e, dtype);
-  int n;
-  if (v || !split_terms(l, e, scope, part, &n)) return v ? v : emit_expr(l, e, dtype);
-  for (int i = n - 1; i >= 0; i--) {
-    if (part[i] == zero) continue;
-    so_far = sym_add(l->sym, so_far, part[i]);
-    if (!fits(l, scope[i]->facts, so_far, dtype)) return emit_expr(l, e, dtype);
+/* Of a fraction not every part is a number of elements. */
+static bool terms_fit(Lower *l, const Address *a, const Terms *t, DType dtype) {
+  const Sym *so_far = sym_int(l->sym, 0), *zero = so_far;
+  for (int i = a->n - 1; i >= 0; i--) {
+    if (t->part[i] == zero) continue;
+    so_far = sym_add(l->sym, so_far, t->part[i]);
+    if (!sym_is_integer(so_far) || !fits(l, a->scope[i]->facts, so_far, dtype)) return false;
   }
-  so_far = zero;
-  for (int i = n - 1; i >= 0; i--) {
-    if (part[i] == zero) continue;
-    so_far = sym_add(l->sym, so_far, part[i]);
-    l->scope = scope[i];
+  return true;
+}
+
+static Value *remember(Lower *l, LowerScope *scope, const Sym *e, DType dtype, Value *v) {
+  Map *m = memo(scope, dtype);
+  if (m) map_set(l->arena, m, map_key(e), v);
+  return v;
+}
+
+/* The sum of the terms, from the outermost scope inwards; NULL: there are none. */
+static Value *emit_terms(Lower *l, const Address *a, const Terms *t, DType dtype) {
+  const Sym *so_far = sym_int(l->sym, 0), *zero = so_far;
+  LowerScope *here = l->scope;
+  Value *v = NULL;
+  for (int i = a->n - 1; i >= 0; i--) {
+    if (t->part[i] == zero) continue;
+    so_far = sym_add(l->sym, so_far, t->part[i]);
+    l->scope = a->scope[i];
     Value *known = known_expr(l, so_far, dtype);
-    const Sym *sum = v ? sym_add(l->sym, emit_arg(l, 0), part[i]) : part[i];
-    v = known ? known : place_expr(l, scope[i], sum, dtype, &v, v ? 1 : 0);
-    Map *m = memo(scope[i], dtype);
-    if (m) map_set(l->arena, m, map_key(so_far), v);
+    const Sym *sum = v ? sym_add(l->sym, emit_arg(l, 0), t->part[i]) : t->part[i];
+    if (!known) known = place_expr(l, a->scope[i], sum, dtype, &v, v ? 1 : 0);
+    v = remember(l, a->scope[i], so_far, dtype, known);
   }
   l->scope = here;
   return v;
+}
+
+Value *emit_address(Lower *l, const Sym *e, DType dtype) {
+  Address a = {0};
+  Value *v = known_expr(l, e, dtype), *sides[2];
+  if (v) return v;
+  if (!split_terms(l, e, &a) || !terms_fit(l, &a, &a.lane, dtype) ||
+      !terms_fit(l, &a, &a.shared, dtype))
+    return emit_expr(l, e, dtype);
+  sides[0] = emit_terms(l, &a, &a.shared, dtype);
+  sides[1] = emit_terms(l, &a, &a.lane, dtype);
+  if (!sides[0] || !sides[1]) return sides[0] ? sides[0] : sides[1];
+  int at = a.lane.innermost < a.shared.innermost ? a.lane.innermost : a.shared.innermost;
+  if (!fits(l, a.scope[at]->facts, e, dtype)) at = 0;
+  const Sym *sum = sym_add(l->sym, emit_arg(l, 0), emit_arg(l, 1));
+  return remember(l, a.scope[at], e, dtype, place_expr(l, a.scope[at], sum, dtype, sides, 2));
+}
+
+/* A comparison as one of a value that many such tests share with a number. */
+Value *emit_bound(Lower *l, const Sym *condition) {
+  const Sym *e = sym_simplify(l->sym, lower_facts(l), condition);
+  int64_t number, limit = 0;
+  if (e == sym_bool(l->sym, true)) return NULL;
+  if (!e || (sym_kind(e) != SYM_le && sym_kind(e) != SYM_lt)) return emit_test(l, condition);
+  const Sym *d = sym_sub(l->sym, sym_arg(l->sym, e, 0), sym_arg(l->sym, e, 1));
+  for (int i = 0; d && sym_kind(d) == SYM_add && i < sym_nargs(d); i++)
+    if (sym_is_int(sym_arg(l->sym, d, i), &number)) limit = -number;
+  d = sym_add(l->sym, d, sym_int(l->sym, limit));
+  if (!d || !sym_is_integer(d)) return emit_test(l, condition);
+  DType dtype = fits(l, lower_facts(l), d, DTYPE_i32) ? DTYPE_i32 : DTYPE_index;
+  Value *v = emit_address(l, d, dtype);
+  const Sym *most = sym_int(l->sym, limit - (sym_kind(e) == SYM_lt ? 1 : 0));
+  return emit_expr_of(l, sym_le(l->sym, emit_arg(l, 0), most), DTYPE_i1, &v, 1);
 }
 
 /* ---- registers ---- */

@@ -20,24 +20,14 @@ static const Sym *dim_along(const MmaDivision *d, MmaOperand part, int axis) {
   return part == MMA_A || part == MMA_SA ? d->m : d->n;
 }
 
-static int find_register(const RegisterPlace *places, int n, const int *coord, int dims) {
-  for (int r = 0; r < n; r++) {
-    bool same = true;
-    for (int d = 0; d < dims && same; d++) same = places[r].at[d] == coord[d];
-    if (same) return r;
-  }
-  WV_ASSERT(!"the layout of a matrix operand lacks an element");
-  return 0;
-}
-
 /* The registers of operand `part`, in the order the instructions take them. */
 static int *fragment_registers(Product *p, MmaOperand part, const Value *v, int *n) {
   Lower *l = p->l;
   const MmaInfo *row = p->div.row;
   const Type *acc = p->op->results[0].type;
   Layout fragment;
-  int regs = layout_size(v->layout, LAYOUT_REG), coord[LAYOUT_DIMS] = {0}, in[LAYOUT_DIMS];
-  const RegisterPlace *places = register_places(l, v->layout);
+  int coord[LAYOUT_DIMS] = {0}, in[LAYOUT_DIMS];
+  const RegisterIndex *places = register_index(l, v->layout, ALL_DIMS);
   mma_fragment(row, part, &fragment);
   int axis[2] = {lane_dim(v->type, dim_along(&p->div, part, 0)),
                  lane_dim(v->type, dim_along(&p->div, part, 1))};
@@ -54,7 +44,9 @@ static int *fragment_registers(Product *p, MmaOperand part, const Value *v, int 
       layout_at(&fragment, r, 0, 0, in);
       coord[axis[0]] = i / inner * fragment.extent[0] + in[0];
       coord[axis[1]] = i % inner * fragment.extent[1] + in[1];
-      list[(*n)++] = find_register(places, regs, coord, v->type->rank);
+      int found = register_at(places, coord);
+      WV_ASSERT(found >= 0); /* the layout of a matrix operand has every element */
+      list[(*n)++] = found;
     }
   return list;
 }

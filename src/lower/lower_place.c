@@ -33,7 +33,7 @@ const Sym *lane_coord(Lower *l, const Layout *layout, int dim) {
       weight *= g->radix;
     }
   }
-  return simpler(l, sum);
+  return cheaper(l, sum);
 }
 
 const Sym *lane_is_first(Lower *l, const Layout *layout) {
@@ -55,9 +55,9 @@ const Sym *lane_is_first(Lower *l, const Layout *layout) {
 
 /* ---- past the tile ---- */
 
-static int most_of(const Layout *layout, int dim, LayoutPart from) {
+static int most_of(const Layout *layout, int dim, LayoutPart from, LayoutPart to) {
   int most = 0;
-  for (int p = (int)from; p < LAYOUT_PARTS; p++)
+  for (int p = (int)from; p <= (int)to; p++)
     for (int i = 0; i < layout->part[p].n; i++) {
       const Digit *g = &layout->part[p].at[i];
       if (g->dim == dim) most += (g->radix - 1) * g->stride;
@@ -70,7 +70,8 @@ const Sym *lane_is_inside(Lower *l, const Layout *layout, int reg, unsigned dims
   int coord[LAYOUT_DIMS];
   layout_at(layout, reg, 0, 0, coord);
   for (int d = 0; d < layout->dims; d++) {
-    if (!(dims >> d & 1) || coord[d] + most_of(layout, d, LAYOUT_LANE) < layout->extent[d])
+    if (!(dims >> d & 1) ||
+        coord[d] + most_of(layout, d, LAYOUT_LANE, LAYOUT_WAVE) < layout->extent[d])
       continue;
     const Sym *at = sym_add(l->sym, lane_coord(l, layout, d), sym_int(l->sym, coord[d]));
     inside = sym_and(l->sym, inside, sym_lt(l->sym, at, sym_int(l->sym, layout->extent[d])));
@@ -81,7 +82,8 @@ const Sym *lane_is_inside(Lower *l, const Layout *layout, int reg, unsigned dims
 
 static bool is_over_covered(const Layout *layout, unsigned dims) {
   for (int d = 0; d < layout->dims; d++)
-    if ((dims >> d & 1) && most_of(layout, d, LAYOUT_REG) >= layout->extent[d]) return true;
+    if ((dims >> d & 1) && most_of(layout, d, LAYOUT_REG, LAYOUT_WAVE) >= layout->extent[d])
+      return true;
   return false;
 }
 
@@ -100,28 +102,45 @@ Value *lane_cover(Lower *l, Value *v, const Layout *layout, unsigned dims, Value
 
 /* ---- registers of two layouts ---- */
 
-const RegisterPlace *register_places(Lower *l, const Layout *layout) {
-  int n = layout_size(layout, LAYOUT_REG);
-  RegisterPlace *places = ARENA_ARRAY(l->arena, RegisterPlace, n);
-  for (int r = 0; r < n; r++) layout_at(layout, r, 0, 0, places[r].at);
-  return places;
+RegisterIndex *register_index(Lower *l, const Layout *layout, unsigned dims) {
+  RegisterIndex *x = ARENA_NEW(l->arena, RegisterIndex);
+  int64_t weight = 1;
+  int coord[LAYOUT_DIMS];
+  for (int d = 0; d < layout->dims; d++) {
+    if (!(dims >> d & 1)) continue;
+    x->weight[d] = weight;
+    x->count[d] = most_of(layout, d, LAYOUT_REG, LAYOUT_REG) + 1;
+    weight *= x->count[d];
+  }
+  for (int r = layout_size(layout, LAYOUT_REG) - 1; r >= 0; r--) {
+    uint64_t key = 1;
+    layout_at(layout, r, 0, 0, coord);
+    for (int d = 0; d < layout->dims; d++) key += (uint64_t)(coord[d] * x->weight[d]);
+    map_set(l->arena, &x->first, key, (void *)(uintptr_t)(r + 1));
+  }
+  return x;
 }
 
-static bool same_place(const int *whole, const int *part, const int *dim, int dims) {
-  for (int i = 0; i < dims; i++)
-    if (dim[i] >= 0 && whole[dim[i]] != part[i]) return false;
-  return true;
+int register_at(const RegisterIndex *x, const int *coord) {
+  uint64_t key = 1;
+  for (int d = 0; d < LAYOUT_DIMS; d++) {
+    if (x->count[d] && coord[d] >= x->count[d]) return -1;
+    if (x->count[d]) key += (uint64_t)(coord[d] * x->weight[d]);
+  }
+  return (int)(uintptr_t)map_get(&x->first, key) - 1;
 }
 
 const int *match_registers(Lower *l, const Layout *whole, const Layout *part, const int *dim) {
-  int n = layout_size(whole, LAYOUT_REG), m = layout_size(part, LAYOUT_REG);
-  int *found = ARENA_ARRAY(l->arena, int, n);
-  const RegisterPlace *there = register_places(l, part), *here = register_places(l, whole);
-  for (int i = 0; i < n; i++) {
-    int j = 0;
-    while (j < m && !same_place(here[i].at, there[j].at, dim, part->dims)) j++;
-    WV_ASSERT(j < m); /* the verifier demands that linked layouts agree */
-    found[i] = j;
+  int n = layout_size(whole, LAYOUT_REG), *found = ARENA_ARRAY(l->arena, int, n);
+  int here[LAYOUT_DIMS], there[LAYOUT_DIMS] = {0};
+  unsigned dims = 0;
+  for (int i = 0; i < part->dims; i++) dims |= dim[i] >= 0 ? 1u << i : 0;
+  const RegisterIndex *x = register_index(l, part, dims);
+  for (int r = 0; r < n; r++) {
+    layout_at(whole, r, 0, 0, here);
+    for (int i = 0; i < part->dims; i++) there[i] = dim[i] >= 0 ? here[dim[i]] : 0;
+    found[r] = register_at(x, there);
+    WV_ASSERT(found[r] >= 0); /* the verifier demands that linked layouts agree */
   }
   return found;
 }

@@ -261,6 +261,12 @@ static bool is_ready(const Kernel *k) {
   return true;
 }
 
+static bool hides_symbols(const Kernel *k) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == OP_while || op->kind == OP_set_symbol) return true;
+  return false;
+}
+
 bool pass_lower_threads(Kernel *k, PassCtx *cx) {
   const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
   if (!machine || !cx->target || !is_ready(k)) return true;
@@ -270,6 +276,7 @@ bool pass_lower_threads(Kernel *k, PassCtx *cx) {
   l.machine = (Machine){cx->target, machine->threads, machine->groups, machine->observable};
   l.value = ARENA_ARRAY(l.arena, Value *, k->nvalues);
   l.standing = standing_at_entry(k, l.arena);
+  l.hides = hides_symbols(k);
   Constraint launch = launch_row(&l);
   number_threads(&l, launch.block);
   const Region *from = k->body;
