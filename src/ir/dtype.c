@@ -81,6 +81,9 @@ double dtype_decode(DType t, uint64_t bits) {
   uint64_t magnitude = bits & ones(width), mantissa = magnitude & ones(d->mantissa);
   uint64_t exponent = magnitude >> d->mantissa;
   uint64_t fraction = mantissa << (DOUBLE_MANTISSA - d->mantissa);
+  if (exponent && exponent < ones(d->exponent) && f->specials != SCALE) /* nothing special */
+    return double_of(sign << 63 |
+                     (exponent + (uint64_t)(DOUBLE_BIAS - f->bias)) << DOUBLE_MANTISSA | fraction);
   if (is_nan_code(t, sign, magnitude)) {
     if (!fraction) fraction = (uint64_t)1 << (DOUBLE_MANTISSA - 1);
     return double_of(sign << 63 | (uint64_t)DOUBLE_EXPONENTS << DOUBLE_MANTISSA | fraction);
@@ -131,9 +134,30 @@ static uint64_t shift_round(uint64_t x, int shift) {
   return q + (rest > half || (rest == half && (q & 1)));
 }
 
+/* Rounds the bits of a double to the format's mantissa. False: its exponent is not one that every
+ * format of this kind has for all mantissas, and a carry may leave it. */
+static bool round_plain(DType t, uint64_t *bits) {
+  const DTypeInfo *d = &dtype_info[t];
+  const Format *f = &formats[t];
+  int e = (int)(*bits >> DOUBLE_MANTISSA & DOUBLE_EXPONENTS) - DOUBLE_BIAS + f->bias;
+  int most = (1 << d->exponent) - (f->specials == IEEE ? 2 : 1);
+  if (e < 1 || e >= most || f->specials == SCALE) return false;
+  int shift = DOUBLE_MANTISSA - d->mantissa;
+  if (!shift) return true;
+  uint64_t odd = *bits >> shift & 1;
+  *bits = (*bits + (((uint64_t)1 << (shift - 1)) - 1) + odd) & ~ones(shift);
+  return true;
+}
+
 uint64_t dtype_encode(DType t, double v) {
   const DTypeInfo *d = &dtype_info[t];
   const Format *f = &formats[t];
+  uint64_t plain = double_bits(v);
+  if (round_plain(t, &plain)) {
+    uint64_t magnitude = (plain & ones(63)) >> (DOUBLE_MANTISSA - d->mantissa);
+    magnitude -= (uint64_t)(DOUBLE_BIAS - f->bias) << d->mantissa;
+    return plain >> 63 << (d->exponent + d->mantissa) | magnitude;
+  }
   uint64_t u = double_bits(v), sign = u >> 63, fraction = u & ones(DOUBLE_MANTISSA);
   int exponent = (int)(u >> DOUBLE_MANTISSA & DOUBLE_EXPONENTS);
   if (exponent == DOUBLE_EXPONENTS && fraction) return encode_nan(t, sign, fraction);
@@ -157,6 +181,8 @@ uint64_t dtype_encode(DType t, double v) {
 double dtype_round(DType t, double v) {
   if (t == DTYPE_f64) return v;
   if (t == DTYPE_f32) return (double)(float)v;
+  uint64_t plain = double_bits(v);
+  if (round_plain(t, &plain)) return double_of(plain);
   return dtype_decode(t, dtype_encode(t, v));
 }
 

@@ -394,6 +394,13 @@ bool sym_run(const SymProgram *p, const int64_t *vars, int64_t *scratch, int64_t
   return ok;
 }
 
+SymPoints sym_run_points(const SymProgram *p, int n, const int64_t *vars, int64_t *scratch) {
+  Lanes l = {scratch, scratch + (ptrdiff_t)p->n * n, vars, n};
+  run_lanes(p, &l);
+  ptrdiff_t at = (ptrdiff_t)p->results[0] * n;
+  return (SymPoints){l.v + at, l.bad + at};
+}
+
 /* ---- boxes */
 
 enum { LANES = 128 };

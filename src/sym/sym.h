@@ -180,6 +180,13 @@ SymProgram *sym_compile(Arena *a, SymCtx *cx, const Sym *const *exprs, int nexpr
 int sym_program_slots(const SymProgram *p);
 bool sym_run(const SymProgram *p, const int64_t *vars, int64_t *scratch, int64_t *out);
 
+/* The first expression at n points at once: variable v of point i is vars[v*n + i], `scratch` has
+ * n * sym_program_slots() entries. Values and, for each, whether it is undefined, lie there. */
+typedef struct SymPoints {
+  const int64_t *value, *undefined;
+} SymPoints;
+SymPoints sym_run_points(const SymProgram *p, int n, const int64_t *vars, int64_t *scratch);
+
 /* One expression over a whole box: variable v runs over [lo[v], lo[v] + count[v]), last fastest.
  * out has prod(count) entries. */
 bool sym_eval_box(Arena *scratch, SymCtx *cx, const Sym *s, const Sym *const *vars,

@@ -44,8 +44,9 @@ static void start_wave(Sim *s, Group *g, int index) {
     for (int l = 0; l < s->wave; l++) w->sym[i * s->wave + l] = s->symbols.at[i].value;
   for (int d = 0; d < 3; d++)
     for (int l = 0; l < s->wave; l++) w->sym[s->wg_slot[d] * s->wave + l] = g->id[d];
-  int64_t *trips = ARENA_ARRAY(s->gang_home, int64_t, SIM_DEPTH * s->wave);
-  for (int i = 0; i < SIM_DEPTH; i++) w->frames[i].trips = trips + i * s->wave;
+  w->frames = ARENA_ARRAY(s->gang_home, SimFrame, s->depth);
+  int64_t *trips = ARENA_ARRAY(s->gang_home, int64_t, s->depth * s->wave);
+  for (int i = 0; i < s->depth; i++) w->frames[i].trips = trips + i * s->wave;
   start_lanes(w);
   set_arguments(w);
   s->gang.waves_live++;
@@ -56,8 +57,7 @@ static void start_group(Sim *s, Group *g, int index, const int64_t *id) {
   memcpy(g->id, id, sizeof g->id);
   g->shared = ARENA_ARRAY(s->gang_home, unsigned char, s->shared_bytes + 16);
   g->written = ARENA_ARRAY(s->gang_home, unsigned char, s->shared_bytes + 16);
-  g->shadow = (Shadow){ARENA_ARRAY(s->gang_home, Cell, s->shared_bytes / s->shared_grain + 16),
-                       s->shared_grain, s->gang_home};
+  g->shadow = shadow_new(s->gang_home, s->shared_bytes / s->shared_grain + 16, s->shared_grain);
   g->wave = ARENA_ARRAY(s->gang_home, Rendezvous, s->nwaves);
   g->waves = ARENA_ARRAY(s->gang_home, Wave, s->nwaves);
   for (int i = 0; i < s->nwaves; i++) start_wave(s, g, i);

@@ -30,6 +30,8 @@ Clock *clock_new(Sim *s) {
   }
   c->refs = 1;
   c->floor = 0;
+  c->number = ++s->clocks;
+  c->joined = 0;
   return c;
 }
 
@@ -49,8 +51,10 @@ static void raise(uint32_t *at, uint32_t v) {
   if (*at < v) *at = v;
 }
 
+/* A clock that lanes know does not change any more: waves that know the same join it once. */
 void clock_join(Sim *s, Clock *into, const Clock *from) {
-  if (!from || into == from) return;
+  if (!from || into == from || into->joined == from->number) return;
+  into->joined = from->number;
   for (int i = 0; i < 2 * s->nunits; i++) raise(&into->at[i], from->at[i]);
 }
 
@@ -94,13 +98,24 @@ static void release_own(Wave *w, int l, Clock *c) {
   lane->own++;
 }
 
+/* Nothing but ordinary accesses: a lane knows of itself only. */
+static void release_plain(Wave *w, uint64_t lanes, Clock *c) {
+  uint32_t *at = c->at + unit_of_lane(w, 0), *fenced = c->fenced + unit_of_lane(w, 0);
+  EACH_LANE(l, lanes) {
+    int unit = w->sim->per_unit == 1 ? l : 0;
+    raise(&at[unit], w->lane[l].own++);
+    raise(&fenced[unit], w->lane[l].fenced);
+  }
+}
+
 void clock_release(Wave *w, uint64_t lanes, Clock *c) {
   const Clock *last = NULL;
   EACH_LANE(l, lanes) {
     if (w->lane[l].known != last) clock_join(w->sim, c, w->lane[l].known);
     last = w->lane[l].known;
-    release_own(w, l, c);
   }
+  if (w->sim->units.mbars == w->sim->units.copies) release_plain(w, lanes, c);
+  else EACH_LANE(l, lanes) release_own(w, l, c);
 }
 
 void clock_release_copies(Wave *w, int l, Clock *c) {
@@ -230,9 +245,16 @@ static void report_race(const Actor *a, const Buffer *b, int64_t element, bool w
   if (d) diag_note(&s->cx->diags, d, other->at, "the %s is here", c.wrote ? "write" : "read");
 }
 
+Shadow shadow_new(Arena *a, int64_t cells, int grain) {
+  Shadow s = {.cells = ARENA_ARRAY(a, Cell, cells), .grain = grain};
+  while (1 << s.shift < grain) s.shift++;
+  WV_ASSERT(1 << s.shift == grain);
+  return s;
+}
+
 static Cell *cell_of(const Actor *a, const Buffer *b, int64_t element) {
   const Shadow *shadow = b->shared ? &a->w->group->shadow : &b->shadow;
-  return shadow->cells ? &shadow->cells[buffer_address(b, element) / shadow->grain] : NULL;
+  return shadow->cells ? &shadow->cells[buffer_address(b, element) >> shadow->shift] : NULL;
 }
 
 /* How many cells an element covers: shared memory may hold elements of several sizes. */

@@ -8,13 +8,46 @@
 
 /* ---- elements ---- */
 
+static float float_of(uint32_t bits) {
+  float f;
+  memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
+/* The common types first; NaN keeps its payload the long way. */
 Reg reg_from_bits(DType t, uint64_t bits) {
+  if (t == DTYPE_f32 && (bits & 0x7fffffff) <= 0x7f800000)
+    return (Reg){.f = (double)float_of((uint32_t)bits)};
+  if (t == DTYPE_i32) return (Reg){.i = (int32_t)(uint32_t)bits};
   if (dtype_is_float(t)) return (Reg){.f = dtype_decode(t, bits)};
   return (Reg){.i = dtype_wrap(t, (int64_t)bits)};
 }
 
 uint64_t reg_bits(DType t, Reg r) {
+  if (t == DTYPE_f32 && r.f == r.f) {
+    float f = (float)r.f;
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+  }
+  if (t == DTYPE_i32) return (uint32_t)r.i;
   return dtype_is_float(t) ? dtype_encode(t, r.f) : dtype_int_bits(t, r.i);
+}
+
+static uint64_t load_bits(const Buffer *b, const unsigned char *data, int64_t element) {
+  const unsigned char *at = data + element * b->bytes;
+  if (b->bytes == 4) return at[0] | at[1] << 8 | at[2] << 16 | (uint64_t)at[3] << 24;
+  if (b->bytes == 2) return (uint64_t)(at[0] | at[1] << 8);
+  return dtype_load(b->dtype, data, element);
+}
+
+static void store_bits(const Buffer *b, unsigned char *data, int64_t element, uint64_t bits) {
+  unsigned char *at = data + element * b->bytes;
+  if (b->bytes != 4) {
+    dtype_store(b->dtype, data, element, bits);
+    return;
+  }
+  for (int i = 0; i < 4; i++) at[i] = (unsigned char)(bits >> 8 * i);
 }
 
 static bool is_nibble(DType t) { return dtype_info[t].bits == 4; }
@@ -71,6 +104,7 @@ void mark_written(Wave *w, const Buffer *b, int64_t element) {
 bool is_written(const Wave *w, const Buffer *b, int64_t element) {
   if (!b->shared) return true;
   const unsigned char *at = w->group->written + buffer_address(b, element);
+  if (b->bytes == 4) return at[0] & at[1] & at[2] & at[3];
   for (int i = 0; i < b->bytes; i++)
     if (!at[i]) return false;
   return true;
@@ -113,11 +147,17 @@ static bool is_on(const Request *q, int l, int e) {
   return wave_regs(q->w, q->mask)[reg * q->w->sim->wave + l].i != 0;
 }
 
+static bool by_element(const Request *q) { return q->mask && q->mask->type->n > 1; }
+
+static int64_t request_bytes(const Request *q) {
+  return is_nibble(q->b->dtype) ? (q->n + 1) / 2 : (int64_t)q->n * q->b->bytes;
+}
+
 static void check_alignment(Request *q, int l) {
-  int64_t bytes = is_nibble(q->b->dtype) ? (q->n + 1) / 2 : (int64_t)q->n * q->b->bytes;
-  int64_t align = bytes & -bytes, address = buffer_address(q->b, q->first[l]);
+  int64_t bytes = request_bytes(q), align = bytes & -bytes;
+  int64_t address = buffer_address(q->b, q->first[l]);
   if (align > 16) align = 16;
-  if (address % align == 0) return;
+  if ((address & (align - 1)) == 0) return;
   report(q->w, q->s, DIAG_E0806, NULL,
          "%lld bytes of `%s`%s at address %lld by %s, which is no multiple of %lld",
          (long long)bytes, q->b->name, buffer_index(q->w->sim, q->b, q->first[l]),
@@ -164,6 +204,18 @@ static bool check_coords(Request *q, int64_t value[][64], int l) {
   return true;
 }
 
+static bool lane_inside(Request *q, int l) {
+  const Buffer *b = q->b;
+  if (b->contiguous && !by_element(q) && q->first[l] >= 0 && q->first[l] + q->n <= b->elements)
+    return true;
+  for (int e = 0; e < q->n; e++)
+    if (is_on(q, l, e) && !buffer_inside(b, q->first[l] + e)) {
+      fail_bounds(q, l, q->first[l] + e, buffer_index(q->w->sim, b, q->first[l] + e));
+      return false;
+    }
+  return true;
+}
+
 /* Lanes with an element outside are reported and left out. */
 static void check_bounds(Request *q) {
   int64_t value[IR_MAX_RANK][64];
@@ -171,12 +223,7 @@ static void check_bounds(Request *q) {
   for (int d = 0; named && d < q->b->rank; d++)
     named = wave_expr(q->w, q->s, q->s->coords[d], q->lanes, value[d]);
   EACH_LANE(l, q->lanes) {
-    bool inside = !named || check_coords(q, value, l);
-    for (int e = 0; inside && e < q->n; e++)
-      if (is_on(q, l, e) && !buffer_inside(q->b, q->first[l] + e)) {
-        fail_bounds(q, l, q->first[l] + e, buffer_index(q->w->sim, q->b, q->first[l] + e));
-        inside = false;
-      }
+    bool inside = (!named || check_coords(q, value, l)) && lane_inside(q, l);
     if (!inside) q->lanes &= ~(UINT64_C(1) << l);
     else check_alignment(q, l);
   }
@@ -196,47 +243,80 @@ static void note_request(Request *q, bool is_read, int cost) {
     a->address[l] = q->lanes >> l & 1 ? buffer_address(q->b, q->first[l]) : -1;
 }
 
+/* Lanes that lie apart as they did the last time cost the same: banks turn with the first lane's
+ * address, and blocks with its place in a line. */
+typedef struct AccessCost {
+  uint64_t lanes;
+  int64_t base, apart[64]; /* the first lane's address; elements from it to the others' */
+  uint64_t conflicts, sectors, lines;
+} AccessCost;
+
+static bool costs_the_same(const Request *q, const AccessCost *c) {
+  int first = lowest_bit(q->lanes);
+  int64_t turn = buffer_address(q->b, q->first[first]) - c->base;
+  if (c->lanes != q->lanes || turn % (q->b->shared ? BANK_BYTES : SIM_LINE)) return false;
+  int64_t different = 0;
+  EACH_LANE(l, q->lanes) different |= (q->first[l] - q->first[first]) ^ c->apart[l];
+  return !different;
+}
+
+static void remember(const Request *q, AccessCost *c) {
+  int first = lowest_bit(q->lanes);
+  *c = (AccessCost){.lanes = q->lanes, .base = buffer_address(q->b, q->first[first])};
+  EACH_LANE(l, q->lanes) c->apart[l] = q->first[l] - q->first[first];
+}
+
 /* An access wider than 16 bytes is several of 16. */
-static void count_shared(Request *q) {
-  int bytes = q->n * q->b->bytes, address[BANK_LANES];
+static uint64_t bank_conflicts(const Request *q) {
+  int bytes = (int)request_bytes(q), address[BANK_LANES];
   int each = bytes >= 16 ? 16 : bytes & -bytes;
   bool is_read = op_info[q->s->op->kind].flags & OPF_READS;
-  int conflicts = 0;
-  q->s->cost.shared++;
+  uint64_t conflicts = 0;
   for (int part = 0; part < bytes; part += each) {
     for (int l = 0; l < q->w->sim->wave; l++)
       address[l] = q->lanes >> l & 1 ? (int)buffer_address(q->b, q->first[l]) + part : -1;
     BankCost c = bank_cost(q->w->sim->machine, address, q->w->sim->wave, each, is_read);
-    conflicts += c.conflicts;
+    conflicts += (uint64_t)c.conflicts;
   }
-  q->s->cost.conflicts += (uint64_t)conflicts;
-  note_request(q, is_read, conflicts);
+  return conflicts;
 }
 
 /* Distinct blocks of `size` bytes that the lanes touch. */
 static int blocks_touched(const Request *q, int64_t bytes, int64_t size) {
-  int64_t seen[512];
+  int64_t seen[512], last = -1; /* the greatest seen */
   int count = 0;
   EACH_LANE(l, q->lanes) {
     int64_t from = buffer_address(q->b, q->first[l]) / size;
     int64_t to = (buffer_address(q->b, q->first[l]) + bytes - 1) / size;
     for (int64_t at = from; at <= to && count < 512; at++) {
       bool known = false;
-      for (int k = count - 1; k >= 0 && !known; k--) known = seen[k] == at;
+      for (int k = count - 1; at <= last && k >= 0 && !known; k--) known = seen[k] == at;
       if (!known) seen[count++] = at;
+      if (at > last) last = at;
     }
   }
   return count;
 }
 
-static void count_global(Request *q) {
-  int64_t bytes = (int64_t)q->n * q->b->bytes, wanted = bytes * mask_count(q->lanes);
-  int moved = blocks_touched(q, bytes, SIM_SECTOR);
-  int needed = (int)((wanted + SIM_SECTOR - 1) / SIM_SECTOR);
-  q->s->cost.sectors += (uint64_t)moved;
-  q->s->cost.sectors_needed += (uint64_t)needed;
-  note_request(q, op_info[q->s->op->kind].flags & OPF_READS, moved - needed);
-  q->s->cost.lines += (uint64_t)blocks_touched(q, bytes, SIM_LINE);
+static void count_cost(Request *q) {
+  int64_t bytes = request_bytes(q), wanted = bytes * mask_count(q->lanes);
+  SimLine *cost = &q->s->cost;
+  if (!q->s->last) q->s->last = ARENA_NEW(q->w->sim->home, AccessCost);
+  AccessCost *c = q->s->last;
+  if (is_nibble(q->b->dtype) || !costs_the_same(q, c)) {
+    remember(q, c);
+    c->conflicts = q->b->shared ? bank_conflicts(q) : 0;
+    c->sectors = q->b->shared ? 0 : (uint64_t)blocks_touched(q, bytes, SIM_SECTOR);
+    c->lines = q->b->shared ? 0 : (uint64_t)blocks_touched(q, bytes, SIM_LINE);
+  }
+  cost->conflicts += c->conflicts;
+  cost->sectors += c->sectors;
+  cost->lines += c->lines;
+  uint64_t needed = q->b->shared ? 0 : (uint64_t)((wanted + SIM_SECTOR - 1) / SIM_SECTOR);
+  cost->sectors_needed += needed;
+  cost->shared += q->b->shared;
+  note_request(q, op_info[q->s->op->kind].flags & OPF_READS,
+               (int)(q->b->shared ? c->conflicts : c->sectors - needed));
 }
 
 /* The access of operands `at` (memory), `at` + 1 (offset), `at` + 2 (mask). */
@@ -246,20 +326,17 @@ static Request request(Wave *w, SimOp *s, int at, int n) {
   q.mask = op->nargs > at + 2 ? op->args[at + 2] : NULL;
   const Attr *imm = op_attr(op, ATTR_imm);
   if (q.mask) wave_check_use(w, s, q.mask, w->mask, "the mask of an access");
-  uint64_t on = 0;
-  EACH_LANE(l, w->mask) {
-    q.first[l] = wave_regs(w, op->args[at + 1])[l].i + (imm ? imm->integer : 0);
-    bool any = !q.mask;
-    for (int e = 0; !any && e < q.mask->type->n; e++) any = is_on(&q, l, e);
-    on |= (uint64_t)any << l;
-  }
-  q.lanes = on;
+  const Reg *offset = wave_regs(w, op->args[at + 1]);
+  int64_t more = imm ? imm->integer : 0;
+  EACH_LANE(l, w->mask) q.first[l] = offset[l].i + more;
+  if (q.mask) q.lanes = 0;
+  for (int e = 0; q.mask && e < q.mask->type->n; e++)
+    EACH_LANE(l, w->mask) q.lanes |= (uint64_t)is_on(&q, l, e) << l;
   wave_check_use(w, s, op->args[at + 1], q.lanes, "an address");
   q.lanes &= ~wave_undef(w, op->args[at + 1])[0];
   check_bounds(&q);
   if (!q.lanes) return q;
-  if (q.b->shared) count_shared(&q);
-  else count_global(&q);
+  count_cost(&q);
   w->sim->stamp++;
   return q;
 }
@@ -282,59 +359,65 @@ static void release_flag(Wave *w, Buffer *b, int64_t element, int l) {
   clock_release(w, UINT64_C(1) << l, c);
 }
 
+static void load_lane(Request *q, const Value *v, int l, const unsigned char *data) {
+  Wave *w = q->w;
+  const Buffer *b = q->b;
+  bool is_volatile = op_has(q->s->op, ATTR_volatile), shadowed = b->shared || b->shadow.cells;
+  Actor a = actor_lane(w, q->s, l, is_volatile);
+  Reg *r = wave_regs(w, v) + l;
+  uint64_t *undef = wave_undef(w, v);
+  for (int e = 0; e < q->n; e++, r += w->sim->wave) {
+    if (by_element(q) && !is_on(q, l, e)) continue;
+    int64_t element = q->first[l] + e;
+    if (is_volatile && !b->shared) acquire_flag(w, b, element, l);
+    if (shadowed) shadow_read(&a, b, element);
+    *r = reg_from_bits(b->dtype, load_bits(b, data, element));
+    if (b->shared) undef[e] |= (uint64_t)!is_written(w, b, element) << l;
+  }
+}
+
 Step step_load(Wave *w, SimOp *s) {
   const Value *v = &s->op->results[0];
   Request q = request(w, s, 0, v->type->n);
-  bool is_volatile = op_has(s->op, ATTR_volatile);
-  int lanes = w->sim->wave;
-  const unsigned char *data = buffer_bytes(w, q.b);
-  for (int e = 0; e < q.n; e++) {
-    Reg *r = wave_regs(w, v) + (size_t)e * (size_t)lanes;
-    uint64_t undef = 0;
-    EACH_LANE(l, w->mask) r[l] = reg_from_bits(q.b->dtype, 0);
-    EACH_LANE(l, q.lanes) {
-      if (!is_on(&q, l, e)) continue;
-      Actor a = actor_lane(w, s, l, is_volatile);
-      int64_t element = q.first[l] + e;
-      if (is_volatile && !q.b->shared) acquire_flag(w, q.b, element, l);
-      shadow_read(&a, q.b, element);
-      r[l] = reg_from_bits(q.b->dtype, dtype_load(q.b->dtype, data, element));
-      undef |= (uint64_t)!is_written(w, q.b, element) << l;
-    }
-    wave_undef(w, v)[e] = undef;
+  memset(wave_undef(w, v), 0, sizeof(uint64_t) * (size_t)q.n);
+  if (q.mask || q.lanes != w->mask) {
+    Reg zero = reg_from_bits(q.b->dtype, 0);
+    for (int e = 0; e < q.n; e++)
+      EACH_LANE(l, w->mask) wave_regs(w, v)[(size_t)e * (size_t)w->sim->wave + (size_t)l] = zero;
   }
+  const unsigned char *data = buffer_bytes(w, q.b);
+  EACH_LANE(l, q.lanes) load_lane(&q, v, l, data);
   return STEP_NEXT;
 }
 
-static void store_element(Request *q, int l, int e, uint64_t bits, bool is_volatile) {
+static void store_element(Request *q, const Actor *a, int e, uint64_t bits, unsigned char *data) {
   Wave *w = q->w;
-  unsigned char *data = buffer_bytes(w, q->b);
-  int64_t element = q->first[l] + e;
-  Actor a = actor_lane(w, q->s, l, is_volatile);
-  bool same = is_written(w, q->b, element) && dtype_load(q->b->dtype, data, element) == bits;
-  shadow_write(&a, q->b, element, same);
+  int64_t element = q->first[a->lane] + e;
+  bool same = is_written(w, q->b, element) && load_bits(q->b, data, element) == bits;
+  shadow_write(a, q->b, element, same);
   if (!same) w->sim->events++;
-  dtype_store(q->b->dtype, data, element, bits);
+  store_bits(q->b, data, element, bits);
   mark_written(w, q->b, element);
-  if (is_volatile && !q->b->shared)
-    release_flag(w, w->sim->buffer[q->s->op->args[1]->id], element, l);
+  if (a->atomic && !q->b->shared)
+    release_flag(w, w->sim->buffer[q->s->op->args[1]->id], element, a->lane);
 }
 
 Step step_store(Wave *w, SimOp *s) {
   const Value *v = s->op->args[0];
   Request q = request(w, s, 1, v->type->n);
   bool is_volatile = op_has(s->op, ATTR_volatile);
-  int lanes = w->sim->wave;
-  for (int e = 0; e < q.n; e++) {
-    const Reg *r = wave_regs(w, v) + (size_t)e * (size_t)lanes;
-    uint64_t on = 0;
-    EACH_LANE(l, q.lanes) {
-      if (!is_on(&q, l, e)) continue;
-      on |= UINT64_C(1) << l;
-      store_element(&q, l, e, reg_bits(q.b->dtype, r[l]), is_volatile);
+  unsigned char *data = buffer_bytes(w, q.b);
+  uint64_t holes = 0;
+  EACH_LANE(l, q.lanes) {
+    Actor a = actor_lane(w, s, l, is_volatile);
+    const Reg *r = wave_regs(w, v) + l;
+    for (int e = 0; e < q.n; e++, r += w->sim->wave) {
+      if (by_element(&q) && !is_on(&q, l, e)) continue;
+      holes |= wave_undef(w, v)[e] & UINT64_C(1) << l;
+      store_element(&q, &a, e, reg_bits(q.b->dtype, *r), data);
     }
-    if (wave_undef(w, v)[e] & on) wave_check_use(w, s, v, on, "a stored value");
   }
+  if (holes) wave_check_use(w, s, v, holes, "a stored value");
   return STEP_NEXT;
 }
 

@@ -73,14 +73,17 @@ static bool read_fragment(Sim *s, const MmaInfo *row, MmaOperand operand, Fragme
   Layout l;
   if (!mma_fragment(row, operand, &l)) return false;
   int n = layout_positions(&l), rows = l.extent[0], columns = l.extent[1];
+  int regs = layout_size(&l, LAYOUT_REG), lanes = s->wave;
   const int *table = layout_table(s->home, &l);
   int *place = ARENA_ARRAY(s->home, int, n), *line = ARENA_ARRAY(s->home, int, n);
+  bool all = true;
   for (int i = 0; i < n; i++) {
-    line[i] = table[i] < 0 ? 0 : table[i] / columns;
-    place[i] = operand != MMA_B || table[i] < 0 ? table[i] : table[i] % columns * rows + line[i];
+    int wave = i / regs / lanes, at = (wave * regs + i % regs) * lanes + i / regs % lanes;
+    line[at] = table[i] < 0 ? 0 : table[i] / columns;
+    place[at] = operand != MMA_B || table[i] < 0 ? table[i] : table[i] % columns * rows + line[at];
+    all &= table[i] >= 0;
   }
-  *out = (Fragment){place, line, layout_size(&l, LAYOUT_REG), rows * columns,
-                    layout_replication(&l) > 1};
+  *out = (Fragment){place, line, regs, rows * columns, layout_replication(&l) > 1, all};
   return true;
 }
 
@@ -130,6 +133,7 @@ bool mma_plan(Sim *s, SimOp *x) {
   p->a_shared = wg && x->op->args[1]->type->kind == TYPE_mem;
   p->is_float = dtype_is_float(x->op->results[0].type->dtype);
   p->row = find_row(s, x);
+  p->narrows = p->row && !(p->row->operand_types & MMA_f32);
   if (!p->row || !check_types(s, x, p->row)) return false;
   if (!read_parts(s, x, p))
     return fail_setup(s, DIAG_E0813, x->op->at, "`%s` has no such fragments", p->row->name);
@@ -148,10 +152,9 @@ bool mma_plan(Sim *s, SimOp *x) {
 /* ---- gathering ---- */
 
 /* tf32 keeps 10 bits of the mantissa. */
-double mma_number(const MmaInfo *row, DType t, Reg r) {
-  if (!dtype_is_float(t)) return (double)r.i;
-  bool narrows = t == DTYPE_f32 && !(row->operand_types & MMA_f32);
-  if (!narrows) return r.f;
+double mma_number(const MmaPlan *p, DType t, Reg r) {
+  if (!p->is_float) return (double)r.i;
+  if (!p->narrows || t != DTYPE_f32) return r.f;
   return dtype_decode(DTYPE_f32, dtype_encode(DTYPE_f32, r.f) & ~UINT64_C(0x1fff));
 }
 
@@ -163,27 +166,42 @@ static void check_copy(Wave *w, const SimOp *s, int arg, int lane, int other, do
       arg + 1, op_info[s->op->kind].name, other, lane, y, x);
 }
 
+/* One register of all lanes, the long way: holes, copies, lanes that hold nothing. */
+static void gather_checked(Wave *w, const SimOp *s, const Fragment *f, int arg, int reg, int at,
+                           double *to, bool *undef) {
+  const MmaPlan *p = s->mma;
+  const Value *v = s->op->args[arg];
+  int lanes = w->sim->wave;
+  const Reg *x = wave_regs(w, v) + (size_t)reg * (size_t)lanes;
+  uint64_t holes = wave_undef(w, v)[reg];
+  for (int l = 0; l < lanes; l++) {
+    int place = f->place[at + l];
+    if (place < 0) continue;
+    double number = mma_number(p, v->type->dtype, x[l]);
+    if (holes >> l & 1) undef[f->line[at + l]] = true;
+    else if (f->copied) {
+      check_copy(w, s, arg, l, p->holder[place] - 1, number, to[place]);
+      p->holder[place] = l + 1;
+    }
+    to[place] = number;
+  }
+}
+
 void mma_gather(Wave *w, const SimOp *s, MmaOperand part, int arg, int first, int wave, double *to,
                 bool *undef) {
   const MmaPlan *p = s->mma;
   const Fragment *f = &p->part[part];
   const Value *v = s->op->args[arg];
   int lanes = w->sim->wave;
+  bool plain = p->is_float && !p->narrows && !f->copied && f->whole;
   if (f->copied) memset(p->holder, 0, sizeof *p->holder * (size_t)f->size);
   for (int r = 0; r < f->regs; r++) {
     const Reg *x = wave_regs(w, v) + (size_t)(first + r) * (size_t)lanes;
-    uint64_t holes = wave_undef(w, v)[first + r];
-    for (int l = 0; l < lanes; l++) {
-      int at = (wave * lanes + l) * f->regs + r, place = f->place[at];
-      if (place < 0) continue;
-      double number = mma_number(p->row, v->type->dtype, x[l]);
-      if (holes >> l & 1) undef[f->line[at]] = true;
-      else if (f->copied) {
-        check_copy(w, s, arg, l, p->holder[place] - 1, number, to[place]);
-        p->holder[place] = l + 1;
-      }
-      to[place] = number;
-    }
+    int at = (wave * f->regs + r) * lanes;
+    if (!plain || wave_undef(w, v)[first + r])
+      gather_checked(w, s, f, arg, first + r, at, to, undef);
+    else
+      for (int l = 0; l < lanes; l++) to[f->place[at + l]] = x[l].f;
   }
 }
 
@@ -194,11 +212,22 @@ void mma_forget_holes(MmaPlan *p) {
 
 /* ---- multiplying ---- */
 
+/* Four columns at a time, whose sums stay in registers. */
 static void multiply_row(const double *restrict a, const double *restrict b, Reg *restrict to,
                          int n, int k) {
-  for (int j = 0; j < n; j++) to[j].f = 0;
-  for (int e = 0; e < k; e++)
-    for (int j = 0; j < n; j++) to[j].f += a[e] * b[e * n + j];
+  int j = 0;
+  for (; j + 4 <= n; j += 4) {
+    double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    for (int e = 0; e < k; e++) {
+      const double *row = b + e * n + j;
+      s0 += a[e] * row[0], s1 += a[e] * row[1], s2 += a[e] * row[2], s3 += a[e] * row[3];
+    }
+    to[j].f = s0, to[j + 1].f = s1, to[j + 2].f = s2, to[j + 3].f = s3;
+  }
+  for (; j < n; j++) {
+    to[j].f = 0;
+    for (int e = 0; e < k; e++) to[j].f += a[e] * b[e * n + j];
+  }
 }
 
 static void multiply_integers(const double *restrict a, const double *restrict b, Reg *restrict to,
@@ -227,16 +256,19 @@ void mma_scatter(Wave *w, const SimOp *s, const Value *acc, int first, int wave)
   const Fragment *f = &p->part[MMA_C];
   const Value *v = &s->op->results[0];
   int lanes = w->sim->wave, n = p->row->n;
+  bool any_holes =
+      memchr(p->a_undef, true, (size_t)p->row->m) || memchr(p->b_undef, true, (size_t)n);
   for (int r = 0; r < f->regs; r++) {
     size_t at = (size_t)(first + r) * (size_t)lanes;
     Reg *x = wave_regs(w, v) + at;
     const Reg *old = acc ? wave_regs(w, acc) + at : NULL;
     uint64_t holes = acc ? wave_undef(w, acc)[first + r] : 0;
+    const int *places = f->place + (wave * f->regs + r) * lanes;
     for (int l = 0; l < lanes; l++) {
-      int place = f->place[(wave * lanes + l) * f->regs + r];
+      int place = places[l];
       if (place < 0) continue;
       x[l] = accumulate(v->type->dtype, p->is_float, old ? old[l] : (Reg){0}, p->product[place]);
-      holes |= (uint64_t)(p->a_undef[place / n] || p->b_undef[place % n]) << l;
+      if (any_holes) holes |= (uint64_t)(p->a_undef[place / n] || p->b_undef[place % n]) << l;
     }
     wave_undef(w, v)[first + r] = holes;
   }

@@ -5,10 +5,11 @@
 #include "backend/sim/sim_state.h"
 
 typedef struct Fragment {
-  const int *place; /* [(wave * lanes + lane) * regs + reg]: where in the dense matrix; -1: none */
+  const int *place; /* [(wave * regs + reg) * lanes + lane]: where in the dense matrix; -1: none */
   const int *line;  /* the same: its row of A or C, its column of B */
   int regs, size;   /* of a lane; of the dense matrix */
   bool copied;      /* several lanes hold an element */
+  bool whole;       /* every register holds one */
 } Fragment;
 
 /* Dense operands: a[m][k], b[k][n], product[m][n]. Doubles hold every element of every type a row
@@ -18,6 +19,7 @@ typedef struct MmaPlan {
   Fragment part[MMA_OPERANDS];
   int copies[3]; /* m, n, k */
   bool a_shared, is_float;
+  bool narrows; /* operands of 32 bits are read as tf32 */
   double *a, *b;
   Reg *product;
   bool *a_undef, *b_undef; /* by row of a, column of b: something in it holds nothing */
@@ -26,7 +28,7 @@ typedef struct MmaPlan {
 } MmaPlan;
 
 /* What the instruction reads of an element. */
-double mma_number(const MmaInfo *row, DType t, Reg r);
+double mma_number(const MmaPlan *p, DType t, Reg r);
 
 /* Registers from `first` on of all lanes into a dense matrix; `wave`: of those that execute it. */
 void mma_gather(Wave *w, const SimOp *s, MmaOperand part, int arg, int first, int wave, double *to,

@@ -195,7 +195,7 @@ static bool bind_tensor(Sim *s, int i) {
   if (is_written_by(s->k, v)) {
     int64_t last = 0;
     for (int d = 0; d < b->rank; d++) last += (b->size[d] ? b->size[d] - 1 : 0) * b->stride[d];
-    b->shadow = (Shadow){ARENA_ARRAY(s->home, Cell, last + 1), b->bytes, s->home};
+    b->shadow = shadow_new(s->home, last + 1, b->bytes);
   }
   s->buffer[v->id] = b;
   return true;
@@ -254,7 +254,8 @@ static SimExpr *compile(Sim *s, const Op *op, const Sym *e, bool *ok) {
   if (!x->program)
     *ok = fail_setup(s, DIAG_E0710, op->at, "`%s` cannot be computed",
                      sym_text(s->cx->diags.arena, e));
-  else x->scratch = sym_program_slots(x->program);
+  size_t slots = x->program ? (size_t)(n + sym_program_slots(x->program)) : 0;
+  if (s->expr_room < slots) s->expr_room = slots;
   return x;
 }
 
@@ -356,9 +357,16 @@ static void place_value(Sim *s, const Value *v) {
   s->nregs += v->type->kind == TYPE_mem ? 0 : v->type->n;
 }
 
+static int depth_of(const Op *op) {
+  int depth = 0;
+  for (; op; op = op->parent ? op->parent->owner : NULL) depth += op->body != NULL;
+  return depth;
+}
+
 static void place_registers(Sim *s) {
   for (int i = 0; i < s->k->body->nargs; i++) place_value(s, s->k->body->args[i]);
   for (const Op *op = ir_first(s->k); op; op = ir_next(op)) {
+    if (op->body && s->depth < depth_of(op)) s->depth = depth_of(op);
     for (int i = 0; i < op->nresults; i++) place_value(s, &op->results[i]);
     for (int i = 0; op->body && i < op->body->nargs; i++) place_value(s, op->body->args[i]);
   }
@@ -424,6 +432,7 @@ bool setup(Sim *s, int nargs) {
   open_symbols(s);
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     if (!prepare_op(s, op)) return false;
+  s->expr_work = ARENA_ARRAY(s->home, int64_t, s->expr_room * (size_t)s->wave);
   s->talks = talks(k);
   return check_symbols(s);
 }

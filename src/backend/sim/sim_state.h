@@ -22,7 +22,7 @@
 #include "backend/sim/sim.h"
 #include "ir/dtype.h"
 
-enum { SIM_NAMED = 16, SIM_MBARS = 64, SIM_DEPTH = 72, SIM_SECTOR = 32, SIM_LINE = 128 };
+enum { SIM_NAMED = 16, SIM_MBARS = 64, SIM_SECTOR = 32, SIM_LINE = 128 };
 
 typedef union Reg {
   double f;  /* floats */
@@ -35,6 +35,8 @@ typedef union Reg {
  * queue of a lane, the wgmma of a wave, an mbarrier's copies. Its clock counts its releases. */
 typedef struct Clock {
   int refs;
+  uint64_t number;  /* of clocks made in a run */
+  uint64_t joined;  /* the clock that was joined into this one last */
   uint32_t floor;   /* every lane of the gang is known up to here */
   uint32_t *at;     /* by unit: what is known of it */
   uint32_t *fenced; /* by unit: what of it asynchronous operations may read */
@@ -62,8 +64,7 @@ typedef struct Cell {
 /* Cells of one memory, `grain` bytes each; NULL cells: nobody writes it. */
 typedef struct Shadow {
   Cell *cells;
-  int grain;
-  Arena *home;
+  int grain, shift; /* 1 << shift */
 } Shadow;
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -86,7 +87,7 @@ typedef struct Buffer {
 typedef struct SimExpr {
   const Sym *sym;
   SymProgram *program;
-  int nvars, scratch;
+  int nvars;
   int *var;    /* a symbol's slot; operand i is -1 - i */
   bool varies; /* between lanes */
 } SimExpr;
@@ -120,8 +121,9 @@ struct SimOp {
   SimExpr *expr;    /* expr, trips, bytes or count */
   SimExpr **coords; /* one per dimension, or NULL */
   struct MmaPlan *mma;
-  int counter;    /* slot of a loop's counter or version */
-  int *iter_slot; /* of a while loop: slot of each argument, -1: nobody asks */
+  struct AccessCost *last; /* what its last access of memory cost */
+  int counter;             /* slot of a loop's counter or version */
+  int *iter_slot;          /* of a while loop: slot of each argument, -1: nobody asks */
   SimLine cost;
   SimAccess *dearest; /* NULL: none yet */
 };
@@ -151,7 +153,7 @@ struct Wave {
   int index;            /* in the workgroup */
   uint64_t lanes, mask; /* that exist; that are active */
   const Op *pc;         /* NULL: behind the last op */
-  SimFrame frames[SIM_DEPTH];
+  SimFrame *frames;     /* one per region that may be open */
   int depth;
   bool parked, ended;
   uint64_t tried; /* sim->events when it last got stuck; runs again when that changed */
@@ -227,10 +229,12 @@ struct Sim {
   Units units;
   int nunits; /* of a gang */
 
-  SimOp *ops;      /* by op id */
-  int *reg_of;     /* by value id: its first register */
-  Buffer **buffer; /* by value id */
-  int nregs;
+  SimOp *ops;         /* by op id */
+  int *reg_of;        /* by value id: its first register */
+  Buffer **buffer;    /* by value id */
+  int nregs, depth;   /* registers of a lane; regions within each other, at most */
+  int64_t *expr_work; /* room for the expression that needs most of it */
+  size_t expr_room;
   Vec(Symbol) symbols;
   Map symbol_of;
   int t_slot[3], wg_slot[3];
@@ -241,6 +245,7 @@ struct Sim {
   uint32_t stamp;  /* executions of memory ops */
   uint64_t random;
   Clock *free_clocks;
+  uint64_t clocks;          /* made so far */
   Readers *free_readers[2]; /* of global and of shared memory */
   Map reported;
   int findings;
@@ -258,9 +263,13 @@ static inline uint64_t *wave_undef(Wave *w, const Value *v) {
   return w->undef + w->sim->reg_of[v->id];
 }
 static inline int mask_count(uint64_t mask) {
+#if defined(__GNUC__)
+  return __builtin_popcountll(mask);
+#else
   int n = 0;
   for (; mask; mask &= mask - 1) n++;
   return n;
+#endif
 }
 /* For each lane of a mask, in order; no `break`. */
 #define EACH_LANE(l, mask)                                                                         \
@@ -335,6 +344,7 @@ Actor actor_lane(Wave *w, const SimOp *s, int lane, bool atomic);
 Actor actor_async(Wave *w, const SimOp *s, int lane, int unit, uint32_t clock);
 uint32_t unit_of_lane(const Wave *w, int lane);
 uint32_t unit_in(const Group *g, int local);
+Shadow shadow_new(Arena *a, int64_t cells, int grain);
 void shadow_read(const Actor *a, const Buffer *b, int64_t element);
 /* same: the element already holds these bits. */
 void shadow_write(const Actor *a, const Buffer *b, int64_t element, bool same);

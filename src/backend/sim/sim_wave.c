@@ -8,32 +8,38 @@
 
 /* ---- expressions ---- */
 
-static int64_t var_value(Wave *w, const SimOp *s, int var, int l) {
-  if (var >= 0) return w->sym[(size_t)var * (size_t)w->sim->wave + (size_t)l];
-  return wave_regs(w, s->op->args[-1 - var])[l].i;
+/* The values of a variable in these lanes, one after another. */
+static void read_var(Wave *w, const SimOp *s, int var, uint64_t mask, int64_t *to) {
+  size_t lanes = (size_t)w->sim->wave;
+  if (var >= 0) {
+    const int64_t *from = w->sym + (size_t)var * lanes;
+    if (mask_count(mask) == w->sim->wave) memcpy(to, from, sizeof *to * lanes);
+    else EACH_LANE(l, mask) *to++ = from[l];
+  } else {
+    const Reg *from = wave_regs(w, s->op->args[-1 - var]);
+    EACH_LANE(l, mask) *to++ = from[l].i;
+  }
 }
 
+/* In all lanes at once; in one, when it is the same in all. */
 bool wave_expr(Wave *w, const SimOp *s, const SimExpr *e, uint64_t mask, int64_t *out) {
-  enum { MOST = 256 };
-  int64_t vars[MOST], scratch[4 * MOST];
-  WV_ASSERT(e->nvars <= MOST && e->scratch <= 4 * MOST);
   if (!mask) return true;
-  int64_t uniform = 0;
-  int first = lowest_bit(mask);
-  EACH_LANE(l, mask) {
-    if (!e->varies && l != first) {
-      out[l] = uniform;
-      continue;
-    }
-    for (int i = 0; i < e->nvars; i++) vars[i] = var_value(w, s, e->var[i], l);
-    if (!sym_run(e->program, vars, scratch, &out[l])) {
-      report(w, s, DIAG_E0802, NULL,
-             "`%s` has no value in %s: it leaves 64 bits or divides by zero",
-             sym_text(w->sim->cx->diags.arena, e->sym), who(w, l));
-      return false;
-    }
-    uniform = out[l];
+  uint64_t asked = e->varies ? mask : mask & -mask;
+  int n = mask_count(asked), at = 0;
+  int64_t *vars = w->sim->expr_work, *slots = vars + e->nvars * n;
+  for (int i = 0; i < e->nvars; i++) read_var(w, s, e->var[i], asked, vars + i * n);
+  SymPoints points = sym_run_points(e->program, n, vars, slots);
+  int64_t wrong = 0;
+  for (int i = 0; i < n; i++) wrong |= points.undefined[i];
+  if (wrong) {
+    while (!points.undefined[at]) at++, asked &= asked - 1;
+    report(w, s, DIAG_E0802, NULL, "`%s` has no value in %s: it leaves 64 bits or divides by zero",
+           sym_text(w->sim->cx->diags.arena, e->sym), who(w, lowest_bit(asked)));
+    return false;
   }
+  if (!e->varies) EACH_LANE(l, mask) out[l] = points.value[0];
+  else if (n == w->sim->wave) memcpy(out, points.value, sizeof *out * (size_t)n);
+  else EACH_LANE(l, mask) out[l] = points.value[at++];
   return true;
 }
 
@@ -133,7 +139,7 @@ static SimFrame *top(Wave *w) { return &w->frames[w->depth - 1]; }
 static void go_behind(Wave *w, const Op *op) { w->pc = op->next; }
 
 static SimFrame *enter(Wave *w, const Op *op) {
-  WV_ASSERT(w->depth < SIM_DEPTH);
+  WV_ASSERT(w->depth < w->sim->depth);
   SimFrame *f = &w->frames[w->depth++];
   int64_t *trips = f->trips;
   *f = (SimFrame){.op = op, .mask = w->mask, .trips = trips};
