@@ -369,8 +369,11 @@ WV_API bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_opt
                    wv_report **report);
 WV_API void wv_report_free(wv_report *r); /* before its kernel */
 
-/* A table of costs per source line. The text lives as long as the report. */
+/* As a table of costs per source line; as JSON (docs/simulator.md has the schema); as one HTML page
+ * that needs nothing else. The texts live as long as the report. */
 WV_API const char *wv_report_text(wv_report *r);
+WV_API const char *wv_report_json(wv_report *r);
+WV_API const char *wv_report_html(wv_report *r);
 
 typedef struct wv_finding {
   wv_diag diag;

@@ -11,7 +11,7 @@ typedef struct WordList {
 
 typedef struct Options {
   const char *emit, *passes, *dump, *stop_after, *verify, *list, *explain, *output, *seed, *target;
-  const char *schedule;
+  const char *schedule, *json, *html;
   WordList set, arg, out, show;
   bool run, time, proof, check_passes, costs, nonfinite, version, help;
   WordList files;

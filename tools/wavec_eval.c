@@ -233,21 +233,43 @@ static bool check_names(const Call *c, const WordList *words, const char *option
   return true;
 }
 
-static bool simulate(const Call *c, const wv_arg *args, bool quiet) {
+static bool write_file(const char *path, const char *text) {
+  if (strcmp(path, "-") == 0) return fputs(text, stdout) >= 0;
+  FILE *f = fopen(path, "wb");
+  if (!f) return complain("cannot write %s", path);
+  bool ok = fputs(text, f) >= 0;
+  ok = fclose(f) == 0 && ok;
+  return ok || complain("cannot write %s", path);
+}
+
+static bool write_reports(const Options *o, wv_report *r) {
+  if (o->costs) fputs(wv_report_text(r), stdout);
+  return (!o->json || write_file(o->json, wv_report_json(r))) &&
+         (!o->html || write_file(o->html, wv_report_html(r)));
+}
+
+static int simulate(const Call *c, const wv_arg *args, bool quiet) {
   const Options *o = c->o;
   wv_report *report = NULL;
   wv_sim_options options = {
       .target = o->target, .schedule = o->schedule, .nonfinite = o->nonfinite};
   bool ok = wv_sim(c->k, args, c->nargs, &options, &report);
-  if (report && o->costs && !quiet) fputs(wv_report_text(report), stdout);
+  bool written = !report || quiet || write_reports(o, report);
   wv_report_free(report);
-  return ok;
+  return !written ? STATUS_USAGE : ok ? STATUS_OK : STATUS_DIAGNOSTICS;
 }
 
-static bool run_tiles(const Call *c, const wv_arg *args, bool logs) {
+static int run_tiles(const Call *c, const wv_arg *args, bool logs) {
+  if (c->o->json || c->o->html || c->o->costs) {
+    complain("--%s is of simulations: add --target sim:NAME", c->o->json   ? "json"
+                                                              : c->o->html ? "html"
+                                                                           : "costs");
+    return STATUS_USAGE;
+  }
   wv_eval_options options = {
       .log = print_log, .user = (void *)(uintptr_t)c->o, .check_masks = true};
-  return wv_eval(c->k, args, c->nargs, logs ? &options : NULL);
+  bool ok = wv_eval(c->k, args, c->nargs, logs ? &options : NULL);
+  return ok ? STATUS_OK : STATUS_DIAGNOSTICS;
 }
 
 /* `sum`: where a checksum of all tensors goes instead of a report; NULL: report. */
@@ -258,10 +280,9 @@ static int evaluate(Call *c, uint64_t *sum) {
   bool ok = true;
   for (int i = 0; ok && i < c->nargs; i++) ok = make_argument(c, i, seed, &args[i]);
   ok = ok && check_names(c, &c->o->arg, "--arg") && check_names(c, &c->o->out, "--out");
-  int status = ok ? STATUS_OK : STATUS_USAGE;
   bool threads = strcmp(wv_kernel_level(c->k), "thread") == 0;
-  bool fine = ok && (threads ? simulate(c, args, sum) : run_tiles(c, args, !sum));
-  if (ok && !fine) status = STATUS_DIAGNOSTICS;
+  int status = STATUS_USAGE;
+  if (ok) status = threads ? simulate(c, args, sum) : run_tiles(c, args, !sum);
   for (int i = 0; sum && status == STATUS_OK && i < c->nargs; i++)
     if (c->args[i].is_memory) *sum = *sum * 31 + checksum(&c->args[i].array);
   if (!sum && status == STATUS_OK && !report(c)) status = STATUS_USAGE;

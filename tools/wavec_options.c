@@ -51,6 +51,8 @@ static const Option options[] = {
      "order of the waves: round (default), reverse, random or random:SEED"},
     {"nonfinite", NULL, FLAG(nonfinite), RUNS, NULL, "report where infinities and NaN appear"},
     {"costs", NULL, FLAG(costs), RUNS, NULL, "print what each source line cost"},
+    {"json", "FILE", WORD(json), RUNS, NULL, "write findings and counters there (- here)"},
+    {"html", "FILE", WORD(html), RUNS, NULL, "write a page to look at: one file, no network"},
 
     HEADING("Passes:", BOTH),
     {"target", "NAME", WORD(target), COMPILES, NULL,
@@ -220,7 +222,7 @@ static const char run_help[] =
 static const char run_examples[] =
     "  wavec run gemm.wave --set M=64 --set N=64 --set K=32 --out c=c.npy\n"
     "  wavec run gemm.wave --target sim:gfx942    with every check of the simulator\n"
-    "  wavec run gemm.wave --target sim:sm_90a --costs --schedule=random:7\n";
+    "  wavec run gemm.wave --target sim:sm_90a --html=report.html --schedule=random:7\n";
 
 void print_help(const Options *o) {
   unsigned command = o->run ? RUNS : COMPILES;

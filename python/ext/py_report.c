@@ -192,6 +192,14 @@ static PyObject *report_text(PyObject *self, PyObject *Py_UNUSED(none)) {
   return PyUnicode_FromString(wv_report_text(with_sources(self)));
 }
 
+static PyObject *report_json(PyObject *self, PyObject *Py_UNUSED(none)) {
+  return PyUnicode_FromString(wv_report_json(with_sources(self)));
+}
+
+static PyObject *report_html(PyObject *self, PyObject *Py_UNUSED(none)) {
+  return PyUnicode_FromString(wv_report_html(with_sources(self)));
+}
+
 static PyObject *report_repr(PyObject *self) {
   ReportObject *o = self_of(self);
   wv_finding f;
@@ -209,6 +217,8 @@ static PyGetSetDef report_getset[] = {
 
 static PyMethodDef report_methods[] = {
     {"text", report_text, METH_NOARGS, "The costs as a table, one row per source line."},
+    {"json", report_json, METH_NOARGS, "All of it as JSON; docs/simulator.md has the schema."},
+    {"html", report_html, METH_NOARGS, "All of it as one page to look at, without network."},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot report_slots[] = {

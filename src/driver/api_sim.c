@@ -4,13 +4,15 @@
 
 #include "backend/sim/sim.h"
 #include "driver/api.h"
+#include "report/report.h"
 #include "target/target.h"
 
 struct wv_report {
   Arena *arena;
   Context *cx;
   SimReport sim;
-  const char *text; /* made when asked for */
+  Report shown;
+  const char *text, *json, *html; /* made when asked for */
 };
 
 /* ---- running ---- */
@@ -58,6 +60,8 @@ bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *o
   bool ok = translated && find_machine(cx, o->target, &options.machine) &&
             find_schedule(cx, o->schedule, &options) &&
             sim_run(k->k, translated, nargs, &options, &r->sim);
+  const char *schedule = o->schedule ? arena_strdup(a, o->schedule) : "round";
+  r->shown = (Report){k->k, k->tiles, &r->sim, schedule};
   if (report) *report = r->sim.ran ? r : NULL;
   if (!report || !r->sim.ran) wv_report_free(r);
   return ok;
@@ -71,11 +75,20 @@ void wv_report_free(wv_report *r) {
 
 const char *wv_report_text(wv_report *r) {
   StrBuf out = {.arena = r->arena};
-  if (!r->text) {
-    sim_print(&out, r->cx, &r->sim);
-    r->text = sb_text(&out);
-  }
-  return r->text;
+  if (!r->text) sim_print(&out, r->cx, &r->sim);
+  return r->text ? r->text : (r->text = sb_text(&out));
+}
+
+const char *wv_report_json(wv_report *r) {
+  StrBuf out = {.arena = r->arena};
+  if (!r->json) report_json(&out, &r->shown);
+  return r->json ? r->json : (r->json = sb_text(&out));
+}
+
+const char *wv_report_html(wv_report *r) {
+  StrBuf out = {.arena = r->arena};
+  if (!r->html) report_html(&out, &r->shown);
+  return r->html ? r->html : (r->html = sb_text(&out));
 }
 
 _Static_assert(WV_LEN(((wv_finding *)0)->index) == IR_MAX_RANK, "wave.h holds a whole index");

@@ -60,6 +60,15 @@ BankCost bank_cost(const TargetInfo *t, const int *address, int lanes, int bytes
   return cost;
 }
 
+void bank_phases(const TargetInfo *t, int lanes, int bytes, bool is_read, int phase[BANK_LANES]) {
+  int width = phase_lanes(t, bytes);
+  for (int p = 0; p * width < lanes; p++)
+    for (int i = 0; i < width; i++) {
+      int lane = phase_lane(t, p, i, width, bytes, is_read);
+      if (lane < lanes) phase[lane] = p;
+    }
+}
+
 /* ---- patterns -------------------------------------------------------------------------------- */
 
 int bank_layout_element(const void *cx, int step, int lane) {

@@ -19,6 +19,9 @@ typedef struct BankCost {
 /* One access of `bytes` per lane (a power of two) at byte addresses; -1: the lane does nothing. */
 BankCost bank_cost(const TargetInfo *t, const int *address, int lanes, int bytes, bool is_read);
 
+/* By lane: the phase of such an access that serves it. */
+void bank_phases(const TargetInfo *t, int lanes, int bytes, bool is_read, int phase[BANK_LANES]);
+
 /* How the lanes of a wave visit a tile: `steps` accesses of `bytes` each, of elements that are
  * neighbours along the last dim. */
 typedef struct BankPattern {

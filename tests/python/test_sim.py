@@ -1,9 +1,12 @@
 """The simulator from Python: findings, reports, schedules, checks of kernels, threads, Ctrl-C."""
 
+import json
+import linecache
 import os
 import signal
 import threading
 import time
+from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -324,3 +327,120 @@ def test_check_of_a_wrong_shape():
 def test_check_wants_a_kernel():
     with pytest.raises(TypeError, match="expected a kernel"):
         check(print, ())
+
+
+# ---- reports
+
+
+class Page(HTMLParser):
+    """The ids and links of a page; AssertionError when its tags do not match."""
+
+    EMPTY = {"meta", "input", "path", "rect"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.ids, self.links, self.tags, self.text = [], [], [], [], ""
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        assert not {"src", "action", "srcset"} & set(attrs)
+        self.tags.append(tag)
+        if "id" in attrs:
+            self.ids.append(attrs["id"])
+        if "href" in attrs:
+            self.links.append(attrs["href"])
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open.pop() == tag, tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def check_page(text):
+    page = Page(text)
+    assert len(page.ids) == len(set(page.ids))
+    assert all(link[0] == "#" and link[1:] in page.ids for link in page.links)
+    return page
+
+
+def test_json_says_what_the_records_say():
+    with pytest.raises(SimulationError) as e:
+        simulate(RACE, *pair(), target="sim:sm_90a", schedule="random:3", name="race.wave")
+    data = json.loads(e.value.report.json())
+    assert data["schema"] == "wave-simulation/1" and data["kernel"] == "turn" and not data["ok"]
+    assert data["machine"]["name"] == "sm_90a" and data["launch"]["schedule"] == "random:3"
+    assert data["launch"]["block"] == [8, 8, 1] and data["launch"]["waves"] == 2
+    assert len(data["findings"]) == len(e.value.findings)
+    for one, record in zip(data["findings"], e.value.findings):
+        for name in ("code", "message", "file", "line", "col", "wave", "lane", "buffer", "address"):
+            assert one[name] == getattr(record, name)
+        assert tuple(one["workgroup"]) == record.workgroup
+        assert (one["other"] or {}).get("line") == (record.other and record.other.line)
+    total = data["total"]
+    for name in total:
+        assert total[name] == sum(line[name] for line in data["lines"])
+    assert data["lines"][-1]["source"].strip() == "store %y, %b, %from"
+    assert data["shared"] == [
+        {"name": "s", "type": "mem<8, 8, f32, shared>", "line": 6, "offset": 0, "bytes": 256}
+    ]
+    shared = [a for a in data["accesses"] if a["space"] == "shared"]
+    assert [a["op"] for a in shared] == ["store", "load"] and len(shared[0]["addresses"]) == 32
+    assert _wave.parse(data["ir"])[0] == _wave.parse(RACE)[0]
+
+
+def test_page_of_findings():
+    with pytest.raises(SimulationError) as e:
+        simulate(RACE, *pair(), target="sim:sm_90a", name="race.wave")
+    page = check_page(e.value.report.html())
+    assert "finding3" in page.ids and "data race" in page.text and "race.wave" in page.text
+    assert "layouts" not in page.ids
+
+
+def test_odd_names_are_shown_as_they_are():
+    name = "a <b> & \"c\" 'd' é.wave"
+    report = simulate(TURN, *pair(), name=name)
+    assert json.loads(report.json())["lines"][0]["file"] == name
+    assert name in check_page(report.html()).text
+
+
+def test_the_same_run_gives_the_same_page():
+    one, two = (simulate(TURN, *pair()) for _ in range(2))
+    assert one.html() == two.html() and one.json() == two.json()
+
+
+def test_a_source_python_alone_knows_is_shown():
+    """A notebook's cell."""
+    code = TURN.strip()
+    linecache.cache["<cell>"] = (len(code), None, code.splitlines(True), "<cell>")
+    assert "barrier workgroup" in check_page(simulate(code, *pair(), name="<cell>").html()).text
+
+
+@lowered
+@pytest.mark.parametrize("target", ["sim:gfx942", "sim:sm_90a", "sim:toy8"])
+def test_page_of_a_kernel_shows_its_tiles(target):
+    kernel = wave_compile(options(target), scale)
+    kernel(*tensors())
+    page = check_page(kernel.report().html())
+    assert "layouts" in page.ids and "tkw.write(x + x, b)" in page.text
+    layouts = json.loads(kernel.report().json())["layouts"]
+    assert layouts and all(layout["layout"].startswith("[") for layout in layouts)
+    assert any(v["name"] == "x" for layout in layouts for v in layout["values"])
+
+
+@lowered
+def test_large_kernels_are_cut():
+    body = "\n".join(f"  %v{i} = expr $T0 + {i} : i32" for i in range(5000))
+    head = "thread kernel @k(%a: mem<M, f32>)\n  launch grid (1) block (32) wave 32\n  bind M = 1\n"
+    text = head + "{\n" + body + "\n}\n"
+    html = simulate(text, np.zeros(1, "f4")).html()
+    assert html.count("The first 2000 lines are shown.") == 2 and len(html) < 2_000_000
+    check_page(html)

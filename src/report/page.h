@@ -1,0 +1,33 @@
+/* page.h: one self-contained HTML page: nothing is fetched, everything is inside.
+ *
+ * Light and dark follow the reader's system, a button changes it. Reports compose a page from these
+ * parts and their own SVG; `script` and `style` are in page_assets.c. */
+#ifndef WV_PAGE_H
+#define WV_PAGE_H
+
+#include "base/strbuf.h"
+
+/* Text between tags or in attribute values; bytes that HTML does not allow become U+FFFD. */
+void page_text(StrBuf *out, const char *s);
+void page_text_n(StrBuf *out, const char *s, size_t n);
+
+void page_begin(StrBuf *out, const char *title);
+void page_end(StrBuf *out);
+
+/* A section with a heading, which the list of contents at the top names. */
+void page_section(StrBuf *out, const char *id, const char *title);
+void page_section_end(StrBuf *out);
+
+/* A number and what it counts. `share` in 0 .. 1 draws a bar below; negative: none. */
+void page_figure(StrBuf *out, const char *name, const char *what, const char *number, double share);
+
+/* 12345678 as 12 345 678, with thin spaces. */
+void page_number(StrBuf *out, uint64_t v);
+const char *page_number_text(Arena *a, uint64_t v);
+
+/* The hue of part `i` of `n`, in degrees: neighbours are alike, the ends differ. */
+int page_hue(int i, int n);
+
+extern const char page_style[], page_script[];
+
+#endif
