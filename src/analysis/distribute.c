@@ -96,9 +96,7 @@ static const Sym *position_expr(const Distribution *d, const Sym *s) {
 }
 
 static const Sym *alias_apply(const Distribution *d, const Constraint *alias, const Sym *x) {
-  SymBinding to[2] = {{sym_symbol(sym_of(d), "$ALIAS", true), x},
-                      {sym_symbol(sym_of(d), "$ALIAS", false), x}};
-  return sym_subst(sym_of(d), alias->expr, to, 2);
+  return ir_alias_of(d->k->cx, alias, x);
 }
 
 static void add_rows(Distribution *d, Arena *a) {
@@ -131,25 +129,11 @@ static void add_twins(Distribution *d, Arena *a, const Constraint *alias) {
   }
 }
 
-static bool has_own_size(const Kernel *k, const Sym *dim) {
-  if (kernel_constraint(k, CONSTRAINT_bind, dim) || kernel_constraint(k, CONSTRAINT_dynamic, dim))
-    return true;
-  for (int i = 0; i < k->params.n; i++)
-    if (k->params.at[i].binds == dim || type_has_dim(k->body->args[i]->type, dim)) return true;
-  return false;
-}
-
-/* Bindings, and the sizes of aliased dimensions that have none of their own. */
+/* Symbols that keep their value first. */
 static void add_bindings(Distribution *d, Arena *a) {
   SymBinding *all = ARENA_ARRAY(a, SymBinding, d->k->constraints.n);
-  int n = 0;
+  int n = kernel_bindings(d->k, all);
   d->bound = ARENA_ARRAY(a, SymBinding, d->k->constraints.n);
-  for (int i = 0; i < d->k->constraints.n; i++) {
-    const Constraint *c = &d->k->constraints.at[i];
-    if (c->kind == CONSTRAINT_bind) all[n++] = (SymBinding){c->dim, c->size};
-    if (c->kind == CONSTRAINT_alias && !has_own_size(d->k, c->dim))
-      all[n++] = (SymBinding){c->dim, alias_apply(d, c, c->start)};
-  }
   if (!sym_resolve_bindings(sym_of(d), all, n)) n = 0, sym_take_error(sym_of(d)); /* a cycle */
   for (int set = 0; set < 2; set++) {
     for (int i = 0; i < n; i++)

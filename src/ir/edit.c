@@ -226,3 +226,28 @@ const Sym *ir_loop_counter(Kernel *k, const Sym *axis) {
   sym_print(&name, axis);
   return sym_symbol(k->cx->sym, sb_text(&name), true);
 }
+
+const Sym *ir_alias_of(Context *cx, const Constraint *alias, const Sym *x) {
+  SymBinding to[2] = {{sym_symbol(cx->sym, "$ALIAS", true), x},
+                      {sym_symbol(cx->sym, "$ALIAS", false), x}};
+  return sym_subst(cx->sym, alias->expr, to, 2);
+}
+
+static bool has_own_size(const Kernel *k, const Sym *dim) {
+  if (kernel_constraint(k, CONSTRAINT_bind, dim) || kernel_constraint(k, CONSTRAINT_dynamic, dim))
+    return true;
+  for (int i = 0; i < k->params.n; i++)
+    if (k->params.at[i].binds == dim || type_has_dim(k->body->args[i]->type, dim)) return true;
+  return false;
+}
+
+int kernel_bindings(const Kernel *k, SymBinding *out) {
+  int n = 0;
+  for (int i = 0; i < k->constraints.n; i++) {
+    const Constraint *c = &k->constraints.at[i];
+    if (c->kind == CONSTRAINT_bind) out[n++] = (SymBinding){c->dim, c->size};
+    if (c->kind == CONSTRAINT_alias && sym_kind(c->dim) == SYM_symbol && !has_own_size(k, c->dim))
+      out[n++] = (SymBinding){c->dim, ir_alias_of(k->cx, c, c->start)};
+  }
+  return n;
+}

@@ -354,6 +354,11 @@ const Sym *ir_loop_counter(Kernel *k, const Sym *axis);
 /* `$index0`, `$dynamic_val1`: the compiler's own numbered symbols. */
 const Sym *ir_numbered_symbol(Context *cx, const char *prefix, int i, bool nonneg);
 const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const Sym *dim);
+/* What an alias row derives from `x`: its expression with x for $ALIAS. */
+const Sym *ir_alias_of(Context *cx, const Constraint *alias, const Sym *x);
+/* The values the header gives to symbols, not yet resolved: bind rows, and alias rows of dimensions
+ * without a size of their own. Writes at most one per row; returns how many. */
+int kernel_bindings(const Kernel *k, SymBinding *out);
 
 bool ir_equal(const Kernel *a, const Kernel *b); /* all but names and places */
 

@@ -26,15 +26,9 @@ static bool fail(Kernel *k, DiagCode code, Span at) {
 /* Values may mention other bound symbols, but not each other. */
 static bool check_cycles(Kernel *k, Arena *a) {
   SymBinding *all = ARENA_ARRAY(a, SymBinding, k->constraints.n);
-  Span first = k->at;
-  int n = 0;
-  for (int i = k->constraints.n - 1; i >= 0; i--) {
-    const Constraint *c = &k->constraints.at[i];
-    if (c->kind != CONSTRAINT_bind) continue;
-    all[n++] = (SymBinding){c->dim, c->size};
-    first = c->at;
-  }
-  return sym_resolve_bindings(k->cx->sym, all, n) || fail(k, DIAG_E0104, first);
+  const Constraint *first = kernel_constraint(k, CONSTRAINT_bind, NULL);
+  int n = kernel_bindings(k, all);
+  return sym_resolve_bindings(k->cx->sym, all, n) || fail(k, DIAG_E0104, first ? first->at : k->at);
 }
 
 static bool bind_op(Kernel *k, const Distribution *d, Op *op) {

@@ -74,9 +74,7 @@ static Row row_of(Eval *ev, const Constraint *c) {
 }
 
 static const Sym *alias_apply(Eval *ev, const Constraint *alias, const Sym *x) {
-  SymBinding to[2] = {{sym_symbol(ev->cx->sym, "$ALIAS", true), x},
-                      {sym_symbol(ev->cx->sym, "$ALIAS", false), x}};
-  return sym_subst(ev->cx->sym, alias->expr, to, 2);
+  return ir_alias_of(ev->cx, alias, x);
 }
 
 /* An aliased dimension that has no size of its own gets the derived one. */
