@@ -42,22 +42,23 @@ static bool bound_int(Header *h, const Sym *s, int64_t *v) {
 
 static bool check_bindings(Header *h) {
   Kernel *k = h->k;
+  SymCtx *sym = k->cx->sym;
   EACH_ROW(k, bind, c) {
     if (sym_kind(c->dim) != SYM_symbol)
       return FAIL(h, c, E0212, "only a symbol can be bound, not `%s`", text(h, c->dim));
     if (sym_name(c->dim)[0] == '$')
       return FAIL(h, c, E0212, "`%s` is the compiler's own symbol and cannot be bound",
                   sym_name(c->dim));
-    for (int i = 0; i < h->nbound; i++)
-      if (h->bound[i].from == c->dim)
-        return FAIL(h, c, E0208, "`%s` is bound twice", sym_name(c->dim));
+    if (kernel_constraint(k, CONSTRAINT_bind, c->dim) != c)
+      return FAIL(h, c, E0208, "`%s` is bound twice", sym_name(c->dim));
     const Constraint *dynamic = kernel_constraint(k, CONSTRAINT_dynamic, c->dim);
     if (dynamic) return FAIL(h, c, E0208, "`%s` is both bound and dynamic", sym_name(c->dim));
-    h->bound[h->nbound++] = (SymBinding){c->dim, c->size};
   }
   const Constraint *first = kernel_constraint(k, CONSTRAINT_bind, NULL);
-  if (sym_resolve_bindings(k->cx->sym, h->bound, h->nbound)) return true;
-  return FAIL(h, first, E0104, "%s", sym_take_error(k->cx->sym));
+  if (!first) first = kernel_constraint(k, CONSTRAINT_alias, NULL);
+  h->nbound = kernel_bindings(k, h->bound);
+  return sym_resolve_bindings(sym, h->bound, h->nbound) ||
+         FAIL(h, first, E0104, "%s", sym_take_error(sym));
 }
 
 /* ---- single rows ---- */
@@ -79,8 +80,10 @@ static bool check_axis(Header *h, const Constraint *c, int most) {
   return false;
 }
 
+/* ---- sizes of a launch ---- */
+
 /* A symbol that only exists inside a launch, such as a thread id; NULL: none. */
-static const Sym *inner_symbol(Header *h, const Sym *s) {
+static const Sym *inner_symbol(const Header *h, const Sym *s) {
   int n = s ? sym_free_symbols(s, NULL, 0) : 0;
   const Sym **symbols = ARENA_ARRAY(h->k->arena, const Sym *, n);
   if (n) sym_free_symbols(s, symbols, n);
@@ -89,14 +92,37 @@ static const Sym *inner_symbol(Header *h, const Sym *s) {
   return NULL;
 }
 
+/* How much runs is decided before anything has an id. Bound symbols may mention ids (a part of K
+ * for each workgroup), so it is their values that are looked at. */
+static bool check_outer(Header *h, const Constraint *c, const Sym *s) {
+  const Sym *inner = s ? inner_symbol(h, bound_value(h, s)) : NULL;
+  if (!inner) return true;
+  Diag *d = REPORT(h, c, E0212, "the size of a launch cannot depend on `%s`", sym_name(inner));
+  for (int i = 0; i < h->nbound; i++) {
+    const SymBinding *b = &h->bound[i];
+    bool takes_part = sym_subst(h->k->cx->sym, s, b, 1) != s && inner_symbol(h, b->to) == inner;
+    const Constraint *row = kernel_constraint(h->k, CONSTRAINT_bind, b->from);
+    if (takes_part && row)
+      diag_note(&h->k->cx->diags, d, row->at, "`%s` is `%s`", sym_name(b->from), text(h, b->to));
+  }
+  return false;
+}
+
+static bool check_outer3(Header *h, const Constraint *c, const Sym *const sizes[3]) {
+  return check_outer(h, c, sizes[0]) && check_outer(h, c, sizes[1]) && check_outer(h, c, sizes[2]);
+}
+
+static bool check_count(Header *h, const Constraint *c) {
+  if (c->secondary) return true;
+  if (c->count) return check_outer(h, c, c->count);
+  return check_outer(h, c, c->dim) && check_outer(h, c, c->size);
+}
+
 static bool check_launch(Header *h, const Constraint *c) {
   int64_t threads = 1, v;
-  for (int i = 0; i < 3; i++) {
-    const Sym *inner = inner_symbol(h, c->grid[i]);
-    if (!inner) inner = inner_symbol(h, c->block[i]);
-    if (inner)
-      return FAIL(h, c, E0212, "the size of a launch cannot depend on `%s`", sym_name(inner));
-  }
+  if (!check_outer3(h, c, c->grid) || !check_outer3(h, c, c->block) ||
+      !check_outer3(h, c, c->cluster))
+    return false;
   if (c->threads < 1 || c->threads > 64)
     return FAIL(h, c, E0212, "a wave of %d lanes, expected 1 to 64", c->threads);
   for (int i = 0; i < 3; i++) {
@@ -111,17 +137,21 @@ static bool check_launch(Header *h, const Constraint *c) {
                                  (long long)threads);
 }
 
+/* ---- every row ---- */
+
 static bool check_fields(Header *h, const Constraint *c) {
   switch (c->kind) {
-  case CONSTRAINT_workgroup: return check_axis(h, c, 4) && check_size(h, c);
+  case CONSTRAINT_workgroup:
+    return check_axis(h, c, 4) && check_size(h, c) && check_count(h, c);
   case CONSTRAINT_device: return check_axis(h, c, 2) && check_size(h, c);
   case CONSTRAINT_reorder: return check_axis(h, c, 2);
-  case CONSTRAINT_wave:
+  case CONSTRAINT_wave: return check_size(h, c) && check_outer(h, c, c->size);
   case CONSTRAINT_tile: return check_size(h, c);
   case CONSTRAINT_hardware:
     if (c->threads <= 0)
       return FAIL(h, c, E0212, "threads per wave is %d, expected a positive number", c->threads);
-    return check_mma_name(h->k->cx, c->mma.name, c->at);
+    return check_outer3(h, c, c->waves) && check_outer3(h, c, c->cluster) &&
+           check_mma_name(h->k->cx, c->mma.name, c->at);
   case CONSTRAINT_launch: return check_launch(h, c);
   case CONSTRAINT_machine:
     return (c->threads > 0 && c->groups > 0) ||
@@ -129,7 +159,7 @@ static bool check_fields(Header *h, const Constraint *c) {
   case CONSTRAINT_assume:
     if (sym_is_bool(c->expr)) return true;
     return FAIL(h, c, E0212, "an assumption is a condition, not `%s`", text(h, c->expr));
-  case CONSTRAINT_grid:
+  case CONSTRAINT_grid: return check_outer(h, c, c->size);
   case CONSTRAINT_iterators:
   case CONSTRAINT_alias:
   case CONSTRAINT_bind:

@@ -123,7 +123,7 @@ static bool run_pass(const Plan *plan, int i, PassCtx *cx) {
   if (!ok) return false;
   ir_renumber(k);
   bool check = plan->o->verify_each || i == plan->n - 1;
-  if (check && !ir_verify(k)) return report_invalid(k, pass->name);
+  if (check && !(ir_verify_constraints(k) && ir_verify(k))) return report_invalid(k, pass->name);
   dump(plan, pass, cx->scratch);
   if (plan->o->after) plan->o->after(plan->o->user, k);
   arena_reset(cx->scratch);

@@ -114,6 +114,15 @@ def test_zero_or_negative_tile(size):
     check(mistake, "E0204", str(size))
 
 
+def test_the_size_of_a_launch_depends_on_an_id():
+    def mistake():
+        tile = tkw.WorkgroupConstraint(J, tkl.sym.BJ, 2)  # HERE
+        compile_kernel(header(tile), copy_c, {**SIZES, J: 8, tkl.sym.BJ: 1 + WORKGROUP_2})
+
+    d = check(mistake, "E0212", "cannot depend on `$WG2`")
+    assert "`BJ` is `$WG2 + 1`" in d.notes[0].message
+
+
 def test_two_primaries_on_one_workgroup_dim():
     def mistake():
         second = tkw.WorkgroupConstraint(J, 16, 0)  # HERE

@@ -614,6 +614,7 @@ TEST(header_mistakes) {
   Constraint nothreads = {.kind = CONSTRAINT_hardware};
   Constraint name = {.kind = CONSTRAINT_hardware, .threads = 64, .mma = {.name = "NOPE"}};
   Constraint own = {.kind = CONSTRAINT_bind, .dim = sy(&f, "$index0"), .size = num(&f, 1)};
+  Constraint id = {.kind = CONSTRAINT_bind, .dim = f.bm, .size = sy(&f, "$WG0")};
   Constraint assume = {.kind = CONSTRAINT_assume, .expr = f.m};
   const HeaderCase cases[] = {
       {"E0201", {wg}, 1},
@@ -630,6 +631,7 @@ TEST(header_mistakes) {
       {"E0212", {wg, nothreads}, 2},
       {"E0212", {wg, hw, assume}, 3},
       {"E0212", {wg, hw, own}, 3},
+      {"E0212", {zero, hw, id}, 3},
       {"E0104", {wg, hw, loop}, 3},
   };
   Kernel *k = builder_kernel(f.b);
