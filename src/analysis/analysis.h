@@ -42,6 +42,10 @@ void facts_drop(Facts *f, unsigned broken); /* the arena is reset when nothing i
  * may be counters or versions of the region. */
 bool op_same_outside(const Op *op, const Region *region);
 
+/* True when an op would mean the same in front of `where`, a later op of its region or of one
+ * inside: no symbol that its expressions mention has another value there. */
+bool op_same_before(const Distribution *d, const Op *op, const Op *where);
+
 /* True when some op gives the symbol another value on the way: what the header says of it holds at
  * first, and its rows mean the version in force where they are read. */
 bool symbol_is_set(const Kernel *k, const Sym *symbol);

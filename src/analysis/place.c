@@ -1,5 +1,6 @@
 /* place.c: does an op, or a symbol, mean something else elsewhere? */
 #include "analysis/analysis.h"
+#include "ir/attr.h"
 
 static bool is_constant(const Sym *s) { return !s || sym_free_symbols(s, NULL, 0) == 0; }
 
@@ -32,6 +33,44 @@ bool op_same_outside(const Op *op, const Region *region) {
   for (int i = 0; axis && i < op->nresults; i++)
     if (type_has_dim(op->results[i].type, axis->sym)) return false;
   return true;
+}
+
+typedef struct Standpoint {
+  const Distribution *d;
+  const Op *op;
+  const Region *around; /* loops inside of it have counters of their own */
+} Standpoint;
+
+static bool mentions_counter(const Standpoint *at, const Sym *s, const Op *loop) {
+  SymCtx *sym = at->d->k->cx->sym;
+  const Attr *axis = op_attr(loop, ATTR_axis);
+  if (!axis) return false;
+  SymBinding counter = {ir_loop_counter(at->d->k, axis->sym), sym_int(sym, 0)};
+  return sym_subst(sym, s, &counter, 1) != s;
+}
+
+/* The expression as it is meant there; NULL: a counter that it mentions is another one there. */
+static const Sym *seen_from(void *user, const Sym *s) {
+  const Standpoint *at = user;
+  const Sym *seen = distribute_expr(at->d, at->op, s);
+  for (const Region *r = at->op->parent; seen && r != at->around; r = r->owner->parent)
+    if (mentions_counter(at, seen, r->owner)) return NULL;
+  return seen;
+}
+
+bool op_same_before(const Distribution *d, const Op *op, const Op *where) {
+  Kernel *k = d->k;
+  Standpoint here = {d, op, op->parent}, there = {d, where, op->parent};
+  ArenaMark mark = arena_mark(k->arena);
+  bool same = true;
+  for (int i = 0; same && i < op->nattrs; i++) {
+    Attr a = op->attrs[i], b = op->attrs[i];
+    same = attr_rewrite(k, &a, seen_from, &here) && attr_rewrite(k, &b, seen_from, &there) &&
+           attr_equal(&a, &b);
+  }
+  arena_rewind(k->arena, mark);
+  sym_take_error(k->cx->sym); /* what overflows is not known to be the same */
+  return same;
 }
 
 bool symbol_is_set(const Kernel *k, const Sym *symbol) {

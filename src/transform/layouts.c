@@ -4,8 +4,9 @@
  *     %t = add %s, %b               %s = sum %n {dim = N} : tile<M, f32> @ [64] ...
  * The layouts come from anchors (anchors.h) and spread along links (spread.h). What an op needs
  * otherwise is converted in front of it; constants, self_index and broadcasts are made again
- * instead. A result that follows from its operand (a reduction's, a bitcast's) is laid out so, and
- * a cast to fewer bits is done before a conversion rather than after it: it then moves less.
+ * instead, beside the original where a symbol in them means something else later. A result that
+ * follows from its operand (a reduction's, a bitcast's) is laid out so, and a cast to fewer bits is
+ * done before a conversion rather than after it: it then moves less.
  *
  * Needs DISTRIBUTE. Runs once, on a kernel with a `machine` row; without one nothing happens. */
 #include "analysis/spread.h"
@@ -34,6 +35,7 @@ static Op *insert_like(Layouts *l, const Op *op, Op *before) {
   for (int i = 0; i < op->nattrs; i++) op_set_attr(l->k, copy, attr_copy(l->k, &op->attrs[i]));
   ir_set_results(l->k, copy, &type, 1);
   copy->results[0].name = op->results[0].name;
+  copy->results[0].varying = op->results[0].varying;
   ir_insert_before(before, copy);
   return copy;
 }
@@ -41,10 +43,49 @@ static Op *insert_like(Layouts *l, const Op *op, Op *before) {
 /* ---- tiles that are larger outside of a loop than inside ---------------------------------------
  */
 
+static bool same_place(Layouts *l, const Op *a, const Op *b, const Sym *dim) {
+  Place x, y;
+  return distribute_dim(l->d, a, dim, &x) && distribute_dim(l->d, b, dim, &y) &&
+         x.start == y.start && x.extent == y.extent;
+}
+
 static bool same_extents(const int *a, const int *b, int n) {
   for (int i = 0; i < n; i++)
     if (a[i] != b[i]) return false;
   return true;
+}
+
+/* A sum, product or scan along a dimension takes all of it; what a thread holds depends on the
+ * layout, and so on the whole tile. */
+static bool needs_whole(Layouts *l, const Op *op, const Op *where) {
+  const Attr *along = op_attr(op, ATTR_dim);
+  bool holds = op->kind == OP_extract || op->kind == OP_extract_slice || op->kind == OP_reshape;
+  for (int i = 0; !holds && i < op->nargs; i++)
+    for (int j = 0; j < op->args[i]->type->rank; j++) {
+      const Sym *dim = op->args[i]->type->dims[j];
+      bool stays = type_has_dim(op->results[0].type, dim) && !(along && along->sym == dim);
+      if (!stays && !same_place(l, op, where, dim)) return true;
+    }
+  return holds;
+}
+
+/* One tile of the result can be computed in front of `where`, and is what it was. */
+static bool can_be_made(Layouts *l, const Op *op, const Op *where) {
+  return op_is_pure(op) && op->nresults == 1 && !needs_whole(l, op, where) &&
+         op_same_before(l->d, op, where);
+}
+
+static bool fail_part(Layouts *l, const Op *op, const Op *made) {
+  Diags *diags = &l->k->cx->diags;
+  Diag *d =
+      diag_add(diags, DIAG_E0610, op->at,
+               "`%s` uses part of a tile that is made outside of its loop", op_info[op->kind].name);
+  diag_note(diags, d, made->at, "the tile is made here");
+  if (op_same_before(l->d, made, op)) diag_hint(diags, d, "make it inside the loop");
+  else
+    diag_hint(diags, d,
+              "make it inside the loop, from a scalar made before its symbols get other values");
+  return false;
 }
 
 /* `fill` of a tile over K is all of K outside of `for K`, one tile of it inside: what is pure is
@@ -56,15 +97,7 @@ static bool localise_operand(Layouts *l, Op *op, int i) {
   if (!distribute_extents(l->d, op, v->type, here) || !distribute_value(l->d, v, there))
     return false;
   if (same_extents(here, there, v->type->rank)) return true;
-  if (!op_is_pure(v->def) || v->def->nresults != 1) {
-    Diag *d = diag_add(&l->k->cx->diags, DIAG_E0610, op->at,
-                       "`%s` uses part of a tile that is made "
-                       "outside of its loop",
-                       op_info[op->kind].name);
-    diag_note(&l->k->cx->diags, d, v->def->at, "the tile is made here");
-    diag_hint(&l->k->cx->diags, d, "make it inside the loop");
-    return false;
-  }
+  if (!can_be_made(l, v->def, op)) return fail_part(l, op, v->def);
   Op *copy = insert_like(l, v->def, op);
   op->args[i] = &copy->results[0];
   for (int j = 0; j < copy->nargs; j++)
@@ -113,7 +146,8 @@ static void convert_operand(Layouts *l, Op *op, int i, const Layout *wanted) {
     return;
   }
   if (is_remade(v->def)) {
-    made = insert_like(l, v->def, op);
+    bool same = op_same_before(l->d, v->def, op);
+    made = insert_like(l, v->def, same ? op : v->def->next);
     ir_set_layout(l->k, &made->results[0], wanted);
     fit_parts(l, made);
   } else {
