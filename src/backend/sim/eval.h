@@ -57,6 +57,7 @@ typedef struct Memory {
 typedef struct Binding {
   Tile *tile;
   Memory *memory;
+  int made; /* env_mark when its op ran */
 } Binding;
 
 /* ---- symbols -------------------------------------------------------------------------------- */
@@ -126,6 +127,7 @@ typedef struct Eval {
   Map slot_of; /* interned name -> index + 1 */
   Map expr_of; /* Sym -> Expr */
   Vec(Undo) undo;
+  int back; /* how many of them, the latest, are undone for a while */
 
   Vec(Row) rows;
   bool explicit_grid;        /* a grid row: workgroup ids give no positions */
@@ -156,6 +158,9 @@ void env_set_position(Eval *ev, int slot, int64_t v); /* value only */
 void env_define(Eval *ev, const Sym *symbol, const Sym *definition);
 int env_mark(const Eval *ev);
 void env_rewind(Eval *ev, int mark);
+/* Symbols as they were at the mark, until env_forth takes back what env_back returned. */
+int env_back(Eval *ev, int mark);
+void env_forth(Eval *ev, int undone);
 
 /* Fractions that survive are floored; truth values are 0 and 1. */
 bool expr_value(Eval *ev, const Sym *s, int64_t *out);

@@ -44,6 +44,7 @@ int env_numbered_slot(Eval *ev, const char *prefix, int number) {
 }
 
 static Slot *changing(Eval *ev, int slot) {
+  WV_ASSERT(!ev->back);
   vec_push(ev->home, &ev->undo, ((Undo){slot, ev->slots.at[slot]}));
   return &ev->slots.at[slot];
 }
@@ -67,6 +68,23 @@ void env_define(Eval *ev, const Sym *symbol, const Sym *definition) {
 }
 
 int env_mark(const Eval *ev) { return ev->undo.n; }
+
+static void swap_slot(Eval *ev, int i) {
+  Undo *u = &ev->undo.at[i];
+  Slot now = ev->slots.at[u->slot];
+  ev->slots.at[u->slot] = u->old;
+  u->old = now;
+}
+
+int env_back(Eval *ev, int mark) {
+  int before = ev->back;
+  for (int i = ev->undo.n - before; i > mark; i--) swap_slot(ev, i - 1), ev->back++;
+  return ev->back - before;
+}
+
+void env_forth(Eval *ev, int undone) {
+  for (; undone > 0; undone--) swap_slot(ev, ev->undo.n - ev->back--);
+}
 
 void env_rewind(Eval *ev, int mark) {
   while (ev->undo.n > mark) {

@@ -129,7 +129,7 @@ bool eval_op(Eval *ev, Op *op) {
   Box box;
   if (!place_box(ev, op->results[0].type, &box)) return false;
   Tile *t = how->compute(ev, op, &box);
-  ev->values[op->results[0].id].tile = t;
+  ev->values[op->results[0].id] = (Binding){.tile = t, .made = env_mark(ev)};
   return t != NULL;
 }
 

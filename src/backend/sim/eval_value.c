@@ -151,14 +151,19 @@ Tile *tile_on(Eval *ev, Tile *t, const Box *box) {
   return r;
 }
 
-/* A pure op outside a loop may have been made for other coordinates than its user needs. */
-static Tile *recompute(Eval *ev, const Op *op, const Tile *made, const Box *box) {
-  Box want = made->box;
+/* A pure op outside a loop may have been made for other coordinates than its user needs. Its
+ * symbols may have got other values since; it still means those that it was made with. */
+static Tile *recompute(Eval *ev, const Value *v, const Box *box) {
+  const Binding *made = &ev->values[v->id];
+  Box want = made->tile->box;
   for (int i = 0; i < want.rank; i++) {
     int at = box_find(box, want.axis[i].base);
     if (at >= 0) want.axis[i].lo = box->axis[at].lo, want.axis[i].n = box->axis[at].n;
   }
-  return op_eval[op->kind].compute(ev, op, &want);
+  int undone = env_back(ev, made->made);
+  Tile *t = op_eval[v->def->kind].compute(ev, v->def, &want);
+  env_forth(ev, undone);
+  return t;
 }
 
 static Tile *fail_uncovered(Eval *ev, const Tile *t, int i, const Box *box) {
@@ -184,7 +189,7 @@ Tile *tile_at(Eval *ev, const Value *v, const Box *box) {
   WV_ASSERT(t);
   int bad = uncovered_axis(t, box);
   if (bad >= 0 && v->def && op_eval[v->def->kind].compute) {
-    t = recompute(ev, v->def, t, box);
+    t = recompute(ev, v, box);
     if (!t) return NULL;
     bad = uncovered_axis(t, box);
   }
