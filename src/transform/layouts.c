@@ -49,6 +49,12 @@ static bool same_place(Layouts *l, const Op *a, const Op *b, const Sym *dim) {
          x.start == y.start && x.extent == y.extent;
 }
 
+static bool same_places(Layouts *l, const Op *a, const Op *b, const Type *t) {
+  for (int i = 0; i < t->rank; i++)
+    if (!same_place(l, a, b, t->dims[i])) return false;
+  return true;
+}
+
 static bool same_extents(const int *a, const int *b, int n) {
   for (int i = 0; i < n; i++)
     if (a[i] != b[i]) return false;
@@ -89,15 +95,17 @@ static bool fail_part(Layouts *l, const Op *op, const Op *made) {
 }
 
 /* `fill` of a tile over K is all of K outside of `for K`, one tile of it inside: what is pure is
- * made again where it is used. */
+ * made again where it is used. A tile that only lies elsewhere (one coordinate of a batch
+ * dimension) matters where it can be made: to a constant it does not, and reads are not moved. */
 static bool localise_operand(Layouts *l, Op *op, int i) {
   Value *v = op->args[i];
   int here[IR_MAX_RANK], there[IR_MAX_RANK];
   if (v->type->kind != TYPE_tile || !v->def || v->def->parent == op->parent) return true;
   if (!distribute_extents(l->d, op, v->type, here) || !distribute_value(l->d, v, there))
     return false;
-  if (same_extents(here, there, v->type->rank)) return true;
-  if (!can_be_made(l, v->def, op)) return fail_part(l, op, v->def);
+  bool same = same_extents(here, there, v->type->rank), can = can_be_made(l, v->def, op);
+  if (same && (!can || same_places(l, v->def, op, v->type))) return true;
+  if (!can) return fail_part(l, op, v->def);
   Op *copy = insert_like(l, v->def, op);
   op->args[i] = &copy->results[0];
   for (int j = 0; j < copy->nargs; j++)
