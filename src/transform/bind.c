@@ -18,6 +18,11 @@ static const Sym *substitute(void *user, const Sym *s) {
   return at->op ? distribute_expr(at->d, at->op, s) : distribute_fixed(at->d, s);
 }
 
+/* A mask already speaks of versions; what else it mentions are sizes at entry. */
+static const Sym *substitute_entry(void *user, const Sym *s) {
+  return distribute_expr(((const Where *)user)->d, NULL, s);
+}
+
 static bool fail(Kernel *k, DiagCode code, Span at) {
   diag_add(&k->cx->diags, code, at, "%s", sym_take_error(k->cx->sym));
   return false;
@@ -33,8 +38,10 @@ static bool check_cycles(Kernel *k, Arena *a) {
 
 static bool bind_op(Kernel *k, const Distribution *d, Op *op) {
   Where at = {d, op};
-  for (int i = 0; i < op->nattrs; i++)
-    if (!attr_rewrite(k, &op->attrs[i], substitute, &at)) return fail(k, DIAG_E0105, op->at);
+  for (int i = 0; i < op->nattrs; i++) {
+    SymFn *fn = op->attrs[i].key == ATTR_mask ? substitute_entry : substitute;
+    if (!attr_rewrite(k, &op->attrs[i], fn, &at)) return fail(k, DIAG_E0105, op->at);
+  }
   op_fold_value(k, op);
   return true;
 }
