@@ -7,13 +7,15 @@
  *   - a region op has a body whose arguments match the carried operands, ended by one yield of the
  *     same types; no other op has a body, and a kernel's body has no yield
  *   - a mask tests conditions on coordinates that its access has
- *   - a version of a symbol is opened once; a loop runs over a dimension with a tile row */
+ *   - a version of a symbol is opened once; a loop runs over a dimension with a tile row
+ *   - where a symbol has a version, expressions mention that: the text form means it by the symbol */
 #include "ir/access.h"
 #include "ir/attr.h"
 
 typedef struct Verify {
   Kernel *k;
   bool *defined; /* by value id: made earlier and still in scope */
+  Vec(SymBinding) versions; /* in force: a symbol that was set, and what it is now */
   Arena *scratch;
 } Verify;
 
@@ -84,6 +86,30 @@ static bool verify_mask(Verify *v, const Op *op) {
   return true;
 }
 
+/* NULL: it mentions a symbol that means its version. */
+static const Sym *no_old_symbol(void *user, const Sym *s) {
+  Verify *v = user;
+  return sym_subst(v->k->cx->sym, s, v->versions.at, v->versions.n) == s ? s : NULL;
+}
+
+static bool verify_versions(Verify *v, const Op *op) {
+  ArenaMark mark = arena_mark(v->k->arena);
+  bool ok = true;
+  for (int i = 0; v->versions.n && ok && i < op->nattrs; i++) {
+    Attr a = op->attrs[i];
+    ok = a.key == ATTR_mask || attr_rewrite(v->k, &a, no_old_symbol, v); /* sizes at entry */
+  }
+  arena_rewind(v->k->arena, mark);
+  return ok || FAIL(v, op, E0408, "`%s` mentions a symbol that was set, and not its version",
+                    op_info[op->kind].name);
+}
+
+static void open_version(Verify *v, const Op *op, AttrKey symbol) {
+  const Attr *version = op_attr(op, ATTR_version);
+  SymBinding b = {op_attr(op, symbol)->sym, version ? version->sym : NULL};
+  if (version) vec_push(v->scratch, &v->versions, b);
+}
+
 static void define(Verify *v, const Value *value, bool defined) { v->defined[value->id] = defined; }
 
 static bool verify_body(Verify *v, const Op *op) {
@@ -124,18 +150,23 @@ static bool verify_loop(Verify *v, const Op *op) {
 
 static bool verify_op(Verify *v, const Op *op) {
   bool ok = verify_shape(v, op) && verify_attrs(v, op) && verify_operands(v, op) &&
-            verify_loop(v, op) && verify_types(v, op) && verify_mask(v, op) && (!op->body || verify_body(v, op));
+            verify_loop(v, op) && verify_types(v, op) && verify_mask(v, op) &&
+            verify_versions(v, op) && (!op->body || verify_body(v, op));
   for (int i = 0; ok && i < op->nresults; i++) define(v, &op->results[i], true);
+  if (ok && op->kind == OP_set_symbol) open_version(v, op, ATTR_symbol);
   return ok;
 }
 
 static bool verify_region(Verify *v, const Region *r) {
   for (int i = 0; i < r->nargs; i++) define(v, r->args[i], true);
+  int versions = v->versions.n;
+  if (r->owner && r->owner->kind == OP_while) open_version(v, r->owner, ATTR_axis);
   bool ok = true;
   for (const Op *op = r->first; ok && op; op = op->next) ok = verify_op(v, op);
   for (int i = 0; i < r->nargs; i++) define(v, r->args[i], false);
   for (const Op *op = r->first; op; op = op->next)
     for (int i = 0; i < op->nresults; i++) define(v, &op->results[i], false);
+  v->versions.n = versions;
   return ok;
 }
 

@@ -691,6 +691,21 @@ TEST(verifier_finds_broken_structure) {
   context_free(f.cx);
 }
 
+TEST(verifier_finds_symbols_that_were_set) {
+  Fixture f;
+  begin(&f, true);
+  set_symbol(&f, f.n, integer(&f, 1));
+  Value *x = op0(&f, OP_scalar, (Attr){.key = ATTR_value, .sym = f.n},
+                 type_scalar(f.cx, DTYPE_i32));
+  Kernel *k = finish(&f);
+  CHECK(k && ir_verify(k));
+  op_set_attr(k, x->def, (Attr){.key = ATTR_value, .sym = f.n}); /* and not its version */
+  CHECK(!ir_verify(k));
+  CHECK_INT(f.cx->diags.first->code, DIAG_E0408);
+  kernel_free(k);
+  context_free(f.cx);
+}
+
 TESTS_MAIN(
     RUN(gemm_builds_and_verifies) RUN(types_are_interned_and_checked)
     RUN(elementwise_takes_the_larger_shape) RUN(disjoint_shapes_are_an_error)
@@ -710,4 +725,5 @@ TESTS_MAIN(
     RUN(the_compilers_own_symbols_cannot_be_set)
     RUN(mapping_iterators_must_have_one_extent) RUN(mapping_iterator_without_extent)
     RUN(mapping_must_reach_every_memory_dim) RUN(mapping_gives_the_result_its_dims)
-    RUN(header_mistakes) RUN(verifier_finds_broken_structure))
+    RUN(header_mistakes) RUN(verifier_finds_broken_structure)
+    RUN(verifier_finds_symbols_that_were_set))
