@@ -37,10 +37,10 @@ void facts_drop(Facts *f, unsigned broken); /* the arena is reset when nothing i
 #include "analysis/analyses.def"
 
 /* True when an op means the same outside of `region`, a loop's or conditional's body, as inside:
- * nothing in it but its operands knows where it stands. Not so when its type or an attribute names
+ * nothing in it but its operands knows where it stands. Not so when its type or an operand's names
  * the loop's axis (inside, that is one tile of it), or when an expression mentions symbols, which
  * may be counters or versions of the region. */
-bool op_same_outside(const Op *op, const Region *region);
+bool op_same_outside(const Kernel *k, const Op *op, const Region *region);
 
 /* True when an op would mean the same in front of `where`, a later op of its region or of one
  * inside: no symbol that its expressions mention has another value there. */

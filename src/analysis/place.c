@@ -25,13 +25,28 @@ static bool attr_same_outside(const Attr *a) {
   return false;
 }
 
-bool op_same_outside(const Op *op, const Region *region) {
+/* A loop cuts its axis and what aliases derive from it. */
+static bool is_cut(const Kernel *k, const Type *t, const Sym *axis) {
+  for (int i = 0; i < t->rank; i++) {
+    const Sym *dim = dim_base(t->dims[i]);
+    for (int steps = 0; dim && steps <= k->constraints.n; steps++) {
+      if (dim == dim_base(axis)) return true;
+      const Constraint *alias = kernel_constraint(k, CONSTRAINT_alias, dim);
+      dim = alias ? dim_base(alias->start) : NULL;
+    }
+  }
+  return false;
+}
+
+bool op_same_outside(const Kernel *k, const Op *op, const Region *region) {
   const Attr *axis = region->owner ? op_attr(region->owner, ATTR_axis) : NULL;
   if (op->body || op->kind == OP_self_index) return false;
   for (int i = 0; i < op->nattrs; i++)
     if (!attr_same_outside(&op->attrs[i])) return false;
   for (int i = 0; axis && i < op->nresults; i++)
-    if (type_has_dim(op->results[i].type, axis->sym)) return false;
+    if (is_cut(k, op->results[i].type, axis->sym)) return false;
+  for (int i = 0; axis && i < op->nargs; i++)
+    if (is_cut(k, op->args[i]->type, axis->sym)) return false;
   return true;
 }
 

@@ -15,6 +15,7 @@ typedef struct Entry {
 } Entry;
 
 typedef struct Cse {
+  const Kernel *k;
   Arena *scratch;
   Map table;      /* hash -> Entry */
   Value **rename; /* by value id; NULL: itself */
@@ -58,10 +59,10 @@ static bool same_op(const Op *a, const Op *b) {
 }
 
 /* `earlier` comes first in the walk: it is in force at `op` when its region is around op. */
-static bool can_stand_for(const Op *earlier, const Op *op) {
+static bool can_stand_for(const Cse *c, const Op *earlier, const Op *op) {
   const Region *r = op->parent;
   while (r != earlier->parent) {
-    if (!r->owner || !op_same_outside(op, r)) return false;
+    if (!r->owner || !op_same_outside(c->k, op, r)) return false;
     r = r->owner->parent;
   }
   return true;
@@ -69,7 +70,7 @@ static bool can_stand_for(const Op *earlier, const Op *op) {
 
 static Op *find_earlier(const Cse *c, uint64_t hash, const Op *op) {
   for (Entry *e = map_get(&c->table, hash); e; e = e->next)
-    if (same_op(e->op, op) && can_stand_for(e->op, op)) return e->op;
+    if (same_op(e->op, op) && can_stand_for(c, e->op, op)) return e->op;
   return NULL;
 }
 
@@ -87,7 +88,7 @@ static void rename_args(const Cse *c, Op *op) {
 }
 
 bool pass_cse(Kernel *k, PassCtx *cx) {
-  Cse c = {.scratch = cx->scratch, .rename = ARENA_ARRAY(cx->scratch, Value *, k->nvalues)};
+  Cse c = {.k = k, .scratch = cx->scratch, .rename = ARENA_ARRAY(cx->scratch, Value *, k->nvalues)};
   for (Op *op = ir_first(k), *next; op; op = next) {
     next = ir_next(op);
     rename_args(&c, op);

@@ -11,8 +11,8 @@ static bool is_made_in(const Value *v, const Region *r) {
   return v->owner == r || (v->def && v->def->parent == r);
 }
 
-static bool is_invariant(const Op *op, const Region *body) {
-  if (!op_is_pure(op) || !op_same_outside(op, body)) return false;
+static bool is_invariant(const Kernel *k, const Op *op, const Region *body) {
+  if (!op_is_pure(op) || !op_same_outside(k, op, body)) return false;
   for (int i = 0; i < op->nargs; i++)
     if (is_made_in(op->args[i], body)) return false;
   return true;
@@ -20,12 +20,12 @@ static bool is_invariant(const Op *op, const Region *body) {
 
 static bool is_loop(const Op *op) { return op && (op->kind == OP_for || op->kind == OP_while); }
 
-static void hoist(Region *r) {
+static void hoist(const Kernel *k, Region *r) {
   for (Op *op = r->first; op; op = op->next)
-    if (op->body) hoist(op->body);
+    if (op->body) hoist(k, op->body);
   for (Op *op = r->first, *next; is_loop(r->owner) && op; op = next) {
     next = op->next;
-    if (!is_invariant(op, r)) continue;
+    if (!is_invariant(k, op, r)) continue;
     ir_remove(op);
     ir_insert_before(r->owner, op);
   }
@@ -33,6 +33,6 @@ static void hoist(Region *r) {
 
 bool pass_licm(Kernel *k, PassCtx *cx) {
   (void)cx;
-  hoist(k->body);
+  hoist(k, k->body);
   return true;
 }
