@@ -4,8 +4,9 @@
  *
  * Random kernels over small integer tensors, with loops, conditionals, set symbols, repeated and
  * unused ops, are evaluated as written and after one to four random passes: every element stored
- * must be the same. Integers wrap, so there is no rounding to excuse a difference. A failing case
- * is printed with its number and its passes. The last line is "N passed, M failed". */
+ * must be the same, and every mask exact. Integers wrap, so there is no rounding to excuse a
+ * difference. A failing case is printed with its number and its passes. The last line is "N passed,
+ * M failed". */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +33,7 @@ static int below(Random *r, int n) { return n > 0 ? (int)(next(r) % (uint32_t)n)
 
 /* ---- random kernels ---- */
 
-/* M is cut over workgroups, N and K are the axes of loops. Inside a loop over N no tile over N from
- * outside is used: there, N is another extent. */
+/* M is cut over workgroups, N and K are the axes of loops, W of while loops. */
 enum { SIZE_M = 5, SIZE_N = 7, SIZE_K = 3 };
 
 typedef enum Shape { SHAPE_M, SHAPE_MN, SHAPE_SCALAR, SHAPE_COUNT } Shape;
@@ -50,7 +50,7 @@ typedef struct Gen {
   StrBuf *out;
   Vec(Visible) values; /* in scope */
   int ids, depth;
-  bool in_n, in_k;
+  bool in_n, in_k, in_w;
 } Gen;
 
 #define EMIT(g, ...) sb_printf((g)->out, __VA_ARGS__)
@@ -78,8 +78,9 @@ static Shape any_shape(Gen *g) { return (Shape)below(&g->r, SHAPE_COUNT); }
 /* Expressions of the kinds that bind and simplify work on. */
 static const char *any_expr(Gen *g) {
   static const char *const exprs[] = {
-      "M", "Max(M, 2)", "$WG0*2 + 1",  "Min($WG0, 7)", "Min($WG0, 1)", "floor(N/2)",
-      "S", "Mod(S, 4)", "S + 3*M - S", "floor(S/3)*3", "N - M",        "Mod(M*4, 4)"};
+      "M",          "Max(M, 2)",   "$WG0*2 + 1", "Min($WG0, 7)", "Min($WG0, 1)",
+      "floor(N/2)", "S",           "Mod(S, 4)",  "S + 3*M - S",  "floor(S/3)*3",
+      "N - M",      "Mod(M*4, 4)", "W",          "Max(W, 2)"};
   static const char *const counters[] = {"Mod($ARGK, 3)", "$ARGK*2 + $ARGK"};
   return g->in_k && below(&g->r, 3) == 0 ? counters[below(&g->r, 2)]
                                          : exprs[below(&g->r, (int)WV_LEN(exprs))];
@@ -120,9 +121,13 @@ static void gen_index(Gen *g) {
 }
 
 static void gen_shape(Gen *g) {
-  if (below(&g->r, 2)) {
+  int kind = below(&g->r, 5);
+  if (kind < 2) {
     int a = pick(g, SHAPE_M);
     EMIT(g, "%%v%d = broadcast %%v%d : tile<M, N, i32>\n", fresh(g, SHAPE_MN), a);
+  } else if (kind < 3) {
+    int a = pick(g, SHAPE_MN);
+    EMIT(g, "%%v%d = cumsum %%v%d {dim = N}\n", fresh(g, SHAPE_MN), a);
   } else {
     int a = pick(g, SHAPE_MN), init = pick(g, SHAPE_M);
     EMIT(g, "%%v%d = sum %%v%d, %%v%d {dim = N}\n", fresh(g, SHAPE_M), a, init);
@@ -144,25 +149,28 @@ static void gen_set_symbol(Gen *g) { EMIT(g, "set_symbol S %%v%d\n", pick(g, SHA
 static void gen_statements(Gen *g, int n);
 
 /* What is made inside stays inside; the shape of one carried value. */
-static void gen_body(Gen *g, int arg, Shape shape) {
+static void gen_body(Gen *g, int arg, Shape shape, const char *last) {
   int outside = g->values.n;
   Visible carried = {arg, shape};
   vec_push(g->out->arena, &g->values, carried);
   g->depth++;
   gen_statements(g, 1 + below(&g->r, 6));
-  EMIT(g, "yield %%v%d\n}\n", pick(g, shape));
+  int yielded = pick(g, shape);
+  EMIT(g, "%syield %%v%d\n}\n", last, yielded);
   g->depth--;
   g->values.n = outside;
 }
 
-/* Enters a loop over N: the tiles over N from outside are forgotten until it ends. */
-static void hide_tiles(Gen *g) {
+/* Enters a loop over N. Of a tile over N from outside it uses one tile of it; half of the loops use
+ * none: what was read outside cannot be laid out for that. */
+static void enter_n(Gen *g) {
+  g->in_n = true;
+  if (below(&g->r, 2)) return;
   Gen before = *g;
   memset(&g->values, 0, sizeof g->values);
   for (int i = 0; i < before.values.n; i++)
     if (before.values.at[i].shape != SHAPE_MN)
       vec_push(g->out->arena, &g->values, before.values.at[i]);
-  g->in_n = true;
 }
 
 static void gen_loop(Gen *g) {
@@ -172,14 +180,33 @@ static void gen_loop(Gen *g) {
   int init = pick(g, shape), arg = g->ids++, result = g->ids++;
   EMIT(g, "%%v%d = for %s carry %%v%d = %%v%d {\n", result, over_n ? "N" : "K", arg, init);
   Gen before = *g;
-  if (over_n) hide_tiles(g);
+  if (over_n) enter_n(g);
   else g->in_k = true;
-  gen_body(g, arg, shape);
+  gen_body(g, arg, shape, "");
   g->values.at = before.values.at;
   g->values.n = before.values.n;
   g->values.cap = before.values.cap;
   g->in_n = before.in_n;
   g->in_k = before.in_k;
+  Visible v = {result, shape};
+  vec_push(g->out->arena, &g->values, v);
+}
+
+/* W is the position in expressions, and is set at the end of the body. */
+static void gen_while(Gen *g) {
+  if (g->in_w) return;
+  Shape shape = below(&g->r, 2) ? SHAPE_M : SHAPE_SCALAR;
+  int init = pick(g, shape), at = g->ids++, arg = g->ids++, result = g->ids++;
+  EMIT(g, "%%at%d = scalar 0 : index\n%%one%d = scalar 1 : index\n", at, at);
+  EMIT(g,
+       "%%v%d = while W as signed(W.%d) (%%w%d) from %%at%d cond (W < 2) carry %%v%d = %%v%d {\n",
+       result, at + 2, at, at, arg, init);
+  char last[96];
+  snprintf(last, sizeof last, "%%next%d = add %%w%d, %%one%d\nset_symbol W %%next%d\n", at, at, at,
+           at);
+  g->in_w = true;
+  gen_body(g, arg, shape, last);
+  g->in_w = false;
   Visible v = {result, shape};
   vec_push(g->out->arena, &g->values, v);
 }
@@ -190,7 +217,7 @@ static void gen_if(Gen *g) {
   int init = pick(g, shape), arg = g->ids++, result = g->ids++;
   EMIT(g, "%%v%d = if (%s) carry %%v%d = %%v%d {\n", result, conditions[below(&g->r, 4)], arg,
        init);
-  gen_body(g, arg, shape);
+  gen_body(g, arg, shape, "");
   Visible v = {result, shape};
   vec_push(g->out->arena, &g->values, v);
 }
@@ -199,8 +226,9 @@ static void gen_statements(Gen *g, int n) {
   static void (*const kinds[])(Gen *) = {gen_binary, gen_binary, gen_binary,    gen_unary,
                                          gen_select, gen_shape,  gen_constant,  gen_index,
                                          gen_read,   gen_write,  gen_set_symbol};
+  static void (*const regions[])(Gen *) = {gen_loop, gen_loop, gen_loop, gen_if, gen_while};
   for (; n > 0; n--) {
-    if (g->depth < 3 && below(&g->r, 5) == 0) (below(&g->r, 3) ? gen_loop : gen_if)(g);
+    if (g->depth < 3 && below(&g->r, 5) == 0) regions[below(&g->r, (int)WV_LEN(regions))](g);
     else kinds[below(&g->r, (int)WV_LEN(kinds))](g);
   }
 }
@@ -210,9 +238,9 @@ static const char *random_kernel(Random r, Arena *a) {
   Gen g = {.r = r, .out = &out};
   EMIT(&g,
        "kernel @k(%%a: mem<M, N, i32>, %%b: mem<M, i32>, %%c: mem<M, N, i32>, %%d: mem<M, i32>)\n"
-       "  workgroup M by 2 on 0; tile N by 2; tile K by 1\n"
+       "  workgroup M by 2 on 0; tile N by 2; tile K by 1; tile W\n"
        "  hardware threads 64, vector {M: 2, N: 2}\n"
-       "  bind M = %d; bind N = %d; bind K = %d; bind S = 5\n{\n",
+       "  bind M = %d; bind N = %d; bind K = %d; bind S = 5; bind W = 3\n{\n",
        SIZE_M, SIZE_N, SIZE_K);
   gen_statements(&g, 4 + below(&g.r, 16));
   EMIT(&g, "write %%v%d, %%d\n", pick(&g, SHAPE_M));
@@ -243,7 +271,7 @@ static bool evaluate(Kernel *k, Stored *out) {
     buffers[i].strides[1] = 1;
     args[i].buffer = &buffers[i];
   }
-  return eval_tile(k, args, 4, NULL);
+  return eval_tile(k, args, 4, &(EvalOptions){.check_masks = true});
 }
 
 /* ---- one case ---- */
