@@ -55,6 +55,7 @@ typedef bool LowerFn(Lower *l, const Op *op);
 LowerFn lower_elementwise, lower_bitcast, lower_fill, lower_self_index, lower_apply, lower_reshaped;
 LowerFn lower_read, lower_write, lower_atomic, lower_copy;
 LowerFn lower_mma;
+LowerFn lower_reduce, lower_convert;
 
 /* E0601 at the op: what cannot be lowered yet. Always false. */
 bool lower_refuse(Lower *l, const Op *op, const char *what);
@@ -93,6 +94,9 @@ Value *emit_pick(Lower *l, Value *v, const int *regs, int n); /* v itself where 
 Value *emit_join(Lower *l, Value *const *parts, int n);
 Value *emit_binary(Lower *l, OpKind kind, Value *a, Value *b);
 Value *emit_select(Lower *l, Value *condition, Value *yes, Value *no);
+Value *emit_cast(Lower *l, Value *v, DType dtype); /* v itself where that is its dtype */
+Value *emit_shuffle(Lower *l, Value *v, int flip); /* of the lane whose number is ours xor flip */
+Value *emit_shuffle_idx(Lower *l, Value *v, const Sym *lane);
 
 const SymFacts *lower_facts(const Lower *l); /* where ops are appended now */
 
@@ -101,6 +105,9 @@ const SymFacts *lower_facts(const Lower *l); /* where ops are appended now */
 
 /* What lane and wave contribute to the coordinate along `dim`, relative to the tile. */
 const Sym *lane_coord(Lower *l, const Layout *layout, int dim);
+
+/* Digit i of this thread's lane or wave number, in the radices of the layout. */
+const Sym *lane_digit(Lower *l, const Layout *layout, LayoutPart part, int i);
 
 /* True in one of the threads that hold the same element; NULL: each element has one holder. */
 const Sym *lane_is_first(Lower *l, const Layout *layout);

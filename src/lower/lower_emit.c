@@ -337,3 +337,20 @@ Value *emit_select(Lower *l, Value *condition, Value *yes, Value *no) {
   Value *args[] = {condition, yes, no};
   return emit(l, OP_select, args, 3, NULL, 0, yes->type);
 }
+
+Value *emit_cast(Lower *l, Value *v, DType dtype) {
+  if (v->type->dtype == dtype) return v;
+  return emit(l, OP_cast, &v, 1, NULL, 0, type_with_dtype(l->k->cx, v->type, dtype));
+}
+
+Value *emit_shuffle(Lower *l, Value *v, int flip) {
+  Attr attrs[] = {{.key = ATTR_mode, .text = intern(&l->k->cx->names, "xor")},
+                  {.key = ATTR_by, .integer = flip}};
+  return flip ? emit(l, OP_shuffle, &v, 1, attrs, 2, v->type) : v;
+}
+
+Value *emit_shuffle_idx(Lower *l, Value *v, const Sym *lane) {
+  const Sym *e = sym_simplify(l->sym, lower_facts(l), lane);
+  Value *args[] = {v, emit_expr(l, e ? e : lane, DTYPE_i32)};
+  return emit(l, OP_shuffle_idx, args, 2, NULL, 0, v->type);
+}

@@ -20,35 +20,33 @@ static const Sym *simpler(Lower *l, const Sym *e) {
   return s ? s : e;
 }
 
+const Sym *lane_digit(Lower *l, const Layout *layout, LayoutPart part, int i) {
+  int weight = 1;
+  for (int j = 0; j < i; j++) weight *= layout->part[part].at[j].radix;
+  return digit_of(l, number_of(l, part), layout_size(layout, part), weight,
+                  layout->part[part].at[i].radix);
+}
+
 const Sym *lane_coord(Lower *l, const Layout *layout, int dim) {
   const Sym *sum = sym_int(l->sym, 0);
-  for (int p = LAYOUT_LANE; p <= LAYOUT_WAVE; p++) {
-    int weight = 1, count = layout_size(layout, (LayoutPart)p);
+  for (int p = LAYOUT_LANE; p <= LAYOUT_WAVE; p++)
     for (int i = 0; i < layout->part[p].n; i++) {
       const Digit *g = &layout->part[p].at[i];
-      if (g->stride && g->dim == dim) {
-        const Sym *digit = digit_of(l, number_of(l, (LayoutPart)p), count, weight, g->radix);
-        sum = sym_add(l->sym, sum, sym_mul(l->sym, digit, sym_int(l->sym, g->stride)));
-      }
-      weight *= g->radix;
+      if (!g->stride || g->dim != dim) continue;
+      const Sym *digit = lane_digit(l, layout, (LayoutPart)p, i);
+      sum = sym_add(l->sym, sum, sym_mul(l->sym, digit, sym_int(l->sym, g->stride)));
     }
-  }
   return cheaper(l, sum);
 }
 
 const Sym *lane_is_first(Lower *l, const Layout *layout) {
   const Sym *first = sym_bool(l->sym, true), *zero = sym_int(l->sym, 0);
-  for (int p = LAYOUT_LANE; p <= LAYOUT_WAVE; p++) {
-    int weight = 1, count = layout_size(layout, (LayoutPart)p);
+  for (int p = LAYOUT_LANE; p <= LAYOUT_WAVE; p++)
     for (int i = 0; i < layout->part[p].n; i++) {
-      const Digit *g = &layout->part[p].at[i];
-      if (!g->stride) {
-        const Sym *digit = digit_of(l, number_of(l, (LayoutPart)p), count, weight, g->radix);
-        first = sym_and(l->sym, first, sym_eq(l->sym, digit, zero));
-      }
-      weight *= g->radix;
+      if (layout->part[p].at[i].stride) continue;
+      const Sym *digit = lane_digit(l, layout, (LayoutPart)p, i);
+      first = sym_and(l->sym, first, sym_eq(l->sym, digit, zero));
     }
-  }
   first = simpler(l, first);
   return first == sym_bool(l->sym, true) ? NULL : first;
 }

@@ -8,8 +8,8 @@
  * memory and barriers stand where they must (layouts, mask, pack, sync). This pass decides nothing
  * more: it writes down what each thread does. What it cannot write down yet is E0601.
  *
- * Needs DISTRIBUTE and BOUNDS; breaks all. Nothing happens without a target, or to a kernel that the
- * passes above have not seen. */
+ * Needs DISTRIBUTE and BOUNDS; breaks all. Nothing happens without a target, or to a kernel that
+ * the passes above have not seen. */
 #include "analysis/memory_uses.h"
 #include "ir/attr.h"
 #include "lower/lower.h"
@@ -154,6 +154,10 @@ static LowerFn *const family[OP_COUNT] = {
     [OP_copy] = lower_copy,
     [OP_mma] = lower_mma,
     [OP_scaled_mma] = lower_mma,
+    [OP_sum] = lower_reduce,
+    [OP_max] = lower_reduce,
+    [OP_min] = lower_reduce,
+    [OP_convert] = lower_convert,
     [OP_bitcast] = lower_bitcast,
     [OP_broadcast] = lower_reshaped,
     [OP_permute] = lower_reshaped,

@@ -128,6 +128,47 @@ static int butterfly(const Planner *p, int to, int from, const int *lanes) {
   return -1;
 }
 
+static bool wants_nothing(const Planner *p, int lane, int to) {
+  for (int w = 0; w < p->y.waves; w++)
+    for (int u = 0; u < p->unit; u++)
+      if (group_at(&p->y, p->unit, w, lane, to)[u] >= 0) return false;
+  return true;
+}
+
+/* What is read as a sum over the bits of the lane that reads; -1 agrees with anything. False: it is
+ * no such sum. */
+static bool find_steps(ConvertRound *r, const int *read, int lanes) {
+  int start = 0;
+  while (start < lanes - 1 && read[start] < 0) start++;
+  r->first = read[start];
+  for (int i = 0; 1 << i < lanes; i++) {
+    int l = 0, bit = 1 << i;
+    while (l < lanes && (l & bit || l + bit >= lanes || read[l] < 0 || read[l + bit] < 0)) l++;
+    r->step[i] = l < lanes ? read[l + bit] - read[l] : 0;
+    if (start & bit) r->first -= r->step[i];
+  }
+  for (int l = 0; l < lanes; l++) {
+    int sum = r->first;
+    for (int i = 0; 1 << i < lanes; i++) sum += l >> i & 1 ? r->step[i] : 0;
+    if (sum < 0 || sum >= lanes || (read[l] >= 0 && read[l] != sum)) return false;
+  }
+  return true;
+}
+
+/* The lane each lane reads as something a thread can compute: as planned, or else the first lane
+ * that would do. */
+static bool find_form(const Planner *p, ConvertRound *r) {
+  int lanes = p->y.lanes, *read = ARENA_ARRAY(p->a, int, lanes);
+  for (int first = 0; first < 2; first++) {
+    for (int l = 0; l < lanes; l++) {
+      read[l] = r->lanes[l] < 0 || wants_nothing(p, l, r->to) ? -1 : first ? 0 : r->lanes[l];
+      while (first && read[l] >= 0 && !serves_all_waves(p, l, r->to, read[l], r->from)) read[l]++;
+    }
+    if (find_steps(r, read, lanes)) return true;
+  }
+  return false;
+}
+
 /* One destination group: rounds until every lane is served, those that serve most lanes first. */
 static int add_rounds(const Planner *p, int to, ConvertRound *rounds) {
   int lanes = p->y.lanes, left = lanes, n = 0;
@@ -148,7 +189,9 @@ static int add_rounds(const Planner *p, int to, ConvertRound *rounds) {
       served[l] = served[l] || table[l] >= 0;
     }
     left -= most;
-    rounds[n++] = (ConvertRound){to, best, butterfly(p, to, best, table), table, most == lanes};
+    ConvertRound round = {to, best, butterfly(p, to, best, table), table, .whole = most == lanes};
+    if (round.flip < 0 && !find_form(p, &round)) return -1;
+    rounds[n++] = round;
   }
   return n;
 }

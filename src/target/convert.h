@@ -24,9 +24,12 @@ typedef enum ConvertKind {
 /* Destination group `to` takes source group `from` of another lane, in some or all lanes. */
 typedef struct ConvertRound {
   int to, from;
-  int flip;         /* lane l reads lane l ^ flip: a butterfly; 0: its own. -1: see `lanes` */
-  const int *lanes; /* the lane that each lane reads; -1: the lane keeps what earlier rounds gave */
-  bool whole;       /* no lane keeps anything: the round needs no select */
+  int flip; /* lane l reads lane l ^ flip: a butterfly; 0: its own. -1: see `first` */
+  const int *
+      lanes; /* a lane that has what each lane needs; -1: the lane keeps what earlier rounds gave */
+  int first; /* flip -1: lane l reads first + step[i] for each bit i of l that is set */
+  int step[LAYOUT_DIGITS];
+  bool whole; /* no lane keeps anything: the round needs no select */
 } ConvertRound;
 
 typedef struct ConvertPlan {

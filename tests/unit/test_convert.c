@@ -20,9 +20,9 @@ static void run_rounds(const ConvertPlan *p, int lanes, int xregs, int yregs, co
   for (int i = 0; i < p->nrounds; i++) {
     const ConvertRound *r = &p->rounds[i];
     for (int lane = 0; lane < lanes; lane++) {
-      int there = r->lanes[lane];
-      if (there < 0) continue;
-      if (r->flip >= 0) there = lane ^ r->flip;
+      int there = r->flip >= 0 ? lane ^ r->flip : r->first;
+      if (r->lanes[lane] < 0) continue;
+      for (int b = 0; r->flip < 0 && lane >> b; b++) there += lane >> b & 1 ? r->step[b] : 0;
       for (int u = 0; u < p->unit; u++)
         y[lane * yregs + r->to * p->unit + u] = x[there * xregs + r->from * p->unit + u];
     }

@@ -1,0 +1,271 @@
+/* test_reduce_lanes.c: reductions, scans and conversions between layouts, lane by lane on every
+ * machine, against the evaluator. Integers and sums that are exact agree bit by bit; the others
+ * within a tolerance, because the order of additions differs. */
+#include <math.h>
+
+#include "target/convert.h"
+#include "unit/lane_kit.h"
+
+#define CONVERT_PASSES "mask,version,pack,sync,lower_threads"
+
+typedef struct Reduce {
+  Sample sample;
+  double tolerance; /* relative to 1 and to the result; 0: the same bits */
+} Reduce;
+
+static bool is_close(const Lab *a, const Lab *b, double tolerance) {
+  for (int t = 0; t < a->nargs; t++) {
+    if (!a->tensors[t].data) continue;
+    for (int64_t e = 0; e < lab_count(&a->tensors[t]); e++) {
+      double x = get(a, t, e), y = get(b, t, e);
+      if (isnan(x) && isnan(y)) continue;
+      if (x != y && !(fabs(x - y) <= tolerance * (1 + fabs(x)))) {
+        printf("tensor %d, element %lld: %g expected, %g found\n", t, (long long)e, x, y);
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+static bool reduce_agrees(const Reduce *r, const SampleSizes *sizes, const char *target,
+                          int schedule) {
+  const Sample *s = &r->sample;
+  Lab before = sample_open(s, sizes), after = sample_open(s, sizes);
+  bool same = lab_run(&before) && lane_transform(&after, target) && sample_reparses(&after) &&
+              lane_run(&after, target, schedule);
+  if (same && r->tolerance == 0) same = lab_equal(&before, &after);
+  else if (same) same = is_close(&before, &after, r->tolerance);
+  if (!same) {
+    StrBuf text = {.arena = after.cx->arena};
+    if (after.k) ir_print(&text, after.k);
+    lab_print_errors(&after);
+    printf("%s differs at sizes %d %d %d %d on %s:\n%s", s->name, sizes->at[0], sizes->at[1],
+           sizes->at[2], sizes->at[3], target, sb_text(&text));
+  }
+  lab_close(&before);
+  lab_close(&after);
+  return same;
+}
+
+static int reduce_differs(const Reduce *r, const char *target) {
+  SampleSizes sizes = {0};
+  int wrong = 0;
+  for (int i = 0; sample_sizes(&r->sample, i, &sizes) && !wrong; i++)
+    wrong += !reduce_agrees(r, &sizes, target, i);
+  return wrong;
+}
+
+/* A reduction of one tile, by dtype, op, tile and place of the dim. */
+#define ROWS(name, dtype, op, n, tolerance)                                                        \
+  {                                                                                                \
+    {name,                                                                                         \
+     "kernel @rows(%a: mem<M, N, " dtype ">, %b: mem<M, " dtype ">)\n"                             \
+     "  workgroup M by 4 on 0; hardware threads 8, vector {M: 1, N: " #n "}\n"                     \
+     "  dynamic M; bind N = " #n "\n"                                                              \
+     "{ %x = read %a\n  %r = " op " %x {dim = N}\n  write %r, %b }",                               \
+     {{"M", 4}, {"N", -n}}},                                                                       \
+        tolerance                                                                                  \
+  }
+
+static const Reduce within_waves[] = {
+    ROWS("sum of 48", "i32", "sum", 48, 0),
+    ROWS("sum of 80", "f32", "sum", 80, 0),
+    ROWS("sum of 96", "f16", "sum", 96, 0),
+    ROWS("sum of 7", "bf16", "sum", 7, 0),
+    ROWS("sum of 1", "i8", "sum", 1, 0),
+    ROWS("max of 48", "i32", "max", 48, 0),
+    ROWS("max of 5", "f32", "max", 5, 0),
+    ROWS("min of 80", "f16", "min", 80, 0),
+    ROWS("min of 3", "i64", "min", 3, 0),
+    ROWS("max of 3", "i64", "max", 3, 0),
+    ROWS("sum of 192", "i8", "sum", 192, 0),
+    {{"first dim",
+      "kernel @first(%a: mem<N, M, i32>, %b: mem<M, i32>)\n"
+      "  workgroup M by 6 on 0; hardware threads 8, vector {M: 6, N: 20}\n"
+      "  dynamic M; bind N = 20\n"
+      "{ %x = read %a\n  %r = sum %x {dim = N}\n  write %r, %b }",
+      {{"M", 6}, {"N", -20}}},
+     0},
+    {{"middle dim",
+      "kernel @middle(%a: mem<A, N, M, i32>, %b: mem<A, M, i32>)\n"
+      "  workgroup M by 4 on 0; workgroup A by 2 on 1; hardware threads 8, vector {M: 4, N: 12}\n"
+      "  dynamic M; dynamic A; bind N = 12\n"
+      "{ %x = read %a\n  %r = max %x {dim = N}\n  write %r, %b }",
+      {{"A", 2}, {"M", 4}, {"N", -12}}},
+     0},
+    {{"all of it",
+      "kernel @all(%a: mem<N, i32>, %b: mem<N, i32>)\n"
+      "  workgroup N by 20 on 0; hardware threads 8, vector {N: 20}; dynamic N\n"
+      "{ %x = read %a\n  %r = sum %x {dim = N}\n  %y = add %x, %r\n  write %y, %b }",
+      {{"N", 20}}},
+     0},
+    {{"twice",
+      "kernel @twice(%a: mem<M, N, f32>, %b: mem<M, f32>)\n"
+      "  workgroup M by 4 on 0; workgroup N by 12 on 1; hardware threads 8, vector {M: 4, N: 12}\n"
+      "  dynamic M; dynamic N\n"
+      "{\n"
+      "  %x = read %a\n  %one = fill 1.0 : tile<M, N, f32>\n  %y = add %x, %one\n"
+      "  %r = max %y {dim = N}\n  %t = sum %r {dim = M}\n  %z = add %r, %t\n  write %z, %b\n"
+      "}",
+      {{"M", 4}, {"N", -12}}},
+     0},
+    {{"softmax",
+      "kernel @softmax(%a: mem<M, N, f32>, %c: mem<M, N, f32>)\n"
+      "  workgroup M by 4 on 1; hardware threads 8, vector {M: 1, N: 192}\n"
+      "  dynamic M; bind N = 192\n"
+      "{\n"
+      "  %x = read %a\n"
+      "  %m = max %x {dim = N}\n"
+      "  %mb = broadcast %m : tile<M, N, f32>\n"
+      "  %d = sub %x, %mb\n"
+      "  %e = exp2 %d\n"
+      "  %s = sum %e {dim = N}\n"
+      "  %sb = broadcast %s : tile<M, N, f32>\n"
+      "  %y = div %e, %sb\n"
+      "  write %y, %c\n"
+      "}",
+      {{"M", 4}, {"N", -192}}},
+     1e-6},
+    {{"layer norm",
+      "kernel @norm(%a: mem<M, N, f16>, %g: mem<N, f16>, %c: mem<M, N, f16>)\n"
+      "  workgroup M by 2 on 1; hardware threads 8, vector {M: 1, N: 80}\n"
+      "  dynamic M; bind N = 80\n"
+      "{\n"
+      "  %h = read %a\n"
+      "  %x = cast %h : tile<M, N, f32>\n"
+      "  %s = sum %x {dim = N}\n"
+      "  %n = fill 0.0125 : tile<M, f32>\n"
+      "  %mean = mul %s, %n\n"
+      "  %d = sub %x, %mean\n"
+      "  %q = mul %d, %d\n"
+      "  %v = sum %q {dim = N}\n"
+      "  %var = mul %v, %n\n"
+      "  %eps = fill 1e-5 : tile<M, f32>\n"
+      "  %ve = add %var, %eps\n"
+      "  %rs = rsqrt %ve\n"
+      "  %y = mul %d, %rs\n"
+      "  %gh = read %g\n"
+      "  %gf = cast %gh : tile<N, f32>\n"
+      "  %yg = mul %y, %gf\n"
+      "  %out = cast %yg : tile<M, N, f16>\n"
+      "  write %out, %c\n"
+      "}",
+      {{"M", 2}, {"N", -80}}},
+     1e-2},
+    {{"online softmax", /* several carried values, one reduction each */
+      "kernel @online(%a: mem<M, N, f32>, %m: mem<M, f32>, %s: mem<M, f32>)\n"
+      "  workgroup M by 4 on 0; tile N by 12; hardware threads 8, vector {M: 4, N: 12}\n"
+      "  dynamic M; dynamic N\n"
+      "{\n"
+      "  %mz = fill -1e6 : tile<M, f32>\n"
+      "  %sz = fill 0.0 : tile<M, f32>\n"
+      "  %rm, %rs = for N carry %m0 = %mz, %s0 = %sz {\n"
+      "    %x = read %a\n"
+      "    %m1 = max %x, %m0 {dim = N}\n"
+      "    %d = sub %x, %m1\n"
+      "    %e = exp2 %d\n"
+      "    %dm = sub %m0, %m1\n"
+      "    %em = exp2 %dm\n"
+      "    %sm = mul %s0, %em\n"
+      "    %s1 = sum %e, %sm {dim = N}\n"
+      "    yield %m1, %s1\n"
+      "  }\n"
+      "  write %rm, %m\n"
+      "  write %rs, %s\n"
+      "}",
+      {{"M", 4}, {"N", 12}}},
+     1e-6},
+};
+
+TEST(reductions_within_waves) {
+  for (size_t i = 0; i < WV_LEN(within_waves); i++)
+    EACH_TARGET(t) CHECK_INT(reduce_differs(&within_waves[i], t), 0);
+}
+
+/* ---- conversions ---- */
+
+static unsigned next_random(unsigned *state) {
+  *state = *state * 1664525u + 1013904223u;
+  return *state >> 8;
+}
+
+/* A cover of a 16x16 tile by 8 lanes and 2 waves: bits of the coordinates, shuffled; half of the
+ * time with a lane bit that holds copies. Without `waves` their bit is always the same. */
+static Layout random_layout(unsigned *seed, bool waves) {
+  int bits[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+  for (int i = waves ? 7 : 6; i > 0; i--) {
+    int j = (int)(next_random(seed) % (unsigned)(i + 1)), t = bits[i];
+    bits[i] = bits[j];
+    bits[j] = t;
+  }
+  Layout l = layout_of(2, (int[]){16, 16});
+  int lanes = next_random(seed) % 2 ? 3 : 2;
+  if (lanes == 2) layout_repeat(&l, LAYOUT_LANE, 2);
+  for (int i = 0; i < 8; i++) {
+    LayoutPart part = i == 7 ? LAYOUT_WAVE : i < lanes ? LAYOUT_LANE : LAYOUT_REG;
+    layout_push(&l, part, bits[i] / 4, 2, 1 << bits[i] % 4);
+  }
+  return l;
+}
+
+/* A layout that is not far from another: two digits have changed places. */
+static Layout near_layout(unsigned *seed, const Layout *l) {
+  Layout out = *l;
+  int lane = (int)(next_random(seed) % 3);
+  LayoutPart part = next_random(seed) % 2 ? LAYOUT_LANE : LAYOUT_REG;
+  Digit *x = &out.part[LAYOUT_LANE].at[lane], *y = &out.part[part].at[next_random(seed) % 3];
+  Digit t = *x;
+  *x = *y, *y = t;
+  return out;
+}
+
+static bool converts(unsigned *seed, const char *dtype, bool waves, ConvertKind *kind) {
+  static const char form[] =
+      "kernel @k(%%a: mem<M, N, %s>, %%b: mem<M, N, %s>)\n"
+      "  workgroup M by 16 on 0; workgroup N by 16 on 1; hardware threads 8\n"
+      "  machine lanes 8 waves 2; bind M = 16; bind N = 16\n"
+      "{ %%x = read %%a : tile<M, N, %s> @ %s\n"
+      "  %%y = convert %%x : tile<M, N, %s> @ %s\n"
+      "  write %%y, %%b }";
+  Arena *a = arena_new();
+  StrBuf x = {.arena = a}, y = {.arena = a};
+  DType t = DTYPE_f32;
+  Layout from = random_layout(seed, waves), to = random_layout(seed, waves);
+  if (next_random(seed) % 2) to = near_layout(seed, &from);
+  layout_print(&x, &from);
+  layout_print(&y, &to);
+  dtype_parse(dtype, &t);
+  *kind = convert_plan(a, &from, &to, dtype_info[t].bits).kind;
+  Lab l = lab_open(arena_printf(a, form, dtype, dtype, dtype, sb_text(&x), dtype, sb_text(&y)));
+  int in = lab_tensor(&l, t, 2, 16, 16), out = lab_tensor(&l, t, 2, 16, 16);
+  for (int i = 0; i < 256; i++) put(&l, in, i, i % 101);
+  PipelineOptions o = {.passes = CONVERT_PASSES, .verify_each = true, .target = "toy8"};
+  bool ok = *kind == CONVERT_SHARED;
+  if (!ok) ok = l.k && pipeline_run(l.k, &o) && sample_reparses(&l) && lane_run(&l, "toy8", *kind);
+  for (int i = 0; *kind != CONVERT_SHARED && i < 256; i++) ok = ok && get(&l, out, i) == i % 101;
+  if (!ok) {
+    StrBuf text = {.arena = l.cx->arena};
+    if (l.k) ir_print(&text, l.k);
+    lab_print_errors(&l);
+    printf("%s\nto\n%s\n%s", sb_text(&x), sb_text(&y), sb_text(&text));
+  }
+  lab_close(&l);
+  arena_free(a);
+  return ok;
+}
+
+TEST(conversions_of_random_layouts) {
+  static const char *const dtypes[] = {"f32", "f16", "i8"};
+  unsigned seed = 5;
+  int kinds[4] = {0}, wrong = 0;
+  for (int i = 0; i < 300 && !wrong; i++) {
+    ConvertKind kind;
+    wrong += !converts(&seed, dtypes[i % 3], false, &kind);
+    kinds[kind]++;
+  }
+  CHECK_INT(wrong, 0);
+  CHECK(kinds[CONVERT_SHUFFLE] > 50);
+}
+
+TESTS_MAIN(RUN(reductions_within_waves); RUN(conversions_of_random_layouts))
