@@ -159,7 +159,8 @@ PyObject *py_run_eval(PyState *st, wv_kernel *k, PyObject *args) {
   Call c = {.st = st, .log = log == Py_None ? NULL : log};
   bool ok = open_call(&c, k, list);
   if (ok) {
-    wv_eval_options o = {.log = send_log, .interrupted = was_interrupted, .user = &c};
+    wv_eval_options o = {
+        .log = send_log, .interrupted = was_interrupted, .user = &c, .check_masks = true};
     c.saved = PyEval_SaveThread();
     ok = wv_eval(c.k, c.args, c.n, &o);
     PyEval_RestoreThread(c.saved);

@@ -108,7 +108,3 @@ class Case:
                     f"{wrong.sum()} of {wrong.size} elements are wrong, the first at {at}: "
                     f"{result[at]} instead of {exact[at]}, which may differ by {bound[at]:.1e}"
                 )
-
-
-def copied(arguments):
-    return [(dtype, array.copy()) for dtype, array in arguments]

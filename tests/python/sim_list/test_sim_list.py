@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kernel_list import CASES, REFUSED_BY_PASSES, TARGETS, runs
-from sim_cases import copied
-from wave_c import Context, Refused
+from compiler_steps import after_each_pass, copied, evaluated
+from wave_lang import CompileError
 
 
 @runs(3, "case", "sizes")
@@ -22,22 +22,25 @@ def test_evaluator(case, sizes):
 
 
 def check_passes(case, sizes, target):
-    """The kernel computes the same after each tile pass; its last masks are right."""
+    """The kernel computes the same after each tile pass, bit for bit; its last masks are right."""
     arguments = case.arguments(sizes)
-    with Context() as cx:
-        text = case.compile(sizes).asm
-        first = copied(arguments)
-        cx.eval(cx.parse(text), first)
-        case.check(sizes, arguments, first)
-        dumps = cx.after_passes(cx.parse(text), target)
-        tile = [(name, t) for name, t in dumps if not t.startswith("thread ")]
-        for i, (name, now) in enumerate(tile):
-            if now == text and i + 1 < len(tile):
-                continue
-            text, results = now, copied(arguments)
-            cx.eval(cx.parse(text), results, check_masks=i + 1 == len(tile))
-            for (_, expected), (_, result) in zip(first, results):
-                assert expected.tobytes() == result.tobytes(), f"`{name}` changes the result"
+    text = str(case.compile(sizes).ir)
+    first = evaluated(text, arguments)
+    case.check(sizes, arguments, first)
+    last = None
+    for name, now in after_each_pass(text, target):
+        if now.startswith("thread "):
+            break
+        last, changed = (name, now), now != text
+        if changed:
+            text = now
+            same_results(first, evaluated(now, arguments, check_masks=False), name)
+    same_results(first, evaluated(last[1], arguments), last[0])
+
+
+def same_results(first, results, name):
+    for (_, expected), (_, result) in zip(first, results):
+        assert expected.tobytes() == result.tobytes(), f"`{name}` changes the result"
 
 
 @runs(1, "case", "sizes", "target")
@@ -45,9 +48,9 @@ def test_passes(case, sizes, target):
     if (case.name, target) not in REFUSED_BY_PASSES:
         check_passes(case, sizes, target)
         return
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(CompileError) as refused:
         check_passes(case, sizes, target)
-    assert refused.value.codes == [REFUSED_BY_PASSES[case.name, target][0]]
+    assert refused.value.diagnostics[0].code == REFUSED_BY_PASSES[case.name, target][0]
 
 
 # ---- the list itself -----------------------------------------------------------------------------

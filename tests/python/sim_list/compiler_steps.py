@@ -1,0 +1,57 @@
+"""A kernel's text on its way through the compiler: pass by pass, evaluated, simulated.
+
+Arguments are lists of (dtype, array); runs get copies and return them.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from wave_lang import _wave
+
+PASSES_DEF = Path(__file__).resolve().parents[3] / "src/transform/passes.def"
+_MASK = re.compile(r"(, )?\bmask = \[[^\]]*\](, )?")
+
+
+def copied(arguments):
+    return [(dtype, array.copy()) for dtype, array in arguments]
+
+
+def kernel(text):
+    """The one kernel of a text. What is printed must be read again as it was."""
+    (parsed,) = _wave.parse(text, "kernel.wave")
+    return parsed
+
+
+def pass_names():
+    """The pipeline, in order."""
+    if not PASSES_DEF.exists():
+        pytest.skip("the table of passes is not here")
+    return re.findall(r"^PASS\((\w+),", PASSES_DEF.read_text(), re.M)
+
+
+def after_each_pass(text, target):
+    """(pass, text) in order. Each pass gets what the one before printed, read again."""
+    for name in pass_names():
+        now = kernel(text)
+        now.run_passes(target=target, passes=name)
+        text = str(now)
+        assert str(kernel(text)) == text, f"the dump after `{name}` is not read as it was written"
+        yield name, text
+
+
+def evaluated(text, arguments, check_masks=True):
+    """What a tile kernel leaves in its arguments. Checking masks takes most of the time."""
+    if not check_masks:
+        text = _MASK.sub(lambda m: ", " if m[1] and m[2] else "", text).replace(" {}", "")
+    after = copied(arguments)
+    kernel(text).eval(tuple(array for _, array in after))
+    return after
+
+
+def simulated(text, arguments, target, schedule="round"):
+    """What one lane's program leaves in its arguments; findings raise SimulationError."""
+    after = copied(arguments)
+    kernel(text).sim(tuple(array for _, array in after), f"sim:{target}", schedule)
+    return after
