@@ -62,6 +62,8 @@ static bool bind_rows(Sim *s) {
     return fail_setup(s, DIAG_E0104, k->at, "%s", sym_take_error(s->cx->sym));
   for (int i = 0; i < n; i++) {
     int64_t v;
+    /* An address space: types say it by now. */
+    if (b[i].to == k->cx->global_space || b[i].to == k->cx->shared_space) continue;
     if (!launch_value(s, b[i].to, k->at, &v)) return false;
     define(s, sym_name(b[i].from), v);
   }
