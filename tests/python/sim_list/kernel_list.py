@@ -7,6 +7,7 @@ so that every position of the list of sizes and every machine has its turn. `mak
 
 import itertools
 import os
+from fnmatch import fnmatch
 
 import pytest
 
@@ -20,23 +21,46 @@ SCHEDULES = ("round", "reverse", "random")
 EVERY_CASE = [*cases_rows.CASES, *cases_gemm.CASES, *cases_attention.CASES]
 CASES = [case for case in EVERY_CASE if FULL or not case.full]
 
-# (case, target): (the diagnostic's code, the reason). They fail the test when they begin to pass.
+# What does not work yet: patterns of case and target, the diagnostic's code, the reason. A row fails
+# the test when what it names begins to pass.
 TOO_SMALL = "the tiles in shared memory are larger than that of the machine"
-REFUSED_BY_PASSES = {
-    ("gemm_nn_bf16_16x16x16_t80x48x48_shared", "toy8"): ("E0613", TOO_SMALL),
-}
+REFUSED_BY_PASSES = [
+    ("gemm_nn_bf16_16x16x16_t80x48x48_shared", "toy8", "E0613", TOO_SMALL),
+]
+REDUCTION = "`sum` and `max` are not lowered to lanes"
+CONVERSION = "values that move between lanes are not lowered"
+NOT_LOWERED = [
+    *REFUSED_BY_PASSES,
+    ("softmax_*", "*", "E0601", REDUCTION),
+    ("online_softmax_*", "*", "E0601", REDUCTION),
+    ("layer_norm_*", "*", "E0601", REDUCTION),
+    ("rms_norm_*", "*", "E0601", REDUCTION),
+    ("block_*", "*", "E0601", REDUCTION),
+    ("attention_*", "*", "E0601", REDUCTION),
+    ("chained_gemm_*", "toy8", "E0601", CONVERSION),
+    ("chained_gemm_16x16x16_16x16x16_t32x16x16x16_shared", "sm_*", "E0601", CONVERSION),
+    ("chained_gemm_32x32x8_16x16x16_t32x16x16x32_global", "gfx942", "E0601", CONVERSION),
+]
+
+
+def refusal(table, case, target):
+    """The code that a table expects of a case on a target, or None."""
+    for name, machine, code, _ in table:
+        if fnmatch(case.name, name) and fnmatch(target, machine):
+            return code
+    return None
 
 
 def family(case):
     return case.name.split("_")[0]
 
 
-def sampled(per_case, shift=0):
+def sampled(per_case, shift=0, full=FULL):
     """(case, sizes, target, schedule), `per_case` of each; in `make test-full` all of them."""
     seen = {}
     for case in CASES:
         place = seen[family(case)] = seen.get(family(case), -1) + 1
-        if FULL:
+        if full:
             for sizes, target in itertools.product(case.shapes, TARGETS):
                 yield case, sizes, target, SCHEDULES[(place + len(target)) % 3]
             continue
@@ -45,10 +69,10 @@ def sampled(per_case, shift=0):
             yield case, case.shapes[turn % len(case.shapes)], TARGETS[turn % 4], SCHEDULES[turn % 3]
 
 
-def runs(per_case, *parts, shift=0):
+def runs(per_case, *parts, shift=0, full=FULL):
     """Parameters for pytest: "case", "sizes", and more `parts` of what `sampled` gives."""
     made = {}
-    for case, sizes, target, schedule in sampled(per_case, shift):
+    for case, sizes, target, schedule in sampled(per_case, shift, full):
         run = {"case": case, "sizes": sizes, "target": target, "schedule": schedule}
         words = [case.name, case.label(sizes), *(run[p] for p in parts[2:])]
         made["-".join(words)] = [run[p] for p in parts]

@@ -25,7 +25,8 @@ from thread_faults import (
 from wave_lang import SimulationError
 
 RUN = Path(__file__).resolve().parents[2] / "run"
-PROGRAMS = sorted(path.stem for path in RUN.glob("sim_*.wave"))
+FILES = sorted(RUN.glob("sim_*.wave"))
+PROGRAMS = [path.stem for path in FILES if "\nthread kernel" in path.read_text()]
 
 ONE_OWNER = "every lane stores the same bits, or reads what is there: the condition saves work only"
 SURVIVORS = {
