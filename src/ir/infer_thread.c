@@ -141,6 +141,7 @@ bool rule_shuffle_idx(Infer *in) {
 static bool check_access(const Infer *in, int at, int n) {
   if (!infer_need_memory(in, at) || !need_index(in, at + 1) || !need_mask(in, at + 2, n))
     return false;
+  if (op_has(in->op, ATTR_peer) && !need_shared(in, at)) return false;
   const Attr *coords = op_attr(in->op, ATTR_coords);
   if (!coords || coords->n == infer_arg(in, at)->rank) return true;
   return INFER_FAIL(in, E0304, "%d coordinates for %s", coords->n,

@@ -143,6 +143,10 @@ TEST(races) {
   CHECK(finds(TWO
               "  %z = expr 0 : i32\n  %o = atomic add %z, %b, %z\n  %x = load %b, %z : i32\n}\n",
               "E0803", "load %b", "atomic"));
+  /* an ordinary write behind other atomics is not forgotten */
+  CHECK(finds(TWO "  %z = expr 0 : i32\n  if ($T0 < 1) {\n    store %z, %b, %z\n  }\n"
+                  "  %o = atomic add %z, %b, %z\n}\n",
+              "E0803", "atomic", "store %z"));
   /* a workgroup barrier orders global memory too */
   CHECK(passes(
       TWO

@@ -100,7 +100,10 @@ static void end_wave(Wave *w) {
   Sim *s = w->sim;
   w->ended = true;
   s->gang.waves_live--;
-  if (--w->group->live == 0) group_check_end(w->group);
+  if (--w->group->live == 0) {
+    cluster_check_end(w->group);
+    group_check_end(w->group);
+  }
   s->events++;
 }
 
@@ -138,7 +141,8 @@ static const char *why(const Wave *w, const Op *at) {
 
 static const Op *parked_at(const Wave *w) {
   const Group *g = w->group;
-  const Rendezvous *all[3 + SIM_NAMED] = {&g->workgroup, &g->gang->cluster, &g->wave[w->index]};
+  const Rendezvous *all[3 + SIM_NAMED] = {&g->workgroup, &cluster_peer(g, 0)->cluster,
+                                          &g->wave[w->index]};
   for (int i = 0; i < SIM_NAMED; i++) all[3 + i] = &g->named[i];
   for (size_t r = 0; r < WV_LEN(all); r++)
     for (int i = 0; i < all[r]->nparked; i++)

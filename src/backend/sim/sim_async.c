@@ -23,10 +23,10 @@ static void copy_element(const Actor *from, const Buffer *src, int64_t source, c
                          const Buffer *dst, int64_t target) {
   Wave *w = to->w;
   if (source >= 0) shadow_read(from, src, source);
-  uint64_t bits = source >= 0 ? dtype_load(src->dtype, buffer_bytes(w, src), source) : 0;
+  uint64_t bits = source >= 0 ? dtype_load(src->dtype, buffer_bytes(w->group, src), source) : 0;
   shadow_write(to, dst, target, false);
-  dtype_store(dst->dtype, buffer_bytes(w, dst), target, bits);
-  mark_written(w, dst, target);
+  dtype_store(dst->dtype, buffer_bytes(to->home, dst), target, bits);
+  mark_written(to->home, dst, target);
 }
 
 /* ---- copies of 4, 8, 16 bytes ---- */
@@ -150,21 +150,48 @@ static void check_operands(Wave *w, const SimOp *s, int from) {
       wave_check_use(w, s, s->op->args[i], w->mask, "a tensor copy");
 }
 
+/* The box into the shared memory of one workgroup, whose mbarrier counts its bytes. */
+static void load_box(Wave *w, SimOp *s, int l, const Box *b, Group *home) {
+  Actor issuer = actor_lane(w, s, l, true);
+  issuer.home = home;
+  issuer.issues = true;
+  Mbar *m = mbar_at(&issuer, w->sim->buffer[s->op->args[2]->id], wave_regs(w, s->op->args[3])[l].i);
+  if (!m) return;
+  Actor a = actor_async(w, s, l, 0, (uint32_t)m->phase + 1);
+  a.unit = unit_in(home, mbar_unit(home, m));
+  a.home = home;
+  w->sim->stamp++;
+  for (int64_t e = 0; e < b->elements; e++)
+    copy_element(&a, b->global, box_global(b, e), &a, b->shared, box_shared(b, e));
+  mbar_complete_bytes(home, m, b->elements * b->shared->bytes); /* zeros outside count too */
+}
+
+/* Every workgroup of the mask gets the box at the same place. */
+static void multicast_box(Wave *w, SimOp *s, int l, const Box *b, int64_t mask) {
+  if (mask < 0 || mask >> cluster_size(w->sim)) {
+    report(w, s, DIAG_E0801, NULL,
+           "a multicast to ranks 0x%llx by %s, in a cluster of %d workgroups",
+           (unsigned long long)mask, who(w, l), cluster_size(w->sim));
+    return;
+  }
+  for (int64_t rank = 0; mask >> rank; rank++) {
+    Group *peer = cluster_peer(w->group, rank);
+    if ((mask >> rank & 1) && cluster_alive(w, s, peer, l)) load_box(w, s, l, b, peer);
+  }
+}
+
 Step step_tma_load(Wave *w, SimOp *s) {
-  const Op *op = s->op;
+  int64_t mask[64];
   check_operands(w, s, 1);
+  if (s->peer && !wave_expr(w, s, s->peer, w->mask, mask)) return STEP_NEXT;
   EACH_LANE(l, w->mask) {
     Box b;
-    Mbar *m = mbar_at(w, s, w->sim->buffer[op->args[2]->id], wave_regs(w, op->args[3])[l].i, l);
-    if (!m || !box_of(w, s, 4, l, &b)) continue;
-    Actor a = actor_async(w, s, l, mbar_unit(w->group, m), (uint32_t)m->phase + 1);
-    w->sim->stamp++;
-    for (int64_t e = 0; e < b.elements; e++)
-      copy_element(&a, b.global, box_global(&b, e), &a, b.shared, box_shared(&b, e));
-    mbar_complete_bytes(w, m, b.elements * b.shared->bytes); /* zeros outside count too */
-    s->cost.sectors += (uint64_t)((b.elements * b.global->bytes + SIM_SECTOR - 1) / SIM_SECTOR);
-    s->cost.sectors_needed +=
-        (uint64_t)((b.elements * b.global->bytes + SIM_SECTOR - 1) / SIM_SECTOR);
+    if (!box_of(w, s, 4, l, &b)) continue;
+    if (s->peer) multicast_box(w, s, l, &b, mask[l]);
+    else load_box(w, s, l, &b, w->group);
+    uint64_t sectors = (uint64_t)((b.elements * b.global->bytes + SIM_SECTOR - 1) / SIM_SECTOR);
+    s->cost.sectors += sectors;
+    s->cost.sectors_needed += sectors;
     w->sim->events++;
   }
   return STEP_NEXT;
@@ -182,7 +209,7 @@ Step step_tma_store(Wave *w, SimOp *s) {
     for (int64_t e = 0; e < b.elements; e++) {
       int64_t target = box_global(&b, e), source = box_shared(&b, e);
       if (target < 0) continue;
-      if (!is_written(w, b.shared, source))
+      if (!is_written(w->group, b.shared, source))
         report(w, s, DIAG_E0804, NULL, "`%s`%s, which holds nothing yet, is stored by %s",
                b.shared->name, buffer_index(w->sim, b.shared, source), who(w, l));
       copy_element(&from, b.shared, source, &to, b.global, target);

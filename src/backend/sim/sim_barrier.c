@@ -75,7 +75,8 @@ Step step_barrier(Wave *w, SimOp *s) {
   if (strcmp(mode, "named") == 0) return meet_named(w, s);
   if (strcmp(mode, "wave") == 0)
     return meet(w, s, &w->group->wave[w->index], mask_count(w->lanes), true);
-  return meet(w, s, &w->group->gang->cluster, w->sim->threads * w->group->gang->ngroups, true);
+  return meet(w, s, &cluster_peer(w->group, 0)->cluster, w->sim->threads * cluster_size(w->sim),
+              true);
 }
 
 /* The halves of a split barrier meet at a named one: signal arrives, wait is satisfied when all
@@ -158,15 +159,19 @@ static bool check_place(Wave *w, const SimOp *s, const Buffer *b, int64_t index,
 }
 
 /* Using an mbarrier is an atomic access of its memory: it must be ordered after the init. */
-Mbar *mbar_at(Wave *w, const SimOp *s, const Buffer *b, int64_t index, int lane) {
-  if (!check_place(w, s, b, index, lane)) return NULL;
-  Mbar *m = find_mbar(w->group, buffer_address(b, index));
+Mbar *mbar_at(const Actor *by, const Buffer *b, int64_t index) {
+  Wave *w = by->w;
+  const SimOp *s = by->s;
+  if (!check_place(w, s, b, index, by->lane)) return NULL;
+  Mbar *m = find_mbar(by->home, buffer_address(b, index));
   if (!m || !m->live) {
     report(w, s, DIAG_E0809, NULL, "`%s`%s used by %s is not an initialised mbarrier", b->name,
-           buffer_index(w->sim, b, index), who(w, lane));
+           buffer_index(w->sim, b, index), who(w, by->lane));
     return NULL;
   }
-  Actor a = actor_lane(w, s, lane, true);
+  Actor a = actor_lane(w, s, by->lane, true);
+  a.home = by->home;
+  a.issues = by->issues;
   w->sim->stamp++;
   shadow_read(&a, b, index);
   return m;
@@ -180,13 +185,18 @@ static int64_t bar_index(Wave *w, const SimOp *s, int l) {
   return wave_regs(w, s->op->args[1])[l].i;
 }
 
-static void complete_phase(Wave *w, Mbar *m) {
-  Sim *s = w->sim;
+static Mbar *own_mbar(Wave *w, const SimOp *s, int l) {
+  Actor a = actor_lane(w, s, l, true);
+  return mbar_at(&a, bar_buffer(w, s), bar_index(w, s, l));
+}
+
+static void complete_phase(Group *g, Mbar *m) {
+  Sim *s = g->waves[0].sim;
   if (m->pending || m->bytes) return;
   m->phase++;
   m->pending = m->count;
   if (!m->gathering) m->gathering = clock_new(s);
-  m->gathering->at[unit_in(w->group, mbar_unit(w->group, m))] = (uint32_t)m->phase;
+  m->gathering->at[unit_in(g, mbar_unit(g, m))] = (uint32_t)m->phase;
   clock_join(s, m->gathering, m->complete); /* phases follow each other */
   clock_drop(s, m->complete);
   m->complete = m->gathering;
@@ -194,9 +204,9 @@ static void complete_phase(Wave *w, Mbar *m) {
   s->events++;
 }
 
-void mbar_complete_bytes(Wave *w, Mbar *m, int64_t bytes) {
+void mbar_complete_bytes(Group *g, Mbar *m, int64_t bytes) {
   m->bytes -= bytes;
-  complete_phase(w, m);
+  complete_phase(g, m);
 }
 
 static void init_mbar(Wave *w, SimOp *s, int l, int64_t count) {
@@ -206,7 +216,7 @@ static void init_mbar(Wave *w, SimOp *s, int l, int64_t count) {
   Actor a = actor_lane(w, s, l, false);
   w->sim->stamp++;
   shadow_write(&a, b, index, false);
-  mark_written(w, b, index);
+  mark_written(w->group, b, index);
   Mbar *m = make_mbar(w, buffer_address(b, index));
   if (!m) {
     report(w, s, DIAG_E0813, NULL, "a workgroup has more than %d mbarriers", SIM_MBARS);
@@ -239,7 +249,7 @@ Step step_mbar_init(Wave *w, SimOp *s) {
 
 Step step_mbar_inval(Wave *w, SimOp *s) {
   EACH_LANE(l, w->mask) {
-    Mbar *m = mbar_at(w, s, bar_buffer(w, s), bar_index(w, s, l), l);
+    Mbar *m = own_mbar(w, s, l);
     if (!m) continue;
     if (m->waiting)
       report(w, s, DIAG_E0809, NULL, "an mbarrier is invalidated by %s while threads wait at it",
@@ -256,40 +266,45 @@ Step step_mbar_expect(Wave *w, SimOp *s) {
   int64_t bytes[64];
   if (!wave_expr(w, s, s->expr, w->mask, bytes)) return STEP_NEXT;
   EACH_LANE(l, w->mask) {
-    Mbar *m = mbar_at(w, s, bar_buffer(w, s), bar_index(w, s, l), l);
+    Mbar *m = own_mbar(w, s, l);
     if (m) m->bytes += bytes[l];
   }
   return STEP_NEXT;
 }
 
 /* An mbarrier that takes one more arrival in this phase, and the clock it gathers; NULL: none. */
-static Mbar *arrival_at(Wave *w, SimOp *s, int l) {
-  Mbar *m = mbar_at(w, s, bar_buffer(w, s), bar_index(w, s, l), l);
+static Mbar *arrival_at(const Actor *a) {
+  Wave *w = a->w;
+  Mbar *m = mbar_at(a, bar_buffer(w, a->s), bar_index(w, a->s, a->lane));
   if (m && !m->pending) {
-    report(w, s, DIAG_E0809, m->init, "%s arrives at an mbarrier whose %lld arrivals are complete",
-           who(w, l), (long long)m->count);
+    report(w, a->s, DIAG_E0809, m->init,
+           "%s arrives at an mbarrier whose %lld arrivals are complete", who(w, a->lane),
+           (long long)m->count);
     return NULL;
   }
   if (m && !m->gathering) m->gathering = clock_new(w->sim);
   return m;
 }
 
-static void count_arrival(Wave *w, Mbar *m) {
+static void count_arrival(const Actor *a, Mbar *m) {
   m->pending--;
-  w->sim->events++;
-  complete_phase(w, m);
+  a->w->sim->events++;
+  complete_phase(a->home, m);
 }
 
 Step step_mbar_arrive(Wave *w, SimOp *s) {
   int64_t bytes[64] = {0};
+  Group *home[64];
   wave_check_use(w, s, s->op->args[1], w->mask, "an address");
   if (s->expr && !wave_expr(w, s, s->expr, w->mask, bytes)) return STEP_NEXT;
-  EACH_LANE(l, w->mask) {
-    Mbar *m = arrival_at(w, s, l);
+  EACH_LANE(l, s->peer ? cluster_homes(w, s, w->mask, home) : w->mask) {
+    Actor a = actor_lane(w, s, l, true);
+    if (s->peer) a.home = home[l];
+    Mbar *m = arrival_at(&a);
     if (!m) continue;
     clock_release(w, UINT64_C(1) << l, m->gathering);
     m->bytes += bytes[l];
-    count_arrival(w, m);
+    count_arrival(&a, m);
   }
   return STEP_NEXT;
 }
@@ -299,10 +314,11 @@ Step step_mbar_arrive(Wave *w, SimOp *s) {
 Step step_mbar_arrive_async(Wave *w, SimOp *s) {
   wave_check_use(w, s, s->op->args[1], w->mask, "an address");
   EACH_LANE(l, w->mask) {
-    Mbar *m = arrival_at(w, s, l);
+    Actor a = actor_lane(w, s, l, true);
+    Mbar *m = arrival_at(&a);
     if (!m) continue;
     clock_release_copies(w, l, m->gathering);
-    count_arrival(w, m);
+    count_arrival(&a, m);
   }
   return STEP_NEXT;
 }
@@ -316,7 +332,7 @@ static int64_t awaited_phase(const Mbar *m, int thread, int64_t parity) {
 
 /* 1: complete, 0: not yet, -1: wrong. */
 static int try_wait(Wave *w, SimOp *s, int l) {
-  Mbar *m = mbar_at(w, s, bar_buffer(w, s), bar_index(w, s, l), l);
+  Mbar *m = own_mbar(w, s, l);
   if (!m) return -1;
   int thread = w->index * w->sim->wave + l;
   int64_t phase = awaited_phase(m, thread, wave_regs(w, s->op->args[2])[l].i);

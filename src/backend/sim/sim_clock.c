@@ -149,15 +149,20 @@ void clock_acquire(Wave *w, uint64_t lanes, const Clock *c) {
 /* ---- who knows what ---- */
 
 Actor actor_lane(Wave *w, const SimOp *s, int lane, bool atomic) {
-  Actor a = {.w = w, .s = s, .lane = lane, .atomic = atomic};
+  Actor a = {.w = w, .s = s, .home = w->group, .lane = lane, .atomic = atomic};
   a.unit = unit_of_lane(w, lane);
   a.clock = w->lane[lane].own;
   return a;
 }
 
 Actor actor_async(Wave *w, const SimOp *s, int lane, int unit, uint32_t clock) {
-  return (Actor){
-      .w = w, .s = s, .lane = lane, .unit = unit_in(w->group, unit), .clock = clock, .async = true};
+  return (Actor){.w = w,
+                 .s = s,
+                 .home = w->group,
+                 .lane = lane,
+                 .unit = unit_in(w->group, unit),
+                 .clock = clock,
+                 .async = true};
 }
 
 /* What the lane that acts, or that issued the operation, knows of a unit. */
@@ -253,20 +258,21 @@ Shadow shadow_new(Arena *a, int64_t cells, int grain) {
 }
 
 static Cell *cell_of(const Actor *a, const Buffer *b, int64_t element) {
-  const Shadow *shadow = b->shared ? &a->w->group->shadow : &b->shadow;
+  const Shadow *shadow = b->shared ? &a->home->shadow : &b->shadow;
   return shadow->cells ? &shadow->cells[buffer_address(b, element) >> shadow->shift] : NULL;
 }
 
 /* How many cells an element covers: shared memory may hold elements of several sizes. */
 static int cells_of(const Actor *a, const Buffer *b) {
-  const Shadow *shadow = b->shared ? &a->w->group->shadow : &b->shadow;
+  const Shadow *shadow = b->shared ? &a->home->shadow : &b->shadow;
   return b->bytes > shadow->grain ? b->bytes / shadow->grain : 1;
 }
 
 static void check_write(const Actor *a, const Buffer *b, int64_t element, const Cell *cell,
                         bool writes) {
   const Access *last = &cell->write;
-  if (!last->stamp || (last->atomic && a->atomic)) return;
+  if (last->atomic && a->atomic) last = cell->plain;
+  if (!last || !last->stamp) return;
   Conflict c = {last->unit, last->op, last->gang, true};
   if (!ordered_after(a, last->unit, last->clock, last->gang)) {
     report_race(a, b, element, writes, c);
@@ -340,6 +346,7 @@ static void add_reader(const Actor *a, const Buffer *b, Cell *cell) {
 }
 
 void shadow_read(const Actor *a, const Buffer *b, int64_t element) {
+  if (a->home != a->w->group && b->shared) cluster_note(a);
   Cell *cell = cell_of(a, b, element);
   for (int i = 0, n = cell ? cells_of(a, b) : 0; i < n; i++, cell++) {
     check_write(a, b, element, cell, false);
@@ -347,10 +354,19 @@ void shadow_read(const Actor *a, const Buffer *b, int64_t element) {
   }
 }
 
+/* Atomics do not race with each other, but each does with an ordinary write before them all. */
+static void keep_plain(const Actor *a, const Buffer *b, Cell *cell) {
+  Sim *s = a->w->sim;
+  if (!cell->write.stamp || cell->write.atomic) return;
+  if (!cell->plain) cell->plain = ARENA_NEW(b->shared ? s->gang_home : s->home, Access);
+  *cell->plain = cell->write;
+}
+
 void shadow_write(const Actor *a, const Buffer *b, int64_t element, bool same) {
   Sim *s = a->w->sim;
   Cell *cell = cell_of(a, b, element);
   uint32_t op = (uint32_t)a->s->op->id;
+  if (a->home != a->w->group && b->shared) cluster_note(a);
   for (int i = 0, n = cell ? cells_of(a, b) : 0; i < n; i++, cell++) {
     const Access *last = &cell->write;
     bool repeated = same && last->stamp && last->op == op && last->gang == s->gang.number &&
@@ -365,6 +381,8 @@ void shadow_write(const Actor *a, const Buffer *b, int64_t element, bool same) {
       if (!(r->atomic && a->atomic) && !all_ordered(a, r, &unit))
         report_race(a, b, element, true, (Conflict){unit, r->op, r->gang, false});
     while (cell->readers) free_reader(s, b, &cell->readers);
+    if (a->atomic) keep_plain(a, b, cell);
+    else if (cell->plain) cell->plain->stamp = 0;
     cell->write = (Access){a->unit, a->clock, op, s->stamp, s->gang.number, a->atomic};
   }
 }

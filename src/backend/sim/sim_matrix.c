@@ -70,7 +70,7 @@ static int64_t element_of(const Matrices *m, int lane, int e) {
 Step step_ldmatrix(Wave *w, SimOp *s) {
   const Value *v = &s->op->results[0];
   Matrices m = open_matrices(w, s, v, 0);
-  const unsigned char *data = buffer_bytes(w, m.b);
+  const unsigned char *data = buffer_bytes(w->group, m.b);
   for (int e = 0; e < v->type->n; e++) {
     Reg *r = wave_regs(w, v) + (size_t)e * (size_t)w->sim->wave;
     uint64_t undef = 0;
@@ -80,7 +80,7 @@ Step step_ldmatrix(Wave *w, SimOp *s) {
       if (element < 0) continue;
       Actor a = actor_lane(w, s, l, false);
       shadow_read(&a, m.b, element);
-      undef |= (uint64_t)!is_written(w, m.b, element) << l;
+      undef |= (uint64_t)!is_written(w->group, m.b, element) << l;
     }
     wave_undef(w, v)[e] = undef;
   }
@@ -90,7 +90,7 @@ Step step_ldmatrix(Wave *w, SimOp *s) {
 Step step_stmatrix(Wave *w, SimOp *s) {
   const Value *v = s->op->args[0];
   Matrices m = open_matrices(w, s, v, 1);
-  unsigned char *data = buffer_bytes(w, m.b);
+  unsigned char *data = buffer_bytes(w->group, m.b);
   DType t = m.b->dtype;
   wave_check_use(w, s, v, w->mask, "a stored value");
   for (int e = 0; e < v->type->n; e++) {
@@ -100,11 +100,11 @@ Step step_stmatrix(Wave *w, SimOp *s) {
       if (element < 0) continue;
       uint64_t bits = reg_bits(t, r[l]);
       Actor a = actor_lane(w, s, l, false);
-      bool same = is_written(w, m.b, element) && dtype_load(t, data, element) == bits;
+      bool same = is_written(w->group, m.b, element) && dtype_load(t, data, element) == bits;
       shadow_write(&a, m.b, element, same);
       w->sim->events += !same;
       dtype_store(t, data, element, bits);
-      mark_written(w, m.b, element);
+      mark_written(w->group, m.b, element);
     }
   }
   return STEP_NEXT;

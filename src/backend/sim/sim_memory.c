@@ -93,17 +93,17 @@ const char *buffer_index(Sim *s, const Buffer *b, int64_t element) {
   return sb_text(&out);
 }
 
-unsigned char *buffer_bytes(Wave *w, const Buffer *b) {
-  return b->shared ? w->group->shared + b->base : b->data;
+unsigned char *buffer_bytes(const Group *g, const Buffer *b) {
+  return b->shared ? g->shared + b->base : b->data;
 }
 
-void mark_written(Wave *w, const Buffer *b, int64_t element) {
-  if (b->shared) memset(w->group->written + buffer_address(b, element), 1, (size_t)b->bytes);
+void mark_written(const Group *g, const Buffer *b, int64_t element) {
+  if (b->shared) memset(g->written + buffer_address(b, element), 1, (size_t)b->bytes);
 }
 
-bool is_written(const Wave *w, const Buffer *b, int64_t element) {
+bool is_written(const Group *g, const Buffer *b, int64_t element) {
   if (!b->shared) return true;
-  const unsigned char *at = w->group->written + buffer_address(b, element);
+  const unsigned char *at = g->written + buffer_address(b, element);
   if (b->bytes == 4) return at[0] & at[1] & at[2] & at[3];
   for (int i = 0; i < b->bytes; i++)
     if (!at[i]) return false;
@@ -139,7 +139,16 @@ typedef struct Request {
   int n;             /* elements per lane */
   int64_t first[64]; /* per lane: its first element */
   uint64_t lanes;    /* that access anything */
+  Group *home[64];   /* with a peer: per lane, whose shared memory it is */
 } Request;
+
+static Group *home_of(const Request *q, int l) { return q->s->peer ? q->home[l] : q->w->group; }
+
+static Actor request_actor(const Request *q, int l, bool atomic) {
+  Actor a = actor_lane(q->w, q->s, l, atomic);
+  a.home = home_of(q, l);
+  return a;
+}
 
 static bool is_on(const Request *q, int l, int e) {
   if (!q->mask) return true;
@@ -335,6 +344,7 @@ static Request request(Wave *w, SimOp *s, int at, int n) {
   wave_check_use(w, s, op->args[at + 1], q.lanes, "an address");
   q.lanes &= ~wave_undef(w, op->args[at + 1])[0];
   check_bounds(&q);
+  if (s->peer) q.lanes = cluster_homes(w, s, q.lanes, q.home);
   if (!q.lanes) return q;
   count_cost(&q);
   w->sim->stamp++;
@@ -359,11 +369,12 @@ static void release_flag(Wave *w, Buffer *b, int64_t element, int l) {
   clock_release(w, UINT64_C(1) << l, c);
 }
 
-static void load_lane(Request *q, const Value *v, int l, const unsigned char *data) {
+static void load_lane(Request *q, const Value *v, int l) {
   Wave *w = q->w;
   const Buffer *b = q->b;
   bool is_volatile = op_has(q->s->op, ATTR_volatile), shadowed = b->shared || b->shadow.cells;
-  Actor a = actor_lane(w, q->s, l, is_volatile);
+  Actor a = request_actor(q, l, is_volatile);
+  const unsigned char *data = buffer_bytes(a.home, b);
   Reg *r = wave_regs(w, v) + l;
   uint64_t *undef = wave_undef(w, v);
   for (int e = 0; e < q->n; e++, r += w->sim->wave) {
@@ -372,7 +383,7 @@ static void load_lane(Request *q, const Value *v, int l, const unsigned char *da
     if (is_volatile && !b->shared) acquire_flag(w, b, element, l);
     if (shadowed) shadow_read(&a, b, element);
     *r = reg_from_bits(b->dtype, load_bits(b, data, element));
-    if (b->shared) undef[e] |= (uint64_t)!is_written(w, b, element) << l;
+    if (b->shared) undef[e] |= (uint64_t)!is_written(a.home, b, element) << l;
   }
 }
 
@@ -385,19 +396,19 @@ Step step_load(Wave *w, SimOp *s) {
     for (int e = 0; e < q.n; e++)
       EACH_LANE(l, w->mask) wave_regs(w, v)[(size_t)e * (size_t)w->sim->wave + (size_t)l] = zero;
   }
-  const unsigned char *data = buffer_bytes(w, q.b);
-  EACH_LANE(l, q.lanes) load_lane(&q, v, l, data);
+  EACH_LANE(l, q.lanes) load_lane(&q, v, l);
   return STEP_NEXT;
 }
 
-static void store_element(Request *q, const Actor *a, int e, uint64_t bits, unsigned char *data) {
+static void store_element(Request *q, const Actor *a, int e, uint64_t bits) {
   Wave *w = q->w;
+  unsigned char *data = buffer_bytes(a->home, q->b);
   int64_t element = q->first[a->lane] + e;
-  bool same = is_written(w, q->b, element) && load_bits(q->b, data, element) == bits;
+  bool same = is_written(a->home, q->b, element) && load_bits(q->b, data, element) == bits;
   shadow_write(a, q->b, element, same);
   if (!same) w->sim->events++;
   store_bits(q->b, data, element, bits);
-  mark_written(w, q->b, element);
+  mark_written(a->home, q->b, element);
   if (a->atomic && !q->b->shared)
     release_flag(w, w->sim->buffer[q->s->op->args[1]->id], element, a->lane);
 }
@@ -406,15 +417,14 @@ Step step_store(Wave *w, SimOp *s) {
   const Value *v = s->op->args[0];
   Request q = request(w, s, 1, v->type->n);
   bool is_volatile = op_has(s->op, ATTR_volatile);
-  unsigned char *data = buffer_bytes(w, q.b);
   uint64_t holes = 0;
   EACH_LANE(l, q.lanes) {
-    Actor a = actor_lane(w, s, l, is_volatile);
+    Actor a = request_actor(&q, l, is_volatile);
     const Reg *r = wave_regs(w, v) + l;
     for (int e = 0; e < q.n; e++, r += w->sim->wave) {
       if (by_element(&q) && !is_on(&q, l, e)) continue;
       holes |= wave_undef(w, v)[e] & UINT64_C(1) << l;
-      store_element(&q, &a, e, reg_bits(q.b->dtype, *r), data);
+      store_element(&q, &a, e, reg_bits(q.b->dtype, *r));
     }
   }
   if (holes) wave_check_use(w, s, v, holes, "a stored value");
@@ -436,7 +446,6 @@ Step step_atomic(Wave *w, SimOp *s) {
   bool is_volatile = op_has(s->op, ATTR_volatile);
   int lanes = w->sim->wave;
   DType t = q.b->dtype;
-  unsigned char *data = buffer_bytes(w, q.b);
   for (int e = 0; e < q.n; e++) {
     const Reg *x = wave_regs(w, v) + (size_t)e * (size_t)lanes;
     Reg *r = wave_regs(w, out) + (size_t)e * (size_t)lanes;
@@ -444,16 +453,17 @@ Step step_atomic(Wave *w, SimOp *s) {
     EACH_LANE(l, q.lanes) {
       if (!is_on(&q, l, e)) continue;
       int64_t element = q.first[l] + e;
-      Actor a = actor_lane(w, s, l, true);
+      Actor a = request_actor(&q, l, true);
+      unsigned char *data = buffer_bytes(a.home, q.b);
       if (is_volatile && !q.b->shared) acquire_flag(w, q.b, element, l);
       shadow_write(&a, q.b, element, false);
-      if (!is_written(w, q.b, element))
+      if (!is_written(a.home, q.b, element))
         report(w, s, DIAG_E0804, NULL,
                "`%s`%s, which holds nothing yet, is an operand of `atomic` in %s", q.b->name,
                buffer_index(w->sim, q.b, element), who(w, l));
       r[l] = reg_from_bits(t, dtype_load(t, data, element));
       dtype_store(t, data, element, reg_bits(t, combine(mode, t, r[l], x[l])));
-      mark_written(w, q.b, element);
+      mark_written(a.home, q.b, element);
       if (is_volatile && !q.b->shared)
         release_flag(w, w->sim->buffer[s->op->args[1]->id], element, l);
       w->sim->events++;

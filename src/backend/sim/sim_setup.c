@@ -313,6 +313,7 @@ static unsigned needed_features(const Op *op) {
       [OP_tma_store] = FEATURE_TMA,
   };
   if (op->kind == OP_copy_async && op_has(op, ATTR_counted)) return FEATURE_DIRECT_LDS;
+  if (op_has(op, ATTR_peer) || op_has(op, ATTR_multicast)) return needs[op->kind] | FEATURE_CLUSTER;
   return needs[op->kind];
 }
 
@@ -333,6 +334,8 @@ static bool prepare_op(Sim *s, const Op *op) {
   if (!check_op(s, op)) return false;
   const Attr *e = expression_of(op);
   if (e) x->expr = compile(s, op, e->sym, &ok);
+  const Attr *peer = op_attr(op, op->kind == OP_tma_load ? ATTR_multicast : ATTR_peer);
+  if (peer) x->peer = compile(s, op, peer->sym, &ok);
   const Attr *coords = op_attr(op, ATTR_coords);
   if (coords) x->coords = ARENA_ARRAY(s->home, SimExpr *, coords->n);
   for (int i = 0; coords && i < coords->n; i++) x->coords[i] = compile(s, op, coords->dims[i], &ok);

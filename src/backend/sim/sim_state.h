@@ -9,6 +9,7 @@
  *   sim_clock.c    happens-before: vector clocks, races, fences between proxies
  *   sim_barrier.c  barriers of waves, workgroups and clusters, named ones, mbarriers
  *   sim_async.c    copies, tensor copies
+ *   sim_cluster.c  shared memory of other workgroups of a cluster
  *   sim_mma.c      matrix instructions, sim_wgmma.c those of four waves
  *   sim_report.c   findings, counters
  *
@@ -58,6 +59,7 @@ typedef struct Readers {
 
 typedef struct Cell {
   Access write;
+  Access *plain; /* when the last write was atomic: the last that was not; or NULL */
   Readers *readers;
 } Cell;
 
@@ -119,6 +121,7 @@ struct SimOp {
   const Op *op;
   StepFn *run;
   SimExpr *expr;    /* expr, trips, bytes or count */
+  SimExpr *peer;    /* ranks in the cluster: of whom it accesses, or a mask of them; or NULL */
   SimExpr **coords; /* one per dimension, or NULL */
   struct MmaPlan *mma;
   struct AccessCost *last; /* what its last access of memory cost */
@@ -199,13 +202,15 @@ struct Group {
   Shadow shadow;
   Rendezvous workgroup, named[SIM_NAMED], *wave; /* wave: one per wave */
   Vec(Mbar) mbars;
+  Rendezvous cluster;    /* of the first of a cluster: of all of it */
+  struct Remote *remote; /* accesses of this shared memory by other workgroups */
+  Map remote_of;         /* unit + 1 -> its last one */
 };
 
 struct Gang {
   Group *groups;
   int ngroups, waves_live;
   uint32_t number;
-  Rendezvous cluster;
 };
 
 /* Where the units of a workgroup begin. */
@@ -305,9 +310,9 @@ bool buffer_inside(const Buffer *b, int64_t element);
 const char *buffer_index(Sim *s, const Buffer *b, int64_t element); /* "(3, 4)" */
 Reg reg_from_bits(DType t, uint64_t bits);
 uint64_t reg_bits(DType t, Reg r);
-unsigned char *buffer_bytes(Wave *w, const Buffer *b); /* where element 0 lies */
-void mark_written(Wave *w, const Buffer *b, int64_t element);
-bool is_written(const Wave *w, const Buffer *b, int64_t element);
+unsigned char *buffer_bytes(const Group *g, const Buffer *b); /* where element 0 lies */
+void mark_written(const Group *g, const Buffer *b, int64_t element);
+bool is_written(const Group *g, const Buffer *b, int64_t element);
 /* Report an element outside of its buffer, an address that is no multiple of `align`. */
 bool access_inside(Wave *w, const SimOp *s, const Buffer *b, int64_t element, int lane);
 bool access_aligned(Wave *w, const SimOp *s, const Buffer *b, int64_t element, int64_t align,
@@ -334,10 +339,12 @@ void clock_finish(Sim *s, Clock *c); /* computes the floor */
 typedef struct Actor {
   Wave *w;
   const SimOp *s;
+  Group *home; /* whose shared memory it accesses */
   int lane;
   uint32_t unit, clock;
   bool async;  /* reads need a proxy fence behind ordinary writes */
   bool atomic; /* or volatile */
+  bool issues; /* it only issues a copy: that is what reaches another workgroup */
 } Actor;
 
 Actor actor_lane(Wave *w, const SimOp *s, int lane, bool atomic);
@@ -354,10 +361,20 @@ void shadow_write(const Actor *a, const Buffer *b, int64_t element, bool same);
 StepFn step_barrier, step_workgroup_barrier, step_fence_proxy, step_mbar_init, step_mbar_inval,
     step_mbar_expect, step_mbar_arrive, step_mbar_arrive_async, step_mbar_wait, step_barrier_signal,
     step_barrier_wait, step_counter_wait, step_counter_barrier;
-Mbar *mbar_at(Wave *w, const SimOp *s, const Buffer *b, int64_t index, int lane);
-void mbar_complete_bytes(Wave *w, Mbar *m, int64_t bytes);
+Mbar *mbar_at(const Actor *a, const Buffer *b, int64_t index);
+void mbar_complete_bytes(Group *g, Mbar *m, int64_t bytes);
 int mbar_unit(const Group *g, const Mbar *m);
 void group_check_end(Group *g);
+
+/* ---- sim_cluster.c --------------------------------------------------------------------------- */
+
+Group *cluster_peer(const Group *g, int64_t rank); /* NULL: the cluster has no such rank */
+int cluster_size(const Sim *s);
+/* The workgroups that these lanes access; the result are the lanes whose peer is there. */
+uint64_t cluster_homes(Wave *w, const SimOp *s, uint64_t lanes, Group **home);
+bool cluster_alive(Wave *w, const SimOp *s, const Group *peer, int lane);
+void cluster_note(const Actor *a); /* an access of another workgroup's shared memory */
+void cluster_check_end(Group *g);  /* all of them are ordered before its end */
 
 /* ---- sim_async.c ----------------------------------------------------------------------------- */
 

@@ -92,8 +92,9 @@ static void read_operand(Wave *w, SimOp *s, const Descriptor *d, int from, int t
         return;
       }
       shadow_read(&a, d->b, element);
-      undef[i] |= !is_written(w, d->b, element);
-      Reg r = reg_from_bits(d->b->dtype, dtype_load(d->b->dtype, buffer_bytes(w, d->b), element));
+      undef[i] |= !is_written(w->group, d->b, element);
+      Reg r = reg_from_bits(d->b->dtype,
+                            dtype_load(d->b->dtype, buffer_bytes(w->group, d->b), element));
       out[(i - from) * by_row + e * by_k] = mma_number(s->mma, d->b->dtype, r);
     }
 }

@@ -1,0 +1,96 @@
+/* sim_cluster.c: workgroups of a cluster reach each other's shared memory.
+ *
+ * That memory exists until its workgroup ends, so every remote access must be ordered before that
+ * end. Which of the two comes first in a run is luck, so it is not asked: an access of a workgroup
+ * that has ended, and one that no thread of the workgroup knows of when it ends, are the same
+ * mistake and are reported alike. */
+#include "backend/sim/sim_state.h"
+
+/* The last access of a unit. */
+typedef struct Remote {
+  struct Remote *next;
+  uint32_t unit, clock;
+  const SimOp *s;
+} Remote;
+
+int cluster_size(const Sim *s) { return (int)(s->cluster[0] * s->cluster[1] * s->cluster[2]); }
+
+/* Ranks count the first dimension fastest, as the workgroups of a gang do. */
+Group *cluster_peer(const Group *g, int64_t rank) {
+  const Sim *s = g->waves[0].sim;
+  const int64_t *size = s->talks ? s->grid : s->cluster, *first = s->gang.groups[0].id;
+  if (rank < 0 || rank >= cluster_size(s)) return NULL;
+  int64_t at[3], index = 0;
+  for (int d = 0; d < 3; d++) {
+    at[d] = g->id[d] / s->cluster[d] * s->cluster[d] + rank % s->cluster[d];
+    rank /= s->cluster[d];
+  }
+  for (int d = 2; d >= 0; d--) index = index * size[d] + at[d] - first[d];
+  return &g->gang->groups[index];
+}
+
+static void report_gone(Wave *w, const SimOp *s, const Group *peer, const char *by) {
+  Sim *sim = w->sim;
+  const Op *end = sim->k->body->last;
+  Diag *d = report(w, s, DIAG_E0816, end,
+                   "%s accesses the shared memory of workgroup (%lld, %lld, %lld), which may have "
+                   "ended: the access is not ordered before its end",
+                   by, (long long)peer->id[0], (long long)peer->id[1], (long long)peer->id[2]);
+  if (!d) return;
+  diag_note(&sim->cx->diags, d, end->at, "the workgroup ends here");
+  diag_hint(&sim->cx->diags, d, "execute `barrier cluster` before the end of the kernel");
+}
+
+bool cluster_alive(Wave *w, const SimOp *s, const Group *peer, int lane) {
+  if (peer->live) return true;
+  report_gone(w, s, peer, who(w, lane));
+  return false;
+}
+
+uint64_t cluster_homes(Wave *w, const SimOp *s, uint64_t lanes, Group **home) {
+  int64_t rank[64];
+  uint64_t there = 0;
+  if (!wave_expr(w, s, s->peer, lanes, rank)) return 0;
+  EACH_LANE(l, lanes) {
+    home[l] = cluster_peer(w->group, rank[l]);
+    if (!home[l])
+      report(w, s, DIAG_E0801, NULL, "rank %lld by %s, in a cluster of %d workgroups",
+             (long long)rank[l], who(w, l), cluster_size(w->sim));
+    else if (cluster_alive(w, s, home[l], l)) there |= UINT64_C(1) << l;
+  }
+  return there;
+}
+
+void cluster_note(const Actor *a) {
+  if (a->issues) return;
+  Group *g = a->home;
+  Arena *home = a->w->sim->gang_home;
+  Remote *r = map_get(&g->remote_of, (uint64_t)a->unit + 1);
+  if (!r) {
+    r = ARENA_NEW(home, Remote);
+    *r = (Remote){.next = g->remote, .unit = a->unit};
+    g->remote = r;
+    map_set(home, &g->remote_of, (uint64_t)a->unit + 1, r);
+  }
+  r->clock = a->clock;
+  r->s = a->s;
+}
+
+/* Some thread of the workgroup knows of it: that thread ends later. */
+static bool is_known(const Group *g, const Remote *r) {
+  const Sim *s = g->waves[0].sim;
+  for (int i = 0; i < s->nwaves; i++) {
+    const Clock *last = NULL;
+    EACH_LANE(l, g->waves[i].lanes) {
+      const Clock *known = g->waves[i].lane[l].known;
+      if (known && known != last && known->at[r->unit] >= r->clock) return true;
+      last = known;
+    }
+  }
+  return false;
+}
+
+void cluster_check_end(Group *g) {
+  for (const Remote *r = g->remote; r; r = r->next)
+    if (!is_known(g, r)) report_gone(&g->waves[0], r->s, g, "another workgroup");
+}
