@@ -273,6 +273,10 @@ WV_API bool wv_kernel_row(const wv_kernel *k, int i, const char **kind, wv_expr 
 WV_API int wv_parse(wv_ctx *cx, const char *name, const char *text, wv_kernel **out, int cap);
 WV_API char *wv_print(wv_kernel *k); /* to be freed with wv_free */
 WV_API void wv_free(char *text);
+
+/* A kernel at THREAD level as PTX text for an NVIDIA target; NULL after reporting. Freed with
+ * wv_free. */
+WV_API char *wv_emit_ptx(wv_kernel *k, const char *target);
 WV_API bool wv_verify(wv_kernel *k);
 WV_API bool wv_equal(wv_kernel *a, wv_kernel *b);
 

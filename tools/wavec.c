@@ -209,6 +209,12 @@ static int compile_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out)
     fputs(text, out);
     wv_free(text);
   }
+  if (o->emit && strcmp(o->emit, "ptx") == 0) {
+    char *text = wv_emit_ptx(k, o->target);
+    if (!text) return STATUS_DIAGNOSTICS;
+    fputs(text, out);
+    wv_free(text);
+  }
   if (o->proof) print_proof(k, out);
   return o->run ? eval_kernel(o, cx, k) : STATUS_OK;
 }

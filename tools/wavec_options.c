@@ -28,8 +28,8 @@ typedef struct Option {
 
 static const Option options[] = {
     HEADING("What comes out:", BOTH),
-    {"emit", "KIND", WORD(emit), BOTH, "wave|none",
-     "wave: the kernel as text (default without run); none: only check"},
+    {"emit", "KIND", WORD(emit), BOTH, "wave|ptx|none",
+     "wave: the kernel as text (default without run); ptx: for an NVIDIA target; none: only check"},
     {"o", "FILE", WORD(output), BOTH, NULL, "write there instead of to the standard output"},
     {"proof", NULL, FLAG(proof), BOTH, NULL,
      "say of each access what was proved and what is tested"},

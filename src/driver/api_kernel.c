@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/ptx/ptx.h"
 #include "driver/api.h"
 #include "target/target.h"
 #include "transform/pipeline.h"
@@ -79,12 +80,30 @@ int wv_parse(wv_ctx *cx, const char *name, const char *text, wv_kernel **out, in
   return failed ? -1 : list.n;
 }
 
+/* For the caller, who frees it. */
+static char *given_away(const char *text) {
+  size_t n = strlen(text) + 1;
+  char *copy = malloc(n);
+  return copy ? memcpy(copy, text, n) : NULL;
+}
+
 char *wv_print(wv_kernel *k) {
   Arena *a = arena_new();
   StrBuf out = {.arena = a};
   ir_print(&out, k->k);
-  char *text = malloc(out.n + 1);
-  if (text) memcpy(text, sb_text(&out), out.n + 1);
+  char *text = given_away(sb_text(&out));
+  arena_free(a);
+  return text;
+}
+
+char *wv_emit_ptx(wv_kernel *k, const char *target) {
+  const TargetInfo *machine = target ? target_find(target).machine : NULL;
+  Arena *a = arena_new();
+  PtxKernel out;
+  char *text = NULL;
+  if (!machine)
+    diag_add(&k->k->cx->diags, DIAG_E0603, (Span){0}, "PTX needs a target: `--target sm_90a`");
+  else if (ptx_emit(k->k, machine, a, &out)) text = given_away(out.text);
   arena_free(a);
   return text;
 }

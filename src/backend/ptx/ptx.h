@@ -1,0 +1,36 @@
+/* ptx.h: one lane's program as PTX text. */
+#ifndef WV_PTX_H
+#define WV_PTX_H
+
+#include "ir/ir.h"
+#include "target/target.h"
+
+/* What the kernel is launched with, in order. */
+typedef enum PtxArgKind {
+  PTX_POINTER, /* the data of parameter `param` */
+  PTX_SCALAR,  /* the number that is parameter `param` */
+  PTX_VALUE,   /* `value`, computed at launch */
+  PTX_MAGIC,   /* of a division by `value`: sym_ops.def */
+  PTX_SHIFT
+} PtxArgKind;
+
+typedef struct PtxArg {
+  PtxArgKind kind;
+  int param;
+  const Sym *value;
+  int bytes;
+  DType dtype; /* of a scalar */
+} PtxArg;
+
+typedef struct PtxKernel {
+  const char *text, *entry;
+  const PtxArg *args;
+  int nargs;
+  const Sym *grid[3], *block[3];
+  int shared; /* bytes, given at launch */
+} PtxKernel;
+
+/* False after reporting what the target cannot express (E0601). */
+bool ptx_emit(Kernel *k, const TargetInfo *t, Arena *a, PtxKernel *out);
+
+#endif

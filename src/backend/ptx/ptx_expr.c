@@ -1,0 +1,182 @@
+/* ptx_expr.c: index expressions as integer instructions (sym_lower decides which). */
+#include <inttypes.h>
+#include <string.h>
+
+#include "backend/ptx/ptx_state.h"
+
+void ptx_define(Ptx *p, const Sym *symbol, Reg reg) {
+  vec_push(p->arena, &p->symbols, ((SymReg){sym_name(symbol), reg}));
+}
+
+static const Reg *symbol_reg(const Ptx *p, const char *name) {
+  for (int i = p->symbols.n - 1; i >= 0; i--)
+    if (strcmp(p->symbols.at[i].name, name) == 0) return &p->symbols.at[i].reg;
+  return NULL;
+}
+
+static Reg widen(Ptx *p, Reg r, int bits) {
+  if ((r.class == REG_RD) == (bits == 64)) return r;
+  Reg to = ptx_new(p, bits == 64 ? REG_RD : REG_R);
+  ptx_line(p, bits == 64 ? "cvt.s64.s32 %s, %s" : "cvt.u32.u64 %s, %s", to.name, r.name);
+  return to;
+}
+
+typedef struct Code {
+  Ptx *p;
+  const Op *op;
+  const SymCode *code;
+  const ExprRegs *args;
+  Reg *reg; /* by operation */
+} Code;
+
+static Reg constant(Ptx *p, int64_t v, int bits) {
+  Reg r = {arena_printf(p->arena, "%" PRId64, v), bits == 64 ? REG_RD : REG_R};
+  return r;
+}
+
+/* Operand `i` of the code in `bits`; constants fit everywhere. */
+static Reg in(Code *c, int i, int bits) {
+  const SymOp *s = &c->code->ops[i];
+  if (s->kind == SYM_OP_const) return constant(c->p, s->value, bits);
+  return widen(c->p, c->reg[i], bits);
+}
+
+static Reg symbol_value(Code *c, const SymOp *s) {
+  Ptx *p = c->p;
+  const char *name = sym_name(s->sym), *arg = "$APPLY_EXPR_ARG_";
+  size_t n = strlen(arg);
+  if (strncmp(name, arg, n) == 0) {
+    int i = 0;
+    for (const char *at = name + n; *at; at++) i = i * 10 + (*at - '0');
+    return elems_of(p, ptx_get(p, c->args->args[i]))[0];
+  }
+  const Reg *known = symbol_reg(p, name);
+  if (known) return *known;
+  return ptx_argument(p, (PtxArg){.kind = PTX_VALUE, .value = s->sym, .bytes = s->bits / 8});
+}
+
+static void compare(Code *c, const SymOp *s, int i, const char *how) {
+  int bits = c->code->ops[s->a].bits == 64 || c->code->ops[s->b].bits == 64 ? 64 : 32;
+  Reg t = ptx_new(c->p, REG_P), out = ptx_new(c->p, REG_R), a = in(c, s->a, bits);
+  ptx_line(c->p, "setp.%s.s%d %s, %s, %s", how, bits, t.name, a.name, in(c, s->b, bits).name);
+  ptx_line(c->p, "selp.b32 %s, 1, 0, %s", out.name, t.name);
+  c->reg[i] = out;
+}
+
+static void binary(Code *c, const SymOp *s, int i, const char *name, const char *type) {
+  Reg out = ptx_new(c->p, s->bits == 64 ? REG_RD : REG_R), a = in(c, s->a, s->bits);
+  bool shift = s->kind == SYM_OP_shl || s->kind == SYM_OP_shr;
+  Reg b = in(c, s->b, shift ? 32 : s->bits);
+  ptx_line(c->p, "%s.%s%d %s, %s, %s", name, type, s->bits, out.name, a.name, b.name);
+  c->reg[i] = out;
+}
+
+/* Rounds down; the divisor is positive. */
+static void divide(Code *c, const SymOp *s, int i, bool rest) {
+  Ptx *p = c->p;
+  int bits = s->bits;
+  RegClass class = bits == 64 ? REG_RD : REG_R;
+  Reg a = in(c, s->a, bits), b = in(c, s->b, bits), q = ptx_new(p, class), r = ptx_new(p, class);
+  Reg t = ptx_new(p, REG_P), less = ptx_new(p, class), out = ptx_new(p, class);
+  ptx_line(p, "div.s%d %s, %s, %s", bits, q.name, a.name, b.name);
+  ptx_line(p, "mul.lo.s%d %s, %s, %s", bits, r.name, q.name, b.name);
+  ptx_line(p, "sub.s%d %s, %s, %s", bits, r.name, a.name, r.name);
+  ptx_line(p, "setp.lt.s%d %s, %s, 0", bits, t.name, r.name);
+  ptx_line(p, "add.s%d %s, %s, %s", bits, less.name, rest ? r.name : q.name, rest ? b.name : "-1");
+  ptx_line(p, "selp.b%d %s, %s, %s, %s", bits, out.name, less.name, rest ? r.name : q.name, t.name);
+  c->reg[i] = out;
+}
+
+/* floor(a / d) = (mulhi(a, magic) + a) >> shift in 33 bits: add, carry, shift by 64-bit registers.
+ */
+static void divide_by_magic(Code *c, const SymOp *s, int i) {
+  Ptx *p = c->p;
+  Reg a = in(c, s->a, 32), m = in(c, s->b, 32), shift = in(c, s->c, 32);
+  Reg wide = ptx_new(p, REG_RD), sum = ptx_new(p, REG_RD), out = ptx_new(p, REG_R);
+  Reg high = ptx_new(p, REG_R), high64 = ptx_new(p, REG_RD);
+  ptx_line(p, "mul.hi.u32 %s, %s, %s", high.name, a.name, m.name);
+  ptx_line(p, "cvt.u64.u32 %s, %s", high64.name, high.name);
+  ptx_line(p, "cvt.u64.u32 %s, %s", wide.name, a.name);
+  ptx_line(p, "add.u64 %s, %s, %s", sum.name, wide.name, high64.name);
+  ptx_line(p, "shr.u64 %s, %s, %s", sum.name, sum.name, shift.name);
+  ptx_line(p, "cvt.u32.u64 %s, %s", out.name, sum.name);
+  c->reg[i] = out;
+}
+
+static void choose(Code *c, const SymOp *s, int i) {
+  Ptx *p = c->p;
+  Reg t = ptx_new(p, REG_P), out = ptx_new(p, s->bits == 64 ? REG_RD : REG_R);
+  int bits = c->code->ops[s->a].bits;
+  ptx_line(p, "setp.ne.s%d %s, %s, 0", bits, t.name, in(c, s->a, bits).name);
+  ptx_line(p, "selp.b%d %s, %s, %s, %s", s->bits, out.name, in(c, s->b, s->bits).name,
+           in(c, s->c, s->bits).name, t.name);
+  c->reg[i] = out;
+}
+
+static Reg launch_value(Code *c, const SymOp *s, PtxArgKind kind) {
+  return ptx_argument(c->p, (PtxArg){.kind = kind, .value = s->sym, .bytes = s->bits / 8});
+}
+
+static void operation(Code *c, int i) {
+  const SymOp *s = &c->code->ops[i];
+  switch (s->kind) {
+  case SYM_OP_const: break;
+  case SYM_OP_symbol: c->reg[i] = symbol_value(c, s); break;
+  case SYM_OP_launch: c->reg[i] = launch_value(c, s, PTX_VALUE); break;
+  case SYM_OP_magic: c->reg[i] = launch_value(c, s, PTX_MAGIC); break;
+  case SYM_OP_shift: c->reg[i] = launch_value(c, s, PTX_SHIFT); break;
+  case SYM_OP_add: binary(c, s, i, "add", "s"); break;
+  case SYM_OP_sub: binary(c, s, i, "sub", "s"); break;
+  case SYM_OP_mul: binary(c, s, i, "mul.lo", "s"); break;
+  case SYM_OP_shl: binary(c, s, i, "shl", "b"); break;
+  case SYM_OP_shr: binary(c, s, i, "shr", "s"); break;
+  case SYM_OP_and: binary(c, s, i, "and", "b"); break;
+  case SYM_OP_or: binary(c, s, i, "or", "b"); break;
+  case SYM_OP_xor: binary(c, s, i, "xor", "b"); break;
+  case SYM_OP_div: divide(c, s, i, false); break;
+  case SYM_OP_rem: divide(c, s, i, true); break;
+  case SYM_OP_divmagic: divide_by_magic(c, s, i); break;
+  case SYM_OP_min: binary(c, s, i, "min", "s"); break;
+  case SYM_OP_max: binary(c, s, i, "max", "s"); break;
+  case SYM_OP_lt: compare(c, s, i, "lt"); break;
+  case SYM_OP_le: compare(c, s, i, "le"); break;
+  case SYM_OP_eq: compare(c, s, i, "eq"); break;
+  case SYM_OP_ne: compare(c, s, i, "ne"); break;
+  case SYM_OP_select: choose(c, s, i); break;
+  case SYM_OP_COUNT: break;
+  }
+}
+
+/* Symbols that have one value for a launch: no counter, version, id or operand. */
+static int uniform_symbols(Ptx *p, const Sym *e, const Sym **out) {
+  int n = sym_free_symbols(e, NULL, 0), found = 0;
+  const Sym **all = ARENA_ARRAY(p->arena, const Sym *, n + 1);
+  sym_free_symbols(e, all, n);
+  for (int i = 0; i < n; i++) {
+    const char *name = sym_name(all[i]);
+    if (strncmp(name, "$APPLY", 6) != 0 && !symbol_reg(p, name)) out[found++] = all[i];
+  }
+  return found;
+}
+
+Reg ptx_expr(Ptx *p, const Op *op, const Sym *e, DType dtype, const ExprRegs *args) {
+  const Sym **uniform = ARENA_ARRAY(p->arena, const Sym *, sym_free_symbols(e, NULL, 0) + 1);
+  int n = uniform_symbols(p, e, uniform);
+  Code c = {.p = p, .op = op, .args = args};
+  c.code = sym_lower_launch(p->arena, p->sym, p->facts, &e, 1, uniform, n);
+  if (!c.code) return ptx_fail(p, op, "an expression that overflows"), constant(p, 0, 32);
+  c.reg = ARENA_ARRAY(p->arena, Reg, c.code->nops);
+  for (int i = 0; i < c.code->nops; i++) operation(&c, i);
+  int last = c.code->results[0];
+  if (dtype == DTYPE_i1) {
+    Reg t = ptx_new(p, REG_P);
+    ptx_line(p, "setp.ne.s32 %s, %s, 0", t.name, in(&c, last, 32).name);
+    return t;
+  }
+  int bits = dtype_info[dtype].bits == 64 ? 64 : 32;
+  Reg r = in(&c, last, bits), out = r;
+  if (c.code->ops[last].kind != SYM_OP_const) return r;
+  out = ptx_new(p, bits == 64 ? REG_RD : REG_R);
+  ptx_line(p, "mov.b%d %s, %s", bits, out.name, r.name);
+  return out;
+}

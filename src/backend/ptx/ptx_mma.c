@@ -1,0 +1,177 @@
+/* ptx_mma.c: matrix instructions. Operands are words as they lie in the registers of the fragments;
+ * accumulators are elements of their own type, f16 ones words. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "backend/ptx/ptx_state.h"
+
+static const char *spelling(DType t, const MmaInfo *row) {
+  switch (t) {
+  case DTYPE_f32: return row->operand_types & MMA_tf32 ? "tf32" : "f32";
+  case DTYPE_f64: return "f64";
+  case DTYPE_f16: return "f16";
+  case DTYPE_bf16: return "bf16";
+  case DTYPE_f8e4m3fn: return "e4m3";
+  case DTYPE_f8e5m2: return "e5m2";
+  case DTYPE_i8: return "s8";
+  case DTYPE_i32: return "s32";
+  default: return NULL;
+  }
+}
+
+static const char *accumulator_type(DType t) {
+  return t == DTYPE_f32   ? "f32"
+         : t == DTYPE_f64 ? "f64"
+         : t == DTYPE_f16 ? "f16"
+         : t == DTYPE_i32 ? "s32"
+                          : NULL;
+}
+
+/* The row's spelling with types in place of %d, %a, %b. */
+static const char *instruction(Ptx *p, const MmaInfo *row, const char *d, const char *a,
+                               const char *b) {
+  StrBuf out = {.arena = p->arena};
+  for (const char *at = row->emit; *at; at++) {
+    if (*at != '%') sb_printf(&out, "%c", *at);
+    else sb_puts(&out, *++at == 'd' ? d : *at == 'a' ? a : b);
+  }
+  return sb_text(&out);
+}
+
+static void put_list(StrBuf *out, const Reg *regs, int n) {
+  sb_puts(out, "{");
+  for (int i = 0; i < n; i++) sb_printf(out, "%s%s", i ? ", " : "", regs[i].name);
+  sb_puts(out, "}");
+}
+
+/* Registers of an operand: words, or f64 elements. */
+static const Reg *registers(Ptx *p, Held *h) {
+  return h->dtype == DTYPE_f64 ? elems_of(p, h) : words_of(p, h);
+}
+
+static int register_count(DType t, int n) { return t == DTYPE_f64 ? n : word_count(t, n); }
+
+static int fragment_size(const MmaInfo *row, MmaOperand part) {
+  Layout l;
+  return mma_fragment(row, part, &l) ? layout_size(&l, LAYOUT_REG) : 0;
+}
+
+static bool is_accumulated_in_words(DType t) { return t == DTYPE_f16; }
+
+/* A copy of the accumulator that instructions write to in place. */
+static Held accumulator(Ptx *p, const Op *op, int arg) {
+  Held *from = ptx_get(p, op->args[arg]);
+  Held to = held_new(p, from->dtype, from->n, is_accumulated_in_words(from->dtype));
+  move_held(p, &to, from);
+  return to;
+}
+
+typedef struct WaveMma {
+  const MmaInfo *row;
+  const char *name;
+  Held *a, *b, acc;
+  int each[3], copies[3];
+} WaveMma;
+
+static void one_instruction(Ptx *p, const WaveMma *w, int m, int n, int k) {
+  const Reg *acc = w->acc.word ? w->acc.word : w->acc.elem;
+  int c = w->acc.word ? word_count(w->acc.dtype, w->each[2]) : w->each[2];
+  int a = register_count(w->a->dtype, w->each[0]), b = register_count(w->b->dtype, w->each[1]);
+  const Reg *d = acc + (m * w->copies[1] + n) * c;
+  StrBuf out = {.arena = p->arena};
+  sb_printf(&out, "%s ", w->name);
+  put_list(&out, d, c);
+  sb_puts(&out, ", ");
+  put_list(&out, registers(p, w->a) + (m * w->copies[2] + k) * a, a);
+  sb_puts(&out, ", ");
+  put_list(&out, registers(p, w->b) + (n * w->copies[2] + k) * b, b);
+  sb_puts(&out, ", ");
+  put_list(&out, d, c);
+  ptx_line(p, "%s", sb_text(&out));
+}
+
+void ptx_wave_mma(Ptx *p, const Op *op) {
+  const MmaChoice *choice = op_attr(op, ATTR_mma)->mma;
+  const Attr *copies = op_attr(op, ATTR_copies);
+  WaveMma w = {.row = choice->name ? mma_find(choice->name) : NULL, .copies = {1, 1, 1}};
+  DType at = op->args[0]->type->dtype, bt = op->args[1]->type->dtype, ct = op->args[2]->type->dtype;
+  const char *d = accumulator_type(ct);
+  if (!w.row || !target_has_mma(p->target, w.row) || !d || !spelling(at, w.row) ||
+      !spelling(bt, w.row)) {
+    ptx_fail(p, op, "this matrix instruction");
+    return;
+  }
+  for (int i = 0; copies && i < 3; i++) {
+    int64_t v;
+    if (sym_is_int(copies->dims[i], &v)) w.copies[i] = (int)v;
+  }
+  for (int i = 0; i < 3; i++) w.each[i] = fragment_size(w.row, (MmaOperand)i);
+  w.name = instruction(p, w.row, d, spelling(at, w.row), spelling(bt, w.row));
+  w.a = ptx_get(p, op->args[0]);
+  w.b = ptx_get(p, op->args[1]);
+  w.acc = accumulator(p, op, 2);
+  for (int k = 0; k < w.copies[2]; k++)
+    for (int m = 0; m < w.copies[0]; m++)
+      for (int n = 0; n < w.copies[1]; n++) one_instruction(p, &w, m, n, k);
+  ptx_set(p, &op->results[0], w.acc);
+}
+
+/* ---- wgmma ---- */
+
+/* A shared operand's descriptor: address, leading and stride bytes in units of 16, swizzle. */
+static Reg descriptor(Ptx *p, const Op *op, int arg, AttrKey key) {
+  const Attr *a = op_attr(op, key);
+  int64_t v[4] = {0};
+  for (int i = 0; i < 4; i++) sym_is_int(a->dims[i], &v[i]);
+  uint64_t layout = v[2] == 128 ? 1 : v[2] == 64 ? 2 : v[2] == 32 ? 3 : 0;
+  uint64_t high =
+      (uint64_t)(v[0] >> 4 & 0x3fff) << 16 | (uint64_t)(v[1] >> 4 & 0x3fff) << 32 | layout << 62;
+  Reg address = ptx_address(p, op->args[arg], op->args[arg + 1]), word = ptx_new(p, REG_R);
+  Reg wide = ptx_new(p, REG_RD), out = ptx_new(p, REG_RD);
+  ptx_line(p, "add.s32 %s, %s, %" PRId64, word.name, address.name, ptx_alloc_base(op->args[arg]));
+  ptx_line(p, "bfe.u32 %s, %s, 4, 14", word.name, word.name);
+  ptx_line(p, "cvt.u64.u32 %s, %s", wide.name, word.name);
+  ptx_line(p, "or.b64 %s, %s, 0x%" PRIx64, out.name, wide.name, high);
+  return out;
+}
+
+static int64_t transposed(const Op *op, AttrKey key) {
+  int64_t v = 0;
+  const Attr *a = op_attr(op, key);
+  if (a) sym_is_int(a->dims[3], &v);
+  return v;
+}
+
+void ptx_wgmma(Ptx *p, const Op *op) {
+  const MmaChoice *choice = op_attr(op, ATTR_mma)->mma;
+  const MmaInfo *row = choice->name ? mma_find(choice->name) : NULL;
+  bool shared = op->args[1]->type->kind == TYPE_mem;
+  int b = shared ? 3 : 2;
+  DType at = op->args[1]->type->dtype, bt = op->args[b]->type->dtype, ct = op->args[0]->type->dtype;
+  if (!row || !target_has_mma(p->target, row) || !accumulator_type(ct) || !spelling(at, row) ||
+      !spelling(bt, row)) {
+    ptx_fail(p, op, "this matrix instruction");
+    return;
+  }
+  Held acc = accumulator(p, op, 0);
+  StrBuf out = {.arena = p->arena};
+  Reg keep = {"1", REG_P};
+  if (op->nargs > b + 2) keep = elems_of(p, ptx_get(p, op->args[b + 2]))[0];
+  sb_printf(&out, "%s ",
+            instruction(p, row, accumulator_type(ct), spelling(at, row), spelling(bt, row)));
+  put_list(&out, acc.word ? acc.word : acc.elem, acc.word ? word_count(ct, acc.n) : acc.n);
+  if (shared) {
+    sb_printf(&out, ", %s", descriptor(p, op, 1, ATTR_desc_a).name);
+  } else {
+    Held *a = ptx_get(p, op->args[1]);
+    sb_puts(&out, ", ");
+    put_list(&out, words_of(p, a), word_count(a->dtype, a->n));
+  }
+  sb_printf(&out, ", %s, %s", descriptor(p, op, b, ATTR_desc_b).name, keep.name);
+  bool integer = ct == DTYPE_i32, half = at == DTYPE_f16 || at == DTYPE_bf16;
+  if (!integer) sb_puts(&out, ", 1, 1");
+  if (half && shared) sb_printf(&out, ", %d", (int)transposed(op, ATTR_desc_a));
+  if (half) sb_printf(&out, ", %d", (int)transposed(op, ATTR_desc_b));
+  ptx_line(p, "%s", sb_text(&out));
+  ptx_set(p, &op->results[0], acc);
+}
