@@ -12,8 +12,8 @@
  * barrier in front of the later one, in the innermost region around both, so that it is not
  * repeated more often than the pair. Afterwards each barrier is taken away again unless a pair then
  * meets: none is left that could be. Branches of which only one is taken do not follow each other.
- * The author's barriers that order memory (shared_barrier, barrier) count. Needs memory_uses,
- * distribute. */
+ * The author's barriers that order memory (shared_barrier, barrier) count, if all waves meet there.
+ * Needs memory_uses, distribute. */
 #include "analysis/memory_uses.h"
 #include "transform/pass.h"
 
@@ -23,6 +23,7 @@ typedef struct Sync {
   Kernel *k;
   Arena *arena;
   const MemoryUses *m;
+  const char *scope;                /* who must meet */
   bool *barrier;                    /* by op id: one stands in front of it */
   int words;                        /* of a set of uses */
   const MemoryUse *earlier, *later; /* a pair that meets, when one was looked for and found */
@@ -98,8 +99,10 @@ static void flow_op(Sync *s, Set since, const Op *op) {
     if (s->m->uses.at[i].op == op) since[i / 64] |= UINT64_C(1) << (i % 64);
 }
 
-static bool orders_memory(const Op *op) {
-  return op->kind == OP_shared_barrier || op->kind == OP_barrier;
+static bool orders_memory(const Sync *s, const Op *op) {
+  if (op->kind != OP_barrier) return op->kind == OP_shared_barrier;
+  const char *who = op_attr(op, ATTR_mode)->text;
+  return strcmp(who, s->scope) == 0 || strcmp(who, "workgroup") == 0 || strcmp(who, "cluster") == 0;
 }
 
 static void flow_region(Sync *s, Set since, const Region *r);
@@ -116,7 +119,8 @@ static void flow_body(Sync *s, Set since, const Op *op) {
 
 static void flow_region(Sync *s, Set since, const Region *r) {
   for (const Op *op = r->first; op && !s->later; op = op->next) {
-    if (s->barrier[op->id] || orders_memory(op)) memset(since, 0, sizeof *since * (size_t)s->words);
+    if (s->barrier[op->id] || orders_memory(s, op))
+      memset(since, 0, sizeof *since * (size_t)s->words);
     if (op->body) flow_body(s, since, op);
     else flow_op(s, since, op);
   }
@@ -158,12 +162,13 @@ static const char *scope_of(const Kernel *k, const Distribution *d) {
   return "wave";
 }
 
-static void insert_barriers(Sync *s, const char *scope) {
+static void insert_barriers(Sync *s) {
   for (Op *op = ir_first(s->k), *next; op; op = next) {
     next = ir_next(op);
     if (!s->barrier[op->id]) continue;
     Op *barrier = ir_op_new(s->k, OP_barrier, op->at, NULL, 0);
-    op_set_attr(s->k, barrier, (Attr){.key = ATTR_mode, .text = intern(&s->k->cx->names, scope)});
+    op_set_attr(s->k, barrier,
+                (Attr){.key = ATTR_mode, .text = intern(&s->k->cx->names, s->scope)});
     ir_insert_before(op, barrier);
   }
 }
@@ -172,8 +177,9 @@ bool pass_sync(Kernel *k, PassCtx *cx) {
   Sync s = {.k = k, .arena = cx->scratch, .m = cx->facts.memory_uses};
   s.barrier = ARENA_ARRAY(cx->scratch, bool, k->nops);
   s.words = s.m->uses.n / 64 + 1;
+  s.scope = scope_of(k, cx->facts.distribute);
   separate_pairs(&s);
   drop_needless(&s);
-  insert_barriers(&s, scope_of(k, cx->facts.distribute));
+  insert_barriers(&s);
   return true;
 }
