@@ -4,15 +4,15 @@
  *
  * Random kernels over small integer tensors, with loops, conditionals, set symbols, repeated and
  * unused ops, are evaluated as written and after one to four random passes: every element stored
- * must be the same, and every mask exact. Integers wrap, so there is no rounding to excuse a
- * difference. A failing case is printed with its number and its passes. The last line is "N passed,
- * M failed". */
+ * must be the same, and every mask exact. A quarter is lowered and runs in the simulator, which
+ * must find nothing. Integers wrap, so there is no rounding to excuse a difference. A failing case
+ * is printed with its number and its passes. The last line is "N passed, M failed". */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/sim/eval_tile.h"
+#include "backend/sim/sim.h"
 #include "base/os.h"
 #include "transform/pipeline.h"
 
@@ -254,7 +254,8 @@ typedef struct Stored {
   int32_t c[SIZE_M * SIZE_N], d[SIZE_M];
 } Stored;
 
-static bool evaluate(Kernel *k, Stored *out) {
+/* Tiles by the evaluator; one lane's program by the simulator, which also judges it. */
+static bool evaluate(Kernel *k, const TargetInfo *machine, Stored *out) {
   int32_t a[SIZE_M * SIZE_N], b[SIZE_M];
   for (int i = 0; i < SIZE_M * SIZE_N; i++) a[i] = i * 7 % 13 - 5;
   for (int i = 0; i < SIZE_M; i++) b[i] = i * 5 % 7 - 2;
@@ -271,7 +272,9 @@ static bool evaluate(Kernel *k, Stored *out) {
     buffers[i].strides[1] = 1;
     args[i].buffer = &buffers[i];
   }
-  return eval_tile(k, args, 4, &(EvalOptions){.check_masks = true});
+  if (k->level == LEVEL_TILE) return eval_tile(k, args, 4, &(EvalOptions){.check_masks = true});
+  SimReport report = {0};
+  return sim_run(k, args, 4, &(SimOptions){.machine = machine}, &report) && !report.findings;
 }
 
 /* ---- one case ---- */
@@ -281,18 +284,27 @@ typedef struct Case {
   const char *text, *passes, *target;
   const char *problem; /* NULL: none */
   bool ran, fitted;    /* evaluated; on a machine, with layouts */
+  bool lowered;
 } Case;
 
+/* Of those in front of lower_threads: it comes last, when all are done that it needs. */
 static const char *random_passes(Random *r, Arena *a) {
   StrBuf out = {.arena = a};
   int n = 0;
-  while (pass_at(n)) n++;
+  while (strcmp(pass_at(n)->name, "lower_threads") != 0) n++;
   for (int left = 1 + below(r, 4); left; left--)
     sb_printf(&out, "%s%s", out.n ? "," : "", pass_at(below(r, n))->name);
   return sb_text(&out);
 }
 
-/* Half of the kernels are fitted to a machine. */
+/* Half of the kernels are fitted to a machine, and half of these are lowered. */
+static const char *passes_for_target(Random *r, Arena *a, const char *passes) {
+  bool lowered = below(r, 2);
+  return arena_printf(a, "%s,bind,retarget,layouts%s", passes,
+                      lowered ? ",mask,pack,sync,lower_threads,simplify,cse,licm,dce" : "");
+}
+
+/* A machine, or none. */
 static const char *random_target(Random *r) {
   static const char *const targets[] = {"gfx942", "sm_80", "sm_90a", "toy8", "toy1", "gfx1201"};
   return below(r, 2) ? targets[below(r, (int)WV_LEN(targets))] : NULL;
@@ -303,7 +315,7 @@ static const char *random_target(Random *r) {
 static bool may_be_refused(const Case *c) {
   const Diag *d = c->cx->diags.last;
   bool known = d && (d->code == DIAG_E0608 || d->code == DIAG_E0610 || d->code == DIAG_E0611 ||
-                     d->code == DIAG_E0612);
+                     d->code == DIAG_E0612 || d->code == DIAG_E0601);
   return c->target && known;
 }
 
@@ -318,13 +330,14 @@ static void fail(Case *c, const char *what, const Kernel *k) {
 static void check_passes(Case *c, Kernel *k) {
   Stored before, after;
   PipelineOptions o = {.passes = c->passes, .verify_each = true, .target = c->target};
-  if (!evaluate(k, &before)) return; /* a kernel that means nothing: out of range, say */
+  const TargetInfo *machine = c->target ? target_find(c->target).machine : NULL;
+  if (!evaluate(k, NULL, &before)) return; /* a kernel that means nothing: out of range, say */
   c->ran = true;
   if (!pipeline_run(k, &o)) {
     if (!may_be_refused(c)) fail(c, "a pass refuses the kernel", k);
-  } else if (!evaluate(k, &after)) fail(c, "it cannot be evaluated any more", k);
+  } else if (!evaluate(k, machine, &after)) fail(c, "it cannot be evaluated any more", k);
   else if (memcmp(&before, &after, sizeof before) != 0) fail(c, "it stores something else", k);
-  else c->fitted = c->target != NULL;
+  else c->fitted = c->target != NULL, c->lowered = k->level == LEVEL_THREAD;
 }
 
 static void run_case(Case *c) {
@@ -343,7 +356,7 @@ typedef struct Settings {
 } Settings;
 
 static int fuzz(const Settings *s) {
-  int failed = 0, passed = 0, ran = 0, fitted = 0;
+  int failed = 0, passed = 0, ran = 0, fitted = 0, lowered = 0;
   double began = os_seconds();
   for (long n = 0; n < s->count && failed < 5; n++) {
     if (s->seconds > 0 && os_seconds() - began > s->seconds) break;
@@ -352,7 +365,7 @@ static int fuzz(const Settings *s) {
     Case c = {
         .cx = cx, .passes = random_passes(&r, cx->arena), .text = random_kernel(r, cx->arena)};
     c.target = random_target(&r);
-    if (c.target) c.passes = arena_printf(cx->arena, "%s,bind,retarget,layouts", c.passes);
+    if (c.target) c.passes = passes_for_target(&r, cx->arena, c.passes);
     run_case(&c);
     if (c.problem)
       printf("seed %" PRIu64 ", case %ld, passes %s on %s: %s\n--- the kernel was:\n%s---\n",
@@ -361,10 +374,12 @@ static int fuzz(const Settings *s) {
     passed += c.problem == NULL;
     ran += c.ran;
     fitted += c.fitted;
+    lowered += c.lowered;
     context_free(cx);
   }
-  printf("%d of %d kernels were evaluated, %d fitted to a machine\n%d passed, %d failed\n", ran,
-         passed + failed, fitted, passed, failed);
+  printf("%d of %d kernels were evaluated, %d fitted to a machine, %d of these lowered\n", ran,
+         passed + failed, fitted, lowered);
+  printf("%d passed, %d failed\n", passed, failed);
   return failed != 0;
 }
 
