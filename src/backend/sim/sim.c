@@ -35,6 +35,7 @@ static void set_arguments(Wave *w) {
 static void start_wave(Sim *s, Group *g, int index) {
   Wave *w = &g->waves[index];
   *w = (Wave){.sim = s, .group = g, .index = index, .pc = ir_first(s->k), .wgmma_group = 1};
+  w->unit = (uint32_t)(g->index * s->units.all + index * s->wave / s->per_unit);
   w->regs = ARENA_ARRAY(s->gang_home, Reg, s->nregs * s->wave);
   w->undef = ARENA_ARRAY(s->gang_home, uint64_t, s->nregs);
   memset(w->undef, 0xff, sizeof *w->undef * (size_t)s->nregs);

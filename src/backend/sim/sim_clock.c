@@ -79,8 +79,6 @@ static int local_unit(const Wave *w, int lane) {
   return w->sim->per_unit == 1 ? w->index * w->sim->wave + lane : w->index;
 }
 
-uint32_t unit_of_lane(const Wave *w, int lane) { return unit_in(w->group, local_unit(w, lane)); }
-
 /* What a lane did on its own, beyond what it knows together with others. */
 static void release_own(Wave *w, int l, Clock *c) {
   const Units *u = &w->sim->units;
@@ -147,13 +145,6 @@ void clock_acquire(Wave *w, uint64_t lanes, const Clock *c) {
 }
 
 /* ---- who knows what ---- */
-
-Actor actor_lane(Wave *w, const SimOp *s, int lane, bool atomic) {
-  Actor a = {.w = w, .s = s, .home = w->group, .lane = lane, .atomic = atomic};
-  a.unit = unit_of_lane(w, lane);
-  a.clock = w->lane[lane].own;
-  return a;
-}
 
 Actor actor_async(Wave *w, const SimOp *s, int lane, int unit, uint32_t clock) {
   return (Actor){.w = w,

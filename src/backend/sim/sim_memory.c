@@ -36,7 +36,7 @@ uint64_t reg_bits(DType t, Reg r) {
 
 static uint64_t load_bits(const Buffer *b, const unsigned char *data, int64_t element) {
   const unsigned char *at = data + element * b->bytes;
-  if (b->bytes == 4) return at[0] | at[1] << 8 | at[2] << 16 | (uint64_t)at[3] << 24;
+  if (b->bytes == 4) return (uint64_t)(at[0] | at[1] << 8 | at[2] << 16) | (uint64_t)at[3] << 24;
   if (b->bytes == 2) return (uint64_t)(at[0] | at[1] << 8);
   return dtype_load(b->dtype, data, element);
 }

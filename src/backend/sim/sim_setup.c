@@ -24,7 +24,7 @@ static Symbol *symbol_called(Sim *s, const char *name) {
 
 static void define(Sim *s, const char *name, int64_t v) {
   Symbol *symbol = symbol_called(s, name);
-  symbol->known = true;
+  symbol->known = symbol->constant = true;
   symbol->value = v;
 }
 
@@ -233,6 +233,17 @@ static bool place_alloc(Sim *s, const Op *op, int64_t *end) {
 
 /* ---- expressions ---- */
 
+/* Thread ids and what has one value for the launch; the same in every workgroup. */
+static bool depends_on_thread(const Sim *s, const SimExpr *x) {
+  for (int i = 0; i < x->nvars; i++) {
+    bool thread =
+        x->var[i] == s->t_slot[0] || x->var[i] == s->t_slot[1] || x->var[i] == s->t_slot[2];
+    const Symbol *symbol = x->var[i] < 0 ? NULL : &s->symbols.at[x->var[i]];
+    if (!thread && (!symbol || !symbol->constant || symbol->varies)) return false;
+  }
+  return x->varies;
+}
+
 static SimExpr *compile(Sim *s, const Op *op, const Sym *e, bool *ok) {
   SimExpr *x = ARENA_NEW(s->home, SimExpr);
   int n = sym_free_symbols(e, NULL, 0);
@@ -256,6 +267,10 @@ static SimExpr *compile(Sim *s, const Op *op, const Sym *e, bool *ok) {
   if (!x->program)
     *ok = fail_setup(s, DIAG_E0710, op->at, "`%s` cannot be computed",
                      sym_text(s->cx->diags.arena, e));
+  if (depends_on_thread(s, x)) {
+    x->fixed = ARENA_ARRAY(s->home, int64_t, s->nwaves * s->wave);
+    x->known = ARENA_ARRAY(s->home, bool, s->nwaves);
+  }
   size_t slots = x->program ? (size_t)(n + sym_program_slots(x->program)) : 0;
   if (s->expr_room < slots) s->expr_room = slots;
   return x;

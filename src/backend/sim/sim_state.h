@@ -90,13 +90,16 @@ typedef struct SimExpr {
   const Sym *sym;
   SymProgram *program;
   int nvars;
-  int *var;    /* a symbol's slot; operand i is -1 - i */
-  bool varies; /* between lanes */
+  int *var;       /* a symbol's slot; operand i is -1 - i */
+  bool varies;    /* between lanes */
+  int64_t *fixed; /* by thread: its value, when it depends on the thread alone; NULL: on more */
+  bool *known;    /* by wave: its part of `fixed` was computed */
 } SimExpr;
 
 typedef struct Symbol {
   const char *name;
-  bool varies, known; /* between lanes; has one value for the launch */
+  bool varies, known; /* between lanes; somebody gives it a value */
+  bool constant;      /* it has one value for the launch */
   int64_t value;
 } Symbol;
 
@@ -154,6 +157,7 @@ struct Wave {
   Sim *sim;
   Group *group;
   int index;            /* in the workgroup */
+  uint32_t unit;        /* of its first lane */
   uint64_t lanes, mask; /* that exist; that are active */
   const Op *pc;         /* NULL: behind the last op */
   SimFrame *frames;     /* one per region that may be open */
@@ -347,9 +351,19 @@ typedef struct Actor {
   bool issues; /* it only issues a copy: that is what reaches another workgroup */
 } Actor;
 
-Actor actor_lane(Wave *w, const SimOp *s, int lane, bool atomic);
+static inline uint32_t unit_of_lane(const Wave *w, int lane) {
+  return w->unit + (w->sim->per_unit == 1 ? (uint32_t)lane : 0);
+}
+static inline Actor actor_lane(Wave *w, const SimOp *s, int lane, bool atomic) {
+  return (Actor){.w = w,
+                 .s = s,
+                 .home = w->group,
+                 .lane = lane,
+                 .unit = unit_of_lane(w, lane),
+                 .clock = w->lane[lane].own,
+                 .atomic = atomic};
+}
 Actor actor_async(Wave *w, const SimOp *s, int lane, int unit, uint32_t clock);
-uint32_t unit_of_lane(const Wave *w, int lane);
 uint32_t unit_in(const Group *g, int local);
 Shadow shadow_new(Arena *a, int64_t cells, int grain);
 void shadow_read(const Actor *a, const Buffer *b, int64_t element);

@@ -21,9 +21,13 @@ static void read_var(Wave *w, const SimOp *s, int var, uint64_t mask, int64_t *t
   }
 }
 
+static void fail_expr(Wave *w, const SimOp *s, const SimExpr *e, int lane) {
+  report(w, s, DIAG_E0802, NULL, "`%s` has no value in %s: it leaves 64 bits or divides by zero",
+         sym_text(w->sim->cx->diags.arena, e->sym), who(w, lane));
+}
+
 /* In all lanes at once; in one, when it is the same in all. */
-bool wave_expr(Wave *w, const SimOp *s, const SimExpr *e, uint64_t mask, int64_t *out) {
-  if (!mask) return true;
+static bool run_expr(Wave *w, const SimOp *s, const SimExpr *e, uint64_t mask, int64_t *out) {
   uint64_t asked = e->varies ? mask : mask & -mask;
   int n = mask_count(asked), at = 0;
   int64_t *vars = w->sim->expr_work, *slots = vars + e->nvars * n;
@@ -33,13 +37,25 @@ bool wave_expr(Wave *w, const SimOp *s, const SimExpr *e, uint64_t mask, int64_t
   for (int i = 0; i < n; i++) wrong |= points.undefined[i];
   if (wrong) {
     while (!points.undefined[at]) at++, asked &= asked - 1;
-    report(w, s, DIAG_E0802, NULL, "`%s` has no value in %s: it leaves 64 bits or divides by zero",
-           sym_text(w->sim->cx->diags.arena, e->sym), who(w, lowest_bit(asked)));
-    return false;
+    return fail_expr(w, s, e, lowest_bit(asked)), false;
   }
   if (!e->varies) EACH_LANE(l, mask) out[l] = points.value[0];
   else if (n == w->sim->wave) memcpy(out, points.value, sizeof *out * (size_t)n);
   else EACH_LANE(l, mask) out[l] = points.value[at++];
+  return true;
+}
+
+/* What depends on the thread alone is computed once, the first time all lanes want it. */
+bool wave_expr(Wave *w, const SimOp *s, const SimExpr *e, uint64_t mask, int64_t *out) {
+  if (!mask) return true;
+  size_t bytes = sizeof *out * (size_t)w->sim->wave;
+  int64_t *fixed = e->fixed ? e->fixed + (ptrdiff_t)w->index * w->sim->wave : NULL;
+  if (fixed && e->known[w->index]) return memcpy(out, fixed, bytes), true;
+  if (!run_expr(w, s, e, mask, out)) return false;
+  if (fixed && mask == w->lanes && mask_count(mask) == w->sim->wave) {
+    memcpy(fixed, out, bytes);
+    e->known[w->index] = true;
+  }
   return true;
 }
 
