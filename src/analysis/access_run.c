@@ -8,6 +8,7 @@
  * A run begins where the tile's coordinate is a multiple of its length. Every element of it is
  * compared with the first, so the answer holds for any mapping, floors and remainders included. */
 #include "analysis/in_bounds.h"
+#include "ir/alloc_layout.h"
 #include "ir/dtype.h"
 
 enum { RUN_BITS = 128 }; /* the widest load of any machine of interest, but see load_bits */
@@ -19,7 +20,8 @@ typedef struct Address {
   const Sym *const *coords, *const *sizes;
   const SymBinding *place;
   SymCtx *sym;
-  const Sym *offset; /* in elements over the $x; NULL: not known */
+  const Sym *offset;       /* in elements over the $x; NULL: not known */
+  const MemLayout *memory; /* of an allocation, or NULL: row-major */
 } Address;
 
 /* Row-major: the size of the first dimension is in no stride. */
@@ -71,14 +73,22 @@ static bool moves_by(const Address *ad, const Sym *e, int axis, int run, int r, 
   return sym_equal(ad->sym, ad->facts, step, sym_int(ad->sym, by)) == SYM_ALWAYS;
 }
 
+/* The dim of the memory along which neighbours lie side by side. */
+static int contiguous_dim(const Address *ad) {
+  int last = ad->b->access.memory->type->rank - 1, best = last;
+  for (int m = last - 1; ad->memory && m >= 0; m--)
+    if (mem_vector(ad->memory, m) > mem_vector(ad->memory, best)) best = m;
+  return best;
+}
+
 static bool is_adjacent(const Address *ad, int axis, int run) {
   const MemAccess *a = &ad->b->access;
-  int last = a->memory->type->rank - 1;
+  int along = contiguous_dim(ad);
   for (int i = 0; i < a->ndynamic; i++)
     if (!access_dynamic_is_even(a, ad->s, i, axis, run)) return false;
-  for (int m = 0; m <= last; m++)
+  for (int m = 0; m < a->memory->type->rank; m++)
     for (int r = 1; r < run; r++)
-      if (!moves_by(ad, ad->coords[m], axis, run, r, m == last ? r : 0)) return false;
+      if (!moves_by(ad, ad->coords[m], axis, run, r, m == along ? r : 0)) return false;
   return true;
 }
 
@@ -93,12 +103,20 @@ static bool is_tested_alike(const Address *ad, int axis, int run) {
   return true;
 }
 
-/* The tile begins and ends with whole runs, and a run begins at a multiple of it in memory. */
+/* A run begins at a multiple of it in memory. */
+static bool begins_aligned(const Address *ad, int axis, int run) {
+  if (!ad->memory) return is_multiple(ad, at_run(ad, ad->offset, axis, run, 0), run);
+  int along = contiguous_dim(ad);
+  return mem_vector(ad->memory, along) >= run &&
+         is_multiple(ad, at_run(ad, ad->coords[along], axis, run, 0), run);
+}
+
+/* The tile begins and ends with whole runs that are aligned. */
 static bool is_aligned(const Address *ad, int axis, int run) {
   DimRange here;
   if (!standing_range(ad->s, ad->b->access.op, ad->b->access.tile->dims[axis], &here)) return false;
   return is_multiple(ad, here.start, run) && is_multiple(ad, here.size, run) &&
-         is_multiple(ad, at_run(ad, ad->offset, axis, run, 0), run);
+         begins_aligned(ad, axis, run);
 }
 
 static int longest_run(const Address *ad) {
@@ -119,7 +137,10 @@ static void find_run(const Address *ad) {
 
 void find_addresses(AccessBounds *b, const Standing *s, const SymFacts *inside,
                     const Sym *const *coords, const Sym *const *sizes, const SymBinding *place) {
-  Address ad = {b, s, inside, coords, sizes, place, s->d->k->cx->sym, NULL};
+  Address ad = {b, s, inside, coords, sizes, place, s->d->k->cx->sym, NULL, NULL};
+  const Op *alloc = b->access.memory->def;
+  MemLayout memory;
+  if (alloc && alloc->kind == OP_alloc && alloc_slot_layout(alloc, &memory)) ad.memory = &memory;
   ad.offset = linear_offset(&ad);
   find_offset_bits(&ad);
   if (ad.offset) find_run(&ad);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "analysis/analysis.h"
+#include "ir/alloc_layout.h"
 
 typedef struct Finder {
   Kernel *k;
@@ -24,16 +25,17 @@ typedef struct Finder {
 
 /* ---- sizes of memories ---- */
 
-/* An allocation has its physical extents, or those of the workgroup's tile where it stands. */
+/* An allocation has the extents it was given, or those of the workgroup's tile where it stands. */
 static void note_alloc(Finder *f, const Standing *s, const Op *op) {
   const Type *t = op->results[0].type;
-  const Attr *physical = op_attr(op, ATTR_physical);
   const Sym **sizes = ARENA_ARRAY(f->arena, const Sym *, t->rank);
   DimRange here;
-  for (int i = 0; i < t->rank; i++)
-    sizes[i] = physical ? distribute_expr(s->d, op, physical->dims[i])
+  for (int i = 0; i < t->rank; i++) {
+    const Sym *given = alloc_extent(f->k, op, i);
+    sizes[i] = given                                      ? distribute_expr(s->d, op, given)
                : standing_range(s, op, t->dims[i], &here) ? here.size
                                                           : NULL;
+  }
   f->scratch[op->id] = sizes;
 }
 

@@ -2,7 +2,6 @@
 #include "analysis/memory_uses.h"
 
 #include "analysis/analysis.h"
-#include "ir/dtype.h"
 
 /* ---- what a value can stand for ---- */
 
@@ -76,17 +75,6 @@ const MemoryUses *find_memory_uses(Kernel *k, Arena *a) {
 }
 
 /* ---- bytes ---- */
-
-int64_t alloc_bytes(const Op *alloc) {
-  const Type *t = alloc->results[0].type;
-  const Attr *physical = op_attr(alloc, ATTR_physical);
-  int64_t n = 1, extent;
-  for (int i = 0; i < t->rank; i++) {
-    if (!physical || !sym_is_int(physical->dims[i], &extent) || extent < 0) return -1;
-    n *= extent;
-  }
-  return (int64_t)dtype_bytes(t->dtype, n);
-}
 
 bool memories_overlap(const MemoryUses *m, int a, int b) {
   const Op *x = m->memories.at[a]->def, *y = m->memories.at[b]->def;

@@ -6,7 +6,7 @@
 #define WV_MEMORY_USES_H
 
 #include "base/vec.h"
-#include "ir/ir.h"
+#include "ir/alloc_layout.h"
 
 typedef enum Touch { TOUCH_READ = 1, TOUCH_WRITE = 2, TOUCH_ATOMIC = 4 } Touch;
 
@@ -25,8 +25,5 @@ typedef struct MemoryUses {
 /* False: bytes of two memories are never the same. Arguments do not overlap each other; allocations
  * do when both have a `base` and their bytes meet. */
 bool memories_overlap(const MemoryUses *m, int a, int b);
-
-/* Bytes of an allocation; -1: not a number. */
-int64_t alloc_bytes(const Op *alloc);
 
 #endif

@@ -13,7 +13,8 @@ static bool attr_same_outside(const Attr *a) {
   case ATTR_KIND_WORD:
   case ATTR_KIND_TEXTS:
   case ATTR_KIND_MMA:
-  case ATTR_KIND_COUNTS: return true;
+  case ATTR_KIND_COUNTS:
+  case ATTR_KIND_MEMORY: return true;
   case ATTR_KIND_NUMBER:
   case ATTR_KIND_EXPR: return is_constant(a->sym);
   case ATTR_KIND_DIM: /* `sum` along a dim of its operand; self_index is excluded by its operands */

@@ -46,6 +46,12 @@ static LogIter *iters_of(Arena *a, const wv_expr *from, int n) {
   return out;
 }
 
+/* The text form; NULL, which the builder refuses, when it is none. */
+static const MemLayout *memory_of(Arena *a, const char *text) {
+  MemLayout *m = ARENA_NEW(a, MemLayout);
+  return text && !mem_parse(&text, m) && !*text ? m : NULL;
+}
+
 static Attr attr_of(Arena *a, AttrKey key, const wv_attr *from) {
   Attr out = {.key = key};
   switch (attr_info[key].kind) {
@@ -79,6 +85,7 @@ static Attr attr_of(Arena *a, AttrKey key, const wv_attr *from) {
     break;
   case ATTR_KIND_COUNTS: out.counts = counts_of(a, from->counts, out.n = from->n); break;
   case ATTR_KIND_ITERS: out.iters = iters_of(a, from->exprs, out.n = from->n); break;
+  case ATTR_KIND_MEMORY: out.memory = memory_of(a, from->text); break;
   }
   return out;
 }

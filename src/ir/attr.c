@@ -72,6 +72,7 @@ Attr attr_copy(Kernel *k, const Attr *a) {
   }
   case ATTR_KIND_COUNTS: c.counts = copy_counts(k, a->counts, a->n); break;
   case ATTR_KIND_ITERS: c.iters = copy_list(k, a->iters, a->n, sizeof *a->iters); break;
+  case ATTR_KIND_MEMORY: c.memory = arena_copy(k->arena, a->memory, sizeof *a->memory); break;
   }
   return c;
 }
@@ -152,6 +153,7 @@ bool attr_equal(const Attr *a, const Attr *b) {
   case ATTR_KIND_MMA: return mma_equal(a->mma, b->mma);
   case ATTR_KIND_COUNTS: return counts_equal(a, b);
   case ATTR_KIND_ITERS: return iters_equal(a, b);
+  case ATTR_KIND_MEMORY: return mem_equal(a->memory, b->memory);
   }
   return false;
 }
@@ -218,7 +220,8 @@ bool attr_rewrite(Kernel *k, Attr *a, SymFn *fn, void *user) {
   case ATTR_KIND_TEXTS:
   case ATTR_KIND_MMA:
   case ATTR_KIND_COUNTS:
-  case ATTR_KIND_ITERS: return true;
+  case ATTR_KIND_ITERS:
+  case ATTR_KIND_MEMORY: return true;
   }
   return true;
 }

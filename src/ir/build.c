@@ -72,6 +72,7 @@ static bool has_value(const Attr *a) {
   case ATTR_KIND_DIM: return a->sym != NULL;
   case ATTR_KIND_MAPPING: return a->mapping != NULL;
   case ATTR_KIND_MMA: return a->mma != NULL;
+  case ATTR_KIND_MEMORY: return a->memory != NULL;
   case ATTR_KIND_TEXT:
   case ATTR_KIND_WORD: return a->text != NULL;
   case ATTR_KIND_DIMS:

@@ -50,7 +50,10 @@ void dtype_store(DType t, void *base, int64_t element, uint64_t bits);
 /* The bits of an integer value. */
 uint64_t dtype_int_bits(DType t, int64_t v);
 
-/* Of an element in memory: truth values are bytes there. */
-static inline int dtype_memory_bits(DType t) { return t == DTYPE_i1 ? 8 : dtype_info[t].bits; }
+/* Of an element in memory: truth values and six-bit floats are bytes there. */
+static inline int dtype_memory_bits(DType t) {
+  int bits = dtype_info[t].bits;
+  return bits == 1 || bits == 6 ? 8 : bits;
+}
 
 #endif

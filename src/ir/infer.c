@@ -1,5 +1,6 @@
 /* infer.c: the result types of every op, from its operands and attributes (language.md 4). One
  * function per rule of infer.h; each reports what was found and what was expected. */
+#include "ir/alloc_layout.h"
 #include "ir/infer.h"
 
 #include "ir/access.h"
@@ -149,6 +150,8 @@ static bool rule_given_mem(Infer *in) {
   if (physical && physical->n != in->given->rank)
     return FAIL(in, E0304, "allocation of %s has %d physical extents", shown(in, in->given),
                 physical->n);
+  const char *wrong = alloc_layout_mistake(in->op, in->given);
+  if (wrong) return FAIL(in, E0318, "allocation of %s: %s", shown(in, in->given), wrong);
   return result(in, in->given);
 }
 

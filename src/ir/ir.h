@@ -17,7 +17,7 @@
 
 #include "base/diag.h"
 #include "sym/sym.h"
-#include "target/layout.h"
+#include "target/mem_layout.h"
 
 /* ---- tables -------------------------------------------------------------------------------- */
 
@@ -64,7 +64,8 @@ typedef enum AttrKind {
   ATTR_KIND_MAPPING,
   ATTR_KIND_MMA,
   ATTR_KIND_COUNTS,
-  ATTR_KIND_ITERS
+  ATTR_KIND_ITERS,
+  ATTR_KIND_MEMORY
 } AttrKind;
 
 typedef enum ConstraintKind {
@@ -217,6 +218,7 @@ typedef struct Attr {
     const MmaChoice *mma;
     NamedCount *counts;
     LogIter *iters;
+    const MemLayout *memory;
   };
   const Sym *sym; /* EXPR, DIM, and NUMBER when it is an expression */
 } Attr;

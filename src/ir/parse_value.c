@@ -432,6 +432,19 @@ static bool parse_mma_attr(Parser *p, Attr *out) {
   return parse_mma(p, m);
 }
 
+/* As with layouts, the text is target/'s. */
+static bool parse_memory_attr(Parser *p, Attr *out) {
+  Span at = p->tok.span;
+  MemLayout *m = ARENA_NEW(p->scratch, MemLayout);
+  const char *text = p->tok.at, *wrong = mem_parse(&text, m);
+  out->memory = m;
+  if (!wrong) return move_behind(p, text), true;
+  at.col += (uint32_t)(text - p->tok.at);
+  at.len = 1;
+  diag_add(&p->cx->diags, DIAG_E0513, at, "%s", wrong);
+  return false;
+}
+
 bool parse_attr_value(Parser *p, AttrKey key, Attr *out) {
   *out = (Attr){.key = key};
   switch (attr_info[key].kind) {
@@ -449,6 +462,7 @@ bool parse_attr_value(Parser *p, AttrKey key, Attr *out) {
   case ATTR_KIND_MMA: return parse_mma_attr(p, out);
   case ATTR_KIND_COUNTS: return parse_counts(p, out);
   case ATTR_KIND_ITERS: return parse_iters(p, out);
+  case ATTR_KIND_MEMORY: return parse_memory_attr(p, out);
   }
   return false;
 }

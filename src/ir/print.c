@@ -191,6 +191,7 @@ static void print_attr_value(Printer *p, const Attr *a) {
   case ATTR_KIND_MMA: print_mma(p, a->mma); break;
   case ATTR_KIND_COUNTS: print_counts(p, a); break;
   case ATTR_KIND_ITERS: print_iters(p, a); break;
+  case ATTR_KIND_MEMORY: mem_print(p->out, a->memory); break;
   }
 }
 

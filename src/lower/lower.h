@@ -56,6 +56,7 @@ LowerFn lower_elementwise, lower_bitcast, lower_fill, lower_self_index, lower_ap
 LowerFn lower_read, lower_write, lower_atomic, lower_copy;
 LowerFn lower_mma;
 LowerFn lower_reduce, lower_convert;
+LowerFn lower_alloc;
 
 /* E0601 at the op: what cannot be lowered yet. Always false. */
 bool lower_refuse(Lower *l, const Op *op, const char *what);
@@ -168,6 +169,18 @@ const Sym *form_at(Lower *l, TileForm *f, const Sym *const *x, const int *coord)
 
 /* Simplified, unless e as it stands takes fewer operations. */
 const Sym *cheaper(Lower *l, const Sym *e);
+
+/* ---- memory of the workgroup (lower_memory.c) --------------------------------------------------
+ */
+
+/* Where the elements of an allocation lie; false: it is none, or nobody knows. */
+bool memory_layout(const Value *memory, MemLayout *out);
+
+/* In elements, of coordinates that are relative to the tile. */
+const Sym *memory_offset(Lower *l, const MemLayout *m, const Sym *const *coords);
+
+/* Registers of the layout that lie side by side in memory, the whole tile being accessed by name. */
+int memory_width(Lower *l, const MemLayout *m, const Layout *layout);
 
 /* ---- accesses (lower_access.c) -----------------------------------------------------------------
  */

@@ -13,17 +13,20 @@
 
 /* ---- offsets ---- */
 
-/* Row-major, by the memory's sizes; where only the tensor itself knows them, by its strides. */
-static const Sym *row_major(Lower *l, const AccessBounds *b) {
+/* An allocation knows where its elements lie. An argument is row-major, by its sizes; where only
+ * the tensor itself knows them, by its strides. */
+static const Sym *element_offset(Lower *l, const AccessBounds *b) {
   const Value *memory = b->access.memory;
   const Sym *offset = sym_int(l->sym, 0), *stride = sym_int(l->sym, 1);
   bool known = true;
-  for (int m = 1; m < memory->type->rank; m++) known = known && b->sizes[m];
+  MemLayout m;
+  if (memory_layout(memory, &m)) return memory_offset(l, &m, b->coords);
+  for (int d = 1; d < memory->type->rank; d++) known = known && b->sizes[d];
   if (!known && memory_is_scratch(memory)) return NULL;
-  for (int m = memory->type->rank - 1; m >= 0; m--) {
-    if (!known) stride = lower_param_symbol(l, memory->index, "STRIDE", m);
-    offset = sym_add(l->sym, offset, sym_mul(l->sym, b->coords[m], stride));
-    if (known && m) stride = sym_mul(l->sym, stride, b->sizes[m]);
+  for (int d = memory->type->rank - 1; d >= 0; d--) {
+    if (!known) stride = lower_param_symbol(l, memory->index, "STRIDE", d);
+    offset = sym_add(l->sym, offset, sym_mul(l->sym, b->coords[d], stride));
+    if (known && d) stride = sym_mul(l->sym, stride, b->sizes[d]);
   }
   return offset;
 }
@@ -120,7 +123,7 @@ bool open_access(Lower *l, const Op *op, const AccessBounds *b, const Layout *la
   if (!open_place(l, a) || !open_dynamic(l, a, dynamic, &ndynamic)) return false;
   for (int m = 0; m < b->access.memory->type->rank; m++)
     a->coords[m] = sym_subst(l->sym, b->coords[m], dynamic, ndynamic);
-  a->offset = sym_subst(l->sym, row_major(l, b), dynamic, ndynamic);
+  a->offset = sym_subst(l->sym, element_offset(l, b), dynamic, ndynamic);
   if (!a->offset) return lower_refuse(l, op, "an address that cannot be written down");
   return open_tests(l, a, b, dynamic, ndynamic);
 }

@@ -20,27 +20,25 @@ static Layout copy_layout(Lower *l, const AccessBounds *b, const int *extent) {
   return layout_blocked(&blocking);
 }
 
-/* The allocation's side: coordinates relative to the tile, nothing to test. */
-static void open_scratch(Lower *l, const LaneAccess *global, const Value *scratch,
+/* The allocation's side: coordinates relative to the tile. */
+static bool open_scratch(Lower *l, const LaneAccess *global, const Value *scratch,
                          LaneAccess *out) {
-  const Type *t = scratch->type;
-  const Attr *physical = op_attr(memory_root(scratch)->def, ATTR_physical);
-  const Sym *stride = sym_int(l->sym, 1);
+  MemLayout m;
+  if (!memory_layout(scratch, &m)) return lower_refuse(l, global->op, "a copy to another memory");
   *out = *global;
   out->memory = l->value[scratch->id];
   out->ntests = out->ndynamic = 0;
-  out->offset = sym_int(l->sym, 0);
   out->offset_dtype = DTYPE_i32;
-  int last = t->rank - 1, bits = dtype_memory_bits(t->dtype);
-  out->width = layout_vector(global->layout, last, bits, l->machine.target->shared_access);
-  for (int i = last; i >= 0; i--) {
-    int64_t pitch;
-    const Sym *size = physical ? physical->dims[i] : sym_int(l->sym, global->layout->extent[i]);
+  out->width = memory_width(l, &m, global->layout);
+  int rank = scratch->type->rank, slot = m.dims - rank;
+  for (int i = 0; i < rank; i++) {
     out->coords[i] = sym_sub(l->sym, access_x(l->sym, i), global->start[i]);
-    out->offset = sym_add(l->sym, out->offset, sym_mul(l->sym, out->coords[i], stride));
-    stride = sym_mul(l->sym, stride, size);
-    while (i > 0 && sym_is_int(stride, &pitch) && pitch % out->width) out->width /= 2;
+    const Sym *extent = sym_int(l->sym, m.extent[slot + i]);
+    if (m.extent[slot + i] < global->layout->extent[i]) /* what does not fit is dropped */
+      out->tests[out->ntests++] = sym_lt(l->sym, out->coords[i], extent);
   }
+  out->offset = memory_offset(l, &m, out->coords);
+  return true;
 }
 
 bool lower_copy(Lower *l, const Op *op) {
@@ -54,7 +52,7 @@ bool lower_copy(Lower *l, const Op *op) {
   Layout *layout = ARENA_NEW(l->arena, Layout);
   *layout = copy_layout(l, b, extent);
   if (!open_access(l, op, b, layout, &global)) return false;
-  open_scratch(l, &global, scratch, &local);
+  if (!open_scratch(l, &global, scratch, &local)) return false;
   if (in) lane_store(l, &local, lane_load(l, &global));
   else lane_store(l, &global, lane_load(l, &local));
   return true;

@@ -118,22 +118,6 @@ static bool lower_set_symbol(Lower *l, const Op *op) {
   return true;
 }
 
-/* The dims of an allocation are numbers: it is as large as the tile it holds. */
-static bool lower_alloc(Lower *l, const Op *op) {
-  const Type *t = op->results[0].type;
-  const Attr *physical = op_attr(op, ATTR_physical);
-  int extent[IR_MAX_RANK];
-  const Sym *dims[IR_MAX_RANK];
-  if (!physical && !distribute_extents(l->d, op, t, extent)) return false;
-  for (int i = 0; i < t->rank; i++)
-    dims[i] = physical ? distribute_expr(l->d, op, physical->dims[i]) : sym_int(l->sym, extent[i]);
-  const Type *type = type_mem(l->k->cx, dims, t->rank, t->dtype, l->k->cx->shared_space, NULL);
-  Value *v = emit(l, OP_alloc, NULL, 0, op->attrs, op->nattrs, type);
-  v->name = op->results[0].name;
-  l->value[op->results[0].id] = v;
-  return true;
-}
-
 static bool lower_plain(Lower *l, const Op *op) {
   emit(l, op->kind, NULL, 0, op->attrs, op->nattrs, NULL);
   return true;

@@ -115,7 +115,37 @@ bool mem_is_valid(const MemLayout *m) {
   return m->bits > 0 && (s.mask & (s.mask << s.shift)) == 0;
 }
 
+bool mem_equal(const MemLayout *a, const MemLayout *b) {
+  if (a->dims != b->dims || a->bits != b->bits || a->digits.n != b->digits.n) return false;
+  if (a->swizzle.mask != b->swizzle.mask || a->swizzle.shift != b->swizzle.shift) return false;
+  for (int d = 0; d < a->dims; d++)
+    if (a->extent[d] != b->extent[d]) return false;
+  for (int i = 0; i < a->digits.n; i++) {
+    Digit x = a->digits.at[i], y = b->digits.at[i];
+    if (x.dim != y.dim || x.radix != y.radix || x.stride != y.stride) return false;
+  }
+  return true;
+}
+
+/* Each digit steps past all that smaller strides can reach: no two digit strings meet, and a
+ * swizzle permutes. */
+static bool is_nested(const MemLayout *m) {
+  int64_t reach = 0;
+  bool used[LAYOUT_DIGITS] = {false};
+  for (int n = 0; n < m->digits.n; n++) {
+    int next = -1;
+    for (int i = 0; i < m->digits.n; i++)
+      if (!used[i] && (next < 0 || m->digits.at[i].stride < m->digits.at[next].stride)) next = i;
+    Digit g = m->digits.at[next];
+    used[next] = true;
+    if (g.radix > 1 && g.stride <= reach) return false;
+    reach += (int64_t)(g.radix - 1) * g.stride;
+  }
+  return true;
+}
+
 bool mem_is_injective(Arena *scratch, const MemLayout *m) {
+  if (is_nested(m)) return true;
   ArenaMark mark = arena_mark(scratch);
   int elements = 1, size = mem_size(m);
   for (int d = 0; d < m->dims; d++) elements *= m->extent[d];

@@ -54,6 +54,7 @@ int mem_offset_of(const MemLayout *m, int element);               /* by its row-
 int mem_size(const MemLayout *m); /* elements from 0 past the last one */
 int64_t mem_bytes(const MemLayout *m);
 
+bool mem_equal(const MemLayout *a, const MemLayout *b);
 bool mem_is_valid(const MemLayout *m); /* digits cover, swizzle is an involution */
 bool mem_is_injective(Arena *scratch, const MemLayout *m); /* no two elements meet */
 

@@ -13,12 +13,11 @@
  * cost barriers in every iteration. The places are visible (`base`), so `sync` orders what shares
  * bytes. Needs memory_uses, distribute. */
 #include "analysis/memory_uses.h"
-#include "ir/dtype.h"
 #include "transform/pass.h"
 
 #include <string.h>
 
-enum { ALIGN = 16, ALIGN_COPY = 128, SWIZZLE_ROWS = 8 };
+enum { ALIGN_COPY = 128 };
 
 typedef struct Block {
   Op *alloc;
@@ -43,14 +42,17 @@ typedef struct Pack {
 
 /* ---- blocks ---- */
 
-/* An allocation without physical extents has those of the tile where it stands. */
+/* An allocation without extents has those of the tile where it stands. */
 static bool give_extents(Pack *p, Op *alloc) {
   const Type *t = alloc->results[0].type;
   int extent[IR_MAX_RANK];
   if (op_has(alloc, ATTR_physical)) return true;
-  if (!distribute_extents(p->d, alloc, t, extent)) return false;
+  if (!op_has(alloc, ATTR_memory) && !distribute_extents(p->d, alloc, t, extent)) return false;
   const Sym **dims = ARENA_ARRAY(p->k->arena, const Sym *, t->rank);
-  for (int i = 0; i < t->rank; i++) dims[i] = sym_int(p->k->cx->sym, extent[i]);
+  for (int i = 0; i < t->rank; i++) {
+    const Sym *given = alloc_extent(p->k, alloc, i);
+    dims[i] = given ? given : sym_int(p->k->cx->sym, extent[i]);
+  }
   op_set_attr(p->k, alloc, (Attr){.key = ATTR_physical, .n = t->rank, .dims = dims});
   return true;
 }
@@ -61,14 +63,13 @@ static int memory_of(const Pack *p, const Op *alloc) {
   return -1;
 }
 
-/* Copies of many bytes want rows of them aligned; a swizzle repeats after eight of its rows. */
+/* Copies of many bytes want rows of them aligned. */
 static int alignment_of(const Pack *p, const Op *alloc, int memory) {
-  const Attr *swizzle = op_attr(alloc, ATTR_swizzle);
-  if (swizzle && swizzle->integer) return SWIZZLE_ROWS * (int)swizzle->integer;
-  for (int i = 0; i < p->m->uses.n; i++)
+  int align = alloc_align(alloc);
+  for (int i = 0; i < p->m->uses.n && align < ALIGN_COPY; i++)
     if (p->m->uses.at[i].memory == memory && p->m->uses.at[i].op->kind == OP_copy)
-      return ALIGN_COPY;
-  return ALIGN;
+      align = ALIGN_COPY;
+  return align;
 }
 
 static bool fail_size(const Pack *p, const Op *alloc) {

@@ -3,6 +3,7 @@
  * Scratch is addressed with coordinates of the workgroup's tile; what falls outside it is dropped,
  * and what was never written may not be read. */
 #include "backend/sim/eval.h"
+#include "ir/alloc_layout.h"
 
 /* ---- elements ---- */
 
@@ -167,16 +168,15 @@ bool run_scatter(Eval *ev, Op *op) {
 
 /* ---- scratch ---- */
 
-/* Physical extents: the `physical` attribute, else the extents of the workgroup's tile. */
+/* The extents it was given, else those of the workgroup's tile. */
 static bool scratch_sizes(Eval *ev, const Op *op, Memory *m) {
   const Type *t = op->results[0].type;
-  const Attr *physical = op_attr(op, ATTR_physical);
   for (int i = 0; i < t->rank; i++) {
+    const Sym *given = alloc_extent(ev->k, op, i);
     Axis here;
-    if (physical ? !expr_value(ev, physical->dims[i], &m->size[i])
-                 : !place_axis(ev, t->dims[i], &here))
+    if (given ? !expr_value(ev, given, &m->size[i]) : !place_axis(ev, t->dims[i], &here))
       return false;
-    if (!physical) m->size[i] = here.n;
+    if (!given) m->size[i] = here.n;
     if (m->size[i] < 0)
       return eval_fail(ev, DIAG_E0706, "the allocation has %lld elements along `%s`",
                        (long long)m->size[i], eval_text(ev, t->dims[i]));

@@ -56,10 +56,20 @@ int64_t buffer_address(const Buffer *b, int64_t element) {
   return b->base + (is_nibble(b->dtype) ? element / 2 : element * b->bytes);
 }
 
+static bool laid_out_coordinates(const Buffer *b, int64_t offset, int64_t *at) {
+  int64_t element = offset < b->elements ? b->element_at[offset] : -1;
+  for (int d = b->rank - 1; element >= 0 && d >= 0; d--) {
+    at[d] = element % b->size[d];
+    element /= b->size[d];
+  }
+  return element == 0;
+}
+
 /* The coordinates of an element: dimensions by falling stride. False: it lies between elements. */
 static bool coordinates(const Buffer *b, int64_t element, int64_t *at) {
   bool done[IR_MAX_RANK] = {false};
   if (element < 0) return false;
+  if (b->memory) return laid_out_coordinates(b, element, at);
   for (int i = 0; i < b->rank; i++) {
     int next = -1;
     for (int d = 0; d < b->rank; d++)
@@ -185,13 +195,24 @@ static void fail_bounds(Request *q, int l, int64_t element, const char *index) {
          sb_text(&shape));
 }
 
+/* -1: the coordinates lie outside. */
+static int64_t buffer_offset(const Buffer *b, int64_t value[][64], int l) {
+  int64_t offset = 0;
+  int at[LAYOUT_DIMS];
+  for (int d = 0; d < b->rank; d++) {
+    if (b->memory && (value[d][l] < 0 || value[d][l] >= b->size[d])) return -1;
+    at[d] = (int)value[d][l];
+    offset += value[d][l] * b->stride[d];
+  }
+  return b->memory ? mem_offset(b->memory, at) : offset;
+}
+
 /* The logical coordinates the author names must lie inside, dimension by dimension, and be where
- * the offset says; the last one advances with the elements. */
+ * the offset says; the last one advances with the elements, but for those laid out otherwise. */
 static bool check_coords(Request *q, int64_t value[][64], int l) {
   const Buffer *b = q->b;
-  int64_t offset = 0;
-  for (int d = 0; d < b->rank; d++) offset += value[d][l] * b->stride[d];
-  for (int e = 0; e < q->n; e++) {
+  int64_t offset = buffer_offset(b, value, l);
+  for (int e = 0; e < (b->memory ? 1 : q->n); e++) {
     if (!is_on(q, l, e)) continue;
     bool inside = offset == q->first[l];
     for (int d = 0; d < b->rank; d++) {

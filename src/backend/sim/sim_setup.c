@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/sim/sim_state.h"
+#include "ir/alloc_layout.h"
 
 /* ---- symbols ---- */
 
@@ -203,25 +204,51 @@ static bool bind_tensor(Sim *s, int i) {
   return true;
 }
 
+/* Padding lies outside, as any place without an element. */
+static void lay_out(Sim *s, Buffer *b, const MemLayout *m) {
+  int elements = 1, size = mem_size(m);
+  int *at = ARENA_ARRAY(s->home, int, size);
+  for (int d = 0; d < m->dims; d++) elements *= m->extent[d];
+  for (int i = 0; i < size; i++) at[i] = -1;
+  for (int e = 0; e < elements; e++) at[mem_offset_of(m, e)] = e;
+  b->memory = arena_copy(s->home, m, sizeof *m);
+  b->element_at = at;
+  b->contiguous = false;
+  b->elements = size;
+}
+
+/* Sizes, and the elements from the first past the last. */
+static bool shape_alloc(Sim *s, const Op *op, Buffer *b, int64_t *elements) {
+  const Type *t = op->results[0].type;
+  const Attr *physical = op_attr(op, ATTR_physical), *memory = op_attr(op, ATTR_memory);
+  *elements = 1;
+  for (int d = b->rank - 1; d >= 0; d--) {
+    int64_t extent;
+    if (!launch_value(s, t->dims[d], op->at, &b->size[d])) return false;
+    if (!launch_value(s, physical ? physical->dims[d] : t->dims[d], op->at, &extent)) return false;
+    if (memory && b->size[d] != memory->memory->extent[d])
+      return fail_setup(s, DIAG_E0813, op->at, "`memory` has other extents than the allocation");
+    b->stride[d] = *elements;
+    *elements *= extent;
+  }
+  finish_geometry(b);
+  b->elements = b->contiguous ? b->elements : *elements;
+  if (!memory) return true;
+  lay_out(s, b, memory->memory);
+  *elements = b->elements;
+  return true;
+}
+
 /* A shared allocation; without `base` it follows the one before. */
 static bool place_alloc(Sim *s, const Op *op, int64_t *end) {
   const Value *v = &op->results[0];
-  const Attr *base = op_attr(op, ATTR_base), *physical = op_attr(op, ATTR_physical);
+  const Attr *base = op_attr(op, ATTR_base);
   Buffer *b = buffer_new(s, v->name ? v->name : "shared", v->type);
+  int64_t elements;
   if (!b->shared) return fail_setup(s, DIAG_E0813, op->at, "an allocation is shared memory");
-  int64_t stride = 1;
-  for (int d = b->rank - 1; d >= 0; d--) {
-    int64_t extent;
-    if (!launch_value(s, v->type->dims[d], op->at, &b->size[d])) return false;
-    if (!launch_value(s, physical ? physical->dims[d] : v->type->dims[d], op->at, &extent))
-      return false;
-    b->stride[d] = stride;
-    stride *= extent;
-  }
-  finish_geometry(b);
-  b->elements = b->contiguous ? b->elements : stride;
-  int64_t bytes = (int64_t)dtype_bytes(b->dtype, stride);
-  b->base = base ? base->integer : (*end + 15) / 16 * 16;
+  if (!shape_alloc(s, op, b, &elements)) return false;
+  int64_t bytes = (int64_t)dtype_bytes(b->dtype, elements), align = alloc_align(op);
+  b->base = base ? base->integer : (*end + align - 1) / align * align;
   if (b->base + bytes > *end) *end = b->base + bytes;
   if (s->shared_grain > b->bytes) s->shared_grain = b->bytes;
   s->buffer[v->id] = b;

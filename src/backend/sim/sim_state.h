@@ -78,10 +78,12 @@ typedef struct Buffer {
   int rank, bytes; /* of an element; four-bit elements share one */
   bool shared, contiguous;
   int64_t size[IR_MAX_RANK], stride[IR_MAX_RANK], elements;
-  int64_t base;        /* shared: first byte */
-  unsigned char *data; /* global */
-  Shadow shadow;       /* global; shared memory has one shadow per workgroup */
-  Map released;        /* global: element + 1 -> Clock of volatile stores */
+  int64_t base;            /* shared: first byte */
+  const MemLayout *memory; /* shared, and not row by row: where elements lie */
+  const int *element_at;   /* of it: by offset the row-major number of an element, or -1 */
+  unsigned char *data;     /* global */
+  Shadow shadow;           /* global; shared memory has one shadow per workgroup */
+  Map released;            /* global: element + 1 -> Clock of volatile stores */
 } Buffer;
 
 /* ---- expressions ----------------------------------------------------------------------------- */

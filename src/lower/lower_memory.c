@@ -1,0 +1,90 @@
+/* lower_memory.c: allocations, and the offsets of their elements.
+ *
+ *     [64, 64] d1/64:1 d0/64:64 xor 0x38>>3        o = 64*y0 + y1
+ *                                                  o + 8*(xor(Mod(o/8, 8), Mod(o/64, 8)) - Mod(o/8,
+ * 8))
+ *
+ * Written so, two offsets differ by a constant whenever neither the flipped bits nor those that
+ * flip them differ, and share an address register: rows that are 8 apart, elements of one vector.
+ */
+#include "ir/alloc_layout.h"
+#include "ir/attr.h"
+#include "lower/lower.h"
+
+static const Sym *digits_sum(Lower *l, const MemLayout *m, const Sym *const *coords) {
+  const Sym *sum = sym_int(l->sym, 0);
+  for (int d = 0; d < m->dims; d++) {
+    int weight = 1, left = m->digits.n;
+    while (left > 0 && m->digits.at[left - 1].dim != d) left--; /* the outermost digit of the dim */
+    for (int i = 0; i < left; i++) {
+      Digit g = m->digits.at[i];
+      if (g.dim != d) continue;
+      const Sym *e = sym_floordiv(l->sym, coords[d], sym_int(l->sym, weight));
+      if (i + 1 < left) e = sym_mod(l->sym, e, sym_int(l->sym, g.radix));
+      sum = sym_add(l->sym, sum, sym_mul(l->sym, e, sym_int(l->sym, g.stride)));
+      weight *= g.radix;
+    }
+  }
+  return sum;
+}
+
+/* Bits [from, from + n) of e as a number. */
+static const Sym *bits_of(Lower *l, const Sym *e, int from, int n) {
+  e = sym_floordiv(l->sym, e, sym_int(l->sym, INT64_C(1) << from));
+  return sym_mod(l->sym, e, sym_int(l->sym, INT64_C(1) << n));
+}
+
+const Sym *memory_offset(Lower *l, const MemLayout *m, const Sym *const *coords) {
+  const Sym *plain = digits_sum(l, m, coords), *out = plain;
+  unsigned mask = m->swizzle.mask;
+  for (int from = 0, n; mask >> from; from += n) {
+    for (n = 1; (mask >> from & 1) && (mask >> (from + n) & 1); n++) continue;
+    if (!(mask >> from & 1)) continue;
+    const Sym *flipped = bits_of(l, plain, from, n);
+    const Sym *by = bits_of(l, plain, from + m->swizzle.shift, n);
+    const Sym *change = sym_sub(l->sym, sym_xor(l->sym, flipped, by), flipped);
+    out = sym_add(l->sym, out, sym_mul(l->sym, change, sym_int(l->sym, INT64_C(1) << from)));
+  }
+  return out;
+}
+
+bool memory_layout(const Value *memory, MemLayout *out) {
+  const Op *alloc = memory->def;
+  return alloc && alloc->kind == OP_alloc && alloc_layout(alloc, out);
+}
+
+int memory_width(Lower *l, const MemLayout *m, const Layout *layout) {
+  int widest = 1;
+  for (int d = 0; d < layout->dims; d++) {
+    int v = layout_vector(layout, d, m->bits, l->machine.target->shared_access);
+    int most = mem_vector(m, d + m->dims - layout->dims);
+    if (most < v) v = most;
+    if (v > widest) widest = v;
+  }
+  return widest;
+}
+
+/* The dims of an allocation are numbers: it is as large as the tile it holds. A ring has the slot
+ * as a dim of its own from here on. */
+bool lower_alloc(Lower *l, const Op *op) {
+  const Type *t = op->results[0].type;
+  int extent[IR_MAX_RANK], slots = alloc_slots(op), n = 0;
+  const Sym *dims[IR_MAX_RANK + 1];
+  Attr attrs[2];
+  MemLayout m;
+  if (!alloc_extent(l->k, op, 0) && !distribute_extents(l->d, op, t, extent)) return false;
+  if (slots > 1) dims[n++] = sym_int(l->sym, slots);
+  for (int i = 0; i < t->rank; i++) {
+    const Sym *given = alloc_extent(l->k, op, i);
+    dims[n++] = given ? distribute_expr(l->d, op, given) : sym_int(l->sym, extent[i]);
+  }
+  const Type *type = type_mem(l->k->cx, dims, n, t->dtype, l->k->cx->shared_space, NULL);
+  attrs[0] = *op_attr(op, ATTR_base);
+  n = 1;
+  if ((slots > 1 || op_has(op, ATTR_memory)) && alloc_layout(op, &m))
+    attrs[n++] = (Attr){.key = ATTR_memory, .memory = &m};
+  Value *v = emit(l, OP_alloc, NULL, 0, attrs, n, type);
+  v->name = op->results[0].name;
+  l->value[op->results[0].id] = v;
+  return true;
+}
