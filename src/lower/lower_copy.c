@@ -34,8 +34,9 @@ static bool open_scratch(Lower *l, const LaneAccess *global, const Value *scratc
   for (int i = 0; i < rank; i++) {
     out->coords[i] = sym_sub(l->sym, access_x(l->sym, i), global->start[i]);
     const Sym *extent = sym_int(l->sym, m.extent[slot + i]);
-    if (m.extent[slot + i] < global->layout->extent[i]) /* what does not fit is dropped */
-      out->tests[out->ntests++] = sym_lt(l->sym, out->coords[i], extent);
+    if (m.extent[slot + i] >= global->layout->extent[i]) continue;
+    out->tests[out->ntests++] = sym_lt(l->sym, out->coords[i], extent); /* the rest is dropped */
+    while (m.extent[slot + i] % out->width) out->width /= 2;
   }
   out->offset = memory_offset(l, &m, out->coords);
   return true;
