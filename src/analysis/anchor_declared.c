@@ -5,10 +5,12 @@
  *     read [M, N]:  lanes along N, 4 elements each; 2 waves, 256 apart
  *
  * With a reduction in the kernel, the lanes lie along the reduced dim of each, its vector shape
- * divided among them. Otherwise a read or write puts them along its contiguous dim, if that lies on
- * workgroup dimension 0. Where no lane term reaches, every lane of a wave holds the same elements.
- * A declared wave that is wider than the machine's becomes several of the machine's: the upper part
- * of the lane number is the innermost part of the wave number. */
+ * divided among them. Otherwise a read or write puts them along its dim on workgroup dimension 0,
+ * and gives each thread several elements of its contiguous dim. With matrix products these alone
+ * say how tiles lie. Where no lane term reaches, every lane of a wave holds the same elements.
+ * Lanes that a tile is too short for hold none. A declared wave that is wider than the machine's
+ * becomes several of the machine's: the upper part of the lane number is the innermost part of the
+ * wave number. */
 #include "analysis/anchors.h"
 #include "ir/attr.h"
 #include "ir/layout_links.h"
@@ -70,24 +72,29 @@ static void fit_lanes(Layout *l, int lanes) {
 
 /* ---- layouts --------------------------------------------------------------------------------- */
 
-/* Lanes along dim `along`, `each` elements apiece; -1: all lanes hold the same. */
-static Layout declared_layout(const Declared *c, const Type *t, const int *extent, int along,
-                              int each) {
+/* How a wave's part of a tile is divided: each thread holds `each` neighbours along dim `vector`,
+ * and the threads lie along dim `lanes`. -1: none. */
+typedef struct Division {
+  int vector, each, lanes;
+} Division;
+
+static Layout divide(const Declared *c, const Type *t, const int *extent, Division v) {
   Layout l = layout_of(t->rank, extent);
   int threads = c->hardware->threads, part[LAYOUT_DIMS];
   for (int i = 0; i < t->rank; i++) {
     int axis = wave_axis(c, t->dims[i]);
     part[i] = ceil_div(extent[i], axis < 0 ? 1 : waves_on(c, axis));
   }
-  if (along >= 0) layout_push(&l, LAYOUT_REG, along, each, 1);
-  if (along >= 0) layout_push(&l, LAYOUT_LANE, along, threads, each);
+  if (v.vector >= 0) layout_push(&l, LAYOUT_REG, v.vector, v.each, 1);
+  if (v.lanes >= 0)
+    layout_push(&l, LAYOUT_LANE, v.lanes, threads, v.lanes == v.vector ? v.each : 1);
   else layout_repeat(&l, LAYOUT_LANE, threads);
   for (int i = t->rank - 1; i >= 0; i--) {
-    int step = i == along ? threads * each : 1;
+    int step = (i == v.vector ? v.each : 1) * (i == v.lanes ? threads : 1);
     layout_push(&l, LAYOUT_REG, i, ceil_div(part[i], step), step);
   }
   push_waves(c, &l, t, part);
-  fit_lanes(&l, c->m->lanes);
+  fit_lanes(&l, c->m ? c->m->lanes : threads);
   layout_normalise(&l);
   return l;
 }
@@ -99,39 +106,84 @@ static Declared open_declared(const Distribution *d, const Machine *m, const Op 
 Layout anchor_undivided(const Distribution *d, const Machine *m, const Op *op, const Type *t,
                         const int *extent) {
   Declared c = open_declared(d, m, op);
-  return declared_layout(&c, t, extent, -1, 1);
+  return divide(&c, t, extent, (Division){-1, 1, -1});
 }
 
 /* ---- anchors --------------------------------------------------------------------------------- */
 
-/* What one instance covers along a dim must be what the lanes hold of it. */
-static bool check_shape(const Declared *c, const Sym *dim, int64_t covered) {
+/* The extent of what one wave covers at a time; -1: not declared. */
+static int64_t vector_shape(const Declared *c, const Sym *dim) {
   const Sym *shape = pairs_get(c->hardware->pairs, dim_base(dim));
   int64_t v;
-  if (!shape || !known(c, shape, &v) || v <= 1 || v == covered) return true;
+  return shape && known(c, shape, &v) ? v : -1;
+}
+
+static const Constraint *group_of(const Declared *c, const Sym *dim) {
+  return kernel_constraint(c->d->k, CONSTRAINT_workgroup, dim_base(dim));
+}
+
+static bool report(const Declared *c, const char *what) {
   Diags *diags = &c->d->k->cx->diags;
-  Diag *e = diag_add(diags, DIAG_E0611, c->op->at,
-                     "the vector shape %lld of `%s` is not what the "
-                     "lanes hold of it, %lld",
-                     (long long)v, sym_text(diags->arena, dim), (long long)covered);
-  diag_hint(diags, e,
-            "it is threads times elements per thread along the dim the lanes lie on, 1 "
-            "along others");
+  Diag *e = diag_add(diags, DIAG_E0611, c->op->at, "%s", what);
+  diag_hint(
+      diags, e,
+      "along the dim the lanes lie on it is the threads of a wave times the elements of each");
   return false;
+}
+
+/* What one wave covers along a dim at a time must be what its lanes hold of it, unless that is all
+ * there is. */
+static bool check_shape(const Declared *c, const Sym *dim, int extent, int64_t covered) {
+  int64_t v = vector_shape(c, dim);
+  int axis = wave_axis(c, dim), part = ceil_div(extent, axis < 0 ? 1 : waves_on(c, axis));
+  if (v <= 0 || v == covered || (part <= v && part <= covered)) return true;
+  Arena *a = c->d->k->cx->diags.arena;
+  return report(
+      c, arena_printf(a,
+                      "the vector shape %lld of `%s` is not what the %d threads of a wave "
+                      "hold of it, %lld",
+                      (long long)v, sym_text(a, dim), c->hardware->threads, (long long)covered));
+}
+
+/* The dim of neighbours: the last, or an earlier one when those behind it have one element. */
+static int vector_dim(const Declared *c, const Type *t) {
+  int at = t->rank - 1;
+  while (at > 0 && vector_shape(c, t->dims[at]) == 1) at--;
+  return at;
+}
+
+/* The dim of the threads; -1: none, -2: two of them claim it. */
+static int lanes_dim(const Declared *c, const Type *t) {
+  int found = -1;
+  for (int i = 0; i < t->rank; i++) {
+    const Constraint *group = group_of(c, t->dims[i]);
+    if (!group || group->axis != 0 || vector_shape(c, t->dims[i]) == 0) continue;
+    found = found == -1 ? i : -2;
+  }
+  return found;
+}
+
+/* Elements of each thread along the dim of neighbours: as the op says, else what there is for it.
+ */
+static int elements_of_thread(const Declared *c, const Type *t, const int *extent, int dim,
+                              const Attr *given) {
+  const Constraint *group = group_of(c, t->dims[dim]);
+  int64_t each;
+  if (given && known(c, given->sym, &each) && each > 0) return (int)each;
+  if (!group || group->axis > 2) return 1;
+  int threads = (group->axis == 0 ? c->hardware->threads : 1) * waves_on(c, group->axis);
+  return ceil_div(extent[dim], threads);
 }
 
 bool anchor_declared_access(const Distribution *d, const Machine *m, Op *op, const Type *t,
                             const int *extent, Layout *out) {
   Declared c = open_declared(d, m, op);
-  int last = t->rank - 1, along = -1;
-  const Constraint *group = kernel_constraint(d->k, CONSTRAINT_workgroup, dim_base(t->dims[last]));
-  const Attr *given = op_attr(op, ATTR_ept);
-  int64_t each = 1;
-  if (group && group->axis == 0) along = last;
-  if (along >= 0 && (!given || !known(&c, given->sym, &each)))
-    each = ceil_div(extent[last], (int64_t)c.hardware->threads * waves_on(&c, 0));
-  *out = declared_layout(&c, t, extent, along, (int)each);
-  return check_shape(&c, t->dims[last], along >= 0 ? each * c.hardware->threads : 1);
+  int lanes = lanes_dim(&c, t), vector = vector_dim(&c, t);
+  if (lanes == -2) return report(&c, "the lanes of a wave lie along two dims of this tile");
+  int each = elements_of_thread(&c, t, extent, vector, op_attr(op, ATTR_ept));
+  *out = divide(&c, t, extent, (Division){vector, each, lanes});
+  int64_t covered = (int64_t)c.hardware->threads * (lanes == vector ? each : 1);
+  return lanes < 0 || check_shape(&c, t->dims[lanes], extent[lanes], covered);
 }
 
 bool anchor_declared_reduction(const Distribution *d, const Machine *m, Op *op, const int *extent,
@@ -139,12 +191,32 @@ bool anchor_declared_reduction(const Distribution *d, const Machine *m, Op *op, 
   Declared c = open_declared(d, m, op);
   const Type *t = op->args[0]->type;
   const Sym *dim = op_attr(op, ATTR_dim)->sym;
-  const Sym *shape = pairs_get(c.hardware->pairs, dim_base(dim));
   int along = type_dim(t, dim), axis = wave_axis(&c, dim), threads = c.hardware->threads;
-  int64_t v;
-  if (!shape || !known(&c, shape, &v) || v <= 0)
-    v = (int64_t)ceil_div(ceil_div(extent[along], axis < 0 ? 1 : waves_on(&c, axis)), threads) *
-        threads;
-  *out = declared_layout(&c, t, extent, along, (int)(v / threads ? v / threads : 1));
-  return check_shape(&c, dim, v / threads * threads);
+  int part = ceil_div(extent[along], axis < 0 ? 1 : waves_on(&c, axis));
+  int64_t v = vector_shape(&c, dim);
+  if (v <= 0) v = (int64_t)ceil_div(part, threads) * threads;
+  Arena *a = d->k->cx->diags.arena;
+  if (v % threads)
+    return report(&c, arena_printf(a,
+                                   "the vector shape %lld of `%s` is no multiple of the %d "
+                                   "threads of a wave that reduce it",
+                                   (long long)v, sym_text(a, dim), threads));
+  *out = divide(&c, t, extent, (Division){along, (int)(v / threads), along});
+  return true;
+}
+
+bool anchor_declared_once(const Distribution *d, const Op *op, const Type *t) {
+  Declared c = open_declared(d, NULL, op);
+  int extent[IR_MAX_RANK], lanes = lanes_dim(&c, t);
+  for (int i = 0; i < t->rank; i++) {
+    Place place;
+    int64_t n;
+    if (!distribute_dim(d, op, t->dims[i], &place) || !sym_is_int(place.extent, &n)) return false;
+    if (n < 1 || n > 1 << 20) return false;
+    extent[i] = (int)n;
+  }
+  if (lanes < 0) return false;
+  int vector = vector_dim(&c, t), each = elements_of_thread(&c, t, extent, vector, NULL);
+  Layout l = divide(&c, t, extent, (Division){vector, each, lanes});
+  return layout_replication(&l) == 1;
 }

@@ -9,7 +9,7 @@ typedef struct Finder {
   const Machine *m;
   Arena *arena;
   Anchors *out;
-  bool has_reductions;
+  bool has_products, has_reductions;
   bool ok;
 } Finder;
 
@@ -107,7 +107,8 @@ static void add_access(Finder *f, Op *op, int operand, int memory) {
   Order o = memory_order(op, v->type, op->args[memory]->type);
   Layout l = blocked(f->m, v->type, extent, o.at);
   if (f->m->observable) {
-    if (f->has_reductions) return; /* they alone decide */
+    bool is_access = op->kind == OP_read || op->kind == OP_write;
+    if (f->has_products || f->has_reductions || !is_access) return; /* others decide */
     if (!(f->ok = anchor_declared_access(f->d, f->m, op, v->type, extent, &l))) return;
   }
   add_anchor(f, ANCHOR_MEMORY, op, operand, &l);
@@ -118,6 +119,7 @@ static void add_access(Finder *f, Op *op, int operand, int memory) {
 static void add_reduction(Finder *f, Op *op) {
   int extent[IR_MAX_RANK];
   const Type *t = op->args[0]->type;
+  if (f->m->observable && f->has_products) return;
   if (t->kind != TYPE_tile || !(f->ok = distribute_extents(f->d, op, t, extent))) return;
   Layout l = anchor_default(f->m, t, extent);
   if (f->m->observable && !(f->ok = anchor_declared_reduction(f->d, f->m, op, extent, &l))) return;
@@ -138,8 +140,11 @@ static void add_product(Finder *f, Op *op) {
 }
 
 bool find_anchors(const Distribution *d, const Machine *m, Arena *a, Anchors *out) {
-  Finder f = {d, m, a, out, false, true};
-  for (const Op *op = ir_first(d->k); op; op = ir_next(op)) f.has_reductions |= is_reduction(op);
+  Finder f = {.d = d, .m = m, .arena = a, .out = out, .ok = true};
+  for (const Op *op = ir_first(d->k); op; op = ir_next(op)) {
+    f.has_products |= op->kind == OP_mma || op->kind == OP_scaled_mma;
+    f.has_reductions |= is_reduction(op);
+  }
   for (Op *op = ir_first(d->k); f.ok && op; op = ir_next(op)) {
     switch (op->kind) {
     case OP_mma:

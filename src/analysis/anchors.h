@@ -70,6 +70,9 @@ bool anchor_declared_access(const Distribution *d, const Machine *m, Op *op, con
                             const int *extent, Layout *out);
 bool anchor_declared_reduction(const Distribution *d, const Machine *m, Op *op, const int *extent,
                                Layout *out);
+/* Each element of a tile that was read at `op` has one holder, as declared; false also when that is
+ * not known. */
+bool anchor_declared_once(const Distribution *d, const Op *op, const Type *t);
 /* Every lane of a wave holds the same. */
 Layout anchor_undivided(const Distribution *d, const Machine *m, const Op *op, const Type *t,
                         const int *extent);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "analysis/anchors.h"
 #include "ir/attr.h"
 #include "ir/layout_links.h"
 
@@ -73,29 +74,16 @@ static bool waves_divide_it(const Query *q, const Type *t) {
   return true;
 }
 
-/* The value is the result of a matrix product, through ops on each element. */
-static bool is_of_mma(const Value *v) {
+/* The value is the result of such an op, through ops on each element. */
+static bool is_of(const Value *v, OpKind kind, OpKind other) {
   for (int depth = 0; v->def && depth < 32; depth++) {
     const Op *op = v->def;
-    if (op->kind == OP_mma || op->kind == OP_scaled_mma) return true;
+    if (op->kind == kind || op->kind == other) return true;
     if (op->kind == OP_for || op->kind == OP_if) v = op->body->last->args[v->index];
     else if (op->nargs && op_info[op->kind].level == LEVEL_BOTH) v = op->args[0];
     else return false;
   }
   return false;
-}
-
-/* Without matrix products the lanes of a wave lie along the last dim, if that lies on workgroup
- * dimension 0 (language.md 6.4): each must find elements of its own there. */
-static bool lanes_divide_it(const Query *q, const Type *t) {
-  const Constraint *hardware = kernel_constraint(q->k, CONSTRAINT_hardware, NULL);
-  const Sym *last = t->rank ? t->dims[t->rank - 1] : NULL;
-  const Constraint *row = last ? kernel_constraint(q->k, CONSTRAINT_workgroup, last) : NULL;
-  if (!row || row->axis != 0) return false;
-  int64_t tile, waves;
-  const Sym *size = distribute_expr(q->d, q->op, row->size), *n = distribute_waves(q->d, last);
-  return size && n && sym_is_int(size, &tile) && sym_is_int(n, &waves) && tile % waves == 0 &&
-         tile / waves >= hardware->threads;
 }
 
 static bool adds_copies(const Query *q) {
@@ -105,9 +93,9 @@ static bool adds_copies(const Query *q) {
   if (op_has(op, ATTR_ept)) return true; /* says how often a thread executes it */
   const Value *v = op->args[0];
   if (!waves_divide_it(q, v->type)) return true;
-  if (has_kind(q->k, OP_mma, OP_scaled_mma, OP_mma)) return !is_of_mma(v);
+  if (has_kind(q->k, OP_mma, OP_scaled_mma, OP_mma)) return !is_of(v, OP_mma, OP_scaled_mma);
   if (has_kind(q->k, OP_sum, OP_max, OP_min)) return true;
-  return !lanes_divide_it(q, v->type);
+  return !is_of(v, OP_read, OP_read) || !anchor_declared_once(q->d, op, v->type);
 }
 
 /* ---- (d) elements and branches --------------------------------------------------------------- */

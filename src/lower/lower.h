@@ -16,6 +16,7 @@
 
 #include "analysis/anchors.h"
 #include "analysis/in_bounds.h"
+#include "analysis/uniform.h"
 #include "transform/pass.h"
 
 /* An open region of the lane's program. */
@@ -40,6 +41,7 @@ typedef struct Lower {
   SymCtx *sym;
   const Distribution *d;
   const AccessBounds *const *bounds; /* by op id of the tile kernel */
+  const Uniformity *uniform;
   Machine machine;
   const Sym *lane, *wave; /* of this thread, over $T0, $T1, $T2 */
   Value **value;          /* by value id of the tile kernel: what a lane holds; NULL: nothing */
@@ -57,6 +59,7 @@ LowerFn lower_read, lower_write, lower_atomic, lower_copy;
 LowerFn lower_mma;
 LowerFn lower_reduce, lower_convert;
 LowerFn lower_alloc;
+LowerFn lower_extract, lower_extract_slice, lower_reshape;
 
 /* E0601 at the op: what cannot be lowered yet. Always false. */
 bool lower_refuse(Lower *l, const Op *op, const char *what);

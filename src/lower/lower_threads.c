@@ -8,8 +8,10 @@
  * memory and barriers stand where they must (layouts, mask, pack, sync). This pass decides nothing
  * more: it writes down what each thread does. What it cannot write down yet is E0601.
  *
- * Needs DISTRIBUTE and BOUNDS; breaks all. Nothing happens without a target, or to a kernel that
- * the passes above have not seen. */
+ * Needs DISTRIBUTE, BOUNDS and UNIFORM; breaks all. Nothing happens without a target, or to a
+ * kernel that the passes above have not seen. */
+#include <string.h>
+
 #include "analysis/memory_uses.h"
 #include "ir/attr.h"
 #include "lower/lower.h"
@@ -123,6 +125,22 @@ static bool lower_plain(Lower *l, const Op *op) {
   return true;
 }
 
+/* `barrier wave` is of the declared wave: several of the machine's need a barrier of them all. */
+static bool lower_barrier(Lower *l, const Op *op) {
+  const char *mode = op_attr(op, ATTR_mode)->text;
+  if (strcmp(mode, "wave") || l->machine.waves == 1) return lower_plain(l, op);
+  const Constraint *hardware = kernel_constraint(l->k, CONSTRAINT_hardware, NULL);
+  if (l->machine.observable && hardware->threads == l->machine.lanes) return lower_plain(l, op);
+  int64_t waves = 1, n;
+  for (int i = 0; i < 3; i++) waves *= sym_is_int(l->d->waves[i], &n) ? n : 2;
+  UniformLevel around = uniform_around(l->uniform, op).level;
+  if (around > (waves == 1 ? UNIFORM_WAVE : UNIFORM_WORKGROUP))
+    return lower_refuse(l, op, "a barrier of a wave that is several of the machine's, in a branch");
+  Attr attr = {.key = ATTR_mode, .text = intern(&l->k->cx->names, "workgroup")};
+  emit(l, OP_barrier, NULL, 0, &attr, 1, NULL);
+  return true;
+}
+
 static LowerFn *const family[OP_COUNT] = {
     [OP_fill] = lower_fill,
     [OP_scalar] = lower_fill,
@@ -142,6 +160,10 @@ static LowerFn *const family[OP_COUNT] = {
     [OP_max] = lower_reduce,
     [OP_min] = lower_reduce,
     [OP_convert] = lower_convert,
+    [OP_barrier] = lower_barrier,
+    [OP_extract] = lower_extract,
+    [OP_extract_slice] = lower_extract_slice,
+    [OP_reshape] = lower_reshape,
     [OP_bitcast] = lower_bitcast,
     [OP_broadcast] = lower_reshaped,
     [OP_permute] = lower_reshaped,
@@ -261,6 +283,7 @@ bool pass_lower_threads(Kernel *k, PassCtx *cx) {
   Lower l = {.k = k, .cx = cx, .arena = cx->scratch, .sym = k->cx->sym};
   l.d = cx->facts.distribute;
   l.bounds = cx->facts.in_bounds;
+  l.uniform = cx->facts.uniform;
   l.machine = (Machine){cx->target, machine->threads, machine->groups, machine->observable};
   l.value = ARENA_ARRAY(l.arena, Value *, k->nvalues);
   l.standing = standing_at_entry(k, l.arena);

@@ -1,19 +1,17 @@
 /* test_lower.c: one lane's program computes what the tiles mean, on every machine. */
 #include "unit/lane_kit.h"
 
-/* What is refused, and how. Declared waves of 8 lanes are observable in three samples, and no wider
- * machine has such waves. */
+/* What is refused, and how. Declared waves of 8 lanes are observable in two samples, and no wider
+ * machine has such waves; test_observable.c runs them with others. */
 static const struct {
   const char *name, *target, *code;
 } refused[] = {
-    {"paged", "gfx942", "E0601"},         {"paged", "sm_80", "E0601"},
-    {"paged", "sm_90a", "E0601"},         {"paged", "toy8", "E0601"},
-    {"split", "gfx942", "E0608"},         {"split", "sm_80", "E0608"},
-    {"split", "sm_90a", "E0608"},         {"split", "toy8", "E0611"},
-    {"small_scratch", "gfx942", "E0608"}, {"small_scratch", "sm_80", "E0608"},
-    {"small_scratch", "sm_90a", "E0608"}, {"small_scratch", "toy8", "E0611"},
-    {"histogram", "gfx942", "E0608"},     {"histogram", "sm_80", "E0608"},
-    {"histogram", "sm_90a", "E0608"},     {"histogram", "toy8", "E0611"},
+    {"paged", "gfx942", "E0601"},     {"paged", "sm_80", "E0601"},
+    {"paged", "sm_90a", "E0601"},     {"paged", "toy8", "E0601"},
+    {"split", "gfx942", "E0608"},     {"split", "sm_80", "E0608"},
+    {"split", "sm_90a", "E0608"},     {"split", "toy8", "E0611"},
+    {"histogram", "gfx942", "E0608"}, {"histogram", "sm_80", "E0608"},
+    {"histogram", "sm_90a", "E0608"},
 };
 
 static const char *refusal(const Sample *s, const char *target) {
@@ -23,9 +21,13 @@ static const char *refusal(const Sample *s, const char *target) {
   return NULL;
 }
 
+/* The lanes hold more copies than the tiles have elements: the evaluator is no judge. */
+static bool is_observable(const Sample *s) { return strcmp(s->name, "histogram") == 0; }
+
 TEST(samples_on_all_machines) {
   EACH_SAMPLE(s) EACH_TARGET(t) {
     const char *code = refusal(s, t);
+    if (!code && is_observable(s)) continue;
     if (code) CHECK(lane_refuses(s, t, code));
     else CHECK_INT(lane_differs(s, t), 0);
   }

@@ -1,0 +1,315 @@
+/* test_observable.c: kernels whose result depends on which thread holds what, lane by lane, against
+ * what language.md 3.5 and 6 say of each thread. THREADS in a text is the declared wave. */
+#include "unit/lane_kit.h"
+
+typedef struct Run {
+  Lab lab;
+  int threads; /* of a declared wave */
+  bool ok;
+} Run;
+
+static char *with_threads(Arena *a, const char *text, int threads) {
+  StrBuf out = {.arena = a};
+  for (const char *at = text; *at;) {
+    if (strncmp(at, "THREADS", 7) == 0) {
+      sb_printf(&out, "%d", threads);
+      at += 7;
+    } else {
+      sb_printf(&out, "%c", *at++);
+    }
+  }
+  return arena_strdup(a, sb_text(&out));
+}
+
+static Run run_open(const char *text, const char *target) {
+  Run r = {.threads = strcmp(target, "toy8") ? 64 : 8};
+  Arena *a = arena_new();
+  r.lab = lab_open(with_threads(a, text, r.threads));
+  arena_free(a);
+  return r;
+}
+
+/* Lowers and runs what has its tensors by now. */
+static bool run_lanes(Run *r, const char *target, int schedule) {
+  r->ok = lane_transform(&r->lab, target) && sample_reparses(&r->lab) &&
+          lane_run(&r->lab, target, schedule);
+  if (!r->ok) {
+    StrBuf text = {.arena = r->lab.cx->arena};
+    lab_print_errors(&r->lab);
+    if (r->lab.k) ir_print(&text, r->lab.k);
+    printf("on %s:\n%s", target, sb_text(&text));
+  }
+  return r->ok;
+}
+
+#define EACH_RUN(r, t, text)                                                                       \
+  EACH_TARGET(t)                                                                                   \
+  for (int schedule = 0; schedule < 3; schedule++)                                                 \
+    for (Run r = run_open(text, t), *once = &r; once; lab_close(&r.lab), once = NULL)
+
+/* ---- thread ids ---- */
+
+TEST(lanes_lie_along_workgroup_dimension_0) {
+  EACH_RUN(r, t,
+           "kernel @k(%a: mem<M, N, i32>, %b: mem<M, N, i32>)\n"
+           "  workgroup M by 2 on 1; workgroup N by 2*THREADS on 0; wave N by THREADS\n"
+           "  hardware threads THREADS, vector {M: 1, N: THREADS}; dynamic M; dynamic N\n"
+           "{ %x = read %a\n  %t = scalar 100 * $T0 : i32\n  %y = add %x, %t\n  write %y, %b }") {
+    int n = 3 * r.threads + 1, a = lab_tensor(&r.lab, DTYPE_i32, 2, 3, n);
+    int b = lab_tensor(&r.lab, DTYPE_i32, 2, 3, n), wrong = 0;
+    CHECK(run_lanes(&r, t, schedule));
+    for (int e = 0; e < 3 * n; e++)
+      wrong += get(&r.lab, b, e) != get(&r.lab, a, e) + 100 * (e % n % (2 * r.threads));
+    CHECK_INT(wrong, 0);
+  }
+}
+
+TEST(threads_hold_neighbours) {
+  EACH_RUN(r, t,
+           "kernel @k(%a: mem<M, N, i32>, %b: mem<M, N, i32>)\n"
+           "  workgroup M by 1 on 1; workgroup N by 4*THREADS on 0\n"
+           "  hardware threads THREADS, vector {M: 1, N: 4*THREADS}; dynamic M; dynamic N\n"
+           "{ %x = read %a\n  %t = fill 100 * $T0 + $T1 : tile<M, N, i32>\n  %y = add %x, %t\n"
+           "  write %y, %b }") {
+    int n = 5 * r.threads + 3, a = lab_tensor(&r.lab, DTYPE_i32, 2, 2, n);
+    int b = lab_tensor(&r.lab, DTYPE_i32, 2, 2, n), wrong = 0;
+    CHECK(run_lanes(&r, t, schedule));
+    for (int e = 0; e < 2 * n; e++)
+      wrong += get(&r.lab, b, e) != get(&r.lab, a, e) + 100 * (e % n % (4 * r.threads) / 4);
+    CHECK_INT(wrong, 0);
+  }
+}
+
+/* The rows lie on dimension 0, so lanes lie along them; those behind the fourth hold nothing. */
+TEST(lanes_along_rows) {
+  EACH_RUN(r, t,
+           "kernel @k(%a: mem<M, N, i32>, %b: mem<M, N, i32>)\n"
+           "  workgroup M by 4 on 0; workgroup N by 3 on 1\n"
+           "  hardware threads THREADS, vector {M: 4, N: 3}; dynamic M; dynamic N\n"
+           "{ %x = read %a\n  %t = scalar 100 * $T0 : i32\n  %y = add %x, %t\n  write %y, %b }") {
+    int a = lab_tensor(&r.lab, DTYPE_i32, 2, 6, 7), b = lab_tensor(&r.lab, DTYPE_i32, 2, 6, 7);
+    int wrong = 0;
+    CHECK(run_lanes(&r, t, schedule));
+    for (int e = 0; e < 6 * 7; e++)
+      wrong += get(&r.lab, b, e) != get(&r.lab, a, e) + 100 * (e / 7 % 4);
+    CHECK_INT(wrong, 0);
+  }
+}
+
+TEST(waves_along_dimension_1) {
+  EACH_RUN(
+      r, t,
+      "kernel @k(%a: mem<M, N, i32>, %b: mem<M, N, i32>)\n"
+      "  workgroup M by 6 on 1; wave M by 3; workgroup N by 2*THREADS on 0; wave N by THREADS\n"
+      "  hardware threads THREADS, vector {M: 1, N: THREADS}; dynamic M; dynamic N\n"
+      "{ %x = read %a\n  %t = scalar 100 * $T0 + 1000000 * $T1 : i32\n  %y = add %x, %t\n"
+      "  write %y, %b }") {
+    int n = 2 * r.threads + 5, a = lab_tensor(&r.lab, DTYPE_i32, 2, 11, n);
+    int b = lab_tensor(&r.lab, DTYPE_i32, 2, 11, n), wrong = 0;
+    CHECK(run_lanes(&r, t, schedule));
+    for (int e = 0; e < 11 * n; e++)
+      wrong += get(&r.lab, b, e) !=
+               get(&r.lab, a, e) + 100 * (e % n % (2 * r.threads)) + 1000000 * (e / n % 6 / 3);
+    CHECK_INT(wrong, 0);
+  }
+}
+
+/* ---- symbols and branches of one thread ---- */
+
+TEST(symbols_differ_between_lanes) {
+  EACH_RUN(r, t,
+           "kernel @k(%a: mem<N, i32>, %b: mem<N, i32>)\n"
+           "  workgroup N by THREADS on 0\n"
+           "  hardware threads THREADS, vector {N: THREADS}; dynamic N\n"
+           "{ %s = scalar Mod($T0, 3) : i32\n  set_symbol OFF %s\n"
+           "  %x = read %a {mapping = map 1 {N: $index0 + OFF} -> {N: $index0}}\n"
+           "  write %x, %b }") {
+    int n = 2 * r.threads + 3, a = lab_tensor(&r.lab, DTYPE_i32, 1, n);
+    int b = lab_tensor(&r.lab, DTYPE_i32, 1, n), wrong = 0;
+    CHECK(run_lanes(&r, t, schedule));
+    for (int e = 0; e < n; e++) {
+      int from = e + e % r.threads % 3;
+      wrong += get(&r.lab, b, e) != (from < n ? get(&r.lab, a, from) : 0);
+    }
+    CHECK_INT(wrong, 0);
+  }
+}
+
+/* Symbols of what each thread has read; the read element decides where another is read. */
+TEST(symbols_from_memory) {
+  EACH_RUN(r, t,
+           "kernel @k(%i: mem<N, i32>, %a: mem<N, i32>, %b: mem<N, i32>)\n"
+           "  workgroup N by THREADS on 0\n"
+           "  hardware threads THREADS, vector {N: THREADS}; dynamic N\n"
+           "{ %j = read %i\n  set_symbol AT %j\n"
+           "  %x = read %a {mapping = map 1 {N: AT + 8} -> {N: $index0}}\n"
+           "  write %x, %b }") {
+    int n = 2 * r.threads + 3, i = lab_tensor(&r.lab, DTYPE_i32, 1, n);
+    int a = lab_tensor(&r.lab, DTYPE_i32, 1, n), b = lab_tensor(&r.lab, DTYPE_i32, 1, n), wrong = 0;
+    CHECK(run_lanes(&r, t, schedule));
+    for (int e = 0; e < n; e++)
+      wrong += get(&r.lab, b, e) != get(&r.lab, a, (int64_t)get(&r.lab, i, e) + 8);
+    CHECK_INT(wrong, 0);
+  }
+}
+
+TEST(branches_differ_between_lanes) {
+  EACH_RUN(r, t,
+           "kernel @k(%a: mem<N, i32>, %b: mem<N, i32>, %c: mem<N, i32>)\n"
+           "  workgroup N by THREADS on 0\n"
+           "  hardware threads THREADS, vector {N: THREADS}; dynamic N\n"
+           "{ %x = read %a\n"
+           "  if ($T0 > 2) { write %x, %b }\n"
+           "  %z = fill 0 : tile<N, i32>\n  %p = gt %x, %z\n"
+           "  %y = if %p carry %w = %x { %d = add %w, %w\n  yield %d }\n"
+           "  write %y, %c }") {
+    int n = 2 * r.threads + 3, a = lab_tensor(&r.lab, DTYPE_i32, 1, n);
+    int b = lab_tensor(&r.lab, DTYPE_i32, 1, n), c = lab_tensor(&r.lab, DTYPE_i32, 1, n);
+    lab_fill(&r.lab, b, 77);
+    CHECK(run_lanes(&r, t, schedule));
+    int wrong = 0;
+    for (int e = 0; e < n; e++) {
+      double x = get(&r.lab, a, e);
+      wrong += get(&r.lab, b, e) != (e % r.threads > 2 ? x : 77);
+      wrong += get(&r.lab, c, e) != (x > 0 ? 2 * x : x);
+    }
+    CHECK_INT(wrong, 0);
+  }
+}
+
+/* What all lanes hold is stored by those that come there. */
+TEST(copies_are_stored_by_whoever_comes) {
+  EACH_RUN(r, t,
+           "kernel @k(%a: mem<M, i32>, %b: mem<M, i32>)\n"
+           "  workgroup M by 2 on 1; workgroup N by THREADS on 0\n"
+           "  hardware threads THREADS, vector {M: 1, N: THREADS}; dynamic M; bind N = THREADS\n"
+           "{ %x = read %a\n  if ($T0 > 5) { write %x, %b } }") {
+    int a = lab_tensor(&r.lab, DTYPE_i32, 1, 5), b = lab_tensor(&r.lab, DTYPE_i32, 1, 5), wrong = 0;
+    CHECK(run_lanes(&r, t, schedule));
+    for (int e = 0; e < 5; e++) wrong += get(&r.lab, b, e) != get(&r.lab, a, e);
+    CHECK_INT(wrong, 0);
+  }
+}
+
+TEST(loops_differ_between_lanes) {
+  EACH_RUN(r, t,
+           "kernel @k(%a: mem<N, i32>, %b: mem<N, i32>)\n"
+           "  workgroup N by THREADS on 0; tile K by 1 iters Mod($T0, 4)\n"
+           "  hardware threads THREADS, vector {N: THREADS}; dynamic N; bind K = 4\n"
+           "{ %x = read %a\n"
+           "  %s = for K carry %w = %x { %d = add %w, %w\n  yield %d }\n"
+           "  write %s, %b }") {
+    int n = 2 * r.threads + 3, a = lab_tensor(&r.lab, DTYPE_i32, 1, n);
+    int b = lab_tensor(&r.lab, DTYPE_i32, 1, n), wrong = 0;
+    CHECK(run_lanes(&r, t, schedule));
+    for (int e = 0; e < n; e++)
+      wrong += get(&r.lab, b, e) != get(&r.lab, a, e) * (1 << e % r.threads % 4);
+    CHECK_INT(wrong, 0);
+  }
+}
+
+/* ---- atomics ---- */
+
+/* Every thread of both waves holds the row, and adds it. */
+TEST(copies_are_added) {
+  EACH_RUN(r, t,
+           "kernel @k(%a: mem<M, i32>, %c: mem<M, i32>)\n"
+           "  workgroup M by 2 on 1; workgroup N by 2*THREADS on 0; wave N by THREADS\n"
+           "  hardware threads THREADS, vector {M: 1, N: THREADS}; dynamic M; bind N = 2*THREADS\n"
+           "{ %x = read %a\n  %o = atomic_add %x, %c }") {
+    int a = lab_tensor(&r.lab, DTYPE_i32, 1, 5), c = lab_tensor(&r.lab, DTYPE_i32, 1, 5), wrong = 0;
+    lab_fill(&r.lab, c, 3);
+    CHECK(run_lanes(&r, t, schedule));
+    for (int e = 0; e < 5; e++) wrong += get(&r.lab, c, e) != 3 + 2 * r.threads * get(&r.lab, a, e);
+    CHECK_INT(wrong, 0);
+  }
+}
+
+/* Elements per thread limit how many of its elements a thread acts on. */
+TEST(first_elements_are_added) {
+  EACH_RUN(r, t,
+           "kernel @k(%a: mem<N, i32>, %c: mem<N, i32>)\n"
+           "  workgroup N by 4*THREADS on 0\n"
+           "  hardware threads THREADS, vector {N: 4*THREADS}; dynamic N\n"
+           "{ %x = read %a\n  %o = atomic_add %x, %c {ept = 1} }") {
+    int n = 4 * r.threads + 6, a = lab_tensor(&r.lab, DTYPE_i32, 1, n);
+    int c = lab_tensor(&r.lab, DTYPE_i32, 1, n), wrong = 0;
+    lab_fill(&r.lab, c, 3);
+    CHECK(run_lanes(&r, t, schedule));
+    for (int e = 0; e < n; e++) wrong += get(&r.lab, c, e) != 3 + (e % 4 ? 0 : get(&r.lab, a, e));
+    CHECK_INT(wrong, 0);
+  }
+}
+
+/* The sample of tile_samples.h: every thread holds all bins, and adds them. */
+TEST(histogram) {
+  EACH_RUN(r, t,
+           "kernel @histogram(%a: mem<N, i32>, %i: mem<N, i32>, %h: mem<B, i32>)\n"
+           "  workgroup N by THREADS on 0; hardware threads THREADS, vector {N: THREADS, B: 6}\n"
+           "  dynamic N; bind B = 6\n"
+           "{\n"
+           "  %z = fill 0 : tile<B, i32>\n"
+           "  %s = alloc : mem<B, i32, shared>\n"
+           "  write %z, %s\n"
+           "  %x = read %a\n"
+           "  %at = read %i\n"
+           "  scatter_add %x, %at, %s {pos = 0, mapping = map 1 {N: $index0} -> {B: 0}}\n"
+           "  %sum = read %s\n"
+           "  %old = atomic_add %sum, %h\n"
+           "}") {
+    int n = 2 * r.threads + 3, a = lab_tensor(&r.lab, DTYPE_i32, 1, n);
+    int i = lab_tensor(&r.lab, DTYPE_i32, 1, n), h = lab_tensor(&r.lab, DTYPE_i32, 1, 6), wrong = 0;
+    double bins[6] = {0};
+    lab_fill(&r.lab, h, 0);
+    for (int e = 0; e < n; e++) {
+      int at = (int)get(&r.lab, i, e);
+      if (at >= 0 && at < 6) bins[at] += get(&r.lab, a, e);
+    }
+    CHECK(run_lanes(&r, t, schedule));
+    for (int e = 0; e < 6; e++) wrong += get(&r.lab, h, e) != r.threads * bins[e];
+    CHECK_INT(wrong, 0);
+  }
+}
+
+/* ---- elements of a thread ---- */
+
+TEST(elements_of_a_thread) {
+  EACH_RUN(r, t,
+           "kernel @k(%a: mem<M, N, i32>, %b: mem<M, L, i32>)\n"
+           "  workgroup M by 1 on 1; workgroup N by 4*THREADS on 0\n"
+           "  hardware threads THREADS, vector {M: 1, N: 4*THREADS}; dynamic M; dynamic N\n"
+           "  bind L = THREADS\n"
+           "{ %x = read %a\n  %e = extract %x {offset = [2]}\n"
+           "  write %e, %b {mapping = map 1 {M: $index0} -> {M: $index0, L: $T0}} }") {
+    int n = 4 * r.threads, a = lab_tensor(&r.lab, DTYPE_i32, 2, 3, n);
+    int b = lab_tensor(&r.lab, DTYPE_i32, 2, 3, r.threads), wrong = 0;
+    CHECK(run_lanes(&r, t, schedule));
+    for (int e = 0; e < 3 * r.threads; e++) wrong += get(&r.lab, b, e) != get(&r.lab, a, 4 * e + 2);
+    CHECK_INT(wrong, 0);
+  }
+}
+
+/* Which element a thread takes depends on the thread. */
+TEST(element_by_expression) {
+  EACH_RUN(r, t,
+           "kernel @k(%a: mem<M, N, i32>, %b: mem<M, L, i32>)\n"
+           "  workgroup M by 1 on 1; workgroup N by 4*THREADS on 0\n"
+           "  hardware threads THREADS, vector {M: 1, N: 4*THREADS}; dynamic M; dynamic N\n"
+           "  bind L = THREADS\n"
+           "{ %x = read %a\n  %e = extract %x {offset = [Mod($T0, 4)]}\n"
+           "  write %e, %b {mapping = map 1 {M: $index0} -> {M: $index0, L: $T0}} }") {
+    int n = 4 * r.threads, a = lab_tensor(&r.lab, DTYPE_i32, 2, 3, n);
+    int b = lab_tensor(&r.lab, DTYPE_i32, 2, 3, r.threads), wrong = 0;
+    CHECK(run_lanes(&r, t, schedule));
+    for (int e = 0; e < 3 * r.threads; e++)
+      wrong += get(&r.lab, b, e) != get(&r.lab, a, 4 * e + e % 4);
+    CHECK_INT(wrong, 0);
+  }
+}
+
+TESTS_MAIN(RUN(lanes_lie_along_workgroup_dimension_0) RUN(threads_hold_neighbours)
+               RUN(lanes_along_rows) RUN(waves_along_dimension_1) RUN(symbols_differ_between_lanes)
+                   RUN(symbols_from_memory) RUN(branches_differ_between_lanes)
+                       RUN(copies_are_stored_by_whoever_comes) RUN(loops_differ_between_lanes)
+                           RUN(copies_are_added) RUN(first_elements_are_added) RUN(histogram)
+                               RUN(elements_of_a_thread) RUN(element_by_expression))
