@@ -188,6 +188,8 @@ bool anchor_mma_division(const Distribution *d, const Machine *m, Arena *a, Op *
   const Type *lhs = op->args[0]->type;
   if (!open_product(d, m, a, op, &p) || !distribute_extents(d, op, lhs, extent)) return false;
   *out = (MmaDivision){.row = p.row, .m = p.roles.m, .n = p.roles.n, .k = p.roles.k};
+  out->along[0] = p.grid.along_m, out->along[1] = p.grid.along_n;
+  out->tile[0] = p.grid.tile_m, out->tile[1] = p.grid.tile_n;
   out->copies[0] = p.grid.tile_m / p.row->m;
   out->copies[1] = p.grid.tile_n / p.row->n;
   out->copies[2] = ceil_div(extent[dim_of(lhs, p.roles.k)], p.row->k);

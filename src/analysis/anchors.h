@@ -56,6 +56,7 @@ typedef struct MmaDivision {
   const MmaInfo *row;
   const Sym *m, *n, *k; /* the program's dims along which the instruction's lie */
   int copies[3];
+  int along[2], tile[2]; /* groups of waves along m and n, n counted first; elements of each */
 } MmaDivision;
 bool anchor_mma_division(const Distribution *d, const Machine *m, Arena *a, Op *op,
                          MmaDivision *out);

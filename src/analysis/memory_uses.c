@@ -2,6 +2,7 @@
 #include "analysis/memory_uses.h"
 
 #include "analysis/analysis.h"
+#include "ir/access.h"
 
 /* ---- what a value can stand for ---- */
 
@@ -35,6 +36,8 @@ static bool is_memory(const Value *v) { /* and not one that stands for others */
 
 /* ---- uses ---- */
 
+static bool is_product(const Op *op) { return op->kind == OP_mma || op->kind == OP_scaled_mma; }
+
 static int number_of(Arena *a, MemoryUses *m, const Value *v) {
   for (int i = 0; i < m->memories.n; i++)
     if (m->memories.at[i] == v) return i;
@@ -42,35 +45,48 @@ static int number_of(Arena *a, MemoryUses *m, const Value *v) {
   return m->memories.n - 1;
 }
 
-static void add_use(Arena *a, MemoryUses *m, Op *op, int arg, Touch how) {
+/* `op` touches what `memory` stands for. */
+static void add_use(Arena *a, MemoryUses *m, Op *op, const Value *memory, Touch how) {
   Seen seen = {0};
-  add_origins(a, &seen, op->args[arg]);
+  add_origins(a, &seen, memory);
   for (int i = 0; i < seen.n; i++) {
     if (!is_memory(seen.at[i])) continue;
-    bool alone = seen.n == 1 && !op_has(op, ATTR_mapping);
+    bool alone = seen.n == 1 && !op_has(op, ATTR_mapping) && !is_product(op);
     MemoryUse use = {op, number_of(a, m, seen.at[i]), how, alone};
     vec_push(a, &m->uses, use);
   }
 }
 
-static void add_op(Arena *a, MemoryUses *m, Op *op) {
+/* A tile that was left in shared memory is read by the matrix instructions that use it. */
+static bool is_left_in_memory(const Kernel *k, const Op *op) {
+  const Value *v = op->kind == OP_read ? &op->results[0] : NULL;
+  return v && v->type->kind == TYPE_tile && !v->layout && memory_is_scratch(op->args[0]) &&
+         kernel_constraint(k, CONSTRAINT_machine, NULL);
+}
+
+static void add_op(const Kernel *k, Arena *a, MemoryUses *m, Op *op) {
   switch (op->kind) {
-  case OP_read: add_use(a, m, op, 0, TOUCH_READ); break;
-  case OP_write: add_use(a, m, op, 1, TOUCH_WRITE); break;
-  case OP_atomic_add:
-  case OP_atomic_min: add_use(a, m, op, 1, TOUCH_ATOMIC); break;
-  case OP_scatter_add: add_use(a, m, op, 2, TOUCH_ATOMIC); break;
-  case OP_copy:
-    add_use(a, m, op, 0, TOUCH_READ);
-    add_use(a, m, op, 1, TOUCH_WRITE);
+  case OP_read:
+    if (!is_left_in_memory(k, op)) add_use(a, m, op, op->args[0], TOUCH_READ);
     break;
-  default: break;
+  case OP_write: add_use(a, m, op, op->args[1], TOUCH_WRITE); break;
+  case OP_atomic_add:
+  case OP_atomic_min: add_use(a, m, op, op->args[1], TOUCH_ATOMIC); break;
+  case OP_scatter_add: add_use(a, m, op, op->args[2], TOUCH_ATOMIC); break;
+  case OP_copy:
+    add_use(a, m, op, op->args[0], TOUCH_READ);
+    add_use(a, m, op, op->args[1], TOUCH_WRITE);
+    break;
+  default:
+    for (int i = 0; i < op->nargs; i++)
+      if (op->args[i]->def && is_left_in_memory(k, op->args[i]->def))
+        add_use(a, m, op, op->args[i]->def->args[0], TOUCH_READ);
   }
 }
 
 const MemoryUses *find_memory_uses(Kernel *k, Arena *a) {
   MemoryUses *m = ARENA_NEW(a, MemoryUses);
-  for (Op *op = ir_first(k); op; op = ir_next(op)) add_op(a, m, op);
+  for (Op *op = ir_first(k); op; op = ir_next(op)) add_op(k, a, m, op);
   return m;
 }
 

@@ -47,9 +47,10 @@ typedef struct Lower {
   Value **value;          /* by value id of the tile kernel: what a lane holds; NULL: nothing */
   LowerScope *scope;      /* innermost: ops are appended to its region */
   Vec(LowerSymbol) symbols;
-  Standing standing; /* of the op that is being lowered */
-  Span at;           /* its place in the source */
-  bool hides;        /* some region hides what a symbol means at entry */
+  const Region *tiles; /* the body that is being lowered */
+  Standing standing;   /* of the op that is being lowered */
+  Span at;             /* its place in the source */
+  bool hides;          /* some region hides what a symbol means at entry */
 } Lower;
 
 /* One file of lower_<family>.c each; false after reporting. */
@@ -182,7 +183,12 @@ bool memory_layout(const Value *memory, MemLayout *out);
 /* In elements, of coordinates that are relative to the tile. */
 const Sym *memory_offset(Lower *l, const MemLayout *m, const Sym *const *coords);
 
-/* Registers of the layout that lie side by side in memory, the whole tile being accessed by name. */
+/* What this thread has written there may be read by matrix instructions after the next barrier, if
+ * some read it. */
+void lower_publish(Lower *l, const Value *memory);
+
+/* Registers of the layout that lie side by side in memory, the whole tile being accessed by name.
+ */
 int memory_width(Lower *l, const MemLayout *m, const Layout *layout);
 
 /* ---- accesses (lower_access.c) -----------------------------------------------------------------

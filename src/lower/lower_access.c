@@ -336,6 +336,7 @@ bool lower_write(Lower *l, const Op *op) {
   LaneAccess a;
   if (!open_access(l, op, l->bounds[op->id], v->layout ? v->layout : &whole, &a)) return false;
   lane_store(l, &a, l->value[v->id]);
+  lower_publish(l, a.access->memory);
   return true;
 }
 

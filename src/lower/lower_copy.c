@@ -54,7 +54,7 @@ bool lower_copy(Lower *l, const Op *op) {
   *layout = copy_layout(l, b, extent);
   if (!open_access(l, op, b, layout, &global)) return false;
   if (!open_scratch(l, &global, scratch, &local)) return false;
-  if (in) lane_store(l, &local, lane_load(l, &global));
+  if (in) lane_store(l, &local, lane_load(l, &global)), lower_publish(l, scratch);
   else lane_store(l, &global, lane_load(l, &local));
   return true;
 }

@@ -3,16 +3,7 @@
  * A tile's registers hold the fragments of all its instructions; `wave_mma` wants them copy by
  * copy. Where a layout keeps them in another order the registers are renamed. Dims beside m, n and
  * k (a batch) lie in registers, and each of their coordinates is a product of its own. */
-#include "ir/layout_links.h"
-#include "lower/lower.h"
-
-typedef struct Product {
-  Lower *l;
-  const Op *op;
-  MmaDivision div;
-  bool swap;
-  int point[LAYOUT_DIMS]; /* coordinates of the result along the dims of a batch */
-} Product;
+#include "lower/lower_mma.h"
 
 static const Sym *dim_along(const MmaDivision *d, MmaOperand part, int axis) {
   if (part == MMA_C) return axis ? d->n : d->m;
@@ -20,8 +11,7 @@ static const Sym *dim_along(const MmaDivision *d, MmaOperand part, int axis) {
   return part == MMA_A || part == MMA_SA ? d->m : d->n;
 }
 
-/* The registers of operand `part`, in the order the instructions take them. */
-static int *fragment_registers(Product *p, MmaOperand part, const Value *v, int *n) {
+int *product_registers(Product *p, MmaOperand part, const Value *v, int *n) {
   Lower *l = p->l;
   const MmaInfo *row = p->div.row;
   const Type *acc = p->op->results[0].type;
@@ -51,8 +41,7 @@ static int *fragment_registers(Product *p, MmaOperand part, const Value *v, int 
   return list;
 }
 
-/* What an instruction over-covers along k must be 0 in both operands. */
-static Value *operand(Product *p, MmaOperand part, const Value *v) {
+Value *product_operand(Product *p, MmaOperand part, const Value *v) {
   Lower *l = p->l;
   Value *lane = l->value[v->id];
   bool from_memory = v->def && v->def->kind == OP_read;
@@ -60,7 +49,7 @@ static Value *operand(Product *p, MmaOperand part, const Value *v) {
     Value *zero = emit_number(l, v->type->dtype, 0);
     lane = lane_cover(l, lane, v->layout, 1u << lane_dim(v->type, p->div.k), zero);
   }
-  int n, *regs = fragment_registers(p, part, v, &n);
+  int n, *regs = product_registers(p, part, v, &n);
   return emit_pick(l, lane, regs, n);
 }
 
@@ -72,12 +61,12 @@ static Value *multiply(Product *p, int **to, int *n) {
   const Value *lhs = op->args[0], *rhs = op->args[scaled ? 2 : 1], *acc = op->args[scaled ? 4 : 2];
   const Value *lhs_scale = scaled ? op->args[1] : NULL, *rhs_scale = scaled ? op->args[3] : NULL;
   Value *args[5];
-  args[0] = operand(p, MMA_A, p->swap ? rhs : lhs);
-  args[1] = operand(p, MMA_B, p->swap ? lhs : rhs);
-  *to = fragment_registers(p, MMA_C, acc, n);
+  args[0] = product_operand(p, MMA_A, p->swap ? rhs : lhs);
+  args[1] = product_operand(p, MMA_B, p->swap ? lhs : rhs);
+  *to = product_registers(p, MMA_C, acc, n);
   args[2] = emit_pick(l, l->value[acc->id], *to, *n);
-  if (scaled) args[3] = operand(p, MMA_SA, p->swap ? rhs_scale : lhs_scale);
-  if (scaled) args[4] = operand(p, MMA_SB, p->swap ? lhs_scale : rhs_scale);
+  if (scaled) args[3] = product_operand(p, MMA_SA, p->swap ? rhs_scale : lhs_scale);
+  if (scaled) args[4] = product_operand(p, MMA_SB, p->swap ? lhs_scale : rhs_scale);
   MmaChoice choice = *op_attr(op, ATTR_mma)->mma;
   const Sym *copies[3];
   for (int i = 0; i < 3; i++) copies[i] = sym_int(l->sym, p->div.copies[i]);
@@ -103,9 +92,8 @@ bool lower_mma(Lower *l, const Op *op) {
   const MmaChoice *choice = op_attr(op, ATTR_mma) ? op_attr(op, ATTR_mma)->mma : NULL;
   if (!choice || !anchor_mma_division(l->d, &l->machine, l->arena, (Op *)op, &p.div))
     return lower_refuse(l, op, "a product without an instruction");
-  if (choice->shared_lhs || choice->shared_rhs)
-    return lower_refuse(l, op, "a product with operands in shared memory");
   p.swap = choice->swap;
+  if (choice->shared_lhs || choice->shared_rhs) return lower_wgmma(&p, choice);
   int regs = layout_size(out->layout, LAYOUT_REG), nparts = 0, done = 0;
   int *from = ARENA_ARRAY(l->arena, int, regs);
   Value **parts = ARENA_ARRAY(l->arena, Value *, regs);

@@ -290,7 +290,7 @@ bool pass_lower_threads(Kernel *k, PassCtx *cx) {
   l.hides = hides_symbols(k);
   Constraint launch = launch_row(&l);
   number_threads(&l, launch.block);
-  const Region *from = k->body;
+  const Region *from = l.tiles = k->body;
   open_kernel(&l);
   Region *body = l.scope->region;
   if (!lower_region(&l, from)) return false;

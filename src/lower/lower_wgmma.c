@@ -1,0 +1,183 @@
+/* lower_wgmma.c: products whose operands stay in shared memory.
+ *
+ *     %n = mma %x, %y, %acc {mma = wgmma_m64n32k16_f32_f16 shared_lhs shared_rhs}
+ *
+ *     wgmma_fence
+ *     %p = wgmma ... %acc, %a.1, %at, %b.1, %bt {desc_a = [16, 512, 64, 0], ...}      for each copy
+ *     wgmma_commit
+ *     wgmma_wait 0
+ *
+ * Where an instruction begins to read, and with which strides, is found from the layout of the
+ * allocation and checked element by element (descriptor.h). Threads that write such an allocation
+ * make it visible to the asynchronous reads before the next barrier. */
+#include "lower/lower_mma.h"
+#include "target/descriptor.h"
+
+/* An operand in shared memory. */
+typedef struct Shared {
+  const Value *memory; /* the allocation */
+  MemLayout layout;
+  DescriptorPart part;
+  Descriptor descriptor;
+  int64_t group;    /* elements from one group of waves to the next */
+  const Sym *which; /* the number of this group */
+} Shared;
+
+/* ---- finding descriptors ---- */
+
+/* The first element that the instruction `row`, `k` of this operand reads. */
+static bool find_first(Shared *s, int row, int k, int64_t *first) {
+  Descriptor found;
+  s->part.at[s->part.row_dim] = row;
+  s->part.at[s->part.k_dim] = k;
+  if (row + s->part.rows > s->layout.extent[s->part.row_dim]) return false;
+  if (k + s->part.k > s->layout.extent[s->part.k_dim]) return false;
+  if (!descriptor_find(&s->part, &found, first)) return false;
+  const Descriptor *d = &s->descriptor;
+  bool known = d->stride != 0;
+  if (!known) s->descriptor = found;
+  else if (d->leading != found.leading || d->stride != found.stride) return false;
+  *first = *first * 8 / s->layout.bits;
+  return true;
+}
+
+/* Groups of waves begin at equal distances. */
+static bool find_groups(Shared *s, int groups, int tile) {
+  int64_t first, next;
+  if (!find_first(s, 0, 0, &first)) return false;
+  for (int g = 1; g < groups; g++) {
+    if (!find_first(s, g * tile, 0, &next)) return false;
+    if (g == 1) s->group = next - first;
+    if (next - first != g * s->group) return false;
+  }
+  return true;
+}
+
+static bool open_shared(Product *p, MmaOperand role, const Value *v, Shared *out) {
+  Lower *l = p->l;
+  const Op *read = v->def;
+  bool rows_of_a = role == MMA_A;
+  if (!read || read->kind != OP_read || op_has(read, ATTR_mapping)) return false;
+  *out = (Shared){.memory = read->args[0]};
+  if (!memory_layout(out->memory, &out->layout) || out->layout.dims != v->type->rank) return false;
+  out->part = (DescriptorPart){.tile = &out->layout, .k = p->div.row->k};
+  out->part.rows = rows_of_a ? p->div.row->m : p->div.row->n;
+  out->part.row_dim = lane_dim(v->type, rows_of_a ? p->div.m : p->div.n);
+  out->part.k_dim = lane_dim(v->type, p->div.k);
+  const Sym *warpgroup = sym_floordiv(l->sym, l->wave, sym_int(l->sym, 4));
+  const Sym *along_n = sym_int(l->sym, p->div.along[1]),
+            *along_m = sym_int(l->sym, p->div.along[0]);
+  out->which = rows_of_a ? sym_mod(l->sym, sym_floordiv(l->sym, warpgroup, along_n), along_m)
+                         : sym_mod(l->sym, warpgroup, along_n);
+  int axis = rows_of_a ? 0 : 1;
+  return find_groups(out, p->div.along[axis], p->div.tile[axis]);
+}
+
+/* ---- emission ---- */
+
+static Value *offset_of(Product *p, Shared *s, int row, int k) {
+  Lower *l = p->l;
+  int64_t first = 0;
+  find_first(s, row, k, &first);
+  const Sym *group = sym_mul(l->sym, s->which, sym_int(l->sym, s->group));
+  const Sym *at = sym_add(l->sym, group, sym_int(l->sym, first));
+  return emit_expr(l, cheaper(l, at), DTYPE_i32);
+}
+
+static Attr descriptor_attr(Lower *l, AttrKey key, const Descriptor *d) {
+  const Sym **list = ARENA_ARRAY(l->arena, const Sym *, 4);
+  list[0] = sym_int(l->sym, d->leading);
+  list[1] = sym_int(l->sym, d->stride);
+  list[2] = sym_int(l->sym, d->span);
+  list[3] = sym_int(l->sym, d->transposed);
+  return (Attr){.key = key, .n = 4, .dims = list};
+}
+
+typedef struct Operands {
+  bool a_shared;
+  Shared a, b;
+  Value *a_regs; /* all copies of A, when it lies in registers */
+  int a_each;
+} Operands;
+
+static Value *take(Lower *l, Value *v, int first, int n) {
+  int *regs = ARENA_ARRAY(l->arena, int, n);
+  for (int i = 0; i < n; i++) regs[i] = first + i;
+  return emit_pick(l, v, regs, n);
+}
+
+static Value *one_instruction(Product *p, Operands *o, Value *acc, int m, int n, int k) {
+  Lower *l = p->l;
+  const MmaInfo *row = p->div.row;
+  MmaChoice choice = {.name = row->name};
+  Value *args[6] = {acc};
+  Attr attrs[3] = {{.key = ATTR_mma, .mma = &choice}};
+  int nargs = 1, nattrs = 1;
+  if (o->a_shared) {
+    args[nargs++] = l->value[o->a.memory->id];
+    args[nargs++] = offset_of(p, &o->a, m * row->m, k * row->k);
+    attrs[nattrs++] = descriptor_attr(l, ATTR_desc_a, &o->a.descriptor);
+  } else {
+    args[nargs++] = take(l, o->a_regs, (m * p->div.copies[2] + k) * o->a_each, o->a_each);
+  }
+  args[nargs++] = l->value[o->b.memory->id];
+  args[nargs++] = offset_of(p, &o->b, n * row->n, k * row->k);
+  attrs[nattrs++] = descriptor_attr(l, ATTR_desc_b, &o->b.descriptor);
+  return emit(l, OP_wgmma, args, nargs, attrs, nattrs, acc->type);
+}
+
+/* All instructions of a product; `parts` holds the accumulator of each copy along m and n. */
+static void all_instructions(Product *p, Operands *o, Value **parts) {
+  Lower *l = p->l;
+  const int *copies = p->div.copies;
+  emit(l, OP_wgmma_fence, NULL, 0, NULL, 0, NULL);
+  for (int m = 0; m < copies[0]; m++)
+    for (int n = 0; n < copies[1]; n++)
+      for (int k = 0; k < copies[2]; k++) {
+        Value **acc = &parts[m * copies[1] + n];
+        *acc = one_instruction(p, o, *acc, m, n, k);
+      }
+  emit(l, OP_wgmma_commit, NULL, 0, NULL, 0, NULL);
+  Attr none = {.key = ATTR_pending, .integer = 0};
+  emit(l, OP_wgmma_wait, NULL, 0, &none, 1, NULL);
+}
+
+static bool open_operands(Product *p, const MmaChoice *choice, Operands *o) {
+  const Value *lhs = p->op->args[0], *rhs = p->op->args[1];
+  const Value *a = p->swap ? rhs : lhs, *b = p->swap ? lhs : rhs;
+  o->a_shared = p->swap ? choice->shared_rhs : choice->shared_lhs;
+  if (!open_shared(p, MMA_B, b, &o->b)) return false;
+  if (o->a_shared) return open_shared(p, MMA_A, a, &o->a);
+  o->a_regs = product_operand(p, MMA_A, a);
+  o->a_each = o->a_regs->type->n / (p->div.copies[0] * p->div.copies[2]);
+  return true;
+}
+
+bool lower_wgmma(Product *p, const MmaChoice *choice) {
+  Lower *l = p->l;
+  const Value *acc = p->op->args[2], *out = &p->op->results[0];
+  Operands o = {0};
+  int copies = p->div.copies[0] * p->div.copies[1], n;
+  if (p->op->kind != OP_mma || out->type->rank != 2 || !open_operands(p, choice, &o))
+    return lower_refuse(l, p->op, "a product of tiles that lie in shared memory like these");
+  const int *to = product_registers(p, MMA_C, acc, &n);
+  Value *all = emit_pick(l, l->value[acc->id], to, n);
+  Value **parts = ARENA_ARRAY(l->arena, Value *, copies);
+  for (int i = 0; i < copies; i++) parts[i] = take(l, all, i * (n / copies), n / copies);
+  all_instructions(p, &o, parts);
+  int *from = ARENA_ARRAY(l->arena, int, n);
+  for (int i = 0; i < n; i++) from[to[i]] = i;
+  l->value[out->id] = emit_pick(l, emit_join(l, parts, copies), from, n);
+  return true;
+}
+
+/* ---- writers ---- */
+
+void lower_publish(Lower *l, const Value *memory) {
+  for (const Op *op = l->tiles->first; op; op = ir_next(op)) {
+    bool stays = op->kind == OP_read && op->args[0] == memory && !op->results[0].layout;
+    if (!stays || op->results[0].type->kind != TYPE_tile) continue;
+    emit(l, OP_fence_proxy, NULL, 0, NULL, 0, NULL);
+    return;
+  }
+}
