@@ -591,10 +591,24 @@ static bool check_init(const Infer *in, const Type *want) {
               shown(in, init), shown(in, want));
 }
 
+/* Parts along a new dimension, the last. What they are combined with comes when they are. */
+static bool reduce_into(Infer *in, const Type *want) {
+  const Sym *into = op_attr(in->op, ATTR_into)->sym, *dims[IR_MAX_RANK];
+  if (in->op->nargs > 1)
+    return FAIL(in, E0317, "`%s` into parts takes no initial value", name_of(in));
+  if (has_exact_dim(want, into) || want->rank == IR_MAX_RANK)
+    return FAIL(in, E0308, "`%s` of %s cannot have parts along `%s`", name_of(in),
+                shown(in, arg(in, 0)), expr(in, into));
+  for (int i = 0; i < want->rank; i++) dims[i] = want->dims[i];
+  dims[want->rank] = into;
+  return result(in, type_tile(in->k->cx, dims, want->rank + 1, want->dtype));
+}
+
 static bool rule_reduce(Infer *in) {
   const Sym *dim = need_value(in, 0) ? worked_dim(in) : NULL;
   if (!dim) return false;
   const Type *want = without_dim(in, arg(in, 0), dim);
+  if (op_has(in->op, ATTR_into)) return want && reduce_into(in, want);
   return want && check_init(in, want) && result(in, want);
 }
 

@@ -33,7 +33,7 @@ typedef enum InferRule {
   RULE_SQUEEZE,      /* given: fewer dims, those that have one element */
   RULE_EXTRACT,      /* without the last dim */
   RULE_SAME,         /* type of the first operand */
-  RULE_REDUCE,       /* without `dim` */
+  RULE_REDUCE,       /* without `dim`; with `into` that dim instead, last */
   RULE_SCAN,         /* type of the operand */
   RULE_TOPK,         /* `k_dim` instead of `dim`, twice */
   RULE_CARRY,        /* types of the carried operands */

@@ -19,7 +19,9 @@ typedef struct Links {
 
 static void link_values(Links *l, Value *whole, Value *part, int operand, int ratio) {
   if (whole->type->kind != TYPE_tile || part->type->kind != TYPE_tile) return;
-  vec_push(l->arena, l->out, ((LayoutLink){whole, part, l->op, operand, ratio}));
+  const Attr *into = op_attr(l->op, ATTR_into);
+  LayoutLink link = {whole, part, l->op, operand, ratio, into ? into->sym : NULL};
+  vec_push(l->arena, l->out, link);
 }
 
 static void link_operands(Links *l, Value *whole, int from, int to) {
@@ -146,12 +148,37 @@ static bool coarser(const Layout *l, int ratio, Layout *out) {
   return left == 1;
 }
 
+/* A reduction in parts: each wave along the dim that goes has a part of its own. */
+static bool layout_of_parts(const LayoutLink *link, const Layout *whole, const int *extent,
+                            Layout *out) {
+  const Type *from = link->whole->type, *to = link->part->type;
+  int into = type_dim(to, link->into), covered = 1;
+  *out = layout_of(to->rank, extent);
+  for (int p = 0; p < LAYOUT_PARTS; p++)
+    for (int i = 0; i < whole->part[p].n; i++) {
+      Digit g = whole->part[p].at[i];
+      int dim = g.stride ? type_dim(to, from->dims[g.dim]) : -1;
+      if (dim >= 0) {
+        if (whole->extent[g.dim] != extent[dim]) return false;
+        layout_push(out, (LayoutPart)p, dim, g.radix, g.stride);
+      } else if (g.stride && p == LAYOUT_WAVE) {
+        layout_push(out, LAYOUT_WAVE, into, g.radix, covered);
+        covered *= g.radix;
+      } else if (!g.stride || p == LAYOUT_LANE) {
+        layout_repeat(out, (LayoutPart)p, g.radix);
+      }
+    }
+  layout_normalise(out);
+  return covered == extent[into];
+}
+
 bool layout_of_part(const LayoutLink *link, const Layout *whole, const int *extent, Layout *out) {
   const Type *from = link->whole->type, *to = link->part->type;
   if (link->ratio > 1) {
     *out = finer(whole, link->ratio);
     return out->extent[to->rank - 1] == extent[to->rank - 1];
   }
+  if (link->into) return layout_of_parts(link, whole, extent, out);
   int shared[LAYOUT_DIMS], n = 0;
   for (int i = 0; i < to->rank; i++) {
     int d = type_dim(from, to->dims[i]);

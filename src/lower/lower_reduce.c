@@ -232,7 +232,8 @@ bool lower_reduce(Lower *l, const Op *op) {
   bool narrow = dtype_is_float(dtype) && dtype_info[dtype].bits < 32;
   r.dim = type_dim(from->type, op_attr(op, ATTR_dim)->sym);
   r.dtype = narrow && op->kind == OP_sum ? DTYPE_f32 : dtype;
-  if (lies_on_waves(&r)) return lower_refuse(l, op, "a dim that several waves hold");
+  bool parts = op_has(op, ATTR_into) || (l->machine.observable && !op_has(op, ATTR_block));
+  if (lies_on_waves(&r) && !parts) return lower_refuse(l, op, "a dim that several waves hold");
   Value *v = emit_cast(l, l->value[from->id], r.dtype);
   v = lane_cover(l, v, r.from, 1u << r.dim, neutral(&r));
   v = count_once(&r, v);

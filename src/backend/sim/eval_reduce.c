@@ -44,7 +44,7 @@ static int64_t combine_i(OpKind kind, int64_t a, int64_t b) {
 }
 
 static double neutral_f(OpKind kind, DType t) {
-  return kind == OP_sum ? 0 : kind == OP_max ? dtype_lowest(t) : dtype_highest(t);
+  return kind == OP_sum ? -0.0 : kind == OP_max ? dtype_lowest(t) : dtype_highest(t);
 }
 
 static int64_t neutral_i(OpKind kind, DType t) {
@@ -54,7 +54,7 @@ static int64_t neutral_i(OpKind kind, DType t) {
 static void reduce_row(OpKind kind, const Tile *rows, int64_t row, int64_t n, Tile *out) {
   int64_t at = row * n;
   if (n == 0) {
-    if (out->f) out->f[row] = neutral_f(kind, out->dtype);
+    if (out->f) out->f[row] = kind == OP_sum ? 0 : neutral_f(kind, out->dtype);
     else out->i[row] = neutral_i(kind, out->dtype);
     return;
   }
@@ -64,6 +64,20 @@ static void reduce_row(OpKind kind, const Tile *rows, int64_t row, int64_t n, Ti
     if (out->f) out->f[row] = combine_f(kind, out->f[row], rows->f[at + i]);
     else out->i[row] = combine_i(kind, out->i[row], rows->i[at + i]);
   }
+}
+
+/* The whole in the first part, what changes nothing in the others. */
+static Tile *in_parts(Eval *ev, const Op *op, const Tile *whole) {
+  Axis parts;
+  if (!place_axis(ev, op_attr(op, ATTR_into)->sym, &parts)) return NULL;
+  Box box = box_with(&whole->box, parts);
+  Tile *out = tile_new(ev, whole->dtype, &box);
+  for (int64_t e = 0, n = box_count(&box); e < n; e++) {
+    bool first = e % parts.n == 0;
+    if (out->f) out->f[e] = first ? whole->f[e / parts.n] : neutral_f(op->kind, out->dtype);
+    else out->i[e] = first ? whole->i[e / parts.n] : neutral_i(op->kind, out->dtype);
+  }
+  return out;
 }
 
 bool run_reduce(Eval *ev, Op *op) {
@@ -79,8 +93,9 @@ bool run_reduce(Eval *ev, Op *op) {
     if (init && out->i) out->i[e] = combine_i(op->kind, init->i[e], out->i[e]);
   }
   tile_round(out);
+  if (op_has(op, ATTR_into)) out = in_parts(ev, op, out);
   ev->values[op->results[0].id].tile = out;
-  return true;
+  return out != NULL;
 }
 
 /* ---- cumsum ---- */

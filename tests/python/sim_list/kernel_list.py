@@ -27,19 +27,8 @@ TOO_SMALL = "the tiles in shared memory are larger than that of the machine"
 REFUSED_BY_PASSES = [
     ("gemm_nn_bf16_16x16x16_t80x48x48_shared", "toy8", "E0613", TOO_SMALL),
 ]
-REDUCTION = "`sum` and `max` are not lowered to lanes"
-CONVERSION = "values that move between lanes are not lowered"
 NOT_LOWERED = [
     *REFUSED_BY_PASSES,
-    ("softmax_*", "*", "E0601", REDUCTION),
-    ("online_softmax_*", "*", "E0601", REDUCTION),
-    ("layer_norm_*", "*", "E0601", REDUCTION),
-    ("rms_norm_*", "*", "E0601", REDUCTION),
-    ("block_*", "*", "E0601", REDUCTION),
-    ("attention_*", "*", "E0601", REDUCTION),
-    ("chained_gemm_*", "toy8", "E0601", CONVERSION),
-    ("chained_gemm_16x16x16_16x16x16_t32x16x16x16_shared", "sm_*", "E0601", CONVERSION),
-    ("chained_gemm_32x32x8_16x16x16_t32x16x16x32_global", "gfx942", "E0601", CONVERSION),
 ]
 
 

@@ -1,0 +1,319 @@
+/* exchange: what waves hand to each other goes through shared memory.
+ *     %y = convert %x : tile<M, N, f16> @ ...      write %x, %s
+ *                                            =>    %y = read %s : tile<M, N, f16> @ ...
+ *
+ *     %r = sum %x, %i {dim = N, block}             %p = sum %x {dim = N, block, into = 4}
+ *                                                  write %p, %s
+ *                                            =>    %q = read %s : tile<M, 4, f32> @ ...
+ *                                                  %r = sum %q, %i {dim = 4}
+ * A conversion is rewritten where convert_plan says so; the others stay. A reduction is made in
+ * parts, one for each wave along its dim, when waves share the dim: in a kernel whose threads are
+ * observable those of the declared wave, or all with `block`. Sums of narrow floats are exchanged
+ * in f32. Scans and topk get their operand without waves along their dim. Allocations stand at the
+ * beginning of the kernel, so that `pack` and `sync` see to the rest; rows are padded where that
+ * saves bank conflicts.
+ *
+ * Needs DISTRIBUTE and UNIFORM: a barrier will stand where values are exchanged, so that all waves
+ * must come along; lanes exchange values as a wave. Nothing happens without layouts. */
+#include "ir/attr.h"
+#include "ir/dtype.h"
+#include "ir/layout_links.h"
+#include "target/banks.h"
+#include "target/convert.h"
+#include "transform/pass.h"
+
+typedef struct Exchange {
+  Kernel *k;
+  PassCtx *cx;
+  const Constraint *machine;
+  int within;  /* waves of the machine that make up a declared one */
+  Op *first;   /* of the kernel: allocations go in front of it */
+  bool failed; /* a mistake was reported */
+} Exchange;
+
+/* ---- making ops ---- */
+
+static Value *insert(Exchange *x, Op *before, OpKind kind, Value *const *args, int nargs,
+                     const Type *type, const Layout *layout) {
+  Op *op = ir_op_new(x->k, kind, before->at, args, nargs);
+  if (type) ir_set_results(x->k, op, &type, 1);
+  if (layout) ir_set_layout(x->k, &op->results[0], layout);
+  ir_insert_before(before, op);
+  return type ? &op->results[0] : NULL;
+}
+
+static Value *cast_to(Exchange *x, Op *before, Value *v, DType dtype) {
+  if (v->type->dtype == dtype) return v;
+  const Type *type = type_with_dtype(x->k->cx, v->type, dtype);
+  Value *out = insert(x, before, OP_cast, &v, 1, type, v->layout);
+  out->varying = v->varying;
+  return out;
+}
+
+static void replace(Exchange *x, Op *op, Value *by) {
+  if (by->def && !by->name) by->name = op->results[0].name;
+  by->varying = op->results[0].varying;
+  ir_replace_uses(x->k, &op->results[0], by);
+  ir_remove(op);
+}
+
+/* ---- memory ---- */
+
+static BankPattern pattern_of(const BankLayout *b, int bits, bool is_read) {
+  int lanes = layout_size(b->layout, LAYOUT_LANE), regs = layout_size(b->layout, LAYOUT_REG);
+  int bytes = b->vector * bits / 8;
+  return (BankPattern){bank_layout_element, b, regs / b->vector, lanes, bytes, is_read, 1};
+}
+
+/* Elements that rows are longer than the tile: as many as make writing and reading cheapest. */
+static int padding(const Exchange *x, const Layout *from, const Layout *to, DType dtype) {
+  const TargetInfo *target = x->cx->target;
+  int last = to->dims - 1, bits = dtype_memory_bits(dtype), best = 0;
+  if (to->dims < 2 || bits % 8 || !target->banks) return 0;
+  BankLayout sides[2] = {{from, layout_vector(from, last, bits, target->shared_access)},
+                         {to, layout_vector(to, last, bits, target->shared_access)}};
+  BankPattern patterns[2] = {pattern_of(&sides[0], bits, false), pattern_of(&sides[1], bits, true)};
+  BankTile tile = {.dims = to->dims, .bits = bits, .patterns = patterns, .npatterns = 2};
+  for (int d = 0; d < to->dims; d++) tile.extent[d] = to->extent[d];
+  int64_t least = INT64_MAX;
+  int widest = sides[0].vector > sides[1].vector ? sides[0].vector : sides[1].vector;
+  for (int pad = 0; pad <= 8 * widest; pad += widest) {
+    MemLayout rows = mem_rows(to->dims, to->extent, bits, pad);
+    tile.budget = mem_bytes(&rows);
+    BankChoice cost = bank_judge(target, &tile, &rows);
+    if (cost.found && cost.cycles < least) least = cost.cycles, best = pad;
+  }
+  return best;
+}
+
+static Value *new_alloc(Exchange *x, const Op *op, const Value *v, const Layout *to) {
+  const Type *t = v->type;
+  const Type *mem = type_mem(x->k->cx, t->dims, t->rank, t->dtype, x->k->cx->shared_space, NULL);
+  const Sym **dims = ARENA_ARRAY(x->k->arena, const Sym *, t->rank);
+  int pad = padding(x, v->layout, to, t->dtype);
+  for (int i = 0; i < t->rank; i++)
+    dims[i] = sym_int(x->k->cx->sym, to->extent[i] + (i == t->rank - 1 ? pad : 0));
+  Op *alloc = ir_op_new(x->k, OP_alloc, op->at, NULL, 0);
+  op_set_attr(x->k, alloc, (Attr){.key = ATTR_physical, .n = t->rank, .dims = dims});
+  ir_set_results(x->k, alloc, &mem, 1);
+  ir_insert_before(x->first, alloc);
+  return &alloc->results[0];
+}
+
+/* The same tile in another layout, written in the one and read in the other. */
+static Value *through_memory(Exchange *x, Op *op, Value *v, const Layout *to) {
+  Value *memory = new_alloc(x, op, v, to), *args[] = {v, memory};
+  insert(x, op, OP_write, args, 2, NULL, NULL);
+  return insert(x, op, OP_read, &memory, 1, v->type, to);
+}
+
+/* ---- what may be exchanged, and where ---- */
+
+static bool moves_along(const Layout *l, LayoutPart part, int dim) {
+  for (int i = 0; i < l->part[part].n; i++)
+    if (l->part[part].at[i].stride && l->part[part].at[i].dim == dim) return true;
+  return false;
+}
+
+static bool holds_copies(const Layout *l) {
+  for (int p = LAYOUT_LANE; p <= LAYOUT_WAVE; p++)
+    for (int i = 0; i < l->part[p].n; i++)
+      if (!l->part[p].at[i].stride) return true;
+  return false;
+}
+
+/* All waves of the workgroup come here, and what they bring is one value for each element. */
+static bool may_exchange(Exchange *x, const Op *op) {
+  const Value *v = op->args[0];
+  if (v->varying && holds_copies(v->layout)) {
+    diag_add(&x->k->cx->diags, DIAG_E0612, op->at,
+             "`%s` would take from other waves what differs between threads",
+             op_info[op->kind].name);
+    return false;
+  }
+  return uniform_require(x->cx->facts.uniform, op, UNIFORM_WORKGROUP);
+}
+
+/* ---- waves along a dim ---- */
+
+/* Wave digits that cross a multiple of `waves` are cut there. */
+static Layout cut_waves(const Layout *l, int waves) {
+  Layout out = *l;
+  out.part[LAYOUT_WAVE].n = 0;
+  for (int i = 0, weight = 1; i < l->part[LAYOUT_WAVE].n; i++) {
+    Digit g = l->part[LAYOUT_WAVE].at[i];
+    int inside = weight < waves && weight * g.radix > waves ? waves / weight : g.radix;
+    WV_ASSERT(g.radix % inside == 0);
+    layout_push(&out, LAYOUT_WAVE, g.dim, inside, g.stride);
+    layout_push(&out, LAYOUT_WAVE, g.dim, g.radix / inside, g.stride * inside);
+    weight *= g.radix;
+  }
+  return out;
+}
+
+/* Waves whose parts along the dim are combined: the innermost so many. */
+static int waves_together(const Exchange *x, const Op *op) {
+  bool all = !x->machine->observable || op_has(op, ATTR_block);
+  return all ? x->machine->groups : x->within;
+}
+
+/* The digits of those waves along `dim` become registers, and the waves hold copies. */
+static Layout without_waves(const Layout *l, int dim, int waves, bool innermost) {
+  Layout cut = cut_waves(l, waves), out = cut;
+  Digits regs = cut.part[LAYOUT_REG];
+  out.part[LAYOUT_WAVE].n = 0;
+  if (innermost) out.part[LAYOUT_REG].n = 0;
+  for (int i = 0, weight = 1; i < cut.part[LAYOUT_WAVE].n; i++) {
+    Digit g = cut.part[LAYOUT_WAVE].at[i];
+    bool moved = g.stride && g.dim == dim && weight < waves;
+    if (moved) layout_push(&out, LAYOUT_REG, dim, g.radix, g.stride);
+    if (moved) layout_repeat(&out, LAYOUT_WAVE, g.radix);
+    else layout_push(&out, LAYOUT_WAVE, g.dim, g.radix, g.stride);
+    weight *= g.radix;
+  }
+  for (int i = 0; innermost && i < regs.n; i++)
+    layout_push(&out, LAYOUT_REG, regs.at[i].dim, regs.at[i].radix, regs.at[i].stride);
+  layout_normalise(&out);
+  return out;
+}
+
+static bool lies_on_waves(const Exchange *x, const Op *op, int dim) {
+  const Layout *l = op->args[0]->layout;
+  Layout inside = without_waves(l, dim, waves_together(x, op), false);
+  return !layout_equal(l, &inside);
+}
+
+/* ---- reductions ---- */
+
+static Layout layout_of_result(Exchange *x, Op *op, const int *extent) {
+  LayoutLinks links = {0};
+  Layout out = {0};
+  layout_links(x->cx->scratch, op, &links);
+  bool found = links.n && layout_of_part(&links.at[0], op->args[0]->layout, extent, &out);
+  WV_ASSERT(found);
+  return out;
+}
+
+/* How many waves lie along the dim, those that are not combined included. */
+static int count_waves(const Layout *l, int dim) {
+  int n = 1;
+  for (int i = 0; i < l->part[LAYOUT_WAVE].n; i++) {
+    Digit g = l->part[LAYOUT_WAVE].at[i];
+    if (g.stride && g.dim == dim) n *= g.radix;
+  }
+  return n;
+}
+
+/* One part of the reduction for each wave along its dim, as a tile with a dim of their number. */
+static Value *make_parts(Exchange *x, Op *op, Value *v, int dim) {
+  const Type *t = v->type;
+  const Sym *dims[IR_MAX_RANK];
+  int extent[IR_MAX_RANK], rank = 0, waves = count_waves(v->layout, dim);
+  const Sym *into = sym_int(x->k->cx->sym, waves);
+  for (int i = 0; i < t->rank; i++)
+    if (i != dim) extent[rank] = v->layout->extent[i], dims[rank++] = t->dims[i];
+  if (type_dim(t, into) >= 0) {
+    diag_add(&x->k->cx->diags, DIAG_E0601, op->at,
+             "`%s` by %d waves of a tile with a dimension `%d` is not lowered yet",
+             op_info[op->kind].name, waves, waves);
+    return NULL;
+  }
+  extent[rank] = waves, dims[rank++] = into;
+  Value *parts = insert(x, op, op->kind, &v, 1, type_tile(x->k->cx, dims, rank, t->dtype), NULL);
+  op_set_attr(x->k, parts->def, *op_attr(op, ATTR_dim));
+  op_set_attr(x->k, parts->def, (Attr){.key = ATTR_into, .sym = into});
+  if (op_has(op, ATTR_block)) op_set_attr(x->k, parts->def, (Attr){.key = ATTR_block});
+  Layout layout = layout_of_result(x, parts->def, extent);
+  ir_set_layout(x->k, parts, &layout);
+  return parts;
+}
+
+static void exchange_reduction(Exchange *x, Op *op, int dim) {
+  Value *v = op->args[0];
+  DType dtype = v->type->dtype;
+  bool narrow = op->kind == OP_sum && dtype_is_float(dtype) && dtype_info[dtype].bits < 32;
+  DType wide = narrow ? DTYPE_f32 : dtype;
+  Value *parts = make_parts(x, op, cast_to(x, op, v, wide), dim);
+  x->failed |= !parts;
+  if (!parts) return;
+  int last = parts->type->rank - 1;
+  Layout together = without_waves(parts->layout, last, waves_together(x, op), true);
+  Value *args[2] = {through_memory(x, op, parts, &together)};
+  if (op->nargs > 1) args[1] = cast_to(x, op, op->args[1], wide);
+  const Type *type = type_with_dtype(x->k->cx, op->results[0].type, wide);
+  Value *r = insert(x, op, op->kind, args, op->nargs, type, op->results[0].layout);
+  op_set_attr(x->k, r->def, (Attr){.key = ATTR_dim, .sym = parts->type->dims[last]});
+  r->varying = op->results[0].varying;
+  replace(x, op, cast_to(x, op, r, dtype));
+}
+
+/* ---- scans ---- */
+
+/* The op works on a layout without waves along its dim; its results go back. */
+static void exchange_operand(Exchange *x, Op *op, int dim) {
+  Value *result = &op->results[0];
+  const Layout *outside = result->layout;
+  Layout inside = without_waves(op->args[0]->layout, dim, waves_together(x, op), false);
+  op->args[0] = through_memory(x, op, op->args[0], &inside);
+  if (op->kind != OP_cumsum || !op->next) return; /* the dim is not in the results; or no use is */
+  ir_set_layout(x->k, result, &inside);
+  Value *out = through_memory(x, op->next, result, outside);
+  Op *write = out->def->prev;
+  ir_replace_uses(x->k, result, out);
+  write->args[0] = result;
+}
+
+/* ---- ops ---- */
+
+static void visit_reduction(Exchange *x, Op *op) {
+  int dim = type_dim(op->args[0]->type, op_attr(op, ATTR_dim)->sym);
+  const Layout *l = op->args[0]->layout;
+  if (!l || op_has(op, ATTR_into)) return;
+  if (lies_on_waves(x, op, dim)) {
+    x->failed |= !may_exchange(x, op);
+    if (x->failed) return;
+    if (op->kind == OP_cumsum || op->kind == OP_topk) exchange_operand(x, op, dim);
+    else exchange_reduction(x, op, dim);
+  } else if (moves_along(l, LAYOUT_LANE, dim)) {
+    x->failed |= !uniform_require(x->cx->facts.uniform, op, UNIFORM_WAVE);
+  }
+}
+
+static void visit_convert(Exchange *x, Op *op) {
+  const Value *from = op->args[0], *to = &op->results[0];
+  if (!from->layout || !to->layout) return;
+  int bits = dtype_info[from->type->dtype].bits;
+  switch (convert_plan(x->cx->scratch, from->layout, to->layout, bits).kind) {
+  case CONVERT_NOTHING:
+  case CONVERT_REGISTERS: break;
+  case CONVERT_SHUFFLE:
+    x->failed |= !uniform_require(x->cx->facts.uniform, op, UNIFORM_WAVE);
+    break;
+  case CONVERT_SHARED:
+    x->failed |= !may_exchange(x, op);
+    if (!x->failed) replace(x, op, through_memory(x, op, op->args[0], to->layout));
+    break;
+  }
+}
+
+bool pass_exchange(Kernel *k, PassCtx *cx) {
+  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
+  const Constraint *hardware = kernel_constraint(k, CONSTRAINT_hardware, NULL);
+  if (!machine || !cx->target || !k->body->first) return true;
+  Exchange x = {.k = k, .cx = cx, .machine = machine, .first = k->body->first};
+  int lanes = machine->threads;
+  x.within = hardware && hardware->threads > lanes ? hardware->threads / lanes : 1;
+  for (Op *op = ir_first(k), *next; op && !x.failed; op = next) {
+    next = ir_next(op);
+    switch (op->kind) {
+    case OP_sum:
+    case OP_max:
+    case OP_min:
+    case OP_cumsum:
+    case OP_topk: visit_reduction(&x, op); break;
+    case OP_convert: visit_convert(&x, op); break;
+    default: break;
+    }
+  }
+  return !x.failed;
+}
