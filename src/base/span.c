@@ -7,8 +7,9 @@
 
 uint32_t sources_file(Sources *s, const char *name, const char *text) {
   name = intern(s->names, name);
-  void *known = text ? NULL : map_get(&s->by_name, map_key(name));
-  if (known) return (uint32_t)(uintptr_t)known;
+  uint32_t known = (uint32_t)(uintptr_t)map_get(&s->by_name, map_key(name));
+  const SourceFile *f = known ? &s->files.at[known - 1] : NULL;
+  if (f && (!text || (f->given && strcmp(f->text, text) == 0))) return known;
   vec_push(s->arena, &s->files, ((SourceFile){.name = name}));
   if (text) sources_give_text(s, (uint32_t)s->files.n, text);
   map_set(s->arena, &s->by_name, map_key(name), (void *)(uintptr_t)s->files.n);

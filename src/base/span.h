@@ -24,8 +24,8 @@ typedef struct Sources {
   Map by_name; /* interned name -> index + 1 */
 } Sources;
 
-/* The number of the file called `name`. With `text` a new entry is made each time: two texts may
- * both be called <string>. */
+/* The number of the file called `name`. With another `text` than the last a new entry is made: two
+ * texts may both be called <string>. */
 uint32_t sources_file(Sources *s, const char *name, const char *text);
 const char *sources_name(const Sources *s, uint32_t file); /* "<unknown>" for 0 */
 
