@@ -239,6 +239,18 @@ static void add_flag(Step *s, const Op *op, AttrKey key) {
   if (op_has(op, key)) s->attrs[s->nattrs++] = (Attr){.key = key};
 }
 
+/* The registers from `reg` on step along the memory's last dim, as coordinates of an access do. They
+ * need not where that dim has one element. */
+static bool steps_along_last(Walk *w, int reg) {
+  if (w->a->width == 1) return true;
+  TileForm *last = w->coords[w->a->memory->type->rank - 1];
+  const Sym *first = there(w, last);
+  layout_at(w->a->layout, reg + 1, 0, 0, w->coord);
+  const Sym *second = there(w, last);
+  layout_at(w->a->layout, reg, 0, 0, w->coord);
+  return sym_sub(w->l->sym, second, first) == sym_int(w->l->sym, 1);
+}
+
 static Step step_at(Walk *w, int reg) {
   Lower *l = w->l;
   Step s = {.nargs = 2};
@@ -251,7 +263,7 @@ static Step step_at(Walk *w, int reg) {
   if (imm.integer) s.attrs[s.nattrs++] = imm;
   add_flag(&s, w->a->op, ATTR_volatile);
   add_flag(&s, w->a->op, ATTR_nontemporal);
-  if (w->a->ndynamic) return s;
+  if (w->a->ndynamic || !steps_along_last(w, reg)) return s;
   int rank = w->a->memory->type->rank;
   const Sym **coords = ARENA_ARRAY(l->arena, const Sym *, rank);
   for (int m = 0; m < rank; m++) coords[m] = at_entry(l, there(w, w->coords[m]));
