@@ -54,7 +54,7 @@ static void link_region(Links *l) {
 
 /* A dynamic value that is looked up at the access's own coordinates. */
 static bool is_looked_up_plainly(const Mapping *m, int number, bool is_read) {
-  if (!m || number >= m->ndynamic) return false;
+  if (number >= m->ndynamic) return true; /* by name */
   SymPairs own = is_read ? m->outputs : m->inputs;
   for (int i = 0; i < m->dynamic[number].n; i++) {
     const SymPair *p = &m->dynamic[number].at[i];

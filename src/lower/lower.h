@@ -218,6 +218,10 @@ typedef struct LaneAccess {
 bool open_access(Lower *l, const Op *op, const AccessBounds *b, const Layout *layout,
                  LaneAccess *out);
 Value *lane_load(Lower *l, const LaneAccess *a);
+
+/* Dynamic value i where the mapping looks it up, for every register; NULL after reporting. */
+Value *lower_lookup(Lower *l, const LaneAccess *a, int i);
+
 void lane_store(Lower *l, const LaneAccess *a, Value *v);
 
 #endif

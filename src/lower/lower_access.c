@@ -33,38 +33,39 @@ static const Sym *element_offset(Lower *l, const AccessBounds *b) {
 
 /* ---- values that coordinates take from registers ---- */
 
-/* Dynamic value i is looked up at the element's own coordinates. */
+/* Dynamic value i is looked up at the element's own coordinates, and lies as the tile does. */
 static bool is_looked_up_in_place(const MemAccess *a, int i) {
+  if (a->op->kind == OP_copy) return false;
   if (!a->mapping || i >= a->mapping->ndynamic) return true;
   SymPairs where = a->mapping->dynamic[i];
   for (int p = 0; p < where.n; p++) {
     bool same = false;
     for (int j = 0; j < a->iterated.n; j++)
-      same = same || (dim_base(a->iterated.at[j].key) == dim_base(where.at[p].key) &&
+      same = same || (a->iterated.at[j].key == where.at[p].key &&
                       a->iterated.at[j].value == where.at[p].value);
     if (!same) return false;
   }
   return true;
 }
 
-static bool take_dynamic(Lower *l, LaneAccess *a, const Value *v) {
+static bool take_dynamic(Lower *l, LaneAccess *a, Value *v) {
   if (a->ndynamic == LANE_DYNAMIC) return lower_refuse(l, a->op, "more than 4 dynamic values");
-  a->dynamic[a->ndynamic++] = lower_operand(l, v, a->access->tile, a->layout);
-  return true;
+  a->dynamic[a->ndynamic++] = v;
+  return v != NULL;
 }
 
 /* Dynamic values, and the coordinate that an operand replaces, become $APPLY_EXPR_ARG_i. */
 static bool open_dynamic(Lower *l, LaneAccess *a, SymBinding *to, int *n) {
   const MemAccess *m = a->access;
   for (int i = 0; i < m->ndynamic; i++) {
-    if (!is_looked_up_in_place(m, i))
-      return lower_refuse(l, a->op, "a dynamic value that is looked up at other coordinates");
     to[(*n)++] = (SymBinding){access_dynamic(l->sym, i, false), emit_arg(l, a->ndynamic)};
-    if (!take_dynamic(l, a, m->dynamic[i])) return false;
+    Value *v = is_looked_up_in_place(m, i) ? lower_operand(l, m->dynamic[i], m->tile, a->layout)
+                                           : lower_lookup(l, a, i);
+    if (!take_dynamic(l, a, v)) return false;
   }
   if (m->replaced < 0) return true;
   to[(*n)++] = (SymBinding){sym_symbol(l->sym, "$replaced", false), emit_arg(l, a->ndynamic)};
-  return take_dynamic(l, a, a->op->args[1]);
+  return take_dynamic(l, a, lower_operand(l, a->op->args[1], m->tile, a->layout));
 }
 
 /* ---- opening ---- */

@@ -48,7 +48,6 @@ bool lower_copy(Lower *l, const Op *op) {
   const Value *scratch = op->args[in ? 1 : 0];
   int extent[IR_MAX_RANK];
   LaneAccess global, local;
-  if (b->access.ndynamic) return lower_refuse(l, op, "a copy whose coordinates come from memory");
   if (!distribute_extents(l->d, op, b->access.tile, extent)) return false;
   Layout *layout = ARENA_NEW(l->arena, Layout);
   *layout = copy_layout(l, b, extent);

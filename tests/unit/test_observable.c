@@ -42,6 +42,15 @@ static bool run_lanes(Run *r, const char *target, int schedule) {
   return r->ok;
 }
 
+/* Parts of a wave, or of several, may have to meet in shared memory: right, or refused. */
+static bool run_refused(Run *r, const char *target, int schedule) {
+  bool done = lane_transform(&r->lab, target);
+  if (!done && has_code(r->lab.cx, "E0601")) return true;
+  r->ok = done && lane_run(&r->lab, target, schedule);
+  if (!r->ok) lab_print_errors(&r->lab);
+  return false;
+}
+
 #define EACH_RUN(r, t, text)                                                                       \
   EACH_TARGET(t)                                                                                   \
   for (int schedule = 0; schedule < 3; schedule++)                                                 \
@@ -271,6 +280,60 @@ TEST(histogram) {
   }
 }
 
+/* The sample of tile_samples.h: every thread holds the sums, and adds them. */
+TEST(split) {
+  EACH_RUN(r, t,
+           "kernel @split(%a: mem<M, K, i32>, %c: mem<M, i32>)\n"
+           "  workgroup M by 4 on 1; workgroup S by 1 on 0 iters 2\n"
+           "  tile K by 4 from 6 * $WG0 iters ceiling((Min(K, 6 * $WG0 + 6) - 6 * $WG0) / 4)\n"
+           "  hardware threads THREADS, vector {M: 1, K: THREADS, S: 0}; dynamic M; dynamic K\n"
+           "  bind S = 2\n"
+           "{\n"
+           "  %z = fill 0 : tile<M, i32>\n"
+           "  %r = for K carry %acc = %z { %x = read %a\n  %n = sum %x, %acc {dim = K}\n"
+           "  yield %n }\n"
+           "  %old = atomic_add %r, %c\n"
+           "}") {
+    int a = lab_tensor(&r.lab, DTYPE_i32, 2, 7, 11), c = lab_tensor(&r.lab, DTYPE_i32, 1, 7);
+    int wrong = 0;
+    lab_fill(&r.lab, c, 5);
+    if (run_refused(&r, t, schedule)) continue;
+    CHECK(r.ok);
+    for (int m = 0; m < 7; m++) {
+      double sum = 0; /* tiles at 0, 4 and at 6, 10 */
+      for (int k = 0; k < 8; k++) sum += get(&r.lab, a, 11 * m + k);
+      for (int k = 6; k < 11; k++) sum += get(&r.lab, a, 11 * m + k);
+      wrong += get(&r.lab, c, m) != 5 + r.threads * sum;
+    }
+    CHECK_INT(wrong, 0);
+  }
+}
+
+/* Two waves share N; each gets the sum of its own half, and writes it to a place of its own. */
+TEST(sums_of_waves) {
+  EACH_RUN(
+      r, t,
+      "kernel @k(%a: mem<M, N, i32>, %b: mem<M, V, i32>)\n"
+      "  workgroup M by 2 on 1; workgroup N by 4*THREADS on 0; wave N by 2*THREADS\n"
+      "  hardware threads THREADS, vector {M: 1, N: 2*THREADS}; dynamic M; dynamic N\n"
+      "  bind V = 2\n"
+      "{ %x = read %a\n  %s = sum %x {dim = N}\n"
+      "  write %s, %b {mapping = map 1 {M: $index0} -> {M: $index0, V: floor($T0/THREADS)}} }") {
+    int n = 4 * r.threads - 3, a = lab_tensor(&r.lab, DTYPE_i32, 2, 3, n);
+    int b = lab_tensor(&r.lab, DTYPE_i32, 2, 3, 2), wrong = 0;
+    if (run_refused(&r, t, schedule)) continue;
+    CHECK(r.ok);
+    for (int m = 0; m < 3; m++)
+      for (int w = 0; w < 2; w++) {
+        double sum = 0;
+        for (int k = 2 * w * r.threads; k < n && k < 2 * (w + 1) * r.threads; k++)
+          sum += get(&r.lab, a, m * n + k);
+        wrong += get(&r.lab, b, 2 * m + w) != sum;
+      }
+    CHECK_INT(wrong, 0);
+  }
+}
+
 /* ---- elements of a thread ---- */
 
 TEST(elements_of_a_thread) {
@@ -312,4 +375,5 @@ TESTS_MAIN(RUN(lanes_lie_along_workgroup_dimension_0) RUN(threads_hold_neighbour
                    RUN(symbols_from_memory) RUN(branches_differ_between_lanes)
                        RUN(copies_are_stored_by_whoever_comes) RUN(loops_differ_between_lanes)
                            RUN(copies_are_added) RUN(first_elements_are_added) RUN(histogram)
-                               RUN(elements_of_a_thread) RUN(element_by_expression))
+                               RUN(split) RUN(sums_of_waves) RUN(elements_of_a_thread)
+                                   RUN(element_by_expression))

@@ -85,6 +85,23 @@ static const Sample tile_samples[] = {
      "  }\n"
      "}",
      {{"T", 4}, {"D", 4}, {"P", 3}}},
+    {"blocks", /* four rows of a block, and which block comes from memory */
+     "kernel @blocks(%cache: mem<P, D, f16>, %table: mem<B, i32>, %b: mem<T, D, f16>)\n"
+     "  workgroup D by 4 on 0; tile T by 4; hardware threads 8, vector {T: 4, D: 4}\n"
+     "  dynamic T; dynamic P; dynamic D; bind B = 6\n"
+     "{\n"
+     "  %block = read %table\n"
+     "  %two = fill 2 : tile<B, i32>\n"
+     "  %first = mul %block, %two\n"
+     "  for T {\n"
+     "    %x = read %cache, %first {mapping = map 2\n"
+     "      {P: $dynamic_val0 + Mod($index0, 2), D: $index1} ->\n"
+     "      {T: $index0, D: $index1} with {B: floor($index0 / 2)}}\n"
+     "    write %x, %b\n"
+     "    yield\n"
+     "  }\n"
+     "}",
+     {{"T", 4}, {"D", 4}, {"P", 6}, {"B", -6}}},
     {"scaled",
      "kernel @scaled(%a: mem<M, K, f16>, %s: mem<M, K/2, f16, shared>, %b: mem<M, K/2, f16>)\n"
      "  workgroup M by 4 on 0; tile K by 4; hardware threads 8, vector {M: 4, K: 4}\n"
@@ -117,9 +134,9 @@ static const Sample tile_samples[] = {
      {{"M", 4}, {"N", 4}}},
     {"split", /* each workgroup sums a part of K; parts do not begin at tiles */
      "kernel @split(%a: mem<M, K, i32, shared>, %c: mem<M, i32>)\n"
-     "  workgroup M by 4 on 0; workgroup S by 1 on 1 iters 2\n"
-     "  tile K by 4 from 6 * $WG1 iters ceiling((Min(K, 6 * $WG1 + 6) - 6 * $WG1) / 4)\n"
-     "  hardware threads 8, vector {M: 4, K: 4, S: 0}; dynamic M; dynamic K; bind S = 2\n"
+     "  workgroup M by 4 on 1; workgroup S by 1 on 0 iters 2\n"
+     "  tile K by 4 from 6 * $WG0 iters ceiling((Min(K, 6 * $WG0 + 6) - 6 * $WG0) / 4)\n"
+     "  hardware threads 8, vector {M: 1, K: 8, S: 0}; dynamic M; dynamic K; bind S = 2\n"
      "{\n"
      "  %z = fill 0 : tile<M, i32>\n"
      "  %r = for K carry %acc = %z { %x = read %a\n  %n = sum %x, %acc {dim = K}\n  yield %n }\n"

@@ -1,0 +1,159 @@
+/* lower_lookup.c: elements of a tile at other coordinates than those a lane holds.
+ *
+ *     %page = read %table                                   table[floor(t/4)], loaded again by
+ *     %x = read %cache, %page {... with {B: floor($index0 / 4)}}      the lane that needs it
+ *
+ * Values that mappings look up come from tables: what was read, and arithmetic on it. So they are
+ * made again where they are needed, instead of being handed from lane to lane. A table that the
+ * kernel writes might hold something else by then, and is refused. */
+#include "analysis/memory_uses.h"
+#include "ir/attr.h"
+#include "lower/lower.h"
+
+typedef struct Lookup {
+  Lower *l;
+  const Op *user;
+} Lookup;
+
+static Value *value_at(Lookup *u, const Value *v, const Sym *const *coords);
+
+static Value *refuse(Lookup *u, const char *what) {
+  lower_refuse(u->l, u->user, what);
+  return NULL;
+}
+
+/* The element of an operand: dims that it shares with `t`, whose element is wanted. */
+static Value *operand_at(Lookup *u, const Value *v, const Type *t, const Sym *const *coords) {
+  const Sym *own[IR_MAX_RANK];
+  for (int i = 0; i < v->type->rank; i++) {
+    int dim = lane_dim(t, v->type->dims[i]);
+    if (dim < 0) return refuse(u, "a value of other dims, looked up at other coordinates");
+    own[i] = coords[dim];
+  }
+  return value_at(u, v, own);
+}
+
+static bool is_written(const Lower *l, const Value *memory) {
+  for (const Op *op = ir_first(l->k); op; op = ir_next(op)) {
+    MemAccess a;
+    bool writes = (op_info[op->kind].flags & OPF_WRITES) && access_of(op, &a);
+    if (writes && memory_root(a.memory) == memory_root(memory)) return true;
+  }
+  return false;
+}
+
+/* One register in every thread, of a tile of this rank. */
+static Layout one_register(const Lower *l, int rank) {
+  const int ones[LAYOUT_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
+  Layout out = layout_of(rank, ones);
+  layout_repeat(&out, LAYOUT_LANE, l->machine.lanes);
+  layout_repeat(&out, LAYOUT_WAVE, l->machine.waves);
+  return out;
+}
+
+static Value *read_at(Lookup *u, const Op *op, const Sym *const *coords) {
+  Lower *l = u->l;
+  const AccessBounds *b = l->bounds[op->id];
+  LaneAccess a;
+  if (b->access.ndynamic) return refuse(u, "a table that is looked up through another");
+  if (op_has(op, ATTR_volatile) || memory_is_scratch(b->access.memory) ||
+      is_written(l, b->access.memory))
+    return refuse(u, "a table that the kernel writes, looked up at other coordinates");
+  Layout *layout = ARENA_NEW(l->arena, Layout);
+  *layout = one_register(l, b->access.tile->rank);
+  if (!open_access(l, op, b, layout, &a)) return NULL;
+  a.width = 1;
+  for (int i = 0; i < b->access.tile->rank; i++) a.x[i] = coords[i];
+  return lane_load(l, &a);
+}
+
+static Value *apply_at(Lookup *u, const Op *op, const Sym *const *coords) {
+  Lower *l = u->l;
+  Value *args[16];
+  if (op->nargs > (int)WV_LEN(args)) return refuse(u, "more than 16 operands");
+  for (int i = 0; i < op->nargs; i++)
+    if (!(args[i] = operand_at(u, op->args[i], op->results[0].type, coords))) return NULL;
+  const Sym *e = distribute_expr(l->d, op, op_attr(op, ATTR_expr)->sym);
+  return emit_expr_of(l, e, op->results[0].type->dtype, args, op->nargs);
+}
+
+static Value *elementwise_at(Lookup *u, const Op *op, const Sym *const *coords) {
+  const Type *t = op->results[0].type;
+  Value *args[3];
+  if (op->nargs > (int)WV_LEN(args)) return refuse(u, "more than 3 operands");
+  for (int i = 0; i < op->nargs; i++)
+    if (!(args[i] = operand_at(u, op->args[i], t, coords))) return NULL;
+  return emit(u->l, op->kind, args, op->nargs, op->attrs, op->nattrs,
+              type_scalar(u->l->k->cx, t->dtype));
+}
+
+static Value *value_at(Lookup *u, const Value *v, const Sym *const *coords) {
+  const Op *op = v->def;
+  Lower *l = u->l;
+  if (v->type->kind != TYPE_tile) return lower_scalar(l, v);
+  if (!op || v->varying)
+    return refuse(u, "a value that a loop carries, or of one thread, looked up elsewhere");
+  switch (op->kind) {
+  case OP_read: return read_at(u, op, coords);
+  case OP_self_index: return emit_expr(l, coords[0], v->type->dtype);
+  case OP_apply_expr: return apply_at(u, op, coords);
+  case OP_fill: return emit_pick(l, l->value[v->id], (int[]){0}, 1);
+  case OP_broadcast:
+  case OP_permute: return operand_at(u, op->args[0], v->type, coords);
+  default: break;
+  }
+  const OpInfo *info = &op_info[op->kind];
+  if (info->level == LEVEL_BOTH && op_is_pure(op) && op->nargs && !op->body)
+    return elementwise_at(u, op, coords);
+  return refuse(u, "a value that was computed of several elements, looked up elsewhere");
+}
+
+/* Where dynamic value i of an access lies for the element at tile coordinates x. */
+static bool lookup_coords(Lower *l, const LaneAccess *a, int i, const SymBinding *iterators,
+                          const Sym **out) {
+  const MemAccess *m = a->access;
+  const Type *t = m->dynamic[i]->type;
+  SymPairs where = {0};
+  if (m->mapping && i < m->mapping->ndynamic) where = m->mapping->dynamic[i];
+  for (int d = 0; d < t->rank; d++) {
+    const Sym *e = NULL;
+    for (int p = 0; p < where.n; p++)
+      if (dim_base(where.at[p].key) == dim_base(t->dims[d])) e = where.at[p].value;
+    for (int j = 0; !e && j < m->iterated.n; j++)
+      if (dim_base(m->iterated.at[j].key) == dim_base(t->dims[d])) e = access_iterator(l->sym, j);
+    DimRange here;
+    if (!e && !standing_range(&l->standing, a->op, t->dims[d], &here)) return false;
+    if (!e) e = here.start;
+    e = sym_subst(l->sym, distribute_expr(l->d, a->op, e), iterators, m->iterated.n);
+    out[d] = e ? sym_simplify(l->sym, lower_facts(l), sym_floor(l->sym, e)) : NULL;
+    if (!out[d]) return lower_refuse(l, a->op, "a coordinate that cannot be written down");
+  }
+  return true;
+}
+
+Value *lower_lookup(Lower *l, const LaneAccess *a, int i) {
+  const MemAccess *m = a->access;
+  int n = layout_size(a->layout, LAYOUT_REG), rank = m->dynamic[i]->type->rank, coord[LAYOUT_DIMS];
+  Lookup u = {l, a->op};
+  Value **parts = ARENA_ARRAY(l->arena, Value *, n);
+  const Sym **coords = ARENA_ARRAY(l->arena, const Sym *, n *rank + 1);
+  for (int r = 0; r < n; r++) {
+    SymBinding to[IR_MAX_RANK];
+    layout_at(a->layout, r, 0, 0, coord);
+    for (int j = 0; j < m->iterated.n; j++) {
+      int dim = lane_dim(m->tile, m->iterated.at[j].key);
+      if (dim < 0) return refuse(&u, "an iterator over a dim that the tile lacks");
+      to[j] = (SymBinding){access_iterator(l->sym, j),
+                           sym_add(l->sym, a->x[dim], sym_int(l->sym, coord[dim]))};
+    }
+    const Sym **here = &coords[r * rank];
+    if (!lookup_coords(l, a, i, to, here)) return NULL;
+    for (int s = 0; s < r && !parts[r]; s++) {
+      bool same = true;
+      for (int d = 0; d < rank; d++) same = same && coords[s * rank + d] == here[d];
+      if (same) parts[r] = parts[s];
+    }
+    if (!parts[r] && !(parts[r] = value_at(&u, m->dynamic[i], here))) return NULL;
+  }
+  return emit_join(l, parts, n);
+}
