@@ -104,7 +104,7 @@ static void put_labels(StrBuf *out, const Drawing *m) {
 
 static void put_drawing(StrBuf *out, const Drawing *m, const char *title, Arena *a) {
   int most = m->rows > m->cols ? m->rows : m->cols;
-  int cell = most <= 8 ? 44 : most <= LABELS_BELOW ? 34 : most <= 32 ? 16 : 9;
+  int cell = most <= 8 ? 44 : most <= LABELS_BELOW ? 34 : most <= 32 ? 16 : 8;
   sb_printf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"map\" role=\"img\" tabindex=\"0\" "
             "viewBox=\"-.05 -.05 %d.1 %d.1\" width=\"%d\" height=\"%d\" stroke=\"#8886\" "
@@ -184,8 +184,8 @@ static void put_map(StrBuf *out, const Report *r, const LayoutGroup *g, Arena *a
       arena_printf(a, "%d x %d elements by lane: %s", m.rows, m.cols, sb_text(&text));
   sb_puts(out, "<figure class=\"layout-map\">\n<figcaption>");
   put_values(out, r, g);
-  sb_printf(out, "<p>%d registers × %d lanes × %d wave%s <code>", m.regs, m.lanes, m.waves,
-            m.waves > 1 ? "s" : "");
+  sb_printf(out, "<p>%d register%s × %d lanes × %d wave%s <code>", m.regs, m.regs > 1 ? "s" : "",
+            m.lanes, m.waves, m.waves > 1 ? "s" : "");
   page_text(out, sb_text(&text));
   sb_puts(out, "</code></p>\n</figcaption>\n<div class=\"scroll\">\n");
   put_drawing(out, &m, title, a);
