@@ -411,6 +411,7 @@ bool lower_atomic(Lower *l, const Op *op) {
   Layout whole = lane_undivided(l);
   LaneAccess a;
   if (!open_access(l, op, l->bounds[op->id], v->layout ? v->layout : &whole, &a)) return false;
+  a.width = 1; /* an atomic acts on one element */
   Walk w = begin_walk(l, &a, !l->machine.observable);
   int n = layout_size(a.layout, LAYOUT_REG);
   Value **old = ARENA_ARRAY(l->arena, Value *, n);
