@@ -5,6 +5,7 @@ A kernel is printed, one line of it is spoilt, and it runs in the simulator. Kin
     barrier   a barrier or a fence is taken away
     wait      a wait is taken away, or waits for one group less
     bound     one condition of a mask, or of a branch, is taken away
+    condition the same of a condition that no access depends on: data
     index     an index, an offset or an immediate is one more
 
 What comes out of a run is the findings of the simulator (`E0803 E0804`), `result` when the
@@ -20,7 +21,7 @@ from number_formats import STORAGE, sample
 from compiler_steps import copied, simulated
 from wave_lang import CompileError
 
-KINDS = ("barrier", "wait", "bound", "index")
+KINDS = ("barrier", "wait", "bound", "condition", "index")
 _RESULT = r"(?:%[\w.]+ = )?"
 _BARRIER = re.compile(
     r"(barrier|workgroup_barrier|shared_barrier|counter_barrier|fence_proxy|wgmma_fence)\b"
@@ -32,6 +33,9 @@ _BRANCH = re.compile(r"((?:%[\w.]+(?:, %[\w.]+)* = )?if )(\(.*\))((?: carry .*)?
 _INDEX = re.compile(
     r"(%[\w.]+) = (expr|scalar) (.*?)((?: %[\w.]+(?:, %[\w.]+)*)? : (?:index|i32|i64))$"
 )
+_BOTH = re.compile(r"(%[\w.]+) = and (%[\w.]+), (%[\w.]+) : i1$")
+# Operands of an access without its mask.
+_OPERANDS = {"load": 2, "store": 3, "atomic": 3, "copy_async": 4}
 _IMMEDIATE = re.compile(r"\bimm = (-?\d+)")
 _ACCESS = re.compile(_RESULT + r"(load|store|atomic|copy_async|tma_load|tma_store|wgmma)\b")
 
@@ -91,7 +95,22 @@ def addresses(lines):
     return used
 
 
-def _line_faults(line, used):
+def masks(lines):
+    """Values that accesses use as a mask, directly or through others."""
+    used = set()
+    for line in lines:
+        access = _ACCESS.match(line)
+        operands = re.findall(r"%[\w.]+", line.split("{")[0].split(" = ")[-1])
+        if access and len(operands) > _OPERANDS.get(access[1], 99):
+            used.add(operands[-1])
+    for line in reversed(lines):
+        result, _, rest = line.partition(" = ")
+        if result in used and re.match(r"(and|or|not|join|expr|pick|splat)\b", rest):
+            used.update(re.findall(r"%[\w.]+", rest))
+    return used
+
+
+def _line_faults(line, used, masking):
     """(kind, what, the spoilt line; None: taken away)."""
     if _BARRIER.match(line):
         yield "barrier", "removed", None
@@ -102,12 +121,17 @@ def _line_faults(line, used):
         yield "wait", "one less", f"{pending[1]} {int(pending[2]) + 1}{line[pending.end():]}"
     condition = _CONDITION.match(line)
     if condition:
+        kind = "bound" if condition[1].split(" = ")[0] in masking else "condition"
         for part, rest in without_each(condition[2]):
-            yield "bound", f"without {part}", condition[1] + rest + condition[3]
+            yield kind, f"without {part}", condition[1] + rest + condition[3]
     branch = _BRANCH.match(line)
     if branch:
         for part, rest in without_each(_unwrapped(branch[2])):
             yield "bound", f"without {part}", f"{branch[1]}({rest}){branch[3]}"
+    both = _BOTH.match(line)
+    if both and both[1] in masking:
+        yield "bound", f"without {both[2]}", f"{both[1]} = and {both[3]}, {both[3]} : i1"
+        yield "bound", f"without {both[3]}", f"{both[1]} = and {both[2]}, {both[2]} : i1"
     index = _INDEX.match(line)
     if index and index[1] in used:
         yield "index", "plus 1", f"{index[1]} = {index[2]} {index[3]} + 1{index[4]}"
@@ -121,9 +145,9 @@ def faults(text):
     """Every fault that can be seeded in a printed kernel."""
     lines = text.splitlines()
     bare = [line.strip() for line in lines]
-    used = addresses(bare)
+    used, masking = addresses(bare), masks(bare)
     for i, line in enumerate(bare):
-        for kind, what, spoilt in _line_faults(line, used):
+        for kind, what, spoilt in _line_faults(line, used, masking):
             rest = (
                 []
                 if spoilt is None
@@ -179,4 +203,4 @@ def is_found(fault, found):
     the result."""
     if fault.kind in ("barrier", "wait"):
         return bool(ORDER & set(found.split()))
-    return found[0] == "E" or (found == "result" and fault.kind == "index")
+    return found[0] == "E" or (found == "result" and fault.kind in ("condition", "index"))

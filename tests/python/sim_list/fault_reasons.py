@@ -1,0 +1,244 @@
+"""Why a seeded fault changes nothing: reasons that are checked, by trying every thread.
+
+Masks, branches and offsets are evaluated for all workgroups, threads and rounds of a launch, so "no
+access becomes active by this" is found out and not believed.
+"""
+
+import re
+from functools import cached_property
+
+import numpy as np
+
+IMPLIED = "no access becomes active: the rest of its conditions says the same at these sizes"
+NEVER = "at these sizes no thread comes here, or its mask is false in all of them"
+AGAIN = "the masked copy of the body runs where the other one did, and writes the same again"
+UNUSED = "lanes load elements of the tensor that nobody uses"
+SAME_BITS = "several lanes hold the value, and all of them write it"
+LOCKSTEP = "lanes of a wave are in step on this machine"
+SAME_THREAD = "every thread reads only what it wrote itself"
+
+_NAME = re.compile(r"`([^`]+)`|\$?\b[A-Za-z]\w*(?:\.\d+)?")
+_EXPR = re.compile(r"(%[\w.]+) = expr (.*?)((?: %[\w.]+(?:, %[\w.]+)*)?) : (?:index|i32|i64|i1)$")
+_SCALAR = re.compile(r"(%[\w.]+) = scalar (-?\d+) : (?:index|i32|i64|i1)$")
+_LOGIC = re.compile(r"(%[\w.]+) = (and|or) (%[\w.]+), (%[\w.]+) : i1$")
+_ACCESS = re.compile(r"(?:%[\w.]+ = )?(load|store)\b ([^{:]*)")
+_LOOP = re.compile(r"\bfor (.+?) with \{trips = (.*)\}(?: carry .*)? \{$")
+_BRANCH = re.compile(r"\bif (\(.*\))(?: carry .*)? \{$")
+
+FUNCTIONS = {
+    "floor": np.floor,
+    "ceiling": np.ceil,
+    "Mod": np.mod,
+    "Eq": np.equal,
+    "Ne": np.not_equal,
+    "Min": lambda *a: np.minimum.reduce(np.broadcast_arrays(*a)),
+    "Max": lambda *a: np.maximum.reduce(np.broadcast_arrays(*a)),
+    "xor": lambda a, b: np.bitwise_xor(np.asarray(a, int), np.asarray(b, int)),
+    "signed": lambda x: x,
+    "True": True,
+    "False": False,
+}
+
+
+def _value(expression, known):
+    """An expression's value, for arrays of symbols at once. NameError: a symbol is not known."""
+
+    def name(match):
+        word = match[1] or match[0]
+        if word not in known:
+            raise NameError(word)
+        return f"_known[{word!r}]"
+
+    return eval(_NAME.sub(name, expression), {"_known": known})
+
+
+def _split(words):
+    """Expressions between commas at the top level."""
+    parts, depth, start = [], 0, 0
+    for i, letter in enumerate(words):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 0:
+            parts.append(words[start:i])
+            start = i + 1
+    return parts + [words[start:]]
+
+
+class Program:
+    """A printed kernel whose conditions and offsets can be evaluated. Lines count from 0."""
+
+    def __init__(self, text, sizes):
+        raw = text.splitlines()
+        self.lines = [line.strip() for line in raw]
+        self.indents = [len(line) - len(line.lstrip()) for line in raw]
+        header = text[: text.index("{\n")]
+        self.known = {**FUNCTIONS, **{str(d): n for d, n in sizes.items()}}
+        self.known.update({name: int(v) for name, v in re.findall(r"bind (\w+) = (\d+)", header)})
+        launch = re.search(r"launch grid \((.*)\) block \((.*)\) wave", header)
+        self.grid = [int(_value(e, self.known)) for e in _split(launch[1])]
+        self.block = [int(_value(e, self.known)) for e in _split(launch[2])]
+        self.definitions = {}
+        for line in self.lines:
+            found = _EXPR.match(line) or _SCALAR.match(line) or _LOGIC.match(line)
+            if found:
+                self.definitions[found[1]] = found
+        self.spaces = {}
+
+    @cached_property
+    def threads(self):
+        """Each symbol of a thread, as an array over all threads of the launch."""
+        names = [f"$WG{i}" for i in range(3)] + [f"$T{i}" for i in range(3)]
+        axes = np.meshgrid(*(np.arange(n) for n in self.grid + self.block), indexing="ij")
+        symbols = dict(zip(names, (a.ravel().astype(float) for a in axes)))
+        return {**symbols, "thread": np.arange(axes[0].size)}
+
+    def around(self, line):
+        """The lines that open the regions around a line, outermost first."""
+        found, depth = [], self.indents[line]
+        for i in range(line - 1, -1, -1):
+            if self.lines[i].endswith("{") and 0 < self.indents[i] < depth:
+                depth = self.indents[i]
+                found.append(i)
+        return tuple(found[::-1])
+
+    def space(self, line):
+        """Symbols of all threads and rounds around a line, and which of them reach it."""
+        regions = self.around(line)
+        if regions not in self.spaces:
+            symbols, reached = dict(self.threads), np.array(True)
+            for text in (self.lines[i] for i in regions):
+                loop, branch = _LOOP.search(text), _BRANCH.search(text)
+                if loop:
+                    count = int(np.max(self.value(loop[2], symbols), initial=0))
+                    n = symbols["thread"].size
+                    reached = np.tile(np.broadcast_to(reached, n), count)
+                    symbols = {name: np.tile(v, count) for name, v in symbols.items()}
+                    symbols[f"$ARG{loop[1]}"] = np.repeat(np.arange(count, dtype=float), n)
+                elif branch:
+                    reached = reached & np.asarray(self.value(branch[1], symbols))
+                else:
+                    raise NameError(text)
+            symbols["reached"] = np.broadcast_to(reached, symbols["thread"].shape)
+            self.spaces[regions] = symbols
+        return self.spaces[regions]
+
+    def value(self, expression, symbols, operands=()):
+        """An expression of this program; its operands are values of the program."""
+        given = {f"$APPLY_EXPR_ARG_{i}": self.named(v, symbols) for i, v in enumerate(operands)}
+        return _value(expression, {**self.known, **symbols, **given})
+
+    def named(self, name, symbols):
+        """The value `%name` in each thread and round."""
+        if name not in self.definitions:
+            raise NameError(name)
+        found = self.definitions[name]
+        if found.re is _SCALAR:
+            return float(found[2])
+        if found.re is _LOGIC:
+            a, b = (np.asarray(self.named(found[i], symbols), bool) for i in (3, 4))
+            return a & b if found[2] == "and" else a | b
+        return self.value(found[2], symbols, re.findall(r"%[\w.]+", found[3]))
+
+    def accesses(self):
+        """(line, kind, operands after the value of a store: memory, offset and perhaps mask)."""
+        for i, line in enumerate(self.lines):
+            found = _ACCESS.match(line)
+            if found:
+                operands = re.findall(r"%[\w.]+", found[2])
+                yield i, found[1], operands[found[1] == "store" :]
+
+    def active(self, line, operands):
+        """Which threads and rounds do this access."""
+        symbols = self.space(line)
+        mask = self.named(operands[2], symbols) if len(operands) > 2 else True
+        return symbols["reached"] & np.asarray(mask, bool)
+
+    def depends(self, operands, value):
+        """An operand is the value, or is made from it."""
+        for name in operands:
+            found = self.definitions.get(name)
+            inner = re.findall(r"%[\w.]+", found[0].split(" = ")[1]) if found else []
+            if name == value or self.depends(inner, value):
+                return True
+        return False
+
+    def width(self, line):
+        """Elements that an access moves."""
+        typed = self.lines[line]
+        if typed.startswith("store"):
+            value = re.match(r"store (%[\w.]+)", typed)[1]
+            typed = next(l for l in self.lines if l.startswith(f"{value} = "))
+        wide = re.search(r": vec<(\d+)", typed)
+        return int(wide[1]) if wide else 1
+
+    def within_threads(self):
+        """Every thread reads from shared memory only what it wrote itself."""
+        shared = {m[1] for line in self.lines if (m := re.match(r"(%[\w.]+) = alloc", line))}
+        writers, readers = {}, []
+        for line, kind, operands in self.accesses():
+            if operands[0] not in shared:
+                continue
+            symbols, active = self.space(line), self.active(line, operands)
+            imm = re.search(r"\bimm = (\d+)", self.lines[line])
+            offset = np.broadcast_to(self.named(operands[1], symbols), active.shape)[active]
+            block = symbols["thread"][active] // np.prod(self.block)
+            for element in range(self.width(line)):
+                at = offset.astype(int) + (int(imm[1]) if imm else 0) + element
+                places = zip([operands[0]] * at.size, block.tolist(), at.tolist())
+                for place, thread in zip(places, symbols["thread"][active].tolist()):
+                    if kind == "store":
+                        writers.setdefault(place, set()).add(thread)
+                    else:
+                        readers.append((place, thread))
+        return all(writers.get(place) == {thread} for place, thread in readers)
+
+
+def _why_bound(fault, before, after):
+    changed = []
+    for (line, kind, old), (_, _, new) in zip(before.accesses(), after.accesses()):
+        if not np.array_equal(before.active(line, old), after.active(line, new)):
+            changed.append(kind)
+    if not changed:
+        return IMPLIED
+    if before.lines[fault.line - 1].startswith("if "):
+        return AGAIN if _other_copy(before, fault.line - 1) else None
+    return SAME_BITS if "store" in changed else UNUSED
+
+
+def _other_copy(program, line):
+    """A branch is taken exactly where the one before it was not."""
+    for i in range(line - 1, 0, -1):
+        if program.lines[i].startswith("if ") and program.indents[i] == program.indents[line]:
+            symbols = program.space(line)
+            words = (_BRANCH.search(program.lines[at])[1] for at in (i, line))
+            one, other = (np.asarray(program.value(w, symbols), bool) for w in words)
+            return bool((one != other).all())
+    return False
+
+
+def _why_not_run(fault, program):
+    """An index that only accesses use which nobody does, or a barrier that nobody reaches."""
+    line = fault.line - 1
+    if fault.kind != "index":
+        return NEVER if not program.space(line)["reached"].any() else None
+    defined = re.match(r"(%[\w.]+) = (?:expr|scalar)\b", program.lines[line])
+    for at, _, operands in program.accesses():
+        concerned = program.depends(operands[1:2], defined[1]) if defined else at == line
+        if concerned and program.active(at, operands).any():
+            return None
+    return NEVER
+
+
+def reason(fault, text, sizes, target):
+    """The reason why a fault survived, or None: nobody knows."""
+    program = Program(text, sizes)
+    try:
+        if fault.kind in ("bound", "condition"):
+            return _why_bound(fault, program, Program(fault.text, sizes))
+        why = _why_not_run(fault, program)
+        if why or fault.kind != "barrier":
+            return why
+        if fault.what.startswith("barrier wave") and target.startswith("gfx"):
+            return LOCKSTEP
+        return SAME_THREAD if program.within_threads() else None
+    except NameError:
+        return None  # a value that only the run knows

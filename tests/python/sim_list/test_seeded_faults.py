@@ -1,0 +1,166 @@
+"""Seeded faults in the kernels of the list, as the compiler lowers them.
+
+Each barrier, wait and bound is taken away and each index shifted: a check reports it, the result
+changes, or there is a reason that is checked (fault_reasons.py). `make test` takes a few faults of
+each kernel on one machine; `make test-full` all of them on all, and lists what survived with its
+reason in $BUILD/survivors.txt.
+"""
+
+import itertools
+import os
+from pathlib import Path
+
+import pytest
+
+import fault_reasons as why
+from compiler_steps import simulated
+from fault_reasons import Program, reason
+from kernel_list import CASES, FULL, NOT_LOWERED, TARGETS, refusal
+from thread_faults import KINDS, Fault, faults, is_found, made_arguments, outcome
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def chosen(text, turn):
+    """The faults of a kernel; in `make test` one of each kind, in turn."""
+    every = list(faults(text))
+    if FULL:
+        return every
+    kinds = [[f for f in every if f.kind == kind] for kind in KINDS]
+    return [found[turn * 7 % len(found)] for found in kinds if found]
+
+
+def places():
+    """(turn, case, sizes, target) of the kernels that are lowered. Sizes one above the tiles reach
+    most of a kernel: whole tiles, their edges and two rounds of loops. One below reaches the rest.
+    """
+    for turn, case in enumerate(CASES):
+        targets = TARGETS if FULL else [TARGETS[turn % 4]]
+        tried = case.shapes[1:3] if FULL else case.shapes[2:3]
+        for target, sizes in itertools.product(targets, tried):
+            if not refusal(NOT_LOWERED, case, sizes, target):
+                name = f"{case.name}-{case.label(sizes)}-{target}"
+                yield pytest.param(turn, case, sizes, target, id=name)
+
+
+@pytest.fixture(scope="module")
+def survivors():
+    found = []
+    yield found
+    build = ROOT / os.environ.get("BUILD", "build")
+    if FULL and build.is_dir():
+        (build / "survivors.txt").write_text("".join(f"{line}\n" for line in found))
+
+
+@pytest.mark.parametrize("turn, case, sizes, target", list(places()))
+def test_faults_are_found(turn, case, sizes, target, survivors):
+    arguments = case.arguments(sizes)
+    text = str(case.compile(sizes, f"sim:{target}").lowered)
+    expected = simulated(text, arguments, target)
+    case.check(sizes, arguments, expected)
+    unknown = []
+    for fault in chosen(text, turn):
+        found = outcome(fault.text, arguments, expected, target)
+        if is_found(fault, found):
+            continue
+        because = reason(fault, text, sizes, target)
+        if found != "survived" or because is None:
+            unknown.append(f"{found}: {fault}")
+        survivors.append(f"{case.name} {case.label(sizes)} {target}: {fault}\n    {because}")
+    assert not unknown, "\n".join(unknown)
+
+
+# ---- the reasons ---------------------------------------------------------------------------------
+
+PROGRAM = """thread kernel @p(%a: mem<N, f32>, %b: mem<N, f32>)
+  bind N = 20
+  launch grid (2, 1, 1) block (16, 1, 1) wave 8 shared 64
+{
+  %s = alloc {base = 0} : mem<16, f32, shared>
+  %at = expr 16*$WG0 + $T0 : index
+  %own = expr $T0 : index
+  if ($WG0 <= 0) {
+    %x = load %a, %at : f32
+    store %x, %s, %own
+    barrier workgroup
+    %y = load %s, %own : f32
+    store %y, %b, %at
+  }
+  if ($WG0 >= 1) {
+    %in = expr (signed($APPLY_EXPR_ARG_0) < N) & ($T0 < 8) & ($T0 < 12) %at : i1
+    %z = load %a, %at, %in : f32
+    %never = expr $T0 >= 16 : i1
+    store %z, %b, %at, %never {imm = 1}
+    store %z, %b, %at, %in
+  }
+}
+"""
+
+
+def one_fault(kind, part, text=PROGRAM):
+    (found,) = [f for f in faults(text) if f.kind == kind and part in f.what]
+    return found
+
+
+@pytest.mark.parametrize(
+    "kind, part, expected",
+    [
+        ("bound", "without ($T0 < 12)", why.IMPLIED),
+        ("bound", "without ($T0 < 8)", why.IMPLIED),
+        ("bound", "without $WG0 >= 1", why.AGAIN),
+        ("index", "{imm = 1}", why.NEVER),
+        ("barrier", "workgroup", why.SAME_THREAD),
+    ],
+)
+def test_reasons(kind, part, expected):
+    fault = one_fault(kind, part)
+    arguments = made_arguments(PROGRAM)
+    results = simulated(PROGRAM, arguments, "toy8")
+    assert outcome(fault.text, arguments, results, "toy8") == "survived"
+    assert reason(fault, PROGRAM, {}, "toy8") == expected
+
+
+def test_there_is_no_reason_for_what_should_be_found():
+    """What the simulator reports is not explained away, with a few exceptions for its own sake."""
+    arguments = made_arguments(PROGRAM)
+    results = simulated(PROGRAM, arguments, "toy8")
+    found = [
+        f for f in faults(PROGRAM) if outcome(f.text, arguments, results, "toy8") != "survived"
+    ]
+    assert {f.kind for f in found} == {"bound", "index"}
+    for fault in found:
+        harmless = (why.SAME_BITS, why.UNUSED)  # said of masks only after a run without findings
+        assert reason(fault, PROGRAM, {}, "toy8") in (None, *harmless), str(fault)
+
+
+def test_a_barrier_between_threads_has_no_reason():
+    text = PROGRAM.replace("%y = load %s, %own", "%y = load %s, %turned").replace(
+        "  if ($WG0 <= 0) {", "  %turned = expr 15 - $T0 : index\n  if ($WG0 <= 0) {"
+    )
+    assert reason(one_fault("barrier", "workgroup", text), text, {}, "toy8") is None
+
+
+def test_lanes_in_step_need_no_barrier():
+    text = PROGRAM.replace("barrier workgroup", "barrier wave").replace("- $T0", "$T0")
+    fault = one_fault("barrier", "wave", text)
+    assert reason(fault, text, {}, "gfx942") == why.LOCKSTEP
+    assert reason(fault, text, {}, "sm_80") == why.SAME_THREAD
+
+
+def test_conditions_in_loops_are_tried_in_every_round():
+    text = PROGRAM.replace(
+        "    %in = expr (signed($APPLY_EXPR_ARG_0) < N) & ($T0 < 8) & ($T0 < 12) %at : i1\n",
+        "    for K with {trips = N/5} {\n      %in = expr $ARGK <= 2 : i1\n    }\n",
+    )
+    program = Program(text, {})
+    line = next(i for i, l in enumerate(program.lines) if l.startswith("%in"))
+    symbols = program.space(line)
+    assert sorted(set(symbols["$ARGK"])) == [0, 1, 2, 3] and symbols["thread"].size == 4 * 32
+    assert symbols["reached"].sum() == 4 * 16
+    assert program.value("$ARGK <= 3", symbols).all()
+    assert not program.value("$ARGK <= 2", symbols).all()
+
+
+def test_an_unknown_value_is_no_reason():
+    fault = Fault("bound", 15, "%in = ...", PROGRAM.replace("< 8", "< $MYSTERY"))
+    assert reason(fault, PROGRAM, {}, "toy8") is None
