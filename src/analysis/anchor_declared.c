@@ -31,17 +31,20 @@ static bool known(const Declared *c, const Sym *s, int64_t *out) {
 
 /* ---- waves ----------------------------------------------------------------------------------- */
 
-/* The workgroup dimension whose waves divide `dim`; -1: none. */
-static int wave_axis(const Declared *c, const Sym *dim) {
-  const Constraint *group = kernel_constraint(c->d->k, CONSTRAINT_workgroup, dim_base(dim));
-  bool divided = kernel_constraint(c->d->k, CONSTRAINT_wave, dim_base(dim)) != NULL;
+int anchor_wave_axis(const Distribution *d, const Sym *dim) {
+  const Constraint *group = kernel_constraint(d->k, CONSTRAINT_workgroup, dim_base(dim));
+  bool divided = kernel_constraint(d->k, CONSTRAINT_wave, dim_base(dim)) != NULL;
   return divided && group && group->axis < 3 ? group->axis : -1;
 }
 
-static int waves_on(const Declared *c, int axis) {
+int anchor_waves_on(const Distribution *d, int axis) {
+  const Sym *waves = d->waves[axis] ? distribute_fixed(d, d->waves[axis]) : NULL;
   int64_t n;
-  return known(c, c->d->waves[axis], &n) && n > 0 ? (int)n : 1;
+  return waves && sym_is_int(waves, &n) && n > 0 ? (int)n : 1;
 }
+
+static int wave_axis(const Declared *c, const Sym *dim) { return anchor_wave_axis(c->d, dim); }
+static int waves_on(const Declared *c, int axis) { return anchor_waves_on(c->d, axis); }
 
 static void push_waves(const Declared *c, Layout *l, const Type *t, const int *part) {
   for (int axis = 0; axis < 3; axis++) {

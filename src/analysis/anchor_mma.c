@@ -5,7 +5,9 @@
  *     waves                 a grid over m and n; operands are held once per wave that needs them
  *
  * The three tiles agree because they are built from the same grid: wave number = n part + m part *
- * (parts along n), the waves of one instruction innermost. */
+ * (parts along n), the waves of one instruction innermost. In an observable kernel each declared
+ * wave has its part of the tile, and the grid divides that among the machine's waves it is made of.
+ */
 #include "analysis/anchors.h"
 #include "ir/attr.h"
 #include "ir/layout_links.h"
@@ -15,6 +17,12 @@ static int ceil_div(int a, int b) { return (a + b - 1) / b; }
 typedef struct Grid {
   int along_m, along_n, idle; /* groups of waves; idle ones hold copies */
   int tile_m, tile_n;         /* of a group: whole instructions */
+
+  /* Observable: such a grid is one declared wave, and these number the declared waves. */
+  struct {
+    int count, step; /* waves along a workgroup dimension, elements from one to the next */
+    char dim;        /* of 'm' or 'n'; else they hold copies */
+  } declared[3];
 } Grid;
 
 typedef struct Product {
@@ -41,7 +49,7 @@ static bool may_divide(const Distribution *d, const Sym *dim, const Sym *other) 
 static Grid grid_of(const Product *p, int along_m, int along_n, int idle) {
   int m = ceil_div(ceil_div(p->m, p->row->m), along_m) * p->row->m;
   int n = ceil_div(ceil_div(p->n, p->row->n), along_n) * p->row->n;
-  return (Grid){along_m, along_n, idle, m, n};
+  return (Grid){.along_m = along_m, .along_n = along_n, .idle = idle, .tile_m = m, .tile_n = n};
 }
 
 /* Along dims that may be divided; then the fewest products of one wave; then the least operand
@@ -73,8 +81,25 @@ static bool declared_grid(const Distribution *d, const Product *p, int groups, G
   if (m * n != groups || p->m % m || p->n % n) return false;
   int tile_m = p->m / (int)m, tile_n = p->n / (int)n;
   if (tile_m % p->row->m || tile_n % p->row->n) return false;
-  *out = (Grid){(int)m, (int)n, 1, tile_m, tile_n};
+  *out =
+      (Grid){.along_m = (int)m, .along_n = (int)n, .idle = 1, .tile_m = tile_m, .tile_n = tile_n};
   return true;
+}
+
+/* The part of a declared wave, divided among the machine's waves it is made of. */
+static Grid grid_of_wave(const Distribution *d, const Machine *m, const Product *p) {
+  int axis_m = anchor_wave_axis(d, p->roles.m), axis_n = anchor_wave_axis(d, p->roles.n);
+  const Constraint *hardware = kernel_constraint(d->k, CONSTRAINT_hardware, NULL);
+  Product wave = *p;
+  if (axis_m >= 0) wave.m = ceil_div(p->m, anchor_waves_on(d, axis_m));
+  if (axis_n >= 0) wave.n = ceil_div(p->n, anchor_waves_on(d, axis_n));
+  Grid g = choose_grid(d, &wave, hardware->threads / m->lanes);
+  for (int axis = 0; axis < 3; axis++) {
+    g.declared[axis].count = anchor_waves_on(d, axis);
+    g.declared[axis].dim = axis == axis_m ? 'm' : axis == axis_n ? 'n' : 0;
+    g.declared[axis].step = axis == axis_m ? wave.m : wave.n;
+  }
+  return g;
 }
 
 static bool open_product(const Distribution *d, const Machine *m, Arena *a, Op *op, Product *p) {
@@ -95,7 +120,8 @@ static bool open_product(const Distribution *d, const Machine *m, Arena *a, Op *
   p->n = extent[type_dim(t, p->roles.n)];
   p->together = p->row->lanes / m->lanes;
   int groups = m->waves / p->together;
-  if (p->together != 1 || !declared_grid(d, p, groups, &p->grid))
+  if (m->observable) p->grid = grid_of_wave(d, m, p);
+  else if (p->together != 1 || !declared_grid(d, p, groups, &p->grid))
     p->grid = choose_grid(d, p, groups);
   return true;
 }
@@ -131,12 +157,19 @@ static void push_copies(Layout *l, int dim, int tile, int step) {
   layout_push(l, LAYOUT_REG, dim, ceil_div(tile, step), step);
 }
 
+static void push_wave_digit(Layout *l, int dim, int count, int step) {
+  if (dim >= 0) layout_push(l, LAYOUT_WAVE, dim, count, step);
+  else layout_repeat(l, LAYOUT_WAVE, count);
+}
+
 static void push_waves(Layout *l, const Grid *g, int dim_m, int dim_n) {
-  if (dim_n >= 0) layout_push(l, LAYOUT_WAVE, dim_n, g->along_n, g->tile_n);
-  else layout_repeat(l, LAYOUT_WAVE, g->along_n);
-  if (dim_m >= 0) layout_push(l, LAYOUT_WAVE, dim_m, g->along_m, g->tile_m);
-  else layout_repeat(l, LAYOUT_WAVE, g->along_m);
+  push_wave_digit(l, dim_n, g->along_n, g->tile_n);
+  push_wave_digit(l, dim_m, g->along_m, g->tile_m);
   layout_repeat(l, LAYOUT_WAVE, g->idle);
+  for (int i = 0; i < 3 && g->declared[i].count; i++) {
+    int dim = g->declared[i].dim == 'm' ? dim_m : g->declared[i].dim == 'n' ? dim_n : -1;
+    push_wave_digit(l, dim, g->declared[i].count, g->declared[i].step);
+  }
 }
 
 /* The instruction's operand that is number `operand` of the op. */

@@ -71,6 +71,10 @@ bool anchor_declared_access(const Distribution *d, const Machine *m, Op *op, con
                             const int *extent, Layout *out);
 bool anchor_declared_reduction(const Distribution *d, const Machine *m, Op *op, const int *extent,
                                Layout *out);
+/* The workgroup dimension whose declared waves divide `dim`, -1: none; and how many lie along one.
+ */
+int anchor_wave_axis(const Distribution *d, const Sym *dim);
+int anchor_waves_on(const Distribution *d, int axis);
 /* Each element of a tile that was read at `op` has one holder, as declared; false also when that is
  * not known. */
 bool anchor_declared_once(const Distribution *d, const Op *op, const Type *t);

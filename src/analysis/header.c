@@ -103,8 +103,8 @@ static bool waves_along(const Header *h, const Constraint *hardware, int axis, i
   return true;
 }
 
-/* A wave lies along dimension 0; service waves extend dimension 1. A kernel whose tiles were divided
- * anew numbers the machine's threads along dimension 0. */
+/* A wave lies along dimension 0; service waves extend dimension 1. A kernel whose tiles were
+ * divided anew numbers the machine's threads along dimension 0. */
 static void assume_threads(const Header *h) {
   const Constraint *machine = kernel_constraint(h->k, CONSTRAINT_machine, NULL);
   if (machine && !machine->observable) {

@@ -9,6 +9,7 @@
  *
  * Needs DISTRIBUTE and UNIFORM. The header keeps what the user declared; the `machine` row says
  * what runs. Each decision is a remark. */
+#include "analysis/anchors.h"
 #include "analysis/contract.h"
 #include "ir/attr.h"
 #include "ir/dtype.h"
@@ -270,11 +271,40 @@ static void set_instruction(Retarget *r, const Product *p, Instruction i) {
   op_set_attr(r->k, p->op, (Attr){.key = ATTR_mma, .mma = choice});
 }
 
+/* Where threads are observable the part of each wave is computed by it alone: whole instructions,
+ * or neighbours would compute elements of each other. */
+static bool check_part(Retarget *r, const Op *op, const Sym *dim, int extent, int step) {
+  const Distribution *d = r->cx->facts.distribute;
+  int axis = anchor_wave_axis(d, dim), waves = axis < 0 ? 1 : anchor_waves_on(d, axis);
+  if (waves == 1 || (extent % waves == 0 && extent / waves % step == 0)) return true;
+  Diag *e =
+      diag_add(DIAGS(r), DIAG_E0611, op->at,
+               "the part of a wave along `%s`, %d of %d, is no multiple of the instruction's %d",
+               sym_text(DIAGS(r)->arena, dim), ceil_div(extent, waves), extent, step);
+  diag_hint(DIAGS(r), e,
+            "the threads of this kernel are observable, so that waves keep their parts");
+  return false;
+}
+
+static bool check_parts(Retarget *r, const Product *p, Instruction i) {
+  const Op *op = p->op;
+  MmaRoles roles;
+  MmaChoice dot = choose_dot(r, p);
+  MmaDot form = {dot.out_vec, dot.k_vec, dot.k_mult, dot.along == 'M' ? MMA_ALONG_M : MMA_ALONG_N};
+  const MmaInfo *row = i.row ? i.row : mma_dot(r->cx->scratch, form, r->target->lanes);
+  if (!row || ir_mma_roles(r->k, op->args[p->lhs]->type, op->args[p->rhs]->type,
+                           op->args[p->acc]->type, &roles))
+    return false;
+  return check_part(r, op, roles.m, p->m, i.swap ? row->n : row->m) &&
+         check_part(r, op, roles.n, p->n, i.swap ? row->m : row->n);
+}
+
 static bool choose_instruction(Retarget *r, Op *op) {
   Product p;
   if (!open_product(r, op, &p)) return false;
   Instruction i = choose_row(r, &p);
   if (!i.row) i = widen(r, &p);
+  if (r->observable && !check_parts(r, &p, i)) return false;
   set_instruction(r, &p, i);
   diag_add(DIAGS(r), DIAG_R0602, op->at, "%dx%dx%d by `%s` on %s", p.m, p.n, p.k,
            i.row ? i.row->name : "dot products", r->target->name);

@@ -359,10 +359,82 @@ TEST(element_by_expression) {
   }
 }
 
+/* ---- products ---- */
+
+static const char product[] =
+    "kernel @k(%a: mem<M, K, f16>, %b: mem<N, K, f16>, %c: mem<M, N, f32>, %d: mem<M, N, f32>)\n"
+    "  workgroup M by 32 on 0; workgroup N by 32 on 1; wave M by 16; wave N by 16; tile K by 16\n"
+    "  hardware threads THREADS, mma F32_16x16x16_F16; dynamic M; dynamic N; dynamic K\n"
+    "{\n"
+    "  %z = fill 0.0 : tile<M, N, f32>\n"
+    "  %r = for K carry %acc = %z { %x = read %a\n  %y = read %b\n"
+    "    %n = mma %x, %y, %acc\n  yield %n }\n"
+    "  write %r, %c\n"
+    "  %t = scalar $T0 + 1000 * $T1 : f32\n  %s = mul %r, %z\n  %w = add %s, %t\n"
+    "  write %w, %d\n"
+    "}";
+
+static bool is_product(const Lab *l, int m, int n, int k) {
+  int wrong = 0;
+  for (int i = 0; i < m; i++)
+    for (int j = 0; j < n; j++) {
+      double sum = 0;
+      for (int e = 0; e < k; e++) sum += get(l, 0, i * k + e) * get(l, 1, j * k + e);
+      wrong += get(l, 2, i * n + j) != sum;
+    }
+  return !wrong;
+}
+
+/* The part of each declared wave is computed by its threads; on a machine that has the instruction
+ * each thread holds what language.md 3.8 says. */
+TEST(products_of_declared_waves) {
+  EACH_RUN(r, t, product) {
+    int m = 45, n = 37, k = 19, wrong = 0;
+    lab_tensor(&r.lab, DTYPE_f16, 2, m, k), lab_tensor(&r.lab, DTYPE_f16, 2, n, k);
+    lab_tensor(&r.lab, DTYPE_f32, 2, m, n);
+    int d = lab_tensor(&r.lab, DTYPE_f32, 2, m, n);
+    CHECK(run_lanes(&r, t, schedule));
+    CHECK(is_product(&r.lab, m, n, k));
+    for (int e = 0; e < m * n; e++) {
+      int row = e / n % 32, column = e % n % 32, id = (int)get(&r.lab, d, e);
+      wrong += id / 1000 != column / 16 || id % 1000 / r.threads != row / 16;
+      if (strcmp(t, "gfx942") == 0) wrong += id % 1000 % 64 != column % 16 + 16 * (row % 16 / 4);
+    }
+    CHECK_INT(wrong, 0);
+  }
+}
+
+/* Only the waves of one column compute, and they compute their own part. */
+TEST(products_of_some_waves) {
+  EACH_RUN(r, t,
+           "kernel @k(%a: mem<M, K, f16>, %b: mem<N, K, f16>, %c: mem<M, N, f32>)\n"
+           "  workgroup M by 32 on 0; workgroup N by 32 on 1; wave M by 16; wave N by 16\n"
+           "  hardware threads THREADS, mma F32_16x16x16_F16; dynamic M; dynamic N; bind K = 16\n"
+           "{\n"
+           "  %z = fill 0.0 : tile<M, N, f32>\n"
+           "  if ($T1 > 0) { %x = read %a\n  %y = read %b\n  %n = mma %x, %y, %z\n"
+           "    write %n, %c }\n"
+           "}") {
+    int m = 45, n = 37, k = 16, wrong = 0;
+    lab_tensor(&r.lab, DTYPE_f16, 2, m, k), lab_tensor(&r.lab, DTYPE_f16, 2, n, k);
+    int c = lab_tensor(&r.lab, DTYPE_f32, 2, m, n);
+    lab_fill(&r.lab, c, 7);
+    CHECK(run_lanes(&r, t, schedule));
+    for (int e = 0; e < m * n; e++) {
+      double sum = 0;
+      for (int i = 0; i < k; i++)
+        sum += get(&r.lab, 0, e / n * k + i) * get(&r.lab, 1, e % n * k + i);
+      wrong += get(&r.lab, c, e) != (e % n % 32 < 16 ? 7 : sum);
+    }
+    CHECK_INT(wrong, 0);
+  }
+}
+
 TESTS_MAIN(RUN(lanes_lie_along_workgroup_dimension_0) RUN(threads_hold_neighbours)
                RUN(lanes_along_rows) RUN(waves_along_dimension_1) RUN(symbols_differ_between_lanes)
                    RUN(symbols_from_memory) RUN(branches_differ_between_lanes)
                        RUN(copies_are_stored_by_whoever_comes) RUN(loops_differ_between_lanes)
                            RUN(copies_are_added) RUN(first_elements_are_added) RUN(histogram)
                                RUN(split) RUN(sums_of_waves) RUN(elements_of_a_thread)
-                                   RUN(element_by_expression))
+                                   RUN(element_by_expression) RUN(products_of_declared_waves)
+                                       RUN(products_of_some_waves))
