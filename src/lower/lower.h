@@ -58,7 +58,7 @@ typedef bool LowerFn(Lower *l, const Op *op);
 LowerFn lower_elementwise, lower_bitcast, lower_fill, lower_self_index, lower_apply, lower_reshaped;
 LowerFn lower_read, lower_write, lower_atomic, lower_copy;
 LowerFn lower_mma;
-LowerFn lower_reduce, lower_convert;
+LowerFn lower_reduce, lower_scan, lower_topk, lower_convert;
 LowerFn lower_alloc;
 LowerFn lower_extract, lower_extract_slice, lower_reshape;
 

@@ -28,10 +28,18 @@ static bool is_close(const Lab *a, const Lab *b, double tolerance) {
   return true;
 }
 
+/* Every fifth element of the first argument is NaN in samples whose name says so. */
+static Lab reduce_open(const Reduce *r, const SampleSizes *sizes) {
+  Lab l = sample_open(&r->sample, sizes);
+  bool nans = strstr(r->sample.name, "NaN");
+  for (int64_t e = 2; nans && e < lab_count(&l.tensors[0]); e += 5) put(&l, 0, e, NAN);
+  return l;
+}
+
 static bool reduce_agrees(const Reduce *r, const SampleSizes *sizes, const char *target,
                           int schedule) {
   const Sample *s = &r->sample;
-  Lab before = sample_open(s, sizes), after = sample_open(s, sizes);
+  Lab before = reduce_open(r, sizes), after = reduce_open(r, sizes);
   bool same = lab_run(&before) && lane_transform(&after, target) && sample_reparses(&after) &&
               lane_run(&after, target, schedule);
   if (same && r->tolerance == 0) same = lab_equal(&before, &after);
@@ -80,6 +88,8 @@ static const Reduce within_waves[] = {
     ROWS("min of 3", "i64", "min", 3, 0),
     ROWS("max of 3", "i64", "max", 3, 0),
     ROWS("sum of 192", "i8", "sum", 192, 0),
+    ROWS("max of NaN", "f32", "max", 12, 1e-9),
+    ROWS("min of NaN", "f16", "min", 12, 1e-9),
     {{"first dim",
       "kernel @first(%a: mem<N, M, i32>, %b: mem<M, i32>)\n"
       "  workgroup M by 6 on 0; hardware threads 8, vector {M: 6, N: 20}\n"
@@ -260,9 +270,108 @@ static const Reduce across_waves[] = {
      1e-6},
 };
 
+/* ---- scans and topk ---- */
+
+#define SCAN(name, dtype, attrs, n, wave, tolerance)                                               \
+  {                                                                                                \
+    {name,                                                                                         \
+     "kernel @scan(%a: mem<M, N, " dtype ">, %i: mem<M, " dtype ">, %b: mem<M, N, " dtype ">)\n"   \
+     "  workgroup M by 3 on 1; workgroup N by " #n " on 0; wave N by " #wave "\n"                  \
+     "  hardware threads 8, vector {M: 1, N: " #wave "}\n"                                         \
+     "  dynamic M; bind N = " #n "\n"                                                              \
+     "{ %x = read %a\n  %z = read %i\n  %r = cumsum %x, %z {dim = N" attrs "}\n  write %r, %b }",  \
+     {{"M", 3}, {"N", -n}}},                                                                       \
+        tolerance                                                                                  \
+  }
+
+#define TOPK(name, dtype, n, k, waves)                                                             \
+  {                                                                                                \
+    {name,                                                                                         \
+     "kernel @topk(%a: mem<M, N, " dtype ">, %v: mem<M, K, " dtype ">, %w: mem<M, K, i32>)\n"      \
+     "  workgroup M by 2 on 1; hardware threads 8, waves (1, " #waves ", 1), vector {M: 1, N: " #n \
+     "}\n"                                                                                         \
+     "  dynamic M; bind N = " #n "; bind K = " #k "\n"                                             \
+     "{\n"                                                                                         \
+     "  %x = read %a\n"                                                                            \
+     "  %r, %p = topk %x {dim = N, k_dim = K}\n"                                                   \
+     "  write %r, %v\n"                                                                            \
+     "  write %p, %w\n"                                                                            \
+     "}",                                                                                          \
+     {{"M", 2}, {"N", -n}, {"K", -k}}},                                                            \
+        0                                                                                          \
+  }
+
+static const Reduce scans[] = {
+    SCAN("scan of 48", "i32", "", 48, 48, 0),
+    SCAN("scan of 7", "f32", "", 7, 7, 0),
+    SCAN("scan of 1", "i8", "", 1, 1, 0),
+    SCAN("scan of 80", "f16", "", 80, 80, 0),
+    SCAN("scan of 192", "bf16", "", 192, 192, 1e-2),
+    SCAN("block scan of 192", "i32", ", block", 192, 48, 0),
+    SCAN("block scan of 384", "f32", ", block", 384, 96, 0),
+    {{"scan of columns",
+      "kernel @columns(%a: mem<N, M, i32>, %b: mem<N, M, i32>)\n"
+      "  workgroup M by 6 on 0; hardware threads 8, vector {M: 6, N: 20}\n"
+      "  dynamic M; bind N = 20\n"
+      "{ %x = read %a\n  %r = cumsum %x {dim = N}\n  write %r, %b }",
+      {{"M", 6}, {"N", -20}}},
+     0},
+    TOPK("best of 48", "f32", 48, 5, 1),
+    TOPK("best of 9, NaN last", "f32", 9, 8, 1),
+    TOPK("all of 7", "i32", 7, 7, 1),
+    TOPK("one of 1", "f16", 1, 1, 1),
+    TOPK("best of 192", "i64", 192, 3, 1),
+    TOPK("best of 80 by waves", "bf16", 80, 4, 8),
+};
+
+TEST(scans_and_topk) {
+  for (size_t i = 0; i < WV_LEN(scans); i++)
+    EACH_TARGET(t) CHECK_INT(reduce_differs(&scans[i], t), 0);
+}
+
 TEST(reductions_across_waves) {
   for (size_t i = 0; i < WV_LEN(across_waves); i++)
     EACH_TARGET(t) CHECK_INT(reduce_differs(&across_waves[i], t), 0);
+}
+
+/* ---- seeded faults ---- */
+
+static Op *nth_barrier(const Kernel *k, int n) {
+  for (Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == OP_barrier && n-- == 0) return op;
+  return NULL;
+}
+
+/* Without barrier n: reported for some sizes, under every schedule. Inner and outer tiles run
+ * different copies of the kernel, so that no sizes reach all barriers. -1: there is no such. */
+static int reports_missing(const Reduce *r, const char *target, int n) {
+  SampleSizes sizes = {0};
+  int reported[3] = {0};
+  for (int i = 0; sample_sizes(&r->sample, i, &sizes); i++)
+    for (int schedule = 0; schedule < 3; schedule++) {
+      Lab l = reduce_open(r, &sizes);
+      Op *barrier = lane_transform(&l, target) ? nth_barrier(l.k, n) : NULL;
+      if (barrier) ir_remove(barrier);
+      if (barrier) ir_renumber(l.k);
+      bool done = barrier && lane_run(&l, target, schedule);
+      reported[schedule] |= barrier && !done && has_code(l.cx, "E0803");
+      lab_close(&l);
+      if (!barrier) return -1;
+    }
+  return reported[0] && reported[1] && reported[2];
+}
+
+TEST(missing_barriers_are_reported) {
+  static const char *const targets[] = {"gfx942", "toy8"};
+  int removed = 0;
+  for (size_t i = 0; i < WV_LEN(across_waves); i++)
+    for (size_t t = 0; t < WV_LEN(targets); t++)
+      for (int n = 0, found; (found = reports_missing(&across_waves[i], targets[t], n)) >= 0; n++) {
+        if (!found) printf("%s on %s: barrier %d\n", across_waves[i].sample.name, targets[t], n);
+        CHECK(found);
+        removed++;
+      }
+  CHECK(removed > 20);
 }
 
 /* ---- conversions ---- */
@@ -349,5 +458,5 @@ TEST(conversions_of_random_layouts) {
   CHECK(kinds[CONVERT_SHUFFLE] > 20 && kinds[CONVERT_SHARED] > 50);
 }
 
-TESTS_MAIN(RUN(reductions_within_waves); RUN(reductions_across_waves);
-           RUN(conversions_of_random_layouts))
+TESTS_MAIN(RUN(reductions_within_waves); RUN(reductions_across_waves); RUN(scans_and_topk);
+           RUN(missing_barriers_are_reported); RUN(conversions_of_random_layouts))

@@ -1,0 +1,158 @@
+/* lower_scan.c: cumsum, the sums of all elements up to each along one dim.
+ *
+ * The digits of the layout along the dim are taken by their strides, the smallest first. At each
+ * step a register knows the sum up to its element within its *block*, the elements that differ from
+ * it in digits taken so far only, and what the whole block sums to; the next digit makes a larger
+ * block of several:
+ *
+ *     reg d0/4:1 | lane d0/8:4       registers 1, 2, 3 add what is before them
+ *                                    lanes add the totals of the lanes below: log2(8) shuffles
+ *
+ * Totals are kept by the *leader* of a block, its register with digits 0. Waves that share the dim
+ * were brought together by `exchange`. Narrow floats are summed in f32. */
+#include "ir/dtype.h"
+#include "ir/layout_links.h"
+#include "lower/lower.h"
+
+typedef struct Scan {
+  Lower *l;
+  const Layout *at;
+  int dim, regs;
+  Value **sum;   /* by register: up to its element, in its block */
+  Value **total; /* by leader: of its block */
+  int *leader;   /* by register */
+  int *leaders;  /* the different ones, in order */
+  int nleaders;
+} Scan;
+
+/* A digit along the dim. */
+typedef struct Step {
+  LayoutPart part;
+  int number, weight, radix, stride; /* of its part; weight: what one of it is worth there */
+} Step;
+
+/* All of them by stride; false when blocks would overlap. Waves that stay apart do not count. */
+static bool find_steps(const Scan *s, bool apart, Step *out, int *n) {
+  int span = 0;
+  *n = 0;
+  for (int p = 0; p < LAYOUT_PARTS; p++)
+    for (int i = 0, weight = 1; i < s->at->part[p].n; weight *= s->at->part[p].at[i++].radix) {
+      Digit g = s->at->part[p].at[i];
+      if (!g.stride || g.dim != s->dim || (apart && p == LAYOUT_WAVE)) continue;
+      int at = (*n)++;
+      for (; at && out[at - 1].stride > g.stride; at--) out[at] = out[at - 1];
+      out[at] = (Step){(LayoutPart)p, i, weight, g.radix, g.stride};
+    }
+  for (int i = 0; i < *n; i++) {
+    if (out[i].part == LAYOUT_WAVE || span >= out[i].stride) return false;
+    span += (out[i].radix - 1) * out[i].stride;
+  }
+  return true;
+}
+
+static void count_leaders(Scan *s) {
+  s->nleaders = 0;
+  for (int r = 0; r < s->regs; r++)
+    if (s->leader[r] == r) s->leaders[s->nleaders++] = r;
+}
+
+/* ---- registers ---- */
+
+static void add_to_block(Scan *s, int leader, Value *before, int joined) {
+  for (int r = 0; r < s->regs; r++) {
+    if (s->leader[r] != leader) continue;
+    s->sum[r] = emit_binary(s->l, OP_add, before, s->sum[r]);
+    s->leader[r] = joined;
+  }
+}
+
+static void scan_registers(Scan *s, const Step *step) {
+  for (int i = 0; i < s->nleaders; i++) {
+    int first = s->leaders[i];
+    if (first / step->weight % step->radix) continue;
+    Value *before = s->total[first];
+    for (int j = 1; j < step->radix; j++) {
+      int next = first + j * step->weight;
+      add_to_block(s, next, before, first);
+      before = emit_binary(s->l, OP_add, before, s->total[next]);
+    }
+    s->total[first] = before;
+  }
+  count_leaders(s);
+}
+
+/* ---- lanes ---- */
+
+static Value *from_below(Lower *l, Value *v, int lanes) {
+  Attr attrs[] = {{.key = ATTR_mode, .text = intern(&l->k->cx->names, "up")},
+                  {.key = ATTR_by, .integer = lanes}};
+  return emit(l, OP_shuffle, &v, 1, attrs, 2, v->type);
+}
+
+/* All leaders at once. Each round adds what twice as many lanes below hold. */
+static void scan_lanes(Scan *s, const Step *step, bool last) {
+  Lower *l = s->l;
+  Value **totals = ARENA_ARRAY(l->arena, Value *, s->nleaders);
+  for (int i = 0; i < s->nleaders; i++) totals[i] = s->total[s->leaders[i]];
+  Value *up_to = emit_join(l, totals, s->nleaders);
+  Value *zero = emit_splat(l, emit_number(l, up_to->type->dtype, 0), s->nleaders);
+  const Sym *digit = lane_digit(l, s->at, LAYOUT_LANE, step->number);
+  for (int below = 1; below < step->radix; below *= 2) {
+    Value *there = emit_test(l, sym_ge(l->sym, digit, sym_int(l->sym, below)));
+    Value *more = from_below(l, up_to, below * step->weight);
+    up_to = emit_binary(l, OP_add, emit_select(l, there, more, zero), up_to);
+  }
+  Value *any = emit_test(l, sym_ge(l->sym, digit, sym_int(l->sym, 1)));
+  Value *before = emit_select(l, any, from_below(l, up_to, step->weight), zero);
+  const Sym *top = sym_sub(l->sym, sym_int(l->sym, step->radix - 1), digit);
+  top = sym_add(l->sym, l->lane, sym_mul(l->sym, top, sym_int(l->sym, step->weight)));
+  Value *all = last ? NULL : emit_shuffle_idx(l, up_to, top);
+  for (int i = 0; i < s->nleaders; i++) {
+    int leader = s->leaders[i];
+    add_to_block(s, leader, emit_pick(l, before, &i, 1), leader);
+    if (all) s->total[leader] = emit_pick(l, all, &i, 1);
+  }
+}
+
+/* ---- the op ---- */
+
+static void open_scan(Scan *s, Value *v) {
+  Lower *l = s->l;
+  s->regs = v->type->n;
+  s->sum = ARENA_ARRAY(l->arena, Value *, s->regs);
+  s->total = ARENA_ARRAY(l->arena, Value *, s->regs);
+  s->leader = ARENA_ARRAY(l->arena, int, s->regs);
+  s->leaders = ARENA_ARRAY(l->arena, int, s->regs);
+  for (int r = 0; r < s->regs; r++) {
+    s->sum[r] = s->total[r] = emit_pick(l, v, &r, 1);
+    s->leader[r] = r;
+  }
+  count_leaders(s);
+}
+
+bool lower_scan(Lower *l, const Op *op) {
+  const Value *from = op->args[0], *out = &op->results[0];
+  Scan s = {.l = l, .at = from->layout};
+  DType dtype = from->type->dtype, wide = dtype;
+  Step steps[LAYOUT_PARTS * LAYOUT_DIGITS];
+  int n;
+  if (dtype_is_float(dtype) && dtype_info[dtype].bits < 32) wide = DTYPE_f32;
+  s.dim = type_dim(from->type, op_attr(op, ATTR_dim)->sym);
+  if (!find_steps(&s, l->machine.observable && !op_has(op, ATTR_block), steps, &n))
+    return lower_refuse(l, op, "a scan of a layout that holds elements out of order");
+  Value *v = emit_cast(l, l->value[from->id], wide);
+  open_scan(&s, lane_cover(l, v, s.at, 1u << s.dim, emit_number(l, wide, 0)));
+  for (int i = 0; i < n; i++) {
+    if (steps[i].part == LAYOUT_REG) scan_registers(&s, &steps[i]);
+    else scan_lanes(&s, &steps[i], i == n - 1);
+  }
+  v = emit_join(l, s.sum, s.regs);
+  if (op->nargs > 1) {
+    Value *init = emit_cast(l, lower_operand(l, op->args[1], out->type, out->layout), wide);
+    v = emit_binary(l, OP_add, init, v);
+  }
+  v = emit_cast(l, v, dtype);
+  if (!v->name) v->name = out->name;
+  l->value[out->id] = v;
+  return true;
+}
