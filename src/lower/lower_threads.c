@@ -233,12 +233,25 @@ static Constraint launch_row(Lower *l) {
   return c;
 }
 
-/* Of the rows only those stay that say something about arguments. */
+/* A value that every launch has for all its threads. */
+static bool is_of_launch(Lower *l, const Sym *s) {
+  int n = s ? sym_free_symbols(s, NULL, 0) : 0;
+  const Sym **symbols = ARENA_ARRAY(l->arena, const Sym *, n + 1);
+  if (s) sym_free_symbols(s, symbols, n);
+  for (int i = 0; i < n; i++)
+    if (sym_name(symbols[i])[0] == '$') return false;
+  return true;
+}
+
+/* Of the rows only those stay that say something about arguments: the others, and bindings to what
+ * differs between threads, are in the expressions by now. */
 static void replace_header(Lower *l, Constraint launch) {
   int n = 0;
   for (int i = 0; i < l->k->constraints.n; i++) {
-    ConstraintKind kind = l->k->constraints.at[i].kind;
-    if (kind == CONSTRAINT_bind || kind == CONSTRAINT_assume || kind == CONSTRAINT_dynamic)
+    const Constraint *c = &l->k->constraints.at[i];
+    ConstraintKind kind = c->kind;
+    bool binds = kind == CONSTRAINT_bind && is_of_launch(l, distribute_fixed(l->d, c->size));
+    if (binds || kind == CONSTRAINT_assume || kind == CONSTRAINT_dynamic)
       l->k->constraints.at[n++] = l->k->constraints.at[i];
   }
   l->k->constraints.n = n;

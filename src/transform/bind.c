@@ -4,7 +4,12 @@
  *     %x = read %a {ept = S}                        %x = read %a {ept = 32}
  * Only what is evaluated changes. Names of dimensions (in types, in keys, as axes) stay, since a
  * dimension and its extent are two things; so do the rows themselves, which give the extent. The
- * header is read at many ops, so a symbol that some op sets keeps its name there. */
+ * header is read at many ops, so a symbol that some op sets keeps its name there. So does one whose
+ * value mentions workgroup ids: of those that a row mentions itself positions see the reordered
+ * ones.
+ */
+#include <string.h>
+
 #include "ir/attr.h"
 #include "transform/pass.h"
 
@@ -13,9 +18,22 @@ typedef struct Where {
   const Op *op; /* NULL: the header */
 } Where;
 
+/* `to` mentions a workgroup id that `from` does not. */
+static bool brings_ids(const Distribution *d, const Sym *from, const Sym *to) {
+  int n = sym_free_symbols(to, NULL, 0);
+  const Sym **symbols = ARENA_ARRAY(d->arena, const Sym *, n + 1);
+  sym_free_symbols(to, symbols, n);
+  for (int i = 0; i < n; i++)
+    if (strncmp(sym_name(symbols[i]), "$WG", 3) == 0 && !sym_contains(from, symbols[i]))
+      return true;
+  return false;
+}
+
 static const Sym *substitute(void *user, const Sym *s) {
   const Where *at = user;
-  return at->op ? distribute_expr(at->d, at->op, s) : distribute_fixed(at->d, s);
+  if (at->op) return distribute_expr(at->d, at->op, s);
+  const Sym *bound = distribute_fixed(at->d, s);
+  return bound && brings_ids(at->d, s, bound) ? s : bound;
 }
 
 /* A mask already speaks of versions; what else it mentions are sizes at entry. */

@@ -132,6 +132,20 @@ static const Sample tile_samples[] = {
      "  reorder 0 to Mod($WG0 + $WG1, ceiling(M/4)); dynamic M; dynamic N\n"
      "{ %x = read %a\n  write %x, %b }",
      {{"M", 4}, {"N", 4}}},
+    {"bound_ids", /* ids of bound values are those of the launch, not the reordered ones */
+     "kernel @bound_ids(%a: mem<M, K, i32>, %c: mem<S, M, K, i32>)\n"
+     "  workgroup M by 4 on 0; workgroup S by 1 on 1 iters 2\n"
+     "  tile K by 4 from OFF iters 2; bind OFF = 8 * $WG1; reorder 1 to 1 - $WG1\n"
+     "  hardware threads 8, vector {M: 4, K: 4, S: 0}; dynamic M; dynamic K; bind S = 2\n"
+     "{ for K { %x = read %a\n  write %x, %c\n  yield } }",
+     {{"M", 4}, {"K", 6}, {"S", -2}}},
+    {"own_ids", /* ids that a row mentions itself are reordered */
+     "kernel @own_ids(%a: mem<M, K, i32>, %c: mem<S, M, K, i32>)\n"
+     "  workgroup M by 4 on 0; workgroup S by 1 on 1 iters 2\n"
+     "  tile K by 4 from 8 * $WG1 iters 2; reorder 1 to 1 - $WG1\n"
+     "  hardware threads 8, vector {M: 4, K: 4, S: 0}; dynamic M; dynamic K; bind S = 2\n"
+     "{ for K { %x = read %a\n  write %x, %c\n  yield } }",
+     {{"M", 4}, {"K", 6}, {"S", -2}}},
     {"split", /* each workgroup sums a part of K; parts do not begin at tiles */
      "kernel @split(%a: mem<M, K, i32, shared>, %c: mem<M, i32>)\n"
      "  workgroup M by 4 on 1; workgroup S by 1 on 0 iters 2\n"
