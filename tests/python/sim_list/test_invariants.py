@@ -1,0 +1,168 @@
+"""The invariants that the study of the reference compiler lists as worth testing, by number.
+
+    1  value edges have equal layouts or a conversion; operands of products lie as the table says
+    2  each element of a written tile is owned by one (thread, register), or by declared copies
+    3  a copy loads the tile's elements; what is written to shared memory is what is read from it,
+       and writers do not overlap
+    6  no race, with aliases after packing and the wrap-around of loops
+    7  waits: each consumer's producer is done, and one less would fail
+    8  the bank-conflict model equals a count lane by lane
+    9  the simplifier: random expressions, idempotent, no growth
+   10  the cache: what changes the kernel changes the key
+   11  reductions, scans, top-k: dims, rows, waves, types, ties, NaN
+   12  short and ragged shapes
+
+ELSEWHERE names the tests of those that are not here. Not applicable yet:
+
+    4  merged reads: no pass merges different reads; one read is cut into vectors by its layout
+    5  pipelined loops: no pass pipelines
+    7  in lowered kernels: no pass emits counted waits; the hand-written ones are judged
+"""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compiler_steps import after_each_pass, kernel
+from fault_reasons import Program
+from kernel_list import CASES, NOT_LOWERED, TARGETS, refusal, runs
+from wave_lang import CompileError
+
+TESTS = Path(__file__).resolve().parents[2]
+ELSEWHERE = {
+    1: ["unit/test_fragment.c: layouts_equal_the_published_formulas"],
+    2: ["unit/test_layout.c: cover_counts", "unit/test_fragment.c: fragments_cover_their_tiles"],
+    6: [
+        "unit/test_sync.c: every_path_is_in_order_and_every_barrier_needed",
+        "unit/test_pack.c: values_are_kept_on_every_path",
+        "python/sim_list/test_sim_list.py: test_schedules",
+        "python/sim_list/test_seeded_faults.py: test_faults_are_found",
+    ],
+    7: ["python/sim_list/test_thread_faults.py: test_faults_are_found"],
+    8: ["unit/test_banks.c: model_equals_definition"],
+    9: ["fuzz/fuzz_sym.c: idempotent"],
+    10: ["python/test_compile.py: test_the_same_kernel_is_compiled_once"],
+    11: [
+        "unit/test_reduce_lanes.c: reductions_across_waves",
+        "unit/test_eval.c: topk_ties_take_the_first",
+        "unit/test_eval.c: cumsum_with_init",
+    ],
+    12: ["python/sim_list/test_sim_list.py: test_simulator"],
+}
+
+
+@pytest.mark.parametrize("number", ELSEWHERE)
+def test_the_others_are_where_they_are_said_to_be(number):
+    for place in ELSEWHERE[number]:
+        file, _, name = place.partition(": ")
+        assert name in (TESTS / file).read_text(), place
+
+
+# ---- 1: layouts ----------------------------------------------------------------------------------
+
+LAYOUT = re.compile(r"@ (\[[\d, ]+\]) ([^{@]*?)(?= \{|$)")
+TURNED = {"d0": "d1", "d1": "d0"}
+
+
+def with_other_layouts(text):
+    """The kernel with one value's dimensions exchanged in its layout, for each value in turn."""
+    lines = text.splitlines()
+    for i, line in enumerate(lines):
+        found = LAYOUT.search(line)
+        if found and found[1] in ("[16, 16]", "[32, 32]"):
+            turned = re.sub(r"\bd[01]\b", lambda m: TURNED[m[0]], found[2])
+            if turned != found[2]:
+                spoilt = line[: found.start(2)] + turned + line[found.end(2) :]
+                yield line, "\n".join(lines[:i] + [spoilt] + lines[i + 1 :]) + "\n"
+
+
+def accepted_with_another(target, word):
+    """The lines with `word` whose layout may be another, as the verifier sees it."""
+    case = next(c for c in CASES if c.name == "gemm_nt_f16_16x16x16_t16x16x16_shared")
+    text = dict(after_each_pass(str(case.compile(case.shapes[2]).ir), target))["layouts"]
+    kernel(text)
+    spoilt = [(line, changed) for line, changed in with_other_layouts(text) if word in line]
+    assert spoilt
+    for line, changed in spoilt:
+        try:
+            kernel(changed)
+            yield line
+        except CompileError:
+            pass
+
+
+@pytest.mark.parametrize("target", TARGETS[:3])
+@pytest.mark.parametrize("word", ["fill", "for", "mma"])
+def test_values_meet_in_equal_layouts(word, target):
+    """The verifier holds it after every pass; here it is shown to, by spoiling layouts in turn."""
+    assert not list(accepted_with_another(target, word))
+
+
+@pytest.mark.xfail(strict=True, reason="operands of products are not verified against the table")
+@pytest.mark.parametrize("target", TARGETS[:3])
+def test_operands_of_products_lie_as_the_table_says(target):
+    assert not list(accepted_with_another(target, "read"))
+
+
+# ---- 2 and 3: who writes what --------------------------------------------------------------------
+
+
+def elements(program, line, operands):
+    """(thread, round, element) of each element that an access touches."""
+    symbols, active = program.space(line), program.active(line, operands)
+    imm = re.search(r"\bimm = (-?\d+)", program.lines[line])
+    offset = np.broadcast_to(program.named(operands[1], symbols), active.shape)[active]
+    first = offset.astype(int) + (int(imm[1]) if imm else 0)
+    thread = symbols["thread"][active]
+    rounds = np.flatnonzero(active) // program.threads["thread"].size
+    wide = np.arange(program.width(line))
+    return [np.repeat(x, wide.size) for x in (thread, rounds)] + [(first[:, None] + wide).ravel()]
+
+
+def lowered(case, sizes, target):
+    if refusal(NOT_LOWERED, case, sizes, target):
+        pytest.skip("not lowered")
+    compiled = case.compile(sizes, f"sim:{target}")
+    return str(compiled.lowered)
+
+
+@runs(1, "case", "sizes", "target", shift=3, full=False)
+def test_every_element_has_an_owner(case, sizes, target):
+    """Of each output: every element is written, and by one thread, once."""
+    text = lowered(case, sizes, target)
+    program = Program(text, sizes)
+    shapes = dict(zip(re.findall(r"%(\w+): mem<", text), case.arguments(sizes)))
+    inputs = len(case.inputs)
+    for name, (_, array) in list(shapes.items())[inputs:]:
+        counts = np.zeros(array.size, int)
+        for line, kind, operands in program.accesses():
+            if kind == "store" and operands[0] == f"%{name}":
+                np.add.at(counts, elements(program, line, operands)[2], 1)
+        assert (
+            counts == 1
+        ).all(), f"{(counts != 1).sum()} elements of `{name}` have another number"
+
+
+@runs(1, "case", "sizes", "target", shift=4, full=False)
+def test_what_is_read_from_shared_memory_was_written(case, sizes, target):
+    """By one thread each round, in its own workgroup."""
+    text = lowered(case, sizes, target)
+    program = Program(text, sizes)
+    if re.search(r"\b(copy_async|tma_load|stmatrix|atomic)\b", text):
+        pytest.skip("written by more than stores")
+    for name in re.findall(r"(%[\w.]+) = alloc", text):
+        written, read = {}, set()
+        for line, kind, operands in program.accesses():
+            if operands[0] != name:
+                continue
+            thread, rounds, at = elements(program, line, operands)
+            block = thread // np.prod(program.block)
+            if kind == "load":
+                read.update(zip(block.tolist(), at.tolist()))
+                continue
+            where = (program.around(line), *(x.tolist() for x in (block, rounds, at, thread)))
+            for b, r, a, t in zip(*where[1:]):
+                assert written.setdefault((where[0], b, r, a), t) == t, f"{name}[{a}] twice"
+        assert read <= {(b, a) for _, b, _, a in written}, f"more of {name} is read than written"
