@@ -70,6 +70,38 @@ static bool bind_row(Kernel *k, const Distribution *d, Constraint *c) {
          fail(k, DIAG_E0105, c->at);
 }
 
+/* ---- counters ---- */
+
+typedef struct Renames {
+  SymCtx *sym;
+  SymBinding *to;
+  int n;
+} Renames;
+
+static const Sym *rename_counters(void *user, const Sym *s) {
+  const Renames *r = user;
+  return sym_subst(r->sym, s, r->to, r->n);
+}
+
+/* The name that a row gives to the counter of its loops is another word for $ARG<dim>. */
+static bool bind_counters(Kernel *k, Arena *a) {
+  Renames r = {.sym = k->cx->sym, .to = ARENA_ARRAY(a, SymBinding, k->constraints.n + 1)};
+  bool ok = true;
+  for (int i = 0; i < k->constraints.n; i++) {
+    Constraint *c = &k->constraints.at[i];
+    if (c->kind != CONSTRAINT_tile || !c->expr) continue;
+    r.to[r.n].from = c->expr;
+    c->expr = NULL;
+    r.to[r.n++].to = ir_loop_counter(k, c->dim);
+  }
+  for (int i = 0; r.n && i < k->constraints.n; i++)
+    ok = ok && constraint_rewrite(k, &k->constraints.at[i], rename_counters, &r);
+  for (Op *op = ir_first(k); r.n && op; op = ir_next(op))
+    for (int i = 0; i < op->nattrs; i++)
+      ok = ok && attr_rewrite(k, &op->attrs[i], rename_counters, &r);
+  return ok || fail(k, DIAG_E0105, k->at);
+}
+
 bool pass_bind(Kernel *k, PassCtx *cx) {
   const Distribution *d = cx->facts.distribute;
   if (!check_cycles(k, cx->scratch)) return false;
@@ -77,5 +109,5 @@ bool pass_bind(Kernel *k, PassCtx *cx) {
     if (!bind_op(k, d, op)) return false;
   for (int i = 0; i < k->constraints.n; i++)
     if (!bind_row(k, d, &k->constraints.at[i])) return false;
-  return true;
+  return bind_counters(k, cx->scratch);
 }

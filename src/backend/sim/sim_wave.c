@@ -179,11 +179,23 @@ static Step run_body(Wave *w, const Op *op, uint64_t mask) {
 
 /* ---- for ---- */
 
+/* Behind a loop its axis counts as it did in front of it: in an outer loop over the same axis. */
+static Step leave_for(Wave *w, const SimOp *s) {
+  Step step = leave(w, s->op->body->args);
+  for (int i = w->depth - 1; i >= 0; i--) {
+    const SimFrame *f = &w->frames[i];
+    if (f->op->kind != OP_for || w->sim->ops[f->op->id].counter != s->counter) continue;
+    set_symbol(w, s->counter, w->mask, f->counter);
+    break;
+  }
+  return step;
+}
+
 static Step iterate_for(Wave *w, const SimOp *s) {
   SimFrame *f = top(w);
   uint64_t mask = 0;
   EACH_LANE(l, f->mask) mask |= (uint64_t)(f->counter < f->trips[l]) << l;
-  if (!mask) return leave(w, s->op->body->args);
+  if (!mask) return leave_for(w, s);
   set_symbol(w, s->counter, mask, f->counter);
   return run_body(w, s->op, mask);
 }
