@@ -334,6 +334,44 @@ TEST(reductions_across_waves) {
     EACH_TARGET(t) CHECK_INT(reduce_differs(&across_waves[i], t), 0);
 }
 
+/* ---- elements that a layout holds more than once ---- */
+
+/* Waves that overlap by 8 elements, registers that overlap by 1, and both. */
+TEST(overlaps_count_once) {
+  static const char *const layouts[] = {
+      "[40] reg d0/4:8 | lane d0/8:1 | wave d0/2:24",
+      "[40] reg d0/3:1 d0/3:2 | lane d0/8:6 | wave ~/2",
+      "[40] reg d0/3:1 d0/2:2 | lane d0/8:4 | wave d0/2:20",
+  };
+  static const char apart[] = "[40] reg d0/5:1 | lane d0/8:5 | wave ~/2";
+  static const char form[] = "kernel @k(%%a: mem<N, i32>, %%b: mem<N, i32>)\n"
+                             "  workgroup N by 40 on 0; hardware threads 8, waves (2, 1, 1)\n"
+                             "  machine lanes 8 waves 2; bind N = 40\n"
+                             "{ %%x = read %%a : tile<N, i32> @ %s\n"
+                             "  %%r = %s %%x {dim = N, block}\n"
+                             "  %%z = read %%a : tile<N, i32> @ %s\n"
+                             "  %%y = add %%z, %%r : tile<N, i32> @ %s\n"
+                             "  write %%y, %%b }";
+  for (size_t i = 0; i < 2 * WV_LEN(layouts); i++) {
+    const char *layout = layouts[i / 2], *op = i % 2 ? "min" : "sum";
+    Arena *a = arena_new();
+    Lab l = lab_open(arena_printf(a, form, layout, op, apart, apart));
+    int in = lab_tensor(&l, DTYPE_i32, 1, 40), out = lab_tensor(&l, DTYPE_i32, 1, 40);
+    PipelineOptions o = {.passes = CONVERT_PASSES, .verify_each = true, .target = "toy8"};
+    double expected = get(&l, in, 0);
+    for (int e = 1; e < 40; e++) {
+      double x = get(&l, in, e);
+      expected = i % 2 ? fmin(expected, x) : expected + x;
+    }
+    bool ok = l.k && pipeline_run(l.k, &o) && lane_run(&l, "toy8", (int)i);
+    if (!ok) lab_print_errors(&l);
+    CHECK(ok);
+    for (int e = 0; ok && e < 40; e++) CHECK(get(&l, out, e) == get(&l, in, e) + expected);
+    lab_close(&l);
+    arena_free(a);
+  }
+}
+
 /* ---- seeded faults ---- */
 
 static Op *nth_barrier(const Kernel *k, int n) {
@@ -459,4 +497,5 @@ TEST(conversions_of_random_layouts) {
 }
 
 TESTS_MAIN(RUN(reductions_within_waves); RUN(reductions_across_waves); RUN(scans_and_topk);
-           RUN(missing_barriers_are_reported); RUN(conversions_of_random_layouts))
+           RUN(overlaps_count_once); RUN(missing_barriers_are_reported);
+           RUN(conversions_of_random_layouts))
