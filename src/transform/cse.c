@@ -5,7 +5,8 @@
  * The earlier op must stand in the same region or in one around it; across the border of a region
  * only ops that mean the same on both sides are merged (`fill` of a tile over K is one tile inside
  * `for K`). Walks in program order, so one sweep is enough: operands are renamed before an op is
- * looked up. */
+ * looked up. In one lane's program a load of what nobody writes is like any other op. */
+#include "analysis/motion.h"
 #include "ir/attr.h"
 #include "transform/pass.h"
 
@@ -15,14 +16,25 @@ typedef struct Entry {
 } Entry;
 
 typedef struct Cse {
-  const Kernel *k;
+  Kernel *k;
   Arena *scratch;
-  Map table;      /* hash -> Entry */
-  Value **rename; /* by value id; NULL: itself */
+  const bool *written; /* by id of a memory's root; NULL: no load is merged */
+  Map symbols;         /* region -> RegionSymbols */
+  Map table;           /* hash -> Entry */
+  Value **rename;      /* by value id; NULL: itself */
 } Cse;
 
 static bool commutes(const Op *op) {
   return (op_info[op->kind].flags & OPF_COMM) && op->nargs == 2;
+}
+
+/* What tells most ops of a kind apart; the rest is compared. */
+static uint64_t hash_attr(uint64_t h, const Attr *a) {
+  AttrKind kind = attr_info[a->key].kind;
+  if (kind == ATTR_KIND_EXPR || kind == ATTR_KIND_NUMBER) h = hash_mix(h, map_key(a->sym));
+  if (kind == ATTR_KIND_INT) h = hash_mix(h, (uint64_t)a->integer);
+  for (int i = 0; kind == ATTR_KIND_DIMS && i < a->n; i++) h = hash_mix(h, map_key(a->dims[i]));
+  return h;
 }
 
 static uint64_t hash_op(const Op *op) {
@@ -32,6 +44,7 @@ static uint64_t hash_op(const Op *op) {
     args = commutes(op) ? args + arg : hash_mix(args, arg);
   }
   h = hash_mix(h, args);
+  for (int i = 0; i < op->nattrs; i++) h = hash_attr(h, &op->attrs[i]);
   for (int i = 0; i < op->nresults; i++) h = hash_mix(h, map_key(op->results[i].type));
   return h ? h : 1;
 }
@@ -58,17 +71,27 @@ static bool same_op(const Op *a, const Op *b) {
   return true;
 }
 
+static bool means_the_same(Cse *c, const Op *op, const Region *r) {
+  if (c->k->level != LEVEL_THREAD) return op_same_outside(c->k, op, r);
+  RegionSymbols *symbols = map_get(&c->symbols, map_key(r));
+  if (!symbols) {
+    symbols = region_symbols(c->k, c->scratch, r);
+    map_set(c->scratch, &c->symbols, map_key(r), symbols);
+  }
+  return !op_is_tied(op, symbols);
+}
+
 /* `earlier` comes first in the walk: it is in force at `op` when its region is around op. */
-static bool can_stand_for(const Cse *c, const Op *earlier, const Op *op) {
+static bool can_stand_for(Cse *c, const Op *earlier, const Op *op) {
   const Region *r = op->parent;
   while (r != earlier->parent) {
-    if (!r->owner || !op_same_outside(c->k, op, r)) return false;
+    if (!r->owner || !means_the_same(c, op, r)) return false;
     r = r->owner->parent;
   }
   return true;
 }
 
-static Op *find_earlier(const Cse *c, uint64_t hash, const Op *op) {
+static Op *find_earlier(Cse *c, uint64_t hash, const Op *op) {
   for (Entry *e = map_get(&c->table, hash); e; e = e->next)
     if (same_op(e->op, op) && can_stand_for(c, e->op, op)) return e->op;
   return NULL;
@@ -89,10 +112,11 @@ static void rename_args(const Cse *c, Op *op) {
 
 bool pass_cse(Kernel *k, PassCtx *cx) {
   Cse c = {.k = k, .scratch = cx->scratch, .rename = ARENA_ARRAY(cx->scratch, Value *, k->nvalues)};
+  if (k->level == LEVEL_THREAD) c.written = find_written(k, cx->scratch);
   for (Op *op = ir_first(k), *next; op; op = next) {
     next = ir_next(op);
     rename_args(&c, op);
-    if (!op_is_pure(op)) continue;
+    if (!op_is_pure(op) && !(c.written && is_steady_load(op, c.written))) continue;
     uint64_t hash = hash_op(op);
     Op *earlier = find_earlier(&c, hash, op);
     if (!earlier) {

@@ -1,48 +1,122 @@
-/* dce: pure ops and regions whose results nobody uses disappear.
- *     %1 = add %0, %0                 (gone)
- *     write %0, %c          =>        write %0, %c
- * Walks backwards, so that a chain of dead ops goes in one sweep. A loop or conditional goes when
- * nothing in it has an effect; a while loop stays, since it may be meant to wait. A read is not
- * pure: it stays, because `copies` owns that decision. */
-#include <string.h>
-
+/* dce: what has no effect and no user disappears.
+ *     %1 = add %0, %0                           (gone)
+ *     %r, %s = for K carry %a = .., %b = ..     %r = for K carry %a = ..
+ *     write %r, %c                       =>     write %r, %c
+ * Marks what is needed, from effects to operands, and takes away the rest: pure ops, allocations,
+ * loops and conditionals in which nothing has an effect, and carried values that only feed
+ * themselves. A while loop stays, since it may be meant to wait. A read of a tile stays, because
+ * `copies` owns that decision; in one lane's program a load goes unless it is volatile. */
 #include "transform/pass.h"
 
-static bool has_uses(const Op *op, const int *uses) {
+typedef struct Dce {
+  Arena *scratch;
+  bool *live;     /* by value id */
+  bool *needed;   /* by op id */
+  Value **rename; /* by value id: results that moved; NULL: itself */
+  Vec(const Value *) work;
+} Dce;
+
+/* ---- marking ---- */
+
+static bool may_go(const Op *op) {
+  if (op->kind == OP_alloc || op->kind == OP_ldmatrix || op->kind == OP_yield) return true;
+  if (op->kind == OP_load) return !op_has(op, ATTR_volatile);
+  return op_is_pure(op) || op->kind == OP_for || op->kind == OP_if;
+}
+
+static void mark_value(Dce *d, const Value *v) {
+  if (d->live[v->id]) return;
+  d->live[v->id] = true;
+  vec_push(d->scratch, &d->work, v);
+}
+
+/* Carried values are marked one by one. */
+static void need(Dce *d, const Op *op) {
+  if (!op || d->needed[op->id]) return;
+  d->needed[op->id] = true;
+  int carried = op->body && op->kind != OP_while ? op_carried(op) : op->nargs;
+  for (int i = 0; i < carried; i++) mark_value(d, op->args[i]);
+  if (op->kind == OP_while)
+    for (int i = 0; i < op->body->last->nargs; i++) mark_value(d, op->body->last->args[i]);
+  need(d, op->parent->owner);
+}
+
+/* Number i of a loop or conditional: where it begins, and what is handed on. */
+static void mark_carried(Dce *d, const Op *op, int i) {
+  need(d, op);
+  if (op->kind == OP_while) return;
+  mark_value(d, op->args[op_carried(op) + i]);
+  mark_value(d, op->body->last->args[i]);
+}
+
+static void mark(Dce *d, Kernel *k) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (!may_go(op)) need(d, op);
+  while (d->work.n) {
+    const Value *v = d->work.at[--d->work.n];
+    const Op *op = v->def ? v->def : v->owner->owner;
+    if (op && op->body) mark_carried(d, op, v->index);
+    else if (op) need(d, op);
+  }
+}
+
+/* ---- sweeping ---- */
+
+/* A carried value is live inside, behind, or both. */
+static bool is_carried_live(const Dce *d, const Op *op, int i) {
+  return d->live[op->results[i].id] || d->live[op->body->args[i]->id];
+}
+
+static void drop_carried(Dce *d, Kernel *k, Op *op) {
+  int first = op_carried(op), kept = 0, n = op->nresults;
+  Op *yield = op->body->last;
+  Value *results = ARENA_ARRAY(k->arena, Value, n);
+  for (int i = 0; i < n; i++) {
+    if (!is_carried_live(d, op, i)) continue;
+    results[kept] = op->results[i];
+    results[kept].index = kept;
+    d->rename[op->results[i].id] = &results[kept];
+    op->args[first + kept] = op->args[first + i];
+    yield->args[kept] = yield->args[i];
+    op->body->args[kept] = op->body->args[i];
+    op->body->args[kept]->index = kept;
+    kept++;
+  }
+  op->results = results;
+  op->nargs -= n - kept;
+  yield->nargs = op->body->nargs = op->nresults = kept;
+}
+
+static bool has_dead_carried(const Dce *d, const Op *op) {
+  if (!op->body || op->kind == OP_while) return false;
   for (int i = 0; i < op->nresults; i++)
-    if (uses[op->results[i].id]) return true;
+    if (!is_carried_live(d, op, i)) return true;
   return false;
 }
 
-static bool has_effects(const Op *op) {
-  if (op_is_pure(op) || op->kind == OP_yield) return false;
-  if (op->kind != OP_for && op->kind != OP_if) return true;
-  for (const Op *inner = op->body->first; inner; inner = inner->next)
-    if (has_effects(inner)) return true;
-  return false;
-}
-
-static void forget_uses(const Op *op, int *uses) {
-  for (int i = 0; i < op->nargs; i++) uses[op->args[i]->id]--;
-  for (const Op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next)
-    forget_uses(inner, uses);
-}
-
-static void sweep(Region *r, int *uses) {
-  for (Op *op = r->last, *prev; op; op = prev) {
-    prev = op->prev;
-    if (op->kind != OP_yield && !has_uses(op, uses) && !has_effects(op)) {
-      forget_uses(op, uses);
-      ir_remove(op);
-    } else if (op->body) {
-      sweep(op->body, uses);
+static void sweep(Dce *d, Kernel *k, Region *r) {
+  for (Op *op = r->first, *next; op; op = next) {
+    next = op->next;
+    for (int i = 0; i < op->nargs; i++) {
+      Value *to = d->rename[op->args[i]->id];
+      if (to) op->args[i] = to;
     }
+    if (op->kind == OP_yield) continue;
+    if (!d->needed[op->id]) {
+      ir_remove(op);
+      continue;
+    }
+    if (has_dead_carried(d, op)) drop_carried(d, k, op);
+    if (op->body) sweep(d, k, op->body);
   }
 }
 
 bool pass_dce(Kernel *k, PassCtx *cx) {
-  int *uses = ARENA_ARRAY(cx->scratch, int, k->nvalues);
-  memcpy(uses, cx->facts.uses, sizeof *uses * (size_t)k->nvalues);
-  sweep(k->body, uses);
+  Dce d = {.scratch = cx->scratch,
+           .live = ARENA_ARRAY(cx->scratch, bool, k->nvalues),
+           .needed = ARENA_ARRAY(cx->scratch, bool, k->nops),
+           .rename = ARENA_ARRAY(cx->scratch, Value *, k->nvalues)};
+  mark(&d, k);
+  sweep(&d, k, k->body);
   return true;
 }

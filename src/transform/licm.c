@@ -3,36 +3,75 @@
  *       %s = mul %a, %b           =>     for K carry %acc = %z {
  *       ...                                ...
  * Inner loops go first, so that an op can leave several. Nothing leaves a conditional: there it is
- * computed only when it is needed. Reads stay: whether memory changes in the loop is not known
- * here. */
+ * computed only when it is needed. For the same reason what may fail (a division by 0) stays, and a
+ * load leaves only a loop that surely runs, and only in one lane's program, where it is known that
+ * nobody writes that memory. Reads of tiles stay. */
+#include "analysis/motion.h"
 #include "transform/pass.h"
+
+typedef struct Licm {
+  Kernel *k;
+  PassCtx *cx;
+  const bool *written; /* by id of a memory's root; NULL: no load moves */
+} Licm;
+
+/* A loop whose ops may move in front of it. */
+typedef struct Loop {
+  Region *body;
+  const RegionSymbols *symbols; /* of one lane's program; NULL: of tiles */
+  bool runs;                    /* at least once */
+} Loop;
+
+static bool is_loop(const Op *op) { return op && (op->kind == OP_for || op->kind == OP_while); }
+
+static bool surely_runs(const Licm *m, const Op *loop) {
+  const Attr *trips = op_attr(loop, ATTR_trips);
+  SymCtx *sym = m->k->cx->sym;
+  if (loop->kind != OP_for || !trips || op_has(loop, ATTR_from)) return false;
+  return sym_proves(sym, m->cx->facts.header, sym_ge(sym, trips->sym, sym_int(sym, 1)));
+}
 
 static bool is_made_in(const Value *v, const Region *r) {
   return v->owner == r || (v->def && v->def->parent == r);
 }
 
-static bool is_invariant(const Kernel *k, const Op *op, const Region *body) {
-  if (!op_is_pure(op) || !op_same_outside(k, op, body)) return false;
+static bool may_leave(const Licm *m, const Loop *loop, const Op *op) {
+  if (op_is_pure(op)) return !op_may_fail(m->k, m->cx->facts.header, op);
+  return m->written && loop->runs && is_steady_load(op, m->written);
+}
+
+static bool is_invariant(const Licm *m, const Loop *loop, const Op *op) {
+  if (!may_leave(m, loop, op)) return false;
+  if (loop->symbols ? op_is_tied(op, loop->symbols) : !op_same_outside(m->k, op, loop->body))
+    return false;
   for (int i = 0; i < op->nargs; i++)
-    if (is_made_in(op->args[i], body)) return false;
+    if (is_made_in(op->args[i], loop->body)) return false;
   return true;
 }
 
-static bool is_loop(const Op *op) { return op && (op->kind == OP_for || op->kind == OP_while); }
-
-static void hoist(const Kernel *k, Region *r) {
-  for (Op *op = r->first; op; op = op->next)
-    if (op->body) hoist(k, op->body);
-  for (Op *op = r->first, *next; is_loop(r->owner) && op; op = next) {
+static void empty_loop(Licm *m, Region *r) {
+  Loop loop = {.body = r};
+  if (m->k->level == LEVEL_THREAD) {
+    loop.symbols = region_symbols(m->k, m->cx->scratch, r);
+    loop.runs = surely_runs(m, r->owner);
+  }
+  for (Op *op = r->first, *next; op; op = next) {
     next = op->next;
-    if (!is_invariant(k, op, r)) continue;
+    if (!is_invariant(m, &loop, op)) continue;
     ir_remove(op);
     ir_insert_before(r->owner, op);
   }
 }
 
+static void hoist(Licm *m, Region *r) {
+  for (Op *op = r->first; op; op = op->next)
+    if (op->body) hoist(m, op->body);
+  if (is_loop(r->owner)) empty_loop(m, r);
+}
+
 bool pass_licm(Kernel *k, PassCtx *cx) {
-  (void)cx;
-  hoist(k, k->body);
+  Licm m = {.k = k, .cx = cx};
+  if (k->level == LEVEL_THREAD) m.written = find_written(k, cx->scratch);
+  hoist(&m, k->body);
   return true;
 }

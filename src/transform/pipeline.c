@@ -38,7 +38,6 @@ typedef struct Plan {
   const PassInfo *run[64];
   int n;
   bool dump[NPASSES];
-  const PassInfo *last;
 } Plan;
 
 static const PassInfo *find_pass(Kernel *k, const char *name, size_t len) {
@@ -63,12 +62,19 @@ static bool add_run(Plan *plan, const PassInfo *pass) {
 
 static bool add_dump(Plan *plan, const PassInfo *pass) { return plan->dump[pass - passes] = true; }
 
+/* Every row with the name of `pass`, which is the first: the level of a kernel decides. */
+static bool each_row(Plan *plan, const PassInfo *pass, bool (*add)(Plan *, const PassInfo *)) {
+  for (const PassInfo *row = pass; row < passes + NPASSES; row++)
+    if (strcmp(row->name, pass->name) == 0 && !add(plan, row)) return false;
+  return true;
+}
+
 /* Each name of a comma-separated list; empty names are skipped. */
 static bool each_pass(Plan *plan, const char *list, bool (*add)(Plan *, const PassInfo *)) {
   for (size_t len; *list; list += len + (list[len] == ',')) {
     len = strcspn(list, ",");
     const PassInfo *pass = len ? find_pass(plan->k, list, len) : NULL;
-    if (len && (!pass || !add(plan, pass))) return false;
+    if (len && (!pass || !each_row(plan, pass, add))) return false;
   }
   return true;
 }
@@ -78,6 +84,19 @@ static bool plan_all(Plan *plan, bool (*add)(Plan *, const PassInfo *)) {
   return true;
 }
 
+/* The row of that name behind which nothing runs; of several the first that works on the kernel as
+ * it is given. -1: none is among those that run. */
+static int find_last(const Plan *plan, const char *name) {
+  int found = -1;
+  for (int i = plan->n - 1; i >= 0; i--) {
+    const PassInfo *pass = plan->run[i];
+    bool better =
+        found < 0 || (pass->level & plan->k->level) || !(plan->run[found]->level & plan->k->level);
+    if (strcmp(pass->name, name) == 0 && better) found = i;
+  }
+  return found;
+}
+
 static bool make_plan(Plan *plan) {
   const PipelineOptions *o = plan->o;
   if (!(o->passes ? each_pass(plan, o->passes, add_run) : plan_all(plan, add_run))) return false;
@@ -85,10 +104,10 @@ static bool make_plan(Plan *plan) {
   if (o->dump && !(all ? plan_all(plan, add_dump) : each_pass(plan, o->dump, add_dump)))
     return false;
   if (!o->stop_after) return true;
-  plan->last = find_pass(plan->k, o->stop_after, strlen(o->stop_after));
-  for (int i = 0; plan->last && i < plan->n; i++)
-    if (plan->run[i] == plan->last) return plan->n = i + 1, true;
-  if (plan->last)
+  const PassInfo *last = find_pass(plan->k, o->stop_after, strlen(o->stop_after));
+  int at = last ? find_last(plan, last->name) : -1;
+  if (at >= 0) return plan->n = at + 1, true;
+  if (last)
     diag_add(&plan->k->cx->diags, DIAG_E0604, (Span){0}, "`%s` is not among the passes that run",
              o->stop_after);
   return false;
@@ -112,6 +131,13 @@ static void dump(const Plan *plan, const PassInfo *pass, Arena *scratch) {
   plan->o->write(plan->o->user, pass->name, sb_text(&text));
 }
 
+/* Nothing behind number i works on the kernel at its level now. */
+static bool is_last_to_run(const Plan *plan, int i) {
+  for (int j = i + 1; j < plan->n; j++)
+    if (plan->run[j]->level & plan->k->level) return false;
+  return true;
+}
+
 static bool run_pass(const Plan *plan, int i, PassCtx *cx) {
   const PassInfo *pass = plan->run[i];
   Kernel *k = plan->k;
@@ -122,7 +148,7 @@ static bool run_pass(const Plan *plan, int i, PassCtx *cx) {
   arena_reset(cx->scratch);
   if (!ok) return false;
   ir_renumber(k);
-  bool check = plan->o->verify_each || i == plan->n - 1;
+  bool check = plan->o->verify_each || is_last_to_run(plan, i);
   if (check && !(ir_verify_constraints(k) && ir_verify(k))) return report_invalid(k, pass->name);
   dump(plan, pass, cx->scratch);
   if (plan->o->after) plan->o->after(plan->o->user, k);

@@ -68,6 +68,31 @@ TEST(stops_where_asked) {
   context_free(cx);
 }
 
+/* A name in several rows: those work that fit the level; the first such one is where to stop. */
+TEST(a_name_in_several_rows) {
+  static const char *const lane = "thread kernel @k(%a: mem<M, f32>)\n"
+                                  "  launch grid (1) block (1) wave 1\n"
+                                  "{\n"
+                                  "  %o = expr 0*$T0 + 3 : i32\n"
+                                  "  %p = expr 3 : i32\n"
+                                  "  %x = load %a, %o : f32\n"
+                                  "  store %x, %a, %p\n"
+                                  "}\n";
+  Context *cx = context_new();
+  Kernel *k = parse(cx, text), *thread = parse(cx, lane);
+  Written w;
+  CHECK(run(k, (PipelineOptions){.passes = "bind,cse,dce", .dump = "all"}, &w));
+  CHECK_STR(sb_text(&w.passes), "bind cse dce ");
+  CHECK(run(k, (PipelineOptions){.stop_after = "cse", .dump = "all"}, &w));
+  CHECK_STR(sb_text(&w.passes), "bind simplify cse ");
+  CHECK(run(thread, (PipelineOptions){.stop_after = "cse", .dump = "all"}, &w));
+  CHECK_STR(sb_text(&w.passes), "bind simplify fold cse ");
+  CHECK(w.last && !strstr(w.last, "%p"));
+  kernel_free(k);
+  kernel_free(thread);
+  context_free(cx);
+}
+
 TEST(unknown_passes_are_reported) {
   Context *cx = context_new();
   Kernel *k = parse(cx, text);
@@ -136,6 +161,6 @@ TEST(facts_are_kept_until_broken) {
   context_free(cx);
 }
 
-TESTS_MAIN(RUN(dumps_parse_again) RUN(stops_where_asked) RUN(unknown_passes_are_reported)
-               RUN(invalid_ir_names_the_pass) RUN(the_last_pass_is_always_verified)
-                   RUN(facts_are_kept_until_broken))
+TESTS_MAIN(RUN(dumps_parse_again) RUN(stops_where_asked) RUN(a_name_in_several_rows)
+               RUN(unknown_passes_are_reported) RUN(invalid_ir_names_the_pass)
+                   RUN(the_last_pass_is_always_verified) RUN(facts_are_kept_until_broken))

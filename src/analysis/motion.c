@@ -1,0 +1,116 @@
+/* motion.c: see motion.h. */
+#include "analysis/motion.h"
+
+#include <string.h>
+
+#include "ir/access.h"
+#include "ir/dtype.h"
+
+/* ---- failing ---- */
+
+bool expr_may_fail(SymCtx *cx, const SymFacts *f, const Sym *e) {
+  int64_t number, exponent;
+  const Sym *by = NULL;
+  if (sym_kind(e) == SYM_mod) by = sym_arg(cx, e, 1);
+  if (sym_kind(e) == SYM_pow && sym_is_int(sym_arg(cx, e, 1), &exponent) && exponent < 0)
+    by = sym_arg(cx, e, 0);
+  if (by && !sym_is_int(by, &number) && !sym_proves(cx, f, sym_ge(cx, by, sym_int(cx, 1))))
+    return true;
+  for (int i = 0; i < sym_nargs(e); i++)
+    if (expr_may_fail(cx, f, sym_arg(cx, e, i))) return true;
+  return false;
+}
+
+/* A constant of one element, in all registers; false: it is none. */
+static bool is_constant_but_zero(const Value *v) {
+  const Op *def = v->def;
+  if (def && def->kind == OP_splat) def = def->args[0]->def;
+  const Attr *a = def && def->kind == OP_scalar ? op_attr(def, ATTR_value) : NULL;
+  int64_t number;
+  return a && a->sym && sym_is_int(a->sym, &number) && number != 0;
+}
+
+bool op_may_fail(Kernel *k, const SymFacts *f, const Op *op) {
+  const Attr *e = op_attr(op, ATTR_expr);
+  if (e && e->sym) return expr_may_fail(k->cx->sym, f, e->sym);
+  if (op->kind != OP_div && op->kind != OP_mod && op->kind != OP_floordiv) return false;
+  return !dtype_is_float(op->args[1]->type->dtype) && !is_constant_but_zero(op->args[1]);
+}
+
+/* ---- symbols that get a value in a region ---- */
+
+RegionSymbols *region_symbols(Kernel *k, Arena *a, const Region *r) {
+  RegionSymbols *s = ARENA_NEW(a, RegionSymbols);
+  const Attr *axis = r->owner ? op_attr(r->owner, ATTR_axis) : NULL;
+  const Attr *version = r->owner ? op_attr(r->owner, ATTR_version) : NULL;
+  if (axis) vec_push(a, &s->at, ir_loop_counter(k, axis->sym));
+  if (axis && r->owner->kind == OP_while) vec_push(a, &s->at, axis->sym);
+  if (version) vec_push(a, &s->at, version->sym);
+  for (const Op *op = r->first; op; op = op->next) {
+    if (op->kind != OP_set_symbol) continue;
+    vec_push(a, &s->at, op_attr(op, ATTR_version)->sym);
+    vec_push(a, &s->at, op_attr(op, ATTR_symbol)->sym);
+  }
+  return s;
+}
+
+/* By name: a symbol and its signed form are the same variable. */
+static bool is_among(const RegionSymbols *s, const Sym *symbol) {
+  for (int i = 0; i < s->at.n; i++)
+    if (strcmp(sym_name(s->at.at[i]), sym_name(symbol)) == 0) return true;
+  return false;
+}
+
+static bool mentions(const Sym *e, const RegionSymbols *s) {
+  const Sym *symbols[32];
+  int n = e ? sym_free_symbols(e, symbols, (int)WV_LEN(symbols)) : 0;
+  if (n > (int)WV_LEN(symbols)) return true;
+  for (int i = 0; i < n; i++)
+    if (is_among(s, symbols[i])) return true;
+  return false;
+}
+
+static bool attr_is_tied(const Attr *a, const RegionSymbols *s) {
+  bool tied = false;
+  switch (attr_info[a->key].kind) {
+  case ATTR_KIND_INT:
+  case ATTR_KIND_FLAG:
+  case ATTR_KIND_TEXT:
+  case ATTR_KIND_WORD:
+  case ATTR_KIND_TEXTS:
+  case ATTR_KIND_MMA:
+  case ATTR_KIND_COUNTS: return false;
+  case ATTR_KIND_NUMBER:
+  case ATTR_KIND_EXPR:
+  case ATTR_KIND_DIM: return mentions(a->sym, s);
+  case ATTR_KIND_DIMS:
+    for (int i = 0; !tied && i < a->n; i++) tied = mentions(a->dims[i], s);
+    return tied;
+  case ATTR_KIND_BOUNDS:
+  case ATTR_KIND_MAPPING:
+  case ATTR_KIND_ITERS: return true; /* tiles only */
+  }
+  return true;
+}
+
+bool op_is_tied(const Op *op, const RegionSymbols *symbols) {
+  if (op->body) return true;
+  for (int i = 0; symbols->at.n && i < op->nattrs; i++)
+    if (attr_is_tied(&op->attrs[i], symbols)) return true;
+  return false;
+}
+
+/* ---- memory ---- */
+
+const bool *find_written(Kernel *k, Arena *a) {
+  bool *written = ARENA_ARRAY(a, bool, k->nvalues);
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    for (int i = 0; (op_info[op->kind].flags & OPF_WRITES) && i < op->nargs; i++)
+      if (op->args[i]->type->kind == TYPE_mem) written[memory_root(op->args[i])->id] = true;
+  return written;
+}
+
+bool is_steady_load(const Op *op, const bool *written) {
+  return op->kind == OP_load && !op_has(op, ATTR_volatile) && !memory_is_scratch(op->args[0]) &&
+         !written[memory_root(op->args[0])->id];
+}
