@@ -79,7 +79,8 @@ static bool attr_is_tied(const Attr *a, const RegionSymbols *s) {
   case ATTR_KIND_WORD:
   case ATTR_KIND_TEXTS:
   case ATTR_KIND_MMA:
-  case ATTR_KIND_COUNTS: return false;
+  case ATTR_KIND_COUNTS:
+  case ATTR_KIND_MEMORY: return false;
   case ATTR_KIND_NUMBER:
   case ATTR_KIND_EXPR:
   case ATTR_KIND_DIM: return mentions(a->sym, s);

@@ -86,7 +86,7 @@ TEST(a_name_in_several_rows) {
   CHECK(run(k, (PipelineOptions){.stop_after = "cse", .dump = "all"}, &w));
   CHECK_STR(sb_text(&w.passes), "bind simplify cse ");
   CHECK(run(thread, (PipelineOptions){.stop_after = "cse", .dump = "all"}, &w));
-  CHECK_STR(sb_text(&w.passes), "bind simplify fold cse ");
+  CHECK_STR(sb_text(&w.passes), "bind simplify legalise fold cse ");
   CHECK(w.last && !strstr(w.last, "%p"));
   kernel_free(k);
   kernel_free(thread);

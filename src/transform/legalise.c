@@ -1,0 +1,200 @@
+/* legalise: what the machine cannot do as it is written becomes what it can.
+ *     %y = sinh %x : f32                     %1 = mul %x, %x : f32  ...
+ *     %v = load %a, %o : vec<16, f32>   =>   %2 = load %a, %o : vec<4, f32>
+ *                                            %3 = load %a, %o {imm = 4} : vec<4, f32>  ...
+ *                                            %v = join %2, %3, ...
+ * legal.def says what that is. Behind this pass an emitter finds only ops its machine has. Nothing
+ * happens without a target; results are the same but for the errors that legalise_math.c states. */
+#include "transform/legalise.h"
+
+#include "ir/access.h"
+#include "ir/attr.h"
+#include "ir/dtype.h"
+
+/* ---- growing ---- */
+
+Value *grow_as(Expansion *x, OpKind kind, Value *a, Value *b, DType dtype) {
+  Value *args[] = {a, b};
+  const Type *type = type_vec(x->k->cx, x->op->results[0].type->n, dtype);
+  Op *made = ir_op_new(x->k, kind, x->op->at, args, b ? 2 : 1);
+  ir_insert_before(x->op, made);
+  ir_set_results(x->k, made, &type, 1);
+  return &made->results[0];
+}
+
+Value *grow(Expansion *x, OpKind kind, Value *a, Value *b, Value *c) {
+  Value *v = grow_as(x, kind, a, b, x->dtype);
+  if (!c) return v;
+  Value *args[] = {a, b, c};
+  v->def->args = arena_copy(x->k->arena, args, sizeof args);
+  v->def->nargs = 3;
+  return v;
+}
+
+static Value *grow_scalar(Expansion *x, double v, DType dtype) {
+  Attr value = {.key = ATTR_value};
+  const Type *type = type_scalar(x->k->cx, dtype);
+  if (dtype_is_float(dtype)) value.number = dtype_round(dtype, v);
+  else value.sym = sym_int(x->k->cx->sym, (int64_t)v);
+  Op *made = ir_op_new(x->k, OP_scalar, x->op->at, NULL, 0);
+  op_set_attr(x->k, made, value);
+  ir_insert_before(x->op, made);
+  ir_set_results(x->k, made, &type, 1);
+  return &made->results[0];
+}
+
+Value *grow_number(Expansion *x, double v, DType dtype) {
+  Value *one = grow_scalar(x, v, dtype);
+  return x->op->results[0].type->n == 1 ? one : grow_as(x, OP_splat, one, NULL, dtype);
+}
+
+/* ---- the table ---- */
+
+enum { NATIVE, EXPAND, ILLEGAL };
+enum { AMD = 1 << VENDOR_AMD, NVIDIA = 1 << VENDOR_NVIDIA, GPU = AMD | NVIDIA, ALL = ~0 };
+
+typedef struct LegalRow {
+  OpKind op;
+  int where;
+  unsigned natively;
+  int otherwise;
+} LegalRow;
+
+/* The words of features.def, as the table spells them. */
+enum {
+  NONE = FEATURE_NONE,
+  LDMATRIX = FEATURE_LDMATRIX,
+  STMATRIX = FEATURE_STMATRIX,
+  CP_ASYNC = FEATURE_CP_ASYNC,
+  DIRECT_LDS = FEATURE_DIRECT_LDS,
+  TMA = FEATURE_TMA,
+  MBARRIER = FEATURE_MBARRIER,
+  WGMMA = FEATURE_WGMMA
+};
+
+static const LegalRow rows[] = {
+#define LEGAL(op, where, natively, otherwise) {OP_##op, where, natively, otherwise},
+#include "transform/legal.def"
+};
+
+static ExpandFn *const expand[OP_COUNT] = {
+    [OP_softsign] = expand_softsign, [OP_remf] = expand_remf, [OP_mod] = expand_mod,
+    [OP_powf] = expand_powf,         [OP_cbrt] = expand_cbrt, [OP_sinh] = expand_sinh,
+    [OP_atan2] = expand_atan2,
+};
+
+static int verdict(const TargetInfo *t, OpKind op) {
+  for (size_t i = 0; i < WV_LEN(rows); i++) {
+    const LegalRow *row = &rows[i];
+    if (row->op != op || !(row->where >> t->vendor & 1)) continue;
+    if (!(t->features & row->natively)) return row->otherwise;
+  }
+  return NATIVE;
+}
+
+/* ---- accesses ---- */
+
+typedef struct Legal {
+  Kernel *k;
+  const TargetInfo *target;
+  Arena *scratch;
+  Value **rename; /* by value id; NULL: itself */
+} Legal;
+
+/* Elements of one access of the memory; 0: the machine sets no limit. */
+static int widest(const Legal *l, const Value *memory) {
+  int bytes = memory_is_scratch(memory) ? l->target->shared_access : l->target->global_access;
+  return bytes * 8 / dtype_memory_bits(memory->type->dtype);
+}
+
+static Value *take(Legal *l, Op *at, Value *v, int first, int n) {
+  const Sym **regs = ARENA_ARRAY(l->k->arena, const Sym *, n);
+  const Type *type = type_vec(l->k->cx, n, v->type->dtype);
+  if (v->type->n == 1) return v;
+  for (int i = 0; i < n; i++) regs[i] = sym_int(l->k->cx->sym, first + i);
+  Op *pick = ir_op_new(l->k, OP_pick, at->at, &v, 1);
+  op_set_attr(l->k, pick, (Attr){.key = ATTR_regs, .n = n, .dims = regs});
+  ir_insert_before(at, pick);
+  ir_set_results(l->k, pick, &type, 1);
+  return &pick->results[0];
+}
+
+/* Registers first .. first + n - 1 of an access. Where they lie logically is known of the first
+ * part only: the others may be in the next row. */
+static Op *part_of(Legal *l, Op *op, int first, int n) {
+  bool store = op->kind == OP_store;
+  int mask = store ? 3 : 2;
+  const Attr *imm = op_attr(op, ATTR_imm);
+  Op *part = ir_op_new(l->k, op->kind, op->at, op->args, op->nargs);
+  for (int i = 0; i < op->nattrs; i++)
+    if (op->attrs[i].key != ATTR_imm && (op->attrs[i].key != ATTR_coords || first == 0))
+      op_set_attr(l->k, part, attr_copy(l->k, &op->attrs[i]));
+  int64_t by = (imm ? imm->integer : 0) + first;
+  if (by) op_set_attr(l->k, part, (Attr){.key = ATTR_imm, .integer = by});
+  if (store) part->args[0] = take(l, op, op->args[0], first, n);
+  if (op->nargs > mask) part->args[mask] = take(l, op, op->args[mask], first, n);
+  ir_insert_before(op, part);
+  return part;
+}
+
+static void split_access(Legal *l, Op *op) {
+  bool store = op->kind == OP_store;
+  const Type *whole = store ? op->args[0]->type : op->results[0].type;
+  int most = widest(l, op->args[store ? 1 : 0]), n = 0;
+  if (!most || whole->n <= most) return;
+  Value **parts = ARENA_ARRAY(l->scratch, Value *, whole->n);
+  for (int first = 0; first < whole->n; first += most) {
+    int count = whole->n - first < most ? whole->n - first : most;
+    Op *part = part_of(l, op, first, count);
+    const Type *type = type_vec(l->k->cx, count, whole->dtype);
+    if (store) continue;
+    ir_set_results(l->k, part, &type, 1);
+    parts[n++] = &part->results[0];
+  }
+  if (store) {
+    ir_remove(op);
+    return;
+  }
+  op->kind = OP_join;
+  op->nattrs = 0;
+  op->args = arena_copy(l->k->arena, parts, sizeof(Value *) * (size_t)n);
+  op->nargs = n;
+}
+
+/* ---- the pass ---- */
+
+static void expand_op(Legal *l, Op *op) {
+  Expansion x = {.k = l->k, .op = op};
+  Value *v = expand[op->kind] ? expand[op->kind](&x) : NULL;
+  if (!v) return;
+  if (!v->name) v->name = op->results[0].name;
+  l->rename[op->results[0].id] = v;
+  ir_remove(op);
+}
+
+static bool legalise_op(Legal *l, Op *op) {
+  if (op->kind == OP_load || op->kind == OP_store) return split_access(l, op), true;
+  int what = verdict(l->target, op->kind);
+  if (what == EXPAND) expand_op(l, op);
+  if (what != ILLEGAL) return true;
+  diag_add(&l->k->cx->diags, DIAG_E0615, op->at, "%s has no `%s`", l->target->name,
+           op_info[op->kind].name);
+  return false;
+}
+
+bool pass_legalise(Kernel *k, PassCtx *cx) {
+  if (!cx->target) return true;
+  Legal l = {.k = k, .target = cx->target, .scratch = cx->scratch};
+  int nvalues = k->nvalues; /* new values are not renamed */
+  l.rename = ARENA_ARRAY(cx->scratch, Value *, nvalues);
+  bool ok = true;
+  for (Op *op = ir_first(k), *next; op; op = next) {
+    next = ir_next(op);
+    for (int i = 0; i < op->nargs; i++) {
+      Value *to = op->args[i]->id < nvalues ? l.rename[op->args[i]->id] : NULL;
+      if (to) op->args[i] = to;
+    }
+    ok = legalise_op(&l, op) && ok;
+  }
+  return ok;
+}

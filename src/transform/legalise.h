@@ -1,0 +1,24 @@
+/* legalise.h: an op written with other ops, in front of it. */
+#ifndef WV_LEGALISE_H
+#define WV_LEGALISE_H
+
+#include "transform/pass.h"
+
+typedef struct Expansion {
+  Kernel *k;
+  Op *op;      /* what is replaced; new ops stand in front of it */
+  DType dtype; /* what is computed in */
+} Expansion;
+
+/* Appends an op of this kind; its type is that of a register of the expansion's dtype for each of
+ * op's, unless given. b, c may be NULL. */
+Value *grow(Expansion *x, OpKind kind, Value *a, Value *b, Value *c);
+Value *grow_as(Expansion *x, OpKind kind, Value *a, Value *b, DType dtype);
+Value *grow_number(Expansion *x, double v, DType dtype);
+
+/* The value of the op, or NULL: it stays as it is. */
+typedef Value *ExpandFn(Expansion *x);
+ExpandFn expand_softsign, expand_remf, expand_mod, expand_powf, expand_cbrt, expand_sinh,
+    expand_atan2;
+
+#endif

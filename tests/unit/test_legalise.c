@@ -1,0 +1,89 @@
+/* test_legalise.c: a kernel that was fitted to a machine's ops computes what it computed before, as
+ * nearly as legalise_math.c promises. The simulator runs both: it has every op. */
+#include <math.h>
+
+#include "transform/pipeline.h"
+#include "unit/sim_kit.h"
+
+enum { POINTS = 1024 };
+
+static const char *const source =
+    "thread kernel @f(%%a: mem<M, %s>, %%b: mem<M, %s>, %%c: mem<M, %s>)\n"
+    "  launch grid (4) block (64) wave 64\n"
+    "  bind M = 1024\n"
+    "{\n"
+    "  %%o = expr 256*$WG0 + 4*$T0 : i32\n"
+    "  %%x = load %%a, %%o : vec<4, %s>\n"
+    "  %%y = load %%b, %%o : vec<4, %s>\n"
+    "  %%r = %s\n"
+    "  store %%r, %%c, %%o\n"
+    "}\n";
+
+/* Zeros, infinities, NaN and signs against each other; then magnitudes from tiny to large. */
+static void fill(Lab *l, double most) {
+  static const double special[] = {0.0, -0.0, 1, -1, INFINITY, -INFINITY, NAN, 2, -3, 0.5, -0.5};
+  int n = (int)WV_LEN(special);
+  for (int e = 0; e < POINTS; e++) {
+    double sign = lab_random(l) < 0 ? -1 : 1, step = pow(most * 1e6, (e % 211) / 210.0);
+    put(l, 0, e, e < n * n ? special[e / n] : sign * 1e-6 * step * (1 + lab_random(l) / 16.0));
+    put(l, 1, e, e < n * n ? special[e % n] : lab_random(l) + (e % 3) / 8.0);
+  }
+}
+
+static bool run(const char *op, DType dtype, double most, bool legal, double *out) {
+  const char *t = dtype_info[dtype].name;
+  Arena *a = arena_new();
+  Lab l = lab_open(arena_printf(a, source, t, t, t, t, t, op));
+  for (int i = 0; i < 3; i++) lab_tensor(&l, dtype, 1, POINTS);
+  fill(&l, most);
+  PipelineOptions o = {.passes = "legalise", .target = "sm_80"};
+  bool ok = l.k && (!legal || pipeline_run(l.k, &o));
+  for (const Op *at = ok && legal ? ir_first(l.k) : NULL; at; at = ir_next(at))
+    ok = ok && !strstr("softsign remf powf cbrt sinh atan2", op_info[at->kind].name);
+  ok = ok && sim_lab(&l, &(SimOptions){0}, NULL);
+  if (!ok) lab_print_errors(&l);
+  for (int e = 0; e < POINTS; e++) out[e] = get(&l, 2, e);
+  lab_close(&l);
+  arena_free(a);
+  return ok;
+}
+
+/* The largest relative error, in units of the last place; NaN, infinities and zeros must agree. */
+static double error_of(const char *op, DType dtype, double most) {
+  static double before[POINTS], after[POINTS];
+  double worst = 0, unit = ldexp(1, -dtype_info[dtype].mantissa);
+  if (!run(op, dtype, most, false, before) || !run(op, dtype, most, true, after)) return INFINITY;
+  for (int e = 0; e < POINTS; e++) {
+    double x = before[e], y = after[e];
+    if ((isnan(x) && isnan(y)) || x == y) continue;
+    if (!isfinite(x) || !isfinite(y)) return printf("%d: %g %g\n", e, x, y), INFINITY;
+    if (fabs(x) < 1e-36 && fabs(y) < 1e-36) continue; /* subnormal in f32 or nearly so */
+    worst = fmax(worst, fabs(x - y) / fabs(x) / unit);
+  }
+  return worst;
+}
+
+TEST(functions_are_as_near_as_stated) {
+  CHECK(error_of("softsign %x {cap = 5.0}", DTYPE_f32, 1e6) <= 2);
+  CHECK(error_of("softsign %x {cap = 5.0, head = 64}", DTYPE_f32, 1e6) <= 2);
+  CHECK(error_of("cbrt %x", DTYPE_f32, 1e6) <= 3);
+  CHECK(error_of("sinh %x", DTYPE_f32, 80) <= 4 + 80 / 2);
+  CHECK(error_of("sinh %x", DTYPE_f32, 2) <= 4);
+  CHECK(error_of("atan2 %x, %y", DTYPE_f32, 1e3) <= 4);
+  CHECK(error_of("powf %x, %y", DTYPE_f32, 8) <= 2 + 8 * 24);
+}
+
+TEST(remainders_are_exact) {
+  CHECK(error_of("remf %x, %y", DTYPE_f32, 1e6) == 0);
+  CHECK(error_of("mod %x, %y", DTYPE_f32, 1e6) == 0);
+  CHECK(error_of("remf %x, %y", DTYPE_f16, 1e3) == 0);
+}
+
+TEST(smaller_floats_are_rounded_once) {
+  CHECK(error_of("cbrt %x", DTYPE_f16, 1e3) <= 1);
+  CHECK(error_of("softsign %x {cap = 5.0}", DTYPE_bf16, 1e3) <= 1);
+  CHECK(error_of("sinh %x", DTYPE_f16, 4) <= 1);
+}
+
+TESTS_MAIN(RUN(functions_are_as_near_as_stated) RUN(remainders_are_exact)
+               RUN(smaller_floats_are_rounded_once))
