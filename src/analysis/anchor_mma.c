@@ -29,8 +29,9 @@ typedef struct Product {
   const MmaInfo *row;
   const MmaChoice *choice;
   MmaRoles roles;
-  int m, n;     /* of the workgroup's tile */
-  int together; /* waves of one instruction */
+  int m, n;            /* of the workgroup's tile */
+  int together;        /* waves of one instruction */
+  const Digits *order; /* of k; NULL: as it is */
   Grid grid;
 } Product;
 
@@ -86,6 +87,58 @@ static bool declared_grid(const Distribution *d, const Product *p, int groups, G
   return true;
 }
 
+/* ---- k in another order ---- */
+
+int mma_order_at(const Digits *order, int position) {
+  int element = 0;
+  for (int i = 0; order && i < order->n; i++) {
+    element += position % order->at[i].radix * order->at[i].stride;
+    position /= order->at[i].radix;
+  }
+  return order ? element : position;
+}
+
+/* The digit, which moves by positions along k, as digits that move by elements; false: it cannot be
+ * written so. */
+static bool push_ordered(Layout *l, LayoutPart part, int dim, Digit g, const Digits *order) {
+  for (int i = 0, weight = 1; i < order->n && g.radix > 1; weight *= order->at[i++].radix) {
+    int next = weight * order->at[i].radix;
+    if (g.stride >= next) continue;
+    int room = next / g.stride, taken = g.radix < room ? g.radix : room;
+    if (g.stride % weight || next % g.stride || g.radix % taken) return false;
+    layout_push(l, part, dim, taken, g.stride / weight * order->at[i].stride);
+    g.radix /= taken;
+    g.stride *= taken;
+  }
+  return g.radix == 1;
+}
+
+static bool order_k(Layout *l, int dim, const Digits *order) {
+  Layout out = layout_of(l->dims, l->extent);
+  for (int p = 0; p < LAYOUT_PARTS; p++)
+    for (int i = 0; i < l->part[p].n; i++) {
+      Digit g = l->part[p].at[i];
+      if (!g.stride || g.dim != dim) layout_push(&out, (LayoutPart)p, g.dim, g.radix, g.stride);
+      else if (!push_ordered(&out, (LayoutPart)p, dim, g, order)) return false;
+    }
+  *l = out;
+  return true;
+}
+
+/* Both operands, copies along k included, can be held in that order. */
+static const Digits *usable_order(const Product *p, const Digits *order, int k) {
+  int covered = 1;
+  for (int i = 0; i < order->n; i++) covered *= order->at[i].radix;
+  if (!order->n || covered != k || k % p->row->k) return NULL;
+  for (MmaOperand part = MMA_A; part <= MMA_B; part++) {
+    Layout l;
+    if (!mma_fragment(p->row, part, &l)) return NULL;
+    layout_push(&l, LAYOUT_REG, 1, k / p->row->k, p->row->k);
+    if (!order_k(&l, 1, order)) return NULL;
+  }
+  return order;
+}
+
 /* The part of a declared wave, divided among the machine's waves it is made of. */
 static Grid grid_of_wave(const Distribution *d, const Machine *m, const Product *p) {
   int axis_m = anchor_wave_axis(d, p->roles.m), axis_n = anchor_wave_axis(d, p->roles.n);
@@ -119,6 +172,10 @@ static bool open_product(const Distribution *d, const Machine *m, Arena *a, Op *
   p->m = extent[type_dim(t, p->roles.m)];
   p->n = extent[type_dim(t, p->roles.n)];
   p->together = p->row->lanes / m->lanes;
+  int k = distribute_extents(d, op, op->args[0]->type, extent)
+              ? extent[type_dim(op->args[0]->type, p->roles.k)]
+              : 0;
+  p->order = op->kind == OP_mma ? usable_order(p, &p->choice->order, k) : NULL;
   int groups = m->waves / p->together;
   if (m->observable) p->grid = grid_of_wave(d, m, p);
   else if (p->together != 1 || !declared_grid(d, p, groups, &p->grid))
@@ -203,6 +260,7 @@ bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int o
   *out = layout_of(t->rank, extent);
   push_fragment(out, &fragment, to);
   if (dim_k >= 0) push_copies(out, dim_k, extent[dim_k], fragment.extent[1]);
+  if (dim_k >= 0 && p.order && !order_k(out, dim_k, p.order)) return false;
   bool m_first = is_acc && is_contracted(d->k, p.roles.m);
   if (m_first) push_copies(out, dim_m, p.grid.tile_m, p.row->m);
   if (dim_n >= 0) push_copies(out, dim_n, p.grid.tile_n, p.row->n);
@@ -223,6 +281,7 @@ bool anchor_mma_division(const Distribution *d, const Machine *m, Arena *a, Op *
   *out = (MmaDivision){.row = p.row, .m = p.roles.m, .n = p.roles.n, .k = p.roles.k};
   out->along[0] = p.grid.along_m, out->along[1] = p.grid.along_n;
   out->tile[0] = p.grid.tile_m, out->tile[1] = p.grid.tile_n;
+  out->order = p.order;
   out->copies[0] = p.grid.tile_m / p.row->m;
   out->copies[1] = p.grid.tile_n / p.row->n;
   out->copies[2] = ceil_div(extent[dim_of(lhs, p.roles.k)], p.row->k);

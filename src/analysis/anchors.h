@@ -56,8 +56,10 @@ typedef struct MmaDivision {
   const MmaInfo *row;
   const Sym *m, *n, *k; /* the program's dims along which the instruction's lie */
   int copies[3];
+  const Digits *order;   /* MmaChoice.order; NULL: k lies as it is */
   int along[2], tile[2]; /* groups of waves along m and n, n counted first; elements of each */
 } MmaDivision;
+int mma_order_at(const Digits *order, int position); /* the element along k at a position */
 bool anchor_mma_division(const Distribution *d, const Machine *m, Arena *a, Op *op,
                          MmaDivision *out);
 

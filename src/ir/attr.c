@@ -104,6 +104,11 @@ static bool mapping_equal(const Mapping *a, const Mapping *b) {
 bool mma_equal(const MmaChoice *a, const MmaChoice *b) {
   if (a->swap != b->swap || a->shared_lhs != b->shared_lhs || a->shared_rhs != b->shared_rhs)
     return false;
+  if (a->order.n != b->order.n) return false;
+  for (int i = 0; i < a->order.n; i++)
+    if (a->order.at[i].radix != b->order.at[i].radix ||
+        a->order.at[i].stride != b->order.at[i].stride)
+      return false;
   if (a->name || b->name) return a->name && b->name && strcmp(a->name, b->name) == 0;
   return a->out_vec == b->out_vec && a->k_vec == b->k_vec && a->k_mult == b->k_mult &&
          a->along == b->along;

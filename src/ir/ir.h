@@ -95,8 +95,8 @@ typedef struct OpInfo {
   int least, most; /* operands; most OP_ANY: no limit */
   int results;     /* OP_MANY: one per carried value */
   unsigned flags;
-  int rule;      /* InferRule of infer.c */
-  AttrKey lead;  /* written bare after the name, or ATTR_NONE */
+  int rule;       /* InferRule of infer.c */
+  AttrKey lead;   /* written bare after the name, or ATTR_NONE */
   uint64_t attrs; /* bit 1 << key for every attribute it may carry, lead included */
 } OpInfo;
 
@@ -146,22 +146,23 @@ struct Type {
   int n; /* elements of a vec; 1 of a scalar, 0 of the others */
   int rank;
   const Sym *const *dims;
-  const Sym *space;              /* mem: placement request, global unless it resolves to shared */
-  const Sym *const *layout;      /* mem: physical extents, NULL entry: the tensor's own; NULL: none */
+  const Sym *space;         /* mem: placement request, global unless it resolves to shared */
+  const Sym *const *layout; /* mem: physical extents, NULL entry: the tensor's own; NULL: none */
 };
 
 /* NULL when a dim is NULL, stands there twice, or there are more than IR_MAX_RANK. */
 const Type *type_scalar(Context *cx, DType dtype);
 const Type *type_vec(Context *cx, int n, DType dtype); /* n 1: scalar; NULL when n < 1 */
-const Type *type_tile(Context *cx, const Sym *const *dims, int rank, DType dtype); /* rank 0: scalar */
+const Type *type_tile(Context *cx, const Sym *const *dims, int rank,
+                      DType dtype); /* rank 0: scalar */
 const Type *type_mem(Context *cx, const Sym *const *dims, int rank, DType dtype, const Sym *space,
                      const Sym *const *layout);
 const Type *type_token(Context *cx);
 const Type *type_with_dtype(Context *cx, const Type *t, DType dtype); /* tile, vec or scalar */
 
-bool type_has_dim(const Type *t, const Sym *dim);       /* by base dimension */
-const Sym *dim_base(const Sym *dim);                    /* K for K/32; itself otherwise */
-bool type_is_value(const Type *t);                      /* tile, vec or scalar */
+bool type_has_dim(const Type *t, const Sym *dim); /* by base dimension */
+const Sym *dim_base(const Sym *dim);              /* K for K/32; itself otherwise */
+bool type_is_value(const Type *t);                /* tile, vec or scalar */
 bool dtype_parse(const char *name, DType *out);
 void type_print(StrBuf *out, const Context *cx, const Type *t);
 const char *type_text(Arena *a, const Context *cx, const Type *t);
@@ -190,9 +191,11 @@ typedef struct Mapping {
 typedef struct MmaChoice {
   const char *name; /* NULL: a GenericDot with the fields below */
   int out_vec, k_vec, k_mult;
-  char along;  /* 'M' or 'N' */
-  bool swap;   /* computes the transposed product, lhs and rhs exchanged */
+  char along;                  /* 'M' or 'N' */
+  bool swap;                   /* computes the transposed product, lhs and rhs exchanged */
   bool shared_lhs, shared_rhs; /* operands that are read from shared memory, not from registers */
+  Digits order; /* positions along k in mixed radix -> the program's k, for both operands; n 0:
+                   alike */
 } MmaChoice;
 
 typedef struct NamedCount {
@@ -208,12 +211,12 @@ typedef struct Attr {
   AttrKey key;
   int n; /* entries of the lists below */
   union {
-    double number;         /* NUMBER when sym is NULL */
-    int64_t integer;       /* INT */
-    const char *text;      /* TEXT, WORD */
-    const Sym *const *dims; /* DIMS */
+    double number;            /* NUMBER when sym is NULL */
+    int64_t integer;          /* INT */
+    const char *text;         /* TEXT, WORD */
+    const Sym *const *dims;   /* DIMS */
     const char *const *texts; /* TEXTS, sorted */
-    SymPair *pairs;        /* BOUNDS, in the order written */
+    SymPair *pairs;           /* BOUNDS, in the order written */
     const Mapping *mapping;
     const MmaChoice *mma;
     NamedCount *counts;
@@ -257,8 +260,8 @@ struct Op {
 };
 
 struct Region {
-  Op *owner;     /* NULL for a kernel's body */
-  Value **args;  /* carried values; for a kernel its parameters; for a while loop the axis first */
+  Op *owner;    /* NULL for a kernel's body */
+  Value **args; /* carried values; for a kernel its parameters; for a while loop the axis first */
   int nargs;
   Op *first, *last;
 };
@@ -279,11 +282,11 @@ typedef struct Constraint {
   int axis;         /* workgroup, device, reorder: which id */
   bool secondary;   /* workgroup: rides on another dimension's id */
   /* hardware */
-  int threads;                 /* per wave; launch too */
-  const Sym *waves[3];         /* NULL: derived from the wave constraints */
+  int threads;         /* per wave; launch too */
+  const Sym *waves[3]; /* NULL: derived from the wave constraints */
   const Sym *cluster[3];
-  MmaChoice mma;               /* name NULL and k_vec 0: none given */
-  SymPairs pairs;              /* hardware: vector shapes; iterators: iterator -> dimension */
+  MmaChoice mma;  /* name NULL and k_vec 0: none given */
+  SymPairs pairs; /* hardware: vector shapes; iterators: iterator -> dimension */
   int load_bits, service_waves;
   /* launch: what runs, once lowered to one lane's program */
   const Sym *grid[3], *block[3]; /* workgroups; threads of each */
@@ -329,8 +332,8 @@ void ir_replace_uses(Kernel *k, const Value *from, Value *to);
 void ir_renumber(Kernel *k);
 void ir_set_layout(Kernel *k, Value *v, const Layout *l); /* a copy, normalised; NULL: none */
 
-/* Appends a copy of op, body and all. `map` gives, by value id, what stands for an operand in the copy
- * (NULL: itself) and receives the results. */
+/* Appends a copy of op, body and all. `map` gives, by value id, what stands for an operand in the
+ * copy (NULL: itself) and receives the results. */
 void ir_clone_op(Kernel *to, Region *dst, const Op *op, Value **map);
 
 /* Program order, parents before children. */
@@ -342,13 +345,13 @@ void op_set_attr(Kernel *k, Op *op, Attr attr);
 void op_drop_attr(Op *op, AttrKey key);
 static inline bool op_has(const Op *op, AttrKey key) { return op_attr(op, key) != NULL; }
 static inline bool op_is_pure(const Op *op) { return (op_info[op->kind].flags & OPF_PURE) != 0; }
-OpKind op_find(const char *name); /* OP_COUNT: none */
+OpKind op_find(const char *name);    /* OP_COUNT: none */
 AttrKey attr_find(const char *name); /* ATTR_NONE: none */
 
 /* Operands of a region op. A for loop with `from` has its start first; an if without `expr` has its
  * condition first; a while loop has the axis value first, and it is carried. */
-int op_carried(const Op *op);             /* index of the first carried operand */
-Value *op_condition(const Op *op);        /* of an if: its condition value, or NULL */
+int op_carried(const Op *op);      /* index of the first carried operand */
+Value *op_condition(const Op *op); /* of an if: its condition value, or NULL */
 
 /* The symbol that counts the iterations of a loop over `axis`: $ARG<axis>, or what its tile
  * constraint names. */

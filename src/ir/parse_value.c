@@ -191,9 +191,8 @@ static const Type *parse_tensor(Parser *p, bool is_mem) {
   while (is_mem && accept(p, ','))
     if (!parse_mem_part(p, dims.n, &parts)) return NULL;
   if (!expect(p, '>', is_mem ? "or `,`" : NULL)) return NULL;
-  const Type *t = is_mem
-                      ? type_mem(p->cx, dims.at, dims.n, dtype, parts.space, parts.layout)
-                      : type_tile(p->cx, dims.at, dims.n, dtype);
+  const Type *t = is_mem ? type_mem(p->cx, dims.at, dims.n, dtype, parts.space, parts.layout)
+                         : type_tile(p->cx, dims.at, dims.n, dtype);
   if (!t)
     diag_add(&p->cx->diags, DIAG_E0506, p->last.span,
              "a dimension stands twice in this type, or there are more than %d", IR_MAX_RANK);
@@ -305,21 +304,34 @@ static bool expect_word_or_string(Parser *p, const char *what, const char **out)
   return expect_text(p, kind, what, out);
 }
 
-static void parse_mma_words(Parser *p, MmaChoice *out) {
+/* order(4, 1, 2, 16): pairs of radix and stride. */
+static bool parse_order(Parser *p, Digits *out) {
+  if (!at_word(p, "order") || peek_token(p).punct != '(') return true;
+  advance(p), advance(p);
+  do {
+    int64_t radix, stride;
+    if (out->n == LAYOUT_DIGITS) return fail_expected(p, "`)`: there are too many digits");
+    if (!expect_int(p, 2, 1 << 16, "a radix", &radix) || !expect(p, ',', NULL)) return false;
+    if (!expect_int(p, 1, 1 << 16, "a stride", &stride)) return false;
+    out->at[out->n++] = (Digit){0, (int)radix, (int)stride};
+  } while (accept(p, ','));
+  return expect(p, ')', NULL);
+}
+
+static bool parse_mma_words(Parser *p, MmaChoice *out) {
   out->swap = accept_word(p, "swap");
   out->shared_lhs = accept_word(p, "shared_lhs");
   out->shared_rhs = accept_word(p, "shared_rhs");
+  return parse_order(p, &out->order);
 }
 
 bool parse_mma(Parser *p, MmaChoice *out) {
   *out = (MmaChoice){0};
   bool is_dot = at_word(p, "dot") && peek_token(p).punct == '(';
   if (is_dot) advance(p), advance(p);
-  if (!(is_dot ? parse_dot(p, out)
-               : expect_word_or_string(p, "a matrix instruction", &out->name)))
+  if (!(is_dot ? parse_dot(p, out) : expect_word_or_string(p, "a matrix instruction", &out->name)))
     return false;
-  parse_mma_words(p, out);
-  return true;
+  return parse_mma_words(p, out);
 }
 
 /* ---- the other kinds of attribute ---- */

@@ -117,6 +117,10 @@ static void print_mma(Printer *p, const MmaChoice *m) {
   if (m->swap) sb_puts(p->out, " swap");
   if (m->shared_lhs) sb_puts(p->out, " shared_lhs");
   if (m->shared_rhs) sb_puts(p->out, " shared_rhs");
+  for (int i = 0; i < m->order.n; i++)
+    sb_printf(p->out, "%s%d, %d", i ? ", " : " order(", m->order.at[i].radix,
+              m->order.at[i].stride);
+  if (m->order.n) sb_puts(p->out, ")");
 }
 
 static void print_mapping(Printer *p, const Mapping *m) {

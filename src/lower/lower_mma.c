@@ -34,6 +34,8 @@ int *product_registers(Product *p, MmaOperand part, const Value *v, int *n) {
       layout_at(&fragment, r, 0, 0, in);
       coord[axis[0]] = i / inner * fragment.extent[0] + in[0];
       coord[axis[1]] = i % inner * fragment.extent[1] + in[1];
+      if (part == MMA_A || part == MMA_B)
+        coord[axis[1]] = mma_order_at(p->div.order, coord[axis[1]]);
       int found = register_at(places, coord);
       WV_ASSERT(found >= 0); /* the layout of a matrix operand has every element */
       list[(*n)++] = found;
@@ -71,6 +73,7 @@ static Value *multiply(Product *p, int **to, int *n) {
   const Sym *copies[3];
   for (int i = 0; i < 3; i++) copies[i] = sym_int(l->sym, p->div.copies[i]);
   choice.swap = false;
+  choice.order.n = 0;
   Attr attrs[] = {{.key = ATTR_mma, .mma = &choice}, {.key = ATTR_copies, .n = 3, .dims = copies}};
   return emit(l, OP_wave_mma, args, scaled ? 5 : 3, attrs, 2, args[2]->type);
 }

@@ -193,6 +193,7 @@ static int64_t cost_of(const Retarget *r, const Product *p, const MmaInfo *row, 
 typedef struct Instruction {
   const MmaInfo *row; /* NULL: none */
   bool swap;
+  Digits order; /* of k; n 0: as it is */
 } Instruction;
 
 static bool is_better(const Retarget *r, const Product *p, Instruction x, Instruction y) {
@@ -206,10 +207,10 @@ static Instruction choose_row(const Retarget *r, const Product *p) {
   Instruction best = {0};
   const MmaInfo *asked = p->asked && p->asked->name ? mma_find(p->asked->name) : NULL;
   if (asked && p->scaled) asked = mma_for_type(asked, p->a);
-  if (asked && fits(r, p, asked, false)) return (Instruction){asked, false};
+  if (asked && fits(r, p, asked, false)) return (Instruction){.row = asked};
   for (int swap = 0; swap < 2; swap++)
     for (int i = 0; i < mma_count(); i++) {
-      Instruction now = {mma_at(i), swap};
+      Instruction now = {.row = mma_at(i), .swap = swap};
       bool wide = now.row->lanes > r->target->lanes;
       if ((!swap || wide) && fits(r, p, now.row, swap) && is_better(r, p, now, best)) best = now;
     }
@@ -263,6 +264,7 @@ static void set_instruction(Retarget *r, const Product *p, Instruction i) {
          shared_a = shared_b && is_read(p->op->args[a]);
     choice->name = i.row->name;
     choice->swap = i.swap;
+    choice->order = i.order;
     choice->shared_lhs = i.swap ? shared_b : shared_a;
     choice->shared_rhs = i.swap ? shared_a : shared_b;
   } else {
@@ -350,8 +352,24 @@ static bool open_pairing(Retarget *r, Op *first, Op *second, int operand, Pairin
   return s.k == f.m || s.k == f.n;
 }
 
-/* With the second product swapped or not, the first swapped as *swap_first says. */
-static bool is_chained(Retarget *r, const Pairing *p, bool swap_second, bool *swap_first) {
+/* A permutation of k in mixed radix; false: it is none. */
+static bool find_order(const int *pi, int k, Digits *out) {
+  if (pi[0]) return false;
+  for (int n = 1; n < k;) {
+    int stride = pi[n], radix = 1;
+    for (bool more = true; more && n * (radix + 1) <= k; radix += more)
+      for (int i = 0; more && i < n; i++) more = pi[n * radix + i] == pi[i] + radix * stride;
+    if (radix == 1 || k % (n * radix) || out->n == LAYOUT_DIGITS) return false;
+    out->at[out->n++] = (Digit){0, radix, stride};
+    n *= radix;
+  }
+  return true;
+}
+
+/* With the second product swapped or not, the first swapped as *swap_first says, and k of the
+ * second in another order. */
+static bool is_chained(Retarget *r, const Pairing *p, bool swap_second, bool *swap_first,
+                       Digits *order) {
   int rows = p->a->m;
   while (rows % p->a->n || rows % p->b->m || rows % p->b->n) rows += p->a->m;
   ChainUse use = {.first = p->a,
@@ -362,7 +380,10 @@ static bool is_chained(Retarget *r, const Pairing *p, bool swap_second, bool *sw
                   .k = p->second.k};
   Chain chain = chain_find(r->cx->scratch, &use);
   *swap_first = chain.swap_first;
-  return chain.found && chain.identity && !chain.swap_second &&
+  *order = (Digits){0};
+  bool ordered = chain.found && !chain.identity && (p->b->place_b & MMA_REGISTERS) &&
+                 p->second.k % p->b->k == 0 && find_order(chain.pi, p->second.k, order);
+  return chain.found && (chain.identity || ordered) && !chain.swap_second &&
          fits(r, &p->first, p->a, chain.swap_first) && fits(r, &p->second, p->b, swap_second);
 }
 
@@ -372,15 +393,18 @@ static bool is_chained(Retarget *r, const Pairing *p, bool swap_second, bool *sw
 static void try_chain(Retarget *r, Op *first, Op *second, int operand) {
   Pairing p;
   Instruction a = {0}, b = {0};
-  bool suits = false;
+  int best = 0; /* k as it is, then what suits both */
   if (!open_pairing(r, first, second, operand, &p)) return;
-  for (int swap = 0; swap < 2 && !suits; swap++) {
+  for (int swap = 0; swap < 2; swap++) {
     bool swap_first;
-    if (!is_chained(r, &p, swap, &swap_first)) continue;
-    suits = (p.contracts_m == swap_first) == ((operand == 1) == swap);
-    if (a.row && !suits) continue;
-    a = (Instruction){p.a, swap_first};
-    b = (Instruction){p.b, swap};
+    Digits order;
+    if (!is_chained(r, &p, swap, &swap_first, &order)) continue;
+    bool suits = (p.contracts_m == swap_first) == ((operand == 1) == swap);
+    int worth = 1 + 2 * !order.n + suits;
+    if (worth <= best) continue;
+    best = worth;
+    a = (Instruction){.row = p.a, .swap = swap_first};
+    b = (Instruction){.row = p.b, .swap = swap, .order = order};
   }
   if (!a.row) return;
   set_instruction(r, &p.first, a);

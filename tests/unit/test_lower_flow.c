@@ -1,5 +1,6 @@
 /* test_lower_flow.c: loops, conditionals, atomics and counters, as tiles and as one lane's program.
  */
+#include "ir/attr.h"
 #include "unit/lane_kit.h"
 
 static const Sample flow_samples[] = {
@@ -87,4 +88,72 @@ TEST(the_same_after_passes_of_tiles) {
 
 TEST(on_all_machines) { EACH_FLOW(s) EACH_TARGET(t) CHECK_INT(lane_differs(s, t), 0); }
 
-TESTS_MAIN(RUN(the_same_after_passes_of_tiles) RUN(on_all_machines))
+/* ---- chains of products ---- */
+
+#define CHAIN(NAME, TYPE, MMA)                                                                     \
+  {                                                                                                \
+    NAME,                                                                                          \
+        "kernel @chain(%q: mem<M, L, " TYPE ">, %k: mem<K, L, " TYPE ">, %v: mem<N, K, " TYPE      \
+        ">,\n"                                                                                     \
+        "              %c: mem<M, N, f32>)\n"                                                      \
+        "  workgroup M by 32 on 0; workgroup N by 32 on 1; tile K by 32; wave M by 16\n"           \
+        "  hardware threads 64, mma " MMA "; dynamic M; dynamic N; dynamic K; bind L = 32\n"       \
+        "{\n"                                                                                      \
+        "  %oz = fill 0.0 : tile<N, M, f32>\n"                                                     \
+        "  %rc = for K carry %acc = %oz {\n"                                                       \
+        "    %kk = read %k\n    %qq = read %q\n"                                                   \
+        "    %z = fill 0.0 : tile<K, M, f32>\n"                                                    \
+        "    %t = mma %kk, %qq, %z\n"                                                              \
+        "    %p = permute %t : tile<M, K, f32>\n"                                                  \
+        "    %eh = cast %p : tile<M, K, " TYPE ">\n"                                               \
+        "    %vv = read %v\n"                                                                      \
+        "    %o = mma %vv, %eh, %acc\n"                                                            \
+        "    yield %o\n"                                                                           \
+        "  }\n"                                                                                    \
+        "  %po = permute %rc : tile<M, N, f32>\n"                                                  \
+        "  write %po, %c\n"                                                                        \
+        "}",                                                                                       \
+    {                                                                                              \
+      {"M", 32}, {"N", 32}, {"K", 32}, { "L", -32 }                                                \
+    }                                                                                              \
+  }
+
+static const struct {
+  Sample sample;
+  const char *target;
+  int orders; /* products whose k lies in another order */
+} chains[] = {
+    {CHAIN("f16", "f16", "F32_16x16x16_F16"), "gfx942", 0},
+    {CHAIN("f16 of 32", "f16", "F32_16x16x32_F16"), "gfx950", 1},
+    {CHAIN("f16 of 32x32", "f16", "F32_32x32x8_F16"), "gfx942", 0},
+    {CHAIN("f8", "f8e4m3fnuz", "F32_16x16x32_F8"), "gfx942", 1},
+    {CHAIN("f16 on sm_80", "f16", "F32_16x16x16_F16"), "sm_80", 0},
+    {CHAIN("f16 on gfx1201", "f16", "F32_16x16x16_F16"), "gfx1201", 0},
+};
+
+static void count_chain(const Sample *s, const char *target, int *orders, int *converts) {
+  SampleSizes sizes = {0};
+  sample_sizes(s, 0, &sizes);
+  Lab l = sample_open(s, &sizes);
+  PipelineOptions o = {.passes = "bind,simplify,retarget,layouts", .target = target};
+  *orders = *converts = 0;
+  if (pipeline_run(l.k, &o))
+    for (const Op *op = ir_first(l.k); op; op = ir_next(op)) {
+      *converts += op->kind == OP_convert;
+      if (op->kind == OP_mma) *orders += op_attr(op, ATTR_mma)->mma->order.n > 0;
+    }
+  lab_close(&l);
+}
+
+/* The first result is an operand of the second without moving, and the results are the same. */
+TEST(chains_move_nothing) {
+  for (size_t i = 0; i < WV_LEN(chains); i++) {
+    int orders, converts;
+    count_chain(&chains[i].sample, chains[i].target, &orders, &converts);
+    CHECK_INT(orders, chains[i].orders);
+    CHECK_INT(converts, 0);
+    CHECK_INT(lane_differs(&chains[i].sample, chains[i].target), 0);
+  }
+}
+
+TESTS_MAIN(RUN(the_same_after_passes_of_tiles) RUN(on_all_machines) RUN(chains_move_nothing))
