@@ -1,9 +1,11 @@
 /* infer.c: the result types of every op, from its operands and attributes (language.md 4). One
  * function per rule of infer.h; each reports what was found and what was expected. */
-#include "ir/alloc_layout.h"
 #include "ir/infer.h"
 
+#include <string.h>
+
 #include "ir/access.h"
+#include "ir/alloc_layout.h"
 #include "ir/attr.h"
 
 #define FAIL INFER_FAIL
@@ -405,6 +407,9 @@ static bool rule_copy(Infer *in) {
   if (from == to)
     return FAIL(in, E0304, "`copy` of %s to %s: one of them is an allocation, the other an argument",
                 shown(in, arg(in, 0)), shown(in, arg(in, 1)));
+  const Attr *mode = op_attr(in->op, ATTR_mode);
+  if (mode && strcmp(mode->text, "load") != 0 && strcmp(mode->text, "async") != 0)
+    return FAIL(in, E0318, "a copy is done by `load` or `async`, not `%s`", mode->text);
   if (!check_dynamic(in, m, 2)) return false;
   if (local->dtype != mem->dtype)
     return FAIL(in, E0301, "`copy` of %s to %s: the dtypes differ", shown(in, arg(in, 0)),

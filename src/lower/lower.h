@@ -51,6 +51,7 @@ typedef struct Lower {
   Standing standing;   /* of the op that is being lowered */
   Span at;             /* its place in the source */
   bool hides;          /* some region hides what a symbol means at entry */
+  Vec(const Value *) copying; /* allocations that asynchronous copies are on their way to */
 } Lower;
 
 /* One file of lower_<family>.c each; false after reporting. */
@@ -61,6 +62,10 @@ LowerFn lower_mma;
 LowerFn lower_reduce, lower_scan, lower_topk, lower_convert;
 LowerFn lower_alloc;
 LowerFn lower_extract, lower_extract_slice, lower_reshape;
+
+/* Until asynchronous copies that were issued are done: in front of what orders threads, and where
+ * regions meet. */
+void lower_wait(Lower *l);
 
 /* E0601 at the op: what cannot be lowered yet. Always false. */
 bool lower_refuse(Lower *l, const Op *op, const char *what);
@@ -223,5 +228,6 @@ Value *lane_load(Lower *l, const LaneAccess *a);
 Value *lower_lookup(Lower *l, const LaneAccess *a, int i);
 
 void lane_store(Lower *l, const LaneAccess *a, Value *v);
+void lane_copy_async(Lower *l, const LaneAccess *to, const LaneAccess *from); /* equal widths */
 
 #endif

@@ -329,6 +329,29 @@ void lane_store(Lower *l, const LaneAccess *a, Value *v) {
   }
 }
 
+/* The copies have no immediates: addresses are emitted whole. */
+static Value *address_at(Walk *w, int reg) {
+  Attr imm = {.key = ATTR_imm};
+  go_to(w, reg);
+  Value *base = offset_of(w, &imm);
+  if (!imm.integer) return base;
+  const Sym *sum = sym_add(w->l->sym, emit_arg(w->l, 0), sym_int(w->l->sym, imm.integer));
+  return emit_expr_of(w->l, sum, w->a->offset_dtype, &base, 1);
+}
+
+void lane_copy_async(Lower *l, const LaneAccess *to, const LaneAccess *from) {
+  Walk dst = begin_walk(l, to, false), src = begin_walk(l, from, false);
+  int regs = layout_size(to->layout, LAYOUT_REG);
+  int bytes = to->width * dtype_memory_bits(to->memory->type->dtype) / 8;
+  for (int r = 0; r < regs; r += to->width) {
+    Value *args[5] = {to->memory, address_at(&dst, r), from->memory, address_at(&src, r)};
+    Attr attrs[2] = {{.key = ATTR_bytes, .sym = sym_int(l->sym, bytes)}, {.key = ATTR_nontemporal}};
+    args[4] = mask_of(&src, r);
+    emit(l, OP_copy_async, args, args[4] ? 5 : 4, attrs, op_has(from->op, ATTR_nontemporal) ? 2 : 1,
+         NULL);
+  }
+}
+
 /* ---- ops ---- */
 
 bool lower_read(Lower *l, const Op *op) {

@@ -186,14 +186,22 @@ static LowerFn *family_of(const Op *op) {
   return info->flags & OPF_SYNC ? lower_plain : lower_elementwise;
 }
 
+/* Other threads may look at shared memory behind it, or nobody knows what stands behind it. */
+static bool ends_copies(const Op *op) {
+  unsigned flags = op_info[op->kind].flags;
+  return op->body || (flags & OPF_ENDS) || ((flags & OPF_SYNC) && !(flags & OPF_HINT));
+}
+
 static bool lower_region(Lower *l, const Region *from) {
   for (const Op *op = from->first; op; op = op->next) {
     LowerFn *fn = family_of(op);
     l->at = op->at;
+    if (ends_copies(op)) lower_wait(l);
     if (!fn) return lower_refuse(l, op, "this op");
     if (!fn(l, op)) return false;
     l->standing = standing_after(&l->standing, op);
   }
+  lower_wait(l);
   return true;
 }
 

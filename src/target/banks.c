@@ -22,40 +22,44 @@ static int phase_lane(const TargetInfo *t, int phase, int i, int width, int byte
 
 enum { MOST_WORDS = 512, MOST_BANKS = 64 }; /* words of a phase */
 
+/* The words of a phase, those of one bank in a list. */
 typedef struct Phase {
-  int words[MOST_WORDS];
-  int n;
+  int words[MOST_WORDS], next[MOST_WORDS], n;
+  int first[MOST_BANKS], count[MOST_BANKS]; /* first: 1 + its place in words; 0: none */
+  int busiest;
 } Phase;
 
-static void add_word(Phase *p, int word) {
-  for (int i = 0; i < p->n; i++)
-    if (p->words[i] == word) return;
+static void add_word(Phase *p, int word, int banks) {
+  int bank = word % banks;
+  for (int i = p->first[bank]; i; i = p->next[i - 1])
+    if (p->words[i - 1] == word) return;
   WV_ASSERT(p->n < MOST_WORDS);
-  p->words[p->n++] = word;
+  p->words[p->n] = word;
+  p->next[p->n] = p->first[bank];
+  p->first[bank] = ++p->n;
+  if (++p->count[bank] > p->busiest) p->busiest = p->count[bank];
 }
 
-static int busiest(const Phase *p, int banks) {
-  int words[MOST_BANKS] = {0}, most = 0;
-  WV_ASSERT(banks <= MOST_BANKS);
-  for (int i = 0; i < p->n; i++)
-    if (++words[p->words[i] % banks] > most) most = words[p->words[i] % banks];
-  return most;
+static void clear_phase(Phase *p, int banks) {
+  p->n = p->busiest = 0;
+  for (int i = 0; i < banks; i++) p->first[i] = p->count[i] = 0;
 }
 
 BankCost bank_cost(const TargetInfo *t, const int *address, int lanes, int bytes, bool is_read) {
   BankCost cost = {0};
+  Phase p;
   if (!t->banks) return cost;
+  WV_ASSERT(t->banks <= MOST_BANKS);
   int width = phase_lanes(t, bytes), words = bytes > BANK_BYTES ? bytes / BANK_BYTES : 1;
   for (int phase = 0; phase * width < lanes; phase++) {
-    Phase p = {.n = 0};
+    clear_phase(&p, t->banks);
     for (int i = 0; i < width; i++) {
       int lane = phase_lane(t, phase, i, width, bytes, is_read);
       if (lane >= lanes || address[lane] < 0) continue;
-      for (int w = 0; w < words; w++) add_word(&p, address[lane] / BANK_BYTES + w);
+      for (int w = 0; w < words; w++) add_word(&p, address[lane] / BANK_BYTES + w, t->banks);
     }
-    int cycles = busiest(&p, t->banks);
-    cost.cycles += cycles;
-    cost.conflicts += cycles > 1 ? cycles - 1 : 0;
+    cost.cycles += p.busiest;
+    cost.conflicts += p.busiest > 1 ? p.busiest - 1 : 0;
   }
   return cost;
 }
@@ -93,7 +97,8 @@ static bool add_pattern(const TargetInfo *t, const MemLayout *m, const BankPatte
                         BankChoice *total) {
   int address[BANK_LANES], n = p->bytes * 8 / m->bits, last = m->dims - 1;
   WV_ASSERT(p->lanes <= BANK_LANES && n >= 1);
-  int whole = m->dims && m->extent[last] % n == 0 ? mem_vector(m, last) : 1;
+  int vector = m->dims ? mem_vector(m, last) : 1, whole = m->extent[last] % n == 0 ? vector : 1;
+  if (n > vector) return false; /* some run of so many is torn apart, here or beside the tile */
   for (int step = 0; step < p->steps; step++) {
     for (int lane = 0; lane < p->lanes; lane++) {
       int element = p->element(p->cx, step, lane);
@@ -119,18 +124,63 @@ BankChoice bank_judge(const TargetInfo *t, const BankTile *tile, const MemLayout
 typedef struct Chooser {
   const TargetInfo *t;
   const BankTile *tile;
+  Arena *scratch;
+  int **offset; /* by pattern: of each step and lane, before any swizzle; -1: nothing */
   BankChoice best;
 } Chooser;
 
 static bool is_free(const Chooser *s) { return s->best.found && s->best.conflicts == 0; }
 
+/* Every access begins at a multiple of its elements, so that it is whole wherever a vector is.
+ * NULL: some do not, or a row is too short for it. */
+static int *plain_offsets(Chooser *s, const MemLayout *m, const BankPattern *p) {
+  int n = p->bytes * 8 / m->bits, last = m->extent[m->dims - 1];
+  int *offset = ARENA_ARRAY(s->scratch, int, p->steps * p->lanes);
+  for (int step = 0; step < p->steps; step++)
+    for (int lane = 0; lane < p->lanes; lane++) {
+      int element = p->element(p->cx, step, lane);
+      if (element >= 0 && element % last % n) return NULL;
+      offset[step * p->lanes + lane] = element < 0 ? -1 : mem_offset_of(m, element);
+    }
+  return offset;
+}
+
+/* False: it is no better than the best so far. */
+static bool add_swizzled(Chooser *s, const MemLayout *m, int i, BankChoice *total) {
+  const BankPattern *p = &s->tile->patterns[i];
+  int address[BANK_LANES], n = p->bytes * 8 / m->bits, size = p->bytes * 8;
+  if (!s->offset[i]) return add_pattern(s->t, m, p, total);
+  if (mem_vector(m, m->dims - 1) < n) return false;
+  for (int step = 0; step < p->steps; step++) {
+    const int *offset = s->offset[i] + step * p->lanes;
+    for (int lane = 0; lane < p->lanes; lane++) {
+      int bit = offset[lane] < 0 ? -1 : mem_swizzle(m->swizzle, offset[lane]) * m->bits;
+      if (bit >= 0 && bit % size) return false;
+      address[lane] = bit < 0 ? -1 : bit / 8;
+    }
+    BankCost c = bank_cost(s->t, address, p->lanes, p->bytes, p->is_read);
+    total->cycles += (int64_t)c.cycles * p->weight;
+    total->conflicts += (int64_t)c.conflicts * p->weight;
+    if (s->best.found && total->cycles > s->best.cycles) return false;
+  }
+  return true;
+}
+
 static void consider(Chooser *s, const MemLayout *m) {
-  if (mem_bytes(m) > s->tile->budget || is_free(s)) return;
-  BankChoice c = bank_judge(s->t, s->tile, m);
-  if (!c.found) return;
+  BankChoice c = {.layout = *m, .bytes = mem_bytes(m), .found = true};
+  if (c.bytes > s->tile->budget || is_free(s)) return;
+  for (int i = 0; i < s->tile->npatterns; i++)
+    if (!add_swizzled(s, m, i, &c)) return;
   bool better = !s->best.found || c.cycles < s->best.cycles ||
                 (c.cycles == s->best.cycles && c.bytes < s->best.bytes);
   if (better) s->best = c;
+}
+
+/* `m`, which has no swizzle: its offsets are those of all swizzled forms, but for the flips. */
+static void consider_plain(Chooser *s, const MemLayout *m) {
+  for (int i = 0; i < s->tile->npatterns; i++)
+    s->offset[i] = plain_offsets(s, m, &s->tile->patterns[i]);
+  consider(s, m);
 }
 
 /* Only flips within one row of banks matter: units of less than a row, from every higher bit. */
@@ -146,17 +196,19 @@ static void consider_swizzles(Chooser *s, const MemLayout *rows) {
 
 static void consider_padding(Chooser *s) {
   const BankTile *tile = s->tile;
-  for (int bytes = BANK_BYTES; bytes < s->t->banks * BANK_BYTES; bytes *= 2) {
+  for (int bytes = BANK_BYTES; bytes < s->t->banks * BANK_BYTES && !is_free(s); bytes *= 2) {
     MemLayout padded = mem_rows(tile->dims, tile->extent, tile->bits, bytes * 8 / tile->bits);
-    consider(s, &padded);
+    consider_plain(s, &padded);
   }
 }
 
 BankChoice bank_choose(const TargetInfo *t, const BankTile *tile) {
-  Chooser s = {.t = t, .tile = tile};
+  Chooser s = {.t = t, .tile = tile, .scratch = arena_new()};
+  s.offset = ARENA_ARRAY(s.scratch, int *, tile->npatterns + 1);
   MemLayout rows = mem_rows(tile->dims, tile->extent, tile->bits, 0);
-  consider(&s, &rows);
+  consider_plain(&s, &rows);
   consider_swizzles(&s, &rows);
   if (!tile->is_dense) consider_padding(&s);
+  arena_free(s.scratch);
   return s.best;
 }

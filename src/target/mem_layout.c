@@ -63,7 +63,7 @@ MemLayout mem_ring(const MemLayout *m, int stages, int align) {
   return out;
 }
 
-static int swizzle(Swizzle s, int offset) {
+int mem_swizzle(Swizzle s, int offset) {
   return (int)((unsigned)offset ^ ((unsigned)offset >> s.shift & s.mask));
 }
 
@@ -75,7 +75,7 @@ int mem_offset(const MemLayout *m, const int coord[LAYOUT_DIMS]) {
     offset += rest[g.dim] % g.radix * g.stride;
     rest[g.dim] /= g.radix;
   }
-  return swizzle(m->swizzle, offset);
+  return mem_swizzle(m->swizzle, offset);
 }
 
 int mem_offset_of(const MemLayout *m, int element) {

@@ -6,11 +6,11 @@
  *                                             %x = read %s
  * when the address space of %a is shared. The copy takes what concerns the argument: mapping,
  * dynamic values, bounds; it fills in zeros where the argument has no element, so values never
- * change. A read that repeats one whose copy still holds (nothing was stored to an argument since)
- * shares it. Allocations stand at the beginning of the kernel and have the extents of the tile
- * where it is read; a tile without a known size stays where it is, with a remark. Volatile reads
- * are not staged. Allocations made by the author are not touched. Needs distribute; breaks all that
- * counts ops. */
+ * change. Where coordinates come from memory it is a read and a write. A read that repeats one
+ * whose copy still holds (nothing was stored to an argument since) shares it. Allocations stand at
+ * the beginning of the kernel and have the extents of the tile where it is read; a tile without a
+ * known size stays where it is, with a remark. Volatile reads are not staged. Allocations made by
+ * the author are not touched. Needs distribute; breaks all that counts ops. */
 #include <string.h>
 
 #include "ir/access.h"
@@ -172,8 +172,45 @@ static void promote_region(Promote *p, const Region *r, const Staged *staged) {
   }
 }
 
+/* ---- copies whose coordinates come from memory ---- */
+
+static void move_attrs(Promote *p, const Op *copy, Op *to) {
+  static const AttrKey moved[] = {ATTR_mapping, ATTR_bounds, ATTR_mask, ATTR_nontemporal, ATTR_tag};
+  for (size_t i = 0; i < WV_LEN(moved); i++)
+    if (op_has(copy, moved[i])) op_set_attr(p->k, to, attr_copy(p->k, op_attr(copy, moved[i])));
+}
+
+/* The tile passes through registers, so that what its coordinates are computed from is given a
+ * layout that fits. */
+static void split_copy(Promote *p, Op *copy) {
+  bool in = memory_is_scratch(copy->args[1]);
+  const Type *t = copy->args[in ? 1 : 0]->type;
+  const Type *tile = type_tile(p->k->cx, t->dims, t->rank, t->dtype);
+  Value **args = ARENA_ARRAY(p->arena, Value *, copy->nargs + 1);
+  args[0] = copy->args[0];
+  for (int i = 2; i < copy->nargs; i++) args[i - 1] = copy->args[i];
+  Op *read = ir_op_new(p->k, OP_read, copy->at, args, in ? copy->nargs - 1 : 1);
+  ir_set_results(p->k, read, &tile, 1);
+  args[0] = &read->results[0];
+  args[1] = copy->args[1];
+  for (int i = 2; i < copy->nargs; i++) args[i] = copy->args[i];
+  Op *write = ir_op_new(p->k, OP_write, copy->at, args, in ? 2 : copy->nargs);
+  move_attrs(p, copy, in ? read : write);
+  ir_insert_before(copy, read);
+  ir_insert_before(copy, write);
+  ir_remove(copy);
+}
+
+static void split_copies(Promote *p) {
+  for (Op *op = ir_first(p->k), *next; op; op = next) {
+    next = ir_next(op);
+    if (op->kind == OP_copy && op->nargs > 2) split_copy(p, op);
+  }
+}
+
 bool pass_promote(Kernel *k, PassCtx *cx) {
   Promote p = {.k = k, .arena = cx->scratch, .d = cx->facts.distribute, .first = k->body->first};
   if (p.first) promote_region(&p, k->body, NULL);
+  split_copies(&p);
   return !p.failed;
 }

@@ -51,4 +51,104 @@ TEST(layouts_by_hand) {
     EACH_TARGET(t) CHECK_INT(lane_differs(&by_hand[i], t), 0);
 }
 
-TESTS_MAIN(RUN(layouts_by_hand))
+/* Read through shared memory: the compiler decides where the tiles lie and how they get there. */
+#define STAGED(dtype, acc, block_m, block_n, block_k, vector)                                      \
+  "kernel @gemm(%a: mem<M, K, " dtype ", shared>, %b: mem<N, K, " dtype ", shared>,"               \
+  " %c: mem<M, N, " acc ">)\n"                                                                     \
+  "  workgroup M by " block_m " on 0; workgroup N by " block_n " on 1; tile K by " block_k "\n"    \
+  "  hardware threads 8, vector {M: " vector ", N: " vector ", K: " vector "}\n"                   \
+  "  dynamic M; dynamic N; dynamic K\n"                                                            \
+  "{\n"                                                                                            \
+  "  %z = fill 0 : tile<M, N, " acc ">\n"                                                          \
+  "  %r = for K carry %acc = %z {\n"                                                               \
+  "    %x = read %a\n    %y = read %b\n    %n = mma %x, %y, %acc\n    yield %n\n"                  \
+  "  }\n"                                                                                          \
+  "  write %r, %c\n"                                                                               \
+  "}"
+
+#define STAGED_COPY(dtype, block)                                                                  \
+  "kernel @copy(%a: mem<M, N, " dtype ", shared>, %b: mem<M, N, " dtype ">)\n"                     \
+  "  workgroup M by 4 on 0; workgroup N by " block " on 1\n"                                       \
+  "  hardware threads 8, vector {M: 4, N: " block "}\n"                                            \
+  "  dynamic M; dynamic N\n"                                                                       \
+  "{ %x = read %a\n  write %x, %b }"
+
+static const Sample staged[] = {
+    {"f32", STAGED("f32", "f32", "16", "16", "16", "4"), {{"M", 16}, {"N", 16}, {"K", 16}}},
+    {"f16", STAGED("f16", "f32", "16", "32", "16", "4"), {{"M", 16}, {"N", 32}, {"K", 16}}},
+    {"i8", STAGED("i8", "i32", "16", "16", "32", "8"), {{"M", 16}, {"N", 16}, {"K", 32}}},
+    {"rows of 48", STAGED_COPY("f16", "48"), {{"M", 4}, {"N", 48}}},
+    {"rows of 80", STAGED_COPY("f32", "80"), {{"M", 4}, {"N", 80}}},
+    {"rows of 96", STAGED_COPY("f8e4m3fn", "96"), {{"M", 4}, {"N", 96}}},
+    {"rows of 20", STAGED_COPY("i8", "20"), {{"M", 4}, {"N", 20}}},
+    {"64 bits", STAGED_COPY("f64", "16"), {{"M", 4}, {"N", 16}}},
+};
+
+TEST(staged_tiles) {
+  for (size_t i = 0; i < WV_LEN(staged); i++)
+    EACH_TARGET(t) CHECK_INT(lane_differs(&staged[i], t), 0);
+}
+
+#define STAGED_FULL(dtype, block_k, size_k)                                                        \
+  "kernel @gemm(%a: mem<M, K, " dtype ", shared>, %b: mem<N, K, " dtype ", shared>,"               \
+  " %c: mem<M, N, f32>)\n"                                                                         \
+  "  workgroup M by 64 on 0; workgroup N by 64 on 1; tile K by " block_k "\n"                      \
+  "  wave M by 32; wave N by 32; hardware threads 64, mma F32_16x16x16_F16\n"                      \
+  "  bind M = 64; bind N = 64; bind K = " size_k "\n"                                              \
+  "{\n"                                                                                            \
+  "  %z = fill 0.0 : tile<M, N, f32>\n"                                                            \
+  "  %r = for K carry %acc = %z {\n"                                                               \
+  "    %x = read %a\n    %y = read %b\n    %n = mma %x, %y, %acc\n    yield %n\n"                  \
+  "  }\n"                                                                                          \
+  "  write %r, %c\n"                                                                               \
+  "}"
+
+/* Conflicts that the simulator counts in shared memory; -1: it did not run. */
+static int64_t conflicts_of(const char *text, int k, const char *target) {
+  Lab l = lab_open(text);
+  SimReport r = {0};
+  SimOptions o = {.machine = target_find(target).machine};
+  lab_tensor(&l, DTYPE_f16, 2, 64, k, 0, 0);
+  lab_tensor(&l, DTYPE_f16, 2, 64, k, 0, 0);
+  lab_tensor(&l, DTYPE_f32, 2, 64, 64, 0, 0);
+  bool ok = lane_transform(&l, target) && sim_lab(&l, &o, &r);
+  int64_t n = ok ? (int64_t)r.total.conflicts : -1;
+  if (!ok) lab_print_errors(&l);
+  lab_close(&l);
+  return n;
+}
+
+TEST(no_bank_conflicts) {
+  CHECK_INT(conflicts_of(STAGED_FULL("f16", "32", "64"), 64, "gfx942"), 0);
+  CHECK_INT(conflicts_of(STAGED_FULL("f16", "32", "64"), 64, "sm_80"), 0);
+  CHECK_INT(conflicts_of(STAGED_FULL("f16", "64", "128"), 128, "gfx942"), 0);
+  CHECK_INT(conflicts_of(STAGED_FULL("f16", "64", "128"), 128, "sm_80"), 0);
+}
+
+/* The same copies without their wait, or without the barrier behind it. */
+static bool finds_without(const char *words, const char *codes) {
+  const char *text = STAGED_FULL("f16", "32", "64");
+  Lab l = lab_open(text);
+  bool found = false;
+  lab_tensor(&l, DTYPE_f16, 2, 64, 64, 0, 0);
+  lab_tensor(&l, DTYPE_f16, 2, 64, 64, 0, 0);
+  lab_tensor(&l, DTYPE_f32, 2, 64, 64, 0, 0);
+  if (lane_transform(&l, "sm_80"))
+    for (Op *op = ir_first(l.k); op && !found; op = ir_next(op)) {
+      if (strcmp(op_info[op->kind].name, words) != 0) continue;
+      ir_remove(op);
+      SimOptions o = {.machine = target_find("sm_80").machine};
+      found = !sim_lab(&l, &o, NULL) && has_code(l.cx, codes);
+      break;
+    }
+  lab_close(&l);
+  return found;
+}
+
+TEST(missing_waits_are_found) {
+  CHECK(finds_without("async_wait", "E0803"));
+  CHECK(finds_without("barrier", "E0803"));
+}
+
+TESTS_MAIN(RUN(layouts_by_hand) RUN(staged_tiles) RUN(no_bank_conflicts)
+               RUN(missing_waits_are_found))

@@ -22,6 +22,8 @@ _EXPR = re.compile(r"(%[\w.]+) = expr (.*?)((?: %[\w.]+(?:, %[\w.]+)*)?) : (?:in
 _SCALAR = re.compile(r"(%[\w.]+) = scalar (-?\d+) : (?:index|i32|i64|i1)$")
 _LOGIC = re.compile(r"(%[\w.]+) = (and|or) (%[\w.]+), (%[\w.]+) : i1$")
 _ACCESS = re.compile(r"(?:%[\w.]+ = )?(load|store)\b ([^{:]*)")
+_COPY = re.compile(r"copy_async (%[\w.]+), (%[\w.]+), .*\{bytes = (\d+)")
+_ALLOC = re.compile(r"(%[\w.]+) = alloc .*: mem<.*, [a-z]+(\d+)\w*, shared>$")
 _LOOP = re.compile(r"\bfor (.+?) with \{trips = (.*)\}(?: carry .*)? \{$")
 _BRANCH = re.compile(r"\bif (\(.*\))(?: carry .*)? \{$")
 
@@ -172,16 +174,14 @@ class Program:
 
     def within_threads(self):
         """Every thread reads from shared memory only what it wrote itself."""
-        shared = {m[1] for line in self.lines if (m := re.match(r"(%[\w.]+) = alloc", line))}
+        shared = {m[1]: int(m[2]) for line in self.lines if (m := _ALLOC.match(line))}
         writers, readers = {}, []
-        for line, kind, operands in self.accesses():
-            if operands[0] not in shared:
-                continue
+        for line, kind, operands, width in self.shared_accesses(shared):
             symbols, active = self.space(line), self.active(line, operands)
             imm = re.search(r"\bimm = (\d+)", self.lines[line])
             offset = np.broadcast_to(self.named(operands[1], symbols), active.shape)[active]
             block = symbols["thread"][active] // np.prod(self.block)
-            for element in range(self.width(line)):
+            for element in range(width):
                 at = offset.astype(int) + (int(imm[1]) if imm else 0) + element
                 places = zip([operands[0]] * at.size, block.tolist(), at.tolist())
                 for place, thread in zip(places, symbols["thread"][active].tolist()):
@@ -190,6 +190,16 @@ class Program:
                     else:
                         readers.append((place, thread))
         return all(writers.get(place) == {thread} for place, thread in readers)
+
+    def shared_accesses(self, shared):
+        """(line, kind, operands, elements) of all; a copy stores zeros where its mask is false."""
+        for line, kind, operands in self.accesses():
+            if operands[0] in shared:
+                yield line, kind, operands, self.width(line)
+        for line, text in enumerate(self.lines):
+            if found := _COPY.match(text):
+                elements = int(found[3]) * 8 // shared[found[1]]
+                yield line, "store", [found[1], found[2]], elements
 
 
 def _why_bound(fault, before, after):

@@ -1,0 +1,351 @@
+/* copies: where staged tiles lie in shared memory, and how copies get there.
+ *     %s = alloc {physical = [64, 64]}        %s = alloc {physical = [64, 64], memory = ... xor
+ * ...} copy %a, %s                      =>     copy %a, %s {mode = async} %x = read %s : ... @ ...
+ * %x = read %s : ... @ ... An allocation is laid out by counting: every layout of banks.h is judged
+ * by what all reads, writes and copies of it cost, each as often as its loops run, within the
+ * shared memory that the others leave. Operands that a matrix instruction takes from shared memory
+ * have the swizzle it knows: the widest of 128, 64 and 32 bytes that divides a row, in boxes of
+ * that width when a row is longer, provided a descriptor reaches every element (descriptor.h);
+ * other rows are left alone and the instruction's lowering refuses them.
+ *
+ * A copy to shared memory is asynchronous where the machine can (4, 8 or 16 bytes proved to lie
+ * together on both sides, each element moved by one thread), else loads and stores. Both choices
+ * are remarks. Copies of a region move together, so that one barrier serves them. What an author
+ * laid out, or a loop carries around, is left alone; TMA is not chosen yet.
+ *
+ * Needs DISTRIBUTE, BOUNDS, MEMORY; breaks what counts ops. Nothing happens without a target or
+ * before layouts. */
+#include "analysis/copy_plan.h"
+#include "analysis/memory_uses.h"
+#include "ir/dtype.h"
+#include "target/banks.h"
+#include "target/descriptor.h"
+#include "transform/pass.h"
+
+enum { UNKNOWN_TRIPS = 16, MOST_WEIGHT = 1 << 12 };
+
+typedef struct Copies {
+  Kernel *k;
+  Arena *arena;
+  const Distribution *d;
+  const MemoryUses *m;
+  const AccessBounds *const *bounds;
+  Machine machine;
+} Copies;
+
+/* ---- what an access does ---- */
+
+/* One access of the allocation: which lane touches what, `vector` elements at a time. */
+typedef struct Visit {
+  Layout layout;
+  int vector;
+  int axis[LAYOUT_DIMS]; /* by dim of the allocation: of the layout; -1: it stays at 0 */
+  const MemLayout *rows;
+} Visit;
+
+static int visit_element(const void *cx, int step, int lane) {
+  const Visit *v = cx;
+  int coord[LAYOUT_DIMS], number = 0;
+  layout_at(&v->layout, step * v->vector, lane, 0, coord);
+  if (layout_number(&v->layout, coord) < 0) return -1;
+  for (int d = 0; d < v->rows->dims; d++) {
+    int at = v->axis[d] >= 0 ? coord[v->axis[d]] : 0;
+    if (at >= v->rows->extent[d]) return -1;
+    number = number * v->rows->extent[d] + at;
+  }
+  return number;
+}
+
+static int trips_of(const Copies *c, const Op *op) {
+  int64_t all = 1, n;
+  for (const Op *loop = op->parent->owner; loop; loop = loop->parent->owner) {
+    if (loop->kind == OP_if) continue;
+    const Sym *trips = loop->kind == OP_for ? distribute_trips(c->d, loop) : NULL;
+    all *= trips && sym_is_int(trips, &n) && n > 0 ? n : UNKNOWN_TRIPS;
+    if (all > MOST_WEIGHT) return MOST_WEIGHT;
+  }
+  return (int)all;
+}
+
+/* The layout with which an op visits an allocation by name; false: it cannot be said. */
+static bool visit_of(Copies *c, const MemoryUse *use, const MemLayout *rows, Visit *out) {
+  const Op *op = use->op;
+  const Type *tile, *memory = c->m->memories.at[use->memory]->type;
+  CopyPlan plan;
+  *out = (Visit){.rows = rows};
+  if (op->kind == OP_copy) {
+    if (!copy_plan(c->d, &c->machine, c->bounds[op->id], &plan)) return false;
+    out->layout = plan.layout;
+    tile = memory;
+  } else {
+    const Value *v = op->kind == OP_read ? &op->results[0] : op->args[0];
+    if (op_has(op, ATTR_mapping) || !v->layout || op->kind == OP_scatter_add) return false;
+    out->layout = *v->layout;
+    tile = v->type;
+  }
+  for (int d = 0; d < memory->rank; d++) {
+    out->axis[d] = -1;
+    for (int i = 0; i < tile->rank; i++)
+      if (dim_base(tile->dims[i]) == dim_base(memory->dims[d])) out->axis[d] = i;
+  }
+  return true;
+}
+
+/* Patterns of all uses, with accesses of at most `bytes`; -1: one of them cannot be judged. */
+static int find_patterns(Copies *c, int memory, const MemLayout *rows, int bytes,
+                         BankPattern *out) {
+  int n = 0, last = rows->dims - 1;
+  for (int i = 0; i < c->m->uses.n; i++) {
+    const MemoryUse *use = &c->m->uses.at[i];
+    Visit *v = ARENA_NEW(c->arena, Visit);
+    if (use->memory != memory) continue;
+    if (!visit_of(c, use, rows, v)) return -1;
+    v->vector =
+        v->axis[last] >= 0 ? layout_vector(&v->layout, v->axis[last], rows->bits, bytes) : 1;
+    int each = v->vector * rows->bits / 8;
+    if (each < 1) return -1;
+    out[n++] = (BankPattern){.element = visit_element,
+                             .cx = v,
+                             .steps = layout_size(&v->layout, LAYOUT_REG) / v->vector,
+                             .lanes = c->machine.lanes,
+                             .bytes = each,
+                             .is_read = use->how == TOUCH_READ,
+                             .weight = trips_of(c, use->op)};
+  }
+  return n;
+}
+
+/* ---- shared operands of matrix instructions ---- */
+
+static bool is_read_of(const Value *v, const Value *memory) {
+  return v->def && v->def->kind == OP_read && v->def->args[0] == memory;
+}
+
+static bool takes_from_memory(const Op *op, const Value *memory) {
+  if (op->kind != OP_mma || !op_has(op, ATTR_mma)) return false;
+  const MmaChoice *choice = op_attr(op, ATTR_mma)->mma;
+  return (choice->shared_lhs && is_read_of(op->args[0], memory)) ||
+         (choice->shared_rhs && is_read_of(op->args[1], memory));
+}
+
+/* The matrix instruction that takes what is read of the allocation from there; NULL: none. */
+static Op *instruction_on(Copies *c, const Value *memory) {
+  Op *op = ir_first(c->k);
+  while (op && !takes_from_memory(op, memory)) op = ir_next(op);
+  return op;
+}
+
+static int dim_of(const Type *t, const Sym *dim) {
+  for (int i = 0; i < t->rank; i++)
+    if (dim_base(t->dims[i]) == dim_base(dim)) return i;
+  return -1;
+}
+
+static bool lay_out_operand(Copies *c, Op *mma, const Type *t, const MemLayout *rows,
+                            MemLayout *out) {
+  MmaDivision div;
+  if (!anchor_mma_division(c->d, &c->machine, c->arena, mma, &div)) return false;
+  int m = dim_of(t, div.m), n = dim_of(t, div.n), last = rows->dims - 1;
+  int row_bytes = rows->extent[last] * rows->bits / 8;
+  DescriptorPart part = {.tile = out, .k_dim = dim_of(t, div.k)};
+  part.row_dim = m >= 0 ? m : n;
+  part.rows = m >= 0 ? div.row->m : div.row->n;
+  part.k = div.row->k;
+  if (part.k_dim < 0 || part.row_dim < 0) return false;
+  for (int span = 128; span >= 32; span /= 2) {
+    Descriptor found;
+    int64_t first;
+    if (row_bytes % span || rows->bits < 8) continue;
+    *out = mem_nvidia(rows->dims, rows->extent, rows->bits, span);
+    if (descriptor_find(&part, &found, &first)) return true;
+  }
+  return false;
+}
+
+/* ---- allocations ---- */
+
+static int64_t bytes_of_others(const Copies *c, const Op *alloc) {
+  int64_t sum = 0;
+  for (const Op *op = ir_first(c->k); op; op = ir_next(op))
+    if (op->kind == OP_alloc && op != alloc && alloc_bytes(op) > 0) sum += alloc_bytes(op);
+  return sum;
+}
+
+/* Cycles of the banks, and one to issue each access. */
+static int64_t cost_of(const BankTile *tile, const BankChoice *choice) {
+  int64_t cost = choice->cycles;
+  for (int i = 0; i < tile->npatterns; i++)
+    cost += (int64_t)tile->patterns[i].steps * tile->patterns[i].weight;
+  return cost;
+}
+
+/* Widest accesses first. Narrower ones may be cheaper: what keeps more elements together spreads
+ * fewer of them over the banks. */
+static bool lay_out_by_banks(Copies *c, Op *alloc, int memory, const MemLayout *rows,
+                             BankChoice *best, BankChoice *plain) {
+  BankTile tile = {.dims = rows->dims, .bits = rows->bits};
+  BankPattern *patterns = ARENA_ARRAY(c->arena, BankPattern, c->m->uses.n + 1);
+  int64_t slots = alloc_slots(alloc), own = mem_bytes(rows), least = 0;
+  tile.budget = (c->machine.target->shared_most - bytes_of_others(c, alloc)) / slots;
+  if (tile.budget < own) tile.budget = own;
+  for (int d = 0; d < rows->dims; d++) tile.extent[d] = rows->extent[d];
+  tile.patterns = patterns;
+  best->found = plain->found = false;
+  for (int bytes = c->machine.target->shared_access; bytes >= 1; bytes /= 2) {
+    if (best->found && (best->conflicts == 0 || bytes < BANK_BYTES)) break;
+    tile.npatterns = find_patterns(c, memory, rows, bytes, patterns);
+    if (tile.npatterns < 1) return false;
+    BankChoice choice = bank_choose(c->machine.target, &tile);
+    int64_t cost = cost_of(&tile, &choice);
+    if (!plain->found) *plain = bank_judge(c->machine.target, &tile, rows);
+    if (choice.found && (!best->found || cost < least)) *best = choice, least = cost;
+  }
+  return best->found;
+}
+
+static void set_layout(Copies *c, Op *alloc, const MemLayout *m) {
+  const MemLayout *copy = arena_copy(c->k->arena, m, sizeof *m);
+  op_set_attr(c->k, alloc, (Attr){.key = ATTR_memory, .memory = copy});
+}
+
+static const char *layout_text(const Copies *c, const MemLayout *m) {
+  StrBuf text = {.arena = c->k->cx->diags.arena};
+  mem_print(&text, m);
+  return sb_text(&text);
+}
+
+static bool is_used_directly(const Copies *c, int memory) {
+  const Value *v = c->m->memories.at[memory];
+  for (int i = 0; i < c->m->uses.n; i++) {
+    const Op *op = c->m->uses.at[i].op;
+    bool direct = false;
+    for (int a = 0; a < op->nargs; a++) direct |= op->args[a] == v || is_read_of(op->args[a], v);
+    if (c->m->uses.at[i].memory == memory && !direct) return false;
+  }
+  return true;
+}
+
+static bool knows_extents(Copies *c, Op *alloc, MemLayout *rows) {
+  const Type *t = alloc->results[0].type;
+  int extent[IR_MAX_RANK];
+  if (alloc_slot_layout(alloc, rows)) return true;
+  if (op_has(alloc, ATTR_physical)) return false;
+  for (int i = 0; i < t->rank; i++) {
+    Place place;
+    int64_t n;
+    if (!distribute_dim(c->d, alloc, t->dims[i], &place)) return false;
+    const Sym *e = sym_simplify(c->k->cx->sym, c->d->facts, place.extent);
+    if (!e || !sym_is_int(e, &n) || n < 1 || n > 1 << 16) return false;
+    extent[i] = (int)n;
+  }
+  *rows = mem_rows(t->rank, extent, dtype_memory_bits(t->dtype), 0);
+  return true;
+}
+
+static void lay_out(Copies *c, int memory) {
+  const Value *v = c->m->memories.at[memory];
+  Op *alloc = v->def, *mma;
+  MemLayout rows, swizzled;
+  BankChoice best, plain;
+  if (!alloc || op_has(alloc, ATTR_memory) || !is_used_directly(c, memory)) return;
+  if (!knows_extents(c, alloc, &rows)) return;
+  if ((mma = instruction_on(c, v))) {
+    if (lay_out_operand(c, mma, v->type, &rows, &swizzled)) set_layout(c, alloc, &swizzled);
+    return;
+  }
+  if (!lay_out_by_banks(c, alloc, memory, &rows, &best, &plain)) return;
+  if (!mem_equal(&best.layout, &rows)) set_layout(c, alloc, &best.layout);
+  else if (!best.conflicts) return;
+  Diag *d = diag_add(&c->k->cx->diags, DIAG_R0606, alloc->at, "`%s` lies as %s",
+                     memory_name(c->k, v), layout_text(c, &best.layout));
+  diag_note(&c->k->cx->diags, d, (Span){0}, "%lld bank conflicts in %lld cycles",
+            (long long)best.conflicts, (long long)best.cycles);
+  if (plain.found && !mem_equal(&best.layout, &rows))
+    diag_note(&c->k->cx->diags, d, (Span){0}, "row by row: %lld conflicts in %lld cycles",
+              (long long)plain.conflicts, (long long)plain.cycles);
+}
+
+/* ---- copies ---- */
+
+/* Why a copy is not asynchronous; NULL: it is. */
+static const char *why_not_async(Copies *c, const Op *op, const CopyPlan *plan, int bytes) {
+  if (!target_has(c->machine.target, FEATURE_CP_ASYNC))
+    return "the machine has no asynchronous copies";
+  if (!copy_is_in(op)) return "they go to shared memory only";
+  if (op->nargs > 2) return "its coordinates come from memory";
+  if (!plan->exact) return "the tile does not divide evenly among the threads";
+  return bytes >= 4 ? NULL : "4 bytes are not known to lie together";
+}
+
+static bool choose_way(Copies *c, Op *op) {
+  const AccessBounds *b = c->bounds[op->id];
+  const Value *scratch = op->args[copy_is_in(op) ? 1 : 0];
+  CopyPlan plan;
+  MemLayout m;
+  if (!copy_plan(c->d, &c->machine, b, &plan)) return false;
+  int width = 1, bits = dtype_memory_bits(scratch->type->dtype);
+  if (scratch->def && knows_extents(c, scratch->def, &m)) width = copy_width(&plan, b, &m);
+  const char *why = why_not_async(c, op, &plan, width * bits / 8);
+  const char *mode = why ? "load" : "async";
+  op_set_attr(c->k, op, (Attr){.key = ATTR_mode, .text = intern(&c->k->cx->names, mode)});
+  const char *name = memory_name(c->k, b->access.memory);
+  if (!why)
+    diag_add(&c->k->cx->diags, DIAG_R0607, op->at,
+             "`%s` is copied asynchronously, %d bytes at a time", name, width * bits / 8);
+  else
+    diag_add(&c->k->cx->diags, DIAG_R0607, op->at,
+             "`%s` is copied by loads of %d bytes and stores: %s", name,
+             (plan.width * bits + 7) / 8, why);
+  return true;
+}
+
+/* Whether a copy may stand in front of the op before it: neither needs what the other does. */
+static bool may_pass(const Op *copy, const Op *before) {
+  MemAccess a;
+  const Value *to = copy->args[1];
+  if (before->body || !(op_is_pure(before) || before->kind == OP_read)) return false;
+  if (access_of(before, &a) && memory_root(a.memory) == memory_root(to)) return false;
+  for (int i = 0; i < before->nresults; i++)
+    for (int j = 0; j < copy->nargs; j++)
+      if (copy->args[j] == &before->results[i]) return false;
+  for (int i = 0; i < before->nargs; i++) /* a product that reads where the copy goes */
+    if (is_read_of(before->args[i], to)) return false;
+  return true;
+}
+
+/* Copies of a region stand together where they may, so that one barrier publishes them all. Their
+ * tiles are then needed at the same time. */
+static void gather(Op *copy) {
+  Op *at = copy->prev;
+  if (!copy_is_in(copy)) return;
+  while (at && at->kind != OP_copy && may_pass(copy, at)) at = at->prev;
+  if (!at || at->kind != OP_copy || at == copy->prev || !copy_is_in(at)) return;
+  Op *behind = at->next;
+  ir_remove(copy);
+  ir_insert_before(behind, copy);
+}
+
+static bool has_layouts(const Kernel *k) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    for (int i = 0; i < op->nresults; i++)
+      if (op->results[i].layout) return true;
+  return false;
+}
+
+bool pass_copies(Kernel *k, PassCtx *cx) {
+  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
+  if (!machine || !cx->target || !has_layouts(k)) return true;
+  Copies c = {.k = k, .arena = cx->scratch, .d = cx->facts.distribute};
+  c.m = cx->facts.memory_uses;
+  c.bounds = cx->facts.in_bounds;
+  c.machine = (Machine){cx->target, machine->threads, machine->groups, machine->observable};
+  for (int i = 0; i < c.m->memories.n; i++) lay_out(&c, i);
+  for (Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == OP_copy && !op_has(op, ATTR_mode) && !choose_way(&c, op)) return false;
+  bool roomy = bytes_of_others(&c, NULL) <= cx->target->shared_most;
+  for (Op *op = ir_first(k), *next; op; op = next) {
+    next = ir_next(op);
+    if (op->kind == OP_copy && roomy) gather(op);
+  }
+  return true;
+}
