@@ -470,7 +470,7 @@ static bool converts(unsigned *seed, const char *dtype, bool waves, ConvertKind 
   int in = lab_tensor(&l, t, 2, 16, 16), out = lab_tensor(&l, t, 2, 16, 16);
   for (int i = 0; i < 256; i++) put(&l, in, i, i % 101);
   PipelineOptions o = {.passes = CONVERT_PASSES, .verify_each = true, .target = "toy8"};
-  bool ok = l.k && pipeline_run(l.k, &o) && sample_reparses(&l) && lane_run(&l, "toy8", *kind);
+  bool ok = l.k && pipeline_run(l.k, &o) && sample_reparses(&l) && lane_run(&l, "toy8", (int)*kind);
   for (int i = 0; i < 256; i++) ok = ok && get(&l, out, i) == i % 101;
   if (!ok) {
     StrBuf text = {.arena = l.cx->arena};
