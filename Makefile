@@ -48,6 +48,7 @@ bench: all ## the benchmarks of the compiler itself
 	@$(RUN) "$$PYTHON" bench/bench_sym.py $(BUILD)/tests/bench_sym bench/corpus/expressions.txt \
 	  bench/corpus/facts.txt --sympy 20
 	@$(RUN) PYTHONPATH=python "$$PYTHON" bench/bench_trace.py
+	@$(BUILD)/tests/bench_compile bench/kernels
 	@$(BUILD)/tests/bench_sim
 
 fmt: ## reformat C sources with clang-format (tables are aligned by hand and left alone)

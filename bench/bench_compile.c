@@ -2,6 +2,7 @@
  * pass, and how much work is left in its innermost loop.
  *
  *     bench_compile FOLDER [--rounds N] [--passes] [--kernel NAME] [--target NAME]
+ *                   [--stop PASS]
  *
  * FOLDER holds gemm.wave and the others. The best of N rounds (20 unless told) is shown, each on a
  * fresh context: nothing is remembered from the round before. Parsing the text is not counted, and
@@ -95,11 +96,12 @@ static Kernel *load(Context *cx, const char *path, const Case *c) {
   return k;
 }
 
-static Times compile(const char *path, const Case *c, const char *target) {
+static Times compile(const char *path, const Case *c, const char *target, const char *stop) {
   Context *cx = context_new();
   Kernel *k = load(cx, path, c);
   Times t = {0};
   PipelineOptions o = {.target = target, .time = true, .write = take_times, .user = &t};
+  o.stop_after = stop;
   t.ok = pipeline_run(k, &o) && k->level == LEVEL_THREAD;
   if (t.ok) count_region(&t, k, cx->arena, k->body, false);
   for (const Diag *d = cx->diags.first; !t.ok && d; d = d->next)
@@ -112,10 +114,11 @@ static Times compile(const char *path, const Case *c, const char *target) {
 
 /* ---- the table ---- */
 
-static Times best_of(const char *path, const Case *c, const char *target, int rounds) {
-  Times best = compile(path, c, target);
+static Times best_of(const char *path, const Case *c, const char *target, const char *stop,
+                     int rounds) {
+  Times best = compile(path, c, target, stop);
   for (int i = 1; best.ok && i < rounds; i++) {
-    Times t = compile(path, c, target);
+    Times t = compile(path, c, target, stop);
     for (int p = 0; p < best.n; p++)
       if (t.ms[p] < best.ms[p]) best.ms[p] = t.ms[p];
   }
@@ -139,6 +142,7 @@ static void print_row(const Case *c, const char *target, const Times *t, bool pa
 
 int main(int argc, char **argv) {
   const char *folder = argc > 1 ? argv[1] : "bench/kernels", *kernel = NULL, *only = NULL;
+  const char *stop = NULL;
   int rounds = 20;
   bool passes = false;
   for (int i = 2; i < argc; i++) {
@@ -146,6 +150,7 @@ int main(int argc, char **argv) {
     else if (strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) rounds = atoi(argv[++i]);
     else if (strcmp(argv[i], "--kernel") == 0 && i + 1 < argc) kernel = argv[++i];
     else if (strcmp(argv[i], "--target") == 0 && i + 1 < argc) only = argv[++i];
+    else if (strcmp(argv[i], "--stop") == 0 && i + 1 < argc) stop = argv[++i];
     else return fprintf(stderr, "bench_compile: what is %s?\n", argv[i]), 2;
   }
   for (size_t c = 0; c < WV_LEN(cases); c++)
@@ -154,7 +159,7 @@ int main(int argc, char **argv) {
       if (kernel && strcmp(kernel, cases[c].file) != 0) continue;
       if (only && strcmp(only, targets[t]) != 0) continue;
       snprintf(path, sizeof path, "%s/%s.wave", folder, cases[c].file);
-      Times best = best_of(path, &cases[c], targets[t], rounds);
+      Times best = best_of(path, &cases[c], targets[t], stop, rounds);
       print_row(&cases[c], targets[t], &best, passes);
     }
   return 0;
