@@ -287,11 +287,16 @@ typedef struct Case {
   bool lowered;
 } Case;
 
+static int pass_number(const char *name) {
+  int n = 0;
+  while (strcmp(pass_at(n)->name, name) != 0) n++;
+  return n;
+}
+
 /* Of those in front of lower_threads: it comes last, when all are done that it needs. */
 static const char *random_passes(Random *r, Arena *a) {
   StrBuf out = {.arena = a};
-  int n = 0;
-  while (strcmp(pass_at(n)->name, "lower_threads") != 0) n++;
+  int n = pass_number("lower_threads");
   for (int left = 1 + below(r, 4); left; left--)
     sb_printf(&out, "%s%s", out.n ? "," : "", pass_at(below(r, n))->name);
   return sb_text(&out);
@@ -299,9 +304,13 @@ static const char *random_passes(Random *r, Arena *a) {
 
 /* Half of the kernels are fitted to a machine, and half of these are lowered. */
 static const char *passes_for_target(Random *r, Arena *a, const char *passes) {
-  bool lowered = below(r, 2);
-  return arena_printf(a, "%s,bind,retarget,layouts%s", passes,
-                      lowered ? ",mask,pack,sync,lower_threads,simplify,cse,licm,dce" : "");
+  StrBuf out = {.arena = a};
+  sb_printf(&out, "%s,bind,retarget,layouts", passes);
+  if (below(r, 2)) return sb_text(&out);
+  for (int i = pass_number("layouts"); i < pass_number("lower_threads");)
+    sb_printf(&out, ",%s", pass_at(++i)->name);
+  sb_puts(&out, ",simplify,cse,licm,dce");
+  return sb_text(&out);
 }
 
 /* A machine, or none. */
