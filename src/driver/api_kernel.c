@@ -4,6 +4,7 @@
 
 #include "backend/ptx/ptx.h"
 #include "driver/api.h"
+#include "ir/access.h"
 #include "target/target.h"
 #include "transform/pipeline.h"
 
@@ -50,9 +51,8 @@ int wv_kernel_nparams(const wv_kernel *k) { return k->k->params.n; }
 
 static bool is_stored_to(const Kernel *k, const Value *memory) {
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    if (!(op_info[op->kind].flags & OPF_WRITES)) continue;
-    for (int i = 0; i < op->nargs; i++)
-      if (op->args[i] == memory) return true;
+    const Value *written = memory_written(op);
+    if (written && memory_root(written) == memory) return true;
   }
   return false;
 }

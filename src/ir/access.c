@@ -32,6 +32,22 @@ const Value *memory_root(const Value *memory) {
   }
 }
 
+const Value *memory_written(const Op *op) {
+  switch (op->kind) {
+  case OP_write:
+  case OP_atomic_add:
+  case OP_atomic_min:
+  case OP_copy:
+  case OP_store:
+  case OP_atomic: return op->args[1];
+  case OP_scatter_add:
+  case OP_tma_store: return op->args[2];
+  case OP_copy_async:
+  case OP_tma_load: return op->args[0];
+  default: return NULL;
+  }
+}
+
 const char *memory_name(const Kernel *k, const Value *memory) {
   const Value *root = memory_root(memory);
   if (root->def) return root->name ? root->name : "scratch";

@@ -34,6 +34,8 @@ const Value *memory_root(const Value *memory);
 static inline bool memory_is_scratch(const Value *memory) {
   return memory_root(memory)->def != NULL;
 }
+/* The memory that an op of either level stores to; NULL: none. */
+const Value *memory_written(const Op *op);
 const char *memory_name(const Kernel *k, const Value *memory); /* of its root */
 
 const Sym *access_x(SymCtx *cx, int i);        /* $xi */

@@ -89,12 +89,35 @@ static bool next_point(Product *p, const Value *out) {
   return false;
 }
 
+/* Operands and result lie as the instruction wants them; text may say otherwise. */
+static bool lies_right(Lower *l, const Op *op) {
+  for (int i = -1; i < op->nargs - 1; i++) {
+    const Value *v = i < 0 ? &op->results[0] : op->args[i];
+    Layout wanted;
+    if (!anchor_mma(l->d, &l->machine, l->arena, (Op *)op, i, &wanted)) continue; /* in memory */
+    layout_normalise(&wanted);
+    if (!v->layout || !layout_equal(v->layout, &wanted)) {
+      StrBuf text = {.arena = l->k->cx->diags.arena};
+      layout_print(&text, &wanted);
+      Diag *d = diag_add(&l->k->cx->diags, DIAG_E0514, op->at,
+                         i < 0 ? "the result of `%s` does not lie as its instruction gives it"
+                               : "an operand of `%s` does not lie as its instruction takes it",
+                         op_info[op->kind].name);
+      diag_note(&l->k->cx->diags, d, i < 0 || !v->def ? op->at : v->def->at, "it must lie as %s",
+                sb_text(&text));
+      return false;
+    }
+  }
+  return true;
+}
+
 bool lower_mma(Lower *l, const Op *op) {
   Product p = {.l = l, .op = op};
   const Value *out = &op->results[0];
   const MmaChoice *choice = op_attr(op, ATTR_mma) ? op_attr(op, ATTR_mma)->mma : NULL;
   if (!choice || !anchor_mma_division(l->d, &l->machine, l->arena, (Op *)op, &p.div))
     return lower_refuse(l, op, "a product without an instruction");
+  if (!lies_right(l, op)) return false;
   p.swap = choice->swap;
   if (choice->shared_lhs || choice->shared_rhs) return lower_wgmma(&p, choice);
   int regs = layout_size(out->layout, LAYOUT_REG), nparts = 0, done = 0;

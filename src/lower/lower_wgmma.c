@@ -158,7 +158,7 @@ bool lower_wgmma(Product *p, const MmaChoice *choice) {
   const Value *acc = p->op->args[2], *out = &p->op->results[0];
   Operands o = {0};
   int copies = p->div.copies[0] * p->div.copies[1], n;
-  if (p->op->kind != OP_mma || out->type->rank != 2 || !open_operands(p, choice, &o))
+  if (p->op->kind != OP_mma || !open_operands(p, choice, &o))
     return lower_refuse(l, p->op, "a product of tiles that lie in shared memory like these");
   const int *to = product_registers(p, MMA_C, acc, &n);
   Value *all = emit_pick(l, l->value[acc->id], to, n);

@@ -73,3 +73,20 @@ bool descriptor_find(const DescriptorPart *p, Descriptor *out, int64_t *first) {
   bool whole = *first % PIECE == 0 && out->stride % PIECE == 0 && out->leading % PIECE == 0;
   return whole && reads_all(p, out, *first);
 }
+
+bool descriptor_layout(const DescriptorTile *t, MemLayout *out) {
+  static const int spans[] = {128, 64, 32};
+  int last = t->dims - 1;
+  if (t->row_dim != last && t->k_dim != last) return false;
+  if (t->row_dim == last && t->bits != 16) return false;
+  if (t->extent[t->row_dim] % t->rows || t->extent[t->k_dim] % t->k) return false;
+  for (size_t i = 0; i < WV_LEN(spans); i++) {
+    DescriptorPart part = {out, t->row_dim, t->k_dim, t->rows, t->k, {0}};
+    Descriptor d;
+    int64_t first;
+    if (t->extent[last] * t->bits % (spans[i] * 8)) continue;
+    *out = mem_nvidia(t->dims, t->extent, t->bits, spans[i]);
+    if (descriptor_find(&part, &d, &first)) return true;
+  }
+  return false;
+}

@@ -38,4 +38,16 @@ typedef struct DescriptorPart {
  * it begins at; checked element by element. False: no descriptor does. */
 bool descriptor_find(const DescriptorPart *p, Descriptor *out, int64_t *first);
 
+/* A tile from which instructions of rows x k read whole operands. */
+typedef struct DescriptorTile {
+  int dims, extent[LAYOUT_DIMS];
+  int bits;
+  int row_dim, k_dim; /* one of them is the last */
+  int rows, k;        /* of an instruction */
+} DescriptorTile;
+
+/* How to put it into shared memory: with the widest swizzle that its rows are whole of. False: the
+ * instructions cannot read it; only elements of 16 bits may be transposed. */
+bool descriptor_layout(const DescriptorTile *t, MemLayout *out);
+
 #endif

@@ -145,21 +145,13 @@ static bool lay_out_operand(Copies *c, Op *mma, const Type *t, const MemLayout *
                             MemLayout *out) {
   MmaDivision div;
   if (!anchor_mma_division(c->d, &c->machine, c->arena, mma, &div)) return false;
-  int m = dim_of(t, div.m), n = dim_of(t, div.n), last = rows->dims - 1;
-  int row_bytes = rows->extent[last] * rows->bits / 8;
-  DescriptorPart part = {.tile = out, .k_dim = dim_of(t, div.k)};
-  part.row_dim = m >= 0 ? m : n;
-  part.rows = m >= 0 ? div.row->m : div.row->n;
-  part.k = div.row->k;
-  if (part.k_dim < 0 || part.row_dim < 0) return false;
-  for (int span = 128; span >= 32; span /= 2) {
-    Descriptor found;
-    int64_t first;
-    if (row_bytes % span || rows->bits < 8) continue;
-    *out = mem_nvidia(rows->dims, rows->extent, rows->bits, span);
-    if (descriptor_find(&part, &found, &first)) return true;
-  }
-  return false;
+  int m = dim_of(t, div.m);
+  DescriptorTile tile = {.dims = rows->dims, .bits = rows->bits, .k_dim = dim_of(t, div.k)};
+  tile.row_dim = m >= 0 ? m : dim_of(t, div.n);
+  tile.rows = m >= 0 ? div.row->m : div.row->n;
+  tile.k = div.row->k;
+  for (int i = 0; i < rows->dims; i++) tile.extent[i] = rows->extent[i];
+  return tile.k_dim >= 0 && tile.row_dim >= 0 && descriptor_layout(&tile, out);
 }
 
 /* ---- allocations ---- */

@@ -4,13 +4,14 @@
  *                                             ...
  *                                             copy %a, %s {mapping = m}
  *                                             %x = read %s
- * when the address space of %a is shared. The copy takes what concerns the argument: mapping,
- * dynamic values, bounds; it fills in zeros where the argument has no element, so values never
- * change. Where coordinates come from memory it is a read and a write. A read that repeats one
- * whose copy still holds (nothing was stored to an argument since) shares it. Allocations stand at
- * the beginning of the kernel and have the extents of the tile where it is read; a tile without a
- * known size stays where it is, with a remark. Volatile reads are not staged. Allocations made by
- * the author are not touched. Needs distribute; breaks all that counts ops. */
+ * when the address space of %a is shared, or a matrix instruction reads %x from shared memory. The
+ * copy takes what concerns the argument: mapping, dynamic values, bounds; it fills in zeros where
+ * the argument has no element, so values never change. Where coordinates come from memory it is a
+ * read and a write. A read that repeats one whose copy still holds (nothing was stored to an
+ * argument since) shares it. Allocations stand at the beginning of the kernel and have the extents
+ * of the tile where it is read; a tile without a known size stays where it is, with a remark.
+ * Volatile reads are not staged. Allocations made by the author are not touched. Needs distribute;
+ * breaks all that counts ops. */
 #include <string.h>
 
 #include "ir/access.h"
@@ -34,10 +35,23 @@ typedef struct Promote {
 
 /* ---- which reads ---- */
 
+/* A matrix instruction reads it from shared memory. */
+static bool is_shared_operand(const Promote *p, const Value *v) {
+  for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
+    const Attr *mma = op->kind == OP_mma ? op_attr(op, ATTR_mma) : NULL;
+    if (mma && ((mma->mma->shared_lhs && op->args[0] == v) ||
+                (mma->mma->shared_rhs && op->args[1] == v)))
+      return true;
+  }
+  return false;
+}
+
 static bool wants_shared(const Promote *p, const Op *op) {
   if (op->kind != OP_read || op_has(op, ATTR_volatile)) return false;
   const Value *memory = op->args[0];
-  if (memory->def || memory->owner->owner || !memory->type->space) return false;
+  if (memory->def || memory->owner->owner) return false;
+  if (is_shared_operand(p, &op->results[0])) return true;
+  if (!memory->type->space) return false;
   return distribute_expr(p->d, NULL, memory->type->space) == p->k->cx->shared_space;
 }
 
@@ -83,9 +97,8 @@ static bool same_read(const Promote *p, const Op *a, const Op *b) {
 }
 
 static bool stores_to(const Op *op, const Value *argument) {
-  if (op_info[op->kind].flags & OPF_WRITES)
-    for (int i = op->kind == OP_copy ? 1 : 0; i < op->nargs; i++)
-      if (op->args[i]->type->kind == TYPE_mem && memory_root(op->args[i]) == argument) return true;
+  const Value *written = memory_written(op);
+  if (written && memory_root(written) == argument) return true;
   for (const Op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next)
     if (stores_to(inner, argument)) return true;
   return false;

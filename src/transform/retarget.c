@@ -11,9 +11,11 @@
  * what runs. Each decision is a remark. */
 #include "analysis/anchors.h"
 #include "analysis/contract.h"
+#include "ir/access.h"
 #include "ir/attr.h"
 #include "ir/dtype.h"
 #include "target/chain.h"
+#include "target/descriptor.h"
 #include "transform/pass.h"
 
 typedef struct Retarget {
@@ -129,10 +131,12 @@ static bool check_together(Retarget *r, const Op *op) {
 typedef struct Product {
   Op *op;
   bool scaled;
-  int lhs, rhs, acc;      /* operand numbers */
-  MmaType a, b, c;        /* element types */
-  int m, n, k;            /* of the workgroup's tile */
-  const MmaChoice *asked; /* by the op or the hardware row; NULL: nothing */
+  int lhs, rhs, acc; /* operand numbers */
+  MmaType a, b, c;   /* element types */
+  int m, n, k;       /* of the workgroup's tile */
+  MmaRoles roles;
+  int extent[2][IR_MAX_RANK]; /* of lhs and rhs */
+  const MmaChoice *asked;     /* by the op or the hardware row; NULL: nothing */
 } Product;
 
 static int extent_of(const Type *t, const int *extent, const Sym *dim) {
@@ -145,14 +149,13 @@ static bool open_product(Retarget *r, Op *op, Product *p) {
   *p = (Product){.op = op, .scaled = op->kind == OP_scaled_mma, .rhs = 1, .acc = 2};
   if (p->scaled) p->rhs = 2, p->acc = 4;
   const Type *lhs = op->args[0]->type, *rhs = op->args[p->rhs]->type, *acc = op->args[p->acc]->type;
-  MmaRoles roles;
-  int left[IR_MAX_RANK], right[IR_MAX_RANK];
+  int *left = p->extent[0], *right = p->extent[1];
   const Distribution *d = r->cx->facts.distribute;
-  if (ir_mma_roles(r->k, lhs, rhs, acc, &roles)) return false; /* the verifier has reported it */
+  if (ir_mma_roles(r->k, lhs, rhs, acc, &p->roles)) return false; /* the verifier has reported it */
   if (!distribute_extents(d, op, lhs, left) || !distribute_extents(d, op, rhs, right)) return false;
-  p->m = extent_of(lhs, left, roles.m);
-  p->n = extent_of(rhs, right, roles.n);
-  p->k = extent_of(lhs, left, roles.k);
+  p->m = extent_of(lhs, left, p->roles.m);
+  p->n = extent_of(rhs, right, p->roles.n);
+  p->k = extent_of(lhs, left, p->roles.k);
   p->a = dtype_mma(lhs->dtype), p->b = dtype_mma(rhs->dtype), p->c = dtype_mma(acc->dtype);
   const Constraint *hardware = kernel_constraint(r->k, CONSTRAINT_hardware, NULL);
   const Attr *given = op_attr(op, ATTR_mma);
@@ -160,8 +163,23 @@ static bool open_product(Retarget *r, Op *op, Product *p) {
   return true;
 }
 
-/* An operand that comes straight from memory can stay there. */
-static bool is_read(const Value *v) { return v->def && v->def->kind == OP_read; }
+/* An operand that comes straight from an argument can be put into shared memory as an instruction
+ * of `rows` x `k` reads it, and stay there. */
+static bool can_stay(const Product *p, bool rhs, int rows, int k) {
+  const Value *v = p->op->args[rhs ? p->rhs : p->lhs];
+  const Sym *row = rhs ? p->roles.n : p->roles.m;
+  if (!v->def || v->def->kind != OP_read || memory_is_scratch(v->def->args[0])) return false;
+  DescriptorTile t = {.dims = v->type->rank, .bits = dtype_info[v->type->dtype].bits};
+  t.rows = rows, t.k = k, t.row_dim = t.k_dim = -1;
+  for (int i = 0; i < t.dims; i++) {
+    t.extent[i] = p->extent[rhs][i];
+    if (v->type->dims[i] == row) t.row_dim = i;
+    else if (v->type->dims[i] == p->roles.k) t.k_dim = i;
+    else if (t.extent[i] != 1) return false; /* a batch: one product for each */
+  }
+  MemLayout m;
+  return t.row_dim >= 0 && t.k_dim >= 0 && descriptor_layout(&t, &m);
+}
 
 /* The side of the program's product that is the instruction's. */
 static int rows_of(const Product *p, bool swap) { return swap ? p->n : p->m; }
@@ -176,8 +194,8 @@ static bool fits(const Retarget *r, const Product *p, const MmaInfo *row, bool s
   if (!(types & p->a) || !(types & p->b)) return false;
   int together = row->lanes / r->target->lanes;
   if (together == 0 || row->lanes % r->target->lanes || r->waves % together) return false;
-  const Value *b = p->op->args[swap ? p->lhs : p->rhs];
-  if (!(row->place_b & MMA_REGISTERS) && (r->observable || !is_read(b))) return false;
+  if (!(row->place_b & MMA_REGISTERS) && (r->observable || !can_stay(p, !swap, row->n, row->k)))
+    return false;
   return together == 1 || (rows_of(p, swap) % row->m == 0 && columns_of(p, swap) % row->n == 0 &&
                            p->k % row->k == 0);
 }
@@ -259,9 +277,8 @@ static Instruction widen(Retarget *r, Product *p) {
 static void set_instruction(Retarget *r, const Product *p, Instruction i) {
   MmaChoice *choice = ARENA_NEW(r->k->arena, MmaChoice);
   if (i.row) {
-    int a = i.swap ? p->rhs : p->lhs;
     bool shared_b = !(i.row->place_b & MMA_REGISTERS),
-         shared_a = shared_b && is_read(p->op->args[a]);
+         shared_a = shared_b && can_stay(p, i.swap, i.row->m, i.row->k);
     choice->name = i.row->name;
     choice->swap = i.swap;
     choice->order = i.order;

@@ -62,7 +62,9 @@ const Reg *elems_of(Ptx *p, Held *h) {
   if (h->elem) return h->elem;
   Reg *elem = ARENA_ARRAY(p->arena, Reg, h->n);
   for (int i = 0; i < h->n; i++) elem[i] = ptx_new(p, class_of(h->dtype));
-  unpack(p, h, elem);
+  if (is_packed(h->dtype)) unpack(p, h, elem);
+  for (int i = 0; !is_packed(h->dtype) && i < h->n; i++)
+    ptx_line(p, "mov.b32 %s, %s", elem[i].name, h->word[i].name);
   return h->elem = elem;
 }
 

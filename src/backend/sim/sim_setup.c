@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/sim/sim_state.h"
+#include "ir/access.h"
 #include "ir/alloc_layout.h"
 
 /* ---- symbols ---- */
@@ -172,11 +173,8 @@ static void finish_geometry(Buffer *b) {
 }
 
 static bool is_written_by(const Kernel *k, const Value *memory) {
-  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    if (!(op_info[op->kind].flags & OPF_WRITES)) continue;
-    int at = op->kind == OP_store || op->kind == OP_atomic ? 1 : op->kind == OP_tma_store ? 2 : -1;
-    if (at >= 0 && op->args[at] == memory) return true;
-  }
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (memory_written(op) == memory) return true;
   return false;
 }
 

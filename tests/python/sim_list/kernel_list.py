@@ -31,13 +31,7 @@ REFUSED_BY_PASSES = [
     ("attention_boundary_32x32x8_t64x32x16x32_shared", "toy8", "E0613", TOO_SMALL, "*x35x33"),
     ("attention_boundary_16x16x16_t48x16x16x48_shared", "toy8", "E0613", TOO_SMALL, "*x35x49"),
 ]
-SHARED_OPERANDS = "wgmma is not lowered where promotion lays out its operands"
-NOT_LOWERED = [
-    *REFUSED_BY_PASSES,
-    ("gemm_nt_f16_16x16x16_t64x128x64_shared", "sm_90a", "E0601", SHARED_OPERANDS),
-    ("gemm_nt_f16_32x32x8_t128x128x32_shared", "sm_90a", "E0601", SHARED_OPERANDS),
-    ("attention_boundary_32x32x8_t64x32x16x32_shared", "sm_90a", "E0601", SHARED_OPERANDS),
-]
+NOT_LOWERED = [*REFUSED_BY_PASSES]
 
 
 def refusal(table, case, sizes, target):
