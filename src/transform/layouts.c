@@ -55,9 +55,14 @@ static bool same_places(Layouts *l, const Op *a, const Op *b, const Type *t) {
   return true;
 }
 
-static bool same_extents(const int *a, const int *b, int n) {
-  for (int i = 0; i < n; i++)
-    if (a[i] != b[i]) return false;
+static bool same_extents(Layouts *l, const Op *a, const Op *b, const Type *t, bool *same) {
+  *same = true;
+  for (int i = 0; i < t->rank; i++) {
+    Place x, y;
+    if (!distribute_dim(l->d, a, t->dims[i], &x) || !distribute_dim(l->d, b, t->dims[i], &y))
+      return false;
+    *same = *same && x.extent == y.extent;
+  }
   return true;
 }
 
@@ -99,11 +104,10 @@ static bool fail_part(Layouts *l, const Op *op, const Op *made) {
  * dimension) matters where it can be made: to a constant it does not, and reads are not moved. */
 static bool localise_operand(Layouts *l, Op *op, int i) {
   Value *v = op->args[i];
-  int here[IR_MAX_RANK], there[IR_MAX_RANK];
+  bool same;
   if (v->type->kind != TYPE_tile || !v->def || v->def->parent == op->parent) return true;
-  if (!distribute_extents(l->d, op, v->type, here) || !distribute_value(l->d, v, there))
-    return false;
-  bool same = same_extents(here, there, v->type->rank), can = can_be_made(l, v->def, op);
+  if (!same_extents(l, op, v->def, v->type, &same)) return false;
+  bool can = can_be_made(l, v->def, op);
   if (same && (!can || same_places(l, v->def, op, v->type))) return true;
   if (!can) return fail_part(l, op, v->def);
   Op *copy = insert_like(l, v->def, op);
@@ -113,12 +117,29 @@ static bool localise_operand(Layouts *l, Op *op, int i) {
   return true;
 }
 
+/* What was made again everywhere is not needed where it was; it may even have no size there. */
+static void remove_unused(Layouts *l) {
+  int *uses = ARENA_ARRAY(l->cx->scratch, int, l->k->nvalues);
+  Vec(Op *) ops = {0};
+  for (Op *op = ir_first(l->k); op; op = ir_next(op)) {
+    vec_push(l->cx->scratch, &ops, op);
+    for (int i = 0; i < op->nargs; i++) uses[op->args[i]->id]++;
+  }
+  for (int n = ops.n - 1; n >= 0; n--) {
+    Op *op = ops.at[n];
+    if (!op_is_pure(op) || op->nresults != 1 || uses[op->results[0].id]) continue;
+    for (int i = 0; i < op->nargs; i++) uses[op->args[i]->id]--;
+    ir_remove(op);
+  }
+}
+
 static bool localise(Layouts *l) {
   for (Op *op = ir_first(l->k); op; op = ir_next(op)) {
     if (op->body || op->kind == OP_yield) continue;
     for (int i = 0; i < op->nargs; i++)
       if (!localise_operand(l, op, i)) return false;
   }
+  remove_unused(l);
   ir_renumber(l->k);
   return true;
 }

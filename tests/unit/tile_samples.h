@@ -217,6 +217,22 @@ static const Sample tile_samples[] = {
      "  write %y, %b\n"
      "}",
      {{"M", 4}, {"N", 4}}},
+    {"constant_outside", /* over K, which has no size outside of its loop */
+     "kernel @constant(%a: mem<M, K, i32>, %b: mem<M, i32>)\n"
+     "  workgroup M by 4 on 0; tile K by 4; hardware threads 8, vector {M: 4, K: 4}\n"
+     "  dynamic M; dynamic K\n"
+     "{\n"
+     "  %two = fill 2 : tile<M, K, i32>\n"
+     "  %z = fill 0 : tile<M, i32>\n"
+     "  %r = for K carry %acc = %z {\n"
+     "    %x = read %a\n"
+     "    %y = mul %x, %two\n"
+     "    %s = sum %y, %acc {dim = K}\n"
+     "    yield %s\n"
+     "  }\n"
+     "  write %r, %b\n"
+     "}",
+     {{"M", 4}, {"K", 4}}},
     {"histogram",
      "kernel @histogram(%a: mem<N, i32>, %i: mem<N, i32>, %h: mem<B, i32>)\n"
      "  workgroup N by 8 on 0; hardware threads 8, vector {N: 8, B: 6}; dynamic N; bind B = 6\n"
