@@ -103,11 +103,19 @@ bool op_is_tied(const Op *op, const RegionSymbols *symbols) {
 
 /* ---- memory ---- */
 
+/* Copies read one of the memories they name. */
+static bool only_reads(const Op *op, int arg) {
+  if (op->kind == OP_copy_async) return arg == 2;
+  if (op->kind == OP_tma_load) return arg == 4;
+  return op->kind == OP_tma_store && arg == 0;
+}
+
 const bool *find_written(Kernel *k, Arena *a) {
   bool *written = ARENA_ARRAY(a, bool, k->nvalues);
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     for (int i = 0; (op_info[op->kind].flags & OPF_WRITES) && i < op->nargs; i++)
-      if (op->args[i]->type->kind == TYPE_mem) written[memory_root(op->args[i])->id] = true;
+      if (op->args[i]->type->kind == TYPE_mem && !only_reads(op, i))
+        written[memory_root(op->args[i])->id] = true;
   return written;
 }
 

@@ -168,6 +168,7 @@ typedef struct FormValue {
 typedef struct TileForm {
   const Sym *whole, *step[IR_MAX_RANK];
   int rank;
+  bool plain; /* values are cheaper as they are written than simplified */
   Vec(FormValue) values;
 } TileForm;
 

@@ -184,7 +184,7 @@ typedef struct Terms {
 typedef struct Address {
   LowerScope *scope[MAX_DEPTH];
   int n;
-  Terms lane, shared;
+  Terms lane, shared, counter;
 } Address;
 
 /* Versions may differ between lanes; ids of workgroups, counters and sizes do not. */
@@ -209,6 +209,20 @@ static void add_term(Lower *l, Address *a, Terms *t, const Sym *term) {
   t->any = true;
 }
 
+/* What a loop's counter adds is summed with the lane's part first, which the addresses of all rows
+ * share; what tells the rows apart then stays in front of the loop. */
+static void split_counter(Lower *l, Address *a) {
+  const Sym *zero = sym_int(l->sym, 0);
+  int inner = a->shared.innermost, next = inner + 1;
+  while (next < a->n && a->shared.part[next] == zero) next++;
+  if (!a->lane.any || !a->shared.any || next == a->n) return;
+  a->counter.any = true;
+  a->counter.innermost = inner;
+  a->counter.part[inner] = a->shared.part[inner];
+  a->shared.part[inner] = zero;
+  a->shared.innermost = next;
+}
+
 /* False: e is not worth it. */
 static bool split_terms(Lower *l, const Sym *e, Address *a) {
   const Sym *constant = NULL;
@@ -216,7 +230,7 @@ static bool split_terms(Lower *l, const Sym *e, Address *a) {
   if (sym_kind(e) != SYM_add) return false;
   for (LowerScope *s = l->scope; s; s = s->outer) {
     if (a->n == MAX_DEPTH) return false;
-    a->lane.part[a->n] = a->shared.part[a->n] = sym_int(l->sym, 0);
+    a->lane.part[a->n] = a->shared.part[a->n] = a->counter.part[a->n] = sym_int(l->sym, 0);
     a->scope[a->n++] = s;
   }
   for (int i = 0; i < sym_nargs(e); i++) {
@@ -225,6 +239,7 @@ static bool split_terms(Lower *l, const Sym *e, Address *a) {
     else add_term(l, a, is_of_lane(l, term) ? &a->lane : &a->shared, term);
   }
   if (constant) add_term(l, a, a->lane.any ? &a->lane : &a->shared, constant);
+  split_counter(l, a);
   return true;
 }
 
@@ -263,20 +278,44 @@ static Value *emit_terms(Lower *l, const Address *a, const Terms *t, DType dtype
   return v;
 }
 
+static const Sym *sum_of(Lower *l, const Address *a, const Terms *t) {
+  return sym_sum(l->sym, t->part, a->n);
+}
+
+static int inner_of(const Terms *a, const Terms *b) {
+  return a->innermost < b->innermost ? a->innermost : b->innermost;
+}
+
+/* The sum of two values, whose expression is e. */
+static Value *emit_sum(Lower *l, LowerScope *scope, const Sym *e, DType dtype, Value *a, Value *b) {
+  LowerScope *here = l->scope;
+  l->scope = scope;
+  Value *sides[] = {a, b}, *known = known_expr(l, e, dtype);
+  l->scope = here;
+  if (known || !a || !b) return known ? known : a ? a : b;
+  const Sym *sum = sym_add(l->sym, emit_arg(l, 0), emit_arg(l, 1));
+  return remember(l, scope, e, dtype, place_expr(l, scope, sum, dtype, sides, 2));
+}
+
 Value *emit_address(Lower *l, const Sym *e, DType dtype) {
   Address a = {0};
-  Value *v = known_expr(l, e, dtype), *sides[2];
+  Value *v = known_expr(l, e, dtype);
   if (v) return v;
-  if (!split_terms(l, e, &a) || !terms_fit(l, &a, &a.lane, dtype) ||
-      !terms_fit(l, &a, &a.shared, dtype))
-    return emit_expr(l, e, dtype);
-  sides[0] = emit_terms(l, &a, &a.shared, dtype);
-  sides[1] = emit_terms(l, &a, &a.lane, dtype);
-  if (!sides[0] || !sides[1]) return sides[0] ? sides[0] : sides[1];
-  int at = a.lane.innermost < a.shared.innermost ? a.lane.innermost : a.shared.innermost;
+  bool worth = split_terms(l, e, &a) && terms_fit(l, &a, &a.lane, dtype) &&
+               terms_fit(l, &a, &a.shared, dtype) && terms_fit(l, &a, &a.counter, dtype);
+  if (!worth) return emit_expr(l, e, dtype);
+  Value *shared = emit_terms(l, &a, &a.shared, dtype);
+  v = emit_terms(l, &a, &a.lane, dtype);
+  if (a.counter.any) {
+    int at = inner_of(&a.lane, &a.counter);
+    const Sym *moving = sym_add(l->sym, sum_of(l, &a, &a.lane), sum_of(l, &a, &a.counter));
+    if (!fits(l, a.scope[at]->facts, moving, dtype)) return emit_expr(l, e, dtype);
+    v = emit_sum(l, a.scope[at], moving, dtype, emit_terms(l, &a, &a.counter, dtype), v);
+    a.lane.innermost = at;
+  }
+  int at = a.lane.any && a.shared.any ? inner_of(&a.lane, &a.shared) : 0;
   if (!fits(l, a.scope[at]->facts, e, dtype)) at = 0;
-  const Sym *sum = sym_add(l->sym, emit_arg(l, 0), emit_arg(l, 1));
-  return remember(l, a.scope[at], e, dtype, place_expr(l, a.scope[at], sum, dtype, sides, 2));
+  return emit_sum(l, a.scope[at], e, dtype, shared, v);
 }
 
 /* A comparison as one of a value that many such tests share with a number. */

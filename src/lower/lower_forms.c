@@ -18,13 +18,17 @@ static int cost_of(Lower *l, const SymFacts *facts, const Sym *e) {
   return cost;
 }
 
+static const Sym *simplified(Lower *l, const Sym *e) {
+  const Sym *s = sym_simplify(l->sym, lower_facts(l), e);
+  if (!s) sym_take_error(l->sym);
+  return s ? s : e;
+}
+
 /* The smallest expression is not always the one with the cheapest operations:
  * (25*t - 9*Mod(t, 4))/2 is 8*floor(t/4) + ... with shifts. */
 const Sym *cheaper(Lower *l, const Sym *e) {
-  const Sym *s = sym_simplify(l->sym, lower_facts(l), e);
-  if (!s) sym_take_error(l->sym);
-  if (!s || s == e) return e;
-  if (sym_is_bool(e) || sym_nargs(s) == 0) return s;
+  const Sym *s = simplified(l, e);
+  if (s == e || sym_is_bool(e) || sym_nargs(s) == 0) return s;
   return cost_of(l, lower_facts(l), e) < cost_of(l, lower_facts(l), s) ? e : s;
 }
 
@@ -60,6 +64,14 @@ static bool same_place(const TileForm *f, const int *a, const int *b) {
   return true;
 }
 
+/* Which spelling is the cheaper one is decided once for a form: its values are alike. */
+static const Sym *spelt(Lower *l, TileForm *f, const Sym *e) {
+  if (f->values.n) return f->plain ? e : simplified(l, e);
+  const Sym *s = cheaper(l, e);
+  f->plain = s == e && s != simplified(l, e);
+  return s;
+}
+
 /* The value where only the dims without a step have moved from register 0. */
 static const Sym *known_at(Lower *l, TileForm *f, const Sym *const *x, const int *coord) {
   SymBinding to[IR_MAX_RANK];
@@ -72,7 +84,7 @@ static const Sym *known_at(Lower *l, TileForm *f, const Sym *const *x, const int
     to[i] = (SymBinding){access_x(l->sym, i), moved};
   }
   v.value = sym_subst(l->sym, f->whole, to, f->rank);
-  if (v.value) v.value = cheaper(l, v.value);
+  if (v.value) v.value = spelt(l, f, v.value);
   vec_push(l->arena, &f->values, v);
   return v.value;
 }
