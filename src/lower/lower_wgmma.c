@@ -96,8 +96,7 @@ static Attr descriptor_attr(Lower *l, AttrKey key, const Descriptor *d) {
 typedef struct Operands {
   bool a_shared;
   Shared a, b;
-  Value *a_regs; /* all copies of A, when it lies in registers */
-  int a_each;
+  Value **a_parts; /* of each copy of A, when it lies in registers */
 } Operands;
 
 static Value *take(Lower *l, Value *v, int first, int n) {
@@ -118,7 +117,7 @@ static Value *one_instruction(Product *p, Operands *o, Value *acc, int m, int n,
     args[nargs++] = offset_of(p, &o->a, m * row->m, k * row->k);
     attrs[nattrs++] = descriptor_attr(l, ATTR_desc_a, &o->a.descriptor);
   } else {
-    args[nargs++] = take(l, o->a_regs, (m * p->div.copies[2] + k) * o->a_each, o->a_each);
+    args[nargs++] = o->a_parts[m * p->div.copies[2] + k];
   }
   args[nargs++] = l->value[o->b.memory->id];
   args[nargs++] = offset_of(p, &o->b, n * row->n, k * row->k);
@@ -148,8 +147,10 @@ static bool open_operands(Product *p, const MmaChoice *choice, Operands *o) {
   o->a_shared = p->swap ? choice->shared_rhs : choice->shared_lhs;
   if (!open_shared(p, MMA_B, b, &o->b)) return false;
   if (o->a_shared) return open_shared(p, MMA_A, a, &o->a);
-  o->a_regs = product_operand(p, MMA_A, a);
-  o->a_each = o->a_regs->type->n / (p->div.copies[0] * p->div.copies[2]);
+  Value *all = product_operand(p, MMA_A, a);
+  int parts = p->div.copies[0] * p->div.copies[2], each = all->type->n / parts;
+  o->a_parts = ARENA_ARRAY(p->l->arena, Value *, parts);
+  for (int i = 0; i < parts; i++) o->a_parts[i] = take(p->l, all, i * each, each);
   return true;
 }
 

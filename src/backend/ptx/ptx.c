@@ -127,15 +127,30 @@ static Carried open_carried(Ptx *p, Value *const *from, const Region *body, int 
   return c;
 }
 
+/* The value is already where it is carried. */
+static bool is_home(Ptx *p, const Held *home, Held *v) {
+  const Reg *to = home->word ? home->word : home->elem;
+  const Reg *from = home->word ? words_of(p, v) : elems_of(p, v);
+  int n = home->word ? word_count(home->dtype, home->n) : home->n;
+  for (int i = 0; i < n; i++)
+    if (to[i].name != from[i].name) return false;
+  return true;
+}
+
 /* What is yielded may be what another carried value holds: all are read before any is written. */
 static void yield_carried(Ptx *p, const Carried *c, const Op *yield, int first) {
   Held *next = ARENA_ARRAY(p->arena, Held, c->n);
+  bool *stays = ARENA_ARRAY(p->arena, bool, c->n);
   for (int i = 0; i < c->n; i++) {
     const Held *home = &c->homes[i];
+    Held *v = ptx_get(p, yield->args[first + i]);
+    stays[i] = is_home(p, home, v);
+    if (stays[i]) continue;
     next[i] = held_new(p, home->dtype, home->n, home->word != NULL);
-    move_held(p, &next[i], ptx_get(p, yield->args[first + i]));
+    move_held(p, &next[i], v);
   }
-  for (int i = 0; i < c->n; i++) move_held(p, &c->homes[i], &next[i]);
+  for (int i = 0; i < c->n; i++)
+    if (!stays[i]) move_held(p, &c->homes[i], &next[i]);
 }
 
 static void set_results(Ptx *p, const Op *op, const Carried *c) {
@@ -152,25 +167,39 @@ typedef struct Mark {
 static Mark open_mark(const Ptx *p) { return (Mark){p->symbols.n, p->addresses.n}; }
 static void close_mark(Ptx *p, Mark m) { p->symbols.n = m.symbols, p->addresses.n = m.addresses; }
 
+/* What holds of the counter in the body. */
+static const SymFacts *counter_facts(Ptx *p, const Sym *counter, const Sym *trips) {
+  SymFacts *f = sym_facts_new(p->arena, p->sym, p->facts);
+  sym_assume(f, sym_ge(p->sym, counter, sym_int(p->sym, 0)));
+  sym_assume(f, sym_lt(p->sym, counter, trips));
+  sym_take_error(p->sym);
+  return f;
+}
+
 static void emit_for(Ptx *p, const Op *op) {
   const Attr *step = op_attr(op, ATTR_step);
-  int n = p->labels++, first = op_carried(op);
+  int n = p->labels++, first = op_carried(op), by = step ? (int)step->integer : 1;
   const Sym *counter = ir_loop_counter(p->k, op_attr(op, ATTR_axis)->sym);
-  Reg trips = ptx_expr(p, op, op_attr(op, ATTR_trips)->sym, DTYPE_index, NULL);
-  Reg at = ptx_new(p, REG_RD), done = ptx_new(p, REG_P), small = ptx_new(p, REG_R);
+  const Sym *count = op_attr(op, ATTR_trips)->sym;
+  const SymFacts *outside = p->facts;
+  bool small = !first && sym_range(p->sym, p->facts, count).hi <= INT32_MAX - by;
+  int bits = small ? 32 : 64;
+  Reg trips = ptx_expr(p, op, count, small ? DTYPE_i32 : DTYPE_index, NULL);
+  Reg at = ptx_new(p, small ? REG_R : REG_RD), done = ptx_new(p, REG_P);
   Carried c = open_carried(p, op->args + first, op->body, 0);
   if (first) ptx_line(p, "mov.b64 %s, %s", at.name, elems_of(p, ptx_get(p, op->args[0]))[0].name);
-  else ptx_line(p, "mov.b64 %s, 0", at.name);
+  else ptx_line(p, "mov.b%d %s, 0", bits, at.name);
   label(p, "loop", n);
-  ptx_line(p, "setp.ge.s64 %s, %s, %s", done.name, at.name, trips.name);
+  ptx_line(p, "setp.ge.s%d %s, %s, %s", bits, done.name, at.name, trips.name);
   ptx_line(p, "@%s bra $end%d", done.name, n);
   Mark mark = open_mark(p);
-  ptx_line(p, "cvt.u32.u64 %s, %s", small.name, at.name);
   ptx_define(p, counter, at);
+  p->facts = counter_facts(p, counter, count);
   emit_region(p, op->body);
   yield_carried(p, &c, op->body->last, 0);
+  p->facts = outside;
   close_mark(p, mark);
-  ptx_line(p, "add.s64 %s, %s, %" PRId64, at.name, at.name, step ? step->integer : 1);
+  ptx_line(p, "add.s%d %s, %s, %d", bits, at.name, at.name, by);
   ptx_line(p, "bra $loop%d", n);
   label(p, "end", n);
   set_results(p, op, &c);
@@ -245,8 +274,13 @@ static void emit_wait(Ptx *p, const Op *op) {
   ptx_line(p, "cp.async.wait_group %d", (int)op_attr(op, ATTR_pending)->integer);
 }
 static void emit_fence_proxy(Ptx *p, const Op *op) { (void)op, ptx_line(p, "fence.proxy.async"); }
+/* Registers that the instructions behind it read are formed in front of the fence. */
 static void emit_wgmma_fence(Ptx *p, const Op *op) {
-  (void)op, ptx_line(p, "wgmma.fence.sync.aligned");
+  for (const Op *next = op->next; next && next->kind != OP_wgmma_commit; next = next->next) {
+    const Value *a = next->kind == OP_wgmma ? next->args[1] : NULL;
+    if (a && a->type->kind != TYPE_mem && ptx_get(p, a)) words_of(p, ptx_get(p, a));
+  }
+  ptx_line(p, "wgmma.fence.sync.aligned");
 }
 static void emit_wgmma_commit(Ptx *p, const Op *op) {
   (void)op, ptx_line(p, "wgmma.commit_group.sync.aligned");
@@ -332,6 +366,9 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, Arena *a, PtxKernel *out) {
   if (!launch || t->vendor != VENDOR_NVIDIA)
     return ptx_fail(&p, NULL, "a kernel that is not lowered");
   p.facts = launch_facts(&p, launch);
+  p.uses = ARENA_ARRAY(a, int, k->nvalues);
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    for (int i = 0; i < op->nargs; i++) p.uses[op->args[i]->id]++;
   open_params(&p);
   open_ids(&p);
   emit_region(&p, k->body);

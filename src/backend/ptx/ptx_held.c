@@ -21,7 +21,7 @@ Held held_new(Ptx *p, DType t, int n, bool words) {
   int count = words ? word_count(t, n) : n;
   Reg *regs = ARENA_ARRAY(p->arena, Reg, count);
   for (int i = 0; i < count; i++) regs[i] = ptx_new(p, words ? REG_R : class_of(t));
-  Held h = {.dtype = t, .n = n};
+  Held h = {.dtype = t, .n = n, .own = true};
   if (words) h.word = regs;
   else h.elem = regs;
   return h;
@@ -126,7 +126,36 @@ void move_held(Ptx *p, const Held *to, Held *from) {
   const Reg *target = to->word ? to->word : to->elem;
   int n = to->word ? word_count(to->dtype, to->n) : to->n;
   for (int i = 0; i < n; i++)
-    ptx_line(p, "%s %s, %s", move_of(target[i].class), target[i].name, source[i].name);
+    if (target[i].name != source[i].name)
+      ptx_line(p, "%s %s, %s", move_of(target[i].class), target[i].name, source[i].name);
+}
+
+/* ---- who needs a register ---- */
+
+static bool is_alone(const Ptx *p, const Value *v) {
+  return p->held[v->id]->own && p->uses[v->id] == 1;
+}
+
+/* Every register of `whole` is taken by one `pick`, and nothing else uses it. */
+static bool is_divided(Ptx *p, const Value *whole) {
+  int *taken = ARENA_ARRAY(p->arena, int, whole->type->n), users = 0;
+  for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
+    if (op->kind != OP_pick || op->args[0] != whole) continue;
+    const Attr *regs = op_attr(op, ATTR_regs);
+    users++;
+    for (int i = 0; i < regs->n; i++) {
+      int64_t r;
+      if (!sym_is_int(regs->dims[i], &r) || taken[r]++) return false;
+    }
+  }
+  return users == p->uses[whole->id];
+}
+
+bool may_overwrite(Ptx *p, const Value *v) {
+  if (is_alone(p, v)) return true;
+  const Op *pick = v->def;
+  if (p->uses[v->id] != 1 || !pick || pick->kind != OP_pick) return false;
+  return p->held[pick->args[0]->id]->own && is_divided(p, pick->args[0]);
 }
 
 /* ---- parts of values ---- */

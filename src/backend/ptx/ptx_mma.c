@@ -58,9 +58,18 @@ static int fragment_size(const MmaInfo *row, MmaOperand part) {
 
 static bool is_accumulated_in_words(DType t) { return t == DTYPE_f16; }
 
-/* A copy of the accumulator that instructions write to in place. */
+/* The accumulator's registers, which instructions write to in place; a copy where they are needed
+ * afterwards. */
 static Held accumulator(Ptx *p, const Op *op, int arg) {
   Held *from = ptx_get(p, op->args[arg]);
+  bool formed = is_accumulated_in_words(from->dtype) ? from->word != NULL : from->elem != NULL;
+  if (formed && may_overwrite(p, op->args[arg])) {
+    Held same = *from;
+    if (same.word && same.elem)
+      *(is_accumulated_in_words(same.dtype) ? &same.elem : &same.word) = NULL;
+    same.own = true;
+    return same;
+  }
   Held to = held_new(p, from->dtype, from->n, is_accumulated_in_words(from->dtype));
   move_held(p, &to, from);
   return to;

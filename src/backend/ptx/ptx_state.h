@@ -25,6 +25,7 @@ typedef struct Held {
   DType dtype;
   int n;
   const Reg *elem, *word; /* NULL: not in this form yet */
+  bool own;               /* no other value is held in these registers */
 } Held;
 
 /* A symbol's register, inside of the region that defines it. */
@@ -49,6 +50,7 @@ typedef struct Ptx {
   int regs[REG_CLASSES];
   int labels;
   Held **held; /* by value id; memories: their base address in elem[0] */
+  int *uses;   /* by value id: operands that mention it */
   Vec(PtxArg) args;
   Vec(Reg) arg_regs; /* of each argument, loaded at entry */
   Vec(SymReg) symbols;
@@ -77,7 +79,10 @@ Held held_new(Ptx *p, DType t, int n, bool words);
 const Reg *elems_of(Ptx *p, Held *h);
 const Reg *words_of(Ptx *p, Held *h);
 int word_count(DType t, int n);
-void move_held(Ptx *p, const Held *to, Held *from);
+void move_held(Ptx *p, const Held *to, Held *from); /* registers that are the same stay */
+
+/* The registers of `v` may be written by its one user, because nobody else needs what they hold. */
+bool may_overwrite(Ptx *p, const Value *v);
 PtxFn ptx_splat, ptx_join, ptx_pick, ptx_shuffle, ptx_shuffle_idx, ptx_bitcast;
 
 /* ---- ptx_expr.c ---- */
