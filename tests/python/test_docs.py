@@ -4,7 +4,9 @@
              what it prints. A first line `# name.py` is the file name shown in diagnostics.
 ```wave      must be accepted by wavec
 ```c         must compile against include/wave.h; with a main() it is linked and run
-```console   lines `$ build/...` run, and print the lines below them
+```console   lines `$ build/...` run, and print the lines below them; a line `…` stands for any lines,
+             `…` in a line for any text of it
+```mma       lines that stand in the tables of matrix instructions, but for blanks
 """
 
 import contextlib
@@ -124,6 +126,15 @@ def test_c(block, tmp_path):
             following.must_be(ran.stdout)
 
 
+def is_excerpt(shown, printed):
+    """What is shown was printed, with `…` for what is left out."""
+    pattern = ""
+    for line in shown.rstrip().splitlines():
+        any_lines = line.strip() == "…"
+        pattern += r"(?:.*\n)*?" if any_lines else re.escape(line).replace("…", ".*") + r"\n"
+    return "…" in shown and re.fullmatch(pattern, printed.rstrip() + "\n") is not None
+
+
 def console(block):
     """The block as its commands really print it, and whether all that show nothing succeeded."""
     text, problems = "", []
@@ -137,6 +148,8 @@ def console(block):
         printed = (done.stdout + done.stderr).replace(BUILD + "/", "build/")
         if not shown.strip() and done.returncode != 0:
             problems.append(f"{block.place}: {command}\n{printed}")
+        if is_excerpt(shown, printed):
+            printed = shown
         gap = shown[len(shown.rstrip()) :].lstrip("\n") if shown.strip() else shown
         text += f"{command}\n" + (printed.rstrip() + "\n" + gap if shown.strip() else shown)
     return text, problems
@@ -147,6 +160,18 @@ def test_console(block):
     text, problems = console(block)
     assert not problems, "\n".join(problems)
     block.must_be(text)
+
+
+@pytest.mark.parametrize("block", all_blocks("mma"))
+def test_mma(block):
+    tables = ("src/target/mma.def", "tests/unit/test_fragment.c")
+    rows = {"".join(line.split()) for table in tables for line in read(table).splitlines()}
+    done = subprocess.run([WAVEC, "--list=mma"], capture_output=True, text=True)
+    names = {line.split()[0] for line in done.stdout.splitlines()}
+    for line in block.code.splitlines():
+        assert "".join(line.split()) in rows, f"{block.place}: {line}"
+        if line.startswith("MMA("):
+            assert re.match(r"MMA\((\w+)", line).group(1) in names, f"{block.place}: {line}"
 
 
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
