@@ -45,16 +45,22 @@ static int number_of(Arena *a, MemoryUses *m, const Value *v) {
   return m->memories.n - 1;
 }
 
-/* `op` touches what `memory` stands for. */
-static void add_use(Arena *a, MemoryUses *m, Op *op, const Value *memory, Touch how) {
+/* `op` touches what `memory` stands for, in the slot that `names` says. */
+static void add_slot_use(Arena *a, MemoryUses *m, Op *op, const Value *memory, Touch how,
+                         const Op *names) {
   Seen seen = {0};
+  const Attr *slot = op_attr(names, ATTR_slot);
   add_origins(a, &seen, memory);
   for (int i = 0; i < seen.n; i++) {
     if (!is_memory(seen.at[i])) continue;
     bool alone = seen.n == 1 && !op_has(op, ATTR_mapping) && !is_product(op);
-    MemoryUse use = {op, number_of(a, m, seen.at[i]), how, alone};
+    MemoryUse use = {op, number_of(a, m, seen.at[i]), how, alone, slot ? slot->sym : NULL};
     vec_push(a, &m->uses, use);
   }
+}
+
+static void add_use(Arena *a, MemoryUses *m, Op *op, const Value *memory, Touch how) {
+  add_slot_use(a, m, op, memory, how, op);
 }
 
 /* A tile that was left in shared memory is read by the matrix instructions that use it. */
@@ -80,7 +86,7 @@ static void add_op(const Kernel *k, Arena *a, MemoryUses *m, Op *op) {
   default:
     for (int i = 0; i < op->nargs; i++)
       if (op->args[i]->def && is_left_in_memory(k, op->args[i]->def))
-        add_use(a, m, op, op->args[i]->def->args[0], TOUCH_READ);
+        add_slot_use(a, m, op, op->args[i]->def->args[0], TOUCH_READ, op->args[i]->def);
   }
 }
 

@@ -14,7 +14,8 @@ typedef struct MemoryUse {
   Op *op;
   int memory; /* in MemoryUses.memories */
   Touch how;
-  bool by_name; /* each thread touches the same elements whenever the op runs */
+  bool by_name;    /* each thread touches the same elements whenever the op runs */
+  const Sym *slot; /* of a ring, where the op names one */
 } MemoryUse;
 
 typedef struct MemoryUses {

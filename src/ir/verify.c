@@ -6,10 +6,12 @@
  *   - result types are those that follow from the operands
  *   - a region op has a body whose arguments match the carried operands, ended by one yield of the
  *     same types; no other op has a body, and a kernel's body has no yield
+ *   - a slot is one of its ring's
  *   - a mask tests conditions on coordinates that its access has
  *   - a version of a symbol is opened once; a loop runs over a dimension with a tile row
  *   - where a symbol has a version, expressions mention that: the text form means it by the symbol */
 #include "ir/access.h"
+#include "ir/alloc_layout.h"
 #include "ir/attr.h"
 
 typedef struct Verify {
@@ -110,6 +112,22 @@ static void open_version(Verify *v, const Op *op, AttrKey symbol) {
   if (version) vec_push(v->scratch, &v->versions, b);
 }
 
+/* A slot is one of a ring that the access reaches. */
+static bool verify_slot(Verify *v, const Op *op) {
+  const Attr *slot = op_attr(op, ATTR_slot);
+  MemAccess a;
+  int64_t n;
+  if (!slot || !access_of(op, &a)) return true;
+  const Value *memory = op->kind == OP_copy ? op->args[a.memory_arg == 0 ? 1 : 0] : a.memory;
+  const Op *alloc = memory_root(memory)->def;
+  if (!alloc || !op_has(alloc, ATTR_ring))
+    return FAIL(v, op, E0318, "`slot` of a memory that is no ring");
+  if (sym_is_bool(slot->sym) || (sym_is_int(slot->sym, &n) && (n < 0 || n >= alloc_slots(alloc))))
+    return FAIL(v, op, E0318, "slot `%s` of a ring of %d",
+                sym_text(v->k->cx->diags.arena, slot->sym), alloc_slots(alloc));
+  return true;
+}
+
 static void define(Verify *v, const Value *value, bool defined) { v->defined[value->id] = defined; }
 
 static bool verify_body(Verify *v, const Op *op) {
@@ -150,7 +168,7 @@ static bool verify_loop(Verify *v, const Op *op) {
 
 static bool verify_op(Verify *v, const Op *op) {
   bool ok = verify_shape(v, op) && verify_attrs(v, op) && verify_operands(v, op) &&
-            verify_loop(v, op) && verify_types(v, op) && verify_mask(v, op) &&
+            verify_loop(v, op) && verify_types(v, op) && verify_mask(v, op) && verify_slot(v, op) &&
             verify_versions(v, op) && (!op->body || verify_body(v, op));
   for (int i = 0; ok && i < op->nresults; i++) define(v, &op->results[i], true);
   if (ok && op->kind == OP_set_symbol) open_version(v, op, ATTR_symbol);

@@ -186,8 +186,13 @@ const Sym *cheaper(Lower *l, const Sym *e);
 /* Where the elements of an allocation lie; false: it is none, or nobody knows. */
 bool memory_layout(const Value *memory, MemLayout *out);
 
-/* In elements, of coordinates that are relative to the tile. */
-const Sym *memory_offset(Lower *l, const MemLayout *m, const Sym *const *coords);
+/* In elements, of coordinates that are relative to the tile, in the slot of a ring that `op` names.
+ */
+const Sym *memory_offset(Lower *l, const MemLayout *m, const Value *memory, const Op *op,
+                         const Sym *const *coords);
+
+/* The slot that `op` names in front of the coordinates, where the memory is a ring. */
+void memory_add_slot(Lower *l, const Value *memory, const Op *op, const Sym **coords);
 
 /* What this thread has written there may be read by matrix instructions after the next barrier, if
  * some read it. */

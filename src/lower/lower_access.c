@@ -20,7 +20,7 @@ static const Sym *element_offset(Lower *l, const AccessBounds *b) {
   const Sym *offset = sym_int(l->sym, 0), *stride = sym_int(l->sym, 1);
   bool known = true;
   MemLayout m;
-  if (memory_layout(memory, &m)) return memory_offset(l, &m, b->coords);
+  if (memory_layout(memory, &m)) return memory_offset(l, &m, memory, b->access.op, b->coords);
   for (int d = 1; d < memory->type->rank; d++) known = known && b->sizes[d];
   if (!known && memory_is_scratch(memory)) return NULL;
   for (int d = memory->type->rank - 1; d >= 0; d--) {
@@ -126,7 +126,9 @@ bool open_access(Lower *l, const Op *op, const AccessBounds *b, const Layout *la
     a->coords[m] = sym_subst(l->sym, b->coords[m], dynamic, ndynamic);
   a->offset = sym_subst(l->sym, element_offset(l, b), dynamic, ndynamic);
   if (!a->offset) return lower_refuse(l, op, "an address that cannot be written down");
-  return open_tests(l, a, b, dynamic, ndynamic);
+  if (!open_tests(l, a, b, dynamic, ndynamic)) return false;
+  memory_add_slot(l, b->access.memory, op, a->coords);
+  return true;
 }
 
 /* ---- one access of `width` registers ---- */
@@ -240,8 +242,8 @@ static void add_flag(Step *s, const Op *op, AttrKey key) {
   if (op_has(op, key)) s->attrs[s->nattrs++] = (Attr){.key = key};
 }
 
-/* The registers from `reg` on step along the memory's last dim, as coordinates of an access do. They
- * need not where that dim has one element. */
+/* The registers from `reg` on step along the memory's last dim, as coordinates of an access do.
+ * They need not where that dim has one element. */
 static bool steps_along_last(Walk *w, int reg) {
   if (w->a->width == 1) return true;
   TileForm *last = w->coords[w->a->memory->type->rank - 1];

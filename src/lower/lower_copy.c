@@ -22,7 +22,8 @@ static void open_scratch(Lower *l, const LaneAccess *global, const Value *scratc
     out->tests[out->ntests++] = sym_lt(l->sym, out->coords[i], extent); /* the rest is dropped */
     while (m->extent[slot + i] % out->width) out->width /= 2;
   }
-  out->offset = memory_offset(l, m, out->coords);
+  out->offset = memory_offset(l, m, scratch, global->op, out->coords);
+  memory_add_slot(l, scratch, global->op, out->coords);
 }
 
 static bool is_async(const Op *op) {

@@ -34,8 +34,21 @@ static const Sym *bits_of(Lower *l, const Sym *e, int from, int n) {
   return sym_mod(l->sym, e, sym_int(l->sym, INT64_C(1) << n));
 }
 
-const Sym *memory_offset(Lower *l, const MemLayout *m, const Sym *const *coords) {
-  const Sym *plain = digits_sum(l, m, coords), *out = plain;
+static const Sym *slot_of(Lower *l, const Op *op) {
+  const Attr *slot = op_attr(op, ATTR_slot);
+  return slot ? distribute_expr(l->d, op, slot->sym) : sym_int(l->sym, 0);
+}
+
+void memory_add_slot(Lower *l, const Value *memory, const Op *op, const Sym **coords) {
+  const Op *alloc = memory_root(memory)->def;
+  int rank = memory->type->rank;
+  if (!alloc || alloc_slots(alloc) < 2) return;
+  for (int i = rank; i > 0; i--) coords[i] = coords[i - 1];
+  coords[0] = slot_of(l, op);
+}
+
+static const Sym *swizzled(Lower *l, const MemLayout *m, const Sym *plain) {
+  const Sym *out = plain;
   unsigned mask = m->swizzle.mask;
   for (int from = 0, n; mask >> from; from += n) {
     for (n = 1; (mask >> from & 1) && (mask >> (from + n) & 1); n++) continue;
@@ -46,6 +59,15 @@ const Sym *memory_offset(Lower *l, const MemLayout *m, const Sym *const *coords)
     out = sym_add(l->sym, out, sym_mul(l->sym, change, sym_int(l->sym, INT64_C(1) << from)));
   }
   return out;
+}
+
+const Sym *memory_offset(Lower *l, const MemLayout *m, const Value *memory, const Op *op,
+                         const Sym *const *coords) {
+  const Sym *all[IR_MAX_RANK + 1];
+  int rank = memory->type->rank, slot = m->dims - rank;
+  if (slot) all[0] = slot_of(l, op);
+  for (int i = 0; i < rank; i++) all[slot + i] = coords[i];
+  return swizzled(l, m, digits_sum(l, m, all));
 }
 
 bool memory_layout(const Value *memory, MemLayout *out) {

@@ -12,6 +12,7 @@
  * barrier in front of the later one, in the innermost region around both, so that it is not
  * repeated more often than the pair. Afterwards each barrier is taken away again unless a pair then
  * meets: none is left that could be. Branches of which only one is taken do not follow each other.
+ * Accesses of one ring in different slots do not meet.
  * The author's barriers that order memory (shared_barrier, barrier) count, if all waves meet there.
  * Needs memory_uses, distribute. */
 #include "analysis/memory_uses.h"
@@ -23,6 +24,7 @@ typedef struct Sync {
   Kernel *k;
   Arena *arena;
   const MemoryUses *m;
+  const SymFacts *facts;
   const char *scope;                /* who must meet */
   bool *barrier;                    /* by op id: one stands in front of it */
   int words;                        /* of a set of uses */
@@ -58,26 +60,89 @@ static bool is_exclusive(const Sync *s, const Op *a, const Op *b) {
   return p && q && sym_not(s->k->cx->sym, p->sym) == q->sym;
 }
 
-static bool meets(const Sync *s, const MemoryUse *a, const MemoryUse *b) {
+/* ---- slots of rings ----
+ *
+ * Two accesses of one ring do not meet when their slots differ. A slot is an expression of loop
+ * counters, so it matters when the earlier one was made: in this iteration of the loop around the
+ * later one, in the one before, or in any. */
+
+typedef enum When { THIS_ITERATION, LAST_ITERATION, ANY_TIME, WHENS } When;
+
+static const Op *loop_around(const Op *op) {
+  const Op *loop = op->parent->owner;
+  while (loop && loop->kind == OP_if) loop = loop->parent->owner;
+  return loop;
+}
+
+/* Mod(x, n) and Mod(y, n) differ where x - y is a number and no multiple of n. */
+static bool differ_by_remainder(SymCtx *cx, const Sym *a, const Sym *b) {
+  int64_t n, m, by;
+  if (sym_kind(a) != SYM_mod || sym_kind(b) != SYM_mod) return false;
+  if (!sym_is_int(sym_arg(cx, a, 1), &n) || !sym_is_int(sym_arg(cx, b, 1), &m) || n != m || n < 1)
+    return false;
+  const Sym *step = sym_sub(cx, sym_arg(cx, a, 0), sym_arg(cx, b, 0));
+  return step && sym_is_int(step, &by) && by % n != 0;
+}
+
+/* The slot of the earlier access, its loops' counters being anything. */
+static const Sym *at_any_time(const Sync *s, const Op *op, const Sym *slot) {
+  int depth = 0;
+  for (const Op *loop = loop_around(op); loop && slot; loop = loop_around(loop)) {
+    SymBinding to = {ir_loop_counter(s->k, op_attr(loop, ATTR_axis)->sym),
+                     ir_numbered_symbol(s->k->cx, "$earlier", depth++, true)};
+    slot = sym_subst(s->k->cx->sym, slot, &to, 1);
+  }
+  return slot;
+}
+
+/* The slot of the later access, one iteration on; NULL: who knows. */
+static const Sym *one_later(const Sync *s, const Op *op, const Sym *slot) {
+  const Op *loop = loop_around(op);
+  SymCtx *cx = s->k->cx->sym;
+  if (!loop || loop->kind != OP_for || op_has(loop, ATTR_step)) return NULL;
+  const Sym *counter = ir_loop_counter(s->k, op_attr(loop, ATTR_axis)->sym);
+  SymBinding to = {counter, sym_add(cx, counter, sym_int(cx, 1))};
+  return sym_subst(cx, slot, &to, 1);
+}
+
+static bool slots_differ(const Sync *s, const MemoryUse *a, const MemoryUse *b, When when) {
+  const Op *alloc = s->m->memories.at[a->memory]->def;
+  SymCtx *cx = s->k->cx->sym;
+  if (a->memory != b->memory || !alloc || alloc_slots(alloc) < 2) return false;
+  const Sym *x = a->slot ? a->slot : sym_int(cx, 0), *y = b->slot ? b->slot : sym_int(cx, 0);
+  if (when == LAST_ITERATION) {
+    const Sym *later = one_later(s, b->op, y);
+    if (later) y = later;
+    else when = ANY_TIME;
+  }
+  if (when == ANY_TIME) x = at_any_time(s, a->op, x);
+  if (!x || !y) return false;
+  return sym_equal(cx, s->facts, x, y) == SYM_NEVER || differ_by_remainder(cx, x, y);
+}
+
+static bool meets(const Sync *s, const MemoryUse *a, const MemoryUse *b, When when) {
   bool writes = (a->how | b->how) & TOUCH_WRITE, mixed = a->how != b->how;
   bool atomic = (a->how | b->how) & TOUCH_ATOMIC;
   if (!writes && !(mixed && atomic)) return false;
   if (a == b && a->by_name) return false;
-  return memories_overlap(s->m, a->memory, b->memory) && !is_exclusive(s, a->op, b->op);
+  return memories_overlap(s->m, a->memory, b->memory) && !is_exclusive(s, a->op, b->op) &&
+         !slots_differ(s, a, b, when);
 }
 
 /* ---- paths ---- */
 
-typedef uint64_t *Set; /* of uses, by number */
+typedef uint64_t *Set; /* of uses, by number, for each When */
+
+static size_t set_bytes(const Sync *s) { return sizeof(uint64_t) * (size_t)(s->words * WHENS); }
 
 static Set set_copy(Sync *s, const uint64_t *from) {
-  return arena_copy(s->arena, from, sizeof *from * (size_t)s->words);
+  return arena_copy(s->arena, from, set_bytes(s));
 }
 
 /* True when `to` grew. */
 static bool set_join(const Sync *s, Set to, const uint64_t *from) {
   bool grew = false;
-  for (int i = 0; i < s->words; i++) {
+  for (int i = 0; i < s->words * WHENS; i++) {
     grew |= (from[i] & ~to[i]) != 0;
     to[i] |= from[i];
   }
@@ -86,9 +151,11 @@ static bool set_join(const Sync *s, Set to, const uint64_t *from) {
 
 static void flow_use(Sync *s, Set since, int number) {
   const MemoryUse *use = &s->m->uses.at[number];
-  for (int i = 0; !s->later && i < s->m->uses.n; i++)
-    if (since[i / 64] >> (i % 64) & 1 && meets(s, &s->m->uses.at[i], use))
-      s->earlier = &s->m->uses.at[i], s->later = use;
+  for (int when = 0; when < WHENS; when++)
+    for (int i = 0; !s->later && i < s->m->uses.n; i++)
+      if (since[when * s->words + i / 64] >> (i % 64) & 1 &&
+          meets(s, &s->m->uses.at[i], use, (When)when))
+        s->earlier = &s->m->uses.at[i], s->later = use;
 }
 
 /* All uses of an op happen at once: a copy does not meet itself. */
@@ -107,29 +174,52 @@ static bool orders_memory(const Sync *s, const Op *op) {
 
 static void flow_region(Sync *s, Set since, const Region *r);
 
-/* The body follows what was before and, in a loop, itself. */
-static void flow_body(Sync *s, Set since, const Op *op) {
+static Set uses_of(const Sync *s, Set set, When when) { return set + (int)when * s->words; }
+
+/* What was done `from` then was done `to` then, seen from later. */
+static void age(const Sync *s, Set set, When from, When to) {
+  Set old = uses_of(s, set, from), new = uses_of(s, set, to);
+  for (int i = 0; i < s->words; i++) new[i] |= old[i];
+  memset(old, 0, sizeof *old * (size_t)s->words);
+}
+
+static void flow_if(Sync *s, Set since, const Op *op) {
+  Set inside = set_copy(s, since);
+  flow_region(s, inside, op->body);
+  set_join(s, since, inside);
+}
+
+/* The body follows what was before and itself. */
+static void flow_loop(Sync *s, Set since, const Op *op) {
+  Set entry = set_copy(s, since), inside;
+  age(s, entry, LAST_ITERATION, ANY_TIME); /* of the loop around this one */
   bool again;
   do {
-    Set inside = set_copy(s, since);
+    inside = set_copy(s, entry);
     flow_region(s, inside, op->body);
-    again = set_join(s, since, inside) && op->kind != OP_if;
+    Set next = set_copy(s, inside);
+    age(s, next, LAST_ITERATION, ANY_TIME);
+    age(s, next, THIS_ITERATION, LAST_ITERATION);
+    again = set_join(s, entry, next);
   } while (again && !s->later);
+  age(s, inside, THIS_ITERATION, ANY_TIME);
+  age(s, inside, LAST_ITERATION, ANY_TIME);
+  set_join(s, since, inside);
 }
 
 static void flow_region(Sync *s, Set since, const Region *r) {
   for (const Op *op = r->first; op && !s->later; op = op->next) {
-    if (s->barrier[op->id] || orders_memory(s, op))
-      memset(since, 0, sizeof *since * (size_t)s->words);
-    if (op->body) flow_body(s, since, op);
-    else flow_op(s, since, op);
+    if (s->barrier[op->id] || orders_memory(s, op)) memset(since, 0, set_bytes(s));
+    if (!op->body) flow_op(s, since, op);
+    else if (op->kind == OP_if) flow_if(s, since, op);
+    else flow_loop(s, since, op);
   }
 }
 
 static bool finds_pair(Sync *s) {
   ArenaMark mark = arena_mark(s->arena);
   s->earlier = s->later = NULL;
-  flow_region(s, ARENA_ARRAY(s->arena, uint64_t, s->words), s->k->body);
+  flow_region(s, ARENA_ARRAY(s->arena, uint64_t, s->words * WHENS), s->k->body);
   arena_rewind(s->arena, mark);
   return s->later != NULL;
 }
@@ -178,6 +268,7 @@ bool pass_sync(Kernel *k, PassCtx *cx) {
   s.barrier = ARENA_ARRAY(cx->scratch, bool, k->nops);
   s.words = s.m->uses.n / 64 + 1;
   s.scope = scope_of(k, cx->facts.distribute);
+  s.facts = cx->facts.distribute->facts;
   separate_pairs(&s);
   drop_needless(&s);
   insert_barriers(&s);

@@ -150,5 +150,106 @@ TEST(missing_waits_are_found) {
   CHECK(finds_without("barrier", "E0803"));
 }
 
+/* A ring of `slots`: the tile `ahead` iterations on is fetched while this one is read. */
+#define RING(slots, ahead, shift)                                                                  \
+  "kernel @ring(%a: mem<M, K, f16>, %b: mem<N, K, f16>, %c: mem<M, N, f32>)\n"                     \
+  "  workgroup M by 16 on 0; workgroup N by 16 on 1; tile K by 16\n"                               \
+  "  hardware threads 8, vector {M: 4, N: 4, K: 4}\n"                                              \
+  "  dynamic M; dynamic N; dynamic K\n"                                                            \
+  "{\n"                                                                                            \
+  "  %sa = alloc {physical = [16, 16], ring = " slots "} : mem<M, K, f16, shared>\n"               \
+  "  %sb = alloc {physical = [16, 16], ring = " slots "} : mem<N, K, f16, shared>\n"               \
+  "  %z = fill 0.0 : tile<M, N, f32>\n"                                                            \
+  "  %r = for K carry %acc = %z {\n"                                                               \
+  "    if ($ARGK <= 0) {\n"                                                                        \
+  "      copy %a, %sa {slot = 0}\n"                                                                \
+  "      copy %b, %sb\n"                                                                           \
+  "    }\n"                                                                                        \
+  "    copy %a, %sa {mapping = map 2 {M: $index0, K: $index1 + " shift "} ->"                      \
+  " {M: $index0, K: $index1}, slot = Mod($ARGK + " ahead ", " slots ")}\n"                         \
+  "    copy %b, %sb {mapping = map 2 {N: $index0, K: $index1 + " shift "} ->"                      \
+  " {N: $index0, K: $index1}, slot = Mod($ARGK + " ahead ", " slots ")}\n"                         \
+  "    %x = read %sa {slot = Mod($ARGK, " slots ")}\n"                                             \
+  "    %y = read %sb {slot = Mod($ARGK, " slots ")}\n"                                             \
+  "    %n = mma %x, %y, %acc\n    yield %n\n"                                                      \
+  "  }\n"                                                                                          \
+  "  write %r, %c\n"                                                                               \
+  "}"
+
+static const Sample rings[] = {
+    {"double", RING("2", "1", "16"), {{"M", 16}, {"N", 16}, {"K", 16}}},
+    {"triple", RING("3", "1", "16"), {{"M", 16}, {"N", 16}, {"K", 16}}},
+};
+
+TEST(rings_hold_several_tiles) {
+  for (size_t i = 0; i < WV_LEN(rings); i++)
+    EACH_TARGET(t) CHECK_INT(lane_differs(&rings[i], t), 0);
+}
+
+/* Barriers of the lowered kernel whose absence nobody reports. */
+static int silent_barriers(const Sample *s, const char *target, int *barriers) {
+  SampleSizes sizes = {{65, 40, 64}}; /* inner tiles, and edges */
+  int silent = 0;
+  *barriers = 1;
+  for (int which = 0; which < *barriers; which++) {
+    Lab l = sample_open(s, &sizes);
+    int n = 0;
+    if (!lane_transform(&l, target)) silent++;
+    for (Op *op = ir_first(l.k), *next; op; op = next) {
+      next = ir_next(op);
+      if (op->kind == OP_barrier && n++ == which) ir_remove(op);
+    }
+    *barriers = n;
+    bool reported = !lane_run(&l, target, which) && has_code(l.cx, "E0803");
+    silent += !reported;
+    lab_close(&l);
+  }
+  return silent;
+}
+
+/* Slots in turn: the next tile may be fetched while others still read this one. */
+static const Sample in_turn = {
+    "in turn",
+    "kernel @ring(%a: mem<M, K, f16>, %b: mem<N, K, f16>, %c: mem<M, N, f32>)\n"
+    "  workgroup M by 32 on 0; workgroup N by 32 on 1; tile K by 16\n"
+    "  wave M by 16; wave N by 16; hardware threads 64, mma F32_16x16x16_F16\n"
+    "  dynamic M; dynamic N; dynamic K\n"
+    "{\n"
+    "  %sa = alloc {physical = [32, 16], ring = 2} : mem<M, K, f16, shared>\n"
+    "  %sb = alloc {physical = [32, 16], ring = 2} : mem<N, K, f16, shared>\n"
+    "  %z = fill 0.0 : tile<M, N, f32>\n"
+    "  %r = for K carry %acc = %z {\n"
+    "    copy %a, %sa {slot = Mod($ARGK, 2)}\n"
+    "    copy %b, %sb {slot = Mod($ARGK, 2)}\n"
+    "    %x = read %sa {slot = Mod($ARGK, 2)}\n"
+    "    %y = read %sb {slot = Mod($ARGK, 2)}\n"
+    "    %n = mma %x, %y, %acc\n    yield %n\n"
+    "  }\n"
+    "  write %r, %c\n"
+    "}",
+    {{"M", 32}, {"N", 32}, {"K", 16}}};
+
+TEST(one_barrier_for_each_tile_of_a_ring) {
+  static const char *const machines[] = {"gfx942", "sm_80", "toy8"};
+  for (size_t i = 0; i < WV_LEN(machines); i++) {
+    int barriers;
+    CHECK_INT(lane_differs(&in_turn, machines[i]), 0);
+    CHECK_INT(silent_barriers(&in_turn, machines[i], &barriers), 0);
+    CHECK_INT(barriers, 2); /* in the loop of inner tiles, and in that of the others */
+  }
+}
+
+/* In front of the first tile's copy stands a barrier too: that it runs once only is not seen. */
+TEST(missing_barriers_of_rings_are_found) {
+  static const char *const machines[] = {"sm_80", "toy8"};
+  for (size_t i = 0; i < WV_LEN(machines); i++) {
+    int barriers;
+    CHECK_INT(silent_barriers(&rings[0], machines[i], &barriers), 1);
+    CHECK_INT(barriers, 2);
+  }
+}
+
 TESTS_MAIN(RUN(layouts_by_hand) RUN(staged_tiles) RUN(no_bank_conflicts)
-               RUN(missing_waits_are_found))
+               RUN(missing_waits_are_found) RUN(rings_hold_several_tiles)
+                   RUN(missing_barriers_of_rings_are_found)
+                       RUN(one_barrier_for_each_tile_of_a_ring))

@@ -52,6 +52,8 @@ typedef struct Memory {
   void *data;
   int64_t size[IR_MAX_RANK], stride[IR_MAX_RANK]; /* in elements */
   unsigned char *written; /* scratch: which elements hold a value; NULL for the others */
+  int slots;              /* scratch: of its ring */
+  int64_t slot_elements;  /* from one slot to the next */
 } Memory;
 
 typedef struct Binding {

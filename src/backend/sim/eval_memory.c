@@ -54,19 +54,37 @@ static Access access_of(Eval *ev, const Op *op, int at, const Box *box, Orientat
   return a;
 }
 
+/* The slot of a ring that the op names. */
+static Memory *memory_slot(Eval *ev, const Op *op, Memory *m) {
+  const Attr *slot = op_attr(op, ATTR_slot);
+  int64_t n = 0;
+  if (slot && !expr_value(ev, slot->sym, &n)) return NULL;
+  if (n < 0 || n >= m->slots) {
+    eval_fail(ev, DIAG_E0706, "slot %lld of a ring of %d", (long long)n, m->slots);
+    return NULL;
+  }
+  Memory *view = arena_copy(ev->arena, m, sizeof *m);
+  view->data = (unsigned char *)m->data + dtype_bytes(m->dtype, n * m->slot_elements);
+  view->written = m->written + n * m->slot_elements;
+  return view;
+}
+
+/* NULL after reporting. */
 static Memory *memory_arg(Eval *ev, const Op *op, int i) {
-  return ev->values[op->args[i]->id].memory;
+  Memory *m = ev->values[op->args[i]->id].memory;
+  return m->slots > 1 ? memory_slot(ev, op, m) : m;
 }
 
 bool run_read(Eval *ev, Op *op) {
   Box box;
   if (!place_box(ev, op->results[0].type, &box)) return false;
   Access a = access_of(ev, op, 0, &box, MEMORY_IS_INPUT);
-  const int64_t *offsets = access_offsets(ev, &a);
+  const Memory *m = memory_arg(ev, op, 0);
+  const int64_t *offsets = m ? access_offsets(ev, &a) : NULL;
   if (!offsets) return false;
   Tile *t = tile_new(ev, op->results[0].type->dtype, &box);
   for (int64_t e = 0, n = box_count(&box); e < n; e++)
-    if (offsets[e] != EVAL_INACTIVE && !load(ev, a.memory, offsets[e], t, e)) return false;
+    if (offsets[e] != EVAL_INACTIVE && !load(ev, m, offsets[e], t, e)) return false;
   ev->values[op->results[0].id].tile = t;
   return true;
 }
@@ -74,7 +92,7 @@ bool run_read(Eval *ev, Op *op) {
 bool run_write(Eval *ev, Op *op) {
   Box box;
   Memory *m = memory_arg(ev, op, 1);
-  if (!place_box(ev, op->args[0]->type, &box)) return false;
+  if (!m || !place_box(ev, op->args[0]->type, &box)) return false;
   Tile *value = tile_at(ev, op->args[0], &box);
   if (!value) return false;
   Access a = access_of(ev, op, 1, &box, MEMORY_IS_OUTPUT);
@@ -96,6 +114,7 @@ static bool tile_of_memory(Eval *ev, const Memory *m, Box *out) {
 bool run_copy(Eval *ev, Op *op) {
   static const Op by_name;
   Memory *from = memory_arg(ev, op, 0), *to = memory_arg(ev, op, 1);
+  if (!from || !to) return false;
   bool in = to->written != NULL;
   Box box;
   if (!tile_of_memory(ev, in ? to : from, &box)) return false;
@@ -132,7 +151,7 @@ static bool update(Eval *ev, Memory *m, int64_t offset, OpKind kind, const Tile 
 /* Every element once, in row-major order: equal targets add up. */
 static bool update_all(Eval *ev, Memory *m, const int64_t *offsets, OpKind kind, const Tile *value,
                        Tile *old) {
-  if (!offsets) return false;
+  if (!m || !offsets) return false;
   Tile *next = tile_new(ev, value->dtype, &value->box);
   for (int64_t e = 0, n = box_count(&value->box); e < n; e++)
     if (offsets[e] != EVAL_INACTIVE && !update(ev, m, offsets[e], kind, value, old, next, e))
@@ -194,6 +213,9 @@ bool run_alloc(Eval *ev, Op *op) {
     if (!scratch_sizes(ev, op, m)) return false;
     int64_t n = 1;
     for (int i = t->rank - 1; i >= 0; i--) m->stride[i] = n, n *= m->size[i];
+    m->slots = alloc_slots(op);
+    m->slot_elements = n + n % 2; /* whole bytes of four-bit elements */
+    n = m->slot_elements * m->slots;
     m->data = arena_alloc(ev->group, dtype_bytes(t->dtype, n) + 1);
     m->written = arena_alloc(ev->group, (size_t)n + 1);
     ev->scratch[op->id] = m;
