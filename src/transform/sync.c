@@ -24,6 +24,7 @@ typedef struct Sync {
   Kernel *k;
   Arena *arena;
   const MemoryUses *m;
+  const Distribution *d;
   const SymFacts *facts;
   const char *scope;                /* who must meet */
   bool *barrier;                    /* by op id: one stands in front of it */
@@ -189,6 +190,14 @@ static void flow_if(Sync *s, Set since, const Op *op) {
   set_join(s, since, inside);
 }
 
+/* The loop is known to have no second iteration. */
+static bool runs_once(const Sync *s, const Op *op) {
+  const Sym *trips = op->kind == OP_for ? distribute_trips(s->d, op) : NULL;
+  const Attr *step = op_attr(op, ATTR_step);
+  if (!trips) return false;
+  return sym_range(s->k->cx->sym, s->facts, trips).hi <= (step ? step->integer : 1);
+}
+
 /* The body follows what was before and itself. */
 static void flow_loop(Sync *s, Set since, const Op *op) {
   Set entry = set_copy(s, since), inside;
@@ -201,7 +210,7 @@ static void flow_loop(Sync *s, Set since, const Op *op) {
     age(s, next, LAST_ITERATION, ANY_TIME);
     age(s, next, THIS_ITERATION, LAST_ITERATION);
     again = set_join(s, entry, next);
-  } while (again && !s->later);
+  } while (again && !s->later && !runs_once(s, op));
   age(s, inside, THIS_ITERATION, ANY_TIME);
   age(s, inside, LAST_ITERATION, ANY_TIME);
   set_join(s, since, inside);
@@ -268,7 +277,8 @@ bool pass_sync(Kernel *k, PassCtx *cx) {
   s.barrier = ARENA_ARRAY(cx->scratch, bool, k->nops);
   s.words = s.m->uses.n / 64 + 1;
   s.scope = scope_of(k, cx->facts.distribute);
-  s.facts = cx->facts.distribute->facts;
+  s.d = cx->facts.distribute;
+  s.facts = s.d->facts;
   separate_pairs(&s);
   drop_needless(&s);
   insert_barriers(&s);

@@ -18,7 +18,7 @@ from kernel_list import (
     refusal,
     runs,
 )
-from compiler_steps import after_each_pass, copied, evaluated
+from compiler_steps import after_each_pass, copied, evaluated, tile_passes
 from wave_lang import CompileError
 
 
@@ -46,8 +46,14 @@ def check_passes(case, sizes, target):
 
 
 def same_results(first, results, name):
+    """Bit by bit, until `exchange` adds up sums in parts: then floats may be rounded otherwise."""
+    names = tile_passes()
+    exact = name in names[: names.index("exchange")]
     for (_, expected), (_, result) in zip(first, results):
-        assert expected.tobytes() == result.tobytes(), f"`{name}` changes the result"
+        if expected.tobytes() == result.tobytes():
+            continue
+        assert not exact and expected.dtype.kind == "f", f"`{name}` changes the result"
+        np.testing.assert_allclose(result, expected, rtol=2e-6, err_msg=f"after `{name}`")
 
 
 def expect(table, case, sizes, target, check):
