@@ -178,7 +178,8 @@ void lower_publish(Lower *l, const Value *memory) {
   for (const Op *op = l->tiles->first; op; op = ir_next(op)) {
     bool stays = op->kind == OP_read && op->args[0] == memory && !op->results[0].layout;
     if (!stays || op->results[0].type->kind != TYPE_tile) continue;
-    emit(l, OP_fence_proxy, NULL, 0, NULL, 0, NULL);
+    const Op *last = l->scope->region->last;
+    if (!last || last->kind != OP_fence_proxy) emit(l, OP_fence_proxy, NULL, 0, NULL, 0, NULL);
     return;
   }
 }
