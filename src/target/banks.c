@@ -121,47 +121,106 @@ BankChoice bank_judge(const TargetInfo *t, const BankTile *tile, const MemLayout
 
 /* ---- the search ------------------------------------------------------------------------------ */
 
+/* A pattern's accesses in a layout without swizzle. */
+typedef struct Offsets {
+  int *at;   /* of each step and lane, in elements; -1: nothing. NULL: see plain_offsets */
+  int *from; /* by step: how far all lanes are from where they were at step 0, or -1 */
+} Offsets;
+
 typedef struct Chooser {
   const TargetInfo *t;
   const BankTile *tile;
   Arena *scratch;
-  int **offset; /* by pattern: of each step and lane, before any swizzle; -1: nothing */
+  Offsets *offset; /* by pattern */
+  int *order;      /* of the patterns: what meets most in plain rows is judged first */
   BankChoice best;
 } Chooser;
 
 static bool is_free(const Chooser *s) { return s->best.found && s->best.conflicts == 0; }
 
-/* Every access begins at a multiple of its elements, so that it is whole wherever a vector is.
- * NULL: some do not, or a row is too short for it. */
-static int *plain_offsets(Chooser *s, const MemLayout *m, const BankPattern *p) {
-  int n = p->bytes * 8 / m->bits, last = m->extent[m->dims - 1];
-  int *offset = ARENA_ARRAY(s->scratch, int, p->steps * p->lanes);
-  for (int step = 0; step < p->steps; step++)
-    for (int lane = 0; lane < p->lanes; lane++) {
-      int element = p->element(p->cx, step, lane);
-      if (element >= 0 && element % last % n) return NULL;
-      offset[step * p->lanes + lane] = element < 0 ? -1 : mem_offset_of(m, element);
+static int distance_from_first(const int *first, const int *here, int lanes) {
+  int by = here[0] - first[0];
+  for (int lane = 0; lane < lanes; lane++) {
+    if (first[lane] < 0 || here[lane] < 0) {
+      if (first[lane] != here[lane]) return -1;
+    } else if (here[lane] - first[lane] != by) {
+      return -1;
     }
-  return offset;
+  }
+  return by;
 }
 
-/* False: it is no better than the best so far. */
+/* Every access begins at a multiple of its elements, so that it is whole wherever a vector is. No
+ * offsets: some do not. */
+static Offsets plain_offsets(Chooser *s, const MemLayout *m, const BankPattern *p) {
+  int n = p->bytes * 8 / m->bits, last = m->extent[m->dims - 1], lanes = p->lanes;
+  Offsets o = {ARENA_ARRAY(s->scratch, int, p->steps *lanes),
+               ARENA_ARRAY(s->scratch, int, p->steps)};
+  for (int step = 0; step < p->steps; step++) {
+    int *here = o.at + step * lanes;
+    for (int lane = 0; lane < lanes; lane++) {
+      int element = p->element(p->cx, step, lane);
+      if (element >= 0 && element % last % n) return (Offsets){0};
+      here[lane] = element < 0 ? -1 : mem_offset_of(m, element);
+    }
+    o.from[step] = o.at[0] < 0 || here[0] < 0 ? -1 : distance_from_first(o.at, here, lanes);
+  }
+  return o;
+}
+
+/* Offsets that differ by a multiple of this lie in the same banks and are flipped alike. */
+static int period_of(const Chooser *s, const MemLayout *m) {
+  int64_t period = s->t->banks * BANK_BYTES * 8 / m->bits;
+  while (period <= (int64_t)m->swizzle.mask << m->swizzle.shift) period *= 2;
+  return (int)period;
+}
+
+/* The lanes' addresses at a step; false: one of them is not aligned. */
+static bool addresses_at(const MemLayout *m, const int *offset, int lanes, int bits, int *out) {
+  for (int lane = 0; lane < lanes; lane++) {
+    int bit = offset[lane] < 0 ? -1 : mem_swizzle(m->swizzle, offset[lane]) * m->bits;
+    if (bit >= 0 && bit % bits) return false;
+    out[lane] = bit < 0 ? -1 : bit / 8;
+  }
+  return true;
+}
+
+enum { MOST_KNOWN = 32 };
+
+/* Costs of steps by their distance from the first, modulo the period. */
+typedef struct KnownCosts {
+  int n, from[MOST_KNOWN];
+  BankCost cost[MOST_KNOWN];
+} KnownCosts;
+
+static const BankCost *known_cost(const KnownCosts *k, int from) {
+  for (int i = 0; from >= 0 && i < k->n; i++)
+    if (k->from[i] == from) return &k->cost[i];
+  return NULL;
+}
+
+/* False: it tears an access apart, or is no better than the best so far. */
 static bool add_swizzled(Chooser *s, const MemLayout *m, int i, BankChoice *total) {
   const BankPattern *p = &s->tile->patterns[i];
-  int address[BANK_LANES], n = p->bytes * 8 / m->bits, size = p->bytes * 8;
-  if (!s->offset[i]) return add_pattern(s->t, m, p, total);
-  if (mem_vector(m, m->dims - 1) < n) return false;
+  const Offsets *o = &s->offset[i];
+  KnownCosts known = {.n = 0};
+  int address[BANK_LANES], period = period_of(s, m);
+  if (!o->at) return add_pattern(s->t, m, p, total);
+  if (mem_vector(m, m->dims - 1) < p->bytes * 8 / m->bits) return false;
   for (int step = 0; step < p->steps; step++) {
-    const int *offset = s->offset[i] + step * p->lanes;
-    for (int lane = 0; lane < p->lanes; lane++) {
-      int bit = offset[lane] < 0 ? -1 : mem_swizzle(m->swizzle, offset[lane]) * m->bits;
-      if (bit >= 0 && bit % size) return false;
-      address[lane] = bit < 0 ? -1 : bit / 8;
+    int from = o->from[step] < 0 ? -1 : o->from[step] % period;
+    const BankCost *seen = known_cost(&known, from);
+    BankCost c;
+    if (!seen) {
+      if (!addresses_at(m, o->at + step * p->lanes, p->lanes, p->bytes * 8, address)) return false;
+      c = bank_cost(s->t, address, p->lanes, p->bytes, p->is_read);
+      if (from >= 0 && known.n < MOST_KNOWN) known.from[known.n] = from, known.cost[known.n++] = c;
+    } else {
+      c = *seen;
     }
-    BankCost c = bank_cost(s->t, address, p->lanes, p->bytes, p->is_read);
     total->cycles += (int64_t)c.cycles * p->weight;
     total->conflicts += (int64_t)c.conflicts * p->weight;
-    if (s->best.found && total->cycles > s->best.cycles) return false;
+    if (s->best.found && total->conflicts > s->best.conflicts) return false; /* all else is equal */
   }
   return true;
 }
@@ -170,17 +229,16 @@ static void consider(Chooser *s, const MemLayout *m) {
   BankChoice c = {.layout = *m, .bytes = mem_bytes(m), .found = true};
   if (c.bytes > s->tile->budget || is_free(s)) return;
   for (int i = 0; i < s->tile->npatterns; i++)
-    if (!add_swizzled(s, m, i, &c)) return;
+    if (!add_swizzled(s, m, s->order[i], &c)) return;
   bool better = !s->best.found || c.cycles < s->best.cycles ||
                 (c.cycles == s->best.cycles && c.bytes < s->best.bytes);
   if (better) s->best = c;
 }
 
 /* `m`, which has no swizzle: its offsets are those of all swizzled forms, but for the flips. */
-static void consider_plain(Chooser *s, const MemLayout *m) {
+static void find_offsets(Chooser *s, const MemLayout *m) {
   for (int i = 0; i < s->tile->npatterns; i++)
     s->offset[i] = plain_offsets(s, m, &s->tile->patterns[i]);
-  consider(s, m);
 }
 
 /* Only flips within one row of banks matter: units of less than a row, from every higher bit. */
@@ -198,15 +256,32 @@ static void consider_padding(Chooser *s) {
   const BankTile *tile = s->tile;
   for (int bytes = BANK_BYTES; bytes < s->t->banks * BANK_BYTES && !is_free(s); bytes *= 2) {
     MemLayout padded = mem_rows(tile->dims, tile->extent, tile->bits, bytes * 8 / tile->bits);
-    consider_plain(s, &padded);
+    find_offsets(s, &padded);
+    consider(s, &padded);
+  }
+}
+
+static void order_patterns(Chooser *s, const MemLayout *rows) {
+  int n = s->tile->npatterns;
+  int64_t *conflicts = ARENA_ARRAY(s->scratch, int64_t, n + 1);
+  for (int i = 0; i < n; i++) {
+    BankChoice alone = {0};
+    int at = i;
+    if (s->offset[i].at && add_swizzled(s, rows, i, &alone)) conflicts[i] = alone.conflicts;
+    for (; at > 0 && conflicts[s->order[at - 1]] < conflicts[i]; at--)
+      s->order[at] = s->order[at - 1];
+    s->order[at] = i;
   }
 }
 
 BankChoice bank_choose(const TargetInfo *t, const BankTile *tile) {
   Chooser s = {.t = t, .tile = tile, .scratch = arena_new()};
-  s.offset = ARENA_ARRAY(s.scratch, int *, tile->npatterns + 1);
+  s.offset = ARENA_ARRAY(s.scratch, Offsets, tile->npatterns + 1);
+  s.order = ARENA_ARRAY(s.scratch, int, tile->npatterns + 1);
   MemLayout rows = mem_rows(tile->dims, tile->extent, tile->bits, 0);
-  consider_plain(&s, &rows);
+  find_offsets(&s, &rows);
+  order_patterns(&s, &rows);
+  consider(&s, &rows);
   consider_swizzles(&s, &rows);
   if (!tile->is_dense) consider_padding(&s);
   arena_free(s.scratch);

@@ -134,6 +134,7 @@ typedef struct LayoutBlocking {
   int bits;               /* of an element */
   int lanes, waves;
   int widest; /* bytes of the widest access */
+  int least;  /* elements that stay in one lane where the extent allows; 0: 1 */
 } LayoutBlocking;
 
 /* A layout for loads and stores: vectors along the contiguous dim, neighbouring lanes on

@@ -117,7 +117,7 @@ static int best_vector(const LayoutBlocking *b) {
   int inner = b->dims ? b->extent[b->order[0]] : 1, v = 1, best = 1;
   int64_t least = -1;
   while (v * 2 * b->bits <= b->widest * 8 && inner % (v * 2) == 0) v *= 2;
-  for (; v >= 1; v /= 2) {
+  for (; v >= 1 && (least < 0 || v >= b->least); v /= 2) {
     Split lanes = split_lanes(b, v), waves = split_waves(b, v, &lanes);
     if (least >= 0 && cost(&waves) >= least) continue;
     least = cost(&waves);

@@ -22,7 +22,8 @@
 #include "target/descriptor.h"
 #include "transform/pass.h"
 
-enum { UNKNOWN_TRIPS = 16, MOST_WEIGHT = 1 << 12 };
+/* An asynchronous copy that is narrower asks global memory more often. */
+enum { UNKNOWN_TRIPS = 16, MOST_WEIGHT = 1 << 12, ISSUE = 1, ISSUE_ASYNC = 8 };
 
 typedef struct Copies {
   Kernel *k;
@@ -41,6 +42,7 @@ typedef struct Visit {
   int vector;
   int axis[LAYOUT_DIMS]; /* by dim of the allocation: of the layout; -1: it stays at 0 */
   const MemLayout *rows;
+  int issue; /* what an access costs beside the banks */
 } Visit;
 
 static int visit_element(const void *cx, int step, int lane) {
@@ -67,15 +69,29 @@ static int trips_of(const Copies *c, const Op *op) {
   return (int)all;
 }
 
+/* Why a copy is not asynchronous, however wide it is; NULL: it may be. */
+static const char *why_not_async(const Copies *c, const Op *op, const CopyPlan *plan) {
+  if (!target_has(c->machine.target, FEATURE_CP_ASYNC))
+    return "the machine has no asynchronous copies";
+  if (!copy_is_in(op)) return "they go to shared memory only";
+  if (op->nargs > 2) return "its coordinates come from memory";
+  return plan->exact ? NULL : "the tile does not divide evenly among the threads";
+}
+
+static bool may_be_async(const Copies *c, const Op *op, const CopyPlan *plan) {
+  return !why_not_async(c, op, plan);
+}
+
 /* The layout with which an op visits an allocation by name; false: it cannot be said. */
 static bool visit_of(Copies *c, const MemoryUse *use, const MemLayout *rows, Visit *out) {
   const Op *op = use->op;
   const Type *tile, *memory = c->m->memories.at[use->memory]->type;
   CopyPlan plan;
-  *out = (Visit){.rows = rows};
+  *out = (Visit){.rows = rows, .issue = ISSUE};
   if (op->kind == OP_copy) {
     if (!copy_plan(c->d, &c->machine, c->bounds[op->id], &plan)) return false;
     out->layout = plan.layout;
+    if (may_be_async(c, op, &plan)) out->issue = ISSUE_ASYNC;
     tile = memory;
   } else {
     const Value *v = op->kind == OP_read ? &op->results[0] : op->args[0];
@@ -163,11 +179,13 @@ static int64_t bytes_of_others(const Copies *c, const Op *alloc) {
   return sum;
 }
 
-/* Cycles of the banks, and one to issue each access. */
+/* Cycles of the banks, and what it takes to issue each access. */
 static int64_t cost_of(const BankTile *tile, const BankChoice *choice) {
   int64_t cost = choice->cycles;
-  for (int i = 0; i < tile->npatterns; i++)
-    cost += (int64_t)tile->patterns[i].steps * tile->patterns[i].weight;
+  for (int i = 0; i < tile->npatterns; i++) {
+    const Visit *v = tile->patterns[i].cx;
+    cost += (int64_t)tile->patterns[i].steps * tile->patterns[i].weight * v->issue;
+  }
   return cost;
 }
 
@@ -259,16 +277,6 @@ static void lay_out(Copies *c, int memory) {
 
 /* ---- copies ---- */
 
-/* Why a copy is not asynchronous; NULL: it is. */
-static const char *why_not_async(Copies *c, const Op *op, const CopyPlan *plan, int bytes) {
-  if (!target_has(c->machine.target, FEATURE_CP_ASYNC))
-    return "the machine has no asynchronous copies";
-  if (!copy_is_in(op)) return "they go to shared memory only";
-  if (op->nargs > 2) return "its coordinates come from memory";
-  if (!plan->exact) return "the tile does not divide evenly among the threads";
-  return bytes >= 4 ? NULL : "4 bytes are not known to lie together";
-}
-
 static bool choose_way(Copies *c, Op *op) {
   const AccessBounds *b = c->bounds[op->id];
   const Value *scratch = op->args[copy_is_in(op) ? 1 : 0];
@@ -277,7 +285,8 @@ static bool choose_way(Copies *c, Op *op) {
   if (!copy_plan(c->d, &c->machine, b, &plan)) return false;
   int width = 1, bits = dtype_memory_bits(scratch->type->dtype);
   if (scratch->def && knows_extents(c, scratch->def, &m)) width = copy_width(&plan, b, &m);
-  const char *why = why_not_async(c, op, &plan, width * bits / 8);
+  const char *why = why_not_async(c, op, &plan);
+  if (!why && width * bits / 8 < 4) why = "4 bytes are not known to lie together";
   const char *mode = why ? "load" : "async";
   op_set_attr(c->k, op, (Attr){.key = ATTR_mode, .text = intern(&c->k->cx->names, mode)});
   const char *name = memory_name(c->k, b->access.memory);

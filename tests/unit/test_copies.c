@@ -73,6 +73,14 @@ TEST(layouts_by_hand) {
   "  dynamic M; dynamic N\n"                                                                       \
   "{ %x = read %a\n  write %x, %b }"
 
+/* Four-bit rows of odd length share bytes, so only whole elements are written. */
+#define STAGED_CAST(dtype, block, wide)                                                            \
+  "kernel @copy(%a: mem<M, N, " dtype ", shared>, %b: mem<M, N, " wide ">)\n"                      \
+  "  workgroup M by 4 on 0; workgroup N by " block " on 1\n"                                       \
+  "  hardware threads 8, vector {M: 4, N: " block "}\n"                                            \
+  "  dynamic M; dynamic N\n"                                                                       \
+  "{ %x = read %a\n  %y = cast %x : tile<M, N, " wide ">\n  write %y, %b }"
+
 static const Sample staged[] = {
     {"f32", STAGED("f32", "f32", "16", "16", "16", "4"), {{"M", 16}, {"N", 16}, {"K", 16}}},
     {"f16", STAGED("f16", "f32", "16", "32", "16", "4"), {{"M", 16}, {"N", 32}, {"K", 16}}},
@@ -81,6 +89,8 @@ static const Sample staged[] = {
     {"rows of 80", STAGED_COPY("f32", "80"), {{"M", 4}, {"N", 80}}},
     {"rows of 96", STAGED_COPY("f8e4m3fn", "96"), {{"M", 4}, {"N", 96}}},
     {"rows of 20", STAGED_COPY("i8", "20"), {{"M", 4}, {"N", 20}}},
+    {"nibbles", STAGED_CAST("f4e2m1fn", "32", "f32"), {{"M", 4}, {"N", 32}}},
+    {"rows of 48 nibbles", STAGED_CAST("i4", "48", "i32"), {{"M", 4}, {"N", 48}}},
     {"64 bits", STAGED_COPY("f64", "16"), {{"M", 4}, {"N", 16}}},
 };
 

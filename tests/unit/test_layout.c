@@ -259,7 +259,7 @@ TEST(fragments_tile_a_workgroup) {
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 static Layout blocked(int rows, int columns, int bits, int lanes, int waves) {
-  LayoutBlocking b = {2, {rows, columns}, {1, 0}, bits, lanes, waves, 16};
+  LayoutBlocking b = {2, {rows, columns}, {1, 0}, bits, lanes, waves, 16, 0};
   return layout_blocked(&b);
 }
 
@@ -292,7 +292,7 @@ TEST(blocked_layouts_are_what_one_would_write) {
   LayoutBlocking scalar = {.bits = 32, .lanes = 64, .waves = 2, .widest = 16};
   l = layout_blocked(&scalar);
   CHECK_STR(printed(a, &l), "[] lane ~/64 | wave ~/2");
-  LayoutBlocking three = {3, {4, 32, 16}, {1, 2, 0}, 32, 64, 4, 16}; /* d1 lies fastest */
+  LayoutBlocking three = {3, {4, 32, 16}, {1, 2, 0}, 32, 64, 4, 16, 0}; /* d1 lies fastest */
   l = layout_blocked(&three);
   CHECK_INT(layout_vector(&l, 1, 32, 16), 4);
   CHECK(covers(&l));

@@ -24,7 +24,8 @@ static void copy_element(const Actor *from, const Buffer *src, int64_t source, c
   Wave *w = to->w;
   if (source >= 0) shadow_read(from, src, source);
   uint64_t bits = source >= 0 ? dtype_load(src->dtype, buffer_bytes(w->group, src), source) : 0;
-  shadow_write(to, dst, target, false);
+  bool half = dtype_memory_bits(dst->dtype) == 4 && target % 2; /* the byte was written just now */
+  if (!half) shadow_write(to, dst, target, false);
   dtype_store(dst->dtype, buffer_bytes(to->home, dst), target, bits);
   mark_written(to->home, dst, target);
 }
@@ -42,7 +43,7 @@ static void copy_lane(Wave *w, SimOp *s, int l, int64_t bytes, bool on) {
   uint32_t clock = op_has(op, ATTR_counted) ? w->counted : w->lane[l].copying;
   Actor a = actor_async(w, s, l, w->sim->units.copies + local_lane(w, l), clock);
   a.async = false; /* same proxy as ordinary accesses */
-  int64_t n = bytes / dst->bytes;
+  int64_t n = bytes * 8 / dtype_memory_bits(dst->dtype);
   if (!access_inside(w, s, dst, to, l) || !access_inside(w, s, dst, to + n - 1, l)) return;
   if (on && (!access_inside(w, s, src, from, l) || !access_inside(w, s, src, from + n - 1, l)))
     return;

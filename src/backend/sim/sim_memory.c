@@ -426,7 +426,9 @@ static void store_element(Request *q, const Actor *a, int e, uint64_t bits) {
   unsigned char *data = buffer_bytes(a->home, q->b);
   int64_t element = q->first[a->lane] + e;
   bool same = is_written(a->home, q->b, element) && load_bits(q->b, data, element) == bits;
-  shadow_write(a, q->b, element, same);
+  /* The other half of a byte that the lane has just written is no access of its own. */
+  bool half = is_nibble(q->b->dtype) && e > 0 && element % 2 && is_on(q, a->lane, e - 1);
+  if (!half) shadow_write(a, q->b, element, same);
   if (!same) w->sim->events++;
   store_bits(q->b, data, element, bits);
   mark_written(a->home, q->b, element);
