@@ -31,7 +31,7 @@ test: ## every test; ends with one line `N passed, M failed`
 	  echo "The build failed. New warnings of your compiler? Try: make test WERROR=OFF"; exit 1; }
 	@$(RUN) "$$PYTHON" tools/test.py
 
-test-full: export WAVE_TEST_FULL = 1
+test-full: export TEST_FULL = 1
 test-full: test ## `make test` with every row of every table, where it takes a sample
 
 check: all ## the fast tests, under a minute

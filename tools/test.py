@@ -49,7 +49,7 @@ def count(text, status):
 
 
 # The whole tables of `make test-full` take longer than anything that hangs in `make test`.
-TIMEOUT = 4 * 3600 if os.environ.get("WAVE_TEST_FULL") else 1200
+TIMEOUT = 4 * 3600 if os.environ.get("TEST_FULL") else 1200
 
 
 def run(command, timeout=TIMEOUT):

@@ -130,6 +130,6 @@ static inline DType acc_type(const MmaInfo *row) {
 }
 
 /* Everything: `make test-full`. Otherwise a sample. */
-static inline bool full_test(void) { return getenv("WAVE_TEST_FULL") != NULL; }
+static inline bool full_test(void) { return getenv("TEST_FULL") != NULL; }
 
 #endif

@@ -2,7 +2,7 @@
 
 `make test` runs a sample: of each kernel a few sizes, which go round over the kernels of a family
 so that every position of the list of sizes and every machine has its turn. `make test-full`
-(WAVE_TEST_FULL=1) runs the product.
+(TEST_FULL=1) runs the product.
 """
 
 import itertools
@@ -15,7 +15,7 @@ import cases_attention
 import cases_gemm
 import cases_rows
 
-FULL = bool(os.environ.get("WAVE_TEST_FULL"))
+FULL = bool(os.environ.get("TEST_FULL"))
 TARGETS = ("gfx942", "sm_80", "sm_90a", "toy8")
 SCHEDULES = ("round", "reverse", "random")
 EVERY_CASE = [*cases_rows.CASES, *cases_gemm.CASES, *cases_attention.CASES]
