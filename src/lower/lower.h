@@ -51,6 +51,7 @@ typedef struct Lower {
   Standing standing;   /* of the op that is being lowered */
   Span at;             /* its place in the source */
   bool hides;          /* some region hides what a symbol means at entry */
+  bool overflowed;     /* an expression of the op that is being lowered has no 64-bit numbers */
   Vec(const Value *) copying; /* allocations that asynchronous copies are on their way to */
 } Lower;
 
@@ -88,6 +89,9 @@ const Sym *emit_arg(Lower *l, int i); /* $APPLY_EXPR_ARG_i */
 /* An address: terms that do not change in inner loops are summed in front of them, and those that
  * all lanes share apart from those of the lane. */
 Value *emit_address(Lower *l, const Sym *e, DType dtype);
+
+/* e, or 0 for the NULL that overflow left: the op is then refused when it has been lowered. */
+const Sym *lower_sound(Lower *l, const Sym *e);
 
 /* An expression of symbols as they are at entry, for a place where a region may hide them: text
  * means by `N` the version in force. */

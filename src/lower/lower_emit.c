@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analysis/analysis.h"
+#include "analysis/motion.h"
 #include "ir/attr.h"
 #include "ir/dtype.h"
 #include "lower/lower.h"
@@ -44,21 +45,8 @@ static bool is_conditional(const LowerScope *s) {
   return s->region->owner && s->region->owner->kind == OP_if;
 }
 
-/* A division by what may be 0 there. */
-static bool may_fail(Lower *l, const SymFacts *facts, const Sym *e) {
-  int64_t number, exponent;
-  const Sym *by = NULL, *one = sym_int(l->sym, 1);
-  if (sym_kind(e) == SYM_mod) by = sym_arg(l->sym, e, 1);
-  if (sym_kind(e) == SYM_pow && sym_is_int(sym_arg(l->sym, e, 1), &exponent) && exponent < 0)
-    by = sym_arg(l->sym, e, 0);
-  if (by && !sym_is_int(by, &number) && !sym_proves(l->sym, facts, sym_ge(l->sym, by, one)))
-    return true;
-  for (int i = 0; i < sym_nargs(e); i++)
-    if (may_fail(l, facts, sym_arg(l->sym, e, i))) return true;
-  return false;
-}
-
 static bool fits(Lower *l, const SymFacts *facts, const Sym *e, DType dtype) {
+  if (!e) return false;
   if (sym_is_bool(e) || dtype == DTYPE_index || dtype == DTYPE_i64) return true;
   int bits = dtype_info[dtype].bits;
   SymRange r = sym_range(l->sym, facts, e);
@@ -75,7 +63,7 @@ static LowerScope *home_of(Lower *l, const Sym *e) {
     for (int i = 0; i < n; i++)
       if (scope_of(l, symbols[i]) == home) return home;
     next = home->outer;
-    if (!next || may_fail(l, next->facts, e)) return home;
+    if (!next || expr_may_fail(l->sym, next->facts, e)) return home;
   }
   return home;
 }
@@ -101,7 +89,15 @@ static const Sym *entry_name(Lower *l, const Sym *symbol) {
   return symbol;
 }
 
+const Sym *lower_sound(Lower *l, const Sym *e) {
+  if (e) return e;
+  sym_take_error(l->sym);
+  l->overflowed = true;
+  return sym_int(l->sym, 0);
+}
+
 const Sym *at_entry(Lower *l, const Sym *e) {
+  e = lower_sound(l, e);
   if (!l->hides) return e;
   int n = sym_free_symbols(e, NULL, 0), hidden = 0;
   const Sym **symbols = ARENA_ARRAY(l->arena, const Sym *, n + 1);
@@ -135,6 +131,12 @@ static Value *known_expr(Lower *l, const Sym *e, DType dtype) {
   return NULL;
 }
 
+static Value *remember(Lower *l, LowerScope *scope, const Sym *e, DType dtype, Value *v) {
+  Map *m = memo(scope, dtype);
+  if (m) map_set(l->arena, m, map_key(e), v);
+  return v;
+}
+
 static Value *place_expr(Lower *l, LowerScope *scope, const Sym *e, DType dtype, Value *const *args,
                          int nargs) {
   Attr attr = {.key = ATTR_expr, .sym = at_entry(l, e)};
@@ -143,14 +145,12 @@ static Value *place_expr(Lower *l, LowerScope *scope, const Sym *e, DType dtype,
 }
 
 Value *emit_expr(Lower *l, const Sym *e, DType dtype) {
+  e = lower_sound(l, e);
   Value *v = known_expr(l, e, dtype);
   if (v) return v;
   LowerScope *home = home_of(l, e);
   if (!fits(l, home->facts, e, dtype)) home = l->scope;
-  v = place_expr(l, home, e, dtype, NULL, 0);
-  Map *m = memo(home, dtype);
-  if (m) map_set(l->arena, m, map_key(e), v);
-  return v;
+  return remember(l, home, e, dtype, place_expr(l, home, e, dtype, NULL, 0));
 }
 
 const Sym *emit_arg(Lower *l, int i) {
@@ -249,15 +249,10 @@ static bool terms_fit(Lower *l, const Address *a, const Terms *t, DType dtype) {
   for (int i = a->n - 1; i >= 0; i--) {
     if (t->part[i] == zero) continue;
     so_far = sym_add(l->sym, so_far, t->part[i]);
-    if (!sym_is_integer(so_far) || !fits(l, a->scope[i]->facts, so_far, dtype)) return false;
+    if (!so_far || !sym_is_integer(so_far) || !fits(l, a->scope[i]->facts, so_far, dtype))
+      return false;
   }
   return true;
-}
-
-static Value *remember(Lower *l, LowerScope *scope, const Sym *e, DType dtype, Value *v) {
-  Map *m = memo(scope, dtype);
-  if (m) map_set(l->arena, m, map_key(e), v);
-  return v;
 }
 
 /* The sum of the terms, from the outermost scope inwards; NULL: there are none. */
@@ -299,6 +294,7 @@ static Value *emit_sum(Lower *l, LowerScope *scope, const Sym *e, DType dtype, V
 
 Value *emit_address(Lower *l, const Sym *e, DType dtype) {
   Address a = {0};
+  e = lower_sound(l, e);
   Value *v = known_expr(l, e, dtype);
   if (v) return v;
   bool worth = split_terms(l, e, &a) && terms_fit(l, &a, &a.lane, dtype) &&

@@ -53,7 +53,7 @@ static void single_steps(Lower *l, TileForm *f) {
 
 TileForm *form_of(Lower *l, const Sym *e, int rank) {
   TileForm *f = ARENA_NEW(l->arena, TileForm);
-  *f = (TileForm){.whole = e, .rank = rank};
+  *f = (TileForm){.whole = lower_sound(l, e), .rank = rank};
   single_steps(l, f);
   return f;
 }

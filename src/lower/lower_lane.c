@@ -25,7 +25,7 @@ static bool refuse_count(Lower *l, const Op *op, int have, int want) {
 static const Sym *number_of(Lower *l, const Op *op, AttrKey key, int64_t otherwise) {
   const Attr *a = op_attr(op, key);
   if (!a || !a->n) return sym_int(l->sym, otherwise);
-  return distribute_expr(l->d, op, a->dims[0]);
+  return lower_sound(l, distribute_expr(l->d, op, a->dims[0]));
 }
 
 /* Register `at`, an expression, of the vector that begins at `first`. */
@@ -77,9 +77,10 @@ bool lower_extract_slice(Lower *l, const Op *op) {
     if (!sym_is_int(number_of(l, op, keys[i], i == 0 ? 0 : 1), &number[i]))
       return lower_refuse(l, op, "a slice whose place is not a number");
   if (number[1] != want) return refuse_count(l, op, (int)number[1], want);
-  if (!check_element(l, op, number[0], have) ||
-      !check_element(l, op, number[0] + (number[1] - 1) * number[2], have))
-    return false;
+  if (!check_element(l, op, number[0], have)) return false;
+  int64_t last = want == 1 ? number[0] : have; /* with a stride past all of them */
+  if (number[2] > -have && number[2] < have) last = number[0] + (want - 1) * number[2];
+  if (!check_element(l, op, last, have)) return false;
   int *regs = ARENA_ARRAY(l->arena, int, want);
   for (int i = 0; i < want; i++) regs[i] = (int)(number[0] + i * number[2]);
   l->value[to->id] = emit_pick(l, l->value[from->id], regs, want);

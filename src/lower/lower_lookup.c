@@ -10,9 +10,18 @@
 #include "ir/attr.h"
 #include "lower/lower.h"
 
+/* A value that was made again at some place. */
+typedef struct Made {
+  const Value *of;
+  const Sym *const *coords;
+  Value *value;
+  const struct Made *next; /* with the same hash */
+} Made;
+
 typedef struct Lookup {
   Lower *l;
   const Op *user;
+  Map made; /* hash of value and place -> Made: operands of operands are often the same */
 } Lookup;
 
 static Value *value_at(Lookup *u, const Value *v, const Sym *const *coords);
@@ -87,7 +96,7 @@ static Value *elementwise_at(Lookup *u, const Op *op, const Sym *const *coords) 
               type_scalar(u->l->k->cx, t->dtype));
 }
 
-static Value *value_at(Lookup *u, const Value *v, const Sym *const *coords) {
+static Value *make_at(Lookup *u, const Value *v, const Sym *const *coords) {
   const Op *op = v->def;
   Lower *l = u->l;
   if (v->type->kind != TYPE_tile) return lower_scalar(l, v);
@@ -106,6 +115,31 @@ static Value *value_at(Lookup *u, const Value *v, const Sym *const *coords) {
   if (info->level == LEVEL_BOTH && op_is_pure(op) && op->nargs && !op->body)
     return elementwise_at(u, op, coords);
   return refuse(u, "a value that was computed of several elements, looked up elsewhere");
+}
+
+static bool same_place(const Made *m, const Value *v, const Sym *const *coords) {
+  if (m->of != v) return false;
+  for (int i = 0; i < v->type->rank; i++)
+    if (m->coords[i] != coords[i]) return false;
+  return true;
+}
+
+static Value *value_at(Lookup *u, const Value *v, const Sym *const *coords) {
+  Arena *a = u->l->arena;
+  size_t rank = (size_t)v->type->rank;
+  uint64_t key = hash_mix(1, map_key(v));
+  for (size_t i = 0; i < rank; i++) key = hash_mix(key, map_key(coords[i]));
+  key = key ? key : 1;
+  const Made *first = map_get(&u->made, key);
+  for (const Made *m = first; m; m = m->next)
+    if (same_place(m, v, coords)) return m->value;
+  Value *made = make_at(u, v, coords);
+  if (!made) return NULL;
+  const Sym **kept = rank ? arena_copy(a, coords, rank * sizeof *coords) : NULL;
+  Made *m = ARENA_NEW(a, Made);
+  *m = (Made){v, kept, made, map_get(&u->made, key)};
+  map_set(a, &u->made, key, m);
+  return made;
 }
 
 /* Where dynamic value i of an access lies for the element at tile coordinates x. */
@@ -133,10 +167,9 @@ static bool lookup_coords(Lower *l, const LaneAccess *a, int i, const SymBinding
 
 Value *lower_lookup(Lower *l, const LaneAccess *a, int i) {
   const MemAccess *m = a->access;
-  int n = layout_size(a->layout, LAYOUT_REG), rank = m->dynamic[i]->type->rank, coord[LAYOUT_DIMS];
-  Lookup u = {l, a->op};
+  int n = layout_size(a->layout, LAYOUT_REG), coord[LAYOUT_DIMS];
+  Lookup u = {.l = l, .user = a->op};
   Value **parts = ARENA_ARRAY(l->arena, Value *, n);
-  const Sym **coords = ARENA_ARRAY(l->arena, const Sym *, n *rank + 1);
   for (int r = 0; r < n; r++) {
     SymBinding to[IR_MAX_RANK];
     layout_at(a->layout, r, 0, 0, coord);
@@ -146,14 +179,9 @@ Value *lower_lookup(Lower *l, const LaneAccess *a, int i) {
       to[j] = (SymBinding){access_iterator(l->sym, j),
                            sym_add(l->sym, a->x[dim], sym_int(l->sym, coord[dim]))};
     }
-    const Sym **here = &coords[r * rank];
+    const Sym *here[IR_MAX_RANK];
     if (!lookup_coords(l, a, i, to, here)) return NULL;
-    for (int s = 0; s < r && !parts[r]; s++) {
-      bool same = true;
-      for (int d = 0; d < rank; d++) same = same && coords[s * rank + d] == here[d];
-      if (same) parts[r] = parts[s];
-    }
-    if (!parts[r] && !(parts[r] = value_at(&u, m->dynamic[i], here))) return NULL;
+    if (!(parts[r] = value_at(&u, m->dynamic[i], here))) return NULL;
   }
   return emit_join(l, parts, n);
 }

@@ -199,6 +199,7 @@ static bool lower_region(Lower *l, const Region *from) {
     if (ends_copies(op)) lower_wait(l);
     if (!fn) return lower_refuse(l, op, "this op");
     if (!fn(l, op)) return false;
+    if (l->overflowed) return lower_refuse(l, op, "an expression beyond 64 bits");
     l->standing = standing_after(&l->standing, op);
   }
   lower_wait(l);
@@ -303,9 +304,26 @@ static bool hides_symbols(const Kernel *k) {
   return false;
 }
 
+/* What each thread holds of a tile fits a vec. */
+static bool check_registers(Kernel *k) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    for (int i = 0; i < op->nresults; i++) {
+      const Layout *layout = op->results[i].layout;
+      int n = layout ? layout_size(layout, LAYOUT_REG) : 1;
+      if (n <= IR_MAX_VEC) continue;
+      Diag *d = diag_add(&k->cx->diags, DIAG_E0616, op->at,
+                         "a thread would hold %d elements of this tile, at most %d are possible", n,
+                         IR_MAX_VEC);
+      diag_hint(&k->cx->diags, d, "divide the tile among more waves, or make it smaller");
+      return false;
+    }
+  return true;
+}
+
 bool pass_lower_threads(Kernel *k, PassCtx *cx) {
   const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
   if (!machine || !cx->target || !is_ready(k)) return true;
+  if (!check_registers(k)) return false;
   Lower l = {.k = k, .cx = cx, .arena = cx->scratch, .sym = k->cx->sym};
   l.d = cx->facts.distribute;
   l.bounds = cx->facts.in_bounds;

@@ -30,7 +30,7 @@ bool lower_bitcast(Lower *l, const Op *op) {
 bool lower_fill(Lower *l, const Op *op) {
   const Value *out = &op->results[0];
   Attr value = *op_attr(op, ATTR_value);
-  if (value.sym) value.sym = distribute_expr(l->d, op, value.sym);
+  if (value.sym) value.sym = lower_sound(l, distribute_expr(l->d, op, value.sym));
   Value *one = emit(l, OP_scalar, NULL, 0, &value, 1, type_scalar(l->k->cx, out->type->dtype));
   set_value(l, out, emit_splat(l, one, regs_of(out)));
   return true;

@@ -63,7 +63,8 @@ static int trips_of(const Copies *c, const Op *op) {
   for (const Op *loop = op->parent->owner; loop; loop = loop->parent->owner) {
     if (loop->kind == OP_if) continue;
     const Sym *trips = loop->kind == OP_for ? distribute_trips(c->d, loop) : NULL;
-    all *= trips && sym_is_int(trips, &n) && n > 0 ? n : UNKNOWN_TRIPS;
+    if (!trips || !sym_is_int(trips, &n) || n < 1) n = UNKNOWN_TRIPS;
+    all *= n < MOST_WEIGHT ? n : MOST_WEIGHT;
     if (all > MOST_WEIGHT) return MOST_WEIGHT;
   }
   return (int)all;
