@@ -47,11 +47,11 @@ typedef struct Lower {
   Value **value;          /* by value id of the tile kernel: what a lane holds; NULL: nothing */
   LowerScope *scope;      /* innermost: ops are appended to its region */
   Vec(LowerSymbol) symbols;
-  const Region *tiles; /* the body that is being lowered */
-  Standing standing;   /* of the op that is being lowered */
-  Span at;             /* its place in the source */
-  bool hides;          /* some region hides what a symbol means at entry */
-  bool overflowed;     /* an expression of the op that is being lowered has no 64-bit numbers */
+  const Region *tiles;        /* the body that is being lowered */
+  Standing standing;          /* of the op that is being lowered */
+  Span at;                    /* its place in the source */
+  bool hides;                 /* some region hides what a symbol means at entry */
+  const char *refused;        /* why the op that is being lowered cannot be; NULL: it can */
   Vec(const Value *) copying; /* allocations that asynchronous copies are on their way to */
 } Lower;
 
@@ -123,7 +123,7 @@ const Sym *lane_coord(Lower *l, const Layout *layout, int dim);
 /* Digit i of this thread's lane or wave number, in the radices of the layout. */
 const Sym *lane_digit(Lower *l, const Layout *layout, LayoutPart part, int i);
 
-/* True in one of the threads that hold the same element; NULL: each element has one holder. */
+/* True in one of the threads that are declared to hold the same element; NULL: in all. */
 const Sym *lane_is_first(Lower *l, const Layout *layout);
 
 /* The coordinate of register `reg` is inside the tile along all dims of the bit set; NULL: always.
@@ -158,6 +158,33 @@ Layout lane_undivided(const Lower *l);
 
 /* The only register of a value that is one element. */
 Value *lower_scalar(Lower *l, const Value *v);
+
+/* ---- elements that digits reach in several ways (lower_holders.c) ------------------------------
+ */
+
+/* A digit that moves along a dim. */
+typedef struct Mover {
+  LayoutPart part;
+  int number; /* in its part */
+  Digit digit;
+} Mover;
+
+typedef struct DimHolders {
+  const Layout *layout;
+  int dim, n;
+  Mover movers[LAYOUT_PARTS * LAYOUT_DIGITS]; /* by stride */
+  enum {
+    HOLDERS_SINGLE,
+    HOLDERS_SEVERAL,
+    HOLDERS_TANGLED
+  } kind; /* of the elements along the dim */
+} DimHolders;
+
+DimHolders dim_holders(Lower *l, const Layout *layout, int dim);
+
+/* Whether this thread's register is the one that counts of those with its coordinate along the dim;
+ * of HOLDERS_SEVERAL. */
+const Sym *holder_counts(Lower *l, const DimHolders *h, int reg);
 
 /* ---- expressions over a tile (lower_forms.c) ---------------------------------------------------
  */

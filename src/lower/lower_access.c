@@ -151,11 +151,26 @@ typedef struct Walk {
   const LaneAccess *a;
   TileForm *offset, *coords[IR_MAX_RANK], *tests[MAX_BOUNDS];
   const Sym *owner; /* only one thread of those that hold an element acts; NULL: all do */
+  const DimHolders *several[LAYOUT_DIMS]; /* dims along which digits overlap, if one acts */
+  int nseveral;
   Vec(Base) bases;
   Vec(Tested) tested;
   int coord[LAYOUT_DIMS];    /* of the registers from `reg` on, relative to register 0 */
   Value *args[LANE_DYNAMIC]; /* dynamic values of `reg` */
 } Walk;
+
+/* Only one holder of each element acts. */
+static void find_owner(Walk *w) {
+  Lower *l = w->l;
+  const Layout *layout = w->a->layout;
+  w->owner = lane_is_first(l, layout);
+  for (int d = 0; d < layout->dims; d++) {
+    DimHolders h = dim_holders(l, layout, d);
+    if (h.kind == HOLDERS_SINGLE) continue;
+    if (h.kind == HOLDERS_TANGLED) l->refused = "a layout that holds elements several times";
+    w->several[w->nseveral++] = arena_copy(l->arena, &h, sizeof h);
+  }
+}
 
 static Walk begin_walk(Lower *l, const LaneAccess *a, bool owner) {
   Walk w = {.l = l, .a = a};
@@ -163,7 +178,7 @@ static Walk begin_walk(Lower *l, const LaneAccess *a, bool owner) {
   w.offset = form_of(l, a->offset, rank);
   for (int m = 0; m < a->memory->type->rank; m++) w.coords[m] = form_of(l, a->coords[m], rank);
   for (int i = 0; i < a->ntests; i++) w.tests[i] = form_of(l, a->tests[i], rank);
-  if (owner) w.owner = lane_is_first(l, a->layout);
+  if (owner) find_owner(&w);
   return w;
 }
 
@@ -212,19 +227,31 @@ static Value *both(Lower *l, Value *a, Value *b) {
   return !a ? b : !b ? a : emit_binary(l, OP_and, a, b);
 }
 
+/* This thread acts for the registers from `reg` on; NULL: always. */
+static const Sym *acts_for(Walk *w, int reg) {
+  Lower *l = w->l;
+  const Sym *all = w->owner;
+  for (int i = 0; i < w->nseveral; i++) {
+    const Sym *counts = holder_counts(l, w->several[i], reg);
+    all = all ? sym_and(l->sym, all, counts) : counts;
+  }
+  return all ? cheaper(l, all) : NULL;
+}
+
 /* NULL: it is always active. */
 static Value *mask_of(Walk *w, int reg) {
   Lower *l = w->l;
   const Sym *inside = lane_is_inside(l, w->a->layout, reg, ALL_DIMS), *all = sym_bool(l->sym, true);
+  const Sym *owner = acts_for(w, reg);
   Value *v = NULL;
   if (!w->a->ndynamic) {
     for (int i = 0; i < w->a->ntests; i++) v = both(l, v, tested(w, i));
     if (inside) v = both(l, v, emit_test(l, inside));
-    return w->owner ? both(l, v, emit_test(l, w->owner)) : v;
+    return owner ? both(l, v, emit_test(l, owner)) : v;
   }
   for (int i = 0; i < w->a->ntests; i++) all = sym_and(l->sym, all, there(w, w->tests[i]));
   if (inside) all = sym_and(l->sym, all, inside);
-  if (w->owner) all = sym_and(l->sym, all, w->owner);
+  if (owner) all = sym_and(l->sym, all, owner);
   all = sym_simplify(l->sym, lower_facts(l), all);
   if (all == sym_bool(l->sym, true)) return NULL;
   return emit_expr_of(l, all, DTYPE_i1, w->args, w->a->ndynamic);
@@ -319,12 +346,14 @@ static bool first_may_store(const Lower *l, const Op *op) {
   return uniform_around(l->uniform, op).level <= UNIFORM_WORKGROUP;
 }
 
+static bool never_acts(Walk *w, int reg) { return acts_for(w, reg) == sym_bool(w->l->sym, false); }
+
 void lane_store(Lower *l, const LaneAccess *a, Value *v) {
   Walk w = begin_walk(l, a, first_may_store(l, a->op));
   int regs = layout_size(a->layout, LAYOUT_REG);
   const int *first = first_twins(l, a->layout);
   for (int r = 0; r < regs; r += a->width) {
-    if (first[r] < r) continue;
+    if (w.nseveral ? never_acts(&w, r) : first[r] < r) continue;
     Step s = step_at(&w, r);
     s.args[0] = take_registers(l, v, r, a->width);
     emit(l, OP_store, s.args, s.nargs + 1, s.attrs, s.nattrs, NULL);
@@ -442,7 +471,7 @@ bool lower_atomic(Lower *l, const Op *op) {
   Value **old = ARENA_ARRAY(l->arena, Value *, n);
   for (int r = 0; r < n; r++) {
     old[r] = emit_pick(l, l->value[v->id], &r, 1);
-    if (!is_acted_on(l, &a, r)) continue;
+    if (!is_acted_on(l, &a, r) || never_acts(&w, r)) continue;
     Step s = step_at(&w, r);
     s.args[0] = old[r];
     const char *mode = op->kind == OP_atomic_min ? "min" : "add";
@@ -451,6 +480,8 @@ bool lower_atomic(Lower *l, const Op *op) {
   }
   if (!op->nresults) return true;
   Value *all = emit_join(l, old, n);
+  if (w.nseveral && is_used(l, &op->results[0]))
+    return lower_refuse(l, op, "the result for an element that several threads hold");
   bool shared = share_result(l, op, a.layout, &all);
   l->value[op->results[0].id] = all;
   return shared;

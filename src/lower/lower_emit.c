@@ -92,7 +92,7 @@ static const Sym *entry_name(Lower *l, const Sym *symbol) {
 const Sym *lower_sound(Lower *l, const Sym *e) {
   if (e) return e;
   sym_take_error(l->sym);
-  l->overflowed = true;
+  l->refused = "an expression beyond 64 bits";
   return sym_int(l->sym, 0);
 }
 

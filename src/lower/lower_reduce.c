@@ -45,91 +45,15 @@ static Value *neutral(Reduction *r) {
   return complement ? emit(r->l, OP_not, &v, 1, NULL, 0, type) : v;
 }
 
-/* A digit that moves along the dim. */
-typedef struct Mover {
-  LayoutPart part;
-  int number; /* in its part */
-  Digit digit;
-} Mover;
-
-/* All of them, by stride. */
-static int find_movers(const Reduction *r, Mover out[LAYOUT_PARTS * LAYOUT_DIGITS]) {
-  int n = 0;
-  for (int p = 0; p < LAYOUT_PARTS; p++)
-    for (int i = 0; i < r->from->part[p].n; i++) {
-      Digit g = r->from->part[p].at[i];
-      if (!g.stride || g.dim != r->dim) continue;
-      int at = n++;
-      for (; at && out[at - 1].digit.stride > g.stride; at--) out[at] = out[at - 1];
-      out[at] = (Mover){(LayoutPart)p, i, g};
-    }
-  return n;
-}
-
-/* The dim alone, its digits all in registers: who holds an element along it. */
-static Layout along_dim(const Reduction *r, const Mover *movers, int n) {
-  Layout out = layout_of(1, &r->from->extent[r->dim]);
-  for (int i = 0; i < n; i++)
-    layout_push(&out, LAYOUT_REG, 0, movers[i].digit.radix, movers[i].digit.stride);
-  return out;
-}
-
-/* Of several ways to write a coordinate the one with the largest outer digits counts: each digit
- * is its last, or those inside it stay below its stride. */
-static bool is_counted(const Layout *dim, int number) {
-  int inner = 0;
-  for (int i = 0; i < dim->part[LAYOUT_REG].n; i++) {
-    Digit g = dim->part[LAYOUT_REG].at[i];
-    int digit = number % g.radix;
-    if (digit < g.radix - 1 && inner >= g.stride) return false;
-    inner += digit * g.stride;
-    number /= g.radix;
-  }
-  return true;
-}
-
-static bool counts_each_once(Lower *l, const Layout *dim) {
-  const int *table = layout_table(l->arena, dim);
-  int *count = ARENA_ARRAY(l->arena, int, dim->extent[0]);
-  for (int i = 0; i < layout_positions(dim); i++)
-    if (table[i] >= 0) count[table[i]] += is_counted(dim, i);
-  for (int e = 0; e < dim->extent[0]; e++)
-    if (count[e] != 1) return false;
-  return true;
-}
-
-/* is_counted of register `reg` in this thread. */
-static const Sym *counted(Reduction *r, const Mover *movers, int n, int reg) {
-  Lower *l = r->l;
-  const Sym *inner = sym_int(l->sym, 0), *all = sym_bool(l->sym, true);
-  for (int i = 0; i < n; i++) {
-    Digit g = movers[i].digit;
-    const Sym *stride = sym_int(l->sym, g.stride), *digit;
-    if (movers[i].part == LAYOUT_REG) {
-      int weight = 1;
-      for (int j = 0; j < movers[i].number; j++) weight *= r->from->part[LAYOUT_REG].at[j].radix;
-      digit = sym_int(l->sym, reg / weight % g.radix);
-    } else {
-      digit = lane_digit(l, r->from, movers[i].part, movers[i].number);
-    }
-    const Sym *last = sym_eq(l->sym, digit, sym_int(l->sym, g.radix - 1));
-    all = sym_and(l->sym, all, sym_or(l->sym, last, sym_lt(l->sym, inner, stride)));
-    inner = sym_add(l->sym, inner, sym_mul(l->sym, digit, stride));
-  }
-  return all;
-}
-
 /* Elements that the layout holds twice along the dim are kept in one place only. */
 static Value *count_once(Reduction *r, Value *v) {
   Lower *l = r->l;
-  Mover movers[LAYOUT_PARTS * LAYOUT_DIGITS];
-  int n = find_movers(r, movers);
-  Layout dim = along_dim(r, movers, n);
-  if (r->op->kind != OP_sum || layout_cover(l->arena, &dim).most <= 1) return v;
-  if (!counts_each_once(l, &dim)) return NULL;
+  DimHolders h = dim_holders(l, r->from, r->dim);
+  if (r->op->kind != OP_sum || h.kind == HOLDERS_SINGLE) return v;
+  if (h.kind == HOLDERS_TANGLED) return NULL;
   Value **parts = ARENA_ARRAY(l->arena, Value *, v->type->n), *none = neutral(r);
   for (int reg = 0; reg < v->type->n; reg++) {
-    Value *test = emit_test(l, counted(r, movers, n, reg));
+    Value *test = emit_test(l, holder_counts(l, &h, reg));
     parts[reg] = emit_pick(l, v, &reg, 1);
     if (test) parts[reg] = emit_select(l, test, parts[reg], none);
   }

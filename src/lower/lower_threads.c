@@ -199,7 +199,7 @@ static bool lower_region(Lower *l, const Region *from) {
     if (ends_copies(op)) lower_wait(l);
     if (!fn) return lower_refuse(l, op, "this op");
     if (!fn(l, op)) return false;
-    if (l->overflowed) return lower_refuse(l, op, "an expression beyond 64 bits");
+    if (l->refused) return lower_refuse(l, op, l->refused);
     l->standing = standing_after(&l->standing, op);
   }
   lower_wait(l);

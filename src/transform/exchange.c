@@ -145,6 +145,18 @@ static bool may_exchange(Exchange *x, const Op *op) {
 
 /* ---- waves along a dim ---- */
 
+/* The innermost `waves` waves are whole digits, or a part of one that divides it. */
+static bool can_cut_waves(const Layout *l, int waves) {
+  int weight = 1;
+  for (int i = 0; i < l->part[LAYOUT_WAVE].n; i++) {
+    int radix = l->part[LAYOUT_WAVE].at[i].radix;
+    if (weight < waves && weight * radix > waves)
+      return waves % weight == 0 && radix % (waves / weight) == 0;
+    weight *= radix;
+  }
+  return true;
+}
+
 /* Wave digits that cross a multiple of `waves` are cut there. */
 static Layout cut_waves(const Layout *l, int waves) {
   Layout out = *l;
@@ -278,6 +290,13 @@ static void visit_reduction(Exchange *x, Op *op) {
   int dim = type_dim(op->args[0]->type, op_attr(op, ATTR_dim)->sym);
   const Layout *l = op->args[0]->layout;
   if (!l || op_has(op, ATTR_into)) return;
+  if (!can_cut_waves(l, waves_together(x, op))) {
+    diag_add(&x->k->cx->diags, DIAG_E0601, op->at,
+             "`%s`: a layout that spreads declared waves among the machine's is not lowered yet",
+             op_info[op->kind].name);
+    x->failed = true;
+    return;
+  }
   if (lies_on_waves(x, op, dim)) {
     x->failed |= !may_exchange(x, op);
     if (x->failed) return;
