@@ -16,6 +16,7 @@ UNUSED = "lanes load elements of the tensor that nobody uses"
 SAME_BITS = "several lanes hold the value, and all of them write it"
 LOCKSTEP = "lanes of a wave are in step on this machine"
 SAME_THREAD = "every thread reads only what it wrote itself"
+FIRST = "nothing was done in shared memory before, and its loop has no second round at these sizes"
 
 _NAME = re.compile(r"`([^`]+)`|\$?\b[A-Za-z]\w*(?:\.\d+)?")
 _EXPR = re.compile(r"(%[\w.]+) = expr (.*?)((?: %[\w.]+(?:, %[\w.]+)*)?) : (?:index|i32|i64|i1)$")
@@ -191,6 +192,20 @@ class Program:
                         readers.append((place, thread))
         return all(writers.get(place) == {thread} for place, thread in readers)
 
+    def rounds(self, line):
+        """How often the loop that opens on this line runs; 1 for a branch."""
+        loop = _LOOP.search(self.lines[line])
+        if not loop:
+            return 1
+        return int(np.max(self.value(loop[2], self.space(line)), initial=0))
+
+    def comes_first(self, line):
+        """No access of shared memory is made before this line."""
+        shared = {m[1]: int(m[2]) for text in self.lines if (m := _ALLOC.match(text))}
+        before = [at for at, *_ in self.shared_accesses(shared) if at < line]
+        again = any(self.rounds(i) > 1 for i in self.around(line))
+        return not again and not any(self.space(at)["reached"].any() for at in before)
+
     def shared_accesses(self, shared):
         """(line, kind, operands, elements) of all; a copy stores zeros where its mask is false."""
         for line, kind, operands in self.accesses():
@@ -249,6 +264,8 @@ def reason(fault, text, sizes, target):
             return why
         if fault.what.startswith("barrier wave") and target.startswith("gfx"):
             return LOCKSTEP
+        if program.comes_first(fault.line - 1):
+            return FIRST
         return SAME_THREAD if program.within_threads() else None
     except NameError:
         return None  # a value that only the run knows

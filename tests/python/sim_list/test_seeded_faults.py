@@ -133,6 +133,33 @@ def test_there_is_no_reason_for_what_should_be_found():
         assert reason(fault, PROGRAM, {}, "toy8") in (None, *harmless), str(fault)
 
 
+LOOP = """thread kernel @loop(%a: mem<M, f32>)
+  launch grid (1, 1, 1) block (8, 1, 1) wave 8 shared 32
+  dynamic M, K
+{
+  %s = alloc {base = 0} : mem<8, f32, shared>
+  %0 = expr $T0 : i32
+  %1 = expr 7 - $T0 : i32
+  for K with {trips = K} {
+    barrier workgroup
+    %2 = load %a, %0 : f32
+    store %2, %s, %0
+    barrier workgroup
+    %3 = load %s, %1 : f32
+    store %3, %a, %0
+    yield
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("rounds, expected", [(1, why.FIRST), (2, None)])
+def test_a_barrier_of_the_first_round(rounds, expected):
+    first, second = (f for f in faults(LOOP) if f.kind == "barrier")
+    assert reason(first, LOOP, {"M": 8, "K": rounds}, "toy8") == expected
+    assert reason(second, LOOP, {"M": 8, "K": rounds}, "toy8") is None
+
+
 def test_a_barrier_between_threads_has_no_reason():
     text = PROGRAM.replace("%y = load %s, %own", "%y = load %s, %turned").replace(
         "  if ($WG0 <= 0) {", "  %turned = expr 15 - $T0 : index\n  if ($WG0 <= 0) {"
