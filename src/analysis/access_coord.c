@@ -8,12 +8,6 @@
 
 /* ---- coordinates ---- */
 
-static int find_axis(const Type *tile, const Sym *base) {
-  for (int i = 0; i < tile->rank; i++)
-    if (dim_base(tile->dims[i]) == base) return i;
-  return -1;
-}
-
 static const Sym *pair_for(SymPairs pairs, const Sym *dim) {
   for (int i = 0; i < pairs.n; i++)
     if (dim_base(pairs.at[i].key) == dim_base(dim)) return pairs.at[i].value;
@@ -23,7 +17,7 @@ static const Sym *pair_for(SymPairs pairs, const Sym *dim) {
 /* The register's coordinate along a dimension or, where it lacks it, the workgroup's position. */
 static const Sym *coord_by_name(const MemAccess *a, const Standing *s, const Sym *dim, bool local) {
   SymCtx *cx = s->d->k->cx->sym;
-  int axis = find_axis(a->tile, dim_base(dim));
+  int axis = type_base_dim(a->tile, dim);
   DimRange here;
   if (!standing_range(s, a->op, axis < 0 ? dim : a->tile->dims[axis], &here)) return NULL;
   if (axis < 0) return local ? sym_int(cx, 0) : here.start;
@@ -64,7 +58,7 @@ static bool looked_up_evenly(const MemAccess *a, const Standing *s, SymPairs whe
   SymCtx *cx = s->d->k->cx->sym;
   const Sym *e = pair_for(where, dim), *x = access_x(cx, axis);
   const Sym *begin = sym_mul(cx, sym_int(cx, run), sym_symbol(cx, "$q", false));
-  if (!e) return find_axis(a->tile, dim_base(dim)) != axis;
+  if (!e) return type_base_dim(a->tile, dim) != axis;
   e = fill_iterators(a, s, distribute_expr(s->d, a->op, e), false);
   for (int r = 1; e && r < run; r++) {
     SymBinding first = {x, begin}, later = {x, sym_add(cx, begin, sym_int(cx, r))};

@@ -22,8 +22,6 @@ typedef struct Declared {
   const Op *op;
 } Declared;
 
-static int ceil_div(int64_t a, int64_t b) { return (int)((a + b - 1) / b); }
-
 static bool known(const Declared *c, const Sym *s, int64_t *out) {
   const Sym *value = s ? distribute_expr(c->d, c->op, s) : NULL;
   return value && sym_is_int(value, out);

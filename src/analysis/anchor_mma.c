@@ -12,8 +12,6 @@
 #include "ir/attr.h"
 #include "ir/layout_links.h"
 
-static int ceil_div(int a, int b) { return (a + b - 1) / b; }
-
 typedef struct Grid {
   int along_m, along_n, idle; /* groups of waves; idle ones hold copies */
   int tile_m, tile_n;         /* of a group: whole instructions */
@@ -183,13 +181,6 @@ static bool open_product(const Distribution *d, const Machine *m, Arena *a, Op *
   return true;
 }
 
-/* The dim of `t` that belongs to `base`, scaled or not. */
-static int dim_of(const Type *t, const Sym *base) {
-  for (int i = 0; i < t->rank; i++)
-    if (dim_base(t->dims[i]) == dim_base(base)) return i;
-  return -1;
-}
-
 static void push_fragment(Layout *l, const Layout *fragment, const int to[2]) {
   for (int p = 0; p < LAYOUT_PARTS; p++)
     for (int i = 0; i < fragment->part[p].n; i++) {
@@ -254,8 +245,9 @@ bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int o
   if (!mma_fragment(p.row, role, &fragment)) return false;
   if (!distribute_extents(d, op, t, extent)) return false;
   bool is_lhs = role == MMA_A || role == MMA_SA, is_acc = role == MMA_C;
-  int dim_m = is_lhs || is_acc ? dim_of(t, p.roles.m) : -1;
-  int dim_n = !is_lhs ? dim_of(t, p.roles.n) : -1, dim_k = is_acc ? -1 : dim_of(t, p.roles.k);
+  int dim_m = is_lhs || is_acc ? type_base_dim(t, p.roles.m) : -1;
+  int dim_n = !is_lhs ? type_base_dim(t, p.roles.n) : -1,
+      dim_k = is_acc ? -1 : type_base_dim(t, p.roles.k);
   int to[2] = {is_lhs || is_acc ? dim_m : dim_n, is_acc ? dim_n : dim_k};
   *out = layout_of(t->rank, extent);
   push_fragment(out, &fragment, to);
@@ -284,6 +276,6 @@ bool anchor_mma_division(const Distribution *d, const Machine *m, Arena *a, Op *
   out->order = p.order;
   out->copies[0] = p.grid.tile_m / p.row->m;
   out->copies[1] = p.grid.tile_n / p.row->n;
-  out->copies[2] = ceil_div(extent[dim_of(lhs, p.roles.k)], p.row->k);
+  out->copies[2] = ceil_div(extent[type_base_dim(lhs, p.roles.k)], p.row->k);
   return true;
 }

@@ -9,10 +9,6 @@
 
 static SymCtx *syms(const Standing *s) { return s->d->k->cx->sym; }
 
-static const Sym *numbered(const Standing *s, const char *prefix, int i) {
-  return sym_symbol(syms(s), arena_printf(s->d->arena, "%s%d", prefix, i), true);
-}
-
 static SymFacts *more_facts(const Standing *s) {
   return sym_facts_new(s->d->arena, syms(s), s->facts);
 }
@@ -38,8 +34,9 @@ static void assume_grid(const Standing *s, SymFacts *f) {
   const Distribution *d = s->d;
   for (int i = 0; i < 3; i++) {
     assume_positive(s, f, d->grid[i]);
-    assume_most(s, f, numbered(s, "$WG", i), d->grid[i]);
-    sym_assume(f, sym_eq(syms(s), numbered(s, "$DD", i), sym_int(syms(s), 0)));
+    assume_most(s, f, ir_numbered_symbol(s->d->k->cx, "$WG", i, true), d->grid[i]);
+    sym_assume(
+        f, sym_eq(syms(s), ir_numbered_symbol(s->d->k->cx, "$DD", i, true), sym_int(syms(s), 0)));
   }
   for (int i = 0; !d->explicit_grid && i < WORKGROUP_DIMS; i++) assume_positive(s, f, d->count[i]);
   for (int i = 0; i < d->rows.n; i++)

@@ -20,6 +20,12 @@
 #define WV_UNLIKELY(x) (x)
 #endif
 
+static inline bool is_power_of_two(int n) { return (n & (n - 1)) == 0; } /* n > 0 */
+
+/* Rounded up; b > 0. */
+static inline int64_t ceil_div64(int64_t a, int64_t b) { return a / b + (a % b > 0); }
+static inline int ceil_div(int64_t a, int64_t b) { return (int)ceil_div64(a, b); }
+
 /* The number of the lowest bit that is set; x is not 0. */
 static inline int lowest_bit(uint64_t x) {
 #if defined(__GNUC__)
@@ -31,7 +37,8 @@ static inline int lowest_bit(uint64_t x) {
 #endif
 }
 
-/* A broken invariant of ours: always compiled in, never a user's mistake (those are diagnostics). */
+/* A broken invariant of ours: always compiled in, never a user's mistake (those are diagnostics).
+ */
 #define WV_ASSERT(cond) (WV_LIKELY(cond) ? (void)0 : base_bug(__FILE__, __LINE__, #cond))
 #define WV_BUG(what) base_bug(__FILE__, __LINE__, what)
 

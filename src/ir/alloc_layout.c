@@ -33,6 +33,13 @@ static int64_t swizzle_bytes(const MemLayout *m) {
   return period * m->bits / 8;
 }
 
+int64_t alloc_bytes_beside(const Kernel *k, const Op *but) {
+  int64_t sum = 0;
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == OP_alloc && op != but && alloc_bytes(op) > 0) sum += alloc_bytes(op);
+  return sum;
+}
+
 int alloc_align(const Op *alloc) {
   MemLayout m;
   if (!op_has(alloc, ATTR_memory) || !alloc_slot_layout(alloc, &m)) return ALIGN;

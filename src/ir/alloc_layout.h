@@ -22,6 +22,9 @@ const Sym *alloc_extent(const Kernel *k, const Op *alloc, int i);
 
 int64_t alloc_bytes(const Op *alloc); /* -1: not a number */
 
+/* Of all allocations of the kernel whose size is known, without one (NULL: of all). */
+int64_t alloc_bytes_beside(const Kernel *k, const Op *but);
+
 /* Bytes its first element must be a multiple of: 16; what was laid out on purpose begins at bank 0,
  * and a short swizzle where its pattern does, because hardware computes it from addresses. */
 int alloc_align(const Op *alloc);

@@ -160,6 +160,7 @@ const Type *type_mem(Context *cx, const Sym *const *dims, int rank, DType dtype,
 const Type *type_token(Context *cx);
 const Type *type_with_dtype(Context *cx, const Type *t, DType dtype); /* tile, vec or scalar */
 
+int type_base_dim(const Type *t, const Sym *dim); /* which has the same base; -1: none */
 bool type_has_dim(const Type *t, const Sym *dim); /* by base dimension */
 const Sym *dim_base(const Sym *dim);              /* K for K/32; itself otherwise */
 bool type_is_value(const Type *t);                /* tile, vec or scalar */
@@ -374,6 +375,7 @@ bool ir_equal(const Kernel *a, const Kernel *b); /* all but names and places */
 bool ir_infer(Kernel *k, const Op *op, const Type *given, const Type **out);
 
 bool ir_verify(Kernel *k);             /* structure, levels, types, attributes, dominance */
+bool ir_has_layouts(const Kernel *k);  /* some result has one */
 bool ir_verify_layouts(Kernel *k);     /* part of ir_verify: the layouts, if there are any */
 bool ir_verify_constraints(Kernel *k); /* the header against itself and the bound symbols */
 

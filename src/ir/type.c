@@ -137,11 +137,13 @@ const Sym *dim_base(const Sym *dim) {
   return sym_scaled_symbol(dim, &symbol, &num, &den) ? symbol : dim;
 }
 
-bool type_has_dim(const Type *t, const Sym *dim) {
+int type_base_dim(const Type *t, const Sym *dim) {
   for (int i = 0; i < t->rank; i++)
-    if (dim_base(t->dims[i]) == dim_base(dim)) return true;
-  return false;
+    if (dim_base(t->dims[i]) == dim_base(dim)) return i;
+  return -1;
 }
+
+bool type_has_dim(const Type *t, const Sym *dim) { return type_base_dim(t, dim) >= 0; }
 
 /* What would be read as the end of `<...>`, as an element type or as a missing extent goes into
  * parentheses: comparisons, and symbols called f16 or _. */

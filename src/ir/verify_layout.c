@@ -28,7 +28,7 @@ static bool fail(Check *c, const Op *op, const char *what, const Layout *a, cons
   return false;
 }
 
-static bool has_layouts(const Kernel *k) {
+bool ir_has_layouts(const Kernel *k) {
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     for (int i = 0; i < op->nresults; i++)
       if (op->results[i].layout) return true;
@@ -81,7 +81,7 @@ static bool check_op(Check *c, Op *op) {
 }
 
 bool ir_verify_layouts(Kernel *k) {
-  if (!has_layouts(k)) return true;
+  if (!ir_has_layouts(k)) return true;
   Check c = {.k = k, .machine = kernel_constraint(k, CONSTRAINT_machine, NULL)};
   if (!c.machine) {
     diag_add(&k->cx->diags, DIAG_E0514, k->at, "layouts without a `machine` row");

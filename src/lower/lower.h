@@ -105,6 +105,7 @@ Value *emit_bound(Lower *l, const Sym *condition);
 Value *emit_number(Lower *l, DType dtype, double v);
 Value *emit_splat(Lower *l, Value *scalar, int n);
 Value *emit_pick(Lower *l, Value *v, const int *regs, int n); /* v itself where that is all of it */
+Value *emit_range(Lower *l, Value *v, int first, int n); /* of its registers, from `first` on */
 Value *emit_join(Lower *l, Value *const *parts, int n);
 Value *emit_binary(Lower *l, OpKind kind, Value *a, Value *b);
 Value *emit_select(Lower *l, Value *condition, Value *yes, Value *no);
@@ -151,7 +152,10 @@ const int *match_registers(Lower *l, const Layout *whole, const Layout *part, co
 /* Operand `v` of the tile kernel as the registers of a tile of this type and layout. */
 Value *lower_operand(Lower *l, const Value *v, const Type *type, const Layout *layout);
 
-int lane_dim(const Type *t, const Sym *dim); /* which dim of `t` belongs to `dim`, scaled or not */
+/* Registers of a value of the tile kernel. */
+static inline int regs_of(const Value *v) {
+  return v->layout ? layout_size(v->layout, LAYOUT_REG) : 1;
+}
 
 /* Of what is no tile: every thread holds it. */
 Layout lane_undivided(const Lower *l);

@@ -89,6 +89,7 @@ static bool open_tests(Lower *l, LaneAccess *a, const AccessBounds *b, const Sym
   SymBinding to[2 * IR_MAX_RANK];
   int rank = memory->type->rank;
   if (!mask) return lower_refuse(l, a->op, "an access whose mask was not found yet");
+  if (mask->n > MAX_BOUNDS) return lower_refuse(l, a->op, "a mask of so many tests");
   for (int m = 0; m < rank; m++) {
     const Sym *size = b->sizes[m];
     if (!size && !memory_is_scratch(memory)) size = lower_param_symbol(l, memory->index, "SIZE", m);
@@ -332,12 +333,6 @@ Value *lane_load(Lower *l, const LaneAccess *a) {
   return emit_join(l, parts, n);
 }
 
-static Value *take_registers(Lower *l, Value *v, int first, int n) {
-  int *regs = ARENA_ARRAY(l->arena, int, n);
-  for (int i = 0; i < n; i++) regs[i] = first + i;
-  return emit_pick(l, v, regs, n);
-}
-
 /* One of the threads that hold an element stores it, if it is sure to come here and holds what the
  * others do; else each does. */
 static bool first_may_store(const Lower *l, const Op *op) {
@@ -355,7 +350,7 @@ void lane_store(Lower *l, const LaneAccess *a, Value *v) {
   for (int r = 0; r < regs; r += a->width) {
     if (w.nseveral ? never_acts(&w, r) : first[r] < r) continue;
     Step s = step_at(&w, r);
-    s.args[0] = take_registers(l, v, r, a->width);
+    s.args[0] = emit_range(l, v, r, a->width);
     emit(l, OP_store, s.args, s.nargs + 1, s.attrs, s.nattrs, NULL);
   }
 }

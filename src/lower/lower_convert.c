@@ -66,12 +66,6 @@ static const Sym *lanes_of(Lower *l, const ConvertRound *r) {
 
 /* ---- ops ---- */
 
-static Value *group_of(Lower *l, Value *v, int unit, int group) {
-  int *regs = ARENA_ARRAY(l->arena, int, unit);
-  for (int i = 0; i < unit; i++) regs[i] = group * unit + i;
-  return emit_pick(l, v, regs, unit);
-}
-
 static Value *rename_registers(Lower *l, Value *v, const ConvertPlan *p) {
   int n = p->groups * p->unit, *regs = ARENA_ARRAY(l->arena, int, n);
   for (int i = 0; i < n; i++) regs[i] = p->source[i / p->unit] * p->unit + i % p->unit;
@@ -82,7 +76,7 @@ static Value *exchange_lanes(Lower *l, Value *v, const ConvertPlan *p) {
   Value **groups = ARENA_ARRAY(l->arena, Value *, p->groups);
   for (int i = 0; i < p->nrounds; i++) {
     const ConvertRound *r = &p->rounds[i];
-    Value *got = group_of(l, v, p->unit, r->from), **to = &groups[r->to];
+    Value *got = emit_range(l, v, r->from * p->unit, p->unit), **to = &groups[r->to];
     if (r->flip >= 0) got = emit_shuffle(l, got, r->flip);
     else got = emit_shuffle_idx(l, got, source_lane(l, r));
     Value *here = *to ? emit_test(l, lanes_of(l, r)) : NULL;

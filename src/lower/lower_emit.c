@@ -356,6 +356,12 @@ Value *emit_pick(Lower *l, Value *v, const int *regs, int n) {
   return emit(l, OP_pick, &v, 1, &attr, 1, type_vec(l->k->cx, n, v->type->dtype));
 }
 
+Value *emit_range(Lower *l, Value *v, int first, int n) {
+  int *regs = ARENA_ARRAY(l->arena, int, n);
+  for (int i = 0; i < n; i++) regs[i] = first + i;
+  return emit_pick(l, v, regs, n);
+}
+
 Value *emit_join(Lower *l, Value *const *parts, int n) {
   int regs = 0;
   for (int i = 0; i < n; i++) regs += parts[i]->type->n;

@@ -8,8 +8,6 @@
 #include "ir/attr.h"
 #include "lower/lower.h"
 
-static int regs_of(const Value *v) { return v->layout ? layout_size(v->layout, LAYOUT_REG) : 1; }
-
 static bool refuse_count(Lower *l, const Op *op, int have, int want) {
   Diag *d =
       diag_add(&l->k->cx->diags, DIAG_E0614, op->at,

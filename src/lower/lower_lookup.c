@@ -35,7 +35,7 @@ static Value *refuse(Lookup *u, const char *what) {
 static Value *operand_at(Lookup *u, const Value *v, const Type *t, const Sym *const *coords) {
   const Sym *own[IR_MAX_RANK];
   for (int i = 0; i < v->type->rank; i++) {
-    int dim = lane_dim(t, v->type->dims[i]);
+    int dim = type_base_dim(t, v->type->dims[i]);
     if (dim < 0) return refuse(u, "a value of other dims, looked up at other coordinates");
     own[i] = coords[dim];
   }
@@ -174,7 +174,7 @@ Value *lower_lookup(Lower *l, const LaneAccess *a, int i) {
     SymBinding to[IR_MAX_RANK];
     layout_at(a->layout, r, 0, 0, coord);
     for (int j = 0; j < m->iterated.n; j++) {
-      int dim = lane_dim(m->tile, m->iterated.at[j].key);
+      int dim = type_base_dim(m->tile, m->iterated.at[j].key);
       if (dim < 0) return refuse(&u, "an iterator over a dim that the tile lacks");
       to[j] = (SymBinding){access_iterator(l->sym, j),
                            sym_add(l->sym, a->x[dim], sym_int(l->sym, coord[dim]))};

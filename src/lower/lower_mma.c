@@ -19,10 +19,10 @@ int *product_registers(Product *p, MmaOperand part, const Value *v, int *n) {
   int coord[LAYOUT_DIMS] = {0}, in[LAYOUT_DIMS];
   const RegisterIndex *places = register_index(l, v->layout, ALL_DIMS);
   mma_fragment(row, part, &fragment);
-  int axis[2] = {lane_dim(v->type, dim_along(&p->div, part, 0)),
-                 lane_dim(v->type, dim_along(&p->div, part, 1))};
+  int axis[2] = {type_base_dim(v->type, dim_along(&p->div, part, 0)),
+                 type_base_dim(v->type, dim_along(&p->div, part, 1))};
   for (int i = 0; i < v->type->rank; i++) {
-    int same = lane_dim(acc, v->type->dims[i]);
+    int same = type_base_dim(acc, v->type->dims[i]);
     coord[i] = same >= 0 ? p->point[same] : 0;
   }
   int outer = p->div.copies[part == MMA_B || part == MMA_SB ? 1 : 0];
@@ -49,7 +49,7 @@ Value *product_operand(Product *p, MmaOperand part, const Value *v) {
   bool from_memory = v->def && v->def->kind == OP_read;
   if (!from_memory) {
     Value *zero = emit_number(l, v->type->dtype, 0);
-    lane = lane_cover(l, lane, v->layout, 1u << lane_dim(v->type, p->div.k), zero);
+    lane = lane_cover(l, lane, v->layout, 1u << type_base_dim(v->type, p->div.k), zero);
   }
   int n, *regs = product_registers(p, part, v, &n);
   return emit_pick(l, lane, regs, n);

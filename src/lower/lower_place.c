@@ -144,7 +144,7 @@ const int *match_registers(Lower *l, const Layout *whole, const Layout *part, co
 }
 
 static void match_dims(const Type *whole, const Type *part, int *dim) {
-  for (int i = 0; i < part->rank; i++) dim[i] = lane_dim(whole, part->dims[i]);
+  for (int i = 0; i < part->rank; i++) dim[i] = type_base_dim(whole, part->dims[i]);
 }
 
 Value *lower_operand(Lower *l, const Value *v, const Type *type, const Layout *layout) {
@@ -164,10 +164,4 @@ Layout lane_undivided(const Lower *l) {
   layout_repeat(&out, LAYOUT_LANE, l->machine.lanes);
   layout_repeat(&out, LAYOUT_WAVE, l->machine.waves);
   return out;
-}
-
-int lane_dim(const Type *t, const Sym *dim) {
-  for (int i = 0; i < t->rank; i++)
-    if (dim_base(t->dims[i]) == dim_base(dim)) return i;
-  return -1;
 }

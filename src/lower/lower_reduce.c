@@ -113,8 +113,6 @@ static Value *combine_registers(Reduction *r, Value *v) {
 
 /* ---- lanes ---- */
 
-static bool is_power_of_two(int n) { return (n & (n - 1)) == 0; }
-
 /* Every lane reads all of them, in one order. */
 static Value *gather_lanes(Reduction *r, Value *v, int number, int weight, int radix) {
   Lower *l = r->l;

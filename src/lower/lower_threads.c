@@ -133,7 +133,8 @@ static bool lower_barrier(Lower *l, const Op *op) {
   const char *mode = op_attr(op, ATTR_mode)->text;
   if (strcmp(mode, "wave") || l->machine.waves == 1) return lower_plain(l, op);
   const Constraint *hardware = kernel_constraint(l->k, CONSTRAINT_hardware, NULL);
-  if (l->machine.observable && hardware->threads == l->machine.lanes) return lower_plain(l, op);
+  if (l->machine.observable && hardware && hardware->threads == l->machine.lanes)
+    return lower_plain(l, op);
   int64_t waves = 1, n;
   for (int i = 0; i < 3; i++) waves *= sym_is_int(l->d->waves[i], &n) ? n : 2;
   UniformLevel around = uniform_around(l->uniform, op).level;

@@ -2,8 +2,6 @@
 #include "ir/attr.h"
 #include "lower/lower.h"
 
-static int regs_of(const Value *v) { return v->layout ? layout_size(v->layout, LAYOUT_REG) : 1; }
-
 static void set_value(Lower *l, const Value *of, Value *v) {
   if (v->def && !v->name) v->name = of->name;
   l->value[of->id] = v;

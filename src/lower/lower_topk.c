@@ -92,8 +92,6 @@ static Best best_around(TopK *t, Best b, int number, int weight, int radix) {
   return all;
 }
 
-static bool is_power_of_two(int n) { return (n & (n - 1)) == 0; }
-
 static Best best_of_lanes(TopK *t, Best b) {
   const Digits *lanes = &t->from->part[LAYOUT_LANE];
   for (int i = 0, weight = 1; i < lanes->n; weight *= lanes->at[i++].radix) {

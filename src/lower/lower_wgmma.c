@@ -62,8 +62,8 @@ static bool open_shared(Product *p, MmaOperand role, const Value *v, Shared *out
   if (!memory_layout(out->memory, &out->layout) || out->layout.dims != v->type->rank) return false;
   out->part = (DescriptorPart){.tile = &out->layout, .k = p->div.row->k};
   out->part.rows = rows_of_a ? p->div.row->m : p->div.row->n;
-  out->part.row_dim = lane_dim(v->type, rows_of_a ? p->div.m : p->div.n);
-  out->part.k_dim = lane_dim(v->type, p->div.k);
+  out->part.row_dim = type_base_dim(v->type, rows_of_a ? p->div.m : p->div.n);
+  out->part.k_dim = type_base_dim(v->type, p->div.k);
   const Sym *warpgroup = sym_floordiv(l->sym, l->wave, sym_int(l->sym, 4));
   const Sym *along_n = sym_int(l->sym, p->div.along[1]),
             *along_m = sym_int(l->sym, p->div.along[0]);
@@ -98,12 +98,6 @@ typedef struct Operands {
   Shared a, b;
   Value **a_parts; /* of each copy of A, when it lies in registers */
 } Operands;
-
-static Value *take(Lower *l, Value *v, int first, int n) {
-  int *regs = ARENA_ARRAY(l->arena, int, n);
-  for (int i = 0; i < n; i++) regs[i] = first + i;
-  return emit_pick(l, v, regs, n);
-}
 
 static Value *one_instruction(Product *p, Operands *o, Value *acc, int m, int n, int k) {
   Lower *l = p->l;
@@ -150,7 +144,7 @@ static bool open_operands(Product *p, const MmaChoice *choice, Operands *o) {
   Value *all = product_operand(p, MMA_A, a);
   int parts = p->div.copies[0] * p->div.copies[2], each = all->type->n / parts;
   o->a_parts = ARENA_ARRAY(p->l->arena, Value *, parts);
-  for (int i = 0; i < parts; i++) o->a_parts[i] = take(p->l, all, i * each, each);
+  for (int i = 0; i < parts; i++) o->a_parts[i] = emit_range(p->l, all, i * each, each);
   return true;
 }
 
@@ -164,7 +158,7 @@ bool lower_wgmma(Product *p, const MmaChoice *choice) {
   const int *to = product_registers(p, MMA_C, acc, &n);
   Value *all = emit_pick(l, l->value[acc->id], to, n);
   Value **parts = ARENA_ARRAY(l->arena, Value *, copies);
-  for (int i = 0; i < copies; i++) parts[i] = take(l, all, i * (n / copies), n / copies);
+  for (int i = 0; i < copies; i++) parts[i] = emit_range(l, all, i * (n / copies), n / copies);
   all_instructions(p, &o, parts);
   int *from = ARENA_ARRAY(l->arena, int, n);
   for (int i = 0; i < n; i++) from[to[i]] = i;

@@ -8,8 +8,6 @@
  * are few, and the cost of each (instructions, memory sectors) can simply be counted. */
 #include "target/layout.h"
 
-static int ceil_div(int a, int b) { return (a + b - 1) / b; }
-
 /* ---- fragments ------------------------------------------------------------------------------- */
 
 LayoutTiling layout_tiling(int dims, const int *tile, const int *wave_tile) {

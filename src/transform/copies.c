@@ -152,19 +152,13 @@ static Op *instruction_on(Copies *c, const Value *memory) {
   return op;
 }
 
-static int dim_of(const Type *t, const Sym *dim) {
-  for (int i = 0; i < t->rank; i++)
-    if (dim_base(t->dims[i]) == dim_base(dim)) return i;
-  return -1;
-}
-
 static bool lay_out_operand(Copies *c, Op *mma, const Type *t, const MemLayout *rows,
                             MemLayout *out) {
   MmaDivision div;
   if (!anchor_mma_division(c->d, &c->machine, c->arena, mma, &div)) return false;
-  int m = dim_of(t, div.m);
-  DescriptorTile tile = {.dims = rows->dims, .bits = rows->bits, .k_dim = dim_of(t, div.k)};
-  tile.row_dim = m >= 0 ? m : dim_of(t, div.n);
+  int m = type_base_dim(t, div.m);
+  DescriptorTile tile = {.dims = rows->dims, .bits = rows->bits, .k_dim = type_base_dim(t, div.k)};
+  tile.row_dim = m >= 0 ? m : type_base_dim(t, div.n);
   tile.rows = m >= 0 ? div.row->m : div.row->n;
   tile.k = div.row->k;
   for (int i = 0; i < rows->dims; i++) tile.extent[i] = rows->extent[i];
@@ -172,13 +166,6 @@ static bool lay_out_operand(Copies *c, Op *mma, const Type *t, const MemLayout *
 }
 
 /* ---- allocations ---- */
-
-static int64_t bytes_of_others(const Copies *c, const Op *alloc) {
-  int64_t sum = 0;
-  for (const Op *op = ir_first(c->k); op; op = ir_next(op))
-    if (op->kind == OP_alloc && op != alloc && alloc_bytes(op) > 0) sum += alloc_bytes(op);
-  return sum;
-}
 
 /* Cycles of the banks, and what it takes to issue each access. */
 static int64_t cost_of(const BankTile *tile, const BankChoice *choice) {
@@ -197,7 +184,7 @@ static bool lay_out_by_banks(Copies *c, Op *alloc, int memory, const MemLayout *
   BankTile tile = {.dims = rows->dims, .bits = rows->bits};
   BankPattern *patterns = ARENA_ARRAY(c->arena, BankPattern, c->m->uses.n + 1);
   int64_t slots = alloc_slots(alloc), own = mem_bytes(rows), least = 0;
-  tile.budget = (c->machine.target->shared_most - bytes_of_others(c, alloc)) / slots;
+  tile.budget = (c->machine.target->shared_most - alloc_bytes_beside(c->k, alloc)) / slots;
   if (tile.budget < own) tile.budget = own;
   for (int d = 0; d < rows->dims; d++) tile.extent[d] = rows->extent[d];
   tile.patterns = patterns;
@@ -306,6 +293,7 @@ static bool may_pass(const Op *copy, const Op *before) {
   MemAccess a;
   const Value *to = copy->args[1];
   if (before->body || !(op_is_pure(before) || before->kind == OP_read)) return false;
+  if (op_has(before, ATTR_volatile)) return false; /* a flag: what follows comes after it */
   if (access_of(before, &a) && memory_root(a.memory) == memory_root(to)) return false;
   for (int i = 0; i < before->nresults; i++)
     for (int j = 0; j < copy->nargs; j++)
@@ -327,16 +315,9 @@ static void gather(Op *copy) {
   ir_insert_before(behind, copy);
 }
 
-static bool has_layouts(const Kernel *k) {
-  for (const Op *op = ir_first(k); op; op = ir_next(op))
-    for (int i = 0; i < op->nresults; i++)
-      if (op->results[i].layout) return true;
-  return false;
-}
-
 bool pass_copies(Kernel *k, PassCtx *cx) {
   const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
-  if (!machine || !cx->target || !has_layouts(k)) return true;
+  if (!machine || !cx->target || !ir_has_layouts(k)) return true;
   Copies c = {.k = k, .arena = cx->scratch, .d = cx->facts.distribute};
   c.m = cx->facts.memory_uses;
   c.bounds = cx->facts.in_bounds;
@@ -344,7 +325,7 @@ bool pass_copies(Kernel *k, PassCtx *cx) {
   for (int i = 0; i < c.m->memories.n; i++) lay_out(&c, i);
   for (Op *op = ir_first(k); op; op = ir_next(op))
     if (op->kind == OP_copy && !op_has(op, ATTR_mode) && !choose_way(&c, op)) return false;
-  bool roomy = bytes_of_others(&c, NULL) <= cx->target->shared_most;
+  bool roomy = alloc_bytes_beside(k, NULL) <= cx->target->shared_most;
   for (Op *op = ir_first(k), *next; op; op = next) {
     next = ir_next(op);
     if (op->kind == OP_copy && roomy) gather(op);

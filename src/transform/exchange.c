@@ -66,13 +66,6 @@ static BankPattern pattern_of(const BankLayout *b, int bits, bool is_read) {
   return (BankPattern){bank_layout_element, b, regs / b->vector, lanes, bytes, is_read, 1};
 }
 
-static int64_t bytes_of_all(const Kernel *k) {
-  int64_t sum = 0;
-  for (const Op *op = ir_first(k); op; op = ir_next(op))
-    if (op->kind == OP_alloc && alloc_bytes(op) > 0) sum += alloc_bytes(op);
-  return sum;
-}
-
 /* Elements that rows are longer than the tile: as many as make writing and reading cheapest. */
 static int padding(const Exchange *x, const Layout *from, const Layout *to, DType dtype) {
   const TargetInfo *target = x->cx->target;
@@ -83,7 +76,7 @@ static int padding(const Exchange *x, const Layout *from, const Layout *to, DTyp
   BankPattern patterns[2] = {pattern_of(&sides[0], bits, false), pattern_of(&sides[1], bits, true)};
   BankTile tile = {.dims = to->dims, .bits = bits, .patterns = patterns, .npatterns = 2};
   for (int d = 0; d < to->dims; d++) tile.extent[d] = to->extent[d];
-  int64_t least = INT64_MAX, room = target->shared_most - bytes_of_all(x->k);
+  int64_t least = INT64_MAX, room = target->shared_most - alloc_bytes_beside(x->k, NULL);
   int widest = sides[0].vector > sides[1].vector ? sides[0].vector : sides[1].vector;
   for (int pad = 0; pad <= 8 * widest; pad += widest) {
     MemLayout rows = mem_rows(to->dims, to->extent, bits, pad);

@@ -28,8 +28,6 @@ typedef struct Retarget {
 
 #define DIAGS(r) (&(r)->k->cx->diags)
 
-static int ceil_div(int a, int b) { return (a + b - 1) / b; }
-
 /* ---- waves ----------------------------------------------------------------------------------- */
 
 static bool declared(Retarget *r, const Sym *s, int *out) {
