@@ -188,8 +188,6 @@ static bool open_inputs(Eval *ev, const Access *a, Inputs *in) {
 
 /* ---- masks ---- */
 
-static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }
-
 /* How many elements of an axis lie below its bound: the size of its dimension with the symbols in
  * force, or what the op's `bounds` say. */
 static bool active_count(Eval *ev, const Access *a, const Axis *x, int64_t *out) {
@@ -199,13 +197,13 @@ static bool active_count(Eval *ev, const Access *a, const Axis *x, int64_t *out)
   if (!bounds) {
     if (!a->test_extents) return true;
     if (!place_extent(ev, x->base, &bound)) return false;
-    bound = ceil_div(bound * x->num, x->den);
+    bound = ceil_div64(bound * x->num, x->den);
   }
   for (int i = 0; bounds && i < bounds->n; i++) {
     const SymPair *p = &bounds->pairs[i];
     if (dim_base(p->key) != x->base) continue;
     if (!expr_value(ev, p->value, &bound)) return false;
-    if (p->key != x->dim) bound = ceil_div(bound * x->num, x->den);
+    if (p->key != x->dim) bound = ceil_div64(bound * x->num, x->den);
   }
   if (bound == INT64_MAX) return true;
   int64_t n = bound - x->lo;

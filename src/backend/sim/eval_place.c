@@ -10,8 +10,6 @@
 
 #define ROW_FAIL(ev, row, ...) ((ev)->at = (row)->at, eval_fail((ev), DIAG_E0706, __VA_ARGS__))
 
-static int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }
-
 /* ---- sizes of dimensions ---- */
 
 Axis axis_of(const Sym *dim) {
@@ -136,7 +134,7 @@ static bool row_count(Eval *ev, const Row *r, int64_t *out) {
     if (!expr_value(ev, r->count, out)) return false;
   } else {
     if (!place_extent(ev, r->dim, &extent) || !row_size(ev, r, &size)) return false;
-    *out = ceil_div(extent, size);
+    *out = ceil_div64(extent, size);
   }
   if (*out < 0) *out = 0;
   return true;
@@ -158,7 +156,7 @@ bool place_waves(Eval *ev, const Sym *base, int64_t *out) {
     int64_t tile, part;
     if (r->kind != CONSTRAINT_workgroup || r->dim != base) continue;
     if (!row_size(ev, r, &tile) || !expr_value(ev, wave->size, &part)) return false;
-    if (part > 0) *out = ceil_div(tile, part);
+    if (part > 0) *out = ceil_div64(tile, part);
   }
   return true;
 }

@@ -6,12 +6,7 @@
 #include <string.h>
 
 #include "backend/sim/sim_state.h"
-
-/* NVIDIA's pattern: 16-byte pieces of a row of `span` bytes are exchanged by the row's number. */
-int64_t swizzled(int64_t address, int64_t span) {
-  int64_t mask = span == 128 ? 7 : span == 64 ? 3 : span == 32 ? 1 : 0;
-  return address ^ (address >> 7 & mask) << 4;
-}
+#include "target/descriptor.h"
 
 static int64_t element_at(const Buffer *b, int64_t address) {
   return (address - b->base) / b->bytes;
@@ -131,7 +126,7 @@ static bool box_of(Wave *w, SimOp *s, int at, int l, Box *out) {
 
 /* Element e of the box: where it lies in shared memory, and in the tensor; -1: outside of it. */
 static int64_t box_shared(const Box *b, int64_t e) {
-  return element_at(b->shared, swizzled(b->first + e * b->shared->bytes, b->span));
+  return element_at(b->shared, descriptor_swizzle(b->first + e * b->shared->bytes, (int)b->span));
 }
 
 static int64_t box_global(const Box *b, int64_t e) {

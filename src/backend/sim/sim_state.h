@@ -396,7 +396,6 @@ void cluster_check_end(Group *g);  /* all of them are ordered before its end */
 
 StepFn step_copy_async, step_async_commit, step_async_wait, step_tma_load, step_tma_store,
     step_bulk_commit, step_bulk_wait;
-int64_t swizzled(int64_t address, int64_t span);
 
 /* ---- sim_mma.c ------------------------------------------------------------------------------- */
 

@@ -5,15 +5,15 @@
 #include <string.h>
 
 #include "backend/sim/sim_mma.h"
+#include "target/descriptor.h"
 
 /* ---- wgmma: shared operands ---- */
 
-typedef struct Descriptor {
+typedef struct Operand {
   const Buffer *b;
   int64_t first; /* byte address */
-  int64_t leading, stride, span;
-  bool transposed;
-} Descriptor;
+  Descriptor d;
+} Operand;
 
 static void read_constants(const Attr *a, int64_t v[4]) {
   for (int i = 0; i < 4; i++) sym_is_int(a->dims[i], &v[i]);
@@ -37,14 +37,11 @@ bool wgmma_check(Sim *s, const SimOp *x) {
   return true;
 }
 
-static Descriptor descriptor(Wave *w, SimOp *s, int arg, AttrKey key) {
+static Operand open_operand(Wave *w, SimOp *s, int arg, AttrKey key) {
   int64_t v[4] = {0};
   read_constants(op_attr(s->op, key), v);
-  Descriptor d = {.b = w->sim->buffer[s->op->args[arg]->id],
-                  .leading = v[0],
-                  .stride = v[1],
-                  .span = v[2],
-                  .transposed = v[3] != 0};
+  Operand o = {.b = w->sim->buffer[s->op->args[arg]->id],
+               .d = {.leading = v[0], .stride = v[1], .span = (int)v[2], .transposed = v[3] != 0}};
   const Reg *offset = wave_regs(w, s->op->args[arg + 1]);
   int first = lowest_bit(w->mask);
   wave_check_use(w, s, s->op->args[arg + 1], w->mask, "an address");
@@ -54,48 +51,35 @@ static Descriptor descriptor(Wave *w, SimOp *s, int arg, AttrKey key) {
              "the offset of a wgmma operand differs between lanes: %lld in %s",
              (long long)offset[l].i, who(w, l));
   }
-  d.first = buffer_address(d.b, offset[first].i);
-  if (d.first % 16)
+  o.first = buffer_address(o.b, offset[first].i);
+  if (o.first % 16)
     report(w, s, DIAG_E0806, NULL,
-           "a wgmma operand in `%s` at address %lld, which is no multiple of 16", d.b->name,
-           (long long)d.first);
-  return d;
-}
-
-/* Element (row, k) of an operand. Core matrices are 8 rows of 16 bytes; a swizzle of S bytes makes
- * rows of S bytes of them. Transposed: rows run along the row dimension, 8 of them along k. */
-static int64_t operand_address(const Descriptor *d, int64_t row, int64_t k) {
-  int64_t size = d->b->bytes, piece = 16 / size, wide = d->span ? d->span / size : piece;
-  if (!d->transposed && d->span)
-    return d->first + row % 8 * d->span + row / 8 * d->stride + k * size;
-  if (!d->transposed)
-    return d->first + row % 8 * 16 + row / 8 * d->stride + k % piece * size +
-           k / piece * d->leading;
-  int64_t across = d->span ? d->leading : d->stride, along = d->span ? d->stride : d->leading;
-  return d->first + row % wide * size + row / wide * across + k % 8 * (d->span ? d->span : 16) +
-         k / 8 * along;
+           "a wgmma operand in `%s` at address %lld, which is no multiple of 16", o.b->name,
+           (long long)o.first);
+  return o;
 }
 
 /* Rows [from, to) into a dense matrix whose rows and elements of k are this far apart. */
-static void read_operand(Wave *w, SimOp *s, const Descriptor *d, int from, int to, double *out,
+static void read_operand(Wave *w, SimOp *s, const Operand *o, int from, int to, double *out,
                          int by_row, int by_k, bool *undef) {
   int k = s->mma->row->k;
   Actor a = actor_async(w, s, 0, w->sim->units.wgmma + w->index, w->wgmma_group);
   for (int i = from; i < to; i++)
     for (int e = 0; e < k; e++) {
-      int64_t address = swizzled(operand_address(d, i, e), d->span);
-      int64_t element = (address - d->b->base) / d->b->bytes;
-      if (address < d->b->base || !buffer_inside(d->b, element)) {
+      int64_t address =
+          descriptor_swizzle(o->first + descriptor_offset(&o->d, o->b->bytes, i, e), o->d.span);
+      int64_t element = (address - o->b->base) / o->b->bytes;
+      if (address < o->b->base || !buffer_inside(o->b, element)) {
         report(w, s, DIAG_E0801, NULL,
                "element (%d, %d) of a wgmma operand lies at address %lld, outside of `%s`", i, e,
-               (long long)address, d->b->name);
+               (long long)address, o->b->name);
         return;
       }
-      shadow_read(&a, d->b, element);
-      undef[i] |= !is_written(w->group, d->b, element);
-      Reg r = reg_from_bits(d->b->dtype,
-                            dtype_load(d->b->dtype, buffer_bytes(w->group, d->b), element));
-      out[(i - from) * by_row + e * by_k] = mma_number(s->mma, d->b->dtype, r);
+      shadow_read(&a, o->b, element);
+      undef[i] |= !is_written(w->group, o->b, element);
+      Reg r = reg_from_bits(o->b->dtype,
+                            dtype_load(o->b->dtype, buffer_bytes(w->group, o->b), element));
+      out[(i - from) * by_row + e * by_k] = mma_number(s->mma, o->b->dtype, r);
     }
 }
 
@@ -128,12 +112,12 @@ Step step_wgmma(Wave *w, SimOp *s) {
   w->sim->stamp++;
   mma_forget_holes(p);
   if (p->a_shared) {
-    Descriptor a = descriptor(w, s, 1, ATTR_desc_a);
+    Operand a = open_operand(w, s, 1, ATTR_desc_a);
     read_operand(w, s, &a, from, to, p->a + from * k, k, 1, p->a_undef);
   } else {
     mma_gather(w, s, MMA_A, 1, 0, quarter, p->a, p->a_undef);
   }
-  Descriptor d = descriptor(w, s, b, ATTR_desc_b);
+  Operand d = open_operand(w, s, b, ATTR_desc_b);
   read_operand(w, s, &d, 0, p->row->n, p->b, 1, p->row->n, p->b_undef);
   const Value *keep = op->nargs > b + 2 ? op->args[b + 2] : NULL;
   if (keep) wave_check_use(w, s, keep, w->mask, "whether a wgmma accumulates");
