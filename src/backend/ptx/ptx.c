@@ -2,6 +2,7 @@
  * files of this folder. */
 #include "backend/ptx/ptx.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -335,14 +336,23 @@ static void emit_region(Ptx *p, const Region *r) {
 
 /* ---- the whole ---- */
 
-static void put_header(const Ptx *p, StrBuf *out, const Constraint *launch) {
+/* A name that PTX takes: a kernel may be called anything. */
+static const char *entry_name(Ptx *p) {
+  char *name =
+      arena_printf(p->arena, "%s%s", isalpha((unsigned char)p->k->name[0]) ? "" : "k_", p->k->name);
+  for (char *at = name; *at; at++)
+    if (!isalnum((unsigned char)*at)) *at = '_';
+  return name;
+}
+
+static void put_header(Ptx *p, StrBuf *out, const Constraint *launch) {
   int64_t threads = 1, v;
   for (int i = 0; i < 3; i++)
     if (sym_is_int(launch->block[i], &v)) threads *= v;
   sb_printf(out, ".version %s\n.target %s\n.address_size 64\n\n",
             target_has(p->target, FEATURE_WGMMA) ? "8.0" : "7.0", p->target->name);
   sb_puts(out, ".extern .shared .align 1024 .b8 wave_shared[];\n\n");
-  sb_printf(out, ".visible .entry %s(", p->k->name);
+  sb_printf(out, ".visible .entry %s(", entry_name(p));
   for (int i = 0; i < p->args.n; i++)
     sb_printf(out, "%s\n\t.param .b%d arg%d", i ? "," : "", p->args.at[i].bytes * 8, i);
   sb_printf(out, "\n)\n.maxntid %d, 1, 1\n{\n", (int)threads);
@@ -378,8 +388,8 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, Arena *a, PtxKernel *out) {
   put_registers(&p, &text);
   sb_puts(&text, sb_text(&p.body));
   sb_puts(&text, "\tret;\n}\n");
-  *out =
-      (PtxKernel){.text = sb_text(&text), .entry = k->name, .args = p.args.at, .nargs = p.args.n};
+  *out = (PtxKernel){
+      .text = sb_text(&text), .entry = entry_name(&p), .args = p.args.at, .nargs = p.args.n};
   for (int i = 0; i < 3; i++) out->grid[i] = launch->grid[i], out->block[i] = launch->block[i];
   out->shared = launch->shared;
   return true;
