@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/os.h"
-#include "transform/pipeline.h"
+#include "transform/pass_manager.h"
 
 enum { MOST_PASSES = 64, MOST_BINDINGS = 8 };
 
@@ -100,9 +100,9 @@ static Times compile(const char *path, const Case *c, const char *target, const 
   Context *cx = context_new();
   Kernel *k = load(cx, path, c);
   Times t = {0};
-  PipelineOptions o = {.target = target, .time = true, .write = take_times, .user = &t};
+  PassOptions o = {.target = target, .time = true, .write = take_times, .user = &t};
   o.stop_after = stop;
-  t.ok = pipeline_run(k, &o) && k->level == LEVEL_THREAD;
+  t.ok = passes_run(k, &o) && k->level == LEVEL_THREAD;
   if (t.ok) count_region(&t, k, cx->arena, k->body, false);
   for (const Diag *d = cx->diags.first; !t.ok && d; d = d->next)
     if (diag_info[d->code].severity == SEVERITY_error && !t.why[0])

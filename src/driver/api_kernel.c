@@ -6,7 +6,7 @@
 #include "driver/api.h"
 #include "ir/access.h"
 #include "target/target.h"
-#include "transform/pipeline.h"
+#include "transform/pass_manager.h"
 
 static wv_kernel *handle_of(Kernel *k) {
   wv_kernel *handle = ARENA_NEW(k->arena, wv_kernel);
@@ -119,20 +119,20 @@ bool wv_equal(wv_kernel *a, wv_kernel *b) { return ir_equal(a->k, b->k); }
 
 /* ---- passes ---- */
 
-static PipelineOptions pipeline_options(const wv_pass_options *o) {
-  return (PipelineOptions){.passes = o->passes,
-                           .stop_after = o->stop_after,
-                           .dump = o->dump,
-                           .verify_each = o->verify_each,
-                           .time = o->time,
-                           .write = o->write,
-                           .user = o->user,
-                           .target = o->target};
+static PassOptions pass_options(const wv_pass_options *o) {
+  return (PassOptions){.passes = o->passes,
+                       .stop_after = o->stop_after,
+                       .dump = o->dump,
+                       .verify_each = o->verify_each,
+                       .time = o->time,
+                       .write = o->write,
+                       .user = o->user,
+                       .target = o->target};
 }
 
 bool wv_run_passes(wv_kernel *k, const wv_pass_options *o) {
-  PipelineOptions p = pipeline_options(o);
-  return pipeline_run(k->k, &p);
+  PassOptions p = pass_options(o);
+  return passes_run(k->k, &p);
 }
 
 const char *wv_kernel_level(const wv_kernel *k) {
@@ -167,11 +167,11 @@ static void relay_write(void *user, const char *pass, const char *text) {
 bool wv_lower(wv_kernel *k, const wv_pass_options *o) {
   if (k->k->level == LEVEL_THREAD) return true;
   Lowering l = {.o = o};
-  PipelineOptions p = pipeline_options(o);
+  PassOptions p = pass_options(o);
   p.write = o->write ? relay_write : NULL;
   p.after = keep_tiles;
   p.user = &l;
-  bool ok = pipeline_run(k->k, &p);
+  bool ok = passes_run(k->k, &p);
   if (k->tiles) kernel_free(k->tiles);
   k->tiles = l.tiles;
   if (!ok || k->k->level == LEVEL_THREAD) return ok;

@@ -15,7 +15,7 @@
 
 #include "base/os.h"
 #include "ir/ir.h"
-#include "transform/pipeline.h"
+#include "transform/pass_manager.h"
 
 /* ---- random choices ---- */
 
@@ -173,8 +173,8 @@ static void check_round_trip(Case *c, Kernel *k, const char *when) {
 
 /* A pass may refuse a kernel (a bound value makes an expression overflow), but never break it. */
 static void check_passes(Case *c, Kernel *k) {
-  PipelineOptions o = {.verify_each = true};
-  bool ok = pipeline_run(k, &o);
+  PassOptions o = {.verify_each = true};
+  bool ok = passes_run(k, &o);
   for (const Diag *d = c->cx->diags.first; d; d = d->next)
     if (d->code == DIAG_I0001) {
       StrBuf text = {.arena = c->cx->arena};

@@ -14,7 +14,7 @@
 
 #include "backend/sim/sim.h"
 #include "base/os.h"
-#include "transform/pipeline.h"
+#include "transform/pass_manager.h"
 
 /* ---- random choices ---- */
 
@@ -338,11 +338,11 @@ static void fail(Case *c, const char *what, const Kernel *k) {
 
 static void check_passes(Case *c, Kernel *k) {
   Stored before, after;
-  PipelineOptions o = {.passes = c->passes, .verify_each = true, .target = c->target};
+  PassOptions o = {.passes = c->passes, .verify_each = true, .target = c->target};
   const TargetInfo *machine = c->target ? target_find(c->target).machine : NULL;
   if (!evaluate(k, NULL, &before)) return; /* a kernel that means nothing: out of range, say */
   c->ran = true;
-  if (!pipeline_run(k, &o)) {
+  if (!passes_run(k, &o)) {
     if (!may_be_refused(c)) fail(c, "a pass refuses the kernel", k);
   } else if (!evaluate(k, machine, &after)) fail(c, "it cannot be evaluated any more", k);
   else if (memcmp(&before, &after, sizeof before) != 0) fail(c, "it stores something else", k);

@@ -16,8 +16,8 @@ static const char *const lane_targets[] = {"gfx942", "sm_80", "sm_90a", "toy8"};
     for (const char *t = lane_targets[t##_i]; t; t = NULL)
 
 static inline bool lane_transform(Lab *l, const char *target) {
-  PipelineOptions o = {.verify_each = true, .target = target};
-  bool ok = l->k && pipeline_run(l->k, &o);
+  PassOptions o = {.verify_each = true, .target = target};
+  bool ok = l->k && passes_run(l->k, &o);
   if (ok && l->k->level != LEVEL_THREAD) ok = false, printf("not lowered\n");
   return ok;
 }

@@ -1,15 +1,15 @@
 /* The layouts pass on many kernels, tile sizes and machines: valid afterwards, the same results,
  * and layouts that do not depend on the order in which anchors are found. */
 #include "analysis/spread.h"
-#include "transform/pipeline.h"
+#include "transform/pass_manager.h"
 #include "unit/eval_kit.h"
 
 static const char *const machines[] = {"gfx942",  "sm_80",   "sm_90a", "toy8",
                                        "gfx1100", "gfx1201", "toy1"};
 
 static bool run_passes(Kernel *k, const char *passes, const char *target) {
-  PipelineOptions o = {.passes = passes, .verify_each = true, .target = target};
-  return pipeline_run(k, &o);
+  PassOptions o = {.passes = passes, .verify_each = true, .target = target};
+  return passes_run(k, &o);
 }
 
 static int count_ops(const Kernel *k, OpKind kind) {

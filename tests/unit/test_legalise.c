@@ -2,7 +2,7 @@
  * nearly as legalise_math.c promises. The simulator runs both: it has every op. */
 #include <math.h>
 
-#include "transform/pipeline.h"
+#include "transform/pass_manager.h"
 #include "unit/sim_kit.h"
 
 enum { POINTS = 1024 };
@@ -36,8 +36,8 @@ static bool run(const char *op, DType dtype, double most, bool legal, double *ou
   Lab l = lab_open(arena_printf(a, source, t, t, t, t, t, op));
   for (int i = 0; i < 3; i++) lab_tensor(&l, dtype, 1, POINTS);
   fill(&l, most);
-  PipelineOptions o = {.passes = "legalise", .target = "sm_80"};
-  bool ok = l.k && (!legal || pipeline_run(l.k, &o));
+  PassOptions o = {.passes = "legalise", .target = "sm_80"};
+  bool ok = l.k && (!legal || passes_run(l.k, &o));
   for (const Op *at = ok && legal ? ir_first(l.k) : NULL; at; at = ir_next(at))
     ok = ok && !strstr("softsign remf powf cbrt sinh atan2", op_info[at->kind].name);
   ok = ok && sim_lab(&l, &(SimOptions){0}, NULL);

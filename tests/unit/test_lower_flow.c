@@ -135,9 +135,9 @@ static void count_chain(const Sample *s, const char *target, int *orders, int *c
   SampleSizes sizes = {0};
   sample_sizes(s, 0, &sizes);
   Lab l = sample_open(s, &sizes);
-  PipelineOptions o = {.passes = "bind,simplify,retarget,layouts", .target = target};
+  PassOptions o = {.passes = "bind,simplify,retarget,layouts", .target = target};
   *orders = *converts = 0;
-  if (pipeline_run(l.k, &o))
+  if (passes_run(l.k, &o))
     for (const Op *op = ir_first(l.k); op; op = ir_next(op)) {
       *converts += op->kind == OP_convert;
       if (op->kind == OP_mma) *orders += op_attr(op, ATTR_mma)->mma->order.n > 0;

@@ -113,10 +113,10 @@ typedef struct Tally {
 /* Programs whose allocations have that many elements, packed for a machine (NULL: any). */
 static Tally judge_programs(int programs, int elements, const char *target) {
   Tally t = {0};
-  PipelineOptions o = {.passes = "pack", .verify_each = true, .target = target};
+  PassOptions o = {.passes = "pack", .verify_each = true, .target = target};
   for (uint64_t seed = 1; seed <= (uint64_t)programs && t.wrong < 3; seed++) {
     Lab l = random_program(seed, elements);
-    bool ok = l.k && pipeline_run(l.k, &o);
+    bool ok = l.k && passes_run(l.k, &o);
     int kept = ok ? every_path(l.k, path_keeps_values, NULL) : -1;
     t.judged += kept >= 0;
     t.shared += ok && overlaps_any(l.k);

@@ -357,13 +357,13 @@ TEST(overlaps_count_once) {
     Arena *a = arena_new();
     Lab l = lab_open(arena_printf(a, form, layout, op, apart, apart));
     int in = lab_tensor(&l, DTYPE_i32, 1, 40), out = lab_tensor(&l, DTYPE_i32, 1, 40);
-    PipelineOptions o = {.passes = CONVERT_PASSES, .verify_each = true, .target = "toy8"};
+    PassOptions o = {.passes = CONVERT_PASSES, .verify_each = true, .target = "toy8"};
     double expected = get(&l, in, 0);
     for (int e = 1; e < 40; e++) {
       double x = get(&l, in, e);
       expected = i % 2 ? fmin(expected, x) : expected + x;
     }
-    bool ok = l.k && pipeline_run(l.k, &o) && lane_run(&l, "toy8", (int)i);
+    bool ok = l.k && passes_run(l.k, &o) && lane_run(&l, "toy8", (int)i);
     if (!ok) lab_print_errors(&l);
     CHECK(ok);
     for (int e = 0; ok && e < 40; e++) CHECK(get(&l, out, e) == get(&l, in, e) + expected);
@@ -469,8 +469,8 @@ static bool converts(unsigned *seed, const char *dtype, bool waves, ConvertKind 
   Lab l = lab_open(arena_printf(a, form, dtype, dtype, dtype, sb_text(&x), dtype, sb_text(&y)));
   int in = lab_tensor(&l, t, 2, 16, 16), out = lab_tensor(&l, t, 2, 16, 16);
   for (int i = 0; i < 256; i++) put(&l, in, i, i % 101);
-  PipelineOptions o = {.passes = CONVERT_PASSES, .verify_each = true, .target = "toy8"};
-  bool ok = l.k && pipeline_run(l.k, &o) && sample_reparses(&l) && lane_run(&l, "toy8", (int)*kind);
+  PassOptions o = {.passes = CONVERT_PASSES, .verify_each = true, .target = "toy8"};
+  bool ok = l.k && passes_run(l.k, &o) && sample_reparses(&l) && lane_run(&l, "toy8", (int)*kind);
   for (int i = 0; i < 256; i++) ok = ok && get(&l, out, i) == i % 101;
   if (!ok) {
     StrBuf text = {.arena = l.cx->arena};

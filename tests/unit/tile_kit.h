@@ -6,7 +6,7 @@
 #ifndef WV_TILE_KIT_H
 #define WV_TILE_KIT_H
 
-#include "transform/pipeline.h"
+#include "transform/pass_manager.h"
 #include "unit/eval_kit.h"
 
 enum { SAMPLE_DIMS = 4 };
@@ -80,8 +80,8 @@ static inline Lab sample_open(const Sample *s, const SampleSizes *sizes) {
 }
 
 static inline bool sample_transform(Lab *l, const char *passes) {
-  PipelineOptions o = {.passes = passes, .verify_each = true};
-  bool ok = l->k && pipeline_run(l->k, &o);
+  PassOptions o = {.passes = passes, .verify_each = true};
+  bool ok = l->k && passes_run(l->k, &o);
   if (!ok) lab_print_errors(l);
   return ok;
 }

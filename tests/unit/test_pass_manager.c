@@ -1,5 +1,5 @@
-/* test_pipeline.c: what surrounds a pass: analyses, verification, dumps, times, options. */
-#include "transform/pipeline.h"
+/* test_pass_manager.c: what surrounds a pass: analyses, verification, dumps, times, options. */
+#include "transform/pass_manager.h"
 #include "unit/harness.h"
 
 static const char *const text = "kernel @k(%a: mem<M, f32>)\n"
@@ -34,18 +34,18 @@ static void collect(void *user, const char *pass, const char *written) {
   w->last = arena_strdup(w->arena, written);
 }
 
-static bool run(Kernel *k, PipelineOptions o, Written *w) {
+static bool run(Kernel *k, PassOptions o, Written *w) {
   *w = (Written){.arena = k->cx->arena, .passes = {.arena = k->cx->arena}};
   o.write = collect;
   o.user = w;
-  return pipeline_run(k, &o);
+  return passes_run(k, &o);
 }
 
 TEST(dumps_parse_again) {
   Context *cx = context_new();
   Kernel *k = parse(cx, text);
   Written w;
-  CHECK(run(k, (PipelineOptions){.passes = "bind,dce", .dump = "all", .time = true}, &w));
+  CHECK(run(k, (PassOptions){.passes = "bind,dce", .dump = "all", .time = true}, &w));
   CHECK_STR(sb_text(&w.passes), "bind dce ");
   CHECK(strncmp(w.last, "# after dce\n", 12) == 0);
   CHECK(strstr(w.last, "workgroup M by 16 on 0") && !strstr(w.last, "neg"));
@@ -61,7 +61,7 @@ TEST(stops_where_asked) {
   Context *cx = context_new();
   Kernel *k = parse(cx, text);
   Written w;
-  PipelineOptions o = {.passes = "dce,bind,cse", .stop_after = "bind", .dump = "dce,bind,cse"};
+  PassOptions o = {.passes = "dce,bind,cse", .stop_after = "bind", .dump = "dce,bind,cse"};
   CHECK(run(k, o, &w));
   CHECK_STR(sb_text(&w.passes), "dce bind ");
   kernel_free(k);
@@ -81,11 +81,11 @@ TEST(a_name_in_several_rows) {
   Context *cx = context_new();
   Kernel *k = parse(cx, text), *thread = parse(cx, lane);
   Written w;
-  CHECK(run(k, (PipelineOptions){.passes = "bind,cse,dce", .dump = "all"}, &w));
+  CHECK(run(k, (PassOptions){.passes = "bind,cse,dce", .dump = "all"}, &w));
   CHECK_STR(sb_text(&w.passes), "bind cse dce ");
-  CHECK(run(k, (PipelineOptions){.stop_after = "cse", .dump = "all"}, &w));
+  CHECK(run(k, (PassOptions){.stop_after = "cse", .dump = "all"}, &w));
   CHECK_STR(sb_text(&w.passes), "bind simplify cse ");
-  CHECK(run(thread, (PipelineOptions){.stop_after = "cse", .dump = "all"}, &w));
+  CHECK(run(thread, (PassOptions){.stop_after = "cse", .dump = "all"}, &w));
   CHECK_STR(sb_text(&w.passes), "bind simplify legalise fold cse ");
   CHECK(w.last && !strstr(w.last, "%p"));
   kernel_free(k);
@@ -97,11 +97,11 @@ TEST(unknown_passes_are_reported) {
   Context *cx = context_new();
   Kernel *k = parse(cx, text);
   Written w;
-  CHECK(!run(k, (PipelineOptions){.passes = "bind,dcee"}, &w));
+  CHECK(!run(k, (PassOptions){.passes = "bind,dcee"}, &w));
   CHECK(cx->diags.last && cx->diags.last->code == DIAG_E0604);
   CHECK_STR(cx->diags.last->hint, "did you mean `dce`?");
-  CHECK(!run(k, (PipelineOptions){.dump = "everything"}, &w));
-  CHECK(!run(k, (PipelineOptions){.passes = "bind", .stop_after = "cse"}, &w));
+  CHECK(!run(k, (PassOptions){.dump = "everything"}, &w));
+  CHECK(!run(k, (PassOptions){.passes = "bind", .stop_after = "cse"}, &w));
   CHECK_INT(cx->diags.errors, 3);
   kernel_free(k);
   context_free(cx);
@@ -119,7 +119,7 @@ TEST(invalid_ir_names_the_pass) {
   Kernel *k = parse(cx, text);
   break_order(k);
   Written w;
-  CHECK(!run(k, (PipelineOptions){.passes = "bind,licm", .verify_each = true}, &w));
+  CHECK(!run(k, (PassOptions){.passes = "bind,licm", .verify_each = true}, &w));
   const Diag *d = cx->diags.last;
   CHECK(d && d->code == DIAG_I0001);
   CHECK_STR(d->text, "invalid IR after `bind`");
@@ -134,7 +134,7 @@ TEST(the_last_pass_is_always_verified) {
   Kernel *k = parse(cx, text);
   break_order(k);
   Written w;
-  CHECK(!run(k, (PipelineOptions){.passes = "bind,licm"}, &w));
+  CHECK(!run(k, (PassOptions){.passes = "bind,licm"}, &w));
   CHECK_STR(cx->diags.last->text, "invalid IR after `licm`");
   kernel_free(k);
   context_free(cx);

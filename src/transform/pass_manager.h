@@ -1,7 +1,7 @@
-/* pipeline.h: running passes, with everything that surrounds them: analyses, verification, dumps,
- * times. */
-#ifndef WV_PIPELINE_H
-#define WV_PIPELINE_H
+/* pass_manager.h: running passes, with everything that surrounds them: analyses, verification,
+ * dumps, times. */
+#ifndef WV_PASS_MANAGER_H
+#define WV_PASS_MANAGER_H
 
 #include "transform/pass.h"
 
@@ -14,7 +14,7 @@ typedef struct PassInfo {
 
 const PassInfo *pass_at(int i); /* in pipeline order; NULL past the end */
 
-typedef struct PipelineOptions {
+typedef struct PassOptions {
   const char *passes;     /* comma-separated, run in this order; NULL: all */
   const char *stop_after; /* a pass, or NULL */
   const char *dump;       /* "all" or comma-separated: print the kernel after these; NULL: none */
@@ -25,8 +25,8 @@ typedef struct PipelineOptions {
   void (*after)(void *user, Kernel *k); /* sees the kernel after each pass; may be NULL */
   void *user;
   const char *target; /* a machine of targets.def, or NULL */
-} PipelineOptions;
+} PassOptions;
 
-bool pipeline_run(Kernel *k, const PipelineOptions *o);
+bool passes_run(Kernel *k, const PassOptions *o);
 
 #endif

@@ -1,8 +1,8 @@
-/* pipeline.c: what surrounds every pass, written once.
+/* pass_manager.c: what surrounds every pass, written once.
  *
  * A pass that leaves invalid IR is our bug, but the process lives on: the verifier's findings are
  * followed by I0001, which names the pass and carries the kernel as text. */
-#include "transform/pipeline.h"
+#include "transform/pass_manager.h"
 
 #include <string.h>
 
@@ -34,7 +34,7 @@ const PassInfo *pass_at(int i) { return i >= 0 && i < NPASSES ? &passes[i] : NUL
 
 typedef struct Plan {
   Kernel *k;
-  const PipelineOptions *o;
+  const PassOptions *o;
   const PassInfo *run[64];
   int n;
   bool dump[NPASSES];
@@ -98,7 +98,7 @@ static int find_last(const Plan *plan, const char *name) {
 }
 
 static bool make_plan(Plan *plan) {
-  const PipelineOptions *o = plan->o;
+  const PassOptions *o = plan->o;
   if (!(o->passes ? each_pass(plan, o->passes, add_run) : plan_all(plan, add_run))) return false;
   bool all = o->dump && strcmp(o->dump, "all") == 0;
   if (o->dump && !(all ? plan_all(plan, add_dump) : each_pass(plan, o->dump, add_dump)))
@@ -168,7 +168,7 @@ static void write_times(const Plan *plan, const double *seconds, Arena *scratch)
   plan->o->write(plan->o->user, NULL, sb_text(&text));
 }
 
-bool pipeline_run(Kernel *k, const PipelineOptions *o) {
+bool passes_run(Kernel *k, const PassOptions *o) {
   Plan plan = {.k = k, .o = o};
   const TargetInfo *target = o->target ? target_resolve(&k->cx->diags, o->target).machine : NULL;
   if ((o->target && !target) || !make_plan(&plan)) return false;
