@@ -7,7 +7,8 @@
  *   - Calls that can fail return NULL or false and leave diagnostics in the context. NULL operands
  *     are accepted and give NULL, so a chain of calls needs one check at its end.
  *   - Handles belong to the context (expressions, types) or to their kernel (values) and are freed
- *     with it. Strings returned by this interface live as long as the context unless said otherwise.
+ *     with it. Strings returned by this interface live as long as the context unless said
+ * otherwise.
  *
  * A GEMM, built without Python, is in tests/unit/test_api.c. */
 #ifndef WAVE_H
@@ -118,11 +119,13 @@ WV_API bool wv_expr_eval(wv_ctx *cx, wv_expr e, const wv_binding *b, int n, int6
 
 /* dtypes by name: "f32", "bf16", "f8e4m3fn", "i1", … (ir/types.def). */
 WV_API int wv_dtype_count(void);
-WV_API const char *wv_dtype_name(int i, int *bits, const char **cls); /* cls: float int bool index */
+WV_API const char *wv_dtype_name(int i, int *bits,
+                                 const char **cls); /* cls: float int bool index */
 
 WV_API wv_type wv_scalar_type(wv_ctx *cx, const char *dtype);
 WV_API wv_type wv_tile_type(wv_ctx *cx, const wv_expr *dims, int rank, const char *dtype);
-/* space: NULL for global; layout: NULL, or `rank` physical extents (a NULL entry: the tensor's own) */
+/* space: NULL for global; layout: NULL, or `rank` physical extents (a NULL entry: the tensor's own)
+ */
 WV_API wv_type wv_mem_type(wv_ctx *cx, const wv_expr *dims, int rank, const char *dtype,
                            wv_expr space, const wv_expr *layout);
 WV_API const char *wv_type_text(wv_ctx *cx, wv_type t);
@@ -215,8 +218,7 @@ WV_API wv_value *wv_param(wv_builder *b, const char *name, wv_type t, wv_expr bi
  * (fill, scalar, alloc, self_index, cast, bitcast, broadcast, permute); NULL otherwise. Results are
  * written to `results` (as many as the op has). */
 WV_API bool wv_op(wv_builder *b, const char *op, wv_value *const *args, int nargs,
-                  const wv_attr *attrs, int nattrs, wv_type given, wv_place at,
-                  wv_value **results);
+                  const wv_attr *attrs, int nattrs, wv_type given, wv_place at, wv_value **results);
 
 /* read and write with source= and target= (language.md 4.2): coordinates are expressions in the
  * kernel's iterators, or values. `value` NULL: a read. Needs an "iterators" constraint. */
@@ -291,7 +293,8 @@ typedef struct wv_pass_options {
   /* Receives dumps and times. */
   void (*write)(void *user, const char *pass, const char *text);
   void *user;
-  const char *target; /* the machine a kernel is fitted to, as wv_target_info names it; NULL: none */
+  const char
+      *target; /* the machine a kernel is fitted to, as wv_target_info names it; NULL: none */
 } wv_pass_options;
 
 WV_API bool wv_run_passes(wv_kernel *k, const wv_pass_options *o);
@@ -302,21 +305,22 @@ WV_API bool wv_lower(wv_kernel *k, const wv_pass_options *o);
 
 /* ---- bounds -------------------------------------------------------------------------------- */
 
-/* What the compiler knows of every access: one row per coordinate that must lie inside its bound. */
+/* What the compiler knows of every access: one row per coordinate that must lie inside its bound.
+ */
 typedef struct wv_proof_row {
   int access;         /* rows of one access follow each other */
   const char *op;     /* "read" */
   const char *memory; /* the argument's name */
   wv_place at;
   wv_expr dim;
-  bool of_memory;     /* a coordinate of the memory; else one of the tile */
-  wv_expr condition;  /* where the op stands; $e0, $e1, ... are positions inside the tile */
+  bool of_memory;      /* a coordinate of the memory; else one of the tile */
+  wv_expr condition;   /* where the op stands; $e0, $e1, ... are positions inside the tile */
   const char *verdict; /* "proved", "tested" at run time, "implied" by tests, "promised" by
                           `bounds={}` */
-  wv_expr test;       /* what is tested, over $x (tile), $y (memory) and $n (sizes); else NULL */
-  int offset_bits;    /* 32 or 64, of byte offsets of this access */
-  int run;            /* elements that one instruction may move */
-  wv_expr run_dim;    /* along this dimension; NULL when run is 1 */
+  wv_expr test;        /* what is tested, over $x (tile), $y (memory) and $n (sizes); else NULL */
+  int offset_bits;     /* 32 or 64, of byte offsets of this access */
+  int run;             /* elements that one instruction may move */
+  wv_expr run_dim;     /* along this dimension; NULL when run is 1 */
 } wv_proof_row;
 
 typedef struct wv_proof wv_proof;
@@ -381,7 +385,7 @@ WV_API const char *wv_report_html(wv_report *r);
 
 typedef struct wv_finding {
   wv_diag diag;
-  wv_place other;       /* of a race: the other access; line 0: none */
+  wv_place other; /* of a race: the other access; line 0: none */
   int64_t workgroup[3];
   int wave, lane, other_wave, other_lane; /* -1: none in particular */
   const char *buffer;                     /* NULL: not about memory */
@@ -394,9 +398,9 @@ WV_API bool wv_report_finding(wv_report *r, int i, wv_finding *out); /* false pa
 /* What the ops of one source line did, over the whole grid. */
 typedef struct wv_cost {
   wv_place at;
-  uint64_t instructions, lane_ops;      /* issued by waves; done by lanes */
-  uint64_t shared, conflicts;           /* accesses of shared memory; extra cycles of conflicts */
-  uint64_t sectors, sectors_needed;     /* 32 bytes of global memory: moved; asked for */
+  uint64_t instructions, lane_ops;  /* issued by waves; done by lanes */
+  uint64_t shared, conflicts;       /* accesses of shared memory; extra cycles of conflicts */
+  uint64_t sectors, sectors_needed; /* 32 bytes of global memory: moved; asked for */
 } wv_cost;
 WV_API bool wv_report_line(wv_report *r, int i, wv_cost *out); /* false past the last */
 WV_API wv_cost wv_report_total(const wv_report *r);
@@ -405,6 +409,136 @@ WV_API wv_cost wv_report_total(const wv_report *r);
 WV_API size_t wv_data_bytes(const char *dtype, int64_t elements); /* 0: no such dtype */
 WV_API double wv_data_get(const char *dtype, const void *data, int64_t element);
 WV_API void wv_data_set(const char *dtype, void *data, int64_t element, double v);
+
+/* ---- devices ------------------------------------------------------------------------------- */
+
+/* Drivers are loaded when they are first asked for, never linked: WAVE_CUDA_LIB names another
+ * library than the system's libcuda. */
+enum { WV_HOST = 1, WV_CUDA = 2 }; /* kinds of devices, by DLPack's numbers */
+
+typedef struct wv_device {
+  int kind, index;
+} wv_device;
+
+typedef struct wv_device_info {
+  char name[128];
+  const char *target; /* what programs for it are compiled for, as wv_target_info names it */
+  int64_t memory;     /* bytes */
+  int units;          /* multiprocessors, cores */
+  int driver;         /* version of the driver: 13000 is CUDA 13.0; 0: none */
+} wv_device_info;
+
+/* How many there are; 0 also without a driver. */
+WV_API int wv_device_count(wv_ctx *cx, int kind);
+WV_API bool wv_device_get(wv_ctx *cx, wv_device d, wv_device_info *out); /* false: reported why */
+
+/* Memory of a device, for programs without another library that has it; wv_device_copy waits, in
+ * any direction between the device and the host. */
+WV_API void *wv_device_alloc(wv_ctx *cx, wv_device d, size_t bytes);
+WV_API void wv_device_release(wv_ctx *cx, wv_device d, void *memory);
+WV_API bool wv_device_copy(wv_ctx *cx, wv_device d, void *to, const void *from, size_t bytes);
+/* Waits for everything on a stream; an error of a kernel that ran there is reported. */
+WV_API bool wv_device_wait(wv_ctx *cx, wv_device d, void *stream);
+
+/* ---- compiled programs --------------------------------------------------------------------- */
+
+/* A kernel compiled for a target. It keeps a copy of the kernel, in a context of its own: kernel
+ * and context may be freed before it. There may be several *variants*, compiled with what is true
+ * of a launch (rows that lie together, addresses that are multiples of 16) as facts; a launch takes
+ * the first whose guard holds, and compiles it if it is not there yet. */
+typedef struct wv_program wv_program;
+
+typedef struct wv_compile_options {
+  const char
+      *target; /* "sm_90a"; "cuda", "cpu": what the device wants; NULL: the best device here */
+  int device;  /* its code is loaded there at once; -1: nowhere, for a machine without one */
+  int cache;   /* 1: used; -1: not used; 0: as WAVE_CACHE_ON says, used without it */
+  const char *cache_dir;       /* NULL: WAVE_CACHE_DIR, or a folder in the user's cache */
+  bool ignore_assumptions;     /* assume rows are not checked at launch */
+  bool fast_math;              /* approximations that docs/numerics.md lists */
+  const char *start_after;     /* the kernel is a dump after this pass, edited perhaps */
+  const wv_pass_options *dump; /* dumps, times and checks of passes; passes and target in it do not
+                                  count. A cached program is compiled again when it is given */
+} wv_compile_options;
+
+/* NULL after reporting to the kernel's context. `o` may be NULL. */
+WV_API wv_program *wv_compile(wv_kernel *k, const wv_compile_options *o);
+WV_API void wv_program_free(wv_program *p); /* no launch of it may be under way on the host */
+WV_API const char *wv_program_name(const wv_program *p);
+WV_API const char *wv_program_target(const wv_program *p);
+WV_API int wv_program_kind(const wv_program *p); /* of the devices it runs on: WV_CUDA */
+
+typedef struct wv_variant {
+  const char *facts; /* what must be true of a launch; "" of the last: nothing */
+  bool compiled;
+  bool from_cache;
+  double compile_ms, load_ms; /* load_ms: by the driver */
+} wv_variant;
+WV_API bool wv_program_variant(wv_program *p, int i, wv_variant *out); /* false past the last */
+
+/* Texts of a variant, which is compiled for it if need be: "ir" is one lane's program; "ptx" (also
+ * "asm") what the device's driver is given; "remarks" what the compiler and the driver said. They
+ * live as long as the program. NULL: there is no such text, or it was reported why to `cx`. */
+WV_API const char *wv_program_text(wv_program *p, wv_ctx *cx, int variant, const char *what);
+
+typedef struct wv_resources {
+  int registers;    /* of a thread */
+  int shared;       /* bytes of a workgroup */
+  int spilled;      /* bytes of a thread that did not fit into registers */
+  int threads;      /* of a workgroup */
+  int workgroups;   /* that a multiprocessor holds at once */
+  double occupancy; /* of its threads that are then in use */
+} wv_resources;
+/* Loads the variant on the device if need be. */
+WV_API bool wv_program_resources(wv_program *p, wv_ctx *cx, int variant, int device,
+                                 wv_resources *out);
+
+/* ---- launching ----------------------------------------------------------------------------- */
+
+/* A tensor, on any device. Strides count elements. */
+typedef struct wv_tensor {
+  void *data;
+  const int64_t *shape, *strides; /* strides NULL: row-major */
+  int rank;
+  int dtype; /* number i of wv_dtype_name */
+  wv_device device;
+} wv_tensor;
+WV_API int wv_dtype_find(const char *name); /* -1: there is none */
+
+typedef struct wv_launch_arg {
+  const wv_tensor *tensor; /* for memory parameters */
+  double number;           /* for float scalars */
+  int64_t integer;         /* for the others */
+} wv_launch_arg;
+
+enum {
+  WV_LAUNCH_OVERLAP = 1 /* may begin before the kernel in front of it on the stream has ended, up to
+                           where it waits for it (programmatic dependent launch) */
+};
+
+/* Checks the arguments against the kernel's signature and launches it on the caller's stream (the
+ * driver's own handle; NULL: the default one), on the device where the tensors are. Does not wait,
+ * allocate or lock; may be called by several threads at once, each with a context of its own, where
+ * a mistake is reported; nothing was launched then. In a stream that is being captured everything
+ * must have been compiled and loaded before: launch it once, or wv_program_warm. */
+WV_API bool wv_launch(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs, void *stream,
+                      unsigned flags);
+/* The same up to the launch itself: compiles and loads what these arguments need. */
+WV_API bool wv_program_warm(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs);
+
+/* ---- the cache of compiled programs -------------------------------------------------------- */
+
+typedef struct wv_cache_entry {
+  const char *path, *kernel, *target; /* kernel and target: "" when the file is damaged */
+  int64_t bytes;
+  const char *damage; /* what is wrong with the file; NULL: nothing */
+} wv_cache_entry;
+
+WV_API const char *wv_cache_dir(wv_ctx *cx); /* what NULL means as cache_dir */
+/* Calls `each` for the files of a cache, in order of their names; returns how many there are. */
+WV_API int wv_cache_each(wv_ctx *cx, const char *dir,
+                         void (*each)(void *user, const wv_cache_entry *e), void *user);
+WV_API int wv_cache_clear(wv_ctx *cx, const char *dir); /* how many files were removed */
 
 /* ---- tables -------------------------------------------------------------------------------- */
 
