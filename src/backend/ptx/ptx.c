@@ -40,16 +40,24 @@ void ptx_set(Ptx *p, const Value *v, Held held) {
 
 Held *ptx_get(Ptx *p, const Value *v) { return p->held[v->id]; }
 
+void ptx_needs(Ptx *p, int version) {
+  if (p->version < version) p->version = version;
+}
+
+void ptx_label(Ptx *p, const char *word, int n) { sb_printf(&p->body, "$%s%d:\n", word, n); }
+
 /* ---- arguments ---- */
 
 static bool same_argument(const PtxArg *a, const PtxArg *b) {
-  return a->kind == b->kind && a->param == b->param && a->value == b->value && a->bytes == b->bytes;
+  return a->kind == b->kind && a->param == b->param && a->value == b->value &&
+         a->bytes == b->bytes && a->swizzle == b->swizzle &&
+         memcmp(a->box, b->box, sizeof a->box) == 0;
 }
 
 Reg ptx_argument(Ptx *p, PtxArg arg) {
   for (int i = 0; i < p->args.n; i++)
     if (same_argument(&p->args.at[i], &arg)) return p->arg_regs.at[i];
-  RegClass class = arg.bytes == 8 ? REG_RD : REG_R;
+  RegClass class = arg.bytes >= 8 ? REG_RD : REG_R;
   if (arg.kind == PTX_SCALAR) class = class_of(arg.dtype);
   Reg r = ptx_new(p, class);
   vec_push(p->arena, &p->args, arg);
@@ -105,157 +113,7 @@ static const SymFacts *launch_facts(Ptx *p, const Constraint *launch) {
   return f;
 }
 
-/* ---- regions ---- */
-
-static void emit_region(Ptx *p, const Region *r);
-
-typedef struct Carried {
-  Held *homes;
-  int n;
-} Carried;
-
-/* Registers that hold what a region carries, filled with what it begins with. */
-static Carried open_carried(Ptx *p, Value *const *from, const Region *body, int first) {
-  Carried c = {.n = body->nargs - first};
-  c.homes = ARENA_ARRAY(p->arena, Held, c.n);
-  for (int i = 0; i < c.n; i++) {
-    const Type *t = from[i]->type;
-    bool words = is_packed(t->dtype) && t->n * dtype_info[t->dtype].bits % 32 == 0;
-    c.homes[i] = held_new(p, t->dtype, t->n, words);
-    move_held(p, &c.homes[i], ptx_get(p, from[i]));
-    ptx_set(p, body->args[first + i], c.homes[i]);
-  }
-  return c;
-}
-
-/* The value is already where it is carried. */
-static bool is_home(Ptx *p, const Held *home, Held *v) {
-  const Reg *to = home->word ? home->word : home->elem;
-  const Reg *from = home->word ? words_of(p, v) : elems_of(p, v);
-  int n = home->word ? word_count(home->dtype, home->n) : home->n;
-  for (int i = 0; i < n; i++)
-    if (to[i].name != from[i].name) return false;
-  return true;
-}
-
-/* What is yielded may be what another carried value holds: all are read before any is written. */
-static void yield_carried(Ptx *p, const Carried *c, const Op *yield, int first) {
-  Held *next = ARENA_ARRAY(p->arena, Held, c->n);
-  bool *stays = ARENA_ARRAY(p->arena, bool, c->n);
-  for (int i = 0; i < c->n; i++) {
-    const Held *home = &c->homes[i];
-    Held *v = ptx_get(p, yield->args[first + i]);
-    stays[i] = is_home(p, home, v);
-    if (stays[i]) continue;
-    next[i] = held_new(p, home->dtype, home->n, home->word != NULL);
-    move_held(p, &next[i], v);
-  }
-  for (int i = 0; i < c->n; i++)
-    if (!stays[i]) move_held(p, &c->homes[i], &next[i]);
-}
-
-static void set_results(Ptx *p, const Op *op, const Carried *c) {
-  for (int i = 0; i < op->nresults; i++) ptx_set(p, &op->results[i], c->homes[i]);
-}
-
-static void label(Ptx *p, const char *what, int n) { sb_printf(&p->body, "$%s%d:\n", what, n); }
-
-/* What a region defines is not seen behind it. */
-typedef struct Mark {
-  int symbols, addresses;
-} Mark;
-
-static Mark open_mark(const Ptx *p) { return (Mark){p->symbols.n, p->addresses.n}; }
-static void close_mark(Ptx *p, Mark m) { p->symbols.n = m.symbols, p->addresses.n = m.addresses; }
-
-/* What holds of the counter in the body. */
-static const SymFacts *counter_facts(Ptx *p, const Sym *counter, const Sym *trips) {
-  SymFacts *f = sym_facts_new(p->arena, p->sym, p->facts);
-  sym_assume(f, sym_ge(p->sym, counter, sym_int(p->sym, 0)));
-  sym_assume(f, sym_lt(p->sym, counter, trips));
-  sym_take_error(p->sym);
-  return f;
-}
-
-static void emit_for(Ptx *p, const Op *op) {
-  const Attr *step = op_attr(op, ATTR_step);
-  int n = p->labels++, first = op_carried(op), by = step ? (int)step->integer : 1;
-  const Sym *counter = ir_loop_counter(p->k, op_attr(op, ATTR_axis)->sym);
-  const Sym *count = op_attr(op, ATTR_trips)->sym;
-  const SymFacts *outside = p->facts;
-  bool small = !first && sym_range(p->sym, p->facts, count).hi <= INT32_MAX - by;
-  int bits = small ? 32 : 64;
-  Reg trips = ptx_expr(p, op, count, small ? DTYPE_i32 : DTYPE_index, NULL);
-  Reg at = ptx_new(p, small ? REG_R : REG_RD), done = ptx_new(p, REG_P);
-  Carried c = open_carried(p, op->args + first, op->body, 0);
-  if (first) ptx_line(p, "mov.b64 %s, %s", at.name, elems_of(p, ptx_get(p, op->args[0]))[0].name);
-  else ptx_line(p, "mov.b%d %s, 0", bits, at.name);
-  label(p, "loop", n);
-  ptx_line(p, "setp.ge.s%d %s, %s, %s", bits, done.name, at.name, trips.name);
-  ptx_line(p, "@%s bra $end%d", done.name, n);
-  Mark mark = open_mark(p);
-  ptx_define(p, counter, at);
-  p->facts = counter_facts(p, counter, count);
-  emit_region(p, op->body);
-  yield_carried(p, &c, op->body->last, 0);
-  p->facts = outside;
-  close_mark(p, mark);
-  ptx_line(p, "add.s%d %s, %s, %d", bits, at.name, at.name, by);
-  ptx_line(p, "bra $loop%d", n);
-  label(p, "end", n);
-  set_results(p, op, &c);
-}
-
-static void emit_if(Ptx *p, const Op *op) {
-  const Attr *expr = op_attr(op, ATTR_expr);
-  int n = p->labels++, first = op_carried(op);
-  Value *value = op_condition(op);
-  Reg test = value ? elems_of(p, ptx_get(p, value))[0] : ptx_expr(p, op, expr->sym, DTYPE_i1, NULL);
-  Carried c = open_carried(p, op->args + first, op->body, 0);
-  ptx_line(p, "@!%s bra $end%d", test.name, n);
-  Mark mark = open_mark(p);
-  emit_region(p, op->body);
-  yield_carried(p, &c, op->body->last, 0);
-  close_mark(p, mark);
-  label(p, "end", n);
-  set_results(p, op, &c);
-}
-
-static void emit_while(Ptx *p, const Op *op) {
-  int n = p->labels++;
-  Carried c = open_carried(p, op->args, op->body, 0);
-  Mark mark = open_mark(p);
-  label(p, "loop", n);
-  ptx_define(p, op_attr(op, ATTR_version)->sym, c.homes[0].elem[0]);
-  for (int i = 1; i < c.n; i++) {
-    RegClass class = class_of(c.homes[i].dtype);
-    if (c.homes[i].elem && (class == REG_R || class == REG_RD))
-      ptx_define(p, ir_numbered_symbol(p->k->cx, "$GET_ITER_ARG_", i - 1, false),
-                 c.homes[i].elem[0]);
-  }
-  Reg test = ptx_expr(p, op, op_attr(op, ATTR_expr)->sym, DTYPE_i1, NULL);
-  ptx_line(p, "@!%s bra $end%d", test.name, n);
-  emit_region(p, op->body);
-  yield_carried(p, &c, op->body->last, 0);
-  ptx_line(p, "bra $loop%d", n);
-  close_mark(p, mark);
-  label(p, "end", n);
-  for (int i = 0; i < op->nresults; i++) ptx_set(p, &op->results[i], c.homes[i + 1]);
-}
-
-/* ---- ops without values ---- */
-
-static void emit_barrier(Ptx *p, const Op *op) {
-  const Attr *mode = op_attr(op, ATTR_mode);
-  const char *word = mode ? mode->text : "workgroup";
-  int64_t count;
-  if (strcmp(word, "wave") == 0) ptx_line(p, "bar.warp.sync 0xffffffff");
-  else if (strcmp(word, "workgroup") == 0) ptx_line(p, "bar.sync 0");
-  else if (strcmp(word, "named") == 0 && sym_is_int(op_attr(op, ATTR_count)->sym, &count))
-    ptx_line(p, "bar.%s %d, %d", op_has(op, ATTR_arrive) ? "arrive" : "sync",
-             (int)op_attr(op, ATTR_bar)->integer, (int)count);
-  else ptx_fail(p, op, "this barrier");
-}
+/* ---- ops ---- */
 
 static void emit_expr(Ptx *p, const Op *op) {
   DType t = op->results[0].type->dtype;
@@ -270,25 +128,6 @@ static void emit_set_symbol(Ptx *p, const Op *op) {
 }
 
 static void emit_nothing(Ptx *p, const Op *op) { (void)p, (void)op; }
-static void emit_commit(Ptx *p, const Op *op) { (void)op, ptx_line(p, "cp.async.commit_group"); }
-static void emit_wait(Ptx *p, const Op *op) {
-  ptx_line(p, "cp.async.wait_group %d", (int)op_attr(op, ATTR_pending)->integer);
-}
-static void emit_fence_proxy(Ptx *p, const Op *op) { (void)op, ptx_line(p, "fence.proxy.async"); }
-/* Registers that the instructions behind it read are formed in front of the fence. */
-static void emit_wgmma_fence(Ptx *p, const Op *op) {
-  for (const Op *next = op->next; next && next->kind != OP_wgmma_commit; next = next->next) {
-    const Value *a = next->kind == OP_wgmma ? next->args[1] : NULL;
-    if (a && a->type->kind != TYPE_mem && ptx_get(p, a)) words_of(p, ptx_get(p, a));
-  }
-  ptx_line(p, "wgmma.fence.sync.aligned");
-}
-static void emit_wgmma_commit(Ptx *p, const Op *op) {
-  (void)op, ptx_line(p, "wgmma.commit_group.sync.aligned");
-}
-static void emit_wgmma_wait(Ptx *p, const Op *op) {
-  ptx_line(p, "wgmma.wait_group.sync.aligned %d", (int)op_attr(op, ATTR_pending)->integer);
-}
 
 static PtxFn *const writer[OP_COUNT] = {
     [OP_alloc] = emit_nothing,
@@ -306,25 +145,41 @@ static PtxFn *const writer[OP_COUNT] = {
     [OP_load] = ptx_load,
     [OP_store] = ptx_store,
     [OP_atomic] = ptx_atomic,
+    [OP_ldmatrix] = ptx_ldmatrix,
+    [OP_stmatrix] = ptx_stmatrix,
     [OP_copy_async] = ptx_copy_async,
-    [OP_async_commit] = emit_commit,
-    [OP_async_wait] = emit_wait,
-    [OP_barrier] = emit_barrier,
-    [OP_workgroup_barrier] = emit_barrier,
-    [OP_shared_barrier] = emit_barrier,
+    [OP_async_commit] = ptx_async_commit,
+    [OP_async_wait] = ptx_async_wait,
+    [OP_barrier] = ptx_barrier,
+    [OP_workgroup_barrier] = ptx_barrier,
+    [OP_shared_barrier] = ptx_barrier,
+    [OP_counter_barrier] = ptx_barrier,
+    [OP_barrier_wait] = ptx_barrier_wait,
+    [OP_barrier_signal] = emit_nothing,
+    [OP_counter_wait] = emit_nothing,
+    [OP_fence_proxy] = ptx_fence_proxy,
+    [OP_mbar_init] = ptx_mbar_init,
+    [OP_mbar_inval] = ptx_mbar_inval,
+    [OP_mbar_expect] = ptx_mbar_expect,
+    [OP_mbar_arrive] = ptx_mbar_arrive,
+    [OP_mbar_arrive_async] = ptx_mbar_arrive_async,
+    [OP_mbar_wait] = ptx_mbar_wait,
+    [OP_tma_load] = ptx_tma_load,
+    [OP_tma_store] = ptx_tma_store,
+    [OP_bulk_commit] = ptx_bulk_commit,
+    [OP_bulk_wait] = ptx_bulk_wait,
     [OP_wave_mma] = ptx_wave_mma,
     [OP_wgmma] = ptx_wgmma,
-    [OP_wgmma_fence] = emit_wgmma_fence,
-    [OP_wgmma_commit] = emit_wgmma_commit,
-    [OP_wgmma_wait] = emit_wgmma_wait,
-    [OP_fence_proxy] = emit_fence_proxy,
-    [OP_for] = emit_for,
-    [OP_while] = emit_while,
-    [OP_if] = emit_if,
+    [OP_wgmma_fence] = ptx_wgmma_fence,
+    [OP_wgmma_commit] = ptx_wgmma_commit,
+    [OP_wgmma_wait] = ptx_wgmma_wait,
+    [OP_for] = ptx_for,
+    [OP_while] = ptx_while,
+    [OP_if] = ptx_if,
     [OP_yield] = emit_nothing,
 };
 
-static void emit_region(Ptx *p, const Region *r) {
+void ptx_region(Ptx *p, const Region *r) {
   for (const Op *op = r->first; op && !p->failed; op = op->next) {
     PtxFn *fn = writer[op->kind];
     if (!fn && has_elementwise(op->kind)) fn = ptx_elementwise;
@@ -345,17 +200,43 @@ static const char *entry_name(Ptx *p) {
   return name;
 }
 
+static void put_params(const Ptx *p, StrBuf *out) {
+  for (int i = 0; i < p->args.n; i++) {
+    const PtxArg *arg = &p->args.at[i];
+    sb_puts(out, i ? ",\n" : "\n");
+    if (arg->kind == PTX_TENSOR_MAP) sb_printf(out, "\t.param .align 64 .b8 arg%d[128]", i);
+    else sb_printf(out, "\t.param .b%d arg%d", arg->bytes * 8, i);
+  }
+}
+
+/* The workgroups of a cluster, where the launch row says more than one. */
+static void put_cluster(const Constraint *launch, StrBuf *out) {
+  int64_t n[3] = {1, 1, 1};
+  for (int i = 0; i < 3; i++)
+    if (launch->cluster[i]) sym_is_int(launch->cluster[i], &n[i]);
+  if (n[0] * n[1] * n[2] > 1)
+    sb_printf(out, ".reqnctapercluster %d, %d, %d\n", (int)n[0], (int)n[1], (int)n[2]);
+}
+
 static void put_header(Ptx *p, StrBuf *out, const Constraint *launch) {
   int64_t threads = 1, v;
   for (int i = 0; i < 3; i++)
     if (sym_is_int(launch->block[i], &v)) threads *= v;
-  sb_printf(out, ".version %s\n.target %s\n.address_size 64\n\n",
-            target_has(p->target, FEATURE_WGMMA) ? "8.0" : "7.0", p->target->name);
+  sb_printf(out, ".version %d.%d\n.target %s\n.address_size 64\n\n", p->version / 10,
+            p->version % 10, p->target->name);
   sb_puts(out, ".extern .shared .align 1024 .b8 wave_shared[];\n\n");
   sb_printf(out, ".visible .entry %s(", entry_name(p));
-  for (int i = 0; i < p->args.n; i++)
-    sb_printf(out, "%s\n\t.param .b%d arg%d", i ? "," : "", p->args.at[i].bytes * 8, i);
-  sb_printf(out, "\n)\n.maxntid %d, 1, 1\n{\n", (int)threads);
+  put_params(p, out);
+  sb_printf(out, "\n)\n.maxntid %d, 1, 1\n", (int)threads);
+  if (p->clustered) put_cluster(launch, out);
+  sb_puts(out, "{\n");
+}
+
+static void put_argument(const Ptx *p, StrBuf *out, int i, const char *type) {
+  const char *to = p->arg_regs.at[i].name;
+  if (p->args.at[i].kind != PTX_TENSOR_MAP)
+    sb_printf(out, "\tld.param.%s %s, [arg%d];\n", type, to, i);
+  else sb_printf(out, "\tmov.b64 %s, arg%d;\n\tcvta.param.u64 %s, %s;\n", to, i, to, to);
 }
 
 static void put_registers(const Ptx *p, StrBuf *out) {
@@ -363,10 +244,15 @@ static void put_registers(const Ptx *p, StrBuf *out) {
   static const char *const prefix[] = {"%p", "%h", "%r", "%rd", "%f", "%fd"};
   for (int i = 0; i < REG_CLASSES; i++)
     if (p->regs[i]) sb_printf(out, "\t.reg .%s %s<%d>;\n", types[i], prefix[i], p->regs[i]);
-  for (int i = 0; i < p->args.n; i++) {
-    Reg r = p->arg_regs.at[i];
-    sb_printf(out, "\tld.param.%s %s, [arg%d];\n", types[r.class], r.name, i);
-  }
+  for (int i = 0; i < p->args.n; i++) put_argument(p, out, i, types[p->arg_regs.at[i].class]);
+}
+
+static bool is_clustered(const Ptx *p, const Constraint *launch) {
+  int64_t n;
+  for (int i = 0; i < 3; i++)
+    if (launch->cluster[i] && !(sym_is_int(launch->cluster[i], &n) && n == 1))
+      return target_has(p->target, FEATURE_CLUSTER);
+  return false;
 }
 
 bool ptx_emit(Kernel *k, const TargetInfo *t, Arena *a, PtxKernel *out) {
@@ -376,12 +262,14 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, Arena *a, PtxKernel *out) {
   if (!launch || t->vendor != VENDOR_NVIDIA)
     return ptx_fail(&p, NULL, "a kernel that is not lowered");
   p.facts = launch_facts(&p, launch);
+  p.version = target_has(t, FEATURE_WGMMA) ? 80 : 70;
+  p.clustered = is_clustered(&p, launch);
   p.uses = ARENA_ARRAY(a, int, k->nvalues);
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     for (int i = 0; i < op->nargs; i++) p.uses[op->args[i]->id]++;
   open_params(&p);
   open_ids(&p);
-  emit_region(&p, k->body);
+  ptx_region(&p, k->body);
   if (p.failed) return false;
   StrBuf text = {.arena = a};
   put_header(&p, &text, launch);
@@ -392,5 +280,6 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, Arena *a, PtxKernel *out) {
       .text = sb_text(&text), .entry = entry_name(&p), .args = p.args.at, .nargs = p.args.n};
   for (int i = 0; i < 3; i++) out->grid[i] = launch->grid[i], out->block[i] = launch->block[i];
   out->shared = launch->shared;
+  out->is_cluster = p.clustered;
   return true;
 }

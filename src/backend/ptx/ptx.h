@@ -11,7 +11,9 @@ typedef enum PtxArgKind {
   PTX_SCALAR,  /* the number that is parameter `param` */
   PTX_VALUE,   /* `value`, computed at launch */
   PTX_MAGIC,   /* of a division by `value`: sym_ops.def */
-  PTX_SHIFT
+  PTX_SHIFT,
+  PTX_TENSOR_MAP /* by value, 128 bytes aligned to 64: `box` of parameter `param`, no interleaving,
+                    zeros outside */
 } PtxArgKind;
 
 typedef struct PtxArg {
@@ -19,7 +21,9 @@ typedef struct PtxArg {
   int param;
   const Sym *value;
   int bytes;
-  DType dtype; /* of a scalar */
+  DType dtype;       /* of a scalar, and of the elements of a tensor map */
+  int rank, swizzle; /* of a tensor map; swizzle: 0, 32, 64 or 128 bytes */
+  int64_t box[5];    /* outermost dimension first */
 } PtxArg;
 
 typedef struct PtxKernel {
@@ -27,7 +31,8 @@ typedef struct PtxKernel {
   const PtxArg *args;
   int nargs;
   const Sym *grid[3], *block[3];
-  int shared; /* bytes, given at launch */
+  int shared;      /* bytes, given at launch */
+  bool is_cluster; /* the text says of how many workgroups; the grid is a multiple of it */
 } PtxKernel;
 
 /* False after reporting what the target cannot express (E0601). */

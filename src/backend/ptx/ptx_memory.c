@@ -11,7 +11,8 @@ static bool is_shared(const Ptx *p, const Value *memory) {
   return memory->type->space == p->k->cx->shared_space;
 }
 
-static const char *space_of(const Ptx *p, const Value *memory) {
+static const char *space_of(const Ptx *p, const Op *op, const Value *memory) {
+  if (op_has(op, ATTR_peer)) return "shared::cluster";
   return is_shared(p, memory) ? "shared" : "global";
 }
 
@@ -61,11 +62,32 @@ Reg ptx_address(Ptx *p, const Value *memory, const Value *offset) {
   return to;
 }
 
+const char *ptx_place(Ptx *p, const Value *memory, const Value *offset) {
+  Reg address = ptx_address(p, memory, offset);
+  return arena_printf(p->arena, "[%s+%" PRId64 "]", address.name, ptx_alloc_base(memory));
+}
+
+/* The address of `bytes` behind it in the shared memory of the op's `peer`. */
+static Reg peer_address(Ptx *p, const Op *op, Reg address, int64_t bytes) {
+  Reg rank = ptx_expr(p, op, op_attr(op, ATTR_peer)->sym, DTYPE_i32, NULL);
+  Reg here = ptx_new(p, REG_R), there = ptx_new(p, REG_R);
+  if (!target_has(p->target, FEATURE_CLUSTER)) ptx_fail(p, op, "another workgroup's shared memory");
+  ptx_line(p, "add.s32 %s, %s, %" PRId64, here.name, address.name, bytes);
+  ptx_line(p, "mapa.shared::cluster.u32 %s, %s, %s", there.name, here.name, rank.name);
+  return there;
+}
+
+const char *ptx_peer_place(Ptx *p, const Op *op, const Value *memory, const Value *offset) {
+  Reg there = peer_address(p, op, ptx_address(p, memory, offset), ptx_alloc_base(memory));
+  return arena_printf(p->arena, "[%s]", there.name);
+}
+
 /* [address + immediate] of an access whose memory is operand `at`. */
 static const char *place_of(Ptx *p, const Op *op, int at, int64_t more) {
   const Attr *imm = op_attr(op, ATTR_imm);
   int64_t bytes = bytes_of(op->args[at], imm ? imm->integer : 0) + ptx_alloc_base(op->args[at]);
   Reg address = ptx_address(p, op->args[at], op->args[at + 1]);
+  if (op_has(op, ATTR_peer)) address = peer_address(p, op, address, bytes), bytes = 0;
   return arena_printf(p->arena, "[%s+%" PRId64 "]", address.name, bytes + more);
 }
 
@@ -117,8 +139,8 @@ static void load_registers(Ptx *p, const Op *op, const Reg *regs, int n, const c
                            int64_t at) {
   const char *guard = guard_of(p, op, 2), *place = place_of(p, op, 0, at);
   for (int i = 0; *guard && i < n; i++) clear(p, regs[i]);
-  ptx_line(p, "%sld%s.%s%s.%s %s, %s", guard, order_of(op), space_of(p, op->args[0]), vector_of(n),
-           type, list_of(p, regs, n), place);
+  ptx_line(p, "%sld%s.%s%s.%s %s, %s", guard, order_of(op), space_of(p, op, op->args[0]),
+           vector_of(n), type, list_of(p, regs, n), place);
 }
 
 /* Less than a word, or truth values: one byte or two at a time. */
@@ -168,8 +190,8 @@ void ptx_load(Ptx *p, const Op *op) {
 static void store_registers(Ptx *p, const Op *op, const Reg *regs, int n, const char *type,
                             int64_t at) {
   const char *guard = guard_of(p, op, 3), *place = place_of(p, op, 1, at);
-  ptx_line(p, "%sst%s.%s%s.%s %s, %s", guard, order_of(op), space_of(p, op->args[1]), vector_of(n),
-           type, place, list_of(p, regs, n));
+  ptx_line(p, "%sst%s.%s%s.%s %s, %s", guard, order_of(op), space_of(p, op, op->args[1]),
+           vector_of(n), type, place, list_of(p, regs, n));
 }
 
 static void store_small(Ptx *p, const Op *op) {
@@ -206,6 +228,29 @@ void ptx_store(Ptx *p, const Op *op) {
                   0);
 }
 
+/* ---- matrices of 8x8 ---- */
+
+static void move_matrices(Ptx *p, const Op *op, const Reg *words, int n, bool load) {
+  const char *list = arena_printf(p->arena, n == 1 ? "{%s}" : "%s", list_of(p, words, n));
+  const char *at = place_of(p, op, load ? 0 : 1, 0);
+  ptx_line(p, "%smatrix.sync.aligned.m8n8.x%d%s.shared.b16 %s, %s", load ? "ld" : "st", n,
+           op_has(op, ATTR_transposed) ? ".trans" : "", load ? list : at, load ? at : list);
+}
+
+/* Transposing moves units of 16 bits; smaller elements stay together in theirs. */
+void ptx_ldmatrix(Ptx *p, const Op *op) {
+  const Type *t = op->results[0].type;
+  int n = word_count(t->dtype, t->n);
+  Held h = held_new(p, t->dtype, t->n, true);
+  move_matrices(p, op, h.word, n, true);
+  ptx_set(p, &op->results[0], h);
+}
+
+void ptx_stmatrix(Ptx *p, const Op *op) {
+  Held *h = ptx_get(p, op->args[0]);
+  move_matrices(p, op, words_of(p, h), word_count(h->dtype, h->n), false);
+}
+
 /* ---- atomics ---- */
 
 void ptx_atomic(Ptx *p, const Op *op) {
@@ -227,26 +272,7 @@ void ptx_atomic(Ptx *p, const Op *op) {
   const char *guard = guard_of(p, op, 3), *place = place_of(p, op, 1, 0);
   Held old = held_new(p, h->dtype, 1, false);
   if (*guard) clear(p, old.elem[0]);
-  ptx_line(p, "%satom.%s.%s.%s %s, %s, %s", guard, space_of(p, op->args[1]), mode, type,
+  ptx_line(p, "%satom.%s.%s.%s %s, %s, %s", guard, space_of(p, op, op->args[1]), mode, type,
            old.elem[0].name, place, elems_of(p, h)[0].name);
   ptx_set(p, &op->results[0], old);
-}
-
-/* ---- asynchronous copies ---- */
-
-void ptx_copy_async(Ptx *p, const Op *op) {
-  int64_t bytes = 0;
-  sym_is_int(op_attr(op, ATTR_bytes)->sym, &bytes);
-  Reg to = ptx_address(p, op->args[0], op->args[1]),
-      from = ptx_address(p, op->args[2], op->args[3]);
-  const char *how = bytes == 16 ? "cg" : "ca";
-  const char *size = arena_printf(p->arena, "%d", (int)bytes);
-  if (op->nargs > 4) {
-    Reg n = ptx_new(p, REG_R);
-    ptx_line(p, "selp.b32 %s, %d, 0, %s", n.name, (int)bytes,
-             elems_of(p, ptx_get(p, op->args[4]))[0].name);
-    size = n.name;
-  }
-  ptx_line(p, "cp.async.%s.shared.global [%s+%" PRId64 "], [%s], %d, %s", how, to.name,
-           ptx_alloc_base(op->args[0]), from.name, (int)bytes, size);
 }

@@ -127,6 +127,21 @@ void ptx_wave_mma(Ptx *p, const Op *op) {
 
 /* ---- wgmma ---- */
 
+/* Registers that the instructions behind it read are formed in front of the fence. */
+void ptx_wgmma_fence(Ptx *p, const Op *op) {
+  for (const Op *next = op->next; next && next->kind != OP_wgmma_commit; next = next->next) {
+    const Value *a = next->kind == OP_wgmma ? next->args[1] : NULL;
+    if (a && a->type->kind != TYPE_mem && ptx_get(p, a)) words_of(p, ptx_get(p, a));
+  }
+  ptx_line(p, "wgmma.fence.sync.aligned");
+}
+void ptx_wgmma_commit(Ptx *p, const Op *op) {
+  (void)op, ptx_line(p, "wgmma.commit_group.sync.aligned");
+}
+void ptx_wgmma_wait(Ptx *p, const Op *op) {
+  ptx_line(p, "wgmma.wait_group.sync.aligned %d", (int)op_attr(op, ATTR_pending)->integer);
+}
+
 /* A shared operand's descriptor: address, leading and stride bytes in units of 16, swizzle. */
 static Reg descriptor(Ptx *p, const Op *op, int arg, AttrKey key) {
   const Attr *a = op_attr(op, key);

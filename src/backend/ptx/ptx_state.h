@@ -55,8 +55,9 @@ typedef struct Ptx {
   Vec(Reg) arg_regs; /* of each argument, loaded at entry */
   Vec(SymReg) symbols;
   Vec(Address) addresses;
-  Reg shared; /* address of shared memory */
-  Span at;
+  Reg shared;     /* address of shared memory */
+  int version;    /* of PTX that is needed: 78 is 7.8 */
+  bool clustered; /* workgroups reach each other's shared memory */
   bool failed;
 } Ptx;
 
@@ -70,6 +71,13 @@ void ptx_line(Ptx *p, const char *format, ...) WV_PRINTF(2, 3); /* one instructi
 void ptx_set(Ptx *p, const Value *v, Held held);
 Held *ptx_get(Ptx *p, const Value *v);
 Reg ptx_argument(Ptx *p, PtxArg arg); /* the register that holds it; one for equal ones */
+void ptx_needs(Ptx *p, int version);  /* the text uses what this version brought */
+void ptx_label(Ptx *p, const char *word, int n);
+void ptx_region(Ptx *p, const Region *r);
+
+/* ---- ptx_region.c ---- */
+
+PtxFn ptx_for, ptx_while, ptx_if;
 
 /* ---- ptx_held.c ---- */
 
@@ -102,13 +110,23 @@ bool has_elementwise(OpKind kind);
 
 /* ---- ptx_memory.c ---- */
 
-PtxFn ptx_load, ptx_store, ptx_atomic, ptx_copy_async;
+PtxFn ptx_load, ptx_store, ptx_ldmatrix, ptx_stmatrix, ptx_atomic;
 Reg ptx_address(Ptx *p, const Value *memory, const Value *offset); /* in bytes, without the base
                                                                       of an allocation */
 int64_t ptx_alloc_base(const Value *memory);
+const char *ptx_place(Ptx *p, const Value *memory, const Value *offset); /* [register+bytes] */
+/* The same in the shared memory of the op's `peer`. */
+const char *ptx_peer_place(Ptx *p, const Op *op, const Value *memory, const Value *offset);
+
+/* ---- ptx_async.c ---- */
+
+PtxFn ptx_barrier, ptx_barrier_wait, ptx_fence_proxy, ptx_copy_async, ptx_async_commit,
+    ptx_async_wait, ptx_mbar_init, ptx_mbar_inval, ptx_mbar_expect, ptx_mbar_arrive,
+    ptx_mbar_arrive_async, ptx_mbar_wait, ptx_tma_load, ptx_tma_store, ptx_bulk_commit,
+    ptx_bulk_wait;
 
 /* ---- ptx_mma.c ---- */
 
-PtxFn ptx_wave_mma, ptx_wgmma;
+PtxFn ptx_wave_mma, ptx_wgmma, ptx_wgmma_fence, ptx_wgmma_commit, ptx_wgmma_wait;
 
 #endif

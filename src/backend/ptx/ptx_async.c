@@ -1,0 +1,192 @@
+/* ptx_async.c: who waits for whom: barriers, mbarriers, and copies that run beside their thread. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "backend/ptx/ptx_state.h"
+#include "ir/dtype.h"
+
+enum { MAP_BYTES = 128, MAP_RANK = 5 }; /* of a tensor map */
+
+/* An expression of an attribute: a number as it is, else a 32-bit register. */
+static const char *amount(Ptx *p, const Op *op, AttrKey key) {
+  const Sym *s = op_attr(op, key)->sym;
+  int64_t v;
+  if (sym_is_int(s, &v)) return arena_printf(p->arena, "%" PRId64, v);
+  return ptx_expr(p, op, s, DTYPE_i32, NULL).name;
+}
+
+static const char *pending(Ptx *p, const Op *op) {
+  return arena_printf(p->arena, "%d", (int)op_attr(op, ATTR_pending)->integer);
+}
+
+/* An integer value in 32 bits. */
+static const char *word_of(Ptx *p, const Value *v) {
+  Reg r = elems_of(p, ptx_get(p, v))[0], word;
+  if (r.class != REG_RD) return r.name;
+  word = ptx_new(p, REG_R);
+  ptx_line(p, "cvt.u32.u64 %s, %s", word.name, r.name);
+  return word.name;
+}
+
+/* ---- barriers of threads ---- */
+
+static void cluster_barrier(Ptx *p) {
+  ptx_line(p, "barrier.cluster.arrive.release.aligned");
+  ptx_line(p, "barrier.cluster.wait.acquire.aligned");
+}
+
+static void named_barrier(Ptx *p, const Op *op) {
+  const char *how = op_has(op, ATTR_arrive) ? "arrive" : "sync";
+  ptx_line(p, "bar.%s %d, %s", how, (int)op_attr(op, ATTR_bar)->integer, amount(p, op, ATTR_count));
+}
+
+void ptx_barrier(Ptx *p, const Op *op) {
+  const Attr *mode = op_attr(op, ATTR_mode);
+  const char *word = mode ? mode->text : "workgroup";
+  if (op_has(op, ATTR_wait_async)) ptx_line(p, "cp.async.wait_all");
+  if (strcmp(word, "wave") == 0) ptx_line(p, "bar.warp.sync 0xffffffff");
+  else if (strcmp(word, "workgroup") == 0) ptx_line(p, "bar.sync 0");
+  else if (strcmp(word, "named") == 0) named_barrier(p, op);
+  else if (target_has(p->target, FEATURE_CLUSTER)) cluster_barrier(p);
+  else ptx_fail(p, op, "a barrier of a cluster, which this machine lacks,");
+}
+
+/* All threads meet at the second half: stronger than asked for. */
+void ptx_barrier_wait(Ptx *p, const Op *op) {
+  const Attr *bar = op_attr(op, ATTR_bar);
+  ptx_line(p, "bar.sync %d", bar && bar->integer > 0 ? (int)bar->integer % 16 : 0);
+}
+
+/* Without asynchronous operations there is nobody to fence from. */
+void ptx_fence_proxy(Ptx *p, const Op *op) {
+  (void)op;
+  if (target_has(p->target, FEATURE_TMA)) ptx_line(p, "fence.proxy.async");
+}
+
+/* ---- copies of a thread ---- */
+
+void ptx_copy_async(Ptx *p, const Op *op) {
+  int64_t bytes = 0;
+  sym_is_int(op_attr(op, ATTR_bytes)->sym, &bytes);
+  if (op_has(op, ATTR_counted)) {
+    ptx_fail(p, op, "a copy that is counted per wave");
+    return;
+  }
+  const char *to = ptx_place(p, op->args[0], op->args[1]);
+  const char *from = ptx_place(p, op->args[2], op->args[3]);
+  const char *how = bytes == 16 ? "cg" : "ca"; /* .cg passes by the first cache; 16 bytes only */
+  const char *size = "";
+  if (op->nargs > 4) { /* a predicate would become a branch: the byte count is free */
+    Reg n = ptx_new(p, REG_R);
+    ptx_line(p, "selp.b32 %s, %d, 0, %s", n.name, (int)bytes,
+             elems_of(p, ptx_get(p, op->args[4]))[0].name);
+    size = arena_printf(p->arena, ", %s", n.name);
+  }
+  ptx_line(p, "cp.async.%s.shared.global %s, %s, %d%s", how, to, from, (int)bytes, size);
+}
+
+void ptx_async_commit(Ptx *p, const Op *op) { (void)op, ptx_line(p, "cp.async.commit_group"); }
+
+void ptx_async_wait(Ptx *p, const Op *op) { ptx_line(p, "cp.async.wait_group %s", pending(p, op)); }
+
+/* ---- mbarriers ---- */
+
+/* The fence shows a run of new barriers to asynchronous copies and to the cluster. */
+void ptx_mbar_init(Ptx *p, const Op *op) {
+  const char *count = amount(p, op, ATTR_count);
+  ptx_line(p, "mbarrier.init.shared::cta.b64 %s, %s", ptx_place(p, op->args[0], op->args[1]),
+           count);
+  if (!op->next || op->next->kind != OP_mbar_init)
+    ptx_line(p, "fence.mbarrier_init.release.cluster");
+}
+
+void ptx_mbar_inval(Ptx *p, const Op *op) {
+  ptx_line(p, "mbarrier.inval.shared::cta.b64 %s", ptx_place(p, op->args[0], op->args[1]));
+}
+
+void ptx_mbar_expect(Ptx *p, const Op *op) {
+  const char *bytes = amount(p, op, ATTR_bytes);
+  ptx_line(p, "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 %s, %s",
+           ptx_place(p, op->args[0], op->args[1]), bytes);
+}
+
+void ptx_mbar_arrive(Ptx *p, const Op *op) {
+  bool counts = op_has(op, ATTR_bytes), remote = op_has(op, ATTR_peer);
+  const char *bytes = counts ? arena_printf(p->arena, ", %s", amount(p, op, ATTR_bytes)) : "";
+  const char *at = remote ? ptx_peer_place(p, op, op->args[0], op->args[1])
+                          : ptx_place(p, op->args[0], op->args[1]);
+  ptx_line(p, "mbarrier.arrive%s.release.%s.b64 _, %s%s", counts ? ".expect_tx" : "",
+           remote ? "cluster.shared::cluster" : "cta.shared::cta", at, bytes);
+}
+
+void ptx_mbar_arrive_async(Ptx *p, const Op *op) {
+  ptx_line(p, "cp.async.mbarrier.arrive.noinc.shared::cta.b64 %s",
+           ptx_place(p, op->args[0], op->args[1]));
+}
+
+/* try_wait sleeps in hardware for a while; it is asked again until the phase is complete. */
+void ptx_mbar_wait(Ptx *p, const Op *op) {
+  const char *at = ptx_place(p, op->args[0], op->args[1]), *parity = word_of(p, op->args[2]);
+  Reg done = ptx_new(p, REG_P);
+  int n = p->labels++;
+  ptx_label(p, "wait", n);
+  ptx_line(p, "mbarrier.try_wait.parity.acquire.%s.shared::cta.b64 %s, %s, %s",
+           p->clustered ? "cluster" : "cta", done.name, at, parity);
+  ptx_line(p, "@!%s bra $wait%d", done.name, n);
+}
+
+/* ---- tensor copies ---- */
+
+/* The address of the tensor map that describes this box of the argument; "" after a complaint. */
+static const char *tensor_map(Ptx *p, const Op *op, const Value *memory) {
+  const Attr *box = op_attr(op, ATTR_box), *swizzle = op_attr(op, ATTR_swizzle);
+  if (memory->owner != p->k->body) return ptx_fail(p, op, "a tensor that is no argument"), "";
+  if (box->n > MAP_RANK) return ptx_fail(p, op, "a tensor of more than 5 dimensions"), "";
+  PtxArg arg = {.kind = PTX_TENSOR_MAP, .param = memory->index, .bytes = MAP_BYTES};
+  arg.dtype = memory->type->dtype;
+  arg.rank = box->n;
+  arg.swizzle = swizzle ? (int)swizzle->integer : 0;
+  for (int i = 0; i < box->n; i++) sym_is_int(box->dims[i], &arg.box[i]);
+  return ptx_argument(p, arg).name;
+}
+
+/* [map, {innermost coordinate, ...}] of the tensor that is operand `at`. */
+static const char *box_of(Ptx *p, const Op *op, int at) {
+  StrBuf out = {.arena = p->arena};
+  sb_printf(&out, "[%s, {", tensor_map(p, op, op->args[at]));
+  for (int i = op->nargs - 1; i > at; i--)
+    sb_printf(&out, "%s%s", word_of(p, op->args[i]), i > at + 1 ? ", " : "}]");
+  return sb_text(&out);
+}
+
+/* The ranks that get the box, as 16 bits. */
+static const char *multicast_mask(Ptx *p, const Op *op) {
+  const Attr *mask = op_attr(op, ATTR_multicast);
+  if (!mask) return NULL;
+  Reg word = ptx_expr(p, op, mask->sym, DTYPE_i32, NULL), half = ptx_new(p, REG_H);
+  ptx_line(p, "cvt.u16.u32 %s, %s", half.name, word.name);
+  return half.name;
+}
+
+void ptx_tma_load(Ptx *p, const Op *op) {
+  const char *from = box_of(p, op, 4), *to = ptx_place(p, op->args[0], op->args[1]);
+  const char *bar = ptx_place(p, op->args[2], op->args[3]), *mask = multicast_mask(p, op);
+  ptx_line(p,
+           "cp.async.bulk.tensor.%dd.shared::cluster.global.tile.mbarrier::complete_tx::bytes%s "
+           "%s, %s, %s%s%s",
+           op->nargs - 5, mask ? ".multicast::cluster" : "", to, from, bar, mask ? ", " : "",
+           mask ? mask : "");
+}
+
+void ptx_tma_store(Ptx *p, const Op *op) {
+  const char *to = box_of(p, op, 2), *from = ptx_place(p, op->args[0], op->args[1]);
+  ptx_line(p, "cp.async.bulk.tensor.%dd.global.shared::cta.tile.bulk_group %s, %s", op->nargs - 3,
+           to, from);
+}
+
+void ptx_bulk_commit(Ptx *p, const Op *op) { (void)op, ptx_line(p, "cp.async.bulk.commit_group"); }
+
+void ptx_bulk_wait(Ptx *p, const Op *op) {
+  ptx_line(p, "cp.async.bulk.wait_group%s %s", op_has(op, ATTR_read) ? ".read" : "",
+           pending(p, op));
+}

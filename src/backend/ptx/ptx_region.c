@@ -1,0 +1,138 @@
+/* ptx_region.c: loops and conditionals. What a region carries has registers of its own, its homes:
+ * they are filled in front of the region and written again by its yield. */
+#include <inttypes.h>
+
+#include "backend/ptx/ptx_state.h"
+#include "ir/dtype.h"
+
+typedef struct Carried {
+  Held *homes;
+  int n;
+} Carried;
+
+/* Registers that hold what a region carries, filled with what it begins with. */
+static Carried open_carried(Ptx *p, Value *const *from, const Region *body, int first) {
+  Carried c = {.n = body->nargs - first};
+  c.homes = ARENA_ARRAY(p->arena, Held, c.n);
+  for (int i = 0; i < c.n; i++) {
+    const Type *t = from[i]->type;
+    bool words = is_packed(t->dtype) && t->n * dtype_info[t->dtype].bits % 32 == 0;
+    c.homes[i] = held_new(p, t->dtype, t->n, words);
+    move_held(p, &c.homes[i], ptx_get(p, from[i]));
+    ptx_set(p, body->args[first + i], c.homes[i]);
+  }
+  return c;
+}
+
+/* The value is already where it is carried. */
+static bool is_home(Ptx *p, const Held *home, Held *v) {
+  const Reg *to = home->word ? home->word : home->elem;
+  const Reg *from = home->word ? words_of(p, v) : elems_of(p, v);
+  int n = home->word ? word_count(home->dtype, home->n) : home->n;
+  for (int i = 0; i < n; i++)
+    if (to[i].name != from[i].name) return false;
+  return true;
+}
+
+/* What is yielded may be what another carried value holds: all are read before any is written. */
+static void yield_carried(Ptx *p, const Carried *c, const Op *yield, int first) {
+  Held *next = ARENA_ARRAY(p->arena, Held, c->n);
+  bool *stays = ARENA_ARRAY(p->arena, bool, c->n);
+  for (int i = 0; i < c->n; i++) {
+    const Held *home = &c->homes[i];
+    Held *v = ptx_get(p, yield->args[first + i]);
+    stays[i] = is_home(p, home, v);
+    if (stays[i]) continue;
+    next[i] = held_new(p, home->dtype, home->n, home->word != NULL);
+    move_held(p, &next[i], v);
+  }
+  for (int i = 0; i < c->n; i++)
+    if (!stays[i]) move_held(p, &c->homes[i], &next[i]);
+}
+
+static void set_results(Ptx *p, const Op *op, const Carried *c) {
+  for (int i = 0; i < op->nresults; i++) ptx_set(p, &op->results[i], c->homes[i]);
+}
+
+/* What a region defines is not seen behind it. */
+typedef struct Mark {
+  int symbols, addresses;
+} Mark;
+
+static Mark open_mark(const Ptx *p) { return (Mark){p->symbols.n, p->addresses.n}; }
+static void close_mark(Ptx *p, Mark m) { p->symbols.n = m.symbols, p->addresses.n = m.addresses; }
+
+/* What holds of the counter in the body. */
+static const SymFacts *counter_facts(Ptx *p, const Sym *counter, const Sym *trips) {
+  SymFacts *f = sym_facts_new(p->arena, p->sym, p->facts);
+  sym_assume(f, sym_ge(p->sym, counter, sym_int(p->sym, 0)));
+  sym_assume(f, sym_lt(p->sym, counter, trips));
+  sym_take_error(p->sym);
+  return f;
+}
+
+void ptx_for(Ptx *p, const Op *op) {
+  const Attr *step = op_attr(op, ATTR_step);
+  int n = p->labels++, first = op_carried(op), by = step ? (int)step->integer : 1;
+  const Sym *counter = ir_loop_counter(p->k, op_attr(op, ATTR_axis)->sym);
+  const Sym *count = op_attr(op, ATTR_trips)->sym;
+  const SymFacts *outside = p->facts;
+  bool small = !first && sym_range(p->sym, p->facts, count).hi <= INT32_MAX - by;
+  int bits = small ? 32 : 64;
+  Reg trips = ptx_expr(p, op, count, small ? DTYPE_i32 : DTYPE_index, NULL);
+  Reg at = ptx_new(p, small ? REG_R : REG_RD), done = ptx_new(p, REG_P);
+  Carried c = open_carried(p, op->args + first, op->body, 0);
+  if (first) ptx_line(p, "mov.b64 %s, %s", at.name, elems_of(p, ptx_get(p, op->args[0]))[0].name);
+  else ptx_line(p, "mov.b%d %s, 0", bits, at.name);
+  ptx_label(p, "loop", n);
+  ptx_line(p, "setp.ge.s%d %s, %s, %s", bits, done.name, at.name, trips.name);
+  ptx_line(p, "@%s bra $end%d", done.name, n);
+  Mark mark = open_mark(p);
+  ptx_define(p, counter, at);
+  p->facts = counter_facts(p, counter, count);
+  ptx_region(p, op->body);
+  yield_carried(p, &c, op->body->last, 0);
+  p->facts = outside;
+  close_mark(p, mark);
+  ptx_line(p, "add.s%d %s, %s, %d", bits, at.name, at.name, by);
+  ptx_line(p, "bra $loop%d", n);
+  ptx_label(p, "end", n);
+  set_results(p, op, &c);
+}
+
+void ptx_if(Ptx *p, const Op *op) {
+  const Attr *expr = op_attr(op, ATTR_expr);
+  int n = p->labels++, first = op_carried(op);
+  Value *value = op_condition(op);
+  Reg test = value ? elems_of(p, ptx_get(p, value))[0] : ptx_expr(p, op, expr->sym, DTYPE_i1, NULL);
+  Carried c = open_carried(p, op->args + first, op->body, 0);
+  ptx_line(p, "@!%s bra $end%d", test.name, n);
+  Mark mark = open_mark(p);
+  ptx_region(p, op->body);
+  yield_carried(p, &c, op->body->last, 0);
+  close_mark(p, mark);
+  ptx_label(p, "end", n);
+  set_results(p, op, &c);
+}
+
+void ptx_while(Ptx *p, const Op *op) {
+  int n = p->labels++;
+  Carried c = open_carried(p, op->args, op->body, 0);
+  Mark mark = open_mark(p);
+  ptx_label(p, "loop", n);
+  ptx_define(p, op_attr(op, ATTR_version)->sym, c.homes[0].elem[0]);
+  for (int i = 1; i < c.n; i++) {
+    RegClass class = class_of(c.homes[i].dtype);
+    if (c.homes[i].elem && (class == REG_R || class == REG_RD))
+      ptx_define(p, ir_numbered_symbol(p->k->cx, "$GET_ITER_ARG_", i - 1, false),
+                 c.homes[i].elem[0]);
+  }
+  Reg test = ptx_expr(p, op, op_attr(op, ATTR_expr)->sym, DTYPE_i1, NULL);
+  ptx_line(p, "@!%s bra $end%d", test.name, n);
+  ptx_region(p, op->body);
+  yield_carried(p, &c, op->body->last, 0);
+  ptx_line(p, "bra $loop%d", n);
+  close_mark(p, mark);
+  ptx_label(p, "end", n);
+  for (int i = 0; i < op->nresults; i++) ptx_set(p, &op->results[i], c.homes[i + 1]);
+}
