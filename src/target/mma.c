@@ -16,11 +16,10 @@ enum {
   bf16 = MMA_bf16,
   i32 = MMA_i32,
   i8 = MMA_i8,
-  u8 = MMA_u8,
   f4e2m1fn = MMA_f4e2m1fn,
   F8_OCP = MMA_f8e4m3fn | MMA_f8e5m2,
   F8 = F8_OCP | MMA_f8e4m3fnuz | MMA_f8e5m2fnuz,
-  F6F4 = MMA_f6e2m3fn | MMA_f6e3m2fn | MMA_f4e2m1fn,
+  F6F4 = MMA_f6e2m3fn | MMA_f4e2m1fn,
   SAME = false,
   MIXED = true,
 };
@@ -128,7 +127,7 @@ const MmaInfo *mma_for_type(const MmaInfo *row, MmaType type) {
 
 /* ---- made rows ------------------------------------------------------------------------------- */
 
-enum { ALL_TYPES = (MMA_u8 << 1) - 1, ACC_TYPES = MMA_f64 | MMA_f32 | MMA_f16 | MMA_i32 };
+enum { ALL_TYPES = (MMA_i8 << 1) - 1, ACC_TYPES = MMA_f64 | MMA_f32 | MMA_f16 | MMA_i32 };
 
 /* Along N:  A in every lane   k_vec of K, then the out_vec rows
  *           B                 k_vec of K, lane = n * k_mult + slice of K

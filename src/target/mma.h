@@ -19,7 +19,7 @@ typedef enum MmaForm {
 
 typedef enum MmaOperand { MMA_A, MMA_B, MMA_C, MMA_SA, MMA_SB, MMA_OPERANDS } MmaOperand;
 
-/* Element types, one bit each; the names are those of types.def where it has them. */
+/* Element types, one bit each; the names are those of types.def, and tf32. */
 typedef enum MmaType {
   MMA_f64 = 1 << 0,
   MMA_f32 = 1 << 1,
@@ -31,11 +31,9 @@ typedef enum MmaType {
   MMA_f8e4m3fnuz = 1 << 7,
   MMA_f8e5m2fnuz = 1 << 8,
   MMA_f6e2m3fn = 1 << 9,
-  MMA_f6e3m2fn = 1 << 10,
-  MMA_f4e2m1fn = 1 << 11,
-  MMA_i32 = 1 << 12,
-  MMA_i8 = 1 << 13,
-  MMA_u8 = 1 << 14,
+  MMA_f4e2m1fn = 1 << 10,
+  MMA_i32 = 1 << 11,
+  MMA_i8 = 1 << 12,
 } MmaType;
 
 typedef enum MmaPlace { MMA_REGISTERS = 1, MMA_SHARED = 2 } MmaPlace; /* where an operand may be */

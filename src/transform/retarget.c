@@ -244,7 +244,7 @@ static MmaChoice choose_dot(const Retarget *r, const Product *p) {
 
 static bool is_narrow(MmaType t) {
   return (t & (MMA_f8e4m3fn | MMA_f8e5m2 | MMA_f8e4m3fnuz | MMA_f8e5m2fnuz | MMA_f6e2m3fn |
-               MMA_f6e3m2fn | MMA_f4e2m1fn)) != 0;
+               MMA_f4e2m1fn)) != 0;
 }
 
 static void widen_operand(Retarget *r, Op *op, int i) {

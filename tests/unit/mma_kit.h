@@ -110,16 +110,11 @@ static inline unsigned mma_type_bits(const MmaInfo *row, DType t) {
   return bits & row->operand_types;
 }
 
-/* The first machine with the row that multiplies these types; NULL: none. */
-static inline const TargetInfo *machine_with(const MmaInfo *row, DType a, DType b) {
-  for (int i = 0; target_at(i); i++) {
-    const TargetInfo *t = target_at(i);
-    unsigned types = target_mma_types(t, row);
-    if (target_has_mma(t, row) && (types & mma_type_bits(row, a)) &&
-        (types & mma_type_bits(row, b)) && row->lanes % t->lanes == 0)
-      return t;
-  }
-  return NULL;
+/* Whether the machine has the row, and multiplies these types by it. */
+static inline bool multiplies(const TargetInfo *t, const MmaInfo *row, DType a, DType b) {
+  unsigned types = target_mma_types(t, row);
+  return target_has_mma(t, row) && row->lanes % t->lanes == 0 && (row->mixed || a == b) &&
+         (types & mma_type_bits(row, a)) && (types & mma_type_bits(row, b));
 }
 
 /* The accumulator's dtype: rows have one. */

@@ -41,6 +41,8 @@ F(rdna3_c, 2 * j + L / 16, L % 16)
 F(rdna4, L % 16, 8 * (L / 16) + j)
 F(rdna4_c, 8 * (L / 16) + j, L % 16)
 F(gfx1250, L % 16, 16 * (L / 16) + j)
+F(gfx1250_k4, L % 16, 2 * (L / 16) + j)
+F(gfx1250_k64, L % 16, 32 * (L / 16) + j)
 /* byte g = j/2 of the lane is byte 32*(g/16) + 16*(L/16) + g%16 of the row, two elements each */
 F(gfx1250_f4, L % 16, 2 * (32 * (j / 2 / 16) + 16 * (L / 16) + j / 2 % 16) + j % 2)
 F(gfx1250_scale, L % 16, j)
@@ -81,7 +83,9 @@ static const struct {
     {"F32_16x16x32_K4_F8", amd_16k4, amd_16k4, amd_c16, NULL},
     {"F32_32x32x16_K4_F8", amd_32k4, amd_32k4, amd_c32, NULL},
     {"RDNA4_WAVE32_F32_16x16x16_F16 wmma12_*", rdna4, rdna4, rdna4_c, NULL},
-    {"GFX1250_F32_16x16x32_F16", gfx1250, gfx1250, rdna4_c, NULL},
+    {"GFX1250_F32_16x16x32_F16 wmma1250_16x16x32_*", gfx1250, gfx1250, rdna4_c, NULL},
+    {"wmma1250_16x16x4_*", gfx1250_k4, gfx1250_k4, rdna4_c, NULL},
+    {"wmma1250_16x16x64_*", gfx1250_k64, gfx1250_k64, rdna4_c, NULL},
     {"F32_16x16x128_F8F6F4", amd_s8, amd_s8, amd_c16, amd_scale16},
     {"F32_16x16x128_F6F4", amd_s4, amd_s4, amd_c16, amd_scale16},
     {"F32_32x32x64_F8F6F4", amd_s32, amd_s32, amd_c32, amd_scale32},

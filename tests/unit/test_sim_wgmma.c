@@ -13,6 +13,7 @@ typedef struct Form {
 
 typedef struct Case {
   const MmaInfo *row;
+  const TargetInfo *machine;
   DType a, b, c;
   Form form;
   bool a_in_registers;
@@ -174,7 +175,7 @@ static bool runs(const Case *c) {
   else add_tile(&l, &d, MMA_A, &a);
   add_tile(&l, &d, MMA_B, &b);
   add_fragment(&l, row, &d, MMA_C);
-  SimOptions options = {.machine = machine_with(row, c->a, c->b)};
+  SimOptions options = {.machine = c->machine};
   bool ok = sim_lab(&l, &options, NULL);
   if (!ok) lab_print_errors(&l);
   ok = ok && results_agree(&l, c, &d);
@@ -205,38 +206,46 @@ static int run_forms(Case c) {
   return n;
 }
 
-static int run_row(const MmaInfo *row) {
+/* How many kernels ran; 0: one was wrong. `types`: those that were multiplied. `all`: in every
+ * form; otherwise each type in one. */
+static int run_row(const MmaInfo *row, const TargetInfo *machine, bool all, unsigned *types) {
   int n = 0;
   for (int a = 0; a < DTYPE_COUNT; a++)
     for (int b = 0; b < DTYPE_COUNT; b++) {
-      Case c = {.row = row, .a = (DType)a, .b = (DType)b, .c = acc_type(row)};
-      if (!mma_type_bits(row, c.a) || !mma_type_bits(row, c.b) || (!row->mixed && a != b)) continue;
-      if (!machine_with(row, c.a, c.b)) continue;
-      int ran = run_forms(c);
-      if (ran < 0) return -1;
+      Case c = {.row = row, .machine = machine, .a = (DType)a, .b = (DType)b, .c = acc_type(row)};
+      if (!multiplies(machine, row, c.a, c.b) || (!all && a != b)) continue;
+      c.form.span = 32 << row->n / 8 % 3;
+      c.a_in_registers = row->n / 8 % 2 == 0;
+      c.values = ROUGH;
+      int ran = all ? run_forms(c) : runs(&c) ? 1 : -1;
+      if (ran < 0) return 0;
+      *types |= mma_type_bits(row, c.a) | mma_type_bits(row, c.b);
       n += ran;
     }
   return n;
 }
 
-/* Few widths unless everything is asked for: the smallest, an odd number of eights, the widest. */
+/* In every form: few widths unless everything is asked for: the smallest, an odd number of eights,
+ * the widest. */
 static bool is_sample(const MmaInfo *row) { return row->n == 8 || row->n == 24 || row->n == 256; }
 
 TEST(every_row_of_wgmma) {
-  int rows = 0, left = 0, kernels = 0;
+  int rows = 0, some = 0, kernels = 0;
+  const TargetInfo *machine = target_find("sm_90a").machine; /* the only one that has them */
   for (int i = 0; i < mma_count(); i++) {
     const MmaInfo *row = mma_at(i);
     if (row->place_b != MMA_SHARED) continue;
-    if (!full_test() && !is_sample(row)) {
-      left++;
-      continue;
-    }
-    int n = run_row(row);
+    bool all = full_test() || is_sample(row);
+    unsigned types = 0;
+    int n = run_row(row, machine, all, &types);
     CHECK(n > 0);
-    rows++;
-    kernels += n;
+    CHECK_INT(types, row->operand_types);
+    rows++, some += !all, kernels += n;
   }
-  printf("%d rows in %d kernels; %d rows only in `make test-full`\n", rows, kernels, left);
+  for (int t = 0; target_at(t); t++)
+    CHECK(target_at(t) == machine || !target_has(target_at(t), FEATURE_WGMMA));
+  printf("%d rows in %d kernels; %d rows in every form only in `make test-full`\n", rows, kernels,
+         some);
 }
 
 /* ---- descriptors that cannot be ---- */

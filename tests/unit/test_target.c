@@ -13,7 +13,7 @@ TEST(rows_are_sane) {
     if (t->banks && t->lanes > 1) CHECK_INT(t->phase8 * 8, t->banks * BANK_BYTES);
     CHECK(t->doc[0] && target_find(t->name).machine == t && !target_find(t->name).simulated);
   }
-  CHECK_INT(n, 11);
+  CHECK_INT(n, 12);
   CHECK(!target_at(-1) && !target_at(n));
 }
 
@@ -55,6 +55,10 @@ TEST(machines_have_their_matrix_instructions) {
   CHECK(has("gfx950", "F32_32x32x64_F8F6F4") && !has("gfx942", "F32_32x32x64_F8F6F4"));
   CHECK(has("gfx1100", "wmma11_16x16x16_f32_f16") && !has("gfx1201", "wmma11_16x16x16_f32_f16"));
   CHECK(has("gfx1201", "RDNA4_WAVE32_F32_16x16x16_F16"));
+  CHECK(has("gfx1250", "GFX1250_F32_16x16x32_F16") &&
+        has("gfx1250", "GFX1250_F32_16x16x128_F8F6F4"));
+  CHECK(!has("gfx1250", "RDNA4_WAVE32_F32_16x16x16_F16") &&
+        !has("gfx1201", "GFX1250_F32_16x16x32_F16"));
   CHECK(has("sm_80", "mma_m16n8k16_f32_bf16") && !has("sm_80", "mma_m16n8k32_f32_f8"));
   CHECK(has("sm_90a", "wgmma_m64n256k16_f32_f16") && !has("sm_80", "wgmma_m64n256k16_f32_f16"));
   CHECK(!has("cpu", "F32_16x16x16_F16") && !has("toy8", "mma_m16n8k8_f32_f16"));

@@ -4,6 +4,8 @@ On the reference evaluator; after every tile pass, for each machine, bit for bit
 """
 
 import dataclasses
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from kernel_list import (
     CASES,
     EVERY_CASE,
     NOT_LOWERED,
+    OTHER_CHIPS,
     REFUSED_BY_PASSES,
     SCHEDULES,
     TARGETS,
@@ -96,6 +99,20 @@ def test_schedules(case, sizes, target):
     """No false alarm under any schedule."""
     check = lambda: check_simulated(case, sizes, target, SCHEDULES)
     expect(NOT_LOWERED, case, sizes, target, check)
+
+
+@pytest.mark.parametrize("target", OTHER_CHIPS)
+@pytest.mark.parametrize("place", range(len(CASES)), ids=lambda place: CASES[place].name)
+def test_other_chips(place, target):
+    case = CASES[place]
+    sizes = case.shapes[(place + OTHER_CHIPS.index(target)) % len(case.shapes)]
+    check_simulated(case, sizes, target, ["random"])
+
+
+def test_every_chip_has_its_turn():
+    table = Path(__file__).parents[3] / "src/target/targets.def"
+    rows = re.findall(r"^TARGET\((\w+),\s*\w+,\s*(\d+)", table.read_text(), re.MULTILINE)
+    assert {name for name, lanes in rows if int(lanes) > 1} == {*TARGETS, *OTHER_CHIPS}
 
 
 # ---- the list itself -----------------------------------------------------------------------------
