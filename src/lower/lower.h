@@ -98,9 +98,13 @@ const Sym *lower_sound(Lower *l, const Sym *e);
 const Sym *at_entry(Lower *l, const Sym *e);
 const Sym *lower_param_symbol(Lower *l, int param, const char *what, int dim); /* $SIZE_a_0 */
 
-/* A condition; NULL when it always holds. `bound`: for many that differ in a number. */
+/* A condition; NULL when it always holds. */
 Value *emit_test(Lower *l, const Sym *condition);
+
+/* The same for many that differ in a number, and e <= most. */
 Value *emit_bound(Lower *l, const Sym *condition);
+Value *emit_below(Lower *l, const Sym *e, int64_t most);
+const Sym *below_zero(Lower *l, const Sym *condition); /* e of `e <= 0`; NULL: it is no such test */
 
 Value *emit_number(Lower *l, DType dtype, double v);
 Value *emit_splat(Lower *l, Value *scalar, int n);
@@ -194,23 +198,38 @@ const Sym *holder_counts(Lower *l, const DimHolders *h, int reg);
  */
 
 typedef struct FormValue {
-  int coord[IR_MAX_RANK];
+  int reg;
   const Sym *value;
 } FormValue;
 
-/* An expression over $x0, $x1, ...: what one more along each of them adds, or NULL where that is
- * no addition; then the values are kept by place. */
+/* `of` more of a register digit add so much; `of` is the radix where nothing is an addition. */
+typedef struct FormStep {
+  int of;
+  const Sym *adds;
+} FormStep;
+
+/* An expression over $x0, $x1, ..., the coordinates of a tile that lies like `layout`. */
 typedef struct TileForm {
-  const Sym *whole, *step[IR_MAX_RANK];
-  int rank;
-  bool plain; /* values are cheaper as they are written than simplified */
-  Vec(FormValue) values;
+  const Sym *whole;
+  const Layout *layout;
+  FormStep step[LAYOUT_DIGITS]; /* by register digit */
+  bool plain;                   /* values are cheaper as they are written than simplified */
+  Vec(FormValue) values;        /* where no step leads to */
 } TileForm;
 
-TileForm *form_of(Lower *l, const Sym *e, int rank);
+/* known + more + by; two places with the same `known` and `more` differ by a number. */
+typedef struct FormPlace {
+  const Sym *known; /* NULL: overflow */
+  const Sym *more;  /* a sum that is no number */
+  int64_t by;
+} FormPlace;
 
-/* Its value `coord` away from x, where register 0 lies; NULL: overflow. */
-const Sym *form_at(Lower *l, TileForm *f, const Sym *const *x, const int *coord);
+TileForm *form_of(Lower *l, const Sym *e, const Layout *layout);
+
+/* Its value at a register; x: where register 0 lies. */
+FormPlace form_place(Lower *l, TileForm *f, const Sym *const *x, int reg);
+const Sym *form_sum(Lower *l, FormPlace p);                              /* NULL: overflow */
+const Sym *form_at(Lower *l, TileForm *f, const Sym *const *x, int reg); /* both */
 
 /* Simplified, unless e as it stands takes fewer operations. */
 const Sym *cheaper(Lower *l, const Sym *e);

@@ -136,27 +136,36 @@ bool open_access(Lower *l, const Op *op, const AccessBounds *b, const Layout *la
 
 /* An address that was emitted; others are it plus a constant. */
 typedef struct Base {
+  FormPlace place; /* where it lies */
   const Sym *offset;
   Value *value;
 } Base;
 
-/* The tests of one place along the dims they depend on. */
+/* A test of a walk: a condition, or `whole` <= 0 where many places are compared with a number. */
+typedef struct Test {
+  TileForm *form;
+  bool repeated; /* at several places */
+  bool compares;
+} Test;
+
+/* A test at a place. */
 typedef struct Tested {
   int test;
-  const Sym *condition;
+  FormPlace place;
   Value *value; /* NULL: it always holds */
 } Tested;
 
 typedef struct Walk {
   Lower *l;
   const LaneAccess *a;
-  TileForm *offset, *coords[IR_MAX_RANK], *tests[MAX_BOUNDS];
+  TileForm *offset, *coords[IR_MAX_RANK];
+  Test tests[MAX_BOUNDS];
   const Sym *owner; /* only one thread of those that hold an element acts; NULL: all do */
   const DimHolders *several[LAYOUT_DIMS]; /* dims along which digits overlap, if one acts */
   int nseveral;
   Vec(Base) bases;
   Vec(Tested) tested;
-  int coord[LAYOUT_DIMS];    /* of the registers from `reg` on, relative to register 0 */
+  int reg;                   /* the first of the registers that are accessed now */
   Value *args[LANE_DYNAMIC]; /* dynamic values of `reg` */
 } Walk;
 
@@ -165,6 +174,7 @@ static void find_owner(Walk *w) {
   Lower *l = w->l;
   const Layout *layout = w->a->layout;
   w->owner = lane_is_first(l, layout);
+  if (w->owner) w->owner = cheaper(l, w->owner);
   for (int d = 0; d < layout->dims; d++) {
     DimHolders h = dim_holders(l, layout, d);
     if (h.kind == HOLDERS_SINGLE) continue;
@@ -173,54 +183,92 @@ static void find_owner(Walk *w) {
   }
 }
 
+/* Registers lie at several places along the dims that the test is about. */
+static bool is_repeated(Lower *l, const LaneAccess *a, const Sym *test) {
+  const Digits *regs = &a->layout->part[LAYOUT_REG];
+  for (int i = 0, weight = 1; i < regs->n; weight *= regs->at[i++].radix)
+    if (regs->at[i].stride && weight * regs->at[i].radix > a->width &&
+        sym_contains(test, access_x(l->sym, regs->at[i].dim)))
+      return true;
+  return false;
+}
+
+static bool only_adds(const TileForm *f) {
+  for (int i = 0; i < f->layout->part[LAYOUT_REG].n; i++)
+    if (f->step[i].of > 1) return false;
+  return true;
+}
+
+static Test open_test(Lower *l, const LaneAccess *a, const Sym *test) {
+  test = lower_sound(l, test);
+  bool repeated = !a->ndynamic && is_repeated(l, a, test);
+  const Sym *e = repeated ? below_zero(l, test) : NULL;
+  TileForm *f = e ? form_of(l, e, a->layout) : NULL;
+  bool compares = f && only_adds(f);
+  return (Test){compares ? f : form_of(l, test, a->layout), repeated, compares};
+}
+
 static Walk begin_walk(Lower *l, const LaneAccess *a, bool owner) {
   Walk w = {.l = l, .a = a};
-  int rank = a->access->tile->rank;
-  w.offset = form_of(l, a->offset, rank);
-  for (int m = 0; m < a->memory->type->rank; m++) w.coords[m] = form_of(l, a->coords[m], rank);
-  for (int i = 0; i < a->ntests; i++) w.tests[i] = form_of(l, a->tests[i], rank);
+  w.offset = form_of(l, a->offset, a->layout);
+  for (int m = 0; m < a->memory->type->rank; m++) w.coords[m] = form_of(l, a->coords[m], a->layout);
+  for (int i = 0; i < a->ntests; i++) w.tests[i] = open_test(l, a, a->tests[i]);
   if (owner) find_owner(&w);
   return w;
 }
 
 static void go_to(Walk *w, int reg) {
-  layout_at(w->a->layout, reg, 0, 0, w->coord);
+  w->reg = reg;
   for (int i = 0; i < w->a->ndynamic; i++) w->args[i] = emit_pick(w->l, w->a->dynamic[i], &reg, 1);
 }
 
-static const Sym *there(Walk *w, TileForm *f) { return form_at(w->l, f, w->a->x, w->coord); }
+static const Sym *there(Walk *w, TileForm *f) { return form_at(w->l, f, w->a->x, w->reg); }
+
+/* An address that differs by a number; it then stands for this place as well. */
+static const Base *base_of(Walk *w, FormPlace p) {
+  SymCtx *sym = w->l->sym;
+  int64_t by;
+  for (int i = 0; i < w->bases.n; i++) {
+    const Base *b = &w->bases.at[i];
+    if (b->place.known == p.known && b->place.more == p.more) return b;
+  }
+  const Sym *e = form_sum(w->l, p);
+  for (int i = 0; i < w->bases.n; i++) {
+    Base b = w->bases.at[i];
+    const Sym *d = b.place.known == p.known ? NULL : sym_sub(sym, e, b.offset);
+    if (!d || !sym_is_int(d, &by)) continue;
+    b.place = (FormPlace){p.known, p.more, p.by - by};
+    return vec_push(w->l->arena, &w->bases, b), &w->bases.at[w->bases.n - 1];
+  }
+  vec_push(w->l->arena, &w->bases, ((Base){p, e, emit_address(w->l, e, w->a->offset_dtype)}));
+  return &w->bases.at[w->bases.n - 1];
+}
 
 static Value *offset_of(Walk *w, Attr *imm) {
   Lower *l = w->l;
-  const Sym *e = there(w, w->offset);
-  if (w->a->ndynamic) return emit_expr_of(l, e, w->a->offset_dtype, w->args, w->a->ndynamic);
-  for (int i = 0; i < w->bases.n; i++) {
-    const Sym *by = sym_sub(l->sym, e, w->bases.at[i].offset);
-    if (by && sym_is_int(by, &imm->integer)) return w->bases.at[i].value;
-  }
-  Value *v = emit_address(l, e, w->a->offset_dtype);
-  vec_push(l->arena, &w->bases, ((Base){e, v}));
-  return v;
-}
-
-/* Registers lie at several places along the dims that the test is about. */
-static bool is_repeated(const Walk *w, int test) {
-  const Digits *regs = &w->a->layout->part[LAYOUT_REG];
-  for (int i = 0, weight = 1; i < regs->n; weight *= regs->at[i++].radix)
-    if (regs->at[i].stride && weight * regs->at[i].radix > w->a->width &&
-        sym_contains(w->tests[test]->whole, access_x(w->l->sym, regs->at[i].dim)))
-      return true;
-  return false;
+  FormPlace p = form_place(l, w->offset, w->a->x, w->reg);
+  if (w->a->ndynamic)
+    return emit_expr_of(l, form_sum(l, p), w->a->offset_dtype, w->args, w->a->ndynamic);
+  const Base *b = base_of(w, p);
+  imm->integer = p.by - b->place.by;
+  return b->value;
 }
 
 /* One test where the registers lie; NULL: it always holds. Most registers share it. */
 static Value *tested(Walk *w, int test) {
-  const Sym *e = there(w, w->tests[test]);
-  for (int i = 0; i < w->tested.n; i++)
-    if (w->tested.at[i].test == test && w->tested.at[i].condition == e)
-      return w->tested.at[i].value;
-  Tested t = {test, e, is_repeated(w, test) ? emit_bound(w->l, e) : emit_test(w->l, e)};
-  vec_push(w->l->arena, &w->tested, t);
+  Lower *l = w->l;
+  const Test *how = &w->tests[test];
+  FormPlace p = form_place(l, how->form, w->a->x, w->reg);
+  for (int i = 0; i < w->tested.n; i++) {
+    const Tested *t = &w->tested.at[i];
+    if (t->test == test && t->place.known == p.known && t->place.more == p.more &&
+        t->place.by == p.by)
+      return t->value;
+  }
+  Tested t = {.test = test, .place = p};
+  if (how->compares) t.value = emit_below(l, sym_add(l->sym, p.known, p.more), -p.by);
+  else t.value = how->repeated ? emit_bound(l, form_sum(l, p)) : emit_test(l, form_sum(l, p));
+  vec_push(l->arena, &w->tested, t);
   return t.value;
 }
 
@@ -232,11 +280,12 @@ static Value *both(Lower *l, Value *a, Value *b) {
 static const Sym *acts_for(Walk *w, int reg) {
   Lower *l = w->l;
   const Sym *all = w->owner;
+  if (!w->nseveral) return all;
   for (int i = 0; i < w->nseveral; i++) {
     const Sym *counts = holder_counts(l, w->several[i], reg);
     all = all ? sym_and(l->sym, all, counts) : counts;
   }
-  return all ? cheaper(l, all) : NULL;
+  return cheaper(l, all);
 }
 
 /* NULL: it is always active. */
@@ -250,7 +299,7 @@ static Value *mask_of(Walk *w, int reg) {
     if (inside) v = both(l, v, emit_test(l, inside));
     return owner ? both(l, v, emit_test(l, owner)) : v;
   }
-  for (int i = 0; i < w->a->ntests; i++) all = sym_and(l->sym, all, there(w, w->tests[i]));
+  for (int i = 0; i < w->a->ntests; i++) all = sym_and(l->sym, all, there(w, w->tests[i].form));
   if (inside) all = sym_and(l->sym, all, inside);
   if (owner) all = sym_and(l->sym, all, owner);
   all = sym_simplify(l->sym, lower_facts(l), all);
@@ -275,11 +324,11 @@ static void add_flag(Step *s, const Op *op, AttrKey key) {
 static bool steps_along_last(Walk *w, int reg) {
   if (w->a->width == 1) return true;
   TileForm *last = w->coords[w->a->memory->type->rank - 1];
-  const Sym *first = there(w, last);
-  layout_at(w->a->layout, reg + 1, 0, 0, w->coord);
-  const Sym *second = there(w, last);
-  layout_at(w->a->layout, reg, 0, 0, w->coord);
-  return sym_sub(w->l->sym, second, first) == sym_int(w->l->sym, 1);
+  FormPlace first = form_place(w->l, last, w->a->x, reg);
+  FormPlace second = form_place(w->l, last, w->a->x, reg + 1);
+  if (first.known == second.known && first.more == second.more) return second.by - first.by == 1;
+  const Sym *by = sym_sub(w->l->sym, form_sum(w->l, second), form_sum(w->l, first));
+  return by == sym_int(w->l->sym, 1);
 }
 
 static Step step_at(Walk *w, int reg) {

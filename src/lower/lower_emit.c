@@ -314,21 +314,35 @@ Value *emit_address(Lower *l, const Sym *e, DType dtype) {
   return emit_sum(l, a.scope[at], e, dtype, shared, v);
 }
 
-/* A comparison as one of a value that many such tests share with a number. */
-Value *emit_bound(Lower *l, const Sym *condition) {
-  const Sym *e = sym_simplify(l->sym, lower_facts(l), condition);
-  int64_t number, limit = 0;
-  if (e == sym_bool(l->sym, true)) return NULL;
-  if (!e || (sym_kind(e) != SYM_le && sym_kind(e) != SYM_lt)) return emit_test(l, condition);
-  const Sym *d = sym_sub(l->sym, sym_arg(l->sym, e, 0), sym_arg(l->sym, e, 1));
-  for (int i = 0; d && sym_kind(d) == SYM_add && i < sym_nargs(d); i++)
-    if (sym_is_int(sym_arg(l->sym, d, i), &number)) limit = -number;
-  d = sym_add(l->sym, d, sym_int(l->sym, limit));
-  if (!d || !sym_is_integer(d)) return emit_test(l, condition);
+const Sym *below_zero(Lower *l, const Sym *condition) {
+  SymKind kind = sym_kind(condition);
+  if (kind != SYM_le && kind != SYM_lt) return NULL;
+  const Sym *e = sym_sub(l->sym, sym_arg(l->sym, condition, 0), sym_arg(l->sym, condition, 1));
+  if (!e || !sym_is_integer(e)) return sym_take_error(l->sym), NULL;
+  return kind == SYM_lt ? sym_add(l->sym, e, sym_int(l->sym, 1)) : e;
+}
+
+/* What tells such tests apart is a number: they share the value that it is compared with. */
+Value *emit_below(Lower *l, const Sym *e, int64_t most) {
+  e = lower_sound(l, e);
+  SymRange r = sym_range(l->sym, lower_facts(l), e);
+  int64_t number, plus = 0;
+  if (r.hi != SYM_MAX_INF && r.hi <= most) return NULL;
+  if (r.lo != SYM_MIN_INF && r.lo > most) return emit_expr(l, sym_bool(l->sym, false), DTYPE_i1);
+  for (int i = 0; sym_kind(e) == SYM_add && i < sym_nargs(e); i++)
+    if (sym_is_int(sym_arg(l->sym, e, i), &number)) plus = number;
+  const Sym *d = lower_sound(l, sym_sub(l->sym, e, sym_int(l->sym, plus)));
+  const Sym *limit = lower_sound(l, sym_sub(l->sym, sym_int(l->sym, most), sym_int(l->sym, plus)));
   DType dtype = fits(l, lower_facts(l), d, DTYPE_i32) ? DTYPE_i32 : DTYPE_index;
   Value *v = emit_address(l, d, dtype);
-  const Sym *most = sym_int(l->sym, limit - (sym_kind(e) == SYM_lt ? 1 : 0));
-  return emit_expr_of(l, sym_le(l->sym, emit_arg(l, 0), most), DTYPE_i1, &v, 1);
+  return emit_expr_of(l, sym_le(l->sym, emit_arg(l, 0), limit), DTYPE_i1, &v, 1);
+}
+
+Value *emit_bound(Lower *l, const Sym *condition) {
+  const Sym *e = sym_simplify(l->sym, lower_facts(l), condition);
+  if (e == sym_bool(l->sym, true)) return NULL;
+  const Sym *below = e ? below_zero(l, e) : NULL;
+  return below ? emit_below(l, below, 0) : emit_test(l, condition);
 }
 
 /* ---- registers ---- */

@@ -1,10 +1,12 @@
 /* lower_forms.c: expressions over the coordinates of a tile, taken apart once for all registers.
  *
- *     200*$x0 + $x1 at (3, 8)        its value at register 0, plus 3 steps of 200 and 8 of 1
- *     Mod($x0, W)*8 + $x1            along $x0 more than an addition: once for each place there
+ *     200*$x0 + $x1 at (3, 8)              its value at register 0, plus 3 steps of 200 and 8 of 1
+ *     Mod($x0, W)*8 + $x1                  along $x0 more than an addition: once for each place
+ * there 64*$x0 + xor(Mod($x0, 8), $x1)       rows that are 8 apart: 512 more
  *
- * Simplification is the dear part of lowering an access; a form pays it once for each place along
- * the dims that are not linear. */
+ * Simplification is the dear part of lowering an access. A register's number has a digit for each
+ * way to move through the tile; a form pays once for each combination of digits that no addition
+ * leads to. */
 #include "lower/lower.h"
 
 /* ---- cheaper spellings ---- */
@@ -40,28 +42,39 @@ static bool is_over_tile(Lower *l, const Sym *e, int rank) {
   return false;
 }
 
-/* The step along each dim on its own; NULL: there is none. */
-static void single_steps(Lower *l, TileForm *f) {
-  for (int i = 0; i < f->rank; i++) {
-    const Sym *x = access_x(l->sym, i), *rest;
-    if (!sym_contains(f->whole, x)) f->step[i] = sym_int(l->sym, 0);
-    else if (sym_is_bool(f->whole) || !sym_linear(l->sym, f->whole, &x, 1, &f->step[i], &rest) ||
-             is_over_tile(l, f->step[i], f->rank))
-      f->step[i] = NULL;
+/* What moving by `by` along x adds, wherever the tile is; NULL: no addition. */
+static const Sym *moved_by(Lower *l, const Sym *e, const Sym *x, int by, int rank) {
+  SymBinding to = {x, sym_add(l->sym, x, sym_int(l->sym, by))};
+  const Sym *d = sym_sub(l->sym, sym_subst(l->sym, e, &to, 1), e);
+  if (!d) return sym_take_error(l->sym), NULL;
+  return is_over_tile(l, d, rank) ? NULL : d;
+}
+
+/* Of a digit that does more than add: so many of its steps may still be an addition. */
+static FormStep leap_of(Lower *l, const Sym *e, Digit g, int rank) {
+  const Sym *x = access_x(l->sym, g.dim);
+  for (int n = 1; n < g.radix; n *= 2) {
+    const Sym *adds = moved_by(l, e, x, n * g.stride, rank);
+    if (adds) return (FormStep){n, adds};
   }
+  return (FormStep){g.radix, NULL};
 }
 
-TileForm *form_of(Lower *l, const Sym *e, int rank) {
+static FormStep step_of(Lower *l, const Sym *e, Digit g, int rank) {
+  const Sym *x = access_x(l->sym, g.dim), *coeff, *rest;
+  if (!g.stride || !sym_contains(e, x)) return (FormStep){1, sym_int(l->sym, 0)};
+  if (sym_is_bool(e)) return (FormStep){g.radix, NULL};
+  if (!sym_linear(l->sym, e, &x, 1, &coeff, &rest) || is_over_tile(l, coeff, rank))
+    return leap_of(l, e, g, rank);
+  return (FormStep){1, sym_mul(l->sym, coeff, sym_int(l->sym, g.stride))};
+}
+
+TileForm *form_of(Lower *l, const Sym *e, const Layout *layout) {
   TileForm *f = ARENA_NEW(l->arena, TileForm);
-  *f = (TileForm){.whole = lower_sound(l, e), .rank = rank};
-  single_steps(l, f);
+  *f = (TileForm){.whole = lower_sound(l, e), .layout = layout};
+  const Digits *regs = &layout->part[LAYOUT_REG];
+  for (int i = 0; i < regs->n; i++) f->step[i] = step_of(l, f->whole, regs->at[i], layout->dims);
   return f;
-}
-
-static bool same_place(const TileForm *f, const int *a, const int *b) {
-  for (int i = 0; i < f->rank; i++)
-    if (!f->step[i] && a[i] != b[i]) return false;
-  return true;
 }
 
 /* Which spelling is the cheaper one is decided once for a form: its values are alike. */
@@ -72,29 +85,49 @@ static const Sym *spelt(Lower *l, TileForm *f, const Sym *e) {
   return s;
 }
 
-/* The value where only the dims without a step have moved from register 0. */
-static const Sym *known_at(Lower *l, TileForm *f, const Sym *const *x, const int *coord) {
-  SymBinding to[IR_MAX_RANK];
-  FormValue v = {0};
+/* The value at `reg`, which no step leads to. */
+static const Sym *known_at(Lower *l, TileForm *f, const Sym *const *x, int reg) {
+  SymBinding to[LAYOUT_DIMS];
+  int coord[LAYOUT_DIMS];
+  FormValue v = {.reg = reg};
   for (int i = 0; i < f->values.n; i++)
-    if (same_place(f, f->values.at[i].coord, coord)) return f->values.at[i].value;
-  for (int i = 0; i < f->rank; i++) {
-    v.coord[i] = coord[i];
-    const Sym *moved = f->step[i] ? x[i] : sym_add(l->sym, x[i], sym_int(l->sym, coord[i]));
-    to[i] = (SymBinding){access_x(l->sym, i), moved};
-  }
-  v.value = sym_subst(l->sym, f->whole, to, f->rank);
+    if (f->values.at[i].reg == reg) return f->values.at[i].value;
+  layout_at(f->layout, reg, 0, 0, coord);
+  for (int i = 0; i < f->layout->dims; i++)
+    to[i] = (SymBinding){access_x(l->sym, i), sym_add(l->sym, x[i], sym_int(l->sym, coord[i]))};
+  v.value = sym_subst(l->sym, f->whole, to, f->layout->dims);
   if (v.value) v.value = spelt(l, f, v.value);
   vec_push(l->arena, &f->values, v);
   return v.value;
 }
 
-const Sym *form_at(Lower *l, TileForm *f, const Sym *const *x, const int *coord) {
-  const Sym *terms[IR_MAX_RANK + 1], *zero = sym_int(l->sym, 0);
-  int n = 0;
-  terms[n++] = known_at(l, f, x, coord);
-  for (int i = 0; i < f->rank; i++)
-    if (f->step[i] && f->step[i] != zero && coord[i])
-      terms[n++] = sym_mul(l->sym, f->step[i], sym_int(l->sym, coord[i]));
-  return n == 1 ? terms[0] : sym_sum(l->sym, terms, n);
+#define LARGE (INT64_C(1) << 40) /* sums of larger numbers are left to `sym`, which sees overflow  \
+                                  */
+
+FormPlace form_place(Lower *l, TileForm *f, const Sym *const *x, int reg) {
+  const Digits *regs = &f->layout->part[LAYOUT_REG];
+  FormPlace p = {.more = sym_int(l->sym, 0)};
+  int first = 0, weight = 1, rest = reg;
+  for (int i = 0; i < regs->n; weight *= regs->at[i++].radix) {
+    int digit = rest % regs->at[i].radix;
+    int64_t by;
+    rest /= regs->at[i].radix;
+    int leaps = digit / f->step[i].of;
+    const Sym *adds = f->step[i].adds;
+    first += digit % f->step[i].of * weight;
+    if (!leaps) continue;
+    if (sym_is_int(adds, &by) && by < LARGE && -by < LARGE) p.by += leaps * by;
+    else p.more = sym_add(l->sym, p.more, sym_mul(l->sym, adds, sym_int(l->sym, leaps)));
+  }
+  p.known = known_at(l, f, x, first);
+  return p;
+}
+
+const Sym *form_sum(Lower *l, FormPlace p) {
+  const Sym *terms[] = {p.known, p.more, sym_int(l->sym, p.by)};
+  return p.known && sym_is_bool(p.known) ? p.known : sym_sum(l->sym, terms, (int)WV_LEN(terms));
+}
+
+const Sym *form_at(Lower *l, TileForm *f, const Sym *const *x, int reg) {
+  return form_sum(l, form_place(l, f, x, reg));
 }

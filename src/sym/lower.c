@@ -525,8 +525,9 @@ static int lower(Lower *l, const Sym *s) {
 
 SymCode *sym_lower_launch(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *const *exprs, int n,
                           const Sym *const *uniform, int nuniform) {
+  ArenaMark mark = arena_mark(cx->scratch);
   Lower l = {.arena = a,
-             .scratch = arena_new(),
+             .scratch = cx->scratch,
              .cx = cx,
              .f = f ? f : cx->no_facts,
              .uniform = uniform,
@@ -540,7 +541,7 @@ SymCode *sym_lower_launch(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *co
   code->ops = arena_copy(a, l.ops.at, sizeof(SymOp) * (size_t)l.ops.n);
   code->nops = l.ops.n;
   for (int i = 0; i < code->nops; i++) code->cost += op_cost[code->ops[i].kind];
-  arena_free(l.scratch);
+  arena_rewind(cx->scratch, mark);
   return cx->error[0] ? NULL : code;
 }
 

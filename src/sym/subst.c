@@ -144,9 +144,36 @@ static void walk(Walk *w, const Sym *s) {
   for (int i = 0; i < s->n; i++) walk(w, node_operand(s, i));
 }
 
+enum { FEW_NODES = 256, FEW_SYMBOLS = 16 };
+
+/* The symbols of a small expression, without a map: most have one to five. */
+typedef struct Few {
+  const Sym *at[FEW_SYMBOLS];
+  int n; /* FEW_SYMBOLS + 1: too many */
+} Few;
+
+static void walk_few(Few *f, const Sym *s) {
+  if (!s->symbols || f->n > FEW_SYMBOLS) return;
+  if (s->kind != SYM_symbol) {
+    for (int i = 0; i < s->n; i++) walk_few(f, node_operand(s, i));
+    return;
+  }
+  for (int i = 0; i < f->n; i++)
+    if (f->at[i] == s) return;
+  if (f->n < FEW_SYMBOLS) f->at[f->n] = s;
+  f->n++;
+}
+
 int sym_free_symbols(const Sym *s, const Sym **out, int cap) {
+  Few few = {.n = 0};
+  if (!s) return 0;
+  if (s->size <= FEW_NODES) walk_few(&few, s);
+  if (s->size <= FEW_NODES && few.n <= FEW_SYMBOLS) {
+    for (int i = 0; i < few.n && i < cap; i++) out[i] = few.at[i];
+    return few.n;
+  }
   Walk w = {.arena = arena_new(), .out = out, .cap = cap};
-  if (s) walk(&w, s);
+  walk(&w, s);
   arena_free(w.arena);
   return w.n;
 }
@@ -154,7 +181,7 @@ int sym_free_symbols(const Sym *s, const Sym **out, int cap) {
 bool sym_contains(const Sym *s, const Sym *symbol) {
   if (s == symbol) return true;
   if (!(s->symbols & symbol->symbols) || s->kind == SYM_symbol) return false;
-  if (s->size > 256) { /* shared nodes: do not walk the tree */
+  if (s->size > FEW_NODES) { /* shared nodes: do not walk the tree */
     Walk w = {.arena = arena_new()};
     walk(&w, s);
     bool found = map_get(&w.seen, map_key(symbol)) != NULL;

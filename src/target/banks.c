@@ -45,18 +45,28 @@ static void clear_phase(Phase *p, int banks) {
   for (int i = 0; i < banks; i++) p->first[i] = p->count[i] = 0;
 }
 
+/* Accesses that are aligned to their own size coincide or lie apart: each is then one word of wider
+ * banks. */
+static int word_bytes(const TargetInfo *t, const int *address, int lanes, int bytes) {
+  if (bytes <= BANK_BYTES || t->banks * BANK_BYTES % bytes) return BANK_BYTES;
+  for (int lane = 0; lane < lanes; lane++)
+    if (address[lane] >= 0 && address[lane] % bytes) return BANK_BYTES;
+  return bytes;
+}
+
 BankCost bank_cost(const TargetInfo *t, const int *address, int lanes, int bytes, bool is_read) {
   BankCost cost = {0};
   Phase p;
   if (!t->banks) return cost;
   WV_ASSERT(t->banks <= MOST_BANKS);
-  int width = phase_lanes(t, bytes), words = bytes > BANK_BYTES ? bytes / BANK_BYTES : 1;
+  int word = word_bytes(t, address, lanes, bytes), banks = t->banks * BANK_BYTES / word;
+  int width = phase_lanes(t, bytes), words = bytes > word ? bytes / word : 1;
   for (int phase = 0; phase * width < lanes; phase++) {
-    clear_phase(&p, t->banks);
+    clear_phase(&p, banks);
     for (int i = 0; i < width; i++) {
       int lane = phase_lane(t, phase, i, width, bytes, is_read);
       if (lane >= lanes || address[lane] < 0) continue;
-      for (int w = 0; w < words; w++) add_word(&p, address[lane] / BANK_BYTES + w, t->banks);
+      for (int w = 0; w < words; w++) add_word(&p, address[lane] / word + w, banks);
     }
     cost.cycles += p.busiest;
     cost.conflicts += p.busiest > 1 ? p.busiest - 1 : 0;
@@ -199,14 +209,13 @@ static const BankCost *known_cost(const KnownCosts *k, int from) {
   return NULL;
 }
 
-/* False: it tears an access apart, or is no better than the best so far. */
+/* False: it misaligns an access, or is no better than the best so far. `m` keeps accesses whole. */
 static bool add_swizzled(Chooser *s, const MemLayout *m, int i, BankChoice *total) {
   const BankPattern *p = &s->tile->patterns[i];
   const Offsets *o = &s->offset[i];
   KnownCosts known = {.n = 0};
   int address[BANK_LANES], period = period_of(s, m);
   if (!o->at) return add_pattern(s->t, m, p, total);
-  if (mem_vector(m, m->dims - 1) < p->bytes * 8 / m->bits) return false;
   for (int step = 0; step < p->steps; step++) {
     int from = o->from[step] < 0 ? -1 : o->from[step] % period;
     const BankCost *seen = known_cost(&known, from);
@@ -225,9 +234,17 @@ static bool add_swizzled(Chooser *s, const MemLayout *m, int i, BankChoice *tota
   return true;
 }
 
+/* No access of any pattern is torn apart. */
+static bool keeps_whole(const Chooser *s, const MemLayout *m) {
+  int vector = mem_vector(m, m->dims - 1);
+  for (int i = 0; i < s->tile->npatterns; i++)
+    if (vector < s->tile->patterns[i].bytes * 8 / m->bits) return false;
+  return true;
+}
+
 static void consider(Chooser *s, const MemLayout *m) {
   BankChoice c = {.layout = *m, .bytes = mem_bytes(m), .found = true};
-  if (c.bytes > s->tile->budget || is_free(s)) return;
+  if (is_free(s) || c.bytes > s->tile->budget || !keeps_whole(s, m)) return;
   for (int i = 0; i < s->tile->npatterns; i++)
     if (!add_swizzled(s, m, s->order[i], &c)) return;
   bool better = !s->best.found || c.cycles < s->best.cycles ||
@@ -263,11 +280,13 @@ static void consider_padding(Chooser *s) {
 
 static void order_patterns(Chooser *s, const MemLayout *rows) {
   int n = s->tile->npatterns;
+  bool whole = keeps_whole(s, rows);
   int64_t *conflicts = ARENA_ARRAY(s->scratch, int64_t, n + 1);
   for (int i = 0; i < n; i++) {
     BankChoice alone = {0};
     int at = i;
-    if (s->offset[i].at && add_swizzled(s, rows, i, &alone)) conflicts[i] = alone.conflicts;
+    if (s->offset[i].at && whole && add_swizzled(s, rows, i, &alone))
+      conflicts[i] = alone.conflicts;
     for (; at > 0 && conflicts[s->order[at - 1]] < conflicts[i]; at--)
       s->order[at] = s->order[at - 1];
     s->order[at] = i;

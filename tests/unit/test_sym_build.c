@@ -163,8 +163,24 @@ TEST(free_symbols_in_order) {
   env_free(&e);
 }
 
+/* However many there are, and however large the expression is: shared parts are walked once. */
+TEST(free_symbols_of_large_expressions) {
+  Env e = env_new();
+  const Sym *out[40], *s = sym_int(e.cx, 0);
+  for (int i = 0; i < 40; i++) {
+    const Sym *x = sym_symbol(e.cx, arena_printf(e.arena, "s%d", i), true);
+    s = sym_add(e.cx, s, sym_mod(e.cx, x, sym_int(e.cx, 7)));
+  }
+  CHECK_INT(sym_free_symbols(s, out, 40), 40);
+  CHECK_INT(sym_free_symbols(s, out, 2), 40);
+  for (int i = 0; i < 60; i++) s = sym_mod(e.cx, sym_mul(e.cx, s, s), sym_add(e.cx, s, out[0]));
+  CHECK(s && sym_size(s) > 1u << 20);
+  CHECK_INT(sym_free_symbols(s, out, 40), 40);
+  env_free(&e);
+}
+
 TESTS_MAIN(RUN(equal_expressions_are_the_same_pointer) RUN(rationals_stay_exact)
                RUN(overflow_and_division_by_zero_are_errors) RUN(names_and_text)
                    RUN(bad_text_says_where) RUN(operands_rebuild_the_expression)
                        RUN(substitution_is_simultaneous) RUN(chained_values_are_resolved)
-                           RUN(free_symbols_in_order))
+                           RUN(free_symbols_in_order) RUN(free_symbols_of_large_expressions))
