@@ -133,8 +133,10 @@ BankChoice bank_judge(const TargetInfo *t, const BankTile *tile, const MemLayout
 
 /* A pattern's accesses in a layout without swizzle. */
 typedef struct Offsets {
-  int *at;   /* of each step and lane, in elements; -1: nothing. NULL: see plain_offsets */
-  int *from; /* by step: how far all lanes are from where they were at step 0, or -1 */
+  int *at;           /* of each step and lane, in elements; -1: nothing. NULL: see plain_offsets */
+  int *from;         /* by step: how far all lanes are from where they were at step 0, or -1 */
+  unsigned varying;  /* bits in which lanes of a step differ */
+  int64_t conflicts; /* without swizzle */
 } Offsets;
 
 typedef struct Chooser {
@@ -160,12 +162,22 @@ static int distance_from_first(const int *first, const int *here, int lanes) {
   return by;
 }
 
+static unsigned bits_that_vary(const int *offset, int lanes) {
+  int first = -1;
+  unsigned bits = 0;
+  for (int lane = 0; lane < lanes; lane++) {
+    if (first < 0) first = offset[lane];
+    if (offset[lane] >= 0) bits |= (unsigned)(offset[lane] ^ first);
+  }
+  return bits;
+}
+
 /* Every access begins at a multiple of its elements, so that it is whole wherever a vector is. No
  * offsets: some do not. */
 static Offsets plain_offsets(Chooser *s, const MemLayout *m, const BankPattern *p) {
   int n = p->bytes * 8 / m->bits, last = m->extent[m->dims - 1], lanes = p->lanes;
-  Offsets o = {ARENA_ARRAY(s->scratch, int, p->steps *lanes),
-               ARENA_ARRAY(s->scratch, int, p->steps)};
+  Offsets o = {.at = ARENA_ARRAY(s->scratch, int, p->steps *lanes),
+               .from = ARENA_ARRAY(s->scratch, int, p->steps)};
   for (int step = 0; step < p->steps; step++) {
     int *here = o.at + step * lanes;
     for (int lane = 0; lane < lanes; lane++) {
@@ -173,6 +185,7 @@ static Offsets plain_offsets(Chooser *s, const MemLayout *m, const BankPattern *
       if (element >= 0 && element % last % n) return (Offsets){0};
       here[lane] = element < 0 ? -1 : mem_offset_of(m, element);
     }
+    o.varying |= bits_that_vary(here, lanes);
     o.from[step] = o.at[0] < 0 || here[0] < 0 ? -1 : distance_from_first(o.at, here, lanes);
   }
   return o;
@@ -242,6 +255,15 @@ static bool keeps_whole(const Chooser *s, const MemLayout *m) {
   return true;
 }
 
+/* Where lanes do not differ in the bits that flip others, they meet as they do without flips. */
+static int64_t least_conflicts(const Chooser *s, const MemLayout *m) {
+  unsigned flipping = m->swizzle.mask << m->swizzle.shift;
+  int64_t least = 0;
+  for (int i = 0; i < s->tile->npatterns; i++)
+    if (s->offset[i].at && !(s->offset[i].varying & flipping)) least += s->offset[i].conflicts;
+  return least;
+}
+
 static void consider(Chooser *s, const MemLayout *m) {
   BankChoice c = {.layout = *m, .bytes = mem_bytes(m), .found = true};
   if (is_free(s) || c.bytes > s->tile->budget || !keeps_whole(s, m)) return;
@@ -265,7 +287,7 @@ static void consider_swizzles(Chooser *s, const MemLayout *rows) {
     for (int n = 1; unit << n <= bank_row; n++)
       for (int shift = n; (int64_t)unit << (shift + n) <= size; shift++) {
         MemLayout m = mem_swizzled(rows, unit, n, shift);
-        consider(s, &m);
+        if (!s->best.found || least_conflicts(s, &m) < s->best.conflicts) consider(s, &m);
       }
 }
 
@@ -281,13 +303,12 @@ static void consider_padding(Chooser *s) {
 static void order_patterns(Chooser *s, const MemLayout *rows) {
   int n = s->tile->npatterns;
   bool whole = keeps_whole(s, rows);
-  int64_t *conflicts = ARENA_ARRAY(s->scratch, int64_t, n + 1);
   for (int i = 0; i < n; i++) {
     BankChoice alone = {0};
     int at = i;
-    if (s->offset[i].at && whole && add_swizzled(s, rows, i, &alone))
-      conflicts[i] = alone.conflicts;
-    for (; at > 0 && conflicts[s->order[at - 1]] < conflicts[i]; at--)
+    int64_t *own = &s->offset[i].conflicts;
+    if (s->offset[i].at && whole && add_swizzled(s, rows, i, &alone)) *own = alone.conflicts;
+    for (; at > 0 && s->offset[s->order[at - 1]].conflicts < *own; at--)
       s->order[at] = s->order[at - 1];
     s->order[at] = i;
   }
