@@ -19,6 +19,23 @@ typedef struct PyNames {
   PyObject *f_back, *f_lasti, *co_filename, *co_positions;
 } PyNames;
 
+/* How tensors of a type are taken: py_tensor.c. */
+typedef enum TensorWay {
+  WAY_NONE,
+  WAY_EXCHANGE,
+  WAY_TORCH,
+  WAY_CUDA_ARRAY,
+  WAY_BUFFER,
+  WAY_DLPACK
+} TensorWay;
+
+typedef struct TensorType {
+  PyTypeObject *type; /* NULL: a free slot */
+  TensorWay way;
+  const struct DLExchange *api; /* of WAY_EXCHANGE */
+} TensorType;
+enum { TENSOR_TYPES = 8, TENSOR_RANK = 8 };
+
 typedef struct PyState {
   wv_ctx *cx;
   PyTypeObject *expr_type, *dtype_type, *value_type, *tracer_type, *kernel_type;
@@ -31,6 +48,11 @@ typedef struct PyState {
   PyObject *namer;    /* code -> {instruction offset: name}, for readable IR; NULL: none */
   PyObject *kernels;  /* directory below it whose frames are: the kernel library */
   PyNames names;
+  TensorType tensor_types[TENSOR_TYPES]; /* the types met last, in a ring */
+  int next_tensor_type;
+  bool no_exchange;       /* for comparisons: as if no type had a table of C functions */
+  PyObject *torch_types;  /* torch.dtype -> row of py_attributes.c's table */
+  PyObject *torch_stream; /* PyTorch's function for it, once it was needed */
 } PyState;
 
 static inline PyState *py_state(PyObject *module) { return PyModule_GetState(module); }
@@ -171,17 +193,40 @@ void py_report_raise(PyObject *report); /* SimulationError, unless something is 
 int py_proof_init(PyObject *module, PyState *st);
 PyObject *py_proof_of(PyState *st, wv_kernel *k);
 
-/* ---- py_buffer.c: tensors of others, without copying ---- */
+/* ---- py_tensor.c: tensors of others, without copying ---- */
 
 typedef struct Tensor {
-  wv_buffer buffer;
-  Py_buffer view;    /* view.obj set: taken by the buffer protocol */
-  PyObject *capsule; /* set: taken by DLPack */
+  wv_buffer buffer;           /* its shape and strides are those below */
+  int device_type, device_id; /* as DLPack numbers them */
+  const struct DLExchange *api;
+  void *stream; /* where the tensor names the stream it is ready on */
+  bool has_stream;
+  Py_buffer view; /* view.obj set: taken by the buffer protocol */
+  PyObject *held; /* set: a capsule of `__dlpack__` */
+  int64_t shape[TENSOR_RANK], strides[TENSOR_RANK];
 } Tensor;
 
-/* `name` is the parameter's, for messages. The tensor stays valid until py_tensor_release. */
-bool py_tensor_take(Scratch *s, PyObject *o, const char *name, bool writable, Tensor *out);
+/* `name` is the parameter's, for messages. The tensor stays valid until py_tensor_release, and the
+ * struct must stay where it is. */
+bool py_tensor_take(PyState *st, PyObject *o, const char *name, bool writable, Tensor *out);
 void py_tensor_release(Tensor *t);
+bool py_tensor_is_host(const Tensor *t);
+/* The stream that the tensor's library works on now. */
+bool py_tensor_stream(PyState *st, const Tensor *t, void **stream);
+void py_tensor_forget_types(PyState *st);
+bool py_tensor_ranked(const char *name, int rank, Tensor *out); /* for the ways below */
+
+/* ---- the ways: false with an exception; py_buffer_take also without: not to be had that way ----
+ */
+
+const struct DLExchange *py_dlpack_exchange(PyTypeObject *type);
+bool py_dlpack_view(const struct DLExchange *api, PyObject *o, const char *name, Tensor *out);
+bool py_dlpack_stream(const struct DLExchange *api, const Tensor *t, void **stream);
+bool py_dlpack_take(PyObject *o, const char *name, Tensor *out);
+bool py_attributes_take_torch(PyState *st, PyObject *o, const char *name, Tensor *out);
+bool py_attributes_torch_stream(PyState *st, int device, void **stream);
+bool py_attributes_take_cuda_array(PyObject *o, const char *name, bool writable, Tensor *out);
+bool py_buffer_take(PyObject *o, const char *name, bool writable, Tensor *out);
 
 /* ---- py_tables.c: the compiler's tables as Python lists ---- */
 

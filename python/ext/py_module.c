@@ -182,6 +182,15 @@ static PyObject *nearest(PyObject *Py_UNUSED(module), PyObject *args) {
   return r;
 }
 
+/* use_exchange(on): whether types' tables of C functions are used; tests compare the ways. */
+static PyObject *use_exchange(PyObject *module, PyObject *on) {
+  int yes = PyObject_IsTrue(on);
+  if (yes < 0) return NULL;
+  py_state(module)->no_exchange = !yes;
+  py_tensor_forget_types(py_state(module));
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     {"symbol", make_symbol, METH_VARARGS, "symbol(name, nonnegative=True) -> Expr"},
     {"op", make_op, METH_VARARGS, "op(name, *operands) -> Expr, such as op('ceil', K / 2)"},
@@ -197,6 +206,8 @@ static PyMethodDef functions[] = {
     {"parse", parse, METH_VARARGS, "parse(text, name='<text>'): the kernels of a text."},
     {"target_kind", target_kind, METH_VARARGS,
      "target_kind(name): what runs kernels for it: 'eval', 'sim', 'cpu' or 'device'."},
+    {"use_exchange", use_exchange, METH_O,
+     "use_exchange(on): False takes tensors as if none had DLPack's table of C functions."},
     {"report", report, METH_VARARGS,
      "report(code, text, hint=None, place=None): raises CompileError."},
     {"take_diagnostics", take_diagnostics, METH_NOARGS,
@@ -214,7 +225,8 @@ static int intern_names(PyState *st) {
   st->names.co_filename = PyUnicode_InternFromString("co_filename");
   st->names.co_positions = PyUnicode_InternFromString("co_positions");
   st->places = PyDict_New();
-  bool ok = st->names.f_back && st->names.f_lasti && st->names.co_filename &&
+  st->torch_types = PyDict_New();
+  bool ok = st->torch_types && st->names.f_back && st->names.f_lasti && st->names.co_filename &&
             st->names.co_positions && st->places;
   return ok ? 0 : -1;
 }
@@ -251,6 +263,9 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(st->dtypes);
   Py_VISIT(st->places);
   Py_VISIT(st->namer);
+  Py_VISIT(st->torch_types);
+  Py_VISIT(st->torch_stream);
+  for (int i = 0; i < TENSOR_TYPES; i++) Py_VISIT(st->tensor_types[i].type);
   return 0;
 }
 
@@ -274,6 +289,9 @@ static int module_clear(PyObject *module) {
   Py_CLEAR(st->other_type);
   Py_CLEAR(st->cost_type);
   Py_CLEAR(st->simulation_error);
+  Py_CLEAR(st->torch_types);
+  Py_CLEAR(st->torch_stream);
+  py_tensor_forget_types(st);
   Py_CLEAR(st->namer);
   Py_CLEAR(st->internal);
   Py_CLEAR(st->kernels);

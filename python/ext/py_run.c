@@ -99,14 +99,27 @@ static bool scalar_arg(PyObject *o, const char *name, wv_type t, wv_arg *out) {
   return false;
 }
 
-static bool take_arg(Scratch *s, wv_kernel *k, int i, PyObject *o, Tensor *tensor, wv_arg *out) {
+static bool on_host(const Tensor *t, const char *name) {
+  if (py_tensor_is_host(t)) return true;
+  PyErr_Format(PyExc_ValueError,
+               "argument `%s` lies on a device; this kernel runs on the host: "
+               "move it there with `.cpu()`",
+               name);
+  return false;
+}
+
+/* Once tensors[i] is taken it counts as such, also when it lies in the wrong place. */
+static bool take_arg(Call *c, wv_kernel *k, int i, PyObject *o) {
   const char *name;
   wv_type t;
   bool output;
   wv_kernel_param(k, i, &name, &t, &output);
-  if (strcmp(wv_type_kind(t), "mem") != 0) return scalar_arg(o, name, t, out);
-  out->buffer = &tensor->buffer;
-  return py_tensor_take(s, o, name, output, tensor);
+  c->taken = i;
+  if (strcmp(wv_type_kind(t), "mem") != 0) return scalar_arg(o, name, t, &c->args[i]);
+  c->args[i].buffer = &c->tensors[i].buffer;
+  if (!py_tensor_take(c->st, o, name, output, &c->tensors[i])) return false;
+  c->taken = i + 1;
+  return on_host(&c->tensors[i], name);
 }
 
 static void close_call(Call *c) {
@@ -122,10 +135,7 @@ static bool open_call(Call *c, wv_kernel *k, PyObject *args) {
   c->tensors = py_scratch_alloc(&c->scratch, (size_t)c->n, sizeof *c->tensors);
   c->args = py_scratch_alloc(&c->scratch, (size_t)c->n, sizeof *c->args);
   bool ok = c->tensors && c->args;
-  for (int i = 0; ok && i < c->n; i++) {
-    ok = take_arg(&c->scratch, k, i, PyTuple_GetItem(args, i), &c->tensors[i], &c->args[i]);
-    c->taken += ok;
-  }
+  for (int i = 0; ok && i < c->n; i++) ok = take_arg(c, k, i, PyTuple_GetItem(args, i));
   if (!ok) return false;
   c->cx = wv_ctx_new();
   c->k = wv_kernel_copy(k, c->cx);

@@ -1,0 +1,202 @@
+/* py_attributes: tensors through attributes: those of PyTorch before it had a table of C functions,
+ * and `__cuda_array_interface__` (CuPy, Numba). */
+#include "dlpack_abi.h"
+#include "ext.h"
+
+/* ---- reading attributes -------------------------------------------------------------------- */
+
+/* The number that `o`, a new reference or NULL, holds; -1 with an exception when it is none. */
+static int64_t number_of(PyObject *o) {
+  int64_t n = o ? PyLong_AsLongLong(o) : -1;
+  Py_XDECREF(o);
+  return n;
+}
+
+/* A tuple of extents or strides, into out[0 .. rank); consumes it. */
+static bool numbers_of(PyObject *tuple, int rank, int64_t *out) {
+  bool ok = tuple && PyTuple_Check(tuple) && PyTuple_Size(tuple) == rank;
+  for (int i = 0; ok && i < rank; i++) {
+    out[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+    ok = !(out[i] == -1 && PyErr_Occurred());
+  }
+  Py_XDECREF(tuple);
+  return ok;
+}
+
+/* ---- PyTorch ------------------------------------------------------------------------------- */
+
+static const struct {
+  const char *theirs, *ours;
+} torch_types[] = {{"torch.float32", "f32"},
+                   {"torch.float16", "f16"},
+                   {"torch.bfloat16", "bf16"},
+                   {"torch.float64", "f64"},
+                   {"torch.int8", "i8"},
+                   {"torch.uint8", "i8"},
+                   {"torch.int16", "i16"},
+                   {"torch.uint16", "i16"},
+                   {"torch.int32", "i32"},
+                   {"torch.uint32", "i32"},
+                   {"torch.int64", "i64"},
+                   {"torch.uint64", "i64"},
+                   {"torch.bool", "i1"},
+                   {"torch.float8_e4m3fn", "f8e4m3fn"},
+                   {"torch.float8_e4m3fnuz", "f8e4m3fnuz"},
+                   {"torch.float8_e5m2", "f8e5m2"},
+                   {"torch.float8_e5m2fnuz", "f8e5m2fnuz"},
+                   {"torch.float8_e8m0fnu", "f8e8m0fnu"},
+                   {"torch.float4_e2m1fn_x2", "i8"}};
+enum { TORCH_TYPES = sizeof torch_types / sizeof *torch_types };
+
+/* The row of a torch.dtype, found once by its name; -1 with an exception. */
+static int64_t find_torch_type(PyState *st, PyObject *dtype) {
+  PyObject *text = PyObject_Str(dtype);
+  const char *name = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+  int64_t row = -1;
+  for (int i = 0; name && row < 0 && i < TORCH_TYPES; i++)
+    if (strcmp(torch_types[i].theirs, name) == 0) row = i;
+  Py_XDECREF(text);
+  PyObject *number = row < 0 ? NULL : PyLong_FromLongLong(row);
+  if (number && PyDict_SetItem(st->torch_types, dtype, number) < 0) row = -1;
+  Py_XDECREF(number);
+  return row;
+}
+
+static const char *torch_dtype(PyState *st, PyObject *o, const char *name) {
+  PyObject *dtype = PyObject_GetAttrString(o, "dtype");
+  if (!dtype) return NULL;
+  PyObject *known = PyDict_GetItemWithError(st->torch_types, dtype);
+  int64_t row = known ? PyLong_AsLongLong(known) : find_torch_type(st, dtype);
+  if (row < 0 && !PyErr_Occurred())
+    PyErr_Format(PyExc_TypeError, "argument `%s`: its element type %S has no counterpart here",
+                 name, dtype);
+  Py_DECREF(dtype);
+  return row < 0 ? NULL : torch_types[row].ours;
+}
+
+/* CPU and CUDA tensors; others have no address. */
+static bool torch_device(PyObject *o, const char *name, Tensor *out) {
+  PyObject *device = PyObject_GetAttrString(o, "device");
+  PyObject *type = device ? PyObject_GetAttrString(device, "type") : NULL;
+  const char *kind = type ? PyUnicode_AsUTF8AndSize(type, NULL) : NULL;
+  bool cuda = kind && strcmp(kind, "cuda") == 0, cpu = kind && strcmp(kind, "cpu") == 0;
+  out->device_type = cuda ? DL_CUDA : DL_CPU;
+  out->device_id = cuda ? (int)number_of(PyObject_GetAttrString(device, "index")) : 0;
+  if (kind && !cuda && !cpu)
+    PyErr_Format(PyExc_ValueError, "argument `%s` lies on device '%s'", name, kind);
+  Py_XDECREF(type);
+  Py_XDECREF(device);
+  return (cuda || cpu) && !PyErr_Occurred();
+}
+
+bool py_attributes_take_torch(PyState *st, PyObject *o, const char *name, Tensor *out) {
+  if (!torch_device(o, name, out)) return false;
+  out->buffer.dtype = torch_dtype(st, o, name);
+  if (!out->buffer.dtype) return false;
+  PyObject *shape = PyObject_GetAttrString(o, "shape");
+  Py_ssize_t rank = shape ? PyTuple_Size(shape) : -1;
+  if (rank < 0 || !py_tensor_ranked(name, (int)rank, out)) {
+    Py_XDECREF(shape);
+    return false;
+  }
+  int64_t address = number_of(PyObject_CallMethod(o, "data_ptr", NULL));
+  out->buffer.data = (void *)(uintptr_t)address;
+  return numbers_of(shape, (int)rank, out->shape) && !PyErr_Occurred() &&
+         numbers_of(PyObject_CallMethod(o, "stride", NULL), (int)rank, out->strides);
+}
+
+/* PyTorch's stream of the device, when PyTorch is in use; else the default one. */
+bool py_attributes_torch_stream(PyState *st, int device, void **stream) {
+  *stream = NULL;
+  if (!st->torch_stream) {
+    PyObject *modules = PyImport_GetModuleDict(); /* borrowed */
+    PyObject *torch = PyDict_GetItemString(modules, "torch._C");
+    if (!torch) return true;
+    st->torch_stream = PyObject_GetAttrString(torch, "_cuda_getCurrentRawStream");
+    if (!st->torch_stream) return PyErr_Clear(), true; /* PyTorch without CUDA */
+  }
+  int64_t handle = number_of(PyObject_CallFunction(st->torch_stream, "i", device));
+  *stream = (void *)(uintptr_t)handle;
+  return !PyErr_Occurred();
+}
+
+/* ---- __cuda_array_interface__ -------------------------------------------------------------- */
+
+/* Little-endian "<f4", "|b1", …; NULL when it is none of ours. */
+static const char *typestr_dtype(const char *s) {
+  static const struct {
+    const char *theirs, *ours;
+  } rows[] = {{"<f2", "f16"}, {"<f4", "f32"}, {"<f8", "f64"}, {"|i1", "i8"},
+              {"<i2", "i16"}, {"<i4", "i32"}, {"<i8", "i64"}, {"|u1", "i8"},
+              {"<u2", "i16"}, {"<u4", "i32"}, {"<u8", "i64"}, {"|b1", "i1"}};
+  for (size_t i = 0; s && i < sizeof rows / sizeof *rows; i++)
+    if (strcmp(rows[i].theirs, s) == 0) return rows[i].ours;
+  return NULL;
+}
+
+/* (address, read-only) */
+static bool array_data(PyObject *dict, const char *name, bool writable, Tensor *out) {
+  PyObject *data = PyDict_GetItemString(dict, "data"); /* borrowed, like all below */
+  if (!data || !PyTuple_Check(data) || PyTuple_Size(data) != 2) {
+    PyErr_Format(PyExc_ValueError, "argument `%s`: __cuda_array_interface__ without data", name);
+    return false;
+  }
+  if (writable && PyObject_IsTrue(PyTuple_GetItem(data, 1))) {
+    PyErr_Format(PyExc_ValueError, "argument `%s` is written by the kernel but is read-only", name);
+    return false;
+  }
+  out->buffer.data = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(data, 0));
+  return !PyErr_Occurred();
+}
+
+/* Strides are in bytes there; None: row-major. */
+static bool array_strides(PyObject *dict, int rank, int64_t size, const char *name, Tensor *out) {
+  PyObject *strides = PyDict_GetItemString(dict, "strides");
+  if (!strides || strides == Py_None) {
+    int64_t next = 1;
+    for (int i = rank; i-- > 0; next *= out->shape[i]) out->strides[i] = next;
+    return true;
+  }
+  if (!numbers_of(Py_NewRef(strides), rank, out->strides)) return false;
+  for (int i = 0; i < rank; i++) {
+    if (out->strides[i] % size != 0) {
+      PyErr_Format(PyExc_ValueError, "argument `%s`: a stride is not a whole number of elements",
+                   name);
+      return false;
+    }
+    out->strides[i] /= size;
+  }
+  return true;
+}
+
+static bool array_fields(PyObject *dict, const char *name, bool writable, Tensor *out) {
+  PyObject *type = PyDict_GetItemString(dict, "typestr"),
+           *shape = PyDict_GetItemString(dict, "shape");
+  const char *typestr = type ? PyUnicode_AsUTF8AndSize(type, NULL) : NULL;
+  out->buffer.dtype = typestr_dtype(typestr);
+  out->device_type = DL_CUDA;
+  if (!out->buffer.dtype || !shape || !PyTuple_Check(shape)) {
+    PyErr_Format(PyExc_TypeError, "argument `%s`: elements of type '%s' have no counterpart here",
+                 name, typestr ? typestr : "?");
+    return false;
+  }
+  int rank = (int)PyTuple_Size(shape);
+  PyObject *stream = PyDict_GetItemString(dict, "stream");
+  if (stream && stream != Py_None) {
+    out->stream = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(stream);
+    out->has_stream = true;
+  }
+  return py_tensor_ranked(name, rank, out) && numbers_of(Py_NewRef(shape), rank, out->shape) &&
+         array_strides(dict, rank, typestr[2] - '0', name, out) &&
+         array_data(dict, name, writable, out);
+}
+
+bool py_attributes_take_cuda_array(PyObject *o, const char *name, bool writable, Tensor *out) {
+  PyObject *dict = PyObject_GetAttrString(o, "__cuda_array_interface__");
+  if (!dict) return false;
+  bool ok = PyDict_Check(dict) && array_fields(dict, name, writable, out);
+  if (!ok && !PyErr_Occurred())
+    PyErr_Format(PyExc_TypeError, "argument `%s`: __cuda_array_interface__ is malformed", name);
+  Py_DECREF(dict);
+  return ok;
+}
