@@ -40,8 +40,9 @@ typedef struct PyState {
   wv_ctx *cx;
   PyTypeObject *expr_type, *dtype_type, *value_type, *tracer_type, *kernel_type;
   PyTypeObject *diagnostic_type, *note_type, *param_type, *proof_type, *proof_row_type;
+  PyTypeObject *program_type, *launchable_type, *variant_type, *resources_type, *device_type;
   PyTypeObject *report_type, *finding_type, *other_type, *cost_type;
-  PyObject *compile_error, *simulation_error;
+  PyObject *compile_error, *simulation_error, *launch_error;
   PyObject *dtypes;   /* name -> DataType, each once */
   PyObject *places;   /* id of a code object -> (code, positions, targets): py_place.c */
   PyObject *internal; /* directory of the package, whose frames are not the user's */
@@ -50,9 +51,10 @@ typedef struct PyState {
   PyNames names;
   TensorType tensor_types[TENSOR_TYPES]; /* the types met last, in a ring */
   int next_tensor_type;
-  bool no_exchange;       /* for comparisons: as if no type had a table of C functions */
-  PyObject *torch_types;  /* torch.dtype -> row of py_attributes.c's table */
-  PyObject *torch_stream; /* PyTorch's function for it, once it was needed */
+  signed char dl_dtypes[32][4]; /* DLPack's code, and 8 << i bits -> number of a dtype, or -1 */
+  bool no_exchange;             /* for comparisons: as if no type had a table of C functions */
+  PyObject *torch_types;        /* torch.dtype -> row of py_attributes.c's table */
+  PyObject *torch_stream;       /* PyTorch's function for it, once it was needed */
 } PyState;
 
 static inline PyState *py_state(PyObject *module) { return PyModule_GetState(module); }
@@ -74,6 +76,7 @@ PyObject *py_record(PyTypeObject *type, PyObject **items, int n);
 /* Raises CompileError with all diagnostics of the context and clears them. Returns NULL. */
 PyObject *py_error_raise(PyState *st);
 PyObject *py_error_raise_in(PyState *st, wv_ctx *cx); /* the same of another context */
+PyObject *py_error_raise_as(PyState *st, wv_ctx *cx, PyObject *type); /* as a class below it */
 /* The exception, not raised: `type` is CompileError or a class below it. */
 PyObject *py_error_make(PyState *st, wv_ctx *cx, PyObject *type);
 /* The lines of a source that only Python knows (a notebook's cell). */
@@ -86,6 +89,7 @@ PyObject *py_error_report(PyState *st, const char *code, wv_place at, const char
                           const char *hint);
 /* Warnings and remarks so far, as a list; clears them. */
 PyObject *py_error_take(PyState *st);
+PyObject *py_error_take_from(PyState *st, wv_ctx *cx);
 
 /* ---- py_place.c: where the user's code stands ---- */
 
@@ -175,29 +179,17 @@ PyObject *py_type_dims(PyState *st, wv_type t); /* a tuple of Expr */
 
 int py_kernel_init(PyObject *module, PyState *st);
 PyObject *py_kernel_new(PyState *st, wv_kernel *k); /* takes ownership */
+wv_kernel *py_kernel_get(PyObject *o);
 
 /* ---- py_run.c: calls of kernels ---- */
 
 PyObject *py_run_eval(PyState *st, wv_kernel *k, PyObject *args);
 PyObject *py_run_sim(PyState *st, wv_kernel *k, PyObject *args, PyObject *named);
 
-/* ---- py_report.c: Report, Finding, SimulationError ---- */
-
-int py_report_init(PyObject *module, PyState *st);
-/* Takes ownership of all three, also when it fails. */
-PyObject *py_report_new(PyState *st, wv_ctx *cx, wv_kernel *k, wv_report *r);
-void py_report_raise(PyObject *report); /* SimulationError, unless something is raised already */
-
-/* ---- py_proof.c: Proof ---- */
-
-int py_proof_init(PyObject *module, PyState *st);
-PyObject *py_proof_of(PyState *st, wv_kernel *k);
-
 /* ---- py_tensor.c: tensors of others, without copying ---- */
 
 typedef struct Tensor {
-  wv_buffer buffer;           /* its shape and strides are those below */
-  int device_type, device_id; /* as DLPack numbers them */
+  wv_tensor tensor; /* its shape and strides are those below; devices as DLPack numbers them */
   const struct DLExchange *api;
   void *stream; /* where the tensor names the stream it is ready on */
   bool has_stream;
@@ -219,14 +211,83 @@ bool py_tensor_ranked(const char *name, int rank, Tensor *out); /* for the ways 
 /* ---- the ways: false with an exception; py_buffer_take also without: not to be had that way ----
  */
 
+void py_dlpack_init(PyState *st);
 const struct DLExchange *py_dlpack_exchange(PyTypeObject *type);
-bool py_dlpack_view(const struct DLExchange *api, PyObject *o, const char *name, Tensor *out);
+bool py_dlpack_view(PyState *st, const struct DLExchange *api, PyObject *o, const char *name,
+                    Tensor *out);
 bool py_dlpack_stream(const struct DLExchange *api, const Tensor *t, void **stream);
-bool py_dlpack_take(PyObject *o, const char *name, Tensor *out);
+bool py_dlpack_take(PyState *st, PyObject *o, const char *name, Tensor *out);
 bool py_attributes_take_torch(PyState *st, PyObject *o, const char *name, Tensor *out);
 bool py_attributes_torch_stream(PyState *st, int device, void **stream);
 bool py_attributes_take_cuda_array(PyObject *o, const char *name, bool writable, Tensor *out);
 bool py_buffer_take(PyObject *o, const char *name, bool writable, Tensor *out);
+
+/* ---- py_args.c: the arguments of a call ---- */
+
+/* What is known of a parameter before any call. */
+typedef struct ParamInfo {
+  PyObject *name; /* a str, which keeps `text` */
+  const char *text;
+  bool is_tensor, is_output, is_float;
+  const char *dtype;
+} ParamInfo;
+
+typedef struct Params {
+  const char *kernel;
+  ParamInfo *list;
+  int n;
+} Params;
+
+bool py_params_of(wv_kernel *k, Params *out);
+void py_params_free(Params *p);
+PyObject *py_params_wrong_count(const Params *p, Py_ssize_t given); /* TypeError; NULL */
+
+enum { FEW_ARGS = 12 };
+typedef struct Args {
+  int n, taken;
+  Tensor *tensors;
+  wv_launch_arg *args;
+  Tensor some_tensors[FEW_ARGS]; /* no allocation for as many as kernels have */
+  wv_launch_arg some_args[FEW_ARGS];
+} Args;
+
+/* Takes them; whatever happens, py_args_release is called once afterwards. */
+bool py_args_take(PyState *st, const Params *p, PyObject *const *given, Args *out);
+void py_args_release(Args *a);
+/* A tensor that lies on a device, or NULL: all are in the host's memory. */
+const Tensor *py_args_on_device(const Args *a);
+
+/* ---- py_program.c: Program, compiled for a target ---- */
+
+typedef struct ProgramObject {
+  PyObject ob_base; /* what PyObject_HEAD stands for */
+  PyState *st;
+  wv_program *p;
+  wv_ctx *cx; /* for calls that are made with the interpreter lock held */
+  PyObject *remarks;
+} ProgramObject;
+
+int py_program_init(PyObject *module, PyState *st);
+PyObject *py_program_compile(PyState *st, wv_kernel *k, PyObject *args, PyObject *named);
+/* Launches on a stream; false with LaunchError. */
+bool py_program_launch(ProgramObject *p, const Args *a, void *stream);
+PyObject *py_program_devices(PyState *st); /* a list of Device */
+
+/* ---- py_launch.c: Launchable, what a compiled kernel is in Python ---- */
+
+int py_launch_init(PyObject *module, PyState *st);
+
+/* ---- py_report.c: Report, Finding, SimulationError ---- */
+
+int py_report_init(PyObject *module, PyState *st);
+/* Takes ownership of all three, also when it fails. */
+PyObject *py_report_new(PyState *st, wv_ctx *cx, wv_kernel *k, wv_report *r);
+void py_report_raise(PyObject *report); /* SimulationError, unless something is raised already */
+
+/* ---- py_proof.c: Proof ---- */
+
+int py_proof_init(PyObject *module, PyState *st);
+PyObject *py_proof_of(PyState *st, wv_kernel *k);
 
 /* ---- py_tables.c: the compiler's tables as Python lists ---- */
 

@@ -48,30 +48,29 @@ static const struct {
                    {"torch.float4_e2m1fn_x2", "i8"}};
 enum { TORCH_TYPES = sizeof torch_types / sizeof *torch_types };
 
-/* The row of a torch.dtype, found once by its name; -1 with an exception. */
-static int64_t find_torch_type(PyState *st, PyObject *dtype) {
+/* The number of a torch.dtype, found once by its name; -1 perhaps with an exception. */
+static int find_torch_type(PyState *st, PyObject *dtype) {
   PyObject *text = PyObject_Str(dtype);
-  const char *name = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
-  int64_t row = -1;
-  for (int i = 0; name && row < 0 && i < TORCH_TYPES; i++)
-    if (strcmp(torch_types[i].theirs, name) == 0) row = i;
+  const char *name = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL, *ours = NULL;
+  for (int i = 0; name && !ours && i < TORCH_TYPES; i++)
+    if (strcmp(torch_types[i].theirs, name) == 0) ours = torch_types[i].ours;
   Py_XDECREF(text);
-  PyObject *number = row < 0 ? NULL : PyLong_FromLongLong(row);
-  if (number && PyDict_SetItem(st->torch_types, dtype, number) < 0) row = -1;
+  PyObject *number = ours ? PyLong_FromLong(wv_dtype_find(ours)) : NULL;
+  bool kept = number && PyDict_SetItem(st->torch_types, dtype, number) == 0;
   Py_XDECREF(number);
-  return row;
+  return kept ? wv_dtype_find(ours) : -1;
 }
 
-static const char *torch_dtype(PyState *st, PyObject *o, const char *name) {
+static int torch_dtype(PyState *st, PyObject *o, const char *name) {
   PyObject *dtype = PyObject_GetAttrString(o, "dtype");
-  if (!dtype) return NULL;
+  if (!dtype) return -1;
   PyObject *known = PyDict_GetItemWithError(st->torch_types, dtype);
-  int64_t row = known ? PyLong_AsLongLong(known) : find_torch_type(st, dtype);
-  if (row < 0 && !PyErr_Occurred())
+  int number = known ? (int)PyLong_AsLong(known) : find_torch_type(st, dtype);
+  if (number < 0 && !PyErr_Occurred())
     PyErr_Format(PyExc_TypeError, "argument `%s`: its element type %S has no counterpart here",
                  name, dtype);
   Py_DECREF(dtype);
-  return row < 0 ? NULL : torch_types[row].ours;
+  return number;
 }
 
 /* CPU and CUDA tensors; others have no address. */
@@ -80,8 +79,8 @@ static bool torch_device(PyObject *o, const char *name, Tensor *out) {
   PyObject *type = device ? PyObject_GetAttrString(device, "type") : NULL;
   const char *kind = type ? PyUnicode_AsUTF8AndSize(type, NULL) : NULL;
   bool cuda = kind && strcmp(kind, "cuda") == 0, cpu = kind && strcmp(kind, "cpu") == 0;
-  out->device_type = cuda ? DL_CUDA : DL_CPU;
-  out->device_id = cuda ? (int)number_of(PyObject_GetAttrString(device, "index")) : 0;
+  out->tensor.device.kind = cuda ? DL_CUDA : DL_CPU;
+  out->tensor.device.index = cuda ? (int)number_of(PyObject_GetAttrString(device, "index")) : 0;
   if (kind && !cuda && !cpu)
     PyErr_Format(PyExc_ValueError, "argument `%s` lies on device '%s'", name, kind);
   Py_XDECREF(type);
@@ -91,8 +90,8 @@ static bool torch_device(PyObject *o, const char *name, Tensor *out) {
 
 bool py_attributes_take_torch(PyState *st, PyObject *o, const char *name, Tensor *out) {
   if (!torch_device(o, name, out)) return false;
-  out->buffer.dtype = torch_dtype(st, o, name);
-  if (!out->buffer.dtype) return false;
+  out->tensor.dtype = torch_dtype(st, o, name);
+  if (out->tensor.dtype < 0) return false;
   PyObject *shape = PyObject_GetAttrString(o, "shape");
   Py_ssize_t rank = shape ? PyTuple_Size(shape) : -1;
   if (rank < 0 || !py_tensor_ranked(name, (int)rank, out)) {
@@ -100,7 +99,7 @@ bool py_attributes_take_torch(PyState *st, PyObject *o, const char *name, Tensor
     return false;
   }
   int64_t address = number_of(PyObject_CallMethod(o, "data_ptr", NULL));
-  out->buffer.data = (void *)(uintptr_t)address;
+  out->tensor.data = (void *)(uintptr_t)address;
   return numbers_of(shape, (int)rank, out->shape) && !PyErr_Occurred() &&
          numbers_of(PyObject_CallMethod(o, "stride", NULL), (int)rank, out->strides);
 }
@@ -145,7 +144,7 @@ static bool array_data(PyObject *dict, const char *name, bool writable, Tensor *
     PyErr_Format(PyExc_ValueError, "argument `%s` is written by the kernel but is read-only", name);
     return false;
   }
-  out->buffer.data = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(data, 0));
+  out->tensor.data = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(data, 0));
   return !PyErr_Occurred();
 }
 
@@ -173,9 +172,9 @@ static bool array_fields(PyObject *dict, const char *name, bool writable, Tensor
   PyObject *type = PyDict_GetItemString(dict, "typestr"),
            *shape = PyDict_GetItemString(dict, "shape");
   const char *typestr = type ? PyUnicode_AsUTF8AndSize(type, NULL) : NULL;
-  out->buffer.dtype = typestr_dtype(typestr);
-  out->device_type = DL_CUDA;
-  if (!out->buffer.dtype || !shape || !PyTuple_Check(shape)) {
+  out->tensor.dtype = wv_dtype_find(typestr_dtype(typestr));
+  out->tensor.device = (wv_device){.kind = DL_CUDA};
+  if (out->tensor.dtype < 0 || !shape || !PyTuple_Check(shape)) {
     PyErr_Format(PyExc_TypeError, "argument `%s`: elements of type '%s' have no counterpart here",
                  name, typestr ? typestr : "?");
     return false;

@@ -30,10 +30,10 @@ static bool fill_view(const char *name, Tensor *out) {
       return false;
     }
   }
-  out->device_type = DL_CPU;
-  out->buffer.data = v->buf;
-  out->buffer.dtype = format_dtype(v->format, v->itemsize);
-  if (out->buffer.dtype) return true;
+  out->tensor.device = (wv_device){.kind = DL_CPU};
+  out->tensor.data = v->buf;
+  out->tensor.dtype = wv_dtype_find(format_dtype(v->format, v->itemsize));
+  if (out->tensor.dtype >= 0) return true;
   PyErr_Format(PyExc_TypeError, "argument `%s`: elements of format '%s' have no type here", name,
                v->format);
   return false;

@@ -4,39 +4,50 @@
 #include "ext.h"
 
 static const struct {
-  uint8_t code, bits, lanes;
+  uint8_t code, bits;
   const char *name;
-} dl_types[] = {{DL_INT, 8, 1, "i8"},
-                {DL_INT, 16, 1, "i16"},
-                {DL_INT, 32, 1, "i32"},
-                {DL_INT, 64, 1, "i64"},
-                {DL_UINT, 8, 1, "i8"},
-                {DL_UINT, 16, 1, "i16"},
-                {DL_UINT, 32, 1, "i32"},
-                {DL_UINT, 64, 1, "i64"},
-                {DL_FLOAT, 16, 1, "f16"},
-                {DL_FLOAT, 32, 1, "f32"},
-                {DL_FLOAT, 64, 1, "f64"},
-                {DL_BFLOAT, 16, 1, "bf16"},
-                {DL_BOOL, 8, 1, "i1"},
-                {10, 8, 1, "f8e4m3fn"},
-                {11, 8, 1, "f8e4m3fnuz"},
-                {12, 8, 1, "f8e5m2"},
-                {13, 8, 1, "f8e5m2fnuz"},
-                {14, 8, 1, "f8e8m0fnu"},
-                {17, 4, 2, "i8" /* two 4-bit floats in a byte */}};
+} dl_types[] = {{DL_INT, 8, "i8"},
+                {DL_INT, 16, "i16"},
+                {DL_INT, 32, "i32"},
+                {DL_INT, 64, "i64"},
+                {DL_UINT, 8, "i8"},
+                {DL_UINT, 16, "i16"},
+                {DL_UINT, 32, "i32"},
+                {DL_UINT, 64, "i64"},
+                {DL_FLOAT, 16, "f16"},
+                {DL_FLOAT, 32, "f32"},
+                {DL_FLOAT, 64, "f64"},
+                {DL_BFLOAT, 16, "bf16"},
+                {DL_BOOL, 8, "i1"},
+                {10, 8, "f8e4m3fn"},
+                {11, 8, "f8e4m3fnuz"},
+                {12, 8, "f8e5m2"},
+                {13, 8, "f8e5m2fnuz"},
+                {14, 8, "f8e8m0fnu"},
+                {17, 8, "i8" /* two 4-bit floats in a byte */}};
 
-static const char *dl_name(const DLTensor *t) {
-  for (size_t i = 0; i < sizeof dl_types / sizeof *dl_types; i++)
-    if (dl_types[i].code == t->dtype.code && dl_types[i].bits == t->dtype.bits &&
-        dl_types[i].lanes == t->dtype.lanes)
-      return dl_types[i].name;
-  return NULL;
+/* 8, 16, 32, 64 bits -> 0, 1, 2, 3; others -> -1. */
+static int width_of(int bits) {
+  return bits == 8 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : bits == 64 ? 3 : -1;
 }
 
-static bool fill(const char *name, const DLTensor *t, Tensor *out) {
-  const char *dtype = dl_name(t);
-  if (!dtype) {
+void py_dlpack_init(PyState *st) {
+  memset(st->dl_dtypes, -1, sizeof st->dl_dtypes);
+  for (size_t i = 0; i < sizeof dl_types / sizeof *dl_types; i++)
+    st->dl_dtypes[dl_types[i].code][width_of(dl_types[i].bits)] =
+        (signed char)wv_dtype_find(dl_types[i].name);
+}
+
+static int dtype_of(PyState *st, const DLTensor *t) {
+  bool pair = t->dtype.bits == 4 && t->dtype.lanes == 2;
+  int width = width_of(pair ? 8 : t->dtype.bits);
+  if (width < 0 || t->dtype.code >= 32 || (!pair && t->dtype.lanes != 1)) return -1;
+  return st->dl_dtypes[t->dtype.code][width];
+}
+
+static bool fill(PyState *st, const char *name, const DLTensor *t, Tensor *out) {
+  out->tensor.dtype = dtype_of(st, t);
+  if (out->tensor.dtype < 0) {
     PyErr_Format(PyExc_TypeError,
                  "argument `%s`: its element type (DLPack code %d, %d bits, %d lanes) has no "
                  "counterpart here",
@@ -44,10 +55,8 @@ static bool fill(const char *name, const DLTensor *t, Tensor *out) {
     return false;
   }
   if (!py_tensor_ranked(name, t->ndim, out)) return false;
-  out->device_type = t->device.type;
-  out->device_id = t->device.id;
-  out->buffer.data = t->data ? (char *)t->data + t->byte_offset : NULL;
-  out->buffer.dtype = dtype;
+  out->tensor.device = (wv_device){.kind = t->device.type, .index = t->device.id};
+  out->tensor.data = t->data ? (char *)t->data + t->byte_offset : NULL;
   int64_t stride = 1;
   for (int i = t->ndim; i-- > 0;) {
     out->shape[i] = t->shape[i];
@@ -75,13 +84,14 @@ const struct DLExchange *py_dlpack_exchange(PyTypeObject *type) {
   return found && found->view && found->current_stream ? found : NULL;
 }
 
-bool py_dlpack_view(const struct DLExchange *api, PyObject *o, const char *name, Tensor *out) {
+bool py_dlpack_view(PyState *st, const struct DLExchange *api, PyObject *o, const char *name,
+                    Tensor *out) {
   DLTensor t;
-  return api->view(o, &t) == 0 && fill(name, &t, out);
+  return api->view(o, &t) == 0 && fill(st, name, &t, out);
 }
 
 bool py_dlpack_stream(const struct DLExchange *api, const Tensor *t, void **stream) {
-  return api->current_stream(t->device_type, t->device_id, stream) == 0;
+  return api->current_stream(t->tensor.device.kind, t->tensor.device.index, stream) == 0;
 }
 
 /* ---- the capsule --------------------------------------------------------------------------- */
@@ -109,11 +119,11 @@ static PyObject *capsule_of(PyObject *o) {
   return capsule;
 }
 
-bool py_dlpack_take(PyObject *o, const char *name, Tensor *out) {
+bool py_dlpack_take(PyState *st, PyObject *o, const char *name, Tensor *out) {
   out->held = capsule_of(o);
   if (!out->held) return false;
   DLManagedTensor *m = PyCapsule_GetPointer(out->held, "dltensor");
-  if (m && fill(name, &m->tensor, out)) return true;
+  if (m && fill(st, name, &m->tensor, out)) return true;
   Py_CLEAR(out->held); /* its own destructor frees an unused tensor */
   return false;
 }

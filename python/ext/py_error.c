@@ -114,6 +114,7 @@ static PyObject *take(PyState *st, wv_ctx *cx) {
 }
 
 PyObject *py_error_take(PyState *st) { return take(st, st->cx); }
+PyObject *py_error_take_from(PyState *st, wv_ctx *cx) { return take(st, cx); }
 
 /* The rendered texts of a list of diagnostics, one after the other. */
 static PyObject *joined(PyObject *list) {
@@ -137,16 +138,20 @@ PyObject *py_error_make(PyState *st, wv_ctx *cx, PyObject *type) {
   return error;
 }
 
-PyObject *py_error_raise_in(PyState *st, wv_ctx *cx) {
+PyObject *py_error_raise_as(PyState *st, wv_ctx *cx, PyObject *type) {
   if (PyErr_Occurred()) return wv_diag_clear(cx), NULL;
   if (wv_diag_errors(cx) == 0) {
     PyErr_SetString(PyExc_RuntimeError, "wave: an operation failed without saying why");
     return NULL;
   }
-  PyObject *error = py_error_make(st, cx, st->compile_error);
-  if (error) PyErr_SetObject(st->compile_error, error);
+  PyObject *error = py_error_make(st, cx, type);
+  if (error) PyErr_SetObject(type, error);
   Py_XDECREF(error);
   return NULL;
+}
+
+PyObject *py_error_raise_in(PyState *st, wv_ctx *cx) {
+  return py_error_raise_as(st, cx, st->compile_error);
 }
 
 PyObject *py_error_raise(PyState *st) { return py_error_raise_in(st, st->cx); }

@@ -21,6 +21,8 @@ PyObject *py_kernel_new(PyState *st, wv_kernel *k) {
   return (PyObject *)o;
 }
 
+wv_kernel *py_kernel_get(PyObject *o) { return self_of(o); }
+
 static void kernel_dealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   wv_kernel_free(self_of(self));
@@ -142,10 +144,21 @@ static PyObject *kernel_run_passes(PyObject *self, PyObject *args, PyObject *nam
   Py_RETURN_NONE;
 }
 
+static void call_write(void *write, const char *pass, const char *text) {
+  if (PyErr_Occurred()) return;
+  Py_XDECREF(PyObject_CallFunction(write, "ss", pass ? pass : "", text));
+}
+
+/* lower(target, dump, write) */
 static PyObject *kernel_lower(PyObject *self, PyObject *args) {
-  wv_pass_options o = {0};
-  if (!PyArg_ParseTuple(args, "s:lower", &o.target)) return NULL;
-  if (!wv_lower(self_of(self), &o)) return py_error_raise(state_of(self));
+  wv_pass_options o = {.write = call_write};
+  PyObject *write = NULL;
+  if (!PyArg_ParseTuple(args, "s|zO:lower", &o.target, &o.dump, &write)) return NULL;
+  o.user = write;
+  if (!write) o.dump = NULL;
+  bool ok = wv_lower(self_of(self), &o);
+  if (PyErr_Occurred()) return wv_diag_clear(state_of(self)->cx), NULL;
+  if (!ok) return py_error_raise(state_of(self));
   Py_RETURN_NONE;
 }
 
@@ -157,6 +170,10 @@ static PyObject *kernel_sim(PyObject *self, PyObject *args, PyObject *named) {
   return py_run_sim(state_of(self), self_of(self), args, named);
 }
 
+static PyObject *kernel_compile(PyObject *self, PyObject *args, PyObject *named) {
+  return py_program_compile(state_of(self), self_of(self), args, named);
+}
+
 static PyMethodDef kernel_methods[] = {
     {"clone", kernel_clone, METH_NOARGS, "A copy that can be constrained on its own -> Kernel"},
     {"constrain", kernel_constrain, METH_O, "constrain(rows): adds header rows and checks them."},
@@ -166,7 +183,12 @@ static PyMethodDef kernel_methods[] = {
     {"run_passes", (PyCFunction)(void (*)(void))kernel_run_passes, METH_VARARGS | METH_KEYWORDS,
      "run_passes(target=None, passes=None, stop_after=None): in place."},
     {"lower", kernel_lower, METH_VARARGS,
-     "lower(target): becomes one lane's program for it, in place."},
+     "lower(target, dump=None, write=None): becomes one lane's program for it, in place;\n"
+     "write(pass, text) receives the IR after the passes named in dump."},
+    {"compile", (PyCFunction)(void (*)(void))kernel_compile, METH_VARARGS | METH_KEYWORDS,
+     "compile(target=None, device=-1, cache=0, cache_dir=None, ignore_assumptions=False,\n"
+     "fast_math=False, start_after=None, dump=None, write=None) -> Program.\n"
+     "Other threads go on; write(pass, text) receives dumps."},
     {"eval", kernel_eval, METH_VARARGS,
      "eval(args, log=None): runs it on the reference evaluator; tensors are written in place."},
     {"sim", (PyCFunction)(void (*)(void))kernel_sim, METH_VARARGS | METH_KEYWORDS,

@@ -191,6 +191,10 @@ static PyObject *use_exchange(PyObject *module, PyObject *on) {
   Py_RETURN_NONE;
 }
 
+static PyObject *devices(PyObject *module, PyObject *Py_UNUSED(none)) {
+  return py_program_devices(py_state(module));
+}
+
 static PyMethodDef functions[] = {
     {"symbol", make_symbol, METH_VARARGS, "symbol(name, nonnegative=True) -> Expr"},
     {"op", make_op, METH_VARARGS, "op(name, *operands) -> Expr, such as op('ceil', K / 2)"},
@@ -206,6 +210,7 @@ static PyMethodDef functions[] = {
     {"parse", parse, METH_VARARGS, "parse(text, name='<text>'): the kernels of a text."},
     {"target_kind", target_kind, METH_VARARGS,
      "target_kind(name): what runs kernels for it: 'eval', 'sim', 'cpu' or 'device'."},
+    {"devices", devices, METH_NOARGS, "What kernels can be launched on: a list of Device."},
     {"use_exchange", use_exchange, METH_O,
      "use_exchange(on): False takes tensors as if none had DLPack's table of C functions."},
     {"report", report, METH_VARARGS,
@@ -234,10 +239,13 @@ static int intern_names(PyState *st) {
 static int module_exec(PyObject *module) {
   PyState *st = py_state(module);
   st->cx = wv_ctx_new();
+  py_dlpack_init(st);
   if (intern_names(st) < 0 || py_error_init(module, st) < 0 || py_expr_init(module, st) < 0 ||
       py_dtype_init(module, st) < 0 || py_value_init(module, st) < 0 ||
       py_tracer_init(module, st) < 0 || py_kernel_init(module, st) < 0 ||
-      py_proof_init(module, st) < 0 || py_report_init(module, st) < 0 || py_tables_init(module) < 0)
+      py_proof_init(module, st) < 0 || py_report_init(module, st) < 0 ||
+      py_program_init(module, st) < 0 || py_launch_init(module, st) < 0 ||
+      py_tables_init(module) < 0)
     return -1;
   return PyModule_AddStringConstant(module, "__version__", wv_version());
 }
@@ -254,6 +262,12 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(st->param_type);
   Py_VISIT(st->proof_type);
   Py_VISIT(st->proof_row_type);
+  Py_VISIT(st->program_type);
+  Py_VISIT(st->launchable_type);
+  Py_VISIT(st->variant_type);
+  Py_VISIT(st->resources_type);
+  Py_VISIT(st->device_type);
+  Py_VISIT(st->launch_error);
   Py_VISIT(st->report_type);
   Py_VISIT(st->finding_type);
   Py_VISIT(st->other_type);
@@ -284,6 +298,12 @@ static int module_clear(PyObject *module) {
   Py_CLEAR(st->param_type);
   Py_CLEAR(st->proof_type);
   Py_CLEAR(st->proof_row_type);
+  Py_CLEAR(st->program_type);
+  Py_CLEAR(st->launchable_type);
+  Py_CLEAR(st->variant_type);
+  Py_CLEAR(st->resources_type);
+  Py_CLEAR(st->device_type);
+  Py_CLEAR(st->launch_error);
   Py_CLEAR(st->report_type);
   Py_CLEAR(st->finding_type);
   Py_CLEAR(st->other_type);

@@ -11,9 +11,9 @@ typedef struct Call {
   wv_ctx *cx; /* of this call alone */
   wv_kernel *k;
   Scratch scratch;
-  Tensor *tensors;
-  wv_arg *args;
-  int n, taken;
+  Params params;
+  Args taken;
+  wv_arg *args;         /* the same as host buffers */
   PyThreadState *saved; /* while others run */
   double asked;         /* when signals were last looked at, in seconds */
   PyObject *log;        /* NULL: logs are dropped */
@@ -62,81 +62,58 @@ static void send_log(void *user, const char *label, const wv_buffer *b) {
 
 /* ---- arguments ----------------------------------------------------------------------------- */
 
-/* The parameters in words: "a, b, c". */
-static PyObject *param_names(wv_kernel *k) {
-  PyObject *text = PyUnicode_FromString("");
-  for (int i = 0; text && i < wv_kernel_nparams(k); i++) {
-    const char *name;
-    wv_type t;
-    bool output;
-    wv_kernel_param(k, i, &name, &t, &output);
-    PyObject *more = PyUnicode_FromFormat("%U%s%s", text, i ? ", " : "", name);
-    Py_DECREF(text);
-    text = more;
+static bool on_host(const Args *a, const Params *p) {
+  for (int i = 0; i < a->n; i++) {
+    if (!a->args[i].tensor || py_tensor_is_host(&a->tensors[i])) continue;
+    PyErr_Format(PyExc_ValueError,
+                 "argument `%s` lies on a device; this kernel runs on the host: "
+                 "move it there with `.cpu()`",
+                 p->list[i].text);
+    return false;
   }
-  return text;
+  return true;
 }
 
-static void wrong_count(wv_kernel *k, Py_ssize_t given) {
-  PyObject *names = param_names(k);
-  if (names)
-    PyErr_Format(PyExc_TypeError, "%s() takes %d arguments (%U), %zd given", wv_kernel_name(k),
-                 wv_kernel_nparams(k), names, given);
-  Py_XDECREF(names);
-}
-
-static bool scalar_arg(PyObject *o, const char *name, wv_type t, wv_arg *out) {
-  char first = wv_type_dtype(t)[0];
-  bool is_float = first == 'f' || first == 'b';
-  PyObject *number = is_float ? PyNumber_Float(o) : PyNumber_Index(o);
-  if (number && is_float) out->number = PyFloat_AsDouble(number);
-  else if (number) out->integer = PyLong_AsLongLong(number);
-  Py_XDECREF(number);
-  if (!PyErr_Occurred()) return true;
-  PyErr_Clear();
-  PyErr_Format(PyExc_TypeError, "argument `%s` must be a number of type %s, got %R", name,
-               wv_type_dtype(t), (PyObject *)Py_TYPE(o));
-  return false;
-}
-
-static bool on_host(const Tensor *t, const char *name) {
-  if (py_tensor_is_host(t)) return true;
-  PyErr_Format(PyExc_ValueError,
-               "argument `%s` lies on a device; this kernel runs on the host: "
-               "move it there with `.cpu()`",
-               name);
-  return false;
-}
-
-/* Once tensors[i] is taken it counts as such, also when it lies in the wrong place. */
-static bool take_arg(Call *c, wv_kernel *k, int i, PyObject *o) {
-  const char *name;
-  wv_type t;
-  bool output;
-  wv_kernel_param(k, i, &name, &t, &output);
-  c->taken = i;
-  if (strcmp(wv_type_kind(t), "mem") != 0) return scalar_arg(o, name, t, &c->args[i]);
-  c->args[i].buffer = &c->tensors[i].buffer;
-  if (!py_tensor_take(c->st, o, name, output, &c->tensors[i])) return false;
-  c->taken = i + 1;
-  return on_host(&c->tensors[i], name);
+/* As the evaluator and the simulator take them. */
+static bool host_args(Call *c) {
+  wv_buffer *buffers = py_scratch_alloc(&c->scratch, (size_t)c->taken.n, sizeof *buffers);
+  c->args = py_scratch_alloc(&c->scratch, (size_t)c->taken.n, sizeof *c->args);
+  for (int i = 0; buffers && c->args && i < c->taken.n; i++) {
+    const wv_tensor *t = c->taken.args[i].tensor;
+    int bits;
+    const char *cls;
+    if (t)
+      buffers[i] = (wv_buffer){.data = t->data,
+                               .dtype = wv_dtype_name(t->dtype, &bits, &cls),
+                               .rank = t->rank,
+                               .shape = t->shape,
+                               .strides = t->strides};
+    c->args[i] = (wv_arg){.buffer = t ? &buffers[i] : NULL,
+                          .number = c->taken.args[i].number,
+                          .integer = c->taken.args[i].integer};
+  }
+  return buffers && c->args;
 }
 
 static void close_call(Call *c) {
-  for (int i = 0; i < c->taken; i++) py_tensor_release(&c->tensors[i]);
+  py_args_release(&c->taken);
+  py_params_free(&c->params);
   py_scratch_free(&c->scratch);
   wv_kernel_free(c->k);
   if (c->cx) wv_ctx_free(c->cx);
 }
 
+static bool take_args(Call *c, PyObject *tuple) {
+  PyObject **given = py_scratch_alloc(&c->scratch, (size_t)c->params.n, sizeof *given);
+  for (int i = 0; given && i < c->params.n; i++) given[i] = PyTuple_GetItem(tuple, i);
+  return given && py_args_take(c->st, &c->params, given, &c->taken);
+}
+
 static bool open_call(Call *c, wv_kernel *k, PyObject *args) {
-  c->n = wv_kernel_nparams(k);
-  if (PyTuple_Size(args) != c->n) return wrong_count(k, PyTuple_Size(args)), false;
-  c->tensors = py_scratch_alloc(&c->scratch, (size_t)c->n, sizeof *c->tensors);
-  c->args = py_scratch_alloc(&c->scratch, (size_t)c->n, sizeof *c->args);
-  bool ok = c->tensors && c->args;
-  for (int i = 0; ok && i < c->n; i++) ok = take_arg(c, k, i, PyTuple_GetItem(args, i));
-  if (!ok) return false;
+  if (!py_params_of(k, &c->params)) return false;
+  if (PyTuple_Size(args) != c->params.n)
+    return py_params_wrong_count(&c->params, PyTuple_Size(args)), false;
+  if (!take_args(c, args) || !on_host(&c->taken, &c->params) || !host_args(c)) return false;
   c->cx = wv_ctx_new();
   c->k = wv_kernel_copy(k, c->cx);
   return c->k || (py_error_raise_in(c->st, c->cx), false);
@@ -172,7 +149,7 @@ PyObject *py_run_eval(PyState *st, wv_kernel *k, PyObject *args) {
     wv_eval_options o = {
         .log = send_log, .interrupted = was_interrupted, .user = &c, .check_masks = true};
     c.saved = PyEval_SaveThread();
-    ok = wv_eval(c.k, c.args, c.n, &o);
+    ok = wv_eval(c.k, c.args, c.params.n, &o);
     PyEval_RestoreThread(c.saved);
     if (!ok) py_error_raise_in(st, c.cx);
   }
@@ -197,7 +174,7 @@ PyObject *py_run_sim(PyState *st, wv_kernel *k, PyObject *args, PyObject *named)
   if (open_call(&c, k, list)) {
     wv_report *made = NULL;
     c.saved = PyEval_SaveThread();
-    bool fine = wv_sim(c.k, c.args, c.n, &o, &made);
+    bool fine = wv_sim(c.k, c.args, c.params.n, &o, &made);
     PyEval_RestoreThread(c.saved);
     if (made) {
       report = py_report_new(st, c.cx, c.k, made);

@@ -33,9 +33,9 @@ void py_tensor_forget_types(PyState *st) {
 }
 
 bool py_tensor_ranked(const char *name, int rank, Tensor *out) {
-  out->buffer.rank = rank;
-  out->buffer.shape = out->shape;
-  out->buffer.strides = out->strides;
+  out->tensor.rank = rank;
+  out->tensor.shape = out->shape;
+  out->tensor.strides = out->strides;
   if (rank >= 0 && rank <= TENSOR_RANK) return true;
   PyErr_Format(PyExc_ValueError, "argument `%s` has %d dimensions; at most %d are possible", name,
                rank, TENSOR_RANK);
@@ -46,14 +46,14 @@ static bool take(PyState *st, PyObject *o, const char *name, bool writable, Tens
   const TensorType *type = type_of(st, o);
   out->api = type->api;
   switch (type->way) {
-  case WAY_EXCHANGE: return py_dlpack_view(type->api, o, name, out);
+  case WAY_EXCHANGE: return py_dlpack_view(st, type->api, o, name, out);
   case WAY_TORCH: return py_attributes_take_torch(st, o, name, out);
   case WAY_CUDA_ARRAY: return py_attributes_take_cuda_array(o, name, writable, out);
   case WAY_BUFFER:
     if (py_buffer_take(o, name, writable, out)) return true;
     if (PyErr_Occurred() || !PyObject_HasAttrString(o, "__dlpack__")) break;
-    return py_dlpack_take(o, name, out);
-  case WAY_DLPACK: return py_dlpack_take(o, name, out);
+    return py_dlpack_take(st, o, name, out);
+  case WAY_DLPACK: return py_dlpack_take(st, o, name, out);
   case WAY_NONE: break;
   }
   if (!PyErr_Occurred())
@@ -65,7 +65,7 @@ static bool take(PyState *st, PyObject *o, const char *name, bool writable, Tens
 }
 
 static bool has_elements(const Tensor *t) {
-  for (int i = 0; i < t->buffer.rank; i++)
+  for (int i = 0; i < t->tensor.rank; i++)
     if (t->shape[i] == 0) return false;
   return true;
 }
@@ -75,7 +75,7 @@ bool py_tensor_take(PyState *st, PyObject *o, const char *name, bool writable, T
   out->view.obj = NULL;
   out->has_stream = false;
   if (!take(st, o, name, writable, out)) return false;
-  if (out->buffer.data || !has_elements(out)) return true;
+  if (out->tensor.data || !has_elements(out)) return true;
   PyErr_Format(PyExc_ValueError, "argument `%s` has no data: a tensor that only has a shape", name);
   py_tensor_release(out);
   return false;
@@ -87,12 +87,12 @@ void py_tensor_release(Tensor *t) {
 }
 
 bool py_tensor_is_host(const Tensor *t) {
-  return t->device_type == DL_CPU || t->device_type == DL_CUDA_HOST ||
-         t->device_type == DL_ROCM_HOST || t->device_type == DL_CUDA_MANAGED;
+  return t->tensor.device.kind == DL_CPU || t->tensor.device.kind == DL_CUDA_HOST ||
+         t->tensor.device.kind == DL_ROCM_HOST || t->tensor.device.kind == DL_CUDA_MANAGED;
 }
 
 bool py_tensor_stream(PyState *st, const Tensor *t, void **stream) {
   if (t->has_stream) return *stream = t->stream, true;
   if (t->api) return py_dlpack_stream(t->api, t, stream);
-  return py_attributes_torch_stream(st, t->device_id, stream);
+  return py_attributes_torch_stream(st, t->tensor.device.index, stream);
 }

@@ -208,7 +208,25 @@ class Kernel:
         passes: str | None = None,
         stop_after: str | None = None,
     ) -> None: ...
-    def lower(self, target: str, /) -> None: ...
+    def lower(
+        self,
+        target: str,
+        dump: str | None = None,
+        write: Callable[[str, str], Any] | None = None,
+        /,
+    ) -> None: ...
+    def compile(
+        self,
+        target: str | None = None,
+        device: int = -1,
+        cache: int = 0,
+        cache_dir: str | None = None,
+        ignore_assumptions: bool = False,
+        fast_math: bool = False,
+        start_after: str | None = None,
+        dump: str | None = None,
+        write: Callable[[str, str], Any] | None = None,
+    ) -> Program: ...
     def sim(
         self,
         args: tuple[Any, ...],
@@ -225,6 +243,55 @@ class Kernel:
 
 def parse(text: str, name: str = "<text>", /) -> list[Kernel]: ...
 def target_kind(name: str, /) -> str: ...
+
+# ---- compiled programs
+
+class Variant(NamedTuple):
+    facts: str
+    compiled: bool
+    from_cache: bool
+    compile_ms: float
+    load_ms: float
+
+class Resources(NamedTuple):
+    registers: int
+    shared: int
+    spilled: int
+    threads: int
+    workgroups: int
+    occupancy: float
+
+class Device(NamedTuple):
+    kind: str
+    index: int
+    name: str
+    target: str | None
+    memory: int
+    units: int
+    driver: int
+
+class Program:
+    @property
+    def name(self) -> str: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def remarks(self) -> list[Diagnostic]: ...
+    @property
+    def variants(self) -> list[Variant]: ...
+    def text(self, what: str, variant: int = 0, /) -> str | None: ...
+    def resources(self, variant: int = 0, device: int = 0, /) -> Resources: ...
+
+class Launchable:
+    def launch(self, *args: Any, stream: Any = None) -> None: ...
+    def __call__(self, *args: Any, **named: Any) -> None: ...
+    def _bind(self, kernel: Kernel, /) -> None: ...
+    def _use(self, program: Program, /) -> None: ...
+
+def devices() -> list[Device]: ...
+def use_exchange(on: bool, /) -> None: ...
 
 # ---- simulation
 
@@ -295,6 +362,8 @@ class Diagnostic(NamedTuple):
 
 class CompileError(Exception):
     diagnostics: list[Diagnostic]
+
+class LaunchError(CompileError): ...
 
 class SimulationError(CompileError):
     findings: list[Finding]

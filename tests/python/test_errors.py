@@ -579,16 +579,6 @@ def test_unknown_target():
     check(mistake, "E0603", "evl", "eval")
 
 
-def test_gpu_targets_are_not_lowered_yet():
-    kernel = compile_kernel(header(), copy_c)
-    for target in ("gfx942", "hip", "cuda", "sm_90a"):
-        kernel.options.target = target
-        with pytest.raises(CompileError) as e:
-            kernel(1, 2, 3)
-        d = e.value.diagnostics[0]
-        assert d.code == "E0601" and target in d.message and "eval" in d.hint
-
-
 def test_wrong_number_of_arguments():
     kernel = compile_kernel(header(), copy_c)
     with pytest.raises(TypeError, match=r"kernel\(\) takes 3 arguments \(a, b, c\), 1 given"):

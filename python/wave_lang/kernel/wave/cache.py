@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import OrderedDict
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..._wave import Kernel
+from ..._wave import Kernel, Program
 from .compile_options import WaveCompileOptions
 
 WAVE_CACHE_ON = int(os.environ.get("WAVE_CACHE_ON", "1"))
@@ -32,18 +33,30 @@ _KEY_FIELDS = (
     "use_global_to_shared",
     "minimize_shared_allocs",
     "override_mlir",
+    "override_stage",
+    "assume",
     "override_schedule",
     "postprocess",
     "wave_runtime",
 )
 
 
+@dataclass
+class Entry:
+    """A kernel and what it was compiled to, by kind of device."""
+
+    kernel: Kernel
+    programs: dict[str, Program] = field(default_factory=dict)
+
+
 class WaveCacheManager:
-    """The kernels compiled last, by a hash of their text and options."""
+    """The kernels compiled last, by a hash of their text and options. What lies on disk is the
+    compiler's own business; `directory` tells it where, None leaves it to WAVE_CACHE_DIR."""
 
     def __init__(self, base_dir: Any = None):
         self.base_dir = Path(base_dir or CACHE_BASE_DIR)
-        self.session_cache: OrderedDict[str, Kernel] = OrderedDict()
+        self.directory: str | None = None if base_dir is None else str(base_dir)
+        self.session_cache: OrderedDict[str, Entry] = OrderedDict()
         self.file_cache: set[str] = set()
         self.cache_hits = 0
         self.cache_misses = 0
@@ -53,20 +66,19 @@ class WaveCacheManager:
         parts = [str(kernel)] + [f"{name}={getattr(options, name)}" for name in _KEY_FIELDS]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
-    def load(self, kernel: Kernel, options: WaveCompileOptions) -> Kernel | None:
-        options.kernel_hash = self.key(kernel, options)
-        found = None if WAVE_ALWAYS_COMPILE else self.session_cache.get(options.kernel_hash)
-        if found is None:
-            self.cache_misses += 1
-        else:
+    def load_or_store(self, kernel: Kernel, options: WaveCompileOptions) -> Entry:
+        """The entry of an equal kernel, or a new one."""
+        key = options.kernel_hash = self.key(kernel, options)
+        found = None if WAVE_ALWAYS_COMPILE else self.session_cache.get(key)
+        if found is not None:
             self.cache_hits += 1
-            self.session_cache.move_to_end(options.kernel_hash)
-        return found
-
-    def store(self, kernel: Kernel, options: WaveCompileOptions) -> None:
-        self.session_cache[self.key(kernel, options)] = kernel
+            self.session_cache.move_to_end(key)
+            return found
+        self.cache_misses += 1
+        self.session_cache[key] = Entry(kernel)
         while len(self.session_cache) > WAVE_CACHE_LIMIT:
             self.session_cache.popitem(last=False)
+        return self.session_cache.get(key) or Entry(kernel)
 
 
 _manager: WaveCacheManager | None = None

@@ -22,8 +22,10 @@ class WaveCompileOptions:
     that are taken from the tensors at each call.
 
     The default target is this machine; `target` may name another one: "sim:gfx942" or
-    "sim:sm_90a" runs the kernel lane by lane on that machine, simulated, with every check. Options that only tune a
-    particular back end are accepted everywhere and never change results.
+    "sim:sm_90a" runs the kernel lane by lane on that machine, simulated, with every check; "sm_90a",
+    "cuda" or "cpu" compile for such a device; "eval" is the reference evaluator. A machine that is
+    not here (an AMD one) is replaced by the one that is, with a remark, or refused with `strict`.
+    Options that only tune a particular back end are accepted everywhere and never change results.
     """
 
     # general
@@ -53,6 +55,8 @@ class WaveCompileOptions:
     codeobj: str = "5"
     iree_preprocessing_pass_pipeline: str | None = None
     num_devices: int = 1
+    strict: bool = False  # what is replaced or left out with a remark is an error instead
+    assume: str = "check"  # Assumption rows at launch: "check", or "ignore"
     use_water_backend: bool = False
     linearize_reads: bool = True
 
@@ -73,7 +77,8 @@ class WaveCompileOptions:
 
     # debugging
     create_vmfb_file: str | None = None
-    override_mlir: str | None = None
+    override_mlir: str | None = None  # IR that is compiled instead of what was traced
+    override_stage: str | None = None  # the pass it was dumped after; None: as traced
     dump_binaries: str | None = None
     dump_intermediates: str | None = None
     compile_to_mlir: bool = False
@@ -144,9 +149,26 @@ class WaveCompileOptions:
 
     def validate(self) -> None:
         """ValueError when options contradict each other, CompileError for an unknown target."""
-        targets = ["cpu", "cuda", "hip", "sim", *(row[0] for row in _wave.target_table)]
+        self._check_target()
+        if self.assume not in ("check", "ignore"):
+            raise ValueError(f"assume must be 'check' or 'ignore', not {self.assume!r}")
+        if self.backend not in ("llvm", "asm"):
+            raise ValueError(f"backend must be 'llvm' or 'asm', not {self.backend!r}")
+        if self.backend == "asm" and not (self.wave_runtime or self.use_water_backend):
+            raise ValueError("backend='asm' needs wave_runtime=True")
+        if self.wave_runtime and self.run_bench:
+            raise ValueError("wave_runtime=True cannot be combined with run_bench=True")
+
+
+    def _check_target(self) -> None:
+        from .machine import KINDS
+
+        targets = [*KINDS, "sim", *(row[0] for row in _wave.target_table)]
         prefix, name = ("sim:", self.target[4:]) if self.target[:4] == "sim:" else ("", self.target)
-        known = name in targets or not prefix and name[:3] in ("", "gfx", "sm_")
+        vendor, _, arch = name.rpartition("/")
+        known = name in targets or not prefix and (
+            vendor in ("", *KINDS) and (arch in KINDS or arch[:3] in ("", "gfx", "sm_"))
+        )
         if not known:
             near = _wave.nearest(name, targets)
             _wave.report(
@@ -155,12 +177,6 @@ class WaveCompileOptions:
                 f"did you mean `{prefix}{near}`?" if near else f"targets are {', '.join(targets)}",
                 self._place,
             )
-        if self.backend not in ("llvm", "asm"):
-            raise ValueError(f"backend must be 'llvm' or 'asm', not {self.backend!r}")
-        if self.backend == "asm" and not (self.wave_runtime or self.use_water_backend):
-            raise ValueError("backend='asm' needs wave_runtime=True")
-        if self.wave_runtime and self.run_bench:
-            raise ValueError("wave_runtime=True cannot be combined with run_bench=True")
 
 
 def _reject_unknown(init: Callable[..., None]) -> Callable[..., None]:

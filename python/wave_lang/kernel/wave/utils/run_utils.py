@@ -6,6 +6,7 @@ import os
 import sys
 
 from ..compile_options import WaveCompileOptions
+from ..machine import here
 
 dump_generated_mlir = int(os.environ.get("WAVE_DUMP_MLIR", "0"))
 dump_generated_mlir_file = os.environ.get("WAVE_DUMP_MLIR_FILE")
@@ -14,15 +15,17 @@ enable_scheduling_barriers = os.environ.get("WAVE_USE_SCHED_BARRIERS")
 
 
 def get_default_arch() -> str:
-    """The target of this machine: WAVE_DEFAULT_ARCH, the AMD GPU that PyTorch sees, or "cpu"."""
+    """The target of this machine: WAVE_DEFAULT_ARCH, the AMD GPU that PyTorch sees, the NVIDIA GPU
+    here, or "cpu"."""
     arch = os.environ.get("WAVE_DEFAULT_ARCH")
     if arch:
         return arch
     torch = sys.modules.get("torch")  # kernels that use PyTorch have imported it
-    if torch is None or not torch.cuda.is_available():
-        return "cpu"
-    name = getattr(torch.cuda.get_device_properties(0), "gcnArchName", "").split(":")[0]
-    return name if "gfx" in name else "cpu"
+    if torch is not None and torch.cuda.is_available():
+        name = getattr(torch.cuda.get_device_properties(0), "gcnArchName", "").split(":")[0]
+        if "gfx" in name:
+            return name
+    return here().target or "cpu"
 
 
 def get_arch_family(arch: str | None = None) -> str:
@@ -35,8 +38,8 @@ def get_arch_family(arch: str | None = None) -> str:
 
 def set_default_run_config(options: WaveCompileOptions) -> WaveCompileOptions:
     """Sets the target to this machine; returns the options."""
-    options.device = "hip"
     options.target = get_default_arch()
+    options.device = "cuda" if options.target.startswith("sm_") else "hip"
     options.print_mlir = bool(options.print_mlir or dump_generated_mlir)
     options.print_mlir_file = options.print_mlir_file or dump_generated_mlir_file
     options.use_scheduling_barriers = bool(

@@ -1,0 +1,173 @@
+/* py_launch: Launchable, what a compiled kernel is in Python: called with tensors, it launches.
+ *
+ * The quick way is all here: arguments are taken, the program for the device they lie on is
+ * launched on their library's stream. What is not quick are methods of the Python class below it:
+ * compiling for a device that was not needed before, the evaluator, the simulator, named arguments.
+ */
+#include "dlpack_abi.h"
+#include "ext.h"
+
+typedef struct LaunchObject {
+  PyObject ob_base; /* what PyObject_HEAD stands for */
+  PyState *st;      /* NULL before bind() */
+  PyObject *kernel; /* keeps what `params` points to */
+  Params params;
+  PyObject *on_cuda, *on_host; /* Programs; NULL: none yet */
+} LaunchObject;
+
+static LaunchObject *self_of(PyObject *o) { return (LaunchObject *)o; }
+
+static void launch_dealloc(PyObject *self) {
+  LaunchObject *l = self_of(self);
+  PyTypeObject *type = Py_TYPE(self);
+  py_params_free(&l->params);
+  Py_CLEAR(l->on_cuda);
+  Py_CLEAR(l->on_host);
+  Py_CLEAR(l->kernel);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(self);
+  Py_DECREF(type);
+}
+
+/* ---- what belongs to it -------------------------------------------------------------------- */
+
+/* bind(kernel): whose parameters a call has. The module's state is only to be had from the class
+ * that defines the method. */
+static PyObject *launch_bind(PyObject *self, PyTypeObject *defining, PyObject *const *args,
+                             Py_ssize_t n, PyObject *Py_UNUSED(names)) {
+  LaunchObject *l = self_of(self);
+  PyState *st = PyType_GetModuleState(defining);
+  if (n != 1 || Py_TYPE(args[0]) != st->kernel_type || l->st)
+    return PyErr_Format(PyExc_TypeError, "bind() takes a Kernel, once");
+  l->kernel = Py_NewRef(args[0]);
+  if (!py_params_of(py_kernel_get(args[0]), &l->params)) return NULL;
+  l->st = st;
+  Py_RETURN_NONE;
+}
+
+/* use(program): calls with tensors on its kind of device launch it. */
+static PyObject *launch_use(PyObject *self, PyObject *program) {
+  LaunchObject *l = self_of(self);
+  if (!l->st || Py_TYPE(program) != l->st->program_type)
+    return PyErr_Format(PyExc_TypeError, "use() takes a Program, got %R", program);
+  bool host = wv_program_kind(((ProgramObject *)program)->p) == WV_HOST;
+  PyObject **slot = host ? &l->on_host : &l->on_cuda;
+  Py_XDECREF(*slot);
+  *slot = Py_NewRef(program);
+  Py_RETURN_NONE;
+}
+
+/* ---- launching ----------------------------------------------------------------------------- */
+
+/* A driver's handle as a number, an object with `cuda_stream` (PyTorch), or one with
+ * `__cuda_stream__()`, which gives a version and the handle. */
+static bool stream_from(PyObject *o, void **out) {
+  PyObject *handle = NULL;
+  if (PyLong_Check(o)) handle = Py_NewRef(o);
+  else if (PyObject_HasAttrString(o, "cuda_stream"))
+    handle = PyObject_GetAttrString(o, "cuda_stream");
+  else if (PyObject_HasAttrString(o, "__cuda_stream__")) {
+    PyObject *pair = PyObject_CallMethod(o, "__cuda_stream__", NULL);
+    handle = pair ? PySequence_GetItem(pair, 1) : NULL;
+    Py_XDECREF(pair);
+  } else PyErr_Format(PyExc_TypeError, "a stream is a number or has `cuda_stream`, got %R", o);
+  *out = handle ? (void *)(uintptr_t)PyLong_AsUnsignedLongLong(handle) : NULL;
+  Py_XDECREF(handle);
+  return !PyErr_Occurred();
+}
+
+static const char *kind_of(const Tensor *t) {
+  if (!t) return "cpu";
+  return t->tensor.device.kind == DL_CUDA ? "cuda" : t->tensor.device.kind == DL_ROCM ? "hip" : "?";
+}
+
+/* _launch_first(kind, args, stream): there is no program for this kind of device yet. */
+static PyObject *launch_first(PyObject *self, const char *kind, PyObject *const *given,
+                              PyObject *stream) {
+  int n = self_of(self)->params.n;
+  PyObject *args = PyTuple_New(n), *r = NULL;
+  for (int i = 0; args && i < n; i++) PyTuple_SetItem(args, i, Py_NewRef(given[i]));
+  if (args)
+    r = PyObject_CallMethod(self, "_launch_first", "sOO", kind, args, stream ? stream : Py_None);
+  Py_XDECREF(args);
+  return r;
+}
+
+/* `given` holds as many arguments as there are parameters; `stream` NULL: the tensors' own. */
+static PyObject *launch(PyObject *self, PyObject *const *given, PyObject *stream) {
+  LaunchObject *l = self_of(self);
+  Args a;
+  bool ok = py_args_take(l->st, &l->params, given, &a);
+  const Tensor *there = ok ? py_args_on_device(&a) : NULL;
+  const char *kind = kind_of(there);
+  PyObject *program = !there ? l->on_host : kind[0] == 'c' ? l->on_cuda : NULL;
+  if (ok && program) {
+    void *handle = NULL;
+    ok = stream ? stream_from(stream, &handle) : !there || py_tensor_stream(l->st, there, &handle);
+    ok = ok && py_program_launch((ProgramObject *)program, &a, handle);
+  }
+  py_args_release(&a);
+  if (!ok) return NULL;
+  if (!program) return launch_first(self, kind, given, stream);
+  Py_RETURN_NONE;
+}
+
+static bool count_fits(const LaunchObject *l, Py_ssize_t n) {
+  if (l->st && n == l->params.n) return true;
+  if (l->st) py_params_wrong_count(&l->params, n);
+  else PyErr_SetString(PyExc_TypeError, "the kernel was not compiled by wave_compile");
+  return false;
+}
+
+/* launch(*args, stream=None) */
+static PyObject *launch_method(PyObject *self, PyObject *const *args, Py_ssize_t n,
+                               PyObject *names) {
+  Py_ssize_t named = names ? PyTuple_Size(names) : 0;
+  PyObject *stream = NULL;
+  for (Py_ssize_t i = 0; i < named; i++) {
+    PyObject *name = PyTuple_GetItem(names, i);
+    if (PyUnicode_CompareWithASCIIString(name, "stream") != 0)
+      return PyErr_Format(PyExc_TypeError, "launch() has no argument `%U`", name);
+    stream = args[n + i] == Py_None ? NULL : args[n + i];
+  }
+  return count_fits(self_of(self), n) ? launch(self, args, stream) : NULL;
+}
+
+static PyObject *launch_call(PyObject *self, PyObject *args, PyObject *named) {
+  if (named && PyDict_Size(named) > 0)
+    return PyObject_CallMethod(self, "_call_named", "OO", args, named);
+  Py_ssize_t n = PyTuple_Size(args);
+  if (!count_fits(self_of(self), n)) return NULL;
+  PyObject *few[FEW_ARGS], **list = few;
+  if (n > FEW_ARGS && !(list = PyMem_Calloc((size_t)n, sizeof *list))) return PyErr_NoMemory();
+  for (Py_ssize_t i = 0; i < n; i++) list[i] = PyTuple_GetItem(args, i);
+  PyObject *r = launch(self, list, NULL);
+  if (list != few) PyMem_Free(list);
+  return r;
+}
+
+/* ---- the type ------------------------------------------------------------------------------ */
+
+static PyMethodDef launch_methods[] = {
+    {"launch", (PyCFunction)(void (*)(void))launch_method, METH_FASTCALL | METH_KEYWORDS,
+     "launch(*args, stream=None): the quickest way to call a compiled kernel. Arguments are "
+     "tensors\n"
+     "and numbers in the order of the parameters; without a stream, that of the tensors' library."},
+    {"_bind", (PyCFunction)(void (*)(void))launch_bind, METH_METHOD | METH_FASTCALL | METH_KEYWORDS,
+     "_bind(kernel): whose parameters a call has."},
+    {"_use", launch_use, METH_O, "_use(program): launched with tensors on its kind of device."},
+    {NULL, NULL, 0, NULL}};
+
+static PyType_Slot launch_slots[] = {{Py_tp_doc, "A kernel that can be called with tensors."},
+                                     {Py_tp_dealloc, launch_dealloc},
+                                     {Py_tp_call, launch_call},
+                                     {Py_tp_methods, launch_methods},
+                                     {0, NULL}};
+
+static PyType_Spec launch_spec = {"wave_lang.Launchable", sizeof(LaunchObject), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, launch_slots};
+
+int py_launch_init(PyObject *module, PyState *st) {
+  st->launchable_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &launch_spec, NULL);
+  return st->launchable_type ? PyModule_AddType(module, st->launchable_type) : -1;
+}

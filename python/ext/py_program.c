@@ -1,0 +1,277 @@
+/* py_program: Program, a kernel compiled for a target, and the devices it may run on. */
+#include "ext.h"
+
+static ProgramObject *self_of(PyObject *o) { return (ProgramObject *)o; }
+
+/* ---- compiling ----------------------------------------------------------------------------- */
+
+typedef struct Compile {
+  PyThreadState *saved; /* while others run */
+  PyObject *write;      /* NULL: dumps are not wanted */
+  bool write_failed;
+} Compile;
+
+static void send_dump(void *user, const char *pass, const char *text) {
+  Compile *c = user;
+  if (!c->write || c->write_failed) return;
+  PyEval_RestoreThread(c->saved);
+  PyObject *r = PyObject_CallFunction(c->write, "ss", pass ? pass : "", text);
+  c->write_failed = r == NULL;
+  Py_XDECREF(r);
+  c->saved = PyEval_SaveThread();
+}
+
+static PyObject *program_new(PyState *st, wv_program *p, PyObject *remarks) {
+  ProgramObject *o = remarks ? PyObject_New(ProgramObject, st->program_type) : NULL;
+  if (!o) {
+    wv_program_free(p);
+    Py_XDECREF(remarks);
+    return NULL;
+  }
+  o->st = st;
+  o->p = p;
+  o->cx = wv_ctx_new();
+  o->remarks = remarks;
+  return (PyObject *)o;
+}
+
+/* The kernel is copied to a context of its own, so that other threads go on meanwhile. */
+static PyObject *compile_copy(PyState *st, wv_kernel *k, const wv_compile_options *o, Compile *c) {
+  wv_ctx *cx = wv_ctx_new();
+  wv_kernel *copy = wv_kernel_copy(k, cx);
+  wv_program *p = NULL;
+  if (copy) {
+    c->saved = PyEval_SaveThread();
+    p = wv_compile(copy, o);
+    PyEval_RestoreThread(c->saved);
+  }
+  PyObject *made = NULL;
+  if (c->write_failed) wv_program_free(p);
+  else if (p) made = program_new(st, p, py_error_take_from(st, cx));
+  else py_error_raise_in(st, cx);
+  wv_kernel_free(copy);
+  wv_ctx_free(cx);
+  return made;
+}
+
+PyObject *py_program_compile(PyState *st, wv_kernel *k, PyObject *args, PyObject *named) {
+  static char *words[] = {"target",    "device",      "cache", "cache_dir", "ignore_assumptions",
+                          "fast_math", "start_after", "dump",  "write",     NULL};
+  wv_compile_options o = {.device = -1};
+  const char *dump = NULL;
+  int ignore = 0, fast = 0;
+  PyObject *write = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, named, "|ziizppzzO:compile", words, &o.target, &o.device,
+                                   &o.cache, &o.cache_dir, &ignore, &fast, &o.start_after, &dump,
+                                   &write))
+    return NULL;
+  o.ignore_assumptions = ignore != 0;
+  o.fast_math = fast != 0;
+  Compile c = {.write = write == Py_None ? NULL : write};
+  wv_pass_options dumps = {.dump = dump, .write = send_dump, .user = &c};
+  if (dump) o.dump = &dumps;
+  return compile_copy(st, k, &o, &c);
+}
+
+static void program_dealloc(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  wv_program_free(self_of(self)->p);
+  wv_ctx_free(self_of(self)->cx);
+  Py_XDECREF(self_of(self)->remarks);
+  PyObject_Free(self);
+  Py_DECREF(type);
+}
+
+/* ---- looking ------------------------------------------------------------------------------- */
+
+static PyStructSequence_Field variant_fields[] = {
+    {"facts", "what must be true of a launch that takes it; '' of the last: nothing"},
+    {"compiled", "whether it was needed yet"},
+    {"from_cache", "whether its code was found in the cache"},
+    {"compile_ms", "how long the compiler took"},
+    {"load_ms", "how long the driver took"},
+    {NULL, NULL}};
+static PyStructSequence_Desc variant_desc = {"wave_lang.Variant", "One of a program's variants.",
+                                             variant_fields, 5};
+
+static PyStructSequence_Field resources_fields[] = {
+    {"registers", "of a thread"},
+    {"shared", "bytes of a workgroup"},
+    {"spilled", "bytes of a thread that did not fit into registers"},
+    {"threads", "of a workgroup"},
+    {"workgroups", "that a multiprocessor holds at once"},
+    {"occupancy", "of its threads that are then in use"},
+    {NULL, NULL}};
+static PyStructSequence_Desc resources_desc = {
+    "wave_lang.Resources", "What a program needs of a device.", resources_fields, 6};
+
+static PyStructSequence_Field device_fields[] = {
+    {"kind", "'cpu' or 'cuda'"},
+    {"index", "among those of its kind"},
+    {"name", "as its driver calls it"},
+    {"target", "what programs for it are compiled for"},
+    {"memory", "in bytes"},
+    {"units", "multiprocessors, cores"},
+    {"driver", "its version; 0: none"},
+    {NULL, NULL}};
+static PyStructSequence_Desc device_desc = {"wave_lang.Device", "What kernels are launched on.",
+                                            device_fields, 7};
+
+static const char *kind_name(int kind) { return kind == WV_CUDA ? "cuda" : "cpu"; }
+
+static PyObject *get_name(PyObject *self, void *Py_UNUSED(unused)) {
+  return py_text_or_none(wv_program_name(self_of(self)->p));
+}
+
+static PyObject *get_target(PyObject *self, void *Py_UNUSED(unused)) {
+  return py_text_or_none(wv_program_target(self_of(self)->p));
+}
+
+static PyObject *get_kind(PyObject *self, void *Py_UNUSED(unused)) {
+  return PyUnicode_FromString(kind_name(wv_program_kind(self_of(self)->p)));
+}
+
+static PyObject *get_remarks(PyObject *self, void *Py_UNUSED(unused)) {
+  return Py_NewRef(self_of(self)->remarks);
+}
+
+static PyObject *variant_to(PyState *st, const wv_variant *v) {
+  PyObject *items[] = {py_text_or_none(v->facts), PyBool_FromLong(v->compiled),
+                       PyBool_FromLong(v->from_cache), PyFloat_FromDouble(v->compile_ms),
+                       PyFloat_FromDouble(v->load_ms)};
+  return py_record(st->variant_type, items, 5);
+}
+
+static PyObject *get_variants(PyObject *self, void *Py_UNUSED(unused)) {
+  PyObject *list = PyList_New(0);
+  wv_variant v;
+  for (int i = 0; list && wv_program_variant(self_of(self)->p, i, &v); i++) {
+    PyObject *item = variant_to(self_of(self)->st, &v);
+    if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+    Py_XDECREF(item);
+  }
+  return list;
+}
+
+static PyGetSetDef program_getset[] = {
+    {"name", get_name, NULL, "The kernel's name.", NULL},
+    {"target", get_target, NULL, "The machine it was compiled for.", NULL},
+    {"kind", get_kind, NULL, "Of the devices it runs on: 'cuda' or 'cpu'.", NULL},
+    {"remarks", get_remarks, NULL, "What the compiler had to say: a list of Diagnostic.", NULL},
+    {"variants", get_variants, NULL, "A Variant for each of them.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+/* text(what, variant=0) */
+static PyObject *program_text(PyObject *self, PyObject *args) {
+  ProgramObject *p = self_of(self);
+  const char *what;
+  int variant = 0;
+  if (!PyArg_ParseTuple(args, "s|i:text", &what, &variant)) return NULL;
+  const char *text = wv_program_text(p->p, p->cx, variant, what);
+  if (!text && wv_diag_errors(p->cx)) return py_error_raise_in(p->st, p->cx);
+  return py_text_or_none(text);
+}
+
+/* resources(variant=0, device=0) */
+static PyObject *program_resources(PyObject *self, PyObject *args) {
+  ProgramObject *p = self_of(self);
+  int variant = 0, device = 0;
+  if (!PyArg_ParseTuple(args, "|ii:resources", &variant, &device)) return NULL;
+  wv_resources r;
+  if (!wv_program_resources(p->p, p->cx, variant, device, &r))
+    return py_error_raise_in(p->st, p->cx);
+  PyObject *items[] = {PyLong_FromLong(r.registers),  PyLong_FromLong(r.shared),
+                       PyLong_FromLong(r.spilled),    PyLong_FromLong(r.threads),
+                       PyLong_FromLong(r.workgroups), PyFloat_FromDouble(r.occupancy)};
+  return py_record(p->st->resources_type, items, 6);
+}
+
+static PyMethodDef program_methods[] = {
+    {"text", program_text, METH_VARARGS,
+     "text(what, variant=0): 'ir', 'ptx', 'asm' or 'remarks'; None when there is none."},
+    {"resources", program_resources, METH_VARARGS, "resources(variant=0, device=0) -> Resources"},
+    {NULL, NULL, 0, NULL}};
+
+/* ---- launching ----------------------------------------------------------------------------- */
+
+/* A program for the host runs in this thread: others go on meanwhile, so it has its own context. */
+static bool launch_on_host(ProgramObject *p, const Args *a) {
+  wv_ctx *cx = wv_ctx_new();
+  PyThreadState *saved = PyEval_SaveThread();
+  bool ok = wv_launch(p->p, cx, a->args, a->n, NULL, 0);
+  PyEval_RestoreThread(saved);
+  if (!ok) py_error_raise_as(p->st, cx, p->st->launch_error);
+  wv_ctx_free(cx);
+  return ok;
+}
+
+bool py_program_launch(ProgramObject *p, const Args *a, void *stream) {
+  if (wv_program_kind(p->p) == WV_HOST) return launch_on_host(p, a);
+  if (wv_launch(p->p, p->cx, a->args, a->n, stream, 0)) return true;
+  py_error_raise_as(p->st, p->cx, p->st->launch_error);
+  return false;
+}
+
+/* ---- devices ------------------------------------------------------------------------------- */
+
+static PyObject *device_to(PyState *st, wv_device d) {
+  wv_device_info info = {0};
+  if (!wv_device_get(st->cx, d, &info)) return py_error_raise(st);
+  PyObject *items[] = {PyUnicode_FromString(kind_name(d.kind)),
+                       PyLong_FromLong(d.index),
+                       PyUnicode_FromString(info.name),
+                       py_text_or_none(info.target),
+                       PyLong_FromLongLong(info.memory),
+                       PyLong_FromLong(info.units),
+                       PyLong_FromLong(info.driver)};
+  return py_record(st->device_type, items, 7);
+}
+
+PyObject *py_program_devices(PyState *st) {
+  static const int kinds[] = {WV_CUDA, WV_HOST};
+  PyObject *list = PyList_New(0);
+  for (int k = 0; k < 2; k++) {
+    int n = wv_device_count(st->cx, kinds[k]);
+    for (int i = 0; list && i < n; i++) {
+      PyObject *item = device_to(st, (wv_device){.kind = kinds[k], .index = i});
+      if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+      Py_XDECREF(item);
+    }
+  }
+  return list;
+}
+
+/* ---- the type ------------------------------------------------------------------------------ */
+
+static PyType_Slot program_slots[] = {
+    {Py_tp_doc, "A kernel compiled for a target, in one or several variants."},
+    {Py_tp_dealloc, program_dealloc},
+    {Py_tp_methods, program_methods},
+    {Py_tp_getset, program_getset},
+    {0, NULL}};
+
+static PyType_Spec program_spec = {"wave_lang.Program", sizeof(ProgramObject), 0,
+                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                   program_slots};
+
+static int add_records(PyObject *module, PyState *st) {
+  st->variant_type = PyStructSequence_NewType(&variant_desc);
+  st->resources_type = PyStructSequence_NewType(&resources_desc);
+  st->device_type = PyStructSequence_NewType(&device_desc);
+  if (!st->variant_type || !st->resources_type || !st->device_type) return -1;
+  if (PyModule_AddType(module, st->variant_type) < 0) return -1;
+  if (PyModule_AddType(module, st->resources_type) < 0) return -1;
+  return PyModule_AddType(module, st->device_type);
+}
+
+int py_program_init(PyObject *module, PyState *st) {
+  st->program_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &program_spec, NULL);
+  st->launch_error = PyErr_NewExceptionWithDoc(
+      "wave_lang.LaunchError",
+      "Arguments do not fit a kernel's signature, or a device failed. Nothing was launched in the\n"
+      "first case. `diagnostics` lists what is wrong, as in CompileError.",
+      st->compile_error, NULL);
+  if (!st->program_type || !st->launch_error || add_records(module, st) < 0) return -1;
+  if (PyModule_AddObjectRef(module, "LaunchError", st->launch_error) < 0) return -1;
+  return PyModule_AddType(module, st->program_type);
+}

@@ -1,0 +1,273 @@
+"""Compiled kernels: called with tensors, looked at, simulated."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from ... import _wave
+from ..._wave import CompileError, Expr, Kernel, Launchable, Program, Proof, Report, Resources
+from ..._wave import SimulationError
+from .._support.tracing import DebugLog, Trace
+from .compile_options import WaveCompileOptions
+from .machine import Machine, asked_target, devices
+from .utils.host_tensors import log_tensor
+from .wave import LaunchableWave
+from .wave_schedule import WaveSchedule
+
+
+class WaveKernel(Launchable):
+    """A compiled kernel. Call it with tensors and scalars in the order of its parameters; outputs
+    are written in place. On a GPU it is launched on the current stream of the tensors' library,
+    and the call does not wait for it.
+
+    `launch(*args, stream=None)` is the same without named arguments of other kinds: the quickest.
+    """
+
+    def __init__(
+        self,
+        options: WaveCompileOptions,
+        source: LaunchableWave,
+        kernel: Kernel,
+        trace: Trace | None,
+        remarks: list[Any],
+        schedule: WaveSchedule | None = None,
+        lowered: Kernel | None = None,
+        machine: Machine = Machine("eval"),
+        programs: dict[str, Program] | None = None,
+    ):
+        self._bind(kernel)
+        self.options = options
+        self.source = source
+        self.machine = machine
+        self.lowered = lowered  # one lane's program, for a simulated machine
+        self.ir = kernel
+        self.kernel = kernel
+        self.remarks = remarks
+        self.schedule = schedule
+        self.bound_scalar_symbols: dict[Expr, int] = source.bound_scalar_symbols
+        self.executable = None
+        self.gpu_binary_path = None
+        self._trace = trace
+        self._logs: list[DebugLog] = trace.logs if trace else []
+        self._report: Report | None = None
+        self._programs: dict[str, Program] = {} if programs is None else programs
+        for program in self._programs.values():
+            self._use(program)
+
+    # ---- looking
+
+    @property
+    def name(self) -> str:
+        return self.ir.name
+
+    @property
+    def program(self) -> Program | None:
+        """What was compiled for the device; None on the evaluator and the simulator."""
+        return self._programs.get(self.machine.kind)
+
+    @cached_property
+    def asm(self) -> str:
+        """What the device is given: PTX on NVIDIA. On the evaluator and the simulator the
+        kernel's IR, which `wavec` and wave_lang._wave.parse read."""
+        return (self.program and self.program.text("asm")) or str(self.ir)
+
+    @property
+    def ptx(self) -> str:
+        """The PTX of the general variant; ValueError when it was not compiled for NVIDIA."""
+        program = self._compiled("PTX")
+        text = program.text("ptx", len(program.variants) - 1)
+        if text is None:
+            raise ValueError(f"`{self.name}` has no PTX: it was compiled for {self.target}")
+        return text
+
+    @property
+    def resources(self) -> Resources:
+        """Registers, shared memory, spills and occupancy, as the device's driver says."""
+        program = self._compiled("resources")
+        return program.resources(len(program.variants) - 1, max(self.machine.device, 0))
+
+    @property
+    def target(self) -> str:
+        """What it was compiled for."""
+        return self.program.target if self.program else self.machine.target or self.machine.kind
+
+    def _compiled(self, what: str) -> Program:
+        if self.program is None:
+            raise ValueError(
+                f"`{self.name}` has no {what}: it was compiled for {self.target}, not for a GPU"
+            )
+        return self.program
+
+    @property
+    def trace(self) -> Trace | None:
+        """What was traced; None when the kernel came from the cache."""
+        return self._trace
+
+    @property
+    def compiled_graph(self) -> Kernel:
+        return self.ir
+
+    @property
+    def symbols_args_map(self) -> dict[Expr, tuple[int, int]]:
+        """Where each dynamic symbol is read: (argument, dimension)."""
+        found: dict[Expr, tuple[int, int]] = {}
+        for i, param in enumerate(self.ir.params):
+            for d, dim in enumerate(param.shape):
+                if dim in map(Expr, self.options.dynamic_symbols):
+                    found.setdefault(dim, (i, d))
+        return found
+
+    def get_trace(self) -> Trace | None:
+        return self._trace
+
+    def get_compiled_graph(self) -> Kernel:
+        return self.ir
+
+    def proof(self) -> Proof:
+        """What was proved of each access, and what is tested at run time: `.text` and `.rows`."""
+        return self.ir.proof()
+
+    def ir_after(self, name: str) -> str:
+        """The IR as text behind one of the passes (`wavec --list=passes`) for this target."""
+        kernel = self.ir.clone()
+        target = asked_target(self.options, self.machine)
+        kernel.run_passes(target=target, stop_after=name)
+        _wave.take_diagnostics()  # the same remarks again
+        return str(kernel)
+
+    # ---- simulating
+
+    def simulate(
+        self, *args: Any, schedule: str = "round", nonfinite: bool = False
+    ) -> Report:
+        """Runs it lane by lane with every check, on the simulated machine it was compiled for.
+
+        `schedule` is the order of the waves: "round", "reverse", "random" or "random:SEED".
+        `nonfinite` also reports where infinities and NaN appear. A finding raises SimulationError.
+        """
+        if self.lowered is None:
+            raise ValueError(
+                f"`{self.name}` was compiled for target {self.options.target!r}; "
+                "compile it with target='sim:gfx942' or another of `wavec --list=targets`"
+            )
+        self._report = None
+        try:
+            self._report = self.lowered.sim(args, self.options.target, schedule, nonfinite)
+        except SimulationError as error:
+            self._report = error.report
+            raise
+        return self._report
+
+    def report(self) -> Report:
+        """What the last simulation did: findings, costs per line, text, JSON and HTML."""
+        if self._report is None:
+            raise ValueError(f"`{self.name}` has not been simulated yet")
+        return self._report
+
+    # ---- calling: what is not quick enough to matter; the rest is Launchable's
+
+    def invoke(self, *args: Any, **named: Any) -> None:
+        """The same as calling it."""
+        self(*args, **named)
+
+    def _call_named(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """A call with `stream=` or `debug_logs=`."""
+        wrong = [name for name in named if name not in ("stream", "debug_logs")]
+        if wrong:
+            raise TypeError(f"{self.name}() has no named argument `{wrong[0]}`")
+        if self._logs and named.get("debug_logs") is not None:
+            self._evaluate(args, named["debug_logs"])
+        else:
+            self.launch(*args, stream=named.get("stream"))
+
+    def _launch_first(self, kind: str, args: tuple[Any, ...], stream: Any) -> None:
+        """A call with tensors on a kind of device ("cuda", "hip", "cpu") without a program."""
+        if self.lowered is not None:
+            self.simulate(*args)
+        elif self.machine.kind == "eval" or self._logs:
+            self._evaluate(args, {})
+        elif kind != self.machine.kind and not self.machine.anywhere:
+            raise ValueError(
+                f"`{self.name}` was compiled for {self.target}, but its tensors are on {kind!r}"
+            )
+        elif self.compile_for(kind):
+            self.launch(*args, stream=stream)
+        else:
+            self._evaluate(args, {})
+
+    def compile_for(self, kind: str) -> Program | None:
+        """The program for a kind of device, compiled if it was not yet. None: this machine's
+        processor has no code generator here, and kernels are evaluated."""
+        if kind not in self._programs:
+            program = self._compile_cpu() if kind == "cpu" else self._compile_gpu(kind)
+            if program is None:
+                return None
+            self._programs[kind] = program
+            self.remarks += program.remarks
+            self._use(program)
+        return self._programs[kind]
+
+    def _compile_gpu(self, kind: str) -> Program:
+        own = self.machine.kind == kind
+        target = self.machine.target if own else kind
+        return compile_program(self.options, self.ir, target, self.machine.device if own else 0)
+
+    def _compile_cpu(self) -> Program | None:
+        if not devices("cpu"):
+            return None
+        try:
+            return compile_program(self.options, self.ir, "cpu", 0)
+        except CompileError as error:
+            refused = all(d.code == "E0601" for d in error.diagnostics if d.severity == "error")
+            if not refused or self.options.strict:
+                raise
+            self.remarks += error.diagnostics
+            return None
+
+    def _evaluate(self, args: tuple[Any, ...], collected: dict[str, Any]) -> None:
+        """On the reference evaluator; what was logged goes into `collected`."""
+        wanted = {log.label: log for log in self._logs}
+
+        def collect(label: str, dtype: str, shape: tuple[int, ...], data: bytes) -> None:
+            log = wanted[label]
+            collected[label] = {
+                "value": log_tensor(dtype, shape, data, args),
+                "symbolic_shape": log.symbolic_shape,
+                "iteration_dimensions": log.iteration_dimensions,
+            }
+
+        self.ir.eval(args, collect if wanted else None)
+        for log in self._logs:
+            if log.printer and log.label in collected:
+                log.printer(log.label, collected[log.label]["value"])
+        for log in self._logs:
+            if log.handler:
+                log.handler(collected)
+
+    def __repr__(self) -> str:
+        return f"<compiled kernel {self.name} for {self.target}>"
+
+
+def compile_program(
+    options: WaveCompileOptions, kernel: Kernel, target: str | None, device: int
+) -> Program:
+    """Compiles for a device, with what the options say about caches, dumps and arithmetic."""
+    from . import cache
+    from .dumps import Dumps
+
+    with Dumps(options) as dumps:
+        return kernel.compile(
+            target=target,
+            device=device,
+            cache=1 if cache.is_cache_enabled() and not cache.WAVE_ALWAYS_COMPILE else -1,
+            cache_dir=cache.get_cache_manager().directory,
+            fast_math=options.use_fast_math,
+            ignore_assumptions=options.assume == "ignore",
+            start_after=options.override_stage,
+            dump=dumps.passes,
+            write=dumps.write,
+        )
+
+
+__all__ = ["WaveKernel", "compile_program"]

@@ -1,0 +1,141 @@
+"""Which machine a kernel is compiled for, and what can be seen of it."""
+
+import numpy as np
+import pytest
+
+from test_compile import check_scale, compile_scale
+from wave_lang import CompileError, WaveCompileOptions, _wave
+from wave_lang.kernel.wave import machine
+from wave_lang.kernel.wave.machine import Machine, machine_of
+
+H200 = _wave.Device(("cuda", 0, "H200", "sm_90a", 1 << 37, 132, 13000))
+
+
+@pytest.fixture(params=["no GPU", "H200"])
+def gpus(request, monkeypatch):
+    """The list of CUDA devices, with and without one."""
+    found = [] if request.param == "no GPU" else [H200]
+    monkeypatch.setattr(machine, "devices", lambda kind: found if kind == "cuda" else [])
+    return found
+
+
+def of(target="", **options):
+    return machine_of(WaveCompileOptions(target=target, **options))
+
+
+def test_default_is_the_device_of_the_machine(gpus):
+    here = Machine("cuda", "sm_90a", 0, anywhere=True) if gpus else Machine("cpu", anywhere=True)
+    assert of() == of(device="hip") == here
+
+
+def test_simulated_and_evaluated(gpus):
+    assert of("eval") == Machine("eval") and of("sim:gfx942") == Machine("sim", "sim:gfx942")
+
+
+@pytest.mark.parametrize("target", ["cpu", "llvm-cpu", "local-task"])
+def test_processor(gpus, target):
+    assert of(target) == Machine("cpu") == of(device=target)
+
+
+@pytest.mark.parametrize(
+    "target, found",
+    [
+        ("sm_80", "sm_80"),
+        ("sm_90a", "sm_90a"),
+        ("sm_90", "sm_90a"),
+        ("cuda/sm_90", "sm_90a"),
+        ("sm_86", "sm_80"),
+        ("sm_120", "sm_80"),
+    ],
+)
+def test_nvidia(gpus, target, found):
+    assert of(target) == Machine("cuda", found, 0 if gpus else -1)
+
+
+def test_cuda_without_a_number_is_the_gpu_here(gpus):
+    assert of("cuda") == of(device="cuda") == Machine("cuda", "sm_90a" if gpus else "sm_80", len(gpus) - 1)
+
+
+@pytest.mark.parametrize("target", ["hip", "gfx942", "hip/gfx942", "rocm/gfx1100"])
+def test_amd_is_replaced_by_the_machine_at_hand(gpus, target):
+    found = of(target)
+    assert found.anywhere and found.kind == ("cuda" if gpus else "cpu")
+    assert target in found.remark and ("sm_90a" if gpus else "processor") in found.remark
+    with pytest.raises(CompileError) as e:
+        of(target, strict=True)
+    assert e.value.diagnostics[0].code == "E0601" and target in str(e.value)
+
+
+@pytest.mark.parametrize("target", ["evl", "sim:sm_91", "vulkan/sm_90", "hip/mi300", "cuda:0"])
+def test_unknown_targets(target):
+    with pytest.raises(CompileError) as e:
+        WaveCompileOptions(target=target).validate()
+    assert e.value.diagnostics[0].code == "E0603"
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_replaced_target_runs_and_says_so():
+    compiled = compile_scale(target="hip/gfx942")
+    assert any("no AMD device" in str(r) for r in compiled.remarks)
+    check_scale(compiled)
+
+
+def test_what_was_not_compiled_for_a_gpu_has_no_ptx():
+    compiled = compile_scale(target="eval")
+    for what in ("ptx", "resources"):
+        with pytest.raises(ValueError, match="compiled for eval"):
+            getattr(compiled, what)
+
+
+def test_wrong_options():
+    with pytest.raises(ValueError, match="assume"):
+        compile_scale(target="eval", assume="maybe")
+
+
+def test_named_arguments():
+    compiled = compile_scale(target="eval")
+    args = [np.zeros((2, 2), "f4") for _ in compiled.ir.params]
+    with pytest.raises(TypeError, match="no named argument `strem`"):
+        compiled(*args, strem=1)
+    with pytest.raises(TypeError, match="no argument `strem`"):
+        compiled.launch(*args, strem=1)
+
+
+# ---- dumps, and IR fed back ----------------------------------------------------------------------
+
+
+def test_dumps_of_every_pass(tmp_path, capsys):
+    compile_scale(target="sim:sm_90a", dump_intermediates=str(tmp_path), print_ir_after=["layouts"])
+    files = sorted(p.name for p in tmp_path.iterdir())
+    assert files[0].startswith("01_") and any(f.endswith("_lower_threads.wave") for f in files)
+    for file in tmp_path.iterdir():
+        assert len(_wave.parse(file.read_text(), file.name)) == 1
+    printed = capsys.readouterr().out
+    assert printed.count("# ---- after") == 1 and "after layouts" in printed
+
+
+def test_dumps_by_environment(monkeypatch, capsys):
+    monkeypatch.setenv("WAVE_DUMP", "bind, mask")
+    compile_scale(target="sim:sm_90a")
+    printed = capsys.readouterr().out
+    assert "after bind" in printed and "after mask" in printed and printed.count("# ----") == 2
+
+
+def test_ir_is_fed_back(tmp_path):
+    text = str(compile_scale(target="eval").ir)
+    assert "mul" in text
+    edited = tmp_path / "edited.wave"
+    edited.write_text(text.replace(" mul ", " add "))
+    for given in (str(edited), edited.read_text()):
+        compiled = compile_scale(target="eval", override_mlir=given)
+        assert " add " in str(compiled.ir) and " mul " not in str(compiled.ir)
+    lane = compile_scale(target="sim:sm_90a").lowered
+    check_scale(compile_scale(target="sim:sm_90a", override_mlir=str(lane)))
+
+
+OTHER = "kernel @f(%a: mem<M, f32>)\n  hardware threads 64; workgroup M by 64 on 0\n{\n}\n"
+
+
+def test_fed_back_ir_must_fit():
+    with pytest.raises(ValueError, match="parameters of scale"):
+        compile_scale(target="eval", override_mlir=OTHER)
