@@ -265,6 +265,8 @@ WV_API const char *wv_kernel_name(const wv_kernel *k);
 WV_API int wv_kernel_nparams(const wv_kernel *k);
 WV_API bool wv_kernel_param(const wv_kernel *k, int i, const char **name, wv_type *t,
                             bool *is_output);
+/* Whether results depend on what a tensor holds before: it is read, or added to. */
+WV_API bool wv_kernel_param_is_read(const wv_kernel *k, int i);
 
 /* The i-th row of the header: its kind, and its dim and size where it has them; false past the
  * last. */

@@ -59,10 +59,11 @@ static PyStructSequence_Field param_fields[] = {
     {"dtype", "its element type"},
     {"space", "the address space asked for, or None"},
     {"is_output", "whether the kernel writes it"},
+    {"is_read", "whether results depend on what it holds before: it is read, or added to"},
     {NULL, NULL}};
 
 static PyStructSequence_Desc param_desc = {"wave_lang.Parameter", "A parameter of a kernel.",
-                                           param_fields, 6};
+                                           param_fields, 7};
 
 static PyObject *param_to(PyState *st, wv_kernel *k, int i) {
   const char *name;
@@ -75,8 +76,9 @@ static PyObject *param_to(PyState *st, wv_kernel *k, int i) {
                        py_type_dims(st, t),
                        py_dtype_find(st, wv_type_dtype(t)),
                        where ? py_expr_new(st, where) : Py_NewRef(Py_None),
-                       PyBool_FromLong(output)};
-  return py_record(st->param_type, items, 6);
+                       PyBool_FromLong(output),
+                       PyBool_FromLong(wv_kernel_param_is_read(k, i))};
+  return py_record(st->param_type, items, 7);
 }
 
 static PyObject *get_level(PyObject *self, void *Py_UNUSED(unused)) {

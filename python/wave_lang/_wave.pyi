@@ -172,6 +172,7 @@ class Parameter(NamedTuple):
     dtype: DataType
     space: Expr | None
     is_output: bool
+    is_read: bool
 
 class ProofRow(NamedTuple):
     access: int

@@ -67,6 +67,25 @@ bool wv_kernel_param(const wv_kernel *handle, int i, const char **name, wv_type 
   return true;
 }
 
+/* Whether an op depends on what was in the memory before: all do that do not just overwrite it. */
+static bool depends_on(const Op *op, const Value *memory) {
+  bool overwrites = op->kind == OP_write || op->kind == OP_store;
+  for (int i = 0; i < op->nargs; i++) {
+    const Value *arg = op->args[i];
+    if (arg->type->kind != TYPE_mem || memory_root(arg) != memory) continue;
+    if (!overwrites || arg != memory_written(op)) return true;
+  }
+  return false;
+}
+
+bool wv_kernel_param_is_read(const wv_kernel *handle, int i) {
+  const Kernel *k = handle->k;
+  if (i < 0 || i >= k->params.n) return false;
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (depends_on(op, k->body->args[i])) return true;
+  return false;
+}
+
 /* ---- text ---- */
 
 int wv_parse(wv_ctx *cx, const char *name, const char *text, wv_kernel **out, int cap) {

@@ -329,6 +329,8 @@ def test_tracing_alone():
     assert traced.name == "kernel" and "%y = read %x" in str(traced)
     (x,) = traced.params
     assert (x.name, x.kind, x.shape, x.dtype, x.is_output) == ("x", "mem", (M, N), tkl.f32, True)
+    assert x.is_read
+    assert [(p.is_output, p.is_read) for p in compile_scale().ir.params] == [(False, True), (True, False)]
 
 
 def test_compiled_kernel_describes_itself():

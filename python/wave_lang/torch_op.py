@@ -1,0 +1,185 @@
+"""Kernels as operators of PyTorch: with a schema, a function for fake tensors, and marks of what is
+written, so that they work in torch.compile, in CUDA graphs, and under torch.library.opcheck.
+
+    from wave_lang.torch_op import torch_op
+
+    softmax = torch_op("mine::softmax", softmax_kernel, WaveCompileOptions(dynamic_symbols=[M, N]))
+    y = softmax(x)          # makes y; also torch.ops.mine.softmax(x)
+    softmax.out(x, y)       # writes y; also torch.ops.mine.softmax.out(x, y)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Sequence
+
+import torch
+
+from ._wave import Expr, Parameter
+from .kernel.wave.compile import WaveCompileOptions, WaveKernel, wave_compile
+from .kernel.wave.utils.general_utils import wave_dtype_to_torch
+from .kernel.wave.wave import LaunchableWave
+from .support.expr_eval import evaluate
+
+# Libraries live as long as what they define is used: until the name is defined anew.
+_libraries: dict[str, torch.library.Library] = {}
+
+
+@dataclass(frozen=True)
+class TorchOp:
+    """An operator. Call it with the kernel's parameters in order, without those that it makes."""
+
+    name: str
+    kernel: WaveKernel
+    schema: str
+    default: Any
+    out: Any  # the overload that writes into given tensors; None when nothing is made
+
+    def __call__(self, *args: Any) -> Any:
+        return self.default(*args)
+
+
+def _letter(i: int) -> str:
+    return "abcdefghijklmnopqrstuvwxyz"[i % 26] + "'" * (i // 26)
+
+
+def _type_of(param: Parameter) -> str:
+    if param.dtype.is_float_asm():
+        return "float"
+    return "bool" if param.dtype.is_bool_asm() else "SymInt"
+
+
+class _Signature:
+    """What an operator takes and gives, found from the kernel's parameters."""
+
+    def __init__(self, kernel: WaveKernel, mutates: Sequence[str] | None):
+        self.kernel = kernel
+        self.params = kernel.ir.params
+        names = [p.name for p in self.params]
+        unknown = [n for n in mutates or () if n not in names]
+        if unknown:
+            raise ValueError(f"`{unknown[0]}` is no parameter of {kernel.name}")
+        written = {p.name for p in self.params if p.is_output}
+        kept = {p.name for p in self.params if p.is_output and p.is_read}
+        self.mutated = kept if mutates is None else set(mutates) & written
+        self.made = [p for p in self.params if p.name in written - self.mutated]
+        self.given = [p for p in self.params if p not in self.made]
+        self.shapes = [[self._extent(p, dim) for dim in p.shape] for p in self.made]
+        self.dtypes = [wave_dtype_to_torch(p.dtype) for p in self.made]
+        if self.made and not any(p.kind == "mem" for p in self.given):
+            raise ValueError(f"{kernel.name} has no tensor that says on which device it runs")
+
+    def _extent(self, param: Parameter, dim: Expr) -> Callable[[Sequence[Any]], Any]:
+        """An extent as a function of the given arguments; symbols are read off their shapes."""
+        values = {Expr(s): v for s, v in self.kernel.options.subs.items()}
+        expr = dim.subs({s: v for s, v in values.items() if isinstance(v, (int, Expr))})
+        places = {symbol: self._place(symbol, param) for symbol in expr.free_symbols}
+
+        def extent(args: Sequence[Any]) -> Any:
+            sizes = {
+                s: args[i] if d is None else args[i].shape[d] for s, (i, d) in places.items()
+            }
+            return evaluate(expr, sizes)
+
+        return extent
+
+    def _place(self, symbol: Expr, param: Parameter) -> tuple[int, int | None]:
+        """The argument, and its dimension, that a symbol's value is; None: the number itself."""
+        for i, other in enumerate(self.given):
+            if symbol in other.shape:
+                return i, other.shape.index(symbol)
+            if other.kind != "mem" and other.name == symbol.name:
+                return i, None
+        raise ValueError(
+            f"the shape of `{param.name}` needs `{symbol}`, which is no extent of an input: "
+            "give it a value in `subs`"
+        )
+
+    def _written(self, params: Sequence[Parameter], written: set[str]) -> str:
+        words = []
+        for i, p in enumerate(params):
+            mark = f"({_letter(i)}!)" if p.name in written else ""
+            words.append(f"{'Tensor' + mark if p.kind == 'mem' else _type_of(p)} {p.name}")
+        return ", ".join(words)
+
+    def schema(self) -> str:
+        results = ", ".join(["Tensor"] * len(self.made))
+        results = results if len(self.made) == 1 else f"({results})"
+        return f"({self._written(self.given, self.mutated)}) -> {results}"
+
+    def out_schema(self) -> str:
+        written = self.mutated | {p.name for p in self.made}
+        return f"({self._written(self.params, written)}) -> ()"
+
+    def make(self, args: Sequence[Any]) -> list[Any]:
+        """The tensors that the kernel writes from nothing, for these arguments."""
+        like = next(a for a in args if isinstance(a, torch.Tensor)) if self.made else None
+        return [
+            like.new_empty([extent(args) for extent in shape], dtype=dtype)
+            for shape, dtype in zip(self.shapes, self.dtypes)
+        ]
+
+    def merge(self, args: Sequence[Any], made: Sequence[Any]) -> list[Any]:
+        """All arguments of the kernel, in order."""
+        given, outputs = iter(args), iter(made)
+        names = {p.name for p in self.made}
+        return [next(outputs if p.name in names else given) for p in self.params]
+
+
+def torch_op(
+    name: str,
+    kernel: LaunchableWave | WaveKernel,
+    options: WaveCompileOptions | None = None,
+    *,
+    mutates: Sequence[str] | None = None,
+) -> TorchOp:
+    """Defines the operator `name` ("library::operator"). A name may be defined anew.
+
+    Tensors that the kernel only writes are made by the operator and returned, with the shapes that
+    their symbols have; what it also reads, or adds to, is changed in place. `mutates` names the
+    written tensors that are given by the caller instead. There is no gradient: add one with
+    torch.library.register_autograd.
+    """
+    library, _, operator = name.partition("::")
+    if not operator.isidentifier() or not library.isidentifier():
+        raise ValueError(f"the name of an operator is `library::operator`, not {name!r}")
+    if isinstance(kernel, LaunchableWave):
+        kernel = wave_compile(options or WaveCompileOptions(), kernel)
+    signature = _Signature(kernel, mutates)
+    if name in _libraries:
+        _libraries.pop(name)._destroy()
+    lib = _libraries[name] = torch.library.Library(library, "FRAGMENT")
+    _define(lib, name, signature)
+    packet = getattr(getattr(torch.ops, library), operator)
+    out = packet.out if signature.made else None
+    return TorchOp(name, kernel, name + signature.schema(), packet.default, out)
+
+
+def _define(lib: torch.library.Library, name: str, signature: _Signature) -> None:
+    operator, kernel = name.partition("::")[2], signature.kernel
+    many = len(signature.made)
+
+    def results(made: list[Any]) -> Any:
+        return made[0] if many == 1 else tuple(made) if many else None
+
+    def run(*args: Any) -> Any:
+        made = signature.make(args)
+        kernel(*signature.merge(args, made))
+        return results(made)
+
+    def fake(*args: Any) -> Any:
+        return results(signature.make(args))
+
+    def run_out(*args: Any) -> None:
+        kernel(*args)
+
+    rows = [("", signature.schema(), run, fake)]
+    if many:
+        rows.append((".out", signature.out_schema(), run_out, lambda *args: None))
+    for overload, schema, function, meta in rows:
+        lib.define(operator + overload + schema, tags=(torch.Tag.pt2_compliant_tag,))
+        lib.impl(operator + overload, function, "CompositeExplicitAutograd")
+        torch.library.register_fake(name + overload, meta, lib=lib)
+
+
+__all__ = ["TorchOp", "torch_op"]
