@@ -1,0 +1,241 @@
+/* llvm.c: the text of a kernel: its function, arguments, ids; what each op becomes is in the other
+ * files of this folder. */
+#include "backend/llvm/llvm.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "backend/llvm/llvm_state.h"
+#include "ir/dtype.h"
+
+/* ---- hosts ---- */
+
+/* Features are separated by commas; "+avx512f" is not "+avx512fp16". */
+static bool has_feature(const char *features, const char *name) {
+  size_t n = strlen(name);
+  for (const char *at = features; (at = strstr(at, name)); at += n)
+    if (at > features && at[-1] == '+' && (at[n] == ',' || !at[n])) return true;
+  return false;
+}
+
+LlvmHost llvm_host(const char *triple, const char *features) {
+  bool arm = strncmp(triple, "aarch64", 7) == 0 || strncmp(triple, "arm64", 5) == 0;
+  bool avx2 = has_feature(features, "avx2"), avx512 = has_feature(features, "avx512f");
+  return (LlvmHost){.arch = arm ? LLVM_AARCH64 : LLVM_X86_64,
+                    .vector_bits = avx512 ? 512
+                                   : avx2 ? 256
+                                          : 128,
+                    .f16 = arm || has_feature(features, "f16c"),
+                    .dotprod = arm && has_feature(features, "dotprod"),
+                    .i8mm = arm && has_feature(features, "i8mm"),
+                    .bf16 = arm && has_feature(features, "bf16"),
+                    .avx512_bf16 = has_feature(features, "avx512bf16"),
+                    .avx512_vnni = has_feature(features, "avx512vnni"),
+                    .native_masks = avx512};
+}
+
+/* ---- writing ---- */
+
+bool llvm_fail(Llvm *p, const Op *op, const char *what) {
+  if (!p->failed)
+    diag_add(&p->k->cx->diags, DIAG_E0601, op ? op->at : p->k->at,
+             "`%s`: %s is not written for processors yet", op ? op_info[op->kind].name : p->k->name,
+             what);
+  p->failed = true;
+  return false;
+}
+
+const char *llvm_new(Llvm *p) { return arena_printf(p->arena, "%%v%d", p->names++); }
+
+static void write_line(Llvm *p, const char *name, const char *format, va_list ap) {
+  sb_puts(&p->body, "  ");
+  if (name) sb_printf(&p->body, "%s = ", name);
+  sb_puts(&p->body, arena_vprintf(p->arena, format, ap));
+  sb_puts(&p->body, p->place);
+  sb_putc(&p->body, '\n');
+}
+
+void llvm_line(Llvm *p, const char *format, ...) {
+  va_list ap;
+  va_start(ap, format);
+  write_line(p, NULL, format, ap);
+  va_end(ap);
+}
+
+const char *llvm_let(Llvm *p, const char *format, ...) {
+  const char *name = llvm_new(p);
+  va_list ap;
+  va_start(ap, format);
+  write_line(p, name, format, ap);
+  va_end(ap);
+  return name;
+}
+
+static void declare(Llvm *p, const char *text) {
+  for (int i = 0; i < p->declared.n; i++)
+    if (strcmp(p->declared.at[i], text) == 0) return;
+  vec_push(p->arena, &p->declared, text);
+}
+
+const char *llvm_call(Llvm *p, const char *result, const char *name, const char *types,
+                      const char *args) {
+  declare(p, arena_printf(p->arena, "declare %s @%s(%s)", result, name, types));
+  return llvm_let(p, "call %s @%s(%s)", result, name, args);
+}
+
+void llvm_call_void(Llvm *p, const char *name, const char *types, const char *args) {
+  declare(p, arena_printf(p->arena, "declare void @%s(%s)", name, types));
+  llvm_line(p, "call void @%s(%s)", name, args);
+}
+
+const char *llvm_label(Llvm *p, const char *what) {
+  return arena_printf(p->arena, "%s%d", what, p->labels++);
+}
+
+void llvm_block(Llvm *p, const char *label) {
+  sb_printf(&p->body, "%s:\n", label);
+  p->block = label;
+}
+
+/* ---- arguments ---- */
+
+static bool same_slot(const LlvmSlot *a, const LlvmSlot *b) {
+  return a->kind == b->kind && a->param == b->param && a->value == b->value;
+}
+
+const char *llvm_slot(Llvm *p, LlvmSlot slot) {
+  int i = 0;
+  while (i < p->slots.n && !same_slot(&p->slots.at[i], &slot)) i++;
+  if (i == p->slots.n) vec_push(p->arena, &p->slots, slot);
+  return arena_printf(p->arena, "%%arg%d", i);
+}
+
+static void open_params(Llvm *p) {
+  const Region *body = p->k->body;
+  for (int i = 0; i < body->nargs; i++) {
+    const Value *v = body->args[i];
+    Held *h = llvm_held_new(p, v);
+    if (v->type->kind == TYPE_mem) {
+      h->base = llvm_slot(p, (LlvmSlot){.kind = LLVM_POINTER, .param = i});
+      continue;
+    }
+    const char *name =
+        llvm_slot(p, (LlvmSlot){.kind = LLVM_SCALAR, .param = i, .dtype = v->type->dtype});
+    llvm_held_set(p, h, 1, arena_copy(p->arena, &name, sizeof name));
+    if (p->k->params.at[i].binds) llvm_define(p, p->k->params.at[i].binds, llvm_index_of(p, v));
+  }
+}
+
+static const char *slot_type(const LlvmSlot *s) {
+  return s->kind == LLVM_POINTER  ? "ptr"
+         : s->kind == LLVM_SCALAR ? llvm_elem_type(s->dtype)
+                                  : "i64";
+}
+
+/* All slots are read at the entry: they do not change while the kernel runs. */
+static void put_slots(const Llvm *p, StrBuf *out) {
+  for (int i = 0; i < p->slots.n; i++) {
+    const LlvmSlot *s = &p->slots.at[i];
+    const char *type = slot_type(s);
+    bool truth = strcmp(type, "i1") == 0;
+    sb_printf(out, "  %%slot%d = getelementptr i64, ptr %%slots, i64 %d\n", i, i);
+    sb_printf(out, "  %%arg%d%s = load %s, ptr %%slot%d, align 8\n", i, truth ? ".byte" : "",
+              truth ? "i8" : type, i);
+    if (truth) sb_printf(out, "  %%arg%d = trunc i8 %%arg%d.byte to i1\n", i, i);
+  }
+}
+
+/* ---- ids ---- */
+
+/* What the launch row says of ids. */
+static const SymFacts *launch_facts(Llvm *p, const Constraint *launch) {
+  SymFacts *f = sym_facts_new(p->arena, p->sym, NULL);
+  for (int i = 0; i < 3; i++)
+    sym_assume(f, sym_lt(p->sym, ir_numbered_symbol(p->k->cx, "$WG", i, true), launch->grid[i]));
+  for (int i = 0; i < p->k->constraints.n; i++) {
+    const Constraint *c = &p->k->constraints.at[i];
+    if (c->kind == CONSTRAINT_assume) sym_assume(f, c->expr);
+    if (c->kind == CONSTRAINT_bind) sym_assume(f, sym_eq(p->sym, c->dim, c->size));
+  }
+  sym_take_error(p->sym);
+  return f;
+}
+
+/* The number of a workgroup as its three ids. */
+static void open_ids(Llvm *p, const Constraint *launch) {
+  const char *rest = "%group";
+  int last = 2;
+  while (last > 0 && sym_is_int(launch->grid[last], &(int64_t){0}) &&
+         launch->grid[last] == sym_int(p->sym, 1))
+    last--;
+  for (int i = 0; i < 3; i++) {
+    const Sym *id = ir_numbered_symbol(p->k->cx, "$WG", i, true);
+    llvm_define(p, ir_numbered_symbol(p->k->cx, "$T", i, true), "0");
+    if (i >= last) {
+      llvm_define(p, id, i == last ? rest : "0");
+      continue;
+    }
+    const char *size = llvm_slot(p, (LlvmSlot){.kind = LLVM_VALUE, .value = launch->grid[i]});
+    llvm_define(p, id, llvm_let(p, "urem i64 %s, %s", rest, size));
+    rest = llvm_let(p, "udiv i64 %s, %s", rest, size);
+  }
+}
+
+/* ---- the whole ---- */
+
+/* Any name may be quoted; what cannot be written in quotes is left out. */
+static const char *entry_name(Llvm *p) {
+  char *name = arena_printf(p->arena, "wave_%s", p->k->name);
+  for (char *at = name; *at; at++)
+    if (!isalnum((unsigned char)*at)) *at = '_';
+  return name;
+}
+
+static void put_function(Llvm *p, StrBuf *out) {
+  sb_printf(out,
+            "define void @%s(ptr nocapture readonly %%slots, i64 %%first, i64 %%last, ptr noalias "
+            "nocapture %%scratch) nounwind {\nentry:\n",
+            entry_name(p));
+  put_slots(p, out);
+  sb_puts(out, "  %some = icmp slt i64 %first, %last\n"
+               "  br i1 %some, label %groups, label %done\n");
+  sb_printf(out, "groups:\n  %%group = phi i64 [ %%first, %%entry ], [ %%group.next, %%%s ]\n",
+            p->block);
+  sb_puts(out, sb_text(&p->body));
+  sb_puts(out, "  %group.next = add i64 %group, 1\n"
+               "  %more = icmp slt i64 %group.next, %last\n"
+               "  br i1 %more, label %groups, label %done\n"
+               "done:\n  ret void\n}\n");
+}
+
+static const char *module_text(Llvm *p) {
+  StrBuf out = {.arena = p->arena};
+  put_function(p, &out);
+  for (int i = 0; i < p->declared.n; i++) sb_printf(&out, "%s\n", p->declared.at[i]);
+  return sb_text(&out);
+}
+
+bool llvm_emit(Kernel *k, const LlvmHost *host, Arena *a, LlvmKernel *out) {
+  const Constraint *launch = kernel_constraint(k, CONSTRAINT_launch, NULL);
+  Llvm p = {.k = k, .host = host, .arena = a, .sym = k->cx->sym, .body = {.arena = a}};
+  p.place = "";
+  if (k->level != LEVEL_THREAD || !launch || launch->threads != 1)
+    return llvm_fail(&p, NULL, "a kernel that is not lowered to one lane");
+  p.held = ARENA_ARRAY(a, Held *, k->nvalues);
+  p.facts = launch_facts(&p, launch);
+  p.block = "groups";
+  p.scratch = launch->shared;
+  open_params(&p);
+  open_ids(&p, launch);
+  llvm_region(&p, k->body);
+  if (p.failed) return false;
+  *out = (LlvmKernel){.text = module_text(&p),
+                      .entry = entry_name(&p),
+                      .slots = p.slots.at,
+                      .nslots = p.slots.n,
+                      .scratch = p.scratch};
+  for (int i = 0; i < 3; i++) out->grid[i] = launch->grid[i];
+  return true;
+}

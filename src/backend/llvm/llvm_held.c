@@ -1,0 +1,273 @@
+/* llvm_held.c: values in vectors: forms, and moving elements between them. */
+#include <string.h>
+
+#include "backend/llvm/llvm_state.h"
+#include "ir/dtype.h"
+
+/* ---- types ---- */
+
+const char *llvm_elem_type(DType t) {
+  switch (t) {
+  case DTYPE_f64: return "double";
+  case DTYPE_f32: return "float";
+  case DTYPE_f16:
+  case DTYPE_bf16:
+  case DTYPE_i16: return "i16";
+  case DTYPE_i64:
+  case DTYPE_index: return "i64";
+  case DTYPE_i32: return "i32";
+  case DTYPE_i1: return "i1";
+  default: return "i8";
+  }
+}
+
+int llvm_elem_bits(DType t) {
+  int bits = dtype_info[t].bits;
+  return bits == 1 || bits >= 8 ? bits : 8;
+}
+
+const char *llvm_vec_type(Llvm *p, const char *elem, int n) {
+  return n == 1 ? elem : arena_printf(p->arena, "<%d x %s>", n, elem);
+}
+
+const char *llvm_held_type(Llvm *p, DType t, int n) {
+  return llvm_vec_type(p, llvm_elem_type(t), n);
+}
+
+int llvm_memory_width(const Llvm *p, DType t) {
+  int bits = llvm_elem_bits(t);
+  return p->host->vector_bits / (bits == 1 ? 8 : bits);
+}
+
+int llvm_compute_width(const Llvm *p, DType t) {
+  bool small = dtype_is_float(t) && llvm_elem_bits(t) < 32;
+  return small ? p->host->vector_bits / 32 : llvm_memory_width(p, t);
+}
+
+/* ---- forms ---- */
+
+Held *llvm_held_new(Llvm *p, const Value *v) {
+  Held *h = ARENA_NEW(p->arena, Held);
+  *h = (Held){.dtype = v->type->dtype, .n = v->type->n, .scope = -1};
+  return p->held[v->id] = h;
+}
+
+Held *llvm_held_get(Llvm *p, const Value *v) { return p->held[v->id]; }
+
+int llvm_form_width(const Held *h) { return h->forms->width; }
+
+void llvm_held_set(Llvm *p, Held *h, int width, const char *const *part) {
+  Form *f = ARENA_NEW(p->arena, Form);
+  *f = (Form){width < h->n ? width : h->n, part, h->forms};
+  h->forms = f;
+  vec_push(p->arena, &p->made, ((Made){h, false}));
+}
+
+const char *const *llvm_parts_of(Llvm *p, Held *h, int width) {
+  if (width > h->n) width = h->n;
+  for (const Form *f = h->forms; f; f = f->next)
+    if (f->width == width) return f->part;
+  Source *all = ARENA_ARRAY(p->arena, Source, h->n);
+  for (int i = 0; i < h->n; i++) all[i] = (Source){h, i};
+  llvm_held_gather(p, h, all, width);
+  return h->forms->part;
+}
+
+const char *llvm_scalar_of(Llvm *p, Held *h) { return llvm_parts_of(p, h, 1)[0]; }
+
+const char *llvm_element_of(Llvm *p, Held *h, int i) {
+  for (const Form *f = h->forms; f; f = f->next)
+    if (f->width == 1) return f->part[i];
+  const Form *f = h->forms;
+  int part = i / f->width, n = part_size(h->n, f->width, part);
+  if (n == 1) return f->part[part];
+  return llvm_let(p, "extractelement %s %s, i32 %d", llvm_held_type(p, h->dtype, n), f->part[part],
+                  i % f->width);
+}
+
+static bool is_constant(const char *name) { return *name != '%'; }
+
+static const char *list_constant(Llvm *p, const char *elem, const char *const *names, int n) {
+  StrBuf out = {.arena = p->arena};
+  for (int i = 0; i < n; i++) sb_printf(&out, "%s%s %s", i ? ", " : "<", elem, names[i]);
+  sb_putc(&out, '>');
+  return sb_text(&out);
+}
+
+const char *llvm_splat_of(Llvm *p, const char *elem, const char *name, int n) {
+  if (n == 1) return name;
+  if (is_constant(name)) {
+    const char **all = ARENA_ARRAY(p->arena, const char *, n);
+    for (int i = 0; i < n; i++) all[i] = name;
+    return list_constant(p, elem, all, n);
+  }
+  const char *type = llvm_vec_type(p, elem, n);
+  const char *first = llvm_let(p, "insertelement %s poison, %s %s, i32 0", type, elem, name);
+  return llvm_let(p, "shufflevector %s %s, %s poison, <%d x i32> zeroinitializer", type, first,
+                  type, n);
+}
+
+const char *llvm_slice_of(Llvm *p, Held *h, int at, int n, int width) {
+  if (h->n > 1) return llvm_parts_of(p, h, width)[at / width];
+  const char *one = llvm_scalar_of(p, h);
+  if (n == 1) return one;
+  for (const Splat *s = h->splats; s; s = s->next)
+    if (s->n == n) return s->name;
+  Splat *s = ARENA_NEW(p->arena, Splat);
+  *s = (Splat){n, llvm_splat_of(p, llvm_elem_type(h->dtype), one, n), h->splats};
+  h->splats = s;
+  vec_push(p->arena, &p->made, ((Made){h, true}));
+  return s->name;
+}
+
+const char *llvm_index_of(Llvm *p, const Value *v) {
+  Held *h = llvm_held_get(p, v);
+  if (h->wide) return h->wide;
+  const char *name = llvm_scalar_of(p, h);
+  if (llvm_elem_bits(h->dtype) == 64 || is_constant(name)) return name;
+  return llvm_let(p, "sext %s %s to i64", llvm_elem_type(h->dtype), name);
+}
+
+ScopeMark llvm_scope_open(const Llvm *p) { return (ScopeMark){p->symbols.n, p->made.n}; }
+
+void llvm_scope_close(Llvm *p, ScopeMark m) {
+  p->symbols.n = m.symbols;
+  while (p->made.n > m.made) {
+    Made last = p->made.at[--p->made.n];
+    if (last.splat) last.of->splats = last.of->splats->next;
+    else last.of->forms = last.of->forms->next;
+  }
+}
+
+/* ---- moving elements ---- */
+
+/* Where an element lies in the form at hand. */
+typedef struct Spot {
+  const char *part;
+  int size, at; /* elements of the part; position in it */
+} Spot;
+
+static Spot spot_of(const Source *s) {
+  const Form *f = s->from->forms;
+  int part = s->at / f->width;
+  return (Spot){f->part[part], part_size(s->from->n, f->width, part), s->at % f->width};
+}
+
+static const char *mask_text(Llvm *p, const int *mask, int n) {
+  StrBuf out = {.arena = p->arena};
+  for (int i = 0; i < n; i++)
+    if (mask[i] < 0) sb_printf(&out, "%si32 undef", i ? ", " : "<");
+    else sb_printf(&out, "%si32 %d", i ? ", " : "<", mask[i]);
+  sb_putc(&out, '>');
+  return sb_text(&out);
+}
+
+static const char *shuffle(Llvm *p, const char *elem, int size, const char *a, const char *b,
+                           const int *mask, int n) {
+  const char *type = llvm_vec_type(p, elem, size);
+  return llvm_let(p, "shufflevector %s %s, %s %s, <%d x i32> %s", type, a, type, b, n,
+                  mask_text(p, mask, n));
+}
+
+/* Adds to `sum` (NULL: nothing yet) all elements of the part that element `first` lies in. */
+static const char *blend(Llvm *p, const char *elem, const char *sum, const Spot *spots, int n,
+                         int first, bool *done) {
+  const char *part = spots[first].part, *type = llvm_vec_type(p, elem, n);
+  int *place = ARENA_ARRAY(p->arena, int, n), *both = ARENA_ARRAY(p->arena, int, n);
+  if (spots[first].size == 1) {
+    done[first] = true;
+    return llvm_let(p, "insertelement %s %s, %s %s, i32 %d", type, sum ? sum : "poison", elem, part,
+                    first);
+  }
+  bool whole = spots[first].size == n;
+  for (int i = 0; i < n; i++) {
+    bool here = spots[i].part == part;
+    place[i] = here ? spots[i].at : -1;
+    both[i] = here ? n + i : i;
+    whole &= here && spots[i].at == i;
+    done[i] |= here;
+  }
+  if (whole) return part;
+  const char *placed = shuffle(p, elem, spots[first].size, part, "poison", place, n);
+  return sum ? shuffle(p, elem, n, sum, placed, both, n) : placed;
+}
+
+static const char *gather_part(Llvm *p, const char *elem, const Source *sources, int n) {
+  Spot *spots = ARENA_ARRAY(p->arena, Spot, n);
+  bool *done = ARENA_ARRAY(p->arena, bool, n), same = true, constant = true;
+  const char **names = ARENA_ARRAY(p->arena, const char *, n), *sum = NULL;
+  if (n == 1) return llvm_element_of(p, sources[0].from, sources[0].at);
+  for (int i = 0; i < n; i++) {
+    spots[i] = spot_of(&sources[i]);
+    names[i] = spots[i].part;
+    same &= spots[i].size == 1 && spots[i].part == spots[0].part;
+    constant &= spots[i].size == 1 && is_constant(spots[i].part);
+  }
+  if (constant) return list_constant(p, elem, names, n);
+  if (same) return llvm_splat_of(p, elem, names[0], n);
+  for (int i = 0; i < n; i++)
+    if (!done[i]) sum = blend(p, elem, sum, spots, n, i, done);
+  return sum;
+}
+
+void llvm_held_gather(Llvm *p, Held *to, const Source *sources, int width) {
+  if (width > to->n) width = to->n;
+  int count = part_count(to->n, width);
+  const char **part = ARENA_ARRAY(p->arena, const char *, count);
+  for (int i = 0; i < count; i++)
+    part[i] =
+        gather_part(p, llvm_elem_type(to->dtype), sources + i * width, part_size(to->n, width, i));
+  llvm_held_set(p, to, width, part);
+}
+
+void llvm_splat(Llvm *p, const Op *op) {
+  Held *from = llvm_held_get(p, op->args[0]), *to = llvm_held_new(p, &op->results[0]);
+  int width = llvm_compute_width(p, to->dtype), count = part_count(to->n, width);
+  const char **part = ARENA_ARRAY(p->arena, const char *, count);
+  for (int i = 0; i < count; i++)
+    part[i] = llvm_slice_of(p, from, i * width, part_size(to->n, width, i), width);
+  llvm_held_set(p, to, width, part);
+}
+
+void llvm_join(Llvm *p, const Op *op) {
+  Held *to = llvm_held_new(p, &op->results[0]);
+  Source *all = ARENA_ARRAY(p->arena, Source, to->n);
+  int at = 0;
+  for (int i = 0; i < op->nargs; i++) {
+    Held *from = llvm_held_get(p, op->args[i]);
+    for (int e = 0; e < from->n; e++) all[at++] = (Source){from, e};
+  }
+  llvm_held_gather(p, to, all, llvm_compute_width(p, to->dtype));
+}
+
+void llvm_pick(Llvm *p, const Op *op) {
+  Held *from = llvm_held_get(p, op->args[0]), *to = llvm_held_new(p, &op->results[0]);
+  const Attr *regs = op_attr(op, ATTR_regs);
+  Source *all = ARENA_ARRAY(p->arena, Source, to->n);
+  int64_t at = 0;
+  for (int i = 0; i < to->n; i++) {
+    sym_is_int(regs->dims[i], &at);
+    all[i] = (Source){from, (int)at};
+  }
+  llvm_held_gather(p, to, all, llvm_compute_width(p, to->dtype));
+}
+
+/* All bits in one string, as LLVM has it on these machines: the first element lowest. */
+void llvm_bitcast(Llvm *p, const Op *op) {
+  Held *from = llvm_held_get(p, op->args[0]), *to = llvm_held_new(p, &op->results[0]);
+  const char *bits = llvm_parts_of(p, from, from->n)[0];
+  const DTypeInfo *src = &dtype_info[from->dtype], *dst = &dtype_info[to->dtype];
+  const char *type = llvm_held_type(p, from->dtype, from->n);
+  if (src->bits != llvm_elem_bits(from->dtype)) {
+    const char *exact = llvm_vec_type(p, arena_printf(p->arena, "i%d", src->bits), from->n);
+    bits = llvm_let(p, "trunc %s %s to %s", type, bits, exact);
+    type = exact;
+  }
+  bool exact = dst->bits == llvm_elem_bits(to->dtype);
+  const char *elem = exact ? llvm_elem_type(to->dtype) : arena_printf(p->arena, "i%d", dst->bits);
+  bits = llvm_let(p, "bitcast %s %s to %s", type, bits, llvm_vec_type(p, elem, to->n));
+  if (!exact)
+    bits = llvm_let(p, "%s %s %s to %s", dst->class == DTYPE_INT ? "sext" : "zext",
+                    llvm_vec_type(p, elem, to->n), bits, llvm_held_type(p, to->dtype, to->n));
+  llvm_held_set(p, to, to->n, arena_copy(p->arena, &bits, sizeof bits));
+}

@@ -1,0 +1,507 @@
+/* llvm_memory.c: loads, stores and atomics.
+ *
+ * Vectors are read and written as they lie in memory, aligned or not: processors do not mind. An
+ * access whose mask is one truth value is a branch. A mask per element is tested as a whole first
+ * where the machine has no masked access: nearly always all elements are there. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/llvm/llvm_state.h"
+#include "ir/alloc_layout.h"
+#include "ir/dtype.h"
+
+/* ---- allocations ---- */
+
+void llvm_alloc(Llvm *p, const Op *op) {
+  const Attr *base = op_attr(op, ATTR_base);
+  int64_t bytes = alloc_bytes(op), align = alloc_align(op);
+  if (align < 64) align = 64;
+  if (bytes < 0) {
+    llvm_fail(p, op, "an allocation whose size is not known");
+    return;
+  }
+  int64_t at = base ? base->integer : (p->scratch + align - 1) / align * align;
+  if (at + bytes > p->scratch) p->scratch = at + bytes;
+  llvm_held_new(p, &op->results[0])->base =
+      llvm_let(p, "getelementptr i8, ptr %%scratch, i64 %" PRId64, at);
+}
+
+/* ---- blocks under a condition ---- */
+
+typedef struct Guard {
+  const char *before, *end;
+} Guard;
+
+static Guard guard_open(Llvm *p, const char *test) {
+  const char *then = llvm_label(p, "some");
+  Guard g = {p->block, llvm_label(p, "all")};
+  llvm_line(p, "br i1 %s, label %%%s, label %%%s", test, then, g.end);
+  llvm_block(p, then);
+  return g;
+}
+
+static const char *guard_close(Llvm *p, Guard g) { /* returns the block that ends here */
+  const char *inside = p->block;
+  llvm_line(p, "br label %%%s", g.end);
+  llvm_block(p, g.end);
+  return inside;
+}
+
+static const char *guard_phi(Llvm *p, Guard g, const char *type, const char *inside,
+                             const char *block, const char *outside) {
+  return llvm_let(p, "phi %s [ %s, %%%s ], [ %s, %%%s ]", type, inside, block, outside, g.before);
+}
+
+/* ---- accesses ---- */
+
+/* An access as its op says it, with operands in place before any branch. */
+typedef struct Access {
+  Llvm *p;
+  const Op *op;
+  DType dtype;
+  int n, width;
+  const char *elem;         /* of memory: i8 for truth values */
+  const char *base, *index; /* pointer; first element in i64, imm included */
+  const char *test;         /* a mask for the whole; NULL: none */
+  const char *const *mask;  /* a mask per element, in vectors of `width`; NULL: none */
+} Access;
+
+static const char *memory_elem(DType t) { return t == DTYPE_i1 ? "i8" : llvm_elem_type(t); }
+
+static const char *plus(Llvm *p, const char *index, int64_t more) {
+  return more ? llvm_let(p, "add i64 %s, %" PRId64, index, more) : index;
+}
+
+static bool is_nibble(DType t) { return dtype_info[t].bits == 4; }
+
+/* Memory, offset and mask are operands `at` and those behind it. */
+static Access access_of(Llvm *p, const Op *op, int at, int n) {
+  Held *memory = llvm_held_get(p, op->args[at]);
+  const Attr *imm = op_attr(op, ATTR_imm);
+  Access a = {.p = p, .op = op, .dtype = memory->dtype, .n = n, .base = memory->base};
+  a.elem = memory_elem(a.dtype);
+  a.width = is_nibble(a.dtype) ? 1 : llvm_memory_width(p, a.dtype);
+  a.index = plus(p, llvm_index_of(p, op->args[at + 1]), imm ? imm->integer : 0);
+  Held *mask = op->nargs > at + 2 ? llvm_held_get(p, op->args[at + 2]) : NULL;
+  if (mask && mask->n == 1) a.test = llvm_scalar_of(p, mask);
+  else if (mask) a.mask = llvm_parts_of(p, mask, a.width);
+  return a;
+}
+
+static int access_parts(const Access *a) {
+  return part_count(a->n, a->width < a->n ? a->width : a->n);
+}
+static int access_size(const Access *a, int i) { return part_size(a->n, a->width, i); }
+
+static const char *place_of(const Access *a, int i) {
+  const char *at = llvm_let(a->p, "getelementptr %s, ptr %s, i64 %s", a->elem, a->base, a->index);
+  if (!i) return at;
+  return llvm_let(a->p, "getelementptr %s, ptr %s, i64 %d", a->elem, at, i * a->width);
+}
+
+static int elem_bytes(const Access *a) { return dtype_memory_bits(a->dtype) / 8; }
+
+static bool has_masks(const Access *a) {
+  int bits = dtype_memory_bits(a->dtype);
+  return a->p->host->vector_bits == 512 || (a->p->host->native_masks && bits >= 32);
+}
+
+/* Every element of every mask, as one truth value. */
+static const char *all_set(const Access *a) {
+  Llvm *p = a->p;
+  const char *all = NULL;
+  for (int i = 0; i < access_parts(a); i++) {
+    int n = access_size(a, i);
+    const char *one = a->mask[i], *type = llvm_vec_type(p, "i1", n);
+    if (n > 1)
+      one = llvm_call(p, "i1", arena_printf(p->arena, "llvm.vector.reduce.and.v%di1", n), type,
+                      arena_printf(p->arena, "%s %s", type, one));
+    all = all ? llvm_let(p, "and i1 %s, %s", all, one) : one;
+  }
+  return all;
+}
+
+static const char *vector_suffix(Llvm *p, const char *elem, int n) {
+  bool is_float = *elem != 'i';
+  int bits = strcmp(elem, "double") == 0 ? 64 : is_float ? 32 : atoi(elem + 1);
+  return arena_printf(p->arena, "v%d%c%d", n, is_float ? 'f' : 'i', bits);
+}
+
+static const char *volatile_word(const Access *a) {
+  return op_has(a->op, ATTR_volatile) ? "volatile " : "";
+}
+
+/* ---- loads ---- */
+
+static const char *load_plain(const Access *a, int i) {
+  return llvm_let(a->p, "load %s%s, ptr %s, align %d", volatile_word(a),
+                  llvm_vec_type(a->p, a->elem, access_size(a, i)), place_of(a, i), elem_bytes(a));
+}
+
+static const char *load_masked(const Access *a, int i) {
+  Llvm *p = a->p;
+  int n = access_size(a, i);
+  const char *type = llvm_vec_type(p, a->elem, n), *at = place_of(a, i);
+  if (n == 1) {
+    Guard g = guard_open(p, a->mask[i]);
+    const char *v = llvm_let(p, "load %s, ptr %s, align %d", type, at, elem_bytes(a));
+    const char *block = guard_close(p, g);
+    return guard_phi(p, g, type, v, block, "zeroinitializer");
+  }
+  const char *truth = llvm_vec_type(p, "i1", n);
+  return llvm_call(p, type,
+                   arena_printf(p->arena, "llvm.masked.load.%s.p0", vector_suffix(p, a->elem, n)),
+                   arena_printf(p->arena, "ptr, i32, %s, %s", truth, type),
+                   arena_printf(p->arena, "ptr %s, i32 %d, %s %s, %s zeroinitializer", at,
+                                elem_bytes(a), truth, a->mask[i], type));
+}
+
+/* The vectors of memory, zeros where masked. */
+static const char **load_parts(const Access *a) {
+  Llvm *p = a->p;
+  int count = access_parts(a);
+  const char **part = ARENA_ARRAY(p->arena, const char *, count);
+  const char **some = ARENA_ARRAY(p->arena, const char *, count), *block, *other;
+  bool tested = a->mask && !has_masks(a);
+  Guard g = {0};
+  if (a->mask && !tested) {
+    for (int i = 0; i < count; i++) part[i] = load_masked(a, i);
+    return part;
+  }
+  if (!a->test && !tested) {
+    for (int i = 0; i < count; i++) part[i] = load_plain(a, i);
+    return part;
+  }
+  const char *slow = tested ? llvm_label(p, "masked") : NULL;
+  if (tested) {
+    const char *fast = llvm_label(p, "whole");
+    g.end = llvm_label(p, "all");
+    llvm_line(p, "br i1 %s, label %%%s, label %%%s", all_set(a), fast, slow);
+    llvm_block(p, fast);
+  } else {
+    g = guard_open(p, a->test);
+  }
+  for (int i = 0; i < count; i++) part[i] = load_plain(a, i), some[i] = "zeroinitializer";
+  block = p->block, other = g.before;
+  llvm_line(p, "br label %%%s", g.end);
+  if (tested) {
+    llvm_block(p, slow);
+    for (int i = 0; i < count; i++) some[i] = load_masked(a, i);
+    other = p->block;
+    llvm_line(p, "br label %%%s", g.end);
+  }
+  llvm_block(p, g.end);
+  for (int i = 0; i < count; i++)
+    part[i] =
+        llvm_let(p, "phi %s [ %s, %%%s ], [ %s, %%%s ]",
+                 llvm_vec_type(p, a->elem, access_size(a, i)), part[i], block, some[i], other);
+  return part;
+}
+
+/* From what memory has to what is held. */
+static const char *from_memory(Llvm *p, DType t, int n, const char *v) {
+  const char *type = llvm_vec_type(p, memory_elem(t), n);
+  if (t == DTYPE_i1) return llvm_let(p, "icmp ne %s %s, zeroinitializer", type, v);
+  if (dtype_info[t].bits != 6) return v;
+  return llvm_let(p, "and %s %s, %s", type, v, llvm_splat_of(p, "i8", "63", n));
+}
+
+/* ---- four bits ---- */
+
+/* The byte of element `index`, and how far it is shifted there. */
+typedef struct Nibble {
+  const char *byte, *shift;
+} Nibble;
+
+static Nibble nibble_at(const Access *a, int e) {
+  Llvm *p = a->p;
+  const char *index = plus(p, a->index, e), *half = llvm_let(p, "ashr i64 %s, 1", index);
+  const char *low = llvm_let(p, "trunc i64 %s to i8", index);
+  low = llvm_let(p, "and i8 %s, 1", low);
+  return (Nibble){llvm_let(p, "getelementptr i8, ptr %s, i64 %s", a->base, half),
+                  llvm_let(p, "shl i8 %s, 2", low)};
+}
+
+static const char *element_mask(const Access *a, int e) { return a->mask ? a->mask[e] : a->test; }
+
+static const char *extended(Llvm *p, DType t, int n, const char *v) {
+  const char *type = llvm_vec_type(p, "i8", n), *four = llvm_splat_of(p, "i8", "4", n);
+  if (t != DTYPE_i4) return llvm_let(p, "and %s %s, %s", type, v, llvm_splat_of(p, "i8", "15", n));
+  v = llvm_let(p, "shl %s %s, %s", type, v, four);
+  return llvm_let(p, "ashr %s %s, %s", type, v, four);
+}
+
+static const char *load_nibble(const Access *a, int e) {
+  Llvm *p = a->p;
+  const char *test = element_mask(a, e);
+  Nibble at = nibble_at(a, e);
+  Guard g = {0};
+  if (test) g = guard_open(p, test);
+  const char *byte = llvm_let(p, "load i8, ptr %s, align 1", at.byte);
+  if (test) {
+    const char *block = guard_close(p, g);
+    byte = guard_phi(p, g, "i8", byte, block, "0");
+  }
+  return extended(p, a->dtype, 1, llvm_let(p, "lshr i8 %s, %s", byte, at.shift));
+}
+
+/* The first element is the low half of a byte, for all that is known of symbols. */
+static bool begins_byte(const Access *a, int at) {
+  const Op *def = a->op->args[at + 1]->def;
+  const Attr *imm = op_attr(a->op, ATTR_imm);
+  const Attr *e = def && def->kind == OP_expr ? op_attr(def, ATTR_expr) : NULL;
+  if (imm && imm->integer % 2) return false;
+  return e && sym_divides(a->p->sym, a->p->facts, 2, e->sym);
+}
+
+/* Whole bytes: n even, from the low half of the first. */
+static const char *load_bytes(const Access *a) {
+  Llvm *p = a->p;
+  int half = a->n / 2;
+  const char *type = llvm_vec_type(p, "i8", half), *byte = llvm_let(p, "ashr i64 %s, 1", a->index);
+  const char *at = llvm_let(p, "getelementptr i8, ptr %s, i64 %s", a->base, byte);
+  Guard g = {0};
+  if (a->test) g = guard_open(p, a->test);
+  const char *v = llvm_let(p, "load %s, ptr %s, align 1", type, at);
+  if (a->test) {
+    const char *block = guard_close(p, g);
+    v = guard_phi(p, g, type, v, block, "zeroinitializer");
+  }
+  const char *high = llvm_let(p, "lshr %s %s, %s", type, v, llvm_splat_of(p, "i8", "4", half));
+  StrBuf mask = {.arena = p->arena};
+  if (half == 1) {
+    const char *two = llvm_let(p, "insertelement <2 x i8> poison, i8 %s, i32 0", v);
+    return extended(p, a->dtype, 2,
+                    llvm_let(p, "insertelement <2 x i8> %s, i8 %s, i32 1", two, high));
+  }
+  for (int i = 0; i < a->n; i++)
+    sb_printf(&mask, "%si32 %d", i ? ", " : "", i / 2 + (i % 2) * half);
+  v = llvm_let(p, "shufflevector %s %s, %s %s, <%d x i32> <%s>", type, v, type, high, a->n,
+               sb_text(&mask));
+  return extended(p, a->dtype, a->n, v);
+}
+
+static void load_nibbles(Llvm *p, const Access *a, Held *h) {
+  const char **part = ARENA_ARRAY(p->arena, const char *, a->n);
+  bool whole = a->n % 2 == 0 && !a->mask && begins_byte(a, 0);
+  if (whole) part[0] = load_bytes(a);
+  else
+    for (int e = 0; e < a->n; e++) part[e] = load_nibble(a, e);
+  llvm_held_set(p, h, whole ? a->n : 1, part);
+}
+
+/* A flag: what was written before it was set is seen after it was read. */
+static void order(Llvm *p, const Op *op, const char *how) {
+  if (op_has(op, ATTR_volatile)) llvm_line(p, "fence %s", how);
+}
+
+void llvm_load(Llvm *p, const Op *op) {
+  int n = op->results[0].type->n;
+  Access a = access_of(p, op, 0, n);
+  Held *h = llvm_held_new(p, &op->results[0]);
+  if (op_has(op, ATTR_peer)) {
+    llvm_fail(p, op, "shared memory of another workgroup");
+    return;
+  }
+  if (is_nibble(a.dtype)) {
+    load_nibbles(p, &a, h);
+  } else {
+    const char **part = load_parts(&a);
+    for (int i = 0; i < access_parts(&a); i++)
+      part[i] = from_memory(p, a.dtype, access_size(&a, i), part[i]);
+    llvm_held_set(p, h, a.width, part);
+  }
+  order(p, op, "acquire");
+}
+
+/* ---- stores ---- */
+
+static void store_plain(const Access *a, int i, const char *v) {
+  llvm_line(a->p, "store %s%s %s, ptr %s, align %d", volatile_word(a),
+            llvm_vec_type(a->p, a->elem, access_size(a, i)), v, place_of(a, i), elem_bytes(a));
+}
+
+static void store_masked(const Access *a, int i, const char *v) {
+  Llvm *p = a->p;
+  int n = access_size(a, i);
+  const char *type = llvm_vec_type(p, a->elem, n), *truth = llvm_vec_type(p, "i1", n);
+  if (n == 1) {
+    Guard g = guard_open(p, a->mask[i]);
+    store_plain(a, i, v);
+    guard_close(p, g);
+    return;
+  }
+  llvm_call_void(p, arena_printf(p->arena, "llvm.masked.store.%s.p0", vector_suffix(p, a->elem, n)),
+                 arena_printf(p->arena, "%s, ptr, i32, %s", type, truth),
+                 arena_printf(p->arena, "%s %s, ptr %s, i32 %d, %s %s", type, v, place_of(a, i),
+                              elem_bytes(a), truth, a->mask[i]));
+}
+
+static void store_parts(const Access *a, const char *const *part) {
+  Llvm *p = a->p;
+  int count = access_parts(a);
+  Guard g = {0};
+  if (a->mask && has_masks(a)) {
+    for (int i = 0; i < count; i++) store_masked(a, i, part[i]);
+    return;
+  }
+  const char *slow = a->mask ? llvm_label(p, "masked") : NULL;
+  if (a->mask) {
+    const char *fast = llvm_label(p, "whole");
+    g.end = llvm_label(p, "all");
+    llvm_line(p, "br i1 %s, label %%%s, label %%%s", all_set(a), fast, slow);
+    llvm_block(p, fast);
+  } else if (a->test) {
+    g = guard_open(p, a->test);
+  }
+  for (int i = 0; i < count; i++) store_plain(a, i, part[i]);
+  if (!g.end) return;
+  llvm_line(p, "br label %%%s", g.end);
+  if (a->mask) {
+    llvm_block(p, slow);
+    for (int i = 0; i < count; i++) store_masked(a, i, part[i]);
+    llvm_line(p, "br label %%%s", g.end);
+  }
+  llvm_block(p, g.end);
+}
+
+static void store_nibble(const Access *a, int e, const char *v) {
+  Llvm *p = a->p;
+  const char *test = element_mask(a, e);
+  Nibble at = nibble_at(a, e);
+  Guard g = {0};
+  if (test) g = guard_open(p, test);
+  const char *old = llvm_let(p, "load i8, ptr %s, align 1", at.byte);
+  const char *hole = llvm_let(p, "shl i8 15, %s", at.shift),
+             *bits = llvm_let(p, "and i8 %s, 15", v);
+  hole = llvm_let(p, "xor i8 %s, -1", hole);
+  old = llvm_let(p, "and i8 %s, %s", old, hole);
+  bits = llvm_let(p, "shl i8 %s, %s", bits, at.shift);
+  llvm_line(p, "store i8 %s, ptr %s, align 1", llvm_let(p, "or i8 %s, %s", old, bits), at.byte);
+  if (test) guard_close(p, g);
+}
+
+static void store_bytes(const Access *a, const char *v) {
+  Llvm *p = a->p;
+  int half = a->n / 2;
+  const char *in = llvm_vec_type(p, "i8", a->n), *type = llvm_vec_type(p, "i8", half);
+  const char *side[2];
+  for (int odd = 0; odd < 2; odd++) {
+    StrBuf mask = {.arena = p->arena};
+    for (int i = 0; i < half; i++) sb_printf(&mask, "%si32 %d", i ? ", " : "", 2 * i + odd);
+    side[odd] = half == 1 ? llvm_let(p, "extractelement %s %s, i32 %d", in, v, odd)
+                          : llvm_let(p, "shufflevector %s %s, %s poison, <%d x i32> <%s>", in, v,
+                                     in, half, sb_text(&mask));
+  }
+  side[0] = llvm_let(p, "and %s %s, %s", type, side[0], llvm_splat_of(p, "i8", "15", half));
+  side[1] = llvm_let(p, "shl %s %s, %s", type, side[1], llvm_splat_of(p, "i8", "4", half));
+  v = llvm_let(p, "or %s %s, %s", type, side[0], side[1]);
+  const char *byte = llvm_let(p, "ashr i64 %s, 1", a->index);
+  const char *at = llvm_let(p, "getelementptr i8, ptr %s, i64 %s", a->base, byte);
+  Guard g = {0};
+  if (a->test) g = guard_open(p, a->test);
+  llvm_line(p, "store %s %s, ptr %s, align 1", type, v, at);
+  if (a->test) guard_close(p, g);
+}
+
+static void store_nibbles(Llvm *p, const Access *a, Held *h) {
+  if (a->n % 2 == 0 && !a->mask && begins_byte(a, 1)) {
+    store_bytes(a, llvm_parts_of(p, h, a->n)[0]);
+    return;
+  }
+  const char *const *part = llvm_parts_of(p, h, 1);
+  for (int e = 0; e < a->n; e++) store_nibble(a, e, part[e]);
+}
+
+void llvm_store(Llvm *p, const Op *op) {
+  Held *h = llvm_held_get(p, op->args[0]);
+  Access a = access_of(p, op, 1, h->n);
+  if (op_has(op, ATTR_peer)) {
+    llvm_fail(p, op, "shared memory of another workgroup");
+    return;
+  }
+  order(p, op, "release");
+  if (is_nibble(a.dtype)) {
+    store_nibbles(p, &a, h);
+    return;
+  }
+  const char *const *held = llvm_parts_of(p, h, a.width);
+  const char **part = ARENA_ARRAY(p->arena, const char *, access_parts(&a));
+  for (int i = 0; i < access_parts(&a); i++) {
+    int n = access_size(&a, i);
+    part[i] = held[i];
+    if (a.dtype == DTYPE_i1)
+      part[i] = llvm_let(p, "zext %s %s to %s", llvm_vec_type(p, "i1", n), held[i],
+                         llvm_vec_type(p, "i8", n));
+  }
+  store_parts(&a, part);
+}
+
+/* ---- atomics ---- */
+
+/* The word of atomicrmw; NULL: there is none for this type. */
+static const char *native_atomic(const char *mode, DType t) {
+  bool is_float = dtype_is_float(t), plain = t == DTYPE_f32 || t == DTYPE_f64;
+  if (strcmp(mode, "xchg") == 0)
+    return plain || !is_float || llvm_elem_bits(t) >= 8 ? "xchg" : NULL;
+  if (strcmp(mode, "add") == 0) return plain ? "fadd" : is_float ? NULL : "add";
+  return is_float ? NULL : mode; /* min max and or, of signed integers */
+}
+
+/* Until nobody came between reading and writing. */
+static const char *atomic_loop(Llvm *p, const Op *op, const char *mode, DType t, const char *at,
+                               const char *v) {
+  const char *again = llvm_label(p, "again"), *end = llvm_label(p, "end"), *before = p->block;
+  OpKind kind = *mode == 'm' ? (mode[1] == 'a' ? OP_maximum : OP_minimum) : op_find(mode);
+  const char *elem = llvm_elem_type(t), *word = arena_printf(p->arena, "i%d", llvm_elem_bits(t));
+  int bytes = llvm_elem_bits(t) / 8;
+  const char *first = llvm_let(p, "load atomic %s, ptr %s monotonic, align %d", word, at, bytes);
+  llvm_line(p, "br label %%%s", again);
+  llvm_block(p, again);
+  const char *old = llvm_new(p), *seen = llvm_new(p);
+  sb_printf(&p->body, "  %s = phi %s [ %s, %%%s ], [ %s, %%%s ]\n", old, word, first, before, seen,
+            again);
+  bool is_word = strcmp(elem, word) == 0;
+  const char *a = is_word ? old : llvm_let(p, "bitcast %s %s to %s", word, old, elem);
+  const char *sum = llvm_from_compute(p, t, 1, llvm_combine(p, op, kind, t, 1, a, v));
+  if (!is_word) sum = llvm_let(p, "bitcast %s %s to %s", elem, sum, word);
+  const char *pair = llvm_let(p, "cmpxchg ptr %s, %s %s, %s %s monotonic monotonic, align %d", at,
+                              word, old, word, sum, bytes);
+  sb_printf(&p->body, "  %s = extractvalue { %s, i1 } %s, 0\n", seen, word, pair);
+  const char *done = llvm_let(p, "extractvalue { %s, i1 } %s, 1", word, pair);
+  llvm_line(p, "br i1 %s, label %%%s, label %%%s", done, end, again);
+  llvm_block(p, end);
+  return is_word ? old : llvm_let(p, "bitcast %s %s to %s", word, old, elem);
+}
+
+static const char *atomic_element(const Access *a, int e, const char *v) {
+  Llvm *p = a->p;
+  const char *mode = op_attr(a->op, ATTR_mode)->text, *native = native_atomic(mode, a->dtype);
+  const char *index = plus(p, a->index, e), *test = element_mask(a, e), *old;
+  const char *at = llvm_let(p, "getelementptr %s, ptr %s, i64 %s", a->elem, a->base, index);
+  const char *how = op_has(a->op, ATTR_volatile) ? "acq_rel" : "monotonic";
+  Guard g = {0};
+  if (test) g = guard_open(p, test);
+  old = native ? llvm_let(p, "atomicrmw %s ptr %s, %s %s %s", native, at, a->elem, v, how)
+               : atomic_loop(p, a->op, mode, a->dtype, at, v);
+  if (!test) return old;
+  const char *block = guard_close(p, g);
+  return guard_phi(p, g, a->elem, old, block, "zeroinitializer");
+}
+
+void llvm_atomic(Llvm *p, const Op *op) {
+  Held *h = llvm_held_get(p, op->args[0]), *to;
+  Access a = access_of(p, op, 1, h->n);
+  if (is_nibble(a.dtype) || a.dtype == DTYPE_i1 || a.dtype == DTYPE_i4 || op_has(op, ATTR_peer)) {
+    llvm_fail(p, op, "an atomic of this type");
+    return;
+  }
+  a.width = 1;
+  if (a.mask) a.mask = llvm_parts_of(p, llvm_held_get(p, op->args[3]), 1);
+  const char *const *value = llvm_parts_of(p, h, 1);
+  const char **part = ARENA_ARRAY(p->arena, const char *, h->n);
+  for (int e = 0; e < h->n; e++) part[e] = atomic_element(&a, e, value[e]);
+  to = llvm_held_new(p, &op->results[0]);
+  llvm_held_set(p, to, 1, part);
+}

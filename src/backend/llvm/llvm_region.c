@@ -1,0 +1,247 @@
+/* llvm_region.c: regions as blocks. What is carried becomes phi nodes, one for each vector of a
+ * form. The body of a loop is written to a buffer of its own, because the phi nodes in front of it
+ * mention what it yields. */
+#include <string.h>
+
+#include "backend/llvm/llvm_state.h"
+
+/* ---- carried values ---- */
+
+/* The parts of a value in the form in which values of its type are carried. */
+static const char *const *carried_parts(Llvm *p, Held *h) {
+  return llvm_parts_of(p, h, llvm_memory_width(p, h->dtype));
+}
+
+static int carried_count(const Llvm *p, const Held *h) {
+  int width = llvm_memory_width(p, h->dtype);
+  return part_count(h->n, width < h->n ? width : h->n);
+}
+
+static const char *carried_type(Llvm *p, const Held *h, int i) {
+  int width = llvm_memory_width(p, h->dtype);
+  return llvm_held_type(p, h->dtype, part_size(h->n, width < h->n ? width : h->n, i));
+}
+
+/* One phi node for each part of `v`: names first, lines when both sides are known. */
+static const char **phi_names(Llvm *p, const Held *like) {
+  int count = carried_count(p, like);
+  const char **name = ARENA_ARRAY(p->arena, const char *, count);
+  for (int i = 0; i < count; i++) name[i] = llvm_new(p);
+  return name;
+}
+
+typedef struct Side {
+  const char *block;
+  const char *const *part;
+} Side;
+
+static void put_phis(Llvm *p, StrBuf *out, const Held *like, const char *const *name, Side a,
+                     Side b) {
+  for (int i = 0; i < carried_count(p, like); i++)
+    sb_printf(out, "  %s = phi %s [ %s, %%%s ], [ %s, %%%s ]%s\n", name[i],
+              carried_type(p, like, i), a.part[i], a.block, b.part[i], b.block, p->place);
+}
+
+/* ---- loops ---- */
+
+/* Values that a region carries: n of them, with the operands they begin with. */
+typedef struct Loop {
+  int n;
+  Held **body;             /* the arguments of the body */
+  const char *const **in;  /* parts of what they begin with */
+  const char *const **out; /* parts of what is yielded */
+  const char ***phi;       /* names in the body */
+} Loop;
+
+static Loop open_loop(Llvm *p, Value *const *from, Value *const *args, int n) {
+  Loop l = {.n = n};
+  l.body = ARENA_ARRAY(p->arena, Held *, n);
+  l.in = ARENA_ARRAY(p->arena, const char *const *, n);
+  l.out = ARENA_ARRAY(p->arena, const char *const *, n);
+  l.phi = ARENA_ARRAY(p->arena, const char **, n);
+  for (int i = 0; i < n; i++) {
+    Held *h = llvm_held_get(p, from[i]);
+    l.in[i] = carried_parts(p, h);
+    l.body[i] = llvm_held_new(p, args[i]);
+    l.phi[i] = phi_names(p, l.body[i]);
+    llvm_held_set(p, l.body[i], llvm_memory_width(p, h->dtype), l.phi[i]);
+  }
+  return l;
+}
+
+static void yield_loop(Llvm *p, Loop *l, const Op *yield) {
+  if (p->failed) return;
+  for (int i = 0; i < l->n; i++) l->out[i] = carried_parts(p, llvm_held_get(p, yield->args[i]));
+}
+
+/* The results of a region: what one of two blocks hands on. */
+static void merge_results(Llvm *p, const Op *op, const Loop *l, const char *before,
+                          const char *behind) {
+  for (int i = 0; i < op->nresults && !p->failed; i++) {
+    Held *h = llvm_held_new(p, &op->results[i]);
+    const char **name = phi_names(p, h);
+    put_phis(p, &p->body, h, name, (Side){before, l->in[i]}, (Side){behind, l->out[i]});
+    llvm_held_set(p, h, llvm_memory_width(p, h->dtype), name);
+  }
+}
+
+/* What is written from here on goes to a buffer of its own. */
+static StrBuf divert(Llvm *p) {
+  StrBuf before = p->body;
+  p->body = (StrBuf){.arena = p->arena};
+  return before;
+}
+
+static const SymFacts *counter_facts(Llvm *p, const Sym *counter, const Sym *trips) {
+  SymFacts *f = sym_facts_new(p->arena, p->sym, p->facts);
+  sym_assume(f, sym_ge(p->sym, counter, sym_int(p->sym, 0)));
+  sym_assume(f, sym_lt(p->sym, counter, trips));
+  sym_take_error(p->sym);
+  return f;
+}
+
+/* Tested before the first round and behind each: the form LLVM likes best. */
+void llvm_for(Llvm *p, const Op *op) {
+  const Attr *step = op_attr(op, ATTR_step), *axis = op_attr(op, ATTR_axis);
+  int first = op_carried(op);
+  const Sym *counter = ir_loop_counter(p->k, axis->sym), *count = op_attr(op, ATTR_trips)->sym;
+  const char *trips = llvm_expr(p, op, count), *at = llvm_new(p), *next = llvm_new(p);
+  const char *start = first ? llvm_index_of(p, op->args[0]) : "0";
+  const char *head = llvm_label(p, "loop"), *end = llvm_label(p, "end"), *before;
+  Loop l = open_loop(p, op->args + first, op->body->args, op->body->nargs);
+  const char *any = llvm_let(p, "icmp slt i64 %s, %s", start, trips);
+  llvm_line(p, "br i1 %s, label %%%s, label %%%s", any, head, end);
+  before = p->block;
+  StrBuf outside = divert(p);
+  const SymFacts *facts = p->facts;
+  ScopeMark mark = llvm_scope_open(p);
+  p->block = head;
+  llvm_define(p, counter, at);
+  p->facts = counter_facts(p, counter, count);
+  llvm_region(p, op->body);
+  yield_loop(p, &l, op->body->last);
+  p->facts = facts;
+  llvm_scope_close(p, mark);
+  sb_printf(&p->body, "  %s = add nsw i64 %s, %d\n", next, at, step ? (int)step->integer : 1);
+  const char *more = llvm_let(p, "icmp slt i64 %s, %s", next, trips);
+  llvm_line(p, "br i1 %s, label %%%s, label %%%s", more, head, end);
+  sb_printf(&outside, "%s:\n  %s = phi i64 [ %s, %%%s ], [ %s, %%%s ]\n", head, at, start, before,
+            next, p->block);
+  for (int i = 0; i < l.n && !p->failed; i++)
+    put_phis(p, &outside, l.body[i], l.phi[i], (Side){before, l.in[i]}, (Side){p->block, l.out[i]});
+  sb_puts(&outside, sb_text(&p->body));
+  p->body = outside;
+  const char *behind = p->block;
+  llvm_block(p, end);
+  merge_results(p, op, &l, before, behind);
+}
+
+/* What the condition may mention. */
+static void define_carried(Llvm *p, const Op *op) {
+  const Region *body = op->body;
+  llvm_define(p, op_attr(op, ATTR_version)->sym, llvm_index_of(p, body->args[0]));
+  for (int i = 1; i < body->nargs; i++) {
+    const Type *t = body->args[i]->type;
+    DTypeClass class = dtype_info[t->dtype].class;
+    if (t->kind == TYPE_scalar && (class == DTYPE_INT || class == DTYPE_INDEX))
+      llvm_define(p, ir_numbered_symbol(p->k->cx, "$GET_ITER_ARG_", i - 1, false),
+                  llvm_index_of(p, body->args[i]));
+  }
+}
+
+void llvm_while(Llvm *p, const Op *op) {
+  const char *head = llvm_label(p, "while"), *body = llvm_label(p, "do"),
+             *end = llvm_label(p, "end");
+  Loop l = open_loop(p, op->args, op->body->args, op->body->nargs);
+  const char *before = p->block;
+  llvm_line(p, "br label %%%s", head);
+  StrBuf outside = divert(p);
+  ScopeMark mark = llvm_scope_open(p);
+  p->block = head;
+  define_carried(p, op);
+  const char *go = llvm_truth(p, op, op_attr(op, ATTR_expr)->sym);
+  llvm_line(p, "br i1 %s, label %%%s, label %%%s", go, body, end);
+  llvm_block(p, body);
+  llvm_region(p, op->body);
+  yield_loop(p, &l, op->body->last);
+  llvm_scope_close(p, mark);
+  llvm_line(p, "br label %%%s", head);
+  sb_printf(&outside, "%s:\n", head);
+  for (int i = 0; i < l.n && !p->failed; i++)
+    put_phis(p, &outside, l.body[i], l.phi[i], (Side){before, l.in[i]}, (Side){p->block, l.out[i]});
+  sb_puts(&outside, sb_text(&p->body));
+  p->body = outside;
+  llvm_block(p, end);
+  for (int i = 0; i < op->nresults; i++) {
+    Held *h = llvm_held_new(p, &op->results[i]);
+    llvm_held_set(p, h, llvm_memory_width(p, h->dtype), l.phi[i + 1]);
+  }
+}
+
+void llvm_if(Llvm *p, const Op *op) {
+  const char *then = llvm_label(p, "then"), *end = llvm_label(p, "end");
+  Value *value = op_condition(op);
+  int first = op_carried(op);
+  const char *test = value ? llvm_scalar_of(p, llvm_held_get(p, value))
+                           : llvm_truth(p, op, op_attr(op, ATTR_expr)->sym);
+  Loop l = {.n = op->nresults};
+  l.in = ARENA_ARRAY(p->arena, const char *const *, l.n);
+  l.out = ARENA_ARRAY(p->arena, const char *const *, l.n);
+  for (int i = 0; i < l.n; i++) {
+    l.in[i] = carried_parts(p, llvm_held_get(p, op->args[first + i]));
+    p->held[op->body->args[i]->id] = llvm_held_get(p, op->args[first + i]);
+  }
+  const char *before = p->block;
+  llvm_line(p, "br i1 %s, label %%%s, label %%%s", test, then, end);
+  ScopeMark mark = llvm_scope_open(p);
+  llvm_block(p, then);
+  llvm_region(p, op->body);
+  yield_loop(p, &l, op->body->last);
+  llvm_scope_close(p, mark);
+  llvm_line(p, "br label %%%s", end);
+  const char *behind = p->block;
+  llvm_block(p, end);
+  merge_results(p, op, &l, before, behind);
+}
+
+/* ---- ops ---- */
+
+/* A workgroup is one thread, so it never waits for itself. */
+static void no_wait(Llvm *p, const Op *op) { (void)p, (void)op; }
+
+static LlvmFn *const writer[OP_COUNT] = {
+    [OP_alloc] = llvm_alloc,
+    [OP_scalar] = llvm_scalar,
+    [OP_expr] = llvm_expr_op,
+    [OP_set_symbol] = llvm_set_symbol,
+    [OP_splat] = llvm_splat,
+    [OP_join] = llvm_join,
+    [OP_pick] = llvm_pick,
+    [OP_bitcast] = llvm_bitcast,
+    [OP_cast] = llvm_cast,
+    [OP_select] = llvm_select,
+    [OP_softsign] = llvm_softsign,
+    [OP_load] = llvm_load,
+    [OP_store] = llvm_store,
+    [OP_atomic] = llvm_atomic,
+    [OP_wave_mma] = llvm_wave_mma,
+    [OP_barrier] = no_wait,
+    [OP_workgroup_barrier] = no_wait,
+    [OP_shared_barrier] = no_wait,
+    [OP_barrier_signal] = no_wait,
+    [OP_barrier_wait] = no_wait,
+    [OP_for] = llvm_for,
+    [OP_while] = llvm_while,
+    [OP_if] = llvm_if,
+    [OP_yield] = no_wait,
+};
+
+void llvm_region(Llvm *p, const Region *r) {
+  for (const Op *op = r->first; op && !p->failed; op = op->next) {
+    LlvmFn *fn = writer[op->kind];
+    if (!fn && llvm_has_elementwise(op->kind)) fn = llvm_elementwise;
+    if (!fn && op_info[op->kind].flags & OPF_HINT) continue;
+    if (fn) fn(p, op);
+    else llvm_fail(p, op, "this op");
+  }
+}

@@ -1,0 +1,170 @@
+/* llvm_state.h: what the files of the LLVM emitter share.
+ *
+ * A value of n elements is *held* in one or more forms; a form cuts it into vectors of `width`
+ * elements each, the last one maybe shorter. Memory wants as many elements as fill a register,
+ * arithmetic of small floats (in f32) fewer: a form is made from another when it is first asked
+ * for, and kept to the end of the region it was made in.
+ *
+ * Elements are held as integers of their bits, floats below 32 bits too: 4- and 6-bit ones in i8,
+ * i4 with its sign extended. f32, f64 and i1 are LLVM's own. */
+#ifndef WV_LLVM_STATE_H
+#define WV_LLVM_STATE_H
+
+#include "backend/llvm/llvm.h"
+#include "base/vec.h"
+
+typedef struct Form {
+  int width;
+  const char *const *part; /* names or constants */
+  struct Form *next;
+} Form;
+
+typedef struct Splat {
+  int n;
+  const char *name;
+  struct Splat *next;
+} Splat;
+
+typedef struct Held {
+  DType dtype;
+  int n;
+  Form *forms;
+  Splat *splats;    /* of a single element: it n times */
+  const char *wide; /* of an integer scalar: its value in i64; or NULL */
+  const char *base; /* of a memory: a pointer to its first element */
+  int scope;        /* of an allocation: its number among alias scopes; -1: an argument */
+} Held;
+
+/* A form or a splat of a value, to be forgotten at the end of the region it was made in. */
+typedef struct Made {
+  Held *of;
+  bool splat;
+} Made;
+
+typedef struct SymName {
+  const char *symbol, *name; /* in i64 */
+} SymName;
+
+typedef struct Llvm {
+  Kernel *k;
+  const LlvmHost *host;
+  Arena *arena;
+  SymCtx *sym;
+  const SymFacts *facts;
+  StrBuf body;
+  int names, labels;
+  const char *block; /* the label of the block that is being written */
+  Held **held;       /* by value id */
+  Vec(LlvmSlot) slots;
+  Vec(SymName) symbols;
+  Vec(Made) made; /* forms and splats, in the order they were made */
+  Vec(const char *) declared;
+  int64_t scratch;
+  int nallocs;
+  const char *place; /* ", !dbg !7" of the op that is being written, or "" */
+  bool failed;
+} Llvm;
+
+typedef void LlvmFn(Llvm *p, const Op *op);
+
+/* ---- llvm.c ---- */
+
+bool llvm_fail(Llvm *p, const Op *op, const char *what); /* E0601; always false */
+const char *llvm_new(Llvm *p);
+void llvm_line(Llvm *p, const char *format, ...) WV_PRINTF(2, 3);
+/* `%x = <instruction>`; returns %x. */
+const char *llvm_let(Llvm *p, const char *format, ...) WV_PRINTF(2, 3);
+/* A call of an intrinsic or function, which is declared; returns %x. Arguments as LLVM writes them,
+ * types included; `signature` is that of the declaration: "<4 x float> (<4 x float>)". */
+const char *llvm_call(Llvm *p, const char *result, const char *name, const char *types,
+                      const char *args);
+void llvm_call_void(Llvm *p, const char *name, const char *types, const char *args);
+const char *llvm_slot(Llvm *p, LlvmSlot slot); /* the name it is loaded under; one for equal ones */
+const char *llvm_label(Llvm *p, const char *what);
+void llvm_block(Llvm *p, const char *label); /* begins it */
+
+/* ---- llvm_held.c ---- */
+
+const char *llvm_elem_type(DType t);                         /* how it is held: i8, float */
+int llvm_elem_bits(DType t);                                 /* of that */
+const char *llvm_vec_type(Llvm *p, const char *elem, int n); /* float, <4 x float> */
+const char *llvm_held_type(Llvm *p, DType t, int n);
+int llvm_memory_width(const Llvm *p, DType t);  /* elements of a register as memory has them */
+int llvm_compute_width(const Llvm *p, DType t); /* as arithmetic has them */
+int llvm_form_width(const Held *h);             /* of some form it has */
+
+static inline int part_count(int n, int width) { return (n + width - 1) / width; }
+static inline int part_size(int n, int width, int i) {
+  return n - i * width < width ? n - i * width : width;
+}
+
+Held *llvm_held_new(Llvm *p, const Value *v); /* without a form */
+void llvm_held_set(Llvm *p, Held *h, int width, const char *const *part);
+Held *llvm_held_get(Llvm *p, const Value *v);
+const char *const *llvm_parts_of(Llvm *p, Held *h, int width);
+/* `n` elements as one vector from position `at`, of a value or, repeated, of a single element. */
+const char *llvm_slice_of(Llvm *p, Held *h, int at, int n, int width);
+const char *llvm_scalar_of(Llvm *p, Held *h); /* of one element */
+const char *llvm_element_of(Llvm *p, Held *h, int i);
+const char *llvm_index_of(Llvm *p, const Value *v); /* an integer scalar in i64 */
+const char *llvm_splat_of(Llvm *p, const char *elem, const char *name, int n);
+
+typedef struct Source {
+  Held *from;
+  int at;
+} Source;
+/* Sets the form of `width` whose element i is sources[i]. */
+void llvm_held_gather(Llvm *p, Held *to, const Source *sources, int width);
+
+typedef struct ScopeMark {
+  int symbols, made;
+} ScopeMark;
+ScopeMark llvm_scope_open(const Llvm *p);
+void llvm_scope_close(Llvm *p, ScopeMark m); /* forgets what was made and defined since */
+
+LlvmFn llvm_splat, llvm_join, llvm_pick, llvm_bitcast;
+
+/* ---- llvm_expr.c ---- */
+
+const char *llvm_expr(Llvm *p, const Op *op, const Sym *e);  /* in i64; truth: 0 or 1 */
+const char *llvm_truth(Llvm *p, const Op *op, const Sym *e); /* in i1 */
+void llvm_define(Llvm *p, const Sym *symbol, const char *name);
+LlvmFn llvm_expr_op, llvm_set_symbol, llvm_scalar;
+const char *llvm_float_literal(Llvm *p, DType t, double v);
+
+/* ---- llvm_elem.c ---- */
+
+/* What one vector of n elements is computed in. */
+typedef struct Lane {
+  const char *elem; /* float, double, i32, i1 */
+  int bits, n;
+} Lane;
+
+bool llvm_has_elementwise(OpKind kind);
+/* The op on vectors in the type it is computed in; NULL: there is no template. */
+const char *llvm_apply(Llvm *p, OpKind kind, Lane lane, const char *const *args);
+const char *llvm_combine(Llvm *p, const Op *op, OpKind kind, DType t, int n, const char *a,
+                         const char *b); /* of values as they are held */
+LlvmFn llvm_elementwise, llvm_select, llvm_softsign;
+
+/* ---- llvm_cast.c ---- */
+
+const char *llvm_cast_vector(Llvm *p, DType from, DType to, int n, const char *v);
+const char *llvm_to_compute(Llvm *p, DType t, int n, const char *v);   /* small floats: f32 */
+const char *llvm_from_compute(Llvm *p, DType t, int n, const char *v); /* rounded, wrapped */
+LlvmFn llvm_cast;
+
+/* ---- llvm_memory.c ---- */
+
+LlvmFn llvm_alloc, llvm_load, llvm_store, llvm_atomic;
+
+/* ---- llvm_mma.c ---- */
+
+LlvmFn llvm_wave_mma;
+
+/* ---- llvm_region.c ---- */
+
+void llvm_region(Llvm *p, const Region *r);
+LlvmFn llvm_for, llvm_while, llvm_if;
+
+#endif

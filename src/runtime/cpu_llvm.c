@@ -1,0 +1,119 @@
+/* cpu_llvm.c: see cpu_llvm.h. */
+#define _GNU_SOURCE
+#include "runtime/cpu_llvm.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os.h"
+#include "base/strbuf.h"
+
+/* ---- finding ---- */
+
+enum { OLDEST = 16, NEWEST = 40 };
+
+static void *symbol_of(void *library, const char *name, StrBuf *why) {
+  void *found = dlsym(library, name);
+  if (!found) sb_printf(why, "it has no %s", name);
+  return found;
+}
+
+/* Every function of the table. Those before 16 have no LLVMGetVersion. */
+static bool bind_all(CpuLlvm *l, StrBuf *why) {
+  if (!dlsym(l->library, "LLVMGetVersion")) return sb_puts(why, "it is older than 16"), false;
+#define LLVM_FN(result, name, parameters)                                                          \
+  if (!(*(void **)&l->name = symbol_of(l->library, "LLVM" #name, why))) return false;
+#include "runtime/cpu_llvm.def"
+  unsigned minor, patch;
+  l->GetVersion(&l->version, &minor, &patch);
+  if (l->version >= OLDEST) return true;
+  sb_printf(why, "it is version %u", l->version);
+  return false;
+}
+
+/* Initialises the processor this library was compiled on; the C header's own function for that is
+ * inline and not in the library. */
+static bool init_native(const CpuLlvm *l, StrBuf *why) {
+#if defined(__aarch64__)
+#define NATIVE "AArch64"
+#else
+#define NATIVE "X86"
+#endif
+  static const char *const parts[] = {
+      "LLVMInitialize" NATIVE "TargetInfo", "LLVMInitialize" NATIVE "Target",
+      "LLVMInitialize" NATIVE "TargetMC", "LLVMInitialize" NATIVE "AsmPrinter"};
+  for (size_t i = 0; i < WV_LEN(parts); i++) {
+    void (*init)(void);
+    *(void **)&init = symbol_of(l->library, parts[i], why);
+    if (!init) return false;
+    init();
+  }
+  return true;
+}
+
+static bool try_open(CpuLlvm *l, Arena *a, const char *path, StrBuf *tried) {
+  l->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!l->library) {
+    if (strchr(path, '/')) sb_printf(tried, "\n  %s: %s", path, dlerror());
+    return false;
+  }
+  StrBuf why = {.arena = a};
+  if (bind_all(l, &why) && init_native(l, &why)) {
+    Dl_info info;
+    bool known = dladdr(*(void **)&l->GetVersion, &info) && info.dli_fname;
+    l->path = arena_strdup(a, known ? info.dli_fname : path);
+    return true;
+  }
+  sb_printf(tried, "\n  %s: %s", path, sb_text(&why));
+  return false;
+}
+
+/* By the names that distributions give it, newest first. */
+static bool try_names(CpuLlvm *l, Arena *a, StrBuf *tried) {
+  static const char *const forms[] = {"libLLVM.so.%d.1", "libLLVM-%d.so.1", "libLLVM-%d.so"};
+  for (int version = NEWEST; version >= OLDEST; version--)
+    for (size_t i = 0; i < WV_LEN(forms); i++) {
+      StrBuf name = {.arena = a};
+      const char *hole = strstr(forms[i], "%d");
+      sb_printf(&name, "%.*s%d%s", (int)(hole - forms[i]), forms[i], version, hole + 2);
+      if (try_open(l, a, sb_text(&name), tried)) return true;
+    }
+  return false;
+}
+
+static bool try_folders(CpuLlvm *l, Arena *a, StrBuf *tried) {
+  static const char *const patterns[] = {
+      "/usr/lib/llvm-*/lib/libLLVM*.so*", "/usr/lib64/llvm*/lib*/libLLVM*.so*",
+      "/opt/rocm*/lib/llvm/lib/libLLVM*.so*", "/usr/local/lib/libLLVM*.so*"};
+  bool found = false;
+  for (size_t i = 0; i < WV_LEN(patterns) && !found; i++) {
+    glob_t files;
+    if (glob(patterns[i], 0, NULL, &files) != 0) continue;
+    for (size_t f = files.gl_pathc; f-- > 0 && !found;)
+      found = try_open(l, a, files.gl_pathv[f], tried);
+    globfree(&files);
+  }
+  return found;
+}
+
+const CpuLlvm *cpu_llvm_open(Arena *a, const char **error) {
+  CpuLlvm *l = ARENA_NEW(a, CpuLlvm);
+  StrBuf tried = {.arena = a};
+  const char *given = getenv("WAVE_LLVM");
+  if (given && *given) { /* who names one does not want another */
+    if (try_open(l, a, given, &tried)) return l;
+    *error = arena_printf(a, "the libLLVM that WAVE_LLVM names cannot be used:%s%s%s",
+                          strchr(given, '/') ? "" : "\n  ", strchr(given, '/') ? "" : given,
+                          sb_text(&tried));
+    return NULL;
+  }
+  if (try_names(l, a, &tried) || try_folders(l, a, &tried)) return l;
+  *error =
+      arena_printf(a,
+                   "no libLLVM of version %d or newer was found, which compiles for this "
+                   "processor (`apt-get install libllvm19`, or WAVE_LLVM=/path/libLLVM.so)%s%s",
+                   OLDEST, tried.n ? "; tried:" : "", sb_text(&tried));
+  return NULL;
+}

@@ -1,0 +1,48 @@
+/* cpu_llvm.h: libLLVM, found and loaded at run time: IR text to object code for this machine.
+ *
+ * Nothing is linked: any libLLVM from 16 on serves. A loaded library stays loaded (unloading LLVM
+ * is not safe), so opening it again costs next to nothing. */
+#ifndef WV_CPU_LLVM_H
+#define WV_CPU_LLVM_H
+
+#include "base/arena.h"
+
+typedef struct LlvmOpaque *LlvmRef;
+
+typedef struct CpuLlvm {
+  const char *path;
+  unsigned version; /* major */
+  void *library;
+#define LLVM_FN(result, name, parameters) result(*name) parameters;
+#include "runtime/cpu_llvm.def"
+} CpuLlvm;
+
+/* NULL: none was found, or the one that WAVE_LLVM names does not load; *error says what was tried
+ * and what would help. */
+const CpuLlvm *cpu_llvm_open(Arena *a, const char **error);
+
+/* The processor code is compiled for. Strings as LLVM spells them. */
+typedef struct CpuTarget {
+  const char *triple, *cpu, *features;
+} CpuTarget;
+
+/* This machine, with exactly the features that this process may use. */
+CpuTarget cpu_llvm_host(const CpuLlvm *l, Arena *a);
+
+typedef struct CpuCompile {
+  CpuTarget target;
+  const char *passes; /* LLVM's spelling of a pipeline; NULL: ours */
+  bool assembly;      /* text instead of an object */
+} CpuCompile;
+
+typedef struct CpuCode {
+  const void *bytes; /* in the arena, followed by a zero byte */
+  size_t size;
+  double parse, optimise, emit; /* seconds */
+} CpuCode;
+
+/* False: *error says why. Errors that LLVM calls fatal are errors like others here. */
+bool cpu_llvm_compile(const CpuLlvm *l, Arena *a, const char *ir, const CpuCompile *o, CpuCode *out,
+                      const char **error);
+
+#endif
