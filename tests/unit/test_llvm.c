@@ -99,7 +99,7 @@ TEST(floats) {
       CHECK(op_agrees(exact_unary[i], 1, type, type, length_of(turn++), 0));
     for (size_t i = 0; i < WV_LEN(float_unary); i++)
       CHECK(op_agrees(float_unary[i], 1, type, type, length_of(turn++),
-                         strcmp(type, "f32") == 0 || strcmp(type, "f64") == 0 ? 3e-7 : 0));
+                      strcmp(type, "f32") == 0 || strcmp(type, "f64") == 0 ? 3e-7 : 0));
     CHECK(op_agrees("mod", 2, type, type, length_of(turn++), 0));
   }
 }

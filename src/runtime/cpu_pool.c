@@ -1,0 +1,208 @@
+/* cpu_pool.c: see cpu_pool.h. */
+#define _GNU_SOURCE
+#include "runtime/cpu_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ALIGN = 64, MOST_THREADS = 1024, SPINS = 2000 };
+
+/* What one thread keeps between launches. */
+typedef struct Worker {
+  CpuPool *pool;
+  pthread_t thread;
+  void *scratch;
+  size_t scratch_bytes;
+} Worker;
+
+struct CpuPool {
+  int threads, started;  /* with the caller's; workers that run */
+  Worker *worker;        /* worker[0] is whoever launches */
+  pthread_mutex_t owner; /* held by the launch that uses the workers */
+  pthread_mutex_t lock;
+  pthread_cond_t wake, idle;
+  bool stop;
+  pid_t process; /* threads do not survive a fork */
+  /* The launch that is running: */
+  const CpuTask *task;
+  atomic_ulong round; /* changes with every launch */
+  int wanted, inside; /* workers that may join it; that are in it (under `lock`) */
+  int64_t grain;
+  _Alignas(ALIGN) atomic_llong next; /* the first workgroup that nobody has taken */
+};
+
+/* ---- how many ---- */
+
+static int number_in(const char *name) {
+  const char *text = getenv(name);
+  return text ? atoi(text) : 0;
+}
+
+static int processors(void) {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  long n = sysconf(_SC_NPROCESSORS_ONLN);
+  return n > 0 ? (int)n : 1;
+}
+
+static int threads_wanted(int asked) {
+  int n = asked > 0 ? asked : number_in("WAVE_NUM_THREADS");
+  if (n <= 0) n = number_in("OMP_NUM_THREADS");
+  if (n <= 0) n = processors();
+  return n > MOST_THREADS ? MOST_THREADS : n;
+}
+
+/* ---- work ---- */
+
+static bool ready_scratch(Worker *w, size_t bytes) {
+  if (w->scratch_bytes >= bytes && w->scratch) return true;
+  size_t size = (bytes + ALIGN) / ALIGN * ALIGN; /* never 0 */
+  free(w->scratch);
+  w->scratch = aligned_alloc(ALIGN, size);
+  w->scratch_bytes = w->scratch ? size : 0;
+  return w->scratch != NULL;
+}
+
+/* Ranges until none is left. They become shorter towards the end, so that all end together. */
+static void take_ranges(CpuPool *p, Worker *w, const CpuTask *t) {
+  for (;;) {
+    int64_t left = t->count - atomic_load_explicit(&p->next, memory_order_relaxed);
+    int64_t n = left / (4 * p->threads);
+    if (n < p->grain) n = p->grain;
+    int64_t first = atomic_fetch_add_explicit(&p->next, n, memory_order_relaxed);
+    if (first >= t->count) return;
+    t->run(t->args, first, first + n < t->count ? first + n : t->count, w->scratch);
+  }
+}
+
+static void run_alone(const CpuTask *t, void *scratch) { t->run(t->args, 0, t->count, scratch); }
+
+/* A launch often follows the last one at once: look for it a while before sleeping. */
+static unsigned long await_round(CpuPool *p, unsigned long seen) {
+  for (int i = 0; i < SPINS; i++)
+    if (atomic_load_explicit(&p->round, memory_order_acquire) != seen) break;
+  return atomic_load_explicit(&p->round, memory_order_acquire);
+}
+
+static void *worker_main(void *user) {
+  Worker *w = user;
+  CpuPool *p = w->pool;
+  unsigned long seen = 0;
+  pthread_mutex_lock(&p->lock);
+  while (!p->stop) {
+    if (p->wanted == 0) {
+      pthread_mutex_unlock(&p->lock);
+      seen = await_round(p, seen);
+      pthread_mutex_lock(&p->lock);
+      while (!p->stop && p->wanted == 0) pthread_cond_wait(&p->wake, &p->lock);
+      continue;
+    }
+    const CpuTask *task = p->task;
+    p->wanted--;
+    p->inside++;
+    seen = atomic_load(&p->round);
+    pthread_mutex_unlock(&p->lock);
+    if (ready_scratch(w, task->scratch)) take_ranges(p, w, task);
+    pthread_mutex_lock(&p->lock);
+    if (--p->inside == 0) pthread_cond_signal(&p->idle);
+  }
+  pthread_mutex_unlock(&p->lock);
+  return NULL;
+}
+
+/* In the child of a fork there are no workers, whatever its copy of the memory says. */
+static void forget_workers(CpuPool *p) {
+  p->process = getpid();
+  p->started = 1;
+  p->wanted = p->inside = 0;
+  pthread_mutex_init(&p->lock, NULL);
+  pthread_cond_init(&p->wake, NULL);
+  pthread_cond_init(&p->idle, NULL);
+}
+
+static void start_workers(CpuPool *p, int n) {
+  if (p->process != getpid()) forget_workers(p);
+  while (p->started < n) {
+    Worker *w = &p->worker[p->started];
+    w->pool = p;
+    if (pthread_create(&w->thread, NULL, worker_main, w) != 0) return;
+    p->started++;
+  }
+}
+
+/* The caller works too, and takes back the places that nobody has filled when it is done. */
+static void run_together(CpuPool *p, const CpuTask *t, int helpers) {
+  int64_t grain = t->count / (64 * p->threads);
+  start_workers(p, helpers + 1);
+  p->grain = grain > 1 ? grain : 1;
+  atomic_store(&p->next, 0);
+  pthread_mutex_lock(&p->lock);
+  p->task = t;
+  p->wanted = helpers < p->started - 1 ? helpers : p->started - 1;
+  atomic_fetch_add(&p->round, 1);
+  pthread_cond_broadcast(&p->wake);
+  pthread_mutex_unlock(&p->lock);
+  take_ranges(p, &p->worker[0], t);
+  pthread_mutex_lock(&p->lock);
+  p->wanted = 0;
+  while (p->inside) pthread_cond_wait(&p->idle, &p->lock);
+  p->task = NULL;
+  pthread_mutex_unlock(&p->lock);
+}
+
+bool cpu_pool_run(CpuPool *p, const CpuTask *t) {
+  if (t->count <= 0) return true;
+  int64_t helpers = t->count - 1 < p->threads - 1 ? t->count - 1 : p->threads - 1;
+  if (pthread_mutex_trylock(&p->owner) == 0) {
+    bool ok = ready_scratch(&p->worker[0], t->scratch);
+    if (ok && helpers) run_together(p, t, (int)helpers);
+    else if (ok) run_alone(t, p->worker[0].scratch);
+    pthread_mutex_unlock(&p->owner);
+    return ok;
+  }
+  Worker own = {0};
+  if (!ready_scratch(&own, t->scratch)) return false;
+  run_alone(t, own.scratch);
+  free(own.scratch);
+  return true;
+}
+
+/* ---- the pool ---- */
+
+int cpu_pool_threads(const CpuPool *p) { return p->threads; }
+
+CpuPool *cpu_pool_new(int threads) {
+  CpuPool *p = aligned_alloc(ALIGN, (sizeof *p + ALIGN - 1) / ALIGN * ALIGN);
+  if (!p) return NULL;
+  memset(p, 0, sizeof *p);
+  p->threads = threads_wanted(threads);
+  p->started = 1;
+  p->process = getpid();
+  p->worker = calloc((size_t)p->threads, sizeof *p->worker);
+  pthread_mutex_init(&p->owner, NULL);
+  pthread_mutex_init(&p->lock, NULL);
+  pthread_cond_init(&p->wake, NULL);
+  pthread_cond_init(&p->idle, NULL);
+  if (p->worker) return p;
+  free(p);
+  return NULL;
+}
+
+void cpu_pool_free(CpuPool *p) {
+  if (!p) return;
+  pthread_mutex_lock(&p->owner);
+  pthread_mutex_lock(&p->lock);
+  p->stop = true;
+  pthread_cond_broadcast(&p->wake);
+  pthread_mutex_unlock(&p->lock);
+  bool alive = p->process == getpid(); /* of a fork only the memory is left */
+  for (int i = 1; alive && i < p->started; i++) pthread_join(p->worker[i].thread, NULL);
+  for (int i = 0; i < p->threads; i++) free(p->worker[i].scratch);
+  pthread_mutex_unlock(&p->owner);
+  free(p->worker);
+  free(p);
+}

@@ -1,0 +1,32 @@
+/* cpu_pool.h: threads that run the workgroups of a launch.
+ *
+ * The threads belong to the process, are started when they are first needed and wait between
+ * launches. A launch takes part itself: with one thread, or for few workgroups, nobody else is
+ * woken. Ranges of workgroups are handed out by a counter, large ones first. */
+#ifndef WV_CPU_POOL_H
+#define WV_CPU_POOL_H
+
+#include "base/base.h"
+
+typedef struct CpuPool CpuPool;
+
+/* `threads`: with the caller's; 0: WAVE_NUM_THREADS, else OMP_NUM_THREADS, else as many processors
+ * as this process may use. NULL: there is no memory for it. */
+CpuPool *cpu_pool_new(int threads);
+void cpu_pool_free(CpuPool *p); /* waits for what is running */
+int cpu_pool_threads(const CpuPool *p);
+
+typedef void CpuRange(const void *args, int64_t first, int64_t last, void *scratch);
+
+typedef struct CpuTask {
+  CpuRange *run;
+  const void *args;
+  int64_t count;
+  size_t scratch; /* bytes for each thread, aligned to 64 */
+} CpuTask;
+
+/* Returns when all have run. False: there was no memory for scratch, and nothing ran. May be called
+ * by several threads at once: one has the pool, the others run theirs alone meanwhile. */
+bool cpu_pool_run(CpuPool *p, const CpuTask *task);
+
+#endif

@@ -1,0 +1,110 @@
+/* test_llvm_pool.c: the thread pool: every workgroup once, from several threads at once, with few
+ * and many workgroups, and after a fork. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/cpu_pool.h"
+#include "unit/harness.h"
+
+enum { MOST = 4096 };
+
+typedef struct Marks {
+  atomic_int count[MOST];
+  atomic_int bad; /* scratch that another thread wrote, or is not aligned */
+} Marks;
+
+static void mark(const void *args, int64_t first, int64_t last, void *scratch) {
+  Marks *m = *(Marks *const *)args;
+  int64_t *own = scratch;
+  if ((uintptr_t)scratch % 64) m->bad++;
+  own[0] = own[63] = first;
+  for (int64_t i = first; i < last; i++) m->count[i]++;
+  if (own[0] != first || own[63] != first) m->bad++;
+}
+
+static bool marks_all(CpuPool *p, int64_t n) {
+  Marks *m = calloc(1, sizeof *m);
+  CpuTask t = {mark, &m, n, 512};
+  bool ok = cpu_pool_run(p, &t) && !m->bad;
+  for (int64_t i = 0; i < MOST; i++) ok &= m->count[i] == (i < n);
+  free(m);
+  return ok;
+}
+
+TEST(every_workgroup_once) {
+  static const int counts[] = {0, 1, 2, 3, 7, 64, 1000, 4096};
+  for (int threads = 1; threads <= 5; threads++) {
+    CpuPool *p = cpu_pool_new(threads);
+    CHECK_INT(cpu_pool_threads(p), threads);
+    for (int turn = 0; turn < 50; turn++) CHECK(marks_all(p, counts[turn % 8]));
+    cpu_pool_free(p);
+  }
+}
+
+static void *launch_often(void *user) {
+  for (int i = 0; i < 200; i++)
+    if (!marks_all(user, i * 7 % 300)) return user;
+  return NULL;
+}
+
+TEST(several_launches) {
+  CpuPool *p = cpu_pool_new(3);
+  pthread_t thread[4];
+  void *wrong;
+  for (int i = 0; i < 4; i++) pthread_create(&thread[i], NULL, launch_often, p);
+  for (int i = 0; i < 4; i++) {
+    pthread_join(thread[i], &wrong);
+    CHECK(!wrong);
+  }
+  cpu_pool_free(p);
+}
+
+static void nested(const void *args, int64_t first, int64_t last, void *scratch) {
+  CpuPool *p = *(CpuPool *const *)args;
+  (void)scratch;
+  for (int64_t i = first; i < last; i++)
+    if (!marks_all(p, 20)) abort();
+}
+
+/* A kernel that launches a kernel: the inner one runs alone. */
+TEST(launch_in_a_launch) {
+  CpuPool *p = cpu_pool_new(2);
+  CpuTask t = {nested, &p, 9, 0};
+  CHECK(cpu_pool_run(p, &t));
+  cpu_pool_free(p);
+}
+
+TEST(after_a_fork) {
+  CpuPool *p = cpu_pool_new(3);
+  CHECK(marks_all(p, 100));
+  pid_t child = fork();
+  if (child == 0) _exit(marks_all(p, 100) ? 0 : 1);
+  int status = 1;
+  waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  CHECK(marks_all(p, 100));
+  cpu_pool_free(p);
+}
+
+TEST(number_of_threads) {
+  setenv("WAVE_NUM_THREADS", "3", 1);
+  CpuPool *p = cpu_pool_new(0);
+  CHECK_INT(cpu_pool_threads(p), 3);
+  cpu_pool_free(p);
+  unsetenv("WAVE_NUM_THREADS");
+  setenv("OMP_NUM_THREADS", "2", 1);
+  p = cpu_pool_new(0);
+  CHECK_INT(cpu_pool_threads(p), 2);
+  cpu_pool_free(p);
+  unsetenv("OMP_NUM_THREADS");
+  p = cpu_pool_new(0);
+  CHECK(cpu_pool_threads(p) >= 1);
+  cpu_pool_free(p);
+}
+
+TESTS_MAIN(RUN(every_workgroup_once) RUN(several_launches) RUN(launch_in_a_launch) RUN(after_a_fork)
+               RUN(number_of_threads))
