@@ -15,7 +15,10 @@ RegClass class_of(DType t) {
 
 bool is_packed(DType t) { return dtype_info[t].bits < 32 && dtype_info[t].class != DTYPE_BOOL; }
 
-int word_count(DType t, int n) { return (n * dtype_info[t].bits + 31) / 32; }
+/* Of an element in a word: six-bit floats have a byte. */
+static int width_of(DType t) { return dtype_info[t].bits == 6 ? 8 : dtype_info[t].bits; }
+
+int word_count(DType t, int n) { return (n * width_of(t) + 31) / 32; }
 
 Held held_new(Ptx *p, DType t, int n, bool words) {
   int count = words ? word_count(t, n) : n;
@@ -28,6 +31,19 @@ Held held_new(Ptx *p, DType t, int n, bool words) {
 }
 
 /* ---- from one form to the other ---- */
+
+static bool is_open(const Ptx *p, int region) {
+  for (int i = p->regions.n - 1; i >= 0 && region; i--)
+    if (p->regions.at[i] == region) return true;
+  return region == 0;
+}
+
+static int current_region(const Ptx *p) {
+  return p->regions.n ? p->regions.at[p->regions.n - 1] : 0;
+}
+
+bool has_elems(const Ptx *p, const Held *h) { return h->elem && is_open(p, h->elem_in); }
+bool has_words(const Ptx *p, const Held *h) { return h->word && is_open(p, h->word_in); }
 
 static const char *move_of(RegClass class) {
   static const char *const names[] = {"mov.pred", "mov.b16", "mov.b32",
@@ -42,15 +58,12 @@ static void split_halves(Ptx *p, Reg word, Reg lo, Reg hi) {
 static bool is_signed(DType t) { return dtype_info[t].class == DTYPE_INT; }
 
 static void unpack(Ptx *p, Held *h, Reg *elem) {
-  int bits = dtype_info[h->dtype].bits, per = 32 / bits;
-  if (bits == 6) per = 4; /* a byte each */
+  int width = width_of(h->dtype), per = 32 / width;
   for (int i = 0; i < h->n; i++) {
     Reg word = h->word[i / per];
-    if (bits != 16) {
+    if (class_of(h->dtype) != REG_H) {
       ptx_line(p, "bfe.%s32 %s, %s, %d, %d", is_signed(h->dtype) ? "s" : "u", elem[i].name,
-               word.name, i % per * (32 / per), bits);
-    } else if (class_of(h->dtype) == REG_R) {
-      ptx_line(p, "bfe.s32 %s, %s, %d, 16", elem[i].name, word.name, i % 2 * 16);
+               word.name, i % per * width, width);
     } else if (i % 2 == 0) {
       Reg next = i + 1 < h->n ? elem[i + 1] : ptx_new(p, REG_H);
       split_halves(p, word, elem[i], next);
@@ -59,12 +72,16 @@ static void unpack(Ptx *p, Held *h, Reg *elem) {
 }
 
 const Reg *elems_of(Ptx *p, Held *h) {
-  if (h->elem) return h->elem;
+  if (has_elems(p, h)) return h->elem;
+  h->elem_in = current_region(p);
   Reg *elem = ARENA_ARRAY(p->arena, Reg, h->n);
   for (int i = 0; i < h->n; i++) elem[i] = ptx_new(p, class_of(h->dtype));
   if (is_packed(h->dtype)) unpack(p, h, elem);
   for (int i = 0; !is_packed(h->dtype) && i < h->n; i++)
-    ptx_line(p, "mov.b32 %s, %s", elem[i].name, h->word[i].name);
+    if (width_of(h->dtype) == 64)
+      ptx_line(p, "mov.b64 %s, {%s, %s}", elem[i].name, h->word[2 * i].name,
+               h->word[2 * i + 1].name);
+    else ptx_line(p, "mov.b32 %s, %s", elem[i].name, h->word[i].name);
   return h->elem = elem;
 }
 
@@ -106,19 +123,45 @@ static Reg as_word(Ptx *p, Reg r) {
   return word;
 }
 
+static Reg pack(Ptx *p, DType t, const Reg *first, int n) {
+  int width = width_of(t);
+  return width == 8    ? pack_bytes(p, first, n)
+         : width == 16 ? pack_halves(p, first, n)
+         : width == 4  ? pack_nibbles(p, first, n)
+                       : as_word(p, first[0]);
+}
+
+static bool same_registers(const Reg *a, const Reg *b, int n) {
+  for (int i = 0; i < n; i++)
+    if (a[i].name != b[i].name) return false;
+  return true;
+}
+
 const Reg *words_of(Ptx *p, Held *h) {
-  if (h->word) return h->word;
-  int bits = dtype_info[h->dtype].bits, n = word_count(h->dtype, h->n), per = 32 / bits;
+  if (has_words(p, h)) return h->word;
+  h->word_in = current_region(p);
+  int n = word_count(h->dtype, h->n), per = 32 / width_of(h->dtype);
   Reg *word = ARENA_ARRAY(p->arena, Reg, n + 1);
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < n && per; i++) {
     int left = h->n - i * per < per ? h->n - i * per : per;
     const Reg *first = h->elem + i * per;
-    word[i] = bits == 8    ? pack_bytes(p, first, left)
-              : bits == 16 ? pack_halves(p, first, left)
-              : bits == 4  ? pack_nibbles(p, first, left)
-                           : as_word(p, h->elem[i]);
+    bool again = i && left == per && same_registers(first, first - per, per);
+    word[i] = again ? word[i - 1] : pack(p, h->dtype, first, left);
+  }
+  for (int i = 0; i < h->n && !per; i++) {
+    word[2 * i] = ptx_new(p, REG_R), word[2 * i + 1] = ptx_new(p, REG_R);
+    ptx_line(p, "mov.b64 {%s, %s}, %s", word[2 * i].name, word[2 * i + 1].name, h->elem[i].name);
   }
   return h->word = word;
+}
+
+Held *held_spread(Ptx *p, const Value *v, int n) {
+  Held *h = ptx_get(p, v);
+  if (h->n == n) return h;
+  Reg *elem = ARENA_ARRAY(p->arena, Reg, n);
+  for (int i = 0; i < n; i++) elem[i] = elems_of(p, h)[0];
+  Held all = {.dtype = h->dtype, .n = n, .elem = elem};
+  return arena_copy(p->arena, &all, sizeof all);
 }
 
 void move_held(Ptx *p, const Held *to, Held *from) {
@@ -132,8 +175,11 @@ void move_held(Ptx *p, const Held *to, Held *from) {
 
 /* ---- who needs a register ---- */
 
-static bool is_alone(const Ptx *p, const Value *v) {
-  return p->held[v->id]->own && p->uses[v->id] == 1;
+static const Region *region_of(const Value *v) { return v->def ? v->def->parent : v->owner; }
+
+/* A loop inside of the value's region would find it overwritten the second time. */
+static bool is_alone(const Ptx *p, const Op *user, const Value *v) {
+  return p->held[v->id]->own && p->uses[v->id] == 1 && region_of(v) == user->parent;
 }
 
 /* Every register of `whole` is taken by one `pick`, and nothing else uses it. */
@@ -151,30 +197,30 @@ static bool is_divided(Ptx *p, const Value *whole) {
   return users == p->uses[whole->id];
 }
 
-bool may_overwrite(Ptx *p, const Value *v) {
-  if (is_alone(p, v)) return true;
+bool may_overwrite(Ptx *p, const Op *user, const Value *v) {
+  if (is_alone(p, user, v)) return true;
   const Op *pick = v->def;
-  if (p->uses[v->id] != 1 || !pick || pick->kind != OP_pick) return false;
-  return p->held[pick->args[0]->id]->own && is_divided(p, pick->args[0]);
+  if (p->uses[v->id] != 1 || !pick || pick->kind != OP_pick || pick->parent != user->parent)
+    return false;
+  const Value *whole = pick->args[0];
+  return p->held[whole->id]->own && region_of(whole) == user->parent && is_divided(p, whole);
 }
 
 /* ---- parts of values ---- */
 
 void ptx_splat(Ptx *p, const Op *op) {
-  Held *from = ptx_get(p, op->args[0]);
-  int n = op->results[0].type->n;
-  Reg *elem = ARENA_ARRAY(p->arena, Reg, n);
-  for (int i = 0; i < n; i++) elem[i] = elems_of(p, from)[0];
-  ptx_set(p, &op->results[0], (Held){.dtype = from->dtype, .n = n, .elem = elem});
+  Held all = *held_spread(p, op->args[0], op->results[0].type->n);
+  all.own = false;
+  ptx_set(p, &op->results[0], all);
 }
 
 /* Whole words of the operands side by side, where each has them already. */
 static bool join_words(Ptx *p, const Op *op) {
-  int n = 0, per = 32 / dtype_info[op->results[0].type->dtype].bits;
+  int n = 0, per = 32 / width_of(op->results[0].type->dtype);
   Reg *word = ARENA_ARRAY(p->arena, Reg, op->results[0].type->n);
   for (int i = 0; i < op->nargs; i++) {
     Held *h = ptx_get(p, op->args[i]);
-    if (!h->word || h->n % per) return false;
+    if (!has_words(p, h) || h->n % per) return false;
     for (int j = 0; j < word_count(h->dtype, h->n); j++) word[n++] = h->word[j];
   }
   const Type *t = op->results[0].type;
@@ -184,7 +230,7 @@ static bool join_words(Ptx *p, const Op *op) {
 
 void ptx_join(Ptx *p, const Op *op) {
   const Type *t = op->results[0].type;
-  if (is_packed(t->dtype) && dtype_info[t->dtype].bits != 6 && join_words(p, op)) return;
+  if (is_packed(t->dtype) && join_words(p, op)) return;
   Reg *elem = ARENA_ARRAY(p->arena, Reg, t->n);
   int n = 0;
   for (int i = 0; i < op->nargs; i++) {
@@ -204,8 +250,8 @@ static int register_at(const Attr *regs, int i) {
 /* The registers are whole words of the operand, in any order. */
 static bool pick_words(Ptx *p, const Op *op, const Attr *regs) {
   Held *h = ptx_get(p, op->args[0]);
-  int per = 32 / dtype_info[h->dtype].bits;
-  if (!h->word || regs->n % per) return false;
+  int per = 32 / width_of(h->dtype);
+  if (!has_words(p, h) || regs->n % per) return false;
   Reg *word = ARENA_ARRAY(p->arena, Reg, regs->n);
   for (int i = 0; i < regs->n; i++) {
     if (register_at(regs, i) != register_at(regs, i - i % per) + i % per) return false;
@@ -219,7 +265,7 @@ static bool pick_words(Ptx *p, const Op *op, const Attr *regs) {
 void ptx_pick(Ptx *p, const Op *op) {
   const Attr *regs = op_attr(op, ATTR_regs);
   Held *h = ptx_get(p, op->args[0]);
-  if (is_packed(h->dtype) && dtype_info[h->dtype].bits != 6 && pick_words(p, op, regs)) return;
+  if (is_packed(h->dtype) && pick_words(p, op, regs)) return;
   Reg *elem = ARENA_ARRAY(p->arena, Reg, regs->n);
   for (int i = 0; i < regs->n; i++) elem[i] = elems_of(p, h)[register_at(regs, i)];
   ptx_set(p, &op->results[0], (Held){.dtype = h->dtype, .n = regs->n, .elem = elem});
@@ -235,24 +281,20 @@ static Reg shuffle_word(Ptx *p, const char *mode, Reg word, const char *by, int 
 
 static void shuffle(Ptx *p, const Op *op, const char *mode, const char *by, int clamp) {
   Held *h = ptx_get(p, op->args[0]);
-  bool wide = dtype_info[h->dtype].bits == 64, truth = class_of(h->dtype) == REG_P;
-  int n = wide || truth ? h->n : word_count(h->dtype, h->n);
-  const Reg *from = wide || truth ? elems_of(p, h) : words_of(p, h);
-  Held out = held_new(p, h->dtype, h->n, !wide && !truth);
-  Reg *to = (Reg *)(out.word ? out.word : out.elem);
+  bool truth = class_of(h->dtype) == REG_P;
+  int n = truth ? h->n : word_count(h->dtype, h->n);
+  const Reg *from = truth ? elems_of(p, h) : words_of(p, h);
+  Reg *to = ARENA_ARRAY(p->arena, Reg, n);
   for (int i = 0; i < n; i++) {
-    if (wide) {
-      Reg half[2] = {ptx_new(p, REG_R), ptx_new(p, REG_R)};
-      ptx_line(p, "mov.b64 {%s, %s}, %s", half[0].name, half[1].name, from[i].name);
-      for (int j = 0; j < 2; j++) half[j] = shuffle_word(p, mode, half[j], by, clamp);
-      ptx_line(p, "mov.b64 %s, {%s, %s}", to[i].name, half[0].name, half[1].name);
-    } else if (truth) {
-      Reg word = shuffle_word(p, mode, as_word(p, from[i]), by, clamp);
-      ptx_line(p, "setp.ne.b32 %s, %s, 0", to[i].name, word.name);
-    } else {
-      to[i] = shuffle_word(p, mode, from[i], by, clamp);
-    }
+    to[i] = shuffle_word(p, mode, truth ? as_word(p, from[i]) : from[i], by, clamp);
+    if (!truth) continue;
+    Reg test = ptx_new(p, REG_P);
+    ptx_line(p, "setp.ne.b32 %s, %s, 0", test.name, to[i].name);
+    to[i] = test;
   }
+  Held out = {.dtype = h->dtype, .n = h->n, .own = true};
+  if (truth) out.elem = to;
+  else out.word = to;
   ptx_set(p, &op->results[0], out);
 }
 
@@ -278,21 +320,18 @@ void ptx_bitcast(Ptx *p, const Op *op) {
   Held *h = ptx_get(p, op->args[0]);
   const Type *t = op->results[0].type;
   int from = dtype_info[h->dtype].bits, to = dtype_info[t->dtype].bits;
-  if (from == 64 || to == 64 || class_of(h->dtype) == REG_P || class_of(t->dtype) == REG_P) {
-    if (from != to) ptx_fail(p, op, "a bitcast of 64 bits to fewer");
-    Held out = held_new(p, t->dtype, t->n, false);
-    for (int i = 0; i < t->n && from == to; i++)
-      ptx_line(p, "mov.b64 %s, %s", out.elem[i].name, elems_of(p, h)[i].name);
-    ptx_set(p, &op->results[0], out);
+  if (from != to && (from == 1 || from == 6 || to == 1 || to == 6)) {
+    ptx_fail(p, op, "a bitcast of 1 or 6 bits to others");
     return;
   }
-  const Reg *word = words_of(p, h);
-  Held out = {.dtype = t->dtype, .n = t->n, .word = word};
-  if (!is_packed(t->dtype) && class_of(t->dtype) != REG_R) {
-    out = held_new(p, t->dtype, t->n, false);
-    for (int i = 0; i < t->n; i++) ptx_line(p, "mov.b32 %s, %s", out.elem[i].name, word[i].name);
-  } else if (!is_packed(t->dtype)) {
-    out = (Held){.dtype = t->dtype, .n = t->n, .elem = word};
+  bool same = from == to && class_of(h->dtype) == class_of(t->dtype) &&
+              is_signed(h->dtype) == is_signed(t->dtype);
+  Held out = *h;
+  out.dtype = t->dtype, out.n = t->n, out.own = false;
+  if (!same) {
+    out.word = words_of(p, h);
+    out.elem = NULL;
+    out.word_in = 0; /* made where the value is */
   }
   ptx_set(p, &op->results[0], out);
 }

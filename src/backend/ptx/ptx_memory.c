@@ -1,4 +1,4 @@
-/* ptx_memory.c: loads, stores, atomics and asynchronous copies. */
+/* ptx_memory.c: loads and stores. Behind `legalise` an access is of 1, 2, 4, 8 or 16 bytes. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static bool is_shared(const Ptx *p, const Value *memory) {
   return memory->type->space == p->k->cx->shared_space;
 }
 
-static const char *space_of(const Ptx *p, const Op *op, const Value *memory) {
+const char *ptx_space(const Ptx *p, const Op *op, const Value *memory) {
   if (op_has(op, ATTR_peer)) return "shared::cluster";
   return is_shared(p, memory) ? "shared" : "global";
 }
@@ -82,20 +82,66 @@ const char *ptx_peer_place(Ptx *p, const Op *op, const Value *memory, const Valu
   return arena_printf(p->arena, "[%s]", there.name);
 }
 
+static int64_t immediate(const Op *op) {
+  const Attr *imm = op_attr(op, ATTR_imm);
+  return imm ? imm->integer : 0;
+}
+
 /* [address + immediate] of an access whose memory is operand `at`. */
 static const char *place_of(Ptx *p, const Op *op, int at, int64_t more) {
-  const Attr *imm = op_attr(op, ATTR_imm);
-  int64_t bytes = bytes_of(op->args[at], imm ? imm->integer : 0) + ptx_alloc_base(op->args[at]);
+  int64_t bytes = bytes_of(op->args[at], immediate(op)) + ptx_alloc_base(op->args[at]);
   Reg address = ptx_address(p, op->args[at], op->args[at + 1]);
   if (op_has(op, ATTR_peer)) address = peer_address(p, op, address, bytes), bytes = 0;
   return arena_printf(p->arena, "[%s+%" PRId64 "]", address.name, bytes + more);
+}
+
+static bool is_nibble(const Value *memory) { return dtype_memory_bits(memory->type->dtype) == 4; }
+
+/* Which half of its byte: the element's number may be odd. */
+static Reg half_of_byte(Ptx *p, const Op *op, int at, int64_t element) {
+  Reg from = elems_of(p, ptx_get(p, op->args[at + 1]))[0], half = ptx_new(p, REG_R);
+  if (from.class == REG_RD) ptx_line(p, "cvt.u32.u64 %s, %s", half.name, from.name);
+  else ptx_line(p, "mov.b32 %s, %s", half.name, from.name);
+  ptx_line(p, "add.s32 %s, %s, %" PRId64, half.name, half.name, immediate(op) + element);
+  ptx_line(p, "and.b32 %s, %s, 1", half.name, half.name);
+  return half;
+}
+
+/* Two elements of 4 bits to a byte: the byte of an odd element and of an odd immediate together is
+ * known at run time only. */
+static Reg nibble_address(Ptx *p, const Op *op, int at, int64_t element) {
+  Reg from = elems_of(p, ptx_get(p, op->args[at + 1]))[0], sum = ptx_new(p, from.class);
+  int bits = from.class == REG_RD ? 64 : 32;
+  const Value *memory = op->args[at];
+  ptx_line(p, "add.s%d %s, %s, %" PRId64, bits, sum.name, from.name, immediate(op) + element);
+  ptx_line(p, "shr.s%d %s, %s, 1", bits, sum.name, sum.name);
+  return is_shared(p, memory) ? shared_address(p, sum, 1) : global_address(p, memory, sum, 1);
+}
+
+Reg ptx_element_address(Ptx *p, const Op *op, int at, int element, Reg *nibble) {
+  const Value *memory = op->args[at];
+  int64_t bytes = ptx_alloc_base(memory);
+  Reg base;
+  if (is_nibble(memory)) {
+    *nibble = half_of_byte(p, op, at, element);
+    base = nibble_address(p, op, at, element);
+  } else {
+    base = ptx_address(p, memory, op->args[at + 1]);
+    bytes += bytes_of(memory, immediate(op) + element);
+  }
+  if (op_has(op, ATTR_peer)) return peer_address(p, op, base, bytes);
+  if (!bytes) return base;
+  Reg to = ptx_new(p, base.class);
+  ptx_line(p, "add.s%d %s, %s, %" PRId64, base.class == REG_RD ? 64 : 32, to.name, base.name,
+           bytes);
+  return to;
 }
 
 /* "@%p " of the mask that is operand `at`, or "". */
 static const char *guard_of(Ptx *p, const Op *op, int at) {
   if (op->nargs <= at) return "";
   Held *mask = ptx_get(p, op->args[at]);
-  if (mask->n != 1) ptx_fail(p, op, "a mask for each element");
+  if (mask->n != 1) ptx_fail(p, op, "a mask for each element, which `legalise` takes apart,");
   return arena_printf(p->arena, "@%s ", elems_of(p, mask)[0].name);
 }
 
@@ -116,15 +162,40 @@ static const char *type_of(RegClass class) {
   return names[class];
 }
 
-static const char *order_of(const Op *op) { return op_has(op, ATTR_volatile) ? ".volatile" : ""; }
+/* A flag in global memory is read before what it announces and written behind it. */
+static const char *order_of(const Ptx *p, const Op *op, const Value *memory) {
+  if (!op_has(op, ATTR_volatile)) return "";
+  if (is_shared(p, memory)) return ".volatile";
+  return op->kind == OP_load ? ".acquire.gpu" : ".release.gpu";
+}
+
+/* Data that is not used again soon is the first to leave the caches. */
+static const char *hint_of(const Ptx *p, const Op *op, const Value *memory) {
+  bool plain = !op_has(op, ATTR_volatile) && !is_shared(p, memory);
+  return plain && op_has(op, ATTR_nontemporal) ? ".cs" : "";
+}
+
+static int access_bytes(const Type *t) { return dtype_memory_bits(t->dtype) * t->n / 8; }
 
 static bool moves_words(const Type *t) {
-  return is_packed(t->dtype) && t->n * dtype_info[t->dtype].bits % 32 == 0;
+  return is_packed(t->dtype) && access_bytes(t) % 4 == 0 && access_bytes(t);
+}
+
+/* Whether one instruction can do it. */
+static bool check_width(Ptx *p, const Op *op, const Type *t) {
+  int bytes = access_bytes(t);
+  bool single = dtype_memory_bits(t->dtype) == 4 && t->n == 1;
+  if (single || class_of(t->dtype) == REG_P) return true;
+  if (bytes <= 16 && (bytes & (bytes - 1)) == 0 && bytes * 8 == dtype_memory_bits(t->dtype) * t->n)
+    return true;
+  ptx_fail(p, op,
+           arena_printf(p->arena, "an access of %d bytes, which `legalise` takes apart,", bytes));
+  return false;
 }
 
 /* ---- loads ---- */
 
-static void clear(Ptx *p, Reg r) {
+void ptx_clear(Ptx *p, Reg r) {
   switch (r.class) {
   case REG_H: ptx_line(p, "mov.b16 %s, 0", r.name); break;
   case REG_R: ptx_line(p, "mov.b32 %s, 0", r.name); break;
@@ -136,38 +207,49 @@ static void clear(Ptx *p, Reg r) {
 }
 
 static void load_registers(Ptx *p, const Op *op, const Reg *regs, int n, const char *type,
-                           int64_t at) {
-  const char *guard = guard_of(p, op, 2), *place = place_of(p, op, 0, at);
-  for (int i = 0; *guard && i < n; i++) clear(p, regs[i]);
-  ptx_line(p, "%sld%s.%s%s.%s %s, %s", guard, order_of(op), space_of(p, op, op->args[0]),
-           vector_of(n), type, list_of(p, regs, n), place);
+                           const char *place) {
+  const char *guard = guard_of(p, op, 2);
+  const Value *memory = op->args[0];
+  for (int i = 0; *guard && i < n; i++) ptx_clear(p, regs[i]);
+  ptx_line(p, "%sld%s.%s%s%s.%s %s, %s", guard, order_of(p, op, memory), ptx_space(p, op, memory),
+           hint_of(p, op, memory), vector_of(n), type, list_of(p, regs, n), place);
 }
 
-/* Less than a word, or truth values: one byte or two at a time. */
+/* A byte each. */
+static void load_truth(Ptx *p, const Op *op) {
+  const Type *t = op->results[0].type;
+  Held h = held_new(p, t->dtype, t->n, false);
+  for (int i = 0; i < t->n; i++) {
+    Reg byte = ptx_new(p, REG_R);
+    load_registers(p, op, &byte, 1, "u8", place_of(p, op, 0, i));
+    ptx_line(p, "setp.ne.s32 %s, %s, 0", h.elem[i].name, byte.name);
+  }
+  ptx_set(p, &op->results[0], h);
+}
+
+static void load_nibble(Ptx *p, const Op *op) {
+  Reg half, at = ptx_element_address(p, op, 0, 0, &half), byte = ptx_new(p, REG_R);
+  Held h = held_new(p, op->results[0].type->dtype, 1, true);
+  load_registers(p, op, &byte, 1, "u8", arena_printf(p->arena, "[%s]", at.name));
+  ptx_line(p, "shl.b32 %s, %s, 2", half.name, half.name);
+  ptx_line(p, "shr.u32 %s, %s, %s", byte.name, byte.name, half.name);
+  ptx_line(p, "and.b32 %s, %s, 15", h.word[0].name, byte.name);
+  ptx_set(p, &op->results[0], h);
+}
+
+/* Less than a word. */
 static void load_small(Ptx *p, const Op *op) {
   const Type *t = op->results[0].type;
-  int bytes = dtype_memory_bits(t->dtype) * t->n / 8;
-  if (class_of(t->dtype) == REG_P) {
-    Held h = held_new(p, t->dtype, t->n, false);
-    for (int i = 0; i < t->n; i++) {
-      Reg byte = ptx_new(p, REG_R);
-      load_registers(p, op, &byte, 1, "u8", i);
-      ptx_line(p, "setp.ne.s32 %s, %s, 0", h.elem[i].name, byte.name);
-    }
-    ptx_set(p, &op->results[0], h);
-    return;
-  }
+  const char *place = place_of(p, op, 0, 0);
   Held h = held_new(p, t->dtype, t->n, true);
-  if (bytes == 1) {
-    load_registers(p, op, h.word, 1, "u8", 0);
-  } else if (bytes == 2) {
+  if (access_bytes(t) == 1) {
+    load_registers(p, op, h.word, 1, "u8", place);
+  } else {
     Reg half = ptx_new(p, REG_H);
-    load_registers(p, op, &half, 1, "b16", 0);
-    ptx_line(p, "cvt.u32.u16 %s, %s", h.word[0].name, half.name);
+    load_registers(p, op, &half, 1, "b16", place);
     if (class_of(t->dtype) == REG_H)
       h = (Held){.dtype = t->dtype, .n = 1, .elem = arena_copy(p->arena, &half, sizeof half)};
-  } else {
-    ptx_fail(p, op, "a load of this many bytes");
+    else ptx_line(p, "cvt.u32.u16 %s, %s", h.word[0].name, half.name);
   }
   ptx_set(p, &op->results[0], h);
 }
@@ -175,14 +257,17 @@ static void load_small(Ptx *p, const Op *op) {
 void ptx_load(Ptx *p, const Op *op) {
   const Type *t = op->results[0].type;
   bool words = moves_words(t);
-  if (class_of(t->dtype) == REG_P || (is_packed(t->dtype) && !words)) {
-    load_small(p, op);
-    return;
+  if (!check_width(p, op, t)) return;
+  if (class_of(t->dtype) == REG_P) load_truth(p, op);
+  else if (dtype_memory_bits(t->dtype) == 4 && t->n == 1) load_nibble(p, op);
+  else if (is_packed(t->dtype) && !words) load_small(p, op);
+  else {
+    Held h = held_new(p, t->dtype, t->n, words);
+    const Reg *regs = words ? h.word : h.elem;
+    load_registers(p, op, regs, words ? word_count(t->dtype, t->n) : t->n, type_of(regs[0].class),
+                   place_of(p, op, 0, 0));
+    ptx_set(p, &op->results[0], h);
   }
-  Held h = held_new(p, t->dtype, t->n, words);
-  const Reg *regs = words ? h.word : h.elem;
-  load_registers(p, op, regs, words ? word_count(t->dtype, t->n) : t->n, type_of(regs[0].class), 0);
-  ptx_set(p, &op->results[0], h);
 }
 
 /* ---- stores ---- */
@@ -190,28 +275,39 @@ void ptx_load(Ptx *p, const Op *op) {
 static void store_registers(Ptx *p, const Op *op, const Reg *regs, int n, const char *type,
                             int64_t at) {
   const char *guard = guard_of(p, op, 3), *place = place_of(p, op, 1, at);
-  ptx_line(p, "%sst%s.%s%s.%s %s, %s", guard, order_of(op), space_of(p, op, op->args[1]),
-           vector_of(n), type, place, list_of(p, regs, n));
+  const Value *memory = op->args[1];
+  ptx_line(p, "%sst%s.%s%s%s.%s %s, %s", guard, order_of(p, op, memory), ptx_space(p, op, memory),
+           hint_of(p, op, memory), vector_of(n), type, place, list_of(p, regs, n));
 }
 
-static void store_small(Ptx *p, const Op *op) {
-  Held *h = ptx_get(p, op->args[0]);
-  int bytes = dtype_memory_bits(h->dtype) * h->n / 8;
-  if (class_of(h->dtype) == REG_P) {
-    for (int i = 0; i < h->n; i++) {
-      Reg byte = ptx_new(p, REG_R);
-      ptx_line(p, "selp.b32 %s, 1, 0, %s", byte.name, elems_of(p, h)[i].name);
-      store_registers(p, op, &byte, 1, "u8", i);
-    }
-  } else if (bytes == 2 && class_of(h->dtype) == REG_H) {
+static void store_truth(Ptx *p, const Op *op, Held *h) {
+  for (int i = 0; i < h->n; i++) {
+    Reg byte = ptx_new(p, REG_R);
+    ptx_line(p, "selp.b32 %s, 1, 0, %s", byte.name, elems_of(p, h)[i].name);
+    store_registers(p, op, &byte, 1, "u8", i);
+  }
+}
+
+/* The other half of the byte may be another thread's. */
+static void store_nibble(Ptx *p, const Op *op, Held *h) {
+  Held *mask = op->nargs > 3 ? ptx_get(p, op->args[3]) : NULL;
+  Reg half, at = ptx_element_address(p, op, 1, 0, &half), value = elems_of(p, h)[0];
+  int skip = p->labels++;
+  if (mask) ptx_line(p, "@!%s bra $skip%d", elems_of(p, mask)[0].name, skip);
+  ptx_exchange(p, ptx_space(p, op, op->args[1]), at, half, h->dtype, value);
+  if (mask) ptx_label(p, "skip", skip);
+}
+
+static void store_small(Ptx *p, const Op *op, Held *h) {
+  int bytes = access_bytes(op->args[0]->type);
+  if (class_of(h->dtype) == REG_H) {
     store_registers(p, op, elems_of(p, h), 1, "b16", 0);
-  } else if (bytes == 1 || bytes == 2) {
-    Reg word = words_of(p, h)[0], half = ptx_new(p, REG_H);
-    if (bytes == 1) store_registers(p, op, &word, 1, "u8", 0);
-    if (bytes == 2) ptx_line(p, "cvt.u16.u32 %s, %s", half.name, word.name);
-    if (bytes == 2) store_registers(p, op, &half, 1, "b16", 0);
+  } else if (bytes == 1) {
+    store_registers(p, op, words_of(p, h), 1, "u8", 0);
   } else {
-    ptx_fail(p, op, "a store of this many bytes");
+    Reg half = ptx_new(p, REG_H);
+    ptx_line(p, "cvt.u16.u32 %s, %s", half.name, words_of(p, h)[0].name);
+    store_registers(p, op, &half, 1, "b16", 0);
   }
 }
 
@@ -219,13 +315,15 @@ void ptx_store(Ptx *p, const Op *op) {
   Held *h = ptx_get(p, op->args[0]);
   const Type *t = op->args[0]->type;
   bool words = moves_words(t);
-  if (class_of(t->dtype) == REG_P || (is_packed(t->dtype) && !words)) {
-    store_small(p, op);
-    return;
+  if (!check_width(p, op, t)) return;
+  if (class_of(t->dtype) == REG_P) store_truth(p, op, h);
+  else if (dtype_memory_bits(t->dtype) == 4 && t->n == 1) store_nibble(p, op, h);
+  else if (is_packed(t->dtype) && !words) store_small(p, op, h);
+  else {
+    const Reg *regs = words ? words_of(p, h) : elems_of(p, h);
+    store_registers(p, op, regs, words ? word_count(t->dtype, t->n) : t->n, type_of(regs[0].class),
+                    0);
   }
-  const Reg *regs = words ? words_of(p, h) : elems_of(p, h);
-  store_registers(p, op, regs, words ? word_count(t->dtype, t->n) : t->n, type_of(regs[0].class),
-                  0);
 }
 
 /* ---- matrices of 8x8 ---- */
@@ -249,30 +347,4 @@ void ptx_ldmatrix(Ptx *p, const Op *op) {
 void ptx_stmatrix(Ptx *p, const Op *op) {
   Held *h = ptx_get(p, op->args[0]);
   move_matrices(p, op, words_of(p, h), word_count(h->dtype, h->n), false);
-}
-
-/* ---- atomics ---- */
-
-void ptx_atomic(Ptx *p, const Op *op) {
-  Held *h = ptx_get(p, op->args[0]);
-  const char *mode = op_attr(op, ATTR_mode)->text;
-  bool bitwise = strcmp(mode, "and") == 0 || strcmp(mode, "or") == 0 || strcmp(mode, "xchg") == 0;
-  RegClass class = class_of(h->dtype);
-  bool added = strcmp(mode, "add") == 0;
-  const char *type = strcmp(mode, "xchg") == 0 || bitwise ? (class == REG_RD ? "b64" : "b32")
-                     : class == REG_F                     ? "f32"
-                     : class == REG_FD                    ? "f64"
-                     : class == REG_RD                    ? (added ? "u64" : "s64")
-                                                          : (added ? "u32" : "s32");
-  bool fits = class == REG_R || class == REG_RD || ((class == REG_F || class == REG_FD) && added);
-  if (h->n != 1 || !fits || is_packed(h->dtype)) {
-    ptx_fail(p, op, "an atomic of this type");
-    return;
-  }
-  const char *guard = guard_of(p, op, 3), *place = place_of(p, op, 1, 0);
-  Held old = held_new(p, h->dtype, 1, false);
-  if (*guard) clear(p, old.elem[0]);
-  ptx_line(p, "%satom.%s.%s.%s %s, %s, %s", guard, space_of(p, op, op->args[1]), mode, type,
-           old.elem[0].name, place, elems_of(p, h)[0].name);
-  ptx_set(p, &op->results[0], old);
 }

@@ -62,8 +62,8 @@ static bool is_accumulated_in_words(DType t) { return t == DTYPE_f16; }
  * afterwards. */
 static Held accumulator(Ptx *p, const Op *op, int arg) {
   Held *from = ptx_get(p, op->args[arg]);
-  bool formed = is_accumulated_in_words(from->dtype) ? from->word != NULL : from->elem != NULL;
-  if (formed && may_overwrite(p, op->args[arg])) {
+  bool formed = is_accumulated_in_words(from->dtype) ? has_words(p, from) : has_elems(p, from);
+  if (formed && may_overwrite(p, op, op->args[arg])) {
     Held same = *from;
     if (same.word && same.elem)
       *(is_accumulated_in_words(same.dtype) ? &same.elem : &same.word) = NULL;

@@ -59,8 +59,15 @@ typedef struct Mark {
   int symbols, addresses;
 } Mark;
 
-static Mark open_mark(const Ptx *p) { return (Mark){p->symbols.n, p->addresses.n}; }
-static void close_mark(Ptx *p, Mark m) { p->symbols.n = m.symbols, p->addresses.n = m.addresses; }
+static Mark open_mark(Ptx *p) {
+  vec_push(p->arena, &p->regions, ++p->nregions);
+  return (Mark){p->symbols.n, p->addresses.n};
+}
+
+static void close_mark(Ptx *p, Mark m) {
+  p->symbols.n = m.symbols, p->addresses.n = m.addresses;
+  p->regions.n--;
+}
 
 /* What holds of the counter in the body. */
 static const SymFacts *counter_facts(Ptx *p, const Sym *counter, const Sym *trips) {

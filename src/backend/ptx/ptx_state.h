@@ -25,6 +25,7 @@ typedef struct Held {
   DType dtype;
   int n;
   const Reg *elem, *word; /* NULL: not in this form yet */
+  int elem_in, word_in;   /* the region that made the form: outside of it the form is not there */
   bool own;               /* no other value is held in these registers */
 } Held;
 
@@ -55,8 +56,11 @@ typedef struct Ptx {
   Vec(Reg) arg_regs; /* of each argument, loaded at entry */
   Vec(SymReg) symbols;
   Vec(Address) addresses;
+  Vec(int) regions; /* that are open, by number; 0, the body, always is */
+  int nregions;
   Reg shared;     /* address of shared memory */
   int version;    /* of PTX that is needed: 78 is 7.8 */
+  bool fast;      /* PTX_FAST of ptx.def */
   bool clustered; /* workgroups reach each other's shared memory */
   bool failed;
 } Ptx;
@@ -86,11 +90,14 @@ bool is_packed(DType t); /* its words hold several elements */
 Held held_new(Ptx *p, DType t, int n, bool words);
 const Reg *elems_of(Ptx *p, Held *h);
 const Reg *words_of(Ptx *p, Held *h);
+bool has_elems(const Ptx *p, const Held *h); /* without a conversion */
+bool has_words(const Ptx *p, const Held *h);
 int word_count(DType t, int n);
+Held *held_spread(Ptx *p, const Value *v, int n);   /* a scalar as n elements */
 void move_held(Ptx *p, const Held *to, Held *from); /* registers that are the same stay */
 
 /* The registers of `v` may be written by its one user, because nobody else needs what they hold. */
-bool may_overwrite(Ptx *p, const Value *v);
+bool may_overwrite(Ptx *p, const Op *user, const Value *v);
 PtxFn ptx_splat, ptx_join, ptx_pick, ptx_shuffle, ptx_shuffle_idx, ptx_bitcast;
 
 /* ---- ptx_expr.c ---- */
@@ -105,18 +112,44 @@ void ptx_define(Ptx *p, const Sym *symbol, Reg reg);
 
 /* ---- ptx_elem.c ---- */
 
-PtxFn ptx_elementwise, ptx_cast, ptx_select, ptx_scalar;
+PtxFn ptx_elementwise, ptx_select;
 bool has_elementwise(OpKind kind);
+Reg ptx_apply(Ptx *p, OpKind kind, DType t, Reg a, Reg b); /* one element, by its template */
+
+/* ---- ptx_cast.c ---- */
+
+PtxFn ptx_cast, ptx_scalar;
+bool is_small_float(DType t);          /* computed in f32 and rounded */
+const Reg *floats_of(Ptx *p, Held *h); /* a small float's elements as f32 */
+Held from_floats(Ptx *p, DType t, const Reg *f, int n);
+Held cast_to_float(Ptx *p, Held *from, DType to);
+Reg wrap_integer(Ptx *p, DType t, Reg r); /* of 32 bits, to those of t */
+
+/* ---- ptx_small.c ---- */
+
+void small_to_f32(Ptx *p, DType t, Reg code, Reg to);
+Reg small_from_f32(Ptx *p, DType t, Reg f);
 
 /* ---- ptx_memory.c ---- */
 
-PtxFn ptx_load, ptx_store, ptx_ldmatrix, ptx_stmatrix, ptx_atomic;
+PtxFn ptx_load, ptx_store, ptx_ldmatrix, ptx_stmatrix;
 Reg ptx_address(Ptx *p, const Value *memory, const Value *offset); /* in bytes, without the base
                                                                       of an allocation */
 int64_t ptx_alloc_base(const Value *memory);
 const char *ptx_place(Ptx *p, const Value *memory, const Value *offset); /* [register+bytes] */
 /* The same in the shared memory of the op's `peer`. */
 const char *ptx_peer_place(Ptx *p, const Op *op, const Value *memory, const Value *offset);
+
+const char *ptx_space(const Ptx *p, const Op *op, const Value *memory); /* of an access */
+/* Of one element of an access whose memory is operand `at`; *nibble: its half of the byte. */
+Reg ptx_element_address(Ptx *p, const Op *op, int at, int element, Reg *nibble);
+void ptx_clear(Ptx *p, Reg r); /* 0 */
+
+/* ---- ptx_atomic.c ---- */
+
+PtxFn ptx_atomic;
+/* Stores an element of less than a word and leaves its neighbours alone. */
+void ptx_exchange(Ptx *p, const char *space, Reg address, Reg nibble, DType t, Reg value);
 
 /* ---- ptx_async.c ---- */
 

@@ -1,0 +1,193 @@
+/* ptx_atomic.c: read, change, write as one. What the machine has no instruction for is a loop
+ * around compare-and-swap of the word that holds the element. Sums of f32 in global memory take
+ * subnormals for zeros: the hardware does. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "backend/ptx/ptx_state.h"
+#include "ir/dtype.h"
+
+typedef enum Mode { ADD, MIN, MAX, AND, OR, XCHG, MODES } Mode;
+
+static Mode mode_of(const Op *op) {
+  static const char *const words[] = {"add", "min", "max", "and", "or", "xchg"};
+  const char *word = op_attr(op, ATTR_mode)->text;
+  int i = 0;
+  while (i < MODES && strcmp(words[i], word) != 0) i++;
+  return (Mode)i;
+}
+
+/* The instruction's operation and type; NULL: there is none. */
+static const char *native(Ptx *p, Mode mode, DType t) {
+  static const char *const words[] = {"add.u32", "min.s32", "max.s32",
+                                      "and.b32", "or.b32",  "exch.b32"};
+  static const char *const doubles[] = {"add.u64", "min.s64", "max.s64",
+                                        "and.b64", "or.b64",  "exch.b64"};
+  bool wide = dtype_info[t].bits == 64, is_float = dtype_is_float(t);
+  if (is_packed(t) || dtype_info[t].class == DTYPE_BOOL) {
+    if (mode == ADD && t == DTYPE_f16) return "add.noftz.f16";
+    if (mode != ADD || t != DTYPE_bf16 || !target_has(p->target, FEATURE_WGMMA)) return NULL;
+    return "add.noftz.bf16";
+  }
+  if (is_float && mode == ADD) return wide ? "add.f64" : "add.f32";
+  if (is_float && mode != XCHG) return NULL;
+  return wide ? doubles[mode] : words[mode];
+}
+
+/* ---- one element ---- */
+
+typedef struct Place {
+  const char *space, *order;
+  Reg address; /* of the element's first byte */
+  Reg nibble;  /* of elements of 4 bits: which */
+} Place;
+
+/* Bits as a register of the type's class, and back. */
+static Reg from_bits(Ptx *p, DType t, Reg bits) {
+  Held h = {.dtype = t, .n = 1, .word = arena_copy(p->arena, &bits, sizeof bits)};
+  return elems_of(p, &h)[0];
+}
+
+static Reg to_bits(Ptx *p, DType t, Reg r) {
+  Held h = {.dtype = t, .n = 1, .elem = arena_copy(p->arena, &r, sizeof r)};
+  return words_of(p, &h)[0];
+}
+
+/* What the element becomes. */
+static Reg combine(Ptx *p, Mode mode, DType t, Reg old, Reg value) {
+  static const OpKind kinds[] = {OP_add, OP_minimum, OP_maximum, OP_and, OP_or};
+  if (mode == XCHG) return value;
+  if (!is_small_float(t)) return ptx_apply(p, kinds[mode], t, old, value);
+  Held a = {.dtype = t, .n = 1, .elem = &old}, b = {.dtype = t, .n = 1, .elem = &value};
+  Reg x = floats_of(p, &a)[0], y = floats_of(p, &b)[0];
+  Reg f = ptx_apply(p, kinds[mode], DTYPE_f32, x, y);
+  Held h = from_floats(p, t, &f, 1);
+  return elems_of(p, &h)[0];
+}
+
+static Reg own_copy(Ptx *p, Reg r) {
+  Reg out = ptx_new(p, r.class);
+  ptx_line(p, "%s %s, %s",
+           r.class == REG_F    ? "mov.f32"
+           : r.class == REG_FD ? "mov.f64"
+           : r.class == REG_RD ? "mov.b64"
+           : r.class == REG_H  ? "mov.b16"
+                               : "mov.b32",
+           out.name, r.name);
+  return out;
+}
+
+/* An element of 32 or 64 bits. */
+static Reg swap_whole(Ptx *p, Mode mode, DType t, const Place *at, Reg value) {
+  bool wide = dtype_info[t].bits == 64;
+  const char *bits = wide ? "b64" : "b32";
+  Reg seen = ptx_new(p, wide ? REG_RD : REG_R), got = ptx_new(p, seen.class);
+  Reg same = ptx_new(p, REG_P), old = ptx_new(p, class_of(t));
+  int n = p->labels++;
+  ptx_line(p, "ld.volatile.%s.%s %s, [%s]", at->space, bits, seen.name, at->address.name);
+  ptx_label(p, "swap", n);
+  ptx_line(p, "mov.%s %s, %s", bits, old.name, seen.name);
+  Reg next = ptx_new(p, seen.class), made = combine(p, mode, t, old, value);
+  ptx_line(p, "mov.%s %s, %s", bits, next.name, made.name);
+  ptx_line(p, "atom%s.%s.cas.%s %s, [%s], %s, %s", at->order, at->space, bits, got.name,
+           at->address.name, seen.name, next.name);
+  ptx_line(p, "setp.eq.%s %s, %s, %s", bits, same.name, got.name, seen.name);
+  ptx_line(p, "mov.%s %s, %s", bits, seen.name, got.name);
+  ptx_line(p, "@!%s bra $swap%d", same.name, n);
+  return old;
+}
+
+/* The word that holds the element, and the element's first bit in it. */
+static Reg containing(Ptx *p, const Place *at, Reg *first) {
+  bool wide = at->address.class == REG_RD;
+  Reg word = ptx_new(p, at->address.class), low = at->address;
+  *first = ptx_new(p, REG_R);
+  ptx_line(p, "and.b%d %s, %s, -4", wide ? 64 : 32, word.name, at->address.name);
+  if (wide) {
+    low = ptx_new(p, REG_R);
+    ptx_line(p, "cvt.u32.u64 %s, %s", low.name, at->address.name);
+  }
+  ptx_line(p, "and.b32 %s, %s, 3", first->name, low.name);
+  ptx_line(p, "shl.b32 %s, %s, 3", first->name, first->name);
+  if (at->nibble.name)
+    ptx_line(p, "mad.lo.s32 %s, %s, 4, %s", first->name, at->nibble.name, first->name);
+  return word;
+}
+
+/* An element inside of a word. */
+static Reg swap_part(Ptx *p, Mode mode, DType t, const Place *at, Reg value) {
+  int width = dtype_memory_bits(t), n = p->labels++;
+  Reg first, word = containing(p, at, &first), seen = ptx_new(p, REG_R), got = ptx_new(p, REG_R);
+  Reg part = ptx_new(p, REG_R), next = ptx_new(p, REG_R), same = ptx_new(p, REG_P);
+  ptx_line(p, "ld.volatile.%s.b32 %s, [%s]", at->space, seen.name, word.name);
+  ptx_label(p, "swap", n);
+  ptx_line(p, "bfe.u32 %s, %s, %s, %d", part.name, seen.name, first.name, width);
+  Reg old = from_bits(p, t, part);
+  Reg made = to_bits(p, t, combine(p, mode, t, old, value));
+  ptx_line(p, "bfi.b32 %s, %s, %s, %s, %d", next.name, made.name, seen.name, first.name, width);
+  ptx_line(p, "atom%s.%s.cas.b32 %s, [%s], %s, %s", at->order, at->space, got.name, word.name,
+           seen.name, next.name);
+  ptx_line(p, "setp.eq.b32 %s, %s, %s", same.name, got.name, seen.name);
+  ptx_line(p, "mov.b32 %s, %s", seen.name, got.name);
+  ptx_line(p, "@!%s bra $swap%d", same.name, n);
+  return own_copy(p, old);
+}
+
+static Reg one_atomic(Ptx *p, Mode mode, DType t, const Place *at, Reg value, bool wanted) {
+  const char *name = native(p, mode, t);
+  if (!name)
+    return is_packed(t) ? swap_part(p, mode, t, at, value) : swap_whole(p, mode, t, at, value);
+  if (!wanted && mode != XCHG) {
+    ptx_line(p, "red%s.%s.%s [%s], %s", at->order, at->space, name, at->address.name, value.name);
+    return (Reg){0};
+  }
+  Reg bits = value, old = ptx_new(p, value.class);
+  ptx_line(p, "atom%s.%s.%s %s, [%s], %s", at->order, at->space, name, old.name, at->address.name,
+           bits.name);
+  return old;
+}
+
+/* ---- the op ---- */
+
+void ptx_exchange(Ptx *p, const char *space, Reg address, Reg nibble, DType t, Reg value) {
+  Place at = {.space = space, .order = "", .address = address, .nibble = nibble};
+  swap_part(p, XCHG, t, &at, value);
+}
+
+static void refuse(Ptx *p, const Op *op, DType t) {
+  ptx_fail(p, op,
+           arena_printf(p->arena, "`%s` on %s", op_attr(op, ATTR_mode)->text, dtype_info[t].name));
+}
+
+/* Element after element; a masked one is skipped, and its old value is 0. */
+void ptx_atomic(Ptx *p, const Op *op) {
+  Held *h = ptx_get(p, op->args[0]);
+  Mode mode = mode_of(op);
+  DType t = h->dtype;
+  Held *mask = op->nargs > 3 ? held_spread(p, op->args[3], h->n) : NULL;
+  bool wanted = p->uses[op->results[0].id] > 0;
+  if (dtype_info[t].class == DTYPE_BOOL || (dtype_is_float(t) && (mode == AND || mode == OR))) {
+    refuse(p, op, t);
+    return;
+  }
+  const Reg *value = elems_of(p, h), *on = mask ? elems_of(p, mask) : NULL;
+  Held out = held_new(p, t, h->n, false);
+  for (int i = 0; i < h->n; i++) {
+    Place at = {.space = ptx_space(p, op, op->args[1])};
+    at.order = op_has(op, ATTR_volatile) ? ".acq_rel.gpu" : "";
+    at.address = ptx_element_address(p, op, 1, i, &at.nibble);
+    int skip = p->labels++;
+    if (wanted && mask) ptx_clear(p, out.elem[i]);
+    if (mask) ptx_line(p, "@!%s bra $skip%d", on[i].name, skip);
+    Reg old = one_atomic(p, mode, t, &at, value[i], wanted);
+    if (wanted) {
+      Held from = {.dtype = t, .n = 1, .elem = &old},
+           to = {.dtype = t, .n = 1, .elem = &out.elem[i]};
+      move_held(p, &to, &from);
+    }
+    if (mask) ptx_label(p, "skip", skip);
+  }
+  if (!wanted) /* nobody reads what it would have been */
+    for (int i = 0; i < h->n; i++) ptx_clear(p, out.elem[i]);
+  ptx_set(p, &op->results[0], out);
+}
