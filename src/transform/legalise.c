@@ -7,8 +7,6 @@
  * happens without a target; results are the same but for the errors that legalise_math.c states. */
 #include "transform/legalise.h"
 
-#include "ir/access.h"
-#include "ir/attr.h"
 #include "ir/dtype.h"
 
 /* ---- growing ---- */
@@ -50,7 +48,7 @@ Value *grow_number(Expansion *x, double v, DType dtype) {
 
 /* ---- the table ---- */
 
-enum { NATIVE, EXPAND, ILLEGAL };
+enum { NATIVE, EXPAND, EXPAND_F64, ILLEGAL };
 enum { AMD = 1 << VENDOR_AMD, NVIDIA = 1 << VENDOR_NVIDIA, GPU = AMD | NVIDIA, ALL = ~0 };
 
 typedef struct LegalRow {
@@ -92,8 +90,6 @@ static int verdict(const TargetInfo *t, OpKind op) {
   return NATIVE;
 }
 
-/* ---- accesses ---- */
-
 typedef struct Legal {
   Kernel *k;
   const TargetInfo *target;
@@ -101,71 +97,11 @@ typedef struct Legal {
   Value **rename; /* by value id; NULL: itself */
 } Legal;
 
-/* Elements of one access of the memory; 0: the machine sets no limit. */
-static int widest(const Legal *l, const Value *memory) {
-  int bytes = memory_is_scratch(memory) ? l->target->shared_access : l->target->global_access;
-  return bytes * 8 / dtype_memory_bits(memory->type->dtype);
-}
-
-static Value *take(Legal *l, Op *at, Value *v, int first, int n) {
-  const Sym **regs = ARENA_ARRAY(l->k->arena, const Sym *, n);
-  const Type *type = type_vec(l->k->cx, n, v->type->dtype);
-  if (v->type->n == 1) return v;
-  for (int i = 0; i < n; i++) regs[i] = sym_int(l->k->cx->sym, first + i);
-  Op *pick = ir_op_new(l->k, OP_pick, at->at, &v, 1);
-  op_set_attr(l->k, pick, (Attr){.key = ATTR_regs, .n = n, .dims = regs});
-  ir_insert_before(at, pick);
-  ir_set_results(l->k, pick, &type, 1);
-  return &pick->results[0];
-}
-
-/* Registers first .. first + n - 1 of an access. Where they lie logically is known of the first
- * part only: the others may be in the next row. */
-static Op *part_of(Legal *l, Op *op, int first, int n) {
-  bool store = op->kind == OP_store;
-  int mask = store ? 3 : 2;
-  const Attr *imm = op_attr(op, ATTR_imm);
-  Op *part = ir_op_new(l->k, op->kind, op->at, op->args, op->nargs);
-  for (int i = 0; i < op->nattrs; i++)
-    if (op->attrs[i].key != ATTR_imm && (op->attrs[i].key != ATTR_coords || first == 0))
-      op_set_attr(l->k, part, attr_copy(l->k, &op->attrs[i]));
-  int64_t by = (imm ? imm->integer : 0) + first;
-  if (by) op_set_attr(l->k, part, (Attr){.key = ATTR_imm, .integer = by});
-  if (store) part->args[0] = take(l, op, op->args[0], first, n);
-  if (op->nargs > mask) part->args[mask] = take(l, op, op->args[mask], first, n);
-  ir_insert_before(op, part);
-  return part;
-}
-
-static void split_access(Legal *l, Op *op) {
-  bool store = op->kind == OP_store;
-  const Type *whole = store ? op->args[0]->type : op->results[0].type;
-  int most = widest(l, op->args[store ? 1 : 0]), n = 0;
-  if (!most || whole->n <= most) return;
-  Value **parts = ARENA_ARRAY(l->scratch, Value *, whole->n);
-  for (int first = 0; first < whole->n; first += most) {
-    int count = whole->n - first < most ? whole->n - first : most;
-    Op *part = part_of(l, op, first, count);
-    const Type *type = type_vec(l->k->cx, count, whole->dtype);
-    if (store) continue;
-    ir_set_results(l->k, part, &type, 1);
-    parts[n++] = &part->results[0];
-  }
-  if (store) {
-    ir_remove(op);
-    return;
-  }
-  op->kind = OP_join;
-  op->nattrs = 0;
-  op->args = arena_copy(l->k->arena, parts, sizeof(Value *) * (size_t)n);
-  op->nargs = n;
-}
-
 /* ---- the pass ---- */
 
-static void expand_op(Legal *l, Op *op) {
+static void expand_op(Legal *l, Op *op, ExpandFn *fn) {
   Expansion x = {.k = l->k, .op = op};
-  Value *v = expand[op->kind] ? expand[op->kind](&x) : NULL;
+  Value *v = fn(&x);
   if (!v) return;
   if (!v->name) v->name = op->results[0].name;
   l->rename[op->results[0].id] = v;
@@ -173,9 +109,11 @@ static void expand_op(Legal *l, Op *op) {
 }
 
 static bool legalise_op(Legal *l, Op *op) {
-  if (op->kind == OP_load || op->kind == OP_store) return split_access(l, op), true;
+  if (op->kind == OP_load || op->kind == OP_store)
+    return split_access(l->k, l->target, l->scratch, op), true;
   int what = verdict(l->target, op->kind);
-  if (what == EXPAND) expand_op(l, op);
+  if (what == EXPAND) expand_op(l, op, expand[op->kind]);
+  if (what == EXPAND_F64) expand_op(l, op, expand_f64);
   if (what != ILLEGAL) return true;
   diag_add(&l->k->cx->diags, DIAG_E0615, op->at, "%s has no `%s`", l->target->name,
            op_info[op->kind].name);

@@ -19,6 +19,16 @@ Value *grow_number(Expansion *x, double v, DType dtype);
 /* The value of the op, or NULL: it stays as it is. */
 typedef Value *ExpandFn(Expansion *x);
 ExpandFn expand_softsign, expand_remf, expand_mod, expand_powf, expand_cbrt, expand_sinh,
-    expand_atan2;
+    expand_atan2, expand_f64;
+
+/* Of an f64, in front of the op. */
+Value *f64_exp2(Expansion *x, Value *a);
+Value *f64_exp(Expansion *x, Value *a);
+Value *f64_log2(Expansion *x, Value *a);
+
+/* ---- legalise_access.c ---- */
+
+/* A load or store that is too wide, or wider than it is aligned, becomes several. */
+void split_access(Kernel *k, const TargetInfo *target, Arena *scratch, Op *op);
 
 #endif

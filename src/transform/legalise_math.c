@@ -1,62 +1,28 @@
 /* legalise_math.c: functions that no GPU has, in terms of those it has.
  *
  * Smaller floats are computed in f32 and rounded once. Errors are relative, in units of the last
- * place of f32, on top of those of exp2 and log2 (2 each):
+ * place, on top of those of exp2 and log2 (2 each):
  *
  *     softsign 2    cbrt 3    sinh 4    atan2 4    powf 2 + |b log2 a|
- *     remf, mod: exact while |a / b| < 2**28, computed in f64 */
+ *     remf, mod: exact while |a / b| < 2**53, by those of f64 */
 #include <math.h>
 
-#include "ir/dtype.h"
-#include "transform/legalise.h"
+#include "transform/legalise_words.h"
 
-/* ---- words ---- */
-
-static Value *number(Expansion *x, double v) { return grow_number(x, v, x->dtype); }
-static Value *add(Expansion *x, Value *a, Value *b) { return grow(x, OP_add, a, b, NULL); }
-static Value *sub(Expansion *x, Value *a, Value *b) { return grow(x, OP_sub, a, b, NULL); }
-static Value *mul(Expansion *x, Value *a, Value *b) { return grow(x, OP_mul, a, b, NULL); }
-static Value *divide(Expansion *x, Value *a, Value *b) { return grow(x, OP_div, a, b, NULL); }
-static Value *magnitude(Expansion *x, Value *a) { return grow(x, OP_abs, a, NULL, NULL); }
-static Value *negative(Expansion *x, Value *a) { return grow(x, OP_neg, a, NULL, NULL); }
-static Value *either(Expansion *x, Value *test, Value *yes, Value *no) {
-  return grow(x, OP_select, test, yes, no);
-}
-static Value *test(Expansion *x, OpKind kind, Value *a, Value *b) {
-  return grow_as(x, kind, a, b, DTYPE_i1);
+/* What is computed in: f32, or f64 for its own. */
+static void open_type(Expansion *x) {
+  x->dtype = x->op->results[0].type->dtype == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32;
 }
 
-/* Operand i in what is computed in. */
-static Value *operand(Expansion *x, int i) {
-  Value *v = x->op->args[i];
-  return v->type->dtype == x->dtype ? v : grow_as(x, OP_cast, v, NULL, x->dtype);
+/* What f32 has and f64 has not. */
+static Value *exp2_of(Expansion *x, Value *a) {
+  return x->dtype == DTYPE_f64 ? f64_exp2(x, a) : grow(x, OP_exp2, a, NULL, NULL);
 }
-
-static Value *result(Expansion *x, Value *v) {
-  DType to = x->op->results[0].type->dtype;
-  return to == x->dtype ? v : grow_as(x, OP_cast, v, NULL, to);
+static Value *exp_of(Expansion *x, Value *a) {
+  return x->dtype == DTYPE_f64 ? f64_exp(x, a) : grow(x, OP_exp, a, NULL, NULL);
 }
-
-/* f32, or NULL's cue: f64 stays as it is. */
-static bool in_f32(Expansion *x) {
-  x->dtype = DTYPE_f32;
-  return x->op->results[0].type->dtype != DTYPE_f64;
-}
-
-/* The sign bit: also of zeros. */
-static Value *has_sign(Expansion *x, Value *a) {
-  return test(x, OP_lt, grow_as(x, OP_bitcast, a, NULL, DTYPE_i32), grow_number(x, 0, DTYPE_i32));
-}
-
-static Value *with_sign(Expansion *x, Value *sign, Value *v) {
-  return either(x, has_sign(x, sign), negative(x, v), v);
-}
-
-/* ((c[n-1]*z + c[n-2])*z + ...)*z + c[0] */
-static Value *polynomial(Expansion *x, Value *z, const double *c, int n) {
-  Value *v = number(x, c[n - 1]);
-  for (int i = n - 2; i >= 0; i--) v = add(x, mul(x, v, z), number(x, c[i]));
-  return v;
+static Value *log2_of(Expansion *x, Value *a) {
+  return x->dtype == DTYPE_f64 ? f64_log2(x, a) : grow(x, OP_log2, a, NULL, NULL);
 }
 
 /* ---- functions ---- */
@@ -65,26 +31,18 @@ Value *expand_softsign(Expansion *x) {
   const Attr *given = op_attr(x->op, ATTR_cap), *head = op_attr(x->op, ATTR_head);
   double cap = given && !given->sym ? given->number : 30;
   if (head) cap *= 1 / sqrt((double)head->integer);
-  if (!in_f32(x)) return NULL;
+  open_type(x);
   Value *a = operand(x, 0), *one = number(x, 1);
   Value *share = divide(x, magnitude(x, a), number(x, cap));
   return result(x, divide(x, a, add(x, one, share)));
 }
 
-/* a - b*trunc(a/b): the product is exact in f64. What is smaller than b is the remainder itself,
- * zeros keep the sign of a, and 0 or infinity on the wrong side gives NaN. */
+/* The remainder of f64 is the emitter's: it has an exact product of two. */
 Value *expand_remf(Expansion *x) {
-  if (!in_f32(x)) return NULL;
+  if (x->op->results[0].type->dtype == DTYPE_f64) return NULL;
   x->dtype = DTYPE_f64;
-  Value *a = operand(x, 0), *b = operand(x, 1), *zero = number(x, 0);
-  Value *quotient = divide(x, a, b);
-  Value *whole =
-      grow_as(x, OP_cast, grow_as(x, OP_cast, quotient, NULL, DTYPE_i32), NULL, x->dtype);
-  Value *r = sub(x, a, mul(x, whole, b));
-  r = either(x, test(x, OP_eq, r, zero), mul(x, a, zero), r);
-  r = either(x, test(x, OP_eq, sub(x, quotient, quotient), zero), r, number(x, NAN));
-  r = either(x, test(x, OP_lt, magnitude(x, a), magnitude(x, b)), a, r);
-  return result(x, r);
+  Value *a = operand(x, 0), *b = operand(x, 1);
+  return result(x, grow(x, OP_remf, a, b, NULL));
 }
 
 Value *expand_mod(Expansion *x) {
@@ -93,14 +51,14 @@ Value *expand_mod(Expansion *x) {
 
 /* exp2(b log2 |a|); a negative a has a value where b is whole, with its sign where b is odd. */
 Value *expand_powf(Expansion *x) {
-  if (!in_f32(x)) return NULL;
+  open_type(x);
   Value *a = operand(x, 0), *b = operand(x, 1), *zero = number(x, 0), *one = number(x, 1);
-  Value *m = magnitude(x, a), *log = grow(x, OP_log2, m, NULL, NULL);
-  Value *p = grow(x, OP_exp2, mul(x, b, log), NULL, NULL);
+  Value *m = magnitude(x, a), *log = log2_of(x, m);
+  Value *p = exp2_of(x, mul(x, b, log));
   p = either(x, test(x, OP_eq, m, one), one, p);
   Value *half = mul(x, b, number(x, 0.5));
-  Value *is_whole = test(x, OP_eq, grow(x, OP_roundeven, b, NULL, NULL), b);
-  Value *is_even = test(x, OP_eq, grow(x, OP_roundeven, half, NULL, NULL), half);
+  Value *is_whole = test(x, OP_eq, nearest(x, b), b);
+  Value *is_even = test(x, OP_eq, nearest(x, half), half);
   Value *turned = either(x, is_even, p, negative(x, p));
   p = either(x, has_sign(x, a), either(x, is_whole, turned, p), p);
   Value *nowhere = either(x, test(x, OP_eq, m, number(x, INFINITY)), p, number(x, NAN));
@@ -111,10 +69,10 @@ Value *expand_powf(Expansion *x) {
 
 /* One step of Newton's behind exp2(log2(a)/3). */
 Value *expand_cbrt(Expansion *x) {
-  if (!in_f32(x)) return NULL;
+  open_type(x);
   Value *a = operand(x, 0), *m = magnitude(x, a), *third = number(x, 1.0 / 3);
-  Value *log = grow(x, OP_log2, m, NULL, NULL);
-  Value *y = grow(x, OP_exp2, mul(x, log, third), NULL, NULL);
+  Value *log = log2_of(x, m);
+  Value *y = exp2_of(x, mul(x, log, third));
   Value *off = sub(x, y, divide(x, m, mul(x, y, y)));
   y = with_sign(x, a, sub(x, y, mul(x, off, third)));
   Value *plain = test(x, OP_ne, mul(x, m, number(x, 0.5)), m); /* not 0, not infinite */
@@ -123,11 +81,21 @@ Value *expand_cbrt(Expansion *x) {
 
 /* A series up to 1; above, from exp(a/2), which does not overflow before sinh does. */
 Value *expand_sinh(Expansion *x) {
-  static const double series[] = {1, 1.0 / 6, 1.0 / 120, 1.0 / 5040, 1.0 / 362880};
-  if (!in_f32(x)) return NULL;
+  static const double series[] = {1,
+                                  1.0 / 6,
+                                  1.0 / 120,
+                                  1.0 / 5040,
+                                  1.0 / 362880,
+                                  1.0 / 39916800,
+                                  1.0 / 6227020800,
+                                  1.0 / 1307674368000,
+                                  1.0 / 355687428096000,
+                                  1.0 / 121645100408832000};
+  open_type(x);
+  int terms = x->dtype == DTYPE_f64 ? (int)WV_LEN(series) : 5;
   Value *a = operand(x, 0), *m = magnitude(x, a), *half = number(x, 0.5), *one = number(x, 1);
-  Value *small = mul(x, a, polynomial(x, mul(x, a, a), series, (int)WV_LEN(series)));
-  Value *h = grow(x, OP_exp, mul(x, m, half), NULL, NULL);
+  Value *small = mul(x, a, polynomial(x, mul(x, a, a), series, terms));
+  Value *h = exp_of(x, mul(x, m, half));
   Value *large = sub(x, mul(x, mul(x, h, half), h), divide(x, half, mul(x, h, h)));
   return result(x, either(x, test(x, OP_lt, m, one), small, with_sign(x, a, large)));
 }
@@ -137,7 +105,12 @@ Value *expand_atan2(Expansion *x) {
   static const double series[] = {-3.33329491539e-1, 1.99777106478e-1, -1.38776856032e-1,
                                   8.05374449538e-2};
   const double pi = 3.14159265358979323846;
-  if (!in_f32(x)) return NULL;
+  double taylor[21];
+  open_type(x);
+  for (int i = 0; i < (int)WV_LEN(taylor); i++) taylor[i] = (i % 2 ? 1.0 : -1.0) / (2 * i + 3);
+  bool wide = x->dtype == DTYPE_f64;
+  const double *terms = wide ? taylor : series;
+  int count = (int)(wide ? WV_LEN(taylor) : WV_LEN(series));
   Value *a = operand(x, 0), *b = operand(x, 1), *one = number(x, 1), *zero = number(x, 0);
   Value *up = magnitude(x, a), *right = magnitude(x, b);
   Value *least = grow(x, OP_minimum, up, right, NULL), *most = grow(x, OP_maximum, up, right, NULL);
@@ -145,7 +118,7 @@ Value *expand_atan2(Expansion *x) {
   t = either(x, test(x, OP_eq, most, zero), zero, t);
   Value *steep = test(x, OP_gt, t, number(x, 0.41421356237309503));
   Value *u = either(x, steep, divide(x, sub(x, t, one), add(x, t, one)), t), *z = mul(x, u, u);
-  Value *tail = mul(x, mul(x, polynomial(x, z, series, (int)WV_LEN(series)), z), u);
+  Value *tail = mul(x, mul(x, polynomial(x, z, terms, count), z), u);
   Value *r = add(x, tail, u);
   r = either(x, steep, add(x, r, number(x, pi / 4)), r);
   r = either(x, test(x, OP_gt, up, right), sub(x, number(x, pi / 2), r), r);
