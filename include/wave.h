@@ -348,7 +348,8 @@ typedef struct wv_arg {
 } wv_arg;
 
 typedef struct wv_eval_options {
-  /* Called once per debug_log after the run, with the whole logged tensor (row-major). */
+  /* Called once per debug_log after the run, with the whole logged tensor (row-major); a lone
+   * number is a tensor of one element. May be NULL. */
   void (*log)(void *user, const char *label, const wv_buffer *value);
   /* Asked at every workgroup and loop iteration; true ends the run. May be NULL. */
   bool (*interrupted)(void *user);
@@ -367,6 +368,8 @@ typedef struct wv_sim_options {
   const char *schedule; /* "round", "reverse", "random", "random:SEED"; NULL: round */
   bool nonfinite;       /* also report where infinities and NaN appear */
   bool (*interrupted)(void *user); /* asked now and then; true ends the run. May be NULL */
+  /* Called once per debug_log after the run, also after one that found something. May be NULL. */
+  void (*log)(void *user, const char *label, const wv_buffer *value);
   void *user;
 } wv_sim_options;
 

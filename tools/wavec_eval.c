@@ -251,8 +251,11 @@ static bool write_reports(const Options *o, wv_report *r) {
 static int simulate(const Call *c, const wv_arg *args, bool quiet) {
   const Options *o = c->o;
   wv_report *report = NULL;
-  wv_sim_options options = {
-      .target = o->target, .schedule = o->schedule, .nonfinite = o->nonfinite};
+  wv_sim_options options = {.target = o->target,
+                            .schedule = o->schedule,
+                            .nonfinite = o->nonfinite,
+                            .log = quiet ? NULL : print_log,
+                            .user = (void *)(uintptr_t)o};
   bool ok = wv_sim(c->k, args, c->nargs, &options, &report);
   bool written = !report || quiet || write_reports(o, report);
   wv_report_free(report);

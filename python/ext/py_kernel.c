@@ -194,8 +194,8 @@ static PyMethodDef kernel_methods[] = {
     {"eval", kernel_eval, METH_VARARGS,
      "eval(args, log=None): runs it on the reference evaluator; tensors are written in place."},
     {"sim", (PyCFunction)(void (*)(void))kernel_sim, METH_VARARGS | METH_KEYWORDS,
-     "sim(args, target=None, schedule=None, nonfinite=False): runs one lane's program lane by "
-     "lane\n"
+     "sim(args, target=None, schedule=None, nonfinite=False, log=None): runs one lane's program "
+     "lane by lane\n"
      "-> Report; SimulationError when a check fails."},
     {NULL, NULL, 0, NULL}};
 

@@ -158,17 +158,18 @@ PyObject *py_run_eval(PyState *st, wv_kernel *k, PyObject *args) {
   Py_RETURN_NONE;
 }
 
-/* sim(args, target, schedule, nonfinite). A report takes the call's context and kernel along. */
+/* sim(args, target, schedule, nonfinite, log). A report takes the call's context and kernel along.
+ */
 PyObject *py_run_sim(PyState *st, wv_kernel *k, PyObject *args, PyObject *named) {
-  static char *words[] = {"args", "target", "schedule", "nonfinite", NULL};
-  PyObject *list;
-  wv_sim_options o = {.interrupted = was_interrupted};
+  static char *words[] = {"args", "target", "schedule", "nonfinite", "log", NULL};
+  PyObject *list, *log = Py_None;
+  wv_sim_options o = {.interrupted = was_interrupted, .log = send_log};
   int nonfinite = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, named, "O!|zzp:sim", words, &PyTuple_Type, &list,
-                                   &o.target, &o.schedule, &nonfinite))
+  if (!PyArg_ParseTupleAndKeywords(args, named, "O!|zzpO:sim", words, &PyTuple_Type, &list,
+                                   &o.target, &o.schedule, &nonfinite, &log))
     return NULL;
   o.nonfinite = nonfinite != 0;
-  Call c = {.st = st};
+  Call c = {.st = st, .log = log == Py_None ? NULL : log};
   o.user = &c;
   PyObject *report = NULL;
   if (open_call(&c, k, list)) {
@@ -183,7 +184,7 @@ PyObject *py_run_sim(PyState *st, wv_kernel *k, PyObject *args, PyObject *named)
     }
     if (!fine && report) py_report_raise(report);
     else if (!fine && !made) py_error_raise_in(st, c.cx);
-    if (!fine) Py_CLEAR(report);
+    if (!fine || PyErr_Occurred()) Py_CLEAR(report);
   }
   close_call(&c);
   return report;

@@ -45,22 +45,28 @@ static int number_of(Arena *a, MemoryUses *m, const Value *v) {
   return m->memories.n - 1;
 }
 
+/* Nobody reads it during the run: writes of it order nothing, and need no order. */
+static bool is_log(const Kernel *k, const Value *memory) {
+  return memory->owner && k->params.at[memory->index].log;
+}
+
 /* `op` touches what `memory` stands for, in the slot that `names` says. */
-static void add_slot_use(Arena *a, MemoryUses *m, Op *op, const Value *memory, Touch how,
-                         const Op *names) {
+static void add_slot_use(const Kernel *k, Arena *a, MemoryUses *m, Op *op, const Value *memory,
+                         Touch how, const Op *names) {
   Seen seen = {0};
   const Attr *slot = op_attr(names, ATTR_slot);
   add_origins(a, &seen, memory);
   for (int i = 0; i < seen.n; i++) {
-    if (!is_memory(seen.at[i])) continue;
+    if (!is_memory(seen.at[i]) || is_log(k, seen.at[i])) continue;
     bool alone = seen.n == 1 && !op_has(op, ATTR_mapping) && !is_product(op);
     MemoryUse use = {op, number_of(a, m, seen.at[i]), how, alone, slot ? slot->sym : NULL};
     vec_push(a, &m->uses, use);
   }
 }
 
-static void add_use(Arena *a, MemoryUses *m, Op *op, const Value *memory, Touch how) {
-  add_slot_use(a, m, op, memory, how, op);
+static void add_use(const Kernel *k, Arena *a, MemoryUses *m, Op *op, const Value *memory,
+                    Touch how) {
+  add_slot_use(k, a, m, op, memory, how, op);
 }
 
 /* A tile that was left in shared memory is read by the matrix instructions that use it. */
@@ -73,20 +79,20 @@ static bool is_left_in_memory(const Kernel *k, const Op *op) {
 static void add_op(const Kernel *k, Arena *a, MemoryUses *m, Op *op) {
   switch (op->kind) {
   case OP_read:
-    if (!is_left_in_memory(k, op)) add_use(a, m, op, op->args[0], TOUCH_READ);
+    if (!is_left_in_memory(k, op)) add_use(k, a, m, op, op->args[0], TOUCH_READ);
     break;
-  case OP_write: add_use(a, m, op, op->args[1], TOUCH_WRITE); break;
+  case OP_write: add_use(k, a, m, op, op->args[1], TOUCH_WRITE); break;
   case OP_atomic_add:
-  case OP_atomic_min: add_use(a, m, op, op->args[1], TOUCH_ATOMIC); break;
-  case OP_scatter_add: add_use(a, m, op, op->args[2], TOUCH_ATOMIC); break;
+  case OP_atomic_min: add_use(k, a, m, op, op->args[1], TOUCH_ATOMIC); break;
+  case OP_scatter_add: add_use(k, a, m, op, op->args[2], TOUCH_ATOMIC); break;
   case OP_copy:
-    add_use(a, m, op, op->args[0], TOUCH_READ);
-    add_use(a, m, op, op->args[1], TOUCH_WRITE);
+    add_use(k, a, m, op, op->args[0], TOUCH_READ);
+    add_use(k, a, m, op, op->args[1], TOUCH_WRITE);
     break;
   default:
     for (int i = 0; i < op->nargs; i++)
       if (op->args[i]->def && is_left_in_memory(k, op->args[i]->def))
-        add_slot_use(a, m, op, op->args[i]->def->args[0], TOUCH_READ, op->args[i]->def);
+        add_slot_use(k, a, m, op, op->args[i]->def->args[0], TOUCH_READ, op->args[i]->def);
   }
 }
 

@@ -38,6 +38,16 @@ bool api_constraint(Context *cx, Arena *a, const wv_constraint *from, Constraint
 
 /* The arguments of a call, in scratch memory; NULL after reporting. */
 EvalArg *api_args(Context *cx, Arena *a, const wv_arg *args, int nargs);
+
+/* What a caller wants to hear of during a run; `user` of the options below wave.h's. */
+typedef struct ApiRelay {
+  void (*log)(void *user, const char *label, const wv_buffer *value); /* may be NULL */
+  bool (*interrupted)(void *user);                                    /* may be NULL */
+  void *user;
+} ApiRelay;
+void api_relay_log(void *user, const char *label, const EvalBuffer *v);
+bool api_relay_interrupt(void *user);
+
 void api_diag(Context *cx, const Diag *d, wv_diag *out);
 
 /* Turns the error a symbolic operation left behind into a diagnostic. */

@@ -47,7 +47,7 @@ bool wv_kernel_constrain(wv_kernel *handle, const wv_constraint *rows, int n) {
 }
 
 const char *wv_kernel_name(const wv_kernel *k) { return k->k->name; }
-int wv_kernel_nparams(const wv_kernel *k) { return k->k->params.n; }
+int wv_kernel_nparams(const wv_kernel *k) { return kernel_given(k->k); }
 
 static bool is_stored_to(const Kernel *k, const Value *memory) {
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
@@ -60,7 +60,7 @@ static bool is_stored_to(const Kernel *k, const Value *memory) {
 bool wv_kernel_param(const wv_kernel *handle, int i, const char **name, wv_type *t,
                      bool *is_output) {
   const Kernel *k = handle->k;
-  if (i < 0 || i >= k->params.n) return false;
+  if (i < 0 || i >= kernel_given(k)) return false;
   *name = k->params.at[i].name;
   *t = (wv_type)k->body->args[i]->type;
   *is_output = is_stored_to(k, k->body->args[i]);
@@ -220,19 +220,15 @@ static bool buffer_of(Context *cx, const wv_buffer *from, EvalBuffer *out) {
   return true;
 }
 
-typedef struct Relay {
-  const wv_eval_options *o;
-} Relay;
-
-static void relay_log(void *user, const char *label, const EvalBuffer *v) {
-  const wv_eval_options *o = ((Relay *)user)->o;
+void api_relay_log(void *user, const char *label, const EvalBuffer *v) {
+  const ApiRelay *r = user;
   wv_buffer b = {v->data, dtype_info[v->dtype].name, v->rank, v->shape, v->strides};
-  o->log(o->user, label, &b);
+  if (r->log) r->log(r->user, label, &b);
 }
 
-static bool relay_interrupt(void *user) {
-  const wv_eval_options *o = ((Relay *)user)->o;
-  return o->interrupted(o->user);
+bool api_relay_interrupt(void *user) {
+  const ApiRelay *r = user;
+  return r->interrupted && r->interrupted(r->user);
 }
 
 EvalArg *api_args(Context *cx, Arena *a, const wv_arg *args, int nargs) {
@@ -250,9 +246,10 @@ EvalArg *api_args(Context *cx, Arena *a, const wv_arg *args, int nargs) {
 bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_options *o) {
   Arena *a = arena_new();
   EvalArg *translated = api_args(k->k->cx, a, args, nargs);
-  Relay relay = {o};
-  EvalOptions options = {.log = o && o->log ? relay_log : NULL,
-                         .interrupted = o && o->interrupted ? relay_interrupt : NULL,
+  ApiRelay relay = {0};
+  if (o) relay = (ApiRelay){o->log, o->interrupted, o->user};
+  EvalOptions options = {.log = api_relay_log,
+                         .interrupted = api_relay_interrupt,
                          .user = &relay,
                          .check_masks = o && o->check_masks};
   bool ok = translated && eval_tile(k->k, translated, nargs, &options);

@@ -55,7 +55,11 @@ bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *o
   wv_report *r = ARENA_NEW(a, wv_report);
   *r = (wv_report){.arena = a, .cx = cx, .sim = {.arena = a}};
   if (!o) o = &plain;
-  SimOptions options = {.nonfinite = o->nonfinite, .interrupted = o->interrupted, .user = o->user};
+  ApiRelay relay = {o->log, o->interrupted, o->user};
+  SimOptions options = {.nonfinite = o->nonfinite,
+                        .interrupted = api_relay_interrupt,
+                        .log = api_relay_log,
+                        .user = &relay};
   EvalArg *translated = api_args(cx, a, args, nargs);
   bool ok = translated && find_machine(cx, o->target, &options.machine) &&
             find_schedule(cx, o->schedule, &options) &&

@@ -24,6 +24,16 @@ Value *kernel_add_param(Kernel *k, const char *name, const Type *type, const Sym
   return ir_add_arg(k, k->body, type, name);
 }
 
+void kernel_set_log(Kernel *k, const Value *param, const char *label) {
+  k->params.at[param->index].log = intern(&k->cx->names, label);
+}
+
+int kernel_given(const Kernel *k) {
+  int n = k->params.n;
+  while (n && k->params.at[n - 1].log) n--;
+  return n;
+}
+
 Op *ir_op_new(Kernel *k, OpKind kind, Span at, Value *const *args, int nargs) {
   Op *op = ARENA_NEW(k->arena, Op);
   *op = (Op){.kind = kind, .id = k->nops++, .at = at, .nargs = nargs};

@@ -368,6 +368,12 @@ static bool rule_write(Infer *in) {
          matches_side(in, m->inputs, value);
 }
 
+static bool rule_log(Infer *in) {
+  const Mapping *m = mapping_of(in->op);
+  if (!need_value(in, 0) || !check_dynamic(in, m, 1)) return false;
+  return !m || (is_identity_side(in, m, m->inputs, "inputs") && matches_side(in, m->inputs, arg(in, 0)));
+}
+
 /* Atomics take their mapping in read orientation: memory coordinates are the inputs. */
 static bool rule_atomic(Infer *in) {
   if (!need_value(in, 0) || !need_memory(in, 1)) return false;
@@ -681,6 +687,7 @@ static RuleFn *const rules[RULE_COUNT] = {
     [RULE_NO_RESULT] = rule_no_result,
     [RULE_READ] = rule_read,
     [RULE_WRITE] = rule_write,
+    [RULE_LOG] = rule_log,
     [RULE_ATOMIC] = rule_atomic,
     [RULE_SCATTER] = rule_scatter,
     [RULE_COPY] = rule_copy,

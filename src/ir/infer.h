@@ -13,6 +13,7 @@ typedef enum InferRule {
   RULE_NO_RESULT,
   RULE_READ,         /* dims of the mapping's outputs or of the memory */
   RULE_WRITE,
+  RULE_LOG,          /* no result; a mapping gives the coordinates in the hidden output */
   RULE_ATOMIC,       /* type of the first operand */
   RULE_SCATTER,
   RULE_COPY,         /* no result; one memory is an allocation, over whose dims it runs */

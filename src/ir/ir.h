@@ -300,6 +300,7 @@ typedef struct Constraint {
 typedef struct Param {
   const char *name;
   const Sym *binds; /* the symbol a scalar argument defines, or NULL */
+  const char *log;  /* the label of a debug log that lies there: no caller gives it; else NULL */
   Span at;
 } Param;
 
@@ -310,7 +311,7 @@ struct Kernel {
   Span at;
   Level level;
   Region *body;
-  Vec(Param) params; /* one per argument of the body */
+  Vec(Param) params; /* one per argument of the body; those with `log` last */
   Vec(Constraint) constraints;
   int nops, nvalues; /* upper bounds of the ids */
 };
@@ -320,6 +321,8 @@ struct Kernel {
 Kernel *kernel_new(Context *cx, const char *name, Span at);
 void kernel_free(Kernel *k);
 Value *kernel_add_param(Kernel *k, const char *name, const Type *type, const Sym *binds, Span at);
+void kernel_set_log(Kernel *k, const Value *param, const char *label);
+int kernel_given(const Kernel *k); /* parameters that a caller gives: all but debug logs */
 Kernel *kernel_clone(Kernel *k);
 
 Op *ir_op_new(Kernel *k, OpKind kind, Span at, Value *const *args, int nargs);

@@ -398,15 +398,18 @@ static bool parse_body(Parser *p, Yield *yield) {
 static bool parse_param(Parser *p) {
   Token name = p->tok;
   const Sym *binds = NULL;
-  const char *what = "the name of a parameter, such as `%a`";
+  const char *what = "the name of a parameter, such as `%a`", *log = NULL;
   if (name.kind != TOK_value) return fail_expected(p, what);
   if (isdigit((unsigned char)*name.text)) return fail_here(p, what);
   advance(p);
   const Type *type = expect(p, ':', "and a type") ? parse_type(p) : NULL;
   bool ok = type && (!accept_word(p, "binds") || (binds = parse_symbol(p)) != NULL);
+  ok = ok && (!accept_word(p, "log") || expect_text(p, TOK_string, "the label of a log", &log));
   const Definition *first = find_definition(p, name.text);
   if (first) fail_twice(p, &name, first);
-  else define(p, &name, ok ? build_param(p->b, name.text, type, binds, name.span) : NULL);
+  Value *v = ok && !first ? build_param(p->b, name.text, type, binds, name.span) : NULL;
+  if (!first) define(p, &name, v);
+  if (v && log) kernel_set_log(builder_kernel(p->b), v, log);
   return ok;
 }
 

@@ -386,6 +386,8 @@ static void print_param(Printer *p, int i) {
   type_print(p->out, p->k->cx, v->type);
   const Sym *binds = p->k->params.at[i].binds;
   if (binds) sb_printf(p->out, " binds %s", sym_text(p->scratch, binds));
+  const char *log = p->k->params.at[i].log;
+  if (log) sb_puts(p->out, " log "), sb_quote(p->out, log);
 }
 
 /* As many parameters on a line as fit, below each other. */

@@ -194,6 +194,11 @@ static bool verify_params(Verify *v) {
   for (int i = 0; i < k->params.n; i++) {
     const Param *p = &k->params.at[i];
     const Type *t = k->body->args[i]->type;
+    if (p->log ? t->kind != TYPE_mem : i > 0 && k->params.at[i - 1].log) {
+      diag_add(&k->cx->diags, DIAG_E0319, p->at,
+               "parameter `%s`: debug logs are memories, and stand behind the other parameters", p->name);
+      return false;
+    }
     bool fits = t->kind == TYPE_mem || (t->kind == TYPE_scalar && (!p->binds || dtype_info[t->dtype].class != DTYPE_FLOAT));
     if (fits && (t->kind == TYPE_scalar || !p->binds)) continue;
     diag_add(&k->cx->diags, DIAG_E0319, p->at, "parameter `%s` of type %s%s", p->name,

@@ -261,6 +261,7 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, Arena *a, PtxKernel *out) {
   p.held = ARENA_ARRAY(a, Held *, k->nvalues);
   if (!launch || t->vendor != VENDOR_NVIDIA)
     return ptx_fail(&p, NULL, "a kernel that is not lowered");
+  if (kernel_given(k) < k->params.n) return ptx_fail(&p, NULL, "a debug log");
   p.facts = launch_facts(&p, launch);
   p.version = target_has(t, FEATURE_WGMMA) ? 80 : 70;
   p.clustered = is_clustered(&p, launch);

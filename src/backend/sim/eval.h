@@ -106,7 +106,7 @@ typedef struct Loop {
 } Loop;
 
 typedef struct Log {
-  const Op *op;
+  const Op *op; /* NULL: a parameter */
   const char *label;
   Memory memory;
 } Log;

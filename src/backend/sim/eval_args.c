@@ -41,7 +41,7 @@ static bool size_in_tensor(const Eval *ev, int i, const Sym *symbol, bool scaled
 static bool bind_dynamic(Eval *ev, const Sym *symbol, Span at) {
   int64_t size;
   for (int scaled = 0; scaled < 2; scaled++)
-    for (int i = 0; i < ev->k->params.n; i++)
+    for (int i = 0; i < kernel_given(ev->k); i++)
       if (size_in_tensor(ev, i, symbol, scaled, &size)) {
         env_set(ev, env_slot(ev, sym_name(symbol)), size);
         return true;
@@ -130,7 +130,7 @@ static bool check_assumptions(Eval *ev) {
 
 static bool bind_symbols(Eval *ev) {
   if (!bind_rows(ev)) return false;
-  for (int i = 0; i < ev->k->params.n; i++) {
+  for (int i = 0; i < kernel_given(ev->k); i++) {
     const Type *t = param_type(ev, i);
     ev->at = ev->k->params.at[i].at;
     if (t->kind == TYPE_mem ? !check_tensor(ev, i) : !bind_scalar(ev, i)) return false;
@@ -144,9 +144,9 @@ static bool bind_symbols(Eval *ev) {
 }
 
 bool args_bind(Eval *ev, int nargs) {
-  if (nargs != ev->k->params.n)
+  if (nargs != kernel_given(ev->k))
     return eval_fail(ev, DIAG_E0702, "`%s` got %d arguments, expected %d", ev->k->name, nargs,
-                     ev->k->params.n);
+                     kernel_given(ev->k));
   if (!bind_symbols(ev)) return false;
   for (int i = 0; i < nargs; i++) {
     const Type *t = param_type(ev, i);

@@ -1,60 +1,72 @@
-/* eval_log.c: debug_log. Each op has one tensor for the whole launch, zero where nothing was
- * logged: the register's dimensions at full size, after one slot per logged iteration of each loop
- * asked for. The last slot keeps the iterations that have none. */
+/* eval_log.c: debug_log. Each op, or parameter that a pass made of one, has one tensor for the
+ * whole launch, zero where nothing was logged: the register's dimensions at full size, after one
+ * slot per logged iteration of each loop asked for. The last slot keeps the iterations that have
+ * none. */
 #include "backend/sim/eval.h"
+#include "ir/debug_logs.h"
 
-/* Default labels count the logs of inner regions before those of the regions around them. */
-static void find_logs(Eval *ev, const Region *r) {
-  for (const Op *op = r->first; op; op = op->next)
-    if (op->body) find_logs(ev, op->body);
-  for (const Op *op = r->first; op; op = op->next) {
-    if (op->kind != OP_debug_log) continue;
-    const Attr *label = op_attr(op, ATTR_label);
-    bool named = label && label->text && label->text[0];
-    const char *text =
-        named ? label->text : arena_printf(ev->home, "debug_log_output_%d", ev->logs.n);
-    vec_push(ev->home, &ev->logs, ((Log){.op = op, .label = text}));
+bool log_allocate(Arena *a, EvalBuffer *b) {
+  int64_t n = 1;
+  for (int i = b->rank - 1; i >= 0; i--) {
+    b->strides[i] = n;
+    if (b->shape[i] < 0) b->shape[i] = 0;
+    if (b->shape[i] && n > LOG_MOST / b->shape[i]) return false;
+    n *= b->shape[i];
   }
+  b->data = arena_alloc(a, dtype_bytes(b->dtype, n) + 1);
+  return true;
 }
 
-static SymPairs log_mapping(const Op *op) {
-  const Attr *mapping = op_attr(op, ATTR_mapping);
-  return mapping ? mapping->mapping->outputs : (SymPairs){0};
+/* `m` has its dims and sizes. */
+static bool open_log(Eval *ev, const Op *op, const char *label, Memory m) {
+  EvalBuffer b = {.dtype = m.dtype, .rank = m.rank};
+  for (int i = 0; i < m.rank; i++) b.shape[i] = m.size[i];
+  if (!log_allocate(ev->home, &b))
+    return eval_fail(ev, DIAG_E0706, "the debug log `%s` would have more than %lld elements", label,
+                     (long long)LOG_MOST);
+  m.data = b.data;
+  for (int i = 0; i < m.rank; i++) m.size[i] = b.shape[i], m.stride[i] = b.strides[i];
+  vec_push(ev->home, &ev->logs, ((Log){op, label, m}));
+  return true;
 }
 
-static const Sym *log_dim(const Op *op, int i) {
-  SymPairs mapped = log_mapping(op);
-  return mapped.n ? mapped.at[i].key : op->args[0]->type->dims[i];
-}
-
-static bool open_log(Eval *ev, Log *log) {
-  const Op *op = log->op;
-  const Attr *iters = op_attr(op, ATTR_iters);
-  int slots = iters ? iters->n : 0, mapped = log_mapping(op).n;
-  int rank = slots + (mapped ? mapped : op->args[0]->type->rank);
-  ev->at = op->at;
-  if (rank > IR_MAX_RANK)
-    return eval_fail(ev, DIAG_E0706, "the logged tensor has %d dimensions, at most %d are possible",
-                     rank, IR_MAX_RANK);
-  const Sym **dims = ARENA_ARRAY(ev->home, const Sym *, rank);
-  Memory m = {.name = log->label, .dims = dims, .dtype = op->args[0]->type->dtype, .rank = rank};
-  for (int i = 0; i < rank; i++) {
-    dims[i] = i < slots ? iters->iters[i].symbol : log_dim(op, i - slots);
-    if (i < slots ? !expr_value(ev, iters->iters[i].count, &m.size[i])
-                  : !place_dim_size(ev, dims[i], &m.size[i]))
+static bool open_op(Eval *ev, const DebugLog *log) {
+  const Sym **dims = ARENA_ARRAY(ev->home, const Sym *, log->rank);
+  Memory m = {.name = log->label, .dims = dims, .dtype = log->op->args[0]->type->dtype};
+  m.rank = log->rank;
+  ev->at = log->op->at;
+  for (int i = 0; i < m.rank; i++) {
+    bool slot = i < log->nslots;
+    dims[i] = slot ? log->slots[i].symbol : debug_log_dim(log, i - log->nslots);
+    m.size[i] = 1;
+    if (slot ? !expr_value(ev, log->slots[i].count, &m.size[i])
+             : dims[i] && !place_dim_size(ev, dims[i], &m.size[i]))
       return false;
   }
-  int64_t n = 1;
-  for (int i = rank - 1; i >= 0; i--) m.stride[i] = n, n *= m.size[i] > 0 ? m.size[i] : 0;
-  m.data = arena_alloc(ev->home, dtype_bytes(m.dtype, n) + 1);
-  log->memory = m;
+  return open_log(ev, log->op, log->label, m);
+}
+
+static bool open_param(Eval *ev, int i) {
+  const Param *p = &ev->k->params.at[i];
+  const Value *v = ev->k->body->args[i];
+  Memory m = {.name = p->name, .dims = v->type->dims, .dtype = v->type->dtype};
+  m.rank = v->type->rank;
+  ev->at = p->at;
+  for (int d = 0; d < m.rank; d++)
+    if (!place_dim_size(ev, m.dims[d], &m.size[d])) return false;
+  if (!open_log(ev, NULL, p->log, m)) return false;
+  const Log *log = &ev->logs.at[ev->logs.n - 1];
+  ev->values[v->id].memory = arena_copy(ev->home, &log->memory, sizeof log->memory);
   return true;
 }
 
 bool logs_setup(Eval *ev) {
-  find_logs(ev, ev->k->body);
-  for (int i = 0; i < ev->logs.n; i++)
-    if (!open_log(ev, &ev->logs.at[i])) return false;
+  DebugLogs found = {0};
+  for (int i = kernel_given(ev->k); i < ev->k->params.n; i++)
+    if (!open_param(ev, i)) return false;
+  if (!debug_logs_find(ev->home, ev->k, &found)) return false;
+  for (int i = 0; i < found.n; i++)
+    if (!open_op(ev, &found.at[i])) return false;
   return true;
 }
 
@@ -89,7 +101,7 @@ bool run_debug_log(Eval *ev, Op *op) {
   const Attr *iters = op_attr(op, ATTR_iters), *mapping = op_attr(op, ATTR_mapping);
   int slots = iters ? iters->n : 0;
   Memory slice = log->memory; /* one slot: the dimensions after the iterations' */
-  slice.rank -= slots;
+  slice.rank = op->args[0]->type->rank || mapping ? slice.rank - slots : 0;
   slice.dims += slots;
   for (int i = 0; i < slots; i++)
     if (log->memory.size[i] <= 0) return true;

@@ -28,6 +28,11 @@ typedef struct EvalOptions {
   bool check_masks; /* a recorded mask must say exactly which elements are accessed */
 } EvalOptions;
 
+/* The tensor of a debug log: gives one of this dtype and shape strides, row-major, and zeros in
+ * `a`. False: it would have more than LOG_MOST elements. */
+enum { LOG_MOST = 1 << 28 };
+bool log_allocate(Arena *a, EvalBuffer *b);
+
 /* False after reporting to the kernel's context; buffers may then be partly written. */
 bool eval_tile(Kernel *k, const EvalArg *args, int nargs, const EvalOptions *o);
 

@@ -232,6 +232,11 @@ static void run_grid(Sim *s) {
       }
 }
 
+static void deliver_logs(const Sim *s) {
+  for (int i = kernel_given(s->k); s->o->log && i < s->k->params.n; i++)
+    s->o->log(s->o->user, s->k->params.at[i].log, s->args[i].buffer);
+}
+
 bool sim_run(Kernel *k, const EvalArg *args, int nargs, const SimOptions *o, SimReport *out) {
   static const SimOptions plain;
   Sim s = {.k = k, .cx = k->cx, .args = args, .o = o ? o : &plain};
@@ -245,6 +250,7 @@ bool sim_run(Kernel *k, const EvalArg *args, int nargs, const SimOptions *o, Sim
   bool ready = setup(&s, nargs);
   bool empty = s.grid[0] * s.grid[1] * s.grid[2] == 0 || !ir_first(k);
   if (ready && !empty) run_grid(&s);
+  if (ready) deliver_logs(&s);
   if (ready && out) make_report(&s, out);
   arena_free(s.scratch);
   arena_free(s.gang_home);

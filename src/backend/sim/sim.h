@@ -20,6 +20,8 @@ typedef struct SimOptions {
   int findings;   /* after so many the run ends; 0: 20 */
   uint64_t steps; /* instructions of a wave after which the run ends; 0: no limit */
   bool (*interrupted)(void *user); /* asked now and then; true ends the run. May be NULL */
+  /* Of every debug log, after the run: also after one that found something. May be NULL. */
+  void (*log)(void *user, const char *label, const EvalBuffer *value);
   void *user;
 } SimOptions;
 

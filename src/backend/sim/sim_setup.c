@@ -74,21 +74,41 @@ static bool bind_rows(Sim *s) {
 
 /* A dimension that is not bound has the size the tensor has; $SIZE_a_0 and $STRIDE_a_0 are those of
  * %a. */
-static void bind_shapes(Sim *s) {
-  for (int i = 0; i < s->k->params.n; i++) {
-    const Type *t = s->k->body->args[i]->type;
-    const EvalBuffer *b = s->args[i].buffer;
-    if (t->kind != TYPE_mem || !b) continue;
-    for (int d = 0; d < t->rank && d < b->rank; d++) {
-      char name[128];
-      const char *dim = sym_name(t->dims[d]);
-      if (dim && !symbol_called(s, dim)->known) define(s, dim, b->shape[d]);
-      snprintf(name, sizeof name, "$STRIDE_%s_%d", s->k->params.at[i].name, d);
-      define(s, name, b->strides[d]);
-      snprintf(name, sizeof name, "$SIZE_%s_%d", s->k->params.at[i].name, d);
-      define(s, name, b->shape[d]);
-    }
+static void bind_shape(Sim *s, int i) {
+  const Type *t = s->k->body->args[i]->type;
+  const EvalBuffer *b = s->args[i].buffer;
+  if (t->kind != TYPE_mem || !b) return;
+  for (int d = 0; d < t->rank && d < b->rank; d++) {
+    char name[128];
+    const char *dim = sym_name(t->dims[d]);
+    if (dim && !symbol_called(s, dim)->known) define(s, dim, b->shape[d]);
+    snprintf(name, sizeof name, "$STRIDE_%s_%d", s->k->params.at[i].name, d);
+    define(s, name, b->strides[d]);
+    snprintf(name, sizeof name, "$SIZE_%s_%d", s->k->params.at[i].name, d);
+    define(s, name, b->shape[d]);
   }
+}
+
+/* Arguments that no caller gives: tensors of debug logs, as large as their dims say. */
+static bool open_logs(Sim *s, int given) {
+  EvalArg *args = ARENA_ARRAY(s->home, EvalArg, s->k->params.n);
+  if (given) memcpy(args, s->args, sizeof *args * (size_t)given);
+  s->args = args;
+  for (int i = given; i < s->k->params.n; i++) {
+    const Type *t = s->k->body->args[i]->type;
+    const Param *p = &s->k->params.at[i];
+    EvalBuffer *b = ARENA_NEW(s->home, EvalBuffer);
+    *b = (EvalBuffer){.dtype = t->dtype, .rank = t->rank};
+    for (int d = 0; d < t->rank; d++)
+      if (!launch_value(s, t->dims[d], p->at, &b->shape[d])) return false;
+    if (!log_allocate(s->home, b))
+      return fail_setup(s, DIAG_E0706, p->at,
+                        "the debug log `%s` would have more than %lld elements", p->log,
+                        (long long)LOG_MOST);
+    args[i].buffer = b;
+    bind_shape(s, i);
+  }
+  return true;
 }
 
 static void bind_scalars(Sim *s) {
@@ -193,7 +213,7 @@ static bool bind_tensor(Sim *s, int i) {
     b->stride[d] = from->strides[d];
   }
   finish_geometry(b);
-  if (is_written_by(s->k, v)) {
+  if (is_written_by(s->k, v) && !p->log) { /* of those who log the same element, anyone may win */
     int64_t last = 0;
     for (int d = 0; d < b->rank; d++) last += (b->size[d] ? b->size[d] - 1 : 0) * b->stride[d];
     b->shadow = shadow_new(s->home, last + 1, b->bytes);
@@ -455,8 +475,9 @@ bool setup(Sim *s, int nargs) {
     return fail_setup(s, DIAG_E0409, k->at,
                       "`%s` is not at THREAD level: the simulator runs one lane's program",
                       k->name);
-  if (nargs != k->params.n)
-    return fail_setup(s, DIAG_E0702, k->at, "`%s` takes %d arguments, got %d", k->name, k->params.n,
+  int given = kernel_given(k);
+  if (nargs != given)
+    return fail_setup(s, DIAG_E0702, k->at, "`%s` takes %d arguments, got %d", k->name, given,
                       nargs);
   s->ops = ARENA_ARRAY(s->home, SimOp, k->nops + 1);
   s->reg_of = ARENA_ARRAY(s->home, int, k->nvalues + 1);
@@ -465,7 +486,8 @@ bool setup(Sim *s, int nargs) {
   for (Op *op = ir_first(k); op; op = ir_next(op)) s->ops[op->id].op = op;
   bind_scalars(s);
   if (!bind_rows(s)) return false;
-  bind_shapes(s);
+  for (int i = 0; i < given; i++) bind_shape(s, i);
+  if (!open_logs(s, given)) return false;
   if (!read_launch(s) || !check_assumptions(s)) return false;
   for (int i = 0; i < k->params.n; i++)
     if (k->body->args[i]->type->kind == TYPE_mem && !bind_tensor(s, i)) return false;

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, Callable, Iterator
 
 from ... import _wave
 from ..._wave import CompileError, Expr, Kernel, Launchable, Program, Proof, Report, Resources
@@ -139,12 +140,17 @@ class WaveKernel(Launchable):
     # ---- simulating
 
     def simulate(
-        self, *args: Any, schedule: str = "round", nonfinite: bool = False
+        self,
+        *args: Any,
+        schedule: str = "round",
+        nonfinite: bool = False,
+        debug_logs: dict[str, Any] | None = None,
     ) -> Report:
         """Runs it lane by lane with every check, on the simulated machine it was compiled for.
 
         `schedule` is the order of the waves: "round", "reverse", "random" or "random:SEED".
-        `nonfinite` also reports where infinities and NaN appear. A finding raises SimulationError.
+        `nonfinite` also reports where infinities and NaN appear. A finding raises SimulationError;
+        `debug_logs` is filled all the same.
         """
         if self.lowered is None:
             raise ValueError(
@@ -153,7 +159,10 @@ class WaveKernel(Launchable):
             )
         self._report = None
         try:
-            self._report = self.lowered.sim(args, self.options.target, schedule, nonfinite)
+            with self._collecting(args, {} if debug_logs is None else debug_logs) as log:
+                self._report = self.lowered.sim(
+                    args, self.options.target, schedule, nonfinite, log
+                )
         except SimulationError as error:
             self._report = error.report
             raise
@@ -176,7 +185,9 @@ class WaveKernel(Launchable):
         wrong = [name for name in named if name not in ("stream", "debug_logs")]
         if wrong:
             raise TypeError(f"{self.name}() has no named argument `{wrong[0]}`")
-        if self._logs and named.get("debug_logs") is not None:
+        if self.lowered is not None:
+            self.simulate(*args, debug_logs=named.get("debug_logs"))
+        elif self._logs and named.get("debug_logs") is not None:
             self._evaluate(args, named["debug_logs"])
         else:
             self.launch(*args, stream=named.get("stream"))
@@ -227,17 +238,25 @@ class WaveKernel(Launchable):
 
     def _evaluate(self, args: tuple[Any, ...], collected: dict[str, Any]) -> None:
         """On the reference evaluator; what was logged goes into `collected`."""
+        with self._collecting(args, collected) as log:
+            self.ir.eval(args, log)
+
+    @contextmanager
+    def _collecting(
+        self, args: tuple[Any, ...], collected: dict[str, Any]
+    ) -> Iterator[Callable | None]:
+        """What a run calls with each debug log; printers and handlers follow a good run."""
         wanted = {log.label: log for log in self._logs}
 
         def collect(label: str, dtype: str, shape: tuple[int, ...], data: bytes) -> None:
             log = wanted[label]
             collected[label] = {
-                "value": log_tensor(dtype, shape, data, args),
+                "value": log_tensor(dtype, shape[: len(log.symbolic_shape)], data, args),
                 "symbolic_shape": log.symbolic_shape,
                 "iteration_dimensions": log.iteration_dimensions,
             }
 
-        self.ir.eval(args, collect if wanted else None)
+        yield collect if wanted else None
         for log in self._logs:
             if log.printer and log.label in collected:
                 log.printer(log.label, collected[log.label]["value"])

@@ -1,0 +1,131 @@
+/* logs: debug logs become writes to parameters that no caller gives.
+ *     debug_log "total" %t {iters = [(STEP, N, 3)]}
+ * =>
+ *     kernel @k(..., %log0: mem<log_slot0, M, f32> log "total")
+ *       bind log_slot0 = 3
+ *     write %t, %log0 {mapping = map 1 {M: $index0} -> {log_slot0: Min($ARGN, 2), M: $index0}}
+ * From here on a log is an access like any other: it is placed, masked and lowered. Whoever runs
+ * the kernel supplies a tensor of zeros for each such parameter, and hands it on under its label.
+ * Breaks all: the header has new rows. */
+#include <string.h>
+
+#include "ir/debug_logs.h"
+#include "transform/pass.h"
+
+typedef struct Logs {
+  Kernel *k;
+  SymCtx *sym;
+  int slots; /* symbols made */
+} Logs;
+
+static bool is_taken(const Kernel *k, const char *name) {
+  for (int i = 0; i < k->params.n; i++)
+    if (strcmp(k->params.at[i].name, name) == 0) return true;
+  return false;
+}
+
+/* A parameter's name that is still free. */
+static const char *free_name(const Kernel *k) {
+  for (int i = 0;; i++) {
+    const char *name = arena_printf(k->arena, "log%d", i);
+    if (!is_taken(k, name)) return name;
+  }
+}
+
+static bool is_inside(const Op *op, const Sym *axis) {
+  for (const Op *at = op->parent->owner; at; at = at->parent->owner)
+    if (at->kind != OP_if && op_attr(at, ATTR_axis)->sym == axis) return true;
+  return false;
+}
+
+/* The slot of this iteration: the last one keeps those that have none. */
+static const Sym *slot_number(Logs *x, const Op *op, const LogIter *slot) {
+  if (!is_inside(op, slot->axis)) return sym_int(x->sym, 0);
+  const Sym *last = sym_sub(x->sym, slot->count, sym_int(x->sym, 1));
+  return sym_min(x->sym, ir_loop_counter(x->k, slot->axis), last);
+}
+
+/* A dimension of its own with `count` elements; its symbol is one the kernel does not mention. */
+static const Sym *slot_dim(Logs *x, const Op *op, const Sym *count) {
+  const Sym *dim;
+  do dim = ir_numbered_symbol(x->k->cx, "log_slot", x->slots++, true);
+  while (kernel_constraint(x->k, CONSTRAINT_bind, dim));
+  Constraint row = {.kind = CONSTRAINT_bind, .at = op->at, .dim = dim, .size = count};
+  vec_push(x->k->arena, &x->k->constraints, row);
+  return dim;
+}
+
+/* How the value's coordinates become those of the log, `dims`; NULL: by name. */
+static const Mapping *place_in(Logs *x, const DebugLog *log, const Sym *const *dims) {
+  Arena *a = x->k->arena;
+  const Attr *given = op_attr(log->op, ATTR_mapping);
+  const Type *t = log->op->args[0]->type;
+  if (!log->nslots && given) return given->mapping;
+  if (!log->nslots && t->rank) return NULL;
+  Mapping *m = ARENA_NEW(a, Mapping);
+  if (given) *m = *given->mapping;
+  SymPair *by_name = ARENA_ARRAY(a, SymPair, t->rank + 1), *to = ARENA_ARRAY(a, SymPair, log->rank);
+  for (int i = 0; i < t->rank; i++)
+    by_name[i] = (SymPair){dim_base(t->dims[i]), ir_numbered_symbol(x->k->cx, "$index", i, true)};
+  if (!given) m->inputs = (SymPairs){by_name, t->rank}, m->niterators = t->rank;
+  for (int i = 0; i < log->rank; i++) {
+    int j = i - log->nslots;
+    if (j < 0) to[i] = (SymPair){dims[i], slot_number(x, log->op, &log->slots[i])};
+    else if (given) to[i] = given->mapping->outputs.at[j];
+    else to[i] = j < t->rank ? by_name[j] : (SymPair){dims[i], sym_int(x->sym, 0)};
+  }
+  m->outputs = (SymPairs){to, log->rank};
+  return m;
+}
+
+static Value *add_param(Logs *x, const DebugLog *log, const Sym **dims) {
+  const Op *op = log->op;
+  for (int i = 0; i < log->rank; i++) {
+    const Sym *own = i < log->nslots ? NULL : debug_log_dim(log, i - log->nslots);
+    const Sym *count = i < log->nslots ? log->slots[i].count : sym_int(x->sym, 1);
+    dims[i] = own ? own : slot_dim(x, op, count);
+  }
+  const Type *type =
+      type_mem(x->k->cx, dims, log->rank, op->args[0]->type->dtype, x->k->cx->global_space, NULL);
+  if (!type) {
+    diag_add(&x->k->cx->diags, DIAG_E0319, op->at, "a dimension of the log stands there twice");
+    return NULL;
+  }
+  Value *v = kernel_add_param(x->k, free_name(x->k), type, NULL, op->at);
+  kernel_set_log(x->k, v, log->label);
+  return v;
+}
+
+static bool is_empty(const DebugLog *log) {
+  int64_t n;
+  for (int i = 0; i < log->nslots; i++)
+    if (sym_is_int(log->slots[i].count, &n) && n < 1) return true;
+  return false;
+}
+
+static bool replace_log(Logs *x, const DebugLog *log) {
+  const Sym *dims[IR_MAX_RANK];
+  Op *op = log->op;
+  Value *memory = add_param(x, log, dims);
+  if (!memory) return false;
+  Value **args = ARENA_ARRAY(x->k->arena, Value *, op->nargs + 1);
+  args[0] = op->args[0], args[1] = memory;
+  for (int i = 1; i < op->nargs; i++) args[i + 1] = op->args[i];
+  Op *write = ir_op_new(x->k, OP_write, op->at, args, op->nargs + 1);
+  const Mapping *m = place_in(x, log, dims);
+  if (m) op_set_attr(x->k, write, (Attr){.key = ATTR_mapping, .mapping = m});
+  const Attr *tag = op_attr(op, ATTR_tag);
+  if (tag) op_set_attr(x->k, write, *tag);
+  if (!is_empty(log)) ir_insert_before(op, write);
+  ir_remove(op);
+  return true;
+}
+
+bool pass_logs(Kernel *k, PassCtx *cx) {
+  Logs x = {.k = k, .sym = k->cx->sym};
+  DebugLogs found = {0};
+  if (!debug_logs_find(cx->scratch, k, &found)) return false;
+  for (int i = 0; i < found.n; i++)
+    if (!replace_log(&x, &found.at[i])) return false;
+  return true;
+}

@@ -1,0 +1,209 @@
+"""debug_log: every machine delivers what the evaluator delivers."""
+
+import numpy as np
+import pytest
+
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from kernel_utils import rng
+from wave_lang import CompileError, SimulationError, WaveCompileOptions, wave_compile
+from wave_lang.kernel.lang.global_symbols import *
+
+M, N, K, STEP, OTHER = (getattr(tkl.sym, s) for s in ("M", "N", "K", "STEP", "OTHER"))
+G, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
+MACHINES = ("gfx942", "sm_80", "sm_90a", "gfx1201", "toy8")
+
+
+def rows(*more, threads=64):
+    return [
+        tkw.HardwareConstraint(threads_per_wave=threads, vector_shapes={M: 1, N: 64}),
+        tkw.WorkgroupConstraint(M, 2, 1),
+        tkw.WorkgroupConstraint(N, 64, 0),
+        tkw.WaveConstraint(M, 2),
+        tkw.WaveConstraint(N, 64),
+        *more,
+    ]
+
+
+def logged(kernel, subs, arguments, target, dynamic=(), **kw):
+    options = WaveCompileOptions(subs=subs, target=target, dynamic_symbols=list(dynamic))
+    logs = {}
+    wave_compile(options, kernel)(*(a.copy() for a in arguments), debug_logs=logs, **kw)
+    return {label: log["value"] for label, log in logs.items()}
+
+
+def check(kernel, subs, *arguments, dynamic=(), loose=0.0):
+    """The same logs everywhere; those of the evaluator."""
+    expected = logged(kernel, subs, arguments, "eval", dynamic)
+    for machine in MACHINES:
+        found = logged(kernel, subs, arguments, f"sim:{machine}", dynamic)
+        assert list(found) == list(expected)
+        for label, value in expected.items():
+            assert found[label].shape == value.shape and found[label].dtype == value.dtype
+            np.testing.assert_allclose(found[label], value, rtol=loose, err_msg=f"{label}, {machine}")
+    return expected
+
+
+def floats(*shape, seed=0):
+    return rng(seed).uniform(-3, 3, shape).astype(np.float32)
+
+
+def test_values_of_several_types():
+    @tkw.wave(rows())
+    def kernel(a: tkl.Memory[M, N, G, tkl.f32]):
+        x = tkw.read(a)
+        tkw.debug_log(x, "before", printer=None)
+        tkw.debug_log(x > 0.0, "positive", printer=None)
+        tkw.debug_log(tkw.cast(x, tkl.f16), printer=None)
+        tkw.debug_log(tkw.cast(x, tkl.i32), "whole", printer=None)
+        tkw.write(x + 1.0, a)
+
+    a = floats(5, 70)
+    logs = check(kernel, {M: 5, N: 70}, a)
+    assert np.array_equal(logs["before"], a) and np.array_equal(logs["positive"], a > 0)
+    assert np.array_equal(logs["debug_log_output_2"], a.astype("f2"))
+    check(kernel, {}, floats(3, 65), dynamic=(M, N))
+
+
+def test_operands_of_a_product():
+    """Several workgroups log the same elements: that is no race."""
+
+    @tkw.wave([
+        tkw.HardwareConstraint(threads_per_wave=64, mma_type=tkw.MMAType.F32_16x16x16_F16),
+        tkw.WorkgroupConstraint(M, 32, 0),
+        tkw.WorkgroupConstraint(N, 32, 1),
+        tkw.TilingConstraint(K, 16),
+        tkw.WaveConstraint(M, 16),
+        tkw.WaveConstraint(N, 16),
+    ])
+    def gemm(
+        a: tkl.Memory[M, K, SHARED, tkl.f16],
+        b: tkl.Memory[N, K, SHARED, tkl.f16],
+        c: tkl.Memory[M, N, G, tkl.f32],
+    ):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def product(acc):
+            x, y = tkw.read(a), tkw.read(b)
+            tkw.debug_log(x, "x", printer=None)
+            tkw.debug_log(y, "y", printer=None)
+            acc = tkw.mma(x, y, acc)
+            tkw.debug_log(acc, "acc", extra_iteration_dimensions=[(STEP, K, 2)], printer=None)
+            return acc
+
+        tkw.write(product, c)
+
+    rand = rng(1)
+    a, b = (rand.integers(-4, 5, (n, 50)).astype("f2") for n in (70, 40))
+    logs = check(gemm, {M: 70, N: 40, K: 50}, a, b, np.zeros((70, 40), "f4"))
+    assert np.array_equal(logs["x"], a) and np.array_equal(logs["y"], b)
+    wide = a.astype("f4"), b.astype("f4")
+    assert np.array_equal(logs["acc"][0], wide[0][:, :16] @ wide[1][:, :16].T)
+    assert np.array_equal(logs["acc"][1], wide[0] @ wide[1].T)
+
+
+def loop_kernel(slots):
+    @tkw.wave([
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: 64}),
+        tkw.WorkgroupConstraint(M, 1, 0),
+        tkw.TilingConstraint(N, 32),
+    ])
+    def kernel(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, G, tkl.f32]):
+        @tkw.iterate(N, init_args=[tkl.Register[M, tkl.f32](0.0)])
+        def loop(total):
+            total = tkw.sum(tkw.read(a), total, dim=N)
+            tkw.debug_log(total, "total", extra_iteration_dimensions=slots, printer=None)
+            return total
+
+        tkw.write(loop, c)
+
+    return kernel
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7])
+def test_iterations(count):
+    a, c = rng(2).integers(-9, 9, (5, 70)).astype("f4"), np.zeros(5, "f4")
+    logs = check(loop_kernel([(STEP, N, count)]), {M: 5, N: 70}, a, c)
+    sums = np.stack([a[:, : 32 * (i + 1)].sum(1) for i in range(3)])
+    expected = np.zeros((count, 5), "f4")
+    for i in range(3 if count else 0):
+        expected[min(i, count - 1)] = sums[i]
+    assert np.array_equal(logs["total"], expected)
+
+
+def test_two_slots_one_of_no_loop():
+    a, c = rng(2).integers(-9, 9, (5, 70)).astype("f4"), np.zeros(5, "f4")
+    logs = check(loop_kernel([(STEP, N, 3), (OTHER, M, 3)]), {M: 5, N: 70}, a, c)
+    assert logs["total"].shape == (3, 3, 5) and not logs["total"][:, 1:].any()
+
+
+def test_mapping():
+    i, j = (tkw.IndexMapping.iterator(n) for n in range(2))
+    swap = tkw.IndexMapping(num_iterators=2, inputs={M: i, N: j}, outputs={N: j, M: i})
+
+    @tkw.wave(rows())
+    def kernel(a: tkl.Memory[M, N, G, tkl.f32]):
+        tkw.debug_log(tkw.read(a), "turned", mapping=swap, printer=None)
+
+    a = floats(5, 70)
+    assert np.array_equal(check(kernel, {M: 5, N: 70}, a)["turned"], a.T)
+
+
+def test_a_condition_and_a_number():
+    @tkw.wave(rows())
+    def kernel(a: tkl.Memory[M, N, G, tkl.f32], scale: tkl.f32):
+        x = tkw.read(a)
+
+        @tkw.conditional(WORKGROUP_1 < 1)
+        def first():
+            tkw.debug_log(x, "first rows", printer=None)
+
+        tkw.debug_log(scale, "scale", printer=None)
+
+    a = floats(5, 70)
+    options = dict(subs={M: 5, N: 70})
+    for target in ("eval", *(f"sim:{m}" for m in MACHINES)):
+        logs = {}
+        wave_compile(WaveCompileOptions(target=target, **options), kernel)(a, 2.5, debug_logs=logs)
+        assert logs["scale"]["value"].shape == () and logs["scale"]["value"] == 2.5
+        rows_logged = logs["first rows"]["value"]
+        assert np.array_equal(rows_logged[:2], a[:2]) and not rows_logged[2:].any()
+
+
+def test_printers_and_handlers_run_after_a_simulation():
+    printed, handled = [], []
+
+    @tkw.wave(rows())
+    def kernel(a: tkl.Memory[M, N, G, tkl.f32]):
+        tkw.debug_log(
+            tkw.read(a), "x", printer=lambda *p: printed.append(p), handler=handled.append
+        )
+
+    a = floats(5, 70)
+    logged(kernel, {M: 5, N: 70}, [a], "sim:gfx942")
+    assert printed[0][0] == "x" and np.array_equal(printed[0][1], a) and "x" in handled[0]
+
+
+def test_a_simulation_that_finds_something_still_delivers():
+    @tkw.wave(rows())
+    def kernel(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, G, tkl.f32]):
+        x = tkw.read(a)
+        tkw.debug_log(x, "x", printer=None)
+        tkw.write(tkw.sum(x, dim=N), c)  # by the workgroups along N
+
+    a, logs = floats(4, 128), {}
+    options = WaveCompileOptions(subs={M: 4, N: 128}, target="sim:gfx942")
+    compiled = wave_compile(options, kernel)
+    with pytest.raises(SimulationError):
+        compiled(a, np.zeros(4, "f4"), debug_logs=logs)
+    assert np.array_equal(logs["x"]["value"], a)
+
+
+def test_a_log_that_is_too_large():
+    @tkw.wave(rows())
+    def kernel(a: tkl.Memory[M, G, tkl.f32], b: tkl.Memory[N, G, tkl.f32]):
+        x = tkw.broadcast(tkw.read(a), [M, N]) + tkw.broadcast(tkw.read(b), [M, N])
+        tkw.debug_log(x, "outer", printer=None)
+
+    for target in ("eval", "sim:gfx942"):
+        with pytest.raises((CompileError, SimulationError), match="E0706"):
+            logged(kernel, {M: 2**15, N: 2**15}, [floats(2**15), floats(2**15)], target)
