@@ -5,6 +5,7 @@
 #                          ON for `make test`)     FUZZ_SECONDS=n how long `make fuzz` runs
 BUILD ?= build
 FUZZ_SECONDS ?= 600
+GPU_PYTHON ?= python3
 RUN := . ./.setup && export BUILD=$(BUILD) &&
 # SKBUILD: the extension stays in the build folder and is not put beside the Python package.
 CLANG_BUILD := build-clang -DWAVE_WERROR=ON -DSKBUILD=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
@@ -15,7 +16,7 @@ export CC
 endif
 WERROR_NOW = $(or $(WERROR),$(if $(findstring WERROR=ON,$(shell cat $(BUILD)/.configured 2>/dev/null)),ON,OFF))
 
-.PHONY: all setup demo test test-full check san fuzz bench fmt lint bless wc clean help
+.PHONY: all setup demo test test-full test-gpu check san fuzz bench bench-gpu gpu-package fmt lint bless wc clean help
 
 all: ## build the library, wavec, the Python package and the tests
 	@tools/build.sh $(BUILD) -DWAVE_WERROR=$(WERROR_NOW)
@@ -34,6 +35,14 @@ test: ## every test; ends with one line `N passed, M failed`
 test-full: export TEST_FULL = 1
 test-full: test ## `make test` with every row of every table, where it takes a sample
 
+# A machine with a GPU may have nothing but CMake, a compiler and a Python with PyTorch (GPU_PYTHON).
+gpu-package:
+	@cmake -S . -B build-gpu -DWAVE_TOOLS=OFF -DWAVE_TESTS=OFF -DPython_EXECUTABLE="$$(command -v $(GPU_PYTHON))" >/dev/null
+	@cmake --build build-gpu --parallel $$(nproc) >/dev/null
+
+test-gpu: gpu-package ## every kernel of the list, and all launching, on the GPU of this machine
+	@$(GPU_PYTHON) tools/test_gpu.py
+
 check: all ## the fast tests, under a minute
 	@$(RUN) "$$PYTHON" tools/test.py --fast
 
@@ -44,12 +53,17 @@ san: all ## C and Python tests under AddressSanitizer and UndefinedBehaviorSanit
 fuzz: all ## random programs for FUZZ_SECONDS (600)
 	@$(RUN) "$$PYTHON" tools/fuzz.py --seconds $(FUZZ_SECONDS)
 
-bench: all ## the benchmarks of the compiler itself
+bench: all ## the benchmarks of the compiler itself, and of kernels where there is a GPU
 	@$(RUN) "$$PYTHON" bench/bench_sym.py $(BUILD)/tests/bench_sym bench/corpus/expressions.txt \
 	  bench/corpus/facts.txt --sympy 20
 	@$(RUN) PYTHONPATH=python "$$PYTHON" bench/bench_trace.py
 	@$(BUILD)/tests/bench_compile bench/kernels
 	@$(BUILD)/tests/bench_sim
+	@if command -v nvidia-smi >/dev/null; then $(MAKE) --no-print-directory bench-gpu; fi
+
+bench-gpu: gpu-package ## kernels on the GPU of this machine beside PyTorch's; what a launch costs
+	@PYTHONPATH=python:bench $(GPU_PYTHON) bench/bench_gpu.py --json build-gpu/gpu-bench.json
+	@PYTHONPATH=python:bench $(GPU_PYTHON) bench/bench_launch.py
 
 fmt: ## reformat C sources with clang-format (tables are aligned by hand and left alone)
 	git ls-files '*.c' '*.h' | xargs clang-format -i

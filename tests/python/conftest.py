@@ -12,3 +12,8 @@ if any((TREE / "wave_lang").glob("_wave*.so")):
     sys.path.insert(0, str(TREE))
 
 pytest.importorskip("numpy")
+
+from wave_lang import _wave
+
+if not any(device.kind == "cuda" for device in _wave.devices()):
+    collect_ignore_glob = ["test_gpu_*.py"]  # `make test-gpu` runs them without pytest

@@ -1,0 +1,219 @@
+"""Kernels on the GPU of this machine, beside PyTorch and its libraries: `make bench`.
+
+    bench_gpu.py [--only WORD] [--target sm_80,sm_90a] [--json FILE] [--quick]
+
+Every result is compared with PyTorch's before it is timed. Times are medians with cold caches, from
+CUDA graphs (wave_lang/benchmark.py).
+"""
+
+import argparse
+import json
+import math
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+import gpu_kernels as kernels
+import wave_lang.kernel.lang as tkl
+from wave_lang import CompileError, _wave
+from wave_lang.benchmark import bench
+
+HALF = torch.float16
+
+
+def random(*shape, dtype=HALF, scale=1.0):
+    return (torch.randn(*shape, device="cuda") * scale).to(dtype)
+
+
+class Table:
+    """Rows as they are measured, printed at once and kept for JSON."""
+
+    def __init__(self, only):
+        self.rows, self.only, self.failed = [], only, 0
+        print(f"{'kernel':34} {'target':7} {'time':>10} {'rate':>14} {'beside':>24} {'ratio':>6}")
+
+    def wants(self, name):
+        return self.only in name
+
+    def add(self, name, target, timing, rate, unit, beside):
+        """`beside`: the name of the other, its time; None when there is none."""
+        row = {"kernel": name, "target": target, "us": timing.median, "least_us": timing.least}
+        row.update({unit: rate})
+        words, ratio = "", ""
+        if beside is not None:
+            row.update({"beside": beside[0], "beside_us": beside[1].median})
+            words = f"{beside[0]} {beside[1].median:.1f} us"
+            ratio = f"{beside[1].median / timing.median:.2f}"
+        self.rows.append(row)
+        print(
+            f"{name:34} {target:7} {timing.median:7.1f} us {rate:9.1f} {unit:4} {words:>24} {ratio:>6}",
+            flush=True,
+        )
+
+    def fail(self, name, target, error):
+        self.failed += 1
+        self.rows.append({"kernel": name, "target": target, "error": str(error)[:500]})
+        print(f"{name:34} {target:7} FAILED {str(error).splitlines()[0][:90]}", flush=True)
+
+
+def close(name, got, expected, tolerance):
+    error = (got.double() - expected.double()).abs().max().item()
+    scale = expected.double().abs().max().item()
+    if not error <= tolerance * scale:
+        raise AssertionError(f"{name} is wrong by {error:.2e} of {scale:.2e}")
+
+
+def measure(table, name, make, args, out, other, amount, unit, targets, tolerance=2e-3):
+    """make(target) -> kernel; other: (name, function of nothing but `args`) of PyTorch's."""
+    if not table.wants(name):
+        return
+    label, function, inputs = other
+    expected = function(*inputs)
+    beside = label, bench(function, inputs)
+    for target in targets:
+        try:
+            kernel = make(target)
+            args[out].fill_(math.nan)
+            kernel(*args)
+            close(name, args[out], expected, tolerance)
+            timing = bench(kernel, args)
+        except (CompileError, AssertionError, RuntimeError, ValueError) as error:
+            table.fail(name, target, error)
+            continue
+        table.add(name, target, timing, timing.rate(amount) / 1e12, unit, beside)
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
+def rows_of(columns):
+    return (1 << 27) // columns  # 256 MB of f16
+
+
+def bench_rows(table, targets, quick):
+    for columns in (1024, 8192) if quick else (1024, 2048, 4096, 8192, 16384):
+        rows = rows_of(columns)
+        x, y = random(rows, columns), torch.empty(rows, columns, dtype=HALF, device="cuda")
+        w, b = random(columns), random(columns)
+        moved = 2 * x.numel() * 2
+
+        def run(name, make, args, other, tolerance=2e-3):
+            size = f"{name} {rows}x{columns} f16"
+            make_for = lambda target: make(rows, columns, tkl.f16, target)
+            measure(
+                table, size, make_for, args, len(args) - 1, other, moved, "TB/s", targets, tolerance
+            )
+
+        run("copy", kernels.copy, [x, y], ("copy_", lambda a, c: c.copy_(a), [x, y.clone()]))
+        run("softmax", kernels.softmax, [x, y], ("softmax", lambda a: F.softmax(a, -1), [x]), 4e-3)
+        rms = lambda a, g: F.rms_norm(a, (columns,), g, kernels.EPSILON)
+        run("rms_norm", kernels.rms_norm, [x, w, y], ("rms_norm", rms, [x, w]))
+        norm = lambda a, g, c: F.layer_norm(a, (columns,), g, c, kernels.EPSILON)
+        run("layer_norm", kernels.layer_norm, [x, w, b, y], ("layer_norm", norm, [x, w, b]))
+
+
+# ---- products ------------------------------------------------------------------------------------
+
+GEMM_TILES = {
+    "sm_80": ((128, 128, 32), (2, 2)),
+    "sm_90a": ((128, 128, 64), (2, 2)),
+}
+
+
+def bench_gemm(table, targets, quick):
+    for m, n, k in [(4096,) * 3] if quick else [(1024,) * 3, (4096,) * 3, (8192,) * 3, (1000, 1001, 1003)]:
+        a, b = random(m, k), random(n, k)
+        c = torch.empty(m, n, device="cuda")
+        other = ("cuBLAS", lambda x, y: torch.matmul(x, y.T), [a, b])
+        for target in targets:
+            tile, waves = GEMM_TILES.get(target, GEMM_TILES["sm_80"])
+            make = lambda t: kernels.gemm(m, n, k, tile, waves, t)
+            measure(
+                table, f"gemm {m}x{n}x{k} f16", make, [a, b, c], 2, other, 2.0 * m * n * k, "TF/s",
+                [target],
+            )
+
+
+def bench_attention(table, targets, quick):
+    for heads, length, depth in [(64, 4096, 64)] if quick else [(64, 4096, 64), (64, 4096, 128), (64, 1000, 64)]:
+        q, k, v = (random(heads, length, depth) for _ in range(3))
+        c = torch.empty(heads, length, depth, device="cuda")
+        scale = math.log2(math.e) / math.sqrt(depth)
+        scaled = (q.float() * scale).half()
+        other = ("sdpa", lambda x, y, z: F.scaled_dot_product_attention(x, y, z), [q, k, v])
+        make = lambda t: kernels.attention(heads, length, length, depth, target=t)
+        measure(
+            table, f"attention {heads}x{length}x{depth} f16", make, [scaled, k, v, c], 3, other,
+            4.0 * heads * length * length * depth, "TF/s", targets, 2e-2,
+        )
+
+
+def bench_convolution(table, targets, quick):
+    for n, h, c, nf in [(32, 58, 64, 128)] if quick else [(32, 58, 64, 128), (16, 30, 256, 256)]:
+        x, f = random(n, h, h, c), random(3, 3, c, nf)
+        out = torch.empty(n, h - 2, h - 2, nf, device="cuda")
+        nchw = x.permute(0, 3, 1, 2)  # channels last, as PyTorch calls it
+        filters = f.permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last)
+        other = ("cuDNN", lambda a, b: F.conv2d(a, b).permute(0, 2, 3, 1), [nchw, filters])
+        make = lambda t: kernels.convolution(n, h, h, c, 3, 3, nf, target=t)
+        measure(
+            table, f"convolution {n}x{h}x{h}x{c} {nf} f16", make, [x, f, out], 2, other,
+            2.0 * out.numel() * 9 * c, "TF/s", targets,
+        )
+
+
+def bench_compile(table):
+    """Until the kernel is loaded: nothing cached, the driver's cache aside; then from the cache."""
+    import tempfile
+
+    from wave_lang.kernel.wave import cache
+
+    def once(directory):
+        cache.reset_cache_manager(directory)
+        begin = time.perf_counter()
+        kernel = kernels.gemm(4096, 4096, 4064, target=_wave.devices()[0].target)
+        return (time.perf_counter() - begin) * 1e3, kernel.program.variants[-1]
+
+    with tempfile.TemporaryDirectory() as directory:
+        cold, first = once(directory)
+        warm, second = once(directory)
+    cache.reset_cache_manager()
+    for name, ms, v in (("cold", cold, first), ("warm", warm, second)):
+        print(
+            f"compile gemm, {name}: {ms:.1f} ms in all, {v.compile_ms:.1f} ms ours, "
+            f"{v.load_ms:.1f} ms the driver's, from the cache: {v.from_cache}"
+        )
+        table.rows.append({"compile": name, "ms": ms, "ours_ms": v.compile_ms, "load_ms": v.load_ms})
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", default="", help="only kernels whose name contains this")
+    parser.add_argument("--target", default="", help="comma-separated; default: that of the GPU")
+    parser.add_argument("--json", help="writes all rows there")
+    parser.add_argument("--quick", action="store_true", help="one or two sizes of each")
+    options = parser.parse_args()
+    gpus = [d for d in _wave.devices() if d.kind == "cuda"]
+    if not gpus:
+        print("there is no GPU here: nothing to measure")
+        return 0
+    targets = options.target.split(",") if options.target else [gpus[0].target]
+    torch.manual_seed(0)
+    print(f"{gpus[0].name}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}")
+    table = Table(options.only)
+    bench_rows(table, targets, options.quick)
+    bench_gemm(table, targets, options.quick)
+    bench_attention(table, targets, options.quick)
+    bench_convolution(table, targets, options.quick)
+    if table.wants("compile"):
+        bench_compile(table)
+    if options.json:
+        with open(options.json, "w") as out:
+            json.dump({"gpu": gpus[0].name, "rows": table.rows}, out, indent=1)
+    return 1 if table.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

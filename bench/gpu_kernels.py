@@ -1,0 +1,229 @@
+"""The kernels that are measured, as users write them: tiles and waves are chosen, nothing else."""
+
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from wave_lang import WaveCompileOptions, wave_compile
+from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
+from wave_lang.kernel.lang.global_symbols import SHARED_ADDRESS_SPACE as S
+
+B, M, N, K, K1, K2 = (getattr(tkl.sym, name) for name in "B M N K K1 K2".split())
+BM, BN, BK = tkl.sym.BM, tkl.sym.BN, tkl.sym.BK
+EPSILON = 1e-6
+
+
+def compiled(kernel, subs, target=""):
+    return wave_compile(WaveCompileOptions(subs=subs, target=target), kernel)
+
+
+# ---- rows: a workgroup has one, its waves stand side by side -------------------------------------
+
+
+def waves_of(columns, per_thread=16):
+    """As many waves as hold a row with so many elements in each thread."""
+    return min(max(columns // (32 * per_thread), 1), 32)
+
+
+def row_constraints(columns):
+    waves = waves_of(columns)
+    return [
+        tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: N / waves}),
+        tkw.WorkgroupConstraint(M, 1, 0),
+        tkw.WorkgroupConstraint(N, N, 1),
+        tkw.WaveConstraint(N, N / waves),
+    ]
+
+
+def copy(rows, columns, dtype=tkl.f16, target=""):
+    @tkw.wave(row_constraints(columns))
+    def copy(a: tkl.Memory[M, N, G, dtype], b: tkl.Memory[M, N, G, dtype]):
+        tkw.write(tkw.read(a), b)
+
+    return compiled(copy, {M: rows, N: columns}, target)
+
+
+def softmax(rows, columns, dtype=tkl.f16, target=""):
+    @tkw.wave(row_constraints(columns))
+    def softmax(a: tkl.Memory[M, N, G, dtype], b: tkl.Memory[M, N, G, dtype]):
+        x = tkw.cast(tkw.read(a), tkl.f32)
+        largest = tkw.max(x, dim=N, block=True)
+        e = tkw.exp(x - tkw.broadcast(largest, [M, N]))
+        total = tkw.sum(e, dim=N, block=True)
+        tkw.write(tkw.cast(e * tkw.broadcast(tkw.reciprocal(total), [M, N]), dtype), b)
+
+    return compiled(softmax, {M: rows, N: columns}, target)
+
+
+def rms_norm(rows, columns, dtype=tkl.f16, target=""):
+    @tkw.wave(row_constraints(columns))
+    def rms_norm(
+        a: tkl.Memory[M, N, G, dtype],
+        weight: tkl.Memory[N, G, dtype],
+        b: tkl.Memory[M, N, G, dtype],
+    ):
+        x = tkw.cast(tkw.read(a), tkl.f32)
+        mean = tkw.sum(x * x, dim=N, block=True) / tkl.Register[M, tkl.f32](N)
+        scale = tkw.rsqrt(mean + tkl.Register[M, tkl.f32](EPSILON))
+        w = tkw.broadcast(tkw.cast(tkw.read(weight), tkl.f32), [M, N])
+        tkw.write(tkw.cast(x * tkw.broadcast(scale, [M, N]) * w, dtype), b)
+
+    return compiled(rms_norm, {M: rows, N: columns}, target)
+
+
+def layer_norm(rows, columns, dtype=tkl.f16, target=""):
+    @tkw.wave(row_constraints(columns))
+    def layer_norm(
+        a: tkl.Memory[M, N, G, dtype],
+        weight: tkl.Memory[N, G, dtype],
+        bias: tkl.Memory[N, G, dtype],
+        b: tkl.Memory[M, N, G, dtype],
+    ):
+        x = tkw.cast(tkw.read(a), tkl.f32)
+        length = tkl.Register[M, tkl.f32](N)
+        mean = tkw.sum(x, dim=N, block=True) / length
+        centred = x - tkw.broadcast(mean, [M, N])
+        variance = tkw.sum(centred * centred, dim=N, block=True) / length
+        scale = tkw.rsqrt(variance + tkl.Register[M, tkl.f32](EPSILON))
+        w = tkw.broadcast(tkw.cast(tkw.read(weight), tkl.f32), [M, N])
+        y = centred * tkw.broadcast(scale, [M, N]) * w
+        y = y + tkw.broadcast(tkw.cast(tkw.read(bias), tkl.f32), [M, N])
+        tkw.write(tkw.cast(y, dtype), b)
+
+    return compiled(layer_norm, {M: rows, N: columns}, target)
+
+
+# ---- products ------------------------------------------------------------------------------------
+
+
+def gemm(m, n, k, tile=(128, 128, 64), waves=(2, 2), target=""):
+    """c = a bᵀ, f16 in, f32 out."""
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=32, mma_type="mma_m16n8k16_f32_f16"),
+            tkw.WorkgroupConstraint(M, BM, 0),
+            tkw.WorkgroupConstraint(N, BN, 1),
+            tkw.TilingConstraint(K, BK),
+            tkw.WaveConstraint(M, BM / waves[0]),
+            tkw.WaveConstraint(N, BN / waves[1]),
+        ]
+    )
+    def gemm(
+        a: tkl.Memory[M, K, S, tkl.f16],
+        b: tkl.Memory[N, K, S, tkl.f16],
+        c: tkl.Memory[M, N, G, tkl.f32],
+    ):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def product(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+        tkw.write(product, c)
+
+    sizes = {M: m, N: n, K: k, BM: tile[0], BN: tile[1], BK: tile[2]}
+    return compiled(gemm, sizes, target)
+
+
+def attention(heads, queries, keys, depth, tile=(128, 64), waves=4, target=""):
+    """Scores are powers of 2: the caller has scaled q by log2(e)/sqrt(depth)."""
+    BK2, D = tkl.sym.BK2, tkl.sym.D
+    i, j, k = (tkw.IndexMapping.iterator(d) for d in range(3))
+    out = tkw.IndexMapping(num_iterators=3, inputs={B: i, D: j, M: k}, outputs={B: i, M: k, D: j})
+    turned = tkw.IndexMapping(
+        num_iterators=3, inputs={B: i, K2: k, D: j}, outputs={B: i, D: j, K2: k}
+    )
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(
+                threads_per_wave=32,
+                mma_type="mma_m16n8k16_f32_f16",
+                vector_shapes={B: 0, M: 16, D: 8},
+            ),
+            tkw.WorkgroupConstraint(M, BM, 0),
+            tkw.WorkgroupConstraint(D, D, 1),
+            tkw.WorkgroupConstraint(B, 1, 2),
+            tkw.TilingConstraint(K2, BK2),
+            tkw.WaveConstraint(M, BM / waves),
+            tkw.WaveConstraint(D, D),
+        ]
+    )
+    def attention(
+        q: tkl.Memory[B, M, K1, G, tkl.f16],
+        k: tkl.Memory[B, K2, K1, S, tkl.f16],
+        v: tkl.Memory[B, K2, D, S, tkl.f16],
+        c: tkl.Memory[B, M, D, G, tkl.f32],
+    ):
+        carried = [
+            tkl.Register[B, M, tkl.f32](-1e6),
+            tkl.Register[B, M, tkl.f32](0.0),
+            tkl.Register[B, D, M, tkl.f32](0.0),
+        ]
+
+        @tkw.iterate(K2, init_args=carried)
+        def loop(largest, total, acc):
+            scores = tkw.mma(tkw.read(k), tkw.read(q), tkl.Register[B, K2, M, tkl.f32](0.0))
+            x = tkw.permute(scores, target_shape=[B, M, K2])
+            larger = tkw.max(x, largest, dim=K2)
+            kept = tkw.exp2(largest - larger)
+            e = tkw.exp2(x - larger)
+            total = tkw.sum(e, total * kept, dim=K2)
+            p = tkw.cast(e, tkl.f16)
+            return larger, total, tkw.mma(tkw.read(v, mapping=turned), p, acc * kept)
+
+        _, total, result = loop
+        tkw.write(result * tkw.reciprocal(total), c, mapping=out)
+
+    sizes = {B: heads, M: queries, K2: keys, K1: depth, D: depth, BM: tile[0], BK2: tile[1]}
+    return compiled(attention, sizes, target)
+
+
+def convolution(n, h, w, c, hf, wf, nf, tile=(128, 64, 32), waves=(2, 2), target=""):
+    """NHWC with HWCF filters, stride 1, f16 in, f32 out: a product whose reads are mapped."""
+    H, W, C, HF, WF, NF = (getattr(tkl.sym, s) for s in "H W C HF WF NF".split())
+    H_OUT, W_OUT = H - HF + 1, W - WF + 1
+    SIZE = H_OUT * W_OUT
+    ROWS, STEPS = N * SIZE, HF * WF * C
+    i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+    x_mapping = tkw.IndexMapping(
+        num_iterators=2,
+        inputs={
+            N: i // SIZE,
+            H: (i % SIZE) // W_OUT + (j // C) // WF,
+            W: (i % SIZE) % W_OUT + (j // C) % WF,
+            C: j % C,
+        },
+        outputs={ROWS: i, STEPS: j},
+    )
+    w_mapping = tkw.IndexMapping(
+        num_iterators=2,
+        inputs={HF: (j // C) // WF, WF: (j // C) % WF, C: j % C, NF: i},
+        outputs={NF: i, STEPS: j},
+    )
+    out_mapping = tkw.IndexMapping(
+        num_iterators=2,
+        inputs={ROWS: i, NF: j},
+        outputs={N: i // SIZE, H_OUT: (i % SIZE) // W_OUT, W_OUT: (i % SIZE) % W_OUT, NF: j},
+    )
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=32, mma_type="mma_m16n8k16_f32_f16"),
+            tkw.WorkgroupConstraint(ROWS, BM, 0),
+            tkw.WorkgroupConstraint(NF, BN, 1),
+            tkw.TilingConstraint(STEPS, BK),
+            tkw.WaveConstraint(ROWS, BM / waves[0]),
+            tkw.WaveConstraint(NF, BN / waves[1]),
+        ]
+    )
+    def convolution(
+        x: tkl.Memory[N, H, W, C, S, tkl.f16],
+        f: tkl.Memory[HF, WF, C, NF, S, tkl.f16],
+        out: tkl.Memory[N, H_OUT, W_OUT, NF, G, tkl.f32],
+    ):
+        @tkw.iterate(STEPS, init_args=[tkl.Register[ROWS, NF, tkl.f32](0.0)])
+        def product(acc):
+            return tkw.mma(tkw.read(x, mapping=x_mapping), tkw.read(f, mapping=w_mapping), acc)
+
+        tkw.write(product, out, mapping=out_mapping)
+
+    sizes = dict(zip((N, H, W, C, HF, WF, NF, BM, BN, BK), (n, h, w, c, hf, wf, nf, *tile)))
+    return compiled(convolution, sizes, target)

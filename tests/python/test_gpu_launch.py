@@ -1,0 +1,341 @@
+"""Launches on a GPU: streams, graphs, threads, views, mistakes, errors of the device."""
+
+import threading
+
+import torch
+
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from gpu_utils import raises, run_child
+from wave_lang import CompileError, LaunchError, WaveCompileOptions, _wave, wave_compile
+from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
+
+M, N, K = tkl.sym.M, tkl.sym.N, tkl.sym.K
+
+
+def scaled(dtype=tkl.f32, *extra):
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: 128}),
+            tkw.WorkgroupConstraint(M, 1, 1),
+            tkw.WorkgroupConstraint(N, 128, 0),
+            *extra,
+        ]
+    )
+    def scaled(x: tkl.Memory[M, N, G, dtype], factor: dtype, y: tkl.Memory[M, N, G, dtype]):
+        tkw.write(tkw.read(x) * tkw.broadcast(factor, [M, N]), y)
+
+    return scaled
+
+
+def dynamic(kernel=None, **options):
+    options = {"dynamic_symbols": [M, N], **options}
+    return wave_compile(WaveCompileOptions(**options), kernel or scaled())
+
+
+def pair(*shape, **named):
+    return torch.randn(*shape, device="cuda", **named), torch.full(shape, torch.nan, device="cuda")
+
+
+def check(kernel, x, y, factor=2.0, **named):
+    kernel(x, factor, y, **named)
+    assert torch.equal(y, x * factor)
+
+
+def test_default_target_is_the_gpu():
+    kernel = dynamic()
+    assert kernel.machine.kind == "cuda" and kernel.target == _wave.devices()[0].target
+    check(kernel, *pair(3, 200))
+
+
+def test_sizes():
+    kernel = dynamic()
+    for shape in ((1, 1), (1, 127), (2, 128), (3, 129), (70, 1000), (0, 5), (5, 0)):
+        check(kernel, *pair(*shape))
+
+
+def test_views():
+    kernel = dynamic()
+    x = torch.randn(8, 300, device="cuda")
+    for view in (x[::2], x[:, ::3], x.T, x[1:, 1:], x[:, 4:].T, x[:1].expand(5, 300)):
+        check(kernel, view, torch.zeros_like(view, memory_format=torch.contiguous_format))
+        whole = torch.full((view.shape[0] * 2, view.shape[1] * 2), -1.0, device="cuda")
+        check(kernel, view, whole[::2, 1::2])
+        assert (whole[1::2] == -1).all() and (whole[:, ::2] == -1).all()
+
+
+def test_host_tensors_compile_for_the_host():
+    kernel = dynamic()
+    x, y = torch.randn(3, 40), torch.zeros(3, 40)
+    check(kernel, x, y)
+    check(kernel, *pair(3, 40))
+
+
+def test_every_way_of_taking_tensors():
+    kernel = dynamic()
+    for exchange in (True, False):
+        _wave.use_exchange(exchange)
+        try:
+            check(kernel, *pair(3, 40))
+        finally:
+            _wave.use_exchange(True)
+
+    class Interface:
+        def __init__(self, tensor):
+            self.tensor = tensor
+
+        @property
+        def __cuda_array_interface__(self):
+            return self.tensor.__cuda_array_interface__
+
+    x, y = pair(3, 40)
+    kernel(Interface(x), 2.0, Interface(y))
+    assert torch.equal(y, 2 * x)
+
+
+def test_dlpack_alone():
+    class Capsule:
+        def __init__(self, tensor):
+            self.tensor = tensor
+
+        def __dlpack__(self, stream=None):
+            assert stream == -1
+            return self.tensor.__dlpack__(stream=-1)
+
+        def __dlpack_device__(self):
+            return self.tensor.__dlpack_device__()
+
+    x, y = pair(3, 40)
+    dynamic()(Capsule(x), 2.0, Capsule(y))
+    assert torch.equal(y, 2 * x)
+
+
+# ---- streams, graphs, threads --------------------------------------------------------------------
+
+
+def slow(x):
+    """Work that keeps a stream busy for a while."""
+    for _ in range(20):
+        x = x @ x * 1e-3
+    return x
+
+
+def test_current_stream():
+    kernel, (x, y) = dynamic(), pair(64, 1000)
+    check(kernel, x, y)
+    stream = torch.cuda.Stream()
+    for exchange in (True, False):
+        _wave.use_exchange(exchange)
+        y.fill_(torch.nan)
+        x.fill_(0)
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            slow(torch.randn(2048, 2048, device="cuda"))
+            x.fill_(3.0)  # behind the slow work: a kernel on another stream would not see it
+            kernel(x, 2.0, y)
+        stream.synchronize()
+        assert (y == 6).all(), exchange
+    _wave.use_exchange(True)
+
+
+def test_a_stream_that_is_given():
+    kernel, (x, y) = dynamic(), pair(64, 1000)
+    check(kernel, x, y)
+    stream = torch.cuda.Stream()
+    for given in (stream, stream.cuda_stream):
+        x.fill_(0)
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            slow(torch.randn(2048, 2048, device="cuda"))
+            x.fill_(4.0)
+        kernel(x, 2.0, y, stream=given)
+        stream.synchronize()
+        assert (y == 8).all()
+        kernel.launch(x, 3.0, y, stream=given)
+        stream.synchronize()
+        assert (y == 12).all()
+    with raises(TypeError, "stream"):
+        kernel(x, 2.0, y, stream="s")
+
+
+def test_graphs():
+    kernel, (x, y) = dynamic(), pair(64, 1000)
+    kernel(x, 2.0, y)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kernel(x, 3.0, y)
+    for _ in range(3):
+        x.normal_()
+        graph.replay()
+        torch.cuda.synchronize()
+        assert torch.equal(y, 3 * x)
+
+
+def test_what_was_not_compiled_yet_cannot_be_captured():
+    kernel, (x, y) = dynamic(), pair(4, 128)
+    kernel(x, 2.0, y)
+    torch.cuda.synchronize()
+    whole = torch.zeros(9, 301, device="cuda")
+    odd = whole[1:, 1:]  # another variant
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            kernel(odd, 2.0, odd)
+    except LaunchError as error:
+        assert "captur" in str(error) and "launch it once" in str(error) or "warm" in str(error)
+    torch.cuda.synchronize()
+    check(kernel, x, y)
+
+
+def test_threads():
+    kernel, failed = dynamic(), []
+
+    def work(seed):
+        try:
+            with torch.cuda.stream(torch.cuda.Stream()):
+                for i in range(50):
+                    x, y = pair(1 + (seed + i) % 7, 100 + i)
+                    kernel(x, float(seed), y)
+                    torch.cuda.current_stream().synchronize()
+                    assert torch.equal(y, x * seed)
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not failed, failed[0]
+
+
+def test_compiled_by_several_threads():
+    made, failed = [], []
+
+    def work(i):
+        try:
+            made.append(dynamic(scaled(), subs={M: 1 + i}, dynamic_symbols=[N]))
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not failed, failed[0]
+    for kernel in made:
+        rows = kernel.options.subs[M]
+        check(kernel, *pair(rows, 77))
+
+
+# ---- what can be seen ----------------------------------------------------------------------------
+
+
+def test_looking():
+    kernel = dynamic()
+    assert ".entry scaled" in kernel.ptx and kernel.asm == kernel.ptx or ".entry" in kernel.asm
+    r = kernel.resources
+    assert 0 < r.registers <= 255 and r.spilled == 0 and r.threads >= 32
+    assert 0 < r.occupancy <= 1 and r.workgroups >= 1
+    assert kernel.program.variants and kernel.program.kind == "cuda"
+    assert "load" in kernel.ir_after("lower_threads")
+
+
+def test_other_targets():
+    for target in ("sm_80", "sm_90a", "cuda", "hip/gfx942", "gfx942"):
+        kernel = dynamic(target=target)
+        check(kernel, *pair(3, 200))
+        assert ("no AMD device" in str(kernel.remarks)) == ("gfx" in target)
+
+
+def test_edited_ir_runs():
+    text = str(dynamic().ir)
+    x, y = pair(3, 200)
+    kernel = dynamic(override_mlir=text.replace(" mul ", " add "))
+    kernel(x, 2.0, y)
+    assert torch.equal(y, x + 2)
+
+
+# ---- mistakes: nothing is launched ---------------------------------------------------------------
+
+
+def test_mistakes_name_argument_expected_and_found():
+    kernel, (x, y) = dynamic(), pair(3, 200)
+    y.fill_(7)
+    with raises(CompileError, "x", "f16"):
+        kernel(x.half(), 2.0, y)
+    with raises(CompileError, "x", "3", "2"):
+        kernel(x[None], 2.0, y)
+    with raises(CompileError, "y"):
+        kernel(x, 2.0, y[:, :-1])
+    with raises((CompileError, ValueError), "y"):
+        kernel(x, 2.0, y.cpu())
+    with raises((CompileError, ValueError), "x"):
+        kernel(x.cpu(), 2.0, y)
+    with raises(TypeError, "factor"):
+        kernel(x, "two", y)
+    with raises(TypeError, "takes 3 arguments"):
+        kernel(x, y)
+    torch.cuda.synchronize()
+    assert (y == 7).all()
+
+
+def test_fixed_sizes_are_checked():
+    kernel = wave_compile(WaveCompileOptions(subs={M: 3, N: 200}), scaled())
+    check(kernel, *pair(3, 200))
+    with raises(CompileError, "x", "200", "201"):
+        kernel(*pair(3, 201)[:1], 2.0, pair(3, 201)[1])
+
+
+def test_assumptions_are_checked():
+    kernel = scaled(tkl.f32, tkw.Assumption(N > 100))
+    x, y = pair(3, 50)
+    y.fill_(7)
+    with raises(CompileError, "N"):
+        dynamic(kernel)(x, 2.0, y)
+    torch.cuda.synchronize()
+    assert (y == 7).all()
+    dynamic(kernel, assume="ignore")(x, 2.0, y)
+    check(dynamic(kernel), *pair(3, 101))
+
+
+def test_explicit_targets_refuse_host_tensors():
+    x, y = torch.randn(3, 40), torch.zeros(3, 40)
+    with raises((ValueError, CompileError), "sm_80"):
+        dynamic(target="sm_80")(x, 2.0, y)
+
+
+GATHER = """
+import torch, sys
+import wave_lang.kernel.lang as tkl, wave_lang.kernel.wave as tkw
+from wave_lang import *
+M, N, S = tkl.sym.M, tkl.sym.N, tkl.sym.S
+G = GLOBAL_ADDRESS_SPACE
+i, d0 = tkw.IndexMapping.iterator(0), tkw.IndexMapping.dynamic_val(0)
+far = tkw.IndexMapping(num_iterators=1, inputs={S: d0}, outputs={M: i}, dynamic_val_mappings={M: i})
+@tkw.wave([tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 32}),
+           tkw.WorkgroupConstraint(M, 32, 0)])
+def gather(at: tkl.Memory[M, G, tkl.i32], x: tkl.Memory[S, G, tkl.f32], y: tkl.Memory[M, G, tkl.f32]):
+    where = tkw.read(at)
+    tkw.write(tkw.read(x, mapping=far, mapping_dynamic_vals=(where,), bounds={}), y)
+kernel = wave_compile(WaveCompileOptions(dynamic_symbols=[M, S]), gather)
+x, y = torch.ones(64, device="cuda"), torch.zeros(64, device="cuda")
+at = torch.zeros(64, dtype=torch.int32, device="cuda")
+kernel(at, x, y)
+torch.cuda.synchronize()
+assert (y == 1).all()
+at += 1 << 30
+kernel(at, x, y)
+try:
+    torch.cuda.synchronize()
+except Exception as error:
+    print("PyTorch:", type(error).__name__)
+try:
+    kernel(at, x, y)
+except CompileError as error:
+    print("Wave:", str(error))
+print("alive")
+"""
+
+
+def test_illegal_addresses_come_back_as_exceptions():
+    done = run_child(GATHER)
+    assert "alive" in done.stdout, done.stdout + done.stderr
+    assert "Wave:" in done.stdout and "gather" in done.stdout, done.stdout

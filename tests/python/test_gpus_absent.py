@@ -1,0 +1,64 @@
+"""The GPU tests are tested themselves, where there is none: a wrong result is noticed."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+import gpu_utils  # needs PyTorch
+
+TOOL = Path(__file__).resolve().parents[2] / "tools/test_gpu.py"
+
+
+@pytest.fixture(scope="module")
+def tool():
+    spec = importlib.util.spec_from_file_location("test_gpu", TOOL)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f8e4m3fn", "i8", "f64"])
+@pytest.mark.parametrize("shape", [(5,), (3, 4), (2, 3, 4)])
+@pytest.mark.parametrize("pad, shift", [(0, 0), (3, 1)])
+def test_guarded_tensors(dtype, shape, pad, shift):
+    size = np.dtype(gpu_utils.STORAGE[dtype]).itemsize
+    array = np.arange(np.prod(shape) * size, dtype="u1").view(gpu_utils.STORAGE[dtype])
+    array = array.reshape(shape)
+    guarded = gpu_utils.Guarded(dtype, array, pad, shift)
+    assert guarded.tensor.shape == shape and guarded.numpy(dtype).tobytes() == array.tobytes()
+    bits, first = guarded.bits, guarded.bits.storage_offset()
+    with pytest.raises(AssertionError, match="outside"):
+        bits.as_strided((1,), (1,), first + bits.stride(0) * shape[0] + pad).fill_(1)
+        guarded.numpy(dtype)
+
+
+def test_a_right_kernel_passes(tool):
+    item = next(i for i, c in enumerate(tool.every_case()) if c.name.startswith("rms_norm"))
+    assert tool.run_case((item, 2, "eval", 7, tool.PLACES))[3] is None
+
+
+def test_a_wrong_kernel_is_reported(tool, monkeypatch):
+    item = next(i for i, c in enumerate(tool.every_case()) if c.name.startswith("copy_f32"))
+    case = tool.every_case()[item]
+
+    def spoilt(self, sizes, target):
+        def run(a, b):
+            b.copy_(a)
+            b[-1, -1] += 1
+
+        return run
+
+    monkeypatch.setattr(type(case), "compile", spoilt)
+    assert "are wrong" in tool.run_case((item, 2, "eval", 7, tool.PLACES))[3]
+
+
+def test_the_list_is_whole(tool):
+    import types
+
+    options = types.SimpleNamespace(only="", targets=["sm_80", "sm_90a"], sample=0, seed=1)
+    items = tool.list_items(options)
+    assert len(items) == 2 * sum(len(c.shapes) for c in tool.every_case()) and len(items) > 3000
+    assert len({i[3] for i in items}) == len(items)  # fresh inputs each

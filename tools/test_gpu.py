@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""Every kernel of the list on the GPU of this machine, and all that concerns launching: `make test-gpu`.
+
+    tools/test_gpu.py [--jobs N] [--targets sm_80,sm_90a] [--only WORD] [--sample N] [--seed N]
+
+The list (tests/python/sim_list) runs with every shape and target, fresh random inputs, outputs that
+hold nonsense before, and guards around every tensor; each result is compared with NumPy in float64.
+Kernels are compiled by many processes at once. Then come tests/python/test_gpu_*.py, whose tests
+need no pytest, and, where it is installed, compute-sanitizer on a sample. Ends with one line
+`N passed, M failed`. Needs PyTorch, NumPy, and the package built beside its sources.
+"""
+
+import argparse
+import collections
+import concurrent.futures as futures
+import glob
+import importlib
+import inspect
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+import time
+import traceback
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PATHS = [os.path.join(ROOT, p) for p in ("python", "tests/python", "tests/python/sim_list")]
+sys.path[:0] = PATHS
+
+
+# ---- without pytest ------------------------------------------------------------------------------
+
+
+def stand_in_for_pytest():
+    """What the files of the tests need of pytest in order to be imported."""
+    import types
+
+    class Mark:
+        def __getattr__(self, name):
+            return self._mark
+
+        def _mark(self, *args, **named):
+            def decorate(function):
+                kept = types.SimpleNamespace(args=args, kwargs=named)
+                function.pytestmark = [kept, *getattr(function, "pytestmark", [])]
+                return function
+
+            return decorate
+
+    module = types.ModuleType("pytest")
+    module.mark = Mark()
+    module.param = lambda *values, **named: values
+    module.fixture = lambda *args, **named: args[0] if args else lambda function: function
+    module.importorskip = importlib.import_module
+    module.raises = importlib.import_module("gpu_utils").raises
+    sys.modules["pytest"] = module
+
+
+try:
+    import pytest  # noqa: F401
+except ImportError:
+    PYTEST = False
+else:
+    PYTEST = True
+
+
+# ---- the list ------------------------------------------------------------------------------------
+
+
+def every_case():
+    import cases_attention
+    import cases_gemm
+    import cases_rows
+
+    return [*cases_rows.CASES, *cases_gemm.CASES, *cases_attention.CASES]
+
+
+# How tensors lie: as PyTorch makes them; rows apart; also not aligned to more than an element.
+PLACES = ((0, 0), (3, 0), (1, 1))
+
+
+def run_case(item):
+    """One case, one shape, one target. The reason why it failed, or None."""
+    index, shape, target, seed, places = item
+    case = every_case()[index]
+    sizes = case.shapes[shape]
+    try:
+        import gpu_utils
+
+        kernel = case.compile(sizes, target)
+        arguments = case.arguments(sizes, seed)
+        for pad, shift in places:
+            after = gpu_utils.run_guarded(kernel, arguments, pad, shift)
+            case.check(sizes, arguments, after)
+    except Exception as error:
+        return item, case.name, case.label(sizes), f"{type(error).__name__}: {error}"
+    return item, case.name, case.label(sizes), None
+
+
+def list_items(options):
+    """Every third item also runs with tensors that lie otherwise."""
+    items = []
+    for index, case in enumerate(every_case()):
+        if options.only not in case.name:
+            continue
+        for shape in range(len(case.shapes)):
+            for target in options.targets:
+                places = PLACES if len(items) % 3 == 0 else PLACES[:1]
+                items.append((index, shape, target, options.seed + len(items), places))
+    return items[:: max(1, len(items) // options.sample)] if options.sample else items
+
+
+def run_list(options):
+    """(passed, failed) of the list."""
+    items, failures, begin = list_items(options), [], time.time()
+    context = multiprocessing.get_context("spawn")
+    with futures.ProcessPoolExecutor(options.jobs, context) as pool:
+        for found in pool.map(run_case, items, chunksize=4):
+            if found[3]:
+                failures.append(found)
+    reasons = collections.Counter((f[3].splitlines()[0][:160], f[0][2]) for f in failures)
+    for (reason, target), count in reasons.most_common(options.show):
+        first = next(f for f in failures if f[3].startswith(reason[:100]) and f[0][2] == target)
+        print(f"  {count:4} x {target}: {reason}\n         first {first[1]} {first[2]}")
+    for target in options.targets:
+        mine = [i for i in items if i[2] == target]
+        wrong = [f for f in failures if f[0][2] == target]
+        print(f"list on {target:8} {len(mine) - len(wrong)} passed, {len(wrong)} failed")
+    print(f"list took {time.time() - begin:.0f} s with {options.jobs} processes")
+    return len(items) - len(failures), failures
+
+
+# ---- the other tests -----------------------------------------------------------------------------
+
+
+def run_file(path):
+    """Runs the tests of a file, in this process; prints what fails. Exit status for a child."""
+    if not PYTEST:
+        stand_in_for_pytest()
+    module = importlib.import_module(os.path.splitext(os.path.basename(path))[0])
+    passed = failed = 0
+    for name, test in inspect.getmembers(module, inspect.isfunction):
+        if not name.startswith("test_") or test.__module__ != module.__name__:
+            continue
+        try:
+            test()
+            passed += 1
+        except Exception:
+            failed += 1
+            last = traceback.format_exc().strip().splitlines()
+            print(f"  {name} failed\n    " + "\n    ".join(last[-8:]))
+    print(f"COUNT {passed} {failed}")
+    return 0
+
+
+def run_files(options):
+    passed = failed = 0
+    for path in sorted(glob.glob(os.path.join(ROOT, "tests/python/test_gpu_*.py"))):
+        name = os.path.basename(path)
+        if options.files and options.files not in name:
+            continue
+        begin = time.time()
+        done = subprocess.run(
+            [sys.executable, __file__, "--file", path], capture_output=True, text=True
+        )
+        count = [line.split()[1:] for line in done.stdout.splitlines() if line[:6] == "COUNT "]
+        good, bad = map(int, count[0]) if count else (0, 1)
+        passed, failed = passed + good, failed + bad
+        print(f"{name:28} {good} passed, {bad} failed  {time.time() - begin:.0f} s")
+        if bad:
+            print(done.stdout[-4000:] + ("" if count else done.stderr[-3000:]))
+    return passed, failed
+
+
+def run_sanitizer(options):
+    """memcheck, racecheck, initcheck and synccheck on a few kernels of every kind."""
+    tool = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
+    if tool is None:
+        print("compute-sanitizer is not installed: not run")
+        return 0, 0
+    passed = failed = 0
+    for check in ("memcheck", "racecheck", "initcheck", "synccheck"):
+        command = [tool, f"--tool={check}", "--error-exitcode=9", sys.executable, __file__]
+        command += ["--in-process", "--sample", "24", "--targets", ",".join(options.targets)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        good = done.returncode == 0
+        passed, failed = passed + good, failed + (not good)
+        print(f"compute-sanitizer {check:10} {'clean' if good else done.stdout[-2500:]}")
+    return passed, failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 16))
+    parser.add_argument("--targets", default="sm_80,sm_90a")
+    parser.add_argument("--only", default="", help="cases whose name contains this; no other tests")
+    parser.add_argument("--sample", type=int, default=0, help="about so many runs of the list")
+    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3), "big"))
+    parser.add_argument("--show", type=int, default=25, help="how many reasons of failures")
+    parser.add_argument("--no-list", action="store_true", help="only the other tests")
+    parser.add_argument("--files", default="", help="only files of tests whose name contains this")
+    parser.add_argument("--file", help=argparse.SUPPRESS)
+    parser.add_argument("--in-process", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.file:
+        return run_file(options.file)
+    options.targets = options.targets.split(",")
+    if options.in_process:
+        found = [run_case(item) for item in list_items(options)]
+        print("\n".join(f"{f[1]} {f[2]}: {f[3]}" for f in found if f[3]))
+        return 1 if any(f[3] for f in found) else 0
+    print(f"seed {options.seed}")
+    passed, failures = (0, []) if options.no_list else run_list(options)
+    failed = len(failures)
+    if not options.only:
+        for part in (run_files, run_sanitizer):
+            good, bad = part(options)
+            passed, failed = passed + good, failed + bad
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
