@@ -7,40 +7,11 @@
  * branches and still agrees with sym_eval. A box is run a hundred points at a time. */
 #include <string.h>
 
+#include "base/host_steps.h"
 #include "sym/node.h"
 
-typedef enum InstrKind {
-  I_CONST,
-  I_VAR,
-  I_ADD,
-  I_MUL,
-  I_FLOORDIV,
-  I_MOD,
-  I_SHIFT, /* floor(a / 2**value) */
-  I_MASK,  /* a & value */
-  I_EXACT, /* a / b, undefined when there is a remainder */
-  I_ABS,   /* |a|, undefined for 0: a denominator */
-  I_SIGN,  /* of a */
-  I_TIE,   /* a, undefined when b is */
-  I_XOR,
-  I_LE0, /* a <= 0 */
-  I_LT0,
-  I_EQ0,
-  I_NE0,
-  I_LT, /* a < b */
-  I_AND,
-  I_OR,
-  I_SELECT
-} InstrKind;
-
-typedef struct Instr {
-  InstrKind kind;
-  int a, b, c;
-  int64_t value;
-} Instr;
-
 struct SymProgram {
-  const Instr *code;
+  const HostStep *code;
   int n;
   const int *results;
   int nresults;
@@ -56,7 +27,7 @@ typedef struct Compiler {
   Arena *scratch;
   const Sym *const *vars;
   int nvars;
-  Vec(Instr) code;
+  Vec(HostStep) code;
   Map pairs;  /* expression -> Pair */
   Map instrs; /* hash of an instruction -> index + 1 */
   bool unbound;
@@ -64,7 +35,7 @@ typedef struct Compiler {
 
 /* ---- emitting */
 
-static int emit(Compiler *c, Instr in) {
+static int emit(Compiler *c, HostStep in) {
   uint64_t h = hash_mix((uint64_t)in.kind << 32 | (uint32_t)in.a,
                         (uint64_t)(uint32_t)in.b << 32 | (uint32_t)in.c);
   h = hash_mix(h, (uint64_t)in.value) | 1;
@@ -75,30 +46,30 @@ static int emit(Compiler *c, Instr in) {
   return c->code.n - 1;
 }
 
-static Instr instr(InstrKind kind, int a, int b, int c, int64_t value) {
-  Instr in;
+static HostStep instr(HostStepKind kind, int a, int b, int c, int64_t value) {
+  HostStep in;
   memset(&in, 0, sizeof in); /* padding too: instructions are compared as bytes */
   in.kind = kind, in.a = a, in.b = b, in.c = c, in.value = value;
   return in;
 }
 
-static int emit2(Compiler *c, InstrKind kind, int a, int b) {
+static int emit2(Compiler *c, HostStepKind kind, int a, int b) {
   return emit(c, instr(kind, a, b, 0, 0));
 }
-static int emit1(Compiler *c, InstrKind kind, int a) { return emit(c, instr(kind, a, 0, 0, 0)); }
-static int constant(Compiler *c, int64_t v) { return emit(c, instr(I_CONST, 0, 0, 0, v)); }
+static int emit1(Compiler *c, HostStepKind kind, int a) { return emit(c, instr(kind, a, 0, 0, 0)); }
+static int constant(Compiler *c, int64_t v) { return emit(c, instr(HOST_CONST, 0, 0, 0, v)); }
 
 static int times(Compiler *c, int a, int b) {
-  const Instr *x = &c->code.at[a], *y = &c->code.at[b];
-  if (x->kind == I_CONST && x->value == 1) return b;
-  if (y->kind == I_CONST && y->value == 1) return a;
-  return emit2(c, I_MUL, a, b);
+  const HostStep *x = &c->code.at[a], *y = &c->code.at[b];
+  if (x->kind == HOST_CONST && x->value == 1) return b;
+  if (y->kind == HOST_CONST && y->value == 1) return a;
+  return emit2(c, HOST_MUL, a, b);
 }
 
 /* The exponent of a constant power of two in slot b, or -1. */
 static int log2_of(const Compiler *c, int b) {
   int64_t v = c->code.at[b].value;
-  if (c->code.at[b].kind != I_CONST || v <= 0 || (v & (v - 1))) return -1;
+  if (c->code.at[b].kind != HOST_CONST || v <= 0 || (v & (v - 1))) return -1;
   int n = 0;
   while (v >> n > 1) n++;
   return n;
@@ -106,19 +77,20 @@ static int log2_of(const Compiler *c, int b) {
 
 static int quotient(Compiler *c, int a, int b) {
   int n = log2_of(c, b);
-  return n >= 0 ? emit(c, instr(I_SHIFT, a, 0, 0, n)) : emit2(c, I_FLOORDIV, a, b);
+  return n >= 0 ? emit(c, instr(HOST_SHIFT, a, 0, 0, n)) : emit2(c, HOST_FLOORDIV, a, b);
 }
 
 static int remainder_of(Compiler *c, int a, int b) {
   int n = log2_of(c, b);
-  if (n >= 0) return emit(c, instr(I_MASK, a, 0, 0, (INT64_C(1) << n) - 1));
-  return emit2(c, I_MOD, a, b);
+  if (n >= 0) return emit(c, instr(HOST_MASK, a, 0, 0, (INT64_C(1) << n) - 1));
+  return emit2(c, HOST_MOD, a, b);
 }
 
 static int den_of(Compiler *c, Pair p) { return p.den < 0 ? constant(c, 1) : p.den; }
 
 static Pair reduce_den(Compiler *c, Pair p) {
-  if (p.den >= 0 && c->code.at[p.den].kind == I_CONST && c->code.at[p.den].value == 1) p.den = -1;
+  if (p.den >= 0 && c->code.at[p.den].kind == HOST_CONST && c->code.at[p.den].value == 1)
+    p.den = -1;
   return p;
 }
 
@@ -129,11 +101,11 @@ static Pair pair_mul(Compiler *c, Pair a, Pair b) {
 }
 
 static Pair pair_add(Compiler *c, Pair a, Pair b) {
-  if (a.den == b.den) return (Pair){emit2(c, I_ADD, a.num, b.num), a.den};
+  if (a.den == b.den) return (Pair){emit2(c, HOST_ADD, a.num, b.num), a.den};
   int x = b.den < 0 ? a.num : times(c, a.num, b.den),
       y = a.den < 0 ? b.num : times(c, b.num, a.den);
   int den = a.den < 0 ? b.den : b.den < 0 ? a.den : times(c, a.den, b.den);
-  return (Pair){emit2(c, I_ADD, x, y), den};
+  return (Pair){emit2(c, HOST_ADD, x, y), den};
 }
 
 static Pair pair_const(Compiler *c, Rat v) {
@@ -142,12 +114,12 @@ static Pair pair_const(Compiler *c, Rat v) {
 
 /* 1 / p: the sign moves to the numerator. */
 static Pair pair_inverse(Compiler *c, Pair p) {
-  int num = times(c, den_of(c, p), emit1(c, I_SIGN, p.num));
-  return (Pair){num, emit1(c, I_ABS, p.num)};
+  int num = times(c, den_of(c, p), emit1(c, HOST_SIGN, p.num));
+  return (Pair){num, emit1(c, HOST_ABS, p.num)};
 }
 
 static int whole(Compiler *c, Pair p) {
-  return p.den < 0 ? p.num : emit2(c, I_EXACT, p.num, p.den);
+  return p.den < 0 ? p.num : emit2(c, HOST_EXACT, p.num, p.den);
 }
 
 /* ---- expressions */
@@ -199,9 +171,9 @@ static Pair compile_mod(Compiler *c, const Sym *s) {
 }
 
 static Pair choose(Compiler *c, int cond, Pair yes, Pair no) {
-  Pair p = {emit(c, instr(I_SELECT, cond, yes.num, no.num, 0)), -1};
+  Pair p = {emit(c, instr(HOST_SELECT, cond, yes.num, no.num, 0)), -1};
   if (yes.den >= 0 || no.den >= 0)
-    p.den = emit(c, instr(I_SELECT, cond, den_of(c, yes), den_of(c, no), 0));
+    p.den = emit(c, instr(HOST_SELECT, cond, den_of(c, yes), den_of(c, no), 0));
   return p;
 }
 
@@ -211,23 +183,23 @@ static Pair compile_extreme(Compiler *c, const Sym *s) {
     Pair t = compile(c, s->arg[i]);
     int x = t.den < 0 ? all.num : times(c, all.num, t.den),
         y = all.den < 0 ? t.num : times(c, t.num, all.den);
-    int less = emit2(c, I_LT, x, y);
+    int less = emit2(c, HOST_LT, x, y);
     all = s->kind == SYM_min ? choose(c, less, all, t) : choose(c, less, t, all);
     /* Both operands must be defined, whichever is taken. */
-    all.num = emit2(c, I_TIE, all.num, less);
+    all.num = emit2(c, HOST_TIE, all.num, less);
   }
   return all;
 }
 
 static Pair compile_compare(Compiler *c, const Sym *s) {
-  static const InstrKind kinds[] = {
-      [SYM_le] = I_LE0, [SYM_lt] = I_LT0, [SYM_eq] = I_EQ0, [SYM_ne] = I_NE0};
+  static const HostStepKind kinds[] = {
+      [SYM_le] = HOST_LE0, [SYM_lt] = HOST_LT0, [SYM_eq] = HOST_EQ0, [SYM_ne] = HOST_NE0};
   Pair d = compile(c, s->base);
-  int x = d.den < 0 ? d.num : emit2(c, I_TIE, d.num, d.den);
+  int x = d.den < 0 ? d.num : emit2(c, HOST_TIE, d.num, d.den);
   return (Pair){emit1(c, kinds[cmp_kind(s)], x), -1};
 }
 
-static Pair compile_fold(Compiler *c, const Sym *s, InstrKind kind) {
+static Pair compile_fold(Compiler *c, const Sym *s, HostStepKind kind) {
   int all = whole(c, compile(c, s->arg[0]));
   for (int i = 1; i < s->n; i++) all = emit2(c, kind, all, whole(c, compile(c, s->arg[i])));
   return (Pair){all, -1};
@@ -243,7 +215,7 @@ static Pair compile_round(Compiler *c, const Sym *s) {
 
 static Pair compile_symbol(Compiler *c, const Sym *s) {
   for (int i = 0; i < c->nvars; i++)
-    if (c->vars[i] == s) return (Pair){emit(c, instr(I_VAR, 0, 0, 0, i)), -1};
+    if (c->vars[i] == s) return (Pair){emit(c, instr(HOST_VAR, 0, 0, 0, i)), -1};
   c->unbound = true;
   return (Pair){constant(c, 0), -1};
 }
@@ -260,7 +232,7 @@ static Pair compile_node(Compiler *c, const Sym *s) {
   case SYM_floor:
   case SYM_ceil: return compile_round(c, s);
   case SYM_mod: return compile_mod(c, s);
-  case SYM_xor: return compile_fold(c, s, I_XOR);
+  case SYM_xor: return compile_fold(c, s, HOST_XOR);
   case SYM_min:
   case SYM_max: return compile_extreme(c, s);
   case SYM_select: {
@@ -271,8 +243,8 @@ static Pair compile_node(Compiler *c, const Sym *s) {
   case SYM_lt:
   case SYM_eq:
   case SYM_ne: return compile_compare(c, s);
-  case SYM_and: return compile_fold(c, s, I_AND);
-  case SYM_or: return compile_fold(c, s, I_OR);
+  case SYM_and: return compile_fold(c, s, HOST_AND);
+  case SYM_or: return compile_fold(c, s, HOST_OR);
   case SYM_COUNT: break;
   }
   WV_BUG("unknown kind of expression");
@@ -299,7 +271,7 @@ SymProgram *sym_compile(Arena *a, SymCtx *cx, const Sym *const *exprs, int nexpr
   p->results = results;
   p->nresults = nexprs;
   p->n = c.code.n;
-  p->code = arena_copy(a, c.code.at, sizeof(Instr) * (size_t)c.code.n);
+  p->code = arena_copy(a, c.code.at, sizeof(HostStep) * (size_t)c.code.n);
   arena_free(c.scratch);
   if (!c.unbound) return p;
   sym_fail(cx, "an expression has a symbol that is not a variable of the program, or constants out "
@@ -342,40 +314,48 @@ typedef struct Lanes {
   }                                                                                                \
   break
 
-static void step(const Instr *in, const Lanes *l, int at) {
+static void step(const HostStep *in, const Lanes *l, int at) {
   const int w = l->w;
   const int64_t *va = l->v + in->a * w, *vb = l->v + in->b * w, *vc = l->v + in->c * w;
   const int64_t *bad_a = l->bad + in->a * w, *bad_b = l->bad + in->b * w,
                 *bad_c = l->bad + in->c * w;
   int64_t *out = l->v + at * w, *bad_out = l->bad + at * w;
   switch (in->kind) {
-  case I_CONST: EACH((void)a; r = in->value; wrong = 0);
-  case I_VAR: EACH((void)a; r = l->vars[in->value * w + i]; wrong = 0);
-  case I_ADD: EACH(wrong |= __builtin_add_overflow(a, b, &r));
-  case I_MUL: EACH(wrong |= __builtin_mul_overflow(a, b, &r));
-  case I_FLOORDIV: EACH(r = floordiv_checked(a, b, &wrong));
-  case I_MOD: EACH(r = mod_checked(a, b, &wrong));
-  case I_SHIFT: EACH(r = a >> in->value; wrong = bad_a[i]);
-  case I_MASK: EACH(r = a & in->value; wrong = bad_a[i]);
-  case I_EXACT: EACH(r = exact_checked(a, b, &wrong));
-  case I_ABS: EACH(wrong = bad_a[i] | (a == 0) | (a == INT64_MIN); r = wrong ? 1 : a < 0 ? -a : a);
-  case I_SIGN: EACH(r = (a > 0) - (a < 0); wrong = bad_a[i]);
-  case I_TIE: EACH(r = a);
-  case I_XOR: EACH(r = a ^ b);
-  case I_LE0: EACH(r = a <= 0; wrong = bad_a[i]);
-  case I_LT0: EACH(r = a < 0; wrong = bad_a[i]);
-  case I_EQ0: EACH(r = a == 0; wrong = bad_a[i]);
-  case I_NE0: EACH(r = a != 0; wrong = bad_a[i]);
-  case I_LT: EACH(r = a < b);
-  case I_AND: EACH(if ((!bad_a[i] && !a) || (!bad_b[i] && !b)) wrong = 0; else r = a & b);
-  case I_OR: EACH(r = (a | b) != 0; if ((!bad_a[i] && a) || (!bad_b[i] && b)) wrong = 0);
-  case I_SELECT: EACH(r = a ? b : vc[i]; wrong = bad_a[i] | (a ? bad_b[i] : bad_c[i]));
+  case HOST_CONST: EACH((void)a; r = in->value; wrong = 0);
+  case HOST_VAR: EACH((void)a; r = l->vars[in->value * w + i]; wrong = 0);
+  case HOST_ADD: EACH(wrong |= __builtin_add_overflow(a, b, &r));
+  case HOST_MUL: EACH(wrong |= __builtin_mul_overflow(a, b, &r));
+  case HOST_FLOORDIV: EACH(r = floordiv_checked(a, b, &wrong));
+  case HOST_MOD: EACH(r = mod_checked(a, b, &wrong));
+  case HOST_SHIFT: EACH(r = a >> in->value; wrong = bad_a[i]);
+  case HOST_MASK: EACH(r = a & in->value; wrong = bad_a[i]);
+  case HOST_EXACT: EACH(r = exact_checked(a, b, &wrong));
+  case HOST_ABS:
+    EACH(wrong = bad_a[i] | (a == 0) | (a == INT64_MIN); r = wrong ? 1 : a < 0 ? -a : a);
+  case HOST_SIGN: EACH(r = (a > 0) - (a < 0); wrong = bad_a[i]);
+  case HOST_TIE: EACH(r = a);
+  case HOST_XOR: EACH(r = a ^ b);
+  case HOST_LE0: EACH(r = a <= 0; wrong = bad_a[i]);
+  case HOST_LT0: EACH(r = a < 0; wrong = bad_a[i]);
+  case HOST_EQ0: EACH(r = a == 0; wrong = bad_a[i]);
+  case HOST_NE0: EACH(r = a != 0; wrong = bad_a[i]);
+  case HOST_LT: EACH(r = a < b);
+  case HOST_AND: EACH(if ((!bad_a[i] && !a) || (!bad_b[i] && !b)) wrong = 0; else r = a & b);
+  case HOST_OR: EACH(r = (a | b) != 0; if ((!bad_a[i] && a) || (!bad_b[i] && b)) wrong = 0);
+  case HOST_SELECT: EACH(r = a ? b : vc[i]; wrong = bad_a[i] | (a ? bad_b[i] : bad_c[i]));
+  case HOST_COUNT: break;
   }
 }
 
 #undef EACH
 
 int sym_program_slots(const SymProgram *p) { return 2 * p->n; }
+
+const HostStep *sym_program_steps(const SymProgram *p, int *n, const int **results) {
+  *n = p->n;
+  *results = p->results;
+  return p->code;
+}
 
 static void run_lanes(const SymProgram *p, const Lanes *l) {
   /* Operands that an instruction does not have name slot 0, which the first instruction reads. */

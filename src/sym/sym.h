@@ -179,6 +179,8 @@ SymProgram *sym_compile(Arena *a, SymCtx *cx, const Sym *const *exprs, int nexpr
 /* out[nexprs]; false as for sym_eval. Reentrant: `scratch` has sym_program_slots() entries. */
 int sym_program_slots(const SymProgram *p);
 bool sym_run(const SymProgram *p, const int64_t *vars, int64_t *scratch, int64_t *out);
+/* The program itself, for others to run; *results has one step per expression. */
+const struct HostStep *sym_program_steps(const SymProgram *p, int *n, const int **results);
 
 /* The first expression at n points at once: variable v of point i is vars[v*n + i], `scratch` has
  * n * sym_program_slots() entries. Values and, for each, whether it is undefined, lie there. */
