@@ -22,11 +22,26 @@ typedef struct Address {
   SymCtx *sym;
   const Sym *offset;       /* in elements over the $x; NULL: not known */
   const MemLayout *memory; /* of an allocation, or NULL: row-major */
+  bool view;               /* an argument that lies by its strides */
 } Address;
+
+static const Sym *argument_symbol(const Address *ad, const char *what, int dim) {
+  return memory_symbol(ad->s->d->k, ad->b->access.memory, what, dim);
+}
+
+static const Sym *strided_offset(const Address *ad) {
+  const Sym *offset = sym_int(ad->sym, 0);
+  for (int m = 0; m < ad->b->access.memory->type->rank; m++) {
+    const Sym *by = sym_mul(ad->sym, ad->coords[m], argument_symbol(ad, "STRIDE", m));
+    offset = sym_add(ad->sym, offset, by);
+  }
+  return offset;
+}
 
 /* Row-major: the size of the first dimension is in no stride. */
 static const Sym *linear_offset(const Address *ad) {
   const Type *t = ad->b->access.memory->type;
+  if (ad->view) return strided_offset(ad);
   const Sym *offset = sym_int(ad->sym, 0), *stride = sym_int(ad->sym, 1);
   for (int m = t->rank - 1; m >= 0; m--) {
     offset = sym_add(ad->sym, offset, sym_mul(ad->sym, ad->coords[m], stride));
@@ -84,6 +99,10 @@ static int contiguous_dim(const Address *ad) {
 static bool is_adjacent(const Address *ad, int axis, int run) {
   const MemAccess *a = &ad->b->access;
   int along = contiguous_dim(ad);
+  const Sym *one = sym_int(ad->sym, 1);
+  if (ad->view &&
+      !sym_proves(ad->sym, ad->facts, sym_eq(ad->sym, argument_symbol(ad, "STRIDE", along), one)))
+    return false;
   for (int i = 0; i < a->ndynamic; i++)
     if (!access_dynamic_is_even(a, ad->s, i, axis, run)) return false;
   for (int m = 0; m < a->memory->type->rank; m++)
@@ -105,6 +124,10 @@ static bool is_tested_alike(const Address *ad, int axis, int run) {
 
 /* A run begins at a multiple of it in memory. */
 static bool begins_aligned(const Address *ad, int axis, int run) {
+  int64_t bytes = (int64_t)run * dtype_memory_bits(ad->b->access.memory->type->dtype) / 8;
+  if (ad->view && bytes > 1 &&
+      !sym_divides(ad->sym, ad->facts, bytes, argument_symbol(ad, "BASE", -1)))
+    return false;
   if (!ad->memory) return is_multiple(ad, at_run(ad, ad->offset, axis, run, 0), run);
   int along = contiguous_dim(ad);
   return mem_vector(ad->memory, along) >= run &&
@@ -137,10 +160,11 @@ static void find_run(const Address *ad) {
 
 void find_addresses(AccessBounds *b, const Standing *s, const SymFacts *inside,
                     const Sym *const *coords, const Sym *const *sizes, const SymBinding *place) {
-  Address ad = {b, s, inside, coords, sizes, place, s->d->k->cx->sym, NULL, NULL};
+  Address ad = {b, s, inside, coords, sizes, place, s->d->k->cx->sym, NULL, NULL, false};
   const Op *alloc = b->access.memory->def;
   MemLayout memory;
   if (alloc && alloc->kind == OP_alloc && alloc_slot_layout(alloc, &memory)) ad.memory = &memory;
+  ad.view = memory_is_view(s->d->k, b->access.memory);
   ad.offset = linear_offset(&ad);
   find_offset_bits(&ad);
   if (ad.offset) find_run(&ad);

@@ -54,6 +54,19 @@ const char *memory_name(const Kernel *k, const Value *memory) {
   return k->params.at[root->index].name;
 }
 
+bool memory_is_view(const Kernel *k, const Value *memory) {
+  if (memory_is_scratch(memory)) return false;
+  for (int i = 0; i < k->constraints.n; i++)
+    if (k->constraints.at[i].kind == CONSTRAINT_view &&
+        strcmp(sym_name(k->constraints.at[i].dim), memory_name(k, memory)) == 0)
+      return true;
+  return false;
+}
+
+const Sym *memory_symbol(const Kernel *k, const Value *memory, const char *what, int dim) {
+  return ir_param_symbol(k, memory_root(memory)->index, what, dim);
+}
+
 static void take_mapping(MemAccess *a, bool memory_is_input) {
   const Attr *mapping = op_attr(a->op, ATTR_mapping);
   if (!mapping) return;

@@ -38,6 +38,12 @@ static inline bool memory_is_scratch(const Value *memory) {
 const Value *memory_written(const Op *op);
 const char *memory_name(const Kernel *k, const Value *memory); /* of its root */
 
+/* An argument that a `view` row lets lie anyhow; else it is row-major and aligned to 16 bytes. */
+bool memory_is_view(const Kernel *k, const Value *memory);
+/* What a launch says of an argument: $SIZE_a_0, $STRIDE_a_0; $BASE_a (dim -1) is its address, of
+ * which some low bits are known. */
+const Sym *memory_symbol(const Kernel *k, const Value *memory, const char *what, int dim);
+
 const Sym *access_x(SymCtx *cx, int i);        /* $xi */
 const Sym *access_y(SymCtx *cx, int i);        /* $yi, which may be negative */
 const Sym *access_n(SymCtx *cx, int i);        /* $ni: the size of the memory along its dim i */

@@ -222,6 +222,14 @@ const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const 
   return NULL;
 }
 
+const Sym *ir_param_symbol(const Kernel *k, int param, const char *what, int dim) {
+  char name[256];
+  const char *of = k->params.at[param].name;
+  if (dim < 0) snprintf(name, sizeof name, "$%s_%s", what, of);
+  else snprintf(name, sizeof name, "$%s_%s_%d", what, of, dim);
+  return sym_symbol(k->cx->sym, name, true);
+}
+
 const Sym *ir_numbered_symbol(Context *cx, const char *prefix, int i, bool nonneg) {
   char name[32];
   snprintf(name, sizeof name, "%s%d", prefix, i);

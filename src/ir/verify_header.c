@@ -1,6 +1,8 @@
 /* verify_header.c: the constraints of a kernel against each other, with the values of the symbols
  * as far as they are bound (language.md 3). A size that is still symbolic is checked again once it
  * is bound. */
+#include <string.h>
+
 #include "ir/attr.h"
 #include "ir/build_state.h"
 
@@ -139,6 +141,14 @@ static bool check_launch(Header *h, const Constraint *c) {
 
 /* ---- every row ---- */
 
+static bool check_view(Header *h, const Constraint *c) {
+  const char *name = sym_name(c->dim);
+  for (int i = 0; name && i < h->k->params.n; i++)
+    if (strcmp(h->k->params.at[i].name, name) == 0 && h->k->body->args[i]->type->kind == TYPE_mem)
+      return true;
+  return FAIL(h, c, E0212, "`%s` is not a tensor among the arguments", text(h, c->dim));
+}
+
 static bool check_fields(Header *h, const Constraint *c) {
   switch (c->kind) {
   case CONSTRAINT_workgroup:
@@ -160,6 +170,7 @@ static bool check_fields(Header *h, const Constraint *c) {
     if (sym_is_bool(c->expr)) return true;
     return FAIL(h, c, E0212, "an assumption is a condition, not `%s`", text(h, c->expr));
   case CONSTRAINT_grid: return check_outer(h, c, c->size);
+  case CONSTRAINT_view: return check_view(h, c);
   case CONSTRAINT_iterators:
   case CONSTRAINT_alias:
   case CONSTRAINT_bind:
@@ -176,6 +187,7 @@ static bool has_operands(const Constraint *c) {
   case CONSTRAINT_device:
   case CONSTRAINT_bind: return c->dim && c->size;
   case CONSTRAINT_tile:
+  case CONSTRAINT_view:
   case CONSTRAINT_dynamic: return c->dim != NULL;
   case CONSTRAINT_grid: return c->size != NULL;
   case CONSTRAINT_reorder:

@@ -14,7 +14,7 @@
 /* ---- offsets ---- */
 
 /* An allocation knows where its elements lie. An argument is row-major, by its sizes; where only
- * the tensor itself knows them, by its strides. */
+ * the tensor itself knows them, or it is a view, by its strides. */
 static const Sym *element_offset(Lower *l, const AccessBounds *b) {
   const Value *memory = b->access.memory;
   const Sym *offset = sym_int(l->sym, 0), *stride = sym_int(l->sym, 1);
@@ -22,6 +22,7 @@ static const Sym *element_offset(Lower *l, const AccessBounds *b) {
   MemLayout m;
   if (memory_layout(memory, &m)) return memory_offset(l, &m, memory, b->access.op, b->coords);
   for (int d = 1; d < memory->type->rank; d++) known = known && b->sizes[d];
+  if (memory_is_view(l->k, memory)) known = false;
   if (!known && memory_is_scratch(memory)) return NULL;
   for (int d = memory->type->rank - 1; d >= 0; d--) {
     if (!known) stride = lower_param_symbol(l, memory->index, "STRIDE", d);

@@ -110,8 +110,7 @@ const Sym *at_entry(Lower *l, const Sym *e) {
 }
 
 const Sym *lower_param_symbol(Lower *l, int param, const char *what, int dim) {
-  const char *name = l->k->params.at[param].name;
-  return sym_symbol(l->sym, arena_printf(l->arena, "$%s_%s_%d", what, name, dim), true);
+  return ir_param_symbol(l->k, param, what, dim);
 }
 
 /* ---- expressions ---- */

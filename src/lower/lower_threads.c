@@ -264,7 +264,8 @@ static void replace_header(Lower *l, Constraint launch) {
     const Constraint *c = &l->k->constraints.at[i];
     ConstraintKind kind = c->kind;
     bool binds = kind == CONSTRAINT_bind && is_of_launch(l, distribute_fixed(l->d, c->size));
-    if (binds || kind == CONSTRAINT_assume || kind == CONSTRAINT_dynamic)
+    bool stays = kind == CONSTRAINT_assume || kind == CONSTRAINT_dynamic || kind == CONSTRAINT_view;
+    if (binds || stays)
       l->k->constraints.at[n++] = l->k->constraints.at[i];
   }
   l->k->constraints.n = n;

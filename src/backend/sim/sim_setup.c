@@ -78,6 +78,9 @@ static void bind_shape(Sim *s, int i) {
   const Type *t = s->k->body->args[i]->type;
   const EvalBuffer *b = s->args[i].buffer;
   if (t->kind != TYPE_mem || !b) return;
+  char base[128];
+  snprintf(base, sizeof base, "$BASE_%s", s->k->params.at[i].name);
+  define(s, base, (int64_t)((uintptr_t)b->data % 256));
   for (int d = 0; d < t->rank && d < b->rank; d++) {
     char name[128];
     const char *dim = sym_name(t->dims[d]);
