@@ -97,20 +97,28 @@ static int find_last(const Plan *plan, const char *name) {
   return found;
 }
 
+/* Where a pass of that name runs; -1 after reporting that it does not. */
+static int find_planned(const Plan *plan, const char *name) {
+  const PassInfo *pass = find_pass(plan->k, name, strlen(name));
+  int at = pass ? find_last(plan, pass->name) : -1;
+  if (pass && at < 0)
+    diag_add(&plan->k->cx->diags, DIAG_E0604, (Span){0}, "`%s` is not among the passes that run",
+             name);
+  return at;
+}
+
 static bool make_plan(Plan *plan) {
   const PassOptions *o = plan->o;
   if (!(o->passes ? each_pass(plan, o->passes, add_run) : plan_all(plan, add_run))) return false;
   bool all = o->dump && strcmp(o->dump, "all") == 0;
   if (o->dump && !(all ? plan_all(plan, add_dump) : each_pass(plan, o->dump, add_dump)))
     return false;
-  if (!o->stop_after) return true;
-  const PassInfo *last = find_pass(plan->k, o->stop_after, strlen(o->stop_after));
-  int at = last ? find_last(plan, last->name) : -1;
-  if (at >= 0) return plan->n = at + 1, true;
-  if (last)
-    diag_add(&plan->k->cx->diags, DIAG_E0604, (Span){0}, "`%s` is not among the passes that run",
-             o->stop_after);
-  return false;
+  int first = -1, last = plan->n - 1;
+  if (o->start_after && (first = find_planned(plan, o->start_after)) < 0) return false;
+  if (o->stop_after && (last = find_planned(plan, o->stop_after)) < 0) return false;
+  plan->n = last > first ? last - first : 0;
+  memmove(plan->run, plan->run + first + 1, sizeof *plan->run * (size_t)plan->n);
+  return true;
 }
 
 /* ---- around a pass ---- */

@@ -15,10 +15,11 @@ typedef struct PassInfo {
 const PassInfo *pass_at(int i); /* in pipeline order; NULL past the end */
 
 typedef struct PassOptions {
-  const char *passes;     /* comma-separated, run in this order; NULL: all */
-  const char *stop_after; /* a pass, or NULL */
-  const char *dump;       /* "all" or comma-separated: print the kernel after these; NULL: none */
-  bool verify_each;       /* after every pass, not only after the last */
+  const char *passes;      /* comma-separated, run in this order; NULL: all */
+  const char *stop_after;  /* a pass, or NULL */
+  const char *start_after; /* the kernel is a dump after this pass: what follows runs; or NULL */
+  const char *dump;        /* "all" or comma-separated: print the kernel after these; NULL: none */
+  bool verify_each;        /* after every pass, not only after the last */
   bool time;
   /* Receives each dump as text that parses again; at the end, with pass NULL, the times. */
   void (*write)(void *user, const char *pass, const char *text);
