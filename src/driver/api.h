@@ -1,5 +1,5 @@
-/* api.h: the handles of wave.h and what they stand for. A handle is the compiler's own pointer under
- * another name, except for kernels and builders, which remember their context. */
+/* api.h: the handles of wave.h and what they stand for. A handle is the compiler's own pointer
+ * under another name, except for kernels and builders, which remember their context. */
 #ifndef WV_API_H
 #define WV_API_H
 
@@ -8,9 +8,12 @@
 #include "ir/build.h"
 #include "wave.h"
 
+enum { API_DEVICE_KINDS = 4 };
+
 struct wv_ctx {
   Context *cx;
-  Map texts; /* expression -> its text */
+  Map texts;                                /* expression -> its text */
+  struct Device *devices[API_DEVICE_KINDS]; /* drivers that were asked for */
 };
 
 struct wv_kernel {

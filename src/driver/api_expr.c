@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "driver/api.h"
+#include "runtime/device.h"
 
 wv_ctx *wv_ctx_new(void) {
   Context *cx = context_new();
@@ -12,7 +13,9 @@ wv_ctx *wv_ctx_new(void) {
 }
 
 void wv_ctx_free(wv_ctx *cx) {
-  if (cx) context_free(cx->cx);
+  if (!cx) return;
+  for (size_t i = 0; i < WV_LEN(cx->devices); i++) device_close(cx->devices[i]);
+  context_free(cx->cx);
 }
 
 const char *wv_version(void) { return WAVE_VERSION; }

@@ -1,84 +1,65 @@
-/* api_program.c: compiled programs through wave.h. */
-#include "driver/api.h"
-#include "target/target.h"
+/* api_program.c: compiled programs through wave.h: asking and launching. */
+#include <string.h>
 
-static bool refuse(wv_ctx *cx) {
-  diag_add(&cx->cx->diags, DIAG_E0601, (Span){0}, "programs are not launched yet");
-  return false;
-}
+#include "driver/compiled.h"
 
 int wv_dtype_find(const char *name) {
   DType d;
   return name && dtype_parse(name, &d) ? (int)d : -1;
 }
 
-int wv_device_count(wv_ctx *cx, int kind) { return (void)cx, (void)kind, 0; }
-
-bool wv_device_get(wv_ctx *cx, wv_device d, wv_device_info *out) {
-  (void)d, (void)out;
-  return refuse(cx);
-}
-
-void *wv_device_alloc(wv_ctx *cx, wv_device d, size_t bytes) {
-  (void)d, (void)bytes, refuse(cx);
-  return NULL;
-}
-
-void wv_device_release(wv_ctx *cx, wv_device d, void *memory) { (void)cx, (void)d, (void)memory; }
-
-bool wv_device_copy(wv_ctx *cx, wv_device d, void *to, const void *from, size_t bytes) {
-  (void)d, (void)to, (void)from, (void)bytes;
-  return refuse(cx);
-}
-
-bool wv_device_wait(wv_ctx *cx, wv_device d, void *stream) {
-  (void)d, (void)stream;
-  return refuse(cx);
-}
-
-wv_program *wv_compile(wv_kernel *k, const wv_compile_options *o) {
-  (void)o;
-  diag_add(&k->k->cx->diags, DIAG_E0601, k->k->at, "programs are not launched yet");
-  return NULL;
-}
-
-void wv_program_free(wv_program *p) { (void)p; }
-const char *wv_program_name(const wv_program *p) { return (void)p, NULL; }
-const char *wv_program_target(const wv_program *p) { return (void)p, NULL; }
-int wv_program_kind(const wv_program *p) { return (void)p, 0; }
+const char *wv_program_name(const wv_program *p) { return p->art.name; }
+const char *wv_program_target(const wv_program *p) { return p->art.target; }
+int wv_program_kind(const wv_program *p) { return p->art.device_kind; }
 
 bool wv_program_variant(wv_program *p, int i, wv_variant *out) {
-  (void)p, (void)i, (void)out;
-  return false;
+  if (i < 0 || i >= p->art.nvariants) return false;
+  pthread_mutex_lock(&p->mutex);
+  const VariantState *s = &p->state[i];
+  *out = (wv_variant){p->art.variant[i].facts, p->art.variant[i].compiled, s->from_cache,
+                      s->compile_ms, s->load_ms};
+  pthread_mutex_unlock(&p->mutex);
+  return true;
+}
+
+static const char *text_of(const ArtVariant *v, const char *what) {
+  if (strcmp(what, "ir") == 0) return v->ir;
+  if (strcmp(what, "ptx") == 0 || strcmp(what, "asm") == 0) return v->code;
+  return strcmp(what, "remarks") == 0 ? v->remarks : NULL;
 }
 
 const char *wv_program_text(wv_program *p, wv_ctx *cx, int variant, const char *what) {
-  (void)p, (void)variant, (void)what, refuse(cx);
-  return NULL;
+  if (variant < 0 || variant >= p->art.nvariants) return NULL;
+  pthread_mutex_lock(&p->mutex);
+  bool ok = program_compile(p, variant);
+  program_forward(p, &cx->cx->diags);
+  pthread_mutex_unlock(&p->mutex);
+  return ok ? text_of(&p->art.variant[variant], what) : NULL;
 }
 
 bool wv_program_resources(wv_program *p, wv_ctx *cx, int variant, int device, wv_resources *out) {
-  (void)p, (void)variant, (void)device, (void)out;
-  return refuse(cx);
+  DeviceResources r;
+  if (variant < 0 || variant >= p->art.nvariants || device < 0) return false;
+  Launcher *l = &p->launcher;
+  pthread_mutex_lock(&p->mutex);
+  bool ok = program_load(p, variant, device);
+  if (ok) {
+    DeviceReport report = {&p->own->cx->diags, p->kernel->k->at, p->art.name};
+    const DeviceCode *code = atomic_load(&l->code[variant][device]);
+    ok = l->device->kind->resources(l->device, code, &r, &report);
+  }
+  program_forward(p, &cx->cx->diags);
+  pthread_mutex_unlock(&p->mutex);
+  if (ok)
+    *out = (wv_resources){r.registers, r.shared, r.spilled, r.threads, r.workgroups, r.occupancy};
+  return ok;
 }
 
 bool wv_launch(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs, void *stream,
                unsigned flags) {
-  (void)p, (void)args, (void)nargs, (void)stream, (void)flags;
-  return refuse(cx);
+  return launch_run(&p->launcher, &cx->cx->diags, args, nargs, stream, flags, false);
 }
 
 bool wv_program_warm(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs) {
-  (void)p, (void)args, (void)nargs;
-  return refuse(cx);
+  return launch_run(&p->launcher, &cx->cx->diags, args, nargs, NULL, 0, true);
 }
-
-const char *wv_cache_dir(wv_ctx *cx) { return (void)cx, ""; }
-
-int wv_cache_each(wv_ctx *cx, const char *dir, void (*each)(void *user, const wv_cache_entry *e),
-                  void *user) {
-  (void)cx, (void)dir, (void)each, (void)user;
-  return 0;
-}
-
-int wv_cache_clear(wv_ctx *cx, const char *dir) { return (void)cx, (void)dir, 0; }

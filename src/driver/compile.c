@@ -1,0 +1,117 @@
+/* compile.c: a kernel and the facts of a variant become code: passes, then a backend. */
+#include "driver/compile.h"
+
+#include <string.h>
+
+#include "backend/ptx/ptx.h"
+#include "ir/dtype.h"
+#include "runtime/device.h"
+
+/* ---- NVIDIA ---- */
+
+/* Bits are copied, whatever they mean: the driver's names of unsigned integers. */
+static int map_element(DType d) {
+  int bits = dtype_memory_bits(d);
+  return bits == 64 ? 4 : bits == 32 ? 2 : bits == 16 ? 1 : 0;
+}
+
+static ArtMap map_of(const PtxArg *a) {
+  ArtMap m = {.param = a->param, .rank = a->rank, .swizzle = a->swizzle};
+  m.bytes = dtype_memory_bits(a->dtype) / 8;
+  m.element = map_element(a->dtype);
+  for (int i = 0; i < a->rank; i++) {
+    m.dim[i] = a->rank - 1 - i; /* the driver counts from the innermost */
+    m.box[i] = (int)a->box[a->rank - 1 - i];
+  }
+  return m;
+}
+
+static bool add_arg(ArtVariant *v, LaunchValues *values, const PtxArg *from) {
+  static const ArtArgKind kinds[] = {
+      [PTX_POINTER] = ART_POINTER, [PTX_SCALAR] = ART_SCALAR, [PTX_VALUE] = ART_VALUE,
+      [PTX_MAGIC] = ART_MAGIC,     [PTX_SHIFT] = ART_SHIFT,   [PTX_TENSOR_MAP] = ART_MAP};
+  ArtArg *a = &v->args[v->nargs++];
+  *a = (ArtArg){.kind = kinds[from->kind], .param = from->param, .bytes = from->bytes};
+  if (from->value) return (a->value = launch_value(values, from->value)) >= 0;
+  if (a->kind != ART_MAP) return true;
+  a->value = v->nmaps;
+  if (v->nmaps == ARTEFACT_MAPS) return false;
+  v->maps[v->nmaps++] = map_of(from);
+  return true;
+}
+
+static bool emit_ptx(Kernel *k, const TargetInfo *t, LaunchValues *values, ArtVariant *out) {
+  Arena *a = values->symbols->arena;
+  PtxKernel ptx;
+  if (!ptx_emit(k, t, a, &ptx)) return false;
+  out->entry = ptx.entry;
+  out->code = ptx.text;
+  out->code_bytes = (int)strlen(ptx.text);
+  out->shared = ptx.shared;
+  out->args = ARENA_ARRAY(a, ArtArg, ptx.nargs + 1);
+  out->maps = ARENA_ARRAY(a, ArtMap, ARTEFACT_MAPS);
+  bool ok = true;
+  for (int i = 0; i < 3 && ok; i++) {
+    int64_t threads;
+    ok = (out->grid[i] = launch_value(values, ptx.grid[i])) >= 0;
+    if (ok && !sym_is_int(ptx.block[i], &threads)) ok = false;
+    if (ok) out->block[i] = (int)threads;
+  }
+  for (int i = 0; i < ptx.nargs && ok; i++)
+    ok = ptx.nargs <= ARTEFACT_ARGS && add_arg(out, values, &ptx.args[i]);
+  if (ok && artefact_place_args(out)) return true;
+  if (!k->cx->diags.errors)
+    diag_add(&k->cx->diags, DIAG_E0601, k->at, "`%s` has more arguments than are launched yet",
+             k->name);
+  return false;
+}
+
+static const Backend backends[] = {{VENDOR_NVIDIA, DEVICE_CUDA, emit_ptx}};
+
+const Backend *backend_for(const TargetInfo *t) {
+  for (size_t i = 0; i < WV_LEN(backends); i++)
+    if (backends[i].vendor == t->vendor) return &backends[i];
+  return NULL;
+}
+
+/* ---- the whole way ---- */
+
+static bool lower(Kernel *k, const CompileOptions *o) {
+  PassOptions p = o->passes;
+  p.passes = NULL, p.stop_after = NULL;
+  p.start_after = o->start_after;
+  p.target = o->machine->name;
+  bool is_done = k->level == LEVEL_THREAD && !o->start_after;
+  if (!is_done && !passes_run(k, &p)) return false;
+  if (k->level == LEVEL_THREAD) return true;
+  diag_add(&k->cx->diags, DIAG_E0601, k->at, "`%s` is not yet lowered for target `%s`", k->name,
+           o->machine->name);
+  return false;
+}
+
+/* What was said while this variant was made. */
+static const char *remarks_since(Arena *a, const Diags *diags, const Diag *before) {
+  StrBuf out = {.arena = a};
+  for (const Diag *d = before ? before->next : diags->first; d; d = d->next)
+    if (diag_info[d->code].severity == SEVERITY_remark) diag_render(diags, d, &out);
+  return sb_text(&out);
+}
+
+bool compile_variant(const LaunchSymbols *s, const Variant *v, const CompileOptions *o,
+                     ArtVariant *out) {
+  const Diags *diags = &s->k->cx->diags;
+  const Diag *before = diags->last;
+  LaunchValues values = {.symbols = s};
+  Kernel *k = variant_kernel(s->k, v);
+  bool ok = lower(k, o) && backend_for(o->machine)->emit(k, o->machine, &values, out) &&
+            launch_values_program(&values, &out->program);
+  if (ok) {
+    StrBuf text = {.arena = s->arena};
+    ir_print(&text, k);
+    out->ir = sb_text(&text);
+    out->remarks = remarks_since(s->arena, diags, before);
+    out->compiled = true;
+  }
+  kernel_free(k);
+  return ok;
+}

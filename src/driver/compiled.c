@@ -1,0 +1,239 @@
+/* compiled.c: how programs come about: from a kernel, target and options; from the cache. */
+#include "driver/compiled.h"
+
+#include <string.h>
+
+#include "base/os.h"
+#include "runtime/build_id.h"
+
+/* ---- diagnostics ---- */
+
+static Span span_in(Sources *to, Sources *from, Span at) {
+  if (!at.file) return (Span){0};
+  const SourceFile *f = &from->files.at[at.file - 1];
+  at.file = sources_file(to, f->name, f->given ? f->text : NULL);
+  return at;
+}
+
+void program_forward(wv_program *p, Diags *to) {
+  Diags *from = &p->own->cx->diags;
+  for (const Diag *d = from->first; d && to != from; d = d->next) {
+    Diag *copy = diag_add(to, d->code, span_in(to->sources, from->sources, d->at), "%s", d->text);
+    for (const DiagNote *n = d->notes; n; n = n->next)
+      diag_note(to, copy, span_in(to->sources, from->sources, n->at), "%s", n->text);
+    if (d->hint) diag_hint(to, copy, "%s", d->hint);
+  }
+  diags_clear(from);
+}
+
+/* ---- variants ---- */
+
+static const char *key_of(const wv_program *p, Arena *a, int variant) {
+  const Variant *v = &p->variants.at[variant];
+  StrBuf out = {.arena = a};
+  sb_printf(&out, "variant %d %s\n", variant, v->facts);
+  for (int i = 0; i < v->nassume; i++) sb_printf(&out, "%s\n", sym_text(a, v->assume[i]));
+  sb_puts(&out, p->key);
+  return sb_text(&out);
+}
+
+/* What the cache holds of this variant, if it is for the same signature. */
+static bool take_cached(wv_program *p, const char *key, int variant) {
+  Artefact *found = cache_load(p->arena, &p->cache, key, &p->own->cx->diags);
+  if (!found || found->nvariants != p->art.nvariants || found->nslots != p->art.nslots ||
+      !found->variant[variant].compiled)
+    return false;
+  ArtVariant *to = &p->art.variant[variant];
+  const char *facts = to->facts;
+  int guard = to->guard;
+  *to = found->variant[variant];
+  to->facts = facts;
+  to->guard = guard;
+  return true;
+}
+
+bool program_compile(wv_program *p, int variant) {
+  ArtVariant *v = &p->art.variant[variant];
+  if (v->compiled) return true;
+  double start = os_seconds();
+  const char *key = p->cache.read || p->cache.write ? key_of(p, p->arena, variant) : NULL;
+  bool ok = key && take_cached(p, key, variant);
+  p->state[variant].from_cache = ok;
+  if (!ok) {
+    ok = compile_variant(&p->symbols, &p->variants.at[variant], &p->options, v);
+    if (ok && key) cache_store(&p->cache, key, &p->art, variant, &p->own->cx->diags);
+  }
+  p->state[variant].compile_ms = (os_seconds() - start) * 1e3;
+  return ok;
+}
+
+static DeviceReport report_here(const wv_program *p) {
+  return (DeviceReport){&p->own->cx->diags, p->kernel->k->at, p->art.name};
+}
+
+static bool open_device(wv_program *p) {
+  DeviceReport r = report_here(p);
+  if (!p->launcher.device) p->launcher.device = device_open(device_kind(p->art.device_kind), &r);
+  return p->launcher.device != NULL;
+}
+
+bool program_load(wv_program *p, int variant, int device) {
+  Launcher *l = &p->launcher;
+  DeviceReport r = report_here(p);
+  if (device >= DEVICE_MOST || !program_compile(p, variant) || !open_device(p)) return false;
+  if (atomic_load(&l->code[variant][device])) return true;
+  DeviceCode *code = ARENA_NEW(p->arena, DeviceCode);
+  if (!l->device->kind->load(l->device, device, &p->art.variant[variant], code, &r)) return false;
+  p->state[variant].load_ms = code->load_ms;
+  atomic_store_explicit(&l->code[variant][device], code, memory_order_release);
+  return true;
+}
+
+static bool prepare(Launcher *l, int variant, int device, void *stream, Diags *diags) {
+  wv_program *p = (wv_program *)l;
+  pthread_mutex_lock(&p->mutex);
+  bool ok = open_device(p) && launch_refuse_capture(l, diags, variant, device, stream) &&
+            program_load(p, variant, device);
+  program_forward(p, diags);
+  pthread_mutex_unlock(&p->mutex);
+  return ok;
+}
+
+/* ---- making one ---- */
+
+/* Everything that decides what is compiled, but for the variant. */
+static const char *make_key(const wv_program *p) {
+  StrBuf out = {.arena = p->arena};
+  const CompileOptions *o = &p->options;
+  sb_printf(&out, "wave %s %s\n", wv_version(), build_id(p->arena));
+  sb_printf(&out, "target %s\n", o->machine->name);
+  if (o->start_after) sb_printf(&out, "start_after %s\n", o->start_after);
+  ir_print(&out, p->kernel->k);
+  return sb_text(&out);
+}
+
+static void set_places(wv_program *p, const Span *assumptions) {
+  const Kernel *k = p->kernel->k;
+  Launcher *l = &p->launcher;
+  l->at = api_place(k->cx, k->at);
+  l->param_at = ARENA_ARRAY(p->arena, wv_place, k->params.n + 1);
+  l->assumption_at = ARENA_ARRAY(p->arena, wv_place, p->art.nassumptions + 1);
+  for (int i = 0; i < k->params.n; i++)
+    l->param_at[i] = api_place(k->cx, k->params.at[i].at.line ? k->params.at[i].at : k->at);
+  for (int i = 0; i < p->art.nassumptions; i++)
+    l->assumption_at[i] = api_place(k->cx, assumptions[i]);
+}
+
+/* The artefact without code. */
+static bool describe(wv_program *p) {
+  Kernel *k = p->kernel->k;
+  Artefact *art = &p->art;
+  LaunchValues values = {.symbols = &p->symbols};
+  Span *assumptions;
+  art->name = k->name;
+  art->target = p->options.machine->name;
+  art->device_kind = backend_for(p->options.machine)->device_kind;
+  if (!launch_symbols(k, p->arena, art, &p->symbols) ||
+      !launch_signature(&p->symbols, art, &values, &assumptions))
+    return false;
+  bool is_decided = k->level == LEVEL_THREAD || p->options.start_after;
+  p->variants = plan_variants(&p->symbols, is_decided);
+  art->nvariants = p->variants.n;
+  for (int i = 0; i < art->nvariants; i++) {
+    const Variant *v = &p->variants.at[i];
+    art->variant[i].facts = v->facts;
+    art->variant[i].guard = v->guard ? launch_value(&values, v->guard) : -1;
+  }
+  set_places(p, assumptions);
+  return launch_values_program(&values, &art->signature);
+}
+
+static wv_program *program_new(wv_kernel *k, const CompileOptions *o) {
+  Arena *a = arena_new();
+  char *room = arena_alloc(a, sizeof(wv_program) + _Alignof(wv_program));
+  uintptr_t past = (uintptr_t)room % _Alignof(wv_program);
+  wv_program *p = (wv_program *)(room + (past ? _Alignof(wv_program) - past : 0));
+  p->arena = a;
+  p->own = wv_ctx_new();
+  p->kernel = wv_kernel_copy(k, p->own);
+  p->options = *o;
+  if (o->start_after) p->options.start_after = arena_strdup(a, o->start_after);
+  p->launcher.art = &p->art;
+  p->launcher.prepare = prepare;
+  atomic_flag_clear(&p->launcher.busy);
+  pthread_mutex_init(&p->mutex, NULL);
+  return p;
+}
+
+void wv_program_free(wv_program *p) {
+  if (!p) return;
+  Launcher *l = &p->launcher;
+  for (int v = 0; v < p->art.nvariants; v++)
+    for (int d = 0; d < DEVICE_MOST; d++)
+      if (atomic_load(&l->code[v][d]))
+        l->device->kind->unload(l->device, atomic_load(&l->code[v][d]));
+  device_close(l->device);
+  pthread_mutex_destroy(&p->mutex);
+  wv_kernel_free(p->kernel);
+  wv_ctx_free(p->own);
+  arena_free(p->arena);
+}
+
+/* ---- which machine ---- */
+
+static const DeviceKind *kind_called(const char *name) {
+  const DeviceKind *k;
+  for (int i = 0; (k = device_kind_at(i)); i++)
+    if (strcmp(k->name, name) == 0) return k;
+  return NULL;
+}
+
+/* What a device of this kind wants; NULL after reporting. */
+static const TargetInfo *machine_of(const DeviceKind *kind, int index, const DeviceReport *r) {
+  DeviceFacts facts;
+  Device *d = device_open(kind, r);
+  const TargetInfo *machine = NULL;
+  if (d && kind->facts(d, index < 0 ? 0 : index, &facts, r)) {
+    if (facts.target) machine = target_find(facts.target).machine;
+    else diag_add(r->diags, DIAG_E0906, r->at, "`%s` is older than any target", facts.name);
+  }
+  device_close(d);
+  return machine;
+}
+
+static const TargetInfo *find_machine(Context *cx, const Kernel *k, const wv_compile_options *o) {
+  DeviceReport r = {&cx->diags, k->at, k->name};
+  const DeviceKind *kind = o->target ? kind_called(o->target) : device_kind_at(0);
+  if (kind) return machine_of(kind, o->device, &r);
+  TargetChoice t = target_resolve(&cx->diags, o->target);
+  if (!t.machine) return NULL;
+  if (!t.simulated && backend_for(t.machine)) return t.machine;
+  diag_add(&cx->diags, DIAG_E0906, k->at, "there are no programs for target `%s`", o->target);
+  return NULL;
+}
+
+wv_program *wv_compile(wv_kernel *k, const wv_compile_options *given) {
+  static const wv_compile_options plain;
+  const wv_compile_options *o = given ? given : &plain;
+  Context *cx = k->k->cx;
+  CompileOptions options = {.machine = find_machine(cx, k->k, o), .start_after = o->start_after};
+  if (!options.machine) return NULL;
+  if (o->dump)
+    options.passes = (PassOptions){.dump = o->dump->dump,
+                                   .verify_each = o->dump->verify_each,
+                                   .time = o->dump->time,
+                                   .write = o->dump->write,
+                                   .user = o->dump->user};
+  wv_program *p = program_new(k, &options);
+  p->launcher.ignore_assumptions = o->ignore_assumptions;
+  p->cache = cache_settings(p->arena, o->cache,
+                            o->cache_dir ? arena_strdup(p->arena, o->cache_dir) : NULL);
+  if (o->dump) p->cache.read = false;
+  bool ok = p->kernel && describe(p);
+  if (ok) p->key = make_key(p);
+  ok = ok && (o->device < 0 ? program_compile(p, 0) : program_load(p, 0, o->device));
+  p->options.passes = (PassOptions){0}; /* the caller's functions end with this call */
+  program_forward(p, &cx->diags);
+  if (!ok) wv_program_free(p), p = NULL;
+  return p;
+}

@@ -1,0 +1,214 @@
+/* launch_code.c: see launch_code.h.
+ *
+ *     kernel @gemm(%a: mem<M, K, f16>, %s: mem<N, K/32, i8>, ...)  dynamic M, K; bind N = 512
+ *
+ * M is $SIZE_a_0, K is $SIZE_a_1, N is 512; the sizes of %s must be 512 and $SIZE_a_1/32. */
+#include "driver/launch_code.h"
+
+#include <string.h>
+
+#include "base/host_steps.h"
+#include "ir/dtype.h"
+#include "wave.h"
+
+/* ---- parameters and slots ---- */
+
+_Static_assert(DTYPE_COUNT < 63, "ArtParam.accepts has a bit for every dtype");
+
+/* Where a kernel says i8 it may mean bytes that it looks at in its own way. */
+static int64_t accepted(DType d) {
+  int64_t set = INT64_C(1) << d;
+  for (int i = 0; i < DTYPE_COUNT; i++)
+    if ((d == DTYPE_i8 && dtype_memory_bits((DType)i) == 8) || (d == DTYPE_index && i == DTYPE_i64))
+      set |= INT64_C(1) << i;
+  return d == DTYPE_i1 ? set | INT64_C(1) << DTYPE_i8 : set;
+}
+
+static ArtScalar scalar_of(DType d) {
+  bool wide = dtype_info[d].bits == 64;
+  if (!dtype_is_float(d)) return wide ? ART_I64 : ART_I32;
+  return wide ? ART_F64 : d == DTYPE_f32 ? ART_F32 : ART_SMALL_FLOAT;
+}
+
+static void add_slot(LaunchSymbols *s, const char *format, const char *name, int dim) {
+  const char *text = arena_printf(s->arena, "$%s_%s", format, name);
+  if (dim >= 0) text = arena_printf(s->arena, "%s_%d", text, dim);
+  s->slot[s->nslots++] = sym_symbol(s->k->cx->sym, text, true);
+}
+
+static void add_param(LaunchSymbols *s, int i, ArtParam *p) {
+  const Type *t = s->k->body->args[i]->type;
+  const char *name = s->k->params.at[i].name;
+  bool is_tensor = t->kind == TYPE_mem;
+  *p = (ArtParam){.name = arena_strdup(s->arena, name),
+                  .type = type_text(s->arena, s->k->cx, t),
+                  .slot = s->nslots,
+                  .rank = is_tensor ? t->rank : -1,
+                  .accepts = accepted(t->dtype),
+                  .scalar = scalar_of(t->dtype)};
+  add_slot(s, is_tensor ? "BASE" : "SCALAR", name, -1);
+  for (int d = 0; d < p->rank; d++) add_slot(s, "SIZE", name, d);
+  for (int d = 0; d < p->rank; d++) add_slot(s, "STRIDE", name, d);
+}
+
+bool launch_symbols(Kernel *k, Arena *a, Artefact *art, LaunchSymbols *out) {
+  *out = (LaunchSymbols){.k = k, .arena = a};
+  art->nparams = k->params.n;
+  art->params = ARENA_ARRAY(a, ArtParam, k->params.n + 1);
+  for (int i = 0; i < k->params.n; i++) {
+    const Type *t = k->body->args[i]->type;
+    if (k->params.n > ARTEFACT_PARAMS || out->nslots + 1 + 2 * t->rank > ARTEFACT_SLOTS) {
+      diag_add(&k->cx->diags, DIAG_E0601, k->at, "`%s` has more arguments than are launched yet",
+               k->name);
+      return false;
+    }
+    add_param(out, i, &art->params[i]);
+  }
+  art->nslots = out->nslots;
+  SymBinding *bound = ARENA_ARRAY(a, SymBinding, k->constraints.n + 1);
+  out->nbound = kernel_bindings(k, bound);
+  out->bound = bound;
+  return true;
+}
+
+/* ---- symbols ---- */
+
+static const Sym *slot_called(const LaunchSymbols *s, const char *name) {
+  for (int i = 0; i < s->nslots; i++)
+    if (strcmp(sym_name(s->slot[i]), name) == 0) return s->slot[i];
+  return NULL;
+}
+
+const Sym *launch_slot(const LaunchSymbols *s, int param, const char *what, int dim) {
+  const char *name = arena_printf(s->arena, "$%s_%s", what, s->k->params.at[param].name);
+  return slot_called(s, dim < 0 ? name : arena_printf(s->arena, "%s_%d", name, dim));
+}
+
+/* The size of the dimension `name` in terms of the tensor's size where it is `name * num/den`. */
+static const Sym *size_in_tensor(const LaunchSymbols *s, int param, const char *name, bool scaled,
+                                 bool laid_out) {
+  const Type *t = s->k->body->args[param]->type;
+  SymCtx *cx = s->k->cx->sym;
+  if (t->kind != TYPE_mem || (t->layout != NULL) != laid_out) return NULL;
+  for (int d = 0; d < t->rank; d++) {
+    const Sym *base;
+    int64_t num, den;
+    if (!sym_scaled_symbol(t->dims[d], &base, &num, &den)) continue;
+    if (strcmp(sym_name(base), name) != 0 || (num != den) != scaled) continue;
+    const Sym *size = launch_slot(s, param, "SIZE", d);
+    return scaled ? sym_mul(cx, size, sym_rational(cx, den, num)) : size;
+  }
+  return NULL;
+}
+
+/* Tensors that are laid out in their own way say the size of a dimension only if no other does. */
+static const Sym *size_of(const LaunchSymbols *s, const char *name) {
+  for (int way = 0; way < 4; way++)
+    for (int i = 0; i < s->k->params.n; i++) {
+      const Sym *size = size_in_tensor(s, i, name, way & 1, way & 2);
+      if (size) return size;
+    }
+  return NULL;
+}
+
+static const Sym *meaning(const LaunchSymbols *s, const Sym *symbol) {
+  const char *name = sym_name(symbol);
+  for (int i = 0; i < s->nbound; i++)
+    if (strcmp(sym_name(s->bound[i].from), name) == 0) return s->bound[i].to;
+  for (int i = 0; i < s->k->params.n; i++) {
+    const Sym *binds = s->k->params.at[i].binds;
+    if (binds && strcmp(sym_name(binds), name) == 0) return launch_slot(s, i, "SCALAR", -1);
+  }
+  const Sym *slot = slot_called(s, name);
+  return slot ? slot : size_of(s, name);
+}
+
+const Sym *launch_resolve(const LaunchSymbols *s, const Sym *e) {
+  enum { DEEPEST = 32 }; /* values that mention each other in a circle were refused before */
+  for (int round = 0; e && round < DEEPEST; round++) {
+    int n = sym_free_symbols(e, NULL, 0), changed = 0;
+    const Sym **free_symbols = ARENA_ARRAY(s->arena, const Sym *, n + 1);
+    SymBinding *to = ARENA_ARRAY(s->arena, SymBinding, n + 1);
+    sym_free_symbols(e, free_symbols, n);
+    for (int i = 0; i < n; i++) {
+      to[i] = (SymBinding){free_symbols[i], meaning(s, free_symbols[i])};
+      if (!to[i].to) return NULL;
+      changed += to[i].to != to[i].from;
+    }
+    if (!changed) return e;
+    e = sym_subst(s->k->cx->sym, e, to, n);
+  }
+  return NULL;
+}
+
+/* ---- values ---- */
+
+static bool report_unknown(const LaunchSymbols *s, const Sym *e) {
+  Context *cx = s->k->cx;
+  const char *why = sym_take_error(cx->sym);
+  diag_add(&cx->diags, DIAG_E0103, s->k->at, "`%s` of `%s` has no value at launch%s%s",
+           sym_text(cx->diags.arena, e), s->k->name, *why ? ": " : "", why);
+  return false;
+}
+
+int launch_value(LaunchValues *v, const Sym *e) {
+  const Sym *resolved = launch_resolve(v->symbols, e);
+  if (!resolved) return report_unknown(v->symbols, e) - 1;
+  for (int i = 0; i < v->exprs.n; i++)
+    if (v->exprs.at[i] == resolved) return i;
+  vec_push(v->symbols->arena, &v->exprs, resolved);
+  return v->exprs.n - 1;
+}
+
+bool launch_values_program(const LaunchValues *v, LaunchExpr *out) {
+  const LaunchSymbols *s = v->symbols;
+  Context *cx = s->k->cx;
+  SymProgram *p = sym_compile(s->arena, cx->sym, v->exprs.at, v->exprs.n, s->slot, s->nslots);
+  if (p) {
+    out->step = sym_program_steps(p, &out->nsteps, &out->result);
+    out->nresults = v->exprs.n;
+  }
+  if (p && launch_expr_is_sound(out, s->nslots)) return true;
+  diag_add(&cx->diags, DIAG_E0601, s->k->at,
+           "what a launch of `%s` must compute is too much: %d numbers", s->k->name, v->exprs.n);
+  sym_take_error(cx->sym);
+  return false;
+}
+
+/* ---- the signature ---- */
+
+static bool add_sizes(const LaunchSymbols *s, int param, Artefact *art, LaunchValues *values) {
+  const Type *t = s->k->body->args[param]->type;
+  if (t->kind != TYPE_mem) return true;
+  for (int d = 0; d < t->rank; d++) {
+    const Sym *expected = t->layout ? t->layout[d] : t->dims[d];
+    if (!expected) continue; /* the tensor's own */
+    const Sym *resolved = launch_resolve(s, expected);
+    if (resolved == launch_slot(s, param, "SIZE", d)) continue; /* it says so itself */
+    int value = launch_value(values, expected);
+    if (value < 0) return false;
+    art->sizes[art->nsizes++] = (ArtSize){param, d, value, sym_text(s->arena, t->dims[d])};
+  }
+  return true;
+}
+
+/* Assumptions about symbols that only the kernel itself sets cannot be checked at the launch. */
+static void add_assumptions(const LaunchSymbols *s, Artefact *art, LaunchValues *values, Span *at) {
+  for (int i = 0; i < s->k->constraints.n; i++) {
+    const Constraint *c = &s->k->constraints.at[i];
+    if (c->kind != CONSTRAINT_assume || !launch_resolve(s, c->expr)) continue;
+    at[art->nassumptions] = c->at;
+    art->assumptions[art->nassumptions++] =
+        (ArtAssumption){launch_value(values, c->expr), sym_text(s->arena, c->expr)};
+  }
+}
+
+bool launch_signature(const LaunchSymbols *s, Artefact *art, LaunchValues *values, Span **at) {
+  art->sizes = ARENA_ARRAY(s->arena, ArtSize, s->nslots + 1);
+  art->assumptions = ARENA_ARRAY(s->arena, ArtAssumption, s->k->constraints.n + 1);
+  *at = ARENA_ARRAY(s->arena, Span, s->k->constraints.n + 1);
+  for (int i = 0; i < s->k->params.n; i++)
+    if (!add_sizes(s, i, art, values)) return false;
+  add_assumptions(s, art, values, *at);
+  return true;
+}

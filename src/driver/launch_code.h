@@ -1,0 +1,39 @@
+/* launch_code.h: what the runtime must know of a kernel, in its own terms: slots and programs. */
+#ifndef WV_LAUNCH_CODE_H
+#define WV_LAUNCH_CODE_H
+
+#include "ir/ir.h"
+#include "runtime/artefact.h"
+
+/* The symbols of a kernel in terms of what a launch brings. */
+typedef struct LaunchSymbols {
+  Kernel *k;
+  Arena *arena;
+  const Sym *slot[ARTEFACT_SLOTS]; /* $BASE_a, $SIZE_a_0, $STRIDE_a_0, $SCALAR_s, in slot order */
+  int nslots;
+  const SymBinding *bound; /* rows of the header that give values */
+  int nbound;
+} LaunchSymbols;
+
+/* Parameters and slots of the artefact. False after reporting: too many arguments. */
+bool launch_symbols(Kernel *k, Arena *a, Artefact *art, LaunchSymbols *out);
+
+const Sym *launch_slot(const LaunchSymbols *s, int param, const char *what, int dim);
+
+/* The expression over slots; NULL when it mentions a symbol that a launch gives no value. */
+const Sym *launch_resolve(const LaunchSymbols *s, const Sym *e);
+
+/* Expressions being gathered; equal ones are one value. */
+typedef struct LaunchValues {
+  const LaunchSymbols *symbols;
+  Vec(const Sym *) exprs;
+} LaunchValues;
+
+/* The number of a value; -1 after reporting that the expression has none at launch. */
+int launch_value(LaunchValues *v, const Sym *e);
+bool launch_values_program(const LaunchValues *v, LaunchExpr *out); /* false after reporting */
+
+/* What every launch must fulfil: sizes, assumptions. Places of the assumptions go to `at`. */
+bool launch_signature(const LaunchSymbols *s, Artefact *art, LaunchValues *values, Span **at);
+
+#endif

@@ -1,0 +1,142 @@
+/* variants.c: see variants.h.
+ *
+ * Wide loads need addresses that are multiples of 16 bytes: the tensor must begin at one, and so
+ * must its rows. Kernels are compiled for launches where that is so, and once more for all others:
+ *
+ *     whole    tensors row-major, 16-byte aligned, rows a multiple of 16 bytes
+ *     dense    tensors row-major, 16-byte aligned
+ *     rows     the same, but for rows that lie apart: strides are multiples of 16 bytes
+ *     any      whatever tensors there are */
+#include "driver/variants.h"
+
+#include "ir/dtype.h"
+
+enum { WIDE_BITS = 128, WIDE_BYTES = WIDE_BITS / 8 };
+
+typedef struct Plan {
+  const LaunchSymbols *s;
+  SymCtx *cx;
+  Variant *v;
+} Plan;
+
+static const Type *tensor_type(const Plan *p, int param) {
+  const Type *t = p->s->k->body->args[param]->type;
+  return t->kind == TYPE_mem ? t : NULL;
+}
+
+static void require(Plan *p, const Sym *cond) {
+  p->v->guard = p->v->guard ? sym_and(p->cx, p->v->guard, cond) : cond;
+}
+
+/* A fact for the compiler that a launch must fulfil. */
+static void assume(Plan *p, const Sym *fact) {
+  int64_t always;
+  const Sym *cond = launch_resolve(p->s, fact);
+  if (!cond || cond == sym_bool(p->cx, true)) return;
+  if (cond == sym_bool(p->cx, false) || sym_is_int(cond, &always)) return;
+  p->v->assume[p->v->nassume++] = fact;
+  require(p, cond);
+}
+
+static const Sym *is_multiple(Plan *p, const Sym *e, int64_t of) {
+  return sym_eq(p->cx, sym_mod(p->cx, e, sym_int(p->cx, of)), sym_int(p->cx, 0));
+}
+
+static const Sym *is_aligned(Plan *p, int param) {
+  return is_multiple(p, launch_slot(p->s, param, "BASE", -1), WIDE_BYTES);
+}
+
+/* Elements of 16 bytes; 1 where bytes are not whole. */
+static int64_t wide_elements(const Type *t) {
+  int bits = dtype_memory_bits(t->dtype);
+  return WIDE_BITS % bits == 0 ? WIDE_BITS / bits : 1;
+}
+
+/* Along a dim of one element the stride does not matter. */
+static void require_dense(Plan *p, int param) {
+  const Type *t = tensor_type(p, param);
+  const Sym *stride = sym_int(p->cx, 1);
+  for (int d = t->rank - 1; d >= 0; d--) {
+    const Sym *size = launch_slot(p->s, param, "SIZE", d);
+    const Sym *single = sym_le(p->cx, size, sym_int(p->cx, 1));
+    const Sym *right = sym_eq(p->cx, launch_slot(p->s, param, "STRIDE", d), stride);
+    require(p, sym_or(p->cx, single, right));
+    stride = sym_mul(p->cx, stride, size);
+  }
+  require(p, is_aligned(p, param));
+}
+
+/* The rows are whole vectors: said of the symbol whose multiple the last dim is. */
+static void assume_whole(Plan *p, int param) {
+  const Type *t = tensor_type(p, param);
+  const Sym *base, *last = t->dims[t->rank - 1];
+  int64_t num, den, wide = wide_elements(t);
+  if (t->layout || !sym_scaled_symbol(last, &base, &num, &den) || num != 1) return;
+  assume(p, is_multiple(p, base, wide * den));
+}
+
+static void assume_rows(Plan *p, int param) {
+  const Type *t = tensor_type(p, param);
+  assume(p, sym_eq(p->cx, launch_slot(p->s, param, "STRIDE", t->rank - 1), sym_int(p->cx, 1)));
+  for (int d = 0; d + 1 < t->rank; d++)
+    assume(p, is_multiple(p, launch_slot(p->s, param, "STRIDE", d), wide_elements(t)));
+  assume(p, is_aligned(p, param));
+}
+
+typedef struct Shape {
+  const char *facts;
+  bool views;
+  void (*each[2])(Plan *p, int param); /* for every tensor */
+} Shape;
+
+enum { WHOLE, DENSE, ROWS, ANY };
+
+static const Shape shapes[] = {
+    [WHOLE] = {"row-major, 16-byte aligned, rows of whole 16 bytes",
+               false,
+               {require_dense, assume_whole}},
+    [DENSE] = {"row-major, 16-byte aligned", false, {require_dense}},
+    [ROWS] = {"rows of whole 16 bytes without gaps, at multiples of 16 bytes",
+              true,
+              {assume_rows, assume_whole}},
+    [ANY] = {"", true, {0}},
+};
+
+static Variant make_variant(const LaunchSymbols *s, const Shape *shape) {
+  Variant v = {.facts = shape->facts, .views = shape->views};
+  Plan p = {s, s->k->cx->sym, &v};
+  for (int i = 0; i < s->k->params.n; i++)
+    for (int f = 0; tensor_type(&p, i) && f < 2 && shape->each[f]; f++) shape->each[f](&p, i);
+  sym_take_error(p.cx); /* what overflowed is NULL, and no fact */
+  return v;
+}
+
+/* A variant without new facts is the one behind it. */
+Variants plan_variants(const LaunchSymbols *s, bool is_decided) {
+  Variants out = {ARENA_ARRAY(s->arena, Variant, WV_LEN(shapes)), 0};
+  if (is_decided) out.at[out.n++] = make_variant(s, &shapes[DENSE]);
+  for (size_t i = 0; i < WV_LEN(shapes) && !is_decided; i++) {
+    Variant v = make_variant(s, &shapes[i]);
+    bool last = i + 1 == WV_LEN(shapes);
+    if (i == WHOLE && !v.nassume) continue;
+    if (!last && !v.guard) v.facts = "", last = true; /* no tensors: one for all */
+    if (last) v.guard = NULL;
+    out.at[out.n++] = v;
+    if (last) break;
+  }
+  return out;
+}
+
+static void add_row(Kernel *k, Constraint row) { vec_push(k->arena, &k->constraints, row); }
+
+Kernel *variant_kernel(Kernel *k, const Variant *v) {
+  Kernel *copy = kernel_clone(k);
+  for (int i = 0; i < k->params.n && v->views; i++) {
+    if (k->body->args[i]->type->kind != TYPE_mem) continue;
+    const Sym *name = sym_symbol(k->cx->sym, k->params.at[i].name, true);
+    add_row(copy, (Constraint){.kind = CONSTRAINT_view, .at = k->params.at[i].at, .dim = name});
+  }
+  for (int i = 0; i < v->nassume; i++)
+    add_row(copy, (Constraint){.kind = CONSTRAINT_assume, .at = k->at, .expr = v->assume[i]});
+  return copy;
+}

@@ -1,0 +1,121 @@
+/* artefact.h: a compiled kernel that describes itself: what launching it takes, and its code.
+ *
+ * It knows the kernel's signature as numbers: every tensor fills some *slots* of a launch (its
+ * address modulo ARTEFACT_ALIGN, its sizes, its strides), every scalar one; programs over the slots
+ * say what must hold, which variant may be taken, how large the grid is and what else the code is
+ * given. The IR is not needed any more. artefact_write and artefact_read turn it into bytes and
+ * back; bytes are not trusted. */
+#ifndef WV_ARTEFACT_H
+#define WV_ARTEFACT_H
+
+#include "base/strbuf.h"
+#include "runtime/launch_expr.h"
+
+enum {
+  ARTEFACT_RANK = 8,
+  ARTEFACT_PARAMS = 64,
+  ARTEFACT_SLOTS = 512,
+  ARTEFACT_VARIANTS = 8,
+  ARTEFACT_ARGS = 256,
+  ARTEFACT_ARG_BYTES = 4096, /* what CUDA passes to a kernel */
+  ARTEFACT_MAPS = 16,
+  ARTEFACT_ALIGN = 256 /* of an address so much is known: facts about alignment go up to it */
+};
+
+typedef enum ArtScalar {
+  ART_I32, /* or fewer bits */
+  ART_I64,
+  ART_F32,
+  ART_F64,
+  ART_SMALL_FLOAT, /* rounded to the dtype that `type` names */
+  ART_SCALARS
+} ArtScalar;
+
+/* A parameter of the kernel as its author wrote it. */
+typedef struct ArtParam {
+  const char *name;
+  const char *type; /* "mem<M, K, f16>", for messages */
+  int slot;         /* of its first number: address, sizes, strides; or the scalar's value */
+  int rank;         /* -1: a scalar */
+  int64_t accepts;  /* bit 1 << n: dtype number n of wv_dtype_name will do */
+  ArtScalar scalar;
+} ArtParam;
+
+/* The size of a tensor along a dim must be a value of the signature's program. */
+typedef struct ArtSize {
+  int param, dim, value;
+  const char *text; /* of the dim */
+} ArtSize;
+
+typedef struct ArtAssumption {
+  int value; /* of the signature's program: true */
+  const char *text;
+} ArtAssumption;
+
+typedef enum ArtArgKind {
+  ART_POINTER, /* the address of tensor `param` */
+  ART_SCALAR,  /* scalar `param`, in `bytes` */
+  ART_VALUE,   /* value `value` of the variant's program */
+  ART_MAGIC,   /* for divisions by that value: ceil(2**(32 + shift) / value) - 2**32 */
+  ART_SHIFT,   /* and ceil(log2(value)) */
+  ART_MAP,     /* tensor map number `value` */
+  ART_ARG_KINDS
+} ArtArgKind;
+
+typedef struct ArtArg {
+  ArtArgKind kind;
+  int param, value, bytes;
+  int offset; /* in the block of arguments; filled in by artefact_place_args */
+} ArtArg;
+
+/* A box of a tensor that bulk copies move; dims from the inner one outwards. */
+typedef struct ArtMap {
+  int param, rank, bytes; /* of an element */
+  int element;            /* the driver's name of its type */
+  int swizzle;            /* bytes of a row that is swizzled: 0, 32, 64, 128 */
+  int dim[ARTEFACT_RANK]; /* of the tensor; the innermost must have stride 1 */
+  int box[ARTEFACT_RANK]; /* elements */
+} ArtMap;
+
+/* The code for launches of which something is known. */
+typedef struct ArtVariant {
+  const char *facts; /* as text; "": nothing */
+  int guard;         /* value of the signature's program; -1: always */
+  /* The rest is there when it has been compiled. */
+  bool compiled;
+  const char *entry, *code; /* code: a text of the driver, or bytes of an object */
+  int code_bytes;
+  const char *ir, *remarks;
+  LaunchExpr program;
+  int grid[3]; /* values of the program */
+  int block[3], cluster[3], shared;
+  ArtArg *args;
+  int nargs, arg_bytes;
+  ArtMap *maps;
+  int nmaps;
+} ArtVariant;
+
+typedef struct Artefact {
+  const char *name, *target;
+  int device_kind; /* device.h */
+  ArtParam *params;
+  int nparams, nslots;
+  LaunchExpr signature;
+  ArtSize *sizes;
+  int nsizes;
+  ArtAssumption *assumptions;
+  int nassumptions;
+  ArtVariant variant[ARTEFACT_VARIANTS];
+  int nvariants;
+} Artefact;
+
+/* Offsets of arguments: each at a multiple of its size. False: too many. */
+bool artefact_place_args(ArtVariant *v);
+
+/* The signature and one variant, or none (-1): a file per variant. */
+void artefact_write(StrBuf *out, const Artefact *art, int variant);
+
+/* NULL: these bytes are none; texts and arrays are in `a`. *variant: which one is inside, or -1. */
+Artefact *artefact_read(Arena *a, const char *bytes, size_t n, int *variant);
+
+#endif

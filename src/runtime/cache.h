@@ -1,0 +1,39 @@
+/* cache.h: compiled variants kept in files.
+ *
+ * A file is named after the hash of its *key*: the text of everything that decides what is compiled
+ * (IR, target, options, build of the compiler). The key is in the file too and is compared, so that
+ * equal hashes are no danger. Files are written under another name and renamed when they are whole;
+ * a file that is not exactly what was written is not used. Whatever goes wrong costs a compilation,
+ * and never more than a warning. */
+#ifndef WV_CACHE_H
+#define WV_CACHE_H
+
+#include "base/diag.h"
+#include "runtime/artefact.h"
+
+typedef struct CacheSettings {
+  bool read, write;
+  const char *dir; /* NULL: there is none to be had */
+} CacheSettings;
+
+/* From WAVE_CACHE_ON, WAVE_ALWAYS_COMPILE, WAVE_CACHE_DIR and XDG_CACHE_HOME. `use` 1 or -1 and a
+ * `dir` that is not NULL count more. */
+CacheSettings cache_settings(Arena *a, int use, const char *dir);
+
+/* NULL: it is not there, or damaged, which is a warning. */
+Artefact *cache_load(Arena *a, const CacheSettings *s, const char *key, Diags *diags);
+void cache_store(const CacheSettings *s, const char *key, const Artefact *art, int variant,
+                 Diags *diags);
+
+typedef struct CacheEntry {
+  const char *path;
+  int64_t bytes;
+  const Artefact *art; /* NULL: the file is damaged */
+  const char *damage;
+} CacheEntry;
+
+/* All files of a folder, by name. */
+int cache_list(Arena *a, const char *dir, CacheEntry **out);
+int cache_clear(const char *dir); /* how many files were removed; what a killed writer left, too */
+
+#endif

@@ -1,0 +1,83 @@
+/* cuda_launch.c: one launch; tensor maps. Nothing here allocates, waits or locks. */
+#include <string.h>
+
+#include "runtime/cuda_driver.h"
+
+static int launch_with_attributes(CudaState *s, const DeviceLaunch *l) {
+  const ArtVariant *v = l->code->variant;
+  CudaLaunchAttribute attrs[2];
+  CudaLaunchConfig c = {.shared = (unsigned)v->shared, .stream = l->stream, .attrs = attrs};
+  if (!s->f.launch_ex) return CUDA_NOT_THERE;
+  memset(attrs, 0, sizeof attrs);
+  for (int i = 0; i < 3; i++) c.grid[i] = l->grid[i], c.block[i] = (unsigned)v->block[i];
+  if (v->cluster[0]) {
+    attrs[c.nattrs].id = CUDA_LAUNCH_CLUSTER;
+    attrs[c.nattrs].value.cluster.x = (unsigned)v->cluster[0];
+    attrs[c.nattrs].value.cluster.y = (unsigned)v->cluster[1];
+    attrs[c.nattrs++].value.cluster.z = (unsigned)v->cluster[2];
+  }
+  if (l->overlap) {
+    attrs[c.nattrs].id = CUDA_LAUNCH_OVERLAP;
+    attrs[c.nattrs++].value.overlap = 1;
+  }
+  return s->f.launch_ex(&c, l->code->function, l->args, NULL);
+}
+
+static int launch_here(CudaState *s, const DeviceLaunch *l) {
+  const ArtVariant *v = l->code->variant;
+  if (l->overlap || v->cluster[0]) return launch_with_attributes(s, l);
+  return s->f.launch(l->code->function, l->grid[0], l->grid[1], l->grid[2], (unsigned)v->block[0],
+                     (unsigned)v->block[1], (unsigned)v->block[2], (unsigned)v->shared, l->stream,
+                     l->args, NULL);
+}
+
+int cuda_launch(Device *d, const DeviceLaunch *l) {
+  CudaState *s = cuda_state(d);
+  void *context = s->context[l->code->device], *now = NULL;
+  int error = s->f.ctx_current(&now);
+  if (error || now == context) return error ? error : launch_here(s, l);
+  if ((error = s->f.ctx_push(context))) return error;
+  error = launch_here(s, l);
+  s->f.ctx_pop(&now);
+  return error;
+}
+
+void cuda_explain(Device *d, int error, const DeviceLaunch *l, const DeviceReport *r) {
+  CudaState *s = cuda_state(d);
+  if (error == CUDA_NOT_THERE) {
+    diag_add(r->diags, DIAG_E0905, r->at,
+             "`%s` needs clusters, overlapping launches or tensor maps, which `%s` lacks",
+             r->kernel, s->f.library);
+    return;
+  }
+  cuda_report(s, error, "the launch of", r);
+  const ArtVariant *v = l->code->variant;
+  diag_note(r->diags, r->diags->last, (Span){0},
+            "grid (%u, %u, %u), workgroups of (%d, %d, %d) threads and %d bytes of shared memory",
+            l->grid[0], l->grid[1], l->grid[2], v->block[0], v->block[1], v->block[2], v->shared);
+}
+
+/* ---- tensor maps ---- */
+
+static int swizzle_number(int bytes) {
+  return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0;
+}
+
+int cuda_encode(Device *d, const ArtMap *m, void *map, void *address, const int64_t *sizes,
+                const int64_t *strides, bool changed) {
+  enum { L2_256_BYTES = 3, RANK = 5 };
+  CudaState *s = cuda_state(d);
+  uint64_t size[RANK], stride[RANK];
+  uint32_t box[RANK], step[RANK];
+  if (!changed && s->f.map_move) return s->f.map_move(map, address);
+  if (!s->f.map_encode) return CUDA_NOT_THERE;
+  for (int i = 0; i < m->rank; i++) {
+    size[i] = (uint64_t)sizes[m->dim[i]];
+    stride[i] = (uint64_t)(strides[m->dim[i]] * m->bytes);
+    box[i] = (uint32_t)m->box[i];
+    step[i] = 1;
+  }
+  /* The innermost dim has no stride of its own. */
+  return s->f.map_encode(map, m->element, (uint32_t)m->rank, address, size, stride + 1, box, step,
+                         0, swizzle_number(m->swizzle), L2_256_BYTES, 0);
+}

@@ -1,0 +1,134 @@
+/* cuda_module.c: PTX becomes code on a device. The driver compiles it, or finds it in its own
+ * cache; that happens here, once, and not at the first launch. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os.h"
+#include "runtime/cuda_driver.h"
+
+enum { LOG_BYTES = 16384, SHARED_WITHOUT_ASKING = 49152 };
+
+typedef struct Logs {
+  char info[LOG_BYTES], errors[LOG_BYTES];
+} Logs;
+
+static int load_module(CudaState *s, const char *ptx, void **module, Logs *logs) {
+  int options[] = {CUDA_JIT_INFO, CUDA_JIT_INFO_BYTES, CUDA_JIT_ERRORS, CUDA_JIT_ERRORS_BYTES,
+                   CUDA_JIT_VERBOSE};
+  void *values[] = {logs->info, (void *)(uintptr_t)LOG_BYTES, logs->errors,
+                    (void *)(uintptr_t)LOG_BYTES, (void *)(uintptr_t)1};
+  int error = s->f.module_load(module, ptx, WV_LEN(options), options, values);
+  logs->info[LOG_BYTES - 1] = logs->errors[LOG_BYTES - 1] = '\0';
+  return error;
+}
+
+/* A text of several lines as notes of a diagnostic. */
+static void note_lines(const DeviceReport *r, Diag *d, const char *text) {
+  for (size_t len; *text; text += len + (text[len] == '\n')) {
+    len = strcspn(text, "\n");
+    if (len) diag_note(r->diags, d, (Span){0}, "%.*s", (int)len, text);
+  }
+}
+
+static void report_refused(CudaState *s, int error, const Logs *logs, const DeviceReport *r) {
+  const char *name = NULL;
+  s->f.error_name(error, &name);
+  Diag *d = diag_add(r->diags, DIAG_E0903, r->at, "the driver does not take `%s`: %s", r->kernel,
+                     name ? name : "an unknown error");
+  note_lines(r, d, logs->errors);
+  if (error == CUDA_NO_BINARY)
+    diag_hint(r->diags, d, "it was compiled for another device: name that one's target");
+  if (error == CUDA_PTX_TOO_NEW) diag_hint(r->diags, d, "a newer driver is needed");
+}
+
+/* What the driver's compiler advises (its messages C75xx: matrix instructions that wait for each
+ * other, registers that are not exchanged) costs speed, not results. */
+static void remark_advice(const Logs *logs, const DeviceReport *r) {
+  const char *line = logs->info;
+  for (size_t len; *line; line += len + (line[len] == '\n')) {
+    len = strcspn(line, "\n");
+    const char *code = strstr(line, "(C75");
+    if (code && code < line + len)
+      diag_add(r->diags, DIAG_R0901, r->at, "`%s`: %.*s", r->kernel, (int)(line + len - code),
+               code);
+  }
+}
+
+static int get_function(CudaState *s, const ArtVariant *v, DeviceCode *out) {
+  int error = s->f.function(&out->function, out->module, v->entry), clusters = 1;
+  for (int i = 0; i < 3; i++) clusters *= v->cluster[i] > 1 ? v->cluster[i] : 1;
+  if (!error && v->shared > SHARED_WITHOUT_ASKING)
+    error = s->f.function_set(out->function, CUDA_FUNCTION_DYNAMIC_SHARED, v->shared);
+  if (!error && clusters > 8)
+    error = s->f.function_set(out->function, CUDA_FUNCTION_LARGE_CLUSTERS, 1);
+  /* Drivers that load functions when they first run would do it in a launch, or a capture. */
+  if (!error && s->f.function_load) error = s->f.function_load(out->function);
+  return error;
+}
+
+static void remark_loaded(CudaState *s, const DeviceCode *code, const Logs *logs,
+                          const DeviceReport *r) {
+  int spilled = 0;
+  remark_advice(logs, r);
+  if (!s->f.function_get(&spilled, CUDA_FUNCTION_LOCAL, code->function) && spilled)
+    diag_add(r->diags, DIAG_R0901, r->at,
+             "`%s`: %d bytes of every thread did not fit into registers", r->kernel, spilled);
+  if (s->cache_is_off)
+    diag_add(r->diags, DIAG_R0902, r->at,
+             "CUDA_CACHE_DISABLE is set: the driver compiles `%s` again in every process",
+             r->kernel);
+}
+
+static bool load_here(CudaState *s, const ArtVariant *v, DeviceCode *out, const DeviceReport *r) {
+  Arena *a = arena_new();
+  Logs *logs = ARENA_NEW(a, Logs);
+  int error = load_module(s, v->code, &out->module, logs);
+  if (error) report_refused(s, error, logs, r);
+  if (!error && (error = get_function(s, v, out))) {
+    cuda_report(s, error, "the driver does not make ready", r);
+    s->f.module_unload(out->module);
+  }
+  if (!error) remark_loaded(s, out, logs, r);
+  arena_free(a);
+  return !error;
+}
+
+bool cuda_load(Device *d, int index, const ArtVariant *v, DeviceCode *out, const DeviceReport *r) {
+  CudaState *s = cuda_state(d);
+  CudaEntry e;
+  double start = os_seconds();
+  *out = (DeviceCode){.variant = v, .device = index};
+  if (!cuda_enter(s, index, &e, r)) return false;
+  bool ok = load_here(s, v, out, r);
+  cuda_leave(s, e);
+  out->load_ms = (os_seconds() - start) * 1e3;
+  return ok;
+}
+
+/* Errors are of no interest: after a fault on the device nothing can be unloaded. */
+void cuda_unload(Device *d, DeviceCode *code) {
+  CudaState *s = cuda_state(d);
+  void *now = NULL;
+  bool push = s->f.ctx_current(&now) == CUDA_OK && now != s->context[code->device];
+  if (push && s->f.ctx_push(s->context[code->device]) != CUDA_OK) return;
+  s->f.module_unload(code->module);
+  if (push) s->f.ctx_pop(&now);
+}
+
+bool cuda_resources(Device *d, const DeviceCode *code, DeviceResources *out,
+                    const DeviceReport *r) {
+  CudaState *s = cuda_state(d);
+  const ArtVariant *v = code->variant;
+  CudaEntry e;
+  int device = s->device[code->device], most = 1;
+  *out = (DeviceResources){.shared = v->shared, .threads = v->block[0] * v->block[1] * v->block[2]};
+  if (!cuda_enter(s, code->device, &e, r)) return false;
+  int error = s->f.function_get(&out->registers, CUDA_FUNCTION_REGISTERS, code->function);
+  if (!error) error = s->f.function_get(&out->spilled, CUDA_FUNCTION_LOCAL, code->function);
+  if (!error)
+    error = s->f.occupancy(&out->workgroups, code->function, out->threads, (size_t)v->shared);
+  if (!error) error = s->f.device_attr(&most, CUDA_DEVICE_UNIT_THREADS, device);
+  cuda_leave(s, e);
+  out->occupancy = most > 0 ? (double)out->workgroups * out->threads / most : 0;
+  return error ? cuda_report(s, error, "the driver says nothing of", r) : true;
+}

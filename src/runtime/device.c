@@ -1,0 +1,29 @@
+/* device.c: the table of kinds of devices. */
+#include "runtime/device.h"
+
+static const DeviceKind *const kinds[] = {&device_cuda}; /* best first */
+
+const DeviceKind *device_kind_at(int i) {
+  return i >= 0 && i < (int)WV_LEN(kinds) ? kinds[i] : NULL;
+}
+
+const DeviceKind *device_kind(int number) {
+  for (size_t i = 0; i < WV_LEN(kinds); i++)
+    if (kinds[i]->number == number) return kinds[i];
+  return NULL;
+}
+
+Device *device_open(const DeviceKind *kind, const DeviceReport *r) {
+  Arena *a = arena_new();
+  Device *d = ARENA_NEW(a, Device);
+  *d = (Device){.kind = kind, .arena = a};
+  if (kind->open(d, r)) return d;
+  arena_free(a);
+  return NULL;
+}
+
+void device_close(Device *d) {
+  if (!d) return;
+  d->kind->close(d);
+  arena_free(d->arena);
+}

@@ -1,0 +1,90 @@
+/* device.h: kinds of devices, as a table of what each can do. What is above (launch, the driver of
+ * the compiler) knows no vendor; a new kind is a row in device.c and a file of functions. */
+#ifndef WV_DEVICE_H
+#define WV_DEVICE_H
+
+#include "base/diag.h"
+#include "runtime/artefact.h"
+
+enum { DEVICE_HOST = 1, DEVICE_CUDA = 2, DEVICE_MOST = 16 }; /* kinds by DLPack's numbers */
+
+typedef struct DeviceFacts {
+  char name[128];
+  const char *target; /* row of targets.def; NULL: it is too old for any */
+  int64_t memory;
+  int units, driver;
+} DeviceFacts;
+
+typedef struct DeviceResources {
+  int registers, shared, spilled, threads, workgroups;
+  double occupancy;
+} DeviceResources;
+
+/* Where trouble is reported, and what to call the kernel it concerns. */
+typedef struct DeviceReport {
+  Diags *diags;
+  Span at;
+  const char *kernel; /* NULL: none */
+} DeviceReport;
+
+/* A variant on a device, ready to be launched. */
+typedef struct DeviceCode {
+  const ArtVariant *variant;
+  int device;
+  void *module, *function; /* the kind's own */
+  double load_ms;
+} DeviceCode;
+
+/* One launch. `args` point at the arguments, as many as the variant has. */
+typedef struct DeviceLaunch {
+  const DeviceCode *code;
+  unsigned grid[3];
+  void **args;
+  void *stream;
+  bool overlap; /* with the launch in front of it: programmatic dependent launch */
+} DeviceLaunch;
+
+typedef struct DeviceKind DeviceKind;
+
+/* An open driver. Freed with device_close; what it handed out must be given back before. */
+typedef struct Device {
+  const DeviceKind *kind;
+  Arena *arena;
+  void *state; /* the kind's own */
+} Device;
+
+struct DeviceKind {
+  const char *name;
+  int number;
+  int64_t grid_most[3];
+  bool (*open)(Device *d, const DeviceReport *r); /* false after reporting */
+  void (*close)(Device *d);
+  int (*count)(Device *d);
+  bool (*facts)(Device *d, int index, DeviceFacts *out, const DeviceReport *r);
+  /* Code is loaded where nothing is being captured. Remarks of the driver go to `r`. */
+  bool (*load)(Device *d, int index, const ArtVariant *v, DeviceCode *out, const DeviceReport *r);
+  void (*unload)(Device *d, DeviceCode *code);
+  bool (*resources)(Device *d, const DeviceCode *code, DeviceResources *out, const DeviceReport *r);
+  int (*launch)(Device *d, const DeviceLaunch *l); /* 0: launched; else the driver's error */
+  void (*explain)(Device *d, int error, const DeviceLaunch *l, const DeviceReport *r);
+  /* A tensor map of 128 bytes; `changed` says that more than the address did. The driver's error.
+   */
+  int (*encode)(Device *d, const ArtMap *m, void *map, void *address, const int64_t *sizes,
+                const int64_t *strides, bool changed);
+  bool (*is_captured)(Device *d, int index, void *stream);
+  void *(*alloc)(Device *d, int index, size_t bytes, const DeviceReport *r);
+  void (*release)(Device *d, int index, void *memory, const DeviceReport *r);
+  bool (*copy)(Device *d, int index, void *to, const void *from, size_t bytes,
+               const DeviceReport *r);
+  bool (*wait)(Device *d, int index, void *stream, const DeviceReport *r);
+};
+
+const DeviceKind *device_kind(int number); /* NULL: there is none */
+const DeviceKind *device_kind_at(int i);   /* best first; NULL past the end */
+extern const DeviceKind device_cuda;
+
+/* NULL after reporting that there is no driver. */
+Device *device_open(const DeviceKind *kind, const DeviceReport *r);
+void device_close(Device *d); /* NULL is fine */
+
+#endif

@@ -1,0 +1,242 @@
+/* launch.c: the way of every call. What runs each time is launch_run, launch_fill and patch_args.
+ */
+#include "runtime/launch.h"
+
+#include <string.h>
+
+/* ---- derived arguments ---- */
+
+uint32_t launch_shift(int64_t divisor) {
+  uint32_t n = 0;
+  if (divisor > INT64_C(1) << 32) return 33; /* dividends are below 2**32: with magic 0 gives 0 */
+  while (n < 32 && (INT64_C(1) << n) < divisor) n++;
+  return n;
+}
+
+uint32_t launch_magic(int64_t divisor) {
+  if (divisor < 1 || divisor > INT64_C(1) << 32) return 0;
+  uint64_t d = (uint64_t)divisor, over = ((UINT64_C(1) << launch_shift(divisor)) - d) << 32;
+  return (uint32_t)(over / d + (over % d != 0));
+}
+
+static void put_number(unsigned char *to, int64_t v, int bytes) {
+  int32_t narrow = (int32_t)v;
+  if (bytes == 8) memcpy(to, &v, 8);
+  else memcpy(to, &narrow, 4);
+}
+
+static bool put_value(LaunchPlan *p, const ArtArg *a, const LaunchValue *v) {
+  unsigned char *to = p->args + a->offset;
+  switch (a->kind) {
+  case ART_VALUE:
+    put_number(to, v->value, a->bytes);
+    return !v->undefined && (a->bytes == 8 || v->value == (int32_t)v->value);
+  case ART_MAGIC: put_number(to, launch_magic(v->value), a->bytes); return !v->undefined;
+  case ART_SHIFT: put_number(to, launch_shift(v->value), a->bytes); return !v->undefined;
+  case ART_POINTER:
+  case ART_SCALAR:
+  case ART_MAP:
+  case ART_ARG_KINDS: break;
+  }
+  return true;
+}
+
+/* ---- planning ---- */
+
+static bool refuse_grid(const Launcher *l, Diags *diags, const int64_t *grid) {
+  const int64_t *most = l->device->kind->grid_most;
+  DeviceReport r = launch_report(l, diags, l->at);
+  diag_add(diags, DIAG_E0905, r.at,
+           "`%s` needs a grid of (%lld, %lld, %lld) workgroups; the device has at most (%lld, "
+           "%lld, %lld)",
+           l->art->name, (long long)grid[0], (long long)grid[1], (long long)grid[2],
+           (long long)most[0], (long long)most[1], (long long)most[2]);
+  return false;
+}
+
+static bool plan_grid(const Launcher *l, Diags *diags, const ArtVariant *v,
+                      const LaunchValue *values, LaunchPlan *p) {
+  int64_t grid[3];
+  bool fits = true;
+  p->is_empty = false;
+  for (int i = 0; i < 3; i++) {
+    const LaunchValue *n = &values[v->grid[i]];
+    grid[i] = n->undefined ? -1 : n->value;
+    p->is_empty |= grid[i] == 0;
+    fits &= grid[i] >= 0 && grid[i] <= l->device->kind->grid_most[i];
+    if (v->cluster[0]) fits &= grid[i] % v->cluster[i] == 0;
+  }
+  if (!fits && !p->is_empty) return refuse_grid(l, diags, grid);
+  for (int i = 0; i < 3; i++) p->grid[i] = p->is_empty ? 0 : (unsigned)grid[i];
+  return true;
+}
+
+static bool plan_values(const Launcher *l, Diags *diags, const ArtVariant *v,
+                        const LaunchValue *values, LaunchPlan *p) {
+  for (int i = 0; i < v->nargs; i++) {
+    const ArtArg *a = &v->args[i];
+    bool derived = a->kind == ART_VALUE || a->kind == ART_MAGIC || a->kind == ART_SHIFT;
+    if (!derived || put_value(p, a, &values[a->value])) continue;
+    DeviceReport r = launch_report(l, diags, l->at);
+    diag_add(diags, DIAG_E0710, r.at, "a number that `%s` needs has no value for these sizes",
+             l->art->name);
+    return false;
+  }
+  return true;
+}
+
+static int encode_map(const Launcher *l, const ArtVariant *v, const ArtArg *a, void *address,
+                      LaunchPlan *p, bool changed) {
+  const ArtMap *m = &v->maps[a->value];
+  const ArtParam *param = &l->art->params[m->param];
+  const int64_t *sizes = &p->slot[param->slot + 1];
+  p->mapped[a->value] = address;
+  return l->device->kind->encode(l->device, m, p->args + a->offset, address, sizes,
+                                 sizes + param->rank, changed);
+}
+
+/* The first variant whose guard holds; the last has none. */
+static int choose_variant(const Artefact *art, const LaunchValue *values) {
+  for (int i = 0; i < art->nvariants; i++) {
+    int guard = art->variant[i].guard;
+    if (guard < 0 || (!values[guard].undefined && values[guard].value)) return i;
+  }
+  return -1;
+}
+
+bool launch_refuse_capture(const Launcher *l, Diags *diags, int variant, int device, void *stream) {
+  if (!l->device->kind->is_captured(l->device, device, stream)) return true;
+  DeviceReport r = launch_report(l, diags, l->at);
+  const char *facts = l->art->variant[variant].facts;
+  Diag *d = diag_add(diags, DIAG_E0904, r.at,
+                     "`%s` is not ready for launches like this one (%s), and the stream is being "
+                     "captured",
+                     l->art->name, *facts ? facts : "of any tensors");
+  diag_hint(diags, d, "launch it once with the same arguments before the capture");
+  return false;
+}
+
+static bool get_code(Launcher *l, Diags *diags, int variant, void *stream, LaunchPlan *p) {
+  _Atomic(DeviceCode *) *code = &l->code[variant][p->device];
+  p->code = atomic_load_explicit(code, memory_order_acquire);
+  if (p->code) return true;
+  if (!l->prepare(l, variant, p->device, stream, diags)) return false;
+  p->code = atomic_load_explicit(code, memory_order_acquire);
+  return p->code != NULL;
+}
+
+/* A kernel that came with decisions made takes only the tensors they were made for. */
+static bool refuse_variants(const Launcher *l, Diags *diags) {
+  DeviceReport r = launch_report(l, diags, l->at);
+  diag_add(diags, DIAG_E0905, r.at, "`%s` was compiled only for tensors that are %s", l->art->name,
+           l->art->variant[l->art->nvariants - 1].facts);
+  return false;
+}
+
+/* All that does not depend on addresses and scalars; p has slots and device. */
+static bool make_plan(Launcher *l, Diags *diags, void *stream, LaunchPlan *p) {
+  LaunchValue values[LAUNCH_VALUES];
+  launch_expr_run(&l->art->signature, p->slot, values);
+  if (!launch_check(l, diags, p->slot, values)) return false;
+  int variant = choose_variant(l->art, values);
+  if (variant < 0) return refuse_variants(l, diags);
+  if (!get_code(l, diags, variant, stream, p)) return false;
+  const ArtVariant *v = p->code->variant;
+  launch_expr_run(&v->program, p->slot, values);
+  if (!plan_grid(l, diags, v, values, p)) return false;
+  return p->is_empty || plan_values(l, diags, v, values, p);
+}
+
+/* ---- the record of the last call ---- */
+
+/* `nslots` of the slots: they are there already when they were compared. */
+static void copy_plan(LaunchPlan *to, const LaunchPlan *from, int nslots) {
+  const ArtVariant *v = from->code->variant;
+  to->code = from->code;
+  to->is_empty = from->is_empty;
+  to->device = from->device;
+  memcpy(to->grid, from->grid, sizeof to->grid);
+  memcpy(to->args, from->args, (size_t)v->arg_bytes);
+  if (v->nmaps) memcpy(to->mapped, from->mapped, sizeof *to->mapped * (size_t)v->nmaps);
+  memcpy(to->slot, from->slot, sizeof *to->slot * (size_t)nslots);
+}
+
+static bool recall(Launcher *l, LaunchPlan *p) {
+  int n = l->art->nslots;
+  bool found = false;
+  if (atomic_flag_test_and_set_explicit(&l->busy, memory_order_acquire)) return false;
+  if (l->last.code && l->last.device == p->device &&
+      memcmp(l->last.slot, p->slot, sizeof *p->slot * (size_t)n) == 0) {
+    copy_plan(p, &l->last, 0);
+    found = true;
+  }
+  atomic_flag_clear_explicit(&l->busy, memory_order_release);
+  return found;
+}
+
+static void remember(Launcher *l, const LaunchPlan *p) {
+  if (atomic_flag_test_and_set_explicit(&l->busy, memory_order_acquire)) return;
+  copy_plan(&l->last, p, l->art->nslots);
+  atomic_flag_clear_explicit(&l->busy, memory_order_release);
+}
+
+/* ---- launching ---- */
+
+static void put_scalar(unsigned char *to, const ArtParam *p, const wv_launch_arg *from) {
+  float narrow = (float)from->number;
+  switch (p->scalar) {
+  case ART_I32: put_number(to, from->integer, 4); break;
+  case ART_I64: put_number(to, from->integer, 8); break;
+  case ART_F32: memcpy(to, &narrow, 4); break;
+  case ART_F64: memcpy(to, &from->number, 8); break;
+  case ART_SMALL_FLOAT: wv_data_set(p->type, to, 0, from->number); break;
+  case ART_SCALARS: break;
+  }
+}
+
+/* What may change without the plan changing. The driver's error of a tensor map. */
+static int patch_args(Launcher *l, const wv_launch_arg *args, LaunchPlan *p, bool fresh,
+                      void **pointers) {
+  const ArtVariant *v = p->code->variant;
+  for (int i = 0; i < v->nargs; i++) {
+    const ArtArg *a = &v->args[i];
+    unsigned char *to = p->args + a->offset;
+    pointers[i] = to;
+    if (a->kind == ART_POINTER) memcpy(to, &args[a->param].tensor->data, sizeof(void *));
+    if (a->kind == ART_SCALAR) put_scalar(to, &l->art->params[a->param], &args[a->param]);
+    if (a->kind != ART_MAP) continue;
+    void *address = args[v->maps[a->value].param].tensor->data;
+    if (!fresh && address == p->mapped[a->value]) continue;
+    int error = encode_map(l, v, a, address, p, fresh);
+    if (error) return error;
+  }
+  return 0;
+}
+
+static bool launch_planned(Launcher *l, Diags *diags, const wv_launch_arg *args, LaunchPlan *p,
+                           bool fresh, void *stream, unsigned flags, bool only_plan) {
+  void *pointers[ARTEFACT_ARGS];
+  DeviceLaunch d = {.code = p->code,
+                    .args = pointers,
+                    .stream = stream,
+                    .overlap = (flags & WV_LAUNCH_OVERLAP) != 0};
+  if (p->is_empty) return true;
+  memcpy(d.grid, p->grid, sizeof d.grid);
+  int error = patch_args(l, args, p, fresh, pointers);
+  if (fresh && !error) remember(l, p);
+  if (!error && !only_plan) error = l->device->kind->launch(l->device, &d);
+  if (!error) return true;
+  DeviceReport r = launch_report(l, diags, l->at);
+  l->device->kind->explain(l->device, error, &d, &r);
+  return false;
+}
+
+bool launch_run(Launcher *l, Diags *diags, const wv_launch_arg *args, int nargs, void *stream,
+                unsigned flags, bool only_plan) {
+  LaunchPlan p; /* large, and filled only as far as it is used */
+  if (!launch_fill(l, args, nargs, p.slot, &p.device))
+    return launch_explain_args(l, diags, args, nargs);
+  if (recall(l, &p)) return launch_planned(l, diags, args, &p, false, stream, flags, only_plan);
+  if (!make_plan(l, diags, stream, &p)) return false;
+  return launch_planned(l, diags, args, &p, true, stream, flags, only_plan);
+}

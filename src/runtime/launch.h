@@ -1,0 +1,60 @@
+/* launch.h: arguments of a call become a launch.
+ *
+ * Every call fills the slots of the artefact from its arguments. If they are those of the last call
+ * (the same sizes, strides and alignments), what was computed then is used again; else the
+ * artefact's programs check the signature, choose the variant and compute grid and derived
+ * arguments. Several threads may launch at once: the record of the last call is guarded by one
+ * flag, and who does not get it computes for himself. */
+#ifndef WV_LAUNCH_H
+#define WV_LAUNCH_H
+
+#include <stdatomic.h>
+
+#include "runtime/device.h"
+#include "wave.h"
+
+/* What a launch is made of, apart from addresses and scalars. */
+typedef struct LaunchPlan {
+  const DeviceCode *code; /* NULL: none yet */
+  bool is_empty;          /* no workgroups: nothing is launched */
+  int device;
+  unsigned grid[3];
+  int64_t slot[ARTEFACT_SLOTS];
+  _Alignas(64) unsigned char args[ARTEFACT_ARG_BYTES]; /* derived ones; maps are encoded */
+  void *mapped[ARTEFACT_MAPS];                         /* addresses in the maps */
+} LaunchPlan;
+
+typedef struct Launcher Launcher;
+
+struct Launcher {
+  const Artefact *art;
+  Device *device; /* NULL until something is loaded */
+  _Atomic(DeviceCode *) code[ARTEFACT_VARIANTS][DEVICE_MOST];
+  /* Compiles and loads a variant, unless the stream is being captured. False after reporting.
+   * Called by several threads. */
+  bool (*prepare)(Launcher *l, int variant, int device, void *stream, Diags *diags);
+  bool ignore_assumptions;
+  wv_place at, *param_at, *assumption_at;
+  atomic_flag busy; /* guards `last` */
+  LaunchPlan last;
+};
+
+/* `only_plan`: everything but the launch itself. */
+bool launch_run(Launcher *l, Diags *diags, const wv_launch_arg *args, int nargs, void *stream,
+                unsigned flags, bool only_plan);
+
+/* False after reporting that nothing can be prepared while the stream is captured. */
+bool launch_refuse_capture(const Launcher *l, Diags *diags, int variant, int device, void *stream);
+
+/* ---- launch_check.c: arguments against the signature; false after reporting */
+DeviceReport launch_report(const Launcher *l, Diags *diags, wv_place at);
+bool launch_fill(const Launcher *l, const wv_launch_arg *args, int nargs, int64_t *slots,
+                 int *device);
+bool launch_explain_args(const Launcher *l, Diags *diags, const wv_launch_arg *args, int nargs);
+bool launch_check(const Launcher *l, Diags *diags, const int64_t *slots, const LaunchValue *values);
+
+/* Multiplier and shift of sym_ops.def for divisions by `divisor`. */
+uint32_t launch_magic(int64_t divisor);
+uint32_t launch_shift(int64_t divisor);
+
+#endif

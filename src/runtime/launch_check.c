@@ -1,0 +1,160 @@
+/* launch_check.c: do these arguments fit the kernel? The fast question first; who asked wrongly is
+ * told which argument it was, what was expected and what was found. */
+#include <inttypes.h>
+
+#include "runtime/launch.h"
+
+DeviceReport launch_report(const Launcher *l, Diags *diags, wv_place at) {
+  Span span = {0};
+  if (at.file && at.line)
+    span = (Span){sources_file(diags->sources, at.file, NULL), at.line, at.col, at.len};
+  return (DeviceReport){diags, span, l->art->name};
+}
+
+/* ---- slots ---- */
+
+static void fill_strides(const wv_tensor *t, int64_t *to) {
+  uint64_t stride = 1; /* of a tensor that cannot exist it may wrap */
+  for (int d = t->rank - 1; d >= 0; d--) {
+    to[d] = t->strides ? t->strides[d] : (int64_t)stride;
+    stride *= (uint64_t)t->shape[d];
+  }
+}
+
+static bool tensor_fits(const Launcher *l, const ArtParam *p, const wv_tensor *t) {
+  return t && t->rank == p->rank && (unsigned)t->dtype < 63 && (p->accepts >> t->dtype & 1) &&
+         t->device.kind == l->art->device_kind && (unsigned)t->device.index < DEVICE_MOST;
+}
+
+static bool fill_tensor(const wv_tensor *t, const ArtParam *p, int64_t *slots) {
+  int64_t *to = slots + p->slot;
+  *to++ = (int64_t)((uintptr_t)t->data % ARTEFACT_ALIGN);
+  bool exists = t->data != NULL, empty = false;
+  for (int d = 0; d < t->rank; d++) {
+    to[d] = t->shape[d];
+    exists &= t->shape[d] >= 0;
+    empty |= t->shape[d] == 0;
+  }
+  fill_strides(t, to + t->rank);
+  return exists || empty;
+}
+
+/* What the kernel will see; floats are in no expression. */
+static int64_t scalar_slot(const ArtParam *p, const wv_launch_arg *a) {
+  return p->scalar == ART_I64 ? a->integer : p->scalar == ART_I32 ? (int32_t)a->integer : 0;
+}
+
+bool launch_fill(const Launcher *l, const wv_launch_arg *args, int nargs, int64_t *slots,
+                 int *device) {
+  const Artefact *art = l->art;
+  *device = -1;
+  if (nargs != art->nparams) return false;
+  for (int i = 0; i < nargs; i++) {
+    const ArtParam *p = &art->params[i];
+    const wv_tensor *t = args[i].tensor;
+    if (p->rank < 0) {
+      if (t) return false;
+      slots[p->slot] = scalar_slot(p, &args[i]);
+      continue;
+    }
+    if (!tensor_fits(l, p, t) || !fill_tensor(t, p, slots)) return false;
+    if (*device < 0) *device = t->device.index;
+    if (*device != t->device.index) return false;
+  }
+  if (*device < 0) *device = 0;
+  return true;
+}
+
+/* ---- explaining ---- */
+
+static const char *device_name(int kind) {
+  const DeviceKind *k = device_kind(kind);
+  return k ? k->name : kind == DEVICE_HOST ? "cpu" : "another kind of device";
+}
+
+static bool wrong(const Launcher *l, Diags *diags, int i, const char *fmt, ...) WV_PRINTF(4, 5);
+static bool wrong(const Launcher *l, Diags *diags, int i, const char *fmt, ...) {
+  DeviceReport r = launch_report(l, diags, l->param_at ? l->param_at[i] : l->at);
+  va_list ap;
+  va_start(ap, fmt);
+  const char *text = arena_vprintf(diags->arena, fmt, ap);
+  va_end(ap);
+  diag_add(diags, DIAG_E0702, r.at, "argument `%s` %s", l->art->params[i].name, text);
+  return false;
+}
+
+static bool explain_tensor(const Launcher *l, Diags *diags, int i, const wv_tensor *t) {
+  const ArtParam *p = &l->art->params[i];
+  if (!t) return wrong(l, diags, i, "is not a tensor, expected %s", p->type);
+  if (t->rank != p->rank)
+    return wrong(l, diags, i, "has rank %d, expected %d: %s", t->rank, p->rank, p->type);
+  if ((unsigned)t->dtype >= 63 || !(p->accepts >> t->dtype & 1)) {
+    const char *found = wv_dtype_name(t->dtype, NULL, NULL);
+    return wrong(l, diags, i, "has elements of %s, expected %s", found ? found : "an unknown type",
+                 p->type);
+  }
+  if (t->device.kind != l->art->device_kind)
+    return wrong(l, diags, i, "is on `%s`, expected `%s`", device_name(t->device.kind),
+                 device_name(l->art->device_kind));
+  if ((unsigned)t->device.index >= DEVICE_MOST)
+    return wrong(l, diags, i, "is on device %d; %d is the last that can be used", t->device.index,
+                 DEVICE_MOST - 1);
+  bool empty = false;
+  for (int d = 0; d < t->rank; d++) {
+    if (t->shape[d] < 0)
+      return wrong(l, diags, i, "has size %" PRId64 " along dim %d", t->shape[d], d);
+    empty |= t->shape[d] == 0;
+  }
+  return t->data || empty || wrong(l, diags, i, "has no memory: its address is 0");
+}
+
+bool launch_explain_args(const Launcher *l, Diags *diags, const wv_launch_arg *args, int nargs) {
+  const Artefact *art = l->art;
+  int device = -1;
+  if (nargs != art->nparams) {
+    DeviceReport r = launch_report(l, diags, l->at);
+    diag_add(diags, DIAG_E0702, r.at, "`%s` got %d arguments, expected %d", art->name, nargs,
+             art->nparams);
+    return false;
+  }
+  for (int i = 0; i < nargs; i++) {
+    const ArtParam *p = &art->params[i];
+    const wv_tensor *t = args[i].tensor;
+    if (p->rank < 0 && t) return wrong(l, diags, i, "is a tensor, expected a number: %s", p->type);
+    if (p->rank < 0) continue;
+    if (!explain_tensor(l, diags, i, t)) return false;
+    if (device < 0) device = t->device.index;
+    if (device != t->device.index)
+      return wrong(l, diags, i, "is on device %d, the tensors before it on %d", t->device.index,
+                   device);
+  }
+  WV_BUG("arguments that fit were refused");
+}
+
+/* ---- the signature's program ---- */
+
+bool launch_check(const Launcher *l, Diags *diags, const int64_t *slots,
+                  const LaunchValue *values) {
+  const Artefact *art = l->art;
+  for (int i = 0; i < art->nsizes; i++) {
+    const ArtSize *s = &art->sizes[i];
+    const LaunchValue *v = &values[s->value];
+    int64_t found = slots[art->params[s->param].slot + 1 + s->dim];
+    if (v->undefined)
+      return wrong(l, diags, s->param,
+                   "has size %" PRId64 " along dim %d; `%s` is no whole number for these sizes",
+                   found, s->dim, s->text);
+    if (v->value != found)
+      return wrong(l, diags, s->param, "has size %" PRId64 " along `%s`, expected %" PRId64, found,
+                   s->text, v->value);
+  }
+  for (int i = 0; i < art->nassumptions && !l->ignore_assumptions; i++) {
+    const LaunchValue *v = &values[art->assumptions[i].value];
+    if (!v->undefined && v->value) continue;
+    DeviceReport r = launch_report(l, diags, l->assumption_at ? l->assumption_at[i] : l->at);
+    diag_add(diags, DIAG_E0709, r.at, "the assumption `%s` does not hold for these arguments",
+             art->assumptions[i].text);
+    return false;
+  }
+  return true;
+}

@@ -1,0 +1,31 @@
+/* launch_expr.h: what a launch computes from its arguments: sizes, guards, grids, derived
+ * arguments.
+ *
+ * One straight-line program (base/host_steps.h) over the slots of the launch; results share what
+ * they have in common. */
+#ifndef WV_LAUNCH_EXPR_H
+#define WV_LAUNCH_EXPR_H
+
+#include "base/host_steps.h"
+
+enum { LAUNCH_STEPS = 4096, LAUNCH_VALUES = 512 }; /* most of one program */
+
+typedef struct LaunchExpr {
+  const HostStep *step;
+  int nsteps;
+  const int *result; /* the steps that are asked for */
+  int nresults;
+} LaunchExpr;
+
+typedef struct LaunchValue {
+  int64_t value;
+  bool undefined;
+} LaunchValue;
+
+/* Every step names earlier ones and variables below `nvars`, and the sizes fit. */
+bool launch_expr_is_sound(const LaunchExpr *e, int nvars);
+
+/* out[nresults]. */
+void launch_expr_run(const LaunchExpr *e, const int64_t *vars, LaunchValue *out);
+
+#endif

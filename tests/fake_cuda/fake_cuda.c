@@ -1,0 +1,309 @@
+/* fake_cuda.c: see fake_cuda.h. The functions are those of runtime/cuda_driver.def, by its types.
+ */
+#include "fake_cuda/fake_cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/cuda_driver.h"
+
+#define CUDA_FN(need, name, symbol, arguments) int symbol arguments;
+#include "runtime/cuda_driver.def"
+
+FakeCuda *fake_cuda(void);
+
+enum { BAD_VALUE = 1, NOT_STARTED = 3, BAD_CONTEXT = 201, BAD_IMAGE = 200, NOT_FOUND = 500 };
+
+static FakeCuda state = {.major = 9, .minor = 0};
+static int context[FAKE_DEVICES], started;
+
+FakeCuda *fake_cuda(void) { return &state; }
+
+/* Whether the function is to fail now. */
+static int fails(const char *name) {
+  if (!state.fail || strcmp(state.fail, name) != 0) return 0;
+  if (state.fail_after-- > 0) return 0;
+  return state.fail_error;
+}
+
+#define BEGIN                                                                                      \
+  int failed = fails(__func__);                                                                    \
+  if (failed) return failed;                                                                       \
+  if (!started) return NOT_STARTED
+
+#define IN_CONTEXT                                                                                 \
+  BEGIN;                                                                                           \
+  if (!state.current) return BAD_CONTEXT
+
+/* ---- the driver ---- */
+
+int cuInit(unsigned flags) {
+  started = flags == 0;
+  return fails(__func__);
+}
+
+int cuDriverGetVersion(int *version) {
+  BEGIN;
+  return *version = 13000, CUDA_OK;
+}
+
+int cuGetErrorName(int error, const char **name) {
+  static char text[64];
+  snprintf(text, sizeof text, "CUDA_ERROR_%d", error);
+  return *name = text, CUDA_OK;
+}
+
+int cuGetErrorString(int error, const char **text) {
+  *text = error == CUDA_OUT_OF_MEMORY     ? "out of memory"
+          : error == CUDA_ILLEGAL_ADDRESS ? "an illegal memory access was encountered"
+                                          : "the fake driver was told to fail";
+  return CUDA_OK;
+}
+
+/* ---- devices and contexts ---- */
+
+int cuDeviceGetCount(int *count) {
+  BEGIN;
+  return *count = FAKE_DEVICES, CUDA_OK;
+}
+
+int cuDeviceGet(int *device, int index) {
+  BEGIN;
+  return *device = index + 10, CUDA_OK; /* a device is not its index */
+}
+
+int cuDeviceGetName(char *name, int room, int device) {
+  BEGIN;
+  snprintf(name, (size_t)room, "Fake %d", device - 10);
+  return CUDA_OK;
+}
+
+int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+  BEGIN;
+  return *bytes = (size_t)1 << 30, device < 10 ? BAD_VALUE : CUDA_OK;
+}
+
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  BEGIN;
+  if (device < 10 || device >= 10 + FAKE_DEVICES) return BAD_VALUE;
+  *value = attribute == CUDA_DEVICE_MAJOR          ? state.major
+           : attribute == CUDA_DEVICE_MINOR        ? state.minor
+           : attribute == CUDA_DEVICE_UNITS        ? 4
+           : attribute == CUDA_DEVICE_UNIT_THREADS ? 2048
+                                                   : 0;
+  return CUDA_OK;
+}
+
+int cuDevicePrimaryCtxRetain(void **out, int device) {
+  BEGIN;
+  state.retains++;
+  return *out = &context[device - 10], CUDA_OK;
+}
+
+int cuDevicePrimaryCtxRelease_v2(int device) {
+  BEGIN;
+  state.releases++;
+  return device < 10 ? BAD_VALUE : CUDA_OK;
+}
+
+int cuCtxGetCurrent(void **out) {
+  BEGIN;
+  return *out = state.current, CUDA_OK;
+}
+
+int cuCtxPushCurrent_v2(void *to) {
+  BEGIN;
+  if (state.pushes++) return BAD_CONTEXT; /* one deep is enough */
+  return state.current = to, CUDA_OK;
+}
+
+int cuCtxPopCurrent_v2(void **old) {
+  BEGIN;
+  if (!state.pushes--) return BAD_CONTEXT;
+  *old = state.current;
+  return state.current = NULL, CUDA_OK;
+}
+
+/* ---- code ---- */
+
+typedef struct Module {
+  int device, loaded, nargs, arg_bytes[FAKE_ARGS], dynamic_shared, most_shared;
+  char entry[128];
+} Module;
+
+/* Names and sizes of the entry's parameters. */
+static int read_ptx(const char *text, Module *m) {
+  const char *entry = strstr(text, ".entry "), *end = entry ? strchr(entry, ')') : NULL;
+  if (!end || sscanf(entry, ".entry %127[A-Za-z0-9_]", m->entry) != 1) return 0;
+  for (const char *at = entry; (at = strstr(at, ".param ")) && at < end; at++) {
+    int bits, bytes = 0;
+    const char *map = strchr(at, '[');
+    if (strncmp(at, ".param .align", 13) == 0 && map) bytes = atoi(map + 1);
+    else if (sscanf(at, ".param .b%d", &bits) == 1) bytes = bits / 8;
+    m->arg_bytes[m->nargs++] = bytes;
+  }
+  return 1;
+}
+
+static void put_log(int n, const int *options, void **values, const char *info, const char *error) {
+  for (int i = 0; i < n; i++) {
+    if (options[i] == CUDA_JIT_INFO && info) strcpy(values[i], info);
+    if (options[i] == CUDA_JIT_ERRORS && error) strcpy(values[i], error);
+  }
+}
+
+int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values) {
+  put_log((int)n, options, values, state.info_log, NULL);
+  if (state.fail && strcmp(state.fail, __func__) == 0)
+    put_log((int)n, options, values, NULL, "ptxas fatal: told to fail\nline two");
+  IN_CONTEXT;
+  if (state.captured) return CUDA_CAPTURE_UNSUPPORTED;
+  Module *m = calloc(1, sizeof *m);
+  m->device = (int)((int *)state.current - context);
+  if (!read_ptx(image, m)) return free(m), BAD_IMAGE;
+  state.loads++;
+  return *module = m, CUDA_OK;
+}
+
+int cuModuleUnload(void *module) {
+  IN_CONTEXT;
+  state.unloads++;
+  free(module);
+  return CUDA_OK;
+}
+
+int cuModuleGetFunction(void **function, void *module, const char *name) {
+  IN_CONTEXT;
+  if (strcmp(((Module *)module)->entry, name) != 0) return NOT_FOUND;
+  return *function = module, CUDA_OK;
+}
+
+#ifndef FAKE_OLD
+int cuFuncLoad(void *function) {
+  IN_CONTEXT;
+  return ((Module *)function)->loaded = 1, CUDA_OK;
+}
+#endif
+
+int cuFuncSetAttribute(void *function, int attribute, int value) {
+  IN_CONTEXT;
+  if (attribute == CUDA_FUNCTION_DYNAMIC_SHARED) ((Module *)function)->dynamic_shared = value;
+  return CUDA_OK;
+}
+
+int cuFuncGetAttribute(int *value, int attribute, void *function) {
+  IN_CONTEXT;
+  if (!function) return BAD_VALUE;
+  *value = attribute == CUDA_FUNCTION_REGISTERS ? 42
+           : attribute == CUDA_FUNCTION_LOCAL   ? state.spilled
+                                                : 0;
+  return CUDA_OK;
+}
+
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads,
+                                                size_t shared) {
+  IN_CONTEXT;
+  (void)function, (void)shared;
+  return *blocks = 1024 / threads, CUDA_OK;
+}
+
+/* ---- launches ---- */
+
+static int record(const CudaLaunchConfig *c, void *function, void **args) {
+  Module *m = function;
+  FakeLaunch *l = &state.last;
+  memset(l, 0, sizeof *l);
+  if (!state.current || (int)((int *)state.current - context) != m->device) return BAD_CONTEXT;
+  if (c->shared > 49152 && m->dynamic_shared < (int)c->shared) return BAD_VALUE;
+  l->function = function, l->stream = c->stream, l->shared = c->shared;
+  l->device = m->device, l->nargs = m->nargs;
+  for (int i = 0; i < 3; i++) {
+    if (!c->grid[i] || !c->block[i]) return BAD_VALUE;
+    l->grid[i] = c->grid[i], l->block[i] = c->block[i];
+  }
+  for (int i = 0; i < m->nargs && args; i++) {
+    l->arg_bytes[i] = m->arg_bytes[i];
+    memcpy(l->arg[i], args[i], (size_t)m->arg_bytes[i]);
+  }
+  state.launches++;
+  return CUDA_OK;
+}
+
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                   unsigned bz, unsigned shared, void *stream, void **args, void **extra) {
+  BEGIN;
+  CudaLaunchConfig c = {{gx, gy, gz}, {bx, by, bz}, shared, stream, NULL, 0};
+  return extra ? BAD_VALUE : record(&c, function, args);
+}
+
+#ifndef FAKE_OLD
+int cuLaunchKernelEx(const CudaLaunchConfig *config, void *function, void **args, void **extra) {
+  BEGIN;
+  int error = extra ? BAD_VALUE : record(config, function, args);
+  for (unsigned i = 0; !error && i < config->nattrs; i++) {
+    const CudaLaunchAttribute *a = &config->attrs[i];
+    if (a->id == CUDA_LAUNCH_OVERLAP) state.last.overlap = a->value.overlap;
+    if (a->id == CUDA_LAUNCH_CLUSTER) memcpy(state.last.cluster, &a->value.cluster, 12);
+  }
+  return error;
+}
+
+/* A map says what it was made of: address, sizes, strides, box. */
+int cuTensorMapEncodeTiled(void *map, int element, uint32_t rank, void *address,
+                           const uint64_t *sizes, const uint64_t *strides, const uint32_t *box,
+                           const uint32_t *steps, int interleave, int swizzle, int promotion,
+                           int fill) {
+  BEGIN;
+  (void)steps, (void)promotion;
+  if ((uintptr_t)map % 64 || (uintptr_t)address % 16 || interleave || fill || rank < 1 || rank > 5)
+    return BAD_VALUE;
+  uint64_t words[16] = {(uint64_t)(uintptr_t)address, (uint64_t)element, (uint64_t)swizzle, rank};
+  for (uint32_t i = 0; i < rank; i++) words[4 + i] = sizes[i] << 16 | box[i];
+  for (uint32_t i = 0; i + 1 < rank; i++) {
+    if (strides[i] % 16) return BAD_VALUE;
+    words[10 + i] = strides[i];
+  }
+  memcpy(map, words, sizeof words);
+  state.encodes++;
+  return CUDA_OK;
+}
+
+int cuTensorMapReplaceAddress(void *map, void *address) {
+  BEGIN;
+  if ((uintptr_t)map % 64) return BAD_VALUE;
+  memcpy(map, &address, sizeof address);
+  state.moves++;
+  return CUDA_OK;
+}
+#endif
+
+int cuStreamIsCapturing(void *stream, int *status) {
+  BEGIN;
+  return *status = stream == state.captured, CUDA_OK;
+}
+
+int cuStreamSynchronize(void *stream) {
+  IN_CONTEXT;
+  return stream && stream == state.captured ? CUDA_CAPTURE_UNSUPPORTED : CUDA_OK;
+}
+
+/* ---- memory ---- */
+
+int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
+  IN_CONTEXT;
+  void *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
+  return *address = (uint64_t)(uintptr_t)p, p ? CUDA_OK : CUDA_OUT_OF_MEMORY;
+}
+
+int cuMemFree_v2(uint64_t address) {
+  IN_CONTEXT;
+  free((void *)(uintptr_t)address);
+  return CUDA_OK;
+}
+
+int cuMemcpy(uint64_t to, uint64_t from, size_t bytes) {
+  IN_CONTEXT;
+  memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+  return CUDA_OK;
+}

@@ -1,0 +1,36 @@
+/* fake_cuda.h: a libcuda without a GPU, for tests. It keeps to the driver's rules as far as the
+ * runtime relies on them (contexts, captures, attributes in front of launches), records launches,
+ * and fails when it is told to. Memory is the host's; kernels do not run. */
+#ifndef WV_FAKE_CUDA_H
+#define WV_FAKE_CUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { FAKE_ARGS = 64, FAKE_DEVICES = 2 };
+
+typedef struct FakeLaunch {
+  void *function, *stream;
+  unsigned grid[3], block[3], shared, cluster[3];
+  int overlap, device, nargs;
+  int arg_bytes[FAKE_ARGS];
+  unsigned char arg[FAKE_ARGS][128];
+} FakeLaunch;
+
+typedef struct FakeCuda {
+  int launches, loads, unloads, encodes, moves, retains, releases, pushes;
+  FakeLaunch last;
+  const char *fail;     /* the function that fails ... */
+  int fail_error;       /* ... with this error ... */
+  int fail_after;       /* ... after so many calls that do not */
+  void *captured;       /* the stream that is being captured */
+  int major, minor;     /* of all devices */
+  int spilled;          /* bytes that functions say */
+  const char *info_log; /* what loading says; NULL: nothing */
+  void *current;        /* context */
+} FakeCuda;
+
+/* `fake_cuda` of the library. */
+typedef FakeCuda *FakeCudaFn(void);
+
+#endif

@@ -1,0 +1,198 @@
+/* test_runtime_variants.c: which variant a launch takes, when it is compiled, and dumps fed back.
+ */
+#include "unit/runtime_kit.h"
+
+static const char copy_text[] = "kernel @copy(%a: mem<M, N, f16>, %b: mem<M, N, f16>)\n"
+                                "  dynamic M; dynamic N\n"
+                                "  hardware threads 32\n"
+                                "  workgroup M by 4 on 0; workgroup N by 64 on 1; wave M by 4\n"
+                                "{\n"
+                                "  %x = read %a : tile<M, N, f16>\n"
+                                "  write %x, %b\n"
+                                "}\n";
+
+enum { A = 0x10000, B = 0x20000, WHOLE = 0, DENSE, ROWS, ANY, VARIANTS };
+
+typedef struct Args {
+  Tensor a, b;
+  wv_launch_arg arg[2];
+} Args;
+
+static Args *args_of(Args *s, int64_t m, int64_t n) {
+  tensor(&s->a, A, "f16", 2, (int64_t[]){m, n});
+  tensor(&s->b, B, "f16", 2, (int64_t[]){m, n});
+  s->arg[0] = (wv_launch_arg){.tensor = &s->a.t};
+  s->arg[1] = (wv_launch_arg){.tensor = &s->b.t};
+  return s;
+}
+
+static bool launch(Bench *b, const Args *s) {
+  wv_diag_clear(b->cx);
+  return wv_launch(b->p, b->cx, s->arg, 2, NULL, 0);
+}
+
+static bool is_compiled(const Bench *b, int i) {
+  wv_variant v;
+  return wv_program_variant(b->p, i, &v) && v.compiled;
+}
+
+/* The launch is made, and the variants up to now are those of the set. */
+static void check_compiled(Harness *harness, Bench *b, const Args *s, unsigned set) {
+  CHECK(launch(b, s));
+  for (int i = 0; i < VARIANTS; i++) CHECK_INT(is_compiled(b, i), set >> i & 1);
+}
+
+TEST(first_that_fits) {
+  Bench b = bench_open(copy_text, NULL);
+  Args s;
+  wv_variant v;
+  CHECK(wv_program_variant(b.p, WHOLE, &v) && has(v.facts, "rows of whole 16 bytes"));
+  CHECK(wv_program_variant(b.p, ANY, &v) && !*v.facts);
+  CHECK(!wv_program_variant(b.p, VARIANTS, &v) && !wv_program_variant(b.p, -1, &v));
+  check_compiled(harness, &b, args_of(&s, 8, 64), 1);
+  s.a.strides[0] = 128; /* rows that lie apart */
+  check_compiled(harness, &b, &s, 1 | 1 << ROWS);
+  s.a.strides[0] = 127;
+  check_compiled(harness, &b, &s, 1 | 1 << ROWS | 1 << ANY);
+  check_compiled(harness, &b, args_of(&s, 8, 63), 1 | 1 << DENSE | 1 << ROWS | 1 << ANY);
+  CHECK_INT(b.fake->loads, 4);
+  bench_close(&b);
+}
+
+static void check_takes(Harness *harness, const Args *s, int variant) {
+  Bench b = bench_open(copy_text, NULL);
+  CHECK(launch(&b, s));
+  for (int i = 1; i < VARIANTS; i++) CHECK_INT(is_compiled(&b, i), i == variant);
+  bench_close(&b);
+}
+
+TEST(facts_of_launches) {
+  Args s;
+  args_of(&s, 8, 64)->b.t.data = (void *)(B + 8); /* not aligned */
+  check_takes(harness, &s, ANY);
+  args_of(&s, 8, 64)->a.strides[0] = 1, s.a.strides[1] = 8; /* transposed */
+  check_takes(harness, &s, ANY);
+  args_of(&s, 8, 64)->a.strides[0] = 0; /* broadcast */
+  check_takes(harness, &s, ROWS);
+  args_of(&s, 1, 64)->a.strides[0] = 12345; /* the stride of one row does not matter */
+  check_takes(harness, &s, WHOLE);
+  args_of(&s, 8, 64)->a.t.strides = NULL;
+  check_takes(harness, &s, WHOLE);
+  args_of(&s, 8, 1)->a.strides[0] = 16; /* single elements apart */
+  check_takes(harness, &s, ANY);
+}
+
+/* Facts that the header states, or that numbers are, make no variant. */
+TEST(sizes_that_are_known) {
+  static const char text[] = "kernel @copy(%a: mem<M, N, f16>, %b: mem<M, N, f16>)\n"
+                             "  bind M = 8; bind N = 64\n"
+                             "  hardware threads 32\n"
+                             "  workgroup M by 4 on 0; workgroup N by 64 on 1; wave M by 4\n"
+                             "{\n"
+                             "  %x = read %a : tile<M, N, f16>\n"
+                             "  write %x, %b\n"
+                             "}\n";
+  Bench b = bench_open(text, NULL);
+  Args s;
+  wv_variant v;
+  CHECK(wv_program_variant(b.p, 0, &v));
+  CHECK_STR(v.facts, "row-major, 16-byte aligned");
+  CHECK(!wv_program_variant(b.p, 3, &v));
+  CHECK(launch(&b, args_of(&s, 8, 64)));
+  CHECK(!launch(&b, args_of(&s, 8, 65)));
+  CHECK(has(said(b.cx, "E0702"), "argument `a` has size 65 along `N`, expected 64"));
+  bench_close(&b);
+}
+
+TEST(capture) {
+  Bench b = bench_open(copy_text, NULL);
+  Args s;
+  int stream;
+  b.fake->captured = &stream;
+  wv_diag_clear(b.cx);
+  CHECK(wv_launch(b.p, b.cx, args_of(&s, 8, 64)->arg, 2, &stream, 0)); /* was made at compile */
+  s.a.strides[0] = 127;
+  CHECK(!wv_launch(b.p, b.cx, s.arg, 2, &stream, 0));
+  CHECK(has(said(b.cx, "E0904"), "`copy` is not ready for launches like this one"));
+  CHECK(has(said(b.cx, "E0904"), "before the capture"));
+  CHECK_INT(b.fake->launches, 1);
+  b.fake->captured = NULL;
+  wv_diag_clear(b.cx);
+  CHECK(wv_program_warm(b.p, b.cx, s.arg, 2));
+  CHECK_INT(b.fake->launches, 1);
+  b.fake->captured = &stream;
+  CHECK(wv_launch(b.p, b.cx, s.arg, 2, &stream, 0));
+  CHECK_INT(b.fake->launches, 2);
+  CHECK_INT(wv_diag_errors(b.cx), 0);
+  bench_close(&b);
+}
+
+/* ---- dumps ---- */
+
+typedef struct Dump {
+  char text[65536];
+  int n;
+} Dump;
+
+static void take_dump(void *user, const char *pass, const char *text) {
+  Dump *d = user;
+  if (pass) snprintf(d->text, sizeof d->text, "%s", text);
+  d->n++;
+}
+
+TEST(dumps_go_back_in) {
+  Dump *dump = calloc(1, sizeof *dump);
+  wv_pass_options passes = {.dump = "copies", .write = take_dump, .user = dump};
+  Bench b = bench_open(copy_text, &(wv_compile_options){.dump = &passes});
+  Args s;
+  CHECK_INT(dump->n, 1);
+  const char *first = wv_program_text(b.p, b.cx, 0, "ir");
+  CHECK(has(first, "thread kernel @copy"));
+  CHECK(has(dump->text, "kernel @copy") && !has(dump->text, "thread kernel"));
+  wv_compile_options again = {.target = "sm_90a", .start_after = "copies"};
+  wv_kernel *k = kit_parse(b.cx, dump->text);
+  wv_program *p = k ? wv_compile(k, &again) : NULL;
+  CHECK(p != NULL);
+  wv_variant v;
+  CHECK(p && !wv_program_variant(p, 1, &v)); /* decisions are made: one variant */
+  CHECK_STR(wv_program_text(p, b.cx, 0, "ir"), first);
+  CHECK(wv_launch(p, b.cx, args_of(&s, 8, 64)->arg, 2, NULL, 0));
+  s.a.strides[0] = 128;
+  CHECK(!wv_launch(p, b.cx, s.arg, 2, NULL, 0));
+  CHECK(has(said(b.cx, "E0905"), "only for tensors that are row-major"));
+  wv_program_free(p);
+  wv_kernel_free(k);
+  /* One lane's program as it is printed is a program, too. */
+  k = kit_parse(b.cx, first);
+  p = k ? wv_compile(k, &(wv_compile_options){0}) : NULL;
+  CHECK(p && wv_launch(p, b.cx, args_of(&s, 8, 64)->arg, 2, NULL, 0));
+  CHECK_STR(wv_program_text(p, b.cx, 0, "ptx"), wv_program_text(b.p, b.cx, 0, "ptx"));
+  wv_program_free(p);
+  again.start_after = "nonsense";
+  CHECK(!wv_compile(k, &again));
+  CHECK(has(said(b.cx, "E0604"), "nonsense"));
+  wv_kernel_free(k);
+  bench_close(&b);
+  free(dump);
+}
+
+TEST(targets_without_programs) {
+  FakeCuda *fake = fake_open(FAKE_CUDA);
+  wv_ctx *cx = wv_ctx_new();
+  wv_kernel *k = kit_parse(cx, copy_text);
+  CHECK(!wv_compile(k, &(wv_compile_options){.target = "sim:sm_90a"}));
+  CHECK(has(said(cx, "E0906"), "there are no programs for target `sim:sm_90a`"));
+  CHECK(!wv_compile(k, &(wv_compile_options){.target = "sm_91"}));
+  wv_program *p = wv_compile(k, &(wv_compile_options){.target = "cuda"});
+  CHECK_STR(p ? wv_program_target(p) : "", "sm_90a");
+  wv_program_free(p);
+  fake->major = 7;
+  wv_diag_clear(cx);
+  CHECK(!wv_compile(k, &(wv_compile_options){.target = "cuda"}));
+  CHECK(has(said(cx, "E0906"), "`Fake 0` is older than any target"));
+  wv_kernel_free(k);
+  wv_ctx_free(cx);
+}
+
+TESTS_MAIN(RUN(first_that_fits) RUN(facts_of_launches) RUN(sizes_that_are_known) RUN(capture)
+               RUN(dumps_go_back_in) RUN(targets_without_programs))
