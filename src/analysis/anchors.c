@@ -45,9 +45,10 @@ static void add_anchor(Finder *f, AnchorKind kind, Op *op, int operand, const La
 
 /* ---- blocked layouts ------------------------------------------------------------------------- */
 
-static Layout blocked(const Machine *m, const Type *t, const int *extent, const int *order) {
+static Layout blocked(const Machine *m, const Type *t, int bits, const int *extent,
+                      const int *order) {
   LayoutBlocking b = {.dims = t->rank,
-                      .bits = dtype_info[t->dtype].bits,
+                      .bits = bits,
                       .lanes = m->lanes,
                       .waves = m->waves,
                       .widest = m->target->global_access};
@@ -59,7 +60,7 @@ static Layout blocked(const Machine *m, const Type *t, const int *extent, const 
 }
 
 Layout anchor_default(const Machine *m, const Type *t, const int *extent) {
-  return blocked(m, t, extent, NULL);
+  return blocked(m, t, dtype_info[t->dtype].bits, extent, NULL);
 }
 
 /* ---- memory accesses ------------------------------------------------------------------------- */
@@ -105,7 +106,7 @@ static void add_access(Finder *f, Op *op, int operand, int memory) {
   if (v->type->kind != TYPE_tile) return;
   if (!(f->ok = distribute_extents(f->d, op, v->type, extent))) return;
   Order o = memory_order(op, v->type, op->args[memory]->type);
-  Layout l = blocked(f->m, v->type, extent, o.at);
+  Layout l = blocked(f->m, v->type, dtype_info[v->type->dtype].bits, extent, o.at);
   if (f->m->observable) {
     bool is_access = op->kind == OP_read || op->kind == OP_write;
     if (f->has_products || f->has_reductions || !is_access) return; /* others decide */
@@ -116,12 +117,37 @@ static void add_access(Finder *f, Op *op, int operand, int memory) {
 
 /* ---- the others ------------------------------------------------------------------------------ */
 
+static bool same_dims(const Type *a, const Type *b) {
+  if (a->kind != TYPE_tile || a->rank != b->rank) return false;
+  for (int i = 0; i < a->rank; i++)
+    if (a->dims[i] != b->dims[i]) return false;
+  return true;
+}
+
+/* The width of the elements by which a reduced tile is divided: of those that come from memory or
+ * go there in tiles like it, the ones that move the most bytes. Rows of halves that are summed as
+ * f32 are still read 16 bytes at a time. */
+static int moved_bits(const Finder *f, const Type *t) {
+  int64_t most = 0;
+  int bits = dtype_info[t->dtype].bits;
+  for (const Op *op = ir_first(f->d->k); op; op = ir_next(op)) {
+    if (op->kind != OP_read && op->kind != OP_write) continue;
+    const Type *moved = op->kind == OP_read ? op->results[0].type : op->args[0]->type;
+    if (!same_dims(moved, t)) continue;
+    int64_t weight = dtype_info[moved->dtype].bits * trips_around(f->d, op);
+    if (weight <= most) continue;
+    most = weight;
+    bits = dtype_info[moved->dtype].bits;
+  }
+  return bits;
+}
+
 static void add_reduction(Finder *f, Op *op) {
   int extent[IR_MAX_RANK];
   const Type *t = op->args[0]->type;
   if (f->m->observable && f->has_products) return;
   if (t->kind != TYPE_tile || !(f->ok = distribute_extents(f->d, op, t, extent))) return;
-  Layout l = anchor_default(f->m, t, extent);
+  Layout l = blocked(f->m, t, moved_bits(f, t), extent, NULL);
   if (f->m->observable && !(f->ok = anchor_declared_reduction(f->d, f->m, op, extent, &l))) return;
   add_anchor(f, ANCHOR_REDUCTION, op, 0, &l);
 }
