@@ -84,7 +84,7 @@ static bool has_value(const Attr *a) {
 }
 
 bool check_mma_name(Context *cx, const char *name, Span at) {
-  if (!name || mma_find(name)) return true;
+  if (!name || mma_named(cx->diags.arena, name)) return true;
   int n = mma_count();
   const char **names = ARENA_ARRAY(cx->diags.arena, const char *, n);
   for (int i = 0; i < n; i++) names[i] = mma_at(i)->name;

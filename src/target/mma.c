@@ -2,6 +2,7 @@
  * instructions. */
 #include "target/mma.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "target/target.h"
@@ -184,4 +185,17 @@ const MmaInfo *mma_register_tile(Arena *a, int m, int n, int k) {
       .emit = "",
   };
   return row;
+}
+
+enum { MOST_ELEMENTS = 4096 }; /* that a register tile holds */
+
+const MmaInfo *mma_named(Arena *a, const char *name) {
+  const MmaInfo *row = mma_find(name);
+  int m, n, k;
+  if (row || sscanf(name, "tile_%dx%dx%d", &m, &n, &k) != 3) return row;
+  bool fits = m > 0 && n > 0 && k > 0 && m <= MOST_ELEMENTS && n <= MOST_ELEMENTS &&
+              k <= MOST_ELEMENTS && m * n <= MOST_ELEMENTS && m * k <= MOST_ELEMENTS &&
+              n * k <= MOST_ELEMENTS;
+  row = fits ? mma_register_tile(a, m, n, k) : NULL;
+  return row && strcmp(row->name, name) == 0 ? row : NULL;
 }

@@ -90,4 +90,7 @@ const MmaInfo *mma_dot(Arena *a, MmaDot dot, int lanes);
 /* A register tile of a processor: m x n results, k products each per step. */
 const MmaInfo *mma_register_tile(Arena *a, int m, int n, int k);
 
+/* A row of the table, or the register tile of a name such as `tile_8x48x1`; NULL: neither. */
+const MmaInfo *mma_named(Arena *a, const char *name);
+
 #endif

@@ -111,7 +111,7 @@ static void outer_product(Tile *t, Held **a, Held **b, const char ***rows) {
 
 void llvm_wave_mma(Llvm *p, const Op *op) {
   const MmaChoice *choice = op_attr(op, ATTR_mma)->mma;
-  const MmaInfo *row = choice->name ? mma_find(choice->name) : NULL;
+  const MmaInfo *row = choice->name ? mma_named(p->arena, choice->name) : NULL;
   Held *a = llvm_held_get(p, op->args[0]), *b = llvm_held_get(p, op->args[1]),
        *acc = llvm_held_get(p, op->args[2]);
   if (!row || row->form != MMA_TILE || op->nargs > 3 || op_has(op, ATTR_copies)) {
