@@ -157,7 +157,8 @@ typedef struct wv_mma {
  *   "device"     dim size axis          "grid"   size
  *   "reorder"    expr axis              "iterators"  pairs: iterator symbol -> dimension
  *   "alias"      dim start: the dimension it derives from; expr: its tile, over the symbol $ALIAS
- *   "assume"     expr                   "bind"   dim size: the value       "dynamic" dim */
+ *   "assume"     expr                   "bind"   dim size: the value       "dynamic" dim
+ *   "stages"     size: tiles of an operand that a loop keeps in shared memory; 1: no pipeline */
 typedef struct wv_constraint {
   const char *kind;
   wv_place at;

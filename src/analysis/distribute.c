@@ -261,12 +261,23 @@ static const Op *loop_over(const Op *op, const Sym *axis) {
   return NULL;
 }
 
-const Sym *distribute_trips(const Distribution *d, const Op *loop) {
-  const Sym *axis = op_attr(loop, ATTR_axis)->sym;
+/* The iteration of a loop over `axis` that the op acts for; NULL: there is no such loop. */
+static const Sym *counter_at(const Distribution *d, const Op *op, const Sym *axis) {
+  const Attr *at = op_attr(op, ATTR_iteration);
+  const Sym *given = at ? pairs_get((SymPairs){at->pairs, at->n}, axis) : NULL;
+  if (given) return instantiate(d, op, given, MEAN_VALUE);
+  return loop_over(op, axis) ? ir_loop_counter(d->k, axis) : NULL;
+}
+
+const Sym *distribute_trips_over(const Distribution *d, const Op *op, const Sym *axis) {
   for (int i = 0; i < d->rows.n; i++)
     if (d->rows.at[i].kind == CONSTRAINT_tile && d->rows.at[i].dim == axis)
-      return row_count(d, loop, &d->rows.at[i]);
+      return row_count(d, op, &d->rows.at[i]);
   return NULL;
+}
+
+const Sym *distribute_trips(const Distribution *d, const Op *loop) {
+  return distribute_trips_over(d, loop, op_attr(loop, ATTR_axis)->sym);
 }
 
 static bool is_batch(const Distribution *d, const Sym *base) {
@@ -291,8 +302,9 @@ static const Sym *row_start(const Distribution *d, const Op *op, const PlaceRow 
     if (d->explicit_grid) return sym_int(sym, 0);
     return start ? start : sym_mul(sym, d->id[r->axis], size);
   }
-  if (!loop_over(op, r->loop)) return NULL;
-  const Sym *moved = sym_mul(sym, ir_loop_counter(d->k, r->loop), size);
+  const Sym *counter = counter_at(d, op, r->loop);
+  if (!counter) return NULL;
+  const Sym *moved = sym_mul(sym, counter, size);
   return start ? sym_add(sym, start, moved) : moved;
 }
 

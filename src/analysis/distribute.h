@@ -62,6 +62,7 @@ bool distribute_is_one(const Distribution *d, const Op *op, const Sym *dim);
 
 /* Iterations of a loop over `axis`, as its tile row counts them. */
 const Sym *distribute_trips(const Distribution *d, const Op *loop);
+const Sym *distribute_trips_over(const Distribution *d, const Op *op, const Sym *axis); /* at op */
 
 /* Waves that share `dim`, as declared. */
 const Sym *distribute_waves(const Distribution *d, const Sym *dim);

@@ -95,6 +95,20 @@ static const Sym *tile_bound(const Work *w, int i) {
   return bound;
 }
 
+/* An access that acts for another iteration has elements only where there is such a one. First of
+ * all: where there is, the tile lies as in the loop. */
+static void bound_iteration(Work *w) {
+  const MemAccess *a = &w->b->access;
+  const Attr *at = op_attr(a->op, ATTR_iteration);
+  for (int i = 0; at && !a->local && i < at->n; i++) {
+    const Sym *counter = distribute_expr(w->s->d, a->op, at->pairs[i].value);
+    Bound b = {.dim = at->pairs[i].key, .coord = counter};
+    add_bound(w, b, counter, NULL);
+    b.limit = distribute_trips_over(w->s->d, a->op, b.dim);
+    add_bound(w, b, counter, b.limit);
+  }
+}
+
 static void bound_tile(Work *w) {
   const Type *t = w->b->access.tile;
   for (int i = 0; i < t->rank; i++) {
@@ -194,6 +208,7 @@ static void find_access(Finder *f, const Standing *s, const MemAccess *a) {
     b->sizes[m] = w.sizes[m];
     standing_learn_remainders(f->sym, w.facts, at_place(&w, w.coords[m]));
   }
+  bound_iteration(&w);
   bound_tile(&w);
   bound_memory(&w);
   decide(&w);

@@ -27,7 +27,7 @@ typedef struct Bound {
   BoundVerdict verdict;
 } Bound;
 
-enum { MAX_BOUNDS = 3 * IR_MAX_RANK };
+enum { MAX_BOUNDS = 5 * IR_MAX_RANK };
 
 typedef struct AccessBounds {
   MemAccess access;

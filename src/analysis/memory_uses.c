@@ -50,23 +50,27 @@ static bool is_log(const Kernel *k, const Value *memory) {
   return memory->owner && k->params.at[memory->index].log;
 }
 
-/* `op` touches what `memory` stands for, in the slot that `names` says. */
+/* `op` touches what `memory` stands for, in that slot of a ring. */
 static void add_slot_use(const Kernel *k, Arena *a, MemoryUses *m, Op *op, const Value *memory,
-                         Touch how, const Op *names) {
+                         Touch how, const Sym *slot) {
   Seen seen = {0};
-  const Attr *slot = op_attr(names, ATTR_slot);
   add_origins(a, &seen, memory);
   for (int i = 0; i < seen.n; i++) {
     if (!is_memory(seen.at[i]) || is_log(k, seen.at[i])) continue;
     bool alone = seen.n == 1 && !op_has(op, ATTR_mapping) && !is_product(op);
-    MemoryUse use = {op, number_of(a, m, seen.at[i]), how, alone, slot ? slot->sym : NULL};
+    MemoryUse use = {op, number_of(a, m, seen.at[i]), how, alone, slot};
     vec_push(a, &m->uses, use);
   }
 }
 
+static const Sym *slot_of(const Op *op) {
+  const Attr *slot = op_attr(op, ATTR_slot);
+  return slot ? slot->sym : NULL;
+}
+
 static void add_use(const Kernel *k, Arena *a, MemoryUses *m, Op *op, const Value *memory,
                     Touch how) {
-  add_slot_use(k, a, m, op, memory, how, op);
+  add_slot_use(k, a, m, op, memory, how, slot_of(op));
 }
 
 /* A tile that was left in shared memory is read by the matrix instructions that use it. */
@@ -76,7 +80,21 @@ static bool is_left_in_memory(const Kernel *k, const Op *op) {
          kernel_constraint(k, CONSTRAINT_machine, NULL);
 }
 
-static void add_op(const Kernel *k, Arena *a, MemoryUses *m, Op *op) {
+/* A product reads what was left in memory; one that stays under way has read the slots of the
+ * iterations before only when it waits for them. */
+static void add_product(Kernel *k, Arena *a, MemoryUses *m, Op *op, const Op *read) {
+  const Attr *pending = op_attr(op, ATTR_pending);
+  const Op *loop = op->parent->owner;
+  const Sym *slot = slot_of(read);
+  add_slot_use(k, a, m, op, read->args[0], TOUCH_READ, slot);
+  for (int i = 1; pending && slot && loop && loop->kind == OP_for && i <= pending->integer; i++) {
+    const Sym *counter = ir_loop_counter(k, op_attr(loop, ATTR_axis)->sym);
+    SymBinding before = {counter, sym_sub(k->cx->sym, counter, sym_int(k->cx->sym, i))};
+    add_slot_use(k, a, m, op, read->args[0], TOUCH_READ, sym_subst(k->cx->sym, slot, &before, 1));
+  }
+}
+
+static void add_op(Kernel *k, Arena *a, MemoryUses *m, Op *op) {
   switch (op->kind) {
   case OP_read:
     if (!is_left_in_memory(k, op)) add_use(k, a, m, op, op->args[0], TOUCH_READ);
@@ -92,7 +110,7 @@ static void add_op(const Kernel *k, Arena *a, MemoryUses *m, Op *op) {
   default:
     for (int i = 0; i < op->nargs; i++)
       if (op->args[i]->def && is_left_in_memory(k, op->args[i]->def))
-        add_slot_use(k, a, m, op, op->args[i]->def->args[0], TOUCH_READ, op->args[i]->def);
+        add_product(k, a, m, op, op->args[i]->def);
   }
 }
 

@@ -128,6 +128,23 @@ static bool verify_slot(Verify *v, const Op *op) {
   return true;
 }
 
+/* Iterations are those of loops that a tile row counts. */
+static bool verify_iteration(Verify *v, const Op *op) {
+  const Attr *at = op_attr(op, ATTR_iteration);
+  for (int i = 0; at && i < at->n; i++) {
+    const Sym *axis = at->pairs[i].key;
+    const char *name = sym_text(v->k->cx->diags.arena, axis);
+    if (!kernel_constraint(v->k, CONSTRAINT_tile, axis))
+      return FAIL(v, op, E0211, "an iteration of a loop over `%s`, which is not tiled", name);
+    if (pairs_get((SymPairs){at->pairs, i}, axis) || i == IR_MAX_RANK)
+      return FAIL(v, op, E0318, "`iteration` names `%s` twice, or too many loops", name);
+    if (sym_is_bool(at->pairs[i].value))
+      return FAIL(v, op, E0318, "iteration `%s` of a loop is not a number",
+                  sym_text(v->k->cx->diags.arena, at->pairs[i].value));
+  }
+  return true;
+}
+
 static void define(Verify *v, const Value *value, bool defined) { v->defined[value->id] = defined; }
 
 static bool verify_body(Verify *v, const Op *op) {
@@ -169,7 +186,7 @@ static bool verify_loop(Verify *v, const Op *op) {
 static bool verify_op(Verify *v, const Op *op) {
   bool ok = verify_shape(v, op) && verify_attrs(v, op) && verify_operands(v, op) &&
             verify_loop(v, op) && verify_types(v, op) && verify_mask(v, op) && verify_slot(v, op) &&
-            verify_versions(v, op) && (!op->body || verify_body(v, op));
+            verify_iteration(v, op) && verify_versions(v, op) && (!op->body || verify_body(v, op));
   for (int i = 0; ok && i < op->nresults; i++) define(v, &op->results[i], true);
   if (ok && op->kind == OP_set_symbol) open_version(v, op, ATTR_symbol);
   return ok;

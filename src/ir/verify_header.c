@@ -139,6 +139,12 @@ static bool check_launch(Header *h, const Constraint *c) {
                                  (long long)threads);
 }
 
+static bool check_stages(Header *h, const Constraint *c) {
+  int64_t n;
+  if (!bound_int(h, c->size, &n) || (n >= 1 && n <= 64)) return true;
+  return FAIL(h, c, E0212, "%lld stages: a loop has 1 to 64", (long long)n);
+}
+
 /* ---- every row ---- */
 
 static bool check_view(Header *h, const Constraint *c) {
@@ -171,6 +177,7 @@ static bool check_fields(Header *h, const Constraint *c) {
     return FAIL(h, c, E0212, "an assumption is a condition, not `%s`", text(h, c->expr));
   case CONSTRAINT_grid: return check_outer(h, c, c->size);
   case CONSTRAINT_view: return check_view(h, c);
+  case CONSTRAINT_stages: return check_outer(h, c, c->size) && check_stages(h, c);
   case CONSTRAINT_iterators:
   case CONSTRAINT_alias:
   case CONSTRAINT_bind:
@@ -189,6 +196,7 @@ static bool has_operands(const Constraint *c) {
   case CONSTRAINT_tile:
   case CONSTRAINT_view:
   case CONSTRAINT_dynamic: return c->dim != NULL;
+  case CONSTRAINT_stages:
   case CONSTRAINT_grid: return c->size != NULL;
   case CONSTRAINT_reorder:
   case CONSTRAINT_assume: return c->expr != NULL;
@@ -333,6 +341,7 @@ bool ir_verify_constraints(Kernel *k) {
             check_once(&h, CONSTRAINT_tile, true, "the tiling constraint of a dimension") &&
             check_once(&h, CONSTRAINT_device, true, "the device constraint of a dimension") &&
             check_once(&h, CONSTRAINT_grid, false, "the grid constraint") &&
+            check_once(&h, CONSTRAINT_stages, false, "the number of stages") &&
             check_once(&h, CONSTRAINT_machine, false, "the machine") &&
             check_once(&h, CONSTRAINT_iterators, false, "the list of iterators");
   EACH_ROW(k, wave, c) ok = ok && check_wave(&h, c);

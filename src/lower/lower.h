@@ -58,7 +58,7 @@ typedef struct Lower {
 /* One file of lower_<family>.c each; false after reporting. */
 typedef bool LowerFn(Lower *l, const Op *op);
 LowerFn lower_elementwise, lower_bitcast, lower_fill, lower_self_index, lower_apply, lower_reshaped;
-LowerFn lower_read, lower_write, lower_atomic, lower_copy;
+LowerFn lower_read, lower_write, lower_atomic, lower_copy, lower_async_wait;
 LowerFn lower_mma;
 LowerFn lower_reduce, lower_scan, lower_topk, lower_convert;
 LowerFn lower_alloc;
@@ -67,6 +67,9 @@ LowerFn lower_extract, lower_extract_slice, lower_reshape;
 /* Until asynchronous copies that were issued are done: in front of what orders threads, and where
  * regions meet. */
 void lower_wait(Lower *l);
+
+/* Until at most `pending` groups of products that read shared memory are under way. */
+void lower_wait_products(Lower *l, int pending);
 
 /* E0601 at the op: what cannot be lowered yet. Always false. */
 bool lower_refuse(Lower *l, const Op *op, const char *what);
@@ -239,6 +242,10 @@ const Sym *cheaper(Lower *l, const Sym *e);
 
 /* Where the elements of an allocation lie; false: it is none, or nobody knows. */
 bool memory_layout(const Value *memory, MemLayout *out);
+
+/* The slot of a ring that `op` names: its layout, and how many elements lie in front of it. */
+bool memory_slot_layout(Lower *l, const Value *memory, const Op *op, MemLayout *out,
+                        const Sym **before);
 
 /* In elements, of coordinates that are relative to the tile, in the slot of a ring that `op` names.
  */

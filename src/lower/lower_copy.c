@@ -1,5 +1,6 @@
 /* lower_copy.c: copies between an argument and an allocation: loads and stores, or asynchronous
- * copies that wait in front of the barrier which publishes them. */
+ * copies that wait in front of the barrier which publishes them. Copies that run ahead of a loop
+ * belong to the groups that the kernel itself closes and waits for. */
 #include <string.h>
 
 #include "analysis/copy_plan.h"
@@ -41,6 +42,7 @@ static bool copy_async(Lower *l, LaneAccess *global, LaneAccess *local, const Co
                         "an asynchronous copy of so few bytes, or of part of a tile");
   global->width = local->width = width;
   lane_copy_async(l, local, global);
+  if (op_has(global->op, ATTR_iteration)) return true; /* a wait of the kernel's own ends it */
   emit(l, OP_async_commit, NULL, 0, NULL, 0, NULL);
   vec_push(l->arena, &l->copying, scratch);
   return true;
@@ -51,6 +53,15 @@ void lower_wait(Lower *l) {
   emit(l, OP_async_wait, NULL, 0, &(Attr){.key = ATTR_pending}, 1, NULL);
   for (int i = 0; i < l->copying.n; i++) lower_publish(l, l->copying.at[i]);
   l->copying.n = 0;
+}
+
+/* Copies that run ahead have arrived: those to operands of matrix instructions are published. */
+bool lower_async_wait(Lower *l, const Op *op) {
+  emit(l, OP_async_wait, NULL, 0, op->attrs, op->nattrs, NULL);
+  for (const Op *copy = l->tiles->first; copy; copy = ir_next(copy))
+    if (copy->kind == OP_copy && op_has(copy, ATTR_iteration) && is_async(copy))
+      lower_publish(l, copy->args[1]);
+  return true;
 }
 
 bool lower_copy(Lower *l, const Op *op) {

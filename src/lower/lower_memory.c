@@ -75,6 +75,17 @@ bool memory_layout(const Value *memory, MemLayout *out) {
   return alloc && alloc->kind == OP_alloc && alloc_layout(alloc, out);
 }
 
+bool memory_slot_layout(Lower *l, const Value *memory, const Op *op, MemLayout *out,
+                        const Sym **before) {
+  MemLayout ring;
+  *before = sym_int(l->sym, 0);
+  if (!memory_layout(memory, &ring) || !alloc_slot_layout(memory->def, out)) return false;
+  if (alloc_slots(memory->def) < 2) return true;
+  const Sym *slot = sym_int(l->sym, ring.digits.at[ring.digits.n - 1].stride);
+  *before = sym_mul(l->sym, slot_of(l, op), slot);
+  return true;
+}
+
 int memory_width(Lower *l, const MemLayout *m, const Layout *layout) {
   int widest = 1;
   for (int d = 0; d < layout->dims; d++) {

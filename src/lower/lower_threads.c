@@ -87,6 +87,13 @@ static Op *make_region_op(Lower *l, const Op *op) {
   return made;
 }
 
+/* A product of the last iteration is still under way. */
+static bool leaves_products(const Op *loop) {
+  for (const Op *op = loop->body->first; op; op = op->next)
+    if (op->kind == OP_mma && op_has(op, ATTR_pending)) return true;
+  return false;
+}
+
 static bool lower_region_op(Lower *l, const Op *op) {
   Standing outside = l->standing;
   for (int i = op_carried(op); i < op->nargs; i++)
@@ -97,6 +104,7 @@ static bool lower_region_op(Lower *l, const Op *op) {
   open_body(l, op, made);
   bool ok = lower_region(l, op->body);
   close_scope(l);
+  if (leaves_products(op)) lower_wait_products(l, 0);
   l->standing = outside;
   for (int i = 0; i < op->nresults; i++) {
     made->results[i].name = op->results[i].name;
@@ -158,6 +166,7 @@ static LowerFn *const family[OP_COUNT] = {
     [OP_atomic_min] = lower_atomic,
     [OP_scatter_add] = lower_atomic,
     [OP_copy] = lower_copy,
+    [OP_async_wait] = lower_async_wait,
     [OP_mma] = lower_mma,
     [OP_scaled_mma] = lower_mma,
     [OP_sum] = lower_reduce,

@@ -7,6 +7,8 @@
  *     wgmma_commit
  *     wgmma_wait 0
  *
+ * With `pending` in the tile's op so many groups may still be under way behind it: those of the
+ * iterations before are done, the last is waited for where the loop is left.
  * Where an instruction begins to read, and with which strides, is found from the layout of the
  * allocation and checked element by element (descriptor.h). Threads that write such an allocation
  * make it visible to the asynchronous reads before the next barrier. */
@@ -21,6 +23,7 @@ typedef struct Shared {
   Descriptor descriptor;
   int64_t group;    /* elements from one group of waves to the next */
   const Sym *which; /* the number of this group */
+  const Sym *slot;  /* elements in front of the slot of a ring that is read */
 } Shared;
 
 /* ---- finding descriptors ---- */
@@ -59,7 +62,8 @@ static bool open_shared(Product *p, MmaOperand role, const Value *v, Shared *out
   bool rows_of_a = role == MMA_A;
   if (!read || read->kind != OP_read || op_has(read, ATTR_mapping)) return false;
   *out = (Shared){.memory = read->args[0]};
-  if (!memory_layout(out->memory, &out->layout) || out->layout.dims != v->type->rank) return false;
+  if (!memory_slot_layout(l, out->memory, read, &out->layout, &out->slot)) return false;
+  if (out->layout.dims != v->type->rank) return false;
   out->part = (DescriptorPart){.tile = &out->layout, .k = p->div.row->k};
   out->part.rows = rows_of_a ? p->div.row->m : p->div.row->n;
   out->part.row_dim = type_base_dim(v->type, rows_of_a ? p->div.m : p->div.n);
@@ -80,8 +84,8 @@ static Value *offset_of(Product *p, Shared *s, int row, int k) {
   int64_t first = 0;
   find_first(s, row, k, &first);
   const Sym *group = sym_mul(l->sym, s->which, sym_int(l->sym, s->group));
-  const Sym *at = sym_add(l->sym, group, sym_int(l->sym, first));
-  return emit_expr(l, cheaper(l, at), DTYPE_i32);
+  const Sym *at = cheaper(l, sym_add(l->sym, group, sym_int(l->sym, first)));
+  return emit_address(l, sym_add(l->sym, at, s->slot), DTYPE_i32);
 }
 
 static Attr descriptor_attr(Lower *l, AttrKey key, const Descriptor *d) {
@@ -131,8 +135,13 @@ static void all_instructions(Product *p, Operands *o, Value **parts) {
         *acc = one_instruction(p, o, *acc, m, n, k);
       }
   emit(l, OP_wgmma_commit, NULL, 0, NULL, 0, NULL);
-  Attr none = {.key = ATTR_pending, .integer = 0};
-  emit(l, OP_wgmma_wait, NULL, 0, &none, 1, NULL);
+  const Attr *pending = op_attr(p->op, ATTR_pending);
+  lower_wait_products(l, pending ? (int)pending->integer : 0);
+}
+
+void lower_wait_products(Lower *l, int pending) {
+  Attr most = {.key = ATTR_pending, .integer = pending};
+  emit(l, OP_wgmma_wait, NULL, 0, &most, 1, NULL);
 }
 
 static bool open_operands(Product *p, const MmaChoice *choice, Operands *o) {

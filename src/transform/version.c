@@ -97,7 +97,8 @@ static const Sym *always_holds(Split *sp, const Counters *c, const Bound *b) {
   if (!most) return NULL;
   const Sym *test =
       b->limit ? sym_lt(sp->sym, most, b->limit) : sym_ge(sp->sym, most, sym_int(sp->sym, 0));
-  return test && is_uniform(test) ? sym_simplify(sp->sym, sp->facts->header, test) : NULL;
+  if (test) test = is_uniform(test) ? sym_simplify(sp->sym, sp->facts->header, test) : NULL;
+  return test == sym_bool(sp->sym, false) ? NULL : test;
 }
 
 /* ---- the decision ---- */

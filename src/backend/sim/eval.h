@@ -139,6 +139,7 @@ typedef struct Eval {
   bool folded;            /* dims 2, 3, 4 share $WG2 */
   int64_t ids[EVAL_GRID]; /* of this workgroup, as positions see them */
   const Loop *loops;      /* innermost first */
+  bool beyond;            /* the op acts for an iteration that does not exist */
 
   Binding *values;  /* by value id */
   Memory **scratch; /* by op id of the alloc: this workgroup's memory */

@@ -273,7 +273,7 @@ int64_t *access_offsets(Eval *ev, const Access *a) {
   bool checked = bounds && bounds->n == 0 && !a->memory->written;
   bool masks = ev->options && ev->options->check_masks && op_has(a->op, ATTR_mask);
   do {
-    bool on = true;
+    bool on = !ev->beyond || a->local;
     for (int i = 0; i < a->box->rank; i++) on &= index[i] < active[i];
     offsets[e] = EVAL_INACTIVE;
     if (on || masks) memory_point(a, coords, index, e, y);

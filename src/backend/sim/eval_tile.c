@@ -107,6 +107,8 @@ const OpEval op_eval[OP_COUNT] = {
     [OP_wave_prio] = {.run = run_nothing},
     [OP_sched_barrier] = {.run = run_nothing},
     [OP_sched_group] = {.run = run_nothing},
+    [OP_async_commit] = {.run = run_nothing},
+    [OP_async_wait] = {.run = run_nothing},
     [OP_debug_log] = {.run = run_debug_log},
 
     [OP_for] = {.run = run_for},
@@ -115,9 +117,8 @@ const OpEval op_eval[OP_COUNT] = {
     [OP_yield] = {.run = run_nothing},
 };
 
-bool eval_op(Eval *ev, Op *op) {
+static bool run_op(Eval *ev, Op *op) {
   const OpEval *how = &op_eval[op->kind];
-  ev->at = op->at;
   for (int i = 0; i < op->nresults; i++)
     if (op->results[i].varying)
       return eval_fail(ev, DIAG_E0701, "the result of `%s` is declared to differ between threads",
@@ -131,6 +132,32 @@ bool eval_op(Eval *ev, Op *op) {
   Tile *t = how->compute(ev, op, &box);
   ev->values[op->results[0].id] = (Binding){.tile = t, .made = env_mark(ev)};
   return t != NULL;
+}
+
+/* The op stands where the iterations it names do. */
+static bool enter_iterations(Eval *ev, const Attr *named, Loop *loops) {
+  for (int i = 0; i < named->n; i++) {
+    Loop *loop = &loops[i];
+    int64_t trips;
+    *loop = (Loop){.axis = named->pairs[i].key, .outer = ev->loops};
+    if (!expr_value(ev, named->pairs[i].value, &loop->counter)) return false;
+    if (!place_trips(ev, loop->axis, &trips)) return false;
+    ev->beyond |= loop->counter < 0 || loop->counter >= trips;
+    ev->loops = loop;
+  }
+  return true;
+}
+
+bool eval_op(Eval *ev, Op *op) {
+  const Attr *named = op_attr(op, ATTR_iteration);
+  const Loop *around = ev->loops;
+  Loop loops[IR_MAX_RANK];
+  ev->at = op->at;
+  if (!named) return run_op(ev, op);
+  bool ok = enter_iterations(ev, named, loops) && run_op(ev, op);
+  ev->loops = around;
+  ev->beyond = false;
+  return ok;
 }
 
 /* ---- the launch ---- */

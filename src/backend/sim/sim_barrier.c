@@ -100,7 +100,10 @@ Step step_barrier_wait(Wave *w, SimOp *s) {
 
 Step step_fence_proxy(Wave *w, SimOp *s) {
   (void)s;
-  EACH_LANE(l, w->mask) w->lane[l].fenced = w->lane[l].own++;
+  EACH_LANE(l, w->mask) {
+    w->lane[l].fenced = w->lane[l].own++;
+    w->lane[l].fenced_copies = w->lane[l].done;
+  }
   return STEP_NEXT;
 }
 

@@ -87,7 +87,10 @@ static void release_own(Wave *w, int l, Clock *c) {
   uint32_t self = unit_in(w->group, local);
   raise(&c->at[self], lane->own);
   raise(&c->fenced[self], lane->fenced);
-  if (u->reads > u->copies) raise(&c->at[unit_in(w->group, u->copies + local)], lane->done);
+  if (u->reads > u->copies) {
+    raise(&c->at[unit_in(w->group, u->copies + local)], lane->done);
+    raise(&c->fenced[unit_in(w->group, u->copies + local)], lane->fenced_copies);
+  }
   if (u->wgmma > u->reads) {
     raise(&c->at[unit_in(w->group, u->reads + local)], lane->read);
     raise(&c->at[unit_in(w->group, u->writes + local)], lane->written);
@@ -187,12 +190,21 @@ static bool ordered_after(const Actor *a, uint32_t unit, uint32_t clock, uint32_
   return known(a, unit) >= clock;
 }
 
+/* Of copies that threads issue, which write as the threads themselves do. */
+static bool is_copies_unit(const Sim *s, uint32_t unit) {
+  int local = (int)unit % s->units.all;
+  return local >= s->units.copies && local < s->units.reads;
+}
+
 /* Ordinary writes must be fenced before an asynchronous operation reads or overwrites them. */
 static bool fenced_before(const Actor *a, const Access *write) {
   const Wave *w = a->w;
-  if (!a->async || !is_lane_unit(w->sim, write->unit)) return true;
+  bool copied = is_copies_unit(w->sim, write->unit);
+  if (!a->async || !(copied || is_lane_unit(w->sim, write->unit))) return true;
   const Lane *lane = &w->lane[a->lane];
-  if (write->unit == unit_of_lane(w, a->lane)) return lane->fenced >= write->clock;
+  int self = local_unit(w, a->lane) + (copied ? w->sim->units.copies : 0);
+  if (write->unit == unit_in(w->group, self))
+    return (copied ? lane->fenced_copies : lane->fenced) >= write->clock;
   return lane->known && lane->known->fenced[write->unit] >= write->clock;
 }
 

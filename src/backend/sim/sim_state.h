@@ -151,6 +151,7 @@ typedef struct Lane {
   Clock *known;
   uint32_t own, fenced;         /* its clock; up to where it fenced its writes */
   uint32_t copying, done;       /* copies: clock of the next; complete up to here */
+  uint32_t fenced_copies;       /* complete when it fenced its writes */
   Vec(uint32_t) groups;         /* copies: by group, the clock of its last */
   uint32_t bulk, read, written; /* the same for tensor stores, sources and destinations */
 } Lane;

@@ -1,0 +1,231 @@
+/* pipeline: copies to shared memory run ahead of the loop that reads what they copy.
+ *                                       copy %a, %s {iteration = {K: 0}, slot = 0, ...}
+ *                                       async_commit
+ *                                       copy %a, %s {iteration = {K: 1}, slot = 1, ...}
+ *     for K carry ... {                 async_commit
+ *       copy %a, %s              =>     for K carry ... {
+ *       %x = read %s                      async_wait 1
+ *       ...                               copy %a, %s {iteration = {K: $ARGK + 2},
+ *     }                                                slot = Mod($ARGK + 2, 3), ...}
+ *                                         async_commit
+ *                                         %x = read %s {slot = Mod($ARGK, 3)}
+ *                                         ...
+ *                                       }
+ *                                       async_wait 0
+ * The allocation becomes a ring (%s {ring = 3}). Each iteration closes one group, whether there is
+ * still something to copy or not, so the group that it needs is always the same number of groups
+ * ago. `sync` finds that one barrier serves both ends: behind it the tile that is read has arrived
+ * for all threads, and the slot that is filled next has been read by all. A copy past the last
+ * iteration has no elements (its mask says so) and leaves zeros that nobody reads; they have
+ * arrived when the loop is left, and its slots may be used again.
+ *
+ * Copies that cannot be asynchronous are read to registers where the iteration before begins, and
+ * stored where it ends. A product that reads shared memory itself may be under way while the next
+ * iteration begins (`pending`); its slot is filled one iteration later.
+ *
+ * What may run ahead, and how many slots there are, is decided by pipeline_plan. Only the innermost
+ * loop with copies is pipelined. Needs DISTRIBUTE, BOUNDS, MEMORY; breaks what counts ops. */
+#include "analysis/copy_plan.h"
+#include "ir/attr.h"
+#include "transform/pipeline_plan.h"
+
+typedef struct Rewrite {
+  Kernel *k;
+  SymCtx *sym;
+  PassCtx *cx;
+  const PipelinePlan *plan;
+  const StagedLoop *l;
+  Machine machine;
+} Rewrite;
+
+/* ---- attributes ---- */
+
+typedef struct CounterAt {
+  SymCtx *sym;
+  SymBinding to;
+} CounterAt;
+
+static const Sym *at_iteration(void *user, const Sym *s) {
+  const CounterAt *c = user;
+  return sym_subst(c->sym, s, &c->to, 1);
+}
+
+static void set_expr(Rewrite *w, Op *op, AttrKey key, const Sym *e) {
+  op_set_attr(w->k, op, (Attr){.key = key, .sym = e});
+}
+
+static void set_slot(Rewrite *w, Op *op, const Sym *iteration, int slots) {
+  set_expr(w, op, ATTR_slot, sym_mod(w->sym, iteration, sym_int(w->sym, slots)));
+}
+
+/* The access acts for `iteration`, whose loop may have fewer. */
+static void set_iteration(Rewrite *w, Op *op, const Sym *iteration) {
+  SymPair *pair = ARENA_NEW(w->k->arena, SymPair);
+  *pair = (SymPair){w->l->axis, iteration};
+  op_set_attr(w->k, op, (Attr){.key = ATTR_iteration, .n = 1, .pairs = pair});
+}
+
+static void add_test(Rewrite *w, Op *op, const Sym *iteration) {
+  const Sym *test = sym_lt(w->sym, iteration, w->l->trips);
+  const Attr *mask = op_attr(op, ATTR_mask);
+  int n = mask ? mask->n : 0;
+  if (!mask || sym_proves(w->sym, w->cx->facts.distribute->facts, test)) return;
+  const Sym **tests = ARENA_ARRAY(w->k->arena, const Sym *, n + 1);
+  for (int i = 0; i < n; i++) tests[i] = mask->dims[i];
+  tests[n] = test;
+  op_set_attr(w->k, op, (Attr){.key = ATTR_mask, .n = n + 1, .dims = tests});
+}
+
+/* Attributes of `from` as they are in that iteration. */
+static void take_attrs(Rewrite *w, const Op *from, Op *to, const Sym *iteration) {
+  CounterAt at = {w->sym, {w->l->counter, iteration}};
+  for (int i = 0; i < from->nattrs; i++) {
+    Attr a = attr_copy(w->k, &from->attrs[i]);
+    attr_rewrite(w->k, &a, at_iteration, &at);
+    op_set_attr(w->k, to, a);
+  }
+  set_iteration(w, to, iteration);
+  add_test(w, to, iteration);
+}
+
+/* ---- ops ---- */
+
+static void insert_copy(Rewrite *w, Op *before, const StagedCopy *c, const Sym *iteration) {
+  Op *op = ir_op_new(w->k, OP_copy, c->copy->at, c->copy->args, c->copy->nargs);
+  take_attrs(w, c->copy, op, iteration);
+  set_slot(w, op, iteration, alloc_slots(c->alloc));
+  ir_insert_before(before, op);
+}
+
+static void insert_commit(Rewrite *w, Op *before) {
+  ir_insert_before(before, ir_op_new(w->k, OP_async_commit, w->l->loop->at, NULL, 0));
+}
+
+static Op *new_wait(Rewrite *w, int pending) {
+  Op *op = ir_op_new(w->k, OP_async_wait, w->l->loop->at, NULL, 0);
+  op_set_attr(w->k, op, (Attr){.key = ATTR_pending, .integer = pending});
+  return op;
+}
+
+/* The tile of the next iteration, in registers as the copy would move it. */
+static Value *insert_read(Rewrite *w, Op *before, const StagedCopy *c, const Sym *iteration) {
+  const Type *t = c->copy->args[1]->type;
+  const Type *tile = type_tile(w->k->cx, t->dims, t->rank, t->dtype);
+  CopyPlan plan;
+  if (!copy_plan(w->cx->facts.distribute, &w->machine, w->cx->facts.in_bounds[c->copy->id], &plan))
+    return NULL;
+  Op *op = ir_op_new(w->k, OP_read, c->copy->at, c->copy->args, 1);
+  take_attrs(w, c->copy, op, iteration);
+  op_drop_attr(op, ATTR_mode);
+  ir_set_results(w->k, op, &tile, 1);
+  op->results[0].name = c->copy->args[0]->name;
+  ir_set_layout(w->k, &op->results[0], &plan.layout);
+  ir_insert_before(before, op);
+  return &op->results[0];
+}
+
+static void insert_write(Rewrite *w, Op *before, const StagedCopy *c, Value *v,
+                         const Sym *iteration) {
+  Value *args[] = {v, c->copy->args[1]};
+  Op *op = ir_op_new(w->k, OP_write, c->copy->at, args, 2);
+  op_set_attr(w->k, op, (Attr){.key = ATTR_mask});
+  set_iteration(w, op, iteration);
+  set_slot(w, op, iteration, alloc_slots(c->alloc));
+  ir_insert_before(before, op);
+}
+
+/* ---- a loop ---- */
+
+static int ahead_of(const Rewrite *w, bool async) {
+  for (int i = 0; i < w->l->copies.n; i++)
+    if (w->l->copies.at[i].async == async) return staged_ahead(w->plan, w->l, &w->l->copies.at[i]);
+  return 0;
+}
+
+static void insert_group(Rewrite *w, Op *before, const Sym *iteration) {
+  for (int i = 0; i < w->l->copies.n; i++)
+    if (w->l->copies.at[i].async) insert_copy(w, before, &w->l->copies.at[i], iteration);
+  insert_commit(w, before);
+}
+
+static void fill_ring(Rewrite *w) {
+  int ahead = ahead_of(w, true);
+  for (int i = 0; i < ahead; i++) insert_group(w, w->l->loop, sym_int(w->sym, i));
+  for (int i = 0; i < w->l->copies.n; i++)
+    if (!w->l->copies.at[i].async)
+      insert_copy(w, w->l->loop, &w->l->copies.at[i], sym_int(w->sym, 0));
+}
+
+static const Sym *later(const Rewrite *w, int iterations) {
+  return sym_add(w->sym, w->l->counter, sym_int(w->sym, iterations));
+}
+
+/* Reads of rings, in the body and deeper, take the slot of their iteration. */
+static void name_slots(Rewrite *w) {
+  const Op *end = w->l->loop->body->last;
+  for (Op *op = w->l->loop->body->first; op != end; op = ir_next(op)) {
+    if (op->kind != OP_read) continue;
+    for (int i = 0; i < w->l->copies.n; i++)
+      if (op->args[0]->def == w->l->copies.at[i].alloc)
+        set_slot(w, op, w->l->counter, alloc_slots(w->l->copies.at[i].alloc));
+  }
+}
+
+static bool run_ahead(Rewrite *w) {
+  Region *body = w->l->loop->body;
+  Op *first = body->first;
+  int ahead = ahead_of(w, true);
+  if (ahead) {
+    ir_insert_before(first, new_wait(w, ahead - 1));
+    insert_group(w, first, later(w, ahead));
+  }
+  for (int i = 0; i < w->l->copies.n; i++) {
+    const StagedCopy *c = &w->l->copies.at[i];
+    Value *v = c->async ? NULL : insert_read(w, first, c, later(w, 1));
+    if (!c->async && !v) return false;
+    if (v) insert_write(w, body->last, c, v, later(w, 1));
+  }
+  return true;
+}
+
+static void drain(Rewrite *w) {
+  Op *loop = w->l->loop;
+  if (!ahead_of(w, true)) return;
+  if (loop->next) ir_insert_before(loop->next, new_wait(w, 0));
+  else ir_append(loop->parent, new_wait(w, 0));
+}
+
+static bool rewrite_loop(Rewrite *w) {
+  name_slots(w);
+  fill_ring(w);
+  if (!run_ahead(w)) return false;
+  drain(w);
+  if (w->l->product)
+    op_set_attr(w->k, w->l->product, (Attr){.key = ATTR_pending, .integer = staged_flights(w->l)});
+  for (int i = 0; i < w->l->copies.n; i++) ir_remove(w->l->copies.at[i].copy);
+  return true;
+}
+
+/* Loops that share an allocation, the copies that `version` made of one, agree on its slots. */
+static void make_rings(Kernel *k, const PipelinePlan *plan) {
+  for (int i = 0; i < plan->loops.n; i++)
+    for (int j = 0; j < plan->loops.at[i].copies.n; j++) {
+      const StagedCopy *c = &plan->loops.at[i].copies.at[j];
+      int slots = staged_slots(plan, &plan->loops.at[i], c), now = alloc_slots(c->alloc);
+      op_set_attr(k, c->alloc, (Attr){.key = ATTR_ring, .integer = slots > now ? slots : now});
+    }
+}
+
+bool pass_pipeline(Kernel *k, PassCtx *cx) {
+  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
+  PipelinePlan plan = pipeline_plan(k, cx);
+  if (plan.slots < 2) return true;
+  make_rings(k, &plan);
+  Rewrite w = {.k = k, .sym = k->cx->sym, .cx = cx, .plan = &plan};
+  w.machine = (Machine){cx->target, machine->threads, machine->groups, machine->observable};
+  for (int i = 0; i < plan.loops.n; i++) {
+    w.l = &plan.loops.at[i];
+    if (!rewrite_loop(&w)) return false;
+  }
+  return true;
+}

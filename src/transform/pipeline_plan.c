@@ -1,0 +1,355 @@
+/* pipeline_plan.c: see pipeline_plan.h. */
+#include "transform/pipeline_plan.h"
+
+#include <string.h>
+
+#include "analysis/copy_plan.h"
+#include "ir/attr.h"
+
+enum {
+  MOST_SLOTS = 4,
+  WORTH_SHARING = 3,      /* slots that two workgroups on one processor should have each */
+  REGISTERS = 65536,      /* of a processor that runs workgroups side by side */
+  WORKING_REGISTERS = 64, /* of a thread, beside what a loop carries */
+  RESERVED = 1024         /* bytes of shared memory that each workgroup costs */
+};
+
+typedef struct Planner {
+  Kernel *k;
+  Arena *arena;
+  const Distribution *d;
+  const MemoryUses *m;
+  const TargetInfo *target;
+  int threads; /* of a workgroup */
+  int asked;   /* slots that the header asks for; 0: it leaves them to us */
+  PipelinePlan plan;
+} Planner;
+
+static bool is_inside(const Op *op, const Op *loop) {
+  while (op && op != loop) op = op->parent->owner;
+  return op != NULL;
+}
+
+/* The op of region `r` that op is or stands in; NULL: it stands elsewhere. */
+static const Op *ancestor_in(const Op *op, const Region *r) {
+  while (op && op->parent != r) op = op->parent->owner;
+  return op;
+}
+
+static bool comes_before(const Op *a, const Op *b) { /* of one region */
+  while (b && b != a) b = b->prev;
+  return b != NULL;
+}
+
+/* ---- loops ---- */
+
+static bool has_copies(const Region *r) {
+  for (const Op *op = r->first; op; op = op->next)
+    if (op->kind == OP_copy && memory_is_scratch(op->args[1])) return true;
+  return false;
+}
+
+static bool has_copies_deeper(const Op *loop) {
+  for (const Op *op = loop->body->first; op && is_inside(op, loop); op = ir_next(op))
+    if (op->kind == OP_for && has_copies(op->body)) return true;
+  return false;
+}
+
+static bool runs_once(const Planner *p, const Sym *trips) {
+  return sym_range(p->k->cx->sym, p->d->facts, trips).hi <= 1;
+}
+
+/* Why nothing in the loop may run ahead; NULL: something may. */
+static const char *why_not_loop(const Planner *p, const StagedLoop *l) {
+  if (op_has(l->loop, ATTR_from)) return "where it starts is computed by the kernel";
+  if (op_has(l->loop, ATTR_step)) return "it steps over iterations";
+  if (!l->trips || runs_once(p, l->trips)) return "it has no second iteration";
+  for (const Op *op = l->loop->body->first; op && is_inside(op, l->loop); op = ir_next(op)) {
+    if (op->kind == OP_set_symbol) return "it sets a symbol";
+    if (op_has(op, ATTR_volatile)) return "what it reads may change";
+  }
+  return NULL;
+}
+
+/* ---- copies ---- */
+
+/* What is read there was copied to the allocation earlier in the same iteration, or outside of any
+ * loop that runs ahead. */
+static bool is_fed(const Planner *p, const MemoryUse *read) {
+  for (int i = 0; i < p->m->uses.n; i++) {
+    const MemoryUse *use = &p->m->uses.at[i];
+    if (use->memory != read->memory || use->op->kind != OP_copy || use->how != TOUCH_WRITE)
+      continue;
+    const Op *around = ancestor_in(read->op, use->op->parent);
+    if (around && around != use->op && comes_before(use->op, around)) return true;
+  }
+  return false;
+}
+
+/* Of the allocation that `use` writes: this is the only write in the loop, and all reads are fed.
+ */
+static const char *why_not_ring(const Planner *p, const Op *loop, const Op *copy, int memory) {
+  for (int i = 0; i < p->m->uses.n; i++) {
+    const MemoryUse *use = &p->m->uses.at[i];
+    if (use->memory != memory || use->op == copy) continue;
+    bool reads = use->how == TOUCH_READ;
+    if (!reads && is_inside(use->op, loop)) return "its tile is stored to";
+    if (reads && !is_fed(p, use)) return "its tile is read in another iteration";
+  }
+  return NULL;
+}
+
+static const char *why_not_source(const Planner *p, const Op *loop, int memory) {
+  for (int i = 0; i < p->m->uses.n; i++) {
+    const MemoryUse *use = &p->m->uses.at[i];
+    if (use->memory == memory && use->how != TOUCH_READ && is_inside(use->op, loop))
+      return "the loop stores to it";
+  }
+  return NULL;
+}
+
+static const char *why_not_copy(const Planner *p, const StagedLoop *l, const Op *copy) {
+  const Op *alloc = copy->args[1]->def;
+  MemLayout slot;
+  if (copy->nargs > 2) return "its coordinates come from memory";
+  if (!alloc || alloc->kind != OP_alloc) return "the loop carries its tile";
+  if (op_has(alloc, ATTR_ring) || op_has(copy, ATTR_iteration)) return "its author has arranged it";
+  if (!alloc_slot_layout(alloc, &slot) || slot.dims == LAYOUT_DIMS) return "its tile has no size";
+  const char *why = NULL;
+  for (int i = 0; !why && i < p->m->uses.n; i++) {
+    const MemoryUse *use = &p->m->uses.at[i];
+    if (use->op != copy) continue;
+    why = use->how == TOUCH_READ ? why_not_source(p, l->loop, use->memory)
+                                 : why_not_ring(p, l->loop, copy, use->memory);
+  }
+  return why;
+}
+
+static bool is_async(const Op *copy) {
+  const Attr *mode = op_attr(copy, ATTR_mode);
+  return mode && strcmp(mode->text, "async") == 0;
+}
+
+/* ---- products under way ---- */
+
+static int count_uses(const Op *loop, const Value *v) {
+  int n = 0;
+  for (const Op *op = loop->body->first; op && is_inside(op, loop); op = ir_next(op))
+    for (int i = 0; i < op->nargs; i++) n += op->args[i] == v;
+  return n;
+}
+
+static bool reads_memory(const Op *op) {
+  const Attr *mma = op->kind == OP_mma ? op_attr(op, ATTR_mma) : NULL;
+  return mma && (mma->mma->shared_lhs || mma->mma->shared_rhs);
+}
+
+/* The only such product of the loop, if nobody looks at its result before the next iteration's
+ * product adds to it. */
+static Op *find_product(const Op *loop) {
+  const Op *yield = loop->body->last;
+  Op *product = NULL;
+  for (Op *op = loop->body->first; op && is_inside(op, loop); op = ir_next(op)) {
+    if (!reads_memory(op)) continue;
+    if (product || op->parent != loop->body) return NULL;
+    product = op;
+  }
+  for (int i = 0; product && i < yield->nargs; i++) {
+    const Value *acc = loop->body->args[i];
+    if (yield->args[i] != &product->results[0] || product->args[2] != acc) continue;
+    if (count_uses(loop, acc) == 1 && count_uses(loop, &product->results[0]) == 1) return product;
+  }
+  return NULL;
+}
+
+/* A register operand would have to stay as it is until the product has read it. */
+static bool takes_registers(const Op *product) {
+  const MmaChoice *choice = op_attr(product, ATTR_mma)->mma;
+  return !choice->shared_lhs || !choice->shared_rhs;
+}
+
+/* ---- depth ---- */
+
+static int64_t ring_bytes(const Op *alloc, int slots) {
+  MemLayout m;
+  if (!alloc_slot_layout(alloc, &m)) return 0;
+  m = mem_ring(&m, slots, alloc_align(alloc));
+  return mem_bytes(&m) + alloc_align(alloc);
+}
+
+static bool is_staged(const Planner *p, const Op *alloc, int64_t *bytes) {
+  *bytes = 0;
+  for (int i = 0; i < p->plan.loops.n; i++) {
+    const StagedLoop *l = &p->plan.loops.at[i];
+    for (int j = 0; j < l->copies.n; j++) {
+      if (l->copies.at[j].alloc != alloc) continue;
+      int64_t need = ring_bytes(alloc, staged_slots(&p->plan, l, &l->copies.at[j]));
+      if (need > *bytes) *bytes = need;
+    }
+  }
+  return *bytes > 0;
+}
+
+/* Used only behind every loop that is pipelined: it may lie where a ring was. */
+static bool is_used_later(const Planner *p, const Op *alloc) {
+  const Op *last = p->plan.loops.at[p->plan.loops.n - 1].loop;
+  int first = INT32_MAX;
+  for (int i = 0; i < p->m->uses.n; i++)
+    if (p->m->memories.at[p->m->uses.at[i].memory]->def == alloc && p->m->uses.at[i].op->id < first)
+      first = p->m->uses.at[i].op->id;
+  return first > last->body->last->id && !last->parent->owner;
+}
+
+/* Shared memory of a workgroup with rings of this many slots. */
+static int64_t bytes_with(Planner *p, int slots) {
+  int64_t sum = 0, later = 0, own;
+  p->plan.slots = slots;
+  for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
+    if (op->kind != OP_alloc) continue;
+    int64_t plain = alloc_bytes(op) > 0 ? alloc_bytes(op) + alloc_align(op) : 0;
+    if (is_staged(p, op, &own)) sum += own;
+    else if (is_used_later(p, op)) later += plain;
+    else sum += plain;
+  }
+  return later > sum ? later : sum;
+}
+
+/* Most slots, at most `most`, with which a workgroup needs no more than `budget`; 1: none. */
+static int slots_within(Planner *p, int most, int64_t budget) {
+  int slots = most;
+  while (slots > 1 && bytes_with(p, slots) > budget) slots--;
+  return slots;
+}
+
+/* Workgroups that the registers of a processor hold at once, 2 being enough to fill each other's
+ * gaps. */
+static int residents(const Planner *p) {
+  int64_t most = 0;
+  for (int i = 0; i < p->plan.loops.n; i++) {
+    const Op *loop = p->plan.loops.at[i].loop;
+    int64_t bits = 0;
+    for (int r = 0; r < loop->nresults; r++)
+      if (loop->results[r].layout)
+        bits += (int64_t)layout_size(loop->results[r].layout, LAYOUT_REG) *
+                dtype_info[loop->results[r].type->dtype].bits;
+    if (bits / 32 > most) most = bits / 32;
+  }
+  return (most + WORKING_REGISTERS) * p->threads * 2 <= REGISTERS ? 2 : 1;
+}
+
+/* Loops that may stop before `most` iterations need no more slots than they have. */
+static int most_slots(const Planner *p) {
+  int64_t most = 2, n;
+  for (int i = 0; i < p->plan.loops.n; i++) {
+    const StagedLoop *l = &p->plan.loops.at[i];
+    int64_t of = sym_is_int(l->trips, &n) ? n + staged_flights(l) : MOST_SLOTS;
+    if (of > most) most = of;
+  }
+  return most < MOST_SLOTS ? (int)most : MOST_SLOTS;
+}
+
+static void forget_products(Planner *p) {
+  for (int i = 0; i < p->plan.loops.n; i++) p->plan.loops.at[i].product = NULL;
+}
+
+static const char *choose_slots(Planner *p) {
+  int64_t all = p->target->shared_most, half = (all + RESERVED) / 2 - RESERVED;
+  int most = p->asked ? p->asked : most_slots(p);
+  if (most < 3) forget_products(p);
+  int slots = slots_within(p, most, p->asked || residents(p) < 2 ? all : half);
+  bool shares = slots >= WORTH_SHARING || slots == most;
+  if (!shares) slots = slots_within(p, most, all);
+  if (slots < 3) forget_products(p);
+  p->plan.slots = slots;
+  if (slots < 2) return "shared memory has no room for a second tile";
+  if (slots == most) return p->asked ? "as asked for" : "more would wait for nothing";
+  int64_t next = bytes_with(p, slots + 1);
+  p->plan.slots = slots;
+  return arena_printf(p->k->cx->diags.arena, "one more would need %lld of %lld bytes%s",
+                      (long long)next, (long long)(shares ? half : all),
+                      shares ? ", half of the shared memory" : "");
+}
+
+/* ---- the plan ---- */
+
+/* Once for each place in the source: `version` has made copies of loops. */
+static void remark(const Planner *p, const Op *op, const char *what, const char *why) {
+  Diags *diags = &p->k->cx->diags;
+  for (const Diag *d = diags->first; d; d = d->next)
+    if (d->code == DIAG_R0608 && memcmp(&d->at, &op->at, sizeof op->at) == 0) return;
+  if (op->kind == OP_copy)
+    diag_add(diags, DIAG_R0608, op->at, "the copy of `%s` %s: %s", memory_name(p->k, op->args[0]),
+             what, why);
+  else
+    diag_add(diags, DIAG_R0608, op->at, "the loop over `%s` %s: %s",
+             sym_text(diags->arena, op_attr(op, ATTR_axis)->sym), what, why);
+}
+
+/* Where a tile would wait in registers it does so if the machine otherwise copies asynchronously,
+ * or if it was asked for. */
+static bool is_wanted(const Planner *p, const StagedCopy *c) {
+  return c->async || p->asked > 1 || target_has(p->target, FEATURE_CP_ASYNC);
+}
+
+static void plan_copy(Planner *p, StagedLoop *l, Op *copy) {
+  const char *why = why_not_copy(p, l, copy);
+  StagedCopy c = {copy, copy->args[1]->def, is_async(copy)};
+  if (why) remark(p, copy, "does not run ahead", why);
+  else if (is_wanted(p, &c)) vec_push(p->arena, &l->copies, c);
+}
+
+static void plan_loop(Planner *p, Op *loop) {
+  StagedLoop l = {.loop = loop, .axis = op_attr(loop, ATTR_axis)->sym};
+  l.counter = ir_loop_counter(p->k, l.axis);
+  l.trips = distribute_trips(p->d, loop);
+  const char *why = why_not_loop(p, &l);
+  if (why) {
+    remark(p, loop, "is not pipelined", why);
+    return;
+  }
+  for (Op *op = loop->body->first; op; op = op->next)
+    if (op->kind == OP_copy && copy_is_in(op)) plan_copy(p, &l, op);
+  if (!l.copies.n) return;
+  l.product = find_product(loop);
+  if (l.product && takes_registers(l.product)) l.product = NULL;
+  vec_push(p->arena, &p->plan.loops, l);
+}
+
+static bool has_async(const StagedLoop *l) {
+  for (int i = 0; i < l->copies.n; i++)
+    if (l->copies.at[i].async) return true;
+  return false;
+}
+
+static void remark_depth(const Planner *p, const char *why) {
+  for (int i = 0; i < p->plan.loops.n; i++) {
+    const StagedLoop *l = &p->plan.loops.at[i];
+    int slots = has_async(l) ? p->plan.slots : 2 + staged_flights(l);
+    if (p->plan.slots < 2) remark(p, l->loop, "is not pipelined", why);
+    else
+      remark(p, l->loop,
+             arena_printf(p->k->cx->diags.arena, "keeps %d tiles of each operand", slots),
+             has_async(l) ? why : "they pass through registers");
+  }
+}
+
+/* A number that is not known yet asks for nothing. */
+static int asked_slots(const Planner *p, const Constraint *stages) {
+  int64_t n;
+  return sym_is_int(distribute_expr(p->d, NULL, stages->size), &n) ? (int)n : 0;
+}
+
+PipelinePlan pipeline_plan(Kernel *k, PassCtx *cx) {
+  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
+  const Constraint *stages = kernel_constraint(k, CONSTRAINT_stages, NULL);
+  Planner p = {.k = k, .arena = cx->scratch, .d = cx->facts.distribute};
+  p.m = cx->facts.memory_uses;
+  p.target = cx->target;
+  p.asked = stages ? asked_slots(&p, stages) : 0;
+  if (!machine || !p.target || p.asked == 1) return p.plan;
+  p.threads = machine->threads * machine->groups;
+  for (Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == OP_for && has_copies(op->body) && !has_copies_deeper(op)) plan_loop(&p, op);
+  if (p.plan.loops.n) remark_depth(&p, choose_slots(&p));
+  return p.plan;
+}

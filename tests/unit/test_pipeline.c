@@ -1,0 +1,242 @@
+/* test_pipeline.c: loops whose copies run ahead: the same results with any number of iterations,
+ * one barrier for each, and no wait that could be missing. */
+#include "ir/alloc_layout.h"
+#include "unit/lane_kit.h"
+
+#define BODY                                                                                       \
+  "{\n"                                                                                            \
+  "  %z = fill 0.0 : tile<M, N, f32>\n"                                                            \
+  "  %r = for K carry %acc = %z {\n"                                                               \
+  "    %x = read %a\n"                                                                             \
+  "    %y = read %b\n"                                                                             \
+  "    %n = mma %x, %y, %acc\n"                                                                    \
+  "    yield %n\n"                                                                                 \
+  "  }\n"                                                                                          \
+  "  write %r, %c\n"                                                                               \
+  "}"
+
+#define GEMM(rows)                                                                                 \
+  "kernel @gemm(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)\n"     \
+  "  workgroup M by 32 on 0; workgroup N by 32 on 1; tile K by 16\n"                               \
+  "  wave M by 16; wave N by 16; hardware threads 64, mma F32_16x16x16_F16\n"                      \
+  "  dynamic M; dynamic N; dynamic K\n" rows BODY
+
+/* Four waves that multiply from shared memory, where a machine can. */
+#define GEMM_SHARED(rows)                                                                          \
+  "kernel @gemm(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)\n"     \
+  "  workgroup M by 64 on 0; workgroup N by 32 on 1; tile K by 16\n"                               \
+  "  wave M by 64; wave N by 32; hardware threads 128\n"                                           \
+  "  dynamic M; dynamic N; dynamic K\n" rows BODY
+
+#define ALIGNED "assume Eq(Mod(K, 8), 0)\n"
+
+/* Every number of iterations from none to more than there are slots, whole and ragged. */
+static int trips_differ(const Sample *s, const char *target, int by) {
+  int wrong = 0, number = 0;
+  for (int k = 0; k <= 7 * 16 && !wrong; k += by, number++) {
+    SampleSizes sizes = {{s->dims[0].tile, s->dims[1].tile + 1, k}};
+    wrong += !lane_agrees(s, &sizes, target, number);
+  }
+  return wrong;
+}
+
+static const Sample asynchronous[] = {
+    {"chosen", GEMM(ALIGNED), {{"M", 32}, {"N", 32}, {"K", 16}}},
+    {"two", GEMM(ALIGNED "stages 2\n"), {{"M", 32}, {"N", 32}, {"K", 16}}},
+    {"three", GEMM(ALIGNED "stages 3\n"), {{"M", 32}, {"N", 32}, {"K", 16}}},
+    {"five", GEMM(ALIGNED "stages 5\n"), {{"M", 32}, {"N", 32}, {"K", 16}}},
+    {"shared", GEMM_SHARED(ALIGNED), {{"M", 64}, {"N", 32}, {"K", 16}}},
+    {"shared, two", GEMM_SHARED(ALIGNED "stages 2\n"), {{"M", 64}, {"N", 32}, {"K", 16}}},
+    {"shared, three", GEMM_SHARED(ALIGNED "stages 3\n"), {{"M", 64}, {"N", 32}, {"K", 16}}},
+    {"shared, five", GEMM_SHARED(ALIGNED "stages 5\n"), {{"M", 64}, {"N", 32}, {"K", 16}}},
+};
+
+TEST(any_number_of_iterations) {
+  for (size_t i = 0; i < WV_LEN(asynchronous); i++) {
+    CHECK_INT(trips_differ(&asynchronous[i], "sm_80", 8), 0);
+    CHECK_INT(trips_differ(&asynchronous[i], "sm_90a", 8), 0);
+  }
+}
+
+/* Two bytes cannot be copied asynchronously, and some machines copy nothing so. */
+static const Sample by_registers[] = {
+    {"unaligned", GEMM(""), {{"M", 32}, {"N", 32}, {"K", 16}}},
+    {"unaligned, shared", GEMM_SHARED(""), {{"M", 64}, {"N", 32}, {"K", 16}}},
+    {"asked for", GEMM("stages 2\n"), {{"M", 32}, {"N", 32}, {"K", 16}}},
+};
+
+TEST(tiles_wait_in_registers) {
+  for (size_t i = 0; i < WV_LEN(by_registers); i++)
+    EACH_TARGET(t) CHECK_INT(trips_differ(&by_registers[i], t, 5), 0);
+}
+
+/* ---- other loops ---- */
+
+static const Sample others[] = {
+    {"operands at different points",
+     "kernel @chain(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>,"
+     " %v: mem<P, N, f16, shared>, %c: mem<M, P, f32>)\n"
+     "  workgroup M by 32 on 0; tile N by 16\n"
+     "  wave M by 16; hardware threads 64, mma F32_16x16x16_F16\n"
+     "  dynamic M; dynamic N; bind K = 16; bind P = 16\n"
+     "{\n"
+     "  %z = fill 0.0 : tile<P, M, f32>\n"
+     "  %r = for N carry %acc = %z {\n"
+     "    %x = read %a\n    %y = read %b\n    %s = fill 0.0 : tile<N, M, f32>\n"
+     "    %p = mma %y, %x, %s\n"
+     "    %h = cast %p : tile<N, M, f16>\n    %t = permute %h : tile<M, N, f16>\n"
+     "    %w = read %v\n    %n = mma %w, %t, %acc\n    yield %n\n"
+     "  }\n"
+     "  %o = permute %r : tile<M, P, f32>\n  write %o, %c\n"
+     "}",
+     {{"M", 32}, {"N", 16}, {"K", -16}, {"P", -16}}},
+    {"a loop in a loop",
+     "kernel @twice(%a: mem<B, M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, "
+     "f32>)\n"
+     "  workgroup M by 32 on 0; workgroup N by 32 on 1; tile K by 16; tile B by 1\n"
+     "  wave M by 16; wave N by 16; hardware threads 64, mma F32_16x16x16_F16, vector {B: 0}\n"
+     "  dynamic M; dynamic N; dynamic K; dynamic B\n"
+     "{\n"
+     "  %z = fill 0.0 : tile<M, N, f32>\n"
+     "  %r = for B carry %o = %z {\n"
+     "    %s = for K carry %acc = %o {\n"
+     "      %x = read %a {mapping = map 2 {B: $ARGB, M: $index0, K: $index1} ->"
+     " {M: $index0, K: $index1}} : tile<M, K, f16>\n"
+     "      %y = read %b\n      %n = mma %x, %y, %acc\n      yield %n\n"
+     "    }\n"
+     "    yield %s\n"
+     "  }\n"
+     "  write %r, %c\n"
+     "}",
+     {{"M", 32}, {"N", 32}, {"K", 16}, {"B", 2}}},
+};
+
+TEST(other_loops) {
+  for (size_t i = 0; i < WV_LEN(others); i++)
+    EACH_TARGET(t) CHECK_INT(lane_differs(&others[i], t), 0);
+}
+
+/* ---- what must not run ahead ---- */
+
+static int rings_of(const char *text, const char *target) {
+  Lab l = lab_open(text);
+  PassOptions o = {.target = target, .stop_after = "pipeline", .verify_each = true};
+  int rings = l.k && passes_run(l.k, &o) ? 0 : -1;
+  for (const Op *op = ir_first(l.k); op; op = ir_next(op))
+    rings += op->kind == OP_alloc && alloc_slots(op) > 1;
+  lab_close(&l);
+  return rings;
+}
+
+#define LOOP(row, before, ops)                                                                     \
+  "kernel @k(%a: mem<M, K, f32, shared>, %c: mem<M, K, f32>)\n"                                    \
+  "  workgroup M by 64 on 0; tile K by 16; wave M by 32; hardware threads 64\n" row "{\n" before   \
+  "  for K {\n    %x = read %a\n" ops "  }\n}"
+
+TEST(what_stays_where_it_is) {
+  const char *plain = LOOP("bind M = 64; bind K = 64\n", "", "    write %x, %c\n");
+  CHECK_INT(rings_of(plain, "sm_80"), 1);
+  CHECK_INT(rings_of(plain, "gfx942"), 0); /* nobody asked for it */
+  CHECK_INT(
+      rings_of(LOOP("bind M = 64; bind K = 64; stages 2\n", "", "    write %x, %c\n"), "gfx942"),
+      1);
+  CHECK_INT(
+      rings_of(LOOP("bind M = 64; bind K = 64; stages 1\n", "", "    write %x, %c\n"), "sm_80"), 0);
+  CHECK_INT(rings_of(LOOP("bind M = 64; bind K = 16\n", "", "    write %x, %c\n"), "sm_80"), 0);
+  CHECK_INT(rings_of(LOOP("bind M = 64; bind K = 64\n", "", "    write %x, %a\n"), "sm_80"), 0);
+}
+
+/* Shared memory decides: rings as deep as it allows, or none. */
+static int slots_of(const char *text, const char *target) {
+  Lab l = lab_open(text);
+  PassOptions o = {.target = target, .stop_after = "pack", .verify_each = true};
+  int slots = l.k && passes_run(l.k, &o) ? 1 : -1;
+  for (const Op *op = ir_first(l.k); op; op = ir_next(op))
+    if (op->kind == OP_alloc && alloc_slots(op) > slots) slots = alloc_slots(op);
+  lab_close(&l);
+  return slots;
+}
+
+#define SIZED(m, n, k, rows)                                                                       \
+  "kernel @gemm(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)\n"     \
+  "  workgroup M by " m " on 0; workgroup N by " n " on 1; tile K by " k "\n"                      \
+  "  wave M by 64; wave N by 64; hardware threads 64, mma F32_16x16x16_F16\n"                      \
+  "  bind M = 1024; bind N = 1024; bind K = 1024\n" rows BODY
+
+TEST(shared_memory_limits_the_depth) {
+  CHECK_INT(slots_of(SIZED("64", "64", "32", ""), "sm_80"), 4);
+  CHECK_INT(slots_of(SIZED("128", "128", "128", ""), "sm_80"), 2);
+  CHECK_INT(slots_of(SIZED("256", "128", "128", ""), "sm_80"), 1);
+  CHECK_INT(slots_of(SIZED("128", "128", "128", "stages 8\n"), "sm_90a"), 3);
+  CHECK_INT(slots_of(SIZED("64", "64", "32", "stages 6\n"), "sm_80"), 6);
+}
+
+/* ---- seeded faults ---- */
+
+static int count_kind(const Kernel *k, OpKind kind) {
+  int n = 0;
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) n += op->kind == kind;
+  return n;
+}
+
+/* Of the ops of a kind in the lowered kernel those whose absence nobody reports. */
+static int silent(const Sample *s, const char *target, OpKind kind, int *n) {
+  SampleSizes sizes = {{s->dims[0].tile, s->dims[1].tile, 6 * 16}};
+  int quiet = 0;
+  *n = 1;
+  for (int which = 0; which < *n; which++) {
+    Lab l = sample_open(s, &sizes);
+    bool lowered = lane_transform(&l, target);
+    *n = lowered ? count_kind(l.k, kind) : 0;
+    int at = 0;
+    for (Op *op = ir_first(l.k), *next; op; op = next) {
+      next = ir_next(op);
+      if (op->kind == kind && at++ == which) ir_remove(op);
+    }
+    quiet += lowered && *n && lane_run(&l, target, which);
+    lab_close(&l);
+  }
+  return quiet;
+}
+
+/* Inner tiles only: each op stands there once. */
+#define INNER "bind M = 64; bind N = 32; bind K = 96\n"
+
+static const Sample mma_sync = {
+    "mma.sync",
+    "kernel @gemm(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>,"
+    " %c: mem<M, N, f32>)\n"
+    "  workgroup M by 32 on 0; workgroup N by 32 on 1; tile K by 16\n"
+    "  wave M by 16; wave N by 16; hardware threads 64,"
+    " mma F32_16x16x16_F16\n" INNER "stages 3\n" BODY,
+    {{"M", 64}, {"N", 32}, {"K", 16}}};
+static const Sample wgmma = {"wgmma",
+                             "kernel @gemm(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>,"
+                             " %c: mem<M, N, f32>)\n"
+                             "  workgroup M by 64 on 0; workgroup N by 32 on 1; tile K by 16\n"
+                             "  wave M by 64; wave N by 32; hardware threads 128\n" INNER
+                             "stages 4\n" BODY,
+                             {{"M", 64}, {"N", 32}, {"K", 16}}};
+
+/* The wait behind the loop orders copies that nobody looks at any more: its absence is no fault. */
+TEST(missing_waits_and_barriers_are_found) {
+  int n;
+  CHECK_INT(silent(&mma_sync, "sm_80", OP_barrier, &n), 0);
+  CHECK_INT(n, 1);
+  CHECK_INT(silent(&mma_sync, "sm_80", OP_async_wait, &n), 1);
+  CHECK_INT(n, 2);
+  CHECK_INT(silent(&mma_sync, "sm_80", OP_async_commit, &n), 0);
+  CHECK_INT(n, 3);
+  CHECK_INT(silent(&wgmma, "sm_90a", OP_barrier, &n), 0);
+  CHECK_INT(n, 1);
+  CHECK_INT(silent(&wgmma, "sm_90a", OP_async_wait, &n), 1);
+  CHECK_INT(silent(&wgmma, "sm_90a", OP_async_commit, &n), 0);
+  CHECK_INT(silent(&wgmma, "sm_90a", OP_wgmma_wait, &n), 0);
+  CHECK_INT(n, 2);
+  CHECK_INT(silent(&wgmma, "sm_90a", OP_fence_proxy, &n), 1); /* the one behind the loop */
+  CHECK_INT(silent(&wgmma, "sm_90a", OP_wgmma_fence, &n), 0);
+}
+
+TESTS_MAIN(RUN(any_number_of_iterations) RUN(tiles_wait_in_registers) RUN(other_loops)
+               RUN(what_stays_where_it_is) RUN(shared_memory_limits_the_depth)
+                   RUN(missing_waits_and_barriers_are_found))
