@@ -16,8 +16,8 @@
  * still something to copy or not, so the group that it needs is always the same number of groups
  * ago. `sync` finds that one barrier serves both ends: behind it the tile that is read has arrived
  * for all threads, and the slot that is filled next has been read by all. A copy past the last
- * iteration has no elements (its mask says so) and leaves zeros that nobody reads; they have
- * arrived when the loop is left, and its slots may be used again.
+ * iteration has no elements (its mask says so) and leaves zeros that nobody reads; where shared
+ * memory is used again behind the loop they are waited for there.
  *
  * Copies that cannot be asynchronous are read to registers where the iteration before begins, and
  * stored where it ends. A product that reads shared memory itself may be under way while the next
@@ -26,6 +26,7 @@
  * What may run ahead, and how many slots there are, is decided by pipeline_plan. Only the innermost
  * loop with copies is pipelined. Needs DISTRIBUTE, BOUNDS, MEMORY; breaks what counts ops. */
 #include "analysis/copy_plan.h"
+#include "ir/access.h"
 #include "ir/attr.h"
 #include "transform/pipeline_plan.h"
 
@@ -188,9 +189,36 @@ static bool run_ahead(Rewrite *w) {
   return true;
 }
 
+/* ---- behind it ---- */
+
+static bool touches_scratch(const Op *op) {
+  for (int i = 0; i < op->nargs; i++)
+    if (op->args[i]->type->kind == TYPE_mem && memory_is_scratch(op->args[i])) return true;
+  for (const Op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next)
+    if (touches_scratch(inner)) return true;
+  return false;
+}
+
+/* Of the two at most one runs, as of the branches that `version` makes. */
+static bool is_alternative(const Rewrite *w, const Op *a, const Op *b) {
+  const Attr *x = op_attr(a, ATTR_expr), *y = op_attr(b, ATTR_expr);
+  return a->kind == OP_if && b->kind == OP_if && x && y && sym_not(w->sym, x->sym) == y->sym;
+}
+
+/* Shared memory is used when the loop has been left, be it by the loop itself. */
+static bool is_used_behind(const Rewrite *w) {
+  for (const Op *op = w->l->loop; op; op = op->parent->owner) {
+    if (op != w->l->loop && op->kind != OP_if) return true;
+    for (const Op *next = op->next; next; next = next->next)
+      if (!is_alternative(w, op, next) && touches_scratch(next)) return true;
+  }
+  return false;
+}
+
+/* Zeros that were copied past the last iteration must not arrive on top of something else. */
 static void drain(Rewrite *w) {
   Op *loop = w->l->loop;
-  if (!ahead_of(w, true)) return;
+  if (!ahead_of(w, true) || !is_used_behind(w)) return;
   if (loop->next) ir_insert_before(loop->next, new_wait(w, 0));
   else ir_append(loop->parent, new_wait(w, 0));
 }
