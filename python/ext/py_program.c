@@ -161,6 +161,16 @@ static PyGetSetDef program_getset[] = {
     {"variants", get_variants, NULL, "A Variant for each of them.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
+/* What was said while a variant was compiled, after the program itself was made. */
+static bool keep_remarks(ProgramObject *p) {
+  if (wv_diag_count(p->cx) == 0) return true;
+  PyObject *list = py_error_take_from(p->st, p->cx);
+  PyObject *all = list ? PySequence_InPlaceConcat(p->remarks, list) : NULL;
+  Py_XDECREF(list);
+  Py_XDECREF(all);
+  return all != NULL;
+}
+
 /* text(what, variant=0) */
 static PyObject *program_text(PyObject *self, PyObject *args) {
   ProgramObject *p = self_of(self);
@@ -169,7 +179,7 @@ static PyObject *program_text(PyObject *self, PyObject *args) {
   if (!PyArg_ParseTuple(args, "s|i:text", &what, &variant)) return NULL;
   const char *text = wv_program_text(p->p, p->cx, variant, what);
   if (!text && wv_diag_errors(p->cx)) return py_error_raise_in(p->st, p->cx);
-  return py_text_or_none(text);
+  return keep_remarks(p) ? py_text_or_none(text) : NULL;
 }
 
 /* resources(variant=0, device=0) */
@@ -180,6 +190,7 @@ static PyObject *program_resources(PyObject *self, PyObject *args) {
   wv_resources r;
   if (!wv_program_resources(p->p, p->cx, variant, device, &r))
     return py_error_raise_in(p->st, p->cx);
+  if (!keep_remarks(p)) return NULL;
   PyObject *items[] = {PyLong_FromLong(r.registers),  PyLong_FromLong(r.shared),
                        PyLong_FromLong(r.spilled),    PyLong_FromLong(r.threads),
                        PyLong_FromLong(r.workgroups), PyFloat_FromDouble(r.occupancy)};
@@ -207,7 +218,7 @@ static bool launch_on_host(ProgramObject *p, const Args *a) {
 
 bool py_program_launch(ProgramObject *p, const Args *a, void *stream) {
   if (wv_program_kind(p->p) == WV_HOST) return launch_on_host(p, a);
-  if (wv_launch(p->p, p->cx, a->args, a->n, stream, 0)) return true;
+  if (wv_launch(p->p, p->cx, a->args, a->n, stream, 0)) return keep_remarks(p);
   py_error_raise_as(p->st, p->cx, p->st->launch_error);
   return false;
 }

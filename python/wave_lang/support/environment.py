@@ -31,6 +31,9 @@ KNOWN = {
     "WAVE_ENABLE_GDB_LISTENER": "accepted for compatibility",
     "WAVE_ENABLE_PERF_LISTENER": "accepted for compatibility",
     "WAVE_DUMP": "prints the IR after these passes",
+    "WAVE_LLVM": "another library than the libLLVM that is found",
+    "WAVE_NUM_THREADS": "how many threads run kernels on the processor",
+    "WAVE_CUDA_LIB": "another library than the system's libcuda",
     "WAVE_PTXAS": "an assembler for ahead-of-time NVIDIA binaries",
 }
 

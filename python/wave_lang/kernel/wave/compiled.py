@@ -75,18 +75,18 @@ class WaveKernel(Launchable):
 
     @property
     def ptx(self) -> str:
-        """The PTX of the general variant; ValueError when it was not compiled for NVIDIA."""
-        program = self._compiled("PTX")
-        text = program.text("ptx", len(program.variants) - 1)
+        """The PTX of the variant for tensors as they usually lie (`program.text("ptx", i)` of the
+        others); ValueError when it was not compiled for NVIDIA."""
+        text = self._compiled("PTX").text("ptx")
         if text is None:
             raise ValueError(f"`{self.name}` has no PTX: it was compiled for {self.target}")
         return text
 
     @property
     def resources(self) -> Resources:
-        """Registers, shared memory, spills and occupancy, as the device's driver says."""
-        program = self._compiled("resources")
-        return program.resources(len(program.variants) - 1, max(self.machine.device, 0))
+        """Registers, shared memory, spills and occupancy of that variant, as the device's driver
+        says."""
+        return self._compiled("resources").resources(0, max(self.machine.device, 0))
 
     @property
     def target(self) -> str:
