@@ -104,5 +104,51 @@ TEST(smaller_floats_are_rounded_once) {
   CHECK(error_of("sinh %x", DTYPE_f16, 4) <= 1);
 }
 
+/* ---- dot products ---- */
+
+/* Lanes that share a result hold slices of k; two copies along k and along the results. */
+static bool run_dot(const char *dot, const char *in, const char *out, bool legal, double *to) {
+  Arena *a = arena_new();
+  Lab l = lab_open(arena_printf(
+      a,
+      "thread kernel @f(%%a: mem<M, %s>, %%b: mem<M, %s>, %%c: mem<M, %s>)\n"
+      "  launch grid (1) block (32) wave 32\n  bind M = 1024\n{\n"
+      "  %%i = expr 16*Mod($T0, 8) : i32\n  %%j = expr 16*$T0 : i32\n  %%k = expr 4*$T0 : i32\n"
+      "  %%x = load %%a, %%i : vec<16, %s>\n  %%y = load %%b, %%j : vec<16, %s>\n"
+      "  %%z = load %%c, %%k : vec<4, %s>\n"
+      "  %%r = wave_mma %s %%x, %%y, %%z {copies = [1, 2, 2]}\n  store %%r, %%c, %%k\n}\n",
+      in, in, out, in, in, out, dot));
+  DType t, u;
+  dtype_parse(in, &t), dtype_parse(out, &u);
+  for (int i = 0; i < 3; i++) lab_tensor(&l, i < 2 ? t : u, 1, POINTS);
+  for (int e = 0; e < POINTS; e++)
+    put(&l, 0, e, e % 7 - 3), put(&l, 1, e, e % 5 - 2), put(&l, 2, e, e % 128 / 4 % 4);
+  PassOptions o = {.passes = "legalise", .target = "sm_80"};
+  bool ok = l.k && (!legal || passes_run(l.k, &o));
+  for (const Op *at = ok && legal ? ir_first(l.k) : NULL; at; at = ir_next(at))
+    ok = ok && at->kind != OP_wave_mma;
+  ok = ok && sim_lab(&l, &(SimOptions){0}, NULL);
+  if (!ok) lab_print_errors(&l);
+  for (int e = 0; e < POINTS; e++) to[e] = get(&l, 2, e);
+  lab_close(&l);
+  arena_free(a);
+  return ok;
+}
+
+static bool dots_agree(const char *dot, const char *in, const char *out) {
+  static double before[POINTS], after[POINTS];
+  if (!run_dot(dot, in, out, false, before) || !run_dot(dot, in, out, true, after)) return false;
+  double most = 0;
+  for (int e = 0; e < POINTS; e++) most = fmax(most, fabs(before[e]));
+  return most > 4 && memcmp(before, after, sizeof before) == 0;
+}
+
+TEST(dot_products) {
+  CHECK(dots_agree("dot(2, 4, 8, N)", "f16", "f32"));
+  CHECK(dots_agree("dot(2, 4, 8, N)", "i8", "i32"));
+  CHECK(dots_agree("dot(2, 4, 8, N)", "bf16", "f16"));
+  CHECK(dots_agree("dot(2, 4, 8, N)", "f64", "f64"));
+}
+
 TESTS_MAIN(RUN(functions_are_as_near_as_stated) RUN(remainders_are_exact) RUN(functions_of_f64)
-               RUN(remainders_of_f64) RUN(smaller_floats_are_rounded_once))
+               RUN(remainders_of_f64) RUN(smaller_floats_are_rounded_once) RUN(dot_products))
