@@ -122,7 +122,7 @@ char *wv_emit_ptx(wv_kernel *k, const char *target) {
   char *text = NULL;
   if (!machine)
     diag_add(&k->k->cx->diags, DIAG_E0603, (Span){0}, "PTX needs a target: `--target sm_90a`");
-  else if (ptx_emit(k->k, machine, a, &out)) text = given_away(out.text);
+  else if (ptx_emit(k->k, machine, NULL, a, &out)) text = given_away(out.text);
   arena_free(a);
   return text;
 }

@@ -40,10 +40,11 @@ static bool add_arg(ArtVariant *v, LaunchValues *values, const PtxArg *from) {
   return true;
 }
 
-static bool emit_ptx(Kernel *k, const TargetInfo *t, LaunchValues *values, ArtVariant *out) {
+static bool emit_ptx(Kernel *k, const CompileOptions *o, LaunchValues *values, ArtVariant *out) {
   Arena *a = values->symbols->arena;
   PtxKernel ptx;
-  if (!ptx_emit(k, t, a, &ptx)) return false;
+  PtxOptions options = {.fast_math = o->fast_math};
+  if (!ptx_emit(k, o->machine, &options, a, &ptx)) return false;
   out->entry = ptx.entry;
   out->code = ptx.text;
   out->code_bytes = (int)strlen(ptx.text);
@@ -103,7 +104,7 @@ bool compile_variant(const LaunchSymbols *s, const Variant *v, const CompileOpti
   const Diag *before = diags->last;
   LaunchValues values = {.symbols = s};
   Kernel *k = variant_kernel(s->k, v);
-  bool ok = lower(k, o) && backend_for(o->machine)->emit(k, o->machine, &values, out) &&
+  bool ok = lower(k, o) && backend_for(o->machine)->emit(k, o, &values, out) &&
             launch_values_program(&values, &out->program);
   if (ok) {
     StrBuf text = {.arena = s->arena};

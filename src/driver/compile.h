@@ -6,22 +6,23 @@
 #include "target/target.h"
 #include "transform/pass_manager.h"
 
+typedef struct CompileOptions {
+  const TargetInfo *machine;
+  const char *start_after; /* the kernel is a dump after this pass; NULL: from the beginning */
+  bool fast_math;
+  PassOptions passes; /* dumps and checks */
+} CompileOptions;
+
 /* Who writes code for a machine, and which kind of device runs it. A new backend is a row. */
 typedef struct Backend {
   Vendor vendor;
   int device_kind; /* device.h */
   /* Fills in entry, code, block, shared, args and maps; values and grid through `values`. False
    * after reporting to the kernel's context. */
-  bool (*emit)(Kernel *k, const TargetInfo *t, LaunchValues *values, ArtVariant *out);
+  bool (*emit)(Kernel *k, const CompileOptions *o, LaunchValues *values, ArtVariant *out);
 } Backend;
 
 const Backend *backend_for(const TargetInfo *t); /* NULL: nothing runs programs for it */
-
-typedef struct CompileOptions {
-  const TargetInfo *machine;
-  const char *start_after; /* the kernel is a dump after this pass; NULL: from the beginning */
-  PassOptions passes;      /* dumps and checks */
-} CompileOptions;
 
 /* Fills in variant number `i` of the artefact, in the arena of the symbols. */
 bool compile_variant(const LaunchSymbols *s, const Variant *v, const CompileOptions *o,

@@ -101,6 +101,12 @@ static bool prepare(Launcher *l, int variant, int device, void *stream, Diags *d
 
 /* ---- making one ---- */
 
+static void put_lines(StrBuf *out, const Kernel *k) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    sb_printf(out, "%s:%u:%u\n", sources_name(&k->cx->sources, op->at.file), op->at.line,
+              op->at.col);
+}
+
 /* Everything that decides what is compiled, but for the variant. */
 static const char *make_key(const wv_program *p) {
   StrBuf out = {.arena = p->arena};
@@ -108,7 +114,9 @@ static const char *make_key(const wv_program *p) {
   sb_printf(&out, "wave %s %s\n", wv_version(), build_id(p->arena));
   sb_printf(&out, "target %s\n", o->machine->name);
   if (o->start_after) sb_printf(&out, "start_after %s\n", o->start_after);
+  if (o->fast_math) sb_puts(&out, "fast_math\n");
   ir_print(&out, p->kernel->k);
+  put_lines(&out, p->kernel->k); /* the code says where it comes from */
   return sb_text(&out);
 }
 
@@ -216,7 +224,9 @@ wv_program *wv_compile(wv_kernel *k, const wv_compile_options *given) {
   static const wv_compile_options plain;
   const wv_compile_options *o = given ? given : &plain;
   Context *cx = k->k->cx;
-  CompileOptions options = {.machine = find_machine(cx, k->k, o), .start_after = o->start_after};
+  CompileOptions options = {.machine = find_machine(cx, k->k, o),
+                            .start_after = o->start_after,
+                            .fast_math = o->fast_math};
   if (!options.machine) return NULL;
   if (o->dump)
     options.passes = (PassOptions){.dump = o->dump->dump,

@@ -25,8 +25,35 @@ Reg ptx_new(Ptx *p, RegClass class) {
   return (Reg){arena_printf(p->arena, "%s%d", prefix[class], p->regs[class]++), class};
 }
 
+/* ---- lines ---- */
+
+/* A name that can stand between quotes. */
+static bool is_plain(const char *name) {
+  for (; *name; name++)
+    if (*name == '"' || *name == '\\' || iscntrl((unsigned char)*name)) return false;
+  return true;
+}
+
+static int file_number(Ptx *p, uint32_t file) {
+  for (int i = 0; i < p->files.n; i++)
+    if (p->files.at[i] == file) return i + 1;
+  vec_push(p->arena, &p->files, file);
+  return p->files.n;
+}
+
+/* The source line of what follows, for profilers and debuggers. */
+static void put_place(Ptx *p) {
+  Span at = p->at;
+  if (!p->lines || !at.file || !at.line) return;
+  if (at.file == p->last.file && at.line == p->last.line) return;
+  if (!is_plain(sources_name(&p->k->cx->sources, at.file))) return;
+  sb_printf(&p->body, "\t.loc %d %u %u\n", file_number(p, at.file), at.line, at.col);
+  p->last = at;
+}
+
 void ptx_line(Ptx *p, const char *format, ...) {
   va_list ap;
+  put_place(p);
   va_start(ap, format);
   sb_puts(&p->body, "\t");
   sb_puts(&p->body, arena_vprintf(p->arena, format, ap));
@@ -58,7 +85,7 @@ Reg ptx_argument(Ptx *p, PtxArg arg) {
   for (int i = 0; i < p->args.n; i++)
     if (same_argument(&p->args.at[i], &arg)) return p->arg_regs.at[i];
   RegClass class = arg.bytes >= 8 ? REG_RD : REG_R;
-  if (arg.kind == PTX_SCALAR) class = class_of(arg.dtype);
+  if (arg.kind == PTX_SCALAR && arg.dtype != DTYPE_i1) class = class_of(arg.dtype);
   Reg r = ptx_new(p, class);
   vec_push(p->arena, &p->args, arg);
   vec_push(p->arena, &p->arg_regs, r);
@@ -78,6 +105,11 @@ static void open_params(Ptx *p) {
       Reg global = ptx_new(p, REG_RD);
       ptx_line(p, "cvta.to.global.u64 %s, %s", global.name, r->name);
       *r = global;
+    }
+    if (v->type->dtype == DTYPE_i1 && !memory) {
+      Reg truth = ptx_new(p, REG_P);
+      ptx_line(p, "setp.ne.s32 %s, %s, 0", truth.name, r->name);
+      *r = truth;
     }
     ptx_set(p, v, (Held){.dtype = v->type->dtype, .n = 1, .elem = r});
     if (p->k->params.at[i].binds) ptx_define(p, p->k->params.at[i].binds, *r);
@@ -181,6 +213,7 @@ static PtxFn *const writer[OP_COUNT] = {
 
 void ptx_region(Ptx *p, const Region *r) {
   for (const Op *op = r->first; op && !p->failed; op = op->next) {
+    p->at = op->at;
     PtxFn *fn = writer[op->kind];
     if (!fn && has_elementwise(op->kind)) fn = ptx_elementwise;
     if (!fn && op_info[op->kind].flags & OPF_HINT) continue;
@@ -224,6 +257,8 @@ static void put_header(Ptx *p, StrBuf *out, const Constraint *launch) {
     if (sym_is_int(launch->block[i], &v)) threads *= v;
   sb_printf(out, ".version %d.%d\n.target %s\n.address_size 64\n\n", p->version / 10,
             p->version % 10, p->target->name);
+  for (int i = 0; i < p->files.n; i++)
+    sb_printf(out, ".file %d \"%s\"\n", i + 1, sources_name(&p->k->cx->sources, p->files.at[i]));
   sb_puts(out, ".extern .shared .align 1024 .b8 wave_shared[];\n\n");
   sb_printf(out, ".visible .entry %s(", entry_name(p));
   put_params(p, out);
@@ -255,10 +290,12 @@ static bool is_clustered(const Ptx *p, const Constraint *launch) {
   return false;
 }
 
-bool ptx_emit(Kernel *k, const TargetInfo *t, Arena *a, PtxKernel *out) {
+bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, PtxKernel *out) {
   const Constraint *launch = kernel_constraint(k, CONSTRAINT_launch, NULL);
   Ptx p = {.k = k, .target = t, .arena = a, .sym = k->cx->sym, .body = {.arena = a}};
   p.held = ARENA_ARRAY(a, Held *, k->nvalues);
+  p.fast = o && o->fast_math;
+  p.lines = !(o && o->no_lines);
   if (!launch || t->vendor != VENDOR_NVIDIA)
     return ptx_fail(&p, NULL, "a kernel that is not lowered");
   if (kernel_given(k) < k->params.n) return ptx_fail(&p, NULL, "a debug log");

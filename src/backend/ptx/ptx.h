@@ -35,7 +35,12 @@ typedef struct PtxKernel {
   bool is_cluster; /* the text says of how many workgroups; the grid is a multiple of it */
 } PtxKernel;
 
-/* False after reporting what the target cannot express (E0601). */
-bool ptx_emit(Kernel *k, const TargetInfo *t, Arena *a, PtxKernel *out);
+typedef struct PtxOptions {
+  bool fast_math; /* docs/numerics.md says what it changes */
+  bool no_lines;  /* no .loc: what source line an instruction comes from */
+} PtxOptions;
+
+/* False after reporting what the target cannot express (E0601). `o` may be NULL. */
+bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, PtxKernel *out);
 
 #endif

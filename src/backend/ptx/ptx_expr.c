@@ -14,7 +14,13 @@ static const Reg *symbol_reg(const Ptx *p, const char *name) {
   return NULL;
 }
 
+/* A comparison stays a predicate until its number is asked for. */
 static Reg widen(Ptx *p, Reg r, int bits) {
+  if (r.class == REG_P) {
+    Reg number = ptx_new(p, bits == 64 ? REG_RD : REG_R);
+    ptx_line(p, "selp.b%d %s, 1, 0, %s", bits, number.name, r.name);
+    return number;
+  }
   if ((r.class == REG_RD) == (bits == 64)) return r;
   Reg to = ptx_new(p, bits == 64 ? REG_RD : REG_R);
   ptx_line(p, bits == 64 ? "cvt.s64.s32 %s, %s" : "cvt.u32.u64 %s, %s", to.name, r.name);
@@ -57,13 +63,27 @@ static Reg symbol_value(Code *c, const SymOp *s) {
 
 static void compare(Code *c, const SymOp *s, int i, const char *how) {
   int bits = c->code->ops[s->a].bits == 64 || c->code->ops[s->b].bits == 64 ? 64 : 32;
-  Reg t = ptx_new(c->p, REG_P), out = ptx_new(c->p, REG_R), a = in(c, s->a, bits);
-  ptx_line(c->p, "setp.%s.s%d %s, %s, %s", how, bits, t.name, a.name, in(c, s->b, bits).name);
-  ptx_line(c->p, "selp.b32 %s, 1, 0, %s", out.name, t.name);
-  c->reg[i] = out;
+  Reg t = ptx_new(c->p, REG_P), a = in(c, s->a, bits), b = in(c, s->b, bits);
+  ptx_line(c->p, "setp.%s.s%d %s, %s, %s", how, bits, t.name, a.name, b.name);
+  c->reg[i] = t;
+}
+
+static bool is_truth(const Code *c, int i) {
+  return c->code->ops[i].kind != SYM_OP_const && c->reg[i].class == REG_P;
+}
+
+/* Of two comparisons: and, or, xor. */
+static void connect(Code *c, const SymOp *s, int i, const char *name) {
+  Reg t = ptx_new(c->p, REG_P);
+  ptx_line(c->p, "%s.pred %s, %s, %s", name, t.name, c->reg[s->a].name, c->reg[s->b].name);
+  c->reg[i] = t;
 }
 
 static void binary(Code *c, const SymOp *s, int i, const char *name, const char *type) {
+  if (*type == 'b' && is_truth(c, s->a) && is_truth(c, s->b)) {
+    connect(c, s, i, name);
+    return;
+  }
   Reg out = ptx_new(c->p, s->bits == 64 ? REG_RD : REG_R), a = in(c, s->a, s->bits);
   bool shift = s->kind == SYM_OP_shl || s->kind == SYM_OP_shr;
   Reg b = in(c, s->b, shift ? 32 : s->bits);
@@ -103,13 +123,19 @@ static void divide_by_magic(Code *c, const SymOp *s, int i) {
   c->reg[i] = out;
 }
 
+/* Operand i as a predicate. */
+static Reg truth_of(Code *c, int i) {
+  int bits = c->code->ops[i].bits;
+  if (is_truth(c, i)) return c->reg[i];
+  Reg t = ptx_new(c->p, REG_P), r = in(c, i, bits);
+  ptx_line(c->p, "setp.ne.s%d %s, %s, 0", bits, t.name, r.name);
+  return t;
+}
+
 static void choose(Code *c, const SymOp *s, int i) {
-  Ptx *p = c->p;
-  Reg t = ptx_new(p, REG_P), out = ptx_new(p, s->bits == 64 ? REG_RD : REG_R);
-  int bits = c->code->ops[s->a].bits;
-  ptx_line(p, "setp.ne.s%d %s, %s, 0", bits, t.name, in(c, s->a, bits).name);
-  ptx_line(p, "selp.b%d %s, %s, %s, %s", s->bits, out.name, in(c, s->b, s->bits).name,
-           in(c, s->c, s->bits).name, t.name);
+  Reg t = truth_of(c, s->a), out = ptx_new(c->p, s->bits == 64 ? REG_RD : REG_R);
+  Reg yes = in(c, s->b, s->bits), no = in(c, s->c, s->bits);
+  ptx_line(c->p, "selp.b%d %s, %s, %s, %s", s->bits, out.name, yes.name, no.name, t.name);
   c->reg[i] = out;
 }
 
@@ -168,11 +194,7 @@ Reg ptx_expr(Ptx *p, const Op *op, const Sym *e, DType dtype, const ExprRegs *ar
   c.reg = ARENA_ARRAY(p->arena, Reg, c.code->nops);
   for (int i = 0; i < c.code->nops; i++) operation(&c, i);
   int last = c.code->results[0];
-  if (dtype == DTYPE_i1) {
-    Reg t = ptx_new(p, REG_P);
-    ptx_line(p, "setp.ne.s32 %s, %s, 0", t.name, in(&c, last, 32).name);
-    return t;
-  }
+  if (dtype == DTYPE_i1) return truth_of(&c, last);
   int bits = dtype_info[dtype].bits == 64 ? 64 : 32;
   Reg r = in(&c, last, bits), out = r;
   if (c.code->ops[last].kind != SYM_OP_const) return r;

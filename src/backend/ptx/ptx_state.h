@@ -58,10 +58,13 @@ typedef struct Ptx {
   Vec(Address) addresses;
   Vec(int) regions; /* that are open, by number; 0, the body, always is */
   int nregions;
-  Reg shared;     /* address of shared memory */
-  int version;    /* of PTX that is needed: 78 is 7.8 */
-  bool fast;      /* PTX_FAST of ptx.def */
-  bool clustered; /* workgroups reach each other's shared memory */
+  Reg shared;          /* address of shared memory */
+  Vec(uint32_t) files; /* that instructions come from, numbered from 1 in the text */
+  Span at, last;       /* the op's place; that of the last .loc */
+  bool lines;          /* places are written */
+  int version;         /* of PTX that is needed: 78 is 7.8 */
+  bool fast;           /* PTX_FAST of ptx.def */
+  bool clustered;      /* workgroups reach each other's shared memory */
   bool failed;
 } Ptx;
 
