@@ -98,6 +98,7 @@ void ptx_for(Ptx *p, const Op *op) {
   ptx_define(p, counter, at);
   p->facts = counter_facts(p, counter, count);
   ptx_region(p, op->body);
+  if (p->failed) return;
   yield_carried(p, &c, op->body->last, 0);
   p->facts = outside;
   close_mark(p, mark);
@@ -116,6 +117,7 @@ void ptx_if(Ptx *p, const Op *op) {
   ptx_line(p, "@!%s bra $end%d", test.name, n);
   Mark mark = open_mark(p);
   ptx_region(p, op->body);
+  if (p->failed) return;
   yield_carried(p, &c, op->body->last, 0);
   close_mark(p, mark);
   ptx_label(p, "end", n);
@@ -137,6 +139,7 @@ void ptx_while(Ptx *p, const Op *op) {
   Reg test = ptx_expr(p, op, op_attr(op, ATTR_expr)->sym, DTYPE_i1, NULL);
   ptx_line(p, "@!%s bra $end%d", test.name, n);
   ptx_region(p, op->body);
+  if (p->failed) return;
   yield_carried(p, &c, op->body->last, 0);
   ptx_line(p, "bra $loop%d", n);
   close_mark(p, mark);

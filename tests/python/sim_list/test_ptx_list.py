@@ -1,0 +1,43 @@
+"""The list of kernels as PTX: every text is assembled, for both kinds of NVIDIA's machines."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernel_list import CASES, FULL
+
+ROOT = Path(__file__).parents[3]
+WAVEC = ROOT / os.environ.get("BUILD", "build") / "wavec"
+sys.path.append(str(ROOT / "tools"))
+
+import ptxas  # noqa: E402
+
+TARGETS = ("sm_80", "sm_90a")
+
+
+def runs():
+    """Of each kernel one size on each machine, the sizes going round; in `make test-full` all."""
+    for place, case in enumerate(CASES):
+        for turn, target in enumerate(TARGETS):
+            shapes = case.shapes if FULL else [case.shapes[(place + turn) % len(case.shapes)]]
+            for sizes in shapes:
+                yield pytest.param(case, sizes, target, id=f"{case.name}-{case.label(sizes)}-{target}")
+
+
+@pytest.mark.skipif(not ptxas.find(), reason="no ptxas: make setup installs one where it may")
+@pytest.mark.parametrize("case,sizes,target", runs())
+def test_assembles(case, sizes, target):
+    done = subprocess.run(
+        [WAVEC, "-", "--target", target, "--passes=all", "--emit=ptx"],
+        input=str(case.compile(sizes).ir),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    result = ptxas.assemble(done.stdout)
+    assert result.ok, result.log
+    serial = [a for a in result.advices if a.code.startswith("C75")]
+    assert not serial, serial
