@@ -96,7 +96,7 @@ bool check_mma_name(Context *cx, const char *name, Span at) {
 
 static bool check_attr(Builder *b, OpKind kind, Span at, const Attr *a) {
   const char *op = op_info[kind].name, *name = attr_info[a->key].name;
-  if (!(op_info[kind].attrs >> a->key & 1))
+  if (!op_admits(kind, a->key))
     return BUILD_FAIL(b, at, E0318, "`%s` has no attribute `%s`", op, name);
   if (!has_value(a)) return BUILD_FAIL(b, at, E0318, "`%s` of `%s` has no value", name, op);
   if (a->key == ATTR_mapping) return check_mapping_entries(b->k->cx, a->mapping, at);

@@ -95,9 +95,8 @@ typedef struct OpInfo {
   int least, most; /* operands; most OP_ANY: no limit */
   int results;     /* OP_MANY: one per carried value */
   unsigned flags;
-  int rule;       /* InferRule of infer.c */
-  AttrKey lead;   /* written bare after the name, or ATTR_NONE */
-  uint64_t attrs; /* bit 1 << key for every attribute it may carry, lead included */
+  int rule;     /* InferRule of infer.c */
+  AttrKey lead; /* written bare after the name, or ATTR_NONE */
 } OpInfo;
 
 typedef struct AttrInfo {
@@ -108,6 +107,8 @@ typedef struct AttrInfo {
 extern const OpInfo op_info[OP_COUNT];
 extern const AttrInfo attr_info[ATTR_COUNT];
 extern const char *const constraint_name[CONSTRAINT_COUNT];
+
+bool op_admits(OpKind kind, AttrKey key); /* it may carry the attribute, the lead one included */
 
 /* ---- context ------------------------------------------------------------------------------- */
 

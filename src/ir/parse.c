@@ -111,7 +111,7 @@ static bool fail_attr(Parser *p, const Statement *st, const Token *name) {
   const char *names[ATTR_COUNT];
   int n = 0;
   for (int i = 0; i < ATTR_COUNT; i++)
-    if (op_info[st->kind].attrs >> i & 1) names[n++] = attr_info[i].name;
+    if (op_admits(st->kind, (AttrKey)i)) names[n++] = attr_info[i].name;
   return fail_unknown(p, DIAG_E0504, name, "attribute", names, n);
 }
 

@@ -28,11 +28,7 @@ const char *const constraint_name[CONSTRAINT_COUNT] = {
 #include "ir/constraints.def"
 };
 
-_Static_assert(ATTR_COUNT <= 64, "OpInfo.attrs is a 64-bit set");
-
 /* The words of ops.def. */
-#define A(key) (UINT64_C(1) << ATTR_##key)
-#define EVERY_OP (A(tag) | A(role) | A(part))
 enum {
   TILE = LEVEL_TILE,
   THREAD = LEVEL_THREAD,
@@ -50,13 +46,36 @@ enum {
   NONE = 0
 };
 #define ARGS(least, most) least, most
-#define lead_bit(lead) (ATTR_##lead == ATTR_NONE ? 0 : UINT64_C(1) << (ATTR_##lead & 63))
 const OpInfo op_info[OP_COUNT] = {
 #define OP(name, level, args, results, flags, rule, lead, attrs, doc)                              \
-  [OP_##name] = {#name, doc,         (Level)level, args, results, flags, RULE_##rule,              \
-                 ATTR_##lead, (attrs) | lead_bit(lead) | EVERY_OP},
+  [OP_##name] = {#name, doc, (Level)level, args, results, flags, RULE_##rule, ATTR_##lead},
 #include "ir/ops.def"
 };
+
+/* ---- which op may carry which attribute: a set of bits, in two words ---- */
+
+#define BIT(key) (UINT64_C(1) << ((key) % 64))
+#define LEAD(lead) (ATTR_##lead == ATTR_NONE ? 0 : A(lead))
+#define ROW(name, lead, attrs) [OP_##name] = (attrs) | LEAD(lead) | A(tag) | A(role) | A(part),
+_Static_assert(ATTR_COUNT <= 128, "a set of attributes is two words");
+
+static const uint64_t low_attrs[OP_COUNT] = {
+#define A(key) (ATTR_##key < 64 ? BIT((unsigned)ATTR_##key) : 0)
+#define OP(name, level, args, results, flags, rule, lead, attrs, doc) ROW(name, lead, attrs)
+#include "ir/ops.def"
+#undef A
+};
+
+static const uint64_t high_attrs[OP_COUNT] = {
+#define A(key) (ATTR_##key < 64 ? 0 : BIT((unsigned)ATTR_##key))
+#define OP(name, level, args, results, flags, rule, lead, attrs, doc) ROW(name, lead, attrs)
+#include "ir/ops.def"
+#undef A
+};
+
+bool op_admits(OpKind kind, AttrKey key) {
+  return ((key < 64 ? low_attrs : high_attrs)[kind] & BIT((unsigned)key)) != 0;
+}
 
 OpKind op_find(const char *name) {
   int i = 0;

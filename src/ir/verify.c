@@ -43,7 +43,7 @@ static bool verify_shape(Verify *v, const Op *op) {
 static bool verify_attrs(Verify *v, const Op *op) {
   const OpInfo *info = &op_info[op->kind];
   for (int i = 0; i < op->nattrs; i++) {
-    if (!(info->attrs >> op->attrs[i].key & 1))
+    if (!op_admits(op->kind, op->attrs[i].key))
       return FAIL(v, op, E0318, "`%s` has no attribute `%s`", info->name,
                   attr_info[op->attrs[i].key].name);
     if (i && op->attrs[i - 1].key >= op->attrs[i].key)
