@@ -48,7 +48,9 @@ static bool constant_of(const Value *v, Constant *out) {
   const Attr *a = op_attr(op, ATTR_value);
   *out = (Constant){.is_float = dtype_is_float(v->type->dtype)};
   if (out->is_float) out->f = dtype_round(v->type->dtype, a->number);
-  return out->is_float ? !a->sym : a->sym && sym_is_int(a->sym, &out->i);
+  bool known = out->is_float ? !a->sym : a->sym && sym_is_int(a->sym, &out->i);
+  out->i = dtype_wrap(v->type->dtype, out->i);
+  return known;
 }
 
 static void change(Fold *f, Op *op, OpKind kind, Value *const *args, int n) {
