@@ -78,8 +78,7 @@ static Value *multiply(Product *p, int **to, int *n) {
   return emit(l, OP_wave_mma, args, scaled ? 5 : 3, attrs, 2, args[2]->type);
 }
 
-/* The next coordinates along the dims of a batch; false past the last. */
-static bool next_point(Product *p, const Value *out) {
+bool product_next(Product *p, const Value *out) {
   for (int i = out->type->rank - 1; i >= 0; i--) {
     const Sym *dim = out->type->dims[i];
     if (dim == p->div.m || dim == p->div.n) continue;
@@ -128,7 +127,7 @@ bool lower_mma(Lower *l, const Op *op) {
     parts[nparts++] = multiply(&p, &to, &n);
     for (int i = 0; i < n; i++) from[to[i]] = done + i;
     done += n;
-  } while (next_point(&p, out));
+  } while (product_next(&p, out));
   Value *v = emit_pick(l, emit_join(l, parts, nparts), from, regs);
   l->value[out->id] = v;
   return true;

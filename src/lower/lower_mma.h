@@ -18,6 +18,9 @@ int *product_registers(Product *p, MmaOperand part, const Value *v, int *n);
 /* Those registers. What an instruction over-covers along k must be 0 in both operands, and is. */
 Value *product_operand(Product *p, MmaOperand part, const Value *v);
 
+/* The next coordinates along the dims of a batch; false past the last. */
+bool product_next(Product *p, const Value *out);
+
 /* The product with instructions that read shared memory (lower_wgmma.c). */
 bool lower_wgmma(Product *p, const MmaChoice *choice);
 

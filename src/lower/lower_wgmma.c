@@ -10,15 +10,16 @@
  * With `pending` in the tile's op so many groups may still be under way behind it: those of the
  * iterations before are done, the last is waited for where the loop is left.
  * Where an instruction begins to read, and with which strides, is found from the layout of the
- * allocation and checked element by element (descriptor.h). Threads that write such an allocation
- * make it visible to the asynchronous reads before the next barrier. */
+ * allocation and checked element by element (descriptor.h). The slot of a ring is a term of that
+ * place; each coordinate of a batch is a product of its own, waited for together. Threads that
+ * write such an allocation make it visible to the asynchronous reads before the next barrier. */
 #include "lower/lower_mma.h"
 #include "target/descriptor.h"
 
 /* An operand in shared memory. */
 typedef struct Shared {
   const Value *memory; /* the allocation */
-  MemLayout layout;
+  MemLayout layout;    /* of a slot */
   DescriptorPart part;
   Descriptor descriptor;
   int64_t group;    /* elements from one group of waves to the next */
@@ -56,6 +57,15 @@ static bool find_groups(Shared *s, int groups, int tile) {
   return true;
 }
 
+/* Coordinates of the batch are those of this product. */
+static void stand_at(const Product *p, const Type *t, int *at) {
+  const Type *acc = p->op->results[0].type;
+  for (int i = 0; i < t->rank; i++) {
+    int same = type_base_dim(acc, t->dims[i]);
+    at[i] = same >= 0 ? p->point[same] : 0;
+  }
+}
+
 static bool open_shared(Product *p, MmaOperand role, const Value *v, Shared *out) {
   Lower *l = p->l;
   const Op *read = v->def;
@@ -65,6 +75,7 @@ static bool open_shared(Product *p, MmaOperand role, const Value *v, Shared *out
   if (!memory_slot_layout(l, out->memory, read, &out->layout, &out->slot)) return false;
   if (out->layout.dims != v->type->rank) return false;
   out->part = (DescriptorPart){.tile = &out->layout, .k = p->div.row->k};
+  stand_at(p, v->type, out->part.at);
   out->part.rows = rows_of_a ? p->div.row->m : p->div.row->n;
   out->part.row_dim = type_base_dim(v->type, rows_of_a ? p->div.m : p->div.n);
   out->part.k_dim = type_base_dim(v->type, p->div.k);
@@ -134,9 +145,6 @@ static void all_instructions(Product *p, Operands *o, Value **parts) {
         Value **acc = &parts[m * copies[1] + n];
         *acc = one_instruction(p, o, *acc, m, n, k);
       }
-  emit(l, OP_wgmma_commit, NULL, 0, NULL, 0, NULL);
-  const Attr *pending = op_attr(p->op, ATTR_pending);
-  lower_wait_products(l, pending ? (int)pending->integer : 0);
 }
 
 void lower_wait_products(Lower *l, int pending) {
@@ -160,18 +168,25 @@ static bool open_operands(Product *p, const MmaChoice *choice, Operands *o) {
 bool lower_wgmma(Product *p, const MmaChoice *choice) {
   Lower *l = p->l;
   const Value *acc = p->op->args[2], *out = &p->op->results[0];
-  Operands o = {0};
-  int copies = p->div.copies[0] * p->div.copies[1], n;
-  if (p->op->kind != OP_mma || !open_operands(p, choice, &o))
-    return lower_refuse(l, p->op, "a product of tiles that lie in shared memory like these");
-  const int *to = product_registers(p, MMA_C, acc, &n);
-  Value *all = emit_pick(l, l->value[acc->id], to, n);
-  Value **parts = ARENA_ARRAY(l->arena, Value *, copies);
-  for (int i = 0; i < copies; i++) parts[i] = emit_range(l, all, i * (n / copies), n / copies);
-  all_instructions(p, &o, parts);
-  int *from = ARENA_ARRAY(l->arena, int, n);
-  for (int i = 0; i < n; i++) from[to[i]] = i;
-  l->value[out->id] = emit_pick(l, emit_join(l, parts, copies), from, n);
+  int copies = p->div.copies[0] * p->div.copies[1], regs = regs_of(out), nparts = 0, done = 0, n;
+  int *from = ARENA_ARRAY(l->arena, int, regs);
+  Value **parts = ARENA_ARRAY(l->arena, Value *, regs);
+  do {
+    Operands o = {0};
+    if (p->op->kind != OP_mma || !open_operands(p, choice, &o))
+      return lower_refuse(l, p->op, "a product of tiles that lie in shared memory like these");
+    const int *to = product_registers(p, MMA_C, acc, &n);
+    Value *all = emit_pick(l, l->value[acc->id], to, n), **mine = parts + nparts;
+    for (int i = 0; i < copies; i++) mine[i] = emit_range(l, all, i * (n / copies), n / copies);
+    all_instructions(p, &o, mine);
+    for (int i = 0; i < n; i++) from[to[i]] = done + i;
+    nparts += copies, done += n;
+  } while (product_next(p, out));
+  emit(l, OP_wgmma_commit, NULL, 0, NULL, 0, NULL);
+  const Attr *pending = op_attr(p->op, ATTR_pending);
+  bool batch = nparts > copies; /* its accumulators are taken apart: none may be under way */
+  lower_wait_products(l, pending && !batch ? (int)pending->integer : 0);
+  l->value[out->id] = emit_pick(l, emit_join(l, parts, nparts), from, regs);
   return true;
 }
 
