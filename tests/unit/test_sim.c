@@ -147,6 +147,18 @@ TEST(races) {
   CHECK(finds(TWO "  %z = expr 0 : i32\n  if ($T0 < 1) {\n    store %z, %b, %z\n  }\n"
                   "  %o = atomic add %z, %b, %z\n}\n",
               "E0803", "atomic", "store %z"));
+  /* nor is an atomic behind a later one, which the reader knows of */
+  const char *later = "  if (Eq($T0, 1)) {\n    %p = atomic add %z, %b, %z\n";
+  const char *earlier = ONE "  %z = expr 0 : i32\n  if ($T0 < 1) {\n    %o = atomic max %z, %b, "
+                            "%z\n  }\n";
+  Arena *arena = arena_new();
+  CHECK(finds(arena_printf(arena, "%s%s    %%x = load %%b, %%z : i32\n  }\n}\n", earlier, later),
+              "E0803", "load %b", "atomic max"));
+  CHECK(finds(arena_printf(arena, "%s%s    store %%z, %%b, %%z\n  }\n}\n", earlier, later), "E0803",
+              "store %z", "atomic max"));
+  CHECK(passes(arena_printf(arena, "%s%s  }\n  barrier wave\n  %%x = load %%b, %%z : i32\n}\n",
+                            earlier, later)));
+  arena_free(arena);
   /* a workgroup barrier orders global memory too */
   CHECK(passes(
       TWO

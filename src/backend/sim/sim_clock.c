@@ -9,7 +9,8 @@
  * whoever waits for a group learns that clock. Within such a unit nothing is ordered by program
  * order: two copies in flight to the same place are a race.
  *
- * A cell remembers the last write and all reads since. One wave's reads of a cell are one entry. */
+ * A cell remembers the last ordinary write, the atomic ones since, and all reads since the last of
+ * either. One wave's reads of a cell are one entry, and so are its atomics. */
 #include <string.h>
 
 #include "backend/sim/sim_state.h"
@@ -197,15 +198,15 @@ static bool is_copies_unit(const Sim *s, uint32_t unit) {
 }
 
 /* Ordinary writes must be fenced before an asynchronous operation reads or overwrites them. */
-static bool fenced_before(const Actor *a, const Access *write) {
+static bool fenced_before(const Actor *a, uint32_t unit, uint32_t clock) {
   const Wave *w = a->w;
-  bool copied = is_copies_unit(w->sim, write->unit);
-  if (!a->async || !(copied || is_lane_unit(w->sim, write->unit))) return true;
+  bool copied = is_copies_unit(w->sim, unit);
+  if (!a->async || !(copied || is_lane_unit(w->sim, unit))) return true;
   const Lane *lane = &w->lane[a->lane];
   int self = local_unit(w, a->lane) + (copied ? w->sim->units.copies : 0);
-  if (write->unit == unit_in(w->group, self))
-    return (copied ? lane->fenced_copies : lane->fenced) >= write->clock;
-  return lane->known && lane->known->fenced[write->unit] >= write->clock;
+  if (unit == unit_in(w->group, self))
+    return (copied ? lane->fenced_copies : lane->fenced) >= clock;
+  return lane->known && lane->known->fenced[unit] >= clock;
 }
 
 /* ---- races ---- */
@@ -271,28 +272,6 @@ static int cells_of(const Actor *a, const Buffer *b) {
   return b->bytes > shadow->grain ? b->bytes / shadow->grain : 1;
 }
 
-static void check_write(const Actor *a, const Buffer *b, int64_t element, const Cell *cell,
-                        bool writes) {
-  const Access *last = &cell->write;
-  if (last->atomic && a->atomic) last = cell->plain;
-  if (!last || !last->stamp) return;
-  Conflict c = {last->unit, last->op, last->gang, true};
-  if (!ordered_after(a, last->unit, last->clock, last->gang)) {
-    report_race(a, b, element, writes, c);
-  } else if (!fenced_before(a, last) && !(writes && a->async)) {
-    const Op *other = a->w->sim->ops[last->op].op;
-    Diag *d = report(a->w, a->s, DIAG_E0810, other,
-                     "%s of `%s`%s by %s: the write before it was not followed by `fence_proxy`",
-                     what_it_is(a, writes), b->name, buffer_index(a->w->sim, b, element),
-                     who(a->w, a->lane));
-    if (d) {
-      diag_note(&a->w->sim->cx->diags, d, other->at, "the write is here");
-      diag_hint(&a->w->sim->cx->diags, d,
-                "the threads that wrote execute `fence_proxy` before the barrier");
-    }
-  }
-}
-
 /* Unlinks the entry at *link and keeps it for later. */
 static void free_reader(Sim *s, const Buffer *b, Readers **link) {
   Readers *r = *link;
@@ -320,7 +299,41 @@ static bool all_ordered(const Actor *a, const Readers *r, uint32_t *unit) {
   return true;
 }
 
-static void add_reader(const Actor *a, const Buffer *b, Cell *cell) {
+static void report_unfenced(const Actor *a, const Buffer *b, int64_t element, bool writes,
+                            uint32_t op) {
+  Sim *s = a->w->sim;
+  const Op *other = s->ops[op].op;
+  Diag *d = report(a->w, a->s, DIAG_E0810, other,
+                   "%s of `%s`%s by %s: the write before it was not followed by `fence_proxy`",
+                   what_it_is(a, writes), b->name, buffer_index(s, b, element), who(a->w, a->lane));
+  if (!d) return;
+  diag_note(&s->cx->diags, d, other->at, "the write is here");
+  diag_hint(&s->cx->diags, d, "the threads that wrote execute `fence_proxy` before the barrier");
+}
+
+/* Ordered after what one wave wrote, and that was fenced where it must be. */
+static void check_writers(const Actor *a, const Buffer *b, int64_t element, const Readers *r,
+                          bool writes) {
+  uint32_t unit = r->first;
+  bool fenced = true;
+  if (!all_ordered(a, r, &unit)) {
+    report_race(a, b, element, writes, (Conflict){unit, r->op, r->gang, true});
+    return;
+  }
+  EACH_LANE(l, a->async ? r->mask : 0) fenced &= fenced_before(a, r->first + (uint32_t)l, r->clock);
+  if (!fenced && !(writes && a->async)) report_unfenced(a, b, element, writes, r->op);
+}
+
+static void check_write(const Actor *a, const Buffer *b, int64_t element, const Cell *cell,
+                        bool writes) {
+  const Access *last = &cell->write;
+  Readers one = {NULL, 1, last->unit, last->clock, last->op, last->gang, false};
+  if (last->stamp) check_writers(a, b, element, &one, writes);
+  for (const Readers *r = a->atomic ? NULL : cell->atomics; r; r = r->next)
+    check_writers(a, b, element, r, writes);
+}
+
+static void add_access(const Actor *a, const Buffer *b, Readers **list) {
   Sim *s = a->w->sim;
   uint32_t first = a->unit, unit;
   uint64_t bit = 1;
@@ -328,7 +341,7 @@ static void add_reader(const Actor *a, const Buffer *b, Cell *cell) {
     first = unit_of_lane(a->w, 0);
     bit = UINT64_C(1) << a->lane;
   }
-  Readers **link = &cell->readers;
+  Readers **link = list;
   for (Readers *r; (r = *link);) {
     if (r->first == first && r->clock == a->clock && r->gang == s->gang.number &&
         r->op == (uint32_t)a->s->op->id) {
@@ -336,16 +349,15 @@ static void add_reader(const Actor *a, const Buffer *b, Cell *cell) {
       r->atomic &= a->atomic;
       return;
     }
-    if (r->first == first && all_ordered(a, r, &unit)) { /* this read stands for it */
+    if (r->first == first && all_ordered(a, r, &unit)) { /* this access stands for it */
       free_reader(s, b, link);
     } else {
       link = &r->next;
     }
   }
   Readers *r = new_reader(s, b);
-  *r = (Readers){cell->readers,  bit,      first, a->clock, (uint32_t)a->s->op->id,
-                 s->gang.number, a->atomic};
-  cell->readers = r;
+  *r = (Readers){*list, bit, first, a->clock, (uint32_t)a->s->op->id, s->gang.number, a->atomic};
+  *list = r;
 }
 
 void shadow_read(const Actor *a, const Buffer *b, int64_t element) {
@@ -353,18 +365,11 @@ void shadow_read(const Actor *a, const Buffer *b, int64_t element) {
   Cell *cell = cell_of(a, b, element);
   for (int i = 0, n = cell ? cells_of(a, b) : 0; i < n; i++, cell++) {
     check_write(a, b, element, cell, false);
-    add_reader(a, b, cell);
+    add_access(a, b, &cell->readers);
   }
 }
 
-/* Atomics do not race with each other, but each does with an ordinary write before them all. */
-static void keep_plain(const Actor *a, const Buffer *b, Cell *cell) {
-  Sim *s = a->w->sim;
-  if (!cell->write.stamp || cell->write.atomic) return;
-  if (!cell->plain) cell->plain = ARENA_NEW(b->shared ? s->gang_home : s->home, Access);
-  *cell->plain = cell->write;
-}
-
+/* Atomics do not race with each other. */
 void shadow_write(const Actor *a, const Buffer *b, int64_t element, bool same) {
   Sim *s = a->w->sim;
   Cell *cell = cell_of(a, b, element);
@@ -372,10 +377,10 @@ void shadow_write(const Actor *a, const Buffer *b, int64_t element, bool same) {
   if (a->home != a->w->group && b->shared) cluster_note(a);
   for (int i = 0, n = cell ? cells_of(a, b) : 0; i < n; i++, cell++) {
     const Access *last = &cell->write;
-    bool repeated = same && last->stamp && last->op == op && last->gang == s->gang.number &&
+    bool repeated = same && last->stamp && last->op == op && !cell->atomics &&
+                    last->gang == s->gang.number &&
                     last->unit / (uint32_t)s->units.all == (uint32_t)a->w->group->index;
-    bool one_op =
-        last->stamp == s->stamp && !repeated && !(a->atomic && last->atomic) && last->stamp;
+    bool one_op = last->stamp == s->stamp && !repeated && last->stamp;
     if (one_op && !a->async)
       report_race(a, b, element, true, (Conflict){last->unit, last->op, last->gang, true});
     else if (!repeated) check_write(a, b, element, cell, true);
@@ -384,8 +389,11 @@ void shadow_write(const Actor *a, const Buffer *b, int64_t element, bool same) {
       if (!(r->atomic && a->atomic) && !all_ordered(a, r, &unit))
         report_race(a, b, element, true, (Conflict){unit, r->op, r->gang, false});
     while (cell->readers) free_reader(s, b, &cell->readers);
-    if (a->atomic) keep_plain(a, b, cell);
-    else if (cell->plain) cell->plain->stamp = 0;
-    cell->write = (Access){a->unit, a->clock, op, s->stamp, s->gang.number, a->atomic};
+    if (a->atomic) {
+      add_access(a, b, &cell->atomics);
+      continue;
+    }
+    while (cell->atomics) free_reader(s, b, &cell->atomics);
+    cell->write = (Access){a->unit, a->clock, op, s->stamp, s->gang.number};
   }
 }

@@ -46,10 +46,9 @@ typedef struct Clock {
 /* An access that a later one must be ordered after. stamp 0: none. */
 typedef struct Access {
   uint32_t unit, clock, op, stamp, gang;
-  bool atomic;
 } Access;
 
-/* Reads by units first .. first + 63, since the last write. */
+/* Accesses by units first .. first + 63. */
 typedef struct Readers {
   struct Readers *next;
   uint64_t mask;
@@ -58,9 +57,9 @@ typedef struct Readers {
 } Readers;
 
 typedef struct Cell {
-  Access write;
-  Access *plain; /* when the last write was atomic: the last that was not; or NULL */
-  Readers *readers;
+  Access write;     /* the last ordinary one */
+  Readers *atomics; /* that wrote since then */
+  Readers *readers; /* since the last write of either kind */
 } Cell;
 
 /* Cells of one memory, `grain` bytes each; NULL cells: nobody writes it. */
