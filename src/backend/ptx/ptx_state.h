@@ -128,6 +128,10 @@ Held from_floats(Ptx *p, DType t, const Reg *f, int n);
 Held cast_to_float(Ptx *p, Held *from, DType to);
 Reg wrap_integer(Ptx *p, DType t, Reg r); /* of 32 bits, to those of t */
 
+/* ---- ptx_remainder.c ---- */
+
+PtxFn ptx_remainder; /* of f64 */
+
 /* ---- ptx_small.c ---- */
 
 void small_to_f32(Ptx *p, DType t, Reg code, Reg to);
