@@ -62,9 +62,14 @@ Reg ptx_address(Ptx *p, const Value *memory, const Value *offset) {
   return to;
 }
 
-const char *ptx_place(Ptx *p, const Value *memory, const Value *offset) {
+const char *ptx_place_at(Ptx *p, const Value *memory, const Value *offset, int64_t elements) {
   Reg address = ptx_address(p, memory, offset);
-  return arena_printf(p->arena, "[%s+%" PRId64 "]", address.name, ptx_alloc_base(memory));
+  return arena_printf(p->arena, "[%s+%" PRId64 "]", address.name,
+                      ptx_alloc_base(memory) + bytes_of(memory, elements));
+}
+
+const char *ptx_place(Ptx *p, const Value *memory, const Value *offset) {
+  return ptx_place_at(p, memory, offset, 0);
 }
 
 /* The address of `bytes` behind it in the shared memory of the op's `peer`. */

@@ -144,6 +144,7 @@ Reg ptx_address(Ptx *p, const Value *memory, const Value *offset); /* in bytes, 
                                                                       of an allocation */
 int64_t ptx_alloc_base(const Value *memory);
 const char *ptx_place(Ptx *p, const Value *memory, const Value *offset); /* [register+bytes] */
+const char *ptx_place_at(Ptx *p, const Value *memory, const Value *offset, int64_t elements);
 /* The same in the shared memory of the op's `peer`. */
 const char *ptx_peer_place(Ptx *p, const Op *op, const Value *memory, const Value *offset);
 
