@@ -228,8 +228,23 @@ static const Sym *there(Walk *w, TileForm *f) { return form_at(w->l, f, w->a->x,
 /* An immediate in bytes fits 32 bits, whatever an element is. */
 static bool fits_immediate(int64_t by) { return by > INT32_MIN / 16 && by < INT32_MAX / 16; }
 
+static const Base *base_of(Walk *w, FormPlace p, int reg);
+
+/* A new address: rows of unknown length follow each other by a sum, not by a product for each. */
+static Base step_from(Walk *w, FormPlace p, const Sym *e, int reg) {
+  Lower *l = w->l;
+  const Sym *step;
+  int before = form_before(l, w->offset, reg, &step);
+  if (before < 0) return (Base){p, e, emit_address(l, e, w->a->offset_dtype)};
+  Base b = *base_of(w, form_place(l, w->offset, w->a->x, before), before);
+  b.place.known = p.known, b.place.more = p.more;
+  b.offset = lower_sound(l, sym_add(l->sym, b.offset, step));
+  b.value = emit_step(l, b.value, step, b.offset, w->a->offset_dtype);
+  return b;
+}
+
 /* An address that differs by a number; it then stands for this place as well. */
-static const Base *base_of(Walk *w, FormPlace p) {
+static const Base *base_of(Walk *w, FormPlace p, int reg) {
   SymCtx *sym = w->l->sym;
   int64_t by;
   for (int i = 0; i < w->bases.n; i++) {
@@ -245,8 +260,8 @@ static const Base *base_of(Walk *w, FormPlace p) {
     b.place = (FormPlace){p.known, p.more, p.by - by};
     return vec_push(w->l->arena, &w->bases, b), &w->bases.at[w->bases.n - 1];
   }
-  vec_push(w->l->arena, &w->bases, ((Base){p, e, emit_address(w->l, e, w->a->offset_dtype)}));
-  return &w->bases.at[w->bases.n - 1];
+  Base b = step_from(w, p, e, reg);
+  return vec_push(w->l->arena, &w->bases, b), &w->bases.at[w->bases.n - 1];
 }
 
 static Value *offset_of(Walk *w, Attr *imm) {
@@ -254,7 +269,7 @@ static Value *offset_of(Walk *w, Attr *imm) {
   FormPlace p = form_place(l, w->offset, w->a->x, w->reg);
   if (w->a->ndynamic)
     return emit_expr_of(l, form_sum(l, p), w->a->offset_dtype, w->args, w->a->ndynamic);
-  const Base *b = base_of(w, p);
+  const Base *b = base_of(w, p, w->reg);
   imm->integer = p.by - b->place.by;
   return b->value;
 }
