@@ -1,0 +1,376 @@
+/* test_runtime_cache.c: whatever happens to the files of the cache, no wrong kernel comes out. */
+#define _XOPEN_SOURCE 700
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "runtime/cache.h"
+#include "unit/runtime_kit.h"
+
+/* ---- a folder and a small artefact ---- */
+
+typedef struct Kit {
+  Arena *a;
+  Intern names;
+  Sources sources;
+  Diags diags;
+  CacheSettings settings;
+  Artefact art;
+  HostStep steps[3];
+  int results[2];
+  ArtParam params[2];
+  ArtSize sizes[1];
+  ArtArg args[2];
+} Kit;
+
+static const char key[] = "a key";
+
+static void make_artefact(Kit *k) {
+  k->steps[0] = (HostStep){HOST_VAR, 0, 0, 0, 1};
+  k->steps[1] = (HostStep){HOST_CONST, 0, 0, 0, 64};
+  k->steps[2] = (HostStep){HOST_FLOORDIV, 0, 1, 0, 0};
+  k->results[0] = 0, k->results[1] = 2;
+  k->params[0] = (ArtParam){"a", "mem<M, f32>", 0, 1, 2, ART_I32};
+  k->params[1] = (ArtParam){"n", "i32", 3, -1, 4, ART_I32};
+  k->sizes[0] = (ArtSize){0, 0, 1, "M"};
+  k->args[0] = (ArtArg){ART_POINTER, 0, 0, 8, 0};
+  k->args[1] = (ArtArg){ART_VALUE, 0, 1, 4, 0};
+  LaunchExpr e = {k->steps, 3, k->results, 2};
+  k->art = (Artefact){.name = "small", .target = "sm_80", .device_kind = 2, .nslots = 4};
+  k->art.params = k->params, k->art.nparams = 2;
+  k->art.signature = e;
+  k->art.sizes = k->sizes, k->art.nsizes = 1;
+  k->art.nvariants = 1;
+  k->art.variant[0] = (ArtVariant){.facts = "",
+                                   .guard = -1,
+                                   .compiled = true,
+                                   .entry = "small",
+                                   .code = "the code",
+                                   .code_bytes = 8,
+                                   .ir = "",
+                                   .remarks = "",
+                                   .program = e,
+                                   .grid = {1, 1, 0},
+                                   .block = {32, 1, 1},
+                                   .args = k->args,
+                                   .nargs = 2};
+}
+
+static Kit *kit_open(void) {
+  Arena *a = arena_new();
+  Kit *k = ARENA_NEW(a, Kit);
+  char *dir = arena_strdup(a, "/tmp/wave-cache-test-XXXXXX");
+  k->a = a;
+  k->names.arena = a;
+  k->sources = (Sources){.arena = a, .names = &k->names};
+  k->diags = (Diags){.arena = a, .sources = &k->sources};
+  k->settings = (CacheSettings){true, true, mkdtemp(dir)};
+  make_artefact(k);
+  return k;
+}
+
+static void kit_close(Kit *k) {
+  cache_clear(k->settings.dir);
+  rmdir(k->settings.dir);
+  arena_free(k->a);
+}
+
+static Artefact *load(Kit *k) { return cache_load(k->a, &k->settings, key, &k->diags); }
+static void store(Kit *k) { cache_store(&k->settings, key, &k->art, 0, &k->diags); }
+
+/* Exactly what was stored. */
+static bool is_right(const Artefact *found) {
+  const ArtVariant *v = found ? &found->variant[0] : NULL;
+  return found && strcmp(found->name, "small") == 0 && found->nparams == 2 && v->code_bytes == 8 &&
+         memcmp(v->code, "the code", 9) == 0 && v->block[0] == 32 && v->nargs == 2 &&
+         v->args[1].offset == 8 && v->program.nsteps == 3 && v->program.step[1].value == 64;
+}
+
+static const char *path_of_file(Kit *k) {
+  CacheEntry *e;
+  return cache_list(k->a, k->settings.dir, &e) == 1 ? e[0].path : NULL;
+}
+
+static void write_file(const char *path, const char *bytes, size_t n) {
+  FILE *f = fopen(path, "wb");
+  fwrite(bytes, 1, n, f);
+  fclose(f);
+}
+
+/* ---- files ---- */
+
+TEST(stored_and_loaded) {
+  Kit *k = kit_open();
+  CHECK(!load(k));
+  store(k);
+  CHECK(is_right(load(k)));
+  CHECK(!cache_load(k->a, &k->settings, "another key", &k->diags));
+  CHECK(k->diags.first == NULL);
+  CacheEntry *e;
+  CHECK_INT(cache_list(k->a, k->settings.dir, &e), 1);
+  CHECK_STR(e[0].art->name, "small");
+  CHECK(!e[0].damage);
+  CHECK_INT(cache_clear(k->settings.dir), 1);
+  CHECK(!load(k));
+  kit_close(k);
+}
+
+/* Another key with the same hash: the file of one is not taken for the other. */
+TEST(hashes_may_collide) {
+  Kit *k = kit_open();
+  store(k);
+  const char *path = path_of_file(k);
+  size_t n;
+  char *bytes = os_read_file(k->a, path, &n);
+  cache_clear(k->settings.dir);
+  cache_store(&k->settings, "A KEY", &k->art, 0, &k->diags);
+  const char *other = path_of_file(k);
+  write_file(other, bytes, n);
+  CHECK(!cache_load(k->a, &k->settings, "A KEY", &k->diags));
+  CHECK(k->diags.first == NULL);
+  kit_close(k);
+}
+
+TEST(every_byte_damaged) {
+  Kit *k = kit_open();
+  store(k);
+  const char *path = path_of_file(k);
+  size_t n;
+  char *bytes = os_read_file(k->a, path, &n);
+  int taken = 0, silent = 0;
+  for (size_t i = 0; i < n; i++)
+    for (int all = 0; all < 2; all++) {
+      int flip = all ? 0xff : 1 << i % 8;
+      bytes[i] = (char)(bytes[i] ^ flip);
+      write_file(path, bytes, n);
+      bytes[i] = (char)(bytes[i] ^ flip);
+      diags_clear(&k->diags);
+      taken += load(k) != NULL;
+      silent += k->diags.first == NULL || k->diags.first->code != DIAG_W0901;
+    }
+  CHECK_INT(taken, 0);
+  CHECK_INT(silent, 0);
+  store(k); /* is whole again */
+  CHECK(is_right(load(k)));
+  kit_close(k);
+}
+
+TEST(every_length) {
+  Kit *k = kit_open();
+  store(k);
+  const char *path = path_of_file(k);
+  size_t n;
+  char *bytes = os_read_file(k->a, path, &n);
+  int taken = 0;
+  for (size_t len = 0; len < n; len++) {
+    write_file(path, bytes, len);
+    taken += load(k) != NULL;
+  }
+  CHECK_INT(taken, 0);
+  CacheEntry *e;
+  CHECK(cache_list(k->a, k->settings.dir, &e) == 1 && e[0].damage && !e[0].art);
+  kit_close(k);
+}
+
+/* Bytes that pass every checksum are still not trusted. */
+TEST(nonsense_inside) {
+  Kit *k = kit_open();
+  StrBuf out = {.arena = k->a};
+  int variant;
+  artefact_write(&out, &k->art, 0);
+  CHECK(is_right(artefact_read(k->a, out.at, out.n, &variant)));
+  static const unsigned char values[] = {0, 1, 0x7f, 0x80, 0xff};
+  for (size_t i = 0; i < out.n; i++)
+    for (size_t v = 0; v < sizeof values; v++) {
+      char old = out.at[i];
+      out.at[i] = (char)values[v];
+      Artefact *art = artefact_read(k->a, out.at, out.n, &variant);
+      LaunchValue results[LAUNCH_VALUES];
+      int64_t slots[ARTEFACT_SLOTS] = {0};
+      if (art) launch_expr_run(&art->signature, slots, results);
+      if (art && variant == 0) launch_expr_run(&art->variant[0].program, slots, results);
+      out.at[i] = old;
+    }
+  CHECK(!artefact_read(k->a, out.at, out.n - 1, &variant));
+  kit_close(k);
+}
+
+/* ---- processes ---- */
+
+static int files_in(const char *dir) {
+  DIR *d = opendir(dir);
+  int n = 0;
+  for (struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.' || e->d_name[1] == 'w';
+  if (d) closedir(d);
+  return n;
+}
+
+/* A writer that is killed at any moment leaves nothing that is taken for a file. */
+TEST(killed_writers) {
+  Kit *k = kit_open();
+  for (int i = 0; i < 40; i++) {
+    pid_t child = fork();
+    if (child == 0)
+      for (;;) store(k);
+    nanosleep(&(struct timespec){.tv_nsec = i * 137000 % 2000000}, NULL);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    Artefact *found = load(k);
+    CHECK(!found || is_right(found));
+  }
+  CHECK(k->diags.first == NULL);
+  char *left = arena_printf(k->a, "%s/.wavetmp-killed", k->settings.dir);
+  write_file(left, "half a fi", 9);
+  CacheEntry *e;
+  CHECK(cache_list(k->a, k->settings.dir, &e) <= 1);
+  cache_clear(k->settings.dir);
+  CHECK_INT(files_in(k->settings.dir), 0);
+  kit_close(k);
+}
+
+TEST(two_writers_and_a_reader) {
+  Kit *k = kit_open();
+  pid_t child[2];
+  for (int i = 0; i < 2; i++)
+    if ((child[i] = fork()) == 0) {
+      for (int n = 0; n < 300; n++) store(k);
+      _exit(k->diags.first != NULL);
+    }
+  int wrong = 0, status;
+  for (int n = 0; n < 300; n++) {
+    Artefact *found = load(k);
+    wrong += found && !is_right(found);
+  }
+  for (int i = 0; i < 2; i++) {
+    waitpid(child[i], &status, 0);
+    CHECK_INT(status, 0);
+  }
+  CHECK_INT(wrong, 0);
+  CHECK(is_right(load(k)));
+  CHECK(k->diags.first == NULL);
+  kit_close(k);
+}
+
+/* In a child, whose limit is its own: a disk on which a file cannot grow. */
+TEST(full_disk) {
+  Kit *k = kit_open();
+  pid_t child = fork();
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){64, 64});
+    store(k);
+    bool warned = k->diags.first && k->diags.first->code == DIAG_W0901;
+    _exit(!warned || k->diags.errors || files_in(k->settings.dir) != 0);
+  }
+  int status;
+  waitpid(child, &status, 0);
+  CHECK_INT(status, 0);
+  CHECK(!load(k));
+  kit_close(k);
+}
+
+TEST(folder_that_cannot_be) {
+  Kit *k = kit_open();
+  const char *dir = k->settings.dir;
+  k->settings.dir = "/proc/no/such/folder";
+  store(k);
+  CHECK(k->diags.first && k->diags.first->code == DIAG_W0901);
+  CHECK_INT(k->diags.errors, 0);
+  CHECK(!load(k));
+  CacheEntry *e;
+  CHECK_INT(cache_list(k->a, k->settings.dir, &e), 0);
+  k->settings.dir = arena_printf(k->a, "%s/some/way/down", dir);
+  diags_clear(&k->diags);
+  store(k);
+  CHECK(k->diags.first == NULL && is_right(load(k)));
+  cache_clear(k->settings.dir);
+  rmdir(k->settings.dir);
+  rmdir(arena_printf(k->a, "%s/some/way", dir));
+  rmdir(arena_printf(k->a, "%s/some", dir));
+  k->settings.dir = dir;
+  kit_close(k);
+}
+
+/* ---- settings ---- */
+
+TEST(environment) {
+  Arena *a = arena_new();
+  unsetenv("WAVE_CACHE_ON"), unsetenv("WAVE_ALWAYS_COMPILE"), unsetenv("WAVE_CACHE_DIR");
+  setenv("XDG_CACHE_HOME", "/x", 1);
+  CacheSettings s = cache_settings(a, 0, NULL);
+  CHECK(s.read && s.write);
+  CHECK_STR(s.dir, "/x/wave");
+  unsetenv("XDG_CACHE_HOME");
+  setenv("HOME", "/home/me", 1);
+  CHECK_STR(cache_settings(a, 0, NULL).dir, "/home/me/.cache/wave");
+  setenv("WAVE_CACHE_DIR", "/here", 1);
+  CHECK_STR(cache_settings(a, 0, NULL).dir, "/here");
+  CHECK_STR(cache_settings(a, 0, "/there").dir, "/there");
+  setenv("WAVE_ALWAYS_COMPILE", "1", 1);
+  s = cache_settings(a, 0, NULL);
+  CHECK(!s.read && s.write);
+  unsetenv("WAVE_ALWAYS_COMPILE");
+  setenv("WAVE_CACHE_ON", "0", 1);
+  s = cache_settings(a, 0, NULL);
+  CHECK(!s.read && !s.write);
+  CHECK(cache_settings(a, 1, NULL).read);
+  setenv("WAVE_CACHE_ON", "1", 1);
+  CHECK(!cache_settings(a, -1, NULL).write);
+  unsetenv("WAVE_CACHE_ON"), unsetenv("WAVE_CACHE_DIR"), unsetenv("HOME");
+  s = cache_settings(a, 0, NULL);
+  CHECK(!s.dir && !s.read && !s.write);
+  arena_free(a);
+}
+
+/* ---- programs ---- */
+
+static const char text[] = "kernel @copy(%a: mem<M, f32>, %b: mem<M, f32>)\n"
+                           "  bind M = 1024; hardware threads 32; workgroup M by 64 on 0\n"
+                           "{\n  %x = read %a\n  write %x, %b\n}\n";
+
+/* Compiles; whether it came from the cache, and its PTX into `ptx`. */
+static bool from_cache(wv_ctx *cx, const char *source, const wv_compile_options *o, char *ptx) {
+  wv_kernel *k = kit_parse(cx, source);
+  wv_program *p = k ? wv_compile(k, o) : NULL;
+  wv_variant v = {0};
+  if (p && wv_program_variant(p, 0, &v)) strcpy(ptx, wv_program_text(p, cx, 0, "ptx"));
+  wv_program_free(p);
+  wv_kernel_free(k);
+  return v.from_cache;
+}
+
+TEST(programs_come_back) {
+  Kit *k = kit_open();
+  FakeCuda *fake = fake_open(FAKE_CUDA);
+  wv_ctx *cx = wv_ctx_new();
+  wv_compile_options o = {.cache = 1, .cache_dir = k->settings.dir};
+  char *first = arena_alloc(k->a, 1 << 16), *second = arena_alloc(k->a, 1 << 16);
+  CHECK(!from_cache(cx, text, &o, first));
+  CHECK(from_cache(cx, text, &o, second));
+  CHECK_STR(second, first);
+  CHECK_INT(fake->loads, 2);
+  o.target = "sm_80";
+  CHECK(!from_cache(cx, text, &o, second));
+  o.target = NULL;
+  char *other = arena_strdup(k->a, text);
+  memcpy(strstr(other, "1024"), "2048", 4);
+  CHECK(!from_cache(cx, other, &o, second));
+  CacheEntry *e;
+  CHECK_INT(cache_list(k->a, k->settings.dir, &e), 3);
+  for (int i = 0; i < 3; i++) write_file(e[i].path, "nonsense", 8);
+  CHECK(!from_cache(cx, text, &o, second));
+  CHECK_STR(second, first);
+  CHECK(has(said(cx, "W0901"), "is not used: it is too short"));
+  wv_ctx_free(cx);
+  kit_close(k);
+}
+
+TESTS_MAIN(RUN(stored_and_loaded) RUN(hashes_may_collide) RUN(every_byte_damaged) RUN(every_length)
+               RUN(nonsense_inside) RUN(killed_writers) RUN(two_writers_and_a_reader) RUN(full_disk)
+                   RUN(folder_that_cannot_be) RUN(environment) RUN(programs_come_back))
