@@ -288,9 +288,10 @@ WV_API bool wv_equal(wv_kernel *a, wv_kernel *b);
 /* ---- passes -------------------------------------------------------------------------------- */
 
 typedef struct wv_pass_options {
-  const char *passes;     /* comma-separated names; NULL: the pipeline of the target */
-  const char *stop_after; /* a pass, or NULL */
-  const char *dump;       /* "all", or comma-separated names of passes to dump after; NULL: none */
+  const char *passes;      /* comma-separated names; NULL: the pipeline of the target */
+  const char *stop_after;  /* a pass, or NULL */
+  const char *start_after; /* the kernel is a dump after this pass: those behind it run; or NULL */
+  const char *dump;        /* "all", or comma-separated names of passes to dump after; NULL: none */
   bool verify_each;
   bool time;
   /* Receives dumps and times. */

@@ -157,14 +157,21 @@ static void write_dump(void *user, const char *pass, const char *text) {
 
 static bool is_lowered(const wv_kernel *k) { return strcmp(wv_kernel_level(k), "thread") == 0; }
 
+bool runs_on_device(const char *kind) {
+  return strcmp(kind, "device") == 0 || strcmp(kind, "cpu") == 0;
+}
+
 /* `kind` is what will run the kernel (wv_target_kind), or NULL. */
 static bool run_passes(const Options *o, wv_kernel *k, const char *kind, FILE *out) {
-  bool simulate = kind && strcmp(kind, "sim") == 0, asked = o->passes || o->dump || o->stop_after;
+  bool simulate = kind && strcmp(kind, "sim") == 0;
+  bool asked = o->passes || o->dump || o->stop_after || o->start_after;
+  if (kind && runs_on_device(kind)) return true; /* compiling does it, for each variant */
   if (simulate && is_lowered(k) && !asked && !o->time) return true;
   if (!asked && !o->time && (!o->target || (kind && !simulate))) return true;
   bool all = !o->passes || strcmp(o->passes, "all") == 0;
   wv_pass_options p = {.passes = all ? NULL : o->passes,
                        .stop_after = o->stop_after,
+                       .start_after = o->start_after,
                        .dump = o->dump,
                        .verify_each = o->verify && strcmp(o->verify, "each") == 0,
                        .time = o->time,
@@ -177,15 +184,7 @@ static bool run_passes(const Options *o, wv_kernel *k, const char *kind, FILE *o
 /* What will run the kernel; NULL after a diagnostic. */
 static const char *runner(const Options *o, wv_ctx *cx, const wv_kernel *k) {
   if (!o->target) return is_lowered(k) ? "sim" : "eval";
-  const char *kind = wv_target_kind(cx, o->target);
-  if (!kind || strcmp(kind, "sim") == 0 || strcmp(kind, "eval") == 0) return kind;
-  char text[256], hint[256];
-  bool device = strcmp(kind, "device") == 0;
-  snprintf(text, sizeof text, "kernels do not yet run on target `%.100s`", o->target);
-  snprintf(hint, sizeof hint, device ? "`--target sim:%.100s` simulates it" : "use `--target eval`",
-           o->target);
-  wv_diag_report(cx, "E0601", (wv_place){0}, text, hint);
-  return NULL;
+  return wv_target_kind(cx, o->target);
 }
 
 static bool wants_text(const Options *o) {
@@ -216,7 +215,7 @@ static int compile_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out)
     wv_free(text);
   }
   if (o->proof) print_proof(k, out);
-  return o->run ? eval_kernel(o, cx, k) : STATUS_OK;
+  return o->run ? eval_kernel(o, cx, k, kind) : STATUS_OK;
 }
 
 static int compile_file(const Options *o, const char *path, FILE *out) {
@@ -259,6 +258,7 @@ static int compile_files(const Options *o) {
 int main(int argc, char **argv) {
   Options o = {0};
   int status = STATUS_OK;
+  if (argc > 1 && strcmp(argv[1], "cache") == 0) return cache_command(argc - 2, argv + 2);
   if (!parse_options(&o, argc, argv)) status = STATUS_USAGE;
   else if (o.help) print_help(&o);
   else if (o.version) printf("wavec %s\n", wv_version());

@@ -11,7 +11,7 @@ typedef struct WordList {
 
 typedef struct Options {
   const char *emit, *passes, *dump, *stop_after, *verify, *list, *explain, *output, *seed, *target;
-  const char *schedule, *json, *html;
+  const char *schedule, *json, *html, *start_after;
   WordList set, arg, out, show;
   bool run, time, proof, check_passes, costs, nonfinite, version, help;
   WordList files;
@@ -37,10 +37,18 @@ bool split_word(const char *word, const char *name, const char **rest);
 bool parse_setting(wv_ctx *cx, const char *word, wv_binding *out);
 bool is_dynamic(const wv_kernel *k, wv_expr symbol); /* taken from the arguments at the call */
 
-/* ---- wavec_eval.c: runs a kernel with the evaluator or the simulator and says what came out */
-int eval_kernel(const Options *o, wv_ctx *cx, wv_kernel *k);
+/* ---- wavec_eval.c: runs a kernel, with what `kind` says (wv_target_kind), and says what came out
+ */
+int eval_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, const char *kind);
 /* The same in silence: *sum tells results apart. */
 int eval_checksum(const Options *o, wv_ctx *cx, wv_kernel *k, uint64_t *sum);
+
+/* ---- wavec_device.c: runs a kernel on a device; tensors are copied there and back */
+bool runs_on_device(const char *kind);
+int run_on_device(const Options *o, wv_ctx *cx, wv_kernel *k, const wv_arg *args, int nargs);
+
+/* ---- wavec_cache.c: wavec cache list|verify|clear [FOLDER] */
+int cache_command(int argc, char **argv);
 
 /* ---- wavec_check.c: does any pass change what the kernel computes? */
 int check_passes(const Options *o, wv_ctx *cx, wv_kernel *k);

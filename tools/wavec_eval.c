@@ -23,6 +23,7 @@ typedef struct Call {
   const Options *o;
   wv_ctx *cx;
   wv_kernel *k;
+  const char *kind;  /* of what runs it; NULL: by its level */
   wv_binding *bound; /* symbols with a value: rows of the header, then --set */
   int nbound;
   Argument *args;
@@ -285,7 +286,9 @@ static int evaluate(Call *c, uint64_t *sum) {
   ok = ok && check_names(c, &c->o->arg, "--arg") && check_names(c, &c->o->out, "--out");
   bool threads = strcmp(wv_kernel_level(c->k), "thread") == 0;
   int status = STATUS_USAGE;
-  if (ok) status = threads ? simulate(c, args, sum) : run_tiles(c, args, !sum);
+  if (ok && c->kind && runs_on_device(c->kind))
+    status = run_on_device(c->o, c->cx, c->k, args, c->nargs);
+  else if (ok) status = threads ? simulate(c, args, sum) : run_tiles(c, args, !sum);
   for (int i = 0; sum && status == STATUS_OK && i < c->nargs; i++)
     if (c->args[i].is_memory) *sum = *sum * 31 + checksum(&c->args[i].array);
   if (!sum && status == STATUS_OK && !report(c)) status = STATUS_USAGE;
@@ -293,8 +296,9 @@ static int evaluate(Call *c, uint64_t *sum) {
   return status;
 }
 
-static int call_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, uint64_t *sum) {
-  Call c = {.o = o, .cx = cx, .k = k, .nargs = wv_kernel_nparams(k)};
+static int call_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, const char *kind,
+                       uint64_t *sum) {
+  Call c = {.o = o, .cx = cx, .k = k, .kind = kind, .nargs = wv_kernel_nparams(k)};
   c.args = calloc((size_t)c.nargs + 1, sizeof *c.args);
   int status = c.args && gather_bindings(&c) ? evaluate(&c, sum) : STATUS_DIAGNOSTICS;
   for (int i = 0; c.args && i < c.nargs; i++) free(c.args[i].array.data);
@@ -303,9 +307,11 @@ static int call_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, uint64_t *sum
   return status;
 }
 
-int eval_kernel(const Options *o, wv_ctx *cx, wv_kernel *k) { return call_kernel(o, cx, k, NULL); }
+int eval_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, const char *kind) {
+  return call_kernel(o, cx, k, kind, NULL);
+}
 
 int eval_checksum(const Options *o, wv_ctx *cx, wv_kernel *k, uint64_t *sum) {
   *sum = 0;
-  return call_kernel(o, cx, k, sum);
+  return call_kernel(o, cx, k, NULL, sum);
 }

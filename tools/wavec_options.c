@@ -39,7 +39,7 @@ static const Option options[] = {
     HEADING("Running:", RUNS),
     {"target", "NAME", WORD(target), RUNS, NULL,
      "eval (default): the reference evaluator; sim:NAME: lane by lane on a simulated machine of "
-     "--list=targets, with every check; sim: on gfx942"},
+     "--list=targets, with every check; sim: on gfx942; cuda, sm_90a: on a GPU"},
     {"arg", "NAME=VALUE", LIST(arg), BOTH, NULL,
      "an argument: a .npy file, or a number for a scalar"},
     {"seed", "N", WORD(seed), BOTH, NULL, "for arguments that are not given (default 1)"},
@@ -59,6 +59,8 @@ static const Option options[] = {
      "fit the kernel to this machine; --list=targets"},
     {"passes", "A,B", WORD(passes), BOTH, NULL,
      "run these in this order; `all`: the whole pipeline"},
+    {"start-after", "PASS", WORD(start_after), BOTH, NULL,
+     "the file is a dump after this pass, edited perhaps: run those behind it"},
     {"stop-after", "PASS", WORD(stop_after), BOTH, NULL, "leave out the passes behind this one"},
     {"dump", "A,B", WORD(dump), BOTH, NULL,
      "print the kernel after these passes; `all`: after each"},
@@ -205,6 +207,7 @@ static void print_option(const Option *o) {
 static const char compile_help[] =
     "wavec [options] FILE.wave...        checks kernels in text form (docs/ir.md), prints them\n"
     "wavec run FILE.wave... [options]    runs them; `wavec run --help` says more\n"
+    "wavec cache list|verify|clear       looks after the files of compiled programs\n"
     "\n"
     "- as a file reads the standard input.\n";
 static const char compile_examples[] =
@@ -222,7 +225,8 @@ static const char run_help[] =
 static const char run_examples[] =
     "  wavec run gemm.wave --set M=64 --set N=64 --set K=32 --out c=c.npy\n"
     "  wavec run gemm.wave --target sim:gfx942    with every check of the simulator\n"
-    "  wavec run gemm.wave --target sim:sm_90a --html=report.html --schedule=random:7\n";
+    "  wavec run gemm.wave --target sim:sm_90a --html=report.html --schedule=random:7\n"
+    "  wavec run gemm.wave --target cuda          on the first GPU\n";
 
 void print_help(const Options *o) {
   unsigned command = o->run ? RUNS : COMPILES;

@@ -3,6 +3,7 @@
 
     # RUN: wavec %s --passes=fold     a command that must succeed; %s is the file, %t a scratch file
     # RUN: not wavec %s               a command that must fail; without any RUN line: wavec %s
+    # RUN: env A=B wavec %s           ... with a variable of the environment
     # CHECK: %[[P:\\w+]] = read %a     text that follows, in order, in the output of all commands
     # CHECK-NEXT: write %[[P]]        ... on the very next line
     # CHECK-NOT: fill                 ... and this not before the next match
@@ -101,7 +102,9 @@ def run(command, path, scratch, wavec, must_fail):
     words = [w.replace("%s", path).replace("%t", scratch) for w in shlex.split(command)]
     if words[0] == "not":
         words, must_fail = words[1:], True
-    words = wavec + words[1:] if words[0] == "wavec" else words
+    if words[0] in ("wavec", "env"):
+        at = words.index("wavec")
+        words = words[:at] + wavec + words[at + 1 :]
     done = subprocess.run(
         words, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL
     )

@@ -5,6 +5,7 @@
 #include "backend/ptx/ptx.h"
 #include "driver/api.h"
 #include "ir/access.h"
+#include "runtime/device.h"
 #include "target/target.h"
 #include "transform/pass_manager.h"
 
@@ -141,6 +142,7 @@ bool wv_equal(wv_kernel *a, wv_kernel *b) { return ir_equal(a->k, b->k); }
 static PassOptions pass_options(const wv_pass_options *o) {
   return (PassOptions){.passes = o->passes,
                        .stop_after = o->stop_after,
+                       .start_after = o->start_after,
                        .dump = o->dump,
                        .verify_each = o->verify_each,
                        .time = o->time,
@@ -285,6 +287,7 @@ bool wv_target_info(int i, const char **name, const char **doc) {
 }
 
 const char *wv_target_kind(wv_ctx *cx, const char *name) {
+  if (device_kind_called(name)) return "device";
   TargetChoice t = target_resolve(&cx->cx->diags, name);
   if (!t.machine) return NULL;
   if (t.simulated) return "sim";

@@ -189,13 +189,6 @@ void wv_program_free(wv_program *p) {
 
 /* ---- which machine ---- */
 
-static const DeviceKind *kind_called(const char *name) {
-  const DeviceKind *k;
-  for (int i = 0; (k = device_kind_at(i)); i++)
-    if (strcmp(k->name, name) == 0) return k;
-  return NULL;
-}
-
 /* What a device of this kind wants; NULL after reporting. */
 static const TargetInfo *machine_of(const DeviceKind *kind, int index, const DeviceReport *r) {
   DeviceFacts facts;
@@ -211,7 +204,7 @@ static const TargetInfo *machine_of(const DeviceKind *kind, int index, const Dev
 
 static const TargetInfo *find_machine(Context *cx, const Kernel *k, const wv_compile_options *o) {
   DeviceReport r = {&cx->diags, k->at, k->name};
-  const DeviceKind *kind = o->target ? kind_called(o->target) : device_kind_at(0);
+  const DeviceKind *kind = o->target ? device_kind_called(o->target) : device_kind_at(0);
   if (kind) return machine_of(kind, o->device, &r);
   TargetChoice t = target_resolve(&cx->diags, o->target);
   if (!t.machine) return NULL;

@@ -1,6 +1,8 @@
 /* device.c: the table of kinds of devices. */
 #include "runtime/device.h"
 
+#include <string.h>
+
 static const DeviceKind *const kinds[] = {&device_cuda}; /* best first */
 
 const DeviceKind *device_kind_at(int i) {
@@ -10,6 +12,12 @@ const DeviceKind *device_kind_at(int i) {
 const DeviceKind *device_kind(int number) {
   for (size_t i = 0; i < WV_LEN(kinds); i++)
     if (kinds[i]->number == number) return kinds[i];
+  return NULL;
+}
+
+const DeviceKind *device_kind_called(const char *name) {
+  for (size_t i = 0; i < WV_LEN(kinds); i++)
+    if (strcmp(kinds[i]->name, name) == 0) return kinds[i];
   return NULL;
 }
 

@@ -80,7 +80,8 @@ struct DeviceKind {
 };
 
 const DeviceKind *device_kind(int number); /* NULL: there is none */
-const DeviceKind *device_kind_at(int i);   /* best first; NULL past the end */
+const DeviceKind *device_kind_called(const char *name);
+const DeviceKind *device_kind_at(int i); /* best first; NULL past the end */
 extern const DeviceKind device_cuda;
 
 /* NULL after reporting that there is no driver. */
