@@ -40,6 +40,14 @@ static bool add_arg(ArtVariant *v, LaunchValues *values, const PtxArg *from) {
   return true;
 }
 
+static void take_cluster(const Kernel *k, ArtVariant *out) {
+  const Constraint *launch = kernel_constraint(k, CONSTRAINT_launch, NULL);
+  for (int i = 0; i < 3; i++) {
+    int64_t n;
+    if (launch->cluster[i] && sym_is_int(launch->cluster[i], &n)) out->cluster[i] = (int)n;
+  }
+}
+
 static bool emit_ptx(Kernel *k, const CompileOptions *o, LaunchValues *values, ArtVariant *out) {
   Arena *a = values->symbols->arena;
   PtxKernel ptx;
@@ -52,6 +60,7 @@ static bool emit_ptx(Kernel *k, const CompileOptions *o, LaunchValues *values, A
   out->args = ARENA_ARRAY(a, ArtArg, ptx.nargs + 1);
   out->maps = ARENA_ARRAY(a, ArtMap, ARTEFACT_MAPS);
   bool ok = true;
+  take_cluster(k, out);
   for (int i = 0; i < 3 && ok; i++) {
     int64_t threads;
     ok = (out->grid[i] = launch_value(values, ptx.grid[i])) >= 0;

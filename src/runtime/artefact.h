@@ -88,7 +88,8 @@ typedef struct ArtVariant {
   const char *ir, *remarks;
   LaunchExpr program;
   int grid[3]; /* values of the program */
-  int block[3], cluster[3], shared;
+  int block[3], shared;
+  int cluster[3]; /* workgroups; the code says so too, the grid must be a multiple; 0: none */
   ArtArg *args;
   int nargs, arg_bytes;
   ArtMap *maps;

@@ -9,9 +9,11 @@ enum CudaError {
   CUDA_OK = 0,
   CUDA_OUT_OF_MEMORY = 2,
   CUDA_NO_DEVICE = 100,
+  CUDA_NO_CONTEXT = 201,
   CUDA_NO_BINARY = 209,
   CUDA_BAD_PTX = 218,
   CUDA_PTX_TOO_NEW = 222,
+  CUDA_BAD_HANDLE = 400,
   CUDA_ILLEGAL_ADDRESS = 700,
   CUDA_TOO_MANY_RESOURCES = 701,
   CUDA_MISALIGNED = 716,
@@ -45,16 +47,13 @@ enum CudaJitOption {
   CUDA_JIT_VERBOSE = 12
 };
 
-enum CudaLaunchAttributeId { CUDA_LAUNCH_CLUSTER = 4, CUDA_LAUNCH_OVERLAP = 6 };
+enum CudaLaunchAttributeId { CUDA_LAUNCH_OVERLAP = 6 };
 
 typedef struct CudaLaunchAttribute {
   int id;
   int pad;
   union {
     char room[64];
-    struct {
-      unsigned x, y, z;
-    } cluster;
     int overlap;
   } value;
 } CudaLaunchAttribute;

@@ -3,39 +3,32 @@
 
 #include "runtime/cuda_driver.h"
 
-static int launch_with_attributes(CudaState *s, const DeviceLaunch *l) {
+static int launch_overlapping(CudaState *s, const DeviceLaunch *l) {
   const ArtVariant *v = l->code->variant;
-  CudaLaunchAttribute attrs[2];
-  CudaLaunchConfig c = {.shared = (unsigned)v->shared, .stream = l->stream, .attrs = attrs};
+  CudaLaunchAttribute overlap = {.id = CUDA_LAUNCH_OVERLAP, .value.overlap = 1};
+  CudaLaunchConfig c = {
+      .shared = (unsigned)v->shared, .stream = l->stream, .attrs = &overlap, .nattrs = 1};
   if (!s->f.launch_ex) return CUDA_NOT_THERE;
-  memset(attrs, 0, sizeof attrs);
   for (int i = 0; i < 3; i++) c.grid[i] = l->grid[i], c.block[i] = (unsigned)v->block[i];
-  if (v->cluster[0]) {
-    attrs[c.nattrs].id = CUDA_LAUNCH_CLUSTER;
-    attrs[c.nattrs].value.cluster.x = (unsigned)v->cluster[0];
-    attrs[c.nattrs].value.cluster.y = (unsigned)v->cluster[1];
-    attrs[c.nattrs++].value.cluster.z = (unsigned)v->cluster[2];
-  }
-  if (l->overlap) {
-    attrs[c.nattrs].id = CUDA_LAUNCH_OVERLAP;
-    attrs[c.nattrs++].value.overlap = 1;
-  }
   return s->f.launch_ex(&c, l->code->function, l->args, NULL);
 }
 
 static int launch_here(CudaState *s, const DeviceLaunch *l) {
   const ArtVariant *v = l->code->variant;
-  if (l->overlap || v->cluster[0]) return launch_with_attributes(s, l);
+  if (l->overlap) return launch_overlapping(s, l);
   return s->f.launch(l->code->function, l->grid[0], l->grid[1], l->grid[2], (unsigned)v->block[0],
                      (unsigned)v->block[1], (unsigned)v->block[2], (unsigned)v->shared, l->stream,
                      l->args, NULL);
 }
 
+/* Nearly always the context is the thread's already. Where it is not, the driver says so, as the
+ * function belongs to its context; nothing ran then. */
 int cuda_launch(Device *d, const DeviceLaunch *l) {
   CudaState *s = cuda_state(d);
   void *context = s->context[l->code->device], *now = NULL;
-  int error = s->f.ctx_current(&now);
-  if (error || now == context) return error ? error : launch_here(s, l);
+  int error = launch_here(s, l);
+  if (error != CUDA_NO_CONTEXT && error != CUDA_BAD_HANDLE) return error;
+  if (s->f.ctx_current(&now) != CUDA_OK || now == context) return error;
   if ((error = s->f.ctx_push(context))) return error;
   error = launch_here(s, l);
   s->f.ctx_pop(&now);
@@ -46,8 +39,8 @@ void cuda_explain(Device *d, int error, const DeviceLaunch *l, const DeviceRepor
   CudaState *s = cuda_state(d);
   if (error == CUDA_NOT_THERE) {
     diag_add(r->diags, DIAG_E0905, r->at,
-             "`%s` needs clusters, overlapping launches or tensor maps, which `%s` lacks",
-             r->kernel, s->f.library);
+             "`%s` needs overlapping launches or tensor maps, which `%s` lacks", r->kernel,
+             s->f.library);
     return;
   }
   cuda_report(s, error, "the launch of", r);

@@ -48,7 +48,7 @@ static bool refuse_grid(const Launcher *l, Diags *diags, const int64_t *grid) {
   DeviceReport r = launch_report(l, diags, l->at);
   diag_add(diags, DIAG_E0905, r.at,
            "`%s` needs a grid of (%lld, %lld, %lld) workgroups; the device has at most (%lld, "
-           "%lld, %lld)",
+           "%lld, %lld), and clusters must be whole",
            l->art->name, (long long)grid[0], (long long)grid[1], (long long)grid[2],
            (long long)most[0], (long long)most[1], (long long)most[2]);
   return false;
@@ -64,7 +64,7 @@ static bool plan_grid(const Launcher *l, Diags *diags, const ArtVariant *v,
     grid[i] = n->undefined ? -1 : n->value;
     p->is_empty |= grid[i] == 0;
     fits &= grid[i] >= 0 && grid[i] <= l->device->kind->grid_most[i];
-    if (v->cluster[0]) fits &= grid[i] % v->cluster[i] == 0;
+    if (v->cluster[i] > 1) fits &= grid[i] % v->cluster[i] == 0;
   }
   if (!fits && !p->is_empty) return refuse_grid(l, diags, grid);
   for (int i = 0; i < 3; i++) p->grid[i] = p->is_empty ? 0 : (unsigned)grid[i];
@@ -149,8 +149,8 @@ static bool make_plan(Launcher *l, Diags *diags, void *stream, LaunchPlan *p) {
 
 /* ---- the record of the last call ---- */
 
-/* `nslots` of the slots: they are there already when they were compared. */
-static void copy_plan(LaunchPlan *to, const LaunchPlan *from, int nslots) {
+/* Slots are needed again where there are tensor maps. */
+static void copy_plan(LaunchPlan *to, const LaunchPlan *from, bool slots, int nslots) {
   const ArtVariant *v = from->code->variant;
   to->code = from->code;
   to->is_empty = from->is_empty;
@@ -158,25 +158,20 @@ static void copy_plan(LaunchPlan *to, const LaunchPlan *from, int nslots) {
   memcpy(to->grid, from->grid, sizeof to->grid);
   memcpy(to->args, from->args, (size_t)v->arg_bytes);
   if (v->nmaps) memcpy(to->mapped, from->mapped, sizeof *to->mapped * (size_t)v->nmaps);
-  memcpy(to->slot, from->slot, sizeof *to->slot * (size_t)nslots);
+  if (slots || v->nmaps) memcpy(to->slot, from->slot, sizeof *to->slot * (size_t)nslots);
 }
 
-static bool recall(Launcher *l, LaunchPlan *p) {
-  int n = l->art->nslots;
-  bool found = false;
+static bool recall(Launcher *l, const wv_launch_arg *args, int nargs, LaunchPlan *p) {
   if (atomic_flag_test_and_set_explicit(&l->busy, memory_order_acquire)) return false;
-  if (l->last.code && l->last.device == p->device &&
-      memcmp(l->last.slot, p->slot, sizeof *p->slot * (size_t)n) == 0) {
-    copy_plan(p, &l->last, 0);
-    found = true;
-  }
+  bool found = l->last.code && launch_is_like(l, args, nargs, &l->last);
+  if (found) copy_plan(p, &l->last, false, l->art->nslots);
   atomic_flag_clear_explicit(&l->busy, memory_order_release);
   return found;
 }
 
 static void remember(Launcher *l, const LaunchPlan *p) {
   if (atomic_flag_test_and_set_explicit(&l->busy, memory_order_acquire)) return;
-  copy_plan(&l->last, p, l->art->nslots);
+  copy_plan(&l->last, p, true, l->art->nslots);
   atomic_flag_clear_explicit(&l->busy, memory_order_release);
 }
 
@@ -234,9 +229,10 @@ static bool launch_planned(Launcher *l, Diags *diags, const wv_launch_arg *args,
 bool launch_run(Launcher *l, Diags *diags, const wv_launch_arg *args, int nargs, void *stream,
                 unsigned flags, bool only_plan) {
   LaunchPlan p; /* large, and filled only as far as it is used */
+  if (recall(l, args, nargs, &p))
+    return launch_planned(l, diags, args, &p, false, stream, flags, only_plan);
   if (!launch_fill(l, args, nargs, p.slot, &p.device))
     return launch_explain_args(l, diags, args, nargs);
-  if (recall(l, &p)) return launch_planned(l, diags, args, &p, false, stream, flags, only_plan);
   if (!make_plan(l, diags, stream, &p)) return false;
   return launch_planned(l, diags, args, &p, true, stream, flags, only_plan);
 }

@@ -48,6 +48,9 @@ bool launch_refuse_capture(const Launcher *l, Diags *diags, int variant, int dev
 
 /* ---- launch_check.c: arguments against the signature; false after reporting */
 DeviceReport launch_report(const Launcher *l, Diags *diags, wv_place at);
+/* The arguments fit, and fill the slots as those of the last call did. */
+bool launch_is_like(const Launcher *l, const wv_launch_arg *args, int nargs,
+                    const LaunchPlan *last);
 bool launch_fill(const Launcher *l, const wv_launch_arg *args, int nargs, int64_t *slots,
                  int *device);
 bool launch_explain_args(const Launcher *l, Diags *diags, const wv_launch_arg *args, int nargs);

@@ -65,6 +65,34 @@ bool launch_fill(const Launcher *l, const wv_launch_arg *args, int nargs, int64_
   return true;
 }
 
+static bool tensor_is_like(const wv_tensor *t, const ArtParam *p, const int64_t *slot) {
+  if (!t->data || (int64_t)((uintptr_t)t->data % ARTEFACT_ALIGN) != *slot++) return false;
+  uint64_t stride = 1;
+  for (int d = p->rank - 1; d >= 0; d--) {
+    int64_t step = t->strides ? t->strides[d] : (int64_t)stride;
+    if (t->shape[d] != slot[d] || step != slot[p->rank + d]) return false;
+    if (!t->strides) stride *= (uint64_t)t->shape[d];
+  }
+  return true;
+}
+
+bool launch_is_like(const Launcher *l, const wv_launch_arg *args, int nargs,
+                    const LaunchPlan *last) {
+  const Artefact *art = l->art;
+  if (nargs != art->nparams) return false;
+  for (int i = 0; i < nargs; i++) {
+    const ArtParam *p = &art->params[i];
+    const wv_tensor *t = args[i].tensor;
+    const int64_t *slot = last->slot + p->slot;
+    if (p->rank < 0) {
+      if (t || *slot != scalar_slot(p, &args[i])) return false;
+    } else if (!tensor_fits(l, p, t) || t->device.index != last->device ||
+               !tensor_is_like(t, p, slot))
+      return false;
+  }
+  return true;
+}
+
 /* ---- explaining ---- */
 
 static const char *device_name(int kind) {

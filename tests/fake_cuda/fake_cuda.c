@@ -2,6 +2,7 @@
  */
 #include "fake_cuda/fake_cuda.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +16,19 @@ FakeCuda *fake_cuda(void);
 
 enum { BAD_VALUE = 1, NOT_STARTED = 3, BAD_CONTEXT = 201, BAD_IMAGE = 200, NOT_FOUND = 500 };
 
-static FakeCuda state = {.major = 9, .minor = 0};
+static FakeCuda state = {.major = 9};
 static int context[FAKE_DEVICES], started;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of what launches write */
+static _Thread_local void *current, *below;               /* contexts: one may be pushed */
 
-FakeCuda *fake_cuda(void) { return &state; }
+static void enter(void *to) { current = to; }
+
+FakeCuda *fake_cuda(void) {
+  memset(&state, 0, sizeof state);
+  state.major = 9;
+  state.enter = enter;
+  return &state;
+}
 
 /* Whether the function is to fail now. */
 static int fails(const char *name) {
@@ -34,7 +44,7 @@ static int fails(const char *name) {
 
 #define IN_CONTEXT                                                                                 \
   BEGIN;                                                                                           \
-  if (!state.current) return BAD_CONTEXT
+  if (!current) return BAD_CONTEXT
 
 /* ---- the driver ---- */
 
@@ -109,20 +119,30 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
 
 int cuCtxGetCurrent(void **out) {
   BEGIN;
-  return *out = state.current, CUDA_OK;
+  return *out = current, CUDA_OK;
+}
+
+static void count_push(int by) {
+  pthread_mutex_lock(&mutex);
+  state.pushes += by;
+  pthread_mutex_unlock(&mutex);
 }
 
 int cuCtxPushCurrent_v2(void *to) {
   BEGIN;
-  if (state.pushes++) return BAD_CONTEXT; /* one deep is enough */
-  return state.current = to, CUDA_OK;
+  if (below) return BAD_CONTEXT; /* one deep is enough */
+  below = current ? current : &below;
+  current = to;
+  return count_push(1), CUDA_OK;
 }
 
 int cuCtxPopCurrent_v2(void **old) {
   BEGIN;
-  if (!state.pushes--) return BAD_CONTEXT;
-  *old = state.current;
-  return state.current = NULL, CUDA_OK;
+  if (!below) return BAD_CONTEXT;
+  *old = current;
+  current = below == &below ? NULL : below;
+  below = NULL;
+  return count_push(-1), CUDA_OK;
 }
 
 /* ---- code ---- */
@@ -160,7 +180,7 @@ int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *option
   IN_CONTEXT;
   if (state.captured) return CUDA_CAPTURE_UNSUPPORTED;
   Module *m = calloc(1, sizeof *m);
-  m->device = (int)((int *)state.current - context);
+  m->device = (int)((int *)current - context);
   if (!read_ptx(image, m)) return free(m), BAD_IMAGE;
   state.loads++;
   return *module = m, CUDA_OK;
@@ -210,11 +230,11 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int
 
 /* ---- launches ---- */
 
-static int record(const CudaLaunchConfig *c, void *function, void **args) {
+static int record_here(const CudaLaunchConfig *c, void *function, void **args) {
   Module *m = function;
   FakeLaunch *l = &state.last;
   memset(l, 0, sizeof *l);
-  if (!state.current || (int)((int *)state.current - context) != m->device) return BAD_CONTEXT;
+  if (!current || (int)((int *)current - context) != m->device) return BAD_CONTEXT;
   if (c->shared > 49152 && m->dynamic_shared < (int)c->shared) return BAD_VALUE;
   l->function = function, l->stream = c->stream, l->shared = c->shared;
   l->device = m->device, l->nargs = m->nargs;
@@ -228,6 +248,13 @@ static int record(const CudaLaunchConfig *c, void *function, void **args) {
   }
   state.launches++;
   return CUDA_OK;
+}
+
+static int record(const CudaLaunchConfig *c, void *function, void **args) {
+  pthread_mutex_lock(&mutex);
+  int error = record_here(c, function, args);
+  pthread_mutex_unlock(&mutex);
+  return error;
 }
 
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
@@ -244,7 +271,6 @@ int cuLaunchKernelEx(const CudaLaunchConfig *config, void *function, void **args
   for (unsigned i = 0; !error && i < config->nattrs; i++) {
     const CudaLaunchAttribute *a = &config->attrs[i];
     if (a->id == CUDA_LAUNCH_OVERLAP) state.last.overlap = a->value.overlap;
-    if (a->id == CUDA_LAUNCH_CLUSTER) memcpy(state.last.cluster, &a->value.cluster, 12);
   }
   return error;
 }

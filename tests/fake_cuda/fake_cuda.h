@@ -11,23 +11,24 @@ enum { FAKE_ARGS = 64, FAKE_DEVICES = 2 };
 
 typedef struct FakeLaunch {
   void *function, *stream;
-  unsigned grid[3], block[3], shared, cluster[3];
+  unsigned grid[3], block[3], shared;
   int overlap, device, nargs;
   int arg_bytes[FAKE_ARGS];
   unsigned char arg[FAKE_ARGS][128];
 } FakeLaunch;
 
 typedef struct FakeCuda {
-  int launches, loads, unloads, encodes, moves, retains, releases, pushes;
+  int launches, loads, unloads, encodes, moves, retains, releases;
+  int pushes; /* contexts that are pushed and not popped, by all threads */
   FakeLaunch last;
-  const char *fail;     /* the function that fails ... */
-  int fail_error;       /* ... with this error ... */
-  int fail_after;       /* ... after so many calls that do not */
-  void *captured;       /* the stream that is being captured */
-  int major, minor;     /* of all devices */
-  int spilled;          /* bytes that functions say */
-  const char *info_log; /* what loading says; NULL: nothing */
-  void *current;        /* context */
+  const char *fail;             /* the function that fails ... */
+  int fail_error;               /* ... with this error ... */
+  int fail_after;               /* ... after so many calls that do not */
+  void *captured;               /* the stream that is being captured */
+  int major, minor;             /* of all devices */
+  int spilled;                  /* bytes that functions say */
+  const char *info_log;         /* what loading says; NULL: nothing */
+  void (*enter)(void *context); /* makes it the calling thread's; NULL: none */
 } FakeCuda;
 
 /* `fake_cuda` of the library. */

@@ -184,8 +184,9 @@ TEST(launch_on_another_device) {
   int here;
   scale_args(&s, 4, 64);
   s.a.t.device.index = s.b.t.device.index = 1;
-  b.fake->current = &here; /* somebody else's context is pushed away and comes back */
+  b.fake->enter(&here); /* somebody else's context is pushed away and comes back */
   CHECK(launch(&b, &s));
+  b.fake->enter(NULL);
   CHECK_INT(b.fake->last.device, 1);
   CHECK_INT(b.fake->loads, 2);
   CHECK_INT(b.fake->pushes, 0);
