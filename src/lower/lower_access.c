@@ -497,10 +497,11 @@ static const Sym *first_lane(Lower *l, const Layout *layout) {
   return sym_sub(l->sym, lane, l->lane) == zero ? NULL : lane;
 }
 
+/* In every thread that holds it: what is only stored, the thread that acted stores. */
 static bool is_used(const Lower *l, const Value *v) {
   for (const Op *op = ir_first(l->k); op; op = ir_next(op))
     for (int i = 0; i < op->nargs; i++)
-      if (op->args[i] == v) return true;
+      if (op->args[i] == v && (op->kind != OP_write || i > 0)) return true;
   return false;
 }
 

@@ -9,7 +9,8 @@
  * A conversion is rewritten where convert_plan says so; the others stay. A reduction is made in
  * parts, one for each wave along its dim, when waves share the dim: in a kernel whose threads are
  * observable those of the declared wave, or all with `block`. Sums of narrow floats are exchanged
- * in f32. Scans and topk get their operand without waves along their dim. Allocations stand at the
+ * in f32. Scans and topk get their operand without waves along their dim. What an atomic gives is
+ * known to the one thread that acted: other waves that hold the element get it. Allocations stand at the
  * beginning of the kernel, so that `pack` and `sync` see to the rest; rows are padded where that
  * saves bank conflicts.
  *
@@ -261,6 +262,17 @@ static void exchange_reduction(Exchange *x, Op *op, int dim) {
   replace(x, op, cast_to(x, op, r, dtype));
 }
 
+/* ---- results ---- */
+
+/* Uses of the result that stand behind the op get it through memory, in another layout. */
+static void hand_on(Exchange *x, Op *op, const Layout *outside) {
+  Value *result = &op->results[0], *out = through_memory(x, op->next, result, outside);
+  Op *write = out->def->prev;
+  out->varying = result->varying;
+  ir_replace_uses(x->k, result, out);
+  write->args[0] = result;
+}
+
 /* ---- scans ---- */
 
 /* The op works on a layout without waves along its dim; its results go back. */
@@ -271,10 +283,31 @@ static void exchange_operand(Exchange *x, Op *op, int dim) {
   op->args[0] = through_memory(x, op, op->args[0], &inside);
   if (op->kind != OP_cumsum || !op->next) return; /* the dim is not in the results; or no use is */
   ir_set_layout(x->k, result, &inside);
-  Value *out = through_memory(x, op->next, result, outside);
-  Op *write = out->def->prev;
-  ir_replace_uses(x->k, result, out);
-  write->args[0] = result;
+  hand_on(x, op, outside);
+}
+
+/* ---- atomics ---- */
+
+static bool waves_hold_copies(const Layout *l) {
+  for (int i = 0; i < l->part[LAYOUT_WAVE].n; i++)
+    if (!l->part[LAYOUT_WAVE].at[i].stride) return true;
+  return false;
+}
+
+/* Some op needs it in every thread that holds it: what is stored, one thread stores. */
+static bool is_computed_with(const Exchange *x, const Value *v) {
+  for (const Op *op = ir_first(x->k); op; op = ir_next(op))
+    for (int i = 0; i < op->nargs; i++)
+      if (op->args[i] == v && (op->kind != OP_write || i > 0)) return true;
+  return false;
+}
+
+static void visit_atomic(Exchange *x, Op *op) {
+  const Layout *l = op->results[0].layout;
+  if (x->machine->observable || !l || !waves_hold_copies(l)) return;
+  if (!is_computed_with(x, &op->results[0])) return;
+  x->failed |= !uniform_require(x->cx->facts.uniform, op, UNIFORM_WORKGROUP);
+  if (!x->failed) hand_on(x, op, l);
 }
 
 /* ---- ops ---- */
@@ -333,6 +366,8 @@ bool pass_exchange(Kernel *k, PassCtx *cx) {
     case OP_cumsum:
     case OP_topk: visit_reduction(&x, op); break;
     case OP_convert: visit_convert(&x, op); break;
+    case OP_atomic_add:
+    case OP_atomic_min: visit_atomic(&x, op); break;
     default: break;
     }
   }
