@@ -177,6 +177,30 @@ TEST(workgroups) {
       "E0803", "load %b", "store %i"));
 }
 
+static void fill_halves(Lab *l) { lab_tensor(l, DTYPE_i4, 1, 64); }
+
+/* Each lane stores a number of its own to the element `at`, then does `more`. */
+static Trial halves(const char *at, const char *more) {
+  Trial t = trial_text("");
+  t.text = arena_printf(t.arena,
+                        "thread kernel @k(%%a: mem<64, i4>)\n  launch grid (1) block (32) wave 32\n"
+                        "{\n  %%t = expr $T0 : i32\n  %%x = cast %%t : i4\n  %%i = expr %s : i32\n"
+                        "  store %%x, %%a, %%i\n%s}\n",
+                        at, more);
+  t.fill = fill_halves;
+  return t;
+}
+
+/* A store of half a byte leaves the other half to others. */
+TEST(halves_of_bytes) {
+  Trial t = halves("$T0", "");
+  CHECK(trial_passes(&t, NULL));
+  t = halves("floor($T0/2)", "");
+  CHECK(trial_finds(&t, "E0803", "store %x", "store %x"));
+  t = halves("$T0", "  %j = expr 1 + $T0 : i32\n  %y = load %a, %j : i4\n");
+  CHECK(trial_finds(&t, "E0803", "load %a", "store %x"));
+}
+
 static bool is_sixty_four(const Lab *l) { return get(l, 1, 0) == 64; }
 
 TEST(atomics) {
@@ -368,7 +392,7 @@ TEST(costs) {
 
 TESTS_MAIN(RUN(every_op_runs) RUN(out_of_bounds) RUN(overflow) RUN(misaligned) RUN(uninitialised)
                RUN(selected_values_are_defined) RUN(shuffle_from_an_inactive_lane) RUN(division)
-                   RUN(not_finite) RUN(races) RUN(workgroups) RUN(atomics) RUN(divergence)
-                       RUN(named_barriers) RUN(split_barriers) RUN(clusters) RUN(deadlock)
-                           RUN(mbarriers) RUN(tensor_store) RUN(counted_copies) RUN(masks)
-                               RUN(costs))
+                   RUN(not_finite) RUN(races) RUN(workgroups) RUN(halves_of_bytes) RUN(atomics)
+                       RUN(divergence) RUN(named_barriers) RUN(split_barriers) RUN(clusters)
+                           RUN(deadlock) RUN(mbarriers) RUN(tensor_store) RUN(counted_copies)
+                               RUN(masks) RUN(costs))

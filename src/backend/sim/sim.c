@@ -58,7 +58,7 @@ static void start_group(Sim *s, Group *g, int index, const int64_t *id) {
   memcpy(g->id, id, sizeof g->id);
   g->shared = ARENA_ARRAY(s->gang_home, unsigned char, s->shared_bytes + 16);
   g->written = ARENA_ARRAY(s->gang_home, unsigned char, s->shared_bytes + 16);
-  g->shadow = shadow_new(s->gang_home, s->shared_bytes / s->shared_grain + 16, s->shared_grain);
+  g->shadow = shadow_new(s->gang_home, 2 * s->shared_bytes / s->shared_grain + 16, s->shared_grain);
   g->wave = ARENA_ARRAY(s->gang_home, Rendezvous, s->nwaves);
   g->waves = ARENA_ARRAY(s->gang_home, Wave, s->nwaves);
   for (int i = 0; i < s->nwaves; i++) start_wave(s, g, i);

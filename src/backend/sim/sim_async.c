@@ -19,8 +19,7 @@ static void copy_element(const Actor *from, const Buffer *src, int64_t source, c
   Wave *w = to->w;
   if (source >= 0) shadow_read(from, src, source);
   uint64_t bits = source >= 0 ? dtype_load(src->dtype, buffer_bytes(w->group, src), source) : 0;
-  bool half = dtype_memory_bits(dst->dtype) == 4 && target % 2; /* the byte was written just now */
-  if (!half) shadow_write(to, dst, target, false);
+  shadow_write(to, dst, target, false);
   dtype_store(dst->dtype, buffer_bytes(to->home, dst), target, bits);
   mark_written(to->home, dst, target);
 }

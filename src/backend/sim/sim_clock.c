@@ -263,13 +263,15 @@ Shadow shadow_new(Arena *a, int64_t cells, int grain) {
 
 static Cell *cell_of(const Actor *a, const Buffer *b, int64_t element) {
   const Shadow *shadow = b->shared ? &a->home->shadow : &b->shadow;
-  return shadow->cells ? &shadow->cells[buffer_address(b, element) >> shadow->shift] : NULL;
+  int64_t halves = 2 * b->base + element * buffer_halves(b);
+  return shadow->cells ? &shadow->cells[halves >> shadow->shift] : NULL;
 }
 
 /* How many cells an element covers: shared memory may hold elements of several sizes. */
 static int cells_of(const Actor *a, const Buffer *b) {
   const Shadow *shadow = b->shared ? &a->home->shadow : &b->shadow;
-  return b->bytes > shadow->grain ? b->bytes / shadow->grain : 1;
+  int halves = buffer_halves(b);
+  return halves > shadow->grain ? halves / shadow->grain : 1;
 }
 
 /* Unlinks the entry at *link and keeps it for later. */

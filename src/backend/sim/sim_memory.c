@@ -52,6 +52,8 @@ static void store_bits(const Buffer *b, unsigned char *data, int64_t element, ui
 
 static bool is_nibble(DType t) { return dtype_info[t].bits == 4; }
 
+int buffer_halves(const Buffer *b) { return is_nibble(b->dtype) ? 1 : 2 * b->bytes; }
+
 int64_t buffer_address(const Buffer *b, int64_t element) {
   return b->base + (is_nibble(b->dtype) ? element / 2 : element * b->bytes);
 }
@@ -426,9 +428,7 @@ static void store_element(Request *q, const Actor *a, int e, uint64_t bits) {
   unsigned char *data = buffer_bytes(a->home, q->b);
   int64_t element = q->first[a->lane] + e;
   bool same = is_written(a->home, q->b, element) && load_bits(q->b, data, element) == bits;
-  /* The other half of a byte that the lane has just written is no access of its own. */
-  bool half = is_nibble(q->b->dtype) && e > 0 && element % 2 && is_on(q, a->lane, e - 1);
-  if (!half) shadow_write(a, q->b, element, same);
+  shadow_write(a, q->b, element, same);
   if (!same) w->sim->events++;
   store_bits(q->b, data, element, bits);
   mark_written(a->home, q->b, element);

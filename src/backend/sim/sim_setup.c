@@ -219,7 +219,7 @@ static bool bind_tensor(Sim *s, int i) {
   if (is_written_by(s->k, v) && !p->log) { /* of those who log the same element, anyone may win */
     int64_t last = 0;
     for (int d = 0; d < b->rank; d++) last += (b->size[d] ? b->size[d] - 1 : 0) * b->stride[d];
-    b->shadow = shadow_new(s->home, last + 1, b->bytes);
+    b->shadow = shadow_new(s->home, last + 1, buffer_halves(b));
   }
   s->buffer[v->id] = b;
   return true;
@@ -271,7 +271,7 @@ static bool place_alloc(Sim *s, const Op *op, int64_t *end) {
   int64_t bytes = (int64_t)dtype_bytes(b->dtype, elements), align = alloc_align(op);
   b->base = base ? base->integer : (*end + align - 1) / align * align;
   if (b->base + bytes > *end) *end = b->base + bytes;
-  if (s->shared_grain > b->bytes) s->shared_grain = b->bytes;
+  if (s->shared_grain > buffer_halves(b)) s->shared_grain = buffer_halves(b);
   s->buffer[v->id] = b;
   if (b->base >= 0 && b->base + bytes <= s->shared_bytes) return true;
   return fail_setup(s, DIAG_E0813, op->at,
@@ -485,7 +485,7 @@ bool setup(Sim *s, int nargs) {
   s->ops = ARENA_ARRAY(s->home, SimOp, k->nops + 1);
   s->reg_of = ARENA_ARRAY(s->home, int, k->nvalues + 1);
   s->buffer = ARENA_ARRAY(s->home, Buffer *, k->nvalues + 1);
-  s->shared_grain = 16;
+  s->shared_grain = 32;
   for (Op *op = ir_first(k); op; op = ir_next(op)) s->ops[op->id].op = op;
   bind_scalars(s);
   if (!bind_rows(s)) return false;

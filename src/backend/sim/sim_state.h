@@ -62,7 +62,8 @@ typedef struct Cell {
   Readers *readers; /* since the last write of either kind */
 } Cell;
 
-/* Cells of one memory, `grain` bytes each; NULL cells: nobody writes it. */
+/* Cells of one memory, `grain` half bytes each; NULL cells: nobody writes it. Half bytes, because a
+ * store of a 4-bit element leaves the other half of its byte to others. */
 typedef struct Shadow {
   Cell *cells;
   int grain, shift; /* 1 << shift */
@@ -235,8 +236,8 @@ struct Sim {
   int64_t grid[3], block[3], cluster[3];
   int wave, nwaves, threads; /* lanes of a wave, waves and threads of a workgroup */
   int64_t shared_bytes;
-  int shared_grain;
-  int per_unit; /* lanes that are one unit */
+  int shared_grain; /* half bytes */
+  int per_unit;     /* lanes that are one unit */
   Units units;
   int nunits; /* of a gang */
 
@@ -310,6 +311,7 @@ StepFn step_scalar, step_unary, step_binary, step_compare, step_select, step_cas
 /* ---- sim_memory.c ---------------------------------------------------------------------------- */
 
 StepFn step_load, step_store, step_atomic;
+int buffer_halves(const Buffer *b); /* of an element: half bytes */
 int64_t buffer_address(const Buffer *b,
                        int64_t element); /* in bytes, from the buffer's or shared 0 */
 bool buffer_inside(const Buffer *b, int64_t element);
