@@ -21,7 +21,7 @@ static bool find_machine(Context *cx, const char *name, const TargetInfo **out) 
   if (!name || strcmp(name, "sim") == 0) return true;
   *out = target_resolve(&cx->diags, name).machine;
   if (!*out) return false;
-  if ((*out)->vendor != VENDOR_HOST) return true;
+  if ((*out)->vendor != VENDOR_HOST || target_has(*out, FEATURE_REGISTER_TILES)) return true;
   Diag *d = diag_add(&cx->diags, DIAG_E0603, (Span){0}, "`%s` has no lanes to simulate", name);
   diag_hint(&cx->diags, d, "the reference evaluator is target `eval`");
   return false;

@@ -74,6 +74,15 @@ void lower_wait_products(Lower *l, int pending);
 /* E0601 at the op: what cannot be lowered yet. Always false. */
 bool lower_refuse(Lower *l, const Op *op, const char *what);
 
+/* Shared with lower_tiles: the outermost scope, with the kernel's arguments; the header of one
+ * lane's program; whether some region hides what a symbol means at entry. */
+void lower_open_kernel(Lower *l);
+void lower_replace_header(Lower *l, Constraint launch);
+bool lower_hides_symbols(const Kernel *k);
+
+/* What changes no sum, maximum or minimum. */
+Value *lower_neutral(Lower *l, OpKind kind, DType t);
+
 /* ---- emission (lower_emit.c) -------------------------------------------------------------------
  */
 
@@ -296,6 +305,9 @@ typedef struct LaneAccess {
 
 bool open_access(Lower *l, const Op *op, const AccessBounds *b, const Layout *layout,
                  LaneAccess *out);
+
+/* Of an element, in elements, over the $x; NULL: it cannot be written down. */
+const Sym *access_offset(Lower *l, const AccessBounds *b);
 Value *lane_load(Lower *l, const LaneAccess *a);
 
 /* Dynamic value i where the mapping looks it up, for every register; NULL after reporting. */

@@ -15,7 +15,7 @@
 
 /* An allocation knows where its elements lie. An argument is row-major, by its sizes; where only
  * the tensor itself knows them, or it is a view, by its strides. */
-static const Sym *element_offset(Lower *l, const AccessBounds *b) {
+const Sym *access_offset(Lower *l, const AccessBounds *b) {
   const Value *memory = b->access.memory;
   const Sym *offset = sym_int(l->sym, 0), *stride = sym_int(l->sym, 1);
   bool known = true;
@@ -126,7 +126,7 @@ bool open_access(Lower *l, const Op *op, const AccessBounds *b, const Layout *la
   if (!open_place(l, a) || !open_dynamic(l, a, dynamic, &ndynamic)) return false;
   for (int m = 0; m < b->access.memory->type->rank; m++)
     a->coords[m] = sym_subst(l->sym, b->coords[m], dynamic, ndynamic);
-  a->offset = sym_subst(l->sym, element_offset(l, b), dynamic, ndynamic);
+  a->offset = sym_subst(l->sym, access_offset(l, b), dynamic, ndynamic);
   if (!a->offset) return lower_refuse(l, op, "an address that cannot be written down");
   if (!open_tests(l, a, b, dynamic, ndynamic)) return false;
   memory_add_slot(l, b->access.memory, op, a->coords);

@@ -28,10 +28,8 @@ static OpKind combiner(OpKind kind) {
 
 /* Minus zero changes no sum, not even that of minus zeros. The least integer of 64 bits is no
  * expression: it is the complement of the largest. */
-static Value *neutral(Reduction *r) {
-  OpKind kind = r->op->kind;
-  DType t = r->dtype;
-  const Type *type = type_scalar(r->l->k->cx, t);
+Value *lower_neutral(Lower *l, OpKind kind, DType t) {
+  const Type *type = type_scalar(l->k->cx, t);
   Attr value = {.key = ATTR_value};
   bool complement = kind == OP_max && !dtype_is_float(t) && dtype_min_int(t) == INT64_MIN;
   if (dtype_is_float(t)) {
@@ -39,11 +37,13 @@ static Value *neutral(Reduction *r) {
   } else {
     bool most = kind == OP_min || complement;
     int64_t v = kind == OP_sum ? 0 : most ? dtype_max_int(t) : dtype_min_int(t);
-    value.sym = sym_int(r->l->sym, v);
+    value.sym = sym_int(l->sym, v);
   }
-  Value *v = emit(r->l, OP_scalar, NULL, 0, &value, 1, type);
-  return complement ? emit(r->l, OP_not, &v, 1, NULL, 0, type) : v;
+  Value *v = emit(l, OP_scalar, NULL, 0, &value, 1, type);
+  return complement ? emit(l, OP_not, &v, 1, NULL, 0, type) : v;
 }
+
+static Value *neutral(Reduction *r) { return lower_neutral(r->l, r->op->kind, r->dtype); }
 
 /* Elements that the layout holds twice along the dim are kept in one place only. */
 static Value *count_once(Reduction *r, Value *v) {

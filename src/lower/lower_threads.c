@@ -267,7 +267,7 @@ static bool is_of_launch(Lower *l, const Sym *s) {
 
 /* Of the rows only those stay that say something about arguments: the others, and bindings to what
  * differs between threads, are in the expressions by now. */
-static void replace_header(Lower *l, Constraint launch) {
+void lower_replace_header(Lower *l, Constraint launch) {
   int n = 0;
   for (int i = 0; i < l->k->constraints.n; i++) {
     const Constraint *c = &l->k->constraints.at[i];
@@ -287,7 +287,7 @@ static const Type *param_type(const Lower *l, const Type *t) {
   return type_mem(l->k->cx, t->dims, t->rank, t->dtype, l->k->cx->global_space, t->layout);
 }
 
-static void open_kernel(Lower *l) {
+void lower_open_kernel(Lower *l) {
   Region *from = l->k->body, *body = ir_region_new(l->k, NULL);
   for (int i = 0; i < from->nargs; i++) {
     const Value *v = from->args[i];
@@ -309,7 +309,7 @@ static bool is_ready(const Kernel *k) {
   return true;
 }
 
-static bool hides_symbols(const Kernel *k) {
+bool lower_hides_symbols(const Kernel *k) {
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     if (op->kind == OP_while || op->kind == OP_set_symbol) return true;
   return false;
@@ -342,14 +342,14 @@ bool pass_lower_threads(Kernel *k, PassCtx *cx) {
   l.machine = (Machine){cx->target, machine->threads, machine->groups, machine->observable};
   l.value = ARENA_ARRAY(l.arena, Value *, k->nvalues);
   l.standing = standing_at_entry(k, l.arena);
-  l.hides = hides_symbols(k);
+  l.hides = lower_hides_symbols(k);
   Constraint launch = launch_row(&l);
   number_threads(&l, launch.block);
   const Region *from = l.tiles = k->body;
-  open_kernel(&l);
+  lower_open_kernel(&l);
   Region *body = l.scope->region;
   if (!lower_region(&l, from)) return false;
-  replace_header(&l, launch);
+  lower_replace_header(&l, launch);
   k->body = body;
   k->level = LEVEL_THREAD;
   return true;

@@ -6,10 +6,16 @@
 #include "target/target.h"
 
 typedef struct PassCtx {
-  Arena *scratch; /* empty when a pass begins; forgotten when it ends */
-  Facts facts;    /* the analyses its row of passes.def needs */
+  Arena *scratch;           /* empty when a pass begins; forgotten when it ends */
+  Facts facts;              /* the analyses its row of passes.def needs */
   const TargetInfo *target; /* NULL: none was chosen, and nothing is fitted to a machine */
 } PassCtx;
+
+/* The target, if any, runs waves of lanes; else one thread runs a workgroup (lower_tiles), and what
+ * lanes need is not decided. */
+static inline bool pass_for_lanes(const PassCtx *cx) {
+  return !cx->target || !target_has(cx->target, FEATURE_REGISTER_TILES);
+}
 
 /* False after reporting a user's mistake; the kernel is then not used any more. */
 typedef bool PassFn(Kernel *k, PassCtx *cx);

@@ -222,6 +222,7 @@ static void split_copies(Promote *p) {
 }
 
 bool pass_promote(Kernel *k, PassCtx *cx) {
+  if (!pass_for_lanes(cx)) return true; /* operands are packed by lower_tiles */
   Promote p = {.k = k, .arena = cx->scratch, .d = cx->facts.distribute, .first = k->body->first};
   if (p.first) promote_region(&p, k->body, NULL);
   split_copies(&p);

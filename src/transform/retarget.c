@@ -474,7 +474,7 @@ static void mark_varying(Retarget *r) {
 
 bool pass_retarget(Kernel *k, PassCtx *cx) {
   bool fitted = k->level != LEVEL_TILE || kernel_constraint(k, CONSTRAINT_machine, NULL);
-  if (!cx->target || fitted) return true;
+  if (!cx->target || fitted || !pass_for_lanes(cx)) return true;
   Retarget r = {.k = k, .cx = cx, .target = cx->target};
   decide_contract(&r);
   if (!check_waves(&r) || !choose_waves(&r)) return false;

@@ -3,7 +3,7 @@
  * The formulas below are written from the reference (language.md 3.8, 3.9; the PTX and wgmma
  * fragment tables), not from mma.def: two independent descriptions must agree lane by lane. */
 #include "harness.h"
-#include "target/target.h"
+#include "target/register_tile.h"
 
 typedef struct Rc {
   int row, col;
@@ -386,6 +386,38 @@ TEST(register_tiles) {
   arena_free(a);
 }
 
+TEST(register_tiles_have_names) {
+  Arena *a = arena_new();
+  const MmaInfo *row = mma_named(a, "tile_8x48x2");
+  CHECK(row && row->m == 8 && row->n == 48 && row->k == 2 && row->form == MMA_TILE);
+  CHECK(mma_named(a, "F32_16x16x16_F16") == mma_find("F32_16x16x16_F16"));
+  const char *wrong[] = {"tile_8x48",           "tile_0x48x1",  "tile_8x48x1x", "tile_8x048x1",
+                         "tile_-8x48x1",        "tile_64x65x1", "tile",         "",
+                         "tile_99999999999x1x1"};
+  for (size_t i = 0; i < WV_LEN(wrong); i++) CHECK(!mma_named(a, wrong[i]));
+  arena_free(a);
+}
+
+/* Three quarters of the registers at most, and what fits the tile. */
+TEST(register_tiles_suit_the_product) {
+  TargetInfo wide = *target_find("cpu").machine, narrow = wide;
+  wide.global_access = 64, wide.registers = 512;
+  narrow.global_access = 32, narrow.registers = 128;
+  RegisterTile big = register_tile(&wide, 32, 1024, 960);
+  CHECK(big.m == 8 && big.n == 48);
+  RegisterTile f64 = register_tile(&wide, 64, 1024, 960);
+  CHECK(f64.m == 8 && f64.n == 24);
+  RegisterTile few = register_tile(&narrow, 32, 1024, 960);
+  CHECK(few.m == 4 && few.n == 24);
+  RegisterTile row = register_tile(&wide, 32, 1, 64);
+  CHECK(row.m == 1 && row.n == 64);
+  for (int rows = 1; rows < 40; rows += 3)
+    for (int columns = 1; columns < 300; columns += 7) {
+      RegisterTile t = register_tile(&narrow, 32, rows, columns);
+      CHECK(t.m >= 1 && t.n % 8 == 0 && t.m * t.n / 8 <= 12);
+    }
+}
+
 /* ---- the table itself
  * ---------------------------------------------------------------------------- */
 
@@ -418,4 +450,5 @@ TESTS_MAIN(RUN(layouts_equal_the_published_formulas) RUN(fragments_cover_their_t
                RUN(only_declared_operands_are_replicated) RUN(element_counts)
                    RUN(every_row_multiplies) RUN(generic_dot_on_any_wave)
                        RUN(generic_dot_equals_the_reference) RUN(register_tiles)
-                           RUN(names_and_codes_are_unique) RUN(types_and_variants))
+                           RUN(register_tiles_have_names) RUN(register_tiles_suit_the_product)
+                               RUN(names_and_codes_are_unique) RUN(types_and_variants))

@@ -175,6 +175,7 @@ static int64_t request_bytes(const Request *q) {
 }
 
 static void check_alignment(Request *q, int l) {
+  if (target_has(q->w->sim->machine, FEATURE_UNALIGNED)) return;
   int64_t bytes = request_bytes(q), align = bytes & -bytes;
   int64_t address = buffer_address(q->b, q->first[l]);
   if (align > 16) align = 16;

@@ -1,6 +1,7 @@
 """The list of kernels that must be right, against NumPy in float64.
 
-On the reference evaluator; after every tile pass, for each machine, bit for bit; on the simulator.
+On the reference evaluator; after every tile pass, for each machine, bit for bit; on the simulator,
+as lanes of a GPU and as the one thread that runs a workgroup on a processor.
 """
 
 import dataclasses
@@ -113,6 +114,12 @@ def test_every_chip_has_its_turn():
     table = Path(__file__).parents[3] / "src/target/targets.def"
     rows = re.findall(r"^TARGET\((\w+),\s*\w+,\s*(\d+)", table.read_text(), re.MULTILINE)
     assert {name for name, lanes in rows if int(lanes) > 1} == {*TARGETS, *OTHER_CHIPS}
+
+
+@runs(2, "case", "sizes", shift=3)
+def test_one_thread(case, sizes):
+    """The same kernels as loops over tiles: the program of a processor, with every check."""
+    check_simulated(case, sizes, "cpu", SCHEDULES[:1])
 
 
 # ---- the list itself -----------------------------------------------------------------------------

@@ -1,0 +1,50 @@
+/* register_tile.c: see register_tile.h.
+ *
+ * The model is that of a machine with two multipliers and two load ports, and a latency of four
+ * cycles: a step of a block of m rows and v vectors takes max(m*v, m + v, 8) half cycles. Blocks
+ * that reach m*v are as fast as the machine is; which of them does depends on the tile. A block
+ * takes at most three quarters of the registers, and at most four vectors of B beside it: compilers
+ * spill what is fuller (9 x 3 of 32 registers), and one spill costs more than the block gains. m is
+ * a power of two, so that rows can be transposed in blocks when they are packed. */
+#include "target/register_tile.h"
+
+enum { LEAST_STEP = 8, MOST_ROWS = 16, MOST_VECTORS = 4 };
+
+typedef struct StepCost {
+  int64_t cycles, loads;
+} StepCost;
+
+static int most(int a, int b) { return a > b ? a : b; }
+
+static void add_block(StepCost *c, int64_t times, int m, int v) {
+  if (m == 0 || v == 0) return;
+  c->cycles += times * most(most(m * v, m + v), LEAST_STEP);
+  c->loads += times * (m + v);
+}
+
+/* Per step of k, for the whole product. */
+static StepCost cost_of(int rows, int columns, int m, int v, int lanes) {
+  StepCost c = {0};
+  int down = rows / m, right = columns / (v * lanes);
+  int below = rows % m, beside = (columns % (v * lanes) + lanes - 1) / lanes;
+  add_block(&c, (int64_t)down * right, m, v);
+  add_block(&c, down, m, beside);
+  add_block(&c, right, below, v);
+  add_block(&c, 1, below, beside);
+  return c;
+}
+
+RegisterTile register_tile(const TargetInfo *t, int bits, int rows, int columns) {
+  int lanes = t->global_access * 8 / bits, registers = t->registers * 4 / t->global_access;
+  RegisterTile best = {1, lanes};
+  StepCost least = cost_of(rows, columns, 1, 1, lanes);
+  for (int v = 1; v <= MOST_VECTORS; v++)
+    for (int m = 1; m <= MOST_ROWS && m * v <= registers * 3 / 4; m *= 2) {
+      StepCost c = cost_of(rows, columns, m, v, lanes);
+      bool fewer = c.cycles == least.cycles && c.loads < least.loads;
+      if (c.cycles > least.cycles || (c.cycles == least.cycles && !fewer)) continue;
+      least = c;
+      best = (RegisterTile){m, v * lanes};
+    }
+  return best;
+}

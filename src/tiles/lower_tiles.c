@@ -1,0 +1,195 @@
+/* lower_tiles: one thread's program for a whole workgroup, as loops over its tiles.
+ *     kernel @k(...)                              thread kernel @k(...)
+ *       workgroup M by 64 on 0; ...                 launch grid (M/64, 1, 1) block (1, 1, 1) wave 1
+ *     {                                     =>    {
+ *       %x = read %a : tile<M, N, f32>              for $i0 with {trips = 64} { ...
+ *       write %x, %b
+ * For machines with register tiles and no lanes (the host's processor). Which waves and lanes the
+ * author declared does not matter; what depends on them (contract.h) is refused. Needs masks to be
+ * recorded. Needs DISTRIBUTE, BOUNDS and UNIFORM; breaks all. See tiles.h for the ideas. */
+#include "analysis/contract.h"
+#include "ir/attr.h"
+#include "tiles/tiles.h"
+#include "tiles/tiles_region.h"
+
+bool tiles_refuse(Tiles *t, const Op *op, const char *what) {
+  return lower_refuse(&t->l, op, what);
+}
+
+/* ---- ops without an effect ---- */
+
+static bool keep_scalar(Tiles *t, const Value *v) {
+  Tile *tile = &t->tile[v->id];
+  tile->held = TILE_INLINE;
+  Point p = tile_origin(t, v);
+  Value *made = tiles_at(t, v, &p);
+  if (!made) return false;
+  if (!made->name) made->name = v->name;
+  tile->held = TILE_SCALAR;
+  tile->scalar = made;
+  return true;
+}
+
+/* One element is made at once; others where they are needed, or now and for good. */
+static bool keep(Tiles *t, const Op *op) {
+  const Value *v = &op->results[0];
+  Tile *tile = &t->tile[v->id];
+  if (!tile_place(t, op, v->type, tile)) return false;
+  if (tile_elements(v->type, tile) == 1) return keep_scalar(t, v);
+  tile->held = TILE_INLINE;
+  if (t->plan.is_inline[v->id]) return true;
+  const TileBuffer *b = buffer_new(t, v->type, tile, tile_contiguous(t, v));
+  if (!buffer_fill(t, v, v->type, tile, b)) return false;
+  tile->held = TILE_BUFFER;
+  tile->buffer = b;
+  return true;
+}
+
+static bool skip(Tiles *t, const Op *op) {
+  (void)t, (void)op;
+  return true;
+}
+
+static bool lower_set_symbol(Tiles *t, const Op *op) {
+  Value *v = tiles_scalar(t, op->args[0]);
+  if (!v) return false;
+  emit(&t->l, OP_set_symbol, &v, 1, op->attrs, op->nattrs, NULL);
+  tiles_define(t, op_attr(op, ATTR_version)->sym);
+  return true;
+}
+
+/* ---- the walk ---- */
+
+static TilesFn *const family[OP_COUNT] = {
+    [OP_fill] = keep,
+    [OP_scalar] = keep,
+    [OP_alloc] = tiles_alloc,
+    [OP_self_index] = keep,
+    [OP_apply_expr] = keep,
+    [OP_set_symbol] = lower_set_symbol,
+    [OP_read] = keep,
+    [OP_write] = tiles_write,
+    [OP_atomic_add] = tiles_atomic,
+    [OP_atomic_min] = tiles_atomic,
+    [OP_scatter_add] = tiles_atomic,
+    [OP_mma] = tiles_mma,
+    [OP_scaled_mma] = tiles_mma,
+    [OP_sum] = tiles_reduce,
+    [OP_max] = tiles_reduce,
+    [OP_min] = tiles_reduce,
+    [OP_cumsum] = tiles_scan,
+    [OP_topk] = tiles_topk,
+    [OP_broadcast] = keep,
+    [OP_permute] = keep,
+    [OP_squeeze] = keep,
+    [OP_for] = tiles_region_op,
+    [OP_while] = tiles_region_op,
+    [OP_if] = tiles_region_op,
+    [OP_yield] = skip, /* tiles_region_op sees to it */
+};
+
+/* A thread that is alone waits for nobody. */
+static TilesFn *family_of(const Op *op) {
+  const OpInfo *info = &op_info[op->kind];
+  if (family[op->kind]) return family[op->kind];
+  if (info->level != LEVEL_BOTH) return NULL;
+  return info->flags & OPF_SYNC ? skip : keep;
+}
+
+bool tiles_lower_region(Tiles *t, const Region *r) {
+  Lower *l = &t->l;
+  for (const Op *op = r->first; op; op = op->next) {
+    TilesFn *fn = family_of(op);
+    l->at = op->at;
+    if (!fn) return tiles_refuse(t, op, "this op");
+    if (!fn(t, op)) return false;
+    if (l->refused) return tiles_refuse(t, op, l->refused);
+    l->standing = standing_after(&l->standing, op);
+  }
+  return true;
+}
+
+/* ---- the kernel ---- */
+
+static bool is_tile_pure(Kernel *k, PassCtx *cx) {
+  Contract c = contract_of(cx->facts.distribute, cx->facts.uniform, cx->scratch);
+  if (!c.op) return true;
+  Diag *d = diag_add(&k->cx->diags, DIAG_E0601, c.op->at,
+                     "`%s`: a kernel that depends on threads (it %s) is not lowered for %s yet",
+                     op_info[c.op->kind].name, c.why, cx->target->name);
+  diag_hint(&k->cx->diags, d, "the simulator runs it as a machine with lanes: `sim:gfx942`");
+  return false;
+}
+
+static Constraint launch_row(Tiles *t) {
+  Lower *l = &t->l;
+  Constraint c = {.kind = CONSTRAINT_launch, .at = l->k->at, .threads = 1};
+  for (int i = 0; i < 3; i++) {
+    c.grid[i] = l->d->grid[i];
+    c.block[i] = sym_int(l->sym, 1);
+  }
+  c.shared = (int)(t->lasting + t->most);
+  return c;
+}
+
+/* Lasting allocations lie in front of those that regions give back. */
+static bool place_allocs(Tiles *t) {
+  Kernel *k = t->l.k;
+  const TargetInfo *target = t->l.cx->target;
+  int64_t bytes = t->lasting + t->most;
+  for (int i = 0; i < t->allocs.n; i++) {
+    const TileAlloc *a = &t->allocs.at[i];
+    int64_t base = a->lasting ? a->base : t->lasting + a->base;
+    op_set_attr(k, a->op, (Attr){.key = ATTR_base, .integer = base});
+  }
+  if (bytes <= target->shared_most) return true;
+  Diag *d = diag_add(&k->cx->diags, DIAG_E0613, k->at,
+                     "`%s` needs %lld bytes of scratch memory, %s has %d", k->name,
+                     (long long)bytes, target->name, target->shared_most);
+  for (int i = 0; i < t->allocs.n; i++)
+    diag_note(&k->cx->diags, d, t->allocs.at[i].op->at, "%lld bytes",
+              (long long)t->allocs.at[i].bytes);
+  diag_hint(&k->cx->diags, d, "smaller tiles need less");
+  return false;
+}
+
+static void take_scalars(Tiles *t) {
+  const Region *from = t->l.k->body;
+  for (int i = 0; i < from->nargs; i++)
+    if (from->args[i]->type->kind == TYPE_scalar)
+      t->tile[from->args[i]->id] =
+          (Tile){.held = TILE_SCALAR, .scalar = t->l.value[from->args[i]->id]};
+}
+
+static bool has_masks(const Kernel *k) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    MemAccess a;
+    if (access_of(op, &a) && !op_has(op, ATTR_mask)) return false;
+  }
+  return true;
+}
+
+bool pass_lower_tiles(Kernel *k, PassCtx *cx) {
+  if (!cx->target || !target_has(cx->target, FEATURE_REGISTER_TILES) || !has_masks(k)) return true;
+  if (!is_tile_pure(k, cx)) return false;
+  Tiles t = {.l = {.k = k, .cx = cx, .arena = cx->scratch, .sym = k->cx->sym}};
+  Lower *l = &t.l;
+  l->d = cx->facts.distribute;
+  l->bounds = cx->facts.in_bounds;
+  l->uniform = cx->facts.uniform;
+  l->machine = (Machine){cx->target, 1, 1, false};
+  l->value = ARENA_ARRAY(l->arena, Value *, k->nvalues);
+  l->standing = standing_at_entry(k, l->arena);
+  l->hides = lower_hides_symbols(k);
+  t.tile = ARENA_ARRAY(l->arena, Tile, k->nvalues);
+  tiles_plan(&t);
+  const Region *from = l->tiles = k->body;
+  lower_open_kernel(l);
+  take_scalars(&t);
+  Region *body = l->scope->region;
+  if (!tiles_lower_region(&t, from) || !place_allocs(&t)) return false;
+  lower_replace_header(l, launch_row(&t));
+  k->body = body;
+  k->level = LEVEL_THREAD;
+  return true;
+}

@@ -1,0 +1,251 @@
+/* tiles.h: from tiles to one thread's loops over the workgroup's tile (design 3.11).
+ *
+ *     %x = read %a : tile<M, N, f32>            for $i0 with {trips = 64} {
+ *     %y = mul %x, %two                  =>       for $i1 step 16 with {trips = 256} {
+ *     write %y, %b                                  %x = load %a, ... : vec<16, f32>
+ *                                                   %y = mul %x, ... : vec<16, f32>
+ *                                                   store %y, %b, ...
+ *
+ * For a machine of one lane. A tile value is held in one of three ways:
+ *
+ *     SCALAR   one element: a register
+ *     INLINE   made again at each point where it is asked for: elementwise ops, reads of what the
+ *              kernel does not write. Nothing is emitted where the op stands.
+ *     BUFFER   memory of the workgroup: results of products, reductions and scans, what loops
+ *              carry, and what is expensive and needed more than once
+ *
+ * So code is pulled by the ops that have an effect: each opens a nest of loops over its tile and
+ * asks for its operands at a Point, the coordinates of one element, or of `width` of them along one
+ * dimension. Code grows with the number of ops, never with the size of tiles.
+ *
+ * lower_tiles.c walks the kernel; the other files have one family each. Ops are appended by the
+ * functions of lower.h, which find places for expressions. Loads and stores are aligned to their
+ * elements, not to vectors. */
+#ifndef WV_TILES_H
+#define WV_TILES_H
+
+#include "ir/alloc_layout.h"
+#include "lower/lower.h"
+
+/* ---- how a value is held ------------------------------------------------------------------- */
+
+/* Scratch memory of a tile, dense; which dim is contiguous was chosen for those who read it. */
+typedef struct TileBuffer {
+  Value *memory; /* of rank 1 */
+  int64_t stride[IR_MAX_RANK];
+} TileBuffer;
+
+typedef enum TileHeld { TILE_ABSENT, TILE_SCALAR, TILE_INLINE, TILE_BUFFER } TileHeld;
+
+typedef struct Tile {
+  TileHeld held;
+  Value *scalar;
+  const TileBuffer *buffer;
+  const Sym *start[IR_MAX_RANK]; /* coordinates of its first element, by dim of its type */
+  int extent[IR_MAX_RANK];
+  LowerScope *scope; /* where it was made */
+} Tile;
+
+/* What tiles_plan decided before anything is emitted. */
+typedef struct TilePlan {
+  bool *is_inline; /* by value id: made again where it is asked for */
+} TilePlan;
+
+/* ---- points -------------------------------------------------------------------------------- */
+
+/* Elements of a tile: a coordinate for each dimension, by its base. Along one of them there may be
+ * `width` elements side by side. */
+typedef struct Point {
+  const Sym *dim[IR_MAX_RANK], *at[IR_MAX_RANK];
+  int n;
+  int along; /* which dim has several; -1: none */
+  int width;
+} Point;
+
+/* A bound on a coordinate that holds in the loops being emitted: x < limit. */
+typedef struct Granted {
+  const Sym *dim, *limit;
+} Granted;
+
+/* An open loop of a nest, and what was made in it. The outermost has no counter. */
+typedef struct NestLevel {
+  LowerScope *scope;
+  const Sym *counter;
+  Map made;
+  struct NestLevel *outer;
+} NestLevel;
+
+typedef struct TileAlloc {
+  Op *op;
+  int64_t base, bytes;
+  bool lasting; /* in use from an outer region on: not given back at the end of a region */
+} TileAlloc;
+
+typedef struct Tiles {
+  Lower l;
+  Tile *tile; /* by value id of the tile kernel */
+  TilePlan plan;
+  NestLevel *level; /* innermost; NULL outside of nests */
+  int depth;        /* open loops of nests, for the names of counters */
+  Vec(Granted) granted;
+  Vec(TileAlloc) allocs;
+  int64_t top, most, lasting; /* bytes: in use now, at most, of lasting ones */
+  Map iotas;                  /* width and dtype -> 0, 1, 2, ... */
+  Vec(struct Panels *) panels;
+} Tiles;
+
+typedef bool TilesFn(Tiles *t, const Op *op);
+TilesFn tiles_write, tiles_atomic, tiles_reduce, tiles_scan, tiles_topk, tiles_mma;
+TilesFn tiles_alloc;
+
+/* E0601 at the op. Always false. */
+bool tiles_refuse(Tiles *t, const Op *op, const char *what);
+
+/* ---- plan (tiles_plan.c) ------------------------------------------------------------------- */
+
+void tiles_plan(Tiles *t);
+
+/* v is made of `of` where it is asked for: directly, or through values that are made again. */
+bool tiles_depends(const Tiles *t, const Value *v, const Value *of);
+/* The same, and some element of `of` is needed for an element of v at another place. */
+bool tiles_depends_elsewhere(const Tiles *t, const Value *v, const Value *of);
+/* Whether an op behind `op` may still ask for `v`. */
+bool tiles_used_later(const Tiles *t, const Op *op, const Value *v);
+
+/* ---- values (tiles_value.c, tiles_expr.c) -------------------------------------------------- */
+
+/* The elements of v at a point: a register, or a vec of p->width where v has the dim p->along.
+ * NULL after reporting. */
+Value *tiles_at(Tiles *t, const Value *v, const Point *p);
+/* The same, always with p->width elements. */
+Value *tiles_wide_at(Tiles *t, const Value *v, const Point *p);
+/* The only element of a tile. */
+Value *tiles_scalar(Tiles *t, const Value *v);
+
+const Sym *point_get(const Point *p, const Sym *dim); /* NULL: it has none */
+Point tile_origin(const Tiles *t, const Value *v);    /* of its first element; along -1 */
+
+/* Where v lies, at an op; false after reporting. */
+bool tile_place(Tiles *t, const Op *op, const Type *type, Tile *out);
+int64_t tile_elements(const Type *type, const Tile *tile);
+
+Value *tile_iota(Tiles *t, int width, DType dtype); /* 0, 1, 2, ... */
+/* An expression of which some symbols are vecs: vec[i] for symbol[i], elements of `width`. */
+typedef struct VectorSymbols {
+  const Sym *symbol[16];
+  Value *vec[16];
+  int n, width;
+} VectorSymbols;
+Value *vector_expr(Tiles *t, const Sym *e, const VectorSymbols *s, DType dtype);
+
+/* ---- accesses (tiles_access.c) ------------------------------------------------------------- */
+
+Value *access_load(Tiles *t, const Op *op, const Point *p);
+bool access_store(Tiles *t, const Op *op, const Point *p, Value *v);
+bool access_atomic(Tiles *t, const Op *op, const Point *p, Value *v, Value **old);
+
+/* The dim along which elements lie side by side in memory; NULL: none. */
+const Sym *access_contiguous(Tiles *t, const Op *op);
+/* x < limit for each coordinate x along `dim` that is accessed; NULL: no such test. */
+const Sym *access_limit(Tiles *t, const Op *op, const Sym *dim);
+
+/* ---- buffers (tiles_buffer.c) -------------------------------------------------------------- */
+
+/* `last`: the dim that is contiguous; NULL: the last. */
+const TileBuffer *buffer_new(Tiles *t, const Type *type, const Tile *tile, const Sym *last);
+void scratch_place(Tiles *t, Op *alloc, int64_t bytes, bool lasting);
+Value *scratch_new(Tiles *t, DType dtype, int64_t elements, bool lasting);
+Value *buffer_load(Tiles *t, const TileBuffer *b, const Type *type, const Tile *tile,
+                   const Point *p);
+void buffer_store(Tiles *t, const TileBuffer *b, const Type *type, const Tile *tile, const Point *p,
+                  Value *v);
+/* Stores all elements of v, which lies like `tile`, to b. */
+bool buffer_fill(Tiles *t, const Value *v, const Type *type, const Tile *tile, const TileBuffer *b);
+/* The dim along which most of what v is made of is contiguous. */
+const Sym *tile_contiguous(Tiles *t, const Value *v);
+/* Gives v, the result of an op that was lowered, its buffer; NULL after reporting. */
+const TileBuffer *tile_new_buffer(Tiles *t, const Value *v);
+
+/* ---- nests (tiles_nest.c) ------------------------------------------------------------------ */
+
+/* Scopes of the program under construction. Unlike those of lower_threads they may be opened inside
+ * of a scope that already has an open one: what is emitted then stands in front of that. */
+typedef struct SavedScope {
+  LowerScope *outer;
+  Op *open; /* of the outer one */
+} SavedScope;
+
+/* A loop under construction. */
+typedef struct NestLoop {
+  Op *op;
+  const Sym *counter;
+  SavedScope saved;
+  int granted;
+} NestLoop;
+
+/* Opens a nest where the op stands, and closes it. Nests may be opened inside of nests. */
+void nest_open(Tiles *t);
+void nest_close(Tiles *t);
+
+/* for counter = from (NULL: 0), from + step, ... < trips; `carried` values in its body's arguments.
+ */
+NestLoop loop_open(Tiles *t, const Sym *from, const Sym *trips, int step, Value *const *carried,
+                   int n);
+void loop_close(Tiles *t, NestLoop *loop, Value *const *yields);
+static inline Value *loop_arg(const NestLoop *l, int i) { return l->op->body->args[i]; }
+static inline Value *loop_result(const NestLoop *l, int i) { return &l->op->results[i]; }
+
+void grant(Tiles *t, const Sym *dim, const Sym *limit);
+bool is_granted(const Tiles *t, const Sym *dim, const Sym *limit);
+
+/* What a nest runs over. */
+typedef struct NestBox {
+  const Sym *dim[IR_MAX_RANK], *start[IR_MAX_RANK];
+  int extent[IR_MAX_RANK];
+  const Sym *end[IR_MAX_RANK]; /* coordinates from there on are left out; NULL: none */
+  int rank, along, width;      /* along -1: one element at a time */
+  const Sym *split;            /* along `along`: full vectors below it are run apart, where this
+                                  limit of an access holds; NULL: none */
+} NestBox;
+
+NestBox nest_box(const Tiles *t, const Type *type, const Tile *tile);
+void nest_choose_width(Tiles *t, NestBox *b, const Sym *along, int bytes);
+
+/* Full vectors of the box along `dim` whose elements all lie below `limit`: as many elements. */
+const Sym *nest_below(Tiles *t, const NestBox *b, int dim, const Sym *limit);
+
+/* Runs the body at every point of the box; false when it returned that. */
+typedef bool NestBody(Tiles *t, const Point *p, void *user);
+bool nest_run(Tiles *t, const NestBox *b, NestBody *body, void *user);
+/* The same along one dim only, which is `along`; `p` has the other coordinates. */
+bool nest_along(Tiles *t, const NestBox *b, Point p, NestBody *body, void *user);
+
+/* Bytes of the widest element that v is made of. */
+int tile_bytes(Tiles *t, const Value *v);
+/* The limit of a test along `dim` in what v is made of; NULL: none. */
+const Sym *tile_limit(Tiles *t, const Value *v, const Sym *dim);
+
+/* ---- operands of products (tiles_pack.c) --------------------------------------------------- */
+
+/* An operand of a product: `extent` rows along `row`, `depth` elements along `k`. */
+typedef struct PackSource {
+  const Value *of, *scale; /* scale: one for per_scale elements along k; NULL: none */
+  int per_scale;
+  const Sym *row, *k, *row_start, *k_start;
+  int extent, depth;
+  Point others; /* coordinates of its other dims */
+  DType dtype;  /* what the product computes in */
+} PackSource;
+
+/* It in panels of `rows`: element (k, r) of panel p at p*rows*depth + k*(rows of p) + r. The last
+ * panel may have fewer rows. */
+typedef struct Panels {
+  PackSource source;
+  int rows;
+  Value *memory;
+  LowerScope *scope; /* where it was packed */
+} Panels;
+
+const Panels *pack_panels(Tiles *t, const PackSource *from, int rows);
+
+#endif

@@ -1,0 +1,295 @@
+/* tiles_mma.c: matrix products by register tiles.
+ *
+ *     %r = mma %a, %b, %acc                    pack %a, pack %b
+ *                                              for panels of b, panels of a {
+ *                                                %c = 8 rows of 48 of the buffer of %acc
+ *                                                %d = for k carry %c { wave_mma tile_8x48x1 }
+ *                                                the rows back to the buffer
+ *                                              }
+ * A loop over tiles of k carries the whole accumulator in a buffer, which stays in the caches near
+ * the core; each tile of k reads and writes it once. With 64 steps of k in a tile that is one load
+ * and one store for 64 products of each vector, hidden behind them; so nothing is gained by keeping
+ * an m x n block in registers over all of k, which would pack b again for every row of blocks.
+ * Panels of b are the outer loop: one of them (48 x 64 floats) stays in the first cache while the
+ * panels of a go by. The accumulator is updated in place where nobody needs its old value. */
+#include "ir/dtype.h"
+#include "target/register_tile.h"
+#include "tiles/tiles.h"
+
+typedef struct Product {
+  const Op *op;
+  const Value *lhs, *rhs, *acc, *out;
+  MmaRoles roles;
+  Tile at[3]; /* where lhs, rhs and the accumulator lie */
+  int m, n, k, dim_m, dim_n;
+  DType dtype; /* what it is computed in */
+  RegisterTile tile;
+  const Panels *a, *b;
+  Value *fill; /* what all of acc is; NULL: it is in the buffer */
+  Point batch; /* coordinates of the other dims */
+} Product;
+
+/* ---- the accumulator ---- */
+
+static bool is_made_in(const Value *v, const Region *r) {
+  return v->def ? v->def->parent == r : v->owner == r;
+}
+
+static bool can_hold(const Product *p, const Tiles *t, const Value *v) {
+  const Tile *tile = &t->tile[v->id];
+  bool same =
+      tile->held == TILE_BUFFER && v->type == p->out->type && tile->buffer->stride[p->dim_n] == 1;
+  for (int i = 0; same && i < v->type->rank; i++)
+    same = tile->extent[i] == p->at[2].extent[i] && tile->start[i] == p->at[2].start[i];
+  return same;
+}
+
+/* A buffer that the accumulator is made of and that nobody needs any more; NULL: none. */
+static const Value *find_buffer(const Tiles *t, const Product *p, const Value *v) {
+  if (can_hold(p, t, v)) {
+    bool needed = !is_made_in(v, p->op->parent) || tiles_used_later(t, p->op, v) ||
+                  tiles_depends_elsewhere(t, p->acc, v);
+    return needed ? NULL : v;
+  }
+  const Value *found = NULL;
+  if (t->tile[v->id].held != TILE_INLINE || v->def->kind == OP_read) return NULL;
+  for (int i = 0; !found && i < v->def->nargs; i++) found = find_buffer(t, p, v->def->args[i]);
+  return found;
+}
+
+static bool open_accumulator(Tiles *t, Product *p) {
+  Tile *out = &t->tile[p->out->id];
+  const Tile *acc = &t->tile[p->acc->id];
+  const Value *old = find_buffer(t, p, p->acc);
+  *out = p->at[2];
+  out->held = TILE_BUFFER;
+  out->buffer = old ? t->tile[old->id].buffer
+                    : buffer_new(t, p->out->type, &p->at[2], p->out->type->dims[p->dim_n]);
+  if (!out->buffer->memory->name) out->buffer->memory->name = p->out->name;
+  if (old == p->acc) return true;
+  if (acc->held == TILE_INLINE && p->acc->def->kind == OP_fill) {
+    Point origin = tile_origin(t, p->acc);
+    return (p->fill = tiles_at(t, p->acc, &origin)) != NULL;
+  }
+  return buffer_fill(t, p->acc, p->out->type, &p->at[2], out->buffer);
+}
+
+/* ---- the block in registers ---- */
+
+typedef struct Block {
+  int m, n;
+  const Sym *row, *column;    /* relative */
+  const Sym *a_base, *b_base; /* of the panels */
+} Block;
+
+static Value *acc_offset(Tiles *t, const Product *p, const Block *b) {
+  SymCtx *sym = t->l.sym;
+  const Tile *out = &t->tile[p->out->id];
+  const Sym *at = sym_int(sym, 0);
+  for (int i = 0; i < p->out->type->rank; i++) {
+    const Sym *x = i == p->dim_m ? b->row : i == p->dim_n ? b->column : NULL;
+    if (!x) x = sym_sub(sym, point_get(&p->batch, p->out->type->dims[i]), out->start[i]);
+    at = sym_add(sym, at, sym_mul(sym, x, sym_int(sym, out->buffer->stride[i])));
+  }
+  return emit_address(&t->l, lower_sound(&t->l, at), DTYPE_index);
+}
+
+static Value *load_block(Tiles *t, const Product *p, const Block *b, Value *offset) {
+  Lower *l = &t->l;
+  const TileBuffer *buffer = t->tile[p->out->id].buffer;
+  if (p->fill) return emit_splat(l, emit_cast(l, p->fill, p->dtype), b->m * b->n);
+  Value **rows = ARENA_ARRAY(l->arena, Value *, b->m), *args[] = {buffer->memory, offset};
+  const Type *type = type_vec(l->k->cx, b->n, p->out->type->dtype);
+  for (int i = 0; i < b->m; i++) {
+    Attr imm = {.key = ATTR_imm, .integer = i * buffer->stride[p->dim_m]};
+    rows[i] = emit(l, OP_load, args, 2, &imm, i ? 1 : 0, type);
+  }
+  return emit_cast(l, emit_join(l, rows, b->m), p->dtype);
+}
+
+static void store_block(Tiles *t, const Product *p, const Block *b, Value *offset, Value *v) {
+  Lower *l = &t->l;
+  const TileBuffer *buffer = t->tile[p->out->id].buffer;
+  v = emit_cast(l, v, p->out->type->dtype);
+  for (int i = 0; i < b->m; i++) {
+    Attr imm = {.key = ATTR_imm, .integer = i * buffer->stride[p->dim_m]};
+    Value *args[] = {emit_range(l, v, i * b->n, b->n), buffer->memory, offset};
+    emit(l, OP_store, args, 3, &imm, i ? 1 : 0, NULL);
+  }
+}
+
+static Value *load_panel(Tiles *t, const Panels *from, const Sym *base, const Sym *k, int rows) {
+  Lower *l = &t->l;
+  const Sym *at = sym_add(l->sym, base, sym_mul(l->sym, k, sym_int(l->sym, rows)));
+  Value *args[] = {from->memory, emit_address(l, lower_sound(l, at), DTYPE_index)};
+  return emit(l, OP_load, args, 2, NULL, 0, type_vec(l->k->cx, rows, from->source.dtype));
+}
+
+static bool multiply_block(Tiles *t, const Product *p, const Block *b) {
+  Lower *l = &t->l;
+  Value *offset = acc_offset(t, p, b), *acc = load_block(t, p, b, offset);
+  const MmaInfo *row = mma_register_tile(l->arena, b->m, b->n, 1);
+  MmaChoice choice = {.name = intern(&l->k->cx->names, row->name)};
+  Attr mma = {.key = ATTR_mma, .mma = &choice};
+  NestLoop loop = loop_open(t, NULL, sym_int(l->sym, p->k), 1, &acc, 1);
+  Value *args[] = {load_panel(t, p->a, b->a_base, loop.counter, b->m),
+                   load_panel(t, p->b, b->b_base, loop.counter, b->n), loop_arg(&loop, 0)};
+  Value *next = emit(l, OP_wave_mma, args, 3, &mma, 1, acc->type);
+  loop_close(t, &loop, &next);
+  store_block(t, p, b, offset, loop_result(&loop, 0));
+  return true;
+}
+
+/* ---- all blocks ---- */
+
+/* Whole panels in a loop, then the one that is left. */
+typedef struct PanelRun {
+  NestLoop loop;
+  bool looping;
+  int rows;
+  const Sym *first, *base;
+} PanelRun;
+
+static bool open_run(Tiles *t, const Panels *p, bool rest, PanelRun *out) {
+  SymCtx *sym = t->l.sym;
+  int full = p->source.extent / p->rows, left = p->source.extent % p->rows;
+  int64_t size = (int64_t)p->rows * p->source.depth;
+  *out = (PanelRun){.rows = rest ? left : p->rows};
+  if (rest ? left == 0 : full == 0) return false;
+  out->looping = !rest && full > 1;
+  if (out->looping) out->loop = loop_open(t, NULL, sym_int(sym, full), 1, NULL, 0);
+  const Sym *number = out->looping ? out->loop.counter : sym_int(sym, rest ? full : 0);
+  out->first = sym_mul(sym, number, sym_int(sym, p->rows));
+  out->base = sym_mul(sym, number, sym_int(sym, size));
+  return true;
+}
+
+static void close_run(Tiles *t, PanelRun *r) {
+  if (r->looping) loop_close(t, &r->loop, NULL);
+}
+
+static bool multiply(Tiles *t, const Product *p) {
+  bool ok = true;
+  nest_open(t);
+  for (int right = 0; right < 2; right++) {
+    PanelRun columns, rows;
+    if (!open_run(t, p->b, right, &columns)) continue;
+    for (int below = 0; below < 2; below++) {
+      if (!open_run(t, p->a, below, &rows)) continue;
+      Block b = {rows.rows, columns.rows, rows.first, columns.first, rows.base, columns.base};
+      ok = multiply_block(t, p, &b) && ok;
+      close_run(t, &rows);
+    }
+    close_run(t, &columns);
+  }
+  nest_close(t);
+  return ok;
+}
+
+/* ---- opening ---- */
+
+static int dim_of(const Type *t, const Sym *dim) {
+  for (int i = 0; i < t->rank; i++)
+    if (dim_base(t->dims[i]) == dim_base(dim)) return i;
+  return -1;
+}
+
+static PackSource source_of(const Tiles *t, const Product *p, bool rhs) {
+  const Value *v = rhs ? p->rhs : p->lhs;
+  const Tile *tile = &p->at[rhs];
+  int row = dim_of(v->type, rhs ? p->roles.n : p->roles.m), k = dim_of(v->type, p->roles.k);
+  PackSource s = {.of = v,
+                  .row = v->type->dims[row],
+                  .k = v->type->dims[k],
+                  .row_start = tile->start[row],
+                  .k_start = tile->start[k],
+                  .extent = tile->extent[row],
+                  .depth = tile->extent[k],
+                  .others = {.along = -1, .width = 1},
+                  .dtype = p->dtype};
+  for (int i = 0; i < v->type->rank; i++) {
+    if (i == row || i == k) continue;
+    const Sym *at = point_get(&p->batch, v->type->dims[i]);
+    s.others.dim[s.others.n] = v->type->dims[i];
+    s.others.at[s.others.n++] = at ? at : tile->start[i];
+  }
+  (void)t;
+  return s;
+}
+
+enum { SCALE_BLOCK = 32 }; /* elements of k with one scale */
+
+static bool pack_operands(Tiles *t, Product *p) {
+  PackSource a = source_of(t, p, false), b = source_of(t, p, true);
+  if (p->op->kind == OP_scaled_mma) {
+    a.scale = p->op->args[1], b.scale = p->op->args[3];
+    a.per_scale = b.per_scale = SCALE_BLOCK;
+  }
+  p->a = pack_panels(t, &a, p->tile.m);
+  p->b = p->a ? pack_panels(t, &b, p->tile.n) : NULL;
+  return p->b != NULL;
+}
+
+static bool open_product(Tiles *t, const Op *op, Product *p) {
+  bool scaled = op->kind == OP_scaled_mma;
+  *p = (Product){.op = op, .lhs = op->args[0], .rhs = op->args[scaled ? 2 : 1]};
+  p->acc = op->args[scaled ? 4 : 2];
+  p->out = &op->results[0];
+  const Type *of[3] = {p->lhs->type, p->rhs->type, p->out->type};
+  if (ir_mma_roles(t->l.k, of[0], of[1], of[2], &p->roles)) return false;
+  for (int i = 0; i < 3; i++)
+    if (!tile_place(t, op, of[i], &p->at[i])) return false;
+  p->dim_m = dim_of(of[2], p->roles.m);
+  p->dim_n = dim_of(of[2], p->roles.n);
+  p->m = p->at[2].extent[p->dim_m];
+  p->n = p->at[2].extent[p->dim_n];
+  p->k = p->at[0].extent[dim_of(of[0], p->roles.k)];
+  DType c = of[2]->dtype;
+  bool narrow = dtype_is_float(c) && dtype_info[c].bits < 32;
+  p->dtype = narrow ? DTYPE_f32 : c;
+  if (!dtype_is_float(c) && dtype_is_float(of[0]->dtype))
+    return tiles_refuse(t, op, "a product of floats that is summed in integers");
+  p->tile = register_tile(t->l.cx->target, dtype_info[p->dtype].bits, p->m, p->n);
+  return true;
+}
+
+static bool multiply_at(Tiles *t, const Point *at, void *user) {
+  Product *p = user;
+  p->batch = *at;
+  return pack_operands(t, p) && multiply(t, p);
+}
+
+/* The dims that are neither m nor n: one product for each of their coordinates. */
+static NestBox batch_box(const Tiles *t, const Product *p) {
+  NestBox all = nest_box(t, p->out->type, &p->at[2]), b = {.along = -1, .width = 1};
+  for (int i = 0; i < all.rank; i++) {
+    if (i == p->dim_m || i == p->dim_n) continue;
+    b.dim[b.rank] = all.dim[i];
+    b.start[b.rank] = all.start[i];
+    b.extent[b.rank++] = all.extent[i];
+  }
+  return b;
+}
+
+static bool is_single(const NestBox *b) {
+  for (int i = 0; i < b->rank; i++)
+    if (b->extent[i] != 1) return false;
+  return true;
+}
+
+/* Operands first: they may be made of what the accumulator's buffer holds until then. */
+static bool multiply_single(Tiles *t, Product *p, const NestBox *b) {
+  p->batch = (Point){.n = b->rank, .along = -1, .width = 1};
+  for (int i = 0; i < b->rank; i++) p->batch.dim[i] = b->dim[i], p->batch.at[i] = b->start[i];
+  return pack_operands(t, p) && open_accumulator(t, p) && multiply(t, p);
+}
+
+bool tiles_mma(Tiles *t, const Op *op) {
+  Product p;
+  if (!open_product(t, op, &p)) return false;
+  NestBox b = batch_box(t, &p);
+  if (is_single(&b)) return multiply_single(t, &p, &b);
+  if (tiles_depends(t, p.lhs, p.acc) || tiles_depends(t, p.rhs, p.acc))
+    return tiles_refuse(t, op, "several products whose operands depend on the accumulator");
+  return open_accumulator(t, &p) && nest_run(t, &b, multiply_at, &p);
+}

@@ -1,0 +1,176 @@
+/* tiles_plan.c: which values are made where they are needed, and which are kept.
+ *
+ * A value that several nests of loops ask for is made again in each, if that is cheap: arithmetic,
+ * loads from cache. An exponential is kept in a buffer instead. What the kernel writes to is read
+ * at once, because it may hold something else later. */
+#include "analysis/motion.h"
+#include "tiles/tiles.h"
+
+enum {
+  KEEP_COST = 5, /* of a value that is worth a buffer, in additions */
+  LOAD_COST = 1,
+  FUNCTION_COST = 12
+};
+
+typedef struct Plan {
+  Tiles *t;
+  const Op **ops; /* in program order */
+  int nops;
+  const bool *written; /* memories, by the id of their root */
+  uint64_t **askers;   /* by value id: a bit for each op that has an effect and asks for it */
+  int words;
+  int *cost; /* by value id */
+} Plan;
+
+/* ---- what may be made again ---- */
+
+static bool may_be_inline(const Plan *p, const Op *op) {
+  const OpInfo *info = &op_info[op->kind];
+  if (op->nresults != 1 || op->results[0].type->kind != TYPE_tile) return false;
+  switch (op->kind) {
+  case OP_fill:
+  case OP_self_index:
+  case OP_apply_expr:
+  case OP_broadcast:
+  case OP_permute:
+  case OP_squeeze: return true;
+  case OP_read: {
+    MemAccess a;
+    return access_of(op, &a) && !p->written[memory_root(a.memory)->id] &&
+           !op_has(op, ATTR_volatile);
+  }
+  default: return info->level == LEVEL_BOTH && op_is_pure(op) && op->nargs;
+  }
+}
+
+static int own_cost(const Op *op) {
+  switch (op->kind) {
+  case OP_fill:
+  case OP_broadcast:
+  case OP_permute:
+  case OP_squeeze: return 0;
+  case OP_read: return LOAD_COST + 4 * (op->nargs > 1);
+  case OP_div:
+  case OP_mod:
+  case OP_floordiv:
+  case OP_sqrt:
+  case OP_rsqrt:
+  case OP_reciprocal: return 4;
+  case OP_exp:
+  case OP_exp2:
+  case OP_log2:
+  case OP_log10:
+  case OP_cbrt:
+  case OP_sin:
+  case OP_cos:
+  case OP_sinh:
+  case OP_tanh:
+  case OP_tanh_approx:
+  case OP_atan2:
+  case OP_powf:
+  case OP_remf: return FUNCTION_COST;
+  default: return 1;
+  }
+}
+
+/* ---- who asks ---- */
+
+static void note_askers(Plan *p, const Op *op) {
+  bool again = p->t->plan.is_inline[op->nresults ? op->results[0].id : 0] && may_be_inline(p, op);
+  for (int i = 0; i < op->nargs; i++) {
+    uint64_t *of = p->askers[op->args[i]->id];
+    if (again)
+      for (int w = 0; w < p->words; w++) of[w] |= p->askers[op->results[0].id][w];
+    else of[op->id / 64] |= UINT64_C(1) << (op->id % 64);
+  }
+}
+
+/* How often a loop repeats what is asked for in it; products pack their operands in front. */
+static int asks(const Plan *p, const Value *v) {
+  int n = 0;
+  for (int i = 0; i < p->nops; i++) {
+    const Op *op = p->ops[i];
+    if (!(p->askers[v->id][op->id / 64] >> (op->id % 64) & 1)) continue;
+    bool outside = v->def->parent != op->parent && op->kind != OP_mma;
+    n += outside ? 4 : 1;
+  }
+  return n;
+}
+
+static void decide(Plan *p, const Op *op) {
+  if (!op->nresults) return;
+  const Value *v = &op->results[0];
+  int cost = own_cost(op);
+  if (!may_be_inline(p, op)) {
+    p->cost[v->id] = LOAD_COST;
+    return;
+  }
+  for (int i = 0; i < op->nargs; i++) cost += p->cost[op->args[i]->id];
+  bool keep = cost >= KEEP_COST && asks(p, v) > 1;
+  p->t->plan.is_inline[v->id] = !keep;
+  p->cost[v->id] = keep ? LOAD_COST : cost;
+}
+
+void tiles_plan(Tiles *t) {
+  Kernel *k = t->l.k;
+  Arena *a = t->l.arena;
+  Plan p = {.t = t, .words = k->nops / 64 + 1, .written = find_written(k, a)};
+  t->plan.is_inline = ARENA_ARRAY(a, bool, k->nvalues + 1);
+  p.ops = ARENA_ARRAY(a, const Op *, k->nops + 1);
+  p.cost = ARENA_ARRAY(a, int, k->nvalues + 1);
+  p.askers = ARENA_ARRAY(a, uint64_t *, k->nvalues + 1);
+  for (int i = 0; i < k->nvalues; i++) p.askers[i] = ARENA_ARRAY(a, uint64_t, p.words);
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    p.ops[p.nops++] = op;
+    if (op->nresults) t->plan.is_inline[op->results[0].id] = may_be_inline(&p, op);
+  }
+  for (int i = p.nops - 1; i >= 0; i--) note_askers(&p, p.ops[i]);
+  for (int i = 0; i < p.nops; i++) decide(&p, p.ops[i]);
+}
+
+/* ---- who depends on whom ---- */
+
+typedef struct Depends {
+  const Tiles *t;
+  const Value *of;
+  bool *none[2]; /* by value id: known not to depend; [1]: on elements at other coordinates */
+} Depends;
+
+static Depends ask(const Tiles *t, const Value *of) {
+  Depends d = {.t = t, .of = of};
+  for (int i = 0; i < 2; i++) d.none[i] = ARENA_ARRAY(t->l.arena, bool, t->l.k->nvalues + 1);
+  return d;
+}
+
+/* `elsewhere`: only where an element of v needs one at other coordinates. */
+static bool depends(Depends *d, const Value *v, bool elsewhere) {
+  if (v == d->of) return !elsewhere;
+  if (!v->def || !d->t->plan.is_inline[v->id] || d->none[elsewhere][v->id]) return false;
+  for (int i = 0; i < v->def->nargs; i++) {
+    bool looked_up = v->def->kind == OP_read && i > 0;
+    if (depends(d, v->def->args[i], elsewhere && !looked_up)) return true;
+  }
+  d->none[elsewhere][v->id] = true;
+  return false;
+}
+
+bool tiles_depends(const Tiles *t, const Value *v, const Value *of) {
+  Depends d = ask(t, of);
+  return depends(&d, v, false);
+}
+
+bool tiles_depends_elsewhere(const Tiles *t, const Value *v, const Value *of) {
+  Depends d = ask(t, of);
+  return depends(&d, v, true);
+}
+
+bool tiles_used_later(const Tiles *t, const Op *op, const Value *v) {
+  Depends d = ask(t, v);
+  const Op *end = op->parent->owner;
+  while (end && !end->next) end = end->parent->owner;
+  const Op *stop = end ? end->next : NULL;
+  for (const Op *q = op->next; q && q != stop; q = ir_next(q))
+    for (int i = 0; i < q->nargs; i++)
+      if (depends(&d, q->args[i], false)) return true;
+  return false;
+}

@@ -1,0 +1,183 @@
+/* tiles_reduce.c: sum, max and min along one dim.
+ *
+ *     along the vectors                           across them
+ *     for rows {                                  for vectors of columns {
+ *       %a = for $i1 step 16 carry %v { v + x }     %a = for rows carry %v { v + x }
+ *       the elements of %a, pair by pair            store %a
+ *       store one                                 }
+ *     }
+ * Narrow floats are summed in f32 and rounded at the end. */
+#include "ir/dtype.h"
+#include "ir/layout_links.h"
+#include "tiles/tiles.h"
+
+typedef struct Reduction {
+  const Op *op;
+  const Value *of, *out;
+  NestBox all; /* of the operand; `along` is the dim of vectors */
+  int dim;     /* which is reduced */
+  OpKind combine;
+  DType dtype; /* what it is computed in */
+  Value *one;  /* the result, when it is one element */
+  Point row;   /* while it is reduced: the dim is the last of the point */
+} Reduction;
+
+static OpKind combiner(OpKind kind) {
+  return kind == OP_sum ? OP_add : kind == OP_max ? OP_maximum : OP_minimum;
+}
+
+static Value *neutral(Tiles *t, const Reduction *r, int width) {
+  return emit_splat(&t->l, lower_neutral(&t->l, r->op->kind, r->dtype), width);
+}
+
+/* ---- vectors ---- */
+
+/* All elements of a vec: halves first, so that they stay vectors as long as possible. */
+static Value *combine_elements(Tiles *t, OpKind combine, Value *v) {
+  Lower *l = &t->l;
+  while (v->type->n > 1) {
+    int n = v->type->n, half = n / 2;
+    Value *sum = emit_binary(l, combine, emit_range(l, v, 0, half), emit_range(l, v, half, half));
+    if (n % 2) { /* the odd one joins the first */
+      Value *first = emit_range(l, sum, 0, 1), *odd = emit_range(l, v, n - 1, 1);
+      Value *parts[] = {emit_binary(l, combine, first, odd), NULL};
+      if (half > 1) parts[1] = emit_range(l, sum, 1, half - 1);
+      sum = emit_join(l, parts, half > 1 ? 2 : 1);
+    }
+    v = sum;
+  }
+  return v;
+}
+
+/* The operand at a point, in the dtype of the sum. */
+static Value *term_at(Tiles *t, const Reduction *r, const Point *p) {
+  Value *v = tiles_wide_at(t, r->of, p);
+  return v ? emit_cast(&t->l, v, r->dtype) : NULL;
+}
+
+/* ---- the result ---- */
+
+/* With the second operand, stored or kept. */
+static bool finish(Tiles *t, Reduction *r, const Point *p, Value *v) {
+  Lower *l = &t->l;
+  const Tile *tile = &t->tile[r->out->id];
+  if (r->op->nargs > 1) {
+    Value *init = tiles_wide_at(t, r->op->args[1], p);
+    if (!init) return false;
+    v = emit_binary(l, r->combine, emit_cast(l, init, r->dtype), v);
+  }
+  v = emit_cast(l, v, r->out->type->dtype);
+  if (tile->held == TILE_BUFFER) buffer_store(t, tile->buffer, r->out->type, tile, p, v);
+  else r->one = v;
+  return true;
+}
+
+/* ---- along the vectors ---- */
+
+typedef struct Part {
+  const Sym *from, *to; /* relative; from NULL: 0 */
+  int width;
+  const Sym *limit;
+} Part;
+
+/* Elements [from, to) of the row, `width` at a time, as one. */
+static Value *reduce_part(Tiles *t, Reduction *r, Part part) {
+  Lower *l = &t->l;
+  Point p = r->row;
+  int at = p.n - 1, granted = t->granted.n;
+  int64_t first = 0, n;
+  bool known = (!part.from || sym_is_int(part.from, &first)) && sym_is_int(part.to, &n);
+  p.along = part.width > 1 ? at : -1;
+  p.width = part.width;
+  if (known && n - first == part.width) {
+    if (part.limit) grant(t, p.dim[at], part.limit);
+    p.at[at] = lower_sound(l, sym_add(l->sym, r->all.start[r->dim], sym_int(l->sym, first)));
+    Value *v = term_at(t, r, &p);
+    t->granted.n = granted;
+    return v ? combine_elements(t, r->combine, v) : NULL;
+  }
+  Value *acc = neutral(t, r, part.width);
+  NestLoop loop = loop_open(t, part.from, part.to, part.width, &acc, 1);
+  if (part.limit) grant(t, p.dim[at], part.limit);
+  p.at[at] = lower_sound(l, sym_add(l->sym, r->all.start[r->dim], loop.counter));
+  Value *v = term_at(t, r, &p);
+  Value *next = v ? emit_binary(l, r->combine, loop_arg(&loop, 0), v) : acc;
+  loop_close(t, &loop, &next);
+  return v ? combine_elements(t, r->combine, loop_result(&loop, 0)) : NULL;
+}
+
+static bool add_part(Tiles *t, Reduction *r, Value **sum, Part part) {
+  int64_t first = 0, n;
+  if ((!part.from || sym_is_int(part.from, &first)) && sym_is_int(part.to, &n) && n <= first)
+    return true;
+  Value *v = reduce_part(t, r, part);
+  if (v) *sum = *sum ? emit_binary(&t->l, r->combine, *sum, v) : v;
+  return v != NULL;
+}
+
+/* Vectors below the limit of an access, the others, and what is left. */
+static bool reduce_row(Tiles *t, const Point *p, void *user) {
+  Reduction *r = user;
+  SymCtx *sym = t->l.sym;
+  int width = r->all.width, extent = r->all.extent[r->dim], rest = extent % width;
+  const Sym *all = sym_int(sym, extent), *whole = sym_int(sym, extent - rest);
+  const Sym *limit = r->all.split, *full = limit ? nest_below(t, &r->all, r->dim, limit) : whole;
+  Value *sum = NULL;
+  r->row = *p;
+  r->row.dim[r->row.n++] = r->all.dim[r->dim];
+  return add_part(t, r, &sum, (Part){NULL, full, width, limit}) &&
+         add_part(t, r, &sum, (Part){full, whole, width, NULL}) &&
+         add_part(t, r, &sum, (Part){whole, all, rest ? rest : 1, NULL}) && finish(t, r, p, sum);
+}
+
+/* ---- across the vectors ---- */
+
+static bool reduce_across(Tiles *t, const Point *p, void *user) {
+  Reduction *r = user;
+  Lower *l = &t->l;
+  Value *acc = neutral(t, r, p->width);
+  Point q = *p;
+  q.dim[q.n] = r->all.dim[r->dim];
+  NestLoop loop = loop_open(t, NULL, sym_int(l->sym, r->all.extent[r->dim]), 1, &acc, 1);
+  q.at[q.n] = lower_sound(l, sym_add(l->sym, r->all.start[r->dim], loop.counter));
+  q.n++;
+  Value *v = term_at(t, r, &q);
+  Value *next = v ? emit_binary(l, r->combine, loop_arg(&loop, 0), v) : acc;
+  loop_close(t, &loop, &next);
+  return v && finish(t, r, p, loop_result(&loop, 0));
+}
+
+/* ---- the op ---- */
+
+/* The dims that stay. */
+static NestBox box_of_result(Tiles *t, const Reduction *r) {
+  NestBox b = nest_box(t, r->out->type, &t->tile[r->out->id]);
+  if (r->all.along < 0 || r->all.along == r->dim) return b;
+  for (int i = 0; i < b.rank; i++)
+    if (dim_base(b.dim[i]) == dim_base(r->all.dim[r->all.along])) b.along = i;
+  b.width = b.along < 0 ? 1 : r->all.width;
+  return b;
+}
+
+bool tiles_reduce(Tiles *t, const Op *op) {
+  Reduction r = {
+      .op = op, .of = op->args[0], .out = &op->results[0], .combine = combiner(op->kind)};
+  Tile here = {0}, *tile = &t->tile[r.out->id];
+  DType dtype = r.of->type->dtype;
+  bool narrow = dtype_is_float(dtype) && dtype_info[dtype].bits < 32;
+  if (op_has(op, ATTR_into)) return tiles_refuse(t, op, "a reduction in parts");
+  r.dtype = narrow && op->kind == OP_sum ? DTYPE_f32 : dtype;
+  if (!tile_place(t, op, r.of->type, &here) || !tile_place(t, op, r.out->type, tile)) return false;
+  r.all = nest_box(t, r.of->type, &here);
+  r.dim = type_dim(r.of->type, op_attr(op, ATTR_dim)->sym);
+  nest_choose_width(t, &r.all, tile_contiguous(t, r.of), tile_bytes(t, r.of));
+  bool single = tile_elements(r.out->type, tile) == 1;
+  if (single)
+    r.all.along = r.dim, nest_choose_width(t, &r.all, r.all.dim[r.dim], tile_bytes(t, r.of));
+  else tile_new_buffer(t, r.out);
+  if (r.all.along == r.dim) r.all.split = tile_limit(t, r.of, r.all.dim[r.dim]);
+  NestBox b = box_of_result(t, &r);
+  if (!nest_run(t, &b, r.all.along == r.dim ? reduce_row : reduce_across, &r)) return false;
+  if (single) tile->held = TILE_SCALAR, tile->scalar = r.one;
+  return true;
+}

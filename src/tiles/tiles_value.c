@@ -1,0 +1,247 @@
+/* tiles_value.c: the elements of a value at a point.
+ *
+ * What was asked for before at the same point is not made again. A value is made in the outermost
+ * loop of the nest whose counters its coordinates mention: a row's scale stands in front of the
+ * loop along the row. */
+#include "ir/attr.h"
+#include "ir/dtype.h"
+#include "tiles/tiles.h"
+
+/* ---- points ---- */
+
+const Sym *point_get(const Point *p, const Sym *dim) {
+  for (int i = 0; i < p->n; i++)
+    if (dim_base(p->dim[i]) == dim_base(dim)) return p->at[i];
+  return NULL;
+}
+
+Point tile_origin(const Tiles *t, const Value *v) {
+  Point p = {.along = -1, .width = 1};
+  if (v->type->kind != TYPE_tile) return p;
+  p.n = v->type->rank;
+  for (int i = 0; i < p.n; i++) {
+    p.dim[i] = v->type->dims[i];
+    p.at[i] = t->tile[v->id].start[i];
+  }
+  return p;
+}
+
+/* ---- where tiles lie ---- */
+
+bool tile_place(Tiles *t, const Op *op, const Type *type, Tile *out) {
+  out->scope = t->l.scope;
+  if (type->kind != TYPE_tile) return true;
+  if (!distribute_extents(t->l.d, op, type, out->extent)) return false;
+  for (int i = 0; i < type->rank; i++) {
+    DimRange here;
+    if (!standing_range(&t->l.standing, op, type->dims[i], &here)) return false;
+    out->start[i] = here.start;
+  }
+  return true;
+}
+
+int64_t tile_elements(const Type *type, const Tile *tile) {
+  int64_t n = 1;
+  for (int i = 0; type->kind == TYPE_tile && i < type->rank; i++) n *= tile->extent[i];
+  return n;
+}
+
+/* ---- ops at a point ---- */
+
+typedef struct Asked {
+  Tiles *t;
+  const Value *v;
+  Point p; /* the coordinates of v's own dims */
+} Asked;
+
+static Value *refuse(Tiles *t, const Op *op, const char *what) {
+  tiles_refuse(t, op, what);
+  return NULL;
+}
+
+static Value *wide(Tiles *t, Value *v, int width) {
+  return v && v->type->n < width ? emit_splat(&t->l, v, width) : v;
+}
+
+Value *tiles_wide_at(Tiles *t, const Value *v, const Point *p) {
+  return wide(t, tiles_at(t, v, p), p->width);
+}
+
+static const Sym *plain_expr(Asked *a, const Op *op, const Sym *e) {
+  return lower_sound(&a->t->l, distribute_expr(a->t->l.d, op, e));
+}
+
+static Value *fill_at(Asked *a) {
+  const Op *op = a->v->def;
+  Lower *l = &a->t->l;
+  Attr value = *op_attr(op, ATTR_value);
+  if (value.sym) value.sym = at_entry(l, plain_expr(a, op, value.sym));
+  return emit(l, OP_scalar, NULL, 0, &value, 1, type_scalar(l->k->cx, a->v->type->dtype));
+}
+
+static Value *index_at(Asked *a) {
+  Lower *l = &a->t->l;
+  DType dtype = a->v->type->dtype;
+  Value *first = emit_expr(l, a->p.at[0], dtype);
+  if (a->p.along < 0) return first;
+  Value *iota = tile_iota(a->t, a->p.width, dtype);
+  return emit_binary(l, OP_add, emit_splat(l, first, a->p.width), iota);
+}
+
+/* Operands at the point, all as wide as the widest. */
+static int operands_at(Asked *a, const Op *op, Value **args) {
+  int width = 1;
+  for (int i = 0; i < op->nargs; i++) {
+    if (!(args[i] = tiles_at(a->t, op->args[i], &a->p))) return 0;
+    if (args[i]->type->n > width) width = args[i]->type->n;
+  }
+  for (int i = 0; i < op->nargs; i++) args[i] = wide(a->t, args[i], width);
+  return width;
+}
+
+static Value *apply_at(Asked *a) {
+  const Op *op = a->v->def;
+  Lower *l = &a->t->l;
+  Value *args[16];
+  if (op->nargs > (int)WV_LEN(args)) return refuse(a->t, op, "more than 16 operands");
+  int width = operands_at(a, op, args);
+  const Sym *e = plain_expr(a, op, op_attr(op, ATTR_expr)->sym);
+  if (width == 0) return NULL;
+  if (width == 1) return emit_expr_of(l, e, a->v->type->dtype, args, op->nargs);
+  VectorSymbols s = {.width = width};
+  for (int i = 0; i < op->nargs; i++) {
+    for (int nonneg = 0; nonneg < 2; nonneg++) {
+      const Sym *arg = ir_numbered_symbol(l->k->cx, "$APPLY_EXPR_ARG_", i, nonneg);
+      if (!sym_contains(e, arg) || s.n == (int)WV_LEN(s.symbol)) continue;
+      s.symbol[s.n] = arg;
+      s.vec[s.n++] = args[i];
+    }
+  }
+  return vector_expr(a->t, e, &s, a->v->type->dtype);
+}
+
+static Value *elementwise_at(Asked *a) {
+  const Op *op = a->v->def;
+  Value *args[3];
+  if (op->nargs > (int)WV_LEN(args)) return refuse(a->t, op, "more than 3 operands");
+  int width = operands_at(a, op, args);
+  if (!width) return NULL;
+  const Type *type = type_vec(a->t->l.k->cx, width, a->v->type->dtype);
+  return emit(&a->t->l, op->kind, args, op->nargs, op->attrs, op->nattrs, type);
+}
+
+/* Elements that become others of the same size stay where they are. */
+static Value *bitcast_at(Asked *a) {
+  const Op *op = a->v->def;
+  const Type *from = op->args[0]->type, *to = a->v->type;
+  if (dtype_info[from->dtype].bits != dtype_info[to->dtype].bits)
+    return refuse(a->t, op, "elements of another size");
+  return elementwise_at(a);
+}
+
+static Value *make_at(Asked *a) {
+  const Op *op = a->v->def;
+  switch (op->kind) {
+  case OP_fill:
+  case OP_scalar: return fill_at(a);
+  case OP_self_index: return index_at(a);
+  case OP_apply_expr: return apply_at(a);
+  case OP_read: return access_load(a->t, op, &a->p);
+  case OP_broadcast:
+  case OP_permute:
+  case OP_squeeze: return tiles_at(a->t, op->args[0], &a->p);
+  case OP_bitcast: return bitcast_at(a);
+  default: return elementwise_at(a);
+  }
+}
+
+/* ---- what was made before ---- */
+
+typedef struct Made {
+  const Value *of;
+  Point p;
+  Value *value;
+  const struct Made *next; /* with the same hash */
+} Made;
+
+static bool same_point(const Point *a, const Point *b) {
+  if (a->n != b->n || a->along != b->along || a->width != b->width) return false;
+  for (int i = 0; i < a->n; i++)
+    if (a->at[i] != b->at[i]) return false;
+  return true;
+}
+
+static uint64_t hash_asked(const Asked *a) {
+  uint64_t key = hash_mix(map_key(a->v), (uint64_t)a->p.width);
+  for (int i = 0; i < a->p.n; i++) key = hash_mix(key, map_key(a->p.at[i]));
+  return key ? key : 1;
+}
+
+/* The innermost loop that one of the coordinates belongs to. */
+static NestLevel *level_of(const Tiles *t, const Point *p) {
+  NestLevel *level = t->level;
+  for (; level && level->counter; level = level->outer)
+    for (int i = 0; i < p->n; i++)
+      if (sym_contains(p->at[i], level->counter)) return level;
+  return level;
+}
+
+static Value *make_once(Asked *a) {
+  Tiles *t = a->t;
+  NestLevel *inner = t->level, *level = level_of(t, &a->p);
+  LowerScope *scope = t->l.scope;
+  uint64_t key = hash_asked(a);
+  if (!level) return make_at(a);
+  for (const Made *m = map_get(&level->made, key); m; m = m->next)
+    if (m->of == a->v && same_point(&m->p, &a->p)) return m->value;
+  t->level = level;
+  t->l.scope = level->scope;
+  const Tile *tile = &t->tile[a->v->id];
+  Value *v = tile->held == TILE_BUFFER ? buffer_load(t, tile->buffer, a->v->type, tile, &a->p)
+                                       : make_at(a);
+  t->level = inner;
+  t->l.scope = scope;
+  if (!v) return NULL;
+  Made *m = ARENA_NEW(t->l.arena, Made);
+  *m = (Made){a->v, a->p, v, map_get(&level->made, key)};
+  map_set(t->l.arena, &level->made, key, m);
+  return v;
+}
+
+/* ---- the question ---- */
+
+/* The point in terms of v's dims. Dims that it lacks have one element, at its start. */
+static bool own_point(Tiles *t, const Value *v, const Point *p, Point *out) {
+  const Tile *tile = &t->tile[v->id];
+  *out = (Point){.n = v->type->kind == TYPE_tile ? v->type->rank : 0, .along = -1, .width = 1};
+  for (int i = 0; i < out->n; i++) {
+    const Sym *dim = v->type->dims[i];
+    out->dim[i] = dim;
+    out->at[i] = point_get(p, dim);
+    if (!out->at[i]) out->at[i] = tile->start[i];
+    if (p->along >= 0 && dim_base(p->dim[p->along]) == dim_base(dim)) {
+      out->along = i;
+      out->width = p->width;
+    }
+  }
+  return true;
+}
+
+Value *tiles_at(Tiles *t, const Value *v, const Point *p) {
+  const Tile *tile = &t->tile[v->id];
+  WV_ASSERT(tile->held != TILE_ABSENT);
+  if (tile->held == TILE_SCALAR) return tile->scalar;
+  Asked a = {.t = t, .v = v};
+  own_point(t, v, p, &a.p);
+  if (a.p.width == 1) a.p.along = -1;
+  if (!t->level && tile->held == TILE_BUFFER)
+    return buffer_load(t, tile->buffer, v->type, tile, &a.p);
+  return make_once(&a);
+}
+
+Value *tiles_scalar(Tiles *t, const Value *v) {
+  const Tile *tile = &t->tile[v->id];
+  if (tile->held == TILE_SCALAR) return tile->scalar;
+  Point p = tile_origin(t, v);
+  return tiles_at(t, v, &p);
+}
