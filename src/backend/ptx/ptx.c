@@ -264,7 +264,9 @@ static void put_header(Ptx *p, StrBuf *out, const Constraint *launch) {
   sb_puts(out, ".extern .shared .align 1024 .b8 wave_shared[];\n\n");
   sb_printf(out, ".visible .entry %s(", entry_name(p));
   put_params(p, out);
-  sb_printf(out, "\n)\n.maxntid %d, 1, 1\n", (int)threads);
+  /* Without the second row ptxas may choose a few registers for kernels that need all, and does not
+   * let waves exchange them. */
+  sb_printf(out, "\n)\n.maxntid %d, 1, 1\n.minnctapersm 1\n", (int)threads);
   if (p->clustered) put_cluster(launch, out);
   sb_puts(out, "{\n");
 }

@@ -32,7 +32,8 @@ typedef struct Code {
   const Op *op;
   const SymCode *code;
   const ExprRegs *args;
-  Reg *reg; /* by operation */
+  Reg *reg;  /* by operation */
+  int *bits; /* by operation: what it is computed in */
 } Code;
 
 static Reg constant(Ptx *p, int64_t v, int bits) {
@@ -81,14 +82,49 @@ static void connect(Code *c, const SymOp *s, int i, const char *name) {
 }
 
 static void binary(Code *c, const SymOp *s, int i, const char *name, const char *type) {
+  int bits = c->bits[i];
   if (*type == 'b' && is_truth(c, s->a) && is_truth(c, s->b)) {
     connect(c, s, i, name);
     return;
   }
-  Reg out = ptx_new(c->p, s->bits == 64 ? REG_RD : REG_R), a = in(c, s->a, s->bits);
+  Reg out = ptx_new(c->p, bits == 64 ? REG_RD : REG_R), a = in(c, s->a, bits);
   bool shift = s->kind == SYM_OP_shl || s->kind == SYM_OP_shr;
-  Reg b = in(c, s->b, shift ? 32 : s->bits);
-  ptx_line(c->p, "%s.%s%d %s, %s, %s", name, type, s->bits, out.name, a.name, b.name);
+  Reg b = in(c, s->b, shift ? 32 : bits);
+  ptx_line(c->p, "%s.%s%d %s, %s, %s", name, type, bits, out.name, a.name, b.name);
+  c->reg[i] = out;
+}
+
+/* floor(2**(bits - 1 + log) / d) + 1 for a d between 2**(log - 1) and 2**log that is no power of
+ * two: a number of `bits` bits. Digit by digit, because the numerator has twice as many. */
+static uint64_t magic_of(uint64_t d, int bits, int log) {
+  uint64_t q = 0, rest = 0;
+  for (int i = bits - 1 + log; i >= 0; i--) {
+    bool carry = rest >> 63;
+    rest = rest << 1 | (i == bits - 1 + log);
+    q <<= 1;
+    if (carry || rest >= d) rest -= d, q |= 1;
+  }
+  return q + 1;
+}
+
+/* By a constant, without a division: for a from 0 on, floor(a / d) is the upper half of a times
+ * magic_of(d), shifted; a negative one is mirrored at -1/2, and its quotient too. */
+static void divide_by_constant(Code *c, const SymOp *s, int i, uint64_t d, bool rest) {
+  Ptx *p = c->p;
+  int bits = s->bits, log = 1;
+  while ((uint64_t)1 << log < d) log++;
+  RegClass class = bits == 64 ? REG_RD : REG_R;
+  Reg a = in(c, s->a, bits), sign = ptx_new(p, class), m = ptx_new(p, class);
+  Reg q = ptx_new(p, class), out = q;
+  ptx_line(p, "shr.s%d %s, %s, %d", bits, sign.name, a.name, bits - 1);
+  ptx_line(p, "xor.b%d %s, %s, %s", bits, m.name, a.name, sign.name);
+  ptx_line(p, "mul.hi.u%d %s, %s, 0x%" PRIx64, bits, q.name, m.name, magic_of(d, bits, log));
+  if (log > 1) ptx_line(p, "shr.u%d %s, %s, %d", bits, q.name, q.name, log - 1);
+  ptx_line(p, "xor.b%d %s, %s, %s", bits, q.name, q.name, sign.name);
+  if (rest) {
+    out = ptx_new(p, class);
+    ptx_line(p, "mad.lo.s%d %s, %s, -%" PRIu64 ", %s", bits, out.name, q.name, d, a.name);
+  }
   c->reg[i] = out;
 }
 
@@ -96,6 +132,12 @@ static void binary(Code *c, const SymOp *s, int i, const char *name, const char 
 static void divide(Code *c, const SymOp *s, int i, bool rest) {
   Ptx *p = c->p;
   int bits = s->bits;
+  const SymOp *by = &c->code->ops[s->b];
+  bool fits = by->kind == SYM_OP_const && by->value > 2 && (bits == 64 || by->value <= INT32_MAX);
+  if (fits && (by->value & (by->value - 1))) {
+    divide_by_constant(c, s, i, (uint64_t)by->value, rest);
+    return;
+  }
   RegClass class = bits == 64 ? REG_RD : REG_R;
   Reg a = in(c, s->a, bits), b = in(c, s->b, bits), q = ptx_new(p, class), r = ptx_new(p, class);
   Reg t = ptx_new(p, REG_P), less = ptx_new(p, class), out = ptx_new(p, class);
@@ -134,9 +176,10 @@ static Reg truth_of(Code *c, int i) {
 }
 
 static void choose(Code *c, const SymOp *s, int i) {
-  Reg t = truth_of(c, s->a), out = ptx_new(c->p, s->bits == 64 ? REG_RD : REG_R);
-  Reg yes = in(c, s->b, s->bits), no = in(c, s->c, s->bits);
-  ptx_line(c->p, "selp.b%d %s, %s, %s, %s", s->bits, out.name, yes.name, no.name, t.name);
+  int bits = c->bits[i];
+  Reg t = truth_of(c, s->a), out = ptx_new(c->p, bits == 64 ? REG_RD : REG_R);
+  Reg yes = in(c, s->b, bits), no = in(c, s->c, bits);
+  ptx_line(c->p, "selp.b%d %s, %s, %s, %s", bits, out.name, yes.name, no.name, t.name);
   c->reg[i] = out;
 }
 
@@ -186,6 +229,34 @@ static int uniform_symbols(Ptx *p, const Sym *e, const Sym **out) {
   return found;
 }
 
+/* Whose low half depends only on the low halves of its operands. */
+static bool is_ring(SymOpKind kind) {
+  return kind == SYM_OP_add || kind == SYM_OP_sub || kind == SYM_OP_mul || kind == SYM_OP_and ||
+         kind == SYM_OP_or || kind == SYM_OP_xor;
+}
+
+static void demand(int *wanted, int operand, int bits) {
+  if (operand >= 0 && wanted[operand] < bits) wanted[operand] = bits;
+}
+
+/* Where 32 bits of the result are asked for, sums and products of 64 bits have no more either. */
+static void choose_bits(Code *c, int bits) {
+  const SymCode *code = c->code;
+  int *wanted = ARENA_ARRAY(c->p->arena, int, code->nops);
+  c->bits = ARENA_ARRAY(c->p->arena, int, code->nops);
+  demand(wanted, code->results[0], bits);
+  for (int i = code->nops - 1; i >= 0; i--) {
+    const SymOp *s = &code->ops[i];
+    bool shift = s->kind == SYM_OP_shl && code->ops[s->b].kind == SYM_OP_const;
+    bool ring = is_ring(s->kind) || shift, choice = s->kind == SYM_OP_select;
+    bool narrow = wanted[i] <= 32 && (ring || choice);
+    c->bits[i] = narrow ? 32 : s->bits;
+    demand(wanted, s->a, narrow && ring ? 32 : 64);
+    demand(wanted, s->b, narrow ? 32 : 64);
+    demand(wanted, s->c, narrow ? 32 : 64);
+  }
+}
+
 Reg ptx_expr(Ptx *p, const Op *op, const Sym *e, DType dtype, const ExprRegs *args) {
   const Sym **uniform = ARENA_ARRAY(p->arena, const Sym *, sym_free_symbols(e, NULL, 0) + 1);
   int n = uniform_symbols(p, e, uniform);
@@ -195,10 +266,10 @@ Reg ptx_expr(Ptx *p, const Op *op, const Sym *e, DType dtype, const ExprRegs *ar
   if (!c.code) return ptx_fail(p, op, "an expression that overflows"), constant(p, 0, 32);
   if (dtype != DTYPE_i1 && dtype_info[dtype].bits <= 32) sym_narrow(p->arena, code);
   c.reg = ARENA_ARRAY(p->arena, Reg, c.code->nops);
+  int bits = dtype_info[dtype].bits == 64 ? 64 : 32, last = c.code->results[0];
+  choose_bits(&c, dtype == DTYPE_i1 ? 64 : bits);
   for (int i = 0; i < c.code->nops; i++) operation(&c, i);
-  int last = c.code->results[0];
   if (dtype == DTYPE_i1) return truth_of(&c, last);
-  int bits = dtype_info[dtype].bits == 64 ? 64 : 32;
   Reg r = in(&c, last, bits), out = r;
   if (c.code->ops[last].kind != SYM_OP_const) return r;
   out = ptx_new(p, bits == 64 ? REG_RD : REG_R);

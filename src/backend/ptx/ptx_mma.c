@@ -148,15 +148,16 @@ static Reg descriptor(Ptx *p, const Op *op, int arg, AttrKey key) {
   const Attr *a = op_attr(op, key);
   int64_t v[4] = {0};
   for (int i = 0; i < 4; i++) sym_is_int(a->dims[i], &v[i]);
-  uint64_t layout = v[2] == 128 ? 1 : v[2] == 64 ? 2 : v[2] == 32 ? 3 : 0;
-  uint64_t high =
-      (uint64_t)(v[0] >> 4 & 0x3fff) << 16 | (uint64_t)(v[1] >> 4 & 0x3fff) << 32 | layout << 62;
+  unsigned mode = v[2] == 128 ? 1 : v[2] == 64 ? 2 : v[2] == 32 ? 3 : 0;
+  unsigned low = (unsigned)(v[0] >> 4 & 0x3fff) << 16;
+  unsigned high = (unsigned)(v[1] >> 4 & 0x3fff) | mode << 30;
   Reg address = ptx_address(p, op->args[arg], op->args[arg + 1]), word = ptx_new(p, REG_R);
-  Reg wide = ptx_new(p, REG_RD), out = ptx_new(p, REG_RD);
+  Reg out = ptx_new(p, REG_RD), upper = ptx_new(p, REG_R);
   ptx_line(p, "add.s32 %s, %s, %" PRId64, word.name, address.name, ptx_alloc_base(op->args[arg]));
   ptx_line(p, "bfe.u32 %s, %s, 4, 14", word.name, word.name);
-  ptx_line(p, "cvt.u64.u32 %s, %s", wide.name, word.name);
-  ptx_line(p, "or.b64 %s, %s, 0x%" PRIx64, out.name, wide.name, high);
+  ptx_line(p, "or.b32 %s, %s, 0x%x", word.name, word.name, low);
+  ptx_line(p, "mov.b32 %s, 0x%x", upper.name, high);
+  ptx_line(p, "mov.b64 %s, {%s, %s}", out.name, word.name, upper.name);
   return out;
 }
 

@@ -34,7 +34,29 @@ static bool is_home(Ptx *p, const Held *home, Held *v) {
   return true;
 }
 
-/* What is yielded may be what another carried value holds: all are read before any is written. */
+static bool holds(const Held *h, Reg r) {
+  int words = h->word ? word_count(h->dtype, h->n) : 0;
+  for (int i = 0; i < words; i++)
+    if (h->word[i].name == r.name) return true;
+  for (int i = 0; h->elem && i < h->n; i++)
+    if (h->elem[i].name == r.name) return true;
+  return false;
+}
+
+/* The value is held in registers of a home, another one's or its own in another order. */
+static bool is_in_homes(const Carried *c, const Held *v) {
+  for (int i = 0; i < c->n; i++) {
+    const Held *home = &c->homes[i];
+    const Reg *regs = home->word ? home->word : home->elem;
+    int n = home->word ? word_count(home->dtype, home->n) : home->n;
+    for (int r = 0; r < n; r++)
+      if (holds(v, regs[r])) return true;
+  }
+  return false;
+}
+
+/* What is yielded may be what another carried value holds: that is copied first, before any home is
+ * written. */
 static void yield_carried(Ptx *p, const Carried *c, const Op *yield, int first) {
   Held *next = ARENA_ARRAY(p->arena, Held, c->n);
   bool *stays = ARENA_ARRAY(p->arena, bool, c->n);
@@ -43,6 +65,8 @@ static void yield_carried(Ptx *p, const Carried *c, const Op *yield, int first) 
     Held *v = ptx_get(p, yield->args[first + i]);
     stays[i] = is_home(p, home, v);
     if (stays[i]) continue;
+    next[i] = *v;
+    if (!is_in_homes(c, v)) continue;
     next[i] = held_new(p, home->dtype, home->n, home->word != NULL);
     move_held(p, &next[i], v);
   }
