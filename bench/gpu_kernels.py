@@ -94,12 +94,17 @@ def layer_norm(rows, columns, dtype=tkl.f16, target=""):
 # ---- products ------------------------------------------------------------------------------------
 
 
-def gemm(m, n, k, tile=(128, 128, 64), waves=(2, 2), target=""):
+# Which instruction a product is written for: threads of its wave, its name (None: the machine's).
+SYNC = (32, "mma_m16n8k16_f32_f16")
+WGMMA = (128, None)
+
+
+def gemm(m, n, k, tile=(128, 128, 64), waves=(2, 2), unit=SYNC, target=""):
     """c = a bᵀ, f16 in, f32 out."""
 
     @tkw.wave(
         [
-            tkw.HardwareConstraint(threads_per_wave=32, mma_type="mma_m16n8k16_f32_f16"),
+            tkw.HardwareConstraint(threads_per_wave=unit[0], mma_type=unit[1]),
             tkw.WorkgroupConstraint(M, BM, 0),
             tkw.WorkgroupConstraint(N, BN, 1),
             tkw.TilingConstraint(K, BK),
@@ -122,7 +127,7 @@ def gemm(m, n, k, tile=(128, 128, 64), waves=(2, 2), target=""):
     return compiled(gemm, sizes, target)
 
 
-def attention(heads, queries, keys, depth, tile=(128, 64), waves=4, target=""):
+def attention(heads, queries, keys, depth, tile=(128, 64), waves=4, unit=SYNC, target=""):
     """Scores are powers of 2: the caller has scaled q by log2(e)/sqrt(depth)."""
     BK2, D = tkl.sym.BK2, tkl.sym.D
     i, j, k = (tkw.IndexMapping.iterator(d) for d in range(3))
@@ -134,9 +139,9 @@ def attention(heads, queries, keys, depth, tile=(128, 64), waves=4, target=""):
     @tkw.wave(
         [
             tkw.HardwareConstraint(
-                threads_per_wave=32,
-                mma_type="mma_m16n8k16_f32_f16",
-                vector_shapes={B: 0, M: 16, D: 8},
+                threads_per_wave=unit[0],
+                mma_type=unit[1],
+                vector_shapes={B: 0, M: 16, D: 8} if unit == SYNC else {B: 0},
             ),
             tkw.WorkgroupConstraint(M, BM, 0),
             tkw.WorkgroupConstraint(D, D, 1),

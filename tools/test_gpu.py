@@ -12,15 +12,17 @@ need no pytest, and, where it is installed, compute-sanitizer on a sample. Ends 
 
 import argparse
 import collections
-import concurrent.futures as futures
 import glob
 import importlib
 import inspect
-import multiprocessing
+import json
 import os
+import queue
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 import traceback
 
@@ -111,23 +113,100 @@ def list_items(options):
     return items[:: max(1, len(items) // options.sample)] if options.sample else items
 
 
+class Worker:
+    """A process that runs cases one after the other. One that crashes or hangs is replaced, and what
+    it was at is a failure."""
+
+    SECONDS = 120
+
+    def __init__(self):
+        self.process = None
+
+    def start(self):
+        self.errors = tempfile.TemporaryFile("w+")
+        command = [sys.executable, os.path.abspath(__file__), "--worker"]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True
+        )
+
+    def stop(self):
+        """Why it ended: its last words."""
+        self.process.kill()
+        self.process.wait()
+        self.errors.seek(0)
+        words = self.errors.read().strip().splitlines()[-3:]
+        status, self.process = self.process.returncode, None
+        return f"the process ended ({status}): {' | '.join(words)}"
+
+    def run(self, item):
+        if self.process is None:
+            self.start()
+        timer = threading.Timer(self.SECONDS, self.process.kill)
+        timer.start()
+        try:
+            self.process.stdin.write(json.dumps(item) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        finally:
+            timer.cancel()
+        if line:
+            return json.loads(line)
+        return [*describe(item), self.stop()]
+
+
+def describe(item):
+    case = every_case()[item[0]]
+    return item, case.name, case.label(case.shapes[item[1]])
+
+
+def work():
+    """What a Worker's process does: an item on a line, its result on a line."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what anybody prints is not an answer
+    for line in sys.stdin:
+        answers.write(json.dumps(run_case(json.loads(line))) + "\n")
+        answers.flush()
+    return 0
+
+
+def run_items(items, jobs):
+    """The results, in no particular order."""
+    todo, found = queue.SimpleQueue(), []
+    for item in items:
+        todo.put(item)
+
+    def loop():
+        worker = Worker()
+        while True:
+            try:
+                item = todo.get_nowait()
+            except queue.Empty:
+                break
+            found.append(worker.run(item))
+        if worker.process:
+            worker.stop()
+
+    threads = [threading.Thread(target=loop) for _ in range(jobs)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    return found
+
+
 def run_list(options):
-    """(passed, failed) of the list."""
-    items, failures, begin = list_items(options), [], time.time()
-    context = multiprocessing.get_context("spawn")
-    with futures.ProcessPoolExecutor(options.jobs, context) as pool:
-        for found in pool.map(run_case, items, chunksize=4):
-            if found[3]:
-                failures.append(found)
+    """(passed, failures) of the list."""
+    items, begin = list_items(options), time.time()
+    failures = [f for f in run_items(items, options.jobs) if f[3]]
     reasons = collections.Counter((f[3].splitlines()[0][:160], f[0][2]) for f in failures)
     for (reason, target), count in reasons.most_common(options.show):
-        first = next(f for f in failures if f[3].startswith(reason[:100]) and f[0][2] == target)
+        first = next(f for f in failures if f[3].startswith(reason) and f[0][2] == target)
         print(f"  {count:4} x {target}: {reason}\n         first {first[1]} {first[2]}")
     for target in options.targets:
         mine = [i for i in items if i[2] == target]
         wrong = [f for f in failures if f[0][2] == target]
         print(f"list on {target:8} {len(mine) - len(wrong)} passed, {len(wrong)} failed")
-    print(f"list took {time.time() - begin:.0f} s with {options.jobs} processes")
+    print(f"list took {time.time() - begin:.0f} s with {options.jobs} processes", flush=True)
     return len(items) - len(failures), failures
 
 
@@ -182,11 +261,14 @@ def run_sanitizer(options):
     passed = failed = 0
     for check in ("memcheck", "racecheck", "initcheck", "synccheck"):
         command = [tool, f"--tool={check}", "--error-exitcode=9", sys.executable, __file__]
-        command += ["--in-process", "--sample", "24", "--targets", ",".join(options.targets)]
+        command += ["--in-process", "--sample", str(options.checked)]
+        command += ["--targets", ",".join(options.targets)]
+        begin = time.time()
         done = subprocess.run(command, capture_output=True, text=True)
         good = done.returncode == 0
         passed, failed = passed + good, failed + (not good)
-        print(f"compute-sanitizer {check:10} {'clean' if good else done.stdout[-2500:]}")
+        words = "clean" if good else (done.stdout + done.stderr)[-2500:]
+        print(f"compute-sanitizer {check:10} {time.time() - begin:.0f} s {words}", flush=True)
     return passed, failed
 
 
@@ -196,15 +278,20 @@ def main():
     parser.add_argument("--targets", default="sm_80,sm_90a")
     parser.add_argument("--only", default="", help="cases whose name contains this; no other tests")
     parser.add_argument("--sample", type=int, default=0, help="about so many runs of the list")
+    parser.add_argument("--checked", type=int, default=24, help="runs under compute-sanitizer")
+    parser.add_argument("--no-sanitizer", action="store_true")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3), "big"))
     parser.add_argument("--show", type=int, default=25, help="how many reasons of failures")
     parser.add_argument("--no-list", action="store_true", help="only the other tests")
     parser.add_argument("--files", default="", help="only files of tests whose name contains this")
     parser.add_argument("--file", help=argparse.SUPPRESS)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--in-process", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.file:
         return run_file(options.file)
+    if options.worker:
+        return work()
     options.targets = options.targets.split(",")
     if options.in_process:
         found = [run_case(item) for item in list_items(options)]
@@ -214,7 +301,7 @@ def main():
     passed, failures = (0, []) if options.no_list else run_list(options)
     failed = len(failures)
     if not options.only:
-        for part in (run_files, run_sanitizer):
+        for part in (run_files,) if options.no_sanitizer else (run_files, run_sanitizer):
             good, bad = part(options)
             passed, failed = passed + good, failed + bad
     print(f"{passed} passed, {failed} failed")

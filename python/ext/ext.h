@@ -14,9 +14,15 @@
 
 #include "wave.h"
 
-/* Names used on every traced op, interned once. */
+/* Names used on every traced op, and on tensors of PyTorch; interned once. */
+#define PY_NAMES(X)                                                                                \
+  X(f_back)                                                                                        \
+  X(f_lasti) X(co_filename) X(co_positions) X(dtype) X(is_cuda) X(get_device) X(shape) X(data_ptr) \
+      X(stride)
 typedef struct PyNames {
-  PyObject *f_back, *f_lasti, *co_filename, *co_positions;
+#define X(name) PyObject *name;
+  PY_NAMES(X)
+#undef X
 } PyNames;
 
 /* How tensors of a type are taken: py_tensor.c. */

@@ -62,7 +62,7 @@ static int find_torch_type(PyState *st, PyObject *dtype) {
 }
 
 static int torch_dtype(PyState *st, PyObject *o, const char *name) {
-  PyObject *dtype = PyObject_GetAttrString(o, "dtype");
+  PyObject *dtype = PyObject_GetAttr(o, st->names.dtype);
   if (!dtype) return -1;
   PyObject *known = PyDict_GetItemWithError(st->torch_types, dtype);
   int number = known ? (int)PyLong_AsLong(known) : find_torch_type(st, dtype);
@@ -73,35 +73,47 @@ static int torch_dtype(PyState *st, PyObject *o, const char *name) {
   return number;
 }
 
-/* CPU and CUDA tensors; others have no address. */
-static bool torch_device(PyObject *o, const char *name, Tensor *out) {
+/* A method without arguments. */
+static PyObject *call_method(PyObject *o, PyObject *name) {
+  return PyObject_CallMethodObjArgs(o, name, NULL);
+}
+
+/* What is on no CUDA device: in the host's memory, or nowhere. */
+static bool on_host(PyObject *o, const char *name) {
   PyObject *device = PyObject_GetAttrString(o, "device");
   PyObject *type = device ? PyObject_GetAttrString(device, "type") : NULL;
   const char *kind = type ? PyUnicode_AsUTF8AndSize(type, NULL) : NULL;
-  bool cuda = kind && strcmp(kind, "cuda") == 0, cpu = kind && strcmp(kind, "cpu") == 0;
-  out->tensor.device.kind = cuda ? DL_CUDA : DL_CPU;
-  out->tensor.device.index = cuda ? (int)number_of(PyObject_GetAttrString(device, "index")) : 0;
-  if (kind && !cuda && !cpu)
-    PyErr_Format(PyExc_ValueError, "argument `%s` lies on device '%s'", name, kind);
+  bool cpu = kind && strcmp(kind, "cpu") == 0;
+  if (kind && !cpu) PyErr_Format(PyExc_ValueError, "argument `%s` lies on device '%s'", name, kind);
   Py_XDECREF(type);
   Py_XDECREF(device);
-  return (cuda || cpu) && !PyErr_Occurred();
+  return cpu;
+}
+
+static bool torch_device(PyState *st, PyObject *o, const char *name, Tensor *out) {
+  PyObject *is_cuda = PyObject_GetAttr(o, st->names.is_cuda);
+  bool cuda = is_cuda == Py_True;
+  Py_XDECREF(is_cuda);
+  out->tensor.device.kind = cuda ? DL_CUDA : DL_CPU;
+  out->tensor.device.index = cuda ? (int)number_of(call_method(o, st->names.get_device)) : 0;
+  if (!is_cuda || PyErr_Occurred()) return false;
+  return cuda || on_host(o, name);
 }
 
 bool py_attributes_take_torch(PyState *st, PyObject *o, const char *name, Tensor *out) {
-  if (!torch_device(o, name, out)) return false;
+  if (!torch_device(st, o, name, out)) return false;
   out->tensor.dtype = torch_dtype(st, o, name);
   if (out->tensor.dtype < 0) return false;
-  PyObject *shape = PyObject_GetAttrString(o, "shape");
+  PyObject *shape = PyObject_GetAttr(o, st->names.shape);
   Py_ssize_t rank = shape ? PyTuple_Size(shape) : -1;
   if (rank < 0 || !py_tensor_ranked(name, (int)rank, out)) {
     Py_XDECREF(shape);
     return false;
   }
-  int64_t address = number_of(PyObject_CallMethod(o, "data_ptr", NULL));
+  int64_t address = number_of(call_method(o, st->names.data_ptr));
   out->tensor.data = (void *)(uintptr_t)address;
   return numbers_of(shape, (int)rank, out->shape) && !PyErr_Occurred() &&
-         numbers_of(PyObject_CallMethod(o, "stride", NULL), (int)rank, out->strides);
+         numbers_of(call_method(o, st->names.stride), (int)rank, out->strides);
 }
 
 /* PyTorch's stream of the device, when PyTorch is in use; else the default one. */
@@ -114,7 +126,9 @@ bool py_attributes_torch_stream(PyState *st, int device, void **stream) {
     st->torch_stream = PyObject_GetAttrString(torch, "_cuda_getCurrentRawStream");
     if (!st->torch_stream) return PyErr_Clear(), true; /* PyTorch without CUDA */
   }
-  int64_t handle = number_of(PyObject_CallFunction(st->torch_stream, "i", device));
+  PyObject *index = PyLong_FromLong(device);
+  int64_t handle = number_of(PyObject_CallFunctionObjArgs(st->torch_stream, index, NULL));
+  Py_XDECREF(index);
   *stream = (void *)(uintptr_t)handle;
   return !PyErr_Occurred();
 }

@@ -225,15 +225,13 @@ static PyMethodDef functions[] = {
 /* ---- state --------------------------------------------------------------------------------- */
 
 static int intern_names(PyState *st) {
-  st->names.f_back = PyUnicode_InternFromString("f_back");
-  st->names.f_lasti = PyUnicode_InternFromString("f_lasti");
-  st->names.co_filename = PyUnicode_InternFromString("co_filename");
-  st->names.co_positions = PyUnicode_InternFromString("co_positions");
+  bool ok = true;
+#define X(name) ok = (st->names.name = PyUnicode_InternFromString(#name)) && ok;
+  PY_NAMES(X)
+#undef X
   st->places = PyDict_New();
   st->torch_types = PyDict_New();
-  bool ok = st->torch_types && st->names.f_back && st->names.f_lasti && st->names.co_filename &&
-            st->names.co_positions && st->places;
-  return ok ? 0 : -1;
+  return ok && st->places && st->torch_types ? 0 : -1;
 }
 
 static int module_exec(PyObject *module) {
@@ -315,10 +313,9 @@ static int module_clear(PyObject *module) {
   Py_CLEAR(st->namer);
   Py_CLEAR(st->internal);
   Py_CLEAR(st->kernels);
-  Py_CLEAR(st->names.f_back);
-  Py_CLEAR(st->names.f_lasti);
-  Py_CLEAR(st->names.co_filename);
-  Py_CLEAR(st->names.co_positions);
+#define X(name) Py_CLEAR(st->names.name);
+  PY_NAMES(X)
+#undef X
   return 0;
 }
 

@@ -175,6 +175,11 @@ def test_printing(capsys, tmp_path):
     assert "kernel @scale" in (tmp_path / "ir").read_text()
 
 
+def test_buffers_are_a_row_of_the_header():
+    assert "stages 3" in compile_scale(multi_buffer_count=3).asm
+    assert "stages" not in compile_scale().asm
+
+
 def test_scheduling_parameters_in_subs_are_not_symbols_of_the_kernel():
     subs = {**SIZES, **general_utils.get_default_scheduling_params()}
     compiled = compile_scale(subs=subs)

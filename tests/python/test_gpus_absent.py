@@ -62,3 +62,15 @@ def test_the_list_is_whole(tool):
     items = tool.list_items(options)
     assert len(items) == 2 * sum(len(c.shapes) for c in tool.every_case()) and len(items) > 3000
     assert len({i[3] for i in items}) == len(items)  # fresh inputs each
+
+
+def test_crashes_and_hangs_are_failures(tool, monkeypatch):
+    worker = tool.Worker()
+    item = (0, 0, "eval", 1, [(0, 0)])
+    assert worker.run(item)[3] is None
+    worker.process.kill()
+    assert "the process ended" in worker.run(item)[3]
+    assert worker.run(item)[3] is None  # by another process
+    monkeypatch.setattr(tool.Worker, "SECONDS", 0)
+    assert "the process ended" in worker.run(item)[3]
+    assert worker.process is None

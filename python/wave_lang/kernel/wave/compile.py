@@ -53,11 +53,14 @@ def _values(options: WaveCompileOptions, kernel: Kernel) -> dict[Expr, Any]:
 
 
 def _rows(options: WaveCompileOptions, values: dict[Expr, Any]) -> list[dict[str, Any]]:
-    """Header rows for `subs` and `dynamic_symbols`."""
+    """Header rows for `subs`, `dynamic_symbols` and `multi_buffer_count`."""
     at = options._place
     rows = [{"kind": "bind", "dim": s, "size": v, "at": at} for s, v in values.items()]
     free = [s for s in map(Expr, options.dynamic_symbols) if s not in values]
-    return rows + [{"kind": "dynamic", "dim": s, "at": at} for s in free]
+    rows += [{"kind": "dynamic", "dim": s, "at": at} for s in free]
+    if options.multi_buffer_count is not None:  # else the compiler chooses
+        rows.append({"kind": "stages", "size": options.multi_buffer_count, "at": at})
+    return rows
 
 
 def _print_requested(options: WaveCompileOptions, kernel: Kernel) -> None:
