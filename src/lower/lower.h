@@ -303,6 +303,17 @@ bool open_access(Lower *l, const Op *op, const AccessBounds *b, const Layout *la
 const Sym *access_offset(Lower *l, const AccessBounds *b);
 Value *lane_load(Lower *l, const LaneAccess *a);
 
+/* The address of each register's element: a value, and elements to add to it. */
+typedef struct LaneOffset {
+  Value *base;
+  int64_t imm;
+} LaneOffset;
+LaneOffset *lane_offsets(Lower *l, const LaneAccess *a);
+
+/* A fragment of a matrix instruction that lies in shared memory, by ldmatrix (lower_matrices.c);
+ * NULL: it is loaded lane by lane. */
+Value *lower_read_matrices(Lower *l, const Op *op);
+
 /* Dynamic value i where the mapping looks it up, for every register; NULL after reporting. */
 Value *lower_lookup(Lower *l, const LaneAccess *a, int i);
 

@@ -383,6 +383,19 @@ Value *lane_load(Lower *l, const LaneAccess *a) {
   return emit_join(l, parts, n);
 }
 
+LaneOffset *lane_offsets(Lower *l, const LaneAccess *a) {
+  Walk w = begin_walk(l, a, false);
+  int n = layout_size(a->layout, LAYOUT_REG);
+  LaneOffset *all = ARENA_ARRAY(l->arena, LaneOffset, n);
+  for (int i = 0; i < n; i++) {
+    Attr imm = {.key = ATTR_imm};
+    go_to(&w, i);
+    all[i].base = offset_of(&w, &imm);
+    all[i].imm = imm.integer;
+  }
+  return all;
+}
+
 /* One of the threads that hold an element stores it, if it is sure to come here and holds what the
  * others do; else each does. */
 static bool first_may_store(const Lower *l, const Op *op) {
@@ -435,8 +448,12 @@ bool lower_read(Lower *l, const Op *op) {
   LaneAccess a;
   if (!out->layout && out->type->kind == TYPE_tile) return true; /* matrix instructions read it */
   Layout whole = lane_undivided(l);
-  if (!open_access(l, op, l->bounds[op->id], out->layout ? out->layout : &whole, &a)) return false;
-  Value *v = lane_load(l, &a);
+  Value *v = lower_read_matrices(l, op);
+  if (!v) {
+    if (!open_access(l, op, l->bounds[op->id], out->layout ? out->layout : &whole, &a))
+      return false;
+    v = lane_load(l, &a);
+  }
   v->name = out->name;
   l->value[out->id] = v;
   return true;

@@ -274,8 +274,7 @@ void lower_replace_header(Lower *l, Constraint launch) {
     ConstraintKind kind = c->kind;
     bool binds = kind == CONSTRAINT_bind && is_of_launch(l, distribute_fixed(l->d, c->size));
     bool stays = kind == CONSTRAINT_assume || kind == CONSTRAINT_dynamic || kind == CONSTRAINT_view;
-    if (binds || stays)
-      l->k->constraints.at[n++] = l->k->constraints.at[i];
+    if (binds || stays) l->k->constraints.at[n++] = l->k->constraints.at[i];
   }
   l->k->constraints.n = n;
   vec_push(l->k->arena, &l->k->constraints, launch);
