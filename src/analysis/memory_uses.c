@@ -1,6 +1,8 @@
 /* memory_uses.c: see memory_uses.h. */
 #include "analysis/memory_uses.h"
 
+#include <string.h>
+
 #include "analysis/analysis.h"
 #include "ir/access.h"
 
@@ -94,6 +96,45 @@ static void add_product(Kernel *k, Arena *a, MemoryUses *m, Op *op, const Op *re
   }
 }
 
+/* ---- copies that are waited for ----
+ *
+ * An asynchronous copy that runs ahead has written its slot when a wait of the kernel says so:
+ * other threads may look at it behind a barrier that follows the wait, not one that follows the
+ * copy. */
+
+bool memory_is_ahead(const Op *op) {
+  const Attr *mode = op->kind == OP_copy ? op_attr(op, ATTR_mode) : NULL;
+  return mode && op_has(op, ATTR_iteration) && strcmp(mode->text, "async") == 0;
+}
+
+static bool comes_before(const Op *a, const Op *b) { /* in one region */
+  while (b && b != a) b = b->prev;
+  return b != NULL;
+}
+
+/* A loop closes one group in each iteration: the slot that was filled as many iterations ago as
+ * groups may still be under way. */
+static const Sym *awaited_slot(Kernel *k, const Op *wait, const Op *copy) {
+  const Op *loop = wait->parent->owner;
+  int64_t ago = op_attr(wait, ATTR_pending)->integer + (comes_before(copy, wait) ? 0 : 1);
+  const Sym *slot = slot_of(copy);
+  if (copy->parent != wait->parent || !slot || !loop || loop->kind != OP_for)
+    return sym_symbol(k->cx->sym, "$slot", true); /* any */
+  const Sym *counter = ir_loop_counter(k, op_attr(loop, ATTR_axis)->sym);
+  SymBinding then = {counter, sym_sub(k->cx->sym, counter, sym_int(k->cx->sym, ago))};
+  return sym_subst(k->cx->sym, slot, &then, 1);
+}
+
+/* Of the loop around a wait, or of all loops where it stands elsewhere. */
+static void add_awaited(Kernel *k, Arena *a, MemoryUses *m, Op *wait) {
+  bool inside = false;
+  for (const Op *op = wait->parent->first; op; op = op->next)
+    inside |= memory_is_ahead(op) && wait->parent->owner && wait->parent->owner->kind == OP_for;
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (memory_is_ahead(op) && (!inside || op->parent == wait->parent))
+      add_slot_use(k, a, m, wait, op->args[1], TOUCH_WRITE, awaited_slot(k, wait, op));
+}
+
 static void add_op(Kernel *k, Arena *a, MemoryUses *m, Op *op) {
   switch (op->kind) {
   case OP_read:
@@ -107,6 +148,7 @@ static void add_op(Kernel *k, Arena *a, MemoryUses *m, Op *op) {
     add_use(k, a, m, op, op->args[0], TOUCH_READ);
     add_use(k, a, m, op, op->args[1], TOUCH_WRITE);
     break;
+  case OP_async_wait: add_awaited(k, a, m, op); break;
   default:
     for (int i = 0; i < op->nargs; i++)
       if (op->args[i]->def && is_left_in_memory(k, op->args[i]->def))

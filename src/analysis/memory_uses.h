@@ -23,6 +23,9 @@ typedef struct MemoryUses {
   Vec(MemoryUse) uses;         /* in program order */
 } MemoryUses;
 
+/* An asynchronous copy that completes with a group that the kernel itself waits for. */
+bool memory_is_ahead(const Op *op);
+
 /* False: bytes of two memories are never the same. Arguments do not overlap each other; allocations
  * do when both have a `base` and their bytes meet. */
 bool memories_overlap(const MemoryUses *m, int a, int b);

@@ -53,6 +53,8 @@ typedef struct Lower {
   bool hides;                 /* some region hides what a symbol means at entry */
   const char *refused;        /* why the op that is being lowered cannot be; NULL: it can */
   Vec(const Value *) copying; /* allocations that asynchronous copies are on their way to */
+  bool multiplying;           /* products that read shared memory are under way ... */
+  int pending;                /* ... and so many groups of them may stay so */
 } Lower;
 
 /* One file of lower_<family>.c each; false after reporting. */
@@ -68,8 +70,8 @@ LowerFn lower_extract, lower_extract_slice, lower_reshape;
  * regions meet. */
 void lower_wait(Lower *l);
 
-/* Until at most `pending` groups of products that read shared memory are under way. */
-void lower_wait_products(Lower *l, int pending);
+/* For products that read shared memory, if some are under way: in front of all but copies. */
+void lower_wait_products(Lower *l);
 
 /* E0601 at the op: what cannot be lowered yet. Always false. */
 bool lower_refuse(Lower *l, const Op *op, const char *what);

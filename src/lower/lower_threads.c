@@ -104,7 +104,9 @@ static bool lower_region_op(Lower *l, const Op *op) {
   open_body(l, op, made);
   bool ok = lower_region(l, op->body);
   close_scope(l);
-  if (leaves_products(op)) lower_wait_products(l, 0);
+  l->multiplying = leaves_products(op);
+  l->pending = 0;
+  lower_wait_products(l);
   l->standing = outside;
   for (int i = 0; i < op->nresults; i++) {
     made->results[i].name = op->results[i].name;
@@ -202,16 +204,23 @@ static bool ends_copies(const Op *op) {
   return op->body || (flags & OPF_ENDS) || ((flags & OPF_SYNC) && !(flags & OPF_HINT));
 }
 
+/* It neither needs what a product computes nor lets others do so. */
+static bool may_pass_products(const Op *op) {
+  return op->kind == OP_async_commit || (op->kind == OP_copy && op_has(op, ATTR_iteration));
+}
+
 static bool lower_region(Lower *l, const Region *from) {
   for (const Op *op = from->first; op; op = op->next) {
     LowerFn *fn = family_of(op);
     l->at = op->at;
+    if (!may_pass_products(op)) lower_wait_products(l);
     if (ends_copies(op)) lower_wait(l);
     if (!fn) return lower_refuse(l, op, "this op");
     if (!fn(l, op)) return false;
     if (l->refused) return lower_refuse(l, op, l->refused);
     l->standing = standing_after(&l->standing, op);
   }
+  lower_wait_products(l);
   lower_wait(l);
   return true;
 }

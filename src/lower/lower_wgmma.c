@@ -7,6 +7,7 @@
  *     wgmma_commit
  *     wgmma_wait 0
  *
+ * Copies that follow at once are issued before the wait.
  * With `pending` in the tile's op so many groups may still be under way behind it: those of the
  * iterations before are done, the last is waited for where the loop is left.
  * Where an instruction begins to read, and with which strides, is found from the layout of the
@@ -147,9 +148,10 @@ static void all_instructions(Product *p, Operands *o, Value **parts) {
       }
 }
 
-void lower_wait_products(Lower *l, int pending) {
-  Attr most = {.key = ATTR_pending, .integer = pending};
-  emit(l, OP_wgmma_wait, NULL, 0, &most, 1, NULL);
+void lower_wait_products(Lower *l) {
+  Attr most = {.key = ATTR_pending, .integer = l->pending};
+  if (l->multiplying) emit(l, OP_wgmma_wait, NULL, 0, &most, 1, NULL);
+  l->multiplying = false;
 }
 
 static bool open_operands(Product *p, const MmaChoice *choice, Operands *o) {
@@ -163,6 +165,14 @@ static bool open_operands(Product *p, const MmaChoice *choice, Operands *o) {
   o->a_parts = ARENA_ARRAY(p->l->arena, Value *, parts);
   for (int i = 0; i < parts; i++) o->a_parts[i] = emit_range(p->l, all, i * each, each);
   return true;
+}
+
+/* The registers of one accumulator in order; others are put together anew, and none of them may be
+ * under way then. */
+static bool is_whole(Value *const *parts, int nparts, const int *from, int regs) {
+  for (int i = 0; i < regs; i++)
+    if (from[i] != i) return false;
+  return nparts == 1 && parts[0]->type->n == regs;
 }
 
 bool lower_wgmma(Product *p, const MmaChoice *choice) {
@@ -184,8 +194,9 @@ bool lower_wgmma(Product *p, const MmaChoice *choice) {
   } while (product_next(p, out));
   emit(l, OP_wgmma_commit, NULL, 0, NULL, 0, NULL);
   const Attr *pending = op_attr(p->op, ATTR_pending);
-  bool batch = nparts > copies; /* its accumulators are taken apart: none may be under way */
-  lower_wait_products(l, pending && !batch ? (int)pending->integer : 0);
+  l->multiplying = true;
+  l->pending = pending ? (int)pending->integer : 0;
+  if (!is_whole(parts, nparts, from, regs)) l->pending = 0, lower_wait_products(l);
   l->value[out->id] = emit_pick(l, emit_join(l, parts, nparts), from, regs);
   return true;
 }

@@ -5,10 +5,10 @@
  *     for K carry ... {                 async_commit
  *       copy %a, %s              =>     for K carry ... {
  *       %x = read %s                      async_wait 1
- *       ...                               copy %a, %s {iteration = {K: $ARGK + 2},
- *     }                                                slot = Mod($ARGK + 2, 3), ...}
+ *       ...                               %x = read %s {slot = Mod($ARGK, 3)}
+ *     }                                   copy %a, %s {iteration = {K: $ARGK + 2},
+ *                                                      slot = Mod($ARGK + 2, 3), ...}
  *                                         async_commit
- *                                         %x = read %s {slot = Mod($ARGK, 3)}
  *                                         ...
  *                                       }
  *                                       async_wait 0
@@ -172,13 +172,28 @@ static void name_slots(Rewrite *w) {
   }
 }
 
+static bool is_product(const Op *op) { return op->kind == OP_mma || op->kind == OP_scaled_mma; }
+
+static bool reads_memory(const Op *product) {
+  const Attr *mma = op_attr(product, ATTR_mma);
+  return mma && (mma->mma->shared_lhs || mma->mma->shared_rhs);
+}
+
+/* Copies are issued when the first product has what it needs: its operands have been read to
+ * registers, or it is under way itself. */
+static Op *issue_before(const StagedLoop *l) {
+  Op *op = l->loop->body->first;
+  while (op != l->loop->body->last && !is_product(op)) op = op->next;
+  return op != l->loop->body->last && reads_memory(op) ? op->next : op;
+}
+
 static bool run_ahead(Rewrite *w) {
   Region *body = w->l->loop->body;
   Op *first = body->first;
   int ahead = ahead_of(w, true);
   if (ahead) {
+    insert_group(w, issue_before(w->l), later(w, ahead));
     ir_insert_before(first, new_wait(w, ahead - 1));
-    insert_group(w, first, later(w, ahead));
   }
   for (int i = 0; i < w->l->copies.n; i++) {
     const StagedCopy *c = &w->l->copies.at[i];

@@ -8,6 +8,7 @@
 
 enum {
   MOST_SLOTS = 4,
+  SLOTS_IN_FLIGHT = 4,    /* least with which a product stays under way: copies run two ahead */
   WORTH_SHARING = 3,      /* slots that two workgroups on one processor should have each */
   REGISTERS = 65536,      /* of a processor that runs workgroups side by side */
   WORKING_REGISTERS = 64, /* of a thread, beside what a loop carries */
@@ -255,11 +256,11 @@ static void forget_products(Planner *p) {
 static const char *choose_slots(Planner *p) {
   int64_t all = p->target->shared_most, half = (all + RESERVED) / 2 - RESERVED;
   int most = p->asked ? p->asked : most_slots(p);
-  if (most < 3) forget_products(p);
+  if (most < SLOTS_IN_FLIGHT) forget_products(p);
   int slots = slots_within(p, most, p->asked || residents(p) < 2 ? all : half);
   bool shares = slots >= WORTH_SHARING || slots == most;
   if (!shares) slots = slots_within(p, most, all);
-  if (slots < 3) forget_products(p);
+  if (slots < SLOTS_IN_FLIGHT) forget_products(p);
   p->plan.slots = slots;
   if (slots < 2) return "shared memory has no room for a second tile";
   if (slots == most) return p->asked ? "as asked for" : "more would wait for nothing";

@@ -121,11 +121,17 @@ static bool slots_differ(const Sync *s, const MemoryUse *a, const MemoryUse *b, 
   return sym_equal(cx, s->facts, x, y) == SYM_NEVER || differ_by_remainder(cx, x, y);
 }
 
+/* Each thread waits for its own copies, of the same elements whenever it copies. */
+static bool is_awaited(const Op *a, const Op *b) {
+  return (a->kind == OP_async_wait || b->kind == OP_async_wait) &&
+         (memory_is_ahead(a) || memory_is_ahead(b) || a->kind == b->kind);
+}
+
 static bool meets(const Sync *s, const MemoryUse *a, const MemoryUse *b, When when) {
   bool writes = (a->how | b->how) & TOUCH_WRITE, mixed = a->how != b->how;
   bool atomic = (a->how | b->how) & TOUCH_ATOMIC;
   if (!writes && !(mixed && atomic)) return false;
-  if (a == b && a->by_name) return false;
+  if ((a == b && a->by_name) || is_awaited(a->op, b->op)) return false;
   return memories_overlap(s->m, a->memory, b->memory) && !is_exclusive(s, a->op, b->op) &&
          !slots_differ(s, a, b, when);
 }
