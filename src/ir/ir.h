@@ -349,6 +349,10 @@ const Attr *op_attr(const Op *op, AttrKey key); /* NULL: absent */
 void op_set_attr(Kernel *k, Op *op, Attr attr);
 void op_drop_attr(Op *op, AttrKey key);
 static inline bool op_has(const Op *op, AttrKey key) { return op_attr(op, key) != NULL; }
+static inline int64_t op_imm(const Op *op, AttrKey key) { /* of ATTR_imm, ATTR_imm_from */
+  const Attr *a = op_attr(op, key);
+  return a ? a->integer : 0;
+}
 static inline bool op_is_pure(const Op *op) { return (op_info[op->kind].flags & OPF_PURE) != 0; }
 OpKind op_find(const char *name);    /* OP_COUNT: none */
 AttrKey attr_find(const char *name); /* ATTR_NONE: none */

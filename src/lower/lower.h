@@ -104,6 +104,9 @@ const Sym *emit_arg(Lower *l, int i); /* $APPLY_EXPR_ARG_i */
  * all lanes share apart from those of the lane. */
 Value *emit_address(Lower *l, const Sym *e, DType dtype);
 
+/* The address e, which is `step` behind the address `from`. */
+Value *emit_step(Lower *l, Value *from, const Sym *step, const Sym *e, DType dtype);
+
 /* e, or 0 for the NULL that overflow left: the op is then refused when it has been lowered. */
 const Sym *lower_sound(Lower *l, const Sym *e);
 
@@ -242,6 +245,10 @@ TileForm *form_of(Lower *l, const Sym *e, const Layout *layout);
 
 /* Its value at a register; x: where register 0 lies. */
 FormPlace form_place(Lower *l, TileForm *f, const Sym *const *x, int reg);
+
+/* An earlier register from which `adds`, which is no number, leads to reg; -1: none. Few different
+ * steps are taken: by 1, 2, 4, ... leaps. */
+int form_before(Lower *l, const TileForm *f, int reg, const Sym **adds);
 const Sym *form_sum(Lower *l, FormPlace p);                              /* NULL: overflow */
 const Sym *form_at(Lower *l, TileForm *f, const Sym *const *x, int reg); /* both */
 

@@ -225,24 +225,43 @@ static void go_to(Walk *w, int reg) {
 
 static const Sym *there(Walk *w, TileForm *f) { return form_at(w->l, f, w->a->x, w->reg); }
 
+/* An immediate in bytes fits 32 bits, whatever an element is. */
+static bool fits_immediate(int64_t by) { return by > INT32_MIN / 16 && by < INT32_MAX / 16; }
+
+static const Base *base_of(Walk *w, FormPlace p, int reg);
+
+/* A new address: rows of unknown length follow each other by a sum, not by a product for each. */
+static Base step_from(Walk *w, FormPlace p, const Sym *e, int reg) {
+  Lower *l = w->l;
+  const Sym *step;
+  int before = form_before(l, w->offset, reg, &step);
+  if (before < 0) return (Base){p, e, emit_address(l, e, w->a->offset_dtype)};
+  Base b = *base_of(w, form_place(l, w->offset, w->a->x, before), before);
+  b.place.known = p.known, b.place.more = p.more;
+  b.offset = lower_sound(l, sym_add(l->sym, b.offset, step));
+  b.value = emit_step(l, b.value, step, b.offset, w->a->offset_dtype);
+  return b;
+}
+
 /* An address that differs by a number; it then stands for this place as well. */
-static const Base *base_of(Walk *w, FormPlace p) {
+static const Base *base_of(Walk *w, FormPlace p, int reg) {
   SymCtx *sym = w->l->sym;
   int64_t by;
   for (int i = 0; i < w->bases.n; i++) {
     const Base *b = &w->bases.at[i];
-    if (b->place.known == p.known && b->place.more == p.more) return b;
+    bool same = b->place.known == p.known && b->place.more == p.more;
+    if (same && fits_immediate(p.by - b->place.by)) return b;
   }
   const Sym *e = form_sum(w->l, p);
   for (int i = 0; i < w->bases.n; i++) {
     Base b = w->bases.at[i];
     const Sym *d = b.place.known == p.known ? NULL : sym_sub(sym, e, b.offset);
-    if (!d || !sym_is_int(d, &by)) continue;
+    if (!d || !sym_is_int(d, &by) || !fits_immediate(by)) continue;
     b.place = (FormPlace){p.known, p.more, p.by - by};
     return vec_push(w->l->arena, &w->bases, b), &w->bases.at[w->bases.n - 1];
   }
-  vec_push(w->l->arena, &w->bases, ((Base){p, e, emit_address(w->l, e, w->a->offset_dtype)}));
-  return &w->bases.at[w->bases.n - 1];
+  Base b = step_from(w, p, e, reg);
+  return vec_push(w->l->arena, &w->bases, b), &w->bases.at[w->bases.n - 1];
 }
 
 static Value *offset_of(Walk *w, Attr *imm) {
@@ -250,7 +269,7 @@ static Value *offset_of(Walk *w, Attr *imm) {
   FormPlace p = form_place(l, w->offset, w->a->x, w->reg);
   if (w->a->ndynamic)
     return emit_expr_of(l, form_sum(l, p), w->a->offset_dtype, w->args, w->a->ndynamic);
-  const Base *b = base_of(w, p);
+  const Base *b = base_of(w, p, w->reg);
   imm->integer = p.by - b->place.by;
   return b->value;
 }
@@ -418,26 +437,21 @@ void lane_store(Lower *l, const LaneAccess *a, Value *v) {
   }
 }
 
-/* The copies have no immediates: addresses are emitted whole. */
-static Value *address_at(Walk *w, int reg) {
-  Attr imm = {.key = ATTR_imm};
-  go_to(w, reg);
-  Value *base = offset_of(w, &imm);
-  if (!imm.integer) return base;
-  const Sym *sum = sym_add(w->l->sym, emit_arg(w->l, 0), sym_int(w->l->sym, imm.integer));
-  return emit_expr_of(w->l, sum, w->a->offset_dtype, &base, 1);
-}
-
 void lane_copy_async(Lower *l, const LaneAccess *to, const LaneAccess *from) {
   Walk dst = begin_walk(l, to, false), src = begin_walk(l, from, false);
   int regs = layout_size(to->layout, LAYOUT_REG);
   int bytes = to->width * dtype_memory_bits(to->memory->type->dtype) / 8;
   for (int r = 0; r < regs; r += to->width) {
-    Value *args[5] = {to->memory, address_at(&dst, r), from->memory, address_at(&src, r)};
-    Attr attrs[2] = {{.key = ATTR_bytes, .sym = sym_int(l->sym, bytes)}, {.key = ATTR_nontemporal}};
+    Attr into = {.key = ATTR_imm}, out_of = {.key = ATTR_imm_from}, attrs[4];
+    int n = 0;
+    go_to(&dst, r), go_to(&src, r);
+    Value *args[5] = {to->memory, offset_of(&dst, &into), from->memory, offset_of(&src, &out_of)};
     args[4] = mask_of(&src, r);
-    emit(l, OP_copy_async, args, args[4] ? 5 : 4, attrs, op_has(from->op, ATTR_nontemporal) ? 2 : 1,
-         NULL);
+    attrs[n++] = (Attr){.key = ATTR_bytes, .sym = sym_int(l->sym, bytes)};
+    if (into.integer) attrs[n++] = into;
+    if (out_of.integer) attrs[n++] = out_of;
+    if (op_has(from->op, ATTR_nontemporal)) attrs[n++] = (Attr){.key = ATTR_nontemporal};
+    emit(l, OP_copy_async, args, args[4] ? 5 : 4, attrs, n, NULL);
   }
 }
 

@@ -168,22 +168,17 @@ Value *emit_test(Lower *l, const Sym *condition) {
 
 /* ---- addresses ----
  *
- * The terms that all lanes share are summed apart from those of the lane, each where it stops
- * changing: machines keep the former in scalar registers, and a loop leaves the latter alone. */
+ * A sum is built from the outermost scope inwards: what a loop does not change is summed in front
+ * of it, and inside one addition is left. In each scope the terms that all lanes share are summed
+ * apart from those of the lane: machines keep them in scalar registers. */
 
 enum { MAX_DEPTH = 16 };
 
 /* Terms by the scope they may stand in, innermost first. */
-typedef struct Terms {
-  const Sym *part[MAX_DEPTH];
-  int innermost; /* the first scope that has one */
-  bool any;
-} Terms;
-
 typedef struct Address {
   LowerScope *scope[MAX_DEPTH];
   int n;
-  Terms lane, shared, counter;
+  const Sym *lane[MAX_DEPTH], *shared[MAX_DEPTH];
 } Address;
 
 /* Versions may differ between lanes; ids of workgroups, counters and sizes do not. */
@@ -199,118 +194,110 @@ static bool is_of_lane(const Lower *l, const Sym *e) {
   return false;
 }
 
-static void add_term(Lower *l, Address *a, Terms *t, const Sym *term) {
+static void add_term(Lower *l, Address *a, const Sym *term, bool of_lane) {
   LowerScope *home = home_of(l, term);
   int j = 0;
   while (a->scope[j] != home) j++;
-  t->part[j] = sym_add(l->sym, t->part[j], term);
-  if (!t->any || j < t->innermost) t->innermost = j;
-  t->any = true;
-}
-
-/* What a loop's counter adds is summed with the lane's part first, which the addresses of all rows
- * share; what tells the rows apart then stays in front of the loop. */
-static void split_counter(Lower *l, Address *a) {
-  const Sym *zero = sym_int(l->sym, 0);
-  int inner = a->shared.innermost, next = inner + 1;
-  while (next < a->n && a->shared.part[next] == zero) next++;
-  if (!a->lane.any || !a->shared.any || next == a->n) return;
-  a->counter.any = true;
-  a->counter.innermost = inner;
-  a->counter.part[inner] = a->shared.part[inner];
-  a->shared.part[inner] = zero;
-  a->shared.innermost = next;
+  const Sym **part = of_lane ? &a->lane[j] : &a->shared[j];
+  *part = sym_add(l->sym, *part, term);
 }
 
 /* False: e is not worth it. */
 static bool split_terms(Lower *l, const Sym *e, Address *a) {
   const Sym *constant = NULL;
   int64_t number;
+  bool lanes = false;
   if (sym_kind(e) != SYM_add) return false;
   for (LowerScope *s = l->scope; s; s = s->outer) {
     if (a->n == MAX_DEPTH) return false;
-    a->lane.part[a->n] = a->shared.part[a->n] = a->counter.part[a->n] = sym_int(l->sym, 0);
+    a->lane[a->n] = a->shared[a->n] = sym_int(l->sym, 0);
     a->scope[a->n++] = s;
   }
   for (int i = 0; i < sym_nargs(e); i++) {
     const Sym *term = sym_arg(l->sym, e, i);
+    bool of_lane = is_of_lane(l, term);
+    lanes = lanes || of_lane;
     if (sym_is_int(term, &number)) constant = term;
-    else add_term(l, a, is_of_lane(l, term) ? &a->lane : &a->shared, term);
+    else add_term(l, a, term, of_lane);
   }
-  if (constant) add_term(l, a, a->lane.any ? &a->lane : &a->shared, constant);
-  split_counter(l, a);
+  if (constant) add_term(l, a, constant, lanes);
   return true;
 }
 
 /* Of a fraction not every part is a number of elements. */
-static bool terms_fit(Lower *l, const Address *a, const Terms *t, DType dtype) {
+static bool part_fits(Lower *l, const LowerScope *s, const Sym *e, DType dtype) {
+  return e && sym_is_integer(e) && fits(l, s->facts, e, dtype);
+}
+
+static bool terms_fit(Lower *l, const Address *a, DType dtype) {
   const Sym *so_far = sym_int(l->sym, 0), *zero = so_far;
   for (int i = a->n - 1; i >= 0; i--) {
-    if (t->part[i] == zero) continue;
-    so_far = sym_add(l->sym, so_far, t->part[i]);
-    if (!so_far || !sym_is_integer(so_far) || !fits(l, a->scope[i]->facts, so_far, dtype))
+    if (a->lane[i] == zero && a->shared[i] == zero) continue;
+    so_far = sym_add(l->sym, so_far, sym_add(l->sym, a->lane[i], a->shared[i]));
+    if (!part_fits(l, a->scope[i], a->lane[i], dtype) ||
+        !part_fits(l, a->scope[i], a->shared[i], dtype) ||
+        !part_fits(l, a->scope[i], so_far, dtype))
       return false;
   }
   return true;
 }
 
-/* The sum of the terms, from the outermost scope inwards; NULL: there are none. */
-static Value *emit_terms(Lower *l, const Address *a, const Terms *t, DType dtype) {
-  const Sym *so_far = sym_int(l->sym, 0), *zero = so_far;
+static Value *known_from(Lower *l, LowerScope *scope, const Sym *e, DType dtype) {
   LowerScope *here = l->scope;
-  Value *v = NULL;
-  for (int i = a->n - 1; i >= 0; i--) {
-    if (t->part[i] == zero) continue;
-    so_far = sym_add(l->sym, so_far, t->part[i]);
-    l->scope = a->scope[i];
-    Value *known = known_expr(l, so_far, dtype);
-    const Sym *sum = v ? sym_add(l->sym, emit_arg(l, 0), t->part[i]) : t->part[i];
-    if (!known) known = place_expr(l, a->scope[i], sum, dtype, &v, v ? 1 : 0);
-    v = remember(l, a->scope[i], so_far, dtype, known);
-  }
+  l->scope = scope;
+  Value *known = known_expr(l, e, dtype);
   l->scope = here;
-  return v;
+  return known;
 }
 
-static const Sym *sum_of(Lower *l, const Address *a, const Terms *t) {
-  return sym_sum(l->sym, t->part, a->n);
-}
-
-static int inner_of(const Terms *a, const Terms *b) {
-  return a->innermost < b->innermost ? a->innermost : b->innermost;
+/* Terms that stand in one scope; NULL: there are none. */
+static Value *emit_part(Lower *l, LowerScope *scope, const Sym *part, DType dtype) {
+  if (part == sym_int(l->sym, 0)) return NULL;
+  Value *known = known_from(l, scope, part, dtype);
+  return known ? known
+               : remember(l, scope, part, dtype, place_expr(l, scope, part, dtype, NULL, 0));
 }
 
 /* The sum of two values, whose expression is e. */
 static Value *emit_sum(Lower *l, LowerScope *scope, const Sym *e, DType dtype, Value *a, Value *b) {
-  LowerScope *here = l->scope;
-  l->scope = scope;
-  Value *sides[] = {a, b}, *known = known_expr(l, e, dtype);
-  l->scope = here;
+  Value *sides[] = {a, b}, *known = known_from(l, scope, e, dtype);
   if (known || !a || !b) return known ? known : a ? a : b;
   const Sym *sum = sym_add(l->sym, emit_arg(l, 0), emit_arg(l, 1));
   return remember(l, scope, e, dtype, place_expr(l, scope, sum, dtype, sides, 2));
 }
 
 Value *emit_address(Lower *l, const Sym *e, DType dtype) {
-  Address a = {0};
+  Address a = {.n = 0};
+  const Sym *zero = sym_int(l->sym, 0), *so_far = zero;
   e = lower_sound(l, e);
   Value *v = known_expr(l, e, dtype);
   if (v) return v;
-  bool worth = split_terms(l, e, &a) && terms_fit(l, &a, &a.lane, dtype) &&
-               terms_fit(l, &a, &a.shared, dtype) && terms_fit(l, &a, &a.counter, dtype);
-  if (!worth) return emit_expr(l, e, dtype);
-  Value *shared = emit_terms(l, &a, &a.shared, dtype);
-  v = emit_terms(l, &a, &a.lane, dtype);
-  if (a.counter.any) {
-    int at = inner_of(&a.lane, &a.counter);
-    const Sym *moving = sym_add(l->sym, sum_of(l, &a, &a.lane), sum_of(l, &a, &a.counter));
-    if (!fits(l, a.scope[at]->facts, moving, dtype)) return emit_expr(l, e, dtype);
-    v = emit_sum(l, a.scope[at], moving, dtype, emit_terms(l, &a, &a.counter, dtype), v);
-    a.lane.innermost = at;
+  if (!split_terms(l, e, &a) || !terms_fit(l, &a, dtype)) return emit_expr(l, e, dtype);
+  for (int i = a.n - 1; i >= 0; i--) {
+    const Sym *here = sym_add(l->sym, a.lane[i], a.shared[i]);
+    if (a.lane[i] == zero && a.shared[i] == zero) continue;
+    so_far = sym_add(l->sym, so_far, here);
+    Value *known = known_from(l, a.scope[i], so_far, dtype);
+    if (!known) {
+      Value *shared = emit_part(l, a.scope[i], a.shared[i], dtype);
+      Value *lane = emit_part(l, a.scope[i], a.lane[i], dtype);
+      known = emit_sum(l, a.scope[i], here, dtype, shared, lane);
+      known = emit_sum(l, a.scope[i], so_far, dtype, v, known);
+    }
+    v = known;
   }
-  int at = a.lane.any && a.shared.any ? inner_of(&a.lane, &a.shared) : 0;
-  if (!fits(l, a.scope[at]->facts, e, dtype)) at = 0;
-  return emit_sum(l, a.scope[at], e, dtype, shared, v);
+  return v;
+}
+
+Value *emit_step(Lower *l, Value *from, const Sym *step, const Sym *e, DType dtype) {
+  LowerScope *at = l->scope;
+  if (!from->def || !sym_is_integer(step) || !fits(l, lower_facts(l), step, dtype))
+    return emit_address(l, e, dtype);
+  Value *by = emit_expr(l, step, dtype);
+  while (at->outer && at->region != from->def->parent && at->region != by->def->parent)
+    at = at->outer;
+  if (!fits(l, at->facts, e, dtype)) return emit_address(l, e, dtype);
+  return emit_sum(l, at, e, dtype, from, by);
 }
 
 const Sym *below_zero(Lower *l, const Sym *condition) {

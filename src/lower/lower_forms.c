@@ -101,8 +101,9 @@ static const Sym *known_at(Lower *l, TileForm *f, const Sym *const *x, int reg) 
   return v.value;
 }
 
-#define LARGE (INT64_C(1) << 40) /* sums of larger numbers are left to `sym`, which sees overflow  \
-                                  */
+#define LARGE                                                                                      \
+  (INT64_C(1) << 40) /* sums of larger numbers are left to `sym`, which sees overflow              \
+                      */
 
 FormPlace form_place(Lower *l, TileForm *f, const Sym *const *x, int reg) {
   const Digits *regs = &f->layout->part[LAYOUT_REG];
@@ -121,6 +122,20 @@ FormPlace form_place(Lower *l, TileForm *f, const Sym *const *x, int reg) {
   }
   p.known = known_at(l, f, x, first);
   return p;
+}
+
+int form_before(Lower *l, const TileForm *f, int reg, const Sym **adds) {
+  const Digits *regs = &f->layout->part[LAYOUT_REG];
+  int64_t number;
+  int weight = layout_size(f->layout, LAYOUT_REG);
+  for (int i = regs->n - 1; i >= 0; i--) {
+    weight /= regs->at[i].radix;
+    int leaps = reg / weight % regs->at[i].radix / f->step[i].of, last = leaps & -leaps;
+    if (!leaps || sym_is_int(f->step[i].adds, &number)) continue;
+    *adds = sym_mul(l->sym, f->step[i].adds, sym_int(l->sym, last));
+    return *adds ? reg - last * f->step[i].of * weight : -1;
+  }
+  return -1;
 }
 
 const Sym *form_sum(Lower *l, FormPlace p) {

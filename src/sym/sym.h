@@ -229,6 +229,10 @@ SymCode *sym_lower(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *const *ex
 SymCode *sym_lower_launch(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *const *exprs, int n,
                           const Sym *const *uniform, int nuniform);
 
+/* For results of which only the low 32 bits are wanted: operations that need no more become 32 bits
+ * wide, and wrap around. Constants are as they were. */
+void sym_narrow(Arena *scratch, SymCode *code);
+
 /* ---- text ---------------------------------------------------------------------------------- */
 
 /* Python's (SymPy's) spelling; sym_parse(sym_print(s)) == s in the same context. */

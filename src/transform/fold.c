@@ -381,20 +381,19 @@ static Value *fold_scalar(Fold *f, Op *op) {
 /* ---- memory ---- */
 
 /* A constant added to an offset fits the immediate. */
-static void fold_offset(Fold *f, Op *op, int at) {
+static void fold_offset(Fold *f, Op *op, int at, AttrKey imm) {
   const Op *e = def_of(op->args[at], OP_expr);
-  const Attr *old = op_attr(op, ATTR_imm);
   int64_t by;
   if (!e || e->nargs != 1 || e->args[0]->type != e->results[0].type) return;
   const Sym *d = sym_sub(f->sym, op_attr(e, ATTR_expr)->sym, operand_symbol(f, 0));
   if (!d || !sym_is_int(d, &by)) return;
-  by += old ? old->integer : 0;
+  by += op_imm(op, imm);
   if (by < INT32_MIN / 16 || by > INT32_MAX / 16) return;
   f->uses[op->args[at]->id]--;
   op->args[at] = e->args[0];
   f->uses[op->args[at]->id]++;
-  op_drop_attr(op, ATTR_imm);
-  if (by) op_set_attr(f->k, op, (Attr){.key = ATTR_imm, .integer = by});
+  op_drop_attr(op, imm);
+  if (by) op_set_attr(f->k, op, (Attr){.key = imm, .integer = by});
 }
 
 /* The mask is the last of `most` operands. */
@@ -404,14 +403,21 @@ static void fold_mask(Fold *f, Op *op, int most) {
 }
 
 static Value *fold_load(Fold *f, Op *op) {
-  fold_offset(f, op, 1);
+  fold_offset(f, op, 1, ATTR_imm);
   fold_mask(f, op, 3);
   return NULL;
 }
 
 static Value *fold_store(Fold *f, Op *op) {
-  fold_offset(f, op, 2);
+  fold_offset(f, op, 2, ATTR_imm);
   fold_mask(f, op, 4);
+  return NULL;
+}
+
+static Value *fold_copy(Fold *f, Op *op) {
+  fold_offset(f, op, 1, ATTR_imm);
+  fold_offset(f, op, 3, ATTR_imm_from);
+  fold_mask(f, op, 5);
   return NULL;
 }
 
@@ -422,7 +428,7 @@ static FoldRule *const rules[OP_COUNT] = {
     [OP_cast] = fold_cast,     [OP_bitcast] = fold_bitcast, [OP_pick] = fold_pick,
     [OP_join] = fold_join,     [OP_expr] = fold_expr,       [OP_load] = fold_load,
     [OP_ldmatrix] = fold_load, [OP_store] = fold_store,     [OP_stmatrix] = fold_store,
-    [OP_atomic] = fold_store,
+    [OP_atomic] = fold_store,  [OP_copy_async] = fold_copy,
 };
 
 static void rename_args(const Fold *f, Op *op) {

@@ -4,7 +4,7 @@
  * place, on top of those of exp2 and log2 (2 each):
  *
  *     softsign 2    cbrt 3    sinh 4    atan2 4    powf 2 + |b log2 a|
- *     remf, mod: exact while |a / b| < 2**53, by those of f64 */
+ *     remf, mod: exact, by those of f64 */
 #include <math.h>
 
 #include "transform/legalise_words.h"
@@ -37,7 +37,7 @@ Value *expand_softsign(Expansion *x) {
   return result(x, divide(x, a, add(x, one, share)));
 }
 
-/* The remainder of f64 is the emitter's: it has an exact product of two. */
+/* The remainder of f64 is the emitter's: it has a product that is rounded with a sum. */
 Value *expand_remf(Expansion *x) {
   if (x->op->results[0].type->dtype == DTYPE_f64) return NULL;
   x->dtype = DTYPE_f64;

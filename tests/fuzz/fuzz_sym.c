@@ -624,6 +624,27 @@ static void check_lower(Case *c, const Tree *t, const Sym *s) {
   }
 }
 
+/* The low 32 bits of what it computes are still right. */
+static void check_narrow(Case *c, const Tree *t, const Sym *s) {
+  SymCode *code = sym_lower(c->arena, c->cx, c->facts, &s, 1);
+  if (!code) return;
+  sym_narrow(c->arena, code);
+  Wide *v = ARENA_ARRAY(c->arena, Wide, code->nops);
+  for (int i = 0; i < c->npoints && !c->failed; i++) {
+    Frac want;
+    if (!evaluate(t, c->point[i], &want) || want.den != 1) continue;
+    bool ok = true;
+    for (int k = 0; k < code->nops && ok; k++) {
+      const SymOp *op = &code->ops[k];
+      ok = run_op(c, op, v, c->point[i], &v[k]);
+      bool given = op->kind == SYM_OP_const || op->kind == SYM_OP_symbol;
+      if (op->bits == 32 && !given) v[k] = (int32_t)(uint32_t)v[k];
+    }
+    if (ok && (uint32_t)v[code->results[0]] != (uint32_t)want.num)
+      report(c, "narrowing", s, c->point[i]);
+  }
+}
+
 /* ---- one case */
 
 static void check_number(Case *c) {
@@ -641,7 +662,10 @@ static void check_number(Case *c) {
   case 2: check_stride(c, t, s); break;
   case 3: check_subst(c, t, s); break;
   case 4: check_program(c, t, s); break;
-  default: check_lower(c, t, sym_simplify(c->cx, c->facts, s)); break;
+  default:
+    check_lower(c, t, sym_simplify(c->cx, c->facts, s));
+    if (!c->failed) check_narrow(c, t, s);
+    break;
   }
 }
 

@@ -140,6 +140,23 @@ static void take_dump(void *user, const char *pass, const char *text) {
   d->n++;
 }
 
+/* The next line that is code: what follows where it comes from. */
+static const char *code_line(const char *text) {
+  while (strncmp(text, "\t.loc", 5) == 0 || strncmp(text, ".file", 5) == 0)
+    text += strcspn(text, "\n") + 1;
+  return text;
+}
+
+static bool same_code(const char *a, const char *b) {
+  for (a = code_line(a), b = code_line(b); *a || *b; a = code_line(a + 1), b = code_line(b + 1)) {
+    size_t n = strcspn(a, "\n");
+    if (n != strcspn(b, "\n") || memcmp(a, b, n) != 0) return false;
+    a += n, b += n;
+    if (!*a || !*b) return *a == *b;
+  }
+  return true;
+}
+
 TEST(dumps_go_back_in) {
   Dump *dump = calloc(1, sizeof *dump);
   wv_pass_options passes = {.dump = "copies", .write = take_dump, .user = dump};
@@ -166,7 +183,7 @@ TEST(dumps_go_back_in) {
   k = kit_parse(b.cx, first);
   p = k ? wv_compile(k, &(wv_compile_options){0}) : NULL;
   CHECK(p && wv_launch(p, b.cx, args_of(&s, 8, 64)->arg, 2, NULL, 0));
-  CHECK_STR(wv_program_text(p, b.cx, 0, "ptx"), wv_program_text(b.p, b.cx, 0, "ptx"));
+  CHECK(same_code(wv_program_text(p, b.cx, 0, "ptx"), wv_program_text(b.p, b.cx, 0, "ptx")));
   wv_program_free(p);
   again.start_after = "nonsense";
   CHECK(!wv_compile(k, &again));

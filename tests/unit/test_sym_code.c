@@ -45,7 +45,7 @@ TEST(values) {
   CHECK(!eval(&e, "x*y", INT64_MAX / 2, 5, &v));
   CHECK(eval(&e, "Min(7*x, x/y) < y**4", 72, 9690, &v) && v == 1); /* nor does the difference */
   CHECK(eval(&e, "x + y**2*x**4/65536", 2496, 1850, &v)); /* y**2*x**4 alone does not fit */
-  CHECK(!eval(&e, "x + z", 1, 2, &v)); /* unbound */
+  CHECK(!eval(&e, "x + z", 1, 2, &v));                    /* unbound */
   env_free(&e);
 }
 
@@ -128,5 +128,24 @@ TEST(lowering_knows_widths) {
   env_free(&e);
 }
 
+TEST(narrowing_keeps_the_low_bits) {
+  Env e = env_new();
+  const Sym *sum = parse(&e, "4*x + y"), *quotient = parse(&e, "floor((x + y)/3) + x");
+  SymCode *code = sym_lower(e.arena, e.cx, e.f, &sum, 1);
+  CHECK_INT(code->ops[code->results[0]].bits, 64);
+  sym_narrow(e.arena, code);
+  for (int i = 0; i < code->nops; i++)
+    CHECK_INT(code->ops[i].bits, code->ops[i].kind == SYM_OP_symbol ? 64 : 32);
+  code = sym_lower(e.arena, e.cx, e.f, &quotient, 1);
+  sym_narrow(e.arena, code);
+  CHECK_INT(code->ops[code->results[0]].bits, 32);
+  for (int i = 0; i < code->nops; i++) /* what is divided is wanted whole, and the quotient too */
+    if (code->ops[i].kind == SYM_OP_div) {
+      CHECK_INT(code->ops[i].bits, 64);
+      CHECK_INT(code->ops[code->ops[i].a].bits, 64);
+    }
+  env_free(&e);
+}
+
 TESTS_MAIN(RUN(values) RUN(programs_share_and_are_lazy) RUN(boxes) RUN(lowering_is_cheap)
-               RUN(lowering_knows_widths))
+               RUN(lowering_knows_widths) RUN(narrowing_keeps_the_low_bits))

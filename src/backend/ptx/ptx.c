@@ -215,6 +215,8 @@ void ptx_region(Ptx *p, const Region *r) {
   for (const Op *op = r->first; op && !p->failed; op = op->next) {
     p->at = op->at;
     PtxFn *fn = writer[op->kind];
+    bool divides = op->kind == OP_mod || op->kind == OP_remf;
+    if (divides && op->results[0].type->dtype == DTYPE_f64) fn = ptx_remainder;
     if (!fn && has_elementwise(op->kind)) fn = ptx_elementwise;
     if (!fn && op_info[op->kind].flags & OPF_HINT) continue;
     if (fn) fn(p, op);

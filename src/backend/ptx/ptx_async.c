@@ -72,8 +72,8 @@ void ptx_copy_async(Ptx *p, const Op *op) {
     ptx_fail(p, op, "a copy that is counted per wave");
     return;
   }
-  const char *to = ptx_place(p, op->args[0], op->args[1]);
-  const char *from = ptx_place(p, op->args[2], op->args[3]);
+  const char *to = ptx_place_at(p, op->args[0], op->args[1], op_imm(op, ATTR_imm));
+  const char *from = ptx_place_at(p, op->args[2], op->args[3], op_imm(op, ATTR_imm_from));
   const char *how = bytes == 16 ? "cg" : "ca"; /* .cg passes by the first cache; 16 bytes only */
   const char *size = "";
   if (op->nargs > 4) { /* a predicate would become a branch: the byte count is free */

@@ -44,7 +44,8 @@ static Reg constant(Ptx *p, int64_t v, int bits) {
 /* Operand `i` of the code in `bits`; constants fit everywhere. */
 static Reg in(Code *c, int i, int bits) {
   const SymOp *s = &c->code->ops[i];
-  if (s->kind == SYM_OP_const) return constant(c->p, s->value, bits);
+  if (s->kind == SYM_OP_const)
+    return constant(c->p, bits == 32 ? (int32_t)(uint32_t)s->value : s->value, bits);
   return widen(c->p, c->reg[i], bits);
 }
 
@@ -260,8 +261,10 @@ Reg ptx_expr(Ptx *p, const Op *op, const Sym *e, DType dtype, const ExprRegs *ar
   const Sym **uniform = ARENA_ARRAY(p->arena, const Sym *, sym_free_symbols(e, NULL, 0) + 1);
   int n = uniform_symbols(p, e, uniform);
   Code c = {.p = p, .op = op, .args = args};
-  c.code = sym_lower_launch(p->arena, p->sym, p->facts, &e, 1, uniform, n);
+  SymCode *code = sym_lower_launch(p->arena, p->sym, p->facts, &e, 1, uniform, n);
+  c.code = code;
   if (!c.code) return ptx_fail(p, op, "an expression that overflows"), constant(p, 0, 32);
+  if (dtype != DTYPE_i1 && dtype_info[dtype].bits <= 32) sym_narrow(p->arena, code);
   c.reg = ARENA_ARRAY(p->arena, Reg, c.code->nops);
   int bits = dtype_info[dtype].bits == 64 ? 64 : 32, last = c.code->results[0];
   choose_bits(&c, dtype == DTYPE_i1 ? 64 : bits);

@@ -7,13 +7,9 @@
 
 /* ---- addresses ---- */
 
-static bool is_shared(const Ptx *p, const Value *memory) {
-  return memory->type->space == p->k->cx->shared_space;
-}
-
 const char *ptx_space(const Ptx *p, const Op *op, const Value *memory) {
   if (op_has(op, ATTR_peer)) return "shared::cluster";
-  return is_shared(p, memory) ? "shared" : "global";
+  return ptx_is_shared(p, memory) ? "shared" : "global";
 }
 
 int64_t ptx_alloc_base(const Value *memory) {
@@ -25,46 +21,14 @@ static int64_t bytes_of(const Value *memory, int64_t elements) {
   return elements * dtype_memory_bits(memory->type->dtype) / 8;
 }
 
-/* Elements of half a byte are addressed by the byte they are in. */
-static Reg byte_offset(Ptx *p, const Value *memory, Reg offset) {
-  Reg half = ptx_new(p, offset.class);
-  if (dtype_memory_bits(memory->type->dtype) >= 8) return offset;
-  ptx_line(p, "shr.s%d %s, %s, 1", offset.class == REG_RD ? 64 : 32, half.name, offset.name);
-  return half;
-}
-
-static Reg global_address(Ptx *p, const Value *memory, Reg offset, int size) {
-  Reg base = ptx_get(p, memory)->elem[0], to = ptx_new(p, REG_RD);
-  const char *how = offset.class == REG_RD ? "mad.lo.s64" : "mad.wide.s32";
-  ptx_line(p, "%s %s, %s, %d, %s", how, to.name, offset.name, size, base.name);
-  return to;
-}
-
-static Reg shared_address(Ptx *p, Reg offset, int size) {
-  Reg to = ptx_new(p, REG_R), word = offset;
-  if (offset.class == REG_RD) {
-    word = ptx_new(p, REG_R);
-    ptx_line(p, "cvt.u32.u64 %s, %s", word.name, offset.name);
-  }
-  ptx_line(p, "mad.lo.s32 %s, %s, %d, %s", to.name, word.name, size, p->shared.name);
-  return to;
-}
-
-Reg ptx_address(Ptx *p, const Value *memory, const Value *offset) {
-  for (int i = p->addresses.n - 1; i >= 0; i--)
-    if (p->addresses.at[i].memory == memory && p->addresses.at[i].offset == offset)
-      return p->addresses.at[i].reg;
-  int bits = dtype_memory_bits(memory->type->dtype), size = bits >= 8 ? bits / 8 : 1;
-  Reg from = byte_offset(p, memory, elems_of(p, ptx_get(p, offset))[0]);
-  Reg to =
-      is_shared(p, memory) ? shared_address(p, from, size) : global_address(p, memory, from, size);
-  vec_push(p->arena, &p->addresses, ((Address){memory, offset, to}));
-  return to;
+const char *ptx_place_at(Ptx *p, const Value *memory, const Value *offset, int64_t elements) {
+  Reg address = ptx_address(p, memory, offset);
+  return arena_printf(p->arena, "[%s+%" PRId64 "]", address.name,
+                      ptx_alloc_base(memory) + bytes_of(memory, elements));
 }
 
 const char *ptx_place(Ptx *p, const Value *memory, const Value *offset) {
-  Reg address = ptx_address(p, memory, offset);
-  return arena_printf(p->arena, "[%s+%" PRId64 "]", address.name, ptx_alloc_base(memory));
+  return ptx_place_at(p, memory, offset, 0);
 }
 
 /* The address of `bytes` behind it in the shared memory of the op's `peer`. */
@@ -82,14 +46,9 @@ const char *ptx_peer_place(Ptx *p, const Op *op, const Value *memory, const Valu
   return arena_printf(p->arena, "[%s]", there.name);
 }
 
-static int64_t immediate(const Op *op) {
-  const Attr *imm = op_attr(op, ATTR_imm);
-  return imm ? imm->integer : 0;
-}
-
 /* [address + immediate] of an access whose memory is operand `at`. */
 static const char *place_of(Ptx *p, const Op *op, int at, int64_t more) {
-  int64_t bytes = bytes_of(op->args[at], immediate(op)) + ptx_alloc_base(op->args[at]);
+  int64_t bytes = bytes_of(op->args[at], op_imm(op, ATTR_imm)) + ptx_alloc_base(op->args[at]);
   Reg address = ptx_address(p, op->args[at], op->args[at + 1]);
   if (op_has(op, ATTR_peer)) address = peer_address(p, op, address, bytes), bytes = 0;
   return arena_printf(p->arena, "[%s+%" PRId64 "]", address.name, bytes + more);
@@ -102,7 +61,7 @@ static Reg half_of_byte(Ptx *p, const Op *op, int at, int64_t element) {
   Reg from = elems_of(p, ptx_get(p, op->args[at + 1]))[0], half = ptx_new(p, REG_R);
   if (from.class == REG_RD) ptx_line(p, "cvt.u32.u64 %s, %s", half.name, from.name);
   else ptx_line(p, "mov.b32 %s, %s", half.name, from.name);
-  ptx_line(p, "add.s32 %s, %s, %" PRId64, half.name, half.name, immediate(op) + element);
+  ptx_line(p, "add.s32 %s, %s, %" PRId64, half.name, half.name, op_imm(op, ATTR_imm) + element);
   ptx_line(p, "and.b32 %s, %s, 1", half.name, half.name);
   return half;
 }
@@ -113,9 +72,10 @@ static Reg nibble_address(Ptx *p, const Op *op, int at, int64_t element) {
   Reg from = elems_of(p, ptx_get(p, op->args[at + 1]))[0], sum = ptx_new(p, from.class);
   int bits = from.class == REG_RD ? 64 : 32;
   const Value *memory = op->args[at];
-  ptx_line(p, "add.s%d %s, %s, %" PRId64, bits, sum.name, from.name, immediate(op) + element);
+  ptx_line(p, "add.s%d %s, %s, %" PRId64, bits, sum.name, from.name,
+           op_imm(op, ATTR_imm) + element);
   ptx_line(p, "shr.s%d %s, %s, 1", bits, sum.name, sum.name);
-  return is_shared(p, memory) ? shared_address(p, sum, 1) : global_address(p, memory, sum, 1);
+  return ptx_address_of(p, memory, sum, 1);
 }
 
 Reg ptx_element_address(Ptx *p, const Op *op, int at, int element, Reg *nibble) {
@@ -127,7 +87,7 @@ Reg ptx_element_address(Ptx *p, const Op *op, int at, int element, Reg *nibble) 
     base = nibble_address(p, op, at, element);
   } else {
     base = ptx_address(p, memory, op->args[at + 1]);
-    bytes += bytes_of(memory, immediate(op) + element);
+    bytes += bytes_of(memory, op_imm(op, ATTR_imm) + element);
   }
   if (op_has(op, ATTR_peer)) return peer_address(p, op, base, bytes);
   if (!bytes) return base;
@@ -165,13 +125,13 @@ static const char *type_of(RegClass class) {
 /* A flag in global memory is read before what it announces and written behind it. */
 static const char *order_of(const Ptx *p, const Op *op, const Value *memory) {
   if (!op_has(op, ATTR_volatile)) return "";
-  if (is_shared(p, memory)) return ".volatile";
+  if (ptx_is_shared(p, memory)) return ".volatile";
   return op->kind == OP_load ? ".acquire.gpu" : ".release.gpu";
 }
 
 /* Data that is not used again soon is the first to leave the caches. */
 static const char *hint_of(const Ptx *p, const Op *op, const Value *memory) {
-  bool plain = !op_has(op, ATTR_volatile) && !is_shared(p, memory);
+  bool plain = !op_has(op, ATTR_volatile) && !ptx_is_shared(p, memory);
   return plain && op_has(op, ATTR_nontemporal) ? ".cs" : "";
 }
 

@@ -115,6 +115,7 @@ void ptx_wave_mma(Ptx *p, const Op *op) {
     if (sym_is_int(copies->dims[i], &v)) w.copies[i] = (int)v;
   }
   for (int i = 0; i < 3; i++) w.each[i] = fragment_size(w.row, (MmaOperand)i);
+  if (w.row->needs & FEATURE_MMA_SYNC_F8) ptx_needs(p, ct == DTYPE_f16 ? 87 : 84);
   w.name = instruction(p, w.row, d, spelling(at, w.row), spelling(bt, w.row));
   w.a = ptx_get(p, op->args[0]);
   w.b = ptx_get(p, op->args[1]);

@@ -115,6 +115,7 @@ void ptx_for(Ptx *p, const Op *op) {
   Carried c = open_carried(p, op->args + first, op->body, 0);
   if (first) ptx_line(p, "mov.b64 %s, %s", at.name, elems_of(p, ptx_get(p, op->args[0]))[0].name);
   else ptx_line(p, "mov.b%d %s, 0", bits, at.name);
+  ptx_addresses_before(p, op->body);
   ptx_label(p, "loop", n);
   ptx_line(p, "setp.ge.s%d %s, %s, %s", bits, done.name, at.name, trips.name);
   ptx_line(p, "@%s bra $end%d", done.name, n);
@@ -151,6 +152,7 @@ void ptx_if(Ptx *p, const Op *op) {
 void ptx_while(Ptx *p, const Op *op) {
   int n = p->labels++;
   Carried c = open_carried(p, op->args, op->body, 0);
+  ptx_addresses_before(p, op->body);
   Mark mark = open_mark(p);
   ptx_label(p, "loop", n);
   ptx_define(p, op_attr(op, ATTR_version)->sym, c.homes[0].elem[0]);

@@ -37,8 +37,9 @@ typedef struct SymReg {
 
 /* An address that was computed, inside of the region that computed it. */
 typedef struct Address {
-  const Value *memory, *offset;
+  const Value *memory, *offset; /* no memory: the offset in bytes */
   Reg reg;
+  int scale; /* of such: bytes of an element, negative in shared memory */
 } Address;
 
 typedef struct Ptx {
@@ -128,18 +129,29 @@ Held from_floats(Ptx *p, DType t, const Reg *f, int n);
 Held cast_to_float(Ptx *p, Held *from, DType to);
 Reg wrap_integer(Ptx *p, DType t, Reg r); /* of 32 bits, to those of t */
 
+/* ---- ptx_remainder.c ---- */
+
+PtxFn ptx_remainder; /* of f64 */
+
 /* ---- ptx_small.c ---- */
 
 void small_to_f32(Ptx *p, DType t, Reg code, Reg to);
 Reg small_from_f32(Ptx *p, DType t, Reg f);
 
+/* ---- ptx_address.c ---- */
+
+bool ptx_is_shared(const Ptx *p, const Value *memory);
+Reg ptx_address(Ptx *p, const Value *memory, const Value *offset);     /* in bytes, without the base
+                                                                          of an allocation */
+Reg ptx_address_of(Ptx *p, const Value *memory, Reg offset, int size); /* of so many bytes each */
+void ptx_addresses_before(Ptx *p, const Region *body); /* what a loop does not change of its own */
+
 /* ---- ptx_memory.c ---- */
 
 PtxFn ptx_load, ptx_store, ptx_ldmatrix, ptx_stmatrix;
-Reg ptx_address(Ptx *p, const Value *memory, const Value *offset); /* in bytes, without the base
-                                                                      of an allocation */
 int64_t ptx_alloc_base(const Value *memory);
 const char *ptx_place(Ptx *p, const Value *memory, const Value *offset); /* [register+bytes] */
+const char *ptx_place_at(Ptx *p, const Value *memory, const Value *offset, int64_t elements);
 /* The same in the shared memory of the op's `peer`. */
 const char *ptx_peer_place(Ptx *p, const Op *op, const Value *memory, const Value *offset);
 

@@ -33,7 +33,8 @@ static int local_lane(const Wave *w, int l) {
 static void copy_lane(Wave *w, SimOp *s, int l, int64_t bytes, bool on) {
   const Op *op = s->op;
   const Buffer *dst = w->sim->buffer[op->args[0]->id], *src = w->sim->buffer[op->args[2]->id];
-  int64_t to = wave_regs(w, op->args[1])[l].i, from = wave_regs(w, op->args[3])[l].i;
+  int64_t to = wave_regs(w, op->args[1])[l].i + op_imm(op, ATTR_imm);
+  int64_t from = wave_regs(w, op->args[3])[l].i + op_imm(op, ATTR_imm_from);
   uint32_t clock = op_has(op, ATTR_counted) ? w->counted : w->lane[l].copying;
   Actor a = actor_async(w, s, l, w->sim->units.copies + local_lane(w, l), clock);
   a.async = false; /* same proxy as ordinary accesses */
