@@ -82,6 +82,7 @@ static TilesFn *const family[OP_COUNT] = {
     [OP_broadcast] = keep,
     [OP_permute] = keep,
     [OP_squeeze] = keep,
+    [OP_convert] = keep,
     [OP_for] = tiles_region_op,
     [OP_while] = tiles_region_op,
     [OP_if] = tiles_region_op,

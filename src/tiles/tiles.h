@@ -188,9 +188,9 @@ void nest_open(Tiles *t);
 void nest_close(Tiles *t);
 
 /* for counter = from (NULL: 0), from + step, ... < trips; `carried` values in its body's arguments.
- */
-NestLoop loop_open(Tiles *t, const Sym *from, const Sym *trips, int step, Value *const *carried,
-                   int n);
+ * `most`: what trips does not exceed, 0: not known. */
+NestLoop loop_open(Tiles *t, const Sym *from, const Sym *trips, int64_t most, int step,
+                   Value *const *carried, int n);
 void loop_close(Tiles *t, NestLoop *loop, Value *const *yields);
 static inline Value *loop_arg(const NestLoop *l, int i) { return l->op->body->args[i]; }
 static inline Value *loop_result(const NestLoop *l, int i) { return &l->op->results[i]; }

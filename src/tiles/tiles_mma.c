@@ -131,7 +131,7 @@ static bool multiply_block(Tiles *t, const Product *p, const Block *b) {
   const MmaInfo *row = mma_register_tile(l->arena, b->m, b->n, 1);
   MmaChoice choice = {.name = intern(&l->k->cx->names, row->name)};
   Attr mma = {.key = ATTR_mma, .mma = &choice};
-  NestLoop loop = loop_open(t, NULL, sym_int(l->sym, p->k), 1, &acc, 1);
+  NestLoop loop = loop_open(t, NULL, sym_int(l->sym, p->k), 0, 1, &acc, 1);
   Value *args[] = {load_panel(t, p->a, b->a_base, loop.counter, b->m),
                    load_panel(t, p->b, b->b_base, loop.counter, b->n), loop_arg(&loop, 0)};
   Value *next = emit(l, OP_wave_mma, args, 3, &mma, 1, acc->type);
@@ -157,7 +157,7 @@ static bool open_run(Tiles *t, const Panels *p, bool rest, PanelRun *out) {
   *out = (PanelRun){.rows = rest ? left : p->rows};
   if (rest ? left == 0 : full == 0) return false;
   out->looping = !rest && full > 1;
-  if (out->looping) out->loop = loop_open(t, NULL, sym_int(sym, full), 1, NULL, 0);
+  if (out->looping) out->loop = loop_open(t, NULL, sym_int(sym, full), 0, 1, NULL, 0);
   const Sym *number = out->looping ? out->loop.counter : sym_int(sym, rest ? full : 0);
   out->first = sym_mul(sym, number, sym_int(sym, p->rows));
   out->base = sym_mul(sym, number, sym_int(sym, size));

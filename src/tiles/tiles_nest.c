@@ -34,13 +34,18 @@ bool is_granted(const Tiles *t, const Sym *dim, const Sym *limit) {
   return false;
 }
 
-static const SymFacts *loop_facts(Tiles *t, const Sym *counter, const Sym *trips, int step) {
+/* `most`: an extent that trips does not exceed; 0: not known. */
+static const SymFacts *loop_facts(Tiles *t, const Sym *counter, const Sym *trips, int64_t most,
+                                  int step) {
   Lower *l = &t->l;
   SymFacts *f = sym_facts_new(l->arena, l->sym, lower_facts(l));
   const Sym *by = sym_int(l->sym, step);
   int64_t n;
-  if (sym_is_int(trips, &n)) sym_assume_range(f, counter, 0, n > 0 ? (n - 1) / step * step : 0);
-  else sym_assume(f, sym_lt(l->sym, counter, trips));
+  if (sym_is_int(trips, &n) || (n = most)) {
+    int64_t last = n > 0 ? (n - 1) / step * step : 0;
+    sym_assume_range(f, counter, 0, last);
+  }
+  if (!sym_is_int(trips, &n)) sym_assume(f, sym_lt(l->sym, counter, trips));
   if (step > 1) sym_assume(f, sym_eq(l->sym, sym_mod(l->sym, counter, by), sym_int(l->sym, 0)));
   return f;
 }
@@ -65,12 +70,12 @@ static Op *make_loop(Tiles *t, const Sym *axis, const Sym *from, const Sym *trip
   return op;
 }
 
-NestLoop loop_open(Tiles *t, const Sym *from, const Sym *trips, int step, Value *const *carried,
-                   int n) {
+NestLoop loop_open(Tiles *t, const Sym *from, const Sym *trips, int64_t most, int step,
+                   Value *const *carried, int n) {
   Lower *l = &t->l;
   const Sym *axis = ir_numbered_symbol(l->k->cx, "$i", t->depth++, true);
   NestLoop loop = {.counter = ir_loop_counter(l->k, axis), .granted = t->granted.n};
-  const SymFacts *facts = loop_facts(t, loop.counter, trips, step);
+  const SymFacts *facts = loop_facts(t, loop.counter, trips, most, step);
   loop.op = make_loop(t, axis, from, trips, step, carried, n);
   Region *body = ir_region_new(l->k, loop.op);
   for (int i = 0; i < n; i++) ir_add_arg(l->k, body, carried[i]->type, NULL);
@@ -103,8 +108,12 @@ NestBox nest_box(const Tiles *t, const Type *type, const Tile *tile) {
   return b;
 }
 
+/* Several registers at a time where they are short: more that does not depend on each other. */
+enum { LOOP_BYTES = 64 };
+
 void nest_choose_width(Tiles *t, NestBox *b, const Sym *along, int bytes) {
-  int vector = t->l.machine.target->global_access / bytes;
+  int access = t->l.machine.target->global_access;
+  int vector = (access > LOOP_BYTES ? access : LOOP_BYTES) / bytes;
   for (int i = 0; along && i < b->rank; i++)
     if (dim_base(b->dim[i]) == dim_base(along) && b->extent[i] > 1) b->along = i;
   if (b->along < 0) return;
@@ -138,7 +147,8 @@ static bool run_part(Tiles *t, const NestBox *b, Point p, const Sym *from, const
     t->granted.n = (int)granted;
     return ok;
   }
-  NestLoop loop = loop_open(t, first || !known ? from : NULL, to, width, NULL, 0);
+  NestLoop loop =
+      loop_open(t, first || !known ? from : NULL, to, b->extent[b->along], width, NULL, 0);
   if (limit) grant(t, b->dim[b->along], limit);
   bool ok = run_at(t, b, p, loop.counter, width, body, user);
   loop_close(t, &loop, NULL);
@@ -195,7 +205,7 @@ static bool run_from(NestRun *r, int i, Point p) {
   const Sym *trips = sym_int(t->l.sym, b->extent[i]);
   if (b->end[i])
     trips = lower_sound(&t->l, sym_min(t->l.sym, trips, sym_sub(t->l.sym, b->end[i], b->start[i])));
-  NestLoop loop = loop_open(t, NULL, trips, 1, NULL, 0);
+  NestLoop loop = loop_open(t, NULL, trips, b->extent[i], 1, NULL, 0);
   if (b->end[i]) grant(t, b->dim[i], b->end[i]);
   p.at[i] = plus(t, b->start[i], loop.counter);
   bool ok = run_from(r, i + 1, p);

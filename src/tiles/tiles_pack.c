@@ -70,7 +70,7 @@ static const Sym *sum(Tiles *t, const Sym *a, const Sym *b) {
 static bool pack_rows(Tiles *t, Packing *x) {
   Lower *l = &t->l;
   const PackSource *from = x->from;
-  NestLoop loop = loop_open(t, NULL, sym_int(l->sym, from->depth), 1, NULL, 0);
+  NestLoop loop = loop_open(t, NULL, sym_int(l->sym, from->depth), 0, 1, NULL, 0);
   Point p = with(from->others, from->k, sum(t, from->k_start, loop.counter));
   p = with(p, from->row, sum(t, from->row_start, x->first));
   p.along = x->rows > 1 ? p.n - 1 : -1;
@@ -151,7 +151,7 @@ static bool pack_columns(Tiles *t, Packing *x) {
   bool ok = true;
   if (groups == 1) ok = pack_group(t, x, BLOCK, sym_int(sym, 0));
   if (groups > 1) {
-    NestLoop loop = loop_open(t, NULL, sym_int(sym, groups * BLOCK), BLOCK, NULL, 0);
+    NestLoop loop = loop_open(t, NULL, sym_int(sym, groups * BLOCK), 0, BLOCK, NULL, 0);
     ok = pack_group(t, x, BLOCK, loop.counter);
     loop_close(t, &loop, NULL);
   }
@@ -174,7 +174,7 @@ static bool pack_all(Tiles *t, const PackSource *from, const Panels *to) {
   x.base = x.first = sym_int(sym, 0);
   if (full == 1) ok = pack_panel(t, &x, along_rows);
   if (full > 1) {
-    NestLoop loop = loop_open(t, NULL, sym_int(sym, full), 1, NULL, 0);
+    NestLoop loop = loop_open(t, NULL, sym_int(sym, full), 0, 1, NULL, 0);
     x.base = sym_mul(sym, loop.counter, sym_int(sym, (int64_t)to->rows * from->depth));
     x.first = sym_mul(sym, loop.counter, sym_int(sym, to->rows));
     ok = pack_panel(t, &x, along_rows);

@@ -33,7 +33,8 @@ static bool may_be_inline(const Plan *p, const Op *op) {
   case OP_apply_expr:
   case OP_broadcast:
   case OP_permute:
-  case OP_squeeze: return true;
+  case OP_squeeze:
+  case OP_convert: return true;
   case OP_read: {
     MemAccess a;
     return access_of(op, &a) && !p->written[memory_root(a.memory)->id] &&
@@ -48,7 +49,8 @@ static int own_cost(const Op *op) {
   case OP_fill:
   case OP_broadcast:
   case OP_permute:
-  case OP_squeeze: return 0;
+  case OP_squeeze:
+  case OP_convert: return 0;
   case OP_read: return LOAD_COST + 4 * (op->nargs > 1);
   case OP_div:
   case OP_mod:

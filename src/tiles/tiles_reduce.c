@@ -97,7 +97,7 @@ static Value *reduce_part(Tiles *t, Reduction *r, Part part) {
     return v ? combine_elements(t, r->combine, v) : NULL;
   }
   Value *acc = neutral(t, r, part.width);
-  NestLoop loop = loop_open(t, part.from, part.to, part.width, &acc, 1);
+  NestLoop loop = loop_open(t, part.from, part.to, r->all.extent[r->dim], part.width, &acc, 1);
   if (part.limit) grant(t, p.dim[at], part.limit);
   p.at[at] = lower_sound(l, sym_add(l->sym, r->all.start[r->dim], loop.counter));
   Value *v = term_at(t, r, &p);
@@ -138,7 +138,7 @@ static bool reduce_across(Tiles *t, const Point *p, void *user) {
   Value *acc = neutral(t, r, p->width);
   Point q = *p;
   q.dim[q.n] = r->all.dim[r->dim];
-  NestLoop loop = loop_open(t, NULL, sym_int(l->sym, r->all.extent[r->dim]), 1, &acc, 1);
+  NestLoop loop = loop_open(t, NULL, sym_int(l->sym, r->all.extent[r->dim]), 0, 1, &acc, 1);
   q.at[q.n] = lower_sound(l, sym_add(l->sym, r->all.start[r->dim], loop.counter));
   q.n++;
   Value *v = term_at(t, r, &q);

@@ -21,7 +21,7 @@ static bool scan_at(Tiles *t, const Point *p, void *user) {
                                 : emit_splat(l, emit_number(l, s->dtype, 0), p->width);
   if (!acc) return false;
   acc = emit_cast(l, acc, s->dtype);
-  NestLoop loop = loop_open(t, NULL, sym_int(l->sym, s->extent), 1, &acc, 1);
+  NestLoop loop = loop_open(t, NULL, sym_int(l->sym, s->extent), 0, 1, &acc, 1);
   Point q = *p;
   q.dim[q.n] = s->dim;
   q.at[q.n++] = lower_sound(l, sym_add(l->sym, s->start, loop.counter));
@@ -107,7 +107,7 @@ static bool best_of_row(Tiles *t, const TopK *x, const Point *row, Value **best)
   DType dtype = x->op->args[0]->type->dtype;
   Value *first[] = {emit_number(l, dtype, 0), emit_number(l, DTYPE_index, 0),
                     emit_number(l, DTYPE_i1, 0)};
-  NestLoop loop = loop_open(t, NULL, sym_int(l->sym, x->extent), 1, first, 3);
+  NestLoop loop = loop_open(t, NULL, sym_int(l->sym, x->extent), 0, 1, first, 3);
   Point p = *row;
   p.dim[p.n] = x->dim;
   p.at[p.n++] = lower_sound(l, sym_add(l->sym, x->start, loop.counter));
@@ -134,10 +134,10 @@ static void store_result(Tiles *t, const Value *out, const Point *p, Value *v) {
 static bool topk_row(Tiles *t, const Point *p, void *user) {
   const TopK *x = user;
   Lower *l = &t->l;
-  NestLoop clear = loop_open(t, NULL, sym_int(l->sym, x->extent), 1, NULL, 0);
+  NestLoop clear = loop_open(t, NULL, sym_int(l->sym, x->extent), 0, 1, NULL, 0);
   set_taken(t, x, emit_expr(l, clear.counter, DTYPE_index), false);
   loop_close(t, &clear, NULL);
-  NestLoop rounds = loop_open(t, NULL, sym_int(l->sym, x->k), 1, NULL, 0);
+  NestLoop rounds = loop_open(t, NULL, sym_int(l->sym, x->k), 0, 1, NULL, 0);
   Value *best[2];
   bool ok = best_of_row(t, x, p, best);
   if (ok) {

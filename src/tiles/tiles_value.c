@@ -51,7 +51,8 @@ int64_t tile_elements(const Type *type, const Tile *tile) {
 typedef struct Asked {
   Tiles *t;
   const Value *v;
-  Point p; /* the coordinates of v's own dims */
+  Point p;    /* the coordinates of v's own dims */
+  bool again; /* though it is held: for other coordinates */
 } Asked;
 
 static Value *refuse(Tiles *t, const Op *op, const char *what) {
@@ -149,7 +150,8 @@ static Value *make_at(Asked *a) {
   case OP_read: return access_load(a->t, op, &a->p);
   case OP_broadcast:
   case OP_permute:
-  case OP_squeeze: return tiles_at(a->t, op->args[0], &a->p);
+  case OP_squeeze:
+  case OP_convert: return tiles_at(a->t, op->args[0], &a->p);
   case OP_bitcast: return bitcast_at(a);
   default: return elementwise_at(a);
   }
@@ -186,19 +188,24 @@ static NestLevel *level_of(const Tiles *t, const Point *p) {
   return level;
 }
 
+/* Loaded, or made. */
+static Value *take(Asked *a) {
+  const Tile *tile = &a->t->tile[a->v->id];
+  bool load = tile->held == TILE_BUFFER && !a->again;
+  return load ? buffer_load(a->t, tile->buffer, a->v->type, tile, &a->p) : make_at(a);
+}
+
 static Value *make_once(Asked *a) {
   Tiles *t = a->t;
   NestLevel *inner = t->level, *level = level_of(t, &a->p);
   LowerScope *scope = t->l.scope;
   uint64_t key = hash_asked(a);
-  if (!level) return make_at(a);
+  if (!level) return take(a);
   for (const Made *m = map_get(&level->made, key); m; m = m->next)
     if (m->of == a->v && same_point(&m->p, &a->p)) return m->value;
   t->level = level;
   t->l.scope = level->scope;
-  const Tile *tile = &t->tile[a->v->id];
-  Value *v = tile->held == TILE_BUFFER ? buffer_load(t, tile->buffer, a->v->type, tile, &a->p)
-                                       : make_at(a);
+  Value *v = take(a);
   t->level = inner;
   t->l.scope = scope;
   if (!v) return NULL;
@@ -211,32 +218,56 @@ static Value *make_once(Asked *a) {
 /* ---- the question ---- */
 
 /* The point in terms of v's dims. Dims that it lacks have one element, at its start. */
-static bool own_point(Tiles *t, const Value *v, const Point *p, Point *out) {
+static Point own_point(const Tiles *t, const Value *v, const Point *p) {
   const Tile *tile = &t->tile[v->id];
-  *out = (Point){.n = v->type->kind == TYPE_tile ? v->type->rank : 0, .along = -1, .width = 1};
-  for (int i = 0; i < out->n; i++) {
-    const Sym *dim = v->type->dims[i];
-    out->dim[i] = dim;
-    out->at[i] = point_get(p, dim);
-    if (!out->at[i]) out->at[i] = tile->start[i];
-    if (p->along >= 0 && dim_base(p->dim[p->along]) == dim_base(dim)) {
-      out->along = i;
-      out->width = p->width;
-    }
+  Point own = {.n = v->type->kind == TYPE_tile ? v->type->rank : 0, .along = -1, .width = 1};
+  for (int i = 0; i < own.n; i++) {
+    const Sym *dim = v->type->dims[i], *at = point_get(p, dim);
+    own.dim[i] = dim;
+    own.at[i] = at ? at : tile->start[i];
+    if (p->along < 0 || p->width == 1 || dim_base(p->dim[p->along]) != dim_base(dim)) continue;
+    own.along = i;
+    own.width = p->width;
+  }
+  return own;
+}
+
+/* The elements of the point are among those that v was made for. */
+static bool is_held(const Tiles *t, const Value *v, const Point *p) {
+  const Tile *tile = &t->tile[v->id];
+  SymCtx *sym = t->l.sym;
+  for (int i = 0; i < p->n; i++) {
+    int width = p->along == i ? p->width : 1;
+    if (p->at[i] == tile->start[i] && width <= tile->extent[i]) continue;
+    const Sym *inside = sym_sub(sym, p->at[i], tile->start[i]);
+    if (!inside) return sym_take_error(sym), false;
+    SymRange r = sym_range(sym, lower_facts(&t->l), inside);
+    if (r.lo < 0 || r.hi > tile->extent[i] - width) return false;
   }
   return true;
+}
+
+/* What is no memory's and nobody's sum can be made for other coordinates, too. */
+static bool can_be_made_again(const Value *v) {
+  const Op *op = v->def;
+  if (!op || op->nresults != 1 || op->kind == OP_read || op->body) return false;
+  bool view = op->kind == OP_broadcast || op->kind == OP_permute || op->kind == OP_squeeze ||
+              op->kind == OP_convert;
+  bool made = op->kind == OP_fill || op->kind == OP_self_index || op->kind == OP_apply_expr;
+  return view || made || (op_info[op->kind].level == LEVEL_BOTH && op_is_pure(op) && op->nargs);
 }
 
 Value *tiles_at(Tiles *t, const Value *v, const Point *p) {
   const Tile *tile = &t->tile[v->id];
   WV_ASSERT(tile->held != TILE_ABSENT);
-  if (tile->held == TILE_SCALAR) return tile->scalar;
-  Asked a = {.t = t, .v = v};
-  own_point(t, v, p, &a.p);
-  if (a.p.width == 1) a.p.along = -1;
-  if (!t->level && tile->held == TILE_BUFFER)
-    return buffer_load(t, tile->buffer, v->type, tile, &a.p);
-  return make_once(&a);
+  Asked a = {.t = t, .v = v, .p = own_point(t, v, p)};
+  if (tile->held == TILE_INLINE) return make_once(&a);
+  if (!is_held(t, v, &a.p)) {
+    if (can_be_made_again(v)) return a.again = true, make_once(&a);
+    t->l.refused = "an operand that is needed at other coordinates than it was made for";
+    return tile->held == TILE_SCALAR ? tile->scalar : emit_number(&t->l, v->type->dtype, 0);
+  }
+  return tile->held == TILE_SCALAR ? tile->scalar : make_once(&a);
 }
 
 Value *tiles_scalar(Tiles *t, const Value *v) {
