@@ -62,7 +62,7 @@ bench: all ## the benchmarks of the compiler itself, and of kernels where there 
 	@if command -v nvidia-smi >/dev/null; then $(MAKE) --no-print-directory bench-gpu; fi
 
 bench-gpu: gpu-package ## kernels on the GPU of this machine beside PyTorch's; what a launch costs
-	@PYTHONPATH=python:bench $(GPU_PYTHON) bench/bench_gpu.py --json build-gpu/gpu-bench.json
+	@PYTHONPATH=python:bench $(GPU_PYTHON) bench/bench_gpu.py --target sm_80,sm_90a --triton --json build-gpu/gpu-bench.json
 	@PYTHONPATH=python:bench $(GPU_PYTHON) bench/bench_launch.py
 
 fmt: ## reformat C sources with clang-format (tables are aligned by hand and left alone)

@@ -1,6 +1,6 @@
 """Kernels on the GPU of this machine, beside PyTorch and its libraries: `make bench`.
 
-    bench_gpu.py [--only WORD] [--target sm_80,sm_90a] [--json FILE] [--quick]
+    bench_gpu.py [--only WORD] [--target sm_80,sm_90a] [--json FILE] [--triton] [--quick]
 
 Every result is compared with PyTorch's before it is timed. Times are medians with cold caches, from
 CUDA graphs (wave_lang/benchmark.py).
@@ -30,32 +30,28 @@ def random(*shape, dtype=HALF, scale=1.0):
 class Table:
     """Rows as they are measured, printed at once and kept for JSON."""
 
-    def __init__(self, only):
-        self.rows, self.only, self.failed = [], only, 0
-        print(f"{'kernel':34} {'target':7} {'time':>10} {'rate':>14} {'beside':>24} {'ratio':>6}")
+    def __init__(self, only, triton):
+        self.rows, self.only, self.failed, self.triton = [], only, 0, triton
+        print(f"{'kernel':38} {'target':6} {'time':>10} {'rate':>13} {'beside, and how much longer':>30}")
 
     def wants(self, name):
         return self.only in name
 
     def add(self, name, target, timing, rate, unit, beside):
-        """`beside`: the name of the other, its time; None when there is none."""
+        """`beside`: times of others by their names."""
         row = {"kernel": name, "target": target, "us": timing.median, "least_us": timing.least}
-        row.update({unit: rate})
-        words, ratio = "", ""
-        if beside is not None:
-            row.update({"beside": beside[0], "beside_us": beside[1].median})
-            words = f"{beside[0]} {beside[1].median:.1f} us"
-            ratio = f"{beside[1].median / timing.median:.2f}"
+        row.update({unit: rate, "beside_us": {n: t.median for n, t in beside.items()}})
         self.rows.append(row)
-        print(
-            f"{name:34} {target:7} {timing.median:7.1f} us {rate:9.1f} {unit:4} {words:>24} {ratio:>6}",
-            flush=True,
+        words = "".join(
+            f"{other:>11} {t.median:7.1f} us {t.median / timing.median:5.2f}"
+            for other, t in beside.items()
         )
+        print(f"{name:38} {target:6} {timing.median:7.1f} us {rate:8.2f} {unit} {words}", flush=True)
 
     def fail(self, name, target, error):
         self.failed += 1
         self.rows.append({"kernel": name, "target": target, "error": str(error)[:500]})
-        print(f"{name:34} {target:7} FAILED {str(error).splitlines()[0][:90]}", flush=True)
+        print(f"{name:38} {target:6} FAILED {str(error).splitlines()[0][:90]}", flush=True)
 
 
 def close(name, got, expected, tolerance):
@@ -65,13 +61,26 @@ def close(name, got, expected, tolerance):
         raise AssertionError(f"{name} is wrong by {error:.2e} of {scale:.2e}")
 
 
+def generated(function):
+    """The same by PyTorch's own compiler, which writes Triton; None where there is none."""
+    try:
+        import triton  # noqa: F401
+    except ImportError:
+        return None
+    torch._dynamo.reset()
+    return torch.compile(function, dynamic=False)
+
+
 def measure(table, name, make, args, out, other, amount, unit, targets, tolerance=2e-3):
-    """make(target) -> kernel; other: (name, function of nothing but `args`) of PyTorch's."""
+    """make(target) -> kernel; other: (name, function, its arguments) of PyTorch's."""
     if not table.wants(name):
         return
     label, function, inputs = other
     expected = function(*inputs)
-    beside = label, bench(function, inputs)
+    beside = {label: bench(function, inputs)}
+    fused = generated(function) if table.triton and unit == "TB/s" else None
+    if fused:
+        beside["Triton"] = bench(fused, inputs)
     for target in targets:
         try:
             kernel = make(target)
@@ -201,6 +210,7 @@ def main():
     parser.add_argument("--only", default="", help="only kernels whose name contains this")
     parser.add_argument("--target", default="", help="comma-separated; default: that of the GPU")
     parser.add_argument("--json", help="writes all rows there")
+    parser.add_argument("--triton", action="store_true", help="also what torch.compile makes")
     parser.add_argument("--quick", action="store_true", help="one or two sizes of each")
     options = parser.parse_args()
     gpus = [d for d in _wave.devices() if d.kind == "cuda"]
@@ -210,7 +220,7 @@ def main():
     targets = options.target.split(",") if options.target else [gpus[0].target]
     torch.manual_seed(0)
     print(f"{gpus[0].name}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}")
-    table = Table(options.only)
+    table = Table(options.only, options.triton)
     bench_rows(table, targets, options.quick)
     bench_gemm(table, targets, options.quick)
     bench_attention(table, targets, options.quick)

@@ -87,10 +87,10 @@ def driver_loop():
     return run
 
 
-def calls(kernel, args):
+def calls(kernel, a, b, c, d):
     def run(n):
         for _ in range(n):
-            kernel(*args)
+            kernel(a, b, c, d)
 
     return run
 
@@ -106,16 +106,16 @@ def main():
     n = 200
     base = seconds_each(driver_loop(), n)
     print(f"cuLaunchKernel, nothing else          {base * 1e6:6.2f} us")
-    rows = [("kernel(a, b, c, d), table of C functions", True, calls(kernel, args))]
-    rows += [("kernel.launch(a, b, c, d)", True, calls(kernel.launch, args))]
-    rows += [("kernel(a, b, c, d), PyTorch's attributes", False, calls(kernel, args))]
+    rows = [("kernel(a, b, c, d), table of C functions", True, calls(kernel, *args))]
+    rows += [("kernel.launch(a, b, c, d)", True, calls(kernel.launch, *args))]
+    rows += [("kernel(a, b, c, d), PyTorch's attributes", False, calls(kernel, *args))]
     for name, exchange, run in rows:
         _wave.use_exchange(exchange)
         own = seconds_each(run, n)
         print(f"{name:40} {own * 1e6:6.2f} us, above the driver {1e6 * (own - base):6.2f} us")
     _wave.use_exchange(True)
-    x, y = args[0], args[1]
-    print(f"torch.add(a, b, out=c)                   {seconds_each(calls(lambda *_: torch.add(x, y, out=args[2]), []), n) * 1e6:6.2f} us")
+    own = seconds_each(calls(lambda a, b, c, d: torch.add(a, b, out=d), *args), n)
+    print(f"{'torch.add(a, b, out=d)':40} {own * 1e6:6.2f} us")
 
 
 if __name__ == "__main__":
