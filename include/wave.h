@@ -280,8 +280,8 @@ WV_API char *wv_print(wv_kernel *k); /* to be freed with wv_free */
 WV_API void wv_free(char *text);
 
 /* A kernel at THREAD level as PTX text for an NVIDIA target; NULL after reporting. Freed with
- * wv_free. */
-WV_API char *wv_emit_ptx(wv_kernel *k, const char *target);
+ * wv_free. fast_math: the approximations that docs/numerics.md lists. */
+WV_API char *wv_emit_ptx(wv_kernel *k, const char *target, bool fast_math);
 WV_API bool wv_verify(wv_kernel *k);
 WV_API bool wv_equal(wv_kernel *a, wv_kernel *b);
 

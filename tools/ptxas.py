@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Assembles PTX with NVIDIA's ptxas and says in a line each what it advises.
 
-    tools/ptxas.py [--arch sm_90a] kernel.ptx ...
+    tools/ptxas.py [--arch sm_90a] [--where] kernel.ptx ...
     wavec kernel.wave --target sm_90a --passes=all --emit=ptx | tools/ptxas.py -
 
 The exit status is 1 when a text is not assembled. What was assembled once is remembered in
@@ -133,10 +133,13 @@ def assemble(text, arch=None):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--arch", help="instead of the text's own target")
-    parser.add_argument("files", nargs="+", help="PTX; -: standard input")
+    parser.add_argument("--where", action="store_true", help="prints which ptxas is used")
+    parser.add_argument("files", nargs="*", help="PTX; -: standard input")
     args = parser.parse_args()
     if not find():
         parser.exit(2, "no ptxas: put it on the path, or pip install nvidia-cuda-nvcc-cu12\n")
+    if args.where:
+        print(find(), version())
     status = 0
     for name in args.files:
         text = sys.stdin.read() if name == "-" else open(name, encoding="utf-8").read()

@@ -137,6 +137,17 @@ if complete "$run_python"; then have=yes; else
   say "numpy, pytest or sympy are missing and cannot be installed: the Python tests will be skipped"
 fi
 
+# ---- ptxas: tests assemble what the compiler writes for NVIDIA's machines ----
+has_ptxas() { "$run_python" tools/ptxas.py --where >/dev/null 2>&1; }
+if [ $have = yes ] && ! has_ptxas; then
+  if [ "$run_python" != "$python" ]; then
+    say "installing ptxas (nvidia-cuda-nvcc-cu12, 40 MB) into .venv"
+    fetch nvidia-cuda-nvcc-cu12 || true
+  fi
+  has_ptxas || say "ptxas is missing and cannot be installed: PTX is written but not assembled in tests" \
+    "(WAVE_PTXAS=/path/to/ptxas, or put it on the path)"
+fi
+
 # ---- CMake ----
 cmake_ok() {
   "$1" --version 2>/dev/null |

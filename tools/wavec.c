@@ -209,7 +209,7 @@ static int compile_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out)
     wv_free(text);
   }
   if (o->emit && strcmp(o->emit, "ptx") == 0) {
-    char *text = wv_emit_ptx(k, o->target);
+    char *text = wv_emit_ptx(k, o->target, o->fast_math);
     if (!text) return STATUS_DIAGNOSTICS;
     fputs(text, out);
     wv_free(text);

@@ -13,7 +13,7 @@ typedef struct Options {
   const char *emit, *passes, *dump, *stop_after, *verify, *list, *explain, *output, *seed, *target;
   const char *schedule, *json, *html, *start_after;
   WordList set, arg, out, show;
-  bool run, time, proof, check_passes, costs, nonfinite, version, help;
+  bool run, time, proof, check_passes, costs, nonfinite, fast_math, version, help;
   WordList files;
 } Options;
 

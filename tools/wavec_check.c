@@ -1,7 +1,8 @@
 /* wavec_check.c: `wavec --check-passes`: the reference evaluator judges every pass.
  *
  * The kernel is run on the same arguments before any pass and after each of them, and what it
- * stored must be the same, bit for bit: a tile pass changes no rounding. Passes run one after another in pipeline order, or as
+ * stored must be the same, bit for bit: a tile pass changes no rounding. Passes run one after
+ * another in pipeline order, or as
  * --passes says. */
 #include <stdio.h>
 #include <stdlib.h>

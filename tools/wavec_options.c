@@ -30,6 +30,8 @@ static const Option options[] = {
     HEADING("What comes out:", BOTH),
     {"emit", "KIND", WORD(emit), BOTH, "wave|ptx|none",
      "wave: the kernel as text (default without run); ptx: for an NVIDIA target; none: only check"},
+    {"fast-math", NULL, FLAG(fast_math), COMPILES, NULL,
+     "quicker functions with fewer right bits, in ptx (docs/numerics.md)"},
     {"o", "FILE", WORD(output), BOTH, NULL, "write there instead of to the standard output"},
     {"proof", NULL, FLAG(proof), BOTH, NULL,
      "say of each access what was proved and what is tested"},

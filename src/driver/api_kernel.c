@@ -116,14 +116,15 @@ char *wv_print(wv_kernel *k) {
   return text;
 }
 
-char *wv_emit_ptx(wv_kernel *k, const char *target) {
+char *wv_emit_ptx(wv_kernel *k, const char *target, bool fast_math) {
+  PtxOptions options = {.fast_math = fast_math};
   const TargetInfo *machine = target ? target_find(target).machine : NULL;
   Arena *a = arena_new();
   PtxKernel out;
   char *text = NULL;
   if (!machine)
     diag_add(&k->k->cx->diags, DIAG_E0603, (Span){0}, "PTX needs a target: `--target sm_90a`");
-  else if (ptx_emit(k->k, machine, NULL, a, &out)) text = given_away(out.text);
+  else if (ptx_emit(k->k, machine, &options, a, &out)) text = given_away(out.text);
   arena_free(a);
   return text;
 }
