@@ -32,7 +32,9 @@ class Table:
 
     def __init__(self, only, triton):
         self.rows, self.only, self.failed, self.triton = [], only, 0, triton
-        print(f"{'kernel':38} {'target':6} {'time':>10} {'rate':>13} {'beside, and how much longer':>30}")
+        print(
+            f"{'kernel':38} {'target':6} {'time':>10} {'rate':>13} {'beside, and how much longer':>30}"
+        )
 
     def wants(self, name):
         return self.only in name
@@ -46,7 +48,9 @@ class Table:
             f"{other:>11} {t.median:7.1f} us {t.median / timing.median:5.2f}"
             for other, t in beside.items()
         )
-        print(f"{name:38} {target:6} {timing.median:7.1f} us {rate:8.2f} {unit} {words}", flush=True)
+        print(
+            f"{name:38} {target:6} {timing.median:7.1f} us {rate:8.2f} {unit} {words}", flush=True
+        )
 
     def fail(self, name, target, error):
         self.failed += 1
@@ -163,7 +167,9 @@ def bench_attention(table, targets, quick):
                 continue
             name = f"attention {heads}x{length}x{depth} {word}"
             waves = 2 if unit == kernels.WGMMA else 4
-            make = lambda t: kernels.attention(heads, length, length, depth, (128, 64), waves, unit, t)
+            make = lambda t: kernels.attention(
+                heads, length, length, depth, (128, 64), waves, unit, t
+            )
             measure(table, name, make, [scaled, k, v, c], 3, other, work, "TF/s", [target], 2e-2)
 
 
@@ -202,7 +208,9 @@ def bench_compile(table):
             f"compile gemm, {name}: {ms:.1f} ms in all, {v.compile_ms:.1f} ms ours, "
             f"{v.load_ms:.1f} ms the driver's, from the cache: {v.from_cache}"
         )
-        table.rows.append({"compile": name, "ms": ms, "ours_ms": v.compile_ms, "load_ms": v.load_ms})
+        table.rows.append(
+            {"compile": name, "ms": ms, "ours_ms": v.compile_ms, "load_ms": v.load_ms}
+        )
 
 
 def main():

@@ -254,7 +254,9 @@ def run_files(options):
 
 def run_sanitizer(options):
     """memcheck, racecheck, initcheck and synccheck on a few kernels of every kind."""
-    tool = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
+    tool = shutil.which("compute-sanitizer") or shutil.which(
+        "/usr/local/cuda/bin/compute-sanitizer"
+    )
     if tool is None:
         print("compute-sanitizer is not installed: not run")
         return 0, 0

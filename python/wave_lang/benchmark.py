@@ -1,5 +1,5 @@
-"""How long kernels take on a GPU, honestly: with events, with data that is not in the cache yet, and
-without the time the host needs to launch them.
+"""How long kernels take on a GPU: measured with events, with data that is not in the cache yet, and
+without the time that the host needs to launch them.
 
     from wave_lang.benchmark import bench
 

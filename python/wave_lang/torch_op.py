@@ -76,9 +76,7 @@ class _Signature:
         places = {symbol: self._place(symbol, param) for symbol in expr.free_symbols}
 
         def extent(args: Sequence[Any]) -> Any:
-            sizes = {
-                s: args[i] if d is None else args[i].shape[d] for s, (i, d) in places.items()
-            }
+            sizes = {s: args[i] if d is None else args[i].shape[d] for s, (i, d) in places.items()}
             return evaluate(expr, sizes)
 
         return extent

@@ -130,8 +130,7 @@ assert " mul " in text
 again = compile_scale(target="sm_90a", override_mlir=text.replace(" mul ", " add "),
                       override_stage="layouts")
 assert "add.f32" in again.ptx and "add.f32" not in k.ptx
-"""
-        % (tmp_path / "dumps"),
+""" % (tmp_path / "dumps"),
         tmp_path,
     )
 

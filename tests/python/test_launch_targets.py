@@ -53,7 +53,11 @@ def test_nvidia(gpus, target, found):
 
 
 def test_cuda_without_a_number_is_the_gpu_here(gpus):
-    assert of("cuda") == of(device="cuda") == Machine("cuda", "sm_90a" if gpus else "sm_80", len(gpus) - 1)
+    assert (
+        of("cuda")
+        == of(device="cuda")
+        == Machine("cuda", "sm_90a" if gpus else "sm_80", len(gpus) - 1)
+    )
 
 
 @pytest.mark.parametrize("target", ["hip", "gfx942", "hip/gfx942", "rocm/gfx1100"])

@@ -196,7 +196,11 @@ def exchange_type(major=1, older=None):
     """A type of arrays with such a table; a later major version may point to an older table."""
     table = _Table(major, 3, older, (ctypes.c_void_p * 3)(), _view, 1)
     new = ctypes.pythonapi.PyCapsule_New
-    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    new.restype, new.argtypes = ctypes.py_object, [
+        ctypes.c_void_p,
+        ctypes.c_char_p,
+        ctypes.c_void_p,
+    ]
     name = ctypes.c_char_p(b"dlpack_exchange_api")
     capsule = new(ctypes.addressof(table), name, None)
     kept = {"table": table, "name": name, "__c_dlpack_exchange_api__": capsule}

@@ -159,15 +159,16 @@ class WaveCompileOptions:
         if self.wave_runtime and self.run_bench:
             raise ValueError("wave_runtime=True cannot be combined with run_bench=True")
 
-
     def _check_target(self) -> None:
         from .machine import KINDS
 
         targets = [*KINDS, "sim", *(row[0] for row in _wave.target_table)]
         prefix, name = ("sim:", self.target[4:]) if self.target[:4] == "sim:" else ("", self.target)
         vendor, _, arch = name.rpartition("/")
-        known = name in targets or not prefix and (
-            vendor in ("", *KINDS) and (arch in KINDS or arch[:3] in ("", "gfx", "sm_"))
+        known = (
+            name in targets
+            or not prefix
+            and (vendor in ("", *KINDS) and (arch in KINDS or arch[:3] in ("", "gfx", "sm_")))
         )
         if not known:
             near = _wave.nearest(name, targets)

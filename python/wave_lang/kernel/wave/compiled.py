@@ -160,9 +160,7 @@ class WaveKernel(Launchable):
         self._report = None
         try:
             with self._collecting(args, {} if debug_logs is None else debug_logs) as log:
-                self._report = self.lowered.sim(
-                    args, self.options.target, schedule, nonfinite, log
-                )
+                self._report = self.lowered.sim(args, self.options.target, schedule, nonfinite, log)
         except SimulationError as error:
             self._report = error.report
             raise

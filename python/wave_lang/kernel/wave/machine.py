@@ -1,4 +1,4 @@
-"""Which machine a kernel is compiled for: target and device strings, ours and the public package's."""
+"""Which machine a kernel is compiled for: targets and devices by their names, ours and others'."""
 
 from __future__ import annotations
 
