@@ -106,7 +106,7 @@ def rows_of(columns):
 
 
 def bench_rows(table, targets, quick):
-    for columns in (1024, 8192) if quick else (1024, 2048, 4096, 8192, 16384):
+    for columns in (1024, 8192) if quick else (1024, 2048, 4096, 5000, 8192, 16384):
         rows = rows_of(columns)
         x, y = random(rows, columns), torch.empty(rows, columns, dtype=HALF, device="cuda")
         w, b = random(columns), random(columns)

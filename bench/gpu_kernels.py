@@ -19,8 +19,9 @@ def compiled(kernel, subs, target=""):
 
 
 def waves_of(columns, per_thread=16):
-    """As many waves as hold a row with so many elements in each thread."""
-    return min(max(columns // (32 * per_thread), 1), 32)
+    """As many waves as hold a row with about so many elements in each thread; they divide it."""
+    most = min(max(columns // (32 * per_thread), 1), 32)
+    return next(waves for waves in range(most, 0, -1) if columns % waves == 0)
 
 
 def row_constraints(columns):
