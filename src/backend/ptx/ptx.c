@@ -214,6 +214,7 @@ static PtxFn *const writer[OP_COUNT] = {
 void ptx_region(Ptx *p, const Region *r) {
   for (const Op *op = r->first; op && !p->failed; op = op->next) {
     p->at = op->at;
+    if (ptx_redux(p, op)) continue;
     PtxFn *fn = writer[op->kind];
     bool divides = op->kind == OP_mod || op->kind == OP_remf;
     if (divides && op->results[0].type->dtype == DTYPE_f64) fn = ptx_remainder;
@@ -309,6 +310,7 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, Ptx
   p.uses = ARENA_ARRAY(a, int, k->nvalues);
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     for (int i = 0; i < op->nargs; i++) p.uses[op->args[i]->id]++;
+  ptx_find_redux(&p);
   open_params(&p);
   open_ids(&p);
   ptx_region(&p, k->body);

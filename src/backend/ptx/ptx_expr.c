@@ -32,8 +32,7 @@ typedef struct Code {
   const Op *op;
   const SymCode *code;
   const ExprRegs *args;
-  Reg *reg;  /* by operation */
-  int *bits; /* by operation: what it is computed in */
+  Reg *reg; /* by operation */
 } Code;
 
 static Reg constant(Ptx *p, int64_t v, int bits) {
@@ -63,8 +62,19 @@ static Reg symbol_value(Code *c, const SymOp *s) {
   return ptx_argument(p, (PtxArg){.kind = PTX_VALUE, .value = s->sym, .bytes = s->bits / 8});
 }
 
+/* What two operands are compared or divided in. Their result may be smaller than both. */
+static int operand_bits(const Code *c, int i) {
+  const SymOp *s = &c->code->ops[i];
+  if (s->kind == SYM_OP_const) return s->value == (int32_t)s->value ? 32 : 64;
+  return c->reg[i].class == REG_RD ? 64 : 32;
+}
+
+static int common_bits(const Code *c, const SymOp *s) {
+  return operand_bits(c, s->a) == 64 || operand_bits(c, s->b) == 64 ? 64 : 32;
+}
+
 static void compare(Code *c, const SymOp *s, int i, const char *how) {
-  int bits = c->code->ops[s->a].bits == 64 || c->code->ops[s->b].bits == 64 ? 64 : 32;
+  int bits = common_bits(c, s);
   Reg t = ptx_new(c->p, REG_P), a = in(c, s->a, bits), b = in(c, s->b, bits);
   ptx_line(c->p, "setp.%s.s%d %s, %s, %s", how, bits, t.name, a.name, b.name);
   c->reg[i] = t;
@@ -82,13 +92,14 @@ static void connect(Code *c, const SymOp *s, int i, const char *name) {
 }
 
 static void binary(Code *c, const SymOp *s, int i, const char *name, const char *type) {
-  int bits = c->bits[i];
+  bool whole = s->kind == SYM_OP_min || s->kind == SYM_OP_max;
+  bool shift = s->kind == SYM_OP_shl || s->kind == SYM_OP_shr;
+  int bits = whole ? common_bits(c, s) : s->kind == SYM_OP_shr ? operand_bits(c, s->a) : s->bits;
   if (*type == 'b' && is_truth(c, s->a) && is_truth(c, s->b)) {
     connect(c, s, i, name);
     return;
   }
   Reg out = ptx_new(c->p, bits == 64 ? REG_RD : REG_R), a = in(c, s->a, bits);
-  bool shift = s->kind == SYM_OP_shl || s->kind == SYM_OP_shr;
   Reg b = in(c, s->b, shift ? 32 : bits);
   ptx_line(c->p, "%s.%s%d %s, %s, %s", name, type, bits, out.name, a.name, b.name);
   c->reg[i] = out;
@@ -111,7 +122,7 @@ static uint64_t magic_of(uint64_t d, int bits, int log) {
  * magic_of(d), shifted; a negative one is mirrored at -1/2, and its quotient too. */
 static void divide_by_constant(Code *c, const SymOp *s, int i, uint64_t d, bool rest) {
   Ptx *p = c->p;
-  int bits = s->bits, log = 1;
+  int bits = common_bits(c, s), log = 1;
   while ((uint64_t)1 << log < d) log++;
   RegClass class = bits == 64 ? REG_RD : REG_R;
   Reg a = in(c, s->a, bits), sign = ptx_new(p, class), m = ptx_new(p, class);
@@ -131,7 +142,7 @@ static void divide_by_constant(Code *c, const SymOp *s, int i, uint64_t d, bool 
 /* Rounds down; the divisor is positive. */
 static void divide(Code *c, const SymOp *s, int i, bool rest) {
   Ptx *p = c->p;
-  int bits = s->bits;
+  int bits = common_bits(c, s);
   const SymOp *by = &c->code->ops[s->b];
   bool fits = by->kind == SYM_OP_const && by->value > 2 && (bits == 64 || by->value <= INT32_MAX);
   if (fits && (by->value & (by->value - 1))) {
@@ -168,7 +179,7 @@ static void divide_by_magic(Code *c, const SymOp *s, int i) {
 
 /* Operand i as a predicate. */
 static Reg truth_of(Code *c, int i) {
-  int bits = c->code->ops[i].bits;
+  int bits = operand_bits(c, i);
   if (is_truth(c, i)) return c->reg[i];
   Reg t = ptx_new(c->p, REG_P), r = in(c, i, bits);
   ptx_line(c->p, "setp.ne.s%d %s, %s, 0", bits, t.name, r.name);
@@ -176,7 +187,7 @@ static Reg truth_of(Code *c, int i) {
 }
 
 static void choose(Code *c, const SymOp *s, int i) {
-  int bits = c->bits[i];
+  int bits = s->bits;
   Reg t = truth_of(c, s->a), out = ptx_new(c->p, bits == 64 ? REG_RD : REG_R);
   Reg yes = in(c, s->b, bits), no = in(c, s->c, bits);
   ptx_line(c->p, "selp.b%d %s, %s, %s, %s", bits, out.name, yes.name, no.name, t.name);
@@ -229,34 +240,6 @@ static int uniform_symbols(Ptx *p, const Sym *e, const Sym **out) {
   return found;
 }
 
-/* Whose low half depends only on the low halves of its operands. */
-static bool is_ring(SymOpKind kind) {
-  return kind == SYM_OP_add || kind == SYM_OP_sub || kind == SYM_OP_mul || kind == SYM_OP_and ||
-         kind == SYM_OP_or || kind == SYM_OP_xor;
-}
-
-static void demand(int *wanted, int operand, int bits) {
-  if (operand >= 0 && wanted[operand] < bits) wanted[operand] = bits;
-}
-
-/* Where 32 bits of the result are asked for, sums and products of 64 bits have no more either. */
-static void choose_bits(Code *c, int bits) {
-  const SymCode *code = c->code;
-  int *wanted = ARENA_ARRAY(c->p->arena, int, code->nops);
-  c->bits = ARENA_ARRAY(c->p->arena, int, code->nops);
-  demand(wanted, code->results[0], bits);
-  for (int i = code->nops - 1; i >= 0; i--) {
-    const SymOp *s = &code->ops[i];
-    bool shift = s->kind == SYM_OP_shl && code->ops[s->b].kind == SYM_OP_const;
-    bool ring = is_ring(s->kind) || shift, choice = s->kind == SYM_OP_select;
-    bool narrow = wanted[i] <= 32 && (ring || choice);
-    c->bits[i] = narrow ? 32 : s->bits;
-    demand(wanted, s->a, narrow && ring ? 32 : 64);
-    demand(wanted, s->b, narrow ? 32 : 64);
-    demand(wanted, s->c, narrow ? 32 : 64);
-  }
-}
-
 Reg ptx_expr(Ptx *p, const Op *op, const Sym *e, DType dtype, const ExprRegs *args) {
   const Sym **uniform = ARENA_ARRAY(p->arena, const Sym *, sym_free_symbols(e, NULL, 0) + 1);
   int n = uniform_symbols(p, e, uniform);
@@ -267,7 +250,6 @@ Reg ptx_expr(Ptx *p, const Op *op, const Sym *e, DType dtype, const ExprRegs *ar
   if (dtype != DTYPE_i1 && dtype_info[dtype].bits <= 32) sym_narrow(p->arena, code);
   c.reg = ARENA_ARRAY(p->arena, Reg, c.code->nops);
   int bits = dtype_info[dtype].bits == 64 ? 64 : 32, last = c.code->results[0];
-  choose_bits(&c, dtype == DTYPE_i1 ? 64 : bits);
   for (int i = 0; i < c.code->nops; i++) operation(&c, i);
   if (dtype == DTYPE_i1) return truth_of(&c, last);
   Reg r = in(&c, last, bits), out = r;

@@ -51,8 +51,9 @@ typedef struct Ptx {
   StrBuf body;
   int regs[REG_CLASSES];
   int labels;
-  Held **held; /* by value id; memories: their base address in elem[0] */
-  int *uses;   /* by value id: operands that mention it */
+  Held **held;      /* by value id; memories: their base address in elem[0] */
+  int *uses;        /* by value id: operands that mention it */
+  const Op **fused; /* by op id: the last step of the reduction it is a step of; NULL: none */
   Vec(PtxArg) args;
   Vec(Reg) arg_regs; /* of each argument, loaded at entry */
   Vec(SymReg) symbols;
@@ -128,6 +129,11 @@ const Reg *floats_of(Ptx *p, Held *h); /* a small float's elements as f32 */
 Held from_floats(Ptx *p, DType t, const Reg *f, int n);
 Held cast_to_float(Ptx *p, Held *from, DType to);
 Reg wrap_integer(Ptx *p, DType t, Reg r); /* of 32 bits, to those of t */
+
+/* ---- ptx_redux.c ---- */
+
+void ptx_find_redux(Ptx *p);
+bool ptx_redux(Ptx *p, const Op *op); /* true: it is the last step, now written, or another */
 
 /* ---- ptx_remainder.c ---- */
 
