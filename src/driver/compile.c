@@ -86,13 +86,14 @@ const Backend *backend_for(const TargetInfo *t) {
 
 /* ---- the whole way ---- */
 
+/* One lane's program is what its author wrote, in terms of what the machine has. */
 static bool lower(Kernel *k, const CompileOptions *o) {
   PassOptions p = o->passes;
-  p.passes = NULL, p.stop_after = NULL;
+  bool is_lowered = k->level == LEVEL_THREAD && !o->start_after;
+  p.passes = is_lowered ? "legalise" : NULL, p.stop_after = NULL;
   p.start_after = o->start_after;
   p.target = o->machine->name;
-  bool is_done = k->level == LEVEL_THREAD && !o->start_after;
-  if (!is_done && !passes_run(k, &p)) return false;
+  if (!passes_run(k, &p)) return false;
   if (k->level == LEVEL_THREAD) return true;
   diag_add(&k->cx->diags, DIAG_E0601, k->at, "`%s` is not yet lowered for target `%s`", k->name,
            o->machine->name);
