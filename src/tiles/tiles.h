@@ -112,6 +112,10 @@ bool tiles_depends_elsewhere(const Tiles *t, const Value *v, const Value *of);
 /* Whether an op behind `op` may still ask for `v`. */
 bool tiles_used_later(const Tiles *t, const Op *op, const Value *v);
 
+/* Coordinates along `dim` from this one on are of no use to anybody in the part of the kernel that
+ * `at` stands in; NULL: none, or all are needed (tiles_needed.c). */
+const Sym *tiles_needed(Tiles *t, const Op *at, const Sym *dim);
+
 /* ---- values (tiles_value.c, tiles_expr.c) -------------------------------------------------- */
 
 /* The elements of v at a point: a register, or a vec of p->width where v has the dim p->along.
@@ -233,8 +237,9 @@ typedef struct PackSource {
   int per_scale;
   const Sym *row, *k, *row_start, *k_start;
   int extent, depth;
-  Point others; /* coordinates of its other dims */
-  DType dtype;  /* what the product computes in */
+  const Sym *end; /* rows from this coordinate on are not needed; NULL: all are */
+  Point others;   /* coordinates of its other dims */
+  DType dtype;    /* what the product computes in */
 } PackSource;
 
 /* It in panels of `rows`: element (k, r) of panel p at p*rows*depth + k*(rows of p) + r. The last
@@ -247,5 +252,15 @@ typedef struct Panels {
 } Panels;
 
 const Panels *pack_panels(Tiles *t, const PackSource *from, int rows);
+
+/* A loop over the whole panels that are needed, or the one that is left. */
+typedef struct PanelRun {
+  NestLoop loop;
+  bool looping;
+  int rows;
+  const Sym *first, *base; /* row, and offset of the panel */
+} PanelRun;
+bool panels_open(Tiles *t, const Panels *p, bool rest, PanelRun *out); /* false: there is none */
+void panels_close(Tiles *t, PanelRun *r);
 
 #endif

@@ -57,9 +57,13 @@ static const Value *find_buffer(const Tiles *t, const Product *p, const Value *v
   return found;
 }
 
+/* All of it is one number, which blocks start with: nothing is loaded, so all blocks are made. */
+static bool is_filled(const Tiles *t, const Product *p) {
+  return t->tile[p->acc->id].held == TILE_INLINE && p->acc->def->kind == OP_fill;
+}
+
 static bool open_accumulator(Tiles *t, Product *p) {
   Tile *out = &t->tile[p->out->id];
-  const Tile *acc = &t->tile[p->acc->id];
   const Value *old = find_buffer(t, p, p->acc);
   *out = p->at[2];
   out->held = TILE_BUFFER;
@@ -67,7 +71,7 @@ static bool open_accumulator(Tiles *t, Product *p) {
                     : buffer_new(t, p->out->type, &p->at[2], p->out->type->dims[p->dim_n]);
   if (!out->buffer->memory->name) out->buffer->memory->name = p->out->name;
   if (old == p->acc) return true;
-  if (acc->held == TILE_INLINE && p->acc->def->kind == OP_fill) {
+  if (is_filled(t, p)) {
     Point origin = tile_origin(t, p->acc);
     return (p->fill = tiles_at(t, p->acc, &origin)) != NULL;
   }
@@ -142,45 +146,19 @@ static bool multiply_block(Tiles *t, const Product *p, const Block *b) {
 
 /* ---- all blocks ---- */
 
-/* Whole panels in a loop, then the one that is left. */
-typedef struct PanelRun {
-  NestLoop loop;
-  bool looping;
-  int rows;
-  const Sym *first, *base;
-} PanelRun;
-
-static bool open_run(Tiles *t, const Panels *p, bool rest, PanelRun *out) {
-  SymCtx *sym = t->l.sym;
-  int full = p->source.extent / p->rows, left = p->source.extent % p->rows;
-  int64_t size = (int64_t)p->rows * p->source.depth;
-  *out = (PanelRun){.rows = rest ? left : p->rows};
-  if (rest ? left == 0 : full == 0) return false;
-  out->looping = !rest && full > 1;
-  if (out->looping) out->loop = loop_open(t, NULL, sym_int(sym, full), 0, 1, NULL, 0);
-  const Sym *number = out->looping ? out->loop.counter : sym_int(sym, rest ? full : 0);
-  out->first = sym_mul(sym, number, sym_int(sym, p->rows));
-  out->base = sym_mul(sym, number, sym_int(sym, size));
-  return true;
-}
-
-static void close_run(Tiles *t, PanelRun *r) {
-  if (r->looping) loop_close(t, &r->loop, NULL);
-}
-
 static bool multiply(Tiles *t, const Product *p) {
   bool ok = true;
   nest_open(t);
   for (int right = 0; right < 2; right++) {
     PanelRun columns, rows;
-    if (!open_run(t, p->b, right, &columns)) continue;
+    if (!panels_open(t, p->b, right, &columns)) continue;
     for (int below = 0; below < 2; below++) {
-      if (!open_run(t, p->a, below, &rows)) continue;
+      if (!panels_open(t, p->a, below, &rows)) continue;
       Block b = {rows.rows, columns.rows, rows.first, columns.first, rows.base, columns.base};
       ok = multiply_block(t, p, &b) && ok;
-      close_run(t, &rows);
+      panels_close(t, &rows);
     }
-    close_run(t, &columns);
+    panels_close(t, &columns);
   }
   nest_close(t);
   return ok;
@@ -224,6 +202,10 @@ static bool pack_operands(Tiles *t, Product *p) {
   if (p->op->kind == OP_scaled_mma) {
     a.scale = p->op->args[1], b.scale = p->op->args[3];
     a.per_scale = b.per_scale = SCALE_BLOCK;
+  }
+  if (!is_filled(t, p)) {
+    a.end = tiles_needed(t, p->op, p->roles.m);
+    b.end = tiles_needed(t, p->op, p->roles.n);
   }
   p->a = pack_panels(t, &a, p->tile.m);
   p->b = p->a ? pack_panels(t, &b, p->tile.n) : NULL;

@@ -8,7 +8,9 @@
 #include "ir/dtype.h"
 #include "tiles/tiles.h"
 
-enum { BLOCK = 8 }; /* rows and elements of k that are transposed together */
+enum {
+  BLOCK = 8
+}; /* rows and elements of k that are transposed together; 16 of k were no faster */
 
 typedef struct Packing {
   const Panels *to;
@@ -86,7 +88,7 @@ static bool pack_rows(Tiles *t, Packing *x) {
 /* Elements of two vecs in turn, from the lower or upper halves. */
 static Value *zip(Tiles *t, Value *a, Value *b, bool upper) {
   Value *both[] = {a, b};
-  int n = a->type->n, regs[2 * BLOCK];
+  int n = a->type->n, regs[BLOCK];
   for (int i = 0; i < n; i++) regs[i] = (upper ? n / 2 : 0) + i / 2 + (i % 2 ? n : 0);
   return emit_pick(&t->l, emit_join(&t->l, both, 2), regs, n);
 }
@@ -100,14 +102,14 @@ static void transpose_square(Tiles *t, Value **v, int n) {
   }
 }
 
-/* `rows` vecs of `width` become `width` vecs of `rows`. */
+/* `rows` vecs of `width` become `width` vecs of `rows`: square by square where that is possible. */
 static void transpose(Tiles *t, Value **v, int rows, int width, Value **out) {
-  if (rows == width && is_power_of_two(rows) && rows > 1) {
-    transpose_square(t, v, rows);
-    for (int i = 0; i < rows; i++) out[i] = v[i];
-    return;
+  bool square = is_power_of_two(rows) && rows > 1 && width % rows == 0;
+  for (int k = 0; square && k < width; k += rows) {
+    for (int r = 0; r < rows; r++) out[k + r] = emit_range(&t->l, v[r], k, rows);
+    transpose_square(t, out + k, rows);
   }
-  for (int k = 0; k < width; k++) {
+  for (int k = 0; !square && k < width; k++) {
     Value *parts[BLOCK];
     for (int r = 0; r < rows; r++) parts[r] = emit_pick(&t->l, v[r], &k, 1);
     out[k] = emit_join(&t->l, parts, rows);
@@ -134,7 +136,7 @@ static bool pack_block(Tiles *t, const Point *k, void *user) {
 static bool pack_group(Tiles *t, Packing *x, int group, const Sym *at_row) {
   const PackSource *from = x->from;
   Point p = with(from->others, from->k, from->k_start);
-  NestBox b = {.rank = p.n, .along = p.n - 1, .width = is_power_of_two(group) ? group : BLOCK};
+  NestBox b = {.rank = p.n, .along = p.n - 1, .width = BLOCK};
   b.dim[b.along] = from->k;
   b.start[b.along] = from->k_start;
   b.extent[b.along] = from->depth;
@@ -145,46 +147,74 @@ static bool pack_group(Tiles *t, Packing *x, int group, const Sym *at_row) {
   return nest_along(t, &b, p, pack_block, x);
 }
 
+/* As many rows as a register has elements, where that is a block. */
+static int rows_of_block(const Tiles *t, DType dtype) {
+  int lanes = t->l.machine.target->global_access * 8 / dtype_info[dtype].bits;
+  return lanes < BLOCK / 2 ? BLOCK / 2 : lanes < BLOCK ? lanes : BLOCK;
+}
+
 static bool pack_columns(Tiles *t, Packing *x) {
   SymCtx *sym = t->l.sym;
-  int groups = x->rows / BLOCK, rest = x->rows % BLOCK;
+  int block = rows_of_block(t, x->from->dtype), whole = x->rows / block * block;
   bool ok = true;
-  if (groups == 1) ok = pack_group(t, x, BLOCK, sym_int(sym, 0));
-  if (groups > 1) {
-    NestLoop loop = loop_open(t, NULL, sym_int(sym, groups * BLOCK), 0, BLOCK, NULL, 0);
-    ok = pack_group(t, x, BLOCK, loop.counter);
+  if (whole == block) ok = pack_group(t, x, block, sym_int(sym, 0));
+  if (whole > block) {
+    NestLoop loop = loop_open(t, NULL, sym_int(sym, whole), 0, block, NULL, 0);
+    ok = pack_group(t, x, block, loop.counter);
     loop_close(t, &loop, NULL);
   }
-  return ok && (!rest || pack_group(t, x, rest, sym_int(sym, groups * BLOCK)));
+  return ok && (whole == x->rows || pack_group(t, x, x->rows - whole, sym_int(sym, whole)));
 }
 
 /* ---- panels ---- */
+
+static const Sym *panels_of(Tiles *t, const PackSource *from, int rows, int first, int most) {
+  SymCtx *sym = t->l.sym;
+  const Sym *all = sym_int(sym, most), *zero = sym_int(sym, 0);
+  if (!from->end) return all;
+  const Sym *left = sym_sub(sym, from->end, from->row_start);
+  left = sym_sub(sym, left, sym_int(sym, (int64_t)first * rows));
+  left = sym_ceildiv(sym, left, sym_int(sym, rows));
+  left = sym_max(sym, sym_min(sym, left, all), zero);
+  return lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), left));
+}
+
+bool panels_open(Tiles *t, const Panels *p, bool rest, PanelRun *out) {
+  SymCtx *sym = t->l.sym;
+  int full = p->source.extent / p->rows, left = p->source.extent % p->rows;
+  int64_t size = (int64_t)p->rows * p->source.depth, n;
+  const Sym *runs = rest ? panels_of(t, &p->source, p->rows, full, left ? 1 : 0)
+                         : panels_of(t, &p->source, p->rows, 0, full);
+  *out = (PanelRun){.rows = rest ? left : p->rows, .looping = !sym_is_int(runs, &n) || n > 1};
+  if (!out->looping && n == 0) return false;
+  if (out->looping) out->loop = loop_open(t, NULL, runs, rest ? 1 : full, 1, NULL, 0);
+  const Sym *number = out->looping && !rest ? out->loop.counter : sym_int(sym, rest ? full : 0);
+  out->first = sym_mul(sym, number, sym_int(sym, p->rows));
+  out->base = sym_mul(sym, number, sym_int(sym, size));
+  return true;
+}
+
+void panels_close(Tiles *t, PanelRun *r) {
+  if (r->looping) loop_close(t, &r->loop, NULL);
+}
 
 static bool pack_panel(Tiles *t, Packing *x, bool along_rows) {
   return along_rows ? pack_rows(t, x) : pack_columns(t, x);
 }
 
 static bool pack_all(Tiles *t, const PackSource *from, const Panels *to) {
-  SymCtx *sym = t->l.sym;
-  Packing x = {.to = to, .from = from, .rows = to->rows};
+  Packing x = {.to = to, .from = from};
   const Sym *contiguous = tile_contiguous(t, from->of);
   bool along_rows = contiguous && dim_base(contiguous) == dim_base(from->row), ok = true;
-  int full = from->extent / to->rows, rest = from->extent % to->rows;
   nest_open(t);
-  x.base = x.first = sym_int(sym, 0);
-  if (full == 1) ok = pack_panel(t, &x, along_rows);
-  if (full > 1) {
-    NestLoop loop = loop_open(t, NULL, sym_int(sym, full), 0, 1, NULL, 0);
-    x.base = sym_mul(sym, loop.counter, sym_int(sym, (int64_t)to->rows * from->depth));
-    x.first = sym_mul(sym, loop.counter, sym_int(sym, to->rows));
+  for (int rest = 0; ok && rest < 2; rest++) {
+    PanelRun run;
+    if (!panels_open(t, to, rest, &run)) continue;
+    x.rows = run.rows;
+    x.base = run.base;
+    x.first = run.first;
     ok = pack_panel(t, &x, along_rows);
-    loop_close(t, &loop, NULL);
-  }
-  if (rest) {
-    x.rows = rest;
-    x.base = sym_int(sym, (int64_t)full * to->rows * from->depth);
-    x.first = sym_int(sym, full * to->rows);
-    ok = ok && pack_panel(t, &x, along_rows);
+    panels_close(t, &run);
   }
   nest_close(t);
   return ok;
@@ -195,7 +225,7 @@ static bool pack_all(Tiles *t, const PackSource *from, const Panels *to) {
 static bool same_source(const PackSource *a, const PackSource *b) {
   bool same = a->of == b->of && a->scale == b->scale && a->row == b->row && a->k == b->k &&
               a->extent == b->extent && a->depth == b->depth && a->dtype == b->dtype &&
-              a->row_start == b->row_start && a->k_start == b->k_start &&
+              a->row_start == b->row_start && a->k_start == b->k_start && a->end == b->end &&
               a->others.n == b->others.n;
   for (int i = 0; same && i < a->others.n; i++) same = a->others.at[i] == b->others.at[i];
   return same;

@@ -1,0 +1,61 @@
+/* tiles_needed.c: how much of a tile anybody will look at.
+ *
+ * A workgroup at the edge has tiles that stick out of their tensors. Where all writes leave out the
+ * elements from some coordinate on, and no op brings elements of different coordinates together,
+ * products need not compute them. */
+#include "tiles/tiles.h"
+
+/* The op of the kernel's body that `op` stands in: `version` makes two of what was one kernel. */
+static const Op *outermost(const Op *op) {
+  while (op->parent->owner) op = op->parent->owner;
+  return op;
+}
+
+static bool has(const Type *t, const Sym *dim) {
+  return t->kind == TYPE_tile && type_has_dim(t, dim);
+}
+
+/* Elements of different coordinates along the dim meet in one. */
+static bool joins(const Op *op, Kernel *k, const Sym *dim) {
+  const Attr *along = op_attr(op, ATTR_dim);
+  if (along && op->kind != OP_self_index && dim_base(along->sym) == dim_base(dim)) return true;
+  bool scaled = op->kind == OP_scaled_mma;
+  MmaRoles roles;
+  if ((op->kind != OP_mma && !scaled) ||
+      ir_mma_roles(k, op->args[0]->type, op->args[scaled ? 2 : 1]->type, op->results[0].type,
+                   &roles))
+    return false;
+  return dim_base(roles.k) == dim_base(dim);
+}
+
+/* Values with this dim are looked up at coordinates that mappings compute. */
+static bool looks_up(const Op *op, const Sym *dim) {
+  MemAccess a;
+  if (!access_of(op, &a)) return false;
+  for (int i = 0; i < a.ndynamic; i++)
+    if (has(a.dynamic[i]->type, dim)) return true;
+  return false;
+}
+
+/* The limit is the same wherever it is asked for. */
+static bool is_steady(const Tiles *t, const Sym *limit) {
+  for (int i = 0; i < t->l.symbols.n; i++)
+    if (sym_contains(limit, t->l.symbols.at[i].symbol)) return false;
+  return true;
+}
+
+const Sym *tiles_needed(Tiles *t, const Op *at, const Sym *dim) {
+  const Op *first = outermost(at), *stop = first->next;
+  const Sym *limit = NULL;
+  if (first->kind != OP_if) first = ir_first(t->l.k), stop = NULL;
+  for (const Op *op = first; op && op != stop; op = ir_next(op)) {
+    MemAccess a;
+    if (joins(op, t->l.k, dim) || looks_up(op, dim)) return NULL;
+    bool writes = op_info[op->kind].flags & OPF_WRITES;
+    if (!writes || !access_of(op, &a) || !has(a.tile, dim)) continue;
+    const Sym *own = access_limit(t, op, dim);
+    if (!own || (limit && own != limit)) return NULL;
+    limit = own;
+  }
+  return limit && is_steady(t, limit) ? limit : NULL;
+}
