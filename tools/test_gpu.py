@@ -18,6 +18,7 @@ import inspect
 import json
 import os
 import queue
+import random
 import shutil
 import subprocess
 import sys
@@ -110,7 +111,9 @@ def list_items(options):
             for target in options.targets:
                 places = PLACES if len(items) % 3 == 0 else PLACES[:1]
                 items.append((index, shape, target, options.seed + len(items), places))
-    return items[:: max(1, len(items) // options.sample)] if options.sample else items
+    if options.sample and options.sample < len(items):
+        return random.Random(options.seed).sample(items, options.sample)
+    return items
 
 
 class Worker:
@@ -279,7 +282,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 16))
     parser.add_argument("--targets", default="sm_80,sm_90a")
     parser.add_argument("--only", default="", help="cases whose name contains this; no other tests")
-    parser.add_argument("--sample", type=int, default=0, help="about so many runs of the list")
+    parser.add_argument("--sample", type=int, default=0, help="so many runs of the list")
     parser.add_argument("--checked", type=int, default=24, help="runs under compute-sanitizer")
     parser.add_argument("--no-sanitizer", action="store_true")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3), "big"))

@@ -265,9 +265,11 @@ static void put_header(Ptx *p, StrBuf *out, const Constraint *launch) {
   sb_puts(out, ".extern .shared .align 1024 .b8 wave_shared[];\n\n");
   sb_printf(out, ".visible .entry %s(", entry_name(p));
   put_params(p, out);
-  /* Without the second row ptxas may choose a few registers for kernels that need all, and does not
-   * let waves exchange them. */
-  sb_printf(out, "\n)\n.maxntid %d, 1, 1\n.minnctapersm 1\n", (int)threads);
+  sb_printf(out, "\n)\n.maxntid %d, 1, 1\n", (int)threads);
+  /* Without this row ptxas may choose a few registers for kernels that need all, and does not let
+   * waves exchange them. With it, kernels that only move data get more registers than let many
+   * workgroups run at once. */
+  if (p->multiplies) sb_puts(out, ".minnctapersm 1\n");
   if (p->clustered) put_cluster(launch, out);
   sb_puts(out, "{\n");
 }

@@ -61,6 +61,7 @@ static bool is_accumulated_in_words(DType t) { return t == DTYPE_f16; }
 /* The accumulator's registers, which instructions write to in place; a copy where they are needed
  * afterwards. */
 static Held accumulator(Ptx *p, const Op *op, int arg) {
+  p->multiplies = true;
   Held *from = ptx_get(p, op->args[arg]);
   bool formed = is_accumulated_in_words(from->dtype) ? has_words(p, from) : has_elems(p, from);
   if (formed && may_overwrite(p, op, op->args[arg])) {

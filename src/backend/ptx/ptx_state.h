@@ -67,6 +67,7 @@ typedef struct Ptx {
   int version;         /* of PTX that is needed: 78 is 7.8 */
   bool fast;           /* PTX_FAST of ptx.def */
   bool clustered;      /* workgroups reach each other's shared memory */
+  bool multiplies;     /* by matrix instructions, whose sums fill the registers */
   bool failed;
 } Ptx;
 
