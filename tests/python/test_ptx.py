@@ -69,7 +69,7 @@ def test_lines_lead_back_to_the_source():
     text = emit(file, "sm_80").stdout
     assert f'.file 1 "{file}"' in text
     line = 1 + next(i for i, row in enumerate(source) if "= exp %d" in row)
-    assert re.search(rf"\.loc 1 {line} \d+\n(\t[^.].*\n)*\tex2\.approx\.f32", text)
+    assert re.search(rf"\.loc 1 {line} \d+\n(\t[^.].*\n)*\tex2\.approx\.ftz\.f32", text)
 
 
 # ---- what ptxas says ----

@@ -211,6 +211,10 @@ static PtxFn *const writer[OP_COUNT] = {
     [OP_yield] = emit_nothing,
 };
 
+bool ptx_writes(OpKind kind) {
+  return writer[kind] || has_elementwise(kind) || op_info[kind].flags & OPF_HINT;
+}
+
 void ptx_region(Ptx *p, const Region *r) {
   for (const Op *op = r->first; op && !p->failed; op = op->next) {
     p->at = op->at;
@@ -219,9 +223,8 @@ void ptx_region(Ptx *p, const Region *r) {
     bool divides = op->kind == OP_mod || op->kind == OP_remf;
     if (divides && op->results[0].type->dtype == DTYPE_f64) fn = ptx_remainder;
     if (!fn && has_elementwise(op->kind)) fn = ptx_elementwise;
-    if (!fn && op_info[op->kind].flags & OPF_HINT) continue;
     if (fn) fn(p, op);
-    else ptx_fail(p, op, "this op");
+    else if (!ptx_writes(op->kind)) ptx_fail(p, op, "this op");
   }
 }
 

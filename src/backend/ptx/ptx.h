@@ -40,6 +40,9 @@ typedef struct PtxOptions {
   bool no_lines;  /* no .loc: what source line an instruction comes from */
 } PtxOptions;
 
+/* Whether there is an instruction for the op on some type, or it is only a hint. */
+bool ptx_writes(OpKind kind);
+
 /* False after reporting what the target cannot express (E0601). `o` may be NULL. */
 bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, PtxKernel *out);
 
