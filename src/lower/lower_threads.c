@@ -201,6 +201,7 @@ static LowerFn *family_of(const Op *op) {
 /* Other threads may look at shared memory behind it, or nobody knows what stands behind it. */
 static bool ends_copies(const Op *op) {
   unsigned flags = op_info[op->kind].flags;
+  if (op->kind == OP_async_commit) return false;
   return op->body || (flags & OPF_ENDS) || ((flags & OPF_SYNC) && !(flags & OPF_HINT));
 }
 

@@ -10,7 +10,8 @@
  * read and a write. A read that repeats one whose copy still holds (nothing was stored to an
  * argument since) shares it. Allocations stand at the beginning of the kernel and have the extents
  * of the tile where it is read; a tile without a known size stays where it is, with a remark.
- * Volatile reads are not staged. Allocations made by the author are not touched. Needs distribute;
+ * A copy that every iteration of a loop would repeat stands in front of it. Volatile reads are not
+ * staged. Allocations made by the author are not touched. Needs distribute;
  * breaks all that counts ops. */
 #include <string.h>
 
@@ -30,6 +31,7 @@ typedef struct Promote {
   Arena *arena;
   const Distribution *d;
   Op *first;   /* of the kernel: allocations go in front of it */
+  int made;    /* ops from this number on are ours */
   bool failed; /* a mistake was reported */
 } Promote;
 
@@ -39,8 +41,8 @@ typedef struct Promote {
 static bool is_shared_operand(const Promote *p, const Value *v) {
   for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
     const Attr *mma = op->kind == OP_mma ? op_attr(op, ATTR_mma) : NULL;
-    if (mma && ((mma->mma->shared_lhs && op->args[0] == v) ||
-                (mma->mma->shared_rhs && op->args[1] == v)))
+    if (mma &&
+        ((mma->mma->shared_lhs && op->args[0] == v) || (mma->mma->shared_rhs && op->args[1] == v)))
       return true;
   }
   return false;
@@ -185,6 +187,56 @@ static void promote_region(Promote *p, const Region *r, const Staged *staged) {
   }
 }
 
+/* ---- copies that every iteration repeats ---- */
+
+static bool has_kind_in(const Op *op, OpKind kind) {
+  for (const Op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next)
+    if (inner->kind == kind || has_kind_in(inner, kind)) return true;
+  return false;
+}
+
+/* What it reads may change while it runs: another workgroup is waited for. */
+static bool waits_for_others(const Op *op) {
+  for (const Op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next)
+    if (op_has(inner, ATTR_volatile) || waits_for_others(inner)) return true;
+  return false;
+}
+
+static const Sym *without(void *user, const Sym *s) { /* NULL: it mentions the counter */
+  return sym_contains(s, user) ? NULL : s;
+}
+
+static bool mentions(const Promote *p, const Op *op, const Sym *counter) {
+  bool ok = true;
+  for (int i = 0; ok && i < op->nattrs; i++) {
+    Attr a = attr_copy(p->k, &op->attrs[i]);
+    ok = attr_rewrite(p->k, &a, without, (void *)counter);
+  }
+  return !ok;
+}
+
+/* Each iteration would copy the same elements. */
+static bool is_repeated(const Promote *p, const Op *loop, const Op *copy) {
+  const Sym *counter = ir_loop_counter(p->k, op_attr(loop, ATTR_axis)->sym);
+  return copy->nargs == 2 && copy->args[1]->def && !mentions(p, copy, counter) &&
+         same_places(p, copy, loop, copy->args[0]->type) &&
+         same_places(p, copy, loop, copy->args[1]->type) && !stores_to(loop, copy->args[0]);
+}
+
+/* Of allocations that this pass made: nothing else is copied there. From the inside out. */
+static void hoist_copies(Promote *p, const Region *r) {
+  for (Op *op = r->first; op; op = op->next) {
+    if (op->body) hoist_copies(p, op->body);
+    if (op->kind != OP_for || has_kind_in(op, OP_set_symbol) || waits_for_others(op)) continue;
+    for (Op *copy = op->body->first, *next; copy; copy = next) {
+      next = copy->next;
+      if (copy->kind != OP_copy || copy->id < p->made || !is_repeated(p, op, copy)) continue;
+      ir_remove(copy);
+      ir_insert_before(op, copy);
+    }
+  }
+}
+
 /* ---- copies whose coordinates come from memory ---- */
 
 static void move_attrs(Promote *p, const Op *copy, Op *to) {
@@ -224,7 +276,9 @@ static void split_copies(Promote *p) {
 bool pass_promote(Kernel *k, PassCtx *cx) {
   if (!pass_for_lanes(cx)) return true; /* operands are packed by lower_tiles */
   Promote p = {.k = k, .arena = cx->scratch, .d = cx->facts.distribute, .first = k->body->first};
+  p.made = k->nops;
   if (p.first) promote_region(&p, k->body, NULL);
+  if (!p.failed) hoist_copies(&p, k->body);
   split_copies(&p);
   return !p.failed;
 }
