@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/ptx/ptx.h"
+#include "ir/access.h"
 #include "ir/dtype.h"
 #include "runtime/device.h"
 
@@ -86,6 +87,17 @@ const Backend *backend_for(const TargetInfo *t) {
 
 /* ---- the whole way ---- */
 
+/* A loop that goes on until memory changes waits for another workgroup to change it. */
+static bool waits_for_others(const Kernel *k) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    if (op->kind != OP_load || !op_has(op, ATTR_volatile) || memory_is_scratch(op->args[0]))
+      continue;
+    for (const Op *outer = op->parent->owner; outer; outer = outer->parent->owner)
+      if (outer->kind == OP_while) return true;
+  }
+  return false;
+}
+
 /* One lane's program is what its author wrote, in terms of what the machine has. */
 static bool lower(Kernel *k, const CompileOptions *o) {
   PassOptions p = o->passes;
@@ -120,6 +132,7 @@ bool compile_variant(const LaunchSymbols *s, const Variant *v, const CompileOpti
     StrBuf text = {.arena = s->arena};
     ir_print(&text, k);
     out->ir = sb_text(&text);
+    out->together = waits_for_others(k);
     out->remarks = remarks_since(s->arena, diags, before);
     out->compiled = true;
   }

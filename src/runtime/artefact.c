@@ -136,7 +136,7 @@ static void code_variant(Codec *c, ArtVariant *v) {
   code_program(c, &v->program);
   for (int i = 0; i < 3; i++)
     code_int(c, &v->grid[i]), code_int(c, &v->block[i]), code_int(c, &v->cluster[i]);
-  code_int(c, &v->shared);
+  code_int(c, &v->shared), code_int(c, &v->together);
   code_args(c, v);
 }
 

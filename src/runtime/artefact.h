@@ -89,6 +89,7 @@ typedef struct ArtVariant {
   LaunchExpr program;
   int grid[3]; /* values of the program */
   int block[3], shared;
+  int together;   /* 1: workgroups wait for each other, so that all must run at once */
   int cluster[3]; /* workgroups; the code says so too, the grid must be a multiple; 0: none */
   ArtArg *args;
   int nargs, arg_bytes;

@@ -18,6 +18,7 @@ enum CudaError {
   CUDA_TOO_MANY_RESOURCES = 701,
   CUDA_MISALIGNED = 716,
   CUDA_LAUNCH_FAILED = 719,
+  CUDA_NOT_TOGETHER = 720,
   CUDA_CAPTURE_UNSUPPORTED = 900,
   CUDA_NOT_THERE = -1 /* ours: the driver is too old to have the function */
 };
@@ -47,14 +48,14 @@ enum CudaJitOption {
   CUDA_JIT_VERBOSE = 12
 };
 
-enum CudaLaunchAttributeId { CUDA_LAUNCH_OVERLAP = 6 };
+enum CudaLaunchAttributeId { CUDA_LAUNCH_TOGETHER = 2, CUDA_LAUNCH_OVERLAP = 6 };
 
 typedef struct CudaLaunchAttribute {
   int id;
   int pad;
   union {
     char room[64];
-    int overlap;
+    int on;
   } value;
 } CudaLaunchAttribute;
 

@@ -3,19 +3,22 @@
 
 #include "runtime/cuda_driver.h"
 
-static int launch_overlapping(CudaState *s, const DeviceLaunch *l) {
+static int launch_with_attributes(CudaState *s, const DeviceLaunch *l) {
   const ArtVariant *v = l->code->variant;
-  CudaLaunchAttribute overlap = {.id = CUDA_LAUNCH_OVERLAP, .value.overlap = 1};
-  CudaLaunchConfig c = {
-      .shared = (unsigned)v->shared, .stream = l->stream, .attrs = &overlap, .nattrs = 1};
+  CudaLaunchAttribute attrs[2];
+  CudaLaunchConfig c = {.shared = (unsigned)v->shared, .stream = l->stream, .attrs = attrs};
   if (!s->f.launch_ex) return CUDA_NOT_THERE;
   for (int i = 0; i < 3; i++) c.grid[i] = l->grid[i], c.block[i] = (unsigned)v->block[i];
+  if (l->overlap)
+    attrs[c.nattrs++] = (CudaLaunchAttribute){.id = CUDA_LAUNCH_OVERLAP, .value.on = 1};
+  if (v->together)
+    attrs[c.nattrs++] = (CudaLaunchAttribute){.id = CUDA_LAUNCH_TOGETHER, .value.on = 1};
   return s->f.launch_ex(&c, l->code->function, l->args, NULL);
 }
 
 static int launch_here(CudaState *s, const DeviceLaunch *l) {
   const ArtVariant *v = l->code->variant;
-  if (l->overlap) return launch_overlapping(s, l);
+  if (l->overlap || v->together) return launch_with_attributes(s, l);
   return s->f.launch(l->code->function, l->grid[0], l->grid[1], l->grid[2], (unsigned)v->block[0],
                      (unsigned)v->block[1], (unsigned)v->block[2], (unsigned)v->shared, l->stream,
                      l->args, NULL);
@@ -43,7 +46,11 @@ void cuda_explain(Device *d, int error, const DeviceLaunch *l, const DeviceRepor
              s->f.library);
     return;
   }
-  cuda_report(s, error, "the launch of", r);
+  if (error == CUDA_NOT_TOGETHER)
+    diag_add(r->diags, DIAG_E0905, r->at,
+             "the workgroups of `%s` wait for each other, and the device does not hold all at once",
+             r->kernel);
+  else cuda_report(s, error, "the launch of", r);
   const ArtVariant *v = l->code->variant;
   diag_note(r->diags, r->diags->last, (Span){0},
             "grid (%u, %u, %u), workgroups of (%d, %d, %d) threads and %d bytes of shared memory",

@@ -270,7 +270,8 @@ int cuLaunchKernelEx(const CudaLaunchConfig *config, void *function, void **args
   int error = extra ? BAD_VALUE : record(config, function, args);
   for (unsigned i = 0; !error && i < config->nattrs; i++) {
     const CudaLaunchAttribute *a = &config->attrs[i];
-    if (a->id == CUDA_LAUNCH_OVERLAP) state.last.overlap = a->value.overlap;
+    if (a->id == CUDA_LAUNCH_OVERLAP) state.last.overlap = a->value.on;
+    if (a->id == CUDA_LAUNCH_TOGETHER) state.last.together = a->value.on;
   }
   return error;
 }

@@ -12,7 +12,7 @@ enum { FAKE_ARGS = 64, FAKE_DEVICES = 2 };
 typedef struct FakeLaunch {
   void *function, *stream;
   unsigned grid[3], block[3], shared;
-  int overlap, device, nargs;
+  int overlap, together, device, nargs;
   int arg_bytes[FAKE_ARGS];
   unsigned char arg[FAKE_ARGS][128];
 } FakeLaunch;

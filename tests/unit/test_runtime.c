@@ -385,8 +385,38 @@ TEST(overlapping_launches) {
   wv_ctx_free(cx);
 }
 
+/* Workgroups that wait for each other are launched so that all of them run. */
+TEST(workgroups_that_wait) {
+  static const char text[] = "thread kernel @flag(%flag: mem<M, i32>)\n"
+                             "  launch grid (M) block (32) wave 32\n"
+                             "  dynamic M\n"
+                             "{\n"
+                             "  %zero = scalar 0 : index\n"
+                             "  while F as signed(F.2) (%f) from %zero cond signed(F.2) < 1 {\n"
+                             "    %v = load %flag, %zero {volatile} : i32\n"
+                             "    %n = cast %v : index\n"
+                             "    yield %n\n"
+                             "  }\n"
+                             "}\n";
+  Bench b = bench_open(text, NULL);
+  Tensor flag;
+  wv_launch_arg arg = {.tensor = &tensor(&flag, A, "i32", 1, (int64_t[]){2})->t};
+  ScaleArgs s;
+  CHECK(b.p && wv_launch(b.p, b.cx, &arg, 1, NULL, 0));
+  CHECK_INT(b.fake->last.together, 1);
+  b.fake->fail = "cuLaunchKernelEx", b.fake->fail_error = 720;
+  CHECK(b.p && !wv_launch(b.p, b.cx, &arg, 1, NULL, 0));
+  CHECK(has(said(b.cx, "E0905"), "wait for each other, and the device does not hold all"));
+  bench_close(&b);
+  b = bench_open(scale_text, NULL);
+  CHECK(launch(&b, scale_args(&s, 4, 64)));
+  CHECK_INT(b.fake->last.together, 0);
+  bench_close(&b);
+}
+
 TESTS_MAIN(RUN(driver_is_absent) RUN(library_is_no_driver) RUN(devices) RUN(device_memory)
                RUN(launch_passes_arguments) RUN(launch_again) RUN(launch_on_another_device)
                    RUN(nothing_to_launch) RUN(grid_is_too_large) RUN(arguments_that_do_not_fit)
                        RUN(sizes_that_depend_on_each_other) RUN(driver_refuses_code)
-                           RUN(launch_fails) RUN(advice_of_the_driver) RUN(overlapping_launches))
+                           RUN(launch_fails) RUN(advice_of_the_driver) RUN(overlapping_launches)
+                               RUN(workgroups_that_wait))
