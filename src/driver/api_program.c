@@ -57,9 +57,11 @@ bool wv_program_resources(wv_program *p, wv_ctx *cx, int variant, int device, wv
 
 bool wv_launch(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs, void *stream,
                unsigned flags) {
-  return launch_run(&p->launcher, &cx->cx->diags, args, nargs, stream, flags, false);
+  LaunchCall c = {args, nargs, stream, flags, false};
+  return launch_run(&p->launcher, &cx->cx->diags, &c);
 }
 
 bool wv_program_warm(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs) {
-  return launch_run(&p->launcher, &cx->cx->diags, args, nargs, NULL, 0, true);
+  LaunchCall c = {args, nargs, NULL, 0, true};
+  return launch_run(&p->launcher, &cx->cx->diags, &c);
 }

@@ -202,6 +202,7 @@ bool artefact_place_args(ArtVariant *v) {
     ArtArg *a = &v->args[i];
     int size = a->kind == ART_MAP ? 128 : a->bytes, align = a->kind == ART_MAP ? 64 : a->bytes;
     if (a->kind != ART_MAP && a->bytes != 4 && a->bytes != 8) return false;
+    if (a->kind == ART_POINTER || a->kind == ART_SCALAR || a->kind == ART_MAP) v->npatched = i + 1;
     a->offset = (at + align - 1) / align * align;
     at = a->offset + size;
     if (at > ARTEFACT_ARG_BYTES) return false;

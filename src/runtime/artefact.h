@@ -92,7 +92,7 @@ typedef struct ArtVariant {
   int together;   /* 1: workgroups wait for each other, so that all must run at once */
   int cluster[3]; /* workgroups; the code says so too, the grid must be a multiple; 0: none */
   ArtArg *args;
-  int nargs, arg_bytes;
+  int nargs, arg_bytes, npatched; /* the first npatched may differ from call to call */
   ArtMap *maps;
   int nmaps;
 } ArtVariant;

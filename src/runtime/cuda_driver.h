@@ -106,7 +106,7 @@ bool cuda_resources(Device *d, const DeviceCode *code, DeviceResources *out, con
 /* cuda_launch.c */
 int cuda_launch(Device *d, const DeviceLaunch *l);
 void cuda_explain(Device *d, int error, const DeviceLaunch *l, const DeviceReport *r);
-int cuda_encode(Device *d, const ArtMap *m, void *map, void *address, const int64_t *sizes,
-                const int64_t *strides, bool changed);
+int cuda_encode(Device *d, int index, const ArtMap *m, void *map, void *address,
+                const int64_t *sizes, const int64_t *strides, bool changed);
 
 #endif

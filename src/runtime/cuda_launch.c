@@ -63,14 +63,11 @@ static int swizzle_number(int bytes) {
   return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0;
 }
 
-int cuda_encode(Device *d, const ArtMap *m, void *map, void *address, const int64_t *sizes,
-                const int64_t *strides, bool changed) {
+static int encode_here(CudaState *s, const ArtMap *m, void *map, void *address,
+                       const int64_t *sizes, const int64_t *strides) {
   enum { L2_256_BYTES = 3, RANK = 5 };
-  CudaState *s = cuda_state(d);
   uint64_t size[RANK], stride[RANK];
   uint32_t box[RANK], step[RANK];
-  if (!changed && s->f.map_move) return s->f.map_move(map, address);
-  if (!s->f.map_encode) return CUDA_NOT_THERE;
   for (int i = 0; i < m->rank; i++) {
     size[i] = (uint64_t)sizes[m->dim[i]];
     stride[i] = (uint64_t)(strides[m->dim[i]] * m->bytes);
@@ -80,4 +77,18 @@ int cuda_encode(Device *d, const ArtMap *m, void *map, void *address, const int6
   /* The innermost dim has no stride of its own. */
   return s->f.map_encode(map, m->element, (uint32_t)m->rank, address, size, stride + 1, box, step,
                          0, swizzle_number(m->swizzle), L2_256_BYTES, 0);
+}
+
+/* Encoding needs a context, as launching does. */
+int cuda_encode(Device *d, int index, const ArtMap *m, void *map, void *address,
+                const int64_t *sizes, const int64_t *strides, bool changed) {
+  CudaState *s = cuda_state(d);
+  void *old;
+  bool moves = !changed && s->f.map_move;
+  if (!moves && !s->f.map_encode) return CUDA_NOT_THERE;
+  int error = moves ? s->f.map_move(map, address) : encode_here(s, m, map, address, sizes, strides);
+  if (error != CUDA_NO_CONTEXT || s->f.ctx_push(s->context[index]) != CUDA_OK) return error;
+  error = moves ? s->f.map_move(map, address) : encode_here(s, m, map, address, sizes, strides);
+  s->f.ctx_pop(&old);
+  return error;
 }

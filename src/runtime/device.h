@@ -69,8 +69,8 @@ struct DeviceKind {
   void (*explain)(Device *d, int error, const DeviceLaunch *l, const DeviceReport *r);
   /* A tensor map of 128 bytes; `changed` says that more than the address did. The driver's error.
    */
-  int (*encode)(Device *d, const ArtMap *m, void *map, void *address, const int64_t *sizes,
-                const int64_t *strides, bool changed);
+  int (*encode)(Device *d, int index, const ArtMap *m, void *map, void *address,
+                const int64_t *sizes, const int64_t *strides, bool changed);
   bool (*is_captured)(Device *d, int index, void *stream);
   void *(*alloc)(Device *d, int index, size_t bytes, const DeviceReport *r);
   void (*release)(Device *d, int index, void *memory, const DeviceReport *r);

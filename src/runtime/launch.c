@@ -91,7 +91,7 @@ static int encode_map(const Launcher *l, const ArtVariant *v, const ArtArg *a, v
   const ArtParam *param = &l->art->params[m->param];
   const int64_t *sizes = &p->slot[param->slot + 1];
   p->mapped[a->value] = address;
-  return l->device->kind->encode(l->device, m, p->args + a->offset, address, sizes,
+  return l->device->kind->encode(l->device, p->device, m, p->args + a->offset, address, sizes,
                                  sizes + param->rank, changed);
 }
 
@@ -147,34 +147,6 @@ static bool make_plan(Launcher *l, Diags *diags, void *stream, LaunchPlan *p) {
   return p->is_empty || plan_values(l, diags, v, values, p);
 }
 
-/* ---- the record of the last call ---- */
-
-/* Slots are needed again where there are tensor maps. */
-static void copy_plan(LaunchPlan *to, const LaunchPlan *from, bool slots, int nslots) {
-  const ArtVariant *v = from->code->variant;
-  to->code = from->code;
-  to->is_empty = from->is_empty;
-  to->device = from->device;
-  memcpy(to->grid, from->grid, sizeof to->grid);
-  memcpy(to->args, from->args, (size_t)v->arg_bytes);
-  if (v->nmaps) memcpy(to->mapped, from->mapped, sizeof *to->mapped * (size_t)v->nmaps);
-  if (slots || v->nmaps) memcpy(to->slot, from->slot, sizeof *to->slot * (size_t)nslots);
-}
-
-static bool recall(Launcher *l, const wv_launch_arg *args, int nargs, LaunchPlan *p) {
-  if (atomic_flag_test_and_set_explicit(&l->busy, memory_order_acquire)) return false;
-  bool found = l->last.code && launch_is_like(l, args, nargs, &l->last);
-  if (found) copy_plan(p, &l->last, false, l->art->nslots);
-  atomic_flag_clear_explicit(&l->busy, memory_order_release);
-  return found;
-}
-
-static void remember(Launcher *l, const LaunchPlan *p) {
-  if (atomic_flag_test_and_set_explicit(&l->busy, memory_order_acquire)) return;
-  copy_plan(&l->last, p, true, l->art->nslots);
-  atomic_flag_clear_explicit(&l->busy, memory_order_release);
-}
-
 /* ---- launching ---- */
 
 static void put_scalar(unsigned char *to, const ArtParam *p, const wv_launch_arg *from) {
@@ -189,50 +161,100 @@ static void put_scalar(unsigned char *to, const ArtParam *p, const wv_launch_arg
   }
 }
 
-/* What may change without the plan changing. The driver's error of a tensor map. */
-static int patch_args(Launcher *l, const wv_launch_arg *args, LaunchPlan *p, bool fresh,
-                      void **pointers) {
+static int patch_map(Launcher *l, const wv_launch_arg *args, const ArtArg *a, LaunchPlan *p,
+                     bool fresh) {
   const ArtVariant *v = p->code->variant;
-  for (int i = 0; i < v->nargs; i++) {
-    const ArtArg *a = &v->args[i];
-    unsigned char *to = p->args + a->offset;
-    pointers[i] = to;
-    if (a->kind == ART_POINTER) memcpy(to, &args[a->param].tensor->data, sizeof(void *));
-    if (a->kind == ART_SCALAR) put_scalar(to, &l->art->params[a->param], &args[a->param]);
-    if (a->kind != ART_MAP) continue;
-    void *address = args[v->maps[a->value].param].tensor->data;
-    if (!fresh && address == p->mapped[a->value]) continue;
-    int error = encode_map(l, v, a, address, p, fresh);
-    if (error) return error;
-  }
-  return 0;
+  void *address = args[v->maps[a->value].param].tensor->data;
+  if (!fresh && address == p->mapped[a->value]) return 0;
+  return encode_map(l, v, a, address, p, fresh);
 }
 
-static bool launch_planned(Launcher *l, Diags *diags, const wv_launch_arg *args, LaunchPlan *p,
-                           bool fresh, void *stream, unsigned flags, bool only_plan) {
-  void *pointers[ARTEFACT_ARGS];
+/* What may change without the plan changing. The driver's error of a tensor map. */
+static int patch_args(Launcher *l, const wv_launch_arg *args, LaunchPlan *p, bool fresh) {
+  const ArtArg *a = p->code->variant->args, *end = a + p->code->variant->npatched;
+  int error = 0;
+  for (; a < end && !error; a++) {
+    unsigned char *to = p->args + a->offset;
+    if (WV_LIKELY(a->kind == ART_POINTER)) memcpy(to, &args[a->param].tensor->data, sizeof(void *));
+    else if (a->kind == ART_SCALAR) put_scalar(to, &l->art->params[a->param], &args[a->param]);
+    else if (a->kind == ART_MAP) error = patch_map(l, args, a, p, fresh);
+  }
+  return error;
+}
+
+static void point_at_args(LaunchPlan *p) {
+  const ArtVariant *v = p->code->variant;
+  for (int i = 0; i < v->nargs; i++) p->pointer[i] = p->args + v->args[i].offset;
+}
+
+static int launch_plan(Launcher *l, LaunchPlan *p, const LaunchCall *c) {
   DeviceLaunch d = {.code = p->code,
-                    .args = pointers,
-                    .stream = stream,
-                    .overlap = (flags & WV_LAUNCH_OVERLAP) != 0};
-  if (p->is_empty) return true;
-  memcpy(d.grid, p->grid, sizeof d.grid);
-  int error = patch_args(l, args, p, fresh, pointers);
-  if (fresh && !error) remember(l, p);
-  if (!error && !only_plan) error = l->device->kind->launch(l->device, &d);
-  if (!error) return true;
+                    .grid = {p->grid[0], p->grid[1], p->grid[2]},
+                    .args = p->pointer,
+                    .stream = c->stream,
+                    .overlap = (c->flags & WV_LAUNCH_OVERLAP) != 0};
+  return c->only_plan || p->is_empty ? 0 : l->device->kind->launch(l->device, &d);
+}
+
+static bool refuse_launch(Launcher *l, Diags *diags, const LaunchPlan *p, int error) {
+  DeviceLaunch d = {.code = p->code, .grid = {p->grid[0], p->grid[1], p->grid[2]}};
   DeviceReport r = launch_report(l, diags, l->at);
   l->device->kind->explain(l->device, error, &d, &r);
   return false;
 }
 
-bool launch_run(Launcher *l, Diags *diags, const wv_launch_arg *args, int nargs, void *stream,
-                unsigned flags, bool only_plan) {
+/* ---- the record of the last call ---- */
+
+/* Who does not get it does without. */
+static bool take_record(Launcher *l) {
+  return !atomic_flag_test_and_set_explicit(&l->busy, memory_order_acquire);
+}
+
+static void give_record(Launcher *l) { atomic_flag_clear_explicit(&l->busy, memory_order_release); }
+
+static void remember(Launcher *l, const LaunchPlan *p, const LaunchCall *c) {
+  const ArtVariant *v = p->code->variant;
+  LaunchPlan *to = &l->last;
+  if (!take_record(l)) return;
+  to->code = p->code;
+  to->is_empty = p->is_empty;
+  to->device = p->device;
+  memcpy(to->grid, p->grid, sizeof to->grid);
+  memcpy(to->args, p->args, (size_t)v->arg_bytes);
+  memcpy(to->slot, p->slot, sizeof *to->slot * (size_t)l->art->nslots);
+  memcpy(to->mapped, p->mapped, sizeof *to->mapped * (size_t)v->nmaps);
+  point_at_args(to);
+  for (int i = 0; i < c->nargs; i++)
+    if (c->args[i].tensor) l->head[i] = launch_head(c->args[i].tensor);
+  give_record(l);
+}
+
+/* Launches as the last time, if the call is like it. The driver's error goes to *error. */
+static bool launch_again(Launcher *l, const LaunchCall *c, int *error) {
+  if (!take_record(l)) return false;
+  bool like = l->last.code && launch_is_like(l, c);
+  if (like) {
+    *error = patch_args(l, c->args, &l->last, false);
+    if (*error) l->last.code = NULL; /* a map may be half made */
+    else *error = launch_plan(l, &l->last, c);
+  }
+  give_record(l);
+  return like;
+}
+
+bool launch_run(Launcher *l, Diags *diags, const LaunchCall *c) {
   LaunchPlan p; /* large, and filled only as far as it is used */
-  if (recall(l, args, nargs, &p))
-    return launch_planned(l, diags, args, &p, false, stream, flags, only_plan);
-  if (!launch_fill(l, args, nargs, p.slot, &p.device))
-    return launch_explain_args(l, diags, args, nargs);
-  if (!make_plan(l, diags, stream, &p)) return false;
-  return launch_planned(l, diags, args, &p, true, stream, flags, only_plan);
+  int error = 0;
+  if (launch_again(l, c, &error) && !error) return true;
+  if (!launch_fill(l, c->args, c->nargs, p.slot, &p.device))
+    return launch_explain_args(l, diags, c->args, c->nargs);
+  if (!make_plan(l, diags, c->stream, &p)) return false;
+  if (error) return refuse_launch(l, diags, &p, error);
+  if (!p.is_empty) {
+    point_at_args(&p);
+    error = patch_args(l, c->args, &p, true);
+    if (!error) remember(l, &p, c);
+  }
+  if (!error) error = launch_plan(l, &p, c);
+  return error ? refuse_launch(l, diags, &p, error) : true;
 }

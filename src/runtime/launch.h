@@ -13,16 +13,36 @@
 #include "runtime/device.h"
 #include "wave.h"
 
-/* What a launch is made of, apart from addresses and scalars. */
+/* One call. `only_plan`: everything but the launch itself. */
+typedef struct LaunchCall {
+  const wv_launch_arg *args;
+  int nargs;
+  void *stream;
+  unsigned flags;
+  bool only_plan;
+} LaunchCall;
+
+/* What a launch is made of; addresses and scalars are in `args`, too. */
 typedef struct LaunchPlan {
   const DeviceCode *code; /* NULL: none yet */
   bool is_empty;          /* no workgroups: nothing is launched */
   int device;
   unsigned grid[3];
   int64_t slot[ARTEFACT_SLOTS];
-  _Alignas(64) unsigned char args[ARTEFACT_ARG_BYTES]; /* derived ones; maps are encoded */
-  void *mapped[ARTEFACT_MAPS];                         /* addresses in the maps */
+  _Alignas(64) unsigned char args[ARTEFACT_ARG_BYTES];
+  void *pointer[ARTEFACT_ARGS]; /* into args */
+  void *mapped[ARTEFACT_MAPS];  /* addresses in tensor maps */
 } LaunchPlan;
+
+/* What a tensor is beside its address, sizes and strides: two words to be compared. */
+typedef struct LaunchHead {
+  int rank, dtype;
+  wv_device device;
+} LaunchHead;
+
+_Static_assert(offsetof(wv_tensor, device) - offsetof(wv_tensor, rank) ==
+                   offsetof(LaunchHead, device),
+               "the fields follow each other");
 
 typedef struct Launcher Launcher;
 
@@ -35,26 +55,28 @@ struct Launcher {
   bool (*prepare)(Launcher *l, int variant, int device, void *stream, Diags *diags);
   bool ignore_assumptions;
   wv_place at, *param_at, *assumption_at;
-  atomic_flag busy; /* guards `last` */
+  atomic_flag busy; /* guards what follows */
   LaunchPlan last;
+  LaunchHead head[ARTEFACT_PARAMS]; /* of the tensors of the last call */
 };
 
-/* `only_plan`: everything but the launch itself. */
-bool launch_run(Launcher *l, Diags *diags, const wv_launch_arg *args, int nargs, void *stream,
-                unsigned flags, bool only_plan);
+bool launch_run(Launcher *l, Diags *diags, const LaunchCall *c); /* false after reporting */
 
 /* False after reporting that nothing can be prepared while the stream is captured. */
 bool launch_refuse_capture(const Launcher *l, Diags *diags, int variant, int device, void *stream);
 
 /* ---- launch_check.c: arguments against the signature; false after reporting */
 DeviceReport launch_report(const Launcher *l, Diags *diags, wv_place at);
-/* The arguments fit, and fill the slots as those of the last call did. */
-bool launch_is_like(const Launcher *l, const wv_launch_arg *args, int nargs,
-                    const LaunchPlan *last);
+/* The call is like the last one but for addresses and floats. */
+bool launch_is_like(const Launcher *l, const LaunchCall *c);
 bool launch_fill(const Launcher *l, const wv_launch_arg *args, int nargs, int64_t *slots,
                  int *device);
 bool launch_explain_args(const Launcher *l, Diags *diags, const wv_launch_arg *args, int nargs);
 bool launch_check(const Launcher *l, Diags *diags, const int64_t *slots, const LaunchValue *values);
+
+static inline LaunchHead launch_head(const wv_tensor *t) {
+  return (LaunchHead){t->rank, t->dtype, t->device};
+}
 
 /* Multiplier and shift of sym_ops.def for divisions by `divisor`. */
 uint32_t launch_magic(int64_t divisor);

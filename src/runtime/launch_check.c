@@ -1,6 +1,7 @@
 /* launch_check.c: do these arguments fit the kernel? The fast question first; who asked wrongly is
  * told which argument it was, what was expected and what was found. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "runtime/launch.h"
 
@@ -65,30 +66,31 @@ bool launch_fill(const Launcher *l, const wv_launch_arg *args, int nargs, int64_
   return true;
 }
 
-static bool tensor_is_like(const wv_tensor *t, const ArtParam *p, const int64_t *slot) {
-  if (!t->data || (int64_t)((uintptr_t)t->data % ARTEFACT_ALIGN) != *slot++) return false;
-  uint64_t stride = 1;
-  for (int d = p->rank - 1; d >= 0; d--) {
-    int64_t step = t->strides ? t->strides[d] : (int64_t)stride;
-    if (t->shape[d] != slot[d] || step != slot[p->rank + d]) return false;
-    if (!t->strides) stride *= (uint64_t)t->shape[d];
+/* Runs at every launch: few branches. */
+static inline bool tensor_is_like(const wv_tensor *t, const LaunchHead *head, const int64_t *slot) {
+  if (!t || !t->data || memcmp(&t->rank, head, sizeof *head) != 0) return false;
+  const int64_t *shape = t->shape, *strides = t->strides, *old = slot + 1 + head->rank;
+  int64_t differ = (int64_t)((uintptr_t)t->data % ARTEFACT_ALIGN) ^ *slot++;
+  if (WV_LIKELY(strides != NULL)) {
+    for (int d = head->rank - 1; d >= 0; d--)
+      differ |= (shape[d] ^ slot[d]) | (strides[d] ^ old[d]);
+    return differ == 0;
   }
-  return true;
+  int64_t stride = 1; /* of sizes as before; where they differ it does not matter */
+  for (int d = head->rank - 1; d >= 0; stride *= slot[d--])
+    differ |= (shape[d] ^ slot[d]) | (stride ^ old[d]);
+  return differ == 0;
 }
 
-bool launch_is_like(const Launcher *l, const wv_launch_arg *args, int nargs,
-                    const LaunchPlan *last) {
+bool launch_is_like(const Launcher *l, const LaunchCall *c) {
   const Artefact *art = l->art;
-  if (nargs != art->nparams) return false;
-  for (int i = 0; i < nargs; i++) {
+  if (c->nargs != art->nparams) return false;
+  for (int i = 0; i < c->nargs; i++) {
     const ArtParam *p = &art->params[i];
-    const wv_tensor *t = args[i].tensor;
-    const int64_t *slot = last->slot + p->slot;
-    if (p->rank < 0) {
-      if (t || *slot != scalar_slot(p, &args[i])) return false;
-    } else if (!tensor_fits(l, p, t) || t->device.index != last->device ||
-               !tensor_is_like(t, p, slot))
-      return false;
+    const int64_t *slot = l->last.slot + p->slot;
+    bool like = p->rank < 0 ? !c->args[i].tensor && *slot == scalar_slot(p, &c->args[i])
+                            : tensor_is_like(c->args[i].tensor, &l->head[i], slot);
+    if (!like) return false;
   }
   return true;
 }

@@ -281,7 +281,7 @@ int cuTensorMapEncodeTiled(void *map, int element, uint32_t rank, void *address,
                            const uint64_t *sizes, const uint64_t *strides, const uint32_t *box,
                            const uint32_t *steps, int interleave, int swizzle, int promotion,
                            int fill) {
-  BEGIN;
+  IN_CONTEXT;
   (void)steps, (void)promotion;
   if ((uintptr_t)map % 64 || (uintptr_t)address % 16 || interleave || fill || rank < 1 || rank > 5)
     return BAD_VALUE;
@@ -297,7 +297,7 @@ int cuTensorMapEncodeTiled(void *map, int element, uint32_t rank, void *address,
 }
 
 int cuTensorMapReplaceAddress(void *map, void *address) {
-  BEGIN;
+  IN_CONTEXT;
   if ((uintptr_t)map % 64) return BAD_VALUE;
   memcpy(map, &address, sizeof address);
   state.moves++;
