@@ -17,8 +17,7 @@
 /* Names used on every traced op, and on tensors of PyTorch; interned once. */
 #define PY_NAMES(X)                                                                                \
   X(f_back)                                                                                        \
-  X(f_lasti) X(co_filename) X(co_positions) X(dtype) X(is_cuda) X(get_device) X(shape) X(data_ptr) \
-      X(stride)
+  X(f_lasti) X(co_filename) X(co_positions) X(dtype) X(get_device) X(shape) X(data_ptr) X(stride)
 typedef struct PyNames {
 #define X(name) PyObject *name;
   PY_NAMES(X)

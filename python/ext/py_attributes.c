@@ -90,14 +90,13 @@ static bool on_host(PyObject *o, const char *name) {
   return cpu;
 }
 
+/* PyTorch's number of a CUDA device; -1 for the host, and for what lies nowhere. */
 static bool torch_device(PyState *st, PyObject *o, const char *name, Tensor *out) {
-  PyObject *is_cuda = PyObject_GetAttr(o, st->names.is_cuda);
-  bool cuda = is_cuda == Py_True;
-  Py_XDECREF(is_cuda);
-  out->tensor.device.kind = cuda ? DL_CUDA : DL_CPU;
-  out->tensor.device.index = cuda ? (int)number_of(call_method(o, st->names.get_device)) : 0;
-  if (!is_cuda || PyErr_Occurred()) return false;
-  return cuda || on_host(o, name);
+  int64_t device = number_of(call_method(o, st->names.get_device));
+  if (PyErr_Occurred()) return false;
+  out->tensor.device.kind = device < 0 ? DL_CPU : DL_CUDA;
+  out->tensor.device.index = device < 0 ? 0 : (int)device;
+  return device >= 0 || on_host(o, name);
 }
 
 bool py_attributes_take_torch(PyState *st, PyObject *o, const char *name, Tensor *out) {
