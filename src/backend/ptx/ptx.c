@@ -129,6 +129,24 @@ static void open_ids(Ptx *p) {
   ptx_line(p, "mov.u32 %s, wave_shared", p->shared.name);
 }
 
+static bool has_op(const Kernel *k, OpKind kind) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == kind) return true;
+  return false;
+}
+
+/* Descriptors of wgmma are the same in all lanes, but ptxas moves those that depend on %tid to
+ * uniform registers one by one, in the loop. What a shuffle gives it knows to be uniform. */
+static void open_wave(Ptx *p, const Constraint *launch) {
+  int64_t threads;
+  bool whole = sym_is_int(launch->block[0], &threads) && threads % 32 == 0;
+  if (!whole || !has_op(p->k, OP_wgmma)) return;
+  p->wave = ptx_new(p, REG_R);
+  ptx_line(p, "mov.u32 %s, %%tid.x", p->wave.name);
+  ptx_line(p, "shr.u32 %s, %s, 5", p->wave.name, p->wave.name);
+  ptx_line(p, "shfl.sync.idx.b32 %s, %s, 0, 31, 0xffffffff", p->wave.name, p->wave.name);
+}
+
 /* What the launch row says of ids. */
 static const SymFacts *launch_facts(Ptx *p, const Constraint *launch) {
   SymFacts *f = sym_facts_new(p->arena, p->sym, NULL);
@@ -318,6 +336,7 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, Ptx
   ptx_find_redux(&p);
   open_params(&p);
   open_ids(&p);
+  open_wave(&p, launch);
   ptx_region(&p, k->body);
   if (p.failed) return false;
   StrBuf text = {.arena = a};

@@ -91,7 +91,21 @@ static void connect(Code *c, const SymOp *s, int i, const char *name) {
   c->reg[i] = t;
 }
 
+/* $T0 divided by 32 or more is a part of the wave's number. */
+static bool shift_wave(Code *c, const SymOp *s, int i) {
+  Ptx *p = c->p;
+  const SymOp *a = &c->code->ops[s->a], *b = &c->code->ops[s->b];
+  bool of_wave = s->kind == SYM_OP_shr && a->kind == SYM_OP_symbol && b->kind == SYM_OP_const &&
+                 b->value >= 5 && a->sym == ir_numbered_symbol(p->k->cx, "$T", 0, true);
+  if (!of_wave || !p->wave.name) return false;
+  Reg out = ptx_new(p, REG_R);
+  ptx_line(p, "shr.u32 %s, %s, %d", out.name, p->wave.name, (int)b->value - 5);
+  c->reg[i] = out;
+  return true;
+}
+
 static void binary(Code *c, const SymOp *s, int i, const char *name, const char *type) {
+  if (shift_wave(c, s, i)) return;
   bool whole = s->kind == SYM_OP_min || s->kind == SYM_OP_max;
   bool shift = s->kind == SYM_OP_shl || s->kind == SYM_OP_shr;
   int bits = whole ? common_bits(c, s) : s->kind == SYM_OP_shr ? operand_bits(c, s->a) : s->bits;

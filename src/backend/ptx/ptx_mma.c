@@ -154,9 +154,10 @@ static Reg descriptor(Ptx *p, const Op *op, int arg, AttrKey key) {
   unsigned high = (unsigned)(v[1] >> 4 & 0x3fff) | mode << 30;
   Reg address = ptx_address(p, op->args[arg], op->args[arg + 1]), word = ptx_new(p, REG_R);
   Reg out = ptx_new(p, REG_RD), upper = ptx_new(p, REG_R);
-  ptx_line(p, "add.s32 %s, %s, %" PRId64, word.name, address.name, ptx_alloc_base(op->args[arg]));
-  ptx_line(p, "bfe.u32 %s, %s, 4, 14", word.name, word.name);
-  ptx_line(p, "or.b32 %s, %s, 0x%x", word.name, word.name, low);
+  /* Addresses of shared memory have 18 bits: nothing is cut off. */
+  ptx_line(p, "shr.u32 %s, %s, 4", word.name, address.name);
+  ptx_line(p, "add.u32 %s, %s, 0x%x", word.name, word.name,
+           low + (unsigned)(ptx_alloc_base(op->args[arg]) >> 4));
   ptx_line(p, "mov.b32 %s, 0x%x", upper.name, high);
   ptx_line(p, "mov.b64 %s, {%s, %s}", out.name, word.name, upper.name);
   return out;

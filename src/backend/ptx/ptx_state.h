@@ -61,6 +61,7 @@ typedef struct Ptx {
   Vec(int) regions; /* that are open, by number; 0, the body, always is */
   int nregions;
   Reg shared;          /* address of shared memory */
+  Reg wave;            /* $T0 / 32, known to be the same in all lanes; no name: not computed */
   Vec(uint32_t) files; /* that instructions come from, numbered from 1 in the text */
   Span at, last;       /* the op's place; that of the last .loc */
   bool lines;          /* places are written */
