@@ -483,9 +483,10 @@ typedef struct wv_variant {
 } wv_variant;
 WV_API bool wv_program_variant(wv_program *p, int i, wv_variant *out); /* false past the last */
 
-/* Texts of a variant, which is compiled for it if need be: "ir" is one lane's program; "ptx" (also
- * "asm") what the device's driver is given; "remarks" what the compiler and the driver said. They
- * live as long as the program. NULL: there is no such text, or it was reported why to `cx`. */
+/* Texts of a variant, which is compiled for it if need be: "ir" is one lane's program; "ptx" or
+ * "llvm" (also "asm") what the device's driver, or LLVM, is given; "remarks" what the compiler and
+ * the driver said. They live as long as the program. NULL: there is no such text, or it was
+ * reported why to `cx`. */
 WV_API const char *wv_program_text(wv_program *p, wv_ctx *cx, int variant, const char *what);
 
 typedef struct wv_resources {

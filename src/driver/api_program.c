@@ -23,8 +23,11 @@ bool wv_program_variant(wv_program *p, int i, wv_variant *out) {
 }
 
 static const char *text_of(const ArtVariant *v, const char *what) {
+  bool object = v->listing && *v->listing;
   if (strcmp(what, "ir") == 0) return v->ir;
-  if (strcmp(what, "ptx") == 0 || strcmp(what, "asm") == 0) return v->code;
+  if (strcmp(what, "llvm") == 0) return object ? v->listing : NULL;
+  if (strcmp(what, "ptx") == 0) return object ? NULL : v->code;
+  if (strcmp(what, "asm") == 0) return object ? v->listing : v->code;
   return strcmp(what, "remarks") == 0 ? v->remarks : NULL;
 }
 

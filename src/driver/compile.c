@@ -77,11 +77,14 @@ static bool emit_ptx(Kernel *k, const CompileOptions *o, LaunchValues *values, A
   return false;
 }
 
-static const Backend backends[] = {{VENDOR_NVIDIA, DEVICE_CUDA, emit_ptx}};
+static const Backend backends[] = {
+    {VENDOR_NVIDIA, FEATURE_NONE, DEVICE_CUDA, emit_ptx, NULL},
+    {VENDOR_HOST, FEATURE_REGISTER_TILES, DEVICE_HOST, emit_object, processor_key},
+};
 
 const Backend *backend_for(const TargetInfo *t) {
   for (size_t i = 0; i < WV_LEN(backends); i++)
-    if (backends[i].vendor == t->vendor) return &backends[i];
+    if (backends[i].vendor == t->vendor && target_has(t, backends[i].needs)) return &backends[i];
   return NULL;
 }
 

@@ -16,11 +16,19 @@ typedef struct CompileOptions {
 /* Who writes code for a machine, and which kind of device runs it. A new backend is a row. */
 typedef struct Backend {
   Vendor vendor;
+  unsigned needs;  /* features of the machines it writes for */
   int device_kind; /* device.h */
   /* Fills in entry, code, block, shared, args and maps; values and grid through `values`. False
    * after reporting to the kernel's context. */
   bool (*emit)(Kernel *k, const CompileOptions *o, LaunchValues *values, ArtVariant *out);
+  /* What else decides on the code, for the cache: the library that writes it, this processor. NULL:
+   * nothing does. */
+  const char *(*key)(Arena *a);
 } Backend;
+
+/* ---- compile_cpu.c ---- */
+bool emit_object(Kernel *k, const CompileOptions *o, LaunchValues *values, ArtVariant *out);
+const char *processor_key(Arena *a);
 
 const Backend *backend_for(const TargetInfo *t); /* NULL: nothing runs programs for it */
 

@@ -113,6 +113,8 @@ static const char *make_key(const wv_program *p) {
   const CompileOptions *o = &p->options;
   sb_printf(&out, "wave %s %s\n", wv_version(), build_id(p->arena));
   sb_printf(&out, "target %s\n", o->machine->name);
+  const Backend *backend = backend_for(o->machine);
+  if (backend->key) sb_printf(&out, "%s\n", backend->key(p->arena));
   if (o->start_after) sb_printf(&out, "start_after %s\n", o->start_after);
   if (o->fast_math) sb_puts(&out, "fast_math\n");
   ir_print(&out, p->kernel->k);

@@ -132,7 +132,7 @@ static void code_args(Codec *c, ArtVariant *v) {
 
 static void code_variant(Codec *c, ArtVariant *v) {
   code_text(c, &v->entry), code_bytes(c, &v->code, &v->code_bytes);
-  code_text(c, &v->ir), code_text(c, &v->remarks);
+  code_text(c, &v->ir), code_text(c, &v->remarks), code_text(c, &v->listing);
   code_program(c, &v->program);
   for (int i = 0; i < 3; i++)
     code_int(c, &v->grid[i]), code_int(c, &v->block[i]), code_int(c, &v->cluster[i]);

@@ -86,6 +86,7 @@ typedef struct ArtVariant {
   const char *entry, *code; /* code: a text of the driver, or bytes of an object */
   int code_bytes;
   const char *ir, *remarks;
+  const char *listing; /* what code that is no text was made from; "": it is text */
   LaunchExpr program;
   int grid[3]; /* values of the program */
   int block[3], shared;

@@ -12,6 +12,7 @@
 
 #include "base/strbuf.h"
 #include "runtime/cpu_llvm.h"
+#include "target/target.h"
 
 #ifdef __aarch64__
 typedef struct HwcapBit {
@@ -52,4 +53,18 @@ CpuTarget cpu_llvm_host(const CpuLlvm *l, Arena *a) {
   l->DisposeMessage(triple);
   l->DisposeMessage(cpu);
   return host;
+}
+
+static bool has(const CpuTarget *t, const char *feature) {
+  size_t n = strlen(feature);
+  const char *at = strstr(t->features, feature);
+  return at && (at[n] == ',' || !at[n]);
+}
+
+const char *cpu_target_row(const CpuTarget *t) {
+  const char *name = strncmp(t->triple, "aarch64", 7) == 0 ? "cpu_neon"
+                     : has(t, "+avx512f")                  ? "cpu_avx512"
+                     : has(t, "+avx2")                     ? "cpu_avx2"
+                                                           : "cpu_sse";
+  return target_find(name).machine ? name : "cpu";
 }

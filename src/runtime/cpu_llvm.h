@@ -26,6 +26,9 @@ typedef struct CpuTarget {
   const char *triple, *cpu, *features;
 } CpuTarget;
 
+/* The row of targets.def whose registers are this processor's. */
+const char *cpu_target_row(const CpuTarget *t);
+
 /* This machine, with exactly the features that this process may use. */
 CpuTarget cpu_llvm_host(const CpuLlvm *l, Arena *a);
 

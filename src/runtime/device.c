@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const DeviceKind *const kinds[] = {&device_cuda}; /* best first */
+static const DeviceKind *const kinds[] = {&device_cuda, &device_cpu}; /* best first */
 
 const DeviceKind *device_kind_at(int i) {
   return i >= 0 && i < (int)WV_LEN(kinds) ? kinds[i] : NULL;

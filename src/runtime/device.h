@@ -82,7 +82,7 @@ struct DeviceKind {
 const DeviceKind *device_kind(int number); /* NULL: there is none */
 const DeviceKind *device_kind_called(const char *name);
 const DeviceKind *device_kind_at(int i); /* best first; NULL past the end */
-extern const DeviceKind device_cuda;
+extern const DeviceKind device_cuda, device_cpu;
 
 /* NULL after reporting that there is no driver. */
 Device *device_open(const DeviceKind *kind, const DeviceReport *r);

@@ -1,0 +1,68 @@
+/* compile_cpu.c: one lane's program as object code for this machine's processor. */
+#include "backend/llvm/llvm.h"
+#include "driver/compile.h"
+#include "runtime/cpu_llvm.h"
+
+static ArtArgKind kind_of(LlvmSlotKind k) {
+  static const ArtArgKind kinds[] = {[LLVM_POINTER] = ART_POINTER,
+                                     [LLVM_SCALAR] = ART_SCALAR,
+                                     [LLVM_VALUE] = ART_VALUE,
+                                     [LLVM_MAGIC] = ART_MAGIC,
+                                     [LLVM_SHIFT] = ART_SHIFT};
+  return kinds[k];
+}
+
+/* Slots are arguments of 8 bytes. */
+static bool add_slots(const LlvmKernel *code, LaunchValues *values, ArtVariant *out) {
+  enum { SLOT_BYTES = 8 };
+  if (code->nslots > ARTEFACT_ARGS) return false;
+  out->args = ARENA_ARRAY(values->symbols->arena, ArtArg, code->nslots + 1);
+  out->nargs = code->nslots;
+  for (int i = 0; i < code->nslots; i++) {
+    const LlvmSlot *s = &code->slots[i];
+    out->args[i] = (ArtArg){.kind = kind_of(s->kind), .param = s->param, .bytes = SLOT_BYTES};
+    if (s->value && (out->args[i].value = launch_value(values, s->value)) < 0) return false;
+  }
+  return artefact_place_args(out);
+}
+
+static bool fill_variant(const LlvmKernel *code, LaunchValues *values, ArtVariant *out) {
+  out->entry = code->entry;
+  out->listing = code->text;
+  out->shared = (int)code->scratch;
+  for (int i = 0; i < 3; i++) {
+    out->block[i] = 1;
+    if ((out->grid[i] = launch_value(values, code->grid[i])) < 0) return false;
+  }
+  return add_slots(code, values, out);
+}
+
+bool emit_object(Kernel *k, const CompileOptions *options, LaunchValues *values, ArtVariant *out) {
+  Arena *a = values->symbols->arena;
+  Diags *diags = &k->cx->diags;
+  const char *error = NULL;
+  const CpuLlvm *llvm = cpu_llvm_open(a, &error);
+  (void)options;
+  if (!llvm) return diag_add(diags, DIAG_E0901, k->at, "%s", error), false;
+  CpuCompile o = {.target = cpu_llvm_host(llvm, a)};
+  LlvmHost host = llvm_host(o.target.triple, o.target.features);
+  LlvmKernel code;
+  CpuCode object;
+  if (!llvm_emit(k, &host, a, &code)) return false;
+  if (!cpu_llvm_compile(llvm, a, code.text, &o, &object, &error))
+    return diag_add(diags, DIAG_E0903, k->at, "`%s`: %s", k->name, error), false;
+  out->code = object.bytes;
+  out->code_bytes = (int)object.size;
+  if (fill_variant(&code, values, out)) return true;
+  if (!diags->errors)
+    diag_add(diags, DIAG_E0601, k->at, "`%s` has more arguments than are launched yet", k->name);
+  return false;
+}
+
+const char *processor_key(Arena *a) {
+  const char *error = NULL;
+  const CpuLlvm *llvm = cpu_llvm_open(a, &error);
+  if (!llvm) return "no LLVM";
+  CpuTarget t = cpu_llvm_host(llvm, a);
+  return arena_printf(a, "LLVM %u %s %s %s", llvm->version, t.triple, t.cpu, t.features);
+}

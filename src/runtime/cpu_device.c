@@ -1,0 +1,215 @@
+/* cpu_device.c: this machine's processor as a device: object code, and launches on the pool.
+ *
+ * A launch returns when the kernel has run. The pool is the process's, because its processors are:
+ * every open device shares the one pool, which is freed with the last of them. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "runtime/cpu_llvm.h"
+#include "runtime/cpu_object.h"
+#include "runtime/cpu_pool.h"
+#include "runtime/device.h"
+
+typedef struct CpuState {
+  const CpuLlvm *llvm;
+  CpuPool *pool;
+} CpuState;
+
+static CpuState *state_of(Device *d) { return d->state; }
+
+/* ---- the shared pool ---- */
+
+typedef struct SharedPool {
+  pthread_mutex_t lock;
+  CpuPool *pool;
+  int users;
+} SharedPool;
+
+static SharedPool *shared_pool(void) {
+  static SharedPool shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
+  return &shared;
+}
+
+static CpuPool *take_pool(void) {
+  SharedPool *s = shared_pool();
+  pthread_mutex_lock(&s->lock);
+  if (!s->pool) s->pool = cpu_pool_new(0);
+  if (s->pool) s->users++;
+  CpuPool *pool = s->pool;
+  pthread_mutex_unlock(&s->lock);
+  return pool;
+}
+
+static void give_pool_back(void) {
+  SharedPool *s = shared_pool();
+  pthread_mutex_lock(&s->lock);
+  if (--s->users == 0) {
+    cpu_pool_free(s->pool);
+    s->pool = NULL;
+  }
+  pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- opening ---- */
+
+static bool cpu_open(Device *d, const DeviceReport *r) {
+  CpuState *s = ARENA_NEW(d->arena, CpuState);
+  const char *error = NULL;
+  d->state = s;
+  s->llvm = cpu_llvm_open(d->arena, &error);
+  if (!s->llvm) return diag_add(r->diags, DIAG_E0901, r->at, "%s", error), false;
+  s->pool = take_pool();
+  if (!s->pool) diag_add(r->diags, DIAG_E0902, r->at, "there is no memory for threads");
+  return s->pool != NULL;
+}
+
+static void cpu_close(Device *d) {
+  (void)d;
+  give_pool_back();
+}
+
+static int cpu_count(Device *d) {
+  (void)d;
+  return 1;
+}
+
+/* Only the first is there. */
+static bool check_index(int index, const DeviceReport *r) {
+  if (index == 0) return true;
+  diag_add(r->diags, DIAG_E0902, r->at, "there is no processor %d: this machine counts as one",
+           index);
+  return false;
+}
+
+static bool cpu_facts(Device *d, int index, DeviceFacts *out, const DeviceReport *r) {
+  CpuState *s = state_of(d);
+  if (!check_index(index, r)) return false;
+  CpuTarget host = cpu_llvm_host(s->llvm, d->arena);
+  *out = (DeviceFacts){.target = cpu_target_row(&host),
+                       .memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE),
+                       .units = cpu_pool_threads(s->pool),
+                       .driver = (int)s->llvm->version};
+  snprintf(out->name, sizeof out->name, "%s, %d threads, LLVM %u", host.cpu, out->units,
+           s->llvm->version);
+  return true;
+}
+
+/* ---- code ---- */
+
+static bool cpu_load(Device *d, int index, const ArtVariant *v, DeviceCode *out,
+                     const DeviceReport *r) {
+  const char *error = NULL;
+  double start = os_seconds();
+  if (!check_index(index, r)) return false;
+  CpuImage *image = cpu_object_load(v->code, (size_t)v->code_bytes, d->arena, &error);
+  void *entry = image ? cpu_object_symbol(image, v->entry) : NULL;
+  if (image && !entry) error = "the object code does not have the kernel's entry";
+  *out = (DeviceCode){v, index, image, entry, 1e3 * (os_seconds() - start)};
+  if (entry) return true;
+  cpu_object_unload(image);
+  diag_add(r->diags, DIAG_E0903, r->at, "`%s`: %s", r->kernel, error);
+  return false;
+}
+
+static void cpu_unload(Device *d, DeviceCode *code) {
+  (void)d;
+  cpu_object_unload(code->module);
+}
+
+static bool cpu_resources(Device *d, const DeviceCode *code, DeviceResources *out,
+                          const DeviceReport *r) {
+  (void)r;
+  *out = (DeviceResources){.shared = code->variant->shared,
+                           .threads = 1,
+                           .workgroups = cpu_pool_threads(state_of(d)->pool),
+                           .occupancy = 1};
+  return true;
+}
+
+/* ---- launching ---- */
+
+enum { NO_MEMORY = 1, NO_MAPS = 2 };
+
+/* Arguments are 8 bytes each and lie one behind the other: the first one's place is all of them. */
+static int cpu_launch(Device *d, const DeviceLaunch *l) {
+  const ArtVariant *v = l->code->variant;
+  CpuTask task = {.args = v->nargs ? l->args[0] : NULL,
+                  .count = (int64_t)l->grid[0] * l->grid[1] * l->grid[2],
+                  .scratch = (size_t)v->shared};
+  *(void **)&task.run = l->code->function;
+  return cpu_pool_run(state_of(d)->pool, &task) ? 0 : NO_MEMORY;
+}
+
+static void cpu_explain(Device *d, int error, const DeviceLaunch *l, const DeviceReport *r) {
+  (void)d;
+  if (error == NO_MAPS)
+    diag_add(r->diags, DIAG_E0905, r->at, "`%s` needs tensor maps, which processors lack",
+             r->kernel);
+  else
+    diag_add(r->diags, DIAG_E0902, r->at, "`%s` needs %d bytes of memory for each thread",
+             r->kernel, l->code->variant->shared);
+}
+
+static int cpu_encode(Device *d, const ArtMap *m, void *map, void *address, const int64_t *sizes,
+                      const int64_t *strides, bool changed) {
+  (void)d, (void)m, (void)map, (void)address, (void)sizes, (void)strides, (void)changed;
+  return NO_MAPS;
+}
+
+static bool cpu_is_captured(Device *d, int index, void *stream) {
+  (void)d, (void)index, (void)stream;
+  return false;
+}
+
+/* ---- memory ---- */
+
+static void *cpu_alloc(Device *d, int index, size_t bytes, const DeviceReport *r) {
+  enum { ALIGN = 64 };
+  (void)d;
+  if (!check_index(index, r)) return NULL;
+  void *memory = aligned_alloc(ALIGN, (bytes + ALIGN) / ALIGN * ALIGN);
+  if (!memory)
+    diag_add(r->diags, DIAG_E0902, r->at, "there is no memory of %lld bytes", (long long)bytes);
+  return memory;
+}
+
+static void cpu_release(Device *d, int index, void *memory, const DeviceReport *r) {
+  (void)d, (void)index, (void)r;
+  free(memory);
+}
+
+static bool cpu_copy(Device *d, int index, void *to, const void *from, size_t bytes,
+                     const DeviceReport *r) {
+  (void)d, (void)index, (void)r;
+  memmove(to, from, bytes);
+  return true;
+}
+
+static bool cpu_wait(Device *d, int index, void *stream, const DeviceReport *r) {
+  (void)d, (void)index, (void)stream, (void)r;
+  return true; /* launches have waited */
+}
+
+const DeviceKind device_cpu = {.name = "cpu",
+                               .number = DEVICE_HOST,
+                               .grid_most = {INT32_MAX, INT32_MAX, INT32_MAX},
+                               .open = cpu_open,
+                               .close = cpu_close,
+                               .count = cpu_count,
+                               .facts = cpu_facts,
+                               .load = cpu_load,
+                               .unload = cpu_unload,
+                               .resources = cpu_resources,
+                               .launch = cpu_launch,
+                               .explain = cpu_explain,
+                               .encode = cpu_encode,
+                               .is_captured = cpu_is_captured,
+                               .alloc = cpu_alloc,
+                               .release = cpu_release,
+                               .copy = cpu_copy,
+                               .wait = cpu_wait};
