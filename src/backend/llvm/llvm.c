@@ -198,6 +198,7 @@ static void put_function(Llvm *p, StrBuf *out) {
             "define void @%s(ptr nocapture readonly %%slots, i64 %%first, i64 %%last, ptr noalias "
             "nocapture %%scratch) nounwind {\nentry:\n",
             entry_name(p));
+  sb_puts(out, "  " LLVM_NOWHERE " = alloca i64, align 8\n");
   put_slots(p, out);
   sb_puts(out, "  %some = icmp slt i64 %first, %last\n"
                "  br i1 %some, label %groups, label %done\n");
@@ -212,6 +213,7 @@ static void put_function(Llvm *p, StrBuf *out) {
 
 static const char *module_text(Llvm *p) {
   StrBuf out = {.arena = p->arena};
+  sb_puts(&out, LLVM_ZERO " = internal constant i64 0, align 8\n");
   put_function(p, &out);
   for (int i = 0; i < p->declared.n; i++) sb_printf(&out, "%s\n", p->declared.at[i]);
   return sb_text(&out);

@@ -169,33 +169,74 @@ static const char *shuffle(Llvm *p, const char *elem, int size, const char *a, c
                   mask_text(p, mask, n));
 }
 
-/* Adds to `sum` (NULL: nothing yet) all elements of the part that element `first` lies in. */
-static const char *blend(Llvm *p, const char *elem, const char *sum, const Spot *spots, int n,
-                         int first, bool *done) {
-  const char *part = spots[first].part, *type = llvm_vec_type(p, elem, n);
-  int *place = ARENA_ARRAY(p->arena, int, n), *both = ARENA_ARRAY(p->arena, int, n);
-  if (spots[first].size == 1) {
-    done[first] = true;
-    return llvm_let(p, "insertelement %s %s, %s %s, i32 %d", type, sum ? sum : "poison", elem, part,
-                    first);
-  }
-  bool whole = spots[first].size == n;
+/* A vector of which some elements belong into the result. */
+typedef struct Piece {
+  const char *name;
+  int size;
+  int *from; /* by position in the result: which of its elements; -1: none */
+} Piece;
+
+/* Two vectors of one size as one with the elements of both. */
+static Piece merge(Llvm *p, const char *elem, const Piece *a, const Piece *b, int n) {
+  Piece both = {.size = n, .from = ARENA_ARRAY(p->arena, int, n)};
+  int *mask = ARENA_ARRAY(p->arena, int, n);
   for (int i = 0; i < n; i++) {
-    bool here = spots[i].part == part;
-    place[i] = here ? spots[i].at : -1;
-    both[i] = here ? n + i : i;
-    whole &= here && spots[i].at == i;
-    done[i] |= here;
+    mask[i] = a->from[i] >= 0 ? a->from[i] : b->from[i] >= 0 ? a->size + b->from[i] : -1;
+    both.from[i] = mask[i] >= 0 ? i : -1;
   }
-  if (whole) return part;
-  const char *placed = shuffle(p, elem, spots[first].size, part, "poison", place, n);
-  return sum ? shuffle(p, elem, n, sum, placed, both, n) : placed;
+  both.name = shuffle(p, elem, a->size, a->name, b->name, mask, n);
+  return both;
+}
+
+/* The piece alone, its elements in their places. */
+static Piece settle(Llvm *p, const char *elem, Piece a, int n) {
+  bool there = a.size == n;
+  for (int i = 0; i < n; i++) there &= a.from[i] < 0 || a.from[i] == i;
+  if (there) return a;
+  Piece out = {.size = n, .from = ARENA_ARRAY(p->arena, int, n)};
+  out.name = shuffle(p, elem, a.size, a.name, "poison", a.from, n);
+  for (int i = 0; i < n; i++) out.from[i] = a.from[i] >= 0 ? i : -1;
+  return out;
+}
+
+/* The different vectors that elements lie in; single ones are left out. */
+static int collect(Llvm *p, const Spot *spots, int n, Piece *out) {
+  int count = 0;
+  for (int i = 0; i < n; i++) {
+    int at = 0;
+    if (spots[i].size == 1) continue;
+    while (at < count && out[at].name != spots[i].part) at++;
+    if (at == count) {
+      out[count++] = (Piece){spots[i].part, spots[i].size, ARENA_ARRAY(p->arena, int, n)};
+      for (int e = 0; e < n; e++) out[at].from[e] = -1;
+    }
+    out[at].from[i] = spots[i].at;
+  }
+  return count;
+}
+
+/* Neighbours of one size are merged, then those, until one is left: as few shuffles as there are
+ * vectors, less one. */
+static const char *merge_all(Llvm *p, const char *elem, Piece *pieces, int count, int n) {
+  if (count == 1) return settle(p, elem, pieces[0], n).name;
+  while (count > 1) {
+    int left = 0;
+    for (int i = 0; i < count; i += 2) {
+      bool pair = i + 1 < count && pieces[i].size == pieces[i + 1].size;
+      if (pair) pieces[left++] = merge(p, elem, &pieces[i], &pieces[i + 1], n);
+      else pieces[left++] = settle(p, elem, pieces[i], n);
+      if (!pair && i + 1 < count) pieces[left++] = settle(p, elem, pieces[i + 1], n);
+    }
+    count = left;
+  }
+  return pieces[0].name;
 }
 
 static const char *gather_part(Llvm *p, const char *elem, const Source *sources, int n) {
   Spot *spots = ARENA_ARRAY(p->arena, Spot, n);
-  bool *done = ARENA_ARRAY(p->arena, bool, n), same = true, constant = true;
-  const char **names = ARENA_ARRAY(p->arena, const char *, n), *sum = NULL;
+  Piece *pieces = ARENA_ARRAY(p->arena, Piece, n);
+  bool same = true, constant = true;
+  const char **names = ARENA_ARRAY(p->arena, const char *, n), *sum = "poison";
   if (n == 1) return llvm_element_of(p, sources[0].from, sources[0].at);
   for (int i = 0; i < n; i++) {
     spots[i] = spot_of(&sources[i]);
@@ -205,8 +246,12 @@ static const char *gather_part(Llvm *p, const char *elem, const Source *sources,
   }
   if (constant) return list_constant(p, elem, names, n);
   if (same) return llvm_splat_of(p, elem, names[0], n);
+  int count = collect(p, spots, n, pieces);
+  if (count) sum = merge_all(p, elem, pieces, count, n);
   for (int i = 0; i < n; i++)
-    if (!done[i]) sum = blend(p, elem, sum, spots, n, i, done);
+    if (spots[i].size == 1)
+      sum = llvm_let(p, "insertelement %s %s, %s %s, i32 %d", llvm_vec_type(p, elem, n), sum, elem,
+                     names[i], i);
   return sum;
 }
 

@@ -139,16 +139,35 @@ static const char *load_plain(const Access *a, int i) {
                   llvm_vec_type(a->p, a->elem, access_size(a, i)), place_of(a, i), elem_bytes(a));
 }
 
+/* Element e of vector i, where it is, or else at `elsewhere`: no branch is needed. */
+static const char *place_or(const Access *a, int i, int e, const char *at, const char *elsewhere) {
+  Llvm *p = a->p;
+  int n = access_size(a, i);
+  const char *test = a->mask[i];
+  if (n > 1) test = llvm_let(p, "extractelement %s %s, i32 %d", llvm_vec_type(p, "i1", n), test, e);
+  if (e) at = llvm_let(p, "getelementptr %s, ptr %s, i64 %d", a->elem, at, e);
+  return llvm_let(p, "select i1 %s, ptr %s, ptr %s", test, at, elsewhere);
+}
+
+/* Element by element; those that are not there are read from a place that holds 0. */
+static const char *load_elements(const Access *a, int i) {
+  Llvm *p = a->p;
+  int n = access_size(a, i);
+  const char *type = llvm_vec_type(p, a->elem, n), *at = place_of(a, i), *all = "zeroinitializer";
+  for (int e = 0; e < n; e++) {
+    const char *one = place_or(a, i, e, at, LLVM_ZERO);
+    one = llvm_let(p, "load %s, ptr %s, align %d", a->elem, one, elem_bytes(a));
+    all = n == 1 ? one
+                 : llvm_let(p, "insertelement %s %s, %s %s, i32 %d", type, all, a->elem, one, e);
+  }
+  return all;
+}
+
 static const char *load_masked(const Access *a, int i) {
   Llvm *p = a->p;
   int n = access_size(a, i);
+  if (n == 1 || !has_masks(a)) return load_elements(a, i);
   const char *type = llvm_vec_type(p, a->elem, n), *at = place_of(a, i);
-  if (n == 1) {
-    Guard g = guard_open(p, a->mask[i]);
-    const char *v = llvm_let(p, "load %s, ptr %s, align %d", type, at, elem_bytes(a));
-    const char *block = guard_close(p, g);
-    return guard_phi(p, g, type, v, block, "zeroinitializer");
-  }
   const char *truth = llvm_vec_type(p, "i1", n);
   return llvm_call(p, type,
                    arena_printf(p->arena, "llvm.masked.load.%s.p0", vector_suffix(p, a->elem, n)),
@@ -322,16 +341,26 @@ static void store_plain(const Access *a, int i, const char *v) {
             llvm_vec_type(a->p, a->elem, access_size(a, i)), v, place_of(a, i), elem_bytes(a));
 }
 
+/* Element by element; those that have no place go where nobody looks. */
+static void store_elements(const Access *a, int i, const char *v) {
+  Llvm *p = a->p;
+  int n = access_size(a, i);
+  const char *type = llvm_vec_type(p, a->elem, n), *at = place_of(a, i), *one = v;
+  for (int e = 0; e < n; e++) {
+    if (n > 1) one = llvm_let(p, "extractelement %s %s, i32 %d", type, v, e);
+    const char *to = place_or(a, i, e, at, LLVM_NOWHERE);
+    llvm_line(p, "store %s %s, ptr %s, align %d", a->elem, one, to, elem_bytes(a));
+  }
+}
+
 static void store_masked(const Access *a, int i, const char *v) {
   Llvm *p = a->p;
   int n = access_size(a, i);
-  const char *type = llvm_vec_type(p, a->elem, n), *truth = llvm_vec_type(p, "i1", n);
-  if (n == 1) {
-    Guard g = guard_open(p, a->mask[i]);
-    store_plain(a, i, v);
-    guard_close(p, g);
+  if (n == 1 || !has_masks(a)) {
+    store_elements(a, i, v);
     return;
   }
+  const char *type = llvm_vec_type(p, a->elem, n), *truth = llvm_vec_type(p, "i1", n);
   llvm_call_void(p, arena_printf(p->arena, "llvm.masked.store.%s.p0", vector_suffix(p, a->elem, n)),
                  arena_printf(p->arena, "%s, ptr, i32, %s", type, truth),
                  arena_printf(p->arena, "%s %s, ptr %s, i32 %d, %s %s", type, v, place_of(a, i),

@@ -67,6 +67,10 @@ typedef struct Llvm {
 
 typedef void LlvmFn(Llvm *p, const Op *op);
 
+/* Eight bytes that hold 0, and eight that anything may be written to. */
+#define LLVM_ZERO "@wave_zero"
+#define LLVM_NOWHERE "%nowhere"
+
 /* ---- llvm.c ---- */
 
 bool llvm_fail(Llvm *p, const Op *op, const char *what); /* E0601; always false */
