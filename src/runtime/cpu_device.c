@@ -155,9 +155,10 @@ static void cpu_explain(Device *d, int error, const DeviceLaunch *l, const Devic
              r->kernel, l->code->variant->shared);
 }
 
-static int cpu_encode(Device *d, const ArtMap *m, void *map, void *address, const int64_t *sizes,
-                      const int64_t *strides, bool changed) {
-  (void)d, (void)m, (void)map, (void)address, (void)sizes, (void)strides, (void)changed;
+static int cpu_encode(Device *d, int index, const ArtMap *m, void *map, void *address,
+                      const int64_t *sizes, const int64_t *strides, bool changed) {
+  (void)d, (void)index, (void)m, (void)map, (void)address, (void)sizes, (void)strides;
+  (void)changed;
   return NO_MAPS;
 }
 

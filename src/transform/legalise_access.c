@@ -23,6 +23,7 @@ static int widest(const Split *s, const TargetInfo *target) {
   const Value *memory = s->op->args[s->store ? 1 : 0];
   int most = memory_is_scratch(memory) ? target->shared_access : target->global_access;
   int bits = dtype_memory_bits(memory->type->dtype), all = s->whole->n * bits;
+  if (target_has(target, FEATURE_UNALIGNED)) return 0; /* registers are cut where code is written */
   if (target->vendor != VENDOR_NVIDIA) return most * 8 / bits;
   const Value *mask = s->op->nargs > mask_operand(s) ? s->op->args[mask_operand(s)] : NULL;
   if (all % 8 || (mask && mask->type->n > 1)) return 1;
