@@ -112,9 +112,9 @@ bool tiles_depends_elsewhere(const Tiles *t, const Value *v, const Value *of);
 /* Whether an op behind `op` may still ask for `v`. */
 bool tiles_used_later(const Tiles *t, const Op *op, const Value *v);
 
-/* Coordinates along `dim` from this one on are of no use to anybody in the part of the kernel that
- * `at` stands in; NULL: none, or all are needed (tiles_needed.c). */
-const Sym *tiles_needed(Tiles *t, const Op *at, const Sym *dim);
+/* Coordinates along `dim` from this one on are of no use to anybody; NULL: all are needed
+ * (tiles_needed.c). */
+const Sym *tiles_needed(Tiles *t, const Sym *dim);
 
 /* ---- values (tiles_value.c, tiles_expr.c) -------------------------------------------------- */
 

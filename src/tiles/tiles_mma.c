@@ -204,8 +204,8 @@ static bool pack_operands(Tiles *t, Product *p) {
     a.per_scale = b.per_scale = SCALE_BLOCK;
   }
   if (!is_filled(t, p)) {
-    a.end = tiles_needed(t, p->op, p->roles.m);
-    b.end = tiles_needed(t, p->op, p->roles.n);
+    a.end = tiles_needed(t, p->roles.m);
+    b.end = tiles_needed(t, p->roles.n);
   }
   p->a = pack_panels(t, &a, p->tile.m);
   p->b = p->a ? pack_panels(t, &b, p->tile.n) : NULL;

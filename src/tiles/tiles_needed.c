@@ -5,12 +5,6 @@
  * products need not compute them. */
 #include "tiles/tiles.h"
 
-/* The op of the kernel's body that `op` stands in: `version` makes two of what was one kernel. */
-static const Op *outermost(const Op *op) {
-  while (op->parent->owner) op = op->parent->owner;
-  return op;
-}
-
 static bool has(const Type *t, const Sym *dim) {
   return t->kind == TYPE_tile && type_has_dim(t, dim);
 }
@@ -44,11 +38,9 @@ static bool is_steady(const Tiles *t, const Sym *limit) {
   return true;
 }
 
-const Sym *tiles_needed(Tiles *t, const Op *at, const Sym *dim) {
-  const Op *first = outermost(at), *stop = first->next;
+const Sym *tiles_needed(Tiles *t, const Sym *dim) {
   const Sym *limit = NULL;
-  if (first->kind != OP_if) first = ir_first(t->l.k), stop = NULL;
-  for (const Op *op = first; op && op != stop; op = ir_next(op)) {
+  for (const Op *op = ir_first(t->l.k); op; op = ir_next(op)) {
     MemAccess a;
     if (joins(op, t->l.k, dim) || looks_up(op, dim)) return NULL;
     bool writes = op_info[op->kind].flags & OPF_WRITES;

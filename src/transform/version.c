@@ -222,6 +222,7 @@ static void split(Split *sp) {
 }
 
 bool pass_version(Kernel *k, PassCtx *cx) {
+  if (!pass_for_lanes(cx)) return true; /* loops end at the edge, which costs less than the copy */
   Split sp = {.k = k, .arena = cx->scratch, .sym = k->cx->sym, .facts = &cx->facts};
   sp.inner = ARENA_ARRAY(cx->scratch, Attr *, k->nops);
   if (is_worthwhile(&sp)) split(&sp);
