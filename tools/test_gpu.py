@@ -277,6 +277,20 @@ def run_sanitizer(options):
     return passed, failed
 
 
+def what_is_missing(targets):
+    """Why the tests cannot run here, or None."""
+    for module in ("numpy", "torch", "wave_lang._wave"):
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            return f"{module} cannot be imported: {error}"
+    import torch
+
+    if any(t.startswith("sm_") for t in targets) and not torch.cuda.is_available():
+        return "PyTorch finds no GPU"
+    return None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 16))
@@ -302,6 +316,10 @@ def main():
         found = [run_case(item) for item in list_items(options)]
         print("\n".join(f"{f[1]} {f[2]}: {f[3]}" for f in found if f[3]))
         return 1 if any(f[3] for f in found) else 0
+    missing = what_is_missing(options.targets)
+    if missing:
+        print(f"the GPU tests need PyTorch, NumPy, a GPU and the built package: {missing}")
+        return 2
     print(f"seed {options.seed}")
     passed, failures = (0, []) if options.no_list else run_list(options)
     failed = len(failures)

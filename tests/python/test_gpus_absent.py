@@ -74,3 +74,8 @@ def test_crashes_and_hangs_are_failures(tool, monkeypatch):
     monkeypatch.setattr(tool.Worker, "SECONDS", 0)
     assert "the process ended" in worker.run(item)[3]
     assert worker.process is None
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_it_is_said_what_is_missing(tool):
+    assert "no GPU" in tool.what_is_missing(["sm_80"]) and tool.what_is_missing(["eval"]) is None

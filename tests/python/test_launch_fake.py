@@ -154,3 +154,10 @@ k(Array(4, 70, stream=2), b)
 """,
         tmp_path,
     )
+
+
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="ASan keeps freed memory")
+def test_nothing_leaks(tmp_path):
+    script = os.path.join(os.path.dirname(__file__), "isolated/with_driver/leak_launch.py")
+    done = run_python(script, WAVE_CUDA_LIB=FAKE, WAVE_CACHE_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
