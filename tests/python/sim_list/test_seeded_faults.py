@@ -2,11 +2,12 @@
 
 Each barrier, wait and bound is taken away and each index shifted: a check reports it, the result
 changes, or there is a reason that is checked (fault_reasons.py). `make test` takes a few faults of
-each kernel on one machine; `make test-full` all of them on all, and lists what survived with its
-reason in $BUILD/survivors.txt.
+each kernel on one machine; `make test-full` all of them on all, in parts of a few seconds, and lists
+what survived with its reason in $BUILD/survivors.txt.
 """
 
 import itertools
+import math
 import os
 from pathlib import Path
 
@@ -16,58 +17,105 @@ import fault_reasons as why
 from compiler_steps import simulated
 from fault_reasons import Program, reason
 from kernel_list import CASES, FULL, NOT_LOWERED, TARGETS, refusal
+from survivors import Survivors
 from thread_faults import KINDS, Fault, faults, is_found, made_arguments, outcome
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def chosen(text, turn):
-    """The faults of a kernel; in `make test` one of each kind, in turn."""
-    every = list(faults(text))
+def chosen(every, turn, part, parts):
+    """The faults of a kernel that a test tries; in `make test` one of each kind, in turn."""
     if FULL:
-        return every
+        return every[part::parts]
     kinds = [[f for f in every if f.kind == kind] for kind in KINDS]
     return [found[turn * 7 % len(found)] for found in kinds if found]
 
 
+def parts_of(sizes, target):
+    """How many tests share the faults of a kernel, so that each takes a few seconds: small waves
+    make longer programs of the same kernel, and more of them run."""
+    work = math.prod(sizes.values()) * (6 if target == "toy8" else 1)
+    return min(1 + work // 60_000, 40) if FULL else 1
+
+
 def places():
-    """(turn, case, sizes, target) of the kernels that are lowered. Sizes one above the tiles reach
-    most of a kernel: whole tiles, their edges and two rounds of loops. One below reaches the rest.
+    """(turn, case, sizes, target, part, parts) of the kernels that are lowered. Sizes one above the
+    tiles reach most of a kernel: whole tiles, their edges and two rounds of loops. One below reaches
+    the rest.
     """
     for turn, case in enumerate(CASES):
         targets = TARGETS if FULL else [TARGETS[turn % 4]]
         tried = case.shapes[1:3] if FULL else case.shapes[2:3]
         for target, sizes in itertools.product(targets, tried):
-            if not refusal(NOT_LOWERED, case, sizes, target):
-                name = f"{case.name}-{case.label(sizes)}-{target}"
-                yield pytest.param(turn, case, sizes, target, id=name)
+            if refusal(NOT_LOWERED, case, sizes, target):
+                continue
+            parts = parts_of(sizes, target)
+            for part in range(parts):
+                name = f"{case.name}-{case.label(sizes)}-{target}" + f"-{part}" * (parts > 1)
+                yield pytest.param(turn, case, sizes, target, part, parts, id=name)
 
 
 @pytest.fixture(scope="module")
 def survivors():
-    found = []
-    yield found
     build = ROOT / os.environ.get("BUILD", "build")
+    found = Survivors(build / "survivors.txt")
+    yield found
     if FULL and build.is_dir():
-        (build / "survivors.txt").write_text("".join(f"{line}\n" for line in found))
+        found.write()
 
 
-@pytest.mark.parametrize("turn, case, sizes, target", list(places()))
-def test_faults_are_found(turn, case, sizes, target, survivors):
+@pytest.mark.parametrize("turn, case, sizes, target, part, parts", list(places()))
+def test_faults_are_found(turn, case, sizes, target, part, parts, survivors):
     arguments = case.arguments(sizes)
     text = str(case.compile(sizes, f"sim:{target}").lowered)
     expected = simulated(text, arguments, target)
     case.check(sizes, arguments, expected)
+    place = f"{case.name} {case.label(sizes)} {target}"
+    every = list(faults(text))
+    tried = chosen(every, turn, part, parts)
+    survivors.take(place, every, tried)
     unknown = []
-    for fault in chosen(text, turn):
+    for fault in tried:
         found = outcome(fault.text, arguments, expected, target)
         if is_found(fault, found):
             continue
         because = reason(fault, text, sizes, target)
         if found != "survived" or because is None:
             unknown.append(f"{found}: {fault}")
-        survivors.append(f"{case.name} {case.label(sizes)} {target}: {fault}\n    {because}")
+        survivors.add(place, fault, because)
     assert not unknown, "\n".join(unknown)
+
+
+def test_parts_are_a_whole():
+    every = list(range(23))
+    if not FULL:
+        pytest.skip("parts are of `make test-full`")
+    assert sorted(f for part in range(4) for f in chosen(every, 0, part, 4)) == every
+
+
+def test_the_list_of_survivors_is_exact(tmp_path):
+    """Two runs that share a kernel; a kernel that changes; one that nobody tries again."""
+    path = tmp_path / "survivors.txt"
+
+    def run(place, every, tried, found):
+        survivors = Survivors(path)
+        survivors.take(place, every, tried)
+        for fault in found:
+            survivors.add(place, fault, f"because of {fault}")
+        survivors.write()
+        return path.read_text().splitlines()[::2]
+
+    run("other 1 toy8", "pq", "pq", "q")
+    assert run("gemm 1 toy8", "abcd", "ac", "a") == ["gemm 1 toy8: a", "other 1 toy8: q"]
+    both = run("gemm 1 toy8", "abcd", "bd", "bd")
+    assert both == [f"gemm 1 toy8: {f}" for f in "abd"] + ["other 1 toy8: q"]
+    assert run("gemm 1 toy8", "abcd", "ab", "b") == [
+        "gemm 1 toy8: b",
+        "gemm 1 toy8: d",
+        "other 1 toy8: q",
+    ]
+    assert run("gemm 1 toy8", "bxy", "x", "") == ["gemm 1 toy8: b", "other 1 toy8: q"]
+    assert "    because of b\n" in path.read_text()
 
 
 # ---- the reasons ---------------------------------------------------------------------------------
