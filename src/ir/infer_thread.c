@@ -218,9 +218,11 @@ bool rule_barrier(Infer *in) {
   if (!need_word(in, "workgroup wave cluster named")) return false;
   bool named = strcmp(op_attr(in->op, ATTR_mode)->text, "named") == 0;
   if (named) return need_attr(in, ATTR_bar) && need_attr(in, ATTR_count);
-  if (!op_has(in->op, ATTR_bar) && !op_has(in->op, ATTR_count) && !op_has(in->op, ATTR_arrive))
-    return true;
-  return INFER_FAIL(in, E0318, "only a named barrier has `bar`, `count` and `arrive`");
+  static const AttrKey its[] = {ATTR_bar, ATTR_member, ATTR_count, ATTR_arrive};
+  for (size_t i = 0; i < WV_LEN(its); i++)
+    if (op_has(in->op, its[i]))
+      return INFER_FAIL(in, E0318, "only a named barrier has `%s`", attr_info[its[i]].name);
+  return true;
 }
 
 static bool need_mbar(const Infer *in, int at) {

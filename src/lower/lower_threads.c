@@ -138,13 +138,46 @@ static bool lower_plain(Lower *l, const Op *op) {
   return true;
 }
 
-/* `barrier wave` is of the declared wave: several of the machine's need a barrier of them all. */
+/* The first of `n` named barriers that nobody else uses; 0: there are not so many. Number 0 is the
+ * workgroup's. */
+static int free_barriers(const Lower *l, int64_t n) {
+  enum { NAMED_BARRIERS = 16 };
+  int first = 1;
+  if (!target_has(l->machine.target, FEATURE_NAMED_BARRIER)) return 0;
+  for (const Op *op = l->tiles->first; op; op = ir_next(op)) {
+    const Attr *bar = op_attr(op, ATTR_bar);
+    if (bar && bar->integer >= first) first = (int)bar->integer + 1;
+  }
+  return first + n <= NAMED_BARRIERS ? first : 0;
+}
+
+/* The waves of one declared wave meet, each declared wave at a barrier of its own. */
+static void meet_declared_wave(Lower *l, int first, int threads) {
+  const Sym *within = sym_int(l->sym, threads / l->machine.lanes);
+  const Sym *which = cheaper(l, sym_floordiv(l->sym, l->wave, within));
+  int64_t known = 0;
+  bool one = sym_is_int(which, &known);
+  Attr attrs[] = {
+      {.key = ATTR_mode, .text = intern(&l->k->cx->names, "named")},
+      {.key = ATTR_bar, .integer = first + known},
+      {.key = ATTR_count, .sym = sym_int(l->sym, threads)},
+      {.key = ATTR_member, .sym = which},
+  };
+  emit(l, OP_barrier, NULL, 0, attrs, one ? 3 : 4, NULL);
+}
+
+/* `barrier wave` is of the declared wave: several of the machine's need a named barrier or, where
+ * there is none, that of the workgroup. */
 static bool lower_barrier(Lower *l, const Op *op) {
   const char *mode = op_attr(op, ATTR_mode)->text;
   if (strcmp(mode, "wave") || l->machine.waves == 1) return lower_plain(l, op);
   const Constraint *hardware = kernel_constraint(l->k, CONSTRAINT_hardware, NULL);
-  if (l->machine.observable && hardware && hardware->threads == l->machine.lanes)
-    return lower_plain(l, op);
+  int threads = l->machine.observable && hardware ? hardware->threads : 0;
+  if (threads == l->machine.lanes) return lower_plain(l, op);
+  int first = threads ? free_barriers(l, l->machine.waves * l->machine.lanes / threads) : 0;
+  if (first && threads < l->machine.waves * l->machine.lanes &&
+      uniform_around(l->uniform, op).level <= UNIFORM_WAVE)
+    return meet_declared_wave(l, first, threads), true;
   int64_t waves = 1, n;
   for (int i = 0; i < 3; i++) waves *= sym_is_int(l->d->waves[i], &n) ? n : 2;
   UniformLevel around = uniform_around(l->uniform, op).level;

@@ -37,7 +37,13 @@ static void cluster_barrier(Ptx *p) {
 
 static void named_barrier(Ptx *p, const Op *op) {
   const char *how = op_has(op, ATTR_arrive) ? "arrive" : "sync";
-  ptx_line(p, "bar.%s %d, %s", how, (int)op_attr(op, ATTR_bar)->integer, amount(p, op, ATTR_count));
+  const char *id = arena_printf(p->arena, "%d", (int)op_attr(op, ATTR_bar)->integer);
+  if (op_has(op, ATTR_member)) {
+    Reg sum = ptx_new(p, REG_R);
+    ptx_line(p, "add.s32 %s, %s, %s", sum.name, amount(p, op, ATTR_member), id);
+    id = sum.name;
+  }
+  ptx_line(p, "bar.%s %s, %s", how, id, amount(p, op, ATTR_count));
 }
 
 void ptx_barrier(Ptx *p, const Op *op) {

@@ -58,8 +58,10 @@ Step step_workgroup_barrier(Wave *w, SimOp *s) {
 }
 
 static Step meet_named(Wave *w, SimOp *s) {
-  int64_t bar = op_attr(s->op, ATTR_bar)->integer, count = 0;
+  int64_t bar = op_attr(s->op, ATTR_bar)->integer, member = 0, count = 0;
   if (!wave_uniform(w, s, s->expr, &count)) return STEP_NEXT;
+  if (s->peer && !wave_uniform(w, s, s->peer, &member)) return STEP_NEXT;
+  bar += member;
   if (bar < 0 || bar >= SIM_NAMED || count < 1 || count % w->sim->wave) {
     report(w, s, DIAG_E0805, NULL,
            "named barrier %lld of %lld threads: ids are 0 to %d, counts whole waves",

@@ -376,6 +376,7 @@ static unsigned needed_features(const Op *op) {
       [OP_tma_store] = FEATURE_TMA,
   };
   if (op->kind == OP_copy_async && op_has(op, ATTR_counted)) return FEATURE_DIRECT_LDS;
+  if (op->kind == OP_barrier && op_has(op, ATTR_bar)) return FEATURE_NAMED_BARRIER;
   if (op_has(op, ATTR_peer) || op_has(op, ATTR_multicast)) return needs[op->kind] | FEATURE_CLUSTER;
   return needs[op->kind];
 }
@@ -397,7 +398,9 @@ static bool prepare_op(Sim *s, const Op *op) {
   if (!check_op(s, op)) return false;
   const Attr *e = expression_of(op);
   if (e) x->expr = compile(s, op, e->sym, &ok);
-  const Attr *peer = op_attr(op, op->kind == OP_tma_load ? ATTR_multicast : ATTR_peer);
+  const Attr *peer = op_attr(op, op->kind == OP_tma_load  ? ATTR_multicast
+                                 : op->kind == OP_barrier ? ATTR_member
+                                                          : ATTR_peer);
   if (peer) x->peer = compile(s, op, peer->sym, &ok);
   const Attr *coords = op_attr(op, ATTR_coords);
   if (coords) x->coords = ARENA_ARRAY(s->home, SimExpr *, coords->n);

@@ -126,7 +126,8 @@ struct SimOp {
   const Op *op;
   StepFn *run;
   SimExpr *expr;    /* expr, trips, bytes or count */
-  SimExpr *peer;    /* ranks in the cluster: of whom it accesses, or a mask of them; or NULL */
+  SimExpr *peer;    /* ranks in the cluster: of whom it accesses, or a mask of them; of a named
+                       barrier which of a row; or NULL */
   SimExpr **coords; /* one per dimension, or NULL */
   struct MmaPlan *mma;
   struct AccessCost *last; /* what its last access of memory cost */
