@@ -204,9 +204,22 @@ static const TargetInfo *machine_of(const DeviceKind *kind, int index, const Dev
   return machine;
 }
 
+/* The first kind of which there is a device; else the first, so that it is said what it lacks. */
+static const DeviceKind *best_kind(Sources *sources) {
+  Diags unheard = {.arena = arena_new(), .sources = sources};
+  const DeviceKind *kind, *best = NULL;
+  for (int i = 0; !best && (kind = device_kind_at(i)); i++) {
+    Device *d = device_open(kind, &(DeviceReport){.diags = &unheard});
+    if (d && kind->count(d) > 0) best = kind;
+    device_close(d);
+  }
+  arena_free(unheard.arena);
+  return best ? best : device_kind_at(0);
+}
+
 static const TargetInfo *find_machine(Context *cx, const Kernel *k, const wv_compile_options *o) {
   DeviceReport r = {&cx->diags, k->at, k->name};
-  const DeviceKind *kind = o->target ? device_kind_called(o->target) : device_kind_at(0);
+  const DeviceKind *kind = o->target ? device_kind_called(o->target) : best_kind(&cx->sources);
   if (kind) return machine_of(kind, o->device, &r);
   TargetChoice t = target_resolve(&cx->diags, o->target);
   if (!t.machine) return NULL;

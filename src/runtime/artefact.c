@@ -147,8 +147,9 @@ static bool is_below(int i, int n) { return i >= 0 && i < n; }
 static bool signature_is_sound(const Artefact *art) {
   for (int i = 0; i < art->nparams; i++) {
     const ArtParam *p = &art->params[i];
+    if (p->rank > ARTEFACT_RANK) return false;
     int slots = p->rank < 0 ? 1 : 1 + 2 * p->rank;
-    if (p->rank > ARTEFACT_RANK || p->slot < 0 || p->slot + slots > art->nslots) return false;
+    if (p->slot < 0 || p->slot > art->nslots - slots) return false;
   }
   for (int i = 0; i < art->nsizes; i++) {
     const ArtSize *s = &art->sizes[i];

@@ -48,7 +48,7 @@ TEST(driver_is_absent) {
   CHECK(has(said(cx, "E0901"), "WAVE_CUDA_LIB"));
   wv_kernel *k = kit_parse(cx, scale_text);
   wv_diag_clear(cx);
-  CHECK(!wv_compile(k, NULL));
+  CHECK(!wv_compile(k, &(wv_compile_options){.target = "cuda"}));
   CHECK(has(said(cx, "E0901"), "there is no CUDA driver"));
   wv_compile_options o = {.target = "sm_80", .device = -1, .cache = -1};
   wv_program *p = wv_compile(k, &o); /* compiling needs no driver */
