@@ -727,6 +727,7 @@ static RuleFn *const rules[RULE_COUNT] = {
     [RULE_LANE_ATOMIC] = rule_lane_atomic,
     [RULE_WAVE_MMA] = rule_wave_mma,
     [RULE_BARRIER] = rule_barrier,
+    [RULE_WAVE_REGISTERS] = rule_wave_registers,
     [RULE_MBAR] = rule_mbar,
     [RULE_COPY_ASYNC] = rule_copy_async,
     [RULE_TMA_LOAD] = rule_tma_load,

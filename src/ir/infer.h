@@ -54,6 +54,7 @@ typedef enum InferRule {
   RULE_LANE_ATOMIC,  /* type of the first operand */
   RULE_WAVE_MMA,     /* type of acc */
   RULE_BARRIER,
+  RULE_WAVE_REGISTERS,
   RULE_MBAR,
   RULE_COPY_ASYNC,
   RULE_TMA_LOAD,
@@ -86,7 +87,7 @@ bool infer_need_value(const Infer *in, int i);
 bool infer_need_memory(const Infer *in, int i);
 
 RuleFn rule_lane_expr, rule_splat, rule_join, rule_pick, rule_shuffle, rule_shuffle_idx, rule_load,
-    rule_store, rule_ldmatrix, rule_stmatrix, rule_lane_atomic, rule_wave_mma, rule_barrier, rule_mbar, rule_copy_async,
+    rule_store, rule_ldmatrix, rule_stmatrix, rule_lane_atomic, rule_wave_mma, rule_barrier, rule_wave_registers, rule_mbar, rule_copy_async,
     rule_tma_load, rule_tma_store, rule_wgmma;
 
 #endif

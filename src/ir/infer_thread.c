@@ -225,6 +225,15 @@ bool rule_barrier(Infer *in) {
   return true;
 }
 
+/* Registers are exchanged by eights, among those a thread can have. */
+bool rule_wave_registers(Infer *in) {
+  int64_t n;
+  if (!need_word(in, "take give") || !need_attr(in, ATTR_count)) return false;
+  bool fits = sym_is_int(op_attr(in->op, ATTR_count)->sym, &n) && n >= 24 && n <= 256 && n % 8 == 0;
+  return fits || INFER_FAIL(in, E0318,
+                            "`wave_registers` of a count that is no multiple of 8 from 24 to 256");
+}
+
 static bool need_mbar(const Infer *in, int at) {
   if (!need_shared(in, at) || !need_index(in, at + 1)) return false;
   return need_type(in, at, infer_arg(in, at)->dtype == DTYPE_i64,

@@ -208,6 +208,7 @@ static PtxFn *const writer[OP_COUNT] = {
     [OP_barrier_signal] = emit_nothing,
     [OP_counter_wait] = emit_nothing,
     [OP_fence_proxy] = ptx_fence_proxy,
+    [OP_wave_registers] = ptx_wave_registers,
     [OP_mbar_init] = ptx_mbar_init,
     [OP_mbar_inval] = ptx_mbar_inval,
     [OP_mbar_expect] = ptx_mbar_expect,

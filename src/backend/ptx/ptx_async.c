@@ -63,6 +63,14 @@ void ptx_barrier_wait(Ptx *p, const Op *op) {
   ptx_line(p, "bar.sync %d", bar && bar->integer > 0 ? (int)bar->integer % 16 : 0);
 }
 
+/* A machine that does not exchange registers goes on with those it has. */
+void ptx_wave_registers(Ptx *p, const Op *op) {
+  bool more = strcmp(op_attr(op, ATTR_mode)->text, "take") == 0;
+  if (!target_has(p->target, FEATURE_SETMAXNREG)) return;
+  p->multiplies = true; /* ptxas must know how many there are at first */
+  ptx_line(p, "setmaxnreg.%s.sync.aligned.u32 %s", more ? "inc" : "dec", amount(p, op, ATTR_count));
+}
+
 /* Without asynchronous operations there is nobody to fence from. */
 void ptx_fence_proxy(Ptx *p, const Op *op) {
   (void)op;

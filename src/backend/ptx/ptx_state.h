@@ -176,10 +176,10 @@ void ptx_exchange(Ptx *p, const char *space, Reg address, Reg nibble, DType t, R
 
 /* ---- ptx_async.c ---- */
 
-PtxFn ptx_barrier, ptx_barrier_wait, ptx_fence_proxy, ptx_copy_async, ptx_async_commit,
-    ptx_async_wait, ptx_mbar_init, ptx_mbar_inval, ptx_mbar_expect, ptx_mbar_arrive,
-    ptx_mbar_arrive_async, ptx_mbar_wait, ptx_tma_load, ptx_tma_store, ptx_bulk_commit,
-    ptx_bulk_wait;
+PtxFn ptx_barrier, ptx_barrier_wait, ptx_wave_registers, ptx_fence_proxy, ptx_copy_async,
+    ptx_async_commit, ptx_async_wait, ptx_mbar_init, ptx_mbar_inval, ptx_mbar_expect,
+    ptx_mbar_arrive, ptx_mbar_arrive_async, ptx_mbar_wait, ptx_tma_load, ptx_tma_store,
+    ptx_bulk_commit, ptx_bulk_wait;
 
 /* ---- ptx_mma.c ---- */
 

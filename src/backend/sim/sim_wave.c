@@ -390,6 +390,7 @@ StepFn *const sim_step[OP_COUNT] = {
     [OP_counter_wait] = step_counter_wait,
     [OP_counter_barrier] = step_counter_barrier,
     [OP_wave_prio] = step_nothing,
+    [OP_wave_registers] = step_nothing,
     [OP_sched_barrier] = step_nothing,
     [OP_sched_group] = step_nothing,
 
