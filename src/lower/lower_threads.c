@@ -98,7 +98,7 @@ static bool lower_region_op(Lower *l, const Op *op) {
   Standing outside = l->standing;
   for (int i = op_carried(op); i < op->nargs; i++)
     if (op->args[i]->type->kind == TYPE_mem)
-      return lower_refuse(l, op, "memory that is carried from one iteration to the next");
+      return lower_refuse(l, op, "memory that changes from one iteration to the next");
   Op *made = make_region_op(l, op);
   l->standing = standing_inside(&outside, op);
   open_body(l, op, made);

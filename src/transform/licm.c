@@ -5,7 +5,8 @@
  * Inner loops go first, so that an op can leave several. Nothing leaves a conditional: there it is
  * computed only when it is needed. For the same reason what may fail (a division by 0) stays, and a
  * load leaves only a loop that surely runs, and only in one lane's program, where it is known that
- * nobody writes that memory. Reads of tiles stay. */
+ * nobody writes that memory. Reads of tiles stay. A memory that a loop or conditional hands on as
+ * it is, is the one outside: `dce` then takes it off. */
 #include "analysis/motion.h"
 #include "transform/pass.h"
 
@@ -63,9 +64,23 @@ static void empty_loop(Licm *m, Region *r) {
   }
 }
 
+/* A memory that is the same in every iteration is used as it is outside. */
+static void free_memories(Kernel *k, Op *op) {
+  for (int i = 0; op->kind != OP_while && i < op->nresults; i++) {
+    Value *outside = op->args[op_carried(op) + i], *inside = op->body->args[i];
+    const Value *next = op->body->last->args[i];
+    if (outside->type->kind != TYPE_mem || (next != inside && next != outside)) continue;
+    ir_replace_uses(k, inside, outside);
+    ir_replace_uses(k, &op->results[i], outside);
+  }
+}
+
 static void hoist(Licm *m, Region *r) {
-  for (Op *op = r->first; op; op = op->next)
-    if (op->body) hoist(m, op->body);
+  for (Op *op = r->first; op; op = op->next) {
+    if (!op->body) continue;
+    hoist(m, op->body);
+    free_memories(m->k, op);
+  }
   if (is_loop(r->owner)) empty_loop(m, r);
 }
 
