@@ -109,7 +109,7 @@ void tiles_plan(Tiles *t);
 bool tiles_depends(const Tiles *t, const Value *v, const Value *of);
 /* The same, and some element of `of` is needed for an element of v at another place. */
 bool tiles_depends_elsewhere(const Tiles *t, const Value *v, const Value *of);
-/* Whether an op behind `op` may still ask for `v`. */
+/* Whether an op behind `op`, or in its body, may still ask for `v`. */
 bool tiles_used_later(const Tiles *t, const Op *op, const Value *v);
 
 /* Coordinates along `dim` from this one on are of no use to anybody; NULL: all are needed

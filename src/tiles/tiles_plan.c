@@ -171,7 +171,7 @@ bool tiles_used_later(const Tiles *t, const Op *op, const Value *v) {
   const Op *end = op->parent->owner;
   while (end && !end->next) end = end->parent->owner;
   const Op *stop = end ? end->next : NULL;
-  for (const Op *q = op->next; q && q != stop; q = ir_next(q))
+  for (const Op *q = ir_next(op); q && q != stop; q = ir_next(q))
     for (int i = 0; i < q->nargs; i++)
       if (depends(&d, q->args[i], false)) return true;
   return false;

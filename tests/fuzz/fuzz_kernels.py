@@ -24,7 +24,7 @@ sys.path.append(os.path.join(os.path.dirname(__file__), "../../python"))
 from wave_lang import _wave  # noqa: E402
 from wave_lang.testing import simulate  # noqa: E402
 
-TARGETS = ("gfx942", "sm_80", "sm_90a", "toy8", "gfx1100", "gfx90a")
+TARGETS = ("gfx942", "sm_80", "sm_90a", "toy8", "gfx1100", "gfx90a", "cpu", "cpu_neon")
 SCHEDULES = ("round", "reverse", "random:3")
 NUMPY = {"i32": np.int32, "f32": np.float32, "f16": np.float16, "i8": np.int8}
 EXACT = {"i32": 2**30, "f32": 2**22, "f16": 2**10, "i8": 2**6}  # larger integers are not made
