@@ -105,6 +105,8 @@ TEST(refusals_say_why) {
   static const struct {
     const char *target, *text, *words;
   } cases[] = {
+      {"sm_90a", "thread kernel @k(%a: mem<8, f32>)\n  launch grid (1) block (64) wave 64\n{\n}\n",
+       "a wave of 64 lanes"},
       {"sm_80", "thread kernel @k(%a: mem<8, i32>)\n" LANES "  barrier cluster\n}\n", "cluster"},
       {"sm_80",
        "thread kernel @k(%a: mem<8, i32>)\n" LANES
