@@ -282,6 +282,8 @@ WV_API void wv_free(char *text);
 /* A kernel at THREAD level as PTX text for an NVIDIA target; NULL after reporting. Freed with
  * wv_free. fast_math: the approximations that docs/numerics.md lists. */
 WV_API char *wv_emit_ptx(wv_kernel *k, const char *target, bool fast_math);
+/* The same as LLVM IR for a kind of processor: "cpu_neon", "cpu_avx2", ...; "cpu": this one's. */
+WV_API char *wv_emit_llvm(wv_kernel *k, const char *target);
 WV_API bool wv_verify(wv_kernel *k);
 WV_API bool wv_equal(wv_kernel *a, wv_kernel *b);
 

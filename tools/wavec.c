@@ -198,6 +198,16 @@ static void print_proof(wv_kernel *k, FILE *out) {
   wv_proof_free(proof);
 }
 
+/* What a backend is given, when it was asked for. */
+static bool print_code(const Options *o, wv_kernel *k, FILE *out) {
+  bool ptx = strcmp(o->emit, "ptx") == 0;
+  if (!ptx && strcmp(o->emit, "llvm") != 0) return true;
+  char *text = ptx ? wv_emit_ptx(k, o->target, o->fast_math) : wv_emit_llvm(k, o->target);
+  if (text) fputs(text, out);
+  wv_free(text);
+  return text != NULL;
+}
+
 static int compile_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out) {
   if (!apply_settings(o, cx, k) || !wv_verify(k)) return STATUS_DIAGNOSTICS;
   if (o->check_passes) return check_passes(o, cx, k);
@@ -208,12 +218,7 @@ static int compile_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out)
     fputs(text, out);
     wv_free(text);
   }
-  if (o->emit && strcmp(o->emit, "ptx") == 0) {
-    char *text = wv_emit_ptx(k, o->target, o->fast_math);
-    if (!text) return STATUS_DIAGNOSTICS;
-    fputs(text, out);
-    wv_free(text);
-  }
+  if (o->emit && !print_code(o, k, out)) return STATUS_DIAGNOSTICS;
   if (o->proof) print_proof(k, out);
   return o->run ? eval_kernel(o, cx, k, kind) : STATUS_OK;
 }

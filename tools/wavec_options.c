@@ -28,8 +28,9 @@ typedef struct Option {
 
 static const Option options[] = {
     HEADING("What comes out:", BOTH),
-    {"emit", "KIND", WORD(emit), BOTH, "wave|ptx|none",
-     "wave: the kernel as text (default without run); ptx: for an NVIDIA target; none: only check"},
+    {"emit", "KIND", WORD(emit), BOTH, "wave|ptx|llvm|none",
+     "wave: the kernel as text (default without run); ptx: for an NVIDIA target; llvm: for a "
+     "processor; none: only check"},
     {"fast-math", NULL, FLAG(fast_math), COMPILES, NULL,
      "quicker functions with fewer right bits, in ptx (docs/numerics.md)"},
     {"o", "FILE", WORD(output), BOTH, NULL, "write there instead of to the standard output"},

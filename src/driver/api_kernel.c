@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/llvm/llvm.h"
 #include "backend/ptx/ptx.h"
 #include "driver/api.h"
 #include "ir/access.h"
@@ -125,6 +126,18 @@ char *wv_emit_ptx(wv_kernel *k, const char *target, bool fast_math) {
   if (!machine)
     diag_add(&k->k->cx->diags, DIAG_E0603, (Span){0}, "PTX needs a target: `--target sm_90a`");
   else if (ptx_emit(k->k, machine, &options, a, &out)) text = given_away(out.text);
+  arena_free(a);
+  return text;
+}
+
+char *wv_emit_llvm(wv_kernel *k, const char *target) {
+  Arena *a = arena_new();
+  LlvmHost host;
+  LlvmKernel out;
+  char *text = NULL;
+  if (!target || !llvm_host_named(target, &host))
+    diag_add(&k->k->cx->diags, DIAG_E0603, (Span){0}, "LLVM IR needs a target: `--target cpu`");
+  else if (llvm_emit(k->k, &host, a, &out)) text = given_away(out.text);
   arena_free(a);
   return text;
 }
@@ -292,7 +305,8 @@ const char *wv_target_kind(wv_ctx *cx, const char *name) {
   TargetChoice t = target_resolve(&cx->cx->diags, name);
   if (!t.machine) return NULL;
   if (t.simulated) return "sim";
-  return t.machine->vendor == VENDOR_HOST ? t.machine->name : "device";
+  if (t.machine->vendor != VENDOR_HOST) return "device";
+  return target_has(t.machine, FEATURE_REGISTER_TILES) ? "cpu" : "eval";
 }
 
 bool wv_diag_info(int i, const char **code, const char **title, const char **explanation) {

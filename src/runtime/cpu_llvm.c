@@ -33,24 +33,30 @@ static bool bind_all(CpuLlvm *l, StrBuf *why) {
   return false;
 }
 
-/* Initialises the processor this library was compiled on; the C header's own function for that is
- * inline and not in the library. */
-static bool init_native(const CpuLlvm *l, StrBuf *why) {
-#if defined(__aarch64__)
-#define NATIVE "AArch64"
-#else
-#define NATIVE "X86"
-#endif
-  static const char *const parts[] = {
-      "LLVMInitialize" NATIVE "TargetInfo", "LLVMInitialize" NATIVE "Target",
-      "LLVMInitialize" NATIVE "TargetMC", "LLVMInitialize" NATIVE "AsmPrinter"};
+/* The C header's own functions for this are inline and not in the library. */
+static bool init_target(const CpuLlvm *l, const char *target, StrBuf *why) {
+  static const char *const parts[] = {"TargetInfo", "Target", "TargetMC", "AsmPrinter"};
   for (size_t i = 0; i < WV_LEN(parts); i++) {
     void (*init)(void);
-    *(void **)&init = symbol_of(l->library, parts[i], why);
+    const char *name = arena_printf(why->arena, "LLVMInitialize%s%s", target, parts[i]);
+    *(void **)&init = symbol_of(l->library, name, why);
     if (!init) return false;
     init();
   }
   return true;
+}
+
+/* This machine's processor; the other kind, which libraries usually have as well, for who only
+ * wants to look at code. */
+static bool init_targets(const CpuLlvm *l, StrBuf *why) {
+#if defined(__aarch64__)
+  const char *own = "AArch64", *other = "X86";
+#else
+  const char *own = "X86", *other = "AArch64";
+#endif
+  StrBuf unheard = {.arena = why->arena};
+  init_target(l, other, &unheard);
+  return init_target(l, own, why);
 }
 
 static bool try_open(CpuLlvm *l, Arena *a, const char *path, StrBuf *tried) {
@@ -60,7 +66,7 @@ static bool try_open(CpuLlvm *l, Arena *a, const char *path, StrBuf *tried) {
     return false;
   }
   StrBuf why = {.arena = a};
-  if (bind_all(l, &why) && init_native(l, &why)) {
+  if (bind_all(l, &why) && init_targets(l, &why)) {
     Dl_info info;
     bool known = dladdr(*(void **)&l->GetVersion, &info) && info.dli_fname;
     l->path = arena_strdup(a, known ? info.dli_fname : path);

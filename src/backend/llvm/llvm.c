@@ -36,6 +36,25 @@ LlvmHost llvm_host(const char *triple, const char *features) {
                     .native_masks = avx512};
 }
 
+bool llvm_host_named(const char *target, LlvmHost *out) {
+  static const struct {
+    const char *target, *triple, *features;
+  } rows[] = {{"cpu_neon", "aarch64-unknown-linux-gnu", "+neon"},
+              {"cpu_sse", "x86_64-unknown-linux-gnu", "+sse2"},
+              {"cpu_avx2", "x86_64-unknown-linux-gnu", "+avx2,+fma,+f16c"},
+              {"cpu_avx512", "x86_64-unknown-linux-gnu", "+avx512f,+avx2,+fma,+f16c"}};
+#if defined(__aarch64__)
+  const char *here = "cpu_neon";
+#else
+  const char *here = "cpu_avx2";
+#endif
+  if (strcmp(target, "cpu") == 0) target = here;
+  for (size_t i = 0; i < WV_LEN(rows); i++)
+    if (strcmp(rows[i].target, target) == 0)
+      return *out = llvm_host(rows[i].triple, rows[i].features), true;
+  return false;
+}
+
 /* ---- writing ---- */
 
 bool llvm_fail(Llvm *p, const Op *op, const char *what) {
@@ -183,6 +202,23 @@ static void open_ids(Llvm *p, const Constraint *launch) {
   }
 }
 
+/* ---- uses ---- */
+
+/* Rows of a register tile are loaded element by element where that repeats them for free: x86 does
+ * so in the load, AArch64 multiplies by an element of a vector. */
+static bool *find_repeated(const Llvm *p) {
+  bool *repeated = ARENA_ARRAY(p->arena, bool, p->k->nvalues);
+  bool *otherwise = ARENA_ARRAY(p->arena, bool, p->k->nvalues);
+  for (const Op *op = ir_first(p->k); op; op = ir_next(op))
+    for (int i = 0; i < op->nargs; i++) {
+      bool row = op->kind == OP_wave_mma && i == 0;
+      (row ? repeated : otherwise)[op->args[i]->id] = true;
+    }
+  for (int i = 0; i < p->k->nvalues; i++)
+    repeated[i] &= !otherwise[i] && p->host->arch == LLVM_X86_64;
+  return repeated;
+}
+
 /* ---- the whole ---- */
 
 /* Any name may be quoted; what cannot be written in quotes is left out. */
@@ -226,6 +262,7 @@ bool llvm_emit(Kernel *k, const LlvmHost *host, Arena *a, LlvmKernel *out) {
   if (k->level != LEVEL_THREAD || !launch || launch->threads != 1)
     return llvm_fail(&p, NULL, "a kernel that is not lowered to one lane");
   p.held = ARENA_ARRAY(a, Held *, k->nvalues);
+  p.repeated = find_repeated(&p);
   p.facts = launch_facts(&p, launch);
   p.block = "groups";
   p.scratch = launch->shared;

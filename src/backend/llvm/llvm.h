@@ -21,6 +21,9 @@ typedef struct LlvmHost {
 /* From LLVM's own words: a triple, and features as "+neon,-sve". */
 LlvmHost llvm_host(const char *triple, const char *features);
 
+/* What every processor of a row of targets.def has; `cpu`: of the one this was compiled for. */
+bool llvm_host_named(const char *target, LlvmHost *out);
+
 /* What a kernel finds behind its first argument: one slot of 8 bytes each. */
 typedef enum LlvmSlotKind {
   LLVM_POINTER, /* the data of parameter `param` */

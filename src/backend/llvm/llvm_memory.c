@@ -323,6 +323,7 @@ void llvm_load(Llvm *p, const Op *op) {
     llvm_fail(p, op, "shared memory of another workgroup");
     return;
   }
+  if (p->repeated[op->results[0].id] && !a.mask) a.width = 1;
   if (is_nibble(a.dtype)) {
     load_nibbles(p, &a, h);
   } else {

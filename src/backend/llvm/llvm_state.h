@@ -55,6 +55,7 @@ typedef struct Llvm {
   int names, labels;
   const char *block; /* the label of the block that is being written */
   Held **held;       /* by value id */
+  bool *repeated;    /* by value id: wanted only one element at a time, in all places of a vector */
   Vec(LlvmSlot) slots;
   Vec(SymName) symbols;
   Vec(Made) made; /* forms and splats, in the order they were made */

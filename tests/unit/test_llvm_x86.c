@@ -1,0 +1,113 @@
+/* test_llvm_x86.c: code for the processors that this machine is not: it compiles, and the loop of a
+ * register tile holds its accumulators in registers. */
+#include "unit/cpu_kit.h"
+
+typedef struct Chip {
+  const char *triple, *cpu, *features;
+  const char *product; /* the instruction of a tile, as assembly spells it */
+  const char *spill;   /* what a register on the stack looks like */
+} Chip;
+
+static const Chip chips[] = {
+    {"x86_64-unknown-linux-gnu", "haswell", "+avx2,+fma,+f16c", "vfmadd231ps", "(%rsp)"},
+    {"x86_64-unknown-linux-gnu", "skylake-avx512", "+avx512f,+avx512bw,+avx512vl,+avx2,+fma,+f16c",
+     "vfmadd231ps", "(%rsp)"},
+    {"aarch64-unknown-linux-gnu", "neoverse-n1", "+neon,+fullfp16,+dotprod,-sve", "fmla", "[sp"},
+};
+
+/* Assembly, or NULL after printing why; skipped where the library has no such target. */
+static const char *assembly_of(Lab *l, const Chip *c, bool *skipped) {
+  Arena *a = l->cx->arena;
+  const CpuLlvm *llvm = kit_llvm(a);
+  CpuCompile o = {.target = {c->triple, c->cpu, c->features}, .assembly = true};
+  LlvmHost host = llvm_host(c->triple, c->features);
+  LlvmKernel k;
+  CpuCode code;
+  const char *error = NULL;
+  *skipped = !llvm;
+  if (!llvm) return NULL;
+  if (!l->k || !llvm_emit(l->k, &host, a, &k)) return lab_print_errors(l), NULL;
+  if (cpu_llvm_compile(llvm, a, k.text, &o, &code, &error)) return code.bytes;
+  *skipped = strstr(error, "unknown target") != NULL;
+  if (!*skipped) printf("%s: %s\n", c->cpu, error);
+  return NULL;
+}
+
+static int count_of(const char *text, size_t n, const char *word) {
+  int count = 0;
+  for (const char *at = text; (at = strstr(at, word)) && at < text + n; at++) count++;
+  return count;
+}
+
+/* The loop with the products: from the label in front of the first one to the jump behind. */
+static size_t loop_at(const char *text, const char *product, const char **begin) {
+  const char *first = strstr(text, product), *end = first;
+  if (!first) return 0;
+  while (first > text && !(first[0] == '\n' && first[1] == '.')) first--;
+  for (const char *at = end; (at = strstr(at, product)); at++) end = at;
+  *begin = first;
+  return (size_t)(end - first);
+}
+
+static bool tile_stays(const Chip *c, int m, int n, int lanes) {
+  Arena *a = arena_new();
+  Lab l = lab_open(arena_printf(
+      a,
+      "thread kernel @tile(%%a: mem<A, f32>, %%b: mem<B, f32>, %%c: mem<C, f32>)\n"
+      "  launch grid (1) block (1) wave 1\n  bind A = 4096; bind B = 4096; bind C = 4096\n"
+      "{\n  %%zero = scalar 0 : index\n  %%start = load %%c, %%zero : vec<%d, f32>\n"
+      "  %%r = for K with {trips = 64} carry %%acc = %%start {\n"
+      "    %%i = expr $ARGK*%d : index\n    %%j = expr $ARGK*%d : index\n"
+      "    %%x = load %%a, %%i : vec<%d, f32>\n    %%y = load %%b, %%j : vec<%d, f32>\n"
+      "    %%s = wave_mma tile_%dx%dx1 %%x, %%y, %%acc\n    yield %%s\n  }\n"
+      "  store %%r, %%c, %%zero\n}\n",
+      m * n, m, n, m, n, m, n));
+  bool skipped;
+  const char *text = assembly_of(&l, c, &skipped), *loop = NULL;
+  size_t size = text ? loop_at(text, c->product, &loop) : 0;
+  int products = loop ? count_of(loop, size + 1, c->product) : 0;
+  int spills = loop ? count_of(loop, size, c->spill) : 1;
+  bool ok = skipped || (products == m * n / lanes && spills == 0);
+  if (!ok)
+    printf("%s: %d products, %d spills\n%.*s\n", c->cpu, products, spills, (int)size,
+           loop ? loop : "");
+  lab_close(&l);
+  arena_free(a);
+  return ok;
+}
+
+TEST(tiles_stay_in_registers) {
+  CHECK(tile_stays(&chips[0], 6, 16, 8));
+  CHECK(tile_stays(&chips[0], 4, 24, 8));
+  CHECK(tile_stays(&chips[1], 8, 48, 16));
+  CHECK(tile_stays(&chips[2], 8, 12, 4));
+}
+
+/* Every type through loads with masks, arithmetic, math, casts and stores. */
+TEST(every_type_compiles) {
+  static const char *const types[] = {"f64",       "f32",        "f16",     "bf16",
+                                      "f8e4m3fn",  "f8e4m3fnuz", "f8e5m2",  "f8e5m2fnuz",
+                                      "f8e8m0fnu", "f6e2m3fn",   "f4e2m1fn"};
+  Arena *a = arena_new();
+  for (size_t c = 0; c < WV_LEN(chips); c++)
+    for (size_t t = 0; t < WV_LEN(types); t++) {
+      bool skipped;
+      Lab l = lab_open(arena_printf(
+          a,
+          "thread kernel @k(%%a: mem<N, %s>, %%b: mem<N, i8>)\n"
+          "  launch grid (N//16) block (1) wave 1\n  dynamic N\n{\n"
+          "  %%at = expr $WG0*16 : index\n  %%in = expr $WG0*16 < N : i1\n"
+          "  %%x = load %%a, %%at, %%in : vec<16, %s>\n  %%y = exp %%x\n  %%z = log2 %%y\n"
+          "  %%u = tanh %%z\n  %%w = maximum %%u, %%x\n  %%m = lt %%w, %%x\n"
+          "  %%s = select %%m, %%w, %%x\n  store %%s, %%a, %%at, %%m\n"
+          "  %%i = cast %%s : vec<16, i8>\n  %%v = load %%b, %%at : vec<16, i8>\n"
+          "  %%d = div %%i, %%v\n  store %%d, %%b, %%at\n}\n",
+          types[t], types[t]));
+      const char *text = assembly_of(&l, &chips[c], &skipped);
+      CHECK(skipped || text);
+      lab_close(&l);
+    }
+  arena_free(a);
+}
+
+TESTS_MAIN(RUN(tiles_stay_in_registers) RUN(every_type_compiles))
