@@ -148,6 +148,26 @@ if [ $have = yes ] && ! has_ptxas; then
     "(WAVE_PTXAS=/path/to/ptxas, or put it on the path)"
 fi
 
+# ---- libLLVM, loaded at run time: kernels for this machine's processor ----
+has_llvm() { # any version from 16 on, as src/runtime/cpu_llvm.c looks for it
+  "$python" - <<'END' 2>/dev/null
+import ctypes, glob, os, sys
+names = [os.environ["WAVE_LLVM"]] if os.environ.get("WAVE_LLVM") else [
+    form % v for v in range(40, 15, -1)
+    for form in ("libLLVM.so.%d.1", "libLLVM-%d.so.1", "libLLVM-%d.so")
+] + glob.glob("/usr/lib/llvm-*/lib/libLLVM*.so*")
+def fits(name):
+    try:
+        return hasattr(ctypes.CDLL(name), "LLVMGetVersion")
+    except OSError:
+        return False
+sys.exit(not any(map(fits, names)))
+END
+}
+has_llvm || install libllvm19 || install libllvm18 || install libllvm16 || true
+has_llvm || say "there is no libLLVM of version 16 or newer: kernels run on the processor only in the" \
+  "reference evaluator, which is slow (install libllvm19, or WAVE_LLVM=/path/to/libLLVM.so)"
+
 # ---- CMake ----
 cmake_ok() {
   "$1" --version 2>/dev/null |
