@@ -142,6 +142,9 @@ typedef struct VectorSymbols {
 } VectorSymbols;
 Value *vector_expr(Tiles *t, const Sym *e, const VectorSymbols *s, DType dtype);
 
+/* A bitcast to elements of another size (tiles_bitcast.c). */
+Value *bitcast_at(Tiles *t, const Value *v, const Point *p);
+
 /* ---- accesses (tiles_access.c) ------------------------------------------------------------- */
 
 Value *access_load(Tiles *t, const Op *op, const Point *p);

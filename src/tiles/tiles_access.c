@@ -70,7 +70,7 @@ const Sym *access_limit(Tiles *t, const Op *op, const Sym *dim) {
   const Type *tile = b->access.tile;
   const Attr *mask = op_attr(op, ATTR_mask);
   for (int d = 0; tile->kind != TYPE_scalar && d < tile->rank; d++) {
-    if (dim_base(tile->dims[d]) != dim_base(dim)) continue;
+    if (tile->dims[d] != dim) continue; /* K/2 is counted in other units than K */
     for (int i = 0; i < mask->n; i++) {
       const Sym *test = test_of(t, op, i), *limit = test ? limit_of(t->l.sym, test, d) : NULL;
       if (limit && is_fixed(t, b, limit)) return limit;

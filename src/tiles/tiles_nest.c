@@ -25,12 +25,12 @@ void nest_close(Tiles *t) { t->level = t->level->outer; }
 /* ---- what holds in a loop ---- */
 
 void grant(Tiles *t, const Sym *dim, const Sym *limit) {
-  vec_push(t->l.arena, &t->granted, ((Granted){dim_base(dim), limit}));
+  vec_push(t->l.arena, &t->granted, ((Granted){dim, limit}));
 }
 
 bool is_granted(const Tiles *t, const Sym *dim, const Sym *limit) {
   for (int i = 0; i < t->granted.n; i++)
-    if (t->granted.at[i].dim == dim_base(dim) && t->granted.at[i].limit == limit) return true;
+    if (t->granted.at[i].dim == dim && t->granted.at[i].limit == limit) return true;
   return false;
 }
 

@@ -149,6 +149,13 @@ static bool reduce_across(Tiles *t, const Point *p, void *user) {
 
 /* ---- the op ---- */
 
+enum { CHAINS = 4 }; /* registers that are summed up side by side: an addition takes some cycles */
+
+static void widen(const Tiles *t, Reduction *r, int bytes) {
+  int access = t->l.machine.target->global_access, *width = &r->all.width;
+  while (*width * bytes < CHAINS * access && *width * 4 <= r->all.extent[r->dim]) *width *= 2;
+}
+
 /* The dims that stay. */
 static NestBox box_of_result(Tiles *t, const Reduction *r) {
   NestBox b = nest_box(t, r->out->type, &t->tile[r->out->id]);
@@ -175,7 +182,10 @@ bool tiles_reduce(Tiles *t, const Op *op) {
   if (single)
     r.all.along = r.dim, nest_choose_width(t, &r.all, r.all.dim[r.dim], tile_bytes(t, r.of));
   else tile_new_buffer(t, r.out);
-  if (r.all.along == r.dim) r.all.split = tile_limit(t, r.of, r.all.dim[r.dim]);
+  if (r.all.along == r.dim) {
+    r.all.split = tile_limit(t, r.of, r.all.dim[r.dim]);
+    widen(t, &r, tile_bytes(t, r.of));
+  }
   NestBox b = box_of_result(t, &r);
   if (!nest_run(t, &b, r.all.along == r.dim ? reduce_row : reduce_across, &r)) return false;
   if (single) tile->held = TILE_SCALAR, tile->scalar = r.one;

@@ -131,13 +131,8 @@ static Value *elementwise_at(Asked *a) {
   return emit(&a->t->l, op->kind, args, op->nargs, op->attrs, op->nattrs, type);
 }
 
-/* Elements that become others of the same size stay where they are. */
-static Value *bitcast_at(Asked *a) {
-  const Op *op = a->v->def;
-  const Type *from = op->args[0]->type, *to = a->v->type;
-  if (dtype_info[from->dtype].bits != dtype_info[to->dtype].bits)
-    return refuse(a->t, op, "elements of another size");
-  return elementwise_at(a);
+static bool same_size(const Op *op) {
+  return dtype_info[op->args[0]->type->dtype].bits == dtype_info[op->results[0].type->dtype].bits;
 }
 
 static Value *make_at(Asked *a) {
@@ -152,7 +147,9 @@ static Value *make_at(Asked *a) {
   case OP_permute:
   case OP_squeeze:
   case OP_convert: return tiles_at(a->t, op->args[0], &a->p);
-  case OP_bitcast: return bitcast_at(a);
+  case OP_bitcast:
+    if (same_size(a->v->def)) return elementwise_at(a);
+    return bitcast_at(a->t, a->v, &a->p);
   default: return elementwise_at(a);
   }
 }
