@@ -61,7 +61,7 @@ static bool is_among(const RegionSymbols *s, const Sym *symbol) {
   return false;
 }
 
-static bool mentions(const Sym *e, const RegionSymbols *s) {
+bool expr_is_tied(const Sym *e, const RegionSymbols *s) {
   const Sym *symbols[32];
   int n = e ? sym_free_symbols(e, symbols, (int)WV_LEN(symbols)) : 0;
   if (n > (int)WV_LEN(symbols)) return true;
@@ -83,9 +83,9 @@ static bool attr_is_tied(const Attr *a, const RegionSymbols *s) {
   case ATTR_KIND_MEMORY: return false;
   case ATTR_KIND_NUMBER:
   case ATTR_KIND_EXPR:
-  case ATTR_KIND_DIM: return mentions(a->sym, s);
+  case ATTR_KIND_DIM: return expr_is_tied(a->sym, s);
   case ATTR_KIND_DIMS:
-    for (int i = 0; !tied && i < a->n; i++) tied = mentions(a->dims[i], s);
+    for (int i = 0; !tied && i < a->n; i++) tied = expr_is_tied(a->dims[i], s);
     return tied;
   case ATTR_KIND_BOUNDS:
   case ATTR_KIND_MAPPING:

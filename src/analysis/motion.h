@@ -17,6 +17,8 @@ typedef struct RegionSymbols {
 } RegionSymbols;
 RegionSymbols *region_symbols(Kernel *k, Arena *a, const Region *r);
 
+bool expr_is_tied(const Sym *e, const RegionSymbols *symbols); /* e mentions one of them */
+
 /* An attribute of the op, which is in a THREAD kernel, mentions one of them. Operands are not
  * looked at. */
 bool op_is_tied(const Op *op, const RegionSymbols *symbols);

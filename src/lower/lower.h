@@ -43,9 +43,10 @@ typedef struct Lower {
   const AccessBounds *const *bounds; /* by op id of the tile kernel */
   const Uniformity *uniform;
   Machine machine;
-  const Sym *lane, *wave; /* of this thread, over $T0, $T1, $T2 */
-  Value **value;          /* by value id of the tile kernel: what a lane holds; NULL: nothing */
-  LowerScope *scope;      /* innermost: ops are appended to its region */
+  struct Divisors *divisors; /* by what holds at entry; NULL: not asked yet */
+  const Sym *lane, *wave;    /* of this thread, over $T0, $T1, $T2 */
+  Value **value;             /* by value id of the tile kernel: what a lane holds; NULL: nothing */
+  LowerScope *scope;         /* innermost: ops are appended to its region */
   Vec(LowerSymbol) symbols;
   const Region *tiles;        /* the body that is being lowered */
   Standing standing;          /* of the op that is being lowered */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analysis/analysis.h"
+#include "analysis/divisors.h"
 #include "analysis/motion.h"
 #include "ir/attr.h"
 #include "ir/dtype.h"
@@ -53,7 +54,13 @@ static bool fits(Lower *l, const SymFacts *facts, const Sym *e, DType dtype) {
   return r.lo >= -(INT64_C(1) << (bits - 1)) && r.hi <= (INT64_C(1) << (bits - 1)) - 1;
 }
 
-/* The outermost scope in which e has a value that is the same as here. */
+/* e as it may stand where it was not meant to be computed; NULL: it may not. */
+static const Sym *guarded(Lower *l, const Sym *e) {
+  if (!l->divisors) l->divisors = divisors_new(l->k, l->arena, l->standing.entry);
+  return divisors_guard(l->divisors, e);
+}
+
+/* The outermost scope in which e has a value that is the same as here, or can be given one. */
 static LowerScope *home_of(Lower *l, const Sym *e) {
   int n = sym_free_symbols(e, NULL, 0);
   const Sym **symbols = ARENA_ARRAY(l->arena, const Sym *, n + 1);
@@ -63,7 +70,8 @@ static LowerScope *home_of(Lower *l, const Sym *e) {
     for (int i = 0; i < n; i++)
       if (scope_of(l, symbols[i]) == home) return home;
     next = home->outer;
-    if (!next || expr_may_fail(l->sym, next->facts, e)) return home;
+    if (!next) return home;
+    if (expr_may_fail(l->sym, next->facts, e) && !guarded(l, e)) return home;
   }
   return home;
 }
@@ -138,7 +146,8 @@ static Value *remember(Lower *l, LowerScope *scope, const Sym *e, DType dtype, V
 
 static Value *place_expr(Lower *l, LowerScope *scope, const Sym *e, DType dtype, Value *const *args,
                          int nargs) {
-  Attr attr = {.key = ATTR_expr, .sym = at_entry(l, e)};
+  const Sym *safe = scope == l->scope ? e : guarded(l, e);
+  Attr attr = {.key = ATTR_expr, .sym = at_entry(l, safe ? safe : e)};
   Op *op = make_op(l, OP_expr, args, nargs, &attr, 1);
   return place_op(l, scope, op, type_scalar(l->k->cx, dtype));
 }

@@ -61,13 +61,26 @@ static const Sym *swizzled(Lower *l, const MemLayout *m, const Sym *plain) {
   return out;
 }
 
+/* No slot of a ring touches the bits that a swizzle looks at: it is added behind. */
+static bool is_slot_whole(const MemLayout *m) {
+  Digit last = m->digits.at[m->digits.n - 1];
+  int64_t period = 1;
+  while (period <= (int64_t)m->swizzle.mask << m->swizzle.shift) period *= 2;
+  return last.dim == 0 && last.radix >= m->extent[0] && last.stride % period == 0;
+}
+
 const Sym *memory_offset(Lower *l, const MemLayout *m, const Value *memory, const Op *op,
                          const Sym *const *coords) {
   const Sym *all[IR_MAX_RANK + 1];
   int rank = memory->type->rank, slot = m->dims - rank;
-  if (slot) all[0] = slot_of(l, op);
   for (int i = 0; i < rank; i++) all[slot + i] = coords[i];
-  return swizzled(l, m, digits_sum(l, m, all));
+  if (!slot) return swizzled(l, m, digits_sum(l, m, all));
+  all[0] = slot_of(l, op);
+  if (!is_slot_whole(m)) return swizzled(l, m, digits_sum(l, m, all));
+  const Sym *stride = sym_int(l->sym, m->digits.at[m->digits.n - 1].stride);
+  const Sym *before = sym_mul(l->sym, all[0], stride);
+  all[0] = sym_int(l->sym, 0);
+  return sym_add(l->sym, before, swizzled(l, m, digits_sum(l, m, all)));
 }
 
 bool memory_layout(const Value *memory, MemLayout *out) {

@@ -3,10 +3,12 @@
  *       %s = mul %a, %b           =>     for K carry %acc = %z {
  *       ...                                ...
  * Inner loops go first, so that an op can leave several. Nothing leaves a conditional: there it is
- * computed only when it is needed. For the same reason what may fail (a division by 0) stays, and a
- * load leaves only a loop that surely runs, and only in one lane's program, where it is known that
- * nobody writes that memory. Reads of tiles stay. A memory that a loop or conditional hands on as
- * it is, is the one outside: `dce` then takes it off. */
+ * computed only when it is needed. For the same reason what may fail (a division by 0) stays,
+ * unless its divisor's sign is known and 1 can stand for 0 (divisors.h), and a load leaves only a
+ * loop that surely runs, and only in one lane's program, where it is known that nobody writes that
+ * memory. Reads of tiles stay. A memory that a loop or conditional hands on as it is, is the one
+ * outside: `dce` then takes it off. */
+#include "analysis/divisors.h"
 #include "analysis/motion.h"
 #include "transform/pass.h"
 
@@ -14,6 +16,7 @@ typedef struct Licm {
   Kernel *k;
   PassCtx *cx;
   const bool *written; /* by id of a memory's root; NULL: no load moves */
+  Divisors *divisors;  /* of one lane's program */
 } Licm;
 
 /* A loop whose ops may move in front of it. */
@@ -37,17 +40,23 @@ static bool is_made_in(const Value *v, const Region *r) {
 }
 
 static bool may_leave(const Licm *m, const Loop *loop, const Op *op) {
+  if (m->divisors && op->kind == OP_expr)
+    return divisors_guard(m->divisors, op_attr(op, ATTR_expr)->sym) != NULL;
   if (op_is_pure(op)) return !op_may_fail(m->k, m->cx->facts.header, op);
   return m->written && loop->runs && is_steady_load(op, m->written);
 }
 
 static bool is_invariant(const Licm *m, const Loop *loop, const Op *op) {
-  if (!may_leave(m, loop, op)) return false;
   if (loop->symbols ? op_is_tied(op, loop->symbols) : !op_same_outside(m->k, op, loop->body))
     return false;
   for (int i = 0; i < op->nargs; i++)
     if (is_made_in(op->args[i], loop->body)) return false;
-  return true;
+  return may_leave(m, loop, op);
+}
+
+static void guard(Licm *m, Op *op) {
+  const Sym *e = divisors_guard(m->divisors, op_attr(op, ATTR_expr)->sym);
+  op_set_attr(m->k, op, (Attr){.key = ATTR_expr, .sym = e});
 }
 
 static void empty_loop(Licm *m, Region *r) {
@@ -59,6 +68,7 @@ static void empty_loop(Licm *m, Region *r) {
   for (Op *op = r->first, *next; op; op = next) {
     next = op->next;
     if (!is_invariant(m, &loop, op)) continue;
+    if (m->divisors && op->kind == OP_expr) guard(m, op);
     ir_remove(op);
     ir_insert_before(r->owner, op);
   }
@@ -86,7 +96,10 @@ static void hoist(Licm *m, Region *r) {
 
 bool pass_licm(Kernel *k, PassCtx *cx) {
   Licm m = {.k = k, .cx = cx};
-  if (k->level == LEVEL_THREAD) m.written = find_written(k, cx->scratch);
+  if (k->level == LEVEL_THREAD) {
+    m.written = find_written(k, cx->scratch);
+    m.divisors = divisors_new(k, cx->scratch, cx->facts.header);
+  }
   hoist(&m, k->body);
   return true;
 }

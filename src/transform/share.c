@@ -1,0 +1,210 @@
+/* share: divisions that several expressions compute are computed once.
+ *     %o = expr C*floor(x/W) + Mod(x, W) : index         %q = expr floor(x/W) : index
+ *     %m = expr floor(x/W) < H : i1               =>     %o = expr C*$APPLY_EXPR_ARG_0 + Mod(x, W)
+ * %q %m = expr $APPLY_EXPR_ARG_0 < H %q : i1 Equal expressions are the same pointer, so finding
+ * them is counting. A quotient stands in front of the first op that needs it; those that a loop
+ * does not change are taken out as well, for licm to move. What is computed only under a condition
+ * (a branch of Piecewise, behind `&`) may have no value otherwise, and stays there unless its
+ * divisor is known to be positive.
+ *
+ * Needs HEADER; one lane's program only. */
+#include <string.h>
+
+#include "analysis/motion.h"
+#include "ir/attr.h"
+#include "transform/pass.h"
+
+enum { MOST_OPERANDS = 16 };
+
+typedef struct Share {
+  Kernel *k;
+  Arena *arena;
+  SymCtx *sym;
+  const SymFacts *facts;
+  Map users;   /* quotient -> ops that compute it */
+  Map made;    /* region -> Map of quotient -> Value */
+  Map symbols; /* region -> RegionSymbols */
+} Share;
+
+/* ---- what is worth it ---- */
+
+static bool is_shift(int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
+
+/* A factor of it is divided by something other than a power of two. */
+static bool has_denominator(SymCtx *sym, const Sym *e) {
+  int64_t num, den;
+  if (sym_is_rational(e, &num, &den)) return !is_shift(den);
+  if (sym_kind(e) == SYM_pow) {
+    const Sym *exponent = sym_arg(sym, e, 1);
+    return sym_is_rational(exponent, &num, &den) && num < 0;
+  }
+  bool found = false;
+  if (sym_kind(e) == SYM_add || sym_kind(e) == SYM_mul)
+    for (int i = 0; !found && i < sym_nargs(e); i++)
+      found = has_denominator(sym, sym_arg(sym, e, i));
+  return found;
+}
+
+static bool is_quotient(SymCtx *sym, const Sym *e) {
+  int64_t v;
+  SymKind kind = sym_kind(e);
+  if (kind == SYM_mod) {
+    const Sym *by = sym_arg(sym, e, 1);
+    return !sym_is_int(by, &v) || !is_shift(v);
+  }
+  return (kind == SYM_floor || kind == SYM_ceil) && has_denominator(sym, sym_arg(sym, e, 0));
+}
+
+static bool mentions_operand(const Sym *e) {
+  const Sym *symbols[32];
+  int n = sym_free_symbols(e, symbols, (int)WV_LEN(symbols));
+  if (n > (int)WV_LEN(symbols)) return true;
+  for (int i = 0; i < n; i++)
+    if (strncmp(sym_name(symbols[i]), "$APPLY_EXPR_ARG_", 16) == 0) return true;
+  return false;
+}
+
+/* Whether e may be computed although `always` it is not: it then has a value anyway. */
+static bool may_take(Share *s, const Sym *e, bool always) {
+  return is_quotient(s->sym, e) && !mentions_operand(e) &&
+         (always || !expr_may_fail(s->sym, s->facts, e));
+}
+
+/* Of a select only the condition is always computed, of `&` and `|` nothing surely. */
+static bool is_always(const Sym *e, int operand, bool always) {
+  SymKind kind = sym_kind(e);
+  if (kind == SYM_and || kind == SYM_or) return false;
+  return always && (kind != SYM_select || operand == 0);
+}
+
+static void count(Share *s, Map *seen, const Sym *e, bool always) {
+  if (sym_nargs(e) == 0 || map_get(seen, map_key(e))) return;
+  map_set(s->arena, seen, map_key(e), s);
+  for (int i = 0; i < sym_nargs(e); i++)
+    count(s, seen, sym_arg(s->sym, e, i), is_always(e, i, always));
+  if (!may_take(s, e, always)) return;
+  uintptr_t users = (uintptr_t)map_get(&s->users, map_key(e));
+  map_set(s->arena, &s->users, map_key(e), (void *)(users + 1));
+}
+
+static const RegionSymbols *symbols_of(Share *s, const Region *r) {
+  RegionSymbols *symbols = map_get(&s->symbols, map_key(r));
+  if (symbols) return symbols;
+  symbols = region_symbols(s->k, s->arena, r);
+  map_set(s->arena, &s->symbols, map_key(r), symbols);
+  return symbols;
+}
+
+static bool is_loop(const Op *op) { return op && (op->kind == OP_for || op->kind == OP_while); }
+
+/* A part of the op's expression that could leave the loop while the op cannot. */
+static bool could_leave(Share *s, const Op *op, const Sym *e) {
+  const Region *r = op->parent;
+  if (!is_loop(r->owner) || expr_is_tied(e, symbols_of(s, r))) return false;
+  return op_is_tied(op, symbols_of(s, r)) || op->nargs > 0;
+}
+
+static bool is_worth(Share *s, const Op *op, const Sym *e, bool always) {
+  if (!may_take(s, e, always) || e == op_attr(op, ATTR_expr)->sym) return false;
+  return (uintptr_t)map_get(&s->users, map_key(e)) > 1 || could_leave(s, op, e);
+}
+
+/* ---- taking out ---- */
+
+/* An expression that is being written anew, and its operands. */
+typedef struct Draft {
+  Op *op; /* that it stands in, or in front of */
+  Value *args[MOST_OPERANDS];
+  int nargs;
+} Draft;
+
+static Value *value_of(Share *s, Op *op, const Sym *e);
+
+/* NULL: no room. */
+static const Sym *as_operand(Share *s, Draft *d, Value *v) {
+  int i = 0;
+  while (i < d->nargs && d->args[i] != v) i++;
+  if (i == MOST_OPERANDS) return NULL;
+  d->args[i] = v;
+  if (i == d->nargs) d->nargs++;
+  return ir_numbered_symbol(s->k->cx, "$APPLY_EXPR_ARG_", i, false);
+}
+
+static const Sym *rewrite(Share *s, Draft *d, const Sym *e, bool always);
+
+static const Sym *rewrite_operands(Share *s, Draft *d, const Sym *e, bool always) {
+  int n = sym_nargs(e);
+  const Sym **args = ARENA_ARRAY(s->arena, const Sym *, n + 1);
+  bool same = true;
+  for (int i = 0; i < n; i++) {
+    const Sym *old = sym_arg(s->sym, e, i);
+    args[i] = rewrite(s, d, old, is_always(e, i, always));
+    same = same && args[i] == old;
+  }
+  const Sym *made = same ? e : sym_build(s->sym, sym_kind(e), args, n);
+  if (!made) sym_take_error(s->sym);
+  return made ? made : e;
+}
+
+static const Sym *rewrite(Share *s, Draft *d, const Sym *e, bool always) {
+  if (sym_nargs(e) == 0) return e;
+  if (is_worth(s, d->op, e, always)) {
+    const Sym *operand = as_operand(s, d, value_of(s, d->op, e));
+    if (operand) return operand;
+  }
+  return rewrite_operands(s, d, e, always);
+}
+
+static Value *find_made(Share *s, const Region *r, const Sym *e) {
+  for (; r; r = r->owner ? r->owner->parent : NULL) {
+    const Map *made = map_get(&s->made, map_key(r));
+    Value *v = made ? map_get(made, map_key(e)) : NULL;
+    if (v || expr_is_tied(e, symbols_of(s, r))) return v;
+  }
+  return NULL;
+}
+
+static DType dtype_of(Share *s, const Sym *e) {
+  SymRange r = sym_range(s->sym, s->facts, e);
+  return r.lo >= INT32_MIN && r.hi <= INT32_MAX ? DTYPE_i32 : DTYPE_index;
+}
+
+/* The quotient e in front of `op`, or where it was made before. */
+static Value *value_of(Share *s, Op *op, const Sym *e) {
+  Value *v = find_made(s, op->parent, e);
+  if (v) return v;
+  Draft d = {.op = op};
+  const Sym *spelt = rewrite_operands(s, &d, e, true);
+  Op *made = ir_op_new(s->k, OP_expr, op->at, d.args, d.nargs);
+  const Type *type = type_scalar(s->k->cx, dtype_of(s, e));
+  op_set_attr(s->k, made, (Attr){.key = ATTR_expr, .sym = spelt});
+  ir_insert_before(op, made);
+  ir_set_results(s->k, made, &type, 1);
+  Map *here = map_get(&s->made, map_key(op->parent));
+  if (!here) map_set(s->arena, &s->made, map_key(op->parent), here = ARENA_NEW(s->arena, Map));
+  map_set(s->arena, here, map_key(e), &made->results[0]);
+  return &made->results[0];
+}
+
+static void share_in(Share *s, Op *op) {
+  Draft d = {.op = op, .nargs = op->nargs};
+  const Sym *e = op_attr(op, ATTR_expr)->sym;
+  if (op->nargs > MOST_OPERANDS) return;
+  for (int i = 0; i < op->nargs; i++) d.args[i] = op->args[i];
+  const Sym *spelt = rewrite(s, &d, e, true);
+  if (spelt == e) return;
+  op->args = arena_copy(s->k->arena, d.args, sizeof(Value *) * (size_t)d.nargs);
+  op->nargs = d.nargs;
+  op_set_attr(s->k, op, (Attr){.key = ATTR_expr, .sym = spelt});
+}
+
+bool pass_share(Kernel *k, PassCtx *cx) {
+  Share s = {.k = k, .arena = cx->scratch, .sym = k->cx->sym, .facts = cx->facts.header};
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    Map seen = {0};
+    if (op->kind == OP_expr) count(&s, &seen, op_attr(op, ATTR_expr)->sym, true);
+  }
+  for (Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == OP_expr) share_in(&s, op);
+  return true;
+}
