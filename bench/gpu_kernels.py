@@ -20,7 +20,7 @@ def compiled(kernel, subs, target=""):
 
 def waves_of(columns, per_thread=16):
     """As many waves as hold a row with about so many elements in each thread; they divide it."""
-    most = min(max(columns // (32 * per_thread), 1), 32)
+    most = min(max(columns // (32 * per_thread), 1), 16)
     return next(waves for waves in range(most, 0, -1) if columns % waves == 0)
 
 

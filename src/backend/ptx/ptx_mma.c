@@ -76,6 +76,31 @@ static Held accumulator(Ptx *p, const Op *op, int arg) {
   return to;
 }
 
+/* A register that holds 0, which ptxas does not know: a bit of an address that is never set. */
+static const char *unknown_zero(Ptx *p) {
+  for (int i = 0; i < p->args.n; i++) {
+    if (p->args.at[i].kind != PTX_POINTER) continue;
+    Reg high = ptx_new(p, REG_RD), zero = ptx_new(p, REG_R);
+    ptx_line(p, "shr.u64 %s, %s, 62", high.name, p->arg_regs.at[i].name);
+    ptx_line(p, "cvt.u32.u64 %s, %s", zero.name, high.name);
+    return zero.name;
+  }
+  return "0";
+}
+
+/* Where products of 8-bit floats are computed in f16 (sm_90), ptxas of CUDA 13.0 takes a word of
+ * e4m3 that it knows to be 0 for numbers of 2^-7: elements outside of a tile would count. */
+static Held *hidden_zeros(Ptx *p, Held *h) {
+  if (h->dtype != DTYPE_f8e4m3fn) return h;
+  const Reg *from = words_of(p, h);
+  const char *zero = unknown_zero(p);
+  Held *to = ARENA_ARRAY(p->arena, Held, 1);
+  *to = held_new(p, h->dtype, h->n, true);
+  for (int i = 0; i < word_count(h->dtype, h->n); i++)
+    ptx_line(p, "or.b32 %s, %s, %s", to->word[i].name, from[i].name, zero);
+  return to;
+}
+
 typedef struct WaveMma {
   const MmaInfo *row;
   const char *name;
@@ -120,6 +145,10 @@ void ptx_wave_mma(Ptx *p, const Op *op) {
   w.name = instruction(p, w.row, d, spelling(at, w.row), spelling(bt, w.row));
   w.a = ptx_get(p, op->args[0]);
   w.b = ptx_get(p, op->args[1]);
+  if (w.row->needs & FEATURE_MMA_SYNC_F8) {
+    w.a = hidden_zeros(p, w.a);
+    w.b = hidden_zeros(p, w.b);
+  }
   w.acc = accumulator(p, op, 2);
   for (int k = 0; k < w.copies[2]; k++)
     for (int m = 0; m < w.copies[0]; m++)
