@@ -180,9 +180,11 @@ static bool reads_memory(const Op *product) {
 }
 
 /* Copies are issued when the first product has what it needs: its operands have been read to
- * registers, or it is under way itself. */
-static Op *issue_before(const StagedLoop *l) {
-  Op *op = l->loop->body->first;
+ * registers, or it is under way itself. Where the product of the iteration before may still be
+ * under way they go first: the wave would wait for that one in front of the next. */
+static Op *issue_before(const StagedLoop *l, Op *first) {
+  Op *op = first;
+  if (l->product && staged_flights(l)) return op;
   while (op != l->loop->body->last && !is_product(op)) op = op->next;
   return op != l->loop->body->last && reads_memory(op) ? op->next : op;
 }
@@ -192,8 +194,8 @@ static bool run_ahead(Rewrite *w) {
   Op *first = body->first;
   int ahead = ahead_of(w, true);
   if (ahead) {
-    insert_group(w, issue_before(w->l), later(w, ahead));
     ir_insert_before(first, new_wait(w, ahead - 1));
+    insert_group(w, issue_before(w->l, first), later(w, ahead));
   }
   for (int i = 0; i < w->l->copies.n; i++) {
     const StagedCopy *c = &w->l->copies.at[i];
