@@ -28,19 +28,23 @@ static inline bool lane_run(Lab *l, const char *target, int schedule) {
   return sim_lab(l, &o, NULL);
 }
 
+/* What was compared, its errors, and the program that came out. */
+static inline void lane_report(const Sample *s, const SampleSizes *sizes, const char *target,
+                               Lab *after) {
+  StrBuf text = {.arena = after->cx->arena};
+  if (after->k) ir_print(&text, after->k);
+  lab_print_errors(after);
+  printf("%s differs at sizes %d %d %d %d on %s:\n%s", s->name, sizes->at[0], sizes->at[1],
+         sizes->at[2], sizes->at[3], target, sb_text(&text));
+}
+
 /* One choice of sizes; false when anything is reported or the results differ. */
 static inline bool lane_agrees(const Sample *s, const SampleSizes *sizes, const char *target,
                                int schedule) {
   Lab before = sample_open(s, sizes), after = sample_open(s, sizes);
   bool same = lab_run(&before) && lane_transform(&after, target) && sample_reparses(&after) &&
               lane_run(&after, target, schedule) && lab_equal(&before, &after);
-  if (!same) {
-    StrBuf text = {.arena = after.cx->arena};
-    if (after.k) ir_print(&text, after.k);
-    lab_print_errors(&after);
-    printf("%s differs at sizes %d %d %d %d on %s:\n%s", s->name, sizes->at[0], sizes->at[1],
-           sizes->at[2], sizes->at[3], target, sb_text(&text));
-  }
+  if (!same) lane_report(s, sizes, target, &after);
   lab_close(&before);
   lab_close(&after);
   return same;

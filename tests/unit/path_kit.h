@@ -66,4 +66,27 @@ static inline int pick(Random *r, int n) {
   return (int)((r->seed >> 33) % (uint64_t)n);
 }
 
+/* ---- random programs ---- */
+
+/* One op without a body, at random. */
+typedef void Writer(StrBuf *out, Random *r, int *names);
+
+/* Up to `most` ops, and loops and conditionals of them: of `kinds`, which are equally
+ * frequent, the last three. */
+static inline void write_region(StrBuf *out, Random *r, Writer *leaf, int most, int kinds,
+                                int depth, int *names) {
+  enum { NESTED = 3, DEEPEST = 3 }; /* of all kinds the last; two of them loops */
+  for (int n = 1 + pick(r, most); n > 0; n--) {
+    int kind = pick(r, depth < DEEPEST ? kinds : kinds - NESTED);
+    if (kind < kinds - NESTED) {
+      leaf(out, r, names);
+      continue;
+    }
+    if (kind < kinds - 1) sb_printf(out, "for %c {\n", "KLI"[depth]);
+    else sb_printf(out, "if (M > %d) {\n", (*names)++);
+    write_region(out, r, leaf, most, kinds, depth + 1, names);
+    sb_puts(out, "}\n");
+  }
+}
+
 #endif

@@ -50,26 +50,14 @@ static bool path_keeps_values(const Path *p, const void *unused) {
   return true;
 }
 
-static void write_region(StrBuf *out, Random *r, int depth, int *names) {
-  for (int n = 1 + pick(r, 4); n > 0; n--) {
-    int m = pick(r, 4);
-    switch (pick(r, depth < 3 ? 8 : 5)) {
-    case 0:
-    case 1: sb_printf(out, "%%x%d = read %%s%d\n", (*names)++, m); break;
-    case 2: sb_printf(out, "write %%v, %%s%d\n", m); break;
-    case 3: sb_printf(out, "copy %%a, %%s%d\n", m); break;
-    case 4: sb_printf(out, "%%x%d = atomic_add %%v, %%s%d\n", (*names)++, m); break;
-    case 5:
-    case 6:
-      sb_printf(out, "for %c {\n", "KLI"[depth]);
-      write_region(out, r, depth + 1, names);
-      sb_puts(out, "}\n");
-      break;
-    default:
-      sb_printf(out, "if (M > %d) {\n", (*names)++);
-      write_region(out, r, depth + 1, names);
-      sb_puts(out, "}\n");
-    }
+static void write_leaf(StrBuf *out, Random *r, int *names) {
+  int m = pick(r, 4);
+  switch (pick(r, 5)) {
+  case 0:
+  case 1: sb_printf(out, "%%x%d = read %%s%d\n", (*names)++, m); break;
+  case 2: sb_printf(out, "write %%v, %%s%d\n", m); break;
+  case 3: sb_printf(out, "copy %%a, %%s%d\n", m); break;
+  default: sb_printf(out, "%%x%d = atomic_add %%v, %%s%d\n", (*names)++, m);
   }
 }
 
@@ -89,7 +77,7 @@ static Lab random_program(uint64_t seed, int elements) {
             "%%s3 = alloc {physical = [%d]} : mem<M, i32, shared>\n"
             "%%v = fill 1 : tile<M, i32>\n",
             elements, elements, elements + 1);
-  write_region(&out, &r, 0, &names);
+  write_region(&out, &r, write_leaf, 4, 8, 0, &names);
   sb_puts(&out, "}\n");
   Lab l = lab_open(sb_text(&out));
   arena_free(a);

@@ -44,13 +44,7 @@ static bool reduce_agrees(const Reduce *r, const SampleSizes *sizes, const char 
               lane_run(&after, target, schedule);
   if (same && r->tolerance == 0) same = lab_equal(&before, &after);
   else if (same) same = is_close(&before, &after, r->tolerance);
-  if (!same) {
-    StrBuf text = {.arena = after.cx->arena};
-    if (after.k) ir_print(&text, after.k);
-    lab_print_errors(&after);
-    printf("%s differs at sizes %d %d %d %d on %s:\n%s", s->name, sizes->at[0], sizes->at[1],
-           sizes->at[2], sizes->at[3], target, sb_text(&text));
-  }
+  if (!same) lane_report(s, sizes, target, &after);
   lab_close(&before);
   lab_close(&after);
   return same;

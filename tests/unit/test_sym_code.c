@@ -1,27 +1,5 @@
 /* test_sym_code.c: evaluation, compiled programs, boxes, lowering. */
-#include "harness.h"
-#include "sym/sym.h"
-
-typedef struct Env {
-  SymCtx *cx;
-  Arena *arena;
-  SymFacts *f;
-} Env;
-
-static Env env_new(void) {
-  Env e = {.cx = sym_ctx_new(), .arena = arena_new()};
-  e.f = sym_facts_new(e.arena, e.cx, NULL);
-  return e;
-}
-
-static void env_free(Env *e) {
-  sym_ctx_free(e->cx);
-  arena_free(e->arena);
-}
-
-static const Sym *parse(Env *e, const char *text) {
-  return sym_parse(e->cx, text, strlen(text), NULL);
-}
+#include "sym_kit.h"
 
 /* Of an expression in x and y. */
 static bool eval(Env *e, const char *text, int64_t x, int64_t y, int64_t *out) {

@@ -1,27 +1,6 @@
 /* test_sym_facts.c: proofs, ranges, congruences, linear forms, strides. */
-#include "harness.h"
-#include "sym/sym.h"
+#include "sym_kit.h"
 
-typedef struct Env {
-  SymCtx *cx;
-  Arena *arena;
-  SymFacts *f;
-} Env;
-
-static Env env_new(void) {
-  Env e = {.cx = sym_ctx_new(), .arena = arena_new()};
-  e.f = sym_facts_new(e.arena, e.cx, NULL);
-  return e;
-}
-
-static void env_free(Env *e) {
-  sym_ctx_free(e->cx);
-  arena_free(e->arena);
-}
-
-static const Sym *parse(Env *e, const char *text) {
-  return sym_parse(e->cx, text, strlen(text), NULL);
-}
 static bool assume(Env *e, const char *text) { return sym_assume(e->f, parse(e, text)); }
 static SymTruth prove(Env *e, const char *text) { return sym_prove(e->cx, e->f, parse(e, text)); }
 static const char *stride(Env *e, const char *text, const char *symbol) {

@@ -56,28 +56,16 @@ static int is_ordered(const Kernel *k, const Op *removed) {
 
 /* ---- programs ---- */
 
-static void write_region(StrBuf *out, Random *r, int depth, int *names) {
+static void write_leaf(StrBuf *out, Random *r, int *names) {
   static const char *const memories[] = {"%s0", "%s1", "%s2", "%g"};
-  for (int n = 1 + pick(r, 3); n > 0; n--) {
-    const char *m = memories[pick(r, 4)];
-    switch (pick(r, depth < 3 ? 9 : 6)) {
-    case 0:
-    case 1: sb_printf(out, "%%x%d = read %s\n", (*names)++, m); break;
-    case 2: sb_printf(out, "write %%v, %s\n", m); break;
-    case 3: sb_printf(out, "%%x%d = atomic_add %%v, %s\n", (*names)++, m); break;
-    case 4: sb_printf(out, "copy %%a, %%s%d\n", pick(r, 3)); break;
-    case 5: sb_puts(out, pick(r, 3) ? "write %v, %s0\n" : "shared_barrier\n"); break;
-    case 6:
-    case 7:
-      sb_printf(out, "for %c {\n", "KLI"[depth]);
-      write_region(out, r, depth + 1, names);
-      sb_puts(out, "}\n");
-      break;
-    default:
-      sb_printf(out, "if (M > %d) {\n", (*names)++);
-      write_region(out, r, depth + 1, names);
-      sb_puts(out, "}\n");
-    }
+  const char *m = memories[pick(r, 4)];
+  switch (pick(r, 6)) {
+  case 0:
+  case 1: sb_printf(out, "%%x%d = read %s\n", (*names)++, m); break;
+  case 2: sb_printf(out, "write %%v, %s\n", m); break;
+  case 3: sb_printf(out, "%%x%d = atomic_add %%v, %s\n", (*names)++, m); break;
+  case 4: sb_printf(out, "copy %%a, %%s%d\n", pick(r, 3)); break;
+  default: sb_puts(out, pick(r, 3) ? "write %v, %s0\n" : "shared_barrier\n");
   }
 }
 
@@ -93,7 +81,7 @@ static Lab random_program(uint64_t seed) {
                 "%s1 = alloc {physical = [4], base = 16} : mem<M, i32, shared>\n"
                 "%s2 = alloc {physical = [4], base = 24} : mem<M, i32, shared>\n"
                 "%v = fill 1 : tile<M, i32>\n");
-  write_region(&out, &r, 0, &names);
+  write_region(&out, &r, write_leaf, 3, 9, 0, &names);
   sb_puts(&out, "}\n");
   Lab l = lab_open(sb_text(&out));
   arena_free(a);
