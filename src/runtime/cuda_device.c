@@ -1,7 +1,7 @@
 /* cuda_device.c: NVIDIA's GPUs: which there are, their contexts and memory.
  *
  * Each device is used through its primary context, which PyTorch and others use too: their streams
- * and memory are ours. A thread's current context is left as it was found. */
+ * and memory are ours. A thread's current context is left as it was found, unless it had none. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,17 +93,21 @@ static bool cuda_facts(Device *d, int index, DeviceFacts *out, const DeviceRepor
 
 /* ---- contexts ---- */
 
+int cuda_make_current(CudaState *s, int index, CudaEntry *e) {
+  void *now = NULL, *context = s->context[index];
+  int error = s->f.ctx_current(&now);
+  *e = (CudaEntry){.pushed = now && now != context, .changed = now != context};
+  if (!error && e->changed) error = now ? s->f.ctx_push(context) : s->f.ctx_set(context);
+  if (error) *e = (CudaEntry){0};
+  return error;
+}
+
 bool cuda_enter(CudaState *s, int index, CudaEntry *e, const DeviceReport *r) {
-  void *now = NULL;
   int error = 0;
   *e = (CudaEntry){0};
   if (!check_index(s, index, r)) return false;
   if (!s->context[index]) error = s->f.primary_retain(&s->context[index], s->device[index]);
-  if (!error) error = s->f.ctx_current(&now);
-  if (!error && now != s->context[index]) {
-    error = s->f.ctx_push(s->context[index]);
-    e->pushed = !error;
-  }
+  if (!error) error = cuda_make_current(s, index, e);
   return error ? cuda_report(s, error, "the device has no context", r) : true;
 }
 

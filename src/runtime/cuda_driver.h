@@ -88,10 +88,12 @@ typedef struct CudaState {
 
 static inline CudaState *cuda_state(Device *d) { return d->state; }
 
-/* The context of a device becomes the thread's; cuda_leave brings the old one back. */
+/* The context of a device becomes the thread's: for good where it had none, as with the runtime
+ * library of CUDA, else until cuda_leave. */
 typedef struct CudaEntry {
-  bool pushed;
+  bool pushed, changed;
 } CudaEntry;
+int cuda_make_current(CudaState *s, int index, CudaEntry *e); /* the driver's error */
 bool cuda_enter(CudaState *s, int index, CudaEntry *e, const DeviceReport *r);
 void cuda_leave(CudaState *s, CudaEntry e);
 

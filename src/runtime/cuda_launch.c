@@ -28,13 +28,12 @@ static int launch_here(CudaState *s, const DeviceLaunch *l) {
  * function belongs to its context; nothing ran then. */
 int cuda_launch(Device *d, const DeviceLaunch *l) {
   CudaState *s = cuda_state(d);
-  void *context = s->context[l->code->device], *now = NULL;
+  CudaEntry e;
   int error = launch_here(s, l);
   if (error != CUDA_NO_CONTEXT && error != CUDA_BAD_HANDLE) return error;
-  if (s->f.ctx_current(&now) != CUDA_OK || now == context) return error;
-  if ((error = s->f.ctx_push(context))) return error;
+  if (cuda_make_current(s, l->code->device, &e) != CUDA_OK || !e.changed) return error;
   error = launch_here(s, l);
-  s->f.ctx_pop(&now);
+  cuda_leave(s, e);
   return error;
 }
 
@@ -83,12 +82,12 @@ static int encode_here(CudaState *s, const ArtMap *m, void *map, void *address,
 int cuda_encode(Device *d, int index, const ArtMap *m, void *map, void *address,
                 const int64_t *sizes, const int64_t *strides, bool changed) {
   CudaState *s = cuda_state(d);
-  void *old;
+  CudaEntry e;
   bool moves = !changed && s->f.map_move;
   if (!moves && !s->f.map_encode) return CUDA_NOT_THERE;
   int error = moves ? s->f.map_move(map, address) : encode_here(s, m, map, address, sizes, strides);
-  if (error != CUDA_NO_CONTEXT || s->f.ctx_push(s->context[index]) != CUDA_OK) return error;
+  if (error != CUDA_NO_CONTEXT || cuda_make_current(s, index, &e) != CUDA_OK) return error;
   error = moves ? s->f.map_move(map, address) : encode_here(s, m, map, address, sizes, strides);
-  s->f.ctx_pop(&old);
+  cuda_leave(s, e);
   return error;
 }

@@ -108,11 +108,10 @@ bool cuda_load(Device *d, int index, const ArtVariant *v, DeviceCode *out, const
 /* Errors are of no interest: after a fault on the device nothing can be unloaded. */
 void cuda_unload(Device *d, DeviceCode *code) {
   CudaState *s = cuda_state(d);
-  void *now = NULL;
-  bool push = s->f.ctx_current(&now) == CUDA_OK && now != s->context[code->device];
-  if (push && s->f.ctx_push(s->context[code->device]) != CUDA_OK) return;
+  CudaEntry e;
+  if (cuda_make_current(s, code->device, &e) != CUDA_OK) return;
   s->f.module_unload(code->module);
-  if (push) s->f.ctx_pop(&now);
+  cuda_leave(s, e);
 }
 
 bool cuda_resources(Device *d, const DeviceCode *code, DeviceResources *out,

@@ -136,6 +136,11 @@ int cuCtxPushCurrent_v2(void *to) {
   return count_push(1), CUDA_OK;
 }
 
+int cuCtxSetCurrent(void *to) {
+  BEGIN;
+  return current = to, CUDA_OK;
+}
+
 int cuCtxPopCurrent_v2(void **old) {
   BEGIN;
   if (!below) return BAD_CONTEXT;

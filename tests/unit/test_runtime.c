@@ -189,6 +189,8 @@ TEST(launch_on_another_device) {
   b.fake->enter(NULL);
   CHECK_INT(b.fake->last.device, 1);
   CHECK_INT(b.fake->loads, 2);
+  b.fake->enter(NULL);
+  CHECK(launch(&b, &s)); /* a thread without a context gets one */
   CHECK_INT(b.fake->pushes, 0);
   scale_args(&s, 4, 64);
   s.b.t.device.index = 1;
