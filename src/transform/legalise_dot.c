@@ -78,7 +78,13 @@ static bool read_dot(Dot *d) {
     d->copies[i] = 1;
     if (copies) sym_is_int(copies->dims[i], &d->copies[i]);
   }
-  return op->results[0].type->n == d->copies[0] * d->copies[1] * d->out_vec;
+  for (int i = 0; i < 3; i++)
+    if (d->copies[i] > IR_MAX_VEC) return false;
+  if (d->out_vec > IR_MAX_VEC || d->k_vec > IR_MAX_VEC) return false;
+  int64_t each = d->copies[2] * d->k_vec, many = each * d->out_vec;
+  return op->args[0]->type->n == d->copies[0] * (d->along_m ? each : many) &&
+         op->args[1]->type->n == d->copies[1] * (d->along_m ? many : each) &&
+         op->results[0].type->n == d->copies[0] * d->copies[1] * d->out_vec;
 }
 
 Value *expand_wave_mma(Expansion *x) {

@@ -105,6 +105,37 @@ TEST(refusals_say_why) {
   static const struct {
     const char *target, *text, *words;
   } cases[] = {
+      {"sm_90a",
+       "thread kernel @k(%a: mem<8, f16>, %c: mem<8, f32>)\n" LANES
+       "  %x = load %a, %z : vec<2, f16>\n  %y = load %c, %z : vec<4, f32>\n"
+       "  %r = wave_mma dot(2, 4, 8, N) %x, %x, %y {copies = [1, 2, 2]}\n}\n",
+       "this matrix instruction"},
+      {"sm_90a",
+       "thread kernel @k(%a: mem<8, f16>, %c: mem<8, f32>)\n" LANES
+       "  %x = load %a, %z : vec<8, f16>\n  %y = load %c, %z : vec<8, f32>\n"
+       "  %r = wave_mma wgmma_m64n16k16_f32_f16 %x, %x, %y\n}\n",
+       "this matrix instruction"},
+      {"sm_90a",
+       "thread kernel @k(%a: mem<8, f32>)\n" LANES "  %s = alloc {base = 0} : mem<8, f32, shared>\n"
+       "  %r = for K with {trips = 4} carry %m = %s {\n    yield %m\n  }\n}\n",
+       "memory that is carried"},
+      {"sm_90a",
+       "thread kernel @k(%a: mem<8, f16>, %c: mem<8, f32>)\n" LANES
+       "  %x = load %a, %z : vec<2, f16>\n  %y = load %c, %z : vec<4, f32>\n"
+       "  %r = wave_mma mma_m16n8k16_f32_f16 %x, %x, %y\n}\n",
+       "operand 1 of 2 registers instead of 8"},
+      {"sm_90a",
+       "thread kernel @k(%a: mem<8, bf16>, %c: mem<8, f32>)\n" LANES
+       "  %x = load %a, %z : vec<8, bf16>\n  %y = load %c, %z : vec<4, f32>\n"
+       "  %w = load %a, %z : vec<4, bf16>\n"
+       "  %r = wave_mma mma_m16n8k16_f32_f16 %x, %w, %y\n}\n",
+       "this matrix instruction"},
+      {"sm_90a",
+       "thread kernel @k(%a: mem<8, f16>, %c: mem<8, f32>)\n" LANES
+       "  %s = alloc {base = 0} : mem<512, f16, shared>\n  %y = load %c, %z : vec<4, f32>\n"
+       "  %r = wgmma wgmma_m64n16k16_f32_f16 %y, %s, %z, %s, %z {desc_a = [128, 256, 0, 0], "
+       "desc_b = [128, 256, 0, 0]}\n}\n",
+       "operand 1 of 4 registers instead of 8"},
       {"sm_90a", "thread kernel @k(%a: mem<8, f32>)\n  launch grid (1) block (64) wave 64\n{\n}\n",
        "a wave of 64 lanes"},
       {"sm_80", "thread kernel @k(%a: mem<8, i32>)\n" LANES "  barrier cluster\n}\n", "cluster"},

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/ptx/ptx_state.h"
+#include "ir/dtype.h"
 
 static const char *spelling(DType t, const MmaInfo *row) {
   switch (t) {
@@ -125,22 +126,45 @@ static void one_instruction(Ptx *p, const WaveMma *w, int m, int n, int k) {
   ptx_line(p, "%s", sb_text(&out));
 }
 
+/* The machine has the row, for these types; a row of tf32 takes f32. */
+static bool check_row(Ptx *p, const Op *op, const MmaInfo *row, DType a, DType b, DType acc) {
+  unsigned types = row ? target_mma_types(p->target, row) : 0;
+  unsigned ta = (unsigned)dtype_mma(a) | (a == DTYPE_f32 ? (unsigned)MMA_tf32 : 0);
+  unsigned tb = (unsigned)dtype_mma(b) | (b == DTYPE_f32 ? (unsigned)MMA_tf32 : 0);
+  bool fits = row && (row->place_b == MMA_SHARED) == (op->kind == OP_wgmma) &&
+              target_has_mma(p->target, row) && (types & ta) && (types & tb) &&
+              (row->mixed || a == b) && (row->acc_types & (unsigned)dtype_mma(acc));
+  if (fits && accumulator_type(acc) && spelling(a, row) && spelling(b, row)) return true;
+  return ptx_fail(p, op, "this matrix instruction");
+}
+
+/* An operand has the registers of its copies of the fragment. */
+static bool check_size(Ptx *p, const Op *op, int arg, int64_t registers) {
+  const Type *t = op->args[arg]->type;
+  if (t->n == registers) return true;
+  return ptx_fail(p, op,
+                  arena_printf(p->arena, "operand %d of %d registers instead of %" PRId64, arg + 1,
+                               t->n, registers));
+}
+
 void ptx_wave_mma(Ptx *p, const Op *op) {
   const MmaChoice *choice = op_attr(op, ATTR_mma)->mma;
   const Attr *copies = op_attr(op, ATTR_copies);
   WaveMma w = {.row = choice->name ? mma_find(choice->name) : NULL, .copies = {1, 1, 1}};
   DType at = op->args[0]->type->dtype, bt = op->args[1]->type->dtype, ct = op->args[2]->type->dtype;
   const char *d = accumulator_type(ct);
-  if (!w.row || !target_has_mma(p->target, w.row) || !d || !spelling(at, w.row) ||
-      !spelling(bt, w.row)) {
-    ptx_fail(p, op, "this matrix instruction");
+  if (!check_row(p, op, w.row, at, bt, ct)) return;
+  int64_t times[3] = {1, 1, 1};
+  for (int i = 0; copies && i < 3; i++) sym_is_int(copies->dims[i], &times[i]);
+  for (int i = 0; i < 3; i++) w.each[i] = fragment_size(w.row, (MmaOperand)i);
+  if (times[0] > IR_MAX_VEC || times[1] > IR_MAX_VEC || times[2] > IR_MAX_VEC ||
+      !check_size(p, op, 0, times[0] * times[2] * w.each[0]) ||
+      !check_size(p, op, 1, times[1] * times[2] * w.each[1]) ||
+      !check_size(p, op, 2, times[0] * times[1] * w.each[2])) {
+    ptx_fail(p, op, "so many copies");
     return;
   }
-  for (int i = 0; copies && i < 3; i++) {
-    int64_t v;
-    if (sym_is_int(copies->dims[i], &v)) w.copies[i] = (int)v;
-  }
-  for (int i = 0; i < 3; i++) w.each[i] = fragment_size(w.row, (MmaOperand)i);
+  for (int i = 0; i < 3; i++) w.copies[i] = (int)times[i];
   if (w.row->needs & FEATURE_MMA_SYNC_F8) ptx_needs(p, ct == DTYPE_f16 ? 87 : 84);
   w.name = instruction(p, w.row, d, spelling(at, w.row), spelling(bt, w.row));
   w.a = ptx_get(p, op->args[0]);
@@ -205,11 +229,10 @@ void ptx_wgmma(Ptx *p, const Op *op) {
   bool shared = op->args[1]->type->kind == TYPE_mem;
   int b = shared ? 3 : 2;
   DType at = op->args[1]->type->dtype, bt = op->args[b]->type->dtype, ct = op->args[0]->type->dtype;
-  if (!row || !target_has_mma(p->target, row) || !accumulator_type(ct) || !spelling(at, row) ||
-      !spelling(bt, row)) {
-    ptx_fail(p, op, "this matrix instruction");
+  if (!check_row(p, op, row, at, bt, ct)) return;
+  if (!check_size(p, op, 0, fragment_size(row, MMA_C)) ||
+      (!shared && !check_size(p, op, 1, fragment_size(row, MMA_A))))
     return;
-  }
   Held acc = accumulator(p, op, 0);
   StrBuf out = {.arena = p->arena};
   Reg keep = {"1", REG_P};

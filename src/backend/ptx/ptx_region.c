@@ -10,6 +10,13 @@ typedef struct Carried {
   int n;
 } Carried;
 
+/* Memory has no registers: it cannot be carried. */
+static bool carries_values(Ptx *p, const Op *op) {
+  for (int i = op_carried(op); i < op->nargs; i++)
+    if (!type_is_value(op->args[i]->type)) return ptx_fail(p, op, "memory that is carried");
+  return true;
+}
+
 /* Registers that hold what a region carries, filled with what it begins with. */
 static Carried open_carried(Ptx *p, Value *const *from, const Region *body, int first) {
   Carried c = {.n = body->nargs - first};
@@ -103,6 +110,7 @@ static const SymFacts *counter_facts(Ptx *p, const Sym *counter, const Sym *trip
 }
 
 void ptx_for(Ptx *p, const Op *op) {
+  if (!carries_values(p, op)) return;
   const Attr *step = op_attr(op, ATTR_step);
   int n = p->labels++, first = op_carried(op), by = step ? (int)step->integer : 1;
   const Sym *counter = ir_loop_counter(p->k, op_attr(op, ATTR_axis)->sym);
@@ -134,6 +142,7 @@ void ptx_for(Ptx *p, const Op *op) {
 }
 
 void ptx_if(Ptx *p, const Op *op) {
+  if (!carries_values(p, op)) return;
   const Attr *expr = op_attr(op, ATTR_expr);
   int n = p->labels++, first = op_carried(op);
   Value *value = op_condition(op);
@@ -150,6 +159,7 @@ void ptx_if(Ptx *p, const Op *op) {
 }
 
 void ptx_while(Ptx *p, const Op *op) {
+  if (!carries_values(p, op)) return;
   int n = p->labels++;
   Carried c = open_carried(p, op->args, op->body, 0);
   ptx_addresses_before(p, op->body);
