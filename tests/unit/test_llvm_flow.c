@@ -195,6 +195,28 @@ TEST(allocations) {
   for (size_t t = 0; t < WV_LEN(types); t++) CHECK(agrees(text, types[t], 64));
 }
 
+/* Memories that change places in a loop are addresses that do; the simulator has no names for
+ * them. */
+TEST(carried_memory) {
+  static const char text[] =
+      "thread kernel @k(%a: mem<N, f32>, %b: mem<N, f32>)\n"
+      "  launch grid (1) block (1) wave 1 shared 1024\n  dynamic N\n{\n"
+      "  %s = alloc : mem<8, f32, shared>\n  %u = alloc : mem<8, f32, shared>\n"
+      "  %zero = scalar 0 : index\n"
+      "  %x = load %a, %zero : vec<8, f32>\n  store %x, %s, %zero\n  store %x, %u, %zero\n"
+      "  %p, %q = for K with {trips = 3} carry %c = %s, %d = %u {\n"
+      "    %y = load %c, %zero : vec<8, f32>\n    %z = add %y, %x\n    store %z, %d, %zero\n"
+      "    yield %d, %c\n  }\n"
+      "  %w = load %p, %zero : vec<8, f32>\n  store %w, %b, %zero\n}\n";
+  Lab l = lab_open(text);
+  size_of_n = 8;
+  fill_two(&l);
+  CpuRun r = cpu_run(&l);
+  CHECK(r.ok);
+  for (int e = 0; !r.skipped && e < 8; e++) CHECK(get(&l, 1, e) == 4 * get(&l, 0, e));
+  lab_close(&l);
+}
+
 TEST(atomics) {
   static const char *const modes[] = {"add", "min", "max", "and", "or", "xchg"};
   static const char *const of[] = {"i32", "i64", "i16", "i8", "f32", "f64", "f16", "bf16"};
@@ -264,5 +286,5 @@ TEST(refusals) {
 
 TESTS_MAIN(RUN(mask_of_the_whole) RUN(mask_per_element) RUN(odd_offsets) RUN(loops)
                RUN(loop_from_with_step) RUN(while_and_if) RUN(expressions) RUN(moving_elements)
-                   RUN(bits) RUN(choices) RUN(allocations) RUN(atomics) RUN(matrix_tiles)
-                       RUN(refusals))
+                   RUN(bits) RUN(choices) RUN(allocations) RUN(carried_memory) RUN(atomics)
+                       RUN(matrix_tiles) RUN(refusals))

@@ -48,7 +48,7 @@ int llvm_compute_width(const Llvm *p, DType t) {
 
 Held *llvm_held_new(Llvm *p, const Value *v) {
   Held *h = ARENA_NEW(p->arena, Held);
-  *h = (Held){.dtype = v->type->dtype, .n = v->type->n, .scope = -1};
+  *h = (Held){.dtype = v->type->dtype, .n = v->type->n, .memory = v->type->kind == TYPE_mem};
   return p->held[v->id] = h;
 }
 

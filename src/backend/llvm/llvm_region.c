@@ -7,19 +7,30 @@
 
 /* ---- carried values ---- */
 
-/* The parts of a value in the form in which values of its type are carried. */
+/* The parts of a value in the form in which values of its type are carried; a memory is its
+ * address. */
 static const char *const *carried_parts(Llvm *p, Held *h) {
+  if (h->memory) return &h->base;
   return llvm_parts_of(p, h, llvm_memory_width(p, h->dtype));
 }
 
-static int carried_count(const Llvm *p, const Held *h) {
+static int carried_width(const Llvm *p, const Held *h) {
   int width = llvm_memory_width(p, h->dtype);
-  return part_count(h->n, width < h->n ? width : h->n);
+  return width < h->n ? width : h->n;
+}
+
+static int carried_count(const Llvm *p, const Held *h) {
+  return h->memory ? 1 : part_count(h->n, carried_width(p, h));
 }
 
 static const char *carried_type(Llvm *p, const Held *h, int i) {
-  int width = llvm_memory_width(p, h->dtype);
-  return llvm_held_type(p, h->dtype, part_size(h->n, width < h->n ? width : h->n, i));
+  if (h->memory) return "ptr";
+  return llvm_held_type(p, h->dtype, part_size(h->n, carried_width(p, h), i));
+}
+
+static void set_carried(Llvm *p, Held *h, const char *const *part) {
+  if (h->memory) h->base = part[0];
+  else llvm_held_set(p, h, llvm_memory_width(p, h->dtype), part);
 }
 
 /* One phi node for each part of `v`: names first, lines when both sides are known. */
@@ -64,7 +75,7 @@ static Loop open_loop(Llvm *p, Value *const *from, Value *const *args, int n) {
     l.in[i] = carried_parts(p, h);
     l.body[i] = llvm_held_new(p, args[i]);
     l.phi[i] = phi_names(p, l.body[i]);
-    llvm_held_set(p, l.body[i], llvm_memory_width(p, h->dtype), l.phi[i]);
+    set_carried(p, l.body[i], l.phi[i]);
   }
   return l;
 }
@@ -81,7 +92,7 @@ static void merge_results(Llvm *p, const Op *op, const Loop *l, const char *befo
     Held *h = llvm_held_new(p, &op->results[i]);
     const char **name = phi_names(p, h);
     put_phis(p, &p->body, h, name, (Side){before, l->in[i]}, (Side){behind, l->out[i]});
-    llvm_held_set(p, h, llvm_memory_width(p, h->dtype), name);
+    set_carried(p, h, name);
   }
 }
 
@@ -174,7 +185,7 @@ void llvm_while(Llvm *p, const Op *op) {
   llvm_block(p, end);
   for (int i = 0; i < op->nresults; i++) {
     Held *h = llvm_held_new(p, &op->results[i]);
-    llvm_held_set(p, h, llvm_memory_width(p, h->dtype), l.phi[i + 1]);
+    set_carried(p, h, l.phi[i + 1]);
   }
 }
 

@@ -31,8 +31,8 @@ typedef struct Held {
   Form *forms;
   Splat *splats;    /* of a single element: it n times */
   const char *wide; /* of an integer scalar: its value in i64; or NULL */
+  bool memory;
   const char *base; /* of a memory: a pointer to its first element */
-  int scope;        /* of an allocation: its number among alias scopes; -1: an argument */
 } Held;
 
 /* A form or a splat of a value, to be forgotten at the end of the region it was made in. */
