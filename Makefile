@@ -16,7 +16,7 @@ export CC
 endif
 WERROR_NOW = $(or $(WERROR),$(if $(findstring WERROR=ON,$(shell cat $(BUILD)/.configured 2>/dev/null)),ON,OFF))
 
-.PHONY: all setup demo test test-full test-gpu check san fuzz bench bench-gpu gpu-package fmt lint bless wc clean help
+.PHONY: all setup demo test test-full test-gpu check san fuzz bench bench-gpu gpu-package fmt lint bless wc clean help bench-cpu
 
 all: ## build the library, wavec, the Python package and the tests
 	@tools/build.sh $(BUILD) -DWAVE_WERROR=$(WERROR_NOW)
@@ -64,6 +64,9 @@ bench: all ## the benchmarks of the compiler itself, and of kernels where there 
 bench-gpu: gpu-package ## kernels on the GPU of this machine beside PyTorch's; what a launch costs
 	@PYTHONPATH=python:bench $(GPU_PYTHON) bench/bench_gpu.py --target sm_80,sm_90a --triton --json build-gpu/gpu-bench.json
 	@PYTHONPATH=python:bench $(GPU_PYTHON) bench/bench_launch.py
+
+bench-cpu: all ## kernels on this machine's processor beside NumPy
+	@$(RUN) PYTHONPATH=python "$$PYTHON" bench/bench_cpu.py
 
 fmt: ## reformat C sources with clang-format (tables are aligned by hand and left alone)
 	git ls-files '*.c' '*.h' | xargs clang-format -i
