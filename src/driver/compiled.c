@@ -80,7 +80,12 @@ static bool open_device(wv_program *p) {
 bool program_load(wv_program *p, int variant, int device) {
   Launcher *l = &p->launcher;
   DeviceReport r = report_here(p);
-  if (device >= DEVICE_MOST || !program_compile(p, variant) || !open_device(p)) return false;
+  if (device >= DEVICE_MOST) {
+    diag_add(r.diags, DIAG_E0902, r.at, "device %d: %d is the last that can be used", device,
+             DEVICE_MOST - 1);
+    return false;
+  }
+  if (!program_compile(p, variant) || !open_device(p)) return false;
   if (atomic_load(&l->code[variant][device])) return true;
   DeviceCode *code = ARENA_NEW(p->arena, DeviceCode);
   if (!l->device->kind->load(l->device, device, &p->art.variant[variant], code, &r)) return false;

@@ -203,6 +203,11 @@ TEST(targets_without_programs) {
   wv_program *p = wv_compile(k, &(wv_compile_options){.target = "cuda"});
   CHECK_STR(p ? wv_program_target(p) : "", "sm_90a");
   wv_program_free(p);
+  CHECK(!wv_compile(k, &(wv_compile_options){.target = "sm_90a", .device = 99}));
+  CHECK(has(said(cx, "E0902"), "device 99: 15 is the last that can be used"));
+  wv_diag_clear(cx);
+  CHECK(!wv_compile(k, &(wv_compile_options){.target = "sm_90a", .device = 5}));
+  CHECK(has(said(cx, "E0902"), "there is no CUDA device 5: there are 2"));
   fake->major = 7;
   wv_diag_clear(cx);
   CHECK(!wv_compile(k, &(wv_compile_options){.target = "cuda"}));
