@@ -282,7 +282,7 @@ void lower_publish(Lower *l, const Value *memory);
  */
 int memory_width(Lower *l, const MemLayout *m, const Layout *layout);
 
-/* ---- accesses (lower_access.c) -----------------------------------------------------------------
+/* ---- accesses (lower_open.c, lower_access.c) ----------------------------------------------------
  */
 
 enum { LANE_DYNAMIC = 5 }; /* values that coordinates take from registers */

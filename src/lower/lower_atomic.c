@@ -1,0 +1,84 @@
+/* lower_atomic.c: atomics of tiles: one for each element that a lane acts on. */
+#include "ir/attr.h"
+#include "lower/lower_walk.h"
+
+/* Registers of one vector of a thread. */
+static int vector_length(const Layout *layout) {
+  const Digits *regs = &layout->part[LAYOUT_REG];
+  return regs->n && regs->at[0].stride == 1 ? regs->at[0].radix : 1;
+}
+
+/* The op may say how many elements of each vector are acted on: the first ones. */
+static bool is_acted_on(const Lower *l, const LaneAccess *a, int reg) {
+  const Attr *ept = op_attr(a->op, ATTR_ept);
+  int64_t each;
+  if (!ept || !sym_is_int(distribute_expr(l->d, a->op, ept->sym), &each)) return true;
+  return reg % vector_length(a->layout) < each;
+}
+
+/* The lane that holds the same element and comes first; NULL: every lane is that one. */
+static const Sym *first_lane(Lower *l, const Layout *layout) {
+  const Digits *lanes = &layout->part[LAYOUT_LANE];
+  const Sym *lane = l->lane, *zero = sym_int(l->sym, 0);
+  int weight = 1;
+  for (int i = 0; i < lanes->n; i++) {
+    int radix = lanes->at[i].radix;
+    const Sym *above = sym_floordiv(l->sym, l->lane, sym_int(l->sym, weight));
+    const Sym *digit = sym_mod(l->sym, above, sym_int(l->sym, radix));
+    if (!lanes->at[i].stride)
+      lane = sym_sub(l->sym, lane, sym_mul(l->sym, digit, sym_int(l->sym, weight)));
+    weight *= radix;
+  }
+  lane = sym_simplify(l->sym, lower_facts(l), lane);
+  return sym_sub(l->sym, lane, l->lane) == zero ? NULL : lane;
+}
+
+/* In every thread that holds it: what is only stored, the thread that acted stores. */
+static bool is_used(const Lower *l, const Value *v) {
+  for (const Op *op = ir_first(l->k); op; op = ir_next(op))
+    for (int i = 0; i < op->nargs; i++)
+      if (op->args[i] == v && (op->kind != OP_write || i > 0)) return true;
+  return false;
+}
+
+/* Of threads that hold the same element one has acted, and the others get what it was told. */
+static bool share_result(Lower *l, const Op *op, const Layout *layout, Value **v) {
+  const Digits *waves = &layout->part[LAYOUT_WAVE];
+  if (l->machine.observable || !is_used(l, &op->results[0])) return true;
+  for (int i = 0; i < waves->n; i++)
+    if (!waves->at[i].stride)
+      return lower_refuse(l, op, "the result for an element that several waves hold");
+  const Sym *from = first_lane(l, layout);
+  if (!from) return true;
+  Value *args[] = {*v, emit_expr(l, from, DTYPE_i32)};
+  *v = emit(l, OP_shuffle_idx, args, 2, NULL, 0, (*v)->type);
+  return true;
+}
+
+/* Every thread acts for itself in an observable kernel; else one thread for each element. */
+bool lower_atomic(Lower *l, const Op *op) {
+  const Value *v = op->args[0];
+  Layout whole = lane_undivided(l);
+  LaneAccess a;
+  if (!open_access(l, op, l->bounds[op->id], v->layout ? v->layout : &whole, &a)) return false;
+  a.width = 1; /* an atomic acts on one element */
+  Walk w = walk_begin(l, &a, !l->machine.observable);
+  int n = layout_size(a.layout, LAYOUT_REG);
+  Value **old = ARENA_ARRAY(l->arena, Value *, n);
+  for (int r = 0; r < n; r++) {
+    old[r] = emit_pick(l, l->value[v->id], &r, 1);
+    if (!is_acted_on(l, &a, r) || walk_is_idle(&w, r)) continue;
+    WalkStep s = walk_step(&w, r);
+    s.args[0] = old[r];
+    const char *mode = op->kind == OP_atomic_min ? "min" : "add";
+    s.attrs[s.nattrs++] = (Attr){.key = ATTR_mode, .text = intern(&l->k->cx->names, mode)};
+    old[r] = emit(l, OP_atomic, s.args, s.nargs + 1, s.attrs, s.nattrs, s.args[0]->type);
+  }
+  if (!op->nresults) return true;
+  Value *all = emit_join(l, old, n);
+  if (w.nseveral && is_used(l, &op->results[0]))
+    return lower_refuse(l, op, "the result for an element that several threads hold");
+  bool shared = share_result(l, op, a.layout, &all);
+  l->value[op->results[0].id] = all;
+  return shared;
+}

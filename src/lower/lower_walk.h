@@ -1,0 +1,62 @@
+/* lower_walk.h: going through the registers of an access, `width` at a time.
+ *
+ * Each access of `width` registers has an offset; those that differ from an earlier one by a
+ * constant share its address and carry the difference as an immediate. */
+#ifndef WV_LOWER_WALK_H
+#define WV_LOWER_WALK_H
+
+#include "lower/lower.h"
+
+/* An address that was emitted; others are it plus a constant. */
+typedef struct Base {
+  FormPlace place; /* where it lies */
+  const Sym *offset;
+  Value *value;
+} Base;
+
+/* A test of a walk: a condition, or `whole` <= 0 where many places are compared with a number. */
+typedef struct Test {
+  TileForm *form;
+  bool repeated; /* at several places */
+  bool compares;
+} Test;
+
+/* A test at a place. */
+typedef struct Tested {
+  int test;
+  FormPlace place;
+  Value *value; /* NULL: it always holds */
+} Tested;
+
+typedef struct Walk {
+  Lower *l;
+  const LaneAccess *a;
+  TileForm *offset, *coords[IR_MAX_RANK];
+  Test tests[MAX_BOUNDS];
+  const Sym *owner; /* only one thread of those that hold an element acts; NULL: all do */
+  const DimHolders *several[LAYOUT_DIMS]; /* dims along which digits overlap, if one acts */
+  int nseveral;
+  Vec(Base) bases;
+  Vec(Tested) tested;
+  int reg;                   /* the first of the registers that are accessed now */
+  Value *args[LANE_DYNAMIC]; /* dynamic values of `reg` */
+} Walk;
+
+/* offset, immediate, mask and coordinates of the registers from `reg` on. */
+typedef struct WalkStep {
+  Value *args[4];
+  int nargs; /* memory, offset [, mask] behind a free slot for the value */
+  Attr attrs[4];
+  int nattrs;
+} WalkStep;
+
+/* `owner`: only one thread of those that hold an element acts. */
+Walk walk_begin(Lower *l, const LaneAccess *a, bool owner);
+void walk_to(Walk *w, int reg); /* offset and mask are then those of the registers from `reg` on */
+Value *walk_offset(Walk *w, Attr *imm);
+Value *walk_mask(Walk *w, int reg); /* NULL: it is always active */
+
+WalkStep walk_step(Walk *w, int reg); /* all of these */
+bool walk_is_idle(Walk *w, int reg);  /* this thread never acts for these registers */
+
+#endif
