@@ -68,6 +68,7 @@ bool llvm_fail(Llvm *p, const Op *op, const char *what) {
 
 const char *llvm_new(Llvm *p) { return arena_printf(p->arena, "%%v%d", p->names++); }
 
+WV_PRINTF(3, 0)
 static void write_line(Llvm *p, const char *name, const char *format, va_list ap) {
   sb_puts(&p->body, "  ");
   if (name) sb_printf(&p->body, "%s = ", name);
