@@ -51,8 +51,7 @@ def after(work, rounds):
 
 
 for work in (launches, mistakes, compiles):
-    after(work, 150)  # caches of the interpreter settle
-    blocks, peak = after(work, 50)
-    later_blocks, later_peak = after(work, 100)
+    blocks, peak = after(work, 500)  # caches of the interpreter settle
+    later_blocks, later_peak = after(work, 200)
     assert later_blocks - blocks < 100, f"{later_blocks - blocks} objects leaked by {work.__name__}"
     assert later_peak - peak < 2048, f"{work.__name__} made memory grow {later_peak - peak} KiB"
