@@ -113,7 +113,8 @@ static Value *apply_at(Asked *a) {
   for (int i = 0; i < op->nargs; i++) {
     for (int nonneg = 0; nonneg < 2; nonneg++) {
       const Sym *arg = ir_numbered_symbol(l->k->cx, "$APPLY_EXPR_ARG_", i, nonneg);
-      if (!sym_contains(e, arg) || s.n == (int)WV_LEN(s.symbol)) continue;
+      if (!sym_contains(e, arg)) continue;
+      if (s.n == (int)WV_LEN(s.symbol)) return refuse(a->t, op, "more than 16 operands");
       s.symbol[s.n] = arg;
       s.vec[s.n++] = args[i];
     }
