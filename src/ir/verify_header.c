@@ -135,14 +135,15 @@ static bool check_launch(Header *h, const Constraint *c) {
       return FAIL(h, c, E0212, "a workgroup of %lld threads along %d", (long long)v, i);
     threads *= v;
   }
-  return threads <= 1024 || FAIL(h, c, E0212, "a workgroup has %lld threads, at most 1024 run",
-                                 (long long)threads);
+  return threads <= 1024 ||
+         FAIL(h, c, E0212, "a workgroup has %lld threads, at most 1024 run", (long long)threads);
 }
 
 static bool check_stages(Header *h, const Constraint *c) {
   int64_t n;
-  if (!bound_int(h, c->size, &n) || (n >= 1 && n <= 64)) return true;
-  return FAIL(h, c, E0212, "%lld stages: a loop has 1 to 64", (long long)n);
+  if (!bound_int(h, c->size, &n) || (n >= 0 && n <= 64)) return true;
+  return FAIL(h, c, E0212, "%lld stages: a loop has 1 to 64, or 0 for as many as are useful",
+              (long long)n);
 }
 
 /* ---- every row ---- */
@@ -157,8 +158,7 @@ static bool check_view(Header *h, const Constraint *c) {
 
 static bool check_fields(Header *h, const Constraint *c) {
   switch (c->kind) {
-  case CONSTRAINT_workgroup:
-    return check_axis(h, c, 4) && check_size(h, c) && check_count(h, c);
+  case CONSTRAINT_workgroup: return check_axis(h, c, 4) && check_size(h, c) && check_count(h, c);
   case CONSTRAINT_device: return check_axis(h, c, 2) && check_size(h, c);
   case CONSTRAINT_reorder: return check_axis(h, c, 2);
   case CONSTRAINT_wave: return check_size(h, c) && check_outer(h, c, c->size);
@@ -239,8 +239,8 @@ static bool check_hardware(Header *h) {
     first = c;
   }
   if (first) return true;
-  Diag *d = diag_add(&h->k->cx->diags, DIAG_E0201, h->k->at, "kernel `%s` has no hardware constraint",
-                     h->k->name);
+  Diag *d = diag_add(&h->k->cx->diags, DIAG_E0201, h->k->at,
+                     "kernel `%s` has no hardware constraint", h->k->name);
   HINT(h, d, "add `HardwareConstraint(threads_per_wave=64)`, in text `hardware threads 64`");
   return false;
 }
@@ -298,8 +298,9 @@ static bool check_wave(Header *h, const Constraint *wave) {
     wave_tile = 0; /* a fraction divides nothing */
   }
   if (wave_tile > 0 && wg_tile % wave_tile == 0) return true;
-  Diag *d = REPORT(h, wave, E0203, "the wave tile %s of `%s` does not divide the workgroup tile %lld",
-                   size ? text(h, size) : "?", dim, (long long)wg_tile);
+  Diag *d =
+      REPORT(h, wave, E0203, "the wave tile %s of `%s` does not divide the workgroup tile %lld",
+             size ? text(h, size) : "?", dim, (long long)wg_tile);
   diag_note(&h->k->cx->diags, d, wg->at, "the workgroup tile is set here");
   HINT(h, d, "choose a wave tile that divides %lld", (long long)wg_tile);
   return false;
@@ -324,8 +325,8 @@ static bool check_level(Header *h) {
   if (h->k->level == LEVEL_TILE)
     return !launch || FAIL(h, launch, E0212, "a `launch` row belongs to a kernel at THREAD level");
   if (launch) return check_once(h, CONSTRAINT_launch, false, "the launch");
-  Diag *d = diag_add(&h->k->cx->diags, DIAG_E0214, h->k->at, "thread kernel `%s` has no `launch` row",
-                     h->k->name);
+  Diag *d = diag_add(&h->k->cx->diags, DIAG_E0214, h->k->at,
+                     "thread kernel `%s` has no `launch` row", h->k->name);
   HINT(h, d, "add `launch grid (1) block (32) wave 32`");
   return false;
 }

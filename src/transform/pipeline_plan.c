@@ -22,7 +22,8 @@ typedef struct Planner {
   const MemoryUses *m;
   const TargetInfo *target;
   int threads; /* of a workgroup */
-  int asked;   /* slots that the header asks for; 0: it leaves them to us */
+  bool wanted; /* the header asks for a pipeline ... */
+  int asked;   /* ... of so many slots; 0: it leaves them to us */
   PipelinePlan plan;
 } Planner;
 
@@ -289,7 +290,7 @@ static void remark(const Planner *p, const Op *op, const char *what, const char 
 /* Where a tile would wait in registers it does so if the machine otherwise copies asynchronously,
  * or if it was asked for. */
 static bool is_wanted(const Planner *p, const StagedCopy *c) {
-  return c->async || p->asked > 1 || target_has(p->target, FEATURE_CP_ASYNC);
+  return c->async || p->wanted || target_has(p->target, FEATURE_CP_ASYNC);
 }
 
 static void plan_copy(Planner *p, StagedLoop *l, Op *copy) {
@@ -347,6 +348,7 @@ PipelinePlan pipeline_plan(Kernel *k, PassCtx *cx) {
   p.m = cx->facts.memory_uses;
   p.target = cx->target;
   p.asked = stages ? asked_slots(&p, stages) : 0;
+  p.wanted = stages && p.asked != 1;
   if (!machine || !p.target || p.asked == 1) return p.plan;
   p.threads = machine->threads * machine->groups;
   for (Op *op = ir_first(k); op; op = ir_next(op))

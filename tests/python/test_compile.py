@@ -181,6 +181,8 @@ def test_printing(capsys, tmp_path):
 
 def test_buffers_are_a_row_of_the_header():
     assert "stages 3" in compile_scale(multi_buffer_count=3).asm
+    assert "stages 0" in compile_scale(schedule=SchedulingType.PREFETCH).asm
+    assert "stages" not in compile_scale(schedule=SchedulingType.MANUAL).asm
     assert "stages" not in compile_scale().asm
 
 

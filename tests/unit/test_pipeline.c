@@ -163,6 +163,9 @@ TEST(what_stays_where_it_is) {
   CHECK_INT(rings_of(plain, "sm_80"), 1);
   CHECK_INT(rings_of(plain, "gfx942"), 0); /* nobody asked for it */
   CHECK_INT(
+      rings_of(LOOP("bind M = 64; bind K = 64; stages 0\n", "", "    write %x, %c\n"), "gfx942"),
+      1);
+  CHECK_INT(
       rings_of(LOOP("bind M = 64; bind K = 64; stages 2\n", "", "    write %x, %c\n"), "gfx942"),
       1);
   CHECK_INT(

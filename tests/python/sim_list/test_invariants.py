@@ -4,6 +4,7 @@
     2  each element of a written tile is owned by one (thread, register), or by declared copies
     3  a copy loads the tile's elements; what is written to shared memory is what is read from it,
        and writers do not overlap
+    5  pipelined loops: the same results for none to more iterations than there are stages
     6  no race, with aliases after packing and the wrap-around of loops
     7  waits: each consumer's producer is done, and one less would fail
     8  the bank-conflict model equals a count lane by lane
@@ -15,8 +16,6 @@
 ELSEWHERE names the tests of those that are not here. Not applicable yet:
 
     4  merged reads: no pass merges different reads; one read is cut into vectors by its layout
-    5  pipelined loops: no pass pipelines
-    7  in lowered kernels: no pass emits counted waits; the hand-written ones are judged
 """
 
 import re
@@ -34,13 +33,17 @@ TESTS = Path(__file__).resolve().parents[2]
 ELSEWHERE = {
     1: ["unit/test_fragment.c: layouts_equal_the_published_formulas"],
     2: ["unit/test_layout.c: cover_counts", "unit/test_fragment.c: fragments_cover_their_tiles"],
+    5: ["unit/test_pipeline.c: any_number_of_iterations"],
     6: [
         "unit/test_sync.c: every_path_is_in_order_and_every_barrier_needed",
         "unit/test_pack.c: values_are_kept_on_every_path",
         "python/sim_list/test_sim_list.py: test_schedules",
         "python/sim_list/test_seeded_faults.py: test_faults_are_found",
     ],
-    7: ["python/sim_list/test_thread_faults.py: test_faults_are_found"],
+    7: [
+        "python/sim_list/test_thread_faults.py: test_faults_are_found",
+        "unit/test_pipeline.c: missing_waits_and_barriers_are_found",
+    ],
     8: ["unit/test_banks.c: model_equals_definition"],
     9: ["fuzz/fuzz_sym.c: idempotent"],
     10: ["python/test_compile.py: test_the_same_kernel_is_compiled_once"],

@@ -13,6 +13,7 @@ from .compile_options import WaveCompileOptions
 from .compiled import WaveKernel
 from .dumps import Dumps
 from .machine import Machine, devices, machine_of
+from .scheduling.schedule_enums import SchedulingType
 from .wave import LaunchableWave
 from .wave_schedule import WaveSchedule
 
@@ -53,13 +54,16 @@ def _values(options: WaveCompileOptions, kernel: Kernel) -> dict[Expr, Any]:
 
 
 def _rows(options: WaveCompileOptions, values: dict[Expr, Any]) -> list[dict[str, Any]]:
-    """Header rows for `subs`, `dynamic_symbols` and `multi_buffer_count`."""
+    """Header rows for `subs`, `dynamic_symbols`, `multi_buffer_count` and `schedule`."""
     at = options._place
     rows = [{"kind": "bind", "dim": s, "size": v, "at": at} for s, v in values.items()]
     free = [s for s in map(Expr, options.dynamic_symbols) if s not in values]
     rows += [{"kind": "dynamic", "dim": s, "at": at} for s in free]
-    if options.multi_buffer_count is not None:  # else the compiler chooses
-        rows.append({"kind": "stages", "size": options.multi_buffer_count, "at": at})
+    slots = options.multi_buffer_count
+    if slots is None and options.schedule not in (SchedulingType.NONE, SchedulingType.MANUAL):
+        slots = 0  # a pipeline, as deep as is useful
+    if slots is not None:  # else the compiler chooses whether there is one
+        rows.append({"kind": "stages", "size": slots, "at": at})
     return rows
 
 
