@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""The demo: traces real kernels, runs them on the best target here and compares with NumPy.
+"""The demo: compiles real kernels for the devices of this machine, runs them and compares with NumPy.
 
-make demo        or: PYTHONPATH=python tools/demo.py [--kernel NAME] [--show]
+make demo        or: PYTHONPATH=python tools/demo.py [--kernel NAME] [--target NAME] [--show]
+
+Targets are `cpu`, this machine's processor, `cuda` where there is a GPU (and PyTorch, for its
+tensors), and `eval`, the reference evaluator, where no libLLVM can be loaded.
 """
 
 import argparse
+import math
 import sys
 import time
 
@@ -12,6 +16,7 @@ import numpy as np
 
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
+from wave_lang import _wave
 from wave_lang.kernel.lang.global_symbols import *
 from wave_lang.kernel.wave.compile import WaveCompileOptions, wave_compile
 
@@ -30,19 +35,24 @@ def exact(x):
     return x.astype(np.float64)
 
 
-class Case:
-    """A kernel, values for its symbols, arguments (the result is the last) and a reference."""
+def single(x):
+    return x.astype(np.float32)
 
-    def __init__(self, kernel, subs, args, reference, tolerance):
+
+class Case:
+    """A kernel, values for its symbols, arguments (the result is the last), the same in NumPy, in
+    any precision, and how far from float64 a result may be."""
+
+    def __init__(self, kernel, subs, args, compute, tolerance):
         self.kernel, self.subs, self.args = kernel, subs, args
-        self.reference, self.tolerance = reference, tolerance
+        self.compute, self.tolerance = compute, tolerance
 
 
 # ---- the kernels ----
 
 
 def copy():
-    """A masked copy: no tile size divides 111 x 813."""
+    """A masked copy: no tile size divides 1111 x 813."""
 
     @tkw.wave(
         [
@@ -56,9 +66,9 @@ def copy():
     def copy(a: tkl.Memory[M, N, GLOBAL, tkl.f16], b: tkl.Memory[M, N, GLOBAL, tkl.f16]):
         tkw.write(tkw.read(a), b)
 
-    a = half(111, 813)
-    subs = {M: 111, N: 813, BLOCK_M: 1, BLOCK_N: 256}
-    return Case(copy, subs, [a, np.zeros_like(a)], exact(a), 0)
+    a = half(1111, 813)
+    subs = {M: 1111, N: 813, BLOCK_M: 1, BLOCK_N: 256}
+    return Case(copy, subs, [a, np.zeros_like(a)], lambda to: to(a), 0)
 
 
 def softmax():
@@ -78,14 +88,17 @@ def softmax():
         e = tkw.exp(x - tkw.broadcast(tkw.max(x, dim=N), [M, N]))
         tkw.write(e / tkw.broadcast(tkw.sum(e, dim=N), [M, N]), b)
 
-    a = rng.standard_normal((256, 1024)).astype(np.float32)
-    e = np.exp(exact(a) - exact(a).max(axis=1, keepdims=True))
-    reference = e / e.sum(axis=1, keepdims=True)
-    return Case(softmax, {M: 256, N: 1024}, [a, np.zeros_like(a)], reference, 1e-6)
+    a = rng.standard_normal((1024, 1024)).astype(np.float32)
+
+    def compute(to):
+        e = np.exp(to(a) - to(a).max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
+
+    return Case(softmax, {M: 1024, N: 1024}, [a, np.zeros_like(a)], compute, 1e-6)
 
 
 def gemm():
-    """A matrix product with edges: 500 x 390 x 300 in tiles of 64 x 64 x 32."""
+    """A matrix product with edges: 500 x 390 x 300 in tiles of 64 x 64 x 64."""
 
     @tkw.wave(
         [
@@ -111,9 +124,9 @@ def gemm():
         tkw.write(product, c)
 
     a, b = half(500, 300), half(390, 300)
-    subs = {M: 500, N: 390, K: 300, BLOCK_M: 64, BLOCK_N: 64, BLOCK_K: 32}
+    subs = {M: 500, N: 390, K: 300, BLOCK_M: 64, BLOCK_N: 64, BLOCK_K: 64}
     args = [a, b, np.zeros((500, 390), np.float32)]
-    return Case(gemm, subs, args, exact(a) @ exact(b).T, 1e-3)
+    return Case(gemm, subs, args, lambda to: to(a) @ to(b).T, 1e-3)
 
 
 def convolution():
@@ -163,13 +176,15 @@ def convolution():
         tkw.write(product, y, mapping=write_y)
 
     x, f = half(2, 30, 30, 32), half(3, 3, 32, 64)
-    reference = sum(
-        exact(x)[:, h : h + 28, w : w + 28, :] @ exact(f)[h, w] for h in range(3) for w in range(3)
-    )
+
+    def compute(to):
+        wide, taps = to(x), [(h, w) for h in range(3) for w in range(3)]
+        return sum(wide[:, h : h + 28, w : w + 28, :] @ to(f)[h, w] for h, w in taps)
+
     subs = {N: 2, H: 30, W: 30, C: 32, HF: 3, WF: 3, NF: 64}
     subs |= {BLOCK_M: 64, BLOCK_N: 64, BLOCK_K: 32}
     args = [x, f, np.zeros((2, 28, 28, 64), np.float32)]
-    return Case(convolution, subs, args, reference, 1e-3)
+    return Case(convolution, subs, args, compute, 1e-3)
 
 
 def attention():
@@ -224,13 +239,16 @@ def attention():
         tkw.write(acc / total, out, mapping=transposed)
 
     q, keys, values = half(8, 256, head), half(8, 500, head), half(8, head, 500)
-    s = np.einsum("bmd,bkd->bmk", exact(q), exact(keys)) * head**-0.5
-    p = np.exp(s - s.max(axis=2, keepdims=True))
-    reference = np.einsum("bmk,bnk->bmn", p / p.sum(axis=2, keepdims=True), exact(values))
+
+    def compute(to):
+        s = to(q) @ to(keys).transpose(0, 2, 1) * to(np.array(head**-0.5))
+        p = np.exp(s - s.max(axis=2, keepdims=True))
+        return p / p.sum(axis=2, keepdims=True) @ to(values).transpose(0, 2, 1)
+
     subs = {B: 8, M: 256, N: head, K1: head, K2: 500}
     subs |= {BLOCK_B: 1, BLOCK_M: 32, BLOCK_N: head, BLOCK_K2: 32}
     args = [q, keys, values, np.zeros((8, 256, head), np.float32)]
-    return Case(attention, subs, args, reference, 2e-3)
+    return Case(attention, subs, args, compute, 2e-3)
 
 
 KERNELS = [copy, softmax, gemm, convolution, attention]
@@ -238,8 +256,25 @@ KERNELS = [copy, softmax, gemm, convolution, attention]
 
 # ---- the table ----
 
-TARGET = "eval"  # the only one so far
-ROW = "{:12s} {:42s} {:>6s} {:>10s} {:>9s} {:>9s}  {}"
+ROW = "{:12s} {:34s} {:6s} {:>10s} {:>10s} {:>10s} {:>9s}  {}"
+HEAD = "kernel", "arguments", "target", "compile", "run", "NumPy f32", "error", ""
+
+
+def devices_here():
+    """Targets of this machine and what they are in words."""
+    found = {}
+    for device in _wave.devices():
+        if device.kind == "cpu" or (device.kind == "cuda" and has_torch()):
+            found.setdefault(device.kind, device.name)
+    return found or {"eval": "the reference evaluator: there is no libLLVM here"}
+
+
+def has_torch():
+    try:
+        import torch
+    except ImportError:
+        return False
+    return torch.cuda.is_available()
 
 
 def milliseconds(function):
@@ -248,30 +283,43 @@ def milliseconds(function):
     return result, 1e3 * (time.perf_counter() - start)
 
 
-def count_ops(text):
-    """Lines of a kernel's body that are ops."""
-    body = text.split("\n{\n", 1)[1]
-    return sum(line.strip() not in ("", "}") for line in body.splitlines())
+def best_of(function, seconds=0.3):
+    """The quickest of some runs, in milliseconds."""
+    best, end = math.inf, time.perf_counter() + seconds
+    while best == math.inf or time.perf_counter() < end:
+        best = min(best, milliseconds(function)[1])
+    return best
 
 
-def run(case):
-    """Compiles and runs: (kernel, compile ms, run ms, largest error)."""
-    options = WaveCompileOptions(subs=case.subs, target=TARGET)
-    kernel, compile_ms = milliseconds(lambda: wave_compile(options, case.kernel))
-    _, run_ms = milliseconds(lambda: kernel(*case.args))
-    error = float(np.abs(exact(case.args[-1]) - case.reference).max())
-    return kernel, compile_ms, run_ms, error
+def call_of(kernel, case, target):
+    """A call with all arguments that waits for its result, and where that lies."""
+    if target != "cuda":
+        return lambda: kernel(*case.args), lambda: case.args[-1]
+    import torch
+
+    args = [torch.from_numpy(a).cuda() for a in case.args]
+
+    def call():
+        kernel(*args)
+        torch.cuda.synchronize()
+
+    return call, lambda: args[-1].cpu().numpy()
 
 
-def show(make, with_ir):
+def show(name, case, target, with_ir):
     """One row of the table; true when the kernel is right."""
-    case = make()
-    shapes = " ".join("x".join(map(str, a.shape)) for a in case.args)
-    kernel, compile_ms, run_ms, error = run(case)
+    options = WaveCompileOptions(subs=case.subs, target=target)
+    kernel, compile_ms = milliseconds(lambda: wave_compile(options, case.kernel))
+    call, result = call_of(kernel, case, target)
+    case.args[-1].fill(np.nan)
+    call()
+    error = np.abs(exact(result()) - case.compute(exact)).max()
     right = error <= case.tolerance
-    times = f"{compile_ms:.2f} ms", f"{run_ms:.0f} ms", f"{error:.1e}"
-    ops = str(count_ops(str(kernel.ir)))
-    print(ROW.format(make.__name__, shapes, ops, *times, "ok" if right else "WRONG"), flush=True)
+    run_ms = best_of(call) if target != "eval" else milliseconds(call)[1]
+    times = [compile_ms, run_ms, best_of(lambda: case.compute(single))]
+    shapes = " ".join("x".join(map(str, a.shape)) for a in case.args)
+    cells = *(f"{t:.3g} ms" for t in times), f"{error:.1e}", "ok" if right else "WRONG"
+    print(ROW.format(name, shapes, target, *cells), flush=True)
     if with_ir:
         print(kernel.ir)
     return right
@@ -280,16 +328,22 @@ def show(make, with_ir):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kernel", help="only this one")
+    parser.add_argument("--target", help="only this one: cpu, cuda, eval")
     parser.add_argument("--show", action="store_true", help="print the IR of each kernel")
     args = parser.parse_args()
     chosen = [k for k in KERNELS if args.kernel in (None, k.__name__)]
-    print(f"target `{TARGET}`: the reference evaluator, whole tiles on the host\n")
-    print(ROW.format("kernel", "arguments", "ops", "compile", "run", "error", ""))
-    wrong = [make.__name__ for make in chosen if not show(make, args.show)]
-    if wrong:
-        print(f"\nWRONG: {', '.join(wrong)}")
-    else:
-        print(f"\nAll {len(chosen)} kernels agree with NumPy in float64.")
+    targets = {args.target: "asked for"} if args.target else devices_here()
+    for target, what in targets.items():
+        print(f"target `{target}`: {what}")
+    print("\n" + ROW.format(*HEAD))
+    wrong, ran = [], 0
+    for make in chosen:
+        case = make()
+        for target in targets:
+            ran += 1
+            if not show(make.__name__, case, target, args.show):
+                wrong.append(f"{make.__name__} on {target}")
+    print(f"\nWRONG: {', '.join(wrong)}" if wrong else f"\nAll {ran} agree with NumPy in float64.")
     return bool(wrong) or not chosen
 
 
