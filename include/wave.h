@@ -528,11 +528,21 @@ enum {
 
 /* Checks the arguments against the kernel's signature and launches it on the caller's stream (the
  * driver's own handle; NULL: the default one), on the device where the tensors are. Does not wait,
- * allocate or lock; may be called by several threads at once, each with a context of its own, where
- * a mistake is reported; nothing was launched then. In a stream that is being captured everything
- * must have been compiled and loaded before: launch it once, or wv_program_warm. */
+ * allocate or lock, unless the kernel has debug logs (wv_launch_logged); may be called by several
+ * threads at once, each with a context of its own, where a mistake is reported; nothing was
+ * launched then. In a stream that is being captured everything must have been compiled and loaded
+ * before: launch it once, or wv_program_warm. */
 WV_API bool wv_launch(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs, void *stream,
                       unsigned flags);
+/* The same with what the kernel's debug_logs wrote: when it has run, `log` is called once for each,
+ * with the whole logged tensor in host memory (row-major; a lone number is a tensor of one
+ * element). Kernels with debug logs allocate memory for them and are waited for at every launch,
+ * with wv_launch too, where the logs are dropped; in a stream that is being captured they are
+ * refused. */
+WV_API bool wv_launch_logged(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs,
+                             void *stream,
+                             void (*log)(void *user, const char *label, const wv_buffer *value),
+                             void *user);
 /* The same up to the launch itself: compiles and loads what these arguments need. */
 WV_API bool wv_program_warm(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs);
 

@@ -42,6 +42,8 @@ bool is_dynamic(const wv_kernel *k, wv_expr symbol); /* taken from the arguments
 int eval_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, const char *kind);
 /* The same in silence: *sum tells results apart. */
 int eval_checksum(const Options *o, wv_ctx *cx, wv_kernel *k, uint64_t *sum);
+/* Receives debug logs; `user` is the Options. */
+void print_log(void *user, const char *label, const wv_buffer *b);
 
 /* ---- wavec_device.c: runs a kernel on a device; tensors are copied there and back */
 bool runs_on_device(const char *kind);

@@ -13,6 +13,7 @@ typedef struct Run {
   int n;
   wv_tensor *tensors;
   wv_launch_arg *args;
+  const Options *o;
 } Run;
 
 static size_t bytes_of(const wv_buffer *b) {
@@ -54,7 +55,8 @@ static void release(Run *r) {
 }
 
 static bool run(Run *r) {
-  bool ok = bring(r) && wv_launch(r->p, r->cx, r->args, r->n, NULL, 0) &&
+  void *options = (void *)(uintptr_t)r->o;
+  bool ok = bring(r) && wv_launch_logged(r->p, r->cx, r->args, r->n, NULL, print_log, options) &&
             wv_device_wait(r->cx, r->device, NULL) && (is_here(r) || fetch(r));
   release(r);
   return ok;
@@ -69,7 +71,7 @@ int run_on_device(const Options *o, wv_ctx *cx, wv_kernel *k, const wv_arg *args
   wv_compile_options options = {.target = o->target,
                                 .start_after = o->start_after,
                                 .dump = o->dump || o->time ? &dump : NULL};
-  Run r = {.cx = cx, .p = wv_compile(k, &options), .from = args, .n = nargs};
+  Run r = {.cx = cx, .p = wv_compile(k, &options), .from = args, .n = nargs, .o = o};
   if (!r.p) return STATUS_DIAGNOSTICS;
   r.device = (wv_device){wv_program_kind(r.p), 0};
   r.tensors = calloc((size_t)nargs + 1, sizeof *r.tensors);

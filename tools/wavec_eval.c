@@ -211,7 +211,7 @@ static bool report(const Call *c) {
   return ok;
 }
 
-static void print_log(void *user, const char *label, const wv_buffer *b) {
+void print_log(void *user, const char *label, const wv_buffer *b) {
   int64_t n = 1;
   for (int i = 0; i < b->rank; i++) n *= b->shape[i];
   print_summary(label, b, n);

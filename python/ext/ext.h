@@ -188,6 +188,8 @@ wv_kernel *py_kernel_get(PyObject *o);
 
 /* ---- py_run.c: calls of kernels ---- */
 
+/* call(label, dtype name, shape, bytes) with a debug log. */
+PyObject *py_run_call_log(PyObject *call, const char *label, const wv_buffer *b);
 PyObject *py_run_eval(PyState *st, wv_kernel *k, PyObject *args);
 PyObject *py_run_sim(PyState *st, wv_kernel *k, PyObject *args, PyObject *named);
 
@@ -276,6 +278,8 @@ int py_program_init(PyObject *module, PyState *st);
 PyObject *py_program_compile(PyState *st, wv_kernel *k, PyObject *args, PyObject *named);
 /* Launches on a stream; false with LaunchError. */
 bool py_program_launch(ProgramObject *p, const Args *a, void *stream);
+/* The same; log(label, dtype name, shape, bytes) is called with every debug log. */
+bool py_program_launch_logged(ProgramObject *p, const Args *a, void *stream, PyObject *log);
 PyObject *py_program_devices(PyState *st); /* a list of Device */
 
 /* ---- py_launch.c: Launchable, what a compiled kernel is in Python ---- */

@@ -81,20 +81,28 @@ static const char *kind_of(const Tensor *t) {
   return t->tensor.device.kind == DL_CUDA ? "cuda" : t->tensor.device.kind == DL_ROCM ? "hip" : "?";
 }
 
-/* _launch_first(kind, args, stream): there is no program for this kind of device yet. */
+/* _launch_first(kind, args, stream, logs): there is no program for this kind of device yet, or it
+ * writes debug logs. */
 static PyObject *launch_first(PyObject *self, const char *kind, PyObject *const *given,
-                              PyObject *stream) {
+                              PyObject *stream, PyObject *logs) {
   int n = self_of(self)->params.n;
   PyObject *args = PyTuple_New(n), *r = NULL;
   for (int i = 0; args && i < n; i++) PyTuple_SetItem(args, i, Py_NewRef(given[i]));
   if (args)
-    r = PyObject_CallMethod(self, "_launch_first", "sOO", kind, args, stream ? stream : Py_None);
+    r = PyObject_CallMethod(self, "_launch_first", "sOOO", kind, args, stream ? stream : Py_None,
+                            logs ? logs : Py_None);
   Py_XDECREF(args);
   return r;
 }
 
-/* `given` holds as many arguments as there are parameters; `stream` NULL: the tensors' own. */
-static PyObject *launch(PyObject *self, PyObject *const *given, PyObject *stream) {
+static bool find_stream(const LaunchObject *l, PyObject *given, const Tensor *there, void **out) {
+  if (given) return stream_from(given, out);
+  return !there || py_tensor_stream(l->st, there, out);
+}
+
+/* `given` holds as many arguments as there are parameters; `stream` NULL: the tensors' own; `logs`
+ * NULL: nobody asks for them. */
+static PyObject *launch(PyObject *self, PyObject *const *given, PyObject *stream, PyObject *logs) {
   LaunchObject *l = self_of(self);
   Args a;
   bool ok = py_args_take(l->st, &l->params, given, &a);
@@ -103,12 +111,12 @@ static PyObject *launch(PyObject *self, PyObject *const *given, PyObject *stream
   PyObject *program = !there ? l->on_host : kind[0] == 'c' ? l->on_cuda : NULL;
   if (ok && program) {
     void *handle = NULL;
-    ok = stream ? stream_from(stream, &handle) : !there || py_tensor_stream(l->st, there, &handle);
-    ok = ok && py_program_launch((ProgramObject *)program, &a, handle);
+    ok = find_stream(l, stream, there, &handle) &&
+         py_program_launch((ProgramObject *)program, &a, handle);
   }
   py_args_release(&a);
   if (!ok) return NULL;
-  if (!program) return launch_first(self, kind, given, stream);
+  if (!program) return launch_first(self, kind, given, stream, logs);
   Py_RETURN_NONE;
 }
 
@@ -119,18 +127,45 @@ static bool count_fits(const LaunchObject *l, Py_ssize_t n) {
   return false;
 }
 
-/* launch(*args, stream=None) */
+/* _launch_logged(program, args, stream, log): waits for it, and calls log(label, dtype name, shape,
+ * bytes) with every debug log. */
+static PyObject *launch_logged(PyObject *self, PyObject *args) {
+  LaunchObject *l = self_of(self);
+  PyObject *program, *tuple, *stream, *log;
+  if (!PyArg_ParseTuple(args, "OO!OO:_launch_logged", &program, &PyTuple_Type, &tuple, &stream,
+                        &log))
+    return NULL;
+  if (!l->st || Py_TYPE(program) != l->st->program_type)
+    return PyErr_Format(PyExc_TypeError, "_launch_logged() takes a Program, got %R", program);
+  Py_ssize_t n = PyTuple_Size(tuple);
+  if (!count_fits(l, n)) return NULL;
+  PyObject **given = PyMem_Calloc((size_t)n + 1, sizeof *given);
+  if (!given) return PyErr_NoMemory();
+  for (Py_ssize_t i = 0; i < n; i++) given[i] = PyTuple_GetItem(tuple, i);
+  Args a;
+  void *handle = NULL;
+  bool ok = py_args_take(l->st, &l->params, given, &a) &&
+            find_stream(l, stream == Py_None ? NULL : stream, py_args_on_device(&a), &handle) &&
+            py_program_launch_logged((ProgramObject *)program, &a, handle, log);
+  py_args_release(&a);
+  PyMem_Free(given);
+  if (!ok) return NULL;
+  Py_RETURN_NONE;
+}
+
+/* launch(*args, stream=None, debug_logs=None) */
 static PyObject *launch_method(PyObject *self, PyObject *const *args, Py_ssize_t n,
                                PyObject *names) {
   Py_ssize_t named = names ? PyTuple_Size(names) : 0;
-  PyObject *stream = NULL;
+  PyObject *stream = NULL, *logs = NULL;
   for (Py_ssize_t i = 0; i < named; i++) {
     PyObject *name = PyTuple_GetItem(names, i);
-    if (PyUnicode_CompareWithASCIIString(name, "stream") != 0)
+    bool is_stream = PyUnicode_CompareWithASCIIString(name, "stream") == 0;
+    if (!is_stream && PyUnicode_CompareWithASCIIString(name, "debug_logs") != 0)
       return PyErr_Format(PyExc_TypeError, "launch() has no argument `%U`", name);
-    stream = args[n + i] == Py_None ? NULL : args[n + i];
+    *(is_stream ? &stream : &logs) = args[n + i] == Py_None ? NULL : args[n + i];
   }
-  return count_fits(self_of(self), n) ? launch(self, args, stream) : NULL;
+  return count_fits(self_of(self), n) ? launch(self, args, stream, logs) : NULL;
 }
 
 static PyObject *launch_call(PyObject *self, PyObject *args, PyObject *named) {
@@ -141,7 +176,7 @@ static PyObject *launch_call(PyObject *self, PyObject *args, PyObject *named) {
   PyObject *few[FEW_ARGS], **list = few;
   if (n > FEW_ARGS && !(list = PyMem_Calloc((size_t)n, sizeof *list))) return PyErr_NoMemory();
   for (Py_ssize_t i = 0; i < n; i++) list[i] = PyTuple_GetItem(args, i);
-  PyObject *r = launch(self, list, NULL);
+  PyObject *r = launch(self, list, NULL, NULL);
   if (list != few) PyMem_Free(list);
   return r;
 }
@@ -150,11 +185,14 @@ static PyObject *launch_call(PyObject *self, PyObject *args, PyObject *named) {
 
 static PyMethodDef launch_methods[] = {
     {"launch", (PyCFunction)(void (*)(void))launch_method, METH_FASTCALL | METH_KEYWORDS,
-     "launch(*args, stream=None): the quickest way to call a compiled kernel. Arguments are "
+     "launch(*args, stream=None, debug_logs=None): the quickest way to call a compiled kernel. "
+     "Arguments are "
      "tensors\n"
      "and numbers in the order of the parameters; without a stream, that of the tensors' library."},
     {"_bind", (PyCFunction)(void (*)(void))launch_bind, METH_METHOD | METH_FASTCALL | METH_KEYWORDS,
      "_bind(kernel): whose parameters a call has."},
+    {"_launch_logged", launch_logged, METH_VARARGS,
+     "_launch_logged(program, args, stream, log): waits, and hands over the debug logs."},
     {"_use", launch_use, METH_O, "_use(program): launched with tensors on its kind of device."},
     {NULL, NULL, 0, NULL}};
 

@@ -223,6 +223,34 @@ bool py_program_launch(ProgramObject *p, const Args *a, void *stream) {
   return false;
 }
 
+typedef struct LoggedLaunch {
+  PyThreadState *saved; /* while others run */
+  PyObject *log;
+  bool failed;
+} LoggedLaunch;
+
+static void send_log(void *user, const char *label, const wv_buffer *b) {
+  LoggedLaunch *l = user;
+  if (l->failed) return;
+  PyEval_RestoreThread(l->saved);
+  PyObject *r = py_run_call_log(l->log, label, b);
+  l->failed = r == NULL;
+  Py_XDECREF(r);
+  l->saved = PyEval_SaveThread();
+}
+
+/* It is waited for, so others go on, and it has its own context. */
+bool py_program_launch_logged(ProgramObject *p, const Args *a, void *stream, PyObject *log) {
+  wv_ctx *cx = wv_ctx_new();
+  LoggedLaunch l = {.log = log};
+  l.saved = PyEval_SaveThread();
+  bool ok = wv_launch_logged(p->p, cx, a->args, a->n, stream, send_log, &l);
+  PyEval_RestoreThread(l.saved);
+  if (!ok && !l.failed) py_error_raise_as(p->st, cx, p->st->launch_error);
+  wv_ctx_free(cx);
+  return ok && !l.failed;
+}
+
 /* ---- devices ------------------------------------------------------------------------------- */
 
 static PyObject *device_to(PyState *st, wv_device d) {

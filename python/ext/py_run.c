@@ -28,21 +28,12 @@ static int64_t element_count(const wv_buffer *b) {
   return n;
 }
 
-static int dtype_bytes(const char *dtype) {
-  for (int i = 0; i < wv_dtype_count(); i++) {
-    int bits;
-    const char *cls;
-    if (strcmp(wv_dtype_name(i, &bits, &cls), dtype) == 0) return bits < 8 ? 1 : bits / 8;
-  }
-  return 0;
-}
-
 /* call(label, dtype name, shape, bytes) */
-static PyObject *call_log(PyObject *call, const char *label, const wv_buffer *b) {
+PyObject *py_run_call_log(PyObject *call, const char *label, const wv_buffer *b) {
   PyObject *shape = PyTuple_New(b->rank);
   for (int i = 0; shape && i < b->rank; i++)
     PyTuple_SetItem(shape, i, PyLong_FromLongLong(b->shape[i]));
-  Py_ssize_t size = (Py_ssize_t)element_count(b) * dtype_bytes(b->dtype);
+  Py_ssize_t size = (Py_ssize_t)wv_data_bytes(b->dtype, element_count(b));
   PyObject *r = shape ? PyObject_CallFunction(call, "ssOy#", label, b->dtype, shape,
                                               (const char *)b->data, size)
                       : NULL;
@@ -54,7 +45,7 @@ static void send_log(void *user, const char *label, const wv_buffer *b) {
   Call *c = user;
   if (!c->log || c->log_failed) return;
   PyEval_RestoreThread(c->saved);
-  PyObject *r = call_log(c->log, label, b);
+  PyObject *r = py_run_call_log(c->log, label, b);
   c->log_failed = r == NULL;
   Py_XDECREF(r);
   c->saved = PyEval_SaveThread();

@@ -60,11 +60,18 @@ bool wv_program_resources(wv_program *p, wv_ctx *cx, int variant, int device, wv
 
 bool wv_launch(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs, void *stream,
                unsigned flags) {
-  LaunchCall c = {args, nargs, stream, flags, false};
-  return launch_run(&p->launcher, &cx->cx->diags, &c);
+  LaunchCall c = {args, nargs, stream, flags, false, NULL, NULL};
+  return launch_logged(&p->launcher, &cx->cx->diags, &c);
+}
+
+bool wv_launch_logged(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs, void *stream,
+                      void (*log)(void *user, const char *label, const wv_buffer *value),
+                      void *user) {
+  LaunchCall c = {args, nargs, stream, 0, false, log, user};
+  return launch_logged(&p->launcher, &cx->cx->diags, &c);
 }
 
 bool wv_program_warm(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs) {
-  LaunchCall c = {args, nargs, NULL, 0, true};
-  return launch_run(&p->launcher, &cx->cx->diags, &c);
+  LaunchCall c = {.args = args, .nargs = nargs, .only_plan = true};
+  return launch_logged(&p->launcher, &cx->cx->diags, &c);
 }

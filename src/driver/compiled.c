@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "backend/sim/eval_tile.h"
 #include "base/os.h"
 #include "runtime/build_id.h"
 
@@ -104,7 +105,24 @@ static bool prepare(Launcher *l, int variant, int device, void *stream, Diags *d
   return ok;
 }
 
+static bool open_locked(Launcher *l, Diags *diags) {
+  wv_program *p = (wv_program *)l;
+  pthread_mutex_lock(&p->mutex);
+  bool ok = open_device(p);
+  program_forward(p, diags);
+  pthread_mutex_unlock(&p->mutex);
+  return ok;
+}
+
 /* ---- making one ---- */
+
+_Static_assert((int)LAUNCH_LOG_MOST == (int)LOG_MOST, "logs are as large everywhere");
+
+/* Debug logs are parameters of every variant: they are made before there are any. */
+static bool open_logs(wv_program *p) {
+  return p->kernel->k->level != LEVEL_TILE ||
+         passes_run(p->kernel->k, &(PassOptions){.passes = "logs"});
+}
 
 static void put_lines(StrBuf *out, const Kernel *k) {
   for (const Op *op = ir_first(k); op; op = ir_next(op))
@@ -175,6 +193,7 @@ static wv_program *program_new(wv_kernel *k, const CompileOptions *o) {
   if (o->start_after) p->options.start_after = arena_strdup(a, o->start_after);
   p->launcher.art = &p->art;
   p->launcher.prepare = prepare;
+  p->launcher.open = open_locked;
   atomic_flag_clear(&p->launcher.busy);
   pthread_mutex_init(&p->mutex, NULL);
   return p;
@@ -252,7 +271,7 @@ wv_program *wv_compile(wv_kernel *k, const wv_compile_options *given) {
   p->cache = cache_settings(p->arena, o->cache,
                             o->cache_dir ? arena_strdup(p->arena, o->cache_dir) : NULL);
   if (o->dump) p->cache.read = false;
-  bool ok = p->kernel && describe(p);
+  bool ok = p->kernel && open_logs(p) && describe(p);
   if (ok) p->key = make_key(p);
   ok = ok && (o->device < 0 ? program_compile(p, 0) : program_load(p, 0, o->device));
   p->options.passes = (PassOptions){0}; /* the caller's functions end with this call */

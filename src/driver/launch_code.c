@@ -46,12 +46,14 @@ static void add_slot(LaunchSymbols *s, const char *format, const char *name, int
 
 static void add_param(LaunchSymbols *s, int i, ArtParam *p) {
   const Type *t = s->k->body->args[i]->type;
-  const char *name = s->k->params.at[i].name;
+  const char *name = s->k->params.at[i].name, *log = s->k->params.at[i].log;
   bool is_tensor = t->kind == TYPE_mem;
   *p = (ArtParam){.name = arena_strdup(s->arena, name),
                   .type = type_text(s->arena, s->k->cx, t),
+                  .log = log ? arena_strdup(s->arena, log) : "",
                   .slot = s->nslots,
                   .rank = is_tensor ? t->rank : -1,
+                  .dtype = (int)t->dtype,
                   .accepts = accepted(t->dtype),
                   .scalar = scalar_of(t->dtype)};
   add_slot(s, is_tensor ? "BASE" : "SCALAR", name, -1);
@@ -62,6 +64,7 @@ static void add_param(LaunchSymbols *s, int i, ArtParam *p) {
 bool launch_symbols(Kernel *k, Arena *a, Artefact *art, LaunchSymbols *out) {
   *out = (LaunchSymbols){.k = k, .arena = a};
   art->nparams = k->params.n;
+  art->ngiven = kernel_given(k);
   art->params = ARENA_ARRAY(a, ArtParam, k->params.n + 1);
   for (int i = 0; i < k->params.n; i++) {
     const Type *t = k->body->args[i]->type;
@@ -109,10 +112,11 @@ static const Sym *size_in_tensor(const LaunchSymbols *s, int param, const char *
   return NULL;
 }
 
-/* Tensors that are laid out in their own way say the size of a dimension only if no other does. */
+/* Tensors that are laid out in their own way say the size of a dimension only if no other does;
+ * debug logs never do: they are made as large as the others say. */
 static const Sym *size_of(const LaunchSymbols *s, const char *name) {
   for (int way = 0; way < 4; way++)
-    for (int i = 0; i < s->k->params.n; i++) {
+    for (int i = 0; i < kernel_given(s->k); i++) {
       const Sym *size = size_in_tensor(s, i, name, way & 1, way & 2);
       if (size) return size;
     }

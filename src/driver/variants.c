@@ -19,8 +19,10 @@ typedef struct Plan {
   Variant *v;
 } Plan;
 
+/* Of a tensor that a caller gives; NULL: it is none. Debug logs are always row-major. */
 static const Type *tensor_type(const Plan *p, int param) {
   const Type *t = p->s->k->body->args[param]->type;
+  if (p->s->k->params.at[param].log) return NULL;
   return t->kind == TYPE_mem ? t : NULL;
 }
 
@@ -131,7 +133,7 @@ static void add_row(Kernel *k, Constraint row) { vec_push(k->arena, &k->constrai
 
 Kernel *variant_kernel(Kernel *k, const Variant *v) {
   Kernel *copy = kernel_clone(k);
-  for (int i = 0; i < k->params.n && v->views; i++) {
+  for (int i = 0; i < kernel_given(k) && v->views; i++) {
     if (k->body->args[i]->type->kind != TYPE_mem) continue;
     const Sym *name = sym_symbol(k->cx->sym, k->params.at[i].name, true);
     add_row(copy, (Constraint){.kind = CONSTRAINT_view, .at = k->params.at[i].at, .dim = name});

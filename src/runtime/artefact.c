@@ -85,8 +85,9 @@ static void code_program(Codec *c, LaunchExpr *e) {
 }
 
 static void code_param(Codec *c, ArtParam *p) {
-  code_text(c, &p->name), code_text(c, &p->type);
-  code_int(c, &p->slot), code_int(c, &p->rank), code_i64(c, &p->accepts);
+  code_text(c, &p->name), code_text(c, &p->type), code_text(c, &p->log);
+  code_int(c, &p->slot), code_int(c, &p->rank), code_int(c, &p->dtype);
+  code_i64(c, &p->accepts);
   int scalar = (int)p->scalar;
   code_int(c, &scalar);
   if (scalar < 0 || scalar >= ART_SCALARS) c->failed = true;
@@ -97,6 +98,7 @@ static void code_signature(Codec *c, Artefact *art) {
   code_text(c, &art->name), code_text(c, &art->target), code_int(c, &art->device_kind);
   CODE_ARRAY(c, art->params, art->nparams, ARTEFACT_PARAMS, ArtParam);
   for (int i = 0; i < art->nparams && !c->failed; i++) code_param(c, &art->params[i]);
+  code_count(c, &art->ngiven, art->nparams);
   code_count(c, &art->nslots, ARTEFACT_SLOTS);
   code_program(c, &art->signature);
   CODE_ARRAY(c, art->sizes, art->nsizes, ARTEFACT_SLOTS, ArtSize);
@@ -147,7 +149,7 @@ static bool is_below(int i, int n) { return i >= 0 && i < n; }
 static bool signature_is_sound(const Artefact *art) {
   for (int i = 0; i < art->nparams; i++) {
     const ArtParam *p = &art->params[i];
-    if (p->rank > ARTEFACT_RANK) return false;
+    if (p->rank > ARTEFACT_RANK || (i >= art->ngiven && p->rank < 0)) return false;
     int slots = p->rank < 0 ? 1 : 1 + 2 * p->rank;
     if (p->slot < 0 || p->slot > art->nslots - slots) return false;
   }

@@ -31,12 +31,14 @@ typedef enum ArtScalar {
   ART_SCALARS
 } ArtScalar;
 
-/* A parameter of the kernel as its author wrote it. */
+/* A parameter of the kernel as its author wrote it, or the memory of a debug log. */
 typedef struct ArtParam {
   const char *name;
   const char *type; /* "mem<M, K, f16>", for messages */
+  const char *log;  /* the label of a debug log: a launch supplies the memory itself; else "" */
   int slot;         /* of its first number: address, sizes, strides; or the scalar's value */
   int rank;         /* -1: a scalar */
+  int dtype;        /* of its elements: a number of wv_dtype_name */
   int64_t accepts;  /* bit 1 << n: dtype number n of wv_dtype_name will do */
   ArtScalar scalar;
 } ArtParam;
@@ -103,6 +105,7 @@ typedef struct Artefact {
   int device_kind; /* device.h */
   ArtParam *params;
   int nparams, nslots;
+  int ngiven; /* parameters that a caller gives; debug logs stand behind them */
   LaunchExpr signature;
   ArtSize *sizes;
   int nsizes;

@@ -246,7 +246,7 @@ bool launch_run(Launcher *l, Diags *diags, const LaunchCall *c) {
   LaunchPlan p; /* large, and filled only as far as it is used */
   int error = 0;
   if (launch_again(l, c, &error) && !error) return true;
-  if (!launch_fill(l, c->args, c->nargs, p.slot, &p.device))
+  if (c->nargs != l->art->nparams || !launch_fill(l, c->args, c->nargs, p.slot, &p.device))
     return launch_explain_args(l, diags, c->args, c->nargs);
   if (!make_plan(l, diags, c->stream, &p)) return false;
   if (error) return refuse_launch(l, diags, &p, error);

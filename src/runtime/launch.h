@@ -20,7 +20,12 @@ typedef struct LaunchCall {
   void *stream;
   unsigned flags;
   bool only_plan;
+  /* Called with each debug log when the kernel has run; NULL: they are dropped. */
+  void (*log)(void *user, const char *label, const wv_buffer *value);
+  void *user;
 } LaunchCall;
+
+enum { LAUNCH_LOG_MOST = 1 << 28 }; /* elements of a debug log, as in a simulation */
 
 /* What a launch is made of; addresses and scalars are in `args`, too. */
 typedef struct LaunchPlan {
@@ -53,6 +58,7 @@ struct Launcher {
   /* Compiles and loads a variant, unless the stream is being captured. False after reporting.
    * Called by several threads. */
   bool (*prepare)(Launcher *l, int variant, int device, void *stream, Diags *diags);
+  bool (*open)(Launcher *l, Diags *diags); /* `device` is there afterwards; the same */
   bool ignore_assumptions;
   wv_place at, *param_at, *assumption_at;
   atomic_flag busy; /* guards what follows */
@@ -62,6 +68,9 @@ struct Launcher {
 
 bool launch_run(Launcher *l, Diags *diags, const LaunchCall *c); /* false after reporting */
 
+/* launch_logs.c: the same with memory for debug logs; only where there are any it waits. */
+bool launch_logged(Launcher *l, Diags *diags, const LaunchCall *c);
+
 /* False after reporting that nothing can be prepared while the stream is captured. */
 bool launch_refuse_capture(const Launcher *l, Diags *diags, int variant, int device, void *stream);
 
@@ -69,6 +78,7 @@ bool launch_refuse_capture(const Launcher *l, Diags *diags, int variant, int dev
 DeviceReport launch_report(const Launcher *l, Diags *diags, wv_place at);
 /* The call is like the last one but for addresses and floats. */
 bool launch_is_like(const Launcher *l, const LaunchCall *c);
+/* The first arguments, or all. */
 bool launch_fill(const Launcher *l, const wv_launch_arg *args, int nargs, int64_t *slots,
                  int *device);
 bool launch_explain_args(const Launcher *l, Diags *diags, const wv_launch_arg *args, int nargs);

@@ -49,7 +49,6 @@ bool launch_fill(const Launcher *l, const wv_launch_arg *args, int nargs, int64_
                  int *device) {
   const Artefact *art = l->art;
   *device = -1;
-  if (nargs != art->nparams) return false;
   for (int i = 0; i < nargs; i++) {
     const ArtParam *p = &art->params[i];
     const wv_tensor *t = args[i].tensor;
@@ -141,10 +140,10 @@ static bool explain_tensor(const Launcher *l, Diags *diags, int i, const wv_tens
 bool launch_explain_args(const Launcher *l, Diags *diags, const wv_launch_arg *args, int nargs) {
   const Artefact *art = l->art;
   int device = -1;
-  if (nargs != art->nparams) {
+  if (nargs != art->ngiven) {
     DeviceReport r = launch_report(l, diags, l->at);
     diag_add(diags, DIAG_E0702, r.at, "`%s` got %d arguments, expected %d", art->name, nargs,
-             art->nparams);
+             art->ngiven);
     return false;
   }
   for (int i = 0; i < nargs; i++) {

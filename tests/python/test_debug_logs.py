@@ -6,12 +6,16 @@ import pytest
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
 from kernel_utils import rng
-from wave_lang import CompileError, SimulationError, WaveCompileOptions, wave_compile
+from wave_lang import CompileError, LaunchError, SimulationError, WaveCompileOptions, _wave
+from wave_lang import wave_compile
 from wave_lang.kernel.lang.global_symbols import *
 
 M, N, K, STEP, OTHER = (getattr(tkl.sym, s) for s in ("M", "N", "K", "STEP", "OTHER"))
 G, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
-MACHINES = ("gfx942", "sm_80", "sm_90a", "gfx1201", "toy8")
+MACHINES = [f"sim:{name}" for name in ("gfx942", "sm_80", "sm_90a", "gfx1201", "toy8")]
+HAS_CPU = any(d.kind == "cpu" for d in _wave.devices())
+TARGETS = [*MACHINES, "cpu"] if HAS_CPU else MACHINES
+needs_cpu = pytest.mark.skipif(not HAS_CPU, reason="there is no libLLVM")
 
 
 def rows(*more, threads=64):
@@ -28,19 +32,21 @@ def rows(*more, threads=64):
 def logged(kernel, subs, arguments, target, dynamic=(), **kw):
     options = WaveCompileOptions(subs=subs, target=target, dynamic_symbols=list(dynamic))
     logs = {}
-    wave_compile(options, kernel)(*(a.copy() for a in arguments), debug_logs=logs, **kw)
+    compiled = wave_compile(options, kernel)
+    assert (compiled.program is not None) == (target == "cpu")  # it is not evaluated instead
+    compiled(*(a.copy() for a in arguments), debug_logs=logs, **kw)
     return {label: log["value"] for label, log in logs.items()}
 
 
 def check(kernel, subs, *arguments, dynamic=(), loose=0.0):
     """The same logs everywhere; those of the evaluator."""
     expected = logged(kernel, subs, arguments, "eval", dynamic)
-    for machine in MACHINES:
-        found = logged(kernel, subs, arguments, f"sim:{machine}", dynamic)
+    for target in TARGETS:
+        found = logged(kernel, subs, arguments, target, dynamic)
         assert list(found) == list(expected)
         for label, value in expected.items():
             assert found[label].shape == value.shape and found[label].dtype == value.dtype
-            np.testing.assert_allclose(found[label], value, rtol=loose, err_msg=f"{label}, {machine}")
+            np.testing.assert_allclose(found[label], value, rtol=loose, err_msg=f"{label}, {target}")
     return expected
 
 
@@ -161,7 +167,7 @@ def test_a_condition_and_a_number():
 
     a = floats(5, 70)
     options = dict(subs={M: 5, N: 70})
-    for target in ("eval", *(f"sim:{m}" for m in MACHINES)):
+    for target in ("eval", *TARGETS):
         logs = {}
         wave_compile(WaveCompileOptions(target=target, **options), kernel)(a, 2.5, debug_logs=logs)
         assert logs["scale"]["value"].shape == () and logs["scale"]["value"] == 2.5
@@ -169,7 +175,8 @@ def test_a_condition_and_a_number():
         assert np.array_equal(rows_logged[:2], a[:2]) and not rows_logged[2:].any()
 
 
-def test_printers_and_handlers_run_after_a_simulation():
+@pytest.mark.parametrize("target", ["sim:gfx942", pytest.param("cpu", marks=needs_cpu)])
+def test_printers_and_handlers_run_afterwards(target):
     printed, handled = [], []
 
     @tkw.wave(rows())
@@ -179,7 +186,7 @@ def test_printers_and_handlers_run_after_a_simulation():
         )
 
     a = floats(5, 70)
-    logged(kernel, {M: 5, N: 70}, [a], "sim:gfx942")
+    logged(kernel, {M: 5, N: 70}, [a], target)
     assert printed[0][0] == "x" and np.array_equal(printed[0][1], a) and "x" in handled[0]
 
 
@@ -204,6 +211,62 @@ def test_a_log_that_is_too_large():
         x = tkw.broadcast(tkw.read(a), [M, N]) + tkw.broadcast(tkw.read(b), [M, N])
         tkw.debug_log(x, "outer", printer=None)
 
-    for target in ("eval", "sim:gfx942"):
+    for target in ("eval", "sim:gfx942", *TARGETS[len(MACHINES) :]):
         with pytest.raises((CompileError, SimulationError), match="E0706"):
             logged(kernel, {M: 2**15, N: 2**15}, [floats(2**15), floats(2**15)], target)
+
+
+def scaled(printer=None):
+    @tkw.wave(rows())
+    def kernel(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, N, G, tkl.f32]):
+        x = tkw.read(a)
+        tkw.debug_log(x * x, "square", printer=printer)
+        tkw.write(x + x, c)
+
+    options = WaveCompileOptions(target="cpu", dynamic_symbols=[M, N])
+    return wave_compile(options, kernel)
+
+
+@needs_cpu
+def test_every_launch_of_a_program_has_logs_of_its_own():
+    """Of other sizes, of tensors with gaps, of none: whichever variant is taken."""
+    compiled = scaled()
+    whole = floats(6, 144)
+    for a in (whole, whole[::2, 1:130:2], whole[:, :67], whole[1:2, :1], whole[:0]):
+        c, logs = np.zeros(a.shape, "f4"), {"old": 1}
+        compiled(a, c, debug_logs=logs)
+        assert np.array_equal(c, a + a) and list(logs) == ["old", "square"]
+        assert np.array_equal(logs["square"]["value"], a * a)
+        assert [str(s) for s in logs["square"]["symbolic_shape"]] == ["M", "N"]
+
+
+@needs_cpu
+def test_who_does_not_ask_has_it_printed():
+    printed = []
+    compiled = scaled(lambda label, value: printed.append((label, value)))
+    a, c = floats(3, 70), np.zeros((3, 70), "f4")
+    compiled(a, c)
+    compiled.launch(a + 1, c)
+    assert [label for label, _ in printed] == ["square"] * 2
+    assert np.array_equal(printed[1][1], (a + 1) ** 2)
+
+
+@needs_cpu
+def test_mistakes_of_a_launch_with_logs():
+    compiled, logs = scaled(), {}
+    with pytest.raises(LaunchError, match="E0702.*`c` has size 4 along `M`, expected 3"):
+        compiled(floats(3, 70), floats(4, 70), debug_logs=logs)
+    with pytest.raises(TypeError, match="takes 2 arguments|2"):
+        compiled(floats(3, 70), debug_logs=logs)
+    with pytest.raises(TypeError, match="`logs`"):
+        compiled(floats(3, 70), floats(3, 70), logs=logs)
+    assert not logs
+
+
+@needs_cpu
+def test_a_printer_that_raises():
+    def broken(label, value):
+        raise KeyError(label)
+
+    with pytest.raises(KeyError, match="square"):
+        scaled(broken)(floats(3, 70), floats(3, 70))

@@ -187,6 +187,37 @@ def test_what_was_not_compiled_yet_cannot_be_captured():
     check(kernel, x, y)
 
 
+def test_debug_logs():
+    """As the evaluator's; on any stream, but not in a capture."""
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: 128}),
+            tkw.WorkgroupConstraint(M, 1, 1),
+            tkw.WorkgroupConstraint(N, 128, 0),
+        ]
+    )
+    def logging(x: tkl.Memory[M, N, G, tkl.f32]):
+        v = tkw.read(x)
+        tkw.debug_log(v, "before", printer=None)
+        tkw.debug_log(v > 0.0, "positive", printer=None)
+        tkw.debug_log(tkw.cast(v, tkl.bf16), "short", printer=None)
+        tkw.write(v + 1.0, x)
+
+    kernel, reference = dynamic(logging), dynamic(logging, target="eval")
+    for shape in ((1, 1), (5, 70), (64, 256), (0, 3)):
+        x, logs, expected = torch.randn(*shape, device="cuda"), {}, {}
+        reference(x.cpu(), debug_logs=expected)
+        kernel(x, debug_logs=logs, stream=torch.cuda.Stream())
+        assert list(logs) == list(expected)
+        for label, log in expected.items():
+            assert torch.equal(logs[label]["value"], log["value"]), label
+        assert torch.equal(x.cpu(), expected["before"]["value"] + 1)
+    with raises(LaunchError, "E0905", "has debug logs"):
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            kernel(x, debug_logs={})
+
+
 def test_threads():
     kernel, failed = dynamic(), []
 

@@ -156,6 +156,32 @@ k(Array(4, 70, stream=2), b)
     )
 
 
+def test_debug_logs(tmp_path):
+    """Kernels do not run here: what is seen is the way of the logs, and that they are zeros."""
+    check(
+        """
+import wave_lang.kernel.lang as tkl, wave_lang.kernel.wave as tkw
+from test_debug_logs import G, rows
+from wave_lang import WaveCompileOptions, wave_compile
+printed = []
+@tkw.wave(rows())
+def kernel(a: tkl.Memory[M, N, G, tkl.f32]):
+    tkw.debug_log(tkw.read(a), "x", printer=lambda *p: printed.append(p))
+k = wave_compile(WaveCompileOptions(target="cuda", subs={M: 4, N: 70}), kernel)
+assert k.program.kind == "cuda" and "st.global" in k.ptx
+logs = {}
+k(Array(4, 70), debug_logs=logs, stream=77)
+k(Array(4, 70))
+value = logs["x"]["value"]
+assert value.shape == (4, 70) and value.dtype == np.float32 and not value.any()
+assert [label for label, _ in printed] == ["x", "x"]
+assert fails(lambda: k(Array(4, 71), debug_logs={}), "E0702", "expected 70") is LaunchError
+assert fails(lambda: k(np.zeros((4, 70), "f4"), debug_logs={}), "on 'cpu'") is ValueError
+""",
+        tmp_path,
+    )
+
+
 @pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="ASan keeps freed memory")
 def test_nothing_leaks(tmp_path):
     script = os.path.join(os.path.dirname(__file__), "isolated/with_driver/leak_launch.py")

@@ -36,14 +36,14 @@ static void make_artefact(Kit *k) {
   k->steps[1] = (HostStep){HOST_CONST, 0, 0, 0, 64};
   k->steps[2] = (HostStep){HOST_FLOORDIV, 0, 1, 0, 0};
   k->results[0] = 0, k->results[1] = 2;
-  k->params[0] = (ArtParam){"a", "mem<M, f32>", 0, 1, 2, ART_I32};
-  k->params[1] = (ArtParam){"n", "i32", 3, -1, 4, ART_I32};
+  k->params[0] = (ArtParam){.name = "a", .type = "mem<M, f32>", .rank = 1, .accepts = 2};
+  k->params[1] = (ArtParam){.name = "n", .type = "i32", .slot = 3, .rank = -1, .accepts = 4};
   k->sizes[0] = (ArtSize){0, 0, 1, "M"};
   k->args[0] = (ArtArg){ART_POINTER, 0, 0, 8, 0};
   k->args[1] = (ArtArg){ART_VALUE, 0, 1, 4, 0};
   LaunchExpr e = {k->steps, 3, k->results, 2};
   k->art = (Artefact){.name = "small", .target = "sm_80", .device_kind = 2, .nslots = 4};
-  k->art.params = k->params, k->art.nparams = 2;
+  k->art.params = k->params, k->art.nparams = k->art.ngiven = 2;
   k->art.signature = e;
   k->art.sizes = k->sizes, k->art.nsizes = 1;
   k->art.nvariants = 1;

@@ -329,7 +329,6 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, Ptx
     return ptx_fail(&p, NULL, "a kernel that is not lowered");
   if (launch->threads != t->lanes)
     return ptx_fail(&p, NULL, arena_printf(a, "a wave of %d lanes", launch->threads));
-  if (kernel_given(k) < k->params.n) return ptx_fail(&p, NULL, "a debug log");
   p.facts = launch_facts(&p, launch);
   p.version = target_has(t, FEATURE_WGMMA) ? 80 : 70;
   p.clustered = is_clustered(&p, launch);

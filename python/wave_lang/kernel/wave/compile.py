@@ -155,7 +155,7 @@ def wave_compile(
     made = WaveKernel(
         options, kernel, found.kernel, known, remarks, schedule, lowered, machine, found.programs
     )
-    if machine.kind in ("cpu", "cuda") and not trace.logs:
+    if machine.kind in ("cpu", "cuda"):
         made.compile_for(machine.kind)
     return made
 

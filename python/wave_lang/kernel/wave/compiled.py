@@ -22,6 +22,8 @@ class WaveKernel(Launchable):
     are written in place. On a GPU it is launched on the current stream of the tensors' library,
     and the call does not wait for it.
 
+    A kernel with debug logs is waited for.
+
     `launch(*args, stream=None)` is the same without named arguments of other kinds: the quickest.
     """
 
@@ -54,7 +56,7 @@ class WaveKernel(Launchable):
         self._report: Report | None = None
         self._programs: dict[str, Program] = {} if programs is None else programs
         for program in self._programs.values():
-            self._use(program)
+            self._take(program)
 
     # ---- looking
 
@@ -183,27 +185,29 @@ class WaveKernel(Launchable):
         wrong = [name for name in named if name not in ("stream", "debug_logs")]
         if wrong:
             raise TypeError(f"{self.name}() has no named argument `{wrong[0]}`")
-        if self.lowered is not None:
-            self.simulate(*args, debug_logs=named.get("debug_logs"))
-        elif self._logs and named.get("debug_logs") is not None:
-            self._evaluate(args, named["debug_logs"])
-        else:
-            self.launch(*args, stream=named.get("stream"))
+        self.launch(*args, **named)
 
-    def _launch_first(self, kind: str, args: tuple[Any, ...], stream: Any) -> None:
-        """A call with tensors on a kind of device ("cuda", "hip", "cpu") without a program."""
+    def _launch_first(
+        self, kind: str, args: tuple[Any, ...], stream: Any, logs: dict[str, Any] | None
+    ) -> None:
+        """A call with tensors on a kind of device ("cuda", "hip", "cpu") without a program, or of
+        a kernel with debug logs."""
+        logs = {} if logs is None else logs
         if self.lowered is not None:
-            self.simulate(*args)
-        elif self.machine.kind == "eval" or self._logs:
-            self._evaluate(args, {})
+            self.simulate(*args, debug_logs=logs)
+        elif self.machine.kind == "eval":
+            self._evaluate(args, logs)
         elif kind != self.machine.kind and not self.machine.anywhere:
             raise ValueError(
                 f"`{self.name}` was compiled for {self.target}, but its tensors are on {kind!r}"
             )
-        elif self.compile_for(kind):
-            self.launch(*args, stream=stream)
+        elif not (program := self.compile_for(kind)):
+            self._evaluate(args, logs)
+        elif self._logs:
+            with self._collecting(args, logs) as log:
+                self._launch_logged(program, args, stream, log)
         else:
-            self._evaluate(args, {})
+            self.launch(*args, stream=stream)
 
     def compile_for(self, kind: str) -> Program | None:
         """The program for a kind of device, compiled if it was not yet. None: this machine's
@@ -214,8 +218,13 @@ class WaveKernel(Launchable):
                 return None
             self._programs[kind] = program
             self.remarks += program.remarks
-            self._use(program)
+            self._take(program)
         return self._programs[kind]
+
+    def _take(self, program: Program) -> None:
+        """Calls launch it at once, unless there are debug logs to be looked at afterwards."""
+        if not self._logs:
+            self._use(program)
 
     def _compile_gpu(self, kind: str) -> Program:
         own = self.machine.kind == kind

@@ -31,7 +31,9 @@ def log_tensor(dtype: str, shape: Sequence[int], data: bytes, like: Sequence[Any
     Elements neither library knows stay bytes."""
     torch = sys.modules.get("torch")
     if torch is not None and any(isinstance(a, torch.Tensor) for a in like):
-        flat = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        flat = torch.empty(0, dtype=torch.uint8)
+        if data:  # frombuffer refuses empty ones
+            flat = torch.frombuffer(bytearray(data), dtype=torch.uint8)
         kind = getattr(torch, _TORCH.get(dtype, "uint8"), torch.uint8)
         return flat.view(kind).reshape(*shape, *([-1] if kind == torch.uint8 else []))
     try:
