@@ -534,11 +534,11 @@ enum {
  * before: launch it once, or wv_program_warm. */
 WV_API bool wv_launch(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs, void *stream,
                       unsigned flags);
-/* The same with what the kernel's debug_logs wrote: when it has run, `log` is called once for each,
- * with the whole logged tensor in host memory (row-major; a lone number is a tensor of one
- * element). Kernels with debug logs allocate memory for them and are waited for at every launch,
- * with wv_launch too, where the logs are dropped; in a stream that is being captured they are
- * refused. */
+/* The same with what the kernel's debug_logs wrote: when it has run, `log` (may be NULL) is called
+ * once for each, with the whole logged tensor in host memory (row-major; a lone number is a tensor
+ * of one element). Kernels with debug logs allocate memory for them and are waited for at every
+ * launch, with wv_launch too, where the logs are dropped; in a stream that is being captured they
+ * are refused. */
 WV_API bool wv_launch_logged(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs,
                              void *stream,
                              void (*log)(void *user, const char *label, const wv_buffer *value),

@@ -278,7 +278,7 @@ int py_program_init(PyObject *module, PyState *st);
 PyObject *py_program_compile(PyState *st, wv_kernel *k, PyObject *args, PyObject *named);
 /* Launches on a stream; false with LaunchError. */
 bool py_program_launch(ProgramObject *p, const Args *a, void *stream);
-/* The same; log(label, dtype name, shape, bytes) is called with every debug log. */
+/* The same; log(label, dtype name, shape, bytes) is called with every debug log, unless it is NULL. */
 bool py_program_launch_logged(ProgramObject *p, const Args *a, void *stream, PyObject *log);
 PyObject *py_program_devices(PyState *st); /* a list of Device */
 

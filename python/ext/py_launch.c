@@ -144,9 +144,10 @@ static PyObject *launch_logged(PyObject *self, PyObject *args) {
   for (Py_ssize_t i = 0; i < n; i++) given[i] = PyTuple_GetItem(tuple, i);
   Args a;
   void *handle = NULL;
-  bool ok = py_args_take(l->st, &l->params, given, &a) &&
-            find_stream(l, stream == Py_None ? NULL : stream, py_args_on_device(&a), &handle) &&
-            py_program_launch_logged((ProgramObject *)program, &a, handle, log);
+  bool ok =
+      py_args_take(l->st, &l->params, given, &a) &&
+      find_stream(l, stream == Py_None ? NULL : stream, py_args_on_device(&a), &handle) &&
+      py_program_launch_logged((ProgramObject *)program, &a, handle, log == Py_None ? NULL : log);
   py_args_release(&a);
   PyMem_Free(given);
   if (!ok) return NULL;

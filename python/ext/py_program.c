@@ -244,7 +244,7 @@ bool py_program_launch_logged(ProgramObject *p, const Args *a, void *stream, PyO
   wv_ctx *cx = wv_ctx_new();
   LoggedLaunch l = {.log = log};
   l.saved = PyEval_SaveThread();
-  bool ok = wv_launch_logged(p->p, cx, a->args, a->n, stream, send_log, &l);
+  bool ok = wv_launch_logged(p->p, cx, a->args, a->n, stream, log ? send_log : NULL, &l);
   PyEval_RestoreThread(l.saved);
   if (!ok && !l.failed) py_error_raise_as(p->st, cx, p->st->launch_error);
   wv_ctx_free(cx);

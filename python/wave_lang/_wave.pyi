@@ -297,7 +297,7 @@ class Launchable:
         program: Program,
         args: tuple[Any, ...],
         stream: Any,
-        log: Callable[[str, str, tuple[int, ...], bytes], Any],
+        log: Callable[[str, str, tuple[int, ...], bytes], Any] | None,
         /,
     ) -> None: ...
 

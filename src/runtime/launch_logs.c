@@ -30,16 +30,22 @@ static const ArtParam *param_of(const Logged *x, int i) {
 /* ---- sizes ---- */
 
 /* Every size of a log is a value of the signature's program. */
-static void take_shapes(Logged *x, const LaunchValue *values, int64_t *slots) {
+static bool take_shapes(Logged *x, const LaunchValue *values, int64_t *slots) {
   const Artefact *art = x->l->art;
   for (int i = 0; i < art->nsizes; i++) {
     const ArtSize *s = &art->sizes[i];
     const LaunchValue *v = &values[s->value];
     if (s->param < art->ngiven) continue;
-    int64_t size = v->undefined || v->value < 0 ? 0 : v->value;
-    x->log[s->param - art->ngiven].shape[s->dim] = size;
-    slots[art->params[s->param].slot + 1 + s->dim] = size;
+    if (v->undefined || v->value < 0) {
+      diag_add(x->report.diags, DIAG_E0710, x->report.at,
+               "the debug log `%s` has no size along `%s` for these arguments",
+               art->params[s->param].log, s->text);
+      return false;
+    }
+    x->log[s->param - art->ngiven].shape[s->dim] = v->value;
+    slots[art->params[s->param].slot + 1 + s->dim] = v->value;
   }
+  return true;
 }
 
 static bool measure(Logged *x, int i) {
@@ -67,8 +73,8 @@ static bool take_sizes(Logged *x) {
   if (c->nargs != art->ngiven || !launch_fill(x->l, c->args, c->nargs, slots, &x->device))
     return launch_explain_args(x->l, x->report.diags, c->args, c->nargs);
   launch_expr_run(&art->signature, slots, values);
-  take_shapes(x, values, slots);
-  if (!launch_check(x->l, x->report.diags, slots, values)) return false;
+  if (!take_shapes(x, values, slots) || !launch_check(x->l, x->report.diags, slots, values))
+    return false;
   for (int i = 0; i < x->n; i++)
     if (!measure(x, i)) return false;
   return true;

@@ -38,19 +38,24 @@ static bool is_inside(const Op *op, const Sym *axis) {
   return false;
 }
 
-/* The slot of this iteration: the last one keeps those that have none. */
+/* The slot of this iteration: the last one keeps those that have none. Where there may be no slots
+ * at all the number is 0 then, which lies outside. */
 static const Sym *slot_number(Logs *x, const Op *op, const LogIter *slot) {
-  if (!is_inside(op, slot->axis)) return sym_int(x->sym, 0);
-  const Sym *last = sym_sub(x->sym, slot->count, sym_int(x->sym, 1));
-  return sym_min(x->sym, ir_loop_counter(x->k, slot->axis), last);
+  const Sym *zero = sym_int(x->sym, 0), *last = sym_sub(x->sym, slot->count, sym_int(x->sym, 1));
+  int64_t n;
+  if (!is_inside(op, slot->axis)) return zero;
+  const Sym *number = sym_min(x->sym, ir_loop_counter(x->k, slot->axis), last);
+  return sym_is_int(slot->count, &n) ? number : sym_max(x->sym, number, zero);
 }
 
-/* A dimension of its own with `count` elements; its symbol is one the kernel does not mention. */
+/* A dimension of its own with `count` elements, none if that is negative; its symbol is one the
+ * kernel does not mention. */
 static const Sym *slot_dim(Logs *x, const Op *op, const Sym *count) {
   const Sym *dim;
   do dim = ir_numbered_symbol(x->k->cx, "log_slot", x->slots++, true);
   while (kernel_constraint(x->k, CONSTRAINT_bind, dim));
-  Constraint row = {.kind = CONSTRAINT_bind, .at = op->at, .dim = dim, .size = count};
+  Constraint row = {.kind = CONSTRAINT_bind, .at = op->at, .dim = dim};
+  row.size = sym_max(x->sym, count, sym_int(x->sym, 0));
   vec_push(x->k->arena, &x->k->constraints, row);
   return dim;
 }

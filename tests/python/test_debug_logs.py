@@ -136,6 +136,24 @@ def test_iterations(count):
     assert np.array_equal(logs["total"], expected)
 
 
+@pytest.mark.parametrize("count", [-1, M - 2, M // 2, 5 - M, 1 - M], ids=str)
+def test_iterations_as_many_as_an_expression_says(count):
+    """None where it is not positive."""
+    a, c = rng(2).integers(-9, 9, (5, 70)).astype("f4"), np.zeros(5, "f4")
+    kernel = loop_kernel([(STEP, N, count)])
+    expected = check(kernel, {M: 5, N: 70}, a, c)["total"]
+    if HAS_CPU:
+        found = logged(kernel, {}, [a, c], "cpu", (M, N))["total"]
+        assert np.array_equal(found, expected)
+
+
+@needs_cpu
+def test_a_part_of_an_iteration():
+    a, c = floats(5, 70), np.zeros(5, "f4")
+    with pytest.raises(LaunchError, match="E0710.*the debug log `total` has no size"):
+        logged(loop_kernel([(STEP, N, M / 2)]), {}, [a, c], "cpu", (M, N))
+
+
 def test_two_slots_one_of_no_loop():
     a, c = rng(2).integers(-9, 9, (5, 70)).astype("f4"), np.zeros(5, "f4")
     logs = check(loop_kernel([(STEP, N, 3), (OTHER, M, 3)]), {M: 5, N: 70}, a, c)
