@@ -158,7 +158,8 @@ typedef struct wv_mma {
  *   "reorder"    expr axis              "iterators"  pairs: iterator symbol -> dimension
  *   "alias"      dim start: the dimension it derives from; expr: its tile, over the symbol $ALIAS
  *   "assume"     expr                   "bind"   dim size: the value       "dynamic" dim
- *   "stages"     size: tiles of an operand that a loop keeps in shared memory; 1: no pipeline, 0: any */
+ *   "stages"     size: tiles of an operand that a loop keeps in shared memory; 1: no pipeline, 0:
+ * any */
 typedef struct wv_constraint {
   const char *kind;
   wv_place at;

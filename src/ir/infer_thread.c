@@ -137,15 +137,20 @@ bool rule_shuffle_idx(Infer *in) {
 
 /* ---- memory ---- */
 
+/* `coords` of an access to operand `at`: one for each dim. */
+static bool check_coords(const Infer *in, int at) {
+  const Attr *coords = op_attr(in->op, ATTR_coords);
+  if (!coords || coords->n == infer_arg(in, at)->rank) return true;
+  return INFER_FAIL(in, E0304, "%d coordinates for %s", coords->n,
+                    infer_shown(in, infer_arg(in, at)));
+}
+
 /* An access of n elements: memory, offset, mask from operand `at` on. */
 static bool check_access(const Infer *in, int at, int n) {
   if (!infer_need_memory(in, at) || !need_index(in, at + 1) || !need_mask(in, at + 2, n))
     return false;
   if (op_has(in->op, ATTR_peer) && !need_shared(in, at)) return false;
-  const Attr *coords = op_attr(in->op, ATTR_coords);
-  if (!coords || coords->n == infer_arg(in, at)->rank) return true;
-  return INFER_FAIL(in, E0304, "%d coordinates for %s", coords->n,
-                    infer_shown(in, infer_arg(in, at)));
+  return check_coords(in, at);
 }
 
 bool rule_load(Infer *in) {
@@ -251,7 +256,8 @@ bool rule_mbar(Infer *in) {
 
 bool rule_copy_async(Infer *in) {
   if (!need_shared(in, 0) || !need_index(in, 1) || !need_global(in, 2) || !need_index(in, 3) ||
-      !need_mask(in, 4, 1) || !need_dtype(in, 0, infer_arg(in, 2)) || !need_attr(in, ATTR_bytes))
+      !need_mask(in, 4, 1) || !need_dtype(in, 0, infer_arg(in, 2)) || !need_attr(in, ATTR_bytes) ||
+      !check_coords(in, 2))
     return false;
   int64_t bytes;
   bool fits = sym_is_int(op_attr(in->op, ATTR_bytes)->sym, &bytes) &&

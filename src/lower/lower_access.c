@@ -76,7 +76,7 @@ void lane_copy_async(Lower *l, const LaneAccess *to, const LaneAccess *from) {
   int regs = layout_size(to->layout, LAYOUT_REG);
   int bytes = to->width * dtype_memory_bits(to->memory->type->dtype) / 8;
   for (int r = 0; r < regs; r += to->width) {
-    Attr into = {.key = ATTR_imm}, out_of = {.key = ATTR_imm_from}, attrs[4];
+    Attr into = {.key = ATTR_imm}, out_of = {.key = ATTR_imm_from}, attrs[5];
     int n = 0;
     walk_to(&dst, r), walk_to(&src, r);
     Value *args[5] = {to->memory, walk_offset(&dst, &into), from->memory,
@@ -86,6 +86,7 @@ void lane_copy_async(Lower *l, const LaneAccess *to, const LaneAccess *from) {
     if (into.integer) attrs[n++] = into;
     if (out_of.integer) attrs[n++] = out_of;
     if (op_has(from->op, ATTR_nontemporal)) attrs[n++] = (Attr){.key = ATTR_nontemporal};
+    if (walk_coords(&src, r, &attrs[n])) n++;
     emit(l, OP_copy_async, args, args[4] ? 5 : 4, attrs, n, NULL);
   }
 }

@@ -176,8 +176,16 @@ static bool steps_along_last(Walk *w, int reg) {
   return by == sym_int(w->l->sym, 1);
 }
 
+bool walk_coords(Walk *w, int reg, Attr *out) {
+  int rank = w->a->memory->type->rank;
+  if (w->a->ndynamic || !steps_along_last(w, reg)) return false;
+  const Sym **coords = ARENA_ARRAY(w->l->arena, const Sym *, rank);
+  for (int m = 0; m < rank; m++) coords[m] = at_entry(w->l, there(w, w->coords[m]));
+  *out = (Attr){.key = ATTR_coords, .n = rank, .dims = coords};
+  return true;
+}
+
 WalkStep walk_step(Walk *w, int reg) {
-  Lower *l = w->l;
   WalkStep s = {.nargs = 2};
   Attr imm = {.key = ATTR_imm};
   walk_to(w, reg);
@@ -188,11 +196,7 @@ WalkStep walk_step(Walk *w, int reg) {
   if (imm.integer) s.attrs[s.nattrs++] = imm;
   add_flag(&s, w->a->op, ATTR_volatile);
   add_flag(&s, w->a->op, ATTR_nontemporal);
-  if (w->a->ndynamic || !steps_along_last(w, reg)) return s;
-  int rank = w->a->memory->type->rank;
-  const Sym **coords = ARENA_ARRAY(l->arena, const Sym *, rank);
-  for (int m = 0; m < rank; m++) coords[m] = at_entry(l, there(w, w->coords[m]));
-  s.attrs[s.nattrs++] = (Attr){.key = ATTR_coords, .n = rank, .dims = coords};
+  if (walk_coords(w, reg, &s.attrs[s.nattrs])) s.nattrs++;
   return s;
 }
 

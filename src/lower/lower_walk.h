@@ -54,7 +54,8 @@ typedef struct WalkStep {
 Walk walk_begin(Lower *l, const LaneAccess *a, bool owner);
 void walk_to(Walk *w, int reg); /* offset and mask are then those of the registers from `reg` on */
 Value *walk_offset(Walk *w, Attr *imm);
-Value *walk_mask(Walk *w, int reg); /* NULL: it is always active */
+Value *walk_mask(Walk *w, int reg);            /* NULL: it is always active */
+bool walk_coords(Walk *w, int reg, Attr *out); /* false: they are not known, or not in a row */
 
 WalkStep walk_step(Walk *w, int reg); /* all of these */
 bool walk_is_idle(Walk *w, int reg);  /* this thread never acts for these registers */

@@ -48,6 +48,15 @@ static void copy_lane(Wave *w, SimOp *s, int l, int64_t bytes, bool on) {
   for (int64_t e = 0; e < n; e++) copy_element(&a, src, on ? from + e : -1, &a, dst, to + e);
 }
 
+static uint64_t sources_inside(Wave *w, SimOp *s, int64_t bytes, uint64_t lanes) {
+  const Op *op = s->op;
+  const Buffer *src = w->sim->buffer[op->args[2]->id];
+  int64_t first[64];
+  EACH_LANE(l, lanes) first[l] = wave_regs(w, op->args[3])[l].i + op_imm(op, ATTR_imm_from);
+  int n = (int)(bytes * 8 / dtype_memory_bits(src->dtype));
+  return access_at_coords(w, s, src, first, n, lanes);
+}
+
 Step step_copy_async(Wave *w, SimOp *s) {
   const Op *op = s->op;
   const Value *mask = op->nargs > 4 ? op->args[4] : NULL;
@@ -58,7 +67,10 @@ Step step_copy_async(Wave *w, SimOp *s) {
   if (mask) wave_check_use(w, s, mask, w->mask, "the mask of a copy");
   w->sim->stamp++;
   if (op_has(op, ATTR_counted)) w->counted++;
-  EACH_LANE(l, w->mask) copy_lane(w, s, l, bytes, !mask || wave_regs(w, mask)[l].i);
+  uint64_t on = 0, right = w->mask;
+  EACH_LANE(l, w->mask) if (!mask || wave_regs(w, mask)[l].i) on |= UINT64_C(1) << l;
+  if (s->coords) right = (w->mask & ~on) | sources_inside(w, s, bytes, on);
+  EACH_LANE(l, right) copy_lane(w, s, l, bytes, on >> l & 1);
   s->cost.shared++;
   return STEP_NEXT;
 }

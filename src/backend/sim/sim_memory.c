@@ -249,12 +249,27 @@ static bool lane_inside(Request *q, int l) {
   return true;
 }
 
-/* Lanes with an element outside are reported and left out. */
-static void check_bounds(Request *q) {
-  int64_t value[IR_MAX_RANK][64];
+static bool find_coords(const Request *q, int64_t value[][64]) {
   bool named = q->s->coords != NULL;
   for (int d = 0; named && d < q->b->rank; d++)
     named = wave_expr(q->w, q->s, q->s->coords[d], q->lanes, value[d]);
+  return named;
+}
+
+uint64_t access_at_coords(Wave *w, SimOp *s, const Buffer *b, const int64_t first[64], int n,
+                          uint64_t lanes) {
+  int64_t value[IR_MAX_RANK][64];
+  Request q = {.w = w, .s = s, .b = b, .n = n, .lanes = lanes};
+  memcpy(q.first, first, sizeof q.first);
+  if (!find_coords(&q, value)) return lanes;
+  EACH_LANE(l, lanes) if (!check_coords(&q, value, l)) q.lanes &= ~(UINT64_C(1) << l);
+  return q.lanes;
+}
+
+/* Lanes with an element outside are reported and left out. */
+static void check_bounds(Request *q) {
+  int64_t value[IR_MAX_RANK][64];
+  bool named = find_coords(q, value);
   EACH_LANE(l, q->lanes) {
     bool inside = (!named || check_coords(q, value, l)) && lane_inside(q, l);
     if (!inside) q->lanes &= ~(UINT64_C(1) << l);

@@ -324,6 +324,10 @@ void mark_written(const Group *g, const Buffer *b, int64_t element);
 bool is_written(const Group *g, const Buffer *b, int64_t element);
 /* Report an element outside of its buffer, an address that is no multiple of `align`. */
 bool access_inside(Wave *w, const SimOp *s, const Buffer *b, int64_t element, int lane);
+/* The lanes whose n elements from `first` on are where the op's `coords` say, all if it has none.
+ * The others are reported. */
+uint64_t access_at_coords(Wave *w, SimOp *s, const Buffer *b, const int64_t first[64], int n,
+                          uint64_t lanes);
 bool access_aligned(Wave *w, const SimOp *s, const Buffer *b, int64_t element, int64_t align,
                     int lane);
 
