@@ -23,7 +23,7 @@ _EXPR = re.compile(r"(%[\w.]+) = expr (.*?)((?: %[\w.]+(?:, %[\w.]+)*)?) : (?:in
 _SCALAR = re.compile(r"(%[\w.]+) = scalar (-?\d+) : (?:index|i32|i64|i1)$")
 _LOGIC = re.compile(r"(%[\w.]+) = (and|or) (%[\w.]+), (%[\w.]+) : i1$")
 _ACCESS = re.compile(r"(?:%[\w.]+ = )?(load|store)\b ([^{:]*)")
-_COPY = re.compile(r"copy_async (%[\w.]+), (%[\w.]+), .*\{bytes = (\d+)")
+_COPY = re.compile(r"copy_async (%[\w.]+), (%[\w.]+), .*\bbytes = (\d+)")
 _ALLOC = re.compile(r"(%[\w.]+) = alloc .*: mem<.*, [a-z]+(\d+)\w*, shared>$")
 _LOOP = re.compile(r"\bfor (.+?) with \{trips = (.*)\}(?: carry .*)? \{$")
 _BRANCH = re.compile(r"\bif (\(.*\))(?: carry .*)? \{$")
