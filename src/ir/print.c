@@ -199,12 +199,13 @@ static void print_attr_value(Printer *p, const Attr *a) {
   }
 }
 
-/* `before`, then the attributes outside `skip` in braces; nothing when there are none. */
-static void print_attrs(Printer *p, const Op *op, uint64_t skip, const char *before) {
+/* `before`, then the attributes that are not in the head, and a brace; nothing when there are none.
+ */
+static void print_attrs(Printer *p, const Op *op, const char *before) {
   int written = 0;
   for (int i = 0; i < op->nattrs; i++) {
     const Attr *a = &op->attrs[i];
-    if (skip >> a->key & 1) continue;
+    if (attr_is_in_head(op->kind, a->key)) continue;
     sb_printf(p->out, "%s%s", written++ ? ", " : before, attr_info[a->key].name);
     if (attr_info[a->key].kind == ATTR_KIND_FLAG) continue;
     sb_puts(p->out, " = ");
@@ -272,21 +273,20 @@ static void print_region_head(Printer *p, const Op *op) {
   if (op->kind == OP_for) print_for(p, op);
   else if (op->kind == OP_while) print_while(p, op);
   else print_if(p, op);
-  print_attrs(p, op, region_clause_attrs(op->kind), " with {");
+  print_attrs(p, op, " with {");
   print_carried(p, op, op->kind == OP_while ? 1 : 0);
   print_types(p, op);
 }
 
 static void print_plain(Printer *p, const Op *op) {
   AttrKey lead = op_info[op->kind].lead;
-  uint64_t skip = lead == ATTR_NONE ? 0 : UINT64_C(1) << lead;
   if (lead != ATTR_NONE && op_has(op, lead)) {
     sb_putc(p->out, ' ');
     print_attr_value(p, op_attr(op, lead));
   }
   if (op->nargs) sb_putc(p->out, ' ');
   print_values(p, op->args, op->nargs);
-  print_attrs(p, op, skip, " {");
+  print_attrs(p, op, " {");
   print_types(p, op);
 }
 

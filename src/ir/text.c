@@ -15,13 +15,11 @@ const Clause clauses[] = {
 };
 const int nclauses = WV_LEN(clauses);
 
-#define A(key) (UINT64_C(1) << ATTR_##key)
-uint64_t region_clause_attrs(OpKind kind) {
-  if (kind == OP_for) return A(axis) | A(from) | A(step);
-  if (kind == OP_while) return A(axis) | A(version) | A(expr);
-  return kind == OP_if ? A(expr) : 0;
+bool attr_is_in_head(OpKind kind, AttrKey key) {
+  if (kind == OP_for) return key == ATTR_axis || key == ATTR_from || key == ATTR_step;
+  if (kind == OP_while) return key == ATTR_axis || key == ATTR_version || key == ATTR_expr;
+  return key == (kind == OP_if ? ATTR_expr : op_info[kind].lead);
 }
-#undef A
 
 bool is_name_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '.'; }
 

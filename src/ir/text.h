@@ -28,8 +28,8 @@ extern const int nclauses;
 /* The field a clause is about. */
 static inline void *clause_field(Constraint *c, const Clause *cl) { return (char *)c + cl->field; }
 
-/* Attributes of a loop or conditional that have a place of their own in its first line. */
-uint64_t region_clause_attrs(OpKind kind);
+/* An attribute that stands in front of the braces: a region's in its first line, else the lead. */
+bool attr_is_in_head(OpKind kind, AttrKey key);
 
 /* Names of values: letters, digits and `_ $ .`, not beginning with a digit unless all digits. */
 bool is_name_char(char c);
