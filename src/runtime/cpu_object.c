@@ -53,11 +53,21 @@ static bool holds(const Object *o, uint64_t offset, uint64_t n) {
   return offset <= o->size && n <= o->size - offset;
 }
 
+/* Rows of a table can be read where they lie: a damaged object may put them anywhere. */
+static bool is_aligned(const Object *o, uint64_t offset) {
+  return ((uintptr_t)o->bytes + offset) % sizeof(uint64_t) == 0;
+}
+
+static bool is_table(const Elf64_Shdr *s) {
+  return s->sh_type == SHT_SYMTAB || s->sh_type == SHT_RELA;
+}
+
 static bool read_symbols(Object *o) {
   for (int i = 0; i < o->head->e_shnum; i++) {
     const Elf64_Shdr *s = &o->sections[i];
     if (s->sh_type != SHT_NOBITS && !holds(o, s->sh_offset, s->sh_size))
       return fail(o, "a section lies outside of the object");
+    if (is_table(s) && !is_aligned(o, s->sh_offset)) return fail(o, "a table is not aligned");
     if (s->sh_type != SHT_SYMTAB) continue;
     if (s->sh_link >= o->head->e_shnum) return fail(o, "symbols without names");
     const Elf64_Shdr *text = &o->sections[s->sh_link];
@@ -84,6 +94,7 @@ static bool read_object(Object *o) {
   if (o->head->e_shentsize != sizeof *o->sections ||
       !holds(o, o->head->e_shoff, (uint64_t)o->head->e_shnum * sizeof *o->sections))
     return fail(o, "its section table lies outside");
+  if (!is_aligned(o, o->head->e_shoff)) return fail(o, "its section table is not aligned");
   o->sections = (const Elf64_Shdr *)(const void *)(o->bytes + o->head->e_shoff);
   return read_symbols(o);
 }
@@ -235,6 +246,7 @@ CpuImage *cpu_object_load(const void *bytes, size_t size, Arena *a, const char *
   CpuImage *image = calloc(1, sizeof *image);
   uint64_t stubs = 0;
   if (!image) WV_BUG("out of memory");
+  if (!is_aligned(&o, 0)) o.bytes = arena_copy(a, bytes, size); /* from the middle of a file */
   bool ok = read_object(&o);
   if (ok) o.placed = ARENA_ARRAY(a, uint64_t, o.head->e_shnum);
   ok = ok && place(&o, image, &stubs) && relocate(&o, (uint64_t)(uintptr_t)image->map + stubs) &&
