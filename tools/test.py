@@ -8,6 +8,7 @@ not is a single test that passed if its status is 0. A crash is a failure and sh
 """
 
 import argparse
+import functools
 import glob
 import os
 import re
@@ -97,8 +98,10 @@ def sanitizer_environment(command):
     return env
 
 
+@functools.cache
 def package_with(extension_file):
-    """A folder with the Python package and another extension: links to the sources."""
+    """A folder with the Python package and another extension: links to the sources. Made once, before
+    several threads ask for it."""
     tree = os.path.join(ROOT, BUILD, "tree", "wave_lang")
     shutil.rmtree(tree, ignore_errors=True)
     os.makedirs(tree)
@@ -224,6 +227,8 @@ def main():
     parser.add_argument("--only", default="", help="only groups whose name contains this")
     args = parser.parse_args()
     total, began = Result(), time.time()
+    if args.sanitized:
+        package_with(extension()[0])
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for name, commands in groups(args):
             if args.only in name:

@@ -7,6 +7,7 @@
 
 typedef struct Emitted {
   Context *cx;
+  KernelList list;
   Arena *arena;
   PtxKernel ptx;
   bool ok;
@@ -14,7 +15,7 @@ typedef struct Emitted {
 
 static Emitted emit(const char *text, const char *target, const PtxOptions *o) {
   Emitted e = {.cx = context_new(), .arena = arena_new()};
-  KernelList list = ir_parse(e.cx, "k.wave", text);
+  KernelList list = e.list = ir_parse(e.cx, "k.wave", text);
   PassOptions passes = {.passes = "legalise", .target = target};
   e.ok = list.n == 1 && passes_run(list.at[0], &passes) &&
          ptx_emit(list.at[0], target_find(target).machine, o, e.arena, &e.ptx);
@@ -22,6 +23,7 @@ static Emitted emit(const char *text, const char *target, const PtxOptions *o) {
 }
 
 static void drop(Emitted *e) {
+  for (int i = 0; i < e->list.n; i++) kernel_free(e->list.at[i]);
   arena_free(e->arena);
   context_free(e->cx);
 }
