@@ -65,8 +65,8 @@ bench-gpu: gpu-package ## kernels on the GPU of this machine beside PyTorch's; w
 	@PYTHONPATH=python:bench $(GPU_PYTHON) bench/bench_gpu.py --target sm_80,sm_90a --triton --json build-gpu/gpu-bench.json
 	@PYTHONPATH=python:bench $(GPU_PYTHON) bench/bench_launch.py
 
-bench-cpu: all ## kernels on this machine's processor beside NumPy
-	@$(RUN) PYTHONPATH=python "$$PYTHON" bench/bench_cpu.py
+bench-cpu: all ## kernels on this machine's processor beside NumPy, and PyTorch if CPU_PYTHON has it
+	@$(RUN) PYTHONPATH=python $(or $(CPU_PYTHON),"$$PYTHON") bench/bench_cpu.py --json $(BUILD)/cpu-bench.json
 
 fmt: ## reformat C sources with clang-format (tables are aligned by hand and left alone)
 	git ls-files '*.c' '*.h' | xargs clang-format -i
