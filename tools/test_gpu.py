@@ -2,12 +2,15 @@
 """Every kernel of the list on the GPU of this machine, and all that concerns launching: `make test-gpu`.
 
     tools/test_gpu.py [--jobs N] [--targets sm_80,sm_90a] [--only WORD] [--sample N] [--seed N]
+    tools/test_gpu.py --list --targets cpu,sim:cpu [--part 1/4]     without a GPU
 
 The list (tests/python/sim_list) runs with every shape and target, fresh random inputs, outputs that
 hold nonsense before, and guards around every tensor; each result is compared with NumPy in float64.
 Kernels are compiled by many processes at once. Then come tests/python/test_gpu_*.py, whose tests
 need no pytest, and, where it is installed, compute-sanitizer on a sample. Ends with one line
-`N passed, M failed`. Needs PyTorch, NumPy, and the package built beside its sources.
+`N passed, M failed`. Needs PyTorch, NumPy, and the package built beside its sources. Targets may
+also be `cpu`, this machine's processor, and simulated machines: `--list` leaves out the tests that
+need a GPU.
 """
 
 import argparse
@@ -83,19 +86,34 @@ def every_case():
 PLACES = ((0, 0), (3, 0), (1, 1))
 
 
+def is_simulated(target):
+    return target.startswith("sim:")
+
+
+def run_once(kernel, target, arguments, pad, shift):
+    """What a call leaves in copies of the arguments."""
+    if is_simulated(target):
+        after = [(dtype, array.copy()) for dtype, array in arguments]
+        kernel(*(array for _, array in after))
+        return after
+    import gpu_utils
+
+    if target == "cpu":  # evaluated instead, it would be right, too
+        assert kernel.compile_for("cpu"), "\n".join(map(str, kernel.remarks))
+    device = "cuda" if target.startswith(("sm_", "cuda")) else "cpu"
+    return gpu_utils.run_guarded(kernel, arguments, pad, shift, device)
+
+
 def run_case(item):
     """One case, one shape, one target. The reason why it failed, or None."""
     index, shape, target, seed, places = item
     case = every_case()[index]
     sizes = case.shapes[shape]
     try:
-        import gpu_utils
-
         kernel = case.compile(sizes, target)
         arguments = case.arguments(sizes, seed)
-        for pad, shift in places:
-            after = gpu_utils.run_guarded(kernel, arguments, pad, shift)
-            case.check(sizes, arguments, after)
+        for pad, shift in places[:1] if is_simulated(target) else places:
+            case.check(sizes, arguments, run_once(kernel, target, arguments, pad, shift))
     except Exception as error:
         return item, case.name, case.label(sizes), f"{type(error).__name__}: {error}"
     return item, case.name, case.label(sizes), None
@@ -113,7 +131,8 @@ def list_items(options):
                 items.append((index, shape, target, options.seed + len(items), places))
     if options.sample and options.sample < len(items):
         return random.Random(options.seed).sample(items, options.sample)
-    return items
+    part, parts = map(int, options.part.split("/"))
+    return items[part - 1 :: parts]
 
 
 class Worker:
@@ -128,8 +147,15 @@ class Worker:
     def start(self):
         self.errors = tempfile.TemporaryFile("w+")
         command = [sys.executable, os.path.abspath(__file__), "--worker"]
+        # Many processes share the processor: two threads each, so that there is more than one.
+        threads = {"WAVE_NUM_THREADS": "2", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            env={**threads, **os.environ},
         )
 
     def stop(self):
@@ -302,6 +328,8 @@ def main():
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3), "big"))
     parser.add_argument("--show", type=int, default=25, help="how many reasons of failures")
     parser.add_argument("--no-list", action="store_true", help="only the other tests")
+    parser.add_argument("--list", action="store_true", help="only the list")
+    parser.add_argument("--part", default="1/1", metavar="I/N", help="of the list, in N parts")
     parser.add_argument("--files", default="", help="only files of tests whose name contains this")
     parser.add_argument("--file", help=argparse.SUPPRESS)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -323,7 +351,7 @@ def main():
     print(f"seed {options.seed}")
     passed, failures = (0, []) if options.no_list else run_list(options)
     failed = len(failures)
-    if not options.only:
+    if not options.only and not options.list:
         for part in (run_files,) if options.no_sanitizer else (run_files, run_sanitizer):
             good, bad = part(options)
             passed, failed = passed + good, failed + bad

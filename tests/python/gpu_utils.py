@@ -1,4 +1,4 @@
-"""What GPU tests share: tensors between guards, and checks that need nothing but PyTorch."""
+"""What tests with PyTorch's tensors share: guards around them, and checks that need nothing else."""
 
 import contextlib
 import os
@@ -17,10 +17,10 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # the tests of these te
 
 
 class Guarded:
-    """A tensor on the GPU inside of a larger one: what is written outside of it is noticed, and what
-    is read there is not a number. `pad` elements lie between rows, `shift` before the first."""
+    """A tensor inside of a larger one: what is written outside of it is noticed, and what is read
+    there is not a number. `pad` elements lie between rows, `shift` before the first."""
 
-    def __init__(self, dtype, array, pad=0, shift=0):
+    def __init__(self, dtype, array, pad=0, shift=0, device=DEVICE):
         size = array.itemsize
         whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
         row, first = array.shape[-1] + pad, GUARD + shift
@@ -29,8 +29,8 @@ class Guarded:
             strides.append(strides[-1] * extent)
         strides = strides[: array.ndim][::-1]
         count = 2 * GUARD + shift + array.shape[0] * (strides[0] if array.ndim > 1 else row)
-        self.whole = torch.full((count * size,), PATTERN, dtype=torch.uint8, device=DEVICE)
-        self.inside = torch.zeros(count, dtype=torch.bool, device=DEVICE)
+        self.whole = torch.full((count * size,), PATTERN, dtype=torch.uint8, device=device)
+        self.inside = torch.zeros(count, dtype=torch.bool, device=device)
         self.inside.as_strided(array.shape, strides, first).fill_(True)
         self.bits = self.whole.view(whole).as_strided(array.shape, strides, first)
         source = torch.frombuffer(bytearray(array.tobytes()), dtype=whole)
@@ -45,11 +45,11 @@ class Guarded:
         return np.frombuffer(found.tobytes(), STORAGE[dtype]).reshape(found.shape)
 
 
-def run_guarded(kernel, arguments, pad=0, shift=0):
+def run_guarded(kernel, arguments, pad=0, shift=0, device=DEVICE):
     """What a call leaves in copies of (dtype, array) arguments."""
-    guarded = [Guarded(dtype, array, pad, shift) for dtype, array in arguments]
+    guarded = [Guarded(dtype, array, pad, shift, device) for dtype, array in arguments]
     kernel(*(g.tensor for g in guarded))
-    if DEVICE == "cuda":
+    if device == "cuda":
         torch.cuda.synchronize()
     return [(dtype, g.numpy(dtype)) for (dtype, _), g in zip(arguments, guarded)]
 

@@ -1,6 +1,7 @@
 """The GPU tests are tested themselves, where there is none: a wrong result is noticed."""
 
 import importlib.util
+import types
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import gpu_utils  # needs PyTorch
+from wave_lang import _wave
 
 TOOL = Path(__file__).resolve().parents[2] / "tools/test_gpu.py"
 
@@ -40,6 +42,13 @@ def test_a_right_kernel_passes(tool):
     assert tool.run_case((item, 2, "eval", 7, tool.PLACES))[3] is None
 
 
+@pytest.mark.parametrize("target", ["cpu", "sim:cpu"])
+def test_a_processor_needs_no_gpu(tool, target):
+    item = next(i for i, c in enumerate(tool.every_case()) if c.name.startswith("copy_f32"))
+    if target in ("sim:cpu", *(device.kind for device in _wave.devices())):
+        assert tool.run_case((item, 2, target, 7, tool.PLACES))[3] is None
+
+
 def test_a_wrong_kernel_is_reported(tool, monkeypatch):
     item = next(i for i, c in enumerate(tool.every_case()) if c.name.startswith("copy_f32"))
     case = tool.every_case()[item]
@@ -56,12 +65,15 @@ def test_a_wrong_kernel_is_reported(tool, monkeypatch):
 
 
 def test_the_list_is_whole(tool):
-    import types
+    def options(part):
+        given = {"only": "", "targets": ["sm_80", "sm_90a"], "sample": 0, "seed": 1}
+        return types.SimpleNamespace(part=part, **given)
 
-    options = types.SimpleNamespace(only="", targets=["sm_80", "sm_90a"], sample=0, seed=1)
-    items = tool.list_items(options)
+    items = tool.list_items(options("1/1"))
     assert len(items) == 2 * sum(len(c.shapes) for c in tool.every_case()) and len(items) > 3000
     assert len({i[3] for i in items}) == len(items)  # fresh inputs each
+    parts = [tool.list_items(options(f"{i}/5")) for i in range(1, 6)]
+    assert sorted(sum(parts, [])) == sorted(items) and min(map(len, parts)) > len(items) // 6
 
 
 def test_crashes_and_hangs_are_failures(tool, monkeypatch):
