@@ -553,9 +553,13 @@ typedef struct wv_cache_entry {
   const char *path, *kernel, *target; /* kernel and target: "" when the file is damaged */
   int64_t bytes;
   const char *damage; /* what is wrong with the file; NULL: nothing */
+  int64_t used;       /* when it was last written or taken: seconds since 1970 */
 } wv_cache_entry;
 
 WV_API const char *wv_cache_dir(wv_ctx *cx); /* what NULL means as cache_dir */
+/* How many bytes all files of a cache may have: WAVE_CACHE_SIZE, or 512 MiB; 0: any number. Who
+ * writes a file removes those that were not used for longest. */
+WV_API int64_t wv_cache_limit(wv_ctx *cx);
 /* Calls `each` for the files of a cache, in order of their names; returns how many there are. */
 WV_API int wv_cache_each(wv_ctx *cx, const char *dir,
                          void (*each)(void *user, const wv_cache_entry *e), void *user);

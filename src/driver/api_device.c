@@ -73,6 +73,8 @@ const char *wv_cache_dir(wv_ctx *cx) {
   return dir ? dir : "";
 }
 
+int64_t wv_cache_limit(wv_ctx *cx) { return cache_settings(cx->cx->arena, 0, NULL).limit; }
+
 int wv_cache_each(wv_ctx *cx, const char *dir, void (*each)(void *user, const wv_cache_entry *e),
                   void *user) {
   Arena *a = arena_new();
@@ -80,8 +82,9 @@ int wv_cache_each(wv_ctx *cx, const char *dir, void (*each)(void *user, const wv
   int n = cache_list(a, dir ? dir : wv_cache_dir(cx), &entries);
   for (int i = 0; i < n; i++) {
     const CacheEntry *e = &entries[i];
-    wv_cache_entry shown = {e->path, e->art ? e->art->name : "", e->art ? e->art->target : "",
-                            e->bytes, e->damage};
+    wv_cache_entry shown = {
+        e->path, e->art ? e->art->name : "", e->art ? e->art->target : "", e->bytes, e->damage,
+        e->used};
     each(user, &shown);
   }
   arena_free(a);

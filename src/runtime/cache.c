@@ -17,9 +17,9 @@
 #include "base/map.h"
 #include "base/os.h"
 
-enum { VERSION = 1, HEAD_BYTES = 32 };
+enum { VERSION = 1, HEAD_BYTES = 32, LIMIT = 512 << 20 };
 
-static const char magic[8] = "WAVEKRNL", suffix[] = ".wavebin", temporary[] = ".wavetmp-";
+static const char magic[8] = "WAVEKRNL";
 
 /* ---- where ---- */
 
@@ -35,14 +35,17 @@ CacheSettings cache_settings(Arena *a, int use, const char *dir) {
   else if (!dir && xdg && *xdg) dir = arena_printf(a, "%s/wave", xdg);
   else if (!dir && home && *home) dir = arena_printf(a, "%s/.cache/wave", home);
   bool on = dir && (use ? use > 0 : is_on("WAVE_CACHE_ON", true));
-  return (CacheSettings){on && !is_on("WAVE_ALWAYS_COMPILE", false), on, dir};
+  CacheSettings s = {on && !is_on("WAVE_ALWAYS_COMPILE", false), on, dir, LIMIT, NULL};
+  const char *limit = getenv("WAVE_CACHE_SIZE");
+  if (limit && *limit && !cache_parse_size(limit, &s.limit)) s.nonsense = arena_strdup(a, limit);
+  return s;
 }
 
 static const char *path_of(Arena *a, const char *dir, const char *key) {
   size_t n = strlen(key);
   uint64_t h = hash_bytes(key, n), other = hash_mix(hash_bytes(key, n / 2), (uint64_t)n);
   return arena_printf(a, "%s/%016llx%016llx%s", dir, (unsigned long long)h,
-                      (unsigned long long)other, suffix);
+                      (unsigned long long)other, CACHE_SUFFIX);
 }
 
 /* ---- one file ---- */
@@ -99,6 +102,7 @@ Artefact *cache_load(Arena *a, const CacheSettings *s, const char *key, Diags *d
   if (!bytes) return NULL;
   Artefact *art = read_artefact(a, bytes, n, key, &damage);
   if (damage) diag_add(diags, DIAG_W0901, (Span){0}, "`%s` is not used: %s", path, damage);
+  if (art) cache_touch(path);
   return art;
 }
 
@@ -127,7 +131,7 @@ static bool write_all(int file, const char *at, size_t n) {
 
 /* Two writers write the same: whoever renames last wins, and readers see one or the other whole. */
 static bool replace_file(Arena *a, const char *dir, const char *path, const StrBuf *bytes) {
-  char *temp = arena_printf(a, "%s/%sXXXXXX", dir, temporary);
+  char *temp = arena_printf(a, "%s/%sXXXXXX", dir, CACHE_TEMPORARY);
   int file = mkstemp(temp);
   if (file < 0) return false;
   bool ok = write_all(file, bytes->at, bytes->n);
@@ -140,40 +144,51 @@ static bool replace_file(Arena *a, const char *dir, const char *path, const StrB
   return false;
 }
 
+static void put_file(Arena *a, StrBuf *out, const char *key, const Artefact *art, int variant) {
+  StrBuf rest = {.arena = a};
+  put_u64(&rest, strlen(key));
+  sb_puts(&rest, key);
+  artefact_write(&rest, art, variant);
+  sb_write(out, magic, sizeof magic);
+  put_u64(out, VERSION);
+  put_u64(out, rest.n);
+  put_u64(out, hash_bytes(rest.at, rest.n));
+  sb_write(out, rest.at, rest.n);
+}
+
+static void warn_of_limit(const char *found, Diags *diags) {
+  Diag *d =
+      diag_add(diags, DIAG_W0901, (Span){0}, "WAVE_CACHE_SIZE is `%s`, which is no size", found);
+  diag_hint(diags, d, "a number of bytes, or with K, M or G behind it; 0: no limit");
+}
+
 void cache_store(const CacheSettings *s, const char *key, const Artefact *art, int variant,
                  Diags *diags) {
   if (!s->write) return;
   Arena *a = arena_new();
-  StrBuf rest = {.arena = a}, file = {.arena = a};
-  put_u64(&rest, strlen(key));
-  sb_puts(&rest, key);
-  artefact_write(&rest, art, variant);
-  sb_write(&file, magic, sizeof magic);
-  put_u64(&file, VERSION);
-  put_u64(&file, rest.n);
-  put_u64(&file, hash_bytes(rest.at, rest.n));
-  sb_write(&file, rest.at, rest.n);
-  if (!make_folders(a, s->dir) || !replace_file(a, s->dir, path_of(a, s->dir, key), &file)) {
+  StrBuf file = {.arena = a};
+  const char *path = path_of(a, s->dir, key);
+  put_file(a, &file, key, art, variant);
+  if (s->nonsense) warn_of_limit(s->nonsense, diags);
+  bool too_large = s->limit && (int64_t)file.n > s->limit; /* it would be alone, and soon gone */
+  if (!too_large && (!make_folders(a, s->dir) || !replace_file(a, s->dir, path, &file))) {
     Diag *d = diag_add(diags, DIAG_W0901, (Span){0}, "the cache in `%s` cannot be written: %s",
                        s->dir, strerror(errno));
     diag_hint(diags, d, "WAVE_CACHE_DIR names another folder, WAVE_CACHE_ON=0 switches it off");
   }
+  cache_evict(s, path);
   arena_free(a);
 }
 
 /* ---- all files ---- */
-
-static bool ends_with(const char *name, const char *end) {
-  size_t n = strlen(name), m = strlen(end);
-  return n > m && strcmp(name + n - m, end) == 0;
-}
 
 static int by_path(const void *a, const void *b) {
   return strcmp(((const CacheEntry *)a)->path, ((const CacheEntry *)b)->path);
 }
 
 static CacheEntry read_entry(Arena *a, const char *path) {
-  CacheEntry e = {.path = path};
+  struct stat info;
+  CacheEntry e = {.path = path, .used = stat(path, &info) == 0 ? (int64_t)info.st_mtime : 0};
   size_t n = 0;
   char *bytes = os_read_file(a, path, &n);
   e.bytes = (int64_t)n;
@@ -187,7 +202,7 @@ int cache_list(Arena *a, const char *dir, CacheEntry **out) {
   DIR *folder = opendir(dir);
   struct dirent *entry;
   while (folder && (entry = readdir(folder)))
-    if (ends_with(entry->d_name, suffix))
+    if (cache_is_file(entry->d_name))
       vec_push(a, &all, read_entry(a, arena_printf(a, "%s/%s", dir, entry->d_name)));
   if (folder) closedir(folder);
   if (all.n) qsort(all.at, (size_t)all.n, sizeof *all.at, by_path);
@@ -201,8 +216,8 @@ int cache_clear(const char *dir) {
   struct dirent *entry;
   int removed = 0;
   while (folder && (entry = readdir(folder))) {
-    bool left = strncmp(entry->d_name, temporary, strlen(temporary)) == 0;
-    if (!left && !ends_with(entry->d_name, suffix)) continue;
+    bool left = cache_is_temporary(entry->d_name);
+    if (!left && !cache_is_file(entry->d_name)) continue;
     if (unlink(arena_printf(a, "%s/%s", dir, entry->d_name)) == 0) removed += !left;
   }
   if (folder) closedir(folder);

@@ -13,11 +13,13 @@
 
 typedef struct CacheSettings {
   bool read, write;
-  const char *dir; /* NULL: there is none to be had */
+  const char *dir;      /* NULL: there is none to be had */
+  int64_t limit;        /* bytes that all files may have; 0: any number */
+  const char *nonsense; /* what WAVE_CACHE_SIZE says if it is no size; NULL: it is one */
 } CacheSettings;
 
-/* From WAVE_CACHE_ON, WAVE_ALWAYS_COMPILE, WAVE_CACHE_DIR and XDG_CACHE_HOME. `use` 1 or -1 and a
- * `dir` that is not NULL count more. */
+/* From WAVE_CACHE_ON, WAVE_ALWAYS_COMPILE, WAVE_CACHE_DIR, WAVE_CACHE_SIZE and XDG_CACHE_HOME.
+ * `use` 1 or -1 and a `dir` that is not NULL count more. */
 CacheSettings cache_settings(Arena *a, int use, const char *dir);
 
 /* NULL: it is not there, or damaged, which is a warning. */
@@ -30,10 +32,30 @@ typedef struct CacheEntry {
   int64_t bytes;
   const Artefact *art; /* NULL: the file is damaged */
   const char *damage;
+  int64_t used; /* when it was last written or taken: seconds since 1970 */
 } CacheEntry;
 
 /* All files of a folder, by name. */
 int cache_list(Arena *a, const char *dir, CacheEntry **out);
 int cache_clear(const char *dir); /* how many files were removed; what a killed writer left, too */
+
+/* ---- cache_limit.c ---- */
+
+/* "200M": a whole number of bytes, or of K, M or G (1024, ...). False: it is none. */
+bool cache_parse_size(const char *text, int64_t *bytes);
+
+/* Removes the files that were not used for longest until all of them together are within the limit;
+ * never the one at `keep`. Several processes may do so at once, and may read and write meanwhile.
+ */
+void cache_evict(const CacheSettings *s, const char *keep);
+
+/* Says that a file was used now. */
+void cache_touch(const char *path);
+
+/* Names of files: ours, and those that are being written. */
+bool cache_is_file(const char *name);
+bool cache_is_temporary(const char *name);
+#define CACHE_SUFFIX ".wavebin"
+#define CACHE_TEMPORARY ".wavetmp-"
 
 #endif

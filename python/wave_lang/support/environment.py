@@ -11,6 +11,7 @@ KNOWN = {
     "WAVE_CACHE_ON": "0 switches the cache of compiled kernels off",
     "WAVE_CACHE_DIR": "where compiled kernels are kept",
     "WAVE_CACHE_LIMIT": "how many kernels are kept in memory",
+    "WAVE_CACHE_SIZE": "how many bytes of compiled kernels are kept in files (K, M, G)",
     "WAVE_ALWAYS_COMPILE": "1 ignores the cache",
     "WAVE_MAX_LRU_CACHE_SIZE": "accepted for compatibility",
     "WAVE_DEFAULT_ARCH": "the target of set_default_run_config",

@@ -1,0 +1,100 @@
+/* cache_limit.c: the cache does not grow without end.
+ *
+ * When a file was last used is its time of modification: writing sets it, taking sets it again.
+ * There is no list of files that processes would have to agree on: who writes a file looks at all
+ * of them. Who loses a race over one compiles once more, at worst. */
+#define _XOPEN_SOURCE 700
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/vec.h"
+#include "runtime/cache.h"
+
+enum { ABANDONED_SECONDS = 3600 }; /* nobody writes a file for so long */
+
+bool cache_is_file(const char *name) {
+  size_t n = strlen(name), end = strlen(CACHE_SUFFIX);
+  return n > end && strcmp(name + n - end, CACHE_SUFFIX) == 0;
+}
+
+bool cache_is_temporary(const char *name) {
+  return strncmp(name, CACHE_TEMPORARY, strlen(CACHE_TEMPORARY)) == 0;
+}
+
+bool cache_parse_size(const char *text, int64_t *bytes) {
+  static const char units[] = "KMG";
+  char *end;
+  errno = 0;
+  long long n = strtoll(text, &end, 10);
+  const char *unit = *end ? strchr(units, *end >= 'a' ? *end - 'a' + 'A' : *end) : NULL;
+  int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+  if (end == text || errno || n < 0 || (*end && !unit) || (unit && end[1])) return false;
+  if (n > INT64_MAX >> shift) return false;
+  *bytes = (int64_t)n << shift;
+  return true;
+}
+
+/* Where it is not allowed the file merely seems older than it is. */
+void cache_touch(const char *path) { (void)utimensat(AT_FDCWD, path, NULL, 0); }
+
+typedef struct Used {
+  const char *name;
+  int64_t bytes;
+  struct timespec at;
+} Used;
+
+static int by_use(const void *a, const void *b) {
+  const Used *x = a, *y = b;
+  if (x->at.tv_sec != y->at.tv_sec) return x->at.tv_sec < y->at.tv_sec ? -1 : 1;
+  if (x->at.tv_nsec != y->at.tv_nsec) return x->at.tv_nsec < y->at.tv_nsec ? -1 : 1;
+  return strcmp(x->name, y->name); /* the same order in every process */
+}
+
+typedef struct Folder {
+  Arena *arena;
+  int fd;
+  Vec(Used) files;
+  int64_t bytes;
+} Folder;
+
+/* What a killed writer left is removed when it is old. */
+static void look_at(Folder *f, const char *name, time_t now) {
+  struct stat info;
+  bool temporary = cache_is_temporary(name);
+  if ((!temporary && !cache_is_file(name)) || fstatat(f->fd, name, &info, 0) != 0) return;
+  if (temporary) {
+    if (info.st_mtime + ABANDONED_SECONDS < now) unlinkat(f->fd, name, 0);
+    return;
+  }
+  Used u = {arena_strdup(f->arena, name), (int64_t)info.st_size, info.st_mtim};
+  vec_push(f->arena, &f->files, u);
+  f->bytes += u.bytes;
+}
+
+/* A file that is gone already was removed by another process, who counted as we do. */
+static void remove_oldest(Folder *f, int64_t limit, const char *keep) {
+  if (f->files.n) qsort(f->files.at, (size_t)f->files.n, sizeof *f->files.at, by_use);
+  for (int i = 0; i < f->files.n && f->bytes > limit; i++) {
+    const Used *u = &f->files.at[i];
+    if (strcmp(u->name, keep) == 0) continue;
+    if (unlinkat(f->fd, u->name, 0) == 0 || errno == ENOENT) f->bytes -= u->bytes;
+  }
+}
+
+void cache_evict(const CacheSettings *s, const char *keep) {
+  DIR *dir = s->limit ? opendir(s->dir) : NULL;
+  if (!dir) return;
+  Folder f = {.arena = arena_new(), .fd = dirfd(dir)};
+  const char *slash = strrchr(keep, '/');
+  time_t now = time(NULL);
+  for (struct dirent *e; (e = readdir(dir));) look_at(&f, e->d_name, now);
+  remove_oldest(&f, s->limit, slash ? slash + 1 : keep);
+  closedir(dir);
+  arena_free(f.arena);
+}
