@@ -52,7 +52,17 @@ static bool launch_value(Sim *s, const Sym *e, Span at, int64_t *out) {
   return fail_setup(s, DIAG_E0710, at, "`%s` has no whole value", sym_text(s->cx->diags.arena, e));
 }
 
-static bool bind_rows(Sim *s) {
+static bool has_value(Sim *s, const Sym *e) {
+  int n = sym_free_symbols(e, NULL, 0);
+  const Sym **vars = ARENA_ARRAY(s->home, const Sym *, n + 1);
+  sym_free_symbols(e, vars, n);
+  for (int i = 0; i < n; i++)
+    if (!symbol_called(s, sym_name(vars[i]))->known) return false;
+  return true;
+}
+
+/* Rows say the sizes of tensors, or follow from them: those of the second kind come `later`. */
+static bool bind_rows(Sim *s, bool later) {
   const Kernel *k = s->k;
   SymBinding *b = ARENA_ARRAY(s->home, SymBinding, k->constraints.n + 1);
   int n = 0;
@@ -66,6 +76,7 @@ static bool bind_rows(Sim *s) {
     int64_t v;
     /* An address space: types say it by now. */
     if (b[i].to == k->cx->global_space || b[i].to == k->cx->shared_space) continue;
+    if (later ? symbol_called(s, sym_name(b[i].from))->known : !has_value(s, b[i].to)) continue;
     if (!launch_value(s, b[i].to, k->at, &v)) return false;
     define(s, sym_name(b[i].from), v);
   }
@@ -84,7 +95,8 @@ static void bind_shape(Sim *s, int i) {
   for (int d = 0; d < t->rank && d < b->rank; d++) {
     char name[128];
     const char *dim = sym_name(t->dims[d]);
-    if (dim && !symbol_called(s, dim)->known) define(s, dim, b->shape[d]);
+    bool follows = kernel_constraint(s->k, CONSTRAINT_bind, t->dims[d]);
+    if (dim && !follows && !symbol_called(s, dim)->known) define(s, dim, b->shape[d]);
     snprintf(name, sizeof name, "$STRIDE_%s_%d", s->k->params.at[i].name, d);
     define(s, name, b->strides[d]);
     snprintf(name, sizeof name, "$SIZE_%s_%d", s->k->params.at[i].name, d);
@@ -491,9 +503,9 @@ bool setup(Sim *s, int nargs) {
   s->shared_grain = 32;
   for (Op *op = ir_first(k); op; op = ir_next(op)) s->ops[op->id].op = op;
   bind_scalars(s);
-  if (!bind_rows(s)) return false;
+  if (!bind_rows(s, false)) return false;
   for (int i = 0; i < given; i++) bind_shape(s, i);
-  if (!open_logs(s, given)) return false;
+  if (!bind_rows(s, true) || !open_logs(s, given)) return false;
   if (!read_launch(s) || !check_assumptions(s)) return false;
   for (int i = 0; i < k->params.n; i++)
     if (k->body->args[i]->type->kind == TYPE_mem && !bind_tensor(s, i)) return false;
