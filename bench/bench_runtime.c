@@ -1,12 +1,17 @@
 /* bench_runtime.c: what launches cost beside the driver's own, and how long it takes until a kernel
  * is loaded. Needs a GPU.
  *
- *     bench_runtime launch          ns of a launch with four tensors, and of the driver's alone
- *     bench_runtime maps            ns of a launch with two tensor maps
+ *     bench_runtime launch          ns of a launch with four tensors above the driver's alone
+ *     bench_runtime maps            the same with two tensor maps
  *     bench_runtime compile FILE    ms from a kernel's text to code on the GPU; WAVE_CACHE_ON=0 and
- *                                   CUDA_CACHE_DISABLE=1 make it cold */
-#define _POSIX_C_SOURCE 200809L
+ *                                   CUDA_CACHE_DISABLE=1 make it cold
+ *
+ * Launches are measured in pairs of batches, one of the driver's function alone and one through
+ * Wave, in turns, on one core; what is told is the median of their differences. What disturbs the
+ * machine disturbs both, or a pair that the median leaves out. */
+#define _GNU_SOURCE
 #include <dlfcn.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +19,7 @@
 #include "base/os.h"
 #include "wave.h"
 
-enum { ROUNDS = 100, EACH = 200 }; /* launches of one round do not fill the driver's queue */
+enum { PAIRS = 2000, EACH = 50 }; /* launches of one batch do not fill the driver's queue */
 
 static const wv_device gpu = {WV_CUDA, 0};
 
@@ -44,6 +49,111 @@ static void bench_close(Bench *b) {
   wv_ctx_free(b->cx);
 }
 
+/* ---- the driver without us ---- */
+
+typedef int LaunchFn(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                     unsigned by, unsigned bz, unsigned shared, void *stream, void **args,
+                     void **extra);
+typedef int EncodeFn(void *map, int element, uint32_t rank, void *address, const uint64_t *sizes,
+                     const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
+                     int interleave, int swizzle, int promotion, int fill);
+
+enum { BARE_ARGS = 16 };
+
+/* The same code, loaded and launched without us. */
+typedef struct Bare {
+  LaunchFn *launch;
+  EncodeFn *encode;
+  int (*move)(void *map, void *address);
+  void *function, *args[BARE_ARGS];
+  unsigned threads, shared;
+  uint64_t values[BARE_ARGS];
+  _Alignas(64) char map[2][128];
+} Bare;
+
+static void driver_symbol(void *library, const char *name, void *function) {
+  void *symbol = dlsym(library, name);
+  memcpy(function, &symbol, sizeof symbol);
+}
+
+static bool bare_open(Bare *b, const char *ptx, const char *entry) {
+  const char *name = getenv("WAVE_CUDA_LIB");
+  void *library = dlopen(name ? name : "libcuda.so.1", RTLD_NOW), *context, *module;
+  int (*find)(int *, int), (*retain)(void **, int), (*enter)(void *), device = 0;
+  int (*load)(void **, const void *, unsigned, int *, void **);
+  int (*get)(void **, void *, const char *);
+  if (!library) return false;
+  driver_symbol(library, "cuDeviceGet", &find);
+  driver_symbol(library, "cuDevicePrimaryCtxRetain", &retain);
+  driver_symbol(library, "cuCtxSetCurrent", &enter);
+  driver_symbol(library, "cuModuleLoadDataEx", &load);
+  driver_symbol(library, "cuModuleGetFunction", &get);
+  driver_symbol(library, "cuLaunchKernel", &b->launch);
+  driver_symbol(library, "cuTensorMapEncodeTiled", &b->encode);
+  driver_symbol(library, "cuTensorMapReplaceAddress", &b->move);
+  return !find(&device, gpu.index) && !retain(&context, device) && !enter(context) &&
+         !load(&module, ptx, 0, NULL, NULL) && !get(&b->function, module, entry);
+}
+
+/* ---- pairs of batches ---- */
+
+/* What a batch does; `step` says which launch of it this is. */
+typedef struct Run {
+  Bench *b;
+  Bare *bare;
+  wv_tensor t[4];
+  wv_launch_arg args[4];
+  int nargs;
+  int64_t shape[2];
+  char *memory;
+} Run;
+
+typedef void Change(Run *r, int step);
+
+static double batch(Run *r, bool bare, Change *change) {
+  Bare *d = r->bare;
+  double start = os_seconds();
+  for (int i = 0; i < EACH; i++) {
+    if (change) change(r, i);
+    int error = 0;
+    if (bare)
+      error = d->launch(d->function, 1, 1, 1, d->threads, 1, 1, d->shared, NULL, d->args, NULL);
+    else error = !wv_launch(r->b->p, r->b->cx, r->args, r->nargs, NULL, 0);
+    if (error) exit(fail(r->b->cx, bare ? "the driver's launch" : "launch"));
+  }
+  double each = (os_seconds() - start) / EACH;
+  if (!wv_device_wait(r->b->cx, gpu, NULL)) exit(fail(r->b->cx, "wait"));
+  return each * 1e9;
+}
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* Which of a pair is first changes from pair to pair. `change` is part of both. */
+static void compare(Run *r, const char *what, Change *change) {
+  static double bare[PAIRS], above[PAIRS];
+  for (int i = -20; i < PAIRS; i++) { /* the first ones warm up */
+    bool turn = i & 1;
+    double first = batch(r, turn, change), second = batch(r, !turn, change);
+    if (i < 0) continue;
+    bare[i] = turn ? first : second;
+    above[i] = (turn ? second : first) - bare[i];
+  }
+  qsort(bare, PAIRS, sizeof *bare, by_value);
+  qsort(above, PAIRS, sizeof *above, by_value);
+  printf("%-36s driver %5.0f ns, above it %4.0f ns (half of all pairs: %.0f to %.0f)\n", what,
+         bare[PAIRS / 2], above[PAIRS / 2], above[PAIRS / 4], above[PAIRS * 3 / 4]);
+}
+
+static void stay_on_one_core(void) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET((size_t)sched_getcpu(), &one);
+  if (sched_setaffinity(0, sizeof one, &one) != 0) perror("not on one core");
+}
+
 /* ---- launch ---- */
 
 static const char sum_text[] =
@@ -60,82 +170,34 @@ static const char sum_text[] =
     "  write %t, %d\n"
     "}\n";
 
-typedef int LaunchFn(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                     unsigned by, unsigned bz, unsigned shared, void *stream, void **args,
-                     void **extra);
+static void other_sizes(Run *r, int step) { r->shape[0] = 1 + step % 2; }
 
-/* The same code, loaded and launched without us. */
-typedef struct Bare {
-  LaunchFn *launch;
-  void *function, *args[16];
-  uint64_t values[16];
-} Bare;
+static void other_address(Run *r, int step) { r->t[0].data = r->memory + (step % 2 << 13); }
 
-static void *driver_symbol(void *library, const char *name, void *function) {
-  void *symbol = dlsym(library, name);
-  return memcpy(function, &symbol, sizeof symbol);
-}
-
-static bool bare_open(Bare *b, const char *ptx, const wv_tensor *tensors, int n) {
-  void *library = dlopen("libcuda.so.1", RTLD_NOW), *context, *module;
-  int (*retain)(void **, int), (*enter)(void *);
-  int (*load)(void **, const void *), (*get)(void **, void *, const char *);
-  if (!library) return false;
-  driver_symbol(library, "cuDevicePrimaryCtxRetain", &retain);
-  driver_symbol(library, "cuCtxSetCurrent", &enter);
-  driver_symbol(library, "cuModuleLoadData", &load);
-  driver_symbol(library, "cuModuleGetFunction", &get);
-  driver_symbol(library, "cuLaunchKernel", &b->launch);
-  for (int i = 0; i < 16; i++) {
-    b->values[i] = i < n ? (uint64_t)(uintptr_t)tensors[i].data : 32; /* sizes */
-    b->args[i] = &b->values[i];
+static void take_tensors(Run *r, int n, const char *dtype) {
+  r->memory = wv_device_alloc(r->b->cx, gpu, 5 << 13);
+  r->nargs = n;
+  for (int i = 0; i < n; i++) {
+    char *data = r->memory + ((i ? i + 1 : 0) << 13);
+    r->t[i] = (wv_tensor){data, r->shape, NULL, 2, wv_dtype_find(dtype), gpu};
+    r->args[i].tensor = &r->t[i];
   }
-  return !retain(&context, 0) && !enter(context) && !load(&module, ptx) &&
-         !get(&b->function, module, "sum");
-}
-
-enum { BARE, SAME_SIZES, NEW_SIZES, WAYS };
-static const char *const ways[] = {"cuLaunchKernel", "wv_launch, sizes as before",
-                                   "wv_launch, other sizes each time"};
-
-static double launch_round(Bench *b, Bare *bare, int way, const wv_launch_arg *args,
-                           int64_t *shape) {
-  double start = os_seconds();
-  for (int i = 0; i < EACH; i++) {
-    if (way == NEW_SIZES) shape[0] = 1 + i % 2;
-    if (way == BARE) bare->launch(bare->function, 1, 1, 1, 32, 1, 1, 0, NULL, bare->args, NULL);
-    else if (!wv_launch(b->p, b->cx, args, 4, NULL, 0)) exit(fail(b->cx, "launch"));
-  }
-  double each = (os_seconds() - start) / EACH;
-  shape[0] = 1;
-  if (!wv_device_wait(b->cx, gpu, NULL)) exit(fail(b->cx, "wait"));
-  return each;
 }
 
 static int bench_launch(void) {
   Bench b;
-  Bare bare;
-  int64_t shape[2] = {1, 32};
-  wv_tensor t[4];
-  wv_launch_arg args[4] = {{0}};
-  double best[WAYS], sum[WAYS] = {0};
+  Bare bare = {.threads = 32};
+  Run r = {.b = &b, .bare = &bare, .shape = {1, 32}};
   if (!bench_open(&b, sum_text)) return fail(b.cx, "compile");
-  for (int i = 0; i < 4; i++) {
-    void *memory = wv_device_alloc(b.cx, gpu, 256);
-    t[i] = (wv_tensor){memory, shape, NULL, 2, wv_dtype_find("f32"), gpu};
-    args[i].tensor = &t[i];
+  take_tensors(&r, 4, "f32");
+  if (!bare_open(&bare, wv_program_text(b.p, b.cx, 0, "ptx"), "sum")) return fail(b.cx, "driver");
+  for (int i = 0; i < BARE_ARGS; i++) {
+    bare.values[i] = i < 4 ? (uint64_t)(uintptr_t)r.t[i].data : 32; /* sizes */
+    bare.args[i] = &bare.values[i];
   }
-  if (!bare_open(&bare, wv_program_text(b.p, b.cx, 0, "ptx"), t, 4)) return fail(b.cx, "driver");
-  for (int round = -5; round < ROUNDS; round++) /* the first ones warm up */
-    for (int way = 0; way < WAYS; way++) {
-      double each = launch_round(&b, &bare, way, args, shape);
-      if (round <= 0 || each < best[way]) best[way] = each;
-      if (round >= 0) sum[way] += each;
-    }
-  for (int way = 0; way < WAYS; way++)
-    printf("%-34s best %5.0f ns, mean %5.0f ns; above the driver %4.0f and %4.0f\n", ways[way],
-           best[way] * 1e9, sum[way] / ROUNDS * 1e9, (best[way] - best[BARE]) * 1e9,
-           (sum[way] - sum[BARE]) / ROUNDS * 1e9);
+  compare(&r, "4 tensors, as before", NULL);
+  compare(&r, "4 tensors, one elsewhere each time", other_address);
+  compare(&r, "4 tensors, other sizes each time", other_sizes);
   bench_close(&b);
   return 0;
 }
@@ -167,30 +229,45 @@ static const char maps_text[] =
     "  }\n"
     "}\n";
 
+static int encode_bare(Bare *b, int i, const wv_tensor *t) {
+  enum { HALF = 1, SWIZZLE_128 = 3, L2_256 = 3 };
+  uint64_t sizes[2] = {64, (uint64_t)t->shape[0]}, strides[1] = {128};
+  uint32_t box[2] = {64, 64}, steps[2] = {1, 1};
+  return b->encode(b->map[i], HALF, 2, t->data, sizes, strides, box, steps, 0, SWIZZLE_128, L2_256,
+                   0);
+}
+
+/* What the driver's own functions cost. */
+static int bench_encode(Bare *b, const wv_tensor *t) {
+  enum { CALLS = 100000 };
+  int errors = 0;
+  double start = os_seconds();
+  for (int i = 0; i < CALLS; i++) errors += encode_bare(b, 0, t) != 0;
+  double encoded = os_seconds();
+  for (int i = 0; i < CALLS; i++) errors += b->move(b->map[0], t->data) != 0;
+  double moved = os_seconds();
+  printf("the driver: a map is made in %.0f ns, moved in %.0f ns\n",
+         (encoded - start) / CALLS * 1e9, (moved - encoded) / CALLS * 1e9);
+  return errors;
+}
+
 static int bench_maps(void) {
-  static const char *const what[] = {"nothing changed", "one address moved", "sizes changed"};
   Bench b;
-  int64_t shape[2] = {50, 64};
-  double best[3];
+  Bare bare = {.threads = 128, .shared = 16400};
+  Run r = {.b = &b, .bare = &bare, .shape = {2, 64}};
   if (!bench_open(&b, maps_text)) return fail(b.cx, "compile");
-  char *memory = wv_device_alloc(b.cx, gpu, 3 << 13);
-  wv_tensor t[2] = {{memory, shape, NULL, 2, wv_dtype_find("f16"), gpu},
-                    {memory + (2 << 13), shape, NULL, 2, wv_dtype_find("f16"), gpu}};
-  wv_launch_arg args[2] = {{.tensor = &t[0]}, {.tensor = &t[1]}};
-  for (int round = 0; round < ROUNDS; round++)
-    for (int way = 0; way < 3; way++) {
-      double start = os_seconds();
-      for (int i = 0; i < EACH; i++) {
-        t[0].data = memory + (way == 1) * (i % 2 << 13);
-        shape[0] = 50 - (way == 2) * (i % 2);
-        if (!wv_launch(b.p, b.cx, args, 2, NULL, 0)) return fail(b.cx, "launch");
-      }
-      double each = (os_seconds() - start) / EACH;
-      if (!round || each < best[way]) best[way] = each;
-      if (!wv_device_wait(b.cx, gpu, NULL)) return fail(b.cx, "wait");
-    }
-  for (int way = 0; way < 3; way++)
-    printf("two maps, %-18s best %5.0f ns\n", what[way], best[way] * 1e9);
+  take_tensors(&r, 2, "f16");
+  if (!bare_open(&bare, wv_program_text(b.p, b.cx, 0, "ptx"), "maps")) return fail(b.cx, "driver");
+  for (int i = 0; i < 2; i++) {
+    if (encode_bare(&bare, i, &r.t[i])) return fail(b.cx, "a map");
+    bare.values[i] = (uint64_t)(uintptr_t)r.t[i].data;
+    bare.args[i] = &bare.values[i]; /* addresses are handed over first, then maps */
+    bare.args[2 + i] = bare.map[i];
+  }
+  if (bench_encode(&bare, &r.t[0])) return fail(b.cx, "a map");
+  compare(&r, "2 maps, as before", NULL);
+  compare(&r, "2 maps, one moved each time", other_address);
+  compare(&r, "2 maps, other sizes each time", other_sizes);
   bench_close(&b);
   return 0;
 }
@@ -222,6 +299,7 @@ static int bench_compile_one(const char *path) {
 
 int main(int argc, char **argv) {
   const char *word = argc > 1 ? argv[1] : "";
+  stay_on_one_core();
   if (strcmp(word, "launch") == 0) return bench_launch();
   if (strcmp(word, "maps") == 0) return bench_maps();
   if (strcmp(word, "compile") == 0 && argc > 2) return bench_compile_one(argv[2]);

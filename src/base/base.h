@@ -13,11 +13,13 @@
 #define WV_NORETURN __attribute__((noreturn))
 #define WV_LIKELY(x) __builtin_expect(!!(x), 1)
 #define WV_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define WV_NOINLINE __attribute__((noinline))
 #else
 #define WV_PRINTF(fmt, first)
 #define WV_NORETURN
 #define WV_LIKELY(x) (x)
 #define WV_UNLIKELY(x) (x)
+#define WV_NOINLINE
 #endif
 
 static inline bool is_power_of_two(int n) { return (n & (n - 1)) == 0; } /* n > 0 */

@@ -242,10 +242,12 @@ static bool launch_again(Launcher *l, const LaunchCall *c, int *error) {
   return like;
 }
 
-bool launch_run(Launcher *l, Diags *diags, const LaunchCall *c) {
-  LaunchPlan p; /* large, and filled only as far as it is used */
-  int error = 0;
-  if (launch_again(l, c, &error) && !error) return true;
+/* Checks and computes everything. `failed`: the driver's error when the launch was made as the last
+ * time; then it is only explained. Not inlined: a plan is large, and launches that are like the
+ * last one have no room for it. */
+static WV_NOINLINE bool launch_anew(Launcher *l, Diags *diags, const LaunchCall *c, int failed) {
+  LaunchPlan p; /* filled only as far as it is used */
+  int error = failed;
   if (c->nargs != l->art->nparams || !launch_fill(l, c->args, c->nargs, p.slot, &p.device))
     return launch_explain_args(l, diags, c->args, c->nargs);
   if (!make_plan(l, diags, c->stream, &p)) return false;
@@ -257,4 +259,10 @@ bool launch_run(Launcher *l, Diags *diags, const LaunchCall *c) {
   }
   if (!error) error = launch_plan(l, &p, c);
   return error ? refuse_launch(l, diags, &p, error) : true;
+}
+
+bool launch_run(Launcher *l, Diags *diags, const LaunchCall *c) {
+  int error = 0;
+  if (launch_again(l, c, &error) && !error) return true;
+  return launch_anew(l, diags, c, error);
 }
