@@ -261,7 +261,8 @@ WV_API void wv_kernel_free(wv_kernel *k);
 WV_API wv_kernel *wv_kernel_clone(wv_kernel *k);
 /* A copy in another context, which another thread may then use. */
 WV_API wv_kernel *wv_kernel_copy(wv_kernel *k, wv_ctx *to);
-/* Adds a header row to a finished kernel (bind, dynamic, assume) and checks the header again. */
+/* Adds header rows to a finished kernel (bind, dynamic, assume) and checks the header again; a value
+ * that is bound already is replaced. */
 WV_API bool wv_kernel_constrain(wv_kernel *k, const wv_constraint *c, int n);
 WV_API const char *wv_kernel_name(const wv_kernel *k);
 WV_API int wv_kernel_nparams(const wv_kernel *k);

@@ -37,7 +37,7 @@ static const Option options[] = {
     {"proof", NULL, FLAG(proof), BOTH, NULL,
      "say of each access what was proved and what is tested"},
     {"set", "SYM=EXPR", LIST(set), BOTH, NULL,
-     "bind a symbol, as a `bind` row of the header would"},
+     "bind a symbol; counts more than a `bind` row of the header"},
 
     HEADING("Running:", RUNS),
     {"target", "NAME", WORD(target), RUNS, NULL,

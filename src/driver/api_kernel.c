@@ -34,17 +34,33 @@ wv_kernel *wv_finish(wv_builder *b) {
   return k ? handle_of(k) : NULL;
 }
 
+/* A value that is given again replaces the one before; other rows are added. */
+static void put_row(Kernel *k, Constraint row) {
+  for (int i = 0; i < k->constraints.n && row.kind == CONSTRAINT_bind; i++) {
+    Constraint *old = &k->constraints.at[i];
+    if (old->kind != CONSTRAINT_bind || old->dim != row.dim) continue;
+    *old = row;
+    return;
+  }
+  vec_push(k->arena, &k->constraints, row);
+}
+
 bool wv_kernel_constrain(wv_kernel *handle, const wv_constraint *rows, int n) {
   Kernel *k = handle->k;
   int before = k->constraints.n;
+  Constraint *old = ARENA_ARRAY(k->arena, Constraint, before + 1);
   bool ok = true;
+  if (before) memcpy(old, k->constraints.at, sizeof *old * (size_t)before);
   for (int i = 0; ok && i < n; i++) {
     Constraint c;
     ok = api_constraint(k->cx, k->arena, &rows[i], &c);
-    if (ok) vec_push(k->arena, &k->constraints, constraint_copy(k, &c));
+    if (ok) put_row(k, constraint_copy(k, &c));
   }
   ok = ok && ir_verify_constraints(k);
-  if (!ok) k->constraints.n = before;
+  if (!ok) {
+    k->constraints.n = before;
+    if (before) memcpy(k->constraints.at, old, sizeof *old * (size_t)before);
+  }
   return ok;
 }
 

@@ -22,13 +22,14 @@ bool wv_program_variant(wv_program *p, int i, wv_variant *out) {
   return true;
 }
 
-static const char *text_of(const ArtVariant *v, const char *what) {
+static const char *text_of(wv_program *p, const ArtVariant *v, const char *what) {
   bool object = v->listing && *v->listing;
   if (strcmp(what, "ir") == 0) return v->ir;
   if (strcmp(what, "llvm") == 0) return object ? v->listing : NULL;
   if (strcmp(what, "ptx") == 0) return object ? NULL : v->code;
   if (strcmp(what, "asm") == 0) return object ? v->listing : v->code;
-  return strcmp(what, "remarks") == 0 ? v->remarks : NULL;
+  if (strcmp(what, "remarks") == 0) return remarks_text(p->arena, v, &p->own->cx->sources);
+  return NULL;
 }
 
 const char *wv_program_text(wv_program *p, wv_ctx *cx, int variant, const char *what) {
@@ -36,8 +37,9 @@ const char *wv_program_text(wv_program *p, wv_ctx *cx, int variant, const char *
   pthread_mutex_lock(&p->mutex);
   bool ok = program_compile(p, variant);
   program_forward(p, &cx->cx->diags);
+  const char *text = ok ? text_of(p, &p->art.variant[variant], what) : NULL;
   pthread_mutex_unlock(&p->mutex);
-  return ok ? text_of(&p->art.variant[variant], what) : NULL;
+  return text;
 }
 
 bool wv_program_resources(wv_program *p, wv_ctx *cx, int variant, int device, wv_resources *out) {

@@ -115,14 +115,6 @@ static bool lower(Kernel *k, const CompileOptions *o) {
   return false;
 }
 
-/* What was said while this variant was made. */
-static const char *remarks_since(Arena *a, const Diags *diags, const Diag *before) {
-  StrBuf out = {.arena = a};
-  for (const Diag *d = before ? before->next : diags->first; d; d = d->next)
-    if (diag_info[d->code].severity == SEVERITY_remark) diag_render(diags, d, &out);
-  return sb_text(&out);
-}
-
 bool compile_variant(const LaunchSymbols *s, const Variant *v, const CompileOptions *o,
                      ArtVariant *out) {
   const Diags *diags = &s->k->cx->diags;
@@ -136,7 +128,7 @@ bool compile_variant(const LaunchSymbols *s, const Variant *v, const CompileOpti
     ir_print(&text, k);
     out->ir = sb_text(&text);
     out->together = waits_for_others(k);
-    out->remarks = remarks_since(s->arena, diags, before);
+    remarks_keep(s->arena, diags, before, out);
     out->compiled = true;
   }
   kernel_free(k);

@@ -30,6 +30,13 @@ typedef struct Backend {
 bool emit_object(Kernel *k, const CompileOptions *o, LaunchValues *values, ArtVariant *out);
 const char *processor_key(Arena *a);
 
+/* ---- remarks.c: what compiling said, kept with the code ---- */
+
+/* What is in the list behind `before`, but for errors; NULL: all of it. */
+void remarks_keep(Arena *a, const Diags *from, const Diag *before, ArtVariant *out);
+void remarks_say(const ArtVariant *v, Diags *to); /* once more */
+const char *remarks_text(Arena *a, const ArtVariant *v, Sources *sources);
+
 const Backend *backend_for(const TargetInfo *t); /* NULL: nothing runs programs for it */
 
 /* Fills in variant number `i` of the artefact, in the arena of the symbols. */

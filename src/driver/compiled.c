@@ -50,6 +50,7 @@ static bool take_cached(wv_program *p, const char *key, int variant) {
   *to = found->variant[variant];
   to->facts = facts;
   to->guard = guard;
+  remarks_say(to, &p->own->cx->diags);
   return true;
 }
 

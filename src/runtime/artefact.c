@@ -132,9 +132,26 @@ static void code_args(Codec *c, ArtVariant *v) {
   }
 }
 
+static void code_note(Codec *c, ArtNote *n) {
+  code_text(c, &n->file), code_text(c, &n->text);
+  code_int(c, &n->line), code_int(c, &n->col), code_int(c, &n->len);
+}
+
+static void code_remarks(Codec *c, ArtVariant *v) {
+  CODE_ARRAY(c, v->remarks, v->nremarks, ARTEFACT_REMARKS, ArtRemark);
+  for (int i = 0; i < v->nremarks && !c->failed; i++) {
+    ArtRemark *r = &v->remarks[i];
+    code_text(c, &r->code), code_text(c, &r->hint);
+    code_note(c, &r->said);
+    CODE_ARRAY(c, r->notes, r->nnotes, ARTEFACT_REMARKS, ArtNote);
+    for (int n = 0; n < r->nnotes && !c->failed; n++) code_note(c, &r->notes[n]);
+  }
+}
+
 static void code_variant(Codec *c, ArtVariant *v) {
   code_text(c, &v->entry), code_bytes(c, &v->code, &v->code_bytes);
-  code_text(c, &v->ir), code_text(c, &v->remarks), code_text(c, &v->listing);
+  code_text(c, &v->ir), code_text(c, &v->listing);
+  code_remarks(c, v);
   code_program(c, &v->program);
   for (int i = 0; i < 3; i++)
     code_int(c, &v->grid[i]), code_int(c, &v->block[i]), code_int(c, &v->cluster[i]);

@@ -19,6 +19,7 @@ enum {
   ARTEFACT_ARGS = 256,
   ARTEFACT_ARG_BYTES = 4096, /* what CUDA passes to a kernel */
   ARTEFACT_MAPS = 16,
+  ARTEFACT_REMARKS = 4096,
   ARTEFACT_ALIGN = 256 /* of an address so much is known: facts about alignment go up to it */
 };
 
@@ -79,6 +80,20 @@ typedef struct ArtMap {
   int box[ARTEFACT_RANK]; /* elements */
 } ArtMap;
 
+/* What was said while a variant was compiled: a diagnostic, to be said again when it comes from the
+ * cache. */
+typedef struct ArtNote {
+  const char *file; /* "": no place */
+  int line, col, len;
+  const char *text;
+} ArtNote;
+
+typedef struct ArtRemark {
+  const char *code, *hint; /* hint "": none */
+  ArtNote said, *notes;
+  int nnotes;
+} ArtRemark;
+
 /* The code for launches of which something is known. */
 typedef struct ArtVariant {
   const char *facts; /* as text; "": nothing */
@@ -87,7 +102,9 @@ typedef struct ArtVariant {
   bool compiled;
   const char *entry, *code; /* code: a text of the driver, or bytes of an object */
   int code_bytes;
-  const char *ir, *remarks;
+  const char *ir;
+  ArtRemark *remarks;
+  int nremarks;
   const char *listing; /* what code that is no text was made from; "": it is text */
   LaunchExpr program;
   int grid[3]; /* values of the program */

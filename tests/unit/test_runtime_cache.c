@@ -27,6 +27,8 @@ typedef struct Kit {
   ArtParam params[2];
   ArtSize sizes[1];
   ArtArg args[2];
+  ArtRemark remarks[1];
+  ArtNote notes[1];
 } Kit;
 
 static const char key[] = "a key";
@@ -41,6 +43,8 @@ static void make_artefact(Kit *k) {
   k->sizes[0] = (ArtSize){0, 0, 1, "M"};
   k->args[0] = (ArtArg){ART_POINTER, 0, 0, 8, 0};
   k->args[1] = (ArtArg){ART_VALUE, 0, 1, 4, 0};
+  k->notes[0] = (ArtNote){"", 0, 0, 0, "a note"};
+  k->remarks[0] = (ArtRemark){"R0601", "a hint", {"a.wave", 3, 5, 2, "a remark"}, k->notes, 1};
   LaunchExpr e = {k->steps, 3, k->results, 2};
   k->art = (Artefact){.name = "small", .target = "sm_80", .device_kind = 2, .nslots = 4};
   k->art.params = k->params, k->art.nparams = k->art.ngiven = 2;
@@ -54,7 +58,8 @@ static void make_artefact(Kit *k) {
                                    .code = "the code",
                                    .code_bytes = 8,
                                    .ir = "",
-                                   .remarks = "",
+                                   .remarks = k->remarks,
+                                   .nremarks = 1,
                                    .program = e,
                                    .grid = {1, 1, 0},
                                    .block = {32, 1, 1},
@@ -70,7 +75,7 @@ static Kit *kit_open(void) {
   k->names.arena = a;
   k->sources = (Sources){.arena = a, .names = &k->names};
   k->diags = (Diags){.arena = a, .sources = &k->sources};
-  k->settings = (CacheSettings){true, true, mkdtemp(dir)};
+  k->settings = (CacheSettings){.read = true, .write = true, .dir = mkdtemp(dir)};
   make_artefact(k);
   return k;
 }
@@ -89,7 +94,9 @@ static bool is_right(const Artefact *found) {
   const ArtVariant *v = found ? &found->variant[0] : NULL;
   return found && strcmp(found->name, "small") == 0 && found->nparams == 2 && v->code_bytes == 8 &&
          memcmp(v->code, "the code", 9) == 0 && v->block[0] == 32 && v->nargs == 2 &&
-         v->args[1].offset == 8 && v->program.nsteps == 3 && v->program.step[1].value == 64;
+         v->args[1].offset == 8 && v->program.nsteps == 3 && v->program.step[1].value == 64 &&
+         v->nremarks == 1 && v->remarks[0].said.line == 3 && v->remarks[0].nnotes == 1 &&
+         strcmp(v->remarks[0].notes[0].text, "a note") == 0;
 }
 
 static const char *path_of_file(Kit *k) {
@@ -297,6 +304,167 @@ TEST(folder_that_cannot_be) {
   kit_close(k);
 }
 
+/* ---- the limit ---- */
+
+static void store_as(Kit *k, const char *name) {
+  cache_store(&k->settings, name, &k->art, 0, &k->diags);
+}
+
+static bool is_there(Kit *k, const char *name) {
+  CacheSettings s = k->settings;
+  return cache_load(k->a, &s, name, &k->diags) != NULL;
+}
+
+/* Each file a second older than the next. */
+static void age_files(Kit *k, const char *const *names, int n) {
+  for (int i = 0; i < n; i++) {
+    Kit one = *k;
+    CacheEntry *e;
+    struct timespec at[2] = {{.tv_sec = 1000000 + i}, {.tv_sec = 1000000 + i}};
+    one.settings.limit = 0;
+    int before = cache_list(k->a, k->settings.dir, &e);
+    store_as(&one, names[i]);
+    int after = cache_list(k->a, k->settings.dir, &e);
+    for (int f = 0; f < after && before < after; f++)
+      if (e[f].used > 2000000) utimensat(AT_FDCWD, e[f].path, at, 0);
+  }
+}
+
+static int64_t bytes_in(Kit *k) {
+  CacheEntry *e;
+  int64_t sum = 0;
+  int n = cache_list(k->a, k->settings.dir, &e);
+  for (int i = 0; i < n; i++) sum += e[i].bytes;
+  return sum;
+}
+
+static const char *const four[] = {"key 0", "key 1", "key 2", "key 3"};
+
+/* Room for four: the fifth drives out the one that was used least recently, not first written. */
+TEST(least_recently_used) {
+  Kit *k = kit_open();
+  age_files(k, four, 4);
+  k->settings.limit = bytes_in(k);
+  CHECK(is_there(k, four[0])); /* used now */
+  store_as(k, "key 4");
+  CHECK(is_there(k, four[0]) && !is_there(k, four[1]) && is_there(k, four[2]));
+  CHECK(is_there(k, "key 4") && bytes_in(k) <= k->settings.limit);
+  k->settings.limit = 0; /* none */
+  for (int i = 0; i < 4; i++) store_as(k, four[i]);
+  CacheEntry *e;
+  CHECK_INT(cache_list(k->a, k->settings.dir, &e), 5);
+  CHECK(k->diags.first == NULL);
+  kit_close(k);
+}
+
+/* A limit that was lowered counts from the next file on; one below any file keeps none, quietly. */
+TEST(small_limits) {
+  Kit *k = kit_open();
+  age_files(k, four, 4);
+  int64_t one = bytes_in(k) / 4;
+  CacheEntry *e;
+  k->settings.limit = one * 2;
+  store_as(k, four[3]);
+  CHECK_INT(cache_list(k->a, k->settings.dir, &e), 2);
+  CHECK(is_there(k, four[3]) && is_there(k, four[2]));
+  k->settings.limit = one - 1;
+  store_as(k, "key 4");
+  CHECK(!is_there(k, "key 4"));
+  CHECK_INT(cache_list(k->a, k->settings.dir, &e), 0);
+  CHECK(k->diags.first == NULL);
+  kit_close(k);
+}
+
+/* Other files in the folder are nobody's to remove; what a killed writer left long ago is ours. */
+TEST(only_our_files) {
+  Kit *k = kit_open();
+  char *theirs = arena_printf(k->a, "%s/notes.txt", k->settings.dir);
+  char *old = arena_printf(k->a, "%s/%sold", k->settings.dir, CACHE_TEMPORARY);
+  char *fresh = arena_printf(k->a, "%s/%sfresh", k->settings.dir, CACHE_TEMPORARY);
+  struct timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+  write_file(theirs, "a very long note", 16);
+  write_file(old, "half", 4);
+  write_file(fresh, "half", 4);
+  utimensat(AT_FDCWD, old, long_ago, 0);
+  age_files(k, four, 4);
+  k->settings.limit = bytes_in(k) / 4;
+  store_as(k, four[0]);
+  CHECK_INT(access(theirs, F_OK), 0);
+  CHECK_INT(access(fresh, F_OK), 0);
+  CHECK(access(old, F_OK) != 0);
+  unlink(theirs), unlink(fresh);
+  kit_close(k);
+}
+
+/* Writers and readers in several processes, and room for a third of the files. */
+TEST(several_processes_evict) {
+  enum { WRITERS = 3, KEYS = 9, ROUNDS = 120 };
+  Kit *k = kit_open();
+  store(k);
+  k->settings.limit = bytes_in(k) * KEYS / 3;
+  pid_t child[WRITERS];
+  for (int w = 0; w < WRITERS; w++)
+    if ((child[w] = fork()) == 0) {
+      int wrong = 0;
+      for (int n = 0; n < ROUNDS; n++) {
+        const char *name = arena_printf(k->a, "key %d", (n * 7 + w * 3) % KEYS);
+        Artefact *found = cache_load(k->a, &k->settings, name, &k->diags);
+        wrong += found && !is_right(found);
+        if (!found) store_as(k, name);
+      }
+      _exit(wrong || k->diags.first);
+    }
+  for (int w = 0, status; w < WRITERS; w++) {
+    waitpid(child[w], &status, 0);
+    CHECK_INT(status, 0);
+  }
+  store_as(k, "the last");
+  CHECK(bytes_in(k) <= k->settings.limit && is_there(k, "the last"));
+  kit_close(k);
+}
+
+TEST(sizes_as_text) {
+  static const struct {
+    const char *text;
+    int64_t bytes; /* -1: no size */
+  } rows[] = {{"0", 0},
+              {"12", 12},
+              {"3K", 3072},
+              {"2m", 2 << 20},
+              {"1G", 1 << 30},
+              {"", -1},
+              {"M", -1},
+              {"1.5G", -1},
+              {"-1", -1},
+              {"1KB", -1},
+              {"12 K", -1},
+              {"9999999999G", -1},
+              {"99999999999999999999", -1}};
+  for (size_t i = 0; i < WV_LEN(rows); i++) {
+    int64_t bytes = -1;
+    bool ok = cache_parse_size(rows[i].text, &bytes);
+    CHECK_INT(ok, rows[i].bytes >= 0);
+    CHECK_INT(bytes, rows[i].bytes);
+  }
+}
+
+/* A limit that is none is said, and the usual one holds. */
+TEST(limit_that_is_none) {
+  Kit *k = kit_open();
+  setenv("WAVE_CACHE_SIZE", "lots", 1);
+  CacheSettings s = cache_settings(k->a, 1, k->settings.dir);
+  unsetenv("WAVE_CACHE_SIZE");
+  CHECK(s.limit > 0);
+  cache_store(&s, key, &k->art, 0, &k->diags);
+  CHECK(k->diags.first && k->diags.first->code == DIAG_W0901 &&
+        has(k->diags.first->text, "`lots`, which is no size"));
+  CHECK(is_right(load(k)));
+  setenv("WAVE_CACHE_SIZE", "64K", 1);
+  CHECK_INT(cache_settings(k->a, 1, NULL).limit, 65536);
+  unsetenv("WAVE_CACHE_SIZE");
+  kit_close(k);
+}
+
 /* ---- settings ---- */
 
 TEST(environment) {
@@ -371,6 +539,48 @@ TEST(programs_come_back) {
   kit_close(k);
 }
 
+/* What a program says when it is compiled, loaded, or a variant of it is needed. */
+static const char *remarks_of(Arena *a, const char *dir) {
+  static const char dynamic[] = "kernel @copy(%a: mem<M, f32>, %b: mem<M, f32>)\n"
+                                "  dynamic M; hardware threads 32; workgroup M by 64 on 0\n"
+                                "{\n  %x = read %a\n  write %x, %b\n}\n";
+  StrBuf out = {.arena = a};
+  wv_ctx *cx = wv_ctx_new();
+  wv_kernel *k = kit_parse(cx, dynamic);
+  wv_program *p = wv_compile(k, &(wv_compile_options){.cache = 1, .cache_dir = dir});
+  Tensor x, y;
+  tensor(&x, 0x10004, "f32", 1, (int64_t[]){100});
+  tensor(&y, 0x20004, "f32", 1, (int64_t[]){100});
+  wv_launch_arg args[] = {{.tensor = &x.t}, {.tensor = &y.t}};
+  sb_printf(&out, "%d\n", wv_launch(p, cx, args, 2, NULL, 0));
+  wv_diag d;
+  for (int i = 0; i < wv_diag_count(cx); i++)
+    if (wv_diag_get(cx, i, &d)) sb_puts(&out, d.rendered);
+  wv_variant v;
+  for (int i = 0; wv_program_variant(p, i, &v); i++) {
+    const char *said = v.compiled ? wv_program_text(p, cx, i, "remarks") : NULL;
+    if (said) sb_printf(&out, "variant %d\n%s", i, said);
+  }
+  wv_program_free(p);
+  wv_kernel_free(k);
+  wv_ctx_free(cx);
+  return sb_text(&out);
+}
+
+TEST(remarks_come_back) {
+  Kit *k = kit_open();
+  fake_open(FAKE_CUDA);
+  const char *first = remarks_of(k->a, k->settings.dir);
+  CacheEntry *e;
+  CHECK_INT(cache_list(k->a, k->settings.dir, &e), 2); /* two variants were needed */
+  CHECK(has(first, "remark[R"));
+  CHECK_STR(remarks_of(k->a, k->settings.dir), first);
+  kit_close(k);
+}
+
 TESTS_MAIN(RUN(stored_and_loaded) RUN(hashes_may_collide) RUN(every_byte_damaged) RUN(every_length)
                RUN(nonsense_inside) RUN(killed_writers) RUN(two_writers_and_a_reader) RUN(full_disk)
-                   RUN(folder_that_cannot_be) RUN(environment) RUN(programs_come_back))
+                   RUN(folder_that_cannot_be) RUN(least_recently_used) RUN(small_limits)
+                       RUN(only_our_files) RUN(several_processes_evict) RUN(sizes_as_text)
+                           RUN(limit_that_is_none) RUN(environment) RUN(programs_come_back)
+                               RUN(remarks_come_back))
