@@ -323,6 +323,7 @@ LaneOffset *lane_offsets(Lower *l, const LaneAccess *a);
 /* A fragment of a matrix instruction that lies in shared memory, by ldmatrix (lower_matrices.c);
  * NULL: it is loaded lane by lane. */
 Value *lower_read_matrices(Lower *l, const Op *op);
+bool lower_write_matrices(Lower *l, const Op *op); /* the other way; false: lane by lane */
 
 /* Dynamic value i where the mapping looks it up, for every register; NULL after reporting. */
 Value *lower_lookup(Lower *l, const LaneAccess *a, int i);

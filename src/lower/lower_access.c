@@ -113,8 +113,10 @@ bool lower_write(Lower *l, const Op *op) {
   const Value *v = op->args[0];
   Layout whole = lane_undivided(l);
   LaneAccess a;
-  if (!open_access(l, op, l->bounds[op->id], v->layout ? v->layout : &whole, &a)) return false;
-  lane_store(l, &a, l->value[v->id]);
-  lower_publish(l, a.access->memory);
+  if (!lower_write_matrices(l, op)) {
+    if (!open_access(l, op, l->bounds[op->id], v->layout ? v->layout : &whole, &a)) return false;
+    lane_store(l, &a, l->value[v->id]);
+  }
+  lower_publish(l, l->bounds[op->id]->access.memory);
   return true;
 }

@@ -1,4 +1,4 @@
-/* test_matrices.c: which tiles ldmatrix fills, and that it fills them right. */
+/* test_matrices.c: which tiles ldmatrix fills and stmatrix stores, and that they do it right. */
 #include "target/matrices.h"
 #include "target/mma.h"
 #include "unit/lane_kit.h"
@@ -108,15 +108,19 @@ static const struct {
      0},
 };
 
-static int count_matrices(const Sample *s, const char *target, bool transposed) {
+static int count_ops(const Sample *s, const char *target, OpKind kind, bool transposed) {
   SampleSizes sizes = {0};
   sample_sizes(s, 2, &sizes);
   Lab l = sample_open(s, &sizes);
   int n = lane_transform(&l, target) ? 0 : -1;
   for (const Op *op = ir_first(l.k); op; op = ir_next(op))
-    n += op->kind == OP_ldmatrix && (!transposed || op_has(op, ATTR_transposed));
+    n += op->kind == kind && (!transposed || op_has(op, ATTR_transposed));
   lab_close(&l);
   return n;
+}
+
+static int count_matrices(const Sample *s, const char *target, bool transposed) {
+  return count_ops(s, target, OP_ldmatrix, transposed);
 }
 
 TEST(operands_in_shared_memory) {
@@ -130,5 +134,54 @@ TEST(operands_in_shared_memory) {
   }
 }
 
+/* Products that are rounded, and leave through shared memory: `rows` x `cols` for each wave. */
+#define STAGED(dtype, rows, cols, tile, memory)                                                    \
+  "kernel @staged(%a: mem<M, K, f16>, %b: mem<N, K, f16>, %c: mem<M, N, " dtype ">)\n"             \
+  "  workgroup M by " tile " on 0; workgroup N by " tile " on 1; tile K by 16\n"                   \
+  "  wave M by " rows "; wave N by " cols "; hardware threads 32\n"                                \
+  "  dynamic M; dynamic N; dynamic K\n"                                                            \
+  "{\n"                                                                                            \
+  "  %s = alloc {memory = [" tile ", " tile "] " memory " bits} : mem<M, N, " dtype ", shared>\n"  \
+  "  %z = fill 0 : tile<M, N, f32>\n"                                                              \
+  "  %r = for K carry %acc = %z {\n"                                                               \
+  "    %x = read %a\n    %y = read %b\n"                                                           \
+  "    %n = mma %x, %y, %acc\n    yield %n\n"                                                      \
+  "  }\n"                                                                                          \
+  "  %h = cast %r : tile<M, N, " dtype ">\n"                                                       \
+  "  write %h, %s\n"                                                                               \
+  "  copy %s, %c\n"                                                                                \
+  "}"
+#define SQUARE(n)                                                                                  \
+  {                                                                                                \
+    {"M", n}, {"N", n}, { "K", 16 }                                                                \
+  }
+
+/* What stmatrix stores: a matrix of 8x8 in four registers of a lane each, or transposed. */
+static const struct {
+  Sample sample;
+  int stmatrix, transposed; /* for inner tiles and the others */
+} stored[] = {
+    {{"rows", STAGED("f16", "16", "16", "32", "d1/32:1 d0/32:32 : 16"), SQUARE(32)}, 2, 0},
+    {{"bf16", STAGED("bf16", "16", "32", "32", "d1/32:1 d0/32:40 : 16"), SQUARE(32)}, 4, 0},
+    {{"swizzled", STAGED("f16", "16", "64", "64", "d1/64:1 d0/64:64 xor 0x38>>3 : 16"), SQUARE(64)},
+     8,
+     0},
+    {{"columns", STAGED("f16", "16", "16", "32", "d0/32:1 d1/32:32 : 16"), SQUARE(32)}, 2, 2},
+    {{"rows of 12 bytes", STAGED("f16", "16", "16", "32", "d1/32:1 d0/32:38 : 16"), SQUARE(32)},
+     0,
+     0},
+    {{"words", STAGED("f32", "16", "16", "32", "d1/32:1 d0/32:32 : 32"), SQUARE(32)}, 0, 0},
+};
+
+TEST(results_to_shared_memory) {
+  for (size_t i = 0; i < WV_LEN(stored); i++) {
+    const Sample *s = &stored[i].sample;
+    CHECK_INT(lane_differs(s, "sm_90a"), 0);
+    CHECK_INT(count_ops(s, "sm_90a", OP_stmatrix, false), stored[i].stmatrix);
+    CHECK_INT(count_ops(s, "sm_90a", OP_stmatrix, true), stored[i].transposed);
+    CHECK_INT(count_ops(s, "sm_80", OP_stmatrix, false), 0);
+  }
+}
+
 TESTS_MAIN(RUN(fragments_of_instructions) RUN(what_it_does_not_fill) RUN(all_rows_of_the_table)
-               RUN(operands_in_shared_memory))
+               RUN(operands_in_shared_memory) RUN(results_to_shared_memory))
