@@ -22,7 +22,16 @@ static ArtMap map_of(const PtxArg *a) {
   m.element = map_element(a->dtype);
   for (int i = 0; i < a->rank; i++) {
     m.dim[i] = a->rank - 1 - i; /* the driver counts from the innermost */
-    m.box[i] = (int)a->box[a->rank - 1 - i];
+    if (!a->im2col) m.box[i] = (int)a->box[a->rank - 1 - i];
+    m.step[i] = 1;
+  }
+  if (!a->im2col) return m;
+  m.im2col = 1;
+  m.box[0] = (int)a->box[1], m.box[1] = (int)a->box[0];
+  for (int i = 1; i < a->rank - 1; i++) {
+    int from = a->rank - 2 - i;
+    m.lowest[i] = (int)a->lowest[from], m.highest[i] = (int)a->highest[from];
+    m.step[i] = (int)a->step[from];
   }
   return m;
 }

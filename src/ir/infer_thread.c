@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ir/infer.h"
+#include "target/im2col.h"
 
 static bool is_integer(const Type *t) {
   DTypeClass class = dtype_info[t->dtype].class;
@@ -265,18 +266,44 @@ bool rule_copy_async(Infer *in) {
   return fits || INFER_FAIL(in, E0318, "`copy_async` moves 4, 8 or 16 bytes");
 }
 
+static bool need_between(const Infer *in, AttrKey key, int n, int64_t least, int64_t most) {
+  const Attr *a = op_attr(in->op, key);
+  int64_t v;
+  bool fits = a && a->n == n;
+  for (int i = 0; fits && i < a->n; i++) fits = constant(a, i, &v) && v >= least && v <= most;
+  if (fits) return true;
+  return INFER_FAIL(in, E0318, "`%s` of `%s` is a list of %d numbers from %lld to %lld",
+                    attr_info[key].name, infer_name(in), n, (long long)least, (long long)most);
+}
+
+/* Pixels of one to three dims, between the image and the channels. */
+static bool check_im2col(const Infer *in, int rank) {
+  int pixels = rank - 2;
+  if (pixels < 1 || pixels > 3)
+    return INFER_FAIL(in, E0309, "im2col of %s, expected from 3 to 5 dimensions",
+                      infer_shown(in, infer_arg(in, 4)));
+  int64_t reach = im2col_reach(pixels);
+  if (!need_between(in, ATTR_im2col, 2 * pixels, -reach, reach - 1)) return false;
+  if (!need_between(in, ATTR_box, 2, 1, IM2COL_PIXELS)) return false;
+  return !op_has(in->op, ATTR_steps) || need_between(in, ATTR_steps, pixels, 1, IM2COL_STEP);
+}
+
 /* The box of a tensor copy, and one coordinate per dimension from operand `at` + 1 on. */
 static bool check_box(const Infer *in, int shared, int at) {
   if (!need_shared(in, shared) || !need_index(in, shared + 1) || !need_global(in, at) ||
       !need_dtype(in, shared, infer_arg(in, at)))
     return false;
-  int rank = infer_arg(in, at)->rank;
-  if (in->op->nargs != at + 1 + rank)
-    return INFER_FAIL(in, E0309, "`%s` has %d coordinates for %s", infer_name(in),
-                      in->op->nargs - at - 1, infer_shown(in, infer_arg(in, at)));
+  bool walks = op_has(in->op, ATTR_im2col);
+  int rank = infer_arg(in, at)->rank, taps = walks ? rank - 2 : 0;
+  if (walks ? !check_im2col(in, rank) : !need_constants(in, ATTR_box, rank, 1)) return false;
+  if (!walks && op_has(in->op, ATTR_steps))
+    return INFER_FAIL(in, E0318, "only a copy with `im2col` has `steps`");
+  if (in->op->nargs != at + 1 + rank + taps)
+    return INFER_FAIL(in, E0309, "`%s` has %d coordinates%s for %s", infer_name(in),
+                      in->op->nargs - at - 1, walks ? " and taps" : "",
+                      infer_shown(in, infer_arg(in, at)));
   for (int i = at + 1; i < in->op->nargs; i++)
     if (!need_index(in, i)) return false;
-  if (!need_constants(in, ATTR_box, rank, 1)) return false;
   const Attr *swizzle = op_attr(in->op, ATTR_swizzle);
   int64_t span = swizzle ? swizzle->integer : 0;
   bool known = span == 0 || span == 32 || span == 64 || span == 128;

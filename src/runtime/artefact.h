@@ -77,7 +77,9 @@ typedef struct ArtMap {
   int element;            /* the driver's name of its type */
   int swizzle;            /* bytes of a row that is swizzled: 0, 32, 64, 128 */
   int dim[ARTEFACT_RANK]; /* of the tensor; the innermost must have stride 1 */
-  int box[ARTEFACT_RANK]; /* elements */
+  int box[ARTEFACT_RANK]; /* elements; of a map that walks over pixels: channels, pixels */
+  int im2col;             /* 1: it does, along dims 1 to rank - 2; of these: */
+  int lowest[ARTEFACT_RANK], highest[ARTEFACT_RANK], step[ARTEFACT_RANK];
 } ArtMap;
 
 /* What was said while a variant was compiled: a diagnostic, to be said again when it comes from the

@@ -71,8 +71,13 @@ static int encode_here(CudaState *s, const ArtMap *m, void *map, void *address,
     size[i] = (uint64_t)sizes[m->dim[i]];
     stride[i] = (uint64_t)(strides[m->dim[i]] * m->bytes);
     box[i] = (uint32_t)m->box[i];
-    step[i] = 1;
+    step[i] = m->im2col ? (uint32_t)m->step[i] : 1;
   }
+  /* Corners are those of the dims between the channels and the image. */
+  if (m->im2col)
+    return s->f.map_im2col(map, m->element, (uint32_t)m->rank, address, size, stride + 1,
+                           m->lowest + 1, m->highest + 1, box[0], box[1], step, 0,
+                           swizzle_number(m->swizzle), L2_256_BYTES, 0);
   /* The innermost dim has no stride of its own. */
   return s->f.map_encode(map, m->element, (uint32_t)m->rank, address, size, stride + 1, box, step,
                          0, swizzle_number(m->swizzle), L2_256_BYTES, 0);
@@ -84,7 +89,8 @@ int cuda_encode(Device *d, int index, const ArtMap *m, void *map, void *address,
   CudaState *s = cuda_state(d);
   CudaEntry e;
   bool moves = !changed && s->f.map_move;
-  if (!moves && !s->f.map_encode) return CUDA_NOT_THERE;
+  if (!moves && !(m->im2col ? s->f.map_im2col != NULL : s->f.map_encode != NULL))
+    return CUDA_NOT_THERE;
   int error = moves ? s->f.map_move(map, address) : encode_here(s, m, map, address, sizes, strides);
   if (error != CUDA_NO_CONTEXT || cuda_make_current(s, index, &e) != CUDA_OK) return error;
   error = moves ? s->f.map_move(map, address) : encode_here(s, m, map, address, sizes, strides);

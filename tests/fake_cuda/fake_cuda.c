@@ -301,6 +301,29 @@ int cuTensorMapEncodeTiled(void *map, int element, uint32_t rank, void *address,
   return CUDA_OK;
 }
 
+/* The same, and: corners and steps of pixels, from the innermost dim. */
+int cuTensorMapEncodeIm2col(void *map, int element, uint32_t rank, void *address,
+                            const uint64_t *sizes, const uint64_t *strides, const int *lowest,
+                            const int *highest, uint32_t channels, uint32_t pixels,
+                            const uint32_t *steps, int interleave, int swizzle, int promotion,
+                            int fill) {
+  IN_CONTEXT;
+  (void)promotion;
+  if ((uintptr_t)map % 64 || (uintptr_t)address % 16 || interleave || fill || rank < 3 || rank > 5)
+    return BAD_VALUE;
+  if (steps[0] != 1 || steps[rank - 1] != 1) return BAD_VALUE;
+  uint64_t words[16] = {(uint64_t)(uintptr_t)address, (uint64_t)element, (uint64_t)swizzle, rank};
+  for (uint32_t i = 0; i < rank; i++) words[4 + i] = sizes[i] << 16;
+  words[9] = (uint64_t)pixels << 16 | channels;
+  for (uint32_t i = 0; i + 2 < rank; i++)
+    words[10 + i] =
+        (uint64_t)(uint8_t)lowest[i] << 16 | (uint64_t)(uint8_t)highest[i] << 8 | steps[1 + i];
+  words[13] = strides[0];
+  memcpy(map, words, sizeof words);
+  state.encodes++;
+  return CUDA_OK;
+}
+
 int cuTensorMapReplaceAddress(void *map, void *address) {
   IN_CONTEXT;
   if ((uintptr_t)map % 64) return BAD_VALUE;

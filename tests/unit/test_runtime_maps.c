@@ -76,6 +76,47 @@ TEST(tensor_maps) {
   bench_close(&b);
 }
 
+static const char pixels_text[] =
+    "thread kernel @pixels(%x: mem<N, 9, 11, 64, f16>)\n"
+    "  launch grid (1) block (32) wave 32 shared 8200\n"
+    "  dynamic N\n"
+    "{\n"
+    "  %s = alloc {base = 0} : mem<48, 64, f16, shared>\n"
+    "  %bar = alloc {base = 8192} : mem<1, i64, shared>\n"
+    "  %z = scalar 0 : i32\n"
+    "  tma_load %s, %z, %bar, %z, %x, %z, %z, %z, %z, %z, %z {box = [48, 64], im2col = [-1, -2, "
+    "-3, 4], steps = [5, 6], swizzle = 128}\n"
+    "}\n";
+
+TEST(maps_over_pixels) {
+  Bench b = bench_open(pixels_text, NULL);
+  Tensor x;
+  wv_launch_arg arg = {.tensor = &x.t};
+  uint64_t m[16] = {0};
+  tensor(&x, A, "f16", 4, (int64_t[]){7, 9, 11, 64});
+  CHECK(b.p && wv_launch(b.p, b.cx, &arg, 1, NULL, 0));
+  map_of(b.fake, m);
+  CHECK(m[0] == A);
+  CHECK_INT((int)m[3], 4);
+  CHECK_INT((int)(m[4] >> 16), 64); /* channels, columns, rows, images */
+  CHECK_INT((int)(m[5] >> 16), 11);
+  CHECK_INT((int)(m[6] >> 16), 9);
+  CHECK_INT((int)(m[7] >> 16), 7);
+  CHECK_INT((int)m[9], 48 << 16 | 64);
+  CHECK_INT((int)m[10], 0xfe0406); /* along columns from -2 to 4 behind the last, by 6 */
+  CHECK_INT((int)m[11], 0xfffd05);
+  CHECK_INT((int)m[13], 128);
+  x.t.data = (void *)0x50000;
+  CHECK(wv_launch(b.p, b.cx, &arg, 1, NULL, 0));
+  CHECK_INT(b.fake->encodes, 1);
+  CHECK_INT(b.fake->moves, 1);
+  b.fake->fail = "cuTensorMapEncodeIm2col", b.fake->fail_error = 1;
+  tensor(&x, A, "f16", 4, (int64_t[]){8, 9, 11, 64});
+  CHECK(!wv_launch(b.p, b.cx, &arg, 1, NULL, 0));
+  CHECK(has(said(b.cx, "E0902"), "the launch of `pixels`"));
+  bench_close(&b);
+}
+
 TEST(tensor_maps_of_an_old_driver) {
   FakeCuda *old = fake_open(FAKE_CUDA_OLD);
   wv_ctx *cx = wv_ctx_new();
@@ -160,4 +201,5 @@ TEST(several_threads) {
   bench_close(&b);
 }
 
-TESTS_MAIN(RUN(tensor_maps) RUN(tensor_maps_of_an_old_driver) RUN(divisions) RUN(several_threads))
+TESTS_MAIN(RUN(tensor_maps) RUN(maps_over_pixels) RUN(tensor_maps_of_an_old_driver) RUN(divisions)
+               RUN(several_threads))

@@ -78,7 +78,10 @@ void ptx_label(Ptx *p, const char *word, int n) { sb_printf(&p->body, "$%s%d:\n"
 static bool same_argument(const PtxArg *a, const PtxArg *b) {
   return a->kind == b->kind && a->param == b->param && a->value == b->value &&
          a->bytes == b->bytes && a->swizzle == b->swizzle &&
-         memcmp(a->box, b->box, sizeof a->box) == 0;
+         memcmp(a->box, b->box, sizeof a->box) == 0 && a->im2col == b->im2col &&
+         memcmp(a->lowest, b->lowest, sizeof a->lowest) == 0 &&
+         memcmp(a->highest, b->highest, sizeof a->highest) == 0 &&
+         memcmp(a->step, b->step, sizeof a->step) == 0;
 }
 
 Reg ptx_argument(Ptx *p, PtxArg arg) {
@@ -339,6 +342,7 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, Ptx
   open_params(&p);
   open_ids(&p);
   open_wave(&p, launch);
+  ptx_open_policy(&p);
   ptx_region(&p, k->body);
   if (p.failed) return false;
   StrBuf text = {.arena = a};

@@ -23,7 +23,9 @@ typedef struct PtxArg {
   int bytes;
   DType dtype;       /* of a scalar, and of the elements of a tensor map */
   int rank, swizzle; /* of a tensor map; swizzle: 0, 32, 64 or 128 bytes */
-  int64_t box[5];    /* outermost dimension first */
+  int64_t box[5];    /* outermost dimension first; of im2col: pixels, channels */
+  bool im2col;       /* it walks over pixels: their dims, outermost first, from `lowest` to .. */
+  int64_t lowest[3], highest[3], step[3]; /* .. `highest` behind the tensor's last, by `step` */
 } PtxArg;
 
 typedef struct PtxKernel {

@@ -5,8 +5,6 @@
 #include "backend/ptx/ptx_state.h"
 #include "ir/dtype.h"
 
-enum { MAP_BYTES = 128, MAP_RANK = 5 }; /* of a tensor map */
-
 /* An expression of an attribute: a number as it is, else a 32-bit register. */
 static const char *amount(Ptx *p, const Op *op, AttrKey key) {
   const Sym *s = op_attr(op, key)->sym;
@@ -19,8 +17,7 @@ static const char *pending(Ptx *p, const Op *op) {
   return arena_printf(p->arena, "%d", (int)op_attr(op, ATTR_pending)->integer);
 }
 
-/* An integer value in 32 bits. */
-static const char *word_of(Ptx *p, const Value *v) {
+const char *ptx_word(Ptx *p, const Value *v) {
   Reg r = elems_of(p, ptx_get(p, v))[0], word;
   if (r.class != REG_RD) return r.name;
   word = ptx_new(p, REG_R);
@@ -79,6 +76,21 @@ void ptx_fence_proxy(Ptx *p, const Op *op) {
 
 /* ---- copies of a thread ---- */
 
+/* One policy serves all: made at entry, where the first of them may stand in a loop. */
+void ptx_open_policy(Ptx *p) {
+  for (const Op *op = ir_first(p->k); op && !p->policy.name; op = ir_next(op)) {
+    bool copies = op->kind == OP_copy_async || op->kind == OP_tma_load || op->kind == OP_tma_store;
+    if (!copies || !op_has(op, ATTR_nontemporal)) continue;
+    p->policy = ptx_new(p, REG_RD);
+    ptx_needs(p, 74);
+    ptx_line(p, "createpolicy.fractional.L2::evict_first.b64 %s, 1.0", p->policy.name);
+  }
+}
+
+const char *ptx_policy(Ptx *p, const Op *op) {
+  return op_has(op, ATTR_nontemporal) ? arena_printf(p->arena, ", %s", p->policy.name) : "";
+}
+
 void ptx_copy_async(Ptx *p, const Op *op) {
   int64_t bytes = 0;
   sym_is_int(op_attr(op, ATTR_bytes)->sym, &bytes);
@@ -96,7 +108,9 @@ void ptx_copy_async(Ptx *p, const Op *op) {
              elems_of(p, ptx_get(p, op->args[4]))[0].name);
     size = arena_printf(p->arena, ", %s", n.name);
   }
-  ptx_line(p, "cp.async.%s.shared.global %s, %s, %d%s", how, to, from, (int)bytes, size);
+  const char *policy = ptx_policy(p, op);
+  ptx_line(p, "cp.async.%s.shared.global%s %s, %s, %d%s%s", how, *policy ? ".L2::cache_hint" : "",
+           to, from, (int)bytes, size, policy);
 }
 
 void ptx_async_commit(Ptx *p, const Op *op) { (void)op, ptx_line(p, "cp.async.commit_group"); }
@@ -140,67 +154,11 @@ void ptx_mbar_arrive_async(Ptx *p, const Op *op) {
 
 /* try_wait sleeps in hardware for a while; it is asked again until the phase is complete. */
 void ptx_mbar_wait(Ptx *p, const Op *op) {
-  const char *at = ptx_place(p, op->args[0], op->args[1]), *parity = word_of(p, op->args[2]);
+  const char *at = ptx_place(p, op->args[0], op->args[1]), *parity = ptx_word(p, op->args[2]);
   Reg done = ptx_new(p, REG_P);
   int n = p->labels++;
   ptx_label(p, "wait", n);
   ptx_line(p, "mbarrier.try_wait.parity.acquire.%s.shared::cta.b64 %s, %s, %s",
            p->clustered ? "cluster" : "cta", done.name, at, parity);
   ptx_line(p, "@!%s bra $wait%d", done.name, n);
-}
-
-/* ---- tensor copies ---- */
-
-/* The address of the tensor map that describes this box of the argument; "" after a complaint. */
-static const char *tensor_map(Ptx *p, const Op *op, const Value *memory) {
-  const Attr *box = op_attr(op, ATTR_box), *swizzle = op_attr(op, ATTR_swizzle);
-  if (memory->owner != p->k->body) return ptx_fail(p, op, "a tensor that is no argument"), "";
-  if (box->n > MAP_RANK) return ptx_fail(p, op, "a tensor of more than 5 dimensions"), "";
-  PtxArg arg = {.kind = PTX_TENSOR_MAP, .param = memory->index, .bytes = MAP_BYTES};
-  arg.dtype = memory->type->dtype;
-  arg.rank = box->n;
-  arg.swizzle = swizzle ? (int)swizzle->integer : 0;
-  for (int i = 0; i < box->n; i++) sym_is_int(box->dims[i], &arg.box[i]);
-  return ptx_argument(p, arg).name;
-}
-
-/* [map, {innermost coordinate, ...}] of the tensor that is operand `at`. */
-static const char *box_of(Ptx *p, const Op *op, int at) {
-  StrBuf out = {.arena = p->arena};
-  sb_printf(&out, "[%s, {", tensor_map(p, op, op->args[at]));
-  for (int i = op->nargs - 1; i > at; i--)
-    sb_printf(&out, "%s%s", word_of(p, op->args[i]), i > at + 1 ? ", " : "}]");
-  return sb_text(&out);
-}
-
-/* The ranks that get the box, as 16 bits. */
-static const char *multicast_mask(Ptx *p, const Op *op) {
-  const Attr *mask = op_attr(op, ATTR_multicast);
-  if (!mask) return NULL;
-  Reg word = ptx_expr(p, op, mask->sym, DTYPE_i32, NULL), half = ptx_new(p, REG_H);
-  ptx_line(p, "cvt.u16.u32 %s, %s", half.name, word.name);
-  return half.name;
-}
-
-void ptx_tma_load(Ptx *p, const Op *op) {
-  const char *from = box_of(p, op, 4), *to = ptx_place(p, op->args[0], op->args[1]);
-  const char *bar = ptx_place(p, op->args[2], op->args[3]), *mask = multicast_mask(p, op);
-  ptx_line(p,
-           "cp.async.bulk.tensor.%dd.shared::cluster.global.tile.mbarrier::complete_tx::bytes%s "
-           "%s, %s, %s%s%s",
-           op->nargs - 5, mask ? ".multicast::cluster" : "", to, from, bar, mask ? ", " : "",
-           mask ? mask : "");
-}
-
-void ptx_tma_store(Ptx *p, const Op *op) {
-  const char *to = box_of(p, op, 2), *from = ptx_place(p, op->args[0], op->args[1]);
-  ptx_line(p, "cp.async.bulk.tensor.%dd.global.shared::cta.tile.bulk_group %s, %s", op->nargs - 3,
-           to, from);
-}
-
-void ptx_bulk_commit(Ptx *p, const Op *op) { (void)op, ptx_line(p, "cp.async.bulk.commit_group"); }
-
-void ptx_bulk_wait(Ptx *p, const Op *op) {
-  ptx_line(p, "cp.async.bulk.wait_group%s %s", op_has(op, ATTR_read) ? ".read" : "",
-           pending(p, op));
 }

@@ -61,6 +61,7 @@ typedef struct Ptx {
   Vec(int) regions; /* that are open, by number; 0, the body, always is */
   int nregions;
   Reg shared;          /* address of shared memory */
+  Reg policy;          /* of copies whose data is not used again soon; no name: there are none */
   Reg wave;            /* $T0 / 32, known to be the same in all lanes; no name: not computed */
   Vec(uint32_t) files; /* that instructions come from, numbered from 1 in the text */
   Span at, last;       /* the op's place; that of the last .loc */
@@ -178,8 +179,14 @@ void ptx_exchange(Ptx *p, const char *space, Reg address, Reg nibble, DType t, R
 
 PtxFn ptx_barrier, ptx_barrier_wait, ptx_wave_registers, ptx_fence_proxy, ptx_copy_async,
     ptx_async_commit, ptx_async_wait, ptx_mbar_init, ptx_mbar_inval, ptx_mbar_expect,
-    ptx_mbar_arrive, ptx_mbar_arrive_async, ptx_mbar_wait, ptx_tma_load, ptx_tma_store,
-    ptx_bulk_commit, ptx_bulk_wait;
+    ptx_mbar_arrive, ptx_mbar_arrive_async, ptx_mbar_wait;
+const char *ptx_word(Ptx *p, const Value *v); /* an integer in 32 bits */
+void ptx_open_policy(Ptx *p);
+const char *ptx_policy(Ptx *p, const Op *op); /* ", policy" of a copy with a cache hint, or "" */
+
+/* ---- ptx_tensor.c ---- */
+
+PtxFn ptx_tma_load, ptx_tma_store, ptx_bulk_commit, ptx_bulk_wait;
 
 /* ---- ptx_mma.c ---- */
 

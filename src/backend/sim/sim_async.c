@@ -7,6 +7,7 @@
 
 #include "backend/sim/sim_state.h"
 #include "target/descriptor.h"
+#include "target/im2col.h"
 
 static int64_t element_at(const Buffer *b, int64_t address) {
   return (address - b->base) / b->bytes;
@@ -106,7 +107,37 @@ typedef struct Box {
   int64_t at[IR_MAX_RANK]; /* first coordinates */
   int64_t extent[IR_MAX_RANK];
   int64_t elements, span;
+  Im2col pixels; /* dims > 0: it walks over them, and looks `tap` further on */
+  int64_t tap[IM2COL_DIMS];
 } Box;
+
+static void read_im2col(const Op *op, Im2col *m) {
+  const Attr *corners = op_attr(op, ATTR_im2col), *steps = op_attr(op, ATTR_steps);
+  if (!corners) return;
+  m->dims = corners->n / 2;
+  for (int d = 0; d < m->dims; d++) {
+    m->step[d] = 1;
+    sym_is_int(corners->dims[d], &m->lowest[d]);
+    sym_is_int(corners->dims[m->dims + d], &m->highest[d]);
+    if (steps) sym_is_int(steps->dims[d], &m->step[d]);
+  }
+}
+
+/* The first pixel is one that is walked over, and a tap a number that can be given. */
+static bool check_pixels(Wave *w, SimOp *s, const Box *b, int l) {
+  const Im2col *m = &b->pixels;
+  for (int d = 0; d < m->dims; d++) {
+    int64_t most = 2 * im2col_reach(m->dims);
+    if (b->tap[d] >= 0 && b->tap[d] < most) continue;
+    report(w, s, DIAG_E0806, NULL, "a tap of %lld pixels by %s: they are from 0 to %lld",
+           (long long)b->tap[d], who(w, l), (long long)most - 1);
+    return false;
+  }
+  if (!m->dims || im2col_is_inside(m, b->global->size, b->at)) return true;
+  report(w, s, DIAG_E0806, NULL,
+         "a copy by %s begins at a pixel that is outside of the corners of im2col", who(w, l));
+  return false;
+}
 
 /* Shared memory and offset are operands 0 and 1, the tensor is operand `at`, then coordinates. */
 static bool box_of(Wave *w, SimOp *s, int at, int l, Box *out) {
@@ -116,15 +147,19 @@ static bool box_of(Wave *w, SimOp *s, int at, int l, Box *out) {
   int64_t offset = wave_regs(w, op->args[1])[l].i;
   b.span = swizzle ? swizzle->integer : 0;
   b.elements = 1;
-  for (int d = 0; d < b.global->rank; d++) {
-    b.at[d] = wave_regs(w, op->args[at + 1 + d])[l].i;
+  read_im2col(op, &b.pixels);
+  for (int d = 0; d < b.global->rank; d++) b.at[d] = wave_regs(w, op->args[at + 1 + d])[l].i;
+  for (int d = 0; d < b.pixels.dims; d++)
+    b.tap[d] = wave_regs(w, op->args[at + 1 + b.global->rank + d])[l].i;
+  for (int d = 0; d < box->n; d++) {
     sym_is_int(box->dims[d], &b.extent[d]);
     b.elements *= b.extent[d];
   }
   b.first = buffer_address(b.shared, offset);
-  int64_t row = b.extent[b.global->rank - 1] * b.shared->bytes;
+  int64_t row = b.extent[box->n - 1] * b.shared->bytes;
   int64_t align = b.span ? 8 * b.span : 128;
   *out = b;
+  if (!check_pixels(w, s, &b, l)) return false;
   if (!access_inside(w, s, b.shared, offset, l) ||
       !access_inside(w, s, b.shared, offset + b.elements - 1, l))
     return false;
@@ -141,15 +176,33 @@ static int64_t box_shared(const Box *b, int64_t e) {
   return element_at(b->shared, descriptor_swizzle(b->first + e * b->shared->bytes, (int)b->span));
 }
 
-static int64_t box_global(const Box *b, int64_t e) {
+static int64_t global_at(const Buffer *b, const int64_t *at) {
   int64_t element = 0;
-  for (int d = b->global->rank - 1; d >= 0; d--) {
-    int64_t at = b->at[d] + e % b->extent[d];
-    e /= b->extent[d];
-    if (at < 0 || at >= b->global->size[d]) return -1;
-    element += at * b->global->stride[d];
+  for (int d = 0; d < b->rank; d++) {
+    if (at[d] < 0 || at[d] >= b->size[d]) return -1;
+    element += at[d] * b->stride[d];
   }
   return element;
+}
+
+static int64_t box_pixel(const Box *b, int64_t e) {
+  int64_t at[IR_MAX_RANK];
+  int channel = b->pixels.dims + 1;
+  memcpy(at, b->at, sizeof at);
+  im2col_walk(&b->pixels, b->global->size, e / b->extent[1], at);
+  for (int d = 0; d < b->pixels.dims; d++) at[1 + d] += b->tap[d];
+  at[channel] += e % b->extent[1];
+  return global_at(b->global, at);
+}
+
+static int64_t box_global(const Box *b, int64_t e) {
+  int64_t at[IR_MAX_RANK];
+  if (b->pixels.dims) return box_pixel(b, e);
+  for (int d = b->global->rank - 1; d >= 0; d--) {
+    at[d] = b->at[d] + e % b->extent[d];
+    e /= b->extent[d];
+  }
+  return global_at(b->global, at);
 }
 
 static void check_operands(Wave *w, const SimOp *s, int from) {

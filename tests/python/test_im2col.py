@@ -1,0 +1,53 @@
+"""Tensor copies that walk over pixels: what they bring is what NumPy gathers, and what cannot be
+walked over is found."""
+
+import numpy as np
+import pytest
+
+from im2col_cases import WALKS, convolution_case, copy_text, walk_case
+from wave_lang import SimulationError
+from wave_lang.testing import simulate
+
+
+@pytest.mark.parametrize("walk", WALKS, ids=str)
+def test_pixels(walk):
+    text, (x, y), expected = walk_case(walk)
+    simulate(text, x, y, target="sim:sm_90a")
+    assert (y == expected).all()
+
+
+def found(text, shape, pixels, channels):
+    x, y = np.ones(shape, "f2"), np.zeros((pixels, channels), "f2")
+    with pytest.raises(SimulationError) as error:
+        simulate(text, x, y, target="sim:sm_90a")
+    return str(error.value)
+
+
+def test_what_is_no_walk_is_found():
+    shape = (2, 5, 6, 8)
+    good = [(0, 0, 0, 0), (0, 0), 16, 8, (0, 0), (0, 0), (1, 1)]
+
+    def with_(i, value):
+        args = list(good)
+        args[i] = value
+        return found(copy_text(np.ones(shape, "f2"), *args), shape, args[2], args[3])
+
+    assert "begins at a pixel that is outside of the corners" in with_(0, (0, -1, 0, 0))
+    assert "begins at a pixel that is outside of the corners" in with_(0, (0, 0, 6, 0))
+    assert "begins at a pixel that is outside of the corners" in with_(5, (0, -7))  # no pixel
+    assert "a tap of -1 pixels" in with_(1, (0, -1))
+    assert "a tap of 256 pixels" in with_(1, (256, 0))
+    assert "rows of 8 bytes" in with_(3, 4)
+
+
+def test_bytes_that_are_not_awaited():
+    x = np.ones((2, 5, 6, 8), "f2")
+    args = [(0, 0, 0, 0), (0, 0), 16, 8, (0, 0), (0, 0), (1, 1)]
+    text = copy_text(x, *args).replace("{bytes = 256}", "{bytes = 240}")
+    assert "E08" in found(text, x.shape, 16, 8)
+
+
+def test_convolution():
+    text, (x, f, y), expected = convolution_case()
+    simulate(text, x, f, y, target="sim:sm_90a")
+    assert np.abs(y - expected).max() < 1e-3
