@@ -39,6 +39,10 @@ static bool keep(Tiles *t, const Op *op) {
   tile->held = TILE_INLINE;
   if (t->plan.is_inline[v->id]) return true;
   const TileBuffer *b = buffer_new(t, v->type, tile, tile_contiguous(t, v));
+  if (reduce_can_store(t, v)) {
+    tile->later = b;
+    return true;
+  }
   if (!buffer_fill(t, v, v->type, tile, b)) return false;
   tile->held = TILE_BUFFER;
   tile->buffer = b;

@@ -41,6 +41,7 @@ typedef struct Tile {
   TileHeld held;
   Value *scalar;
   const TileBuffer *buffer;
+  const TileBuffer *later; /* of an INLINE one: the reduction that asks for it next fills it */
   const Sym *start[IR_MAX_RANK]; /* coordinates of its first element, by dim of its type */
   int extent[IR_MAX_RANK];
   LowerScope *scope; /* where it was made */
@@ -98,12 +99,16 @@ typedef bool TilesFn(Tiles *t, const Op *op);
 TilesFn tiles_write, tiles_atomic, tiles_reduce, tiles_scan, tiles_topk, tiles_mma;
 TilesFn tiles_alloc;
 
+/* The op that asks for v next is a reduction of just v, which can store it on its way. */
+bool reduce_can_store(const Tiles *t, const Value *v);
+
 /* E0601 at the op. Always false. */
 bool tiles_refuse(Tiles *t, const Op *op, const char *what);
 
 /* ---- plan (tiles_plan.c) ------------------------------------------------------------------- */
 
 void tiles_plan(Tiles *t);
+bool tiles_is_function(const Op *op); /* it takes many instructions: an exponential */
 
 /* v is made of `of` where it is asked for: directly, or through values that are made again. */
 bool tiles_depends(const Tiles *t, const Value *v, const Value *of);
@@ -216,7 +221,8 @@ typedef struct NestBox {
 } NestBox;
 
 NestBox nest_box(const Tiles *t, const Type *type, const Tile *tile);
-void nest_choose_width(Tiles *t, NestBox *b, const Sym *along, int bytes);
+/* Vectors along this dim, for loops that make `of`. */
+void nest_choose_width(Tiles *t, NestBox *b, const Sym *along, const Value *of);
 
 /* Full vectors of the box along `dim` whose elements all lie below `limit`: as many elements. */
 const Sym *nest_below(Tiles *t, const NestBox *b, int dim, const Sym *limit);
@@ -229,6 +235,8 @@ bool nest_along(Tiles *t, const NestBox *b, Point p, NestBody *body, void *user)
 
 /* Bytes of the widest element that v is made of. */
 int tile_bytes(Tiles *t, const Value *v);
+/* An exponential or the like is among what v is made of. */
+bool tile_has_function(Tiles *t, const Value *v);
 /* The limit of a test along `dim` in what v is made of; NULL: none. */
 const Sym *tile_limit(Tiles *t, const Value *v, const Sym *dim);
 

@@ -136,7 +136,7 @@ bool buffer_fill(Tiles *t, const Value *v, const Type *type, const Tile *tile,
                  const TileBuffer *b) {
   Filling f = {v, type, tile, b};
   NestBox box = nest_box(t, type, tile);
-  nest_choose_width(t, &box, unit_dim(b, type), tile_bytes(t, v));
+  nest_choose_width(t, &box, unit_dim(b, type), v);
   if (box.along >= 0) box.split = tile_limit(t, v, box.dim[box.along]);
   return nest_run(t, &box, fill_at, &f);
 }
@@ -203,6 +203,16 @@ int tile_bytes(Tiles *t, const Value *v) {
   int bytes = 1;
   each_part(t, v, widest, &bytes);
   return bytes;
+}
+
+static void find_function(Tiles *t, const Value *v, void *user) {
+  if (t->tile[v->id].held == TILE_INLINE && tiles_is_function(v->def)) *(bool *)user = true;
+}
+
+bool tile_has_function(Tiles *t, const Value *v) {
+  bool found = false;
+  each_part(t, v, find_function, &found);
+  return found;
 }
 
 typedef struct FindLimit {

@@ -22,9 +22,9 @@ static bool box_of_access(Tiles *t, const Op *op, NestBox *b) {
 bool tiles_write(Tiles *t, const Op *op) {
   NestBox b;
   if (!box_of_access(t, op, &b)) return false;
-  int bytes = tile_bytes(t, op->args[0]);
-  nest_choose_width(t, &b, access_contiguous(t, op), bytes);
-  if (b.along < 0) nest_choose_width(t, &b, tile_contiguous(t, op->args[0]), bytes);
+  const Value *v = op->args[0];
+  nest_choose_width(t, &b, access_contiguous(t, op), v);
+  if (b.along < 0) nest_choose_width(t, &b, tile_contiguous(t, v), v);
   return nest_run(t, &b, write_at, &op);
 }
 

@@ -25,8 +25,10 @@ typedef struct Product {
   DType dtype; /* what it is computed in */
   RegisterTile tile;
   const Panels *a, *b;
-  Value *fill; /* what all of acc is; NULL: it is in the buffer */
-  Point batch; /* coordinates of the other dims */
+  const Value *old; /* whose buffer is taken over; NULL: a new one is needed */
+  Value *fill;      /* what all of acc is; NULL: it is in the buffer */
+  bool made;        /* acc is not in the buffer: blocks make what they start with */
+  Point batch;      /* coordinates of the other dims */
 } Product;
 
 /* ---- the accumulator ---- */
@@ -57,25 +59,25 @@ static const Value *find_buffer(const Tiles *t, const Product *p, const Value *v
   return found;
 }
 
-/* All of it is one number, which blocks start with: nothing is loaded, so all blocks are made. */
+/* All of it is one number, which blocks start with. */
 static bool is_filled(const Tiles *t, const Product *p) {
   return t->tile[p->acc->id].held == TILE_INLINE && p->acc->def->kind == OP_fill;
 }
 
 static bool open_accumulator(Tiles *t, Product *p) {
   Tile *out = &t->tile[p->out->id];
-  const Value *old = find_buffer(t, p, p->acc);
   *out = p->at[2];
   out->held = TILE_BUFFER;
-  out->buffer = old ? t->tile[old->id].buffer
-                    : buffer_new(t, p->out->type, &p->at[2], p->out->type->dims[p->dim_n]);
+  out->buffer = p->old ? t->tile[p->old->id].buffer
+                       : buffer_new(t, p->out->type, &p->at[2], p->out->type->dims[p->dim_n]);
   if (!out->buffer->memory->name) out->buffer->memory->name = p->out->name;
-  if (old == p->acc) return true;
+  if (p->old == p->acc) return true;
   if (is_filled(t, p)) {
     Point origin = tile_origin(t, p->acc);
     return (p->fill = tiles_at(t, p->acc, &origin)) != NULL;
   }
-  return buffer_fill(t, p->acc, p->out->type, &p->at[2], out->buffer);
+  p->made = true;
+  return true;
 }
 
 /* ---- the block in registers ---- */
@@ -98,6 +100,21 @@ static Value *acc_offset(Tiles *t, const Product *p, const Block *b) {
   return emit_address(&t->l, lower_sound(&t->l, at), DTYPE_index);
 }
 
+/* What a row of the block starts with, where that is not in the buffer: acc * scale, say. */
+static Value *make_row(Tiles *t, const Product *p, const Block *b, int row) {
+  SymCtx *sym = t->l.sym;
+  const Type *type = p->out->type;
+  Point at = {.n = type->rank, .along = b->n > 1 ? p->dim_n : -1, .width = b->n};
+  for (int i = 0; i < at.n; i++) {
+    const Sym *x = i == p->dim_n ? b->column : sym_add(sym, b->row, sym_int(sym, row));
+    bool product = i == p->dim_m || i == p->dim_n;
+    at.dim[i] = type->dims[i];
+    at.at[i] = product ? lower_sound(&t->l, sym_add(sym, p->at[2].start[i], x))
+                       : point_get(&p->batch, type->dims[i]);
+  }
+  return tiles_wide_at(t, p->acc, &at);
+}
+
 static Value *load_block(Tiles *t, const Product *p, const Block *b, Value *offset) {
   Lower *l = &t->l;
   const TileBuffer *buffer = t->tile[p->out->id].buffer;
@@ -106,7 +123,8 @@ static Value *load_block(Tiles *t, const Product *p, const Block *b, Value *offs
   const Type *type = type_vec(l->k->cx, b->n, p->out->type->dtype);
   for (int i = 0; i < b->m; i++) {
     Attr imm = {.key = ATTR_imm, .integer = i * buffer->stride[p->dim_m]};
-    rows[i] = emit(l, OP_load, args, 2, &imm, i ? 1 : 0, type);
+    rows[i] = p->made ? make_row(t, p, b, i) : emit(l, OP_load, args, 2, &imm, i ? 1 : 0, type);
+    if (!rows[i]) return NULL;
   }
   return emit_cast(l, emit_join(l, rows, b->m), p->dtype);
 }
@@ -132,6 +150,7 @@ static Value *load_panel(Tiles *t, const Panels *from, const Sym *base, const Sy
 static bool multiply_block(Tiles *t, const Product *p, const Block *b) {
   Lower *l = &t->l;
   Value *offset = acc_offset(t, p, b), *acc = load_block(t, p, b, offset);
+  if (!acc) return false;
   const MmaInfo *row = mma_register_tile(l->arena, b->m, b->n, 1);
   MmaChoice choice = {.name = intern(&l->k->cx->names, row->name)};
   Attr mma = {.key = ATTR_mma, .mma = &choice};
@@ -203,7 +222,7 @@ static bool pack_operands(Tiles *t, Product *p) {
     a.scale = p->op->args[1], b.scale = p->op->args[3];
     a.per_scale = b.per_scale = SCALE_BLOCK;
   }
-  if (!is_filled(t, p)) {
+  if (p->old) { /* blocks that are left out hold something */
     a.end = tiles_needed(t, p->roles.m);
     b.end = tiles_needed(t, p->roles.n);
   }
@@ -231,6 +250,7 @@ static bool open_product(Tiles *t, const Op *op, Product *p) {
   p->dtype = narrow ? DTYPE_f32 : c;
   if (!dtype_is_float(c) && dtype_is_float(of[0]->dtype))
     return tiles_refuse(t, op, "a product of floats that is summed in integers");
+  p->old = find_buffer(t, p, p->acc);
   p->tile = register_tile(t->l.cx->target, dtype_info[p->dtype].bits, p->m, p->n);
   return true;
 }

@@ -108,12 +108,14 @@ NestBox nest_box(const Tiles *t, const Type *type, const Tile *tile) {
   return b;
 }
 
-/* Several registers at a time where they are short: more that does not depend on each other. */
-enum { LOOP_BYTES = 64 };
+/* Several registers at a time where they are short: more that does not depend on each other. An
+ * exponential has a dozen constants: more than two at a time do not fit beside them. */
+enum { LOOP_BYTES = 64, LONG_LOOP_BYTES = 32 };
 
-void nest_choose_width(Tiles *t, NestBox *b, const Sym *along, int bytes) {
+void nest_choose_width(Tiles *t, NestBox *b, const Sym *along, const Value *of) {
   int access = t->l.machine.target->global_access;
-  int vector = (access > LOOP_BYTES ? access : LOOP_BYTES) / bytes;
+  int most = tile_has_function(t, of) ? LONG_LOOP_BYTES : LOOP_BYTES;
+  int vector = (access > most ? access : most) / tile_bytes(t, of);
   for (int i = 0; along && i < b->rank; i++)
     if (dim_base(b->dim[i]) == dim_base(along) && b->extent[i] > 1) b->along = i;
   if (b->along < 0) return;

@@ -75,6 +75,8 @@ static int own_cost(const Op *op) {
   }
 }
 
+bool tiles_is_function(const Op *op) { return own_cost(op) == FUNCTION_COST; }
+
 /* ---- who asks ---- */
 
 static void note_askers(Plan *p, const Op *op) {

@@ -6,7 +6,8 @@
  *       the elements of %a, pair by pair            store %a
  *       store one                                 }
  *     }
- * Narrow floats are summed in f32 and rounded at the end. */
+ * Narrow floats are summed in f32 and rounded at the end. An operand that is kept, because others
+ * need it too, and that nobody asked for before, is stored in the same loops. */
 #include "ir/dtype.h"
 #include "ir/layout_links.h"
 #include "tiles/tiles.h"
@@ -52,6 +53,8 @@ static Value *combine_elements(Tiles *t, OpKind combine, Value *v) {
 /* The operand at a point, in the dtype of the sum. */
 static Value *term_at(Tiles *t, const Reduction *r, const Point *p) {
   Value *v = tiles_wide_at(t, r->of, p);
+  const Tile *of = &t->tile[r->of->id];
+  if (v && of->later) buffer_store(t, of->later, r->of->type, of, p, v);
   return v ? emit_cast(&t->l, v, r->dtype) : NULL;
 }
 
@@ -147,6 +150,36 @@ static bool reduce_across(Tiles *t, const Point *p, void *user) {
   return v && finish(t, r, p, loop_result(&loop, 0));
 }
 
+/* ---- operands that are kept ---- */
+
+static bool is_reduction(const Op *op) {
+  return op->kind == OP_sum || op->kind == OP_max || op->kind == OP_min;
+}
+
+static bool asks_for(const Tiles *t, const Op *op, const Value *v) {
+  for (int i = 0; i < op->nargs; i++)
+    if (tiles_depends(t, op->args[i], v)) return true;
+  return false;
+}
+
+bool reduce_can_store(const Tiles *t, const Value *v) {
+  for (const Op *op = v->def->next; op && !op->body; op = op->next) {
+    if (op->nresults && t->plan.is_inline[op->results[0].id]) continue;
+    if (!asks_for(t, op, v)) continue;
+    return is_reduction(op) && op->args[0] == v && !op_has(op, ATTR_into) &&
+           (op->nargs == 1 || !tiles_depends(t, op->args[1], v));
+  }
+  return false;
+}
+
+static void close_operand(Tiles *t, const Value *of) {
+  Tile *tile = &t->tile[of->id];
+  if (!tile->later) return;
+  tile->held = TILE_BUFFER;
+  tile->buffer = tile->later;
+  tile->later = NULL;
+}
+
 /* ---- the op ---- */
 
 enum { CHAINS = 4 }; /* registers that are summed up side by side: an addition takes some cycles */
@@ -177,17 +210,17 @@ bool tiles_reduce(Tiles *t, const Op *op) {
   if (!tile_place(t, op, r.of->type, &here) || !tile_place(t, op, r.out->type, tile)) return false;
   r.all = nest_box(t, r.of->type, &here);
   r.dim = type_dim(r.of->type, op_attr(op, ATTR_dim)->sym);
-  nest_choose_width(t, &r.all, tile_contiguous(t, r.of), tile_bytes(t, r.of));
+  nest_choose_width(t, &r.all, tile_contiguous(t, r.of), r.of);
   bool single = tile_elements(r.out->type, tile) == 1;
-  if (single)
-    r.all.along = r.dim, nest_choose_width(t, &r.all, r.all.dim[r.dim], tile_bytes(t, r.of));
+  if (single) r.all.along = r.dim, nest_choose_width(t, &r.all, r.all.dim[r.dim], r.of);
   else tile_new_buffer(t, r.out);
   if (r.all.along == r.dim) {
     r.all.split = tile_limit(t, r.of, r.all.dim[r.dim]);
-    widen(t, &r, tile_bytes(t, r.of));
+    if (!tile_has_function(t, r.of)) widen(t, &r, tile_bytes(t, r.of));
   }
   NestBox b = box_of_result(t, &r);
   if (!nest_run(t, &b, r.all.along == r.dim ? reduce_row : reduce_across, &r)) return false;
   if (single) tile->held = TILE_SCALAR, tile->scalar = r.one;
+  close_operand(t, r.of);
   return true;
 }

@@ -66,7 +66,7 @@ bool tiles_scan(Tiles *t, const Op *op) {
   const Sym *along = tile_contiguous(t, of);
   tile->held = TILE_BUFFER;
   tile->buffer = buffer_new(t, s.out->type, tile, along);
-  nest_choose_width(t, &rest, along, tile_bytes(t, of));
+  nest_choose_width(t, &rest, along, of);
   return nest_run(t, &rest, scan_at, &s);
 }
 

@@ -120,6 +120,21 @@ static const char *call_row(Fill *f, char how, const char *name, size_t len, con
   return llvm_apply(f->p, op_find(arena_strndup(f->p->arena, name, len)), lane, arg);
 }
 
+/* x, but at most or at least the number y. Machines without an instruction that lets NaN pass have
+ * one for comparing and selecting. */
+static const char *call_limit(Fill *f, bool at_most, const char *rest) {
+  Llvm *p = f->p;
+  int n = f->lane.n;
+  const char *arg[4], *type = llvm_vec_type(p, f->lane.elem, n);
+  read_operands(f, rest, arg);
+  if (p->host->arch == LLVM_AARCH64)
+    return llvm_apply(p, at_most ? OP_minimum : OP_maximum, f->lane, arg);
+  const char *order = at_most ? "ogt" : "olt";
+  const char *beyond = llvm_let(p, "fcmp %s %s %s, %s", order, type, arg[0], arg[1]);
+  return llvm_let(p, "select %s %s, %s %s, %s %s", llvm_vec_type(p, "i1", n), beyond, type, arg[1],
+                  type, arg[0]);
+}
+
 static const char *plain_instruction(Fill *f, const char *text) {
   StrBuf line = {.arena = f->p->arena};
   for (const char *at = text; *at;) {
@@ -134,6 +149,8 @@ static const char *statement(Fill *f, const char *text) {
   const char *body = named ? text + 5 : text, *result;
   size_t len = strcspn(body + 1, " ");
   switch (*body) {
+  case '<':
+  case '>': result = call_limit(f, *body == '<', body + 1); break;
   case '!': result = call_intrinsic(f, body + 1, len, body + 1 + len); break;
   case '@':
   case '^': result = call_row(f, *body, body + 1, len, body + 1 + len); break;
