@@ -248,9 +248,10 @@ typedef struct PackSource {
   int per_scale;
   const Sym *row, *k, *row_start, *k_start;
   int extent, depth;
-  const Sym *end; /* rows from this coordinate on are not needed; NULL: all are */
-  Point others;   /* coordinates of its other dims */
-  DType dtype;    /* what the product computes in */
+  const Sym *end;   /* rows from this coordinate on are not needed; NULL: all are */
+  const Sym *k_end; /* elements from this coordinate on are left out; NULL: none */
+  Point others;     /* coordinates of its other dims */
+  DType dtype;      /* what the product computes in */
 } PackSource;
 
 /* It in panels of `rows`: element (k, r) of panel p at p*rows*depth + k*(rows of p) + r. The last
@@ -263,15 +264,21 @@ typedef struct Panels {
 } Panels;
 
 const Panels *pack_panels(Tiles *t, const PackSource *from, int rows);
+/* How many elements along k a row has now: `depth`, or up to `k_end`. */
+const Sym *pack_depth(Tiles *t, const PackSource *from);
 
-/* A loop over the whole panels that are needed, or the one that is left. */
+/* Of the panels of full size, or of the `rest`, which is smaller: those that are needed; of these,
+ * those of which every row is needed, and the others. */
+typedef enum PanelPart { PANELS_NEEDED, PANELS_WHOLE, PANELS_CUT } PanelPart;
+
 typedef struct PanelRun {
   NestLoop loop;
   bool looping;
   int rows;
   const Sym *first, *base; /* row, and offset of the panel */
 } PanelRun;
-bool panels_open(Tiles *t, const Panels *p, bool rest, PanelRun *out); /* false: there is none */
+/* A loop over them; false: there is none. */
+bool panels_open(Tiles *t, const Panels *p, bool rest, PanelPart part, PanelRun *out);
 void panels_close(Tiles *t, PanelRun *r);
 
 #endif

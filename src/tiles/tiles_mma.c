@@ -154,7 +154,7 @@ static bool multiply_block(Tiles *t, const Product *p, const Block *b) {
   const MmaInfo *row = mma_register_tile(l->arena, b->m, b->n, 1);
   MmaChoice choice = {.name = intern(&l->k->cx->names, row->name)};
   Attr mma = {.key = ATTR_mma, .mma = &choice};
-  NestLoop loop = loop_open(t, NULL, sym_int(l->sym, p->k), 0, 1, &acc, 1);
+  NestLoop loop = loop_open(t, NULL, pack_depth(t, &p->a->source), p->k, 1, &acc, 1);
   Value *args[] = {load_panel(t, p->a, b->a_base, loop.counter, b->m),
                    load_panel(t, p->b, b->b_base, loop.counter, b->n), loop_arg(&loop, 0)};
   Value *next = emit(l, OP_wave_mma, args, 3, &mma, 1, acc->type);
@@ -170,9 +170,9 @@ static bool multiply(Tiles *t, const Product *p) {
   nest_open(t);
   for (int right = 0; right < 2; right++) {
     PanelRun columns, rows;
-    if (!panels_open(t, p->b, right, &columns)) continue;
+    if (!panels_open(t, p->b, right, PANELS_NEEDED, &columns)) continue;
     for (int below = 0; below < 2; below++) {
-      if (!panels_open(t, p->a, below, &rows)) continue;
+      if (!panels_open(t, p->a, below, PANELS_NEEDED, &rows)) continue;
       Block b = {rows.rows, columns.rows, rows.first, columns.first, rows.base, columns.base};
       ok = multiply_block(t, p, &b) && ok;
       panels_close(t, &rows);
@@ -214,6 +214,19 @@ static PackSource source_of(const Tiles *t, const Product *p, bool rhs) {
   return s;
 }
 
+/* v is 0 along `dim` from this coordinate on; NULL: that is not known. */
+static const Sym *zeros_from(Tiles *t, const Value *v, const Sym *dim) {
+  while (v->def && (v->def->kind == OP_cast || v->def->kind == OP_permute)) v = v->def->args[0];
+  return v->def && v->def->kind == OP_read ? access_limit(t, v->def, dim) : NULL;
+}
+
+/* Where both operands are 0 nothing is added. */
+static void leave_out_zeros(Tiles *t, PackSource *a, PackSource *b) {
+  const Sym *end = a->scale || a->k != b->k ? NULL : zeros_from(t, a->of, a->k);
+  if (end && end == zeros_from(t, b->of, b->k) && a->k_start == b->k_start)
+    a->k_end = b->k_end = end;
+}
+
 enum { SCALE_BLOCK = 32 }; /* elements of k with one scale */
 
 static bool pack_operands(Tiles *t, Product *p) {
@@ -226,6 +239,7 @@ static bool pack_operands(Tiles *t, Product *p) {
     a.end = tiles_needed(t, p->roles.m);
     b.end = tiles_needed(t, p->roles.n);
   }
+  leave_out_zeros(t, &a, &b);
   p->a = pack_panels(t, &a, p->tile.m);
   p->b = p->a ? pack_panels(t, &b, p->tile.n) : NULL;
   return p->b != NULL;

@@ -4,13 +4,17 @@
  *
  * What does not change in a loop is packed in front of it. Rows that lie along k in memory are
  * transposed in blocks, in registers. Elements become those the product computes in, exactly: every
- * narrow float is an f32. */
+ * narrow float is an f32.
+ *
+ * Nothing is tested in inner loops: rows that nobody needs are copies of the last one that somebody
+ * does, and elements along k that are left out are not packed. */
 #include "ir/dtype.h"
 #include "tiles/tiles.h"
 
 enum {
-  BLOCK = 8
-}; /* rows and elements of k that are transposed together; 16 of k were no faster */
+  BLOCK = 8, /* rows and elements of k that are transposed together; 16 of k were no faster */
+  RUN = 8    /* rows of memory that are read side by side where panels are cut out of them */
+};
 
 typedef struct Packing {
   const Panels *to;
@@ -67,20 +71,76 @@ static const Sym *sum(Tiles *t, const Sym *a, const Sym *b) {
   return lower_sound(&t->l, sym_add(t->l.sym, a, b));
 }
 
+/* Row number `row` of the source, or, where nobody needs it, the last that somebody does. */
+static const Sym *row_at(Tiles *t, const PackSource *from, const Sym *row) {
+  SymCtx *sym = t->l.sym;
+  const Sym *at = sym_add(sym, from->row_start, row);
+  if (from->end) at = sym_min(sym, at, sym_sub(sym, from->end, sym_int(sym, 1)));
+  return lower_sound(&t->l, at);
+}
+
+const Sym *pack_depth(Tiles *t, const PackSource *from) {
+  SymCtx *sym = t->l.sym;
+  const Sym *all = sym_int(sym, from->depth);
+  if (!from->k_end) return all;
+  const Sym *left = sym_min(sym, all, sym_sub(sym, from->k_end, from->k_start));
+  left = sym_max(sym, left, sym_int(sym, 0));
+  return lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), left));
+}
+
+/* What holds of every element that is packed now. */
+static void grant_source(Tiles *t, const PackSource *from) {
+  if (from->end) grant(t, from->row, from->end);
+  if (from->k_end) grant(t, from->k, from->k_end);
+}
+
 /* ---- rows that are contiguous ---- */
 
-static bool pack_rows(Tiles *t, Packing *x) {
-  Lower *l = &t->l;
+/* `width` rows of the panel from `row` on, for the elements along k of one run. */
+static bool pack_run(Tiles *t, const Packing *x, const Sym *row, int width, const Sym *k_first) {
+  SymCtx *sym = t->l.sym;
   const PackSource *from = x->from;
-  NestLoop loop = loop_open(t, NULL, sym_int(l->sym, from->depth), 0, 1, NULL, 0);
+  const Sym *stop = sym_add(sym, k_first, sym_int(sym, RUN));
+  stop = lower_sound(&t->l, sym_min(sym, stop, pack_depth(t, from)));
+  NestLoop loop = loop_open(t, k_first, stop, from->depth, 1, NULL, 0);
   Point p = with(from->others, from->k, sum(t, from->k_start, loop.counter));
-  p = with(p, from->row, sum(t, from->row_start, x->first));
-  p.along = x->rows > 1 ? p.n - 1 : -1;
-  p.width = x->rows;
+  const Sym *first = sym_add(sym, x->first, row);
+  p = with(p, from->row, width > 1 ? sum(t, from->row_start, first) : row_at(t, from, first));
+  p.along = width > 1 ? p.n - 1 : -1;
+  p.width = width;
+  grant_source(t, from);
   Value *v = source_at(t, from, &p);
-  if (v) store_panel(t, x, loop.counter, sym_int(l->sym, 0), &v, 1);
+  if (v) store_panel(t, x, loop.counter, row, &v, 1);
   loop_close(t, &loop, NULL);
   return v != NULL;
+}
+
+/* Some of its rows are not needed: one after the other. */
+static bool pack_cut(Tiles *t, const Packing *x, const Sym *k_first) {
+  NestLoop loop = loop_open(t, NULL, sym_int(t->l.sym, x->rows), 0, 1, NULL, 0);
+  bool ok = pack_run(t, x, loop.counter, 1, k_first);
+  loop_close(t, &loop, NULL);
+  return ok;
+}
+
+/* All panels for a few elements along k, then for the next few: memory is read in long pieces. */
+static bool pack_rows(Tiles *t, Packing *x) {
+  const PackSource *from = x->from;
+  const Sym *depth = pack_depth(t, from), *zero = sym_int(t->l.sym, 0);
+  NestLoop runs = loop_open(t, NULL, depth, from->depth, RUN, NULL, 0);
+  bool ok = true;
+  for (int i = 0; ok && i < 4; i++) {
+    PanelRun run;
+    bool cut = i % 2;
+    if (!panels_open(t, x->to, i / 2, cut ? PANELS_CUT : PANELS_WHOLE, &run)) continue;
+    x->rows = run.rows;
+    x->base = run.base;
+    x->first = run.first;
+    ok = cut ? pack_cut(t, x, runs.counter) : pack_run(t, x, zero, run.rows, runs.counter);
+    panels_close(t, &run);
+  }
+  loop_close(t, &runs, NULL);
+  return ok;
 }
 
 /* ---- rows that lie along k ---- */
@@ -124,12 +184,32 @@ static bool pack_block(Tiles *t, const Point *k, void *user) {
   const Sym *at = sym_sub(sym, k->at[k->n - 1], from->k_start);
   for (int r = 0; r < x->group; r++) {
     const Sym *row = sym_add(sym, sym_add(sym, x->first, x->at_row), sym_int(sym, r));
-    Point p = with(*k, from->row, sum(t, from->row_start, row));
+    Point p = with(*k, from->row, row_at(t, from, row));
     if (!(rows[r] = source_at(t, from, &p))) return false;
   }
   transpose(t, rows, x->group, k->width, out);
   store_panel(t, x, at, x->at_row, out, k->width);
   return true;
+}
+
+/* Up to where elements are left out: blocks, then one after the other. */
+static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
+  SymCtx *sym = t->l.sym;
+  const Sym *depth = pack_depth(t, x->from), *from = NULL, *by = sym_int(sym, width);
+  const Sym *to = sym_mul(sym, by, sym_floordiv(sym, depth, by));
+  to = lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), to));
+  bool ok = true;
+  for (; ok; width = 1, from = to, to = depth) {
+    NestLoop loop = loop_open(t, from, to, x->from->depth, width, NULL, 0);
+    p.at[p.n - 1] = sum(t, x->from->k_start, loop.counter);
+    p.along = width > 1 ? p.n - 1 : -1;
+    p.width = width;
+    grant_source(t, x->from);
+    ok = pack_block(t, &p, x);
+    loop_close(t, &loop, NULL);
+    if (width == 1) break;
+  }
+  return ok;
 }
 
 /* A block of rows, along all of k. */
@@ -144,7 +224,12 @@ static bool pack_group(Tiles *t, Packing *x, int group, const Sym *at_row) {
   b.split = tile_limit(t, from->of, from->k);
   x->group = group;
   x->at_row = at_row;
-  return nest_along(t, &b, p, pack_block, x);
+  if (from->k_end) return pack_needed(t, x, p, b.width);
+  int granted = t->granted.n;
+  grant_source(t, from);
+  bool ok = nest_along(t, &b, p, pack_block, x);
+  t->granted.n = granted;
+  return ok;
 }
 
 /* As many rows as a register has elements, where that is a block. */
@@ -168,26 +253,30 @@ static bool pack_columns(Tiles *t, Packing *x) {
 
 /* ---- panels ---- */
 
-static const Sym *panels_of(Tiles *t, const PackSource *from, int rows, int first, int most) {
+/* How many of `most` panels, from row `first` on, are needed, or whole. */
+static const Sym *panels_of(Tiles *t, const PackSource *from, int64_t first, int rows, int most,
+                            bool whole) {
   SymCtx *sym = t->l.sym;
-  const Sym *all = sym_int(sym, most), *zero = sym_int(sym, 0);
-  if (!from->end) return all;
+  const Sym *all = sym_int(sym, most), *zero = sym_int(sym, 0), *by = sym_int(sym, rows);
+  if (!from->end || !most) return all;
   const Sym *left = sym_sub(sym, from->end, from->row_start);
-  left = sym_sub(sym, left, sym_int(sym, (int64_t)first * rows));
-  left = sym_ceildiv(sym, left, sym_int(sym, rows));
+  left = sym_sub(sym, left, sym_int(sym, first));
+  left = whole ? sym_floordiv(sym, left, by) : sym_ceildiv(sym, left, by);
   left = sym_max(sym, sym_min(sym, left, all), zero);
   return lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), left));
 }
 
-bool panels_open(Tiles *t, const Panels *p, bool rest, PanelRun *out) {
+bool panels_open(Tiles *t, const Panels *p, bool rest, PanelPart part, PanelRun *out) {
   SymCtx *sym = t->l.sym;
   int full = p->source.extent / p->rows, left = p->source.extent % p->rows;
-  int64_t size = (int64_t)p->rows * p->source.depth, n;
-  const Sym *runs = rest ? panels_of(t, &p->source, p->rows, full, left ? 1 : 0)
-                         : panels_of(t, &p->source, p->rows, 0, full);
-  *out = (PanelRun){.rows = rest ? left : p->rows, .looping = !sym_is_int(runs, &n) || n > 1};
-  if (!out->looping && n == 0) return false;
-  if (out->looping) out->loop = loop_open(t, NULL, runs, rest ? 1 : full, 1, NULL, 0);
+  int rows = rest ? left : p->rows, most = !rest ? full : left ? 1 : 0;
+  int64_t size = (int64_t)p->rows * p->source.depth, start = rest ? (int64_t)full * p->rows : 0, n;
+  const Sym *from = NULL, *to = panels_of(t, &p->source, start, rows, most, part == PANELS_WHOLE);
+  if (part == PANELS_CUT) from = panels_of(t, &p->source, start, rows, most, true);
+  bool single = !from && sym_is_int(to, &n) && n <= 1;
+  if (from == to || (single && n == 0)) return false;
+  *out = (PanelRun){.rows = rows, .looping = !single};
+  if (out->looping) out->loop = loop_open(t, from, to, most, 1, NULL, 0);
   const Sym *number = out->looping && !rest ? out->loop.counter : sym_int(sym, rest ? full : 0);
   out->first = sym_mul(sym, number, sym_int(sym, p->rows));
   out->base = sym_mul(sym, number, sym_int(sym, size));
@@ -198,24 +287,26 @@ void panels_close(Tiles *t, PanelRun *r) {
   if (r->looping) loop_close(t, &r->loop, NULL);
 }
 
-static bool pack_panel(Tiles *t, Packing *x, bool along_rows) {
-  return along_rows ? pack_rows(t, x) : pack_columns(t, x);
+static bool pack_panels_of_columns(Tiles *t, Packing *x) {
+  bool ok = true;
+  for (int rest = 0; ok && rest < 2; rest++) {
+    PanelRun run;
+    if (!panels_open(t, x->to, rest, PANELS_NEEDED, &run)) continue;
+    x->rows = run.rows;
+    x->base = run.base;
+    x->first = run.first;
+    ok = pack_columns(t, x);
+    panels_close(t, &run);
+  }
+  return ok;
 }
 
 static bool pack_all(Tiles *t, const PackSource *from, const Panels *to) {
   Packing x = {.to = to, .from = from};
   const Sym *contiguous = tile_contiguous(t, from->of);
-  bool along_rows = contiguous && dim_base(contiguous) == dim_base(from->row), ok = true;
+  bool along_rows = contiguous && dim_base(contiguous) == dim_base(from->row);
   nest_open(t);
-  for (int rest = 0; ok && rest < 2; rest++) {
-    PanelRun run;
-    if (!panels_open(t, to, rest, &run)) continue;
-    x.rows = run.rows;
-    x.base = run.base;
-    x.first = run.first;
-    ok = pack_panel(t, &x, along_rows);
-    panels_close(t, &run);
-  }
+  bool ok = along_rows ? pack_rows(t, &x) : pack_panels_of_columns(t, &x);
   nest_close(t);
   return ok;
 }
@@ -226,7 +317,7 @@ static bool same_source(const PackSource *a, const PackSource *b) {
   bool same = a->of == b->of && a->scale == b->scale && a->row == b->row && a->k == b->k &&
               a->extent == b->extent && a->depth == b->depth && a->dtype == b->dtype &&
               a->row_start == b->row_start && a->k_start == b->k_start && a->end == b->end &&
-              a->others.n == b->others.n;
+              a->k_end == b->k_end && a->others.n == b->others.n;
   for (int i = 0; same && i < a->others.n; i++) same = a->others.at[i] == b->others.at[i];
   return same;
 }
@@ -236,6 +327,7 @@ static LowerScope *home_of(const Tiles *t, const PackSource *from) {
   const LowerScope *made = t->tile[from->of->id].scope;
   const LowerScope *scale = from->scale ? t->tile[from->scale->id].scope : made;
   const Sym *e = sym_add(t->l.sym, from->row_start, from->k_start);
+  if (from->k_end) e = sym_add(t->l.sym, e, from->k_end);
   for (int i = 0; i < from->others.n; i++) e = sym_add(t->l.sym, e, from->others.at[i]);
   LowerScope *home = t->l.scope;
   for (; home != made && home != scale && home->outer; home = home->outer)
