@@ -264,6 +264,8 @@ typedef struct Panels {
 } Panels;
 
 const Panels *pack_panels(Tiles *t, const PackSource *from, int rows);
+/* The read that v is, in another order or type; NULL: it is something else. */
+const Op *pack_plain_read(const Value *v);
 /* How many elements along k a row has now: `depth`, or up to `k_end`. */
 const Sym *pack_depth(Tiles *t, const PackSource *from);
 

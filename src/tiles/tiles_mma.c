@@ -216,8 +216,8 @@ static PackSource source_of(const Tiles *t, const Product *p, bool rhs) {
 
 /* v is 0 along `dim` from this coordinate on; NULL: that is not known. */
 static const Sym *zeros_from(Tiles *t, const Value *v, const Sym *dim) {
-  while (v->def && (v->def->kind == OP_cast || v->def->kind == OP_permute)) v = v->def->args[0];
-  return v->def && v->def->kind == OP_read ? access_limit(t, v->def, dim) : NULL;
+  const Op *read = pack_plain_read(v);
+  return read ? access_limit(t, read, dim) : NULL;
 }
 
 /* Where both operands are 0 nothing is added. */

@@ -6,8 +6,9 @@
  * transposed in blocks, in registers. Elements become those the product computes in, exactly: every
  * narrow float is an f32.
  *
- * Nothing is tested in inner loops: rows that nobody needs are copies of the last one that somebody
- * does, and elements along k that are left out are not packed. */
+ * Nothing is tested in inner loops where an operand is what a read gives: rows that nobody needs
+ * are copies of the last one that somebody does, and elements along k that are left out are not
+ * packed. */
 #include "ir/dtype.h"
 #include "tiles/tiles.h"
 
@@ -71,11 +72,21 @@ static const Sym *sum(Tiles *t, const Sym *a, const Sym *b) {
   return lower_sound(&t->l, sym_add(t->l.sym, a, b));
 }
 
+const Op *pack_plain_read(const Value *v) {
+  while (v->def && (v->def->kind == OP_cast || v->def->kind == OP_permute)) v = v->def->args[0];
+  return v->def && v->def->kind == OP_read ? v->def : NULL;
+}
+
+/* Any row may stand for those that nobody needs. */
+static bool may_repeat_rows(const PackSource *from) {
+  return from->end && pack_plain_read(from->of);
+}
+
 /* Row number `row` of the source, or, where nobody needs it, the last that somebody does. */
 static const Sym *row_at(Tiles *t, const PackSource *from, const Sym *row) {
   SymCtx *sym = t->l.sym;
   const Sym *at = sym_add(sym, from->row_start, row);
-  if (from->end) at = sym_min(sym, at, sym_sub(sym, from->end, sym_int(sym, 1)));
+  if (may_repeat_rows(from)) at = sym_min(sym, at, sym_sub(sym, from->end, sym_int(sym, 1)));
   return lower_sound(&t->l, at);
 }
 
@@ -90,7 +101,7 @@ const Sym *pack_depth(Tiles *t, const PackSource *from) {
 
 /* What holds of every element that is packed now. */
 static void grant_source(Tiles *t, const PackSource *from) {
-  if (from->end) grant(t, from->row, from->end);
+  if (may_repeat_rows(from)) grant(t, from->row, from->end);
   if (from->k_end) grant(t, from->k, from->k_end);
 }
 
@@ -109,6 +120,7 @@ static bool pack_run(Tiles *t, const Packing *x, const Sym *row, int width, cons
   p.along = width > 1 ? p.n - 1 : -1;
   p.width = width;
   grant_source(t, from);
+  if (width > 1 && from->end) grant(t, from->row, from->end); /* a whole panel */
   Value *v = source_at(t, from, &p);
   if (v) store_panel(t, x, loop.counter, row, &v, 1);
   loop_close(t, &loop, NULL);
