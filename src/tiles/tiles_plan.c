@@ -1,16 +1,14 @@
 /* tiles_plan.c: which values are made where they are needed, and which are kept.
  *
- * A value that several nests of loops ask for is made again in each, if that is cheap: arithmetic,
- * loads from cache. An exponential is kept in a buffer instead. What the kernel writes to is read
- * at once, because it may hold something else later. */
+ * A value that several nests of loops ask for, or several rows of one nest, is made again for each
+ * if that is cheaper than to store and load it. What the kernel writes to is read at once, because
+ * it may hold something else later. */
 #include "analysis/motion.h"
+#include "ir/dtype.h"
 #include "tiles/tiles.h"
 
-enum {
-  KEEP_COST = 5, /* of a value that is worth a buffer, in additions */
-  LOAD_COST = 1,
-  FUNCTION_COST = 12
-};
+/* In additions. */
+enum { LOAD_COST = 1, STORE_COST = 2, FUNCTION_COST = 12 };
 
 typedef struct Plan {
   Tiles *t;
@@ -20,6 +18,7 @@ typedef struct Plan {
   uint64_t **askers;   /* by value id: a bit for each op that has an effect and asks for it */
   int words;
   int *cost; /* by value id */
+  bool first_round;
 } Plan;
 
 /* ---- what may be made again ---- */
@@ -44,8 +43,17 @@ static bool may_be_inline(const Plan *p, const Op *op) {
   }
 }
 
+/* Of a narrow float, in vectors: bf16 is the upper half of an f32, f16 is converted, others are
+ * taken apart. */
+static int cast_cost(const Op *op) {
+  DType from = op->args[0]->type->dtype;
+  if (!dtype_is_float(from) || dtype_info[from].bits >= 32) return 1;
+  return from == DTYPE_bf16 ? 1 : from == DTYPE_f16 ? 2 : 4;
+}
+
 static int own_cost(const Op *op) {
   switch (op->kind) {
+  case OP_cast: return cast_cost(op);
   case OP_fill:
   case OP_broadcast:
   case OP_permute:
@@ -89,16 +97,36 @@ static void note_askers(Plan *p, const Op *op) {
   }
 }
 
-/* How often a loop repeats what is asked for in it; products pack their operands in front. */
+/* The loops of a nest around the innermost one that v has a coordinate of make it again. */
+static int repeats(const Plan *p, const Op *op, const Value *v) {
+  enum { MANY = 16 };
+  const Type *nest = op->nargs ? op->args[0]->type : NULL;
+  int64_t times = 1, around = 1, n;
+  for (int i = 0; nest && nest->kind == TYPE_tile && i < nest->rank; i++) {
+    Place place;
+    if (type_base_dim(v->type, nest->dims[i]) >= 0) times *= around, around = 1;
+    else if (distribute_dim(p->t->l.d, op, nest->dims[i], &place) && sym_is_int(place.extent, &n))
+      around *= n < MANY ? n : MANY;
+  }
+  return times < MANY ? (int)times : MANY;
+}
+
+/* How often v is made if it is not kept. Products pack their operands once, in front of loops. */
 static int asks(const Plan *p, const Value *v) {
   int n = 0;
   for (int i = 0; i < p->nops; i++) {
     const Op *op = p->ops[i];
     if (!(p->askers[v->id][op->id / 64] >> (op->id % 64) & 1)) continue;
-    bool outside = v->def->parent != op->parent && op->kind != OP_mma;
-    n += outside ? 4 : 1;
+    if (op->kind == OP_mma) n += 1;
+    else n += (v->def->parent != op->parent ? 4 : 1) * repeats(p, op, v);
   }
   return n;
+}
+
+static bool is_worth_keeping(const Plan *p, const Value *v, int cost) {
+  if (cost <= LOAD_COST) return false;
+  int n = asks(p, v);
+  return n * (cost - LOAD_COST) > cost + STORE_COST;
 }
 
 static void decide(Plan *p, const Op *op) {
@@ -110,7 +138,7 @@ static void decide(Plan *p, const Op *op) {
     return;
   }
   for (int i = 0; i < op->nargs; i++) cost += p->cost[op->args[i]->id];
-  bool keep = cost >= KEEP_COST && asks(p, v) > 1;
+  bool keep = p->t->plan.is_inline[v->id] == p->first_round && is_worth_keeping(p, v, cost);
   p->t->plan.is_inline[v->id] = !keep;
   p->cost[v->id] = keep ? LOAD_COST : cost;
 }
@@ -123,13 +151,17 @@ void tiles_plan(Tiles *t) {
   p.ops = ARENA_ARRAY(a, const Op *, k->nops + 1);
   p.cost = ARENA_ARRAY(a, int, k->nvalues + 1);
   p.askers = ARENA_ARRAY(a, uint64_t *, k->nvalues + 1);
-  for (int i = 0; i < k->nvalues; i++) p.askers[i] = ARENA_ARRAY(a, uint64_t, p.words);
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
     p.ops[p.nops++] = op;
     if (op->nresults) t->plan.is_inline[op->results[0].id] = may_be_inline(&p, op);
   }
-  for (int i = p.nops - 1; i >= 0; i--) note_askers(&p, p.ops[i]);
-  for (int i = 0; i < p.nops; i++) decide(&p, p.ops[i]);
+  /* What is made of a value that is kept asks only once: some are not worth it after all. */
+  for (int round = 0; round < 2; round++) {
+    p.first_round = round == 0;
+    for (int i = 0; i < k->nvalues; i++) p.askers[i] = ARENA_ARRAY(a, uint64_t, p.words);
+    for (int i = p.nops - 1; i >= 0; i--) note_askers(&p, p.ops[i]);
+    for (int i = 0; i < p.nops; i++) decide(&p, p.ops[i]);
+  }
 }
 
 /* ---- who depends on whom ---- */
