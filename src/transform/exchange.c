@@ -10,9 +10,9 @@
  * parts, one for each wave along its dim, when waves share the dim: in a kernel whose threads are
  * observable those of the declared wave, or all with `block`. Sums of narrow floats are exchanged
  * in f32. Scans and topk get their operand without waves along their dim. What an atomic gives is
- * known to the one thread that acted: other waves that hold the element get it. Allocations stand at the
- * beginning of the kernel, so that `pack` and `sync` see to the rest; rows are padded where that
- * saves bank conflicts.
+ * known to the one thread that acted: other waves that hold the element get it. Allocations stand
+ * at the beginning of the kernel, so that `pack` and `sync` see to the rest; rows are padded where
+ * that saves bank conflicts.
  *
  * Needs DISTRIBUTE and UNIFORM: a barrier will stand where values are exchanged, so that all waves
  * must come along; lanes exchange values as a wave. Nothing happens without layouts. */
@@ -243,6 +243,35 @@ static Value *make_parts(Exchange *x, Op *op, Value *v, int dim) {
   return parts;
 }
 
+/* Instructions of a lane that combines n parts, `wide` of them to a load, `lanes` lanes taking one
+ * share each: loads, operations, and a shuffle and an operation for every doubling. */
+static int cost_of_parts(int n, int lanes, int wide) {
+  int own = n / lanes, doublings = 0;
+  while (1 << doublings < lanes) doublings++;
+  return (own + wide - 1) / wide + own - 1 + 2 * doublings;
+}
+
+/* Lanes that hold copies share the parts, which follow each other in registers, where that is
+ * cheaper: a lane then reads as many as one load brings. */
+static void share_parts(const Exchange *x, Layout *l, int dim, DType dtype) {
+  Digits *regs = &l->part[LAYOUT_REG], lanes = l->part[LAYOUT_LANE];
+  int wide = x->cx->target->shared_access * 8 / dtype_memory_bits(dtype);
+  if (!regs->n || regs->at[0].dim != dim || regs->at[0].stride != 1) return;
+  int n = regs->at[0].radix, best = 1, at = 0, weight = 1;
+  while (at < lanes.n && lanes.at[at].stride) weight *= lanes.at[at++].radix;
+  if (at == lanes.n || lanes.n == LAYOUT_DIGITS || n != l->extent[dim]) return;
+  if (!is_power_of_two(weight)) return;
+  for (int by = 2; n % by == 0 && lanes.at[at].radix % by == 0; by *= 2)
+    if (cost_of_parts(n, by, wide) < cost_of_parts(n, best, wide)) best = by;
+  regs->at[0].radix /= best;
+  l->part[LAYOUT_LANE].n = 0;
+  for (int i = 0; i < lanes.n; i++) {
+    if (i == at) layout_push(l, LAYOUT_LANE, dim, best, n / best), lanes.at[i].radix /= best;
+    layout_push(l, LAYOUT_LANE, lanes.at[i].dim, lanes.at[i].radix, lanes.at[i].stride);
+  }
+  layout_normalise(l);
+}
+
 static void exchange_reduction(Exchange *x, Op *op, int dim) {
   Value *v = op->args[0];
   DType dtype = v->type->dtype;
@@ -253,6 +282,7 @@ static void exchange_reduction(Exchange *x, Op *op, int dim) {
   if (!parts) return;
   int last = parts->type->rank - 1;
   Layout together = without_waves(parts->layout, last, waves_together(x, op), true);
+  share_parts(x, &together, last, wide);
   Value *args[2] = {through_memory(x, op, parts, &together)};
   if (op->nargs > 1) args[1] = cast_to(x, op, op->args[1], wide);
   const Type *type = type_with_dtype(x->k->cx, op->results[0].type, wide);

@@ -208,6 +208,9 @@ static const Reduce across_waves[] = {
     WAVES("block min", "i8", "min", ", block", 768, 192, 0),
     WAVES("block max of i64", "i64", "max", ", block", 48, 16, 0),
     WAVES("block sum of 1536", "f32", "sum", ", block", 1536, 192, 0),
+    WAVES("block sum of 8 waves", "f32", "sum", ", block", 256, 32, 0),
+    WAVES("block max of 24 waves", "f16", "max", ", block", 192, 8, 0),
+    WAVES("block sum of 64 waves", "f16", "sum", ", block", 1024, 16, 0),
     {{"all of it, by blocks", /* nothing is left beside the dim */
       "kernel @all(%a: mem<N, i32>, %b: mem<N, i32>)\n"
       "  workgroup N by 64 on 0; wave N by 16; hardware threads 8, vector {N: 16}; dynamic N\n"
