@@ -68,6 +68,10 @@ first, *_, last = k.program.variants
 assert first.compiled and last.facts == "" and k.program.name == "scale"
 assert any("tile-pure" in r.message for r in k.remarks)
 assert k.program.text("nothing") is None
+source = compile_scale.__code__.co_filename  # instructions know the line they come from
+assert f'.file 1 "{source}"' in k.ptx
+place = k.ptx[: k.ptx.index("mul.f32")].rpartition(".loc ")[2].split()
+assert place[0] == "1" and "* factor" in open(source).read().splitlines()[int(place[1]) - 1]
 assert ".target sm_80" in compile_scale(target="sm_80").ptx
 """,
         tmp_path,

@@ -133,12 +133,38 @@ desc_b = [128, 256, 0, 0]}
 """
 
 
+# More numbers than 32 registers hold at once.
+MANY = """\
+thread kernel @many(%a: mem<4096, f32>)
+  launch grid (1) block (32) wave 32
+{
+  %i = expr 64*$T0 : i32
+  %x = load %a, %i : vec<64, f32>
+  %y = exp2 %x
+  barrier workgroup
+  store %y, %a, %i
+  barrier workgroup
+  store %x, %a, %i
+}
+"""
+
+
 @needs_ptxas
 def test_ptxas_advises(tmp_path):
+    """What it says of texts that wait, that spill, and whose registers are not exchanged."""
     file = tmp_path / "full.wave"
     file.write_text(SERIAL)
     text = emit(str(file), "sm_90a").stdout
     assert "C7511" in {a.code for a in ptxas.run(text).advices}
+    late = text.replace("wgmma.fence.sync.aligned", "// none")
+    assert "C7519" in {a.code for a in ptxas.run(late).advices}
+    roles = emit(os.path.join(ROOT, "tests/ptx/roles.wave"), "sm_90a").stdout
+    (advice,) = ptxas.run(roles.replace(".minnctapersm 1", "")).advices
+    assert advice.code == "C7508" and advice.text.startswith("'setmaxnreg' ignored")
+    file.write_text(MANY)
+    few = emit(str(file), "sm_80").stdout.replace("\n{", "\n.maxnreg 32\n{", 1)
+    (advice,) = ptxas.run(few).advices
+    assert advice.code == "spill" and advice.kernel == "many"
     assert not ptxas.run("no PTX", "sm_80").ok
 
 

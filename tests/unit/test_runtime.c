@@ -1,5 +1,6 @@
 /* test_runtime.c: devices, compiled programs and launches, on a driver without a GPU. */
 #define _POSIX_C_SOURCE 200809L
+#include "base/base.h"
 #include "unit/runtime_kit.h"
 
 static const char scale_text[] = "kernel @scale(%a: mem<M, N, f32>, %b: mem<M, N, f32>, %s: f32)\n"
@@ -345,16 +346,44 @@ TEST(launch_fails) {
   bench_close(&b);
 }
 
+/* As ptxas 13 says it, of texts that do so. */
+static const char *const advices[] = {
+    "(C7504) Potential Performance Loss: 'setmaxnreg' ignored to maintain compatibility across "
+    "compilation units.",
+    "(C7505) Potential Performance Loss: 'setmaxnreg' ignored to allow debugging.",
+    "(C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count "
+    "at entry.",
+    "(C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
+    "insufficient register resources for the wgmma pipeline in the function 'scale'",
+    "(C7519) warpgroup.arrive is injected in around line 205 by compiler to allow use of registers "
+    "in GMMA in function 'scale'",
+};
+
+static int remarks_with(wv_ctx *cx, const char *words) {
+  wv_diag d;
+  int n = 0;
+  for (int i = 0; i < wv_diag_count(cx); i++)
+    n += wv_diag_get(cx, i, &d) && strcmp(d.code, "R0901") == 0 && has(d.rendered, words);
+  return n;
+}
+
 TEST(advice_of_the_driver) {
   FakeCuda *fake = fake_open(FAKE_CUDA);
   wv_ctx *cx = wv_ctx_new();
   wv_kernel *k = kit_parse(cx, scale_text);
+  char log[4096] = "ptxas info    : 0 bytes gmem\n"
+                   "ptxas info    : Compiling entry function 'scale' for 'sm_90a'\n";
+  for (size_t i = 0; i < WV_LEN(advices); i++)
+    snprintf(log + strlen(log), sizeof log - strlen(log), "ptxas info    : %s\n", advices[i]);
+  strcat(log, "ptxas info    : Used 42 registers, used 1 barriers, 376 bytes cmem[0]\n");
   fake->spilled = 24;
-  fake->info_log = "ptxas info : Used 42 registers\nptxas info : (C7511) waits for registers\n";
+  fake->info_log = log;
   setenv("CUDA_CACHE_DISABLE", "1", 1);
   wv_program *p = wv_compile(k, NULL);
   unsetenv("CUDA_CACHE_DISABLE");
-  CHECK(has(said(cx, "R0901"), "`scale`: (C7511) waits for registers"));
+  for (size_t i = 0; i < WV_LEN(advices); i++) CHECK_INT(remarks_with(cx, advices[i]), 1);
+  CHECK_INT(remarks_with(cx, "24 bytes of every thread did not fit into registers"), 1);
+  CHECK_INT(remarks_with(cx, "`scale`"), (int)WV_LEN(advices) + 1);
   CHECK(has(said(cx, "R0902"), "CUDA_CACHE_DISABLE"));
   wv_resources r;
   CHECK(wv_program_resources(p, cx, 0, 0, &r));
