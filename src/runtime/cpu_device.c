@@ -133,7 +133,8 @@ static bool cpu_resources(Device *d, const DeviceCode *code, DeviceResources *ou
 
 /* ---- launching ---- */
 
-enum { NO_MEMORY = 1, NO_MAPS = 2 };
+/* What a kernel reports itself is above these. */
+enum { NO_MEMORY = 1, NO_MAPS = 2, REPORTED = 2 };
 
 /* Arguments are 8 bytes each and lie one behind the other: the first one's place is all of them. */
 static int cpu_launch(Device *d, const DeviceLaunch *l) {
@@ -142,7 +143,8 @@ static int cpu_launch(Device *d, const DeviceLaunch *l) {
                   .count = (int64_t)l->grid[0] * l->grid[1] * l->grid[2],
                   .scratch = (size_t)v->shared};
   *(void **)&task.run = l->code->function;
-  return cpu_pool_run(state_of(d)->pool, &task) ? 0 : NO_MEMORY;
+  int error = cpu_pool_run(state_of(d)->pool, &task);
+  return error > 0 ? REPORTED + error : error ? NO_MEMORY : 0;
 }
 
 static void cpu_explain(Device *d, int error, const DeviceLaunch *l, const DeviceReport *r) {
@@ -150,6 +152,9 @@ static void cpu_explain(Device *d, int error, const DeviceLaunch *l, const Devic
   if (error == NO_MAPS)
     diag_add(r->diags, DIAG_E0905, r->at, "`%s` needs tensor maps, which processors lack",
              r->kernel);
+  else if (error > REPORTED)
+    diag_add(r->diags, DIAG_E0902, r->at, "`%s` stopped: a workgroup reported error %d", r->kernel,
+             error - REPORTED);
   else
     diag_add(r->diags, DIAG_E0902, r->at, "`%s` needs %d bytes of memory for each thread",
              r->kernel, l->code->variant->shared);

@@ -14,14 +14,16 @@ enum { ALIGN = 64, MOST_THREADS = 1024, SPINS = 2000 };
 /* What one thread keeps between launches. */
 typedef struct Worker {
   CpuPool *pool;
+  int number; /* 0: whoever launches */
   pthread_t thread;
   void *scratch;
   size_t scratch_bytes;
 } Worker;
 
 struct CpuPool {
-  int threads, started;  /* with the caller's; workers that run */
-  Worker *worker;        /* worker[0] is whoever launches */
+  int threads, started; /* with the caller's; workers that run */
+  Worker *worker;
+  atomic_int launches;   /* under way, with those that run alone */
   pthread_mutex_t owner; /* held by the launch that uses the workers */
   pthread_mutex_t lock;
   pthread_cond_t wake, idle;
@@ -32,6 +34,7 @@ struct CpuPool {
   atomic_ulong round; /* changes with every launch */
   int wanted, inside; /* workers that may join it; that are in it (under `lock`) */
   int64_t grain;
+  atomic_int error;                  /* the first that was reported */
   _Alignas(ALIGN) atomic_llong next; /* the first workgroup that nobody has taken */
 };
 
@@ -67,19 +70,34 @@ static bool ready_scratch(Worker *w, size_t bytes) {
   return w->scratch != NULL;
 }
 
+/* There is a processor for this worker beside all threads that launch. */
+static bool has_room(CpuPool *p, const Worker *w) {
+  return !w->number ||
+         w->number + atomic_load_explicit(&p->launches, memory_order_relaxed) <= p->threads;
+}
+
+static void stop_with(CpuPool *p, const CpuTask *t, int error) {
+  int none = 0;
+  atomic_compare_exchange_strong(&p->error, &none, error);
+  atomic_store(&p->next, t->count);
+}
+
 /* Ranges until none is left. They become shorter towards the end, so that all end together. */
 static void take_ranges(CpuPool *p, Worker *w, const CpuTask *t) {
-  for (;;) {
+  while (has_room(p, w)) {
     int64_t left = t->count - atomic_load_explicit(&p->next, memory_order_relaxed);
     int64_t n = left / (4 * p->threads);
     if (n < p->grain) n = p->grain;
     int64_t first = atomic_fetch_add_explicit(&p->next, n, memory_order_relaxed);
     if (first >= t->count) return;
-    t->run(t->args, first, first + n < t->count ? first + n : t->count, w->scratch);
+    int error = t->run(t->args, first, first + n < t->count ? first + n : t->count, w->scratch);
+    if (error) stop_with(p, t, error);
   }
 }
 
-static void run_alone(const CpuTask *t, void *scratch) { t->run(t->args, 0, t->count, scratch); }
+static int run_alone(const CpuTask *t, void *scratch) {
+  return t->run(t->args, 0, t->count, scratch);
+}
 
 /* A launch often follows the last one at once: look for it a while before sleeping. */
 static unsigned long await_round(CpuPool *p, unsigned long seen) {
@@ -129,17 +147,19 @@ static void start_workers(CpuPool *p, int n) {
   while (p->started < n) {
     Worker *w = &p->worker[p->started];
     w->pool = p;
+    w->number = p->started;
     if (pthread_create(&w->thread, NULL, worker_main, w) != 0) return;
     p->started++;
   }
 }
 
 /* The caller works too, and takes back the places that nobody has filled when it is done. */
-static void run_together(CpuPool *p, const CpuTask *t, int helpers) {
+static int run_together(CpuPool *p, const CpuTask *t, int helpers) {
   int64_t grain = t->count / (64 * p->threads);
   start_workers(p, helpers + 1);
   p->grain = grain > 1 ? grain : 1;
   atomic_store(&p->next, 0);
+  atomic_store(&p->error, 0);
   pthread_mutex_lock(&p->lock);
   p->task = t;
   p->wanted = helpers < p->started - 1 ? helpers : p->started - 1;
@@ -152,23 +172,32 @@ static void run_together(CpuPool *p, const CpuTask *t, int helpers) {
   while (p->inside) pthread_cond_wait(&p->idle, &p->lock);
   p->task = NULL;
   pthread_mutex_unlock(&p->lock);
+  return atomic_load(&p->error);
 }
 
-bool cpu_pool_run(CpuPool *p, const CpuTask *t) {
-  if (t->count <= 0) return true;
+static int run_owned(CpuPool *p, const CpuTask *t) {
   int64_t helpers = t->count - 1 < p->threads - 1 ? t->count - 1 : p->threads - 1;
-  if (pthread_mutex_trylock(&p->owner) == 0) {
-    bool ok = ready_scratch(&p->worker[0], t->scratch);
-    if (ok && helpers) run_together(p, t, (int)helpers);
-    else if (ok) run_alone(t, p->worker[0].scratch);
-    pthread_mutex_unlock(&p->owner);
-    return ok;
-  }
+  Worker *own = &p->worker[0];
+  if (!ready_scratch(own, t->scratch)) return CPU_POOL_NO_MEMORY;
+  return helpers ? run_together(p, t, (int)helpers) : run_alone(t, own->scratch);
+}
+
+static int run_beside(const CpuTask *t) {
   Worker own = {0};
-  if (!ready_scratch(&own, t->scratch)) return false;
-  run_alone(t, own.scratch);
+  if (!ready_scratch(&own, t->scratch)) return CPU_POOL_NO_MEMORY;
+  int error = run_alone(t, own.scratch);
   free(own.scratch);
-  return true;
+  return error;
+}
+
+int cpu_pool_run(CpuPool *p, const CpuTask *t) {
+  if (t->count <= 0) return 0;
+  bool owned = pthread_mutex_trylock(&p->owner) == 0;
+  atomic_fetch_add(&p->launches, 1);
+  int error = owned ? run_owned(p, t) : run_beside(t);
+  atomic_fetch_sub(&p->launches, 1);
+  if (owned) pthread_mutex_unlock(&p->owner);
+  return error;
 }
 
 /* ---- the pool ---- */

@@ -2,7 +2,10 @@
  *
  * The threads belong to the process, are started when they are first needed and wait between
  * launches. A launch takes part itself: with one thread, or for few workgroups, nobody else is
- * woken. Ranges of workgroups are handed out by a counter, large ones first. */
+ * woken. Ranges of workgroups are handed out by a counter, large ones first.
+ *
+ * Threads that launch at the same time (of Python, or of somebody's OpenMP) are processors that are
+ * taken: so many fewer helpers work. */
 #ifndef WV_CPU_POOL_H
 #define WV_CPU_POOL_H
 
@@ -16,7 +19,8 @@ CpuPool *cpu_pool_new(int threads);
 void cpu_pool_free(CpuPool *p); /* waits for what is running */
 int cpu_pool_threads(const CpuPool *p);
 
-typedef void CpuRange(const void *args, int64_t first, int64_t last, void *scratch);
+/* 0, or what went wrong, above 0: then no further ranges are handed out. */
+typedef int CpuRange(const void *args, int64_t first, int64_t last, void *scratch);
 
 typedef struct CpuTask {
   CpuRange *run;
@@ -25,8 +29,10 @@ typedef struct CpuTask {
   size_t scratch; /* bytes for each thread, aligned to 64 */
 } CpuTask;
 
-/* Returns when all have run. False: there was no memory for scratch, and nothing ran. May be called
- * by several threads at once: one has the pool, the others run theirs alone meanwhile. */
-bool cpu_pool_run(CpuPool *p, const CpuTask *task);
+enum { CPU_POOL_NO_MEMORY = -1 }; /* for scratch; nothing ran */
+
+/* Returns when all have run, or all that began when one reported an error: the first of these. May
+ * be called by several threads at once: one has the pool, the others run theirs alone meanwhile. */
+int cpu_pool_run(CpuPool *p, const CpuTask *task);
 
 #endif

@@ -14,7 +14,7 @@
 #include "runtime/cpu_object.h"
 #include "unit/sim_kit.h"
 
-typedef void CpuEntry(const void *slots, int64_t first, int64_t last, void *scratch);
+typedef int CpuEntry(const void *slots, int64_t first, int64_t last, void *scratch);
 
 static inline const CpuLlvm *kit_llvm(Arena *a) {
   const char *error = NULL;

@@ -1,5 +1,5 @@
 /* test_llvm_pool.c: the thread pool: every workgroup once, from several threads at once, with few
- * and many workgroups, and after a fork. */
+ * and many workgroups, after a fork, and what happens when one reports an error. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,19 +17,20 @@ typedef struct Marks {
   atomic_int bad; /* scratch that another thread wrote, or is not aligned */
 } Marks;
 
-static void mark(const void *args, int64_t first, int64_t last, void *scratch) {
+static int mark(const void *args, int64_t first, int64_t last, void *scratch) {
   Marks *m = *(Marks *const *)args;
   int64_t *own = scratch;
   if ((uintptr_t)scratch % 64) m->bad++;
   own[0] = own[63] = first;
   for (int64_t i = first; i < last; i++) m->count[i]++;
   if (own[0] != first || own[63] != first) m->bad++;
+  return 0;
 }
 
 static bool marks_all(CpuPool *p, int64_t n) {
   Marks *m = calloc(1, sizeof *m);
   CpuTask t = {mark, &m, n, 512};
-  bool ok = cpu_pool_run(p, &t) && !m->bad;
+  bool ok = !cpu_pool_run(p, &t) && !m->bad;
   for (int64_t i = 0; i < MOST; i++) ok &= m->count[i] == (i < n);
   free(m);
   return ok;
@@ -63,19 +64,109 @@ TEST(several_launches) {
   cpu_pool_free(p);
 }
 
-static void nested(const void *args, int64_t first, int64_t last, void *scratch) {
+static int nested(const void *args, int64_t first, int64_t last, void *scratch) {
   CpuPool *p = *(CpuPool *const *)args;
   (void)scratch;
   for (int64_t i = first; i < last; i++)
     if (!marks_all(p, 20)) abort();
+  return 0;
 }
 
 /* A kernel that launches a kernel: the inner one runs alone. */
 TEST(launch_in_a_launch) {
   CpuPool *p = cpu_pool_new(2);
   CpuTask t = {nested, &p, 9, 0};
-  CHECK(cpu_pool_run(p, &t));
+  CHECK_INT(cpu_pool_run(p, &t), 0);
   cpu_pool_free(p);
+}
+
+/* ---- errors ---- */
+
+typedef struct Failing {
+  atomic_long ran;
+  int64_t bad; /* the workgroup that fails */
+} Failing;
+
+static int fail_at(const void *args, int64_t first, int64_t last, void *scratch) {
+  Failing *f = *(Failing *const *)args;
+  (void)scratch;
+  f->ran += last - first;
+  return first <= f->bad && f->bad < last ? 7 : 0;
+}
+
+/* What one reports ends the launch: others are not begun. The next launch knows nothing of it. */
+TEST(an_error_stops_the_rest) {
+  enum { COUNT = 1 << 20 };
+  for (int threads = 1; threads <= 3; threads++) {
+    CpuPool *p = cpu_pool_new(threads);
+    for (int64_t bad = 0; bad < COUNT; bad = 2 * bad + 1) {
+      Failing own = {.bad = bad}, *f = &own;
+      CpuTask t = {fail_at, &f, COUNT, 0};
+      CHECK_INT(cpu_pool_run(p, &t), 7);
+      CHECK(f->ran > bad);
+      if (threads > 1 && bad < COUNT / 64) CHECK(f->ran < COUNT);
+    }
+    CHECK(marks_all(p, 100));
+    cpu_pool_free(p);
+  }
+}
+
+TEST(too_much_scratch) {
+  CpuPool *p = cpu_pool_new(2);
+  Marks *m = NULL;
+  CpuTask t = {mark, &m, 4, (size_t)1 << 62};
+  CHECK_INT(cpu_pool_run(p, &t), CPU_POOL_NO_MEMORY);
+  CHECK(marks_all(p, 4));
+  cpu_pool_free(p);
+}
+
+/* ---- several at once ---- */
+
+typedef struct Beside {
+  CpuPool *pool;
+  atomic_int running, done; /* the launch beside it has begun; may end */
+  pthread_t self;
+  atomic_int others; /* workgroups that another thread than `self` ran */
+} Beside;
+
+static int wait_for_end(const void *args, int64_t first, int64_t last, void *scratch) {
+  Beside *b = *(Beside *const *)args;
+  (void)first, (void)last, (void)scratch;
+  b->running = 1;
+  while (!b->done) usleep(100);
+  return 0;
+}
+
+static void *launch_and_wait(void *user) {
+  Beside *b = user;
+  CpuTask t = {wait_for_end, &b, 1, 0};
+  return cpu_pool_run(b->pool, &t) ? user : NULL;
+}
+
+static int count_others(const void *args, int64_t first, int64_t last, void *scratch) {
+  Beside *b = *(Beside *const *)args;
+  (void)scratch;
+  if (!pthread_equal(pthread_self(), b->self)) b->others += (int)(last - first);
+  usleep(200);
+  return 0;
+}
+
+/* Two threads launch and there are two processors: nobody helps either of them. */
+TEST(launches_are_processors) {
+  Beside own = {.pool = cpu_pool_new(2), .self = pthread_self()}, *b = &own;
+  CpuTask t = {count_others, &b, 200, 0};
+  pthread_t thread;
+  void *wrong;
+  pthread_create(&thread, NULL, launch_and_wait, b);
+  while (!b->running) usleep(100);
+  CHECK_INT(cpu_pool_run(b->pool, &t), 0);
+  CHECK_INT(b->others, 0);
+  b->done = 1;
+  pthread_join(thread, &wrong);
+  CHECK(!wrong);
+  CHECK_INT(cpu_pool_run(b->pool, &t), 0);
+  CHECK(b->others > 0);
+  cpu_pool_free(b->pool);
 }
 
 TEST(after_a_fork) {
@@ -106,5 +197,6 @@ TEST(number_of_threads) {
   cpu_pool_free(p);
 }
 
-TESTS_MAIN(RUN(every_workgroup_once) RUN(several_launches) RUN(launch_in_a_launch) RUN(after_a_fork)
-               RUN(number_of_threads))
+TESTS_MAIN(RUN(every_workgroup_once) RUN(several_launches) RUN(launch_in_a_launch)
+               RUN(an_error_stops_the_rest) RUN(too_much_scratch) RUN(launches_are_processors)
+                   RUN(after_a_fork) RUN(number_of_threads))

@@ -84,7 +84,7 @@ TEST(what_it_says) {
   if (b.program) {
     const char *llvm = wv_program_text(b.program, b.cx, 0, "llvm");
     const char *ir = wv_program_text(b.program, b.cx, 0, "ir");
-    CHECK(llvm && strstr(llvm, "define void @wave_scale("));
+    CHECK(llvm && strstr(llvm, "define i32 @wave_scale("));
     CHECK(ir && strstr(ir, "thread kernel @scale"));
     CHECK(!wv_program_text(b.program, b.cx, 0, "ptx"));
     CHECK_INT(wv_program_kind(b.program), WV_HOST);

@@ -232,7 +232,7 @@ static const char *entry_name(Llvm *p) {
 
 static void put_function(Llvm *p, StrBuf *out) {
   sb_printf(out,
-            "define void @%s(ptr nocapture readonly %%slots, i64 %%first, i64 %%last, ptr noalias "
+            "define i32 @%s(ptr nocapture readonly %%slots, i64 %%first, i64 %%last, ptr noalias "
             "nocapture %%scratch) nounwind {\nentry:\n",
             entry_name(p));
   sb_puts(out, "  " LLVM_NOWHERE " = alloca i64, align 8\n");
@@ -245,7 +245,7 @@ static void put_function(Llvm *p, StrBuf *out) {
   sb_puts(out, "  %group.next = add i64 %group, 1\n"
                "  %more = icmp slt i64 %group.next, %last\n"
                "  br i1 %more, label %groups, label %done\n"
-               "done:\n  ret void\n}\n");
+               "done:\n  ret i32 0\n}\n");
 }
 
 static const char *module_text(Llvm *p) {
