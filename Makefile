@@ -24,7 +24,8 @@ all: ## build the library, wavec, the Python package and the tests
 setup: ## look again for compilers, CMake and Python, and install what is missing
 	@tools/setup.sh --again
 
-demo: all ## trace real kernels, run them and compare with NumPy
+demo: ## compile real kernels for this machine, run them beside NumPy and PyTorch; writes demo-report.html
+	@WANTED=wave_ext tools/build.sh $(BUILD) -DWAVE_WERROR=$(WERROR_NOW)
 	@$(RUN) PYTHONPATH=python "$$PYTHON" tools/demo.py
 
 test: ## every test; ends with one line `N passed, M failed`

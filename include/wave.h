@@ -484,6 +484,7 @@ typedef struct wv_variant {
   bool compiled;
   bool from_cache;
   double compile_ms, load_ms; /* load_ms: by the driver */
+  double llvm_ms;             /* of compile_ms: by LLVM */
 } wv_variant;
 WV_API bool wv_program_variant(wv_program *p, int i, wv_variant *out); /* false past the last */
 
@@ -565,6 +566,44 @@ WV_API int64_t wv_cache_limit(wv_ctx *cx);
 WV_API int wv_cache_each(wv_ctx *cx, const char *dir,
                          void (*each)(void *user, const wv_cache_entry *e), void *user);
 WV_API int wv_cache_clear(wv_ctx *cx, const char *dir); /* how many files were removed */
+
+/* ---- a page of measurements ---------------------------------------------------------------- */
+
+/* Somebody else who computes the same as a kernel. */
+typedef struct wv_rival {
+  const char *name; /* "NumPy" */
+  double ms;
+} wv_rival;
+
+/* What a kernel did on a device. Texts may be NULL where nothing is known, numbers 0. */
+typedef struct wv_measured {
+  const char *kernel, *about;     /* its name; a sentence about it */
+  const char *target, *arguments; /* "cpu"; "500x300 390x300 500x390" */
+  double compile_ms, code_ms;     /* by Wave; by LLVM or the driver */
+  double run_ms;                  /* of one call */
+  double error, allowed;          /* from the exact result: the largest, and what it may be */
+  double operations, bytes;       /* of one call; bytes: of the arguments */
+  const wv_rival *rivals;         /* on the same device */
+  int nrivals;
+  const char *source; /* lines of `file` from `line` on */
+  const char *file;
+  uint32_t line;
+  const wv_diag *remarks; /* shown below the lines they name */
+  int nremarks;
+  const char *program; /* what one thread does, as text */
+} wv_measured;
+
+typedef struct wv_measurements {
+  const char *title;
+  const char *const *machine; /* lines about it */
+  int nmachine;
+  const wv_measured *rows;
+  int n;
+} wv_measurements;
+
+/* One HTML page that needs nothing else: a table, plots, the kernels' sources with remarks. Freed
+ * with wv_free. */
+WV_API char *wv_measurements_html(const wv_measurements *m);
 
 /* ---- tables -------------------------------------------------------------------------------- */
 

@@ -3,7 +3,8 @@
 #
 #   tools/build.sh FOLDER [-DOPTION=VALUE...]
 #
-# CC chooses the compiler. The output of CMake's configuration is kept in FOLDER/configure.log.
+# WANTED names what is built: targets of CMake; without it everything. CC chooses the compiler. The
+# output of CMake's configuration is kept in FOLDER/configure.log.
 set -eu
 cd "$(dirname "$0")/.."
 tools/setup.sh
@@ -22,4 +23,4 @@ if [ ! -f "$folder/CMakeCache.txt" ] || [ "$key" != "$(cat "$folder/.configured"
   fi
   printf '%s\n' "$key" >"$folder/.configured"
 fi
-"$CMAKE" --build "$folder" --parallel "$(nproc 2>/dev/null || echo 2)"
+"$CMAKE" --build "$folder" ${WANTED:+--target $WANTED} --parallel "$(nproc 2>/dev/null || echo 2)"

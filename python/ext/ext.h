@@ -298,6 +298,10 @@ void py_report_raise(PyObject *report); /* SimulationError, unless something is 
 int py_proof_init(PyObject *module, PyState *st);
 PyObject *py_proof_of(PyState *st, wv_kernel *k);
 
+/* ---- py_measured.c: pages of measurements ---- */
+
+PyObject *py_measured_html(PyObject *module, PyObject *args);
+
 /* ---- py_tables.c: the compiler's tables as Python lists ---- */
 
 int py_tables_init(PyObject *module);

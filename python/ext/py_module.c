@@ -213,6 +213,8 @@ static PyMethodDef functions[] = {
     {"devices", devices, METH_NOARGS, "What kernels can be launched on: a list of Device."},
     {"use_exchange", use_exchange, METH_O,
      "use_exchange(on): False takes tensors as if none had DLPack's table of C functions."},
+    {"measurements_html", py_measured_html, METH_VARARGS,
+     "measurements_html(title, machine, rows): a page; rows are dictionaries, machine lines."},
     {"report", report, METH_VARARGS,
      "report(code, text, hint=None, place=None): raises CompileError."},
     {"take_diagnostics", take_diagnostics, METH_NOARGS,

@@ -90,9 +90,10 @@ static PyStructSequence_Field variant_fields[] = {
     {"from_cache", "whether its code was found in the cache"},
     {"compile_ms", "how long the compiler took"},
     {"load_ms", "how long the driver took"},
+    {"llvm_ms", "of compile_ms: how long LLVM took"},
     {NULL, NULL}};
 static PyStructSequence_Desc variant_desc = {"wave_lang.Variant", "One of a program's variants.",
-                                             variant_fields, 5};
+                                             variant_fields, 6};
 
 static PyStructSequence_Field resources_fields[] = {
     {"registers", "of a thread"},
@@ -138,8 +139,8 @@ static PyObject *get_remarks(PyObject *self, void *Py_UNUSED(unused)) {
 static PyObject *variant_to(PyState *st, const wv_variant *v) {
   PyObject *items[] = {py_text_or_none(v->facts), PyBool_FromLong(v->compiled),
                        PyBool_FromLong(v->from_cache), PyFloat_FromDouble(v->compile_ms),
-                       PyFloat_FromDouble(v->load_ms)};
-  return py_record(st->variant_type, items, 5);
+                       PyFloat_FromDouble(v->load_ms), PyFloat_FromDouble(v->llvm_ms)};
+  return py_record(st->variant_type, items, 6);
 }
 
 static PyObject *get_variants(PyObject *self, void *Py_UNUSED(unused)) {

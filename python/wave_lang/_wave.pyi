@@ -253,6 +253,7 @@ class Variant(NamedTuple):
     from_cache: bool
     compile_ms: float
     load_ms: float
+    llvm_ms: float
 
 class Resources(NamedTuple):
     registers: int
@@ -351,6 +352,10 @@ class Report:
     def text(self) -> str: ...
     def json(self) -> str: ...
     def html(self) -> str: ...
+
+def measurements_html(
+    title: str, machine: Sequence[str], rows: Sequence[Mapping[str, Any]], /
+) -> str: ...
 
 # ---- diagnostics
 

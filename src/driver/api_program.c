@@ -16,8 +16,12 @@ bool wv_program_variant(wv_program *p, int i, wv_variant *out) {
   if (i < 0 || i >= p->art.nvariants) return false;
   pthread_mutex_lock(&p->mutex);
   const VariantState *s = &p->state[i];
-  *out = (wv_variant){p->art.variant[i].facts, p->art.variant[i].compiled, s->from_cache,
-                      s->compile_ms, s->load_ms};
+  *out = (wv_variant){p->art.variant[i].facts,
+                      p->art.variant[i].compiled,
+                      s->from_cache,
+                      s->compile_ms,
+                      s->load_ms,
+                      p->art.variant[i].llvm_ms};
   pthread_mutex_unlock(&p->mutex);
   return true;
 }

@@ -1,5 +1,6 @@
 /* compile_cpu.c: one lane's program as object code for this machine's processor. */
 #include "backend/llvm/llvm.h"
+#include "base/os.h"
 #include "driver/compile.h"
 #include "runtime/cpu_llvm.h"
 
@@ -49,8 +50,10 @@ bool emit_object(Kernel *k, const CompileOptions *options, LaunchValues *values,
   LlvmKernel code;
   CpuCode object;
   if (!llvm_emit(k, &host, a, &code)) return false;
+  double start = os_seconds();
   if (!cpu_llvm_compile(llvm, a, code.text, &o, &object, &error))
     return diag_add(diags, DIAG_E0903, k->at, "`%s`: %s", k->name, error), false;
+  out->llvm_ms = (os_seconds() - start) * 1e3;
   out->code = object.bytes;
   out->code_bytes = (int)object.size;
   if (fill_variant(&code, values, out)) return true;

@@ -1,6 +1,7 @@
 /* page.c: see page.h. */
 #include "report/page.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "report/json.h"
@@ -43,6 +44,13 @@ const char *page_number_text(Arena *a, uint64_t v) {
   StrBuf text = {.arena = a};
   page_number(&text, v);
   return sb_text(&text);
+}
+
+const char *page_time_text(Arena *a, double ms) {
+  if (!(ms > 0) || !isfinite(ms)) return "\xe2\x80\x93";
+  double n = ms >= 1000 ? ms / 1000 : ms >= 1 ? ms : ms * 1000;
+  const char *unit = ms >= 1000 ? "s" : ms >= 1 ? "ms" : "\xc2\xb5s";
+  return arena_printf(a, "%.*f\xe2\x80\xaf%s", n < 10 ? 2 : n < 100 ? 1 : 0, n, unit);
 }
 
 int page_hue(int i, int n) { return n > 1 ? (int)(300.0 * i / n) : 210; }

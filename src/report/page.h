@@ -25,6 +25,9 @@ void page_figure(StrBuf *out, const char *name, const char *what, const char *nu
 void page_number(StrBuf *out, uint64_t v);
 const char *page_number_text(Arena *a, uint64_t v);
 
+/* A time as people say it: 97.4 µs, 1.62 ms, 2.5 s; what is no time is a dash. */
+const char *page_time_text(Arena *a, double ms);
+
 /* The hue of part `i` of `n`, in degrees: neighbours are alike, the ends differ. */
 int page_hue(int i, int n);
 

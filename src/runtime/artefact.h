@@ -117,6 +117,7 @@ typedef struct ArtVariant {
   int nargs, arg_bytes, npatched; /* the first npatched may differ from call to call */
   ArtMap *maps;
   int nmaps;
+  double llvm_ms; /* how long LLVM took; files do not keep it */
 } ArtVariant;
 
 typedef struct Artefact {

@@ -1,0 +1,25 @@
+/* measured.h: kernels that were measured beside others, as one HTML page. */
+#ifndef WV_MEASURED_H
+#define WV_MEASURED_H
+
+#include "base/strbuf.h"
+#include "wave.h"
+
+void measured_html(StrBuf *out, const wv_measurements *m);
+
+/* ---- parts of the page: measured_plots.c, measured_source.c ---- */
+
+bool measured_right(const wv_measured *row);
+/* How many times as long somebody needs as the kernel; 0: not known. */
+double measured_ratio(const wv_measured *row, const wv_rival *rival);
+const wv_rival *measured_rival(const wv_measured *row, const char *name); /* NULL: none */
+/* The names of all rivals, in the order they are met. */
+enum { MOST_RIVALS = 4 };
+int measured_rivals(const wv_measurements *m, const char *names[MOST_RIVALS]);
+/* "gemm", or "gemm on cuda" where there is more than one target. */
+const char *measured_name(Arena *a, const wv_measurements *m, const wv_measured *row);
+
+void measured_plots(StrBuf *out, const wv_measurements *m);
+void measured_sources(StrBuf *out, const wv_measurements *m);
+
+#endif

@@ -1,0 +1,92 @@
+/* measured_source.c: the kernels of the page of measurements: their lines, and below each what the
+ * compiler remarked about it. */
+#include <string.h>
+
+#include "report/measured.h"
+#include "report/page.h"
+
+static void put_remark(StrBuf *out, const wv_diag *d) {
+  sb_puts(out, "<tr class=\"remark\"><th></th><td class=\"code\"><span class=\"chip\"><b>");
+  page_text(out, d->code);
+  sb_puts(out, "</b> ");
+  page_text(out, d->text);
+  sb_puts(out, "</span></td></tr>\n");
+}
+
+/* Whether a remark of another row says the same of the same line: variants repeat them. */
+static bool said_before(const wv_measured *row, int i) {
+  for (int j = 0; j < i; j++)
+    if (row->remarks[j].at.line == row->remarks[i].at.line &&
+        strcmp(row->remarks[j].text, row->remarks[i].text) == 0)
+      return true;
+  return false;
+}
+
+static void put_remarks(StrBuf *out, const wv_measured *row, uint32_t line) {
+  for (int i = 0; i < row->nremarks; i++)
+    if (row->remarks[i].at.line == line && !said_before(row, i)) put_remark(out, &row->remarks[i]);
+}
+
+static uint32_t put_lines(StrBuf *out, const wv_measured *row) {
+  uint32_t line = row->line;
+  for (const char *at = row->source; *at; line++) {
+    size_t len = strcspn(at, "\n");
+    sb_printf(out, "<tr><th scope=\"row\">%u</th><td class=\"code\"><code>", line);
+    page_text_n(out, at, len);
+    sb_puts(out, "</code></td></tr>\n");
+    put_remarks(out, row, line);
+    at += len + (at[len] == '\n');
+  }
+  return line;
+}
+
+/* Remarks about no line that is shown stand at the end. */
+static void put_other_remarks(StrBuf *out, const wv_measured *row, uint32_t end) {
+  for (int i = 0; i < row->nremarks; i++) {
+    uint32_t line = row->remarks[i].at.line;
+    if ((line < row->line || line >= end) && !said_before(row, i))
+      put_remark(out, &row->remarks[i]);
+  }
+}
+
+static void put_program(StrBuf *out, const wv_measured *row) {
+  if (!row->program || !*row->program) return;
+  sb_puts(out, "<details><summary>what one thread does, on ");
+  page_text(out, row->target);
+  sb_puts(out, "</summary><pre class=\"program\"><code>");
+  page_text(out, row->program);
+  sb_puts(out, "</code></pre></details>\n");
+}
+
+static bool is_first(const wv_measurements *m, int i) {
+  for (int j = 0; j < i; j++)
+    if (strcmp(m->rows[j].kernel, m->rows[i].kernel) == 0) return false;
+  return true;
+}
+
+static void put_kernel(StrBuf *out, const wv_measurements *m, const wv_measured *row) {
+  sb_puts(out, "<article id=\"kernel-");
+  page_text(out, row->kernel);
+  sb_puts(out, "\">\n<h3>");
+  page_text(out, row->kernel);
+  sb_puts(out, "</h3>\n<p>");
+  page_text(out, row->about ? row->about : "");
+  sb_puts(out, "</p>\n");
+  if (row->source) {
+    sb_puts(out, "<div class=\"scroll\"><table class=\"lines source\"><caption>");
+    page_text(out, row->file ? row->file : "");
+    sb_puts(out, "</caption>\n<tbody>\n");
+    put_other_remarks(out, row, put_lines(out, row));
+    sb_puts(out, "</tbody></table></div>\n");
+  }
+  for (int i = 0; i < m->n; i++)
+    if (strcmp(m->rows[i].kernel, row->kernel) == 0) put_program(out, &m->rows[i]);
+  sb_puts(out, "</article>\n");
+}
+
+void measured_sources(StrBuf *out, const wv_measurements *m) {
+  page_section(out, "kernels", "Kernels");
+  for (int i = 0; i < m->n; i++)
+    if (is_first(m, i)) put_kernel(out, m, &m->rows[i]);
+  page_section_end(out);
+}
