@@ -2,7 +2,9 @@
 
 ```python    runs, in order, with one namespace per document; a block ```output that follows is
              what it prints. A first line `# name.py` is the file name shown in diagnostics.
-```wave      must be accepted by wavec
+             Kernels for target `cpu` are compiled, not evaluated, where there is a libLLVM.
+```wave      must be accepted by wavec; tiles, and docs/*.wave, compute the same on this machine's
+             processor as on the reference evaluator
 ```c         must compile against include/wave.h; with a main() it is linked and run
 ```console   lines `$ build/...` run, and print the lines below them; a line `…` stands for any lines,
              `…` in a line for any text of it
@@ -17,8 +19,13 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
+
+from wave_lang.kernel.wave.compile import WaveKernel
+from wave_lang.kernel.wave.machine import devices
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
@@ -80,8 +87,24 @@ def run_python(block, number, namespace):
     return printed.getvalue()
 
 
+@pytest.fixture
+def compiled(monkeypatch):
+    """The kernels that were compiled for this machine's processor; none of them is evaluated."""
+    made, plain = [], WaveKernel._compile_cpu
+
+    def compile_cpu(self):
+        made.append(self)
+        program = plain(self)
+        assert program or not devices("cpu"), "\n".join(map(str, self.remarks))
+        return program
+
+    monkeypatch.setattr(WaveKernel, "_compile_cpu", compile_cpu)
+    monkeypatch.setenv("WAVE_CACHE_ON", "0")
+    return made
+
+
 @pytest.mark.parametrize("document", with_language("python"))
-def test_python(document, tmp_path, monkeypatch):
+def test_python(document, tmp_path, monkeypatch, compiled):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "__listing__"}
     listed = [b for b in blocks(document) if b.language in ("python", "output")]
@@ -95,6 +118,57 @@ def test_python(document, tmp_path, monkeypatch):
         following = listed[number + 1] if number + 1 < len(listed) else None
         if following and following.language == "output":
             following.must_be(printed)
+    assert compiled or document not in ("README.md", "docs/tour.md", "docs/debugging.md")
+
+
+UNKNOWN_SIZE = re.compile(r"give --set (\w+)=N")
+
+
+def run_wave(path, target, folder):
+    """The tensors that `wavec run` leaves, by name. Sizes that nothing binds are made up."""
+    sets, outs = [], []
+    for name in re.findall(r"%(\w+): mem<", re.search(r"kernel @[^{]*", path.read_text())[0]):
+        outs += ["--out", f"{name}={folder / name}.npy"]
+    for size in (64, 37, 70, 45, 19, 8):
+        command = [WAVEC, "run", str(path), "--target", target, *sets, *outs]
+        done = subprocess.run(command, capture_output=True, text=True)
+        unknown = UNKNOWN_SIZE.search(done.stderr)
+        if not unknown:
+            break
+        sets += ["--set", f"{unknown[1]}={size}"]
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {file.stem: np.load(file) for file in sorted(folder.glob("*.npy"))}
+
+
+def same_on_processor(path, folder):
+    if re.search(r"^thread kernel", path.read_text(), re.M):
+        pytest.skip("the program of a GPU's thread")
+    results = []
+    for target in "eval", "cpu":
+        (folder / target).mkdir()
+        results.append(run_wave(path, target, folder / target))
+    assert results[0].keys() == results[1].keys() and results[0]
+    for name, expected in results[0].items():
+        np.testing.assert_allclose(results[1][name], expected, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+needs_llvm = pytest.mark.skipif(not devices("cpu"), reason="there is no libLLVM")
+
+
+@needs_llvm
+@pytest.mark.parametrize(
+    "name", sorted(os.path.basename(p) for p in glob.glob(f"{ROOT}/docs/*.wave"))
+)
+def test_files_on_processor(name, tmp_path):
+    same_on_processor(Path(ROOT, "docs", name), tmp_path)
+
+
+@needs_llvm
+@pytest.mark.parametrize("block", all_blocks("wave"))
+def test_wave_on_processor(block, tmp_path):
+    path = tmp_path / "listing.wave"
+    path.write_text(block.code)
+    same_on_processor(path, tmp_path)
 
 
 @pytest.mark.parametrize("block", all_blocks("wave"))

@@ -160,10 +160,18 @@ static void define_carried(Llvm *p, const Op *op) {
   }
 }
 
+/* The position of a while loop is an index, however wide the values are that it takes. */
+static const char *const *position(Llvm *p, const Value *v) {
+  const char **part = ARENA_NEW(p->arena, const char *);
+  *part = llvm_index_of(p, v);
+  return part;
+}
+
 void llvm_while(Llvm *p, const Op *op) {
   const char *head = llvm_label(p, "while"), *body = llvm_label(p, "do"),
              *end = llvm_label(p, "end");
   Loop l = open_loop(p, op->args, op->body->args, op->body->nargs);
+  l.in[0] = position(p, op->args[0]);
   const char *before = p->block;
   llvm_line(p, "br label %%%s", head);
   StrBuf outside = divert(p);
@@ -175,6 +183,7 @@ void llvm_while(Llvm *p, const Op *op) {
   llvm_block(p, body);
   llvm_region(p, op->body);
   yield_loop(p, &l, op->body->last);
+  if (!p->failed) l.out[0] = position(p, op->body->last->args[0]);
   llvm_scope_close(p, mark);
   llvm_line(p, "br label %%%s", head);
   sb_printf(&outside, "%s:\n", head);

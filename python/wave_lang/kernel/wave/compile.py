@@ -18,7 +18,8 @@ from .wave import LaunchableWave
 from .wave_schedule import WaveSchedule
 
 _EVALUATOR_REMARK = (
-    "runs on the reference evaluator: results are exact in the kernel's types, " "but slow"
+    "runs on the reference evaluator, which is slow: no libLLVM of version 16 or newer can be loaded "
+    "to compile for this processor (`apt-get install libllvm19`, or WAVE_LLVM=/path/libLLVM.so)"
 )
 _warned = False
 
