@@ -103,7 +103,8 @@ Dom dom_of(const SymFacts *f, const Sym *s) {
 /* ---- elimination
  *
  * A relation r <= 0 gives e <= e - w*r for any w >= 0. Choosing w so that a term of e disappears,
- * a few times over, walks chains like j <= i, i < N. */
+ * a few times over, walks chains like j <= i, i < N. With w = K >= 0 a row i < M of a tensor ends
+ * before M*K; that is of use only where products of sizes have a bound. */
 
 enum { ELIMINATION_DEPTH = 4, ELIMINATION_BUDGET = 128 };
 
@@ -117,23 +118,47 @@ static bool coefficient(const Sym *sum, const Sym *base, Rat *c) {
 
 static Rat eliminate(const SymFacts *f, const Sym *e, int depth, int *budget);
 
+/* Term t of e has a base that r has too, with coefficient c: e without it. */
+static Rat without_term(const SymFacts *f, const Sym *e, Term t, const Sym *r, Rat c, Rat best,
+                        int depth, int *budget) {
+  SymCtx *cx = f->cx;
+  Rat w;
+  if ((c.num < 0) != (t.coeff.num < 0) || !rat_div(t.coeff, c, &w)) return best;
+  const Sym *next = r ? sym_sub(cx, e, sym_scale(cx, r, w)) : NULL;
+  if (!next) {
+    cx->error[0] = 0;
+    return best;
+  }
+  if (--*budget < 0) return best; /* many relations: a missed proof, not a hang */
+  Rat bound = eliminate(f, next, depth - 1, budget);
+  return rat_cmp(bound, best) < 0 ? bound : best;
+}
+
+/* A factor of the term is in r: r times the other factors, if they are not negative. */
+static Rat with_factors(const SymFacts *f, const Sym *e, Term t, const Sym *r, Rat best, int depth,
+                        int *budget) {
+  SymCtx *cx = f->cx;
+  for (int i = 0; i<t.base->n && * budget> 0; i++) {
+    const Factor *x = &t.base->factor[i];
+    Rat c;
+    if (x->exp != 1 || !coefficient(r, x->base, &c)) continue;
+    const Sym *others = sym_div(cx, t.base, x->base);
+    if (others && dom_of(f, others).lo.num >= 0)
+      best = without_term(f, e, t, sym_mul(cx, others, r), c, best, depth, budget);
+  }
+  return best;
+}
+
 static Rat with_relation(const SymFacts *f, const Sym *e, const Sym *r, Rat best, int depth,
                          int *budget) {
-  SymCtx *cx = f->cx;
   Sum s;
   sum_of(e, &s);
   for (int i = 0; i < s.n; i++) {
-    Rat c, w;
-    if (!coefficient(r, s.term[i].base, &c) || (c.num < 0) != (s.term[i].coeff.num < 0)) continue;
-    if (!rat_div(s.term[i].coeff, c, &w)) continue;
-    const Sym *next = sym_sub(cx, e, sym_scale(cx, r, w));
-    if (!next) {
-      cx->error[0] = 0;
-      continue;
-    }
-    if (--*budget < 0) return best; /* many relations: a missed proof, not a hang */
-    Rat bound = eliminate(f, next, depth - 1, budget);
-    if (rat_cmp(bound, best) < 0) best = bound;
+    Term t = s.term[i];
+    Rat c;
+    if (coefficient(r, t.base, &c)) best = without_term(f, e, t, r, c, best, depth, budget);
+    else if (f->bounds_products && t.base->kind == SYM_mul)
+      best = with_factors(f, e, t, r, best, depth, budget);
   }
   return best;
 }

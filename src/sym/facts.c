@@ -8,6 +8,7 @@ SymFacts *sym_facts_new(Arena *a, SymCtx *cx, const SymFacts *parent) {
   f->parent = parent ? parent : cx->no_facts;
   f->depth = f->parent ? f->parent->depth + 1 : 0;
   f->contradiction = f->parent && f->parent->contradiction;
+  f->bounds_products = f->parent && f->parent->bounds_products;
   f->memo = ARENA_NEW(a, FactsMemo);
   return f;
 }
@@ -35,6 +36,7 @@ static bool learn(SymFacts *f, const Sym *base, Dom d) {
   Dom *known = map_get(&f->known, map_key(base));
   if (!known) map_set(f->arena, &f->known, map_key(base), known = ARENA_NEW(f->arena, Dom));
   *known = all;
+  f->bounds_products |= base->kind == SYM_mul && rat_finite(d.hi);
   f->touched |= base->symbols;
   forget_answers(f);
   if (dom_empty(&all)) f->contradiction = true;
@@ -149,6 +151,21 @@ static bool assume_one(SymFacts *f, const Sym *cond) {
   return is_cmp(cond) ? learn_comparison(f, cond) : !f->contradiction;
 }
 
+/* i < ceiling(x) says i < x of a whole i: a relation over the symbols of x. NULL: it is none. */
+static const Sym *without_ceiling(SymCtx *cx, const Sym *cond) {
+  Sum s;
+  if (!is_cmp(cond) || (cmp_kind(cond) != SYM_le && cmp_kind(cond) != SYM_lt)) return NULL;
+  sum_of(cond->base, &s);
+  for (int i = 0; i < s.n; i++) {
+    Term t = s.term[i];
+    if (t.base->kind != SYM_ceil || rat_cmp(t.coeff, rat_int(-1)) != 0) continue;
+    const Sym *whole = sym_add(cx, cond->base, t.base), *x = t.base->arg[0];
+    if (cmp_kind(cond) == SYM_le) whole = sym_add_const(cx, whole, rat_int(-1));
+    return whole && is_integer(whole) ? sym_lt(cx, whole, x) : NULL;
+  }
+  return NULL;
+}
+
 /* What is learned about i also concerns j when a relation ties them. */
 static void touch_related(SymFacts *f) {
   for (bool again = true; again;) {
@@ -172,6 +189,8 @@ bool sym_assume(SymFacts *f, const Sym *cond) {
   const Sym *simple = sym_simplify(f->cx, f, cond);
   bool ok = assume_one(f, simple);
   if (simple != cond && simple != f->cx->yes) ok = assume_one(f, cond) && ok;
+  const Sym *linear = f->bounds_products ? without_ceiling(f->cx, cond) : NULL;
+  if (linear) ok = assume_one(f, linear) && ok;
   touch_related(f);
   return ok;
 }

@@ -28,6 +28,7 @@ struct SymFacts {
   Vec(const Sym *) relations; /* e <= 0, e a sum */
   Vec(const Sym *) kept;      /* conditions taken as true */
   bool contradiction;
+  bool bounds_products; /* one of symbols has a largest value: a tensor has so many elements */
   FactsMemo *memo;
 };
 

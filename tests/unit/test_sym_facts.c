@@ -68,6 +68,23 @@ TEST(relations_are_transitive) {
   env_free(&e);
 }
 
+/* An element of a tensor lies before its end, which has a bound, though M and K have none. */
+TEST(products_that_have_a_bound) {
+  Env e = env_new();
+  CHECK(assume(&e, "M*K <= 1000000") && assume(&e, "K <= 5000"));
+  CHECK(assume(&e, "$WG0 < ceiling(M/64)") && assume(&e, "$T0 < 64"));
+  SymRange r = sym_range(e.cx, e.f, parse(&e, "64*$WG0*K"));
+  CHECK_INT(r.lo, 0);
+  CHECK_INT(r.hi, 1000000); /* 64*$WG0 < M */
+  r = sym_range(e.cx, e.f, parse(&e, "2*K*(64*$WG0 + $T0) + 7"));
+  CHECK_INT(r.hi, 2 * (1000000 + 63 * 5000) + 7);
+  r = sym_range(e.cx, e.f, parse(&e, "64*$WG0*signed(j)")); /* j may be negative */
+  CHECK(r.hi == SYM_MAX_INF && r.lo == SYM_MIN_INF);
+  r = sym_range(e.cx, e.f, parse(&e, "64*$WG0*N"));
+  CHECK(r.hi == SYM_MAX_INF);
+  env_free(&e);
+}
+
 TEST(facts_extend_a_parent) {
   Env e = env_new();
   CHECK(assume(&e, "j <= i"));
@@ -126,5 +143,6 @@ TEST(strides) {
 }
 
 TESTS_MAIN(RUN(ranges) RUN(congruences_tighten_intervals) RUN(two_congruences_meet)
-               RUN(relations_are_transitive) RUN(facts_extend_a_parent) RUN(any_boolean_is_a_fact)
-                   RUN(small_boxes_are_decided_exactly) RUN(linear_forms) RUN(strides))
+               RUN(relations_are_transitive) RUN(products_that_have_a_bound)
+                   RUN(facts_extend_a_parent) RUN(any_boolean_is_a_fact)
+                       RUN(small_boxes_are_decided_exactly) RUN(linear_forms) RUN(strides))

@@ -169,16 +169,16 @@ static void put_slots(const Llvm *p, StrBuf *out) {
 
 /* ---- ids ---- */
 
-/* What the launch row says of ids. */
+/* What the header says of sizes, then of ids: the bounds of sizes are theirs, too. */
 static const SymFacts *launch_facts(Llvm *p, const Constraint *launch) {
   SymFacts *f = sym_facts_new(p->arena, p->sym, NULL);
-  for (int i = 0; i < 3; i++)
-    sym_assume(f, sym_lt(p->sym, ir_numbered_symbol(p->k->cx, "$WG", i, true), launch->grid[i]));
   for (int i = 0; i < p->k->constraints.n; i++) {
     const Constraint *c = &p->k->constraints.at[i];
     if (c->kind == CONSTRAINT_assume) sym_assume(f, c->expr);
     if (c->kind == CONSTRAINT_bind) sym_assume(f, sym_eq(p->sym, c->dim, c->size));
   }
+  for (int i = 0; i < 3; i++)
+    sym_assume(f, sym_lt(p->sym, ir_numbered_symbol(p->k->cx, "$WG", i, true), launch->grid[i]));
   sym_take_error(p->sym);
   return f;
 }

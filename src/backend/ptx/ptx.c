@@ -150,17 +150,17 @@ static void open_wave(Ptx *p, const Constraint *launch) {
   ptx_line(p, "shfl.sync.idx.b32 %s, %s, 0, 31, 0xffffffff", p->wave.name, p->wave.name);
 }
 
-/* What the launch row says of ids. */
+/* What the header says of sizes, then of ids: the bounds of sizes are theirs, too. */
 static const SymFacts *launch_facts(Ptx *p, const Constraint *launch) {
   SymFacts *f = sym_facts_new(p->arena, p->sym, NULL);
-  for (int i = 0; i < 3; i++) {
-    sym_assume(f, sym_lt(p->sym, ir_numbered_symbol(p->k->cx, "$T", i, true), launch->block[i]));
-    sym_assume(f, sym_lt(p->sym, ir_numbered_symbol(p->k->cx, "$WG", i, true), launch->grid[i]));
-  }
   for (int i = 0; i < p->k->constraints.n; i++) {
     const Constraint *c = &p->k->constraints.at[i];
     if (c->kind == CONSTRAINT_assume) sym_assume(f, c->expr);
     if (c->kind == CONSTRAINT_bind) sym_assume(f, sym_eq(p->sym, c->dim, c->size));
+  }
+  for (int i = 0; i < 3; i++) {
+    sym_assume(f, sym_lt(p->sym, ir_numbered_symbol(p->k->cx, "$T", i, true), launch->block[i]));
+    sym_assume(f, sym_lt(p->sym, ir_numbered_symbol(p->k->cx, "$WG", i, true), launch->grid[i]));
   }
   sym_take_error(p->sym);
   return f;
