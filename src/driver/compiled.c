@@ -171,7 +171,7 @@ static bool describe(wv_program *p) {
       !launch_signature(&p->symbols, art, &values, &assumptions))
     return false;
   bool is_decided = k->level == LEVEL_THREAD || p->options.start_after;
-  p->variants = plan_variants(&p->symbols, is_decided);
+  p->variants = plan_variants(&p->symbols, is_decided, p->options.machine->vendor != VENDOR_HOST);
   art->nvariants = p->variants.n;
   for (int i = 0; i < art->nvariants; i++) {
     const Variant *v = &p->variants.at[i];

@@ -6,7 +6,10 @@
  *     whole    tensors row-major, 16-byte aligned, rows a multiple of 16 bytes
  *     dense    tensors row-major, 16-byte aligned
  *     rows     the same, but for rows that lie apart: strides are multiples of 16 bytes
- *     any      whatever tensors there are */
+ *     any      whatever tensors there are
+ *
+ * Each of them first for tensors in which every byte offset fits into 32 bits, with what tiles
+ * stick out at the edges; then for those of any size. */
 #include "driver/variants.h"
 
 #include "ir/dtype.h"
@@ -36,6 +39,8 @@ static void assume(Plan *p, const Sym *fact) {
   const Sym *cond = launch_resolve(p->s, fact);
   if (!cond || cond == sym_bool(p->cx, true)) return;
   if (cond == sym_bool(p->cx, false) || sym_is_int(cond, &always)) return;
+  for (int i = 0; i < p->v->nassume; i++)
+    if (p->v->assume[i] == fact) return;
   p->v->assume[p->v->nassume++] = fact;
   require(p, cond);
 }
@@ -85,6 +90,50 @@ static void assume_rows(Plan *p, int param) {
   assume(p, is_aligned(p, param));
 }
 
+/* ---- 32-bit offsets ---- */
+
+/* Of the offsets that 32 bits hold, one half is for elements, the other for what tiles and copies
+ * ahead reach beyond them: so many rows, and so many of what lies outside of rows. */
+enum { NEAR_BYTES = 1 << 30, BEYOND_ROWS = 1 << 10, BEYOND_PLANES = 1 << 4 };
+
+static void assume_most(Plan *p, const Sym *e, int64_t most) {
+  assume(p, sym_le(p->cx, e, sym_int(p->cx, most)));
+}
+
+/* How many elements the memory has along a dim, in the compiler's terms. */
+static const Sym *extent(const Plan *p, int param, int d) {
+  const Type *t = tensor_type(p, param);
+  if (!t->layout) return t->dims[d];
+  return t->layout[d] ? t->layout[d] : launch_slot(p->s, param, "SIZE", d);
+}
+
+/* From one element along dim d to the next, where tensors are row-major. */
+static const Sym *dense_stride(const Plan *p, int param, int d) {
+  const Sym *stride = sym_int(p->cx, 1);
+  for (int i = d + 1; i < tensor_type(p, param)->rank; i++)
+    stride = sym_mul(p->cx, stride, extent(p, param, i));
+  return stride;
+}
+
+static void assume_near(Plan *p, int param) {
+  const Type *t = tensor_type(p, param);
+  int bits = dtype_memory_bits(t->dtype), rank = t->rank;
+  int64_t all = (int64_t)NEAR_BYTES * 8 / bits, parts = 1;
+  while (p->v->views && parts < rank) parts *= 2; /* offsets are sums over dims */
+  for (int d = 0; d < rank; d++) {
+    const Sym *size = extent(p, param, d), *zero = sym_int(p->cx, 0);
+    const Sym *stride =
+        p->v->views ? launch_slot(p->s, param, "STRIDE", d) : dense_stride(p, param, d);
+    int64_t beyond = d + 2 < rank ? BEYOND_PLANES : BEYOND_ROWS;
+    assume_most(p, size, NEAR_BYTES);
+    assume_most(p, sym_mul(p->cx, size, stride), all / parts);
+    if (d + 1 < rank || p->v->views) assume_most(p, stride, all / parts / beyond);
+    if (p->v->views) assume(p, sym_ge(p->cx, stride, zero));
+  }
+}
+
+/* ---- the list ---- */
+
 typedef struct Shape {
   const char *facts;
   bool views;
@@ -104,30 +153,37 @@ static const Shape shapes[] = {
     [ANY] = {"", true, {0}},
 };
 
-static Variant make_variant(const LaunchSymbols *s, const Shape *shape) {
+static Variant make_variant(const LaunchSymbols *s, const Shape *shape, bool near) {
   Variant v = {.facts = shape->facts, .views = shape->views};
   Plan p = {s, s->k->cx->sym, &v};
-  for (int i = 0; i < s->k->params.n; i++)
+  for (int i = 0; i < s->k->params.n; i++) {
     for (int f = 0; tensor_type(&p, i) && f < 2 && shape->each[f]; f++) shape->each[f](&p, i);
+    if (near && tensor_type(&p, i)) assume_near(&p, i);
+  }
+  if (near) v.facts = arena_printf(s->arena, "%s%s32-bit offsets", v.facts, *v.facts ? ", " : "");
   sym_take_error(p.cx); /* what overflowed is NULL, and no fact */
   return v;
 }
 
 /* A variant without new facts is the one behind it. */
-Variants plan_variants(const LaunchSymbols *s, bool is_decided) {
-  Variants out = {ARENA_ARRAY(s->arena, Variant, WV_LEN(shapes)), 0};
-  if (is_decided) out.at[out.n++] = make_variant(s, &shapes[DENSE]);
+Variants plan_variants(const LaunchSymbols *s, bool is_decided, bool narrow) {
+  Variants out = {ARENA_ARRAY(s->arena, Variant, ARTEFACT_VARIANTS), 0};
+  if (is_decided) out.at[out.n++] = make_variant(s, &shapes[DENSE], false);
   for (size_t i = 0; i < WV_LEN(shapes) && !is_decided; i++) {
-    Variant v = make_variant(s, &shapes[i]);
+    Variant v = make_variant(s, &shapes[i], false);
     bool last = i + 1 == WV_LEN(shapes);
     if (i == WHOLE && !v.nassume) continue;
     if (!last && !v.guard) v.facts = "", last = true; /* no tensors: one for all */
+    Variant near = make_variant(s, &shapes[i], true);
+    if (narrow && near.nassume > v.nassume) out.at[out.n++] = near;
     if (last) v.guard = NULL;
     out.at[out.n++] = v;
     if (last) break;
   }
   return out;
 }
+
+_Static_assert(2 * WV_LEN(shapes) <= ARTEFACT_VARIANTS, "an artefact holds them all");
 
 static void add_row(Kernel *k, Constraint row) { vec_push(k->arena, &k->constraints, row); }
 

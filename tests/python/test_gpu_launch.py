@@ -64,6 +64,31 @@ def test_views():
         assert (whole[1::2] == -1).all() and (whole[:, ::2] == -1).all()
 
 
+def compiled_facts(kernel):
+    return {v.facts for v in kernel.program.variants if v.compiled}
+
+
+def test_offsets_beyond_32_bits():
+    """More than 2**31 bytes and elements: the same with 64-bit addresses."""
+    kernel = dynamic(scaled(tkl.i8))
+    rows, columns = 70000, 32768
+    assert rows * columns > 2**31
+    x = torch.randint(-60, 60, (rows, columns), device="cuda", dtype=torch.int8)
+    y = torch.zeros_like(x)
+    assert all("32-bit offsets" in facts for facts in compiled_facts(kernel))
+    kernel(x, 2, y)
+    torch.cuda.synchronize()
+    assert torch.equal(y, x * 2)
+    assert any("32-bit" not in facts for facts in compiled_facts(kernel))
+    y.zero_()
+    kernel(x[:, 1:-6], 2, y[:, 1:-6])  # any alignment: the last variant
+    assert "" in compiled_facts(kernel)
+    assert torch.equal(y[:, 1:-6], x[:, 1:-6] * 2) and (y[:, 0] == 0).all()
+    assert (y[:, -6:] == 0).all()
+    del x, y
+    torch.cuda.empty_cache()
+
+
 def test_host_tensors_compile_for_the_host():
     kernel = dynamic()
     x, y = torch.randn(3, 40), torch.zeros(3, 40)

@@ -11,7 +11,11 @@ static const char copy_text[] = "kernel @copy(%a: mem<M, N, f16>, %b: mem<M, N, 
                                 "  write %x, %b\n"
                                 "}\n";
 
-enum { A = 0x10000, B = 0x20000, WHOLE = 0, DENSE, ROWS, ANY, VARIANTS };
+enum { A = 0x10000, B = 0x20000 };
+
+/* In front of each the same for tensors with 32-bit offsets: NEAR(WHOLE), ... */
+enum { WHOLE = 1, DENSE = 3, ROWS = 5, ANY = 7, VARIANTS = 8 };
+#define NEAR(variant) ((variant)-1)
 
 typedef struct Args {
   Tensor a, b;
@@ -49,12 +53,13 @@ TEST(first_that_fits) {
   CHECK(wv_program_variant(b.p, WHOLE, &v) && has(v.facts, "rows of whole 16 bytes"));
   CHECK(wv_program_variant(b.p, ANY, &v) && !*v.facts);
   CHECK(!wv_program_variant(b.p, VARIANTS, &v) && !wv_program_variant(b.p, -1, &v));
+  unsigned rows = 1 << NEAR(ROWS), any = 1 << NEAR(ANY), dense = 1 << NEAR(DENSE);
   check_compiled(harness, &b, args_of(&s, 8, 64), 1);
   s.a.strides[0] = 128; /* rows that lie apart */
-  check_compiled(harness, &b, &s, 1 | 1 << ROWS);
+  check_compiled(harness, &b, &s, 1 | rows);
   s.a.strides[0] = 127;
-  check_compiled(harness, &b, &s, 1 | 1 << ROWS | 1 << ANY);
-  check_compiled(harness, &b, args_of(&s, 8, 63), 1 | 1 << DENSE | 1 << ROWS | 1 << ANY);
+  check_compiled(harness, &b, &s, 1 | rows | any);
+  check_compiled(harness, &b, args_of(&s, 8, 63), 1 | dense | rows | any);
   CHECK_INT(b.fake->loads, 4);
   bench_close(&b);
 }
@@ -69,17 +74,71 @@ static void check_takes(Harness *harness, const Args *s, int variant) {
 TEST(facts_of_launches) {
   Args s;
   args_of(&s, 8, 64)->b.t.data = (void *)(B + 8); /* not aligned */
-  check_takes(harness, &s, ANY);
+  check_takes(harness, &s, NEAR(ANY));
   args_of(&s, 8, 64)->a.strides[0] = 1, s.a.strides[1] = 8; /* transposed */
-  check_takes(harness, &s, ANY);
+  check_takes(harness, &s, NEAR(ANY));
   args_of(&s, 8, 64)->a.strides[0] = 0; /* broadcast */
-  check_takes(harness, &s, ROWS);
+  check_takes(harness, &s, NEAR(ROWS));
   args_of(&s, 1, 64)->a.strides[0] = 12345; /* the stride of one row does not matter */
-  check_takes(harness, &s, WHOLE);
+  check_takes(harness, &s, NEAR(WHOLE));
   args_of(&s, 8, 64)->a.t.strides = NULL;
-  check_takes(harness, &s, WHOLE);
+  check_takes(harness, &s, NEAR(WHOLE));
   args_of(&s, 8, 1)->a.strides[0] = 16; /* single elements apart */
+  check_takes(harness, &s, NEAR(ANY));
+}
+
+/* Beyond what 32 bits address there is the same with 64. */
+TEST(tensors_of_any_size) {
+  enum { LARGE = 1 << 20 };
+  Args s;
+  check_takes(harness, args_of(&s, LARGE, 512), NEAR(WHOLE));
+  check_takes(harness, args_of(&s, LARGE + 1, 512), WHOLE); /* 2**30 bytes and a row */
+  check_takes(harness, args_of(&s, LARGE + 1, 513), DENSE);
+  check_takes(harness, args_of(&s, 1, LARGE), WHOLE); /* rows that would stick out too far */
+  args_of(&s, LARGE, 512)->a.strides[0] = 1024;
+  check_takes(harness, &s, ROWS);
+  args_of(&s, LARGE, 512)->a.strides[0] = 1025;
   check_takes(harness, &s, ANY);
+  args_of(&s, 8, 64)->a.strides[0] = -64; /* against the order of rows: offsets may be negative */
+  check_takes(harness, &s, ROWS);
+  args_of(&s, 8, 64)->a.strides[0] = INT64_MAX / 2; /* no number overflows unseen */
+  check_takes(harness, &s, ANY);
+}
+
+/* What is computed in 32 bits. */
+static int wide_lines(const char *ptx) {
+  int n = 0;
+  for (const char *at = ptx; (at = strstr(at, ".s64")); at++) n++;
+  return n;
+}
+
+TEST(near_tensors_in_32_bits) {
+  static const char gemm[] =
+      "kernel @gemm(%a: mem<M, K, f16>, %b: mem<N, K, f16>, %c: mem<M, N, f32>)\n"
+      "  hardware threads 64, mma F32_16x16x16_F16\n"
+      "  workgroup M by 64 on 0; workgroup N by 64 on 1; tile K by 32\n"
+      "  wave M by 32; wave N by 32\n"
+      "  dynamic M; dynamic N; dynamic K\n"
+      "{\n"
+      "  %z = fill 0.0 : tile<M, N, f32>\n"
+      "  %r = for K carry %acc = %z {\n"
+      "    %x = read %a\n"
+      "    %y = read %b\n"
+      "    %n = mma %x, %y, %acc\n"
+      "    yield %n\n"
+      "  }\n"
+      "  write %r, %c\n"
+      "}\n";
+  Bench b = bench_open(gemm, &(wv_compile_options){.target = "sm_80", .device = -1});
+  wv_variant v;
+  for (int i = 0; i < VARIANTS; i++) {
+    CHECK(wv_program_variant(b.p, i, &v));
+    CHECK_INT(has(v.facts, "32-bit offsets"), i % 2 == 0);
+    int wide = wide_lines(wv_program_text(b.p, b.cx, i, "ptx"));
+    if (i % 2 == 0) CHECK_INT(wide, 0);
+    else CHECK(wide > 40);
+  }
+  bench_close(&b);
 }
 
 /* Facts that the header states, or that numbers are, make no variant. */
@@ -97,7 +156,7 @@ TEST(sizes_that_are_known) {
   wv_variant v;
   CHECK(wv_program_variant(b.p, 0, &v));
   CHECK_STR(v.facts, "row-major, 16-byte aligned");
-  CHECK(!wv_program_variant(b.p, 3, &v));
+  CHECK(!wv_program_variant(b.p, 5, &v)); /* strides, 32-bit offsets twice */
   CHECK(launch(&b, args_of(&s, 8, 64)));
   CHECK(!launch(&b, args_of(&s, 8, 65)));
   CHECK(has(said(b.cx, "E0702"), "argument `a` has size 65 along `N`, expected 64"));
@@ -216,5 +275,6 @@ TEST(targets_without_programs) {
   wv_ctx_free(cx);
 }
 
-TESTS_MAIN(RUN(first_that_fits) RUN(facts_of_launches) RUN(sizes_that_are_known) RUN(capture)
-               RUN(dumps_go_back_in) RUN(targets_without_programs))
+TESTS_MAIN(RUN(first_that_fits) RUN(facts_of_launches) RUN(tensors_of_any_size)
+               RUN(near_tensors_in_32_bits) RUN(sizes_that_are_known) RUN(capture)
+                   RUN(dumps_go_back_in) RUN(targets_without_programs))
