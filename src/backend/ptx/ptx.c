@@ -240,7 +240,7 @@ bool ptx_writes(OpKind kind) {
 void ptx_region(Ptx *p, const Region *r) {
   for (const Op *op = r->first; op && !p->failed; op = op->next) {
     p->at = op->at;
-    if (ptx_redux(p, op)) continue;
+    if (ptx_redux(p, op) || ptx_divide(p, op)) continue;
     PtxFn *fn = writer[op->kind];
     bool divides = op->kind == OP_mod || op->kind == OP_remf;
     if (divides && op->results[0].type->dtype == DTYPE_f64) fn = ptx_remainder;

@@ -45,19 +45,23 @@ static Column column_of(DType t) {
 
 /* ---- templates ---- */
 
-enum { FRESH = 6, OTHERS = 6 };
+enum { FRESH = 6, OTHERS = 11 };
 
 /* Registers that stand for the letters of a template. */
 typedef struct Fill {
   Reg d, arg[3], fresh[FRESH], other[OTHERS];
+  const char *label;
   Column col;
 } Fill;
 
 static const char *letter(Ptx *p, Fill *f, char what) {
-  static const char others[] = "pqijxy";
-  static const RegClass class[OTHERS] = {REG_P, REG_P, REG_R, REG_R, REG_FD, REG_FD};
+  static const char others[] = "pqijmtuvwex";
+  static const RegClass class[OTHERS] = {REG_P, REG_P, REG_R, REG_R,  REG_R, REG_R,
+                                         REG_R, REG_R, REG_R, REG_RD, REG_FD};
   if (what == 'd') return f->d.name;
   if (what >= 'a' && what <= 'c') return f->arg[what - 'a'].name;
+  if (what == 'l' && !f->label) f->label = arena_printf(p->arena, "$over%d", p->labels++);
+  if (what == 'l') return f->label;
   bool digit = what >= '0' && what < '0' + FRESH;
   int i = digit ? what - '0' : (int)(strchr(others, what) - others);
   Reg *r = digit ? &f->fresh[i] : &f->other[i];
@@ -69,7 +73,8 @@ static void expand(Ptx *p, const char *text, Fill *f) {
   StrBuf line = {.arena = p->arena};
   for (const char *at = text;; at++) {
     if (*at == ';' || !*at) {
-      ptx_line(p, "%s", sb_text(&line));
+      if (at > text && at[-1] == ':') sb_printf(&p->body, "%s\n", sb_text(&line));
+      else ptx_line(p, "%s", sb_text(&line));
       line = (StrBuf){.arena = p->arena};
       if (!*at) return;
       if (at[1] == ' ') at++;

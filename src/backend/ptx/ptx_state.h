@@ -124,6 +124,10 @@ PtxFn ptx_elementwise, ptx_select;
 bool has_elementwise(OpKind kind);
 Reg ptx_apply(Ptx *p, OpKind kind, DType t, Reg a, Reg b); /* one element, by its template */
 
+/* ---- ptx_divide.c ---- */
+
+bool ptx_divide(Ptx *p, const Op *op); /* true: it was a division by a known integer */
+
 /* ---- ptx_cast.c ---- */
 
 PtxFn ptx_cast, ptx_scalar;

@@ -1,0 +1,96 @@
+"""Functions on a GPU over all of their operands: turns of any size, integers divided by known numbers."""
+
+import numpy as np
+import torch
+
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from wave_lang import WaveCompileOptions, wave_compile
+from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
+
+N = tkl.sym.N
+
+
+def applied(function, dtype, x):
+    """What a kernel makes of every element."""
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={N: 128}),
+            tkw.WorkgroupConstraint(N, 128, 0),
+        ]
+    )
+    def kernel(a: tkl.Memory[N, G, dtype], b: tkl.Memory[N, G, dtype]):
+        tkw.write(function(tkw.read(a)), b)
+
+    a = torch.from_numpy(x).cuda()
+    b = torch.zeros_like(a)
+    wave_compile(WaveCompileOptions(dynamic_symbols=[N]), kernel)(a, b)
+    return b.cpu().numpy()
+
+
+def off_by(found, expected):
+    """Units of the last place of f32; expected is float64."""
+    assert (np.isnan(found) == np.isnan(expected)).all()
+    known = ~np.isnan(expected)
+    last = np.spacing(np.abs(expected[known]).astype("f4")).astype("f8")
+    return np.abs(found[known].astype("f8") - expected[known]) / last
+
+
+def test_turns():
+    """Of every exponent, both signs, the multiples of pi/2 that f32 comes closest to, and no numbers."""
+    rng = np.random.default_rng(9)
+    bits = rng.integers(0, 1 << 32, 1 << 20, dtype=np.uint32).view("f4")
+    near = (np.arange(1, 20001) * (np.pi / 2)).astype("f4")
+    hard = np.array([16367173 * 2.0**72, 105615.0, 105616.0, 2.0**53, 2.0**127], "f4")
+    ends = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 3.4028235e38, 1e-40], "f4")
+    x = np.concatenate([bits, near, -near, hard, -hard, ends])
+    with np.errstate(invalid="ignore"):
+        for function, reference in ((tkw.sin, np.sin), (tkw.cos, np.cos)):
+            off = off_by(applied(function, tkl.f32, x), reference(x.astype("f8")))
+            assert off.max() <= 2, f"{reference.__name__}: {off.max()}"
+
+
+DIVISORS = (1, 2, 3, 5, 7, 10, 12, 64, 100, 127, -1, -2, -3, -7, -64, -100)
+
+
+def test_known_divisors():
+    """Toward zero, and what is left; i8, i32 and i64, about zero and at the ends."""
+    for dtype, name in ((tkl.i8, "i1"), (tkl.i32, "i4"), (tkl.i64, "i8")):
+        info = np.iinfo(name)
+        far = DIVISORS if name == "i1" else (*DIVISORS, 1000, 65537, 2147483647)
+        ends = np.arange(0, 100)
+        x = np.concatenate([info.min + 1 + ends, info.max - ends, ends - 50]).astype(name)
+        for d in far:
+            whole, by = x.astype("O"), lambda: tkw.broadcast(tkl.Register[N, dtype](d), [N])
+            quotient = np.sign(whole) * np.sign(d) * (np.abs(whole) // abs(d))
+            for function, expected in (
+                (lambda v: v / by(), quotient),
+                (lambda v: v % by(), whole - quotient * d),
+                (lambda v: v // by(), whole // d),
+            ):
+                found = applied(function, dtype, x)
+                assert (found == expected.astype(name)).all(), (name, d)
+
+
+def test_many_parts_of_a_row():
+    """Sums that 2 to 32 waves make together."""
+    M = tkl.sym.M
+    for waves in (2, 4, 8, 16, 32):
+
+        @tkw.wave(
+            [
+                tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: 128}),
+                tkw.WorkgroupConstraint(M, 1, 1),
+                tkw.WorkgroupConstraint(N, 128 * waves, 0),
+                tkw.WaveConstraint(N, 128),
+            ]
+        )
+        def kernel(a: tkl.Memory[M, N, G, tkl.f32], b: tkl.Memory[M, G, tkl.f32]):
+            tkw.write(tkw.sum(tkw.read(a), dim=N, block=True), b)
+
+        a = torch.randint(-8, 8, (70, 128 * waves), device="cuda").float()
+        b = torch.full((70,), torch.nan, device="cuda")
+        options = WaveCompileOptions(subs={N: 128 * waves}, dynamic_symbols=[M])
+        wave_compile(options, kernel)(a, b)
+        assert torch.equal(b, a.sum(1)), waves
