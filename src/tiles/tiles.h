@@ -218,6 +218,8 @@ typedef struct NestBox {
   int rank, along, width;      /* along -1: one element at a time */
   const Sym *split;            /* along `along`: full vectors below it are run apart, where this
                                   limit of an access holds; NULL: none */
+  bool cheap;                  /* what is left in front of `end` may be run one by one: masks would
+                                  be more code and no faster */
 } NestBox;
 
 NestBox nest_box(const Tiles *t, const Type *type, const Tile *tile);

@@ -25,6 +25,7 @@ bool tiles_write(Tiles *t, const Op *op) {
   const Value *v = op->args[0];
   nest_choose_width(t, &b, access_contiguous(t, op), v);
   if (b.along < 0) nest_choose_width(t, &b, tile_contiguous(t, v), v);
+  b.cheap = t->tile[v->id].held == TILE_BUFFER;
   return nest_run(t, &b, write_at, &op);
 }
 

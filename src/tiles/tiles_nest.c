@@ -180,7 +180,7 @@ bool nest_along(Tiles *t, const NestBox *b, Point p, NestBody *body, void *user)
   const Sym *stop = sym_int(sym, b->extent[b->along]), *full = nest_below(t, b, b->along, limit);
   if (end) stop = lower_sound(&t->l, sym_min(sym, stop, sym_sub(sym, end, b->start[b->along])));
   if (!run_part(t, b, p, NULL, full, b->width, limit, body, user)) return false;
-  if (b->extent[b->along] % b->width == 0)
+  if (b->extent[b->along] % b->width == 0 && !(end && b->cheap))
     return run_part(t, b, p, full, stop, b->width, NULL, body, user);
   return run_part(t, b, p, full, stop, 1, end, body, user);
 }
