@@ -173,6 +173,7 @@ static bool describe(wv_program *p) {
   bool is_decided = k->level == LEVEL_THREAD || p->options.start_after;
   p->variants = plan_variants(&p->symbols, is_decided, p->options.machine->vendor != VENDOR_HOST);
   art->nvariants = p->variants.n;
+  p->launcher.has_logs = art->ngiven != art->nparams;
   for (int i = 0; i < art->nvariants; i++) {
     const Variant *v = &p->variants.at[i];
     art->variant[i].facts = v->facts;

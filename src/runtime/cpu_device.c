@@ -109,7 +109,11 @@ static bool cpu_load(Device *d, int index, const ArtVariant *v, DeviceCode *out,
   CpuImage *image = cpu_object_load(v->code, (size_t)v->code_bytes, d->arena, &error);
   void *entry = image ? cpu_object_symbol(image, v->entry) : NULL;
   if (image && !entry) error = "the object code does not have the kernel's entry";
-  *out = (DeviceCode){v, index, image, entry, 1e3 * (os_seconds() - start)};
+  *out = (DeviceCode){.variant = v,
+                      .device = index,
+                      .module = image,
+                      .function = entry,
+                      .load_ms = 1e3 * (os_seconds() - start)};
   if (entry) return true;
   cpu_object_unload(image);
   diag_add(r->diags, DIAG_E0903, r->at, "`%s`: %s", r->kernel, error);

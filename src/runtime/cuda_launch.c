@@ -4,24 +4,23 @@
 #include "runtime/cuda_driver.h"
 
 static int launch_with_attributes(CudaState *s, const DeviceLaunch *l) {
-  const ArtVariant *v = l->code->variant;
+  const DeviceCode *code = l->code;
   CudaLaunchAttribute attrs[2];
-  CudaLaunchConfig c = {.shared = (unsigned)v->shared, .stream = l->stream, .attrs = attrs};
+  CudaLaunchConfig c = {.shared = code->shared, .stream = l->stream, .attrs = attrs};
   if (!s->f.launch_ex) return CUDA_NOT_THERE;
-  for (int i = 0; i < 3; i++) c.grid[i] = l->grid[i], c.block[i] = (unsigned)v->block[i];
+  for (int i = 0; i < 3; i++) c.grid[i] = l->grid[i], c.block[i] = code->block[i];
   if (l->overlap)
     attrs[c.nattrs++] = (CudaLaunchAttribute){.id = CUDA_LAUNCH_OVERLAP, .value.on = 1};
-  if (v->together)
+  if (code->together)
     attrs[c.nattrs++] = (CudaLaunchAttribute){.id = CUDA_LAUNCH_TOGETHER, .value.on = 1};
-  return s->f.launch_ex(&c, l->code->function, l->args, NULL);
+  return s->f.launch_ex(&c, code->function, l->args, NULL);
 }
 
 static int launch_here(CudaState *s, const DeviceLaunch *l) {
-  const ArtVariant *v = l->code->variant;
-  if (l->overlap || v->together) return launch_with_attributes(s, l);
-  return s->f.launch(l->code->function, l->grid[0], l->grid[1], l->grid[2], (unsigned)v->block[0],
-                     (unsigned)v->block[1], (unsigned)v->block[2], (unsigned)v->shared, l->stream,
-                     l->args, NULL);
+  const DeviceCode *c = l->code;
+  if (WV_UNLIKELY(l->overlap || c->together)) return launch_with_attributes(s, l);
+  return s->f.launch(c->function, l->grid[0], l->grid[1], l->grid[2], c->block[0], c->block[1],
+                     c->block[2], c->shared, l->stream, l->args, NULL);
 }
 
 /* Nearly always the context is the thread's already. Where it is not, the driver says so, as the

@@ -97,7 +97,9 @@ bool cuda_load(Device *d, int index, const ArtVariant *v, DeviceCode *out, const
   CudaState *s = cuda_state(d);
   CudaEntry e;
   double start = os_seconds();
-  *out = (DeviceCode){.variant = v, .device = index};
+  *out = (DeviceCode){
+      .variant = v, .device = index, .shared = (unsigned)v->shared, .together = v->together};
+  for (int i = 0; i < 3; i++) out->block[i] = (unsigned)v->block[i];
   if (!cuda_enter(s, index, &e, r)) return false;
   bool ok = load_here(s, v, out, r);
   cuda_leave(s, e);

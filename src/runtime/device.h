@@ -33,6 +33,8 @@ typedef struct DeviceCode {
   int device;
   void *module, *function; /* the kind's own */
   double load_ms;
+  unsigned block[3], shared; /* as the variant says, beside what else a launch takes */
+  bool together;
 } DeviceCode;
 
 /* One launch. `args` point at the arguments, as many as the variant has. */

@@ -1,4 +1,4 @@
-/* launch.c: the way of every call. What runs each time is launch_run, launch_fill and patch_args.
+/* launch.c: the way of every call that is not like the last one; launch_again.c is the short one.
  */
 #include "runtime/launch.h"
 
@@ -96,10 +96,12 @@ static int encode_map(const Launcher *l, const ArtVariant *v, const ArtArg *a, v
 }
 
 /* The first variant whose guard holds; the last has none. */
-static int choose_variant(const Artefact *art, const LaunchValue *values) {
+static int choose_variant(const Artefact *art, LaunchRun *signature) {
   for (int i = 0; i < art->nvariants; i++) {
     int guard = art->variant[i].guard;
-    if (guard < 0 || (!values[guard].undefined && values[guard].value)) return i;
+    if (guard < 0) return i;
+    LaunchValue holds = launch_expr_result(signature, guard);
+    if (!holds.undefined && holds.value) return i;
   }
   return -1;
 }
@@ -136,9 +138,10 @@ static bool refuse_variants(const Launcher *l, Diags *diags) {
 /* All that does not depend on addresses and scalars; p has slots and device. */
 static bool make_plan(Launcher *l, Diags *diags, void *stream, LaunchPlan *p) {
   LaunchValue values[LAUNCH_VALUES];
-  launch_expr_run(&l->art->signature, p->slot, values);
-  if (!launch_check(l, diags, p->slot, values)) return false;
-  int variant = choose_variant(l->art, values);
+  LaunchRun signature;
+  launch_expr_open(&signature, &l->art->signature, p->slot);
+  if (!launch_check(l, diags, &signature)) return false;
+  int variant = choose_variant(l->art, &signature);
   if (variant < 0) return refuse_variants(l, diags);
   if (!get_code(l, diags, variant, stream, p)) return false;
   const ArtVariant *v = p->code->variant;
@@ -149,7 +152,7 @@ static bool make_plan(Launcher *l, Diags *diags, void *stream, LaunchPlan *p) {
 
 /* ---- launching ---- */
 
-static void put_scalar(unsigned char *to, const ArtParam *p, const wv_launch_arg *from) {
+void launch_put_scalar(unsigned char *to, const ArtParam *p, const wv_launch_arg *from) {
   float narrow = (float)from->number;
   switch (p->scalar) {
   case ART_I32: put_number(to, from->integer, 4); break;
@@ -161,7 +164,7 @@ static void put_scalar(unsigned char *to, const ArtParam *p, const wv_launch_arg
   }
 }
 
-static int patch_map(Launcher *l, const wv_launch_arg *args, const ArtArg *a, LaunchPlan *p,
+int launch_patch_map(Launcher *l, const wv_launch_arg *args, const ArtArg *a, LaunchPlan *p,
                      bool fresh) {
   const ArtVariant *v = p->code->variant;
   void *address = args[v->maps[a->value].param].tensor->data;
@@ -169,20 +172,20 @@ static int patch_map(Launcher *l, const wv_launch_arg *args, const ArtArg *a, La
   return encode_map(l, v, a, address, p, fresh);
 }
 
-/* What may change without the plan changing. The driver's error of a tensor map. */
-static int patch_args(Launcher *l, const wv_launch_arg *args, LaunchPlan *p, bool fresh) {
+/* What does not follow from sizes. The driver's error of a tensor map. */
+static int fill_args(Launcher *l, const wv_launch_arg *args, LaunchPlan *p) {
   const ArtArg *a = p->code->variant->args, *end = a + p->code->variant->npatched;
   int error = 0;
   for (; a < end && !error; a++) {
     unsigned char *to = p->args + a->offset;
-    if (WV_LIKELY(a->kind == ART_POINTER)) memcpy(to, &args[a->param].tensor->data, sizeof(void *));
-    else if (a->kind == ART_SCALAR) put_scalar(to, &l->art->params[a->param], &args[a->param]);
-    else if (a->kind == ART_MAP) error = patch_map(l, args, a, p, fresh);
+    if (a->kind == ART_POINTER) memcpy(to, &args[a->param].tensor->data, sizeof(void *));
+    if (a->kind == ART_SCALAR) launch_put_scalar(to, &l->art->params[a->param], &args[a->param]);
+    if (a->kind == ART_MAP) error = launch_patch_map(l, args, a, p, true);
   }
   return error;
 }
 
-static void point_at_args(LaunchPlan *p) {
+void launch_point_at_args(LaunchPlan *p) {
   const ArtVariant *v = p->code->variant;
   for (int i = 0; i < v->nargs; i++) p->pointer[i] = p->args + v->args[i].offset;
 }
@@ -203,45 +206,6 @@ static bool refuse_launch(Launcher *l, Diags *diags, const LaunchPlan *p, int er
   return false;
 }
 
-/* ---- the record of the last call ---- */
-
-/* Who does not get it does without. */
-static bool take_record(Launcher *l) {
-  return !atomic_flag_test_and_set_explicit(&l->busy, memory_order_acquire);
-}
-
-static void give_record(Launcher *l) { atomic_flag_clear_explicit(&l->busy, memory_order_release); }
-
-static void remember(Launcher *l, const LaunchPlan *p, const LaunchCall *c) {
-  const ArtVariant *v = p->code->variant;
-  LaunchPlan *to = &l->last;
-  if (!take_record(l)) return;
-  to->code = p->code;
-  to->is_empty = p->is_empty;
-  to->device = p->device;
-  memcpy(to->grid, p->grid, sizeof to->grid);
-  memcpy(to->args, p->args, (size_t)v->arg_bytes);
-  memcpy(to->slot, p->slot, sizeof *to->slot * (size_t)l->art->nslots);
-  memcpy(to->mapped, p->mapped, sizeof *to->mapped * (size_t)v->nmaps);
-  point_at_args(to);
-  for (int i = 0; i < c->nargs; i++)
-    if (c->args[i].tensor) l->head[i] = launch_head(c->args[i].tensor);
-  give_record(l);
-}
-
-/* Launches as the last time, if the call is like it. The driver's error goes to *error. */
-static bool launch_again(Launcher *l, const LaunchCall *c, int *error) {
-  if (!take_record(l)) return false;
-  bool like = l->last.code && launch_is_like(l, c);
-  if (like) {
-    *error = patch_args(l, c->args, &l->last, false);
-    if (*error) l->last.code = NULL; /* a map may be half made */
-    else *error = launch_plan(l, &l->last, c);
-  }
-  give_record(l);
-  return like;
-}
-
 /* Checks and computes everything. `failed`: the driver's error when the launch was made as the last
  * time; then it is only explained. Not inlined: a plan is large, and launches that are like the
  * last one have no room for it. */
@@ -253,9 +217,9 @@ static WV_NOINLINE bool launch_anew(Launcher *l, Diags *diags, const LaunchCall 
   if (!make_plan(l, diags, c->stream, &p)) return false;
   if (error) return refuse_launch(l, diags, &p, error);
   if (!p.is_empty) {
-    point_at_args(&p);
-    error = patch_args(l, c->args, &p, true);
-    if (!error) remember(l, &p, c);
+    launch_point_at_args(&p);
+    error = fill_args(l, c->args, &p);
+    if (!error) launch_remember(l, &p, c);
   }
   if (!error) error = launch_plan(l, &p, c);
   return error ? refuse_launch(l, diags, &p, error) : true;

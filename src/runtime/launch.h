@@ -49,11 +49,31 @@ _Static_assert(offsetof(wv_tensor, device) - offsetof(wv_tensor, rank) ==
                    offsetof(LaunchHead, device),
                "the fields follow each other");
 
+/* What a parameter of a call like the last one is compared with, and where its address or number
+ * goes. A tensor of two dims fills one line of the cache. */
+typedef struct LaunchRow {
+  _Alignas(64) LaunchHead head; /* rank -1: a scalar */
+  int offset;                   /* among the arguments; -1: it is none of them */
+  int64_t slot[1 + 2 * ARTEFACT_RANK];
+} LaunchRow;
+
+/* The last call. What every call touches stands together: the driver's own launch leaves little of
+ * it in the caches. */
+typedef struct LaunchRecord {
+  int nrows;   /* parameters; 0: nothing is recorded */
+  int nothers; /* arguments that are in no row: tensor maps */
+  DeviceLaunch launch;
+  LaunchRow row[ARTEFACT_PARAMS];
+  short other[ARTEFACT_ARGS];
+  LaunchPlan plan;
+} LaunchRecord;
+
 typedef struct Launcher Launcher;
 
 struct Launcher {
   const Artefact *art;
   Device *device; /* NULL until something is loaded */
+  bool has_logs;  /* parameters that no caller gives */
   _Atomic(DeviceCode *) code[ARTEFACT_VARIANTS][DEVICE_MOST];
   /* Compiles and loads a variant, unless the stream is being captured. False after reporting.
    * Called by several threads. */
@@ -62,8 +82,7 @@ struct Launcher {
   bool ignore_assumptions;
   wv_place at, *param_at, *assumption_at;
   atomic_flag busy; /* guards what follows */
-  LaunchPlan last;
-  LaunchHead head[ARTEFACT_PARAMS]; /* of the tensors of the last call */
+  LaunchRecord last;
 };
 
 bool launch_run(Launcher *l, Diags *diags, const LaunchCall *c); /* false after reporting */
@@ -76,13 +95,29 @@ bool launch_refuse_capture(const Launcher *l, Diags *diags, int variant, int dev
 
 /* ---- launch_check.c: arguments against the signature; false after reporting */
 DeviceReport launch_report(const Launcher *l, Diags *diags, wv_place at);
-/* The call is like the last one but for addresses and floats. */
-bool launch_is_like(const Launcher *l, const LaunchCall *c);
 /* The first arguments, or all. */
 bool launch_fill(const Launcher *l, const wv_launch_arg *args, int nargs, int64_t *slots,
                  int *device);
 bool launch_explain_args(const Launcher *l, Diags *diags, const wv_launch_arg *args, int nargs);
-bool launch_check(const Launcher *l, Diags *diags, const int64_t *slots, const LaunchValue *values);
+bool launch_check(const Launcher *l, Diags *diags, LaunchRun *signature);
+
+/* What the kernel will see of a scalar in its slot; floats are in no expression. */
+static inline int64_t launch_scalar_slot(const ArtParam *p, const wv_launch_arg *a) {
+  return p->scalar == ART_I64 ? a->integer : p->scalar == ART_I32 ? (int32_t)a->integer : 0;
+}
+
+/* ---- launch_again.c: calls like the last one ---- */
+
+/* Launches as the last time, if the call is like it but for addresses and floats. The driver's
+ * error goes to *error. */
+bool launch_again(Launcher *l, const LaunchCall *c, int *error);
+void launch_remember(Launcher *l, const LaunchPlan *p, const LaunchCall *c);
+
+/* ---- launch.c: parts of both ways ---- */
+void launch_put_scalar(unsigned char *to, const ArtParam *p, const wv_launch_arg *from);
+int launch_patch_map(Launcher *l, const wv_launch_arg *args, const ArtArg *a, LaunchPlan *p,
+                     bool fresh); /* the driver's error */
+void launch_point_at_args(LaunchPlan *p);
 
 static inline LaunchHead launch_head(const wv_tensor *t) {
   return (LaunchHead){t->rank, t->dtype, t->device};

@@ -40,11 +40,6 @@ static bool fill_tensor(const wv_tensor *t, const ArtParam *p, int64_t *slots) {
   return exists || empty;
 }
 
-/* What the kernel will see; floats are in no expression. */
-static int64_t scalar_slot(const ArtParam *p, const wv_launch_arg *a) {
-  return p->scalar == ART_I64 ? a->integer : p->scalar == ART_I32 ? (int32_t)a->integer : 0;
-}
-
 bool launch_fill(const Launcher *l, const wv_launch_arg *args, int nargs, int64_t *slots,
                  int *device) {
   const Artefact *art = l->art;
@@ -54,7 +49,7 @@ bool launch_fill(const Launcher *l, const wv_launch_arg *args, int nargs, int64_
     const wv_tensor *t = args[i].tensor;
     if (p->rank < 0) {
       if (t) return false;
-      slots[p->slot] = scalar_slot(p, &args[i]);
+      slots[p->slot] = launch_scalar_slot(p, &args[i]);
       continue;
     }
     if (!tensor_fits(l, p, t) || !fill_tensor(t, p, slots)) return false;
@@ -62,35 +57,6 @@ bool launch_fill(const Launcher *l, const wv_launch_arg *args, int nargs, int64_
     if (*device != t->device.index) return false;
   }
   if (*device < 0) *device = 0;
-  return true;
-}
-
-/* Runs at every launch: few branches. */
-static inline bool tensor_is_like(const wv_tensor *t, const LaunchHead *head, const int64_t *slot) {
-  if (!t || !t->data || memcmp(&t->rank, head, sizeof *head) != 0) return false;
-  const int64_t *shape = t->shape, *strides = t->strides, *old = slot + 1 + head->rank;
-  int64_t differ = (int64_t)((uintptr_t)t->data % ARTEFACT_ALIGN) ^ *slot++;
-  if (WV_LIKELY(strides != NULL)) {
-    for (int d = head->rank - 1; d >= 0; d--)
-      differ |= (shape[d] ^ slot[d]) | (strides[d] ^ old[d]);
-    return differ == 0;
-  }
-  int64_t stride = 1; /* of sizes as before; where they differ it does not matter */
-  for (int d = head->rank - 1; d >= 0; stride *= slot[d--])
-    differ |= (shape[d] ^ slot[d]) | (stride ^ old[d]);
-  return differ == 0;
-}
-
-bool launch_is_like(const Launcher *l, const LaunchCall *c) {
-  const Artefact *art = l->art;
-  if (c->nargs != art->nparams) return false;
-  for (int i = 0; i < c->nargs; i++) {
-    const ArtParam *p = &art->params[i];
-    const int64_t *slot = l->last.slot + p->slot;
-    bool like = p->rank < 0 ? !c->args[i].tensor && *slot == scalar_slot(p, &c->args[i])
-                            : tensor_is_like(c->args[i].tensor, &l->head[i], slot);
-    if (!like) return false;
-  }
   return true;
 }
 
@@ -162,24 +128,23 @@ bool launch_explain_args(const Launcher *l, Diags *diags, const wv_launch_arg *a
 
 /* ---- the signature's program ---- */
 
-bool launch_check(const Launcher *l, Diags *diags, const int64_t *slots,
-                  const LaunchValue *values) {
+bool launch_check(const Launcher *l, Diags *diags, LaunchRun *signature) {
   const Artefact *art = l->art;
   for (int i = 0; i < art->nsizes; i++) {
     const ArtSize *s = &art->sizes[i];
-    const LaunchValue *v = &values[s->value];
-    int64_t found = slots[art->params[s->param].slot + 1 + s->dim];
-    if (v->undefined)
+    LaunchValue v = launch_expr_result(signature, s->value);
+    int64_t found = signature->vars[art->params[s->param].slot + 1 + s->dim];
+    if (v.undefined)
       return wrong(l, diags, s->param,
                    "has size %" PRId64 " along dim %d; `%s` is no whole number for these sizes",
                    found, s->dim, s->text);
-    if (v->value != found)
+    if (v.value != found)
       return wrong(l, diags, s->param, "has size %" PRId64 " along `%s`, expected %" PRId64, found,
-                   s->text, v->value);
+                   s->text, v.value);
   }
   for (int i = 0; i < art->nassumptions && !l->ignore_assumptions; i++) {
-    const LaunchValue *v = &values[art->assumptions[i].value];
-    if (!v->undefined && v->value) continue;
+    LaunchValue v = launch_expr_result(signature, art->assumptions[i].value);
+    if (!v.undefined && v.value) continue;
     DeviceReport r = launch_report(l, diags, l->assumption_at ? l->assumption_at[i] : l->at);
     diag_add(diags, DIAG_E0709, r.at, "the assumption `%s` does not hold for these arguments",
              art->assumptions[i].text);

@@ -25,14 +25,9 @@ static int64_t floor_div(int64_t a, int64_t b) {
 /* b is neither 0 nor, with the least a, -1. */
 static bool divides(int64_t a, int64_t b) { return b != 0 && !(a == INT64_MIN && b == -1); }
 
-typedef struct Run {
-  int64_t value[LAUNCH_STEPS];
-  bool bad[LAUNCH_STEPS];
-} Run;
-
-static LaunchValue step(const HostStep *s, const Run *r, const int64_t *vars) {
+static inline LaunchValue step(const HostStep *s, const LaunchRun *r, const int64_t *vars) {
   int64_t a = r->value[s->a], b = r->value[s->b], v = 0;
-  bool bad_a = r->bad[s->a], bad_b = r->bad[s->b], bad = bad_a || bad_b;
+  bool bad_a = r->undefined[s->a], bad_b = r->undefined[s->b], bad = bad_a || bad_b;
   switch (s->kind) {
   case HOST_CONST: return (LaunchValue){s->value, false};
   case HOST_VAR: return (LaunchValue){vars[s->value], false};
@@ -68,19 +63,29 @@ static LaunchValue step(const HostStep *s, const Run *r, const int64_t *vars) {
     bad = bad && !v;
     break;
   case HOST_SELECT:
-    return (LaunchValue){a ? b : r->value[s->c], bad_a || (a ? bad_b : r->bad[s->c])};
+    return (LaunchValue){a ? b : r->value[s->c], bad_a || (a ? bad_b : r->undefined[s->c])};
   case HOST_COUNT: break;
   }
   return (LaunchValue){v, bad};
 }
 
-void launch_expr_run(const LaunchExpr *e, const int64_t *vars, LaunchValue *out) {
-  Run r;
-  r.value[0] = 0, r.bad[0] = false; /* what operands that a step does not have name */
-  for (int i = 0; i < e->nsteps; i++) {
-    LaunchValue v = step(&e->step[i], &r, vars);
-    r.value[i] = v.value, r.bad[i] = v.undefined;
+void launch_expr_open(LaunchRun *r, const LaunchExpr *e, const int64_t *vars) {
+  r->expr = e, r->vars = vars, r->done = 0;
+  r->value[0] = 0, r->undefined[0] = false; /* what operands that a step does not have name */
+}
+
+/* Every step names earlier ones. */
+LaunchValue launch_expr_result(LaunchRun *r, int i) {
+  int at = r->expr->result[i];
+  for (; r->done <= at; r->done++) {
+    LaunchValue v = step(&r->expr->step[r->done], r, r->vars);
+    r->value[r->done] = v.value, r->undefined[r->done] = v.undefined;
   }
-  for (int i = 0; i < e->nresults; i++)
-    out[i] = (LaunchValue){r.value[e->result[i]], r.bad[e->result[i]]};
+  return (LaunchValue){r->value[at], r->undefined[at]};
+}
+
+void launch_expr_run(const LaunchExpr *e, const int64_t *vars, LaunchValue *out) {
+  LaunchRun r;
+  launch_expr_open(&r, e, vars);
+  for (int i = 0; i < e->nresults; i++) out[i] = launch_expr_result(&r, i);
 }

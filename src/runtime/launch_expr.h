@@ -28,4 +28,17 @@ bool launch_expr_is_sound(const LaunchExpr *e, int nvars);
 /* out[nresults]. */
 void launch_expr_run(const LaunchExpr *e, const int64_t *vars, LaunchValue *out);
 
+/* The same as far as results are asked for: of many guards the first mostly holds. Not initialised
+ * beyond what was computed. */
+typedef struct LaunchRun {
+  const LaunchExpr *expr;
+  const int64_t *vars;
+  int done; /* steps */
+  int64_t value[LAUNCH_STEPS];
+  bool undefined[LAUNCH_STEPS];
+} LaunchRun;
+
+void launch_expr_open(LaunchRun *r, const LaunchExpr *e, const int64_t *vars);
+LaunchValue launch_expr_result(LaunchRun *r, int i);
+
 #endif

@@ -30,20 +30,20 @@ static const ArtParam *param_of(const Logged *x, int i) {
 /* ---- sizes ---- */
 
 /* Every size of a log is a value of the signature's program. */
-static bool take_shapes(Logged *x, const LaunchValue *values, int64_t *slots) {
+static bool take_shapes(Logged *x, LaunchRun *signature, int64_t *slots) {
   const Artefact *art = x->l->art;
   for (int i = 0; i < art->nsizes; i++) {
     const ArtSize *s = &art->sizes[i];
-    const LaunchValue *v = &values[s->value];
     if (s->param < art->ngiven) continue;
-    if (v->undefined || v->value < 0) {
+    LaunchValue v = launch_expr_result(signature, s->value);
+    if (v.undefined || v.value < 0) {
       diag_add(x->report.diags, DIAG_E0710, x->report.at,
                "the debug log `%s` has no size along `%s` for these arguments",
                art->params[s->param].log, s->text);
       return false;
     }
-    x->log[s->param - art->ngiven].shape[s->dim] = v->value;
-    slots[art->params[s->param].slot + 1 + s->dim] = v->value;
+    x->log[s->param - art->ngiven].shape[s->dim] = v.value;
+    slots[art->params[s->param].slot + 1 + s->dim] = v.value;
   }
   return true;
 }
@@ -68,12 +68,12 @@ static bool measure(Logged *x, int i) {
 static bool take_sizes(Logged *x) {
   const Artefact *art = x->l->art;
   int64_t slots[ARTEFACT_SLOTS] = {0};
-  LaunchValue values[LAUNCH_VALUES];
+  LaunchRun signature;
   const LaunchCall *c = x->call;
   if (c->nargs != art->ngiven || !launch_fill(x->l, c->args, c->nargs, slots, &x->device))
     return launch_explain_args(x->l, x->report.diags, c->args, c->nargs);
-  launch_expr_run(&art->signature, slots, values);
-  if (!take_shapes(x, values, slots) || !launch_check(x->l, x->report.diags, slots, values))
+  launch_expr_open(&signature, &art->signature, slots);
+  if (!take_shapes(x, &signature, slots) || !launch_check(x->l, x->report.diags, &signature))
     return false;
   for (int i = 0; i < x->n; i++)
     if (!measure(x, i)) return false;
@@ -163,5 +163,5 @@ static bool run_logged(Launcher *l, Diags *diags, const LaunchCall *c) {
 }
 
 bool launch_logged(Launcher *l, Diags *diags, const LaunchCall *c) {
-  return l->art->ngiven == l->art->nparams ? launch_run(l, diags, c) : run_logged(l, diags, c);
+  return l->has_logs ? run_logged(l, diags, c) : launch_run(l, diags, c);
 }
