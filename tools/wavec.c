@@ -223,6 +223,23 @@ static int compile_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out)
   return o->run ? eval_kernel(o, cx, k, kind) : STATUS_OK;
 }
 
+/* The same with sizes that follow from files. */
+static int compile_sized(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out) {
+  Options sized = *o;
+  WordList found = {0};
+  int status = STATUS_USAGE;
+  sized.set = (WordList){0};
+  if (sizes_of_files(o, k, &found)) {
+    for (int i = 0; i < o->set.n; i++) push_word(&sized.set, o->set.at[i]);
+    for (int i = 0; i < found.n; i++) push_word(&sized.set, found.at[i]);
+    status = compile_kernel(&sized, cx, k, out);
+  }
+  for (int i = 0; i < found.n; i++) free((void *)(uintptr_t)found.at[i]);
+  free(found.at);
+  free(sized.set.at);
+  return status;
+}
+
 static int compile_file(const Options *o, const char *path, FILE *out) {
   size_t len;
   char *text = read_text(path, &len);
@@ -235,7 +252,7 @@ static int compile_file(const Options *o, const char *path, FILE *out) {
   for (int i = 0; i < n && i < MAX_KERNELS; i++) {
     if (status == STATUS_OK) {
       if (i && wants_text(o)) fputc('\n', out);
-      status = compile_kernel(o, cx, kernels[i], out);
+      status = compile_sized(o, cx, kernels[i], out);
     }
     wv_kernel_free(kernels[i]);
   }

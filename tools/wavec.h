@@ -36,10 +36,16 @@ bool split_word(const char *word, const char *name, const char **rest);
 /* --set SYMBOL=EXPR. False after a diagnostic. */
 bool parse_setting(wv_ctx *cx, const char *word, wv_binding *out);
 bool is_dynamic(const wv_kernel *k, wv_expr symbol); /* taken from the arguments at the call */
+/* NAME=REST of the list with this name; NULL: there is none. */
+const char *find_word(const WordList *list, const char *name);
+void push_word(WordList *list, const char *word);
 
 /* ---- wavec_eval.c: runs a kernel, with what `kind` says (wv_target_kind), and says what came out
  */
 int eval_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, const char *kind);
+/* Appends to `set`, from malloc, SYMBOL=SIZE for symbols that nothing gives a value but the sizes
+ * of .npy files among the arguments. */
+bool sizes_of_files(const Options *o, const wv_kernel *k, WordList *set);
 /* The same in silence: *sum tells results apart. */
 int eval_checksum(const Options *o, wv_ctx *cx, wv_kernel *k, uint64_t *sum);
 /* Receives debug logs; `user` is the Options. */
@@ -62,10 +68,18 @@ typedef struct Array {
   int rank;
   int64_t shape[NPY_RANK], strides[NPY_RANK]; /* in elements */
   size_t itemsize, bytes;
-  void *data; /* from malloc */
+  char kind;    /* as NumPy calls it: f, i, u, b, V */
+  bool fortran; /* the first dimension lies closest together */
+  void *data;   /* from malloc */
 } Array;
 
+/* False after complaining. */
 bool npy_read(const char *path, Array *out);
+bool npy_read_shape(const char *path, Array *out); /* without its elements */
+/* Whether the elements of an array may be those of a parameter; packed: as rows of bytes. */
+bool npy_fits(const Array *a, const char *dtype);
+bool npy_is_packed(const char *dtype);
+bool npy_make_row_major(Array *a);
 bool npy_write(const char *path, const Array *a, const char *dtype);
 
 #endif

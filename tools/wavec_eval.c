@@ -77,6 +77,42 @@ static bool shape_of(const Call *c, Argument *a) {
   return true;
 }
 
+static bool has_value(const wv_kernel *k, wv_expr symbol) {
+  const char *kind;
+  wv_expr dim, size;
+  for (int i = 0; wv_kernel_row(k, i, &kind, &dim, &size); i++)
+    if (strcmp(kind, "bind") == 0 && dim == symbol) return true;
+  return false;
+}
+
+static void push_size(WordList *set, const char *symbol, int64_t size) {
+  size_t n = strlen(symbol) + 32;
+  char *word = malloc(n);
+  if (!word) abort();
+  snprintf(word, n, "%s=%lld", symbol, (long long)size);
+  push_word(set, word);
+}
+
+bool sizes_of_files(const Options *o, const wv_kernel *k, WordList *set) {
+  const char *name;
+  wv_type type;
+  bool output;
+  Array array;
+  for (int i = 0; wv_kernel_param(k, i, &name, &type, &output); i++) {
+    const char *path = find_word(&o->arg, name);
+    if (!path || strcmp(wv_type_kind(type), "mem") != 0) continue;
+    if (npy_is_packed(wv_type_dtype(type))) continue;
+    if (!npy_read_shape(path, &array)) return false;
+    for (int d = 0; d < array.rank && d < wv_type_rank(type); d++) {
+      wv_expr extent = wv_type_extent(type, d), e = extent ? extent : wv_type_dim(type, d);
+      const char *symbol = wv_expr_name(e);
+      if (symbol && !has_value(k, e) && !find_word(&o->set, symbol) && !find_word(set, symbol))
+        push_size(set, symbol, array.shape[d]);
+    }
+  }
+  return true;
+}
+
 /* ---- values ---- */
 
 static uint64_t random_next(uint64_t *state) { /* splitmix64 */
@@ -118,15 +154,29 @@ static bool make_array(const Call *c, Argument *a, uint64_t seed) {
   return true;
 }
 
-static bool read_array(Argument *a, const char *path) {
-  if (!npy_read(path, &a->array)) return false;
-  if (a->array.itemsize == wv_data_bytes(a->dtype, 1) && a->array.rank == wv_type_rank(a->type))
-    return true;
-  return complain("%s holds %d-dimensional elements of %zu bytes, `%s` is of %s and rank %d", path,
-                  a->array.rank, a->array.itemsize, a->name, a->dtype, wv_type_rank(a->type));
+/* The bytes of packed elements, in whatever shape, are those of a tensor of known size. */
+static bool shape_packed(const Call *c, Argument *a, const char *path) {
+  size_t found = a->array.bytes;
+  a->array.fortran = false;
+  if (!shape_of(c, a)) return false;
+  return found == a->array.bytes ||
+         complain("%s holds %zu bytes, `%s` has %zu", path, found, a->name, a->array.bytes);
 }
 
-static const char *find_word(const WordList *list, const char *name) {
+static bool read_array(const Call *c, Argument *a, const char *path) {
+  if (!npy_read(path, &a->array)) return false;
+  if (!npy_fits(&a->array, a->dtype))
+    return complain("%s holds elements of type %c%zu, `%s` is of %s", path, a->array.kind,
+                    a->array.itemsize, a->name, a->dtype);
+  if (npy_is_packed(a->dtype)) return shape_packed(c, a, path);
+  bool simulated = c->kind && strcmp(c->kind, "sim") == 0; /* its programs know no strides */
+  if (a->array.rank == wv_type_rank(a->type))
+    return !simulated || !a->array.fortran || npy_make_row_major(&a->array);
+  return complain("%s has %d dimensions, `%s` has %d", path, a->array.rank, a->name,
+                  wv_type_rank(a->type));
+}
+
+const char *find_word(const WordList *list, const char *name) {
   const char *rest = NULL;
   for (int i = 0; i < list->n && !rest; i++) split_word(list->at[i], name, &rest);
   return rest;
@@ -144,7 +194,7 @@ static bool make_argument(const Call *c, int i, uint64_t seed, wv_arg *out) {
     out->integer = (int64_t)out->number;
     return true;
   }
-  if (!(given ? read_array(a, given) : make_array(c, a, seed))) return false;
+  if (!(given ? read_array(c, a, given) : make_array(c, a, seed))) return false;
   a->buffer = (wv_buffer){a->array.data, a->dtype, a->array.rank, a->array.shape, a->array.strides};
   out->buffer = &a->buffer;
   return true;
@@ -180,11 +230,19 @@ static void print_summary(const char *name, const wv_buffer *b, int64_t n) {
   if (odd) printf(", %lld not finite", (long long)odd);
 }
 
+/* Where element `i` lies, counted row by row. */
+static int64_t place_of(const wv_buffer *b, int64_t i) {
+  int64_t at = 0;
+  if (!b->strides) return i;
+  for (int d = b->rank - 1; d >= 0; i /= b->shape[d--]) at += i % b->shape[d] * b->strides[d];
+  return at;
+}
+
 /* One line per row of the last dimension. */
 static void show(const wv_buffer *b, int64_t n) {
   int64_t row = b->rank ? b->shape[b->rank - 1] : 1;
   for (int64_t i = 0; i < n; i++)
-    printf("%s%.9g%s", i % row ? " " : "  ", wv_data_get(b->dtype, b->data, i),
+    printf("%s%.9g%s", i % row ? " " : "  ", wv_data_get(b->dtype, b->data, place_of(b, i)),
            i % row == row - 1 ? "\n" : "");
 }
 

@@ -42,9 +42,12 @@ static const Option options[] = {
     HEADING("Running:", RUNS),
     {"target", "NAME", WORD(target), RUNS, NULL,
      "eval (default): the reference evaluator; sim:NAME: lane by lane on a simulated machine of "
-     "--list=targets, with every check; sim: on gfx942; cuda, sm_90a: on a GPU"},
+     "--list=targets, with every check; sim: on gfx942; cpu: on this machine's processor; cuda, "
+     "sm_90a: on a GPU"},
     {"arg", "NAME=VALUE", LIST(arg), BOTH, NULL,
-     "an argument: a .npy file, or a number for a scalar"},
+     "an argument: a .npy file in any order of dimensions, or a number for a scalar; types that "
+     "NumPy "
+     "lacks (bf16, f8e4m3fn) are integers of their width there"},
     {"seed", "N", WORD(seed), BOTH, NULL, "for arguments that are not given (default 1)"},
     {"out", "NAME=FILE", LIST(out), RUNS, NULL, "write a tensor to a .npy file afterwards"},
     {"show", "NAME", LIST(show), RUNS, NULL, "print the elements of a tensor or log"},
@@ -101,7 +104,7 @@ bool split_word(const char *word, const char *name, const char **rest) {
   return true;
 }
 
-static void push(WordList *list, const char *word) {
+void push_word(WordList *list, const char *word) {
   const char **at = realloc(list->at, sizeof *at * ((size_t)list->n + 1));
   if (!at) abort();
   at[list->n++] = word;
@@ -144,7 +147,7 @@ static bool store(Options *all, const Option *o, const char *value) {
   void *field = (char *)all + o->field;
   if (o->kind == OPTION_FLAG) return *(bool *)field = true;
   if (!is_choice(o, value)) return false;
-  if (o->kind == OPTION_LIST) push(field, value);
+  if (o->kind == OPTION_LIST) push_word(field, value);
   else *(const char **)field = value;
   return true;
 }
@@ -170,7 +173,7 @@ bool parse_options(Options *all, int argc, char **argv) {
   int i = 1;
   if (argc > 1 && strcmp(argv[1], "run") == 0) all->run = true, i++;
   for (; i < argc; i++) {
-    if (argv[i][0] != '-' || !argv[i][1]) push(&all->files, argv[i]);
+    if (argv[i][0] != '-' || !argv[i][1]) push_word(&all->files, argv[i]);
     else if (!take_option(all, argc, argv, &i)) return false;
   }
   return true;
@@ -216,6 +219,7 @@ static const char compile_help[] =
 static const char compile_examples[] =
     "  wavec gemm.wave                            is it right? and how is it written?\n"
     "  wavec gemm.wave --passes=bind,simplify     what these passes make of it\n"
+    "  wavec gemm.wave --target=cpu --passes=all --emit=llvm     the code for this processor\n"
     "  wavec gemm.wave --dump=all --time          every step, and what it cost\n"
     "  wavec run gemm.wave --target sim:gfx942    runs it lane by lane, and judges it\n"
     "  wavec --explain E0203                      what a diagnostic means\n";
@@ -226,7 +230,8 @@ static const char run_help[] =
     "sizes that the header does not bind come from --set or from the .npy files. A kernel over\n"
     "tiles is lowered to the machine first; one lane's program (`thread kernel`) runs as it is.\n";
 static const char run_examples[] =
-    "  wavec run gemm.wave --set M=64 --set N=64 --set K=32 --out c=c.npy\n"
+    "  wavec run gemm.wave --set M=64 --set N=64 --set K=32 --show c\n"
+    "  wavec run gemm.wave --target cpu --arg a=a.npy --arg b=b.npy --out c=c.npy\n"
     "  wavec run gemm.wave --target sim:gfx942    with every check of the simulator\n"
     "  wavec run gemm.wave --target sim:sm_90a --html=report.html --schedule=random:7\n"
     "  wavec run gemm.wave --target cuda          on the first GPU\n";
