@@ -137,11 +137,15 @@ static bool follows(const Work *w, const SymFacts *facts, const Bound *b) {
   return b->meaning && sym_proves(w->f->sym, facts, b->meaning);
 }
 
+static bool is_made_sure(const Bound *b) {
+  return b->verdict == BOUND_tested || b->verdict == BOUND_filled;
+}
+
 /* The facts, and that every bound that is tested holds, except number `but`. */
 static const SymFacts *tested_facts(const Work *w, int but) {
   SymFacts *facts = sym_facts_new(w->f->arena, w->f->sym, w->facts);
   for (int i = 0; i < w->b->nbounds; i++)
-    if (i != but && w->b->bounds[i].verdict == BOUND_tested && w->b->bounds[i].meaning)
+    if (i != but && is_made_sure(&w->b->bounds[i]) && w->b->bounds[i].meaning)
       sym_assume(facts, w->b->bounds[i].meaning);
   return facts;
 }
@@ -151,15 +155,29 @@ static BoundVerdict judge(const Work *w, const Bound *b, int tests, int but) {
   return tests && follows(w, tested_facts(w, but), b) ? BOUND_implied : BOUND_tested;
 }
 
+/* A copy of a box finds out by itself which elements the tensor has. */
+static int decide_filled(Work *w) {
+  int filled = 0;
+  for (int i = 0; i < w->b->nbounds; i++) {
+    Bound *bound = &w->b->bounds[i];
+    if (!bound->of_memory) continue;
+    bound->verdict = follows(w, w->facts, bound) ? BOUND_proved : BOUND_filled;
+    filled += bound->verdict == BOUND_filled;
+  }
+  return filled;
+}
+
 /* In order: what is not known becomes a test and is known afterwards. Then once more: an early test
  * may follow from later ones. */
 static void decide(Work *w) {
   AccessBounds *b = w->b;
   const Attr *bounds = op_attr(b->access.op, ATTR_bounds);
   bool promised = bounds && bounds->n == 0 && !b->access.local;
-  int tests = 0;
+  bool fills = !promised && copy_goes_by(b->access.op, "tma");
+  int tests = fills ? decide_filled(w) : 0;
   for (int i = 0; i < b->nbounds; i++) {
     Bound *bound = &b->bounds[i];
+    if (fills && bound->of_memory) continue;
     bound->verdict = promised ? BOUND_promised : judge(w, bound, tests, -1);
     tests += bound->verdict == BOUND_tested;
   }
@@ -196,6 +214,17 @@ static void open_tile(Work *w) {
   }
 }
 
+/* Known of copies: whoever makes them has found a workgroup and an iteration that exist. */
+static bool is_inhabited(const Work *w) {
+  const MemAccess *a = &w->b->access;
+  bool known = a->op->kind == OP_copy;
+  for (int m = 0; known && m < a->memory->type->rank; m++) {
+    const Sym *one = sym_int(w->f->sym, 1);
+    known = w->sizes[m] && sym_proves(w->f->sym, w->facts, sym_ge(w->f->sym, w->sizes[m], one));
+  }
+  return known;
+}
+
 static void find_access(Finder *f, const Standing *s, const MemAccess *a) {
   AccessBounds *b = ARENA_NEW(f->arena, AccessBounds);
   *b = (AccessBounds){.access = *a, .run = 1, .run_axis = -1, .offset_bits = 64};
@@ -212,6 +241,7 @@ static void find_access(Finder *f, const Standing *s, const MemAccess *a) {
   bound_tile(&w);
   bound_memory(&w);
   decide(&w);
+  b->inhabited = is_inhabited(&w);
   find_addresses(b, s, w.facts, w.coords, w.sizes, w.place);
   sym_take_error(f->sym); /* an overflow above is a proof not found, nothing worse */
   f->found[a->op->id] = b;

@@ -10,6 +10,7 @@ typedef enum BoundVerdict {
   BOUND_proved,
   BOUND_implied, /* follows from what is tested */
   BOUND_tested,
+  BOUND_filled,  /* the copy tests it by itself */
   BOUND_promised /* `bounds = {}`: the author vouches for it */
 } BoundVerdict;
 
@@ -34,6 +35,7 @@ typedef struct AccessBounds {
   Bound bounds[MAX_BOUNDS];
   int nbounds;
   bool unplaced;                  /* its tile lies nowhere, which was reported */
+  bool inhabited;                 /* of a copy: the memory is known to have elements there */
   const Sym *bytes;               /* of the whole memory; NULL: not known */
   const Sym *coords[IR_MAX_RANK]; /* $yi over the $x; NULL: it cannot be written down */
   const Sym

@@ -1,8 +1,6 @@
 /* memory_uses.c: see memory_uses.h. */
 #include "analysis/memory_uses.h"
 
-#include <string.h>
-
 #include "analysis/analysis.h"
 #include "ir/access.h"
 
@@ -103,8 +101,7 @@ static void add_product(Kernel *k, Arena *a, MemoryUses *m, Op *op, const Op *re
  * copy. */
 
 bool memory_is_ahead(const Op *op) {
-  const Attr *mode = op->kind == OP_copy ? op_attr(op, ATTR_mode) : NULL;
-  return mode && op_has(op, ATTR_iteration) && strcmp(mode->text, "async") == 0;
+  return copy_goes_by(op, "async") && op_has(op, ATTR_iteration);
 }
 
 static bool comes_before(const Op *a, const Op *b) { /* in one region */
@@ -147,7 +144,11 @@ static void add_op(Kernel *k, Arena *a, MemoryUses *m, Op *op) {
   case OP_copy:
     add_use(k, a, m, op, op->args[0], TOUCH_READ);
     add_use(k, a, m, op, op->args[1], TOUCH_WRITE);
+    if (copy_barriers(op)) add_use(k, a, m, op, copy_barriers(op), TOUCH_ATOMIC);
     break;
+  case OP_mbar_init:
+  case OP_mbar_inval: add_use(k, a, m, op, op->args[0], TOUCH_WRITE); break;
+  case OP_mbar_wait: add_use(k, a, m, op, op->args[0], TOUCH_ATOMIC); break;
   case OP_async_wait: add_awaited(k, a, m, op); break;
   default:
     for (int i = 0; i < op->nargs; i++)

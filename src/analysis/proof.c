@@ -11,6 +11,7 @@ const char *const bound_verdict_name[] = {
     [BOUND_proved] = "proved",
     [BOUND_implied] = "implied",
     [BOUND_tested] = "tested",
+    [BOUND_filled] = "filled",
     [BOUND_promised] = "promised",
 };
 

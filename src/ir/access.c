@@ -67,6 +67,15 @@ const Sym *memory_symbol(const Kernel *k, const Value *memory, const char *what,
   return ir_param_symbol(k, memory_root(memory)->index, what, dim);
 }
 
+bool copy_goes_by(const Op *op, const char *mode) {
+  const Attr *how = op->kind == OP_copy ? op_attr(op, ATTR_mode) : NULL;
+  return how && strcmp(how->text, mode) == 0;
+}
+
+Value *copy_barriers(const Op *op) {
+  return copy_goes_by(op, "tma") && op->nargs == 3 ? op->args[2] : NULL;
+}
+
 static void take_mapping(MemAccess *a, bool memory_is_input) {
   const Attr *mapping = op_attr(a->op, ATTR_mapping);
   if (!mapping) return;
@@ -116,6 +125,7 @@ bool access_of(const Op *op, MemAccess *out) {
     bool in = memory_is_scratch(op->args[1]);
     out->tile = op->args[in ? 1 : 0]->type;
     take_memory(out, in ? 0 : 1, 2);
+    if (copy_barriers(op)) out->ndynamic = 0;
     take_mapping(out, in);
     return true;
   }

@@ -29,6 +29,12 @@ typedef struct MemAccess {
 /* False: the op touches no memory. Of a copy this is the global side. */
 bool access_of(const Op *op, MemAccess *out);
 
+/* How a copy is done, where that was decided: "load", "async" or "tma". */
+bool copy_goes_by(const Op *op, const char *mode);
+/* What a copy by TMA arrives at: its last operand, a ring with as many slots as the copy's. NULL:
+ * it has none, because it is none, or nobody has arranged for it yet. */
+Value *copy_barriers(const Op *op);
+
 /* The parameter or the allocation a memory stands for: carried ones are those they begin as. */
 const Value *memory_root(const Value *memory);
 static inline bool memory_is_scratch(const Value *memory) {

@@ -414,9 +414,10 @@ static bool rule_copy(Infer *in) {
     return FAIL(in, E0304, "`copy` of %s to %s: one of them is an allocation, the other an argument",
                 shown(in, arg(in, 0)), shown(in, arg(in, 1)));
   const Attr *mode = op_attr(in->op, ATTR_mode);
-  if (mode && strcmp(mode->text, "load") != 0 && strcmp(mode->text, "async") != 0)
-    return FAIL(in, E0318, "a copy is done by `load` or `async`, not `%s`", mode->text);
-  if (!check_dynamic(in, m, 2)) return false;
+  bool by_box = mode && strcmp(mode->text, "tma") == 0;
+  if (mode && !by_box && strcmp(mode->text, "load") != 0 && strcmp(mode->text, "async") != 0)
+    return FAIL(in, E0318, "a copy is done by `load`, `async` or `tma`, not `%s`", mode->text);
+  if (copy_barriers(in->op) ? !infer_need_mbars(in, 2) : !check_dynamic(in, m, 2)) return false;
   if (local->dtype != mem->dtype)
     return FAIL(in, E0301, "`copy` of %s to %s: the dtypes differ", shown(in, arg(in, 0)),
                 shown(in, arg(in, 1)));

@@ -85,6 +85,7 @@ static inline bool infer_result(Infer *in, const Type *t) { return in->out[0] = 
 
 bool infer_need_value(const Infer *in, int i);
 bool infer_need_memory(const Infer *in, int i);
+bool infer_need_mbars(const Infer *in, int i); /* shared memory for barriers */
 
 RuleFn rule_lane_expr, rule_splat, rule_join, rule_pick, rule_shuffle, rule_shuffle_idx, rule_load,
     rule_store, rule_ldmatrix, rule_stmatrix, rule_lane_atomic, rule_wave_mma, rule_barrier, rule_wave_registers, rule_mbar, rule_copy_async,

@@ -240,15 +240,32 @@ bool rule_wave_registers(Infer *in) {
                             "`wave_registers` of a count that is no multiple of 8 from 24 to 256");
 }
 
+bool infer_need_mbars(const Infer *in, int at) {
+  return need_shared(in, at) && need_type(in, at, infer_arg(in, at)->dtype == DTYPE_i64,
+                                          "shared memory of i64 for barriers");
+}
+
 static bool need_mbar(const Infer *in, int at) {
-  if (!need_shared(in, at) || !need_index(in, at + 1)) return false;
-  return need_type(in, at, infer_arg(in, at)->dtype == DTYPE_i64,
-                   "shared memory of i64 for barriers");
+  return infer_need_mbars(in, at) && need_index(in, at + 1);
+}
+
+/* Operands of an op on one barrier, or on a ring of them that an attribute counts through. */
+static bool need_operands(const Infer *in, int n) {
+  if (in->op->nargs == n) return true;
+  return INFER_FAIL(in, E0309, "`%s` has %d operands here, not %d", infer_name(in), n,
+                    in->op->nargs);
+}
+
+static bool check_ring_of_mbars(const Infer *in) {
+  bool waits = in->op->kind == OP_mbar_wait;
+  return need_operands(in, 1) && infer_need_mbars(in, 0) &&
+         (!waits || (need_attr(in, ATTR_slot) && need_attr(in, ATTR_parity)));
 }
 
 bool rule_mbar(Infer *in) {
-  if (!need_mbar(in, 0)) return false;
-  if (in->op->kind == OP_mbar_init) return need_attr(in, ATTR_count);
+  if (in->op->kind == OP_mbar_init && !need_attr(in, ATTR_count)) return false;
+  if (in->k->level == LEVEL_TILE) return check_ring_of_mbars(in);
+  if (!need_operands(in, in->op->kind == OP_mbar_wait ? 3 : 2) || !need_mbar(in, 0)) return false;
   if (in->op->kind == OP_mbar_expect) return need_attr(in, ATTR_bytes);
   return in->op->kind != OP_mbar_wait || need_index(in, 2);
 }

@@ -9,14 +9,15 @@
  *   - a slot is one of its ring's
  *   - a mask tests conditions on coordinates that its access has
  *   - a version of a symbol is opened once; a loop runs over a dimension with a tile row
- *   - where a symbol has a version, expressions mention that: the text form means it by the symbol */
+ *   - where a symbol has a version, expressions mention that: the text form means it by the symbol
+ */
 #include "ir/access.h"
 #include "ir/alloc_layout.h"
 #include "ir/attr.h"
 
 typedef struct Verify {
   Kernel *k;
-  bool *defined; /* by value id: made earlier and still in scope */
+  bool *defined;            /* by value id: made earlier and still in scope */
   Vec(SymBinding) versions; /* in force: a symbol that was set, and what it is now */
   Arena *scratch;
 } Verify;
@@ -117,8 +118,11 @@ static bool verify_slot(Verify *v, const Op *op) {
   const Attr *slot = op_attr(op, ATTR_slot);
   MemAccess a;
   int64_t n;
-  if (!slot || !access_of(op, &a)) return true;
-  const Value *memory = op->kind == OP_copy ? op->args[a.memory_arg == 0 ? 1 : 0] : a.memory;
+  bool waits = op->kind == OP_mbar_wait;
+  if (!slot || (!waits && !access_of(op, &a))) return true;
+  const Value *memory = waits                 ? op->args[0]
+                        : op->kind == OP_copy ? op->args[a.memory_arg == 0 ? 1 : 0]
+                                              : a.memory;
   const Op *alloc = memory_root(memory)->def;
   if (!alloc || !op_has(alloc, ATTR_ring))
     return FAIL(v, op, E0318, "`slot` of a memory that is no ring");
@@ -151,7 +155,8 @@ static bool verify_body(Verify *v, const Op *op) {
   const Region *r = op->body;
   int axis = op->kind == OP_while ? 1 : 0, carried = op_carried(op);
   if (r->nargs != op->nargs - carried + axis)
-    return FAIL(v, op, E0404, "the body of `%s` has %d arguments", op_info[op->kind].name, r->nargs);
+    return FAIL(v, op, E0404, "the body of `%s` has %d arguments", op_info[op->kind].name,
+                r->nargs);
   for (int i = axis; i < r->nargs; i++)
     if (r->args[i]->type != op->args[carried + i - axis]->type)
       return FAIL(v, op, E0401, "argument %d of the body has another type than its operand", i + 1);
@@ -178,7 +183,8 @@ static bool verify_loop(Verify *v, const Op *op) {
     return FAIL(v, op, E0318, "at TILE level the tile row of a loop's axis counts its iterations");
   if (kernel_constraint(v->k, CONSTRAINT_tile, axis)) return true;
   const char *name = sym_text(v->k->cx->diags.arena, axis);
-  Diag *d = diag_add(&v->k->cx->diags, DIAG_E0211, op->at, "a loop over `%s`, which is not tiled", name);
+  Diag *d =
+      diag_add(&v->k->cx->diags, DIAG_E0211, op->at, "a loop over `%s`, which is not tiled", name);
   diag_hint(&v->k->cx->diags, d, "add a tiling constraint on `%s`", name);
   return false;
 }
@@ -213,13 +219,16 @@ static bool verify_params(Verify *v) {
     const Type *t = k->body->args[i]->type;
     if (p->log ? t->kind != TYPE_mem : i > 0 && k->params.at[i - 1].log) {
       diag_add(&k->cx->diags, DIAG_E0319, p->at,
-               "parameter `%s`: debug logs are memories, and stand behind the other parameters", p->name);
+               "parameter `%s`: debug logs are memories, and stand behind the other parameters",
+               p->name);
       return false;
     }
-    bool fits = t->kind == TYPE_mem || (t->kind == TYPE_scalar && (!p->binds || dtype_info[t->dtype].class != DTYPE_FLOAT));
+    bool fits = t->kind == TYPE_mem || (t->kind == TYPE_scalar &&
+                                        (!p->binds || dtype_info[t->dtype].class != DTYPE_FLOAT));
     if (fits && (t->kind == TYPE_scalar || !p->binds)) continue;
     diag_add(&k->cx->diags, DIAG_E0319, p->at, "parameter `%s` of type %s%s", p->name,
-             type_text(k->cx->diags.arena, k->cx, t), p->binds ? " cannot give a symbol its value" : "");
+             type_text(k->cx->diags.arena, k->cx, t),
+             p->binds ? " cannot give a symbol its value" : "");
     return false;
   }
   return true;

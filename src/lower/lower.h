@@ -45,6 +45,7 @@ typedef struct Lower {
   Machine machine;
   struct Divisors *divisors; /* by what holds at entry; NULL: not asked yet */
   const Sym *lane, *wave;    /* of this thread, over $T0, $T1, $T2 */
+  const Sym *elected;        /* true in one thread of the workgroup */
   Value **value;             /* by value id of the tile kernel: what a lane holds; NULL: nothing */
   LowerScope *scope;         /* innermost: ops are appended to its region */
   Vec(LowerSymbol) symbols;
@@ -61,7 +62,9 @@ typedef struct Lower {
 /* One file of lower_<family>.c each; false after reporting. */
 typedef bool LowerFn(Lower *l, const Op *op);
 LowerFn lower_elementwise, lower_bitcast, lower_fill, lower_self_index, lower_apply, lower_reshaped;
-LowerFn lower_read, lower_write, lower_atomic, lower_copy, lower_async_wait;
+LowerFn lower_read, lower_write, lower_atomic, lower_copy, lower_async_wait, lower_mbars;
+LowerFn lower_mbar_wait;
+bool lower_copy_boxes(Lower *l, const Op *op); /* by TMA */
 LowerFn lower_mma;
 LowerFn lower_reduce, lower_scan, lower_topk, lower_convert;
 LowerFn lower_alloc;
@@ -76,6 +79,11 @@ void lower_wait_products(Lower *l);
 
 /* E0601 at the op: what cannot be lowered yet. Always false. */
 bool lower_refuse(Lower *l, const Op *op, const char *what);
+
+/* What is emitted in between happens where the condition holds; behind one another under the same
+ * condition it is one region. */
+void lower_open_if(Lower *l, const Sym *condition);
+void lower_close_if(Lower *l);
 
 /* Shared with lower_tiles: the outermost scope, with the kernel's arguments; the header of one
  * lane's program; whether some region hides what a symbol means at entry. */

@@ -1,8 +1,6 @@
 /* lower_copy.c: copies between an argument and an allocation: loads and stores, or asynchronous
  * copies that wait in front of the barrier which publishes them. Copies that run ahead of a loop
  * belong to the groups that the kernel itself closes and waits for. */
-#include <string.h>
-
 #include "analysis/copy_plan.h"
 #include "ir/dtype.h"
 #include "lower/lower.h"
@@ -25,11 +23,6 @@ static void open_scratch(Lower *l, const LaneAccess *global, const Value *scratc
   }
   out->offset = memory_offset(l, m, scratch, global->op, out->coords);
   memory_add_slot(l, scratch, global->op, out->coords);
-}
-
-static bool is_async(const Op *op) {
-  const Attr *mode = op_attr(op, ATTR_mode);
-  return mode && strcmp(mode->text, "async") == 0;
 }
 
 /* `width`: elements that lie together on both sides. */
@@ -59,7 +52,7 @@ void lower_wait(Lower *l) {
 bool lower_async_wait(Lower *l, const Op *op) {
   emit(l, OP_async_wait, NULL, 0, op->attrs, op->nattrs, NULL);
   for (const Op *copy = l->tiles->first; copy; copy = ir_next(copy))
-    if (copy->kind == OP_copy && op_has(copy, ATTR_iteration) && is_async(copy))
+    if (copy->kind == OP_copy && op_has(copy, ATTR_iteration) && copy_goes_by(copy, "async"))
       lower_publish(l, copy->args[1]);
   return true;
 }
@@ -71,11 +64,13 @@ bool lower_copy(Lower *l, const Op *op) {
   CopyPlan *plan = ARENA_NEW(l->arena, CopyPlan);
   LaneAccess global, local;
   MemLayout m;
+  if (copy_goes_by(op, "tma")) return lower_copy_boxes(l, op);
   if (!memory_layout(scratch, &m)) return lower_refuse(l, op, "a copy of a carried allocation");
   if (!copy_plan(l->d, &l->machine, b, plan)) return false;
   if (!open_access(l, op, b, &plan->layout, &global)) return false;
   open_scratch(l, &global, scratch, &m, &local);
-  if (is_async(op)) return copy_async(l, &global, &local, plan, copy_width(plan, b, &m));
+  if (copy_goes_by(op, "async"))
+    return copy_async(l, &global, &local, plan, copy_width(plan, b, &m));
   if (in) lane_store(l, &local, lane_load(l, &global)), lower_publish(l, scratch);
   else lane_store(l, &global, lane_load(l, &local));
   return true;

@@ -37,6 +37,31 @@ static void close_scope(Lower *l) {
   if (l->scope) l->scope->open = NULL;
 }
 
+/* The region that was closed last, if nothing has happened since. */
+static Op *reopened(const Lower *l, const Sym *condition) {
+  Op *last = l->scope->region->last;
+  if (!last || last->kind != OP_if || last->nargs || op_attr(last, ATTR_expr)->sym != condition)
+    return NULL;
+  ir_remove(last->body->last);
+  return last;
+}
+
+void lower_open_if(Lower *l, const Sym *condition) {
+  Op *op = reopened(l, condition);
+  if (!op) {
+    op = ir_op_new(l->k, OP_if, l->at, NULL, 0);
+    op_set_attr(l->k, op, (Attr){.key = ATTR_expr, .sym = condition});
+    ir_append(l->scope->region, op);
+    ir_region_new(l->k, op);
+  }
+  open_scope(l, op->body, l->scope->facts);
+}
+
+void lower_close_if(Lower *l) {
+  emit(l, OP_yield, NULL, 0, NULL, 0, NULL);
+  close_scope(l);
+}
+
 static void define_symbol(Lower *l, const Sym *symbol) {
   vec_push(l->arena, &l->symbols, ((LowerSymbol){symbol, l->scope}));
 }
@@ -202,6 +227,9 @@ static LowerFn *const family[OP_COUNT] = {
     [OP_scatter_add] = lower_atomic,
     [OP_copy] = lower_copy,
     [OP_async_wait] = lower_async_wait,
+    [OP_mbar_init] = lower_mbars,
+    [OP_mbar_inval] = lower_mbars,
+    [OP_mbar_wait] = lower_mbar_wait,
     [OP_mma] = lower_mma,
     [OP_scaled_mma] = lower_mma,
     [OP_sum] = lower_reduce,
@@ -273,6 +301,7 @@ static void number_threads(Lower *l, const Sym *const block[3]) {
   }
   const Sym *lanes = sym_int(l->sym, l->machine.lanes);
   l->standing.facts = l->standing.entry = f;
+  l->elected = sym_simplify(l->sym, f, sym_lt(l->sym, number, sym_int(l->sym, 1)));
   l->lane = sym_simplify(l->sym, f, sym_mod(l->sym, number, lanes));
   l->wave = sym_simplify(l->sym, f, sym_floordiv(l->sym, number, lanes));
 }

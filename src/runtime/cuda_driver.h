@@ -7,6 +7,7 @@
 
 enum CudaError {
   CUDA_OK = 0,
+  CUDA_INVALID = 1, /* a value */
   CUDA_OUT_OF_MEMORY = 2,
   CUDA_NO_DEVICE = 100,
   CUDA_NO_CONTEXT = 201,

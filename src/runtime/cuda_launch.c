@@ -61,14 +61,18 @@ static int swizzle_number(int bytes) {
   return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0;
 }
 
+/* Of a dim with one element any stride is right, and the driver accepts some only. Of an empty
+ * tensor nothing is copied; coordinates are 32 bits with a sign. */
 static int encode_here(CudaState *s, const ArtMap *m, void *map, void *address,
                        const int64_t *sizes, const int64_t *strides) {
-  enum { L2_256_BYTES = 3, RANK = 5 };
+  enum { L2_256_BYTES = 3, RANK = 5, ANY_STRIDE = 16 };
   uint64_t size[RANK], stride[RANK];
   uint32_t box[RANK], step[RANK];
   for (int i = 0; i < m->rank; i++) {
-    size[i] = (uint64_t)sizes[m->dim[i]];
-    stride[i] = (uint64_t)(strides[m->dim[i]] * m->bytes);
+    int64_t n = sizes[m->dim[i]], by = strides[m->dim[i]] * m->bytes;
+    if (n > INT32_MAX) return CUDA_INVALID;
+    size[i] = n > 1 ? (uint64_t)n : 1;
+    stride[i] = n > 1 ? (uint64_t)by : ANY_STRIDE;
     box[i] = (uint32_t)m->box[i];
     step[i] = m->im2col ? (uint32_t)m->step[i] : 1;
   }

@@ -18,8 +18,7 @@ int64_t descriptor_swizzle(int64_t address, int span) {
   return address ^ (address >> 7 & mask) << 4;
 }
 
-/* The span whose flips are those of the layout; -1: none. */
-static int span_of(const MemLayout *m) {
+int descriptor_span(const MemLayout *m) {
   static const int spans[] = {32, 64, 128};
   int64_t bytes = m->bits / 8;
   if (!m->swizzle.mask) return 0;
@@ -54,7 +53,7 @@ static bool reads_all(const DescriptorPart *p, const Descriptor *d, int64_t firs
 }
 
 bool descriptor_find(const DescriptorPart *p, Descriptor *out, int64_t *first) {
-  int span = span_of(p->tile), bytes = p->tile->bits / 8;
+  int span = descriptor_span(p->tile), bytes = p->tile->bits / 8;
   if (span < 0 || p->tile->bits % 8 || bytes > PIECE) return false;
   int piece = PIECE / bytes;
   *first = byte_of(p, 0, 0);

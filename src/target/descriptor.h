@@ -26,6 +26,9 @@ int64_t descriptor_offset(const Descriptor *d, int bytes, int64_t row, int64_t k
 /* The flip of address bits; an involution. */
 int64_t descriptor_swizzle(int64_t address, int span);
 
+/* The span whose flips are those of the layout, 0 without any; -1: there is no such span. */
+int descriptor_span(const MemLayout *m);
+
 /* The part of a tile that one instruction reads. */
 typedef struct DescriptorPart {
   const MemLayout *tile; /* its first byte is aligned to 8 * span */

@@ -8,19 +8,17 @@
  * that width when a row is longer, provided a descriptor reaches every element (descriptor.h);
  * other rows are left alone and the instruction's lowering refuses them.
  *
- * A copy to shared memory is asynchronous where the machine can (4, 8 or 16 bytes proved to lie
- * together on both sides, each element moved by one thread), else loads and stores. Both choices
- * are remarks. Copies of a region move together, so that one barrier serves them. What an author
- * laid out, or a loop carries around, is left alone; TMA is not chosen yet.
+ * How a copy is done is decided by copy_way. Both choices are remarks. Copies of a region move
+ * together, so that one barrier serves them. What an author laid out, or a loop carries around, is
+ * left alone.
  *
  * Needs DISTRIBUTE, BOUNDS, MEMORY; breaks what counts ops. Nothing happens without a target or
  * before layouts. */
 #include "analysis/copy_plan.h"
 #include "analysis/memory_uses.h"
-#include "ir/dtype.h"
 #include "target/banks.h"
 #include "target/descriptor.h"
-#include "transform/pass.h"
+#include "transform/copy_way.h"
 
 /* An asynchronous copy that is narrower asks global memory more often. */
 enum { UNKNOWN_TRIPS = 16, MOST_WEIGHT = 1 << 12, ISSUE = 1, ISSUE_ASYNC = 8 };
@@ -32,6 +30,7 @@ typedef struct Copies {
   const MemoryUses *m;
   const AccessBounds *const *bounds;
   Machine machine;
+  CopyWays ways;
 } Copies;
 
 /* ---- what an access does ---- */
@@ -70,19 +69,6 @@ static int trips_of(const Copies *c, const Op *op) {
   return (int)all;
 }
 
-/* Why a copy is not asynchronous, however wide it is; NULL: it may be. */
-static const char *why_not_async(const Copies *c, const Op *op, const CopyPlan *plan) {
-  if (!target_has(c->machine.target, FEATURE_CP_ASYNC))
-    return "the machine has no asynchronous copies";
-  if (!copy_is_in(op)) return "they go to shared memory only";
-  if (op->nargs > 2) return "its coordinates come from memory";
-  return plan->exact ? NULL : "the tile does not divide evenly among the threads";
-}
-
-static bool may_be_async(const Copies *c, const Op *op, const CopyPlan *plan) {
-  return !why_not_async(c, op, plan);
-}
-
 /* The layout with which an op visits an allocation by name; false: it cannot be said. */
 static bool visit_of(Copies *c, const MemoryUse *use, const MemLayout *rows, Visit *out) {
   const Op *op = use->op;
@@ -92,7 +78,7 @@ static bool visit_of(Copies *c, const MemoryUse *use, const MemLayout *rows, Vis
   if (op->kind == OP_copy) {
     if (!copy_plan(c->d, &c->machine, c->bounds[op->id], &plan)) return false;
     out->layout = plan.layout;
-    if (may_be_async(c, op, &plan)) out->issue = ISSUE_ASYNC;
+    if (!why_not_async(&c->ways, op, &plan)) out->issue = ISSUE_ASYNC;
     tile = memory;
   } else {
     const Value *v = op->kind == OP_read ? &op->results[0] : op->args[0];
@@ -223,30 +209,13 @@ static bool is_used_directly(const Copies *c, int memory) {
   return true;
 }
 
-static bool knows_extents(Copies *c, Op *alloc, MemLayout *rows) {
-  const Type *t = alloc->results[0].type;
-  int extent[IR_MAX_RANK];
-  if (alloc_slot_layout(alloc, rows)) return true;
-  if (op_has(alloc, ATTR_physical)) return false;
-  for (int i = 0; i < t->rank; i++) {
-    Place place;
-    int64_t n;
-    if (!distribute_dim(c->d, alloc, t->dims[i], &place)) return false;
-    const Sym *e = sym_simplify(c->k->cx->sym, c->d->facts, place.extent);
-    if (!e || !sym_is_int(e, &n) || n < 1 || n > 1 << 16) return false;
-    extent[i] = (int)n;
-  }
-  *rows = mem_rows(t->rank, extent, dtype_memory_bits(t->dtype), 0);
-  return true;
-}
-
 static void lay_out(Copies *c, int memory) {
   const Value *v = c->m->memories.at[memory];
   Op *alloc = v->def, *mma;
   MemLayout rows, swizzled;
   BankChoice best, plain;
   if (!alloc || op_has(alloc, ATTR_memory) || !is_used_directly(c, memory)) return;
-  if (!knows_extents(c, alloc, &rows)) return;
+  if (!copy_slot_layout(c->d, alloc, &rows)) return;
   if ((mma = instruction_on(c, v))) {
     if (lay_out_operand(c, mma, v->type, &rows, &swizzled)) set_layout(c, alloc, &swizzled);
     return;
@@ -263,30 +232,7 @@ static void lay_out(Copies *c, int memory) {
               (long long)plain.conflicts, (long long)plain.cycles);
 }
 
-/* ---- copies ---- */
-
-static bool choose_way(Copies *c, Op *op) {
-  const AccessBounds *b = c->bounds[op->id];
-  const Value *scratch = op->args[copy_is_in(op) ? 1 : 0];
-  CopyPlan plan;
-  MemLayout m;
-  if (!copy_plan(c->d, &c->machine, b, &plan)) return false;
-  int width = 1, bits = dtype_memory_bits(scratch->type->dtype);
-  if (scratch->def && knows_extents(c, scratch->def, &m)) width = copy_width(&plan, b, &m);
-  const char *why = why_not_async(c, op, &plan);
-  if (!why && width * bits / 8 < 4) why = "4 bytes are not known to lie together";
-  const char *mode = why ? "load" : "async";
-  op_set_attr(c->k, op, (Attr){.key = ATTR_mode, .text = intern(&c->k->cx->names, mode)});
-  const char *name = memory_name(c->k, b->access.memory);
-  if (!why)
-    diag_add(&c->k->cx->diags, DIAG_R0607, op->at,
-             "`%s` is copied asynchronously, %d bytes at a time", name, width * bits / 8);
-  else
-    diag_add(&c->k->cx->diags, DIAG_R0607, op->at,
-             "`%s` is copied by loads of %d bytes and stores: %s", name,
-             (plan.width * bits + 7) / 8, why);
-  return true;
-}
+/* ---- order ---- */
 
 /* Whether a copy may stand in front of the op before it: neither needs what the other does. */
 static bool may_pass(const Op *copy, const Op *before) {
@@ -322,9 +268,11 @@ bool pass_copies(Kernel *k, PassCtx *cx) {
   c.m = cx->facts.memory_uses;
   c.bounds = cx->facts.in_bounds;
   c.machine = (Machine){cx->target, machine->threads, machine->groups, machine->observable};
+  c.ways = copy_ways(k, cx);
   for (int i = 0; i < c.m->memories.n; i++) lay_out(&c, i);
   for (Op *op = ir_first(k); op; op = ir_next(op))
-    if (op->kind == OP_copy && !op_has(op, ATTR_mode) && !choose_way(&c, op)) return false;
+    if (op->kind == OP_copy && !op_has(op, ATTR_mode) && !choose_copy_way(&c.ways, op, NULL))
+      return false;
   bool roomy = alloc_bytes_beside(k, NULL) <= cx->target->shared_most;
   for (Op *op = ir_first(k), *next; op; op = next) {
     next = ir_next(op);

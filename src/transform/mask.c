@@ -12,7 +12,8 @@ static bool record(Kernel *k, Op *op, const AccessBounds *b) {
   const Sym **tests = ARENA_ARRAY(k->arena, const Sym *, b->nbounds);
   Attr mask = {.key = ATTR_mask, .dims = tests};
   for (int i = 0; i < b->nbounds; i++)
-    if (b->bounds[i].verdict == BOUND_tested) tests[mask.n++] = b->bounds[i].test;
+    if (b->bounds[i].verdict == BOUND_tested || b->bounds[i].verdict == BOUND_filled)
+      tests[mask.n++] = b->bounds[i].test;
   op_set_attr(k, op, mask);
   return true;
 }

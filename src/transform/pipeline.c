@@ -19,6 +19,16 @@
  * iteration has no elements (its mask says so) and leaves zeros that nobody reads; where shared
  * memory is used again behind the loop they are waited for there.
  *
+ * What a copy engine moves (mode = tma) arrives at a barrier in shared memory, one for each slot:
+ *     mbar_init %full {count = 1}
+ *     copy %a, %s, %full {iteration = {K: 0}, slot = 0, mode = tma}
+ *     for K carry ... {
+ *       copy %a, %s, %full {mask = [$ARGK + 2 < K/64], iteration = {K: $ARGK + 2}, ...}
+ *       mbar_wait %full {slot = Mod($ARGK, 3), parity = Mod($ARGK/3, 2)}
+ *       %x = read %s {slot = Mod($ARGK, 3)}
+ * Every thread waits for itself, and nothing is copied past the last iteration. Such copies are
+ * issued first: the barrier of the workgroup in front of them says that their slot has been read.
+ *
  * Copies that cannot be asynchronous are read to registers where the iteration before begins, and
  * stored where it ends. A product that reads shared memory itself may be under way while the next
  * iteration begins (`pending`); its slot is filled one iteration later.
@@ -28,6 +38,7 @@
 #include "analysis/copy_plan.h"
 #include "ir/access.h"
 #include "ir/attr.h"
+#include "transform/copy_way.h"
 #include "transform/pipeline_plan.h"
 
 typedef struct Rewrite {
@@ -37,6 +48,7 @@ typedef struct Rewrite {
   const PipelinePlan *plan;
   const StagedLoop *l;
   Machine machine;
+  Value *full; /* of the loop: barriers at which boxes arrive, one for each slot; NULL: none do */
 } Rewrite;
 
 /* ---- attributes ---- */
@@ -92,7 +104,8 @@ static void take_attrs(Rewrite *w, const Op *from, Op *to, const Sym *iteration)
 /* ---- ops ---- */
 
 static void insert_copy(Rewrite *w, Op *before, const StagedCopy *c, const Sym *iteration) {
-  Op *op = ir_op_new(w->k, OP_copy, c->copy->at, c->copy->args, c->copy->nargs);
+  Value *args[] = {c->copy->args[0], c->copy->args[1], w->full};
+  Op *op = ir_op_new(w->k, OP_copy, c->copy->at, args, c->boxes ? 3 : 2);
   take_attrs(w, c->copy, op, iteration);
   set_slot(w, op, iteration, alloc_slots(c->alloc));
   ir_insert_before(before, op);
@@ -135,23 +148,71 @@ static void insert_write(Rewrite *w, Op *before, const StagedCopy *c, Value *v,
   ir_insert_before(before, op);
 }
 
+/* ---- barriers of slots ---- */
+
+static Op *new_mbar_op(Rewrite *w, OpKind kind) {
+  return ir_op_new(w->k, kind, w->l->loop->at, &w->full, 1);
+}
+
+/* A ring of barriers for the loop, at each of which all boxes of an iteration arrive. */
+static void make_barriers(Rewrite *w, int arrivals) {
+  const Sym *one = sym_int(w->sym, 1), **physical = ARENA_ARRAY(w->k->arena, const Sym *, 1);
+  const Type *t = type_mem(w->k->cx, &one, 1, DTYPE_i64, w->k->cx->shared_space, NULL);
+  Op *alloc = ir_op_new(w->k, OP_alloc, w->l->loop->at, NULL, 0);
+  physical[0] = one;
+  op_set_attr(w->k, alloc, (Attr){.key = ATTR_physical, .n = 1, .dims = physical});
+  op_set_attr(w->k, alloc, (Attr){.key = ATTR_ring, .integer = w->plan->slots});
+  ir_set_results(w->k, alloc, &t, 1);
+  alloc->results[0].name = intern(&w->k->cx->names, "full");
+  ir_insert_before(w->k->body->first, alloc);
+  w->full = &alloc->results[0];
+  Op *init = new_mbar_op(w, OP_mbar_init);
+  set_expr(w, init, ATTR_count, sym_int(w->sym, arrivals));
+  ir_insert_before(w->l->loop, init);
+}
+
+/* The phases of a slot's barrier are the iterations that fill it. */
+static void insert_mbar_wait(Rewrite *w, Op *before) {
+  const Sym *slots = sym_int(w->sym, w->plan->slots), *two = sym_int(w->sym, 2);
+  Op *op = new_mbar_op(w, OP_mbar_wait);
+  set_slot(w, op, w->l->counter, w->plan->slots);
+  set_expr(w, op, ATTR_parity, sym_mod(w->sym, sym_floordiv(w->sym, w->l->counter, slots), two));
+  ir_insert_before(before, op);
+}
+
 /* ---- a loop ---- */
 
-static int ahead_of(const Rewrite *w, bool async) {
+typedef enum Mover { BY_THREADS, BY_BOXES, BY_REGISTERS } Mover;
+
+static Mover mover_of(const StagedCopy *c) {
+  return c->boxes ? BY_BOXES : c->async ? BY_THREADS : BY_REGISTERS;
+}
+
+static int count_moved(const Rewrite *w, Mover by) {
+  int n = 0;
+  for (int i = 0; i < w->l->copies.n; i++) n += mover_of(&w->l->copies.at[i]) == by;
+  return n;
+}
+
+/* Iterations that asynchronous copies of that kind run ahead; 0: there are none. */
+static int ahead_of(const Rewrite *w, Mover by) {
   for (int i = 0; i < w->l->copies.n; i++)
-    if (w->l->copies.at[i].async == async) return staged_ahead(w->plan, w->l, &w->l->copies.at[i]);
+    if (mover_of(&w->l->copies.at[i]) == by)
+      return staged_ahead(w->plan, w->l, &w->l->copies.at[i]);
   return 0;
 }
 
-static void insert_group(Rewrite *w, Op *before, const Sym *iteration) {
+static void insert_group(Rewrite *w, Op *before, Mover by, const Sym *iteration) {
   for (int i = 0; i < w->l->copies.n; i++)
-    if (w->l->copies.at[i].async) insert_copy(w, before, &w->l->copies.at[i], iteration);
-  insert_commit(w, before);
+    if (mover_of(&w->l->copies.at[i]) == by) insert_copy(w, before, &w->l->copies.at[i], iteration);
+  if (by == BY_THREADS) insert_commit(w, before);
 }
 
 static void fill_ring(Rewrite *w) {
-  int ahead = ahead_of(w, true);
-  for (int i = 0; i < ahead; i++) insert_group(w, w->l->loop, sym_int(w->sym, i));
+  for (int i = 0; i < ahead_of(w, BY_BOXES); i++)
+    insert_group(w, w->l->loop, BY_BOXES, sym_int(w->sym, i));
+  for (int i = 0; i < ahead_of(w, BY_THREADS); i++)
+    insert_group(w, w->l->loop, BY_THREADS, sym_int(w->sym, i));
   for (int i = 0; i < w->l->copies.n; i++)
     if (!w->l->copies.at[i].async)
       insert_copy(w, w->l->loop, &w->l->copies.at[i], sym_int(w->sym, 0));
@@ -192,10 +253,14 @@ static Op *issue_before(const StagedLoop *l, Op *first) {
 static bool run_ahead(Rewrite *w) {
   Region *body = w->l->loop->body;
   Op *first = body->first;
-  int ahead = ahead_of(w, true);
+  int ahead = ahead_of(w, BY_THREADS), boxes = ahead_of(w, BY_BOXES);
+  if (boxes) {
+    insert_group(w, first, BY_BOXES, later(w, boxes));
+    insert_mbar_wait(w, first);
+  }
   if (ahead) {
     ir_insert_before(first, new_wait(w, ahead - 1));
-    insert_group(w, issue_before(w->l, first), later(w, ahead));
+    insert_group(w, issue_before(w->l, first), BY_THREADS, later(w, ahead));
   }
   for (int i = 0; i < w->l->copies.n; i++) {
     const StagedCopy *c = &w->l->copies.at[i];
@@ -232,15 +297,23 @@ static bool is_used_behind(const Rewrite *w) {
   return false;
 }
 
-/* Zeros that were copied past the last iteration must not arrive on top of something else. */
+static void insert_behind(Op *loop, Op *op) {
+  if (loop->next) ir_insert_before(loop->next, op);
+  else ir_append(loop->parent, op);
+}
+
+/* Zeros that were copied past the last iteration must not arrive on top of something else, and
+ * barriers must not be taken for memory. */
 static void drain(Rewrite *w) {
-  Op *loop = w->l->loop;
-  if (!ahead_of(w, true) || !is_used_behind(w)) return;
-  if (loop->next) ir_insert_before(loop->next, new_wait(w, 0));
-  else ir_append(loop->parent, new_wait(w, 0));
+  if (!is_used_behind(w)) return;
+  if (ahead_of(w, BY_THREADS)) insert_behind(w->l->loop, new_wait(w, 0));
+  if (w->full) insert_behind(w->l->loop, new_mbar_op(w, OP_mbar_inval));
 }
 
 static bool rewrite_loop(Rewrite *w) {
+  int boxes = count_moved(w, BY_BOXES);
+  w->full = NULL;
+  if (boxes) make_barriers(w, boxes);
   name_slots(w);
   fill_ring(w);
   if (!run_ahead(w)) return false;
@@ -261,9 +334,25 @@ static void make_rings(Kernel *k, const PipelinePlan *plan) {
     }
 }
 
+/* Boxes pay where they run ahead. */
+static bool unbox_others(Kernel *k, PassCtx *cx, const PipelinePlan *plan) {
+  for (Op *op = ir_first(k); op; op = ir_next(op)) {
+    bool staged = false;
+    if (!copy_goes_by(op, "tma") || copy_barriers(op)) continue;
+    for (int i = 0; plan->slots >= 2 && i < plan->loops.n; i++)
+      for (int j = 0; j < plan->loops.at[i].copies.n; j++)
+        staged |= plan->loops.at[i].copies.at[j].copy == op;
+    CopyWays ways = copy_ways(k, cx);
+    if (!staged && !choose_copy_way(&ways, op, "it does not run ahead of a loop")) return false;
+  }
+  return true;
+}
+
 bool pass_pipeline(Kernel *k, PassCtx *cx) {
   const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
   PipelinePlan plan = pipeline_plan(k, cx);
+  if (!machine || !cx->target) return true;
+  if (!unbox_others(k, cx, &plan)) return false;
   if (plan.slots < 2) return true;
   make_rings(k, &plan);
   Rewrite w = {.k = k, .sym = k->cx->sym, .cx = cx, .plan = &plan};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analysis/copy_plan.h"
+#include "ir/access.h"
 #include "ir/attr.h"
 
 enum {
@@ -125,11 +126,6 @@ static const char *why_not_copy(const Planner *p, const StagedLoop *l, const Op 
                                  : why_not_ring(p, l->loop, copy, use->memory);
   }
   return why;
-}
-
-static bool is_async(const Op *copy) {
-  const Attr *mode = op_attr(copy, ATTR_mode);
-  return mode && strcmp(mode->text, "async") == 0;
 }
 
 /* ---- products under way ---- */
@@ -295,7 +291,8 @@ static bool is_wanted(const Planner *p, const StagedCopy *c) {
 
 static void plan_copy(Planner *p, StagedLoop *l, Op *copy) {
   const char *why = why_not_copy(p, l, copy);
-  StagedCopy c = {copy, copy->args[1]->def, is_async(copy)};
+  StagedCopy c = {.copy = copy, .alloc = copy->args[1]->def, .boxes = copy_goes_by(copy, "tma")};
+  c.async = c.boxes || copy_goes_by(copy, "async");
   if (why) remark(p, copy, "does not run ahead", why);
   else if (is_wanted(p, &c)) vec_push(p->arena, &l->copies, c);
 }

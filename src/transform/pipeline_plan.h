@@ -14,6 +14,7 @@
 typedef struct StagedCopy {
   Op *copy, *alloc;
   bool async; /* else its tile waits in registers while an iteration is computed */
+  bool boxes; /* asynchronous, by a copy engine: a barrier says when it has arrived */
 } StagedCopy;
 
 typedef struct StagedLoop {

@@ -16,6 +16,7 @@
  * The author's barriers that order memory (shared_barrier, barrier) count, if all waves meet there.
  * Needs memory_uses, distribute. */
 #include "analysis/memory_uses.h"
+#include "ir/access.h"
 #include "transform/pass.h"
 
 #include <string.h>
@@ -121,8 +122,16 @@ static bool slots_differ(const Sync *s, const MemoryUse *a, const MemoryUse *b, 
   return sym_equal(cx, s->facts, x, y) == SYM_NEVER || differ_by_remainder(cx, x, y);
 }
 
-/* Each thread waits for its own copies, of the same elements whenever it copies. */
+/* Done by one thread, always the same. */
+static bool is_elected(const Op *op) {
+  return op->kind == OP_mbar_init || op->kind == OP_mbar_inval || copy_barriers(op);
+}
+
+/* Each thread waits for its own copies, of the same elements whenever it copies. For boxes every
+ * thread waits, in each iteration for those that fill its slot: none is under way behind the loop.
+ */
 static bool is_awaited(const Op *a, const Op *b) {
+  if (copy_barriers(a)) return true;
   return (a->kind == OP_async_wait || b->kind == OP_async_wait) &&
          (memory_is_ahead(a) || memory_is_ahead(b) || a->kind == b->kind);
 }
@@ -132,6 +141,7 @@ static bool meets(const Sync *s, const MemoryUse *a, const MemoryUse *b, When wh
   bool atomic = (a->how | b->how) & TOUCH_ATOMIC;
   if (!writes && !(mixed && atomic)) return false;
   if ((a == b && a->by_name) || is_awaited(a->op, b->op)) return false;
+  if (is_elected(a->op) && is_elected(b->op)) return false;
   return memories_overlap(s->m, a->memory, b->memory) && !is_exclusive(s, a->op, b->op) &&
          !slots_differ(s, a, b, when);
 }

@@ -3,6 +3,7 @@
  * Scratch is addressed with coordinates of the workgroup's tile; what falls outside it is dropped,
  * and what was never written may not be read. */
 #include "backend/sim/eval.h"
+#include "ir/access.h"
 #include "ir/alloc_layout.h"
 
 /* ---- elements ---- */
@@ -40,7 +41,7 @@ typedef enum Orientation {
 } Orientation;
 
 /* `memory` is operand number `at`; dynamic values follow it. */
-static Access access_of(Eval *ev, const Op *op, int at, const Box *box, Orientation way) {
+static Access open_access(Eval *ev, const Op *op, int at, const Box *box, Orientation way) {
   const Memory *m = ev->values[op->args[at]->id].memory;
   const Attr *mapping = op_attr(op, ATTR_mapping);
   Access a = {.op = op, .box = box, .memory = m, .local = m->written != NULL, .replaced = -1};
@@ -78,7 +79,7 @@ static Memory *memory_arg(Eval *ev, const Op *op, int i) {
 bool run_read(Eval *ev, Op *op) {
   Box box;
   if (!place_box(ev, op->results[0].type, &box)) return false;
-  Access a = access_of(ev, op, 0, &box, MEMORY_IS_INPUT);
+  Access a = open_access(ev, op, 0, &box, MEMORY_IS_INPUT);
   const Memory *m = memory_arg(ev, op, 0);
   const int64_t *offsets = m ? access_offsets(ev, &a) : NULL;
   if (!offsets) return false;
@@ -95,7 +96,7 @@ bool run_write(Eval *ev, Op *op) {
   if (!m || !place_box(ev, op->args[0]->type, &box)) return false;
   Tile *value = tile_at(ev, op->args[0], &box);
   if (!value) return false;
-  Access a = access_of(ev, op, 1, &box, MEMORY_IS_OUTPUT);
+  Access a = open_access(ev, op, 1, &box, MEMORY_IS_OUTPUT);
   return memory_write(ev, m, access_offsets(ev, &a), tile_convert(ev, value, m->dtype));
 }
 
@@ -118,9 +119,9 @@ bool run_copy(Eval *ev, Op *op) {
   bool in = to->written != NULL;
   Box box;
   if (!tile_of_memory(ev, in ? to : from, &box)) return false;
-  Access a = access_of(ev, op, in ? 0 : 1, &box, in ? MEMORY_IS_INPUT : MEMORY_IS_OUTPUT);
+  Access a = open_access(ev, op, in ? 0 : 1, &box, in ? MEMORY_IS_INPUT : MEMORY_IS_OUTPUT);
   a.dynamic = op->args + 2;
-  a.ndynamic = op->nargs - 2;
+  a.ndynamic = copy_barriers(op) ? 0 : op->nargs - 2;
   Access local = {
       .op = &by_name, .box = &box, .memory = in ? to : from, .local = true, .replaced = -1};
   const int64_t *source = access_offsets(ev, in ? &a : &local);
@@ -164,7 +165,7 @@ bool run_atomic(Eval *ev, Op *op) {
   if (!place_box(ev, op->args[0]->type, &box)) return false;
   Tile *value = tile_at(ev, op->args[0], &box);
   if (!value) return false;
-  Access a = access_of(ev, op, 1, &box, MEMORY_IS_INPUT);
+  Access a = open_access(ev, op, 1, &box, MEMORY_IS_INPUT);
   a.test_extents = true; /* an element that does not exist adds nothing, wherever it would add */
   Tile *old = tile_new(ev, value->dtype, &box);
   ev->values[op->results[0].id].tile = old;
@@ -177,7 +178,7 @@ bool run_scatter(Eval *ev, Op *op) {
   Tile *value = tile_at(ev, op->args[0], &box);
   Tile *index = value ? tile_at(ev, op->args[1], &box) : NULL;
   if (!index) return false;
-  Access a = access_of(ev, op, 2, &box, MEMORY_IS_OUTPUT);
+  Access a = open_access(ev, op, 2, &box, MEMORY_IS_OUTPUT);
   a.test_extents = true;
   a.replaced = (int)op_attr(op, ATTR_pos)->integer;
   a.replacement = index;

@@ -109,6 +109,9 @@ const OpEval op_eval[OP_COUNT] = {
     [OP_sched_group] = {.run = run_nothing},
     [OP_async_commit] = {.run = run_nothing},
     [OP_async_wait] = {.run = run_nothing},
+    [OP_mbar_init] = {.run = run_nothing},
+    [OP_mbar_inval] = {.run = run_nothing},
+    [OP_mbar_wait] = {.run = run_nothing},
     [OP_debug_log] = {.run = run_debug_log},
 
     [OP_for] = {.run = run_for},
