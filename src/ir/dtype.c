@@ -269,6 +269,7 @@ MmaType dtype_mma(DType t) {
   case DTYPE_f4e2m1fn: return MMA_f4e2m1fn;
   case DTYPE_i32: return MMA_i32;
   case DTYPE_i8: return MMA_i8;
+  case DTYPE_i16: return MMA_i16;
   default: return (MmaType)0;
   }
 }

@@ -55,16 +55,7 @@ CpuTarget cpu_llvm_host(const CpuLlvm *l, Arena *a) {
   return host;
 }
 
-static bool has(const CpuTarget *t, const char *feature) {
-  size_t n = strlen(feature);
-  const char *at = strstr(t->features, feature);
-  return at && (at[n] == ',' || !at[n]);
-}
-
 const char *cpu_target_row(const CpuTarget *t) {
-  const char *name = strncmp(t->triple, "aarch64", 7) == 0 ? "cpu_neon"
-                     : has(t, "+avx512f")                  ? "cpu_avx512"
-                     : has(t, "+avx2")                     ? "cpu_avx2"
-                                                           : "cpu_sse";
-  return target_find(name).machine ? name : "cpu";
+  const Processor *p = processor_of_host(t->triple, t->features);
+  return p ? p->target : "cpu";
 }

@@ -17,12 +17,17 @@ enum {
   bf16 = MMA_bf16,
   i32 = MMA_i32,
   i8 = MMA_i8,
+  i16 = MMA_i16,
   f4e2m1fn = MMA_f4e2m1fn,
   F8_OCP = MMA_f8e4m3fn | MMA_f8e5m2,
   F8 = F8_OCP | MMA_f8e4m3fnuz | MMA_f8e5m2fnuz,
   F6F4 = MMA_f6e2m3fn | MMA_f4e2m1fn,
   SAME = false,
   MIXED = true,
+  ROWS = false,
+  SQUARES = true,
+  ALL_TYPES = (MMA_i16 << 1) - 1,
+  ACC_TYPES = MMA_f64 | MMA_f32 | MMA_f16 | MMA_i32,
 };
 
 /* Texts of the fragments, by name. */
@@ -51,6 +56,7 @@ static const MmaInfo mma_rows[] = {
    MMA_REGISTERS,                                                                                  \
    MMA_REGISTERS,                                                                                  \
    FEATURE_##needs,                                                                                \
+   0,                                                                                              \
    {frag_##a, frag_##b, frag_##c, frag_##s, frag_##s},                                             \
    emit},
 #define WGMMA_ROW(n, n8, k, acc, word, types, pairs, acc_types, a)                                 \
@@ -69,6 +75,7 @@ static const MmaInfo mma_rows[] = {
    MMA_REGISTERS | MMA_SHARED,                                                                     \
    MMA_SHARED,                                                                                     \
    FEATURE_WGMMA,                                                                                  \
+   0,                                                                                              \
    {frag_##a, NULL, "reg d1/2:1 d0/2:8 d1/" #n8 ":8 | lane d1/4:2 d0/8:1 | wave d0/4:16", NULL,    \
     NULL},                                                                                         \
    "wgmma.mma_async.sync.aligned.m64n" #n "k" #k ".%d.%a.%b"},
@@ -128,8 +135,6 @@ const MmaInfo *mma_for_type(const MmaInfo *row, MmaType type) {
 
 /* ---- made rows ------------------------------------------------------------------------------- */
 
-enum { ALL_TYPES = (MMA_i8 << 1) - 1, ACC_TYPES = MMA_f64 | MMA_f32 | MMA_f16 | MMA_i32 };
-
 /* Along N:  A in every lane   k_vec of K, then the out_vec rows
  *           B                 k_vec of K, lane = n * k_mult + slice of K
  *           C                 the out_vec rows, the same sum in the k_mult lanes of n
@@ -163,10 +168,33 @@ const MmaInfo *mma_dot(Arena *a, MmaDot dot, int lanes) {
   return row;
 }
 
-const MmaInfo *mma_register_tile(Arena *a, int m, int n, int k) {
+const DotInfo *dot_info(DotForm form) {
+  static const DotInfo rows[] = {
+#define REGISTER_TILE(word, k, a, b, least, blocks, types, from, sums, doc)                        \
+  {#word, doc, k, a, b, least, blocks, types, from, sums},
+#include "target/register_tile.def"
+  };
+  return &rows[form];
+}
+
+/* `side` elements of K, then rows, then what is left of K. */
+static const char *side_layout(Arena *a, int rows, int k, int side) {
+  if (side == k) return arena_printf(a, "reg d1/%d:1 d0/%d:1", k, rows);
+  return arena_printf(a, "reg d1/%d:1 d0/%d:1 d1/%d:%d", side, rows, k / side, side);
+}
+
+static const char *sums_layout(Arena *a, const DotInfo *t, int m, int n) {
+  if (!t->squares || m % 2 || n % 2) return arena_printf(a, "reg d1/%d:1 d0/%d:1", n, m);
+  return arena_printf(a, "reg d1/2:1 d0/2:1 d1/%d:2 d0/%d:2", n / 2, m / 2);
+}
+
+const MmaInfo *mma_register_tile(Arena *a, DotForm form, int m, int n, int k) {
+  const DotInfo *t = dot_info(form);
   MmaInfo *row = ARENA_NEW(a, MmaInfo);
+  bool any_k = form == DOT_tile && k > 0;
+  if (!any_k) k = t->k;
   *row = (MmaInfo){
-      .name = arena_printf(a, "tile_%dx%dx%d", m, n, k),
+      .name = arena_printf(a, "%s_%dx%dx%d", t->word, m, n, k),
       .form = MMA_TILE,
       .m = m,
       .n = n,
@@ -174,14 +202,14 @@ const MmaInfo *mma_register_tile(Arena *a, int m, int n, int k) {
       .lanes = 1,
       .operand_elems = m * k,
       .acc_elems = m * n,
-      .operand_types = ALL_TYPES,
-      .acc_types = ACC_TYPES,
+      .operand_types = t->types,
+      .acc_types = t->sums,
       .place_a = MMA_REGISTERS,
       .place_b = MMA_REGISTERS,
       .needs = FEATURE_REGISTER_TILES,
-      .layout = {arena_printf(a, "reg d1/%d:1 d0/%d:1", k, m),
-                 arena_printf(a, "reg d1/%d:1 d0/%d:1", k, n),
-                 arena_printf(a, "reg d1/%d:1 d0/%d:1", n, m)},
+      .tile = form,
+      .layout = {side_layout(a, m, k, any_k ? k : t->side_a),
+                 side_layout(a, n, k, any_k ? k : t->side_b), sums_layout(a, t, m, n)},
       .emit = "",
   };
   return row;
@@ -189,13 +217,26 @@ const MmaInfo *mma_register_tile(Arena *a, int m, int n, int k) {
 
 enum { MOST_ELEMENTS = 4096 }; /* that a register tile holds */
 
+/* The form whose word the name begins with, and what follows it. */
+static const char *behind_word(const char *name, DotForm *form) {
+  for (int i = 0; i < DOT_COUNT; i++) {
+    const char *word = dot_info((DotForm)i)->word;
+    size_t n = strlen(word);
+    if (strncmp(name, word, n) != 0 || name[n] != '_') continue;
+    *form = (DotForm)i;
+    return name + n + 1;
+  }
+  return "";
+}
+
 const MmaInfo *mma_named(Arena *a, const char *name) {
   const MmaInfo *row = mma_find(name);
+  DotForm form = DOT_tile;
   int m, n, k;
-  if (row || sscanf(name, "tile_%dx%dx%d", &m, &n, &k) != 3) return row;
+  if (row || sscanf(behind_word(name, &form), "%dx%dx%d", &m, &n, &k) != 3) return row;
   bool fits = m > 0 && n > 0 && k > 0 && m <= MOST_ELEMENTS && n <= MOST_ELEMENTS &&
               k <= MOST_ELEMENTS && m * n <= MOST_ELEMENTS && m * k <= MOST_ELEMENTS &&
               n * k <= MOST_ELEMENTS;
-  row = fits ? mma_register_tile(a, m, n, k) : NULL;
+  row = fits ? mma_register_tile(a, form, m, n, k) : NULL;
   return row && strcmp(row->name, name) == 0 ? row : NULL;
 }

@@ -14,7 +14,7 @@ typedef enum MmaForm {
   MMA_VIRTUAL, /* native instructions on slices of the registers: K in another order */
   MMA_SCALED,  /* with MX scales, one for 32 elements of K */
   MMA_DOT,     /* no instruction: products in lanes, summed over neighbours */
-  MMA_TILE,    /* an outer product of vector registers (CPU) */
+  MMA_TILE,    /* of a processor: a row of register_tile.def */
 } MmaForm;
 
 typedef enum MmaOperand { MMA_A, MMA_B, MMA_C, MMA_SA, MMA_SB, MMA_OPERANDS } MmaOperand;
@@ -34,7 +34,15 @@ typedef enum MmaType {
   MMA_f4e2m1fn = 1 << 10,
   MMA_i32 = 1 << 11,
   MMA_i8 = 1 << 12,
+  MMA_i16 = 1 << 13,
 } MmaType;
+
+/* How processors multiply, register_tile.def; numbers of bits. */
+typedef enum DotForm {
+#define REGISTER_TILE(word, ...) DOT_##word,
+#include "target/register_tile.def"
+  DOT_COUNT
+} DotForm;
 
 typedef enum MmaPlace { MMA_REGISTERS = 1, MMA_SHARED = 2 } MmaPlace; /* where an operand may be */
 
@@ -49,6 +57,7 @@ typedef struct MmaInfo {
   bool mixed;                        /* A and B may have different types of the set */
   unsigned place_a, place_b;         /* MmaPlace */
   unsigned needs;                    /* of features.def */
+  DotForm tile;                      /* of MMA_TILE */
   const char *layout[MMA_OPERANDS];  /* digits; NULL: no such operand, or never in registers */
   const char *emit;                  /* the instruction's spelling, see mma.def */
 } MmaInfo;
@@ -87,10 +96,20 @@ typedef struct MmaDot {
  * k_mult neighbours share a result. NULL: k_mult does not divide the lanes. */
 const MmaInfo *mma_dot(Arena *a, MmaDot dot, int lanes);
 
-/* A register tile of a processor: m x n results, k products each per step. */
-const MmaInfo *mma_register_tile(Arena *a, int m, int n, int k);
+typedef struct DotInfo {
+  const char *word, *doc;
+  int k, side_a, side_b, least;
+  bool squares;               /* of results; else rows */
+  unsigned types, from, sums; /* MmaType */
+} DotInfo;
 
-/* A row of the table, or the register tile of a name such as `tile_8x48x1`; NULL: neither. */
+const DotInfo *dot_info(DotForm form);
+
+/* A register tile of a processor: m x n results. `tile` takes any k (0: that of its row), the
+ * elements of K of one step side by side. */
+const MmaInfo *mma_register_tile(Arena *a, DotForm form, int m, int n, int k);
+
+/* A row of the table, or the register tile of a name such as `bfdot_8x48x2`; NULL: neither. */
 const MmaInfo *mma_named(Arena *a, const char *name);
 
 #endif

@@ -34,17 +34,42 @@ static StepCost cost_of(int rows, int columns, int m, int v, int lanes) {
   return c;
 }
 
-RegisterTile register_tile(const TargetInfo *t, int bits, int rows, int columns) {
-  int lanes = t->global_access * 8 / bits, registers = t->registers * 4 / t->global_access;
-  RegisterTile best = {1, lanes};
-  StepCost least = cost_of(rows, columns, 1, 1, lanes);
+static bool fits(const TargetInfo *t, const TileProduct *p, DotForm form) {
+  const DotInfo *row = dot_info(form);
+  const Processor *here = processor_named(t->name);
+  unsigned types = row->types | row->from;
+  int least = p->rows < p->columns ? p->rows : p->columns;
+  return here && here->tiles >> form & 1 && types & p->a && types & p->b && row->sums & p->sum &&
+         least >= row->least;
+}
+
+static DotForm form_of(const TargetInfo *t, const TileProduct *p) {
+  DotForm best = DOT_tile;
+  for (int i = 0; i < DOT_COUNT; i++)
+    if (fits(t, p, (DotForm)i)) best = (DotForm)i;
+  return best;
+}
+
+/* Registers of 16 rows: two of A, two of B, four of sums. */
+static RegisterTile matrix_tile(DotForm form, const TileProduct *p) {
+  enum { ROWS = 16 };
+  return (RegisterTile){form, p->rows > ROWS ? 2 * ROWS : ROWS,
+                        p->columns > ROWS ? 2 * ROWS : ROWS};
+}
+
+RegisterTile register_tile(const TargetInfo *t, const TileProduct *p) {
+  int lanes = t->global_access * 8 / p->bits, registers = t->registers * 4 / t->global_access;
+  RegisterTile best = {form_of(t, p), 1, lanes};
+  if (dot_info(best.form)->least > MOST_VECTORS) return matrix_tile(best.form, p);
+  StepCost least = cost_of(p->rows, p->columns, 1, 1, lanes);
   for (int v = 1; v <= MOST_VECTORS; v++)
     for (int m = 1; m <= MOST_ROWS && m * v <= registers * 3 / 4; m *= 2) {
-      StepCost c = cost_of(rows, columns, m, v, lanes);
+      StepCost c = cost_of(p->rows, p->columns, m, v, lanes);
       bool fewer = c.cycles == least.cycles && c.loads < least.loads;
       if (c.cycles > least.cycles || (c.cycles == least.cycles && !fewer)) continue;
       least = c;
-      best = (RegisterTile){m, v * lanes};
+      best.m = m;
+      best.n = v * lanes;
     }
   return best;
 }

@@ -20,6 +20,17 @@ static const TargetInfo target_rows[] = {
 #include "target/targets.def"
 };
 
+#define TILE(word) (1u << DOT_##word)
+#define AARCH64 "aarch64"
+#define X86_64 "x86_64"
+#define ANY ""
+
+static const Processor processor_rows[] = {
+#define TARGET(...)
+#define CPU(name, registers, bytes, arch, words, tiles, doc) {#name, arch, words, tiles},
+#include "target/targets.def"
+};
+
 const TargetInfo *target_at(int i) {
   return i >= 0 && (size_t)i < WV_LEN(target_rows) ? &target_rows[i] : NULL;
 }
@@ -64,4 +75,49 @@ unsigned target_mma_types(const TargetInfo *t, const MmaInfo *row) {
   if (!target_has(t, FEATURE_FP8_OCP)) types &= ~(unsigned)(MMA_f8e4m3fn | MMA_f8e5m2);
   if (!target_has(t, FEATURE_FP8_FNUZ)) types &= ~(unsigned)(MMA_f8e4m3fnuz | MMA_f8e5m2fnuz);
   return types;
+}
+
+/* ---- processors ---- */
+
+const Processor *processor_at(int i) {
+  return i >= 0 && (size_t)i < WV_LEN(processor_rows) ? &processor_rows[i] : NULL;
+}
+
+const Processor *processor_named(const char *target) {
+  for (size_t i = 0; i < WV_LEN(processor_rows); i++)
+    if (strcmp(processor_rows[i].target, target) == 0) return &processor_rows[i];
+  return NULL;
+}
+
+/* Word by word: "+avx512f" is not "+avx512fp16". */
+static bool has_word(const char *features, const char *word, size_t n) {
+  for (const char *at = features; *at; at += strcspn(at, ","), at += *at == ',')
+    if (*at == '+' && strncmp(at + 1, word, n) == 0 && (at[n + 1] == ',' || !at[n + 1]))
+      return true;
+  return false;
+}
+
+bool has_feature_word(const char *features, const char *word) {
+  return has_word(features, word, strlen(word));
+}
+
+static bool has_all(const char *features, const char *wanted) {
+  for (const char *at = wanted; *at; at += strcspn(at, ","), at += *at == ',')
+    if (!has_word(features, at + 1, strcspn(at, ",") - 1)) return false;
+  return true;
+}
+
+const Processor *processor_of_host(const char *triple, const char *features) {
+  const Processor *best = NULL;
+  for (size_t i = 0; i < WV_LEN(processor_rows); i++) {
+    const Processor *p = &processor_rows[i];
+    bool here = *p->arch && without(triple, p->arch) != triple;
+    if (here && has_all(features, p->features)) best = p;
+  }
+  return best;
+}
+
+bool target_has_mma(const TargetInfo *t, const MmaInfo *row) {
+  const Processor *p = row->form == MMA_TILE ? processor_named(t->name) : NULL;
+  return target_has(t, row->needs) && (!p || p->tiles >> row->tile & 1);
 }

@@ -44,6 +44,23 @@ static inline int target_waves(const TargetInfo *t) { return t->threads / t->lan
 
 const TargetInfo *target_at(int i); /* NULL past the end */
 
+/* What a processor is beside that: the columns of CPU rows. */
+typedef struct Processor {
+  const char *target;
+  const char *arch;     /* as triples begin; "": any */
+  const char *features; /* as LLVM spells them: "+neon,+dotprod" */
+  unsigned tiles;       /* bits, by DotForm */
+} Processor;
+
+const Processor *processor_at(int i);                 /* NULL past the end */
+const Processor *processor_named(const char *target); /* NULL: it is none */
+
+/* The last row whose features are all among these; NULL: none of that architecture. */
+const Processor *processor_of_host(const char *triple, const char *features);
+
+/* Whether "+x,-y,..." has +word. */
+bool has_feature_word(const char *features, const char *word);
+
 typedef struct TargetChoice {
   const TargetInfo *machine; /* NULL: no such target */
   bool simulated;            /* run by the simulator as that machine would */
@@ -58,9 +75,7 @@ TargetChoice target_find(const char *name);
 TargetChoice target_resolve(Diags *diags, const char *name);
 
 /* Whether the machine executes the row (as one instruction, or as the several of a virtual one). */
-static inline bool target_has_mma(const TargetInfo *t, const MmaInfo *row) {
-  return target_has(t, row->needs);
-}
+bool target_has_mma(const TargetInfo *t, const MmaInfo *row);
 
 /* The operand types of the row on this machine: eight-bit floats come in two families. */
 unsigned target_mma_types(const TargetInfo *t, const MmaInfo *row);

@@ -151,7 +151,7 @@ static bool multiply_block(Tiles *t, const Product *p, const Block *b) {
   Lower *l = &t->l;
   Value *offset = acc_offset(t, p, b), *acc = load_block(t, p, b, offset);
   if (!acc) return false;
-  const MmaInfo *row = mma_register_tile(l->arena, b->m, b->n, 1);
+  const MmaInfo *row = mma_register_tile(l->arena, p->tile.form, b->m, b->n, 0);
   MmaChoice choice = {.name = intern(&l->k->cx->names, row->name)};
   Attr mma = {.key = ATTR_mma, .mma = &choice};
   NestLoop loop = loop_open(t, NULL, pack_depth(t, &p->a->source), p->k, 1, &acc, 1);
@@ -265,7 +265,10 @@ static bool open_product(Tiles *t, const Op *op, Product *p) {
   if (!dtype_is_float(c) && dtype_is_float(of[0]->dtype))
     return tiles_refuse(t, op, "a product of floats that is summed in integers");
   p->old = find_buffer(t, p, p->acc);
-  p->tile = register_tile(t->l.cx->target, dtype_info[p->dtype].bits, p->m, p->n);
+  p->tile = register_tile(t->l.cx->target, &(TileProduct){.sum = (unsigned)dtype_mma(p->dtype),
+                                                          .bits = dtype_info[p->dtype].bits,
+                                                          .rows = p->m,
+                                                          .columns = p->n});
   return true;
 }
 

@@ -378,11 +378,11 @@ TEST(register_tiles) {
   Arena *a = arena_new();
   const int shapes[][3] = {{6, 16, 1}, {14, 32, 1}, {8, 12, 1}, {2, 2, 8}, {8, 12, 4}, {1, 1, 1}};
   for (size_t i = 0; i < WV_LEN(shapes); i++) {
-    const MmaInfo *row = mma_register_tile(a, shapes[i][0], shapes[i][1], shapes[i][2]);
+    const MmaInfo *row = mma_register_tile(a, DOT_tile, shapes[i][0], shapes[i][1], shapes[i][2]);
     check_row(harness, a, row);
     CHECK(target_has_mma(target_find("cpu").machine, row));
   }
-  CHECK_STR(mma_register_tile(a, 6, 16, 1)->name, "tile_6x16x1");
+  CHECK_STR(mma_register_tile(a, DOT_tile, 6, 16, 1)->name, "tile_6x16x1");
   arena_free(a);
 }
 
@@ -403,17 +403,19 @@ TEST(register_tiles_suit_the_product) {
   TargetInfo wide = *target_find("cpu").machine, narrow = wide;
   wide.global_access = 64, wide.registers = 512;
   narrow.global_access = 32, narrow.registers = 128;
-  RegisterTile big = register_tile(&wide, 32, 1024, 960);
+  RegisterTile big = register_tile(&wide, &(TileProduct){.bits = 32, .rows = 1024, .columns = 960});
   CHECK(big.m == 8 && big.n == 48);
-  RegisterTile f64 = register_tile(&wide, 64, 1024, 960);
+  RegisterTile f64 = register_tile(&wide, &(TileProduct){.bits = 64, .rows = 1024, .columns = 960});
   CHECK(f64.m == 8 && f64.n == 24);
-  RegisterTile few = register_tile(&narrow, 32, 1024, 960);
+  RegisterTile few =
+      register_tile(&narrow, &(TileProduct){.bits = 32, .rows = 1024, .columns = 960});
   CHECK(few.m == 4 && few.n == 24);
-  RegisterTile row = register_tile(&wide, 32, 1, 64);
+  RegisterTile row = register_tile(&wide, &(TileProduct){.bits = 32, .rows = 1, .columns = 64});
   CHECK(row.m == 1 && row.n == 64);
   for (int rows = 1; rows < 40; rows += 3)
     for (int columns = 1; columns < 300; columns += 7) {
-      RegisterTile t = register_tile(&narrow, 32, rows, columns);
+      RegisterTile t =
+          register_tile(&narrow, &(TileProduct){.bits = 32, .rows = rows, .columns = columns});
       CHECK(t.m >= 1 && t.n % 8 == 0 && t.m * t.n / 8 <= 12);
     }
 }

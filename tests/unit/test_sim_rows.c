@@ -172,6 +172,54 @@ TEST(every_row_in_registers) {
   CHECK_INT(rows + wgmma, mma_count());
 }
 
+/* ---- register tiles ---- */
+
+/* A form on a processor in a type, small and general values. Sums of `tile` have several types. */
+static bool tile_runs(const MmaInfo *row, const TargetInfo *machine, DType t) {
+  Case c = {.row = row, .machine = machine, .spelling = row->name, .a = t, .b = t};
+  c.c = !dtype_is_float(t) ? DTYPE_i32 : t == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32;
+  bool ok = true;
+  c.copies[0] = c.copies[1] = c.copies[2] = 1;
+  for (int v = EXACT; v <= ROUGH; v++) {
+    c.values = (Values)v;
+    ok &= runs(&c);
+  }
+  return ok;
+}
+
+static bool runs_in_all_types(const MmaInfo *row, const TargetInfo *machine) {
+  unsigned types = MMA_tf32; /* not a type of the language */
+  for (int t = 0; t < DTYPE_COUNT; t++) {
+    unsigned type = (unsigned)dtype_mma((DType)t) & row->operand_types;
+    if (type && tile_runs(row, machine, (DType)t)) types |= type;
+  }
+  if ((row->operand_types & ~types) == 0) return true;
+  return printf("%s on %s: types %x were not multiplied\n", row->name, machine->name,
+                row->operand_types & ~types),
+         false;
+}
+
+/* Every row of register_tile.def, on every processor that has it, in all its types, as a whole
+ * block and at the edges of products; nowhere else. */
+TEST(every_register_tile) {
+  static const int shapes[][2] = {{1, 1}, {8, 12}, {5, 7}, {32, 32}, {16, 31}};
+  for (int f = 0; f < DOT_COUNT; f++)
+    for (size_t s = 0; s < WV_LEN(shapes); s++) {
+      Arena *a = arena_new();
+      const MmaInfo *row = mma_register_tile(a, (DotForm)f, shapes[s][0], shapes[s][1], 0);
+      int machines = 0;
+      for (int i = 0; processor_at(i); i++) {
+        const TargetInfo *t = target_find(processor_at(i)->target).machine;
+        CHECK_INT(target_has_mma(t, row), processor_at(i)->tiles >> f & 1);
+        if (!target_has_mma(t, row)) continue;
+        if (s == 0 || machines == 0) CHECK(runs_in_all_types(row, t));
+        machines++;
+      }
+      CHECK(machines > 0 && !target_has_mma(target_find("sm_90a").machine, row));
+      arena_free(a);
+    }
+}
+
 /* ---- dot products ---- */
 
 typedef struct DotTypes {
@@ -296,5 +344,5 @@ TEST(integers_wrap) {
   CHECK(trial_passes(&t, wraps));
 }
 
-TESTS_MAIN(RUN(every_row_in_registers) RUN(dot_products) RUN(misfits) RUN(copies_agree)
-               RUN(holes_travel) RUN(integers_wrap))
+TESTS_MAIN(RUN(every_row_in_registers) RUN(every_register_tile) RUN(dot_products) RUN(misfits)
+               RUN(copies_agree) RUN(holes_travel) RUN(integers_wrap))

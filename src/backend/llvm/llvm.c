@@ -9,50 +9,31 @@
 
 #include "backend/llvm/llvm_state.h"
 #include "ir/dtype.h"
+#include "target/target.h"
 
 /* ---- hosts ---- */
 
-/* Features are separated by commas; "+avx512f" is not "+avx512fp16". */
-static bool has_feature(const char *features, const char *name) {
-  size_t n = strlen(name);
-  for (const char *at = features; (at = strstr(at, name)); at += n)
-    if (at > features && at[-1] == '+' && (at[n] == ',' || !at[n])) return true;
-  return false;
-}
-
 LlvmHost llvm_host(const char *triple, const char *features) {
   bool arm = strncmp(triple, "aarch64", 7) == 0 || strncmp(triple, "arm64", 5) == 0;
-  bool avx2 = has_feature(features, "avx2"), avx512 = has_feature(features, "avx512f");
+  bool avx2 = has_feature_word(features, "avx2"), avx512 = has_feature_word(features, "avx512f");
   return (LlvmHost){.arch = arm ? LLVM_AARCH64 : LLVM_X86_64,
                     .vector_bits = avx512 ? 512
                                    : avx2 ? 256
                                           : 128,
-                    .f16 = arm || has_feature(features, "f16c"),
-                    .dotprod = arm && has_feature(features, "dotprod"),
-                    .i8mm = arm && has_feature(features, "i8mm"),
-                    .bf16 = arm && has_feature(features, "bf16"),
-                    .avx512_bf16 = has_feature(features, "avx512bf16"),
-                    .avx512_vnni = has_feature(features, "avx512vnni"),
+                    .f16 = arm || has_feature_word(features, "f16c"),
+                    .features = features,
                     .native_masks = avx512};
 }
 
 bool llvm_host_named(const char *target, LlvmHost *out) {
-  static const struct {
-    const char *target, *triple, *features;
-  } rows[] = {{"cpu_neon", "aarch64-unknown-linux-gnu", "+neon"},
-              {"cpu_sse", "x86_64-unknown-linux-gnu", "+sse2"},
-              {"cpu_avx2", "x86_64-unknown-linux-gnu", "+avx2,+fma,+f16c"},
-              {"cpu_avx512", "x86_64-unknown-linux-gnu", "+avx512f,+avx2,+fma,+f16c"}};
 #if defined(__aarch64__)
   const char *here = "cpu_neon";
 #else
   const char *here = "cpu_avx2";
 #endif
-  if (strcmp(target, "cpu") == 0) target = here;
-  for (size_t i = 0; i < WV_LEN(rows); i++)
-    if (strcmp(rows[i].target, target) == 0)
-      return *out = llvm_host(rows[i].triple, rows[i].features), true;
-  return false;
+  const Processor *p = processor_named(strcmp(target, "cpu") == 0 ? here : target);
+  if (p) *out = llvm_host(p->arch, p->features);
+  return p != NULL;
 }
 
 /* ---- writing ---- */

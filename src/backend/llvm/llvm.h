@@ -11,11 +11,10 @@ typedef enum LlvmArch { LLVM_AARCH64, LLVM_X86_64 } LlvmArch;
 
 typedef struct LlvmHost {
   LlvmArch arch;
-  int vector_bits;          /* of a register */
-  bool f16;                 /* conversions of f16 */
-  bool dotprod, i8mm, bf16; /* AArch64 */
-  bool avx512_bf16, avx512_vnni;
-  bool native_masks; /* loads and stores with a mask */
+  int vector_bits;      /* of a register */
+  bool f16;             /* conversions of f16 */
+  bool native_masks;    /* loads and stores with a mask */
+  const char *features; /* all of them, as LLVM spells them */
 } LlvmHost;
 
 /* From LLVM's own words: a triple, and features as "+neon,-sve". */
