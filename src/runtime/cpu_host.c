@@ -1,13 +1,17 @@
 /* cpu_host.c: what this processor can do, as LLVM spells it.
  *
- * On x86 LLVM's own list is complete: it asks the processor and the operating system. On AArch64,
+ * On x86 LLVM's own list is complete: it asks the processor and the operating system. Only matrix
+ * registers (AMX) must be asked for: Linux saves them for processes that did. On AArch64,
  * before 22, it derives features from the processor's name, and code that uses one that a
  * hypervisor hides (SVE, usually) dies of SIGILL: there the kernel's HWCAP bits are the list. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
-#ifdef __aarch64__
+#if defined(__aarch64__)
 #include <sys/auxv.h>
+#elif defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 #include "base/strbuf.h"
@@ -39,10 +43,22 @@ static const char *features_of(const CpuLlvm *l, Arena *a) {
   return sb_text(&out);
 }
 #else
+/* For this process and its threads; asking again is harmless. */
+static bool may_use_amx(void) {
+#if defined(__x86_64__) && defined(__linux__)
+  enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+  return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+#else
+  return false;
+#endif
+}
+
 static const char *features_of(const CpuLlvm *l, Arena *a) {
-  char *text = l->GetHostCPUFeatures();
-  const char *kept = arena_strdup(a, text);
+  char *text = l->GetHostCPUFeatures(), *kept = arena_strdup(a, text);
   l->DisposeMessage(text);
+  bool asks = strstr(kept, "+amx") != NULL;
+  if (asks && !may_use_amx())
+    for (char *at = kept; (at = strstr(at, "+amx")); at++) *at = '-';
   return kept;
 }
 #endif

@@ -254,10 +254,16 @@ typedef struct PackSource {
   const Sym *k_end; /* elements from this coordinate on are left out; NULL: none */
   Point others;     /* coordinates of its other dims */
   DType dtype;      /* what the product computes in */
+  int side, step;   /* elements of k that lie side by side; that one step of the product reads */
 } PackSource;
 
-/* It in panels of `rows`: element (k, r) of panel p at p*rows*depth + k*(rows of p) + r. The last
- * panel may have fewer rows. */
+/* Elements along k that panels have room for: whole steps. */
+static inline int pack_padded(const PackSource *s) {
+  return (s->depth + s->step - 1) / s->step * s->step;
+}
+
+/* It in panels of `rows`: element (k, r) of panel p at p*rows*depth + k*(rows of p) + r, where k
+ * counts sides, and elements are sides. The last panel may have fewer rows. */
 typedef struct Panels {
   PackSource source;
   int rows;

@@ -22,7 +22,7 @@ typedef struct Product {
   MmaRoles roles;
   Tile at[3]; /* where lhs, rhs and the accumulator lie */
   int m, n, k, dim_m, dim_n;
-  DType dtype; /* what it is computed in */
+  DType dtype, operands; /* what is summed; what is multiplied */
   RegisterTile tile;
   const Panels *a, *b;
   const Value *old; /* whose buffer is taken over; NULL: a new one is needed */
@@ -115,6 +115,21 @@ static Value *make_row(Tiles *t, const Product *p, const Block *b, int row) {
   return tiles_wide_at(t, p->acc, &at);
 }
 
+/* Rows of the block, one behind the other, in the order in which the instruction holds sums; or
+ * back. */
+static Value *arrange(Tiles *t, const MmaInfo *row, Value *v, bool back) {
+  Layout c;
+  int n = row->m * row->n, *regs = ARENA_ARRAY(t->l.arena, int, n), at[LAYOUT_DIMS];
+  mma_fragment(row, MMA_C, &c);
+  for (int i = 0; i < n; i++) {
+    layout_at(&c, i, 0, 0, at);
+    int place = at[0] * row->n + at[1];
+    if (back) regs[place] = i;
+    else regs[i] = place;
+  }
+  return emit_pick(&t->l, v, regs, n);
+}
+
 static Value *load_block(Tiles *t, const Product *p, const Block *b, Value *offset) {
   Lower *l = &t->l;
   const TileBuffer *buffer = t->tile[p->out->id].buffer;
@@ -140,26 +155,38 @@ static void store_block(Tiles *t, const Product *p, const Block *b, Value *offse
   }
 }
 
+/* A step of k. */
 static Value *load_panel(Tiles *t, const Panels *from, const Sym *base, const Sym *k, int rows) {
   Lower *l = &t->l;
   const Sym *at = sym_add(l->sym, base, sym_mul(l->sym, k, sym_int(l->sym, rows)));
   Value *args[] = {from->memory, emit_address(l, lower_sound(l, at), DTYPE_index)};
-  return emit(l, OP_load, args, 2, NULL, 0, type_vec(l->k->cx, rows, from->source.dtype));
+  const Type *type = type_vec(l->k->cx, rows * from->source.step, from->source.dtype);
+  return emit(l, OP_load, args, 2, NULL, 0, type);
+}
+
+/* How far k goes, in whole steps. */
+static const Sym *steps_of(Tiles *t, const Product *p, int step) {
+  SymCtx *sym = t->l.sym;
+  const Sym *depth = pack_depth(t, &p->a->source), *by = sym_int(sym, step);
+  depth = sym_mul(sym, by, sym_ceildiv(sym, depth, by));
+  return lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), depth));
 }
 
 static bool multiply_block(Tiles *t, const Product *p, const Block *b) {
   Lower *l = &t->l;
+  const MmaInfo *row = mma_register_tile(l->arena, p->tile.form, b->m, b->n, 0);
   Value *offset = acc_offset(t, p, b), *acc = load_block(t, p, b, offset);
   if (!acc) return false;
-  const MmaInfo *row = mma_register_tile(l->arena, p->tile.form, b->m, b->n, 0);
+  acc = arrange(t, row, acc, false);
   MmaChoice choice = {.name = intern(&l->k->cx->names, row->name)};
   Attr mma = {.key = ATTR_mma, .mma = &choice};
-  NestLoop loop = loop_open(t, NULL, pack_depth(t, &p->a->source), p->k, 1, &acc, 1);
+  NestLoop loop =
+      loop_open(t, NULL, steps_of(t, p, row->k), pack_padded(&p->a->source), row->k, &acc, 1);
   Value *args[] = {load_panel(t, p->a, b->a_base, loop.counter, b->m),
                    load_panel(t, p->b, b->b_base, loop.counter, b->n), loop_arg(&loop, 0)};
   Value *next = emit(l, OP_wave_mma, args, 3, &mma, 1, acc->type);
   loop_close(t, &loop, &next);
-  store_block(t, p, b, offset, loop_result(&loop, 0));
+  store_block(t, p, b, offset, arrange(t, row, loop_result(&loop, 0), true));
   return true;
 }
 
@@ -194,6 +221,7 @@ static int dim_of(const Type *t, const Sym *dim) {
 static PackSource source_of(const Tiles *t, const Product *p, bool rhs) {
   const Value *v = rhs ? p->rhs : p->lhs;
   const Tile *tile = &p->at[rhs];
+  const DotInfo *form = dot_info(p->tile.form);
   int row = dim_of(v->type, rhs ? p->roles.n : p->roles.m), k = dim_of(v->type, p->roles.k);
   PackSource s = {.of = v,
                   .row = v->type->dims[row],
@@ -203,7 +231,9 @@ static PackSource source_of(const Tiles *t, const Product *p, bool rhs) {
                   .extent = tile->extent[row],
                   .depth = tile->extent[k],
                   .others = {.along = -1, .width = 1},
-                  .dtype = p->dtype};
+                  .dtype = p->operands,
+                  .side = rhs ? form->side_b : form->side_a,
+                  .step = form->k};
   for (int i = 0; i < v->type->rank; i++) {
     if (i == row || i == k) continue;
     const Sym *at = point_get(&p->batch, v->type->dims[i]);
@@ -245,6 +275,20 @@ static bool pack_operands(Tiles *t, Product *p) {
   return p->b != NULL;
 }
 
+/* The block in registers, and what operands are packed as: products that are multiplied by scales
+ * are not what instructions of small types add up. */
+static void choose_tile(const Tiles *t, Product *p) {
+  bool scaled = p->op->kind == OP_scaled_mma;
+  TileProduct wanted = {.sum = (unsigned)dtype_mma(p->dtype), .bits = dtype_info[p->dtype].bits};
+  wanted.a = scaled ? 0 : (unsigned)dtype_mma(p->lhs->type->dtype);
+  wanted.b = scaled ? 0 : (unsigned)dtype_mma(p->rhs->type->dtype);
+  wanted.rows = p->m, wanted.columns = p->n;
+  p->tile = register_tile(t->l.cx->target, &wanted);
+  p->operands = p->dtype;
+  for (int i = 0; p->tile.form != DOT_tile && i < DTYPE_COUNT; i++)
+    if (dot_info(p->tile.form)->types == (unsigned)dtype_mma((DType)i)) p->operands = (DType)i;
+}
+
 static bool open_product(Tiles *t, const Op *op, Product *p) {
   bool scaled = op->kind == OP_scaled_mma;
   *p = (Product){.op = op, .lhs = op->args[0], .rhs = op->args[scaled ? 2 : 1]};
@@ -265,10 +309,7 @@ static bool open_product(Tiles *t, const Op *op, Product *p) {
   if (!dtype_is_float(c) && dtype_is_float(of[0]->dtype))
     return tiles_refuse(t, op, "a product of floats that is summed in integers");
   p->old = find_buffer(t, p, p->acc);
-  p->tile = register_tile(t->l.cx->target, &(TileProduct){.sum = (unsigned)dtype_mma(p->dtype),
-                                                          .bits = dtype_info[p->dtype].bits,
-                                                          .rows = p->m,
-                                                          .columns = p->n});
+  choose_tile(t, p);
   return true;
 }
 

@@ -9,27 +9,18 @@
  * Nothing is tested in inner loops where an operand is what a read gives: rows that nobody needs
  * are copies of the last one that somebody does, and elements along k that are left out are not
  * packed. */
+#include "tiles/tiles_pack.h"
+
 #include "ir/dtype.h"
-#include "tiles/tiles.h"
 
 enum {
-  BLOCK = 8, /* rows and elements of k that are transposed together; 16 of k were no faster */
-  RUN = 8    /* rows of memory that are read side by side where panels are cut out of them */
+  BLOCK = PACK_BLOCK, /* 16 of k were no faster */
+  RUN = 8 /* rows of memory that are read side by side where panels are cut out of them */
 };
-
-typedef struct Packing {
-  const Panels *to;
-  const PackSource *from;
-  const Sym *base;   /* offset of the panel */
-  const Sym *first;  /* its first row, relative */
-  int rows, group;   /* of the panel; of the block */
-  const Sym *at_row; /* of the block, in the panel */
-} Packing;
 
 /* ---- elements ---- */
 
-/* The operand, times its scale, at a point. */
-static Value *source_at(Tiles *t, const PackSource *from, const Point *p) {
+Value *pack_source_at(Tiles *t, const PackSource *from, const Point *p) {
   Lower *l = &t->l;
   Value *v = tiles_wide_at(t, from->of, p);
   v = v ? emit_cast(l, v, from->dtype) : NULL;
@@ -62,7 +53,7 @@ static void store_panel(Tiles *t, const Packing *x, const Sym *k, const Sym *row
   }
 }
 
-static Point with(Point p, const Sym *dim, const Sym *at) {
+Point pack_point(Point p, const Sym *dim, const Sym *at) {
   p.dim[p.n] = dim;
   p.at[p.n++] = at;
   return p;
@@ -82,8 +73,7 @@ static bool may_repeat_rows(const PackSource *from) {
   return from->end && pack_plain_read(from->of);
 }
 
-/* Row number `row` of the source, or, where nobody needs it, the last that somebody does. */
-static const Sym *row_at(Tiles *t, const PackSource *from, const Sym *row) {
+const Sym *pack_row_at(Tiles *t, const PackSource *from, const Sym *row) {
   SymCtx *sym = t->l.sym;
   const Sym *at = sym_add(sym, from->row_start, row);
   if (may_repeat_rows(from)) at = sym_min(sym, at, sym_sub(sym, from->end, sym_int(sym, 1)));
@@ -114,14 +104,15 @@ static bool pack_run(Tiles *t, const Packing *x, const Sym *row, int width, cons
   const Sym *stop = sym_add(sym, k_first, sym_int(sym, RUN));
   stop = lower_sound(&t->l, sym_min(sym, stop, pack_depth(t, from)));
   NestLoop loop = loop_open(t, k_first, stop, from->depth, 1, NULL, 0);
-  Point p = with(from->others, from->k, sum(t, from->k_start, loop.counter));
+  Point p = pack_point(from->others, from->k, sum(t, from->k_start, loop.counter));
   const Sym *first = sym_add(sym, x->first, row);
-  p = with(p, from->row, width > 1 ? sum(t, from->row_start, first) : row_at(t, from, first));
+  p = pack_point(p, from->row,
+                 width > 1 ? sum(t, from->row_start, first) : pack_row_at(t, from, first));
   p.along = width > 1 ? p.n - 1 : -1;
   p.width = width;
   grant_source(t, from);
   if (width > 1 && from->end) grant(t, from->row, from->end); /* a whole panel */
-  Value *v = source_at(t, from, &p);
+  Value *v = pack_source_at(t, from, &p);
   if (v) store_panel(t, x, loop.counter, row, &v, 1);
   loop_close(t, &loop, NULL);
   return v != NULL;
@@ -157,19 +148,22 @@ static bool pack_rows(Tiles *t, Packing *x) {
 
 /* ---- rows that lie along k ---- */
 
-/* Elements of two vecs in turn, from the lower or upper halves. */
-static Value *zip(Tiles *t, Value *a, Value *b, bool upper) {
+/* Units of two vecs in turn, from the lower or upper halves. */
+static Value *zip(Tiles *t, Value *a, Value *b, int unit, bool upper) {
   Value *both[] = {a, b};
-  int n = a->type->n, regs[BLOCK];
-  for (int i = 0; i < n; i++) regs[i] = (upper ? n / 2 : 0) + i / 2 + (i % 2 ? n : 0);
-  return emit_pick(&t->l, emit_join(&t->l, both, 2), regs, n);
+  int n = a->type->n / unit, *regs = ARENA_ARRAY(t->l.arena, int, a->type->n);
+  for (int i = 0; i < n * unit; i++) {
+    int at = (upper ? n / 2 : 0) + i / unit / 2 + (i / unit % 2 ? n : 0);
+    regs[i] = at * unit + i % unit;
+  }
+  return emit_pick(&t->l, emit_join(&t->l, both, 2), regs, a->type->n);
 }
 
-/* As many vecs as elements of each, a power of two: log n rounds of zips. */
-static void transpose_square(Tiles *t, Value **v, int n) {
+/* log n rounds of zips. */
+void pack_transpose(Tiles *t, Value **v, int n, int unit) {
   for (int round = 1; round < n; round *= 2) {
     Value *next[BLOCK];
-    for (int i = 0; i < n; i++) next[i] = zip(t, v[i / 2], v[i / 2 + n / 2], i % 2);
+    for (int i = 0; i < n; i++) next[i] = zip(t, v[i / 2], v[i / 2 + n / 2], unit, i % 2);
     for (int i = 0; i < n; i++) v[i] = next[i];
   }
 }
@@ -179,7 +173,7 @@ static void transpose(Tiles *t, Value **v, int rows, int width, Value **out) {
   bool square = is_power_of_two(rows) && rows > 1 && width % rows == 0;
   for (int k = 0; square && k < width; k += rows) {
     for (int r = 0; r < rows; r++) out[k + r] = emit_range(&t->l, v[r], k, rows);
-    transpose_square(t, out + k, rows);
+    pack_transpose(t, out + k, rows, 1);
   }
   for (int k = 0; !square && k < width; k++) {
     Value *parts[BLOCK];
@@ -196,8 +190,8 @@ static bool pack_block(Tiles *t, const Point *k, void *user) {
   const Sym *at = sym_sub(sym, k->at[k->n - 1], from->k_start);
   for (int r = 0; r < x->group; r++) {
     const Sym *row = sym_add(sym, sym_add(sym, x->first, x->at_row), sym_int(sym, r));
-    Point p = with(*k, from->row, row_at(t, from, row));
-    if (!(rows[r] = source_at(t, from, &p))) return false;
+    Point p = pack_point(*k, from->row, pack_row_at(t, from, row));
+    if (!(rows[r] = pack_source_at(t, from, &p))) return false;
   }
   transpose(t, rows, x->group, k->width, out);
   store_panel(t, x, at, x->at_row, out, k->width);
@@ -227,7 +221,7 @@ static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
 /* A block of rows, along all of k. */
 static bool pack_group(Tiles *t, Packing *x, int group, const Sym *at_row) {
   const PackSource *from = x->from;
-  Point p = with(from->others, from->k, from->k_start);
+  Point p = pack_point(from->others, from->k, from->k_start);
   NestBox b = {.rank = p.n, .along = p.n - 1, .width = BLOCK};
   b.dim[b.along] = from->k;
   b.start[b.along] = from->k_start;
@@ -282,7 +276,8 @@ bool panels_open(Tiles *t, const Panels *p, bool rest, PanelPart part, PanelRun 
   SymCtx *sym = t->l.sym;
   int full = p->source.extent / p->rows, left = p->source.extent % p->rows;
   int rows = rest ? left : p->rows, most = !rest ? full : left ? 1 : 0;
-  int64_t size = (int64_t)p->rows * p->source.depth, start = rest ? (int64_t)full * p->rows : 0, n;
+  int64_t size = (int64_t)p->rows * pack_padded(&p->source),
+          start = rest ? (int64_t)full * p->rows : 0, n;
   const Sym *from = NULL, *to = panels_of(t, &p->source, start, rows, most, part == PANELS_WHOLE);
   if (part == PANELS_CUT) from = panels_of(t, &p->source, start, rows, most, true);
   bool single = !from && sym_is_int(to, &n) && n <= 1;
@@ -299,7 +294,7 @@ void panels_close(Tiles *t, PanelRun *r) {
   if (r->looping) loop_close(t, &r->loop, NULL);
 }
 
-static bool pack_panels_of_columns(Tiles *t, Packing *x) {
+static bool pack_each(Tiles *t, Packing *x, bool along_rows) {
   bool ok = true;
   for (int rest = 0; ok && rest < 2; rest++) {
     PanelRun run;
@@ -307,7 +302,7 @@ static bool pack_panels_of_columns(Tiles *t, Packing *x) {
     x->rows = run.rows;
     x->base = run.base;
     x->first = run.first;
-    ok = pack_columns(t, x);
+    ok = x->from->side > 1 ? pack_sides(t, x, along_rows) : pack_columns(t, x);
     panels_close(t, &run);
   }
   return ok;
@@ -318,7 +313,8 @@ static bool pack_all(Tiles *t, const PackSource *from, const Panels *to) {
   const Sym *contiguous = tile_contiguous(t, from->of);
   bool along_rows = contiguous && dim_base(contiguous) == dim_base(from->row);
   nest_open(t);
-  bool ok = along_rows ? pack_rows(t, &x) : pack_panels_of_columns(t, &x);
+  bool lines = along_rows && from->side == 1;
+  bool ok = lines ? pack_rows(t, &x) : pack_each(t, &x, along_rows);
   nest_close(t);
   return ok;
 }
@@ -328,8 +324,9 @@ static bool pack_all(Tiles *t, const PackSource *from, const Panels *to) {
 static bool same_source(const PackSource *a, const PackSource *b) {
   bool same = a->of == b->of && a->scale == b->scale && a->row == b->row && a->k == b->k &&
               a->extent == b->extent && a->depth == b->depth && a->dtype == b->dtype &&
-              a->row_start == b->row_start && a->k_start == b->k_start && a->end == b->end &&
-              a->k_end == b->k_end && a->others.n == b->others.n;
+              a->side == b->side && a->step == b->step && a->row_start == b->row_start &&
+              a->k_start == b->k_start && a->end == b->end && a->k_end == b->k_end &&
+              a->others.n == b->others.n;
   for (int i = 0; same && i < a->others.n; i++) same = a->others.at[i] == b->others.at[i];
   return same;
 }
@@ -357,7 +354,7 @@ const Panels *pack_panels(Tiles *t, const PackSource *from, int rows) {
       return t->panels.at[i];
   Panels *p = ARENA_NEW(t->l.arena, Panels);
   *p = (Panels){.source = *from, .rows = rows, .scope = home};
-  p->memory = scratch_new(t, from->dtype, (int64_t)from->extent * from->depth, home != here);
+  p->memory = scratch_new(t, from->dtype, (int64_t)from->extent * pack_padded(from), home != here);
   t->l.scope = home;
   if (home != here) t->level = NULL;
   bool ok = pack_all(t, from, p);

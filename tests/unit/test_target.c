@@ -13,8 +13,38 @@ TEST(rows_are_sane) {
     if (t->banks && t->lanes > 1) CHECK_INT(t->phase8 * 8, t->banks * BANK_BYTES);
     CHECK(t->doc[0] && target_find(t->name).machine == t && !target_find(t->name).simulated);
   }
-  CHECK_INT(n, 16);
+  CHECK_INT(n, 21);
   CHECK(!target_at(-1) && !target_at(n));
+}
+
+/* A host is the best row all of whose features it has; words are whole. */
+TEST(processors_of_hosts) {
+  const char *x86 = "x86_64-unknown-linux-gnu", *arm = "aarch64-unknown-linux-gnu";
+  const char *avx512 = "+sse2,+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl";
+  const char *amx = "+sse2,+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512vnni,"
+                    "+avx512bf16,+amx-tile,+amx-bf16,+amx-int8,-amx-fp16";
+  const struct {
+    const char *triple, *features, *target;
+  } hosts[] = {{arm, "+fp-armv8,+neon,+dotprod,-i8mm,-bf16", "cpu_neon_dot"},
+               {arm, "+neon,-dotprod", "cpu_neon"},
+               {arm, "+neon,+dotprod,+i8mm,+bf16,+sve", "cpu_neon_mm"},
+               {x86, "+sse2", "cpu_sse"},
+               {x86, "+sse2,+avx2,-fma,+f16c", "cpu_sse"},
+               {x86, "+sse2,+avx2,+fma,+f16c,+avx512fp16", "cpu_avx2"},
+               {x86, avx512, "cpu_avx512"},
+               {x86, amx, "cpu_amx"}};
+  for (size_t i = 0; i < WV_LEN(hosts); i++) {
+    const Processor *p = processor_of_host(hosts[i].triple, hosts[i].features);
+    CHECK_STR(p ? p->target : NULL, hosts[i].target);
+  }
+  for (int i = 0; processor_at(i); i++) {
+    const Processor *p = processor_at(i);
+    CHECK(processor_named(p->target) == p && target_find(p->target).machine);
+    CHECK(p->tiles >> DOT_tile & 1);
+    if (*p->arch) CHECK(processor_of_host(p->arch, p->features) == p);
+  }
+  CHECK(!processor_named("sm_90a") && !processor_at(-1));
+  CHECK(!processor_of_host("riscv64-linux", "+v"));
 }
 
 TEST(spellings) {
@@ -70,5 +100,6 @@ TEST(eight_bit_floats_follow_the_machine) {
   CHECK_INT(target_mma_types(target_find("gfx950").machine, row), MMA_f8e4m3fn | MMA_f8e5m2);
 }
 
-TESTS_MAIN(RUN(rows_are_sane) RUN(spellings) RUN(machines_have_their_matrix_instructions)
-               RUN(eight_bit_floats_follow_the_machine))
+TESTS_MAIN(RUN(rows_are_sane) RUN(processors_of_hosts) RUN(spellings)
+               RUN(machines_have_their_matrix_instructions)
+                   RUN(eight_bit_floats_follow_the_machine))

@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "backend/llvm/llvm_state.h"
+#include "backend/llvm/llvm_dot.h"
 #include "ir/dtype.h"
 #include "target/target.h"
 
@@ -186,18 +186,28 @@ static void open_ids(Llvm *p, const Constraint *launch) {
 
 /* ---- uses ---- */
 
-/* Rows of a register tile are loaded element by element where that repeats them for free: x86 does
- * so in the load, AArch64 multiplies by an element of a vector. */
-static bool *find_repeated(const Llvm *p) {
-  bool *repeated = ARENA_ARRAY(p->arena, bool, p->k->nvalues);
+/* Elements of a row that are multiplied at a time, in all places of a vector; 0: it is used as it
+ * lies. */
+static int repeats_of(Llvm *p, const Op *op) {
+  const LlvmDot *dot = llvm_dot_for(p, op);
+  if (!dot) return 1;
+  if (dot->kind == DOT_KIND_SQUARE || dot->kind == DOT_KIND_MATRIX) return 0;
+  return 32 / llvm_elem_bits(dot->dtype);
+}
+
+/* Rows of a register tile are loaded piece by piece where that repeats them for free: x86 does so
+ * in the load, AArch64 multiplies by an element of a vector. */
+static int *find_repeated(Llvm *p) {
+  int *repeated = ARENA_ARRAY(p->arena, int, p->k->nvalues);
   bool *otherwise = ARENA_ARRAY(p->arena, bool, p->k->nvalues);
   for (const Op *op = ir_first(p->k); op; op = ir_next(op))
     for (int i = 0; i < op->nargs; i++) {
-      bool row = op->kind == OP_wave_mma && i == 0;
-      (row ? repeated : otherwise)[op->args[i]->id] = true;
+      int id = op->args[i]->id, n = op->kind == OP_wave_mma && i == 0 ? repeats_of(p, op) : 0;
+      otherwise[id] |= !n || (repeated[id] && repeated[id] != n);
+      repeated[id] = n;
     }
   for (int i = 0; i < p->k->nvalues; i++)
-    repeated[i] &= !otherwise[i] && p->host->arch == LLVM_X86_64;
+    if (otherwise[i] || p->host->arch != LLVM_X86_64) repeated[i] = 0;
   return repeated;
 }
 
@@ -217,6 +227,7 @@ static void put_function(Llvm *p, StrBuf *out) {
             "nocapture %%scratch) nounwind {\nentry:\n",
             entry_name(p));
   sb_puts(out, "  " LLVM_NOWHERE " = alloca i64, align 8\n");
+  if (p->has_tiles) sb_puts(out, "  " LLVM_TILES " = alloca [16384 x i8], align 64\n");
   put_slots(p, out);
   sb_puts(out, "  %some = icmp slt i64 %first, %last\n"
                "  br i1 %some, label %groups, label %done\n");
@@ -245,6 +256,7 @@ bool llvm_emit(Kernel *k, const LlvmHost *host, Arena *a, LlvmKernel *out) {
     return llvm_fail(&p, NULL, "a kernel that is not lowered to one lane");
   p.held = ARENA_ARRAY(a, Held *, k->nvalues);
   p.repeated = find_repeated(&p);
+  p.matrices = llvm_find_matrices(&p);
   p.facts = launch_facts(&p, launch);
   p.block = "groups";
   p.scratch = launch->shared;

@@ -49,6 +49,7 @@ int llvm_compute_width(const Llvm *p, DType t) {
 Held *llvm_held_new(Llvm *p, const Value *v) {
   Held *h = ARENA_NEW(p->arena, Held);
   *h = (Held){.dtype = v->type->dtype, .n = v->type->n, .memory = v->type->kind == TYPE_mem};
+  h->matrix = p->matrices[v->id];
   return p->held[v->id] = h;
 }
 
@@ -60,11 +61,16 @@ void llvm_held_set(Llvm *p, Held *h, int width, const char *const *part) {
   Form *f = ARENA_NEW(p->arena, Form);
   *f = (Form){width < h->n ? width : h->n, part, h->forms};
   h->forms = f;
-  vec_push(p->arena, &p->made, ((Made){h, false}));
+  vec_push(p->arena, &p->made, ((Made){h, MADE_FORM}));
+}
+
+static void need_vectors(Llvm *p, Held *h) {
+  if (!h->forms && h->tiles) llvm_matrix_to_vectors(p, h);
 }
 
 const char *const *llvm_parts_of(Llvm *p, Held *h, int width) {
   if (width > h->n) width = h->n;
+  need_vectors(p, h);
   for (const Form *f = h->forms; f; f = f->next)
     if (f->width == width) return f->part;
   Source *all = ARENA_ARRAY(p->arena, Source, h->n);
@@ -76,6 +82,7 @@ const char *const *llvm_parts_of(Llvm *p, Held *h, int width) {
 const char *llvm_scalar_of(Llvm *p, Held *h) { return llvm_parts_of(p, h, 1)[0]; }
 
 const char *llvm_element_of(Llvm *p, Held *h, int i) {
+  need_vectors(p, h);
   for (const Form *f = h->forms; f; f = f->next)
     if (f->width == 1) return f->part[i];
   const Form *f = h->forms;
@@ -116,7 +123,7 @@ const char *llvm_slice_of(Llvm *p, Held *h, int at, int n, int width) {
   Splat *s = ARENA_NEW(p->arena, Splat);
   *s = (Splat){n, llvm_splat_of(p, llvm_elem_type(h->dtype), one, n), h->splats};
   h->splats = s;
-  vec_push(p->arena, &p->made, ((Made){h, true}));
+  vec_push(p->arena, &p->made, ((Made){h, MADE_SPLAT}));
   return s->name;
 }
 
@@ -134,8 +141,9 @@ void llvm_scope_close(Llvm *p, ScopeMark m) {
   p->symbols.n = m.symbols;
   while (p->made.n > m.made) {
     Made last = p->made.at[--p->made.n];
-    if (last.splat) last.of->splats = last.of->splats->next;
-    else last.of->forms = last.of->forms->next;
+    if (last.kind == MADE_SPLAT) last.of->splats = last.of->splats->next;
+    else if (last.kind == MADE_FORM) last.of->forms = last.of->forms->next;
+    else last.of->tiles = NULL;
   }
 }
 
@@ -257,6 +265,7 @@ static const char *gather_part(Llvm *p, const char *elem, const Source *sources,
 
 void llvm_held_gather(Llvm *p, Held *to, const Source *sources, int width) {
   if (width > to->n) width = to->n;
+  for (int i = 0; i < to->n; i++) need_vectors(p, sources[i].from);
   int count = part_count(to->n, width);
   const char **part = ARENA_ARRAY(p->arena, const char *, count);
   for (int i = 0; i < count; i++)

@@ -323,8 +323,11 @@ void llvm_load(Llvm *p, const Op *op) {
     llvm_fail(p, op, "shared memory of another workgroup");
     return;
   }
-  if (p->repeated[op->results[0].id] && !a.mask) a.width = 1;
-  if (is_nibble(a.dtype)) {
+  if (p->repeated[op->results[0].id] && !a.mask) a.width = p->repeated[op->results[0].id];
+  bool plain = !a.mask && !a.test && !op_has(op, ATTR_volatile);
+  if (h->matrix.rows && plain) {
+    llvm_matrix_load(p, h, &h->matrix, place_of(&a, 0));
+  } else if (is_nibble(a.dtype)) {
     load_nibbles(p, &a, h);
   } else {
     const char **part = load_parts(&a);

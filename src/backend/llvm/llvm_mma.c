@@ -1,22 +1,13 @@
 /* llvm_mma.c: register tiles: acc[m, n] += sum over k of a[m, k] * b[n, k].
  *
- * Rows of the accumulator are vectors along n; each is updated with a row's element in all
- * places times a vector of b. */
-#include "backend/llvm/llvm_state.h"
+ * Where the host has no instruction for the operands' type, rows of the accumulator are vectors
+ * along n; each is updated with a row's element in all places times a vector of b. */
+#include "backend/llvm/llvm_dot.h"
 #include "ir/dtype.h"
-#include "target/mma.h"
-
-typedef struct Tile {
-  Llvm *p;
-  int m, n, k;
-  DType acc;
-  int width;        /* elements of a vector of acc */
-  const char *elem; /* of acc */
-} Tile;
 
 /* An operand in the type of the accumulator, one vector for each k: element i of vector k is
  * (i, k). */
-static Held **columns_of(Tile *t, Held *h, int rows) {
+static Held **columns_of(TileMma *t, Held *h, int rows, int side) {
   Llvm *p = t->p;
   Held **out = ARENA_ARRAY(p->arena, Held *, t->k);
   for (int k = 0; k < t->k; k++) {
@@ -24,7 +15,7 @@ static Held **columns_of(Tile *t, Held *h, int rows) {
     *column = (Held){.dtype = h->dtype, .n = rows};
     *cast = (Held){.dtype = t->acc, .n = rows};
     Source *from = ARENA_ARRAY(p->arena, Source, rows);
-    for (int i = 0; i < rows; i++) from[i] = (Source){h, i * t->k + k};
+    for (int i = 0; i < rows; i++) from[i] = (Source){h, llvm_place_in(rows, side, i, k)};
     if (t->k == 1 && h->dtype == t->acc) {
       out[k] = h;
       continue;
@@ -40,7 +31,7 @@ static Held **columns_of(Tile *t, Held *h, int rows) {
   return out;
 }
 
-static const char *multiply_add(Tile *t, const char *a, const char *b, const char *c, int n) {
+static const char *multiply_add(TileMma *t, const char *a, const char *b, const char *c, int n) {
   Llvm *p = t->p;
   const char *type = llvm_vec_type(p, t->elem, n);
   if (!dtype_is_float(t->acc)) {
@@ -56,7 +47,7 @@ static const char *multiply_add(Tile *t, const char *a, const char *b, const cha
 
 /* One element of a column in all places of a vector: a shuffle of the vector it is in, which
  * instructions that multiply by a lane take as it is. */
-static const char *lane_splat(Tile *t, Held *column, int i, int n) {
+static const char *lane_splat(TileMma *t, Held *column, int i, int n) {
   Llvm *p = t->p;
   const Form *f = column->forms;
   int part = i / f->width, size = part_size(column->n, f->width, part);
@@ -70,8 +61,17 @@ static const char *lane_splat(Tile *t, Held *column, int i, int n) {
                   n, sb_text(&mask));
 }
 
+/* Where the sum (i, j) is. */
+static void sum_at(const TileMma *t, const Layout *c, int *place) {
+  int at[LAYOUT_DIMS];
+  for (int r = 0; r < t->m * t->n; r++) {
+    layout_at(c, r, 0, 0, at);
+    place[at[0] * t->n + at[1]] = r;
+  }
+}
+
 /* The accumulator as rows, each in vectors of `width`. */
-static const char ***open_rows(Tile *t, Held *acc) {
+static const char ***open_rows(TileMma *t, Held *acc, const int *place) {
   Llvm *p = t->p;
   int count = part_count(t->n, t->width);
   const char ***rows = ARENA_ARRAY(p->arena, const char **, t->m);
@@ -79,26 +79,27 @@ static const char ***open_rows(Tile *t, Held *acc) {
     Held *row = ARENA_NEW(p->arena, Held);
     *row = (Held){.dtype = acc->dtype, .n = t->n};
     Source *from = ARENA_ARRAY(p->arena, Source, t->n);
-    for (int j = 0; j < t->n; j++) from[j] = (Source){acc, i * t->n + j};
+    for (int j = 0; j < t->n; j++) from[j] = (Source){acc, place[i * t->n + j]};
     llvm_held_gather(p, row, from, t->width);
     rows[i] = arena_copy(p->arena, row->forms->part, sizeof(char *) * (size_t)count);
   }
   return rows;
 }
 
-static void close_rows(Tile *t, const char ***rows, Held *to) {
+static void close_rows(TileMma *t, const char ***rows, const int *place, Held *to) {
   Llvm *p = t->p;
   Source *from = ARENA_ARRAY(p->arena, Source, to->n);
   for (int i = 0; i < t->m; i++) {
     Held *row = ARENA_NEW(p->arena, Held);
     *row = (Held){.dtype = to->dtype, .n = t->n};
     llvm_held_set(p, row, t->width, rows[i]);
-    for (int j = 0; j < t->n; j++) from[i * t->n + j] = (Source){row, j};
+    for (int j = 0; j < t->n; j++) from[place[i * t->n + j]] = (Source){row, j};
   }
   llvm_held_gather(p, to, from, llvm_memory_width(p, to->dtype));
 }
 
-static void outer_product(Tile *t, Held **a, Held **b, const char ***rows) {
+static void outer_product(TileMma *t, const char ***rows) {
+  Held **a = columns_of(t, t->a, t->m, t->side[0]), **b = columns_of(t, t->b, t->n, t->side[1]);
   for (int k = 0; k < t->k; k++) {
     const char *const *columns = llvm_parts_of(t->p, b[k], t->width);
     for (int i = 0; i < t->m; i++)
@@ -109,22 +110,61 @@ static void outer_product(Tile *t, Held **a, Held **b, const char ***rows) {
   }
 }
 
-void llvm_wave_mma(Llvm *p, const Op *op) {
+static void multiply_rows(TileMma *t, const LlvmDot *dot, Held *acc, Held *to) {
+  Layout c;
+  int *place = ARENA_ARRAY(t->p->arena, int, t->m * t->n);
+  mma_fragment(t->row, MMA_C, &c);
+  sum_at(t, &c, place);
+  const char ***rows = open_rows(t, acc, place);
+  if (dot) llvm_dot_rows(t, dot, rows);
+  else outer_product(t, rows);
+  close_rows(t, rows, place, to);
+}
+
+/* Squares are registers as they lie. */
+static void multiply_squares(TileMma *t, const LlvmDot *dot, Held *acc, Held *to) {
+  Llvm *p = t->p;
+  int width = t->width, count = part_count(acc->n, width);
+  const char **sums =
+      arena_copy(p->arena, llvm_parts_of(p, acc, width), sizeof *sums * (size_t)count);
+  llvm_dot_squares(t, dot, sums);
+  llvm_held_set(p, to, width, sums);
+}
+
+static bool open_tile(TileMma *t, const Op *op, const Held *acc) {
+  const MmaChoice *choice = op_attr(op, ATTR_mma)->mma;
+  Llvm *p = t->p;
+  t->row = choice->name ? mma_named(p->arena, choice->name) : NULL;
+  if (!t->row || t->row->form != MMA_TILE || op->nargs > 3 || op_has(op, ATTR_copies))
+    return llvm_fail(p, op, "this matrix instruction");
+  const DotInfo *form = dot_info(t->row->tile);
+  t->m = t->row->m, t->n = t->row->n, t->k = t->row->k;
+  t->side[0] = t->row->tile == DOT_tile ? t->k : form->side_a;
+  t->side[1] = t->row->tile == DOT_tile ? t->k : form->side_b;
+  t->acc = acc->dtype;
+  t->width = llvm_compute_width(p, acc->dtype);
+  t->elem = llvm_elem_type(t->acc);
+  if (t->a->n != t->m * t->k || t->b->n != t->n * t->k || acc->n != t->m * t->n ||
+      llvm_elem_bits(t->acc) < 32)
+    return llvm_fail(p, op, "a fragment of this size or type");
+  return true;
+}
+
+const LlvmDot *llvm_dot_for(Llvm *p, const Op *op) {
   const MmaChoice *choice = op_attr(op, ATTR_mma)->mma;
   const MmaInfo *row = choice->name ? mma_named(p->arena, choice->name) : NULL;
-  Held *a = llvm_held_get(p, op->args[0]), *b = llvm_held_get(p, op->args[1]),
-       *acc = llvm_held_get(p, op->args[2]);
-  if (!row || row->form != MMA_TILE || op->nargs > 3 || op_has(op, ATTR_copies)) {
-    llvm_fail(p, op, "this matrix instruction");
-    return;
-  }
-  Tile t = {p, row->m, row->n, row->k, acc->dtype, llvm_compute_width(p, acc->dtype), NULL};
-  t.elem = llvm_elem_type(t.acc);
-  if (a->n != t.m * t.k || b->n != t.n * t.k || acc->n != t.m * t.n || llvm_elem_bits(t.acc) < 32) {
-    llvm_fail(p, op, "a fragment of this size or type");
-    return;
-  }
-  const char ***rows = open_rows(&t, acc);
-  outer_product(&t, columns_of(&t, a, t.m), columns_of(&t, b, t.n), rows);
-  close_rows(&t, rows, llvm_held_new(p, &op->results[0]));
+  DType a = op->args[0]->type->dtype;
+  if (!row || row->form != MMA_TILE || op->args[1]->type->dtype != a) return NULL;
+  return llvm_dot_of(p, row, a, op->args[2]->type->dtype);
+}
+
+void llvm_wave_mma(Llvm *p, const Op *op) {
+  Held *acc = llvm_held_get(p, op->args[2]);
+  TileMma t = {.p = p, .a = llvm_held_get(p, op->args[0]), .b = llvm_held_get(p, op->args[1])};
+  if (!open_tile(&t, op, acc)) return;
+  const LlvmDot *dot = llvm_dot_for(p, op);
+  Held *to = llvm_held_new(p, &op->results[0]);
+  if (dot && dot->kind == DOT_KIND_MATRIX) llvm_matrix_product(&t, dot, acc, to);
+  else if (dot && dot->kind == DOT_KIND_SQUARE) multiply_squares(&t, dot, acc, to);
+  else multiply_rows(&t, dot, acc, to);
 }

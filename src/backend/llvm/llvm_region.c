@@ -7,10 +7,10 @@
 
 /* ---- carried values ---- */
 
-/* The parts of a value in the form in which values of its type are carried; a memory is its
- * address. */
-static const char *const *carried_parts(Llvm *p, Held *h) {
+/* The parts of a value in the form in which `like` is carried; a memory is its address. */
+static const char *const *carried_parts(Llvm *p, Held *h, const Held *like) {
   if (h->memory) return &h->base;
+  if (like->matrix.rows) return llvm_tiles_of(p, h, &like->matrix);
   return llvm_parts_of(p, h, llvm_memory_width(p, h->dtype));
 }
 
@@ -20,16 +20,19 @@ static int carried_width(const Llvm *p, const Held *h) {
 }
 
 static int carried_count(const Llvm *p, const Held *h) {
+  if (h->matrix.rows) return llvm_matrix_count(&h->matrix);
   return h->memory ? 1 : part_count(h->n, carried_width(p, h));
 }
 
 static const char *carried_type(Llvm *p, const Held *h, int i) {
   if (h->memory) return "ptr";
+  if (h->matrix.rows) return "x86_amx";
   return llvm_held_type(p, h->dtype, part_size(h->n, carried_width(p, h), i));
 }
 
 static void set_carried(Llvm *p, Held *h, const char *const *part) {
   if (h->memory) h->base = part[0];
+  else if (h->matrix.rows) llvm_matrix_set(p, h, &h->matrix, part);
   else llvm_held_set(p, h, llvm_memory_width(p, h->dtype), part);
 }
 
@@ -72,8 +75,8 @@ static Loop open_loop(Llvm *p, Value *const *from, Value *const *args, int n) {
   l.phi = ARENA_ARRAY(p->arena, const char **, n);
   for (int i = 0; i < n; i++) {
     Held *h = llvm_held_get(p, from[i]);
-    l.in[i] = carried_parts(p, h);
     l.body[i] = llvm_held_new(p, args[i]);
+    l.in[i] = carried_parts(p, h, l.body[i]);
     l.phi[i] = phi_names(p, l.body[i]);
     set_carried(p, l.body[i], l.phi[i]);
   }
@@ -82,7 +85,8 @@ static Loop open_loop(Llvm *p, Value *const *from, Value *const *args, int n) {
 
 static void yield_loop(Llvm *p, Loop *l, const Op *yield) {
   if (p->failed) return;
-  for (int i = 0; i < l->n; i++) l->out[i] = carried_parts(p, llvm_held_get(p, yield->args[i]));
+  for (int i = 0; i < l->n; i++)
+    l->out[i] = carried_parts(p, llvm_held_get(p, yield->args[i]), l->body[i]);
 }
 
 /* The results of a region: what one of two blocks hands on. */
@@ -207,8 +211,10 @@ void llvm_if(Llvm *p, const Op *op) {
   Loop l = {.n = op->nresults};
   l.in = ARENA_ARRAY(p->arena, const char *const *, l.n);
   l.out = ARENA_ARRAY(p->arena, const char *const *, l.n);
+  l.body = ARENA_ARRAY(p->arena, Held *, l.n);
   for (int i = 0; i < l.n; i++) {
-    l.in[i] = carried_parts(p, llvm_held_get(p, op->args[first + i]));
+    l.body[i] = llvm_held_new(p, &op->results[i]); /* carried as the result is */
+    l.in[i] = carried_parts(p, llvm_held_get(p, op->args[first + i]), l.body[i]);
     p->held[op->body->args[i]->id] = llvm_held_get(p, op->args[first + i]);
   }
   const char *before = p->block;

@@ -25,20 +25,28 @@ typedef struct Splat {
   struct Splat *next;
 } Splat;
 
+/* A value as a matrix of rows, in registers of its own (llvm_matrix.c). */
+typedef struct MatrixShape {
+  int rows, bytes; /* of a row; rows 0: it is none */
+} MatrixShape;
+
 typedef struct Held {
   DType dtype;
   int n;
   Form *forms;
-  Splat *splats;    /* of a single element: it n times */
-  const char *wide; /* of an integer scalar: its value in i64; or NULL */
+  Splat *splats;            /* of a single element: it n times */
+  const char *const *tiles; /* matrix registers; or NULL */
+  MatrixShape matrix;       /* of those */
+  const char *wide;         /* of an integer scalar: its value in i64; or NULL */
   bool memory;
   const char *base; /* of a memory: a pointer to its first element */
 } Held;
 
-/* A form or a splat of a value, to be forgotten at the end of the region it was made in. */
+/* What was made of a value, to be forgotten at the end of the region it was made in. */
+typedef enum MadeKind { MADE_FORM, MADE_SPLAT, MADE_TILES } MadeKind;
 typedef struct Made {
   Held *of;
-  bool splat;
+  MadeKind kind;
 } Made;
 
 typedef struct SymName {
@@ -55,7 +63,10 @@ typedef struct Llvm {
   int names, labels;
   const char *block; /* the label of the block that is being written */
   Held **held;       /* by value id */
-  bool *repeated;    /* by value id: wanted only one element at a time, in all places of a vector */
+  int *repeated; /* by value id: how many elements at a time are wanted in all places of a vector,
+                    and nothing else is; 0: other things are */
+  MatrixShape *matrices; /* by value id: held in matrix registers */
+  bool has_tiles;        /* uses LLVM_TILES */
   Vec(LlvmSlot) slots;
   Vec(SymName) symbols;
   Vec(Made) made; /* forms and splats, in the order they were made */
@@ -71,6 +82,8 @@ typedef void LlvmFn(Llvm *p, const Op *op);
 /* Eight bytes that hold 0, and eight that anything may be written to. */
 #define LLVM_ZERO "@wave_zero"
 #define LLVM_NOWHERE "%nowhere"
+/* Where matrix registers are taken apart and put together. */
+#define LLVM_TILES "%tiles"
 
 /* ---- llvm.c ---- */
 
@@ -162,6 +175,16 @@ LlvmFn llvm_cast;
 /* ---- llvm_memory.c ---- */
 
 LlvmFn llvm_alloc, llvm_load, llvm_store, llvm_atomic;
+
+/* ---- llvm_matrix.c ---- */
+
+MatrixShape *llvm_find_matrices(Llvm *p);    /* by value id */
+int llvm_matrix_count(const MatrixShape *s); /* registers */
+/* The value in matrix registers: as it is held, or by way of memory. */
+const char *const *llvm_tiles_of(Llvm *p, Held *h, const MatrixShape *s);
+void llvm_matrix_set(Llvm *p, Held *h, const MatrixShape *s, const char *const *tile);
+void llvm_matrix_load(Llvm *p, Held *h, const MatrixShape *s, const char *at);
+void llvm_matrix_to_vectors(Llvm *p, Held *h); /* gives it a form */
 
 /* ---- llvm_mma.c ---- */
 

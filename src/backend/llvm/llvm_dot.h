@@ -1,0 +1,48 @@
+/* llvm_dot.h: register tiles: what the files that write them share. */
+#ifndef WV_LLVM_DOT_H
+#define WV_LLVM_DOT_H
+
+#include "backend/llvm/llvm_state.h"
+#include "target/mma.h"
+
+typedef enum DotKind { DOT_KIND_DOT, DOT_KIND_MADD, DOT_KIND_SQUARE, DOT_KIND_MATRIX } DotKind;
+
+/* An instruction of the host: a row of llvm_dots.def. */
+typedef struct LlvmDot {
+  DotKind kind;
+  DType dtype;
+  LlvmArch arch;
+  const char *feature;
+  int bits;
+  const char *name, *type;
+} LlvmDot;
+
+/* One product of fragments. */
+typedef struct TileMma {
+  Llvm *p;
+  const MmaInfo *row;
+  int m, n, k;
+  int side[2]; /* elements of k that lie side by side in a and b */
+  DType acc;
+  int width;        /* elements of a vector of acc */
+  const char *elem; /* of acc */
+  Held *a, *b;
+} TileMma;
+
+/* By dot products or squares (llvm_dot.c); NULL: the host has none for these operands. `sums` are
+ * those of the row's layout: rows, or squares. */
+const LlvmDot *llvm_dot_of(const Llvm *p, const MmaInfo *row, DType operands, DType acc);
+void llvm_dot_rows(TileMma *t, const LlvmDot *dot, const char ***rows);
+void llvm_dot_squares(TileMma *t, const LlvmDot *dot, const char **sums);
+
+/* The same of a wave_mma op; also NULL for what is no register tile. */
+const LlvmDot *llvm_dot_for(Llvm *p, const Op *op);
+
+/* Where (row, k) lies in a fragment of `rows` rows. */
+int llvm_place_in(int rows, int side, int row, int k);
+
+/* ---- matrix registers (llvm_matrix.c) ---- */
+
+void llvm_matrix_product(TileMma *t, const LlvmDot *dot, Held *acc, Held *to);
+
+#endif

@@ -1,0 +1,35 @@
+/* tiles_pack.h: what the files that make panels of operands share. */
+#ifndef WV_TILES_PACK_H
+#define WV_TILES_PACK_H
+
+#include "tiles/tiles.h"
+
+/* A panel that is being made. */
+typedef struct Packing {
+  const Panels *to;
+  const PackSource *from;
+  const Sym *base;   /* offset of the panel */
+  const Sym *first;  /* its first row, relative */
+  int rows, group;   /* of the panel; of the block */
+  const Sym *at_row; /* of the block, in the panel */
+} Packing;
+
+/* The operand, times its scale, at a point. */
+Value *pack_source_at(Tiles *t, const PackSource *from, const Point *p);
+
+/* Row number `row` of the source, or, where nobody needs it, the last that somebody does. */
+const Sym *pack_row_at(Tiles *t, const PackSource *from, const Sym *row);
+
+/* The point with a further dim. */
+Point pack_point(Point p, const Sym *dim, const Sym *at);
+
+/* `n` vecs of n elements, a power of two of them and at most PACK_BLOCK: row r of column c to row c
+ * of column r. Elements are `unit` registers each. */
+void pack_transpose(Tiles *t, Value **v, int n, int unit);
+
+enum { PACK_BLOCK = 8 }; /* rows and elements of k that are transposed together */
+
+/* A panel in which several elements of k lie side by side (tiles_sides.c). */
+bool pack_sides(Tiles *t, Packing *x, bool along_rows);
+
+#endif
