@@ -166,6 +166,7 @@ static int read_ptx(const char *text, Module *m) {
     const char *map = strchr(at, '[');
     if (strncmp(at, ".param .align", 13) == 0 && map) bytes = atoi(map + 1);
     else if (sscanf(at, ".param .b%d", &bits) == 1) bytes = bits / 8;
+    if (m->nargs == FAKE_ARGS) return 0;
     m->arg_bytes[m->nargs++] = bytes;
   }
   return 1;
@@ -238,7 +239,7 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int
 static int record_here(const CudaLaunchConfig *c, void *function, void **args) {
   Module *m = function;
   FakeLaunch *l = &state.last;
-  memset(l, 0, sizeof *l);
+  memset(l, 0, offsetof(FakeLaunch, arg));
   if (!current || (int)((int *)current - context) != m->device) return BAD_CONTEXT;
   if (c->shared > 49152 && m->dynamic_shared < (int)c->shared) return BAD_VALUE;
   l->function = function, l->stream = c->stream, l->shared = c->shared;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FAKE_ARGS = 64, FAKE_DEVICES = 2 };
+enum { FAKE_ARGS = 256, FAKE_DEVICES = 2 };
 
 typedef struct FakeLaunch {
   void *function, *stream;

@@ -165,4 +165,33 @@ TEST(refusals) {
                 "E0601", "shuffle"));
 }
 
-TESTS_MAIN(RUN(any_shape) RUN(what_it_says) RUN(several_threads) RUN(from_the_cache) RUN(refusals))
+/* More expressions of sizes than a program can be given arguments. */
+TEST(more_numbers_than_arguments) {
+  enum { STORES = 300, N = 701 };
+  char *text = malloc(1 << 16), *at = text;
+  int32_t values[STORES] = {0};
+  int64_t shape[] = {STORES}, other[] = {N};
+  wv_device host = {WV_HOST, 0};
+  int i32 = wv_dtype_find("i32");
+  wv_tensor x = {values, shape, NULL, 1, i32, host}, y = {values, other, NULL, 1, i32, host};
+  wv_launch_arg args[] = {{.tensor = &x}, {.tensor = &y}};
+  at += sprintf(at, "thread kernel @many(%%a: mem<M, i32>, %%b: mem<N, i32>)\n  dynamic M, N\n"
+                    "  launch grid (1) block (1) wave 1\n{\n");
+  for (int i = 0; i < STORES; i++)
+    at += sprintf(at,
+                  "  %%v%d = expr floor(%d*N/(N + %d)) : i32\n  %%o%d = expr %d : index\n"
+                  "  store %%v%d, %%a, %%o%d\n",
+                  i, i * i, i + 1, i, i, i, i);
+  sprintf(at, "}\n");
+  Bench b = open_bench(text, NULL);
+  if (!has_device(&b)) return close_bench(&b), free(text);
+  int wrong = 0;
+  CHECK(b.program && wv_launch(b.program, b.cx, args, 2, NULL, 0));
+  for (int i = 0; i < STORES; i++) wrong += values[i] != i * i * N / (N + i + 1);
+  CHECK_INT(wrong, 0);
+  free(text);
+  close_bench(&b);
+}
+
+TESTS_MAIN(RUN(any_shape) RUN(what_it_says) RUN(several_threads) RUN(from_the_cache) RUN(refusals)
+               RUN(more_numbers_than_arguments))

@@ -445,9 +445,32 @@ TEST(workgroups_that_wait) {
   bench_close(&b);
 }
 
+/* ---- many numbers ---- */
+
+/* More expressions of sizes than a kernel can be given arguments, a division among them. */
+TEST(more_numbers_than_arguments) {
+  enum { STORES = 400 };
+  char *text = malloc(1 << 16), *at = text;
+  at += sprintf(at, "thread kernel @many(%%a: mem<N, i32>)\n  dynamic N\n"
+                    "  launch grid (1) block (32) wave 32\n{\n");
+  for (int i = 0; i < STORES; i++)
+    at += sprintf(at,
+                  "  %%v%d = expr Mod(%d*N + floor(%d*N/(N + 1)), 1000) : i32\n"
+                  "  %%o%d = expr Mod(%d*N + %d, N) : index\n  store %%v%d, %%a, %%o%d\n",
+                  i, i + 3, i + 7, i, i + 2, i, i, i);
+  sprintf(at, "}\n");
+  Bench b = bench_open(text, NULL);
+  Tensor a;
+  wv_launch_arg arg = {.tensor = &tensor(&a, 0x10000, "i32", 1, (int64_t[]){500})->t};
+  CHECK(b.p && wv_launch(b.p, b.cx, &arg, 1, NULL, 0));
+  CHECK(b.fake->last.nargs > 100 && b.fake->last.nargs < 200);
+  free(text);
+  bench_close(&b);
+}
+
 TESTS_MAIN(RUN(driver_is_absent) RUN(library_is_no_driver) RUN(devices) RUN(device_memory)
                RUN(launch_passes_arguments) RUN(launch_again) RUN(launch_on_another_device)
                    RUN(nothing_to_launch) RUN(grid_is_too_large) RUN(arguments_that_do_not_fit)
                        RUN(sizes_that_depend_on_each_other) RUN(driver_refuses_code)
                            RUN(launch_fails) RUN(advice_of_the_driver) RUN(overlapping_launches)
-                               RUN(workgroups_that_wait))
+                               RUN(workgroups_that_wait) RUN(more_numbers_than_arguments))

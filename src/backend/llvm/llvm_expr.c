@@ -142,11 +142,22 @@ static int uniform_symbols(Llvm *p, const Op *op, const Sym *e, const Sym ***out
   return found;
 }
 
-const char *llvm_expr(Llvm *p, const Op *op, const Sym *e) {
+/* What is computed at launch is an argument, and their room is limited: beyond so many only symbols
+ * are, and the rest is computed here, where that is possible. */
+enum { ENOUGH_ARGUMENTS = 128 };
+
+static const SymCode *lower(Llvm *p, const Op *op, const Sym *e) {
   const Sym **uniform;
+  const SymCode *code = NULL;
+  if (p->slots.n >= ENOUGH_ARGUMENTS) code = sym_lower(p->arena, p->sym, p->facts, &e, 1);
+  if (code) return code;
+  sym_take_error(p->sym);
   int n = uniform_symbols(p, op, e, &uniform);
-  Code c = {.p = p, .op = op};
-  c.code = sym_lower_launch(p->arena, p->sym, p->facts, &e, 1, uniform, n);
+  return sym_lower_launch(p->arena, p->sym, p->facts, &e, 1, uniform, n);
+}
+
+const char *llvm_expr(Llvm *p, const Op *op, const Sym *e) {
+  Code c = {.p = p, .op = op, .code = lower(p, op, e)};
   if (!c.code) return llvm_fail(p, op, "an expression that overflows"), "0";
   c.name = ARENA_ARRAY(p->arena, const char *, c.code->nops);
   for (int i = 0; i < c.code->nops; i++) c.name[i] = operation(&c, &c.code->ops[i]);

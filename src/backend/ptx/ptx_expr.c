@@ -254,11 +254,23 @@ static int uniform_symbols(Ptx *p, const Sym *e, const Sym **out) {
   return found;
 }
 
-Reg ptx_expr(Ptx *p, const Op *op, const Sym *e, DType dtype, const ExprRegs *args) {
+/* What is computed at launch is an argument, and their room is limited: beyond so many only symbols
+ * are, and the rest is computed here, where that is possible. */
+enum { ENOUGH_ARGUMENTS = 128 };
+
+static SymCode *lower(Ptx *p, const Sym *e) {
   const Sym **uniform = ARENA_ARRAY(p->arena, const Sym *, sym_free_symbols(e, NULL, 0) + 1);
+  SymCode *code = NULL;
+  if (p->args.n >= ENOUGH_ARGUMENTS) code = sym_lower(p->arena, p->sym, p->facts, &e, 1);
+  if (code) return code;
+  sym_take_error(p->sym);
   int n = uniform_symbols(p, e, uniform);
+  return sym_lower_launch(p->arena, p->sym, p->facts, &e, 1, uniform, n);
+}
+
+Reg ptx_expr(Ptx *p, const Op *op, const Sym *e, DType dtype, const ExprRegs *args) {
   Code c = {.p = p, .op = op, .args = args};
-  SymCode *code = sym_lower_launch(p->arena, p->sym, p->facts, &e, 1, uniform, n);
+  SymCode *code = lower(p, e);
   c.code = code;
   if (!c.code) return ptx_fail(p, op, "an expression that overflows"), constant(p, 0, 32);
   if (dtype != DTYPE_i1 && dtype_info[dtype].bits <= 32) sym_narrow(p->arena, code);
