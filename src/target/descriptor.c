@@ -73,18 +73,30 @@ bool descriptor_find(const DescriptorPart *p, Descriptor *out, int64_t *first) {
   return whole && reads_all(p, out, *first);
 }
 
+/* Boxes of that width whose rows lie along dim `inner`, the other dims in their order. */
+static MemLayout swizzled_along(const DescriptorTile *t, int span) {
+  int from[LAYOUT_DIMS], extent[LAYOUT_DIMS], n = 0;
+  for (int i = 0; i < t->dims; i++)
+    if (i != t->inner) from[n++] = i;
+  from[n++] = t->inner;
+  for (int i = 0; i < n; i++) extent[i] = t->extent[from[i]];
+  MemLayout m = mem_nvidia(n, extent, t->bits, span);
+  for (int i = 0; i < n; i++) m.extent[i] = t->extent[i];
+  for (int i = 0; i < m.digits.n; i++) m.digits.at[i].dim = from[m.digits.at[i].dim];
+  return m;
+}
+
 bool descriptor_layout(const DescriptorTile *t, MemLayout *out) {
   static const int spans[] = {128, 64, 32};
-  int last = t->dims - 1;
-  if (t->row_dim != last && t->k_dim != last) return false;
-  if (t->row_dim == last && t->bits != 16) return false;
+  if (t->row_dim != t->inner && t->k_dim != t->inner) return false;
+  if (t->row_dim == t->inner && t->bits != 16) return false;
   if (t->extent[t->row_dim] % t->rows || t->extent[t->k_dim] % t->k) return false;
   for (size_t i = 0; i < WV_LEN(spans); i++) {
     DescriptorPart part = {out, t->row_dim, t->k_dim, t->rows, t->k, {0}};
     Descriptor d;
     int64_t first;
-    if (t->extent[last] * t->bits % (spans[i] * 8)) continue;
-    *out = mem_nvidia(t->dims, t->extent, t->bits, spans[i]);
+    if (t->extent[t->inner] * t->bits % (spans[i] * 8)) continue;
+    *out = swizzled_along(t, spans[i]);
     if (descriptor_find(&part, &d, &first)) return true;
   }
   return false;

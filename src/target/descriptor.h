@@ -45,8 +45,9 @@ bool descriptor_find(const DescriptorPart *p, Descriptor *out, int64_t *first);
 typedef struct DescriptorTile {
   int dims, extent[LAYOUT_DIMS];
   int bits;
-  int row_dim, k_dim; /* one of them is the last */
-  int rows, k;        /* of an instruction */
+  int row_dim, k_dim;
+  int inner;   /* row_dim or k_dim: neighbours along it lie side by side */
+  int rows, k; /* of an instruction */
 } DescriptorTile;
 
 /* How to put it into shared memory: with the widest swizzle that its rows are whole of. False: the

@@ -138,8 +138,19 @@ static Op *instruction_on(Copies *c, const Value *memory) {
   return op;
 }
 
-static bool lay_out_operand(Copies *c, Op *mma, const Type *t, const MemLayout *rows,
-                            MemLayout *out) {
+/* The dim along which the tensor that is copied there is contiguous; -1: there is no such copy. */
+static int contiguous_dim(const Copies *c, int memory) {
+  for (int i = 0; i < c->m->uses.n; i++) {
+    const MemoryUse *use = &c->m->uses.at[i];
+    if (use->memory == memory && use->op->kind == OP_copy && use->how == TOUCH_WRITE)
+      return c->bounds[use->op->id]->run_axis;
+  }
+  return -1;
+}
+
+/* As the tensor lies, so that many bytes are copied at once, if the instruction can read it so. */
+static bool lay_out_operand(Copies *c, Op *mma, int memory, const MemLayout *rows, MemLayout *out) {
+  const Type *t = c->m->memories.at[memory]->type;
   MmaDivision div;
   if (!anchor_mma_division(c->d, &c->machine, c->arena, mma, &div)) return false;
   int m = type_base_dim(t, div.m);
@@ -148,7 +159,11 @@ static bool lay_out_operand(Copies *c, Op *mma, const Type *t, const MemLayout *
   tile.rows = m >= 0 ? div.row->m : div.row->n;
   tile.k = div.row->k;
   for (int i = 0; i < rows->dims; i++) tile.extent[i] = rows->extent[i];
-  return tile.k_dim >= 0 && tile.row_dim >= 0 && descriptor_layout(&tile, out);
+  if (tile.k_dim < 0 || tile.row_dim < 0) return false;
+  tile.inner = contiguous_dim(c, memory);
+  if (descriptor_layout(&tile, out)) return true;
+  tile.inner = rows->dims - 1;
+  return descriptor_layout(&tile, out);
 }
 
 /* ---- allocations ---- */
@@ -217,7 +232,7 @@ static void lay_out(Copies *c, int memory) {
   if (!alloc || op_has(alloc, ATTR_memory) || !is_used_directly(c, memory)) return;
   if (!copy_slot_layout(c->d, alloc, &rows)) return;
   if ((mma = instruction_on(c, v))) {
-    if (lay_out_operand(c, mma, v->type, &rows, &swizzled)) set_layout(c, alloc, &swizzled);
+    if (lay_out_operand(c, mma, memory, &rows, &swizzled)) set_layout(c, alloc, &swizzled);
     return;
   }
   if (!lay_out_by_banks(c, alloc, memory, &rows, &best, &plain)) return;

@@ -55,6 +55,8 @@ static const char *why_no_box(const CopyWays *w, const Op *copy, const MemLayout
                               CopyBox *box) {
   const AccessBounds *b = w->bounds[copy->id];
   if (!copy_is_in(copy)) return "it leaves shared memory";
+  if (!copy->parent->owner || copy->parent->owner->kind != OP_for)
+    return "it does not run ahead of a loop";
   if (copy->nargs > 2) return "its coordinates come from memory";
   if (b->access.memory->def || b->access.memory->owner != w->k->body) return "a loop carries it";
   if (is_stored_to(w, b->access.memory)) return "the kernel stores to it";

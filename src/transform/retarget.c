@@ -168,7 +168,7 @@ static bool can_stay(const Product *p, bool rhs, int rows, int k) {
   const Sym *row = rhs ? p->roles.n : p->roles.m;
   if (!v->def || v->def->kind != OP_read || memory_is_scratch(v->def->args[0])) return false;
   DescriptorTile t = {.dims = v->type->rank, .bits = dtype_info[v->type->dtype].bits};
-  t.rows = rows, t.k = k, t.row_dim = t.k_dim = -1;
+  t.rows = rows, t.k = k, t.row_dim = t.k_dim = -1, t.inner = t.dims - 1;
   for (int i = 0; i < t.dims; i++) {
     t.extent[i] = p->extent[rhs][i];
     if (v->type->dims[i] == row) t.row_dim = i;

@@ -67,15 +67,19 @@ static int span_for(DescriptorTile t) {
 }
 
 TEST(layouts_for_tiles) {
-  CHECK_INT(span_for((DescriptorTile){2, {64, 64}, 16, 0, 1, 64, 16}), 128);
-  CHECK_INT(span_for((DescriptorTile){2, {64, 32}, 16, 0, 1, 64, 16}), 64);
-  CHECK_INT(span_for((DescriptorTile){2, {64, 48}, 16, 0, 1, 64, 16}), 32);
-  CHECK_INT(span_for((DescriptorTile){3, {1, 128, 64}, 16, 1, 2, 64, 16}), 128);
-  CHECK_INT(span_for((DescriptorTile){2, {32, 128}, 16, 1, 0, 64, 16}), 128); /* transposed */
-  CHECK_INT(span_for((DescriptorTile){2, {32, 128}, 8, 1, 0, 64, 32}), -1);   /* not of bytes */
-  CHECK_INT(span_for((DescriptorTile){2, {64, 24}, 16, 0, 1, 64, 16}), -1);   /* half a k */
-  CHECK_INT(span_for((DescriptorTile){3, {64, 1, 64}, 16, 0, 2, 64, 16}), 128);
-  CHECK_INT(span_for((DescriptorTile){3, {64, 64, 1}, 16, 0, 1, 64, 16}), -1); /* neither is last */
+  CHECK_INT(span_for((DescriptorTile){2, {128, 32}, 16, 0, 1, 0, 64, 16}), 128); /* as it lies */
+  CHECK_INT(span_for((DescriptorTile){3, {1, 16, 64}, 16, 2, 1, 1, 64, 16}), 32);
+  CHECK_INT(span_for((DescriptorTile){2, {128, 32}, 8, 0, 1, 0, 64, 32}), -1);
+  CHECK_INT(span_for((DescriptorTile){2, {64, 64}, 16, 0, 1, 1, 64, 16}), 128);
+  CHECK_INT(span_for((DescriptorTile){2, {64, 32}, 16, 0, 1, 1, 64, 16}), 64);
+  CHECK_INT(span_for((DescriptorTile){2, {64, 48}, 16, 0, 1, 1, 64, 16}), 32);
+  CHECK_INT(span_for((DescriptorTile){3, {1, 128, 64}, 16, 1, 2, 2, 64, 16}), 128);
+  CHECK_INT(span_for((DescriptorTile){2, {32, 128}, 16, 1, 0, 1, 64, 16}), 128); /* transposed */
+  CHECK_INT(span_for((DescriptorTile){2, {32, 128}, 8, 1, 0, 1, 64, 32}), -1);   /* not of bytes */
+  CHECK_INT(span_for((DescriptorTile){2, {64, 24}, 16, 0, 1, 1, 64, 16}), -1);   /* half a k */
+  CHECK_INT(span_for((DescriptorTile){3, {64, 1, 64}, 16, 0, 2, 2, 64, 16}), 128);
+  CHECK_INT(span_for((DescriptorTile){3, {64, 64, 1}, 16, 0, 1, 2, 64, 16}),
+            -1); /* neither is last */
 }
 
 TESTS_MAIN(RUN(layouts_for_tiles) RUN(rows_along_k) RUN(rows_side_by_side)
