@@ -222,6 +222,18 @@ const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const 
   return NULL;
 }
 
+int launch_threads(const Constraint *launch) {
+  enum { MOST = 1 << 16 };
+  int64_t all = 1;
+  for (int i = 0; i < 3; i++) {
+    int64_t n;
+    if (!launch->block[i] || !sym_is_int(launch->block[i], &n) || n < 1 || n > MOST) return 0;
+    all *= n;
+    if (all > MOST) return 0;
+  }
+  return (int)all;
+}
+
 const Sym *ir_param_symbol(const Kernel *k, int param, const char *what, int dim) {
   char name[256];
   const char *of = k->params.at[param].name;

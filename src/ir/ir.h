@@ -370,6 +370,8 @@ const Sym *ir_param_symbol(const Kernel *k, int param, const char *what, int dim
 /* `$index0`, `$dynamic_val1`: the compiler's own numbered symbols. */
 const Sym *ir_numbered_symbol(Context *cx, const char *prefix, int i, bool nonneg);
 const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const Sym *dim);
+/* Threads of a workgroup, of a launch row; 0: not known, or more than any machine has. */
+int launch_threads(const Constraint *launch);
 /* What an alias row derives from `x`: its expression with x for $ALIAS. */
 const Sym *ir_alias_of(Context *cx, const Constraint *alias, const Sym *x);
 /* The values the header gives to symbols, not yet resolved: bind rows, and alias rows of dimensions

@@ -108,11 +108,15 @@ static bool verify(Compile *c) {
 
 /* Loops, vectors and registers are decided before; what is left to do is little: repeated address
  * arithmetic, and what does not change in loops. */
-static const char *const own_passes =
-    "function(early-cse,instcombine,loop-mssa(licm),early-cse,simplifycfg)";
+static const char *own_passes(const CpuLlvm *l) {
+  /* From 18 on it goes once over a function, and ends the process where that was not enough. */
+  return l->version >= 18 ? "function(early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm),"
+                            "early-cse,simplifycfg)"
+                          : "function(early-cse,instcombine,loop-mssa(licm),early-cse,simplifycfg)";
+}
 
 static bool optimise(Compile *c) {
-  const char *passes = c->o->passes ? c->o->passes : own_passes;
+  const char *passes = c->o->passes ? c->o->passes : own_passes(c->l);
   if (!*passes) return true;
   LlvmRef options = c->l->CreatePassBuilderOptions();
   LlvmRef wrong = c->l->RunPasses(c->module, passes, c->machine, options);

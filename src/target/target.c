@@ -31,6 +31,24 @@ static const Processor processor_rows[] = {
 #include "target/targets.def"
 };
 
+TargetInfo target_playing(const TargetInfo *t, int lanes) {
+  TargetInfo played = *t;
+  played.lanes = lanes;
+  played.global_access = played.shared_access = 16; /* as GPUs have them */
+  played.lockstep = false;
+  played.features = UNALIGNED | NAMED_BARRIER | BF16 | FP8_OCP | FP8_FNUZ | MFMA | MFMA_I8_K16 |
+                    MFMA_F8 | MFMA_K32 | MFMA_SCALE | WMMA_11 | WMMA_12 | WMMA_1250 | MMA_SYNC |
+                    MMA_SYNC_F8;
+  return played;
+}
+
+int target_played_lanes(int threads) {
+  enum { MOST = 64 }; /* of any machine */
+  int lanes = threads < MOST ? threads : MOST;
+  while (threads % lanes) lanes--;
+  return lanes;
+}
+
 const TargetInfo *target_at(int i) {
   return i >= 0 && (size_t)i < WV_LEN(target_rows) ? &target_rows[i] : NULL;
 }

@@ -40,6 +40,12 @@ enum { BANK_BYTES = 4 };
 static inline bool target_has(const TargetInfo *t, unsigned features) {
   return (t->features & features) == features;
 }
+/* A processor plays a machine with lanes where a kernel's threads are observable: with waves of this
+ * many, every matrix instruction of one wave, and lanes that must synchronise. */
+TargetInfo target_playing(const TargetInfo *t, int lanes);
+/* The lanes it plays for waves that are declared to have `threads`: all, as far as it can. */
+int target_played_lanes(int threads);
+
 static inline int target_waves(const TargetInfo *t) { return t->threads / t->lanes; }
 
 const TargetInfo *target_at(int i); /* NULL past the end */

@@ -35,6 +35,7 @@ const PassInfo *pass_at(int i) { return i >= 0 && i < NPASSES ? &passes[i] : NUL
 typedef struct Plan {
   Kernel *k;
   const PassOptions *o;
+  const TargetInfo *target;
   const PassInfo *run[64];
   int n;
   bool dump[NPASSES];
@@ -146,10 +147,24 @@ static bool is_last_to_run(const Plan *plan, int i) {
   return true;
 }
 
+/* The machine as the kernel's own rows fit it: a processor that plays waves of lanes (design 3.11)
+ * does so from the row that says so to the last pass. */
+static const TargetInfo *fitted_target(const Kernel *k, const TargetInfo *t, Arena *a) {
+  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
+  const Constraint *launch = kernel_constraint(k, CONSTRAINT_launch, NULL);
+  if (!t || !target_has(t, FEATURE_REGISTER_TILES)) return t;
+  bool lanes = machine ? machine->observable : launch && launch_threads(launch) != 1;
+  if (!lanes) return t;
+  TargetInfo *played = ARENA_NEW(a, TargetInfo);
+  *played = target_playing(t, machine ? machine->threads : launch->threads);
+  return played;
+}
+
 static bool run_pass(const Plan *plan, int i, PassCtx *cx) {
   const PassInfo *pass = plan->run[i];
   Kernel *k = plan->k;
   if (!(pass->level & k->level)) return true;
+  cx->target = fitted_target(k, plan->target, cx->scratch);
   facts_supply(&cx->facts, k, pass->needs);
   bool ok = pass->run(k, cx);
   facts_drop(&cx->facts, pass->breaks);
@@ -180,7 +195,8 @@ bool passes_run(Kernel *k, const PassOptions *o) {
   Plan plan = {.k = k, .o = o};
   const TargetInfo *target = o->target ? target_resolve(&k->cx->diags, o->target).machine : NULL;
   if ((o->target && !target) || !make_plan(&plan)) return false;
-  PassCtx cx = {.scratch = arena_new(), .facts = {.arena = arena_new()}, .target = target};
+  plan.target = target;
+  PassCtx cx = {.scratch = arena_new(), .facts = {.arena = arena_new()}};
   double seconds[WV_LEN(plan.run)] = {0};
   ir_renumber(k);
   bool ok = true;

@@ -472,11 +472,23 @@ static void mark_varying(Retarget *r) {
   }
 }
 
+/* Loops over tiles know no lanes: a processor plays those that a kernel's result depends on. */
+static void play_lanes(Retarget *r) {
+  int declared = kernel_constraint(r->k, CONSTRAINT_hardware, NULL)->threads;
+  TargetInfo *played = ARENA_NEW(r->cx->scratch, TargetInfo);
+  *played = target_playing(r->target, target_played_lanes(declared));
+  r->target = played;
+}
+
 bool pass_retarget(Kernel *k, PassCtx *cx) {
   bool fitted = k->level != LEVEL_TILE || kernel_constraint(k, CONSTRAINT_machine, NULL);
-  if (!cx->target || fitted || !pass_for_lanes(cx)) return true;
+  if (!cx->target || fitted) return true;
   Retarget r = {.k = k, .cx = cx, .target = cx->target};
   decide_contract(&r);
+  if (!pass_for_lanes(cx)) {
+    if (!r.observable) return true;
+    play_lanes(&r);
+  }
   if (!check_waves(&r) || !choose_waves(&r)) return false;
   for (Op *op = ir_first(k); op; op = ir_next(op)) {
     bool is_product = op->kind == OP_mma || op->kind == OP_scaled_mma;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/llvm/llvm_dot.h"
+#include "backend/llvm/llvm_lanes.h"
 #include "ir/dtype.h"
 #include "target/target.h"
 
@@ -74,7 +75,7 @@ const char *llvm_let(Llvm *p, const char *format, ...) {
   return name;
 }
 
-static void declare(Llvm *p, const char *text) {
+void llvm_declare(Llvm *p, const char *text) {
   for (int i = 0; i < p->declared.n; i++)
     if (strcmp(p->declared.at[i], text) == 0) return;
   vec_push(p->arena, &p->declared, text);
@@ -82,12 +83,12 @@ static void declare(Llvm *p, const char *text) {
 
 const char *llvm_call(Llvm *p, const char *result, const char *name, const char *types,
                       const char *args) {
-  declare(p, arena_printf(p->arena, "declare %s @%s(%s)", result, name, types));
+  llvm_declare(p, arena_printf(p->arena, "declare %s @%s(%s)", result, name, types));
   return llvm_let(p, "call %s @%s(%s)", result, name, args);
 }
 
 void llvm_call_void(Llvm *p, const char *name, const char *types, const char *args) {
-  declare(p, arena_printf(p->arena, "declare void @%s(%s)", name, types));
+  llvm_declare(p, arena_printf(p->arena, "declare void @%s(%s)", name, types));
   llvm_line(p, "call void @%s(%s)", name, args);
 }
 
@@ -160,6 +161,8 @@ static const SymFacts *launch_facts(Llvm *p, const Constraint *launch) {
   }
   for (int i = 0; i < 3; i++)
     sym_assume(f, sym_lt(p->sym, ir_numbered_symbol(p->k->cx, "$WG", i, true), launch->grid[i]));
+  for (int i = 0; i < 3; i++)
+    sym_assume(f, sym_lt(p->sym, ir_numbered_symbol(p->k->cx, "$T", i, true), launch->block[i]));
   sym_take_error(p->sym);
   return f;
 }
@@ -207,7 +210,7 @@ static int *find_repeated(Llvm *p) {
       repeated[id] = n;
     }
   for (int i = 0; i < p->k->nvalues; i++)
-    if (otherwise[i] || p->host->arch != LLVM_X86_64) repeated[i] = 0;
+    if (otherwise[i] || p->host->arch != LLVM_X86_64 || p->lanes) repeated[i] = 0;
   return repeated;
 }
 
@@ -252,17 +255,21 @@ bool llvm_emit(Kernel *k, const LlvmHost *host, Arena *a, LlvmKernel *out) {
   const Constraint *launch = kernel_constraint(k, CONSTRAINT_launch, NULL);
   Llvm p = {.k = k, .host = host, .arena = a, .sym = k->cx->sym, .body = {.arena = a}};
   p.place = "";
-  if (k->level != LEVEL_THREAD || !launch || launch->threads != 1)
+  if (k->level != LEVEL_THREAD || !launch)
     return llvm_fail(&p, NULL, "a kernel that is not lowered to one lane");
   p.held = ARENA_ARRAY(a, Held *, k->nvalues);
+  p.scratch = launch->shared;
+  bool alone = launch->threads == 1 && launch_threads(launch) == 1;
+  if (!alone && !(p.lanes = lanes_plan(&p, launch)))
+    return llvm_fail(&p, NULL, "a workgroup of this many threads");
   p.repeated = find_repeated(&p);
   p.matrices = llvm_find_matrices(&p);
   p.facts = launch_facts(&p, launch);
   p.block = "groups";
-  p.scratch = launch->shared;
   open_params(&p);
   open_ids(&p, launch);
-  llvm_region(&p, k->body);
+  if (alone) llvm_region(&p, k->body);
+  else lanes_region(&p, k->body);
   if (p.failed) return false;
   *out = (LlvmKernel){.text = module_text(&p),
                       .entry = entry_name(&p),

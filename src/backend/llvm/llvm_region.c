@@ -107,7 +107,7 @@ static StrBuf divert(Llvm *p) {
   return before;
 }
 
-static const SymFacts *counter_facts(Llvm *p, const Sym *counter, const Sym *trips) {
+const SymFacts *llvm_counter_facts(Llvm *p, const Sym *counter, const Sym *trips) {
   SymFacts *f = sym_facts_new(p->arena, p->sym, p->facts);
   sym_assume(f, sym_ge(p->sym, counter, sym_int(p->sym, 0)));
   sym_assume(f, sym_lt(p->sym, counter, trips));
@@ -132,7 +132,7 @@ void llvm_for(Llvm *p, const Op *op) {
   ScopeMark mark = llvm_scope_open(p);
   p->block = head;
   llvm_define(p, counter, at);
-  p->facts = counter_facts(p, counter, count);
+  p->facts = llvm_counter_facts(p, counter, count);
   llvm_region(p, op->body);
   yield_loop(p, &l, op->body->last);
   p->facts = facts;
@@ -202,11 +202,15 @@ void llvm_while(Llvm *p, const Op *op) {
   }
 }
 
+const char *llvm_is_set(Llvm *p, Held *h) {
+  return llvm_cast_vector(p, h->dtype, DTYPE_i1, 1, llvm_scalar_of(p, h));
+}
+
 void llvm_if(Llvm *p, const Op *op) {
   const char *then = llvm_label(p, "then"), *end = llvm_label(p, "end");
   Value *value = op_condition(op);
   int first = op_carried(op);
-  const char *test = value ? llvm_scalar_of(p, llvm_held_get(p, value))
+  const char *test = value ? llvm_is_set(p, llvm_held_get(p, value))
                            : llvm_truth(p, op, op_attr(op, ATTR_expr)->sym);
   Loop l = {.n = op->nresults};
   l.in = ARENA_ARRAY(p->arena, const char *const *, l.n);
@@ -256,18 +260,25 @@ static LlvmFn *const writer[OP_COUNT] = {
     [OP_shared_barrier] = no_wait,
     [OP_barrier_signal] = no_wait,
     [OP_barrier_wait] = no_wait,
+    [OP_counter_wait] = no_wait, /* for copies, which have ended when they are issued */
+    [OP_counter_barrier] = no_wait,
     [OP_for] = llvm_for,
     [OP_while] = llvm_while,
     [OP_if] = llvm_if,
     [OP_yield] = no_wait,
 };
 
+bool llvm_op_waits(const Op *op) {
+  return writer[op->kind] == no_wait || op_info[op->kind].flags & OPF_HINT;
+}
+
+void llvm_op(Llvm *p, const Op *op) {
+  LlvmFn *fn = writer[op->kind];
+  if (!fn && llvm_has_elementwise(op->kind)) fn = llvm_elementwise;
+  if (fn) fn(p, op);
+  else if (!(op_info[op->kind].flags & OPF_HINT)) llvm_fail(p, op, "this op");
+}
+
 void llvm_region(Llvm *p, const Region *r) {
-  for (const Op *op = r->first; op && !p->failed; op = op->next) {
-    LlvmFn *fn = writer[op->kind];
-    if (!fn && llvm_has_elementwise(op->kind)) fn = llvm_elementwise;
-    if (!fn && op_info[op->kind].flags & OPF_HINT) continue;
-    if (fn) fn(p, op);
-    else llvm_fail(p, op, "this op");
-  }
+  for (const Op *op = r->first; op && !p->failed; op = op->next) llvm_op(p, op);
 }

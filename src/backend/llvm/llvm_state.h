@@ -53,6 +53,8 @@ typedef struct SymName {
   const char *symbol, *name; /* in i64 */
 } SymName;
 
+typedef struct Lanes Lanes; /* llvm_lanes.h */
+
 typedef struct Llvm {
   Kernel *k;
   const LlvmHost *host;
@@ -74,6 +76,7 @@ typedef struct Llvm {
   int64_t scratch;
   int nallocs;
   const char *place; /* ", !dbg !7" of the op that is being written, or "" */
+  Lanes *lanes;      /* NULL: a workgroup is one thread */
   bool failed;
 } Llvm;
 
@@ -97,6 +100,7 @@ const char *llvm_let(Llvm *p, const char *format, ...) WV_PRINTF(2, 3);
 const char *llvm_call(Llvm *p, const char *result, const char *name, const char *types,
                       const char *args);
 void llvm_call_void(Llvm *p, const char *name, const char *types, const char *args);
+void llvm_declare(Llvm *p, const char *text);  /* a line of the module; one of equal ones */
 const char *llvm_slot(Llvm *p, LlvmSlot slot); /* the name it is loaded under; one for equal ones */
 const char *llvm_label(Llvm *p, const char *what);
 void llvm_block(Llvm *p, const char *label); /* begins it */
@@ -193,6 +197,10 @@ LlvmFn llvm_wave_mma;
 /* ---- llvm_region.c ---- */
 
 void llvm_region(Llvm *p, const Region *r);
+void llvm_op(Llvm *p, const Op *op);
+bool llvm_op_waits(const Op *op);          /* for others, and does nothing else */
+const char *llvm_is_set(Llvm *p, Held *h); /* of one element: in i1, whether it is not 0 */
+const SymFacts *llvm_counter_facts(Llvm *p, const Sym *counter, const Sym *trips);
 LlvmFn llvm_for, llvm_while, llvm_if;
 
 #endif

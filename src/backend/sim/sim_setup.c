@@ -156,10 +156,19 @@ static const TargetInfo *machine_for(int lanes) {
   return target_find(names[0]).machine;
 }
 
+/* A processor that plays waves of as many lanes as the program has. */
+static const TargetInfo *played_machine(Sim *s) {
+  TargetInfo *played = ARENA_NEW(s->home, TargetInfo);
+  *played = target_playing(s->machine, s->wave);
+  return played;
+}
+
 static bool read_launch(Sim *s) {
   const Constraint *c = kernel_constraint(s->k, CONSTRAINT_launch, NULL);
   s->wave = c->threads;
   if (!s->machine) s->machine = machine_for(s->wave);
+  if (target_has(s->machine, FEATURE_REGISTER_TILES) && launch_threads(c) != 1)
+    s->machine = played_machine(s);
   s->shared_bytes = c->shared;
   s->threads = 1;
   for (int i = 0; i < 3; i++) {
