@@ -274,7 +274,7 @@ TEST(matrix_tiles) {
 /* What cannot be written is refused by name. */
 TEST(refusals) {
   Lab l = lab_open("thread kernel @k(%a: mem<N, f32>)\n"
-                   "  launch grid (1) block (8) wave 8\n  bind N = 8\n{\n"
+                   "  launch grid (1) block (1) wave 1\n  bind N = 8\n{\n"
                    "  %at = expr $T0 : index\n  %x = load %a, %at : f32\n"
                    "  %y = shuffle xor %x {by = 1}\n  store %y, %a, %at\n}\n");
   LlvmHost host = llvm_host("aarch64-linux-gnu", "+neon");
