@@ -723,6 +723,7 @@ static RuleFn *const rules[RULE_COUNT] = {
     [RULE_SHUFFLE_IDX] = rule_shuffle_idx,
     [RULE_LOAD] = rule_load,
     [RULE_STORE] = rule_store,
+    [RULE_PREFETCH] = rule_prefetch,
     [RULE_LDMATRIX] = rule_ldmatrix,
     [RULE_STMATRIX] = rule_stmatrix,
     [RULE_LANE_ATOMIC] = rule_lane_atomic,

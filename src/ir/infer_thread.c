@@ -166,6 +166,8 @@ bool rule_store(Infer *in) {
          need_dtype(in, 0, infer_arg(in, 1));
 }
 
+bool rule_prefetch(Infer *in) { return check_access(in, 0, 1); }
+
 bool rule_lane_atomic(Infer *in) {
   return rule_store(in) && need_word(in, "add min max and or xchg") &&
          infer_result(in, infer_arg(in, 0));

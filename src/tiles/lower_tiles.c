@@ -37,7 +37,10 @@ static bool keep(Tiles *t, const Op *op) {
   if (!tile_place(t, op, v->type, tile)) return false;
   if (tile_elements(v->type, tile) == 1) return keep_scalar(t, v);
   tile->held = TILE_INLINE;
-  if (t->plan.is_inline[v->id]) return true;
+  if (t->plan.is_inline[v->id]) {
+    tile->scope = tile_home(t, op);
+    return true;
+  }
   const TileBuffer *b = buffer_new(t, v->type, tile, tile_contiguous(t, v));
   if (reduce_can_store(t, v)) {
     tile->later = b;

@@ -44,7 +44,7 @@ typedef struct Tile {
   const TileBuffer *later; /* of an INLINE one: the reduction that asks for it next fills it */
   const Sym *start[IR_MAX_RANK]; /* coordinates of its first element, by dim of its type */
   int extent[IR_MAX_RANK];
-  LowerScope *scope; /* where it was made */
+  LowerScope *scope; /* where it was made; of an INLINE one: the outermost where it can be */
 } Tile;
 
 /* What tiles_plan decided before anything is emitted. */
@@ -128,6 +128,8 @@ const Sym *tiles_needed(Tiles *t, const Sym *dim);
 Value *tiles_at(Tiles *t, const Value *v, const Point *p);
 /* The same, always with p->width elements. */
 Value *tiles_wide_at(Tiles *t, const Value *v, const Point *p);
+/* What v is read from at a point, if it is just that, is needed soon. */
+void tiles_prefetch(Tiles *t, const Value *v, const Point *p);
 /* The only element of a tile. */
 Value *tiles_scalar(Tiles *t, const Value *v);
 
@@ -136,6 +138,9 @@ Point tile_origin(const Tiles *t, const Value *v);    /* of its first element; a
 
 /* Where v lies, at an op; false after reporting. */
 bool tile_place(Tiles *t, const Op *op, const Type *type, Tile *out);
+/* The outermost scope where an op could stand that is made again at each point; not outside of a
+ * conditional. */
+LowerScope *tile_home(const Tiles *t, const Op *op);
 int64_t tile_elements(const Type *type, const Tile *tile);
 
 Value *tile_iota(Tiles *t, int width, DType dtype); /* 0, 1, 2, ... */
@@ -155,6 +160,9 @@ Value *bitcast_at(Tiles *t, const Value *v, const Point *p);
 Value *access_load(Tiles *t, const Op *op, const Point *p);
 bool access_store(Tiles *t, const Op *op, const Point *p, Value *v);
 bool access_atomic(Tiles *t, const Op *op, const Point *p, Value *v, Value **old);
+
+/* The first element at a point is loaded soon: a hint, left out where it has no plain address. */
+void access_prefetch(Tiles *t, const Op *op, const Point *p);
 
 /* The dim along which elements lie side by side in memory; NULL: none. */
 const Sym *access_contiguous(Tiles *t, const Op *op);

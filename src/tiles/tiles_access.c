@@ -428,6 +428,17 @@ bool access_atomic(Tiles *t, const Op *op, const Point *p, Value *v, Value **old
   return true;
 }
 
+void access_prefetch(Tiles *t, const Op *op, const Point *p) {
+  const MemAccess *m = &t->l.bounds[op->id]->access;
+  TileAccess a;
+  Spread s;
+  if (m->ndynamic || m->replaced >= 0 || memory_is_scratch(m->memory)) return;
+  if (!open_at(t, op, p, &a) || !spread_of(&a, &s)) return;
+  Value *args[] = {t->l.value[m->memory->id],
+                   number_of(&a, at_element(&a, s.offset, NULL), 0, DTYPE_index)};
+  emit(&t->l, OP_prefetch, args, 2, NULL, 0, NULL);
+}
+
 /* ---- the dim that is contiguous ---- */
 
 const Sym *access_contiguous(Tiles *t, const Op *op) {

@@ -15,6 +15,7 @@
 
 enum {
   BLOCK = PACK_BLOCK, /* 16 of k were no faster */
+  AHEAD = 8,          /* rows between what is transposed and what is asked for */
   RUN = 8 /* rows of memory that are read side by side where panels are cut out of them */
 };
 
@@ -182,6 +183,12 @@ static void transpose(Tiles *t, Value **v, int rows, int width, Value **out) {
   }
 }
 
+/* Rows are short, and many streams: no machine finds out by itself. */
+static void prefetch_row(Tiles *t, const PackSource *from, Point p, const Sym *row) {
+  p = pack_point(p, from->row, sum(t, from->row_start, row));
+  tiles_prefetch(t, from->of, &p);
+}
+
 static bool pack_block(Tiles *t, const Point *k, void *user) {
   const Packing *x = user;
   const PackSource *from = x->from;
@@ -192,6 +199,7 @@ static bool pack_block(Tiles *t, const Point *k, void *user) {
     const Sym *row = sym_add(sym, sym_add(sym, x->first, x->at_row), sym_int(sym, r));
     Point p = pack_point(*k, from->row, pack_row_at(t, from, row));
     if (!(rows[r] = pack_source_at(t, from, &p))) return false;
+    if (k->width == BLOCK) prefetch_row(t, from, *k, sym_add(sym, row, sym_int(sym, AHEAD)));
   }
   transpose(t, rows, x->group, k->width, out);
   store_panel(t, x, at, x->at_row, out, k->width);

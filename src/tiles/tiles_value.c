@@ -40,6 +40,33 @@ bool tile_place(Tiles *t, const Op *op, const Type *type, Tile *out) {
   return true;
 }
 
+static bool has_symbol_of(const Tiles *t, const LowerScope *scope, const Sym *e) {
+  for (int i = 0; e && i < t->l.symbols.n; i++)
+    if (t->l.symbols.at[i].scope == scope && sym_contains(e, t->l.symbols.at[i].symbol))
+      return true;
+  return false;
+}
+
+/* It cannot leave this scope. */
+static bool is_tied(const Tiles *t, const Op *op, const LowerScope *scope) {
+  for (int i = 0; i < op->nargs; i++)
+    if (t->tile[op->args[i]->id].scope == scope) return true;
+  if (op->kind != OP_read) return false;
+  const AccessBounds *b = t->l.bounds[op->id];
+  for (int i = 0; i < b->access.memory->type->rank; i++)
+    if (!b->coords[i] || has_symbol_of(t, scope, b->coords[i]) ||
+        has_symbol_of(t, scope, b->sizes[i]))
+      return true;
+  return false;
+}
+
+LowerScope *tile_home(const Tiles *t, const Op *op) {
+  LowerScope *s = t->l.scope;
+  if (op->kind == OP_apply_expr || op->kind == OP_fill) return s; /* any symbol may be in them */
+  while (s->outer && s->region->owner->kind != OP_if && !is_tied(t, op, s)) s = s->outer;
+  return s;
+}
+
 int64_t tile_elements(const Type *type, const Tile *tile) {
   int64_t n = 1;
   for (int i = 0; type->kind == TYPE_tile && i < type->rank; i++) n *= tile->extent[i];
@@ -266,6 +293,15 @@ Value *tiles_at(Tiles *t, const Value *v, const Point *p) {
     return tile->held == TILE_SCALAR ? tile->scalar : emit_number(&t->l, v->type->dtype, 0);
   }
   return tile->held == TILE_SCALAR ? tile->scalar : make_once(&a);
+}
+
+void tiles_prefetch(Tiles *t, const Value *v, const Point *p) {
+  while (t->tile[v->id].held == TILE_INLINE) {
+    const Op *op = v->def;
+    if (op->kind == OP_read) access_prefetch(t, op, p);
+    if (op->kind != OP_cast && op->kind != OP_permute && op->kind != OP_convert) return;
+    v = op->args[0];
+  }
 }
 
 Value *tiles_scalar(Tiles *t, const Value *v) {

@@ -471,6 +471,14 @@ void llvm_store(Llvm *p, const Op *op) {
   store_parts(&a, part);
 }
 
+/* For reading, into every cache; no address stops the process. */
+void llvm_prefetch(Llvm *p, const Op *op) {
+  Access a = access_of(p, op, 0, 1);
+  if (is_nibble(a.dtype)) return;
+  llvm_call_void(p, "llvm.prefetch.p0", "ptr, i32, i32, i32",
+                 arena_printf(p->arena, "ptr %s, i32 0, i32 3, i32 1", place_of(&a, 0)));
+}
+
 /* ---- atomics ---- */
 
 /* The word of atomicrmw; NULL: there is none for this type. */

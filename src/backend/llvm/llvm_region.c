@@ -253,6 +253,7 @@ static LlvmFn *const writer[OP_COUNT] = {
     [OP_softsign] = llvm_softsign,
     [OP_load] = llvm_load,
     [OP_store] = llvm_store,
+    [OP_prefetch] = llvm_prefetch,
     [OP_atomic] = llvm_atomic,
     [OP_wave_mma] = llvm_wave_mma,
     [OP_barrier] = no_wait,

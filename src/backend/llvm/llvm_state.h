@@ -178,7 +178,7 @@ LlvmFn llvm_cast;
 
 /* ---- llvm_memory.c ---- */
 
-LlvmFn llvm_alloc, llvm_load, llvm_store, llvm_atomic;
+LlvmFn llvm_alloc, llvm_load, llvm_store, llvm_prefetch, llvm_atomic;
 
 /* ---- llvm_matrix.c ---- */
 

@@ -389,6 +389,7 @@ StepFn *const sim_step[OP_COUNT] = {
     [OP_barrier_wait] = step_barrier_wait,
     [OP_counter_wait] = step_counter_wait,
     [OP_counter_barrier] = step_counter_barrier,
+    [OP_prefetch] = step_nothing,
     [OP_wave_prio] = step_nothing,
     [OP_wave_registers] = step_nothing,
     [OP_sched_barrier] = step_nothing,
