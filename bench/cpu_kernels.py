@@ -5,6 +5,7 @@ import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
 from wave_lang import WaveCompileOptions, wave_compile
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
+from wave_lang.kernel.lang.global_symbols import WORKGROUP_0
 
 B, M, N, K, K1, K2, D = (getattr(tkl.sym, name) for name in "B M N K K1 K2 D".split())
 UNIT = {"threads_per_wave": 64, "mma_type": tkw.MMAType.F32_16x16x16_F16}
@@ -48,9 +49,11 @@ def gemm(dtype=tkl.f32, out=tkl.f32, form="nt", tile=(128, 192, 256)):
     return compiled(gemm, dynamic=(M, N, K))
 
 
-def attention(heads, queries, keys, depth, causal=False, dtype=tkl.f32, tile=(128, 64)):
-    """Scores are powers of 2: the caller has scaled q by log2(e)/sqrt(depth)."""
+def attention(heads, queries, keys, depth, causal=False, dtype=tkl.f32, tile=(128, 128)):
+    """Scores are powers of 2: the caller has scaled q by log2(e)/sqrt(depth). A causal one goes over the
+    keys up to the last query of its tile."""
     bm, bk2 = tile
+    steps = ((WORKGROUP_0 + 1) * bm + bk2 - 1) // bk2 if causal else None
     i, j, k = (tkw.IndexMapping.iterator(d) for d in range(3))
     out = tkw.IndexMapping(num_iterators=3, inputs={B: i, D: j, M: k}, outputs={B: i, M: k, D: j})
     turned = tkw.IndexMapping(
@@ -72,7 +75,7 @@ def attention(heads, queries, keys, depth, causal=False, dtype=tkl.f32, tile=(12
             tkw.WorkgroupConstraint(M, bm, 0),
             tkw.WorkgroupConstraint(D, D, 1),
             tkw.WorkgroupConstraint(B, 1, 2),
-            tkw.TilingConstraint(K2, bk2),
+            tkw.TilingConstraint(K2, bk2, iters=steps),
             tkw.WaveConstraint(M, bm),
             tkw.WaveConstraint(D, D),
         ]
@@ -109,7 +112,7 @@ def attention(heads, queries, keys, depth, causal=False, dtype=tkl.f32, tile=(12
     return compiled(attention, {B: heads, M: queries, K2: keys, K1: depth, D: depth})
 
 
-def convolution(n, h, w, c, hf, wf, nf, form="nhwc", dtype=tkl.f32, tile=(128, 128, 64)):
+def convolution(n, h, w, c, hf, wf, nf, form="nhwc", dtype=tkl.f32, tile=(256, 128, 64)):
     """Stride 1, no border. nhwc with filters hwcf, nchw with filters fchw."""
     H, W, C, HF, WF, NF = (getattr(tkl.sym, s) for s in "H W C HF WF NF".split())
     bm, bn, bk = tile
