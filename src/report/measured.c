@@ -24,11 +24,20 @@ int measured_rivals(const wv_measurements *m, const char *names[MOST_RIVALS]) {
   int n = 0;
   for (int r = 0; r < m->n; r++)
     for (int i = 0; i < m->rows[r].nrivals; i++) {
+      const char *name = m->rows[r].rivals[i].name;
       int at = 0;
-      while (at < n && strcmp(names[at], m->rows[r].rivals[i].name) != 0) at++;
-      if (at == n && n < MOST_RIVALS) names[n++] = m->rows[r].rivals[i].name;
+      while (at < n && strcmp(names[at], name) < 0) at++;
+      if ((at < n && strcmp(names[at], name) == 0) || n == MOST_RIVALS) continue;
+      memmove(names + at + 1, names + at, sizeof *names * (size_t)(n++ - at));
+      names[at] = name;
     }
   return n;
+}
+
+bool measured_first_of_target(const wv_measurements *m, int i) {
+  int first = 0;
+  while (strcmp(m->rows[first].target, m->rows[i].target) != 0) first++;
+  return first == i;
 }
 
 static bool one_target(const wv_measurements *m) {
@@ -44,10 +53,11 @@ const char *measured_name(Arena *a, const wv_measurements *m, const wv_measured 
 /* ---- figures ---- */
 
 /* The geometric mean of how many times as long `name` needs; 0: it was never there. */
-static double mean_ratio(const wv_measurements *m, const char *name, int *of) {
+static double mean_ratio(const wv_measurements *m, const char *target, const char *name, int *of) {
   double sum = 0;
   *of = 0;
   for (int i = 0; i < m->n; i++) {
+    if (strcmp(m->rows[i].target, target) != 0) continue;
     double ratio = measured_ratio(&m->rows[i], measured_rival(&m->rows[i], name));
     if (ratio > 0) sum += log(ratio), ++*of;
   }
@@ -66,9 +76,19 @@ static void put_verdict(StrBuf *out, const wv_measurements *m) {
               m->n);
 }
 
-static void put_figures(StrBuf *out, const wv_measurements *m, Arena *a) {
-  const char *names[MOST_RIVALS];
+static void put_ratios(StrBuf *out, const wv_measurements *m, const char *target, Arena *a) {
+  const char *names[MOST_RIVALS], *where = one_target(m) ? "" : arena_printf(a, " on %s", target);
   int n = measured_rivals(m, names);
+  for (int i = 0, of; i < n; i++) {
+    double ratio = mean_ratio(m, target, names[i], &of);
+    if (of)
+      page_figure(out, arena_printf(a, "against %s%s", names[i], where),
+                  arena_printf(a, "as fast, the geometric mean of %d", of),
+                  arena_printf(a, "%.2f\xc3\x97", ratio), -1);
+  }
+}
+
+static void put_figures(StrBuf *out, const wv_measurements *m, Arena *a) {
   double slowest = 0, sum = 0;
   for (int i = 0; i < m->n; i++) {
     double ms = m->rows[i].compile_ms + m->rows[i].code_ms;
@@ -76,13 +96,8 @@ static void put_figures(StrBuf *out, const wv_measurements *m, Arena *a) {
     sum += ms;
   }
   sb_puts(out, "<dl class=\"figures\">\n");
-  for (int i = 0, of; i < n; i++) {
-    double ratio = mean_ratio(m, names[i], &of);
-    if (of)
-      page_figure(out, arena_printf(a, "against %s", names[i]),
-                  arena_printf(a, "as fast, the geometric mean of %d", of),
-                  arena_printf(a, "%.2f\xc3\x97", ratio), -1);
-  }
+  for (int i = 0; i < m->n; i++)
+    if (measured_first_of_target(m, i)) put_ratios(out, m, m->rows[i].target, a);
   page_figure(out, "to compile a kernel", "on average, LLVM or the driver included",
               page_time_text(a, m->n ? sum / m->n : 0), -1);
   page_figure(out, "the longest compile", "from the traced kernel to loaded code",

@@ -13,7 +13,9 @@ bool measured_right(const wv_measured *row);
 /* How many times as long somebody needs as the kernel; 0: not known. */
 double measured_ratio(const wv_measured *row, const wv_rival *rival);
 const wv_rival *measured_rival(const wv_measured *row, const char *name); /* NULL: none */
-/* The names of all rivals, in the order they are met. */
+/* No row before row `i` has its target. */
+bool measured_first_of_target(const wv_measurements *m, int i);
+/* The names of all rivals, in the order of the alphabet. */
 enum { MOST_RIVALS = 4 };
 int measured_rivals(const wv_measurements *m, const char *names[MOST_RIVALS]);
 /* "gemm", or "gemm on cuda" where there is more than one target. */

@@ -128,11 +128,8 @@ static void put_roof(StrBuf *out, const wv_measurements *m, const char *target, 
 
 static void put_all_roofs(StrBuf *out, const wv_measurements *m, Arena *a) {
   page_section(out, "roofs", "Under the roofs of this machine");
-  for (int i = 0; i < m->n; i++) {
-    int first = 0;
-    while (strcmp(m->rows[first].target, m->rows[i].target) != 0) first++;
-    if (first == i) put_roof(out, m, m->rows[i].target, a);
-  }
+  for (int i = 0; i < m->n; i++)
+    if (measured_first_of_target(m, i)) put_roof(out, m, m->rows[i].target, a);
   page_section_end(out);
 }
 

@@ -13,40 +13,48 @@ static void put_remark(StrBuf *out, const wv_diag *d) {
   sb_puts(out, "</span></td></tr>\n");
 }
 
-/* Whether a remark of another row says the same of the same line: variants repeat them. */
-static bool said_before(const wv_measured *row, int i) {
-  for (int j = 0; j < i; j++)
-    if (row->remarks[j].at.line == row->remarks[i].at.line &&
-        strcmp(row->remarks[j].text, row->remarks[i].text) == 0)
-      return true;
+/* The remarks of all rows of a kernel, one after the other. */
+typedef struct Remarks {
+  const wv_diag **at;
+  int n;
+} Remarks;
+
+/* Other variants and targets repeat what was said of a line. */
+static bool said(const Remarks *r, const wv_diag *d) {
+  for (int i = 0; i < r->n; i++)
+    if (r->at[i]->at.line == d->at.line && strcmp(r->at[i]->text, d->text) == 0) return true;
   return false;
 }
 
-static void put_remarks(StrBuf *out, const wv_measured *row, uint32_t line) {
-  for (int i = 0; i < row->nremarks; i++)
-    if (row->remarks[i].at.line == line && !said_before(row, i)) put_remark(out, &row->remarks[i]);
+static Remarks remarks_of(Arena *a, const wv_measurements *m, const char *kernel) {
+  Remarks r = {0};
+  int most = 0;
+  for (int i = 0; i < m->n; i++) most += m->rows[i].nremarks;
+  r.at = ARENA_ARRAY(a, const wv_diag *, most);
+  for (int i = 0; i < m->n; i++)
+    for (int j = 0; strcmp(m->rows[i].kernel, kernel) == 0 && j < m->rows[i].nremarks; j++)
+      if (!said(&r, &m->rows[i].remarks[j])) r.at[r.n++] = &m->rows[i].remarks[j];
+  return r;
 }
 
-static uint32_t put_lines(StrBuf *out, const wv_measured *row) {
+static uint32_t put_lines(StrBuf *out, const wv_measured *row, const Remarks *r) {
   uint32_t line = row->line;
   for (const char *at = row->source; *at; line++) {
     size_t len = strcspn(at, "\n");
     sb_printf(out, "<tr><th scope=\"row\">%u</th><td class=\"code\"><code>", line);
     page_text_n(out, at, len);
     sb_puts(out, "</code></td></tr>\n");
-    put_remarks(out, row, line);
+    for (int i = 0; i < r->n; i++)
+      if (r->at[i]->at.line == line) put_remark(out, r->at[i]);
     at += len + (at[len] == '\n');
   }
   return line;
 }
 
 /* Remarks about no line that is shown stand at the end. */
-static void put_other_remarks(StrBuf *out, const wv_measured *row, uint32_t end) {
-  for (int i = 0; i < row->nremarks; i++) {
-    uint32_t line = row->remarks[i].at.line;
-    if ((line < row->line || line >= end) && !said_before(row, i))
-      put_remark(out, &row->remarks[i]);
-  }
+static void put_other_remarks(StrBuf *out, const Remarks *r, uint32_t first, uint32_t end) {
+  for (int i = 0; i < r->n; i++)
+    if (r->at[i]->at.line < first || r->at[i]->at.line >= end) put_remark(out, r->at[i]);
 }
 
 static void put_program(StrBuf *out, const wv_measured *row) {
@@ -76,7 +84,8 @@ static void put_kernel(StrBuf *out, const wv_measurements *m, const wv_measured 
     sb_puts(out, "<div class=\"scroll\"><table class=\"lines source\"><caption>");
     page_text(out, row->file ? row->file : "");
     sb_puts(out, "</caption>\n<tbody>\n");
-    put_other_remarks(out, row, put_lines(out, row));
+    Remarks remarks = remarks_of(out->arena, m, row->kernel);
+    put_other_remarks(out, &remarks, row->line, put_lines(out, row, &remarks));
     sb_puts(out, "</tbody></table></div>\n");
   }
   for (int i = 0; i < m->n; i++)

@@ -287,6 +287,9 @@ static void choose_tile(const Tiles *t, Product *p) {
   p->operands = p->dtype;
   for (int i = 0; p->tile.form != DOT_tile && i < DTYPE_COUNT; i++)
     if (dot_info(p->tile.form)->types == (unsigned)dtype_mma((DType)i)) p->operands = (DType)i;
+  const MmaInfo *row = mma_register_tile(t->l.arena, p->tile.form, p->tile.m, p->tile.n, 0);
+  diag_add(&t->l.k->cx->diags, DIAG_R0602, p->op->at, "%dx%dx%d by `%s` on %s", p->m, p->n, p->k,
+           row->name, t->l.cx->target->name);
 }
 
 static bool open_product(Tiles *t, const Op *op, Product *p) {

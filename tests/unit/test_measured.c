@@ -80,6 +80,26 @@ TEST(a_page_holds_what_was_measured) {
   wv_free(html);
 }
 
+/* Remarks of every target stand in the one listing; each target has figures and roofs of its own.
+ */
+TEST(targets_stand_side_by_side) {
+  static const wv_diag other = {.code = "R0602", .text = "by tensor cores", .at = {.line = 12}};
+  wv_measured rows[] = {row_of("gemm", 0), row_of("gemm", 0)};
+  rows[1].target = "cuda";
+  rows[1].remarks = &other;
+  rows[1].nremarks = 1;
+  rows[1].nrivals = 1;
+  char *html = page_of(rows, 2);
+  CHECK(is_balanced(html));
+  CHECK_INT(count(html, "id=\"kernel-gemm\""), 1);
+  CHECK_INT(count(html, "by a tile"), 1);
+  CHECK_INT(count(html, "by tensor cores"), 1);
+  CHECK(strstr(html, "against NumPy on cuda") && !strstr(html, "against PyTorch on cuda"));
+  CHECK(strstr(html, "gemm, cuda") && strstr(html, "on cpu</summary>"));
+  CHECK_INT(count(html, "class=\"roof\""), 2);
+  wv_free(html);
+}
+
 TEST(wrong_results_are_seen) {
   double errors[] = {1, NAN, INFINITY};
   for (int i = 0; i < 3; i++) {
@@ -145,6 +165,6 @@ TEST(marks_stand_in_order) {
   arena_free(a);
 }
 
-TESTS_MAIN(RUN(a_page_holds_what_was_measured) RUN(wrong_results_are_seen)
-               RUN(nothing_known_is_no_crash) RUN(times_are_readable) RUN(bars_are_to_scale)
-                   RUN(marks_stand_in_order))
+TESTS_MAIN(RUN(a_page_holds_what_was_measured) RUN(targets_stand_side_by_side)
+               RUN(wrong_results_are_seen) RUN(nothing_known_is_no_crash) RUN(times_are_readable)
+                   RUN(bars_are_to_scale) RUN(marks_stand_in_order))
