@@ -42,6 +42,8 @@ static bool add_arg(ArtVariant *v, LaunchValues *values, const PtxArg *from) {
       [PTX_MAGIC] = ART_MAGIC,     [PTX_SHIFT] = ART_SHIFT,   [PTX_TENSOR_MAP] = ART_MAP};
   ArtArg *a = &v->args[v->nargs++];
   *a = (ArtArg){.kind = kinds[from->kind], .param = from->param, .bytes = from->bytes};
+  if (from->kind == PTX_POINTER && is_workspace(values, from->param))
+    return add_workspace(values, from->param, v, a);
   if (from->value) return (a->value = launch_value(values, from->value)) >= 0;
   if (a->kind != ART_MAP) return true;
   a->value = v->nmaps;
@@ -130,6 +132,7 @@ bool compile_variant(const LaunchSymbols *s, const Variant *v, const CompileOpti
   const Diag *before = diags->last;
   LaunchValues values = {.symbols = s};
   Kernel *k = variant_kernel(s->k, v);
+  out->workspace = -1;
   bool ok = lower(k, o) && backend_for(o->machine)->emit(k, o, &values, out) &&
             launch_values_program(&values, &out->program);
   if (ok) {

@@ -22,6 +22,9 @@ static bool add_slots(const LlvmKernel *code, LaunchValues *values, ArtVariant *
   for (int i = 0; i < code->nslots; i++) {
     const LlvmSlot *s = &code->slots[i];
     out->args[i] = (ArtArg){.kind = kind_of(s->kind), .param = s->param, .bytes = SLOT_BYTES};
+    if (s->kind == LLVM_POINTER && is_workspace(values, s->param) &&
+        !add_workspace(values, s->param, out, &out->args[i]))
+      return false;
     if (s->value && (out->args[i].value = launch_value(values, s->value)) < 0) return false;
   }
   return artefact_place_args(out);

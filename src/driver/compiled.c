@@ -173,7 +173,7 @@ static bool describe(wv_program *p) {
   bool is_decided = k->level == LEVEL_THREAD || p->options.start_after;
   p->variants = plan_variants(&p->symbols, is_decided, p->options.machine->vendor != VENDOR_HOST);
   art->nvariants = p->variants.n;
-  p->launcher.has_logs = art->ngiven != art->nparams;
+  for (int i = art->ngiven; i < art->nparams; i++) p->launcher.has_logs |= *art->params[i].log != 0;
   for (int i = 0; i < art->nvariants; i++) {
     const Variant *v = &p->variants.at[i];
     art->variant[i].facts = v->facts;
@@ -208,6 +208,7 @@ void wv_program_free(wv_program *p) {
     for (int d = 0; d < DEVICE_MOST; d++)
       if (atomic_load(&l->code[v][d]))
         l->device->kind->unload(l->device, atomic_load(&l->code[v][d]));
+  launch_release_workspace(l);
   device_close(l->device);
   pthread_mutex_destroy(&p->mutex);
   wv_kernel_free(p->kernel);

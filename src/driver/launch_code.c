@@ -187,6 +187,34 @@ bool launch_values_program(const LaunchValues *v, LaunchExpr *out) {
   return false;
 }
 
+/* ---- workspace ---- */
+
+bool is_workspace(const LaunchValues *v, int param) {
+  return v->symbols->k->params.at[param].workspace;
+}
+
+/* Bytes of the workspace in front of a parameter. */
+static const Sym *workspace_before(const LaunchSymbols *s, int param) {
+  SymCtx *cx = s->k->cx->sym;
+  const Sym *sum = sym_int(cx, 0);
+  for (int i = 0; i < param; i++) {
+    const Type *t = s->k->body->args[i]->type;
+    if (!s->k->params.at[i].workspace) continue;
+    const Sym *pieces = sym_rational(cx, dtype_memory_bits(t->dtype), 8 * ARTEFACT_ALIGN);
+    for (int d = 0; d < t->rank; d++)
+      pieces = sym_mul(cx, pieces, t->layout && t->layout[d] ? t->layout[d] : t->dims[d]);
+    sum = sym_add(cx, sum, sym_mul(cx, sym_ceil(cx, pieces), sym_int(cx, ARTEFACT_ALIGN)));
+  }
+  return sum;
+}
+
+bool add_workspace(LaunchValues *v, int param, ArtVariant *to, ArtArg *a) {
+  a->kind = ART_WORKSPACE;
+  a->value = launch_value(v, workspace_before(v->symbols, param));
+  to->workspace = launch_value(v, workspace_before(v->symbols, v->symbols->k->params.n));
+  return a->value >= 0 && to->workspace >= 0;
+}
+
 /* ---- the signature ---- */
 
 static bool add_sizes(const LaunchSymbols *s, int param, Artefact *art, LaunchValues *values) {

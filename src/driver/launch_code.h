@@ -33,6 +33,11 @@ typedef struct LaunchValues {
 int launch_value(LaunchValues *v, const Sym *e);
 bool launch_values_program(const LaunchValues *v, LaunchExpr *out); /* false after reporting */
 
+/* Workspace: memories in one block, each at a multiple of ARTEFACT_ALIGN. `a` says where that of a
+ * parameter is, the variant how large the block is. False after reporting. */
+bool is_workspace(const LaunchValues *v, int param);
+bool add_workspace(LaunchValues *v, int param, ArtVariant *to, ArtArg *a);
+
 /* What every launch must fulfil: sizes, assumptions. Places of the assumptions go to `at`. */
 bool launch_signature(const LaunchSymbols *s, Artefact *art, LaunchValues *values, Span **at);
 

@@ -22,10 +22,10 @@ typedef struct Plan {
   Variant *v;
 } Plan;
 
-/* Of a tensor that a caller gives; NULL: it is none. Debug logs are always row-major. */
+/* Of a tensor that a caller gives; NULL: it is none. What a launch brings is always row-major. */
 static const Type *tensor_type(const Plan *p, int param) {
   const Type *t = p->s->k->body->args[param]->type;
-  if (p->s->k->params.at[param].log) return NULL;
+  if (param >= kernel_given(p->s->k)) return NULL;
   return t->kind == TYPE_mem ? t : NULL;
 }
 

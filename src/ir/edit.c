@@ -30,7 +30,7 @@ void kernel_set_log(Kernel *k, const Value *param, const char *label) {
 
 int kernel_given(const Kernel *k) {
   int n = k->params.n;
-  while (n && k->params.at[n - 1].log) n--;
+  while (n && (k->params.at[n - 1].log || k->params.at[n - 1].workspace)) n--;
   return n;
 }
 

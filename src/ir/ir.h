@@ -302,6 +302,7 @@ typedef struct Param {
   const char *name;
   const Sym *binds; /* the symbol a scalar argument defines, or NULL */
   const char *log;  /* the label of a debug log that lies there: no caller gives it; else NULL */
+  bool workspace;   /* no caller gives it: zeros at first, which the kernel leaves as zeros */
   Span at;
 } Param;
 
@@ -323,7 +324,8 @@ Kernel *kernel_new(Context *cx, const char *name, Span at);
 void kernel_free(Kernel *k);
 Value *kernel_add_param(Kernel *k, const char *name, const Type *type, const Sym *binds, Span at);
 void kernel_set_log(Kernel *k, const Value *param, const char *label);
-int kernel_given(const Kernel *k); /* parameters that a caller gives: all but debug logs */
+int kernel_given(
+    const Kernel *k); /* parameters that a caller gives: debug logs and workspace not */
 Kernel *kernel_clone(Kernel *k);
 
 Op *ir_op_new(Kernel *k, OpKind kind, Span at, Value *const *args, int nargs);

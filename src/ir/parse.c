@@ -404,12 +404,14 @@ static bool parse_param(Parser *p) {
   advance(p);
   const Type *type = expect(p, ':', "and a type") ? parse_type(p) : NULL;
   bool ok = type && (!accept_word(p, "binds") || (binds = parse_symbol(p)) != NULL);
+  bool workspace = ok && accept_word(p, "workspace");
   ok = ok && (!accept_word(p, "log") || expect_text(p, TOK_string, "the label of a log", &log));
   const Definition *first = find_definition(p, name.text);
   if (first) fail_twice(p, &name, first);
   Value *v = ok && !first ? build_param(p->b, name.text, type, binds, name.span) : NULL;
   if (!first) define(p, &name, v);
   if (v && log) kernel_set_log(builder_kernel(p->b), v, log);
+  if (v) builder_kernel(p->b)->params.at[v->index].workspace = workspace;
   return ok;
 }
 

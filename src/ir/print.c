@@ -387,6 +387,7 @@ static void print_param(Printer *p, int i) {
   const Sym *binds = p->k->params.at[i].binds;
   if (binds) sb_printf(p->out, " binds %s", sym_text(p->scratch, binds));
   const char *log = p->k->params.at[i].log;
+  if (p->k->params.at[i].workspace) sb_puts(p->out, " workspace");
   if (log) sb_puts(p->out, " log "), sb_quote(p->out, log);
 }
 

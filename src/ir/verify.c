@@ -217,9 +217,11 @@ static bool verify_params(Verify *v) {
   for (int i = 0; i < k->params.n; i++) {
     const Param *p = &k->params.at[i];
     const Type *t = k->body->args[i]->type;
-    if (p->log ? t->kind != TYPE_mem : i > 0 && k->params.at[i - 1].log) {
+    bool given = !p->log && !p->workspace, behind = i >= kernel_given(k);
+    if (given ? behind : !behind || t->kind != TYPE_mem || (p->log && p->workspace)) {
       diag_add(&k->cx->diags, DIAG_E0319, p->at,
-               "parameter `%s`: debug logs are memories, and stand behind the other parameters",
+               "parameter `%s`: debug logs and workspace are memories, and stand behind the other "
+               "parameters",
                p->name);
       return false;
     }

@@ -158,7 +158,7 @@ static void code_variant(Codec *c, ArtVariant *v) {
   code_program(c, &v->program);
   for (int i = 0; i < 3; i++)
     code_int(c, &v->grid[i]), code_int(c, &v->block[i]), code_int(c, &v->cluster[i]);
-  code_int(c, &v->shared), code_int(c, &v->together);
+  code_int(c, &v->shared), code_int(c, &v->together), code_int(c, &v->workspace);
   code_args(c, v);
 }
 
@@ -198,6 +198,9 @@ static bool arg_is_sound(const Artefact *art, const ArtVariant *v, const ArtArg 
   switch (a->kind) {
   case ART_POINTER: return is_below(a->param, art->nparams) && art->params[a->param].rank >= 0;
   case ART_SCALAR: return is_below(a->param, art->nparams) && art->params[a->param].rank < 0;
+  case ART_WORKSPACE:
+    return v->workspace >= 0 && is_below(a->value, v->program.nresults) &&
+           is_below(a->param, art->nparams) && a->param >= art->ngiven;
   case ART_VALUE:
   case ART_MAGIC:
   case ART_SHIFT: return is_below(a->value, v->program.nresults);
@@ -211,6 +214,7 @@ static bool variant_is_sound(const Artefact *art, ArtVariant *v) {
   if (!launch_expr_is_sound(&v->program, art->nslots) || !artefact_place_args(v)) return false;
   for (int i = 0; i < 3; i++)
     if (!is_below(v->grid[i], v->program.nresults) || v->block[i] < 1) return false;
+  if (v->workspace >= v->program.nresults) return false;
   for (int i = 0; i < v->nmaps; i++)
     if (!map_is_sound(art, &v->maps[i])) return false;
   for (int i = 0; i < v->nargs; i++)
@@ -226,7 +230,9 @@ bool artefact_place_args(ArtVariant *v) {
     ArtArg *a = &v->args[i];
     int size = a->kind == ART_MAP ? 128 : a->bytes, align = a->kind == ART_MAP ? 64 : a->bytes;
     if (a->kind != ART_MAP && a->bytes != 4 && a->bytes != 8) return false;
-    if (a->kind == ART_POINTER || a->kind == ART_SCALAR || a->kind == ART_MAP) v->npatched = i + 1;
+    if (a->kind == ART_POINTER || a->kind == ART_SCALAR || a->kind == ART_MAP ||
+        a->kind == ART_WORKSPACE)
+      v->npatched = i + 1;
     a->offset = (at + align - 1) / align * align;
     at = a->offset + size;
     if (at > ARTEFACT_ARG_BYTES) return false;

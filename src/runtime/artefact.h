@@ -56,12 +56,13 @@ typedef struct ArtAssumption {
 } ArtAssumption;
 
 typedef enum ArtArgKind {
-  ART_POINTER, /* the address of tensor `param` */
-  ART_SCALAR,  /* scalar `param`, in `bytes` */
-  ART_VALUE,   /* value `value` of the variant's program */
-  ART_MAGIC,   /* for divisions by that value: ceil(2**(32 + shift) / value) - 2**32 */
-  ART_SHIFT,   /* and ceil(log2(value)) */
-  ART_MAP,     /* tensor map number `value` */
+  ART_POINTER,   /* the address of tensor `param` */
+  ART_SCALAR,    /* scalar `param`, in `bytes` */
+  ART_VALUE,     /* value `value` of the variant's program */
+  ART_MAGIC,     /* for divisions by that value: ceil(2**(32 + shift) / value) - 2**32 */
+  ART_SHIFT,     /* and ceil(log2(value)) */
+  ART_MAP,       /* tensor map number `value` */
+  ART_WORKSPACE, /* what no caller gives of tensor `param`: so far into the block as `value` says */
   ART_ARG_KINDS
 } ArtArgKind;
 
@@ -109,7 +110,8 @@ typedef struct ArtVariant {
   int nremarks;
   const char *listing; /* what code that is no text was made from; "": it is text */
   LaunchExpr program;
-  int grid[3]; /* values of the program */
+  int grid[3];   /* values of the program */
+  int workspace; /* the same: bytes of a block of zeros, the stream's; -1: none */
   int block[3], shared;
   int together;   /* 1: workgroups wait for each other, so that all must run at once */
   int cluster[3]; /* workgroups; the code says so too, the grid must be a multiple; 0: none */
@@ -125,7 +127,7 @@ typedef struct Artefact {
   int device_kind; /* device.h */
   ArtParam *params;
   int nparams, nslots;
-  int ngiven; /* parameters that a caller gives; debug logs stand behind them */
+  int ngiven; /* parameters that a caller gives; workspace and debug logs stand behind them */
   LaunchExpr signature;
   ArtSize *sizes;
   int nsizes;

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { WORKSPACE_MOST = 1 << 30 }; /* bytes: more is a mistake */
+
 /* ---- derived arguments ---- */
 
 uint32_t launch_shift(int64_t divisor) {
@@ -33,6 +35,9 @@ static bool put_value(LaunchPlan *p, const ArtArg *a, const LaunchValue *v) {
     return !v->undefined && (a->bytes == 8 || v->value == (int32_t)v->value);
   case ART_MAGIC: put_number(to, launch_magic(v->value), a->bytes); return !v->undefined;
   case ART_SHIFT: put_number(to, launch_shift(v->value), a->bytes); return !v->undefined;
+  case ART_WORKSPACE: /* NULL: the caller gives the memory */
+    put_number(to, (int64_t)(intptr_t)(p->workspace ? p->workspace + v->value : NULL), a->bytes);
+    return !v->undefined;
   case ART_POINTER:
   case ART_SCALAR:
   case ART_MAP:
@@ -75,7 +80,8 @@ static bool plan_values(const Launcher *l, Diags *diags, const ArtVariant *v,
                         const LaunchValue *values, LaunchPlan *p) {
   for (int i = 0; i < v->nargs; i++) {
     const ArtArg *a = &v->args[i];
-    bool derived = a->kind == ART_VALUE || a->kind == ART_MAGIC || a->kind == ART_SHIFT;
+    bool derived = a->kind == ART_VALUE || a->kind == ART_MAGIC || a->kind == ART_SHIFT ||
+                   a->kind == ART_WORKSPACE;
     if (!derived || put_value(p, a, &values[a->value])) continue;
     DeviceReport r = launch_report(l, diags, l->at);
     diag_add(diags, DIAG_E0710, r.at, "a number that `%s` needs has no value for these sizes",
@@ -135,19 +141,57 @@ static bool refuse_variants(const Launcher *l, Diags *diags) {
   return false;
 }
 
+/* Sizes of what the caller does not give follow from the others; it is row-major. */
+static void fill_own(const Launcher *l, int given, LaunchRun *signature, int64_t *slots) {
+  const Artefact *art = l->art;
+  for (int i = 0; i < art->nsizes; i++) {
+    const ArtSize *s = &art->sizes[i];
+    LaunchValue v = {0};
+    if (s->param >= given) v = launch_expr_result(signature, s->value);
+    if (s->param >= given && !v.undefined) slots[art->params[s->param].slot + 1 + s->dim] = v.value;
+  }
+  for (int i = given; i < art->nparams; i++) {
+    const ArtParam *p = &art->params[i];
+    uint64_t stride = 1;
+    slots[p->slot] = 0; /* blocks are aligned */
+    for (int d = p->rank - 1; d >= 0; d--) {
+      slots[p->slot + 1 + p->rank + d] = (int64_t)stride;
+      stride *= (uint64_t)slots[p->slot + 1 + d];
+    }
+  }
+}
+
+static bool plan_workspace(Launcher *l, Diags *diags, const LaunchCall *c, const LaunchValue *bytes,
+                           LaunchPlan *p) {
+  if (!bytes->undefined && bytes->value >= 0 && bytes->value <= WORKSPACE_MOST) {
+    p->workspace = launch_workspace(l, diags, p->device, c->stream, bytes->value);
+    return p->workspace != NULL;
+  }
+  DeviceReport r = launch_report(l, diags, l->at);
+  diag_add(diags, DIAG_E0710, r.at, "the workspace of `%s` has no size for these arguments",
+           l->art->name);
+  return false;
+}
+
 /* All that does not depend on addresses and scalars; p has slots and device. */
-static bool make_plan(Launcher *l, Diags *diags, void *stream, LaunchPlan *p) {
+static bool make_plan(Launcher *l, Diags *diags, const LaunchCall *c, LaunchPlan *p) {
   LaunchValue values[LAUNCH_VALUES];
   LaunchRun signature;
   launch_expr_open(&signature, &l->art->signature, p->slot);
+  if (c->nargs < l->art->nparams) fill_own(l, c->nargs, &signature, p->slot);
   if (!launch_check(l, diags, &signature)) return false;
   int variant = choose_variant(l->art, &signature);
   if (variant < 0) return refuse_variants(l, diags);
-  if (!get_code(l, diags, variant, stream, p)) return false;
+  if (!get_code(l, diags, variant, c->stream, p)) return false;
   const ArtVariant *v = p->code->variant;
   launch_expr_run(&v->program, p->slot, values);
   if (!plan_grid(l, diags, v, values, p)) return false;
-  return p->is_empty || plan_values(l, diags, v, values, p);
+  p->workspace = NULL;
+  if (p->is_empty) return true;
+  if (v->workspace >= 0 && c->nargs < l->art->nparams &&
+      !plan_workspace(l, diags, c, &values[v->workspace], p))
+    return false;
+  return plan_values(l, diags, v, values, p);
 }
 
 /* ---- launching ---- */
@@ -178,7 +222,8 @@ static int fill_args(Launcher *l, const wv_launch_arg *args, LaunchPlan *p) {
   int error = 0;
   for (; a < end && !error; a++) {
     unsigned char *to = p->args + a->offset;
-    if (a->kind == ART_POINTER) memcpy(to, &args[a->param].tensor->data, sizeof(void *));
+    bool given = a->kind == ART_POINTER || (a->kind == ART_WORKSPACE && !p->workspace);
+    if (given) memcpy(to, &args[a->param].tensor->data, sizeof(void *));
     if (a->kind == ART_SCALAR) launch_put_scalar(to, &l->art->params[a->param], &args[a->param]);
     if (a->kind == ART_MAP) error = launch_patch_map(l, args, a, p, true);
   }
@@ -212,9 +257,10 @@ static bool refuse_launch(Launcher *l, Diags *diags, const LaunchPlan *p, int er
 static WV_NOINLINE bool launch_anew(Launcher *l, Diags *diags, const LaunchCall *c, int failed) {
   LaunchPlan p; /* filled only as far as it is used */
   int error = failed;
-  if (c->nargs != l->art->nparams || !launch_fill(l, c->args, c->nargs, p.slot, &p.device))
+  int expected = l->has_logs ? l->art->nparams : l->art->ngiven;
+  if (c->nargs != expected || !launch_fill(l, c->args, c->nargs, p.slot, &p.device))
     return launch_explain_args(l, diags, c->args, c->nargs);
-  if (!make_plan(l, diags, c->stream, &p)) return false;
+  if (!make_plan(l, diags, c, &p)) return false;
   if (error) return refuse_launch(l, diags, &p, error);
   if (!p.is_empty) {
     launch_point_at_args(&p);

@@ -37,6 +37,7 @@ typedef struct LaunchPlan {
   _Alignas(64) unsigned char args[ARTEFACT_ARG_BYTES];
   void *pointer[ARTEFACT_ARGS]; /* into args */
   void *mapped[ARTEFACT_MAPS];  /* addresses in tensor maps */
+  char *workspace;              /* the block; NULL: the kernel has none, or its caller gave it */
 } LaunchPlan;
 
 /* What a tensor is beside its address, sizes and strides: two words to be compared. */
@@ -63,17 +64,29 @@ typedef struct LaunchRecord {
   int nrows;   /* parameters; 0: nothing is recorded */
   int nothers; /* arguments that are in no row: tensor maps */
   DeviceLaunch launch;
+  const void *owner; /* of the workspace; NULL: there is none */
   LaunchRow row[ARTEFACT_PARAMS];
   short other[ARTEFACT_ARGS];
   LaunchPlan plan;
 } LaunchRecord;
+
+/* Workspace of one stream. Blocks live as long as the program: kernels under way and captured
+ * graphs may use them. */
+typedef struct LaunchBlock {
+  int device;
+  const void *owner;
+  int64_t bytes;
+  char *memory;
+  struct LaunchBlock *next;
+} LaunchBlock;
 
 typedef struct Launcher Launcher;
 
 struct Launcher {
   const Artefact *art;
   Device *device; /* NULL until something is loaded */
-  bool has_logs;  /* parameters that no caller gives */
+  bool has_logs;
+  _Atomic(LaunchBlock *) blocks; /* the latest first */
   _Atomic(DeviceCode *) code[ARTEFACT_VARIANTS][DEVICE_MOST];
   /* Compiles and loads a variant, unless the stream is being captured. False after reporting.
    * Called by several threads. */
@@ -89,6 +102,14 @@ bool launch_run(Launcher *l, Diags *diags, const LaunchCall *c); /* false after 
 
 /* launch_logs.c: the same with memory for debug logs; only where there are any it waits. */
 bool launch_logged(Launcher *l, Diags *diags, const LaunchCall *c);
+
+/* ---- launch_workspace.c ---- */
+
+/* Who may use a block: launches on a stream follow each other. */
+const void *launch_owner(const Launcher *l, void *stream);
+/* Zeros, unless a kernel left something else; NULL after reporting. */
+char *launch_workspace(Launcher *l, Diags *diags, int device, void *stream, int64_t bytes);
+void launch_release_workspace(Launcher *l);
 
 /* False after reporting that nothing can be prepared while the stream is captured. */
 bool launch_refuse_capture(const Launcher *l, Diags *diags, int variant, int device, void *stream);

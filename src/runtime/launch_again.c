@@ -70,6 +70,7 @@ bool launch_again(Launcher *l, const LaunchCall *c, int *error) {
   LaunchRecord *r = &l->last;
   if (!take_record(l)) return false;
   bool like = c->nargs == r->nrows && r->nrows && take_rows(l, c->args);
+  if (r->owner && like) like = r->owner == launch_owner(l, c->stream);
   if (like) {
     *error = r->nothers ? patch_others(l, c->args) : 0;
     r->launch.stream = c->stream;
@@ -97,9 +98,10 @@ static void record_args(LaunchRecord *r, const ArtVariant *v) {
   r->nothers = 0;
   for (int i = 0; i < v->npatched; i++) {
     const ArtArg *a = &v->args[i];
+    bool gives = a->kind == ART_WORKSPACE && !r->owner;
     bool of_row = a->kind == ART_POINTER || a->kind == ART_SCALAR;
     if (of_row && r->row[a->param].offset < 0) r->row[a->param].offset = a->offset;
-    else if (of_row || a->kind == ART_MAP) r->other[r->nothers++] = (short)i;
+    else if (of_row || a->kind == ART_MAP || gives) r->other[r->nothers++] = (short)i;
   }
 }
 
@@ -115,6 +117,7 @@ void launch_remember(Launcher *l, const LaunchPlan *p, const LaunchCall *c) {
   memcpy(to->mapped, p->mapped, sizeof *to->mapped * (size_t)v->nmaps);
   launch_point_at_args(to);
   for (int i = 0; i < c->nargs; i++) record_row(l, i, p, &c->args[i]);
+  r->owner = p->workspace ? launch_owner(l, c->stream) : NULL;
   record_args(r, v);
   r->launch = (DeviceLaunch){.code = p->code, .args = to->pointer};
   memcpy(r->launch.grid, p->grid, sizeof p->grid);

@@ -38,8 +38,10 @@ static bool take_shapes(Logged *x, LaunchRun *signature, int64_t *slots) {
     LaunchValue v = launch_expr_result(signature, s->value);
     if (v.undefined || v.value < 0) {
       diag_add(x->report.diags, DIAG_E0710, x->report.at,
-               "the debug log `%s` has no size along `%s` for these arguments",
-               art->params[s->param].log, s->text);
+               "the %s `%s` has no size along `%s` for these arguments",
+               *art->params[s->param].log ? "debug log" : "workspace",
+               *art->params[s->param].log ? art->params[s->param].log : art->params[s->param].name,
+               s->text);
       return false;
     }
     x->log[s->param - art->ngiven].shape[s->dim] = v.value;
@@ -55,7 +57,8 @@ static bool measure(Logged *x, int i) {
   for (int d = 0; d < p->rank; d++) {
     if (m->shape[d] && n > LAUNCH_LOG_MOST / m->shape[d]) {
       diag_add(x->report.diags, DIAG_E0706, x->report.at,
-               "the debug log `%s` would have more than %lld elements", p->log,
+               "the %s `%s` would have more than %lld elements",
+               *p->log ? "debug log" : "workspace", *p->log ? p->log : p->name,
                (long long)LAUNCH_LOG_MOST);
       return false;
     }
@@ -146,6 +149,7 @@ static bool deliver(Logged *x) {
     LogMemory *m = &x->log[i];
     const ArtParam *p = param_of(x, i);
     wv_buffer b = {m->host, wv_dtype_name(p->dtype, NULL, NULL), p->rank, m->shape, NULL};
+    if (!*p->log) continue; /* workspace */
     if (!kind_of(x)->copy(x->l->device, x->device, m->host, m->tensor.data, m->bytes, &x->report))
       return false;
     c->log(c->user, p->log, &b);

@@ -349,13 +349,14 @@ int cuStreamSynchronize(void *stream) {
 int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
   IN_CONTEXT;
   void *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (p) memset(p, 0xa5, bytes), state.allocated++; /* nobody promises zeros */
   return *address = (uint64_t)(uintptr_t)p, p ? CUDA_OK : CUDA_OUT_OF_MEMORY;
 }
 
 int cuMemFree_v2(uint64_t address) {
   IN_CONTEXT;
   free((void *)(uintptr_t)address);
-  return CUDA_OK;
+  return state.allocated--, CUDA_OK;
 }
 
 int cuMemcpy(uint64_t to, uint64_t from, size_t bytes) {

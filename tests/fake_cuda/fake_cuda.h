@@ -19,7 +19,8 @@ typedef struct FakeLaunch {
 
 typedef struct FakeCuda {
   int launches, loads, unloads, encodes, moves, retains, releases;
-  int pushes; /* contexts that are pushed and not popped, by all threads */
+  int allocated; /* blocks of memory that were not freed */
+  int pushes;    /* contexts that are pushed and not popped, by all threads */
   FakeLaunch last;
   const char *fail;             /* the function that fails ... */
   int fail_error;               /* ... with this error ... */

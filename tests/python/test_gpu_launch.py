@@ -395,3 +395,73 @@ def test_illegal_addresses_come_back_as_exceptions():
     done = run_child(GATHER)
     assert "alive" in done.stdout, done.stdout + done.stderr
     assert "Wave:" in done.stdout and "gather" in done.stdout, done.stdout
+
+
+TICKETS = """
+thread kernel @tickets(%order: mem<N, i32>, %w: mem<N, i32> workspace, %count: mem<1, i32> workspace)
+  launch grid (N) block (32) wave 32
+  dynamic N
+{
+  if ($T0 < 1) {
+    %zero = scalar 0 : i32
+    %one = scalar 1 : i32
+    %ticket = atomic add %one, %count, %zero : i32
+    %more = atomic add %one, %w, %ticket : i32
+    %sum = add %ticket, %more
+    store %sum, %order, %ticket
+    %back = atomic xchg %zero, %w, %ticket : i32
+    %last = expr $APPLY_EXPR_ARG_0 + 1 >= N %ticket : i1
+    if %last {
+      %left = atomic xchg %zero, %count, %zero : i32
+    }
+  }
+}
+"""
+
+
+def numbers():
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={N: 32}),
+            tkw.WorkgroupConstraint(N, 32, 0),
+        ]
+    )
+    def numbers(order: tkl.Memory[N, G, tkl.i32]):
+        tkw.write(tkw.read(order), order)
+
+    return numbers
+
+
+def test_workspace():
+    """Every workgroup draws a ticket: none twice, launch after launch, on two streams at once."""
+    options = WaveCompileOptions(dynamic_symbols=[N], override_mlir=TICKETS, target="cuda")
+    kernel = wave_compile(options, numbers())
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    orders = [torch.full((5000,), -1, device="cuda", dtype=torch.int32) for _ in streams]
+    torch.cuda.synchronize()
+    for _ in range(20):
+        for stream, order in zip(streams, orders):
+            with torch.cuda.stream(stream):
+                order.fill_(-1)
+                kernel(order)
+    torch.cuda.synchronize()
+    expected = torch.arange(5000, device="cuda", dtype=torch.int32)
+    assert all(torch.equal(order, expected) for order in orders)
+    larger = torch.full((20000,), -1, device="cuda", dtype=torch.int32)
+    kernel(larger)
+    assert torch.equal(larger, torch.arange(20000, device="cuda", dtype=torch.int32))
+    graph = torch.cuda.CUDAGraph()
+    fresh = torch.cuda.Stream()
+    with raises(LaunchError, "no workspace on this stream yet"):
+        with torch.cuda.graph(torch.cuda.CUDAGraph(), stream=fresh):
+            kernel(larger)
+    with torch.cuda.stream(fresh):
+        kernel(larger)
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph, stream=fresh):
+        kernel(larger)
+    for _ in range(5):
+        larger.fill_(-1)
+        graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(larger, torch.arange(20000, device="cuda", dtype=torch.int32))

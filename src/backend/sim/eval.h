@@ -279,5 +279,6 @@ bool memory_write(Eval *ev, Memory *m, const int64_t *offsets, const Tile *value
 
 bool logs_setup(Eval *ev);
 void logs_deliver(Eval *ev);
+bool logs_check_workspace(Eval *ev); /* false after reporting one that is not zero */
 
 #endif

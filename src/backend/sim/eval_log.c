@@ -22,7 +22,8 @@ static bool open_log(Eval *ev, const Op *op, const char *label, Memory m) {
   EvalBuffer b = {.dtype = m.dtype, .rank = m.rank};
   for (int i = 0; i < m.rank; i++) b.shape[i] = m.size[i];
   if (!log_allocate(ev->home, &b))
-    return eval_fail(ev, DIAG_E0706, "the debug log `%s` would have more than %lld elements", label,
+    return eval_fail(ev, DIAG_E0706, "the %s `%s` would have more than %lld elements",
+                     label ? "debug log" : "workspace", label ? label : m.name,
                      (long long)LOG_MOST);
   m.data = b.data;
   for (int i = 0; i < m.rank; i++) m.size[i] = b.shape[i], m.stride[i] = b.strides[i];
@@ -70,12 +71,37 @@ bool logs_setup(Eval *ev) {
   return true;
 }
 
+bool log_is_zero(const EvalBuffer *b) {
+  int64_t n = b->rank ? b->shape[0] * b->strides[0] : 1;
+  const unsigned char *bytes = b->data;
+  for (size_t i = 0, end = dtype_bytes(b->dtype, n); i < end; i++)
+    if (bytes[i]) return false;
+  return true;
+}
+
+static EvalBuffer buffer_of(const Memory *m) {
+  EvalBuffer b = {.data = m->data, .dtype = m->dtype, .rank = m->rank};
+  for (int d = 0; d < m->rank; d++) b.shape[d] = m->size[d], b.strides[d] = m->stride[d];
+  return b;
+}
+
+bool logs_check_workspace(Eval *ev) {
+  for (int i = 0; i < ev->logs.n; i++) {
+    EvalBuffer b = buffer_of(&ev->logs.at[i].memory);
+    if (ev->logs.at[i].label || log_is_zero(&b)) continue;
+    ev->at = ev->k->at;
+    return eval_fail(ev, DIAG_E0817, "the workspace `%s` is not zero when the kernel ends",
+                     ev->logs.at[i].memory.name);
+  }
+  return true;
+}
+
 void logs_deliver(Eval *ev) {
   if (!ev->options || !ev->options->log) return;
   for (int i = 0; i < ev->logs.n; i++) {
     const Memory *m = &ev->logs.at[i].memory;
-    EvalBuffer b = {.data = m->data, .dtype = m->dtype, .rank = m->rank};
-    for (int d = 0; d < m->rank; d++) b.shape[d] = m->size[d], b.strides[d] = m->stride[d];
+    if (!ev->logs.at[i].label) continue; /* workspace */
+    EvalBuffer b = buffer_of(m);
     ev->options->log(ev->options->user, ev->logs.at[i].label, &b);
   }
 }

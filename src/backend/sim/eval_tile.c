@@ -188,7 +188,7 @@ static bool launch(Eval *ev, int nargs) {
     return eval_fail(ev, DIAG_E0409, "`%s` is not at tile level", ev->k->name);
   if (!args_bind(ev, nargs) || !place_setup(ev) || !logs_setup(ev) || !run_grid(ev)) return false;
   logs_deliver(ev);
-  return true;
+  return logs_check_workspace(ev);
 }
 
 bool eval_tile(Kernel *k, const EvalArg *args, int nargs, const EvalOptions *o) {

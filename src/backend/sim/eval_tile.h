@@ -32,6 +32,7 @@ typedef struct EvalOptions {
  * `a`. False: it would have more than LOG_MOST elements. */
 enum { LOG_MOST = 1 << 28 };
 bool log_allocate(Arena *a, EvalBuffer *b);
+bool log_is_zero(const EvalBuffer *b); /* as it was allocated */
 
 /* False after reporting to the kernel's context; buffers may then be partly written. */
 bool eval_tile(Kernel *k, const EvalArg *args, int nargs, const EvalOptions *o);

@@ -234,7 +234,18 @@ static void run_grid(Sim *s) {
 
 static void deliver_logs(const Sim *s) {
   for (int i = kernel_given(s->k); s->o->log && i < s->k->params.n; i++)
-    s->o->log(s->o->user, s->k->params.at[i].log, s->args[i].buffer);
+    if (s->k->params.at[i].log) s->o->log(s->o->user, s->k->params.at[i].log, s->args[i].buffer);
+}
+
+/* What stopped early leaves what it leaves. */
+static bool check_workspace(Sim *s) {
+  for (int i = kernel_given(s->k); !s->findings && !s->interrupted && i < s->k->params.n; i++) {
+    const Param *p = &s->k->params.at[i];
+    if (p->workspace && !log_is_zero(s->args[i].buffer))
+      return fail_setup(s, DIAG_E0817, p->at, "the workspace `%s` is not zero when the kernel ends",
+                        p->name);
+  }
+  return true;
 }
 
 bool sim_run(Kernel *k, const EvalArg *args, int nargs, const SimOptions *o, SimReport *out) {
@@ -251,9 +262,10 @@ bool sim_run(Kernel *k, const EvalArg *args, int nargs, const SimOptions *o, Sim
   bool empty = s.grid[0] * s.grid[1] * s.grid[2] == 0 || !ir_first(k);
   if (ready && !empty) run_grid(&s);
   if (ready) deliver_logs(&s);
+  bool clean = ready && check_workspace(&s);
   if (ready && out) make_report(&s, out);
   arena_free(s.scratch);
   arena_free(s.gang_home);
   arena_free(s.home);
-  return ready && !s.findings && !s.interrupted;
+  return clean && !s.findings && !s.interrupted;
 }

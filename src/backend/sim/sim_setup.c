@@ -117,8 +117,8 @@ static bool open_logs(Sim *s, int given) {
     for (int d = 0; d < t->rank; d++)
       if (!launch_value(s, t->dims[d], p->at, &b->shape[d])) return false;
     if (!log_allocate(s->home, b))
-      return fail_setup(s, DIAG_E0706, p->at,
-                        "the debug log `%s` would have more than %lld elements", p->log,
+      return fail_setup(s, DIAG_E0706, p->at, "the %s `%s` would have more than %lld elements",
+                        p->log ? "debug log" : "workspace", p->log ? p->log : p->name,
                         (long long)LOG_MOST);
     args[i].buffer = b;
     bind_shape(s, i);

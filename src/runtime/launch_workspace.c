@@ -1,0 +1,80 @@
+/* launch_workspace.c: memory that a kernel needs beside its arguments: one block of zeros for each
+ * stream it is launched on. It is made at the first launch there; the kernel leaves it as it found
+ * it, so later launches take it as it is. */
+#include <stdlib.h>
+
+#include "runtime/launch.h"
+
+/* Launches by different threads may run at the same time where there is no stream, or where the
+ * handle stands for one of each thread's own. */
+const void *launch_owner(const Launcher *l, void *stream) {
+  static _Thread_local char here;
+  static const char everybody;
+  const uintptr_t of_thread = 2; /* CU_STREAM_PER_THREAD */
+  if (l->art->device_kind == DEVICE_HOST || (uintptr_t)stream == of_thread) return &here;
+  return stream ? stream : &everybody;
+}
+
+static char *find_block(Launcher *l, int device, const void *owner, int64_t bytes) {
+  LaunchBlock *b = atomic_load_explicit(&l->blocks, memory_order_acquire);
+  for (; b; b = b->next)
+    if (b->device == device && b->owner == owner && b->bytes >= bytes) return b->memory;
+  return NULL;
+}
+
+/* Zeros are there before a kernel on any stream begins. */
+static bool clear(Launcher *l, LaunchBlock *b, const DeviceReport *r) {
+  const DeviceKind *kind = l->device->kind;
+  void *zeros = calloc(1, (size_t)b->bytes);
+  bool ok = zeros && kind->copy(l->device, b->device, b->memory, zeros, (size_t)b->bytes, r) &&
+            kind->wait(l->device, b->device, NULL, r);
+  free(zeros);
+  return ok;
+}
+
+static void push_block(Launcher *l, LaunchBlock *b) {
+  b->next = atomic_load(&l->blocks);
+  while (!atomic_compare_exchange_weak(&l->blocks, &b->next, b)) continue;
+}
+
+/* Twice as much as the caller needs: sizes that grow do not leave a block for each of them. */
+static char *make_block(Launcher *l, Diags *diags, int device, const void *owner, int64_t bytes) {
+  DeviceReport r = launch_report(l, diags, l->at);
+  LaunchBlock *b = malloc(sizeof *b);
+  if (!b) return NULL;
+  *b = (LaunchBlock){.device = device, .owner = owner, .bytes = 2 * bytes + 1};
+  b->memory = l->device->kind->alloc(l->device, device, (size_t)b->bytes, &r);
+  if (b->memory && clear(l, b, &r)) return push_block(l, b), b->memory;
+  if (b->memory) l->device->kind->release(l->device, device, b->memory, &r);
+  free(b);
+  return NULL;
+}
+
+static bool refuse_capture(const Launcher *l, Diags *diags, int device, void *stream) {
+  if (!l->device->kind->is_captured(l->device, device, stream)) return true;
+  DeviceReport r = launch_report(l, diags, l->at);
+  Diag *d = diag_add(diags, DIAG_E0904, r.at,
+                     "`%s` has no workspace on this stream yet, and the stream is being captured",
+                     l->art->name);
+  diag_hint(diags, d, "launch it once with such arguments on that stream before the capture");
+  return false;
+}
+
+char *launch_workspace(Launcher *l, Diags *diags, int device, void *stream, int64_t bytes) {
+  const void *owner = launch_owner(l, stream);
+  char *found = find_block(l, device, owner, bytes);
+  if (found) return found;
+  if (!refuse_capture(l, diags, device, stream)) return NULL;
+  return make_block(l, diags, device, owner, bytes);
+}
+
+void launch_release_workspace(Launcher *l) {
+  Diags unheard = {.arena = arena_new()};
+  DeviceReport r = {.diags = &unheard};
+  for (LaunchBlock *b = atomic_load(&l->blocks), *next; b; b = next) {
+    next = b->next;
+    l->device->kind->release(l->device, b->device, b->memory, &r);
+    free(b);
+  }
+  arena_free(unheard.arena);
+}
