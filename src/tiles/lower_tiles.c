@@ -129,6 +129,8 @@ static bool is_tile_pure(Kernel *k, PassCtx *cx) {
   return false;
 }
 
+static int64_t scratch_bytes(const Tiles *t) { return t->lasting + t->most; }
+
 static Constraint launch_row(Tiles *t) {
   Lower *l = &t->l;
   Constraint c = {.kind = CONSTRAINT_launch, .at = l->k->at, .threads = 1};
@@ -136,24 +138,25 @@ static Constraint launch_row(Tiles *t) {
     c.grid[i] = l->d->grid[i];
     c.block[i] = sym_int(l->sym, 1);
   }
-  c.shared = (int)(t->lasting + t->most);
+  c.shared = (int)scratch_bytes(t);
   return c;
 }
+
+static bool is_too_large(const Tiles *t) { return scratch_bytes(t) > t->l.cx->target->shared_most; }
 
 /* Lasting allocations lie in front of those that regions give back. */
 static bool place_allocs(Tiles *t) {
   Kernel *k = t->l.k;
   const TargetInfo *target = t->l.cx->target;
-  int64_t bytes = t->lasting + t->most;
   for (int i = 0; i < t->allocs.n; i++) {
     const TileAlloc *a = &t->allocs.at[i];
     int64_t base = a->lasting ? a->base : t->lasting + a->base;
     op_set_attr(k, a->op, (Attr){.key = ATTR_base, .integer = base});
   }
-  if (bytes <= target->shared_most) return true;
+  if (!is_too_large(t)) return true;
   Diag *d = diag_add(&k->cx->diags, DIAG_E0613, k->at,
                      "`%s` needs %lld bytes of scratch memory, %s has %d", k->name,
-                     (long long)bytes, target->name, target->shared_most);
+                     (long long)scratch_bytes(t), target->name, target->shared_most);
   for (int i = 0; i < t->allocs.n; i++)
     diag_note(&k->cx->diags, d, t->allocs.at[i].op->at, "%lld bytes",
               (long long)t->allocs.at[i].bytes);
@@ -177,11 +180,11 @@ static bool has_masks(const Kernel *k) {
   return true;
 }
 
-bool pass_lower_tiles(Kernel *k, PassCtx *cx) {
-  if (!cx->target || !target_has(cx->target, FEATURE_REGISTER_TILES) || !has_masks(k)) return true;
-  if (!is_tile_pure(k, cx)) return false;
-  Tiles t = {.l = {.k = k, .cx = cx, .arena = cx->scratch, .sym = k->cx->sym}};
-  Lower *l = &t.l;
+/* NULL after reporting. */
+static Region *lower_kernel(Tiles *t) {
+  Lower *l = &t->l;
+  PassCtx *cx = l->cx;
+  Kernel *k = l->k;
   l->d = cx->facts.distribute;
   l->bounds = cx->facts.in_bounds;
   l->uniform = cx->facts.uniform;
@@ -189,14 +192,28 @@ bool pass_lower_tiles(Kernel *k, PassCtx *cx) {
   l->value = ARENA_ARRAY(l->arena, Value *, k->nvalues);
   l->standing = standing_at_entry(k, l->arena);
   l->hides = lower_hides_symbols(k);
-  t.tile = ARENA_ARRAY(l->arena, Tile, k->nvalues);
-  tiles_plan(&t);
-  const Region *from = l->tiles = k->body;
+  t->tile = ARENA_ARRAY(l->arena, Tile, k->nvalues);
+  tiles_plan(t);
+  l->tiles = k->body;
   lower_open_kernel(l);
-  take_scalars(&t);
+  take_scalars(t);
   Region *body = l->scope->region;
-  if (!tiles_lower_region(&t, from) || !place_allocs(&t)) return false;
-  lower_replace_header(l, launch_row(&t));
+  return tiles_lower_region(t, l->tiles) ? body : NULL;
+}
+
+/* Panels are kept for other workgroups where that fits. */
+bool pass_lower_tiles(Kernel *k, PassCtx *cx) {
+  if (!cx->target || !target_has(cx->target, FEATURE_REGISTER_TILES) || !has_masks(k)) return true;
+  if (!is_tile_pure(k, cx)) return false;
+  Tiles t;
+  Region *body = NULL;
+  for (int keeps = 1; keeps >= 0; keeps--) {
+    t = (Tiles){.l = {.k = k, .cx = cx, .arena = cx->scratch, .sym = k->cx->sym}, .keeps = keeps};
+    if (!(body = lower_kernel(&t))) return false;
+    if (!is_too_large(&t)) break;
+  }
+  if (!place_allocs(&t)) return false;
+  lower_replace_header(&t.l, launch_row(&t));
   k->body = body;
   k->level = LEVEL_THREAD;
   return true;

@@ -91,6 +91,7 @@ typedef struct Tiles {
   Vec(Granted) granted;
   Vec(TileAlloc) allocs;
   int64_t top, most, lasting; /* bytes: in use now, at most, of lasting ones */
+  bool keeps;                 /* what does not change may be kept for the next workgroups */
   Map iotas;                  /* width and dtype -> 0, 1, 2, ... */
   Vec(struct Panels *) panels;
 } Tiles;
@@ -269,13 +270,18 @@ typedef struct PackSource {
 static inline int pack_padded(const PackSource *s) {
   return (s->depth + s->step - 1) / s->step * s->step;
 }
+/* Elements of all panels. */
+static inline int64_t pack_elements(const PackSource *s) {
+  return (int64_t)s->extent * pack_padded(s);
+}
 
-/* It in panels of `rows`: element (k, r) of panel p at p*rows*depth + k*(rows of p) + r, where k
- * counts sides, and elements are sides. The last panel may have fewer rows. */
+/* It in panels of `rows`: element (k, r) of panel p at base + p*rows*depth + k*(rows of p) + r,
+ * where k counts sides, and elements are sides. The last panel may have fewer rows. */
 typedef struct Panels {
   PackSource source;
   int rows;
   Value *memory;
+  const Sym *base;   /* where in it the first panel lies */
   LowerScope *scope; /* where it was packed */
 } Panels;
 
@@ -298,5 +304,22 @@ typedef struct PanelRun {
 /* A loop over them; false: there is none. */
 bool panels_open(Tiles *t, const Panels *p, bool rest, PanelPart part, PanelRun *out);
 void panels_close(Tiles *t, PanelRun *r);
+
+/* ---- panels for several workgroups (tiles_keep.c) ------------------------------------------ */
+
+typedef struct Kept {
+  const Sym *key, *tile; /* of these workgroups; which tile of the loop it is packed in */
+  const Sym *base;       /* of its slot, in elements */
+  int slots;
+  bool all; /* there is a slot for each tile */
+  Value *cells;
+  Op *op;
+  SavedScope saved;
+} Kept;
+
+/* Whether the source, packed in `home`, is the same in workgroups that follow each other. */
+bool keep_plan(Tiles *t, const PackSource *from, const LowerScope *home, Kept *out);
+void keep_open(Tiles *t, Kept *k);
+void keep_close(Tiles *t, Kept *k);
 
 #endif

@@ -294,7 +294,7 @@ bool panels_open(Tiles *t, const Panels *p, bool rest, PanelPart part, PanelRun 
   if (out->looping) out->loop = loop_open(t, from, to, most, 1, NULL, 0);
   const Sym *number = out->looping && !rest ? out->loop.counter : sym_int(sym, rest ? full : 0);
   out->first = sym_mul(sym, number, sym_int(sym, p->rows));
-  out->base = sym_mul(sym, number, sym_int(sym, size));
+  out->base = sym_add(sym, p->base, sym_mul(sym, number, sym_int(sym, size)));
   return true;
 }
 
@@ -354,6 +354,15 @@ static LowerScope *home_of(const Tiles *t, const PackSource *from) {
   return home;
 }
 
+/* Where t->l.scope is: always, or unless it was done before. */
+static bool pack_once(Tiles *t, Panels *p, Kept *kept) {
+  if (!kept) return pack_all(t, &p->source, p);
+  keep_open(t, kept);
+  bool ok = pack_all(t, &p->source, p);
+  keep_close(t, kept);
+  return ok;
+}
+
 const Panels *pack_panels(Tiles *t, const PackSource *from, int rows) {
   LowerScope *here = t->l.scope, *home = home_of(t, from);
   NestLevel *level = t->level;
@@ -361,13 +370,17 @@ const Panels *pack_panels(Tiles *t, const PackSource *from, int rows) {
     if (t->panels.at[i]->rows == rows && same_source(&t->panels.at[i]->source, from))
       return t->panels.at[i];
   Panels *p = ARENA_NEW(t->l.arena, Panels);
+  Kept kept;
+  bool keeps = keep_plan(t, from, home, &kept), elsewhere = home != here;
   *p = (Panels){.source = *from, .rows = rows, .scope = home};
-  p->memory = scratch_new(t, from->dtype, (int64_t)from->extent * pack_padded(from), home != here);
+  p->base = keeps ? kept.base : sym_int(t->l.sym, 0);
+  p->memory = scratch_new(t, from->dtype, pack_elements(from) * (keeps ? kept.slots : 1),
+                          elsewhere || keeps);
   t->l.scope = home;
-  if (home != here) t->level = NULL;
-  bool ok = pack_all(t, from, p);
+  if (elsewhere || keeps) t->level = NULL;
+  bool ok = pack_once(t, p, keeps ? &kept : NULL);
   t->l.scope = here;
   t->level = level;
-  if (home != here) vec_push(t->l.arena, &t->panels, p);
+  if (elsewhere) vec_push(t->l.arena, &t->panels, p);
   return ok ? p : NULL;
 }

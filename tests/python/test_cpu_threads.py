@@ -10,6 +10,7 @@ import wave_lang.kernel.wave as tkw
 from kernel_utils import rng, run_python
 from wave_lang import WaveCompileOptions, _wave, wave_compile
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
+from wave_lang.kernel.lang.global_symbols import WORKGROUP_0
 
 pytestmark = pytest.mark.skipif(
     not any(d.kind == "cpu" for d in _wave.devices()), reason="there is no libLLVM"
@@ -17,29 +18,32 @@ pytestmark = pytest.mark.skipif(
 M, N, K = tkl.sym.M, tkl.sym.N, tkl.sym.K
 
 
-@tkw.wave(
-    [
-        tkw.HardwareConstraint(threads_per_wave=64, mma_type=tkw.MMAType.F32_16x16x16_F16),
-        tkw.WorkgroupConstraint(M, 32, 0),
-        tkw.WorkgroupConstraint(N, 48, 1),
-        tkw.TilingConstraint(K, 64),
-        tkw.WaveConstraint(M, 32),
-        tkw.WaveConstraint(N, 48),
-    ]
-)
-def gemm(
-    a: tkl.Memory[M, K, G, tkl.f32],
-    b: tkl.Memory[N, K, G, tkl.f32],
-    c: tkl.Memory[M, N, G, tkl.f32],
-):
-    @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
-    def product(acc):
-        return tkw.mma(tkw.read(a), tkw.read(b), acc)
+def compiled(form="nt", iters=None):
+    i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+    turned = tkw.IndexMapping(num_iterators=2, inputs={K: j, N: i}, outputs={N: i, K: j})
+    shape, mapping = ((N, K), None) if form == "nt" else ((K, N), turned)
 
-    tkw.write(product, c)
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, mma_type=tkw.MMAType.F32_16x16x16_F16),
+            tkw.WorkgroupConstraint(M, 32, 0),
+            tkw.WorkgroupConstraint(N, 48, 1),
+            tkw.TilingConstraint(K, 64, iters=iters),
+            tkw.WaveConstraint(M, 32),
+            tkw.WaveConstraint(N, 48),
+        ]
+    )
+    def gemm(
+        a: tkl.Memory[M, K, G, tkl.f32],
+        b: tkl.Memory[shape[0], shape[1], G, tkl.f32],
+        c: tkl.Memory[M, N, G, tkl.f32],
+    ):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def product(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b, mapping=mapping), acc)
 
+        tkw.write(product, c)
 
-def compiled():
     options = WaveCompileOptions(dynamic_symbols=[M, N, K], target="cpu", strict=True)
     return wave_compile(options, gemm)
 
@@ -65,6 +69,28 @@ def test_several_threads_launch_at_once():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("form", ["nt", "nn"])
+@pytest.mark.parametrize("k", [1, 64, 1000, 9000])
+def test_panels_of_one_launch_are_not_those_of_the_next(form, k):
+    """Panels outlive workgroups (9000: more tiles than are kept), never the launch."""
+    kernel = compiled(form)
+    for seed in range(3):
+        a, b = matrix(100, k, seed=seed), matrix(110, k, seed=seed + 10)
+        c = np.full((100, 110), np.nan, np.float32)
+        kernel(a, b if form == "nt" else np.ascontiguousarray(b.T), c)
+        np.testing.assert_allclose(c, a.astype("f8") @ b.T, atol=1e-4 * np.sqrt(k))
+
+
+def test_later_workgroups_need_more_panels():
+    """Workgroup i along M sums over i + 1 tiles of K: what it finds ready is not all it needs."""
+    a, b, c = matrix(160, 320), matrix(110, 320, seed=1), np.zeros((160, 110), np.float32)
+    compiled(iters=WORKGROUP_0 + 1)(a, b, c)
+    for i in range(5):
+        rows, length = slice(32 * i, 32 * (i + 1)), 64 * (i + 1)
+        exact = a[rows, :length].astype("f8") @ b[:, :length].T
+        np.testing.assert_allclose(c[rows], exact, atol=1e-3)
 
 
 def test_others_go_on_during_a_launch():

@@ -232,6 +232,7 @@ static void put_function(Llvm *p, StrBuf *out) {
   sb_puts(out, "  " LLVM_NOWHERE " = alloca i64, align 8\n");
   if (p->has_tiles) sb_puts(out, "  " LLVM_TILES " = alloca [16384 x i8], align 64\n");
   put_slots(p, out);
+  sb_puts(out, sb_text(&p->opening));
   sb_puts(out, "  %some = icmp slt i64 %first, %last\n"
                "  br i1 %some, label %groups, label %done\n");
   sb_printf(out, "groups:\n  %%group = phi i64 [ %%first, %%entry ], [ %%group.next, %%%s ]\n",
@@ -254,6 +255,7 @@ static const char *module_text(Llvm *p) {
 bool llvm_emit(Kernel *k, const LlvmHost *host, Arena *a, LlvmKernel *out) {
   const Constraint *launch = kernel_constraint(k, CONSTRAINT_launch, NULL);
   Llvm p = {.k = k, .host = host, .arena = a, .sym = k->cx->sym, .body = {.arena = a}};
+  p.opening = (StrBuf){.arena = a};
   p.place = "";
   if (k->level != LEVEL_THREAD || !launch)
     return llvm_fail(&p, NULL, "a kernel that is not lowered to one lane");

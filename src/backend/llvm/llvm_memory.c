@@ -25,6 +25,10 @@ void llvm_alloc(Llvm *p, const Op *op) {
   if (at + bytes > p->scratch) p->scratch = at + bytes;
   llvm_held_new(p, &op->results[0])->base =
       llvm_let(p, "getelementptr i8, ptr %%scratch, i64 %" PRId64, at);
+  if (!op_has(op, ATTR_kept)) return;
+  const char *first = llvm_new(p);
+  sb_printf(&p->opening, "  %s = getelementptr i8, ptr %%scratch, i64 %" PRId64 "\n", first, at);
+  sb_printf(&p->opening, "  store [%" PRId64 " x i8] zeroinitializer, ptr %s\n", bytes, first);
 }
 
 /* ---- blocks under a condition ---- */

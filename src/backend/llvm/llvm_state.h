@@ -74,6 +74,7 @@ typedef struct Llvm {
   Vec(Made) made; /* forms and splats, in the order they were made */
   Vec(const char *) declared;
   int64_t scratch;
+  StrBuf opening; /* what is done once, in front of all workgroups */
   int nallocs;
   const char *place; /* ", !dbg !7" of the op that is being written, or "" */
   Lanes *lanes;      /* NULL: a workgroup is one thread */

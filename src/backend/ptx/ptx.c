@@ -182,8 +182,12 @@ static void emit_set_symbol(Ptx *p, const Op *op) {
 
 static void emit_nothing(Ptx *p, const Op *op) { (void)p, (void)op; }
 
+static void emit_alloc(Ptx *p, const Op *op) {
+  if (op_has(op, ATTR_kept)) ptx_fail(p, op, "memory that outlives a workgroup");
+}
+
 static PtxFn *const writer[OP_COUNT] = {
-    [OP_alloc] = emit_nothing,
+    [OP_alloc] = emit_alloc,
     [OP_scalar] = ptx_scalar,
     [OP_expr] = emit_expr,
     [OP_set_symbol] = emit_set_symbol,

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "ir/alloc_layout.h"
+
 /* ---- workgroups ---- */
 
 static void start_lanes(Wave *w) {
@@ -53,12 +55,20 @@ static void start_wave(Sim *s, Group *g, int index) {
   s->gang.waves_live++;
 }
 
+/* Here every workgroup is the first of its thread. */
+static void open_kept(const Sim *s, Group *g) {
+  for (const Op *op = ir_first(s->k); op; op = ir_next(op))
+    if (op->kind == OP_alloc && op_has(op, ATTR_kept))
+      memset(g->written + s->buffer[op->results[0].id]->base, 1, (size_t)alloc_bytes(op));
+}
+
 static void start_group(Sim *s, Group *g, int index, const int64_t *id) {
   *g = (Group){.gang = &s->gang, .index = index};
   memcpy(g->id, id, sizeof g->id);
   g->shared = ARENA_ARRAY(s->gang_home, unsigned char, s->shared_bytes + 16);
   g->written = ARENA_ARRAY(s->gang_home, unsigned char, s->shared_bytes + 16);
   g->shadow = shadow_new(s->gang_home, 2 * s->shared_bytes / s->shared_grain + 16, s->shared_grain);
+  open_kept(s, g);
   g->wave = ARENA_ARRAY(s->gang_home, Rendezvous, s->nwaves);
   g->waves = ARENA_ARRAY(s->gang_home, Wave, s->nwaves);
   for (int i = 0; i < s->nwaves; i++) start_wave(s, g, i);
