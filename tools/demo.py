@@ -132,7 +132,7 @@ def source_of(make, kernel):
 
 def measure(make, case, target, torch, seconds):
     """One kernel on one target: a row of the page."""
-    options = WaveCompileOptions(subs=case.subs, target=target)
+    options = WaveCompileOptions(subs=case.symbols(target), target=target)
     kernel, compile_ms = once(lambda: wave_compile(options, case.kernel))
     args = [*case.inputs, case.result]
     case.result.fill(np.nan)
@@ -239,7 +239,9 @@ def main():
     parser.add_argument("--target", help="only this one: cpu, cuda, eval")
     parser.add_argument("--show", action="store_true", help="print what one thread of each does")
     parser.add_argument("--seconds", type=float, default=0.8, help="of measuring, for each row")
-    parser.add_argument("--html", default="demo-report.html", help="where the page goes; '': nowhere")
+    parser.add_argument(
+        "--html", default="demo-report.html", help="where the page goes; '': nowhere"
+    )
     args = parser.parse_args()
     kernels = [k for k in KERNELS if args.kernel in (None, k.__name__)]
     if not kernels:

@@ -23,6 +23,7 @@ class Case:
     """A kernel and what it should compute.
 
     subs        values of its symbols
+    tiles       the sizes of its tiles on processors and on GPUs: all that differs between them
     inputs      its arguments but for the last, which is the result
     result      the last argument: its shape and type
     numpy       the result from the inputs, in their precision
@@ -33,12 +34,20 @@ class Case:
 
     kernel: Any
     subs: dict
+    tiles: dict
     inputs: list
     result: np.ndarray
     numpy: Callable
     torch: Callable
     operations: float
     allowed: float
+
+    def symbols(self, target):
+        return {**self.subs, **self.tiles["cuda" if target == "cuda" else "cpu"]}
+
+
+def tiles(names, cpu, cuda):
+    return {"cpu": dict(zip(names, cpu)), "cuda": dict(zip(names, cuda))}
 
 
 def half(*shape):
@@ -62,9 +71,9 @@ def copy():
         tkw.write(tkw.read(a), b)
 
     a = half(4111, 2813)
-    subs = {M: 4111, N: 2813, BLOCK_M: 1, BLOCK_N: 256}
+    subs, sizes = {M: 4111, N: 2813}, tiles([BLOCK_M, BLOCK_N], (16, 4096), (1, 256))
     with_torch = lambda torch, a: lambda: a.clone()
-    return Case(copy, subs, [a], np.zeros_like(a), np.copy, with_torch, 0, 0)
+    return Case(copy, subs, sizes, [a], np.zeros_like(a), np.copy, with_torch, 0, 0)
 
 
 def softmax():
@@ -92,11 +101,13 @@ def softmax():
 
     with_torch = lambda torch, a: lambda: torch.softmax(a, dim=1)
     subs, result = {M: a.shape[0], N: a.shape[1]}, np.zeros_like(a)
-    return Case(softmax, subs, [a], result, with_numpy, with_torch, 5 * a.size, 1e-6)
+    return Case(
+        softmax, subs, tiles([], [], []), [a], result, with_numpy, with_torch, 5 * a.size, 1e-6
+    )
 
 
 def gemm():
-    """A matrix product with edges: 1000 x 1001 x 1003 in tiles of 64 x 64 x 64."""
+    """A matrix product with edges: 1000 x 1001 x 1003 whatever the tiles."""
 
     @tkw.wave(
         [
@@ -123,10 +134,11 @@ def gemm():
 
     m, n, k = 1000, 1001, 1003
     inputs, result = [half(m, k), half(n, k)], np.zeros((m, n), np.float32)
-    subs = {M: m, N: n, K: k, BLOCK_M: 64, BLOCK_N: 64, BLOCK_K: 64}
+    subs, blocks = {M: m, N: n, K: k}, [BLOCK_M, BLOCK_N, BLOCK_K]
+    sizes = tiles(blocks, (128, 192, 256), (64, 64, 64))
     with_torch = lambda torch, a, b: lambda: a @ b.T
     with_numpy = lambda a, b: a @ b.T
-    return Case(gemm, subs, inputs, result, with_numpy, with_torch, 2.0 * m * n * k, 2e-3)
+    return Case(gemm, subs, sizes, inputs, result, with_numpy, with_torch, 2.0 * m * n * k, 2e-3)
 
 
 def convolution():
@@ -188,15 +200,15 @@ def convolution():
         return lambda: torch.nn.functional.conv2d(x, f).permute(0, 2, 3, 1)
 
     subs = {N: n, H: size, W: size, C: c, HF: 3, WF: 3, NF: filters}
-    subs |= {BLOCK_M: 64, BLOCK_N: 64, BLOCK_K: 32}
+    sizes = tiles([BLOCK_M, BLOCK_N, BLOCK_K], (256, 128, 64), (64, 64, 32))
     inputs = [half(n, size, size, c), half(3, 3, c, filters)]
     result = np.zeros((n, out, out, filters), np.float32)
     operations = 2.0 * result.size * 9 * c
-    return Case(convolution, subs, inputs, result, with_numpy, with_torch, operations, 2e-3)
+    return Case(convolution, subs, sizes, inputs, result, with_numpy, with_torch, operations, 2e-3)
 
 
 def attention():
-    """Softmax(Q Kᵀ) V in one pass over 1000 keys in tiles of 32, three values carried."""
+    """Softmax(Q Kᵀ) V in one pass over 1000 keys, three values carried."""
     i, j, k = (tkw.IndexMapping.iterator(n) for n in range(3))
     transposed = tkw.IndexMapping(
         num_iterators=3, inputs={B: i, N: j, M: k}, outputs={B: i, M: k, N: j}
@@ -259,11 +271,12 @@ def attention():
         return lambda: fused(q[None], keys[None], values[None])[0]
 
     subs = {B: heads, M: queries, N: head, K1: head, K2: count}
-    subs |= {BLOCK_B: 1, BLOCK_M: 32, BLOCK_N: head, BLOCK_K2: 32}
+    subs |= {BLOCK_B: 1, BLOCK_N: head}
+    sizes = tiles([BLOCK_M, BLOCK_K2], (128, 128), (64, 32))
     inputs = [half(heads, queries, head), half(heads, count, head), half(heads, head, count)]
     result = np.zeros((heads, queries, head), np.float32)
     operations = 4.0 * heads * queries * count * head
-    return Case(attention, subs, inputs, result, with_numpy, with_torch, operations, 2e-3)
+    return Case(attention, subs, sizes, inputs, result, with_numpy, with_torch, operations, 2e-3)
 
 
 KERNELS = [copy, softmax, gemm, convolution, attention]
