@@ -79,6 +79,7 @@ static TilesFn *const family[OP_COUNT] = {
     [OP_atomic_add] = tiles_atomic,
     [OP_atomic_min] = tiles_atomic,
     [OP_scatter_add] = tiles_atomic,
+    [OP_copy] = tiles_copy,
     [OP_mma] = tiles_mma,
     [OP_scaled_mma] = tiles_mma,
     [OP_sum] = tiles_reduce,

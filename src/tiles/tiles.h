@@ -98,7 +98,7 @@ typedef struct Tiles {
 
 typedef bool TilesFn(Tiles *t, const Op *op);
 TilesFn tiles_write, tiles_atomic, tiles_reduce, tiles_scan, tiles_topk, tiles_mma;
-TilesFn tiles_alloc;
+TilesFn tiles_alloc, tiles_copy;
 
 /* The op that asks for v next is a reduction of just v, which can store it on its way. */
 bool reduce_can_store(const Tiles *t, const Value *v);
@@ -232,8 +232,9 @@ typedef struct NestBox {
 } NestBox;
 
 NestBox nest_box(const Tiles *t, const Type *type, const Tile *tile);
-/* Vectors along this dim, for loops that make `of`. */
+/* Vectors along this dim, for loops that make `of`, or that move elements of so many bytes. */
 void nest_choose_width(Tiles *t, NestBox *b, const Sym *along, const Value *of);
+void nest_choose_moved(Tiles *t, NestBox *b, const Sym *along, int bytes);
 
 /* Full vectors of the box along `dim` whose elements all lie below `limit`: as many elements. */
 const Sym *nest_below(Tiles *t, const NestBox *b, int dim, const Sym *limit);
@@ -287,7 +288,7 @@ typedef struct Panels {
 
 const Panels *pack_panels(Tiles *t, const PackSource *from, int rows);
 /* The read that v is, in another order or type; NULL: it is something else. */
-const Op *pack_plain_read(const Value *v);
+const Op *pack_plain_read(const Tiles *t, const Value *v);
 /* How many elements along k a row has now: `depth`, or up to `k_end`. */
 const Sym *pack_depth(Tiles *t, const PackSource *from);
 

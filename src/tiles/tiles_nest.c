@@ -112,15 +112,22 @@ NestBox nest_box(const Tiles *t, const Type *type, const Tile *tile) {
  * exponential has a dozen constants: more than two at a time do not fit beside them. */
 enum { LOOP_BYTES = 64, LONG_LOOP_BYTES = 32 };
 
-void nest_choose_width(Tiles *t, NestBox *b, const Sym *along, const Value *of) {
+static void choose(Tiles *t, NestBox *b, const Sym *along, int most, int bytes) {
   int access = t->l.machine.target->global_access;
-  int most = tile_has_function(t, of) ? LONG_LOOP_BYTES : LOOP_BYTES;
-  int vector = (access > most ? access : most) / tile_bytes(t, of);
+  int vector = (access > most ? access : most) / bytes;
   for (int i = 0; along && i < b->rank; i++)
     if (dim_base(b->dim[i]) == dim_base(along) && b->extent[i] > 1) b->along = i;
   if (b->along < 0) return;
   b->width = vector < 1 ? 1 : vector;
   if (b->width > b->extent[b->along]) b->width = b->extent[b->along];
+}
+
+void nest_choose_width(Tiles *t, NestBox *b, const Sym *along, const Value *of) {
+  choose(t, b, along, tile_has_function(t, of) ? LONG_LOOP_BYTES : LOOP_BYTES, tile_bytes(t, of));
+}
+
+void nest_choose_moved(Tiles *t, NestBox *b, const Sym *along, int bytes) {
+  choose(t, b, along, LOOP_BYTES, bytes > 0 ? bytes : 1);
 }
 
 /* ---- along one dim ---- */

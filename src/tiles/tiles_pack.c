@@ -64,20 +64,23 @@ static const Sym *sum(Tiles *t, const Sym *a, const Sym *b) {
   return lower_sound(&t->l, sym_add(t->l.sym, a, b));
 }
 
-const Op *pack_plain_read(const Value *v) {
-  while (v->def && (v->def->kind == OP_cast || v->def->kind == OP_permute)) v = v->def->args[0];
-  return v->def && v->def->kind == OP_read ? v->def : NULL;
+const Op *pack_plain_read(const Tiles *t, const Value *v) {
+  for (; t->tile[v->id].held == TILE_INLINE; v = v->def->args[0]) {
+    if (v->def->kind == OP_read) return v->def;
+    if (v->def->kind != OP_cast && v->def->kind != OP_permute) break;
+  }
+  return NULL;
 }
 
 /* Any row may stand for those that nobody needs. */
-static bool may_repeat_rows(const PackSource *from) {
-  return from->end && pack_plain_read(from->of);
+static bool may_repeat_rows(const Tiles *t, const PackSource *from) {
+  return from->end && pack_plain_read(t, from->of);
 }
 
 const Sym *pack_row_at(Tiles *t, const PackSource *from, const Sym *row) {
   SymCtx *sym = t->l.sym;
   const Sym *at = sym_add(sym, from->row_start, row);
-  if (may_repeat_rows(from)) at = sym_min(sym, at, sym_sub(sym, from->end, sym_int(sym, 1)));
+  if (may_repeat_rows(t, from)) at = sym_min(sym, at, sym_sub(sym, from->end, sym_int(sym, 1)));
   return lower_sound(&t->l, at);
 }
 
@@ -92,7 +95,7 @@ const Sym *pack_depth(Tiles *t, const PackSource *from) {
 
 /* What holds of every element that is packed now. */
 static void grant_source(Tiles *t, const PackSource *from) {
-  if (may_repeat_rows(from)) grant(t, from->row, from->end);
+  if (may_repeat_rows(t, from)) grant(t, from->row, from->end);
   if (from->k_end) grant(t, from->k, from->k_end);
 }
 
