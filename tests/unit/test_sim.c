@@ -111,7 +111,13 @@ TEST(shuffle_from_an_inactive_lane) {
 }
 
 TEST(division) {
-  CHECK(finds(ONE "  %i = expr $T0 : i32\n  %x = div %i, %i\n}\n", "E0707", "div", NULL));
+  CHECK(finds(ONE "  %i = expr $T0 : i32\n  %x = div %i, %i\n  store %x, %b, %i\n}\n", "E0707",
+              "div", NULL));
+  CHECK(finds(ONE "  %i = expr $T0 : i32\n  %x = mod %i, %i\n  %y = add %x, %i\n"
+                  "  %z = load %a, %y : i32\n}\n",
+              "E0707", "mod", NULL));
+  CHECK(passes(ONE "  %i = expr $T0 : i32\n  %x = floordiv %i, %i\n  %some = expr $T0 > 0 : i1\n"
+                   "  store %x, %b, %i, %some\n}\n"));
   CHECK(passes(ONE "  %i = expr $T0 : i32\n  if ($T0 > 0) {\n    %x = div %i, %i\n    store %x, "
                    "%b, %i\n  }\n}\n"));
 }

@@ -452,6 +452,12 @@ static void store_element(Request *q, const Actor *a, int e, uint64_t bits) {
     release_flag(w, w->sim->buffer[q->s->op->args[1]->id], element, a->lane);
 }
 
+/* A quotient by zero that is only kept: whoever loads it depends on it. */
+static void forget_written(const Request *q, const Actor *a, int e) {
+  int64_t address = buffer_address(q->b, q->first[a->lane] + e);
+  memset(a->home->written + address, 0, (size_t)q->b->bytes);
+}
+
 Step step_store(Wave *w, SimOp *s) {
   const Value *v = s->op->args[0];
   Request q = request(w, s, 1, v->type->n);
@@ -462,8 +468,10 @@ Step step_store(Wave *w, SimOp *s) {
     const Reg *r = wave_regs(w, v) + l;
     for (int e = 0; e < q.n; e++, r += w->sim->wave) {
       if (by_element(&q) && !is_on(&q, l, e)) continue;
-      holes |= wave_undef(w, v)[e] & UINT64_C(1) << l;
+      uint64_t hole = wave_undef(w, v)[e] & UINT64_C(1) << l;
       store_element(&q, &a, e, reg_bits(q.b->dtype, *r));
+      if (hole & w->divided_lanes && q.b->shared) forget_written(&q, &a, e);
+      else holes |= hole;
     }
   }
   if (holes) wave_check_use(w, s, v, holes, "a stored value");

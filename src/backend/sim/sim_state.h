@@ -167,6 +167,8 @@ struct Wave {
   SimFrame *frames;     /* one per region that may be open */
   int depth;
   bool parked, ended;
+  const SimOp *divided; /* the last op that divided an integer by zero, and lanes that ever did */
+  uint64_t divided_lanes;
   uint64_t tried; /* sim->events when it last got stuck; runs again when that changed */
   bool stuck;
   Lane *lane;

@@ -81,18 +81,22 @@ static void binary_floats(OpKind kind, Reg *r, const Reg *x, const Reg *y, int l
   }
 }
 
-static void binary_ints(Wave *w, const SimOp *s, Reg *r, const Reg *x, const Reg *y, int lanes) {
+/* A quotient by 0 is undefined; who depends on it hears where it was made. Lanes that only have a
+ * masked element of a tile, which is 0, may divide by it. Returns those lanes. */
+static uint64_t binary_ints(Wave *w, const SimOp *s, Reg *r, const Reg *x, const Reg *y,
+                            int lanes) {
   IntFn2 *fn = scalar_fn[s->op->kind].i2;
+  uint64_t by_zero = 0;
   if (!scalar_fn[s->op->kind].divides) {
     EACH(r[l].i = fn(x[l].i, y[l].i));
-    return;
+    return 0;
   }
   EACH_LANE(l, w->mask) {
-    if (!y[l].i)
-      report(w, s, DIAG_E0707, NULL, "integer division of %lld by zero in %s", (long long)x[l].i,
-             who(w, l));
+    if (!y[l].i) by_zero |= UINT64_C(1) << l;
     r[l].i = y[l].i ? fn(x[l].i, y[l].i) : 0;
   }
+  if (by_zero) w->divided = s, w->divided_lanes |= by_zero;
+  return by_zero;
 }
 
 Step step_binary(Wave *w, SimOp *s) {
@@ -103,10 +107,11 @@ Step step_binary(Wave *w, SimOp *s) {
   int lanes = w->sim->wave;
   for (int e = 0; e < v->type->n; e++, r += lanes) {
     const Reg *x = element(w, &a, e), *y = element(w, &b, e);
+    uint64_t none = 0;
     if (is_float) binary_floats(s->op->kind, r, x, y, lanes);
-    else binary_ints(w, s, r, x, y, lanes);
+    else none = binary_ints(w, s, r, x, y, lanes);
     round_to(v->type->dtype, r, lanes);
-    wave_undef(w, v)[e] = undefined(&a, e) | undefined(&b, e);
+    wave_undef(w, v)[e] = undefined(&a, e) | undefined(&b, e) | none;
     if (is_float && w->sim->o->nonfinite) check_finite(w, s, r, x, y);
   }
   return STEP_NEXT;

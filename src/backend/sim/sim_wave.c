@@ -86,8 +86,12 @@ void wave_check_use(Wave *w, const SimOp *s, const Value *v, uint64_t mask, cons
   for (int e = 0; e < v->type->n; e++) {
     uint64_t wrong = wave_undef(w, v)[e] & mask;
     if (!wrong) continue;
-    report(w, s, DIAG_E0804, NULL, "%s depends on memory or a register that holds nothing, in %s",
-           what, who(w, lowest_bit(wrong)));
+    if (wrong & w->divided_lanes)
+      report(w, w->divided, DIAG_E0707, NULL, "%s depends on an integer divided by zero in %s",
+             what, who(w, lowest_bit(wrong & w->divided_lanes)));
+    else
+      report(w, s, DIAG_E0804, NULL, "%s depends on memory or a register that holds nothing, in %s",
+             what, who(w, lowest_bit(wrong)));
     return;
   }
 }
