@@ -180,6 +180,20 @@ static const char *load_masked(const Access *a, int i) {
                                 elem_bytes(a), truth, a->mask[i], type));
 }
 
+/* Lanes read little at a time, and often: where that fits into the place that holds 0, a program of
+ * lanes is not cut into thousands of blocks for it. */
+static bool is_small(const Access *a) {
+  bool fits = a->n * elem_bytes(a) <= 8 && access_parts(a) == 1;
+  return a->p->lanes && a->test && fits && !op_has(a->op, ATTR_volatile);
+}
+
+static const char *load_small(const Access *a) {
+  Llvm *p = a->p;
+  const char *at = llvm_let(p, "select i1 %s, ptr %s, ptr " LLVM_ZERO, a->test, place_of(a, 0));
+  return llvm_let(p, "load %s, ptr %s, align %d", llvm_vec_type(p, a->elem, a->n), at,
+                  elem_bytes(a));
+}
+
 /* The vectors of memory, zeros where masked. */
 static const char **load_parts(const Access *a) {
   Llvm *p = a->p;
@@ -192,6 +206,7 @@ static const char **load_parts(const Access *a) {
     for (int i = 0; i < count; i++) part[i] = load_masked(a, i);
     return part;
   }
+  if (is_small(a)) return part[0] = load_small(a), part;
   if (!a->test && !tested) {
     for (int i = 0; i < count; i++) part[i] = load_plain(a, i);
     return part;
