@@ -13,6 +13,7 @@
 #include "runtime/cpu_llvm.h"
 #include "runtime/cpu_object.h"
 #include "runtime/cpu_pool.h"
+#include "runtime/cpu_together.h"
 #include "runtime/device.h"
 
 typedef struct CpuState {
@@ -138,7 +139,7 @@ static bool cpu_resources(Device *d, const DeviceCode *code, DeviceResources *ou
 /* ---- launching ---- */
 
 /* What a kernel reports itself is above these. */
-enum { NO_MEMORY = 1, NO_MAPS = 2, REPORTED = 2 };
+enum { NO_MEMORY = 1, NO_MAPS = 2, TOO_MANY = 3, REPORTED = 3 };
 
 /* Arguments are 8 bytes each and lie one behind the other: the first one's place is all of them. */
 static int cpu_launch(Device *d, const DeviceLaunch *l) {
@@ -147,7 +148,9 @@ static int cpu_launch(Device *d, const DeviceLaunch *l) {
                   .count = (int64_t)l->grid[0] * l->grid[1] * l->grid[2],
                   .scratch = (size_t)v->shared};
   *(void **)&task.run = l->code->function;
-  int error = cpu_pool_run(state_of(d)->pool, &task);
+  if (v->together && task.count > CPU_TOGETHER_MOST) return TOO_MANY;
+  bool waits = v->together && task.count > 1;
+  int error = waits ? cpu_run_together(&task) : cpu_pool_run(state_of(d)->pool, &task);
   return error > 0 ? REPORTED + error : error ? NO_MEMORY : 0;
 }
 
@@ -156,6 +159,10 @@ static void cpu_explain(Device *d, int error, const DeviceLaunch *l, const Devic
   if (error == NO_MAPS)
     diag_add(r->diags, DIAG_E0905, r->at, "`%s` needs tensor maps, which processors lack",
              r->kernel);
+  else if (error == TOO_MANY)
+    diag_add(r->diags, DIAG_E0905, r->at,
+             "`%s` has %lld workgroups that wait for each other; at most %d run at once here",
+             r->kernel, (long long)l->grid[0] * l->grid[1] * l->grid[2], CPU_TOGETHER_MOST);
   else if (error > REPORTED)
     diag_add(r->diags, DIAG_E0902, r->at, "`%s` stopped: a workgroup reported error %d", r->kernel,
              error - REPORTED);

@@ -7,6 +7,7 @@
 
 #include <elf.h>
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
