@@ -1,0 +1,307 @@
+"""Kernels whose result depends on threads: this machine's processor against NumPy, beside the
+simulator. Each declares waves and lanes, and must find them as it declared them."""
+
+import numpy as np
+import pytest
+
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from kernel_utils import rng
+from wave_lang import LaunchError, WaveCompileOptions, _wave, wave_compile
+from wave_lang.kernel.lang.global_symbols import *
+
+M, N, K, S, TOP = (getattr(tkl.sym, s) for s in ("M", "N", "K", "S", "TOP"))
+G, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
+HAS_CPU = any(d.kind == "cpu" for d in _wave.devices())
+needs_cpu = pytest.mark.skipif(not HAS_CPU, reason="there is no libLLVM")
+TARGETS = pytest.mark.parametrize(
+    "target", [pytest.param("cpu", marks=needs_cpu), "sim:cpu", "sim:gfx942", "sim:sm_90a"]
+)
+
+
+def build(kernel, subs, target, dynamic=()):
+    """Compiled for the target as lane-observable: not evaluated, and not as tiles."""
+    options = WaveCompileOptions(subs=subs, target=target, dynamic_symbols=list(dynamic))
+    made = wave_compile(options, kernel)
+    if target == "cpu":
+        assert made.compile_for("cpu")
+    assert any("is lane-observable" in str(remark) for remark in made.remarks)
+    return made
+
+
+def rows(waves=4, threads=64, rows=1):
+    return [
+        tkw.HardwareConstraint(threads_per_wave=threads, vector_shapes={M: 1, N: 64}),
+        tkw.WorkgroupConstraint(M, rows, 1),
+        tkw.WorkgroupConstraint(N, 64 * waves, 0),
+        tkw.WaveConstraint(N, 64),
+    ]
+
+
+def floats(*shape, seed=0):
+    return rng(seed).integers(-9, 10, shape).astype(np.float32)
+
+
+def wave_parts(a, width=64):
+    """The rows in parts of a wave each, zeros behind their ends."""
+    padded = np.zeros((len(a), -(-a.shape[1] // width) * width), a.dtype)
+    padded[:, : a.shape[1]] = a
+    return padded.reshape(len(a), -1, width)
+
+
+# ---- what each wave has for itself ---------------------------------------------------------------
+
+
+@TARGETS
+@pytest.mark.parametrize("op, combine", [(tkw.sum, np.sum), (tkw.max, np.max)])
+@pytest.mark.parametrize("shape", [(3, 256), (2, 300), (1, 1), (2, 511)])
+def test_each_wave_reduces_its_part(target, op, combine, shape):
+    @tkw.wave(rows())
+    def kernel(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, N, G, tkl.f32]):
+        part = op(tkw.read(a), dim=N)
+        tkw.write(tkw.broadcast(part, [M, N]), c)
+
+    a, c = floats(*shape), np.zeros(shape, "f4")
+    build(kernel, {M: shape[0], N: shape[1]}, target)(a, c)
+    parts = np.broadcast_to(combine(wave_parts(a), axis=2)[..., None], wave_parts(a).shape)
+    assert np.array_equal(c, parts.reshape(len(a), -1)[:, : shape[1]])
+
+
+@TARGETS
+def test_scans_of_waves(target):
+    @tkw.wave(rows())
+    def kernel(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, N, G, tkl.f32]):
+        tkw.write(tkw.cumsum(tkw.read(a), dim=N), c)
+
+    a, c = floats(3, 256), np.zeros((3, 256), "f4")
+    build(kernel, {M: 3, N: 256}, target)(a, c)
+    assert np.array_equal(c, np.cumsum(wave_parts(a), axis=2).reshape(3, 256))
+
+
+# ---- threads and their numbers -------------------------------------------------------------------
+
+
+@TARGETS
+@pytest.mark.parametrize("threads", [32, 64])
+def test_numbers_of_threads(target, threads):
+    constraints = [
+        tkw.HardwareConstraint(threads_per_wave=threads, vector_shapes={M: 1, N: threads}),
+        tkw.WorkgroupConstraint(M, 1, 1),
+        tkw.WorkgroupConstraint(N, 2 * threads, 0),
+        tkw.WaveConstraint(N, threads),
+    ]
+    if target == "sim:gfx942" and threads == 32:
+        pytest.skip("its waves have 64 lanes")
+
+    @tkw.wave(constraints)
+    def kernel(a: tkl.Memory[M, N, G, tkl.i32], c: tkl.Memory[M, N, G, tkl.i32]):
+        tkw.write(tkw.read(a) + tkw.scalar(THREAD_0, tkl.i32), c)
+
+    n = 3 * threads + 5
+    a, c = rng(1).integers(0, 99, (2, n)).astype(np.int32), np.zeros((2, n), np.int32)
+    build(kernel, {M: 2, N: n}, target)(a, c)
+    assert np.array_equal(c, a + np.arange(n, dtype=np.int32) % (2 * threads))
+
+
+@TARGETS
+def test_lanes_go_different_ways(target):
+    """A write under a condition that differs from lane to lane."""
+
+    @tkw.wave(rows())
+    def kernel(a: tkl.Memory[M, N, G, tkl.i32], c: tkl.Memory[M, N, G, tkl.i32]):
+        x = tkw.read(a)
+
+        @tkw.conditional(x > tkw.scalar(4, tkl.i32))
+        def some():
+            tkw.write(x + x, c)
+
+    a, c = rng(2).integers(0, 10, (3, 300)).astype(np.int32), np.full((3, 300), -1, np.int32)
+    build(kernel, {M: 3, N: 300}, target)(a, c)
+    assert np.array_equal(c, np.where(a > 4, 2 * a, -1))
+
+
+@TARGETS
+def test_a_symbol_of_each_lane(target):
+    """Where a lane reads follows from what it has read."""
+    i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+    moved = tkw.IndexMapping(num_iterators=2, inputs={M: i, N: S}, outputs={M: i, N: j})
+
+    @tkw.wave(rows())
+    def kernel(
+        at: tkl.Memory[M, N, G, tkl.i32],
+        a: tkl.Memory[M, N, G, tkl.f32],
+        c: tkl.Memory[M, N, G, tkl.f32],
+    ):
+        tkw.set_symbol(S, tkw.read(at))
+        tkw.write(tkw.read(a, mapping=moved), c)
+
+    at, a = rng(3).integers(0, 256, (3, 256)).astype(np.int32), floats(3, 256)
+    c = np.zeros((3, 256), "f4")
+    build(kernel, {M: 3, N: 256}, target)(at, a, c)
+    assert np.array_equal(c, np.take_along_axis(a, at, axis=1))
+
+
+# ---- atomics -------------------------------------------------------------------------------------
+
+
+@TARGETS
+def test_every_thread_adds(target):
+    """All lanes of all waves hold the sum, and each of them adds it."""
+
+    @tkw.wave(rows())
+    def kernel(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, G, tkl.f32]):
+        tkw.atomic_add(tkw.sum(tkw.read(a), dim=N, block=True), c)
+
+    a, c = floats(3, 256), np.ones(3, "f4")
+    build(kernel, {M: 3, N: 256}, target)(a, c)
+    assert np.array_equal(c, 1 + 256 * a.sum(axis=1))
+
+
+# ---- logs ----------------------------------------------------------------------------------------
+
+
+@TARGETS
+def test_logs(target):
+    @tkw.wave(rows())
+    def kernel(a: tkl.Memory[M, N, G, tkl.i32], c: tkl.Memory[M, N, G, tkl.i32]):
+        x = tkw.read(a) + tkw.scalar(THREAD_0, tkl.i32)
+        tkw.debug_log(x, "x", printer=None)
+        tkw.write(x, c)
+
+    a, c, logs = np.ones((2, 256), np.int32), np.zeros((2, 256), np.int32), {}
+    build(kernel, {M: 2, N: 256}, target)(a, c, debug_logs=logs)
+    assert np.array_equal(logs["x"]["value"], c)
+    assert np.array_equal(c, a + np.arange(256, dtype=np.int32))
+
+
+# ---- products ------------------------------------------------------------------------------------
+
+
+@TARGETS
+def test_products_between_threads(target):
+    """The matrix instruction of the declared wave, in a kernel that shows its threads."""
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, mma_type=tkw.MMAType.F32_16x16x16_F16),
+            tkw.WorkgroupConstraint(M, 32, 0),
+            tkw.WorkgroupConstraint(N, 32, 1),
+            tkw.TilingConstraint(K, 16),
+            tkw.WaveConstraint(M, 16),
+            tkw.WaveConstraint(N, 16),
+        ]
+    )
+    def kernel(
+        a: tkl.Memory[M, K, SHARED, tkl.f16],
+        b: tkl.Memory[N, K, SHARED, tkl.f16],
+        c: tkl.Memory[M, N, G, tkl.f32],
+        who: tkl.Memory[M, N, G, tkl.f32],
+    ):
+        zero = tkl.Register[M, N, tkl.f32](0.0)
+
+        @tkw.iterate(K, init_args=[zero])
+        def product(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+        tkw.write(product, c)
+        tkw.write(product * 0.0 + tkw.scalar(THREAD_0, tkl.f32), who)
+
+    m, n, k = 45, 37, 50
+    a, b = floats(m, k, seed=4).astype("f2"), floats(n, k, seed=5).astype("f2")
+    c, who = np.zeros((m, n), "f4"), np.full((m, n), -1, "f4")
+    build(kernel, {M: m, N: n, K: k}, target)(a, b, c, who)
+    assert np.array_equal(c, a.astype("f4") @ b.astype("f4").T)
+    assert who.min() >= 0 and who.max() == 127  # two waves along x
+
+
+# ---- flags ---------------------------------------------------------------------------------------
+
+FLAG = """thread kernel @flag(%data: mem<32, i32>, %flag: mem<1, i32>, %c: mem<32, i32>)
+  launch grid (GRID) block (32) wave 32
+{
+  %at = expr $T0 : index
+  %zero = scalar 0 : index
+  if ($WG0 >= GRID - 1) {
+    %x = expr 3*$T0 : i32
+    store %x, %data, %at
+    barrier workgroup
+    %one = scalar 1 : i32
+    %first = expr $T0 < 1 : i1
+    store %one, %flag, %zero, %first {volatile}
+  }
+  if ($WG0 < GRID - 1) {
+    while F as signed(F.2) (%f) from %zero cond signed(F.2) < 1 {
+      %v = load %flag, %zero {volatile} : i32
+      %n = cast %v : index
+      yield %n
+    }
+    %y = load %data, %at : i32
+    store %y, %c, %at
+  }
+}
+"""
+
+
+def flagged(grid):
+    """Compiled through a kernel of the same parameters."""
+    D, E = tkl.sym.D, tkl.sym.E
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={D: 32, E: 1}),
+            tkw.WorkgroupConstraint(D, 32, 0),
+        ]
+    )
+    def flag(
+        data: tkl.Memory[D, G, tkl.i32],
+        flag: tkl.Memory[E, G, tkl.i32],
+        c: tkl.Memory[D, G, tkl.i32],
+    ):
+        tkw.write(tkw.read(data), c)
+
+    text = FLAG.replace("GRID", str(grid))
+    options = WaveCompileOptions(subs={D: 32, E: 1}, target="cpu", override_mlir=text)
+    return wave_compile(options, flag)
+
+
+@needs_cpu
+@pytest.mark.parametrize("grid", [2, 40])
+def test_workgroups_wait_for_the_last(grid):
+    """More of them than processors: whoever waits does not keep the others from running."""
+    data, flag, c = (np.zeros(n, np.int32) for n in (32, 1, 32))
+    flagged(grid)(data, flag, c)
+    assert np.array_equal(c, 3 * np.arange(32)) and flag[0] == 1
+
+
+@needs_cpu
+def test_more_workgroups_than_run_at_once():
+    data, flag, c = (np.zeros(n, np.int32) for n in (32, 1, 32))
+    with pytest.raises(LaunchError, match="257 workgroups that wait for each other; at most 256"):
+        flagged(257)(data, flag, c)
+    assert not c.any() and not flag.any()
+
+
+# ---- any wave ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", [pytest.param("cpu", marks=needs_cpu), "sim:cpu"])
+@pytest.mark.parametrize("threads, waves", [(1, 2), (2, 3), (8, 2), (12, 2), (32, 4), (128, 2)])
+def test_waves_of_any_size(target, threads, waves):
+    """Of one lane; of 12; of more than any machine has, which are several waves to it."""
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=threads, vector_shapes={M: 1, N: threads}),
+            tkw.WorkgroupConstraint(M, 1, 1),
+            tkw.WorkgroupConstraint(N, threads * waves, 0),
+            tkw.WaveConstraint(N, threads),
+        ]
+    )
+    def kernel(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, N, G, tkl.f32]):
+        tkw.write(tkw.broadcast(tkw.sum(tkw.read(a), dim=N), [M, N]), c)
+
+    n = 2 * threads * waves - 1
+    a, c = floats(3, n), np.zeros((3, n), "f4")
+    build(kernel, {M: 3, N: n}, target)(a, c)
+    parts = np.repeat(wave_parts(a, threads).sum(axis=2), threads, axis=1)
+    assert np.array_equal(c, parts[:, :n])
