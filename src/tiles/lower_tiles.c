@@ -204,7 +204,8 @@ static Region *lower_kernel(Tiles *t) {
 
 /* Panels are kept for other workgroups where that fits. */
 bool pass_lower_tiles(Kernel *k, PassCtx *cx) {
-  if (!cx->target || !target_has(cx->target, FEATURE_REGISTER_TILES) || !has_masks(k)) return true;
+  if (!cx->target || !target_has(cx->target, FEATURE_REGISTER_TILES) || !has_masks(k))
+    return cx->idle = true;
   if (!is_tile_pure(k, cx)) return false;
   Tiles t;
   Region *body = NULL;

@@ -9,6 +9,7 @@ typedef struct PassCtx {
   Arena *scratch;           /* empty when a pass begins; forgotten when it ends */
   Facts facts;              /* the analyses its row of passes.def needs */
   const TargetInfo *target; /* NULL: none was chosen, and nothing is fitted to a machine */
+  bool idle;                /* set by a pass that left the kernel as it was: nothing is broken */
 } PassCtx;
 
 /* The target, if any, runs waves of lanes; else one thread runs a workgroup (lower_tiles), and what

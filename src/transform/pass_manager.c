@@ -160,16 +160,30 @@ static const TargetInfo *fitted_target(const Kernel *k, const TargetInfo *t, Are
   return played;
 }
 
+static const char *text_of(Kernel *k, Arena *a) {
+  StrBuf text = {.arena = a};
+  ir_print(&text, k);
+  return sb_text(&text);
+}
+
+/* A pass that says it was idle was: what was found out about the kernel is still believed. */
+static bool was_idle(Kernel *k, const PassInfo *pass, const char *before, Arena *a) {
+  return strcmp(before, text_of(k, a)) == 0 || report_invalid(k, pass->name);
+}
+
 static bool run_pass(const Plan *plan, int i, PassCtx *cx) {
   const PassInfo *pass = plan->run[i];
   Kernel *k = plan->k;
   if (!(pass->level & k->level)) return true;
   cx->target = fitted_target(k, plan->target, cx->scratch);
   facts_supply(&cx->facts, k, pass->needs);
+  const char *before = plan->o->verify_each ? text_of(k, cx->facts.arena) : NULL;
+  cx->idle = false;
   bool ok = pass->run(k, cx);
-  facts_drop(&cx->facts, pass->breaks);
+  if (!cx->idle) facts_drop(&cx->facts, pass->breaks);
   arena_reset(cx->scratch);
   if (!ok) return false;
+  if (cx->idle && before && !was_idle(k, pass, before, cx->scratch)) return false;
   ir_renumber(k);
   bool check = plan->o->verify_each || is_last_to_run(plan, i);
   if (check && !(ir_verify_constraints(k) && ir_verify(k))) return report_invalid(k, pass->name);

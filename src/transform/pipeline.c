@@ -351,7 +351,7 @@ static bool unbox_others(Kernel *k, PassCtx *cx, const PipelinePlan *plan) {
 bool pass_pipeline(Kernel *k, PassCtx *cx) {
   const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
   PipelinePlan plan = pipeline_plan(k, cx);
-  if (!machine || !cx->target) return true;
+  if (!machine || !cx->target) return cx->idle = true;
   if (!unbox_others(k, cx, &plan)) return false;
   if (plan.slots < 2) return true;
   make_rings(k, &plan);

@@ -222,10 +222,11 @@ static void split(Split *sp) {
 }
 
 bool pass_version(Kernel *k, PassCtx *cx) {
+  cx->idle = true;
   if (!pass_for_lanes(cx)) return true; /* loops end at the edge, which costs less than the copy */
   Split sp = {.k = k, .arena = cx->scratch, .sym = k->cx->sym, .facts = &cx->facts};
   sp.inner = ARENA_ARRAY(cx->scratch, Attr *, k->nops);
-  if (is_worthwhile(&sp)) split(&sp);
+  if (is_worthwhile(&sp)) cx->idle = false, split(&sp);
   sym_take_error(k->cx->sym);
   return true;
 }
