@@ -58,14 +58,24 @@ static bool find_axes(SymCtx *sym, const AccessBounds *b, const int *extent, Cop
   return true;
 }
 
+/* Rows of the tile are pixels, its columns channels. */
+static bool find_pixels(const Distribution *d, const AccessBounds *b, const int *extent,
+                        CopyBox *out) {
+  if (!copy_pixels(d, b, extent, &out->pixels)) return false;
+  out->rank = 2;
+  out->axis[0] = out->pixels.pixel, out->axis[1] = out->pixels.channel;
+  return true;
+}
+
 /* Elements are left out where the tensor has none, and nowhere else. */
-static bool tests_the_tensor(const AccessBounds *b) {
+static bool tests_the_tensor(const AccessBounds *b, const CopyPixels *p) {
   for (int i = 0; i < b->nbounds; i++) {
     const Bound *t = &b->bounds[i];
     bool of_element = t->at != t->coord; /* else of the iteration that the copy acts for */
     bool same = t->of_memory || t->verdict != BOUND_tested || !of_element;
     for (int m = 0; !same && m < b->access.memory->type->rank; m++)
       same = t->limit && t->coord == b->coords[m] && t->limit == b->sizes[m];
+    if (p->walk.dims && t->limit && t->limit == p->count) same = true; /* behind the last image */
     if (!same) return false;
   }
   return true;
@@ -125,6 +135,7 @@ static bool cut(const MemLayout *slot, CopyBox *out) {
   int64_t stride = 1;
   for (int m = out->rank - 1; m >= 0; m--) {
     int dim = out->axis[m], most = m == out->rank - 1 && row ? row : MOST_EXTENT;
+    if (out->pixels.walk.dims && m == 0) most = IM2COL_PIXELS;
     out->extent[m] = dim < 0 ? 1 : longest_cut(slot, dim, most, stride, align);
     if (!out->extent[m] || (m == out->rank - 1 && row && out->extent[m] != row)) return false;
     out->count[m] = dim < 0 ? 1 : slot->extent[dim] / out->extent[m];
@@ -158,8 +169,9 @@ const char *copy_box(const Distribution *d, const AccessBounds *b, const MemLayo
   if (slot->dims != a->tile->rank || !distribute_extents(d, a->op, a->tile, extent) ||
       !has_extents(slot, extent))
     return "its tile is not the whole allocation";
-  if (!find_axes(d->k->cx->sym, b, extent, out)) return "what it copies is no box of the tensor";
-  if (!tests_the_tensor(b)) return "it ends where the tensor does not";
+  if (!find_axes(d->k->cx->sym, b, extent, out) && !find_pixels(d, b, extent, out))
+    return "what it copies is no box of the tensor";
+  if (!tests_the_tensor(b, &out->pixels)) return "it ends where the tensor does not";
   if (out->span < 0 || !cut(slot, out)) return "boxes do not lie like its tile in shared memory";
   int64_t bytes = bits / 8;
   for (int i = 0; i < slot->dims; i++) bytes *= extent[i];

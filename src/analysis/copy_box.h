@@ -7,20 +7,21 @@
  *
  * A box has the dims of the tensor, and its elements follow each other in shared memory in that
  * order. A tile is several boxes where its rows are longer than the swizzle, or an extent is beyond
- * what a box may have. */
+ * what a box may have. Patches of a convolution are boxes of pixels and channels. */
 #ifndef WV_COPY_BOX_H
 #define WV_COPY_BOX_H
 
-#include "analysis/in_bounds.h"
+#include "analysis/copy_pixels.h"
 #include "target/mem_layout.h"
 
 typedef struct CopyBox {
-  int rank;                /* of the tensor */
+  int rank;                /* of the tensor; 2 where it walks over pixels */
   int axis[IR_MAX_RANK];   /* by dim of the tensor: of the tile; -1: one coordinate for all */
   int extent[IR_MAX_RANK]; /* of a box */
   int count[IR_MAX_RANK];  /* boxes along that dim */
   int span;                /* bytes of the swizzle; 0: none */
   int bytes;               /* of all boxes */
+  CopyPixels pixels;       /* where they are those of a walk */
 } CopyBox;
 
 /* `b`: of the copy; `slot`: where its tile lies in shared memory. NULL, or why it is no box. */

@@ -69,6 +69,38 @@ static Value *first_coord(Boxes *x, int m, const int *number) {
   return emit_expr(x->l, lower_sound(x->l, e), DTYPE_i32);
 }
 
+/* ---- walks over pixels ---- */
+
+static Attr numbers_attr(Boxes *x, AttrKey key, const int64_t *a, const int64_t *b) {
+  int dims = x->box.pixels.walk.dims, n = b ? 2 * dims : dims;
+  const Sym **list = ARENA_ARRAY(x->l->arena, const Sym *, n);
+  for (int i = 0; i < n; i++) list[i] = sym_int(x->l->sym, i < dims ? a[i] : b[i - dims]);
+  return (Attr){.key = key, .n = n, .dims = list};
+}
+
+/* An expression over the tile, where the box with these numbers begins. */
+static Value *at_box(Boxes *x, const Sym *e, const int *number) {
+  SymCtx *sym = x->l->sym;
+  SymBinding to[2];
+  for (int m = 0; m < 2; m++) {
+    int axis = x->box.axis[m];
+    const Sym *first = sym_int(sym, number[m] * x->box.extent[m]);
+    to[m] = (SymBinding){access_x(sym, axis), sym_add(sym, x->start[axis], first)};
+  }
+  e = sym_simplify(sym, lower_facts(x->l), sym_subst(sym, e, to, 2));
+  return emit_expr(x->l, lower_sound(x->l, e), DTYPE_i32);
+}
+
+/* Image, pixel, channel, taps. */
+static int walk_args(Boxes *x, const int *number, Value **args) {
+  const CopyPixels *p = &x->box.pixels;
+  int n = 0;
+  for (int i = 0; i <= p->walk.dims; i++) args[n++] = at_box(x, p->at[i], number);
+  args[n++] = at_box(x, p->first, number);
+  for (int i = 0; i < p->walk.dims; i++) args[n++] = at_box(x, p->tap[i], number);
+  return n;
+}
+
 static void load_box(Boxes *x, const int *number) {
   Lower *l = x->l;
   Value *args[5 + IR_MAX_RANK];
@@ -79,9 +111,15 @@ static void load_box(Boxes *x, const int *number) {
   args[nargs++] = x->full;
   args[nargs++] = x->index;
   args[nargs++] = l->value[x->b->access.memory->id];
-  for (int m = 0; m < x->box.rank; m++) args[nargs++] = first_coord(x, m, number);
-  Attr attrs[] = {box_attr(x), {.key = ATTR_swizzle, .integer = x->box.span}};
-  emit(l, OP_tma_load, args, nargs, attrs, 2, NULL);
+  const Im2col *walk = &x->box.pixels.walk;
+  if (walk->dims) nargs += walk_args(x, number, args + nargs);
+  for (int m = 0; !walk->dims && m < x->box.rank; m++) args[nargs++] = first_coord(x, m, number);
+  Attr attrs[4] = {box_attr(x), {.key = ATTR_swizzle, .integer = x->box.span}};
+  if (walk->dims) {
+    attrs[2] = numbers_attr(x, ATTR_im2col, walk->lowest, walk->highest);
+    attrs[3] = numbers_attr(x, ATTR_steps, walk->step, NULL);
+  }
+  emit(l, OP_tma_load, args, nargs, attrs, walk->dims ? 4 : 2, NULL);
 }
 
 /* The next of all boxes; false behind the last. */

@@ -20,22 +20,28 @@ SymRange sym_range(SymCtx *cx, const SymFacts *f, const Sym *s) {
                     rat_finite(hi) ? rat_ceil(hi) : SYM_MAX_INF};
 }
 
+/* The simpler form of a number may be a fraction: floor(q/24) is (q - Mod(q, 24))/24, whose
+ * remainders nobody knows. What either form tells is true. 0: that it is the number *r. */
 void sym_congruence(SymCtx *cx, const SymFacts *f, const Sym *s, int64_t *d, int64_t *r) {
   *d = 1, *r = 0;
   if (!s) return;
   f = or_none(cx, f);
-  Dom x = dom_of(f, sym_simplify(cx, f, s));
-  if (dom_is_integer(&x)) *d = x.step.num, *r = x.offset.num;
+  const Sym *forms[] = {sym_simplify(cx, f, s), s};
+  for (size_t i = 0; i < WV_LEN(forms) && *d == 1; i++) {
+    Dom x = dom_of(f, forms[i]);
+    if (dom_is_integer(&x)) *d = x.step.num, *r = x.offset.num;
+  }
 }
 
 bool sym_divides(SymCtx *cx, const SymFacts *f, int64_t d, const Sym *s) {
-  int64_t step, r;
   if (!s || d == 0) return false;
   f = or_none(cx, f);
-  Dom x = dom_of(f, sym_simplify(cx, f, s));
-  if (!dom_is_integer(&x)) return false;
-  sym_congruence(cx, f, s, &step, &r);
-  return step % d == 0 && r % d == 0;
+  const Sym *forms[] = {sym_simplify(cx, f, s), s};
+  for (size_t i = 0; i < WV_LEN(forms); i++) {
+    Dom x = dom_of(f, forms[i]);
+    if (dom_is_integer(&x) && x.step.num % d == 0 && x.offset.num % d == 0) return true;
+  }
+  return false;
 }
 
 /* ---- enumeration */

@@ -76,8 +76,9 @@ static void remark_box(const CopyWays *w, const Op *copy, const CopyBox *box) {
   for (int m = 0; m < box->rank; m++) sb_printf(&text, "%s%d", m ? " x " : "", box->extent[m]);
   const char *swizzle =
       box->span ? arena_printf(diags->arena, ", swizzled over %d bytes", box->span) : "";
-  diag_add(diags, DIAG_R0607, copy->at, "`%s` is copied by TMA in boxes of %s elements%s",
-           memory_name(w->k, w->bounds[copy->id]->access.memory), sb_text(&text), swizzle);
+  diag_add(diags, DIAG_R0607, copy->at, "`%s` is copied by TMA in boxes of %s %s%s",
+           memory_name(w->k, w->bounds[copy->id]->access.memory), sb_text(&text),
+           box->pixels.walk.dims ? "pixels and channels (im2col)" : "elements", swizzle);
 }
 
 static void remark_threads(const CopyWays *w, const Op *copy, int bytes, const char *why,

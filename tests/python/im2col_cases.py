@@ -4,6 +4,11 @@ import os
 
 import numpy as np
 
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as GLOBAL
+from wave_lang.kernel.lang.global_symbols import SHARED_ADDRESS_SPACE as SHARED
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -98,3 +103,74 @@ def walk_case(walk):
     x = np.arange(1, 1 + np.prod(shape)).reshape(shape).astype("f2")
     y = np.full((rest[2], rest[3]), np.nan, "f2")
     return copy_text(x, *rest), (x, y), columns(x, *rest)
+
+
+# ---- from Python ----
+
+N, H, W, C, KF, R, S, P, Q = (getattr(tkl.sym, s) for s in "N H W C KF R S P Q".split())
+
+
+def conv_kernel(step, pad, tile):
+    """Images [N, H, W, C] by filters [KF, R, S, C], as one product: mappings do the rest."""
+    bm, bn, bk = tile
+    rows, depth = N * P * Q, R * S * C
+    i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+    row, column = (i % (P * Q)) // Q, i % Q
+    patches = tkw.IndexMapping(
+        num_iterators=2,
+        inputs={
+            N: i // (P * Q),
+            H: row * step - pad + j // (C * S),
+            W: column * step - pad + (j // C) % S,
+            C: j % C,
+        },
+        outputs={rows: i, depth: j},
+    )
+    taps = tkw.IndexMapping(
+        num_iterators=2,
+        inputs={KF: i, R: j // (C * S), S: (j // C) % S, C: j % C},
+        outputs={KF: i, depth: j},
+    )
+    images = tkw.IndexMapping(
+        num_iterators=2,
+        inputs={rows: i, KF: j},
+        outputs={N: i // (P * Q), P: row, Q: column, KF: j},
+    )
+
+    @tkw.wave(
+        [
+            tkw.WorkgroupConstraint(rows, bm, 0),
+            tkw.WorkgroupConstraint(KF, bn, 1),
+            tkw.WaveConstraint(rows, bm // 4),
+            tkw.WaveConstraint(KF, bn),
+            tkw.TilingConstraint(depth, bk),
+            tkw.HardwareConstraint(threads_per_wave=32, mma_type=tkw.MMAType.F32_16x16x16_F16),
+        ]
+    )
+    def conv(
+        x: tkl.Memory[N, H, W, C, SHARED, tkl.f16],
+        f: tkl.Memory[KF, R, S, C, SHARED, tkl.f16],
+        y: tkl.Memory[N, P, Q, KF, GLOBAL, tkl.f32],
+    ):
+        @tkw.iterate(depth, init_args=[tkl.Register[rows, KF, tkl.f32](0.0)])
+        def loop(acc):
+            return tkw.mma(tkw.read(x, mapping=patches), tkw.read(f, mapping=taps), acc)
+
+        tkw.write(loop, y, mapping=images)
+
+    return conv
+
+
+def conv_sizes(n, h, w, c, k, window, step, pad):
+    p, q = (h + 2 * pad - window) // step + 1, (w + 2 * pad - window) // step + 1
+    return {N: n, H: h, W: w, C: c, KF: k, R: window, S: window, P: p, Q: q}
+
+
+CONVOLUTIONS = [
+    # n, h, w, c, filters, window, step, pad, tile
+    (2, 6, 7, 32, 64, 3, 1, 1, (64, 64, 32)),
+    (3, 9, 11, 64, 70, 3, 2, 1, (64, 64, 32)),
+    (1, 12, 5, 64, 64, 5, 1, 2, (64, 64, 64)),
+    (2, 8, 8, 64, 64, 1, 1, 0, (64, 64, 64)),
+    (2, 8, 8, 64, 64, 2, 3, 0, (64, 64, 64)),
+]

@@ -4,8 +4,21 @@ walked over is found."""
 import numpy as np
 import pytest
 
-from im2col_cases import WALKS, convolution_case, copy_text, walk_case
-from wave_lang import SimulationError
+from im2col_cases import (
+    KF,
+    N,
+    P,
+    Q,
+    CONVOLUTIONS,
+    WALKS,
+    conv_kernel,
+    conv_sizes,
+    convolution,
+    convolution_case,
+    copy_text,
+    walk_case,
+)
+from wave_lang import SimulationError, WaveCompileOptions, wave_compile
 from wave_lang.testing import simulate
 
 
@@ -51,3 +64,20 @@ def test_convolution():
     text, (x, f, y), expected = convolution_case()
     simulate(text, x, f, y, target="sim:sm_90a")
     assert np.abs(y - expected).max() < 1e-3
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
+def test_convolutions_from_python(case):
+    """Patches and filters are copied by walks over pixels: the compiler finds that they are."""
+    n, h, w, c, k, window, step, pad, tile = case
+    sizes = conv_sizes(n, h, w, c, k, window, step, pad)
+    options = WaveCompileOptions(subs=sizes, target="sim:sm_90a")
+    kernel = wave_compile(options, conv_kernel(step, pad, tile))
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((n, h, w, c)).astype("f2")
+    f = rng.standard_normal((k, window, window, c)).astype("f2")
+    exact = convolution(x, f, step, pad)
+    y = np.full([sizes[s] for s in (N, P, Q, KF)], np.nan, "f4")
+    kernel(x, f, y)
+    assert np.abs(y.reshape(exact.shape) - exact).max() < 2e-3
+    assert sum("(im2col)" in r.message for r in kernel.remarks) == 2, kernel.remarks
