@@ -52,6 +52,13 @@ static inline void trial_replace(Trial *t, const char *from, const char *to) {
   t->text = arena_printf(t->arena, "%.*s%s%s", (int)(at - t->text), t->text, to, at + strlen(from));
 }
 
+/* With its arguments made by `fill`, and `to` in place of `from`; NULL: as it is. */
+static inline Trial trial_edited(Trial t, void (*fill)(Lab *l), const char *from, const char *to) {
+  t.fill = fill;
+  if (from) trial_replace(&t, from, to);
+  return t;
+}
+
 static inline bool line_has(Context *cx, Span at, const char *words) {
   size_t len = 0;
   const char *line = sources_line(&cx->sources, at.file, at.line, &len);

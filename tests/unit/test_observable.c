@@ -49,69 +49,74 @@ static bool run_lanes(Run *r, const char *target, int schedule) {
 
 /* ---- thread ids ---- */
 
-TEST(lanes_lie_along_workgroup_dimension_0) {
-  EACH_RUN(r, t,
-           "kernel @k(%a: mem<M, N, i32>, %b: mem<M, N, i32>)\n"
-           "  workgroup M by 2 on 1; workgroup N by 2*THREADS on 0; wave N by THREADS\n"
-           "  hardware threads THREADS, vector {M: 1, N: THREADS}; dynamic M; dynamic N\n"
-           "{ %x = read %a\n  %t = scalar 100 * $T0 : i32\n  %y = add %x, %t\n  write %y, %b }") {
-    int n = 3 * r.threads + 1, a = lab_tensor(&r.lab, DTYPE_i32, 2, 3, n);
-    int b = lab_tensor(&r.lab, DTYPE_i32, 2, 3, n), wrong = 0;
-    CHECK(run_lanes(&r, t, schedule));
-    for (int e = 0; e < 3 * n; e++)
-      wrong += get(&r.lab, b, e) != get(&r.lab, a, e) + 100 * (e % n % (2 * r.threads));
-    CHECK_INT(wrong, 0);
-  }
+/* b = a + what the thread that holds an element adds. */
+typedef struct Added {
+  const char *header, *added;
+  int rows, waves, more; /* columns: so many declared waves, and more */
+  int (*expected)(int row, int column, int threads);
+} Added;
+
+static int along_columns(int row, int column, int threads) {
+  (void)row;
+  return 100 * (column % (2 * threads));
 }
 
-TEST(threads_hold_neighbours) {
-  EACH_RUN(r, t,
-           "kernel @k(%a: mem<M, N, i32>, %b: mem<M, N, i32>)\n"
-           "  workgroup M by 1 on 1; workgroup N by 4*THREADS on 0\n"
-           "  hardware threads THREADS, vector {M: 1, N: 4*THREADS}; dynamic M; dynamic N\n"
-           "{ %x = read %a\n  %t = fill 100 * $T0 + $T1 : tile<M, N, i32>\n  %y = add %x, %t\n"
-           "  write %y, %b }") {
-    int n = 5 * r.threads + 3, a = lab_tensor(&r.lab, DTYPE_i32, 2, 2, n);
-    int b = lab_tensor(&r.lab, DTYPE_i32, 2, 2, n), wrong = 0;
-    CHECK(run_lanes(&r, t, schedule));
-    for (int e = 0; e < 2 * n; e++)
-      wrong += get(&r.lab, b, e) != get(&r.lab, a, e) + 100 * (e % n % (4 * r.threads) / 4);
-    CHECK_INT(wrong, 0);
-  }
+static int four_neighbours(int row, int column, int threads) {
+  (void)row;
+  return 100 * (column % (4 * threads) / 4);
 }
 
-/* The rows lie on dimension 0, so lanes lie along them; those behind the fourth hold nothing. */
-TEST(lanes_along_rows) {
-  EACH_RUN(r, t,
-           "kernel @k(%a: mem<M, N, i32>, %b: mem<M, N, i32>)\n"
-           "  workgroup M by 4 on 0; workgroup N by 3 on 1\n"
-           "  hardware threads THREADS, vector {M: 4, N: 3}; dynamic M; dynamic N\n"
-           "{ %x = read %a\n  %t = scalar 100 * $T0 : i32\n  %y = add %x, %t\n  write %y, %b }") {
-    int a = lab_tensor(&r.lab, DTYPE_i32, 2, 6, 7), b = lab_tensor(&r.lab, DTYPE_i32, 2, 6, 7);
-    int wrong = 0;
-    CHECK(run_lanes(&r, t, schedule));
-    for (int e = 0; e < 6 * 7; e++)
-      wrong += get(&r.lab, b, e) != get(&r.lab, a, e) + 100 * (e / 7 % 4);
-    CHECK_INT(wrong, 0);
-  }
+static int along_rows(int row, int column, int threads) {
+  (void)column, (void)threads;
+  return 100 * (row % 4);
 }
 
-TEST(waves_along_dimension_1) {
-  EACH_RUN(
-      r, t,
-      "kernel @k(%a: mem<M, N, i32>, %b: mem<M, N, i32>)\n"
-      "  workgroup M by 6 on 1; wave M by 3; workgroup N by 2*THREADS on 0; wave N by THREADS\n"
-      "  hardware threads THREADS, vector {M: 1, N: THREADS}; dynamic M; dynamic N\n"
-      "{ %x = read %a\n  %t = scalar 100 * $T0 + 1000000 * $T1 : i32\n  %y = add %x, %t\n"
-      "  write %y, %b }") {
-    int n = 2 * r.threads + 5, a = lab_tensor(&r.lab, DTYPE_i32, 2, 11, n);
-    int b = lab_tensor(&r.lab, DTYPE_i32, 2, 11, n), wrong = 0;
-    CHECK(run_lanes(&r, t, schedule));
-    for (int e = 0; e < 11 * n; e++)
-      wrong += get(&r.lab, b, e) !=
-               get(&r.lab, a, e) + 100 * (e % n % (2 * r.threads)) + 1000000 * (e / n % 6 / 3);
-    CHECK_INT(wrong, 0);
+static int in_both(int row, int column, int threads) {
+  return 100 * (column % (2 * threads)) + 1000000 * (row % 6 / 3);
+}
+
+static const Added thread_ids[] = {
+    /* Lanes lie along what is cut on dimension 0. */
+    {"  workgroup M by 2 on 1; workgroup N by 2*THREADS on 0; wave N by THREADS\n"
+     "  hardware threads THREADS, vector {M: 1, N: THREADS}",
+     "scalar 100 * $T0 : i32", 3, 3, 1, along_columns},
+    /* A thread holds neighbours. */
+    {"  workgroup M by 1 on 1; workgroup N by 4*THREADS on 0\n"
+     "  hardware threads THREADS, vector {M: 1, N: 4*THREADS}",
+     "fill 100 * $T0 + $T1 : tile<M, N, i32>", 2, 5, 3, four_neighbours},
+    /* The rows lie on dimension 0, so lanes lie along them; those behind the fourth hold nothing.
+     */
+    {"  workgroup M by 4 on 0; workgroup N by 3 on 1\n"
+     "  hardware threads THREADS, vector {M: 4, N: 3}",
+     "scalar 100 * $T0 : i32", 6, 0, 7, along_rows},
+    /* Waves along dimension 1. */
+    {"  workgroup M by 6 on 1; wave M by 3; workgroup N by 2*THREADS on 0; wave N by THREADS\n"
+     "  hardware threads THREADS, vector {M: 1, N: THREADS}",
+     "scalar 100 * $T0 + 1000000 * $T1 : i32", 11, 2, 5, in_both},
+};
+
+static int wrong_sums(Run *r, const Added *k, const char *target, int schedule) {
+  int n = k->waves * r->threads + k->more, wrong = 0;
+  int a = lab_tensor(&r->lab, DTYPE_i32, 2, k->rows, n);
+  int b = lab_tensor(&r->lab, DTYPE_i32, 2, k->rows, n);
+  if (!run_lanes(r, target, schedule)) return -1;
+  for (int e = 0; e < k->rows * n; e++)
+    wrong += get(&r->lab, b, e) != get(&r->lab, a, e) + k->expected(e / n, e % n, r->threads);
+  return wrong;
+}
+
+TEST(thread_ids) {
+  Arena *a = arena_new();
+  for (size_t i = 0; i < WV_LEN(thread_ids); i++) {
+    const Added *k = &thread_ids[i];
+    const char *text = arena_printf(a,
+                                    "kernel @k(%%a: mem<M, N, i32>, %%b: mem<M, N, i32>)\n%s; "
+                                    "dynamic M; dynamic N\n{ %%x = read %%a\n  %%t = %s\n"
+                                    "  %%y = add %%x, %%t\n  write %%y, %%b }",
+                                    k->header, k->added);
+    EACH_RUN(r, t, text) CHECK_INT(wrong_sums(&r, k, t, schedule), 0);
   }
+  arena_free(a);
 }
 
 /* ---- symbols and branches of one thread ---- */
@@ -430,11 +435,9 @@ TEST(products_of_some_waves) {
   }
 }
 
-TESTS_MAIN(RUN(lanes_lie_along_workgroup_dimension_0) RUN(threads_hold_neighbours)
-               RUN(lanes_along_rows) RUN(waves_along_dimension_1) RUN(symbols_differ_between_lanes)
-                   RUN(symbols_from_memory) RUN(branches_differ_between_lanes)
-                       RUN(copies_are_stored_by_whoever_comes) RUN(loops_differ_between_lanes)
-                           RUN(copies_are_added) RUN(first_elements_are_added) RUN(histogram)
-                               RUN(split) RUN(sums_of_waves) RUN(elements_of_a_thread)
-                                   RUN(element_by_expression) RUN(products_of_declared_waves)
-                                       RUN(products_of_some_waves))
+TESTS_MAIN(RUN(thread_ids) RUN(symbols_differ_between_lanes) RUN(symbols_from_memory)
+               RUN(branches_differ_between_lanes) RUN(copies_are_stored_by_whoever_comes)
+                   RUN(loops_differ_between_lanes) RUN(copies_are_added)
+                       RUN(first_elements_are_added) RUN(histogram) RUN(split) RUN(sums_of_waves)
+                           RUN(elements_of_a_thread) RUN(element_by_expression)
+                               RUN(products_of_declared_waves) RUN(products_of_some_waves))

@@ -321,9 +321,7 @@ static const char store_box[] =
 
 static bool finds_in_store(const char *from, const char *to, const char *code, const char *blamed,
                            const char *noted) {
-  Trial t = trial_text(store_box);
-  t.fill = fill;
-  trial_replace(&t, from, to);
+  Trial t = trial_edited(trial_text(store_box), fill, from, to);
   return trial_finds(&t, code, blamed, noted);
 }
 

@@ -15,9 +15,7 @@ static void fill(Lab *l) {
 
 static bool finds(const char *text, const char *from, const char *to, const char *code,
                   const char *blamed, const char *noted) {
-  Trial t = trial_text(text);
-  t.fill = fill;
-  if (from) trial_replace(&t, from, to);
+  Trial t = trial_edited(trial_text(text), fill, from, to);
   return trial_finds(&t, code, blamed, noted);
 }
 

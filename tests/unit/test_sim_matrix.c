@@ -143,9 +143,7 @@ static bool is_product(const Lab *l) {
 
 static bool product_finds(const char *from, const char *to, const char *code, const char *blamed,
                           const char *noted) {
-  Trial t = trial_text(product);
-  t.fill = fill_product;
-  trial_replace(&t, from, to);
+  Trial t = trial_edited(trial_text(product), fill_product, from, to);
   return trial_finds(&t, code, blamed, noted);
 }
 
@@ -183,9 +181,7 @@ static bool is_transposed(const Lab *l) {
 
 static bool store_finds(const char *from, const char *to, const char *code, const char *blamed,
                         const char *noted) {
-  Trial t = trial_of("sim_ldmatrix");
-  t.fill = fill_rows;
-  trial_replace(&t, from, to);
+  Trial t = trial_edited(trial_of("sim_ldmatrix"), fill_rows, from, to);
   return trial_finds(&t, code, blamed, noted);
 }
 
@@ -245,9 +241,7 @@ static bool is_sum(const Lab *l) {
 
 static bool copies_find(const char *from, const char *to, const char *code, const char *blamed,
                         const char *noted) {
-  Trial t = trial_of("sim_copy_mbarrier");
-  t.fill = fill_copies;
-  trial_replace(&t, from, to);
+  Trial t = trial_edited(trial_of("sim_copy_mbarrier"), fill_copies, from, to);
   return trial_finds(&t, code, blamed, noted);
 }
 
