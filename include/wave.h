@@ -159,7 +159,8 @@ typedef struct wv_mma {
  *   "alias"      dim start: the dimension it derives from; expr: its tile, over the symbol $ALIAS
  *   "assume"     expr                   "bind"   dim size: the value       "dynamic" dim
  *   "stages"     size: tiles of an operand that a loop keeps in shared memory; 1: no pipeline, 0:
- * any */
+ * any
+ *   "boxes"      size: 0: no copy engine copies boxes of tensors */
 typedef struct wv_constraint {
   const char *kind;
   wv_place at;

@@ -214,14 +214,29 @@ static void open_tile(Work *w) {
   }
 }
 
-/* Known of copies: whoever makes them has found a workgroup and an iteration that exist. */
-static bool is_inhabited(const Work *w) {
+/* A size is positive when some tiles of it exist: a workgroup and an iteration know that they do.
+ */
+static bool is_positive(const Work *w, const Sym *size) {
+  SymCtx *cx = w->f->sym;
   const MemAccess *a = &w->b->access;
-  bool known = a->op->kind == OP_copy;
-  for (int m = 0; known && m < a->memory->type->rank; m++) {
-    const Sym *one = sym_int(w->f->sym, 1);
-    known = w->sizes[m] && sym_proves(w->f->sym, w->facts, sym_ge(w->f->sym, w->sizes[m], one));
+  const Sym *one = sym_int(cx, 1);
+  int64_t n;
+  if (sym_proves(cx, w->facts, sym_ge(cx, size, one))) return true;
+  for (int i = 0; i < a->tile->rank; i++) {
+    DimRange here;
+    if (!standing_range(w->s, a->op, a->tile->dims[i], &here) || !here.size) continue;
+    if (!sym_is_int(here.size, &n) || n < 1) continue;
+    const Sym *tiles = sym_ceil(cx, sym_mul(cx, size, sym_rational(cx, 1, n)));
+    if (sym_proves(cx, w->facts, sym_ge(cx, tiles, one))) return true;
   }
+  return false;
+}
+
+/* Asked of copies only. */
+static bool is_inhabited(const Work *w) {
+  bool known = w->b->access.op->kind == OP_copy;
+  for (int m = 0; known && m < w->b->access.memory->type->rank; m++)
+    known = w->sizes[m] && is_positive(w, w->sizes[m]);
   return known;
 }
 

@@ -146,6 +146,12 @@ static bool check_stages(Header *h, const Constraint *c) {
               (long long)n);
 }
 
+static bool check_boxes(Header *h, const Constraint *c) {
+  int64_t n;
+  if (!bound_int(h, c->size, &n) || n == 0 || n == 1) return true;
+  return FAIL(h, c, E0212, "`boxes` is 0 or 1, not %lld", (long long)n);
+}
+
 /* ---- every row ---- */
 
 static bool check_view(Header *h, const Constraint *c) {
@@ -178,6 +184,7 @@ static bool check_fields(Header *h, const Constraint *c) {
   case CONSTRAINT_grid: return check_outer(h, c, c->size);
   case CONSTRAINT_view: return check_view(h, c);
   case CONSTRAINT_stages: return check_outer(h, c, c->size) && check_stages(h, c);
+  case CONSTRAINT_boxes: return check_outer(h, c, c->size) && check_boxes(h, c);
   case CONSTRAINT_iterators:
   case CONSTRAINT_alias:
   case CONSTRAINT_bind:
@@ -197,6 +204,7 @@ static bool has_operands(const Constraint *c) {
   case CONSTRAINT_view:
   case CONSTRAINT_dynamic: return c->dim != NULL;
   case CONSTRAINT_stages:
+  case CONSTRAINT_boxes:
   case CONSTRAINT_grid: return c->size != NULL;
   case CONSTRAINT_reorder:
   case CONSTRAINT_assume: return c->expr != NULL;
@@ -343,6 +351,7 @@ bool ir_verify_constraints(Kernel *k) {
             check_once(&h, CONSTRAINT_device, true, "the device constraint of a dimension") &&
             check_once(&h, CONSTRAINT_grid, false, "the grid constraint") &&
             check_once(&h, CONSTRAINT_stages, false, "the number of stages") &&
+            check_once(&h, CONSTRAINT_boxes, false, "whether boxes are copied") &&
             check_once(&h, CONSTRAINT_machine, false, "the machine") &&
             check_once(&h, CONSTRAINT_iterators, false, "the list of iterators");
   EACH_ROW(k, wave, c) ok = ok && check_wave(&h, c);

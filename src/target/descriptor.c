@@ -73,15 +73,14 @@ bool descriptor_find(const DescriptorPart *p, Descriptor *out, int64_t *first) {
   return whole && reads_all(p, out, *first);
 }
 
-/* Boxes of that width whose rows lie along dim `inner`, the other dims in their order. */
-static MemLayout swizzled_along(const DescriptorTile *t, int span) {
-  int from[LAYOUT_DIMS], extent[LAYOUT_DIMS], n = 0;
-  for (int i = 0; i < t->dims; i++)
-    if (i != t->inner) from[n++] = i;
-  from[n++] = t->inner;
-  for (int i = 0; i < n; i++) extent[i] = t->extent[from[i]];
-  MemLayout m = mem_nvidia(n, extent, t->bits, span);
-  for (int i = 0; i < n; i++) m.extent[i] = t->extent[i];
+MemLayout descriptor_swizzled(int dims, const int *extent, int bits, int inner, int span) {
+  int from[LAYOUT_DIMS], turned[LAYOUT_DIMS], n = 0;
+  for (int i = 0; i < dims; i++)
+    if (i != inner) from[n++] = i;
+  from[n++] = inner;
+  for (int i = 0; i < n; i++) turned[i] = extent[from[i]];
+  MemLayout m = mem_nvidia(n, turned, bits, span);
+  for (int i = 0; i < n; i++) m.extent[i] = extent[i];
   for (int i = 0; i < m.digits.n; i++) m.digits.at[i].dim = from[m.digits.at[i].dim];
   return m;
 }
@@ -96,7 +95,7 @@ bool descriptor_layout(const DescriptorTile *t, MemLayout *out) {
     Descriptor d;
     int64_t first;
     if (t->extent[t->inner] * t->bits % (spans[i] * 8)) continue;
-    *out = swizzled_along(t, spans[i]);
+    *out = descriptor_swizzled(t->dims, t->extent, t->bits, t->inner, spans[i]);
     if (descriptor_find(&part, &d, &first)) return true;
   }
   return false;

@@ -41,6 +41,9 @@ typedef struct DescriptorPart {
  * it begins at; checked element by element. False: no descriptor does. */
 bool descriptor_find(const DescriptorPart *p, Descriptor *out, int64_t *first);
 
+/* Boxes as wide as the swizzle whose rows lie along dim `inner`, the other dims in their order. */
+MemLayout descriptor_swizzled(int dims, const int *extent, int bits, int inner, int span);
+
 /* A tile from which instructions of rows x k read whole operands. */
 typedef struct DescriptorTile {
   int dims, extent[LAYOUT_DIMS];

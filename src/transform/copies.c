@@ -18,6 +18,7 @@
 #include "analysis/memory_uses.h"
 #include "target/banks.h"
 #include "target/descriptor.h"
+#include "target/matrices.h"
 #include "transform/copy_way.h"
 
 /* An asynchronous copy that is narrower asks global memory more often. */
@@ -166,6 +167,40 @@ static bool lay_out_operand(Copies *c, Op *mma, int memory, const MemLayout *row
   return descriptor_layout(&tile, out);
 }
 
+/* ---- fragments that are read by columns ---- */
+
+/* All reads fill their fragments by ldmatrix with neighbours along dim `inner` side by side, and
+ * only copies write. */
+static bool reads_by_columns(const Copies *c, int memory, int bits, int inner) {
+  const Type *t = c->m->memories.at[memory]->type;
+  for (int i = 0; i < c->m->uses.n; i++) {
+    const MemoryUse *use = &c->m->uses.at[i];
+    MatrixPlan plan;
+    if (use->memory != memory || use->op->kind == OP_copy) continue;
+    const Value *v = use->op->kind == OP_read ? &use->op->results[0] : NULL;
+    if (!v || op_has(use->op, ATTR_mapping) || !v->layout || v->type->rank != t->rank) return false;
+    for (int d = 0; d < t->rank; d++)
+      if (v->type->dims[d] != t->dims[d]) return false;
+    if (!matrix_plan(v->layout, bits, inner, &plan) || !plan.transposed) return false;
+  }
+  return true;
+}
+
+/* A tensor that is contiguous along another dim than its tile is laid out as it is, so that many
+ * bytes are copied at once: ldmatrix turns what it reads. */
+static bool lay_out_by_columns(const Copies *c, int memory, const MemLayout *rows, MemLayout *out) {
+  int inner = contiguous_dim(c, memory);
+  if (!target_has(c->machine.target, FEATURE_LDMATRIX) || inner < 0 || inner == rows->dims - 1)
+    return false;
+  if (!reads_by_columns(c, memory, rows->bits, inner)) return false;
+  for (int span = 128; span >= 32; span /= 2) {
+    if (rows->extent[inner] * rows->bits % (span * 8)) continue;
+    *out = descriptor_swizzled(rows->dims, rows->extent, rows->bits, inner, span);
+    return true;
+  }
+  return false;
+}
+
 /* ---- allocations ---- */
 
 /* Cycles of the banks, and what it takes to issue each access. */
@@ -233,6 +268,12 @@ static void lay_out(Copies *c, int memory) {
   if (!copy_slot_layout(c->d, alloc, &rows)) return;
   if ((mma = instruction_on(c, v))) {
     if (lay_out_operand(c, mma, memory, &rows, &swizzled)) set_layout(c, alloc, &swizzled);
+    return;
+  }
+  if (lay_out_by_columns(c, memory, &rows, &swizzled)) {
+    set_layout(c, alloc, &swizzled);
+    diag_add(&c->k->cx->diags, DIAG_R0606, alloc->at, "`%s` lies as %s, like its tensor",
+             memory_name(c->k, v), layout_text(c, &swizzled));
     return;
   }
   if (!lay_out_by_banks(c, alloc, memory, &rows, &best, &plain)) return;

@@ -269,7 +269,7 @@ static void split_copy(Promote *p, Op *copy) {
 static void split_copies(Promote *p) {
   for (Op *op = ir_first(p->k), *next; op; op = next) {
     next = ir_next(op);
-    if (op->kind == OP_copy && op->nargs > 2) split_copy(p, op);
+    if (op->kind == OP_copy && op->nargs > 2 && !copy_barriers(op)) split_copy(p, op);
   }
 }
 

@@ -238,13 +238,15 @@ static const Sample mma_sync = {
     "  wave M by 16; wave N by 16; hardware threads 64,"
     " mma F32_16x16x16_F16\n" INNER "stages 3\n" BODY,
     {{"M", 64}, {"N", 32}, {"K", 16}}};
-static const Sample wgmma = {"wgmma",
-                             "kernel @gemm(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>,"
-                             " %c: mem<M, N, f32>)\n"
-                             "  workgroup M by 64 on 0; workgroup N by 32 on 1; tile K by 16\n"
-                             "  wave M by 64; wave N by 32; hardware threads 128\n" INNER
-                             "stages 4\n" BODY,
-                             {{"M", 64}, {"N", 32}, {"K", 16}}};
+#define WGMMA(rows)                                                                                \
+  "kernel @gemm(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, f32>)\n"     \
+  "  workgroup M by 64 on 0; workgroup N by 32 on 1; tile K by 16\n"                               \
+  "  wave M by 64; wave N by 32; hardware threads 128\n" INNER rows BODY
+
+static const Sample by_threads = {
+    "wgmma, by threads", WGMMA("stages 4; boxes 0\n"), {{"M", 64}, {"N", 32}, {"K", 16}}};
+static const Sample by_boxes = {
+    "wgmma, by boxes", WGMMA("stages 4\n"), {{"M", 64}, {"N", 32}, {"K", 16}}};
 
 TEST(missing_waits_and_barriers_are_found) {
   int n;
@@ -254,16 +256,68 @@ TEST(missing_waits_and_barriers_are_found) {
   CHECK_INT(n, 1);
   CHECK_INT(silent(&mma_sync, "sm_80", OP_async_commit, &n), 0);
   CHECK_INT(n, 3);
-  CHECK_INT(silent(&wgmma, "sm_90a", OP_barrier, &n), 0);
+  CHECK_INT(silent(&by_threads, "sm_90a", OP_barrier, &n), 0);
   CHECK_INT(n, 1);
-  CHECK_INT(silent(&wgmma, "sm_90a", OP_async_wait, &n), 0);
-  CHECK_INT(silent(&wgmma, "sm_90a", OP_async_commit, &n), 0);
-  CHECK_INT(silent(&wgmma, "sm_90a", OP_wgmma_wait, &n), 0);
+  CHECK_INT(silent(&by_threads, "sm_90a", OP_async_wait, &n), 0);
+  CHECK_INT(n, 1);
+  CHECK_INT(silent(&by_threads, "sm_90a", OP_async_commit, &n), 0);
+  CHECK_INT(n, 3);
+  CHECK_INT(silent(&by_threads, "sm_90a", OP_wgmma_wait, &n), 0);
   CHECK_INT(n, 2);
-  CHECK_INT(silent(&wgmma, "sm_90a", OP_fence_proxy, &n), 0);
-  CHECK_INT(silent(&wgmma, "sm_90a", OP_wgmma_fence, &n), 0);
+  CHECK_INT(silent(&by_threads, "sm_90a", OP_fence_proxy, &n), 0);
+  CHECK_INT(n, 1);
+  CHECK_INT(silent(&by_threads, "sm_90a", OP_wgmma_fence, &n), 0);
+}
+
+/* A ring of barriers is set up for every run of the inner loop, and given up behind it: bytes that
+ * are left, phases of the run before, or a barrier that is set up twice would be reported. */
+#define OUTER(rows)                                                                                \
+  "kernel @twice(%a: mem<B, M, K, f16, shared>, %b: mem<N, K, f16, shared>, %c: mem<M, N, "        \
+  "f32>)\n"                                                                                        \
+  "  workgroup M by 64 on 0; workgroup N by 32 on 1; tile K by 16; tile B by 1\n"                  \
+  "  wave M by 64; wave N by 32; hardware threads 128, vector {B: 0}\n" rows "{\n"                 \
+  "  %z = fill 0.0 : tile<M, N, f32>\n"                                                            \
+  "  %r = for B carry %o = %z {\n"                                                                 \
+  "    %s = for K carry %acc = %o {\n"                                                             \
+  "      %x = read %a {mapping = map 2 {B: $ARGB, M: $index0, K: $index1} ->"                      \
+  " {M: $index0, K: $index1}} : tile<M, K, f16>\n"                                                 \
+  "      %y = read %b\n      %n = mma %x, %y, %acc\n      yield %n\n"                              \
+  "    }\n"                                                                                        \
+  "    yield %s\n"                                                                                 \
+  "  }\n"                                                                                          \
+  "  write %r, %c\n"                                                                               \
+  "}"
+
+TEST(boxes_of_a_loop_in_a_loop) {
+  const Sample outer = {"outer",
+                        OUTER("  dynamic M; dynamic N; dynamic B; dynamic K\n"
+                              "  assume Eq(Mod(K, 8), 0)\n"),
+                        {{"M", 64}, {"N", 32}, {"K", 16}, {"B", 2}}};
+  for (int k = 0; k <= 7 * 16; k += 8) {
+    SampleSizes sizes = {{65, 31, k, 3}};
+    CHECK(lane_agrees(&outer, &sizes, "sm_90a", k));
+  }
+}
+
+/* Two boxes for each of two iterations in front of the loop, and in it. */
+TEST(boxes_without_their_barriers_are_found) {
+  int n;
+  CHECK_INT(silent(&by_boxes, "sm_90a", OP_barrier, &n), 0);
+  CHECK_INT(n, 1);
+  CHECK_INT(silent(&by_boxes, "sm_90a", OP_mbar_init, &n), 0);
+  CHECK_INT(n, 4);
+  CHECK_INT(silent(&by_boxes, "sm_90a", OP_mbar_wait, &n), 0);
+  CHECK_INT(n, 1);
+  CHECK_INT(silent(&by_boxes, "sm_90a", OP_mbar_arrive, &n), 0);
+  CHECK_INT(n, 6);
+  CHECK_INT(silent(&by_boxes, "sm_90a", OP_tma_load, &n), 0);
+  CHECK_INT(n, 6);
+  CHECK_INT(silent(&by_boxes, "sm_90a", OP_wgmma_wait, &n), 0);
+  CHECK_INT(n, 2);
+  CHECK_INT(silent(&by_boxes, "sm_90a", OP_wgmma_fence, &n), 0);
 }
 
 TESTS_MAIN(RUN(any_number_of_iterations) RUN(tiles_wait_in_registers) RUN(other_loops)
                RUN(missing_waits_behind_a_loop_are_found) RUN(what_stays_where_it_is)
-                   RUN(shared_memory_limits_the_depth) RUN(missing_waits_and_barriers_are_found))
+                   RUN(shared_memory_limits_the_depth) RUN(missing_waits_and_barriers_are_found)
+                       RUN(boxes_without_their_barriers_are_found) RUN(boxes_of_a_loop_in_a_loop))

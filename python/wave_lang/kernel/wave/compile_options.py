@@ -98,7 +98,7 @@ class WaveCompileOptions:
     iree_launch_async: bool = True
     use_buffer_ops: bool = False
     use_fast_math: bool = False
-    use_global_to_shared: bool = False
+    use_global_to_shared: bool | None = None  # False: no copy engine; None: the compiler decides
     linearize_shared_access: bool = False
     scalarize_packed_math: bool = False
     coalescing_strategy_hint: CoalescingType = CoalescingType.LINEAR
