@@ -241,17 +241,20 @@ def softmax(dtype, bm, row):
     )
 
 
+def rows_in_tiles():
+    """Some rows per workgroup, N in tiles."""
+    return [
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: BN}),
+        tkw.WorkgroupConstraint(M, BM, 0),
+        tkw.TilingConstraint(N, BN),
+    ]
+
+
 def online_softmax(bn):
     """One row per workgroup, N in tiles: what sticks out is masked by the kernel."""
 
     def make():
-        constraints = [
-            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: BN}),
-            tkw.WorkgroupConstraint(M, BM, 0),
-            tkw.TilingConstraint(N, BN),
-        ]
-
-        @tkw.wave(constraints)
+        @tkw.wave(rows_in_tiles())
         def online_softmax(a: tkl.Memory[M, N, G, tkl.f32], b: tkl.Memory[M, N, G, tkl.f32]):
             low, zero = tkl.Register[M, tkl.f32](-1e6), tkl.Register[M, tkl.f32](0.0)
 
@@ -327,13 +330,7 @@ def rms_norm(dtype, bn):
     t = wave_type(dtype)
 
     def make():
-        constraints = [
-            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: BN}),
-            tkw.WorkgroupConstraint(M, BM, 0),
-            tkw.TilingConstraint(N, BN),
-        ]
-
-        @tkw.wave(constraints)
+        @tkw.wave(rows_in_tiles())
         def rms_norm(
             a: tkl.Memory[M, N, G, t],
             weight: tkl.Memory[N, G, t],
