@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <glob.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,6 +105,35 @@ static bool try_folders(CpuLlvm *l, Arena *a, StrBuf *tried) {
   return found;
 }
 
+/* Looking for it takes longer than opening one that is loaded: where it was is remembered, for the
+ * process, as it stays loaded. */
+typedef struct Remembered {
+  pthread_mutex_t lock;
+  char path[1024]; /* "": none yet */
+} Remembered;
+
+static Remembered *remembered(void) {
+  static Remembered last = {.lock = PTHREAD_MUTEX_INITIALIZER};
+  return &last;
+}
+
+static bool try_remembered(CpuLlvm *l, Arena *a) {
+  Remembered *r = remembered();
+  StrBuf unheard = {.arena = a};
+  pthread_mutex_lock(&r->lock);
+  const char *path = arena_strdup(a, r->path);
+  pthread_mutex_unlock(&r->lock);
+  return *path && try_open(l, a, path, &unheard);
+}
+
+static const CpuLlvm *remember(const CpuLlvm *l) {
+  Remembered *r = remembered();
+  pthread_mutex_lock(&r->lock);
+  if (strlen(l->path) < sizeof r->path) strcpy(r->path, l->path);
+  pthread_mutex_unlock(&r->lock);
+  return l;
+}
+
 const CpuLlvm *cpu_llvm_open(Arena *a, const char **error) {
   CpuLlvm *l = ARENA_NEW(a, CpuLlvm);
   StrBuf tried = {.arena = a};
@@ -115,7 +145,8 @@ const CpuLlvm *cpu_llvm_open(Arena *a, const char **error) {
                           sb_text(&tried));
     return NULL;
   }
-  if (try_names(l, a, &tried) || try_folders(l, a, &tried)) return l;
+  if (try_remembered(l, a)) return l;
+  if (try_names(l, a, &tried) || try_folders(l, a, &tried)) return remember(l);
   *error =
       arena_printf(a,
                    "no libLLVM of version %d or newer was found, which compiles for this "

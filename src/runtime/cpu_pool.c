@@ -86,7 +86,7 @@ static void stop_with(CpuPool *p, const CpuTask *t, int error) {
 static void take_ranges(CpuPool *p, Worker *w, const CpuTask *t) {
   while (has_room(p, w)) {
     int64_t left = t->count - atomic_load_explicit(&p->next, memory_order_relaxed);
-    int64_t n = left / (4 * p->threads);
+    int64_t n = left / (2 * p->threads);
     if (n < p->grain) n = p->grain;
     int64_t first = atomic_fetch_add_explicit(&p->next, n, memory_order_relaxed);
     if (first >= t->count) return;
