@@ -170,8 +170,8 @@ const MmaInfo *mma_dot(Arena *a, MmaDot dot, int lanes) {
 
 const DotInfo *dot_info(DotForm form) {
   static const DotInfo rows[] = {
-#define REGISTER_TILE(word, k, a, b, least, blocks, types, from, sums, doc)                        \
-  {#word, doc, k, a, b, least, blocks, types, from, sums},
+#define REGISTER_TILE(word, k, a, b, grain, blocks, types, from, sums, doc)                        \
+  {#word, doc, k, a, b, grain, blocks, types, from, sums},
 #include "target/register_tile.def"
   };
   return &rows[form];

@@ -98,7 +98,7 @@ const MmaInfo *mma_dot(Arena *a, MmaDot dot, int lanes);
 
 typedef struct DotInfo {
   const char *word, *doc;
-  int k, side_a, side_b, least;
+  int k, side_a, side_b, grain;
   bool squares;               /* of results; else rows */
   unsigned types, from, sums; /* MmaType */
 } DotInfo;

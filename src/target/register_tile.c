@@ -38,9 +38,8 @@ static bool fits(const TargetInfo *t, const TileProduct *p, DotForm form) {
   const DotInfo *row = dot_info(form);
   const Processor *here = processor_named(t->name);
   unsigned types = row->types | row->from;
-  int least = p->rows < p->columns ? p->rows : p->columns;
   return here && here->tiles >> form & 1 && types & p->a && types & p->b && row->sums & p->sum &&
-         least >= row->least;
+         p->rows % row->grain == 0 && p->columns % row->grain == 0;
 }
 
 static DotForm form_of(const TargetInfo *t, const TileProduct *p) {
@@ -60,7 +59,7 @@ static RegisterTile matrix_tile(DotForm form, const TileProduct *p) {
 RegisterTile register_tile(const TargetInfo *t, const TileProduct *p) {
   int lanes = t->global_access * 8 / p->bits, registers = t->registers * 4 / t->global_access;
   RegisterTile best = {form_of(t, p), 1, lanes};
-  if (dot_info(best.form)->least > MOST_VECTORS) return matrix_tile(best.form, p);
+  if (dot_info(best.form)->grain > MOST_VECTORS) return matrix_tile(best.form, p);
   StepCost least = cost_of(p->rows, p->columns, 1, 1, lanes);
   for (int v = 1; v <= MOST_VECTORS; v++)
     for (int m = 1; m <= MOST_ROWS && m * v <= registers * 3 / 4; m *= 2) {

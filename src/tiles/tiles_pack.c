@@ -93,9 +93,13 @@ const Sym *pack_depth(Tiles *t, const PackSource *from) {
   return lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), left));
 }
 
+void pack_grant_rows(Tiles *t, const PackSource *from) {
+  if (may_repeat_rows(t, from)) grant(t, from->row, from->end);
+}
+
 /* What holds of every element that is packed now. */
 static void grant_source(Tiles *t, const PackSource *from) {
-  if (may_repeat_rows(t, from)) grant(t, from->row, from->end);
+  pack_grant_rows(t, from);
   if (from->k_end) grant(t, from->k, from->k_end);
 }
 
@@ -305,7 +309,7 @@ void panels_close(Tiles *t, PanelRun *r) {
   if (r->looping) loop_close(t, &r->loop, NULL);
 }
 
-static bool pack_each(Tiles *t, Packing *x, bool along_rows) {
+static bool pack_each(Tiles *t, Packing *x) {
   bool ok = true;
   for (int rest = 0; ok && rest < 2; rest++) {
     PanelRun run;
@@ -313,7 +317,27 @@ static bool pack_each(Tiles *t, Packing *x, bool along_rows) {
     x->rows = run.rows;
     x->base = run.base;
     x->first = run.first;
-    ok = x->from->side > 1 ? pack_sides(t, x, along_rows) : pack_columns(t, x);
+    ok = x->from->side > 1 ? pack_sides(t, x, false) : pack_columns(t, x);
+    panels_close(t, &run);
+  }
+  return ok;
+}
+
+/* Rows that are contiguous, several elements of k side by side: nothing is tested where all rows of
+ * a panel are needed. */
+static bool pack_sides_of_rows(Tiles *t, Packing *x) {
+  bool ok = true;
+  for (int i = 0; ok && i < 4; i++) {
+    PanelRun run;
+    bool cut = i % 2;
+    int granted = t->granted.n;
+    if (!panels_open(t, x->to, i / 2, cut ? PANELS_CUT : PANELS_WHOLE, &run)) continue;
+    x->rows = run.rows;
+    x->base = run.base;
+    x->first = run.first;
+    if (!cut && x->from->end) grant(t, x->from->row, x->from->end);
+    ok = pack_sides(t, x, true);
+    t->granted.n = granted;
     panels_close(t, &run);
   }
   return ok;
@@ -324,8 +348,9 @@ static bool pack_all(Tiles *t, const PackSource *from, const Panels *to) {
   const Sym *contiguous = tile_contiguous(t, from->of);
   bool along_rows = contiguous && dim_base(contiguous) == dim_base(from->row);
   nest_open(t);
-  bool lines = along_rows && from->side == 1;
-  bool ok = lines ? pack_rows(t, &x) : pack_each(t, &x, along_rows);
+  bool ok = !along_rows       ? pack_each(t, &x)
+            : from->side == 1 ? pack_rows(t, &x)
+                              : pack_sides_of_rows(t, &x);
   nest_close(t);
   return ok;
 }

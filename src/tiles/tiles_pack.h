@@ -20,6 +20,9 @@ Value *pack_source_at(Tiles *t, const PackSource *from, const Point *p);
 /* Row number `row` of the source, or, where nobody needs it, the last that somebody does. */
 const Sym *pack_row_at(Tiles *t, const PackSource *from, const Sym *row);
 
+/* Grants what holds of every row that it gives. */
+void pack_grant_rows(Tiles *t, const PackSource *from);
+
 /* The point with a further dim. */
 Point pack_point(Point p, const Sym *dim, const Sym *at);
 

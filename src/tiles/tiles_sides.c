@@ -94,6 +94,39 @@ static int width_along(const PackSource *from, int block) {
   return from->depth % width ? 1 : width;
 }
 
+static const Sym *whole_of(Tiles *t, const Sym *e, int by, bool up) {
+  SymCtx *sym = t->l.sym;
+  const Sym *n = sym_int(sym, by);
+  e = sym_mul(sym, n, up ? sym_ceildiv(sym, e, n) : sym_floordiv(sym, e, n));
+  return lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), e));
+}
+
+/* Where it ends is asked when it is packed; else all of the tile is. */
+static bool ends_early(const PackSource *from) {
+  return from->k_end && from->depth % from->step == 0;
+}
+
+/* Up to where elements are left out: vectors without tests, then with them to the end of the step;
+ * what they leave out is 0. */
+static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
+  const PackSource *from = x->from;
+  const Sym *depth = pack_depth(t, from), *whole = whole_of(t, depth, width, false);
+  const Sym *bounds[] = {NULL, whole, whole_of(t, depth, from->step, true)};
+  bool ok = true;
+  for (int i = 0; ok && i < 2; i++) {
+    if (bounds[i] == bounds[i + 1]) continue;
+    NestLoop loop = loop_open(t, bounds[i], bounds[i + 1], pack_padded(from), width, NULL, 0);
+    p.at[p.n - 1] = sum(t, from->k_start, loop.counter);
+    p.along = width > 1 ? p.n - 1 : -1;
+    p.width = width;
+    pack_grant_rows(t, from);
+    if (i == 0) grant(t, from->k, from->k_end);
+    ok = pack_block(t, &p, x);
+    loop_close(t, &loop, NULL);
+  }
+  return ok;
+}
+
 static bool pack_group(Tiles *t, Packing *x, int group, const Sym *at_row) {
   const PackSource *from = x->from;
   Point p = pack_point(from->others, from->k, from->k_start);
@@ -104,7 +137,12 @@ static bool pack_group(Tiles *t, Packing *x, int group, const Sym *at_row) {
   b.split = tile_limit(t, from->of, from->k);
   x->group = group;
   x->at_row = at_row;
-  return nest_along(t, &b, p, pack_block, x);
+  if (ends_early(from) && b.width > 1) return pack_needed(t, x, p, b.width);
+  int granted = t->granted.n;
+  pack_grant_rows(t, from);
+  bool ok = nest_along(t, &b, p, pack_block, x);
+  t->granted.n = granted;
+  return ok;
 }
 
 /* As many rows as a register has sides, where that is a block. */
@@ -197,8 +235,25 @@ static bool pack_side(Tiles *t, const Packing *x, const Sym *k, int n) {
   return x->from->side > PACK_BLOCK ? pack_parts(t, x, k, n) : pack_interleaved(t, x, k, n);
 }
 
+/* Sides that are whole, without tests along k; then with them to the end of the step. */
+static bool pack_needed_sides(Tiles *t, const Packing *x) {
+  const PackSource *from = x->from;
+  const Sym *depth = pack_depth(t, from), *whole = whole_of(t, depth, from->side, false);
+  const Sym *bounds[] = {NULL, whole, whole_of(t, depth, from->step, true)};
+  bool ok = true;
+  for (int i = 0; ok && i < 2; i++) {
+    if (bounds[i] == bounds[i + 1]) continue;
+    NestLoop loop = loop_open(t, bounds[i], bounds[i + 1], pack_padded(from), from->side, NULL, 0);
+    if (i == 0) grant(t, from->k, from->k_end);
+    ok = pack_side(t, x, loop.counter, from->side);
+    loop_close(t, &loop, NULL);
+  }
+  return ok;
+}
+
 static bool pack_along_rows(Tiles *t, Packing *x) {
   SymCtx *sym = t->l.sym;
+  if (ends_early(x->from)) return pack_needed_sides(t, x);
   int side = x->from->side, depth = x->from->depth, whole = depth / side * side;
   bool ok = true;
   if (whole) {

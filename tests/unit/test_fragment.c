@@ -420,6 +420,36 @@ TEST(register_tiles_suit_the_product) {
     }
 }
 
+/* The last form that fits is taken: by machine, type and grain. */
+TEST(forms_suit_the_product) {
+  const struct {
+    const char *machine;
+    unsigned a, b, sum;
+    int rows, columns;
+    DotForm form;
+    int m, n;
+  } cases[] = {{"cpu_amx", MMA_bf16, MMA_bf16, MMA_f32, 128, 192, DOT_amx_bf16, 32, 32},
+               {"cpu_amx", MMA_bf16, MMA_bf16, MMA_f32, 16, 48, DOT_amx_bf16, 16, 32},
+               {"cpu_amx", MMA_bf16, MMA_bf16, MMA_f32, 100, 192, DOT_bfdot, 8, 48},
+               {"cpu_amx", MMA_bf16, MMA_f16, MMA_f32, 128, 192, DOT_tile, 8, 48},
+               {"cpu_amx", MMA_f8e4m3fn, MMA_f8e5m2, MMA_f32, 64, 64, DOT_amx_bf16, 32, 32},
+               {"cpu_amx", MMA_i8, MMA_i8, MMA_i32, 64, 64, DOT_amx_i8, 32, 32},
+               {"cpu_amx", MMA_f16, MMA_f16, MMA_f32, 64, 96, DOT_tile, 8, 48},
+               {"cpu_amx_fp16", MMA_f16, MMA_f16, MMA_f32, 64, 64, DOT_amx_f16, 32, 32},
+               {"cpu_neon_mm", MMA_i8, MMA_i8, MMA_i32, 64, 96, DOT_immla, 8, 12},
+               {"cpu_neon_mm", MMA_i8, MMA_i8, MMA_i32, 65, 96, DOT_idot, 4, 16},
+               {"cpu_neon_dot", MMA_bf16, MMA_bf16, MMA_f32, 64, 96, DOT_tile, 8, 12},
+               {"cpu_sse", MMA_i8, MMA_i8, MMA_i32, 64, 96, DOT_wdot, 4, 12},
+               {"cpu_sse", 0, 0, MMA_f32, 64, 96, DOT_tile, 4, 12}};
+  for (size_t i = 0; i < WV_LEN(cases); i++) {
+    TileProduct p = {cases[i].a, cases[i].b, cases[i].sum, 32, cases[i].rows, cases[i].columns};
+    RegisterTile t = register_tile(target_find(cases[i].machine).machine, &p);
+    if (t.form != cases[i].form || t.m != cases[i].m || t.n != cases[i].n)
+      printf("case %zu: %s %dx%d\n", i, dot_info(t.form)->word, t.m, t.n);
+    CHECK(t.form == cases[i].form && t.m == cases[i].m && t.n == cases[i].n);
+  }
+}
+
 /* ---- the table itself
  * ---------------------------------------------------------------------------- */
 
@@ -453,4 +483,5 @@ TESTS_MAIN(RUN(layouts_equal_the_published_formulas) RUN(fragments_cover_their_t
                    RUN(every_row_multiplies) RUN(generic_dot_on_any_wave)
                        RUN(generic_dot_equals_the_reference) RUN(register_tiles)
                            RUN(register_tiles_have_names) RUN(register_tiles_suit_the_product)
-                               RUN(names_and_codes_are_unique) RUN(types_and_variants))
+                               RUN(forms_suit_the_product) RUN(names_and_codes_are_unique)
+                                   RUN(types_and_variants))

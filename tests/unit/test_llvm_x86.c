@@ -1,12 +1,6 @@
 /* test_llvm_x86.c: code for the processors that this machine is not: it compiles, and the loop of a
  * register tile holds its accumulators in registers. */
-#include "unit/cpu_kit.h"
-
-typedef struct Chip {
-  const char *triple, *cpu, *features;
-  const char *product; /* the instruction of a tile, as assembly spells it */
-  const char *spill;   /* what a register on the stack looks like */
-} Chip;
+#include "unit/asm_kit.h"
 
 static const Chip chips[] = {
     {"x86_64-unknown-linux-gnu", "haswell", "+avx2,+fma,+f16c", "vfmadd231ps", "(%rsp)"},
@@ -14,40 +8,6 @@ static const Chip chips[] = {
      "vfmadd231ps", "(%rsp)"},
     {"aarch64-unknown-linux-gnu", "neoverse-n1", "+neon,+fullfp16,+dotprod,-sve", "fmla", "[sp"},
 };
-
-/* Assembly, or NULL after printing why; skipped where the library has no such target. */
-static const char *assembly_of(Lab *l, const Chip *c, bool *skipped) {
-  Arena *a = l->cx->arena;
-  const CpuLlvm *llvm = kit_llvm(a);
-  CpuCompile o = {.target = {c->triple, c->cpu, c->features}, .assembly = true};
-  LlvmHost host = llvm_host(c->triple, c->features);
-  LlvmKernel k;
-  CpuCode code;
-  const char *error = NULL;
-  *skipped = !llvm;
-  if (!llvm) return NULL;
-  if (!l->k || !llvm_emit(l->k, &host, a, &k)) return lab_print_errors(l), NULL;
-  if (cpu_llvm_compile(llvm, a, k.text, &o, &code, &error)) return code.bytes;
-  *skipped = strstr(error, "unknown target") != NULL;
-  if (!*skipped) printf("%s: %s\n", c->cpu, error);
-  return NULL;
-}
-
-static int count_of(const char *text, size_t n, const char *word) {
-  int count = 0;
-  for (const char *at = text; (at = strstr(at, word)) && at < text + n; at++) count++;
-  return count;
-}
-
-/* The loop with the products: from the label in front of the first one to the jump behind. */
-static size_t loop_at(const char *text, const char *product, const char **begin) {
-  const char *first = strstr(text, product), *end = first;
-  if (!first) return 0;
-  while (first > text && !(first[0] == '\n' && first[1] == '.')) first--;
-  for (const char *at = end; (at = strstr(at, product)); at++) end = at;
-  *begin = first;
-  return (size_t)(end - first);
-}
 
 static bool tile_stays(const Chip *c, int m, int n, int lanes) {
   Arena *a = arena_new();

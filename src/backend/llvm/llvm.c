@@ -227,8 +227,8 @@ static const char *entry_name(Llvm *p) {
 static void put_function(Llvm *p, StrBuf *out) {
   sb_printf(out,
             "define i32 @%s(ptr nocapture readonly %%slots, i64 %%first, i64 %%last, ptr noalias "
-            "nocapture %%scratch) nounwind {\nentry:\n",
-            entry_name(p));
+            "nocapture %%scratch) nounwind%s {\nentry:\n",
+            entry_name(p), llvm_debug_function(p));
   sb_puts(out, "  " LLVM_NOWHERE " = alloca i64, align 8\n");
   if (p->has_tiles) sb_puts(out, "  " LLVM_TILES " = alloca [16384 x i8], align 64\n");
   put_slots(p, out);
@@ -249,6 +249,7 @@ static const char *module_text(Llvm *p) {
   sb_puts(&out, LLVM_ZERO " = internal constant i64 0, align 8\n");
   put_function(p, &out);
   for (int i = 0; i < p->declared.n; i++) sb_printf(&out, "%s\n", p->declared.at[i]);
+  llvm_debug_close(p, &out);
   return sb_text(&out);
 }
 
@@ -268,6 +269,7 @@ bool llvm_emit(Kernel *k, const LlvmHost *host, Arena *a, LlvmKernel *out) {
   p.matrices = llvm_find_matrices(&p);
   p.facts = launch_facts(&p, launch);
   p.block = "groups";
+  llvm_debug_open(&p);
   open_params(&p);
   open_ids(&p, launch);
   if (alone) llvm_region(&p, k->body);

@@ -19,7 +19,7 @@ static const LlvmDot dots[] = {
 static bool suits(const MmaInfo *row, DotKind kind) {
   const DotInfo *form = dot_info(row->tile);
   bool even = row->m % 2 == 0 && row->n % 2 == 0, full = row->m % 16 == 0 && row->n % 16 == 0;
-  if (kind == DOT_KIND_MATRIX) return form->least == 16 && full;
+  if (kind == DOT_KIND_MATRIX) return form->grain == 16 && full;
   if (kind == DOT_KIND_SQUARE) return form->squares && even;
   return row->tile != DOT_tile && !(form->squares && even);
 }

@@ -275,9 +275,12 @@ bool llvm_op_waits(const Op *op) {
 
 void llvm_op(Llvm *p, const Op *op) {
   LlvmFn *fn = writer[op->kind];
+  const char *outer = p->place;
   if (!fn && llvm_has_elementwise(op->kind)) fn = llvm_elementwise;
+  llvm_at(p, op);
   if (fn) fn(p, op);
   else if (!(op_info[op->kind].flags & OPF_HINT)) llvm_fail(p, op, "this op");
+  p->place = outer;
 }
 
 void llvm_region(Llvm *p, const Region *r) {

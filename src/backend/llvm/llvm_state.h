@@ -55,6 +55,17 @@ typedef struct SymName {
 
 typedef struct Lanes Lanes; /* llvm_lanes.h */
 
+typedef struct DebugFile {
+  uint32_t file;
+  int number; /* of its metadata; its scope's is one more */
+} DebugFile;
+
+typedef struct DebugPlace {
+  Span at;
+  int number;
+  const char *text; /* behind an instruction */
+} DebugPlace;
+
 typedef struct Llvm {
   Kernel *k;
   const LlvmHost *host;
@@ -78,6 +89,9 @@ typedef struct Llvm {
   int nallocs;
   const char *place; /* ", !dbg !7" of the op that is being written, or "" */
   Lanes *lanes;      /* NULL: a workgroup is one thread */
+  bool has_lines;
+  Vec(DebugFile) files;
+  Vec(DebugPlace) places;
   bool failed;
 } Llvm;
 
@@ -105,6 +119,13 @@ void llvm_declare(Llvm *p, const char *text);  /* a line of the module; one of e
 const char *llvm_slot(Llvm *p, LlvmSlot slot); /* the name it is loaded under; one for equal ones */
 const char *llvm_label(Llvm *p, const char *what);
 void llvm_block(Llvm *p, const char *label); /* begins it */
+
+/* ---- llvm_debug.c ---- */
+
+void llvm_debug_open(Llvm *p);
+void llvm_at(Llvm *p, const Op *op); /* what is written from now on comes from there */
+const char *llvm_debug_function(Llvm *p);
+void llvm_debug_close(Llvm *p, StrBuf *out);
 
 /* ---- llvm_held.c ---- */
 

@@ -1,0 +1,90 @@
+/* llvm_debug.c: which line of the source an instruction comes from, for debuggers and profilers.
+ *
+ * Metadata of fixed numbers: 0 the unit, 1 and 2 versions, 3 a type, 4 the function; then files,
+ * each with a scope of its own, and places. A kernel without a source has none of it. */
+#include <ctype.h>
+
+#include "backend/llvm/llvm_state.h"
+
+enum { UNIT, VERSION, DWARF, TYPE, FUNCTION, FIRST };
+
+/* A name that can stand between quotes. */
+static bool is_plain(const char *name) {
+  for (; *name; name++)
+    if (*name == '"' || *name == '\\' || iscntrl((unsigned char)*name)) return false;
+  return true;
+}
+
+static const char *name_of(const Llvm *p, uint32_t file) {
+  return sources_name(&p->k->cx->sources, file);
+}
+
+static bool is_known(const Llvm *p, Span at) {
+  return at.file && at.line && is_plain(name_of(p, at.file));
+}
+
+/* Numbers go on with each file (two) and each place (one). */
+static int next_number(const Llvm *p) { return FIRST + 2 * p->files.n + p->places.n; }
+
+static int file_number(Llvm *p, uint32_t file) {
+  for (int i = 0; i < p->files.n; i++)
+    if (p->files.at[i].file == file) return p->files.at[i].number;
+  DebugFile new = {file, next_number(p)};
+  vec_push(p->arena, &p->files, new);
+  return new.number;
+}
+
+void llvm_at(Llvm *p, const Op *op) {
+  Span at = op->at;
+  if (!p->has_lines || !is_known(p, at)) return;
+  for (int i = p->places.n; i-- > 0;) {
+    const DebugPlace *was = &p->places.at[i];
+    if (was->at.file != at.file || was->at.line != at.line || was->at.col != at.col) continue;
+    p->place = was->text;
+    return;
+  }
+  file_number(p, at.file);
+  DebugPlace new = {at, next_number(p), NULL};
+  new.text = p->place = arena_printf(p->arena, ", !dbg !%d", new.number);
+  vec_push(p->arena, &p->places, new);
+}
+
+void llvm_debug_open(Llvm *p) {
+  p->has_lines = is_known(p, p->k->at);
+  if (p->has_lines) file_number(p, p->k->at.file);
+}
+
+const char *llvm_debug_function(Llvm *p) {
+  return p->has_lines ? arena_printf(p->arena, " !dbg !%d", FUNCTION) : "";
+}
+
+void llvm_debug_close(Llvm *p, StrBuf *out) {
+  if (!p->has_lines) return;
+  int file = file_number(p, p->k->at.file);
+  sb_printf(out, "!llvm.dbg.cu = !{!%d}\n!llvm.module.flags = !{!%d, !%d}\n", UNIT, VERSION, DWARF);
+  sb_printf(out,
+            "!%d = distinct !DICompileUnit(language: DW_LANG_C99, file: !%d, producer: \"wave\", "
+            "isOptimized: true, runtimeVersion: 0, emissionKind: LineTablesOnly)\n",
+            UNIT, file);
+  sb_printf(out, "!%d = !{i32 2, !\"Debug Info Version\", i32 3}\n", VERSION);
+  sb_printf(out, "!%d = !{i32 7, !\"Dwarf Version\", i32 4}\n", DWARF);
+  sb_printf(out, "!%d = !DISubroutineType(types: !{})\n", TYPE);
+  sb_printf(
+      out,
+      "!%d = distinct !DISubprogram(name: \"%s\", scope: !%d, file: !%d, line: %u, type: !%d, "
+      "scopeLine: %u, spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: !%d)\n",
+      FUNCTION, is_plain(p->k->name) ? p->k->name : "kernel", file, file, p->k->at.line, TYPE,
+      p->k->at.line, UNIT);
+  for (int i = 0; i < p->files.n; i++) {
+    const DebugFile *f = &p->files.at[i];
+    sb_printf(out, "!%d = !DIFile(filename: \"%s\", directory: \"\")\n", f->number,
+              name_of(p, f->file));
+    sb_printf(out, "!%d = !DILexicalBlockFile(scope: !%d, file: !%d, discriminator: 0)\n",
+              f->number + 1, FUNCTION, f->number);
+  }
+  for (int i = 0; i < p->places.n; i++) {
+    const DebugPlace *at = &p->places.at[i];
+    sb_printf(out, "!%d = !DILocation(line: %u, column: %u, scope: !%d)\n", at->number, at->at.line,
+              at->at.col, file_number(p, at->at.file) + 1);
+  }
+}

@@ -1,0 +1,71 @@
+/* asm_kit.h: code for processors that this machine is not, as LLVM writes it down. */
+#ifndef WV_ASM_KIT_H
+#define WV_ASM_KIT_H
+
+#include <elf.h>
+
+#include "unit/cpu_kit.h"
+
+typedef struct Chip {
+  const char *triple, *cpu, *features;
+  const char *product; /* the instruction of a tile, as assembly spells it */
+  const char *spill;   /* what a register on the stack looks like */
+} Chip;
+
+/* What LLVM makes of the kernel: assembly, or an object. NULL after printing why; skipped where the
+ * library has no such target. */
+static inline const char *code_of(Lab *l, const Chip *c, bool assembly, CpuCode *code,
+                                  bool *skipped) {
+  Arena *a = l->cx->arena;
+  const CpuLlvm *llvm = kit_llvm(a);
+  CpuCompile o = {.target = {c->triple, c->cpu, c->features}, .assembly = assembly};
+  LlvmHost host = llvm_host(c->triple, c->features);
+  LlvmKernel k;
+  const char *error = NULL;
+  *skipped = !llvm;
+  if (!llvm) return NULL;
+  if (!l->k || !llvm_emit(l->k, &host, a, &k)) return lab_print_errors(l), NULL;
+  if (cpu_llvm_compile(llvm, a, k.text, &o, code, &error)) return code->bytes;
+  *skipped = strstr(error, "unknown target") != NULL;
+  if (!*skipped) printf("%s: %s\n", c->cpu, error);
+  return NULL;
+}
+
+static inline const char *assembly_of(Lab *l, const Chip *c, bool *skipped) {
+  CpuCode code;
+  return code_of(l, c, true, &code, skipped);
+}
+
+static inline int count_of(const char *text, size_t n, const char *word) {
+  int count = 0;
+  for (const char *at = text; (at = strstr(at, word)) && at < text + n; at++) count++;
+  return count;
+}
+
+/* The loop with the products: from the label in front of the first one to the jump behind. */
+static inline size_t loop_at(const char *text, const char *product, const char **begin) {
+  const char *first = strstr(text, product), *end = first;
+  if (!first) return 0;
+  while (first > text && !(first[0] == '\n' && first[1] == '.')) first--;
+  for (const char *at = end; (at = strstr(at, product)); at++) end = at;
+  *begin = first;
+  return (size_t)(end - first);
+}
+
+/* Functions that an object wants from outside, into `names`; how many. */
+static inline int undefined_of(const CpuCode *code, const char **names, int most) {
+  const uint8_t *bytes = code->bytes;
+  const Elf64_Ehdr *head = (const Elf64_Ehdr *)(const void *)bytes;
+  const Elf64_Shdr *sections = (const Elf64_Shdr *)(const void *)(bytes + head->e_shoff);
+  int n = 0;
+  for (int i = 0; i < head->e_shnum; i++) {
+    if (sections[i].sh_type != SHT_SYMTAB) continue;
+    const Elf64_Sym *symbols = (const Elf64_Sym *)(const void *)(bytes + sections[i].sh_offset);
+    const char *text = (const char *)bytes + sections[sections[i].sh_link].sh_offset;
+    for (size_t s = 1; s < sections[i].sh_size / sizeof *symbols; s++)
+      if (symbols[s].st_shndx == SHN_UNDEF && n < most) names[n++] = text + symbols[s].st_name;
+  }
+  return n;
+}
+
+#endif

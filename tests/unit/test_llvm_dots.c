@@ -1,0 +1,204 @@
+/* test_llvm_dots.c: register tiles of every form: compiled for every processor of targets.def, and
+ * run where this machine is one that has the form. */
+#include "target/register_tile.h"
+#include "unit/asm_kit.h"
+
+/* A loop over k that adds products to a block, as lower_tiles writes it. */
+static const char *loop_text(Arena *a, const MmaInfo *row, DType operands, DType sums, int steps) {
+  const char *t = dtype_info[operands].name, *s = dtype_info[sums].name;
+  int as = row->m * row->k, bs = row->n * row->k, cs = row->m * row->n;
+  return arena_printf(
+      a,
+      "thread kernel @tile(%%a: mem<%d, %s>, %%b: mem<%d, %s>, %%c: mem<%d, %s>)\n"
+      "  launch grid (1) block (1) wave 1\n"
+      "{\n  %%zero = scalar 0 : index\n  %%start = load %%c, %%zero : vec<%d, %s>\n"
+      "  %%r = for K with {trips = %d} carry %%acc = %%start {\n"
+      "    %%i = expr $ARGK*%d : index\n    %%j = expr $ARGK*%d : index\n"
+      "    %%x = load %%a, %%i : vec<%d, %s>\n    %%y = load %%b, %%j : vec<%d, %s>\n"
+      "    %%s = wave_mma %s %%x, %%y, %%acc\n    yield %%s\n  }\n"
+      "  store %%r, %%c, %%zero\n}\n",
+      as * steps, t, bs * steps, t, cs, s, cs, s, steps, as, bs, as, t, bs, t, row->name);
+}
+
+static DType operands_of(DotForm form) {
+  unsigned types = form == DOT_tile ? MMA_f32 : dot_info(form)->types;
+  for (int t = 0; t < DTYPE_COUNT; t++)
+    if (types == (unsigned)dtype_mma((DType)t)) return (DType)t;
+  return DTYPE_f32;
+}
+
+static DType sums_of(DType operands) { return dtype_is_float(operands) ? DTYPE_f32 : DTYPE_i32; }
+
+/* ---- compiled ---- */
+
+/* The instruction of a form on a processor, and how many results one of them adds to. */
+typedef struct Expected {
+  DotForm form;
+  const char *target; /* on it and those that follow it in its family */
+  const char *product;
+  int results;
+} Expected;
+
+static const Expected expected[] = {
+    {DOT_tile, "cpu_neon", "fmla", 4},
+    {DOT_tile, "cpu_neon_dot", "fmla", 4},
+    {DOT_tile, "cpu_neon_mm", "fmla", 4},
+    {DOT_tile, "cpu_avx2", "vfmadd", 8},
+    {DOT_tile, "cpu_avx512", "vfmadd", 16},
+    {DOT_tile, "cpu_avx512_bf16", "vfmadd", 16},
+    {DOT_tile, "cpu_amx", "vfmadd", 16},
+    {DOT_tile, "cpu_amx_fp16", "vfmadd", 16},
+    {DOT_idot, "cpu_neon_dot", "sdot", 4},
+    {DOT_idot, "cpu_neon_mm", "sdot", 4},
+    {DOT_bfdot, "cpu_neon_mm", "bfdot", 4},
+    {DOT_immla, "cpu_neon_mm", "smmla", 4},
+    {DOT_bfmmla, "cpu_neon_mm", "bfmmla", 4},
+    {DOT_wdot, "cpu_sse", "pmaddwd", 4},
+    {DOT_wdot, "cpu_avx2", "vpmaddwd", 8},
+    {DOT_wdot, "cpu_avx512", "vpmaddwd", 16},
+    {DOT_wdot, "cpu_avx512_bf16", "vpdpwssd", 16},
+    {DOT_wdot, "cpu_amx", "vpdpwssd", 16},
+    {DOT_wdot, "cpu_amx_fp16", "vpdpwssd", 16},
+    {DOT_bfdot, "cpu_avx512_bf16", "vdpbf16ps", 16},
+    {DOT_bfdot, "cpu_amx", "vdpbf16ps", 16},
+    {DOT_bfdot, "cpu_amx_fp16", "vdpbf16ps", 16},
+    {DOT_amx_i8, "cpu_amx", "tdpbssd", 256},
+    {DOT_amx_i8, "cpu_amx_fp16", "tdpbssd", 256},
+    {DOT_amx_bf16, "cpu_amx", "tdpbf16ps", 256},
+    {DOT_amx_bf16, "cpu_amx_fp16", "tdpbf16ps", 256},
+    {DOT_amx_f16, "cpu_amx_fp16", "tdpfp16ps", 256},
+};
+
+static Chip chip_of(Arena *a, const Processor *p, const char *product) {
+  bool arm = strcmp(p->arch, "aarch64") == 0;
+  return (Chip){arena_printf(a, "%s-unknown-linux-gnu", p->arch), arm ? "generic" : "x86-64",
+                p->features, product, arm ? "[sp" : "(%rsp)"};
+}
+
+/* The block that a large product is cut into: one instruction for as many results as it adds to,
+ * nothing of it on the stack, nothing called. */
+static bool block_compiles(const Expected *e) {
+  Arena *a = arena_new();
+  const Processor *p = processor_named(e->target);
+  DType type = operands_of(e->form), sums = sums_of(type);
+  TileProduct wanted = {.a = (unsigned)dtype_mma(type), .b = (unsigned)dtype_mma(type)};
+  wanted.sum = (unsigned)dtype_mma(sums), wanted.bits = 32;
+  wanted.rows = 1024, wanted.columns = 960;
+  RegisterTile t = register_tile(target_find(e->target).machine, &wanted);
+  wanted.a = wanted.b = 0; /* forms that it has better ones for: blocks of vectors */
+  if (t.form != e->form) t = register_tile(target_find(e->target).machine, &wanted);
+  const MmaInfo *row = mma_register_tile(a, e->form, t.m, t.n, 0);
+  Lab l = lab_open(loop_text(a, row, type, sums, 8));
+  Chip chip = chip_of(a, p, e->product);
+  bool skipped;
+  const char *text = assembly_of(&l, &chip, &skipped), *loop = NULL;
+  size_t size = text ? loop_at(text, e->product, &loop) : 0;
+  int products = loop ? count_of(loop, size + 1, e->product) : 0;
+  int spills = loop ? count_of(loop, size, chip.spill) : 1;
+  CpuCode code;
+  const char *names[8];
+  bool ok = skipped || (products == t.m * t.n / e->results && spills == 0);
+  if (!ok)
+    printf("%s on %s: %d products, %d spills\n%.*s\n", row->name, e->target, products, spills,
+           (int)size, loop ? loop : "");
+  if (!skipped && code_of(&l, &chip, false, &code, &skipped))
+    for (int i = undefined_of(&code, names, 8); i-- > 0; ok = false)
+      printf("%s on %s calls %s\n", row->name, e->target, names[i]);
+  lab_close(&l);
+  arena_free(a);
+  return ok;
+}
+
+TEST(blocks_are_the_instruction) {
+  for (size_t i = 0; i < WV_LEN(expected); i++) CHECK(block_compiles(&expected[i]));
+}
+
+/* Every form of every processor is expected to be something. SSE has no product of floats with a
+ * sum: two instructions. */
+TEST(every_form_is_expected) {
+  for (int i = 0; processor_at(i); i++)
+    for (int f = 0; f < DOT_COUNT; f++) {
+      const Processor *p = processor_at(i);
+      bool found = !*p->arch || !(p->tiles >> f & 1);
+      if (f == DOT_tile && strcmp(p->target, "cpu_sse") == 0) found = true;
+      for (size_t e = 0; e < WV_LEN(expected); e++)
+        found |= (int)expected[e].form == f && strcmp(expected[e].target, p->target) == 0;
+      if (!found) printf("%s on %s\n", dot_info((DotForm)f)->word, p->target);
+      CHECK(found);
+    }
+}
+
+/* Edges of products, and forms on processors that lack them (text may say so): they compile. */
+TEST(every_shape_compiles) {
+  static const int shapes[][2] = {{1, 1}, {3, 5}, {2, 16}};
+  static const char *const targets[] = {"cpu_neon", "cpu_neon_mm", "cpu_sse", "cpu_amx"};
+  for (size_t t = 0; t < WV_LEN(targets); t++)
+    for (int f = 0; f < DOT_COUNT; f++)
+      for (size_t s = 0; s < WV_LEN(shapes); s++) {
+        Arena *a = arena_new();
+        DType type = operands_of((DotForm)f);
+        const MmaInfo *row = mma_register_tile(a, (DotForm)f, shapes[s][0], shapes[s][1], 0);
+        Lab l = lab_open(loop_text(a, row, type, sums_of(type), 2));
+        Chip chip = chip_of(a, processor_named(targets[t]), "");
+        bool skipped;
+        const char *text = assembly_of(&l, &chip, &skipped);
+        if (!skipped && !text) printf("%s on %s\n", row->name, targets[t]);
+        CHECK(skipped || text);
+        lab_close(&l);
+        arena_free(a);
+      }
+}
+
+/* ---- run ---- */
+
+static void fill_numbers(Lab *l, const MmaInfo *row, DType type, DType sums, int steps) {
+  int count[] = {row->m * row->k * steps, row->n * row->k * steps, row->m * row->n};
+  for (int i = 0; i < 3; i++) {
+    DType t = i < 2 ? type : sums;
+    int at = lab_tensor(l, t, 1, count[i]);
+    for (int e = 0; e < count[i]; e++) {
+      int number = (e * 7919 + i * 104729) % 256 - 128; /* the least byte is among them */
+      double v = dtype_is_float(t) ? number / 16.0 : number;
+      put(l, at, e, v);
+    }
+  }
+}
+
+/* The same bits in the simulator and on this machine: all sums are exact. */
+static bool block_runs(const Processor *p, DotForm form, int m, int n) {
+  enum { STEPS = 3 };
+  Arena *a = arena_new();
+  const MmaInfo *row = mma_register_tile(a, form, m, n, 0);
+  DType type = operands_of(form), sums = sums_of(type);
+  const char *text = loop_text(a, row, type, sums, STEPS);
+  Lab sim = lab_open(text), cpu = lab_open(text);
+  fill_numbers(&sim, row, type, sums, STEPS);
+  fill_numbers(&cpu, row, type, sums, STEPS);
+  SimOptions o = {.machine = target_find(p->target).machine};
+  bool ok = sim_lab(&sim, &o, NULL);
+  if (!ok) lab_print_errors(&sim);
+  CpuRun r = cpu_run(&cpu);
+  size_t bytes = (size_t)(m * n) * 4;
+  ok = ok && r.ok && (r.skipped || memcmp(sim.tensors[2].data, cpu.tensors[2].data, bytes) == 0);
+  if (!ok) printf("%s on %s differs\n", row->name, p->target);
+  lab_close(&sim);
+  lab_close(&cpu);
+  arena_free(a);
+  return ok;
+}
+
+TEST(this_machine_adds_the_same) {
+  static const int shapes[][2] = {{1, 1}, {8, 12}, {5, 7}, {32, 32}, {16, 32}, {4, 48}, {16, 31}};
+  Arena *a = arena_new();
+  const CpuLlvm *llvm = kit_llvm(a);
+  CpuTarget host = llvm ? cpu_llvm_host(llvm, a) : (CpuTarget){0};
+  const Processor *p = llvm ? processor_of_host(host.triple, host.features) : NULL;
+  if (p) printf("%s\n", p->target);
+  for (int f = 0; p && f < DOT_COUNT; f++)
+    for (size_t s = 0; p->tiles >> f & 1 && s < WV_LEN(shapes); s++)
+      CHECK(block_runs(p, (DotForm)f, shapes[s][0], shapes[s][1]));
+  arena_free(a);
+}
+
+TESTS_MAIN(RUN(blocks_are_the_instruction) RUN(every_form_is_expected) RUN(every_shape_compiles)
+               RUN(this_machine_adds_the_same))
