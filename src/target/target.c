@@ -34,7 +34,8 @@ static const Processor processor_rows[] = {
 TargetInfo target_playing(const TargetInfo *t, int lanes) {
   TargetInfo played = *t;
   played.lanes = lanes;
-  played.global_access = played.shared_access = 16; /* as GPUs have them */
+  played.global_access = played.shared_access = 16; /* as GPUs have them, and so are banks */
+  played.banks = played.phase4 = 32, played.phase8 = 16, played.phase16 = 8;
   played.lockstep = false;
   played.features = UNALIGNED | NAMED_BARRIER | BF16 | FP8_OCP | FP8_FNUZ | MFMA | MFMA_I8_K16 |
                     MFMA_F8 | MFMA_K32 | MFMA_SCALE | WMMA_11 | WMMA_12 | WMMA_1250 | MMA_SYNC |
