@@ -18,13 +18,15 @@ enum {
 
 /* ---- the tensor's side ---- */
 
-/* The same for all threads: starts of tiles are; what a mapping adds may not be. */
+/* The same for all threads, but for coordinates of the tile: starts of tiles are; what a mapping
+ * adds may not be. */
 static bool is_uniform(const Sym *e) {
   const Sym *symbols[MOST_SYMBOLS];
   int n = sym_free_symbols(e, symbols, MOST_SYMBOLS);
   for (int i = 0; i < n && i < MOST_SYMBOLS; i++) {
     const char *name = sym_name(symbols[i]);
     bool fixed = strncmp(name, "$WG", 3) == 0 || strncmp(name, "$ARG", 4) == 0;
+    fixed = fixed || strncmp(name, "$x", 2) == 0;
     if ((name[0] == '$' && !fixed) || strchr(name, '.')) return false;
   }
   return n <= MOST_SYMBOLS;
@@ -62,6 +64,8 @@ static bool find_axes(SymCtx *sym, const AccessBounds *b, const int *extent, Cop
 static bool find_pixels(const Distribution *d, const AccessBounds *b, const int *extent,
                         CopyBox *out) {
   if (!copy_pixels(d, b, extent, &out->pixels)) return false;
+  for (int m = 0; m < b->access.memory->type->rank; m++)
+    if (!is_uniform(b->coords[m])) return out->pixels.walk.dims = 0, false;
   out->rank = 2;
   out->axis[0] = out->pixels.pixel, out->axis[1] = out->pixels.channel;
   return true;

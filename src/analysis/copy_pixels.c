@@ -2,6 +2,8 @@
  * and corners make the coordinates of the access is found by trying those that can be told. */
 #include "analysis/copy_pixels.h"
 
+enum { FARTHEST = 64 }; /* of corners that are tried; along a single dim a map could tell more */
+
 typedef struct Finder {
   SymCtx *sym;
   const SymFacts *facts; /* of the header, and of a tile along the channels: below */
@@ -100,9 +102,10 @@ static bool find_walk(Finder *f, int d, const Sym **below) {
   if (!m->step[d]) return find_standstill(f, d);
   if (m->step[d] < 1 || m->step[d] > IM2COL_STEP || m->lowest[d] < -reach || m->lowest[d] >= reach)
     return false;
-  for (int64_t tried = 0; tried < 2 * reach; tried++) {
-    int64_t highest = tried <= reach ? -tried : tried - reach;
-    const Sym *n = highest < reach ? pixels_along(f, d, highest) : NULL;
+  for (int tried = 0; tried < 2 * FARTHEST; tried++) {
+    int64_t highest = tried < FARTHEST ? -tried : tried - FARTHEST + 1;
+    if (highest < -reach || highest >= reach) continue;
+    const Sym *n = pixels_along(f, d, highest);
     if (!is_walked(f, d, *below, n)) continue;
     m->highest[d] = highest;
     *below = sym_mul(f->sym, *below, n);
