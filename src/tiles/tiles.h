@@ -232,6 +232,7 @@ typedef struct NestBox {
 } NestBox;
 
 NestBox nest_box(const Tiles *t, const Type *type, const Tile *tile);
+NestBox nest_without(const NestBox *b, int dim); /* the box of the other dims */
 /* Vectors along this dim, for loops that make `of`, or that move elements of so many bytes. */
 void nest_choose_width(Tiles *t, NestBox *b, const Sym *along, const Value *of);
 void nest_choose_moved(Tiles *t, NestBox *b, const Sym *along, int bytes);

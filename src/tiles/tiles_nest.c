@@ -108,6 +108,20 @@ NestBox nest_box(const Tiles *t, const Type *type, const Tile *tile) {
   return b;
 }
 
+NestBox nest_without(const NestBox *b, int dim) {
+  NestBox rest = *b;
+  rest.rank = 0;
+  rest.along = -1;
+  rest.width = 1;
+  for (int i = 0; i < b->rank; i++) {
+    if (i == dim) continue;
+    rest.dim[rest.rank] = b->dim[i];
+    rest.start[rest.rank] = b->start[i];
+    rest.extent[rest.rank++] = b->extent[i];
+  }
+  return rest;
+}
+
 /* Several registers at a time where they are short: more that does not depend on each other. An
  * exponential has a dozen constants: more than two at a time do not fit beside them. */
 enum { LOOP_BYTES = 64, LONG_LOOP_BYTES = 32 };
