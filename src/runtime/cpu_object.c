@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "runtime/cpu_debug.h"
 #include "runtime/cpu_reloc.h"
 
 enum { PAGE = 65536, STUB = 16 }; /* no AArch64 kernel has larger pages */
@@ -27,6 +28,7 @@ struct CpuImage {
   char *names;
   NamedPlace *symbols;
   int nsymbols;
+  CpuDebug *debug;
 };
 
 typedef struct Object {
@@ -252,7 +254,11 @@ CpuImage *cpu_object_load(const void *bytes, size_t size, Arena *a, const char *
   if (ok) o.placed = ARENA_ARRAY(a, uint64_t, o.head->e_shnum);
   ok = ok && place(&o, image, &stubs) && relocate(&o, (uint64_t)(uintptr_t)image->map + stubs) &&
        make_executable(&o, image);
-  if (ok) return keep_symbols(&o, image), image;
+  if (ok) {
+    keep_symbols(&o, image);
+    image->debug = cpu_debug_show(o.bytes, o.size, o.placed);
+    return image;
+  }
   *error = arena_printf(a, "the object code cannot be loaded: %s", o.error);
   cpu_object_unload(image);
   return NULL;
@@ -266,6 +272,7 @@ void *cpu_object_symbol(const CpuImage *image, const char *name) {
 
 void cpu_object_unload(CpuImage *image) {
   if (!image) return;
+  cpu_debug_hide(image->debug);
   if (image->map) munmap(image->map, image->size);
   free(image->names);
   free(image->symbols);
