@@ -70,4 +70,44 @@ TEST(every_type_compiles) {
   arena_free(a);
 }
 
-TESTS_MAIN(RUN(tiles_stay_in_registers) RUN(every_type_compiles))
+/* Functions on vectors are written out, on every processor: nothing is called. SSE without FMA
+ * calls fma, and is left out. */
+static bool calls_nothing(const Chip *c, const char *op, const char *type) {
+  Arena *a = arena_new();
+  Lab l = lab_open(arena_printf(a,
+                                "thread kernel @k(%%a: mem<N, %s>)\n"
+                                "  launch grid (N//16) block (1) wave 1\n  dynamic N\n{\n"
+                                "  %%at = expr $WG0*16 : index\n"
+                                "  %%x = load %%a, %%at : vec<16, %s>\n  %%y = %s %%x\n"
+                                "  store %%y, %%a, %%at\n}\n",
+                                type, type, op));
+  CpuCode code;
+  bool skipped, ok = true;
+  const char *names[4];
+  if (code_of(&l, c, false, &code, &skipped))
+    for (int i = undefined_of(&code, names, 4); i-- > 0;) {
+      bool large = (*op == 's' || *op == 'c') && strcmp(op, names[i]) == 0;
+      if (!large) printf("%s of %s on %s calls %s\n", op, type, c->cpu, names[i]);
+      ok &= large;
+    }
+  else ok = skipped;
+  lab_close(&l);
+  arena_free(a);
+  return ok;
+}
+
+TEST(vectors_call_nothing) {
+  static const char *const f32[] = {"exp",         "exp2", "log2",  "log10", "tanh",
+                                    "tanh_approx", "sin",  "cos",   "sqrt",  "rsqrt",
+                                    "reciprocal",  "abs",  "round", "neg",   "roundeven"};
+  static const char *const f64[] = {"exp", "exp2", "sin", "cos", "sqrt", "rsqrt", "round"};
+  for (size_t c = 0; c < WV_LEN(chips); c++) {
+    for (size_t i = 0; i < WV_LEN(f32); i++) {
+      CHECK(calls_nothing(&chips[c], f32[i], "f32"));
+      CHECK(calls_nothing(&chips[c], f32[i], "bf16"));
+    }
+    for (size_t i = 0; i < WV_LEN(f64); i++) CHECK(calls_nothing(&chips[c], f64[i], "f64"));
+  }
+}
+
+TESTS_MAIN(RUN(tiles_stay_in_registers) RUN(every_type_compiles) RUN(vectors_call_nothing))
