@@ -5,8 +5,8 @@
  *       %x = read %a : tile<M, N, f32>              for $i0 with {trips = 64} { ...
  *       write %x, %b
  * For machines with register tiles and no lanes (the host's processor). Which waves and lanes the
- * author declared does not matter; what depends on them (contract.h) is refused. Needs masks to be
- * recorded. Needs DISTRIBUTE, BOUNDS and UNIFORM; breaks all. See tiles.h for the ideas. */
+ * author declared does not matter; what depends on them (contract.h) was given lanes by retarget.
+ * Needs masks to be recorded. Needs DISTRIBUTE, BOUNDS and UNIFORM; breaks all. See tiles.h for the ideas. */
 #include "analysis/contract.h"
 #include "ir/attr.h"
 #include "tiles/tiles.h"
@@ -124,9 +124,9 @@ static bool is_tile_pure(Kernel *k, PassCtx *cx) {
   Contract c = contract_of(cx->facts.distribute, cx->facts.uniform, cx->scratch);
   if (!c.op) return true;
   Diag *d = diag_add(&k->cx->diags, DIAG_E0601, c.op->at,
-                     "`%s`: a kernel that depends on threads (it %s) is not lowered for %s yet",
-                     op_info[c.op->kind].name, c.why, cx->target->name);
-  diag_hint(&k->cx->diags, d, "the simulator runs it as a machine with lanes: `sim:gfx942`");
+                     "`%s`: a kernel that depends on threads (it %s) is no loop over tiles",
+                     op_info[c.op->kind].name, c.why);
+  diag_hint(&k->cx->diags, d, "the pass `retarget` gives it the lanes that it declares");
   return false;
 }
 

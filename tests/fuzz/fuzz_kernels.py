@@ -1,19 +1,29 @@
 #!/usr/bin/env python3
 """Random kernels on random machines: lanes, tiles and NumPy must agree.
 
-    tests/fuzz/fuzz_kernels.py [--seed N] [--count N] [--seconds N] [--keep DIR]
+    tests/fuzz/fuzz_kernels.py [--seed N] [--count N] [--seconds N] [--shard I/N] [--keep DIR]
+                               [--ways eval,sim,cpu,lanes]
 
 A case is a list of statements over tiles of M, N and K, with random sizes, tiles, waves, dtypes and
-a machine. It is computed three times: directly in NumPy on whole padded tensors, by the reference
-evaluator after every tile pass, and by the simulator lane by lane with all its checks. Numbers are
-small integers, so that every way of adding them up is exact and results must be equal. A failing
-case is shrunk, statement by statement and size by size, and printed as text that wavec runs. The
-last line is `N passed, M failed`.
+a machine. It is computed in NumPy on whole padded tensors, and then in up to four ways:
+
+    eval    by the reference evaluator, if its result does not depend on threads
+    sim     by the simulator lane by lane with all its checks
+    cpu     by machine code for this processor, if there is a libLLVM
+    lanes   by machine code of the program that lanes of the machine would run, likewise
+
+Numbers are small integers, so that every way of adding them up is exact and results must be equal.
+Some kernels add the number of a thread and take it away again: that makes threads observable, and
+the declared waves are run as they stand. Cases run in a child process: one that crashes or hangs is
+a finding like any other. A failing case is shrunk, statement by statement and size by size, and
+printed as text that wavec runs. The last line is `N passed, M failed`.
 """
 
 import argparse
 import os
 import random
+import select
+import signal
 import sys
 import time
 
@@ -36,6 +46,9 @@ BINARY = {
     "maximum": np.maximum,
     "minimum": np.minimum,
 }
+NO_ASYNC = ("toy8", "gfx1100", "gfx1201")  # what their lanes do a processor can do, too
+WAYS = ("eval", "sim", "cpu", "lanes")
+HAS_CPU = any(device.kind == "cpu" for device in _wave.devices())
 NOT_LOWERED = ("E0601", "E0608", "E0610", "E0611", "E0612", "E0613")  # refused, and said so
 
 
@@ -70,6 +83,7 @@ class Case:
         self.dynamic = r.random() < 0.5
         self.target = r.choice(TARGETS)
         self.schedule = r.choice(SCHEDULES)
+        self.observable, self.ways = False, WAYS
         self.params, self.outputs, self.statements = [], [], []
         self.values, self.names = [], 0
         self._generate()
@@ -163,6 +177,15 @@ class Case:
         out = self.fresh(a.dims, self.r.choice(kinds), a.most)
         to = NUMPY[out.dtype]
         self.add(into, Statement(out, [a], f"@out = cast @0 : {out.type()}", lambda env, at, x: x.astype(to)))
+
+    def observe(self, into):
+        """What is added and taken away again is the number of a thread."""
+        a = self.pick(into, dtype=self.r.choice(("i32", "f32")), most=2**20)
+        number = self.r.choice(("$T0", "Mod($T0, 8)", "floor($T0/64)"))
+        text = f"@outt = scalar {number} : {a.dtype}\n@outs = add @0, @outt\n@out = sub @outs, @outt"
+        out = self.fresh(a.dims, a.dtype, a.most)
+        self.observable = True
+        self.add(into, Statement(out, [a], text, lambda env, at, x: x))
 
     def index(self, into):
         dim = self.r.choice("MN")
@@ -261,6 +284,8 @@ class Case:
     def _generate(self):
         kinds = [self.binary, self.binary, self.select, self.cast, self.index, self.broadcast]
         kinds += [self.reduce, self.reduce, self.product, self.accumulate]
+        if self.r.random() < 0.25:
+            kinds += [self.observe] * 3
         for _ in range(self.r.randint(1, 9)):
             self.r.choice(kinds)(self.statements)
         cut = [d for d in "MN" if self.size[d] > self.tile[d]]
@@ -380,30 +405,110 @@ def refused(error):
     return any(f"[{code}]" in str(error) for code in NOT_LOWERED)
 
 
-def problem(case):
+class Compiled(_wave.Launchable):
+    """A kernel as machine code; nothing of it is kept in a cache."""
+
+    def __init__(self, kernel):
+        self._bind(kernel)
+        self._use(kernel.compile(target="cpu", cache=-1))
+
+
+def run(way, case, text, args):
+    kernel = _wave.parse(text, "case.wave")[0]
+    if way == "eval":
+        kernel.eval(args)
+    elif way == "sim":
+        target = f"sim:{case.target}"
+        simulate(text, *args, target=target, schedule=case.schedule, name="case.wave")
+    else:
+        if way == "lanes":
+            kernel.lower(case.target if case.target in NO_ASYNC else NO_ASYNC[case.seed % 3])
+            kernel = _wave.parse(str(kernel), "lanes.wave")[0]
+        Compiled(kernel)(*args)
+    _wave.take_diagnostics()
+
+
+def ways_of(case):
+    """Those that can be gone here; whose threads are observable no tile evaluator runs."""
+    here = [w for w in case.ways if w in ("eval", "sim") or HAS_CPU]
+    return [w for w in here if w != "eval" or not case.observable]
+
+
+def problem_here(case):
     """What is wrong with the case: None, "refused", or a description."""
     text = case.text()
     data = arguments(case)
     right = expected(case, data)
     args = [data[p[0]] for p in case.used]
-    for way in ("eval", "sim"):
+    went = False
+    for way in ways_of(case):
         out = outputs(case)
         try:
-            if way == "eval":
-                kernel = _wave.parse(text, "case.wave")[0]
-                kernel.eval((*args, *out))
-            else:
-                simulate(text, *args, *out, target=f"sim:{case.target}", schedule=case.schedule, name="case.wave")
+            run(way, case, text, (*args, *out))
         except Exception as error:  # whatever it is, it is the finding
             _wave.take_diagnostics()
-            if way == "sim" and refused(error):
-                return "refused"
+            if way != "eval" and refused(error):
+                continue
             return f"{way}: {type(error).__name__}: {error}"
+        went |= way != "eval"
         for (name, _, _), got, want in zip(case.outputs, out, right):
             if not np.array_equal(got, want):
                 at = np.argwhere(got != want)[0]
                 return f"{way}: {name}{list(map(int, at))} is {got[tuple(at)]}, NumPy says {want[tuple(at)]}"
-    return None
+    return None if went else "refused"
+
+
+# ---- children
+
+
+def child(cases, out):
+    for case in cases:
+        os.write(out, b"\x01")  # it begins
+        found = (problem_here(case) or "").encode(errors="replace")[:4000]
+        os.write(out, found.replace(b"\x01", b"?").replace(b"\x02", b"?") + b"\x02")
+
+
+def read_results(pipe, timeout):
+    """What a child says, piece by piece; None when it has not said anything for too long."""
+    while True:
+        ready, _, _ = select.select([pipe], [], [], timeout)
+        piece = os.read(pipe, 65536) if ready else None
+        yield piece
+        if not piece:
+            return
+
+
+def problems(cases, timeout=120):
+    """problem_here of each, in a child process; after a crash the rest runs in another one."""
+    results = []
+    while len(results) < len(cases):
+        sys.stdout.flush()
+        pipe, out = os.pipe()
+        pid = os.fork()
+        if not pid:
+            os.close(pipe)
+            try:
+                child(cases[len(results) :], out)
+            finally:
+                os._exit(0)
+        os.close(out)
+        said, hung = b"", False
+        for piece in read_results(pipe, timeout):
+            hung = piece is None
+            said += piece or b""
+        os.close(pipe)
+        if hung:
+            os.kill(pid, signal.SIGKILL)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        done = [r.lstrip(b"\x01").decode(errors="replace") for r in said.split(b"\x02")[:-1]]
+        results += [r or None for r in done]
+        if len(results) < len(cases):
+            results.append("hang: no answer" if hung else f"crash: a child ended with status {status}")
+    return results
+
+
+def problem(case):
+    return problems([case])[0]
 
 
 # ---- shrinking
@@ -464,36 +569,58 @@ def shrink(case):
 
 # ---- all of them
 
+BATCH = 20  # cases of a child: LLVM is loaded once for them
+
+
+def batches(args):
+    """Cases in lists, until the count or the time is reached; of a shard every N-th seed."""
+    shard, shards = map(int, args.shard.split("/"))
+    began, n = time.time(), shard
+    while (time.time() - began < args.seconds) if args.seconds else n < args.count:
+        most = n + BATCH * shards if args.seconds else min(n + BATCH * shards, args.count)
+        cases = [Case(args.seed + i) for i in range(n, most, shards)]
+        for case in cases:
+            case.ways = args.ways.split(",")
+        yield cases
+        n += BATCH * shards
+
+
+def report(case, keep):
+    seed = case.seed
+    case = shrink(case)
+    text = f"# seed {seed} on {case.target}, schedule {case.schedule}\n"
+    text += f"# {problem(case)}\n".replace("\n", "\n# ").rstrip("# ") + case.text()
+    print(text, flush=True)
+    if keep:
+        os.makedirs(keep, exist_ok=True)
+        with open(os.path.join(keep, f"kernel{seed}.wave"), "w") as file:
+            file.write(text)
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=0)
+    parser.add_argument("--shard", default="0/1", help="I/N: every N-th seed, from the I-th")
+    parser.add_argument("--ways", default=",".join(WAYS), help="which of the ways to go")
     parser.add_argument("--keep", help="write shrunk failures into this folder")
     args = parser.parse_args()
-    began, passed, failed, skipped, n = time.time(), 0, 0, 0, 0
-    while (time.time() - began < args.seconds) if args.seconds else n < args.count:
-        case = Case(args.seed + n)
-        n += 1
-        found = problem(case)
-        if found == "refused":
-            skipped += 1
-        elif found is None:
-            passed += 1
-        else:
-            failed += 1
-            case = shrink(case)
-            report = f"# seed {args.seed + n - 1} on {case.target}, schedule {case.schedule}\n"
-            report += f"# {problem(case)}\n".replace("\n", "\n# ").rstrip("# ") + case.text()
-            print(report, flush=True)
-            if args.keep:
-                os.makedirs(args.keep, exist_ok=True)
-                with open(os.path.join(args.keep, f"kernel{args.seed + n - 1}.wave"), "w") as file:
-                    file.write(report)
-            if failed == 5:
-                break
-    print(f"{skipped} of {n} kernels were refused as not lowered")
+    if not set(args.ways.split(",")) <= set(WAYS):
+        parser.error(f"ways are {', '.join(WAYS)}")
+    began, passed, failed, skipped = time.time(), 0, 0, 0
+    for cases in batches(args):
+        for case, found in zip(cases, problems(cases)):
+            skipped += found == "refused"
+            passed += found is None
+            if found not in (None, "refused"):
+                failed += 1
+                report(case, args.keep)
+        if failed >= 5:
+            break
+    n = passed + failed + skipped
+    seconds = max(time.time() - began, 1e-9)
+    print(f"{skipped} of {n} kernels were refused as not lowered; {n / seconds:.1f} a second")
     print(f"{passed} passed, {failed} failed")
     return failed != 0
 
