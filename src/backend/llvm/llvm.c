@@ -22,6 +22,7 @@ LlvmHost llvm_host(const char *triple, const char *features) {
                                    : avx2 ? 256
                                           : 128,
                     .f16 = arm || has_feature_word(features, "f16c"),
+                    .fma = arm || has_feature_word(features, "fma"),
                     .features = features,
                     .native_masks = avx512};
 }

@@ -13,6 +13,7 @@ typedef struct LlvmHost {
   LlvmArch arch;
   int vector_bits;      /* of a register */
   bool f16;             /* conversions of f16 */
+  bool fma;             /* products and sums in one instruction */
   bool native_masks;    /* loads and stores with a mask */
   const char *features; /* all of them, as LLVM spells them */
 } LlvmHost;

@@ -38,6 +38,10 @@ static const char *multiply_add(TileMma *t, const char *a, const char *b, const 
     const char *product = llvm_let(p, "mul %s %s, %s", type, a, b);
     return llvm_let(p, "add %s %s, %s", type, product, c);
   }
+  if (!p->host->fma) { /* a function would be called for each element */
+    const char *product = llvm_let(p, "fmul %s %s, %s", type, a, b);
+    return llvm_let(p, "fadd %s %s, %s", type, product, c);
+  }
   const char *suffix = t->acc == DTYPE_f64 ? "f64" : "f32";
   const char *name = n == 1 ? arena_printf(p->arena, "llvm.fma.%s", suffix)
                             : arena_printf(p->arena, "llvm.fma.v%d%s", n, suffix);
