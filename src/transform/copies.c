@@ -167,6 +167,16 @@ static bool lay_out_operand(Copies *c, Op *mma, int memory, const MemLayout *row
   return descriptor_layout(&tile, out);
 }
 
+/* Swizzled boxes with rows along dim `inner`, as wide as rows are whole of. */
+static bool swizzled_boxes(const MemLayout *rows, int inner, MemLayout *out) {
+  for (int span = 128; span >= 32; span /= 2) {
+    if (rows->extent[inner] * rows->bits % (span * 8)) continue;
+    *out = descriptor_swizzled(rows->dims, rows->extent, rows->bits, inner, span);
+    return true;
+  }
+  return false;
+}
+
 /* ---- fragments that are read by columns ---- */
 
 /* All reads fill their fragments by ldmatrix with neighbours along dim `inner` side by side, and
@@ -192,13 +202,7 @@ static bool lay_out_by_columns(const Copies *c, int memory, const MemLayout *row
   int inner = contiguous_dim(c, memory);
   if (!target_has(c->machine.target, FEATURE_LDMATRIX) || inner < 0 || inner == rows->dims - 1)
     return false;
-  if (!reads_by_columns(c, memory, rows->bits, inner)) return false;
-  for (int span = 128; span >= 32; span /= 2) {
-    if (rows->extent[inner] * rows->bits % (span * 8)) continue;
-    *out = descriptor_swizzled(rows->dims, rows->extent, rows->bits, inner, span);
-    return true;
-  }
-  return false;
+  return reads_by_columns(c, memory, rows->bits, inner) && swizzled_boxes(rows, inner, out);
 }
 
 /* ---- allocations ---- */
@@ -211,6 +215,18 @@ static int64_t cost_of(const BankTile *tile, const BankChoice *choice) {
     cost += (int64_t)tile->patterns[i].steps * tile->patterns[i].weight * v->issue;
   }
   return cost;
+}
+
+/* The cheapest; where a copy engine cannot fill it, boxes that cost no more. */
+static BankChoice choose_layout(const Copies *c, const BankTile *tile, const MemLayout *rows) {
+  const TargetInfo *t = c->machine.target;
+  BankChoice best = bank_choose(t, tile), boxes;
+  MemLayout swizzled;
+  bool fillable = descriptor_span(&best.layout) >= 0 && best.bytes == mem_bytes(rows);
+  if (!best.found || fillable || !target_has(t, FEATURE_TMA)) return best;
+  if (!swizzled_boxes(rows, rows->dims - 1, &swizzled)) return best;
+  boxes = bank_judge(t, tile, &swizzled);
+  return boxes.found && cost_of(tile, &boxes) <= cost_of(tile, &best) ? boxes : best;
 }
 
 /* Widest accesses first. Narrower ones may be cheaper: what keeps more elements together spreads
@@ -229,7 +245,7 @@ static bool lay_out_by_banks(Copies *c, Op *alloc, int memory, const MemLayout *
     if (best->found && (best->conflicts == 0 || bytes < BANK_BYTES)) break;
     tile.npatterns = find_patterns(c, memory, rows, bytes, patterns);
     if (tile.npatterns < 1) return false;
-    BankChoice choice = bank_choose(c->machine.target, &tile);
+    BankChoice choice = choose_layout(c, &tile, rows);
     int64_t cost = cost_of(&tile, &choice);
     if (!plain->found) *plain = bank_judge(c->machine.target, &tile, rows);
     if (choice.found && (!best->found || cost < least)) *best = choice, least = cost;
