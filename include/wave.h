@@ -507,6 +507,17 @@ typedef struct wv_resources {
 WV_API bool wv_program_resources(wv_program *p, wv_ctx *cx, int variant, int device,
                                  wv_resources *out);
 
+/* A program with all its variants as bytes, for programs that carry it with them: they need no
+ * compiler, kernel or cache. The bytes are from malloc, to be freed with wv_free; NULL: reported to
+ * `cx`. */
+WV_API char *wv_program_save(wv_program *p, wv_ctx *cx, size_t *n);
+/* `device`: its code is loaded there at once; -1: at the first launch. NULL after reporting. */
+WV_API wv_program *wv_program_load(wv_ctx *cx, const void *bytes, size_t n, int device);
+/* The same as C source and header, with functions NAME_load and NAME_launch; `header_name`: what the
+ * source includes. Texts are to be freed with wv_free. */
+WV_API bool wv_program_emit_c(wv_program *p, wv_ctx *cx, const char *header_name, char **source,
+                              char **header);
+
 /* ---- launching ----------------------------------------------------------------------------- */
 
 /* A tensor, on any device. Strides count elements. */

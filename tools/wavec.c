@@ -187,6 +187,8 @@ static const char *runner(const Options *o, wv_ctx *cx, const wv_kernel *k) {
   return wv_target_kind(cx, o->target);
 }
 
+static bool emits_c(const Options *o) { return o->emit && strcmp(o->emit, "c") == 0; }
+
 static bool wants_text(const Options *o) {
   if (o->emit) return strcmp(o->emit, "wave") == 0;
   return !o->run && !o->dump && !o->proof;
@@ -211,6 +213,7 @@ static bool print_code(const Options *o, wv_kernel *k, FILE *out) {
 static int compile_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out) {
   if (!apply_settings(o, cx, k) || !wv_verify(k)) return STATUS_DIAGNOSTICS;
   if (o->check_passes) return check_passes(o, cx, k);
+  if (emits_c(o)) return emit_c(o, cx, k);
   const char *kind = o->run ? runner(o, cx, k) : NULL;
   if ((o->run && !kind) || !run_passes(o, k, kind, out)) return STATUS_DIAGNOSTICS;
   if (wants_text(o)) {
@@ -249,6 +252,10 @@ static int compile_file(const Options *o, const char *path, FILE *out) {
   const char *name = strcmp(path, "-") == 0 ? "<stdin>" : path;
   int n = check_text(cx, name, text, len) ? wv_parse(cx, name, text, kernels, MAX_KERNELS) : -1;
   int status = n < 0 ? STATUS_DIAGNOSTICS : STATUS_OK;
+  if (n > 1 && emits_c(o) && o->output) {
+    complain("%s: -o names one pair of files, and there are %d kernels", path, n);
+    status = STATUS_USAGE;
+  }
   for (int i = 0; i < n && i < MAX_KERNELS; i++) {
     if (status == STATUS_OK) {
       if (i && wants_text(o)) fputc('\n', out);
@@ -265,7 +272,8 @@ static int compile_file(const Options *o, const char *path, FILE *out) {
 
 static int compile_files(const Options *o) {
   if (!o->files.n) return complain("no file: wavec --help says more"), STATUS_USAGE;
-  FILE *out = o->output ? fopen(o->output, "w") : stdout;
+  bool to_file = o->output && !emits_c(o); /* which opens its files itself */
+  FILE *out = to_file ? fopen(o->output, "w") : stdout;
   if (!out) return complain("cannot write %s", o->output), STATUS_USAGE;
   int status = STATUS_OK;
   for (int i = 0; i < o->files.n; i++) {
@@ -273,7 +281,7 @@ static int compile_files(const Options *o) {
     status = one > status ? one : status;
   }
   bool failed = ferror(out) != 0;
-  if (o->output) failed |= fclose(out) != 0;
+  if (to_file) failed |= fclose(out) != 0;
   return failed ? (complain("cannot write the output"), STATUS_USAGE) : status;
 }
 

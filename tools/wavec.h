@@ -55,6 +55,9 @@ void print_log(void *user, const char *label, const wv_buffer *b);
 bool runs_on_device(const char *kind);
 int run_on_device(const Options *o, wv_ctx *cx, wv_kernel *k, const wv_arg *args, int nargs);
 
+/* ---- wavec_c.c: writes the kernel, compiled, as C source and header */
+int emit_c(const Options *o, wv_ctx *cx, wv_kernel *k);
+
 /* ---- wavec_cache.c: wavec cache list|verify|clear [FOLDER] */
 int cache_command(int argc, char **argv);
 

@@ -28,9 +28,9 @@ typedef struct Option {
 
 static const Option options[] = {
     HEADING("What comes out:", BOTH),
-    {"emit", "KIND", WORD(emit), BOTH, "wave|ptx|llvm|none",
+    {"emit", "KIND", WORD(emit), BOTH, "wave|ptx|llvm|c|none",
      "wave: the kernel as text (default without run); ptx: for an NVIDIA target; llvm: for a "
-     "processor; none: only check"},
+     "processor; c: compiled for the target, as a pair of C files (docs/gpu.md); none: only check"},
     {"fast-math", NULL, FLAG(fast_math), COMPILES, NULL,
      "quicker functions with fewer right bits, in ptx (docs/numerics.md)"},
     {"o", "FILE", WORD(output), BOTH, NULL, "write there instead of to the standard output"},

@@ -53,7 +53,7 @@ bool wv_program_resources(wv_program *p, wv_ctx *cx, int variant, int device, wv
   pthread_mutex_lock(&p->mutex);
   bool ok = program_load(p, variant, device);
   if (ok) {
-    DeviceReport report = {&p->own->cx->diags, p->kernel->k->at, p->art.name};
+    DeviceReport report = program_report(p);
     const DeviceCode *code = atomic_load(&l->code[variant][device]);
     ok = l->device->kind->resources(l->device, code, &r, &report);
   }

@@ -29,6 +29,8 @@ typedef struct Backend {
 /* ---- compile_cpu.c ---- */
 bool emit_object(Kernel *k, const CompileOptions *o, LaunchValues *values, ArtVariant *out);
 const char *processor_key(Arena *a);
+extern const char
+    processor_words[]; /* behind it the key names the processor, before it the library */
 
 /* ---- remarks.c: what compiling said, kept with the code ---- */
 

@@ -65,10 +65,13 @@ bool emit_object(Kernel *k, const CompileOptions *options, LaunchValues *values,
   return false;
 }
 
+const char processor_words[] = " processor ";
+
 const char *processor_key(Arena *a) {
   const char *error = NULL;
   const CpuLlvm *llvm = cpu_llvm_open(a, &error);
   if (!llvm) return "no LLVM";
   CpuTarget t = cpu_llvm_host(llvm, a);
-  return arena_printf(a, "LLVM %u %s %s %s", llvm->version, t.triple, t.cpu, t.features);
+  return arena_printf(a, "LLVM %u%s%s %s %s", llvm->version, processor_words, t.triple, t.cpu,
+                      t.features);
 }

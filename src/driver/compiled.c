@@ -16,9 +16,22 @@ static Span span_in(Sources *to, Sources *from, Span at) {
   return at;
 }
 
+/* Variants of a kernel have mostly the same to say. */
+static bool is_said(const Diags *list, const wv_program *p, const Diag *d) {
+  if (diag_info[d->code].severity != SEVERITY_remark) return false;
+  for (const Diag *old = list->first; old; old = old->next)
+    if (old->code == d->code && old->at.line == d->at.line && old->at.col == d->at.col &&
+        strcmp(old->text, d->text) == 0 &&
+        strcmp(sources_name(list->sources, old->at.file),
+               sources_name(p->own->cx->diags.sources, d->at.file)) == 0)
+      return true;
+  return false;
+}
+
 void program_forward(wv_program *p, Diags *to) {
   Diags *from = &p->own->cx->diags;
   for (const Diag *d = from->first; d && to != from; d = d->next) {
+    if (is_said(to, p, d)) continue;
     Diag *copy = diag_add(to, d->code, span_in(to->sources, from->sources, d->at), "%s", d->text);
     for (const DiagNote *n = d->notes; n; n = n->next)
       diag_note(to, copy, span_in(to->sources, from->sources, n->at), "%s", n->text);
@@ -69,19 +82,19 @@ bool program_compile(wv_program *p, int variant) {
   return ok;
 }
 
-static DeviceReport report_here(const wv_program *p) {
-  return (DeviceReport){&p->own->cx->diags, p->kernel->k->at, p->art.name};
+DeviceReport program_report(const wv_program *p) {
+  return (DeviceReport){&p->own->cx->diags, p->kernel ? p->kernel->k->at : (Span){0}, p->art.name};
 }
 
 static bool open_device(wv_program *p) {
-  DeviceReport r = report_here(p);
+  DeviceReport r = program_report(p);
   if (!p->launcher.device) p->launcher.device = device_open(device_kind(p->art.device_kind), &r);
   return p->launcher.device != NULL;
 }
 
 bool program_load(wv_program *p, int variant, int device) {
   Launcher *l = &p->launcher;
-  DeviceReport r = report_here(p);
+  DeviceReport r = program_report(p);
   if (device >= DEVICE_MOST) {
     diag_add(r.diags, DIAG_E0902, r.at, "device %d: %d is the last that can be used", device,
              DEVICE_MOST - 1);
@@ -166,14 +179,16 @@ static bool describe(wv_program *p) {
   Span *assumptions;
   art->name = k->name;
   art->target = p->options.machine->name;
-  art->device_kind = backend_for(p->options.machine)->device_kind;
+  const Backend *backend = backend_for(p->options.machine);
+  art->device_kind = backend->device_kind;
+  art->needs = backend->key ? backend->key(p->arena) : "";
   if (!launch_symbols(k, p->arena, art, &p->symbols) ||
       !launch_signature(&p->symbols, art, &values, &assumptions))
     return false;
   bool is_decided = k->level == LEVEL_THREAD || p->options.start_after;
   p->variants = plan_variants(&p->symbols, is_decided, p->options.machine->vendor != VENDOR_HOST);
   art->nvariants = p->variants.n;
-  for (int i = art->ngiven; i < art->nparams; i++) p->launcher.has_logs |= *art->params[i].log != 0;
+  p->launcher.has_logs = artefact_has_logs(art);
   for (int i = 0; i < art->nvariants; i++) {
     const Variant *v = &p->variants.at[i];
     art->variant[i].facts = v->facts;
@@ -183,21 +198,26 @@ static bool describe(wv_program *p) {
   return launch_values_program(&values, &art->signature);
 }
 
-static wv_program *program_new(wv_kernel *k, const CompileOptions *o) {
+wv_program *program_blank(void) {
   Arena *a = arena_new();
   char *room = arena_alloc(a, sizeof(wv_program) + _Alignof(wv_program));
   uintptr_t past = (uintptr_t)room % _Alignof(wv_program);
   wv_program *p = (wv_program *)(room + (past ? _Alignof(wv_program) - past : 0));
   p->arena = a;
   p->own = wv_ctx_new();
-  p->kernel = wv_kernel_copy(k, p->own);
-  p->options = *o;
-  if (o->start_after) p->options.start_after = arena_strdup(a, o->start_after);
   p->launcher.art = &p->art;
   p->launcher.prepare = prepare;
   p->launcher.open = open_locked;
   atomic_flag_clear(&p->launcher.busy);
   pthread_mutex_init(&p->mutex, NULL);
+  return p;
+}
+
+static wv_program *program_new(wv_kernel *k, const CompileOptions *o) {
+  wv_program *p = program_blank();
+  p->kernel = wv_kernel_copy(k, p->own);
+  p->options = *o;
+  if (o->start_after) p->options.start_after = arena_strdup(p->arena, o->start_after);
   return p;
 }
 
@@ -211,7 +231,7 @@ void wv_program_free(wv_program *p) {
   launch_release_workspace(l);
   device_close(l->device);
   pthread_mutex_destroy(&p->mutex);
-  wv_kernel_free(p->kernel);
+  if (p->kernel) wv_kernel_free(p->kernel);
   wv_ctx_free(p->own);
   arena_free(p->arena);
 }

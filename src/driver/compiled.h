@@ -20,8 +20,8 @@ struct wv_program {
   Launcher launcher;
   pthread_mutex_t mutex;
   Arena *arena;
-  wv_ctx *own; /* a context of its own, for a kernel of its own */
-  wv_kernel *kernel;
+  wv_ctx *own;       /* a context of its own, for a kernel of its own */
+  wv_kernel *kernel; /* NULL: it was loaded, and all variants are there */
   Artefact art;
   LaunchSymbols symbols;
   Variants variants;
@@ -30,6 +30,10 @@ struct wv_program {
   const char *key; /* of the cache, but for the variant */
   VariantState state[ARTEFACT_VARIANTS];
 };
+
+/* One without kernel and code. */
+wv_program *program_blank(void);
+DeviceReport program_report(const wv_program *p); /* in its own context */
 
 /* Compiled, or from the cache; false after reporting to the program's own context. */
 bool program_compile(wv_program *p, int variant);

@@ -95,7 +95,8 @@ static void code_param(Codec *c, ArtParam *p) {
 }
 
 static void code_signature(Codec *c, Artefact *art) {
-  code_text(c, &art->name), code_text(c, &art->target), code_int(c, &art->device_kind);
+  code_text(c, &art->name), code_text(c, &art->target), code_text(c, &art->needs);
+  code_int(c, &art->device_kind);
   CODE_ARRAY(c, art->params, art->nparams, ARTEFACT_PARAMS, ArtParam);
   for (int i = 0; i < art->nparams && !c->failed; i++) code_param(c, &art->params[i]);
   code_count(c, &art->ngiven, art->nparams);

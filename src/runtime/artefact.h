@@ -124,7 +124,8 @@ typedef struct ArtVariant {
 
 typedef struct Artefact {
   const char *name, *target;
-  int device_kind; /* device.h */
+  const char *needs; /* what else the code is for: a processor; "": nothing */
+  int device_kind;   /* device.h */
   ArtParam *params;
   int nparams, nslots;
   int ngiven; /* parameters that a caller gives; workspace and debug logs stand behind them */
@@ -137,6 +138,12 @@ typedef struct Artefact {
   int nvariants;
 } Artefact;
 
+static inline bool artefact_has_logs(const Artefact *art) {
+  for (int i = art->ngiven; i < art->nparams; i++)
+    if (*art->params[i].log) return true;
+  return false;
+}
+
 /* Offsets of arguments: each at a multiple of its size. False: too many. */
 bool artefact_place_args(ArtVariant *v);
 
@@ -145,5 +152,10 @@ void artefact_write(StrBuf *out, const Artefact *art, int variant);
 
 /* NULL: these bytes are none; texts and arrays are in `a`. *variant: which one is inside, or -1. */
 Artefact *artefact_read(Arena *a, const char *bytes, size_t n, int *variant);
+
+/* ---- artefact_whole.c: the signature with all variants, which are compiled ---- */
+void artefact_write_whole(StrBuf *out, const Artefact *art);
+/* NULL: `damage` says what is wrong with these bytes. */
+Artefact *artefact_read_whole(Arena *a, const char *bytes, size_t n, const char **damage);
 
 #endif

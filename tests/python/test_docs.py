@@ -5,7 +5,8 @@
              Kernels for target `cpu` are compiled, not evaluated, where there is a libLLVM.
 ```wave      must be accepted by wavec; tiles, and docs/*.wave, compute the same on this machine's
              processor as on the reference evaluator
-```c         must compile against include/wave.h; with a main() it is linked and run
+```c         must compile against include/wave.h; with a main() it is linked and run, with the kernels
+             of tests/tools whose headers it includes, compiled for this machine's processor
 ```console   lines `$ build/...` run, and print the lines below them; a line `…` stands for any lines,
              `…` in a line for any text of it
 ```mma       lines that stand in the tables of matrix instructions, but for blanks
@@ -186,6 +187,13 @@ def test_c(block, tmp_path):
     path.write_text(code)
     compiler = shlex.split(os.environ.get("CC", "cc")) + ["-std=c17", "-Wall", "-Wextra", "-Werror"]
     command = compiler + [f"-I{ROOT}/include", str(path)]
+    for name in re.findall(r'#include "(\w+)\.h"', code):
+        kernel = f"{ROOT}/tests/tools/{name}.wave"
+        if os.path.exists(kernel):
+            made = [WAVEC, kernel, "--emit=c", "--target=cpu"]
+            if subprocess.run(made, cwd=tmp_path, capture_output=True).returncode != 0:
+                pytest.skip("there is no libLLVM")
+            command += [f"-I{tmp_path}", str(tmp_path / f"{name}.c")]
     if "int main(" not in code:
         command += ["-Wno-unused-function", "-Wno-unused-variable", "-fsyntax-only"]
     else:

@@ -1,0 +1,85 @@
+/* api_saved.c: compiled programs as bytes, which need neither compiler nor kernel any more. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/compiled.h"
+#include "driver/emit_c.h"
+
+static char *given_away(const StrBuf *from) {
+  char *copy = malloc(from->n + 1);
+  if (!copy) return NULL;
+  memcpy(copy, from->at, from->n);
+  copy[from->n] = '\0';
+  return copy;
+}
+
+/* ---- saving ---- */
+
+static bool compile_all(wv_program *p, wv_ctx *cx) {
+  bool ok = true;
+  pthread_mutex_lock(&p->mutex);
+  for (int i = 0; ok && i < p->art.nvariants; i++) ok = program_compile(p, i);
+  program_forward(p, &cx->cx->diags);
+  pthread_mutex_unlock(&p->mutex);
+  return ok;
+}
+
+char *wv_program_save(wv_program *p, wv_ctx *cx, size_t *n) {
+  if (!compile_all(p, cx)) return NULL;
+  Arena *a = arena_new();
+  StrBuf out = {.arena = a};
+  artefact_write_whole(&out, &p->art);
+  *n = out.n;
+  char *bytes = given_away(&out);
+  arena_free(a);
+  return bytes;
+}
+
+bool wv_program_emit_c(wv_program *p, wv_ctx *cx, const char *header_name, char **source,
+                       char **header) {
+  if (!compile_all(p, cx)) return false;
+  Arena *a = arena_new();
+  StrBuf bytes = {.arena = a}, c = {.arena = a}, h = {.arena = a};
+  artefact_write_whole(&bytes, &p->art);
+  emit_c_header(&h, &p->art);
+  emit_c_source(&c, &p->art, header_name, &bytes);
+  *source = given_away(&c), *header = given_away(&h);
+  arena_free(a);
+  return *source && *header;
+}
+
+/* ---- loading ---- */
+
+static bool refuse(wv_ctx *cx, const char *name, const char *why) {
+  diag_add(&cx->cx->diags, DIAG_E0907, (Span){0}, "%s%s%scannot be loaded: %s", name ? "`" : "it ",
+           name ? name : "", name ? "` " : "", why);
+  return false;
+}
+
+/* Object code is for the processor it was compiled on: what was true of it but for the compiler. */
+static bool fits_machine(wv_ctx *cx, const Artefact *art, Arena *a) {
+  const TargetInfo *machine = target_find(art->target).machine;
+  const Backend *backend = machine ? backend_for(machine) : NULL;
+  if (!backend || backend->device_kind != art->device_kind)
+    return refuse(cx, art->name, "there are no programs for its target here");
+  if (!backend->key) return true;
+  const char *here = strstr(backend->key(a), processor_words),
+             *there = strstr(art->needs, processor_words);
+  if (here && there && strcmp(here, there) == 0) return true;
+  return refuse(cx, art->name, "it was compiled for another processor");
+}
+
+wv_program *wv_program_load(wv_ctx *cx, const void *bytes, size_t n, int device) {
+  wv_program *p = program_blank();
+  const char *damage;
+  Artefact *art = artefact_read_whole(p->arena, bytes, n, &damage);
+  bool ok = art ? fits_machine(cx, art, p->arena) : refuse(cx, NULL, damage);
+  if (ok) {
+    p->art = *art;
+    p->launcher.has_logs = artefact_has_logs(art);
+    ok = device < 0 || program_load(p, 0, device);
+  }
+  program_forward(p, &cx->cx->diags);
+  if (!ok) wv_program_free(p), p = NULL;
+  return p;
+}
