@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "scale.h"
+#include <scale.h>
 
 static int fail(wv_ctx *cx, const char *what) {
   wv_diag d;
