@@ -2,11 +2,13 @@
 
 import pytest
 
-from compiler_steps import copied
-from kernel_list import runs
+from compiler_steps import copied, kernel
+from kernel_list import CASES, FULL, runs
+from wave_lang import _wave
 from wave_lang.kernel.wave.machine import devices
 
 pytestmark = pytest.mark.skipif(not devices("cpu"), reason="there is no libLLVM")
+WITHOUT_ASYNC = ("toy8", "gfx1100", "gfx1201")  # a processor can do what their lanes do
 
 
 @runs(1, "case", "sizes")
@@ -16,4 +18,24 @@ def test_processor(case, sizes):
     kernel = case.compile(sizes, "cpu")
     assert kernel.compile_for("cpu"), "\n".join(map(str, kernel.remarks))
     kernel(*(array for _, array in after))
+    case.check(sizes, arguments, after)
+
+
+class Program(_wave.Launchable):
+    """One lane's program as machine code that runs all lanes."""
+
+    def __init__(self, text):
+        lanes = kernel(text)
+        self._bind(lanes)
+        self._use(lanes.compile(target="cpu", cache=-1))
+
+
+@pytest.mark.parametrize("place", range(0, len(CASES), 1 if FULL else 5))
+def test_lanes(place):
+    """What the lanes of a GPU would do, done by this processor, thread by thread."""
+    case, target = CASES[place], WITHOUT_ASYNC[place % 3]
+    sizes = case.shapes[(2 * place + 1) % len(case.shapes)]
+    arguments = case.arguments(sizes)
+    after = copied(arguments)
+    Program(str(case.compile(sizes, f"sim:{target}").lowered))(*(array for _, array in after))
     case.check(sizes, arguments, after)
