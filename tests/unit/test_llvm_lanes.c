@@ -205,9 +205,25 @@ TEST(products) {
   CHECK(multiplies("mma_m16n8k8_f32_tf32", 32, "f32", "f32", 4, 2, 4));
 }
 
+/* ---- what does not fit ---- */
+
+TEST(too_much_is_kept) {
+  Lab l = lab_open("thread kernel @k(%a: mem<N, f64>)\n"
+                   "  launch grid (1) block (65536) wave 64\n  bind N = 8\n{\n"
+                   "  %i = expr $T0 : i64\n  %t = cast %i : f64\n  %x = splat %t : vec<512, f64>\n"
+                   "  %y = shuffle xor %x {by = 1}\n  %z = pick [0] %y\n"
+                   "  %at = expr Mod($T0, 8) : index\n  store %z, %a, %at\n}\n");
+  LlvmHost host = llvm_host("aarch64-linux-gnu", "+neon");
+  LlvmKernel k;
+  CHECK(l.k && !llvm_emit(l.k, &host, l.cx->arena, &k));
+  CHECK(l.cx->diags.last && strstr(l.cx->diags.last->text, "so much memory"));
+  lab_close(&l);
+}
+
 TESTS_MAIN(RUN(shuffles) RUN(sizes_of_waves) RUN(lanes_by_number) RUN(alike_in_all_lanes)
                RUN(transposed_through_shared_memory) RUN(three_dimensions_of_threads)
                    RUN(truth_and_symbols_are_kept) RUN(branches_around_a_meeting)
                        RUN(branches_within_a_phase) RUN(loops_around_a_meeting)
                            RUN(loops_from_different_starts) RUN(loops_in_loops)
-                               RUN(while_loops_around_a_meeting) RUN(atomics) RUN(products))
+                               RUN(while_loops_around_a_meeting) RUN(atomics) RUN(products)
+                                   RUN(too_much_is_kept))

@@ -254,6 +254,8 @@ static const char *module_text(Llvm *p) {
   return sb_text(&out);
 }
 
+enum { MOST_SCRATCH = 1 << 28 }; /* bytes of a workgroup */
+
 bool llvm_emit(Kernel *k, const LlvmHost *host, Arena *a, LlvmKernel *out) {
   const Constraint *launch = kernel_constraint(k, CONSTRAINT_launch, NULL);
   Llvm p = {.k = k, .host = host, .arena = a, .sym = k->cx->sym, .body = {.arena = a}};
@@ -275,6 +277,8 @@ bool llvm_emit(Kernel *k, const LlvmHost *host, Arena *a, LlvmKernel *out) {
   open_ids(&p, launch);
   if (alone) llvm_region(&p, k->body);
   else lanes_region(&p, k->body);
+  if (!p.failed && p.scratch > MOST_SCRATCH)
+    return llvm_fail(&p, NULL, "so much memory for what threads keep");
   if (p.failed) return false;
   *out = (LlvmKernel){.text = module_text(&p),
                       .entry = entry_name(&p),
