@@ -33,4 +33,6 @@ def check(path):
 
 
 if __name__ == "__main__":
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        sys.exit(print(__doc__))
     sys.exit(any([check(path) for path in sys.argv[1:]]))

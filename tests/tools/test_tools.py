@@ -144,6 +144,18 @@ def test_layers_refuse_unqualified_paths_and_equal_names(folder):
     assert "same name" in layers(folder, {"src/ir/b.c": "", "src/sym/b.c": ""})
 
 
+def test_every_tool_says_what_it_is_for(folder):
+    """But for those that need NumPy, or a package that is built."""
+    for name in sorted(os.listdir(TOOLS)):
+        if not name.endswith(".py") or name.startswith("demo"):
+            continue
+        command = [sys.executable, os.path.join(TOOLS, name), "--help"]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+        text = open(os.path.join(TOOLS, name)).read().split('"""')[1].split("\n")[0]
+        assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
+        assert text.split()[0] in done.stdout, f"{name}: {done.stdout}"
+
+
 def main():
     passed = failed = 0
     for name, test in sorted(globals().items()):
