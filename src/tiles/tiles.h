@@ -284,6 +284,7 @@ typedef struct Panels {
   int rows;
   Value *memory;
   const Sym *base;   /* where in it the first panel lies */
+  bool kept;         /* for other workgroups: packed seldom */
   LowerScope *scope; /* where it was packed */
 } Panels;
 

@@ -206,7 +206,8 @@ static bool pack_block(Tiles *t, const Point *k, void *user) {
     const Sym *row = sym_add(sym, sym_add(sym, x->first, x->at_row), sym_int(sym, r));
     Point p = pack_point(*k, from->row, pack_row_at(t, from, row));
     if (!(rows[r] = pack_source_at(t, from, &p))) return false;
-    if (k->width == BLOCK) prefetch_row(t, from, *k, sym_add(sym, row, sym_int(sym, AHEAD)));
+    if (k->width == BLOCK && !x->to->kept)
+      prefetch_row(t, from, *k, sym_add(sym, row, sym_int(sym, AHEAD)));
   }
   transpose(t, rows, x->group, k->width, out);
   store_panel(t, x, at, x->at_row, out, k->width);
@@ -400,7 +401,7 @@ const Panels *pack_panels(Tiles *t, const PackSource *from, int rows) {
   Panels *p = ARENA_NEW(t->l.arena, Panels);
   Kept kept;
   bool keeps = keep_plan(t, from, home, &kept), elsewhere = home != here;
-  *p = (Panels){.source = *from, .rows = rows, .scope = home};
+  *p = (Panels){.source = *from, .rows = rows, .scope = home, .kept = keeps};
   p->base = keeps ? kept.base : sym_int(t->l.sym, 0);
   p->memory = scratch_new(t, from->dtype, pack_elements(from) * (keeps ? kept.slots : 1),
                           elsewhere || keeps);
