@@ -208,16 +208,21 @@ TEST(products) {
 /* ---- what does not fit ---- */
 
 TEST(too_much_is_kept) {
-  Lab l = lab_open("thread kernel @k(%a: mem<N, f64>)\n"
-                   "  launch grid (1) block (65536) wave 64\n  bind N = 8\n{\n"
-                   "  %i = expr $T0 : i64\n  %t = cast %i : f64\n  %x = splat %t : vec<512, f64>\n"
-                   "  %y = shuffle xor %x {by = 1}\n  %z = pick [0] %y\n"
-                   "  %at = expr Mod($T0, 8) : index\n  store %z, %a, %at\n}\n");
+  Arena *a = arena_new();
+  StrBuf text = {.arena = a};
+  sb_puts(&text, "thread kernel @k(%a: mem<N, f64>)\n  launch grid (1) block (1024) wave 64\n"
+                 "  bind N = 8\n{\n  %i = expr $T0 : i64\n  %t = cast %i : f64\n"
+                 "  %x0 = splat %t : vec<4096, f64>\n"); /* 32 MB of all threads */
+  for (int i = 0; i < 9; i++) sb_printf(&text, "  %%x%d = shuffle xor %%x%d {by = 1}\n", i + 1, i);
+  sb_puts(&text, "  %z = pick [0] %x9\n  %at = expr Mod($T0, 8) : index\n"
+                 "  store %z, %a, %at\n}\n");
+  Lab l = lab_open(sb_text(&text));
   LlvmHost host = llvm_host("aarch64-linux-gnu", "+neon");
   LlvmKernel k;
   CHECK(l.k && !llvm_emit(l.k, &host, l.cx->arena, &k));
   CHECK(l.cx->diags.last && strstr(l.cx->diags.last->text, "so much memory"));
   lab_close(&l);
+  arena_free(a);
 }
 
 TESTS_MAIN(RUN(shuffles) RUN(sizes_of_waves) RUN(lanes_by_number) RUN(alike_in_all_lanes)
