@@ -74,6 +74,12 @@ def test_closure_variables_may_be_assigned_later():
     check_scale(wave_compile(WaveCompileOptions(subs=SIZES, target="eval"), kernel))
 
 
+def test_threads_copy_where_the_option_says_so():
+    assert "boxes" not in str(compile_scale().ir)
+    assert "boxes" not in str(compile_scale(use_global_to_shared=True).ir)
+    assert "boxes 0" in str(compile_scale(use_global_to_shared=False).ir)
+
+
 def test_all_public_options_are_accepted():
     check_scale(
         compile_scale(
