@@ -39,8 +39,14 @@ class Guarded:
 
     def numpy(self, dtype):
         """What it holds; AssertionError when the guards were written."""
-        outside = self.whole.view(self.inside.numel(), -1)[~self.inside]
-        assert (outside == PATTERN).all(), "written outside of the tensor"
+        cells = self.whole.view(self.inside.numel(), -1)
+        written = (cells != PATTERN).any(dim=1) & ~self.inside
+        if written.any():
+            first = int(written.nonzero()[0])
+            raise AssertionError(
+                f"written outside of the tensor: {int(written.sum())} elements, the first "
+                f"{first - self.bits.storage_offset()} behind its start: {cells[first].tolist()}"
+            )
         found = self.bits.contiguous().cpu().numpy()
         return np.frombuffer(found.tobytes(), STORAGE[dtype]).reshape(found.shape)
 
