@@ -129,11 +129,14 @@ def bench_rows(table, targets, quick):
 
 # ---- products ------------------------------------------------------------------------------------
 
-# target: what it is called, tile, waves, instruction
+# target: what it is called, tile, waves, instruction, options
+BY_THREADS = {"use_global_to_shared": False}  # no boxes: every thread copies, by cp.async
 GEMM_FORMS = (
-    ("sm_80", "mma.sync", (128, 128, 64), (2, 2), kernels.SYNC),
-    ("sm_90a", "wgmma", (128, 128, 64), (2, 1), kernels.WGMMA),
-    ("sm_90a", "wgmma", (128, 256, 64), (2, 1), kernels.WGMMA),
+    ("sm_80", "mma.sync", (128, 128, 64), (2, 2), kernels.SYNC, {}),
+    ("sm_90a", "wgmma", (128, 128, 64), (2, 1), kernels.WGMMA, {}),
+    ("sm_90a", "wgmma", (128, 256, 64), (2, 1), kernels.WGMMA, {}),
+    ("sm_90a", "mma.sync, cp.async", (128, 128, 64), (2, 2), kernels.SYNC, BY_THREADS),
+    ("sm_90a", "mma.sync, boxes", (128, 128, 64), (2, 2), kernels.SYNC, {}),
 )
 GEMMS = ((4096,) * 3, (8192,) * 3, (1024,) * 3, (1000, 1001, 1003))
 
@@ -143,11 +146,11 @@ def bench_gemm(table, targets, quick):
         a, b = random(m, k), random(n, k)
         c = torch.empty(m, n, device="cuda")
         other = ("cuBLAS", lambda x, y: torch.matmul(x, y.T), [a, b])
-        for target, word, tile, waves, unit in GEMM_FORMS:
+        for target, word, tile, waves, unit, options in GEMM_FORMS:
             if target not in targets:
                 continue
             name = f"gemm {m}x{n}x{k} {word} {tile[0]}x{tile[1]}"
-            make = lambda t: kernels.gemm(m, n, k, tile, waves, unit, t)
+            make = lambda t: kernels.gemm(m, n, k, tile, waves, unit, t, **options)
             work = 2.0 * m * n * k
             measure(table, name, make, [a, b, c], 2, other, work, "TF/s", [target])
 
@@ -162,7 +165,7 @@ def bench_attention(table, targets, quick):
         flash = lambda x, y, z: F.scaled_dot_product_attention(x[None], y[None], z[None])[0]
         other = ("sdpa", flash, [q, k, v])
         work = 4.0 * heads * length * length * depth
-        for target, word, _, _, unit in GEMM_FORMS[:2]:
+        for target, word, _, _, unit, _ in GEMM_FORMS[:2]:
             if target not in targets:
                 continue
             name = f"attention {heads}x{length}x{depth} {word}"

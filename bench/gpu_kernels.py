@@ -11,8 +11,8 @@ BM, BN, BK = tkl.sym.BM, tkl.sym.BN, tkl.sym.BK
 EPSILON = 1e-6
 
 
-def compiled(kernel, subs, target=""):
-    return wave_compile(WaveCompileOptions(subs=subs, target=target), kernel)
+def compiled(kernel, subs, target="", **options):
+    return wave_compile(WaveCompileOptions(subs=subs, target=target, **options), kernel)
 
 
 # ---- rows: a workgroup has one, its waves stand side by side -------------------------------------
@@ -100,7 +100,7 @@ SYNC = (32, "mma_m16n8k16_f32_f16")
 WGMMA = (128, None)
 
 
-def gemm(m, n, k, tile=(128, 128, 64), waves=(2, 2), unit=SYNC, target=""):
+def gemm(m, n, k, tile=(128, 128, 64), waves=(2, 2), unit=SYNC, target="", **options):
     """c = a bᵀ, f16 in, f32 out."""
 
     @tkw.wave(
@@ -125,7 +125,7 @@ def gemm(m, n, k, tile=(128, 128, 64), waves=(2, 2), unit=SYNC, target=""):
         tkw.write(product, c)
 
     sizes = {M: m, N: n, K: k, BM: tile[0], BN: tile[1], BK: tile[2]}
-    return compiled(gemm, sizes, target)
+    return compiled(gemm, sizes, target, **options)
 
 
 def attention(heads, queries, keys, depth, tile=(128, 64), waves=4, unit=SYNC, target=""):

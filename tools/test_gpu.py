@@ -293,12 +293,12 @@ def run_sanitizer(options):
     for check in ("memcheck", "racecheck", "initcheck", "synccheck"):
         command = [tool, f"--tool={check}", "--error-exitcode=9", sys.executable, __file__]
         command += ["--in-process", "--sample", str(options.checked)]
-        command += ["--targets", ",".join(options.targets)]
+        command += ["--targets", ",".join(options.targets), "--seed", str(options.seed)]
         begin = time.time()
         done = subprocess.run(command, capture_output=True, text=True)
         good = done.returncode == 0
         passed, failed = passed + good, failed + (not good)
-        words = "clean" if good else (done.stdout + done.stderr)[-2500:]
+        words = "clean" if good else (done.stdout + done.stderr)[-6000:]
         print(f"compute-sanitizer {check:10} {time.time() - begin:.0f} s {words}", flush=True)
     return passed, failed
 
@@ -341,7 +341,10 @@ def main():
         return work()
     options.targets = options.targets.split(",")
     if options.in_process:
-        found = [run_case(item) for item in list_items(options)]
+        found = []
+        for item in list_items(options):
+            print("at", item[2], *describe(item)[1:], flush=True)  # whose the sanitizer's lines are
+            found.append(run_case(item))
         print("\n".join(f"{f[1]} {f[2]}: {f[3]}" for f in found if f[3]))
         return 1 if any(f[3] for f in found) else 0
     missing = what_is_missing(options.targets)
