@@ -119,6 +119,38 @@ static void binary(Code *c, const SymOp *s, int i, const char *name, const char 
   c->reg[i] = out;
 }
 
+static bool is_product(const Code *c, int i) {
+  const SymOp *s = &c->code->ops[i], *ops = c->code->ops;
+  return s->kind == SYM_OP_mul && ops[s->a].kind != SYM_OP_const && ops[s->b].kind != SYM_OP_const;
+}
+
+/* Nothing but shift_factor needs it. */
+static bool is_only_shifted(const Code *c, int i) {
+  bool used = false;
+  for (int j = i + 1; j < c->code->nops; j++) {
+    const SymOp *s = &c->code->ops[j];
+    if (s->kind == SYM_OP_const || (s->a != i && s->b != i && s->c != i)) continue;
+    if (s->kind != SYM_OP_shl || s->a != i) return false;
+    used = true;
+  }
+  return used && is_product(c, i) && c->code->results[0] != i;
+}
+
+/* x*y << n as x*(y << n): ptxas makes such factors itself, and those of 13.0 take t & 3 scaled by 4
+ * for t & 3 scaled by 2 where 4*x*(t & 3) and 2*y*(t & 3) are both computed (tests/ptx/scaled). */
+static void shift_factor(Code *c, const SymOp *s, int i) {
+  Ptx *p = c->p;
+  const SymOp *of = &c->code->ops[s->a];
+  bool left = c->code->ops[of->b].kind == SYM_OP_launch; /* arguments are not what it confuses */
+  RegClass class = s->bits == 64 ? REG_RD : REG_R;
+  Reg other = in(c, left ? of->b : of->a, s->bits), factor = in(c, left ? of->a : of->b, s->bits);
+  Reg shifted = ptx_new(p, class), out = ptx_new(p, class);
+  ptx_line(p, "shl.b%d %s, %s, %" PRId64, s->bits, shifted.name, factor.name,
+           c->code->ops[s->b].value);
+  ptx_line(p, "mul.lo.s%d %s, %s, %s", s->bits, out.name, other.name, shifted.name);
+  c->reg[i] = out;
+}
+
 /* floor(2**(bits - 1 + log) / d) + 1 for a d between 2**(log - 1) and 2**log that is no power of
  * two: a number of `bits` bits. Digit by digit, because the numerator has twice as many. */
 static uint64_t magic_of(uint64_t d, int bits, int log) {
@@ -222,8 +254,13 @@ static void operation(Code *c, int i) {
   case SYM_OP_shift: c->reg[i] = launch_value(c, s, PTX_SHIFT); break;
   case SYM_OP_add: binary(c, s, i, "add", "s"); break;
   case SYM_OP_sub: binary(c, s, i, "sub", "s"); break;
-  case SYM_OP_mul: binary(c, s, i, "mul.lo", "s"); break;
-  case SYM_OP_shl: binary(c, s, i, "shl", "b"); break;
+  case SYM_OP_mul:
+    if (!is_only_shifted(c, i)) binary(c, s, i, "mul.lo", "s");
+    break;
+  case SYM_OP_shl:
+    if (is_product(c, s->a)) shift_factor(c, s, i);
+    else binary(c, s, i, "shl", "b");
+    break;
   case SYM_OP_shr: binary(c, s, i, "shr", "s"); break;
   case SYM_OP_and: binary(c, s, i, "and", "b"); break;
   case SYM_OP_or: binary(c, s, i, "or", "b"); break;
