@@ -99,6 +99,14 @@ static void remark_threads(const CopyWays *w, const Op *copy, int bytes, const c
   if (no_box) diag_note(diags, d, (Span){0}, "not by TMA: %s", no_box);
 }
 
+/* Boxes begin at multiples of 128 bytes, in every slot of a ring: as what has a `memory` does. */
+static void set_box(const CopyWays *w, Op *copy, Op *alloc, const MemLayout *slot) {
+  set_mode(w, copy, "tma");
+  if (op_has(alloc, ATTR_memory)) return;
+  const MemLayout *memory = arena_copy(w->k->arena, slot, sizeof *slot);
+  op_set_attr(w->k, alloc, (Attr){.key = ATTR_memory, .memory = memory});
+}
+
 bool choose_copy_way(const CopyWays *w, Op *copy, const char *no_box) {
   const AccessBounds *b = w->bounds[copy->id];
   const Value *scratch = copy->args[copy_is_in(copy) ? 1 : 0];
@@ -108,7 +116,7 @@ bool choose_copy_way(const CopyWays *w, Op *copy, const char *no_box) {
   bool known = scratch->def && copy_slot_layout(w->d, scratch->def, &slot);
   if (!no_box && target_has(w->machine.target, FEATURE_TMA)) {
     no_box = known ? why_no_box(w, copy, &slot, &box) : "its tile has no size";
-    if (!no_box) return set_mode(w, copy, "tma"), remark_box(w, copy, &box), true;
+    if (!no_box) return set_box(w, copy, scratch->def, &slot), remark_box(w, copy, &box), true;
   }
   if (!copy_plan(w->d, &w->machine, b, &plan)) return false;
   int width = known ? copy_width(&plan, b, &slot) : 1;
