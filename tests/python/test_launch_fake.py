@@ -2,6 +2,7 @@
 own, because a driver is loaded once."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -191,3 +192,16 @@ def test_nothing_leaks(tmp_path):
     script = os.path.join(os.path.dirname(__file__), "isolated/with_driver/leak_launch.py")
     done = run_python(script, WAVE_CUDA_LIB=FAKE, WAVE_CACHE_DIR=str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_processes_that_compile_the_same_at_once(tmp_path):
+    code = """
+k = compile_scale(target="sm_90a")
+k(Array(4, 70), Array(4, 70))
+assert ".entry scale" in k.ptx
+"""
+    with ThreadPoolExecutor(4) as processes:
+        for done in [processes.submit(check, code, tmp_path) for _ in range(4)]:
+            done.result()
+    check(code + "assert k.program.variants[0].from_cache\n", tmp_path)
+    assert all(name.endswith(".wavebin") for name in os.listdir(tmp_path))  # nothing half written
