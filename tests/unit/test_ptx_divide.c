@@ -42,7 +42,7 @@ static int wrong_of(int64_t d, int bits) {
       if (bits == 32) at[i] = (int32_t)at[i];
       wrong += quotient(at[i], d, bits) != at[i] / d;
     }
-    int64_t m = most / d * (k % 7) / 7 / 2 * 1, near = m - m % d;
+    int64_t m = most / d / 14 * (k % 7), near = m - m % d;
     for (int64_t j = -2; j <= 2; j++) wrong += quotient(near + j, d, bits) != (near + j) / d;
   }
   return wrong;
