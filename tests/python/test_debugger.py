@@ -14,6 +14,9 @@ from wave_lang.kernel.wave.machine import devices
 pytestmark = [
     pytest.mark.skipif(not devices("cpu"), reason="there is no libLLVM"),
     pytest.mark.skipif(not shutil.which("gdb"), reason="there is no gdb"),
+    pytest.mark.skipif(
+        "asan" in os.environ.get("LD_PRELOAD", ""), reason="gdb takes minutes for the sanitizer"
+    ),
 ]
 
 KERNEL = """
