@@ -58,4 +58,14 @@ void sb_quote(StrBuf *out, const char *s) {
   sb_putc(out, '"');
 }
 
+void sb_put_u64(StrBuf *out, uint64_t v) {
+  for (int i = 0; i < 8; i++) sb_putc(out, (char)(v >> 8 * i));
+}
+
+uint64_t sb_get_u64(const char *at) {
+  uint64_t v = 0;
+  for (int i = 0; i < 8; i++) v |= (uint64_t)(unsigned char)at[i] << 8 * i;
+  return v;
+}
+
 const char *sb_text(const StrBuf *out) { return out->at ? out->at : ""; }

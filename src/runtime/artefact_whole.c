@@ -13,16 +13,6 @@ enum { HEAD_BYTES = 16 };
 
 static const char magic[8] = "WAVEPROG";
 
-static void put_u64(StrBuf *out, uint64_t v) {
-  for (int i = 0; i < 8; i++) sb_putc(out, (char)(v >> 8 * i));
-}
-
-static uint64_t get_u64(const char *at) {
-  uint64_t v = 0;
-  for (int i = 0; i < 8; i++) v |= (uint64_t)(unsigned char)at[i] << 8 * i;
-  return v;
-}
-
 void artefact_write_whole(StrBuf *out, const Artefact *art) {
   StrBuf rest = {.arena = out->arena};
   const char *version = wv_version();
@@ -30,11 +20,11 @@ void artefact_write_whole(StrBuf *out, const Artefact *art) {
   for (int i = 0; i < art->nvariants; i++) {
     StrBuf part = {.arena = out->arena};
     artefact_write(&part, art, i);
-    put_u64(&rest, part.n);
+    sb_put_u64(&rest, part.n);
     sb_write(&rest, part.at, part.n);
   }
   sb_write(out, magic, sizeof magic);
-  put_u64(out, hash_bytes(rest.at, rest.n));
+  sb_put_u64(out, hash_bytes(rest.at, rest.n));
   sb_write(out, rest.at, rest.n);
 }
 
@@ -51,7 +41,7 @@ static Artefact *take_part(Arena *a, const char *bytes, size_t n, int expected, 
 static Artefact *take_parts(Arena *a, const char *at, const char *end) {
   Artefact *art = NULL;
   for (int i = 0; !art || i < art->nvariants; i++) {
-    uint64_t n = end - at < 8 ? UINT64_MAX : get_u64(at);
+    uint64_t n = end - at < 8 ? UINT64_MAX : sb_get_u64(at);
     if (end - at < 8 || n > (uint64_t)(end - at - 8)) return NULL;
     if (!(art = take_part(a, at + 8, (size_t)n, i, art))) return NULL;
     at += 8 + n;
@@ -64,7 +54,7 @@ Artefact *artefact_read_whole(Arena *a, const char *bytes, size_t n, const char 
   if (n < HEAD_BYTES || memcmp(bytes, magic, sizeof magic) != 0) return NULL;
   *damage = "its checksum is wrong";
   const char *at = bytes + HEAD_BYTES, *end = bytes + n, *version = wv_version();
-  if (get_u64(bytes + sizeof magic) != hash_bytes(at, (size_t)(end - at))) return NULL;
+  if (sb_get_u64(bytes + sizeof magic) != hash_bytes(at, (size_t)(end - at))) return NULL;
   *damage = "it was made by another version of Wave";
   size_t len = strlen(version) + 1;
   if ((size_t)(end - at) < len || memcmp(at, version, len) != 0) return NULL;

@@ -50,16 +50,6 @@ static const char *path_of(Arena *a, const char *dir, const char *key) {
 
 /* ---- one file ---- */
 
-static void put_u64(StrBuf *out, uint64_t v) {
-  for (int i = 0; i < 8; i++) sb_putc(out, (char)(v >> 8 * i));
-}
-
-static uint64_t get_u64(const char *at) {
-  uint64_t v = 0;
-  for (int i = 0; i < 8; i++) v |= (uint64_t)(unsigned char)at[i] << 8 * i;
-  return v;
-}
-
 /* The bytes of a file; the artefact's own in `body`. NULL: `damage` says why not. */
 static const char *check_file(const char *bytes, size_t n, size_t *body, size_t *key,
                               const char **damage) {
@@ -68,12 +58,12 @@ static const char *check_file(const char *bytes, size_t n, size_t *body, size_t 
   *damage = "it is no file of this cache";
   if (memcmp(bytes, magic, sizeof magic) != 0) return NULL;
   *damage = "it is of another version";
-  if (get_u64(bytes + 8) != VERSION) return NULL;
+  if (sb_get_u64(bytes + 8) != VERSION) return NULL;
   *damage = "it is not complete";
-  if (get_u64(bytes + 16) != n - HEAD_BYTES) return NULL;
+  if (sb_get_u64(bytes + 16) != n - HEAD_BYTES) return NULL;
   *damage = "its checksum is wrong";
-  if (get_u64(bytes + 24) != hash_bytes(bytes + HEAD_BYTES, n - HEAD_BYTES)) return NULL;
-  uint64_t key_bytes = get_u64(bytes + HEAD_BYTES);
+  if (sb_get_u64(bytes + 24) != hash_bytes(bytes + HEAD_BYTES, n - HEAD_BYTES)) return NULL;
+  uint64_t key_bytes = sb_get_u64(bytes + HEAD_BYTES);
   *damage = "its key is too long";
   if (key_bytes > n - HEAD_BYTES - 8) return NULL;
   *key = (size_t)key_bytes;
@@ -146,13 +136,13 @@ static bool replace_file(Arena *a, const char *dir, const char *path, const StrB
 
 static void put_file(Arena *a, StrBuf *out, const char *key, const Artefact *art, int variant) {
   StrBuf rest = {.arena = a};
-  put_u64(&rest, strlen(key));
+  sb_put_u64(&rest, strlen(key));
   sb_puts(&rest, key);
   artefact_write(&rest, art, variant);
   sb_write(out, magic, sizeof magic);
-  put_u64(out, VERSION);
-  put_u64(out, rest.n);
-  put_u64(out, hash_bytes(rest.at, rest.n));
+  sb_put_u64(out, VERSION);
+  sb_put_u64(out, rest.n);
+  sb_put_u64(out, hash_bytes(rest.at, rest.n));
   sb_write(out, rest.at, rest.n);
 }
 
