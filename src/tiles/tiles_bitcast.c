@@ -48,6 +48,20 @@ static Value *part_at(const Bitcast *b, const Point *p) {
   return found;
 }
 
+/* Each element on its own, joined. */
+static Value *one_by_one(const Bitcast *b, const Point *p,
+                         Value *(*at)(const Bitcast *, const Point *)) {
+  Lower *l = &b->t->l;
+  Value **parts = ARENA_ARRAY(l->arena, Value *, p->width);
+  for (int i = 0; i < p->width; i++) {
+    Point one = *p;
+    one.along = -1, one.width = 1;
+    one.at[p->along] = lower_sound(l, sym_add(l->sym, p->at[p->along], sym_int(l->sym, i)));
+    if (!(parts[i] = at(b, &one))) return NULL;
+  }
+  return emit_join(l, parts, p->width);
+}
+
 static Value *narrow_at(const Bitcast *b, const Point *p) {
   Lower *l = &b->t->l;
   if (p->along != b->dim) return part_at(b, p);
@@ -59,14 +73,7 @@ static Value *narrow_at(const Bitcast *b, const Point *p) {
     Value *v = tiles_wide_at(b->t, b->from, &q);
     return v ? as(b, v, p->width) : NULL;
   }
-  Value **parts = ARENA_ARRAY(l->arena, Value *, p->width);
-  for (int i = 0; i < p->width; i++) {
-    Point one = *p;
-    one.along = -1, one.width = 1;
-    one.at[b->dim] = lower_sound(l, sym_add(l->sym, p->at[b->dim], sym_int(l->sym, i)));
-    if (!(parts[i] = part_at(b, &one))) return NULL;
-  }
-  return emit_join(l, parts, p->width);
+  return one_by_one(b, p, part_at);
 }
 
 /* ---- from narrow to wide ---- */
@@ -80,14 +87,7 @@ static Value *wide_at(const Bitcast *b, const Point *p) {
     Value *v = tiles_wide_at(b->t, b->from, &q);
     return v ? as(b, v, p->width) : NULL;
   }
-  Value **parts = ARENA_ARRAY(l->arena, Value *, p->width);
-  for (int i = 0; i < p->width; i++) {
-    Point one = *p;
-    one.along = -1, one.width = 1;
-    one.at[p->along] = lower_sound(l, sym_add(l->sym, p->at[p->along], sym_int(l->sym, i)));
-    if (!(parts[i] = wide_at(b, &one))) return NULL;
-  }
-  return emit_join(l, parts, p->width);
+  return one_by_one(b, p, wide_at);
 }
 
 Value *bitcast_at(Tiles *t, const Value *v, const Point *p) {
