@@ -358,6 +358,7 @@ SCALED = ("gemm f32 nt 1024x", "gemm f32 nt 2048x", "attention", "convolution")
 SCALING = 1.8
 COMPILES = {"gemm f32": 60, "attention f32": 150}  # ms
 CACHED = 5  # ms
+LAUNCH = 2e-3  # ms, of a kernel that does nothing worth mentioning, from Python
 
 
 class Goals:
@@ -374,7 +375,7 @@ class Goals:
         if value <= goal:
             self.met += 1
         else:
-            self.missed.append(f"{what}: {value:.1f} ms, goal {goal} ms")
+            self.missed.append(f"{what}: {value:.3g} ms, goal {goal} ms")
 
 
 def judge(rows):
@@ -383,6 +384,8 @@ def judge(rows):
         if "compile" in row:
             goals.at_most(f"compiling {row['compile']}", row["ms"], COMPILES[row["compile"]])
             goals.at_most(f"{row['compile']} from the cache", row["cached_ms"], CACHED)
+        if "launch_us" in row:
+            goals.at_most(f"a launch, {row['threads']} threads", 1e-3 * row["launch_us"], LAUNCH)
         if "rate" not in row:
             continue
         by_name.setdefault(row["name"], {})[row["threads"]] = row

@@ -270,7 +270,8 @@ typedef struct ProgramObject {
   PyObject ob_base; /* what PyObject_HEAD stands for */
   PyState *st;
   wv_program *p;
-  wv_ctx *cx; /* for calls that are made with the interpreter lock held */
+  wv_ctx *cx;    /* for calls that are made with the interpreter lock held */
+  wv_ctx *spare; /* for the next one that is made without it; NULL: in use, or none yet */
   PyObject *remarks;
 } ProgramObject;
 
@@ -278,7 +279,8 @@ int py_program_init(PyObject *module, PyState *st);
 PyObject *py_program_compile(PyState *st, wv_kernel *k, PyObject *args, PyObject *named);
 /* Launches on a stream; false with LaunchError. */
 bool py_program_launch(ProgramObject *p, const Args *a, void *stream);
-/* The same; log(label, dtype name, shape, bytes) is called with every debug log, unless it is NULL. */
+/* The same; log(label, dtype name, shape, bytes) is called with every debug log, unless it is NULL.
+ */
 bool py_program_launch_logged(ProgramObject *p, const Args *a, void *stream, PyObject *log);
 PyObject *py_program_devices(PyState *st); /* a list of Device */
 

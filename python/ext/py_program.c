@@ -31,6 +31,7 @@ static PyObject *program_new(PyState *st, wv_program *p, PyObject *remarks) {
   o->st = st;
   o->p = p;
   o->cx = wv_ctx_new();
+  o->spare = NULL;
   o->remarks = remarks;
   return (PyObject *)o;
 }
@@ -77,6 +78,7 @@ static void program_dealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   wv_program_free(self_of(self)->p);
   wv_ctx_free(self_of(self)->cx);
+  if (self_of(self)->spare) wv_ctx_free(self_of(self)->spare);
   Py_XDECREF(self_of(self)->remarks);
   PyObject_Free(self);
   Py_DECREF(type);
@@ -137,7 +139,7 @@ static PyObject *get_remarks(PyObject *self, void *Py_UNUSED(unused)) {
 }
 
 static PyObject *variant_to(PyState *st, const wv_variant *v) {
-  PyObject *items[] = {py_text_or_none(v->facts), PyBool_FromLong(v->compiled),
+  PyObject *items[] = {py_text_or_none(v->facts),      PyBool_FromLong(v->compiled),
                        PyBool_FromLong(v->from_cache), PyFloat_FromDouble(v->compile_ms),
                        PyFloat_FromDouble(v->load_ms), PyFloat_FromDouble(v->llvm_ms)};
   return py_record(st->variant_type, items, 6);
@@ -206,14 +208,27 @@ static PyMethodDef program_methods[] = {
 
 /* ---- launching ----------------------------------------------------------------------------- */
 
+/* To make a context takes longer than to launch a small kernel: one stays with the program. */
+static wv_ctx *take_context(ProgramObject *p) {
+  wv_ctx *cx = p->spare;
+  p->spare = NULL;
+  return cx ? cx : wv_ctx_new();
+}
+
+static void give_back(ProgramObject *p, wv_ctx *cx) {
+  wv_diag_clear(cx);
+  if (p->spare) wv_ctx_free(cx);
+  else p->spare = cx;
+}
+
 /* A program for the host runs in this thread: others go on meanwhile, so it has its own context. */
 static bool launch_on_host(ProgramObject *p, const Args *a) {
-  wv_ctx *cx = wv_ctx_new();
+  wv_ctx *cx = take_context(p);
   PyThreadState *saved = PyEval_SaveThread();
   bool ok = wv_launch(p->p, cx, a->args, a->n, NULL, 0);
   PyEval_RestoreThread(saved);
   if (!ok) py_error_raise_as(p->st, cx, p->st->launch_error);
-  wv_ctx_free(cx);
+  give_back(p, cx);
   return ok;
 }
 

@@ -8,7 +8,7 @@ import pytest
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
 from kernel_utils import rng, run_python
-from wave_lang import WaveCompileOptions, _wave, wave_compile
+from wave_lang import LaunchError, WaveCompileOptions, _wave, wave_compile
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
 from wave_lang.kernel.lang.global_symbols import WORKGROUP_0
 
@@ -119,3 +119,16 @@ def test_the_number_of_threads_is_asked_for(variable):
     others = {"WAVE_NUM_THREADS": "", "OMP_NUM_THREADS": "7"}
     done = run_python("-c", code, **{**others, variable: "3"})
     assert "3 threads" in done.stdout, done.stderr
+
+
+def test_what_was_wrong_with_one_launch_is_not_said_of_the_next():
+    kernel, c = compiled(), np.zeros((40, 50), np.float32)
+    for rows in (41, 42, 40, 43):
+        a, b = matrix(rows, 30), matrix(50, 30, seed=1)
+        if rows == 40:
+            kernel(a, b, c)
+            np.testing.assert_allclose(c, a @ b.T, atol=1e-4)
+            continue
+        with pytest.raises(LaunchError) as error:
+            kernel(a, b, c)
+        assert str(rows) in str(error.value) and str(error.value).count("error[") == 1
