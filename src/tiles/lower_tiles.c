@@ -6,7 +6,8 @@
  *       write %x, %b
  * For machines with register tiles and no lanes (the host's processor). Which waves and lanes the
  * author declared does not matter; what depends on them (contract.h) was given lanes by retarget.
- * Needs masks to be recorded. Needs DISTRIBUTE, BOUNDS and UNIFORM; breaks all. See tiles.h for the ideas. */
+ * Needs masks to be recorded. Needs DISTRIBUTE, BOUNDS and UNIFORM; breaks all. See tiles.h for the
+ * ideas. */
 #include "analysis/contract.h"
 #include "ir/attr.h"
 #include "tiles/tiles.h"
@@ -194,6 +195,7 @@ static Region *lower_kernel(Tiles *t) {
   l->standing = standing_at_entry(k, l->arena);
   l->hides = lower_hides_symbols(k);
   t->tile = ARENA_ARRAY(l->arena, Tile, k->nvalues);
+  t->fetched = ARENA_ARRAY(l->arena, bool, k->nvalues + 1);
   tiles_plan(t);
   l->tiles = k->body;
   lower_open_kernel(l);

@@ -94,6 +94,7 @@ typedef struct Tiles {
   bool keeps;                 /* what does not change may be kept for the next workgroups */
   Map iotas;                  /* width and dtype -> 0, 1, 2, ... */
   Vec(struct Panels *) panels;
+  bool *fetched; /* by value id: the next rows of what it is made of are asked for */
 } Tiles;
 
 typedef bool TilesFn(Tiles *t, const Op *op);
@@ -131,6 +132,9 @@ Value *tiles_at(Tiles *t, const Value *v, const Point *p);
 Value *tiles_wide_at(Tiles *t, const Value *v, const Point *p);
 /* What v is read from at a point, if it is just that, is needed soon. */
 void tiles_prefetch(Tiles *t, const Value *v, const Point *p);
+/* Inside of a nest: the same of all that v is made of, for the rows behind this one, unless it was
+ * done before (tiles_ahead.c). */
+void tiles_fetch_ahead(Tiles *t, const Value *v, const Point *p);
 /* The only element of a tile. */
 Value *tiles_scalar(Tiles *t, const Value *v);
 
@@ -309,6 +313,9 @@ bool panels_open(Tiles *t, const Panels *p, bool rest, PanelPart part, PanelRun 
 void panels_close(Tiles *t, PanelRun *r);
 
 /* ---- panels for several workgroups (tiles_keep.c) ------------------------------------------ */
+
+/* Whether e differs between workgroups that follow each other. */
+bool keep_differs(const Tiles *t, const Sym *e);
 
 typedef struct Kept {
   const Sym *key, *tile; /* of these workgroups; which tile of the loop it is packed in */

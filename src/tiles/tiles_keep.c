@@ -26,6 +26,11 @@ static int fastest_dim(const Tiles *t) {
   return -1;
 }
 
+bool keep_differs(const Tiles *t, const Sym *e) {
+  int fastest = fastest_dim(t);
+  return fastest >= 0 && sym_contains(e, ir_numbered_symbol(t->l.k->cx, "$WG", fastest, true));
+}
+
 /* Of all workgroups that follow each other along the fastest dim the same; never 0. */
 static const Sym *key_of(Tiles *t, int fastest) {
   SymCtx *sym = t->l.sym;

@@ -1,0 +1,52 @@
+/* tiles_ahead.c: what the next rows of a nest read is asked for while this one is computed.
+ *
+ * Processors follow a stream of addresses by themselves, but not from the end of a tile's row to
+ * where the next one begins. Rows that are long enough for them are left alone: what is asked for
+ * that early has left the first cache when it is needed. */
+#include "ir/dtype.h"
+#include "tiles/tiles.h"
+
+enum { AHEAD = 1024, FAR = 16384, LINE = 64 }; /* bytes: at least, at most; what comes at once */
+
+/* The dim along which the read's next row lies: a loop of the nest, or the next workgroup; -1: it
+ * has none. */
+static int next_dim(const Tiles *t, const Value *read, int along) {
+  const Tile *tile = &t->tile[read->id];
+  int groups = -1;
+  for (int i = read->type->rank - 1; i >= 0; i--) {
+    if (i == along) continue;
+    if (tile->extent[i] > 1) return i;
+    if (groups < 0 && keep_differs(t, tile->start[i])) groups = i;
+  }
+  return groups;
+}
+
+/* The point so many elements further along a dim. */
+static Point further(Tiles *t, Point p, const Sym *dim, int64_t elements) {
+  for (int i = 0; i < p.n; i++)
+    if (dim_base(p.dim[i]) == dim_base(dim))
+      p.at[i] = lower_sound(&t->l, sym_add(t->l.sym, p.at[i], sym_int(t->l.sym, elements)));
+  return p;
+}
+
+static void fetch(Tiles *t, const Value *read, const Point *p) {
+  const Type *type = read->type;
+  int along = type_base_dim(type, p->dim[p->along]);
+  if (along < 0 || access_contiguous(t, read->def) != type->dims[along]) return;
+  int next = next_dim(t, read, along);
+  int64_t row = (int64_t)dtype_bytes(type->dtype, t->tile[read->id].extent[along]);
+  if (next < 0 || row > FAR) return;
+  Point q = further(t, *p, type->dims[next], row < AHEAD ? AHEAD / row : 1);
+  int line = LINE * 8 / dtype_memory_bits(type->dtype);
+  for (int i = 0; i < p->width; i += line) {
+    Point at = further(t, q, type->dims[along], i);
+    access_prefetch(t, read->def, &at);
+  }
+}
+
+void tiles_fetch_ahead(Tiles *t, const Value *v, const Point *p) {
+  if (p->along < 0 || t->tile[v->id].held != TILE_INLINE || !v->def || t->fetched[v->id]) return;
+  t->fetched[v->id] = true;
+  if (v->def->kind == OP_read) fetch(t, v, p);
+  for (int i = 0; i < v->def->nargs; i++) tiles_fetch_ahead(t, v->def->args[i], p);
+}
