@@ -56,17 +56,26 @@ static bool refuse(wv_ctx *cx, const char *name, const char *why) {
   return false;
 }
 
-/* Object code is for the processor it was compiled on: what was true of it but for the compiler. */
+static bool has_key(const Artefact *art, const Backend *b, Arena *a, const CompileOptions *o) {
+  const char *here = strstr(b->key(a, o), processor_words);
+  const char *there = strstr(art->needs, processor_words);
+  return here && there && strcmp(here, there) == 0;
+}
+
+/* Object code is for the processor it was compiled on, or for any that has what its target says:
+ * what was true of it but for the compiler. */
 static bool fits_machine(wv_ctx *cx, const Artefact *art, Arena *a) {
-  const TargetInfo *machine = target_find(art->target).machine;
-  const Backend *backend = machine ? backend_for(machine) : NULL;
+  CompileOptions o = {.machine = target_find(art->target).machine};
+  const Backend *backend = o.machine ? backend_for(o.machine) : NULL;
   if (!backend || backend->device_kind != art->device_kind)
     return refuse(cx, art->name, "there are no programs for its target here");
   if (!backend->key) return true;
-  const char *here = strstr(backend->key(a), processor_words),
-             *there = strstr(art->needs, processor_words);
-  if (here && there && strcmp(here, there) == 0) return true;
-  return refuse(cx, art->name, "it was compiled for another processor");
+  const char *misfit = backend->misfit(a, o.machine);
+  if (misfit) return refuse(cx, art->name, misfit);
+  if (has_key(art, backend, a, &o)) return true;
+  o.native = true;
+  return has_key(art, backend, a, &o) ||
+         refuse(cx, art->name, "it was compiled for another processor");
 }
 
 wv_program *wv_program_load(wv_ctx *cx, const void *bytes, size_t n, int device) {

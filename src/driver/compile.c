@@ -89,8 +89,9 @@ static bool emit_ptx(Kernel *k, const CompileOptions *o, LaunchValues *values, A
 }
 
 static const Backend backends[] = {
-    {VENDOR_NVIDIA, FEATURE_NONE, DEVICE_CUDA, emit_ptx, NULL},
-    {VENDOR_HOST, FEATURE_REGISTER_TILES, DEVICE_HOST, emit_object, processor_key},
+    {VENDOR_NVIDIA, FEATURE_NONE, DEVICE_CUDA, emit_ptx, NULL, NULL},
+    {VENDOR_HOST, FEATURE_REGISTER_TILES, DEVICE_HOST, emit_object, processor_key,
+     processor_misfit},
 };
 
 const Backend *backend_for(const TargetInfo *t) {

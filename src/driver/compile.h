@@ -8,6 +8,7 @@
 
 typedef struct CompileOptions {
   const TargetInfo *machine;
+  bool native; /* for this very machine: all that it has, not only what its target says */
   const char *start_after; /* the kernel is a dump after this pass; NULL: from the beginning */
   bool fast_math;
   PassOptions passes; /* dumps and checks */
@@ -23,12 +24,15 @@ typedef struct Backend {
   bool (*emit)(Kernel *k, const CompileOptions *o, LaunchValues *values, ArtVariant *out);
   /* What else decides on the code, for the cache: the library that writes it, this processor. NULL:
    * nothing does. */
-  const char *(*key)(Arena *a);
+  const char *(*key)(Arena *a, const CompileOptions *o);
+  /* Why code for the machine cannot run here; NULL: it can, or the device will say. */
+  const char *(*misfit)(Arena *a, const TargetInfo *machine);
 } Backend;
 
 /* ---- compile_cpu.c ---- */
 bool emit_object(Kernel *k, const CompileOptions *o, LaunchValues *values, ArtVariant *out);
-const char *processor_key(Arena *a);
+const char *processor_key(Arena *a, const CompileOptions *o);
+const char *processor_misfit(Arena *a, const TargetInfo *machine);
 extern const char
     processor_words[]; /* behind it the key names the processor, before it the library */
 

@@ -41,15 +41,20 @@ static bool fill_variant(const LlvmKernel *code, LaunchValues *values, ArtVarian
   return add_slots(code, values, out);
 }
 
+/* A target that was named gives the same code on every machine. */
+static CpuTarget target_of(const CpuLlvm *l, Arena *a, const CompileOptions *o) {
+  const Processor *row = processor_named(o->machine->name);
+  return o->native || !row || !*row->arch ? cpu_llvm_host(l, a) : cpu_target_of(a, row);
+}
+
 bool emit_object(Kernel *k, const CompileOptions *options, LaunchValues *values, ArtVariant *out) {
   Arena *a = values->symbols->arena;
   Diags *diags = &k->cx->diags;
   const char *error = NULL;
   const CpuLlvm *llvm = cpu_llvm_open(a, &error);
-  (void)options;
   if (!llvm) return diag_add(diags, DIAG_E0901, k->at, "%s", error), false;
-  CpuCompile o = {.target = cpu_llvm_host(llvm, a)};
-  LlvmHost host = llvm_host(o.target.triple, o.target.features);
+  CpuCompile o = {.target = target_of(llvm, a, options)};
+  LlvmHost host = llvm_host(&o.target.words);
   LlvmKernel code;
   CpuCode object;
   if (!llvm_emit(k, &host, a, &code)) return false;
@@ -67,11 +72,22 @@ bool emit_object(Kernel *k, const CompileOptions *options, LaunchValues *values,
 
 const char processor_words[] = " processor ";
 
-const char *processor_key(Arena *a) {
+const char *processor_key(Arena *a, const CompileOptions *o) {
   const char *error = NULL;
   const CpuLlvm *llvm = cpu_llvm_open(a, &error);
   if (!llvm) return "no LLVM";
-  CpuTarget t = cpu_llvm_host(llvm, a);
-  return arena_printf(a, "LLVM %u%s%s %s %s", llvm->version, processor_words, t.triple, t.cpu,
-                      t.features);
+  CpuTarget t = target_of(llvm, a, o);
+  return arena_printf(a, "LLVM %u%s%s %s %s %d", llvm->version, processor_words, t.words.triple,
+                      t.cpu, t.words.features, t.words.scalable_bytes);
+}
+
+const char *processor_misfit(Arena *a, const TargetInfo *machine) {
+  const char *error = NULL;
+  const CpuLlvm *llvm = cpu_llvm_open(a, &error);
+  const Processor *p = processor_named(machine->name);
+  if (!llvm || !p || !*p->arch) return NULL; /* what is wrong is said elsewhere */
+  CpuTarget host = cpu_llvm_host(llvm, a);
+  const char *lacks = processor_lacks(a, &host.words, p);
+  if (!lacks) return NULL;
+  return arena_printf(a, "this processor (%s) lacks %s", host.cpu, lacks);
 }

@@ -151,7 +151,7 @@ static const char *make_key(const wv_program *p) {
   sb_printf(&out, "wave %s %s\n", wv_version(), build_id(p->arena));
   sb_printf(&out, "target %s\n", o->machine->name);
   const Backend *backend = backend_for(o->machine);
-  if (backend->key) sb_printf(&out, "%s\n", backend->key(p->arena));
+  if (backend->key) sb_printf(&out, "%s\n", backend->key(p->arena, o));
   if (o->start_after) sb_printf(&out, "start_after %s\n", o->start_after);
   if (o->fast_math) sb_puts(&out, "fast_math\n");
   ir_print(&out, p->kernel->k);
@@ -181,7 +181,7 @@ static bool describe(wv_program *p) {
   art->target = p->options.machine->name;
   const Backend *backend = backend_for(p->options.machine);
   art->device_kind = backend->device_kind;
-  art->needs = backend->key ? backend->key(p->arena) : "";
+  art->needs = backend->key ? backend->key(p->arena, &p->options) : "";
   if (!launch_symbols(k, p->arena, art, &p->symbols) ||
       !launch_signature(&p->symbols, art, &values, &assumptions))
     return false;
@@ -264,14 +264,22 @@ static const DeviceKind *best_kind(Sources *sources) {
   return best ? best : device_kind_at(0);
 }
 
-static const TargetInfo *find_machine(Context *cx, const Kernel *k, const wv_compile_options *o) {
+static const TargetInfo *find_machine(Context *cx, const Kernel *k, const wv_compile_options *o,
+                                      bool *native) {
   DeviceReport r = {&cx->diags, k->at, k->name};
   const DeviceKind *kind = o->target ? device_kind_called(o->target) : best_kind(&cx->sources);
+  *native = kind != NULL;
   if (kind) return machine_of(kind, o->device, &r);
   TargetChoice t = target_resolve(&cx->diags, o->target);
   if (!t.machine) return NULL;
-  if (!t.simulated && backend_for(t.machine)) return t.machine;
-  diag_add(&cx->diags, DIAG_E0906, k->at, "there are no programs for target `%s`", o->target);
+  const Backend *backend = t.simulated ? NULL : backend_for(t.machine);
+  const char *misfit =
+      backend && backend->misfit && o->device >= 0 ? backend->misfit(cx->arena, t.machine) : NULL;
+  if (backend && !misfit) return t.machine;
+  if (misfit)
+    diag_add(&cx->diags, DIAG_E0906, k->at, "`%s` cannot run for `%s`: %s", k->name, o->target,
+             misfit);
+  else diag_add(&cx->diags, DIAG_E0906, k->at, "there are no programs for target `%s`", o->target);
   return NULL;
 }
 
@@ -279,9 +287,8 @@ wv_program *wv_compile(wv_kernel *k, const wv_compile_options *given) {
   static const wv_compile_options plain;
   const wv_compile_options *o = given ? given : &plain;
   Context *cx = k->k->cx;
-  CompileOptions options = {.machine = find_machine(cx, k->k, o),
-                            .start_after = o->start_after,
-                            .fast_math = o->fast_math};
+  CompileOptions options = {.start_after = o->start_after, .fast_math = o->fast_math};
+  options.machine = find_machine(cx, k->k, o, &options.native);
   if (!options.machine) return NULL;
   if (o->dump)
     options.passes = (PassOptions){.dump = o->dump->dump,

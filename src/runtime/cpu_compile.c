@@ -85,13 +85,13 @@ static bool open_machine(Compile *c) {
   enum { AGGRESSIVE = 3, PIC = 2, DEFAULT_MODEL = 0 };
   char *message = NULL;
   LlvmRef target;
-  if (c->l->GetTargetFromTriple(t->triple, &target, &message))
+  if (c->l->GetTargetFromTriple(t->words.triple, &target, &message))
     return fail_with(c, "unknown target", message);
-  c->machine = c->l->CreateTargetMachine(target, t->triple, t->cpu, t->features, AGGRESSIVE, PIC,
-                                         DEFAULT_MODEL);
+  c->machine = c->l->CreateTargetMachine(target, t->words.triple, t->cpu, t->words.features,
+                                         AGGRESSIVE, PIC, DEFAULT_MODEL);
   if (!c->machine) return fail(c, "there is no such machine", t->cpu);
   LlvmRef layout = c->l->CreateTargetDataLayout(c->machine);
-  c->l->SetTarget(c->module, t->triple);
+  c->l->SetTarget(c->module, t->words.triple);
   c->l->SetModuleDataLayout(c->module, layout);
   c->l->DisposeTargetData(layout);
   return true;

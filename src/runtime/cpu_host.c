@@ -9,6 +9,7 @@
 #include <string.h>
 #if defined(__aarch64__)
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #elif defined(__x86_64__) && defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,7 +17,6 @@
 
 #include "base/strbuf.h"
 #include "runtime/cpu_llvm.h"
-#include "target/target.h"
 
 #ifdef __aarch64__
 typedef struct HwcapBit {
@@ -42,7 +42,17 @@ static const char *features_of(const CpuLlvm *l, Arena *a) {
   }
   return sb_text(&out);
 }
+
+/* Of this thread, and of those it starts. The system's default is not it: programs may change it.
+ */
+static int scalable_bytes(void) {
+  enum { GET_LENGTH = 51, LENGTH_MASK = 0xffff };
+  int length = prctl(GET_LENGTH);
+  return length < 0 ? 0 : length & LENGTH_MASK;
+}
 #else
+static int scalable_bytes(void) { return 0; }
+
 /* For this process and its threads; asking again is harmless. */
 static bool may_use_amx(void) {
 #if defined(__x86_64__) && defined(__linux__)
@@ -65,13 +75,20 @@ static const char *features_of(const CpuLlvm *l, Arena *a) {
 
 CpuTarget cpu_llvm_host(const CpuLlvm *l, Arena *a) {
   char *triple = l->GetDefaultTargetTriple(), *cpu = l->GetHostCPUName();
-  CpuTarget host = {arena_strdup(a, triple), arena_strdup(a, cpu), features_of(l, a)};
+  CpuTarget host = {{arena_strdup(a, triple), features_of(l, a), scalable_bytes()},
+                    arena_strdup(a, cpu)};
   l->DisposeMessage(triple);
   l->DisposeMessage(cpu);
   return host;
 }
 
 const char *cpu_target_row(const CpuTarget *t) {
-  const Processor *p = processor_of_host(t->triple, t->features);
+  const Processor *p = processor_of_host(&t->words);
   return p ? p->target : "cpu";
+}
+
+CpuTarget cpu_target_of(Arena *a, const Processor *p) {
+  const char *triple = arena_printf(a, "%s-unknown-linux-gnu", p->arch);
+  return (CpuTarget){{triple, p->features, processor_is_scalable(p) ? p->vector_bytes : 0},
+                     "generic"};
 }

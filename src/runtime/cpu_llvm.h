@@ -6,6 +6,7 @@
 #define WV_CPU_LLVM_H
 
 #include "base/arena.h"
+#include "target/target.h"
 
 typedef struct LlvmOpaque *LlvmRef;
 
@@ -21,9 +22,10 @@ typedef struct CpuLlvm {
  * and what would help. */
 const CpuLlvm *cpu_llvm_open(Arena *a, const char **error);
 
-/* The processor code is compiled for. Strings as LLVM spells them. */
+/* The processor code is compiled for. */
 typedef struct CpuTarget {
-  const char *triple, *cpu, *features;
+  HostWords words;
+  const char *cpu; /* as LLVM spells it */
 } CpuTarget;
 
 /* The row of targets.def whose registers are this processor's. */
@@ -31,6 +33,9 @@ const char *cpu_target_row(const CpuTarget *t);
 
 /* This machine, with exactly the features that this process may use. */
 CpuTarget cpu_llvm_host(const CpuLlvm *l, Arena *a);
+
+/* Any processor of a row, with nothing but what all of them have. */
+CpuTarget cpu_target_of(Arena *a, const Processor *row);
 
 typedef struct CpuCompile {
   CpuTarget target;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/strbuf.h"
+
 enum { FREE = false, LOCKSTEP = true };
 
 /* The short words of targets.def. */
@@ -27,7 +29,7 @@ static const TargetInfo target_rows[] = {
 
 static const Processor processor_rows[] = {
 #define TARGET(...)
-#define CPU(name, registers, bytes, arch, words, tiles, doc) {#name, arch, words, tiles},
+#define CPU(name, registers, bytes, arch, words, tiles, doc) {#name, arch, words, bytes, tiles},
 #include "target/targets.def"
 };
 
@@ -120,18 +122,42 @@ bool has_feature_word(const char *features, const char *word) {
   return has_word(features, word, strlen(word));
 }
 
-static bool has_all(const char *features, const char *wanted) {
-  for (const char *at = wanted; *at; at += strcspn(at, ","), at += *at == ',')
-    if (!has_word(features, at + 1, strcspn(at, ",") - 1)) return false;
-  return true;
+bool processor_is_scalable(const Processor *p) { return has_feature_word(p->features, "sve"); }
+
+/* The first feature from `at` on that is missing, and how long its name is; NULL: none is. */
+static const char *next_missing(const HostWords *host, const char *at, size_t *n) {
+  for (; *at; at += *n + 1, at += *at == ',') {
+    *n = strcspn(at, ",") - 1;
+    if (!has_word(host->features, at + 1, *n)) return at + 1;
+  }
+  return NULL;
 }
 
-const Processor *processor_of_host(const char *triple, const char *features) {
+static bool has_arch(const HostWords *host, const Processor *p) {
+  return *p->arch && without(host->triple, p->arch) != host->triple;
+}
+
+static bool has_length(const HostWords *host, const Processor *p) {
+  return !processor_is_scalable(p) || host->scalable_bytes == p->vector_bytes;
+}
+
+const char *processor_lacks(Arena *a, const HostWords *host, const Processor *p) {
+  StrBuf out = {.arena = a};
+  size_t n = 0;
+  if (!has_arch(host, p)) return arena_printf(a, "the architecture %s", *p->arch ? p->arch : "any");
+  for (const char *at = p->features; (at = next_missing(host, at, &n)); at += n, at += *at == ',')
+    sb_printf(&out, "%s%.*s", out.n ? ", " : "", (int)n, at);
+  if (!out.n && !has_length(host, p))
+    sb_printf(&out, "vectors of %d bytes (its have %d)", p->vector_bytes, host->scalable_bytes);
+  return out.n ? sb_text(&out) : NULL;
+}
+
+const Processor *processor_of_host(const HostWords *host) {
   const Processor *best = NULL;
   for (size_t i = 0; i < WV_LEN(processor_rows); i++) {
     const Processor *p = &processor_rows[i];
-    bool here = *p->arch && without(triple, p->arch) != triple;
-    if (here && has_all(features, p->features)) best = p;
+    if (has_arch(host, p) && has_length(host, p) && !next_missing(host, p->features, &(size_t){0}))
+      best = p;
   }
   return best;
 }

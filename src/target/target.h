@@ -40,8 +40,8 @@ enum { BANK_BYTES = 4 };
 static inline bool target_has(const TargetInfo *t, unsigned features) {
   return (t->features & features) == features;
 }
-/* A processor plays a machine with lanes where a kernel's threads are observable: with waves of this
- * many, every matrix instruction of one wave, and lanes that must synchronise. */
+/* A processor plays a machine with lanes where a kernel's threads are observable: with waves of
+ * this many, every matrix instruction of one wave, and lanes that must synchronise. */
 TargetInfo target_playing(const TargetInfo *t, int lanes);
 /* The lanes it plays for waves that are declared to have `threads`: all, as far as it can. */
 int target_played_lanes(int threads);
@@ -55,14 +55,28 @@ typedef struct Processor {
   const char *target;
   const char *arch;     /* as triples begin; "": any */
   const char *features; /* as LLVM spells them: "+neon,+dotprod" */
+  int vector_bytes;     /* of a register */
   unsigned tiles;       /* bits, by DotForm */
 } Processor;
 
 const Processor *processor_at(int i);                 /* NULL past the end */
 const Processor *processor_named(const char *target); /* NULL: it is none */
 
-/* The last row whose features are all among these; NULL: none of that architecture. */
-const Processor *processor_of_host(const char *triple, const char *features);
+/* A processor as its library describes it. */
+typedef struct HostWords {
+  const char *triple, *features; /* as LLVM spells them */
+  int scalable_bytes;            /* how long SVE's vectors are; 0: it has none */
+} HostWords;
+
+/* What a host needs in order to run code for a row, and does not have: "avx512f, avx512bw"; NULL:
+ * nothing. */
+const char *processor_lacks(Arena *a, const HostWords *host, const Processor *p);
+
+/* The last row that it lacks nothing of; NULL: none. */
+const Processor *processor_of_host(const HostWords *host);
+
+/* Its vectors are SVE's, which have another length on other processors. */
+bool processor_is_scalable(const Processor *p);
 
 /* Whether "+x,-y,..." has +word. */
 bool has_feature_word(const char *features, const char *word);

@@ -37,6 +37,22 @@ def test_processor(gpus, target):
     assert of(target) == Machine("cpu") == of(device=target)
 
 
+@pytest.mark.skipif(not machine.devices("cpu"), reason="there is no libLLVM")
+def test_processors_by_name():
+    """A kind of processor that is named is what the code is for, if this one has what that has."""
+    here, ran = machine.devices("cpu")[0].target, []
+    for target in [row[0] for row in _wave.target_table if row[0].startswith("cpu_")]:
+        assert of(target) == Machine("cpu", target)
+        try:
+            compiled = compile_scale(target=target)
+        except CompileError as error:
+            assert error.diagnostics[0].code == "E0906" and " lacks " in str(error)
+            continue
+        check_scale(compiled)
+        ran.append(target)
+    assert here in ran and len(ran) < 8  # not those of two architectures
+
+
 @pytest.mark.parametrize(
     "target, found",
     [

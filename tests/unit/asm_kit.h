@@ -7,7 +7,8 @@
 #include "unit/cpu_kit.h"
 
 typedef struct Chip {
-  const char *triple, *cpu, *features;
+  HostWords words;
+  const char *cpu;
   const char *product; /* the instruction of a tile, as assembly spells it */
   const char *spill;   /* what a register on the stack looks like */
 } Chip;
@@ -18,8 +19,8 @@ static inline const char *code_of(Lab *l, const Chip *c, bool assembly, CpuCode 
                                   bool *skipped) {
   Arena *a = l->cx->arena;
   const CpuLlvm *llvm = kit_llvm(a);
-  CpuCompile o = {.target = {c->triple, c->cpu, c->features}, .assembly = assembly};
-  LlvmHost host = llvm_host(c->triple, c->features);
+  CpuCompile o = {.target = {c->words, c->cpu}, .assembly = assembly};
+  LlvmHost host = llvm_host(&c->words);
   LlvmKernel k;
   const char *error = NULL;
   *skipped = !llvm;

@@ -83,14 +83,14 @@ typedef struct CpuRun {
   const char *text; /* LLVM IR, in the context's arena; NULL: none */
 } CpuRun;
 
-static inline CpuRun cpu_run_for(Lab *l, const LlvmHost *given) {
+static inline CpuRun cpu_run_for(Lab *l, const CpuTarget *given) {
   Arena *a = l->cx->arena;
   const CpuLlvm *llvm = kit_llvm(a);
   CpuRun r = {.skipped = !llvm, .ok = true};
   if (!llvm) return r;
   r.ok = false;
-  CpuCompile o = {.target = cpu_llvm_host(llvm, a)};
-  LlvmHost host = given ? *given : llvm_host(o.target.triple, o.target.features);
+  CpuCompile o = {.target = given ? *given : cpu_llvm_host(llvm, a)};
+  LlvmHost host = llvm_host(&o.target.words);
   LlvmKernel k;
   if (!l->k || !llvm_emit(l->k, &host, a, &k)) return lab_print_errors(l), r;
   r.text = k.text;

@@ -1,35 +1,8 @@
-/* test_llvm_dots.c: register tiles of every form: compiled for every processor of targets.def, and
- * run where this machine is one that has the form. */
+/* test_llvm_dots.c: register tiles of every form, compiled for every processor of targets.def;
+ * test_llvm_rows.c runs them. */
 #include "target/register_tile.h"
 #include "unit/asm_kit.h"
-
-/* A loop over k that adds products to a block, as lower_tiles writes it. */
-static const char *loop_text(Arena *a, const MmaInfo *row, DType operands, DType sums, int steps) {
-  const char *t = dtype_info[operands].name, *s = dtype_info[sums].name;
-  int as = row->m * row->k, bs = row->n * row->k, cs = row->m * row->n;
-  return arena_printf(
-      a,
-      "thread kernel @tile(%%a: mem<%d, %s>, %%b: mem<%d, %s>, %%c: mem<%d, %s>)\n"
-      "  launch grid (1) block (1) wave 1\n"
-      "{\n  %%zero = scalar 0 : index\n  %%start = load %%c, %%zero : vec<%d, %s>\n"
-      "  %%r = for K with {trips = %d} carry %%acc = %%start {\n"
-      "    %%i = expr $ARGK*%d : index\n    %%j = expr $ARGK*%d : index\n"
-      "    %%x = load %%a, %%i : vec<%d, %s>\n    %%y = load %%b, %%j : vec<%d, %s>\n"
-      "    %%s = wave_mma %s %%x, %%y, %%acc\n    yield %%s\n  }\n"
-      "  store %%r, %%c, %%zero\n}\n",
-      as * steps, t, bs * steps, t, cs, s, cs, s, steps, as, bs, as, t, bs, t, row->name);
-}
-
-static DType operands_of(DotForm form) {
-  unsigned types = form == DOT_tile ? MMA_f32 : dot_info(form)->types;
-  for (int t = 0; t < DTYPE_COUNT; t++)
-    if (types == (unsigned)dtype_mma((DType)t)) return (DType)t;
-  return DTYPE_f32;
-}
-
-static DType sums_of(DType operands) { return dtype_is_float(operands) ? DTYPE_f32 : DTYPE_i32; }
-
-/* ---- compiled ---- */
+#include "unit/dot_kit.h"
 
 /* The instruction of a form on a processor, and how many results one of them adds to. */
 typedef struct Expected {
@@ -49,6 +22,13 @@ static const Expected expected[] = {
     {DOT_tile, "cpu_avx512_bf16", "vfmadd", 16},
     {DOT_tile, "cpu_amx", "vfmadd", 16},
     {DOT_tile, "cpu_amx_fp16", "vfmadd", 16},
+    {DOT_tile, "cpu_sve256", "fmla\tz", 8},
+    {DOT_tile, "cpu_sve512", "fmla\tz", 16},
+    {DOT_idot, "cpu_sve256", "sdot\tz", 8},
+    {DOT_idot, "cpu_sve512", "sdot\tz", 16},
+    {DOT_bfdot, "cpu_sve256", "bfdot\tz", 8},
+    {DOT_immla, "cpu_sve256", "smmla\tz", 8},
+    {DOT_bfmmla, "cpu_sve256", "bfmmla\tz", 8},
     {DOT_idot, "cpu_neon_dot", "sdot", 4},
     {DOT_idot, "cpu_neon_mm", "sdot", 4},
     {DOT_bfdot, "cpu_neon_mm", "bfdot", 4},
@@ -76,7 +56,8 @@ static const char *cpu_of(const char *target) {
     const char *target, *cpu;
   } rows[] = {{"cpu_sse", "nehalem"},           {"cpu_avx2", "haswell"},
               {"cpu_avx512", "skylake-avx512"}, {"cpu_avx512_bf16", "cooperlake"},
-              {"cpu_amx", "sapphirerapids"},    {"cpu_amx_fp16", "sapphirerapids"}};
+              {"cpu_amx", "sapphirerapids"},    {"cpu_amx_fp16", "sapphirerapids"},
+              {"cpu_sve256", "neoverse-v1"},    {"cpu_sve512", "a64fx"}};
   for (size_t i = 0; i < WV_LEN(rows); i++)
     if (strcmp(rows[i].target, target) == 0) return rows[i].cpu;
   return "generic";
@@ -84,8 +65,9 @@ static const char *cpu_of(const char *target) {
 
 static Chip chip_of(Arena *a, const Processor *p, const char *product) {
   bool arm = strcmp(p->arch, "aarch64") == 0;
-  return (Chip){arena_printf(a, "%s-unknown-linux-gnu", p->arch), cpu_of(p->target), p->features,
-                product, arm ? "[sp" : "(%rsp)"};
+  const char *triple = arena_printf(a, "%s-unknown-linux-gnu", p->arch);
+  return (Chip){
+      {triple, p->features, p->vector_bytes}, cpu_of(p->target), product, arm ? "[sp" : "(%rsp)"};
 }
 
 /* The block that a large product is cut into: one instruction for as many results as it adds to,
@@ -144,8 +126,9 @@ TEST(every_form_is_expected) {
 
 /* Edges of products, and forms on processors that lack them (text may say so): they compile. */
 TEST(every_shape_compiles) {
-  static const int shapes[][2] = {{1, 1}, {3, 5}, {2, 16}};
-  static const char *const targets[] = {"cpu_neon", "cpu_neon_mm", "cpu_sse", "cpu_amx"};
+  static const int shapes[][2] = {{1, 1}, {3, 5}, {2, 16}, {4, 6}};
+  static const char *const targets[] = {"cpu_neon",   "cpu_neon_mm", "cpu_sve256",
+                                        "cpu_sve512", "cpu_sse",     "cpu_amx"};
   for (size_t t = 0; t < WV_LEN(targets); t++)
     for (int f = 0; f < DOT_COUNT; f++)
       for (size_t s = 0; s < WV_LEN(shapes); s++) {
@@ -163,56 +146,4 @@ TEST(every_shape_compiles) {
       }
 }
 
-/* ---- run ---- */
-
-static void fill_numbers(Lab *l, const MmaInfo *row, DType type, DType sums, int steps) {
-  int count[] = {row->m * row->k * steps, row->n * row->k * steps, row->m * row->n};
-  for (int i = 0; i < 3; i++) {
-    DType t = i < 2 ? type : sums;
-    int at = lab_tensor(l, t, 1, count[i]);
-    for (int e = 0; e < count[i]; e++) {
-      int number = (e * 7919 + i * 104729) % 256 - 128; /* the least byte is among them */
-      double v = dtype_is_float(t) ? number / 16.0 : number;
-      put(l, at, e, v);
-    }
-  }
-}
-
-/* The same bits in the simulator and on this machine: all sums are exact. */
-static bool block_runs(const Processor *p, DotForm form, int m, int n) {
-  enum { STEPS = 3 };
-  Arena *a = arena_new();
-  const MmaInfo *row = mma_register_tile(a, form, m, n, 0);
-  DType type = operands_of(form), sums = sums_of(type);
-  const char *text = loop_text(a, row, type, sums, STEPS);
-  Lab sim = lab_open(text), cpu = lab_open(text);
-  fill_numbers(&sim, row, type, sums, STEPS);
-  fill_numbers(&cpu, row, type, sums, STEPS);
-  SimOptions o = {.machine = target_find(p->target).machine};
-  bool ok = sim_lab(&sim, &o, NULL);
-  if (!ok) lab_print_errors(&sim);
-  CpuRun r = cpu_run(&cpu);
-  size_t bytes = (size_t)(m * n) * 4;
-  ok = ok && r.ok && (r.skipped || memcmp(sim.tensors[2].data, cpu.tensors[2].data, bytes) == 0);
-  if (!ok) printf("%s on %s differs\n", row->name, p->target);
-  lab_close(&sim);
-  lab_close(&cpu);
-  arena_free(a);
-  return ok;
-}
-
-TEST(this_machine_adds_the_same) {
-  static const int shapes[][2] = {{1, 1}, {8, 12}, {5, 7}, {32, 32}, {16, 32}, {4, 48}, {16, 31}};
-  Arena *a = arena_new();
-  const CpuLlvm *llvm = kit_llvm(a);
-  CpuTarget host = llvm ? cpu_llvm_host(llvm, a) : (CpuTarget){0};
-  const Processor *p = llvm ? processor_of_host(host.triple, host.features) : NULL;
-  if (p) printf("%s\n", p->target);
-  for (int f = 0; p && f < DOT_COUNT; f++)
-    for (size_t s = 0; p->tiles >> f & 1 && s < WV_LEN(shapes); s++)
-      CHECK(block_runs(p, (DotForm)f, shapes[s][0], shapes[s][1]));
-  arena_free(a);
-}
-
-TESTS_MAIN(RUN(blocks_are_the_instruction) RUN(every_form_is_expected) RUN(every_shape_compiles)
-               RUN(this_machine_adds_the_same))
+TESTS_MAIN(RUN(blocks_are_the_instruction) RUN(every_form_is_expected) RUN(every_shape_compiles))

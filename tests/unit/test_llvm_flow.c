@@ -277,7 +277,7 @@ TEST(refusals) {
                    "  launch grid (1) block (1) wave 1\n  bind N = 8\n{\n"
                    "  %at = expr $T0 : index\n  %x = load %a, %at : f32\n"
                    "  %y = shuffle xor %x {by = 1}\n  store %y, %a, %at\n}\n");
-  LlvmHost host = llvm_host("aarch64-linux-gnu", "+neon");
+  LlvmHost host = llvm_host(&(HostWords){"aarch64-linux-gnu", "+neon", 0});
   LlvmKernel k;
   CHECK(l.k && !llvm_emit(l.k, &host, l.cx->arena, &k));
   CHECK(l.cx->diags.last && strcmp(diag_info[l.cx->diags.last->code].code, "E0601") == 0);

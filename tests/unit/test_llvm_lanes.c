@@ -217,7 +217,7 @@ TEST(too_much_is_kept) {
   sb_puts(&text, "  %z = pick [0] %x9\n  %at = expr Mod($T0, 8) : index\n"
                  "  store %z, %a, %at\n}\n");
   Lab l = lab_open(sb_text(&text));
-  LlvmHost host = llvm_host("aarch64-linux-gnu", "+neon");
+  LlvmHost host = llvm_host(&(HostWords){"aarch64-linux-gnu", "+neon", 0});
   LlvmKernel k;
   CHECK(l.k && !llvm_emit(l.k, &host, l.cx->arena, &k));
   CHECK(l.cx->diags.last && strstr(l.cx->diags.last->text, "so much memory"));

@@ -3,10 +3,20 @@
 #include "unit/asm_kit.h"
 
 static const Chip chips[] = {
-    {"x86_64-unknown-linux-gnu", "haswell", "+avx2,+fma,+f16c", "vfmadd231ps", "(%rsp)"},
-    {"x86_64-unknown-linux-gnu", "skylake-avx512", "+avx512f,+avx512bw,+avx512vl,+avx2,+fma,+f16c",
-     "vfmadd231ps", "(%rsp)"},
-    {"aarch64-unknown-linux-gnu", "neoverse-n1", "+neon,+fullfp16,+dotprod,-sve", "fmla", "[sp"},
+    {{"x86_64-unknown-linux-gnu", "+avx2,+fma,+f16c", 0}, "haswell", "vfmadd231ps", "(%rsp)"},
+    {{"x86_64-unknown-linux-gnu", "+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx2,+fma,+f16c", 0},
+     "skylake-avx512",
+     "vfmadd231ps",
+     "(%rsp)"},
+    {{"aarch64-unknown-linux-gnu", "+neon,+fullfp16,+dotprod,-sve", 0},
+     "neoverse-n1",
+     "fmla",
+     "[sp"},
+    {{"aarch64-unknown-linux-gnu", "+neon,+dotprod,+i8mm,+bf16,+sve", 32},
+     "neoverse-v1",
+     "fmla",
+     "[sp"},
+    {{"aarch64-unknown-linux-gnu", "+neon,+sve", 64}, "a64fx", "fmla", "[sp"},
 };
 
 static bool tile_stays(const Chip *c, int m, int n, int lanes) {
@@ -41,6 +51,8 @@ TEST(tiles_stay_in_registers) {
   CHECK(tile_stays(&chips[0], 4, 24, 8));
   CHECK(tile_stays(&chips[1], 8, 48, 16));
   CHECK(tile_stays(&chips[2], 8, 12, 4));
+  CHECK(tile_stays(&chips[3], 8, 24, 8));
+  CHECK(tile_stays(&chips[4], 8, 48, 16));
 }
 
 /* Every type through loads with masks, arithmetic, math, casts and stores. */

@@ -13,7 +13,7 @@ TEST(rows_are_sane) {
     if (t->banks && t->lanes > 1) CHECK_INT(t->phase8 * 8, t->banks * BANK_BYTES);
     CHECK(t->doc[0] && target_find(t->name).machine == t && !target_find(t->name).simulated);
   }
-  CHECK_INT(n, 21);
+  CHECK_INT(n, 23);
   CHECK(!target_at(-1) && !target_at(n));
 }
 
@@ -24,27 +24,52 @@ TEST(processors_of_hosts) {
   const char *amx = "+sse2,+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512vnni,"
                     "+avx512bf16,+amx-tile,+amx-bf16,+amx-int8,-amx-fp16";
   const struct {
-    const char *triple, *features, *target;
-  } hosts[] = {{arm, "+fp-armv8,+neon,+dotprod,-i8mm,-bf16", "cpu_neon_dot"},
-               {arm, "+neon,-dotprod", "cpu_neon"},
-               {arm, "+neon,+dotprod,+i8mm,+bf16,+sve", "cpu_neon_mm"},
-               {x86, "+sse2", "cpu_sse"},
-               {x86, "+sse2,+avx2,-fma,+f16c", "cpu_sse"},
-               {x86, "+sse2,+avx2,+fma,+f16c,+avx512fp16", "cpu_avx2"},
-               {x86, avx512, "cpu_avx512"},
-               {x86, amx, "cpu_amx"}};
+    HostWords host;
+    const char *target;
+  } hosts[] = {{{arm, "+fp-armv8,+neon,+dotprod,-i8mm,-bf16", 0}, "cpu_neon_dot"},
+               {{arm, "+neon,-dotprod", 0}, "cpu_neon"},
+               {{arm, "+neon,+dotprod,+i8mm,+bf16,+sve", 16}, "cpu_neon_mm"},
+               {{arm, "+neon,+dotprod,+i8mm,+bf16,+sve", 0}, "cpu_neon_mm"},
+               {{arm, "+neon,+dotprod,+i8mm,+bf16,+sve", 32}, "cpu_sve256"},
+               {{arm, "+neon,+dotprod,+i8mm,+bf16,+sve", 256}, "cpu_neon_mm"},
+               {{arm, "+neon,-dotprod,+sve", 64}, "cpu_sve512"},
+               {{x86, "+sse2", 0}, "cpu_sse"},
+               {{x86, "+sse2,+avx2,-fma,+f16c", 0}, "cpu_sse"},
+               {{x86, "+sse2,+avx2,+fma,+f16c,+avx512fp16", 0}, "cpu_avx2"},
+               {{x86, avx512, 0}, "cpu_avx512"},
+               {{x86, amx, 0}, "cpu_amx"}};
   for (size_t i = 0; i < WV_LEN(hosts); i++) {
-    const Processor *p = processor_of_host(hosts[i].triple, hosts[i].features);
+    const Processor *p = processor_of_host(&hosts[i].host);
     CHECK_STR(p ? p->target : NULL, hosts[i].target);
   }
   for (int i = 0; processor_at(i); i++) {
     const Processor *p = processor_at(i);
     CHECK(processor_named(p->target) == p && target_find(p->target).machine);
     CHECK(p->tiles >> DOT_tile & 1);
-    if (*p->arch) CHECK(processor_of_host(p->arch, p->features) == p);
+    HostWords host = {p->arch, p->features, p->vector_bytes};
+    if (*p->arch) CHECK(processor_of_host(&host) == p);
   }
   CHECK(!processor_named("sm_90a") && !processor_at(-1));
-  CHECK(!processor_of_host("riscv64-linux", "+v"));
+  CHECK(!processor_of_host(&(HostWords){"riscv64-linux", "+v", 0}));
+}
+
+/* What is missing is said by name. */
+TEST(what_processors_lack) {
+  HostWords host = {"aarch64-unknown-linux-gnu", "+neon,+dotprod,-bf16,+sve", 64};
+  const struct {
+    const char *target, *lacks;
+  } rows[] = {{"cpu_neon_mm", "i8mm, bf16"},
+              {"cpu_sve256", "i8mm, bf16"},
+              {"cpu_avx2", "the architecture x86_64"}};
+  Arena *a = arena_new();
+  for (size_t i = 0; i < WV_LEN(rows); i++)
+    CHECK_STR(processor_lacks(a, &host, processor_named(rows[i].target)), rows[i].lacks);
+  CHECK(!processor_lacks(a, &host, processor_named("cpu_neon_dot")));
+  CHECK(!processor_lacks(a, &host, processor_named("cpu_sve512")));
+  host.scalable_bytes = 16;
+  CHECK_STR(processor_lacks(a, &host, processor_named("cpu_sve512")),
+            "vectors of 64 bytes (its have 16)");
+  arena_free(a);
 }
 
 TEST(spellings) {
@@ -100,6 +125,6 @@ TEST(eight_bit_floats_follow_the_machine) {
   CHECK_INT(target_mma_types(target_find("gfx950").machine, row), MMA_f8e4m3fn | MMA_f8e5m2);
 }
 
-TESTS_MAIN(RUN(rows_are_sane) RUN(processors_of_hosts) RUN(spellings)
+TESTS_MAIN(RUN(rows_are_sane) RUN(processors_of_hosts) RUN(what_processors_lack) RUN(spellings)
                RUN(machines_have_their_matrix_instructions)
                    RUN(eight_bit_floats_follow_the_machine))

@@ -10,21 +10,21 @@
 #include "backend/llvm/llvm_dot.h"
 #include "backend/llvm/llvm_lanes.h"
 #include "ir/dtype.h"
-#include "target/target.h"
 
 /* ---- hosts ---- */
 
-LlvmHost llvm_host(const char *triple, const char *features) {
+LlvmHost llvm_host(const HostWords *words) {
+  const char *triple = words->triple, *features = words->features;
   bool arm = strncmp(triple, "aarch64", 7) == 0 || strncmp(triple, "arm64", 5) == 0;
-  bool avx2 = has_feature_word(features, "avx2"), avx512 = has_feature_word(features, "avx512f");
+  const Processor *row = processor_of_host(words);
+  bool scalable = row && processor_is_scalable(row);
   return (LlvmHost){.arch = arm ? LLVM_AARCH64 : LLVM_X86_64,
-                    .vector_bits = avx512 ? 512
-                                   : avx2 ? 256
-                                          : 128,
+                    .vector_bits = row ? row->vector_bytes * 8 : 128,
+                    .scalable = scalable,
                     .f16 = arm || has_feature_word(features, "f16c"),
                     .fma = arm || has_feature_word(features, "fma"),
                     .features = features,
-                    .native_masks = avx512};
+                    .native_masks = scalable || (row && row->vector_bytes == 64)};
 }
 
 bool llvm_host_named(const char *target, LlvmHost *out) {
@@ -34,7 +34,7 @@ bool llvm_host_named(const char *target, LlvmHost *out) {
   const char *here = "cpu_avx2";
 #endif
   const Processor *p = processor_named(strcmp(target, "cpu") == 0 ? here : target);
-  if (p) *out = llvm_host(p->arch, p->features);
+  if (p) *out = llvm_host(&(HostWords){p->arch, p->features, p->vector_bytes});
   return p != NULL;
 }
 
@@ -190,28 +190,21 @@ static void open_ids(Llvm *p, const Constraint *launch) {
 
 /* ---- uses ---- */
 
-/* Elements of a row that are multiplied at a time, in all places of a vector; 0: it is used as it
- * lies. */
-static int repeats_of(Llvm *p, const Op *op) {
-  const LlvmDot *dot = llvm_dot_for(p, op);
-  if (!dot) return 1;
-  if (dot->kind == DOT_KIND_SQUARE || dot->kind == DOT_KIND_MATRIX) return 0;
-  return 32 / llvm_elem_bits(dot->dtype);
-}
-
-/* Rows of a register tile are loaded piece by piece where that repeats them for free: x86 does so
- * in the load, AArch64 multiplies by an element of a vector. */
+/* Rows of a register tile are loaded piece by piece where that repeats them for free: x86 and SVE
+ * do so in the load, NEON multiplies by an element of a vector. */
 static int *find_repeated(Llvm *p) {
   int *repeated = ARENA_ARRAY(p->arena, int, p->k->nvalues);
   bool *otherwise = ARENA_ARRAY(p->arena, bool, p->k->nvalues);
   for (const Op *op = ir_first(p->k); op; op = ir_next(op))
     for (int i = 0; i < op->nargs; i++) {
-      int id = op->args[i]->id, n = op->kind == OP_wave_mma && i == 0 ? repeats_of(p, op) : 0;
+      bool rows = op->kind == OP_wave_mma && i == 0;
+      int id = op->args[i]->id, n = rows ? llvm_dot_repeats(p, llvm_dot_for(p, op)) : 0;
       otherwise[id] |= !n || (repeated[id] && repeated[id] != n);
       repeated[id] = n;
     }
+  bool free = p->host->arch == LLVM_X86_64 || p->host->scalable;
   for (int i = 0; i < p->k->nvalues; i++)
-    if (otherwise[i] || p->host->arch != LLVM_X86_64 || p->lanes) repeated[i] = 0;
+    if (otherwise[i] || !free || p->lanes) repeated[i] = 0;
   return repeated;
 }
 
@@ -225,11 +218,17 @@ static const char *entry_name(Llvm *p) {
   return name;
 }
 
+/* Vectors of SVE's length are SVE's where that is known. */
+static const char *length_words(const Llvm *p) {
+  int n = p->host->vector_bits / LLVM_SEGMENT_BITS;
+  return p->host->scalable ? arena_printf(p->arena, " vscale_range(%d,%d)", n, n) : "";
+}
+
 static void put_function(Llvm *p, StrBuf *out) {
   sb_printf(out,
             "define i32 @%s(ptr nocapture readonly %%slots, i64 %%first, i64 %%last, ptr noalias "
-            "nocapture %%scratch) nounwind%s {\nentry:\n",
-            entry_name(p), llvm_debug_function(p));
+            "nocapture %%scratch) nounwind%s%s {\nentry:\n",
+            entry_name(p), length_words(p), llvm_debug_function(p));
   sb_puts(out, "  " LLVM_NOWHERE " = alloca i64, align 8\n");
   if (p->has_tiles) sb_puts(out, "  " LLVM_TILES " = alloca [16384 x i8], align 64\n");
   put_slots(p, out);

@@ -6,20 +6,23 @@
 #define WV_LLVM_H
 
 #include "ir/ir.h"
+#include "target/target.h"
 
 typedef enum LlvmArch { LLVM_AARCH64, LLVM_X86_64 } LlvmArch;
+
+enum { LLVM_SEGMENT_BITS = 128 }; /* a register of SVE is some of these */
 
 typedef struct LlvmHost {
   LlvmArch arch;
   int vector_bits;      /* of a register */
+  bool scalable;        /* registers are SVE's */
   bool f16;             /* conversions of f16 */
   bool fma;             /* products and sums in one instruction */
   bool native_masks;    /* loads and stores with a mask */
   const char *features; /* all of them, as LLVM spells them */
 } LlvmHost;
 
-/* From LLVM's own words: a triple, and features as "+neon,-sve". */
-LlvmHost llvm_host(const char *triple, const char *features);
+LlvmHost llvm_host(const HostWords *words);
 
 /* What every processor of a row of targets.def has; `cpu`: of the one this was compiled for. */
 bool llvm_host_named(const char *target, LlvmHost *out);

@@ -1,13 +1,14 @@
 /* llvm_dot.c: register tiles by instructions that multiply small elements and add neighbours.
  *
- * A lane of 32 bits holds a *unit*: as many elements of k as fit. Rows of the accumulator are
- * vectors along n; each is updated with a row's unit in all places times a vector of units of b. */
+ * A lane, as wide as a sum, holds a *unit*: as many elements of k as fit. Rows of the accumulator
+ * are vectors along n; each is updated with a row's unit in all places times a vector of units of
+ * b. Registers of SVE are cut into segments of 128 bits; a unit of a is then one of a *quad*, 128
+ * bits of a that are in every segment. LLVM has two types for such a register, one of known length,
+ * which everything else here is held in, and one that its instructions take; they are the same. */
 #include "backend/llvm/llvm_dot.h"
 
 #include "ir/dtype.h"
 #include "target/target.h"
-
-enum { LANE_BITS = 32 };
 
 static const LlvmDot dots[] = {
 #define LLVM_DOT(kind, dtype, arch, feature, bits, name, type)                                     \
@@ -15,24 +16,45 @@ static const LlvmDot dots[] = {
 #include "backend/llvm/llvm_dots.def"
 };
 
+static int register_bits(const Llvm *p, const LlvmDot *d) {
+  return d->bits ? d->bits : p->host->vector_bits;
+}
+
 /* Whether the row's fragments are such as the instruction reads. */
-static bool suits(const MmaInfo *row, DotKind kind) {
+static bool suits(const Llvm *p, const MmaInfo *row, const LlvmDot *d) {
   const DotInfo *form = dot_info(row->tile);
   bool even = row->m % 2 == 0 && row->n % 2 == 0, full = row->m % 16 == 0 && row->n % 16 == 0;
-  if (kind == DOT_KIND_MATRIX) return form->grain == 16 && full;
-  if (kind == DOT_KIND_SQUARE) return form->squares && even;
-  return row->tile != DOT_tile && !(form->squares && even);
+  int segments = register_bits(p, d) / LLVM_SEGMENT_BITS;
+  if (d->kind == DOT_KIND_MATRIX) return form->grain == 16 && full;
+  if (d->kind == DOT_KIND_SQUARE) return form->squares && even && row->n / 2 % segments == 0;
+  bool whole = d->dtype == DTYPE_f32 || d->dtype == DTYPE_f64;
+  return (row->tile == DOT_tile) == whole && !(form->squares && even);
+}
+
+static bool host_has(const Llvm *p, const LlvmDot *d) {
+  const LlvmHost *h = p->host;
+  bool edges = h->scalable && d->kind == DOT_KIND_SQUARE && d->bits == LLVM_SEGMENT_BITS;
+  bool length = d->bits ? d->bits == h->vector_bits : h->scalable;
+  return d->arch == h->arch && (length || edges) && has_feature_word(h->features, d->feature);
+}
+
+static DType sums_of(DType operands) {
+  if (!dtype_is_float(operands)) return DTYPE_i32;
+  return operands == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32;
 }
 
 const LlvmDot *llvm_dot_of(const Llvm *p, const MmaInfo *row, DType operands, DType acc) {
-  bool sums = acc == (dtype_is_float(operands) ? DTYPE_f32 : DTYPE_i32);
-  for (size_t i = 0; sums && i < WV_LEN(dots); i++) {
-    const LlvmDot *d = &dots[i];
-    if (d->dtype == operands && d->arch == p->host->arch && d->bits == p->host->vector_bits &&
-        has_feature_word(p->host->features, d->feature) && suits(row, d->kind))
-      return d;
-  }
+  for (size_t i = 0; acc == sums_of(operands) && i < WV_LEN(dots); i++)
+    if (dots[i].dtype == operands && host_has(p, &dots[i]) && suits(p, row, &dots[i]))
+      return &dots[i];
   return NULL;
+}
+
+int llvm_dot_repeats(const Llvm *p, const LlvmDot *dot) {
+  if (!dot) return p->host->scalable ? 0 : 1;
+  if (p->host->scalable) return LLVM_SEGMENT_BITS / llvm_elem_bits(dot->dtype);
+  if (dot->kind == DOT_KIND_SQUARE || dot->kind == DOT_KIND_MATRIX) return 0;
+  return llvm_elem_bits(sums_of(dot->dtype)) / llvm_elem_bits(dot->dtype);
 }
 
 /* ---- vectors of another length ---- */
@@ -56,9 +78,46 @@ static const char *bitcast(Llvm *p, const char *from, const char *v, const char 
   return llvm_let(p, "bitcast %s %s to %s", from, v, to);
 }
 
+/* ---- the two types of a register ---- */
+
+static const char *scalable_type(Llvm *p, const char *elem, int bits) {
+  return arena_printf(p->arena, "<vscale x %d x %s>", LLVM_SEGMENT_BITS / bits, elem);
+}
+
+/* Of `bits` each, from the first on; what is behind them means nothing. */
+static const char *to_scalable(Llvm *p, const char *elem, int bits, int n, const char *v) {
+  const char *type = scalable_type(p, elem, bits), *from = llvm_vec_type(p, elem, n);
+  const char *name =
+      arena_printf(p->arena, "llvm.vector.insert.nx%s.%s",
+                   llvm_suffix(p, elem, LLVM_SEGMENT_BITS / bits), llvm_suffix(p, elem, n));
+  return llvm_call(p, type, name, arena_printf(p->arena, "%s, %s, i64", type, from),
+                   arena_printf(p->arena, "%s poison, %s %s, i64 0", type, from, v));
+}
+
+static const char *from_scalable(Llvm *p, const char *elem, int bits, int n, const char *v) {
+  const char *type = scalable_type(p, elem, bits);
+  const char *name = arena_printf(p->arena, "llvm.vector.extract.%s.nx%s", llvm_suffix(p, elem, n),
+                                  llvm_suffix(p, elem, LLVM_SEGMENT_BITS / bits));
+  return llvm_call(p, llvm_vec_type(p, elem, n), name, arena_printf(p->arena, "%s, i64", type),
+                   arena_printf(p->arena, "%s %s, i64 0", type, v));
+}
+
+/* A register of n elements as the instruction takes it. */
+static const char *operand(Llvm *p, const LlvmDot *dot, const char *elem, int n, const char *v) {
+  const char *type = llvm_vec_type(p, elem, n);
+  if (!dot->bits) {
+    int bits = register_bits(p, dot) / n;
+    v = to_scalable(p, elem, bits, n, v);
+    type = scalable_type(p, elem, bits);
+  }
+  return bitcast(p, type, v, dot->type);
+}
+
 /* ---- units ---- */
 
-static int unit_of(const TileMma *t) { return LANE_BITS / llvm_elem_bits(t->a->dtype); }
+static int unit_of(const TileMma *t) {
+  return llvm_elem_bits(t->acc) / llvm_elem_bits(t->a->dtype);
+}
 
 int llvm_place_in(int rows, int side, int row, int k) {
   return k / side * rows * side + row * side + k % side;
@@ -69,7 +128,7 @@ static const char *unit_splat(TileMma *t, const LlvmDot *dot, int at) {
   Llvm *p = t->p;
   int unit = unit_of(t), width = llvm_form_width(t->a);
   if (width % unit) width = llvm_memory_width(p, t->a->dtype);
-  int part = at / width, size = part_size(t->a->n, width, part), lanes = dot->bits / LANE_BITS;
+  int part = at / width, size = part_size(t->a->n, width, part), lanes = t->width;
   const char *type = llvm_held_type(p, t->a->dtype, size), *words = llvm_vec_type(p, "i32", lanes);
   const char *v = llvm_parts_of(p, t->a, width)[part];
   const char *held = llvm_vec_type(p, "i32", size / unit), *all;
@@ -85,6 +144,22 @@ static const char *unit_splat(TileMma *t, const LlvmDot *dot, int at) {
   return bitcast(p, words, all, dot->type);
 }
 
+/* 128 bits of A, the part with element `at`, in all segments of a register. */
+static const char *quad_of(TileMma *t, const LlvmDot *dot, int at) {
+  Llvm *p = t->p;
+  DType held = t->a->dtype;
+  int bits = llvm_elem_bits(held), width = LLVM_SEGMENT_BITS / bits, part = at / width;
+  const char *elem = llvm_elem_type(held), *type = scalable_type(p, elem, bits);
+  const char *v = llvm_parts_of(p, t->a, width)[part];
+  v = resize(p, elem, v, part_size(t->a->n, width, part), width);
+  v = to_scalable(p, elem, bits, width, v);
+  const char *name =
+      arena_printf(p->arena, "llvm.aarch64.sve.dupq.lane.nx%s", llvm_suffix(p, elem, width));
+  v = llvm_call(p, type, name, arena_printf(p->arena, "%s, i64", type),
+                arena_printf(p->arena, "%s %s, i64 0", type, v));
+  return bitcast(p, type, v, dot->type);
+}
+
 /* Units of b from k on, as registers; the last one may have elements that mean nothing. */
 static const char **unit_columns(TileMma *t, const LlvmDot *dot, int k) {
   Llvm *p = t->p;
@@ -97,55 +172,76 @@ static const char **unit_columns(TileMma *t, const LlvmDot *dot, int k) {
     for (int e = 0; e < unit; e++)
       from[j * unit + e] = (Source){t->b, llvm_place_in(t->n, t->side[1], j, k + e)};
   llvm_held_gather(p, columns, from, width);
-  const char *elem = llvm_elem_type(t->b->dtype), *type = llvm_vec_type(p, elem, width);
+  const char *elem = llvm_elem_type(t->b->dtype);
   for (int i = 0; i < count; i++) {
     const char *v = llvm_parts_of(p, columns, width)[i];
-    out[i] =
-        bitcast(p, type, resize(p, elem, v, part_size(columns->n, width, i), width), dot->type);
+    v = resize(p, elem, v, part_size(columns->n, width, i), width);
+    out[i] = operand(p, dot, elem, width, v);
   }
   return out;
 }
 
 /* ---- products ---- */
 
+/* Of registers as the instruction takes them; lane >= 0: it is named behind them. */
+static const char *call_product(Llvm *p, const LlvmDot *dot, const char *sums, const char *c,
+                                const char *x, const char *y, int lane) {
+  const char *in = dot->type, *more = lane < 0 ? "" : ", i32";
+  const char *index = lane < 0 ? "" : arena_printf(p->arena, ", i32 %d", lane);
+  return llvm_call(p, sums, dot->name, arena_printf(p->arena, "%s, %s, %s%s", sums, in, in, more),
+                   arena_printf(p->arena, "%s %s, %s %s, %s %s%s", sums, c, in, x, in, y, index));
+}
+
+/* c + a * b of whole registers, c as everything else holds it; lane >= 0: by that lane of a. */
 static const char *multiply(TileMma *t, const LlvmDot *dot, const char *a, const char *b,
-                            const char *c) {
+                            const char *c, int lane) {
   Llvm *p = t->p;
-  const char *sums = llvm_vec_type(p, t->elem, t->width), *in = dot->type;
+  int bits = llvm_elem_bits(t->acc), n = register_bits(p, dot) / bits;
+  const char *sums = llvm_vec_type(p, t->elem, n), *in = dot->type;
   if (dot->kind == DOT_KIND_MADD) {
     const char *both = arena_printf(p->arena, "%s, %s", in, in);
     a = llvm_call(p, sums, dot->name, both, arena_printf(p->arena, "%s %s, %s %s", in, a, in, b));
     return llvm_let(p, "add %s %s, %s", sums, c, a);
   }
-  return llvm_call(p, sums, dot->name, arena_printf(p->arena, "%s, %s, %s", sums, in, in),
-                   arena_printf(p->arena, "%s %s, %s %s, %s %s", sums, c, in, a, in, b));
+  if (dot->bits) return call_product(p, dot, sums, c, a, b, -1);
+  const char *first = lane < 0 ? a : b, *second = lane < 0 ? b : a;
+  c = call_product(p, dot, scalable_type(p, t->elem, bits), to_scalable(p, t->elem, bits, n, c),
+                   first, second, lane);
+  return from_scalable(p, t->elem, bits, n, c);
 }
 
 void llvm_dot_rows(TileMma *t, const LlvmDot *dot, const char ***rows) {
-  int count = part_count(t->n, t->width);
-  for (int k = 0; k < t->k; k += unit_of(t)) {
+  int count = part_count(t->n, t->width), unit = unit_of(t);
+  int quad = LLVM_SEGMENT_BITS / llvm_elem_bits(t->a->dtype);
+  bool by_lane = dot->kind == DOT_KIND_LANE;
+  for (int k = 0; k < t->k; k += unit) {
     const char **columns = unit_columns(t, dot, k);
     for (int i = 0; i < t->m; i++) {
-      const char *a = unit_splat(t, dot, llvm_place_in(t->m, t->side[0], i, k));
+      int at = llvm_place_in(t->m, t->side[0], i, k), lane = by_lane ? at % quad / unit : -1;
+      const char *a = by_lane ? quad_of(t, dot, at) : unit_splat(t, dot, at);
       for (int j = 0; j < count; j++) {
         int n = part_size(t->n, t->width, j);
         const char *c = resize(t->p, t->elem, rows[i][j], n, t->width);
-        rows[i][j] = resize(t->p, t->elem, multiply(t, dot, a, columns[j], c), t->width, n);
+        rows[i][j] = resize(t->p, t->elem, multiply(t, dot, a, columns[j], c, lane), t->width, n);
       }
     }
   }
 }
 
-/* Two rows of a, and two columns of b, are a register each, as they lie. */
+int llvm_square_sums(const Llvm *p, const LlvmDot *dot) { return register_bits(p, dot) / 32; }
+
+/* Two rows of a are a segment, and pairs of columns of b the segments of a register, as they lie.
+ */
 void llvm_dot_squares(TileMma *t, const LlvmDot *dot, const char **sums) {
   Llvm *p = t->p;
-  int width = dot->bits / llvm_elem_bits(t->a->dtype);
-  const char *type = llvm_held_type(p, t->a->dtype, width);
+  int bits = llvm_elem_bits(t->a->dtype), width = register_bits(p, dot) / bits;
+  int quad = LLVM_SEGMENT_BITS / bits, across = t->n / 2 / (width / quad);
+  const char *elem = llvm_elem_type(t->a->dtype);
   for (int i = 0; i < t->m / 2; i++)
-    for (int j = 0; j < t->n / 2; j++) {
-      const char *a = bitcast(p, type, llvm_parts_of(p, t->a, width)[i], dot->type);
-      const char *b = bitcast(p, type, llvm_parts_of(p, t->b, width)[j], dot->type);
-      int at = i * (t->n / 2) + j;
-      sums[at] = multiply(t, dot, a, b, sums[at]);
+    for (int j = 0; j < across; j++) {
+      const char *a = dot->bits ? operand(p, dot, elem, quad, llvm_parts_of(p, t->a, quad)[i])
+                                : quad_of(t, dot, i * quad);
+      const char *b = operand(p, dot, elem, width, llvm_parts_of(p, t->b, width)[j]);
+      sums[i * across + j] = multiply(t, dot, a, b, sums[i * across + j], -1);
     }
 }

@@ -5,7 +5,13 @@
 #include "backend/llvm/llvm_state.h"
 #include "target/mma.h"
 
-typedef enum DotKind { DOT_KIND_DOT, DOT_KIND_MADD, DOT_KIND_SQUARE, DOT_KIND_MATRIX } DotKind;
+typedef enum DotKind {
+  DOT_KIND_DOT,
+  DOT_KIND_MADD,
+  DOT_KIND_LANE,
+  DOT_KIND_SQUARE,
+  DOT_KIND_MATRIX
+} DotKind;
 
 /* An instruction of the host: a row of llvm_dots.def. */
 typedef struct LlvmDot {
@@ -13,7 +19,7 @@ typedef struct LlvmDot {
   DType dtype;
   LlvmArch arch;
   const char *feature;
-  int bits;
+  int bits; /* 0: vectors of SVE */
   const char *name, *type;
 } LlvmDot;
 
@@ -34,9 +40,14 @@ typedef struct TileMma {
 const LlvmDot *llvm_dot_of(const Llvm *p, const MmaInfo *row, DType operands, DType acc);
 void llvm_dot_rows(TileMma *t, const LlvmDot *dot, const char ***rows);
 void llvm_dot_squares(TileMma *t, const LlvmDot *dot, const char **sums);
+int llvm_square_sums(const Llvm *p, const LlvmDot *dot); /* of a register */
 
 /* The same of a wave_mma op; also NULL for what is no register tile. */
 const LlvmDot *llvm_dot_for(Llvm *p, const Op *op);
+
+/* Elements that are loaded at a time where A is in all lanes, or segments, of a register; 0: it is
+ * used as it lies. */
+int llvm_dot_repeats(const Llvm *p, const LlvmDot *dot);
 
 /* Where (row, k) lies in a fragment of `rows` rows. */
 int llvm_place_in(int rows, int side, int row, int k);

@@ -93,12 +93,6 @@ static int read_operands(Fill *f, const char *at, const char **out) {
   return n;
 }
 
-static const char *suffix_of(Llvm *p, Lane l) {
-  const char *kind = l.elem[0] == 'i' ? "i" : "f";
-  if (l.n == 1) return arena_printf(p->arena, "%s%d", kind, l.bits);
-  return arena_printf(p->arena, "v%d%s%d", l.n, kind, l.bits);
-}
-
 static const char *call_intrinsic(Fill *f, const char *name, size_t len, const char *rest) {
   Llvm *p = f->p;
   const char *arg[4], *type = llvm_vec_type(p, f->lane.elem, f->lane.n);
@@ -108,7 +102,7 @@ static const char *call_intrinsic(Fill *f, const char *name, size_t len, const c
     sb_printf(&types, "%s%s", i ? ", " : "", type);
     sb_printf(&args, "%s%s %s", i ? ", " : "", type, arg[i]);
   }
-  name = arena_printf(p->arena, "%.*s.%s", (int)len, name, suffix_of(p, f->lane));
+  name = arena_printf(p->arena, "%.*s.%s", (int)len, name, llvm_suffix(p, f->lane.elem, f->lane.n));
   return llvm_call(p, type, name, sb_text(&types), sb_text(&args));
 }
 
@@ -200,7 +194,7 @@ static const char *call_library(Llvm *p, const char *name, Lane l, int nargs,
 #define SINE_LIMIT 1073741824.0
 
 static const char *any_far(Llvm *p, Lane l, const char *x) {
-  const char *type = llvm_vec_type(p, l.elem, l.n), *suffix = suffix_of(p, l);
+  const char *type = llvm_vec_type(p, l.elem, l.n), *suffix = llvm_suffix(p, l.elem, l.n);
   const char *size = llvm_call(p, type, arena_printf(p->arena, "llvm.fabs.%s", suffix), type,
                                arena_printf(p->arena, "%s %s", type, x));
   const char *limit = llvm_splat_of(p, l.elem, llvm_float_literal(p, DTYPE_f64, SINE_LIMIT), l.n);

@@ -1,4 +1,5 @@
 /* llvm_held.c: values in vectors: forms, and moving elements between them. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/llvm/llvm_state.h"
@@ -32,6 +33,13 @@ const char *llvm_vec_type(Llvm *p, const char *elem, int n) {
 
 const char *llvm_held_type(Llvm *p, DType t, int n) {
   return llvm_vec_type(p, llvm_elem_type(t), n);
+}
+
+const char *llvm_suffix(Llvm *p, const char *elem, int n) {
+  bool is_float = *elem != 'i';
+  int bits = !is_float ? atoi(elem + 1) : strcmp(elem, "double") == 0 ? 64 : 32;
+  const char *one = arena_printf(p->arena, "%c%d", is_float ? 'f' : 'i', bits);
+  return n == 1 ? one : arena_printf(p->arena, "v%d%s", n, one);
 }
 
 int llvm_memory_width(const Llvm *p, DType t) {

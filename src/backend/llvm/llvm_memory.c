@@ -4,7 +4,6 @@
  * access whose mask is one truth value is a branch. A mask per element is tested as a whole first
  * where the machine has no masked access: nearly always all elements are there. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "backend/llvm/llvm_state.h"
@@ -106,10 +105,7 @@ static const char *place_of(const Access *a, int i) {
 
 static int elem_bytes(const Access *a) { return dtype_memory_bits(a->dtype) / 8; }
 
-static bool has_masks(const Access *a) {
-  int bits = dtype_memory_bits(a->dtype);
-  return a->p->host->vector_bits == 512 || (a->p->host->native_masks && bits >= 32);
-}
+static bool has_masks(const Access *a) { return a->p->host->native_masks; }
 
 /* Every element of every mask, as one truth value. */
 static const char *all_set(const Access *a) {
@@ -124,12 +120,6 @@ static const char *all_set(const Access *a) {
     all = all ? llvm_let(p, "and i1 %s, %s", all, one) : one;
   }
   return all;
-}
-
-static const char *vector_suffix(Llvm *p, const char *elem, int n) {
-  bool is_float = *elem != 'i';
-  int bits = strcmp(elem, "double") == 0 ? 64 : is_float ? 32 : atoi(elem + 1);
-  return arena_printf(p->arena, "v%d%c%d", n, is_float ? 'f' : 'i', bits);
 }
 
 static const char *volatile_word(const Access *a) {
@@ -174,7 +164,7 @@ static const char *load_masked(const Access *a, int i) {
   const char *type = llvm_vec_type(p, a->elem, n), *at = place_of(a, i);
   const char *truth = llvm_vec_type(p, "i1", n);
   return llvm_call(p, type,
-                   arena_printf(p->arena, "llvm.masked.load.%s.p0", vector_suffix(p, a->elem, n)),
+                   arena_printf(p->arena, "llvm.masked.load.%s.p0", llvm_suffix(p, a->elem, n)),
                    arena_printf(p->arena, "ptr, i32, %s, %s", truth, type),
                    arena_printf(p->arena, "ptr %s, i32 %d, %s %s, %s zeroinitializer", at,
                                 elem_bytes(a), truth, a->mask[i], type));
@@ -396,7 +386,7 @@ static void store_masked(const Access *a, int i, const char *v) {
     return;
   }
   const char *type = llvm_vec_type(p, a->elem, n), *truth = llvm_vec_type(p, "i1", n);
-  llvm_call_void(p, arena_printf(p->arena, "llvm.masked.store.%s.p0", vector_suffix(p, a->elem, n)),
+  llvm_call_void(p, arena_printf(p->arena, "llvm.masked.store.%s.p0", llvm_suffix(p, a->elem, n)),
                  arena_printf(p->arena, "%s, ptr, i32, %s", type, truth),
                  arena_printf(p->arena, "%s %s, ptr %s, i32 %d, %s %s", type, v, place_of(a, i),
                               elem_bytes(a), truth, a->mask[i]));

@@ -42,9 +42,7 @@ static const char *multiply_add(TileMma *t, const char *a, const char *b, const 
     const char *product = llvm_let(p, "fmul %s %s, %s", type, a, b);
     return llvm_let(p, "fadd %s %s, %s", type, product, c);
   }
-  const char *suffix = t->acc == DTYPE_f64 ? "f64" : "f32";
-  const char *name = n == 1 ? arena_printf(p->arena, "llvm.fma.%s", suffix)
-                            : arena_printf(p->arena, "llvm.fma.v%d%s", n, suffix);
+  const char *name = arena_printf(p->arena, "llvm.fma.%s", llvm_suffix(p, t->elem, n));
   return llvm_call(p, type, name, arena_printf(p->arena, "%s, %s, %s", type, type, type),
                    arena_printf(p->arena, "%s %s, %s %s, %s %s", type, a, type, b, type, c));
 }
@@ -128,7 +126,7 @@ static void multiply_rows(TileMma *t, const LlvmDot *dot, Held *acc, Held *to) {
 /* Squares are registers as they lie. */
 static void multiply_squares(TileMma *t, const LlvmDot *dot, Held *acc, Held *to) {
   Llvm *p = t->p;
-  int width = t->width, count = part_count(acc->n, width);
+  int width = llvm_square_sums(p, dot), count = part_count(acc->n, width);
   const char **sums =
       arena_copy(p->arena, llvm_parts_of(p, acc, width), sizeof *sums * (size_t)count);
   llvm_dot_squares(t, dot, sums);

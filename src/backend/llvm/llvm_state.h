@@ -133,6 +133,7 @@ const char *llvm_elem_type(DType t);                         /* how it is held: 
 int llvm_elem_bits(DType t);                                 /* of that */
 const char *llvm_vec_type(Llvm *p, const char *elem, int n); /* float, <4 x float> */
 const char *llvm_held_type(Llvm *p, DType t, int n);
+const char *llvm_suffix(Llvm *p, const char *elem, int n); /* of intrinsics: f32, v4f32 */
 int llvm_memory_width(const Llvm *p, DType t);  /* elements of a register as memory has them */
 int llvm_compute_width(const Llvm *p, DType t); /* as arithmetic has them */
 int llvm_form_width(const Held *h);             /* of some form it has */

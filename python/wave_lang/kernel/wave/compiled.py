@@ -235,7 +235,8 @@ class WaveKernel(Launchable):
         if not devices("cpu"):
             return None
         try:
-            return compile_program(self.options, self.ir, "cpu", 0)
+            own = self.machine.target if self.machine.kind == "cpu" else None
+            return compile_program(self.options, self.ir, own or "cpu", 0)
         except CompileError as error:
             refused = all(d.code == "E0601" for d in error.diagnostics if d.severity == "error")
             if not refused or self.options.strict:

@@ -26,7 +26,7 @@ class Machine:
     """Where a kernel runs.
 
     kind     "eval", "sim", "cpu" or "cuda"
-    target   as `wavec --list=targets` names it; of "eval" and "cpu" nothing: None
+    target   as `wavec --list=targets` names it; None: of "eval", and all that this processor has
     device   the CUDA device that code is loaded on; -1: there is none here
     anywhere calls with tensors on another kind of device compile for that one
     remark   why it is not the machine that was asked for, or None
@@ -92,6 +92,8 @@ def machine_of(options: WaveCompileOptions) -> Machine:
         return _amd(name, options)
     if arch.startswith("sm_"):
         return _nvidia(arch)
+    if arch.startswith("cpu_"):
+        return Machine("cpu", arch)
     kind = KINDS.get(arch or vendor)
     if kind is None and options.device != "hip":  # "hip" is what the option is by default
         kind = KINDS.get(options.device)
