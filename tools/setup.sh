@@ -170,6 +170,11 @@ has_llvm || install libllvm19 || install libllvm18 || install libllvm16 || true
 has_llvm || say "there is no libLLVM of version 16 or newer: kernels run on the processor only in the" \
   "reference evaluator, which is slow (install libllvm19, or WAVE_LLVM=/path/to/libLLVM.so)"
 
+# ---- qemu: tests run code for processors that this machine is not ----
+# Only where every test is wanted: it takes some seconds, and the tests with it most of a minute.
+[ -z "${CI:-}" ] || [ "$(uname -m)" != aarch64 ] || command -v qemu-aarch64 >/dev/null ||
+  install qemu-user || true
+
 # ---- CMake ----
 cmake_ok() {
   "$1" --version 2>/dev/null |

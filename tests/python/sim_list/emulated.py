@@ -1,0 +1,154 @@
+"""Kernels of the list on processors that this machine is not: compiled here, run by qemu-aarch64.
+
+    python emulated.py ROW [--every] [--only WORD] [--part I/N]
+
+Compiling is most of the work and emulated code is slow: so a process on this machine compiles for the
+row (targets.def) and keeps the objects in files, and an emulated one finds them there. That one
+must not compile anything but what a launch asks for beside it. Ends with `N passed, M failed`.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+sys.path[:0] = [os.path.join(ROOT, "python"), os.path.dirname(HERE), HERE]
+
+QEMU = shutil.which("qemu-aarch64")
+# Each row of targets.def with a processor that has what the row says, and nothing longer.
+PROCESSORS = {
+    "cpu_neon": "cortex-a72",
+    "cpu_neon_dot": "neoverse-n1",
+    "cpu_neon_mm": "max,sve=off",
+    "cpu_sve256": "max,sve256=on",
+    "cpu_sve512": "a64fx",
+}
+# One size each of some of these in turn: every type, both ways operands lie, and what else is tiles.
+SAMPLE = (
+    *("gemm_nt_f16_16x16x16_t48x80x32", "gemm_nn_f32_16", "gemm_tn_f32_dot", "gemm_nt_bf16_32"),
+    *(
+        "gemm_nn_bf16_16x16x16_t80",
+        "gemm_tn_bf16",
+        "gemm_nt_i8_16x16x32",
+        "gemm_nn_i8",
+        "gemm_tn_i8",
+    ),
+    *("gemm_nt_f8e4m3fn_16", "gemm_nn_f8", "gemm_nt_f8e5m2fnuz_f8", "gemm_nt_bf16_dot_m"),
+    *("chained_gemm_16x16x16_16x16x16_t16", "conv_3x3_stride1_16x16x16_t48", "conv_3x3_stride2_32"),
+    *("attention_causal_16x16x16_t32x16x16x32", "attention_boundary_16x16x16_t48"),
+    *("softmax_f16", "softmax_f32_1x192", "layer_norm_f32_2", "rms_norm_bf16", "functions_f32"),
+    *("transpose_f16_48", "cast_f32_f8e4m3fn_", "cast_bf16", "copy_i8", "block_max_f16"),
+)
+
+
+def cases():
+    import cases_attention
+    import cases_gemm
+    import cases_rows
+
+    return [*cases_rows.CASES, *cases_gemm.CASES, *cases_attention.CASES]
+
+
+def items_of(row, every, only="", part="1/1"):
+    """(number of the case, number of its sizes)."""
+    turn = [*PROCESSORS].index(row)
+    items = []
+    for number, case in enumerate(cases()):
+        taken = every or case.name.startswith(SAMPLE)
+        if taken and only in case.name:
+            first = (5 * number + 7 * turn) % len(case.shapes)
+            items += [(number, i) for i in (range(len(case.shapes)) if every else [first])]
+    which, parts = map(int, part.split("/"))
+    return items[which - 1 :: parts]
+
+
+def compile_items(row, items):
+    """Into the cache: objects that this machine cannot run. Why one was not compiled, by item."""
+    from wave_lang.kernel.wave.compiled import compile_program
+
+    failed = {}
+    for number, shape in items:
+        case = cases()[number]
+        try:
+            made = case.compile(case.shapes[shape], "eval")
+            compile_program(made.options, made.ir, row, -1)
+        except Exception as error:
+            failed[number, shape] = f"{type(error).__name__}: {error}"
+    return failed
+
+
+def run_items(row):
+    """What the emulated process does: items on a line of its input, a line for each result."""
+    for number, shape in json.loads(sys.stdin.readline()):
+        case = cases()[number]
+        sizes, reason = case.shapes[shape], None
+        try:
+            arguments = case.arguments(sizes)
+            after = [(dtype, array.copy()) for dtype, array in arguments]
+            kernel = case.compile(sizes, row)
+            assert kernel.compile_for("cpu"), "\n".join(map(str, kernel.remarks))
+            kernel(*(array for _, array in after))
+            case.check(sizes, arguments, after)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+        print(json.dumps([number, shape, reason]), flush=True)
+
+
+def emulate(row, items, seconds):
+    """Results of the emulated process, and its last words where it gave fewer than it should."""
+    python = os.path.realpath(sys.executable)
+    # A copy of Python finds its packages by the name it is called by.
+    command = [QEMU, "-cpu", PROCESSORS[row], "-0", sys.executable, python, __file__, row, "--run"]
+    environment = dict(os.environ, WAVE_NUM_THREADS="2", OPENBLAS_NUM_THREADS="1")
+    text = json.dumps(items) + "\n"
+    try:
+        done = subprocess.run(
+            command, input=text, env=environment, capture_output=True, text=True, timeout=seconds
+        )
+        out, words = done.stdout, f"status {done.returncode}: {done.stderr[-400:]}"
+    except subprocess.TimeoutExpired as late:
+        out, words = (late.stdout or b"").decode(), f"not done after {seconds} seconds"
+    lines = [line for line in out.splitlines() if line.startswith("[")]
+    return {(n, s): why for n, s, why in map(json.loads, lines)}, words
+
+
+def check_row(row, items, seconds=600):
+    """(how many passed, why others did not)."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.update(WAVE_CACHE_DIR=folder, WAVE_CACHE_ON="1")
+        refused = compile_items(row, items)
+        asked = [item for item in items if item not in refused]
+        found, words = emulate(row, asked, seconds)
+    wrong = {**refused, **{item: why for item, why in found.items() if why}}
+    for item in asked:
+        if item not in found:
+            wrong[item] = f"no result: {words}"
+    names = {item: f"{cases()[item[0]].name} {item[1]}" for item in wrong}
+    return len(items) - len(wrong), [f"{row} {names[i]}: {why}" for i, why in wrong.items()]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("row", choices=[*PROCESSORS])
+    parser.add_argument("--every", action="store_true", help="every case with all its sizes")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--part", default="1/1", metavar="I/N")
+    parser.add_argument("--seconds", type=int, default=3600)
+    parser.add_argument("--run", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run:
+        return run_items(options.row)
+    items = items_of(options.row, options.every, options.only, options.part)
+    passed, wrong = check_row(options.row, items, options.seconds)
+    print(*wrong, sep="\n")
+    print(f"{options.row}: {passed} passed, {len(wrong)} failed")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
