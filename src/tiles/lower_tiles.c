@@ -38,6 +38,7 @@ static bool keep(Tiles *t, const Op *op) {
   if (!tile_place(t, op, v->type, tile)) return false;
   if (tile_elements(v->type, tile) == 1) return keep_scalar(t, v);
   tile->held = TILE_INLINE;
+  if (steady_is_kept(t, v)) return steady_keep(t, v);
   if (t->plan.is_inline[v->id]) {
     tile->scope = tile_home(t, op);
     return true;

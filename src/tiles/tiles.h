@@ -50,6 +50,8 @@ typedef struct Tile {
 /* What tiles_plan decided before anything is emitted. */
 typedef struct TilePlan {
   bool *is_inline; /* by value id: made again where it is asked for */
+  bool *is_steady; /* kept for other workgroups (tiles_steady.c) */
+  int *cost;       /* of making it, in additions; 0: no loops but those of products ask for it */
 } TilePlan;
 
 /* ---- points -------------------------------------------------------------------------------- */
@@ -116,7 +118,7 @@ bool tiles_is_function(const Op *op); /* it takes many instructions: an exponent
 bool tiles_depends(const Tiles *t, const Value *v, const Value *of);
 /* The same, and some element of `of` is needed for an element of v at another place. */
 bool tiles_depends_elsewhere(const Tiles *t, const Value *v, const Value *of);
-/* Whether an op behind `op`, or in its body, may still ask for `v`. */
+/* Whether an op behind `op`, or in its body, or another workgroup may still ask for `v`. */
 bool tiles_used_later(const Tiles *t, const Op *op, const Value *v);
 
 /* Coordinates along `dim` from this one on are of no use to anybody; NULL: all are needed
@@ -178,6 +180,7 @@ const Sym *access_limit(Tiles *t, const Op *op, const Sym *dim);
 
 /* `last`: the dim that is contiguous; NULL: the last. */
 const TileBuffer *buffer_new(Tiles *t, const Type *type, const Tile *tile, const Sym *last);
+const TileBuffer *buffer_new_kept(Tiles *t, const Type *type, const Tile *tile, const Sym *last);
 void scratch_place(Tiles *t, Op *alloc, int64_t bytes, bool lasting);
 Value *scratch_new(Tiles *t, DType dtype, int64_t elements, bool lasting);
 Value *buffer_load(Tiles *t, const TileBuffer *b, const Type *type, const Tile *tile,
@@ -316,6 +319,9 @@ void panels_close(Tiles *t, PanelRun *r);
 
 /* Whether e differs between workgroups that follow each other. */
 bool keep_differs(const Tiles *t, const Sym *e);
+/* Whether e, or what is read, is the same in all of them, and in all iterations. */
+bool keep_is_steady(Tiles *t, const Sym *e);
+bool keep_is_read_steady(Tiles *t, const Op *read);
 
 typedef struct Kept {
   const Sym *key, *tile; /* of these workgroups; which tile of the loop it is packed in */
@@ -329,7 +335,15 @@ typedef struct Kept {
 
 /* Whether the source, packed in `home`, is the same in workgroups that follow each other. */
 bool keep_plan(Tiles *t, const PackSource *from, const LowerScope *home, Kept *out);
+/* For so many elements that are made once, wherever they are made. */
+bool keep_plan_once(Tiles *t, DType dtype, int64_t elements, Kept *out);
 void keep_open(Tiles *t, Kept *k);
 void keep_close(Tiles *t, Kept *k);
+
+/* ---- values that workgroups have in common (tiles_steady.c) -------------------------------- */
+
+/* Whether v, which can be made again where it is asked for, is one, worth it, and there is room. */
+bool steady_is_kept(Tiles *t, const Value *v);
+bool steady_keep(Tiles *t, const Value *v);
 
 #endif

@@ -29,7 +29,8 @@ Value *scratch_new(Tiles *t, DType dtype, int64_t elements, bool lasting) {
   return v;
 }
 
-const TileBuffer *buffer_new(Tiles *t, const Type *type, const Tile *tile, const Sym *last) {
+static const TileBuffer *make_buffer(Tiles *t, const Type *type, const Tile *tile, const Sym *last,
+                                     bool lasting) {
   TileBuffer *b = ARENA_NEW(t->l.arena, TileBuffer);
   int inner = type->rank - 1;
   int64_t stride = 1;
@@ -42,8 +43,16 @@ const TileBuffer *buffer_new(Tiles *t, const Type *type, const Tile *tile, const
     b->stride[i] = stride;
     stride *= tile->extent[i];
   }
-  b->memory = scratch_new(t, type->dtype, stride, false);
+  b->memory = scratch_new(t, type->dtype, stride, lasting);
   return b;
+}
+
+const TileBuffer *buffer_new(Tiles *t, const Type *type, const Tile *tile, const Sym *last) {
+  return make_buffer(t, type, tile, last, false);
+}
+
+const TileBuffer *buffer_new_kept(Tiles *t, const Type *type, const Tile *tile, const Sym *last) {
+  return make_buffer(t, type, tile, last, true);
 }
 
 const TileBuffer *tile_new_buffer(Tiles *t, const Value *v) {

@@ -79,12 +79,30 @@ static bool is_source_steady(const Steady *s, const PackSource *from) {
   return ok;
 }
 
+static Steady steady_here(Tiles *t, const Sym *counter, int fastest) {
+  return (Steady){t, counter, ir_numbered_symbol(t->l.k->cx, "$WG", fastest, true)};
+}
+
+bool keep_is_steady(Tiles *t, const Sym *e) {
+  Steady s = steady_here(t, NULL, fastest_dim(t));
+  return is_steady(&s, e);
+}
+
+bool keep_is_read_steady(Tiles *t, const Op *read) {
+  Steady s = steady_here(t, NULL, fastest_dim(t));
+  return is_read_steady(&s, read);
+}
+
 /* ---- slots ---- */
+
+static int64_t room_of(const Tiles *t) {
+  return (int64_t)t->l.cx->target->shared_most * KEPT_SHARE / KEPT_OF;
+}
 
 /* One for each tile of the loop, as many as there is room for. False: it does not pay. */
 static bool choose_slots(const Tiles *t, const PackSource *from, const Op *loop, Kept *out) {
   int64_t bytes = (int64_t)dtype_bytes(from->dtype, pack_elements(from)), trips = 1;
-  int64_t room = (int64_t)t->l.cx->target->shared_most * KEPT_SHARE / KEPT_OF / bytes;
+  int64_t room = room_of(t) / bytes;
   bool known = !loop || sym_is_int(op_attr(loop, ATTR_trips)->sym, &trips);
   out->all = known && trips <= room;
   out->slots = (int)(out->all ? trips : room);
@@ -98,7 +116,7 @@ bool keep_plan(Tiles *t, const PackSource *from, const LowerScope *home, Kept *o
   if (!t->keeps || fastest < 0) return false;
   if (loop && (loop->kind != OP_for || op_has(loop, ATTR_from) || op_has(loop, ATTR_step)))
     return false;
-  Steady s = {t, NULL, ir_numbered_symbol(t->l.k->cx, "$WG", fastest, true)};
+  Steady s = steady_here(t, NULL, fastest);
   if (loop) s.counter = ir_loop_counter(t->l.k, op_attr(loop, ATTR_axis)->sym);
   if (!is_source_steady(&s, from) || !choose_slots(t, from, loop, out)) return false;
   out->tile = loop ? s.counter : sym_int(sym, 0);
@@ -106,6 +124,14 @@ bool keep_plan(Tiles *t, const PackSource *from, const LowerScope *home, Kept *o
   const Sym *slot = out->tile;
   if (!out->all) slot = sym_min(sym, slot, sym_int(sym, out->slots - 1));
   out->base = sym_mul(sym, slot, sym_int(sym, pack_elements(from)));
+  return true;
+}
+
+bool keep_plan_once(Tiles *t, DType dtype, int64_t elements, Kept *out) {
+  int fastest = fastest_dim(t);
+  const Sym *zero = sym_int(t->l.sym, 0);
+  if (!t->keeps || fastest < 0 || (int64_t)dtype_bytes(dtype, elements) > room_of(t)) return false;
+  *out = (Kept){.key = key_of(t, fastest), .tile = zero, .base = zero, .slots = 1, .all = true};
   return true;
 }
 

@@ -123,6 +123,15 @@ static int asks(const Plan *p, const Value *v) {
   return n;
 }
 
+static bool is_asked_by_product(const Plan *p, const Value *v) {
+  for (int i = 0; i < p->nops; i++) {
+    const Op *op = p->ops[i];
+    bool product = op->kind == OP_mma || op->kind == OP_scaled_mma;
+    if (product && p->askers[v->id][op->id / 64] >> (op->id % 64) & 1) return true;
+  }
+  return false;
+}
+
 static bool is_worth_keeping(const Plan *p, const Value *v, int cost) {
   if (cost <= LOAD_COST) return false;
   int n = asks(p, v);
@@ -138,6 +147,7 @@ static void decide(Plan *p, const Op *op) {
     return;
   }
   for (int i = 0; i < op->nargs; i++) cost += p->cost[op->args[i]->id];
+  p->t->plan.cost[v->id] = is_asked_by_product(p, v) ? 0 : cost;
   bool keep = p->t->plan.is_inline[v->id] == p->first_round && is_worth_keeping(p, v, cost);
   p->t->plan.is_inline[v->id] = !keep;
   p->cost[v->id] = keep ? LOAD_COST : cost;
@@ -148,6 +158,8 @@ void tiles_plan(Tiles *t) {
   Arena *a = t->l.arena;
   Plan p = {.t = t, .words = k->nops / 64 + 1, .written = find_written(k, a)};
   t->plan.is_inline = ARENA_ARRAY(a, bool, k->nvalues + 1);
+  t->plan.is_steady = ARENA_ARRAY(a, bool, k->nvalues + 1);
+  t->plan.cost = ARENA_ARRAY(a, int, k->nvalues + 1);
   p.ops = ARENA_ARRAY(a, const Op *, k->nops + 1);
   p.cost = ARENA_ARRAY(a, int, k->nvalues + 1);
   p.askers = ARENA_ARRAY(a, uint64_t *, k->nvalues + 1);
@@ -201,6 +213,7 @@ bool tiles_depends_elsewhere(const Tiles *t, const Value *v, const Value *of) {
 }
 
 bool tiles_used_later(const Tiles *t, const Op *op, const Value *v) {
+  if (t->plan.is_steady[v->id]) return true;
   Depends d = ask(t, v);
   const Op *end = op->parent->owner;
   while (end && !end->next) end = end->parent->owner;
