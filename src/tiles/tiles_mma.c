@@ -13,23 +13,7 @@
  * Panels of b are the outer loop: one of them (48 x 64 floats) stays in the first cache while the
  * panels of a go by. The accumulator is updated in place where nobody needs its old value. */
 #include "ir/dtype.h"
-#include "target/register_tile.h"
-#include "tiles/tiles.h"
-
-typedef struct Product {
-  const Op *op;
-  const Value *lhs, *rhs, *acc, *out;
-  MmaRoles roles;
-  Tile at[3]; /* where lhs, rhs and the accumulator lie */
-  int m, n, k, dim_m, dim_n;
-  DType dtype, operands; /* what is summed; what is multiplied */
-  RegisterTile tile;
-  const Panels *a, *b;
-  const Value *old; /* whose buffer is taken over; NULL: a new one is needed */
-  Value *fill;      /* what all of acc is; NULL: it is in the buffer */
-  bool made;        /* acc is not in the buffer: blocks make what they start with */
-  Point batch;      /* coordinates of the other dims */
-} Product;
+#include "tiles/tiles_product.h"
 
 /* ---- the accumulator ---- */
 
@@ -82,13 +66,7 @@ static bool open_accumulator(Tiles *t, Product *p) {
 
 /* ---- the block in registers ---- */
 
-typedef struct Block {
-  int m, n;
-  const Sym *row, *column;    /* relative */
-  const Sym *a_base, *b_base; /* of the panels */
-} Block;
-
-static Value *acc_offset(Tiles *t, const Product *p, const Block *b) {
+Value *product_offset(Tiles *t, const Product *p, const Block *b) {
   SymCtx *sym = t->l.sym;
   const Tile *out = &t->tile[p->out->id];
   const Sym *at = sym_int(sym, 0);
@@ -130,7 +108,7 @@ static Value *arrange(Tiles *t, const MmaInfo *row, Value *v, bool back) {
   return emit_pick(&t->l, v, regs, n);
 }
 
-static Value *load_block(Tiles *t, const Product *p, const Block *b, Value *offset) {
+Value *product_load(Tiles *t, const Product *p, const Block *b, Value *offset) {
   Lower *l = &t->l;
   const TileBuffer *buffer = t->tile[p->out->id].buffer;
   if (p->fill) return emit_splat(l, emit_cast(l, p->fill, p->dtype), b->m * b->n);
@@ -144,7 +122,7 @@ static Value *load_block(Tiles *t, const Product *p, const Block *b, Value *offs
   return emit_cast(l, emit_join(l, rows, b->m), p->dtype);
 }
 
-static void store_block(Tiles *t, const Product *p, const Block *b, Value *offset, Value *v) {
+void product_store(Tiles *t, const Product *p, const Block *b, Value *offset, Value *v) {
   Lower *l = &t->l;
   const TileBuffer *buffer = t->tile[p->out->id].buffer;
   v = emit_cast(l, v, p->out->type->dtype);
@@ -156,7 +134,7 @@ static void store_block(Tiles *t, const Product *p, const Block *b, Value *offse
 }
 
 /* A step of k. */
-static Value *load_panel(Tiles *t, const Panels *from, const Sym *base, const Sym *k, int rows) {
+Value *product_panel(Tiles *t, const Panels *from, const Sym *base, const Sym *k, int rows) {
   Lower *l = &t->l;
   const Sym *at = sym_add(l->sym, base, sym_mul(l->sym, k, sym_int(l->sym, rows)));
   Value *args[] = {from->memory, emit_address(l, lower_sound(l, at), DTYPE_index)};
@@ -175,18 +153,18 @@ static const Sym *steps_of(Tiles *t, const Product *p, int step) {
 static bool multiply_block(Tiles *t, const Product *p, const Block *b) {
   Lower *l = &t->l;
   const MmaInfo *row = mma_register_tile(l->arena, p->tile.form, b->m, b->n, 0);
-  Value *offset = acc_offset(t, p, b), *acc = load_block(t, p, b, offset);
+  Value *offset = product_offset(t, p, b), *acc = product_load(t, p, b, offset);
   if (!acc) return false;
   acc = arrange(t, row, acc, false);
   MmaChoice choice = {.name = intern(&l->k->cx->names, row->name)};
   Attr mma = {.key = ATTR_mma, .mma = &choice};
   NestLoop loop =
       loop_open(t, NULL, steps_of(t, p, row->k), pack_padded(&p->a->source), row->k, &acc, 1);
-  Value *args[] = {load_panel(t, p->a, b->a_base, loop.counter, b->m),
-                   load_panel(t, p->b, b->b_base, loop.counter, b->n), loop_arg(&loop, 0)};
+  Value *args[] = {product_panel(t, p->a, b->a_base, loop.counter, b->m),
+                   product_panel(t, p->b, b->b_base, loop.counter, b->n), loop_arg(&loop, 0)};
   Value *next = emit(l, OP_wave_mma, args, 3, &mma, 1, acc->type);
   loop_close(t, &loop, &next);
-  store_block(t, p, b, offset, arrange(t, row, loop_result(&loop, 0), true));
+  product_store(t, p, b, offset, arrange(t, row, loop_result(&loop, 0), true));
   return true;
 }
 
@@ -259,19 +237,24 @@ static void leave_out_zeros(Tiles *t, PackSource *a, PackSource *b) {
 
 enum { SCALE_BLOCK = 32 }; /* elements of k with one scale */
 
-static bool pack_operands(Tiles *t, Product *p) {
-  PackSource a = source_of(t, p, false), b = source_of(t, p, true);
+/* Where the operands are, and how much of them is needed. */
+static void open_sources(Tiles *t, Product *p) {
+  PackSource *a = &p->source[0], *b = &p->source[1];
+  *a = source_of(t, p, false), *b = source_of(t, p, true);
   if (p->op->kind == OP_scaled_mma) {
-    a.scale = p->op->args[1], b.scale = p->op->args[3];
-    a.per_scale = b.per_scale = SCALE_BLOCK;
+    a->scale = p->op->args[1], b->scale = p->op->args[3];
+    a->per_scale = b->per_scale = SCALE_BLOCK;
   }
   if (p->old) { /* blocks that are left out hold something */
-    a.end = tiles_needed(t, p->roles.m);
-    b.end = tiles_needed(t, p->roles.n);
+    a->end = tiles_needed(t, p->roles.m);
+    b->end = tiles_needed(t, p->roles.n);
   }
-  leave_out_zeros(t, &a, &b);
-  p->a = pack_panels(t, &a, p->tile.m);
-  p->b = p->a ? pack_panels(t, &b, p->tile.n) : NULL;
+  leave_out_zeros(t, a, b);
+}
+
+static bool pack_operands(Tiles *t, Product *p) {
+  p->a = pack_panels(t, &p->source[0], p->tile.m);
+  p->b = p->a ? pack_panels(t, &p->source[1], p->tile.n) : NULL;
   return p->b != NULL;
 }
 
@@ -287,9 +270,15 @@ static void choose_tile(const Tiles *t, Product *p) {
   p->operands = p->dtype;
   for (int i = 0; p->tile.form != DOT_tile && i < DTYPE_COUNT; i++)
     if (dot_info(p->tile.form)->types == (unsigned)dtype_mma((DType)i)) p->operands = (DType)i;
+}
+
+static void remark(const Tiles *t, const Product *p) {
   const MmaInfo *row = mma_register_tile(t->l.arena, p->tile.form, p->tile.m, p->tile.n, 0);
-  diag_add(&t->l.k->cx->diags, DIAG_R0602, p->op->at, "%dx%dx%d by `%s` on %s", p->m, p->n, p->k,
-           row->name, t->l.cx->target->name);
+  const char *how[] = {[THIN_NOT] = "", [THIN_ROWS] = ", the rhs where it lies"};
+  bool dots = p->thin == THIN_DOTS;
+  diag_add(&t->l.k->cx->diags, DIAG_R0602, p->op->at, "%dx%dx%d by %s%s%s%s on %s", p->m, p->n,
+           p->k, dots ? "" : "`", dots ? "vectors along k where they lie" : row->name,
+           dots ? "" : "`", dots ? "" : how[p->thin], t->l.cx->target->name);
 }
 
 static bool open_product(Tiles *t, const Op *op, Product *p) {
@@ -312,14 +301,14 @@ static bool open_product(Tiles *t, const Op *op, Product *p) {
   if (!dtype_is_float(c) && dtype_is_float(of[0]->dtype))
     return tiles_refuse(t, op, "a product of floats that is summed in integers");
   p->old = find_buffer(t, p, p->acc);
-  choose_tile(t, p);
   return true;
 }
 
 static bool multiply_at(Tiles *t, const Point *at, void *user) {
   Product *p = user;
   p->batch = *at;
-  return pack_operands(t, p) && multiply(t, p);
+  open_sources(t, p);
+  return p->thin ? thin_multiply(t, p) : pack_operands(t, p) && multiply(t, p);
 }
 
 /* The dims that are neither m nor n: one product for each of their coordinates. */
@@ -340,19 +329,29 @@ static bool is_single(const NestBox *b) {
   return true;
 }
 
-/* Operands first: they may be made of what the accumulator's buffer holds until then. */
-static bool multiply_single(Tiles *t, Product *p, const NestBox *b) {
+/* Operands are packed first: they may be made of what the accumulator's buffer holds until then. */
+static bool multiply_single(Tiles *t, Product *p) {
+  if (p->thin) return open_accumulator(t, p) && thin_open(t, p) && thin_multiply(t, p);
+  return pack_operands(t, p) && open_accumulator(t, p) && multiply(t, p);
+}
+
+static void choose_way(Tiles *t, Product *p, const NestBox *b) {
   p->batch = (Point){.n = b->rank, .along = -1, .width = 1};
   for (int i = 0; i < b->rank; i++) p->batch.dim[i] = b->dim[i], p->batch.at[i] = b->start[i];
-  return pack_operands(t, p) && open_accumulator(t, p) && multiply(t, p);
+  choose_tile(t, p);
+  open_sources(t, p);
+  thin_choose(t, p);
+  open_sources(t, p);
+  remark(t, p);
 }
 
 bool tiles_mma(Tiles *t, const Op *op) {
   Product p;
   if (!open_product(t, op, &p)) return false;
   NestBox b = batch_box(t, &p);
-  if (is_single(&b)) return multiply_single(t, &p, &b);
+  choose_way(t, &p, &b);
+  if (is_single(&b)) return multiply_single(t, &p);
   if (tiles_depends(t, p.lhs, p.acc) || tiles_depends(t, p.rhs, p.acc))
     return tiles_refuse(t, op, "several products whose operands depend on the accumulator");
-  return open_accumulator(t, &p) && nest_run(t, &b, multiply_at, &p);
+  return open_accumulator(t, &p) && thin_open(t, &p) && nest_run(t, &b, multiply_at, &p);
 }
