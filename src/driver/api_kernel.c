@@ -87,7 +87,7 @@ bool wv_kernel_param(const wv_kernel *handle, int i, const char **name, wv_type 
 
 /* Whether an op depends on what was in the memory before: all do that do not just overwrite it. */
 static bool depends_on(const Op *op, const Value *memory) {
-  bool overwrites = op->kind == OP_write || op->kind == OP_store;
+  bool overwrites = op->kind == OP_write || op->kind == OP_store || op->kind == OP_store_rows;
   for (int i = 0; i < op->nargs; i++) {
     const Value *arg = op->args[i];
     if (arg->type->kind != TYPE_mem || memory_root(arg) != memory) continue;

@@ -39,6 +39,7 @@ const Value *memory_written(const Op *op) {
   case OP_atomic_min:
   case OP_copy:
   case OP_store:
+  case OP_store_rows:
   case OP_atomic: return op->args[1];
   case OP_scatter_add:
   case OP_tma_store: return op->args[2];

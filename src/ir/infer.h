@@ -49,6 +49,8 @@ typedef enum InferRule {
   RULE_SHUFFLE_IDX,  /* the same */
   RULE_LOAD,         /* given: elements of the memory */
   RULE_STORE,
+  RULE_LOAD_ROWS,    /* given: elements of the memory, in rows of equal length */
+  RULE_STORE_ROWS,
   RULE_PREFETCH,
   RULE_LDMATRIX,     /* given: elements of the memory, 32 bits for each of 1, 2 or 4 matrices */
   RULE_STMATRIX,
@@ -89,7 +91,7 @@ bool infer_need_memory(const Infer *in, int i);
 bool infer_need_mbars(const Infer *in, int i); /* shared memory for barriers */
 
 RuleFn rule_lane_expr, rule_splat, rule_join, rule_pick, rule_shuffle, rule_shuffle_idx, rule_load,
-    rule_store, rule_prefetch, rule_ldmatrix, rule_stmatrix, rule_lane_atomic, rule_wave_mma, rule_barrier, rule_wave_registers, rule_mbar, rule_copy_async,
+    rule_store, rule_load_rows, rule_store_rows, rule_prefetch, rule_ldmatrix, rule_stmatrix, rule_lane_atomic, rule_wave_mma, rule_barrier, rule_wave_registers, rule_mbar, rule_copy_async,
     rule_tma_load, rule_tma_store, rule_wgmma;
 
 #endif

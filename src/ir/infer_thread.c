@@ -166,6 +166,29 @@ bool rule_store(Infer *in) {
          need_dtype(in, 0, infer_arg(in, 1));
 }
 
+/* n elements in rows of equal length: memory, offset and distance from operand `at` on. */
+static bool check_rows(const Infer *in, int at, int n) {
+  const Attr *rows = op_attr(in->op, ATTR_rows);
+  if (!infer_need_memory(in, at) || !need_index(in, at + 1) || !need_index(in, at + 2) ||
+      !need_attr(in, ATTR_rows))
+    return false;
+  if (rows->integer > 0 && n % rows->integer == 0) return true;
+  return INFER_FAIL(in, E0318, "`%s` of %d elements in %lld rows", infer_name(in), n,
+                    (long long)rows->integer);
+}
+
+bool rule_load_rows(Infer *in) {
+  if (!given_vec(in) || !check_rows(in, 0, in->given->n)) return false;
+  if (in->given->dtype == infer_arg(in, 0)->dtype) return infer_result(in, in->given);
+  return INFER_FAIL(in, E0301, "`%s` from %s gives its dtype, not %s", infer_name(in),
+                    infer_shown(in, infer_arg(in, 0)), infer_shown(in, in->given));
+}
+
+bool rule_store_rows(Infer *in) {
+  return infer_need_value(in, 0) && check_rows(in, 1, infer_arg(in, 0)->n) &&
+         need_dtype(in, 0, infer_arg(in, 1));
+}
+
 bool rule_prefetch(Infer *in) { return check_access(in, 0, 1); }
 
 bool rule_lane_atomic(Infer *in) {

@@ -171,6 +171,12 @@ bool access_atomic(Tiles *t, const Op *op, const Point *p, Value *v, Value **old
 /* The first element at a point is loaded soon: a hint, left out where it has no plain address. */
 void access_prefetch(Tiles *t, const Op *op, const Point *p);
 
+/* Rows of `width` elements that follow each other, `apart` elements from one to the next; nothing
+ * is tested. */
+Value *access_rows(Tiles *t, const Op *op, const Point *p, const Sym *apart, int rows, int width);
+/* Whether it tests anything that is not granted. */
+bool access_is_tested(Tiles *t, const Op *op);
+
 /* The dim along which elements lie side by side in memory; NULL: none. */
 const Sym *access_contiguous(Tiles *t, const Op *op);
 /* x < limit for each coordinate x along `dim` that is accessed; NULL: no such test. */
@@ -223,6 +229,14 @@ void loop_close(Tiles *t, NestLoop *loop, Value *const *yields);
 static inline Value *loop_arg(const NestLoop *l, int i) { return l->op->body->args[i]; }
 static inline Value *loop_result(const NestLoop *l, int i) { return &l->op->results[i]; }
 
+/* What follows is done if the condition holds. */
+typedef struct Branch {
+  SavedScope saved;
+  NestLevel *level;
+} Branch;
+Branch branch_open(Tiles *t, const Sym *condition);
+void branch_close(Tiles *t, Branch *b);
+
 void grant(Tiles *t, const Sym *dim, const Sym *limit);
 bool is_granted(const Tiles *t, const Sym *dim, const Sym *limit);
 
@@ -273,6 +287,7 @@ typedef struct PackSource {
   Point others;     /* coordinates of its other dims */
   DType dtype;      /* what the product computes in */
   int side, step;   /* elements of k that lie side by side; that one step of the product reads */
+  bool tied;        /* packed where it is asked for, not in front of loops */
 } PackSource;
 
 /* Elements along k that panels have room for: whole steps. */
@@ -293,9 +308,13 @@ typedef struct Panels {
   const Sym *base;   /* where in it the first panel lies */
   bool kept;         /* for other workgroups: packed seldom */
   LowerScope *scope; /* where it was packed */
+  const Op *read;    /* it was not: rows are loaded from where they lie (tiles_rows.c) */
+  const Sym *apart;  /* of those: elements from one to the next */
 } Panels;
 
 const Panels *pack_panels(Tiles *t, const PackSource *from, int rows);
+/* It would be packed in front of the loop it is asked for in. */
+bool pack_is_steady(const Tiles *t, const PackSource *from);
 /* The read that v is, in another order or type; NULL: it is something else. */
 const Op *pack_plain_read(const Tiles *t, const Value *v);
 /* How many elements along k a row has now: `depth`, or up to `k_end`. */

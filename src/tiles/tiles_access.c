@@ -87,6 +87,17 @@ static bool is_test_granted(const TileAccess *a, const Sym *test) {
   return false;
 }
 
+bool access_is_tested(Tiles *t, const Op *op) {
+  TileAccess a = {.t = t, .op = op, .b = t->l.bounds[op->id]};
+  const Attr *mask = op_attr(op, ATTR_mask);
+  a.rank = a.b->access.tile->kind == TYPE_scalar ? 0 : a.b->access.tile->rank;
+  for (int i = 0; i < mask->n; i++) {
+    const Sym *test = test_of(t, op, i);
+    if (!test || !is_test_granted(&a, test)) return true;
+  }
+  return false;
+}
+
 /* ---- dynamic values ---- */
 
 /* e with element number `within` (NULL: the first) along the vector. */
@@ -437,6 +448,19 @@ void access_prefetch(Tiles *t, const Op *op, const Point *p) {
   Value *args[] = {t->l.value[m->memory->id],
                    number_of(&a, at_element(&a, s.offset, NULL), 0, DTYPE_index)};
   emit(&t->l, OP_prefetch, args, 2, NULL, 0, NULL);
+}
+
+Value *access_rows(Tiles *t, const Op *op, const Point *p, const Sym *apart, int rows, int width) {
+  const Value *memory = t->l.bounds[op->id]->access.memory;
+  TileAccess a;
+  Spread s;
+  if (!open_at(t, op, p, &a) || !spread_of(&a, &s)) return NULL;
+  Value *args[] = {t->l.value[memory->id],
+                   number_of(&a, at_element(&a, s.offset, NULL), 0, DTYPE_index),
+                   emit_address(&t->l, apart, DTYPE_index)};
+  Attr count = {.key = ATTR_rows, .integer = rows};
+  const Type *type = type_vec(t->l.k->cx, rows * width, memory->type->dtype);
+  return emit(&t->l, OP_load_rows, args, 3, &count, 1, type);
 }
 
 /* ---- the dim that is contiguous ---- */

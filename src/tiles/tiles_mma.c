@@ -108,12 +108,30 @@ static Value *arrange(Tiles *t, const MmaInfo *row, Value *v, bool back) {
   return emit_pick(&t->l, v, regs, n);
 }
 
+/* Matrix registers take blocks from the buffer, and put them back, as they lie there. */
+static bool is_block(const Product *p, const Block *b) {
+  return b->m % dot_info(p->tile.form)->grain == 0 && dot_info(p->tile.form)->grain > 2 &&
+         p->dtype == p->out->type->dtype;
+}
+
+static Value *apart_of(Tiles *t, const Product *p) {
+  int64_t apart = t->tile[p->out->id].buffer->stride[p->dim_m];
+  return emit_address(&t->l, sym_int(t->l.sym, apart), DTYPE_index);
+}
+
 Value *product_load(Tiles *t, const Product *p, const Block *b, Value *offset) {
   Lower *l = &t->l;
   const TileBuffer *buffer = t->tile[p->out->id].buffer;
   if (p->fill) return emit_splat(l, emit_cast(l, p->fill, p->dtype), b->m * b->n);
-  Value **rows = ARENA_ARRAY(l->arena, Value *, b->m), *args[] = {buffer->memory, offset};
+  Value **rows = ARENA_ARRAY(l->arena, Value *, b->m);
+  Value *args[] = {buffer->memory, offset, NULL};
   const Type *type = type_vec(l->k->cx, b->n, p->out->type->dtype);
+  if (!p->made && is_block(p, b)) {
+    Attr count = {.key = ATTR_rows, .integer = b->m};
+    args[2] = apart_of(t, p);
+    return emit(l, OP_load_rows, args, 3, &count, 1,
+                type_vec(l->k->cx, b->m * b->n, p->out->type->dtype));
+  }
   for (int i = 0; i < b->m; i++) {
     Attr imm = {.key = ATTR_imm, .integer = i * buffer->stride[p->dim_m]};
     rows[i] = p->made ? make_row(t, p, b, i) : emit(l, OP_load, args, 2, &imm, i ? 1 : 0, type);
@@ -125,6 +143,12 @@ Value *product_load(Tiles *t, const Product *p, const Block *b, Value *offset) {
 void product_store(Tiles *t, const Product *p, const Block *b, Value *offset, Value *v) {
   Lower *l = &t->l;
   const TileBuffer *buffer = t->tile[p->out->id].buffer;
+  if (is_block(p, b)) {
+    Attr count = {.key = ATTR_rows, .integer = b->m};
+    Value *args[] = {v, buffer->memory, offset, apart_of(t, p)};
+    emit(l, OP_store_rows, args, 4, &count, 1, NULL);
+    return;
+  }
   v = emit_cast(l, v, p->out->type->dtype);
   for (int i = 0; i < b->m; i++) {
     Attr imm = {.key = ATTR_imm, .integer = i * buffer->stride[p->dim_m]};
@@ -160,8 +184,10 @@ static bool multiply_block(Tiles *t, const Product *p, const Block *b) {
   Attr mma = {.key = ATTR_mma, .mma = &choice};
   NestLoop loop =
       loop_open(t, NULL, steps_of(t, p, row->k), pack_padded(&p->a->source), row->k, &acc, 1);
-  Value *args[] = {product_panel(t, p->a, b->a_base, loop.counter, b->m),
-                   product_panel(t, p->b, b->b_base, loop.counter, b->n), loop_arg(&loop, 0)};
+  Value *a = p->a->read ? product_rows(t, p->a, b->row, loop.counter, b->m)
+                        : product_panel(t, p->a, b->a_base, loop.counter, b->m);
+  Value *args[] = {a, product_panel(t, p->b, b->b_base, loop.counter, b->n), loop_arg(&loop, 0)};
+  if (!a) return false;
   Value *next = emit(l, OP_wave_mma, args, 3, &mma, 1, acc->type);
   loop_close(t, &loop, &next);
   product_store(t, p, b, offset, arrange(t, row, loop_result(&loop, 0), true));
@@ -253,9 +279,24 @@ static void open_sources(Tiles *t, Product *p) {
 }
 
 static bool pack_operands(Tiles *t, Product *p) {
-  p->a = pack_panels(t, &p->source[0], p->tile.m);
+  bool in_place = rows_in_place(t, p);
+  p->a = in_place ? &p->rows : pack_panels(t, &p->source[0], p->tile.m);
   p->b = p->a ? pack_panels(t, &p->source[1], p->tile.n) : NULL;
   return p->b != NULL;
+}
+
+/* The lhs where it lies, if all of it is there; else packed. */
+static bool multiply_all(Tiles *t, Product *p) {
+  SymCtx *sym = t->l.sym;
+  if (!p->a->read || p->whole == sym_bool(sym, true)) return multiply(t, p);
+  Branch there = branch_open(t, p->whole);
+  bool ok = multiply(t, p);
+  branch_close(t, &there);
+  Branch cut = branch_open(t, lower_sound(&t->l, sym_not(sym, p->whole)));
+  p->source[0].tied = true;
+  ok = ok && (p->a = pack_panels(t, &p->source[0], p->tile.m)) && multiply(t, p);
+  branch_close(t, &cut);
+  return ok;
 }
 
 /* The block in registers, and what operands are packed as: products that are multiplied by scales
@@ -308,7 +349,7 @@ static bool multiply_at(Tiles *t, const Point *at, void *user) {
   Product *p = user;
   p->batch = *at;
   open_sources(t, p);
-  return p->thin ? thin_multiply(t, p) : pack_operands(t, p) && multiply(t, p);
+  return p->thin ? thin_multiply(t, p) : pack_operands(t, p) && multiply_all(t, p);
 }
 
 /* The dims that are neither m nor n: one product for each of their coordinates. */
@@ -332,7 +373,7 @@ static bool is_single(const NestBox *b) {
 /* Operands are packed first: they may be made of what the accumulator's buffer holds until then. */
 static bool multiply_single(Tiles *t, Product *p) {
   if (p->thin) return open_accumulator(t, p) && thin_open(t, p) && thin_multiply(t, p);
-  return pack_operands(t, p) && open_accumulator(t, p) && multiply(t, p);
+  return pack_operands(t, p) && open_accumulator(t, p) && multiply_all(t, p);
 }
 
 static void choose_way(Tiles *t, Product *p, const NestBox *b) {

@@ -95,6 +95,26 @@ void loop_close(Tiles *t, NestLoop *loop, Value *const *yields) {
   t->depth--;
 }
 
+/* ---- conditions ---- */
+
+Branch branch_open(Tiles *t, const Sym *condition) {
+  Lower *l = &t->l;
+  Value *test = emit_expr(l, condition, DTYPE_i1);
+  Op *op = ir_op_new(l->k, OP_if, l->at, &test, 1);
+  SymFacts *facts = sym_facts_new(l->arena, l->sym, lower_facts(l));
+  sym_assume(facts, condition);
+  tiles_place(t, op);
+  Branch b = {tiles_open_scope(t, ir_region_new(l->k, op), facts), t->level};
+  t->level = NULL; /* what was made in front of it can still be used, but nothing is added there */
+  return b;
+}
+
+void branch_close(Tiles *t, Branch *b) {
+  emit(&t->l, OP_yield, NULL, 0, NULL, 0, NULL);
+  tiles_close_scope(t, b->saved);
+  t->level = b->level;
+}
+
 /* ---- boxes ---- */
 
 NestBox nest_box(const Tiles *t, const Type *type, const Tile *tile) {

@@ -361,9 +361,9 @@ static bool pack_all(Tiles *t, const PackSource *from, const Panels *to) {
 static bool same_source(const PackSource *a, const PackSource *b) {
   bool same = a->of == b->of && a->scale == b->scale && a->row == b->row && a->k == b->k &&
               a->extent == b->extent && a->depth == b->depth && a->dtype == b->dtype &&
-              a->side == b->side && a->step == b->step && a->row_start == b->row_start &&
-              a->k_start == b->k_start && a->end == b->end && a->k_end == b->k_end &&
-              a->others.n == b->others.n;
+              a->side == b->side && a->step == b->step && a->tied == b->tied &&
+              a->row_start == b->row_start && a->k_start == b->k_start && a->end == b->end &&
+              a->k_end == b->k_end && a->others.n == b->others.n;
   for (int i = 0; same && i < a->others.n; i++) same = a->others.at[i] == b->others.at[i];
   return same;
 }
@@ -383,6 +383,10 @@ static LowerScope *home_of(const Tiles *t, const PackSource *from) {
   return home;
 }
 
+bool pack_is_steady(const Tiles *t, const PackSource *from) {
+  return home_of(t, from) != t->l.scope;
+}
+
 /* Where t->l.scope is: always, or unless it was done before. */
 static bool pack_once(Tiles *t, Panels *p, Kept *kept) {
   if (!kept) return pack_all(t, &p->source, p);
@@ -393,7 +397,7 @@ static bool pack_once(Tiles *t, Panels *p, Kept *kept) {
 }
 
 const Panels *pack_panels(Tiles *t, const PackSource *from, int rows) {
-  LowerScope *here = t->l.scope, *home = home_of(t, from);
+  LowerScope *here = t->l.scope, *home = from->tied ? here : home_of(t, from);
   NestLevel *level = t->level;
   for (int i = 0; i < t->panels.n; i++)
     if (t->panels.at[i]->rows == rows && same_source(&t->panels.at[i]->source, from))

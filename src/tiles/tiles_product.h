@@ -23,6 +23,8 @@ typedef struct Product {
   ThinForm thin;
   PackSource source[2]; /* lhs and rhs */
   const Panels *a, *b;
+  Panels rows;      /* of a, where they lie */
+  const Sym *whole; /* when they can be taken from there */
   const Value *old; /* whose buffer is taken over; NULL: a new one is needed */
   Value *fill;      /* what all of acc is; NULL: it is in the buffer */
   bool made;        /* acc is not in the buffer: blocks make what they start with */
@@ -43,6 +45,13 @@ void product_store(Tiles *t, const Product *p, const Block *b, Value *offset, Va
 
 /* A step of k of a panel. */
 Value *product_panel(Tiles *t, const Panels *from, const Sym *base, const Sym *k, int rows);
+
+/* ---- rows of the lhs where they lie (tiles_rows.c) ---- */
+
+/* Whether matrix registers can load the lhs from where it is: says p->rows and p->whole. */
+bool rows_in_place(Tiles *t, Product *p);
+/* A step of k of `rows` rows. */
+Value *product_rows(Tiles *t, const Panels *from, const Sym *row, const Sym *k, int rows);
 
 /* ---- products with few rows or columns (tiles_thin.c) ---- */
 

@@ -8,20 +8,14 @@
  *     B  32 x n bf16       16 rows of n pairs
  *     C  m x n sums        m rows of n sums
  *
- * The way between them and vectors is memory: where an operand is loaded as it lies, that one; else
- * a block on the stack. */
+ * The way between them and vectors is memory: where a matrix is loaded or stored as it lies, that
+ * one; else a block on the stack. */
 #include <string.h>
 
 #include "backend/llvm/llvm_dot.h"
 #include "ir/dtype.h"
 
 enum { ROWS = 16, BYTES = 64 };
-
-static const char *tile_call(Llvm *p, const char *at, int stride) {
-  return llvm_call(
-      p, "x86_amx", "llvm.x86.tileloadd64.internal", "i16, i16, ptr, i64",
-      arena_printf(p->arena, "i16 %d, i16 %d, ptr %s, i64 %d", ROWS, BYTES, at, stride));
-}
 
 static const char *zero_tile(Llvm *p) {
   return llvm_call(p, "x86_amx", "llvm.x86.tilezero.internal", "i16, i16",
@@ -30,17 +24,44 @@ static const char *zero_tile(Llvm *p) {
 
 int llvm_matrix_count(const MatrixShape *s) { return s->rows / ROWS * (s->bytes / BYTES); }
 
-/* The place of a tile in a matrix that begins at `at`. */
-static const char *tile_place(Llvm *p, const MatrixShape *s, const char *at, int i) {
-  int across = s->bytes / BYTES, offset = i / across * ROWS * s->bytes + i % across * BYTES;
-  return offset ? llvm_let(p, "getelementptr i8, ptr %s, i64 %d", at, offset) : at;
+/* A matrix in memory. */
+typedef struct Placed {
+  const MatrixShape *shape;
+  const char *at, *apart; /* its first byte; bytes from one row to the next */
+} Placed;
+
+static Placed placed_at(Llvm *p, const MatrixShape *s, const char *at, const char *apart) {
+  return (Placed){s, at, apart ? apart : arena_printf(p->arena, "%d", s->bytes)};
 }
 
-void llvm_matrix_load(Llvm *p, Held *h, const MatrixShape *s, const char *at) {
+/* Where tile i begins. */
+static const char *tile_place(Llvm *p, const Placed *m, int i) {
+  int across = m->shape->bytes / BYTES, down = i / across * ROWS;
+  const char *at = m->at;
+  if (down) {
+    const char *bytes = llvm_let(p, "mul i64 %s, %d", m->apart, down);
+    at = llvm_let(p, "getelementptr i8, ptr %s, i64 %s", at, bytes);
+  }
+  return i % across ? llvm_let(p, "getelementptr i8, ptr %s, i64 %d", at, i % across * BYTES) : at;
+}
+
+void llvm_matrix_load(Llvm *p, Held *h, const MatrixShape *s, const char *at, const char *apart) {
   int count = llvm_matrix_count(s);
+  Placed m = placed_at(p, s, at, apart);
   const char **tile = ARENA_ARRAY(p->arena, const char *, count);
-  for (int i = 0; i < count; i++) tile[i] = tile_call(p, tile_place(p, s, at, i), s->bytes);
+  for (int i = 0; i < count; i++)
+    tile[i] = llvm_call(p, "x86_amx", "llvm.x86.tileloadd64.internal", "i16, i16, ptr, i64",
+                        arena_printf(p->arena, "i16 %d, i16 %d, ptr %s, i64 %s", ROWS, BYTES,
+                                     tile_place(p, &m, i), m.apart));
   llvm_matrix_set(p, h, s, tile);
+}
+
+void llvm_matrix_store(Llvm *p, const Held *h, const char *at, const char *apart) {
+  Placed m = placed_at(p, &h->matrix, at, apart);
+  for (int i = 0; i < llvm_matrix_count(&h->matrix); i++)
+    llvm_call_void(p, "llvm.x86.tilestored64.internal", "i16, i16, ptr, i64, x86_amx",
+                   arena_printf(p->arena, "i16 %d, i16 %d, ptr %s, i64 %s, x86_amx %s", ROWS, BYTES,
+                                tile_place(p, &m, i), m.apart, h->tiles[i]));
 }
 
 void llvm_matrix_set(Llvm *p, Held *h, const MatrixShape *s, const char *const *tile) {
@@ -82,7 +103,7 @@ const char *const *llvm_tiles_of(Llvm *p, Held *h, const MatrixShape *s) {
     llvm_line(p, "store %s %s, ptr %s, align 64",
               llvm_held_type(p, h->dtype, part_size(h->n, width, i)), part[i],
               stack_part(p, h, width, i));
-  llvm_matrix_load(p, h, s, LLVM_TILES);
+  llvm_matrix_load(p, h, s, LLVM_TILES, NULL);
   return h->tiles;
 }
 
@@ -90,11 +111,7 @@ void llvm_matrix_to_vectors(Llvm *p, Held *h) {
   int width = llvm_memory_width(p, h->dtype), count = part_count(h->n, width);
   const char **part = ARENA_ARRAY(p->arena, const char *, count);
   p->has_tiles = true;
-  for (int i = 0; i < llvm_matrix_count(&h->matrix); i++)
-    llvm_call_void(p, "llvm.x86.tilestored64.internal", "i16, i16, ptr, i64, x86_amx",
-                   arena_printf(p->arena, "i16 %d, i16 %d, ptr %s, i64 %d, x86_amx %s", ROWS, BYTES,
-                                tile_place(p, &h->matrix, LLVM_TILES, i), h->matrix.bytes,
-                                h->tiles[i]));
+  llvm_matrix_store(p, h, LLVM_TILES, NULL);
   for (int i = 0; i < count; i++)
     part[i] = llvm_let(p, "load %s, ptr %s, align 64",
                        llvm_held_type(p, h->dtype, part_size(h->n, width, i)),
@@ -143,7 +160,10 @@ MatrixShape *llvm_find_matrices(Llvm *p) {
     if (op->kind == OP_for || op->kind == OP_while)
       for (int i = 0; i < op->nresults; i++) { /* as its body carries them */
         int shift = op->body->nargs - op->nresults;
+        const Value *init = op->args[op_carried(op) + i];
         found[op->results[i].id] = found[op->body->args[i + shift]->id];
+        if (init->def && init->def->kind == OP_load_rows)
+          found[init->id] = found[op->results[i].id];
       }
   return found;
 }

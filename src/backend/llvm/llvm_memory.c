@@ -346,7 +346,7 @@ void llvm_load(Llvm *p, const Op *op) {
   if (p->repeated[op->results[0].id] && !a.mask) a.width = p->repeated[op->results[0].id];
   bool plain = !a.mask && !a.test && !op_has(op, ATTR_volatile);
   if (h->matrix.rows && plain) {
-    llvm_matrix_load(p, h, &h->matrix, place_of(&a, 0));
+    llvm_matrix_load(p, h, &h->matrix, place_of(&a, 0), NULL);
   } else if (is_nibble(a.dtype)) {
     load_nibbles(p, &a, h);
   } else {

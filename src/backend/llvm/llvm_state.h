@@ -202,6 +202,7 @@ LlvmFn llvm_cast;
 /* ---- llvm_memory.c ---- */
 
 LlvmFn llvm_alloc, llvm_load, llvm_store, llvm_prefetch, llvm_atomic;
+LlvmFn llvm_load_rows, llvm_store_rows; /* llvm_rows.c */
 
 /* ---- llvm_matrix.c ---- */
 
@@ -210,7 +211,9 @@ int llvm_matrix_count(const MatrixShape *s); /* registers */
 /* The value in matrix registers: as it is held, or by way of memory. */
 const char *const *llvm_tiles_of(Llvm *p, Held *h, const MatrixShape *s);
 void llvm_matrix_set(Llvm *p, Held *h, const MatrixShape *s, const char *const *tile);
-void llvm_matrix_load(Llvm *p, Held *h, const MatrixShape *s, const char *at);
+/* From `at` on, rows `apart` bytes from each other; NULL: one behind the other. */
+void llvm_matrix_load(Llvm *p, Held *h, const MatrixShape *s, const char *at, const char *apart);
+void llvm_matrix_store(Llvm *p, const Held *h, const char *at, const char *apart);
 void llvm_matrix_to_vectors(Llvm *p, Held *h); /* gives it a form */
 
 /* ---- llvm_mma.c ---- */

@@ -148,7 +148,7 @@ typedef struct Request {
   SimOp *s;
   const Buffer *b;
   const Value *mask; /* or NULL */
-  int n;             /* elements per lane */
+  int n, reg;        /* elements per lane, and the register of the first */
   int64_t first[64]; /* per lane: its first element */
   uint64_t lanes;    /* that access anything */
   Group *home[64];   /* with a peer: per lane, whose shared memory it is */
@@ -368,15 +368,23 @@ static void count_cost(Request *q) {
 }
 
 /* The access of operands `at` (memory), `at` + 1 (offset), `at` + 2 (mask). */
-static Request request(Wave *w, SimOp *s, int at, int n) {
+/* Memory, offset and mask are operands `at` and those behind it; of rows, how far they lie apart
+ * instead of a mask. */
+static Request request_row(Wave *w, SimOp *s, int at, int n, int row) {
   const Op *op = s->op;
+  bool rows = op_has(op, ATTR_rows);
   Request q = {.w = w, .s = s, .b = w->sim->buffer[op->args[at]->id], .n = n, .lanes = w->mask};
-  q.mask = op->nargs > at + 2 ? op->args[at + 2] : NULL;
+  q.mask = op->nargs > at + 2 && !rows ? op->args[at + 2] : NULL;
+  q.reg = row * n;
   const Attr *imm = op_attr(op, ATTR_imm);
   if (q.mask) wave_check_use(w, s, q.mask, w->mask, "the mask of an access");
   const Reg *offset = wave_regs(w, op->args[at + 1]);
   int64_t more = imm ? imm->integer : 0;
   EACH_LANE(l, w->mask) q.first[l] = offset[l].i + more;
+  if (rows) {
+    wave_check_use(w, s, op->args[at + 2], w->mask, "the distance of rows");
+    EACH_LANE(l, w->mask) q.first[l] += row * wave_regs(w, op->args[at + 2])[l].i;
+  }
   if (q.mask) q.lanes = 0;
   for (int e = 0; q.mask && e < q.mask->type->n; e++)
     EACH_LANE(l, w->mask) q.lanes |= (uint64_t)is_on(&q, l, e) << l;
@@ -408,14 +416,16 @@ static void release_flag(Wave *w, Buffer *b, int64_t element, int l) {
   clock_release(w, UINT64_C(1) << l, c);
 }
 
+static Request request(Wave *w, SimOp *s, int at, int n) { return request_row(w, s, at, n, 0); }
+
 static void load_lane(Request *q, const Value *v, int l) {
   Wave *w = q->w;
   const Buffer *b = q->b;
   bool is_volatile = op_has(q->s->op, ATTR_volatile), shadowed = b->shared || b->shadow.cells;
   Actor a = request_actor(q, l, is_volatile);
   const unsigned char *data = buffer_bytes(a.home, b);
-  Reg *r = wave_regs(w, v) + l;
-  uint64_t *undef = wave_undef(w, v);
+  Reg *r = wave_regs(w, v) + (size_t)q->reg * (size_t)w->sim->wave + l;
+  uint64_t *undef = wave_undef(w, v) + q->reg;
   for (int e = 0; e < q->n; e++, r += w->sim->wave) {
     if (by_element(q) && !is_on(q, l, e)) continue;
     int64_t element = q->first[l] + e;
@@ -426,16 +436,31 @@ static void load_lane(Request *q, const Value *v, int l) {
   }
 }
 
-Step step_load(Wave *w, SimOp *s) {
-  const Value *v = &s->op->results[0];
-  Request q = request(w, s, 0, v->type->n);
-  memset(wave_undef(w, v), 0, sizeof(uint64_t) * (size_t)q.n);
-  if (q.mask || q.lanes != w->mask) {
-    Reg zero = reg_from_bits(q.b->dtype, 0);
-    for (int e = 0; e < q.n; e++)
-      EACH_LANE(l, w->mask) wave_regs(w, v)[(size_t)e * (size_t)w->sim->wave + (size_t)l] = zero;
+static void load(Request *q) {
+  Wave *w = q->w;
+  const Value *v = &q->s->op->results[0];
+  memset(wave_undef(w, v) + q->reg, 0, sizeof(uint64_t) * (size_t)q->n);
+  if (q->mask || q->lanes != w->mask) {
+    Reg zero = reg_from_bits(q->b->dtype, 0);
+    Reg *r = wave_regs(w, v) + (size_t)q->reg * (size_t)w->sim->wave;
+    for (int e = 0; e < q->n; e++)
+      EACH_LANE(l, w->mask) r[(size_t)e * (size_t)w->sim->wave + (size_t)l] = zero;
   }
-  EACH_LANE(l, q.lanes) load_lane(&q, v, l);
+  EACH_LANE(l, q->lanes) load_lane(q, v, l);
+}
+
+Step step_load(Wave *w, SimOp *s) {
+  Request q = request(w, s, 0, s->op->results[0].type->n);
+  load(&q);
+  return STEP_NEXT;
+}
+
+Step step_load_rows(Wave *w, SimOp *s) {
+  int rows = (int)op_attr(s->op, ATTR_rows)->integer, n = s->op->results[0].type->n / rows;
+  for (int i = 0; i < rows; i++) {
+    Request q = request_row(w, s, 0, n, i);
+    load(&q);
+  }
   return STEP_NEXT;
 }
 
@@ -458,23 +483,37 @@ static void forget_written(const Request *q, const Actor *a, int e) {
   memset(a->home->written + address, 0, (size_t)q->b->bytes);
 }
 
-Step step_store(Wave *w, SimOp *s) {
-  const Value *v = s->op->args[0];
-  Request q = request(w, s, 1, v->type->n);
-  bool is_volatile = op_has(s->op, ATTR_volatile);
+static void store(Request *q) {
+  Wave *w = q->w;
+  const Value *v = q->s->op->args[0];
+  bool is_volatile = op_has(q->s->op, ATTR_volatile);
   uint64_t holes = 0;
-  EACH_LANE(l, q.lanes) {
-    Actor a = request_actor(&q, l, is_volatile);
-    const Reg *r = wave_regs(w, v) + l;
-    for (int e = 0; e < q.n; e++, r += w->sim->wave) {
-      if (by_element(&q) && !is_on(&q, l, e)) continue;
-      uint64_t hole = wave_undef(w, v)[e] & UINT64_C(1) << l;
-      store_element(&q, &a, e, reg_bits(q.b->dtype, *r));
-      if (hole & w->divided_lanes && q.b->shared) forget_written(&q, &a, e);
+  EACH_LANE(l, q->lanes) {
+    Actor a = request_actor(q, l, is_volatile);
+    const Reg *r = wave_regs(w, v) + (size_t)q->reg * (size_t)w->sim->wave + l;
+    for (int e = 0; e < q->n; e++, r += w->sim->wave) {
+      if (by_element(q) && !is_on(q, l, e)) continue;
+      uint64_t hole = wave_undef(w, v)[q->reg + e] & UINT64_C(1) << l;
+      store_element(q, &a, e, reg_bits(q->b->dtype, *r));
+      if (hole & w->divided_lanes && q->b->shared) forget_written(q, &a, e);
       else holes |= hole;
     }
   }
-  if (holes) wave_check_use(w, s, v, holes, "a stored value");
+  if (holes) wave_check_use(w, q->s, v, holes, "a stored value");
+}
+
+Step step_store(Wave *w, SimOp *s) {
+  Request q = request(w, s, 1, s->op->args[0]->type->n);
+  store(&q);
+  return STEP_NEXT;
+}
+
+Step step_store_rows(Wave *w, SimOp *s) {
+  int rows = (int)op_attr(s->op, ATTR_rows)->integer, n = s->op->args[0]->type->n / rows;
+  for (int i = 0; i < rows; i++) {
+    Request q = request_row(w, s, 1, n, i);
+    store(&q);
+  }
   return STEP_NEXT;
 }
 

@@ -335,7 +335,7 @@ bool access_aligned(Wave *w, const SimOp *s, const Buffer *b, int64_t element, i
 
 /* ---- sim_matrix.c ---------------------------------------------------------------------------- */
 
-StepFn step_ldmatrix, step_stmatrix;
+StepFn step_ldmatrix, step_stmatrix, step_load_rows, step_store_rows;
 
 /* ---- sim_clock.c ----------------------------------------------------------------------------- */
 
