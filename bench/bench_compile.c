@@ -156,7 +156,8 @@ int main(int argc, char **argv) {
   for (size_t c = 0; c < WV_LEN(cases); c++)
     for (size_t t = 0; t < WV_LEN(targets); t++) {
       char path[512];
-      if (kernel && strcmp(kernel, cases[c].file) != 0) continue;
+      if (kernel && strcmp(kernel, cases[c].file) != 0 && strcmp(kernel, cases[c].label) != 0)
+        continue;
       if (only && strcmp(only, targets[t]) != 0) continue;
       snprintf(path, sizeof path, "%s/%s.wave", folder, cases[c].file);
       Times best = best_of(path, &cases[c], targets[t], stop, rounds);

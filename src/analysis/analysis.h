@@ -46,8 +46,10 @@ bool op_same_outside(const Kernel *k, const Op *op, const Region *region);
  * inside: no symbol that its expressions mention has another value there. */
 bool op_same_before(const Distribution *d, const Op *op, const Op *where);
 
-/* True when some op gives the symbol another value on the way: what the header says of it holds at
+/* Symbols to which some op gives another value on the way: what the header says of them holds at
  * first, and its rows mean the version in force where they are read. */
-bool symbol_is_set(const Kernel *k, const Sym *symbol);
+typedef Vec(const Sym *) SetSymbols;
+SetSymbols set_symbols(const Kernel *k, Arena *a);
+bool symbol_is_set(const SetSymbols *set, const Sym *symbol);
 
 #endif

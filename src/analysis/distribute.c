@@ -133,11 +133,12 @@ static void add_twins(Distribution *d, Arena *a, const Constraint *alias) {
 static void add_bindings(Distribution *d, Arena *a) {
   SymBinding *all = ARENA_ARRAY(a, SymBinding, d->k->constraints.n);
   int n = kernel_bindings(d->k, all);
+  SetSymbols given = set_symbols(d->k, a);
   d->bound = ARENA_ARRAY(a, SymBinding, d->k->constraints.n);
   if (!sym_resolve_bindings(sym_of(d), all, n)) n = 0, sym_take_error(sym_of(d)); /* a cycle */
   for (int set = 0; set < 2; set++) {
     for (int i = 0; i < n; i++)
-      if (symbol_is_set(d->k, all[i].from) == set) d->bound[d->nbound++] = all[i];
+      if (symbol_is_set(&given, all[i].from) == set) d->bound[d->nbound++] = all[i];
     if (!set) d->nfixed = d->nbound;
   }
 }

@@ -17,6 +17,7 @@ typedef struct Header {
   SymFacts *facts;
   SymBinding *bound;
   int nbound;
+  SetSymbols set;
 } Header;
 
 #define EACH_ROW(h, row_kind, c)                                                                   \
@@ -40,17 +41,18 @@ static bool is_known(const Header *h, const Sym *s, int64_t *v) {
 static void assume_bindings(const Header *h) {
   SymCtx *sym = h->k->cx->sym;
   for (int i = 0; i < h->nbound; i++)
-    if (!symbol_is_set(h->k, h->bound[i].from))
+    if (!symbol_is_set(&h->set, h->bound[i].from))
       sym_assume(h->facts, sym_eq(sym, h->bound[i].from, h->bound[i].to));
 }
 
 /* What is assumed of a symbol that is set later holds of its first value only. */
 static bool keeps_holding(const Header *h, const Sym *s) {
+  if (!h->set.n) return true;
   int n = sym_free_symbols(s, NULL, 0);
   const Sym **symbols = ARENA_ARRAY(h->arena, const Sym *, n);
   sym_free_symbols(s, symbols, n);
   for (int i = 0; i < n; i++)
-    if (symbol_is_set(h->k, symbols[i])) return false;
+    if (symbol_is_set(&h->set, symbols[i])) return false;
   return true;
 }
 
@@ -134,7 +136,8 @@ static void assume_launch(const Header *h) {
 }
 
 const SymFacts *find_header(Kernel *k, Arena *a) {
-  Header h = {.k = k, .arena = a, .facts = sym_facts_new(a, k->cx->sym, NULL)};
+  Header h = {.k = k, .arena = a, .facts = sym_facts_new(a, k->cx->sym, kernel_facts(k))};
+  h.set = set_symbols(k, a);
   gather_bindings(&h);
   assume_bindings(&h);
   assume_rows(&h);

@@ -10,8 +10,6 @@
  * minimal. An index that comes from memory has no range, so it is never proved. */
 #include "analysis/in_bounds.h"
 
-#include <stdio.h>
-
 #include "analysis/analysis.h"
 #include "ir/alloc_layout.h"
 
@@ -190,11 +188,7 @@ static void decide(Work *w) {
 
 /* ---- one access ---- */
 
-const Sym *tile_position(SymCtx *cx, int i) {
-  char name[16];
-  snprintf(name, sizeof name, "$e%d", i);
-  return sym_symbol(cx, name, true);
-}
+const Sym *tile_position(SymCtx *cx, int i) { return sym_numbered(cx, "$e", i, true); }
 
 /* $xi is start + $ei with 0 <= $ei < size; a place that cannot be written down is anywhere. */
 static void open_tile(Work *w) {

@@ -89,12 +89,19 @@ bool op_same_before(const Distribution *d, const Op *op, const Op *where) {
   return same;
 }
 
-bool symbol_is_set(const Kernel *k, const Sym *symbol) {
+SetSymbols set_symbols(const Kernel *k, Arena *a) {
+  SetSymbols set = {0};
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    const Attr *a = op->kind == OP_set_symbol ? op_attr(op, ATTR_symbol)
-                    : op->kind == OP_while    ? op_attr(op, ATTR_axis)
-                                              : NULL;
-    if (a && a->sym == symbol) return true;
+    const Attr *to = op->kind == OP_set_symbol ? op_attr(op, ATTR_symbol)
+                     : op->kind == OP_while    ? op_attr(op, ATTR_axis)
+                                               : NULL;
+    if (to && !symbol_is_set(&set, to->sym)) vec_push(a, &set, to->sym);
   }
+  return set;
+}
+
+bool symbol_is_set(const SetSymbols *set, const Sym *symbol) {
+  for (int i = 0; i < set->n; i++)
+    if (set->at[i] == symbol) return true;
   return false;
 }

@@ -1,24 +1,17 @@
 /* access.c: see access.h. */
 #include "ir/access.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const Sym *numbered(SymCtx *cx, const char *prefix, int i, bool nonneg) {
-  char name[32];
-  snprintf(name, sizeof name, "%s%d", prefix, i);
-  return sym_symbol(cx, name, nonneg);
-}
-
-const Sym *access_x(SymCtx *cx, int i) { return numbered(cx, "$x", i, true); }
-const Sym *access_y(SymCtx *cx, int i) { return numbered(cx, "$y", i, false); }
-const Sym *access_n(SymCtx *cx, int i) { return numbered(cx, "$n", i, true); }
-const Sym *access_iterator(SymCtx *cx, int i) { return numbered(cx, "$index", i, true); }
+const Sym *access_x(SymCtx *cx, int i) { return sym_numbered(cx, "$x", i, true); }
+const Sym *access_y(SymCtx *cx, int i) { return sym_numbered(cx, "$y", i, false); }
+const Sym *access_n(SymCtx *cx, int i) { return sym_numbered(cx, "$n", i, true); }
+const Sym *access_iterator(SymCtx *cx, int i) { return sym_numbered(cx, "$index", i, true); }
 
 /* Text says nothing of its sign, but what comes from memory may be negative. */
 const Sym *access_dynamic(SymCtx *cx, int i, bool given) {
-  return numbered(cx, "$dynamic_val", i, given);
+  return sym_numbered(cx, "$dynamic_val", i, given);
 }
 
 /* ---- shape ---- */

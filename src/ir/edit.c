@@ -15,7 +15,15 @@ Kernel *kernel_new(Context *cx, const char *name, Span at) {
 }
 
 void kernel_free(Kernel *k) {
-  if (k) arena_free(k->arena);
+  if (!k) return;
+  arena_free(k->proofs);
+  arena_free(k->arena);
+}
+
+const SymFacts *kernel_facts(Kernel *k) {
+  if (k->facts) return k->facts;
+  k->proofs = arena_new();
+  return k->facts = sym_facts_lasting(k->proofs, k->cx->sym);
 }
 
 Value *kernel_add_param(Kernel *k, const char *name, const Type *type, const Sym *binds, Span at) {
@@ -243,9 +251,7 @@ const Sym *ir_param_symbol(const Kernel *k, int param, const char *what, int dim
 }
 
 const Sym *ir_numbered_symbol(Context *cx, const char *prefix, int i, bool nonneg) {
-  char name[32];
-  snprintf(name, sizeof name, "%s%d", prefix, i);
-  return sym_symbol(cx->sym, name, nonneg);
+  return sym_numbered(cx->sym, prefix, i, nonneg);
 }
 
 const Sym *ir_loop_counter(Kernel *k, const Sym *axis) {

@@ -317,12 +317,15 @@ struct Kernel {
   Vec(Param) params; /* one per argument of the body; those with `log` last */
   Vec(Constraint) constraints;
   int nops, nvalues; /* upper bounds of the ids */
+  Arena *proofs;     /* where `facts` and what extends them live */
+  const SymFacts *facts;
 };
 
 /* ---- edit.c: structure --------------------------------------------------------------------- */
 
 Kernel *kernel_new(Context *cx, const char *name, Span at);
 void kernel_free(Kernel *k);
+const SymFacts *kernel_facts(Kernel *k); /* none, lasting: what extends them is kept with k */
 Value *kernel_add_param(Kernel *k, const char *name, const Type *type, const Sym *binds, Span at);
 void kernel_set_log(Kernel *k, const Value *param, const char *label);
 int kernel_given(

@@ -52,7 +52,7 @@ typedef struct Lower {
   const Region *tiles;        /* the body that is being lowered */
   Standing standing;          /* of the op that is being lowered */
   Span at;                    /* its place in the source */
-  bool hides;                 /* some region hides what a symbol means at entry */
+  SetSymbols hidden;          /* some region hides what they mean at entry */
   const char *refused;        /* why the op that is being lowered cannot be; NULL: it can */
   Vec(const Value *) copying; /* allocations that asynchronous copies are on their way to */
   bool multiplying;           /* products that read shared memory are under way ... */
@@ -86,10 +86,9 @@ void lower_open_if(Lower *l, const Sym *condition);
 void lower_close_if(Lower *l);
 
 /* Shared with lower_tiles: the outermost scope, with the kernel's arguments; the header of one
- * lane's program; whether some region hides what a symbol means at entry. */
+ * lane's program. */
 void lower_open_kernel(Lower *l);
 void lower_replace_header(Lower *l, Constraint launch);
-bool lower_hides_symbols(const Kernel *k);
 
 /* What changes no sum, maximum or minimum. */
 Value *lower_neutral(Lower *l, OpKind kind, DType t);
@@ -241,6 +240,7 @@ typedef struct TileForm {
   FormStep step[LAYOUT_DIGITS]; /* by register digit */
   bool plain;                   /* values are cheaper as they are written than simplified */
   Vec(FormValue) values;        /* where no step leads to */
+  const Sym **more;             /* by how often each step is taken that is no number */
 } TileForm;
 
 /* known + more + by; two places with the same `known` and `more` differ by a number. */

@@ -78,13 +78,6 @@ static LowerScope *home_of(Lower *l, const Sym *e) {
 
 /* ---- symbols that are hidden ---- */
 
-/* The symbol means something else in some region: a version, the position of a while loop. */
-static bool is_hidden_somewhere(const Kernel *k, const Sym *symbol) {
-  for (const Op *op = ir_first(k); op; op = ir_next(op))
-    if (op->kind == OP_while && op_attr(op, ATTR_axis)->sym == symbol) return true;
-  return symbol_is_set(k, symbol);
-}
-
 /* Another name for what a symbol means at entry: its bound value, or the size of an argument. */
 static const Sym *entry_name(Lower *l, const Sym *symbol) {
   const Sym *bound = distribute_expr(l->d, NULL, symbol);
@@ -106,13 +99,13 @@ const Sym *lower_sound(Lower *l, const Sym *e) {
 
 const Sym *at_entry(Lower *l, const Sym *e) {
   e = lower_sound(l, e);
-  if (!l->hides) return e;
+  if (!l->hidden.n) return e;
   int n = sym_free_symbols(e, NULL, 0), hidden = 0;
   const Sym **symbols = ARENA_ARRAY(l->arena, const Sym *, n + 1);
   SymBinding *to = ARENA_ARRAY(l->arena, SymBinding, n + 1);
   sym_free_symbols(e, symbols, n);
   for (int i = 0; i < n; i++)
-    if (sym_name(symbols[i])[0] != '$' && is_hidden_somewhere(l->k, symbols[i]))
+    if (sym_name(symbols[i])[0] != '$' && symbol_is_set(&l->hidden, symbols[i]))
       to[hidden++] = (SymBinding){symbols[i], entry_name(l, symbols[i])};
   return hidden ? sym_subst(l->sym, e, to, hidden) : e;
 }

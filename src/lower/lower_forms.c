@@ -69,11 +69,25 @@ static FormStep step_of(Lower *l, const Sym *e, Digit g, int rank) {
   return (FormStep){1, sym_mul(l->sym, coeff, sym_int(l->sym, g.stride))};
 }
 
+#define LARGE                                                                                      \
+  (INT64_C(1) << 40) /* sums of larger numbers are left to `sym`, which sees overflow              \
+                      */
+
+static bool adds_number(const FormStep *s, int64_t *by) {
+  return sym_is_int(s->adds, by) && *by < LARGE && -*by < LARGE;
+}
+
 TileForm *form_of(Lower *l, const Sym *e, const Layout *layout) {
   TileForm *f = ARENA_NEW(l->arena, TileForm);
   *f = (TileForm){.whole = lower_sound(l, e), .layout = layout};
   const Digits *regs = &layout->part[LAYOUT_REG];
-  for (int i = 0; i < regs->n; i++) f->step[i] = step_of(l, f->whole, regs->at[i], layout->dims);
+  int64_t by;
+  int ways = 1;
+  for (int i = 0; i < regs->n; i++) {
+    f->step[i] = step_of(l, f->whole, regs->at[i], layout->dims);
+    if (!adds_number(&f->step[i], &by)) ways *= regs->at[i].radix;
+  }
+  f->more = ARENA_ARRAY(l->arena, const Sym *, ways);
   return f;
 }
 
@@ -101,25 +115,33 @@ static const Sym *known_at(Lower *l, TileForm *f, const Sym *const *x, int reg) 
   return v.value;
 }
 
-#define LARGE                                                                                      \
-  (INT64_C(1) << 40) /* sums of larger numbers are left to `sym`, which sees overflow              \
-                      */
+/* What the steps on the way to `reg` add that are no numbers. */
+static const Sym *more_at(Lower *l, const TileForm *f, int reg) {
+  const Digits *regs = &f->layout->part[LAYOUT_REG];
+  const Sym *more = sym_int(l->sym, 0);
+  int64_t by;
+  for (int i = 0; i < regs->n; reg /= regs->at[i++].radix) {
+    int leaps = reg % regs->at[i].radix / f->step[i].of;
+    if (!leaps || adds_number(&f->step[i], &by)) continue;
+    more = sym_add(l->sym, more, sym_mul(l->sym, f->step[i].adds, sym_int(l->sym, leaps)));
+  }
+  return more;
+}
 
 FormPlace form_place(Lower *l, TileForm *f, const Sym *const *x, int reg) {
   const Digits *regs = &f->layout->part[LAYOUT_REG];
-  FormPlace p = {.more = sym_int(l->sym, 0)};
-  int first = 0, weight = 1, rest = reg;
+  FormPlace p = {0};
+  int first = 0, weight = 1, rest = reg, way = 0, ways = 1;
   for (int i = 0; i < regs->n; weight *= regs->at[i++].radix) {
-    int digit = rest % regs->at[i].radix;
+    int radix = regs->at[i].radix, digit = rest % radix, leaps = digit / f->step[i].of;
     int64_t by;
-    rest /= regs->at[i].radix;
-    int leaps = digit / f->step[i].of;
-    const Sym *adds = f->step[i].adds;
+    rest /= radix;
     first += digit % f->step[i].of * weight;
-    if (!leaps) continue;
-    if (sym_is_int(adds, &by) && by < LARGE && -by < LARGE) p.by += leaps * by;
-    else p.more = sym_add(l->sym, p.more, sym_mul(l->sym, adds, sym_int(l->sym, leaps)));
+    if (adds_number(&f->step[i], &by)) p.by += leaps * by;
+    else way += leaps * ways, ways *= radix;
   }
+  if (!f->more[way]) f->more[way] = more_at(l, f, reg);
+  p.more = f->more[way];
   p.known = known_at(l, f, x, first);
   return p;
 }

@@ -380,12 +380,6 @@ static bool is_ready(const Kernel *k) {
   return true;
 }
 
-bool lower_hides_symbols(const Kernel *k) {
-  for (const Op *op = ir_first(k); op; op = ir_next(op))
-    if (op->kind == OP_while || op->kind == OP_set_symbol) return true;
-  return false;
-}
-
 /* What each thread holds of a tile fits a vec. */
 static bool check_registers(Kernel *k) {
   for (const Op *op = ir_first(k); op; op = ir_next(op))
@@ -413,7 +407,7 @@ bool pass_lower_threads(Kernel *k, PassCtx *cx) {
   l.machine = (Machine){cx->target, machine->threads, machine->groups, machine->observable};
   l.value = ARENA_ARRAY(l.arena, Value *, k->nvalues);
   l.standing = standing_at_entry(k, l.arena);
-  l.hides = lower_hides_symbols(k);
+  l.hidden = set_symbols(k, l.arena);
   Constraint launch = launch_row(&l);
   number_threads(&l, launch.block);
   const Region *from = l.tiles = k->body;

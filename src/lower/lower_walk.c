@@ -78,7 +78,6 @@ static Base step_from(Walk *w, FormPlace p, const Sym *e, int reg) {
 
 /* An address that differs by a number; it then stands for this place as well. */
 static const Base *base_of(Walk *w, FormPlace p, int reg) {
-  SymCtx *sym = w->l->sym;
   int64_t by;
   for (int i = 0; i < w->bases.n; i++) {
     const Base *b = &w->bases.at[i];
@@ -88,8 +87,8 @@ static const Base *base_of(Walk *w, FormPlace p, int reg) {
   const Sym *e = form_sum(w->l, p);
   for (int i = 0; i < w->bases.n; i++) {
     Base b = w->bases.at[i];
-    const Sym *d = b.place.known == p.known ? NULL : sym_sub(sym, e, b.offset);
-    if (!d || !sym_is_int(d, &by) || !fits_immediate(by)) continue;
+    if (b.place.known == p.known || !sym_differ_by(e, b.offset, &by) || !fits_immediate(by))
+      continue;
     b.place = (FormPlace){p.known, p.more, p.by - by};
     return vec_push(w->l->arena, &w->bases, b), &w->bases.at[w->bases.n - 1];
   }
@@ -172,8 +171,8 @@ static bool steps_along_last(Walk *w, int reg) {
   FormPlace first = form_place(w->l, last, w->a->x, reg);
   FormPlace second = form_place(w->l, last, w->a->x, reg + 1);
   if (first.known == second.known && first.more == second.more) return second.by - first.by == 1;
-  const Sym *by = sym_sub(w->l->sym, form_sum(w->l, second), form_sum(w->l, first));
-  return by == sym_int(w->l->sym, 1);
+  int64_t by;
+  return sym_differ_by(form_sum(w->l, second), form_sum(w->l, first), &by) && by == 1;
 }
 
 bool walk_coords(Walk *w, int reg, Attr *out) {

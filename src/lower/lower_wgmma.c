@@ -11,7 +11,7 @@
  * With `pending` in the tile's op so many groups may still be under way behind it: those of the
  * iterations before are done, the last is waited for where the loop is left.
  * Where an instruction begins to read, and with which strides, is found from the layout of the
- * allocation and checked element by element (descriptor.h). The slot of a ring is a term of that
+ * allocation and checked (descriptor.h). The slot of a ring is a term of that
  * place; each coordinate of a batch is a product of its own, waited for together. Threads that
  * write such an allocation make it visible to the asynchronous reads before the next barrier. */
 #include "lower/lower_mma.h"

@@ -175,7 +175,12 @@ static Rat eliminate(const SymFacts *f, const Sym *e, int depth, int *budget) {
 
 Rat upper_bound(const SymFacts *f, const Sym *s) {
   int budget = ELIMINATION_BUDGET;
-  return eliminate(f, s, ELIMINATION_DEPTH, &budget);
+  if (is_num(s)) return s->k;
+  const Rat *known = map_get(&f->memo->upper, map_key(s));
+  if (known) return *known;
+  Rat bound = eliminate(f, s, ELIMINATION_DEPTH, &budget);
+  map_set(f->arena, &f->memo->upper, map_key(s), arena_copy(f->arena, &bound, sizeof bound));
+  return bound;
 }
 
 /* ---- proofs by rule */

@@ -20,6 +20,7 @@ SymCtx *sym_ctx_new(void) {
   cx->zero = sym_int(cx, 0);
   cx->one = sym_int(cx, 1);
   cx->no_facts = sym_facts_new(a, cx, NULL);
+  for (int t = 0; t <= SYM_UNKNOWN; t++) cx->truths[t] = (SymTruth)t;
   return cx;
 }
 
@@ -226,6 +227,18 @@ const Sym *symbol_n(SymCtx *cx, const char *name, size_t n, bool nonneg) {
 
 const Sym *sym_symbol(SymCtx *cx, const char *name, bool nonneg) {
   return name ? symbol_n(cx, name, strlen(name), nonneg) : NULL;
+}
+
+/* Asked for everywhere, so the number is spelt without the C library. */
+const Sym *sym_numbered(SymCtx *cx, const char *prefix, int i, bool nonneg) {
+  enum { PREFIX = 32, DIGITS = 10 };
+  char name[PREFIX + DIGITS];
+  size_t n = strlen(prefix), ndigits = 1;
+  WV_ASSERT(i >= 0 && n <= PREFIX);
+  memcpy(name, prefix, n);
+  for (int more = i / 10; more; more /= 10) ndigits++;
+  for (size_t at = n + ndigits; at > n; i /= 10) name[--at] = (char)('0' + i % 10);
+  return symbol_n(cx, name, n + ndigits, nonneg);
 }
 
 const Sym *as_number(SymCtx *cx, const Sym *s) {

@@ -1,7 +1,7 @@
 /* facts.c: taking conditions as true. */
 #include "sym/facts.h"
 
-SymFacts *sym_facts_new(Arena *a, SymCtx *cx, const SymFacts *parent) {
+static SymFacts *facts_make(Arena *a, SymCtx *cx, const SymFacts *parent) {
   SymFacts *f = ARENA_NEW(a, SymFacts);
   f->arena = a;
   f->cx = cx;
@@ -11,6 +11,49 @@ SymFacts *sym_facts_new(Arena *a, SymCtx *cx, const SymFacts *parent) {
   f->bounds_products = f->parent && f->parent->bounds_products;
   f->memo = ARENA_NEW(a, FactsMemo);
   return f;
+}
+
+/* ---- lasting facts */
+
+static SymFacts *make_lasting(SymFacts *f) { return f->lasting = f; }
+
+const SymFacts *sym_facts_lasting(Arena *a, SymCtx *cx) {
+  return make_lasting(facts_make(a, cx, NULL));
+}
+
+SymFacts *sym_facts_new(Arena *a, SymCtx *cx, const SymFacts *parent) {
+  SymFacts *outer = parent ? parent->lasting : NULL;
+  if (!outer) return facts_make(a, cx, parent);
+  if (!outer->inner) outer->inner = make_lasting(facts_make(outer->arena, cx, outer));
+  return arena_copy(a, outer->inner, sizeof *outer->inner);
+}
+
+/* True when the same was assumed before at this point: f is what it became then. */
+static bool recall(SymFacts *f, uint64_t key) {
+  const SymFacts *then = f->lasting ? map_get(&f->lasting->after, key) : NULL;
+  if (then) *f = *then;
+  return then;
+}
+
+/* Before f is changed it gets what it shares with others for itself. */
+static void part(SymFacts *f) {
+  if (!f->lasting) return;
+  WV_ASSERT(f != f->lasting);
+  f->known.slots = arena_copy(f->arena, f->known.slots, f->known.cap * sizeof *f->known.slots);
+  f->relations.cap = f->relations.n; /* the next push copies */
+  f->kept.cap = f->kept.n;
+  f->memo = ARENA_NEW(f->arena, FactsMemo);
+}
+
+static bool remember(SymFacts *f, uint64_t key) {
+  SymFacts *before = f->lasting;
+  if (!before) return !f->contradiction;
+  SymFacts *now = make_lasting(arena_copy(f->arena, f, sizeof *f));
+  now->after = (Map){0};
+  now->inner = NULL;
+  f->lasting = now;
+  map_set(f->arena, &before->after, key, now);
+  return !f->contradiction;
 }
 
 const SymFacts *facts_about(const SymFacts *f, const Sym *s) {
@@ -33,9 +76,7 @@ static void forget_answers(SymFacts *f) { *f->memo = (FactsMemo){0}; }
 
 static bool learn(SymFacts *f, const Sym *base, Dom d) {
   Dom all = dom_meet(dom_of(f, base), d);
-  Dom *known = map_get(&f->known, map_key(base));
-  if (!known) map_set(f->arena, &f->known, map_key(base), known = ARENA_NEW(f->arena, Dom));
-  *known = all;
+  map_set(f->arena, &f->known, map_key(base), arena_copy(f->arena, &all, sizeof all));
   f->bounds_products |= base->kind == SYM_mul && rat_finite(d.hi);
   f->touched |= base->symbols;
   forget_answers(f);
@@ -186,19 +227,32 @@ static void touch_related(SymFacts *f) {
 bool sym_assume(SymFacts *f, const Sym *cond) {
   cond = as_bool(f->cx, cond);
   if (!cond) return false;
+  if (recall(f, map_key(cond))) return !f->contradiction;
   const Sym *simple = sym_simplify(f->cx, f, cond);
-  bool ok = assume_one(f, simple);
-  if (simple != cond && simple != f->cx->yes) ok = assume_one(f, cond) && ok;
+  part(f);
+  assume_one(f, simple);
+  if (simple != cond && simple != f->cx->yes) assume_one(f, cond);
   const Sym *linear = f->bounds_products ? without_ceiling(f->cx, cond) : NULL;
-  if (linear) ok = assume_one(f, linear) && ok;
+  if (linear) assume_one(f, linear);
   touch_related(f);
-  return ok;
+  return remember(f, map_key(cond));
+}
+
+/* A range is learned without being kept as a condition, so its key is not the condition's. */
+static uint64_t range_key(SymCtx *cx, const Sym *symbol, int64_t lo, int64_t hi) {
+  const Sym *above = lo == SYM_MIN_INF ? cx->yes : sym_ge(cx, symbol, sym_int(cx, lo));
+  const Sym *below = hi == SYM_MAX_INF ? cx->yes : sym_le(cx, symbol, sym_int(cx, hi));
+  return map_key(sym_and(cx, above, below)) | 1;
 }
 
 bool sym_assume_range(SymFacts *f, const Sym *symbol, int64_t lo, int64_t hi) {
   Rat a = lo == SYM_MIN_INF ? RAT_MINUS_INF : rat_int(lo),
       b = hi == SYM_MAX_INF ? RAT_INF : rat_int(hi);
-  bool ok = symbol && learn(f, symbol, dom_range(a, b));
+  if (!symbol) return false;
+  uint64_t key = f->lasting ? range_key(f->cx, symbol, lo, hi) : 0;
+  if (recall(f, key)) return !f->contradiction;
+  part(f);
+  learn(f, symbol, dom_range(a, b));
   touch_related(f);
-  return ok;
+  return remember(f, key);
 }

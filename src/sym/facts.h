@@ -5,7 +5,12 @@
  * that base; a fact about a sum (`i < N`) is kept as a relation `e <= 0` and used by elimination;
  * any other boolean is kept for syntactic matches. Answers are memoised per facts. Facts that
  * extend a parent answer only for expressions that mention a symbol they say something about; all
- * other questions go to the parent and its memo. */
+ * other questions go to the parent and its memo.
+ *
+ * Lasting facts: what follows from facts depends on nothing but their parent and what was assumed,
+ * in order. So below a root made by sym_facts_lasting there is one SymFacts for each such history,
+ * with one memo; what callers hold and extend are copies of it, which share everything it points
+ * at. */
 #ifndef WV_SYM_FACTS_H
 #define WV_SYM_FACTS_H
 
@@ -15,6 +20,8 @@
 typedef struct FactsMemo {
   Map dom;        /* expression -> Dom */
   Map simplified; /* expression -> expression */
+  Map proved;     /* condition -> &cx->truths[SymTruth] */
+  Map upper;      /* expression -> Rat, upper_bound */
   Map branches;   /* condition -> facts that assume it */
 } FactsMemo;
 
@@ -30,6 +37,10 @@ struct SymFacts {
   bool contradiction;
   bool bounds_products; /* one of symbols has a largest value: a tensor has so many elements */
   FactsMemo *memo;
+
+  SymFacts *lasting; /* the one of this history, which may be this one; NULL: nobody keeps it */
+  Map after;         /* of that one: by condition, the history that goes on with it */
+  SymFacts *inner;   /* of that one: extends it and says nothing yet */
 };
 
 /* The facts that have something to say about s: f or one of its parents. */

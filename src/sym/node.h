@@ -73,6 +73,7 @@ struct SymCtx {
   const Sym *small[SMALL_INT + 1]; /* 0 .. SMALL_INT, once made */
   const Sym *yes, *no, *zero, *one;
   struct SymFacts *no_facts;
+  SymTruth truths[SYM_UNKNOWN + 1]; /* each at its own place: what memos point at */
   OpCacheEntry *cache;
   ParsedText *texts;
   char error[256];

@@ -117,14 +117,25 @@ static SymTruth prove_by_enumeration(const SymFacts *f, const Sym *cond) {
   return holds ? SYM_ALWAYS : SYM_NEVER;
 }
 
-SymTruth sym_prove(SymCtx *cx, const SymFacts *f, const Sym *cond) {
-  cond = as_bool(cx, cond);
-  if (!cond) return SYM_UNKNOWN;
-  f = or_none(cx, f);
+static SymTruth prove(SymCtx *cx, const SymFacts *f, const Sym *cond) {
   SymTruth t = prove_by_rule(f, cond);
   if (t != SYM_UNKNOWN) return t;
   t = prove_by_rule(f, sym_simplify(cx, f, cond));
   return t != SYM_UNKNOWN ? t : prove_by_enumeration(f, cond);
+}
+
+/* Remembered where what is known of the condition's symbols stands. */
+SymTruth sym_prove(SymCtx *cx, const SymFacts *f, const Sym *cond) {
+  cond = as_bool(cx, cond);
+  if (!cond) return SYM_UNKNOWN;
+  f = or_none(cx, f);
+  if (f->contradiction || cond->kind == SYM_bool) return prove(cx, f, cond);
+  f = facts_about(f, cond);
+  const SymTruth *known = map_get(&f->memo->proved, map_key(cond));
+  if (known) return *known;
+  SymTruth t = prove(cx, f, cond);
+  map_set(f->arena, &f->memo->proved, map_key(cond), &cx->truths[t]);
+  return t;
 }
 
 bool sym_proves(SymCtx *cx, const SymFacts *f, const Sym *cond) {

@@ -165,6 +165,18 @@ const Sym *sym_scale(SymCtx *cx, const Sym *s, Rat c) {
   return s;
 }
 
+bool sym_differ_by(const Sym *a, const Sym *b, int64_t *by) {
+  Sum x, y;
+  Rat d;
+  if (!a || !b || is_bool(a) || is_bool(b)) return false;
+  sum_of(a, &x), sum_of(b, &y);
+  if (x.n != y.n) return false;
+  for (int i = 0; i < x.n; i++)
+    if (x.term[i].base != y.term[i].base || !rat_eq(x.term[i].coeff, y.term[i].coeff)) return false;
+  if (!rat_sub(x.k, y.k, &d) || !rat_is_int(d)) return false;
+  return *by = d.num, true;
+}
+
 bool sum_denominator(const Sum *s, int64_t *den) {
   *den = 1;
   for (int i = 0; i < s->n; i++)

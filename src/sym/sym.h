@@ -44,6 +44,7 @@ const Sym *sym_bool(SymCtx *cx, bool v);
 /* Symbols are identified by name and assumption: `M` that may be negative and `M` that may not
  * are different symbols. All symbols are integers. */
 const Sym *sym_symbol(SymCtx *cx, const char *name, bool nonneg);
+const Sym *sym_numbered(SymCtx *cx, const char *prefix, int i, bool nonneg); /* `$x` and 2: $x2 */
 
 const Sym *sym_add(SymCtx *cx, const Sym *a, const Sym *b);
 const Sym *sym_sum(SymCtx *cx, const Sym *const *terms, int n);       /* 0 for none */
@@ -95,6 +96,9 @@ const Sym *sym_build(SymCtx *cx, SymKind kind, const Sym *const *args, int n);
 
 bool sym_contains(const Sym *s, const Sym *symbol);
 
+/* True when a - b is the integer *by; nothing is built to find out. */
+bool sym_differ_by(const Sym *a, const Sym *b, int64_t *by);
+
 /* Distinct free symbols in order of first appearance; returns how many there are, writes at most
  * `cap`. */
 int sym_free_symbols(const Sym *s, const Sym **out, int cap);
@@ -132,6 +136,11 @@ typedef struct SymRange {
 /* Facts belong to an arena and may extend a parent (NULL: none), which must not change afterwards.
  */
 SymFacts *sym_facts_new(Arena *a, SymCtx *cx, const SymFacts *parent);
+
+/* Nothing, to be extended. Facts that extend it, and those, by the same assumptions in the same
+ * order are one and live as long as its arena: what was found out about one of them is not found
+ * out again. */
+const SymFacts *sym_facts_lasting(Arena *a, SymCtx *cx);
 
 /* Takes any boolean expression as true: intervals, `Eq(Mod(K, 32), 0)`, relations `i < N`,
  * conjunctions. What it cannot use it keeps for syntactic matches. False: contradicts the facts. */

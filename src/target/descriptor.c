@@ -29,14 +29,13 @@ int descriptor_span(const MemLayout *m) {
   return -1;
 }
 
+/* Before the swizzle. */
 static int64_t byte_of(const DescriptorPart *p, int row, int k) {
   int coord[LAYOUT_DIMS];
   for (int i = 0; i < LAYOUT_DIMS; i++) coord[i] = p->at[i];
   coord[p->row_dim] += row;
   coord[p->k_dim] += k;
-  MemLayout plain = *p->tile;
-  plain.swizzle = (Swizzle){0};
-  return (int64_t)mem_offset(&plain, coord) * (p->tile->bits / 8);
+  return (int64_t)mem_place(p->tile, coord) * (p->tile->bits / 8);
 }
 
 /* The distance between two elements of the operand; of none when it has only one such group. */
@@ -44,11 +43,15 @@ static int64_t distance(const DescriptorPart *p, int row, int k) {
   return row < p->rows && k < p->k ? byte_of(p, row, k) - byte_of(p, 0, 0) : PIECE;
 }
 
+/* Both places are sums of what the row and what k contributes: a digit belongs to one dim. So they
+ * agree everywhere if they agree along the first row and the first k. */
 static bool reads_all(const DescriptorPart *p, const Descriptor *d, int64_t first) {
   int bytes = p->tile->bits / 8;
+  if (p->row_dim == p->k_dim) return false;
   for (int row = 0; row < p->rows; row++)
-    for (int k = 0; k < p->k; k++)
-      if (first + descriptor_offset(d, bytes, row, k) != byte_of(p, row, k)) return false;
+    if (first + descriptor_offset(d, bytes, row, 0) != byte_of(p, row, 0)) return false;
+  for (int k = 0; k < p->k; k++)
+    if (first + descriptor_offset(d, bytes, 0, k) != byte_of(p, 0, k)) return false;
   return true;
 }
 

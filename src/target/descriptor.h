@@ -38,7 +38,7 @@ typedef struct DescriptorPart {
 } DescriptorPart;
 
 /* The descriptor with which the instruction reads exactly these elements, and the byte of the tile
- * it begins at; checked element by element. False: no descriptor does. */
+ * it begins at; checked for every row and every k. False: no descriptor does. */
 bool descriptor_find(const DescriptorPart *p, Descriptor *out, int64_t *first);
 
 /* Boxes as wide as the swizzle whose rows lie along dim `inner`, the other dims in their order. */

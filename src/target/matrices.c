@@ -57,16 +57,38 @@ static void add_matrices(MatrixPlan *p, Digits *regs) {
   p->rows.part[LAYOUT_REG] = *regs;
 }
 
-static bool gets_elements(const MatrixPlan *p, const Layout *l, int along, int bits, int reg,
-                          int lane) {
-  int within = reg % p->each, row = lane / 4, unit = p->each * (lane % 4) + within;
-  int matrix = reg / p->each % p->count, begin[LAYOUT_DIMS], at[LAYOUT_DIMS];
-  if (p->transposed) row = 2 * (lane % 4) + within, unit = lane / 4;
-  layout_at(&p->rows, reg / p->each / p->count, MATRIX_ROWS * matrix + row, 0, begin);
-  layout_at(l, reg, lane, 0, at);
-  for (int d = 0; d < l->dims; d++)
-    if (at[d] != begin[d] + (d == along ? unit : 0)) return false;
-  return begin[along] % (MATRIX_ROW_BITS / bits) == 0;
+/* Where lanes are, and where the rows that they name begin, at register 0. */
+typedef struct LanePlaces {
+  int element[MATRIX_LANES][LAYOUT_DIMS], row[MATRIX_LANES][LAYOUT_DIMS];
+} LanePlaces;
+
+static bool gets_elements(const MatrixPlan *p, const Layout *l, int along, int bits,
+                          const LanePlaces *lanes, int reg) {
+  int within = reg % p->each, matrix = reg / p->each % p->count;
+  int begin[LAYOUT_DIMS], at[LAYOUT_DIMS];
+  layout_at(&p->rows, reg / p->each / p->count, 0, 0, begin);
+  layout_at(l, reg, 0, 0, at);
+  for (int lane = 0; lane < MATRIX_LANES; lane++) {
+    int row = lane / 4, unit = p->each * (lane % 4) + within;
+    if (p->transposed) row = 2 * (lane % 4) + within, unit = lane / 4;
+    const int *named = lanes->row[MATRIX_ROWS * matrix + row];
+    for (int d = 0; d < l->dims; d++)
+      if (at[d] + lanes->element[lane][d] != begin[d] + named[d] + (d == along ? unit : 0))
+        return false;
+    if ((begin[along] + named[along]) % (MATRIX_ROW_BITS / bits)) return false;
+  }
+  return true;
+}
+
+static bool gets_all(const MatrixPlan *p, const Layout *l, int along, int bits) {
+  LanePlaces lanes;
+  for (int lane = 0; lane < MATRIX_LANES; lane++) {
+    layout_at(l, 0, lane, 0, lanes.element[lane]);
+    layout_at(&p->rows, 0, lane, 0, lanes.row[lane]);
+  }
+  for (int r = 0; r < layout_size(l, LAYOUT_REG); r++)
+    if (!gets_elements(p, l, along, bits, &lanes, r)) return false;
+  return true;
 }
 
 static bool waves_are_aligned(const Layout *l, int along, int bits) {
@@ -89,8 +111,5 @@ bool matrix_plan(const Layout *l, int bits, int along, MatrixPlan *out) {
   layout_push(&out->rows, LAYOUT_LANE, out->transposed ? own.dim : lanes_along, MATRIX_ROWS, 1);
   add_matrices(out, &regs);
   out->rows.part[LAYOUT_WAVE] = l->part[LAYOUT_WAVE];
-  for (int r = 0; r < layout_size(l, LAYOUT_REG); r++)
-    for (int lane = 0; lane < MATRIX_LANES; lane++)
-      if (!gets_elements(out, l, along, bits, r, lane)) return false;
-  return waves_are_aligned(l, along, bits);
+  return gets_all(out, l, along, bits) && waves_are_aligned(l, along, bits);
 }

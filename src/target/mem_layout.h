@@ -50,6 +50,7 @@ MemLayout mem_nvidia(int dims, const int *extent, int bits, int span);
 MemLayout mem_ring(const MemLayout *m, int stages, int align);
 
 int mem_swizzle(Swizzle s, int offset);
+int mem_place(const MemLayout *m, const int coord[LAYOUT_DIMS]);  /* before the swizzle */
 int mem_offset(const MemLayout *m, const int coord[LAYOUT_DIMS]); /* in elements */
 int mem_offset_of(const MemLayout *m, int element);               /* by its row-major number */
 int mem_size(const MemLayout *m); /* elements from 0 past the last one */

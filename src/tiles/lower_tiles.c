@@ -194,7 +194,7 @@ static Region *lower_kernel(Tiles *t) {
   l->machine = (Machine){cx->target, 1, 1, false};
   l->value = ARENA_ARRAY(l->arena, Value *, k->nvalues);
   l->standing = standing_at_entry(k, l->arena);
-  l->hides = lower_hides_symbols(k);
+  l->hidden = set_symbols(k, l->arena);
   t->tile = ARENA_ARRAY(l->arena, Tile, k->nvalues);
   t->fetched = ARENA_ARRAY(l->arena, bool, k->nvalues + 1);
   tiles_plan(t);

@@ -3,6 +3,21 @@
 #include "target/descriptor.h"
 #include "unit/harness.h"
 
+/* The instruction's elements are where the layout has put them, flips and all. */
+static bool reads_each(const MemLayout *m, const DescriptorPart *p, const Descriptor *d,
+                       int64_t first) {
+  int bytes = m->bits / 8;
+  for (int row = 0; row < p->rows; row++)
+    for (int k = 0; k < p->k; k++) {
+      int coord[LAYOUT_DIMS] = {0};
+      coord[p->row_dim] = p->at[p->row_dim] + row;
+      coord[p->k_dim] = p->at[p->k_dim] + k;
+      int64_t address = descriptor_swizzle(first + descriptor_offset(d, bytes, row, k), d->span);
+      if (address != (int64_t)mem_offset(m, coord) * bytes) return false;
+    }
+  return true;
+}
+
 /* Every instruction of rows x k over the tile is read by some descriptor with these strides. */
 static bool reads(const MemLayout *m, int row_dim, int rows, int k, Descriptor expected) {
   DescriptorPart p = {.tile = m, .row_dim = row_dim, .k_dim = 1 - row_dim, .rows = rows, .k = k};
@@ -16,12 +31,7 @@ static bool reads(const MemLayout *m, int row_dim, int rows, int k, Descriptor e
       if (d.leading != expected.leading || d.stride != expected.stride || d.span != expected.span ||
           d.transposed != expected.transposed)
         return false;
-      int coord[LAYOUT_DIMS] = {0};
-      coord[row_dim] = i + 1;
-      coord[1 - row_dim] = j + 1;
-      int bytes = m->bits / 8;
-      int64_t address = descriptor_swizzle(first + descriptor_offset(&d, bytes, 1, 1), d.span);
-      if (address != (int64_t)mem_offset(m, coord) * bytes) return false;
+      if (!reads_each(m, &p, &d, first)) return false;
     }
   return true;
 }

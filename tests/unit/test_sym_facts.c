@@ -144,7 +144,91 @@ TEST(strides) {
   env_free(&e);
 }
 
+/* ---- lasting facts ---- */
+
+static SymFacts *extend(Env *e, const SymFacts *parent, const char *first, const char *second) {
+  SymFacts *f = sym_facts_new(e->arena, e->cx, parent);
+  sym_assume(f, parse(e, first));
+  if (second) sym_assume(f, parse(e, second));
+  return f;
+}
+
+static bool proves(Env *e, const SymFacts *f, const char *text) {
+  return sym_proves(e->cx, f, parse(e, text));
+}
+
+TEST(histories_do_not_mix) {
+  Env e = env_new();
+  const SymFacts *root = sym_facts_lasting(e.arena, e.cx);
+  SymFacts *a = extend(&e, root, "i < N", "N <= 64"), *b = extend(&e, root, "i < N", "N <= 32");
+  SymFacts *c = extend(&e, root, "N <= 64", NULL), *d = extend(&e, root, "i < N", NULL);
+  CHECK(proves(&e, a, "i < 64") && !proves(&e, a, "i < 32"));
+  CHECK(proves(&e, b, "i < 32") && !proves(&e, c, "i < 64") && !proves(&e, d, "i < 64"));
+  sym_assume(d, parse(&e, "N <= 32")); /* joins the history of b */
+  CHECK(proves(&e, d, "i < 32") && !proves(&e, a, "i < 32"));
+  SymFacts *inner = extend(&e, a, "Mod(i, 8) == 0", NULL), *again = extend(&e, a, "j < i", NULL);
+  CHECK(proves(&e, inner, "Mod(i, 4) == 0") && !proves(&e, again, "Mod(i, 4) == 0"));
+  CHECK(proves(&e, again, "j < 63") && !proves(&e, inner, "j < 63"));
+  CHECK_INT(sym_range(e.cx, a, parse(&e, "i")).hi, 63);
+  CHECK(sym_divides(e.cx, inner, 8, parse(&e, "i")) && !sym_divides(e.cx, a, 8, parse(&e, "i")));
+  env_free(&e);
+}
+
+/* Ranges are learned, not kept, and an end that is open is another history than a closed one. */
+TEST(histories_of_ranges) {
+  Env e = env_new();
+  const SymFacts *root = sym_facts_lasting(e.arena, e.cx);
+  const Sym *x = sym_symbol(e.cx, "x", false);
+  SymFacts *f[4];
+  for (int i = 0; i < 4; i++) f[i] = sym_facts_new(e.arena, e.cx, root);
+  CHECK(sym_assume_range(f[0], x, 0, 7) && sym_assume_range(f[1], x, SYM_MIN_INF, 7));
+  CHECK(sym_assume_range(f[2], x, 0, SYM_MAX_INF) && sym_assume_range(f[3], x, 0, 7));
+  CHECK_INT(sym_range(e.cx, f[0], x).lo, 0);
+  CHECK(sym_range(e.cx, f[1], x).lo == SYM_MIN_INF && sym_range(e.cx, f[2], x).hi == SYM_MAX_INF);
+  CHECK_INT(sym_range(e.cx, f[3], x).hi, 7);
+  CHECK(!sym_assume_range(f[0], x, 9, 9)); /* a contradiction, again when it is recalled */
+  CHECK(!sym_assume_range(f[3], x, 9, 9));
+  env_free(&e);
+}
+
+/* What was assumed and proved once takes no memory the next time, and gives the same answers. */
+TEST(what_was_proved_is_remembered) {
+  Env e = env_new();
+  Arena *proofs = arena_new();
+  const SymFacts *root = sym_facts_lasting(proofs, e.cx);
+  size_t bytes[3];
+  for (int i = 0; i < 3; i++) {
+    ArenaMark mark = arena_mark(e.arena);
+    SymFacts *f = extend(&e, root, "$T0 < 64", "$G < 4");
+    CHECK(proves(&e, f, "xor(4*$T0, Mod($T0, 2)) >= 4*$T0")); /* by enumeration */
+    CHECK_INT(sym_range(e.cx, f, parse(&e, "K + 4*$T0 - K")).hi, 252);
+    CHECK_STR(sym_text(e.arena, sym_simplify(e.cx, f, parse(&e, "Mod($T0, 64)"))), "$T0");
+    arena_rewind(e.arena, mark);
+    bytes[i] = arena_bytes(proofs);
+  }
+  CHECK(bytes[0] > 0 && bytes[1] == bytes[0] && bytes[2] == bytes[0]);
+  arena_free(proofs);
+  env_free(&e);
+}
+
+TEST(differences) {
+  Env e = env_new();
+  int64_t by = 0;
+  CHECK(sym_differ_by(parse(&e, "M*N + i + 7"), parse(&e, "i + M*N - 2"), &by) && by == 9);
+  CHECK(sym_differ_by(parse(&e, "12"), parse(&e, "20"), &by) && by == -8);
+  CHECK(sym_differ_by(parse(&e, "x/2 + 3/2"), parse(&e, "x/2 + 1/2"), &by) && by == 1);
+  CHECK(!sym_differ_by(parse(&e, "x/2 + 1/2"), parse(&e, "x/2"), &by));
+  CHECK(!sym_differ_by(parse(&e, "2*i"), parse(&e, "i"), &by));
+  CHECK(!sym_differ_by(parse(&e, "i + j"), parse(&e, "i"), &by));
+  CHECK(!sym_differ_by(NULL, parse(&e, "i"), &by));
+  CHECK(sym_numbered(e.cx, "$x", 0, true) == parse(&e, "$x0"));
+  CHECK(sym_numbered(e.cx, "$x", 2147483647, true) == parse(&e, "$x2147483647"));
+  env_free(&e);
+}
+
 TESTS_MAIN(RUN(ranges) RUN(congruences_tighten_intervals) RUN(two_congruences_meet)
                RUN(relations_are_transitive) RUN(products_that_have_a_bound)
                    RUN(facts_extend_a_parent) RUN(any_boolean_is_a_fact)
-                       RUN(small_boxes_are_decided_exactly) RUN(linear_forms) RUN(strides))
+                       RUN(small_boxes_are_decided_exactly) RUN(linear_forms) RUN(strides)
+                           RUN(histories_do_not_mix) RUN(histories_of_ranges)
+                               RUN(what_was_proved_is_remembered) RUN(differences))
