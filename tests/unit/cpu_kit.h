@@ -83,14 +83,15 @@ typedef struct CpuRun {
   const char *text; /* LLVM IR, in the context's arena; NULL: none */
 } CpuRun;
 
-static inline CpuRun cpu_run_for(Lab *l, const CpuTarget *given) {
+/* For a processor, NULL: this one; as a host that is described otherwise, NULL: as it is. */
+static inline CpuRun cpu_run_as(Lab *l, const CpuTarget *given, const LlvmHost *described) {
   Arena *a = l->cx->arena;
   const CpuLlvm *llvm = kit_llvm(a);
   CpuRun r = {.skipped = !llvm, .ok = true};
   if (!llvm) return r;
   r.ok = false;
   CpuCompile o = {.target = given ? *given : cpu_llvm_host(llvm, a)};
-  LlvmHost host = llvm_host(&o.target.words);
+  LlvmHost host = described ? *described : llvm_host(&o.target.words);
   LlvmKernel k;
   if (!l->k || !llvm_emit(l->k, &host, a, &k)) return lab_print_errors(l), r;
   r.text = k.text;
@@ -117,7 +118,8 @@ static inline CpuRun cpu_run_for(Lab *l, const CpuTarget *given) {
   return r;
 }
 
-static inline CpuRun cpu_run(Lab *l) { return cpu_run_for(l, NULL); }
+static inline CpuRun cpu_run_for(Lab *l, const CpuTarget *t) { return cpu_run_as(l, t, NULL); }
+static inline CpuRun cpu_run(Lab *l) { return cpu_run_as(l, NULL, NULL); }
 
 /* Equal bits, or both NaN, or within `ulps` steps of the type of f32. */
 static inline bool kit_close(double x, double y, double tolerance) {

@@ -41,11 +41,12 @@ static bool block_runs(const CpuTarget *t, const Processor *p, const MmaInfo *ro
 
 /* Whole blocks and edges: odd, and such as do not fill a register of any length. */
 static bool form_runs(const CpuTarget *t, const Processor *p, DotForm form, DType type) {
-  static const int shapes[][2] = {{1, 1}, {8, 12}, {5, 7}, {32, 32}, {4, 48}, {16, 31}, {2, 10}};
+  static const int shapes[][2] = {{1, 1}, {8, 12}, {5, 7}, {4, 32}, {2, 10}, {16, 31}, {32, 32}};
   Arena *a = arena_new();
-  bool ok = true;
+  bool ok = true, matrices = dot_info(form)->grain == 16; /* for others such blocks are too large */
   for (size_t s = 0; s < WV_LEN(shapes); s++)
-    ok &= block_runs(t, p, mma_register_tile(a, form, shapes[s][0], shapes[s][1], 0), type);
+    if (matrices || shapes[s][0] < 16)
+      ok &= block_runs(t, p, mma_register_tile(a, form, shapes[s][0], shapes[s][1], 0), type);
   arena_free(a);
   return ok;
 }

@@ -129,6 +129,18 @@ static const char *call_limit(Fill *f, bool at_most, const char *rest) {
                   type, arg[0]);
 }
 
+const char *llvm_multiply_add(Llvm *p, const char *elem, int n, const char *a, const char *b,
+                              const char *c) {
+  const char *type = llvm_vec_type(p, elem, n);
+  if (!p->host->fma) { /* a function would be called for each element */
+    const char *product = llvm_let(p, "fmul %s %s, %s", type, a, b);
+    return llvm_let(p, "fadd %s %s, %s", type, product, c);
+  }
+  return llvm_call(p, type, arena_printf(p->arena, "llvm.fma.%s", llvm_suffix(p, elem, n)),
+                   arena_printf(p->arena, "%s, %s, %s", type, type, type),
+                   arena_printf(p->arena, "%s %s, %s %s, %s %s", type, a, type, b, type, c));
+}
+
 static const char *plain_instruction(Fill *f, const char *text) {
   StrBuf line = {.arena = f->p->arena};
   for (const char *at = text; *at;) {
@@ -140,11 +152,15 @@ static const char *plain_instruction(Fill *f, const char *text) {
 
 static const char *statement(Fill *f, const char *text) {
   bool named = text[0] == '$' && strncmp(text + 2, " = ", 3) == 0;
-  const char *body = named ? text + 5 : text, *result;
+  const char *body = named ? text + 5 : text, *result, *arg[4];
   size_t len = strcspn(body + 1, " ");
   switch (*body) {
   case '<':
   case '>': result = call_limit(f, *body == '<', body + 1); break;
+  case '*':
+    read_operands(f, body + 1, arg);
+    result = llvm_multiply_add(f->p, f->lane.elem, f->lane.n, arg[0], arg[1], arg[2]);
+    break;
   case '!': result = call_intrinsic(f, body + 1, len, body + 1 + len); break;
   case '@':
   case '^': result = call_row(f, *body, body + 1, len, body + 1 + len); break;

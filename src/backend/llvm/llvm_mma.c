@@ -33,18 +33,10 @@ static Held **columns_of(TileMma *t, Held *h, int rows, int side) {
 
 static const char *multiply_add(TileMma *t, const char *a, const char *b, const char *c, int n) {
   Llvm *p = t->p;
-  const char *type = llvm_vec_type(p, t->elem, n);
-  if (!dtype_is_float(t->acc)) {
-    const char *product = llvm_let(p, "mul %s %s, %s", type, a, b);
-    return llvm_let(p, "add %s %s, %s", type, product, c);
-  }
-  if (!p->host->fma) { /* a function would be called for each element */
-    const char *product = llvm_let(p, "fmul %s %s, %s", type, a, b);
-    return llvm_let(p, "fadd %s %s, %s", type, product, c);
-  }
-  const char *name = arena_printf(p->arena, "llvm.fma.%s", llvm_suffix(p, t->elem, n));
-  return llvm_call(p, type, name, arena_printf(p->arena, "%s, %s, %s", type, type, type),
-                   arena_printf(p->arena, "%s %s, %s %s, %s %s", type, a, type, b, type, c));
+  if (dtype_is_float(t->acc)) return llvm_multiply_add(p, t->elem, n, a, b, c);
+  const char *type = llvm_vec_type(p, t->elem, n), *product;
+  product = llvm_let(p, "mul %s %s, %s", type, a, b);
+  return llvm_let(p, "add %s %s, %s", type, product, c);
 }
 
 /* One element of a column in all places of a vector: a shuffle of the vector it is in, which

@@ -190,6 +190,9 @@ bool llvm_has_elementwise(OpKind kind);
 const char *llvm_apply(Llvm *p, OpKind kind, Lane lane, const char *const *args);
 const char *llvm_combine(Llvm *p, const Op *op, OpKind kind, DType t, int n, const char *a,
                          const char *b); /* of values as they are held */
+/* a * b + c of floats, rounded once where the host has an instruction for it. */
+const char *llvm_multiply_add(Llvm *p, const char *elem, int n, const char *a, const char *b,
+                              const char *c);
 LlvmFn llvm_elementwise, llvm_select, llvm_softsign;
 
 /* ---- llvm_cast.c ---- */
