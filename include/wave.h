@@ -262,8 +262,8 @@ WV_API void wv_kernel_free(wv_kernel *k);
 WV_API wv_kernel *wv_kernel_clone(wv_kernel *k);
 /* A copy in another context, which another thread may then use. */
 WV_API wv_kernel *wv_kernel_copy(wv_kernel *k, wv_ctx *to);
-/* Adds header rows to a finished kernel (bind, dynamic, assume) and checks the header again; a value
- * that is bound already is replaced. */
+/* Adds header rows to a finished kernel (bind, dynamic, assume) and checks the header again; a
+ * value that is bound already is replaced. */
 WV_API bool wv_kernel_constrain(wv_kernel *k, const wv_constraint *c, int n);
 WV_API const char *wv_kernel_name(const wv_kernel *k);
 WV_API int wv_kernel_nparams(const wv_kernel *k);
@@ -287,6 +287,9 @@ WV_API void wv_free(char *text);
 WV_API char *wv_emit_ptx(wv_kernel *k, const char *target, bool fast_math);
 /* The same as LLVM IR for a kind of processor: "cpu_neon", "cpu_avx2", ...; "cpu": this one's. */
 WV_API char *wv_emit_llvm(wv_kernel *k, const char *target);
+/* The same compiled, by libLLVM, as an ELF object or (assembly) as text; *n: how many bytes. For a
+ * kind of processor that need not be here; "cpu": for this one, with all that it has. */
+WV_API char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, size_t *n);
 WV_API bool wv_verify(wv_kernel *k);
 WV_API bool wv_equal(wv_kernel *a, wv_kernel *b);
 
@@ -513,8 +516,8 @@ WV_API bool wv_program_resources(wv_program *p, wv_ctx *cx, int variant, int dev
 WV_API char *wv_program_save(wv_program *p, wv_ctx *cx, size_t *n);
 /* `device`: its code is loaded there at once; -1: at the first launch. NULL after reporting. */
 WV_API wv_program *wv_program_load(wv_ctx *cx, const void *bytes, size_t n, int device);
-/* The same as C source and header, with functions NAME_load and NAME_launch; `header_name`: what the
- * source includes. Texts are to be freed with wv_free. */
+/* The same as C source and header, with functions NAME_load and NAME_launch; `header_name`: what
+ * the source includes. Texts are to be freed with wv_free. */
 WV_API bool wv_program_emit_c(wv_program *p, wv_ctx *cx, const char *header_name, char **source,
                               char **header);
 

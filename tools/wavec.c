@@ -202,10 +202,14 @@ static void print_proof(wv_kernel *k, FILE *out) {
 
 /* What a backend is given, when it was asked for. */
 static bool print_code(const Options *o, wv_kernel *k, FILE *out) {
-  bool ptx = strcmp(o->emit, "ptx") == 0;
-  if (!ptx && strcmp(o->emit, "llvm") != 0) return true;
-  char *text = ptx ? wv_emit_ptx(k, o->target, o->fast_math) : wv_emit_llvm(k, o->target);
-  if (text) fputs(text, out);
+  bool ptx = strcmp(o->emit, "ptx") == 0, assembly = strcmp(o->emit, "asm") == 0;
+  bool object = assembly || strcmp(o->emit, "obj") == 0;
+  size_t n = 0;
+  if (!ptx && !object && strcmp(o->emit, "llvm") != 0) return true;
+  char *text = ptx      ? wv_emit_ptx(k, o->target, o->fast_math)
+               : object ? wv_emit_object(k, o->target, assembly, &n)
+                        : wv_emit_llvm(k, o->target);
+  if (text) fwrite(text, 1, object ? n : strlen(text), out);
   wv_free(text);
   return text != NULL;
 }
@@ -273,6 +277,8 @@ static int compile_file(const Options *o, const char *path, FILE *out) {
 static int compile_files(const Options *o) {
   if (!o->files.n) return complain("no file: wavec --help says more"), STATUS_USAGE;
   bool to_file = o->output && !emits_c(o); /* which opens its files itself */
+  if (o->emit && strcmp(o->emit, "obj") == 0 && (!o->output || o->files.n > 1))
+    return complain("--emit=obj writes the object of one file: -o NAME.o"), STATUS_USAGE;
   FILE *out = to_file ? fopen(o->output, "w") : stdout;
   if (!out) return complain("cannot write %s", o->output), STATUS_USAGE;
   int status = STATUS_OK;

@@ -28,9 +28,11 @@ typedef struct Option {
 
 static const Option options[] = {
     HEADING("What comes out:", BOTH),
-    {"emit", "KIND", WORD(emit), BOTH, "wave|ptx|llvm|c|none",
-     "wave: the kernel as text (default without run); ptx: for an NVIDIA target; llvm: for a "
-     "processor; c: compiled for the target, as a pair of C files (docs/gpu.md); none: only check"},
+    {"emit", "KIND", WORD(emit), BOTH, "wave|ptx|llvm|asm|obj|c|none",
+     "wave: the kernel as text (default without run); ptx: for an NVIDIA target; llvm, asm, obj: "
+     "for "
+     "a processor, also one that is not here; c: compiled for the target, as a pair of C files "
+     "(docs/gpu.md); none: only check"},
     {"fast-math", NULL, FLAG(fast_math), COMPILES, NULL,
      "quicker functions with fewer right bits, in ptx (docs/numerics.md)"},
     {"o", "FILE", WORD(output), BOTH, NULL, "write there instead of to the standard output"},

@@ -5,7 +5,9 @@
 #include "backend/llvm/llvm.h"
 #include "backend/ptx/ptx.h"
 #include "driver/api.h"
+#include "driver/compile.h"
 #include "ir/access.h"
+#include "runtime/cpu_llvm.h"
 #include "runtime/device.h"
 #include "target/target.h"
 #include "transform/pass_manager.h"
@@ -156,6 +158,20 @@ char *wv_emit_llvm(wv_kernel *k, const char *target) {
   else if (llvm_emit(k->k, &host, a, &out)) text = given_away(out.text);
   arena_free(a);
   return text;
+}
+
+char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, size_t *n) {
+  Arena *a = arena_new();
+  CpuCode code;
+  char *bytes = NULL;
+  if (k->k->level != LEVEL_THREAD)
+    diag_add(&k->k->cx->diags, DIAG_E0601, k->k->at,
+             "`%s`: code is made of one lane's program: `--passes=all`", k->k->name);
+  else if (compile_object(k->k, target ? target : "cpu", assembly, a, &code) &&
+           (bytes = malloc(code.size + 1)))
+    memcpy(bytes, code.bytes, *n = code.size), bytes[code.size] = '\0';
+  arena_free(a);
+  return bytes;
 }
 
 void wv_free(char *text) { free(text); }

@@ -31,6 +31,9 @@ typedef struct Backend {
 
 /* ---- compile_cpu.c ---- */
 bool emit_object(Kernel *k, const CompileOptions *o, LaunchValues *values, ArtVariant *out);
+/* One lane's program for a row of targets.def, or `cpu`; false after reporting. */
+struct CpuCode;
+bool compile_object(Kernel *k, const char *target, bool assembly, Arena *a, struct CpuCode *out);
 const char *processor_key(Arena *a, const CompileOptions *o);
 const char *processor_misfit(Arena *a, const TargetInfo *machine);
 extern const char

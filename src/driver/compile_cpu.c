@@ -1,6 +1,5 @@
 /* compile_cpu.c: one lane's program as object code for this machine's processor. */
 #include "backend/llvm/llvm.h"
-#include "base/os.h"
 #include "driver/compile.h"
 #include "runtime/cpu_llvm.h"
 
@@ -47,21 +46,48 @@ static CpuTarget target_of(const CpuLlvm *l, Arena *a, const CompileOptions *o) 
   return o->native || !row || !*row->arch ? cpu_llvm_host(l, a) : cpu_target_of(a, row);
 }
 
+static const CpuLlvm *open_llvm(Kernel *k, Arena *a) {
+  const char *error = NULL;
+  const CpuLlvm *llvm = cpu_llvm_open(a, &error);
+  if (!llvm) diag_add(&k->cx->diags, DIAG_E0901, k->at, "%s", error);
+  return llvm;
+}
+
+/* The text, and what LLVM makes of it. */
+static bool compile_text(Kernel *k, const CpuLlvm *llvm, const CpuCompile *o, Arena *a,
+                         LlvmKernel *code, CpuCode *object) {
+  const char *error = NULL;
+  LlvmHost host = llvm_host(&o->target.words);
+  if (!llvm_emit(k, &host, a, code)) return false;
+  if (cpu_llvm_compile(llvm, a, code->text, o, object, &error)) return true;
+  diag_add(&k->cx->diags, DIAG_E0903, k->at, "`%s`: %s", k->name, error);
+  return false;
+}
+
+bool compile_object(Kernel *k, const char *target, bool assembly, Arena *a, CpuCode *out) {
+  TargetChoice t = target_resolve(&k->cx->diags, target);
+  if (!t.machine) return false;
+  if (t.simulated || !processor_named(t.machine->name)) {
+    diag_add(&k->cx->diags, DIAG_E0906, k->at, "`%s` is not a processor", target);
+    return false;
+  }
+  const CpuLlvm *llvm = open_llvm(k, a);
+  if (!llvm) return false;
+  CompileOptions options = {.machine = t.machine};
+  CpuCompile o = {.target = target_of(llvm, a, &options), .assembly = assembly};
+  return compile_text(k, llvm, &o, a, &(LlvmKernel){0}, out);
+}
+
 bool emit_object(Kernel *k, const CompileOptions *options, LaunchValues *values, ArtVariant *out) {
   Arena *a = values->symbols->arena;
   Diags *diags = &k->cx->diags;
-  const char *error = NULL;
-  const CpuLlvm *llvm = cpu_llvm_open(a, &error);
-  if (!llvm) return diag_add(diags, DIAG_E0901, k->at, "%s", error), false;
+  const CpuLlvm *llvm = open_llvm(k, a);
+  if (!llvm) return false;
   CpuCompile o = {.target = target_of(llvm, a, options)};
-  LlvmHost host = llvm_host(&o.target.words);
   LlvmKernel code;
   CpuCode object;
-  if (!llvm_emit(k, &host, a, &code)) return false;
-  double start = os_seconds();
-  if (!cpu_llvm_compile(llvm, a, code.text, &o, &object, &error))
-    return diag_add(diags, DIAG_E0903, k->at, "`%s`: %s", k->name, error), false;
-  out->llvm_ms = (os_seconds() - start) * 1e3;
+  if (!compile_text(k, llvm, &o, a, &code, &object)) return false;
+  out->llvm_ms = (object.parse + object.optimise + object.emit) * 1e3;
   out->code = object.bytes;
   out->code_bytes = (int)object.size;
   if (fill_variant(&code, values, out)) return true;

@@ -2,13 +2,17 @@
  *
  * A debugger relocates what it reads by the addresses of sections, so a copy of the object that has
  * these is all it needs. */
+#define _GNU_SOURCE
 #include "runtime/cpu_debug.h"
 
 #include <elf.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/cpu_gdb.h"
 
@@ -57,4 +61,17 @@ void cpu_debug_hide(CpuDebug *d) {
   change(d, false);
   free(d->object);
   free(d);
+}
+
+/* ---- perf ---- */
+
+void cpu_perf_note(const void *at, uint64_t size, const char *name) {
+  const char *wanted = getenv("WAVE_PERF");
+  char path[64];
+  if (!wanted || !*wanted || strcmp(wanted, "0") == 0) return;
+  snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)getpid());
+  FILE *f = fopen(path, "a");
+  if (!f) return;
+  fprintf(f, "%" PRIxPTR " %" PRIx64 " %s\n", (uintptr_t)at, size, name);
+  fclose(f);
 }

@@ -14,4 +14,8 @@ typedef struct CpuDebug CpuDebug;
 CpuDebug *cpu_debug_show(const void *object, size_t size, const uint64_t *placed);
 void cpu_debug_hide(CpuDebug *d); /* NULL: nothing */
 
+/* With WAVE_PERF set, a line of /tmp/perf-PID.map, where `perf report` looks for the names of
+ * functions that are in no file. What was noted stays there: perf reads it when all is over. */
+void cpu_perf_note(const void *at, uint64_t size, const char *name);
+
 #endif

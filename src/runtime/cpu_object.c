@@ -233,6 +233,8 @@ static void keep_symbols(const Object *o, CpuImage *image) {
         s->st_shndx >= o->head->e_shnum || !o->placed[s->st_shndx])
       continue;
     void *at = (void *)(uintptr_t)(o->placed[s->st_shndx] + s->st_value);
+    if (ELF64_ST_TYPE(s->st_info) == STT_FUNC)
+      cpu_perf_note(at, s->st_size, image->names + s->st_name);
     image->symbols[image->nsymbols++] = (NamedPlace){image->names + s->st_name, at};
   }
 }
