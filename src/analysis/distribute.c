@@ -281,7 +281,7 @@ const Sym *distribute_trips(const Distribution *d, const Op *loop) {
   return distribute_trips_over(d, loop, op_attr(loop, ATTR_axis)->sym);
 }
 
-static bool is_batch(const Distribution *d, const Sym *base) {
+static const Sym *vector_shape(const Distribution *d, const Sym *base) {
   const Constraint *hardware = kernel_constraint(d->k, CONSTRAINT_hardware, NULL);
   const Constraint *alias = kernel_constraint(d->k, CONSTRAINT_alias, base);
   const Sym *shape = hardware ? pairs_get(hardware->pairs, base) : NULL;
@@ -289,9 +289,23 @@ static bool is_batch(const Distribution *d, const Sym *base) {
     const Sym *of = pairs_get(hardware->pairs, alias->start);
     shape = of ? alias_apply(d, alias, of) : NULL;
   }
+  return shape ? instantiate(d, NULL, shape, MEAN_VALUE) : NULL;
+}
+
+static bool has_vector_shape(const Distribution *d, const Sym *base, int64_t wanted) {
+  const Sym *shape = vector_shape(d, base);
   int64_t v;
-  shape = shape ? instantiate(d, NULL, shape, MEAN_VALUE) : NULL;
-  return shape && sym_is_int(shape, &v) && v == 0;
+  return shape && sym_is_int(shape, &v) && v == wanted;
+}
+
+static bool is_batch(const Distribution *d, const Sym *base) {
+  return has_vector_shape(d, base, 0);
+}
+
+/* Whether a dimension that no row cuts has become a coordinate: its symbol was set before the op,
+ * and its vector shape is 1. Gathers name such dimensions in their mappings. */
+static bool is_coordinate(const Distribution *d, const Op *op, const Sym *base) {
+  return op && size_of(d, op, base) != size_of(d, NULL, base) && has_vector_shape(d, base, 1);
 }
 
 /* What one row adds to the position of its dimension; NULL: it does not apply here. */
@@ -361,6 +375,7 @@ static void place_base(const Distribution *d, const Op *op, const Sym *base, con
 bool distribute_dim(const Distribution *d, const Op *op, const Sym *dim, Place *out) {
   const Sym *base = dim_base(dim), *start, *extent, *whole = size_of(d, op, base);
   place_base(d, op, base, &start, &extent);
+  if (!extent && is_coordinate(d, op, base)) whole = sym_int(sym_of(d), 1);
   *out = (Place){.batch = is_batch(d, base)};
   bool ok = scale(d, op, dim, "position", start, &out->start) &&
             scale(d, op, dim, NULL, whole, &out->size);
@@ -375,6 +390,7 @@ bool distribute_is_one(const Distribution *d, const Op *op, const Sym *dim) {
   const Sym *base = dim_base(dim), *start, *extent;
   if (is_batch(d, base)) return true;
   place_base(d, op, base, &start, &extent);
+  if (!extent && is_coordinate(d, op, base)) return true;
   int64_t n;
   if (!extent) extent = size_of(d, op, base);
   return dim == base && extent && sym_is_int(extent, &n) && n == 1;

@@ -27,6 +27,8 @@ typedef struct Axis {
   const Sym *base;  /* the dimension it belongs to: K */
   int64_t num, den; /* dim is base * num / den */
   int64_t lo, n;    /* coordinates lo .. lo + n - 1, in units of dim */
+  bool batch;       /* vector shape 0: one coordinate at a time */
+  bool coordinate;  /* set_symbol gave it a coordinate: no size limits it */
 } Axis;
 
 typedef struct Box {
@@ -76,6 +78,7 @@ typedef struct Expr {
 typedef struct Slot {
   const char *name;
   bool has_value, has_extent;
+  bool was_set; /* by set_symbol, to what is no position of a loop */
   int64_t value, extent;
   const Expr *definition; /* of a bind row: used when nothing set a value; NULL: none */
 } Slot;

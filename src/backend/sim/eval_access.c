@@ -195,7 +195,7 @@ static bool active_count(Eval *ev, const Access *a, const Axis *x, int64_t *out)
   int64_t bound = INT64_MAX;
   *out = x->n;
   if (!bounds) {
-    if (!a->test_extents) return true;
+    if (!a->test_extents || x->coordinate) return true;
     if (!place_extent(ev, x->base, &bound)) return false;
     bound = ceil_div64(bound * x->num, x->den);
   }

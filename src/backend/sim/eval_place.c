@@ -3,6 +3,7 @@
  *
  *     position  sum of the workgroup rows and, inside a loop over it, of the tile rows
  *     extent    the tile of the last such row, 1 for a batch dimension, else the whole dimension
+ *               (1 where set_symbol made a coordinate of a dimension of vector shape 1)
  *
  * K/32 belongs to K: position and extent are divided exactly, or the kernel is refused. Waves and
  * lanes do not occur: a workgroup is a whole. */
@@ -228,19 +229,17 @@ static const Loop *loop_over(const Eval *ev, const Sym *axis) {
   return l;
 }
 
-/* A dimension whose vector shape is 0: one coordinate at a time. */
-static bool is_batch(Eval *ev, const Sym *base, bool *out) {
+/* The vector shape of a dimension; -1: none was given. */
+static bool vector_shape(Eval *ev, const Sym *base, int64_t *out) {
   const Constraint *hardware = kernel_constraint(ev->k, CONSTRAINT_hardware, NULL);
   const Constraint *alias = kernel_constraint(ev->k, CONSTRAINT_alias, base);
   const Sym *of = alias ? alias->start : base;
-  *out = false;
+  *out = -1;
   for (int i = 0; hardware && i < hardware->pairs.n; i++) {
     const SymPair *p = &hardware->pairs.at[i];
     if (p->key != base && p->key != of) continue;
     const Sym *shape = p->key == base ? p->value : alias_apply(ev, alias, p->value);
-    int64_t v;
-    if (!expr_value(ev, shape, &v)) return false;
-    *out = v == 0;
+    if (!expr_value(ev, shape, out)) return false;
     if (p->key == base) break;
   }
   return true;
@@ -261,20 +260,29 @@ static bool row_position(Eval *ev, const Row *r, bool *applies, int64_t *positio
   return true;
 }
 
-static bool place_base(Eval *ev, const Sym *base, int64_t *lo, int64_t *n, bool *batch) {
+/* Whether a dimension that no row cuts has become a coordinate: its symbol was set, and its vector
+ * shape is 1. */
+static bool is_coordinate(Eval *ev, const Sym *base, int64_t shape) {
+  return shape == 1 && sym_name(base) && ev->slots.at[env_slot(ev, sym_name(base))].was_set;
+}
+
+static bool place_base(Eval *ev, const Sym *base, Axis *out, int64_t *n) {
   bool cut = false;
-  *lo = 0;
+  out->lo = 0;
   for (int i = 0; i < ev->rows.n; i++) {
     const Row *r = &ev->rows.at[i];
     bool applies;
     int64_t position;
     if (r->dim != base) continue;
     if (!row_position(ev, r, &applies, &position, n)) return false;
-    *lo += position;
+    out->lo += position;
     cut |= applies;
   }
-  if (!is_batch(ev, base, batch)) return false;
-  if (*batch) return *n = 1, true;
+  int64_t shape;
+  if (!vector_shape(ev, base, &shape)) return false;
+  out->batch = shape == 0;
+  out->coordinate = !cut && is_coordinate(ev, base, shape);
+  if (out->batch || out->coordinate) return *n = 1, true;
   if (!cut && !place_extent(ev, base, n)) return false;
   if (*n < 0) *n = 0; /* a size that came from memory */
   return true;
@@ -282,12 +290,11 @@ static bool place_base(Eval *ev, const Sym *base, int64_t *lo, int64_t *n, bool 
 
 bool place_axis(Eval *ev, const Sym *dim, Axis *out) {
   Axis a = axis_of(dim);
-  int64_t lo, n;
-  bool batch;
-  if (!place_base(ev, a.base, &lo, &n, &batch)) return false;
-  if (!scale_exactly(ev, &a, "position", lo, &a.lo)) return false;
+  int64_t n;
+  if (!place_base(ev, a.base, &a, &n)) return false;
+  if (!scale_exactly(ev, &a, "position", a.lo, &a.lo)) return false;
   a.n = n;
-  if (!batch && !scale_exactly(ev, &a, "extent", n, &a.n)) return false;
+  if (!a.batch && !scale_exactly(ev, &a, "extent", n, &a.n)) return false;
   *out = a;
   return true;
 }

@@ -279,6 +279,9 @@ bool run_set_symbol(Eval *ev, Op *op) {
   if (!uniform(ev, op->args[0], "the value of the symbol", &v)) return false;
   env_set(ev, env_slot(ev, sym_name(version)), v);
   if (is_loop_axis(ev, op, symbol)) env_set_position(ev, env_slot(ev, sym_name(symbol)), v);
-  else env_set(ev, env_slot(ev, sym_name(symbol)), v);
+  else {
+    env_set(ev, env_slot(ev, sym_name(symbol)), v);
+    ev->slots.at[env_slot(ev, sym_name(symbol))].was_set = true;
+  }
   return true;
 }
