@@ -501,6 +501,7 @@ def test_debug_log_keeps_iterations():
     build(kernel, {M: 5, N: 70, TILE: 32, STEP: 3})(a, c, debug_logs=logs)
     log = logs["total"]
     assert log["symbolic_shape"] == (STEP, M) and log["value"].shape == (3, 5)
+    assert log["iteration_dimensions"] == [STEP]
     sums = [a[:, : 32 * (i + 1)].sum(1) for i in range(3)]
     np.testing.assert_allclose(log["value"], sums, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(c, a.sum(1), rtol=1e-5, atol=1e-5)

@@ -15,7 +15,7 @@ class DebugLog:
 
     label: str
     symbolic_shape: tuple[Expr, ...]
-    iteration_dimensions: tuple[Any, ...]
+    iteration_dimensions: list[Expr]  # the first of them
     printer: Callable[[str, Any], Any] | None
     handler: Callable[[dict], Any] | None
 

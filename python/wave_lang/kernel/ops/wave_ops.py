@@ -625,8 +625,8 @@ def debug_log(
         },
     )
     dims = mapping.output_shape if mapping else register_.shape
-    dims = (*(Expr(symbol) for symbol, _, _ in extra), *dims)
-    logs.append(_DebugLogRecord(label, dims, extra, printer, handler))
+    iterations = [Expr(symbol) for symbol, _, _ in extra]
+    logs.append(_DebugLogRecord(label, (*iterations, *dims), iterations, printer, handler))
 
 
 # Everything defined here or taken over from the two modules of the same layer.
