@@ -31,10 +31,21 @@ static bool keep_scalar(Tiles *t, const Value *v) {
   return true;
 }
 
+/* Outside of the loop that cuts a dimension, a tile may have no size yet: its elements are made
+ * where they are asked for, in the loop. */
+static bool leave_unsized(Tiles *t, const Op *op, Tile *tile) {
+  const Type *type = op->results[0].type;
+  for (int i = 0; i < type->rank; i++) tile->start[i] = sym_int(t->l.k->cx->sym, 0);
+  tile->held = TILE_INLINE;
+  tile->scope = tile_home(t, op);
+  return true;
+}
+
 /* One element is made at once; others where they are needed, or now and for good. */
 static bool keep(Tiles *t, const Op *op) {
   const Value *v = &op->results[0];
   Tile *tile = &t->tile[v->id];
+  if (t->plan.is_inline[v->id] && !tile_has_size(t, op, v->type)) return leave_unsized(t, op, tile);
   if (!tile_place(t, op, v->type, tile)) return false;
   if (tile_elements(v->type, tile) == 1) return keep_scalar(t, v);
   tile->held = TILE_INLINE;

@@ -143,6 +143,9 @@ Value *tiles_scalar(Tiles *t, const Value *v);
 const Sym *point_get(const Point *p, const Sym *dim); /* NULL: it has none */
 Point tile_origin(const Tiles *t, const Value *v);    /* of its first element; along -1 */
 
+/* Whether the extents of a tile are numbers at an op: a dimension of a size that only a launch
+ * knows has one inside of the loop that cuts it. */
+bool tile_has_size(const Tiles *t, const Op *op, const Type *type);
 /* Where v lies, at an op; false after reporting. */
 bool tile_place(Tiles *t, const Op *op, const Type *type, Tile *out);
 /* The outermost scope where an op could stand that is made again at each point; not outside of a

@@ -133,7 +133,7 @@ static bool is_asked_by_product(const Plan *p, const Value *v) {
 }
 
 static bool is_worth_keeping(const Plan *p, const Value *v, int cost) {
-  if (cost <= LOAD_COST) return false;
+  if (cost <= LOAD_COST || !tile_has_size(p->t, v->def, v->type)) return false;
   int n = asks(p, v);
   return n * (cost - LOAD_COST) > cost + STORE_COST;
 }

@@ -28,6 +28,16 @@ Point tile_origin(const Tiles *t, const Value *v) {
 
 /* ---- where tiles lie ---- */
 
+bool tile_has_size(const Tiles *t, const Op *op, const Type *type) {
+  for (int i = 0; type->kind == TYPE_tile && i < type->rank; i++) {
+    Place place;
+    int64_t n;
+    if (!distribute_dim(t->l.d, op, type->dims[i], &place)) return true; /* which was reported */
+    if (!sym_is_int(place.extent, &n)) return false;
+  }
+  return true;
+}
+
 bool tile_place(Tiles *t, const Op *op, const Type *type, Tile *out) {
   out->scope = t->l.scope;
   if (type->kind != TYPE_tile) return true;

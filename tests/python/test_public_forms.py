@@ -88,3 +88,42 @@ def test_a_set_symbol_may_be_the_same_for_all(target):
         dynamic=[S],
     )
     assert np.array_equal(b, np.repeat(a[:1], 3, 0))
+
+
+# ---- constants of a loop's dimension, made in front of it ----------------------------------------
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("columns", [1, 32, 75])
+def test_constants_in_front_of_a_loop_of_unknown_size(target, columns):
+    """Sums of cap * tanh(x / cap) over the columns below a limit, as attention with a cap masks."""
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: 64}),
+            tkw.WorkgroupConstraint(M, 4, 0),
+            tkw.TilingConstraint(N, 64),
+            tkw.WaveConstraint(M, 4),
+        ]
+    )
+    def capped(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, G, tkl.f32], limit: tkl.i32):
+        cap = tkl.Register[M, N, tkl.f32](3.0)
+        nothing = tkl.Register[M, N, tkl.f32](0.0)
+        each = tkw.self_index(N, tkl.i32)
+        tkw.set_symbol(S, limit)
+
+        @tkw.iterate(N, init_args=[tkl.Register[M, tkl.f32](0.0)])
+        def loop(total):
+            inverse = tkw.reciprocal(cap)
+            x = cap * tkw.tanh(tkw.read(a) * inverse)
+            below = tkw.apply_expr(each, lambda i: i < S)
+            x = tkw.select(tkw.broadcast(below, target_shape=[M, N]), x, nothing)
+            return tkw.sum(x, total, dim=N)
+
+        tkw.write(loop, c)
+
+    a = rng().standard_normal((6, columns)).astype(np.float32)
+    limit = min(columns, 40)
+    _, c, _ = run_on(target, capped, {}, a, np.zeros(6, "f4"), limit, dynamic=[M, N])
+    expected = (3 * np.tanh(a.astype(np.float64) / 3))[:, :limit].sum(1)
+    np.testing.assert_allclose(c, expected, atol=1e-4)
