@@ -211,7 +211,7 @@ def run_part(args, part: int, scratch: Path) -> dict:
         results, _ = read_record(record)
         done = scratch / f"done{part}"
         done.write_text("\n".join(results))
-        command = [sys.executable, __file__, args.checkout, "--child", "--record", str(record)]
+        command = [sys.executable, sys.argv[0], args.checkout, "--child", "--record", str(record)]
         command += ["--done", str(done), "--sample", str(args.sample), "--arch", args.arch]
         command += ["--package", args.package]
         command += ["--target", args.target, *(["-k", args.k] if args.k else [])]
