@@ -9,7 +9,14 @@
  *     any      whatever tensors there are
  *
  * Each of them first for tensors in which every byte offset fits into 32 bits, with what tiles
- * stick out at the edges; then for those of any size. */
+ * stick out at the edges; then for those of any size.
+ *
+ * On processors a product with few rows is another program than one with many: what is read once
+ * is not packed. So behind the first there are
+ *
+ *     few      as dense, and along one dimension of products at most 8 elements
+ *
+ * which the first leaves to them. */
 #include "driver/variants.h"
 
 #include "ir/dtype.h"
@@ -165,6 +172,56 @@ static Variant make_variant(const LaunchSymbols *s, const Shape *shape, bool nea
   return v;
 }
 
+/* ---- few rows ---- */
+
+enum { FEW = 8, FEW_DIMS = 2 };
+
+/* Dimensions of products, with more elements in a workgroup's tile, that may be as small as that.
+ */
+static int find_thin(const LaunchSymbols *s, const Sym **out) {
+  Kernel *k = s->k;
+  int n = 0;
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    MmaRoles roles;
+    if (op->kind != OP_mma ||
+        ir_mma_roles(k, op->args[0]->type, op->args[1]->type, op->results[0].type, &roles))
+      continue;
+    const Sym *dims[] = {roles.m, roles.n};
+    for (int i = 0; i < 2; i++) {
+      const Constraint *group = kernel_constraint(k, CONSTRAINT_workgroup, dims[i]);
+      int64_t size;
+      bool known = n && out[0] == dims[i], room = n < FEW_DIMS;
+      if (!known && room && group && sym_is_int(group->size, &size) && size > FEW &&
+          sym_kind(dims[i]) == SYM_symbol && !kernel_constraint(k, CONSTRAINT_bind, dims[i]))
+        out[n++] = dims[i];
+    }
+  }
+  return n;
+}
+
+static Variant make_few(const LaunchSymbols *s, const Sym *dim) {
+  Variant v = make_variant(s, &shapes[DENSE], false);
+  Plan p = {s, s->k->cx->sym, &v};
+  assume_most(&p, dim, FEW);
+  v.facts = arena_printf(s->arena, "%s, %s at most %d", v.facts, sym_name(dim), FEW);
+  return v;
+}
+
+/* Behind the variant that is there, which is for launches with more. */
+static void add_few(const LaunchSymbols *s, Variants *out) {
+  const Sym *dims[FEW_DIMS];
+  Variant *first = &out->at[0];
+  Plan p = {s, s->k->cx->sym, first};
+  int n = find_thin(s, dims);
+  for (int i = 0; i < n; i++) {
+    const Sym *more = sym_gt(p.cx, dims[i], sym_int(p.cx, FEW));
+    const Sym *cond = more ? launch_resolve(s, more) : NULL;
+    if (!cond || cond == sym_bool(p.cx, true) || cond == sym_bool(p.cx, false)) continue;
+    require(&p, cond);
+    out->at[out->n++] = make_few(s, dims[i]);
+  }
+}
+
 /* A variant without new facts is the one behind it. */
 Variants plan_variants(const LaunchSymbols *s, bool is_decided, bool narrow) {
   Variants out = {ARENA_ARRAY(s->arena, Variant, ARTEFACT_VARIANTS), 0};
@@ -178,12 +235,15 @@ Variants plan_variants(const LaunchSymbols *s, bool is_decided, bool narrow) {
     if (narrow && near.nassume > v.nassume) out.at[out.n++] = near;
     if (last) v.guard = NULL;
     out.at[out.n++] = v;
+    if (!narrow && !last && out.n == 1) add_few(s, &out);
     if (last) break;
   }
   return out;
 }
 
-_Static_assert(2 * WV_LEN(shapes) <= ARTEFACT_VARIANTS, "an artefact holds them all");
+_Static_assert(2 * WV_LEN(shapes) <= ARTEFACT_VARIANTS &&
+                   WV_LEN(shapes) + FEW_DIMS <= ARTEFACT_VARIANTS,
+               "an artefact holds them all");
 
 static void add_row(Kernel *k, Constraint row) { vec_push(k->arena, &k->constraints, row); }
 

@@ -19,7 +19,7 @@ typedef struct Variants {
 
 /* Best first; the last takes every launch. `is_decided`: passes have run on the kernel, which took
  * tensors to be row-major and aligned; there is one variant, for such launches. `narrow`: the
- * machine computes quicker in 32 bits. */
+ * machine computes quicker in 32 bits, which processors do not. */
 Variants plan_variants(const LaunchSymbols *s, bool is_decided, bool narrow);
 
 /* A copy of the kernel with the variant's facts in its header. */

@@ -158,7 +158,7 @@ void product_store(Tiles *t, const Product *p, const Block *b, Value *offset, Va
 }
 
 /* A step of k. */
-Value *product_panel(Tiles *t, const Panels *from, const Sym *base, const Sym *k, int rows) {
+static Value *load_panel(Tiles *t, const Panels *from, const Sym *base, const Sym *k, int rows) {
   Lower *l = &t->l;
   const Sym *at = sym_add(l->sym, base, sym_mul(l->sym, k, sym_int(l->sym, rows)));
   Value *args[] = {from->memory, emit_address(l, lower_sound(l, at), DTYPE_index)};
@@ -185,8 +185,8 @@ static bool multiply_block(Tiles *t, const Product *p, const Block *b) {
   NestLoop loop =
       loop_open(t, NULL, steps_of(t, p, row->k), pack_padded(&p->a->source), row->k, &acc, 1);
   Value *a = p->a->read ? product_rows(t, p->a, b->row, loop.counter, b->m)
-                        : product_panel(t, p->a, b->a_base, loop.counter, b->m);
-  Value *args[] = {a, product_panel(t, p->b, b->b_base, loop.counter, b->n), loop_arg(&loop, 0)};
+                        : load_panel(t, p->a, b->a_base, loop.counter, b->m);
+  Value *args[] = {a, load_panel(t, p->b, b->b_base, loop.counter, b->n), loop_arg(&loop, 0)};
   if (!a) return false;
   Value *next = emit(l, OP_wave_mma, args, 3, &mma, 1, acc->type);
   loop_close(t, &loop, &next);

@@ -14,9 +14,8 @@
 #include "ir/dtype.h"
 
 enum {
-  BLOCK = PACK_BLOCK, /* 16 of k were no faster */
-  AHEAD = 8,          /* rows between what is transposed and what is asked for */
-  RUN = 8 /* rows of memory that are read side by side where panels are cut out of them */
+  AHEAD = 8, /* rows between what is transposed and what is asked for */
+  RUN = 8    /* rows of memory that are read side by side where panels are cut out of them */
 };
 
 /* ---- elements ---- */
@@ -170,7 +169,7 @@ static Value *zip(Tiles *t, Value *a, Value *b, int unit, bool upper) {
 /* log n rounds of zips. */
 void pack_transpose(Tiles *t, Value **v, int n, int unit) {
   for (int round = 1; round < n; round *= 2) {
-    Value *next[BLOCK];
+    Value *next[PACK_MOST];
     for (int i = 0; i < n; i++) next[i] = zip(t, v[i / 2], v[i / 2 + n / 2], unit, i % 2);
     for (int i = 0; i < n; i++) v[i] = next[i];
   }
@@ -184,10 +183,15 @@ static void transpose(Tiles *t, Value **v, int rows, int width, Value **out) {
     pack_transpose(t, out + k, rows, 1);
   }
   for (int k = 0; !square && k < width; k++) {
-    Value *parts[BLOCK];
+    Value *parts[PACK_MOST];
     for (int r = 0; r < rows; r++) parts[r] = emit_pick(&t->l, v[r], &k, 1);
     out[k] = emit_join(&t->l, parts, rows);
   }
+}
+
+int pack_block(const Tiles *t) {
+  int words = t->l.machine.target->global_access / 4;
+  return words > PACK_LEAST ? PACK_MOST : PACK_LEAST;
 }
 
 /* Rows are short, and many streams: no machine finds out by itself. */
@@ -196,17 +200,17 @@ static void prefetch_row(Tiles *t, const PackSource *from, Point p, const Sym *r
   tiles_prefetch(t, from->of, &p);
 }
 
-static bool pack_block(Tiles *t, const Point *k, void *user) {
+static bool pack_at(Tiles *t, const Point *k, void *user) {
   const Packing *x = user;
   const PackSource *from = x->from;
   SymCtx *sym = t->l.sym;
-  Value *rows[BLOCK], *out[BLOCK];
+  Value *rows[PACK_MOST], *out[PACK_MOST];
   const Sym *at = sym_sub(sym, k->at[k->n - 1], from->k_start);
   for (int r = 0; r < x->group; r++) {
     const Sym *row = sym_add(sym, sym_add(sym, x->first, x->at_row), sym_int(sym, r));
     Point p = pack_point(*k, from->row, pack_row_at(t, from, row));
     if (!(rows[r] = pack_source_at(t, from, &p))) return false;
-    if (k->width == BLOCK && !x->to->kept)
+    if (k->width == pack_block(t) && !x->to->kept)
       prefetch_row(t, from, *k, sym_add(sym, row, sym_int(sym, AHEAD)));
   }
   transpose(t, rows, x->group, k->width, out);
@@ -227,7 +231,7 @@ static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
     p.along = width > 1 ? p.n - 1 : -1;
     p.width = width;
     grant_source(t, x->from);
-    ok = pack_block(t, &p, x);
+    ok = pack_at(t, &p, x);
     loop_close(t, &loop, NULL);
     if (width == 1) break;
   }
@@ -238,7 +242,7 @@ static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
 static bool pack_group(Tiles *t, Packing *x, int group, const Sym *at_row) {
   const PackSource *from = x->from;
   Point p = pack_point(from->others, from->k, from->k_start);
-  NestBox b = {.rank = p.n, .along = p.n - 1, .width = BLOCK};
+  NestBox b = {.rank = p.n, .along = p.n - 1, .width = pack_block(t)};
   b.dim[b.along] = from->k;
   b.start[b.along] = from->k_start;
   b.extent[b.along] = from->depth;
@@ -249,15 +253,15 @@ static bool pack_group(Tiles *t, Packing *x, int group, const Sym *at_row) {
   if (from->k_end) return pack_needed(t, x, p, b.width);
   int granted = t->granted.n;
   grant_source(t, from);
-  bool ok = nest_along(t, &b, p, pack_block, x);
+  bool ok = nest_along(t, &b, p, pack_at, x);
   t->granted.n = granted;
   return ok;
 }
 
 /* As many rows as a register has elements, where that is a block. */
 static int rows_of_block(const Tiles *t, DType dtype) {
-  int lanes = t->l.machine.target->global_access * 8 / dtype_info[dtype].bits;
-  return lanes < BLOCK / 2 ? BLOCK / 2 : lanes < BLOCK ? lanes : BLOCK;
+  int lanes = t->l.machine.target->global_access * 8 / dtype_info[dtype].bits, most = pack_block(t);
+  return lanes < PACK_LEAST / 2 ? PACK_LEAST / 2 : lanes < most ? lanes : most;
 }
 
 static bool pack_columns(Tiles *t, Packing *x) {

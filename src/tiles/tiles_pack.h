@@ -26,11 +26,13 @@ void pack_grant_rows(Tiles *t, const PackSource *from);
 /* The point with a further dim. */
 Point pack_point(Point p, const Sym *dim, const Sym *at);
 
-/* `n` vecs of n elements, a power of two of them and at most PACK_BLOCK: row r of column c to row c
+/* `n` vecs of n elements, a power of two of them and at most PACK_MOST: row r of column c to row c
  * of column r. Elements are `unit` registers each. */
 void pack_transpose(Tiles *t, Value **v, int n, int unit);
 
-enum { PACK_BLOCK = 8 }; /* rows and elements of k that are transposed together */
+/* Rows and elements of k that are transposed together: 8, or as many as long registers hold. */
+enum { PACK_LEAST = 8, PACK_MOST = 16 };
+int pack_block(const Tiles *t);
 
 /* A panel in which several elements of k lie side by side (tiles_sides.c). */
 bool pack_sides(Tiles *t, Packing *x, bool along_rows);

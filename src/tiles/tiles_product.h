@@ -43,9 +43,6 @@ Value *product_offset(Tiles *t, const Product *p, const Block *b);
 Value *product_load(Tiles *t, const Product *p, const Block *b, Value *offset);
 void product_store(Tiles *t, const Product *p, const Block *b, Value *offset, Value *v);
 
-/* A step of k of a panel. */
-Value *product_panel(Tiles *t, const Panels *from, const Sym *base, const Sym *k, int rows);
-
 /* ---- rows of the lhs where they lie (tiles_rows.c) ---- */
 
 /* Whether matrix registers can load the lhs from where it is: says p->rows and p->whole. */

@@ -8,6 +8,8 @@
 #include "ir/dtype.h"
 #include "tiles/tiles_pack.h"
 
+enum { LONG = 32 }; /* sides that are moved as a whole */
+
 /* Offset of (k, row) in the panel; k in whole sides. */
 static const Sym *offset_of(Tiles *t, const Packing *x, const Sym *k, const Sym *row) {
   SymCtx *sym = t->l.sym;
@@ -48,7 +50,7 @@ static void store_elements(Tiles *t, const Packing *x, const Sym *k, const Sym *
  * other. */
 static void store_squares(Tiles *t, const Packing *x, const Sym *k, Value **rows, int sides) {
   int n = x->group, side = x->from->side;
-  Value *square[PACK_BLOCK];
+  Value *square[PACK_MOST];
   for (int first = 0; first < sides; first += n) {
     for (int r = 0; r < n; r++) square[r] = emit_range(&t->l, rows[r], first * side, n * side);
     pack_transpose(t, square, n, side);
@@ -57,11 +59,11 @@ static void store_squares(Tiles *t, const Packing *x, const Sym *k, Value **rows
   }
 }
 
-static bool pack_block(Tiles *t, const Point *k, void *user) {
+static bool pack_at(Tiles *t, const Point *k, void *user) {
   const Packing *x = user;
   const PackSource *from = x->from;
   SymCtx *sym = t->l.sym;
-  Value *rows[PACK_BLOCK];
+  Value *rows[PACK_MOST];
   const Sym *at = sym_sub(sym, k->at[k->n - 1], from->k_start);
   int sides = k->width / from->side;
   for (int r = 0; r < x->group; r++) {
@@ -87,9 +89,9 @@ static bool pack_block(Tiles *t, const Point *k, void *user) {
 }
 
 /* As much of k at a time as divides it: whole squares, whole sides, or single elements. */
-static int width_along(const PackSource *from, int block) {
-  int width = from->side * PACK_BLOCK;
-  if (from->side >= PACK_BLOCK * PACK_BLOCK / 2) width = from->side;
+static int width_along(const Tiles *t, const PackSource *from, int block) {
+  int width = from->side * pack_block(t);
+  if (from->side >= LONG) width = from->side;
   while (width > from->side && (from->depth % width || (width / from->side) % block)) width /= 2;
   return from->depth % width ? 1 : width;
 }
@@ -121,7 +123,7 @@ static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
     p.width = width;
     pack_grant_rows(t, from);
     if (i == 0) grant(t, from->k, from->k_end);
-    ok = pack_block(t, &p, x);
+    ok = pack_at(t, &p, x);
     loop_close(t, &loop, NULL);
   }
   return ok;
@@ -130,7 +132,7 @@ static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
 static bool pack_group(Tiles *t, Packing *x, int group, const Sym *at_row) {
   const PackSource *from = x->from;
   Point p = pack_point(from->others, from->k, from->k_start);
-  NestBox b = {.rank = p.n, .along = p.n - 1, .width = width_along(from, group)};
+  NestBox b = {.rank = p.n, .along = p.n - 1, .width = width_along(t, from, group)};
   b.dim[b.along] = from->k;
   b.start[b.along] = from->k_start;
   b.extent[b.along] = from->depth;
@@ -140,7 +142,7 @@ static bool pack_group(Tiles *t, Packing *x, int group, const Sym *at_row) {
   if (ends_early(from) && b.width > 1) return pack_needed(t, x, p, b.width);
   int granted = t->granted.n;
   pack_grant_rows(t, from);
-  bool ok = nest_along(t, &b, p, pack_block, x);
+  bool ok = nest_along(t, &b, p, pack_at, x);
   t->granted.n = granted;
   return ok;
 }
@@ -149,7 +151,8 @@ static bool pack_group(Tiles *t, Packing *x, int group, const Sym *at_row) {
 static int rows_of_block(const Tiles *t, const PackSource *from) {
   int bytes = from->side * dtype_info[from->dtype].bits / 8;
   int sides = t->l.machine.target->global_access / bytes;
-  return sides < 1 ? 1 : sides < PACK_BLOCK ? sides : PACK_BLOCK;
+  int most = pack_block(t);
+  return sides < 1 ? 1 : sides < most ? sides : most;
 }
 
 static bool pack_along_k(Tiles *t, Packing *x) {
@@ -187,7 +190,7 @@ static Value *zeros(Tiles *t, DType dtype, int n) {
 
 /* One side of each row, interleaved: `n` of its elements are there. */
 static bool pack_interleaved(Tiles *t, const Packing *x, const Sym *k, int n) {
-  Value *v[PACK_BLOCK];
+  Value *v[PACK_LEAST];
   int side = x->from->side, *regs = ARENA_ARRAY(t->l.arena, int, x->rows *side);
   if (!read_rows(t, x, k, n, v)) return false;
   for (int i = n; i < side; i++) v[i] = zeros(t, x->from->dtype, x->rows);
@@ -201,8 +204,8 @@ static bool pack_interleaved(Tiles *t, const Packing *x, const Sym *k, int n) {
 /* A part of a long side, of n elements of k from `in` on: transposed in squares of rows. */
 static bool pack_part(Tiles *t, const Packing *x, const Sym *k, const Sym *in, int n) {
   SymCtx *sym = t->l.sym;
-  Value *v[PACK_BLOCK], *square[PACK_BLOCK];
-  int side = x->from->side, block = n == PACK_BLOCK ? n : 1;
+  Value *v[PACK_LEAST], *square[PACK_LEAST];
+  int side = x->from->side, block = n == PACK_LEAST ? n : 1;
   if (!read_rows(t, x, sum(t, k, in), n, v)) return false;
   const Sym *at = sum(t, offset_of(t, x, k, sym_int(sym, 0)), in);
   int r = 0;
@@ -221,18 +224,18 @@ static bool pack_part(Tiles *t, const Packing *x, const Sym *k, const Sym *in, i
 
 static bool pack_parts(Tiles *t, const Packing *x, const Sym *k, int n) {
   SymCtx *sym = t->l.sym;
-  int whole = n / PACK_BLOCK * PACK_BLOCK;
+  int whole = n / PACK_LEAST * PACK_LEAST;
   bool ok = true;
   if (whole) {
-    NestLoop loop = loop_open(t, NULL, sym_int(sym, whole), 0, PACK_BLOCK, NULL, 0);
-    ok = pack_part(t, x, k, loop.counter, PACK_BLOCK);
+    NestLoop loop = loop_open(t, NULL, sym_int(sym, whole), 0, PACK_LEAST, NULL, 0);
+    ok = pack_part(t, x, k, loop.counter, PACK_LEAST);
     loop_close(t, &loop, NULL);
   }
   return ok && (whole == n || pack_part(t, x, k, sym_int(sym, whole), n - whole));
 }
 
 static bool pack_side(Tiles *t, const Packing *x, const Sym *k, int n) {
-  return x->from->side > PACK_BLOCK ? pack_parts(t, x, k, n) : pack_interleaved(t, x, k, n);
+  return x->from->side > PACK_LEAST ? pack_parts(t, x, k, n) : pack_interleaved(t, x, k, n);
 }
 
 /* Sides that are whole, without tests along k; then with them to the end of the step. */

@@ -87,10 +87,12 @@ static ThinForm best_form(Tiles *t, const Product *p) {
   return spared > slower + products / 4 + ADD_UP * m * n ? form : THIN_NOT;
 }
 
+/* Where it is not known how many rows there are, those that do not fill a block go one by one. */
 void thin_choose(Tiles *t, Product *p) {
+  int rows = rows_needed(t, &p->source[0]);
   TileProduct wanted = {.sum = (unsigned)dtype_mma(p->dtype),
                         .bits = dtype_info[p->dtype].bits,
-                        .rows = rows_needed(t, &p->source[0]),
+                        .rows = p->source[0].end && rows > FEW_ROWS ? FEW_ROWS : rows,
                         .columns = p->n};
   p->thin = best_form(t, p);
   if (p->thin == THIN_NOT) return;
@@ -320,8 +322,10 @@ static bool multiply_dots(Tiles *t, const Product *p) {
 bool thin_open(Tiles *t, Product *p) {
   const Tile *out = &t->tile[p->out->id];
   if (p->thin != THIN_ROWS || !(p->fill || p->made)) return true;
+  Tile needed = *out;
+  needed.extent[p->dim_m] = rows_needed(t, &p->source[0]);
   p->fill = NULL, p->made = false;
-  return buffer_fill(t, p->acc, p->out->type, out, out->buffer);
+  return buffer_fill(t, p->acc, p->out->type, &needed, out->buffer);
 }
 
 /* A step of k of n columns from b->column on. */
@@ -339,8 +343,17 @@ static Value *read_across(Tiles *t, const Product *p, const Block *b, const Sym 
   return pack_source_at(t, s, &at);
 }
 
-/* A block, for `run` elements of k from `k` on. */
-static bool rows_block(Tiles *t, const Product *p, const Block *b, const Sym *k, int run) {
+/* A step of k of m rows in a panel of `rows`. */
+static Value *read_panel(Tiles *t, const Product *p, const Block *b, int rows, const Sym *k) {
+  Lower *l = &t->l;
+  const Sym *at = sym_add(l->sym, b->a_base, sym_mul(l->sym, k, sym_int(l->sym, rows)));
+  Value *args[] = {p->a->memory, emit_address(l, lower_sound(l, at), DTYPE_index)};
+  return emit(l, OP_load, args, 2, NULL, 0, type_vec(l->k->cx, b->m, p->dtype));
+}
+
+/* A block of a panel of `rows`, for `run` elements of k from `k` on. */
+static bool rows_block(Tiles *t, const Product *p, const Block *b, int rows, const Sym *k,
+                       int run) {
   Lower *l = &t->l;
   const MmaInfo *form = mma_register_tile(l->arena, DOT_tile, b->m, b->n, 0);
   MmaChoice choice = {.name = intern(&l->k->cx->names, form->name)};
@@ -349,21 +362,39 @@ static bool rows_block(Tiles *t, const Product *p, const Block *b, const Sym *k,
   for (int i = 0; acc && i < run; i++) {
     const Sym *at = sym_add(l->sym, k, sym_int(l->sym, i));
     Value *right = read_across(t, p, b, at);
-    Value *args[] = {product_panel(t, p->a, b->a_base, at, b->m), right, acc};
+    Value *args[] = {read_panel(t, p, b, rows, at), right, acc};
     acc = right ? emit(l, OP_wave_mma, args, 3, &mma, 1, acc->type) : NULL;
   }
   if (acc) product_store(t, p, b, offset, acc);
   return acc != NULL;
 }
 
+/* Rows of a panel that is cut, one by one. */
+static bool rows_single(Tiles *t, const Product *p, const PanelRun *rows, Block b, const Sym *k,
+                        int run) {
+  SymCtx *sym = t->l.sym;
+  const PackSource *s = &p->source[0];
+  const Sym *left = sym_sub(sym, sym_sub(sym, s->end, s->row_start), rows->first);
+  left = lower_sound(&t->l, sym_min(sym, left, sym_int(sym, rows->rows)));
+  NestLoop loop = loop_open(t, NULL, left, rows->rows, 1, NULL, 0);
+  b.m = 1;
+  b.row = sym_add(sym, b.row, loop.counter);
+  b.a_base = sym_add(sym, b.a_base, loop.counter);
+  bool ok = rows_block(t, p, &b, rows->rows, k, run);
+  loop_close(t, &loop, NULL);
+  return ok;
+}
+
 static bool rows_beside(Tiles *t, const Product *p, const Sym *column, int n, const Sym *k,
                         int run) {
   bool ok = true;
-  for (int below = 0; ok && below < 2; below++) {
+  for (int i = 0; ok && i < 4; i++) {
     PanelRun rows;
-    if (!panels_open(t, p->a, below, PANELS_NEEDED, &rows)) continue;
+    bool cut = i % 2;
+    if (!panels_open(t, p->a, i / 2, cut ? PANELS_CUT : PANELS_WHOLE, &rows)) continue;
     Block b = {rows.rows, n, rows.first, column, rows.base, NULL};
-    ok = rows_block(t, p, &b, k, run);
+    ok = cut && rows.rows > 1 ? rows_single(t, p, &rows, b, k, run)
+                              : rows_block(t, p, &b, rows.rows, k, run);
     panels_close(t, &rows);
   }
   return ok;
@@ -400,7 +431,7 @@ static bool rows_runs(Tiles *t, const Product *p, const Sym *from, const Sym *to
 }
 
 static bool multiply_rows(Tiles *t, Product *p) {
-  int run = run_of(rows_needed(t, &p->source[0]));
+  int run = run_of(p->source[0].end ? 1 : rows_needed(t, &p->source[0]));
   const Sym *depth = pack_depth(t, &p->source[1]), *whole = whole_of(t, depth, run);
   if (!(p->a = pack_panels(t, &p->source[0], p->tile.m))) return false;
   nest_open(t);

@@ -174,3 +174,22 @@ def test_batch(target, form):
     c = np.zeros((4, 3, 70), "f4")
     kernel(a, b if form == "nt" else np.ascontiguousarray(b.transpose(0, 2, 1)), c)
     np.testing.assert_array_equal(c, a @ b.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("form", ("nt", "nn"))
+def test_variants_for_few(form):
+    """A kernel of large tiles has programs of their own for few rows, and for few columns."""
+    kernel = gemm("cpu", form, (32, 48, 64))
+    facts = [v.facts for v in kernel.program.variants]
+    assert [f.rpartition(", ")[2] for f in facts[1:3]] == ["M at most 8", "N at most 8"]
+    for m, n, k in ((40, 40, 40), (1, 40, 70), (7, 100, 64), (8, 48, 8), (9, 9, 9), (40, 3, 70)):
+        a, b, expected = operands(m, n, k, form)
+        c = np.full((m, n), np.nan, "f4")
+        kernel(a, b, c)
+        np.testing.assert_array_equal(c, expected)
+    assert [v.compiled for v in kernel.program.variants[:3]] == [True] * 3
+
+
+def test_no_variants_without_need():
+    kernel = gemm("cpu", "nt", (8, 48, 64))
+    assert not any("M at most" in v.facts for v in kernel.program.variants)
