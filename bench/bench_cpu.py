@@ -94,6 +94,9 @@ GEMMS = (
     (17, 65, 129),
 )
 SKINNY = ((1, 4096, 1024), (8, 4096, 1024))
+# Few rows, with tiles that suit them: long pieces of memory.
+THIN = {"nt": lambda m: (m, 64, 4096), "nn": lambda m: (m, 4096, 64)}
+BATCHES = ((32, 256, 256, 256), (16, 512, 512, 512), (64, 128, 128, 64))
 
 
 def product_peers(w, a, b, form):
@@ -107,12 +110,12 @@ def product_peers(w, a, b, form):
     return peers
 
 
-def bench_gemm(w, name, form, dtype, element, out, sizes):
+def bench_gemm(w, name, form, dtype, element, out, sizes, tile=(128, 192, 256)):
     kernel = None
 
     def make():
         nonlocal kernel
-        kernel = kernel or kernels.gemm(dtype, out, form)
+        kernel = kernel or kernels.gemm(dtype, out, form, tile)
         return kernel
 
     for m, n, k in sizes:
@@ -127,7 +130,7 @@ def bench_gemm(w, name, form, dtype, element, out, sizes):
         check = lambda got: relative(got[rows], exact)
         peers = product_peers(w, a, b, form)
         w.measure(
-            f"gemm {name} {form} {m}x{n}x{k}",
+            f"{name} {form} {m}x{n}x{k}",
             make,
             [a, b, c],
             check,
@@ -135,6 +138,34 @@ def bench_gemm(w, name, form, dtype, element, out, sizes):
             2 * m * n * k,
             "GFLOP/s",
         )
+
+
+def bench_batches(w, sizes):
+    kernel = None
+
+    def make():
+        nonlocal kernel
+        kernel = kernel or kernels.bmm()
+        return kernel
+
+    for batch, m, n, k in sizes:
+        a, b, c = w.random(batch, m, k), w.random(batch, k, n), np.zeros((batch, m, n), "f4")
+        exact = a[-1].astype("f8") @ b[-1].astype("f8")
+        check = lambda got: relative(got[-1], exact)
+        peers = {"numpy": lambda: a @ b}
+        if torch:
+            x, y = tensor(a), tensor(b)
+            peers["torch"] = lambda: torch.bmm(x, y)
+        name, work = f"bmm f32 nn {batch}x{m}x{n}x{k}", 2 * batch * m * n * k
+        w.measure(name, make, [a, b, c], check, peers, work, "GFLOP/s")
+
+
+def bench_thin(w):
+    for form, tile in THIN.items():
+        for m in (1, 4, 8):
+            size = (m, 4096, 1024)
+            bench_gemm(w, "thin f32", form, tkl.f32, "f4", tkl.f32, (size,), tile(m))
+    bench_gemm(w, "thin f16", "nt", tkl.f16, "f2", tkl.f32, ((1, 4096, 1024),), THIN["nt"](1))
 
 
 def bench_bf16(w, sizes):
@@ -153,12 +184,15 @@ def bench_bf16(w, sizes):
 
 def bench_products(w):
     sizes = GEMMS[:1] if w.quick else GEMMS
-    bench_gemm(w, "f32", "nt", tkl.f32, "f4", tkl.f32, sizes + (() if w.quick else SKINNY))
-    bench_gemm(w, "f32", "nn", tkl.f32, "f4", tkl.f32, sizes[:4])
-    bench_gemm(w, "f16", "nt", tkl.f16, "f2", tkl.f32, ((512,) * 3,))
-    bench_gemm(w, "i8", "nt", tkl.i8, "i1", tkl.i32, ((1024,) * 3,))
+    bench_gemm(w, "gemm f32", "nt", tkl.f32, "f4", tkl.f32, sizes + (() if w.quick else SKINNY))
+    bench_gemm(w, "gemm f32", "nn", tkl.f32, "f4", tkl.f32, sizes[:4])
+    bench_gemm(w, "gemm f16", "nt", tkl.f16, "f2", tkl.f32, ((512,) * 3,))
+    bench_gemm(w, "gemm i8", "nt", tkl.i8, "i1", tkl.i32, ((1024,) * 3,))
     if torch:
         bench_bf16(w, ((512,) * 3,))
+    if not w.quick:
+        bench_thin(w)
+    bench_batches(w, BATCHES[:1] if w.quick else BATCHES)
 
 
 # ---- rows ----
@@ -347,6 +381,10 @@ RATIOS = (
     ("gemm f32 nn 2048x", "torch", 0.9),
     ("gemm f16", "torch", 0.9),
     ("gemm bf16", "torch", 0.9),
+    ("thin f32", "numpy", 0.9),
+    ("thin f32", "torch", 0.9),
+    ("thin f16", "torch", 0.9),
+    ("bmm", "torch", 0.9),
     ("softmax", "torch", 1.5),
     ("rms_norm", "torch", 1.5),
     ("layer_norm", "torch", 1.5),

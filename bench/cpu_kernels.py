@@ -49,6 +49,40 @@ def gemm(dtype=tkl.f32, out=tkl.f32, form="nt", tile=(128, 192, 256)):
     return compiled(gemm, dynamic=(M, N, K))
 
 
+def bmm(dtype=tkl.f32, form="nn", tile=(128, 192, 256)):
+    """A product for each of B pairs of matrices, of any size."""
+    bm, bn, bk = tile
+    i, j, k = (tkw.IndexMapping.iterator(d) for d in range(3))
+    turned = tkw.IndexMapping(
+        num_iterators=3, inputs={B: i, K: k, N: j}, outputs={B: i, N: j, K: k}
+    )
+    shape, mapping = ((B, N, K), None) if form == "nt" else ((B, K, N), turned)
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(**UNIT, vector_shapes={B: 0, M: 16, N: 16}),
+            tkw.WorkgroupConstraint(M, bm, 0),
+            tkw.WorkgroupConstraint(N, bn, 1),
+            tkw.WorkgroupConstraint(B, 1, 2),
+            tkw.TilingConstraint(K, bk),
+            tkw.WaveConstraint(M, bm),
+            tkw.WaveConstraint(N, bn),
+        ]
+    )
+    def bmm(
+        a: tkl.Memory[B, M, K, G, dtype],
+        b: tkl.Memory[shape[0], shape[1], shape[2], G, dtype],
+        c: tkl.Memory[B, M, N, G, tkl.f32],
+    ):
+        @tkw.iterate(K, init_args=[tkl.Register[B, M, N, tkl.f32](0)])
+        def product(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b, mapping=mapping), acc)
+
+        tkw.write(product, c)
+
+    return compiled(bmm, dynamic=(B, M, N, K))
+
+
 def attention(heads, queries, keys, depth, causal=False, dtype=tkl.f32, tile=(128, 128)):
     """Scores are powers of 2: the caller has scaled q by log2(e)/sqrt(depth). A causal one goes over the
     keys up to the last query of its tile."""
