@@ -68,7 +68,7 @@ static int lanes_of(const Tiles *t, DType dtype) {
 }
 
 /* Elements of k that are read side by side. */
-static int run_of(int64_t rows) { return rows > FEW_ROWS ? 2 * RUN : RUN; }
+static int run_of(int64_t rows) { return rows > FEW_ROWS ? 2 * RUN : rows > 1 ? RUN : RUN / 2; }
 
 /* In products of vectors, of which a machine does two in a cycle: packing takes half a cycle for an
  * element (a whole one where vectors are short), adding up the elements of a vector two; an
@@ -431,7 +431,7 @@ static bool rows_runs(Tiles *t, const Product *p, const Sym *from, const Sym *to
 }
 
 static bool multiply_rows(Tiles *t, Product *p) {
-  int run = run_of(p->source[0].end ? 1 : rows_needed(t, &p->source[0]));
+  int run = run_of(p->source[0].end ? FEW_ROWS : rows_needed(t, &p->source[0]));
   const Sym *depth = pack_depth(t, &p->source[1]), *whole = whole_of(t, depth, run);
   if (!(p->a = pack_panels(t, &p->source[0], p->tile.m))) return false;
   nest_open(t);
