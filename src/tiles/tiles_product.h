@@ -57,4 +57,13 @@ void thin_choose(Tiles *t, Product *p);
 bool thin_open(Tiles *t, Product *p); /* behind open_accumulator */
 bool thin_multiply(Tiles *t, Product *p);
 
+/* What both forms ask. */
+int thin_rows(Tiles *t, const PackSource *s);                 /* how many can be needed */
+int thin_few(Tiles *t, const Product *p);                     /* which operand has fewer */
+int thin_lanes(const Tiles *t, DType dtype);                  /* of a register */
+const Sym *thin_whole(Tiles *t, const Sym *depth, int piece); /* what of it is whole pieces */
+bool thin_lies_along(Tiles *t, const PackSource *s, const Sym *dim);
+
+bool dots_multiply(Tiles *t, const Product *p); /* THIN_DOTS (tiles_dots.c) */
+
 #endif
