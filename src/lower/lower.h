@@ -55,8 +55,8 @@ typedef struct Lower {
   SetSymbols hidden;          /* some region hides what they mean at entry */
   const char *refused;        /* why the op that is being lowered cannot be; NULL: it can */
   Vec(const Value *) copying; /* allocations that asynchronous copies are on their way to */
-  bool multiplying;           /* products that read shared memory are under way ... */
-  int pending;                /* ... and so many groups of them may stay so */
+  Vec(const Value *) flying;  /* results of products that are under way, the oldest first */
+  int pending;                /* so many of them may stay so where threads meet */
 } Lower;
 
 /* One file of lower_<family>.c each; false after reporting. */
@@ -74,8 +74,8 @@ LowerFn lower_extract, lower_extract_slice, lower_reshape;
  * regions meet. */
 void lower_wait(Lower *l);
 
-/* For products that read shared memory, if some are under way: in front of all but copies. */
-void lower_wait_products(Lower *l);
+/* Until no more than `most` of the products that read shared memory are under way. */
+void lower_wait_products(Lower *l, int most);
 
 /* E0601 at the op: what cannot be lowered yet. Always false. */
 bool lower_refuse(Lower *l, const Op *op, const char *what);

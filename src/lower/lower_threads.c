@@ -129,9 +129,8 @@ static bool lower_region_op(Lower *l, const Op *op) {
   open_body(l, op, made);
   bool ok = lower_region(l, op->body);
   close_scope(l);
-  l->multiplying = leaves_products(op);
-  l->pending = 0;
-  lower_wait_products(l);
+  if (leaves_products(op)) vec_push(l->arena, &l->flying, &op->results[0]);
+  lower_wait_products(l, l->pending = 0);
   l->standing = outside;
   for (int i = 0; i < op->nresults; i++) {
     made->results[i].name = op->results[i].name;
@@ -266,23 +265,38 @@ static bool ends_copies(const Op *op) {
   return op->body || (flags & OPF_ENDS) || ((flags & OPF_SYNC) && !(flags & OPF_HINT));
 }
 
-/* It neither needs what a product computes nor lets others do so. */
-static bool may_pass_products(const Op *op) {
-  return op->kind == OP_async_commit || (op->kind == OP_copy && op_has(op, ATTR_iteration));
+/* It is no concern of other threads. */
+static bool is_private(const Op *op) {
+  return !op->body && (op_is_pure(op) || op->kind == OP_read);
+}
+
+static bool uses(const Op *op, const Value *v) {
+  for (int i = 0; i < op->nargs; i++)
+    if (op->args[i] == v) return true;
+  return false;
+}
+
+/* Products end where their results are needed, or where other threads may store to what they read.
+ * Copies that run ahead know which slots products read. */
+static void end_products(Lower *l, const Op *op) {
+  int n = l->flying.n, last = n - 1;
+  if (op->kind == OP_async_commit || (op->kind == OP_copy && op_has(op, ATTR_iteration))) return;
+  while (is_private(op) && last >= 0 && !uses(op, l->flying.at[last])) last--;
+  lower_wait_products(l, is_private(op) ? n - 1 - last : l->pending);
 }
 
 static bool lower_region(Lower *l, const Region *from) {
   for (const Op *op = from->first; op; op = op->next) {
     LowerFn *fn = family_of(op);
     l->at = op->at;
-    if (!may_pass_products(op)) lower_wait_products(l);
+    end_products(l, op);
     if (ends_copies(op)) lower_wait(l);
     if (!fn) return lower_refuse(l, op, "this op");
     if (!fn(l, op)) return false;
     if (l->refused) return lower_refuse(l, op, l->refused);
     l->standing = standing_after(&l->standing, op);
   }
-  lower_wait_products(l);
+  lower_wait_products(l, l->pending);
   lower_wait(l);
   return true;
 }

@@ -148,10 +148,12 @@ static void all_instructions(Product *p, Operands *o, Value **parts) {
       }
 }
 
-void lower_wait_products(Lower *l) {
-  Attr most = {.key = ATTR_pending, .integer = l->pending};
-  if (l->multiplying) emit(l, OP_wgmma_wait, NULL, 0, &most, 1, NULL);
-  l->multiplying = false;
+void lower_wait_products(Lower *l, int most) {
+  int done = l->flying.n - most;
+  if (done <= 0) return;
+  emit(l, OP_wgmma_wait, NULL, 0, &(Attr){.key = ATTR_pending, .integer = most}, 1, NULL);
+  for (int i = 0; i < most; i++) l->flying.at[i] = l->flying.at[done + i];
+  l->flying.n = most;
 }
 
 static bool open_operands(Product *p, const MmaChoice *choice, Operands *o) {
@@ -194,9 +196,10 @@ bool lower_wgmma(Product *p, const MmaChoice *choice) {
   } while (product_next(p, out));
   emit(l, OP_wgmma_commit, NULL, 0, NULL, 0, NULL);
   const Attr *pending = op_attr(p->op, ATTR_pending);
-  l->multiplying = true;
   l->pending = pending ? (int)pending->integer : 0;
-  if (!is_whole(parts, nparts, from, regs)) l->pending = 0, lower_wait_products(l);
+  for (int i = 0; i < l->pending; i++) vec_push(l->arena, &l->flying, NULL); /* iterations before */
+  vec_push(l->arena, &l->flying, out);
+  if (!is_whole(parts, nparts, from, regs)) lower_wait_products(l, l->pending = 0);
   l->value[out->id] = emit_pick(l, emit_join(l, parts, nparts), from, regs);
   return true;
 }

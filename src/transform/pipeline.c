@@ -33,49 +33,31 @@
  * stored where it ends. A product that reads shared memory itself may be under way while the next
  * iteration begins (`pending`); its slot is filled one iteration later.
  *
+ * A product that needs nothing but such tiles is computed one iteration early (pipeline_early.h).
+ *
  * What may run ahead, and how many slots there are, is decided by pipeline_plan. Only the innermost
  * loop with copies is pipelined. Needs DISTRIBUTE, BOUNDS, MEMORY; breaks what counts ops. */
 #include "analysis/copy_plan.h"
 #include "ir/access.h"
 #include "ir/attr.h"
 #include "transform/copy_way.h"
-#include "transform/pipeline_plan.h"
+#include "transform/pipeline_early.h"
+#include "transform/pipeline_ops.h"
 
 typedef struct Rewrite {
   Kernel *k;
   SymCtx *sym;
   PassCtx *cx;
   const PipelinePlan *plan;
-  const StagedLoop *l;
+  StagedLoop *l;
   Machine machine;
   Value *full; /* of the loop: barriers at which boxes arrive, one for each slot; NULL: none do */
 } Rewrite;
 
 /* ---- attributes ---- */
 
-typedef struct CounterAt {
-  SymCtx *sym;
-  SymBinding to;
-} CounterAt;
-
-static const Sym *at_iteration(void *user, const Sym *s) {
-  const CounterAt *c = user;
-  return sym_subst(c->sym, s, &c->to, 1);
-}
-
 static void set_expr(Rewrite *w, Op *op, AttrKey key, const Sym *e) {
   op_set_attr(w->k, op, (Attr){.key = key, .sym = e});
-}
-
-static void set_slot(Rewrite *w, Op *op, const Sym *iteration, int slots) {
-  set_expr(w, op, ATTR_slot, sym_mod(w->sym, iteration, sym_int(w->sym, slots)));
-}
-
-/* The access acts for `iteration`, whose loop may have fewer. */
-static void set_iteration(Rewrite *w, Op *op, const Sym *iteration) {
-  SymPair *pair = ARENA_NEW(w->k->arena, SymPair);
-  *pair = (SymPair){w->l->axis, iteration};
-  op_set_attr(w->k, op, (Attr){.key = ATTR_iteration, .n = 1, .pairs = pair});
 }
 
 static void add_test(Rewrite *w, Op *op, const Sym *iteration) {
@@ -89,15 +71,8 @@ static void add_test(Rewrite *w, Op *op, const Sym *iteration) {
   op_set_attr(w->k, op, (Attr){.key = ATTR_mask, .n = n + 1, .dims = tests});
 }
 
-/* Attributes of `from` as they are in that iteration. */
 static void take_attrs(Rewrite *w, const Op *from, Op *to, const Sym *iteration) {
-  CounterAt at = {w->sym, {w->l->counter, iteration}};
-  for (int i = 0; i < from->nattrs; i++) {
-    Attr a = attr_copy(w->k, &from->attrs[i]);
-    attr_rewrite(w->k, &a, at_iteration, &at);
-    op_set_attr(w->k, to, a);
-  }
-  set_iteration(w, to, iteration);
+  staged_take_attrs(w->k, w->l, from, to, iteration);
   add_test(w, to, iteration);
 }
 
@@ -107,7 +82,7 @@ static void insert_copy(Rewrite *w, Op *before, const StagedCopy *c, const Sym *
   Value *args[] = {c->copy->args[0], c->copy->args[1], w->full};
   Op *op = ir_op_new(w->k, OP_copy, c->copy->at, args, c->boxes ? 3 : 2);
   take_attrs(w, c->copy, op, iteration);
-  set_slot(w, op, iteration, alloc_slots(c->alloc));
+  staged_set_slot(w->k, op, iteration, alloc_slots(c->alloc));
   ir_insert_before(before, op);
 }
 
@@ -143,8 +118,8 @@ static void insert_write(Rewrite *w, Op *before, const StagedCopy *c, Value *v,
   Value *args[] = {v, c->copy->args[1]};
   Op *op = ir_op_new(w->k, OP_write, c->copy->at, args, 2);
   op_set_attr(w->k, op, (Attr){.key = ATTR_mask});
-  set_iteration(w, op, iteration);
-  set_slot(w, op, iteration, alloc_slots(c->alloc));
+  staged_set_iteration(w->k, w->l, op, iteration);
+  staged_set_slot(w->k, op, iteration, alloc_slots(c->alloc));
   ir_insert_before(before, op);
 }
 
@@ -172,11 +147,11 @@ static void make_barriers(Rewrite *w, int arrivals) {
 }
 
 /* The phases of a slot's barrier are the iterations that fill it. */
-static void insert_mbar_wait(Rewrite *w, Op *before) {
+static void insert_mbar_wait(Rewrite *w, Op *before, const Sym *iteration) {
   const Sym *slots = sym_int(w->sym, w->plan->slots), *two = sym_int(w->sym, 2);
   Op *op = new_mbar_op(w, OP_mbar_wait);
-  set_slot(w, op, w->l->counter, w->plan->slots);
-  set_expr(w, op, ATTR_parity, sym_mod(w->sym, sym_floordiv(w->sym, w->l->counter, slots), two));
+  staged_set_slot(w->k, op, iteration, w->plan->slots);
+  set_expr(w, op, ATTR_parity, sym_mod(w->sym, sym_floordiv(w->sym, iteration, slots), two));
   ir_insert_before(before, op);
 }
 
@@ -229,7 +204,7 @@ static void name_slots(Rewrite *w) {
     if (op->kind != OP_read) continue;
     for (int i = 0; i < w->l->copies.n; i++)
       if (op->args[0]->def == w->l->copies.at[i].alloc)
-        set_slot(w, op, w->l->counter, alloc_slots(w->l->copies.at[i].alloc));
+        staged_set_slot(w->k, op, w->l->counter, alloc_slots(w->l->copies.at[i].alloc));
   }
 }
 
@@ -250,16 +225,41 @@ static Op *issue_before(const StagedLoop *l, Op *first) {
   return op != l->loop->body->last && reads_memory(op) ? op->next : op;
 }
 
+/* Iterations by which tiles are needed earlier than they are read. */
+static int needed_early(const Rewrite *w) { return w->l->early ? 1 : 0; }
+
+/* The last one that is waited for there: barriers of others never come to that phase. In a loop
+ * without iterations it is -1, whose phase is over before the first. */
+static const Sym *at_most_last(const Rewrite *w, const Sym *iteration) {
+  const Sym *last = sym_sub(w->sym, w->l->trips, sym_int(w->sym, 1));
+  const Sym *least = sym_min(w->sym, iteration, last);
+  return sym_simplify(w->sym, w->cx->facts.distribute->facts, least);
+}
+
+/* Until the tiles of iteration 0 have arrived, in front of the loop. */
+static void await_first(Rewrite *w) {
+  int ahead = ahead_of(w, BY_THREADS);
+  if (w->full) insert_mbar_wait(w, w->l->loop, at_most_last(w, sym_int(w->sym, 0)));
+  if (ahead) ir_insert_before(w->l->loop, new_wait(w, ahead - 1));
+}
+
+static void begin_early(Rewrite *w, bool boxes) {
+  Op *place = early_place(w->l);
+  if (boxes) insert_mbar_wait(w, place, at_most_last(w, later(w, 1)));
+  await_first(w);
+  make_early(w->k, w->l, place);
+}
+
 static bool run_ahead(Rewrite *w) {
   Region *body = w->l->loop->body;
   Op *first = body->first;
-  int ahead = ahead_of(w, BY_THREADS), boxes = ahead_of(w, BY_BOXES);
+  int ahead = ahead_of(w, BY_THREADS), boxes = ahead_of(w, BY_BOXES), early = needed_early(w);
   if (boxes) {
     insert_group(w, first, BY_BOXES, later(w, boxes));
-    insert_mbar_wait(w, first);
+    if (!early) insert_mbar_wait(w, first, w->l->counter);
   }
   if (ahead) {
-    ir_insert_before(first, new_wait(w, ahead - 1));
+    ir_insert_before(first, new_wait(w, ahead - 1 - early));
     insert_group(w, issue_before(w->l, first), BY_THREADS, later(w, ahead));
   }
   for (int i = 0; i < w->l->copies.n; i++) {
@@ -268,6 +268,7 @@ static bool run_ahead(Rewrite *w) {
     if (!c->async && !v) return false;
     if (v) insert_write(w, body->last, c, v, later(w, 1));
   }
+  if (early) begin_early(w, boxes);
   return true;
 }
 

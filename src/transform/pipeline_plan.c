@@ -6,13 +6,17 @@
 #include "analysis/copy_plan.h"
 #include "ir/access.h"
 #include "ir/attr.h"
+#include "transform/pipeline_early.h"
 
 enum {
   MOST_SLOTS = 4,
   SLOTS_IN_FLIGHT = 4,    /* least with which a product stays under way: copies run two ahead */
+  SLOTS_EARLY = 3,        /* least with which a product is computed early: the same */
   WORTH_SHARING = 3,      /* slots that two workgroups on one processor should have each */
   REGISTERS = 65536,      /* of a processor that runs workgroups side by side */
+  MOST_REGISTERS = 255,   /* of a thread */
   WORKING_REGISTERS = 64, /* of a thread, beside what a loop carries */
+  SPARE_REGISTERS = 28,   /* of a thread, beside all results of products: addresses and the like */
   RESERVED = 1024         /* bytes of shared memory that each workgroup costs */
 };
 
@@ -219,20 +223,34 @@ static int slots_within(Planner *p, int most, int64_t budget) {
   return slots;
 }
 
+/* Registers of a thread for a tile. */
+static int64_t registers_for(const Value *v) {
+  if (!v->layout) return 0;
+  return (int64_t)layout_size(v->layout, LAYOUT_REG) * dtype_info[v->type->dtype].bits / 32;
+}
+
+static int64_t registers_carried(const Op *loop) {
+  int64_t sum = 0;
+  for (int r = 0; r < loop->nresults; r++) sum += registers_for(&loop->results[r]);
+  return sum;
+}
+
 /* Workgroups that the registers of a processor hold at once, 2 being enough to fill each other's
  * gaps. */
 static int residents(const Planner *p) {
   int64_t most = 0;
   for (int i = 0; i < p->plan.loops.n; i++) {
-    const Op *loop = p->plan.loops.at[i].loop;
-    int64_t bits = 0;
-    for (int r = 0; r < loop->nresults; r++)
-      if (loop->results[r].layout)
-        bits += (int64_t)layout_size(loop->results[r].layout, LAYOUT_REG) *
-                dtype_info[loop->results[r].type->dtype].bits;
-    if (bits / 32 > most) most = bits / 32;
+    int64_t carried = registers_carried(p->plan.loops.at[i].loop);
+    if (carried > most) most = carried;
   }
   return (most + WORKING_REGISTERS) * p->threads * 2 <= REGISTERS ? 2 : 1;
+}
+
+/* Two results of the product are held at once: that which is worked on, and the next. */
+static bool has_room_for_early(const Planner *p, const StagedLoop *l) {
+  int64_t most = REGISTERS / p->threads;
+  int64_t held = registers_carried(l->loop) + 2 * registers_for(&l->early->results[0]);
+  return held + SPARE_REGISTERS <= (most < MOST_REGISTERS ? most : MOST_REGISTERS);
 }
 
 /* Loops that may stop before `most` iterations need no more slots than they have. */
@@ -246,18 +264,21 @@ static int most_slots(const Planner *p) {
   return most < MOST_SLOTS ? (int)most : MOST_SLOTS;
 }
 
-static void forget_products(Planner *p) {
-  for (int i = 0; i < p->plan.loops.n; i++) p->plan.loops.at[i].product = NULL;
+static void forget_products(Planner *p, int slots) {
+  for (int i = 0; i < p->plan.loops.n; i++) {
+    if (slots < SLOTS_IN_FLIGHT) p->plan.loops.at[i].product = NULL;
+    if (slots < SLOTS_EARLY) p->plan.loops.at[i].early = NULL;
+  }
 }
 
 static const char *choose_slots(Planner *p) {
   int64_t all = p->target->shared_most, half = (all + RESERVED) / 2 - RESERVED;
   int most = p->asked ? p->asked : most_slots(p);
-  if (most < SLOTS_IN_FLIGHT) forget_products(p);
+  forget_products(p, most);
   int slots = slots_within(p, most, p->asked || residents(p) < 2 ? all : half);
   bool shares = slots >= WORTH_SHARING || slots == most;
   if (!shares) slots = slots_within(p, most, all);
-  if (slots < SLOTS_IN_FLIGHT) forget_products(p);
+  forget_products(p, slots);
   p->plan.slots = slots;
   if (slots < 2) return "shared memory has no room for a second tile";
   if (slots == most) return p->asked ? "as asked for" : "more would wait for nothing";
@@ -311,6 +332,8 @@ static void plan_loop(Planner *p, Op *loop) {
   if (!l.copies.n) return;
   l.product = find_product(loop);
   if (l.product && takes_registers(l.product)) l.product = NULL;
+  l.early = find_early(&l);
+  if (l.early && !has_room_for_early(p, &l)) l.early = NULL;
   vec_push(p->arena, &p->plan.loops, l);
 }
 
@@ -327,7 +350,8 @@ static void remark_depth(const Planner *p, const char *why) {
     if (p->plan.slots < 2) remark(p, l->loop, "is not pipelined", why);
     else
       remark(p, l->loop,
-             arena_printf(p->k->cx->diags.arena, "keeps %d tiles of each operand", slots),
+             arena_printf(p->k->cx->diags.arena, "keeps %d tiles of each operand%s", slots,
+                          l->early ? " and begins its first product an iteration early" : ""),
              has_async(l) ? why : "they pass through registers");
   }
 }

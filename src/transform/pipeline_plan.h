@@ -22,6 +22,7 @@ typedef struct StagedLoop {
   const Sym *axis, *counter, *trips;
   Vec(StagedCopy) copies;
   Op *product; /* is under way while the next iteration begins; NULL: none is */
+  Op *early;   /* a product that is computed one iteration early; NULL: none is */
 } StagedLoop;
 
 typedef struct PipelinePlan {

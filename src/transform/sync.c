@@ -251,10 +251,18 @@ static bool finds_pair(Sync *s) {
 
 /* ---- barriers ---- */
 
+/* Copies behind one another are issued together: what one of them waits for comes before all. */
+static const Op *first_of_copies(const Op *later, const Op *earlier) {
+  while (later->kind == OP_copy && later->prev && later->prev->kind == OP_copy &&
+         later->prev != earlier)
+    later = later->prev;
+  return later;
+}
+
 static void separate_pairs(Sync *s) {
   while (finds_pair(s)) {
     const Region *r = common_region(s->earlier->op, s->later->op);
-    const Op *before = ancestor_in(s->later->op, r);
+    const Op *before = first_of_copies(ancestor_in(s->later->op, r), s->earlier->op);
     WV_ASSERT(!s->barrier[before->id]);
     s->barrier[before->id] = true;
   }

@@ -210,6 +210,7 @@ static int count_kind(const Kernel *k, OpKind kind) {
 /* Of the ops of a kind in the lowered kernel those whose absence nobody reports. */
 static int silent(const Sample *s, const char *target, OpKind kind, int *n) {
   SampleSizes sizes = {{s->dims[0].tile, s->dims[1].tile, 6 * 16}};
+  if (s->dims[2].tile < 0) sizes = (SampleSizes){{64, 6 * 16, 16, 16}};
   int quiet = 0;
   *n = 1;
   for (int which = 0; which < *n; which++) {
@@ -317,7 +318,88 @@ TEST(boxes_without_their_barriers_are_found) {
   CHECK_INT(silent(&by_boxes, "sm_90a", OP_wgmma_fence, &n), 0);
 }
 
+/* ---- products that are computed early ---- */
+
+#define CHAIN(rows)                                                                                \
+  "kernel @chain(%a: mem<M, K, f16, shared>, %b: mem<N, K, f16, shared>,"                          \
+  " %v: mem<P, N, f16, shared>, %c: mem<P, M, f32>)\n"                                             \
+  "  workgroup M by 64 on 0; tile N by 16; wave M by 64; hardware threads 128\n"                   \
+  "  bind K = 16; bind P = 16\n" rows "{\n"                                                        \
+  "  %z = fill 0.0 : tile<P, M, f32>\n"                                                            \
+  "  %r = for N carry %acc = %z {\n"                                                               \
+  "    %y = read %b\n    %x = read %a\n    %s = fill 0.0 : tile<N, M, f32>\n"                      \
+  "    %p = mma %y, %x, %s\n    %e = exp2 %p\n"                                                    \
+  "    %h = cast %e : tile<N, M, f16>\n    %t = permute %h : tile<M, N, f16>\n"                    \
+  "    %w = read %v\n    %n = mma %w, %t, %acc\n    yield %n\n"                                    \
+  "  }\n"                                                                                          \
+  "  write %r, %c\n"                                                                               \
+  "}"
+
+#define CHAIN_DIMS                                                                                 \
+  {                                                                                                \
+    {"M", 64}, {"N", 16}, {"K", -16}, { "P", -16 }                                                 \
+  }
+
+/* Whether a product stands in front of the loop, too. */
+static bool begins_early(const char *text, const char *target) {
+  Lab l = lab_open(text);
+  PassOptions o = {.target = target, .stop_after = "pipeline", .verify_each = true};
+  bool early = false;
+  if (l.k && passes_run(l.k, &o))
+    for (const Op *op = ir_first(l.k); op; op = op->next) early |= op->kind == OP_mma;
+  lab_close(&l);
+  return early;
+}
+
+TEST(what_is_computed_early) {
+  CHECK(begins_early(CHAIN("bind M = 64; bind N = 96\n"), "sm_90a"));
+  CHECK(begins_early(CHAIN("bind M = 64; bind N = 96; stages 3\n"), "sm_90a"));
+  CHECK(begins_early(CHAIN("bind M = 64; bind N = 96; boxes 0\n"), "sm_90a"));
+  CHECK(!begins_early(CHAIN("bind M = 64; bind N = 96; stages 2\n"), "sm_90a"));
+  CHECK(!begins_early(CHAIN("bind M = 64; bind N = 96; stages 1\n"), "sm_90a"));
+  CHECK(!begins_early(CHAIN("bind M = 64; bind N = 96\n"), "sm_80")); /* from registers */
+  CHECK(!begins_early(WGMMA("stages 4\n"), "sm_90a"));                /* it adds to a sum */
+}
+
+static const Sample early[] = {
+    {"by boxes", CHAIN("dynamic M; dynamic N; assume Eq(Mod(N, 8), 0)\n"), CHAIN_DIMS},
+    {"three", CHAIN("dynamic M; dynamic N; assume Eq(Mod(N, 8), 0); stages 3\n"), CHAIN_DIMS},
+    {"by threads", CHAIN("dynamic M; dynamic N; assume Eq(Mod(N, 8), 0); boxes 0\n"), CHAIN_DIMS},
+    {"by registers", CHAIN("dynamic M; dynamic N\n"), CHAIN_DIMS},
+};
+
+TEST(early_products_of_any_number_of_iterations) {
+  for (size_t i = 0; i < WV_LEN(early); i++)
+    for (int n = 0; n <= 7 * 16; n += 8) {
+      SampleSizes sizes = {{65, n, 16, 16}};
+      CHECK(lane_agrees(&early[i], &sizes, "sm_90a", n));
+    }
+}
+
+static const Sample early_boxes = {"boxes", CHAIN("bind M = 64; bind N = 96\n"), CHAIN_DIMS};
+static const Sample early_threads = {"threads", CHAIN("bind M = 64; bind N = 96; boxes 0\n"),
+                                     CHAIN_DIMS};
+
+TEST(early_products_without_their_waits_are_found) {
+  static const OpKind kinds[] = {OP_mbar_init, OP_mbar_wait, OP_mbar_arrive,
+                                 OP_tma_load,  OP_barrier,   OP_wgmma_wait};
+  int n;
+  for (size_t i = 0; i < WV_LEN(kinds); i++) {
+    CHECK_INT(silent(&early_boxes, "sm_90a", kinds[i], &n), 0);
+    CHECK(n > 0);
+  }
+  CHECK_INT(silent(&early_threads, "sm_90a", OP_wgmma_wait, &n), 0);
+  CHECK_INT(n, 2);
+  CHECK_INT(silent(&early_threads, "sm_90a", OP_async_wait, &n), 2); /* two waits for iteration 0 */
+  CHECK_INT(n, 3);
+  CHECK_INT(silent(&early_threads, "sm_90a", OP_barrier, &n), 1); /* that in front of the loop */
+  CHECK_INT(n, 3);
+}
+
 TESTS_MAIN(RUN(any_number_of_iterations) RUN(tiles_wait_in_registers) RUN(other_loops)
                RUN(missing_waits_behind_a_loop_are_found) RUN(what_stays_where_it_is)
                    RUN(shared_memory_limits_the_depth) RUN(missing_waits_and_barriers_are_found)
-                       RUN(boxes_without_their_barriers_are_found) RUN(boxes_of_a_loop_in_a_loop))
+                       RUN(boxes_without_their_barriers_are_found) RUN(boxes_of_a_loop_in_a_loop)
+                           RUN(what_is_computed_early)
+                               RUN(early_products_of_any_number_of_iterations)
+                                   RUN(early_products_without_their_waits_are_found))
