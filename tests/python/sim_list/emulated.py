@@ -30,7 +30,12 @@ PROCESSORS = {
 }
 # One size each of some of these in turn: every type, both ways operands lie, and what else is tiles.
 SAMPLE = (
-    *("gemm_nt_f16_16x16x16_t48x80x32", "gemm_nn_f32_16", "gemm_tn_f32_dot", "gemm_nt_bf16_32"),
+    *(
+        "gemm_nt_f16_16x16x16_t48x80x32",
+        "gemm_nn_f32_16",
+        "gemm_tn_f32_dot",
+        "gemm_nt_bf16_32x32x8",
+    ),
     *(
         "gemm_nn_bf16_16x16x16_t80",
         "gemm_tn_bf16",
@@ -38,11 +43,10 @@ SAMPLE = (
         "gemm_nn_i8",
         "gemm_tn_i8",
     ),
-    *("gemm_nt_f8e4m3fn_16", "gemm_nn_f8", "gemm_nt_f8e5m2fnuz_f8", "gemm_nt_bf16_dot_m"),
-    *("chained_gemm_16x16x16_16x16x16_t16", "conv_3x3_stride1_16x16x16_t48", "conv_3x3_stride2_32"),
-    *("attention_causal_16x16x16_t32x16x16x32", "attention_boundary_16x16x16_t48"),
-    *("softmax_f16", "softmax_f32_1x192", "layer_norm_f32_2", "rms_norm_bf16", "functions_f32"),
-    *("transpose_f16_48", "cast_f32_f8e4m3fn_", "cast_bf16", "copy_i8", "block_max_f16"),
+    *("gemm_nt_f8e4m3fn_16", "gemm_nn_f8", "chained_gemm_16x16x16_16x16x16_t16"),
+    *("conv_3x3_stride1_16x16x16_t48", "attention_causal_16x16x16_t32x16x16x32_"),
+    *("attention_boundary_16x16x16_t48", "softmax_f16", "layer_norm_f32_2", "rms_norm_bf16"),
+    *("functions_f32", "transpose_f16_48", "cast_f32_f8e4m3fn_"),
 )
 
 
@@ -50,19 +54,30 @@ def cases():
     import cases_attention
     import cases_gemm
     import cases_rows
+    import tile_cases
 
-    return [*cases_rows.CASES, *cases_gemm.CASES, *cases_attention.CASES]
+    lists = cases_rows.CASES, cases_gemm.CASES, cases_attention.CASES, tile_cases.CASES
+    return [case for cases in lists for case in cases]
+
+
+def is_tile(case):
+    return hasattr(case, "form")
 
 
 def items_of(row, every, only="", part="1/1"):
     """(number of the case, number of its sizes)."""
+    import tile_cases
+
     turn = [*PROCESSORS].index(row)
     items = []
     for number, case in enumerate(cases()):
-        taken = every or case.name.startswith(SAMPLE)
-        if taken and only in case.name:
-            first = (5 * number + 7 * turn) % len(case.shapes)
-            items += [(number, i) for i in (range(len(case.shapes)) if every else [first])]
+        count = len(case.shapes)
+        if only not in case.name or (is_tile(case) and not tile_cases.has_form(row, case)):
+            continue
+        if every or is_tile(case):
+            items += [(number, i) for i in range(count)]
+        elif case.name.startswith(SAMPLE):
+            items.append((number, (5 * number + 7 * turn) % count))
     which, parts = map(int, part.split("/"))
     return items[which - 1 :: parts]
 
@@ -75,6 +90,9 @@ def compile_items(row, items):
     for number, shape in items:
         case = cases()[number]
         try:
+            if is_tile(case):
+                case.keep(case.shapes[shape], row)
+                continue
             made = case.compile(case.shapes[shape], "eval")
             compile_program(made.options, made.ir, row, -1)
         except Exception as error:
@@ -91,7 +109,9 @@ def run_items(row):
             arguments = case.arguments(sizes)
             after = [(dtype, array.copy()) for dtype, array in arguments]
             kernel = case.compile(sizes, row)
-            assert kernel.compile_for("cpu"), "\n".join(map(str, kernel.remarks))
+            program = kernel.program if is_tile(case) else kernel.compile_for("cpu")
+            assert program, str(kernel.remarks)
+            assert program.variants[0].from_cache, "it was compiled here, which takes too long"
             kernel(*(array for _, array in after))
             case.check(sizes, arguments, after)
         except Exception as error:
