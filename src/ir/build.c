@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/build_state.h"
+#include "ir/infer.h"
 #include "target/target.h"
 
 Builder *builder_new(Context *cx, const char *name, Span at) {
@@ -191,6 +192,20 @@ static bool append_checked(Builder *b, Op *op, const Type *given) {
   return true;
 }
 
+/* A write converts what it stores among some types. The conversion is an op of its own, so that
+ * nobody after this needs to know of it. */
+static Value *const *convert_written(Builder *b, Span at, Value *const *args, int nargs) {
+  const Type *value = args[0]->type, *memory = args[1]->type;
+  bool converts = type_is_value(value) && memory->kind == TYPE_mem &&
+                  value->dtype != memory->dtype && infer_stores_as(value->dtype, memory->dtype);
+  if (!converts) return args;
+  const Type *wanted = type_scalar(b->k->cx, memory->dtype);
+  Op *cast = build_op(b, OP_cast, at, args, 1, NULL, 0, wanted);
+  Value **all = arena_copy(b->k->arena, args, sizeof *all * (size_t)nargs);
+  all[0] = cast ? &cast->results[0] : args[0];
+  return all;
+}
+
 Op *build_op(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, const Attr *attrs,
              int nattrs, const Type *given) {
   if (op_info[kind].flags & (OPF_REGION | OPF_ENDS)) {
@@ -198,6 +213,7 @@ Op *build_op(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, co
     return NULL;
   }
   if (!check_operands(b, kind, at, args, nargs)) return NULL;
+  if (kind == OP_write) args = convert_written(b, at, args, nargs);
   Op *op = ir_op_new(b->k, kind, at, args, nargs);
   if (!set_attrs(b, op, attrs, nattrs) || !build_instantiate(b, op)) return NULL;
   if (kind == OP_set_symbol && !build_set_symbol(b, op)) return NULL;

@@ -326,8 +326,7 @@ static bool rule_read(Infer *in) {
   return result(in, type_tile(in->k->cx, dims, n, mem->dtype));
 }
 
-/* int <-> index, int -> float, float -> float among the wide formats; nothing else converts. */
-static bool stores_as(DType from, DType to) {
+bool infer_stores_as(DType from, DType to) {
   DTypeClass f = dtype_info[from].class, t = dtype_info[to].class;
   if (from == to) return true;
   if (f != DTYPE_FLOAT && f != DTYPE_BOOL)
@@ -360,7 +359,7 @@ static bool rule_write(Infer *in) {
   const Type *value = arg(in, 0), *mem = arg(in, 1);
   const Mapping *m = mapping_of(in->op);
   if (!check_dynamic(in, m, 2)) return false;
-  if (!stores_as(value->dtype, mem->dtype))
+  if (value->dtype != mem->dtype)
     return FAIL_HINT(in, E0301, "use `cast` before the write", "%s cannot be stored to %s",
                      shown(in, value), shown(in, mem));
   if (!m) return check_store_shape(in, value, mem);
