@@ -4,6 +4,7 @@
 
 #include "backend/sim/sim.h"
 #include "driver/api.h"
+#include "driver/dense_args.h"
 #include "report/report.h"
 #include "target/target.h"
 
@@ -61,9 +62,14 @@ bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *o
                         .log = api_relay_log,
                         .user = &relay};
   EvalArg *translated = api_args(cx, a, args, nargs);
+  DenseArgs dense;
   bool ok = translated && find_machine(cx, o->target, &options.machine) &&
             find_schedule(cx, o->schedule, &options) &&
-            sim_run(k->k, translated, nargs, &options, &r->sim);
+            dense_args_open(k->k, a, translated, nargs, &dense);
+  if (ok) {
+    ok = sim_run(k->k, dense.args, nargs, &options, &r->sim);
+    dense_args_close(k->k, &dense);
+  }
   const char *schedule = o->schedule ? arena_strdup(a, o->schedule) : "round";
   r->shown = (Report){k->k, k->tiles, &r->sim, schedule};
   if (report) *report = r->sim.ran ? r : NULL;

@@ -15,20 +15,10 @@
 
 _Static_assert(DTYPE_COUNT < 63, "ArtParam.accepts has a bit for every dtype");
 
-/* Where a kernel says i8 it may mean bytes that it looks at in its own way; and bf16, fp8 and
- * smaller floats come as integers of their bits from libraries that do not know them. */
-static bool is_accepted(DType d, DType given) {
-  bool same_bits = dtype_memory_bits(d) == dtype_memory_bits(given);
-  bool unknown = dtype_is_float(d) && dtype_info[d].bits <= 16 && d != DTYPE_f16;
-  if (d == DTYPE_i8) return same_bits;
-  if (unknown) return same_bits && dtype_info[given].class == DTYPE_INT;
-  return (d == DTYPE_index && given == DTYPE_i64) || (d == DTYPE_i1 && given == DTYPE_i8);
-}
-
 static int64_t accepted(DType d) {
-  int64_t set = INT64_C(1) << d;
+  int64_t set = 0;
   for (int i = 0; i < DTYPE_COUNT; i++)
-    if (is_accepted(d, (DType)i)) set |= INT64_C(1) << i;
+    if (dtype_accepts(d, (DType)i)) set |= INT64_C(1) << i;
   return set;
 }
 

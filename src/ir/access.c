@@ -48,6 +48,14 @@ const char *memory_name(const Kernel *k, const Value *memory) {
   return k->params.at[root->index].name;
 }
 
+bool memory_is_written(const Kernel *k, const Value *memory) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    const Value *written = memory_written(op);
+    if (written && memory_root(written) == memory) return true;
+  }
+  return false;
+}
+
 bool memory_is_view(const Kernel *k, const Value *memory) {
   if (memory_is_scratch(memory)) return false;
   for (int i = 0; i < k->constraints.n; i++)

@@ -46,6 +46,7 @@ const char *memory_name(const Kernel *k, const Value *memory); /* of its root */
 
 /* An argument that a `view` row lets lie anyhow; else it is row-major and aligned to 16 bytes. */
 bool memory_is_view(const Kernel *k, const Value *memory);
+bool memory_is_written(const Kernel *k, const Value *memory); /* by any op of the kernel */
 /* What a launch says of an argument: $SIZE_a_0, $STRIDE_a_0; $BASE_a (dim -1) is its address, of
  * which some low bits are known. */
 const Sym *memory_symbol(const Kernel *k, const Value *memory, const char *what, int dim);

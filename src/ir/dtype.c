@@ -227,6 +227,15 @@ uint64_t dtype_int_bits(DType t, int64_t v) { return (uint64_t)v & ones(dtype_in
 
 static size_t width(DType t) { return (size_t)(dtype_info[t].bits + 7) / 8; }
 
+bool dtype_accepts(DType d, DType given) {
+  bool same_bits = dtype_memory_bits(d) == dtype_memory_bits(given);
+  bool unknown = dtype_is_float(d) && dtype_info[d].bits <= 16 && d != DTYPE_f16;
+  if (d == given) return true;
+  if (d == DTYPE_i8) return same_bits;
+  if (unknown) return same_bits && dtype_info[given].class == DTYPE_INT;
+  return (d == DTYPE_index && given == DTYPE_i64) || (d == DTYPE_i1 && given == DTYPE_i8);
+}
+
 size_t dtype_bytes(DType t, int64_t elements) {
   if (dtype_info[t].bits == 4) return ((size_t)elements + 1) / 2;
   return (size_t)elements * width(t);

@@ -79,7 +79,7 @@ static bool check_tensor(Eval *ev, int i) {
   if (b->rank != t->rank)
     return eval_fail(ev, DIAG_E0702, "argument `%s` has rank %d, expected %d", param_name(ev, i),
                      b->rank, t->rank);
-  if (dtype_info[b->dtype].bits != dtype_info[t->dtype].bits)
+  if (!dtype_accepts(t->dtype, b->dtype))
     return eval_fail(ev, DIAG_E0702, "argument `%s` has elements of %s, expected %s",
                      param_name(ev, i), dtype_info[b->dtype].name, dtype_info[t->dtype].name);
   return true;

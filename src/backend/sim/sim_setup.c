@@ -216,20 +216,40 @@ static void finish_geometry(Buffer *b) {
   b->elements = stride;
 }
 
-static bool is_written_by(const Kernel *k, const Value *memory) {
-  for (const Op *op = ir_first(k); op; op = ir_next(op))
-    if (memory_written(op) == memory) return true;
-  return false;
+/* Sizes that are not known (of an empty kernel's dims, say) are the tensor's own. */
+static bool check_size(Sim *s, const Param *p, const Type *t, const EvalBuffer *b, int d) {
+  const Constraint *device = kernel_constraint(s->k, CONSTRAINT_device, t->dims[d]);
+  const Sym *size = t->layout ? t->layout[d] : device ? device->size : t->dims[d];
+  int64_t expected;
+  if (!size || !has_value(s, size)) return true;
+  size = sym_ceil(s->cx->sym, size);
+  if (!size || !launch_value(s, size, p->at, &expected)) return false;
+  if (b->shape[d] == expected) return true;
+  return fail_setup(s, DIAG_E0702, p->at, "argument `%s` has size %lld along `%s`, expected %lld",
+                    p->name, (long long)b->shape[d], sym_text(s->cx->diags.arena, t->dims[d]),
+                    (long long)expected);
+}
+
+static bool check_tensor(Sim *s, const Param *p, const Type *t, const EvalBuffer *b) {
+  if (!b)
+    return fail_setup(s, DIAG_E0702, p->at, "argument `%s` is not a tensor, expected %s", p->name,
+                      type_text(s->cx->diags.arena, s->cx, t));
+  if (b->rank != t->rank)
+    return fail_setup(s, DIAG_E0702, p->at, "argument `%s` has rank %d, expected %d", p->name,
+                      b->rank, t->rank);
+  if (!dtype_accepts(t->dtype, b->dtype))
+    return fail_setup(s, DIAG_E0702, p->at, "argument `%s` has elements of %s, expected %s",
+                      p->name, dtype_info[b->dtype].name, dtype_info[t->dtype].name);
+  for (int d = 0; d < t->rank; d++)
+    if (!check_size(s, p, t, b, d)) return false;
+  return true;
 }
 
 static bool bind_tensor(Sim *s, int i) {
   const Value *v = s->k->body->args[i];
   const EvalBuffer *from = s->args[i].buffer;
   const Param *p = &s->k->params.at[i];
-  if (!from || from->rank != v->type->rank ||
-      dtype_info[from->dtype].bits != dtype_info[v->type->dtype].bits)
-    return fail_setup(s, DIAG_E0702, p->at, "argument `%s` is not a %s", p->name,
-                      type_text(s->cx->diags.arena, s->cx, v->type));
+  if (!check_tensor(s, p, v->type, from)) return false;
   Buffer *b = buffer_new(s, p->name, v->type);
   b->data = from->data;
   for (int d = 0; d < b->rank; d++) {
@@ -237,7 +257,8 @@ static bool bind_tensor(Sim *s, int i) {
     b->stride[d] = from->strides[d];
   }
   finish_geometry(b);
-  if (is_written_by(s->k, v) && !p->log) { /* of those who log the same element, anyone may win */
+  if (memory_is_written(s->k, v) &&
+      !p->log) { /* of those who log the same element, anyone may win */
     int64_t last = 0;
     for (int d = 0; d < b->rank; d++) last += (b->size[d] ? b->size[d] - 1 : 0) * b->stride[d];
     b->shadow = shadow_new(s->home, last + 1, buffer_halves(b));
