@@ -411,8 +411,17 @@ static bool fail_symbolic(const Distribution *d, const Op *op, const Sym *dim, c
   return false;
 }
 
+static bool fail_large(const Distribution *d, const Op *op, const Type *t) {
+  Arena *a = DIAGS(d)->arena;
+  Diag *r = diag_add(DIAGS(d), DIAG_E0606, op->at,
+                     "a %s of a workgroup has more than 2^30 elements", type_text(a, d->k->cx, t));
+  diag_hint(DIAGS(d), r, "make the tiles of its dimensions smaller");
+  return false;
+}
+
 bool distribute_extents(const Distribution *d, const Op *op, const Type *t, int *extent) {
-  enum { MOST = 1 << 20 };
+  enum { MOST = 1 << 20, MOST_IN_ALL = 1 << 30 };
+  int64_t all = 1;
   for (int i = 0; i < t->rank; i++) {
     Place place;
     int64_t n;
@@ -424,6 +433,8 @@ bool distribute_extents(const Distribution *d, const Op *op, const Type *t, int 
       return false;
     }
     extent[i] = (int)n;
+    all *= n;
+    if (all > MOST_IN_ALL) return fail_large(d, op, t);
   }
   return true;
 }

@@ -17,6 +17,7 @@
 
 enum {
   EVAL_AXES = IR_MAX_RANK + 2, /* of a box: a contraction adds one dimension to its result's */
+  TILE_MOST = 1 << 28,         /* elements of a tile */
   EVAL_GRID = 5                /* workgroup dimensions that constraints may name */
 };
 

@@ -299,9 +299,21 @@ bool place_axis(Eval *ev, const Sym *dim, Axis *out) {
   return true;
 }
 
+static bool fail_large(Eval *ev, const Type *t) {
+  eval_fail(ev, DIAG_E0706, "a %s of a workgroup has more than 2^28 elements",
+            type_text(ev->cx->diags.arena, ev->cx, t));
+  eval_hint(ev, "make the tiles of its dimensions smaller");
+  return false;
+}
+
 bool place_box(Eval *ev, const Type *t, Box *out) {
+  int64_t all = 1;
   out->rank = t->rank;
-  for (int i = 0; i < t->rank; i++)
+  for (int i = 0; i < t->rank; i++) {
     if (!place_axis(ev, t->dims[i], &out->axis[i])) return false;
+    int64_t n = out->axis[i].n;
+    if (n > 0 && all > TILE_MOST / n) return fail_large(ev, t);
+    all *= n;
+  }
   return true;
 }
