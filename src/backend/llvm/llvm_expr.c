@@ -69,12 +69,20 @@ static const char *in_bits(Llvm *p, const char *name, int bits) {
   return llvm_let(p, "trunc i64 %s to i%d", name, bits);
 }
 
+/* Symbols of a launch may be 0 where they should not; x86-64 would end the process. */
+static const char *never_zero(Llvm *p, const char *divisor, int bits) {
+  if (*divisor != '%') return divisor;
+  const char *zero = llvm_let(p, "icmp eq i%d %s, 0", bits, divisor);
+  return llvm_let(p, "select i1 %s, i%d 1, i%d %s", zero, bits, bits, divisor);
+}
+
 /* Rounds down; the divisor is positive. */
 static const char *divide(Code *c, const SymOp *s, bool rest) {
   Llvm *p = c->p;
   const SymOp *ops = c->code->ops;
   int bits = s->bits == 32 && ops[s->a].bits == 32 && ops[s->b].bits == 32 ? 32 : 64;
-  const char *a = in_bits(p, c->name[s->a], bits), *b = in_bits(p, c->name[s->b], bits);
+  const char *a = in_bits(p, c->name[s->a], bits);
+  const char *b = never_zero(p, in_bits(p, c->name[s->b], bits), bits);
   const char *r = llvm_let(p, "srem i%d %s, %s", bits, a, b), *out;
   const char *below = llvm_let(p, "icmp slt i%d %s, 0", bits, r);
   if (rest) {
