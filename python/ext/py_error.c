@@ -116,10 +116,27 @@ static PyObject *take(PyState *st, wv_ctx *cx) {
 PyObject *py_error_take(PyState *st) { return take(st, st->cx); }
 PyObject *py_error_take_from(PyState *st, wv_ctx *cx) { return take(st, cx); }
 
-/* The rendered texts of a list of diagnostics, one after the other. */
+static bool is_remark(PyObject *diagnostic) {
+  PyObject *severity = PyStructSequence_GetItem(diagnostic, 0);
+  return PyUnicode_Check(severity) && PyUnicode_CompareWithASCIIString(severity, "remark") == 0;
+}
+
+/* What went wrong comes before what was merely noticed on the way. */
+static PyObject *errors_first(PyObject *list) {
+  Py_ssize_t n = PyList_Size(list), at = 0;
+  PyObject *sorted = PyList_New(n);
+  for (int remarks = 0; sorted && remarks < 2; remarks++)
+    for (Py_ssize_t i = 0; i < n; i++)
+      if (is_remark(PyList_GetItem(list, i)) == (remarks != 0))
+        PyList_SetItem(sorted, at++, Py_NewRef(PyList_GetItem(list, i)));
+  return sorted;
+}
+
+/* The rendered texts of errors and warnings, one after the other. */
 static PyObject *joined(PyObject *list) {
   PyObject *all = PyUnicode_FromString("");
   for (Py_ssize_t i = 0; all && i < PyList_Size(list); i++) {
+    if (is_remark(PyList_GetItem(list, i))) continue;
     PyObject *text = PyStructSequence_GetItem(PyList_GetItem(list, i), 8);
     PyObject *more = PyUnicode_Concat(all, text);
     Py_DECREF(all);
@@ -129,8 +146,9 @@ static PyObject *joined(PyObject *list) {
 }
 
 PyObject *py_error_make(PyState *st, wv_ctx *cx, PyObject *type) {
-  PyObject *list = take(st, cx);
+  PyObject *found = take(st, cx), *list = found ? errors_first(found) : NULL;
   PyObject *text = list ? joined(list) : NULL;
+  Py_XDECREF(found);
   PyObject *error = text ? PyObject_CallFunction(type, "O", text) : NULL;
   if (error && PyObject_SetAttrString(error, "diagnostics", list) < 0) Py_CLEAR(error);
   Py_XDECREF(text);

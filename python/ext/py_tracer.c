@@ -59,11 +59,13 @@ static wv_value *operand(TracerObject *t, const char *op, PyObject *o, const wv_
     if (e) return scalar_of(t, e, like, at);
     number = !PyErr_Occurred() && PyNumber_Check(o);
   }
-  if (like && number) return literal_of(t, o, like, at);
-  if (!PyErr_Occurred())
-    PyErr_Format(PyExc_TypeError, "%s: expected a traced value, got %R", op,
-                 (PyObject *)Py_TYPE(o));
-  return NULL;
+  wv_value *literal = like && number ? literal_of(t, o, like, at) : NULL;
+  bool no_number =
+      !literal && (!PyErr_Occurred() || (number && PyErr_ExceptionMatches(PyExc_TypeError)));
+  if (no_number)
+    PyErr_Format(PyExc_TypeError, "%s: expected a traced value%s, got %R", op,
+                 like ? " or a number" : "", (PyObject *)Py_TYPE(o));
+  return literal;
 }
 
 /* The operands of an op. Numbers take the dtype of the last value among them: the branches of a

@@ -94,13 +94,39 @@ static Py_hash_t value_hash(PyObject *self) {
   return h == -1 ? -2 : h;
 }
 
-static int value_bool(PyObject *self) {
+/* What Python would do with a number is a mistake here. */
+static PyObject *refuse(PyObject *self, const char *code, const char *text, const char *hint) {
   PyState *st = py_value_tracer(self)->st;
   wv_place at;
-  if (py_place_here(st, &at))
-    py_error_report(st, "E0403", at, "a traced value has no truth value at trace time",
-                    "branch with `@conditional(...)`, or choose between values with `select`");
+  return py_place_here(st, &at) ? py_error_report(st, code, at, text, hint) : NULL;
+}
+
+static int value_bool(PyObject *self) {
+  refuse(self, "E0403", "a traced value has no truth value at trace time",
+         "branch with `@conditional(...)`, or choose between values with `select`; conditions are "
+         "joined by `&` and `|`, and `max` of two values is `maximum`");
   return -1;
+}
+
+static PyObject *value_float(PyObject *self) {
+  return refuse(self, "E0403", "a traced value is no Python number at trace time",
+                "functions of values are those of `tkw`, such as `tkw.exp`, not of `math`");
+}
+
+static PyObject *value_matmul(PyObject *a, PyObject *b) {
+  return refuse(py_value_check(a) ? a : b, "E0310", "`@` is no operation of values",
+                "`mma(lhs, rhs, acc)` multiplies matrices: lhs[m, k], rhs[n, k], acc[m, n]");
+}
+
+static PyObject *value_power(PyObject *a, PyObject *b, PyObject *Py_UNUSED(modulus)) {
+  return refuse(py_value_check(a) ? a : b, "E0310", "`**` is no operation of values",
+                "multiply, or use `powf(a, b)`");
+}
+
+static PyObject *value_call(PyObject *self, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(named)) {
+  return refuse(self, "E0310", "a value cannot be called",
+                "the body of a loop or conditional runs where it is written; its name then stands "
+                "for the result");
 }
 
 /* ---- looking ------------------------------------------------------------------------------- */
@@ -137,19 +163,19 @@ static PyGetSetDef value_getset[] = {
 static PyObject *value_item(PyObject *self, PyObject *key) {
   bool first = PyLong_Check(key) && PyLong_AsLong(key) == 0;
   if (((ValueObject *)self)->only_result && first) return Py_NewRef(self);
-  PyState *st = py_value_tracer(self)->st;
-  wv_place at;
-  if (!py_place_here(st, &at)) return NULL;
-  return py_error_report(st, "E0310", at, "a value cannot be indexed",
-                         "read a part of a tensor with an IndexMapping: `read(x, mapping=...)`");
+  return refuse(self, "E0310", "a value cannot be indexed",
+                "read a part of a tensor with an IndexMapping: `read(x, mapping=...)`");
+}
+
+static int value_set_item(PyObject *self, PyObject *Py_UNUSED(key), PyObject *Py_UNUSED(v)) {
+  refuse(self, "E0310", "a value cannot be assigned to", "store with `write(register, memory)`");
+  return -1;
 }
 
 static PyObject *value_iter(PyObject *self) {
-  PyState *st = py_value_tracer(self)->st;
-  wv_place at;
-  if (!py_place_here(st, &at)) return NULL;
-  return py_error_report(st, "E0404", at, "one value cannot be unpacked into several",
-                         "a loop or conditional has as many results as values are carried");
+  return refuse(self, "E0404", "one value cannot be unpacked into several, or looped over",
+                "a loop or conditional has as many results as values are carried; elements are "
+                "added up by `tkw.sum(x, dim=N)`");
 }
 
 static PyType_Slot value_slots[] = {
@@ -161,6 +187,11 @@ static PyType_Slot value_slots[] = {
     {Py_tp_getset, value_getset},
     {Py_tp_iter, value_iter},
     {Py_mp_subscript, value_item},
+    {Py_mp_ass_subscript, value_set_item},
+    {Py_tp_call, value_call},
+    {Py_nb_matrix_multiply, value_matmul},
+    {Py_nb_power, value_power},
+    {Py_nb_float, value_float},
     {Py_nb_add, value_add},
     {Py_nb_subtract, value_sub},
     {Py_nb_multiply, value_mul},

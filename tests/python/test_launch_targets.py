@@ -115,7 +115,7 @@ def test_wrong_options():
 def test_named_arguments():
     compiled = compile_scale(target="eval")
     args = [np.zeros((2, 2), "f4") for _ in compiled.ir.params]
-    with pytest.raises(TypeError, match="no named argument `strem`"):
+    with pytest.raises(TypeError, match="no parameter `strem`; did you mean `stream`"):
         compiled(*args, strem=1)
     with pytest.raises(TypeError, match="no argument `strem`"):
         compiled.launch(*args, strem=1)

@@ -409,6 +409,16 @@ def _name_arguments(body: Callable[..., Any], carried: tuple[Value, ...]) -> Non
         tracer.name(value, name)
 
 
+def _need_carried(carried: tuple, where: str) -> None:
+    for value in carried:
+        if not isinstance(value, Value):
+            _wave.report(
+                "E0315",
+                f"{where} has {value!r}, but registers are carried",
+                "say its shape and type: `Register[M, N, f32](0.0)`",
+            )
+
+
 def _trace_body(
     body: Callable[..., Any],
     op: str,
@@ -418,6 +428,12 @@ def _trace_body(
 ) -> Any:
     """Opens a region, runs `body` in it, closes it. `optional`: the body may take and return
     nothing."""
+    if body.__code__.co_flags & inspect.CO_GENERATOR:
+        _wave.report(
+            "E0408",
+            f"`{body.__name__}` has a `yield`: calling it does not run its body",
+            "hand values on with `return`",
+        )
     tracer = _wave.current(op)
     carried = tracer.begin(op, operands, attrs)
     if optional and body.__code__.co_argcount == 0:
@@ -448,6 +464,7 @@ def iterate(
     sets the next position with `set_symbol(axis, ...)`.
     """
     carried = (init_args,) if isinstance(init_args, Value) else tuple(init_args)
+    _need_carried(carried, "init_args")
     attrs: dict[str, Any] = {"axis": axis, "tag": tag}
     if condition is not None and start is None:
         _wave.report(
@@ -482,7 +499,8 @@ def conditional(
     With `else_return`, the body returns as many values; where the condition does not hold the
     result is `else_return`.
     """
-    carried = tuple(else_return or ())
+    carried = (else_return,) if isinstance(else_return, Value) else tuple(else_return or ())
+    _need_carried(carried, "else_return")
     attrs: dict[str, Any] = {"tag": tag}
     if isinstance(condition, Value):
         operands = (condition, *carried)

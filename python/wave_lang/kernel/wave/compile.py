@@ -136,6 +136,17 @@ def _prepared(
     return trace, ir
 
 
+def _check_arguments(options: Any, kernel: Any) -> None:
+    if isinstance(options, LaunchableWave):
+        raise TypeError("the options come first: wave_compile(options, kernel)")
+    if not isinstance(options, WaveCompileOptions):
+        raise TypeError(f"expected WaveCompileOptions(...) as first argument, got {options!r}")
+    if isinstance(kernel, WaveKernel):
+        raise TypeError(f"`{kernel.name}` is compiled already: compile the function it was made of")
+    if not isinstance(kernel, LaunchableWave):
+        raise TypeError(f"expected a function decorated with @wave(...), got {kernel!r}")
+
+
 def wave_compile(
     options: WaveCompileOptions, kernel: LaunchableWave, schedule: WaveSchedule | None = None
 ) -> WaveKernel:
@@ -145,8 +156,7 @@ def wave_compile(
     compiles for that one. Mistakes raise CompileError, which shows the user's line. `schedule`
     orders the instructions of a loop by hand; it never changes results.
     """
-    if not isinstance(kernel, LaunchableWave):
-        raise TypeError(f"expected a function decorated with @wave(...), got {kernel!r}")
+    _check_arguments(options, kernel)
     options.validate()
     machine = machine_of(options)
     trace, ir = _prepared(options, kernel, schedule)

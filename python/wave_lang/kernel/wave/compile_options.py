@@ -150,6 +150,10 @@ class WaveCompileOptions:
     def validate(self) -> None:
         """ValueError when options contradict each other, CompileError for an unknown target."""
         self._check_target()
+        if not isinstance(self.subs, Mapping):
+            raise TypeError(f"subs must be a dictionary {{symbol: value}}, not {self.subs!r}")
+        if not isinstance(self.dynamic_symbols, (list, tuple, set, frozenset)):
+            raise TypeError(f"dynamic_symbols must be a list, not {self.dynamic_symbols!r}")
         if self.assume not in ("check", "ignore"):
             raise ValueError(f"assume must be 'check' or 'ignore', not {self.assume!r}")
         if self.backend not in ("llvm", "asm"):

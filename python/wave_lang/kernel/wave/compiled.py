@@ -181,11 +181,20 @@ class WaveKernel(Launchable):
         self(*args, **named)
 
     def _call_named(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """A call with `stream=` or `debug_logs=`."""
-        wrong = [name for name in named if name not in ("stream", "debug_logs")]
-        if wrong:
-            raise TypeError(f"{self.name}() has no named argument `{wrong[0]}`")
-        self.launch(*args, **named)
+        """A call with `stream=`, `debug_logs=`, or parameters by their names."""
+        names = [param.name for param in self.ir.params]
+        own = {name: named.pop(name) for name in ("stream", "debug_logs") if name in named}
+        for name in named:
+            if name not in names:
+                near = _wave.nearest(name, [*names, "stream", "debug_logs"])
+                also = f"; did you mean `{near}`?" if near else ""
+                raise TypeError(f"{self.name}() has no parameter `{name}`{also}")
+            if name in names[: len(args)]:
+                raise TypeError(f"{self.name}() got two values for `{name}`")
+        missing = [name for name in names[len(args) :] if name not in named]
+        if missing and named:
+            raise TypeError(f"{self.name}() lacks an argument: `{missing[0]}`")
+        self.launch(*args, *(named[name] for name in names[len(args) :] if named), **own)
 
     def _launch_first(
         self, kind: str, args: tuple[Any, ...], stream: Any, logs: dict[str, Any] | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from types import CodeType
 from typing import Any, Callable, Iterable, Sequence
 
 from ... import _wave
@@ -38,6 +39,16 @@ def _annotations(fn: Function, localns: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _function_of(given: Any) -> Function:
+    """What `@wave` was put on: a function, that of a staticmethod too."""
+    fn = given.__func__ if isinstance(given, staticmethod) else given
+    if isinstance(fn, LaunchableWave):
+        raise TypeError(f"`{fn.name}` is a kernel already: decorate it with `@wave(...)` once")
+    if not inspect.isfunction(fn):
+        raise TypeError(f"`@wave(...)` makes a kernel of a function, not of {given!r}")
+    return fn
+
+
 class LaunchableWave:
     """A kernel: a function with constraints. Compile it with `wave_compile` to call it."""
 
@@ -48,25 +59,60 @@ class LaunchableWave:
         fn: Function,
         localns: dict[str, Any] | None = None,
     ):
+        if isinstance(constraints, Constraint):
+            raise TypeError("constraints are a list: `@wave([WorkgroupConstraint(...), ...])`")
         self.constraints: list[Constraint] = list(constraints or ())
         self._name = name
         self._f = fn
-        self._place = (fn.__code__.co_filename, fn.__code__.co_firstlineno, 0, 0)
+        self._written = inspect.unwrap(fn)  # below other decorators
+        code = self._written.__code__
+        self._place = (code.co_filename, code.co_firstlineno, 0, 0)
+        self._refuse_kind(code)
         self._params = self._parameters(localns or {})
         self.__name__ = name
         self.__doc__ = fn.__doc__
         self.__wrapped__ = fn
 
+    def _refuse_kind(self, code: CodeType) -> None:
+        """Functions that cannot be kernels: calling them does not run their bodies, or does not
+        say how many arguments there are."""
+        if code.co_flags & (
+            inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+        ):
+            _wave.report(
+                "E0408",
+                f"`{self._name}` has a `yield` or is `async`: calling it does not run its body",
+                "a kernel is a plain function that writes its results to memory",
+                self._place,
+            )
+        if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+            _wave.report(
+                "E0319",
+                f"`{self._name}` takes any number of arguments",
+                "name each parameter and annotate it",
+                self._place,
+            )
+
     def _parameters(self, localns: dict[str, Any]) -> list[tuple[str, Any]]:
-        annotations = _annotations(self._f, localns)
+        code, annotations = self._written.__code__, _annotations(self._written, localns)
         found = []
-        for name in self._f.__code__.co_varnames[: self._f.__code__.co_argcount]:
+        for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
             annotation = annotations.get(name)
             if not isinstance(annotation, (Memory, DataType, SymbolBind)):
+                has = (
+                    f"the type {annotation!r}, which kernels lack"
+                    if name in annotations
+                    else "no type"
+                )
                 _wave.report(
                     "E0319",
-                    f"parameter `{name}` of `{self._name}` has no type",
-                    "annotate it with Memory[...], an element type such as f32, or SymbolBind[...]",
+                    f"parameter `{name}` of `{self._name}` has {has}",
+                    (
+                        "kernels of a class are static: put @staticmethod above @wave(...)"
+                        if name == "self"
+                        else "annotate it with Memory[...], an element type such as f32, or "
+                        "SymbolBind[...]"
+                    ),
                     self._place,
                 )
             found.append((name, annotation))
@@ -97,6 +143,18 @@ class LaunchableWave:
             values.append(value)
         return values
 
+    def _run(self, values: list["_wave.Value"]) -> None:
+        plain = self._written.__code__.co_argcount
+        names = [name for name, _ in self._params]
+        returned = self._f(*values[:plain], **dict(zip(names[plain:], values[plain:])))
+        if returned is not None:
+            _wave.report(
+                "E0404",
+                f"`{self._name}` returns {returned!r}, but nobody takes what a kernel returns",
+                "give it a memory to write to: `write(value, memory)`",
+                self._place,
+            )
+
     def capture(self) -> Trace:
         """Runs the function once with traced values: the kernel and its debug logs."""
         logs: list[DebugLog] = []
@@ -106,7 +164,7 @@ class LaunchableWave:
             with tracer:
                 for constraint in self.constraints:
                     tracer.constrain(row_of(constraint))
-                self._f(*self._trace_params(tracer))
+                self._run(self._trace_params(tracer))
                 return Trace(tracer.finish(), logs)
         finally:
             current_logs.reset(token)
@@ -133,8 +191,17 @@ class LaunchableWave:
 def wave(constraints: Sequence[Constraint] | None = None) -> Callable[[Function], LaunchableWave]:
     """Makes a kernel of a function: `@wave(constraints)`."""
     localns = sys._getframe(1).f_locals
+    if inspect.isfunction(constraints):
+        code = constraints.__code__
+        _wave.report(
+            "E0201",
+            f"`{constraints.__name__}` is decorated with a bare `@wave`, without constraints",
+            "write `@wave([HardwareConstraint(threads_per_wave=64), ...])`",
+            (code.co_filename, code.co_firstlineno, 0, 0),
+        )
 
-    def decorate(fn: Function) -> LaunchableWave:
+    def decorate(given: Any) -> LaunchableWave:
+        fn = _function_of(given)
         return LaunchableWave(constraints, fn.__name__, fn, localns)
 
     return decorate
@@ -146,7 +213,8 @@ def wave_trace_only(
     """Like `wave`; calling the result traces the function and returns the kernel."""
     localns = sys._getframe(1).f_locals
 
-    def decorate(fn: Function) -> Callable[[], Kernel]:
+    def decorate(given: Any) -> Callable[[], Kernel]:
+        fn = _function_of(given)
         return LaunchableWave(constraints, fn.__name__, fn, localns).trace
 
     return decorate
