@@ -3,6 +3,7 @@
  * Exit status: 0 all well, 1 diagnostics were reported, 2 the command line or a file is wrong. */
 #include "wavec.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +78,7 @@ static int explain(const char *word) {
 /* The whole file and a final NUL, from malloc; NULL after complaining. */
 static char *read_text(const char *path, size_t *len) {
   FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-  if (!f) return complain("cannot read %s", path), NULL;
+  if (!f) return complain("cannot read %s: %s", path, strerror(errno)), NULL;
   char *text = NULL;
   size_t n = 0, cap = 0, got;
   do {
@@ -280,7 +281,7 @@ static int compile_files(const Options *o) {
   if (o->emit && strcmp(o->emit, "obj") == 0 && (!o->output || o->files.n > 1))
     return complain("--emit=obj writes the object of one file: -o NAME.o"), STATUS_USAGE;
   FILE *out = to_file ? fopen(o->output, "w") : stdout;
-  if (!out) return complain("cannot write %s", o->output), STATUS_USAGE;
+  if (!out) return complain("cannot write %s: %s", o->output, strerror(errno)), STATUS_USAGE;
   int status = STATUS_OK;
   for (int i = 0; i < o->files.n; i++) {
     int one = compile_file(o, o->files.at[i], out);
@@ -302,5 +303,7 @@ int main(int argc, char **argv) {
   else if (o.explain) status = explain(o.explain);
   else status = compile_files(&o);
   free_options(&o);
-  return status;
+  if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+  complain("cannot write to the standard output: %s", strerror(errno));
+  return STATUS_USAGE;
 }

@@ -58,7 +58,8 @@ static bool size_of(const Call *c, const Argument *a, wv_expr e, int64_t *out) {
   if (value && wv_expr_symbols(value, &missing, 1) > 0)
     return complain("the size `%s` of `%s` is not known: give --set %s=N", text, a->name,
                     wv_expr_name(missing));
-  return complain("the size `%s` of `%s` is not a whole number", text, a->name);
+  return complain("the size `%s` of `%s` is `%s`, expected a whole number from 0 on", text, a->name,
+                  value ? wv_expr_text(c->cx, value) : "too large");
 }
 
 static bool shape_of(const Call *c, Argument *a) {

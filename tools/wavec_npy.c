@@ -1,5 +1,6 @@
 /* wavec_npy.c: NumPy's file format: a magic word, a Python dictionary, the elements. Element types
  * that NumPy does not know travel as integers of their width, packed ones as rows of bytes. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,7 +121,7 @@ static bool read_elements(const char *path, FILE *f, Array *out) {
 static bool read_file(const char *path, Array *out, bool elements) {
   FILE *f = fopen(path, "rb");
   *out = (Array){0};
-  if (!f) return complain("cannot read %s", path);
+  if (!f) return complain("cannot read %s: %s", path, strerror(errno));
   bool ok = read_header(path, f, out) && (!elements || read_elements(path, f, out));
   fclose(f);
   return ok;

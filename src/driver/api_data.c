@@ -4,7 +4,7 @@
 #include "ir/dtype.h"
 
 bool wv_kernel_row(const wv_kernel *k, int i, const char **kind, wv_expr *dim, wv_expr *size) {
-  if (i < 0 || i >= k->k->constraints.n) return false;
+  if (!k || i < 0 || i >= k->k->constraints.n) return false;
   const Constraint *c = &k->k->constraints.at[i];
   *kind = constraint_name[c->kind];
   *dim = api_expr(c->dim);
@@ -14,7 +14,7 @@ bool wv_kernel_row(const wv_kernel *k, int i, const char **kind, wv_expr *dim, w
 
 wv_expr wv_type_extent(wv_type handle, int i) {
   const Type *t = api_type(handle);
-  return i >= 0 && i < t->rank && t->layout ? api_expr(t->layout[i]) : NULL;
+  return t && i >= 0 && i < t->rank && t->layout ? api_expr(t->layout[i]) : NULL;
 }
 
 size_t wv_data_bytes(const char *dtype, int64_t elements) {

@@ -72,24 +72,24 @@ int wv_diag_notes(wv_ctx *cx, int i, wv_note *out, int cap) {
 void wv_diag_clear(wv_ctx *cx) { diags_clear(&cx->cx->diags); }
 
 void wv_diag_report(wv_ctx *cx, const char *code, wv_place at, const char *text, const char *hint) {
-  DiagCode c = diag_find(code);
-  WV_ASSERT(c != DIAG_COUNT);
-  Diag *d = diag_add(&cx->cx->diags, c, api_span(cx->cx, at), "%s", text);
+  DiagCode c = code ? diag_find(code) : DIAG_COUNT;
+  if (c == DIAG_COUNT) c = DIAG_E0105; /* a front end's slip; what it says is still said */
+  Diag *d = diag_add(&cx->cx->diags, c, api_span(cx->cx, at), "%s", text ? text : "");
   if (hint) diag_hint(&cx->cx->diags, d, "%s", hint);
 }
 
 void wv_source(wv_ctx *cx, const char *file, const char *text) {
   Sources *s = &cx->cx->sources;
-  sources_give_text(s, sources_file(s, file, NULL), text);
+  if (file && text) sources_give_text(s, sources_file(s, file, NULL), text);
 }
 
 const char *wv_explain(const char *code) {
-  DiagCode c = diag_find(code);
+  DiagCode c = code ? diag_find(code) : DIAG_COUNT;
   return c == DIAG_COUNT ? NULL : diag_info[c].explanation;
 }
 
 const char *wv_nearest(const char *word, const char *const *words, int n) {
-  return diag_nearest(word, words, n);
+  return word ? diag_nearest(word, words, n) : NULL;
 }
 
 /* ---- expressions ---- */
@@ -157,6 +157,7 @@ static const Sym *apply_operator(SymCtx *cx, const char *op, const wv_expr *args
 }
 
 wv_expr wv_expr_op(wv_ctx *cx, const char *op, const wv_expr *args, int n) {
+  if (!op || (n > 0 && !args)) return NULL;
   for (int i = 0; i < n; i++)
     if (!args[i]) return NULL;
   const Sym *s = apply_operator(cx->cx->sym, op, args, n);
@@ -166,6 +167,7 @@ wv_expr wv_expr_op(wv_ctx *cx, const char *op, const wv_expr *args, int n) {
 }
 
 wv_expr wv_expr_parse(wv_ctx *cx, const char *text) {
+  if (!text) return NULL;
   size_t at = 0;
   const Sym *s = sym_parse(cx->cx->sym, text, strlen(text), &at);
   if (s) return api_expr(s);
@@ -189,25 +191,27 @@ const char *wv_expr_kind(wv_expr e) {
 #define SYM(name, spelling, doc) [SYM_##name] = #name,
 #include "sym/sym.def"
   };
-  return names[sym_kind(api_sym(e))];
+  return e ? names[sym_kind(api_sym(e))] : NULL;
 }
 
-int wv_expr_nargs(wv_expr e) { return sym_nargs(api_sym(e)); }
+int wv_expr_nargs(wv_expr e) { return e ? sym_nargs(api_sym(e)) : 0; }
 wv_expr wv_expr_arg(wv_ctx *cx, wv_expr e, int i) {
-  return api_expr(sym_arg(cx->cx->sym, api_sym(e), i));
+  bool there = i >= 0 && i < wv_expr_nargs(e);
+  return there ? api_expr(sym_arg(cx->cx->sym, api_sym(e), i)) : NULL;
 }
-bool wv_expr_is_bool(wv_expr e) { return sym_is_bool(api_sym(e)); }
+bool wv_expr_is_bool(wv_expr e) { return e && sym_is_bool(api_sym(e)); }
 
 bool wv_expr_constant(wv_expr e, int64_t *num, int64_t *den) {
   const Sym *s = api_sym(e);
+  if (!s) return false;
   if (sym_kind(s) != SYM_bool) return sym_is_rational(s, num, den);
   *den = 1;
   return sym_eval(s, NULL, 0, num);
 }
 
-const char *wv_expr_name(wv_expr e) { return sym_name(api_sym(e)); }
-bool wv_expr_nonneg(wv_expr e) { return sym_is_nonneg_symbol(api_sym(e)); }
-uint64_t wv_expr_hash(wv_expr e) { return hash_mix(0, sym_id(api_sym(e))); }
+const char *wv_expr_name(wv_expr e) { return e ? sym_name(api_sym(e)) : NULL; }
+bool wv_expr_nonneg(wv_expr e) { return e && sym_is_nonneg_symbol(api_sym(e)); }
+uint64_t wv_expr_hash(wv_expr e) { return e ? hash_mix(0, sym_id(api_sym(e))) : 0; }
 
 int wv_expr_symbols(wv_expr e, wv_expr *out, int cap) {
   int n = sym_free_symbols(api_sym(e), NULL, 0);
@@ -317,7 +321,7 @@ wv_type wv_scalar_type(wv_ctx *cx, const char *dtype) {
 
 /* As many entries as a type can have: the type constructor refuses a larger rank. */
 static const Sym *const *dims_of(const wv_expr *from, int rank, const Sym **out) {
-  for (int i = 0; i < rank && i < IR_MAX_RANK; i++) out[i] = api_sym(from[i]);
+  for (int i = 0; i < rank && i < IR_MAX_RANK; i++) out[i] = from ? api_sym(from[i]) : NULL;
   return out;
 }
 
@@ -325,6 +329,7 @@ wv_type wv_tile_type(wv_ctx *cx, const wv_expr *dims, int rank, const char *dtyp
   const Sym *d[IR_MAX_RANK];
   DType t;
   if (!find_dtype(cx, dtype, &t)) return NULL;
+  if (rank < 0) return made(cx, NULL);
   return made(cx, type_tile(cx->cx, dims_of(dims, rank, d), rank, t));
 }
 
@@ -339,17 +344,17 @@ wv_type wv_mem_type(wv_ctx *cx, const wv_expr *dims, int rank, const char *dtype
 }
 
 const char *wv_type_text(wv_ctx *cx, wv_type t) {
-  return type_text(cx->cx->arena, cx->cx, api_type(t));
+  return t ? type_text(cx->cx->arena, cx->cx, api_type(t)) : NULL;
 }
 
 const char *wv_type_kind(wv_type t) {
   static const char *const kinds[] = {"scalar", "vec", "tile", "mem", "token"};
-  return kinds[api_type(t)->kind];
+  return t ? kinds[api_type(t)->kind] : NULL;
 }
 
-const char *wv_type_dtype(wv_type t) { return dtype_info[api_type(t)->dtype].name; }
-int wv_type_rank(wv_type t) { return api_type(t)->rank; }
+const char *wv_type_dtype(wv_type t) { return t ? dtype_info[api_type(t)->dtype].name : NULL; }
+int wv_type_rank(wv_type t) { return t ? api_type(t)->rank : 0; }
 wv_expr wv_type_dim(wv_type t, int i) {
-  return i >= 0 && i < api_type(t)->rank ? api_expr(api_type(t)->dims[i]) : NULL;
+  return i >= 0 && i < wv_type_rank(t) ? api_expr(api_type(t)->dims[i]) : NULL;
 }
-wv_expr wv_type_space(wv_type t) { return api_expr(api_type(t)->space); }
+wv_expr wv_type_space(wv_type t) { return t ? api_expr(api_type(t)->space) : NULL; }

@@ -25,12 +25,14 @@ void wv_kernel_free(wv_kernel *k) {
 }
 
 wv_kernel *wv_kernel_clone(wv_kernel *k) {
+  if (!k) return NULL;
   wv_kernel *copy = handle_of(kernel_clone(k->k));
   if (k->tiles) copy->tiles = kernel_clone(k->tiles);
   return copy;
 }
 
 wv_kernel *wv_finish(wv_builder *b) {
+  if (!b) return NULL;
   arena_free(b->scratch);
   Kernel *k = build_finish(b->b);
   return k ? handle_of(k) : NULL;
@@ -48,6 +50,7 @@ static void put_row(Kernel *k, Constraint row) {
 }
 
 bool wv_kernel_constrain(wv_kernel *handle, const wv_constraint *rows, int n) {
+  if (!handle) return false;
   Kernel *k = handle->k;
   int before = k->constraints.n;
   Constraint *old = ARENA_ARRAY(k->arena, Constraint, before + 1);
@@ -66,24 +69,16 @@ bool wv_kernel_constrain(wv_kernel *handle, const wv_constraint *rows, int n) {
   return ok;
 }
 
-const char *wv_kernel_name(const wv_kernel *k) { return k->k->name; }
-int wv_kernel_nparams(const wv_kernel *k) { return kernel_given(k->k); }
-
-static bool is_stored_to(const Kernel *k, const Value *memory) {
-  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    const Value *written = memory_written(op);
-    if (written && memory_root(written) == memory) return true;
-  }
-  return false;
-}
+const char *wv_kernel_name(const wv_kernel *k) { return k ? k->k->name : NULL; }
+int wv_kernel_nparams(const wv_kernel *k) { return k ? kernel_given(k->k) : 0; }
 
 bool wv_kernel_param(const wv_kernel *handle, int i, const char **name, wv_type *t,
                      bool *is_output) {
+  if (i < 0 || i >= wv_kernel_nparams(handle)) return false;
   const Kernel *k = handle->k;
-  if (i < 0 || i >= kernel_given(k)) return false;
   *name = k->params.at[i].name;
   *t = (wv_type)k->body->args[i]->type;
-  *is_output = is_stored_to(k, k->body->args[i]);
+  *is_output = memory_is_written(k, k->body->args[i]);
   return true;
 }
 
@@ -99,8 +94,8 @@ static bool depends_on(const Op *op, const Value *memory) {
 }
 
 bool wv_kernel_param_is_read(const wv_kernel *handle, int i) {
+  if (!handle || i < 0 || i >= handle->k->params.n) return false;
   const Kernel *k = handle->k;
-  if (i < 0 || i >= k->params.n) return false;
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     if (depends_on(op, k->body->args[i])) return true;
   return false;
@@ -110,7 +105,7 @@ bool wv_kernel_param_is_read(const wv_kernel *handle, int i) {
 
 int wv_parse(wv_ctx *cx, const char *name, const char *text, wv_kernel **out, int cap) {
   int before = cx->cx->diags.errors;
-  KernelList list = ir_parse(cx->cx, name, text);
+  KernelList list = ir_parse(cx->cx, name ? name : "<text>", text ? text : "");
   bool failed = cx->cx->diags.errors > before;
   for (int i = 0; i < list.n; i++) {
     if (!failed && i < cap) out[i] = handle_of(list.at[i]);
@@ -127,6 +122,7 @@ static char *given_away(const char *text) {
 }
 
 char *wv_print(wv_kernel *k) {
+  if (!k) return NULL;
   Arena *a = arena_new();
   StrBuf out = {.arena = a};
   ir_print(&out, k->k);
@@ -136,6 +132,7 @@ char *wv_print(wv_kernel *k) {
 }
 
 char *wv_emit_ptx(wv_kernel *k, const char *target, bool fast_math) {
+  if (!k) return NULL;
   PtxOptions options = {.fast_math = fast_math};
   const TargetInfo *machine = target ? target_find(target).machine : NULL;
   Arena *a = arena_new();
@@ -149,6 +146,7 @@ char *wv_emit_ptx(wv_kernel *k, const char *target, bool fast_math) {
 }
 
 char *wv_emit_llvm(wv_kernel *k, const char *target) {
+  if (!k) return NULL;
   Arena *a = arena_new();
   LlvmHost host;
   LlvmKernel out;
@@ -177,15 +175,17 @@ char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, size_t *n)
 void wv_free(char *text) { free(text); }
 
 bool wv_verify(wv_kernel *k) {
+  if (!k) return false;
   ir_renumber(k->k);
   return ir_verify_constraints(k->k) && ir_verify(k->k);
 }
 
-bool wv_equal(wv_kernel *a, wv_kernel *b) { return ir_equal(a->k, b->k); }
+bool wv_equal(wv_kernel *a, wv_kernel *b) { return a && b && ir_equal(a->k, b->k); }
 
 /* ---- passes ---- */
 
 static PassOptions pass_options(const wv_pass_options *o) {
+  if (!o) return (PassOptions){0};
   return (PassOptions){.passes = o->passes,
                        .stop_after = o->stop_after,
                        .start_after = o->start_after,
@@ -198,12 +198,13 @@ static PassOptions pass_options(const wv_pass_options *o) {
 }
 
 bool wv_run_passes(wv_kernel *k, const wv_pass_options *o) {
+  if (!k) return false;
   PassOptions p = pass_options(o);
   return passes_run(k->k, &p);
 }
 
 const char *wv_kernel_level(const wv_kernel *k) {
-  return k->k->level == LEVEL_THREAD ? "thread" : "tile";
+  return !k ? NULL : k->k->level == LEVEL_THREAD ? "thread" : "tile";
 }
 
 typedef struct Lowering {
@@ -232,7 +233,9 @@ static void relay_write(void *user, const char *pass, const char *text) {
 }
 
 bool wv_lower(wv_kernel *k, const wv_pass_options *o) {
-  if (k->k->level == LEVEL_THREAD) return true;
+  static const wv_pass_options plain;
+  if (!k || k->k->level == LEVEL_THREAD) return k != NULL;
+  if (!o) o = &plain;
   Lowering l = {.o = o};
   PassOptions p = pass_options(o);
   p.write = o->write ? relay_write : NULL;
@@ -251,21 +254,28 @@ bool wv_lower(wv_kernel *k, const wv_pass_options *o) {
 
 /* ---- evaluation ---- */
 
-static bool buffer_of(Context *cx, const wv_buffer *from, EvalBuffer *out) {
-  if (from->rank > EVAL_MAX_RANK || !dtype_parse(from->dtype, &out->dtype)) {
-    diag_add(&cx->diags, DIAG_E0319, (Span){0}, "a tensor of rank %d and dtype `%s`", from->rank,
-             from->dtype);
-    return false;
-  }
+static bool refuse_buffer(Context *cx, int number, const char *why) {
+  diag_add(&cx->diags, DIAG_E0702, (Span){0}, "argument %d %s", number, why);
+  return false;
+}
+
+static bool buffer_of(Context *cx, int number, const wv_buffer *from, EvalBuffer *out) {
+  if (!dtype_parse(from->dtype, &out->dtype))
+    return refuse_buffer(cx, number, "has elements of a type that does not exist");
+  if (from->rank < 0 || from->rank > EVAL_MAX_RANK || (from->rank && !from->shape))
+    return refuse_buffer(cx, number, "has no shape, or too many dimensions");
   out->data = from->data;
   out->rank = from->rank;
   int64_t stride = 1;
   for (int i = from->rank - 1; i >= 0; i--) {
-    out->shape[i] = from->shape[i];
+    int64_t size = from->shape[i];
+    if (size < 0 || (size && stride > INT64_MAX / size))
+      return refuse_buffer(cx, number, "has a size that no tensor has");
+    out->shape[i] = size;
     out->strides[i] = from->strides ? from->strides[i] : stride;
-    stride *= from->shape[i];
+    stride *= size;
   }
-  return true;
+  return from->data || stride == 0 || refuse_buffer(cx, number, "has no memory: its address is 0");
 }
 
 void api_relay_log(void *user, const char *label, const EvalBuffer *v) {
@@ -285,13 +295,14 @@ EvalArg *api_args(Context *cx, Arena *a, const wv_arg *args, int nargs) {
   for (int i = 0; i < nargs; i++) {
     out[i] = (EvalArg){NULL, args[i].number, args[i].integer};
     if (!args[i].buffer) continue;
-    if (!buffer_of(cx, args[i].buffer, &buffers[i])) return NULL;
+    if (!buffer_of(cx, i, args[i].buffer, &buffers[i])) return NULL;
     out[i].buffer = &buffers[i];
   }
   return out;
 }
 
 bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_options *o) {
+  if (!k) return false;
   Arena *a = arena_new();
   EvalArg *translated = api_args(k->k->cx, a, args, nargs);
   ApiRelay relay = {0};
@@ -333,6 +344,7 @@ bool wv_target_info(int i, const char **name, const char **doc) {
 }
 
 const char *wv_target_kind(wv_ctx *cx, const char *name) {
+  if (!name) name = "";
   if (device_kind_called(name)) return "device";
   TargetChoice t = target_resolve(&cx->cx->diags, name);
   if (!t.machine) return NULL;

@@ -5,9 +5,12 @@
 #include "report/measured.h"
 
 char *wv_measurements_html(const wv_measurements *m) {
+  if (!m) return NULL;
+  wv_measurements titled = *m;
+  if (!titled.title) titled.title = "";
   Arena *a = arena_new();
   StrBuf out = {.arena = a};
-  measured_html(&out, m);
+  measured_html(&out, &titled);
   char *text = malloc(out.n + 1);
   if (text) memcpy(text, sb_text(&out), out.n + 1);
   arena_free(a);

@@ -37,7 +37,7 @@ static const char *text_of(wv_program *p, const ArtVariant *v, const char *what)
 }
 
 const char *wv_program_text(wv_program *p, wv_ctx *cx, int variant, const char *what) {
-  if (variant < 0 || variant >= p->art.nvariants) return NULL;
+  if (!what || variant < 0 || variant >= p->art.nvariants) return NULL;
   pthread_mutex_lock(&p->mutex);
   bool ok = program_compile(p, variant);
   program_forward(p, &cx->cx->diags);

@@ -11,6 +11,7 @@ struct wv_proof {
 };
 
 wv_proof *wv_prove(wv_kernel *handle) {
+  if (!handle) return NULL;
   Arena *a = arena_new();
   wv_proof *p = ARENA_NEW(a, wv_proof);
   ir_renumber(handle->k);
@@ -25,7 +26,7 @@ void wv_proof_free(wv_proof *p) {
   if (p) arena_free(p->arena);
 }
 
-const char *wv_proof_text(const wv_proof *p) { return p->text; }
+const char *wv_proof_text(const wv_proof *p) { return p ? p->text : NULL; }
 
 static void fill_row(const wv_proof *p, const AccessBounds *b, int i, wv_proof_row *out) {
   const Bound *bound = &b->bounds[i];

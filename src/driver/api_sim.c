@@ -51,6 +51,8 @@ static bool find_schedule(Context *cx, const char *word, SimOptions *out) {
 bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *o,
             wv_report **report) {
   static const wv_sim_options plain;
+  if (report) *report = NULL;
+  if (!k) return false;
   Context *cx = k->k->cx;
   Arena *a = arena_new();
   wv_report *r = ARENA_NEW(a, wv_report);

@@ -286,6 +286,7 @@ static const TargetInfo *find_machine(Context *cx, const Kernel *k, const wv_com
 wv_program *wv_compile(wv_kernel *k, const wv_compile_options *given) {
   static const wv_compile_options plain;
   const wv_compile_options *o = given ? given : &plain;
+  if (!k) return NULL;
   Context *cx = k->k->cx;
   CompileOptions options = {.start_after = o->start_after, .fast_math = o->fast_math};
   options.machine = find_machine(cx, k->k, o, &options.native);

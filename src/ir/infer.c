@@ -738,10 +738,18 @@ static RuleFn *const rules[RULE_COUNT] = {
     [RULE_WGMMA] = rule_wgmma,
 };
 
+static bool check_ept(const Infer *in) {
+  const Attr *ept = op_attr(in->op, ATTR_ept);
+  int64_t n;
+  if (!ept || !ept->sym || !sym_is_int(ept->sym, &n) || n > 0) return true;
+  return FAIL_HINT(in, E0318, "leave it out: the compiler chooses", "`%s` with %lld elements per thread",
+                   name_of(in), (long long)n);
+}
+
 bool ir_infer(Kernel *k, const Op *op, const Type *given, const Type **out) {
   Infer in = {k, op, given, out};
   bool tile = given && given->kind == TYPE_tile, vec = given && given->kind == TYPE_vec;
   if (k->level == LEVEL_THREAD ? tile : vec)
     return FAIL(&in, E0409, "%s cannot stand at %s level", shown(&in, given), tile ? "THREAD" : "TILE");
-  return rules[op_info[op->kind].rule](&in);
+  return check_ept(&in) && rules[op_info[op->kind].rule](&in);
 }

@@ -90,7 +90,7 @@ AttrKey attr_find(const char *name) {
 }
 
 bool dtype_parse(const char *name, DType *out) {
-  for (int i = 0; i < DTYPE_COUNT; i++)
+  for (int i = 0; name && i < DTYPE_COUNT; i++)
     if (strcmp(dtype_info[i].name, name) == 0) return *out = (DType)i, true;
   return false;
 }

@@ -23,8 +23,9 @@ static void fill_strides(const wv_tensor *t, int64_t *to) {
 }
 
 static bool tensor_fits(const Launcher *l, const ArtParam *p, const wv_tensor *t) {
-  return t && t->rank == p->rank && (unsigned)t->dtype < 63 && (p->accepts >> t->dtype & 1) &&
-         t->device.kind == l->art->device_kind && (unsigned)t->device.index < DEVICE_MOST;
+  return t && t->rank == p->rank && (t->shape || !t->rank) && (unsigned)t->dtype < 63 &&
+         (p->accepts >> t->dtype & 1) && t->device.kind == l->art->device_kind &&
+         (unsigned)t->device.index < DEVICE_MOST;
 }
 
 static bool fill_tensor(const wv_tensor *t, const ArtParam *p, int64_t *slots) {
@@ -83,6 +84,7 @@ static bool explain_tensor(const Launcher *l, Diags *diags, int i, const wv_tens
   if (!t) return wrong(l, diags, i, "is not a tensor, expected %s", p->type);
   if (t->rank != p->rank)
     return wrong(l, diags, i, "has rank %d, expected %d: %s", t->rank, p->rank, p->type);
+  if (t->rank && !t->shape) return wrong(l, diags, i, "has no shape, expected %s", p->type);
   if ((unsigned)t->dtype >= 63 || !(p->accepts >> t->dtype & 1)) {
     const char *found = wv_dtype_name(t->dtype, NULL, NULL);
     return wrong(l, diags, i, "has elements of %s, expected %s", found ? found : "an unknown type",

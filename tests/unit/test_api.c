@@ -126,9 +126,8 @@ TEST(gemm_computes) {
   const int64_t values[] = {M, N, K, 4, 4, 16};
   wv_constraint binds[6];
   for (int i = 0; i < 6; i++)
-    binds[i] = (wv_constraint){.kind = "bind",
-                               .dim = wv_symbol(cx, names[i], true),
-                               .size = wv_int(cx, values[i])};
+    binds[i] = (wv_constraint){
+        .kind = "bind", .dim = wv_symbol(cx, names[i], true), .size = wv_int(cx, values[i])};
   CHECK(wv_kernel_constrain(k, binds, 6));
   uint16_t a[M * K], b[N * K]; /* 1.0 and 2.0 as f16 */
   float c[M * N];
@@ -189,7 +188,8 @@ TEST(expressions_through_the_interface) {
   CHECK_INT(wv_expr_prove(cx, binary(cx, "gt", k, wv_int(cx, 1000)), facts, 3), -1);
   int64_t lo, hi, v;
   CHECK(wv_expr_range(cx, t0, facts, 3, &lo, &hi) && lo == 0 && hi == 255);
-  CHECK(wv_expr_eval(cx, binary(cx, "mul", k, k), &(wv_binding){k, wv_int(cx, 9)}, 1, &v) && v == 81);
+  CHECK(wv_expr_eval(cx, binary(cx, "mul", k, k), &(wv_binding){k, wv_int(cx, 9)}, 1, &v) &&
+        v == 81);
   wv_binding cycle[] = {{k, t0}, {t0, k}};
   CHECK(!wv_resolve(cx, cycle, 2));
   CHECK(wv_expr_parse(cx, "1 +") == NULL);
@@ -212,7 +212,54 @@ TEST(tables_end) {
   CHECK(wv_explain("E0203") != NULL && wv_explain("E9999") == NULL);
 }
 
+/* A chain of calls needs one check at its end. */
+TEST(nothing_gives_nothing) {
+  wv_ctx *cx = wv_ctx_new();
+  wv_kernel *k = NULL;
+  int64_t v;
+  CHECK_INT(wv_parse(cx, NULL, NULL, &k, 1), 0);
+  CHECK(!wv_kernel_clone(k) && !wv_kernel_name(k) && !wv_print(k) && !wv_verify(k));
+  CHECK(!wv_run_passes(k, NULL) && !wv_lower(k, NULL) && !wv_compile(k, NULL) && !wv_prove(k));
+  CHECK(!wv_emit_ptx(k, "sm_80", false) && !wv_emit_llvm(k, "cpu") && !wv_kernel_level(k));
+  CHECK(!wv_eval(k, NULL, 0, NULL) && !wv_sim(k, NULL, 0, NULL, NULL));
+  wv_expr e = wv_expr_parse(cx, NULL), none[] = {NULL, NULL};
+  CHECK(!e && !wv_expr_op(cx, NULL, NULL, 0) && !wv_expr_op(cx, "add", none, 2));
+  CHECK(!wv_expr_kind(e) && !wv_expr_nargs(e) && !wv_expr_arg(cx, e, 0) && !wv_expr_name(e));
+  CHECK(!wv_expr_arg(cx, wv_int(cx, 1), 0) && !wv_expr_constant(e, &v, &v) && !wv_expr_is_bool(e));
+  CHECK(!wv_tile_type(cx, none, 2, "f32") && !wv_tile_type(cx, NULL, -1, "f32"));
+  CHECK(!wv_type_kind(NULL) && !wv_type_dtype(NULL) && !wv_type_rank(NULL) &&
+        !wv_type_dim(NULL, 0));
+  CHECK(!wv_explain(NULL) && !wv_nearest(NULL, NULL, 0) && !wv_target_kind(cx, NULL));
+  wv_diag_report(cx, "no such code", (wv_place){0}, "text", NULL);
+  CHECK(wv_diag_errors(cx) > 0);
+  wv_ctx_free(cx);
+}
+
+TEST(tensors_that_cannot_exist) {
+  static const char text[] = "kernel @copy(%a: mem<M, f32>, %b: mem<M, f32>)\n"
+                             "  workgroup M by 64 on 0; hardware threads 64, vector {M: 64}\n"
+                             "{\n  %x = read %a\n  write %x, %b\n}\n";
+  float data[4] = {0};
+  int64_t four[] = {4}, below[] = {-1}, huge[] = {INT64_MAX, INT64_MAX};
+  const wv_buffer bad[] = {{data, NULL, 1, four, NULL},   {data, "f33", 1, four, NULL},
+                           {data, "f32", -1, four, NULL}, {data, "f32", 99, four, NULL},
+                           {data, "f32", 1, NULL, NULL},  {data, "f32", 1, below, NULL},
+                           {data, "f32", 2, huge, NULL},  {NULL, "f32", 1, four, NULL}};
+  for (size_t i = 0; i < WV_LEN(bad); i++)
+    for (int lanes = 0; lanes < 2; lanes++) {
+      wv_ctx *cx = wv_ctx_new();
+      wv_kernel *k = NULL;
+      CHECK_INT(wv_parse(cx, "copy", text, &k, 1), 1);
+      CHECK(!lanes || wv_lower(k, &(wv_pass_options){.target = "gfx942"}));
+      wv_arg args[] = {{.buffer = &bad[i]}, {.buffer = &bad[i]}};
+      CHECK(!(lanes ? wv_sim(k, args, 2, NULL, NULL) : wv_eval(k, args, 2, NULL)));
+      CHECK(wv_diag_errors(cx) > 0);
+      wv_kernel_free(k);
+      wv_ctx_free(cx);
+    }
+}
+
 TESTS_MAIN(RUN(c_and_text_give_the_same_kernel) RUN(parameters_know_their_direction)
                RUN(gemm_computes) RUN(mistakes_leave_structured_diagnostics)
                    RUN(bad_text_gives_no_kernel) RUN(expressions_through_the_interface)
-                       RUN(tables_end))
+                       RUN(tables_end) RUN(nothing_gives_nothing) RUN(tensors_that_cannot_exist))
