@@ -179,6 +179,16 @@ def test_unknown_environment_variables_warn():
     assert done.stderr.count("Warning") == 1
 
 
+def test_values_of_environment_variables_that_say_nothing_warn():
+    values = {"WAVE_CACHE_ON": "banana", "WAVE_NUM_THREADS": "0", "WAVE_CACHE_SIZE": "1Q"}
+    done = run_python("-c", "import wave_lang", **values)
+    assert done.returncode == 0 and done.stderr.count("Warning") == 3, done.stderr
+    for name, value in values.items():
+        assert f"{name}={value} is ignored" in done.stderr
+    fine = {"WAVE_CACHE_ON": "off", "WAVE_NUM_THREADS": "2", "WAVE_CACHE_SIZE": "2G"}
+    assert run_python("-c", "import wave_lang", **fine).stderr == ""
+
+
 def test_printing(capsys, tmp_path):
     compile_scale(print_mlir=True, print_mlir_file=str(tmp_path / "ir"))
     assert "kernel @scale" in capsys.readouterr().out

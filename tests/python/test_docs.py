@@ -18,6 +18,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -180,12 +181,22 @@ def test_wave(block, tmp_path):
     assert done.returncode == 0, f"{block.place}\n{done.stdout}{done.stderr}"
 
 
+def compile_as_cpp(command, path):
+    """docs/c.md says that its program is one in C++, too."""
+    if not shutil.which("c++"):
+        return
+    paths = [word for word in command if word.startswith("-I")]
+    flags = ["-x", "c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]
+    done = subprocess.run(["c++", *flags, *paths, str(path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("block", all_blocks("c"))
 def test_c(block, tmp_path):
     path = tmp_path / "listing.c"
     code = block.code if "wave.h" in block.code else '#include "wave.h"\n' + block.code
     path.write_text(code)
-    compiler = shlex.split(os.environ.get("CC", "cc")) + ["-std=c17", "-Wall", "-Wextra", "-Werror"]
+    compiler = shlex.split(os.environ.get("CC", "cc")) + ["-std=c17", "-Wall", "-Wextra", "-Werror", "-pedantic"]
     command = compiler + [f"-I{ROOT}/include", str(path)]
     for name in re.findall(r'#include "(\w+)\.h"', code):
         kernel = f"{ROOT}/tests/tools/{name}.wave"
@@ -201,6 +212,8 @@ def test_c(block, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, f"{block.place}\n{done.stderr}"
     if "int main(" in code:
+        if block.document == "docs/c.md":
+            compile_as_cpp(command, path)
         ran = subprocess.run([str(tmp_path / "listing")], capture_output=True, text=True)
         assert ran.returncode == 0, f"{block.place}\n{ran.stdout}{ran.stderr}"
         following = (blocks(block.document) + [None])[block.number + 1]

@@ -173,3 +173,12 @@ def test_help_says_it(here):
     for word in ("--target", "cpu", ".npy", "--set", "--out", "--show", "--seed", "Examples:"):
         assert word in text
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_full_disk_is_an_error(here):
+    """What could not be written is not success."""
+    write("f32")
+    with open("/dev/full", "w") as full:
+        for words in (["--version"], ["--list=ops"], ["copy.wave"]):
+            done = subprocess.run([WAVEC, *words], stdout=full, stderr=subprocess.PIPE, text=True)
+            assert done.returncode == 2 and "cannot write" in done.stderr, words

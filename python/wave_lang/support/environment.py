@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import warnings
+from pathlib import Path
 
 from .. import _wave
 
@@ -39,8 +41,60 @@ KNOWN = {
 }
 
 
+_SIZES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "": 1}
+_SWITCHES = {"0": 0, "off": 0, "no": 0, "false": 0, "1": 1, "on": 1, "yes": 1, "true": 1}
+
+
+def _number(text: str) -> int:
+    return _SWITCHES[text.lower()] if text.lower() in _SWITCHES else int(text)
+
+
+def _threads(text: str) -> int:
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
+def _size(text: str) -> int:
+    unit = text[-1:].upper() if text[-1:].isalpha() else ""
+    return int(text[: len(text) - len(unit)]) * _SIZES[unit]
+
+
+# How the values of variables that are not names are read; a ValueError or KeyError is a slip.
+_READ = {
+    "WAVE_CACHE_ON": _number,
+    "WAVE_ALWAYS_COMPILE": _number,
+    "WAVE_CACHE_LIMIT": _number,
+    "WAVE_DUMP_MLIR": _number,
+    "WAVE_CACHE_SIZE": _size,
+    "WAVE_NUM_THREADS": _threads,
+}
+
+
+def number(name: str, otherwise: int) -> int:
+    """The value of a variable; `otherwise` when it is not set, or says nothing (`check` warns)."""
+    try:
+        return _READ[name](os.environ[name])
+    except (KeyError, ValueError):
+        return otherwise
+
+
+def home() -> Path:
+    """The user's folder; one for temporary files where there is no user."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(tempfile.gettempdir())
+
+
 def check() -> None:
-    """Warns about WAVE_ variables that nothing reads."""
+    """Warns about WAVE_ variables that nothing reads, and values that say nothing."""
+    for name, read in _READ.items():
+        try:
+            read(os.environ.get(name, "1"))
+        except (KeyError, ValueError):
+            found = f"{name}={os.environ[name]} is ignored ({KNOWN[name]})"
+            warnings.warn(f"environment variable {found}", stacklevel=3)
     for name in sorted(os.environ):
         if name.startswith("WAVE_") and name not in KNOWN:
             near = _wave.nearest(name, list(KNOWN))

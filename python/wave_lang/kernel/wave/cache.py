@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ..._wave import Kernel, Program
+from ...support import environment
 from .compile_options import WaveCompileOptions
 
-WAVE_CACHE_ON = int(os.environ.get("WAVE_CACHE_ON", "1"))
-WAVE_ALWAYS_COMPILE = int(os.environ.get("WAVE_ALWAYS_COMPILE", "0"))
-WAVE_CACHE_LIMIT = int(os.environ.get("WAVE_CACHE_LIMIT", "16"))
-CACHE_BASE_DIR = Path(os.environ.get("WAVE_CACHE_DIR", str(Path.home() / ".wave")))
+WAVE_CACHE_ON = environment.number("WAVE_CACHE_ON", 1)
+WAVE_ALWAYS_COMPILE = environment.number("WAVE_ALWAYS_COMPILE", 0)
+WAVE_CACHE_LIMIT = environment.number("WAVE_CACHE_LIMIT", 16)
+CACHE_BASE_DIR = Path(os.environ.get("WAVE_CACHE_DIR") or environment.home() / ".wave")
 
 # What an artefact depends on beside the kernel's text.
 _KEY_FIELDS = (

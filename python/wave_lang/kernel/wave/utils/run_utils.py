@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 
+from ....support import environment
 from ..compile_options import WaveCompileOptions
 from ..machine import here
 
-dump_generated_mlir = int(os.environ.get("WAVE_DUMP_MLIR", "0"))
+dump_generated_mlir = environment.number("WAVE_DUMP_MLIR", 0)
 dump_generated_mlir_file = os.environ.get("WAVE_DUMP_MLIR_FILE")
 check_individual_kernels = os.environ.get("WAVE_CHECK_INDIV_KERNS")
 enable_scheduling_barriers = os.environ.get("WAVE_USE_SCHED_BARRIERS")
