@@ -168,6 +168,11 @@ Value *build_literal(Builder *b, Number n, const Value *like, Span at) {
   Attr value = {.key = ATTR_value};
   if (is_float) value.number = n.is_integer ? (double)n.integer : n.real;
   else value.sym = sym_int(b->k->cx->sym, n.integer);
+  if (!is_float && !value.sym) { /* the one number of 64 bits without a negative */
+    Diag *d = BUILD_DIAG(b, at, E0315, "%lld is too small for an expression", (long long)n.integer);
+    diag_hint(&b->k->cx->diags, d, "pass it to the kernel as an argument");
+    return NULL;
+  }
   Op *op = build_op(b, OP_scalar, at, NULL, 0, &value, 1, type_scalar(b->k->cx, dtype));
   return op ? &op->results[0] : NULL;
 }

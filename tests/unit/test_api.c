@@ -245,7 +245,7 @@ TEST(tensors_that_cannot_exist) {
                            {data, "f32", -1, four, NULL}, {data, "f32", 99, four, NULL},
                            {data, "f32", 1, NULL, NULL},  {data, "f32", 1, below, NULL},
                            {data, "f32", 2, huge, NULL},  {NULL, "f32", 1, four, NULL}};
-  for (size_t i = 0; i < WV_LEN(bad); i++)
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
     for (int lanes = 0; lanes < 2; lanes++) {
       wv_ctx *cx = wv_ctx_new();
       wv_kernel *k = NULL;
