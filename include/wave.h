@@ -552,6 +552,11 @@ enum {
  * before: launch it once, or wv_program_warm. */
 WV_API bool wv_launch(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs, void *stream,
                       unsigned flags);
+/* Launches that report to this context and return when the kernel has run, as on the processor, ask
+ * `interrupted` every few milliseconds, in the thread that launched. True: what has not begun of
+ * the kernel is given up, loops that wait end, and the launch fails with E0712. NULL: nobody asks.
+ */
+WV_API void wv_ctx_interrupt(wv_ctx *cx, bool (*interrupted)(void *user), void *user);
 /* The same with what the kernel's debug_logs wrote: when it has run, `log` (may be NULL) is called
  * once for each, with the whole logged tensor in host memory (row-major; a lone number is a tensor
  * of one element). Kernels with debug logs allocate memory for them and are waited for at every

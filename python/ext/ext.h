@@ -48,11 +48,12 @@ typedef struct PyState {
   PyTypeObject *program_type, *launchable_type, *variant_type, *resources_type, *device_type;
   PyTypeObject *report_type, *finding_type, *other_type, *cost_type;
   PyObject *compile_error, *simulation_error, *launch_error;
-  PyObject *dtypes;   /* name -> DataType, each once */
-  PyObject *places;   /* id of a code object -> (code, positions, targets): py_place.c */
-  PyObject *internal; /* directory of the package, whose frames are not the user's */
-  PyObject *namer;    /* code -> {instruction offset: name}, for readable IR; NULL: none */
-  PyObject *kernels;  /* directory below it whose frames are: the kernel library */
+  unsigned long main_thread; /* whose signals Python handles; 0: not known */
+  PyObject *dtypes;          /* name -> DataType, each once */
+  PyObject *places;          /* id of a code object -> (code, positions, targets): py_place.c */
+  PyObject *internal;        /* directory of the package, whose frames are not the user's */
+  PyObject *namer;           /* code -> {instruction offset: name}, for readable IR; NULL: none */
+  PyObject *kernels;         /* directory below it whose frames are: the kernel library */
   PyNames names;
   TensorType tensor_types[TENSOR_TYPES]; /* the types met last, in a ring */
   int next_tensor_type;

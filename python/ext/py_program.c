@@ -1,4 +1,6 @@
 /* py_program: Program, a kernel compiled for a target, and the devices it may run on. */
+#include <time.h>
+
 #include "ext.h"
 
 static ProgramObject *self_of(PyObject *o) { return (ProgramObject *)o; }
@@ -221,15 +223,55 @@ static void give_back(ProgramObject *p, wv_ctx *cx) {
   else p->spare = cx;
 }
 
-/* A program for the host runs in this thread: others go on meanwhile, so it has its own context. */
-static bool launch_on_host(ProgramObject *p, const Args *a) {
+/* A launch that this thread waits for, while others run. */
+typedef struct Waited {
+  PyThreadState *saved;
+  double asked; /* for signals */
+  PyObject *log;
+  bool failed;
+} Waited;
+
+static double seconds(void) {
+  struct timespec t;
+  timespec_get(&t, TIME_UTC);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Ctrl-C: the exception is set, and raised when the launch has ended. To look for it takes the
+ * interpreter's lock, which a busy thread hands over after 5 ms: so this is rare. */
+static bool was_interrupted(void *user) {
+  static const double OFTEN = 0.1;
+  Waited *w = user;
+  double now = seconds();
+  if (w->asked == 0) w->asked = now;
+  if (now - w->asked < OFTEN && now >= w->asked) return false;
+  w->asked = now;
+  PyEval_RestoreThread(w->saved);
+  bool stop = PyErr_CheckSignals() != 0;
+  w->saved = PyEval_SaveThread();
+  return stop;
+}
+
+/* Others go on meanwhile, so it has a context of its own. */
+static wv_ctx *open_waited(ProgramObject *p, Waited *w) {
   wv_ctx *cx = take_context(p);
-  PyThreadState *saved = PyEval_SaveThread();
-  bool ok = wv_launch(p->p, cx, a->args, a->n, NULL, 0);
-  PyEval_RestoreThread(saved);
-  if (!ok) py_error_raise_as(p->st, cx, p->st->launch_error);
+  bool hears = PyThread_get_thread_ident() == p->st->main_thread;
+  wv_ctx_interrupt(cx, hears ? was_interrupted : NULL, w);
+  w->saved = PyEval_SaveThread();
+  return cx;
+}
+
+static bool close_waited(ProgramObject *p, Waited *w, wv_ctx *cx, bool ok) {
+  PyEval_RestoreThread(w->saved);
+  if (!ok && !w->failed) py_error_raise_as(p->st, cx, p->st->launch_error);
   give_back(p, cx);
-  return ok;
+  return ok && !w->failed;
+}
+
+static bool launch_on_host(ProgramObject *p, const Args *a) {
+  Waited w = {0};
+  wv_ctx *cx = open_waited(p, &w);
+  return close_waited(p, &w, cx, wv_launch(p->p, cx, a->args, a->n, NULL, 0));
 }
 
 bool py_program_launch(ProgramObject *p, const Args *a, void *stream) {
@@ -239,32 +281,21 @@ bool py_program_launch(ProgramObject *p, const Args *a, void *stream) {
   return false;
 }
 
-typedef struct LoggedLaunch {
-  PyThreadState *saved; /* while others run */
-  PyObject *log;
-  bool failed;
-} LoggedLaunch;
-
 static void send_log(void *user, const char *label, const wv_buffer *b) {
-  LoggedLaunch *l = user;
-  if (l->failed) return;
-  PyEval_RestoreThread(l->saved);
-  PyObject *r = py_run_call_log(l->log, label, b);
-  l->failed = r == NULL;
+  Waited *w = user;
+  if (w->failed) return;
+  PyEval_RestoreThread(w->saved);
+  PyObject *r = py_run_call_log(w->log, label, b);
+  w->failed = r == NULL;
   Py_XDECREF(r);
-  l->saved = PyEval_SaveThread();
+  w->saved = PyEval_SaveThread();
 }
 
-/* It is waited for, so others go on, and it has its own context. */
 bool py_program_launch_logged(ProgramObject *p, const Args *a, void *stream, PyObject *log) {
-  wv_ctx *cx = wv_ctx_new();
-  LoggedLaunch l = {.log = log};
-  l.saved = PyEval_SaveThread();
-  bool ok = wv_launch_logged(p->p, cx, a->args, a->n, stream, log ? send_log : NULL, &l);
-  PyEval_RestoreThread(l.saved);
-  if (!ok && !l.failed) py_error_raise_as(p->st, cx, p->st->launch_error);
-  wv_ctx_free(cx);
-  return ok && !l.failed;
+  Waited w = {.log = log};
+  wv_ctx *cx = open_waited(p, &w);
+  bool ok = wv_launch_logged(p->p, cx, a->args, a->n, stream, log ? send_log : NULL, &w);
+  return close_waited(p, &w, cx, ok);
 }
 
 /* ---- devices ------------------------------------------------------------------------------- */
@@ -319,7 +350,21 @@ static int add_records(PyObject *module, PyState *st) {
   return PyModule_AddType(module, st->device_type);
 }
 
+/* Not to know it costs Ctrl-C during launches, no more. */
+static unsigned long find_main_thread(void) {
+  PyObject *threading = PyImport_ImportModule("threading"), *ident = NULL;
+  PyObject *thread = threading ? PyObject_CallMethod(threading, "main_thread", NULL) : NULL;
+  if (thread) ident = PyObject_GetAttrString(thread, "ident");
+  unsigned long number = ident && PyLong_Check(ident) ? PyLong_AsUnsignedLong(ident) : 0;
+  Py_XDECREF(ident);
+  Py_XDECREF(thread);
+  Py_XDECREF(threading);
+  PyErr_Clear();
+  return number;
+}
+
 int py_program_init(PyObject *module, PyState *st) {
+  st->main_thread = find_main_thread();
   st->program_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &program_spec, NULL);
   st->launch_error = PyErr_NewExceptionWithDoc(
       "wave_lang.LaunchError",

@@ -14,6 +14,8 @@ struct wv_ctx {
   Context *cx;
   Map texts;                                /* expression -> its text */
   struct Device *devices[API_DEVICE_KINDS]; /* drivers that were asked for */
+  bool (*interrupted)(void *user);          /* wv_ctx_interrupt */
+  void *user;
 };
 
 struct wv_kernel {

@@ -64,16 +64,32 @@ bool wv_program_resources(wv_program *p, wv_ctx *cx, int variant, int device, wv
   return ok;
 }
 
+void wv_ctx_interrupt(wv_ctx *cx, bool (*interrupted)(void *user), void *user) {
+  cx->interrupted = interrupted;
+  cx->user = user;
+}
+
 bool wv_launch(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs, void *stream,
                unsigned flags) {
-  LaunchCall c = {args, nargs, stream, flags, false, NULL, NULL};
+  LaunchCall c = {.args = args,
+                  .nargs = nargs,
+                  .stream = stream,
+                  .flags = flags,
+                  .interrupted = cx->interrupted,
+                  .interrupted_user = cx->user};
   return launch_logged(&p->launcher, &cx->cx->diags, &c);
 }
 
 bool wv_launch_logged(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs, void *stream,
                       void (*log)(void *user, const char *label, const wv_buffer *value),
                       void *user) {
-  LaunchCall c = {args, nargs, stream, 0, false, log, user};
+  LaunchCall c = {.args = args,
+                  .nargs = nargs,
+                  .stream = stream,
+                  .log = log,
+                  .user = user,
+                  .interrupted = cx->interrupted,
+                  .interrupted_user = cx->user};
   return launch_logged(&p->launcher, &cx->cx->diags, &c);
 }
 

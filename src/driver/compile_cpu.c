@@ -2,6 +2,7 @@
 #include "backend/llvm/llvm.h"
 #include "driver/compile.h"
 #include "runtime/cpu_llvm.h"
+#include "runtime/cpu_watch.h"
 
 static ArtArgKind kind_of(LlvmSlotKind k) {
   static const ArtArgKind kinds[] = {[LLVM_POINTER] = ART_POINTER,
@@ -29,12 +30,27 @@ static bool add_slots(const LlvmKernel *code, LaunchValues *values, ArtVariant *
   return artefact_place_args(out);
 }
 
+_Static_assert((int)LLVM_GIVEN_UP == (int)CPU_GIVEN_UP, "what compiled code returns");
+
+static void keep_waits(const LlvmKernel *code, LaunchValues *values, ArtVariant *out) {
+  const Sources *sources = &values->symbols->k->cx->sources;
+  Arena *a = values->symbols->arena;
+  out->nwaits = code->nwaits < ARTEFACT_WAITS ? code->nwaits : ARTEFACT_WAITS;
+  out->waits = ARENA_ARRAY(a, ArtNote, out->nwaits + 1);
+  for (int i = 0; i < out->nwaits; i++) {
+    Span at = code->waits[i].at;
+    out->waits[i] = (ArtNote){at.file ? arena_strdup(a, sources_name(sources, at.file)) : "",
+                              (int)at.line, (int)at.col, (int)at.len, code->waits[i].what};
+  }
+}
+
 static bool fill_variant(const LlvmKernel *code, LaunchValues *values, ArtVariant *out) {
   out->entry = code->entry;
   out->listing = code->text;
   out->shared = (int)code->scratch;
+  keep_waits(code, values, out);
   for (int i = 0; i < 3; i++) {
-    out->block[i] = 1;
+    out->block[i] = i ? 1 : code->waves;
     if ((out->grid[i] = launch_value(values, code->grid[i])) < 0) return false;
   }
   return add_slots(code, values, out);

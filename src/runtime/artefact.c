@@ -152,6 +152,11 @@ static void code_remarks(Codec *c, ArtVariant *v) {
   }
 }
 
+static void code_waits(Codec *c, ArtVariant *v) {
+  CODE_ARRAY(c, v->waits, v->nwaits, ARTEFACT_WAITS, ArtNote);
+  for (int i = 0; i < v->nwaits && !c->failed; i++) code_note(c, &v->waits[i]);
+}
+
 static void code_variant(Codec *c, ArtVariant *v) {
   code_text(c, &v->entry), code_bytes(c, &v->code, &v->code_bytes);
   code_text(c, &v->ir), code_text(c, &v->listing);
@@ -161,6 +166,7 @@ static void code_variant(Codec *c, ArtVariant *v) {
     code_int(c, &v->grid[i]), code_int(c, &v->block[i]), code_int(c, &v->cluster[i]);
   code_int(c, &v->shared), code_int(c, &v->together), code_int(c, &v->workspace);
   code_args(c, v);
+  code_waits(c, v);
 }
 
 /* ---- what was read makes sense ---- */

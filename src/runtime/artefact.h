@@ -19,6 +19,7 @@ enum {
   ARTEFACT_ARGS = 256,
   ARTEFACT_ARG_BYTES = 4096, /* what CUDA passes to a kernel */
   ARTEFACT_MAPS = 16,
+  ARTEFACT_WAITS = 4096,
   ARTEFACT_REMARKS = 4096,
   ARTEFACT_ALIGN = 256 /* of an address so much is known: facts about alignment go up to it */
 };
@@ -110,15 +111,17 @@ typedef struct ArtVariant {
   int nremarks;
   const char *listing; /* what code that is no text was made from; "": it is text */
   LaunchExpr program;
-  int grid[3];   /* values of the program */
-  int workspace; /* the same: bytes of a block of zeros, the stream's; -1: none */
-  int block[3], shared;
-  int together;   /* 1: workgroups wait for each other, so that all must run at once */
-  int cluster[3]; /* workgroups; the code says so too, the grid must be a multiple; 0: none */
+  int grid[3];          /* values of the program */
+  int workspace;        /* the same: bytes of a block of zeros, the stream's; -1: none */
+  int block[3], shared; /* on a processor block[0] is the threads that run a workgroup */
+  int together;         /* 1: workgroups wait for each other, so that all must run at once */
+  int cluster[3];       /* workgroups; the code says so too, the grid must be a multiple; 0: none */
   ArtArg *args;
   int nargs, arg_bytes, npatched; /* the first npatched may differ from call to call */
   ArtMap *maps;
   int nmaps;
+  ArtNote *waits; /* where the code waits for what others do: what for */
+  int nwaits;
   double llvm_ms; /* how long LLVM took; files do not keep it */
 } ArtVariant;
 

@@ -138,34 +138,64 @@ static bool cpu_resources(Device *d, const DeviceCode *code, DeviceResources *ou
 
 /* ---- launching ---- */
 
-/* What a kernel reports itself is above these. */
-enum { NO_MEMORY = 1, NO_MAPS = 2, TOO_MANY = 3, REPORTED = 3 };
+/* Why a kernel stopped (cpu_watch.h) is above these. */
+enum { NO_MEMORY = 1, NO_MAPS = 2, TOO_MANY = 3, STOPPED = 3 };
+
+/* Workgroups at once: all that wait for each other, else as many as there are processors for. */
+static int groups_at_once(Device *d, const ArtVariant *v, const CpuTask *t) {
+  int room = cpu_pool_threads(state_of(d)->pool) / t->waves;
+  if (v->together) return (int)t->count;
+  return room > 1 ? room : 1;
+}
+
+static int run_task(Device *d, const ArtVariant *v, const CpuTask *t) {
+  bool waits = t->waves > 1 || (v->together && t->count > 1);
+  if (!waits) return cpu_pool_run(state_of(d)->pool, t);
+  if (t->waves > CPU_TOGETHER_MOST) return -TOO_MANY;
+  if (v->together && t->count > CPU_TOGETHER_MOST / t->waves) return -TOO_MANY;
+  return cpu_run_together(t, groups_at_once(d, v, t));
+}
 
 /* Arguments are 8 bytes each and lie one behind the other: the first one's place is all of them. */
 static int cpu_launch(Device *d, const DeviceLaunch *l) {
   const ArtVariant *v = l->code->variant;
   CpuTask task = {.args = v->nargs ? l->args[0] : NULL,
                   .count = (int64_t)l->grid[0] * l->grid[1] * l->grid[2],
-                  .scratch = (size_t)v->shared};
+                  .scratch = (size_t)v->shared,
+                  .waves = v->block[0] > 1 ? v->block[0] : 1,
+                  .interrupted = l->interrupted,
+                  .user = l->user};
   *(void **)&task.run = l->code->function;
-  if (v->together && task.count > CPU_TOGETHER_MOST) return TOO_MANY;
-  bool waits = v->together && task.count > 1;
-  int error = waits ? cpu_run_together(&task) : cpu_pool_run(state_of(d)->pool, &task);
-  return error > 0 ? REPORTED + error : error ? NO_MEMORY : 0;
+  int why = run_task(d, v, &task);
+  return why > 0 ? STOPPED + why : why == -TOO_MANY ? TOO_MANY : why ? NO_MEMORY : 0;
+}
+
+/* Why the kernel itself ended early. */
+static void explain_stop(int why, const ArtVariant *v, const DeviceReport *r) {
+  static const ArtNote somewhere = {.file = "", .text = "waits for what nobody does"};
+  int place = why - CPU_STUCK;
+  const ArtNote *n = place < v->nwaits ? &v->waits[place] : &somewhere;
+  if (why == CPU_GIVEN_UP) {
+    diag_add(r->diags, DIAG_E0712, r->at, "`%s` was interrupted", r->kernel);
+    return;
+  }
+  Span at = *n->file ? (Span){sources_file(r->diags->sources, n->file, NULL), (uint32_t)n->line,
+                              (uint32_t)n->col, (uint32_t)n->len}
+                     : r->at;
+  diag_add(r->diags, DIAG_E0807, at, "deadlock: `%s` %s", r->kernel, n->text);
 }
 
 static void cpu_explain(Device *d, int error, const DeviceLaunch *l, const DeviceReport *r) {
   (void)d;
-  if (error == NO_MAPS)
+  if (error > STOPPED) explain_stop(error - STOPPED, l->code->variant, r);
+  else if (error == NO_MAPS)
     diag_add(r->diags, DIAG_E0905, r->at, "`%s` needs tensor maps, which processors lack",
              r->kernel);
   else if (error == TOO_MANY)
     diag_add(r->diags, DIAG_E0905, r->at,
              "`%s` has %lld workgroups that wait for each other; at most %d run at once here",
-             r->kernel, (long long)l->grid[0] * l->grid[1] * l->grid[2], CPU_TOGETHER_MOST);
-  else if (error > REPORTED)
-    diag_add(r->diags, DIAG_E0902, r->at, "`%s` stopped: a workgroup reported error %d", r->kernel,
-             error - REPORTED);
+             r->kernel, (long long)l->grid[0] * l->grid[1] * l->grid[2],
+             CPU_TOGETHER_MOST / (l->code->variant->block[0] > 1 ? l->code->variant->block[0] : 1));
   else
     diag_add(r->diags, DIAG_E0902, r->at, "`%s` needs %d bytes of memory for each thread",
              r->kernel, l->code->variant->shared);

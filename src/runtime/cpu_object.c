@@ -7,13 +7,13 @@
 
 #include <elf.h>
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "runtime/cpu_debug.h"
 #include "runtime/cpu_reloc.h"
+#include "runtime/cpu_watch.h"
 
 enum { PAGE = 65536, STUB = 16 }; /* no AArch64 kernel has larger pages */
 

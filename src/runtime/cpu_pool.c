@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { ALIGN = 64, MOST_THREADS = 1024, SPINS = 2000 };
@@ -31,10 +32,10 @@ struct CpuPool {
   pid_t process; /* threads do not survive a fork */
   /* The launch that is running: */
   const CpuTask *task;
+  CpuOrders *orders;
   atomic_ulong round; /* changes with every launch */
   int wanted, inside; /* workers that may join it; that are in it (under `lock`) */
   int64_t grain;
-  atomic_int error;                  /* the first that was reported */
   _Alignas(ALIGN) atomic_llong next; /* the first workgroup that nobody has taken */
 };
 
@@ -76,28 +77,60 @@ static bool has_room(CpuPool *p, const Worker *w) {
          w->number + atomic_load_explicit(&p->launches, memory_order_relaxed) <= p->threads;
 }
 
-static void stop_with(CpuPool *p, const CpuTask *t, int error) {
-  int none = 0;
-  atomic_compare_exchange_strong(&p->error, &none, error);
-  atomic_store(&p->next, t->count);
-}
-
 /* Ranges until none is left. They become shorter towards the end, so that all end together. */
 static void take_ranges(CpuPool *p, Worker *w, const CpuTask *t) {
+  CpuWatch watch = {.orders = p->orders, .is_caller = !w->number};
   while (has_room(p, w)) {
     int64_t left = t->count - atomic_load_explicit(&p->next, memory_order_relaxed);
     int64_t n = left / (2 * p->threads);
     if (n < p->grain) n = p->grain;
     int64_t first = atomic_fetch_add_explicit(&p->next, n, memory_order_relaxed);
     if (first >= t->count) return;
-    int error = t->run(t->args, first, first + n < t->count ? first + n : t->count, w->scratch);
-    if (error) stop_with(p, t, error);
+    int64_t last = first + n < t->count ? first + n : t->count;
+    int why = t->run(t->args, first, last, w->scratch, &watch);
+    if (!why) continue;
+    cpu_orders_stop(p->orders, why);
+    atomic_store(&p->next, t->count);
   }
 }
 
-static int run_alone(const CpuTask *t, void *scratch) {
-  return t->run(t->args, 0, t->count, scratch);
+static CpuOrders orders_of(const CpuTask *t) {
+  return (CpuOrders){.interrupted = t->interrupted, .user = t->user};
 }
+
+static int run_alone(const CpuTask *t, void *scratch) {
+  CpuOrders orders = orders_of(t);
+  CpuWatch watch = {.orders = &orders, .is_caller = true};
+  return t->run(t->args, 0, t->count, scratch, &watch);
+}
+
+/* ---- waiting ---- */
+
+void cpu_patient_init(pthread_cond_t *c) {
+  pthread_condattr_t a;
+  pthread_condattr_init(&a);
+  pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+  pthread_cond_init(c, &a);
+  pthread_condattr_destroy(&a);
+}
+
+void cpu_patient_wait(pthread_cond_t *c, pthread_mutex_t *lock, CpuOrders *o) {
+  enum { PATIENCE = 10 * 1000 * 1000, SECOND = 1000 * 1000 * 1000 }; /* in ns */
+  struct timespec until;
+  if (!o->interrupted) {
+    pthread_cond_wait(c, lock);
+    return;
+  }
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_nsec += PATIENCE;
+  if (until.tv_nsec >= SECOND) until.tv_nsec -= SECOND, until.tv_sec++;
+  if (pthread_cond_timedwait(c, lock, &until) == 0) return;
+  pthread_mutex_unlock(lock);
+  cpu_orders_interrupted(o);
+  pthread_mutex_lock(lock);
+}
+
+/* ---- workers ---- */
 
 /* A launch often follows the last one at once: look for it a while before sleeping. */
 static unsigned long await_round(CpuPool *p, unsigned long seen) {
@@ -139,7 +172,7 @@ static void forget_workers(CpuPool *p) {
   p->wanted = p->inside = 0;
   pthread_mutex_init(&p->lock, NULL);
   pthread_cond_init(&p->wake, NULL);
-  pthread_cond_init(&p->idle, NULL);
+  cpu_patient_init(&p->idle);
 }
 
 static void start_workers(CpuPool *p, int n) {
@@ -156,12 +189,13 @@ static void start_workers(CpuPool *p, int n) {
 /* The caller works too, and takes back the places that nobody has filled when it is done. */
 static int run_together(CpuPool *p, const CpuTask *t, int helpers) {
   int64_t grain = t->count / (64 * p->threads);
+  CpuOrders orders = orders_of(t);
   start_workers(p, helpers + 1);
   p->grain = grain > 1 ? grain : 1;
   atomic_store(&p->next, 0);
-  atomic_store(&p->error, 0);
   pthread_mutex_lock(&p->lock);
   p->task = t;
+  p->orders = &orders;
   p->wanted = helpers < p->started - 1 ? helpers : p->started - 1;
   atomic_fetch_add(&p->round, 1);
   pthread_cond_broadcast(&p->wake);
@@ -169,10 +203,10 @@ static int run_together(CpuPool *p, const CpuTask *t, int helpers) {
   take_ranges(p, &p->worker[0], t);
   pthread_mutex_lock(&p->lock);
   p->wanted = 0;
-  while (p->inside) pthread_cond_wait(&p->idle, &p->lock);
+  while (p->inside) cpu_patient_wait(&p->idle, &p->lock, &orders);
   p->task = NULL;
   pthread_mutex_unlock(&p->lock);
-  return atomic_load(&p->error);
+  return atomic_load(&orders.stop);
 }
 
 static int run_owned(CpuPool *p, const CpuTask *t) {
@@ -215,7 +249,7 @@ CpuPool *cpu_pool_new(int threads) {
   pthread_mutex_init(&p->owner, NULL);
   pthread_mutex_init(&p->lock, NULL);
   pthread_cond_init(&p->wake, NULL);
-  pthread_cond_init(&p->idle, NULL);
+  cpu_patient_init(&p->idle);
   if (p->worker) return p;
   free(p);
   return NULL;

@@ -1,76 +1,184 @@
-/* cpu_together.c: see cpu_together.h. */
+/* cpu_together.c: see cpu_together.h.
+ *
+ * Workgroups that run at once have a *place* each: scratch memory, and threads for their waves. If
+ * all wait for each other, there is a place for every one of them, and they are one gang. Else each
+ * place is a gang of its own and takes one workgroup after another. */
 #define _GNU_SOURCE
 #include "runtime/cpu_together.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
-enum { ALIGN = 64 };
+#include "runtime/cpu_gang.h"
 
-/* Threads wait here until all of them exist, or go home because they never will. */
-typedef struct Gate {
-  pthread_mutex_t lock;
-  pthread_cond_t open;
-  enum { GATE_SHUT, GATE_OPEN, GATE_HOME } state;
-} Gate;
+enum { ALIGN = 64, STACK = 1 << 19 };
 
-typedef struct Group {
-  const CpuTask *task;
-  Gate *gate;
-  int64_t number;
+typedef struct Crowd Crowd;
+
+typedef struct Place {
+  Crowd *crowd;
+  CpuGang *gang;
+  int first;             /* of its members there */
+  int64_t group;         /* that runs here */
+  pthread_barrier_t end; /* its waves have run */
   void *scratch;
-  pthread_t thread;
-  int error;
-} Group;
+} Place;
 
-static bool pass_gate(Gate *g) {
-  pthread_mutex_lock(&g->lock);
-  while (g->state == GATE_SHUT) pthread_cond_wait(&g->open, &g->lock);
-  bool go = g->state == GATE_OPEN;
-  pthread_mutex_unlock(&g->lock);
+typedef struct Runner {
+  Place *place;
+  int wave;
+  pthread_t thread;
+} Runner;
+
+struct Crowd {
+  const CpuTask *task;
+  CpuOrders orders;
+  int places, gangs;
+  Place *place;
+  CpuGang *gang;
+  Runner *runner;
+  char *scratch;
+  atomic_llong next; /* workgroup that has no place yet */
+  pthread_mutex_t lock;
+  pthread_cond_t open, done;
+  enum { GATE_SHUT, GATE_OPEN, GATE_HOME } gate; /* shut until all threads exist */
+  int running;
+};
+
+/* ---- one thread ---- */
+
+static bool pass_gate(Crowd *c) {
+  pthread_mutex_lock(&c->lock);
+  while (c->gate == GATE_SHUT) pthread_cond_wait(&c->open, &c->lock);
+  bool go = c->gate == GATE_OPEN;
+  pthread_mutex_unlock(&c->lock);
   return go;
 }
 
-static void set_gate(Gate *g, bool go) {
-  pthread_mutex_lock(&g->lock);
-  g->state = go ? GATE_OPEN : GATE_HOME;
-  pthread_cond_broadcast(&g->open);
-  pthread_mutex_unlock(&g->lock);
+static void run_wave(Crowd *c, const Place *at, int wave) {
+  const CpuTask *t = c->task;
+  CpuWatch watch = {.orders = &c->orders, .gang = at->gang, .member = at->first + wave};
+  int64_t number = at->group * t->waves + wave;
+  int why = t->run(t->args, number, number + 1, at->scratch, &watch);
+  if (why) {
+    cpu_orders_stop(&c->orders, why);
+    cpu_gang_wake(at->gang);
+  }
+  cpu_gang_leave(at->gang, watch.member);
 }
 
-static void *run_group(void *user) {
-  Group *g = user;
-  const CpuTask *t = g->task;
-  if (pass_gate(g->gate)) g->error = t->run(t->args, g->number, g->number + 1, g->scratch);
+/* When all waves are here one of them takes the next workgroup for all. */
+static void next_group(Crowd *c, Place *at) {
+  if (pthread_barrier_wait(&at->end) == PTHREAD_BARRIER_SERIAL_THREAD) {
+    bool stop = atomic_load(&c->orders.stop) != 0;
+    at->group = stop ? c->task->count : atomic_fetch_add(&c->next, 1);
+    if (at->group < c->task->count) cpu_gang_again(at->gang);
+  }
+  pthread_barrier_wait(&at->end);
+}
+
+static void *run_waves(void *user) {
+  Runner *r = user;
+  Crowd *c = r->place->crowd;
+  if (pass_gate(c))
+    while (r->place->group < c->task->count) {
+      run_wave(c, r->place, r->wave);
+      next_group(c, r->place);
+    }
+  pthread_mutex_lock(&c->lock);
+  if (--c->running == 0) pthread_cond_signal(&c->done);
+  pthread_mutex_unlock(&c->lock);
   return NULL;
 }
 
-/* One block of scratch for each workgroup; NULL: there is no memory. */
-static char *scratch_for(const CpuTask *t, size_t *each) {
-  *each = (t->scratch + ALIGN) / ALIGN * ALIGN;
-  return aligned_alloc(ALIGN, *each * (size_t)t->count);
+/* ---- all of them ---- */
+
+static bool open_gangs(Crowd *c) {
+  const CpuTask *t = c->task;
+  bool one = c->places == t->count;
+  int gangs = one ? 1 : c->places;
+  c->gang = calloc((size_t)gangs, sizeof *c->gang);
+  if (!c->gang) return false;
+  for (; c->gangs < gangs; c->gangs++)
+    if (!cpu_gang_open(&c->gang[c->gangs], &c->orders, one ? c->places : 1, t->waves)) return false;
+  return true;
 }
 
-int cpu_run_together(const CpuTask *t) {
-  Gate gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .open = PTHREAD_COND_INITIALIZER};
-  Group groups[CPU_TOGETHER_MOST];
-  size_t each;
-  int64_t started = 0;
-  int error = 0;
-  WV_ASSERT(t->count <= CPU_TOGETHER_MOST);
-  char *scratch = scratch_for(t, &each);
-  for (; scratch && started < t->count; started++) {
-    Group *g = &groups[started];
-    *g = (Group){.task = t, .gate = &gate, .number = started};
-    g->scratch = scratch + each * (size_t)started;
-    if (pthread_create(&g->thread, NULL, run_group, g) != 0) break;
+static bool open_places(Crowd *c) {
+  const CpuTask *t = c->task;
+  size_t each = (t->scratch + ALIGN) / ALIGN * ALIGN;
+  c->place = calloc((size_t)c->places, sizeof *c->place);
+  c->runner = calloc((size_t)c->places * (size_t)t->waves, sizeof *c->runner);
+  c->scratch =
+      each > SIZE_MAX / CPU_TOGETHER_MOST ? NULL : aligned_alloc(ALIGN, each * (size_t)c->places);
+  if (!c->place || !c->runner || !c->scratch || !open_gangs(c)) return false;
+  for (int i = 0; i < c->places; i++) {
+    Place *at = &c->place[i];
+    *at = (Place){.crowd = c, .group = i, .scratch = c->scratch + each * (size_t)i};
+    at->gang = &c->gang[c->gangs == 1 ? 0 : i];
+    at->first = c->gangs == 1 ? i * t->waves : 0;
+    pthread_barrier_init(&at->end, NULL, (unsigned)t->waves);
   }
-  bool all = scratch && started == t->count;
-  set_gate(&gate, all);
-  for (int64_t i = 0; i < started; i++) {
-    pthread_join(groups[i].thread, NULL);
-    if (!error) error = groups[i].error;
+  return true;
+}
+
+static int start_threads(Crowd *c) {
+  int n = 0, all = c->places * c->task->waves;
+  pthread_attr_t attr;
+  pthread_attr_init(&attr);
+  pthread_attr_setstacksize(&attr, STACK);
+  for (c->running = all; n < all; n++) {
+    Runner *r = &c->runner[n];
+    *r = (Runner){.place = &c->place[n / c->task->waves], .wave = n % c->task->waves};
+    if (pthread_create(&r->thread, &attr, run_waves, r) != 0) break;
   }
-  free(scratch);
-  return all ? error : CPU_POOL_NO_MEMORY;
+  pthread_attr_destroy(&attr);
+  return n;
+}
+
+/* The thread that launched waits here: it has no wave of its own. */
+static void watch_threads(Crowd *c, int started, bool all) {
+  pthread_mutex_lock(&c->lock);
+  c->running -= c->places * c->task->waves - started;
+  c->gate = all ? GATE_OPEN : GATE_HOME;
+  pthread_cond_broadcast(&c->open);
+  while (c->running) {
+    cpu_patient_wait(&c->done, &c->lock, &c->orders);
+    if (!c->running || !atomic_load(&c->orders.stop)) continue;
+    pthread_mutex_unlock(&c->lock);
+    for (int i = 0; i < c->gangs; i++) cpu_gang_wake(&c->gang[i]);
+    pthread_mutex_lock(&c->lock);
+  }
+  pthread_mutex_unlock(&c->lock);
+  for (int i = 0; i < started; i++) pthread_join(c->runner[i].thread, NULL);
+}
+
+static void close_crowd(Crowd *c, bool has_places) {
+  for (int i = 0; has_places && i < c->places; i++) pthread_barrier_destroy(&c->place[i].end);
+  for (int i = 0; i < c->gangs; i++) cpu_gang_close(&c->gang[i]);
+  pthread_mutex_destroy(&c->lock);
+  pthread_cond_destroy(&c->open);
+  pthread_cond_destroy(&c->done);
+  free(c->gang);
+  free(c->place);
+  free(c->runner);
+  free(c->scratch);
+}
+
+int cpu_run_together(const CpuTask *t, int groups) {
+  if (t->count <= 0) return CPU_DONE;
+  Crowd c = {.task = t, .places = groups < t->count ? groups : (int)t->count};
+  WV_ASSERT(c.places * t->waves <= CPU_TOGETHER_MOST);
+  c.orders = (CpuOrders){.interrupted = t->interrupted, .user = t->user};
+  atomic_store(&c.next, c.places);
+  pthread_mutex_init(&c.lock, NULL);
+  pthread_cond_init(&c.open, NULL);
+  cpu_patient_init(&c.done);
+  bool ready = open_places(&c), all = false;
+  if (ready) {
+    int started = start_threads(&c);
+    all = started == c.places * t->waves;
+    watch_threads(&c, started, all);
+  }
+  close_crowd(&c, ready);
+  return all ? atomic_load(&c.orders.stop) : CPU_POOL_NO_MEMORY;
 }

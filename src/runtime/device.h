@@ -44,6 +44,9 @@ typedef struct DeviceLaunch {
   void **args;
   void *stream;
   bool overlap; /* with the launch in front of it: programmatic dependent launch */
+  bool (*interrupted)(void *user); /* asked now and then by kinds that run a kernel before `launch`
+                                      returns: whether it is to end early. NULL: it is not */
+  void *user;
 } DeviceLaunch;
 
 typedef struct DeviceKind DeviceKind;

@@ -240,7 +240,9 @@ static int launch_plan(Launcher *l, LaunchPlan *p, const LaunchCall *c) {
                     .grid = {p->grid[0], p->grid[1], p->grid[2]},
                     .args = p->pointer,
                     .stream = c->stream,
-                    .overlap = (c->flags & WV_LAUNCH_OVERLAP) != 0};
+                    .overlap = (c->flags & WV_LAUNCH_OVERLAP) != 0,
+                    .interrupted = c->interrupted,
+                    .user = c->interrupted_user};
   return c->only_plan || p->is_empty ? 0 : l->device->kind->launch(l->device, &d);
 }
 
@@ -248,6 +250,7 @@ static bool refuse_launch(Launcher *l, Diags *diags, const LaunchPlan *p, int er
   DeviceLaunch d = {.code = p->code, .grid = {p->grid[0], p->grid[1], p->grid[2]}};
   DeviceReport r = launch_report(l, diags, l->at);
   l->device->kind->explain(l->device, error, &d, &r);
+  if (p->workspace) launch_clear_workspace(l, diags, p->workspace);
   return false;
 }
 

@@ -23,6 +23,8 @@ typedef struct LaunchCall {
   /* Called with each debug log when the kernel has run; NULL: they are dropped. */
   void (*log)(void *user, const char *label, const wv_buffer *value);
   void *user;
+  bool (*interrupted)(void *user); /* as in DeviceLaunch; NULL: nobody asks */
+  void *interrupted_user;
 } LaunchCall;
 
 enum { LAUNCH_LOG_MOST = 1 << 28 }; /* elements of a debug log, as in a simulation */
@@ -109,6 +111,8 @@ bool launch_logged(Launcher *l, Diags *diags, const LaunchCall *c);
 const void *launch_owner(const Launcher *l, void *stream);
 /* Zeros, unless a kernel left something else; NULL after reporting. */
 char *launch_workspace(Launcher *l, Diags *diags, int device, void *stream, int64_t bytes);
+/* Zeros again, after a kernel that ended early. */
+void launch_clear_workspace(Launcher *l, Diags *diags, const char *memory);
 void launch_release_workspace(Launcher *l);
 
 /* False after reporting that nothing can be prepared while the stream is captured. */

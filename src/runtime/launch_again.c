@@ -75,6 +75,8 @@ bool launch_again(Launcher *l, const LaunchCall *c, int *error) {
     *error = r->nothers ? patch_others(l, c->args) : 0;
     r->launch.stream = c->stream;
     r->launch.overlap = c->flags & WV_LAUNCH_OVERLAP;
+    r->launch.interrupted = c->interrupted;
+    r->launch.user = c->interrupted_user;
     if (*error) r->nrows = 0; /* a map may be half made */
     else if (!c->only_plan) *error = l->device->kind->launch(l->device, &r->launch);
   }

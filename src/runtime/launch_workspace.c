@@ -68,6 +68,15 @@ char *launch_workspace(Launcher *l, Diags *diags, int device, void *stream, int6
   return make_block(l, diags, device, owner, bytes);
 }
 
+/* Where launches do not wait for the kernel, one that is refused has not begun. */
+void launch_clear_workspace(Launcher *l, Diags *diags, const char *memory) {
+  DeviceReport r = launch_report(l, diags, l->at);
+  LaunchBlock *b = atomic_load_explicit(&l->blocks, memory_order_acquire);
+  if (l->art->device_kind != DEVICE_HOST) return;
+  while (b && b->memory != memory) b = b->next;
+  if (b) clear(l, b, &r);
+}
+
 void launch_release_workspace(Launcher *l) {
   Diags unheard = {.arena = arena_new()};
   DeviceReport r = {.diags = &unheard};

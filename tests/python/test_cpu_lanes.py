@@ -276,8 +276,8 @@ def test_workgroups_wait_for_the_last(grid):
 @needs_cpu
 def test_more_workgroups_than_run_at_once():
     data, flag, c = (np.zeros(n, np.int32) for n in (32, 1, 32))
-    with pytest.raises(LaunchError, match="257 workgroups that wait for each other; at most 256"):
-        flagged(257)(data, flag, c)
+    with pytest.raises(LaunchError, match="1025 workgroups that wait for each other; at most 1024"):
+        flagged(1025)(data, flag, c)
     assert not c.any() and not flag.any()
 
 

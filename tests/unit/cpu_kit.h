@@ -12,9 +12,8 @@
 #include "backend/llvm/llvm.h"
 #include "runtime/cpu_llvm.h"
 #include "runtime/cpu_object.h"
+#include "runtime/cpu_together.h"
 #include "unit/sim_kit.h"
-
-typedef int CpuEntry(const void *slots, int64_t first, int64_t last, void *scratch);
 
 static inline const CpuLlvm *kit_llvm(Arena *a) {
   const char *error = NULL;
@@ -80,8 +79,19 @@ static inline uint64_t slot_value(Lab *l, const KitEnv *e, const LlvmSlot *s) {
 
 typedef struct CpuRun {
   bool skipped, ok;
+  int result; /* as cpu_pool_run */
+  const LlvmWait *waits;
   const char *text; /* LLVM IR, in the context's arena; NULL: none */
 } CpuRun;
+
+/* In order by one thread, or all at once where somebody waits. */
+static inline int kit_run_task(const CpuTask *task) {
+  if (task->waves > 1 && task->count <= 16) return cpu_run_together(task, (int)task->count);
+  CpuPool *pool = cpu_pool_new(1);
+  int result = cpu_pool_run(pool, task);
+  cpu_pool_free(pool);
+  return result;
+}
 
 /* For a processor, NULL: this one; as a host that is described otherwise, NULL: as it is. */
 static inline CpuRun cpu_run_as(Lab *l, const CpuTarget *given, const LlvmHost *described) {
@@ -103,18 +113,17 @@ static inline CpuRun cpu_run_as(Lab *l, const CpuTarget *given, const LlvmHost *
     printf("%s\n%s\n", error, k.text);
     return r;
   }
-  CpuEntry *entry;
-  *(void **)&entry = cpu_object_symbol(image, k.entry);
+  CpuTask task = {.waves = k.waves, .scratch = (size_t)k.scratch, .count = 1};
+  *(void **)&task.run = cpu_object_symbol(image, k.entry);
   KitEnv env = env_of(l);
   uint64_t *slots = ARENA_ARRAY(a, uint64_t, k.nslots + 1);
   for (int i = 0; i < k.nslots; i++) slots[i] = slot_value(l, &env, &k.slots[i]);
-  int64_t groups = 1;
-  for (int i = 0; i < 3; i++) groups *= env_value(&env, k.grid[i]);
-  void *scratch = aligned_alloc(64, (size_t)(k.scratch + 127) / 64 * 64);
-  entry(slots, 0, groups, scratch);
-  free(scratch);
+  task.args = slots;
+  for (int i = 0; i < 3; i++) task.count *= env_value(&env, k.grid[i]);
+  r.result = kit_run_task(&task);
+  r.waits = k.waits;
   cpu_object_unload(image);
-  r.ok = true;
+  r.ok = r.result == CPU_DONE;
   return r;
 }
 

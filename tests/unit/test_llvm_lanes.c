@@ -205,6 +205,132 @@ TEST(products) {
   CHECK(multiplies("mma_m16n8k8_f32_tf32", 32, "f32", "f32", 4, 2, 4));
 }
 
+/* ---- waves that wait for each other ---- */
+
+/* Until element `at` of %f is `value`. */
+#define WAIT(n, at, value)                                                                         \
+  "  %p" n " = expr " at " : index\n  %q" n " = scalar 0 : index\n"                                \
+  "  while F" n " as signed(F" n ".2) (%i" n ") from %q" n " cond Ne(signed(F" n ".2), " value     \
+  ") {\n    %v" n " = load %f, %p" n " {volatile} : i32\n    %w" n " = cast %v" n                  \
+  " : index\n    yield %w" n "\n  }\n"
+#define SET(n, at, value)                                                                          \
+  "  %a" n " = expr " at " : index\n  %b" n " = expr " value " : i32\n"                            \
+  "  %c" n " = expr Eq(Mod($T0, 8), 0) : i1\n  store %b" n ", %f, %a" n ", %c" n " {volatile}\n"
+
+static void fill_flags(Lab *l) {
+  lab_tensor(l, DTYPE_i32, 1, size_of_n);
+  for (int t = 1; t < l->k->params.n; t++) lab_fill(l, lab_tensor(l, DTYPE_i32, 1, size_of_n), 0);
+}
+
+static const char *waiting_text(Arena *a, int grid, int block, const char *body) {
+  return arena_printf(a,
+                      "thread kernel @k(%%a: mem<N, i32>, %%b: mem<N, i32>, %%f: mem<N, i32>)\n"
+                      "  launch grid (%d) block (%d) wave 8 shared 4096\n  dynamic N\n{\n%s}\n",
+                      grid, block, body);
+}
+
+static bool waits(int block, const char *body) {
+  Arena *a = arena_new();
+  size_of_n = 4 * block;
+  bool ok = cpu_agrees(waiting_text(a, 1, block, body), fill_flags, 0);
+  arena_free(a);
+  return ok;
+}
+
+#define OWN "  %at = expr $T0 : index\n  %x = load %a, %at : i32\n"
+
+/* Who waits comes first in the text: whoever sets the flag must overtake it. */
+TEST(a_wave_waits_for_one_behind) {
+  static const char body[] = OWN "  if ($T0 < 8) {\n" WAIT(
+      "1", "0", "1") "  %o = expr $T0 + 8 : index\n"
+                     "  %y = load %b, %o : i32\n  store %y, %b, %at\n  }\n"
+                     "  if ($T0 >= 8) {\n  store %x, %b, %at\n  barrier wave\n"
+                     "  if ($T0 < 16) {\n" SET("2", "0", "1") "  }\n  }\n";
+  CHECK(waits(16, body));
+  CHECK(waits(24, body));
+  CHECK(waits(20, body)); /* the last wave has four lanes */
+}
+
+/* Two waves hand a number to and fro, a meeting of the workgroup behind it. */
+TEST(waves_take_turns) {
+  static const char body[] =
+      OWN "  if ($T0 < 8) {\n  for K with {trips = 9} {\n" WAIT("1", "0", "2*$ARGK")
+          SET("2", "0",
+              "2*$ARGK + 1") "  yield\n  }\n  }\n"
+                             "  if ($T0 >= 8) {\n  for K with {trips = 9} {\n" WAIT("3", "0",
+                                                                                    "2*$ARGK + 1")
+                                 SET("4", "0",
+                                     "2*$ARGK + 2") "  yield\n  }\n  }\n"
+                                                    "  barrier workgroup\n  %z = scalar 0 : "
+                                                    "index\n  %n = load %f, %z : i32\n"
+                                                    "  %s = add %x, %n\n  store %s, %b, %at\n";
+  CHECK(waits(16, body));
+}
+
+/* Lanes exchange registers and meet in shared memory around a loop that waits. */
+TEST(meetings_of_waves_that_run_apart) {
+  static const char body[] =
+      "  %s = alloc {base = 0} : mem<64, i32, shared>\n" OWN
+      "  %1 = shuffle xor %x {by = 1}\n  store %1, %s, %at\n  barrier workgroup\n"
+      "  %o = expr Mod($T0 + 9, 32) : index\n  %2 = load %s, %o : i32\n"
+      "  if ($T0 < 24) {\n" WAIT(
+          "1", "1", "7") "  }\n"
+                         "  if ($T0 >= 24) {\n" SET(
+                             "2", "1",
+                             "7") "  }\n"
+                                  "  barrier workgroup\n  store %2, %s, %at\n  barrier workgroup\n"
+                                  "  %3 = load %s, %o : i32\n  %4 = shuffle down %3 {by = 2}\n  "
+                                  "store %4, %b, %at\n";
+  CHECK(waits(32, body));
+}
+
+/* Each workgroup waits for the one behind it. */
+TEST(waves_of_several_workgroups) {
+  Arena *a = arena_new();
+  static const char body[] =
+      "  %at = expr 16*$WG0 + $T0 : index\n  %x = load %a, %at : i32\n"
+      "  if ($T0 < 8) {\n  if ($WG0 < 3) {\n" WAIT("1", "$WG0 + 1", "1") "  }\n" SET(
+          "2", "$WG0", "1") "  }\n  store %x, %b, %at\n";
+  size_of_n = 64;
+  CHECK(cpu_agrees(waiting_text(a, 4, 16, body), fill_flags, 0));
+  arena_free(a);
+}
+
+/* What the compiled kernel waits for, and the line of it, when it can never come. */
+static bool is_stuck(int grid, int block, const char *body, const char *what, unsigned line) {
+  Arena *a = arena_new();
+  size_of_n = 4 * block;
+  Lab l = lab_open(waiting_text(a, grid, block, body));
+  if (l.k) fill_flags(&l);
+  CpuRun r = cpu_run(&l);
+  const LlvmWait *w = r.result >= CPU_STUCK ? &r.waits[r.result - CPU_STUCK] : NULL;
+  bool ok = r.skipped || (w && strstr(w->what, what) && w->at.line == line);
+  if (!ok) printf("result %d, line %u\n", r.result, w ? w->at.line : 0);
+  lab_close(&l);
+  arena_free(a);
+  return ok;
+}
+
+TEST(deadlocks) {
+  CHECK(is_stuck(1, 8, WAIT("1", "0", "1"), "memory that nobody changes", 7));
+  CHECK(is_stuck(1, 32, WAIT("1", "0", "1"), "memory that nobody changes", 7));
+  CHECK(is_stuck(3, 32, WAIT("1", "$WG0", "1") SET("2", "$WG0", "1"), "memory that", 7));
+  /* One has ended, one waits for it at the barrier. */
+  CHECK(is_stuck(
+      1, 16,
+      "  if ($T0 >= 8) {\n" SET("2", "0", "1") "  }\n"
+                                               "  if ($T0 < 8) {\n" WAIT(
+                                                   "1", "0", "1") "  barrier workgroup\n  }\n",
+      "a barrier that not all", 19));
+  /* One waits at the barrier, the other for memory. */
+  CHECK(is_stuck(
+      1, 16,
+      "  if ($T0 < 8) {\n  barrier workgroup\n" SET(
+          "2", "0", "1") "  }\n"
+                         "  if ($T0 >= 8) {\n" WAIT("1", "0", "1") "  barrier workgroup\n  }\n",
+      "a barrier that not all", 6));
+}
+
 /* ---- what does not fit ---- */
 
 TEST(too_much_is_kept) {
@@ -231,4 +357,7 @@ TESTS_MAIN(RUN(shuffles) RUN(sizes_of_waves) RUN(lanes_by_number) RUN(alike_in_a
                        RUN(branches_within_a_phase) RUN(loops_around_a_meeting)
                            RUN(loops_from_different_starts) RUN(loops_in_loops)
                                RUN(while_loops_around_a_meeting) RUN(atomics) RUN(products)
-                                   RUN(too_much_is_kept))
+                                   RUN(a_wave_waits_for_one_behind) RUN(waves_take_turns)
+                                       RUN(meetings_of_waves_that_run_apart)
+                                           RUN(waves_of_several_workgroups) RUN(deadlocks)
+                                               RUN(too_much_is_kept))

@@ -17,8 +17,9 @@ typedef struct Marks {
   atomic_int bad; /* scratch that another thread wrote, or is not aligned */
 } Marks;
 
-static int mark(const void *args, int64_t first, int64_t last, void *scratch) {
+static int mark(const void *args, int64_t first, int64_t last, void *scratch, CpuWatch *watch) {
   Marks *m = *(Marks *const *)args;
+  (void)watch;
   int64_t *own = scratch;
   if ((uintptr_t)scratch % 64) m->bad++;
   own[0] = own[63] = first;
@@ -29,7 +30,7 @@ static int mark(const void *args, int64_t first, int64_t last, void *scratch) {
 
 static bool marks_all(CpuPool *p, int64_t n) {
   Marks *m = calloc(1, sizeof *m);
-  CpuTask t = {mark, &m, n, 512};
+  CpuTask t = {.run = mark, .args = &m, .count = n, .scratch = 512};
   bool ok = !cpu_pool_run(p, &t) && !m->bad;
   for (int64_t i = 0; i < MOST; i++) ok &= m->count[i] == (i < n);
   free(m);
@@ -64,9 +65,9 @@ TEST(several_launches) {
   cpu_pool_free(p);
 }
 
-static int nested(const void *args, int64_t first, int64_t last, void *scratch) {
+static int nested(const void *args, int64_t first, int64_t last, void *scratch, CpuWatch *watch) {
   CpuPool *p = *(CpuPool *const *)args;
-  (void)scratch;
+  (void)scratch, (void)watch;
   for (int64_t i = first; i < last; i++)
     if (!marks_all(p, 20)) abort();
   return 0;
@@ -75,7 +76,7 @@ static int nested(const void *args, int64_t first, int64_t last, void *scratch) 
 /* A kernel that launches a kernel: the inner one runs alone. */
 TEST(launch_in_a_launch) {
   CpuPool *p = cpu_pool_new(2);
-  CpuTask t = {nested, &p, 9, 0};
+  CpuTask t = {.run = nested, .args = &p, .count = 9, .scratch = 0};
   CHECK_INT(cpu_pool_run(p, &t), 0);
   cpu_pool_free(p);
 }
@@ -87,9 +88,9 @@ typedef struct Failing {
   int64_t bad; /* the workgroup that fails */
 } Failing;
 
-static int fail_at(const void *args, int64_t first, int64_t last, void *scratch) {
+static int fail_at(const void *args, int64_t first, int64_t last, void *scratch, CpuWatch *watch) {
   Failing *f = *(Failing *const *)args;
-  (void)scratch;
+  (void)scratch, (void)watch;
   f->ran += last - first;
   return first <= f->bad && f->bad < last ? 7 : 0;
 }
@@ -101,7 +102,7 @@ TEST(an_error_stops_the_rest) {
     CpuPool *p = cpu_pool_new(threads);
     for (int64_t bad = 0; bad < COUNT; bad = 2 * bad + 1) {
       Failing own = {.bad = bad}, *f = &own;
-      CpuTask t = {fail_at, &f, COUNT, 0};
+      CpuTask t = {.run = fail_at, .args = &f, .count = COUNT, .scratch = 0};
       CHECK_INT(cpu_pool_run(p, &t), 7);
       CHECK(f->ran > bad);
       if (threads > 1 && bad < COUNT / 64) CHECK(f->ran < COUNT);
@@ -114,7 +115,7 @@ TEST(an_error_stops_the_rest) {
 TEST(too_much_scratch) {
   CpuPool *p = cpu_pool_new(2);
   Marks *m = NULL;
-  CpuTask t = {mark, &m, 4, (size_t)1 << 62};
+  CpuTask t = {.run = mark, .args = &m, .count = 4, .scratch = (size_t)1 << 62};
   CHECK_INT(cpu_pool_run(p, &t), CPU_POOL_NO_MEMORY);
   CHECK(marks_all(p, 4));
   cpu_pool_free(p);
@@ -129,9 +130,10 @@ typedef struct Beside {
   atomic_int others; /* workgroups that another thread than `self` ran */
 } Beside;
 
-static int wait_for_end(const void *args, int64_t first, int64_t last, void *scratch) {
+static int wait_for_end(const void *args, int64_t first, int64_t last, void *scratch,
+                        CpuWatch *watch) {
   Beside *b = *(Beside *const *)args;
-  (void)first, (void)last, (void)scratch;
+  (void)first, (void)last, (void)scratch, (void)watch;
   b->running = 1;
   while (!b->done) usleep(100);
   return 0;
@@ -139,13 +141,14 @@ static int wait_for_end(const void *args, int64_t first, int64_t last, void *scr
 
 static void *launch_and_wait(void *user) {
   Beside *b = user;
-  CpuTask t = {wait_for_end, &b, 1, 0};
+  CpuTask t = {.run = wait_for_end, .args = &b, .count = 1, .scratch = 0};
   return cpu_pool_run(b->pool, &t) ? user : NULL;
 }
 
-static int count_others(const void *args, int64_t first, int64_t last, void *scratch) {
+static int count_others(const void *args, int64_t first, int64_t last, void *scratch,
+                        CpuWatch *watch) {
   Beside *b = *(Beside *const *)args;
-  (void)scratch;
+  (void)scratch, (void)watch;
   if (!pthread_equal(pthread_self(), b->self)) b->others += (int)(last - first);
   usleep(200);
   return 0;
@@ -154,7 +157,7 @@ static int count_others(const void *args, int64_t first, int64_t last, void *scr
 /* Two threads launch and there are two processors: nobody helps either of them. */
 TEST(launches_are_processors) {
   Beside own = {.pool = cpu_pool_new(2), .self = pthread_self()}, *b = &own;
-  CpuTask t = {count_others, &b, 200, 0};
+  CpuTask t = {.run = count_others, .args = &b, .count = 200, .scratch = 0};
   pthread_t thread;
   void *wrong;
   pthread_create(&thread, NULL, launch_and_wait, b);

@@ -170,7 +170,7 @@ static const SymFacts *launch_facts(Llvm *p, const Constraint *launch) {
 
 /* The number of a workgroup as its three ids. */
 static void open_ids(Llvm *p, const Constraint *launch) {
-  const char *rest = "%group";
+  const char *rest = p->lanes ? lanes_open_wave(p, "%group") : "%group";
   int last = 2;
   while (last > 0 && sym_is_int(launch->grid[last], &(int64_t){0}) &&
          launch->grid[last] == sym_int(p->sym, 1))
@@ -227,7 +227,7 @@ static const char *length_words(const Llvm *p) {
 static void put_function(Llvm *p, StrBuf *out) {
   sb_printf(out,
             "define i32 @%s(ptr nocapture readonly %%slots, i64 %%first, i64 %%last, ptr noalias "
-            "nocapture %%scratch) nounwind%s%s {\nentry:\n",
+            "nocapture %%scratch, ptr %%watch) nounwind%s%s {\nentry:\n",
             entry_name(p), length_words(p), llvm_debug_function(p));
   sb_puts(out, "  " LLVM_NOWHERE " = alloca i64, align 8\n");
   if (p->has_tiles) sb_puts(out, "  " LLVM_TILES " = alloca [16384 x i8], align 64\n");
@@ -238,10 +238,23 @@ static void put_function(Llvm *p, StrBuf *out) {
   sb_printf(out, "groups:\n  %%group = phi i64 [ %%first, %%entry ], [ %%group.next, %%%s ]\n",
             p->block);
   sb_puts(out, sb_text(&p->body));
-  sb_puts(out, "  %group.next = add i64 %group, 1\n"
-               "  %more = icmp slt i64 %group.next, %last\n"
-               "  br i1 %more, label %groups, label %done\n"
-               "done:\n  ret i32 0\n}\n");
+  sb_puts(out, "done:\n  ret i32 0\n}\n");
+}
+
+/* The next workgroup, if there is one and the launch goes on. */
+static void close_groups(Llvm *p) {
+  LlvmRounds rounds = llvm_rounds(p);
+  StrBuf body = p->body;
+  p->body = (StrBuf){.arena = p->arena};
+  llvm_rounds_begin(p, &rounds, 1);
+  sb_puts(&p->opening, sb_text(&p->body));
+  p->body = body;
+  llvm_line(p, "%%group.next = add i64 %%group, 1");
+  llvm_line(p, "%%more = icmp slt i64 %%group.next, %%last");
+  llvm_line(p, "br i1 %%more, label %%another, label %%done");
+  llvm_block(p, "another");
+  llvm_round(p, &rounds);
+  llvm_line(p, "br label %%groups");
 }
 
 static const char *module_text(Llvm *p) {
@@ -279,11 +292,15 @@ bool llvm_emit(Kernel *k, const LlvmHost *host, Arena *a, LlvmKernel *out) {
   if (!p.failed && p.scratch > MOST_SCRATCH)
     return llvm_fail(&p, NULL, "so much memory for what threads keep");
   if (p.failed) return false;
+  close_groups(&p);
   *out = (LlvmKernel){.text = module_text(&p),
                       .entry = entry_name(&p),
                       .slots = p.slots.at,
                       .nslots = p.slots.n,
-                      .scratch = p.scratch};
+                      .scratch = p.scratch,
+                      .waves = p.lanes ? p.lanes->apart : 1,
+                      .waits = p.waits.at,
+                      .nwaits = p.waits.n};
   for (int i = 0; i < 3; i++) out->grid[i] = launch->grid[i];
   return true;
 }

@@ -43,14 +43,27 @@ typedef struct LlvmSlot {
   DType dtype; /* of a scalar */
 } LlvmSlot;
 
-/* void entry(const void *slots, int64_t first, int64_t last, void *scratch): the workgroups
- * [first, last), counted along x, then y, then z. `scratch` is aligned to 64 bytes. */
+/* A place where the kernel waits for what others do, and for what: "waits for ...". */
+typedef struct LlvmWait {
+  Span at;
+  const char *what;
+} LlvmWait;
+
+enum { LLVM_GIVEN_UP = 1 }; /* what the function returns when it was told to stop */
+
+/* int32_t entry(const void *slots, int64_t first, int64_t last, void *scratch, void *watch): the
+ * workgroups [first, last), counted along x, then y, then z; if `waves` is not 1, their waves,
+ * counted first. `scratch` is aligned to 64 bytes and belongs to the workgroup. `watch` goes to the
+ * functions of runtime/cpu_watch.h, which say what the function returns if it is not 0. */
 typedef struct LlvmKernel {
   const char *text, *entry;
   const LlvmSlot *slots;
   int nslots;
   const Sym *grid[3];
   int64_t scratch; /* bytes */
+  int waves;       /* of a workgroup, which run at the same time; 1: it is run as a whole */
+  const LlvmWait *waits;
+  int nwaits;
 } LlvmKernel;
 
 /* False after reporting what cannot be written for this host (E0601). */

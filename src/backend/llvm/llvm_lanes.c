@@ -7,7 +7,7 @@
 
 /* ---- loops ---- */
 
-CountLoop lanes_count(Llvm *p, int64_t count) {
+static CountLoop count_to(Llvm *p, const char *count) {
   CountLoop l = {llvm_new(p),
                  llvm_new(p),
                  llvm_label(p, "each"),
@@ -21,13 +21,34 @@ CountLoop lanes_count(Llvm *p, int64_t count) {
   return l;
 }
 
+CountLoop lanes_count(Llvm *p, int64_t count) {
+  return count_to(p, arena_printf(p->arena, "%" PRId64, count));
+}
+
 void lanes_count_end(Llvm *p, const CountLoop *l) {
   llvm_line(p, "br label %%%s", l->latch);
   llvm_block(p, l->latch);
   llvm_line(p, "%s = add nuw nsw i64 %s, 1", l->next, l->index);
-  const char *more = llvm_let(p, "icmp ult i64 %s, %" PRId64, l->next, l->count);
+  const char *more = llvm_let(p, "icmp ult i64 %s, %s", l->next, l->count);
   llvm_line(p, "br i1 %s, label %%%s, label %%%s", more, l->head, l->end);
   llvm_block(p, l->end);
+}
+
+/* The last wave may have fewer lanes. */
+const char *lanes_open_wave(Llvm *p, const char *number) {
+  Lanes *l = p->lanes;
+  l->own = l->from = "0";
+  l->size = arena_printf(p->arena, "%d", l->threads);
+  if (l->apart == 1) return number;
+  l->own = llvm_let(p, "urem i64 %s, %d", number, l->apart);
+  l->from = llvm_let(p, "mul i64 %s, %d", l->own, l->wave);
+  l->size = arena_printf(p->arena, "%d", l->wave);
+  if (l->threads % l->wave) {
+    const char *rest = llvm_let(p, "sub i64 %d, %s", l->threads, l->from);
+    l->size = llvm_call(p, "i64", "llvm.umin.i64", "i64, i64",
+                        arena_printf(p->arena, "i64 %s, i64 %d", rest, l->wave));
+  }
+  return llvm_let(p, "udiv i64 %s, %d", number, l->apart);
 }
 
 /* The number of a thread as its three ids, the first fastest. */
@@ -65,8 +86,9 @@ static void define_symbols(Llvm *p) {
 LaneLoop lanes_open(Llvm *p) {
   Lanes *l = p->lanes;
   LaneLoop loop = {.mark = llvm_scope_open(p)};
-  loop.count = lanes_count(p, l->threads);
+  loop.count = count_to(p, l->size);
   l->thread = loop.count.index;
+  if (l->apart > 1) l->thread = llvm_let(p, "add nuw nsw i64 %s, %s", l->from, l->thread);
   l->loops++;
   if (l->mask != LANES_NOWHERE) {
     const char *inside = llvm_label(p, "active"), *at = lanes_at(p, l->mask, 1, l->thread);
@@ -237,6 +259,7 @@ void lanes_region(Llvm *p, const Region *r) {
     }
     if (alone[op->kind]) alone[op->kind](p, op);
     else if (!llvm_op_waits(op)) llvm_fail(p, op, "this op");
+    else if (p->lanes->apart > 1) lanes_barrier(p, op);
     op = op->next;
   }
 }

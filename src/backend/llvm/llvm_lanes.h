@@ -17,7 +17,13 @@
  * go different ways, a truth value for each says who takes part, and loops go on until nobody does.
  *
  * So code is as large as the lane's program, a barrier costs nothing, and the order in which
- * threads run between two meetings is the simplest: one after another. */
+ * threads run between two meetings is the simplest: one after another.
+ *
+ * A thread that waits in a loop for what another one writes would wait for ever in that order. So
+ * the end of a round of such a loop is a meeting, too: lanes of a wave take turns there. Waves are
+ * independent of each other, and what one does before its loop another may do behind: in kernels
+ * with such loops they run *apart*, each by a thread of the processor that runs the program for its
+ * own lanes. Then barriers are real (runtime/cpu_gang.h), which also finds deadlocks. */
 #ifndef WV_LLVM_LANES_H
 #define WV_LLVM_LANES_H
 
@@ -42,18 +48,22 @@ struct Lanes {
   int copies;        /* of what is kept: threads, and those a last wave lacks */
   int64_t block[3];
   int phases;
-  bool *meets;     /* by op id: threads meet in it */
-  int *phase;      /* by op id: LANES_ALONE, LANES_ONCE or its phase; of ops in split regions */
-  bool *one_way;   /* by op id, of split regions: all threads go the same way */
-  bool *alike;     /* by value id */
-  bool *is_kept;   /* by value id */
-  int64_t *place;  /* by value id: where its copies are kept */
-  int *read_in;    /* by value id: the last loop that read it */
-  int loops;       /* over threads, written so far */
-  int64_t mask;    /* who takes part, a byte each; LANES_NOWHERE: everybody */
-  int64_t any;     /* a byte: somebody does */
-  int64_t staging; /* of matrix instructions; LANES_NOWHERE: there was none yet */
-  int64_t staged;  /* bytes there */
+  int apart;        /* waves that run at the same time, each for itself; 1: all threads run here */
+  const char *own;  /* which of them this is */
+  const char *from; /* the number of its first thread */
+  const char *size; /* how many it has, or all */
+  bool *meets;      /* by op id: threads meet in it */
+  int *phase;       /* by op id: LANES_ALONE, LANES_ONCE or its phase; of ops in split regions */
+  bool *one_way;    /* by op id, of split regions: all threads go the same way */
+  bool *alike;      /* by value id */
+  bool *is_kept;    /* by value id */
+  int64_t *place;   /* by value id: where its copies are kept */
+  int *read_in;     /* by value id: the last loop that read it */
+  int loops;        /* over threads, written so far */
+  int64_t mask;     /* who takes part, a byte each; LANES_NOWHERE: everybody */
+  int64_t any;      /* a byte: somebody does */
+  int64_t staging;  /* of matrix instructions; LANES_NOWHERE: there was none yet */
+  int64_t staged;   /* bytes there */
   Vec(LaneSymbol) symbols; /* in scope */
   const char *thread;      /* the number of the thread, in the loop that is being written */
 };
@@ -65,10 +75,13 @@ Lanes *lanes_plan(Llvm *p, const Constraint *launch);
 
 /* ---- llvm_lanes.c ---- */
 
+/* Which wave runs, if they run apart; `number`: of a wave, all workgroups' counted. Returns that of
+ * the workgroup. */
+const char *lanes_open_wave(Llvm *p, const char *number);
+
 /* A counted loop: `index` is 0, 1, ... */
 typedef struct CountLoop {
-  const char *index, *next, *head, *latch, *end;
-  int64_t count;
+  const char *index, *next, *head, *latch, *end, *count;
 } CountLoop;
 CountLoop lanes_count(Llvm *p, int64_t count);
 void lanes_count_end(Llvm *p, const CountLoop *l);
@@ -99,6 +112,7 @@ LlvmFn lanes_for, lanes_while, lanes_if;
 /* ---- llvm_lanes_meet.c: exchange between lanes ---- */
 
 LlvmFn lanes_shuffle, lanes_shuffle_idx;
+LlvmFn lanes_barrier; /* where waves run apart; nothing else needs to be done to meet */
 
 /* ---- llvm_lanes_mma.c ---- */
 

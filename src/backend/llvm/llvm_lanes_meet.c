@@ -1,4 +1,7 @@
-/* llvm_lanes_meet.c: a lane reads what another lane of its wave has kept. */
+/* llvm_lanes_meet.c: a lane reads what another lane of its wave has kept; barriers of waves that
+ * run apart. */
+#include <string.h>
+
 #include "backend/llvm/llvm_lanes.h"
 
 /* The operand of `op` in another lane, counted within the wave; alike values are the same there. */
@@ -30,4 +33,36 @@ void lanes_shuffle(Llvm *p, const Op *op) {
 void lanes_shuffle_idx(Llvm *p, const Op *op) {
   const char *index = llvm_index_of(p, op->args[1]);
   read_lane(p, op, lane_of(p), llvm_let(p, "urem i64 %s, %d", index, p->lanes->wave));
+}
+
+/* ---- barriers ---- */
+
+/* Those with numbers stand behind the workgroup's own. */
+static const char *barrier_number(Llvm *p, const Op *op) {
+  const Attr *bar = op_attr(op, ATTR_bar), *member = op_attr(op, ATTR_member);
+  const char *first = arena_printf(p->arena, "%d", 1 + (bar ? (int)bar->integer : 0));
+  if (!member) return first;
+  return llvm_let(p, "add i64 %s, %s", first, llvm_expr(p, op, member->sym));
+}
+
+/* Waves that come to a barrier; 0: that is not known. */
+static int barrier_members(const Llvm *p, const Op *op) {
+  const Attr *count = op_attr(op, ATTR_count);
+  int64_t threads;
+  if (!count) return p->lanes->apart;
+  return sym_is_int(count->sym, &threads) ? (int)(threads / p->lanes->wave) : 0;
+}
+
+/* A split barrier is waited for where its second half is. */
+void lanes_barrier(Llvm *p, const Op *op) {
+  const Attr *mode = op_attr(op, ATTR_mode);
+  bool numbered = op->kind == OP_barrier_wait || (mode && strcmp(mode->text, "named") == 0);
+  if (op->kind == OP_yield || op->kind == OP_counter_wait || op->kind == OP_barrier_signal) return;
+  if (op_info[op->kind].flags & OPF_HINT || (mode && strcmp(mode->text, "wave") == 0)) return;
+  int members = numbered ? barrier_members(p, op) : p->lanes->apart;
+  if (!members) {
+    llvm_fail(p, op, "a barrier of a number of threads that is not known");
+    return;
+  }
+  llvm_meet(p, op, numbered ? barrier_number(p, op) : "0", members, op_has(op, ATTR_arrive));
 }

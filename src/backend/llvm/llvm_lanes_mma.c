@@ -30,6 +30,7 @@ typedef struct Matrix {
   DType sum;                    /* f64 or i64 */
   int64_t a, b, product, scale; /* matrices in scratch, of `sum`; b with k innermost, too */
   const char *wave;             /* the index of the loop over waves */
+  int64_t all;                  /* bytes of the matrices; each wave that runs apart has its own */
 } Matrix;
 
 /* ---- the row ---- */
@@ -85,9 +86,10 @@ static void open_staging(Matrix *m) {
   int64_t a = 8 * (int64_t)m->row->m * m->row->k, b = 8 * (int64_t)m->row->n * m->row->k;
   int64_t product = 8 * (int64_t)m->row->m * m->row->n, all = a + b + product + (a > b ? a : b);
   if (l->staging == LANES_NOWHERE || l->staged < all) {
-    l->staging = lanes_reserve(m->p, all);
+    l->staging = lanes_reserve(m->p, all * l->apart);
     l->staged = all;
   }
+  m->all = all;
   m->a = l->staging;
   m->b = m->a + a;
   m->product = m->b + b;
@@ -100,7 +102,10 @@ static const char *sum_type(const Matrix *m) { return m->sum == DTYPE_f64 ? "dou
 
 /* Element `at` of a dense matrix. */
 static const char *dense(Matrix *m, int64_t matrix, const char *at) {
-  return lanes_at(m->p, matrix, 8, at);
+  const char *there = lanes_at(m->p, matrix, 8, at);
+  if (m->p->lanes->apart == 1) return there;
+  return llvm_let(m->p, "getelementptr [%" PRId64 " x i8], ptr %s, i64 %s", m->all, there,
+                  m->p->lanes->own);
 }
 
 static const char *load_dense(Matrix *m, int64_t matrix, const char *at) {
@@ -228,8 +233,9 @@ static void one_instruction(Matrix *m, const char *at_m, const char *at_n, const
 /* Waves that take no part compute what nobody reads. */
 static void all_instructions(Matrix *m) {
   Llvm *p = m->p;
-  CountLoop wave = lanes_count(p, p->lanes->copies / p->lanes->wave);
-  m->wave = wave.index;
+  bool apart = p->lanes->apart > 1;
+  CountLoop wave = lanes_count(p, apart ? 1 : p->lanes->copies / p->lanes->wave);
+  m->wave = apart ? p->lanes->own : wave.index;
   CountLoop k = lanes_count(p, m->copies[2]), i = lanes_count(p, m->copies[0]),
             j = lanes_count(p, m->copies[1]);
   one_instruction(m, i.index, j.index, k.index);

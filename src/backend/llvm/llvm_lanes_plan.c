@@ -15,7 +15,15 @@ typedef struct Planner {
 
 static bool is_meeting(const Op *op) {
   bool waits = op_info[op->kind].flags & OPF_SYNC && !(op_info[op->kind].flags & OPF_HINT);
-  return waits || op->kind == OP_wave_mma || op->kind == OP_shuffle || op->kind == OP_shuffle_idx;
+  return waits || op->kind == OP_wave_mma || op->kind == OP_shuffle || op->kind == OP_shuffle_idx ||
+         llvm_is_waiting(op);
+}
+
+/* Some thread waits in a loop for what another one does. */
+static bool somebody_waits(const Kernel *k) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (llvm_is_waiting(op)) return true;
+  return false;
 }
 
 static bool find_meetings(Lanes *l, const Region *r) {
@@ -204,6 +212,7 @@ Lanes *lanes_plan(Llvm *p, const Constraint *launch) {
   l->mask = l->staging = LANES_NOWHERE;
   if (l->threads < 1 || l->wave < 1) return NULL;
   l->copies = part_count(l->threads, l->wave) * l->wave;
+  l->apart = somebody_waits(k) ? l->copies / l->wave : 1;
   for (int i = 0; i < 3; i++) sym_is_int(launch->block[i], &l->block[i]);
   l->meets = ARENA_ARRAY(p->arena, bool, k->nops);
   l->one_way = ARENA_ARRAY(p->arena, bool, k->nops);
@@ -217,7 +226,7 @@ Lanes *lanes_plan(Llvm *p, const Constraint *launch) {
   find_meetings(l, k->body);
   plan_region(&n, k->body);
   keep_operands(&n, k->body, 0);
-  l->any = lanes_reserve(p, 1);
+  l->any = lanes_reserve(p, l->apart);
   place_region(&n, k->body);
   return l;
 }

@@ -13,9 +13,10 @@
 static int64_t new_mask(Llvm *p) {
   const Lanes *l = p->lanes;
   int64_t mask = lanes_reserve(p, l->copies);
-  const char *at = lanes_at(p, mask, 1, "0");
-  llvm_call_void(p, "llvm.memset.p0.i64", "ptr, i8, i64, i1",
-                 arena_printf(p->arena, "ptr %s, i8 0, i64 %d, i1 false", at, l->copies));
+  const char *at = lanes_at(p, mask, 1, l->from);
+  llvm_call_void(
+      p, "llvm.memset.p0.i64", "ptr, i8, i64, i1",
+      arena_printf(p->arena, "ptr %s, i8 0, i64 %d, i1 false", at, l->copies / l->apart));
   return mask;
 }
 
@@ -27,18 +28,24 @@ static const char *load_byte(Llvm *p, int64_t place, const char *who) {
   return llvm_let(p, "load i8, ptr %s, align 1", lanes_at(p, place, 1, who));
 }
 
-/* In a loop over threads: whether this one takes part. */
-static void vote(Llvm *p, int64_t mask, const char *test) {
+static void open_vote(Llvm *p) { store_byte(p, p->lanes->any, p->lanes->own, "0"); }
+
+/* In a loop over threads: `byte` is what this one says. */
+static void say(Llvm *p, const char *byte) {
   const Lanes *l = p->lanes;
-  const char *byte = llvm_let(p, "zext i1 %s to i8", test), *any = load_byte(p, l->any, "0");
-  store_byte(p, mask, l->thread, byte);
-  store_byte(p, l->any, "0", llvm_let(p, "or i8 %s, %s", any, byte));
+  const char *any = load_byte(p, l->any, l->own);
+  store_byte(p, l->any, l->own, llvm_let(p, "or i8 %s, %s", any, byte));
 }
 
-static void open_vote(Llvm *p) { store_byte(p, p->lanes->any, "0", "0"); }
+/* Whether it takes part. */
+static void vote(Llvm *p, int64_t mask, const char *test) {
+  const char *byte = llvm_let(p, "zext i1 %s to i8", test);
+  store_byte(p, mask, p->lanes->thread, byte);
+  say(p, byte);
+}
 
 static const char *somebody(Llvm *p) {
-  return llvm_let(p, "icmp ne i8 %s, 0", load_byte(p, p->lanes->any, "0"));
+  return llvm_let(p, "icmp ne i8 %s, 0", load_byte(p, p->lanes->any, p->lanes->own));
 }
 
 /* ---- what is seen inside ---- */
@@ -188,16 +195,11 @@ void lanes_for(Llvm *p, const Op *op) {
 
 /* ---- while ---- */
 
-static bool is_integer(const Value *v) {
-  DTypeClass class = dtype_info[v->type->dtype].class;
-  return v->type->kind == TYPE_scalar && (class == DTYPE_INT || class == DTYPE_INDEX);
-}
-
 static void see_carried(Llvm *p, const Op *op) {
   const Region *body = op->body;
   see(p, op_attr(op, ATTR_version)->sym, body->args[0], LANES_NOWHERE);
   for (int i = 1; i < body->nargs; i++)
-    if (is_integer(body->args[i]))
+    if (llvm_is_integer(body->args[i]))
       see(p, ir_numbered_symbol(p->k->cx, "$GET_ITER_ARG_", i - 1, false), body->args[i],
           LANES_NOWHERE);
 }
@@ -208,9 +210,34 @@ static void take_all(Llvm *p, int64_t mask) {
   lanes_close(p, &loop);
 }
 
+/* Of a loop that waits: somebody found something new in this round. */
+static const char *has_changed(Llvm *p, const Op *op) {
+  const Region *body = op->body;
+  if (!llvm_only_looks(op)) return "true";
+  open_vote(p);
+  LaneLoop loop = lanes_open(p);
+  for (int i = 0; i < body->nargs; i++) {
+    lanes_read(p, body->args[i]), lanes_read(p, body->last->args[i]);
+    const char *a = llvm_index_of(p, body->args[i]), *b = llvm_index_of(p, body->last->args[i]);
+    say(p, llvm_let(p, "zext i1 %s to i8", llvm_let(p, "icmp ne i64 %s, %s", a, b)));
+  }
+  lanes_close(p, &loop);
+  return somebody(p);
+}
+
+static void end_of_round(Llvm *p, const Op *op) {
+  const Region *body = op->body;
+  bool waits = llvm_is_waiting(op);
+  const char *changed = waits ? has_changed(p, op) : NULL;
+  lanes_copy(p, body->args, body->last->args, body->nargs);
+  if (waits) llvm_wait(p, op, changed);
+}
+
 void lanes_while(Llvm *p, const Op *op) {
   const Region *body = op->body;
+  LlvmRounds rounds = llvm_rounds(p);
   lanes_copy(p, body->args, op->args, body->nargs);
+  llvm_rounds_begin(p, &rounds, 16);
   int64_t mask = new_mask(p);
   take_all(p, mask);
   Inside in = go_inside(p, mask);
@@ -222,8 +249,9 @@ void lanes_while(Llvm *p, const Op *op) {
   lanes_close(p, &loop);
   begin_round(p, &r);
   lanes_region(p, body);
-  if (!p->failed) lanes_copy(p, body->args, body->last->args, body->nargs);
+  if (!p->failed) end_of_round(p, op);
   come_out(p, &in);
+  llvm_round(p, &rounds);
   end_rounds(p, &r);
 }
 

@@ -324,17 +324,6 @@ static void order(Llvm *p, const Op *op, const char *how) {
   if (op_has(op, ATTR_volatile)) llvm_line(p, "fence %s", how);
 }
 
-/* In a loop that goes on until a flag changes others get the processor, or there would be no hurry
- * to set it. */
-static void give_way(Llvm *p, const Op *op) {
-  if (!op_has(op, ATTR_volatile)) return;
-  for (const Op *outer = op->parent->owner; outer; outer = outer->parent->owner)
-    if (outer->kind == OP_while) {
-      llvm_call(p, "i32", "sched_yield", "", "");
-      return;
-    }
-}
-
 void llvm_load(Llvm *p, const Op *op) {
   int n = op->results[0].type->n;
   Access a = access_of(p, op, 0, n);
@@ -356,7 +345,6 @@ void llvm_load(Llvm *p, const Op *op) {
     llvm_held_set(p, h, a.width, part);
   }
   order(p, op, "acquire");
-  give_way(p, op);
 }
 
 /* ---- stores ---- */

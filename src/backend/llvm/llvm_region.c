@@ -171,11 +171,26 @@ static const char *const *position(Llvm *p, const Value *v) {
   return part;
 }
 
+/* Of a loop that waits: the round just run found something new. */
+static const char *has_changed(Llvm *p, const Op *op) {
+  const char *all = "false";
+  if (!llvm_only_looks(op)) return "true";
+  for (int i = 0; i < op->body->nargs; i++) {
+    const char *a = llvm_index_of(p, op->body->args[i]);
+    const char *b = llvm_index_of(p, op->body->last->args[i]);
+    all = llvm_let(p, "or i1 %s, %s", all, llvm_let(p, "icmp ne i64 %s, %s", a, b));
+  }
+  return all;
+}
+
 void llvm_while(Llvm *p, const Op *op) {
   const char *head = llvm_label(p, "while"), *body = llvm_label(p, "do"),
              *end = llvm_label(p, "end");
   Loop l = open_loop(p, op->args, op->body->args, op->body->nargs);
+  LlvmRounds rounds = llvm_rounds(p);
+  bool waits = llvm_is_waiting(op);
   l.in[0] = position(p, op->args[0]);
+  llvm_rounds_begin(p, &rounds, 16);
   const char *before = p->block;
   llvm_line(p, "br label %%%s", head);
   StrBuf outside = divert(p);
@@ -188,6 +203,8 @@ void llvm_while(Llvm *p, const Op *op) {
   llvm_region(p, op->body);
   yield_loop(p, &l, op->body->last);
   if (!p->failed) l.out[0] = position(p, op->body->last->args[0]);
+  if (!p->failed && waits) llvm_wait(p, op, has_changed(p, op));
+  llvm_round(p, &rounds);
   llvm_scope_close(p, mark);
   llvm_line(p, "br label %%%s", head);
   sb_printf(&outside, "%s:\n", head);

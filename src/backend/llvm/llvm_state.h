@@ -85,6 +85,8 @@ typedef struct Llvm {
   Vec(Made) made; /* forms and splats, in the order they were made */
   Vec(const char *) declared;
   int64_t scratch;
+  int counters; /* of rounds */
+  Vec(LlvmWait) waits;
   StrBuf opening; /* what is done once, in front of all workgroups */
   int nallocs;
   const char *place; /* ", !dbg !7" of the op that is being written, or "" */
@@ -119,6 +121,26 @@ void llvm_declare(Llvm *p, const char *text);  /* a line of the module; one of e
 const char *llvm_slot(Llvm *p, LlvmSlot slot); /* the name it is loaded under; one for equal ones */
 const char *llvm_label(Llvm *p, const char *what);
 void llvm_block(Llvm *p, const char *label); /* begins it */
+
+/* ---- llvm_watch.c: what is asked of the launch ---- */
+
+/* Rounds of a loop until the launch is to be asked again whether to go on. */
+typedef struct LlvmRounds {
+  const char *left, *span; /* places on the stack, which become registers */
+} LlvmRounds;
+LlvmRounds llvm_rounds(Llvm *p);                               /* declared only */
+void llvm_rounds_begin(Llvm *p, const LlvmRounds *r, int ask); /* in front of the loop */
+void llvm_round(Llvm *p, const LlvmRounds *r);                 /* where the loop begins again */
+
+/* A while loop that goes on until somebody else changes memory. */
+bool llvm_is_waiting(const Op *op);
+/* Its rounds do nothing but look: if what it carries stays as it is, so does everything. */
+bool llvm_only_looks(const Op *op);
+bool llvm_is_integer(const Value *v); /* a scalar that llvm_index_of takes */
+/* Behind a round of it; `changed`: an i1. */
+void llvm_wait(Llvm *p, const Op *op, const char *changed);
+/* All waves meet at barrier `bar` (an i64), `members` of them. */
+void llvm_meet(Llvm *p, const Op *op, const char *bar, int members, bool arrive);
 
 /* ---- llvm_debug.c ---- */
 

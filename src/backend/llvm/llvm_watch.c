@@ -1,0 +1,118 @@
+/* llvm_watch.c: what a kernel asks of its launch while it runs (runtime/cpu_watch.h): whether to go
+ * on, every so many rounds of a loop; and where it waits, whether somebody is left to wait for. */
+#include "backend/llvm/llvm_state.h"
+#include "ir/dtype.h"
+
+/* ---- rounds ---- */
+
+LlvmRounds llvm_rounds(Llvm *p) {
+  LlvmRounds r = {arena_printf(p->arena, "%%left%d", p->counters),
+                  arena_printf(p->arena, "%%span%d", p->counters)};
+  p->counters++;
+  sb_printf(&p->opening, "  %s = alloca i64, align 8\n  %s = alloca i64, align 8\n", r.left,
+            r.span);
+  return r;
+}
+
+void llvm_rounds_begin(Llvm *p, const LlvmRounds *r, int ask) {
+  llvm_line(p, "store i64 %d, ptr %s, align 8", ask, r->left);
+  llvm_line(p, "store i64 %d, ptr %s, align 8", ask, r->span);
+}
+
+/* The function ends unless `go`. */
+static void go_on_if(Llvm *p, const char *go, const char *result) {
+  const char *on = llvm_label(p, "on"), *stop = llvm_label(p, "stop");
+  llvm_line(p, "br i1 %s, label %%%s, label %%%s", go, on, stop);
+  llvm_block(p, stop);
+  llvm_line(p, "ret i32 %s", result);
+  llvm_block(p, on);
+}
+
+/* Memory of the kernel is none of its business: what is in registers may stay there. */
+static const char *ask(Llvm *p, const char *rounds) {
+  llvm_declare(p, "declare i64 @cpu_watch_ask(ptr, i64) cold nounwind willreturn "
+                  "memory(argmem: readwrite, inaccessiblemem: readwrite)");
+  return llvm_let(p, "call i64 @cpu_watch_ask(ptr %%watch, i64 %s)", rounds);
+}
+
+void llvm_round(Llvm *p, const LlvmRounds *r) {
+  const char *asking = llvm_label(p, "ask"), *again = llvm_label(p, "again");
+  const char *left = llvm_let(p, "load i64, ptr %s, align 8", r->left);
+  const char *rest = llvm_let(p, "sub i64 %s, 1", left);
+  llvm_line(p, "store i64 %s, ptr %s, align 8", rest, r->left);
+  const char *more = llvm_let(p, "icmp ne i64 %s, 0", rest);
+  llvm_line(p, "br i1 %s, label %%%s, label %%%s", more, again, asking);
+  llvm_block(p, asking);
+  const char *next = ask(p, llvm_let(p, "load i64, ptr %s, align 8", r->span));
+  go_on_if(p, llvm_let(p, "icmp ne i64 %s, 0", next), arena_printf(p->arena, "%d", LLVM_GIVEN_UP));
+  llvm_line(p, "store i64 %s, ptr %s, align 8", next, r->left);
+  llvm_line(p, "store i64 %s, ptr %s, align 8", next, r->span);
+  llvm_line(p, "br label %%%s", again);
+  llvm_block(p, again);
+}
+
+/* ---- waiting ---- */
+
+/* The loop that repeats an op in its region. */
+static const Op *loop_around(const Op *op) {
+  const Op *outer = op->parent->owner;
+  while (outer && outer->kind != OP_while) outer = outer->parent->owner;
+  return outer;
+}
+
+static bool looks_for(const Region *r, const Op *loop) {
+  for (const Op *op = r->first; op; op = op->next) {
+    bool looks = op->kind == OP_load || op->kind == OP_atomic;
+    if (looks && op_has(op, ATTR_volatile) && loop_around(op) == loop) return true;
+    if (op->body && looks_for(op->body, loop)) return true;
+  }
+  return false;
+}
+
+bool llvm_is_waiting(const Op *op) { return op->kind == OP_while && looks_for(op->body, op); }
+
+bool llvm_is_integer(const Value *v) {
+  DTypeClass class = dtype_info[v->type->dtype].class;
+  return v->type->kind == TYPE_scalar && (class == DTYPE_INT || class == DTYPE_INDEX);
+}
+
+static bool changes_nothing(const Region *r) {
+  for (const Op *op = r->first; op; op = op->next) {
+    if (op_info[op->kind].flags & (OPF_WRITES | OPF_SYNC)) return false;
+    if (op->body && !changes_nothing(op->body)) return false;
+  }
+  return true;
+}
+
+bool llvm_only_looks(const Op *op) {
+  for (int i = 0; i < op->body->nargs; i++)
+    if (!llvm_is_integer(op->body->args[i]) || !llvm_is_integer(op->body->last->args[i]))
+      return false;
+  return changes_nothing(op->body);
+}
+
+static int new_place(Llvm *p, const Op *op, const char *what) {
+  vec_push(p->arena, &p->waits, ((LlvmWait){op->at, what}));
+  return p->waits.n - 1;
+}
+
+static void go_on_unless(Llvm *p, const char *result) {
+  go_on_if(p, llvm_let(p, "icmp eq i32 %s, 0", result), result);
+}
+
+void llvm_wait(Llvm *p, const Op *op, const char *changed) {
+  int place = new_place(p, op, "waits for memory that nobody changes");
+  llvm_declare(p, "declare i32 @cpu_watch_wait(ptr, i32, i32) nounwind");
+  const char *flag = llvm_let(p, "zext i1 %s to i32", changed);
+  go_on_unless(p,
+               llvm_let(p, "call i32 @cpu_watch_wait(ptr %%watch, i32 %s, i32 %d)", flag, place));
+}
+
+void llvm_meet(Llvm *p, const Op *op, const char *bar, int members, bool arrive) {
+  int place = new_place(p, op, "waits at a barrier that not all waves come to");
+  llvm_declare(p, "declare i32 @cpu_watch_meet(ptr, i32, i32, i32, i32) nounwind");
+  const char *which = llvm_let(p, "trunc i64 %s to i32", bar);
+  go_on_unless(p,
+               llvm_let(p, "call i32 @cpu_watch_meet(ptr %%watch, i32 %s, i32 %d, i32 %d, i32 %d)",
+                        which, members, arrive, place));
+}
