@@ -29,6 +29,7 @@ typedef struct SharedPool {
   pthread_mutex_t lock;
   CpuPool *pool;
   int users;
+  bool sees_forks;
 } SharedPool;
 
 static SharedPool *shared_pool(void) {
@@ -36,9 +37,20 @@ static SharedPool *shared_pool(void) {
   return &shared;
 }
 
+/* A fork takes only the thread that called it along: what others hold at that moment would stay
+ * held in the child. */
+static void before_fork(void) { pthread_mutex_lock(&shared_pool()->lock); }
+static void in_parent(void) { pthread_mutex_unlock(&shared_pool()->lock); }
+static void in_child(void) {
+  SharedPool *s = shared_pool();
+  if (s->pool) cpu_pool_after_fork(s->pool);
+  pthread_mutex_unlock(&s->lock);
+}
+
 static CpuPool *take_pool(void) {
   SharedPool *s = shared_pool();
   pthread_mutex_lock(&s->lock);
+  if (!s->sees_forks) s->sees_forks = pthread_atfork(before_fork, in_parent, in_child) == 0;
   if (!s->pool) s->pool = cpu_pool_new(0);
   if (s->pool) s->users++;
   CpuPool *pool = s->pool;

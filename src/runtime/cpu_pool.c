@@ -29,7 +29,6 @@ struct CpuPool {
   pthread_mutex_t lock;
   pthread_cond_t wake, idle;
   bool stop;
-  pid_t process; /* threads do not survive a fork */
   /* The launch that is running: */
   const CpuTask *task;
   CpuOrders *orders;
@@ -165,18 +164,7 @@ static void *worker_main(void *user) {
   return NULL;
 }
 
-/* In the child of a fork there are no workers, whatever its copy of the memory says. */
-static void forget_workers(CpuPool *p) {
-  p->process = getpid();
-  p->started = 1;
-  p->wanted = p->inside = 0;
-  pthread_mutex_init(&p->lock, NULL);
-  pthread_cond_init(&p->wake, NULL);
-  cpu_patient_init(&p->idle);
-}
-
 static void start_workers(CpuPool *p, int n) {
-  if (p->process != getpid()) forget_workers(p);
   while (p->started < n) {
     Worker *w = &p->worker[p->started];
     w->pool = p;
@@ -238,18 +226,28 @@ int cpu_pool_run(CpuPool *p, const CpuTask *t) {
 
 int cpu_pool_threads(const CpuPool *p) { return p->threads; }
 
+static void open_locks(CpuPool *p) {
+  pthread_mutex_init(&p->owner, NULL);
+  pthread_mutex_init(&p->lock, NULL);
+  pthread_cond_init(&p->wake, NULL);
+  cpu_patient_init(&p->idle);
+}
+
+void cpu_pool_after_fork(CpuPool *p) {
+  p->started = 1;
+  p->wanted = p->inside = 0;
+  atomic_store(&p->launches, 0);
+  open_locks(p);
+}
+
 CpuPool *cpu_pool_new(int threads) {
   CpuPool *p = aligned_alloc(ALIGN, (sizeof *p + ALIGN - 1) / ALIGN * ALIGN);
   if (!p) return NULL;
   memset(p, 0, sizeof *p);
   p->threads = threads_wanted(threads);
   p->started = 1;
-  p->process = getpid();
   p->worker = calloc((size_t)p->threads, sizeof *p->worker);
-  pthread_mutex_init(&p->owner, NULL);
-  pthread_mutex_init(&p->lock, NULL);
-  pthread_cond_init(&p->wake, NULL);
-  cpu_patient_init(&p->idle);
+  open_locks(p);
   if (p->worker) return p;
   free(p);
   return NULL;
@@ -262,8 +260,7 @@ void cpu_pool_free(CpuPool *p) {
   p->stop = true;
   pthread_cond_broadcast(&p->wake);
   pthread_mutex_unlock(&p->lock);
-  bool alive = p->process == getpid(); /* of a fork only the memory is left */
-  for (int i = 1; alive && i < p->started; i++) pthread_join(p->worker[i].thread, NULL);
+  for (int i = 1; i < p->started; i++) pthread_join(p->worker[i].thread, NULL);
   for (int i = 0; i < p->threads; i++) free(p->worker[i].scratch);
   pthread_mutex_unlock(&p->owner);
   free(p->worker);

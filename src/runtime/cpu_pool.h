@@ -20,6 +20,9 @@ typedef struct CpuPool CpuPool;
 CpuPool *cpu_pool_new(int threads);
 void cpu_pool_free(CpuPool *p); /* waits for what is running */
 int cpu_pool_threads(const CpuPool *p);
+/* In the child of a fork, before anything else: threads do not survive it, and what they held does.
+ * They are started anew when they are needed. */
+void cpu_pool_after_fork(CpuPool *p);
 
 /* CPU_DONE, or why the launch stops (cpu_watch.h): then no further ranges are handed out. */
 typedef int CpuRange(const void *args, int64_t first, int64_t last, void *scratch, CpuWatch *watch);

@@ -1,5 +1,6 @@
 """Launches on the processor from several threads of Python at once, and how many threads they use."""
 
+import os
 import threading
 
 import numpy as np
@@ -132,3 +133,119 @@ def test_what_was_wrong_with_one_launch_is_not_said_of_the_next():
         with pytest.raises(LaunchError) as error:
             kernel(a, b, c)
         assert str(rows) in str(error.value) and str(error.value).count("error[") == 1
+
+
+# ---- processes -----------------------------------------------------------------------------------
+
+
+def right(kernel, seed=0, m=200):
+    a, b, c = matrix(m, 70, seed=seed), matrix(90, 70, seed=seed + 1), np.zeros((m, 90), np.float32)
+    kernel(a, b, c)
+    return np.allclose(c, a @ b.T, atol=1e-3)
+
+
+def in_child(work):
+    """What `work` returns in the child of a fork."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if work() else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_children_of_a_fork_launch():
+    """As PyTorch's DataLoader does: the pool's threads are not there, and are started again. One
+    more fork in the child, and kernels that are compiled there."""
+    kernel = compiled()
+    assert right(kernel)
+
+    def work():
+        return right(kernel, 1) and right(compiled("nt")) and in_child(lambda: right(kernel, 2))
+
+    assert all(in_child(work) for _ in range(3))
+    assert right(kernel, 3)
+
+
+def test_a_fork_while_others_launch():
+    """None of them is in another library at that moment, which may not allow it."""
+    kernel, done = compiled(), []
+    a, b, c = matrix(400, 70), matrix(90, 70, seed=1), np.zeros((400, 90), np.float32)
+    expected = a @ b.T
+
+    def launch():
+        for _ in range(100):
+            kernel(a, b, np.zeros((400, 90), np.float32))
+
+    def work():
+        kernel(a, b, c)
+        return abs(c - expected).max() < 1e-3
+
+    threads = [threading.Thread(target=launch) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    done = [in_child(work) for _ in range(5)]
+    for thread in threads:
+        thread.join()
+    assert all(done)
+
+
+EXIT = """
+import sys, threading
+sys.path.insert(0, {here!r})
+import test_cpu_threads as t
+kernel = t.compiled()
+assert t.right(kernel)
+began = threading.Event()
+def work():
+    while True:
+        began.set()
+        t.right(kernel, m=3000)
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+began.wait()
+"""
+
+
+def test_the_process_ends_while_kernels_run():
+    done = run_python("-c", EXIT.format(here=os.path.dirname(__file__)), WAVE_NUM_THREADS="2")
+    assert done.returncode == 0, done.stderr
+
+
+def test_different_kernels_at_once():
+    """Each thread compiles and launches its own."""
+    wrong = []
+
+    def work(number):
+        kernel = compiled("nn" if number % 2 else "nt")
+        a, b = matrix(64 + number, 70, seed=number), matrix(90, 70, seed=number + 50)
+        other = np.ascontiguousarray(b.T) if number % 2 else b
+        for _ in range(10):
+            c = np.full((64 + number, 90), np.nan, np.float32)
+            kernel(a, other, c)
+            if not np.allclose(c, a @ b.T, atol=1e-3):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+NUMBERS = """
+import os, sys
+from wave_lang import _wave
+sys.path.insert(0, {here!r})
+import test_cpu_threads as t
+for number in "3", "5":
+    os.environ["WAVE_NUM_THREADS"] = number
+    kernel = t.compiled()
+    assert t.right(kernel)
+    print([d.name.split(", ")[1] for d in _wave.devices() if d.kind == "cpu"])
+"""
+
+
+def test_the_number_of_threads_stays_while_programs_live():
+    """The pool is the process's: the variable is read when it is started."""
+    done = run_python("-c", NUMBERS.format(here=os.path.dirname(__file__)), WAVE_NUM_THREADS="3")
+    assert done.stdout == "['3 threads']\n['3 threads']\n", done.stderr

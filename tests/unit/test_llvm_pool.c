@@ -176,11 +176,91 @@ TEST(after_a_fork) {
   CpuPool *p = cpu_pool_new(3);
   CHECK(marks_all(p, 100));
   pid_t child = fork();
-  if (child == 0) _exit(marks_all(p, 100) ? 0 : 1);
+  if (child == 0) {
+    cpu_pool_after_fork(p);
+    _exit(marks_all(p, 100) && marks_all(p, 7) ? 0 : 1);
+  }
   int status = 1;
   waitpid(child, &status, 0);
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   CHECK(marks_all(p, 100));
+  cpu_pool_free(p);
+}
+
+/* A fork while another thread launches: in the child nobody does. */
+TEST(fork_during_a_launch) {
+  Beside own = {.pool = cpu_pool_new(3), .self = pthread_self()}, *b = &own;
+  pthread_t thread;
+  CHECK(marks_all(b->pool, 100));
+  pthread_create(&thread, NULL, launch_and_wait, b);
+  while (!b->running) usleep(100);
+  pid_t child = fork();
+  if (child == 0) {
+    CpuTask t = {.run = count_others, .args = &b, .count = 200};
+    cpu_pool_after_fork(b->pool);
+    int result = cpu_pool_run(b->pool, &t);
+    _exit(result || !b->others); /* it has helpers again */
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  b->done = 1;
+  pthread_join(thread, NULL);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  cpu_pool_free(b->pool);
+}
+
+/* ---- the end that somebody asks for ---- */
+
+/* As compiled code: a workgroup, and now and then a question. */
+static int ask_often(const void *args, int64_t first, int64_t last, void *scratch,
+                     CpuWatch *watch) {
+  Failing *f = *(Failing *const *)args;
+  (void)scratch;
+  int64_t span = 1, left = 1;
+  for (int64_t i = first; i < last; i++) {
+    usleep(50);
+    f->ran++;
+    if (--left == 0 && !(left = span = cpu_watch_ask(watch, span))) return CPU_GIVEN_UP;
+  }
+  return CPU_DONE;
+}
+
+static bool at_the_second(void *user) { return ++*(int *)user == 2; }
+
+TEST(interrupted) {
+  for (int threads = 1; threads <= 3; threads++) {
+    CpuPool *p = cpu_pool_new(threads);
+    Failing own = {0}, *f = &own;
+    int asked = 0;
+    CpuTask t = {.run = ask_often, .args = &f, .count = 1 << 30};
+    t.interrupted = at_the_second, t.user = &asked;
+    CHECK_INT(cpu_pool_run(p, &t), CPU_GIVEN_UP);
+    CHECK_INT(asked, 2);
+    CHECK(f->ran > 1 && f->ran < 100000);
+    CHECK(marks_all(p, 100));
+    cpu_pool_free(p);
+  }
+}
+
+/* The caller has done its part, and hears it while it waits for a helper. */
+static int helper_is_slow(const void *args, int64_t first, int64_t last, void *scratch,
+                          CpuWatch *watch) {
+  Failing *f = *(Failing *const *)args;
+  (void)first, (void)last, (void)scratch;
+  f->ran++;
+  while (f->ran < 2) usleep(100); /* both have begun */
+  while (!watch->is_caller && cpu_watch_ask(watch, 1)) usleep(100);
+  return watch->is_caller ? CPU_DONE : CPU_GIVEN_UP;
+}
+
+TEST(interrupted_while_it_waits) {
+  CpuPool *p = cpu_pool_new(2);
+  Failing own = {0}, *f = &own;
+  int asked = 0;
+  CpuTask t = {.run = helper_is_slow, .args = &f, .count = 2};
+  t.interrupted = at_the_second, t.user = &asked;
+  CHECK_INT(cpu_pool_run(p, &t), CPU_GIVEN_UP);
+  CHECK_INT(asked, 2);
   cpu_pool_free(p);
 }
 
@@ -202,4 +282,5 @@ TEST(number_of_threads) {
 
 TESTS_MAIN(RUN(every_workgroup_once) RUN(several_launches) RUN(launch_in_a_launch)
                RUN(an_error_stops_the_rest) RUN(too_much_scratch) RUN(launches_are_processors)
-                   RUN(after_a_fork) RUN(number_of_threads))
+                   RUN(after_a_fork) RUN(fork_during_a_launch) RUN(interrupted)
+                       RUN(interrupted_while_it_waits) RUN(number_of_threads))
