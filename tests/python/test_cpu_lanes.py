@@ -305,3 +305,49 @@ def test_waves_of_any_size(target, threads, waves):
     build(kernel, {M: 3, N: n}, target)(a, c)
     parts = np.repeat(wave_parts(a, threads).sum(axis=2), threads, axis=1)
     assert np.array_equal(c, parts[:, :n])
+
+
+# ---- elements of waves and threads ---------------------------------------------------------------
+
+
+@TARGETS
+@pytest.mark.parametrize("columns", [256, 200])
+def test_each_wave_finds_its_largest(target, columns):
+    """top-k without `block` over a dim that four waves share: each has its own."""
+    i = tkw.IndexMapping.iterator(0)
+    at = {M: i, S: THREAD_0 // 64}
+    own = tkw.IndexMapping(num_iterators=1, inputs={M: i}, outputs=at)
+
+    @tkw.wave(rows())
+    def kernel(
+        a: tkl.Memory[M, N, G, tkl.f32],
+        c: tkl.Memory[M, S, G, tkl.f32],
+    ):
+        values, _ = tkw.topk(tkw.read(a), TOP, N)
+        tkw.write(tkw.max(values, dim=TOP), c, mapping=own)
+
+    a, c = floats(3, columns), np.zeros((3, 4), "f4")
+    build(kernel, {M: 3, N: columns, S: 4, TOP: 2}, target)(a, c)
+    assert np.array_equal(c, wave_parts(a).max(axis=2))
+
+
+@TARGETS
+@pytest.mark.parametrize("which", [0, 3])
+def test_an_element_of_each_thread(target, which):
+    """`extract` takes one of the four neighbours that a thread holds."""
+    i = tkw.IndexMapping.iterator(0)
+    own = tkw.IndexMapping(num_iterators=1, inputs={M: i}, outputs={M: i, S: THREAD_0})
+    constraints = [
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: 256}),
+        tkw.WorkgroupConstraint(M, 1, 1),
+        tkw.WorkgroupConstraint(N, 256, 0),
+    ]
+
+    @tkw.wave(constraints)
+    def kernel(a: tkl.Memory[M, N, G, tkl.i32], c: tkl.Memory[M, S, G, tkl.i32]):
+        tkw.write(tkw.extract(tkw.read(a), [which]), c, mapping=own)
+
+    a = rng(6).integers(0, 99, (3, 256)).astype(np.int32)
+    c = np.zeros((3, 64), np.int32)
+    build(kernel, {M: 3, N: 256, S: 64}, target)(a, c)
+    assert np.array_equal(c, a.reshape(3, 64, 4)[:, :, which])
