@@ -135,8 +135,8 @@ Value *tiles_wide_at(Tiles *t, const Value *v, const Point *p);
 /* What v is read from at a point, if it is just that, is needed soon. */
 void tiles_prefetch(Tiles *t, const Value *v, const Point *p);
 /* Inside of a nest: the same of all that v is made of, for the rows behind this one, unless it was
- * done before (tiles_ahead.c). */
-void tiles_fetch_ahead(Tiles *t, const Value *v, const Point *p);
+ * done before; `sum`: of what is read behind this reduction, too; NULL: of all (tiles_ahead.c). */
+void tiles_fetch_ahead(Tiles *t, const Op *sum, const Value *v, const Point *p);
 /* The only element of a tile. */
 Value *tiles_scalar(Tiles *t, const Value *v);
 

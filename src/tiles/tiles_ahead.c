@@ -2,7 +2,8 @@
  *
  * Processors follow a stream of addresses by themselves, but not from the end of a tile's row to
  * where the next one begins. Rows that are long enough for them are left alone: what is asked for
- * that early has left the first cache when it is needed. */
+ * that early has left the first cache when it is needed; and what is read once to be added up: a
+ * stream alone is followed best without help. */
 #include "ir/dtype.h"
 #include "tiles/tiles.h"
 
@@ -44,9 +45,9 @@ static void fetch(Tiles *t, const Value *read, const Point *p) {
   }
 }
 
-void tiles_fetch_ahead(Tiles *t, const Value *v, const Point *p) {
+void tiles_fetch_ahead(Tiles *t, const Op *sum, const Value *v, const Point *p) {
   if (p->along < 0 || t->tile[v->id].held != TILE_INLINE || !v->def || t->fetched[v->id]) return;
   t->fetched[v->id] = true;
-  if (v->def->kind == OP_read) fetch(t, v, p);
-  for (int i = 0; i < v->def->nargs; i++) tiles_fetch_ahead(t, v->def->args[i], p);
+  if (v->def->kind == OP_read && (!sum || tiles_used_later(t, sum, v))) fetch(t, v, p);
+  for (int i = 0; i < v->def->nargs; i++) tiles_fetch_ahead(t, sum, v->def->args[i], p);
 }

@@ -53,7 +53,7 @@ static Value *combine_elements(Tiles *t, OpKind combine, Value *v) {
 /* The operand at a point, in the dtype of the sum. */
 static Value *term_at(Tiles *t, const Reduction *r, const Point *p) {
   Value *v = tiles_wide_at(t, r->of, p);
-  tiles_fetch_ahead(t, r->of, p);
+  tiles_fetch_ahead(t, r->all.along == r->dim ? r->op : NULL, r->of, p);
   const Tile *of = &t->tile[r->of->id];
   if (v && of->later) buffer_store(t, of->later, r->of->type, of, p, v);
   return v ? emit_cast(&t->l, v, r->dtype) : NULL;
@@ -184,10 +184,22 @@ static void close_operand(Tiles *t, const Value *of) {
 /* ---- the op ---- */
 
 enum { CHAINS = 4 }; /* registers that are summed up side by side: an addition takes some cycles */
+enum { ACROSS_BYTES = 256 }; /* of a row that are taken at once: the next one is on another page */
 
-static void widen(const Tiles *t, Reduction *r, int bytes) {
-  int access = t->l.machine.target->global_access, *width = &r->all.width;
-  while (*width * bytes < CHAINS * access && *width * 4 <= r->all.extent[r->dim]) *width *= 2;
+static void widen(Reduction *r, int dim, int bytes, int most) {
+  int *width = &r->all.width;
+  while (*width * bytes < most && *width * 4 <= r->all.extent[dim]) *width *= 2;
+}
+
+/* Vectors of the operand: as long as is good for its loops. */
+static void choose_width(Tiles *t, Reduction *r) {
+  int access = t->l.machine.target->global_access, bytes = tile_bytes(t, r->of);
+  int along = r->all.along;
+  if (along < 0) return;
+  r->all.split = tile_limit(t, r->of, r->all.dim[along]);
+  if (tile_has_function(t, r->of)) return;
+  if (along == r->dim) widen(r, along, bytes, CHAINS * access);
+  else if (!r->all.split) widen(r, along, bytes, ACROSS_BYTES); /* long masks are much code */
 }
 
 /* The dims that stay. */
@@ -197,6 +209,7 @@ static NestBox box_of_result(Tiles *t, const Reduction *r) {
   for (int i = 0; i < b.rank; i++)
     if (dim_base(b.dim[i]) == dim_base(r->all.dim[r->all.along])) b.along = i;
   b.width = b.along < 0 ? 1 : r->all.width;
+  b.split = b.along < 0 ? NULL : r->all.split;
   return b;
 }
 
@@ -215,10 +228,7 @@ bool tiles_reduce(Tiles *t, const Op *op) {
   bool single = tile_elements(r.out->type, tile) == 1;
   if (single) r.all.along = r.dim, nest_choose_width(t, &r.all, r.all.dim[r.dim], r.of);
   else tile_new_buffer(t, r.out);
-  if (r.all.along == r.dim) {
-    r.all.split = tile_limit(t, r.of, r.all.dim[r.dim]);
-    if (!tile_has_function(t, r.of)) widen(t, &r, tile_bytes(t, r.of));
-  }
+  choose_width(t, &r);
   NestBox b = box_of_result(t, &r);
   if (!nest_run(t, &b, r.all.along == r.dim ? reduce_row : reduce_across, &r)) return false;
   if (single) tile->held = TILE_SCALAR, tile->scalar = r.one;
