@@ -76,6 +76,39 @@ def transpose(floats):
     return [x, floats(4000, 3000)], lambda: np.ascontiguousarray(x.T), with_torch
 
 
+def swiglu(floats):
+    gate, up = floats(512, 4096), floats(512, 4096)
+    with_torch = lambda torch, gate, up: lambda: torch.nn.functional.silu(gate) * up
+    return [gate, up, floats(512, 4096)], lambda: gate * up / (1 + np.exp(-gate)), with_torch
+
+
+def rotary(floats):
+    x, angle = floats(1024, 16, 2, 64), floats(1024, 64)
+    c, s = np.cos(angle), np.sin(angle)
+
+    def turned(stack, x, c, s):
+        a, b, c, s = x[:, :, 0], x[:, :, 1], c[:, None], s[:, None]
+        return stack((a * c - b * s, b * c + a * s), 2)
+
+    with_torch = lambda torch, *args: lambda: turned(torch.stack, *args)
+    return [x, c, s, floats(1024, 16, 2, 64)], lambda: turned(np.stack, x, c, s), with_torch
+
+
+def entropy(floats):
+    x, word = floats(64, 32000), np.random.default_rng(1).integers(0, 32000, 64, "i4")
+
+    def with_numpy():
+        largest = x.max(axis=1)
+        total = np.exp(x - largest[:, None]).sum(axis=1)
+        return np.log(total) + largest - x[np.arange(64), word]
+
+    def with_torch(torch, x, word):
+        word = word.long()
+        return lambda: torch.nn.functional.cross_entropy(x, word, reduction="none")
+
+    return [x, word, floats(64)], with_numpy, with_torch
+
+
 def measure(kernel, case, torch, seconds):
     args, with_numpy, with_torch = case
     kernel(*args)
@@ -96,7 +129,7 @@ def main():
     torch, names = find_torch(), page()
     print(devices_here(None))
     print(f"{'kernel':10s} {'arguments':38s} {'run':>8s} {'/NumPy':>8s} {'/PyTorch':>8s}")
-    for make in (layer, norm, embedding, transpose):
+    for make in (layer, norm, swiglu, rotary, entropy, embedding, transpose):
         case = make(names["floats"])
         row = measure(names[f"run_{make.__name__}"], case, torch, seconds)
         shapes = " ".join("x".join(map(str, a.shape)) for a in case[0])
