@@ -16,7 +16,7 @@ export CC
 endif
 WERROR_NOW = $(or $(WERROR),$(if $(findstring WERROR=ON,$(shell cat $(BUILD)/.configured 2>/dev/null)),ON,OFF))
 
-.PHONY: all setup demo test test-full test-gpu check san fuzz bench bench-gpu gpu-package fmt lint bless wc clean help bench-cpu
+.PHONY: all setup demo test test-full test-gpu check san fuzz bench bench-compile bench-gpu gpu-package fmt lint bless wc clean help bench-cpu
 
 all: ## build the library, wavec, the Python package and the tests
 	@tools/build.sh $(BUILD) -DWAVE_WERROR=$(WERROR_NOW)
@@ -61,6 +61,10 @@ bench: all ## the benchmarks of the compiler itself, and of kernels where there 
 	@$(BUILD)/tests/bench_compile bench/kernels
 	@$(BUILD)/tests/bench_sim
 	@if command -v nvidia-smi >/dev/null; then $(MAKE) --no-print-directory bench-gpu; fi
+
+bench-compile: all ## how long kernels take to compile, pass by pass to PTX and through LLVM, beside the goals
+	@$(BUILD)/tests/bench_compile bench/kernels
+	@$(RUN) PYTHONPATH=python "$$PYTHON" bench/bench_cpu.py --only compile
 
 bench-gpu: gpu-package ## kernels on the GPU of this machine beside PyTorch's; what a launch costs
 	@PYTHONPATH=python:bench $(GPU_PYTHON) bench/bench_gpu.py --target sm_80,sm_90a --triton --json build-gpu/gpu-bench.json

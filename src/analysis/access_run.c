@@ -88,6 +88,16 @@ static bool moves_by(const Address *ad, const Sym *e, int axis, int run, int r, 
   return sym_equal(ad->sym, ad->facts, step, sym_int(ad->sym, by)) == SYM_ALWAYS;
 }
 
+/* e moves by `each` from every element of a run to the next. */
+static bool moves_evenly(const Address *ad, const Sym *e, int axis, int run, int each) {
+  const Sym *x = ad->place[axis].from, *coeff, *rest;
+  int64_t by;
+  if (sym_linear(ad->sym, e, &x, 1, &coeff, &rest) && sym_is_int(coeff, &by)) return by == each;
+  for (int r = 1; r < run; r++)
+    if (!moves_by(ad, e, axis, run, r, r * each)) return false;
+  return true;
+}
+
 /* The dim of the memory along which neighbours lie side by side. */
 static int contiguous_dim(const Address *ad) {
   int last = ad->b->access.memory->type->rank - 1, best = last;
@@ -106,8 +116,7 @@ static bool is_adjacent(const Address *ad, int axis, int run) {
   for (int i = 0; i < a->ndynamic; i++)
     if (!access_dynamic_is_even(a, ad->s, i, axis, run)) return false;
   for (int m = 0; m < a->memory->type->rank; m++)
-    for (int r = 1; r < run; r++)
-      if (!moves_by(ad, ad->coords[m], axis, run, r, m == along ? r : 0)) return false;
+    if (!moves_evenly(ad, ad->coords[m], axis, run, m == along)) return false;
   return true;
 }
 

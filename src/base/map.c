@@ -3,12 +3,6 @@
 
 #include <string.h>
 
-uint64_t hash_mix(uint64_t h, uint64_t x) {
-  h ^= x + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
-  h *= 0xff51afd7ed558ccdu;
-  return h ^ (h >> 32);
-}
-
 uint64_t hash_bytes(const void *p, size_t n) {
   const unsigned char *s = p;
   uint64_t h = 0xcbf29ce484222325u;
@@ -16,21 +10,11 @@ uint64_t hash_bytes(const void *p, size_t n) {
   return hash_mix(h, n);
 }
 
-static MapSlot *find(MapSlot *slots, uint32_t cap, uint64_t key) {
-  uint32_t i = (uint32_t)hash_mix(0, key) & (cap - 1);
-  while (slots[i].key && slots[i].key != key) i = (i + 1) & (cap - 1);
-  return &slots[i];
-}
-
-void *map_get(const Map *m, uint64_t key) {
-  return m->cap ? find(m->slots, m->cap, key)->value : NULL;
-}
-
 static void map_grow(Arena *a, Map *m) {
   uint32_t cap = m->cap ? m->cap * 2 : 16;
   MapSlot *slots = ARENA_ARRAY(a, MapSlot, cap);
   for (uint32_t i = 0; i < m->cap; i++)
-    if (m->slots[i].key) *find(slots, cap, m->slots[i].key) = m->slots[i];
+    if (m->slots[i].key) *map_slot(slots, cap, m->slots[i].key) = m->slots[i];
   m->slots = slots;
   m->cap = cap;
 }
@@ -38,7 +22,7 @@ static void map_grow(Arena *a, Map *m) {
 void map_set(Arena *a, Map *m, uint64_t key, void *value) {
   WV_ASSERT(key != 0);
   if (m->n * 3 >= m->cap * 2) map_grow(a, m);
-  MapSlot *slot = find(m->slots, m->cap, key);
+  MapSlot *slot = map_slot(m->slots, m->cap, key);
   if (!slot->key) m->n++;
   *slot = (MapSlot){key, value};
 }

@@ -107,13 +107,13 @@ static bool verify(Compile *c) {
 }
 
 /* Loops, vectors and registers are decided before; what is left to do is little: repeated address
- * arithmetic, and what does not change in loops. Combining instructions makes nothing faster, and
- * one shuffle of two, over which the code generator for x86 thinks long. */
+ * arithmetic, and what does not change in loops. Combining instructions takes 4 ms of a GEMM;
+ * without it a convolution is slower by a twelfth. */
 static const char *own_passes(const CpuLlvm *l) {
   /* From 18 on it goes once over a function, and ends the process where that was not enough. */
   return l->version >= 18 ? "function(early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm),"
                             "early-cse,simplifycfg)"
-                          : "function(early-cse,loop-mssa(licm),early-cse,simplifycfg)";
+                          : "function(early-cse,instcombine,loop-mssa(licm),early-cse,simplifycfg)";
 }
 
 static bool optimise(Compile *c) {

@@ -50,6 +50,8 @@ static void set_lattice(Dom *d, Rat step, Rat offset) {
 
 static void tighten_ends(Dom *d) {
   Rat r;
+  bool whole = d->lo.den <= 1 && d->hi.den <= 1 && d->offset.den == 1;
+  if (whole && rat_is(d->step, 1)) return; /* any integer: whole ends are on it */
   if (d->step.num == 0) {
     if (rat_cmp(d->lo, d->offset) < 0) d->lo = d->offset;
     if (rat_cmp(d->hi, d->offset) > 0) d->hi = d->offset;

@@ -28,8 +28,7 @@ static bool eval_symbol(Eval *e, const Sym *s, Rat *out) {
 /* The coefficient comes first: N**2*i**4/65536 may fit where N**2*i**4 does not. */
 static bool eval_scaled(Eval *e, Rat coeff, const Sym *s, Rat *out) {
   Rat product = coeff, t;
-  if (s->kind != SYM_mul && s->kind != SYM_pow)
-    return eval(e, s, &t) && rat_mul(product, t, out);
+  if (s->kind != SYM_mul && s->kind != SYM_pow) return eval(e, s, &t) && rat_mul(product, t, out);
   for (int i = 0; i < s->n; i++)
     if (!eval(e, s->factor[i].base, &t) || !rat_pow(t, s->factor[i].exp, &t) ||
         !rat_mul(product, t, &product))

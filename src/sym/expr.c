@@ -82,11 +82,12 @@ const Sym *node_operand(const Sym *s, int i) {
   return s->arg[i];
 }
 
+/* Operands are interned, so where they lie is which they are: they need not be looked at. */
 static uint32_t shape_hash(const Sym *s) {
   uint64_t h = hash_mix(s->kind | (uint64_t)s->flags << 8, (uint64_t)s->k.num);
   h += (uint64_t)s->k.den * 0x9e3779b97f4a7c15u;
   for (int i = 0; i < s->n; i++) {
-    uint64_t x = node_operand(s, i)->id;
+    uint64_t x = map_key(node_operand(s, i)) >> 4;
     if (s->kind == SYM_add)
       x += (uint64_t)s->term[i].coeff.num << 24 ^ (uint64_t)s->term[i].coeff.den << 40;
     if (s->kind == SYM_mul || s->kind == SYM_pow) x += (uint64_t)s->factor[i].exp << 32;

@@ -115,14 +115,28 @@ typedef struct Sum {
   Term single; /* what `term` points at when the expression is one term: do not copy a Sum */
 } Sum;
 
-void sum_of(const Sym *s, Sum *out);
+/* Of what is neither a sum nor a number. */
+static inline Term term_of(const Sym *s) {
+  bool scaled = s->kind == SYM_mul && s->base;
+  return scaled ? (Term){s->k, s->base} : (Term){RAT_ONE, s};
+}
+
+static inline void sum_of(const Sym *s, Sum *out) {
+  if (s->kind == SYM_add) {
+    out->k = s->k, out->term = s->term, out->n = s->n;
+  } else if (is_num(s)) {
+    out->k = s->k, out->term = NULL, out->n = 0;
+  } else {
+    out->k = RAT_ZERO, out->single = term_of(s), out->term = &out->single, out->n = 1;
+  }
+}
+
 const Sym *sum_make(SymCtx *cx, Rat k, const Term *terms, int n); /* sorted, no zeros */
 const Sym *sum_collect(SymCtx *cx, Rat k, Term *terms, int n);    /* any order; clobbers */
 bool sum_gather(SymCtx *cx, const Sym *s, Rat c, Term **terms, int *n, int *cap,
                 Rat *k); /* += c*s */
 const Sym *sym_scale(SymCtx *cx, const Sym *s, Rat c);
 const Sym *sym_add_const(SymCtx *cx, const Sym *s, Rat c);
-Term term_of(const Sym *s); /* not a sum, not a number */
 const Sym *term_sym(SymCtx *cx, Term t);
 bool sum_denominator(const Sum *s, int64_t *den); /* lcm over terms; constant not included */
 bool sum_content(const Sum *s, Rat *content);     /* gcd of the terms' coefficients, > 0 */

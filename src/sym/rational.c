@@ -52,33 +52,20 @@ bool rat_make(Wide num, Wide den, Rat *out) {
   return *out = (Rat){(int64_t)num, (int64_t)den}, true;
 }
 
-bool rat_add(Rat a, Rat b, Rat *out) {
-  int64_t sum;
-  if (b.num == 0) return *out = a, true;
-  if (a.den == 1 && b.den == 1) {
-    if (__builtin_add_overflow(a.num, b.num, &sum) || sum == INT64_MIN) return false;
-    return *out = rat_int(sum), true;
-  }
+bool rat_add_fractions(Rat a, Rat b, Rat *out) {
   if (a.den == b.den) return rat_make((Wide)a.num + b.num, a.den, out);
   /* |num| < 2^63 and den < 2^63, so each product is below 2^126 and the sum below 2^127. */
   return rat_make((Wide)a.num * b.den + (Wide)b.num * a.den, (Wide)a.den * b.den, out);
 }
 
-bool rat_sub(Rat a, Rat b, Rat *out) { return rat_add(a, rat_neg(b), out); }
-
-bool rat_mul(Rat a, Rat b, Rat *out) {
-  int64_t product;
-  if (rat_is(b, 1)) return *out = a, true;
-  if (rat_is(a, 1)) return *out = b, true;
-  if (a.den == 1 && b.den == 1) {
-    if (__builtin_mul_overflow(a.num, b.num, &product) || product == INT64_MIN) return false;
-    return *out = rat_int(product), true;
-  }
+bool rat_mul_fractions(Rat a, Rat b, Rat *out) {
   return rat_make((Wide)a.num * b.num, (Wide)a.den * b.den, out);
 }
 
 bool rat_div(Rat a, Rat b, Rat *out) {
   if (rat_is(b, 1)) return *out = a, true;
+  if (a.den == 1 && b.den == 1 && b.num && a.num % b.num == 0)
+    return *out = rat_int(a.num / b.num), true;
   return b.num != 0 && rat_make((Wide)a.num * b.den, (Wide)a.den * b.num, out);
 }
 
@@ -98,8 +85,7 @@ bool rat_pow(Rat a, int64_t e, Rat *out) {
   return *out = r, true;
 }
 
-int rat_cmp(Rat a, Rat b) {
-  if (a.den == b.den && a.den) return (a.num > b.num) - (a.num < b.num);
+int rat_cmp_fractions(Rat a, Rat b) {
   if (!a.den || !b.den) {
     int64_t x = a.den ? 0 : a.num, y = b.den ? 0 : b.num;
     return (x > y) - (x < y);

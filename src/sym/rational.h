@@ -32,12 +32,39 @@ int64_t int_floordiv(int64_t a, int64_t b); /* b != 0, no INT64_MIN */
 int64_t int_mod(int64_t a, int64_t b);      /* sign of b */
 
 bool rat_make(Wide num, Wide den, Rat *out); /* den != 0 */
-bool rat_add(Rat a, Rat b, Rat *out);
-bool rat_sub(Rat a, Rat b, Rat *out);
-bool rat_mul(Rat a, Rat b, Rat *out);
+
+/* Any operands; the functions below take these only where one is no integer: most are. */
+bool rat_add_fractions(Rat a, Rat b, Rat *out);
+bool rat_mul_fractions(Rat a, Rat b, Rat *out);
+int rat_cmp_fractions(Rat a, Rat b);
+
+static inline bool rat_add(Rat a, Rat b, Rat *out) {
+  int64_t sum;
+  if (b.num == 0) return *out = a, true;
+  if (a.den != 1 || b.den != 1) return rat_add_fractions(a, b, out);
+  if (__builtin_add_overflow(a.num, b.num, &sum) || sum == INT64_MIN) return false;
+  return *out = rat_int(sum), true;
+}
+
+static inline bool rat_sub(Rat a, Rat b, Rat *out) { return rat_add(a, rat_neg(b), out); }
+
+static inline bool rat_mul(Rat a, Rat b, Rat *out) {
+  int64_t product;
+  if (rat_is(b, 1)) return *out = a, true;
+  if (rat_is(a, 1)) return *out = b, true;
+  if (a.den != 1 || b.den != 1) return rat_mul_fractions(a, b, out);
+  if (__builtin_mul_overflow(a.num, b.num, &product) || product == INT64_MIN) return false;
+  return *out = rat_int(product), true;
+}
+
+/* Infinities compare as they should. */
+static inline int rat_cmp(Rat a, Rat b) {
+  if (a.den == b.den && a.den) return (a.num > b.num) - (a.num < b.num);
+  return rat_cmp_fractions(a, b);
+}
+
 bool rat_div(Rat a, Rat b, Rat *out); /* false for b == 0 too */
 bool rat_pow(Rat a, int64_t e, Rat *out);
-int rat_cmp(Rat a, Rat b); /* infinities compare as they should */
 int64_t rat_floor(Rat a);
 int64_t rat_ceil(Rat a);
 

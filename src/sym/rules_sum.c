@@ -41,10 +41,10 @@ static const Sym *replace_pair(SymCtx *cx, const Sym *s, int i, int j, const Sym
 /* x = Mod(a, m) with coefficient 1; y with coefficient c relative to it. */
 static const Sym *join_mod(SymCtx *cx, const Sym *x, const Sym *y, Rat c) {
   const Sym *a = x->arg[0], *m = x->arg[1];
+  if (!is_num(m) || !rat_eq(c, m->k)) return NULL;
   const Sym *q = sym_floordiv(cx, a, m);
-  if (!q) return NULL;
-  if (q == y && is_num(m) && rat_eq(c, m->k)) return a;
-  if (y->kind != SYM_mod || !is_num(m) || !is_num(y->arg[1]) || !rat_eq(c, m->k)) return NULL;
+  if (!q || q == y) return q ? a : NULL;
+  if (y->kind != SYM_mod || !is_num(y->arg[1])) return NULL;
   return sym_mod(cx, q, y->arg[1]) == y ? sym_mod(cx, a, sym_mul(cx, m, y->arg[1])) : NULL;
 }
 

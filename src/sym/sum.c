@@ -3,22 +3,6 @@
 
 #include "sym/node.h"
 
-Term term_of(const Sym *s) {
-  bool scaled = s->kind == SYM_mul && s->base;
-  return scaled ? (Term){s->k, s->base} : (Term){RAT_ONE, s};
-}
-
-void sum_of(const Sym *s, Sum *out) {
-  if (s->kind == SYM_add) {
-    *out = (Sum){.k = s->k, .term = s->term, .n = s->n};
-  } else if (is_num(s)) {
-    *out = (Sum){.k = s->k};
-  } else {
-    *out = (Sum){.k = RAT_ZERO, .n = 1, .single = term_of(s)};
-    out->term = &out->single;
-  }
-}
-
 /* coeff * base, which has no coefficient of its own. */
 const Sym *term_sym(SymCtx *cx, Term t) {
   if (rat_is(t.coeff, 1)) return t.base;

@@ -42,13 +42,18 @@ typedef struct Visit {
   int vector;
   int axis[LAYOUT_DIMS]; /* by dim of the allocation: of the layout; -1: it stays at 0 */
   const MemLayout *rows;
-  int issue; /* what an access costs beside the banks */
+  int issue;    /* what an access costs beside the banks */
+  int *element; /* by step and lane: its row-major number, or -1 */
+  int lanes;
 } Visit;
 
 static int visit_element(const void *cx, int step, int lane) {
   const Visit *v = cx;
-  int coord[LAYOUT_DIMS], number = 0;
-  layout_at(&v->layout, step * v->vector, lane, 0, coord);
+  return v->element[step * v->lanes + lane];
+}
+
+static int element_at(const Visit *v, const int coord[LAYOUT_DIMS]) {
+  int number = 0;
   if (layout_number(&v->layout, coord) < 0) return -1;
   for (int d = 0; d < v->rows->dims; d++) {
     int at = v->axis[d] >= 0 ? coord[v->axis[d]] : 0;
@@ -56,6 +61,21 @@ static int visit_element(const void *cx, int step, int lane) {
     number = number * v->rows->extent[d] + at;
   }
   return number;
+}
+
+/* Once for all layouts that are judged. */
+static void find_elements(Copies *c, Visit *v, int steps) {
+  int(*lane_at)[LAYOUT_DIMS] = arena_alloc(c->arena, sizeof *lane_at * (size_t)v->lanes);
+  v->element = ARENA_ARRAY(c->arena, int, steps * v->lanes);
+  for (int lane = 0; lane < v->lanes; lane++) layout_at(&v->layout, 0, lane, 0, lane_at[lane]);
+  for (int step = 0; step < steps; step++) {
+    int first[LAYOUT_DIMS], coord[LAYOUT_DIMS];
+    layout_at(&v->layout, step * v->vector, 0, 0, first);
+    for (int lane = 0; lane < v->lanes; lane++) {
+      for (int d = 0; d < LAYOUT_DIMS; d++) coord[d] = first[d] + lane_at[lane][d];
+      v->element[step * v->lanes + lane] = element_at(v, coord);
+    }
+  }
 }
 
 static int trips_of(const Copies *c, const Op *op) {
@@ -108,10 +128,13 @@ static int find_patterns(Copies *c, int memory, const MemLayout *rows, int bytes
         v->axis[last] >= 0 ? layout_vector(&v->layout, v->axis[last], rows->bits, bytes) : 1;
     int each = v->vector * rows->bits / 8;
     if (each < 1) return -1;
+    int steps = layout_size(&v->layout, LAYOUT_REG) / v->vector;
+    v->lanes = c->machine.lanes;
+    find_elements(c, v, steps);
     out[n++] = (BankPattern){.element = visit_element,
                              .cx = v,
-                             .steps = layout_size(&v->layout, LAYOUT_REG) / v->vector,
-                             .lanes = c->machine.lanes,
+                             .steps = steps,
+                             .lanes = v->lanes,
                              .bytes = each,
                              .is_read = use->how == TOUCH_READ,
                              .weight = trips_of(c, use->op)};
