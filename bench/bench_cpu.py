@@ -95,7 +95,7 @@ GEMMS = (
 )
 SKINNY = ((1, 4096, 1024), (8, 4096, 1024))
 # Few rows, with tiles that suit them: long pieces of memory.
-THIN = {"nt": lambda m: (m, 64, 4096), "nn": lambda m: (m, 4096, 64)}
+THIN = {"nt": lambda m, threads: (m, 64, 4096), "nn": lambda m, threads: (m, 4096 // threads, 64)}
 BATCHES = ((32, 256, 256, 256), (16, 512, 512, 512), (64, 128, 128, 64))
 
 
@@ -164,8 +164,8 @@ def bench_thin(w):
     for form, tile in THIN.items():
         for m in (1, 4, 8):
             size = (m, 4096, 1024)
-            bench_gemm(w, "thin f32", form, tkl.f32, "f4", tkl.f32, (size,), tile(m))
-    bench_gemm(w, "thin f16", "nt", tkl.f16, "f2", tkl.f32, ((1, 4096, 1024),), THIN["nt"](1))
+            bench_gemm(w, "thin f32", form, tkl.f32, "f4", tkl.f32, (size,), tile(m, w.threads))
+    bench_gemm(w, "thin f16", "nt", tkl.f16, "f2", tkl.f32, ((1, 4096, 1024),), (1, 64, 4096))
 
 
 def bench_bf16(w, sizes):

@@ -124,6 +124,16 @@ static Value *read_across(Tiles *t, const Product *p, const Block *b, const Sym 
   return pack_source_at(t, s, &at);
 }
 
+/* The rows that come next: they are short, and no machine finds out by itself. With several rows of
+ * the lhs there is more to do than to wait. */
+static void ask_for(Tiles *t, const Product *p, const Block *b, const Sym *k) {
+  SymCtx *sym = t->l.sym;
+  const PackSource *s = &p->source[1];
+  Point at = pack_point(s->others, s->k, lower_sound(&t->l, sym_add(sym, s->k_start, k)));
+  at = pack_point(at, s->row, lower_sound(&t->l, sym_add(sym, s->row_start, b->column)));
+  if (b->n > 1) tiles_prefetch(t, s->of, &at);
+}
+
 /* A step of k of m rows in a panel of `rows`. */
 static Value *read_panel(Tiles *t, const Product *p, const Block *b, int rows, const Sym *k) {
   Lower *l = &t->l;
@@ -143,6 +153,7 @@ static bool rows_block(Tiles *t, const Product *p, const Block *b, int rows, con
   for (int i = 0; acc && i < run; i++) {
     const Sym *at = sym_add(l->sym, k, sym_int(l->sym, i));
     Value *right = read_across(t, p, b, at);
+    if (run > 1 && b->m == 1) ask_for(t, p, b, sym_add(l->sym, at, sym_int(l->sym, run)));
     Value *args[] = {read_panel(t, p, b, rows, at), right, acc};
     acc = right ? emit(l, OP_wave_mma, args, 3, &mma, 1, acc->type) : NULL;
   }
