@@ -135,6 +135,7 @@ GEMM_FORMS = (
     ("sm_80", "mma.sync", (128, 128, 64), (2, 2), kernels.SYNC, {}),
     ("sm_90a", "wgmma", (128, 128, 64), (2, 1), kernels.WGMMA, {}),
     ("sm_90a", "wgmma", (128, 256, 64), (2, 1), kernels.WGMMA, {}),
+    ("sm_90a", "wgmma", (64, 128, 128), (1, 1), kernels.WGMMA, {}),
     ("sm_90a", "mma.sync, cp.async", (128, 128, 64), (2, 2), kernels.SYNC, BY_THREADS),
     ("sm_90a", "mma.sync, boxes", (128, 128, 64), (2, 2), kernels.SYNC, {}),
 )
@@ -155,6 +156,13 @@ def bench_gemm(table, targets, quick):
             measure(table, name, make, [a, b, c], 2, other, work, "TF/s", [target])
 
 
+def attention_tile(unit, depth):
+    """Rows and keys, waves: results and scores must fit the registers (docs/gpu.md)."""
+    if unit == kernels.WGMMA:
+        return (128, 64 if depth <= 64 else 128), 2
+    return (128 if depth <= 64 else 64, 64), 4
+
+
 def bench_attention(table, targets, quick):
     shapes = ((64, 4096, 64), (64, 4096, 128), (64, 1024, 64))
     for heads, length, depth in shapes[:1] if quick else shapes:
@@ -169,10 +177,8 @@ def bench_attention(table, targets, quick):
             if target not in targets:
                 continue
             name = f"attention {heads}x{length}x{depth} {word}"
-            waves = 2 if unit == kernels.WGMMA else 4
-            make = lambda t: kernels.attention(
-                heads, length, length, depth, (128, 64), waves, unit, t
-            )
+            tile, waves = attention_tile(unit, depth)
+            make = lambda t: kernels.attention(heads, length, length, depth, tile, waves, unit, t)
             measure(table, name, make, [scaled, k, v, c], 3, other, work, "TF/s", [target], 2e-2)
 
 

@@ -139,22 +139,36 @@ static void remove_unused(const Kernel *k, Op *op, const Op *loop) {
 /* Ops that leave elements in the registers where they are. */
 static bool only_renames(const Op *op) { return op->kind == OP_permute || op->kind == OP_squeeze; }
 
-/* The op of the body behind which nobody needs the registers of `v`. */
+/* Of two ops of a region, either of which may be NULL. */
+static Op *later_of(Op *a, Op *b) {
+  for (Op *op = a; op && b; op = op->next)
+    if (op == b) return b;
+  return a ? a : b;
+}
+
+static bool uses_inside(const Op *op, const Value *v) {
+  for (const Op *user = op; user && is_inside(user, op); user = ir_next(user))
+    for (int i = 0; i < user->nargs; i++)
+      if (user->args[i] == v) return true;
+  return false;
+}
+
+/* The op of the body behind which nobody needs the registers of `v`; NULL: nobody does. */
 static Op *last_use(const Region *body, const Value *v) {
   Op *last = NULL;
-  for (Op *op = body->first; op; op = op->next)
-    for (const Op *user = op; user && is_inside(user, op); user = ir_next(user))
-      for (int i = 0; i < user->nargs; i++) {
-        if (user->args[i] != v) continue;
-        Op *of_renamed = only_renames(op) ? last_use(body, &op->results[0]) : NULL;
-        last = of_renamed ? of_renamed : op;
-      }
+  for (Op *op = body->first; op; op = op->next) {
+    if (!uses_inside(op, v)) continue;
+    last = later_of(last, op);
+    if (only_renames(op)) last = later_of(last, last_use(body, &op->results[0]));
+  }
   return last;
 }
 
 Op *early_place(const StagedLoop *l) {
-  Op *last = last_use(l->loop->body, &l->early->results[0]);
-  return last == l->loop->body->last ? last : last->next;
+  const Region *body = l->loop->body;
+  Op *last = last_use(body, &l->early->results[0]);
+  if (!last) return body->first;
+  return last == body->last ? last : last->next;
 }
 
 void make_early(Kernel *k, StagedLoop *l, Op *first) {
