@@ -14,13 +14,21 @@ static const Sym *pair_for(SymPairs pairs, const Sym *dim) {
   return NULL;
 }
 
-/* The register's coordinate along a dimension or, where it lacks it, the workgroup's position. */
+/* Where an access stands along a dimension that its register lacks: at the workgroup's position. Of
+ * a value that each wave has for itself, at the wave's. */
+static const Sym *position(const MemAccess *a, const Standing *s, const Sym *dim,
+                           const DimRange *here) {
+  if (a->op->kind != OP_write || !a->op->args[0]->varying) return here->start;
+  return sym_add(s->d->k->cx->sym, here->start, distribute_wave_offset(s->d, dim));
+}
+
+/* The register's coordinate along a dimension or, where it lacks it, the position of the access. */
 static const Sym *coord_by_name(const MemAccess *a, const Standing *s, const Sym *dim, bool local) {
   SymCtx *cx = s->d->k->cx->sym;
   int axis = type_base_dim(a->tile, dim);
   DimRange here;
   if (!standing_range(s, a->op, axis < 0 ? dim : a->tile->dims[axis], &here)) return NULL;
-  if (axis < 0) return local ? sym_int(cx, 0) : here.start;
+  if (axis < 0) return local ? sym_int(cx, 0) : position(a, s, dim, &here);
   return local ? sym_sub(cx, access_x(cx, axis), here.start) : access_x(cx, axis);
 }
 

@@ -19,7 +19,7 @@ typedef struct Grid {
   /* Observable: such a grid is one declared wave, and these number the declared waves. */
   struct {
     int count, step; /* waves along a workgroup dimension, elements from one to the next */
-    char dim;        /* of 'm' or 'n'; else they hold copies */
+    char dim;        /* of 'm', 'n' or 'k'; else they hold copies */
   } declared[3];
 } Grid;
 
@@ -28,6 +28,7 @@ typedef struct Product {
   const MmaChoice *choice;
   MmaRoles roles;
   int m, n;            /* of the workgroup's tile */
+  int k;               /* what a wave multiplies: all of the tile, or a declared wave's part */
   int together;        /* waves of one instruction */
   const Digits *order; /* of k; NULL: as it is */
   Grid grid;
@@ -140,6 +141,7 @@ static const Digits *usable_order(const Product *p, const Digits *order, int k) 
 /* The part of a declared wave, divided among the machine's waves it is made of. */
 static Grid grid_of_wave(const Distribution *d, const Machine *m, const Product *p) {
   int axis_m = anchor_wave_axis(d, p->roles.m), axis_n = anchor_wave_axis(d, p->roles.n);
+  int axis_k = anchor_wave_axis(d, p->roles.k);
   const Constraint *hardware = kernel_constraint(d->k, CONSTRAINT_hardware, NULL);
   Product wave = *p;
   if (axis_m >= 0) wave.m = ceil_div(p->m, anchor_waves_on(d, axis_m));
@@ -147,10 +149,18 @@ static Grid grid_of_wave(const Distribution *d, const Machine *m, const Product 
   Grid g = choose_grid(d, &wave, hardware->threads / m->lanes);
   for (int axis = 0; axis < 3; axis++) {
     g.declared[axis].count = anchor_waves_on(d, axis);
-    g.declared[axis].dim = axis == axis_m ? 'm' : axis == axis_n ? 'n' : 0;
+    g.declared[axis].dim = axis == axis_m ? 'm' : axis == axis_n ? 'n' : axis == axis_k ? 'k' : 0;
     g.declared[axis].step = axis == axis_m ? wave.m : wave.n;
   }
   return g;
+}
+
+/* Whole instructions: what one of them took of the next wave's part would be added twice. */
+static bool divide_k(const Distribution *d, Product *p) {
+  int axis = anchor_wave_axis(d, p->roles.k), waves = axis >= 0 ? anchor_waves_on(d, axis) : 1;
+  if (waves > 1 && p->k % (waves * p->row->k)) return false;
+  p->k /= waves;
+  return true;
 }
 
 static bool open_product(const Distribution *d, const Machine *m, Arena *a, Op *op, Product *p) {
@@ -170,10 +180,11 @@ static bool open_product(const Distribution *d, const Machine *m, Arena *a, Op *
   p->m = extent[type_dim(t, p->roles.m)];
   p->n = extent[type_dim(t, p->roles.n)];
   p->together = p->row->lanes / m->lanes;
-  int k = distribute_extents(d, op, op->args[0]->type, extent)
-              ? extent[type_dim(op->args[0]->type, p->roles.k)]
-              : 0;
-  p->order = op->kind == OP_mma ? usable_order(p, &p->choice->order, k) : NULL;
+  p->k = distribute_extents(d, op, op->args[0]->type, extent)
+             ? extent[type_base_dim(op->args[0]->type, p->roles.k)]
+             : 0;
+  if (m->observable && !divide_k(d, p)) return false;
+  p->order = op->kind == OP_mma ? usable_order(p, &p->choice->order, p->k) : NULL;
   int groups = m->waves / p->together;
   if (m->observable) p->grid = grid_of_wave(d, m, p);
   else if (p->together != 1 || !declared_grid(d, p, groups, &p->grid))
@@ -210,14 +221,22 @@ static void push_wave_digit(Layout *l, int dim, int count, int step) {
   else layout_repeat(l, LAYOUT_WAVE, count);
 }
 
-static void push_waves(Layout *l, const Grid *g, int dim_m, int dim_n) {
+/* `part_k`: of one declared wave, in units of dim_k. */
+static void push_waves(Layout *l, const Grid *g, int dim_m, int dim_n, int dim_k, int part_k) {
   push_wave_digit(l, dim_n, g->along_n, g->tile_n);
   push_wave_digit(l, dim_m, g->along_m, g->tile_m);
   layout_repeat(l, LAYOUT_WAVE, g->idle);
   for (int i = 0; i < 3 && g->declared[i].count; i++) {
-    int dim = g->declared[i].dim == 'm' ? dim_m : g->declared[i].dim == 'n' ? dim_n : -1;
-    push_wave_digit(l, dim, g->declared[i].count, g->declared[i].step);
+    char of = g->declared[i].dim;
+    int dim = of == 'm' ? dim_m : of == 'n' ? dim_n : of == 'k' ? dim_k : -1;
+    push_wave_digit(l, dim, g->declared[i].count, of == 'k' ? part_k : g->declared[i].step);
   }
+}
+
+static int waves_along_k(const Grid *g) {
+  for (int i = 0; i < 3; i++)
+    if (g->declared[i].dim == 'k') return g->declared[i].count;
+  return 1;
 }
 
 /* The instruction's operand that is number `operand` of the op. */
@@ -249,9 +268,10 @@ bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int o
   int dim_n = !is_lhs ? type_base_dim(t, p.roles.n) : -1,
       dim_k = is_acc ? -1 : type_base_dim(t, p.roles.k);
   int to[2] = {is_lhs || is_acc ? dim_m : dim_n, is_acc ? dim_n : dim_k};
+  int part_k = dim_k >= 0 ? extent[dim_k] / waves_along_k(&p.grid) : 0;
   *out = layout_of(t->rank, extent);
   push_fragment(out, &fragment, to);
-  if (dim_k >= 0) push_copies(out, dim_k, extent[dim_k], fragment.extent[1]);
+  if (dim_k >= 0) push_copies(out, dim_k, part_k, fragment.extent[1]);
   if (dim_k >= 0 && p.order && !order_k(out, dim_k, p.order)) return false;
   bool m_first = is_acc && is_contracted(d->k, p.roles.m);
   if (m_first) push_copies(out, dim_m, p.grid.tile_m, p.row->m);
@@ -260,22 +280,20 @@ bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int o
   for (int i = t->rank - 1; i >= 0; i--)
     if (i != to[0] && i != to[1]) layout_push(out, LAYOUT_REG, i, extent[i], 1);
   WV_ASSERT(layout_size(&fragment, LAYOUT_WAVE) == p.together);
-  push_waves(out, &p.grid, dim_m, dim_n);
+  push_waves(out, &p.grid, dim_m, dim_n, dim_k, part_k);
   return true;
 }
 
 bool anchor_mma_division(const Distribution *d, const Machine *m, Arena *a, Op *op,
                          MmaDivision *out) {
   Product p;
-  int extent[IR_MAX_RANK];
-  const Type *lhs = op->args[0]->type;
-  if (!open_product(d, m, a, op, &p) || !distribute_extents(d, op, lhs, extent)) return false;
+  if (!open_product(d, m, a, op, &p)) return false;
   *out = (MmaDivision){.row = p.row, .m = p.roles.m, .n = p.roles.n, .k = p.roles.k};
   out->along[0] = p.grid.along_m, out->along[1] = p.grid.along_n;
   out->tile[0] = p.grid.tile_m, out->tile[1] = p.grid.tile_n;
   out->order = p.order;
   out->copies[0] = p.grid.tile_m / p.row->m;
   out->copies[1] = p.grid.tile_n / p.row->n;
-  out->copies[2] = ceil_div(extent[type_base_dim(lhs, p.roles.k)], p.row->k);
+  out->copies[2] = ceil_div(p.k, p.row->k);
   return true;
 }

@@ -44,8 +44,21 @@ static bool mentions_threads(Query *q) {
 
 /* ---- (b) reductions -------------------------------------------------------------------------- */
 
+/* A product along a dim of the grid that waves divide: each wave has its part of the sum. */
+static bool multiplies_within_waves(const Query *q) {
+  const Op *op = q->op;
+  int acc = op->kind == OP_scaled_mma ? 4 : 2;
+  MmaRoles roles;
+  if (op->kind != OP_mma && op->kind != OP_scaled_mma) return false;
+  if (ir_mma_roles(q->k, op->args[0]->type, op->args[acc / 2]->type, op->args[acc]->type, &roles))
+    return false;
+  int axis = anchor_wave_axis(q->d, roles.k);
+  return axis >= 0 && anchor_waves_on(q->d, axis) > 1;
+}
+
 static bool reduces_within_waves(const Query *q) {
   const Op *op = q->op;
+  if (multiplies_within_waves(q)) return true;
   bool reduces = op->kind == OP_sum || op->kind == OP_max || op->kind == OP_min ||
                  op->kind == OP_cumsum || op->kind == OP_topk;
   if (!reduces || op_has(op, ATTR_block)) return false;

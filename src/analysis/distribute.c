@@ -211,6 +211,20 @@ const Sym *distribute_waves(const Distribution *d, const Sym *dim) {
   return waves;
 }
 
+const Sym *distribute_wave_offset(const Distribution *d, const Sym *dim) {
+  SymCtx *sym = sym_of(d);
+  const Constraint *alias = kernel_constraint(d->k, CONSTRAINT_alias, dim);
+  const Sym *divided = alias ? alias->start : dim;
+  const Constraint *group = kernel_constraint(d->k, CONSTRAINT_workgroup, divided);
+  const Constraint *wave = kernel_constraint(d->k, CONSTRAINT_wave, divided);
+  if (!group || !wave || group->axis > 2) return sym_int(sym, 0);
+  const Constraint *hardware = kernel_constraint(d->k, CONSTRAINT_hardware, NULL);
+  const Sym *part = alias ? alias_apply(d, alias, wave->size) : wave->size;
+  const Sym *id = ir_numbered_symbol(d->k->cx, "$T", group->axis, true);
+  if (group->axis == 0) id = sym_floordiv(sym, id, sym_int(sym, hardware ? hardware->threads : 1));
+  return sym_mul(sym, id, instantiate(d, NULL, part, MEAN_VALUE));
+}
+
 /* What the wave rows say of a workgroup dimension; NULL: nothing. */
 static const Sym *waves_along(const Distribution *d, int axis) {
   const Sym *waves = NULL;

@@ -68,6 +68,10 @@ const Sym *distribute_trips_over(const Distribution *d, const Op *op, const Sym 
 /* Waves that share `dim`, as declared. */
 const Sym *distribute_waves(const Distribution *d, const Sym *dim);
 
+/* How far behind the workgroup's position along `dim` the calling thread's wave stands, as
+ * declared; 0 where waves do not divide it. An alias is divided as what it stands for. */
+const Sym *distribute_wave_offset(const Distribution *d, const Sym *dim);
+
 /* An expression with bindings and the versions in force at `op`. */
 const Sym *distribute_expr(const Distribution *d, const Op *op, const Sym *s);
 

@@ -313,7 +313,8 @@ static bool check_parts(Retarget *r, const Product *p, Instruction i) {
                            op->args[p->acc]->type, &roles))
     return false;
   return check_part(r, op, roles.m, p->m, i.swap ? row->n : row->m) &&
-         check_part(r, op, roles.n, p->n, i.swap ? row->m : row->n);
+         check_part(r, op, roles.n, p->n, i.swap ? row->m : row->n) &&
+         check_part(r, op, roles.k, p->k, row->k);
 }
 
 static bool choose_instruction(Retarget *r, Op *op) {

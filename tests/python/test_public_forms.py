@@ -8,6 +8,8 @@ import wave_lang.kernel.wave as tkw
 from kernel_utils import halfs, rng
 from wave_lang import CompileError, WaveCompileOptions, _wave, wave_compile
 from wave_lang.kernel.lang.global_symbols import *
+from wave_lang.kernel.wave.constraints import MMAType
+from wave_lang.kernel.wave.symbolic_constraints import SymbolicAlias
 
 M, N, K, S = (getattr(tkl.sym, s) for s in ("M", "N", "K", "S"))
 G, SHARED = GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
@@ -127,3 +129,73 @@ def test_constants_in_front_of_a_loop_of_unknown_size(target, columns):
     _, c, _ = run_on(target, capped, {}, a, np.zeros(6, "f4"), limit, dynamic=[M, N])
     expected = (3 * np.tanh(a.astype(np.float64) / 3))[:, :limit].sum(1)
     np.testing.assert_allclose(c, expected, atol=1e-4)
+
+
+# ---- waves that each have a part of the sum ------------------------------------------------------
+
+
+def split_attention(waves, block=64):
+    """Attention over parts of the keys: each wave along N has its own maximum, sum and product, and
+    writes them to a place of its own, which P counts."""
+    D, P = tkl.sym.D, tkl.sym.P
+
+    @tkw.wave(
+        [
+            tkw.WorkgroupConstraint(M, 32, 0),
+            tkw.WorkgroupConstraint(D, 32, 1),
+            tkw.WorkgroupConstraint(N, block, 2),
+            tkw.WaveConstraint(M, 16),
+            tkw.WaveConstraint(D, 16),
+            tkw.WaveConstraint(N, block / waves),
+            SymbolicAlias(P, N, lambda x: sympy.ceiling(x / (block / waves))),
+            tkw.HardwareConstraint(threads_per_wave=64, mma_type=MMAType.F32_16x16x16_F16),
+        ]
+    )
+    def part(
+        q: tkl.Memory[M, K, G, tkl.f16],
+        k: tkl.Memory[N, K, SHARED, tkl.f16],
+        v: tkl.Memory[D, N, SHARED, tkl.f16],
+        out: tkl.Memory[P, D, M, G, tkl.f32],
+        top: tkl.Memory[P, M, G, tkl.f32],
+    ):
+        scores = tkw.mma(tkw.read(k), tkw.read(q), tkl.Register[N, M, tkl.f32](0.0))
+        x = tkw.permute(scores, target_shape=[M, N])
+        most = tkw.max(x, tkl.Register[M, tkl.f32](-1e6), dim=N)
+        e = tkw.exp2(x - most)
+        total = tkw.sum(e, tkl.Register[M, tkl.f32](0.0), dim=N)
+        product = tkw.mma(tkw.read(v), tkw.cast(e, tkl.f16), tkl.Register[D, M, tkl.f32](0.0))
+        tkw.write(most + tkw.log2(total), top)
+        tkw.write(product / total, out)
+
+    return part, {tkl.sym.D: 32, P: 128 * waves // block}
+
+
+@pytest.mark.parametrize("target", [t for t in MACHINES if t != "sim:sm_90a"])
+@pytest.mark.parametrize("waves", [1, 2])
+def test_waves_with_a_part_of_the_keys_each(target, waves):
+    kernel, sizes = split_attention(waves)
+    q, k, v = halfs((32, 48), scale=0.2), halfs((128, 48), 1), halfs((32, 128), 2)
+    parts = 2 * waves
+    out, top = np.zeros((parts, 32, 32), "f4"), np.zeros((parts, 32), "f4")
+    *_, out, top = run_on(target, kernel, {M: 32, N: 128, K: 48, **sizes}, q, k, v, out, top)
+    scores = q.astype("f8") @ k.astype("f8").T
+    each = np.exp2(scores).reshape(32, parts, -1)
+    np.testing.assert_allclose(top, np.log2(each.sum(2)).T, rtol=1e-4, atol=1e-3)
+    values = v.astype("f8").reshape(32, parts, -1)
+    expected = np.einsum("mpn,dpn->pdm", each / each.sum(2, keepdims=True), values)
+    np.testing.assert_allclose(out, expected, atol=3e-3)
+
+
+def test_what_waves_have_for_themselves_stays_where_it_is():
+    """A wave of 64 threads is two warps, which would have to exchange what differs between waves."""
+    kernel, sizes = split_attention(2)
+    options = WaveCompileOptions(subs={M: 32, N: 128, K: 48, **sizes}, target="sim:sm_90a")
+    with pytest.raises(CompileError, match="E0612"):
+        wave_compile(options, kernel)
+
+
+def test_a_part_of_the_sum_is_whole_instructions():
+    kernel, sizes = split_attention(2, 48)  # 24 columns for each, of an instruction that takes 16
+    options = WaveCompileOptions(subs={M: 32, N: 96, K: 48, **sizes}, target="sim:gfx942")
+    with pytest.raises(CompileError, match="E0611"):
+        wave_compile(options, kernel)
