@@ -1,4 +1,4 @@
-"""Tensors made on the host, in the library the caller uses."""
+"""Tensors made of what the host received, in the library the caller uses."""
 
 from __future__ import annotations
 
@@ -27,15 +27,17 @@ _TORCH = {
 
 
 def log_tensor(dtype: str, shape: Sequence[int], data: bytes, like: Sequence[Any]) -> Any:
-    """Bytes as a tensor: of PyTorch when the call used PyTorch, else of NumPy, else a memoryview.
-    Elements neither library knows stay bytes."""
+    """Bytes as a tensor: of PyTorch, and where its first tensor lies, when the call used PyTorch;
+    else of NumPy, else a memoryview. Elements neither library knows stay bytes."""
     torch = sys.modules.get("torch")
-    if torch is not None and any(isinstance(a, torch.Tensor) for a in like):
+    first = next((a for a in like if torch is not None and isinstance(a, torch.Tensor)), None)
+    if first is not None:
         flat = torch.empty(0, dtype=torch.uint8)
         if data:  # frombuffer refuses empty ones
             flat = torch.frombuffer(bytearray(data), dtype=torch.uint8)
         kind = getattr(torch, _TORCH.get(dtype, "uint8"), torch.uint8)
-        return flat.view(kind).reshape(*shape, *([-1] if kind == torch.uint8 else []))
+        made = flat.view(kind).reshape(*shape, *([-1] if kind == torch.uint8 else []))
+        return made.to(first.device)
     try:
         import numpy
     except ImportError:
