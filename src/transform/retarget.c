@@ -317,10 +317,21 @@ static bool check_parts(Retarget *r, const Product *p, Instruction i) {
          check_part(r, op, roles.k, p->k, row->k);
 }
 
+/* Dot products have no places for scales. */
+static bool refuse_scales(Retarget *r, const Op *op) {
+  Diag *e = diag_add(DIAGS(r), DIAG_E0615, op->at,
+                     "%s has no instruction for products of scaled operands", r->target->name);
+  diag_hint(DIAGS(r), e,
+            "multiply the operands by their scales in front of `mma`, or take a machine that has "
+            "one, as gfx950, or a processor");
+  return false;
+}
+
 static bool choose_instruction(Retarget *r, Op *op) {
   Product p;
   if (!open_product(r, op, &p)) return false;
   Instruction i = choose_row(r, &p);
+  if (!i.row && p.scaled) return refuse_scales(r, op);
   if (!i.row) i = widen(r, &p);
   if (r->observable && !check_parts(r, &p, i)) return false;
   set_instruction(r, &p, i);
