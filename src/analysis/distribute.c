@@ -386,10 +386,26 @@ static void place_base(const Distribution *d, const Op *op, const Sym *base, con
   }
 }
 
+/* Whether a dimension rides on another's workgroup id, one coordinate at a time: the id may go
+ * further than its size, and a mapping brings it back (heads that share keys). */
+static bool rides(const Distribution *d, const Sym *base) {
+  bool found = false;
+  for (int i = 0; i < d->rows.n; i++) {
+    const PlaceRow *r = &d->rows.at[i];
+    if (r->dim != base) continue;
+    const Sym *size = instantiate(d, NULL, r->size, MEAN_VALUE);
+    int64_t n;
+    if (!r->secondary || !size || !sym_is_int(size, &n) || n != 1) return false;
+    found = true;
+  }
+  return found && !kernel_constraint(d->k, CONSTRAINT_alias, base);
+}
+
 bool distribute_dim(const Distribution *d, const Op *op, const Sym *dim, Place *out) {
   const Sym *base = dim_base(dim), *start, *extent, *whole = size_of(d, op, base);
   place_base(d, op, base, &start, &extent);
   if (!extent && is_coordinate(d, op, base)) whole = sym_int(sym_of(d), 1);
+  if (rides(d, base)) whole = sym_add(sym_of(d), start, extent);
   *out = (Place){.batch = is_batch(d, base)};
   bool ok = scale(d, op, dim, "position", start, &out->start) &&
             scale(d, op, dim, NULL, whole, &out->size);

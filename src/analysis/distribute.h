@@ -4,7 +4,8 @@
  *     start    sum of its workgroup rows and, inside a loop over it, of its tile rows
  *     extent   the tile of the last such row; 1 for a batch dimension; else the whole dimension
  *     size     of the whole dimension: coordinates from there on do not exist
- *              (both are 1 where set_symbol made a coordinate of a dimension of vector shape 1)
+ *              (both are 1 where set_symbol made a coordinate of a dimension of vector shape 1; a
+ *              dimension that rides on another's workgroup id, 1 at a time, ends behind its start)
  *
  *     workgroup M by 64 on 0; tile K by 32
  *     in `for K`:   M  start 64*$WG0  extent 64  size M        K  start 32*$ARGK  extent 32  size K

@@ -92,6 +92,59 @@ def test_a_set_symbol_may_be_the_same_for_all(target):
     assert np.array_equal(b, np.repeat(a[:1], 3, 0))
 
 
+# ---- a dimension that rides on the workgroups of a longer one --------------------------------------
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("heads, shared_by", [(4, 2), (6, 3), (5, 4), (1, 1)])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_heads_share_keys(target, heads, shared_by, dynamic):
+    """`primary=False`: its coordinate goes as far as the heads do; the mapping brings it back."""
+    H, H_KV = tkl.sym.H, tkl.sym.H_KV
+    h, n, k = (tkw.IndexMapping.iterator(i) for i in range(3))
+    share = tkw.IndexMapping(
+        num_iterators=3,
+        inputs={H_KV: h // shared_by, N: n, K: k},
+        outputs={H_KV: h, N: n, K: k},
+    )
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(
+                threads_per_wave=64,
+                mma_type=MMAType.F32_16x16x16_F16,
+                vector_shapes={H: 0, H_KV: 0, M: 16, N: 16},
+            ),
+            tkw.WorkgroupConstraint(M, 16, 0),
+            tkw.WorkgroupConstraint(N, 16, 1),
+            tkw.WorkgroupConstraint(H, 1, 2),
+            tkw.WorkgroupConstraint(H_KV, 1, 2, primary=False),
+        ]
+    )
+    def scores(
+        q: tkl.Memory[H, M, K, G, tkl.f16],
+        keys: tkl.Memory[H_KV, N, K, G, tkl.f16],
+        out: tkl.Memory[H, N, M, G, tkl.f32],
+    ):
+        zero = tkl.Register[H, N, M, tkl.f32](0.0)
+        tkw.write(tkw.mma(tkw.read(keys, mapping=share), tkw.read(q), zero), out)
+
+    q, keys = halfs((heads, 17, 16)), halfs((-(-heads // shared_by), 20, 16))
+    sizes = {H: heads, H_KV: len(keys), M: 17, N: 20}
+    given = {K: 16} if dynamic else {K: 16, **sizes}
+    *_, out = run_on(
+        target,
+        scores,
+        given,
+        q,
+        keys,
+        np.ones((heads, 20, 17), "f4"),
+        dynamic=sizes if dynamic else (),
+    )
+    exact = keys[np.arange(heads) // shared_by].astype("f8") @ q.astype("f8").transpose(0, 2, 1)
+    assert np.abs(out - exact).max() < 1e-4
+
+
 # ---- constants of a loop's dimension, made in front of it ----------------------------------------
 
 

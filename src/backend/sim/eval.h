@@ -29,7 +29,7 @@ typedef struct Axis {
   int64_t num, den; /* dim is base * num / den */
   int64_t lo, n;    /* coordinates lo .. lo + n - 1, in units of dim */
   bool batch;       /* vector shape 0: one coordinate at a time */
-  bool coordinate;  /* set_symbol gave it a coordinate: no size limits it */
+  bool coordinate;  /* set_symbol, or the id of another dimension, gave it: no size limits it */
 } Axis;
 
 typedef struct Box {

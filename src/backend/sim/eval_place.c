@@ -267,7 +267,7 @@ static bool is_coordinate(Eval *ev, const Sym *base, int64_t shape) {
 }
 
 static bool place_base(Eval *ev, const Sym *base, Axis *out, int64_t *n) {
-  bool cut = false;
+  bool cut = false, rides = !kernel_constraint(ev->k, CONSTRAINT_alias, base);
   out->lo = 0;
   for (int i = 0; i < ev->rows.n; i++) {
     const Row *r = &ev->rows.at[i];
@@ -277,11 +277,12 @@ static bool place_base(Eval *ev, const Sym *base, Axis *out, int64_t *n) {
     if (!row_position(ev, r, &applies, &position, n)) return false;
     out->lo += position;
     cut |= applies;
+    rides &= r->secondary && *n == 1; /* on the id of another, which may go further */
   }
   int64_t shape;
   if (!vector_shape(ev, base, &shape)) return false;
   out->batch = shape == 0;
-  out->coordinate = !cut && is_coordinate(ev, base, shape);
+  out->coordinate = cut ? rides : is_coordinate(ev, base, shape);
   if (out->batch || out->coordinate) return *n = 1, true;
   if (!cut && !place_extent(ev, base, n)) return false;
   if (*n < 0) *n = 0; /* a size that came from memory */
