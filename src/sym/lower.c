@@ -278,16 +278,22 @@ static const Sym *denominator(Lower *l, const Sym *s) {
 
 static const Sym *cleared(Lower *l, const Sym *s, const Sym *d);
 
-/* coeff * base * d, where a factor of the base may itself hold fractions. */
+/* coeff * base * d, where a factor of the base may itself hold fractions. Inverses come first: a
+ * divisor that is a sum cancels against d as it is, not against d times something, which is
+ * multiplied out. */
 static const Sym *cleared_term(Lower *l, Term t, const Sym *d) {
   SymCtx *cx = l->cx;
   Factor single;
   const Factor *f;
-  const Sym *r = sym_scale(cx, d, t.coeff);
+  const Sym *r = d;
   int n = factors_of(t.base, &f, &single);
+  for (int i = 0; i < n; i++)
+    if (f[i].exp < 0) r = sym_mul(cx, r, sym_pow(cx, f[i].base, f[i].exp));
+  r = sym_scale(cx, r, t.coeff);
   for (int i = 0; i < n; i++) {
     int64_t e = f[i].exp;
-    if (e > 0 && !is_integer(f[i].base)) {
+    if (e < 0) continue;
+    if (!is_integer(f[i].base)) {
       const Sym *own = denominator(l, f[i].base);
       r = sym_mul(cx, r, sym_pow(cx, own, -e));
       r = sym_mul(cx, r, sym_pow(cx, cleared(l, f[i].base, own), e));

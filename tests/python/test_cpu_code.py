@@ -85,6 +85,7 @@ if os.path.exists(path):
 def test_perf(wanted):
     environment = {k: v for k, v in os.environ.items() if k != "WAVE_PERF"}
     environment |= {"WAVE_PERF": wanted} if wanted else {}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     command = [sys.executable, "-c", RUN, str(Path(__file__).parent)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
     assert done.returncode == 0, done.stderr

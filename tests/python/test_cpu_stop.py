@@ -173,7 +173,7 @@ def test_control_c(body, grid, block, threads):
         [sys.executable, "-c", code],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "WAVE_NUM_THREADS": threads},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "WAVE_NUM_THREADS": threads},
     )
     try:
         assert child.stdout.readline() == "begins\n"

@@ -10,6 +10,7 @@
 #include "backend/llvm/llvm_dot.h"
 #include "backend/llvm/llvm_lanes.h"
 #include "ir/dtype.h"
+#include "ir/launch_facts.h"
 
 /* ---- hosts ---- */
 
@@ -152,22 +153,6 @@ static void put_slots(const Llvm *p, StrBuf *out) {
 
 /* ---- ids ---- */
 
-/* What the header says of sizes, then of ids: the bounds of sizes are theirs, too. */
-static const SymFacts *launch_facts(Llvm *p, const Constraint *launch) {
-  SymFacts *f = sym_facts_new(p->arena, p->sym, NULL);
-  for (int i = 0; i < p->k->constraints.n; i++) {
-    const Constraint *c = &p->k->constraints.at[i];
-    if (c->kind == CONSTRAINT_assume) sym_assume(f, c->expr);
-    if (c->kind == CONSTRAINT_bind) sym_assume(f, sym_eq(p->sym, c->dim, c->size));
-  }
-  for (int i = 0; i < 3; i++)
-    sym_assume(f, sym_lt(p->sym, ir_numbered_symbol(p->k->cx, "$WG", i, true), launch->grid[i]));
-  for (int i = 0; i < 3; i++)
-    sym_assume(f, sym_lt(p->sym, ir_numbered_symbol(p->k->cx, "$T", i, true), launch->block[i]));
-  sym_take_error(p->sym);
-  return f;
-}
-
 /* The number of a workgroup as its three ids. */
 static void open_ids(Llvm *p, const Constraint *launch) {
   const char *rest = p->lanes ? lanes_open_wave(p, "%group") : "%group";
@@ -282,7 +267,7 @@ bool llvm_emit(Kernel *k, const LlvmHost *host, Arena *a, LlvmKernel *out) {
     return llvm_fail(&p, NULL, "a workgroup of this many threads");
   p.repeated = find_repeated(&p);
   p.matrices = llvm_find_matrices(&p);
-  p.facts = launch_facts(&p, launch);
+  p.facts = launch_facts(p.arena, p.k, launch);
   p.block = "groups";
   llvm_debug_open(&p);
   open_params(&p);

@@ -10,6 +10,7 @@
 
 #include "backend/ptx/ptx_state.h"
 #include "ir/dtype.h"
+#include "ir/launch_facts.h"
 
 bool ptx_fail(Ptx *p, const Op *op, const char *what) {
   if (!p->failed)
@@ -148,22 +149,6 @@ static void open_wave(Ptx *p, const Constraint *launch) {
   ptx_line(p, "mov.u32 %s, %%tid.x", p->wave.name);
   ptx_line(p, "shr.u32 %s, %s, 5", p->wave.name, p->wave.name);
   ptx_line(p, "shfl.sync.idx.b32 %s, %s, 0, 31, 0xffffffff", p->wave.name, p->wave.name);
-}
-
-/* What the header says of sizes, then of ids: the bounds of sizes are theirs, too. */
-static const SymFacts *launch_facts(Ptx *p, const Constraint *launch) {
-  SymFacts *f = sym_facts_new(p->arena, p->sym, NULL);
-  for (int i = 0; i < p->k->constraints.n; i++) {
-    const Constraint *c = &p->k->constraints.at[i];
-    if (c->kind == CONSTRAINT_assume) sym_assume(f, c->expr);
-    if (c->kind == CONSTRAINT_bind) sym_assume(f, sym_eq(p->sym, c->dim, c->size));
-  }
-  for (int i = 0; i < 3; i++) {
-    sym_assume(f, sym_lt(p->sym, ir_numbered_symbol(p->k->cx, "$T", i, true), launch->block[i]));
-    sym_assume(f, sym_lt(p->sym, ir_numbered_symbol(p->k->cx, "$WG", i, true), launch->grid[i]));
-  }
-  sym_take_error(p->sym);
-  return f;
 }
 
 /* ---- ops ---- */
@@ -336,7 +321,7 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, Ptx
     return ptx_fail(&p, NULL, "a kernel that is not lowered");
   if (launch->threads != t->lanes)
     return ptx_fail(&p, NULL, arena_printf(a, "a wave of %d lanes", launch->threads));
-  p.facts = launch_facts(&p, launch);
+  p.facts = launch_facts(p.arena, p.k, launch);
   p.version = target_has(t, FEATURE_WGMMA) ? 80 : 70;
   p.clustered = is_clustered(&p, launch);
   p.uses = ARENA_ARRAY(a, int, k->nvalues);

@@ -1,0 +1,35 @@
+/* launch_facts.c: see launch_facts.h. */
+#include "ir/launch_facts.h"
+
+static bool is_at_least_zero(SymCtx *cx, const SymFacts *f, const Sym *s) {
+  return sym_range(cx, f, s).lo >= 0;
+}
+
+/* Threads run, so there are workgroups: no factor of their number is 0, and of max(x, 0) it is x
+ * that is not. */
+static void assume_some(SymCtx *cx, SymFacts *f, const Sym *count) {
+  int64_t number;
+  if (sym_is_int(count, &number) || !is_at_least_zero(cx, f, count)) return;
+  for (int i = 0; sym_kind(count) == SYM_mul && i < sym_nargs(count); i++)
+    assume_some(cx, f, sym_arg(cx, count, i));
+  for (int i = 0; sym_kind(count) == SYM_max && sym_nargs(count) == 2 && i < 2; i++)
+    if (sym_is_int(sym_arg(cx, count, 1 - i), &number) && number <= 0)
+      sym_assume(f, sym_ge(cx, sym_arg(cx, count, i), sym_int(cx, 1)));
+}
+
+SymFacts *launch_facts(Arena *a, const Kernel *k, const Constraint *launch) {
+  SymCtx *cx = k->cx->sym;
+  SymFacts *f = sym_facts_new(a, cx, NULL);
+  for (int i = 0; i < k->constraints.n; i++) {
+    const Constraint *c = &k->constraints.at[i];
+    if (c->kind == CONSTRAINT_assume) sym_assume(f, c->expr);
+    if (c->kind == CONSTRAINT_bind) sym_assume(f, sym_eq(cx, c->dim, c->size));
+  }
+  for (int i = 0; i < 3; i++) {
+    assume_some(cx, f, launch->grid[i]);
+    sym_assume(f, sym_lt(cx, ir_numbered_symbol(k->cx, "$T", i, true), launch->block[i]));
+    sym_assume(f, sym_lt(cx, ir_numbered_symbol(k->cx, "$WG", i, true), launch->grid[i]));
+  }
+  sym_take_error(cx);
+  return f;
+}
