@@ -112,11 +112,15 @@ Layout anchor_undivided(const Distribution *d, const Machine *m, const Op *op, c
 
 /* ---- anchors --------------------------------------------------------------------------------- */
 
-/* The extent of what one wave covers at a time; -1: not declared. */
 static int64_t vector_shape(const Declared *c, const Sym *dim) {
   const Sym *shape = pairs_get(c->hardware->pairs, dim_base(dim));
   int64_t v;
   return shape && known(c, shape, &v) ? v : -1;
+}
+
+int64_t anchor_vector_shape(const Distribution *d, const Op *op, const Sym *dim) {
+  Declared c = open_declared(d, NULL, op);
+  return vector_shape(&c, dim);
 }
 
 static const Constraint *group_of(const Declared *c, const Sym *dim) {

@@ -2,10 +2,13 @@
 #include "ir/attr.h"
 #include "lower/lower_walk.h"
 
-/* Registers of one vector of a thread. */
-static int vector_length(const Layout *layout) {
-  const Digits *regs = &layout->part[LAYOUT_REG];
-  return regs->n && regs->at[0].stride == 1 ? regs->at[0].radix : 1;
+/* Registers of one vector of a thread. Vectors that follow each other along a dim are one run of
+ * registers: no longer than what a wave covers of it at a time is each. */
+static int vector_length(const Lower *l, const LaneAccess *a) {
+  const Digits *regs = &a->layout->part[LAYOUT_REG];
+  if (!regs->n || regs->at[0].stride != 1) return 1;
+  int64_t shape = anchor_vector_shape(l->d, a->op, a->op->args[0]->type->dims[regs->at[0].dim]);
+  return shape > 0 && shape < regs->at[0].radix ? (int)shape : regs->at[0].radix;
 }
 
 /* The op may say how many elements of each vector are acted on: the first ones. */
@@ -13,7 +16,7 @@ static bool is_acted_on(const Lower *l, const LaneAccess *a, int reg) {
   const Attr *ept = op_attr(a->op, ATTR_ept);
   int64_t each;
   if (!ept || !sym_is_int(distribute_expr(l->d, a->op, ept->sym), &each)) return true;
-  return reg % vector_length(a->layout) < each;
+  return reg % vector_length(l, a) < each;
 }
 
 /* The lane that holds the same element and comes first; NULL: every lane is that one. */

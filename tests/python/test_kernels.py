@@ -7,6 +7,7 @@ import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
 from kernel_utils import build, f64, halfs, rng, run
 from wave_lang.kernel.lang.global_symbols import *
+from wave_lang.kernel.wave.compile import WaveCompileOptions, wave_compile
 from wave_lang.kernel.wave.constraints import GenericDot, MMAOperand, MMAType, ScaledMMAType
 from wave_lang.kernel.wave.symbolic_constraints import SymbolicAlias
 
@@ -569,6 +570,45 @@ def test_histogram_by_scatter_add():
     x, c = rng().integers(0, 9, 64).astype(np.int32), np.zeros(64, np.int32)
     run(kernel, {N: 64}, x, c)
     assert np.array_equal(c, np.bincount(x, minlength=64))
+
+
+@pytest.mark.parametrize("each", [1, 2, 3])
+@pytest.mark.parametrize("target", ["eval", "cpu", "sim:gfx942", "sim:sm_90a"])
+def test_scatter_add_of_several_vectors(target, each):
+    """`elements_per_thread` counts those of one vector; a thread has several vectors of a tile."""
+    i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+    same = tkw.IndexMapping(num_iterators=2, inputs={M: i, N: j}, outputs={M: i, N: j})
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 64, N: each}),
+            tkw.WorkgroupConstraint(M, 64, 0),
+            tkw.WorkgroupConstraint(N, 6, 1),
+        ]
+    )
+    def kernel(
+        x: tkl.Memory[M, N, G, tkl.f32],
+        at: tkl.Memory[M, N, G, tkl.i32],
+        c: tkl.Memory[M, N, G, tkl.f32],
+    ):
+        sums = tkw.allocate((M, N), (64, 6), tkl.f32, SHARED_ADDRESS_SPACE)
+        tkw.write(tkl.Register[M, N, tkl.f32](0), sums, elements_per_thread=each)
+        tkw.scatter_add(
+            tkw.read(x, elements_per_thread=each),
+            tkw.read(at, elements_per_thread=each),
+            dim=0,
+            memory=sums,
+            mapping=same,
+            elements_per_thread=each,
+        )
+        tkw.write(tkw.read(sums, elements_per_thread=each), c, elements_per_thread=each)
+
+    x = np.arange(64 * 6, dtype=np.float32).reshape(64, 6)
+    at, c = rng().integers(0, 64, x.shape).astype(np.int32), np.zeros_like(x)
+    wave_compile(WaveCompileOptions(subs={M: 64, N: 6}, target=target), kernel)(x, at, c)
+    want = np.zeros_like(x)
+    np.add.at(want, (at, np.arange(6)[None, :]), x)
+    assert np.array_equal(c, want)
 
 
 def test_atomic_min_returns_old_values():
