@@ -236,7 +236,8 @@ def test_debug_logs():
         kernel(x, debug_logs=logs, stream=torch.cuda.Stream())
         assert list(logs) == list(expected)
         for label, log in expected.items():
-            assert torch.equal(logs[label]["value"], log["value"]), label
+            value = logs[label]["value"]  # where the tensors of the call are
+            assert value.device == x.device and torch.equal(value.cpu(), log["value"]), label
         assert torch.equal(x.cpu(), expected["before"]["value"] + 1)
     with raises(LaunchError, "E0905", "has debug logs"):
         with torch.cuda.graph(torch.cuda.CUDAGraph()):
