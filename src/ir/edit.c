@@ -108,6 +108,30 @@ Op *ir_next(const Op *op) {
   return op ? op->next : NULL;
 }
 
+bool op_takes(const Op *op, const Value *v) {
+  for (int i = 0; i < op->nargs; i++)
+    if (op->args[i] == v) return true;
+  return false;
+}
+
+bool op_is_inside(const Op *op, const Op *outer) {
+  while (op && op != outer) op = op->parent->owner;
+  return op != NULL;
+}
+
+bool value_is_used(const Kernel *k, const Value *v) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op_takes(op, v)) return true;
+  return false;
+}
+
+bool value_is_computed_with(const Kernel *k, const Value *v) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    for (int i = op->kind == OP_write; i < op->nargs; i++)
+      if (op->args[i] == v) return true;
+  return false;
+}
+
 void ir_replace_uses(Kernel *k, const Value *from, Value *to) {
   for (Op *op = ir_first(k); op; op = ir_next(op))
     for (int i = 0; i < op->nargs; i++)

@@ -36,18 +36,11 @@ static const Sym *first_lane(Lower *l, const Layout *layout) {
   return sym_sub(l->sym, lane, l->lane) == zero ? NULL : lane;
 }
 
-/* In every thread that holds it: what is only stored, the thread that acted stores. */
-static bool is_used(const Lower *l, const Value *v) {
-  for (const Op *op = ir_first(l->k); op; op = ir_next(op))
-    for (int i = 0; i < op->nargs; i++)
-      if (op->args[i] == v && (op->kind != OP_write || i > 0)) return true;
-  return false;
-}
-
-/* Of threads that hold the same element one has acted, and the others get what it was told. */
+/* Of threads that hold the same element one has acted, and the others get what it was told; if it
+ * is only stored, the thread that acted stores it. */
 static bool share_result(Lower *l, const Op *op, const Layout *layout, Value **v) {
   const Digits *waves = &layout->part[LAYOUT_WAVE];
-  if (l->machine.observable || !is_used(l, &op->results[0])) return true;
+  if (l->machine.observable || !value_is_computed_with(l->k, &op->results[0])) return true;
   for (int i = 0; i < waves->n; i++)
     if (!waves->at[i].stride)
       return lower_refuse(l, op, "the result for an element that several waves hold");
@@ -79,7 +72,7 @@ bool lower_atomic(Lower *l, const Op *op) {
   }
   if (!op->nresults) return true;
   Value *all = emit_join(l, old, n);
-  if (w.nseveral && is_used(l, &op->results[0]))
+  if (w.nseveral && value_is_computed_with(l->k, &op->results[0]))
     return lower_refuse(l, op, "the result for an element that several threads hold");
   bool shared = share_result(l, op, a.layout, &all);
   l->value[op->results[0].id] = all;

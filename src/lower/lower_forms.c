@@ -69,11 +69,9 @@ static FormStep step_of(Lower *l, const Sym *e, Digit g, int rank) {
   return (FormStep){1, sym_mul(l->sym, coeff, sym_int(l->sym, g.stride))};
 }
 
-#define LARGE                                                                                      \
-  (INT64_C(1) << 40) /* sums of larger numbers are left to `sym`, which sees overflow              \
-                      */
-
+/* Sums of larger numbers are left to `sym`, which sees overflow. */
 static bool adds_number(const FormStep *s, int64_t *by) {
+  static const int64_t LARGE = INT64_C(1) << 40;
   return sym_is_int(s->adds, by) && *by < LARGE && -*by < LARGE;
 }
 

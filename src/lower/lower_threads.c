@@ -270,18 +270,12 @@ static bool is_private(const Op *op) {
   return !op->body && (op_is_pure(op) || op->kind == OP_read);
 }
 
-static bool uses(const Op *op, const Value *v) {
-  for (int i = 0; i < op->nargs; i++)
-    if (op->args[i] == v) return true;
-  return false;
-}
-
 /* Products end where their results are needed, or where other threads may store to what they read.
  * Copies that run ahead know which slots products read. */
 static void end_products(Lower *l, const Op *op) {
   int n = l->flying.n, last = n - 1;
   if (op->kind == OP_async_commit || (op->kind == OP_copy && op_has(op, ATTR_iteration))) return;
-  while (is_private(op) && last >= 0 && !uses(op, l->flying.at[last])) last--;
+  while (is_private(op) && last >= 0 && !op_takes(op, l->flying.at[last])) last--;
   lower_wait_products(l, is_private(op) ? n - 1 - last : l->pending);
 }
 

@@ -48,19 +48,12 @@ static bool atomic_at(Tiles *t, const Point *p, void *user) {
   return true;
 }
 
-static bool is_used(const Tiles *t, const Value *v) {
-  for (const Op *op = ir_first(t->l.k); op; op = ir_next(op))
-    for (int i = 0; i < op->nargs; i++)
-      if (op->args[i] == v) return true;
-  return false;
-}
-
 /* Results are wanted for elements that are not acted on, too: no loop ends early then. */
 bool tiles_atomic(Tiles *t, const Op *op) {
   Atomics x = {.op = op};
   NestBox b;
   if (!box_of_access(t, op, &b)) return false;
-  if (op->nresults && is_used(t, &op->results[0])) x.result = &op->results[0];
+  if (op->nresults && value_is_used(t->l.k, &op->results[0])) x.result = &op->results[0];
   Tile *tile = x.result ? &t->tile[x.result->id] : NULL;
   for (int i = 0; x.result && i < b.rank; i++) b.end[i] = NULL;
   if (tile && !tile_place(t, op, x.result->type, tile)) return false;

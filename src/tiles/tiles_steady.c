@@ -45,8 +45,7 @@ static bool is_wanted(const Tiles *t, const Value *v) {
     bool same = op->nresults == 1 && t->plan.is_inline[op->results[0].id] &&
                 op->results[0].type->kind == TYPE_tile &&
                 op->results[0].type->rank == v->type->rank;
-    for (int i = 0; i < op->nargs && !same; i++)
-      if (op->args[i] == v) return true;
+    if (!same && op_takes(op, v)) return true;
   }
   return false;
 }

@@ -19,7 +19,9 @@ typedef struct Dce {
 /* ---- marking ---- */
 
 static bool may_go(const Op *op) {
-  if (op->kind == OP_alloc || op->kind == OP_ldmatrix || op->kind == OP_load_rows || op->kind == OP_yield) return true;
+  if (op->kind == OP_alloc || op->kind == OP_ldmatrix || op->kind == OP_load_rows ||
+      op->kind == OP_yield)
+    return true;
   if (op->kind == OP_load) return !op_has(op, ATTR_volatile);
   return op_is_pure(op) || op->kind == OP_for || op->kind == OP_if;
 }

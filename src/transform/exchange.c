@@ -324,18 +324,10 @@ static bool waves_hold_copies(const Layout *l) {
   return false;
 }
 
-/* Some op needs it in every thread that holds it: what is stored, one thread stores. */
-static bool is_computed_with(const Exchange *x, const Value *v) {
-  for (const Op *op = ir_first(x->k); op; op = ir_next(op))
-    for (int i = 0; i < op->nargs; i++)
-      if (op->args[i] == v && (op->kind != OP_write || i > 0)) return true;
-  return false;
-}
-
 static void visit_atomic(Exchange *x, Op *op) {
   const Layout *l = op->results[0].layout;
   if (x->machine->observable || !l || !waves_hold_copies(l)) return;
-  if (!is_computed_with(x, &op->results[0])) return;
+  if (!value_is_computed_with(x->k, &op->results[0])) return; /* what is stored, one stores */
   x->failed |= !uniform_require(x->cx->facts.uniform, op, UNIFORM_WORKGROUP);
   if (!x->failed) hand_on(x, op, l);
 }

@@ -6,11 +6,6 @@
 
 /* ---- which product ---- */
 
-static bool is_inside(const Op *op, const Op *loop) {
-  while (op && op != loop) op = op->parent->owner;
-  return op != NULL;
-}
-
 static const StagedCopy *copy_to(const StagedLoop *l, const Value *memory) {
   for (int i = 0; i < l->copies.n; i++)
     if (&l->copies.at[i].alloc->results[0] == memory) return &l->copies.at[i];
@@ -32,7 +27,7 @@ static bool is_there_early(const StagedLoop *l, const Value *tile) {
   const Value *memory = read->args[0];
   const StagedCopy *c = copy_to(l, memory);
   if (c) return c->async && read->parent == l->loop->body;
-  for (const Op *op = l->loop->body->first; op && is_inside(op, l->loop); op = ir_next(op))
+  for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op))
     if (writes_to(op, memory)) return false;
   return memory_is_scratch(memory) && memory->def && memory->def->kind == OP_alloc;
 }
@@ -48,17 +43,10 @@ static bool begins_anew(const Op *product) {
   return acc && acc->kind == OP_fill;
 }
 
-static bool is_yielded(const Op *loop, const Value *v) {
-  const Op *yield = loop->body->last;
-  for (int i = 0; i < yield->nargs; i++)
-    if (yield->args[i] == v) return true;
-  return false;
-}
-
 Op *find_early(const StagedLoop *l) {
   Op *op = l->loop->body->first;
   while (op && op->kind != OP_mma) op = op->next;
-  if (!op || !reads_both(op) || !begins_anew(op) || is_yielded(l->loop, &op->results[0]))
+  if (!op || !reads_both(op) || !begins_anew(op) || op_takes(l->loop->body->last, &op->results[0]))
     return NULL;
   bool there = is_there_early(l, op->args[0]) && is_there_early(l, op->args[1]);
   bool staged = copy_to(l, op->args[0]->def->args[0]) || copy_to(l, op->args[1]->def->args[0]);
@@ -125,15 +113,8 @@ static Op *carry_another(Kernel *k, Op *loop, Value *first, Value *next) {
   return made;
 }
 
-static bool has_uses(const Kernel *k, const Op *op) {
-  for (const Op *user = ir_first(k); user; user = ir_next(user))
-    for (int i = 0; i < user->nargs; i++)
-      if (user->args[i] == &op->results[0]) return true;
-  return false;
-}
-
 static void remove_unused(const Kernel *k, Op *op, const Op *loop) {
-  if (is_inside(op, loop) && !has_uses(k, op)) ir_remove(op);
+  if (op_is_inside(op, loop) && !value_is_used(k, &op->results[0])) ir_remove(op);
 }
 
 /* Ops that leave elements in the registers where they are. */
@@ -147,9 +128,8 @@ static Op *later_of(Op *a, Op *b) {
 }
 
 static bool uses_inside(const Op *op, const Value *v) {
-  for (const Op *user = op; user && is_inside(user, op); user = ir_next(user))
-    for (int i = 0; i < user->nargs; i++)
-      if (user->args[i] == v) return true;
+  for (const Op *user = op; user && op_is_inside(user, op); user = ir_next(user))
+    if (op_takes(user, v)) return true;
   return false;
 }
 

@@ -32,11 +32,6 @@ typedef struct Planner {
   PipelinePlan plan;
 } Planner;
 
-static bool is_inside(const Op *op, const Op *loop) {
-  while (op && op != loop) op = op->parent->owner;
-  return op != NULL;
-}
-
 /* The op of region `r` that op is or stands in; NULL: it stands elsewhere. */
 static const Op *ancestor_in(const Op *op, const Region *r) {
   while (op && op->parent != r) op = op->parent->owner;
@@ -57,7 +52,7 @@ static bool has_copies(const Region *r) {
 }
 
 static bool has_copies_deeper(const Op *loop) {
-  for (const Op *op = loop->body->first; op && is_inside(op, loop); op = ir_next(op))
+  for (const Op *op = loop->body->first; op && op_is_inside(op, loop); op = ir_next(op))
     if (op->kind == OP_for && has_copies(op->body)) return true;
   return false;
 }
@@ -71,7 +66,7 @@ static const char *why_not_loop(const Planner *p, const StagedLoop *l) {
   if (op_has(l->loop, ATTR_from)) return "where it starts is computed by the kernel";
   if (op_has(l->loop, ATTR_step)) return "it steps over iterations";
   if (!l->trips || runs_once(p, l->trips)) return "it has no second iteration";
-  for (const Op *op = l->loop->body->first; op && is_inside(op, l->loop); op = ir_next(op)) {
+  for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op)) {
     if (op->kind == OP_set_symbol) return "it sets a symbol";
     if (op_has(op, ATTR_volatile)) return "what it reads may change";
   }
@@ -100,7 +95,7 @@ static const char *why_not_ring(const Planner *p, const Op *loop, const Op *copy
     const MemoryUse *use = &p->m->uses.at[i];
     if (use->memory != memory || use->op == copy) continue;
     bool reads = use->how == TOUCH_READ;
-    if (!reads && is_inside(use->op, loop)) return "its tile is stored to";
+    if (!reads && op_is_inside(use->op, loop)) return "its tile is stored to";
     if (reads && !is_fed(p, use)) return "its tile is read in another iteration";
   }
   return NULL;
@@ -109,7 +104,7 @@ static const char *why_not_ring(const Planner *p, const Op *loop, const Op *copy
 static const char *why_not_source(const Planner *p, const Op *loop, int memory) {
   for (int i = 0; i < p->m->uses.n; i++) {
     const MemoryUse *use = &p->m->uses.at[i];
-    if (use->memory == memory && use->how != TOUCH_READ && is_inside(use->op, loop))
+    if (use->memory == memory && use->how != TOUCH_READ && op_is_inside(use->op, loop))
       return "the loop stores to it";
   }
   return NULL;
@@ -136,7 +131,7 @@ static const char *why_not_copy(const Planner *p, const StagedLoop *l, const Op 
 
 static int count_uses(const Op *loop, const Value *v) {
   int n = 0;
-  for (const Op *op = loop->body->first; op && is_inside(op, loop); op = ir_next(op))
+  for (const Op *op = loop->body->first; op && op_is_inside(op, loop); op = ir_next(op))
     for (int i = 0; i < op->nargs; i++) n += op->args[i] == v;
   return n;
 }
@@ -151,7 +146,7 @@ static bool reads_memory(const Op *op) {
 static Op *find_product(const Op *loop) {
   const Op *yield = loop->body->last;
   Op *product = NULL;
-  for (Op *op = loop->body->first; op && is_inside(op, loop); op = ir_next(op)) {
+  for (Op *op = loop->body->first; op && op_is_inside(op, loop); op = ir_next(op)) {
     if (!reads_memory(op)) continue;
     if (product || op->parent != loop->body) return NULL;
     product = op;
