@@ -159,6 +159,7 @@ char *wv_emit_llvm(wv_kernel *k, const char *target) {
 }
 
 char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, size_t *n) {
+  if (!k) return NULL;
   Arena *a = arena_new();
   CpuCode code;
   char *bytes = NULL;

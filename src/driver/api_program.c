@@ -71,6 +71,7 @@ void wv_ctx_interrupt(wv_ctx *cx, bool (*interrupted)(void *user), void *user) {
 
 bool wv_launch(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs, void *stream,
                unsigned flags) {
+  if (!p || !cx) return false;
   LaunchCall c = {.args = args,
                   .nargs = nargs,
                   .stream = stream,

@@ -232,6 +232,9 @@ TEST(nothing_gives_nothing) {
   CHECK(!wv_explain(NULL) && !wv_nearest(NULL, NULL, 0) && !wv_target_kind(cx, NULL));
   wv_diag_report(cx, "no such code", (wv_place){0}, "text", NULL);
   CHECK(wv_diag_errors(cx) > 0);
+  size_t n = 0;
+  CHECK(!wv_emit_object(NULL, "cpu", false, &n));
+  CHECK(!wv_launch(NULL, cx, NULL, 0, NULL, 0));
   wv_ctx_free(cx);
 }
 
