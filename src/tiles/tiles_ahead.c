@@ -36,7 +36,7 @@ static void fetch(Tiles *t, const Value *read, const Point *p) {
   if (along < 0 || access_contiguous(t, read->def) != type->dims[along]) return;
   int next = next_dim(t, read, along);
   int64_t row = (int64_t)dtype_bytes(type->dtype, t->tile[read->id].extent[along]);
-  if (next < 0 || row > FAR) return;
+  if (next < 0 || row < 1 || row > FAR) return;
   Point q = further(t, *p, type->dims[next], row < AHEAD ? AHEAD / row : 1);
   int line = LINE * 8 / dtype_memory_bits(type->dtype);
   for (int i = 0; i < p->width; i += line) {
