@@ -53,6 +53,15 @@ def matrix(*shape, seed=0):
     return rng(seed).standard_normal(shape).astype(np.float32)
 
 
+def run_at_once(work, n):
+    """work(0) ... work(n - 1), each in a thread of its own."""
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def test_several_threads_launch_at_once():
     kernel, wrong = compiled(), []
 
@@ -64,11 +73,7 @@ def test_several_threads_launch_at_once():
             if not np.allclose(c, a @ b.T, atol=1e-3):
                 wrong.append(seed)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once(work, 6)
     assert not wrong
 
 
@@ -224,11 +229,7 @@ def test_different_kernels_at_once():
             if not np.allclose(c, a @ b.T, atol=1e-3):
                 wrong.append(number)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_at_once(work, 8)
     assert not wrong
 
 
