@@ -62,7 +62,8 @@ static int threads_wanted(int asked) {
 
 /* ---- work ---- */
 
-/* Panels of products fill it: in large pages, where the system gives some, they are found quicker. */
+/* Panels of products fill it: in large pages, where the system gives some, they are found quicker.
+ */
 static bool ready_scratch(Worker *w, size_t bytes) {
   if (w->scratch_bytes >= bytes && w->scratch) return true;
   size_t align = bytes > LARGE_PAGE / 2 ? LARGE_PAGE : ALIGN;
