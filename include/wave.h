@@ -514,7 +514,8 @@ WV_API bool wv_program_resources(wv_program *p, wv_ctx *cx, int variant, int dev
  * compiler, kernel or cache. The bytes are from malloc, to be freed with wv_free; NULL: reported to
  * `cx`. */
 WV_API char *wv_program_save(wv_program *p, wv_ctx *cx, size_t *n);
-/* `device`: its code is loaded there at once; -1: at the first launch. NULL after reporting. */
+/* `device`: its code is loaded there at once; -1: at the first launch. NULL after reporting. The bytes
+ * hold machine code: damage is noticed, malice is not (docs/security.md). */
 WV_API wv_program *wv_program_load(wv_ctx *cx, const void *bytes, size_t n, int device);
 /* The same as C source and header, with functions NAME_load and NAME_launch; `header_name`: what
  * the source includes. Texts are to be freed with wv_free. */

@@ -6,11 +6,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
-/* Read piece by piece, so that pipes work like files; `-` is standard input. */
-char *os_read_file(Arena *a, const char *path, size_t *len) {
-  FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-  if (!f) return NULL;
+/* Reads piece by piece, so that pipes work like files. */
+static char *read_stream(Arena *a, FILE *f, size_t *len) {
   size_t n = 0, cap = 1 << 14, got;
   char *text = arena_alloc(a, cap);
   while ((got = fread(text + n, 1, cap - n - 1, f)) > 0) {
@@ -21,10 +20,25 @@ char *os_read_file(Arena *a, const char *path, size_t *len) {
     text = bigger;
     cap *= 2;
   }
-  bool failed = ferror(f) != 0;
-  if (f != stdin) fclose(f);
   *len = n;
-  return failed ? NULL : text;
+  return ferror(f) ? NULL : text;
+}
+
+/* `-` is standard input. */
+char *os_read_file(Arena *a, const char *path, size_t *len) {
+  if (strcmp(path, "-") == 0) return read_stream(a, stdin, len);
+  FILE *f = fopen(path, "rb");
+  char *text = f ? read_stream(a, f, len) : NULL;
+  if (f) fclose(f);
+  return text;
+}
+
+char *os_read_descriptor(Arena *a, int fd, size_t *len) {
+  FILE *f = fdopen(fd, "rb");
+  char *text = f ? read_stream(a, f, len) : NULL;
+  if (f) fclose(f);
+  else close(fd);
+  return text;
 }
 
 int64_t os_file_stamp(const char *path) {

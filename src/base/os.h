@@ -5,7 +5,8 @@
 #include "base/arena.h"
 
 char *os_read_file(Arena *a, const char *path, size_t *len); /* NULL: cannot be read */
+char *os_read_descriptor(Arena *a, int fd, size_t *len);     /* the same; closes it */
 int64_t os_file_stamp(const char *path); /* changes when the file does; 0: no such regular file */
-double os_seconds(void);                                     /* monotonic */
+double os_seconds(void);                 /* monotonic */
 
 #endif

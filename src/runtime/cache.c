@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,6 +15,7 @@
 
 #include "base/map.h"
 #include "base/os.h"
+#include "runtime/cache_trust.h"
 
 enum { VERSION = 1, HEAD_BYTES = 32, LIMIT = 512 << 20 };
 
@@ -32,7 +32,7 @@ CacheSettings cache_settings(Arena *a, int use, const char *dir) {
   const char *given = getenv("WAVE_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME");
   const char *home = getenv("HOME");
   if (!dir && given && *given) dir = arena_strdup(a, given);
-  else if (!dir && xdg && *xdg) dir = arena_printf(a, "%s/wave", xdg);
+  else if (!dir && xdg && *xdg == '/') dir = arena_printf(a, "%s/wave", xdg);
   else if (!dir && home && *home) dir = arena_printf(a, "%s/.cache/wave", home);
   bool on = dir && (use ? use > 0 : is_on("WAVE_CACHE_ON", true));
   CacheSettings s = {on && !is_on("WAVE_ALWAYS_COMPILE", false), on, dir, LIMIT, NULL};
@@ -41,11 +41,11 @@ CacheSettings cache_settings(Arena *a, int use, const char *dir) {
   return s;
 }
 
-static const char *path_of(Arena *a, const char *dir, const char *key) {
+static const char *name_of(Arena *a, const char *key) {
   size_t n = strlen(key);
   uint64_t h = hash_bytes(key, n), other = hash_mix(hash_bytes(key, n / 2), (uint64_t)n);
-  return arena_printf(a, "%s/%016llx%016llx%s", dir, (unsigned long long)h,
-                      (unsigned long long)other, CACHE_SUFFIX);
+  return arena_printf(a, "%016llx%016llx%s", (unsigned long long)h, (unsigned long long)other,
+                      CACHE_SUFFIX);
 }
 
 /* ---- one file ---- */
@@ -85,54 +85,65 @@ static Artefact *read_artefact(Arena *a, const char *bytes, size_t n, const char
   return *damage ? NULL : art;
 }
 
+/* ---- trouble ---- */
+
+/* A compilation first loads and then stores; what is wrong with the folder is said once. */
+static void warn(Diags *diags, const char *hint, const char *text) {
+  for (const Diag *d = diags->first; d; d = d->next)
+    if (d->code == DIAG_W0901 && strcmp(d->text, text) == 0) return;
+  Diag *d = diag_add(diags, DIAG_W0901, (Span){0}, "%s", text);
+  if (hint) diag_hint(diags, d, "%s", hint);
+}
+
+static void warn_of_file(Arena *a, const char *dir, const char *name, const char *why,
+                         Diags *diags) {
+  warn(diags, NULL, arena_printf(a, "`%s/%s` is not used: %s", dir, name, why));
+}
+
+/* The folder, open; -1: there is none, or it is not trusted, which is a warning. */
+static int open_folder(Arena *a, const CacheSettings *s, Diags *diags) {
+  const char *why;
+  int folder = trust_folder(s->dir, &why);
+  if (folder < 0 && why)
+    warn(diags, "`chmod 700` a folder of your own, or let WAVE_CACHE_DIR name one",
+         arena_printf(a, "the cache in `%s` is not used: %s", s->dir, why));
+  return folder;
+}
+
+static void warn_of_writing(Arena *a, const CacheSettings *s, Diags *diags) {
+  warn(diags, "WAVE_CACHE_DIR names another folder, WAVE_CACHE_ON=0 switches the cache off",
+       arena_printf(a, "the cache in `%s` cannot be written: %s", s->dir, strerror(errno)));
+}
+
+static void warn_of_limit(Arena *a, const char *found, Diags *diags) {
+  warn(diags, "a number of bytes, or with K, M or G behind it; 0: no limit",
+       arena_printf(a, "WAVE_CACHE_SIZE is `%s`, which is no size", found));
+}
+
+/* ---- reading ---- */
+
+/* The whole file; NULL: `why`, or there is none. */
+static char *read_trusted(Arena *a, int folder, const char *name, size_t *n, const char **why) {
+  int file = trust_file(folder, name, why);
+  char *bytes = file >= 0 ? os_read_descriptor(a, file, n) : NULL;
+  if (file >= 0 && !bytes) *why = "it cannot be read";
+  return bytes;
+}
+
 Artefact *cache_load(Arena *a, const CacheSettings *s, const char *key, Diags *diags) {
+  int folder = s->read ? open_folder(a, s, diags) : -1;
+  if (folder < 0) return NULL;
   size_t n;
-  const char *damage = NULL, *path = s->read ? path_of(a, s->dir, key) : NULL;
-  char *bytes = path ? os_read_file(a, path, &n) : NULL;
-  if (!bytes) return NULL;
-  Artefact *art = read_artefact(a, bytes, n, key, &damage);
-  if (damage) diag_add(diags, DIAG_W0901, (Span){0}, "`%s` is not used: %s", path, damage);
-  if (art) cache_touch(path);
+  const char *why, *name = name_of(a, key);
+  char *bytes = read_trusted(a, folder, name, &n, &why);
+  Artefact *art = bytes ? read_artefact(a, bytes, n, key, &why) : NULL;
+  if (why) warn_of_file(a, s->dir, name, why, diags);
+  if (art) cache_touch(folder, name);
+  close(folder);
   return art;
 }
 
 /* ---- writing ---- */
-
-static bool make_folders(Arena *a, const char *dir) {
-  char *path = arena_strdup(a, dir);
-  for (char *at = path + 1; *at; at++) {
-    if (*at != '/') continue;
-    *at = '\0';
-    if (mkdir(path, 0777) != 0 && errno != EEXIST) return false;
-    *at = '/';
-  }
-  return mkdir(path, 0777) == 0 || errno == EEXIST;
-}
-
-static bool write_all(int file, const char *at, size_t n) {
-  while (n) {
-    ssize_t done = write(file, at, n);
-    if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) return false;
-    at += done, n -= (size_t)done;
-  }
-  return true;
-}
-
-/* Two writers write the same: whoever renames last wins, and readers see one or the other whole. */
-static bool replace_file(Arena *a, const char *dir, const char *path, const StrBuf *bytes) {
-  char *temp = arena_printf(a, "%s/%sXXXXXX", dir, CACHE_TEMPORARY);
-  int file = mkstemp(temp);
-  if (file < 0) return false;
-  bool ok = write_all(file, bytes->at, bytes->n);
-  int error = errno;
-  if (close(file) != 0 && ok) ok = false, error = errno;
-  if (ok && rename(temp, path) == 0) return true;
-  if (ok) error = errno;
-  unlink(temp);
-  errno = error;
-  return false;
-}
 
 static void put_file(Arena *a, StrBuf *out, const char *key, const Artefact *art, int variant) {
   StrBuf rest = {.arena = a};
@@ -146,10 +157,12 @@ static void put_file(Arena *a, StrBuf *out, const char *key, const Artefact *art
   sb_write(out, rest.at, rest.n);
 }
 
-static void warn_of_limit(const char *found, Diags *diags) {
-  Diag *d =
-      diag_add(diags, DIAG_W0901, (Span){0}, "WAVE_CACHE_SIZE is `%s`, which is no size", found);
-  diag_hint(diags, d, "a number of bytes, or with K, M or G behind it; 0: no limit");
+static void store_in(Arena *a, int folder, const CacheSettings *s, const char *name,
+                     const StrBuf *file, Diags *diags) {
+  bool too_large = s->limit && (int64_t)file->n > s->limit; /* it would be alone, and soon gone */
+  if (!too_large && !trust_replace(a, folder, name, file->at, file->n))
+    warn_of_writing(a, s, diags);
+  cache_evict(folder, s->limit, name);
 }
 
 void cache_store(const CacheSettings *s, const char *key, const Artefact *art, int variant,
@@ -157,16 +170,15 @@ void cache_store(const CacheSettings *s, const char *key, const Artefact *art, i
   if (!s->write) return;
   Arena *a = arena_new();
   StrBuf file = {.arena = a};
-  const char *path = path_of(a, s->dir, key);
   put_file(a, &file, key, art, variant);
-  if (s->nonsense) warn_of_limit(s->nonsense, diags);
-  bool too_large = s->limit && (int64_t)file.n > s->limit; /* it would be alone, and soon gone */
-  if (!too_large && (!make_folders(a, s->dir) || !replace_file(a, s->dir, path, &file))) {
-    Diag *d = diag_add(diags, DIAG_W0901, (Span){0}, "the cache in `%s` cannot be written: %s",
-                       s->dir, strerror(errno));
-    diag_hint(diags, d, "WAVE_CACHE_DIR names another folder, WAVE_CACHE_ON=0 switches it off");
+  if (s->nonsense) warn_of_limit(a, s->nonsense, diags);
+  bool made = trust_make_folder(a, s->dir);
+  if (!made) warn_of_writing(a, s, diags);
+  int folder = made ? open_folder(a, s, diags) : -1;
+  if (folder >= 0) {
+    store_in(a, folder, s, name_of(a, key), &file, diags);
+    close(folder);
   }
-  cache_evict(s, path);
   arena_free(a);
 }
 
@@ -176,25 +188,37 @@ static int by_path(const void *a, const void *b) {
   return strcmp(((const CacheEntry *)a)->path, ((const CacheEntry *)b)->path);
 }
 
-static CacheEntry read_entry(Arena *a, const char *path) {
+static CacheEntry read_entry(Arena *a, const char *dir, int folder, const char *name) {
   struct stat info;
-  CacheEntry e = {.path = path, .used = stat(path, &info) == 0 ? (int64_t)info.st_mtime : 0};
-  size_t n = 0;
-  char *bytes = os_read_file(a, path, &n);
-  e.bytes = (int64_t)n;
+  bool there = fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0;
+  CacheEntry e = {.path = arena_printf(a, "%s/%s", dir, name)};
+  size_t n;
+  char *bytes = read_trusted(a, folder, name, &n, &e.damage);
+  if (there) e.used = (int64_t)info.st_mtime, e.bytes = (int64_t)info.st_size;
   if (bytes) e.art = read_artefact(a, bytes, n, NULL, &e.damage);
-  else e.damage = "it cannot be read";
+  else if (!e.damage) e.damage = "it is gone";
   return e;
+}
+
+/* In a folder that is not trusted no file is, and none is read. */
+static CacheEntry distrusted_entry(Arena *a, const char *dir, const char *name, const char *why) {
+  return (CacheEntry){.path = arena_printf(a, "%s/%s", dir, name),
+                      .damage = arena_printf(a, "its folder is not used: %s", why)};
 }
 
 int cache_list(Arena *a, const char *dir, CacheEntry **out) {
   Vec(CacheEntry) all = {0};
+  const char *why;
+  int trusted = trust_folder(dir, &why);
   DIR *folder = opendir(dir);
   struct dirent *entry;
   while (folder && (entry = readdir(folder)))
     if (cache_is_file(entry->d_name))
-      vec_push(a, &all, read_entry(a, arena_printf(a, "%s/%s", dir, entry->d_name)));
+      vec_push(a, &all,
+               trusted >= 0 ? read_entry(a, dir, trusted, entry->d_name)
+                            : distrusted_entry(a, dir, entry->d_name, why ? why : "it is gone"));
   if (folder) closedir(folder);
+  if (trusted >= 0) close(trusted);
   if (all.n) qsort(all.at, (size_t)all.n, sizeof *all.at, by_path);
   *out = all.at;
   return all.n;

@@ -2,8 +2,9 @@
  *
  * A file is named after the hash of its *key*: the text of everything that decides what is compiled
  * (IR, target, options, build of the compiler). The key is in the file too and is compared, so that
- * equal hashes are no danger. Files are written under another name and renamed when they are whole;
- * a file that is not exactly what was written is not used. Whatever goes wrong costs a compilation,
+ * equal hashes are no danger. A file is executed, so only this user's files in this user's folder
+ * count (cache_trust.h). Files are written under another name and renamed when they are whole; a
+ * file that is not exactly what was written is not used. Whatever goes wrong costs a compilation,
  * and never more than a warning. */
 #ifndef WV_CACHE_H
 #define WV_CACHE_H
@@ -44,13 +45,14 @@ int cache_clear(const char *dir); /* how many files were removed; what a killed 
 /* "200M": a whole number of bytes, or of K, M or G (1024, ...). False: it is none. */
 bool cache_parse_size(const char *text, int64_t *bytes);
 
-/* Removes the files that were not used for longest until all of them together are within the limit;
- * never the one at `keep`. Several processes may do so at once, and may read and write meanwhile.
+/* Removes the files that were not used for longest until all of them together are within the limit
+ * (0: any number); never the one named `keep`. Several processes may do so at once, and may read
+ * and write meanwhile.
  */
-void cache_evict(const CacheSettings *s, const char *keep);
+void cache_evict(int folder, int64_t limit, const char *keep);
 
 /* Says that a file was used now. */
-void cache_touch(const char *path);
+void cache_touch(int folder, const char *name);
 
 /* Names of files: ours, and those that are being written. */
 bool cache_is_file(const char *name);

@@ -41,7 +41,9 @@ bool cache_parse_size(const char *text, int64_t *bytes) {
 }
 
 /* Where it is not allowed the file merely seems older than it is. */
-void cache_touch(const char *path) { (void)utimensat(AT_FDCWD, path, NULL, 0); }
+void cache_touch(int folder, const char *name) {
+  (void)utimensat(folder, name, NULL, AT_SYMLINK_NOFOLLOW);
+}
 
 typedef struct Used {
   const char *name;
@@ -67,7 +69,8 @@ typedef struct Folder {
 static void look_at(Folder *f, const char *name, time_t now) {
   struct stat info;
   bool temporary = cache_is_temporary(name);
-  if ((!temporary && !cache_is_file(name)) || fstatat(f->fd, name, &info, 0) != 0) return;
+  if ((!temporary && !cache_is_file(name)) || fstatat(f->fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+    return;
   if (temporary) {
     if (info.st_mtime + ABANDONED_SECONDS < now) unlinkat(f->fd, name, 0);
     return;
@@ -87,14 +90,17 @@ static void remove_oldest(Folder *f, int64_t limit, const char *keep) {
   }
 }
 
-void cache_evict(const CacheSettings *s, const char *keep) {
-  DIR *dir = s->limit ? opendir(s->dir) : NULL;
-  if (!dir) return;
-  Folder f = {.arena = arena_new(), .fd = dirfd(dir)};
-  const char *slash = strrchr(keep, '/');
+void cache_evict(int folder, int64_t limit, const char *keep) {
+  int own = limit ? openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+  DIR *dir = own >= 0 ? fdopendir(own) : NULL; /* whose place in the folder is its own */
+  if (!dir) {
+    if (own >= 0) close(own);
+    return;
+  }
+  Folder f = {.arena = arena_new(), .fd = folder};
   time_t now = time(NULL);
   for (struct dirent *e; (e = readdir(dir));) look_at(&f, e->d_name, now);
-  remove_oldest(&f, s->limit, slash ? slash + 1 : keep);
+  remove_oldest(&f, limit, keep);
   closedir(dir);
   arena_free(f.arena);
 }

@@ -6,12 +6,14 @@
 #include "runtime/cpu_debug.h"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/cpu_gdb.h"
@@ -65,12 +67,24 @@ void cpu_debug_hide(CpuDebug *d) {
 
 /* ---- perf ---- */
 
+/* The folder is everybody's and the name is known beforehand: a link or a file of somebody else
+ * that waits there is not written to. */
+static FILE *open_own(const char *path) {
+  int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+  struct stat info;
+  bool own = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
+             info.st_uid == geteuid() && info.st_nlink == 1;
+  FILE *f = own ? fdopen(fd, "a") : NULL;
+  if (!f && fd >= 0) close(fd);
+  return f;
+}
+
 void cpu_perf_note(const void *at, uint64_t size, const char *name) {
   const char *wanted = getenv("WAVE_PERF");
   char path[64];
   if (!wanted || !*wanted || strcmp(wanted, "0") == 0) return;
   snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)getpid());
-  FILE *f = fopen(path, "a");
+  FILE *f = open_own(path);
   if (!f) return;
   fprintf(f, "%" PRIxPTR " %" PRIx64 " %s\n", (uintptr_t)at, size, name);
   fclose(f);
