@@ -140,15 +140,26 @@ static PyObject *target_kind(PyObject *module, PyObject *args) {
 
 /* ---- diagnostics --------------------------------------------------------------------------- */
 
-static PyObject *report(PyObject *module, PyObject *args) {
-  PyState *st = py_state(module);
+/* (code, text, hint=None, place=None) goes to the context; `format` names the function. */
+static bool add_diagnostic(PyState *st, PyObject *args, const char *format) {
   const char *code, *text, *hint = NULL;
   PyObject *place = Py_None;
   wv_place at;
-  if (!PyArg_ParseTuple(args, "ss|zO:report", &code, &text, &hint, &place)) return NULL;
-  if (!wv_explain(code)) return PyErr_Format(PyExc_ValueError, "no diagnostic `%s`", code);
-  if (!py_place_from_python(st, place, &at)) return NULL;
-  return py_error_report(st, code, at, text, hint);
+  if (!PyArg_ParseTuple(args, format, &code, &text, &hint, &place)) return false;
+  if (!wv_explain(code)) return PyErr_Format(PyExc_ValueError, "no diagnostic `%s`", code), false;
+  if (!py_place_from_python(st, place, &at)) return false;
+  wv_diag_report(st->cx, code, at, text, hint);
+  return true;
+}
+
+static PyObject *report(PyObject *module, PyObject *args) {
+  PyState *st = py_state(module);
+  return add_diagnostic(st, args, "ss|zO:report") ? py_error_raise(st) : NULL;
+}
+
+static PyObject *remark(PyObject *module, PyObject *args) {
+  if (!add_diagnostic(py_state(module), args, "ss|zO:remark")) return NULL;
+  Py_RETURN_NONE;
 }
 
 static PyObject *take_diagnostics(PyObject *module, PyObject *Py_UNUSED(none)) {
@@ -217,6 +228,8 @@ static PyMethodDef functions[] = {
      "measurements_html(title, machine, rows): a page; rows are dictionaries, machine lines."},
     {"report", report, METH_VARARGS,
      "report(code, text, hint=None, place=None): raises CompileError."},
+    {"remark", remark, METH_VARARGS,
+     "remark(code, text, hint=None, place=None): kept for take_diagnostics."},
     {"take_diagnostics", take_diagnostics, METH_NOARGS,
      "Warnings and remarks since the last call."},
     {"explain", explain, METH_VARARGS,

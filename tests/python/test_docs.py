@@ -280,7 +280,7 @@ def test_links(document):
     assert not missing
 
 
-@pytest.mark.parametrize("generator", ["gen_errors.py", "gen_ir.py", "gen_pictures.py"])
+@pytest.mark.parametrize("generator", ["gen_errors.py", "gen_ir.py", "gen_options.py", "gen_pictures.py"])
 def test_generated_documents_are_current(generator):
     command = [sys.executable, os.path.join(ROOT, "tools", generator), "--check"]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from typing import Any
 
@@ -13,6 +12,7 @@ from .compile_options import WaveCompileOptions
 from .compiled import WaveKernel
 from .dumps import Dumps
 from .machine import Machine, devices, machine_of
+from .option_rows import require_file, without_effect
 from .scheduling.schedule_enums import SchedulingType
 from .wave import LaunchableWave
 from .wave_schedule import WaveSchedule
@@ -79,8 +79,21 @@ def _print_requested(options: WaveCompileOptions, kernel: Kernel) -> None:
             out.write(str(kernel))
 
 
-def _remarks(options: WaveCompileOptions, machine: Machine) -> list[Any]:
+def _left_out(options: WaveCompileOptions, machine: Machine, schedule: Any) -> list[str]:
+    """What was asked for and has no effect. With `strict` it is an error."""
+    found = without_effect(options, machine.kind, machine.target or machine.kind)
+    if schedule is not None or options.schedule is SchedulingType.MANUAL:
+        found.append("a schedule written by hand is recorded, not applied")
+    if found and options.strict:
+        hint = "leave it out, or leave out strict=True"
+        _wave.report("E0617", "; ".join(found), hint, options._place)
+    return found
+
+
+def _remarks(options: WaveCompileOptions, machine: Machine, left_out: list[str]) -> list[Any]:
     global _warned
+    for text in left_out:
+        _wave.remark("R0609", text, None, options._place)
     remarks: list[Any] = _wave.take_diagnostics()
     if machine.remark:
         remarks.append(machine.remark)
@@ -109,7 +122,8 @@ def _overridden(options: WaveCompileOptions, traced: Kernel) -> Kernel:
     if text is None:
         return traced
     name = "<override_mlir>"
-    if "\n" not in text and os.path.exists(text):
+    if "{" not in text:  # every kernel's text has one
+        require_file(options, "override_mlir", text)
         name = text
         with open(text) as file:
             text = file.read()
@@ -159,9 +173,10 @@ def wave_compile(
     _check_arguments(options, kernel)
     options.validate()
     machine = machine_of(options)
+    left_out = _left_out(options, machine, schedule)
     trace, ir = _prepared(options, kernel, schedule)
     lowered = _lower(options, ir, machine)
-    remarks = _remarks(options, machine)
+    remarks = _remarks(options, machine, left_out)
     found = cache.Entry(ir)
     if not trace.logs and cache.is_cache_enabled():
         found = cache.get_cache_manager().load_or_store(ir, options)

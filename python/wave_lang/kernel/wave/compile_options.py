@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, Callable, Mapping, Sequence
 
 from ... import _wave
 from ...support.location_config import LocationCaptureConfig
+from .option_rows import check_files, holds, idle, result, works
 from .scheduling.schedule_enums import SchedulingType
 from .utils.classes import CoalescingType
 
@@ -25,117 +26,162 @@ class WaveCompileOptions:
     "sim:sm_90a" runs the kernel lane by lane on that machine, simulated, with every check; "sm_90a",
     "cuda" or "cpu" compile for such a device; "eval" is the reference evaluator. A machine that is
     not here (an AMD one) is replaced by the one that is, with a remark, or refused with `strict`.
-    Options that only tune a particular back end are accepted everywhere and never change results.
+    docs/compatibility.md says what each option does. One that was set and has no effect is a remark
+    (R0609) of the compiled kernel, with `strict` an error.
     """
 
     # general
-    postprocess: str | None = None
-    canonicalize: bool = True
-    func_name: str = "isolated_benchmark"
+    postprocess: str | None = idle(None, "there is no MLIR for a transform script to change")
+    canonicalize: bool = idle(True, "expressions are always simplified")
+    func_name: str = idle("isolated_benchmark", "a kernel has the name of its function")
 
     # symbols
-    subs: Mapping[Any, Any] = field(default_factory=dict)
-    dynamic_symbols: Sequence[Any] = field(default_factory=list)
+    subs: Mapping[Any, Any] = works(dict, "the values of symbols")
+    dynamic_symbols: Sequence[Any] = works(list, "symbols that each call takes from its tensors")
 
     # scheduling
-    schedule: SchedulingType | bool = SchedulingType.NONE
-    use_scheduling_barriers: bool = False
-    multi_buffer_count: int | None = None
-    override_schedule: str | None = None
-    dump_schedule: str | None = None
+    schedule: SchedulingType | bool = works(
+        SchedulingType.NONE,
+        "any but `NONE` and `MANUAL` asks for loops whose copies run ahead; without it the compiler "
+        "decides. `MANUAL` changes nothing: schedules written by hand are recorded, not applied",
+    )
+    use_scheduling_barriers: bool = idle(False, "they are instructions of AMD machines")
+    multi_buffer_count: int | None = works(
+        None, "how many tiles of an operand a loop keeps in shared memory; 1: no copies run ahead"
+    )
+    override_schedule: str | None = idle(
+        None, "loops are not scheduled cycle by cycle, so there is no such file", file="read"
+    )
+    dump_schedule: str | None = idle(
+        None, "loops are not scheduled cycle by cycle; remark R0608 says what runs ahead"
+    )
 
     # filled in by a compile
-    kernel_launch_info: Any = None
-    kernel_usages: Any = None
+    kernel_launch_info: Any = result("grid, threads of a workgroup and bytes of shared memory")
+    kernel_usages: Any = result('"input" or "output" for each tensor')
 
     # back end
-    backend: str = "llvm"
-    device: str = "hip"
-    target: str = ""
-    codeobj: str = "5"
-    iree_preprocessing_pass_pipeline: str | None = None
-    num_devices: int = 1
-    strict: bool = False  # what is replaced or left out with a remark is an error instead
-    assume: str = "check"  # Assumption rows at launch: "check", or "ignore"
-    use_water_backend: bool = False
-    linearize_reads: bool = True
+    backend: str = idle("llvm", "no assembly of AMD machines is written")
+    device: str = works("hip", "the kind of device, where `target` names none: `cuda`, `cpu`")
+    target: str = works(
+        "", "the machine: `sm_90a`, `cpu`, `sim:gfx942`, `eval`; by default this one"
+    )
+    codeobj: str = idle("5", "no code objects of AMD machines are written")
+    iree_preprocessing_pass_pipeline: str | None = idle(None, "IREE takes no part in a compile")
+    num_devices: int = idle(1, "a kernel runs on one device")
+    strict: bool = works(False, "what would be replaced or left out with a remark is an error")
+    assume: str = works(
+        "check",
+        '`Assumption` at launch: "check" refuses arguments for which one is false; or "ignore"',
+    )
+    use_water_backend: bool = idle(False, "that back end is not part of this compiler")
+    linearize_reads: bool = idle(True, "how addresses are computed is the compiler's choice")
 
     # benchmarking
-    run_bench: bool = False
-    benchmark_batch_size: int | None = None
-    benchmark_repetitions: int | None = None
-    benchmark_results_file: str | None = None
-    capture_trace: bool = False
-    bench_with_constant_weights: bool = False
-    profile_python_wrapper: bool = False
-    profile_python_cprofile: bool = True
-    profile_python_warmup: int = 1
-    profile_python_repetitions: int = 1000
+    run_bench: bool = idle(False, "`wave_lang.benchmark.bench` measures kernels")
+    benchmark_batch_size: int | None = idle(None, "`run_bench` measures nothing")
+    benchmark_repetitions: int | None = idle(None, "`run_bench` measures nothing")
+    benchmark_results_file: str | None = idle(None, "`run_bench` measures nothing", file="written")
+    capture_trace: bool = idle(False, "it asks for a profiler of AMD machines")
+    bench_with_constant_weights: bool = idle(False, "`run_bench` measures nothing")
+    profile_python_wrapper: bool = idle(False, "calls are not profiled")
+    profile_python_cprofile: bool = idle(True, "calls are not profiled")
+    profile_python_warmup: int = idle(1, "calls are not profiled")
+    profile_python_repetitions: int = idle(1000, "calls are not profiled")
 
     # cache
-    kernel_hash: str | None = None
+    kernel_hash: str | None = result("the key of the kernel in the cache of this process")
 
     # debugging
-    create_vmfb_file: str | None = None
-    override_mlir: str | None = None  # IR that is compiled instead of what was traced
-    override_stage: str | None = None  # the pass it was dumped after; None: as traced
-    dump_binaries: str | None = None
-    dump_intermediates: str | None = None
-    compile_to_mlir: bool = False
-    location_capture_config: LocationCaptureConfig = field(default_factory=LocationCaptureConfig)
-    use_local_scope: bool = False
-    use_water_leak_check: bool = False
-    check_water_analysis: bool = False
-    enforce_locations: bool = True
-    drop_debug_info_before_mlir: bool = True
-    verify_region_captures: bool = True
+    create_vmfb_file: str | None = idle(None, "no IREE module is made", file="written")
+    override_mlir: str | None = works(
+        None, "text IR, or a file with it, that is compiled instead of what was traced"
+    )
+    override_stage: str | None = works(
+        None, "the pass that text was dumped after; without it, it is as traced"
+    )
+    dump_binaries: str | None = idle(None, "`kernel.asm` is the text of what was compiled")
+    dump_intermediates: str | None = works(
+        None, "a folder for the IR behind each pass", on=("sim", "cpu", "cuda")
+    )
+    compile_to_mlir: bool = idle(False, "`kernel.ir` is the IR of every compiled kernel")
+    location_capture_config: LocationCaptureConfig = idle(
+        LocationCaptureConfig, "file, line and column of each op are always recorded"
+    )
+    use_local_scope: bool = idle(False, "it is about how MLIR is printed")
+    use_water_leak_check: bool | str = idle(False, "simulated targets check every access instead")
+    check_water_analysis: bool = idle(False, "that analysis is not part of this compiler")
+    enforce_locations: bool = idle(True, "each op has its place in the source")
+    drop_debug_info_before_mlir: bool = idle(True, "there is no MLIR; PTX names source lines")
+    verify_region_captures: bool = idle(True, "the IR is always verified")
 
     # performance
-    optimization_level: bool = True
-    denorm_fp_math_f32: str | None = None
-    waves_per_eu: int | None = None
-    wave_runtime: bool = False
-    iree_launch_async: bool = True
-    use_buffer_ops: bool = False
-    use_fast_math: bool = False
-    use_global_to_shared: bool | None = None  # False: no copy engine; None: the compiler decides
-    linearize_shared_access: bool = False
-    scalarize_packed_math: bool = False
-    coalescing_strategy_hint: CoalescingType = CoalescingType.LINEAR
-    enable_swizzle: bool = True
-    enable_mark_hardware_transpose_candidates: bool = True
+    optimization_level: bool = idle(True, "every pass always runs")
+    denorm_fp_math_f32: str | None = idle(
+        None,
+        "subnormal numbers are kept, but where docs/numerics.md says otherwise",
+        same=("ieee",),
+    )
+    waves_per_eu: int | None = idle(None, "it is advice to the compiler of AMD machines")
+    wave_runtime: bool = holds(False, "kernels are launched directly")
+    iree_launch_async: bool = idle(True, "a call never waits for a GPU")
+    use_buffer_ops: bool = idle(False, "they are instructions of AMD machines")
+    use_fast_math: bool = works(
+        False, "approximations of f32 functions (docs/numerics.md)", on=("cuda",)
+    )
+    use_global_to_shared: bool | None = works(
+        None,
+        "`False`: threads copy tiles to shared memory, no copy engine; else the compiler decides",
+    )
+    linearize_shared_access: bool = idle(
+        False, "how addresses are computed is the compiler's choice"
+    )
+    scalarize_packed_math: bool = idle(False, "packed arithmetic is the compiler's choice")
+    coalescing_strategy_hint: CoalescingType = idle(
+        CoalescingType.LINEAR, "which thread copies what is the compiler's choice (R0607)"
+    )
+    enable_swizzle: bool = idle(True, "where staged tiles lie is the compiler's choice (R0606)")
+    enable_mark_hardware_transpose_candidates: bool = idle(
+        True, "which loads transpose is the compiler's choice"
+    )
 
     # compiler
-    minimize_shared_allocs: bool = True
-    reorder_allocs: bool = True
-    use_bound_check: bool = False
-    specialize: bool = False
-    eliminate_epilogue: bool = False
-    cluster_barrier_delay: int | None = None
-    allow_noncontiguous_runtime_buffers: bool = False
+    minimize_shared_allocs: bool = idle(True, "allocations share bytes where they can")
+    reorder_allocs: bool = idle(True, "the largest allocation is always placed first")
+    use_bound_check: bool = idle(
+        False, "each access is checked: outside, reads give 0 and writes do nothing; nothing traps"
+    )
+    specialize: bool = idle(False, "waves are not divided into producers and consumers")
+    eliminate_epilogue: bool = idle(False, "loops whose copies run ahead have no epilogue")
+    cluster_barrier_delay: int | None = idle(None, "they are barriers of AMD machines")
+    allow_noncontiguous_runtime_buffers: bool = holds(False, "tensors may be strided views")
 
     # interactive
-    edit_ir_before: str | None = None
-    edit_ir_after: str | None = None
-    edit_ir_before_all: bool = False
-    edit_ir_after_all: bool = False
+    edit_ir_before: str | None = idle(None, "`override_mlir` takes IR that was edited")
+    edit_ir_after: str | None = idle(None, "`override_mlir` takes IR that was edited")
+    edit_ir_before_all: bool = idle(False, "`override_mlir` takes IR that was edited")
+    edit_ir_after_all: bool = idle(False, "`override_mlir` takes IR that was edited")
 
     # printing
-    mlir_print_ir_after_all: bool = False
-    print_trace_begin: bool = False
-    print_grid: bool = False
-    print_signature: bool = False
-    print_mlir: bool = False
-    print_mlir_before_water: bool = False
-    print_mlir_after_water: bool = False
-    print_pass_times: bool = False
-    print_ir_after: Sequence[str] | str = field(default_factory=list)
-    print_ir_before: Sequence[str] | str = field(default_factory=list)
-    profile_pass: Sequence[str] = field(default_factory=list)
-    print_mlir_file: str | None = None
+    mlir_print_ir_after_all: bool = works(
+        False, "prints the IR behind every pass", on=("sim", "cpu", "cuda")
+    )
+    print_trace_begin: bool = works(False, "prints the traced kernel")
+    print_grid: bool = idle(False, "nothing is printed")
+    print_signature: bool = idle(False, "nothing is printed")
+    print_mlir: bool = works(False, "prints the traced kernel")
+    print_mlir_before_water: bool = idle(False, "that back end is not part of this compiler")
+    print_mlir_after_water: bool = idle(False, "that back end is not part of this compiler")
+    print_pass_times: bool = idle(False, "nothing is printed")
+    print_ir_after: Sequence[str] | str = works(
+        list, "prints the IR behind these passes, or `all`", on=("sim", "cpu", "cuda")
+    )
+    print_ir_before: Sequence[str] | str = works(list, "prints the traced kernel")
+    profile_pass: Sequence[str] = idle(list, "nothing is printed")
+    print_mlir_file: str | None = works(None, "a file for the traced kernel", file="written")
 
     # assembly
-    compile_to_asm: bool = False
+    compile_to_asm: bool = idle(False, "`kernel.asm` is the assembly of every compiled kernel")
 
     def __post_init__(self):
         self._place: _wave.Place | None = None  # where the options were written
@@ -162,6 +208,7 @@ class WaveCompileOptions:
             raise ValueError("backend='asm' needs wave_runtime=True")
         if self.wave_runtime and self.run_bench:
             raise ValueError("wave_runtime=True cannot be combined with run_bench=True")
+        check_files(self)
 
     def _check_target(self) -> None:
         from .machine import KINDS

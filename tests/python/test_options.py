@@ -1,0 +1,183 @@
+"""Every compile option does what its row in docs/compatibility.md says, or says that it does not."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from wave_lang import CompileError, SchedulingType, WaveCompileOptions, wave_compile
+from wave_lang.kernel.lang.global_symbols import *
+from wave_lang.kernel.wave import wave_schedule
+from wave_lang.kernel.wave.option_rows import default_of, row_of
+from wave_lang.kernel.wave.utils.classes import CoalescingType
+from wave_lang.support.location_config import LocationCaptureConfig, LocationCaptureLevel
+
+M, N, K = tkl.sym.M, tkl.sym.N, tkl.sym.K
+SIZES = {M: 37, N: 50}
+OPTIONS = {option.name: option for option in fields(WaveCompileOptions)}
+IDLE = [name for name, option in OPTIONS.items() if row_of(option).kind == "idle"]
+
+
+@tkw.wave(
+    [
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: 64}),
+        tkw.WorkgroupConstraint(M, 4, 0),
+        tkw.WorkgroupConstraint(N, 64, 1),
+        tkw.WaveConstraint(M, 4),
+        tkw.WaveConstraint(N, 64),
+    ]
+)
+def double(
+    x: tkl.Memory[M, N, GLOBAL_ADDRESS_SPACE, tkl.f32],
+    y: tkl.Memory[M, N, GLOBAL_ADDRESS_SPACE, tkl.f32],
+):
+    tkw.write(tkw.read(x) * 2.0, y)
+
+
+def compiled(kernel=double, **options):
+    options = {"subs": SIZES, "target": "eval", **options}
+    return wave_compile(WaveCompileOptions(**options), kernel)
+
+
+def check_double(kernel):
+    x = np.arange(37 * 50, dtype=np.float32).reshape(37, 50)
+    y = np.zeros_like(x)
+    kernel(x, y)
+    assert np.array_equal(y, 2 * x)
+
+
+def without_effect(kernel):
+    return [r.message for r in kernel.remarks if getattr(r, "code", "") == "R0609"]
+
+
+def another_value(option):
+    """One that the option's type allows and that is not the default."""
+    default = default_of(option)
+    special = {
+        "backend": "asm",
+        "location_capture_config": LocationCaptureConfig(LocationCaptureLevel.NONE),
+        "coalescing_strategy_hint": CoalescingType.WAVE_TILE_ALIGNED,
+        "profile_pass": ["cse"],
+    }
+    if option.name in special:
+        return special[option.name]
+    if isinstance(default, bool):
+        return not default
+    if isinstance(default, (int, str)):
+        return type(default)(default + type(default)(1))
+    return 3 if "int" in option.type else "word"
+
+
+def existing(option, tmp_path):
+    """The value; a file or folder that exists where the option names one."""
+    value = another_value(option)
+    if row_of(option).file:
+        (tmp_path / value).write_text("")
+        return str(tmp_path / value)
+    return value
+
+
+# ---- the table ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_says_what_it_does(name):
+    assert row_of(OPTIONS[name]).text, "declare it with `works`, `holds`, `idle` or `result`"
+
+
+def test_an_option_without_a_row_is_noticed():
+    from dataclasses import dataclass
+
+    @dataclass
+    class Forgetful:
+        forgotten: int = 1
+
+    with pytest.raises(KeyError):
+        row_of(fields(Forgetful)[0])
+
+
+# ---- options without effect --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_an_idle_option_gives_one_remark(name, tmp_path):
+    value = existing(OPTIONS[name], tmp_path)
+    needed = {"wave_runtime": True} if name == "backend" else {}
+    kernel = compiled(**{name: value}, **needed)
+    (remark,) = without_effect(kernel)
+    assert remark.startswith(f"`{name}=") and remark.endswith(row_of(OPTIONS[name]).text)
+    check_double(kernel)
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_an_idle_option_is_an_error_when_strict(name, tmp_path):
+    value = existing(OPTIONS[name], tmp_path)
+    needed = {"wave_runtime": True} if name == "backend" else {}
+    with pytest.raises(CompileError, match="E0617") as error:
+        compiled(strict=True, **{name: value}, **needed)
+    found = error.value.diagnostics[0]
+    assert f"`{name}=" in found.message and found.file == __file__ and "strict" in found.hint
+
+
+def test_defaults_give_no_remark_and_are_strict():
+    assert without_effect(compiled(strict=True)) == []
+    assert without_effect(compiled(denorm_fp_math_f32="ieee", strict=True)) == []
+    assert (
+        without_effect(
+            compiled(wave_runtime=True, allow_noncontiguous_runtime_buffers=True, strict=True)
+        )
+        == []
+    )
+
+
+def test_an_option_of_other_targets_gives_a_remark_on_this_one():
+    assert without_effect(compiled(print_ir_after=["cse"])) == [
+        "`print_ir_after=['cse']` has no effect on target `eval`"
+    ]
+    with pytest.raises(CompileError, match="E0617"):
+        compiled(print_ir_after=["cse"], strict=True)
+
+
+def test_several_options_are_one_error():
+    with pytest.raises(CompileError) as error:
+        compiled(use_buffer_ops=True, waves_per_eu=2, strict=True)
+    (found,) = error.value.diagnostics
+    assert "use_buffer_ops" in found.message and "waves_per_eu" in found.message
+
+
+def test_schedules_by_hand_are_recorded_and_say_so():
+    @wave_schedule.wave_schedule()
+    def schedule():
+        pass
+
+    message = "a schedule written by hand is recorded, not applied"
+    options = WaveCompileOptions(subs=SIZES, target="eval")
+    assert without_effect(wave_compile(options, double, schedule)) == [message]
+    assert without_effect(compiled(schedule=SchedulingType.MANUAL)) == [message]
+    with pytest.raises(CompileError, match="not applied"):
+        compiled(schedule=SchedulingType.MANUAL, strict=True)
+
+
+# ---- files -------------------------------------------------------------------------------------
+
+READ = [n for n, option in OPTIONS.items() if row_of(option).file == "read"] + ["override_mlir"]
+WRITTEN = [n for n, option in OPTIONS.items() if row_of(option).file == "written"]
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_file_that_does_not_exist_is_an_error(name, tmp_path):
+    with pytest.raises(CompileError, match="E0618.*does not exist") as error:
+        compiled(**{name: str(tmp_path / "absent")})
+    assert error.value.diagnostics[0].file == __file__
+    with pytest.raises(CompileError, match="E0618"):
+        compiled(**{name: str(tmp_path)})  # a folder is not a file
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_folder_that_does_not_exist_is_an_error(name, tmp_path):
+    with pytest.raises(CompileError, match="E0618.*folder that does not exist"):
+        compiled(**{name: str(tmp_path / "absent" / "file")})

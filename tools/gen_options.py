@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Writes the table of compile options of docs/compatibility.md from WaveCompileOptions itself.
+
+tools/gen_options.py            rewrites what stands between <!-- table options --> and <!-- end -->
+tools/gen_options.py --check    fails when docs/compatibility.md is not current
+"""
+
+import os
+import re
+import sys
+from dataclasses import fields
+
+from gen_ir import head, row
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+DOCUMENT = os.path.join(ROOT, "docs/compatibility.md")
+TABLE = re.compile(r"(<!-- table options -->\n).*?(<!-- end -->)", re.S)
+MACHINES = {"cpu": "processors", "cuda": "NVIDIA GPUs", "sim": "simulated machines"}
+LEADS = {"idle": "no effect: ", "holds": "always so: ", "result": "filled in: "}
+
+sys.path.insert(0, os.path.join(ROOT, "python"))
+
+
+def cells(option):
+    """Name, default and meaning of one option."""
+    from wave_lang.kernel.wave.option_rows import default_of, row_of
+
+    said = row_of(option)
+    text = LEADS.get(said.kind, "") + said.text
+    if said.kind == "result":
+        return f"`{option.name}`", "", text
+    where = " and ".join(", ".join(MACHINES[kind] for kind in said.on).rsplit(", ", 1))
+    value = default_of(option)
+    shown = f"{type(value).__name__}()" if hasattr(value, "__dataclass_fields__") else str(value)
+    shown = repr(value) if isinstance(value, str) else shown
+    return f"`{option.name}`", f"`{shown}`", text + (f" (on {where})" if where else "")
+
+
+def table():
+    from wave_lang import WaveCompileOptions
+
+    rows = (row(*cells(option)) for option in fields(WaveCompileOptions))
+    return head("option", "default", "what it does") + "".join(rows)
+
+
+def main():
+    old = open(DOCUMENT, encoding="utf-8").read()
+    new = TABLE.sub(lambda m: m[1] + table() + m[2], old)
+    if "--check" in sys.argv and new != old:
+        print("docs/compatibility.md is not current: run tools/gen_options.py")
+        return 1
+    if new != old:
+        open(DOCUMENT, "w", encoding="utf-8").write(new)
+    return 0
+
+
+if __name__ == "__main__":
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        sys.exit(print(__doc__))
+    sys.exit(main())
