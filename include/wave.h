@@ -277,6 +277,15 @@ WV_API bool wv_kernel_param_is_read(const wv_kernel *k, int i);
 WV_API bool wv_kernel_row(const wv_kernel *k, int i, const char **kind, wv_expr *dim,
                           wv_expr *size);
 
+/* What a launch runs: workgroups, and threads of one, in each direction, over symbols of the
+ * kernel; bytes of shared memory. One lane's program says it; of a kernel of tiles it is what its
+ * rows declare, and shared is 0. */
+typedef struct wv_launch_shape {
+  wv_expr grid[3], threads[3];
+  int shared;
+} wv_launch_shape;
+WV_API wv_launch_shape wv_kernel_launch_shape(wv_kernel *k);
+
 /* The kernels of a text, at most `cap`; returns how many there are, -1 on errors. */
 WV_API int wv_parse(wv_ctx *cx, const char *name, const char *text, wv_kernel **out, int cap);
 WV_API char *wv_print(wv_kernel *k); /* to be freed with wv_free */
@@ -489,6 +498,7 @@ typedef struct wv_variant {
   bool from_cache;
   double compile_ms, load_ms; /* load_ms: by the driver */
   double llvm_ms;             /* of compile_ms: by LLVM */
+  int shared;                 /* bytes of shared memory of a workgroup, once it is compiled */
 } wv_variant;
 WV_API bool wv_program_variant(wv_program *p, int i, wv_variant *out); /* false past the last */
 

@@ -96,10 +96,24 @@ static PyObject *get_params(PyObject *self, void *Py_UNUSED(unused)) {
   return list;
 }
 
+static PyObject *three(PyState *st, const wv_expr *e) {
+  PyObject *items[3];
+  for (int i = 0; i < 3; i++) items[i] = py_expr_new(st, e[i]);
+  return Py_BuildValue("(NNN)", items[0], items[1], items[2]);
+}
+
+static PyObject *get_launch_shape(PyObject *self, void *Py_UNUSED(unused)) {
+  PyState *st = state_of(self);
+  wv_launch_shape shape = wv_kernel_launch_shape(self_of(self));
+  return Py_BuildValue("(NNi)", three(st, shape.grid), three(st, shape.threads), shape.shared);
+}
+
 static PyGetSetDef kernel_getset[] = {
     {"name", get_name, NULL, "The name of the traced function.", NULL},
     {"level", get_level, NULL, "'tile', or 'thread': one lane's program.", NULL},
     {"params", get_params, NULL, "A Parameter for each of them.", NULL},
+    {"launch_shape", get_launch_shape, NULL,
+     "(workgroups, threads of one, bytes of shared memory), the first two in each direction.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 /* ---- changing ------------------------------------------------------------------------------ */

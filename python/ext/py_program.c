@@ -95,9 +95,10 @@ static PyStructSequence_Field variant_fields[] = {
     {"compile_ms", "how long the compiler took"},
     {"load_ms", "how long the driver took"},
     {"llvm_ms", "of compile_ms: how long LLVM took"},
+    {"shared", "bytes of shared memory of a workgroup, once it is compiled"},
     {NULL, NULL}};
 static PyStructSequence_Desc variant_desc = {"wave_lang.Variant", "One of a program's variants.",
-                                             variant_fields, 6};
+                                             variant_fields, 7};
 
 static PyStructSequence_Field resources_fields[] = {
     {"registers", "of a thread"},
@@ -143,8 +144,9 @@ static PyObject *get_remarks(PyObject *self, void *Py_UNUSED(unused)) {
 static PyObject *variant_to(PyState *st, const wv_variant *v) {
   PyObject *items[] = {py_text_or_none(v->facts),      PyBool_FromLong(v->compiled),
                        PyBool_FromLong(v->from_cache), PyFloat_FromDouble(v->compile_ms),
-                       PyFloat_FromDouble(v->load_ms), PyFloat_FromDouble(v->llvm_ms)};
-  return py_record(st->variant_type, items, 6);
+                       PyFloat_FromDouble(v->load_ms), PyFloat_FromDouble(v->llvm_ms),
+                       PyLong_FromLong(v->shared)};
+  return py_record(st->variant_type, items, 7);
 }
 
 static PyObject *get_variants(PyObject *self, void *Py_UNUSED(unused)) {

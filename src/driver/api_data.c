@@ -1,5 +1,6 @@
 /* api_data.c: the parts of wave.h that tools need to call a kernel: header rows, extents, elements
  * in memory. */
+#include "analysis/analysis.h"
 #include "driver/api.h"
 #include "ir/dtype.h"
 
@@ -10,6 +11,26 @@ bool wv_kernel_row(const wv_kernel *k, int i, const char **kind, wv_expr *dim, w
   *dim = api_expr(c->dim);
   *size = api_expr(c->size);
   return true;
+}
+
+static wv_launch_shape shape_of(const Sym *const *grid, const Sym *const *threads, int shared) {
+  wv_launch_shape out = {.shared = shared};
+  for (int i = 0; i < 3; i++) {
+    out.grid[i] = api_expr(grid[i]);
+    out.threads[i] = api_expr(threads[i]);
+  }
+  return out;
+}
+
+wv_launch_shape wv_kernel_launch_shape(wv_kernel *k) {
+  const Constraint *launch = kernel_constraint(k->k, CONSTRAINT_launch, NULL);
+  if (launch) return shape_of(launch->grid, launch->block, launch->shared);
+  Arena *scratch = arena_new();
+  ir_renumber(k->k);
+  const Distribution *d = find_distribute(k->k, scratch);
+  wv_launch_shape out = shape_of(d->grid, d->threads, 0);
+  arena_free(scratch);
+  return out;
 }
 
 wv_expr wv_type_extent(wv_type handle, int i) {

@@ -21,7 +21,8 @@ bool wv_program_variant(wv_program *p, int i, wv_variant *out) {
                       s->from_cache,
                       s->compile_ms,
                       s->load_ms,
-                      p->art.variant[i].llvm_ms};
+                      p->art.variant[i].llvm_ms,
+                      p->art.variant[i].shared};
   pthread_mutex_unlock(&p->mutex);
   return true;
 }

@@ -38,6 +38,33 @@ def double(
     tkw.write(tkw.read(x) * 2.0, y)
 
 
+PRODUCT = {M: 128, N: 128, K: 256}
+
+
+@tkw.wave(
+    [
+        tkw.HardwareConstraint(threads_per_wave=64, mma_type=tkw.MMAType.F32_16x16x16_F16),
+        tkw.WorkgroupConstraint(M, 64, 0),
+        tkw.WorkgroupConstraint(N, 64, 1),
+        tkw.TilingConstraint(K, 32),
+        tkw.WaveConstraint(M, 32),
+        tkw.WaveConstraint(N, 32),
+    ]
+)
+def product(
+    a: tkl.Memory[M, K, SHARED_ADDRESS_SPACE, tkl.f16],
+    b: tkl.Memory[N, K, SHARED_ADDRESS_SPACE, tkl.f16],
+    c: tkl.Memory[M, N, GLOBAL_ADDRESS_SPACE, tkl.f32],
+):
+    zero = tkl.Register[M, N, tkl.f32](0.0)
+
+    @tkw.iterate(K, init_args=[zero])
+    def sums(acc):
+        return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+    tkw.write(sums, c)
+
+
 def compiled(kernel=double, **options):
     options = {"subs": SIZES, "target": "eval", **options}
     return wave_compile(WaveCompileOptions(**options), kernel)
@@ -181,3 +208,36 @@ def test_a_file_that_does_not_exist_is_an_error(name, tmp_path):
 def test_a_folder_that_does_not_exist_is_an_error(name, tmp_path):
     with pytest.raises(CompileError, match="E0618.*folder that does not exist"):
         compiled(**{name: str(tmp_path / "absent" / "file")})
+
+
+# ---- what is printed ---------------------------------------------------------------------------
+
+
+def test_print_grid(capsys):
+    compiled(print_grid=True, strict=True)
+    assert capsys.readouterr().out == "double: grid [10, 1, 1], threads [64, 1, 1]\n"
+    compiled(print_grid=True, subs={}, dynamic_symbols=[M, N], target="sim:gfx942")
+    assert "grid [ceiling(M/4), ceiling(N/64), 1]" in capsys.readouterr().out
+
+
+def test_print_signature(capsys):
+    compiled(print_signature=True, strict=True)
+    assert capsys.readouterr().out == "double:\n  x: f32[M, N], input\n  y: f32[M, N], output\n"
+
+
+@pytest.mark.parametrize("target", ["eval", "cpu", "sim:sm_90a", "sm_90a"])
+def test_launch_info_is_filled_in(target):
+    info = compiled(subs={}, dynamic_symbols=[N, M], target=target).options.kernel_launch_info
+    assert info.grid([65, 37]) == [10, 2, 1] and info.func_name == "double"
+    assert info.shared_memory_bytes == 0 and len(info.blocks) == 3
+    info = compiled(product, subs=PRODUCT, target="sm_90a").options.kernel_launch_info
+    assert info.shared_memory_bytes >= 2 * 64 * 32 * 2
+
+
+def test_launch_info_counts_scalars_that_define_symbols():
+    @tkw.wave(double.constraints)
+    def kernel(x: tkl.Memory[M, N, GLOBAL_ADDRESS_SPACE, tkl.f32], M: tkl.SymbolBind[tkl.i32]):
+        tkw.write(tkw.read(x) * 2.0, x)
+
+    info = compiled(kernel, subs={}, dynamic_symbols=[N]).options.kernel_launch_info
+    assert info.grid([9, 64]) == [3, 1, 1]

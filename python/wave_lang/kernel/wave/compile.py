@@ -11,6 +11,7 @@ from . import cache
 from .compile_options import WaveCompileOptions
 from .compiled import WaveKernel
 from .dumps import Dumps
+from .launch_info import launch_info, signature
 from .machine import Machine, devices, machine_of
 from .option_rows import require_file, without_effect
 from .scheduling.schedule_enums import SchedulingType
@@ -74,6 +75,8 @@ def _rows(options: WaveCompileOptions, values: dict[Expr, Any]) -> list[dict[str
 def _print_requested(options: WaveCompileOptions, kernel: Kernel) -> None:
     if options.print_mlir or options.print_trace_begin or options.print_ir_before:
         print(kernel)
+    if options.print_signature:
+        print(signature(kernel))
     if options.print_mlir_file:
         with open(options.print_mlir_file, "w") as out:
             out.write(str(kernel))
@@ -186,7 +189,16 @@ def wave_compile(
     )
     if machine.kind in ("cpu", "cuda"):
         made.compile_for(machine.kind)
+    _describe_launch(made)
     return made
+
+
+def _describe_launch(made: WaveKernel) -> None:
+    shown = made.lowered or made.ir
+    info = launch_info(made.options, shown, made.bound_scalar_symbols, made.program)
+    made.options.kernel_launch_info = info
+    if made.options.print_grid:
+        print(f"{made.name}: grid {info.grid_str}, threads {info.blocks}")
 
 
 __all__ = ["WaveCompileOptions", "WaveKernel", "wave_compile"]

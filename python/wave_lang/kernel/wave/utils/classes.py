@@ -1,6 +1,10 @@
-"""Small enumerations of options."""
+"""Small types of options."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass
 from enum import Enum
+from typing import Callable, Sequence
 
 
 class CoalescingType(Enum):
@@ -8,3 +12,16 @@ class CoalescingType(Enum):
 
     LINEAR = 0
     WAVE_TILE_ALIGNED = 0x10
+
+
+@dataclass
+class KernelLaunchInfo:
+    """What a launch runs. `grid` takes the values of scalars that define symbols, then those of
+    `dynamic_symbols`, and gives the workgroups in each direction."""
+
+    grid: Callable[[Sequence[int]], list[int]] | None = None
+    blocks: Sequence[int] | None = None
+    cluster_dims: Sequence[int] | None = None
+    shared_memory_bytes: int = 0
+    func_name: str = ""
+    grid_str: str = ""

@@ -1,0 +1,46 @@
+"""What a compile says about launches of its kernel: the grid and the parameters."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from ..._wave import Expr, Kernel, Program
+from .compile_options import WaveCompileOptions
+from .utils.classes import KernelLaunchInfo
+
+
+def launch_info(
+    options: WaveCompileOptions, kernel: Kernel, scalars: dict[Expr, int], program: Program | None
+) -> KernelLaunchInfo:
+    """`kernel` is one lane's program, or the traced kernel: then threads are as declared, and the
+    program says how much shared memory there is."""
+    grid, threads, shared = kernel.launch_shape
+    symbols = [*scalars, *map(Expr, options.dynamic_symbols)]
+
+    def workgroups(values: Sequence[int]) -> list[int]:
+        return [int(dim.subs(dict(zip(symbols, values)))) for dim in grid]
+
+    return KernelLaunchInfo(
+        grid=workgroups,
+        blocks=[int(n) for n in threads] if all(n.is_number for n in threads) else None,
+        shared_memory_bytes=program.variants[0].shared if program else shared,
+        func_name=kernel.name,
+        grid_str=str(list(grid)),
+    )
+
+
+def signature(kernel: Kernel) -> str:
+    """A line for each parameter: its name, its type, and whether the kernel writes it."""
+    lines = [f"{kernel.name}:"]
+    for p in kernel.params:
+        dims = ", ".join(map(str, p.shape))
+        kind = f"{p.dtype.name}[{dims}], {_usage(p)}" if p.kind == "mem" else p.dtype.name
+        lines.append(f"  {p.name}: {kind}")
+    return "\n".join(lines)
+
+
+def _usage(param: Any) -> str:
+    return "output" if param.is_output else "input"
+
+
+__all__ = ["launch_info", "signature"]
