@@ -77,6 +77,9 @@ static PyObject *value_floordiv(PyObject *a, PyObject *b) { return emit2("floord
 static PyObject *value_mod(PyObject *a, PyObject *b) { return emit2("mod", a, b); }
 static PyObject *value_and(PyObject *a, PyObject *b) { return emit2("and", a, b); }
 static PyObject *value_or(PyObject *a, PyObject *b) { return emit2("or", a, b); }
+static PyObject *value_xor(PyObject *a, PyObject *b) { return emit2("xor", a, b); }
+static PyObject *value_shl(PyObject *a, PyObject *b) { return emit2("shl", a, b); }
+static PyObject *value_shr(PyObject *a, PyObject *b) { return emit2("shr", a, b); }
 static PyObject *value_neg(PyObject *a) { return emit1("neg", a); }
 static PyObject *value_not(PyObject *a) { return emit1("not", a); }
 static PyObject *value_abs(PyObject *a) { return emit1("abs", a); }
@@ -200,6 +203,9 @@ static PyType_Slot value_slots[] = {
     {Py_nb_remainder, value_mod},
     {Py_nb_and, value_and},
     {Py_nb_or, value_or},
+    {Py_nb_xor, value_xor},
+    {Py_nb_lshift, value_shl},
+    {Py_nb_rshift, value_shr},
     {Py_nb_negative, value_neg},
     {Py_nb_positive, value_pos},
     {Py_nb_invert, value_not},

@@ -525,6 +525,12 @@ static bool rule_binary_float(Infer *in) {
          binary(in, NULL);
 }
 
+static bool rule_shift(Infer *in) {
+  if (!need_values(in, 0, 2)) return false;
+  bool fits = is_integral(arg(in, 0)) && class_of(arg(in, 0)) != DTYPE_BOOL;
+  return need_class(in, 0, fits, "integers") && binary(in, NULL);
+}
+
 static bool rule_compare(Infer *in) {
   DType truth = DTYPE_i1;
   return binary(in, &truth);
@@ -544,6 +550,11 @@ static bool rule_unary_int(Infer *in) {
 static bool rule_unary_float(Infer *in) {
   return need_value(in, 0) && need_class(in, 0, is_float(arg(in, 0)), "floats") &&
          result(in, arg(in, 0));
+}
+
+static bool rule_test_float(Infer *in) {
+  return need_value(in, 0) && need_class(in, 0, is_float(arg(in, 0)), "floats") &&
+         result(in, typed(in, arg(in, 0), DTYPE_i1));
 }
 
 static bool rule_select(Infer *in) {
@@ -696,10 +707,12 @@ static RuleFn *const rules[RULE_COUNT] = {
     [RULE_BINARY] = rule_binary,
     [RULE_BINARY_INT] = rule_binary_int,
     [RULE_BINARY_FLOAT] = rule_binary_float,
+    [RULE_SHIFT] = rule_shift,
     [RULE_COMPARE] = rule_compare,
     [RULE_UNARY] = rule_unary,
     [RULE_UNARY_INT] = rule_unary_int,
     [RULE_UNARY_FLOAT] = rule_unary_float,
+    [RULE_TEST_FLOAT] = rule_test_float,
     [RULE_SELECT] = rule_select,
     [RULE_CAST] = rule_cast,
     [RULE_BITCAST] = rule_bitcast,

@@ -22,10 +22,12 @@ typedef enum InferRule {
   RULE_BINARY,       /* the dims of both operands */
   RULE_BINARY_INT,   /* the same, integers and truth values only */
   RULE_BINARY_FLOAT, /* the same, floats only */
+  RULE_SHIFT,        /* the same, integers only */
   RULE_COMPARE,      /* the same, with dtype i1 */
   RULE_UNARY,        /* type of the operand */
   RULE_UNARY_INT,    /* the same, integers and truth values only */
   RULE_UNARY_FLOAT,  /* the same, floats only */
+  RULE_TEST_FLOAT,   /* the same, floats only, with dtype i1 */
   RULE_SELECT,       /* the dims of all three operands */
   RULE_CAST,         /* given: the operand's dims */
   RULE_BITCAST,      /* given: the last dim times the ratio of widths */

@@ -68,6 +68,7 @@ static int own_cost(const Op *op) {
   case OP_reciprocal: return 4;
   case OP_exp:
   case OP_exp2:
+  case OP_log:
   case OP_log2:
   case OP_log10:
   case OP_cbrt:
@@ -76,6 +77,8 @@ static int own_cost(const Op *op) {
   case OP_sinh:
   case OP_tanh:
   case OP_tanh_approx:
+  case OP_erf:
+  case OP_sigmoid:
   case OP_atan2:
   case OP_powf:
   case OP_remf: return FUNCTION_COST;

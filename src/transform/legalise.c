@@ -77,9 +77,10 @@ static const LegalRow rows[] = {
 };
 
 static ExpandFn *const expand[OP_COUNT] = {
-    [OP_softsign] = expand_softsign, [OP_remf] = expand_remf,         [OP_mod] = expand_mod,
-    [OP_powf] = expand_powf,         [OP_cbrt] = expand_cbrt,         [OP_sinh] = expand_sinh,
-    [OP_atan2] = expand_atan2,       [OP_wave_mma] = expand_wave_mma,
+    [OP_softsign] = expand_softsign, [OP_remf] = expand_remf, [OP_mod] = expand_mod,
+    [OP_powf] = expand_powf,         [OP_cbrt] = expand_cbrt, [OP_sinh] = expand_sinh,
+    [OP_atan2] = expand_atan2,       [OP_erf] = expand_erf,   [OP_sigmoid] = expand_sigmoid,
+    [OP_wave_mma] = expand_wave_mma,
 };
 
 static int verdict(const TargetInfo *t, OpKind op) {

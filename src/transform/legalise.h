@@ -19,7 +19,7 @@ Value *grow_number(Expansion *x, double v, DType dtype);
 /* The value of the op, or NULL: it stays as it is. */
 typedef Value *ExpandFn(Expansion *x);
 ExpandFn expand_softsign, expand_remf, expand_mod, expand_powf, expand_cbrt, expand_sinh,
-    expand_atan2, expand_f64, expand_wave_mma;
+    expand_atan2, expand_erf, expand_sigmoid, expand_f64, expand_wave_mma;
 
 /* Of an f64, in front of the op. */
 Value *f64_exp2(Expansion *x, Value *a);

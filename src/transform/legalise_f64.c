@@ -1,8 +1,8 @@
 /* legalise_f64.c: the functions that machines have for f32 only, in f64.
  *
- * Errors in units of the last place: exp2, exp, log2, log10, tanh 4; sin, cos 4 up to 10**6, beyond
- * that an absolute error of |a| 2**-85. Coefficients are those of the series where these are short
- * enough: arguments are reduced first. */
+ * Errors in units of the last place: exp2, exp, log, log2, log10, tanh 4; sin, cos 4 up to 10**6,
+ * beyond that an absolute error of |a| 2**-85. Coefficients are those of the series where these are
+ * short enough: arguments are reduced first. */
 #include <math.h>
 
 #include "transform/legalise_words.h"
@@ -79,6 +79,13 @@ Value *f64_log2(Expansion *x, Value *a) {
   return log_special(x, a, add(x, mul(x, ln, number(x, 1.4426950408889634074)), e));
 }
 
+static Value *f64_log(Expansion *x, Value *a) {
+  const double high = 0x1.62e42feep-1, low = 0x1.a39ef35793c76p-33; /* ln 2 */
+  Value *e, *ln = log_parts(x, a, &e);
+  Value *v = add(x, ln, mul(x, e, number(x, low)));
+  return log_special(x, a, add(x, v, mul(x, e, number(x, high))));
+}
+
 static Value *f64_log10(Expansion *x, Value *a) {
   const double high = 0x1.34413508p-2, low = 0x1.f79fef311f12bp-34; /* log10(2) */
   Value *e, *ln = log_parts(x, a, &e);
@@ -127,6 +134,7 @@ Value *expand_f64(Expansion *x) {
   switch (x->op->kind) {
   case OP_exp: return f64_exp(x, a);
   case OP_exp2: return f64_exp2(x, a);
+  case OP_log: return f64_log(x, a);
   case OP_log2: return f64_log2(x, a);
   case OP_log10: return f64_log10(x, a);
   case OP_sin: return sine(x, a, 0);

@@ -3,7 +3,7 @@
  * Smaller floats are computed in f32 and rounded once. Errors are relative, in units of the last
  * place, on top of those of exp2 and log2 (2 each):
  *
- *     softsign 2    cbrt 3    sinh 4    atan2 4    powf 2 + |b log2 a|
+ *     softsign 2    cbrt 3    sinh 4    atan2 4    erf 2    sigmoid 4    powf 2 + |b log2 a|
  *     remf, mod: exact, by those of f64 */
 #include <math.h>
 
@@ -98,6 +98,51 @@ Value *expand_sinh(Expansion *x) {
   Value *h = exp_of(x, mul(x, m, half));
   Value *large = sub(x, mul(x, mul(x, h, half), h), divide(x, half, mul(x, h, h)));
   return result(x, either(x, test(x, OP_lt, m, one), small, with_sign(x, a, large)));
+}
+
+/* Below 1, a plus a times a polynomial of a*a. Above, 1 minus what is left: f32 takes it from a
+ * polynomial for its logarithm, f64 as exp(-a*a) times one of (a-3)/(a+3). Coefficients are minimax
+ * with respect to erf itself. */
+static Value *erf_left(Expansion *x, Value *m) {
+  static const double narrow[] = {-0.0003275848294062725, -1.6271325773968508,
+                                  -0.9178991712799504,    -0.15233313448882405,
+                                  0.03414165904445264,    -0.005358644501224445,
+                                  0.0005153528129745239,  -2.2596143102590875e-05};
+  static const double wide[] = {
+      0x1.6e9827d229d2cp-3,   -0x1.4e102b9cf8e74p-2, 0x1.f6ff2040dc554p-3,  -0x1.336ffbf0966e0p-3,
+      0x1.258b13c2d09eap-4,   -0x1.8fa5842bfef18p-6, 0x1.17c9e6081e461p-8,  0x1.735d54c83d590p-11,
+      -0x1.37ed16c69929cp-11, 0x1.a60d3c3beb5d4p-15, 0x1.2ce5f83cab881p-14, -0x1.aabe7cf6bf090p-18,
+      -0x1.b7d3b56c7e19ep-18};
+  bool is_wide = x->dtype == DTYPE_f64;
+  Value *v = grow(x, OP_minimum, m, number(x, is_wide ? 6 : 4), NULL);
+  if (!is_wide) return exp2_of(x, polynomial(x, v, narrow, (int)WV_LEN(narrow)));
+  Value *three = number(x, 3), *t = divide(x, sub(x, v, three), add(x, v, three));
+  return mul(x, exp_of(x, negative(x, mul(x, v, v))), polynomial(x, t, wide, (int)WV_LEN(wide)));
+}
+
+Value *expand_erf(Expansion *x) {
+  static const double narrow[] = {
+      0.1283791657295594,   -0.376126258374651,     0.11283585248605635,  -0.02685381458207252,
+      0.005188330482592488, -0.0008010202699272506, 7.853849828429409e-05};
+  static const double wide[] = {
+      0x1.06eba8214db69p-3,  -0x1.812746b0379bdp-2,  0x1.ce2f21a040d21p-4,  -0x1.b82ce311fab6fp-6,
+      0x1.565bccf92eaadp-8,  -0x1.c02db03e3cd72p-11, 0x1.f9a2bab00ed8ep-14, -0x1.f4ca4dbca9a02p-17,
+      0x1.b97fd5d5cea58p-20, -0x1.5c072df7c0e9ep-23, 0x1.d71b21cf3dcd1p-27, -0x1.abae353b8c9f6p-31};
+  open_type(x);
+  bool is_wide = x->dtype == DTYPE_f64;
+  Value *a = operand(x, 0), *m = magnitude(x, a), *one = number(x, 1);
+  Value *part = polynomial(x, mul(x, a, a), is_wide ? wide : narrow,
+                           (int)(is_wide ? WV_LEN(wide) : WV_LEN(narrow)));
+  Value *small = add(x, a, mul(x, a, part));
+  Value *large = with_sign(x, a, sub(x, one, erf_left(x, m)));
+  return result(x, either(x, test(x, OP_lt, m, one), small, large));
+}
+
+/* exp overflows where the result would be subnormal: that is 0. */
+Value *expand_sigmoid(Expansion *x) {
+  open_type(x);
+  Value *a = operand(x, 0), *one = number(x, 1);
+  return result(x, divide(x, one, add(x, one, exp_of(x, negative(x, a)))));
 }
 
 /* atan of the smaller over the larger in [0, 1], by halves of it, then the octant. */

@@ -46,6 +46,14 @@ BINARY = {
     "maximum": np.maximum,
     "minimum": np.minimum,
 }
+BITS = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+# Of whole numbers these are what they were; halves are taken apart in front.
+ROUND = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "roundeven": np.rint,
+    "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+}
 NO_ASYNC = ("toy8", "gfx1100", "gfx1201")  # what their lanes do a processor can do, too
 WAYS = ("eval", "sim", "cpu", "lanes")
 HAS_CPU = any(device.kind == "cpu" for device in _wave.devices())
@@ -161,6 +169,34 @@ class Case:
         out = self.fresh(a.dims, a.dtype, most)
         fn = BINARY[op]
         self.add(into, Statement(out, [a, b], f"@out = {op} @0, @1", lambda env, at, x, y: fn(x, y)))
+
+    def bits(self, into):
+        """Of two integers, or one of them shifted by what fits."""
+        a = self.pick(into, dtype="i32")
+        if self.r.random() < 0.5:
+            by, left = self.r.randint(0, 3), self.r.random() < 0.5
+            if a.most << by > EXACT["i32"]:
+                left = False
+            out = self.fresh(a.dims, a.dtype, a.most << by if left else a.most)
+            text = f"@outb = scalar {by} : i32\n@out = {'shl' if left else 'shr'} @0, @outb"
+            shift = np.left_shift if left else np.right_shift
+            self.add(into, Statement(out, [a], text, lambda env, at, x: shift(x, np.int32(by))))
+            return
+        b = self.pick(into, a.dims, a.dtype)
+        op = self.r.choice(list(BITS))
+        most = 2 * max(a.most, b.most, 1)
+        out = self.fresh(a.dims, a.dtype, min(most, 2**31))
+        fn = BITS[op]
+        self.add(into, Statement(out, [a, b], f"@out = {op} @0, @1", lambda env, at, x, y: fn(x, y)))
+
+    def rounded(self, into):
+        """Half of a float, to a whole number."""
+        a = self.pick(into, dtype="f32", most=2**20)
+        op = self.r.choice(list(ROUND))
+        out, fn = self.fresh(a.dims, a.dtype, a.most), ROUND[op]
+        text = f"@outh = scalar 0.5 : f32\n@outs = mul @0, @outh\n@out = {op} @outs"
+        half = np.float32(0.5)
+        self.add(into, Statement(out, [a], text, lambda env, at, x: fn(x * half).astype(x.dtype)))
 
     def select(self, into):
         a = self.pick(into)
@@ -283,6 +319,7 @@ class Case:
 
     def _generate(self):
         kinds = [self.binary, self.binary, self.select, self.cast, self.index, self.broadcast]
+        kinds += [self.bits, self.rounded]
         kinds += [self.reduce, self.reduce, self.product, self.accumulate]
         if self.r.random() < 0.25:
             kinds += [self.observe] * 3

@@ -87,11 +87,12 @@ static const char *any_expr(Gen *g) {
 }
 
 static void gen_binary(Gen *g) {
-  static const char *const ops[] = {"add", "sub", "mul", "maximum", "minimum", "and", "or"};
+  static const char *const ops[] = {"add", "sub", "mul", "maximum", "minimum",
+                                    "and", "or",  "xor", "shl",     "shr"};
   Shape shape = any_shape(g);
   Shape other = shape != SHAPE_SCALAR && below(&g->r, 4) == 0 ? SHAPE_SCALAR : shape;
   int a = pick(g, shape), b = pick(g, other);
-  EMIT(g, "%%v%d = %s %%v%d, %%v%d\n", fresh(g, shape), ops[below(&g->r, 7)], a, b);
+  EMIT(g, "%%v%d = %s %%v%d, %%v%d\n", fresh(g, shape), ops[below(&g->r, (int)WV_LEN(ops))], a, b);
 }
 
 static void gen_unary(Gen *g) {

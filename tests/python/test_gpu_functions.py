@@ -51,6 +51,49 @@ def test_turns():
             assert off.max() <= 2, f"{reference.__name__}: {off.max()}"
 
 
+def test_functions():
+    """The bounds of docs/numerics.md, in f32: of every exponent, about 1, and the ends."""
+    rng = np.random.default_rng(10)
+    bits = rng.integers(0, 1 << 32, 1 << 18, dtype=np.uint32).view("f4")
+    near = np.concatenate([rng.uniform(0.9, 1.1, 1 << 16), rng.uniform(-90, 90, 1 << 16)])
+    ends = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 0.5, -0.5, 1.5, 2.5], "f4")
+    x = np.concatenate([bits, near.astype("f4"), ends])
+    wide = x.astype("f8")
+    with np.errstate(all="ignore"):
+        for function, exact, bound in (
+            (tkw.log, np.log(wide), 3),
+            (tkw.erf, torch.erf(torch.from_numpy(wide)).numpy(), 2),
+            (tkw.sigmoid, 1 / (1 + np.exp(-wide)), 4),
+            (tkw.floor, np.floor(wide), 0),
+            (tkw.ceil, np.ceil(wide), 0),
+        ):
+            found = applied(function, tkl.f32, x)
+            exact = np.where(np.abs(exact) < 2.0**-126, np.copysign(0, exact), exact)
+            ends = np.isinf(exact) | (exact == 0)
+            off = off_by(np.where(ends, 1, found), np.where(ends, 1, exact))
+            assert off.max() <= bound, f"{function.__name__}: {off.max()}"
+            normal = np.abs(np.where(ends, exact, 0))
+            assert (np.abs(found[ends]) == normal[ends]).all(), function.__name__
+        for function, exact in (tkw.isnan, np.isnan(x)), (tkw.isinf, np.isinf(x)):
+            truth = lambda v, test=function: tkw.select(test(v), tkl.Register[N, tkl.f32](1), 0.0)
+            assert (applied(truth, tkl.f32, x) == exact).all(), function.__name__
+
+
+def test_bits():
+    """Shifts by any amount, of i8, i32 and i64."""
+    for dtype, name in ((tkl.i8, "i1"), (tkl.i32, "i4"), (tkl.i64, "i8")):
+        info = np.iinfo(name)
+        x = np.random.default_rng(3).integers(info.min, info.max, 1000, name, endpoint=True)
+        for by in (0, 1, 7, info.bits - 1, info.bits, 100, -1):
+            amount = lambda: tkw.broadcast(tkl.Register[N, dtype](by), [N])
+            gone = not 0 <= by < info.bits
+            left = np.zeros_like(x) if gone else x << np.array(by, name)
+            right = np.where(x < 0, -1, 0) if gone else x >> np.array(by, name)
+            assert (applied(lambda v: v << amount(), dtype, x) == left).all(), (name, by)
+            assert (applied(lambda v: v >> amount(), dtype, x) == right).all(), (name, by)
+        assert (applied(lambda v: v ^ 5, dtype, x) == (x ^ np.array(5, name))).all(), name
+
+
 DIVISORS = (1, 2, 3, 5, 7, 10, 12, 64, 100, 127, -1, -2, -3, -7, -64, -100)
 
 

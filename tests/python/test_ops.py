@@ -1,5 +1,7 @@
 """Every op and keyword traces, verifies, round-trips and computes what NumPy computes."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -76,9 +78,14 @@ def tanh_approx(x):
     return np.copysign((1 - q) / (1 + q), x)
 
 
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
 UNARY = {
     "exp": (np.exp, (-3, 3)),
     "exp2": (np.exp2, (-3, 3)),
+    "log": (np.log, (0.1, 9)),
     "log2": (np.log2, (0.1, 9)),
     "log10": (np.log10, (0.1, 9)),
     "sqrt": (np.sqrt, (0, 9)),
@@ -90,7 +97,11 @@ UNARY = {
     "sinh": (np.sinh, (-3, 3)),
     "tanh": (np.tanh, (-3, 3)),
     "tanh_approx": (tanh_approx, (-3, 3)),
+    "erf": (np.vectorize(math.erf), (-5, 5)),
+    "sigmoid": (sigmoid, (-20, 20)),
     "abs": (np.abs, (-3, 3)),
+    "floor": (np.floor, (-3, 3)),
+    "ceil": (np.ceil, (-3, 3)),
     "round": (round_away, (-3, 3)),
     "roundeven": (np.rint, (-3, 3)),
 }
@@ -145,6 +156,9 @@ INTEGER = {
     "mod": (lambda a, b: a % b, np.fmod),
     "and": (lambda a, b: a & b, np.bitwise_and),
     "or": (lambda a, b: a | b, np.bitwise_or),
+    "xor": (lambda a, b: a ^ b, np.bitwise_xor),
+    "shl": (lambda a, b: a << b, np.left_shift),
+    "shr": (lambda a, b: a >> b, np.right_shift),
     "not": (lambda a, b: ~a, lambda a, b: ~a),
     "abs": (lambda a, b: tkw.abs(a), lambda a, b: np.abs(a)),
     "maximum": (tkw.maximum, np.maximum),
@@ -537,9 +551,9 @@ def test_html_viewer(tmp_path, monkeypatch):
 # The ops of the language; what else the table has, passes make.
 LANGUAGE = """
     fill scalar alloc self_index apply_expr set_symbol read write atomic_add atomic_min scatter_add
-    mma scaled_mma add sub mul div mod floordiv and or maximum minimum atan2 powf remf eq ne lt le
-    gt ge neg not abs exp exp2 log2 log10 sqrt rsqrt cbrt reciprocal sin cos sinh tanh tanh_approx
-    round roundeven softsign select cast bitcast broadcast permute extract extract_slice reshape
+    mma scaled_mma add sub mul div mod floordiv and or xor shl shr maximum minimum atan2 powf remf eq ne lt le
+    gt ge neg not abs exp exp2 log log2 log10 sqrt rsqrt cbrt reciprocal sin cos sinh tanh tanh_approx
+    erf sigmoid floor ceil isnan isinf round roundeven softsign select cast bitcast broadcast permute extract extract_slice reshape
     sum max min cumsum topk workgroup_barrier shared_barrier barrier_signal barrier_wait
     counter_wait counter_barrier wave_prio sched_barrier sched_group debug_log for while if
 """.split()
@@ -551,6 +565,7 @@ def test_every_op_of_the_language_can_be_written():
     from wave_lang.kernel import ops
 
     source = "".join(p.read_text() for p in Path(ops.__file__).parent.glob("*.py"))
-    by_operators = {"add", "sub", "mul", "div", "floordiv", "and", "or", "neg", "not"}
+    by_operators = {"add", "sub", "mul", "div", "floordiv", "and", "or", "xor", "shl", "shr"}
+    by_operators |= {"neg", "not"}
     assert set(LANGUAGE) <= {name for name, _, _ in _wave.op_table}
     assert [n for n in LANGUAGE if f'"{n}"' not in source and n not in by_operators] == []

@@ -39,7 +39,7 @@ static bool run(const char *op, DType dtype, double most, bool legal, double *ou
   PassOptions o = {.passes = "legalise", .target = "sm_80"};
   bool ok = l.k && (!legal || passes_run(l.k, &o));
   for (const Op *at = ok && legal ? ir_first(l.k) : NULL; at; at = ir_next(at))
-    ok = ok && !strstr("softsign powf cbrt sinh atan2", op_info[at->kind].name);
+    ok = ok && !strstr("softsign powf cbrt sinh atan2 erf sigmoid", op_info[at->kind].name);
   ok = ok && sim_lab(&l, &(SimOptions){0}, NULL);
   if (!ok) lab_print_errors(&l);
   for (int e = 0; e < POINTS; e++) out[e] = get(&l, 2, e);
@@ -71,6 +71,8 @@ TEST(functions_are_as_near_as_stated) {
   CHECK(error_of("sinh %x", DTYPE_f32, 80) <= 4 + 80 / 2);
   CHECK(error_of("sinh %x", DTYPE_f32, 2) <= 4);
   CHECK(error_of("atan2 %x, %y", DTYPE_f32, 1e3) <= 4);
+  CHECK(error_of("erf %x", DTYPE_f32, 8) <= 2);
+  CHECK(error_of("sigmoid %x", DTYPE_f32, 80) <= 4);
   CHECK(error_of("powf %x, %y", DTYPE_f32, 8) <= 2 + 8 * 24);
 }
 
@@ -83,6 +85,9 @@ TEST(remainders_are_exact) {
 TEST(functions_of_f64) {
   CHECK(error_of("exp %x", DTYPE_f64, 700) <= 4);
   CHECK(error_of("exp2 %x", DTYPE_f64, 1000) <= 4);
+  CHECK(error_of("log %x", DTYPE_f64, 1e300) <= 4);
+  CHECK(error_of("erf %x", DTYPE_f64, 8) <= 2);
+  CHECK(error_of("sigmoid %x", DTYPE_f64, 700) <= 4);
   CHECK(error_of("log2 %x", DTYPE_f64, 1e300) <= 4);
   CHECK(error_of("log10 %x", DTYPE_f64, 1e300) <= 4);
   CHECK(error_of("sin %x", DTYPE_f64, 1e3) <= 4);
@@ -101,6 +106,8 @@ TEST(remainders_of_f64) { CHECK(error_of("remf %x, %y", DTYPE_f64, 1e6) == 0); }
 TEST(smaller_floats_are_rounded_once) {
   CHECK(error_of("cbrt %x", DTYPE_f16, 1e3) <= 1);
   CHECK(error_of("softsign %x {cap = 5.0}", DTYPE_bf16, 1e3) <= 1);
+  CHECK(error_of("erf %x", DTYPE_f16, 4) <= 1);
+  CHECK(error_of("sigmoid %x", DTYPE_bf16, 20) <= 1);
   CHECK(error_of("sinh %x", DTYPE_f16, 4) <= 1);
 }
 

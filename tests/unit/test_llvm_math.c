@@ -14,6 +14,8 @@ typedef struct Function {
   double ulps;
 } Function;
 
+static long double sigmoidl(long double x) { return 1 / (1 + expl(-x)); }
+
 static const Function of_f32[] = {
     {"exp2", exp2l, -160, 140, 1},   {"exp", expl, -110, 95, 1},
     {"exp", expl, -1, 1, 1},         {"exp2", exp2l, -1, 1, 1},
@@ -26,14 +28,21 @@ static const Function of_f32[] = {
     {"sin", sinl, -1e6, 1e6, 0.6},   {"cos", cosl, -1e6, 1e6, 0.6},
     {"sin", sinl, -3e38, 3e38, 0.6}, {"cos", cosl, -1e12, 1e12, 0.6},
     {"sinh", sinhl, -80, 80, 0.6},   {"cbrt", cbrtl, -1e6, 1e6, 0.6},
-    {"sqrt", sqrtl, 0, 1e30, 0.5},
+    {"sqrt", sqrtl, 0, 1e30, 0.5},   {"log", logl, 0, 8, 1.5},
+    {"log", logl, 0.9, 1.1, 1.5},    {"log", logl, 0, 1e38, 1.5},
+    {"log", logl, 0, 1e-38, 1.5},    {"erf", erfl, -5, 5, 1.5},
+    {"erf", erfl, -1e-3, 1e-3, 1.5}, {"erf", erfl, -1e30, 1e30, 1.5},
+    {"floor", floorl, -9, 9, 0},     {"ceil", ceill, -9, 9, 0},
+    {"sigmoid", sigmoidl, -87, 20, 2},
+    {"sigmoid", sigmoidl, -1, 1, 2},
 };
 
 static const Function of_f64[] = {
     {"exp2", exp2l, -1080, 1025, 1}, {"exp", expl, -745, 709, 1},     {"exp", expl, -1, 1, 1},
     {"sin", sinl, -4, 4, 1.5},       {"cos", cosl, -4, 4, 1.5},       {"sin", sinl, -1e6, 1e6, 1.5},
     {"cos", cosl, -1e6, 1e6, 1.5},   {"cos", cosl, -1e300, 1e300, 1}, {"log2", log2l, 0, 10, 1},
-    {"tanh", tanhl, -5, 5, 2.5},
+    {"tanh", tanhl, -5, 5, 2.5},     {"log", logl, 0, 10, 1},          {"erf", erfl, -6, 6, 1},
+    {"sigmoid", sigmoidl, -700, 40, 2.5},
 };
 
 static const Function *trial;
@@ -127,7 +136,8 @@ static void fill_ends(Lab *l) {
 TEST(ends) {
   static const char *const ops[] = {"exp",  "exp2", "log2", "log10",       "sqrt",  "rsqrt",
                                     "sin",  "cos",  "tanh", "tanh_approx", "round", "roundeven",
-                                    "cbrt", "sinh", "abs",  "reciprocal",  "neg",   "softsign"};
+                                    "cbrt", "sinh", "abs",  "reciprocal",  "neg",   "softsign",
+                                    "log",  "erf",  "sigmoid", "floor", "ceil"};
   static const char *const types[] = {"f32", "f64", "f16", "bf16"};
   Arena *a = arena_new();
   for (size_t i = 0; i < WV_LEN(ops); i++)

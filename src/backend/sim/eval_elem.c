@@ -157,6 +157,13 @@ Tile *compute_unary(Eval *ev, const Op *op, const Box *box) {
   return r;
 }
 
+Tile *compute_test(Eval *ev, const Op *op, const Box *box) {
+  Tile *a = operand(ev, op, 0, box), *r = a ? tile_new(ev, DTYPE_i1, box) : NULL;
+  if (!r) return NULL;
+  for (int64_t e = 0, n = box_count(box); e < n; e++) r->i[e] = scalar_fn[op->kind].test(a->f[e]);
+  return r;
+}
+
 Tile *compute_softsign(Eval *ev, const Op *op, const Box *box) {
   Tile *a = operand(ev, op, 0, box);
   const Attr *given = op_attr(op, ATTR_cap), *head = op_attr(op, ATTR_head);

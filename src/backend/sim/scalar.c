@@ -28,6 +28,12 @@ static int64_t i_floordiv(int64_t a, int64_t b) {
 }
 static int64_t i_and(int64_t a, int64_t b) { return a & b; }
 static int64_t i_or(int64_t a, int64_t b) { return a | b; }
+static int64_t i_xor(int64_t a, int64_t b) { return a ^ b; }
+/* All of the bits are gone from the width of the type on, whatever it is. */
+static int64_t i_shl(int64_t a, int64_t b) {
+  return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b);
+}
+static int64_t i_shr(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }
 static int64_t i_max(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t i_min(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -38,10 +44,13 @@ static const double log2_e = 1.4426950408889634;
 static double f_neg(double a) { return -a; }
 static double f_rsqrt(double a) { return 1 / sqrt(a); }
 static double f_reciprocal(double a) { return 1 / a; }
+static double f_sigmoid(double a) { return 1 / (1 + exp(-a)); }
 static double f_tanh_approx(double a) {
   double q = exp2(-2 * log2_e * fabs(a));
   return copysign((1 - q) / (1 + q), a);
 }
+static bool is_nan(double a) { return isnan(a); }
+static bool is_inf(double a) { return isinf(a); }
 static int64_t i_neg(int64_t a) { return i_sub(0, a); }
 static int64_t i_not(int64_t a) { return ~a; } /* wrapping makes it the opposite truth value */
 static int64_t i_abs(int64_t a) { return a < 0 ? i_neg(a) : a; }
@@ -55,6 +64,9 @@ const ScalarFn scalar_fn[OP_COUNT] = {
     [OP_floordiv] = {.i2 = i_floordiv, .divides = true},
     [OP_and] = {.i2 = i_and},
     [OP_or] = {.i2 = i_or},
+    [OP_xor] = {.i2 = i_xor},
+    [OP_shl] = {.i2 = i_shl},
+    [OP_shr] = {.i2 = i_shr},
     [OP_maximum] = {.f2 = f_max, .i2 = i_max},
     [OP_minimum] = {.f2 = f_min, .i2 = i_min},
     [OP_atan2] = {.f2 = atan2},
@@ -65,6 +77,7 @@ const ScalarFn scalar_fn[OP_COUNT] = {
     [OP_abs] = {.f1 = fabs, .i1 = i_abs},
     [OP_exp] = {.f1 = exp},
     [OP_exp2] = {.f1 = exp2},
+    [OP_log] = {.f1 = log},
     [OP_log2] = {.f1 = log2},
     [OP_log10] = {.f1 = log10},
     [OP_sqrt] = {.f1 = sqrt},
@@ -76,8 +89,14 @@ const ScalarFn scalar_fn[OP_COUNT] = {
     [OP_sinh] = {.f1 = sinh},
     [OP_tanh] = {.f1 = tanh},
     [OP_tanh_approx] = {.f1 = f_tanh_approx},
+    [OP_erf] = {.f1 = erf},
+    [OP_sigmoid] = {.f1 = f_sigmoid},
+    [OP_floor] = {.f1 = floor},
+    [OP_ceil] = {.f1 = ceil},
     [OP_round] = {.f1 = round},
     [OP_roundeven] = {.f1 = nearbyint},
+    [OP_isnan] = {.test = is_nan},
+    [OP_isinf] = {.test = is_inf},
 };
 
 bool scalar_holds(OpKind kind, bool less, bool equal, bool greater) {

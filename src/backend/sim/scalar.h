@@ -7,6 +7,7 @@
 
 typedef double FloatFn1(double);
 typedef double FloatFn2(double, double);
+typedef bool FloatTest(double);
 typedef int64_t IntFn1(int64_t);
 typedef int64_t IntFn2(int64_t, int64_t);
 
@@ -16,6 +17,7 @@ typedef struct ScalarFn {
   IntFn2 *i2;
   FloatFn1 *f1;
   IntFn1 *i1;
+  FloatTest *test;
   bool divides; /* integers: refuses a zero divisor */
 } ScalarFn;
 

@@ -68,6 +68,20 @@ Step step_unary(Wave *w, SimOp *s) {
   return STEP_NEXT;
 }
 
+Step step_test(Wave *w, SimOp *s) {
+  const Value *v = result(s);
+  Operand a = operand(w, s, 0);
+  Reg *r = wave_regs(w, v);
+  FloatTest *holds = scalar_fn[s->op->kind].test;
+  int lanes = w->sim->wave;
+  for (int e = 0; e < v->type->n; e++, r += lanes) {
+    const Reg *x = element(w, &a, e);
+    for (int l = 0; l < lanes; l++) r[l].i = holds(x[l].f);
+    wave_undef(w, v)[e] = undefined(&a, e);
+  }
+  return STEP_NEXT;
+}
+
 #define EACH(expression)                                                                           \
   for (int l = 0; l < lanes; l++) expression
 

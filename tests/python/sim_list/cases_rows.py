@@ -1,5 +1,7 @@
 """Kernels without a matrix product: copies, elementwise code, casts, transposes, rows."""
 
+import math
+
 import numpy as np
 
 import wave_lang.kernel.lang as tkl
@@ -110,6 +112,68 @@ def functions(bm, bn):
         make,
         inputs=(Tensor("f32", (M, N)),),
         outputs=(Tensor("f32", (M, N)),),
+        reference=reference,
+        **around(bm, bn),
+    )
+
+
+def activations(bm, bn, waves=1):
+    """GELU, SiLU and a logarithm; elements that are no numbers are left out."""
+    erf = np.vectorize(math.erf, otypes=["f8"])
+
+    def make():
+        @tkw.wave(tiles(waves))
+        def activations(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, N, G, tkl.f32]):
+            x = tkw.read(a)
+            gelu = 0.5 * x * (1.0 + tkw.erf(x * math.sqrt(0.5)))
+            silu = x * tkw.sigmoid(x)
+            log = tkw.log(x)
+            log = tkw.select(tkw.isnan(log), tkw.floor(x) - tkw.ceil(x), log)
+            tkw.write(gelu + silu + log, c)
+
+        return activations
+
+    def reference(a, **_):
+        known = np.log(np.where(a > 0, a, 1))
+        log = np.where(a > 0, known, np.floor(a) - np.ceil(a))
+        parts = [0.5 * a * (1 + erf(a * math.sqrt(0.5))), a / (1 + np.exp(-a)), log]
+        return sum(parts), sum(map(np.abs, parts)) + np.abs(a) + 1
+
+    return Case(
+        f"activations_f32_{bm}x{bn}" + f"_w{waves}" * (waves > 1),
+        make,
+        inputs=(Tensor("f32", (M, N)),),
+        outputs=(Tensor("f32", (M, N)),),
+        reference=reference,
+        **around(bm, bn),
+    )
+
+
+def hashed(bm, bn):
+    """The bits of integers, mixed."""
+
+    def make():
+        @tkw.wave(tiles())
+        def hashed(a: tkl.Memory[M, N, G, tkl.i32], c: tkl.Memory[M, N, G, tkl.i32]):
+            x = tkw.read(a)
+            x = x ^ (x << 13)
+            x = x ^ ((x >> 17) & 0x7FFF)
+            tkw.write((x ^ (x << 5)) | (~x & 1), c)
+
+        return hashed
+
+    def reference(a, **_):
+        x = a.astype(np.int64).astype(np.int32)
+        x = x ^ (x << 13)
+        x = x ^ ((x >> 17) & 0x7FFF)
+        x = (x ^ (x << 5)) | (~x & 1)
+        return x.astype(np.float64), np.zeros(x.shape)
+
+    return Case(
+        f"hashed_i32_{bm}x{bn}",
+        make,
+        inputs=(Tensor("i32", (M, N)),),
+        outputs=(Tensor("i32", (M, N)),),
         reference=reference,
         **around(bm, bn),
     )
@@ -452,6 +516,9 @@ CASES = [
     elementwise("i32", 3, 48),
     elementwise("f32", 1, 768),
     functions(2, 64),
+    activations(2, 64),
+    activations(3, 40, waves=2),
+    hashed(2, 48),
     broadcast(4, 32),
     broadcast(8, 96, waves=2),
     *(cast(s, t, 2, 32) for s, t in CASTS),

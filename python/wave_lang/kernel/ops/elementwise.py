@@ -93,6 +93,11 @@ def exp2(arg: Value, *, tag: Tag = None) -> Value:
     return _unary("exp2", arg, tag)
 
 
+def log(arg: Value, *, tag: Tag = None) -> Value:
+    """The natural logarithm."""
+    return _unary("log", arg, tag)
+
+
 def log2(arg: Value, *, tag: Tag = None) -> Value:
     """The logarithm to base 2."""
     return _unary("log2", arg, tag)
@@ -148,6 +153,26 @@ def tanh_approx(arg: Value, *, tag: Tag = None) -> Value:
     return _unary("tanh_approx", arg, tag)
 
 
+def erf(arg: Value, *, tag: Tag = None) -> Value:
+    """The error function: 2 / sqrt(pi) times the integral of exp(-t*t) from 0 to the element."""
+    return _unary("erf", arg, tag)
+
+
+def sigmoid(arg: Value, *, tag: Tag = None) -> Value:
+    """1 / (1 + exp(-element))."""
+    return _unary("sigmoid", arg, tag)
+
+
+def floor(arg: Value, *, tag: Tag = None) -> Value:
+    """The largest integer that is not above the element, as a float."""
+    return _unary("floor", arg, tag)
+
+
+def ceil(arg: Value, *, tag: Tag = None) -> Value:
+    """The smallest integer that is not below the element, as a float."""
+    return _unary("ceil", arg, tag)
+
+
 def round(arg: Value, *, tag: Tag = None) -> Value:
     """The nearest integer, halves away from zero."""
     return _unary("round", arg, tag)
@@ -156,6 +181,16 @@ def round(arg: Value, *, tag: Tag = None) -> Value:
 def roundeven(arg: Value, *, tag: Tag = None) -> Value:
     """The nearest integer, halves to even."""
     return _unary("roundeven", arg, tag)
+
+
+def isnan(arg: Value, *, tag: Tag = None) -> Value:
+    """Whether the element is NaN (i1)."""
+    return _unary("isnan", arg, tag)
+
+
+def isinf(arg: Value, *, tag: Tag = None) -> Value:
+    """Whether the element is an infinity of either sign (i1)."""
+    return _unary("isinf", arg, tag)
 
 
 def softsign(

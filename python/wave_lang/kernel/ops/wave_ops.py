@@ -1,6 +1,6 @@
 """The ops of a kernel. Each appends to the kernel being traced and returns the new value.
 
-Operators on values do the same: + - * / % // & | ~ and comparisons. Python numbers beside a value
+Operators on values do the same: + - * / % // & | ^ ~ << >> and comparisons. Python numbers beside a value
 take its element type. Every op takes `tag=`: a name, or a set of names, that schedules refer to.
 """
 
