@@ -36,6 +36,7 @@ KNOWN = {
     "WAVE_DUMP": "prints the IR after these passes",
     "WAVE_LLVM": "another library than the libLLVM that is found",
     "WAVE_NUM_THREADS": "how many threads run kernels on the processor",
+    "WAVE_PERF": "1 tells `perf` the names of kernels on the processor",
     "WAVE_CUDA_LIB": "another library than the system's libcuda",
     "WAVE_PTXAS": "an assembler for ahead-of-time NVIDIA binaries",
 }
@@ -66,6 +67,7 @@ _READ = {
     "WAVE_ALWAYS_COMPILE": _number,
     "WAVE_CACHE_LIMIT": _number,
     "WAVE_DUMP_MLIR": _number,
+    "WAVE_PERF": _number,
     "WAVE_CACHE_SIZE": _size,
     "WAVE_NUM_THREADS": _threads,
 }
