@@ -309,9 +309,11 @@ typedef struct wv_pass_options {
   const char *stop_after;  /* a pass, or NULL */
   const char *start_after; /* the kernel is a dump after this pass: those behind it run; or NULL */
   const char *dump;        /* "all", or comma-separated names of passes to dump after; NULL: none */
+  const char *dump_before; /* the same, to dump before they run */
   bool verify_each;
   bool time;
-  /* Receives dumps and times. */
+  /* Receives dumps, which begin with a line `# after NAME` or `# before NAME`; at the end, with pass
+   * NULL, the times. */
   void (*write)(void *user, const char *pass, const char *text);
   void *user;
   const char
@@ -320,7 +322,8 @@ typedef struct wv_pass_options {
 
 WV_API bool wv_run_passes(wv_kernel *k, const wv_pass_options *o);
 WV_API const char *wv_kernel_level(const wv_kernel *k); /* "tile"; "thread": one lane's program */
-/* Passes until the kernel is one lane's program; nothing if it is one already. A kernel that this
+/* Passes until the kernel is one lane's program; nothing if it is one already, unless start_after
+ * says which passes are left. A kernel that this
  * version cannot lower for the target is an error (E0601). */
 WV_API bool wv_lower(wv_kernel *k, const wv_pass_options *o);
 

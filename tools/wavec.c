@@ -165,7 +165,7 @@ bool runs_on_device(const char *kind) {
 /* `kind` is what will run the kernel (wv_target_kind), or NULL. */
 static bool run_passes(const Options *o, wv_kernel *k, const char *kind, FILE *out) {
   bool simulate = kind && strcmp(kind, "sim") == 0;
-  bool asked = o->passes || o->dump || o->stop_after || o->start_after;
+  bool asked = o->passes || o->dump || o->dump_before || o->stop_after || o->start_after;
   if (kind && runs_on_device(kind)) return true; /* compiling does it, for each variant */
   if (simulate && is_lowered(k) && !asked && !o->time) return true;
   if (!asked && !o->time && (!o->target || (kind && !simulate))) return true;
@@ -174,6 +174,7 @@ static bool run_passes(const Options *o, wv_kernel *k, const char *kind, FILE *o
                        .stop_after = o->stop_after,
                        .start_after = o->start_after,
                        .dump = o->dump,
+                       .dump_before = o->dump_before,
                        .verify_each = o->verify && strcmp(o->verify, "each") == 0,
                        .time = o->time,
                        .write = write_dump,
@@ -192,7 +193,7 @@ static bool emits_c(const Options *o) { return o->emit && strcmp(o->emit, "c") =
 
 static bool wants_text(const Options *o) {
   if (o->emit) return strcmp(o->emit, "wave") == 0;
-  return !o->run && !o->dump && !o->proof;
+  return !o->run && !o->dump && !o->dump_before && !o->proof;
 }
 
 static void print_proof(wv_kernel *k, FILE *out) {

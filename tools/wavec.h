@@ -11,7 +11,7 @@ typedef struct WordList {
 
 typedef struct Options {
   const char *emit, *passes, *dump, *stop_after, *verify, *list, *explain, *output, *seed, *target;
-  const char *schedule, *json, *html, *start_after;
+  const char *schedule, *json, *html, *start_after, *dump_before;
   WordList set, arg, out, show;
   bool run, time, proof, check_passes, costs, nonfinite, fast_math, version, help;
   WordList files;

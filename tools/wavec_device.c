@@ -67,10 +67,15 @@ static void write_dump(void *user, const char *pass, const char *text) {
 }
 
 int run_on_device(const Options *o, wv_ctx *cx, wv_kernel *k, const wv_arg *args, int nargs) {
-  wv_pass_options dump = {.dump = o->dump, .time = o->time, .write = write_dump, .user = stdout};
+  bool dumps = o->dump || o->dump_before || o->time;
+  wv_pass_options dump = {.dump = o->dump,
+                          .dump_before = o->dump_before,
+                          .time = o->time,
+                          .write = write_dump,
+                          .user = stdout};
   wv_compile_options options = {.target = o->target,
                                 .start_after = o->start_after,
-                                .dump = o->dump || o->time ? &dump : NULL};
+                                .dump = dumps ? &dump : NULL};
   Run r = {.cx = cx, .p = wv_compile(k, &options), .from = args, .n = nargs, .o = o};
   if (!r.p) return STATUS_DIAGNOSTICS;
   r.device = (wv_device){wv_program_kind(r.p), 0};

@@ -72,6 +72,7 @@ static const Option options[] = {
     {"stop-after", "PASS", WORD(stop_after), BOTH, NULL, "leave out the passes behind this one"},
     {"dump", "A,B", WORD(dump), BOTH, NULL,
      "print the kernel after these passes; `all`: after each"},
+    {"dump-before", "A,B", WORD(dump_before), BOTH, NULL, "the same, before they run"},
     {"verify", "WHEN", WORD(verify), BOTH, "each|last",
      "check the kernel after each pass, or the last"},
     {"time", NULL, FLAG(time), BOTH, NULL, "say how long each pass took"},

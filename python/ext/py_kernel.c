@@ -151,10 +151,10 @@ static PyObject *kernel_proof(PyObject *self, PyObject *Py_UNUSED(none)) {
 }
 
 static PyObject *kernel_run_passes(PyObject *self, PyObject *args, PyObject *named) {
-  static char *words[] = {"target", "passes", "stop_after", NULL};
+  static char *words[] = {"target", "passes", "stop_after", "start_after", NULL};
   wv_pass_options o = {0};
-  if (!PyArg_ParseTupleAndKeywords(args, named, "|zzz:run_passes", words, &o.target, &o.passes,
-                                   &o.stop_after))
+  if (!PyArg_ParseTupleAndKeywords(args, named, "|zzzz:run_passes", words, &o.target, &o.passes,
+                                   &o.stop_after, &o.start_after))
     return NULL;
   if (!wv_run_passes(self_of(self), &o)) return py_error_raise(state_of(self));
   Py_RETURN_NONE;
@@ -165,13 +165,17 @@ static void call_write(void *write, const char *pass, const char *text) {
   Py_XDECREF(PyObject_CallFunction(write, "ss", pass ? pass : "", text));
 }
 
-/* lower(target, dump, write) */
-static PyObject *kernel_lower(PyObject *self, PyObject *args) {
-  wv_pass_options o = {.write = call_write};
-  PyObject *write = NULL;
-  if (!PyArg_ParseTuple(args, "s|zO:lower", &o.target, &o.dump, &write)) return NULL;
+static PyObject *kernel_lower(PyObject *self, PyObject *args, PyObject *named) {
+  static char *words[] = {"target", "start_after", "dump", "dump_before", "time", "write", NULL};
+  wv_pass_options o = {0};
+  int time = 0;
+  PyObject *write = Py_None;
+  if (!PyArg_ParseTupleAndKeywords(args, named, "s|zzzpO:lower", words, &o.target, &o.start_after,
+                                   &o.dump, &o.dump_before, &time, &write))
+    return NULL;
+  o.time = time != 0;
   o.user = write;
-  if (!write) o.dump = NULL;
+  o.write = write == Py_None ? NULL : call_write;
   bool ok = wv_lower(self_of(self), &o);
   if (PyErr_Occurred()) return wv_diag_clear(state_of(self)->cx), NULL;
   if (!ok) return py_error_raise(state_of(self));
@@ -197,14 +201,15 @@ static PyMethodDef kernel_methods[] = {
     {"proof", kernel_proof, METH_NOARGS,
      "What was proved of each access, and what is tested -> Proof"},
     {"run_passes", (PyCFunction)(void (*)(void))kernel_run_passes, METH_VARARGS | METH_KEYWORDS,
-     "run_passes(target=None, passes=None, stop_after=None): in place."},
-    {"lower", kernel_lower, METH_VARARGS,
-     "lower(target, dump=None, write=None): becomes one lane's program for it, in place;\n"
-     "write(pass, text) receives the IR after the passes named in dump."},
+     "run_passes(target=None, passes=None, stop_after=None, start_after=None): in place."},
+    {"lower", (PyCFunction)(void (*)(void))kernel_lower, METH_VARARGS | METH_KEYWORDS,
+     "lower(target, start_after=None, dump=None, dump_before=None, time=False, write=None):\n"
+     "becomes one lane's program for it, in place; write(pass, text) receives dumps, and times\n"
+     "with '' as pass."},
     {"compile", (PyCFunction)(void (*)(void))kernel_compile, METH_VARARGS | METH_KEYWORDS,
      "compile(target=None, device=-1, cache=0, cache_dir=None, ignore_assumptions=False,\n"
-     "fast_math=False, start_after=None, dump=None, write=None) -> Program.\n"
-     "Other threads go on; write(pass, text) receives dumps."},
+     "fast_math=False, start_after=None, dump=None, dump_before=None, time=False, write=None)\n"
+     "-> Program. Other threads go on; write(pass, text) receives dumps, and times with '' as pass."},
     {"eval", kernel_eval, METH_VARARGS,
      "eval(args, log=None): runs it on the reference evaluator; tensors are written in place."},
     {"sim", (PyCFunction)(void (*)(void))kernel_sim, METH_VARARGS | METH_KEYWORDS,

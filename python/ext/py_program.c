@@ -58,21 +58,23 @@ static PyObject *compile_copy(PyState *st, wv_kernel *k, const wv_compile_option
 }
 
 PyObject *py_program_compile(PyState *st, wv_kernel *k, PyObject *args, PyObject *named) {
-  static char *words[] = {"target",    "device",      "cache", "cache_dir", "ignore_assumptions",
-                          "fast_math", "start_after", "dump",  "write",     NULL};
+  static char *words[] = {"target",    "device",      "cache", "cache_dir",   "ignore_assumptions",
+                          "fast_math", "start_after", "dump",  "dump_before", "time",
+                          "write",     NULL};
   wv_compile_options o = {.device = -1};
-  const char *dump = NULL;
-  int ignore = 0, fast = 0;
+  wv_pass_options dumps = {.write = send_dump};
+  int ignore = 0, fast = 0, time = 0;
   PyObject *write = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, named, "|ziizppzzO:compile", words, &o.target, &o.device,
-                                   &o.cache, &o.cache_dir, &ignore, &fast, &o.start_after, &dump,
-                                   &write))
+  if (!PyArg_ParseTupleAndKeywords(args, named, "|ziizppzzzpO:compile", words, &o.target,
+                                   &o.device, &o.cache, &o.cache_dir, &ignore, &fast,
+                                   &o.start_after, &dumps.dump, &dumps.dump_before, &time, &write))
     return NULL;
   o.ignore_assumptions = ignore != 0;
   o.fast_math = fast != 0;
   Compile c = {.write = write == Py_None ? NULL : write};
-  wv_pass_options dumps = {.dump = dump, .write = send_dump, .user = &c};
-  if (dump) o.dump = &dumps;
+  dumps.time = time != 0;
+  dumps.user = &c;
+  if (dumps.dump || dumps.dump_before || dumps.time) o.dump = &dumps;
   return compile_copy(st, k, &o, &c);
 }
 

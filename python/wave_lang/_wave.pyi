@@ -210,13 +210,16 @@ class Kernel:
         target: str | None = None,
         passes: str | None = None,
         stop_after: str | None = None,
+        start_after: str | None = None,
     ) -> None: ...
     def lower(
         self,
         target: str,
+        start_after: str | None = None,
         dump: str | None = None,
+        dump_before: str | None = None,
+        time: bool = False,
         write: Callable[[str, str], Any] | None = None,
-        /,
     ) -> None: ...
     def compile(
         self,
@@ -228,6 +231,8 @@ class Kernel:
         fast_math: bool = False,
         start_after: str | None = None,
         dump: str | None = None,
+        dump_before: str | None = None,
+        time: bool = False,
         write: Callable[[str, str], Any] | None = None,
     ) -> Program: ...
     def sim(

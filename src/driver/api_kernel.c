@@ -191,6 +191,7 @@ static PassOptions pass_options(const wv_pass_options *o) {
                        .stop_after = o->stop_after,
                        .start_after = o->start_after,
                        .dump = o->dump,
+                       .dump_before = o->dump_before,
                        .verify_each = o->verify_each,
                        .time = o->time,
                        .write = o->write,
@@ -235,8 +236,8 @@ static void relay_write(void *user, const char *pass, const char *text) {
 
 bool wv_lower(wv_kernel *k, const wv_pass_options *o) {
   static const wv_pass_options plain;
-  if (!k || k->k->level == LEVEL_THREAD) return k != NULL;
   if (!o) o = &plain;
+  if (!k || (k->k->level == LEVEL_THREAD && !o->start_after)) return k != NULL;
   Lowering l = {.o = o};
   PassOptions p = pass_options(o);
   p.write = o->write ? relay_write : NULL;

@@ -293,6 +293,7 @@ wv_program *wv_compile(wv_kernel *k, const wv_compile_options *given) {
   if (!options.machine) return NULL;
   if (o->dump)
     options.passes = (PassOptions){.dump = o->dump->dump,
+                                   .dump_before = o->dump->dump_before,
                                    .verify_each = o->dump->verify_each,
                                    .time = o->dump->time,
                                    .write = o->dump->write,

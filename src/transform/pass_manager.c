@@ -38,7 +38,7 @@ typedef struct Plan {
   const TargetInfo *target;
   const PassInfo *run[64];
   int n;
-  bool dump[NPASSES];
+  bool dump[NPASSES], dump_before[NPASSES];
 } Plan;
 
 static const PassInfo *find_pass(Kernel *k, const char *name, size_t len) {
@@ -63,6 +63,10 @@ static bool add_run(Plan *plan, const PassInfo *pass) {
 
 static bool add_dump(Plan *plan, const PassInfo *pass) { return plan->dump[pass - passes] = true; }
 
+static bool add_dump_before(Plan *plan, const PassInfo *pass) {
+  return plan->dump_before[pass - passes] = true;
+}
+
 /* Every row with the name of `pass`, which is the first: the level of a kernel decides. */
 static bool each_row(Plan *plan, const PassInfo *pass, bool (*add)(Plan *, const PassInfo *)) {
   for (const PassInfo *row = pass; row < passes + NPASSES; row++)
@@ -83,6 +87,12 @@ static bool each_pass(Plan *plan, const char *list, bool (*add)(Plan *, const Pa
 static bool plan_all(Plan *plan, bool (*add)(Plan *, const PassInfo *)) {
   for (int i = 0; i < NPASSES; i++) add(plan, &passes[i]);
   return true;
+}
+
+/* "all", names, or NULL: none. */
+static bool plan_dumps(Plan *plan, const char *list, bool (*add)(Plan *, const PassInfo *)) {
+  if (!list) return true;
+  return strcmp(list, "all") == 0 ? plan_all(plan, add) : each_pass(plan, list, add);
 }
 
 /* The row of that name behind which nothing runs; of several the first that works on the kernel as
@@ -111,8 +121,7 @@ static int find_planned(const Plan *plan, const char *name) {
 static bool make_plan(Plan *plan) {
   const PassOptions *o = plan->o;
   if (!(o->passes ? each_pass(plan, o->passes, add_run) : plan_all(plan, add_run))) return false;
-  bool all = o->dump && strcmp(o->dump, "all") == 0;
-  if (o->dump && !(all ? plan_all(plan, add_dump) : each_pass(plan, o->dump, add_dump)))
+  if (!plan_dumps(plan, o->dump, add_dump) || !plan_dumps(plan, o->dump_before, add_dump_before))
     return false;
   int first = -1, last = plan->n - 1;
   if (o->start_after && (first = find_planned(plan, o->start_after)) < 0) return false;
@@ -132,10 +141,11 @@ static bool report_invalid(Kernel *k, const char *pass) {
   return false;
 }
 
-static void dump(const Plan *plan, const PassInfo *pass, Arena *scratch) {
-  if (!plan->dump[pass - passes] || !plan->o->write) return;
+static void dump(const Plan *plan, const PassInfo *pass, bool before, Arena *scratch) {
+  const bool *wanted = before ? plan->dump_before : plan->dump;
+  if (!wanted[pass - passes] || !plan->o->write) return;
   StrBuf text = {.arena = scratch};
-  sb_printf(&text, "# after %s\n", pass->name);
+  sb_printf(&text, "# %s %s\n", before ? "before" : "after", pass->name);
   ir_print(&text, plan->k);
   plan->o->write(plan->o->user, pass->name, sb_text(&text));
 }
@@ -179,6 +189,7 @@ static bool run_pass(const Plan *plan, int i, PassCtx *cx) {
   facts_supply(&cx->facts, k, pass->needs);
   const char *before = plan->o->verify_each ? text_of(k, cx->facts.arena) : NULL;
   cx->idle = false;
+  dump(plan, pass, true, cx->scratch);
   bool ok = pass->run(k, cx);
   if (!cx->idle) facts_drop(&cx->facts, pass->breaks);
   arena_reset(cx->scratch);
@@ -187,7 +198,7 @@ static bool run_pass(const Plan *plan, int i, PassCtx *cx) {
   ir_renumber(k);
   bool check = plan->o->verify_each || is_last_to_run(plan, i);
   if (check && !(ir_verify_constraints(k) && ir_verify(k))) return report_invalid(k, pass->name);
-  dump(plan, pass, cx->scratch);
+  dump(plan, pass, false, cx->scratch);
   if (plan->o->after) plan->o->after(plan->o->user, k);
   arena_reset(cx->scratch);
   return true;

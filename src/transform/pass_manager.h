@@ -19,6 +19,7 @@ typedef struct PassOptions {
   const char *stop_after;  /* a pass, or NULL */
   const char *start_after; /* the kernel is a dump after this pass: what follows runs; or NULL */
   const char *dump;        /* "all" or comma-separated: print the kernel after these; NULL: none */
+  const char *dump_before; /* the same, before they run */
   bool verify_each;        /* after every pass, not only after the last */
   bool time;
   /* Receives each dump as text that parses again; at the end, with pass NULL, the times. */

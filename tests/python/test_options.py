@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from wave_lang.kernel.lang.global_symbols import *
 from wave_lang.kernel.wave import wave_schedule
 from wave_lang.kernel.wave.option_rows import default_of, row_of
 from wave_lang.kernel.wave.utils.classes import CoalescingType
+from wave_lang.support import environment
 from wave_lang.support.location_config import LocationCaptureConfig, LocationCaptureLevel
 
 M, N, K = tkl.sym.M, tkl.sym.N, tkl.sym.K
@@ -241,3 +244,93 @@ def test_launch_info_counts_scalars_that_define_symbols():
 
     info = compiled(kernel, subs={}, dynamic_symbols=[N]).options.kernel_launch_info
     assert info.grid([9, 64]) == [3, 1, 1]
+
+
+def lines_of(text, start):
+    return [line for line in text.splitlines() if line.startswith(start)]
+
+
+@pytest.mark.parametrize("target", ["cpu", "sim:sm_90a", "sm_90a"])
+def test_print_ir_before_and_after(target, capsys):
+    compiled(target=target, print_ir_before=["layouts"], print_ir_after="mask", strict=True)
+    printed = capsys.readouterr().out
+    assert lines_of(printed, "# ----") == ["# ---- before layouts", "# ---- after mask"]
+    before, after = printed.split("# ---- after mask")
+    assert "mask = " not in before and "mask = " in after
+
+
+@pytest.mark.parametrize("target", ["cpu", "sim:sm_90a"])
+def test_print_ir_of_every_pass(target, capsys):
+    compiled(target=target, print_ir_before="all")
+    before = lines_of(capsys.readouterr().out, "# ----")
+    compiled(target=target, mlir_print_ir_after_all=True)
+    after = lines_of(capsys.readouterr().out, "# ----")
+    assert [b.replace("before", "after") for b in before] == after and len(after) > 15
+
+
+def test_print_ir_words(capsys):
+    compiled(print_ir_after=["trace"], strict=True)  # needs no pass
+    traced = capsys.readouterr().out
+    compiled(print_ir_before="first", strict=True)
+    assert capsys.readouterr().out == traced and traced.startswith("kernel @double")
+    kernel = compiled(print_ir_after=["last"], target="sim:sm_90a", strict=True)
+    printed = capsys.readouterr().out
+    assert lines_of(printed, "# ----") == ["# ---- after the last pass"]
+    assert str(kernel.lowered).strip() in printed
+
+
+@pytest.mark.parametrize("target", ["cpu", "sim:sm_90a", "sm_90a"])
+def test_print_pass_times(target, capsys):
+    compiled(target=target, print_pass_times=True, strict=True)
+    printed = capsys.readouterr().out
+    assert lines_of(printed, "layouts ") and lines_of(printed, "total ")
+    compiled(target=target, profile_pass=["mask", "layouts"], strict=True)
+    title, *times = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in times] == ["mask", "layouts"]
+    assert all(float(line.split()[1]) >= 0 for line in times)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"print_ir_after": "layout"}, {"print_ir_before": "layout"}, {"profile_pass": ["layout"]}],
+)
+def test_passes_that_do_not_exist(bad):
+    with pytest.raises(CompileError, match="E0604.*unknown pass `layout`(.|\n)*`layouts`"):
+        compiled(target="sim:sm_90a", **bad)
+
+
+@pytest.mark.parametrize("target", ["cpu", "sim:sm_90a", "sim:gfx942"])
+@pytest.mark.parametrize("stage", ["simplify", "mask", "legalise"])
+def test_override_stage_on_every_target(target, stage):
+    text = compiled(target=target).ir_after(stage)
+    assert " mul " in text
+    kernel = compiled(
+        target=target,
+        override_mlir=text.replace(" mul ", " add "),
+        override_stage=stage,
+        strict=True,
+    )
+    x, y = np.ones((37, 50), np.float32) * 5, np.zeros((37, 50), np.float32)
+    kernel(x, y)
+    assert (y == 7).all()  # x + 2.0 instead of x * 2.0
+
+
+# ---- environment variables ---------------------------------------------------------------------
+
+ROOT = Path(__file__).resolve().parents[2]
+READ_IN_C = re.compile(r'getenv\("(WAVE_\w+)"\)')
+READ_IN_PYTHON = re.compile(r'environ(?:\.get\(|\[)"(WAVE_\w+)"')
+DOCUMENTED = re.compile(r"`(WAVE_[A-Z_]+)(?:=[^`]*)?`")
+
+
+def sources(folder, *endings):
+    return [p.read_text() for p in sorted((ROOT / folder).rglob("*")) if p.suffix in endings]
+
+
+def test_every_variable_that_is_read_or_documented_is_known():
+    texts = "\n".join(sources("src", ".c") + sources("tools", ".c"))
+    read = set(READ_IN_C.findall(texts))
+    read |= set(READ_IN_PYTHON.findall("\n".join(sources("python", ".py"))))
+    named = set(DOCUMENTED.findall("\n".join(sources("docs", ".md"))))
+    assert "WAVE_PERF" in read & named
+    assert not (read | named) - set(environment.KNOWN)

@@ -10,7 +10,7 @@ from ..._wave import Expr, Kernel
 from . import cache
 from .compile_options import WaveCompileOptions
 from .compiled import WaveKernel
-from .dumps import Dumps
+from .dumps import Dumps, wants_trace
 from .launch_info import launch_info, signature
 from .machine import Machine, devices, machine_of
 from .option_rows import require_file, without_effect
@@ -73,7 +73,7 @@ def _rows(options: WaveCompileOptions, values: dict[Expr, Any]) -> list[dict[str
 
 
 def _print_requested(options: WaveCompileOptions, kernel: Kernel) -> None:
-    if options.print_mlir or options.print_trace_begin or options.print_ir_before:
+    if options.print_mlir or options.print_trace_begin or wants_trace(options):
         print(kernel)
     if options.print_signature:
         print(signature(kernel))
@@ -114,7 +114,7 @@ def _lower(options: WaveCompileOptions, kernel: Kernel, machine: Machine) -> Ker
         return None
     lowered = kernel.clone()
     with Dumps(options) as dumps:
-        lowered.lower(machine.target, dumps.passes, dumps.write)
+        lowered.lower(machine.target, start_after=options.override_stage, **dumps.asked)
     return lowered
 
 
@@ -181,7 +181,7 @@ def wave_compile(
     lowered = _lower(options, ir, machine)
     remarks = _remarks(options, machine, left_out)
     found = cache.Entry(ir)
-    if not trace.logs and cache.is_cache_enabled():
+    if not trace.logs and cache.is_cache_enabled() and not Dumps(options).wanted:
         found = cache.get_cache_manager().load_or_store(ir, options)
     known = trace if found.kernel is ir else None
     made = WaveKernel(

@@ -17,6 +17,9 @@ def is_simulated(target: str) -> bool:
     return target == "sim" or target.startswith("sim:")
 
 
+COMPILED = ("sim", "cpu", "cuda")  # kinds of machines whose kernels go through the passes
+
+
 @dataclass
 class WaveCompileOptions:
     """How to compile a kernel. `subs` gives symbols their values; `dynamic_symbols` lists those
@@ -98,11 +101,11 @@ class WaveCompileOptions:
         None, "text IR, or a file with it, that is compiled instead of what was traced"
     )
     override_stage: str | None = works(
-        None, "the pass that text was dumped after; without it, it is as traced"
+        None, "the pass that text was dumped after; without it, it is as traced", on=COMPILED
     )
     dump_binaries: str | None = idle(None, "`kernel.asm` is the text of what was compiled")
     dump_intermediates: str | None = works(
-        None, "a folder for the IR behind each pass", on=("sim", "cpu", "cuda")
+        None, "a folder for the IR behind each pass", on=COMPILED
     )
     compile_to_mlir: bool = idle(False, "`kernel.ir` is the IR of every compiled kernel")
     location_capture_config: LocationCaptureConfig = idle(
@@ -163,21 +166,29 @@ class WaveCompileOptions:
     edit_ir_after_all: bool = idle(False, "`override_mlir` takes IR that was edited")
 
     # printing
-    mlir_print_ir_after_all: bool = works(
-        False, "prints the IR behind every pass", on=("sim", "cpu", "cuda")
-    )
+    mlir_print_ir_after_all: bool = works(False, "prints the IR behind every pass", on=COMPILED)
     print_trace_begin: bool = works(False, "prints the traced kernel")
     print_grid: bool = works(False, "prints the grid and the threads of a workgroup")
     print_signature: bool = works(False, "prints the parameters and whether they are written")
     print_mlir: bool = works(False, "prints the traced kernel")
     print_mlir_before_water: bool = idle(False, "that back end is not part of this compiler")
     print_mlir_after_water: bool = idle(False, "that back end is not part of this compiler")
-    print_pass_times: bool = idle(False, "nothing is printed")
+    print_pass_times: bool = works(False, "prints how long each pass took", on=COMPILED)
     print_ir_after: Sequence[str] | str = works(
-        list, "prints the IR behind these passes, or `all`", on=("sim", "cpu", "cuda")
+        list,
+        "prints the IR behind these passes; `all`, `last`; `trace`: as traced",
+        on=COMPILED,
+        same=("trace",),
     )
-    print_ir_before: Sequence[str] | str = works(list, "prints the traced kernel")
-    profile_pass: Sequence[str] = idle(list, "nothing is printed")
+    print_ir_before: Sequence[str] | str = works(
+        list,
+        "prints the IR before these passes; `all`; `first`: as traced",
+        on=COMPILED,
+        same=("first",),
+    )
+    profile_pass: Sequence[str] = works(
+        list, "prints how long these passes took; `all`", on=COMPILED
+    )
     print_mlir_file: str | None = works(None, "a file for the traced kernel", file="written")
 
     # assembly

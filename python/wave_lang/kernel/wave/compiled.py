@@ -135,7 +135,9 @@ class WaveKernel(Launchable):
         """The IR as text behind one of the passes (`wavec --list=passes`) for this target."""
         kernel = self.ir.clone()
         target = asked_target(self.options, self.machine)
-        kernel.run_passes(target=target, stop_after=name)
+        if target is None and self.program is not None:
+            target = self.program.target  # this processor's, by its name
+        kernel.run_passes(target=target, stop_after=name, start_after=self.options.override_stage)
         _wave.take_diagnostics()  # the same remarks again
         return str(kernel)
 
@@ -301,8 +303,7 @@ def compile_program(
             fast_math=options.use_fast_math,
             ignore_assumptions=options.assume == "ignore",
             start_after=options.override_stage,
-            dump=dumps.passes,
-            write=dumps.write,
+            **dumps.asked,
         )
 
 

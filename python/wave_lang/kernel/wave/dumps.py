@@ -1,47 +1,95 @@
-"""IR on the way through the compiler: printed, or written to a folder, pass by pass."""
+"""IR on the way through the compiler, and what the way cost: printed, or written to a folder."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
+from ... import _wave
 from .compile_options import WaveCompileOptions
 
 
-def _names(*wanted: Any) -> str | None:
-    """Comma-separated names of passes, "all", or None."""
+def _names(*wanted: str | Sequence[str]) -> list[str]:
+    """Names of passes: lists of them, or texts with commas."""
     names: list[str] = []
     for entry in wanted:
         names += entry.split(",") if isinstance(entry, str) else list(entry)
-    names = [n.strip() for n in names if n and n.strip()]
-    return None if not names else "all" if "all" in names else ",".join(names)
+    return [name.strip() for name in names if name and name.strip()]
+
+
+def wants_trace(options: WaveCompileOptions) -> bool:
+    """Whether print_ir_after or print_ir_before asks for the kernel as it was traced."""
+    return "trace" in _names(options.print_ir_after) or "first" in _names(options.print_ir_before)
+
+
+def _passes(names: list[str]) -> str | None:
+    """As the compiler takes them: "all", names with commas, or None. `trace`, `first` and `last`
+    are no passes."""
+    passes = [name for name in names if name not in ("trace", "first", "last")]
+    return "all" if "all" in passes else ",".join(passes) or None
 
 
 class Dumps:
-    """What options and WAVE_DUMP ask to see. `passes` is None when it is nothing."""
+    """What options and WAVE_DUMP ask to see of the passes. Within a `with` block `asked` goes to
+    the compiler, which calls `write`."""
 
     def __init__(self, options: WaveCompileOptions):
-        everything = ["all"] if options.mlir_print_ir_after_all else []
-        self._printed = _names(options.print_ir_after, everything, os.environ.get("WAVE_DUMP", ""))
+        everything = "all" if options.mlir_print_ir_after_all else ""
+        self._after = _names(options.print_ir_after, everything, os.environ.get("WAVE_DUMP", ""))
+        self._times = ["all"] if options.print_pass_times else _names(options.profile_pass)
+        self._options = options
         self._folder = options.dump_intermediates and Path(options.dump_intermediates)
-        self.passes = "all" if self._folder else self._printed
         self._count = 0
+        self._last = ""
+        every = self._folder or "last" in self._after
+        self.asked: dict[str, Any] = {
+            "dump": "all" if every else _passes(self._after),
+            "dump_before": _passes(_names(options.print_ir_before)),
+            "time": bool(self._times),
+            "write": self.write,
+        }
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is anything to see: the kernel is compiled then, also if it was before."""
+        return any(value for name, value in self.asked.items() if name != "write")
 
     def __enter__(self) -> "Dumps":
         if self._folder:
             self._folder.mkdir(parents=True, exist_ok=True)
         return self
 
-    def __exit__(self, *exc: Any) -> None:
-        pass
+    def __exit__(self, kind: Any, *exc: Any) -> None:
+        if kind is None and "last" in self._after and "all" not in self._after:
+            print(f"# ---- after the last pass\n{self._last}")
 
     def write(self, name: str, text: str) -> None:
-        if self._printed and (self._printed == "all" or name in self._printed.split(",")):
+        """A dump of a pass; with "" as name, how long each took."""
+        if not name:
+            self._print_times(text)
+        elif text.startswith("# before"):
+            print(f"# ---- before {name}\n{text}")
+        else:
+            self._write_after(name, text)
+
+    def _write_after(self, name: str, text: str) -> None:
+        self._last = text
+        if "all" in self._after or name in self._after:
             print(f"# ---- after {name}\n{text}")
         if self._folder:
             self._count += 1
             (self._folder / f"{self._count:02}_{name}.wave").write_text(text)
 
+    def _print_times(self, text: str) -> None:
+        lines = {line.split()[0]: line for line in text.splitlines()}
+        for name in self._times:
+            if name != "all" and name not in lines:
+                near = _wave.nearest(name, list(lines))
+                hint = f"did you mean `{near}`?" if near else None
+                _wave.report("E0604", f"unknown pass `{name}`", hint, self._options._place)
+        shown = text.splitlines() if "all" in self._times else map(lines.get, self._times)
+        print("# ---- times of passes", *shown, sep="\n")
 
-__all__ = ["Dumps"]
+
+__all__ = ["Dumps", "wants_trace"]

@@ -23,7 +23,7 @@ class Row:
            (a compile fills it in)
     text   what it does; of an idle one why it does nothing
     on     kinds of machines (machine.py) where it works; (): all
-    same   values beside the default that ask for nothing else than what happens anyway
+    same   values beside the default, or items of lists, that no target leaves out
     file   "read": the file must exist; "written": the folder it is put in must exist
     """
 
@@ -40,9 +40,16 @@ def _field(default: Any, row: Row) -> Any:
     return field(default=default, metadata={"row": row})
 
 
-def works(default: Any, text: str, *, on: tuple[str, ...] = (), file: str = "") -> Any:
+def works(
+    default: Any,
+    text: str,
+    *,
+    on: tuple[str, ...] = (),
+    same: tuple[Any, ...] = (),
+    file: str = "",
+) -> Any:
     """An option that does what `text` says. A class as default makes a new object each time."""
-    return _field(default, Row("works", text, on=on, file=file))
+    return _field(default, Row("works", text, on, same, file))
 
 
 def holds(default: Any, text: str) -> Any:
@@ -73,8 +80,13 @@ def changed(options: Any) -> Iterator[tuple[str, Any, Row]]:
     """Name, value and row of the options that differ from their defaults."""
     for option in fields(options):
         value, row = getattr(options, option.name), row_of(option)
-        if value != default_of(option) and value not in row.same:
+        if value != default_of(option) and not _is_same(value, row):
             yield option.name, value, row
+
+
+def _is_same(value: Any, row: Row) -> bool:
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return all(item in row.same for item in items)
 
 
 def without_effect(options: Any, kind: str, target: str) -> list[str]:
