@@ -246,6 +246,9 @@ WV_API wv_value *wv_literal(wv_builder *b, double number, int64_t integer, bool 
 WV_API bool wv_begin(wv_builder *b, const char *op, wv_value *const *args, int nargs,
                      const wv_attr *attrs, int nattrs, wv_place at);
 WV_API int wv_region_args(wv_builder *b, wv_value **out, int cap); /* how many are carried */
+/* Ends the body of an "if" that carries nothing and begins the body of its else. The values that
+ * the two hand on, here and to wv_end, have the same types. */
+WV_API bool wv_else(wv_builder *b, wv_value *const *yields, int n, wv_place at);
 WV_API bool wv_end(wv_builder *b, wv_value *const *yields, int n, wv_place at, wv_value **results);
 WV_API void wv_abandon(wv_builder *b); /* frees a builder without making a kernel */
 

@@ -234,6 +234,26 @@ static PyObject *tracer_begin(PyObject *self, PyObject *args) {
   return r;
 }
 
+static PyObject *else_region(TracerObject *t, Scratch *s, PyObject *args) {
+  PyObject *yields, *code;
+  int n;
+  wv_place at;
+  if (!PyArg_ParseTuple(args, "O!O:otherwise", &PyTuple_Type, &yields, &code)) return NULL;
+  if (!py_place_here(t->st, &at) || !py_place_of_return(t->st, code, &at)) return NULL;
+  wv_value **list = operands_of(t, s, "return", yields, &n, at);
+  if (!list) return NULL;
+  if (!wv_else(t->b, list, n, at)) return py_error_raise(t->st);
+  Py_RETURN_NONE;
+}
+
+static PyObject *tracer_otherwise(PyObject *self, PyObject *args) {
+  if (!is_live((TracerObject *)self)) return NULL;
+  Scratch s = {0};
+  PyObject *r = else_region((TracerObject *)self, &s, args);
+  py_scratch_free(&s);
+  return r;
+}
+
 static PyObject *end_region(TracerObject *t, Scratch *s, PyObject *args) {
   PyObject *yields, *code;
   int n;
@@ -388,6 +408,8 @@ static PyMethodDef tracer_methods[] = {
      "access(value or None, memory, source, target, attrs): a read or write by coordinates."},
     {"begin", tracer_begin, METH_VARARGS,
      "begin(op, operands, attrs): opens a region; the values carried into it."},
+    {"otherwise", tracer_otherwise, METH_VARARGS,
+     "otherwise(yields, code): closes the body of a conditional, opens that of its else."},
     {"end", tracer_end, METH_VARARGS,
      "end(yields, code): closes the region that a function with this code traced; its results."},
     {"tag", tracer_tag, METH_VARARGS, "tag(value, name): a name for schedules; the value."},

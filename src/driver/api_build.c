@@ -120,6 +120,12 @@ int wv_region_args(wv_builder *b, wv_value **out, int cap) {
   return n;
 }
 
+bool wv_else(wv_builder *b, wv_value *const *yields, int n, wv_place at) {
+  bool ok = build_else(b->b, values_of(b, yields, n), n, api_span(context_of(b), at));
+  arena_reset(b->scratch);
+  return ok;
+}
+
 bool wv_end(wv_builder *b, wv_value *const *yields, int n, wv_place at, wv_value **results) {
   const Op *op = build_end(b->b, values_of(b, yields, n), n, api_span(context_of(b), at));
   arena_reset(b->scratch);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/build_state.h"
+#include "ir/dtype.h"
 #include "ir/infer.h"
 #include "target/target.h"
 
@@ -323,6 +324,69 @@ Op *build_end(Builder *b, Value *const *yields, int n, Span at) {
   b->frames.n--;
   b->versions.n = f.versions;
   return ok ? f.op : NULL;
+}
+
+/* ---- else ---- */
+
+/* What a value of this type is where nobody asks: zeros, in front of `op`. */
+static Value *zeros_before(Builder *b, Op *op, const Type *type) {
+  Attr value = {.key = ATTR_value};
+  if (!dtype_is_float(type->dtype)) value.sym = sym_int(b->k->cx->sym, 0);
+  Op *made = ir_op_new(b->k, type->kind == TYPE_tile ? OP_fill : OP_scalar, op->at, NULL, 0);
+  op_set_attr(b->k, made, value);
+  ir_insert_before(op, made);
+  ir_set_results(b->k, made, &type, 1);
+  return &made->results[0];
+}
+
+/* The open `if` hands these values on; without its condition, zeros. */
+static bool carry_late(Builder *b, Frame *f, Value *const *yields, int n, Span at) {
+  int first = f->op->nargs;
+  Value **args = ARENA_ARRAY(b->k->arena, Value *, first + n);
+  const Type **types = ARENA_ARRAY(b->k->arena, const Type *, n);
+  for (int i = 0; i < first; i++) args[i] = f->op->args[i];
+  for (int i = 0; i < n; i++) {
+    if (!yields[i] || !check_visible(b, at, yields[i])) return false;
+    if (!type_is_value(yields[i]->type))
+      return BUILD_FAIL(b, at, E0310, "a conditional hands on registers, not memory");
+    types[i] = yields[i]->type;
+    args[first + i] = zeros_before(b, f->op, types[i]);
+    ir_add_arg(b->k, f->region, types[i], NULL);
+  }
+  f->op->args = args;
+  f->op->nargs = first + n;
+  ir_set_results(b->k, f->op, types, n);
+  return true;
+}
+
+/* Of an `if`: what its condition is where it does not hold. As an attribute, or else as a value. */
+static bool opposite(Builder *b, const Op *op, Attr *expr, Value **value) {
+  const Attr *given = op_attr(op, ATTR_expr);
+  if (given) {
+    *expr = (Attr){.key = ATTR_expr, .sym = sym_not(b->k->cx->sym, given->sym)};
+    return true;
+  }
+  Value *zero = build_literal(b, (Number){.is_integer = true}, op->args[0], op->at);
+  Op *made =
+      zero ? build_op(b, OP_eq, op->at, (Value *[]){op->args[0], zero}, 2, NULL, 0, NULL) : NULL;
+  *value = made ? &made->results[0] : NULL;
+  return made;
+}
+
+bool build_else(Builder *b, Value *const *yields, int n, Span at) {
+  Frame f = *build_frame(b);
+  bool fits = f.op && f.op->kind == OP_if && f.op->nargs == op_carried(f.op);
+  if (!fits) BUILD_DIAG(b, at, E0408, "only an `if` that carries nothing has an else");
+  bool ok = f.ok && fits && carry_late(b, &f, yields, n, at);
+  ok = ok && build_end(b, yields, n, at);
+  if (!ok) return false;
+  Attr expr;
+  Value **args = ARENA_ARRAY(b->k->arena, Value *, n + 1), *value = NULL;
+  if (!opposite(b, f.op, &expr, &value)) return false;
+  int first = value != NULL;
+  if (first) args[0] = value;
+  for (int i = 0; i < n; i++) args[first + i] = &f.op->results[i];
+  return build_begin(b, OP_if, f.op->at, args, first + n, &expr, !first);
 }
 
 Kernel *build_finish(Builder *b) {

@@ -42,6 +42,12 @@ Op *build_access(Builder *b, Value *value, Value *memory, const Coord *source, i
 bool build_begin(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, const Attr *attrs,
                  int nattrs);
 Region *build_region(Builder *b); /* the innermost open region */
+
+/* Ends the body of an `if` that carries nothing and begins what is done where its condition does
+ * not hold; build_end then takes as many values, of the same types, and its op has the results.
+ * There is no such op: it is a second `if`, of the opposite condition, that carries what the first
+ * one made. */
+bool build_else(Builder *b, Value *const *yields, int n, Span at);
 Op *build_end(Builder *b, Value *const *yields, int n, Span at);
 
 /* The finished, verified kernel, or NULL after errors. Frees the builder. */

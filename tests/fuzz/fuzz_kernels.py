@@ -205,6 +205,27 @@ class Case:
         text = "@outc = lt @0, @1\n@out = select @outc, @1, @0"
         self.add(into, Statement(out, [a, b], text, lambda env, at, x, y: np.where(x < y, y, x)))
 
+    def branch(self, into):
+        """A conditional with an else, as `build_else` writes it: workgroups differ."""
+        a = self.pick(into, self.r.choice((("M",), ("M", "N"), ("N", "M"))))
+        b = self.pick(into, a.dims, a.dtype)
+        out = self.fresh(a.dims, a.dtype, max(a.most, b.most))
+        limit, tile, axis = self.r.randint(0, 2), self.tile["M"], a.dims.index("M")
+        text = (
+            f"@outz = fill 0 : {out.type()}\n"
+            f"@outa = if ($WG0 < {limit}) carry @oute = @outz {{\n"
+            "@outx = maximum @0, @1\nyield @outx\n}\n"
+            f"@out = if ($WG0 >= {limit}) carry @outf = @outa {{\n"
+            "@outy = minimum @0, @1\nyield @outy\n}"
+        )
+
+        def compute(env, at, x, y):
+            here = np.arange(x.shape[axis]) // tile < limit
+            here = here.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+            return np.where(here, np.maximum(x, y), np.minimum(x, y))
+
+        self.add(into, Statement(out, [a, b], text, compute))
+
     def cast(self, into):
         a = self.pick(into)
         kinds = [t for t in ("i32", "f32", "f16") if t != a.dtype and a.most <= EXACT[t]]
@@ -319,7 +340,7 @@ class Case:
 
     def _generate(self):
         kinds = [self.binary, self.binary, self.select, self.cast, self.index, self.broadcast]
-        kinds += [self.bits, self.rounded]
+        kinds += [self.bits, self.rounded, self.branch]
         kinds += [self.reduce, self.reduce, self.product, self.accumulate]
         if self.r.random() < 0.25:
             kinds += [self.observe] * 3

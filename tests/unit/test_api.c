@@ -85,6 +85,51 @@ static wv_kernel *gemm_in_c(wv_ctx *cx) {
   return wv_finish(g.b);
 }
 
+static const char else_text[] =
+    "kernel @gemm(%a: mem<M, N, f32>, %c: mem<M, N, f32>)\n"
+    "  workgroup M by BLOCK_M on 0; workgroup N by BLOCK_N on 1; tile K by BLOCK_K\n"
+    "  wave M by BLOCK_M / 2; wave N by BLOCK_N / 2\n"
+    "  hardware threads 64, mma F32_16x16x16_F16\n  assume K > BLOCK_K * 4\n{\n"
+    "  %x = read %a\n  %z = fill 0.0 : tile<M, N, f32>\n"
+    "  %y = if (M > 2) carry %e = %z { %n = neg %x\n    yield %n }\n"
+    "  %w = if (M <= 2) carry %f = %y { %r = abs %x\n    yield %r }\n"
+    "  write %w, %c\n}\n";
+
+/* An else is a second `if`, of the opposite condition, that carries what the first one made. */
+TEST(else_in_c) {
+  wv_ctx *cx = wv_ctx_new();
+  Gemm g = gemm_begin(cx);
+  gemm_constraints(&g);
+  wv_value *a = param(&g, "a", g.m, g.n, "f32", false), *c = param(&g, "c", g.m, g.n, "f32", false);
+  wv_value *x = one(&g, "read", &a, 1), *result = NULL;
+  wv_attr expr = {.key = "expr", .expr = binary(cx, "gt", g.m, wv_int(cx, 2))};
+  CHECK(wv_begin(g.b, "if", NULL, 0, &expr, 1, (wv_place){0}));
+  wv_value *minus = one(&g, "neg", &x, 1);
+  CHECK(wv_else(g.b, &minus, 1, (wv_place){0}));
+  wv_value *plus = one(&g, "abs", &x, 1);
+  CHECK(wv_end(g.b, &plus, 1, (wv_place){0}, &result));
+  one(&g, "write", (wv_value *[]){result, c}, 2);
+  wv_kernel *built = wv_finish(g.b), *parsed = NULL;
+  CHECK_INT(wv_parse(cx, "else.wave", else_text, &parsed, 1), 1);
+  CHECK(built && parsed && wv_equal(built, parsed));
+  wv_kernel_free(built);
+  wv_kernel_free(parsed);
+  wv_ctx_free(cx);
+}
+
+TEST(else_without_an_if) {
+  wv_ctx *cx = wv_ctx_new();
+  Gemm g = gemm_begin(cx);
+  gemm_constraints(&g);
+  wv_attr axis = {.key = "axis", .expr = g.k};
+  CHECK(!wv_else(g.b, NULL, 0, (wv_place){0}));
+  CHECK(wv_begin(g.b, "for", NULL, 0, &axis, 1, (wv_place){0}));
+  CHECK(!wv_else(g.b, NULL, 0, (wv_place){0}));
+  CHECK_INT(wv_diag_count(cx), 2);
+  wv_abandon(g.b);
+  wv_ctx_free(cx);
+}
+
 TEST(c_and_text_give_the_same_kernel) {
   wv_ctx *cx = wv_ctx_new();
   wv_kernel *built = gemm_in_c(cx), *parsed = NULL, *again = NULL;
@@ -262,7 +307,8 @@ TEST(tensors_that_cannot_exist) {
     }
 }
 
-TESTS_MAIN(RUN(c_and_text_give_the_same_kernel) RUN(parameters_know_their_direction)
-               RUN(gemm_computes) RUN(mistakes_leave_structured_diagnostics)
-                   RUN(bad_text_gives_no_kernel) RUN(expressions_through_the_interface)
-                       RUN(tables_end) RUN(nothing_gives_nothing) RUN(tensors_that_cannot_exist))
+TESTS_MAIN(RUN(c_and_text_give_the_same_kernel) RUN(else_in_c) RUN(else_without_an_if)
+               RUN(parameters_know_their_direction) RUN(gemm_computes)
+                   RUN(mistakes_leave_structured_diagnostics) RUN(bad_text_gives_no_kernel)
+                       RUN(expressions_through_the_interface) RUN(tables_end)
+                           RUN(nothing_gives_nothing) RUN(tensors_that_cannot_exist))

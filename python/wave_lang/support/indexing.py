@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .._wave import Expr, symbol as _symbol
+from .sympy_shim import Eq, Max, Min, Ne, Piecewise, ceiling
 
 IndexExpr = Expr
 IndexSymbol = Expr
@@ -28,3 +29,4 @@ class _Symbols:
 sym = _Symbols()
 
 __all__ = ["IndexExpr", "IndexSymbol", "index_symbol", "sym"]
+__all__ += ["Eq", "Max", "Min", "Ne", "Piecewise", "ceiling"]

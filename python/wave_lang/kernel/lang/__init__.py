@@ -3,6 +3,7 @@
 from . import global_symbols
 from .._support.dtype import *
 from .._support.dtype import bool, index
+from ...support.indexing import Eq, Max, Min, Ne, Piecewise, ceiling
 from ...support.indexing import IndexExpr, IndexSymbol, index_symbol, sym
 from .kernel_buffer import AddressSpace, KernelBufferUsage, MemoryLayout
 from .wave_types import IndexMapping, Memory, Register, SymbolBind

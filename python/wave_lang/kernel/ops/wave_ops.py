@@ -419,14 +419,10 @@ def _need_carried(carried: tuple, where: str) -> None:
             )
 
 
-def _trace_body(
-    body: Callable[..., Any],
-    op: str,
-    operands: tuple,
-    attrs: dict[str, Any],
-    optional: builtins.bool,
-) -> Any:
-    """Opens a region, runs `body` in it, closes it. `optional`: the body may take and return
+def _run_body(
+    body: Callable[..., Any], carried: tuple[Value, ...], optional: builtins.bool
+) -> tuple:
+    """What `body` hands on, traced in the open region. `optional`: it may take and return
     nothing."""
     if body.__code__.co_flags & inspect.CO_GENERATOR:
         _wave.report(
@@ -434,8 +430,6 @@ def _trace_body(
             f"`{body.__name__}` has a `yield`: calling it does not run its body",
             "hand values on with `return`",
         )
-    tracer = _wave.current(op)
-    carried = tracer.begin(op, operands, attrs)
     if optional and body.__code__.co_argcount == 0:
         returned = body()
     else:
@@ -445,7 +439,25 @@ def _trace_body(
         returned = carried if optional else ()
     elif not isinstance(returned, (tuple, list)):
         returned = (returned,)
-    return tracer.end(tuple(returned), body.__code__)
+    return tuple(returned)
+
+
+def _trace_body(
+    body: Callable[..., Any],
+    op: str,
+    operands: tuple,
+    attrs: dict[str, Any],
+    optional: builtins.bool,
+    otherwise: Callable[[], Any] | None = None,
+) -> Any:
+    """Opens a region, runs `body` in it, closes it; then another one for `otherwise`."""
+    tracer = _wave.current(op)
+    carried = tracer.begin(op, operands, attrs)
+    returned = _run_body(body, carried, optional)
+    if otherwise is not None:
+        tracer.otherwise(returned, body.__code__)
+        body, returned = otherwise, _run_body(otherwise, (), optional)
+    return tracer.end(returned, body.__code__)
 
 
 def iterate(
@@ -492,13 +504,24 @@ reduction = iterate
 
 
 def conditional(
-    condition: Any, *, else_return: Sequence[Any] | None = None, tag: Tag = None
+    condition: Any,
+    *,
+    else_return: Sequence[Any] | None = None,
+    otherwise: Callable[[], Any] | None = None,
+    tag: Tag = None,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Runs the body where `condition` holds: an expression, or a value of one element.
 
     With `else_return`, the body returns as many values; where the condition does not hold the
-    result is `else_return`.
+    result is `else_return`. With `otherwise`, a function without parameters, that is run there
+    instead, and its results are of the same types as the body's.
     """
+    if otherwise is not None and else_return is not None:
+        _wave.report(
+            "E0404",
+            "a `conditional` has else_return= or otherwise=, not both",
+            "return the values from the function that otherwise= names",
+        )
     carried = (else_return,) if isinstance(else_return, Value) else tuple(else_return or ())
     _need_carried(carried, "else_return")
     attrs: dict[str, Any] = {"tag": tag}
@@ -508,7 +531,7 @@ def conditional(
         operands, attrs["expr"] = carried, Expr(condition)
 
     def run(body: Callable[..., Any]) -> Any:
-        return _trace_body(body, "if", operands, attrs, optional=True)
+        return _trace_body(body, "if", operands, attrs, optional=True, otherwise=otherwise)
 
     return run
 
