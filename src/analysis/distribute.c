@@ -75,10 +75,8 @@ const Sym *distribute_expr(const Distribution *d, const Op *op, const Sym *s) {
   return instantiate(d, op, s, MEAN_VALUE);
 }
 
-/* Inside a kernel cut over devices a dimension is as long as one device's part. */
 static const Sym *size_of(const Distribution *d, const Op *op, const Sym *base) {
-  const Constraint *device = kernel_constraint(d->k, CONSTRAINT_device, base);
-  return instantiate(d, op, device ? device->size : base, MEAN_SIZE);
+  return instantiate(d, op, base, MEAN_SIZE);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */

@@ -160,6 +160,5 @@ const Sym *standing_extent(const Standing *s, const Op *op, const Sym *dim) {
 }
 
 const Sym *standing_entry_extent(const Standing *s, const Sym *dim) {
-  const Constraint *device = kernel_constraint(s->d->k, CONSTRAINT_device, dim_base(dim));
-  return scaled(s, dim, distribute_expr(s->d, NULL, device ? device->size : dim_base(dim)));
+  return scaled(s, dim, distribute_expr(s->d, NULL, dim_base(dim)));
 }

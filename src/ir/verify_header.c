@@ -152,6 +152,46 @@ static bool check_boxes(Header *h, const Constraint *c) {
   return FAIL(h, c, E0212, "`boxes` is 0 or 1, not %lld", (long long)n);
 }
 
+/* A symbol that takes its value from the arguments of a launch. */
+static bool is_given_late(const Kernel *k, const Sym *symbol) {
+  if (kernel_constraint(k, CONSTRAINT_dynamic, symbol)) return true;
+  for (int i = 0; i < k->params.n; i++)
+    if (k->params.at[i].binds == symbol) return true;
+  return false;
+}
+
+/* No later row can give this condition a value. */
+static bool is_settled(const Header *h, const Sym *s) {
+  int n = sym_free_symbols(s, NULL, 0);
+  const Sym **symbols = ARENA_ARRAY(h->k->arena, const Sym *, n + 1);
+  sym_free_symbols(s, symbols, n);
+  for (int i = 0; i < n; i++)
+    if (!is_given_late(h->k, symbols[i])) return false;
+  return true;
+}
+
+/* A kernel runs on one device, which must have the whole dimension: several are not launched yet.
+ */
+static bool check_device(Header *h, const Constraint *c) {
+  SymCtx *sym = h->k->cx->sym;
+  const Sym *dim = bound_value(h, c->dim), *size = bound_value(h, c->size);
+  const Sym *whole = dim && size ? sym_le(sym, dim, size) : NULL;
+  if (!whole || sym_proves(sym, NULL, whole)) return true;
+  if (!is_settled(h, whole) && sym_prove(sym, NULL, whole) == SYM_UNKNOWN) return true;
+  int64_t extent, part;
+  Diag *d = REPORT(h, c, E0215, "`%s` is cut over several devices, which is not possible yet",
+                   text(h, c->dim));
+  if (sym_is_int(dim, &extent) && sym_is_int(size, &part))
+    HINT(h, d, "`%s` is %lld and a device has %lld of it: give one device all of it",
+         text(h, c->dim), (long long)extent, (long long)part);
+  else
+    HINT(h, d,
+         "whether `%s` fits `%s` must be known when the kernel is compiled: bind them, or "
+         "write `%s` as its tile",
+         text(h, c->dim), text(h, c->size), text(h, c->dim));
+  return false;
+}
+
 /* ---- every row ---- */
 
 static bool check_view(Header *h, const Constraint *c) {
@@ -165,7 +205,7 @@ static bool check_view(Header *h, const Constraint *c) {
 static bool check_fields(Header *h, const Constraint *c) {
   switch (c->kind) {
   case CONSTRAINT_workgroup: return check_axis(h, c, 4) && check_size(h, c) && check_count(h, c);
-  case CONSTRAINT_device: return check_axis(h, c, 2) && check_size(h, c);
+  case CONSTRAINT_device: return check_axis(h, c, 2) && check_size(h, c) && check_device(h, c);
   case CONSTRAINT_reorder: return check_axis(h, c, 2);
   case CONSTRAINT_wave: return check_size(h, c) && check_outer(h, c, c->size);
   case CONSTRAINT_tile: return check_size(h, c);

@@ -297,11 +297,11 @@ TEST(alias_follows_its_dimension) {
   lab_close(&l);
 }
 
-/* One device's part is all there is of the dimension. */
-TEST(device_part) {
+/* One device has the whole dimension, however large its tile. */
+TEST(one_device) {
   Lab l = lab_open("kernel @p(%a: mem<M, i32>, %b: mem<M, i32>)\n"
-                   "  workgroup M by 4 on 0; device M by 10 on 0\n"
-                   "  hardware threads 64, vector {M: 4}\n  bind M = 40\n"
+                   "  workgroup M by 4 on 0; device M by 16 on 0\n"
+                   "  hardware threads 64, vector {M: 4}\n  bind M = 10\n"
                    "{ %x = read %a\n  %y = add %x, %x\n  write %y, %b }");
   int a = lab_tensor(&l, DTYPE_i32, 1, 10), b = lab_tensor(&l, DTYPE_i32, 1, 10);
   CHECK(lab_run(&l));
@@ -374,4 +374,4 @@ TESTS_MAIN(RUN(for_with_start_and_step) RUN(two_loops_over_one_axis)
                    RUN(iter_args_in_the_condition) RUN(carried_along_its_own_axis) RUN(conditionals)
                        RUN(symbols_have_scopes) RUN(apply_expr_is_signed) RUN(reordered_workgroups)
                            RUN(secondary_with_start) RUN(alias_follows_its_dimension)
-                               RUN(device_part) RUN(refusals) RUN(arguments_that_do_not_fit))
+                               RUN(one_device) RUN(refusals) RUN(arguments_that_do_not_fit))

@@ -199,8 +199,7 @@ bool place_enter_group(Eval *ev, int64_t x, int64_t y, int64_t z);
 Axis axis_of(const Sym *dim);                         /* without a range */
 bool place_axis(Eval *ev, const Sym *dim, Axis *out); /* its range here and now */
 bool place_box(Eval *ev, const Type *t, Box *out);
-bool place_extent(Eval *ev, const Sym *base, int64_t *out);  /* size of a dimension */
-bool place_dim_size(Eval *ev, const Sym *dim, int64_t *out); /* the same for K/32; exact */
+bool place_dim_size(Eval *ev, const Sym *dim, int64_t *out); /* of K/32, too; exact */
 bool place_trips(Eval *ev, const Sym *axis, int64_t *out);
 bool place_waves(Eval *ev, const Sym *base, int64_t *out); /* waves that share the dimension */
 

@@ -196,7 +196,7 @@ static bool active_count(Eval *ev, const Access *a, const Axis *x, int64_t *out)
   *out = x->n;
   if (!bounds) {
     if (!a->test_extents || x->coordinate) return true;
-    if (!place_extent(ev, x->base, &bound)) return false;
+    if (!expr_extent(ev, x->base, &bound)) return false;
     bound = ceil_div64(bound * x->num, x->den);
   }
   for (int i = 0; bounds && i < bounds->n; i++) {

@@ -19,7 +19,7 @@ static bool in_tensor(Eval *ev, const Box *box, int64_t e, bool *out) {
     int64_t x = a->lo + e % a->n, size;
     e /= a->n;
     if (a->coordinate) continue;
-    if (!place_extent(ev, a->base, &size)) return false;
+    if (!expr_extent(ev, a->base, &size)) return false;
     *out &= x * a->den < size * a->num;
   }
   return true;

@@ -21,12 +21,6 @@ Axis axis_of(const Sym *dim) {
   return a;
 }
 
-/* Inside a kernel cut over devices a dimension is as long as one device's part. */
-bool place_extent(Eval *ev, const Sym *base, int64_t *out) {
-  const Constraint *device = kernel_constraint(ev->k, CONSTRAINT_device, base);
-  return expr_extent(ev, device ? device->size : base, out);
-}
-
 static bool scale_exactly(Eval *ev, const Axis *a, const char *what, int64_t v, int64_t *out) {
   if (v * a->num % a->den)
     return eval_fail(ev, DIAG_E0706, "the %s %lld of `%s` is not a whole number of `%s`", what,
@@ -38,7 +32,7 @@ static bool scale_exactly(Eval *ev, const Axis *a, const char *what, int64_t v, 
 bool place_dim_size(Eval *ev, const Sym *dim, int64_t *out) {
   Axis a = axis_of(dim);
   int64_t n;
-  return place_extent(ev, a.base, &n) && scale_exactly(ev, &a, "size", n, out);
+  return expr_extent(ev, a.base, &n) && scale_exactly(ev, &a, "size", n, out);
 }
 
 /* ---- rows ---- */
@@ -134,7 +128,7 @@ static bool row_count(Eval *ev, const Row *r, int64_t *out) {
   if (r->count) {
     if (!expr_value(ev, r->count, out)) return false;
   } else {
-    if (!place_extent(ev, r->dim, &extent) || !row_size(ev, r, &size)) return false;
+    if (!expr_extent(ev, r->dim, &extent) || !row_size(ev, r, &size)) return false;
     *out = ceil_div64(extent, size);
   }
   if (*out < 0) *out = 0;
@@ -284,7 +278,7 @@ static bool place_base(Eval *ev, const Sym *base, Axis *out, int64_t *n) {
   out->batch = shape == 0;
   out->coordinate = cut ? rides : is_coordinate(ev, base, shape);
   if (out->batch || out->coordinate) return *n = 1, true;
-  if (!cut && !place_extent(ev, base, n)) return false;
+  if (!cut && !expr_extent(ev, base, n)) return false;
   if (*n < 0) *n = 0; /* a size that came from memory */
   return true;
 }

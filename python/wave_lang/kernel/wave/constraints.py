@@ -85,7 +85,10 @@ class Constraint:
 
 @dataclass
 class DeviceConstraint(Constraint):
-    """Cuts `dim` into tiles of `tile_size` over devices, along device dimension `device_dim`."""
+    """Cuts `dim` into tiles of `tile_size` over devices, along device dimension `device_dim`.
+
+    Several devices are not launched yet: one must have the whole dimension (E0215).
+    """
 
     dim: Any
     tile_size: Any
