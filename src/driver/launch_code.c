@@ -85,34 +85,6 @@ const Sym *launch_slot(const LaunchSymbols *s, int param, const char *what, int 
   return slot_called(s, dim < 0 ? name : arena_printf(s->arena, "%s_%d", name, dim));
 }
 
-/* The size of the dimension `name` in terms of the tensor's size where it is `name * num/den`. */
-static const Sym *size_in_tensor(const LaunchSymbols *s, int param, const char *name, bool scaled,
-                                 bool laid_out) {
-  const Type *t = s->k->body->args[param]->type;
-  SymCtx *cx = s->k->cx->sym;
-  if (t->kind != TYPE_mem || (t->layout != NULL) != laid_out) return NULL;
-  for (int d = 0; d < t->rank; d++) {
-    const Sym *base;
-    int64_t num, den;
-    if (!sym_scaled_symbol(t->dims[d], &base, &num, &den)) continue;
-    if (strcmp(sym_name(base), name) != 0 || (num != den) != scaled) continue;
-    const Sym *size = launch_slot(s, param, "SIZE", d);
-    return scaled ? sym_mul(cx, size, sym_rational(cx, den, num)) : size;
-  }
-  return NULL;
-}
-
-/* Tensors that are laid out in their own way say the size of a dimension only if no other does;
- * debug logs never do: they are made as large as the others say. */
-static const Sym *size_of(const LaunchSymbols *s, const char *name) {
-  for (int way = 0; way < 4; way++)
-    for (int i = 0; i < kernel_given(s->k); i++) {
-      const Sym *size = size_in_tensor(s, i, name, way & 1, way & 2);
-      if (size) return size;
-    }
-  return NULL;
-}
-
 static const Sym *meaning(const LaunchSymbols *s, const Sym *symbol) {
   const char *name = sym_name(symbol);
   for (int i = 0; i < s->nbound; i++)
@@ -122,7 +94,7 @@ static const Sym *meaning(const LaunchSymbols *s, const Sym *symbol) {
     if (binds && strcmp(sym_name(binds), name) == 0) return launch_slot(s, i, "SCALAR", -1);
   }
   const Sym *slot = slot_called(s, name);
-  return slot ? slot : size_of(s, name);
+  return slot ? slot : ir_symbol_size(s->k, symbol);
 }
 
 const Sym *launch_resolve(const LaunchSymbols *s, const Sym *e) {

@@ -378,6 +378,9 @@ Value *op_condition(const Op *op); /* of an if: its condition value, or NULL */
 const Sym *ir_loop_counter(Kernel *k, const Sym *axis);
 /* What a launch says of an argument: $SIZE_a_0, $STRIDE_a_0; with dim -1 $BASE_a. */
 const Sym *ir_param_symbol(const Kernel *k, int param, const char *what, int dim);
+/* What a launch takes for a symbol that the header gives no value, over $SIZE_a_0 and the like;
+ * NULL: no tensor says. */
+const Sym *ir_symbol_size(const Kernel *k, const Sym *symbol);
 /* `$index0`, `$dynamic_val1`: the compiler's own numbered symbols. */
 const Sym *ir_numbered_symbol(Context *cx, const char *prefix, int i, bool nonneg);
 const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const Sym *dim);

@@ -82,12 +82,8 @@ static LowerScope *home_of(Lower *l, const Sym *e) {
 static const Sym *entry_name(Lower *l, const Sym *symbol) {
   const Sym *bound = distribute_expr(l->d, NULL, symbol);
   if (bound != symbol) return bound;
-  for (int i = 0; i < l->k->params.n; i++) {
-    const Type *t = l->k->body->args[i]->type;
-    for (int d = 0; d < t->rank; d++)
-      if (t->dims[d] == symbol) return lower_param_symbol(l, i, "SIZE", d);
-  }
-  return symbol;
+  const Sym *size = ir_symbol_size(l->k, symbol);
+  return size ? size : symbol;
 }
 
 const Sym *lower_sound(Lower *l, const Sym *e) {

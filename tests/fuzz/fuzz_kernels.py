@@ -12,6 +12,9 @@ a machine. It is computed in NumPy on whole padded tensors, and then in up to fo
     cpu     by machine code for this processor, if there is a libLLVM
     lanes   by machine code of the program that lanes of the machine would run, likewise
 
+Some tensors have a free layout: they are larger or smaller than their symbols say, and only what
+both have is read and written.
+
 Numbers are small integers, so that every way of adding them up is exact and results must be equal.
 Some kernels add the number of a thread and take it away again: that makes threads observable, and
 the declared waves are run as they stand. Cases run in a child process: one that crashes or hangs is
@@ -95,6 +98,11 @@ class Case:
         self.params, self.outputs, self.statements = [], [], []
         self.values, self.names = [], 0
         self._generate()
+        self.spare = {}  # tensors with a free layout: by how much each dim is larger
+        if r.random() < 0.3:
+            for name, order, *_ in (*self.params, *self.outputs):
+                if r.random() < 0.4:
+                    self.spare[name] = {d: r.choice((-1, 0, 0, 1, 6)) for d in order}
 
     def _size(self, tile):
         return self.r.choice((1, max(1, tile - 1), tile, tile + 1, 2 * tile + 3))
@@ -354,6 +362,24 @@ class Case:
             order = v.dims if self.r.random() < 0.8 else tuple(reversed(v.dims))
             self.outputs.append((f"%o{len(self.outputs)}", order, v))
 
+    # ---- sizes
+
+    def symbols(self):
+        """Those that take their value from tensors."""
+        whole = () if self.cut_n else "N"
+        return [d for d in "MNK" if self.dynamic and d not in whole and self._sized(d)]
+
+    def shape(self, name, order):
+        """Where only free layouts say how large a symbol is, the smallest of them has that size."""
+        tensors = [(p[0], p[1]) for p in self.used] + [(o[0], o[1]) for o in self.outputs]
+        sizes = []
+        for d in order:
+            those = [n for n, dims in tensors if d in dims]
+            spare = [self.spare.get(n, {}).get(d) for n in those]
+            least = min(spare) if d in self.symbols() and None not in spare else 0
+            sizes.append(self.size[d] + self.spare.get(name, {d: least})[d] - least)
+        return sizes
+
     # ---- as text
 
     def text(self):
@@ -364,22 +390,23 @@ class Case:
         body = "\n".join(lines)
         used = [p for p in self.params if f"{p[0]} " in body + " " or f"{p[0]}\n" in body + "\n"]
         self.used = used
-        params = [f"{n}: mem<{', '.join(d)}, {t}{s}>" for n, d, t, s in used]
-        params += [f"{n}: mem<{', '.join(d)}, {v.dtype}>" for n, d, v in self.outputs]
+        params = [f"{n}: mem<{', '.join(d)}, {t}{s}{self._layout(n, d)}>" for n, d, t, s in used]
+        params += [
+            f"{n}: mem<{', '.join(d)}, {v.dtype}{self._layout(n, d)}>" for n, d, v in self.outputs
+        ]
         t, head = self.tile, []
         head.append(f"  workgroup M by {t['M']} on 0; tile K by {t['K']}")
         if self.cut_n:
             head.append(f"  workgroup N by {t['N']} on 1")
         head.append(f"  wave M by {t['M'] // self.waves_m}")
         head.append(f"  hardware threads 64, mma F32_16x16x16_F16, vector {{M: {t['M']}, N: {t['N']}}}")
-        names = [d for d in "MNK" if any(d in p[1] for p in used) or d == "M" or d != "K"]
-        whole = [] if self.cut_n else ["N"]
         for d in "MNK":
-            if self.dynamic and d in names and d not in whole and self._sized(d):
-                head.append(f"  dynamic {d}")
-            else:
-                head.append(f"  bind {d} = {self.size[d]}")
+            free = d in self.symbols()
+            head.append(f"  dynamic {d}" if free else f"  bind {d} = {self.size[d]}")
         return f"kernel @k({', '.join(params)})\n" + "\n".join(head) + "\n{\n" + body + "\n}\n"
+
+    def _layout(self, name, dims):
+        return f", layout({', '.join('_' for _ in dims)})" if name in self.spare else ""
 
     def _sized(self, d):
         return any(d in p[1] for p in self.used) or any(d in o[1] for o in self.outputs)
@@ -413,7 +440,7 @@ class Numpy:
         index = [np.arange(s, s + n) for s, n in zip(start, extent)]
         inside = [i < self.case.size[d] for i, d in zip(index, order)]  # the tile's own bounds
         moved = [i + shift.get(d, 0) for i, d in zip(index, order)]
-        inside = [a & (m >= 0) & (m < self.case.size[d]) for a, m, d in zip(inside, moved, order)]
+        inside = [a & (m >= 0) & (m < n) for a, m, n in zip(inside, moved, x.shape)]
         out[np.ix_(*[np.flatnonzero(a) for a in inside])] = x[np.ix_(*[m[a] for m, a in zip(moved, inside)])]
         return out
 
@@ -438,10 +465,11 @@ def expected(case, data):
     env = Numpy(case, data)
     with np.errstate(over="ignore"):
         env.run(case.statements)
-    results = []
-    for _, order, v in case.outputs:
+    results = outputs(case)
+    for (_, order, v), out in zip(case.outputs, results):
         x = env.found[v.name].transpose([v.dims.index(d) for d in order])
-        results.append(x[tuple(slice(case.size[d]) for d in order)].astype(NUMPY[v.dtype]))
+        part = tuple(slice(min(case.size[d], n)) for d, n in zip(order, out.shape))
+        out[part] = x[part].astype(NUMPY[v.dtype])
     return results
 
 
@@ -450,13 +478,13 @@ def arguments(case):
     data = {}
     for name, order, dtype, _ in case.params:
         most = 3 if dtype in ("i8", "f16") else 7
-        shape = [case.size[d] for d in order]
+        shape = case.shape(name, order)
         data[name] = r.integers(-most, most + 1, shape).astype(NUMPY[dtype])
     return data
 
 
 def outputs(case):
-    return [np.zeros([case.size[d] for d in order], NUMPY[v.dtype]) for _, order, v in case.outputs]
+    return [np.zeros(case.shape(name, order), NUMPY[v.dtype]) for name, order, v in case.outputs]
 
 
 def refused(error):

@@ -1,7 +1,8 @@
 /* eval_args.c: from the arguments of a call to symbols, memories and scalars.
  *
- * A dynamic symbol is the size of the first tensor that has it as a dimension. Sizes and strides
- * of a tensor are its own, fixed here: setting a symbol later never changes the geometry. */
+ * A dynamic symbol is the size of a tensor (ir_symbol_size says which). Sizes and strides of a
+ * tensor are its own, fixed here: setting a symbol later never changes the geometry. */
+#include "backend/sim/arg_check.h"
 #include "backend/sim/eval.h"
 
 static const char *param_name(const Eval *ev, int i) { return ev->k->params.at[i].name; }
@@ -23,32 +24,20 @@ static bool bind_rows(Eval *ev) {
   return true;
 }
 
-/* The size of `symbol` in tensor i: shape / factor of a dimension that is symbol * factor. */
-static bool size_in_tensor(const Eval *ev, int i, const Sym *symbol, bool scaled, int64_t *out) {
-  const Type *t = param_type(ev, i);
+static void set_sizes(Eval *ev, int i) {
   const EvalBuffer *b = ev->args[i].buffer;
-  if (t->kind != TYPE_mem || !b || b->rank != t->rank) return false;
-  for (int d = 0; d < t->rank; d++) {
-    Axis a = axis_of(t->dims[d]);
-    if (a.base != symbol || (a.num != a.den) != scaled) continue;
-    if (b->shape[d] * a.den % a.num) continue;
-    *out = b->shape[d] * a.den / a.num;
-    return true;
-  }
-  return false;
+  for (int d = 0; d < b->rank; d++)
+    env_set(ev, env_slot(ev, sym_name(ir_param_symbol(ev->k, i, "SIZE", d))), b->shape[d]);
 }
 
 static bool bind_dynamic(Eval *ev, const Sym *symbol, Span at) {
-  int64_t size;
-  for (int scaled = 0; scaled < 2; scaled++)
-    for (int i = 0; i < kernel_given(ev->k); i++)
-      if (size_in_tensor(ev, i, symbol, scaled, &size)) {
-        env_set(ev, env_slot(ev, sym_name(symbol)), size);
-        return true;
-      }
+  int64_t value;
+  ev->at = at;
+  const Sym *size = ir_symbol_size(ev->k, symbol);
+  if (size && !expr_value(ev, size, &value)) return false;
+  if (size) return env_set(ev, env_slot(ev, sym_name(symbol)), value), true;
   for (int i = 0; i < ev->k->params.n; i++)
     if (ev->k->params.at[i].binds == symbol) return true;
-  ev->at = at;
   eval_fail(ev, DIAG_E0103, "dynamic symbol `%s` is not a dimension of any argument",
             sym_name(symbol));
   eval_hint(ev, "give it a value in `subs`");
@@ -59,30 +48,12 @@ static bool bind_dynamic(Eval *ev, const Sym *symbol, Span at) {
 
 static bool check_size(Eval *ev, int i, int d) {
   const Type *t = param_type(ev, i);
-  int64_t found = ev->args[i].buffer->shape[d], expected;
+  int64_t expected;
   if (t->layout && !t->layout[d]) return true; /* the tensor's own */
   if (t->layout ? !expr_value(ev, t->layout[d], &expected)
                 : !place_dim_size(ev, t->dims[d], &expected))
     return false;
-  if (found == expected) return true;
-  return eval_fail(ev, DIAG_E0702, "argument `%s` has size %lld along `%s`, expected %lld",
-                   param_name(ev, i), (long long)found, eval_text(ev, t->dims[d]),
-                   (long long)expected);
-}
-
-static bool check_tensor(Eval *ev, int i) {
-  const Type *t = param_type(ev, i);
-  const EvalBuffer *b = ev->args[i].buffer;
-  if (!b)
-    return eval_fail(ev, DIAG_E0702, "argument `%s` is not a tensor, expected %s",
-                     param_name(ev, i), type_text(ev->cx->diags.arena, ev->cx, t));
-  if (b->rank != t->rank)
-    return eval_fail(ev, DIAG_E0702, "argument `%s` has rank %d, expected %d", param_name(ev, i),
-                     b->rank, t->rank);
-  if (!dtype_accepts(t->dtype, b->dtype))
-    return eval_fail(ev, DIAG_E0702, "argument `%s` has elements of %s, expected %s",
-                     param_name(ev, i), dtype_info[b->dtype].name, dtype_info[t->dtype].name);
-  return true;
+  return arg_has_size(ev->k, i, ev->args[i].buffer, d, expected);
 }
 
 static Memory *memory_of(Eval *ev, int i) {
@@ -133,7 +104,9 @@ static bool bind_symbols(Eval *ev) {
   for (int i = 0; i < kernel_given(ev->k); i++) {
     const Type *t = param_type(ev, i);
     ev->at = ev->k->params.at[i].at;
-    if (t->kind == TYPE_mem ? !check_tensor(ev, i) : !bind_scalar(ev, i)) return false;
+    if (t->kind == TYPE_mem ? !arg_is_tensor(ev->k, i, ev->args[i].buffer) : !bind_scalar(ev, i))
+      return false;
+    if (t->kind == TYPE_mem) set_sizes(ev, i);
   }
   for (int i = 0; i < ev->k->constraints.n; i++) {
     const Constraint *c = &ev->k->constraints.at[i];

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/sim/arg_check.h"
 #include "backend/sim/sim_state.h"
 #include "ir/access.h"
 #include "ir/alloc_layout.h"
@@ -83,8 +84,7 @@ static bool bind_rows(Sim *s, bool later) {
   return true;
 }
 
-/* A dimension that is not bound has the size the tensor has; $SIZE_a_0 and $STRIDE_a_0 are those of
- * %a. */
+/* $SIZE_a_0 and $STRIDE_a_0 are those of %a. */
 static void bind_shape(Sim *s, int i) {
   const Type *t = s->k->body->args[i]->type;
   const EvalBuffer *b = s->args[i].buffer;
@@ -94,14 +94,44 @@ static void bind_shape(Sim *s, int i) {
   define(s, base, (int64_t)((uintptr_t)b->data % 256));
   for (int d = 0; d < t->rank && d < b->rank; d++) {
     char name[128];
-    const char *dim = sym_name(t->dims[d]);
-    bool follows = kernel_constraint(s->k, CONSTRAINT_bind, t->dims[d]);
-    if (dim && !follows && !symbol_called(s, dim)->known) define(s, dim, b->shape[d]);
     snprintf(name, sizeof name, "$STRIDE_%s_%d", s->k->params.at[i].name, d);
     define(s, name, b->strides[d]);
     snprintf(name, sizeof name, "$SIZE_%s_%d", s->k->params.at[i].name, d);
     define(s, name, b->shape[d]);
   }
+}
+
+/* A symbol that is not bound has the size that a tensor says. */
+static bool bind_sizes(Sim *s, const Sym *e, Span at) {
+  int n = e ? sym_free_symbols(e, NULL, 0) : 0;
+  const Sym **symbols = ARENA_ARRAY(s->home, const Sym *, n + 1);
+  if (n) sym_free_symbols(e, symbols, n);
+  for (int i = 0; i < n; i++) {
+    int64_t v;
+    if (symbol_called(s, sym_name(symbols[i]))->known ||
+        kernel_constraint(s->k, CONSTRAINT_bind, symbols[i]))
+      continue;
+    const Sym *size = ir_symbol_size(s->k, symbols[i]);
+    if (size && !launch_value(s, size, at, &v)) return false;
+    if (size) define(s, sym_name(symbols[i]), v);
+  }
+  return true;
+}
+
+static bool bind_shapes(Sim *s, int given) {
+  for (int i = 0; i < given; i++) {
+    bool is_memory = s->k->body->args[i]->type->kind == TYPE_mem;
+    if (is_memory && !arg_is_tensor(s->k, i, s->args[i].buffer)) return false;
+    bind_shape(s, i);
+  }
+  for (int i = 0; i < given; i++) {
+    const Type *t = s->k->body->args[i]->type;
+    Span at = s->k->params.at[i].at;
+    for (int d = 0; t->kind == TYPE_mem && d < t->rank; d++)
+      if (!bind_sizes(s, t->dims[d], at) || (t->layout && !bind_sizes(s, t->layout[d], at)))
+        return false;
+  }
+  return true;
 }
 
 /* Arguments that no caller gives: tensors of debug logs, as large as their dims say. */
@@ -217,39 +247,22 @@ static void finish_geometry(Buffer *b) {
 }
 
 /* Sizes that are not known (of an empty kernel's dims, say) are the tensor's own. */
-static bool check_size(Sim *s, const Param *p, const Type *t, const EvalBuffer *b, int d) {
-  const Constraint *device = kernel_constraint(s->k, CONSTRAINT_device, t->dims[d]);
-  const Sym *size = t->layout ? t->layout[d] : device ? device->size : t->dims[d];
+static bool check_size(Sim *s, int param, int d) {
+  const Type *t = s->k->body->args[param]->type;
+  const Sym *size = t->layout ? t->layout[d] : t->dims[d];
   int64_t expected;
   if (!size || !has_value(s, size)) return true;
   size = sym_ceil(s->cx->sym, size);
-  if (!size || !launch_value(s, size, p->at, &expected)) return false;
-  if (b->shape[d] == expected) return true;
-  return fail_setup(s, DIAG_E0702, p->at, "argument `%s` has size %lld along `%s`, expected %lld",
-                    p->name, (long long)b->shape[d], sym_text(s->cx->diags.arena, t->dims[d]),
-                    (long long)expected);
-}
-
-static bool check_tensor(Sim *s, const Param *p, const Type *t, const EvalBuffer *b) {
-  if (!b)
-    return fail_setup(s, DIAG_E0702, p->at, "argument `%s` is not a tensor, expected %s", p->name,
-                      type_text(s->cx->diags.arena, s->cx, t));
-  if (b->rank != t->rank)
-    return fail_setup(s, DIAG_E0702, p->at, "argument `%s` has rank %d, expected %d", p->name,
-                      b->rank, t->rank);
-  if (!dtype_accepts(t->dtype, b->dtype))
-    return fail_setup(s, DIAG_E0702, p->at, "argument `%s` has elements of %s, expected %s",
-                      p->name, dtype_info[b->dtype].name, dtype_info[t->dtype].name);
-  for (int d = 0; d < t->rank; d++)
-    if (!check_size(s, p, t, b, d)) return false;
-  return true;
+  return size && launch_value(s, size, s->k->params.at[param].at, &expected) &&
+         arg_has_size(s->k, param, s->args[param].buffer, d, expected);
 }
 
 static bool bind_tensor(Sim *s, int i) {
   const Value *v = s->k->body->args[i];
   const EvalBuffer *from = s->args[i].buffer;
   const Param *p = &s->k->params.at[i];
-  if (!check_tensor(s, p, v->type, from)) return false;
+  for (int d = 0; d < v->type->rank; d++)
+    if (!check_size(s, i, d)) return false;
   Buffer *b = buffer_new(s, p->name, v->type);
   b->data = from->data;
   for (int d = 0; d < b->rank; d++) {
@@ -534,8 +547,7 @@ bool setup(Sim *s, int nargs) {
   for (Op *op = ir_first(k); op; op = ir_next(op)) s->ops[op->id].op = op;
   bind_scalars(s);
   if (!bind_rows(s, false)) return false;
-  for (int i = 0; i < given; i++) bind_shape(s, i);
-  if (!bind_rows(s, true) || !open_logs(s, given)) return false;
+  if (!bind_shapes(s, given) || !bind_rows(s, true) || !open_logs(s, given)) return false;
   if (!read_launch(s) || !check_assumptions(s)) return false;
   for (int i = 0; i < k->params.n; i++)
     if (k->body->args[i]->type->kind == TYPE_mem && !bind_tensor(s, i)) return false;

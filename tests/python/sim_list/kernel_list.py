@@ -13,13 +13,19 @@ import pytest
 
 import cases_attention
 import cases_gemm
+import cases_launch
 import cases_rows
 
 FULL = bool(os.environ.get("TEST_FULL"))
 TARGETS = ("gfx942", "sm_80", "sm_90a", "toy8")
 OTHER_CHIPS = ("gfx90a", "gfx950", "gfx1100", "gfx1201", "gfx1250")  # only data: one size each
 SCHEDULES = ("round", "reverse", "random")
-EVERY_CASE = [*cases_rows.CASES, *cases_gemm.CASES, *cases_attention.CASES]
+EVERY_CASE = [
+    *cases_rows.CASES,
+    *cases_gemm.CASES,
+    *cases_attention.CASES,
+    *cases_launch.CASES,
+]
 CASES = [case for case in EVERY_CASE if FULL or not case.full]
 
 # What does not work: patterns of case and target, the diagnostic's code, the reason, and the sizes

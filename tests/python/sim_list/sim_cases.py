@@ -35,6 +35,8 @@ class Case:
     dynamic     dimensions whose sizes are taken from the tensors at the call
     fit         the nearest sizes that the kernel is written for
     exact       no rounding at all is expected
+    roomy       tensors go on behind the sizes: a read without its bound is no fault that shows
+    options     further fields of WaveCompileOptions
     """
 
     name: str
@@ -48,6 +50,8 @@ class Case:
     dynamic: tuple = ()
     fit: Callable[[dict], dict] = lambda sizes: sizes
     exact: bool = False
+    roomy: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
     tolerance: float | None = None
     full: bool = False  # only in `make test-full`
 
@@ -75,6 +79,7 @@ class Case:
             subs=self.symbols(sizes),
             target=target,
             dynamic_symbols=list(self.dynamic),
+            **self.options,
         )
         return wave_compile(options, self.make())
 

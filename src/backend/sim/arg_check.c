@@ -1,0 +1,27 @@
+/* arg_check.c: see arg_check.h. The runtime says the same of compiled kernels (launch_check.c). */
+#include "backend/sim/arg_check.h"
+
+#include "ir/dtype.h"
+
+#define WRONG(k, param, ...)                                                                       \
+  (diag_add(&(k)->cx->diags, DIAG_E0702, (k)->params.at[param].at, __VA_ARGS__) == NULL)
+
+bool arg_is_tensor(Kernel *k, int param, const EvalBuffer *b) {
+  const Type *t = k->body->args[param]->type;
+  const char *name = k->params.at[param].name, *type = type_text(k->cx->diags.arena, k->cx, t);
+  if (!b) return WRONG(k, param, "argument `%s` is not a tensor, expected %s", name, type);
+  if (b->rank != t->rank)
+    return WRONG(k, param, "argument `%s` has rank %d, expected %d: %s", name, b->rank, t->rank,
+                 type);
+  return dtype_accepts(t->dtype, b->dtype) ||
+         WRONG(k, param, "argument `%s` has elements of %s, expected %s", name,
+               dtype_info[b->dtype].name, type);
+}
+
+bool arg_has_size(Kernel *k, int param, const EvalBuffer *b, int d, int64_t expected) {
+  const Type *t = k->body->args[param]->type;
+  return b->shape[d] == expected ||
+         WRONG(k, param, "argument `%s` has size %lld along `%s`, expected %lld",
+               k->params.at[param].name, (long long)b->shape[d],
+               sym_text(k->cx->diags.arena, t->dims[d]), (long long)expected);
+}

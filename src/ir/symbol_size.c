@@ -1,0 +1,62 @@
+/* symbol_size.c: what a launch takes for a symbol that no row gives a value: the size of a tensor.
+ *
+ *     %x: mem<S, N, f32, layout(_, _)>, %y: mem<S, K/32, f32>, %z: mem<S, K, f32>
+ *
+ * S is $SIZE_y_0: %x may be larger or smaller, its layout says. K is $SIZE_z_1 and not
+ * 32*$SIZE_y_1: a dimension that is the symbol itself comes before one that is a multiple. N is
+ * $SIZE_x_1, for no other tensor has it; of several such tensors the smallest counts, so that all
+ * of them have an element for each coordinate. */
+#include <string.h>
+
+#include "ir/ir.h"
+
+/* Spellings count: a symbol may be known to be non-negative in one place and not in another. */
+static bool is_multiple_of(const Sym *e, const Sym *symbol, int64_t *num, int64_t *den) {
+  const Sym *base;
+  return e && sym_scaled_symbol(e, &base, num, den) &&
+         strcmp(sym_name(base), sym_name(symbol)) == 0;
+}
+
+/* What the size along dim d is: NULL where the tensor may have any. */
+static const Sym *size_said(const Type *t, int d) { return t->layout ? t->layout[d] : t->dims[d]; }
+
+/* The symbol's value, where `size` is the symbol times num/den. */
+static const Sym *unscaled(SymCtx *sym, const Sym *size, int64_t num, int64_t den) {
+  const Sym *value = sym_mul(sym, size, sym_rational(sym, den, num));
+  return value && num != 1 ? sym_floor(sym, value) : value;
+}
+
+/* The first tensor whose size says it: exactly, or as a multiple. */
+static const Sym *said_size(const Kernel *k, const Sym *symbol, bool scaled) {
+  for (int i = 0; i < kernel_given(k); i++) {
+    const Type *t = k->body->args[i]->type;
+    for (int d = 0; t->kind == TYPE_mem && d < t->rank; d++) {
+      int64_t num, den;
+      if (is_multiple_of(size_said(t, d), symbol, &num, &den) && (num != den) == scaled)
+        return unscaled(k->cx->sym, ir_param_symbol(k, i, "SIZE", d), num, den);
+    }
+  }
+  return NULL;
+}
+
+/* The smallest of the tensors that may have any size. */
+static const Sym *free_size(const Kernel *k, const Sym *symbol) {
+  SymCtx *sym = k->cx->sym;
+  const Sym *least = NULL;
+  for (int i = 0; i < kernel_given(k); i++) {
+    const Type *t = k->body->args[i]->type;
+    for (int d = 0; t->kind == TYPE_mem && d < t->rank; d++) {
+      int64_t num, den;
+      if (size_said(t, d) || !is_multiple_of(t->dims[d], symbol, &num, &den)) continue;
+      const Sym *size = unscaled(sym, ir_param_symbol(k, i, "SIZE", d), num, den);
+      least = least && size ? sym_min(sym, least, size) : size;
+    }
+  }
+  return least;
+}
+
+const Sym *ir_symbol_size(const Kernel *k, const Sym *symbol) {
+  const Sym *size = said_size(k, symbol, false);
+  if (!size) size = said_size(k, symbol, true);
+  return size ? size : free_size(k, symbol);
+}

@@ -1,0 +1,107 @@
+"""Kernels whose tensors, assumptions or sizes are not what the symbols alone would say."""
+
+import numpy as np
+
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from number_formats import wave_type
+from sim_cases import Case, Tensor
+from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
+
+M, N, K = tkl.sym.M, tkl.sym.N, tkl.sym.K
+
+
+def free(rank):
+    return tkl.MemoryLayout(shape=[None] * rank)
+
+
+# ---- free layouts --------------------------------------------------------------------------------
+
+
+def free_copy(dtype, bm, bn, more, dynamic):
+    """A tensor that has `more` rows and columns than its symbols say; fewer if negative."""
+    t = wave_type(dtype)
+
+    def make():
+        @tkw.wave(
+            [
+                tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: bm, N: bn}),
+                tkw.WorkgroupConstraint(M, bm, 1),
+                tkw.WorkgroupConstraint(N, bn, 0),
+            ]
+        )
+        def free_copy(a: tkl.Memory[M, N, G, t, free(2)], b: tkl.Memory[M, N, G, t]):
+            tkw.write(tkw.read(a), b)
+
+        return free_copy
+
+    def reference(a, M, N, **_):
+        full = np.zeros((M, N))
+        full[: a.shape[0], : a.shape[1]] = a[:M, :N]
+        return full
+
+    return Case(
+        f"free_copy_{dtype}_{bm}x{bn}_by{more}" + "_dynamic" * dynamic,
+        make,
+        around={M: bm, N: bn},
+        inputs=(Tensor(dtype, (M + more, N + more)),),
+        outputs=(Tensor(dtype, (M, N)),),
+        reference=reference,
+        dynamic=(M, N) if dynamic else (),
+        exact=True,
+        roomy=more > 0,
+    )
+
+
+def free_gemm(bm, bn, bk, more, dynamic):
+    """Operands with room for a larger batch."""
+
+    def make():
+        @tkw.wave(
+            [
+                tkw.HardwareConstraint(threads_per_wave=64, mma_type=tkw.MMAType.F32_16x16x16_F16),
+                tkw.WorkgroupConstraint(M, bm, 0),
+                tkw.WorkgroupConstraint(N, bn, 1),
+                tkw.TilingConstraint(K, bk),
+                tkw.WaveConstraint(M, bm // 2),
+                tkw.WaveConstraint(N, bn // 2),
+            ]
+        )
+        def free_gemm(
+            a: tkl.Memory[M, K, G, tkl.f16, free(2)],
+            b: tkl.Memory[N, K, G, tkl.f16],
+            c: tkl.Memory[M, N, G, tkl.f32],
+        ):
+            zero = tkl.Register[M, N, tkl.f32](0.0)
+
+            @tkw.iterate(K, init_args=[zero])
+            def product(acc):
+                return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+            tkw.write(product, c)
+
+        return free_gemm
+
+    def reference(a, b, M, K, **_):
+        a = a[:M, :K]
+        return a @ b.T, np.abs(a) @ np.abs(b).T
+
+    return Case(
+        f"free_gemm_t{bm}x{bn}x{bk}_by{more}" + "_dynamic" * dynamic,
+        make,
+        around={M: bm, N: bn, K: bk},
+        inputs=(Tensor("f16", (M + more, K + more)), Tensor("f16", (N, K))),
+        outputs=(Tensor("f32", (M, N)),),
+        reference=reference,
+        dynamic=(M, N, K) if dynamic else (),
+        roomy=more > 0,
+    )
+
+
+CASES = [
+    free_copy("f32", 4, 64, 5, dynamic=True),
+    free_copy("f16", 3, 48, 8, dynamic=False),
+    free_copy("f32", 2, 64, -1, dynamic=True),
+    free_gemm(64, 64, 32, 8, dynamic=True),
+    free_gemm(32, 48, 16, 3, dynamic=False),
+]

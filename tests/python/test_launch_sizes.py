@@ -1,0 +1,209 @@
+"""Which sizes a launch takes for symbols, and tensors that are larger or smaller than those."""
+
+import numpy as np
+import pytest
+
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from wave_lang import CompileError, WaveCompileOptions, wave_compile
+from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
+
+S, M, N, K = tkl.sym.S, tkl.sym.M, tkl.sym.N, tkl.sym.K
+TARGETS = ["eval", "cpu", "sim:sm_90a", "sim:sm_80", "sim:gfx942"]
+everywhere = pytest.mark.parametrize("target", TARGETS)
+
+
+def free(rank):
+    return tkl.MemoryLayout(shape=[None] * rank)
+
+
+def compiled(kernel, target, dynamic=(), subs={}, **options):
+    o = WaveCompileOptions(subs=subs, dynamic_symbols=list(dynamic), target=target, **options)
+    return wave_compile(o, kernel)
+
+
+def numbers(*shape, dtype="f4", seed=0):
+    return np.random.default_rng(seed).integers(-8, 9, shape).astype(dtype)
+
+
+# ---- tensors with a free layout
+
+
+def tiles(m=4, n=32):
+    return [
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: m, N: n}),
+        tkw.WorkgroupConstraint(M, m, 1),
+        tkw.WorkgroupConstraint(N, n, 0),
+    ]
+
+
+@tkw.wave(tiles())
+def free_first(x: tkl.Memory[M, N, G, tkl.f32, free(2)], y: tkl.Memory[M, N, G, tkl.f32]):
+    tkw.write(tkw.read(x) + 1.0, y)
+
+
+@tkw.wave(tiles())
+def free_last(x: tkl.Memory[M, N, G, tkl.f32], y: tkl.Memory[M, N, G, tkl.f32, free(2)]):
+    tkw.write(tkw.read(x) + 1.0, y)
+
+
+@everywhere
+@pytest.mark.parametrize("dynamic", [(M, N), (M,), ()])
+@pytest.mark.parametrize("larger", [(7, 77), (3, 77), (7, 45)])
+def test_free_operand_is_larger(target, dynamic, larger):
+    """Its symbols are those of the other tensor, whatever comes first."""
+    bound = {s: v for s, v in ((M, 3), (N, 45)) if s not in dynamic}
+    x, y = numbers(*larger), np.zeros((3, 45), "f4")
+    compiled(free_first, target, dynamic, bound)(x, y)
+    assert np.array_equal(y, x[:3, :45] + 1)
+    x, y = numbers(3, 45), np.zeros(larger, "f4")
+    compiled(free_last, target, dynamic, bound)(x, y)
+    want = np.zeros(larger, "f4")
+    want[:3, :45] = x + 1
+    assert np.array_equal(y, want)
+
+
+@everywhere
+def test_free_operand_is_smaller(target):
+    """Elements outside of it are 0 when read and are not written."""
+    x, y = numbers(2, 40), np.full((3, 45), 9, "f4")
+    compiled(free_first, target, (M, N))(x, y)
+    assert np.array_equal(y, np.pad(x, ((0, 1), (0, 5))) + 1)
+    x, room = numbers(3, 45), np.full((4, 40), 9, "f4")
+    compiled(free_last, target, (M, N))(x, room[1:3])
+    assert np.array_equal(room[1:3], x[:2, :40] + 1)
+    assert (room[[0, 3]] == 9).all()
+
+
+@everywhere
+def test_only_free_tensors(target):
+    """The smallest counts: each has an element for every coordinate."""
+
+    @tkw.wave(tiles())
+    def add(
+        x: tkl.Memory[M, N, G, tkl.f32, free(2)],
+        y: tkl.Memory[M, N, G, tkl.f32, free(2)],
+        z: tkl.Memory[M, N, G, tkl.f32, free(2)],
+    ):
+        tkw.write(tkw.read(x) + tkw.read(y), z)
+
+    x, y, z = numbers(9, 40), numbers(5, 50, seed=1), np.zeros((7, 60), "f4")
+    compiled(add, target, (M, N))(x, y, z)
+    want = np.zeros_like(z)
+    want[:5, :40] = x[:5] + y[:, :40]
+    assert np.array_equal(z, want)
+
+
+@everywhere
+@pytest.mark.parametrize("which", ["a", "b", "c", "abc"])
+def test_free_operands_of_a_product(target, which):
+    """Scratch of the largest batch: rows behind the symbol's are neither read nor written."""
+
+    def memory(name, *dims):
+        dtype = tkl.f32 if name == "c" else tkl.f16
+        return tkl.Memory[(*dims, G, dtype, *([free(2)] if name in which else []))]
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, mma_type=tkw.MMAType.F32_16x16x16_F16),
+            tkw.WorkgroupConstraint(M, 32, 0),
+            tkw.WorkgroupConstraint(N, 32, 1),
+            tkw.TilingConstraint(K, 16),
+            tkw.WaveConstraint(M, 16),
+        ]
+    )
+    def gemm(a: memory("a", M, K), b: memory("b", N, K), c: memory("c", M, N)):
+        zero = tkl.Register[M, N, tkl.f32](0.0)
+
+        @tkw.iterate(K, init_args=[zero])
+        def product(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+        tkw.write(product, c)
+
+    m, n, k = 35, 17, 39
+    pad = lambda name, *shape: [v + 8 * (name in which) for v in shape]  # noqa: E731
+    a, b = numbers(*pad("a", m, k), dtype="f2"), numbers(*pad("b", n, k), dtype="f2", seed=1)
+    c = np.full(pad("c", m, n), 9, "f4")
+    if which == "abc":  # nothing but free ones: the smallest
+        m, n, k = (min(x) for x in ((len(a), len(c)), (len(b), c.shape[1]), (a.shape[1], b.shape[1])))
+    compiled(gemm, target, (M, N, K))(a, b, c)
+    want = np.full_like(c, 9)
+    want[:m, :n] = a[:m, :k].astype("f8") @ b[:n, :k].astype("f8").T
+    assert np.array_equal(c, want)
+
+
+@everywhere
+def test_element_behind_the_symbol(target):
+    """Offsets of S + 1 elements: the next one is read through a mapping, and is the real one."""
+    i = tkw.IndexMapping.iterator(0)
+    following = tkw.IndexMapping(num_iterators=1, inputs={S: i + 1}, outputs={S: i})
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={S: 64}),
+            tkw.WorkgroupConstraint(S, 64, 0),
+        ]
+    )
+    def lengths(
+        offsets: tkl.Memory[S, G, tkl.i32, free(1)], length: tkl.Memory[S, G, tkl.i32]
+    ):
+        tkw.write(tkw.read(offsets, mapping=following) - tkw.read(offsets), length)
+
+    offsets = np.cumsum(np.arange(71), dtype="i4")
+    got = np.zeros(70, "i4")
+    compiled(lengths, target, (S,))(offsets, got)
+    assert np.array_equal(got, np.diff(offsets))
+
+
+@everywhere
+def test_size_as_a_multiple(target):
+    """A tensor of 2*M rows says what M is, if no other does; an odd size is a mistake."""
+
+    @tkw.wave(tiles())
+    def pairs(x: tkl.Memory[2 * M, N, G, tkl.f32], y: tkl.Memory[M, N, G, tkl.f32, free(2)]):
+        tkw.write(tkl.Register[M, N, tkl.f32](3.0), y)
+
+    kernel = compiled(pairs, target, (M, N))
+    y = np.zeros((9, 40), "f4")
+    kernel(numbers(10, 33), y)
+    assert (y[:5, :33] == 3).all() and y.sum() == 3 * 5 * 33
+    with pytest.raises(CompileError, match="E0702.*`x` has size 11 along `2\\*M`, expected 10"):
+        kernel(numbers(11, 33), y)
+
+
+@everywhere
+def test_symbols_that_are_set_have_no_size(target):
+    """What the kernel sets does not change how large the tensors are."""
+
+    @tkw.wave(tiles())
+    def shorter(x: tkl.Memory[M, N, G, tkl.f32, free(2)], y: tkl.Memory[M, N, G, tkl.f32]):
+        tkw.set_symbol(M, tkw.scalar(2, tkl.i32))
+        tkw.write(tkw.read(x), y)
+
+    x, y = numbers(9, 40), np.zeros((4, 40), "f4")
+    compiled(shorter, target, (M, N))(x, y)
+    assert np.array_equal(y[:2], x[:2]) and not y[2:].any()
+
+
+# ---- several devices
+
+
+@everywhere
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_several_devices_are_refused(target, dynamic):
+    """A dimension of which one device has a part: nothing is computed by halves."""
+    part = tkl.sym.PART
+    constraints = [*tiles(), tkw.DeviceConstraint(M, part, 0)]
+
+    @tkw.wave(constraints)
+    def copy(x: tkl.Memory[M, N, G, tkl.f32], y: tkl.Memory[M, N, G, tkl.f32]):
+        tkw.write(tkw.read(x), y)
+
+    bound = {part: 5, N: 40} | ({} if dynamic else {M: 10})
+    with pytest.raises(CompileError, match="E0215.*`M` is cut over several devices") as error:
+        compiled(copy, target, (M,) if dynamic else (), bound, num_devices=2)
+    assert error.value.diagnostics[0].line  # of the constraint
+    x, y = numbers(10, 40), np.zeros((10, 40), "f4")
+    compiled(copy, target, (M,) if dynamic else (), bound | {part: M if dynamic else 16})(x, y)
+    assert np.array_equal(x, y)
