@@ -11,7 +11,8 @@
 
 [[X:regex]] binds, [[X]] repeats, {{regex}} matches; the rest is literal, spaces match any spaces.
 ERROR (also WARNING, REMARK) blames its own line, or, alone on a line, the next one; it implies
-`not`, and an error that nobody expects fails the test. A file x.golden beside x.wave holds the
+`not`, and an error that nobody expects fails the test; what several commands report alike is
+expected once. A file x.golden beside x.wave holds the
 whole expected output; --bless rewrites it.
 
     tools/wcheck.py [--wavec PATH] [--bless] [--filter WORD] FILE_OR_FOLDER...
@@ -82,7 +83,7 @@ def check_output(checks, text):
             bound.update(found.groupdict())
 
 
-def check_blame(blames, text):
+def check_blame(blames, text, repeated):
     reports = [(int(n), sev, code, message) for n, sev, code, message in REPORT.findall(text)]
     for number, severity, code, words in blames:
         hit = [
@@ -90,9 +91,12 @@ def check_blame(blames, text):
         ]
         if not hit:
             raise Failure(
-                f"line {number[0]}: no {severity}[{code}] {words}\nthe output was:\n{text}"
+                f"line {number[-1]}: no {severity}[{code}] {words}\nthe output was:\n{text}"
             )
-        reports.remove(hit[0])
+        # Several commands may each report the same.
+        reports = [r for r in reports if not repeated or r[:3] != hit[0][:3]]
+        if not repeated:
+            reports.remove(hit[0])
     for number, severity, code, message in reports:
         if severity == "error" and blames:
             raise Failure(f"line {number}: unexpected error[{code}]: {message}")
@@ -122,21 +126,24 @@ def run(command, path, scratch, wavec, must_fail):
 
 
 def run_test(path, wavec, bless):
-    commands, checks, blames = [], [], []
+    commands, checks, blames, above = [], [], [], 0
     for number, line in enumerate(open(path, encoding="utf-8"), 1):
         if directive := DIRECTIVE.match(line):
             kind, rest = directive.groups()
             commands.append(rest) if kind == "RUN" else checks.append((number, kind, rest))
         elif blame := BLAME.search(line):
             alone = line[: blame.start()].strip() == ""
-            blames.append(
-                ((number + 1, number) if alone else (number,), blame[1].lower(), blame[2], blame[3])
-            )
+            above = above + 1 if alone else 0
+            blames.append(([number], blame[1].lower(), blame[2], blame[3]))
+            continue
+        for blamed in blames[len(blames) - above :]:  # the lines above blame this one
+            blamed[0].append(number)
+        above = 0
     must_fail = any(severity == "error" for _, severity, _, _ in blames)
     with tempfile.TemporaryDirectory() as folder:
         scratch = os.path.join(folder, "scratch.wave")
         text = "".join(run(c, path, scratch, wavec, must_fail) for c in commands or ["wavec %s"])
-    check_blame(blames, text)
+    check_blame(blames, text, len(commands) > 1)
     check_output(checks, text)
     golden = os.path.splitext(path)[0] + ".golden"
     if os.path.exists(golden):
