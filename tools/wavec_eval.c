@@ -86,6 +86,13 @@ static bool has_value(const wv_kernel *k, wv_expr symbol) {
   return false;
 }
 
+/* A number stands for a tensor that is full of it. */
+static bool is_number(const char *text, double *number) {
+  char *end;
+  *number = strtod(text, &end);
+  return end != text && !*end;
+}
+
 static void push_size(WordList *set, const char *symbol, int64_t size) {
   size_t n = strlen(symbol) + 32;
   char *word = malloc(n);
@@ -98,11 +105,12 @@ bool sizes_of_files(const Options *o, const wv_kernel *k, WordList *set) {
   const char *name;
   wv_type type;
   bool output;
+  double number;
   Array array;
   for (int i = 0; wv_kernel_param(k, i, &name, &type, &output); i++) {
     const char *path = find_word(&o->arg, name);
     if (!path || strcmp(wv_type_kind(type), "mem") != 0) continue;
-    if (npy_is_packed(wv_type_dtype(type))) continue;
+    if (npy_is_packed(wv_type_dtype(type)) || is_number(path, &number)) continue;
     if (!npy_read_shape(path, &array)) return false;
     for (int d = 0; d < array.rank && d < wv_type_rank(type); d++) {
       wv_expr extent = wv_type_extent(type, d), e = extent ? extent : wv_type_dim(type, d);
@@ -155,6 +163,13 @@ static bool make_array(const Call *c, Argument *a, uint64_t seed) {
   return true;
 }
 
+static bool fill_array(const Call *c, Argument *a, double number) {
+  if (!make_array(c, a, 0)) return false;
+  for (int64_t i = 0, n = elements_of(&a->array); i < n; i++)
+    wv_data_set(a->dtype, a->array.data, i, number);
+  return true;
+}
+
 /* The bytes of packed elements, in whatever shape, are those of a tensor of known size. */
 static bool shape_packed(const Call *c, Argument *a, const char *path) {
   size_t found = a->array.bytes;
@@ -195,7 +210,11 @@ static bool make_argument(const Call *c, int i, uint64_t seed, wv_arg *out) {
     out->integer = (int64_t)out->number;
     return true;
   }
-  if (!(given ? read_array(c, a, given) : make_array(c, a, seed))) return false;
+  double number;
+  bool made = !given                      ? make_array(c, a, seed)
+              : is_number(given, &number) ? fill_array(c, a, number)
+                                          : read_array(c, a, given);
+  if (!made) return false;
   a->buffer = (wv_buffer){a->array.data, a->dtype, a->array.rank, a->array.shape, a->array.strides};
   out->buffer = &a->buffer;
   return true;

@@ -47,9 +47,9 @@ static const Option options[] = {
      "--list=targets, with every check; sim: on gfx942; cpu: on this machine's processor; cuda, "
      "sm_90a: on a GPU"},
     {"arg", "NAME=VALUE", LIST(arg), BOTH, NULL,
-     "an argument: a .npy file in any order of dimensions, or a number for a scalar; types that "
-     "NumPy "
-     "lacks (bf16, f8e4m3fn) are integers of their width there"},
+     "an argument: a .npy file in any order of dimensions, or a number, for a scalar or for every "
+     "element of a tensor; types that NumPy lacks (bf16, f8e4m3fn) are integers of their width in "
+     "the file"},
     {"seed", "N", WORD(seed), BOTH, NULL, "for arguments that are not given (default 1)"},
     {"out", "NAME=FILE", LIST(out), RUNS, NULL, "write a tensor to a .npy file afterwards"},
     {"show", "NAME", LIST(show), RUNS, NULL, "print the elements of a tensor or log"},
