@@ -177,7 +177,7 @@ def groups(args):
     yield "unit", [[p] for p in programs("test_*")]
     if args.sanitized:
         yield "leaks", [[f"{BUILD}/wavec", "docs/example.wave", "--passes=all", "--dump=all"]]
-    for folder in ("ir", "diag", "run", "ptx", "llvm"):
+    for folder in ("ir", "diag", "run", "oracle", "ptx", "llvm"):
         files = wave_tests(f"tests/{folder}")
         command = tool("wcheck", "--wavec", f"{BUILD}/wavec", *files)
         yield f"tests/{folder}", [command] if files else []

@@ -25,6 +25,7 @@ typedef enum Feature {
 typedef struct TargetInfo {
   const char *name, *doc;
   Vendor vendor;
+  int units;               /* processors that run workgroups beside each other; 0: not known */
   int lanes, threads;      /* of a wave; most of a workgroup */
   int shared, shared_most; /* bytes */
   int banks;               /* of 4 bytes; 0: none */

@@ -129,6 +129,45 @@ def test_wrong_arguments():
         simulate("thread kernel", a, b)
 
 
+NEIGHBOUR = """
+thread kernel @next(%a: mem<M, DTYPE>, %b: mem<M, DTYPE>)
+  launch grid (1) block (32) wave 32
+  bind M = 32
+{
+  %at = expr $T0 : index
+  %from = expr Mod($T0 + BY, 32) : index
+  %x = load %a, %from : DTYPE
+  store %x, %b, %at
+}
+"""
+
+
+def neighbour(by, dtype="i32"):
+    return NEIGHBOUR.replace("BY", str(by)).replace("DTYPE", dtype)
+
+
+@pytest.mark.parametrize("schedule", ["round", "reverse", "random:5"])
+def test_arrays_that_share_memory_are_one(schedule):
+    """An array passed twice, and two parts of one that overlap; in place is not a race."""
+    whole = np.arange(40, dtype="i4")
+    for a, b, by in ((whole[:32], whole[:32], 1), (whole[:32], whole[8:], 0)):
+        with pytest.raises(SimulationError, match="E0803"):
+            simulate(neighbour(by), a, b, target="sim:sm_90a", schedule=schedule)
+    simulate(neighbour(0), whole[:32], whole[:32], target="sim:sm_90a", schedule=schedule)
+    other = np.arange(72, dtype="i4")
+    simulate(neighbour(1), other[:32], other[32:64], target="sim:sm_90a", schedule=schedule)
+
+
+def test_parts_of_elements_that_share_memory():
+    """Elements of other sizes, which begin in the middle of each other."""
+    text = neighbour(0, "i32").replace("%b: mem<M, i32>", "%b: mem<M, i8>")
+    text = text.replace("store %x", "%y = cast %x : i8\n  store %y")
+    bytes_ = np.zeros(200, "i1")
+    with pytest.raises(SimulationError, match="E0803"):
+        simulate(text, bytes_[:128].view("i4"), bytes_[3:35], target="sim:sm_90a")
+    simulate(text, bytes_[:128].view("i4"), bytes_[131:163], target="sim:sm_90a")
+
+
 def test_the_same_text_is_one_name_per_run():
     """Two texts under one name show their own lines."""
     a, b = pair()

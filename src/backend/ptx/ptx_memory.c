@@ -122,10 +122,10 @@ static const char *type_of(RegClass class) {
   return names[class];
 }
 
-/* A flag in global memory is read before what it announces and written behind it. */
+/* A flag is read before what it announces and written after it. */
 static const char *order_of(const Ptx *p, const Op *op, const Value *memory) {
   if (!op_has(op, ATTR_volatile)) return "";
-  if (ptx_is_shared(p, memory)) return ".volatile";
+  if (ptx_is_shared(p, memory)) return op->kind == OP_load ? ".acquire.cta" : ".release.cta";
   return op->kind == OP_load ? ".acquire.gpu" : ".release.gpu";
 }
 

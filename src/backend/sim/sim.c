@@ -42,6 +42,7 @@ static void start_wave(Sim *s, Group *g, int index) {
   w->undef = ARENA_ARRAY(s->gang_home, uint64_t, s->nregs);
   memset(w->undef, 0xff, sizeof *w->undef * (size_t)s->nregs);
   w->flight = ARENA_ARRAY(s->gang_home, uint32_t, s->k->nvalues + 1);
+  w->made = ARENA_ARRAY(s->gang_home, uint64_t, s->k->nvalues + 1);
   w->sym = ARENA_ARRAY(s->gang_home, int64_t, s->symbols.n * s->wave);
   for (int i = 0; i < s->symbols.n; i++)
     for (int l = 0; l < s->wave; l++) w->sym[i * s->wave + l] = s->symbols.at[i].value;
@@ -59,7 +60,7 @@ static void start_wave(Sim *s, Group *g, int index) {
 static void open_kept(const Sim *s, Group *g) {
   for (const Op *op = ir_first(s->k); op; op = ir_next(op))
     if (op->kind == OP_alloc && op_has(op, ATTR_kept))
-      memset(g->written + s->buffer[op->results[0].id]->base, 1, (size_t)alloc_bytes(op));
+      memset(g->written + s->buffer[op->results[0].id]->base, SIM_BYTE, (size_t)alloc_bytes(op));
 }
 
 static void start_group(Sim *s, Group *g, int index, const int64_t *id) {
@@ -72,13 +73,20 @@ static void start_group(Sim *s, Group *g, int index, const int64_t *id) {
   g->wave = ARENA_ARRAY(s->gang_home, Rendezvous, s->nwaves);
   g->waves = ARENA_ARRAY(s->gang_home, Wave, s->nwaves);
   for (int i = 0; i < s->nwaves; i++) start_wave(s, g, i);
+  wgmma_open(s, g);
   g->live = s->nwaves;
 }
 
 /* ---- schedules ---- */
 
+/* Workgroups start in order, when there is room for them. */
+static bool is_resident(const Wave *w) {
+  const Sim *s = w->sim;
+  return w->group->index < s->resident + s->gang.ended;
+}
+
 static bool can_run(const Wave *w) {
-  return !w->ended && !w->parked && (!w->stuck || w->tried != w->sim->events);
+  return is_resident(w) && !w->ended && !w->parked && (!w->stuck || w->tried != w->sim->events);
 }
 
 static uint64_t random_next(uint64_t *state) { /* splitmix64 */
@@ -114,6 +122,8 @@ static void end_wave(Wave *w) {
   if (--w->group->live == 0) {
     cluster_check_end(w->group);
     group_check_end(w->group);
+    wgmma_check_end(w->group);
+    s->gang.ended++;
   }
   s->events++;
 }
@@ -145,6 +155,7 @@ static void run_wave(Wave *w, uint64_t steps) {
 
 static const char *why(const Wave *w, const Op *at) {
   if (w->ended) return "has ended";
+  if (!is_resident(w)) return "has not started: its workgroup waits for others to end";
   return w->parked                  ? "waits at a barrier that is not complete"
          : at->kind == OP_mbar_wait ? "waits for a phase that is not complete"
                                     : "waits for memory that nobody changes";
@@ -195,19 +206,12 @@ static void report_deadlock(Sim *s) {
 
 /* ---- all of it ---- */
 
-static void forget_flags(Sim *s) {
-  for (int i = 0; i < s->k->params.n; i++) {
-    Buffer *b = s->buffer[s->k->body->args[i]->id];
-    if (b) b->released = (Map){0};
-  }
-}
-
 /* Runs these workgroups of the grid, live together. */
 static void run_gang(Sim *s, const int64_t (*ids)[3], int n) {
   arena_reset(s->gang_home);
   s->free_clocks = NULL;
   s->free_readers[true] = NULL;
-  forget_flags(s);
+  s->flags = (Map){0};
   s->gang = (Gang){.ngroups = n, .number = s->gang.number + 1};
   s->gang.groups = ARENA_ARRAY(s->gang_home, Group, n);
   s->nunits = s->units.all * n;

@@ -20,6 +20,7 @@ static void copy_element(const Actor *from, const Buffer *src, int64_t source, c
   Wave *w = to->w;
   if (source >= 0) shadow_read(from, src, source);
   uint64_t bits = source >= 0 ? dtype_load(src->dtype, buffer_bytes(w->group, src), source) : 0;
+  access_not_barrier(to, dst, target, true);
   shadow_write(to, dst, target, false);
   dtype_store(dst->dtype, buffer_bytes(to->home, dst), target, bits);
   mark_written(to->home, dst, target);
@@ -34,14 +35,16 @@ static int local_lane(const Wave *w, int l) {
 static void copy_lane(Wave *w, SimOp *s, int l, int64_t bytes, bool on) {
   const Op *op = s->op;
   const Buffer *dst = w->sim->buffer[op->args[0]->id], *src = w->sim->buffer[op->args[2]->id];
-  int64_t to = wave_regs(w, op->args[1])[l].i + op_imm(op, ATTR_imm);
-  int64_t from = wave_regs(w, op->args[3])[l].i + op_imm(op, ATTR_imm_from);
+  int64_t to = element_after(wave_regs(w, op->args[1])[l].i, op_imm(op, ATTR_imm));
+  int64_t from = element_after(wave_regs(w, op->args[3])[l].i, op_imm(op, ATTR_imm_from));
   uint32_t clock = op_has(op, ATTR_counted) ? w->counted : w->lane[l].copying;
   Actor a = actor_async(w, s, l, w->sim->units.copies + local_lane(w, l), clock);
-  a.async = false; /* same proxy as ordinary accesses */
+  a.proxy = false; /* the same as ordinary accesses */
   int64_t n = bytes * 8 / dtype_memory_bits(dst->dtype);
-  if (!access_inside(w, s, dst, to, l) || !access_inside(w, s, dst, to + n - 1, l)) return;
-  if (on && (!access_inside(w, s, src, from, l) || !access_inside(w, s, src, from + n - 1, l)))
+  if (!access_inside(w, s, dst, to, l) || !access_inside(w, s, dst, element_after(to, n - 1), l))
+    return;
+  if (on && (!access_inside(w, s, src, from, l) ||
+             !access_inside(w, s, src, element_after(from, n - 1), l)))
     return;
   if (!access_aligned(w, s, dst, to, bytes, l) ||
       (on && !access_aligned(w, s, src, from, bytes, l)))
@@ -53,7 +56,8 @@ static uint64_t sources_inside(Wave *w, SimOp *s, int64_t bytes, uint64_t lanes)
   const Op *op = s->op;
   const Buffer *src = w->sim->buffer[op->args[2]->id];
   int64_t first[64];
-  EACH_LANE(l, lanes) first[l] = wave_regs(w, op->args[3])[l].i + op_imm(op, ATTR_imm_from);
+  EACH_LANE(l, lanes)
+  first[l] = element_after(wave_regs(w, op->args[3])[l].i, op_imm(op, ATTR_imm_from));
   int n = (int)(bytes * 8 / dtype_memory_bits(src->dtype));
   return access_at_coords(w, s, src, first, n, lanes);
 }
@@ -99,6 +103,13 @@ Step step_async_wait(Wave *w, SimOp *s) {
   return STEP_NEXT;
 }
 
+void wait_for_copies(Wave *w) {
+  EACH_LANE(l, w->lanes) {
+    learn(&w->lane[l].done, w->lane[l].copying++);
+    learn(&w->lane[l].done, w->counted);
+  }
+}
+
 /* ---- tensor copies ---- */
 
 typedef struct Box {
@@ -139,6 +150,31 @@ static bool check_pixels(Wave *w, SimOp *s, const Box *b, int l) {
   return false;
 }
 
+/* What a tensor map can describe: rows of whole 16 bytes, boxes of up to 256 elements each way (of
+ * pixels four times as many). */
+static bool check_map(Wave *w, SimOp *s, const Box *b, int dims) {
+  const Buffer *g = b->global;
+  for (int d = 0; d < g->rank; d++) {
+    int64_t apart = g->stride[d] * g->bytes;
+    if (d == g->rank - 1 ? g->stride[d] == 1 : apart % 16 == 0) continue;
+    report(w, s, DIAG_E0806, NULL,
+           d == g->rank - 1
+               ? "the elements of a row of `%s` are %lld bytes apart: a tensor map "
+                 "needs dense rows"
+               : "rows of `%s` are %lld bytes apart: a tensor map needs multiples of 16",
+           g->name, (long long)apart);
+    return false;
+  }
+  for (int d = 0; d < dims; d++) {
+    int64_t most = b->pixels.dims && d == 0 ? 1024 : 256;
+    if (b->extent[d] <= most) continue;
+    report(w, s, DIAG_E0806, NULL, "a box of %lld elements along dimension %d: at most %lld",
+           (long long)b->extent[d], d, (long long)most);
+    return false;
+  }
+  return true;
+}
+
 /* Shared memory and offset are operands 0 and 1, the tensor is operand `at`, then coordinates. */
 static bool box_of(Wave *w, SimOp *s, int at, int l, Box *out) {
   const Op *op = s->op;
@@ -159,9 +195,9 @@ static bool box_of(Wave *w, SimOp *s, int at, int l, Box *out) {
   int64_t row = b.extent[box->n - 1] * b.shared->bytes;
   int64_t align = b.span ? 8 * b.span : 128;
   *out = b;
-  if (!check_pixels(w, s, &b, l)) return false;
+  if (!check_pixels(w, s, &b, l) || !check_map(w, s, &b, box->n)) return false;
   if (!access_inside(w, s, b.shared, offset, l) ||
-      !access_inside(w, s, b.shared, offset + b.elements - 1, l))
+      !access_inside(w, s, b.shared, element_after(offset, b.elements - 1), l))
     return false;
   if (!access_aligned(w, s, b.shared, offset, align, l)) return false;
   if (row % 16 == 0 && (!b.span || row <= b.span)) return true;
@@ -190,8 +226,8 @@ static int64_t box_pixel(const Box *b, int64_t e) {
   int channel = b->pixels.dims + 1;
   memcpy(at, b->at, sizeof at);
   im2col_walk(&b->pixels, b->global->size, e / b->extent[1], at);
-  for (int d = 0; d < b->pixels.dims; d++) at[1 + d] += b->tap[d];
-  at[channel] += e % b->extent[1];
+  for (int d = 0; d < b->pixels.dims; d++) at[1 + d] = element_after(at[1 + d], b->tap[d]);
+  at[channel] = element_after(at[channel], e % b->extent[1]);
   return global_at(b->global, at);
 }
 
@@ -199,7 +235,7 @@ static int64_t box_global(const Box *b, int64_t e) {
   int64_t at[IR_MAX_RANK];
   if (b->pixels.dims) return box_pixel(b, e);
   for (int d = b->global->rank - 1; d >= 0; d--) {
-    at[d] = b->at[d] + e % b->extent[d];
+    at[d] = element_after(b->at[d], e % b->extent[d]);
     e /= b->extent[d];
   }
   return global_at(b->global, at);
@@ -218,7 +254,9 @@ static void load_box(Wave *w, SimOp *s, int l, const Box *b, Group *home) {
   issuer.issues = true;
   Mbar *m = mbar_at(&issuer, w->sim->buffer[s->op->args[2]->id], wave_regs(w, s->op->args[3])[l].i);
   if (!m) return;
-  Actor a = actor_async(w, s, l, 0, (uint32_t)m->phase + 1);
+  m->loading = m->phase + 1;
+  m->load = s;
+  Actor a = actor_async(w, s, l, 0, (uint32_t)m->loading);
   a.unit = unit_in(home, mbar_unit(home, m));
   a.home = home;
   w->sim->stamp++;
@@ -267,6 +305,8 @@ Step step_tma_store(Wave *w, SimOp *s) {
     Actor from = actor_async(w, s, l, u->reads + local_lane(w, l), w->lane[l].bulk);
     Actor to = actor_async(w, s, l, u->writes + local_lane(w, l), w->lane[l].bulk);
     w->sim->stamp++;
+    w->lane[l].stored = w->lane[l].bulk;
+    w->lane[l].store = s;
     for (int64_t e = 0; e < b.elements; e++) {
       int64_t target = box_global(&b, e), source = box_shared(&b, e);
       if (target < 0) continue;

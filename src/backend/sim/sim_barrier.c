@@ -9,10 +9,15 @@
 
 /* ---- meetings of waves ---- */
 
+static bool sees_stores_late(const Sim *s) { return s->machine->vendor == VENDOR_AMD; }
+
+/* Where a barrier orders memory, as all do but two of AMD's, stores are waited for first. A part of
+ * a wave has been reported: it counts whole. */
 static void arrive(Wave *w, const SimOp *s, Rendezvous *r) {
+  bool bare = s->op->kind == OP_workgroup_barrier || op_has(s->op, ATTR_no_ds_wait);
   if (!r->gathering) r->gathering = clock_new(w->sim);
-  clock_release(w, w->lanes,
-                r->gathering); /* a part of a wave has been reported: it counts whole */
+  if (bare && sees_stores_late(w->sim)) clock_release_settled(w, w->lanes, r->gathering);
+  else clock_release(w, w->lanes, r->gathering);
   r->arrived += mask_count(w->lanes);
   r->op = s->op;
   w->sim->events++;
@@ -42,8 +47,20 @@ static void open_gate(Sim *s, Rendezvous *r) {
   s->events++;
 }
 
+/* A barrier counts to what the first of its threads said. */
+static bool agree(Wave *w, const SimOp *s, Rendezvous *r, int wanted) {
+  if (!r->arrived) r->wanted = wanted;
+  if (r->wanted == wanted) return true;
+  Diag *d = report(w, s, DIAG_E0805, r->op,
+                   "wave %d arrives at a barrier of %d threads, which is one of %d for others",
+                   w->index, wanted, r->wanted);
+  if (d) diag_note(&w->sim->cx->diags, d, r->op->at, "the other is here");
+  return false;
+}
+
 static Step meet(Wave *w, const SimOp *s, Rendezvous *r, int wanted, bool waits) {
   wave_whole(w, s);
+  if (!agree(w, s, r, wanted)) return STEP_NEXT;
   arrive(w, s, r);
   if (waits) park(w, r);
   if (r->arrived > wanted)
@@ -62,9 +79,9 @@ static Step meet_named(Wave *w, SimOp *s) {
   if (!wave_uniform(w, s, s->expr, &count)) return STEP_NEXT;
   if (s->peer && !wave_uniform(w, s, s->peer, &member)) return STEP_NEXT;
   bar += member;
-  if (bar < 0 || bar >= SIM_NAMED || count < 1 || count % w->sim->wave) {
+  if (bar < 1 || bar >= SIM_NAMED || count < 1 || count % w->sim->wave) { /* 0: the workgroup's */
     report(w, s, DIAG_E0805, NULL,
-           "named barrier %lld of %lld threads: ids are 0 to %d, counts whole waves",
+           "named barrier %lld of %lld threads: ids are 1 to %d, counts whole waves",
            (long long)bar, (long long)count, SIM_NAMED - 1);
     return STEP_NEXT;
   }
@@ -83,21 +100,51 @@ Step step_barrier(Wave *w, SimOp *s) {
 
 /* The halves of a split barrier meet at a named one: signal arrives, wait is satisfied when all
  * have. */
+static int split_number(const Op *op) {
+  const Attr *bar = op_attr(op, ATTR_bar);
+  return bar && bar->integer > 0 ? (int)(bar->integer % SIM_NAMED) : 0;
+}
+
+/* A wave signals and waits in turn. */
+static bool in_turn(Wave *w, const SimOp *s, bool signals) {
+  uint32_t bit = UINT32_C(1) << split_number(s->op);
+  bool did = w->signalled & bit;
+  w->signalled ^= bit;
+  if (did != signals) return true;
+  w->signalled ^= bit;
+  report(w, s, DIAG_E0805, NULL,
+         signals ? "wave %d signals a split barrier for the second time and has not waited at it"
+                 : "wave %d waits at a split barrier that it has not signalled",
+         w->index);
+  return false;
+}
+
 Step step_barrier_signal(Wave *w, SimOp *s) {
-  const Attr *bar = op_attr(s->op, ATTR_bar);
-  Rendezvous *r = &w->group->named[bar && bar->integer > 0 ? bar->integer % SIM_NAMED : 0];
   wave_whole(w, s);
-  arrive(w, s, r);
+  if (in_turn(w, s, true)) arrive(w, s, &w->group->named[split_number(s->op)]);
   return STEP_NEXT;
 }
 
 Step step_barrier_wait(Wave *w, SimOp *s) {
-  const Attr *bar = op_attr(s->op, ATTR_bar);
-  Rendezvous *r = &w->group->named[bar && bar->integer > 0 ? bar->integer % SIM_NAMED : 0];
+  Rendezvous *r = &w->group->named[split_number(s->op)];
   wave_whole(w, s);
+  if (!in_turn(w, s, false)) return STEP_NEXT;
   park(w, r);
   if (r->nparked == w->sim->nwaves && r->arrived >= w->sim->threads) open_gate(w->sim, r);
   return w->parked ? STEP_PARK : STEP_NEXT;
+}
+
+Step step_shared_barrier(Wave *w, SimOp *s) {
+  if (op_has(s->op, ATTR_wait_async)) wait_for_copies(w);
+  return step_workgroup_barrier(w, s);
+}
+
+Step step_wave_registers(Wave *w, SimOp *s) {
+  bool takes = strcmp(op_attr(s->op, ATTR_mode)->text, "take") == 0;
+  wave_whole(w, s);
+  if (takes) w->group->takes = s;
+  else w->group->gives = true;
+  return STEP_NEXT;
 }
 
 Step step_fence_proxy(Wave *w, SimOp *s) {
@@ -111,16 +158,23 @@ Step step_fence_proxy(Wave *w, SimOp *s) {
 
 /* ---- counters ---- */
 
+/* A counter counts the accesses of its kind in the order of their issue, for the whole wave: loads
+ * of global memory and direct copies, stores to it, accesses of shared memory. */
+static void wait_counter(Wave *w, const char *name, int64_t left) {
+  bool loads = strcmp(name, "load") == 0, stores = strcmp(name, "store") == 0;
+  bool shared = strcmp(name, "ds") == 0;
+  uint32_t done = loads && left < w->counted ? w->counted - (uint32_t)left : 0;
+  EACH_LANE(l, w->lanes) {
+    Lane *lane = &w->lane[l];
+    if (lane->done < done) lane->done = done;
+    if (left == 0 && (stores || shared)) lane->pending[shared] = false;
+  }
+}
+
 static void wait_counted(Wave *w, const SimOp *s) {
   const Attr *counters = op_attr(s->op, ATTR_counters);
-  for (int i = 0; counters && i < counters->n; i++) {
-    if (strcmp(counters->counts[i].name, "load") != 0) continue;
-    int64_t left = counters->counts[i].count;
-    uint32_t done = left < w->counted ? w->counted - (uint32_t)left : 0;
-    EACH_LANE(l, w->mask) {
-      if (w->lane[l].done < done) w->lane[l].done = done;
-    }
-  }
+  for (int i = 0; counters && i < counters->n; i++)
+    wait_counter(w, counters->counts[i].name, counters->counts[i].count);
 }
 
 Step step_counter_wait(Wave *w, SimOp *s) {
@@ -134,6 +188,8 @@ Step step_counter_barrier(Wave *w, SimOp *s) {
 }
 
 /* ---- mbarriers ---- */
+
+enum { MBAR_BYTES = 8, MBAR_MOST_BYTES = (1 << 20) - 1 };
 
 int mbar_unit(const Group *g, const Mbar *m) {
   return g->waves[0].sim->units.mbars + (int)(m - g->mbars.at);
@@ -157,7 +213,7 @@ static Mbar *make_mbar(Wave *w, int64_t address) {
 }
 
 static bool check_place(Wave *w, const SimOp *s, const Buffer *b, int64_t index, int lane) {
-  if (buffer_inside(b, index)) return true;
+  if (buffer_inside(b, index)) return access_aligned(w, s, b, index, MBAR_BYTES, lane);
   report(w, s, DIAG_E0801, NULL, "`%s`%s by %s is outside of its shape", b->name,
          buffer_index(w->sim, b, index), who(w, lane));
   return false;
@@ -214,6 +270,10 @@ void mbar_complete_bytes(Group *g, Mbar *m, int64_t bytes) {
   complete_phase(g, m);
 }
 
+static void mark_barrier(const Group *g, const Buffer *b, int64_t index, int how) {
+  memset(g->written + buffer_address(b, index), how, MBAR_BYTES);
+}
+
 static void init_mbar(Wave *w, SimOp *s, int l, int64_t count) {
   const Buffer *b = bar_buffer(w, s);
   int64_t index = bar_index(w, s, l);
@@ -221,7 +281,7 @@ static void init_mbar(Wave *w, SimOp *s, int l, int64_t count) {
   Actor a = actor_lane(w, s, l, false);
   w->sim->stamp++;
   shadow_write(&a, b, index, false);
-  mark_written(w->group, b, index);
+  mark_barrier(w->group, b, index, SIM_BYTE | SIM_BARRIER);
   Mbar *m = make_mbar(w, buffer_address(b, index));
   if (!m) {
     report(w, s, DIAG_E0813, NULL, "a workgroup has more than %d mbarriers", SIM_MBARS);
@@ -263,8 +323,16 @@ Step step_mbar_inval(Wave *w, SimOp *s) {
       report(w, s, DIAG_E0809, NULL, "an mbarrier is invalidated by %s in the middle of a phase",
              who(w, l));
     m->live = false;
+    mark_barrier(w->group, bar_buffer(w, s), bar_index(w, s, l), 0);
   }
   return STEP_NEXT;
+}
+
+static bool bytes_fit(Wave *w, const SimOp *s, int l, int64_t bytes) {
+  if (bytes >= 0 && bytes <= MBAR_MOST_BYTES) return true;
+  report(w, s, DIAG_E0809, NULL, "%s expects %lld bytes at an mbarrier: at most %d", who(w, l),
+         (long long)bytes, MBAR_MOST_BYTES);
+  return false;
 }
 
 Step step_mbar_expect(Wave *w, SimOp *s) {
@@ -272,7 +340,7 @@ Step step_mbar_expect(Wave *w, SimOp *s) {
   if (!wave_expr(w, s, s->expr, w->mask, bytes)) return STEP_NEXT;
   EACH_LANE(l, w->mask) {
     Mbar *m = own_mbar(w, s, l);
-    if (m) m->bytes += bytes[l];
+    if (m && bytes_fit(w, s, l, bytes[l])) m->bytes += bytes[l];
   }
   return STEP_NEXT;
 }
@@ -308,7 +376,7 @@ Step step_mbar_arrive(Wave *w, SimOp *s) {
     Mbar *m = arrival_at(&a);
     if (!m) continue;
     clock_release(w, UINT64_C(1) << l, m->gathering);
-    m->bytes += bytes[l];
+    if (bytes_fit(w, s, l, bytes[l])) m->bytes += bytes[l];
     count_arrival(&a, m);
   }
   return STEP_NEXT;
@@ -328,10 +396,13 @@ Step step_mbar_arrive_async(Wave *w, SimOp *s) {
   return STEP_NEXT;
 }
 
-/* The phase a wait is about: the first with this parity that is not before the last one waited for.
- * Phase -1 is complete from the start, so that a producer may wait on a fresh barrier. */
-static int64_t awaited_phase(const Mbar *m, int thread, int64_t parity) {
-  int64_t last = m->waited[thread];
+/* The phase a wait is about: the first with this parity that is not before the last one the thread
+ * waited for, or knows to be complete because another thread that it met has waited for it. Phase
+ * -1 is complete from the start, so that a producer may wait on a fresh barrier. */
+static int64_t awaited_phase(const Wave *w, const Mbar *m, int l, int64_t parity) {
+  int64_t last = m->waited[w->index * w->sim->wave + l];
+  int64_t known = (int64_t)clock_known(w, l, unit_in(w->group, mbar_unit(w->group, m))) - 1;
+  if (last < known) last = known;
   return ((last & 1) == (parity & 1)) ? last : last + 1;
 }
 
@@ -339,8 +410,7 @@ static int64_t awaited_phase(const Mbar *m, int thread, int64_t parity) {
 static int try_wait(Wave *w, SimOp *s, int l) {
   Mbar *m = own_mbar(w, s, l);
   if (!m) return -1;
-  int thread = w->index * w->sim->wave + l;
-  int64_t phase = awaited_phase(m, thread, wave_regs(w, s->op->args[2])[l].i);
+  int64_t phase = awaited_phase(w, m, l, wave_regs(w, s->op->args[2])[l].i);
   if (m->phase >= phase + 2) {
     report(w, s, DIAG_E0809, m->init,
            "%s waits for phase %lld of an mbarrier that is two phases ahead", who(w, l),
@@ -363,8 +433,9 @@ Step step_mbar_wait(Wave *w, SimOp *s) {
   uint64_t lanes = 0;
   EACH_LANE(l, w->mask & ~wrong) {
     Mbar *m = find_mbar(w->group, buffer_address(bar_buffer(w, s), bar_index(w, s, l)));
-    int thread = w->index * w->sim->wave + l;
-    m->waited[thread] = awaited_phase(m, thread, wave_regs(w, s->op->args[2])[l].i);
+    int64_t phase = awaited_phase(w, m, l, wave_regs(w, s->op->args[2])[l].i);
+    m->waited[w->index * w->sim->wave + l] = phase;
+    if (m->observed <= phase) m->observed = phase + 1;
     if (m != last && lanes) clock_acquire(w, lanes, last->complete), lanes = 0;
     last = m;
     if (m->complete) lanes |= UINT64_C(1) << l;
@@ -375,8 +446,36 @@ Step step_mbar_wait(Wave *w, SimOp *s) {
 
 /* ---- the end of a workgroup ---- */
 
+/* The shared memory of a workgroup that has ended may belong to another. */
+static void report_under_way(Wave *w, const SimOp *s, const char *what, const char *how) {
+  const Group *g = w->group;
+  Diag *d =
+      report(w, s, DIAG_E0818, NULL,
+             "workgroup (%lld, %lld, %lld) ends while this tensor copy may still %s its shared "
+             "memory",
+             (long long)g->id[0], (long long)g->id[1], (long long)g->id[2], what);
+  if (d) diag_hint(&w->sim->cx->diags, d, "%s", how);
+}
+
+static void check_stores_end(Wave *w) {
+  EACH_LANE(l, w->lanes) {
+    const Lane *lane = &w->lane[l];
+    if (lane->stored > lane->read)
+      report_under_way(w, lane->store, "read",
+                       "the thread that issued it executes `bulk_commit` and `bulk_wait` first");
+  }
+}
+
 void group_check_end(Group *g) {
   Wave *w = &g->waves[0];
+  if (g->takes && !g->gives)
+    report(w, g->takes, DIAG_E0807, NULL,
+           "wave %d waits for registers, and no wave of its workgroup gives any away", w->index);
+  for (int i = 0; i < w->sim->nwaves; i++) check_stores_end(&g->waves[i]);
+  for (int i = 0; i < g->mbars.n; i++)
+    if (g->mbars.at[i].loading > g->mbars.at[i].observed)
+      report_under_way(w, g->mbars.at[i].load, "write",
+                       "some thread waits for the phase of its mbarrier first");
   for (int i = 0; i < g->mbars.n; i++) {
     const Mbar *m = &g->mbars.at[i];
     if (!m->live || (m->pending == m->count && !m->bytes)) continue;

@@ -120,6 +120,23 @@ void clock_release(Wave *w, uint64_t lanes, Clock *c) {
   else EACH_LANE(l, lanes) release_own(w, l, c);
 }
 
+void clock_settle(Wave *w, int l) {
+  Lane *lane = &w->lane[l];
+  lane->settled = lane->own++;
+  lane->pending[false] = lane->pending[true] = false;
+}
+
+void clock_release_settled(Wave *w, uint64_t lanes, Clock *c) {
+  EACH_LANE(l, lanes) {
+    Lane *lane = &w->lane[l];
+    uint32_t own = lane->own;
+    if (!lane->pending[false] && !lane->pending[true]) clock_settle(w, l), own = lane->own;
+    lane->own = lane->settled;
+    clock_release(w, UINT64_C(1) << l, c);
+    lane->own = own;
+  }
+}
+
 void clock_release_copies(Wave *w, int l, Clock *c) {
   const Units *u = &w->sim->units;
   if (u->reads > u->copies)
@@ -157,18 +174,18 @@ Actor actor_async(Wave *w, const SimOp *s, int lane, int unit, uint32_t clock) {
                  .lane = lane,
                  .unit = unit_in(w->group, unit),
                  .clock = clock,
-                 .async = true};
+                 .async = true,
+                 .proxy = true};
 }
 
 /* What the lane that acts, or that issued the operation, knows of a unit. */
-static uint32_t known(const Actor *a, uint32_t unit) {
-  const Wave *w = a->w;
+uint32_t clock_known(const Wave *w, int l, uint32_t unit) {
   const Sim *s = w->sim;
-  const Lane *lane = &w->lane[a->lane];
+  const Lane *lane = &w->lane[l];
   const Units *u = &s->units;
   uint32_t shared = lane->known ? lane->known->at[unit] : 0;
   if (unit / (uint32_t)u->all != (uint32_t)w->group->index) return shared;
-  int local = (int)unit % u->all, self = local_unit(w, a->lane);
+  int local = (int)unit % u->all, self = local_unit(w, l);
   if (local == self) return UINT32_MAX; /* program order; the issue orders what came before it */
   uint32_t own = local == u->copies + self                             ? lane->done
                  : local == u->reads + self                            ? lane->read
@@ -188,7 +205,7 @@ static bool ordered_after(const Actor *a, uint32_t unit, uint32_t clock, uint32_
   if (a->unit == unit && a->clock == clock) return true; /* the same lane or operation group */
   const Clock *c = a->w->lane[a->lane].known;
   if (c && clock <= c->floor && is_lane_unit(s, unit)) return true;
-  return known(a, unit) >= clock;
+  return clock_known(a->w, a->lane, unit) >= clock;
 }
 
 /* Of copies that threads issue, which write as the threads themselves do. */
@@ -201,7 +218,7 @@ static bool is_copies_unit(const Sim *s, uint32_t unit) {
 static bool fenced_before(const Actor *a, uint32_t unit, uint32_t clock) {
   const Wave *w = a->w;
   bool copied = is_copies_unit(w->sim, unit);
-  if (!a->async || !(copied || is_lane_unit(w->sim, unit))) return true;
+  if (!a->proxy || !(copied || is_lane_unit(w->sim, unit))) return true;
   const Lane *lane = &w->lane[a->lane];
   int self = local_unit(w, a->lane) + (copied ? w->sim->units.copies : 0);
   if (unit == unit_in(w->group, self))
@@ -263,7 +280,7 @@ Shadow shadow_new(Arena *a, int64_t cells, int grain) {
 
 static Cell *cell_of(const Actor *a, const Buffer *b, int64_t element) {
   const Shadow *shadow = b->shared ? &a->home->shadow : &b->shadow;
-  int64_t halves = 2 * b->base + element * buffer_halves(b);
+  int64_t halves = 2 * (b->base + b->shadow_base) + element * buffer_halves(b);
   return shadow->cells ? &shadow->cells[halves >> shadow->shift] : NULL;
 }
 
@@ -322,8 +339,8 @@ static void check_writers(const Actor *a, const Buffer *b, int64_t element, cons
     report_race(a, b, element, writes, (Conflict){unit, r->op, r->gang, true});
     return;
   }
-  EACH_LANE(l, a->async ? r->mask : 0) fenced &= fenced_before(a, r->first + (uint32_t)l, r->clock);
-  if (!fenced && !(writes && a->async)) report_unfenced(a, b, element, writes, r->op);
+  EACH_LANE(l, a->proxy ? r->mask : 0) fenced &= fenced_before(a, r->first + (uint32_t)l, r->clock);
+  if (!fenced) report_unfenced(a, b, element, writes, r->op);
 }
 
 static void check_write(const Actor *a, const Buffer *b, int64_t element, const Cell *cell,
@@ -371,6 +388,13 @@ void shadow_read(const Actor *a, const Buffer *b, int64_t element) {
   }
 }
 
+/* Two operations of one group, or of one phase, have no order among themselves. */
+static bool is_beside(const Actor *a, const Access *last) {
+  const Sim *s = a->w->sim;
+  return a->async && last->stamp && last->stamp != s->stamp && last->unit == a->unit &&
+         last->clock == a->clock && last->gang == s->gang.number;
+}
+
 /* Atomics do not race with each other. */
 void shadow_write(const Actor *a, const Buffer *b, int64_t element, bool same) {
   Sim *s = a->w->sim;
@@ -383,7 +407,7 @@ void shadow_write(const Actor *a, const Buffer *b, int64_t element, bool same) {
                     last->gang == s->gang.number &&
                     last->unit / (uint32_t)s->units.all == (uint32_t)a->w->group->index;
     bool one_op = last->stamp == s->stamp && !repeated && last->stamp;
-    if (one_op && !a->async)
+    if ((one_op && !a->async) || is_beside(a, last))
       report_race(a, b, element, true, (Conflict){last->unit, last->op, last->gang, true});
     else if (!repeated) check_write(a, b, element, cell, true);
     uint32_t unit = 0;

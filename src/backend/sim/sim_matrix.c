@@ -39,7 +39,7 @@ static Matrices open_matrices(Wave *w, SimOp *s, const Value *v, int at) {
   m.per = 32 / bits;
   m.count = v->type->n / m.per;
   m.transposed = op_has(op, ATTR_transposed);
-  wave_whole(w, s);
+  wave_full(w, s);
   const Attr *imm = op_attr(op, ATTR_imm);
   uint64_t naming = w->mask & ((UINT64_C(1) << ROWS * m.count) - 1);
   wave_check_use(w, s, op->args[at + 1], naming, "an address");

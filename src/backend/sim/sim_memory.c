@@ -54,8 +54,20 @@ static bool is_nibble(DType t) { return dtype_info[t].bits == 4; }
 
 int buffer_halves(const Buffer *b) { return is_nibble(b->dtype) ? 1 : 2 * b->bytes; }
 
+/* Of an element that is nowhere near its buffer, the nearest number there is. */
 int64_t buffer_address(const Buffer *b, int64_t element) {
-  return b->base + (is_nibble(b->dtype) ? element / 2 : element * b->bytes);
+  int64_t bytes;
+  if (is_nibble(b->dtype)) return b->base + element / 2;
+  bool over = __builtin_mul_overflow(element, (int64_t)b->bytes, &bytes) ||
+              __builtin_add_overflow(bytes, b->base, &bytes);
+  return over ? (element < 0 ? INT64_MIN : INT64_MAX) : bytes;
+}
+
+/* An element further on; what no number says is far outside, and stays there. */
+int64_t element_after(int64_t element, int64_t n) {
+  int64_t sum;
+  bool over = __builtin_add_overflow(element, n, &sum);
+  return over ? (n < 0 ? INT64_MIN : INT64_MAX) : sum;
 }
 
 static bool laid_out_coordinates(const Buffer *b, int64_t offset, int64_t *at) {
@@ -109,16 +121,23 @@ unsigned char *buffer_bytes(const Group *g, const Buffer *b) {
   return b->shared ? g->shared + b->base : b->data;
 }
 
+/* The half of its byte that a four-bit element takes. */
+static unsigned char half_of(int64_t element) { return element % 2 ? SIM_HIGH : SIM_LOW; }
+
 void mark_written(const Group *g, const Buffer *b, int64_t element) {
-  if (b->shared) memset(g->written + buffer_address(b, element), 1, (size_t)b->bytes);
+  if (!b->shared) return;
+  unsigned char *at = g->written + buffer_address(b, element);
+  if (is_nibble(b->dtype)) *at |= half_of(element);
+  else memset(at, SIM_BYTE, (size_t)b->bytes);
 }
 
 bool is_written(const Group *g, const Buffer *b, int64_t element) {
   if (!b->shared) return true;
   const unsigned char *at = g->written + buffer_address(b, element);
-  if (b->bytes == 4) return at[0] & at[1] & at[2] & at[3];
+  if (is_nibble(b->dtype)) return *at & half_of(element);
+  if (b->bytes == 4) return (at[0] & at[1] & at[2] & at[3] & SIM_BYTE) == SIM_BYTE;
   for (int i = 0; i < b->bytes; i++)
-    if (!at[i]) return false;
+    if ((at[i] & SIM_BYTE) != SIM_BYTE) return false;
   return true;
 }
 
@@ -139,6 +158,16 @@ bool access_aligned(Wave *w, const SimOp *s, const Buffer *b, int64_t element, i
          b->name, buffer_index(w->sim, b, element), (long long)address, who(w, l),
          (long long)align);
   return false;
+}
+
+void access_not_barrier(const Actor *a, const Buffer *b, int64_t element, bool writes) {
+  if (!b->shared || !a->home->mbars.n) return;
+  const unsigned char *at = a->home->written + buffer_address(b, element);
+  bool barrier = false;
+  for (int i = 0; i < b->bytes; i++) barrier |= at[i] & SIM_BARRIER;
+  if (!barrier) return;
+  report(a->w, a->s, DIAG_E0809, NULL, "%s %s `%s`%s, which holds an mbarrier", who(a->w, a->lane),
+         writes ? "overwrites" : "reads", b->name, buffer_index(a->w->sim, b, element));
 }
 
 /* ---- an access of all lanes ---- */
@@ -205,7 +234,9 @@ static int64_t buffer_offset(const Buffer *b, int64_t value[][64], int l) {
   for (int d = 0; d < b->rank; d++) {
     if (b->memory && (value[d][l] < 0 || value[d][l] >= b->size[d])) return -1;
     at[d] = (int)value[d][l];
-    offset += value[d][l] * b->stride[d];
+    int64_t far;
+    if (__builtin_mul_overflow(value[d][l], b->stride[d], &far)) return -1;
+    offset = element_after(offset, far);
   }
   return b->memory ? mem_offset(b->memory, at) : offset;
 }
@@ -219,7 +250,7 @@ static bool check_coords(Request *q, int64_t value[][64], int l) {
     if (!is_on(q, l, e)) continue;
     bool inside = offset == q->first[l];
     for (int d = 0; d < b->rank; d++) {
-      int64_t at = value[d][l] + (d == b->rank - 1 ? e : 0);
+      int64_t at = element_after(value[d][l], d == b->rank - 1 ? e : 0);
       inside &= at >= 0 && at < b->size[d];
     }
     if (inside) continue;
@@ -227,11 +258,11 @@ static bool check_coords(Request *q, int64_t value[][64], int l) {
     SimFinding *subject = &q->w->sim->subject;
     subject->rank = b->rank;
     for (int d = 0; d < b->rank; d++) {
-      subject->index[d] = value[d][l] + (d == b->rank - 1 ? e : 0);
+      subject->index[d] = element_after(value[d][l], d == b->rank - 1 ? e : 0);
       sb_printf(&index, "%s%lld", d ? ", " : "[", (long long)subject->index[d]);
     }
     sb_putc(&index, ']');
-    fail_bounds(q, l, q->first[l] + e, sb_text(&index));
+    fail_bounds(q, l, element_after(q->first[l], e), sb_text(&index));
     return false;
   }
   return true;
@@ -239,13 +270,14 @@ static bool check_coords(Request *q, int64_t value[][64], int l) {
 
 static bool lane_inside(Request *q, int l) {
   const Buffer *b = q->b;
-  if (b->contiguous && !by_element(q) && q->first[l] >= 0 && q->first[l] + q->n <= b->elements)
+  if (b->contiguous && !by_element(q) && q->first[l] >= 0 && q->first[l] <= b->elements - q->n)
     return true;
-  for (int e = 0; e < q->n; e++)
-    if (is_on(q, l, e) && !buffer_inside(b, q->first[l] + e)) {
-      fail_bounds(q, l, q->first[l] + e, buffer_index(q->w->sim, b, q->first[l] + e));
-      return false;
-    }
+  for (int e = 0; e < q->n; e++) {
+    int64_t element = element_after(q->first[l], e);
+    if (!is_on(q, l, e) || buffer_inside(b, element)) continue;
+    fail_bounds(q, l, element, buffer_index(q->w->sim, b, element));
+    return false;
+  }
   return true;
 }
 
@@ -380,10 +412,14 @@ static Request request_row(Wave *w, SimOp *s, int at, int n, int row) {
   if (q.mask) wave_check_use(w, s, q.mask, w->mask, "the mask of an access");
   const Reg *offset = wave_regs(w, op->args[at + 1]);
   int64_t more = imm ? imm->integer : 0;
-  EACH_LANE(l, w->mask) q.first[l] = offset[l].i + more;
+  EACH_LANE(l, w->mask) q.first[l] = element_after(offset[l].i, more);
   if (rows) {
     wave_check_use(w, s, op->args[at + 2], w->mask, "the distance of rows");
-    EACH_LANE(l, w->mask) q.first[l] += row * wave_regs(w, op->args[at + 2])[l].i;
+    EACH_LANE(l, w->mask) {
+      int64_t apart;
+      bool over = __builtin_mul_overflow((int64_t)row, wave_regs(w, op->args[at + 2])[l].i, &apart);
+      q.first[l] = over ? INT64_MIN : element_after(q.first[l], apart);
+    }
   }
   if (q.mask) q.lanes = 0;
   for (int e = 0; q.mask && e < q.mask->type->n; e++)
@@ -400,22 +436,6 @@ static Request request_row(Wave *w, SimOp *s, int at, int n, int row) {
 
 /* ---- load, store, atomic ---- */
 
-/* A volatile load of a flag: what was released with its value is known from now on. */
-static void acquire_flag(Wave *w, const Buffer *b, int64_t element, int l) {
-  const Clock *c = map_get(&b->released, (uint64_t)element + 1);
-  if (c) clock_acquire(w, UINT64_C(1) << l, c);
-}
-
-static void release_flag(Wave *w, Buffer *b, int64_t element, int l) {
-  Sim *s = w->sim;
-  Clock *c = map_get(&b->released, (uint64_t)element + 1);
-  if (!c) {
-    c = clock_new(s);
-    map_set(s->gang_home, &b->released, (uint64_t)element + 1, c);
-  }
-  clock_release(w, UINT64_C(1) << l, c);
-}
-
 static Request request(Wave *w, SimOp *s, int at, int n) { return request_row(w, s, at, n, 0); }
 
 static void load_lane(Request *q, const Value *v, int l) {
@@ -429,9 +449,11 @@ static void load_lane(Request *q, const Value *v, int l) {
   for (int e = 0; e < q->n; e++, r += w->sim->wave) {
     if (by_element(q) && !is_on(q, l, e)) continue;
     int64_t element = q->first[l] + e;
-    if (is_volatile && !b->shared) acquire_flag(w, b, element, l);
+    uint64_t bits = load_bits(b, data, element);
+    if (is_volatile) bits = flag_load(&a, b, element, bits);
+    access_not_barrier(&a, b, element, false);
     if (shadowed) shadow_read(&a, b, element);
-    *r = reg_from_bits(b->dtype, load_bits(b, data, element));
+    *r = reg_from_bits(b->dtype, bits);
     if (b->shared) undef[e] |= (uint64_t)!is_written(a.home, b, element) << l;
   }
 }
@@ -451,6 +473,7 @@ static void load(Request *q) {
 
 Step step_load(Wave *w, SimOp *s) {
   Request q = request(w, s, 0, s->op->results[0].type->n);
+  w->counted += !q.b->shared; /* beside direct copies, by the same counter */
   load(&q);
   return STEP_NEXT;
 }
@@ -468,19 +491,24 @@ static void store_element(Request *q, const Actor *a, int e, uint64_t bits) {
   Wave *w = q->w;
   unsigned char *data = buffer_bytes(a->home, q->b);
   int64_t element = q->first[a->lane] + e;
-  bool same = is_written(a->home, q->b, element) && load_bits(q->b, data, element) == bits;
+  access_not_barrier(a, q->b, element, true);
+  uint64_t before = load_bits(q->b, data, element);
+  bool same = is_written(a->home, q->b, element) && before == bits;
   shadow_write(a, q->b, element, same);
   if (!same) w->sim->events++;
   store_bits(q->b, data, element, bits);
   mark_written(a->home, q->b, element);
-  if (a->atomic && !q->b->shared)
-    release_flag(w, w->sim->buffer[q->s->op->args[1]->id], element, a->lane);
+  w->lane[a->lane].pending[q->b->shared] = true;
+  if (a->atomic) flag_store(a, q->b, element, before, bits);
+  else flag_change(a, q->b, element, bits);
 }
 
 /* A quotient by zero that is only kept: whoever loads it depends on it. */
 static void forget_written(const Request *q, const Actor *a, int e) {
-  int64_t address = buffer_address(q->b, q->first[a->lane] + e);
-  memset(a->home->written + address, 0, (size_t)q->b->bytes);
+  int64_t element = q->first[a->lane] + e;
+  unsigned char *at = a->home->written + buffer_address(q->b, element);
+  if (is_nibble(q->b->dtype)) *at &= (unsigned char)~half_of(element);
+  else memset(at, 0, (size_t)q->b->bytes);
 }
 
 static void store(Request *q) {
@@ -541,17 +569,20 @@ Step step_atomic(Wave *w, SimOp *s) {
       int64_t element = q.first[l] + e;
       Actor a = request_actor(&q, l, true);
       unsigned char *data = buffer_bytes(a.home, q.b);
-      if (is_volatile && !q.b->shared) acquire_flag(w, q.b, element, l);
+      access_not_barrier(&a, q.b, element, true);
       shadow_write(&a, q.b, element, false);
       if (!is_written(a.home, q.b, element))
         report(w, s, DIAG_E0804, NULL,
                "`%s`%s, which holds nothing yet, is an operand of `atomic` in %s", q.b->name,
                buffer_index(w->sim, q.b, element), who(w, l));
-      r[l] = reg_from_bits(t, dtype_load(t, data, element));
-      dtype_store(t, data, element, reg_bits(t, combine(mode, t, r[l], x[l])));
+      uint64_t before = dtype_load(t, data, element);
+      r[l] = reg_from_bits(t, before);
+      uint64_t after = reg_bits(t, combine(mode, t, r[l], x[l]));
+      dtype_store(t, data, element, after);
       mark_written(a.home, q.b, element);
-      if (is_volatile && !q.b->shared)
-        release_flag(w, w->sim->buffer[s->op->args[1]->id], element, l);
+      w->lane[l].pending[q.b->shared] = true;
+      if (is_volatile) flag_atomic(&a, q.b, element, before, after);
+      else flag_change(&a, q.b, element, after);
       w->sim->events++;
     }
     wave_undef(w, out)[e] = 0;

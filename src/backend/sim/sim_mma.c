@@ -309,7 +309,7 @@ static void one_instruction(Wave *w, SimOp *s, int m, int n, int k) {
 
 Step step_wave_mma(Wave *w, SimOp *s) {
   const Value *acc = s->op->args[2], *out = &s->op->results[0];
-  wave_whole(w, s);
+  wave_full(w, s);
   memcpy(wave_regs(w, out), wave_regs(w, acc),
          sizeof(Reg) * (size_t)out->type->n * (size_t)w->sim->wave);
   memcpy(wave_undef(w, out), wave_undef(w, acc), sizeof(uint64_t) * (size_t)out->type->n);

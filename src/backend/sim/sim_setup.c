@@ -193,6 +193,35 @@ static const TargetInfo *played_machine(Sim *s) {
   return played;
 }
 
+/* What a launch on the machine may be: dimensions, clusters. */
+static bool check_grid(Sim *s, const Constraint *c) {
+  enum { MOST = 65535, PORTABLE = 8, CLUSTER_MOST = 16 };
+  int64_t cluster = s->cluster[0] * s->cluster[1] * s->cluster[2];
+  if (s->machine->vendor != VENDOR_NVIDIA) return true;
+  for (int i = 1; i < 3; i++)
+    if (s->grid[i] > MOST)
+      return fail_setup(s, DIAG_E0813, c->at, "a grid of %lld workgroups along %d: at most %d",
+                        (long long)s->grid[i], i, MOST);
+  if (cluster > CLUSTER_MOST)
+    return fail_setup(s, DIAG_E0813, c->at, "a cluster of %lld workgroups: at most %d",
+                      (long long)cluster, CLUSTER_MOST);
+  if (cluster > PORTABLE)
+    diag_add(&s->cx->diags, DIAG_R0801, c->at, "a cluster of %lld workgroups: %d run everywhere",
+             (long long)cluster, PORTABLE);
+  return true;
+}
+
+/* How many workgroups the machine runs at once, at most. */
+static int64_t resident_most(const Sim *s) {
+  enum { UNIT_THREADS = 2048, UNIT_GROUPS = 32 };
+  const TargetInfo *m = s->machine;
+  int64_t n = UNIT_THREADS / s->threads;
+  if (!m->units) return INT32_MAX;
+  if (s->shared_bytes && m->shared_most / s->shared_bytes < n) n = m->shared_most / s->shared_bytes;
+  if (n > UNIT_GROUPS) n = UNIT_GROUPS;
+  return m->units * (n > 1 ? n : 1);
+}
+
 static bool read_launch(Sim *s) {
   const Constraint *c = kernel_constraint(s->k, CONSTRAINT_launch, NULL);
   s->wave = c->threads;
@@ -214,6 +243,7 @@ static bool read_launch(Sim *s) {
     s->threads *= (int)s->block[i];
   }
   s->nwaves = (s->threads + s->wave - 1) / s->wave;
+  if (!check_grid(s, c)) return false;
   if (s->wave != s->machine->lanes)
     return fail_setup(s, DIAG_E0813, c->at, "a wave of %d lanes on `%s`, which has %d", s->wave,
                       s->machine->name, s->machine->lanes);
@@ -270,12 +300,7 @@ static bool bind_tensor(Sim *s, int i) {
     b->stride[d] = from->strides[d];
   }
   finish_geometry(b);
-  if (memory_is_written(s->k, v) &&
-      !p->log) { /* of those who log the same element, anyone may win */
-    int64_t last = 0;
-    for (int d = 0; d < b->rank; d++) last += (b->size[d] ? b->size[d] - 1 : 0) * b->stride[d];
-    b->shadow = shadow_new(s->home, last + 1, buffer_halves(b));
-  }
+  b->param = i;
   s->buffer[v->id] = b;
   return true;
 }
@@ -551,6 +576,7 @@ bool setup(Sim *s, int nargs) {
   if (!read_launch(s) || !check_assumptions(s)) return false;
   for (int i = 0; i < k->params.n; i++)
     if (k->body->args[i]->type->kind == TYPE_mem && !bind_tensor(s, i)) return false;
+  overlap_open(s);
   int64_t end = 0;
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     if (op->kind == OP_alloc && !place_alloc(s, op, &end)) return false;
@@ -561,5 +587,6 @@ bool setup(Sim *s, int nargs) {
     if (!prepare_op(s, op)) return false;
   s->expr_work = ARENA_ARRAY(s->home, int64_t, s->expr_room * (size_t)s->wave);
   s->talks = talks(k);
+  s->resident = s->talks ? resident_most(s) : INT32_MAX;
   return check_symbols(s);
 }

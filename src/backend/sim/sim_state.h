@@ -2,12 +2,14 @@
  *
  *   sim.c          arguments, grid, schedules, deadlock
  *   sim_setup.c    a kernel made ready: registers, symbols, buffers
+ *   sim_overlap.c  tensors that share memory
  *   sim_wave.c     one wave: regions, masks, the table of ops
  *   sim_value.c    arithmetic, expressions, register moves, shuffles
  *   sim_memory.c   loads, stores, atomics: bounds, alignment, banks, sectors
  *   sim_matrix.c   8x8 matrices between shared memory and registers
  *   sim_clock.c    happens-before: vector clocks, races, fences between proxies
  *   sim_barrier.c  barriers of waves, workgroups and clusters, named ones, mbarriers
+ *   sim_flag.c     words that threads signal each other with
  *   sim_async.c    copies, tensor copies
  *   sim_cluster.c  shared memory of other workgroups of a cluster
  *   sim_mma.c      matrix instructions, sim_wgmma.c those of four waves
@@ -22,6 +24,9 @@
 
 #include "backend/sim/sim.h"
 #include "ir/dtype.h"
+
+/* What a byte of shared memory holds: something in its low and in its high half, an mbarrier. */
+enum { SIM_LOW = 1, SIM_HIGH = 2, SIM_BYTE = 3, SIM_BARRIER = 4 };
 
 enum { SIM_NAMED = 16, SIM_MBARS = 64, SIM_SECTOR = 32, SIM_LINE = 128 };
 
@@ -76,6 +81,7 @@ typedef struct Buffer {
   const Type *type;
   DType dtype;
   int rank, bytes; /* of an element; four-bit elements share one */
+  int param;       /* global: its number */
   bool shared, contiguous;
   int64_t size[IR_MAX_RANK], stride[IR_MAX_RANK], elements;
   int64_t base;            /* shared: first byte */
@@ -83,7 +89,8 @@ typedef struct Buffer {
   const int *element_at;   /* of it: by offset the row-major number of an element, or -1 */
   unsigned char *data;     /* global */
   Shadow shadow;           /* global; shared memory has one shadow per workgroup */
-  Map released;            /* global: element + 1 -> Clock of volatile stores */
+  int family;              /* global: buffers that overlap have the same, and one shadow ... */
+  int64_t shadow_base;     /* ... in which this one begins at so many bytes */
 } Buffer;
 
 /* ---- expressions ----------------------------------------------------------------------------- */
@@ -112,6 +119,7 @@ typedef struct Gang Gang;
 typedef struct Group Group;
 typedef struct Wave Wave;
 typedef struct SimOp SimOp;
+typedef struct Flag Flag;
 
 typedef enum Step {
   STEP_NEXT,  /* go on behind the op */
@@ -151,10 +159,14 @@ typedef struct SimFrame {
 typedef struct Lane {
   Clock *known;
   uint32_t own, fenced;         /* its clock; up to where it fenced its writes */
+  uint32_t settled;             /* up to where others can see its stores */
+  bool pending[2];              /* stores since then, of global and of shared memory */
   uint32_t copying, done;       /* copies: clock of the next; complete up to here */
   uint32_t fenced_copies;       /* complete when it fenced its writes */
   Vec(uint32_t) groups;         /* copies: by group, the clock of its last */
   uint32_t bulk, read, written; /* the same for tensor stores, sources and destinations */
+  uint32_t stored;              /* tensor stores: clock of the last, and its op */
+  const SimOp *store;
 } Lane;
 
 struct Wave {
@@ -177,8 +189,12 @@ struct Wave {
   uint32_t *flight; /* by value: wgmma group that will write it; 0: none */
   int64_t *sym;     /* [slot][lane] */
   uint32_t wgmma_group, wgmma_issued, wgmma_done; /* being filled; last with an op; complete */
-  bool wgmma_fenced; /* since the last ordinary write of a register it may use */
-  uint32_t counted;  /* copies issued that are counted per wave */
+  bool wgmma_fenced;                              /* since the last wait */
+  uint64_t fence_step, wgmma_steps; /* when that was; wgmma, fences, commits and waits so far */
+  uint64_t *made;                   /* by value: the step in which an ordinary op wrote it */
+  bool wgmma_lost;    /* it executed something else than the other waves of its warpgroup */
+  uint32_t counted;   /* copies issued that are counted per wave */
+  uint32_t signalled; /* split barriers: a bit for each that it signalled and did not wait for */
   uint64_t steps;
 };
 
@@ -192,10 +208,13 @@ typedef struct Mbar {
   int64_t *waited;  /* by thread: the phase it last waited for */
   int waiting;
   const Op *init;
+  int64_t loading,
+      observed;      /* phases: up to that of the last tensor copy; that a thread waited for */
+  const SimOp *load; /* the copy */
 } Mbar;
 
 typedef struct Rendezvous {
-  int arrived; /* threads */
+  int arrived, wanted; /* threads; `wanted` as the first of them said */
   Clock *gathering;
   Wave **parked;
   int nparked;
@@ -208,18 +227,21 @@ struct Group {
   int64_t id[3];
   Wave *waves;
   int live;
-  unsigned char *shared, *written; /* bytes; which of them hold something */
+  unsigned char *shared, *written; /* bytes; what they hold, bits of SIM_LOW .. SIM_BARRIER */
   Shadow shadow;
   Rendezvous workgroup, named[SIM_NAMED], *wave; /* wave: one per wave */
   Vec(Mbar) mbars;
-  Rendezvous cluster;    /* of the first of a cluster: of all of it */
-  struct Remote *remote; /* accesses of this shared memory by other workgroups */
-  Map remote_of;         /* unit + 1 -> its last one */
+  struct Warpgroup *warpgroups; /* what their waves executed of wgmma */
+  const SimOp *takes;           /* an op by which a wave took registers */
+  bool gives;                   /* some wave gave registers away */
+  Rendezvous cluster;           /* of the first of a cluster: of all of it */
+  struct Remote *remote;        /* accesses of this shared memory by other workgroups */
+  Map remote_of;                /* unit + 1 -> its last one */
 };
 
 struct Gang {
   Group *groups;
-  int ngroups, waves_live;
+  int ngroups, waves_live, ended; /* workgroups that have ended */
   uint32_t number;
 };
 
@@ -254,7 +276,9 @@ struct Sim {
   Map symbol_of;
   int t_slot[3], wg_slot[3];
 
-  bool talks; /* workgroups communicate through memory: all are live */
+  bool talks;       /* workgroups communicate through memory: all are live ... */
+  int64_t resident; /* ... of which the machine runs so many at once */
+  Map flags;        /* place -> Flag */
   Gang gang;
   uint64_t events; /* whatever may let a stuck wave go on */
   uint32_t stamp;  /* executions of memory ops */
@@ -295,6 +319,10 @@ static inline int mask_count(uint64_t mask) {
 
 bool setup(Sim *s, int nargs);
 
+/* ---- sim_overlap.c --------------------------------------------------------------------------- */
+
+void overlap_open(Sim *s); /* shadows of the tensors */
+
 /* ---- sim_wave.c ------------------------------------------------------------------------------ */
 
 extern StepFn *const sim_step[OP_COUNT]; /* NULL: not an op of one lane's program */
@@ -302,6 +330,7 @@ Step wave_step(Wave *w);
 bool wave_expr(Wave *w, const SimOp *s, const SimExpr *e, uint64_t mask, int64_t *out);
 bool wave_uniform(Wave *w, const SimOp *s, const SimExpr *e, int64_t *out);
 bool wave_whole(Wave *w, const SimOp *s); /* reports a convergence op under a partial mask */
+bool wave_full(Wave *w, const SimOp *s);  /* ... and in a wave that lacks lanes */
 /* Reports what is undefined or in flight in the registers of an operand that something depends on.
  */
 void wave_check_use(Wave *w, const SimOp *s, const Value *v, uint64_t mask, const char *what);
@@ -319,6 +348,7 @@ int buffer_halves(const Buffer *b); /* of an element: half bytes */
 int64_t buffer_address(const Buffer *b,
                        int64_t element); /* in bytes, from the buffer's or shared 0 */
 bool buffer_inside(const Buffer *b, int64_t element);
+int64_t element_after(int64_t element, int64_t n);                  /* never wraps around */
 const char *buffer_index(Sim *s, const Buffer *b, int64_t element); /* "(3, 4)" */
 Reg reg_from_bits(DType t, uint64_t bits);
 uint64_t reg_bits(DType t, Reg r);
@@ -346,10 +376,14 @@ void clock_drop(Sim *s, Clock *c);
 void clock_join(Sim *s, Clock *into, const Clock *from);
 /* Everything these lanes know and did, into c; what they do from now on is not in it. */
 void clock_release(Wave *w, uint64_t lanes, Clock *c);
+/* The same, but for stores that nobody waited for on a machine where others see them only then. */
+void clock_release_settled(Wave *w, uint64_t lanes, Clock *c);
+void clock_settle(Wave *w, int lane); /* all stores of the lane are visible */
 /* Only that the copies a lane has issued are complete. */
 void clock_release_copies(Wave *w, int lane, Clock *c);
 void clock_acquire(Wave *w, uint64_t lanes, const Clock *c);
-void clock_finish(Sim *s, Clock *c); /* computes the floor */
+void clock_finish(Sim *s, Clock *c);                          /* computes the floor */
+uint32_t clock_known(const Wave *w, int lane, uint32_t unit); /* what a lane knows of a unit */
 
 /* The one who accesses: a lane, or an asynchronous operation it issued. */
 typedef struct Actor {
@@ -358,7 +392,8 @@ typedef struct Actor {
   Group *home; /* whose shared memory it accesses */
   int lane;
   uint32_t unit, clock;
-  bool async;  /* reads need a proxy fence behind ordinary writes */
+  bool async;  /* an operation that runs beside its lane: it has a unit of its own */
+  bool proxy;  /* it accesses memory by the asynchronous proxy: ordinary writes are fenced first */
   bool atomic; /* or volatile */
   bool issues; /* it only issues a copy: that is what reaches another workgroup */
 } Actor;
@@ -376,6 +411,8 @@ static inline Actor actor_lane(Wave *w, const SimOp *s, int lane, bool atomic) {
                  .atomic = atomic};
 }
 Actor actor_async(Wave *w, const SimOp *s, int lane, int unit, uint32_t clock);
+/* Reports an element whose bytes are an mbarrier: nobody else may touch them. */
+void access_not_barrier(const Actor *a, const Buffer *b, int64_t element, bool writes);
 uint32_t unit_in(const Group *g, int local);
 Shadow shadow_new(Arena *a, int64_t cells, int grain);
 void shadow_read(const Actor *a, const Buffer *b, int64_t element);
@@ -386,7 +423,8 @@ void shadow_write(const Actor *a, const Buffer *b, int64_t element, bool same);
 
 StepFn step_barrier, step_workgroup_barrier, step_fence_proxy, step_mbar_init, step_mbar_inval,
     step_mbar_expect, step_mbar_arrive, step_mbar_arrive_async, step_mbar_wait, step_barrier_signal,
-    step_barrier_wait, step_counter_wait, step_counter_barrier;
+    step_barrier_wait, step_counter_wait, step_counter_barrier, step_shared_barrier,
+    step_wave_registers;
 Mbar *mbar_at(const Actor *a, const Buffer *b, int64_t index);
 void mbar_complete_bytes(Group *g, Mbar *m, int64_t bytes);
 int mbar_unit(const Group *g, const Mbar *m);
@@ -402,10 +440,19 @@ bool cluster_alive(Wave *w, const SimOp *s, const Group *peer, int lane);
 void cluster_note(const Actor *a); /* an access of another workgroup's shared memory */
 void cluster_check_end(Group *g);  /* all of them are ordered before its end */
 
+/* ---- sim_flag.c ------------------------------------------------------------------------------ */
+
+/* A volatile load of an element whose last bits these are: the bits that the lane sees. */
+uint64_t flag_load(const Actor *a, const Buffer *b, int64_t element, uint64_t bits);
+void flag_store(const Actor *a, const Buffer *b, int64_t element, uint64_t before, uint64_t after);
+void flag_atomic(const Actor *a, const Buffer *b, int64_t element, uint64_t before, uint64_t after);
+void flag_change(const Actor *a, const Buffer *b, int64_t element, uint64_t after);
+
 /* ---- sim_async.c ----------------------------------------------------------------------------- */
 
 StepFn step_copy_async, step_async_commit, step_async_wait, step_tma_load, step_tma_store,
     step_bulk_commit, step_bulk_wait;
+void wait_for_copies(Wave *w); /* all that its lanes issued */
 
 /* ---- sim_mma.c ------------------------------------------------------------------------------- */
 
@@ -416,6 +463,8 @@ bool mma_plan(Sim *s, SimOp *op);
 
 StepFn step_wgmma_fence, step_wgmma, step_wgmma_commit, step_wgmma_wait;
 bool wgmma_check(Sim *s, const SimOp *op); /* its descriptors */
+void wgmma_open(Sim *s, Group *g);
+void wgmma_check_end(Group *g); /* all waves of a warpgroup executed the same */
 
 /* ---- sim_report.c ---------------------------------------------------------------------------- */
 

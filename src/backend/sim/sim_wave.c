@@ -82,6 +82,14 @@ bool wave_whole(Wave *w, const SimOp *s) {
   return false;
 }
 
+bool wave_full(Wave *w, const SimOp *s) {
+  if (!wave_whole(w, s)) return false;
+  if (mask_count(w->lanes) == w->sim->wave) return true;
+  report(w, s, DIAG_E0805, NULL, "`%s` is executed by wave %d, which has %d lanes of %d",
+         op_info[s->op->kind].name, w->index, mask_count(w->lanes), w->sim->wave);
+  return false;
+}
+
 void wave_check_use(Wave *w, const SimOp *s, const Value *v, uint64_t mask, const char *what) {
   for (int e = 0; e < v->type->n; e++) {
     uint64_t wrong = wave_undef(w, v)[e] & mask;
@@ -127,11 +135,13 @@ static void copy_values(Wave *w, Value *const *to, Value *const *from, int n, ui
   Reg *values = ARENA_ARRAY(s->scratch, Reg, (size_t)regs * lanes);
   uint64_t *undef = ARENA_ARRAY(s->scratch, uint64_t, regs);
   uint32_t *flight = ARENA_ARRAY(s->scratch, uint32_t, n);
+  uint64_t *made = ARENA_ARRAY(s->scratch, uint64_t, n);
   for (int i = 0, at = 0; i < n; at += from[i++]->type->n) {
     size_t k = (size_t)from[i]->type->n;
     memcpy(values + (size_t)at * lanes, wave_regs(w, from[i]), sizeof(Reg) * k * lanes);
     memcpy(undef + at, wave_undef(w, from[i]), sizeof(uint64_t) * k);
     flight[i] = w->flight[from[i]->id];
+    made[i] = w->made[from[i]->id];
   }
   for (int i = 0, at = 0; i < n; i++) {
     for (int e = 0; e < to[i]->type->n; e++, at++) {
@@ -140,6 +150,7 @@ static void copy_values(Wave *w, Value *const *to, Value *const *from, int n, ui
       wave_undef(w, to[i])[e] = (wave_undef(w, to[i])[e] & ~mask) | (undef[at] & mask);
     }
     w->flight[to[i]->id] = flight[i];
+    w->made[to[i]->id] = made[i]; /* registers are handed on, not written */
   }
   arena_rewind(s->scratch, mark);
 }
@@ -398,14 +409,14 @@ StepFn *const sim_step[OP_COUNT] = {
     [OP_bitcast] = step_bitcast,
 
     [OP_workgroup_barrier] = step_workgroup_barrier,
-    [OP_shared_barrier] = step_workgroup_barrier,
+    [OP_shared_barrier] = step_shared_barrier,
     [OP_barrier_signal] = step_barrier_signal,
     [OP_barrier_wait] = step_barrier_wait,
     [OP_counter_wait] = step_counter_wait,
     [OP_counter_barrier] = step_counter_barrier,
     [OP_prefetch] = step_nothing,
     [OP_wave_prio] = step_nothing,
-    [OP_wave_registers] = step_nothing,
+    [OP_wave_registers] = step_wave_registers,
     [OP_sched_barrier] = step_nothing,
     [OP_sched_group] = step_nothing,
 
@@ -465,6 +476,8 @@ Step wave_step(Wave *w) {
     return step;
   }
   w->steps++;
+  bool writes = !at->body && at->kind != OP_wgmma; /* which writes beside the wave */
+  for (int i = 0; writes && i < at->nresults; i++) w->made[at->results[i].id] = w->steps;
   if (s->run != step_nothing) {
     s->cost.instructions++;
     s->cost.lane_ops += active;

@@ -37,21 +37,25 @@ bool wgmma_check(Sim *s, const SimOp *x) {
   return true;
 }
 
+static int64_t same_in_all_lanes(Wave *w, const SimOp *s, const Value *v, const char *what) {
+  const Reg *r = wave_regs(w, v);
+  int first = lowest_bit(w->mask);
+  EACH_LANE(l, w->mask) {
+    if (r[l].i != r[first].i)
+      report(w, s, DIAG_E0805, NULL, "%s of a wgmma differs between lanes: %lld in %s", what,
+             (long long)r[l].i, who(w, l));
+  }
+  return r[first].i;
+}
+
 static Operand open_operand(Wave *w, SimOp *s, int arg, AttrKey key) {
   int64_t v[4] = {0};
   read_constants(op_attr(s->op, key), v);
   Operand o = {.b = w->sim->buffer[s->op->args[arg]->id],
                .d = {.leading = v[0], .stride = v[1], .span = (int)v[2], .transposed = v[3] != 0}};
-  const Reg *offset = wave_regs(w, s->op->args[arg + 1]);
-  int first = lowest_bit(w->mask);
   wave_check_use(w, s, s->op->args[arg + 1], w->mask, "an address");
-  EACH_LANE(l, w->mask) {
-    if (offset[l].i != offset[first].i)
-      report(w, s, DIAG_E0805, NULL,
-             "the offset of a wgmma operand differs between lanes: %lld in %s",
-             (long long)offset[l].i, who(w, l));
-  }
-  o.first = buffer_address(o.b, offset[first].i);
+  o.first = buffer_address(
+      o.b, same_in_all_lanes(w, s, s->op->args[arg + 1], "the offset of an operand"));
   if (o.first % 16)
     report(w, s, DIAG_E0806, NULL,
            "a wgmma operand in `%s` at address %lld, which is no multiple of 16", o.b->name,
@@ -83,18 +87,107 @@ static void read_operand(Wave *w, SimOp *s, const Operand *o, int from, int to, 
     }
 }
 
+/* ---- the four waves of a warpgroup ---- */
+
+/* One instruction of a warpgroup: the first of its waves to execute it says what it is, the others
+ * must say the same. */
+typedef struct Issue {
+  const SimOp *s;
+  int64_t a, b, keep; /* offsets of its operands; whether it accumulates */
+} Issue;
+
+typedef struct Warpgroup {
+  Vec(Issue) issued;
+  uint64_t first; /* the number of the first that is kept */
+} Warpgroup;
+
+enum { WARPGROUP_WAVES = 4, ISSUES_KEPT = 1024 };
+
+void wgmma_open(Sim *s, Group *g) {
+  bool has = s->units.mbars > s->units.wgmma;
+  int n = (s->nwaves + WARPGROUP_WAVES - 1) / WARPGROUP_WAVES;
+  g->warpgroups = has ? ARENA_ARRAY(s->gang_home, Warpgroup, n) : NULL;
+}
+
+/* The waves of a warpgroup are [first, end). */
+static int first_wave(const Wave *w) { return w->index / WARPGROUP_WAVES * WARPGROUP_WAVES; }
+static int end_wave(const Wave *w) {
+  int end = first_wave(w) + WARPGROUP_WAVES;
+  return end < w->sim->nwaves ? end : w->sim->nwaves;
+}
+
+/* What every wave has executed is not compared any more. */
+static void forget_issues(Wave *w, Warpgroup *g) {
+  uint64_t all = UINT64_MAX;
+  for (int i = first_wave(w); i < end_wave(w); i++)
+    if (w->group->waves[i].wgmma_steps < all) all = w->group->waves[i].wgmma_steps;
+  int gone = all > g->first ? (int)(all - g->first) : 0;
+  if (gone > g->issued.n) gone = g->issued.n;
+  memmove(g->issued.at, g->issued.at + gone, sizeof(Issue) * (size_t)(g->issued.n - gone));
+  g->issued.n -= gone;
+  g->first += (uint64_t)gone;
+}
+
+static void report_apart(Wave *w, const SimOp *s, const SimOp *other, const char *what) {
+  Diag *d = report(w, s, DIAG_E0805, other->op,
+                   "wave %d executes `%s` with %s than another wave of its warpgroup", w->index,
+                   op_info[s->op->kind].name, what);
+  if (d && other != s) diag_note(&w->sim->cx->diags, d, other->op->at, "the other wave is here");
+  w->wgmma_lost = true;
+}
+
+/* All lanes of all four waves execute the same instruction with the same operands. */
+static void execute_together(Wave *w, Issue mine) {
+  Warpgroup *g = &w->group->warpgroups[w->index / WARPGROUP_WAVES];
+  uint64_t number = w->wgmma_steps++;
+  if (!wave_full(w, mine.s) || w->wgmma_lost) return;
+  if (end_wave(w) - first_wave(w) < WARPGROUP_WAVES) {
+    report(w, mine.s, DIAG_E0805, NULL, "`%s` is executed by wave %d, whose warpgroup has %d waves",
+           op_info[mine.s->op->kind].name, w->index, end_wave(w) - first_wave(w));
+    return;
+  }
+  if (number - g->first >= (uint64_t)g->issued.n) {
+    if (g->issued.n == ISSUES_KEPT) forget_issues(w, g);
+    vec_push(w->sim->gang_home, &g->issued, mine);
+    return;
+  }
+  const Issue *other = &g->issued.at[number - g->first];
+  if (other->s != mine.s) report_apart(w, mine.s, other->s, "another instruction beside it");
+  else if (other->a != mine.a || other->b != mine.b)
+    report_apart(w, mine.s, other->s, "another offset of an operand");
+  else if (other->keep != mine.keep) report_apart(w, mine.s, other->s, "another `keep`");
+}
+
+/* A wave that executed less than another of its warpgroup. */
+void wgmma_check_end(Group *g) {
+  const Sim *s = g->waves[0].sim;
+  for (int i = 0; g->warpgroups && i < s->nwaves; i++) {
+    Wave *w = &g->waves[i];
+    const Warpgroup *all = &g->warpgroups[i / WARPGROUP_WAVES];
+    if (w->wgmma_lost || w->wgmma_steps - all->first >= (uint64_t)all->issued.n) continue;
+    const SimOp *missing = all->issued.at[w->wgmma_steps - all->first].s;
+    report(w, missing, DIAG_E0805, NULL,
+           "`%s` is not executed by wave %d, but by another wave of its warpgroup",
+           op_info[missing->op->kind].name, i);
+  }
+}
+
 /* ---- wgmma ---- */
 
 Step step_wgmma_fence(Wave *w, SimOp *s) {
-  wave_whole(w, s);
+  execute_together(w, (Issue){.s = s});
   w->wgmma_fenced = true;
+  w->fence_step = w->steps;
   return STEP_NEXT;
 }
 
+/* Registers that it reads or accumulates in are not written between the fence and it. */
 static void check_fence(Wave *w, SimOp *s) {
-  const Value *acc = s->op->args[0];
+  const Value *acc = s->op->args[0], *a = s->mma->a_shared ? acc : s->op->args[1];
   bool chained = w->flight[acc->id] > w->wgmma_done;
-  if (w->wgmma_fenced || chained) return;
+  bool late = (!chained && w->made[acc->id] > w->fence_step + 1) ||
+              (a != acc && w->made[a->id] > w->fence_step + 1);
+  if ((w->wgmma_fenced || chained) && !late) return;
   Diag *d = report(w, s, DIAG_E0812, NULL,
                    "`wgmma` uses registers that were written since the last `wgmma_fence`");
   if (d)
@@ -107,7 +200,14 @@ Step step_wgmma(Wave *w, SimOp *s) {
   const Value *out = &op->results[0];
   int quarter = w->index % 4, from = p->row->m / 4 * quarter, to = from + p->row->m / 4;
   int b = p->a_shared ? 3 : 2, k = p->row->k;
-  wave_whole(w, s);
+  const Value *keep = op->nargs > b + 2 ? op->args[b + 2] : NULL;
+  if (keep) wave_check_use(w, s, keep, w->mask, "whether a wgmma accumulates");
+  bool adds = !keep || same_in_all_lanes(w, s, keep, "`keep`") != 0;
+  execute_together(w,
+                   (Issue){.s = s,
+                           .a = p->a_shared ? wave_regs(w, op->args[2])[lowest_bit(w->mask)].i : 0,
+                           .b = wave_regs(w, op->args[b + 1])[lowest_bit(w->mask)].i,
+                           .keep = adds});
   check_fence(w, s);
   w->sim->stamp++;
   mma_forget_holes(p);
@@ -119,9 +219,6 @@ Step step_wgmma(Wave *w, SimOp *s) {
   }
   Operand d = open_operand(w, s, b, ATTR_desc_b);
   read_operand(w, s, &d, 0, p->row->n, p->b, 1, p->row->n, p->b_undef);
-  const Value *keep = op->nargs > b + 2 ? op->args[b + 2] : NULL;
-  if (keep) wave_check_use(w, s, keep, w->mask, "whether a wgmma accumulates");
-  bool adds = !keep || wave_regs(w, keep)[lowest_bit(w->mask)].i != 0;
   mma_multiply(p, from, to);
   mma_scatter(w, s, adds ? op->args[0] : NULL, 0, quarter);
   w->flight[out->id] = w->wgmma_issued = w->wgmma_group;
@@ -129,7 +226,7 @@ Step step_wgmma(Wave *w, SimOp *s) {
 }
 
 Step step_wgmma_commit(Wave *w, SimOp *s) {
-  wave_whole(w, s);
+  execute_together(w, (Issue){.s = s});
   w->wgmma_group++;
   return STEP_NEXT;
 }
@@ -137,7 +234,7 @@ Step step_wgmma_commit(Wave *w, SimOp *s) {
 Step step_wgmma_wait(Wave *w, SimOp *s) {
   int64_t pending = op_attr(s->op, ATTR_pending)->integer;
   uint32_t committed = w->wgmma_group - 1;
-  wave_whole(w, s);
+  execute_together(w, (Issue){.s = s});
   if (committed > pending && w->wgmma_done < committed - (uint32_t)pending)
     w->wgmma_done = committed - (uint32_t)pending;
   w->wgmma_fenced = false;

@@ -112,7 +112,7 @@ def test_other_chips(place, target):
 
 def test_every_chip_has_its_turn():
     table = Path(__file__).parents[3] / "src/target/targets.def"
-    rows = re.findall(r"^TARGET\((\w+),\s*\w+,\s*(\d+)", table.read_text(), re.MULTILINE)
+    rows = re.findall(r"^TARGET\((\w+),\s*\w+,\s*\d+,\s*(\d+)", table.read_text(), re.MULTILINE)
     assert {name for name, lanes in rows if int(lanes) > 1} == {*TARGETS, *OTHER_CHIPS}
 
 
