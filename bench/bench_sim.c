@@ -16,7 +16,7 @@
 typedef struct Bench {
   const char *name, *machine, *text;
   DType dtype;
-  int rows, columns[3]; /* of each argument, which has rows x columns elements; 0: no more */
+  int shape[3][2]; /* of each argument; 0: no more */
 } Bench;
 
 static const Bench benches[] = {
@@ -29,8 +29,7 @@ static const Bench benches[] = {
      "    %in = expr $WG0*64*N + $ARGI*1024 + 4*$T0 < M*N : i1\n"
      "    %x = load %a, %at, %in : vec<4, f32>\n    store %x, %b, %at, %in\n  }\n}\n",
      DTYPE_f32,
-     1024,
-     {256, 256}},
+     {{1024, 256}, {1024, 256}}},
     {"transpose",
      "sm_90a",
      "thread kernel @transpose(%a: mem<M, N, f32>, %b: mem<N, M, f32>)\n"
@@ -44,8 +43,7 @@ static const Bench benches[] = {
      "  %out = expr ($WG1*8 + Mod($T0, 8))*M + $WG0*32 + 4*$T1 + floor($T0/8) : index\n"
      "  store %y, %b, %out\n}\n",
      DTYPE_f32,
-     1024,
-     {256, 256}},
+     {{1024, 256}, {256, 1024}}},
     {"shared",
      "sm_90a",
      "thread kernel @shared(%a: mem<M, N, f32>, %b: mem<M, N, f32>)\n"
@@ -58,8 +56,7 @@ static const Bench benches[] = {
      "    %n = add %acc, %y\n    barrier workgroup\n    yield %n\n  }\n"
      "  store %r, %b, %at\n}\n",
      DTYPE_f32,
-     64,
-     {256, 256}},
+     {{64, 256}, {64, 256}}},
     {"reduce",
      "sm_90a",
      "thread kernel @reduce(%a: mem<M, N, i32>, %b: mem<M, N, i32>)\n"
@@ -76,8 +73,7 @@ static const Bench benches[] = {
      "  if ($T0 < 1) {\n    %zero = scalar 0 : i32\n    %all = load %s, %zero : vec<4, i32>\n"
      "    %lo = pick [0] %all\n    store %lo, %b, %at\n  }\n}\n",
      DTYPE_i32,
-     512,
-     {256, 256}},
+     {{512, 256}, {512, 256}}},
     {"mma_sync",
      "sm_90a",
      "thread kernel @mma(%a: mem<M, N, f16>, %b: mem<M, N, f16>, %c: mem<M, N, f16>)\n"
@@ -91,8 +87,7 @@ static const Bench benches[] = {
      "    %n = wave_mma mma_m16n8k16_f16_f16 %w, %y, %acc {copies = [2, 2, 1]}\n    yield %n\n  }\n"
      "  %o = pick [0, 1, 2, 3, 4, 5, 6, 7] %r\n  store %o, %c, %at\n}\n",
      DTYPE_f16,
-     1024,
-     {256, 256, 256}},
+     {{1024, 256}, {1024, 256}, {1024, 256}}},
     {"mfma",
      "gfx942",
      "thread kernel @mfma(%a: mem<M, N, f16>, %b: mem<M, N, f16>, %c: mem<M, N, f16>)\n"
@@ -108,8 +103,7 @@ static const Bench benches[] = {
      "    barrier workgroup\n    yield %n\n  }\n"
      "  %o = pick [0, 1, 2, 3] %r\n  %p = cast %o : vec<4, f16>\n  store %p, %c, %at\n}\n",
      DTYPE_f16,
-     1024,
-     {256, 256, 256}},
+     {{1024, 256}, {1024, 256}, {1024, 256}}},
 };
 
 /* Small values, so that sums stay finite. */
@@ -131,8 +125,8 @@ static double run(const Bench *b, uint64_t *lane_ops) {
   EvalBuffer buffers[3];
   EvalArg args[3] = {0};
   int n = 0;
-  for (; n < 3 && b->columns[n]; n++) {
-    buffers[n] = tensor(a, b->dtype, b->rows, b->columns[n]);
+  for (; n < 3 && b->shape[n][0]; n++) {
+    buffers[n] = tensor(a, b->dtype, b->shape[n][0], b->shape[n][1]);
     args[n].buffer = &buffers[n];
   }
   SimOptions o = {.machine = target_find(b->machine).machine};
