@@ -43,6 +43,13 @@ static bool comes_before(const Op *a, const Op *b) { /* of one region */
   return b != NULL;
 }
 
+/* Once for each place in the source: `version` has made copies of loops. */
+static bool is_said(const Planner *p, const Op *op) {
+  for (const Diag *d = p->k->cx->diags.first; d; d = d->next)
+    if (d->code == DIAG_R0608 && memcmp(&d->at, &op->at, sizeof op->at) == 0) return true;
+  return false;
+}
+
 /* ---- loops ---- */
 
 static bool has_copies(const Region *r) {
@@ -163,6 +170,42 @@ static Op *find_product(const Op *loop) {
 static bool takes_registers(const Op *product) {
   const MmaChoice *choice = op_attr(product, ATTR_mma)->mma;
   return !choice->shared_lhs || !choice->shared_rhs;
+}
+
+static bool is_copied_ahead(const StagedLoop *l, const Op *op) {
+  for (int i = 0; i < l->copies.n; i++)
+    if (l->copies.at[i].copy == op) return true;
+  return false;
+}
+
+/* The loop stores to a tile that the product reads, and not to another slot of a ring: the next
+ * iteration would overwrite what a product that is still under way reads. */
+static const MemoryUse *find_overwrite(const Planner *p, const StagedLoop *l, const Op *product) {
+  for (int i = 0; i < p->m->uses.n; i++) {
+    const MemoryUse *read = &p->m->uses.at[i];
+    if (read->op != product) continue;
+    for (int j = 0; j < p->m->uses.n; j++) {
+      const MemoryUse *use = &p->m->uses.at[j];
+      if (use->memory == read->memory && use->how != TOUCH_READ && op_is_inside(use->op, l->loop) &&
+          !is_copied_ahead(l, use->op))
+        return use;
+    }
+  }
+  return NULL;
+}
+
+/* The product that may still be under way when the next iteration begins; NULL: none. */
+static Op *product_in_flight(const Planner *p, const StagedLoop *l) {
+  Op *product = find_product(l->loop);
+  if (!product || takes_registers(product)) return NULL;
+  const MemoryUse *stored = find_overwrite(p, l, product);
+  if (!stored) return product;
+  if (!is_said(p, stored->op))
+    diag_add(&p->k->cx->diags, DIAG_R0608, stored->op->at,
+             "every iteration stores to the same tile of `%s`: the product that reads it ends "
+             "before the next iteration begins",
+             memory_name(p->k, p->m->memories.at[stored->memory]));
+  return NULL;
 }
 
 /* ---- depth ---- */
@@ -286,11 +329,9 @@ static const char *choose_slots(Planner *p) {
 
 /* ---- the plan ---- */
 
-/* Once for each place in the source: `version` has made copies of loops. */
 static void remark(const Planner *p, const Op *op, const char *what, const char *why) {
   Diags *diags = &p->k->cx->diags;
-  for (const Diag *d = diags->first; d; d = d->next)
-    if (d->code == DIAG_R0608 && memcmp(&d->at, &op->at, sizeof op->at) == 0) return;
+  if (is_said(p, op)) return;
   if (op->kind == OP_copy)
     diag_add(diags, DIAG_R0608, op->at, "the copy of `%s` %s: %s", memory_name(p->k, op->args[0]),
              what, why);
@@ -325,8 +366,7 @@ static void plan_loop(Planner *p, Op *loop) {
   for (Op *op = loop->body->first; op; op = op->next)
     if (op->kind == OP_copy && copy_is_in(op)) plan_copy(p, &l, op);
   if (!l.copies.n) return;
-  l.product = find_product(loop);
-  if (l.product && takes_registers(l.product)) l.product = NULL;
+  l.product = product_in_flight(p, &l);
   l.early = find_early(&l);
   if (l.early && !has_room_for_early(p, &l)) l.early = NULL;
   vec_push(p->arena, &p->plan.loops, l);
