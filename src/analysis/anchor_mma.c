@@ -163,12 +163,12 @@ static bool divide_k(const Distribution *d, Product *p) {
   return true;
 }
 
-static bool open_product(const Distribution *d, const Machine *m, Arena *a, Op *op, Product *p) {
-  const Attr *choice = op_attr(op, ATTR_mma);
+static bool open_product(const Distribution *d, const Machine *m, Arena *a, Op *op,
+                         const MmaChoice *choice, Product *p) {
   int acc = op->kind == OP_scaled_mma ? 4 : 2, rhs = acc / 2, extent[IR_MAX_RANK];
   const Type *t = op->args[acc]->type;
   if (!choice) return false;
-  *p = (Product){.choice = choice->mma, .row = row_of(a, choice->mma, m->lanes)};
+  *p = (Product){.choice = choice, .row = row_of(a, choice, m->lanes)};
   if (!p->row || ir_mma_roles(d->k, op->args[0]->type, op->args[rhs]->type, t, &p->roles))
     return false;
   if (!distribute_extents(d, op, t, extent)) return false;
@@ -190,6 +190,11 @@ static bool open_product(const Distribution *d, const Machine *m, Arena *a, Op *
   else if (p->together != 1 || !declared_grid(d, p, groups, &p->grid))
     p->grid = choose_grid(d, p, groups);
   return true;
+}
+
+static const MmaChoice *choice_of(const Op *op) {
+  const Attr *choice = op_attr(op, ATTR_mma);
+  return choice ? choice->mma : NULL;
 }
 
 static void push_fragment(Layout *l, const Layout *fragment, const int to[2]) {
@@ -259,7 +264,8 @@ bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int o
   Layout fragment;
   int extent[IR_MAX_RANK];
   const Type *t = operand < 0 ? op->results[0].type : op->args[operand]->type;
-  if (!open_product(d, m, a, op, &p) || stays_shared(op, operand, p.choice)) return false;
+  if (!open_product(d, m, a, op, choice_of(op), &p) || stays_shared(op, operand, p.choice))
+    return false;
   MmaOperand role = role_of(op, operand, p.choice->swap);
   if (!mma_fragment(p.row, role, &fragment)) return false;
   if (!distribute_extents(d, op, t, extent)) return false;
@@ -286,8 +292,13 @@ bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int o
 
 bool anchor_mma_division(const Distribution *d, const Machine *m, Arena *a, Op *op,
                          MmaDivision *out) {
+  return anchor_mma_division_by(d, m, a, op, choice_of(op), out);
+}
+
+bool anchor_mma_division_by(const Distribution *d, const Machine *m, Arena *a, Op *op,
+                            const MmaChoice *choice, MmaDivision *out) {
   Product p;
-  if (!open_product(d, m, a, op, &p)) return false;
+  if (!open_product(d, m, a, op, choice, &p)) return false;
   *out = (MmaDivision){.row = p.row, .m = p.roles.m, .n = p.roles.n, .k = p.roles.k};
   out->along[0] = p.grid.along_m, out->along[1] = p.grid.along_n;
   out->tile[0] = p.grid.tile_m, out->tile[1] = p.grid.tile_n;

@@ -62,6 +62,9 @@ typedef struct MmaDivision {
 int mma_order_at(const Digits *order, int position); /* the element along k at a position */
 bool anchor_mma_division(const Distribution *d, const Machine *m, Arena *a, Op *op,
                          MmaDivision *out);
+/* As if the op had this instruction. */
+bool anchor_mma_division_by(const Distribution *d, const Machine *m, Arena *a, Op *op,
+                            const MmaChoice *choice, MmaDivision *out);
 
 /* A layout for a tile that nothing anchors: contiguous along its last dim. */
 Layout anchor_default(const Machine *m, const Type *t, const int *extent);

@@ -46,14 +46,17 @@ static bool find_first(Shared *s, int row, int k, int64_t *first) {
   return true;
 }
 
-/* Groups of waves begin at equal distances. */
-static bool find_groups(Shared *s, int groups, int tile) {
-  int64_t first, next;
+/* Every instruction of every group reads with one descriptor, and groups of waves begin at equal
+ * distances. What a row and what k adds to a place do not depend on each other (descriptor.c). */
+static bool find_parts(Shared *s, int groups, int tile, int deep) {
+  int64_t first, at;
   if (!find_first(s, 0, 0, &first)) return false;
-  for (int g = 1; g < groups; g++) {
-    if (!find_first(s, g * tile, 0, &next)) return false;
-    if (g == 1) s->group = next - first;
-    if (next - first != g * s->group) return false;
+  for (int k = s->part.k; k < deep; k += s->part.k)
+    if (!find_first(s, 0, k, &at)) return false;
+  for (int row = s->part.rows; row < groups * tile; row += s->part.rows) {
+    if (!find_first(s, row, 0, &at)) return false;
+    if (row == tile) s->group = at - first;
+    if (row % tile == 0 && at - first != row / tile * s->group) return false;
   }
   return true;
 }
@@ -86,7 +89,7 @@ static bool open_shared(Product *p, MmaOperand role, const Value *v, Shared *out
   out->which = rows_of_a ? sym_mod(l->sym, sym_floordiv(l->sym, warpgroup, along_n), along_m)
                          : sym_mod(l->sym, warpgroup, along_n);
   int axis = rows_of_a ? 0 : 1;
-  return find_groups(out, p->div.along[axis], p->div.tile[axis]);
+  return find_parts(out, p->div.along[axis], p->div.tile[axis], p->div.copies[2] * p->div.row->k);
 }
 
 /* ---- emission ---- */
@@ -94,7 +97,8 @@ static bool open_shared(Product *p, MmaOperand role, const Value *v, Shared *out
 static Value *offset_of(Product *p, Shared *s, int row, int k) {
   Lower *l = p->l;
   int64_t first = 0;
-  find_first(s, row, k, &first);
+  bool found = find_first(s, row, k, &first);
+  WV_ASSERT(found);
   const Sym *group = sym_mul(l->sym, s->which, sym_int(l->sym, s->group));
   const Sym *at = cheaper(l, sym_add(l->sym, group, sym_int(l->sym, first)));
   return emit_address(l, sym_add(l->sym, at, s->slot), DTYPE_i32);

@@ -76,30 +76,48 @@ bool descriptor_find(const DescriptorPart *p, Descriptor *out, int64_t *first) {
   return whole && reads_all(p, out, *first);
 }
 
-MemLayout descriptor_swizzled(int dims, const int *extent, int bits, int inner, int span) {
+MemLayout descriptor_boxes(int dims, const int *extent, int bits, int inner, int span) {
   int from[LAYOUT_DIMS], turned[LAYOUT_DIMS], n = 0;
   for (int i = 0; i < dims; i++)
     if (i != inner) from[n++] = i;
   from[n++] = inner;
   for (int i = 0; i < n; i++) turned[i] = extent[from[i]];
-  MemLayout m = mem_nvidia(n, turned, bits, span);
+  MemLayout m =
+      span ? mem_nvidia(n, turned, bits, span) : mem_boxes(n, turned, bits, PIECE * 8 / bits);
   for (int i = 0; i < n; i++) m.extent[i] = extent[i];
   for (int i = 0; i < m.digits.n; i++) m.digits.at[i].dim = from[m.digits.at[i].dim];
   return m;
 }
 
-bool descriptor_layout(const DescriptorTile *t, MemLayout *out) {
-  static const int spans[] = {128, 64, 32};
+static bool is_whole(int bits, int span) { return bits % ((span ? span : PIECE) * 8) == 0; }
+
+/* The instruction reads the layout, and does so wherever it begins: a part that is transposed is
+ * whole spans, or as many of them fill one. */
+static bool reads_everywhere(const DescriptorTile *t, const MemLayout *m, int span) {
+  DescriptorPart part = {m, t->row_dim, t->k_dim, t->rows, t->k, {0}};
+  Descriptor d;
+  int64_t first;
+  int bits = t->rows * t->bits;
+  bool transposed = t->row_dim == t->inner;
+  if (transposed && !is_whole(bits, span) && span * 8 % bits) return false;
+  return descriptor_find(&part, &d, &first);
+}
+
+static bool is_readable(const DescriptorTile *t) {
   if (t->row_dim != t->inner && t->k_dim != t->inner) return false;
   if (t->row_dim == t->inner && t->bits != 16) return false;
-  if (t->extent[t->row_dim] % t->rows || t->extent[t->k_dim] % t->k) return false;
+  return t->extent[t->row_dim] % t->rows == 0 && t->extent[t->k_dim] % t->k == 0;
+}
+
+bool descriptor_layout(const DescriptorTile *t, int n, MemLayout *out) {
+  static const int spans[] = {128, 64, 32, 0};
+  for (int i = 0; i < n; i++)
+    if (!is_readable(&t[i])) return false;
   for (size_t i = 0; i < WV_LEN(spans); i++) {
-    DescriptorPart part = {out, t->row_dim, t->k_dim, t->rows, t->k, {0}};
-    Descriptor d;
-    int64_t first;
-    if (t->extent[t->inner] * t->bits % (spans[i] * 8)) continue;
-    *out = descriptor_swizzled(t->dims, t->extent, t->bits, t->inner, spans[i]);
-    if (descriptor_find(&part, &d, &first)) return true;
+    bool all = is_whole(t->extent[t->inner] * t->bits, spans[i]);
+    if (all) *out = descriptor_boxes(t->dims, t->extent, t->bits, t->inner, spans[i]);
+    for (int use = 0; all && use < n; use++) all = reads_everywhere(&t[use], out, spans[i]);
+    if (all) return true;
   }
   return false;
 }

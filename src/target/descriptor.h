@@ -41,10 +41,12 @@ typedef struct DescriptorPart {
  * it begins at; checked for every row and every k. False: no descriptor does. */
 bool descriptor_find(const DescriptorPart *p, Descriptor *out, int64_t *first);
 
-/* Boxes as wide as the swizzle whose rows lie along dim `inner`, the other dims in their order. */
-MemLayout descriptor_swizzled(int dims, const int *extent, int bits, int inner, int span);
+/* Boxes as wide as the swizzle whose rows lie along dim `inner`, the other dims in their order.
+ * Span 0: pieces of 16 bytes, which nothing flips. */
+MemLayout descriptor_boxes(int dims, const int *extent, int bits, int inner, int span);
 
-/* A tile from which instructions of rows x k read whole operands. */
+/* A tile from which instructions of rows x k read whole operands: one at each multiple of rows and
+ * of k. */
 typedef struct DescriptorTile {
   int dims, extent[LAYOUT_DIMS];
   int bits;
@@ -53,8 +55,10 @@ typedef struct DescriptorTile {
   int rows, k; /* of an instruction */
 } DescriptorTile;
 
-/* How to put it into shared memory: with the widest swizzle that its rows are whole of. False: the
- * instructions cannot read it; only elements of 16 bits may be transposed. */
-bool descriptor_layout(const DescriptorTile *t, MemLayout *out);
+/* How to put it into shared memory: with the widest swizzle of which its rows, and the part of each
+ * instruction, are whole spans; without a swizzle where there is none. `t` is the tile as each of
+ * `n` products reads it: they differ in row_dim, k_dim, rows and k. False: the instructions cannot
+ * read it; only elements of 16 bits may be transposed. */
+bool descriptor_layout(const DescriptorTile *t, int n, MemLayout *out);
 
 #endif

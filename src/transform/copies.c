@@ -4,9 +4,9 @@
  * %x = read %s : ... @ ... An allocation is laid out by counting: every layout of banks.h is judged
  * by what all reads, writes and copies of it cost, each as often as its loops run, within the
  * shared memory that the others leave. Operands that a matrix instruction takes from shared memory
- * have the swizzle it knows: the widest of 128, 64 and 32 bytes that divides a row, in boxes of
- * that width when a row is longer, provided a descriptor reaches every element (descriptor.h);
- * other rows are left alone and the instruction's lowering refuses them.
+ * have the swizzle it knows: the widest of 128, 64 and 32 bytes that divides a row and what one
+ * instruction reads of it, in boxes of that width when a row is longer; pieces of 16 bytes without
+ * a swizzle where none does (descriptor.h).
  *
  * How a copy is done is decided by copy_way. Both choices are remarks. Copies of a region move
  * together, so that one barrier serves them. What an author laid out, or a loop carries around, is
@@ -155,13 +155,6 @@ static bool takes_from_memory(const Op *op, const Value *memory) {
          (choice->shared_rhs && is_read_of(op->args[1], memory));
 }
 
-/* The matrix instruction that takes what is read of the allocation from there; NULL: none. */
-static Op *instruction_on(Copies *c, const Value *memory) {
-  Op *op = ir_first(c->k);
-  while (op && !takes_from_memory(op, memory)) op = ir_next(op);
-  return op;
-}
-
 /* The dim along which the tensor that is copied there is contiguous; -1: there is no such copy. */
 static int contiguous_dim(const Copies *c, int memory) {
   for (int i = 0; i < c->m->uses.n; i++) {
@@ -172,29 +165,49 @@ static int contiguous_dim(const Copies *c, int memory) {
   return -1;
 }
 
-/* As the tensor lies, so that many bytes are copied at once, if the instruction can read it so. */
-static bool lay_out_operand(Copies *c, Op *mma, int memory, const MemLayout *rows, MemLayout *out) {
+typedef Vec(DescriptorTile) Operands;
+
+/* The tile as the product reads it; false: it does not say how. */
+static bool operand_of(Copies *c, Op *mma, int memory, const MemLayout *rows, DescriptorTile *out) {
   const Type *t = c->m->memories.at[memory]->type;
   MmaDivision div;
   if (!anchor_mma_division(c->d, &c->machine, c->arena, mma, &div)) return false;
   int m = type_base_dim(t, div.m);
-  DescriptorTile tile = {.dims = rows->dims, .bits = rows->bits, .k_dim = type_base_dim(t, div.k)};
-  tile.row_dim = m >= 0 ? m : type_base_dim(t, div.n);
-  tile.rows = m >= 0 ? div.row->m : div.row->n;
-  tile.k = div.row->k;
-  for (int i = 0; i < rows->dims; i++) tile.extent[i] = rows->extent[i];
-  if (tile.k_dim < 0 || tile.row_dim < 0) return false;
-  tile.inner = contiguous_dim(c, memory);
-  if (descriptor_layout(&tile, out)) return true;
-  tile.inner = rows->dims - 1;
-  return descriptor_layout(&tile, out);
+  *out = (DescriptorTile){.dims = rows->dims, .bits = rows->bits, .k_dim = type_base_dim(t, div.k)};
+  out->row_dim = m >= 0 ? m : type_base_dim(t, div.n);
+  out->rows = m >= 0 ? div.row->m : div.row->n;
+  out->k = div.row->k;
+  for (int i = 0; i < rows->dims; i++) out->extent[i] = rows->extent[i];
+  return out->k_dim >= 0 && out->row_dim >= 0;
+}
+
+/* Of all products whose instructions take what is read of the allocation from there. */
+static bool find_operands(Copies *c, int memory, const MemLayout *rows, Operands *out) {
+  for (Op *op = ir_first(c->k); op; op = ir_next(op)) {
+    DescriptorTile tile;
+    if (!takes_from_memory(op, c->m->memories.at[memory])) continue;
+    if (!operand_of(c, op, memory, rows, &tile)) return false;
+    vec_push(c->arena, out, tile);
+  }
+  return true;
+}
+
+static bool lay_out_along(Operands *o, int inner, MemLayout *out) {
+  for (int i = 0; i < o->n; i++) o->at[i].inner = inner;
+  return descriptor_layout(o->at, o->n, out);
+}
+
+/* As the tensor lies, so that many bytes are copied at once, if the instructions can read it so. */
+static bool lay_out_operand(Copies *c, Operands *o, int memory, MemLayout *out) {
+  int inner = contiguous_dim(c, memory);
+  return (inner >= 0 && lay_out_along(o, inner, out)) || lay_out_along(o, o->at->dims - 1, out);
 }
 
 /* Swizzled boxes with rows along dim `inner`, as wide as rows are whole of. */
 static bool swizzled_boxes(const MemLayout *rows, int inner, MemLayout *out) {
   for (int span = 128; span >= 32; span /= 2) {
     if (rows->extent[inner] * rows->bits % (span * 8)) continue;
-    *out = descriptor_swizzled(rows->dims, rows->extent, rows->bits, inner, span);
+    *out = descriptor_boxes(rows->dims, rows->extent, rows->bits, inner, span);
     return true;
   }
   return false;
@@ -298,15 +311,26 @@ static bool is_used_directly(const Copies *c, int memory) {
   return true;
 }
 
+static void set_operand(Copies *c, Op *alloc, const Value *v, const MemLayout *m) {
+  set_layout(c, alloc, m);
+  if (m->swizzle.mask) return;
+  Diag *d = diag_add(&c->k->cx->diags, DIAG_R0606, alloc->at, "`%s` lies as %s",
+                     memory_name(c->k, v), layout_text(c, m));
+  diag_note(&c->k->cx->diags, d, (Span){0},
+            "without a swizzle: what one instruction reads of a row is not whole 32 bytes");
+}
+
 static void lay_out(Copies *c, int memory) {
   const Value *v = c->m->memories.at[memory];
-  Op *alloc = v->def, *mma;
+  Op *alloc = v->def;
   MemLayout rows, swizzled;
   BankChoice best, plain;
+  Operands operands = {0};
   if (!alloc || op_has(alloc, ATTR_memory) || !is_used_directly(c, memory)) return;
   if (!copy_slot_layout(c->d, alloc, &rows)) return;
-  if ((mma = instruction_on(c, v))) {
-    if (lay_out_operand(c, mma, memory, &rows, &swizzled)) set_layout(c, alloc, &swizzled);
+  if (!find_operands(c, memory, &rows, &operands)) return;
+  if (operands.n) {
+    if (lay_out_operand(c, &operands, memory, &swizzled)) set_operand(c, alloc, v, &swizzled);
     return;
   }
   if (lay_out_by_columns(c, memory, &rows, &swizzled)) {

@@ -176,16 +176,35 @@ static bool can_stay(const Product *p, bool rhs, int rows, int k) {
     else if (t.extent[i] != 1) return false; /* a batch: one product for each */
   }
   MemLayout m;
-  return t.row_dim >= 0 && t.k_dim >= 0 && descriptor_layout(&t, &m);
+  return t.row_dim >= 0 && t.k_dim >= 0 && descriptor_layout(&t, 1, &m);
 }
 
 /* The side of the program's product that is the instruction's. */
 static int rows_of(const Product *p, bool swap) { return swap ? p->n : p->m; }
 static int columns_of(const Product *p, bool swap) { return swap ? p->m : p->n; }
 
+/* How the waves divide the product among instructions of several waves. */
+static bool divide(const Retarget *r, const Product *p, const MmaInfo *row, bool swap,
+                   MmaDivision *out) {
+  Machine machine = {r->target, r->target->lanes, r->waves, r->observable};
+  MmaChoice choice = {.name = row->name, .swap = swap};
+  return anchor_mma_division_by(r->cx->facts.distribute, &machine, r->cx->scratch, p->op, &choice,
+                                out);
+}
+
+/* Each group of waves has as many instructions as any other, and nothing is computed for nothing:
+ * what they would read past the tile is not in shared memory. */
+static bool divides_evenly(const Retarget *r, const Product *p, const MmaInfo *row, bool swap) {
+  MmaDivision div;
+  return divide(r, p, row, swap, &div) && div.along[0] * div.tile[0] == rows_of(p, swap) &&
+         div.along[1] * div.tile[1] == columns_of(p, swap);
+}
+
+static bool is_wide(const Retarget *r, const MmaInfo *row) { return row->lanes > r->target->lanes; }
+
 /* Swapped, the instruction's B is the program's lhs. Instructions of several waves take their B
  * from shared memory, and whole tiles only. */
-static bool fits(const Retarget *r, const Product *p, const MmaInfo *row, bool swap) {
+static bool takes(const Retarget *r, const Product *p, const MmaInfo *row, bool swap) {
   if (!target_has_mma(r->target, row) || (row->form == MMA_SCALED) != p->scaled) return false;
   unsigned types = target_mma_types(r->target, row);
   if (!mma_allows(row, swap ? p->b : p->a, swap ? p->a : p->b, p->c)) return false;
@@ -198,11 +217,17 @@ static bool fits(const Retarget *r, const Product *p, const MmaInfo *row, bool s
                            p->k % row->k == 0);
 }
 
+static bool fits(const Retarget *r, const Product *p, const MmaInfo *row, bool swap) {
+  return takes(r, p, row, swap) && (!is_wide(r, row) || divides_evenly(r, p, row, swap));
+}
+
 /* Products that one group of waves computes, those for nothing included; then instructions. */
 static int64_t cost_of(const Retarget *r, const Product *p, const MmaInfo *row, bool swap) {
-  int groups = r->waves * r->target->lanes / row->lanes;
   int copies = ceil_div(rows_of(p, swap), row->m) * ceil_div(columns_of(p, swap), row->n);
-  int64_t n = (int64_t)ceil_div(copies, groups) * ceil_div(p->k, row->k);
+  int each = ceil_div(copies, r->waves);
+  MmaDivision div;
+  if (is_wide(r, row) && divide(r, p, row, swap, &div)) each = div.copies[0] * div.copies[1];
+  int64_t n = (int64_t)each * ceil_div(p->k, row->k);
   return n * row->m * row->n * row->k * 4096 + n * (row->form == MMA_VIRTUAL ? 2 : 1);
 }
 
@@ -227,8 +252,8 @@ static Instruction choose_row(const Retarget *r, const Product *p) {
   for (int swap = 0; swap < 2; swap++)
     for (int i = 0; i < mma_count(); i++) {
       Instruction now = {.row = mma_at(i), .swap = swap};
-      bool wide = now.row->lanes > r->target->lanes;
-      if ((!swap || wide) && fits(r, p, now.row, swap) && is_better(r, p, now, best)) best = now;
+      if ((!swap || is_wide(r, now.row)) && fits(r, p, now.row, swap) && is_better(r, p, now, best))
+        best = now;
     }
   return best;
 }
@@ -327,6 +352,18 @@ static bool refuse_scales(Retarget *r, const Op *op) {
   return false;
 }
 
+/* Instructions of several waves would do, but each leaves some of them without a part. */
+static bool is_uneven(const Retarget *r, const Product *p) {
+  bool some = false;
+  for (int i = 0; i < mma_count(); i++)
+    for (int swap = 0; swap < 2; swap++) {
+      if (!is_wide(r, mma_at(i)) || !takes(r, p, mma_at(i), swap)) continue;
+      if (divides_evenly(r, p, mma_at(i), swap)) return false;
+      some = true;
+    }
+  return some;
+}
+
 static bool choose_instruction(Retarget *r, Op *op) {
   Product p;
   if (!open_product(r, op, &p)) return false;
@@ -335,8 +372,11 @@ static bool choose_instruction(Retarget *r, Op *op) {
   if (!i.row) i = widen(r, &p);
   if (r->observable && !check_parts(r, &p, i)) return false;
   set_instruction(r, &p, i);
-  diag_add(DIAGS(r), DIAG_R0602, op->at, "%dx%dx%d by `%s` on %s", p.m, p.n, p.k,
-           i.row ? i.row->name : "dot products", r->target->name);
+  Diag *d = diag_add(DIAGS(r), DIAG_R0602, op->at, "%dx%dx%d by `%s` on %s", p.m, p.n, p.k,
+                     i.row ? i.row->name : "dot products", r->target->name);
+  if (i.row && !is_wide(r, i.row) && is_uneven(r, &p))
+    diag_note(DIAGS(r), d, (Span){0},
+              "instructions of several waves do not divide it evenly among %d waves", r->waves);
   return true;
 }
 

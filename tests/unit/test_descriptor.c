@@ -70,10 +70,7 @@ TEST(what_no_descriptor_reads) {
 
 static int span_for(DescriptorTile t) {
   MemLayout m;
-  if (!descriptor_layout(&t, &m)) return -1;
-  return m.swizzle.mask * (unsigned)t.bits / 8 == 0x70   ? 128
-         : m.swizzle.mask * (unsigned)t.bits / 8 == 0x30 ? 64
-                                                         : 32;
+  return descriptor_layout(&t, 1, &m) ? descriptor_span(&m) : -1;
 }
 
 TEST(layouts_for_tiles) {
@@ -92,5 +89,38 @@ TEST(layouts_for_tiles) {
             -1); /* neither is last */
 }
 
+/* Whatever layout is chosen for columns side by side, each instruction finds its part of them. */
+TEST(parts_that_are_no_whole_spans) {
+  static const struct {
+    int columns, each, span;
+  } widths[] = {{48, 48, 32},  {48, 24, 0},  {96, 48, 32},   {112, 56, 0}, {128, 64, 128},
+                {64, 32, 128}, {64, 8, 128}, {80, 40, 0},    {80, 16, 32}, {192, 96, 64},
+                {24, 24, 0},   {72, 24, 0},  {256, 128, 128}};
+  for (size_t i = 0; i < WV_LEN(widths); i++) {
+    DescriptorTile t = {2, {32, widths[i].columns}, 16, 1, 0, 1, widths[i].each, 16};
+    MemLayout m;
+    CHECK(descriptor_layout(&t, 1, &m));
+    CHECK_INT(descriptor_span(&m), widths[i].span);
+    DescriptorPart p = {.tile = &m, .row_dim = 1, .k_dim = 0, .rows = t.rows, .k = t.k};
+    Descriptor d;
+    int64_t first;
+    CHECK(descriptor_find(&p, &d, &first) && reads(&m, 1, t.rows, t.k, d));
+  }
+}
+
+/* One product takes the tile's columns as k, another as its rows. */
+TEST(a_tile_of_two_products) {
+  DescriptorTile along = {2, {64, 48}, 16, 0, 1, 1, 64, 16},
+                 across = {2, {64, 48}, 16, 1, 0, 1, 24, 16};
+  MemLayout m;
+  CHECK(descriptor_layout(&along, 1, &m) && descriptor_span(&m) == 32);
+  CHECK(descriptor_layout((DescriptorTile[]){along, across}, 2, &m) && descriptor_span(&m) == 0);
+  CHECK(reads(&m, 0, 64, 16, (Descriptor){1024, 128, 0, false}));
+  CHECK(reads(&m, 1, 24, 16, (Descriptor){128, 1024, 0, true}));
+  across.bits = along.bits = 8;
+  CHECK(!descriptor_layout((DescriptorTile[]){along, across}, 2, &m));
+}
+
 TESTS_MAIN(RUN(layouts_for_tiles) RUN(rows_along_k) RUN(rows_side_by_side)
-               RUN(what_no_descriptor_reads))
+               RUN(what_no_descriptor_reads) RUN(parts_that_are_no_whole_spans)
+                   RUN(a_tile_of_two_products))
