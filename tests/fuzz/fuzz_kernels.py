@@ -17,7 +17,9 @@ both have is read and written.
 
 Numbers are small integers, so that every way of adding them up is exact and results must be equal.
 Some kernels add the number of a thread and take it away again: that makes threads observable, and
-the declared waves are run as they stand. Cases run in a child process: one that crashes or hangs is
+the declared waves are run as they stand. Some have tiles for instructions of several waves, of all
+widths and divided in all ways; operands of products lie in any order, or rows of them are picked by
+a table. Cases run in a child process: one that crashes or hangs is
 a finding like any other. A failing case is shrunk, statement by statement and size by size, and
 printed as text that wavec runs. The last line is `N passed, M failed`.
 """
@@ -25,6 +27,7 @@ printed as text that wavec runs. The last line is `N passed, M failed`.
 import argparse
 import os
 import random
+import re
 import select
 import signal
 import sys
@@ -57,10 +60,15 @@ ROUND = {
     "roundeven": np.rint,
     "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
 }
+WIDTHS = (8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 120, 128, 144, 160, 192, 224)
 NO_ASYNC = ("toy8", "gfx1100", "gfx1201")  # what their lanes do a processor can do, too
 WAYS = ("eval", "sim", "cpu", "lanes")
 HAS_CPU = any(device.kind == "cpu" for device in _wave.devices())
-NOT_LOWERED = ("E0601", "E0608", "E0610", "E0611", "E0612", "E0613")  # refused, and said so
+NOT_LOWERED = ("E0601", "E0608", "E0610", "E0611", "E0612", "E0613", "E0616")  # refused, and said so
+
+
+def rows_first(value, x, row):
+    return (x if value.dims[0] == row else x.T).astype(np.float64)
 
 
 class Value:
@@ -91,11 +99,17 @@ class Case:
         if not self.cut_n:
             self.tile["N"] = self.size["N"]
         self.waves_m = r.choice([w for w in (1, 1, 2, 4) if self.tile["M"] % w == 0])
+        self.waves_n, self.threads = 1, 64
         self.dynamic = r.random() < 0.5
         self.target = r.choice(TARGETS)
+        self.wide = r.random() < 0.2
+        if self.wide:
+            self._widen()
+        self.size["T"] = r.choice((1, 7, 40))
         self.schedule = r.choice(SCHEDULES)
         self.observable, self.ways = False, WAYS
         self.params, self.outputs, self.statements = [], [], []
+        self.tables = []  # parameters whose elements number rows
         self.values, self.names = [], 0
         self._generate()
         self.spare = {}  # tensors with a free layout: by how much each dim is larger
@@ -106,6 +120,20 @@ class Case:
 
     def _size(self, tile):
         return self.r.choice((1, max(1, tile - 1), tile, tile + 1, 2 * tile + 3))
+
+    def _widen(self):
+        """Tiles that wgmma takes: 64 rows or more, any number of columns; one to four groups of waves."""
+        r = self.r
+        self.tile = {"M": r.choice((64, 64, 128)), "N": r.choice(WIDTHS), "K": r.choice((16, 32, 48, 64))}
+        self.size = {d: self._size(self.tile[d]) for d in "MNK"}
+        self.size["K"] = r.choice((self.size["K"], 3 * self.tile["K"]))
+        self.cut_n = True
+        self.threads = r.choice((32, 64, 128))
+        waves = r.choice((1, 2, 2, 4)) * 128 // self.threads
+        splits = [w for w in (1, 2, 4, 8, 16) if waves % w == 0 and self.tile["M"] % w == 0]
+        self.waves_m = r.choice([w for w in splits if self.tile["N"] % (waves // w) == 0] or [1])
+        self.waves_n = waves // self.waves_m if self.tile["N"] % (waves // self.waves_m) == 0 else 1
+        self.target = r.choice(("sm_90a", "sm_90a", "sm_90a", "sm_80", "gfx942", "cpu"))
 
     # ---- making values
 
@@ -299,6 +327,40 @@ class Case:
         text = f"@out = {op} {', '.join('@%d' % i for i in range(len(args)))} {{dim = N}}"
         self.add(into, Statement(out, args, text, compute))
 
+    def operand(self, before, into, dims, dtype):
+        """What a product takes: as it lies, turned by a mapping, or rows that a table picks."""
+        r = self.r
+        how = r.choice(("read", "read", "turned", "turned", "mapped", "gathered"))
+        if how == "read":
+            return self.read(into, dims, dtype)
+        row, space = dims[0], ", shared" if r.random() < 0.4 else ""
+        name = f"%a{len(self.params)}"
+        order = dims if r.random() < 0.5 else dims[::-1]
+        if how == "turned":
+            self.params.append((name, dims[::-1], dtype, space))
+            out = self.fresh(dims[::-1], dtype, 3)
+            compute = lambda env, at: env.read(name, dims[::-1], {}, at)  # noqa: E731
+            return self.add(into, Statement(out, [], "@out = read " + name, compute))
+        out = self.fresh(dims, dtype, 3)
+        tile = f"{{{row}: $index0, K: $index1}}"
+        if how == "mapped":
+            self.params.append((name, dims[::-1], dtype, space))
+            text = f"@out = read {name} {{mapping = map 2 {{K: $index1, {row}: $index0}} -> {tile}}} : {out.type()}"
+            compute = lambda env, at: env.read(name, dims[::-1], {}, at).T  # noqa: E731
+            return self.add(into, Statement(out, [], text, compute))
+        memory = tuple("T" if d == row else d for d in order)
+        self.params.append((name, memory, dtype, space))
+        table = f"%a{len(self.params)}"
+        self.params.append((table, (row,), "i32", ""))
+        self.tables.append(table)
+        rows = self.fresh((row,), "i32", 99)
+        where = r.choice((before, into))
+        where.append(Statement(rows, [], "@out = read " + table, lambda env, at: env.read(table, (row,), {}, at)))
+        of = ", ".join(f"{d}: {'$dynamic_val0' if d == 'T' else '$index1'}" for d in memory)
+        text = f"@out = read {name}, @0 {{mapping = map 2 {{{of}}} -> {tile} with {{{row}: $index0}}}} : {out.type()}"
+        compute = lambda env, at, found: env.gather(name, memory, row, found, at)  # noqa: E731
+        return self.add(into, Statement(out, [rows], text, compute))
+
     def product(self, into):
         """acc[M, N] += over K of x[M, K] * y[N, K], as a loop with one matrix product."""
         kinds = [("f16", "f32")] + ([("i8", "i32")] if self.r.random() < 0.3 else [])
@@ -308,15 +370,15 @@ class Case:
         outer, body = self.values, []
         self.values = []
         acc = self.fresh(("M", "N"), large, most)
-        x = self.read(body, ("M", "K"), small)
-        y = self.read(body, ("N", "K"), small)
+        x = self.operand(into, body, ("M", "K"), small)
+        y = self.operand(into, body, ("N", "K"), small)
         new = self.fresh(("M", "N"), large, most)
         body.append(
             Statement(
                 new,
                 [x, y, acc],
                 "@out = mma @0, @1, @2",
-                lambda env, at, p, q, c: c + (p.astype(np.float64) @ q.astype(np.float64).T).astype(c.dtype),
+                lambda env, at, p, q, c: c + (rows_first(x, p, "M") @ rows_first(y, q, "N").T).astype(c.dtype),
             )
         )
         self.values = outer
@@ -352,11 +414,15 @@ class Case:
         kinds += [self.reduce, self.reduce, self.product, self.accumulate]
         if self.r.random() < 0.25:
             kinds += [self.observe] * 3
-        for _ in range(self.r.randint(1, 9)):
+        if self.wide:
+            self.product(self.statements)
+        for _ in range(self.r.randint(0, 3) if self.wide else self.r.randint(1, 9)):
             self.r.choice(kinds)(self.statements)
         cut = [d for d in "MN" if self.size[d] > self.tile[d]]
         for _ in range(self.r.randint(1, 2)):
             v = self.pick(self.statements)
+            if self.wide and not self.outputs:
+                v = self.pick(self.statements, ("M", "N"))
             if not set(cut) <= set(v.dims):  # several workgroups would write the same elements
                 v = self.pick(self.statements, ("M", "N"))
             order = v.dims if self.r.random() < 0.8 else tuple(reversed(v.dims))
@@ -367,7 +433,7 @@ class Case:
     def symbols(self):
         """Those that take their value from tensors."""
         whole = () if self.cut_n else "N"
-        return [d for d in "MNK" if self.dynamic and d not in whole and self._sized(d)]
+        return [d for d in "MNKT" if self.dynamic and d not in whole and self._sized(d)]
 
     def shape(self, name, order):
         """Where only free layouts say how large a symbol is, the smallest of them has that size."""
@@ -388,7 +454,7 @@ class Case:
         for name, _, v in self.outputs:
             lines.append(f"  write {v.name}, {name}")
         body = "\n".join(lines)
-        used = [p for p in self.params if f"{p[0]} " in body + " " or f"{p[0]}\n" in body + "\n"]
+        used = [p for p in self.params if re.search(rf"{p[0]}\b", body)]
         self.used = used
         params = [f"{n}: mem<{', '.join(d)}, {t}{s}{self._layout(n, d)}>" for n, d, t, s in used]
         params += [
@@ -399,8 +465,11 @@ class Case:
         if self.cut_n:
             head.append(f"  workgroup N by {t['N']} on 1")
         head.append(f"  wave M by {t['M'] // self.waves_m}")
-        head.append(f"  hardware threads 64, mma F32_16x16x16_F16, vector {{M: {t['M']}, N: {t['N']}}}")
-        for d in "MNK":
+        if self.waves_n > 1:
+            head.append(f"  wave N by {t['N'] // self.waves_n}")
+        vector = f"vector {{M: {t['M']}, N: {t['N']}}}"
+        head.append(f"  hardware threads {self.threads}, mma F32_16x16x16_F16, {vector}")
+        for d in "MNKT" if self._sized("T") else "MNK":
             free = d in self.symbols()
             head.append(f"  dynamic {d}" if free else f"  bind {d} = {self.size[d]}")
         return f"kernel @k({', '.join(params)})\n" + "\n".join(head) + "\n{\n" + body + "\n}\n"
@@ -444,6 +513,16 @@ class Numpy:
         out[np.ix_(*[np.flatnonzero(a) for a in inside])] = x[np.ix_(*[m[a] for m, a in zip(moved, inside)])]
         return out
 
+    def gather(self, name, memory, row, table, at):
+        """Rows of memory [T, K], or columns of [K, T], that the table picks; 0 where there is none."""
+        x = self.data[name] if memory[0] == "T" else self.data[name].T
+        k = np.arange(at, at + self.case.tile["K"])
+        rows = (np.arange(len(table)) < self.case.size[row]) & (table >= 0) & (table < len(x))
+        columns = (k < self.case.size["K"]) & (k < x.shape[1])
+        out = np.zeros((len(table), len(k)), x.dtype)
+        out[np.ix_(rows, columns)] = x[np.ix_(table[rows], k[columns])]
+        return out
+
     def index(self, dim):
         return np.arange(self.extent[dim], dtype=np.int32)
 
@@ -478,6 +557,8 @@ def arguments(case):
     data = {}
     for name, order, dtype, _ in case.params:
         most = 3 if dtype in ("i8", "f16") else 7
+        if name in case.tables:
+            most = case.size["T"] + 2
         shape = case.shape(name, order)
         data[name] = r.integers(-most, most + 1, shape).astype(NUMPY[dtype])
     return data
@@ -487,8 +568,10 @@ def outputs(case):
     return [np.zeros(case.shape(name, order), NUMPY[v.dtype]) for name, order, v in case.outputs]
 
 
-def refused(error):
-    return any(f"[{code}]" in str(error) for code in NOT_LOWERED)
+def refused(case, error):
+    """It is said that this is not possible; products of any width are."""
+    codes = [code for code in NOT_LOWERED if code != "E0601" or not case.wide]
+    return any(f"[{code}]" in str(error) for code in codes)
 
 
 class Compiled(_wave.Launchable):
@@ -533,7 +616,7 @@ def problem_here(case):
             run(way, case, text, (*args, *out))
         except Exception as error:  # whatever it is, it is the finding
             _wave.take_diagnostics()
-            if way != "eval" and refused(error):
+            if way != "eval" and refused(case, error):
                 continue
             return f"{way}: {type(error).__name__}: {error}"
         went |= way != "eval"

@@ -28,7 +28,7 @@ def masked(x, mask):
     return x + tkw.select(inside, zero, low)
 
 
-def attention(mask, mma, space, tile, waves=2, dynamic=False):
+def attention(mask, mma, space, tile, waves=2, dynamic=False, machine=None):
     bm, bn, k1, bk2 = tile
     instruction, lanes, (m, n, _) = INSTRUCTIONS[mma]
 
@@ -108,6 +108,7 @@ def attention(mask, mma, space, tile, waves=2, dynamic=False):
         fit=lambda s: {**s, K2: -(-s[K2] // bk2) * bk2} if mask == "none" else s,
         tolerance=2**-9,  # of the weights, which are rounded to f16
         dynamic=(B, M, N, K2) if dynamic else (),
+        machine=machine,
     )
 
 
@@ -122,4 +123,8 @@ CASES = [
     attention("boundary", "32x32x8", "shared", (64, 32, 16, 32)),
     attention("boundary", "16x16x16", "shared", (48, 16, 16, 48), 3),
     attention("causal", "16x16x16", "shared", (32, 16, 16, 16), dynamic=True),
+    # Instructions of several waves; heads that two groups of them share in parts of no whole spans.
+    attention("causal", "16x16x16", "shared", (64, 48, 32, 64), 4, machine="sm_90a"),
+    attention("boundary", "16x16x16", "shared", (64, 96, 32, 64), 4, True, machine="sm_90a"),
+    attention("causal", "16x16x16", "global", (128, 80, 16, 32), 4, machine="sm_90a"),
 ]

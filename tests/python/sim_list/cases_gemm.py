@@ -71,7 +71,7 @@ def product(a, b):
     return a @ b, np.abs(a) @ np.abs(b)
 
 
-def gemm(form, dtypes, mma, space, tile, waves=(1, 1), dynamic=False, full=False):
+def gemm(form, dtypes, mma, space, tile, waves=(1, 1), dynamic=False, full=False, machine=None):
     """c = a bᵀ in the letters of BLAS: N is a[M, K] or b[K, N], T is a[K, M] or b[N, K]."""
     left, right = dtypes if isinstance(dtypes, tuple) else (dtypes, dtypes)
     acc = accumulator(left)
@@ -111,6 +111,71 @@ def gemm(form, dtypes, mma, space, tile, waves=(1, 1), dynamic=False, full=False
         reference=reference,
         dynamic=(M, N, K) if dynamic else (),
         full=full,
+        machine=machine,
+    )
+
+
+def wide(form, tile, waves, dtype="f16", mma="16x16x16", dynamic=False):
+    """For instructions of several waves, which read shared memory: rows of 64, many waves."""
+    return gemm(form, dtype, mma, "shared", tile, waves, dynamic, machine="sm_90a")
+
+
+def gathered(side, dtype, mma, tile, waves=(1, 1), dynamic=False):
+    """Rows of an operand are picked by a table, as the tokens of an expert are."""
+    T, acc = tkl.sym.T, accumulator(dtype)
+    t, ta = wave_type(dtype), wave_type(acc)
+    i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+    row = M if side == "a" else N
+    picked = tkw.IndexMapping(
+        num_iterators=2,
+        inputs={T: tkw.IndexMapping.dynamic_val(0), K: j},
+        outputs={row: i, K: j},
+        dynamic_val_mappings={row: i},
+    )
+
+    def make():
+        @tkw.wave(constraints(mma, waves))
+        def gathered(
+            a: tkl.Memory[T if side == "a" else M, K, G, t],
+            b: tkl.Memory[T if side == "b" else N, K, G, t],
+            table: tkl.Memory[row, G, tkl.i32],
+            c: tkl.Memory[M, N, G, ta],
+        ):
+            rows = tkw.read(table)
+
+            @tkw.iterate(K, init_args=[tkl.Register[M, N, ta](0)])
+            def loop(acc):
+                pick = {"mapping": picked, "mapping_dynamic_vals": (rows,)}
+                x = tkw.read(a, **pick) if side == "a" else tkw.read(a)
+                y = tkw.read(b, **pick) if side == "b" else tkw.read(b)
+                return tkw.mma(x, y, acc)
+
+            tkw.write(loop, c)
+
+        return gathered
+
+    def reference(a, b, table, **_):
+        source = a if side == "a" else b
+        inside = (table >= 0) & (table < len(source))  # what the tensor does not have is 0
+        rows = np.where(inside[:, None], source[np.where(inside, table, 0).astype(int)], 0)
+        return product(rows, b) if side == "a" else product(a, rows)
+
+    return Case(
+        f"gathered_{side}_{dtype}_{mma}_t{'x'.join(map(str, tile))}_w{waves[0]}x{waves[1]}"
+        + "_dynamic" * dynamic,
+        make,
+        around=dict(zip((M, N, K), tile)),
+        derived=lambda s: {T: 1 + s[row] // 2},
+        subs=dict(zip((BM, BN, BK), tile)),
+        inputs=(
+            Tensor(dtype, (T if side == "a" else M, K)),
+            Tensor(dtype, (T if side == "b" else N, K)),
+            Tensor("i32", (row,), span=(-3, T + 3)),
+        ),
+        outputs=(Tensor(acc, (M, N)),),
+        reference=reference,
+        dynamic=(M, N, K, T) if dynamic else (),
+        machine="sm_90a",
     )
 
 
@@ -357,6 +422,27 @@ CASES = [
     gemm("NT", "f16", "16x16x16", "shared", (64, 128, 64), (2, 2), full=True),
     gemm("NT", "f16", "32x32x8", "shared", (128, 128, 32), (2, 2), full=True),
     gemm("TN", "f16", "16x16x16", "shared", (96, 80, 48), (2, 1), full=True),
+    # Parts of a group of waves that are whole spans of a swizzle, and parts that are not.
+    wide("NN", (64, 64, 32), (4, 1)),
+    wide("NN", (64, 48, 64), (4, 1)),
+    wide("NN", (64, 96, 32), (2, 2), dynamic=True),
+    wide("NN", (64, 80, 32), (4, 1), dynamic=True),
+    wide("NN", (64, 112, 48), (2, 1)),
+    wide("NN", (64, 72, 32), (4, 1)),
+    wide("NN", (128, 48, 32), (4, 2), "bf16"),
+    wide("TN", (64, 112, 64), (4, 1), "bf16"),
+    wide("NT", (64, 80, 48), (4, 1)),
+    wide("TT", (64, 40, 64), (4, 1), dynamic=True),
+    wide("NN", (64, 48, 32), (4, 1), "f8e4m3fn", "16x16x32_f8"),
+    wide("NT", (64, 48, 64), (2, 1), "i8", "16x16x32_i8"),
+    # Tiles that threads copy beside a ring.
+    gathered("a", "f16", "16x16x16", (64, 128, 32), (2, 2)),
+    gathered("a", "f16", "16x16x16", (64, 64, 64), (2, 1), dynamic=True),
+    gathered("a", "bf16", "16x16x16", (128, 48, 32), (4, 1)),
+    gathered("a", "f8e4m3fn", "16x16x32_f8", (64, 64, 64), (2, 1)),
+    gathered("b", "f16", "16x16x16", (64, 64, 32), (2, 1)),
+    gathered("b", "f16", "16x16x16", (128, 96, 32), (4, 1), dynamic=True),
+    gathered("a", "f16", "16x16x16", (32, 16, 16), (2, 1)),
     batched("16x16x16", "shared", (16, 16, 16)),
     batched("16x16x16", "global", (32, 16, 16), (2, 1)),
     batched("sync_f16", "shared", (16, 16, 16)),

@@ -35,6 +35,15 @@ REFUSED_BY_PASSES = [
     ("gemm_nn_bf16_16x16x16_t80x48x48_shared", "toy8", "E0613", TOO_SMALL),
     ("gemm_nt_f16_16x16x16_t64x128x64_shared", "toy8", "E0613", TOO_SMALL),
     ("gemm_tn_f16_16x16x16_t96x80x48_shared", "toy8", "E0613", TOO_SMALL),
+    ("gemm_nn_f16_16x16x16_t64x48x64_shared", "toy8", "E0613", TOO_SMALL),
+    ("gemm_nn_f16_16x16x16_t64x??x32_shared_dynamic", "toy8", "E0613", TOO_SMALL),
+    ("gemm_nn_f16_16x16x16_t64x112x48_shared", "toy8", "E0613", TOO_SMALL),
+    ("gemm_nn_f16_16x16x16_t64x72x32_shared", "toy8", "E0613", TOO_SMALL),
+    ("gemm_nn_bf16_16x16x16_t128x48x32_shared", "toy8", "E0613", TOO_SMALL),
+    ("gemm_tn_bf16_16x16x16_t64x112x64_shared", "toy8", "E0613", TOO_SMALL),
+    ("gemm_tt_f16_16x16x16_t64x40x64_shared_dynamic", "toy8", "E0613", TOO_SMALL),
+    ("attention_causal_16x16x16_t64x48x32x64_shared", "toy8", "E0613", TOO_SMALL),
+    ("attention_boundary_16x16x16_t64x96x32x64_shared_dynamic", "toy8", "E0613", TOO_SMALL),
     ("attention_boundary_32x32x8_t64x32x16x32_shared", "toy8", "E0613", TOO_SMALL, "*x32x17x33"),
 ]
 NOT_LOWERED = [*REFUSED_BY_PASSES]
@@ -64,7 +73,8 @@ def sampled(per_case, shift=0, full=FULL):
             continue
         for i in range(per_case):
             turn = place * per_case + i + shift
-            yield case, case.shapes[turn % len(case.shapes)], TARGETS[turn % 4], SCHEDULES[turn % 3]
+            target = case.machine or TARGETS[turn % 4]
+            yield case, case.shapes[turn % len(case.shapes)], target, SCHEDULES[turn % 3]
 
 
 def runs(per_case, *parts, shift=0, full=FULL):

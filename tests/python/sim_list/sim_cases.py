@@ -6,20 +6,39 @@ from typing import Any, Callable, Mapping
 
 import numpy as np
 
-from number_formats import TOLERANCE, decode, sample, unwritten
+from number_formats import TOLERANCE, decode, encode, sample, unwritten
 from wave_lang import WaveCompileOptions, wave_compile
 from wave_lang._wave import Expr
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """An argument: its element type and its extents, expressions in the dimensions of the case."""
+    """An argument: its element type and its extents, expressions in the dimensions of the case.
+
+    span    an input holds integers from span[0] up to, not including, span[1]
+    start   what an output holds before the run; without it, what no kernel writes
+    """
 
     dtype: str
     dims: tuple
+    span: tuple | None = None
+    start: float | None = None
 
     def shape(self, values):
         return tuple(int(Expr(d).subs(values)) for d in self.dims)
+
+    def sampled(self, values, rng):
+        shape = self.shape(values)
+        if self.span is None:
+            return sample(self.dtype, shape, rng)
+        low, high = (int(Expr(e).subs(values)) for e in self.span)
+        return encode(self.dtype, rng.integers(low, high, shape))
+
+    def before(self, values):
+        shape = self.shape(values)
+        if self.start is None:
+            return unwritten(self.dtype, shape)
+        return encode(self.dtype, np.full(shape, self.start))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +73,7 @@ class Case:
     options: Mapping[str, Any] = field(default_factory=dict)
     tolerance: float | None = None
     full: bool = False  # only in `make test-full`
+    machine: str | None = None  # whose instructions it is about: samples run it there
 
     @cached_property
     def shapes(self):
@@ -87,8 +107,8 @@ class Case:
         """(dtype, array) of each parameter."""
         rng = np.random.default_rng(seed)
         values = {**sizes, **self.derived(sizes)}
-        made = [(t.dtype, sample(t.dtype, t.shape(values), rng)) for t in self.inputs]
-        return made + [(t.dtype, unwritten(t.dtype, t.shape(values))) for t in self.outputs]
+        made = [(t.dtype, t.sampled(values, rng)) for t in self.inputs]
+        return made + [(t.dtype, t.before(values)) for t in self.outputs]
 
     def expected(self, sizes, arguments):
         """(exact result, magnitudes) of each output."""
