@@ -3,9 +3,8 @@
  * A fact that cannot be written down is not known; no mistake is reported for it. */
 #include "analysis/standing.h"
 
-#include <string.h>
-
 #include "analysis/analysis.h"
+#include "ir/region_facts.h"
 
 static SymCtx *syms(const Standing *s) { return s->d->k->cx->sym; }
 
@@ -92,21 +91,18 @@ static void learn_counter(const Standing *s, SymFacts *f, const Op *op, const Sy
   const Attr *step = op_attr(op, ATTR_step);
   const Sym *trips = distribute_trips(s->d, op);
   sym_assume(f, sym_ge(cx, counter, sym_int(cx, 0)));
+  if (trips && sym_contains(trips, counter)) trips = NULL; /* that of a loop around this one */
   if (trips) assume_most(s, f, counter, trips);
   if (trips) assume_positive(s, f, trips);
   if (step && !op_has(op, ATTR_from))
     sym_assume(f, sym_eq(cx, sym_mod(cx, counter, sym_int(cx, step->integer)), sym_int(cx, 0)));
 }
 
-/* What a condition says holds in the body. $GET_ITER_ARG_i means another value in each loop. */
 static void learn_condition(const Standing *s, SymFacts *f, const Op *op) {
   const Attr *condition = op_attr(op, ATTR_expr);
-  const Sym *symbols[16];
   if (!condition) return;
-  int n = sym_free_symbols(condition->sym, symbols, 16);
-  for (int i = 0; i < n && i < 16; i++)
-    if (strncmp(sym_name(symbols[i]), "$GET_ITER_ARG", 13) == 0) return;
-  if (n <= 16) sym_assume(f, distribute_expr(s->d, op, condition->sym));
+  const Sym *inside = condition_inside(syms(s), condition->sym);
+  sym_assume(f, distribute_expr(s->d, op, inside));
 }
 
 static void enter_loop(Standing *s, const Sym *counter, const Sym *value) {

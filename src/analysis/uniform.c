@@ -48,8 +48,7 @@ static UniformFact symbol_fact(const Walk *w, const Op *op, const Sym *s) {
   if (strcmp(name, "$T1") == 0 || strcmp(name, "$T2") == 0) return at_level(UNIFORM_WAVE, NULL, s);
   if (strcmp(name, "$T0") == 0 || has_prefix(name, "$GPR"))
     return at_level(UNIFORM_VARYING, NULL, s);
-  if (has_prefix(name, "$GET_ITER_ARG_"))
-    return iter_arg(w, op, atoi(name + strlen("$GET_ITER_ARG_")));
+  if (has_prefix(name, WV_ITER_ARG)) return iter_arg(w, op, atoi(name + strlen(WV_ITER_ARG)));
   for (const Op *at = op; at; at = at->parent->owner) {
     const Op *loop = at->parent->owner;
     const Attr *axis = loop ? op_attr(loop, ATTR_axis) : NULL;

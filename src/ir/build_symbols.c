@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ir/build_state.h"
+#include "ir/region_facts.h"
 
 /* ---- numbering ---- */
 
@@ -89,10 +90,73 @@ static void bind_loop_counter(Builder *b, Op *op) {
   }
 }
 
+/* ---- carried values in conditions ---- */
+
+static const Sym *without_iter_args(void *user, const Sym *s) {
+  (void)user;
+  return expr_mentions(s, WV_ITER_ARG) ? NULL : s;
+}
+
+static bool mentions_iter_arg(Builder *b, const Attr *attr) {
+  ArenaMark mark = arena_mark(b->k->arena);
+  Attr copy = *attr;
+  bool mentions = !attr_rewrite(b->k, &copy, without_iter_args, NULL);
+  arena_rewind(b->k->arena, mark);
+  return mentions;
+}
+
+/* `$GET_ITER_ARG_7` in the condition of a while loop: is value 7 carried, and an integer? */
+static bool check_iter_arg(Builder *b, const Op *loop, const char *name) {
+  int number = atoi(name + strlen(WV_ITER_ARG)), first = op_carried(loop);
+  int carried = loop->nargs - first;
+  if (number >= carried)
+    return BUILD_FAIL(b, loop->at, E0410,
+                      "the condition mentions `GET_ITER_ARG(%d)`, but the loop carries %d value%s",
+                      number, carried, carried == 1 ? "" : "s");
+  const Value *v = loop->args[first + number];
+  if (!v || (type_is_value(v->type) && dtype_info[v->type->dtype].class != DTYPE_FLOAT))
+    return true;
+  return BUILD_FAIL(b, loop->at, E0410,
+                    "`GET_ITER_ARG(%d)` in a condition is an integer, but value %d is %s", number,
+                    number, type_text(b->k->cx->diags.arena, b->k->cx, v->type));
+}
+
+static bool check_condition(Builder *b, const Op *loop, const Sym *condition) {
+  int n = sym_free_symbols(condition, NULL, 0);
+  const Sym **symbols = ARENA_ARRAY(b->k->arena, const Sym *, n);
+  sym_free_symbols(condition, symbols, n);
+  for (int i = 0; i < n; i++)
+    if (expr_mentions(symbols[i], WV_ITER_ARG) && !check_iter_arg(b, loop, sym_name(symbols[i])))
+      return false;
+  return true;
+}
+
+/* Only the condition of a while loop may speak of carried values by number. */
+static bool check_iter_args(Builder *b, const Op *op) {
+  for (int i = 0; i < op->nattrs; i++) {
+    const Attr *a = &op->attrs[i];
+    if (!mentions_iter_arg(b, a)) continue;
+    if (op->kind == OP_while && a->key == ATTR_expr) {
+      if (!check_condition(b, op, a->sym)) return false;
+      continue;
+    }
+    Diag *d = BUILD_DIAG(b, op->at, E0410, "`%s` names a carried value by its number",
+                         op_info[op->kind].name);
+    diag_hint(&b->k->cx->diags, d,
+              "use the carried value itself: the parameter of the loop's body");
+    return false;
+  }
+  return true;
+}
+
+/* ---- an op ---- */
+
 bool build_instantiate(Builder *b, Op *op) {
   bind_loop_counter(b, op);
+  if (!check_iter_args(b, op)) return false;
   if (!b->versions.n) return true;
-  for (int i = 0; i < op->nattrs; i++) /* a mask already speaks of versions, and of sizes at entry */
+  for (int i = 0; i < op->nattrs;
+       i++) /* a mask already speaks of versions, and of sizes at entry */
     if (op->attrs[i].key != ATTR_mask && !attr_rewrite(b->k, &op->attrs[i], with_versions, b))
       return BUILD_FAIL(b, op->at, E0105, "%s", sym_take_error(b->k->cx->sym));
   return true;
@@ -127,7 +191,9 @@ Value *build_next_axis(Builder *b) {
   const Sym *axis = op_attr(f->op, ATTR_axis)->sym;
   for (int i = b->versions.n - 1; i > f->versions; i--) /* above the loop's own version */
     if (b->versions.at[i].base == axis && b->versions.at[i].value) return b->versions.at[i].value;
-  Diag *d = BUILD_DIAG(b, f->op->at, E0405, "the body of this loop never sets `%s`", sym_name(axis));
-  diag_hint(&b->k->cx->diags, d, "call `set_symbol(%s, next)` before the body ends", sym_name(axis));
+  Diag *d =
+      BUILD_DIAG(b, f->op->at, E0405, "the body of this loop never sets `%s`", sym_name(axis));
+  diag_hint(&b->k->cx->diags, d, "call `set_symbol(%s, next)` before the body ends",
+            sym_name(axis));
   return NULL;
 }

@@ -287,6 +287,8 @@ const Sym *ir_loop_counter(Kernel *k, const Sym *axis) {
   return sym_symbol(k->cx->sym, sb_text(&name), true);
 }
 
+const Sym *ir_iter_arg(Context *cx, int i) { return ir_numbered_symbol(cx, WV_ITER_ARG, i, false); }
+
 const Sym *ir_alias_of(Context *cx, const Constraint *alias, const Sym *x) {
   SymBinding to[2] = {{sym_symbol(cx->sym, "$ALIAS", true), x},
                       {sym_symbol(cx->sym, "$ALIAS", false), x}};

@@ -381,6 +381,9 @@ const Sym *ir_param_symbol(const Kernel *k, int param, const char *what, int dim
 /* What a launch takes for a symbol that the header gives no value, over $SIZE_a_0 and the like;
  * NULL: no tensor says. */
 const Sym *ir_symbol_size(const Kernel *k, const Sym *symbol);
+/* In the condition of a while loop: element 0 of carried value i, an integer (E0410). */
+#define WV_ITER_ARG "$GET_ITER_ARG_"
+const Sym *ir_iter_arg(Context *cx, int i);
 /* `$index0`, `$dynamic_val1`: the compiler's own numbered symbols. */
 const Sym *ir_numbered_symbol(Context *cx, const char *prefix, int i, bool nonneg);
 const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const Sym *dim);

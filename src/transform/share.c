@@ -8,10 +8,9 @@
  * divisor is known to be positive.
  *
  * Needs HEADER; one lane's program only. */
-#include <string.h>
-
 #include "analysis/motion.h"
 #include "ir/attr.h"
+#include "ir/region_facts.h"
 #include "transform/pass.h"
 
 enum { MOST_OPERANDS = 16 };
@@ -55,14 +54,7 @@ static bool is_quotient(SymCtx *sym, const Sym *e) {
   return (kind == SYM_floor || kind == SYM_ceil) && has_denominator(sym, sym_arg(sym, e, 0));
 }
 
-static bool mentions_operand(const Sym *e) {
-  const Sym *symbols[32];
-  int n = sym_free_symbols(e, symbols, (int)WV_LEN(symbols));
-  if (n > (int)WV_LEN(symbols)) return true;
-  for (int i = 0; i < n; i++)
-    if (strncmp(sym_name(symbols[i]), "$APPLY_EXPR_ARG_", 16) == 0) return true;
-  return false;
-}
+static bool mentions_operand(const Sym *e) { return expr_mentions(e, "$APPLY_EXPR_ARG_"); }
 
 /* Whether e may be computed although `always` it is not: it then has a value anyway. */
 static bool may_take(Share *s, const Sym *e, bool always) {

@@ -7,12 +7,14 @@
  * condition (the axis of an iteration is one version: it does not change in the body), inside a for
  * loop that the counter is not negative and below the number of trips. */
 #include "ir/attr.h"
+#include "ir/region_facts.h"
 #include "transform/pass.h"
 
 typedef struct Scope {
   Kernel *k;
   Arena *arena;
-  const SymFacts *facts;
+  const SymFacts *entry; /* what holds everywhere */
+  const SymFacts *facts; /* and what holds here */
 } Scope;
 
 /* An expression that cannot be simplified (it overflows on the way) stays as it is. */
@@ -28,19 +30,14 @@ static const Sym *simpler(void *user, const Sym *s) {
  * makes the body dead code, where nothing needs to be proved. */
 static Scope enter(const Scope *outer, const Op *op) {
   SymCtx *sym = outer->k->cx->sym;
-  SymFacts *facts = sym_facts_new(outer->arena, sym, outer->facts);
   Scope inner = *outer;
-  bool holds = true;
-  const Attr *condition = op_attr(op, ATTR_expr), *axis = op_attr(op, ATTR_axis);
-  if (condition) {
-    holds = sym_assume(facts, condition->sym);
-  } else if (op->kind == OP_for && axis) {
-    const Sym *counter = ir_loop_counter(outer->k, axis->sym);
-    const Attr *trips = op_attr(op, ATTR_trips);
-    if (sym_name(counter)) holds = sym_assume_range(facts, counter, 0, SYM_MAX_INF);
-    if (trips) holds = holds && sym_assume(facts, sym_lt(sym, counter, trips->sym));
-  }
-  if (holds) inner.facts = facts;
+  const Attr *condition = op_attr(op, ATTR_expr);
+  if (op_has(op, ATTR_axis) && loop_hides_counter(outer->k, op)) inner.facts = inner.entry;
+  if (op->kind == OP_for && op_has(op, ATTR_trips))
+    inner.facts = loop_facts(inner.k, inner.arena, op, inner.entry, inner.facts);
+  if (!condition) return inner;
+  SymFacts *facts = sym_facts_new(outer->arena, sym, inner.facts);
+  if (sym_assume(facts, condition_inside(sym, condition->sym))) inner.facts = facts;
   return inner;
 }
 
@@ -64,7 +61,7 @@ static void simplify_header(Scope *scope) {
 }
 
 bool pass_simplify(Kernel *k, PassCtx *cx) {
-  Scope scope = {k, cx->scratch, cx->facts.header};
+  Scope scope = {k, cx->scratch, cx->facts.header, cx->facts.header};
   simplify_header(&scope);
   simplify_region(&scope, k->body);
   return true;

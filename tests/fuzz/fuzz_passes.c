@@ -50,7 +50,8 @@ typedef struct Gen {
   StrBuf *out;
   Vec(Visible) values; /* in scope */
   int ids, depth;
-  bool in_n, in_k, in_w;
+  bool in_n, in_k;
+  int whiles; /* around what is being written: the first is over W, one inside it over V */
 } Gen;
 
 #define EMIT(g, ...) sb_printf((g)->out, __VA_ARGS__)
@@ -80,7 +81,7 @@ static const char *any_expr(Gen *g) {
   static const char *const exprs[] = {
       "M",          "Max(M, 2)",   "$WG0*2 + 1", "Min($WG0, 7)", "Min($WG0, 1)",
       "floor(N/2)", "S",           "Mod(S, 4)",  "S + 3*M - S",  "floor(S/3)*3",
-      "N - M",      "Mod(M*4, 4)", "W",          "Max(W, 2)"};
+      "N - M",      "Mod(M*4, 4)", "W",          "Max(W, 2)",    "V - W"};
   static const char *const counters[] = {"Mod($ARGK, 3)", "$ARGK*2 + $ARGK"};
   return g->in_k && below(&g->r, 3) == 0 ? counters[below(&g->r, 2)]
                                          : exprs[below(&g->r, (int)WV_LEN(exprs))];
@@ -157,6 +158,11 @@ static void gen_body(Gen *g, int arg, Shape shape, const char *last) {
   g->depth++;
   gen_statements(g, 1 + below(&g->r, 6));
   int yielded = pick(g, shape);
+  if (below(&g->r, 2)) { /* a value that changes from round to round */
+    int sum = fresh(g, shape);
+    EMIT(g, "%%v%d = add %%v%d, %%v%d\n", sum, arg, yielded);
+    yielded = sum;
+  }
   EMIT(g, "%syield %%v%d\n}\n", last, yielded);
   g->depth--;
   g->values.n = outside;
@@ -174,12 +180,22 @@ static void enter_n(Gen *g) {
       vec_push(g->out->arena, &g->values, before.values.at[i]);
 }
 
+/* A start that is not known: perhaps before the first iteration, never behind the second. */
+static void gen_start(Gen *g, int id, char *out, size_t size) {
+  int start = pick(g, SHAPE_SCALAR);
+  EMIT(g, "%%one%d = scalar 1 : i32\n%%low%d = minimum %%v%d, %%one%d\n", id, id, start, id);
+  EMIT(g, "%%from%d = cast %%low%d : index\n", id, id);
+  snprintf(out, size, " from %%from%d", id);
+}
+
 static void gen_loop(Gen *g) {
   bool over_n = !g->in_n && below(&g->r, 2);
-  if (!over_n && g->in_k) return;
+  if (!over_n && g->in_k && below(&g->r, 2)) return;
   Shape shape = below(&g->r, 2) ? SHAPE_M : SHAPE_SCALAR;
   int init = pick(g, shape), arg = g->ids++, result = g->ids++;
-  EMIT(g, "%%v%d = for %s carry %%v%d = %%v%d {\n", result, over_n ? "N" : "K", arg, init);
+  char from[32] = "";
+  if (below(&g->r, 4) == 0) gen_start(g, arg, from, sizeof from);
+  EMIT(g, "%%v%d = for %s%s carry %%v%d = %%v%d {\n", result, over_n ? "N" : "K", from, arg, init);
   Gen before = *g;
   if (over_n) enter_n(g);
   else g->in_k = true;
@@ -193,30 +209,42 @@ static void gen_loop(Gen *g) {
   vec_push(g->out->arena, &g->values, v);
 }
 
-/* W is the position in expressions, and is set at the end of the body. */
+/* What a while loop may test besides its axis: the number that it carries. */
+static const char *any_condition(Gen *g, Shape shape) {
+  static const char *const conditions[] = {"True", "(signed($GET_ITER_ARG_0) < 3)",
+                                           "Eq(signed($GET_ITER_ARG_0), 0)",
+                                           "((S > 2) | (signed($GET_ITER_ARG_0) >= 0))"};
+  return conditions[shape == SHAPE_SCALAR ? below(&g->r, (int)WV_LEN(conditions)) : 0];
+}
+
+/* The axis is the position in expressions, and is set at the end of the body. */
 static void gen_while(Gen *g) {
-  if (g->in_w) return;
-  Shape shape = below(&g->r, 2) ? SHAPE_M : SHAPE_SCALAR;
+  static const char axes[] = "WV";
+  if (g->whiles == 2) return;
+  char axis = axes[g->whiles];
+  Shape shape = below(&g->r, 4) ? SHAPE_SCALAR : SHAPE_M;
   int init = pick(g, shape), at = g->ids++, arg = g->ids++, result = g->ids++;
-  EMIT(g, "%%at%d = scalar 0 : index\n%%one%d = scalar 1 : index\n", at, at);
+  EMIT(g, "%%at%d = scalar %d : index\n%%one%d = scalar 1 : index\n", at, below(&g->r, 3) - 1, at);
   EMIT(g,
-       "%%v%d = while W as signed(W.%d) (%%w%d) from %%at%d cond (W < 2) carry %%v%d = %%v%d {\n",
-       result, at + 2, at, at, arg, init);
+       "%%v%d = while %c as signed(%c.%d) (%%w%d) from %%at%d cond (%c < 2) & %s carry %%v%d = "
+       "%%v%d {\n",
+       result, axis, axis, at + 2, at, at, axis, any_condition(g, shape), arg, init);
   char last[96];
-  snprintf(last, sizeof last, "%%next%d = add %%w%d, %%one%d\nset_symbol W %%next%d\n", at, at, at,
-           at);
-  g->in_w = true;
+  snprintf(last, sizeof last, "%%next%d = add %%w%d, %%one%d\nset_symbol %c %%next%d\n", at, at, at,
+           axis, at);
+  g->whiles++;
   gen_body(g, arg, shape, last);
-  g->in_w = false;
+  g->whiles--;
   Visible v = {result, shape};
   vec_push(g->out->arena, &g->values, v);
 }
 
 static void gen_if(Gen *g) {
-  static const char *const conditions[] = {"$WG0 > 0", "S > 2", "M < N", "Eq(Mod(M, 2), 0)"};
+  static const char *const conditions[] = {"$WG0 > 0", "$WG0 < 1", "Eq($WG0, 1)",
+                                           "S > 2",    "M < N",    "Eq(Mod(M, 2), 0)"};
   Shape shape = below(&g->r, 2) ? SHAPE_M : SHAPE_SCALAR;
   int init = pick(g, shape), arg = g->ids++, result = g->ids++;
-  EMIT(g, "%%v%d = if (%s) carry %%v%d = %%v%d {\n", result, conditions[below(&g->r, 4)], arg,
+  EMIT(g, "%%v%d = if (%s) carry %%v%d = %%v%d {\n", result, conditions[below(&g->r, 6)], arg,
        init);
   gen_body(g, arg, shape, "");
   Visible v = {result, shape};
@@ -227,11 +255,24 @@ static void gen_statements(Gen *g, int n) {
   static void (*const kinds[])(Gen *) = {gen_binary, gen_binary, gen_binary,    gen_unary,
                                          gen_select, gen_shape,  gen_constant,  gen_index,
                                          gen_read,   gen_write,  gen_set_symbol};
-  static void (*const regions[])(Gen *) = {gen_loop, gen_loop, gen_loop, gen_if, gen_while};
+  static void (*const regions[])(Gen *) = {gen_loop, gen_loop, gen_if, gen_while, gen_while};
   for (; n > 0; n--) {
     if (g->depth < 3 && below(&g->r, 5) == 0) regions[below(&g->r, (int)WV_LEN(regions))](g);
     else kinds[below(&g->r, (int)WV_LEN(kinds))](g);
   }
+}
+
+/* Most of what was computed outside of regions, so that a difference anywhere is seen. */
+static int gen_total(Gen *g) {
+  int n = g->values.n, total = pick(g, SHAPE_M);
+  for (int i = 0; i < n; i++) {
+    Visible v = g->values.at[i];
+    if (v.shape == SHAPE_MN || below(&g->r, 4) == 0) continue;
+    int sum = fresh(g, SHAPE_M);
+    EMIT(g, "%%v%d = add %%v%d, %%v%d\n", sum, total, v.id);
+    total = sum;
+  }
+  return total;
 }
 
 static const char *random_kernel(Random r, Arena *a) {
@@ -239,12 +280,12 @@ static const char *random_kernel(Random r, Arena *a) {
   Gen g = {.r = r, .out = &out};
   EMIT(&g,
        "kernel @k(%%a: mem<M, N, i32>, %%b: mem<M, i32>, %%c: mem<M, N, i32>, %%d: mem<M, i32>)\n"
-       "  workgroup M by 2 on 0; tile N by 2; tile K by 1; tile W\n"
+       "  workgroup M by 2 on 0; tile N by 2; tile K by 1; tile W; tile V\n"
        "  hardware threads 64, vector {M: 2, N: 2}\n"
-       "  bind M = %d; bind N = %d; bind K = %d; bind S = 5; bind W = 3\n{\n",
+       "  bind M = %d; bind N = %d; bind K = %d; bind S = 5; bind W = 3; bind V = 2\n{\n",
        SIZE_M, SIZE_N, SIZE_K);
   gen_statements(&g, 4 + below(&g.r, 16));
-  EMIT(&g, "write %%v%d, %%d\n", pick(&g, SHAPE_M));
+  EMIT(&g, "write %%v%d, %%d\n", gen_total(&g));
   sb_puts(&out, "}\n");
   return sb_text(&out);
 }

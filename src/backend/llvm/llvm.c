@@ -267,7 +267,7 @@ bool llvm_emit(Kernel *k, const LlvmHost *host, Arena *a, LlvmKernel *out) {
     return llvm_fail(&p, NULL, "a workgroup of this many threads");
   p.repeated = find_repeated(&p);
   p.matrices = llvm_find_matrices(&p);
-  p.facts = launch_facts(p.arena, p.k, launch);
+  p.entry = p.facts = launch_facts(p.arena, p.k, launch);
   p.block = "groups";
   llvm_debug_open(&p);
   open_params(&p);

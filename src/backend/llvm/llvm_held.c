@@ -140,7 +140,8 @@ const char *llvm_index_of(Llvm *p, const Value *v) {
   if (h->wide) return h->wide;
   const char *name = llvm_scalar_of(p, h);
   if (llvm_elem_bits(h->dtype) == 64 || is_constant(name)) return name;
-  return llvm_let(p, "sext %s %s to i64", llvm_elem_type(h->dtype), name);
+  const char *widen = h->dtype == DTYPE_i1 ? "zext" : "sext"; /* true is 1 */
+  return llvm_let(p, "%s %s %s to i64", widen, llvm_elem_type(h->dtype), name);
 }
 
 ScopeMark llvm_scope_open(const Llvm *p) { return (ScopeMark){p->symbols.n, p->made.n}; }

@@ -100,7 +100,7 @@ static void open_symbols(Planner *n, const Op *op) {
     see_symbol(n, ir_loop_counter(n->p->k, op_attr(op, ATTR_axis)->sym), n->l->one_way[op->id]);
   if (op->kind == OP_while) see_symbol(n, op_attr(op, ATTR_version)->sym, false);
   for (int i = 1; op->kind == OP_while && i < op->body->nargs; i++)
-    see_symbol(n, ir_numbered_symbol(n->p->k->cx, "$GET_ITER_ARG_", i - 1, false), false);
+    see_symbol(n, ir_iter_arg(n->p->k->cx, i - 1), false);
 }
 
 /* The arguments of a conditional are what it is given. */

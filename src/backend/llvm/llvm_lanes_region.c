@@ -7,6 +7,8 @@
 
 #include <inttypes.h>
 
+#include "ir/region_facts.h"
+
 /* ---- who takes part ---- */
 
 /* A place for truth values: nobody takes part yet. */
@@ -87,14 +89,14 @@ static const Sym *counter_of(const Llvm *p, const Op *op) {
 }
 
 static void body_of_for(Llvm *p, const Op *op) {
-  p->facts = llvm_counter_facts(p, counter_of(p, op), op_attr(op, ATTR_trips)->sym);
+  p->facts = loop_facts(p->k, p->arena, op, p->entry, p->facts);
   lanes_region(p, op->body);
   if (!p->failed) lanes_copy(p, op->body->args, op->body->last->args, op->body->nargs);
 }
 
 static void counted_for(Llvm *p, const Op *op) {
   const char *trips = llvm_expr(p, op, op_attr(op, ATTR_trips)->sym), *at = llvm_new(p);
-  const char *start = op_carried(op) ? llvm_index_of(p, op->args[0]) : "0", *next = llvm_new(p);
+  const char *start = llvm_loop_start(p, op), *next = llvm_new(p);
   const char *head = llvm_label(p, "loop"), *latch = llvm_label(p, "again"),
              *end = llvm_label(p, "end");
   const char *any = llvm_let(p, "icmp slt i64 %s, %s", start, trips), *before = p->block;
@@ -131,7 +133,7 @@ static OwnCount open_counts(Llvm *p, const Op *op) {
   OwnCount c = {new_mask(p), lanes_reserve(p, bytes), lanes_reserve(p, bytes)};
   LaneLoop loop = lanes_open(p);
   if (op_carried(op)) lanes_read(p, op->args[0]);
-  store_index(p, c.count, op_carried(op) ? llvm_index_of(p, op->args[0]) : "0");
+  store_index(p, c.count, llvm_loop_start(p, op));
   store_index(p, c.trips, llvm_expr(p, op, op_attr(op, ATTR_trips)->sym));
   store_byte(p, c.mask, p->lanes->thread, "1");
   lanes_close(p, &loop);
@@ -200,8 +202,7 @@ static void see_carried(Llvm *p, const Op *op) {
   see(p, op_attr(op, ATTR_version)->sym, body->args[0], LANES_NOWHERE);
   for (int i = 1; i < body->nargs; i++)
     if (llvm_is_integer(body->args[i]))
-      see(p, ir_numbered_symbol(p->k->cx, "$GET_ITER_ARG_", i - 1, false), body->args[i],
-          LANES_NOWHERE);
+      see(p, ir_iter_arg(p->k->cx, i - 1), body->args[i], LANES_NOWHERE);
 }
 
 static void take_all(Llvm *p, int64_t mask) {

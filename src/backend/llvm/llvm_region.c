@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/llvm/llvm_state.h"
+#include "ir/region_facts.h"
 
 /* ---- carried values ---- */
 
@@ -107,12 +108,12 @@ static StrBuf divert(Llvm *p) {
   return before;
 }
 
-const SymFacts *llvm_counter_facts(Llvm *p, const Sym *counter, const Sym *trips) {
-  SymFacts *f = sym_facts_new(p->arena, p->sym, p->facts);
-  sym_assume(f, sym_ge(p->sym, counter, sym_int(p->sym, 0)));
-  sym_assume(f, sym_lt(p->sym, counter, trips));
-  sym_take_error(p->sym);
-  return f;
+/* What a loop begins with; there are no iterations before number 0. */
+const char *llvm_loop_start(Llvm *p, const Op *loop) {
+  if (!op_carried(loop)) return "0";
+  const char *from = llvm_index_of(p, loop->args[0]);
+  const char *early = llvm_let(p, "icmp slt i64 %s, 0", from);
+  return llvm_let(p, "select i1 %s, i64 0, i64 %s", early, from);
 }
 
 /* Tested before the first round and behind each: the form LLVM likes best. */
@@ -121,7 +122,7 @@ void llvm_for(Llvm *p, const Op *op) {
   int first = op_carried(op);
   const Sym *counter = ir_loop_counter(p->k, axis->sym), *count = op_attr(op, ATTR_trips)->sym;
   const char *trips = llvm_expr(p, op, count), *at = llvm_new(p), *next = llvm_new(p);
-  const char *start = first ? llvm_index_of(p, op->args[0]) : "0";
+  const char *start = llvm_loop_start(p, op);
   const char *head = llvm_label(p, "loop"), *end = llvm_label(p, "end"), *before;
   Loop l = open_loop(p, op->args + first, op->body->args, op->body->nargs);
   const char *any = llvm_let(p, "icmp slt i64 %s, %s", start, trips);
@@ -132,7 +133,7 @@ void llvm_for(Llvm *p, const Op *op) {
   ScopeMark mark = llvm_scope_open(p);
   p->block = head;
   llvm_define(p, counter, at);
-  p->facts = llvm_counter_facts(p, counter, count);
+  p->facts = loop_facts(p->k, p->arena, op, p->entry, p->facts);
   llvm_region(p, op->body);
   yield_loop(p, &l, op->body->last);
   p->facts = facts;
@@ -155,13 +156,9 @@ void llvm_for(Llvm *p, const Op *op) {
 static void define_carried(Llvm *p, const Op *op) {
   const Region *body = op->body;
   llvm_define(p, op_attr(op, ATTR_version)->sym, llvm_index_of(p, body->args[0]));
-  for (int i = 1; i < body->nargs; i++) {
-    const Type *t = body->args[i]->type;
-    DTypeClass class = dtype_info[t->dtype].class;
-    if (t->kind == TYPE_scalar && (class == DTYPE_INT || class == DTYPE_INDEX))
-      llvm_define(p, ir_numbered_symbol(p->k->cx, "$GET_ITER_ARG_", i - 1, false),
-                  llvm_index_of(p, body->args[i]));
-  }
+  for (int i = 1; i < body->nargs; i++)
+    if (llvm_is_integer(body->args[i]))
+      llvm_define(p, ir_iter_arg(p->k->cx, i - 1), llvm_index_of(p, body->args[i]));
 }
 
 /* The position of a while loop is an index, however wide the values are that it takes. */

@@ -71,7 +71,8 @@ typedef struct Llvm {
   const LlvmHost *host;
   Arena *arena;
   SymCtx *sym;
-  const SymFacts *facts;
+  const SymFacts *entry; /* what holds everywhere */
+  const SymFacts *facts; /* and what holds here */
   StrBuf body;
   int names, labels;
   const char *block; /* the label of the block that is being written */
@@ -136,7 +137,8 @@ void llvm_round(Llvm *p, const LlvmRounds *r);                 /* where the loop
 bool llvm_is_waiting(const Op *op);
 /* Its rounds do nothing but look: if what it carries stays as it is, so does everything. */
 bool llvm_only_looks(const Op *op);
-bool llvm_is_integer(const Value *v); /* a scalar that llvm_index_of takes */
+bool llvm_is_integer(const Value *v);                 /* a scalar that llvm_index_of takes */
+const char *llvm_loop_start(Llvm *p, const Op *loop); /* of a for loop */
 /* Behind a round of it; `changed`: an i1. */
 void llvm_wait(Llvm *p, const Op *op, const char *changed);
 /* All waves meet at barrier `bar` (an i64), `members` of them. */
@@ -251,7 +253,6 @@ void llvm_region(Llvm *p, const Region *r);
 void llvm_op(Llvm *p, const Op *op);
 bool llvm_op_waits(const Op *op);          /* for others, and does nothing else */
 const char *llvm_is_set(Llvm *p, Held *h); /* of one element: in i1, whether it is not 0 */
-const SymFacts *llvm_counter_facts(Llvm *p, const Sym *counter, const Sym *trips);
 LlvmFn llvm_for, llvm_while, llvm_if;
 
 #endif

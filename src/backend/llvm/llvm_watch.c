@@ -72,8 +72,7 @@ static bool looks_for(const Region *r, const Op *loop) {
 bool llvm_is_waiting(const Op *op) { return op->kind == OP_while && looks_for(op->body, op); }
 
 bool llvm_is_integer(const Value *v) {
-  DTypeClass class = dtype_info[v->type->dtype].class;
-  return v->type->kind == TYPE_scalar && (class == DTYPE_INT || class == DTYPE_INDEX);
+  return v->type->kind == TYPE_scalar && !dtype_is_float(v->type->dtype);
 }
 
 static bool changes_nothing(const Region *r) {

@@ -321,7 +321,7 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, Ptx
     return ptx_fail(&p, NULL, "a kernel that is not lowered");
   if (launch->threads != t->lanes)
     return ptx_fail(&p, NULL, arena_printf(a, "a wave of %d lanes", launch->threads));
-  p.facts = launch_facts(p.arena, p.k, launch);
+  p.entry = p.facts = launch_facts(p.arena, p.k, launch);
   p.version = target_has(t, FEATURE_WGMMA) ? 80 : 70;
   p.clustered = is_clustered(&p, launch);
   p.uses = ARENA_ARRAY(a, int, k->nvalues);

@@ -4,6 +4,7 @@
 
 #include "backend/ptx/ptx_state.h"
 #include "ir/dtype.h"
+#include "ir/region_facts.h"
 
 typedef struct Carried {
   Held *homes;
@@ -100,15 +101,6 @@ static void close_mark(Ptx *p, Mark m) {
   p->regions.n--;
 }
 
-/* What holds of the counter in the body. */
-static const SymFacts *counter_facts(Ptx *p, const Sym *counter, const Sym *trips) {
-  SymFacts *f = sym_facts_new(p->arena, p->sym, p->facts);
-  sym_assume(f, sym_ge(p->sym, counter, sym_int(p->sym, 0)));
-  sym_assume(f, sym_lt(p->sym, counter, trips));
-  sym_take_error(p->sym);
-  return f;
-}
-
 void ptx_for(Ptx *p, const Op *op) {
   if (!carries_values(p, op)) return;
   const Attr *step = op_attr(op, ATTR_step);
@@ -121,7 +113,8 @@ void ptx_for(Ptx *p, const Op *op) {
   Reg trips = ptx_expr(p, op, count, small ? DTYPE_i32 : DTYPE_index, NULL);
   Reg at = ptx_new(p, small ? REG_R : REG_RD), done = ptx_new(p, REG_P);
   Carried c = open_carried(p, op->args + first, op->body, 0);
-  if (first) ptx_line(p, "mov.b64 %s, %s", at.name, elems_of(p, ptx_get(p, op->args[0]))[0].name);
+  if (first)
+    ptx_line(p, "max.s64 %s, %s, 0", at.name, elems_of(p, ptx_get(p, op->args[0]))[0].name);
   else ptx_line(p, "mov.b%d %s, 0", bits, at.name);
   ptx_addresses_before(p, op->body);
   ptx_label(p, "loop", n);
@@ -129,7 +122,7 @@ void ptx_for(Ptx *p, const Op *op) {
   ptx_line(p, "@%s bra $end%d", done.name, n);
   Mark mark = open_mark(p);
   ptx_define(p, counter, at);
-  p->facts = counter_facts(p, counter, count);
+  p->facts = loop_facts(p->k, p->arena, op, p->entry, p->facts);
   ptx_region(p, op->body);
   if (p->failed) return;
   yield_carried(p, &c, op->body->last, 0);
@@ -168,9 +161,8 @@ void ptx_while(Ptx *p, const Op *op) {
   ptx_define(p, op_attr(op, ATTR_version)->sym, c.homes[0].elem[0]);
   for (int i = 1; i < c.n; i++) {
     RegClass class = class_of(c.homes[i].dtype);
-    if (c.homes[i].elem && (class == REG_R || class == REG_RD))
-      ptx_define(p, ir_numbered_symbol(p->k->cx, "$GET_ITER_ARG_", i - 1, false),
-                 c.homes[i].elem[0]);
+    if (c.homes[i].elem && (class == REG_R || class == REG_RD || class == REG_P))
+      ptx_define(p, ir_iter_arg(p->k->cx, i - 1), c.homes[i].elem[0]);
   }
   Reg test = ptx_expr(p, op, op_attr(op, ATTR_expr)->sym, DTYPE_i1, NULL);
   ptx_line(p, "@!%s bra $end%d", test.name, n);

@@ -47,7 +47,8 @@ typedef struct Ptx {
   const TargetInfo *target;
   Arena *arena;
   SymCtx *sym;
-  const SymFacts *facts;
+  const SymFacts *entry; /* what holds everywhere */
+  const SymFacts *facts; /* and what holds here */
   StrBuf body;
   int regs[REG_CLASSES];
   int labels;

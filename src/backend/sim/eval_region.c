@@ -164,6 +164,7 @@ bool run_for(Eval *ev, Op *op) {
   if (!place_trips(ev, loop.axis, &trips)) return false;
   if (op_has(op, ATTR_from) && !uniform(ev, op->args[0], "the start of the loop", &loop.counter))
     return false;
+  if (loop.counter < 0) loop.counter = 0;
   Carried c = open_carried(ev, op);
   ev->loops = &loop;
   bool ok = iterate(ev, op, &loop, trips, &c);
@@ -186,7 +187,7 @@ static void set_iter_args(Eval *ev, const Carried *c) {
   for (int i = 0; i < c->n; i++) {
     const Tile *t = c->at[i].tile;
     if (t && t->i && box_count(&t->box))
-      env_set(ev, env_numbered_slot(ev, "$GET_ITER_ARG_", i), t->i[0]);
+      env_set(ev, env_numbered_slot(ev, WV_ITER_ARG, i), t->i[0]);
   }
 }
 

@@ -436,7 +436,7 @@ static void open_symbols(Sim *s) {
     x->iter_slot = ARENA_ARRAY(s->home, int, op->body->nargs);
     for (int i = 1; i < op->body->nargs; i++) {
       char name[32];
-      snprintf(name, sizeof name, "$GET_ITER_ARG_%d", i - 1);
+      snprintf(name, sizeof name, WV_ITER_ARG "%d", i - 1);
       bool whole = !dtype_is_float(op->body->args[i]->type->dtype);
       x->iter_slot[i] = whole ? varying_slot(s, name) : -1;
       if (whole) s->symbols.at[x->iter_slot[i]].known = true;

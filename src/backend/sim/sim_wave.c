@@ -231,6 +231,7 @@ static Step step_for(Wave *w, SimOp *s) {
         report(w, s, DIAG_E0805, NULL, "the start of a loop differs between lanes: %lld in %s",
                (long long)start[l].i, who(w, l));
     }
+    if (f->counter < 0) f->counter = 0;
   }
   copy_values(w, op->body->args, op->args + first, op->body->nargs, w->mask);
   return iterate_for(w, s);

@@ -168,10 +168,18 @@ class Program:
         """Elements that an access moves."""
         typed = self.lines[line]
         if typed.startswith("store"):
-            value = re.match(r"store (%[\w.]+)", typed)[1]
-            typed = next(l for l in self.lines if l.startswith(f"{value} = "))
+            typed = self.type_of(re.match(r"store (%[\w.]+)", typed)[1])
         wide = re.search(r": vec<(\d+)", typed)
         return int(wide[1]) if wide else 1
+
+    def type_of(self, value):
+        """`: vec<2, i32>` of a value, which may be one of several that a region hands on."""
+        for line in self.lines:
+            results = line.split(" = ")[0].split(", ")
+            if value in results:
+                types = re.findall(r"vec<\d+, \w+>|\w+", line.rsplit(" : ", 1)[1])
+                return f": {types[results.index(value)]}"
+        raise NameError(value)
 
     def within_threads(self):
         """Every thread reads from shared memory only what it wrote itself."""
@@ -219,7 +227,10 @@ class Program:
 
 def _why_bound(fault, before, after):
     changed = []
+    mask = re.match(r"(%[\w.]+) = expr\b", before.lines[fault.line - 1])
     for (line, kind, old), (_, _, new) in zip(before.accesses(), after.accesses()):
+        if mask and not before.depends(old, mask[1]):
+            continue  # it does not use what was changed
         if not np.array_equal(before.active(line, old), after.active(line, new)):
             changed.append(kind)
     if not changed:

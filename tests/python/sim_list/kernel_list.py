@@ -12,6 +12,7 @@ from fnmatch import fnmatch
 import pytest
 
 import cases_attention
+import cases_flow
 import cases_gemm
 import cases_launch
 import cases_rows
@@ -22,6 +23,7 @@ OTHER_CHIPS = ("gfx90a", "gfx950", "gfx1100", "gfx1201", "gfx1250")  # only data
 SCHEDULES = ("round", "reverse", "random")
 EVERY_CASE = [
     *cases_rows.CASES,
+    *cases_flow.CASES,
     *cases_gemm.CASES,
     *cases_attention.CASES,
     *cases_launch.CASES,

@@ -1,0 +1,44 @@
+/* region_facts.c: see region_facts.h. */
+#include "ir/region_facts.h"
+
+#include <string.h>
+
+bool expr_mentions(const Sym *s, const char *prefix) {
+  const Sym *symbols[64];
+  int n = sym_free_symbols(s, symbols, (int)WV_LEN(symbols));
+  if (n > (int)WV_LEN(symbols)) return true; /* too many to look at: it may */
+  for (int i = 0; i < n; i++)
+    if (strncmp(sym_name(symbols[i]), prefix, strlen(prefix)) == 0) return true;
+  return false;
+}
+
+const Sym *condition_inside(SymCtx *cx, const Sym *condition) {
+  const Sym *holds = sym_bool(cx, true);
+  if (sym_kind(condition) != SYM_and)
+    return expr_mentions(condition, WV_ITER_ARG) ? holds : condition;
+  for (int i = 0; i < sym_nargs(condition); i++)
+    holds = sym_and(cx, holds, condition_inside(cx, sym_arg(cx, condition, i)));
+  return holds;
+}
+
+bool loop_hides_counter(Kernel *k, const Op *loop) {
+  const Sym *counter = ir_loop_counter(k, op_attr(loop, ATTR_axis)->sym);
+  for (const Op *op = loop->parent->owner; op; op = op->parent->owner) {
+    const Attr *axis = op_attr(op, ATTR_axis);
+    if (axis && ir_loop_counter(k, axis->sym) == counter) return true;
+  }
+  return false;
+}
+
+const SymFacts *loop_facts(Kernel *k, Arena *a, const Op *loop, const SymFacts *entry,
+                           const SymFacts *around) {
+  SymCtx *cx = k->cx->sym;
+  const Sym *counter = ir_loop_counter(k, op_attr(loop, ATTR_axis)->sym);
+  const Sym *trips = op_attr(loop, ATTR_trips)->sym;
+  SymFacts *f = sym_facts_new(a, cx, loop_hides_counter(k, loop) ? entry : around);
+  sym_assume(f, sym_ge(cx, counter, sym_int(cx, 0)));
+  if (!sym_contains(trips, counter)) /* or else it means the counter of the loop around */
+    sym_assume(f, sym_lt(cx, counter, trips));
+  sym_take_error(cx);
+  return f;
+}

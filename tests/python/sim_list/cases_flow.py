@@ -1,0 +1,171 @@
+"""Loops and conditionals that depend on data, on the workgroup, and on each other."""
+
+import numpy as np
+import sympy
+
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from sim_cases import Case, Tensor
+from wave_lang.kernel.lang.global_symbols import *
+
+M, N = tkl.sym.M, tkl.sym.N
+I, J = tkl.sym.I, tkl.sym.J
+G = GLOBAL_ADDRESS_SPACE
+
+
+def one_each():
+    """A workgroup for each element of M."""
+    return [
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 0, I: 0, J: 0}),
+        tkw.WorkgroupConstraint(M, 1, 0),
+        tkw.TilingConstraint(I),
+        tkw.TilingConstraint(J),
+    ]
+
+
+# ---- nested loops --------------------------------------------------------------------------------
+
+
+def collatz(most):
+    """Odd steps of 3x + 1 outside, halvings inside: each loop tests the value that it carries."""
+
+    def make():
+        @tkw.wave(one_each())
+        def collatz(a: tkl.Memory[M, G, tkl.i32], b: tkl.Memory[M, G, tkl.i32]):
+            zero, one = tkw.scalar(0, tkl.i32), tkw.scalar(1, tkl.i32)
+            odd = tkw.abs(tkw.read(a)) * 2 + 1
+            more = (I < most) & (GET_ITER_ARG(0) > 1)
+
+            @tkw.iterate(I, start=zero, condition=more, init_args=[odd, odd * 0])
+            def steps(x, count):
+                even = sympy.Eq(sympy.Mod(GET_ITER_ARG(0), 2), 0)
+
+                @tkw.iterate(J, start=zero, condition=even, init_args=[x * 3 + 1, count])
+                def halve(y, count):
+                    tkw.set_symbol(J, tkw.scalar(J, tkl.i32) + one)
+                    return y / 2, count + 1
+
+                tkw.set_symbol(I, tkw.scalar(I, tkl.i32) + one)
+                return halve[0], halve[1]
+
+            tkw.write(steps[1], b)
+
+        return collatz
+
+    def halvings(n):
+        count, x, step = 0, 2 * abs(int(n)) + 1, 0
+        while step < most and x > 1:
+            x, step = 3 * x + 1, step + 1
+            while x % 2 == 0:
+                x, count = x // 2, count + 1
+        return count
+
+    return Case(
+        f"loops_collatz_{most}",
+        make,
+        around={M: 4},
+        inputs=(Tensor("i32", (M,)),),
+        outputs=(Tensor("i32", (M,)),),
+        reference=lambda a, **_: np.array([halvings(n) for n in a]),
+    )
+
+
+def first_match(tile):
+    """For each number the place of the first one that is at least as large: a flag ends the loop."""
+    i = tkw.IndexMapping.iterator(0)
+    at = tkw.IndexMapping(num_iterators=1, inputs={N: J}, outputs={M: i})
+
+    def make():
+        @tkw.wave(one_each())
+        def first_match(
+            a: tkl.Memory[M, G, tkl.i32],
+            table: tkl.Memory[N, G, tkl.i32],
+            b: tkl.Memory[M, G, tkl.i32],
+        ):
+            zero, one = tkw.scalar(0, tkl.i32), tkw.scalar(1, tkl.i32)
+            wanted = tkw.read(a)
+            rounds = (I < 2) & sympy.Eq(GET_ITER_ARG(0), 0)
+
+            @tkw.iterate(I, start=zero, condition=rounds, init_args=[wanted * 0, wanted * 0 - 1])
+            def search(done, place):
+                looking = (J < N) & sympy.Eq(GET_ITER_ARG(0), 0)
+
+                @tkw.iterate(J, start=zero, condition=looking, init_args=[wanted * 0, place])
+                def walk(found, place):
+                    j = tkw.scalar(J, tkl.i32)
+                    hit = tkw.read(table, mapping=at) >= wanted
+                    tkw.set_symbol(J, j + one)
+                    ones = wanted * 0 + 1
+                    return tkw.select(hit, ones, found), tkw.select(hit, ones * j, place)
+
+                tkw.set_symbol(I, tkw.scalar(I, tkl.i32) + one)
+                return walk[0], walk[1]
+
+            tkw.write(search[1], b)
+
+        return first_match
+
+    def reference(a, table, **_):
+        found = table[None, :] >= a[:, None]
+        return np.where(found.any(1), found.argmax(1), -1)
+
+    return Case(
+        f"loops_first_match_{tile}",
+        make,
+        around={M: 3, N: tile},
+        inputs=(Tensor("i32", (M,)), Tensor("i32", (N,))),
+        outputs=(Tensor("i32", (M,)),),
+        reference=reference,
+    )
+
+
+# ---- conditionals --------------------------------------------------------------------------------
+
+
+def some_groups(bm, bn, condition, holds, name):
+    """Rows of some workgroups are doubled; the others keep what they read."""
+
+    def make():
+        @tkw.wave(
+            [
+                tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: bm, N: bn}),
+                tkw.WorkgroupConstraint(M, bm, 0),
+                tkw.WorkgroupConstraint(N, bn, 1),
+            ]
+        )
+        def some_groups(a: tkl.Memory[M, N, G, tkl.f32], b: tkl.Memory[M, N, G, tkl.f32]):
+            x = tkw.read(a)
+
+            @tkw.conditional(condition, else_return=[x])
+            def chosen(y):
+                return y + x
+
+            tkw.write(chosen, b)
+
+        return some_groups
+
+    def reference(a, **_):
+        row, column = np.arange(a.shape[0])[:, None] // bm, np.arange(a.shape[1])[None, :] // bn
+        return np.where(holds(row, column), 2 * a, a)
+
+    return Case(
+        f"if_{name}_{bm}x{bn}",
+        make,
+        around={M: bm, N: bn},
+        inputs=(Tensor("f32", (M, N)),),
+        outputs=(Tensor("f32", (M, N)),),
+        reference=reference,
+        exact=True,
+    )
+
+
+CASES = [
+    collatz(3),
+    collatz(40),
+    first_match(5),
+    some_groups(8, 16, WORKGROUP_0 < 1, lambda i, j: i < 1, "first"),
+    some_groups(3, 5, sympy.Eq(WORKGROUP_1, 1), lambda i, j: j == 1, "second"),
+    some_groups(
+        4, 12, (WORKGROUP_0 > 0) & (WORKGROUP_1 < 1), lambda i, j: (i > 0) & (j < 1), "edge"
+    ),
+]
