@@ -82,17 +82,21 @@ static const TileBuffer *take_over(const Carrying *c, const Carried *x) {
   return same_extents(x->init->type, init, &x->tile) ? init->buffer : NULL;
 }
 
+/* The buffer is filled in front of the region, by the tile's place as it is known there: inside it
+ * may be known better (`if ($WG0 < 1)`), but only where the region runs. */
 static bool open_buffer(Carrying *c, Carried *x) {
   Tiles *t = c->t;
   const Attr *axis = op_attr(c->op, ATTR_axis);
-  if (axis && type_has_dim(x->arg->type, axis->sym))
+  Tile outside;
+  if (!tile_place(t, c->op, x->arg->type, &outside)) return false;
+  bool along = axis && type_has_dim(x->arg->type, axis->sym);
+  if (along || !same_extents(x->arg->type, &outside, &x->tile))
     return tiles_refuse(t, c->op, "a tile along the loop's own axis that is carried");
   x->tile.held = TILE_BUFFER;
   x->tile.buffer = take_over(c, x);
   if (x->tile.buffer) return true;
-  const TileBuffer *b = buffer_new(t, x->arg->type, &x->tile, NULL);
-  x->tile.buffer = b;
-  return buffer_fill(t, x->init, x->arg->type, &x->tile, b);
+  x->tile.buffer = buffer_new(t, x->arg->type, &outside, NULL);
+  return buffer_fill(t, x->init, x->arg->type, &outside, x->tile.buffer);
 }
 
 /* `inside`: where the body stands. */
@@ -136,16 +140,14 @@ static bool open_carried(Carrying *c, const Standing *inside) {
 /* `$GET_ITER_ARG_i` of a condition counts what the author carries; only registers are left. */
 static const Sym *renumber_args(Carrying *c, const Sym *e) {
   Context *cx = c->t->l.k->cx;
-  SymBinding to[32];
+  SymBinding *to = ARENA_ARRAY(c->t->l.arena, SymBinding, 2 * c->n);
   int n = 0;
-  for (int i = 0; i < c->n && n + 2 <= (int)WV_LEN(to); i++)
+  for (int i = 0; i < c->n; i++)
     for (int nonneg = 0; nonneg < 2; nonneg++) {
-      const Sym *from = ir_numbered_symbol(cx, "$GET_ITER_ARG_", i, nonneg);
+      const Sym *from = ir_numbered_symbol(cx, WV_ITER_ARG, i, nonneg);
       if (!sym_contains(e, from)) continue;
       if (c->at[i].reg < 0) c->t->l.refused = "a condition on a tile of several elements";
-      else
-        to[n++] =
-            (SymBinding){from, ir_numbered_symbol(cx, "$GET_ITER_ARG_", c->at[i].reg, nonneg)};
+      else to[n++] = (SymBinding){from, ir_numbered_symbol(cx, WV_ITER_ARG, c->at[i].reg, nonneg)};
     }
   return n ? sym_subst(cx->sym, e, to, n) : e;
 }
