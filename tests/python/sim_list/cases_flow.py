@@ -88,7 +88,7 @@ def first_match(tile):
 
             @tkw.iterate(I, start=zero, condition=rounds, init_args=[wanted * 0, wanted * 0 - 1])
             def search(done, place):
-                looking = (J < N) & sympy.Eq(GET_ITER_ARG(0), 0)
+                looking = (J >= 0) & (J < N) & sympy.Eq(GET_ITER_ARG(0), 0)
 
                 @tkw.iterate(J, start=zero, condition=looking, init_args=[wanted * 0, place])
                 def walk(found, place):
