@@ -514,6 +514,10 @@ WV_API bool wv_program_variant(wv_program *p, int i, wv_variant *out); /* false 
  * reported why to `cx`. */
 WV_API const char *wv_program_text(wv_program *p, wv_ctx *cx, int variant, const char *what);
 
+/* What the device loads, as it is in a file: PTX, or an ELF object. *n: how many bytes. It lives as
+ * long as the program; NULL: reported why to `cx`. */
+WV_API const void *wv_program_code(wv_program *p, wv_ctx *cx, int variant, size_t *n);
+
 typedef struct wv_resources {
   int registers;    /* of a thread */
   int shared;       /* bytes of a workgroup */

@@ -191,6 +191,18 @@ static PyObject *program_text(PyObject *self, PyObject *args) {
   return keep_remarks(p) ? py_text_or_none(text) : NULL;
 }
 
+/* code(variant=0) */
+static PyObject *program_code(PyObject *self, PyObject *args) {
+  ProgramObject *p = self_of(self);
+  int variant = 0;
+  size_t n = 0;
+  if (!PyArg_ParseTuple(args, "|i:code", &variant)) return NULL;
+  const void *code = wv_program_code(p->p, p->cx, variant, &n);
+  if (!code && wv_diag_errors(p->cx)) return py_error_raise_in(p->st, p->cx);
+  if (!code) return PyErr_Format(PyExc_IndexError, "there is no variant %d", variant);
+  return keep_remarks(p) ? PyBytes_FromStringAndSize(code, (Py_ssize_t)n) : NULL;
+}
+
 /* resources(variant=0, device=0) */
 static PyObject *program_resources(PyObject *self, PyObject *args) {
   ProgramObject *p = self_of(self);
@@ -209,6 +221,8 @@ static PyObject *program_resources(PyObject *self, PyObject *args) {
 static PyMethodDef program_methods[] = {
     {"text", program_text, METH_VARARGS,
      "text(what, variant=0): 'ir', 'ptx', 'asm' or 'remarks'; None when there is none."},
+    {"code", program_code, METH_VARARGS,
+     "code(variant=0): what the device loads, as bytes of a file: PTX, or an ELF object."},
     {"resources", program_resources, METH_VARARGS, "resources(variant=0, device=0) -> Resources"},
     {NULL, NULL, 0, NULL}};
 

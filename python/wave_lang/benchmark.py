@@ -1,26 +1,31 @@
-"""How long kernels take on a GPU: measured with events, with data that is not in the cache yet, and
-without the time that the host needs to launch them.
+"""How long kernels take, with data that is not in the cache yet. On a GPU events measure it, without
+the time that the host needs to launch them; on the processor the clock does.
 
     from wave_lang.benchmark import bench
 
     print(bench(kernel, (a, b, c)))     # 12.3 us
-    print(bench(torch.matmul, (a, b)))  # anything that runs on the current stream
+    print(bench(torch.matmul, (a, b)))  # anything that runs on the current stream, or here
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, Callable, Sequence
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Microseconds of one call: the median, the least and the most of `runs` measurements."""
+    """Microseconds of one call: the median, the least and the most of `runs` measurements, each of
+    so many calls."""
 
     median: float
     least: float
     most: float
     runs: int
+    calls: int
 
     def __str__(self) -> str:
         return f"{self.median:.2f} us"
@@ -30,17 +35,43 @@ class Timing:
         return amount / self.median * 1e6
 
 
+def _is_tensor(value: Any) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype")
+
+
+def copied(value: Any) -> Any:
+    """A tensor of the same values: PyTorch's, NumPy's. Anything else is itself."""
+    if not _is_tensor(value):
+        return value
+    return value.clone() if hasattr(value, "clone") else value.copy()
+
+
 def _copies(args: Sequence[Any], bytes_wanted: int) -> list[tuple[Any, ...]]:
     """The arguments, and copies of them until all together are larger than the cache twice."""
-    import torch
-
-    tensors = [a for a in args if isinstance(a, torch.Tensor)]
-    size = sum(t.numel() * t.element_size() for t in tensors)
+    size = sum(a.nbytes for a in args if _is_tensor(a))
     count = 1 if size == 0 else max(1, -(-bytes_wanted // size))
-    made = [tuple(args)]
-    for _ in range(min(count, 1000) - 1):
-        made.append(tuple(a.clone() if isinstance(a, torch.Tensor) else a for a in args))
-    return made
+    return [tuple(args)] + [tuple(map(copied, args)) for _ in range(min(count, 1000) - 1)]
+
+
+def _on_gpu(args: Sequence[Any]) -> bool:
+    """Where the tensors are; without tensors, whether there is a GPU that PyTorch uses."""
+    tensors = [a for a in args if _is_tensor(a)]
+    if tensors:
+        return any(getattr(t, "is_cuda", False) for t in tensors)
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_available()
+
+
+def _cache_bytes(on_gpu: bool) -> int:
+    """Of the GPU's L2 cache; of the processor's last one."""
+    if on_gpu:
+        import torch
+
+        return torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
+    try:
+        return max(os.sysconf("SC_LEVEL3_CACHE_SIZE"), 32 << 20)
+    except (ValueError, OSError):
+        return 32 << 20
 
 
 def _captured(call: Callable[..., Any], sets: list[tuple[Any, ...]], calls: int) -> Any:
@@ -66,6 +97,13 @@ def _elapsed(run: Callable[[], Any]) -> float:
     return begin.elapsed_time(end)
 
 
+def _elapsed_here(run: Callable[[], Any]) -> float:
+    """Milliseconds by the clock."""
+    begin = perf_counter()
+    run()
+    return (perf_counter() - begin) * 1e3
+
+
 def bench(
     call: Callable[..., Any],
     args: Sequence[Any] = (),
@@ -73,34 +111,36 @@ def bench(
     cold: bool = True,
     graph: bool = True,
     budget_ms: float = 150.0,
+    calls: int | None = None,
+    runs: int | None = None,
 ) -> Timing:
-    """Times `call(*args)`, where some of `args` are CUDA tensors of PyTorch.
+    """Times `call(*args)`: on the GPU where its tensors are, or on the processor.
 
-    cold    calls take turns with copies of the arguments, so that none finds its data in the L2
+    cold    calls take turns with copies of the arguments, so that none finds its data in the last
             cache; otherwise all get the same ones
-    graph   calls are captured in a CUDA graph, so that what is measured is the GPU's time and not
-            the host's. Without it the launch counts where it is the slower of the two
+    graph   on a GPU, calls are captured in a CUDA graph, so that what is measured is its time and
+            not the host's. Without it the launch counts where it is the slower of the two
+    calls   in one measurement; None: as many as take some milliseconds
+    runs    how many measurements; None: as many as `budget_ms` has room for
     """
-    import torch
-
-    l2 = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
-    sets = _copies(args, 2 * l2 if cold else 0)
+    on_gpu = _on_gpu(args)
+    elapsed = _elapsed if on_gpu else _elapsed_here
+    sets = _copies(args, 2 * _cache_bytes(on_gpu) if cold else 0)
     for one in sets[:2]:  # compiles, and fills the caches of libraries
         call(*one)
-    torch.cuda.synchronize()
-    once = max(_elapsed(lambda: [call(*s) for s in sets]) / len(sets), 1e-3)
-    calls = max(len(sets), min(int(5.0 / once), 1000), 1)
+    once = max(elapsed(lambda: [call(*s) for s in sets]) / len(sets), 1e-3)
+    together = calls or max(len(sets), min(int(5.0 / once), 1000), 1)
 
     def each() -> None:
-        for i in range(calls):
+        for i in range(together):
             call(*sets[i % len(sets)])
 
-    run = _captured(call, sets, calls).replay if graph else each
+    run = _captured(call, sets, together).replay if on_gpu and graph else each
     run()
-    first = _elapsed(run)
-    count = max(5, min(int(budget_ms / max(first, 1e-3)), 200))
-    times = sorted(_elapsed(run) * 1e3 / calls for _ in range(count))
-    return Timing(times[len(times) // 2], times[0], times[-1], count)
+    first = elapsed(run)
+    count = runs or max(5, min(int(budget_ms / max(first, 1e-3)), 200))
+    times = sorted(elapsed(run) * 1e3 / together for _ in range(count))
+    return Timing(times[len(times) // 2], times[0], times[-1], count, together)
 
 
-__all__ = ["Timing", "bench"]
+__all__ = ["Timing", "bench", "copied"]

@@ -37,14 +37,31 @@ static const char *text_of(wv_program *p, const ArtVariant *v, const char *what)
   return NULL;
 }
 
-const char *wv_program_text(wv_program *p, wv_ctx *cx, int variant, const char *what) {
-  if (!what || variant < 0 || variant >= p->art.nvariants) return NULL;
+/* A variant, compiled if need be, with the program locked; NULL, and nothing is locked: there is no
+ * such variant, or it was reported why it cannot be compiled. */
+static const ArtVariant *lock_variant(wv_program *p, wv_ctx *cx, int i) {
+  if (i < 0 || i >= p->art.nvariants) return NULL;
   pthread_mutex_lock(&p->mutex);
-  bool ok = program_compile(p, variant);
+  bool ok = program_compile(p, i);
   program_forward(p, &cx->cx->diags);
-  const char *text = ok ? text_of(p, &p->art.variant[variant], what) : NULL;
-  pthread_mutex_unlock(&p->mutex);
+  if (!ok) pthread_mutex_unlock(&p->mutex);
+  return ok ? &p->art.variant[i] : NULL;
+}
+
+const char *wv_program_text(wv_program *p, wv_ctx *cx, int variant, const char *what) {
+  const ArtVariant *v = what ? lock_variant(p, cx, variant) : NULL;
+  const char *text = v ? text_of(p, v, what) : NULL;
+  if (v) pthread_mutex_unlock(&p->mutex);
   return text;
+}
+
+const void *wv_program_code(wv_program *p, wv_ctx *cx, int variant, size_t *n) {
+  const ArtVariant *v = lock_variant(p, cx, variant);
+  if (!v) return NULL;
+  const void *code = v->code;
+  *n = (size_t)v->code_bytes;
+  pthread_mutex_unlock(&p->mutex);
+  return code;
 }
 
 bool wv_program_resources(wv_program *p, wv_ctx *cx, int variant, int device, wv_resources *out) {

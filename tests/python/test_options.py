@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -12,8 +13,11 @@ import pytest
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
 from wave_lang import CompileError, SchedulingType, WaveCompileOptions, wave_compile
+from wave_lang.benchmark import bench
 from wave_lang.kernel.lang.global_symbols import *
 from wave_lang.kernel.wave import wave_schedule
+from wave_lang.kernel.wave.machine import devices
+from wave_lang.kernel.wave.measured import _zeros
 from wave_lang.kernel.wave.option_rows import default_of, row_of
 from wave_lang.kernel.wave.utils.classes import CoalescingType
 from wave_lang.support import environment
@@ -91,7 +95,6 @@ def another_value(option):
         "backend": "asm",
         "location_capture_config": LocationCaptureConfig(LocationCaptureLevel.NONE),
         "coalescing_strategy_hint": CoalescingType.WAVE_TILE_ALIGNED,
-        "profile_pass": ["cse"],
     }
     if option.name in special:
         return special[option.name]
@@ -334,3 +337,124 @@ def test_every_variable_that_is_read_or_documented_is_known():
     named = set(DOCUMENTED.findall("\n".join(sources("docs", ".md"))))
     assert "WAVE_PERF" in read & named
     assert not (read | named) - set(environment.KNOWN)
+
+
+# ---- measuring ---------------------------------------------------------------------------------
+
+
+@tkw.wave(double.constraints)
+def increment(x: tkl.Memory[M, N, GLOBAL_ADDRESS_SPACE, tkl.f32]):
+    tkw.write(tkw.read(x) + 1.0, x)
+
+
+needs_llvm = pytest.mark.skipif(devices("cpu") == [], reason="no libLLVM")
+
+
+def measure(kernel=increment, **options):
+    return compiled(kernel, target="cpu", run_bench=True, strict=True, **options)
+
+
+@needs_llvm
+def test_run_bench_writes_results_and_leaves_the_tensors_alone(tmp_path):
+    results = tmp_path / "results.json"
+    kernel = measure(benchmark_results_file=str(results), benchmark_repetitions=2)
+    x = np.zeros((37, 50), np.float32)
+    kernel(x)
+    assert (x == 1).all()  # once, however often it was measured
+    rows = json.loads(results.read_text())
+    assert len(rows) == 2
+    for name, took, _, calls, _ in rows:
+        number, unit = took.split()
+        assert name == "increment" and unit == "us" and float(number) > 0 and int(calls) > 1
+
+
+@needs_llvm
+def test_run_bench_prints_without_a_file(capsys):
+    kernel = measure(benchmark_batch_size=3)
+    kernel(np.zeros((37, 50), np.float32))
+    ((name, _, _, calls, _),) = json.loads(capsys.readouterr().out)
+    assert name == "increment" and int(calls) % 3 == 0
+
+
+@needs_llvm
+def test_run_bench_with_constant_weights_measures_zeros():
+    seen = []
+
+    kernel = measure(bench_with_constant_weights=True)
+    kernel._write_results = seen.extend
+    x = np.ones((37, 50), np.float32)
+    kernel(x)
+    assert (x == 2).all() and len(seen) == 1
+    assert (_zeros(x) == 0).all() and (x == 2).all() and _zeros(3.5) == 3.5
+
+
+@pytest.mark.parametrize("target", ["eval", "sim:sm_90a"])
+def test_run_bench_measures_no_simulation(target, capsys):
+    kernel = compiled(target=target, run_bench=True)
+    assert without_effect(kernel) == [f"`run_bench=True` has no effect on target `{target}`"]
+    check_double(kernel)
+    assert capsys.readouterr().out == ""
+
+
+@needs_llvm
+def test_bench_takes_tensors_of_the_host():
+    kernel = compiled(target="cpu")
+    x = np.ones((37, 50), np.float32)
+    took = bench(kernel, (x, np.zeros_like(x)), budget_ms=10)
+    assert 0 < took.least <= took.median <= took.most and took.runs >= 5
+    assert bench(np.add, (x, x), calls=2, runs=3, cold=False).runs == 3
+    assert bench(lambda: None, budget_ms=1).calls > 1
+
+
+def test_calls_are_profiled(capsys):
+    x = np.zeros((37, 50), np.float32)
+    kernel = compiled(
+        increment,
+        profile_python_wrapper=True,
+        profile_python_repetitions=5,
+        profile_python_warmup=2,
+    )
+    kernel(x)
+    assert (x == 8).all() and "function calls" in capsys.readouterr().out
+    kernel = compiled(
+        increment,
+        profile_python_wrapper=True,
+        profile_python_repetitions=5,
+        profile_python_cprofile=False,
+    )
+    kernel(x)
+    assert (x == 15).all() and "us of one call" in capsys.readouterr().out
+
+
+# ---- what a compile leaves behind --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target, ending", [("cpu", "o"), ("sm_90a", "ptx")])
+def test_dump_binaries(target, ending, tmp_path):
+    for _ in range(2):  # also of a kernel that was compiled before
+        folder = tmp_path / "new" / "folder"
+        kernel = compiled(target=target, dump_binaries=str(folder), strict=True)
+        (file,) = folder.iterdir()
+        assert file.name.startswith("double_") and file.suffix == f".{ending}"
+        code = file.read_bytes()
+        assert code == kernel.program.code() and code
+        assert code.startswith(b"\x7fELF") if target == "cpu" else b".entry double" in code
+        file.unlink()
+
+
+@pytest.mark.parametrize("target", ["eval", "cpu", "sim:sm_90a", "sm_90a"])
+def test_compile_to_mlir_gives_the_ir(target):
+    kernel = compiled(target=target, compile_to_mlir=True, strict=True)
+    assert kernel.asm == str(kernel.ir) and kernel.program is None and kernel.lowered is None
+    with pytest.raises(ValueError, match="compile_to_mlir=True asks for its text only"):
+        check_double(kernel)
+
+
+@pytest.mark.parametrize("target, word", [("cpu", "define"), ("sm_90a", ".entry")])
+def test_compile_to_asm_gives_the_text(target, word):
+    kernel = compiled(target=target, compile_to_asm=True, strict=True)
+    assert word in kernel.asm
+    with pytest.raises(ValueError, match="compile_to_asm=True asks for its text only"):
+        check_double(kernel)
+    if target == "cpu":
+        check_double(compiled(target=target))  # another kernel, which can be called

@@ -39,6 +39,8 @@ _KEY_FIELDS = (
     "override_schedule",
     "postprocess",
     "wave_runtime",
+    "compile_to_asm",
+    "compile_to_mlir",
 )
 
 

@@ -13,6 +13,7 @@ from .compiled import WaveKernel
 from .dumps import Dumps, wants_trace
 from .launch_info import launch_info, signature
 from .machine import Machine, devices, machine_of
+from .measured import MeasuredKernel
 from .option_rows import require_file, without_effect
 from .scheduling.schedule_enums import SchedulingType
 from .wave import LaunchableWave
@@ -110,7 +111,7 @@ def _remarks(options: WaveCompileOptions, machine: Machine, left_out: list[str])
 
 def _lower(options: WaveCompileOptions, kernel: Kernel, machine: Machine) -> Kernel | None:
     """One lane's program, when the target is a simulated machine."""
-    if machine.kind != "sim":
+    if machine.kind != "sim" or options.compile_to_mlir:
         return None
     lowered = kernel.clone()
     with Dumps(options) as dumps:
@@ -184,10 +185,11 @@ def wave_compile(
     if not trace.logs and cache.is_cache_enabled() and not Dumps(options).wanted:
         found = cache.get_cache_manager().load_or_store(ir, options)
     known = trace if found.kernel is ir else None
-    made = WaveKernel(
+    measured = options.run_bench or options.profile_python_wrapper
+    made = (MeasuredKernel if measured else WaveKernel)(
         options, kernel, found.kernel, known, remarks, schedule, lowered, machine, found.programs
     )
-    if machine.kind in ("cpu", "cuda"):
+    if machine.kind in ("cpu", "cuda") and not options.compile_to_mlir:
         made.compile_for(machine.kind)
     _describe_launch(made)
     return made

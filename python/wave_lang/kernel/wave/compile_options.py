@@ -19,6 +19,8 @@ def is_simulated(target: str) -> bool:
 
 COMPILED = ("sim", "cpu", "cuda")  # kinds of machines whose kernels go through the passes
 
+DEVICES = ("cpu", "cuda")  # those that run compiled code
+
 
 @dataclass
 class WaveCompileOptions:
@@ -81,16 +83,22 @@ class WaveCompileOptions:
     linearize_reads: bool = idle(True, "how addresses are computed is the compiler's choice")
 
     # benchmarking
-    run_bench: bool = idle(False, "`wave_lang.benchmark.bench` measures kernels")
-    benchmark_batch_size: int | None = idle(None, "`run_bench` measures nothing")
-    benchmark_repetitions: int | None = idle(None, "`run_bench` measures nothing")
-    benchmark_results_file: str | None = idle(None, "`run_bench` measures nothing", file="written")
+    run_bench: bool = works(
+        False, "measures the kernel at each call, on copies of its arguments", on=DEVICES
+    )
+    benchmark_batch_size: int | None = works(None, "how many calls one measurement has")
+    benchmark_repetitions: int | None = works(None, "how often `run_bench` measures")
+    benchmark_results_file: str | None = works(
+        None, "a JSON file for what `run_bench` measures, instead of printing it", file="written"
+    )
     capture_trace: bool = idle(False, "it asks for a profiler of AMD machines")
-    bench_with_constant_weights: bool = idle(False, "`run_bench` measures nothing")
-    profile_python_wrapper: bool = idle(False, "calls are not profiled")
-    profile_python_cprofile: bool = idle(True, "calls are not profiled")
-    profile_python_warmup: int = idle(1, "calls are not profiled")
-    profile_python_repetitions: int = idle(1000, "calls are not profiled")
+    bench_with_constant_weights: bool = works(False, "`run_bench` takes tensors of zeros instead")
+    profile_python_wrapper: bool = works(
+        False, "each call is repeated, and the repetitions profiled"
+    )
+    profile_python_cprofile: bool = works(True, "by cProfile; `False`: only their time")
+    profile_python_warmup: int = works(1, "calls before those that are profiled")
+    profile_python_repetitions: int = works(1000, "calls that are profiled")
 
     # cache
     kernel_hash: str | None = result("the key of the kernel in the cache of this process")
@@ -103,11 +111,15 @@ class WaveCompileOptions:
     override_stage: str | None = works(
         None, "the pass that text was dumped after; without it, it is as traced", on=COMPILED
     )
-    dump_binaries: str | None = idle(None, "`kernel.asm` is the text of what was compiled")
+    dump_binaries: str | None = works(
+        None, "a folder for what the device loads: PTX, ELF objects", on=DEVICES
+    )
     dump_intermediates: str | None = works(
         None, "a folder for the IR behind each pass", on=COMPILED
     )
-    compile_to_mlir: bool = idle(False, "`kernel.ir` is the IR of every compiled kernel")
+    compile_to_mlir: bool = works(
+        False, "the kernel is traced and checked only: `kernel.asm` is its IR, and it is not called"
+    )
     location_capture_config: LocationCaptureConfig = idle(
         LocationCaptureConfig, "file, line and column of each op are always recorded"
     )
@@ -192,7 +204,9 @@ class WaveCompileOptions:
     print_mlir_file: str | None = works(None, "a file for the traced kernel", file="written")
 
     # assembly
-    compile_to_asm: bool = idle(False, "`kernel.asm` is the assembly of every compiled kernel")
+    compile_to_asm: bool = works(
+        False, "the kernel is compiled, but loaded nowhere: `kernel.asm` is its text (PTX, LLVM IR)"
+    )
 
     def __post_init__(self):
         self._place: _wave.Place | None = None  # where the options were written

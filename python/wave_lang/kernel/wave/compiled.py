@@ -61,6 +61,12 @@ class WaveKernel(Launchable):
     # ---- looking
 
     @property
+    def _text_only(self) -> str | None:
+        """The option that asks for a kernel to be looked at and not called."""
+        names = ("compile_to_mlir", "compile_to_asm")
+        return next((name for name in names if getattr(self.options, name)), None)
+
+    @property
     def name(self) -> str:
         return self.ir.name
 
@@ -204,6 +210,10 @@ class WaveKernel(Launchable):
         """A call with tensors on a kind of device ("cuda", "hip", "cpu") without a program, or of
         a kernel with debug logs."""
         logs = {} if logs is None else logs
+        if self._text_only:
+            raise ValueError(
+                f"`{self.name}` cannot be called: {self._text_only}=True asks for its text only"
+            )
         if self.lowered is not None:
             self.simulate(*args, debug_logs=logs)
         elif self.machine.kind == "eval":
@@ -233,8 +243,9 @@ class WaveKernel(Launchable):
         return self._programs[kind]
 
     def _take(self, program: Program) -> None:
-        """Calls launch it at once, unless there are debug logs to be looked at afterwards."""
-        if not self._logs:
+        """Calls launch it at once, unless there are debug logs to be looked at afterwards, or it is
+        not to be called."""
+        if not self._logs and not self._text_only:
             self._use(program)
 
     def _compile_gpu(self, kind: str) -> Program:
@@ -295,9 +306,9 @@ def compile_program(
     from .dumps import Dumps
 
     with Dumps(options) as dumps:
-        return kernel.compile(
+        program = kernel.compile(
             target=target,
-            device=device,
+            device=-1 if options.compile_to_asm else device,
             cache=1 if cache.is_cache_enabled() and not cache.WAVE_ALWAYS_COMPILE else -1,
             cache_dir=cache.get_cache_manager().directory,
             fast_math=options.use_fast_math,
@@ -305,6 +316,8 @@ def compile_program(
             start_after=options.override_stage,
             **dumps.asked,
         )
+        dumps.save(program)
+    return program
 
 
 __all__ = ["WaveKernel", "compile_program"]

@@ -1,4 +1,5 @@
-"""IR on the way through the compiler, and what the way cost: printed, or written to a folder."""
+"""IR on the way through the compiler, and what the way cost: printed, or written to a folder. What
+comes out at its end, too."""
 
 from __future__ import annotations
 
@@ -53,7 +54,20 @@ class Dumps:
     @property
     def wanted(self) -> bool:
         """Whether there is anything to see: the kernel is compiled then, also if it was before."""
-        return any(value for name, value in self.asked.items() if name != "write")
+        asked = any(value for name, value in self.asked.items() if name != "write")
+        return asked or self._options.dump_binaries is not None
+
+    def save(self, program: _wave.Program) -> None:
+        """Writes what the device loads to the folder `dump_binaries`."""
+        if self._options.dump_binaries is None:
+            return
+        folder = Path(self._options.dump_binaries)
+        folder.mkdir(parents=True, exist_ok=True)
+        ending = "ptx" if program.kind == "cuda" else "o"
+        for i, variant in enumerate(program.variants):
+            if variant.compiled:
+                name = f"{program.name}_{program.target}_{i}.{ending}"
+                (folder / name).write_bytes(program.code(i))
 
     def __enter__(self) -> "Dumps":
         if self._folder:
