@@ -160,7 +160,9 @@ typedef struct wv_mma {
  *   "assume"     expr                   "bind"   dim size: the value       "dynamic" dim
  *   "stages"     size: tiles of an operand that a loop keeps in shared memory; 1: no pipeline, 0:
  * any
- *   "boxes"      size: 0: no copy engine copies boxes of tensors */
+ *   "boxes"      size: 0: no copy engine copies boxes of tensors
+ *   "swizzle"    size: 0: tiles in shared memory lie in rows
+ *   "overlap"    size: 0: allocations share no bytes while there is room */
 typedef struct wv_constraint {
   const char *kind;
   wv_place at;

@@ -471,3 +471,9 @@ bool distribute_value(const Distribution *d, const Value *v, int *extent) {
   const Op *at = v->def ? v->def : v->owner->first;
   return !at || distribute_extents(d, at, v->type, extent);
 }
+
+bool distribute_is_off(const Distribution *d, ConstraintKind kind) {
+  const Constraint *row = kernel_constraint(d->k, kind, NULL);
+  int64_t n;
+  return row && sym_is_int(distribute_expr(d, NULL, row->size), &n) && n == 0;
+}

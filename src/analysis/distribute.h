@@ -76,6 +76,9 @@ const Sym *distribute_wave_offset(const Distribution *d, const Sym *dim);
 /* An expression with bindings and the versions in force at `op`. */
 const Sym *distribute_expr(const Distribution *d, const Op *op, const Sym *s);
 
+/* Whether a row such as `boxes 0` switches something off. */
+bool distribute_is_off(const Distribution *d, ConstraintKind kind);
+
 /* An expression of the header, which is read at many ops: symbols that are set somewhere stay. */
 const Sym *distribute_fixed(const Distribution *d, const Sym *s);
 

@@ -276,7 +276,7 @@ typedef struct Constraint {
   const Sym *dim;   /* workgroup wave tile device: the dimension cut; reorder: none;
                        alias: the derived dimension; bind, dynamic: the symbol */
   const Sym *size;  /* its tile; grid: workgroups; bind: the value; stages: how many;
-                       boxes: 0 or 1 */
+                       boxes, swizzle, overlap: 0 or 1 */
   const Sym *start; /* workgroup: replaces id * tile; tile: first element; alias: the dimension it
                        derives from */
   const Sym *count; /* workgroup, tile: number of tiles when given */

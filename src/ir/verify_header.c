@@ -146,10 +146,10 @@ static bool check_stages(Header *h, const Constraint *c) {
               (long long)n);
 }
 
-static bool check_boxes(Header *h, const Constraint *c) {
+static bool check_switch(Header *h, const Constraint *c) {
   int64_t n;
   if (!bound_int(h, c->size, &n) || n == 0 || n == 1) return true;
-  return FAIL(h, c, E0212, "`boxes` is 0 or 1, not %lld", (long long)n);
+  return FAIL(h, c, E0212, "`%s` is 0 or 1, not %lld", constraint_name[c->kind], (long long)n);
 }
 
 /* A symbol that takes its value from the arguments of a launch. */
@@ -224,7 +224,9 @@ static bool check_fields(Header *h, const Constraint *c) {
   case CONSTRAINT_grid: return check_outer(h, c, c->size);
   case CONSTRAINT_view: return check_view(h, c);
   case CONSTRAINT_stages: return check_outer(h, c, c->size) && check_stages(h, c);
-  case CONSTRAINT_boxes: return check_outer(h, c, c->size) && check_boxes(h, c);
+  case CONSTRAINT_boxes:
+  case CONSTRAINT_swizzle:
+  case CONSTRAINT_overlap: return check_outer(h, c, c->size) && check_switch(h, c);
   case CONSTRAINT_iterators:
   case CONSTRAINT_alias:
   case CONSTRAINT_bind:
@@ -245,6 +247,8 @@ static bool has_operands(const Constraint *c) {
   case CONSTRAINT_dynamic: return c->dim != NULL;
   case CONSTRAINT_stages:
   case CONSTRAINT_boxes:
+  case CONSTRAINT_swizzle:
+  case CONSTRAINT_overlap:
   case CONSTRAINT_grid: return c->size != NULL;
   case CONSTRAINT_reorder:
   case CONSTRAINT_assume: return c->expr != NULL;
@@ -392,6 +396,8 @@ bool ir_verify_constraints(Kernel *k) {
             check_once(&h, CONSTRAINT_grid, false, "the grid constraint") &&
             check_once(&h, CONSTRAINT_stages, false, "the number of stages") &&
             check_once(&h, CONSTRAINT_boxes, false, "whether boxes are copied") &&
+            check_once(&h, CONSTRAINT_swizzle, false, "whether tiles are swizzled") &&
+            check_once(&h, CONSTRAINT_overlap, false, "whether allocations share bytes") &&
             check_once(&h, CONSTRAINT_machine, false, "the machine") &&
             check_once(&h, CONSTRAINT_iterators, false, "the list of iterators");
   EACH_ROW(k, wave, c) ok = ok && check_wave(&h, c);

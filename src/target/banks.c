@@ -322,7 +322,7 @@ BankChoice bank_choose(const TargetInfo *t, const BankTile *tile) {
   find_offsets(&s, &rows);
   order_patterns(&s, &rows);
   consider(&s, &rows);
-  consider_swizzles(&s, &rows);
+  if (!tile->is_plain) consider_swizzles(&s, &rows);
   if (!tile->is_dense) consider_padding(&s);
   arena_free(s.scratch);
   return s.best;

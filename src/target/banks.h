@@ -54,6 +54,7 @@ typedef struct BankTile {
   int npatterns;
   int64_t budget; /* bytes */
   bool is_dense;  /* rows may not be padded: a bulk copy writes them */
+  bool is_plain;  /* nothing is swizzled */
 } BankTile;
 
 /* What the tile's patterns cost in a layout; found is false if it tears an access apart or

@@ -204,7 +204,8 @@ static bool lay_out_operand(Copies *c, Operands *o, int memory, MemLayout *out) 
 }
 
 /* Swizzled boxes with rows along dim `inner`, as wide as rows are whole of. */
-static bool swizzled_boxes(const MemLayout *rows, int inner, MemLayout *out) {
+static bool swizzled_boxes(const Copies *c, const MemLayout *rows, int inner, MemLayout *out) {
+  if (distribute_is_off(c->d, CONSTRAINT_swizzle)) return false;
   for (int span = 128; span >= 32; span /= 2) {
     if (rows->extent[inner] * rows->bits % (span * 8)) continue;
     *out = descriptor_boxes(rows->dims, rows->extent, rows->bits, inner, span);
@@ -238,7 +239,7 @@ static bool lay_out_by_columns(const Copies *c, int memory, const MemLayout *row
   int inner = contiguous_dim(c, memory);
   if (!target_has(c->machine.target, FEATURE_LDMATRIX) || inner < 0 || inner == rows->dims - 1)
     return false;
-  return reads_by_columns(c, memory, rows->bits, inner) && swizzled_boxes(rows, inner, out);
+  return reads_by_columns(c, memory, rows->bits, inner) && swizzled_boxes(c, rows, inner, out);
 }
 
 /* ---- allocations ---- */
@@ -260,7 +261,7 @@ static BankChoice choose_layout(const Copies *c, const BankTile *tile, const Mem
   MemLayout swizzled;
   bool fillable = descriptor_span(&best.layout) >= 0 && best.bytes == mem_bytes(rows);
   if (!best.found || fillable || !target_has(t, FEATURE_TMA)) return best;
-  if (!swizzled_boxes(rows, rows->dims - 1, &swizzled)) return best;
+  if (!swizzled_boxes(c, rows, rows->dims - 1, &swizzled)) return best;
   boxes = bank_judge(t, tile, &swizzled);
   return boxes.found && cost_of(tile, &boxes) <= cost_of(tile, &best) ? boxes : best;
 }
@@ -270,6 +271,7 @@ static BankChoice choose_layout(const Copies *c, const BankTile *tile, const Mem
 static bool lay_out_by_banks(Copies *c, Op *alloc, int memory, const MemLayout *rows,
                              BankChoice *best, BankChoice *plain) {
   BankTile tile = {.dims = rows->dims, .bits = rows->bits};
+  tile.is_plain = distribute_is_off(c->d, CONSTRAINT_swizzle);
   BankPattern *patterns = ARENA_ARRAY(c->arena, BankPattern, c->m->uses.n + 1);
   int64_t slots = alloc_slots(alloc), own = mem_bytes(rows), least = 0;
   tile.budget = (c->machine.target->shared_most - alloc_bytes_beside(c->k, alloc)) / slots;

@@ -51,16 +51,10 @@ static bool is_stored_to(const CopyWays *w, const Value *memory) {
   return false;
 }
 
-static bool says_no(const CopyWays *w) {
-  const Constraint *row = kernel_constraint(w->k, CONSTRAINT_boxes, NULL);
-  int64_t n;
-  return row && sym_is_int(distribute_expr(w->d, NULL, row->size), &n) && n == 0;
-}
-
 static const char *why_no_box(const CopyWays *w, const Op *copy, const MemLayout *slot,
                               CopyBox *box) {
   const AccessBounds *b = w->bounds[copy->id];
-  if (says_no(w)) return "the kernel says so";
+  if (distribute_is_off(w->d, CONSTRAINT_boxes)) return "the kernel says so";
   if (!copy_is_in(copy)) return "it leaves shared memory";
   if (!copy->parent->owner || copy->parent->owner->kind != OP_for)
     return "it does not run ahead of a loop";

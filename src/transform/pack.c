@@ -10,7 +10,7 @@
  * itself, and any body may not run. Two allocations interfere when one is written or needed while
  * the other is still needed. Large ones go first, each to the lowest place free of those it
  * interferes with. Allocations of one loop are kept apart as long as there is room: sharing would
- * cost barriers in every iteration. The places are visible (`base`), so `sync` orders what shares
+ * cost barriers in every iteration; with `overlap 0` all are. The places are visible (`base`), so `sync` orders what shares
  * bytes. Needs memory_uses, distribute. */
 #include "analysis/memory_uses.h"
 #include "transform/pass.h"
@@ -37,6 +37,7 @@ typedef struct Pack {
   bool *whole;    /* by use: it writes all of its allocation */
   bool *together; /* n * n: both hold values at some point */
   bool *in_loop;  /* n * n: both are used in one loop */
+  bool apart;     /* `overlap 0`: all are kept apart, too */
   bool crowded;   /* there is no room to keep those apart */
 } Pack;
 
@@ -188,7 +189,7 @@ static void find_in_loop(Pack *p) {
 /* ---- places ---- */
 
 static bool are_apart(const Pack *p, int a, int b) {
-  return p->together[a * p->n + b] || (!p->crowded && p->in_loop[a * p->n + b]);
+  return p->together[a * p->n + b] || (!p->crowded && (p->apart || p->in_loop[a * p->n + b]));
 }
 
 static int64_t align_up(int64_t v, int align) { return (v + align - 1) / align * align; }
@@ -250,6 +251,7 @@ static bool find_places(Pack *p, const TargetInfo *target) {
 
 bool pass_pack(Kernel *k, PassCtx *cx) {
   Pack p = {.k = k, .arena = cx->scratch, .d = cx->facts.distribute, .m = cx->facts.memory_uses};
+  p.apart = distribute_is_off(p.d, CONSTRAINT_overlap);
   if (!gather_blocks(&p)) return false;
   find_together(&p);
   find_in_loop(&p);

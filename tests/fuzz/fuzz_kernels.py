@@ -117,6 +117,8 @@ class Case:
             for name, order, *_ in (*self.params, *self.outputs):
                 if r.random() < 0.4:
                     self.spare[name] = {d: r.choice((-1, 0, 0, 1, 6)) for d in order}
+        wishes = (f"stages {r.randrange(5)}", "boxes 0", "swizzle 0", "overlap 0")
+        self.wishes = [row for row in wishes if r.random() < 0.2]  # as compile options ask
 
     def _size(self, tile):
         return self.r.choice((1, max(1, tile - 1), tile, tile + 1, 2 * tile + 3))
@@ -469,6 +471,7 @@ class Case:
             head.append(f"  wave N by {t['N'] // self.waves_n}")
         vector = f"vector {{M: {t['M']}, N: {t['N']}}}"
         head.append(f"  hardware threads {self.threads}, mma F32_16x16x16_F16, {vector}")
+        head += [f"  {row}" for row in self.wishes]
         for d in "MNKT" if self._sized("T") else "MNK":
             free = d in self.symbols()
             head.append(f"  dynamic {d}" if free else f"  bind {d} = {self.size[d]}")
@@ -724,6 +727,12 @@ def shrink(case):
                     changed = True
                 else:
                     case.statements.insert(i, gone)
+        for row in list(case.wishes):
+            case.wishes.remove(row)
+            if same():
+                changed = True
+            else:
+                case.wishes.append(row)
         for d in "MNK":
             for smaller in (1, case.tile[d], case.size[d] - 1):
                 before = case.size[d]

@@ -458,3 +458,79 @@ def test_compile_to_asm_gives_the_text(target, word):
         check_double(kernel)
     if target == "cpu":
         check_double(compiled(target=target))  # another kernel, which can be called
+
+
+# ---- shared memory -----------------------------------------------------------------------------
+
+
+@tkw.wave([*product.constraints])
+def product_and_rows(
+    a: tkl.Memory[M, K, SHARED_ADDRESS_SPACE, tkl.f16],
+    b: tkl.Memory[N, K, SHARED_ADDRESS_SPACE, tkl.f16],
+    bias: tkl.Memory[N, SHARED_ADDRESS_SPACE, tkl.f32],
+    c: tkl.Memory[M, N, GLOBAL_ADDRESS_SPACE, tkl.f32],
+):
+    zero = tkl.Register[M, N, tkl.f32](0.0)
+
+    @tkw.iterate(K, init_args=[zero])
+    def sums(acc):
+        return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+    tkw.write(sums + tkw.broadcast(tkw.read(bias), [M, N]), c)
+
+
+def places(kernel):
+    """(first byte, bytes behind the last) of each allocation."""
+    found = []
+    for line in kernel.ir_after("pack").splitlines():
+        if " = alloc " not in line:
+            continue
+        base = int(re.search(r"base = (\d+)", line)[1])
+        extents = [int(n) for n in re.search(r"physical = \[([\d, ]+)\]", line)[1].split(",")]
+        bits = int(re.search(r"mem<.*[fi](\d+), shared>", line)[1])
+        found.append((base, base + int(np.prod(extents)) * bits // 8))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("target", ["sim:sm_90a", "sim:sm_80", "sim:gfx942"])
+@pytest.mark.parametrize("sizes", [(128, 64, 96), (70, 45, 50), (1, 33, 7)])
+def test_shared_memory_as_asked(target, sizes):
+    m, n, k = sizes
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((m, k)).astype("f2"), rng.standard_normal((n, k)).astype("f2")
+    bias = rng.standard_normal(n).astype("f4")
+    for options in (
+        {"minimize_shared_allocs": False},
+        {"enable_swizzle": False},
+        {"enable_swizzle": False, "minimize_shared_allocs": False, "use_global_to_shared": False},
+    ):
+        kernel = compiled(
+            product_and_rows, subs={M: m, N: n, K: k}, target=target, strict=True, **options
+        )
+        c = np.zeros((m, n), "f4")
+        kernel(a, b, bias, c)
+        assert np.abs(c - (a.astype("f8") @ b.astype("f8").T + bias)).max() < 1e-3
+
+
+def test_allocations_lie_apart_where_asked():
+    shared = places(compiled(product_and_rows, subs=PRODUCT, target="sim:gfx942"))
+    apart = places(
+        compiled(product_and_rows, subs=PRODUCT, target="sim:gfx942", minimize_shared_allocs=False)
+    )
+    assert all(end <= begin for (_, end), (begin, _) in zip(apart, apart[1:]))
+    assert any(end > begin for (_, end), (begin, _) in zip(shared, shared[1:]))
+
+
+@pytest.mark.parametrize("target", ["sim:sm_80", "sim:gfx942"])
+def test_tiles_are_not_swizzled_where_asked(target):
+    text = compiled(product, subs=PRODUCT, target=target).ir_after("copies")
+    plain = compiled(product, subs=PRODUCT, target=target, enable_swizzle=False).ir_after("copies")
+    assert " xor " in text and " xor " not in plain
+
+
+def test_shared_memory_options_have_no_effect_without_it():
+    kernel = compiled(
+        minimize_shared_allocs=False, enable_swizzle=False, use_global_to_shared=False
+    )
+    assert len(without_effect(kernel)) == 3
+    assert without_effect(compiled(use_global_to_shared=True, strict=True)) == []

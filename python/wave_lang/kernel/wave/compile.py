@@ -57,8 +57,7 @@ def _values(options: WaveCompileOptions, kernel: Kernel) -> dict[Expr, Any]:
 
 
 def _rows(options: WaveCompileOptions, values: dict[Expr, Any]) -> list[dict[str, Any]]:
-    """Header rows for `subs`, `dynamic_symbols`, `multi_buffer_count`, `schedule` and
-    `use_global_to_shared`."""
+    """Header rows for symbols, pipelines and what the compiler is not to do."""
     at = options._place
     rows = [{"kind": "bind", "dim": s, "size": v, "at": at} for s, v in values.items()]
     free = [s for s in map(Expr, options.dynamic_symbols) if s not in values]
@@ -68,8 +67,12 @@ def _rows(options: WaveCompileOptions, values: dict[Expr, Any]) -> list[dict[str
         slots = 0  # a pipeline, as deep as is useful
     if slots is not None:  # else the compiler chooses whether there is one
         rows.append({"kind": "stages", "size": slots, "at": at})
-    if options.use_global_to_shared is False:
-        rows.append({"kind": "boxes", "size": 0, "at": at})
+    off = {
+        "boxes": options.use_global_to_shared,
+        "swizzle": options.enable_swizzle,
+        "overlap": options.minimize_shared_allocs,
+    }
+    rows += [{"kind": k, "size": 0, "at": at} for k, value in off.items() if value is False]
     return rows
 
 

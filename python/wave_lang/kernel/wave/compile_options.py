@@ -147,6 +147,8 @@ class WaveCompileOptions:
     use_global_to_shared: bool | None = works(
         None,
         "`False`: threads copy tiles to shared memory, no copy engine; else the compiler decides",
+        on=("sim", "cuda"),
+        same=(True,),
     )
     linearize_shared_access: bool = idle(
         False, "how addresses are computed is the compiler's choice"
@@ -155,13 +157,21 @@ class WaveCompileOptions:
     coalescing_strategy_hint: CoalescingType = idle(
         CoalescingType.LINEAR, "which thread copies what is the compiler's choice (R0607)"
     )
-    enable_swizzle: bool = idle(True, "where staged tiles lie is the compiler's choice (R0606)")
+    enable_swizzle: bool = works(
+        True,
+        "`False`: tiles in shared memory lie in rows, but where an instruction wants a swizzle",
+        on=("sim", "cuda"),
+    )
     enable_mark_hardware_transpose_candidates: bool = idle(
         True, "which loads transpose is the compiler's choice"
     )
 
     # compiler
-    minimize_shared_allocs: bool = idle(True, "allocations share bytes where they can")
+    minimize_shared_allocs: bool = works(
+        True,
+        "`False`: allocations share no bytes of shared memory while there is room",
+        on=("sim", "cuda"),
+    )
     reorder_allocs: bool = idle(True, "the largest allocation is always placed first")
     use_bound_check: bool = idle(
         False, "each access is checked: outside, reads give 0 and writes do nothing; nothing traps"
