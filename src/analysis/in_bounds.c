@@ -256,11 +256,26 @@ static void find_access(Finder *f, const Standing *s, const MemAccess *a) {
   f->found[a->op->id] = b;
 }
 
+/* The tests of `exists`: those of an access that touches no memory. */
+static void find_existing(Finder *f, const Standing *s, const Op *op) {
+  AccessBounds *b = ARENA_NEW(f->arena, AccessBounds);
+  *b = (AccessBounds){.run = 1, .run_axis = -1, .offset_bits = 64};
+  b->access =
+      (MemAccess){.op = op, .tile = op->results[0].type, .test_extents = true, .replaced = -1};
+  Work w = {.f = f, .s = s, .b = b, .facts = sym_facts_new(f->arena, f->sym, s->facts)};
+  open_tile(&w);
+  bound_tile(&w);
+  decide(&w);
+  sym_take_error(f->sym);
+  f->found[op->id] = b;
+}
+
 static void walk(Finder *f, Standing s, const Region *r) {
   for (const Op *op = r->first; op; op = op->next) {
     MemAccess a;
     if (op->kind == OP_alloc) note_alloc(f, &s, op);
     if (access_of(op, &a)) find_access(f, &s, &a);
+    if (op->kind == OP_exists) find_existing(f, &s, op);
     if (op->body) walk(f, standing_inside(&s, op), op->body);
     s = standing_after(&s, op);
   }

@@ -30,6 +30,7 @@ typedef struct Bound {
 
 enum { MAX_BOUNDS = 5 * IR_MAX_RANK };
 
+/* Of an access, or of the op `exists`, which has a tile and no memory. */
 typedef struct AccessBounds {
   MemAccess access;
   Bound bounds[MAX_BOUNDS];

@@ -41,7 +41,7 @@ static bool is_cut(const Kernel *k, const Type *t, const Sym *axis) {
 
 bool op_same_outside(const Kernel *k, const Op *op, const Region *region) {
   const Attr *axis = region->owner ? op_attr(region->owner, ATTR_axis) : NULL;
-  if (op->body || op->kind == OP_self_index) return false;
+  if (op->body || op->kind == OP_self_index || op->kind == OP_exists) return false;
   for (int i = 0; i < op->nattrs; i++)
     if (!attr_same_outside(&op->attrs[i])) return false;
   for (int i = 0; axis && i < op->nresults; i++)

@@ -8,11 +8,8 @@
 #include "analysis/in_bounds.h"
 
 const char *const bound_verdict_name[] = {
-    [BOUND_proved] = "proved",
-    [BOUND_implied] = "implied",
-    [BOUND_tested] = "tested",
-    [BOUND_filled] = "filled",
-    [BOUND_promised] = "promised",
+    [BOUND_proved] = "proved", [BOUND_implied] = "implied",   [BOUND_tested] = "tested",
+    [BOUND_filled] = "filled", [BOUND_promised] = "promised",
 };
 
 /* Names of different lengths, texts in one column. */
@@ -57,14 +54,16 @@ void in_bounds_print(StrBuf *out, Kernel *k, const AccessBounds *const *all) {
     const AccessBounds *b = all[i];
     if (!b) continue;
     const Span at = b->access.op->at;
-    sb_printf(out, "%s %%%s: %s", op_info[b->access.op->kind].name,
-              memory_name(k, b->access.memory), type_text(a, k->cx, b->access.memory->type));
+    sb_puts(out, op_info[b->access.op->kind].name);
+    if (b->access.memory)
+      sb_printf(out, " %%%s: %s", memory_name(k, b->access.memory),
+                type_text(a, k->cx, b->access.memory->type));
     if (at.file && at.line)
       sb_printf(out, "  at %s:%u", sources_name(&k->cx->sources, at.file), at.line);
     sb_putc(out, '\n');
     for (int j = 0; j < b->nbounds; j++)
       if (is_news(b, j)) print_bound(out, a, b, j);
-    print_addresses(out, a, b);
+    if (b->access.memory) print_addresses(out, a, b);
   }
   arena_free(a);
 }

@@ -129,6 +129,7 @@ static UniformFact result_fact(const Walk *w, const Op *op, const Type *t) {
   switch (op->kind) {
   case OP_fill:
   case OP_scalar: return attrs_fact(w, op);
+  case OP_exists:
   case OP_self_index: return by_elements(w, op, t);
   case OP_read: return worse(by_elements(w, op, t), worse(attrs_fact(w, op), args_fact(w, op, 1)));
   case OP_sum:

@@ -70,9 +70,7 @@ size_t arena_bytes(const Arena *a) {
   return total;
 }
 
-ArenaMark arena_mark(const Arena *a) {
-  return (ArenaMark){a->last, a->last ? a->last->used : 0};
-}
+ArenaMark arena_mark(const Arena *a) { return (ArenaMark){a->last, a->last ? a->last->used : 0}; }
 
 /* A rewind to the very beginning keeps the newest (largest) chunk for the next round. */
 void arena_rewind(Arena *a, ArenaMark mark) {

@@ -2,7 +2,8 @@
  *
  * Three lifetimes exist: the context (interned symbols, types, names), a kernel, and scratch for
  * one pass. Everything handed out is zeroed and aligned to 16 bytes. Out of memory aborts with a
- * message. Under AddressSanitizer what was not handed out is poisoned, with a gap between objects. */
+ * message. Under AddressSanitizer what was not handed out is poisoned, with a gap between objects.
+ */
 #ifndef WV_ARENA_H
 #define WV_ARENA_H
 

@@ -117,7 +117,8 @@ static int distance(const char *a, const char *b) {
     int diagonal = row[0];
     row[0] = (int)i;
     for (size_t j = 1; j <= nb; j++) {
-      int change = diagonal + (tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]));
+      int change =
+          diagonal + (tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]));
       int best = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
       diagonal = row[j];
       row[j] = change < best ? change : best;

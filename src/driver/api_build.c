@@ -76,9 +76,9 @@ static Coord *coords_of(wv_builder *b, const wv_coord *from, int n) {
   return out;
 }
 
-bool wv_access(wv_builder *b, wv_value *value, wv_value *memory, const wv_coord *source, int nsource,
-               const wv_coord *target, int ntarget, const wv_attr *attrs, int nattrs, wv_place at,
-               wv_value **result) {
+bool wv_access(wv_builder *b, wv_value *value, wv_value *memory, const wv_coord *source,
+               int nsource, const wv_coord *target, int ntarget, const wv_attr *attrs, int nattrs,
+               wv_place at, wv_value **result) {
   Span span = api_span(context_of(b), at);
   Attr *translated = ARENA_ARRAY(b->scratch, Attr, nattrs);
   const Op *op = NULL;
@@ -106,8 +106,7 @@ bool wv_begin(wv_builder *b, const char *name, wv_value *const *args, int nargs,
   if (kind != OP_COUNT && !known)
     diag_add(&context_of(b)->diags, DIAG_E0408, span, "`%s` has no body", name);
   bool ok = known && api_attrs(context_of(b), b->scratch, attrs, nattrs, span, translated);
-  if (ok)
-    ok = build_begin(b->b, kind, span, values_of(b, args, nargs), nargs, translated, nattrs);
+  if (ok) ok = build_begin(b->b, kind, span, values_of(b, args, nargs), nargs, translated, nattrs);
   arena_reset(b->scratch);
   return ok;
 }

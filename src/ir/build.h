@@ -2,8 +2,8 @@
  * end here, so a rule checked here holds for every front end.
  *
  * NULL operands are accepted and give NULL: a mistake is reported once and its consequences are
- * silent. set_symbol is SSA: it opens a version of its symbol (`N_Q.2`), and every expression that a
- * later op of that scope carries mentions the version instead. */
+ * silent. set_symbol is SSA: it opens a version of its symbol (`N_Q.2`), and every expression that
+ * a later op of that scope carries mentions the version instead. */
 #ifndef WV_BUILD_H
 #define WV_BUILD_H
 

@@ -4,7 +4,8 @@
 /* ---- a mapping on its own ---- */
 
 /* Looks for keys whose value is the bare iterator. False when it names two dimensions. */
-static bool find_extent(Context *cx, SymPairs pairs, const Sym *iterator, const Sym **dim, Span at) {
+static bool find_extent(Context *cx, SymPairs pairs, const Sym *iterator, const Sym **dim,
+                        Span at) {
   for (int i = 0; i < pairs.n; i++) {
     if (pairs.at[i].value != iterator) continue;
     if (*dim && dim_base(*dim) != dim_base(pairs.at[i].key)) {
@@ -54,9 +55,9 @@ bool check_mapping(Context *cx, const Mapping *m, Span at) {
 typedef struct Access {
   Builder *b;
   Span at;
-  SymPairs bindings;      /* iterator symbol -> dimension, from the kernel */
-  SymBinding *iterators;  /* iterator symbol -> $index i */
-  SymPair *dims;          /* dimension -> $index i: the register side */
+  SymPairs bindings;     /* iterator symbol -> dimension, from the kernel */
+  SymBinding *iterators; /* iterator symbol -> $index i */
+  SymPair *dims;         /* dimension -> $index i: the register side */
   int n;
   Vec(Value *) dynamic;
   Vec(SymPairs) lookups;
@@ -112,8 +113,9 @@ Op *build_access(Builder *b, Value *value, Value *memory, const Coord *source, i
   if (!memory) return NULL;
   const Constraint *row = kernel_constraint(b->k, CONSTRAINT_iterators, NULL);
   if (!row || memory->type->kind != TYPE_mem) {
-    BUILD_DIAG(b, at, E0314, row ? "source= and target= need memory"
-                                 : "source= and target= need the kernel's iterator bindings");
+    BUILD_DIAG(b, at, E0314,
+               row ? "source= and target= need memory"
+                   : "source= and target= need the kernel's iterator bindings");
     return NULL;
   }
   Access x = {.b = b, .at = at, .bindings = row->pairs};

@@ -41,9 +41,9 @@ int64_t dtype_max_int(DType t);
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* A tensor of `given` may be passed where a kernel says `d`. Where it says i8 it may mean bytes that
- * it looks at in its own way; and bf16, fp8 and smaller floats come as integers of their bits from
- * libraries that do not know them. */
+/* A tensor of `given` may be passed where a kernel says `d`. Where it says i8 it may mean bytes
+ * that it looks at in its own way; and bf16, fp8 and smaller floats come as integers of their bits
+ * from libraries that do not know them. */
 bool dtype_accepts(DType d, DType given);
 
 /* Four-bit types lie two to a byte, low nibble first; every other type has bytes of its own (i1

@@ -33,8 +33,9 @@ static bool is_integral(const Type *t) { return class_of(t) != DTYPE_FLOAT; }
 
 bool need_value(const Infer *in, int i) {
   if (type_is_value(arg(in, i))) return true;
-  return FAIL_HINT(in, E0310, "read memory first", "operand %d of `%s` is %s, expected a register value",
-                   i + 1, name_of(in), shown(in, arg(in, i)));
+  return FAIL_HINT(in, E0310, "read memory first",
+                   "operand %d of `%s` is %s, expected a register value", i + 1, name_of(in),
+                   shown(in, arg(in, i)));
 }
 
 static bool need_values(const Infer *in, int from, int to) {
@@ -96,8 +97,8 @@ static const Type *joined_shape(const Infer *in, const Type *a, const Type *b) {
   if (covers(a, b) && (a->rank > b->rank || a->n > b->n)) return a;
   if (covers(b, a)) return b;
   if (common_dims(a, b)) return union_shape(in, a, b);
-  const char *wrong = a->n && b->n ? "the numbers of registers differ"
-                                   : "the shapes have no dimension in common";
+  const char *wrong =
+      a->n && b->n ? "the numbers of registers differ" : "the shapes have no dimension in common";
   bool known = FAIL_HINT(in, E0302, "broadcast both to a shape that has all the dimensions",
                          "`%s` of %s and %s: %s", name_of(in), shown(in, a), shown(in, b), wrong);
   return known ? a : NULL;
@@ -162,6 +163,15 @@ static bool rule_self_index(Infer *in) {
   if (!rule_given_tile(in)) return false;
   if (in->given->rank == 1 && in->given->dims[0] == dim) return true;
   return FAIL(in, E0316, "`self_index` of `%s` is a tile over it alone, not %s", expr(in, dim),
+              shown(in, in->given));
+}
+
+static bool rule_exists(Infer *in) {
+  const Sym *dim = op_attr(in->op, ATTR_dim)->sym;
+  if (!rule_given_tile(in)) return false;
+  if (in->given->rank == 1 && in->given->dims[0] == dim && in->given->dtype == DTYPE_i1)
+    return true;
+  return FAIL(in, E0316, "`exists` of `%s` is a tile of i1 over it alone, not %s", expr(in, dim),
               shown(in, in->given));
 }
 
@@ -260,7 +270,8 @@ static bool covers_memory(const Infer *in, SymPairs coords, const Type *mem) {
 /* The register side lists its dimensions in iterator order: {A: $index0, B: $index1, ...}. */
 static bool is_identity_side(const Infer *in, const Mapping *m, SymPairs side, const char *which) {
   bool same = side.n == m->niterators;
-  for (int i = 0; same && i < side.n; i++) same = side.at[i].value == ir_numbered_symbol(in->k->cx, "$index", i, true);
+  for (int i = 0; same && i < side.n; i++)
+    same = side.at[i].value == ir_numbered_symbol(in->k->cx, "$index", i, true);
   if (same) return true;
   return FAIL_HINT(in, E0314, "number the iterators in the order of the register's dimensions",
                    "`%s` of `%s` must map its dimensions to the iterators in order", which,
@@ -273,7 +284,8 @@ static bool mentions(SymPairs pairs, const Sym *symbol) {
   return false;
 }
 
-/* A dynamic value comes from memory and may be negative; a mapping may also promise that it is not. */
+/* A dynamic value comes from memory and may be negative; a mapping may also promise that it is not.
+ */
 static bool uses_dynamic(const Infer *in, const Mapping *m, int i) {
   const Sym *any = ir_numbered_symbol(in->k->cx, "$dynamic_val", i, false);
   const Sym *promised = ir_numbered_symbol(in->k->cx, "$dynamic_val", i, true);
@@ -290,8 +302,8 @@ static bool check_dynamic(const Infer *in, const Mapping *m, int first) {
     for (int i = wanted; i < MAX_DYNAMIC; i++)
       if (uses_dynamic(in, m, i)) wanted = i + 1;
   if (found != wanted)
-    return FAIL(in, E0320, "`%s` got %d dynamic value%s, but its mapping has %d", name_of(in), found,
-                found == 1 ? "" : "s", wanted);
+    return FAIL(in, E0320, "`%s` got %d dynamic value%s, but its mapping has %d", name_of(in),
+                found, found == 1 ? "" : "s", wanted);
   for (int i = first; i < in->op->nargs; i++)
     if (!need_value(in, i) || !need_class(in, i, is_integral(arg(in, i)), "integer dynamic values"))
       return false;
@@ -370,7 +382,8 @@ static bool rule_write(Infer *in) {
 static bool rule_log(Infer *in) {
   const Mapping *m = mapping_of(in->op);
   if (!need_value(in, 0) || !check_dynamic(in, m, 1)) return false;
-  return !m || (is_identity_side(in, m, m->inputs, "inputs") && matches_side(in, m->inputs, arg(in, 0)));
+  return !m ||
+         (is_identity_side(in, m, m->inputs, "inputs") && matches_side(in, m->inputs, arg(in, 0)));
 }
 
 /* Atomics take their mapping in read orientation: memory coordinates are the inputs. */
@@ -410,7 +423,8 @@ static bool rule_copy(Infer *in) {
   bool from = memory_is_scratch(in->op->args[0]), to = memory_is_scratch(in->op->args[1]);
   const Type *local = arg(in, to ? 1 : 0), *mem = arg(in, to ? 0 : 1);
   if (from == to)
-    return FAIL(in, E0304, "`copy` of %s to %s: one of them is an allocation, the other an argument",
+    return FAIL(in, E0304,
+                "`copy` of %s to %s: one of them is an allocation, the other an argument",
                 shown(in, arg(in, 0)), shown(in, arg(in, 1)));
   const Attr *mode = op_attr(in->op, ATTR_mode);
   bool by_box = mode && strcmp(mode->text, "tma") == 0;
@@ -537,8 +551,8 @@ static bool rule_compare(Infer *in) {
 }
 
 static bool rule_unary(Infer *in) {
-  return need_value(in, 0) &&
-         need_class(in, 0, class_of(arg(in, 0)) != DTYPE_BOOL, "numbers") && result(in, arg(in, 0));
+  return need_value(in, 0) && need_class(in, 0, class_of(arg(in, 0)) != DTYPE_BOOL, "numbers") &&
+         result(in, arg(in, 0));
 }
 
 static bool rule_unary_int(Infer *in) {
@@ -598,9 +612,10 @@ static const Sym *worked_dim(const Infer *in) {
   const Attr *a = op_attr(in->op, ATTR_dim);
   if (a && has_exact_dim(t, a->sym)) return a->sym;
   const char *hint = "give `dim` a dimension of the operand";
-  bool known = a ? FAIL_HINT(in, E0308, hint, "`%s` along `%s`, which %s does not have", name_of(in),
-                             expr(in, a->sym), shown(in, t))
-                 : FAIL_HINT(in, E0308, hint, "`%s` needs the dimension to work along", name_of(in));
+  bool known =
+      a ? FAIL_HINT(in, E0308, hint, "`%s` along `%s`, which %s does not have", name_of(in),
+                    expr(in, a->sym), shown(in, t))
+        : FAIL_HINT(in, E0308, hint, "`%s` needs the dimension to work along", name_of(in));
   return known ? a->sym : NULL;
 }
 
@@ -646,8 +661,7 @@ static bool rule_topk(Infer *in) {
   if (!k_dim) return FAIL(in, E0318, "`topk` needs the dimension of its results");
   const Type *t = arg(in, 0);
   const Sym *dims[IR_MAX_RANK];
-  for (int i = 0; i < t->rank; i++)
-    dims[i] = t->dims[i] == dim ? k_dim->sym : t->dims[i];
+  for (int i = 0; i < t->rank; i++) dims[i] = t->dims[i] == dim ? k_dim->sym : t->dims[i];
   in->out[0] = type_tile(in->k->cx, dims, t->rank, t->dtype);
   in->out[1] = type_tile(in->k->cx, dims, t->rank, DTYPE_i32);
   return in->out[0] && in->out[1];
@@ -669,8 +683,7 @@ static bool need_integer_scalar(const Infer *in, int i, const char *what) {
 }
 
 static bool rule_carry(Infer *in) {
-  if (op_has(in->op, ATTR_from) &&
-      (in->op->nargs < 1 || !need_integer_scalar(in, 0, "start")))
+  if (op_has(in->op, ATTR_from) && (in->op->nargs < 1 || !need_integer_scalar(in, 0, "start")))
     return false;
   return carried_types(in);
 }
@@ -693,6 +706,7 @@ static RuleFn *const rules[RULE_COUNT] = {
     [RULE_GIVEN_TILE] = rule_given_tile,
     [RULE_GIVEN_SCALAR] = rule_given_scalar,
     [RULE_GIVEN_MEM] = rule_given_mem,
+    [RULE_EXISTS] = rule_exists,
     [RULE_SELF_INDEX] = rule_self_index,
     [RULE_APPLY] = rule_apply,
     [RULE_NO_RESULT] = rule_no_result,
@@ -755,14 +769,15 @@ static bool check_ept(const Infer *in) {
   const Attr *ept = op_attr(in->op, ATTR_ept);
   int64_t n;
   if (!ept || !ept->sym || !sym_is_int(ept->sym, &n) || n > 0) return true;
-  return FAIL_HINT(in, E0318, "leave it out: the compiler chooses", "`%s` with %lld elements per thread",
-                   name_of(in), (long long)n);
+  return FAIL_HINT(in, E0318, "leave it out: the compiler chooses",
+                   "`%s` with %lld elements per thread", name_of(in), (long long)n);
 }
 
 bool ir_infer(Kernel *k, const Op *op, const Type *given, const Type **out) {
   Infer in = {k, op, given, out};
   bool tile = given && given->kind == TYPE_tile, vec = given && given->kind == TYPE_vec;
   if (k->level == LEVEL_THREAD ? tile : vec)
-    return FAIL(&in, E0409, "%s cannot stand at %s level", shown(&in, given), tile ? "THREAD" : "TILE");
+    return FAIL(&in, E0409, "%s cannot stand at %s level", shown(&in, given),
+                tile ? "THREAD" : "TILE");
   return check_ept(&in) && rules[op_info[op->kind].rule](&in);
 }

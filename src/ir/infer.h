@@ -8,13 +8,14 @@ typedef enum InferRule {
   RULE_GIVEN_TILE,   /* the author's tile type */
   RULE_GIVEN_SCALAR, /* the author's scalar type */
   RULE_GIVEN_MEM,    /* the author's memory type */
+  RULE_EXISTS,       /* given: a tile of truth values over the op's dim */
   RULE_SELF_INDEX,   /* given: a tile over the op's dim */
   RULE_APPLY,        /* type of the operands, integers and all alike; i1 for a condition */
   RULE_NO_RESULT,
-  RULE_READ,         /* dims of the mapping's outputs or of the memory */
+  RULE_READ, /* dims of the mapping's outputs or of the memory */
   RULE_WRITE,
-  RULE_LOG,          /* no result; a mapping gives the coordinates in the hidden output */
-  RULE_ATOMIC,       /* type of the first operand */
+  RULE_LOG,    /* no result; a mapping gives the coordinates in the hidden output */
+  RULE_ATOMIC, /* type of the first operand */
   RULE_SCATTER,
   RULE_COPY,         /* no result; one memory is an allocation, over whose dims it runs */
   RULE_MMA,          /* type of acc */
@@ -43,28 +44,28 @@ typedef enum InferRule {
   RULE_WHILE,        /* the same, after the axis */
   RULE_IF,           /* the same, after the condition */
   /* one lane's program: infer_thread.c */
-  RULE_LANE_EXPR,    /* given: an integer or i1 scalar */
-  RULE_SPLAT,        /* given: a vec of the operand's dtype */
-  RULE_JOIN,         /* as many registers as the operands together */
-  RULE_PICK,         /* as many registers as are named */
-  RULE_SHUFFLE,      /* type of the operand */
-  RULE_SHUFFLE_IDX,  /* the same */
-  RULE_LOAD,         /* given: elements of the memory */
+  RULE_LANE_EXPR,   /* given: an integer or i1 scalar */
+  RULE_SPLAT,       /* given: a vec of the operand's dtype */
+  RULE_JOIN,        /* as many registers as the operands together */
+  RULE_PICK,        /* as many registers as are named */
+  RULE_SHUFFLE,     /* type of the operand */
+  RULE_SHUFFLE_IDX, /* the same */
+  RULE_LOAD,        /* given: elements of the memory */
   RULE_STORE,
-  RULE_LOAD_ROWS,    /* given: elements of the memory, in rows of equal length */
+  RULE_LOAD_ROWS, /* given: elements of the memory, in rows of equal length */
   RULE_STORE_ROWS,
   RULE_PREFETCH,
-  RULE_LDMATRIX,     /* given: elements of the memory, 32 bits for each of 1, 2 or 4 matrices */
+  RULE_LDMATRIX, /* given: elements of the memory, 32 bits for each of 1, 2 or 4 matrices */
   RULE_STMATRIX,
-  RULE_LANE_ATOMIC,  /* type of the first operand */
-  RULE_WAVE_MMA,     /* type of acc */
+  RULE_LANE_ATOMIC, /* type of the first operand */
+  RULE_WAVE_MMA,    /* type of acc */
   RULE_BARRIER,
   RULE_WAVE_REGISTERS,
   RULE_MBAR,
   RULE_COPY_ASYNC,
   RULE_TMA_LOAD,
   RULE_TMA_STORE,
-  RULE_WGMMA,        /* type of acc */
+  RULE_WGMMA, /* type of acc */
   RULE_COUNT
 } InferRule;
 
@@ -96,7 +97,8 @@ bool infer_need_memory(const Infer *in, int i);
 bool infer_need_mbars(const Infer *in, int i); /* shared memory for barriers */
 
 RuleFn rule_lane_expr, rule_splat, rule_join, rule_pick, rule_shuffle, rule_shuffle_idx, rule_load,
-    rule_store, rule_load_rows, rule_store_rows, rule_prefetch, rule_ldmatrix, rule_stmatrix, rule_lane_atomic, rule_wave_mma, rule_barrier, rule_wave_registers, rule_mbar, rule_copy_async,
+    rule_store, rule_load_rows, rule_store_rows, rule_prefetch, rule_ldmatrix, rule_stmatrix,
+    rule_lane_atomic, rule_wave_mma, rule_barrier, rule_wave_registers, rule_mbar, rule_copy_async,
     rule_tma_load, rule_tma_store, rule_wgmma;
 
 #endif

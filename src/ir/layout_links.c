@@ -2,6 +2,7 @@
 #include "ir/layout_links.h"
 
 #include "ir/attr.h"
+#include "ir/reductions.h"
 
 int type_dim(const Type *t, const Sym *dim) {
   for (int i = 0; i < t->rank; i++)
@@ -28,10 +29,12 @@ static void link_operands(Links *l, Value *whole, int from, int to) {
   for (int i = from; i < to; i++) link_values(l, whole, l->op->args[i], i, 1);
 }
 
+/* The second operand is like the result, unless it says which elements of the first exist. */
 static void link_reduction(Links *l) {
   Op *op = l->op;
+  bool exists = reduction_info[op->kind].padding == PADDING_PREDICATE;
   for (int i = 0; i < op->nresults; i++) link_values(l, op->args[0], &op->results[i], -1, 1);
-  if (op->nargs > 1) link_values(l, &op->results[0], op->args[1], 1, 1);
+  if (op->nargs > 1) link_values(l, exists ? op->args[0] : &op->results[0], op->args[1], 1, 1);
 }
 
 static void link_bitcast(Links *l) {

@@ -105,6 +105,8 @@ static Value *make_at(Lookup *u, const Value *v, const Sym *const *coords) {
   switch (op->kind) {
   case OP_read: return read_at(u, op, coords);
   case OP_self_index: return emit_expr(l, coords[0], v->type->dtype);
+  case OP_exists:
+    return emit_expr(l, sym_lt(l->sym, coords[0], l->bounds[op->id]->bounds[0].limit), DTYPE_i1);
   case OP_apply_expr: return apply_at(u, op, coords);
   case OP_fill: return emit_pick(l, l->value[v->id], (int[]){0}, 1);
   case OP_broadcast:

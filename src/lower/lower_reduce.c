@@ -9,6 +9,7 @@
  * the end. Parts that other waves hold were brought together by `exchange`. */
 #include "ir/dtype.h"
 #include "ir/layout_links.h"
+#include "ir/reductions.h"
 #include "lower/lower.h"
 
 typedef struct Reduction {
@@ -20,25 +21,21 @@ typedef struct Reduction {
   DType dtype; /* what it is computed in */
 } Reduction;
 
-static OpKind combiner(OpKind kind) {
-  return kind == OP_sum ? OP_add : kind == OP_max ? OP_maximum : OP_minimum;
-}
-
 /* ---- what counts ---- */
 
 /* Minus zero changes no sum, not even that of minus zeros. The least integer of 64 bits is no
  * expression: it is the complement of the largest. */
 Value *lower_neutral(Lower *l, OpKind kind, DType t) {
   const Type *type = type_scalar(l->k->cx, t);
+  Padding padding = reduction_info[kind].padding;
   Attr value = {.key = ATTR_value};
-  bool complement = kind == OP_max && !dtype_is_float(t) && dtype_min_int(t) == INT64_MIN;
   if (dtype_is_float(t)) {
-    value.number = kind == OP_sum ? -0.0 : kind == OP_max ? dtype_lowest(t) : dtype_highest(t);
-  } else {
-    bool most = kind == OP_min || complement;
-    int64_t v = kind == OP_sum ? 0 : most ? dtype_max_int(t) : dtype_min_int(t);
-    value.sym = sym_int(l->sym, v);
+    value.number = padding == PADDING_ZERO ? -0.0 : padding_number(padding, t);
+    return emit(l, OP_scalar, NULL, 0, &value, 1, type);
   }
+  int64_t n = padding_integer(padding, t);
+  bool complement = n == INT64_MIN;
+  value.sym = sym_int(l->sym, complement ? INT64_MAX : n);
   Value *v = emit(l, OP_scalar, NULL, 0, &value, 1, type);
   return complement ? emit(l, OP_not, &v, 1, NULL, 0, type) : v;
 }
@@ -149,7 +146,8 @@ static bool lies_on_waves(const Reduction *r) {
 
 bool lower_reduce(Lower *l, const Op *op) {
   const Value *from = op->args[0], *out = &op->results[0];
-  Reduction r = {.l = l, .op = op, .from = from->layout, .combine = combiner(op->kind)};
+  Reduction r = {
+      .l = l, .op = op, .from = from->layout, .combine = reduction_info[op->kind].combine};
   DType dtype = from->type->dtype;
   bool narrow = dtype_is_float(dtype) && dtype_info[dtype].bits < 32;
   r.dim = type_dim(from->type, op_attr(op, ATTR_dim)->sym);

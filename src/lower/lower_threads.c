@@ -217,6 +217,7 @@ static LowerFn *const family[OP_COUNT] = {
     [OP_scalar] = lower_fill,
     [OP_alloc] = lower_alloc,
     [OP_self_index] = lower_self_index,
+    [OP_exists] = lower_exists,
     [OP_apply_expr] = lower_apply,
     [OP_set_symbol] = lower_set_symbol,
     [OP_read] = lower_read,

@@ -51,6 +51,28 @@ bool lower_self_index(Lower *l, const Op *op) {
   return true;
 }
 
+/* One test for each register. An empty mask: all elements exist, and `fold` leaves out what asks.
+ */
+bool lower_exists(Lower *l, const Op *op) {
+  const Value *out = &op->results[0];
+  const AccessBounds *b = l->bounds[op->id];
+  int n = regs_of(out), coord[LAYOUT_DIMS];
+  Value **parts = ARENA_ARRAY(l->arena, Value *, n), *all = emit_number(l, DTYPE_i1, 1);
+  DimRange here;
+  if (!standing_range(&l->standing, op, out->type->dims[0], &here)) return false;
+  const Sym *base = sym_add(l->sym, here.start, lane_coord(l, out->layout, 0));
+  for (int r = 0; r < n; r++) {
+    layout_at(out->layout, r, 0, 0, coord);
+    const Sym *x = sym_add(l->sym, base, sym_int(l->sym, coord[0]));
+    Value *test = NULL;
+    for (int i = 0; i < b->nbounds && op_attr(op, ATTR_mask)->n; i++)
+      test = emit_bound(l, sym_lt(l->sym, x, b->bounds[i].limit));
+    parts[r] = test ? test : all;
+  }
+  set_value(l, out, emit_join(l, parts, n));
+  return true;
+}
+
 bool lower_apply(Lower *l, const Op *op) {
   const Value *out = &op->results[0];
   int n = regs_of(out);

@@ -146,11 +146,15 @@ static int row_of(const TopK *t, int reg) {
   return row;
 }
 
+static Value *both(TopK *t, Value *a, Value *b) { return a ? logic(t, OP_and, a, b) : b; }
+
 /* What each register holds, and where along the dim. */
 static bool open_registers(TopK *t) {
   Lower *l = t->l;
   const Value *from = t->op->args[0];
-  Value *v = l->value[from->id];
+  const Type *truth = type_with_dtype(l->k->cx, from->type, DTYPE_i1);
+  Value *v = l->value[from->id], *exists = NULL;
+  if (t->op->nargs > 1) exists = lower_operand(l, t->op->args[1], truth, t->from);
   DimRange here;
   if (!standing_range(&l->standing, t->op, from->type->dims[t->dim], &here)) return false;
   const Sym *base = sym_add(l->sym, here.start, lane_coord(l, t->from, t->dim));
@@ -162,6 +166,7 @@ static bool open_registers(TopK *t) {
     const Sym *place = sym_add(l->sym, base, sym_int(l->sym, coord[t->dim]));
     const Sym *inside = lane_is_inside(l, t->from, r, 1u << t->dim);
     Value *test = inside ? emit_test(l, inside) : NULL;
+    if (exists) test = both(t, test, emit_pick(l, exists, &r, 1));
     Best b = {emit_pick(l, v, &r, 1), emit_expr(l, cheaper(l, place), DTYPE_i32)};
     if (test) b.value = emit_select(l, test, b.value, t->nothing.value);
     if (test) b.place = emit_select(l, test, b.place, t->nothing.place);
@@ -194,6 +199,16 @@ static bool check_count(Lower *l, const Op *op, int wanted, int elements) {
   return false;
 }
 
+/* What was found in a round, or, where nothing was left, the least value at -1. */
+static Best found(TopK *t, Best b) {
+  Lower *l = t->l;
+  if (t->op->nargs == 1) return b;
+  Value *none = logic(t, OP_eq, b.place, emit_splat(l, t->nothing.place, b.place->type->n));
+  Value *least = lower_neutral(l, OP_max, b.value->type->dtype);
+  Value *nowhere = emit_number(l, DTYPE_i32, -1);
+  return (Best){emit_select(l, none, least, b.value), emit_select(l, none, nowhere, b.place)};
+}
+
 bool lower_topk(Lower *l, const Op *op) {
   const Value *from = op->args[0], *out = op->results;
   TopK t = {.l = l, .op = op, .from = from->layout};
@@ -208,9 +223,10 @@ bool lower_topk(Lower *l, const Op *op) {
   Value **values = ARENA_ARRAY(l->arena, Value *, n), **places = ARENA_ARRAY(l->arena, Value *, n);
   for (int i = 0; i < n; i++) {
     Best b = best_of_lanes(&t, best_of_registers(&t));
+    if (i < n - 1) take_out(&t, b);
+    b = found(&t, b);
     values[i] = b.value;
     places[i] = b.place;
-    if (i < n - 1) take_out(&t, b);
   }
   l->value[out[0].id] = arrange(&t, &out[0], values, n, k_dim);
   l->value[out[1].id] = arrange(&t, &out[1], places, n, k_dim);

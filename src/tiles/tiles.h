@@ -168,6 +168,7 @@ Value *bitcast_at(Tiles *t, const Value *v, const Point *p);
 /* ---- accesses (tiles_access.c) ------------------------------------------------------------- */
 
 Value *access_load(Tiles *t, const Op *op, const Point *p);
+Value *access_exists(Tiles *t, const Op *op, const Point *p); /* of the op `exists` */
 bool access_store(Tiles *t, const Op *op, const Point *p, Value *v);
 bool access_atomic(Tiles *t, const Op *op, const Point *p, Value *v, Value **old);
 
@@ -182,8 +183,11 @@ bool access_is_tested(Tiles *t, const Op *op);
 
 /* The dim along which elements lie side by side in memory; NULL: none. */
 const Sym *access_contiguous(Tiles *t, const Op *op);
-/* x < limit for each coordinate x along `dim` that is accessed; NULL: no such test. */
+/* x < limit for each coordinate x along `dim` that is accessed, or exists; NULL: no such test. */
 const Sym *access_limit(Tiles *t, const Op *op, const Sym *dim);
+/* v holds a neutral element along `dim` from this coordinate on: the pass `padding` saw to it.
+ * NULL: it does not. */
+const Sym *kept_limit(Tiles *t, const Value *v, const Sym *dim);
 
 /* ---- buffers (tiles_buffer.c) -------------------------------------------------------------- */
 

@@ -44,7 +44,7 @@ static const Sym *test_of(Tiles *t, const Op *op, int i) {
   const AccessBounds *b = t->l.bounds[op->id];
   const Value *memory = b->access.memory;
   SymBinding to[2 * IR_MAX_RANK];
-  int rank = memory->type->rank;
+  int rank = memory ? memory->type->rank : 0;
   for (int m = 0; m < rank; m++) {
     const Sym *size = b->sizes[m];
     if (!size && !memory_is_scratch(memory))
@@ -77,6 +77,12 @@ const Sym *access_limit(Tiles *t, const Op *op, const Sym *dim) {
     }
   }
   return NULL;
+}
+
+const Sym *kept_limit(Tiles *t, const Value *v, const Sym *dim) {
+  while (v->def && v->def->kind == OP_cast) v = v->def->args[0];
+  const Op *op = v->def && v->def->kind == OP_select ? v->def->args[0]->def : NULL;
+  return op && op->kind == OP_exists ? access_limit(t, op, dim) : NULL;
 }
 
 static bool is_test_granted(const TileAccess *a, const Sym *test) {
@@ -295,6 +301,14 @@ static Value *mask_of(const TileAccess *a, bool *ok) {
     if (*ok) all = both(a->t, all, test_all(a, test));
   }
   return all;
+}
+
+Value *access_exists(Tiles *t, const Op *op, const Point *p) {
+  TileAccess a;
+  bool ok;
+  if (!open_at(t, op, p, &a)) return NULL;
+  Value *mask = mask_of(&a, &ok);
+  return mask || !ok ? mask : emit_number(&t->l, DTYPE_i1, 1);
 }
 
 typedef struct Spread {

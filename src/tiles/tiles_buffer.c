@@ -231,8 +231,9 @@ typedef struct FindLimit {
 
 static void find_limit(Tiles *t, const Value *v, void *user) {
   FindLimit *x = user;
-  bool read = t->tile[v->id].held == TILE_INLINE && v->def->kind == OP_read;
-  if (!x->limit && read) x->limit = access_limit(t, v->def, x->dim);
+  bool tests =
+      t->tile[v->id].held == TILE_INLINE && (v->def->kind == OP_read || v->def->kind == OP_exists);
+  if (!x->limit && tests) x->limit = access_limit(t, v->def, x->dim);
 }
 
 const Sym *tile_limit(Tiles *t, const Value *v, const Sym *dim) {

@@ -251,7 +251,7 @@ static PackSource source_of(const Tiles *t, const Product *p, bool rhs) {
 /* v is 0 along `dim` from this coordinate on; NULL: that is not known. */
 static const Sym *zeros_from(Tiles *t, const Value *v, const Sym *dim) {
   const Op *read = pack_plain_read(t, v);
-  return read ? access_limit(t, read, dim) : NULL;
+  return read ? access_limit(t, read, dim) : kept_limit(t, v, dim);
 }
 
 /* Where both operands are 0 nothing is added. */

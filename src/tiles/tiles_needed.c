@@ -12,7 +12,9 @@ static bool has(const Type *t, const Sym *dim) {
 /* Elements of different coordinates along the dim meet in one. */
 static bool joins(const Op *op, Kernel *k, const Sym *dim) {
   const Attr *along = op_attr(op, ATTR_dim);
-  if (along && op->kind != OP_self_index && dim_base(along->sym) == dim_base(dim)) return true;
+  if (along && op->kind != OP_self_index && op->kind != OP_exists &&
+      dim_base(along->sym) == dim_base(dim))
+    return true;
   bool scaled = op->kind == OP_scaled_mma;
   MmaRoles roles;
   if ((op->kind != OP_mma && !scaled) ||

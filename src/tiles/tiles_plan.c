@@ -29,6 +29,7 @@ static bool may_be_inline(const Plan *p, const Op *op) {
   switch (op->kind) {
   case OP_fill:
   case OP_self_index:
+  case OP_exists:
   case OP_apply_expr:
   case OP_broadcast:
   case OP_permute:
@@ -55,10 +56,12 @@ static int own_cost(const Op *op) {
   switch (op->kind) {
   case OP_cast: return cast_cost(op);
   case OP_fill:
+  case OP_exists:
   case OP_broadcast:
   case OP_permute:
   case OP_squeeze:
   case OP_convert: return 0;
+  case OP_select: return op->args[0]->def && op->args[0]->def->kind == OP_exists ? 0 : 1;
   case OP_read: return LOAD_COST + 4 * (op->nargs > 1);
   case OP_div:
   case OP_mod:

@@ -10,6 +10,7 @@
  * need it too, and that nobody asked for before, is stored in the same loops. */
 #include "ir/dtype.h"
 #include "ir/layout_links.h"
+#include "ir/reductions.h"
 #include "tiles/tiles.h"
 
 typedef struct Reduction {
@@ -22,10 +23,6 @@ typedef struct Reduction {
   Value *one;  /* the result, when it is one element */
   Point row;   /* while it is reduced: the dim is the last of the point */
 } Reduction;
-
-static OpKind combiner(OpKind kind) {
-  return kind == OP_sum ? OP_add : kind == OP_max ? OP_maximum : OP_minimum;
-}
 
 static Value *neutral(Tiles *t, const Reduction *r, int width) {
   return emit_splat(&t->l, lower_neutral(&t->l, r->op->kind, r->dtype), width);
@@ -74,6 +71,16 @@ static bool finish(Tiles *t, Reduction *r, const Point *p, Value *v) {
   if (tile->held == TILE_BUFFER) buffer_store(t, tile->buffer, r->out->type, tile, p, v);
   else r->one = v;
   return true;
+}
+
+/* ---- what exists ---- */
+
+/* As many of the first n elements along the dim as come before its end. */
+static const Sym *existing(Tiles *t, const Reduction *r, int n) {
+  SymCtx *sym = t->l.sym;
+  const Sym *all = sym_int(sym, n), *end = r->all.end[r->dim];
+  if (!end) return all;
+  return lower_sound(&t->l, sym_min(sym, all, sym_sub(sym, end, r->all.start[r->dim])));
 }
 
 /* ---- along the vectors ---- */
@@ -130,7 +137,7 @@ static bool reduce_row(Tiles *t, const Point *p, void *user) {
   r->row = *p;
   r->row.dim[r->row.n++] = r->all.dim[r->dim];
   return add_part(t, r, &sum, (Part){NULL, full, width, limit}) &&
-         add_part(t, r, &sum, (Part){full, whole, width, NULL}) &&
+         add_part(t, r, &sum, (Part){full, existing(t, r, extent - rest), width, NULL}) &&
          add_part(t, r, &sum, (Part){whole, all, rest ? rest : 1, NULL}) && finish(t, r, p, sum);
 }
 
@@ -142,7 +149,9 @@ static bool reduce_across(Tiles *t, const Point *p, void *user) {
   Value *acc = neutral(t, r, p->width);
   Point q = *p;
   q.dim[q.n] = r->all.dim[r->dim];
-  NestLoop loop = loop_open(t, NULL, sym_int(l->sym, r->all.extent[r->dim]), 0, 1, &acc, 1);
+  NestLoop loop =
+      loop_open(t, NULL, existing(t, r, r->all.extent[r->dim]), r->all.extent[r->dim], 1, &acc, 1);
+  if (r->all.end[r->dim]) grant(t, r->all.dim[r->dim], r->all.end[r->dim]);
   q.at[q.n] = lower_sound(l, sym_add(l->sym, r->all.start[r->dim], loop.counter));
   q.n++;
   Value *v = term_at(t, r, &q);
@@ -152,10 +161,6 @@ static bool reduce_across(Tiles *t, const Point *p, void *user) {
 }
 
 /* ---- operands that are kept ---- */
-
-static bool is_reduction(const Op *op) {
-  return op->kind == OP_sum || op->kind == OP_max || op->kind == OP_min;
-}
 
 static bool asks_for(const Tiles *t, const Op *op, const Value *v) {
   for (int i = 0; i < op->nargs; i++)
@@ -167,7 +172,8 @@ bool reduce_can_store(const Tiles *t, const Value *v) {
   for (const Op *op = v->def->next; op && !op->body; op = op->next) {
     if (op->nresults && t->plan.is_inline[op->results[0].id]) continue;
     if (!asks_for(t, op, v)) continue;
-    return is_reduction(op) && op->args[0] == v && !op_has(op, ATTR_into) &&
+    return reduction_info[op->kind].combine < OP_COUNT && op->kind != OP_cumsum &&
+           op->args[0] == v && !op_has(op, ATTR_into) &&
            (op->nargs == 1 || !tiles_depends(t, op->args[1], v));
   }
   return false;
@@ -214,8 +220,10 @@ static NestBox box_of_result(Tiles *t, const Reduction *r) {
 }
 
 bool tiles_reduce(Tiles *t, const Op *op) {
-  Reduction r = {
-      .op = op, .of = op->args[0], .out = &op->results[0], .combine = combiner(op->kind)};
+  Reduction r = {.op = op,
+                 .of = op->args[0],
+                 .out = &op->results[0],
+                 .combine = reduction_info[op->kind].combine};
   Tile here = {0}, *tile = &t->tile[r.out->id];
   DType dtype = r.of->type->dtype;
   bool narrow = dtype_is_float(dtype) && dtype_info[dtype].bits < 32;
@@ -229,6 +237,7 @@ bool tiles_reduce(Tiles *t, const Op *op) {
   if (single) r.all.along = r.dim, nest_choose_width(t, &r.all, r.all.dim[r.dim], r.of);
   else tile_new_buffer(t, r.out);
   choose_width(t, &r);
+  if (!t->tile[r.of->id].later) r.all.end[r.dim] = kept_limit(t, r.of, r.all.dim[r.dim]);
   NestBox b = box_of_result(t, &r);
   if (!nest_run(t, &b, r.all.along == r.dim ? reduce_row : reduce_across, &r)) return false;
   if (single) tile->held = TILE_SCALAR, tile->scalar = r.one;

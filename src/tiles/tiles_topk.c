@@ -94,13 +94,18 @@ static bool look_at(Tiles *t, const TopK *x, Point p, const Sym *at, int width, 
   Value *wins =
       emit_binary(l, OP_or, is_better(t, v, best->value), compare(t, OP_lt, best->at, zero));
   wins = emit_binary(l, OP_and, wins, compare(t, OP_eq, taken, zero));
+  if (x->op->nargs > 1) {
+    Value *exists = tiles_wide_at(t, x->op->args[1], &p);
+    if (!exists) return false;
+    wins = emit_binary(l, OP_and, wins, exists);
+  }
   *best = select_best(t, wins, (Best){v, number}, *best);
   return true;
 }
 
 static Best nothing(Tiles *t, const TopK *x, int width) {
-  Value *zero = emit_number(&t->l, x->op->args[0]->type->dtype, 0);
-  return (Best){emit_splat(&t->l, zero, width), number_vec(t, -1, width)};
+  Value *least = lower_neutral(&t->l, OP_max, x->op->args[0]->type->dtype);
+  return (Best){emit_splat(&t->l, least, width), number_vec(t, -1, width)};
 }
 
 /* Whole vectors, then what is left. */
@@ -151,13 +156,16 @@ static bool topk_row(Tiles *t, const Point *p, void *user) {
   bool ok = best_of_row(t, x, p, &best);
   if (ok) {
     Point q = *p;
-    Value *at = emit_cast(l, best.at, DTYPE_index);
+    Value *at = emit_cast(l, best.at, DTYPE_index), *none[] = {best.at, number_vec(t, 0, 1)};
+    Value *nowhere = emit(l, OP_lt, none, 2, NULL, 0, type_scalar(l->k->cx, DTYPE_i1));
+    Value *last = emit_number(l, DTYPE_index, x->extent); /* nobody looks there */
     q.dim[q.n] = x->k_dim;
     q.at[q.n++] = lower_sound(l, sym_add(l->sym, x->k_start, rounds.counter));
-    set_taken(t, x, at, emit_number(l, DTYPE_i32, 1));
+    set_taken(t, x, emit_select(l, nowhere, last, at), emit_number(l, DTYPE_i32, 1));
     const Sym *where = sym_add(l->sym, x->start, emit_arg(l, 0));
+    Value *place = emit_expr_of(l, where, DTYPE_i32, &at, 1);
     store_result(t, &x->op->results[0], &q, best.value);
-    store_result(t, &x->op->results[1], &q, emit_expr_of(l, where, DTYPE_i32, &at, 1));
+    store_result(t, &x->op->results[1], &q, emit_select(l, nowhere, best.at, place));
   }
   loop_close(t, &rounds, NULL);
   return ok;
@@ -183,6 +191,6 @@ bool tiles_topk(Tiles *t, const Op *op) {
   if (x.k > x.extent) return tiles_refuse(t, op, "more elements than there are along the dim");
   nest_choose_width(t, &all, x.dim, of);
   x.width = all.width;
-  x.taken = scratch_new(t, DTYPE_i32, x.extent, false);
+  x.taken = scratch_new(t, DTYPE_i32, x.extent + 1, false);
   return nest_run(t, &rest, topk_row, &x);
 }

@@ -72,7 +72,8 @@ static bool is_tied(const Tiles *t, const Op *op, const LowerScope *scope) {
 
 LowerScope *tile_home(const Tiles *t, const Op *op) {
   LowerScope *s = t->l.scope;
-  if (op->kind == OP_apply_expr || op->kind == OP_fill) return s; /* any symbol may be in them */
+  if (op->kind == OP_apply_expr || op->kind == OP_fill || op->kind == OP_exists)
+    return s; /* any symbol may be in them */
   while (s->outer && s->region->owner->kind != OP_if && !is_tied(t, op, s)) s = s->outer;
   return s;
 }
@@ -169,6 +170,14 @@ static Value *elementwise_at(Asked *a) {
   return emit(&a->t->l, op->kind, args, op->nargs, op->attrs, op->nattrs, type);
 }
 
+/* What exists where the loops around end is not asked for. */
+static Value *select_at(Asked *a) {
+  const Op *op = a->v->def, *by = op->args[0]->def;
+  if (by && by->kind == OP_exists && !access_is_tested(a->t, by))
+    return tiles_at(a->t, op->args[1], &a->p);
+  return elementwise_at(a);
+}
+
 static bool same_size(const Op *op) {
   return dtype_info[op->args[0]->type->dtype].bits == dtype_info[op->results[0].type->dtype].bits;
 }
@@ -179,6 +188,8 @@ static Value *make_at(Asked *a) {
   case OP_fill:
   case OP_scalar: return fill_at(a);
   case OP_self_index: return index_at(a);
+  case OP_exists: return access_exists(a->t, op, &a->p);
+  case OP_select: return select_at(a);
   case OP_apply_expr: return apply_at(a);
   case OP_read: return access_load(a->t, op, &a->p);
   case OP_broadcast:
@@ -288,7 +299,8 @@ static bool can_be_made_again(const Value *v) {
   if (!op || op->nresults != 1 || op->kind == OP_read || op->body) return false;
   bool view = op->kind == OP_broadcast || op->kind == OP_permute || op->kind == OP_squeeze ||
               op->kind == OP_convert;
-  bool made = op->kind == OP_fill || op->kind == OP_self_index || op->kind == OP_apply_expr;
+  bool made = op->kind == OP_fill || op->kind == OP_self_index || op->kind == OP_exists ||
+              op->kind == OP_apply_expr;
   return view || made || (op_info[op->kind].level == LEVEL_BOTH && op_is_pure(op) && op->nargs);
 }
 

@@ -62,8 +62,10 @@ static bool same_result(const Value *a, const Value *b) {
   return !a->layout || layout_equal(a->layout, b->layout);
 }
 
+/* Only its tests say which version of the dimension's symbol `exists` means. */
 static bool same_op(const Op *a, const Op *b) {
   if (a->kind != b->kind || a->nattrs != b->nattrs || !same_args(a, b)) return false;
+  if (a->kind == OP_exists && !op_has(a, ATTR_mask)) return false;
   for (int i = 0; i < a->nattrs; i++)
     if (!attr_equal(&a->attrs[i], &b->attrs[i])) return false;
   for (int i = 0; i < a->nresults; i++)

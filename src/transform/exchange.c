@@ -305,12 +305,25 @@ static void hand_on(Exchange *x, Op *op, const Layout *outside) {
 
 /* ---- scans ---- */
 
+/* Which elements exist is found out again where they lie now. */
+static void remake_exists(Exchange *x, Op *op, const Layout *inside, int dim) {
+  const Op *old = op->args[1]->def;
+  WV_ASSERT(old && old->kind == OP_exists);
+  Layout layout = layout_select(inside, &dim, 1);
+  layout_normalise(&layout);
+  Value *exists = insert(x, op, OP_exists, NULL, 0, old->results[0].type, &layout);
+  for (int i = 0; i < old->nattrs; i++)
+    op_set_attr(x->k, exists->def, attr_copy(x->k, &old->attrs[i]));
+  op->args[1] = exists;
+}
+
 /* The op works on a layout without waves along its dim; its results go back. */
 static void exchange_operand(Exchange *x, Op *op, int dim) {
   Value *result = &op->results[0];
   const Layout *outside = result->layout;
   Layout inside = without_waves(op->args[0]->layout, dim, waves_together(x, op), false);
   op->args[0] = through_memory(x, op, op->args[0], &inside);
+  if (op->kind == OP_topk && op->nargs > 1) remake_exists(x, op, &inside, dim);
   if (op->kind != OP_cumsum || !op->next) return; /* the dim is not in the results; or no use is */
   ir_set_layout(x->k, result, &inside);
   hand_on(x, op, outside);

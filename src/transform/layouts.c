@@ -3,7 +3,7 @@
  *     %s = sum %n {dim = N}   =>    %n = mma %x, %y, %acc : tile<M, N, f32> @ [64, 64] ...
  *     %t = add %s, %b               %s = sum %n {dim = N} : tile<M, f32> @ [64] ...
  * The layouts come from anchors (anchors.h) and spread along links (spread.h). What an op needs
- * otherwise is converted in front of it; constants, self_index and broadcasts are made again
+ * otherwise is converted in front of it; constants, coordinates and broadcasts are made again
  * instead, beside the original where a symbol in them means something else later. A result that
  * follows from its operand (a reduction's, a bitcast's) is laid out so, and a cast to fewer bits is
  * done before a conversion rather than after it: it then moves less.
@@ -26,7 +26,8 @@ typedef struct Layouts {
 
 /* Cheap enough to be made again, wherever and however it is needed. */
 static bool is_remade(const Op *op) {
-  return op && (op->kind == OP_fill || op->kind == OP_self_index || op->kind == OP_broadcast);
+  return op && (op->kind == OP_fill || op->kind == OP_self_index || op->kind == OP_exists ||
+                op->kind == OP_broadcast);
 }
 
 static Op *insert_like(Layouts *l, const Op *op, Op *before) {

@@ -1,4 +1,5 @@
-/* test_build.c: the builder, type inference and the verifier: what they accept and what they say. */
+/* test_build.c: the builder, type inference and the verifier: what they accept and what they say.
+ */
 #include "ir/attr.h"
 #include "ir/build.h"
 #include "unit/harness.h"
@@ -69,8 +70,7 @@ static Attr attr_dim(AttrKey key, const Sym *d) { return (Attr){.key = key, .sym
 #define EXPECT_ERROR(f, want)                                                                      \
   do {                                                                                             \
     CHECK_INT((f)->cx->diags.errors, 1);                                                           \
-    if ((f)->cx->diags.first)                                                                      \
-      CHECK_STR(diag_info[(f)->cx->diags.first->code].code, #want);                                \
+    if ((f)->cx->diags.first) CHECK_STR(diag_info[(f)->cx->diags.first->code].code, #want);        \
     if ((f)->b) builder_free((f)->b);                                                              \
     context_free((f)->cx);                                                                         \
   } while (0)
@@ -92,7 +92,8 @@ TEST(gemm_builds_and_verifies) {
   Value *acc = op_(&f, OP_mma, (Value *[]){x, y, build_region(f.b)->args[0]}, 3, NULL, 0, NULL);
   Op *loop = build_end(f.b, &acc, 1, (Span){0});
   CHECK(loop && loop->nresults == 1);
-  if (loop) build_op(f.b, OP_write, (Span){0}, (Value *[]){&loop->results[0], f.c}, 2, NULL, 0, NULL);
+  if (loop)
+    build_op(f.b, OP_write, (Span){0}, (Value *[]){&loop->results[0], f.c}, 2, NULL, 0, NULL);
   Kernel *k = finish(&f);
   CHECK(k != NULL);
   CHECK_INT(f.cx->diags.errors, 0);
@@ -139,8 +140,8 @@ TEST(elementwise_takes_the_larger_shape) {
   const Type *mn = tile2(&f, f.m, f.n, DTYPE_f32), *nm = tile2(&f, f.n, f.m, DTYPE_f32);
   Value *big = fill(&f, 1, mn), *row = fill(&f, 1, tile1(&f, f.n, DTYPE_f32));
   Value *turned = fill(&f, 1, nm);
-  Value *one = op0(&f, OP_scalar, (Attr){.key = ATTR_value, .number = 1},
-                   type_scalar(f.cx, DTYPE_f32));
+  Value *one =
+      op0(&f, OP_scalar, (Attr){.key = ATTR_value, .number = 1}, type_scalar(f.cx, DTYPE_f32));
   CHECK(op2(&f, OP_add, big, row)->type == mn);
   CHECK(op2(&f, OP_add, row, big)->type == mn);
   CHECK(op2(&f, OP_add, big, turned)->type == nm); /* the same dims: the second order */
@@ -340,8 +341,8 @@ TEST(write_converts_only_what_the_language_converts) {
 TEST(one_constant_has_one_spelling) {
   Fixture f;
   begin(&f, true);
-  Value *a = op0(&f, OP_fill, (Attr){.key = ATTR_value, .sym = num(&f, 0)},
-                 tile1(&f, f.m, DTYPE_f32));
+  Value *a =
+      op0(&f, OP_fill, (Attr){.key = ATTR_value, .sym = num(&f, 0)}, tile1(&f, f.m, DTYPE_f32));
   Value *b = op0(&f, OP_fill, (Attr){.key = ATTR_value, .number = 1e6}, tile1(&f, f.m, DTYPE_i32));
   CHECK(op_attr(a->def, ATTR_value)->sym == NULL);
   CHECK(op_attr(b->def, ATTR_value)->sym == num(&f, 1000000));
@@ -401,8 +402,8 @@ TEST(carried_value_drops_dims_of_one_element) {
   Value *x = fill(&f, 0, tile1(&f, f.m, DTYPE_f32));
   Attr axis = attr_dim(ATTR_axis, u);
   build_begin(f.b, OP_for, (Span){0}, &x, 1, &axis, 1);
-  Value *wide = op2(&f, OP_add, build_region(f.b)->args[0],
-                    fill(&f, 1, tile2(&f, u, f.m, DTYPE_f32)));
+  Value *wide =
+      op2(&f, OP_add, build_region(f.b)->args[0], fill(&f, 1, tile2(&f, u, f.m, DTYPE_f32)));
   Op *loop = build_end(f.b, &wide, 1, (Span){0});
   CHECK(loop && loop->body->last->args[0]->def->kind == OP_squeeze);
   Kernel *k = finish(&f);
@@ -695,8 +696,8 @@ TEST(verifier_finds_symbols_that_were_set) {
   Fixture f;
   begin(&f, true);
   set_symbol(&f, f.n, integer(&f, 1));
-  Value *x = op0(&f, OP_scalar, (Attr){.key = ATTR_value, .sym = f.n},
-                 type_scalar(f.cx, DTYPE_i32));
+  Value *x =
+      op0(&f, OP_scalar, (Attr){.key = ATTR_value, .sym = f.n}, type_scalar(f.cx, DTYPE_i32));
   Kernel *k = finish(&f);
   CHECK(k && ir_verify(k));
   op_set_attr(k, x->def, (Attr){.key = ATTR_value, .sym = f.n}); /* and not its version */
@@ -707,23 +708,32 @@ TEST(verifier_finds_symbols_that_were_set) {
 }
 
 TESTS_MAIN(
-    RUN(gemm_builds_and_verifies) RUN(types_are_interned_and_checked)
-    RUN(elementwise_takes_the_larger_shape) RUN(disjoint_shapes_are_an_error)
-    RUN(overlapping_shapes_are_joined) RUN(conditions_of_apply_expr_are_truth_values) RUN(dtypes_are_never_promoted)
-    RUN(float_ops_refuse_integers) RUN(memory_is_not_a_value) RUN(mma_roles_are_found_by_name)
-    RUN(mma_that_does_not_fit_is_an_error) RUN(unknown_matrix_instruction_names_the_nearest)
-    RUN(reductions_drop_their_dim) RUN(reductions_need_a_dim_they_have)
-    RUN(bitcast_scales_the_last_dim) RUN(broadcast_and_permute_are_checked)
-    RUN(broadcast_to_fewer_dims_is_an_error) RUN(select_needs_a_truth_value)
-    RUN(write_of_extra_dims_is_an_error) RUN(write_may_drop_dims_of_one_element)
-    RUN(write_converts_only_what_the_language_converts)
-    RUN(one_constant_has_one_spelling) RUN(literals_take_the_dtype_of_the_other_operand)
-    RUN(carried_type_must_stay) RUN(carried_order_is_put_right) RUN(carried_value_drops_dims_of_one_element) RUN(wrong_number_of_results)
-    RUN(value_outside_its_region) RUN(loop_over_an_untiled_dim) RUN(mistakes_are_reported_once)
-    RUN(set_symbol_opens_versions_with_scope) RUN(scalar_of_the_axis_is_the_iteration)
-    RUN(while_loop_carries_its_axis) RUN(while_loop_must_advance) RUN(set_symbol_takes_integers)
-    RUN(the_compilers_own_symbols_cannot_be_set)
-    RUN(mapping_iterators_must_have_one_extent) RUN(mapping_iterator_without_extent)
-    RUN(mapping_must_reach_every_memory_dim) RUN(mapping_gives_the_result_its_dims)
-    RUN(header_mistakes) RUN(verifier_finds_broken_structure)
-    RUN(verifier_finds_symbols_that_were_set))
+    RUN(gemm_builds_and_verifies) RUN(types_are_interned_and_checked) RUN(
+        elementwise_takes_the_larger_shape) RUN(disjoint_shapes_are_an_error)
+        RUN(overlapping_shapes_are_joined) RUN(conditions_of_apply_expr_are_truth_values) RUN(
+            dtypes_are_never_promoted) RUN(float_ops_refuse_integers) RUN(memory_is_not_a_value)
+            RUN(mma_roles_are_found_by_name) RUN(mma_that_does_not_fit_is_an_error) RUN(
+                unknown_matrix_instruction_names_the_nearest) RUN(reductions_drop_their_dim)
+                RUN(reductions_need_a_dim_they_have) RUN(bitcast_scales_the_last_dim) RUN(
+                    broadcast_and_permute_are_checked) RUN(broadcast_to_fewer_dims_is_an_error)
+                    RUN(select_needs_a_truth_value) RUN(write_of_extra_dims_is_an_error) RUN(
+                        write_may_drop_dims_of_one_element)
+                        RUN(write_converts_only_what_the_language_converts) RUN(
+                            one_constant_has_one_spelling)
+                            RUN(literals_take_the_dtype_of_the_other_operand) RUN(
+                                carried_type_must_stay) RUN(carried_order_is_put_right)
+                                RUN(carried_value_drops_dims_of_one_element) RUN(
+                                    wrong_number_of_results) RUN(value_outside_its_region)
+                                    RUN(loop_over_an_untiled_dim) RUN(mistakes_are_reported_once) RUN(
+                                        set_symbol_opens_versions_with_scope)
+                                        RUN(scalar_of_the_axis_is_the_iteration) RUN(
+                                            while_loop_carries_its_axis) RUN(while_loop_must_advance)
+                                            RUN(set_symbol_takes_integers) RUN(
+                                                the_compilers_own_symbols_cannot_be_set)
+                                                RUN(mapping_iterators_must_have_one_extent) RUN(
+                                                    mapping_iterator_without_extent)
+                                                    RUN(mapping_must_reach_every_memory_dim) RUN(
+                                                        mapping_gives_the_result_its_dims)
+                                                        RUN(header_mistakes) RUN(
+                                                            verifier_finds_broken_structure)
+                                                            RUN(verifier_finds_symbols_that_were_set))

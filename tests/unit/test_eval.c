@@ -212,7 +212,7 @@ TEST(column_maximum_in_a_loop) {
   int a = lab_tensor(&l, DTYPE_i32, 2, 20, 30), b = lab_tensor(&l, DTYPE_i32, 1, 30);
   for (int i = 0; i < 20; i++) put(&l, a, i * 30, -5), put(&l, a, i * 30 + 1, i);
   CHECK(lab_run(&l));
-  CHECK_INT((int)get(&l, b, 0), 0); /* four masked rows of the last tile */
+  CHECK_INT((int)get(&l, b, 0), -5); /* the last tile has four rows that do not exist */
   CHECK_INT((int)get(&l, b, 1), 19);
   lab_close(&l);
 }

@@ -174,7 +174,8 @@ TEST(normal_form_is_equality_of_functions) {
       l[i] = layout_of(2, (int[]){64, 64});
       for (int left = 12; left > 1;) {
         int radix = left % 2 == 0 && next_random(&seed) % 2 ? 2 : left % 3 == 0 ? 3 : left;
-        int dim = (int)(next_random(&seed) % 2), stride = (int[]){0, 1, 2, 4}[next_random(&seed) % 4];
+        int dim = (int)(next_random(&seed) % 2),
+            stride = (int[]){0, 1, 2, 4}[next_random(&seed) % 4];
         layout_push(&l[i], LAYOUT_LANE, dim, radix, stride);
         left /= radix;
       }

@@ -1,9 +1,7 @@
 /* test_version.c: a body in two copies, for inner and for edge workgroups, means what it meant. */
 #include "unit/tile_samples.h"
 
-TEST(results_stay) {
-  EACH_SAMPLE(s) CHECK_INT(sample_differs(s, "mask,version"), 0);
-}
+TEST(results_stay) { EACH_SAMPLE(s) CHECK_INT(sample_differs(s, "mask,version"), 0); }
 
 /* Masks say the same when they are found again, with the tests of the copies as facts: inside
  * nothing is left of those that were saved. */

@@ -28,6 +28,7 @@ typedef struct Axis {
   const Sym *base;  /* the dimension it belongs to: K */
   int64_t num, den; /* dim is base * num / den */
   int64_t lo, n;    /* coordinates lo .. lo + n - 1, in units of dim */
+  int64_t end;      /* coordinates from there on do not exist; INT64_MAX: all do */
   bool batch;       /* vector shape 0: one coordinate at a time */
   bool coordinate;  /* set_symbol, or the id of another dimension, gave it: no size limits it */
 } Axis;
@@ -37,7 +38,9 @@ typedef struct Box {
   Axis axis[EVAL_AXES];
 } Box;
 
-/* Floats are in f, everything else in i; the other is NULL. A tile is never changed once made. */
+/* Floats are in f, everything else in i; the other is NULL. A tile is never changed once made. The
+ * ends of its axes are the sizes of its dimensions where it was made: what lies behind them is
+ * padding, which no op combines, writes or tests. */
 typedef struct Tile {
   DType dtype;
   Box box;
@@ -199,6 +202,7 @@ bool place_enter_group(Eval *ev, int64_t x, int64_t y, int64_t z);
 Axis axis_of(const Sym *dim);                         /* without a range */
 bool place_axis(Eval *ev, const Sym *dim, Axis *out); /* its range here and now */
 bool place_box(Eval *ev, const Type *t, Box *out);
+bool place_end(Eval *ev, Axis *a); /* sets the end of an axis to the size of its dimension now */
 bool place_dim_size(Eval *ev, const Sym *dim, int64_t *out); /* of K/32, too; exact */
 bool place_trips(Eval *ev, const Sym *axis, int64_t *out);
 bool place_waves(Eval *ev, const Sym *base, int64_t *out); /* waves that share the dimension */
@@ -209,17 +213,21 @@ int64_t box_count(const Box *b);
 int box_find(const Box *b, const Sym *base); /* -1: absent */
 bool box_equal(const Box *a, const Box *b);
 bool box_step(const Box *b, int64_t *index); /* next element in row-major order; false at the end */
+int64_t axis_count(const Axis *a);           /* elements of it that exist */
+bool box_exists(const Box *b, int64_t e);    /* element e in row-major order */
 Box box_with(const Box *b, Axis axis);       /* axis appended */
 Box box_without(const Box *b, const Sym *dim);
 
 Tile *tile_new(Eval *ev, DType dtype, const Box *box);
 Tile *tile_keep(Eval *ev, Tile *t); /* t, or a copy when it lives in another arena */
 bool tile_equal(const Tile *a, const Tile *b);
-Tile *tile_on(Eval *ev, Tile *t, const Box *box); /* t must cover the box */
+Tile *tile_on(Eval *ev, Tile *t, const Box *box); /* t must cover the box; its ends stay */
+Tile *tile_made(Eval *ev, Tile *t);               /* t as if it were made here and now */
 Tile *tile_at(Eval *ev, const Value *v, const Box *box);
 Tile *tile_convert(Eval *ev, Tile *t, DType dtype);
-bool tile_uniform(const Tile *t, int64_t *out); /* the one integer all elements hold */
-void tile_round(Tile *t);                       /* every element to the dtype */
+/* The one integer that all elements hold which exist; 0 where none does. */
+bool tile_uniform(const Tile *t, int64_t *out);
+void tile_round(Tile *t); /* every element to the dtype */
 
 /* ---- ops: results go to ev->values ---------------------------------------------------------- */
 
@@ -237,9 +245,9 @@ extern const OpEval op_eval[OP_COUNT];
 bool eval_op(Eval *ev, Op *op);
 bool eval_region(Eval *ev, const Region *r);
 
-ComputeFn compute_fill, compute_self_index, compute_apply, compute_unary, compute_test,
-    compute_binary, compute_compare, compute_select, compute_cast, compute_bitcast, compute_view,
-    compute_softsign;
+ComputeFn compute_fill, compute_self_index, compute_exists, compute_apply, compute_unary,
+    compute_test, compute_binary, compute_compare, compute_select, compute_cast, compute_bitcast,
+    compute_view, compute_softsign;
 RunFn run_set_symbol, run_alloc, run_read, run_write, run_atomic, run_scatter, run_copy, run_mma,
     run_scaled_mma, run_reduce, run_cumsum, run_topk, run_debug_log, run_for, run_while, run_if,
     run_nothing, run_lane_op;
@@ -271,7 +279,7 @@ int64_t *access_offsets(Eval *ev, const Access *a);
 /* ---- eval_mask.c ---------------------------------------------------------------------------- */
 
 /* The mask that an access recorded against what became of one element, at `index` of the box and at
- * `y` in memory. */
+ * `y` in memory; of `exists`, which has no memory, too. */
 bool mask_check(Eval *ev, const Access *a, const int64_t *index, const int64_t *y, bool active);
 const char *point_text(Eval *ev, const int64_t *at, int n); /* (3, ?, 7) */
 

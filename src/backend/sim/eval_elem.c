@@ -10,21 +10,6 @@ static Tile *operand(Eval *ev, const Op *op, int i, const Box *box) {
   return tile_at(ev, op->args[i], box);
 }
 
-/* Whether element e lies inside the sizes of its dimensions. Beyond them a tile holds zeros that
- * nobody sees, so an element without a value there is no mistake. */
-static bool in_tensor(Eval *ev, const Box *box, int64_t e, bool *out) {
-  *out = true;
-  for (int i = box->rank - 1; i >= 0; i--) {
-    const Axis *a = &box->axis[i];
-    int64_t x = a->lo + e % a->n, size;
-    e /= a->n;
-    if (a->coordinate) continue;
-    if (!expr_extent(ev, a->base, &size)) return false;
-    *out &= x * a->den < size * a->num;
-  }
-  return true;
-}
-
 /* ---- values ---- */
 
 /* The `value` attribute of fill and scalar as an element of the result's dtype. */
@@ -61,6 +46,17 @@ Tile *compute_self_index(Eval *ev, const Op *op, const Box *box) {
   return r;
 }
 
+Tile *compute_exists(Eval *ev, const Op *op, const Box *box) {
+  Tile *r = tile_new(ev, result_dtype(op), box);
+  Access a = {.op = op, .box = box};
+  bool masks = ev->options && ev->options->check_masks && op_has(op, ATTR_mask);
+  for (int64_t e = 0; e < box->axis[0].n; e++) {
+    r->i[e] = e < axis_count(&box->axis[0]);
+    if (masks && !mask_check(ev, &a, &e, NULL, r->i[e])) return NULL;
+  }
+  return r;
+}
+
 Tile *compute_apply(Eval *ev, const Op *op, const Box *box) {
   int *holes = ARENA_ARRAY(ev->arena, int, op->nargs);
   Tile **args = ARENA_ARRAY(ev->arena, Tile *, op->nargs);
@@ -73,12 +69,10 @@ Tile *compute_apply(Eval *ev, const Op *op, const Box *box) {
   if (!expr_open(ev, expr, holes, op->nargs, &run)) return NULL;
   Tile *r = tile_new(ev, result_dtype(op), box);
   for (int64_t e = 0, n = box_count(box); e < n; e++) {
-    bool visible;
     for (int a = 0; a < op->nargs; a++) expr_put(&run, a, args[a]->i[e]);
     if (expr_point(&run, &r->i[e])) continue;
     r->i[e] = 0;
-    if (!in_tensor(ev, box, e, &visible)) return NULL;
-    if (visible) {
+    if (box_exists(box, e)) {
       eval_fail(ev, DIAG_E0710, "`%s` has no value for the operand %lld", eval_text(ev, expr),
                 (long long)args[0]->i[e]);
       return NULL;
@@ -93,10 +87,8 @@ Tile *compute_apply(Eval *ev, const Op *op, const Box *box) {
 static Tile *divide(Eval *ev, const Op *op, const Tile *a, const Tile *b, const Box *box) {
   Tile *r = tile_new(ev, result_dtype(op), box);
   for (int64_t e = 0, n = box_count(box); e < n; e++) {
-    bool visible = false;
     if (b->i[e]) r->i[e] = scalar_fn[op->kind].i2(a->i[e], b->i[e]);
-    else if (!in_tensor(ev, box, e, &visible)) return NULL;
-    if (visible) {
+    else if (box_exists(box, e)) {
       eval_fail(ev, DIAG_E0707, "integer division of %lld by zero", (long long)a->i[e]);
       return NULL;
     }

@@ -21,7 +21,7 @@ const char *point_text(Eval *ev, const int64_t *at, int n) {
 /* $x, $y and $n of this element, until the caller rewinds. */
 static void set_coordinates(Eval *ev, const Access *a, const int64_t *x, const int64_t *y) {
   for (int i = 0; i < a->box->rank; i++) env_set(ev, env_numbered_slot(ev, "$x", i), x[i]);
-  for (int i = 0; i < a->memory->rank; i++) {
+  for (int i = 0; a->memory && i < a->memory->rank; i++) {
     env_set(ev, env_numbered_slot(ev, "$y", i), y[i]);
     env_set(ev, env_numbered_slot(ev, "$n", i), a->memory->size[i]);
   }
@@ -47,6 +47,10 @@ bool mask_check(Eval *ev, const Access *a, const int64_t *index, const int64_t *
   bool known = mask_value(ev, op_attr(a->op, ATTR_mask), &on);
   env_rewind(ev, mark);
   if (!known || on == active) return known;
+  if (!a->memory)
+    return eval_fail(ev, DIAG_E0713, "the mask %s element %s, which %s",
+                     on ? "lets through" : "stops", point_text(ev, x, a->box->rank),
+                     active ? "exists" : "does not exist");
   return eval_fail(ev, DIAG_E0713, "the mask %s element %s, at %s of `%s`, which is %s",
                    on ? "lets through" : "stops", point_text(ev, x, a->box->rank),
                    point_text(ev, y, a->memory->rank), a->memory->name,

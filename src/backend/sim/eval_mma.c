@@ -5,7 +5,8 @@
 
 typedef struct Contraction {
   int64_t batches, m, n, k;
-  Box out; /* .., m, n */
+  int64_t terms; /* along k: where both operands exist */
+  Box out;       /* .., m, n */
   Axis k_axis;
   Tile *lhs, *rhs, *acc;
 } Contraction;
@@ -38,20 +39,24 @@ static bool open_contraction(Eval *ev, const Op *op, int lhs, int rhs, int acc, 
   for (int i = 0; i < m; i++) c->batches *= c->out.axis[i].n;
   c->m = c->out.axis[m].n;
   c->n = c->out.axis[n].n;
-  c->k = c->k_axis.n;
   Box left = operand_box(c, m, c->k_axis), right = operand_box(c, n, c->k_axis);
-  return (c->lhs = tile_at(ev, op->args[lhs], &left)) &&
-         (c->rhs = tile_at(ev, op->args[rhs], &right)) &&
-         (c->acc = tile_at(ev, op->args[acc], &c->out));
+  if (!(c->lhs = tile_at(ev, op->args[lhs], &left)) ||
+      !(c->rhs = tile_at(ev, op->args[rhs], &right)) ||
+      !(c->acc = tile_at(ev, op->args[acc], &c->out)))
+    return false;
+  int64_t in_lhs = axis_count(&c->lhs->box.axis[n]), in_rhs = axis_count(&c->rhs->box.axis[n]);
+  c->k = c->k_axis.n;
+  c->terms = in_lhs < in_rhs ? in_lhs : in_rhs;
+  return true;
 }
 
 /* rhs as [k][n], so that the inner loop of the product walks both arrays in order. */
 #define DEFINE_PRODUCT(name, T)                                                                    \
   static void name(const Contraction *c, const T *lhs, const T *rhs, T *out, T *packed) {          \
     for (int64_t n = 0; n < c->n; n++)                                                             \
-      for (int64_t k = 0; k < c->k; k++) packed[k * c->n + n] = rhs[n * c->k + k];                 \
+      for (int64_t k = 0; k < c->terms; k++) packed[k * c->n + n] = rhs[n * c->k + k];             \
     for (int64_t m = 0; m < c->m; m++)                                                             \
-      for (int64_t k = 0; k < c->k; k++) {                                                         \
+      for (int64_t k = 0; k < c->terms; k++) {                                                     \
         T a = lhs[m * c->k + k];                                                                   \
         const T *restrict row = packed + k * c->n;                                                 \
         T *restrict to = out + m * c->n;                                                           \

@@ -283,6 +283,16 @@ static bool place_base(Eval *ev, const Sym *base, Axis *out, int64_t *n) {
   return true;
 }
 
+/* A dimension whose size nothing says ends with its tile. */
+bool place_end(Eval *ev, Axis *a) {
+  int64_t size;
+  a->end = INT64_MAX;
+  if (a->coordinate || !expr_is_known(ev, a->base)) return true;
+  if (!expr_extent(ev, a->base, &size)) return false;
+  a->end = ceil_div64(size * a->num, a->den);
+  return true;
+}
+
 bool place_axis(Eval *ev, const Sym *dim, Axis *out) {
   Axis a = axis_of(dim);
   int64_t n;
@@ -290,6 +300,7 @@ bool place_axis(Eval *ev, const Sym *dim, Axis *out) {
   if (!scale_exactly(ev, &a, "position", a.lo, &a.lo)) return false;
   a.n = n;
   if (!a.batch && !scale_exactly(ev, &a, "extent", n, &a.n)) return false;
+  if (!place_end(ev, &a)) return false;
   *out = a;
   return true;
 }

@@ -1,9 +1,10 @@
 /* eval_reduce.c: sum, max, min, cumsum and topk along one dimension. Each gets its operand with
- * that dimension last, so that it works on runs. Elements that a mask left at 0 count; positions
- * beyond the tile's extents do not exist. */
+ * that dimension last, so that it works on runs. Elements that a mapping or `bounds` left at 0
+ * count; those behind the end of their dimension do not exist. */
 #include <math.h>
 
 #include "backend/sim/eval.h"
+#include "ir/reductions.h"
 
 /* A reduction over part of a dimension, one per wave, is not a property of the tile. */
 static bool check_scope(Eval *ev, const Op *op, const Sym *dim) {
@@ -18,15 +19,18 @@ static bool check_scope(Eval *ev, const Op *op, const Sym *dim) {
   return false;
 }
 
-/* The operand as rows along the op's dimension; `rest` are its other dimensions. */
+/* The operand as rows along the op's dimension, of which `along` says how many elements exist;
+ * `rest` are its other dimensions. */
 static Tile *rows_of(Eval *ev, const Op *op, Box *rest, Axis *along) {
   const Sym *dim = op_attr(op, ATTR_dim)->sym;
   Box box;
   if (!check_scope(ev, op, dim)) return NULL;
   if (!place_axis(ev, dim, along) || !place_box(ev, op->args[0]->type, &box)) return NULL;
   *rest = box_without(&box, dim);
-  Box rows = box_with(rest, *along);
-  return tile_at(ev, op->args[0], &rows);
+  Box box_of_rows = box_with(rest, *along);
+  Tile *rows = tile_at(ev, op->args[0], &box_of_rows);
+  if (rows) *along = rows->box.axis[rest->rank];
+  return rows;
 }
 
 /* ---- sum, max, min ---- */
@@ -43,18 +47,20 @@ static int64_t combine_i(OpKind kind, int64_t a, int64_t b) {
   return (a > b) == (kind == OP_max) ? a : b;
 }
 
+/* Minus zero changes no sum, not even that of minus zeros. */
 static double neutral_f(OpKind kind, DType t) {
-  return kind == OP_sum ? -0.0 : kind == OP_max ? dtype_lowest(t) : dtype_highest(t);
+  Padding padding = reduction_info[kind].padding;
+  return padding == PADDING_ZERO ? -0.0 : padding_number(padding, t);
 }
 
 static int64_t neutral_i(OpKind kind, DType t) {
-  return kind == OP_sum ? 0 : kind == OP_max ? dtype_min_int(t) : dtype_max_int(t);
+  return padding_integer(reduction_info[kind].padding, t);
 }
 
-static void reduce_row(OpKind kind, const Tile *rows, int64_t row, int64_t n, Tile *out) {
-  int64_t at = row * n;
+static void reduce_row(OpKind kind, const Tile *rows, int64_t row, const Axis *along, Tile *out) {
+  int64_t at = row * along->n, n = axis_count(along);
   if (n == 0) {
-    if (out->f) out->f[row] = kind == OP_sum ? 0 : neutral_f(kind, out->dtype);
+    if (out->f) out->f[row] = padding_number(reduction_info[kind].padding, out->dtype);
     else out->i[row] = neutral_i(kind, out->dtype);
     return;
   }
@@ -88,7 +94,7 @@ bool run_reduce(Eval *ev, Op *op) {
   if (!rows || (op->nargs > 1 && !init)) return false;
   Tile *out = tile_new(ev, rows->dtype, &rest);
   for (int64_t e = 0, n = box_count(&rest); e < n; e++) {
-    reduce_row(op->kind, rows, e, along.n, out);
+    reduce_row(op->kind, rows, e, &along, out);
     if (init && out->f) out->f[e] = combine_f(op->kind, init->f[e], out->f[e]);
     if (init && out->i) out->i[e] = combine_i(op->kind, init->i[e], out->i[e]);
   }
@@ -130,13 +136,25 @@ static bool is_better(const Tile *rows, int64_t a, int64_t best) {
   return rows->f[a] > rows->f[best] || (isnan(rows->f[best]) && !isnan(rows->f[a]));
 }
 
+/* What is asked for and does not exist is the least value, at -1. */
+static void pick_nothing(Tile *values, Tile *where, int64_t at) {
+  if (values->f) values->f[at] = neutral_f(OP_max, values->dtype);
+  else values->i[at] = neutral_i(OP_max, values->dtype);
+  where->i[at] = -1;
+}
+
 static void pick_row(const Tile *rows, int64_t row, const Axis *along, int64_t k, bool *taken,
                      Tile *values, Tile *where) {
-  for (int64_t i = 0; i < along->n; i++) taken[i] = false;
+  int64_t n = axis_count(along);
+  for (int64_t i = 0; i < n; i++) taken[i] = false;
   for (int64_t j = 0; j < k; j++) {
     int64_t best = -1, first = row * along->n;
-    for (int64_t i = 0; i < along->n; i++)
+    for (int64_t i = 0; i < n; i++)
       if (!taken[i] && (best < 0 || is_better(rows, first + i, first + best))) best = i;
+    if (best < 0) {
+      pick_nothing(values, where, row * k + j);
+      continue;
+    }
     taken[best] = true;
     if (values->f) values->f[row * k + j] = rows->f[first + best];
     else values->i[row * k + j] = rows->i[first + best];

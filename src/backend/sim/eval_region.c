@@ -52,6 +52,7 @@ static Tile *follow_axis(Eval *ev, Tile *t, const Sym *axis) {
   }
   Tile *moved = arena_copy(ev->arena, t, sizeof *t);
   moved->box.axis[i].lo = here.lo;
+  moved->box.axis[i].end = here.end;
   return moved;
 }
 
@@ -65,8 +66,8 @@ static bool bind_carried(Eval *ev, const Op *op, Carried *c, int first, const Sy
       if (!c->started && !place_box(ev, op->args[c->first + i]->type, &box)) return false;
       t = c->started ? follow_axis(ev, t, axis) : tile_at(ev, op->args[c->first + i], &box);
       if (!t) return false;
-      c->at[i].tile = t;
     }
+    if (t && !(c->at[i].tile = tile_made(ev, t))) return false;
     ev->values[op->body->args[first + i]->id] = c->at[i];
   }
   c->started = true;
@@ -81,12 +82,13 @@ static void take_yields(Eval *ev, const Region *r, Carried *c, int first) {
   }
 }
 
-static void set_results(Eval *ev, const Op *op, const Carried *c) {
+static bool set_results(Eval *ev, const Op *op, const Carried *c) {
   for (int i = 0; i < c->n; i++) {
     Binding b = c->at[i];
-    if (b.tile) b.tile = tile_keep(ev, b.tile);
+    if (b.tile && !(b.tile = tile_made(ev, tile_keep(ev, b.tile)))) return false;
     ev->values[op->results[i].id] = b;
   }
+  return true;
 }
 
 /* A batch dimension has one coordinate inside and outside of its loop, so its values can leave. */
@@ -99,8 +101,7 @@ static bool leave_loop(Eval *ev, const Op *op, Carried *c, const Sym *axis) {
     if (!place_axis(ev, t->box.axis[at].dim, &here)) return false;
     if (here.n == 1) c->at[i].tile = follow_axis(ev, t, axis);
   }
-  set_results(ev, op, c);
-  return true;
+  return set_results(ev, op, c);
 }
 
 /* ---- iterations ---- */
@@ -261,8 +262,7 @@ bool run_if(Eval *ev, Op *op) {
   Carried c = open_carried(ev, op);
   if (holds && !(bind_carried(ev, op, &c, 0, NULL) && eval_region(ev, op->body))) return false;
   if (holds && c.n) take_yields(ev, op->body, &c, 0);
-  set_results(ev, op, &c);
-  return true;
+  return set_results(ev, op, &c);
 }
 
 /* ---- set_symbol ---- */

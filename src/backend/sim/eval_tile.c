@@ -26,6 +26,7 @@ const OpEval op_eval[OP_COUNT] = {
     [OP_fill] = {.compute = compute_fill},
     [OP_scalar] = {.compute = compute_fill},
     [OP_self_index] = {.compute = compute_self_index},
+    [OP_exists] = {.compute = compute_exists},
     [OP_apply_expr] = {.compute = compute_apply},
     [OP_alloc] = {.run = run_alloc},
     [OP_set_symbol] = {.run = run_set_symbol},
@@ -143,6 +144,7 @@ static bool run_op(Eval *ev, Op *op) {
   Box box;
   if (!place_box(ev, op->results[0].type, &box)) return false;
   Tile *t = how->compute(ev, op, &box);
+  if (t && op->nargs) t = tile_made(ev, t); /* it may be the operand itself */
   ev->values[op->results[0].id] = (Binding){.tile = t, .made = env_mark(ev)};
   return t != NULL;
 }

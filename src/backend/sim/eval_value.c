@@ -34,6 +34,18 @@ bool box_step(const Box *b, int64_t *index) {
   return false;
 }
 
+int64_t axis_count(const Axis *a) {
+  int64_t n = a->end <= a->lo ? 0 : a->end - a->lo;
+  return n < a->n ? n : a->n;
+}
+
+bool box_exists(const Box *b, int64_t e) {
+  bool exists = true;
+  for (int i = b->rank - 1; i >= 0; e /= b->axis[i--].n)
+    exists &= e % b->axis[i].n < axis_count(&b->axis[i]);
+  return exists;
+}
+
 Box box_with(const Box *b, Axis axis) {
   Box r = *b;
   WV_ASSERT(r.rank < EVAL_AXES);
@@ -81,11 +93,15 @@ bool tile_equal(const Tile *a, const Tile *b) {
 }
 
 bool tile_uniform(const Tile *t, int64_t *out) {
-  int64_t n = box_count(&t->box);
-  if (n == 0 || !t->i) return false;
-  for (int64_t e = 1; e < n; e++)
-    if (t->i[e] != t->i[0]) return false;
-  *out = t->i[0];
+  bool found = false;
+  *out = 0;
+  if (!t->i) return false;
+  for (int64_t e = 0, n = box_count(&t->box); e < n; e++) {
+    if (!box_exists(&t->box, e)) continue;
+    if (found && t->i[e] != *out) return false;
+    *out = t->i[e];
+    found = true;
+  }
   return true;
 }
 
@@ -136,6 +152,7 @@ Tile *tile_on(Eval *ev, Tile *t, const Box *box) {
   for (int i = t->box.rank - 1; i >= 0; i--) {
     int at = box_find(box, t->box.axis[i].base);
     if (at >= 0) {
+      r->box.axis[at].end = t->box.axis[i].end;
       stride[at] = step;
       from += (box->axis[at].lo - t->box.axis[i].lo) * step;
     }
@@ -148,6 +165,19 @@ Tile *tile_on(Eval *ev, Tile *t, const Box *box) {
     if (t->f) r->f[to++] = t->f[e];
     else r->i[to++] = t->i[e];
   } while (box_step(box, index));
+  return r;
+}
+
+Tile *tile_made(Eval *ev, Tile *t) {
+  Box box = t->box;
+  bool same = true;
+  for (int i = 0; i < box.rank; i++) {
+    if (!place_end(ev, &box.axis[i])) return NULL;
+    same &= box.axis[i].end == t->box.axis[i].end;
+  }
+  if (same) return t;
+  Tile *r = arena_copy(ev->arena, t, sizeof *t);
+  r->box = box;
   return r;
 }
 

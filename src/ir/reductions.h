@@ -1,0 +1,34 @@
+/* reductions.h: ops that combine elements along a dimension, and what stands for an element that
+ * does not exist. The table is reductions.def; the pass `padding` applies it. */
+#ifndef WV_REDUCTIONS_H
+#define WV_REDUCTIONS_H
+
+#include "ir/dtype.h"
+#include "ir/ir.h"
+
+typedef enum Padding {
+  PADDING_NONE, /* the op is no reduction */
+  PADDING_ZERO,
+  PADDING_ONE,
+  PADDING_LOWEST,
+  PADDING_HIGHEST,
+  PADDING_PREDICATE,
+  PADDING_BEHIND
+} Padding;
+
+typedef struct ReductionInfo {
+  Padding padding;
+  OpKind combine; /* OP_COUNT: none */
+} ReductionInfo;
+
+extern const ReductionInfo reduction_info[OP_COUNT];
+
+static inline bool op_is_reduction(const Op *op) {
+  return reduction_info[op->kind].padding != PADDING_NONE;
+}
+
+/* The neutral element in a dtype: of a float type the number, of an integer type the integer. */
+double padding_number(Padding p, DType t);
+int64_t padding_integer(Padding p, DType t);
+
+#endif

@@ -1,0 +1,331 @@
+/* padding: what does not exist is not combined.
+ *     workgroup M by 64 on 0; tile N by 32
+ *     %p = exp %x                       %p = exp %x
+ *     %s = sum %p {dim = N}      =>     %e = exists N {mask = [$x0 < N]}
+ *                                       %q = select %e, %p, %zero
+ *                                       %s = sum %q {dim = N}
+ * An element exists if its coordinate is below the size of its dimension, with the symbols in force
+ * where its tile was made. Reductions get their neutral element instead of the others, products 0
+ * in both operands, and an op that has no neutral element (reductions.def) the tile of `exists`
+ * itself. Nothing happens where all elements are proved to exist, or are known to hold the neutral
+ * element where they do not: reads are 0 there.
+ *
+ * Padding is nobody's, so any op may see another value there: what follows in the region uses %q
+ * for %p, and %p is computed for %q only. */
+#include <string.h>
+
+#include "analysis/in_bounds.h"
+#include "ir/reductions.h"
+#include "transform/pass.h"
+
+typedef struct Pad {
+  Kernel *k;
+  Arena *arena;
+  SymCtx *sym;
+  Standing here; /* of the op under consideration */
+  bool changed;
+} Pad;
+
+/* An operand, the dimension along which it is combined, and what its padding must be. */
+typedef struct Operand {
+  Op *user;
+  int arg;
+  const Sym *dim; /* as the operand's type writes it */
+  Padding padding;
+} Operand;
+
+static Value *value_of(const Operand *o) { return o->user->args[o->arg]; }
+
+/* ---- which elements exist ---- */
+
+/* The op at which the symbols in force are those that a value was made with. What a region is
+ * handed it makes anew. */
+static const Op *maker_of(const Value *v) { return v->def ? v->def : v->owner->first; }
+
+static const Sym *end_of(Pad *p, const Value *v, const Sym *dim) {
+  return standing_extent(&p->here, maker_of(v), dim);
+}
+
+/* A place that cannot be written down was reported, or will be. */
+static bool all_exist(Pad *p, const Operand *o) {
+  const Sym *e = tile_position(p->sym, 0), *end = end_of(p, value_of(o), o->dim);
+  DimRange range;
+  if (!end || !standing_range(&p->here, o->user, o->dim, &range)) return true;
+  SymFacts *facts = sym_facts_new(p->arena, p->sym, p->here.facts);
+  sym_assume(facts, sym_le(p->sym, e, sym_sub(p->sym, range.size, sym_int(p->sym, 1))));
+  standing_learn_remainders(p->sym, facts, range.start);
+  const Sym *inside = sym_lt(p->sym, sym_add(p->sym, range.start, e), end);
+  return inside && sym_proves(p->sym, facts, inside);
+}
+
+/* ---- what padding holds ---- */
+
+static bool holds(Pad *p, const Value *v, const Sym *dim, Padding want);
+
+static bool is_neutral(const Op *fill, Padding want) {
+  const Attr *value = op_attr(fill, ATTR_value);
+  DType t = fill->results[0].type->dtype;
+  int64_t n;
+  if (dtype_is_float(t) && !value->sym) return value->number == padding_number(want, t);
+  if (!value->sym || !sym_is_int(value->sym, &n)) return false;
+  return dtype_is_float(t) ? (double)n == padding_number(want, t) : n == padding_integer(want, t);
+}
+
+/* Whatever is put into scratch memory holds it: by name, so that padding lies where padding is. */
+static bool scratch_holds(Pad *p, const Value *memory, const Sym *dim, Padding want) {
+  const Value *root = memory_root(memory);
+  for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
+    const Value *written = memory_written(op);
+    if (!written || memory_root(written) != root) continue;
+    bool plain = !op_has(op, ATTR_mapping) && !op_has(op, ATTR_bounds);
+    if (op->kind == OP_copy ? want != PADDING_ZERO || op_has(op, ATTR_bounds)
+                            : op->kind != OP_write || !plain || !holds(p, op->args[0], dim, want))
+      return false;
+  }
+  return true;
+}
+
+/* Elements that do not exist are not read, unless `bounds` says what is. */
+static bool read_holds(Pad *p, const Op *op, const Sym *dim, Padding want) {
+  if (want != PADDING_ZERO || op_has(op, ATTR_bounds)) return false;
+  if (!memory_is_scratch(op->args[0])) return true;
+  return !op_has(op, ATTR_mapping) && scratch_holds(p, op->args[0], dim, want);
+}
+
+/* A select by `exists` of just this dimension, made with the same symbols. */
+static bool is_kept_by(Pad *p, const Op *select, const Sym *dim) {
+  const Op *exists = select->args[0]->def;
+  return exists && exists->kind == OP_exists && op_attr(exists, ATTR_dim)->sym == dim &&
+         end_of(p, &exists->results[0], dim) == end_of(p, &select->results[0], dim);
+}
+
+static bool select_holds(Pad *p, const Op *op, const Sym *dim, Padding want) {
+  return holds(p, op->args[2], dim, want) &&
+         (is_kept_by(p, op, dim) || holds(p, op->args[1], dim, want));
+}
+
+static bool operands_hold(Pad *p, const Op *op, const Sym *dim, Padding want) {
+  for (int i = 0; i < op->nargs; i++)
+    if (!holds(p, op->args[i], dim, want)) return false;
+  return true;
+}
+
+/* Padding of v along dim, as far as it was made with the symbols in force now, holds the neutral
+ * element. An operand made with others may exist where v does not. */
+static bool holds(Pad *p, const Value *v, const Sym *dim, Padding want) {
+  const Op *op = v->def;
+  if (!op) return false;
+  if (op->kind == OP_fill || op->kind == OP_scalar) return is_neutral(op, want);
+  for (int i = 0; i < op->nargs; i++)
+    if (op->args[i]->type->kind == TYPE_tile && end_of(p, op->args[i], dim) != end_of(p, v, dim))
+      return false;
+  switch (op->kind) {
+  case OP_read: return read_holds(p, op, dim, want);
+  case OP_select: return select_holds(p, op, dim, want);
+  case OP_broadcast:
+  case OP_permute:
+  case OP_squeeze:
+  case OP_convert: return holds(p, op->args[0], dim, want);
+  case OP_cast:
+  case OP_neg:
+  case OP_abs:
+  case OP_add:
+  case OP_sub:
+  case OP_mul:
+  case OP_and:
+  case OP_or:
+  case OP_sqrt:
+  case OP_tanh: return want == PADDING_ZERO && operands_hold(p, op, dim, want);
+  default: return false;
+  }
+}
+
+/* ---- what is inserted ---- */
+
+static Op *insert(Pad *p, Op *before, OpKind kind, Value *const *args, int nargs,
+                  const Type *type) {
+  Op *op = ir_op_new(p->k, kind, before->at, args, nargs);
+  ir_set_results(p->k, op, &type, 1);
+  ir_insert_before(before, op);
+  p->changed = true;
+  return op;
+}
+
+static const Type *along(Pad *p, const Sym *dim, DType t) {
+  return type_tile(p->k->cx, &dim, 1, t);
+}
+
+/* Where the elements of v along dim exist. */
+static Value *insert_exists(Pad *p, Op *before, const Value *v, const Sym *dim) {
+  const Sym **test = ARENA_ARRAY(p->k->arena, const Sym *, 1);
+  test[0] = sym_lt(p->sym, access_x(p->sym, 0), end_of(p, v, dim));
+  Op *op = insert(p, before, OP_exists, NULL, 0, along(p, dim, DTYPE_i1));
+  op_set_attr(p->k, op, (Attr){.key = ATTR_dim, .sym = dim});
+  op_set_attr(p->k, op, (Attr){.key = ATTR_mask, .dims = test, .n = 1});
+  return &op->results[0];
+}
+
+/* The least integer of 64 bits is no expression: it is the complement of the largest. */
+static Value *insert_neutral(Pad *p, Op *before, Padding padding, const Sym *dim, DType t) {
+  Attr value = {.key = ATTR_value};
+  bool whole = !dtype_is_float(t);
+  int64_t n = whole ? padding_integer(padding, t) : 0;
+  bool complement = n == INT64_MIN;
+  if (whole) value.sym = sym_int(p->sym, complement ? INT64_MAX : n);
+  else value.number = padding_number(padding, t);
+  Op *op = insert(p, before, OP_fill, NULL, 0, along(p, dim, t));
+  op_set_attr(p->k, op, value);
+  Value *v = &op->results[0];
+  return complement ? &insert(p, before, OP_not, &v, 1, v->type)->results[0] : v;
+}
+
+static Value *insert_select(Pad *p, Op *before, Value *v, const Sym *dim, Padding padding) {
+  Value *args[] = {insert_exists(p, before, v, dim), v,
+                   insert_neutral(p, before, padding, dim, v->type->dtype)};
+  return &insert(p, before, OP_select, args, 3, v->type)->results[0];
+}
+
+/* Where the tile of `exists` is as it is for the user: behind the op that made v if symbols have
+ * got other values since. A tile that is larger outside of a loop is cut inside. */
+static Op *place_for(Pad *p, const Operand *o, const Value *v) {
+  const Op *maker = maker_of(v);
+  if (end_of(p, v, o->dim) == standing_extent(&p->here, o->user, o->dim)) return o->user;
+  return v->def ? maker->next : v->owner->first;
+}
+
+static bool is_elementwise(const Op *op) {
+  return op && op_info[op->kind].level == LEVEL_BOTH && op_is_pure(op) && op->nargs && !op->body;
+}
+
+static void use_instead(Value *v, Value *kept) {
+  if (!is_elementwise(v->def)) return; /* it is held anyway */
+  for (Op *op = kept->def->next; op; op = op->next)
+    for (int i = 0; i < op->nargs && !op->body; i++)
+      if (op->args[i] == v) op->args[i] = kept;
+}
+
+/* v with the neutral element for padding. A cast changes no zero, and several may be made of one
+ * value. */
+static Value *kept(Pad *p, const Operand *o, Value *v) {
+  const Op *def = v->def;
+  if (holds(p, v, o->dim, o->padding)) return v;
+  if (def && def->kind == OP_cast && o->padding == PADDING_ZERO && def->parent == o->user->parent &&
+      end_of(p, v, o->dim) == end_of(p, def->args[0], o->dim)) {
+    Value *of = kept(p, o, def->args[0]);
+    return &insert(p, o->user, OP_cast, &of, 1, v->type)->results[0];
+  }
+  Value *to = insert_select(p, place_for(p, o, v), v, o->dim, o->padding);
+  use_instead(v, to);
+  return to;
+}
+
+/* ---- who combines ---- */
+
+static void keep_operand(Pad *p, Operand o) {
+  Value *v = value_of(&o);
+  if (v->type->kind != TYPE_tile || v->varying || all_exist(p, &o)) return;
+  o.user->args[o.arg] = kept(p, &o, v);
+}
+
+static void add_operand(Pad *p, Op *op, Value *v) {
+  Value **args = ARENA_ARRAY(p->k->arena, Value *, op->nargs + 1);
+  for (int i = 0; i < op->nargs; i++) args[i] = op->args[i];
+  args[op->nargs++] = v;
+  op->args = args;
+}
+
+static void pad_reduction(Pad *p, Op *op) {
+  Operand o = {op, 0, op_attr(op, ATTR_dim)->sym, reduction_info[op->kind].padding};
+  Value *v = value_of(&o);
+  if (o.padding == PADDING_BEHIND) return;
+  if (o.padding != PADDING_PREDICATE) keep_operand(p, o);
+  else if (op->nargs == 1 && !v->varying && !all_exist(p, &o))
+    add_operand(p, op, insert_exists(p, place_for(p, &o, v), v, o.dim));
+}
+
+/* The entry of an operand's type that belongs to a dimension. */
+static const Sym *entry_of(const Type *t, const Sym *dim) {
+  int i = type_base_dim(t, dim);
+  return i < 0 ? NULL : t->dims[i];
+}
+
+static void pad_product(Pad *p, Op *op, int rhs, int acc) {
+  MmaRoles roles;
+  const int sides[] = {0, rhs};
+  if (ir_mma_roles(p->k, op->args[0]->type, op->args[rhs]->type, op->args[acc]->type, &roles))
+    return;
+  for (int i = 0; i < (int)WV_LEN(sides); i++) {
+    const Sym *dim = entry_of(op->args[sides[i]]->type, roles.k);
+    if (dim) keep_operand(p, (Operand){op, sides[i], dim, PADDING_ZERO});
+  }
+}
+
+/* A condition does not hold of what does not exist. */
+static void pad_condition(Pad *p, Op *op) {
+  const Type *t = op_condition(op)->type;
+  for (int i = 0; t->kind == TYPE_tile && i < t->rank; i++)
+    keep_operand(p, (Operand){op, 0, t->dims[i], PADDING_ZERO});
+}
+
+static void pad_op(Pad *p, Op *op) {
+  if (op_is_reduction(op)) pad_reduction(p, op);
+  if (op->kind == OP_mma) pad_product(p, op, 1, 2);
+  if (op->kind == OP_scaled_mma) pad_product(p, op, 2, 4);
+  if (op->kind == OP_if && op_condition(op)) pad_condition(p, op);
+}
+
+static void pad_region(Pad *p, Region *r) {
+  Standing outside = p->here;
+  for (Op *op = r->first; op; op = op->next) {
+    pad_op(p, op);
+    if (op->body) {
+      Standing here = p->here;
+      p->here = standing_inside(&here, op);
+      pad_region(p, op->body);
+      p->here = here;
+    }
+    p->here = standing_after(&p->here, op);
+  }
+  p->here = outside;
+}
+
+/* ---- the kernel ---- */
+
+/* No row cuts the dimension, so that a tile is all of it. */
+static bool is_uncut(const Kernel *k, const Sym *dim) {
+  const Sym *base = dim_base(dim);
+  return !kernel_constraint(k, CONSTRAINT_workgroup, base) &&
+         !kernel_constraint(k, CONSTRAINT_tile, base) &&
+         !kernel_constraint(k, CONSTRAINT_alias, base);
+}
+
+static bool is_plain_read(const Value *v) {
+  while (v->def && v->def->kind == OP_cast) v = v->def->args[0];
+  return v->def && v->def->kind == OP_read && !op_has(v->def, ATTR_bounds) &&
+         !memory_is_scratch(v->def->args[0]);
+}
+
+/* Most kernels are seen at a glance to need nothing. */
+static bool may_need(const Kernel *k, const Op *op) {
+  int rhs = op->kind == OP_scaled_mma ? 2 : 1;
+  switch (op->kind) {
+  case OP_mma:
+  case OP_scaled_mma: return !is_plain_read(op->args[0]) || !is_plain_read(op->args[rhs]);
+  case OP_if: return op_condition(op) != NULL;
+  case OP_set_symbol: return true; /* of a dimension, after its tiles were made */
+  default: return op_is_reduction(op) && !is_uncut(k, op_attr(op, ATTR_dim)->sym);
+  }
+}
+
+bool pass_padding(Kernel *k, PassCtx *cx) {
+  Pad p = {.k = k, .arena = cx->scratch, .sym = k->cx->sym};
+  bool any = false;
+  for (const Op *op = ir_first(k); op && !any; op = ir_next(op)) any = may_need(k, op);
+  if (any) {
+    p.here = standing_at_entry(k, cx->scratch);
+    pad_region(&p, k->body);
+    sym_take_error(p.sym);
+  }
+  cx->idle = !p.changed;
+  return true;
+}
