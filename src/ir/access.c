@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/attr.h"
+
 const Sym *access_x(SymCtx *cx, int i) { return sym_numbered(cx, "$x", i, true); }
 const Sym *access_y(SymCtx *cx, int i) { return sym_numbered(cx, "$y", i, false); }
 const Sym *access_n(SymCtx *cx, int i) { return sym_numbered(cx, "$n", i, true); }
@@ -133,6 +135,15 @@ bool access_of(const Op *op, MemAccess *out) {
   }
   default: return false;
   }
+}
+
+bool access_looks_up_in_place(const MemAccess *a, int i) {
+  if (a->op->kind == OP_copy) return false;
+  if (!a->mapping || i >= a->mapping->ndynamic) return true; /* by name */
+  SymPairs where = a->mapping->dynamic[i];
+  for (int p = 0; p < where.n; p++)
+    if (pairs_get(a->iterated, where.at[p].key) != where.at[p].value) return false;
+  return true;
 }
 
 /* ---- masks ---- */

@@ -29,6 +29,10 @@ typedef struct MemAccess {
 /* False: the op touches no memory. Of a copy this is the global side. */
 bool access_of(const Op *op, MemAccess *out);
 
+/* Whether dynamic value i is looked up at the coordinates of the element that is accessed: it must
+ * then lie as the tile does. A copy has no tile in registers. */
+bool access_looks_up_in_place(const MemAccess *a, int i);
+
 /* How a copy is done, where that was decided: "load", "async" or "tma". */
 bool copy_goes_by(const Op *op, const char *mode);
 /* What a copy by TMA arrives at: its last operand, a ring with as many slots as the copy's. NULL:

@@ -1,6 +1,7 @@
 /* layout_links.c: the links of each op, and how a layout crosses one (layout_links.h). */
 #include "ir/layout_links.h"
 
+#include "ir/access.h"
 #include "ir/attr.h"
 #include "ir/reductions.h"
 
@@ -55,22 +56,13 @@ static void link_region(Links *l) {
   }
 }
 
-/* A dynamic value that is looked up at the access's own coordinates. */
-static bool is_looked_up_plainly(const Mapping *m, int number, bool is_read) {
-  if (number >= m->ndynamic) return true; /* by name */
-  SymPairs own = is_read ? m->outputs : m->inputs;
-  for (int i = 0; i < m->dynamic[number].n; i++) {
-    const SymPair *p = &m->dynamic[number].at[i];
-    if (pairs_get(own, p->key) != p->value) return false;
-  }
-  return true;
-}
-
-static void link_dynamic(Links *l, Value *whole, int from) {
-  const Attr *mapping = op_attr(l->op, ATTR_mapping);
-  for (int i = from; mapping && i < l->op->nargs; i++)
-    if (is_looked_up_plainly(mapping->mapping, i - from, l->op->kind == OP_read))
-      link_values(l, whole, l->op->args[i], i, 1);
+/* What is looked up elsewhere lies as it likes. */
+static void link_dynamic(Links *l, Value *whole) {
+  MemAccess a;
+  bool is_access = access_of(l->op, &a);
+  int first = l->op->nargs - a.ndynamic;
+  for (int i = 0; is_access && i < a.ndynamic; i++)
+    if (access_looks_up_in_place(&a, i)) link_values(l, whole, a.dynamic[i], first + i, 1);
 }
 
 /* Elementwise ops are those that may stand at both levels and have one result. */
@@ -97,12 +89,12 @@ void layout_links(Arena *a, Op *op, LayoutLinks *out) {
   case OP_mma: link_values(&l, &op->results[0], op->args[2], 2, 1); break;
   case OP_scaled_mma: link_values(&l, &op->results[0], op->args[4], 4, 1); break;
   case OP_bitcast: link_bitcast(&l); break;
-  case OP_read: link_dynamic(&l, &op->results[0], 1); break;
-  case OP_write: link_dynamic(&l, op->args[0], 2); break;
+  case OP_read: link_dynamic(&l, &op->results[0]); break;
+  case OP_write: link_dynamic(&l, op->args[0]); break;
   case OP_atomic_add:
   case OP_atomic_min:
     link_operands(&l, &op->results[0], 0, 1);
-    link_dynamic(&l, &op->results[0], 2);
+    link_dynamic(&l, &op->results[0]);
     break;
   case OP_scatter_add: link_values(&l, op->args[0], op->args[1], 1, 1); break;
   default:

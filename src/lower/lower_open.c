@@ -31,21 +31,6 @@ const Sym *access_offset(Lower *l, const AccessBounds *b) {
 
 /* ---- values that coordinates take from registers ---- */
 
-/* Dynamic value i is looked up at the element's own coordinates, and lies as the tile does. */
-static bool is_looked_up_in_place(const MemAccess *a, int i) {
-  if (a->op->kind == OP_copy) return false;
-  if (!a->mapping || i >= a->mapping->ndynamic) return true;
-  SymPairs where = a->mapping->dynamic[i];
-  for (int p = 0; p < where.n; p++) {
-    bool same = false;
-    for (int j = 0; j < a->iterated.n; j++)
-      same = same || (a->iterated.at[j].key == where.at[p].key &&
-                      a->iterated.at[j].value == where.at[p].value);
-    if (!same) return false;
-  }
-  return true;
-}
-
 static bool take_dynamic(Lower *l, LaneAccess *a, Value *v) {
   if (a->ndynamic == LANE_DYNAMIC) return lower_refuse(l, a->op, "more than 4 dynamic values");
   a->dynamic[a->ndynamic++] = v;
@@ -57,7 +42,7 @@ static bool open_dynamic(Lower *l, LaneAccess *a, SymBinding *to, int *n) {
   const MemAccess *m = a->access;
   for (int i = 0; i < m->ndynamic; i++) {
     to[(*n)++] = (SymBinding){access_dynamic(l->sym, i, false), emit_arg(l, a->ndynamic)};
-    Value *v = is_looked_up_in_place(m, i) ? lower_operand(l, m->dynamic[i], m->tile, a->layout)
+    Value *v = access_looks_up_in_place(m, i) ? lower_operand(l, m->dynamic[i], m->tile, a->layout)
                                            : lower_lookup(l, a, i);
     if (!take_dynamic(l, a, v)) return false;
   }
