@@ -209,19 +209,3 @@ bool anchor_declared_reduction(const Distribution *d, const Machine *m, Op *op, 
   *out = divide(&c, t, extent, (Division){along, (int)(v / threads), along});
   return true;
 }
-
-bool anchor_declared_once(const Distribution *d, const Op *op, const Type *t) {
-  Declared c = open_declared(d, NULL, op);
-  int extent[IR_MAX_RANK], lanes = lanes_dim(&c, t);
-  for (int i = 0; i < t->rank; i++) {
-    Place place;
-    int64_t n;
-    if (!distribute_dim(d, op, t->dims[i], &place) || !sym_is_int(place.extent, &n)) return false;
-    if (n < 1 || n > 1 << 20) return false;
-    extent[i] = (int)n;
-  }
-  if (lanes < 0) return false;
-  int vector = vector_dim(&c, t), each = elements_of_thread(&c, t, extent, vector, NULL);
-  Layout l = divide(&c, t, extent, (Division){vector, each, lanes});
-  return layout_replication(&l) == 1;
-}

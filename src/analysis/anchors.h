@@ -82,9 +82,6 @@ int anchor_wave_axis(const Distribution *d, const Sym *dim);
 int anchor_waves_on(const Distribution *d, int axis);
 /* The extent of what one wave covers of a dim at a time; -1: not declared. */
 int64_t anchor_vector_shape(const Distribution *d, const Op *op, const Sym *dim);
-/* Each element of a tile that was read at `op` has one holder, as declared; false also when that is
- * not known. */
-bool anchor_declared_once(const Distribution *d, const Op *op, const Type *t);
 /* Every lane of a wave holds the same. */
 Layout anchor_undivided(const Distribution *d, const Machine *m, const Op *op, const Type *t,
                         const int *extent);

@@ -4,11 +4,11 @@
  *
  *   (a) mentions $T0, $T1, $T2, in an expression or through a bound symbol
  *   (b) reduces, scans or takes top-k without `block` along a dim that several waves share
- *   (c) does an atomic on elements that several threads hold in the declared division
+ *   (c) does an atomic with `ept`: so many times in every thread, whoever holds the same element
  *   (d) takes elements of what a thread holds, or branches on or sets a symbol from what differs
  *       between lanes
  *
- * All others are tile-pure. Where (c) cannot be decided, the kernel counts as observable. */
+ * All others are tile-pure. */
 #ifndef WV_CONTRACT_H
 #define WV_CONTRACT_H
 
@@ -19,9 +19,9 @@ typedef struct Contract {
   const char *why; /* it ... */
 } Contract;
 
-/* Whether threads that hold the same coordinate may get different results from this op, though its
- * operands are the same for them: (a), (b), what an atomic returns, elements of a thread. */
-bool contract_parts_threads(const Distribution *d, const Op *op, Arena *scratch);
+/* Threads that hold the same coordinate may get different results from this op, though its operands
+ * are the same for them: lanes of one wave (VARYING), or whole waves (WAVE); else neither. */
+UniformLevel contract_parts(const Distribution *d, const Op *op, Arena *scratch);
 
 Contract contract_of(const Distribution *d, const Uniformity *u, Arena *scratch);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analysis/analysis.h"
+#include "ir/access.h"
 #include "ir/attr.h"
 
 typedef struct Walk {
@@ -42,12 +43,16 @@ static UniformFact iter_arg(const Walk *w, const Op *op, int i) {
   return w->values[at->body->args[1 + i]->id];
 }
 
+static UniformLevel level_of_id(const Sym *s) {
+  const char *name = sym_name(s);
+  if (strcmp(name, "$T1") == 0 || strcmp(name, "$T2") == 0) return UNIFORM_WAVE;
+  return strcmp(name, "$T0") == 0 || has_prefix(name, "$GPR") ? UNIFORM_VARYING : UNIFORM_GRID;
+}
+
 static UniformFact symbol_fact(const Walk *w, const Op *op, const Sym *s) {
   const char *name = sym_name(s);
   if (has_prefix(name, "$WG")) return at_level(UNIFORM_WORKGROUP, NULL, s);
-  if (strcmp(name, "$T1") == 0 || strcmp(name, "$T2") == 0) return at_level(UNIFORM_WAVE, NULL, s);
-  if (strcmp(name, "$T0") == 0 || has_prefix(name, "$GPR"))
-    return at_level(UNIFORM_VARYING, NULL, s);
+  if (level_of_id(s)) return at_level(level_of_id(s), NULL, s);
   if (has_prefix(name, WV_ITER_ARG)) return iter_arg(w, op, atoi(name + strlen(WV_ITER_ARG)));
   for (const Op *at = op; at; at = at->parent->owner) {
     const Op *loop = at->parent->owner;
@@ -61,13 +66,55 @@ static UniformFact symbol_fact(const Walk *w, const Op *op, const Sym *s) {
   return worse(at_level(UNIFORM_WORKGROUP, setter, s), w->values[v->id]);
 }
 
+static const Sym *with_thread(SymCtx *cx, const Sym *s, const Sym *thread) {
+  SymBinding to[] = {{sym_symbol(cx, "$T0", true), thread}, {sym_symbol(cx, "$T0", false), thread}};
+  s = sym_subst(cx, s, to, 2);
+  return s && sym_is_bool(s) ? sym_select(cx, s, sym_int(cx, 1), sym_int(cx, 0)) : s;
+}
+
+/* $T0 is the number of the wave along dimension 0 times the threads of a wave, plus the lane:
+ * `floor($T0 / 64)` and `$T0 < 128` are the same for 64 lanes. */
+static bool differs_in_wave(const Distribution *d, const Sym *s) {
+  SymCtx *cx = d->k->cx->sym;
+  const Constraint *hardware = kernel_constraint(d->k, CONSTRAINT_hardware, NULL);
+  const Sym *waves = d->waves[0] ? distribute_fixed(d, d->waves[0]) : sym_int(cx, 1);
+  int64_t n;
+  if (!hardware || hardware->threads < 1 || !waves || !sym_is_int(waves, &n) || n < 1) return true;
+  const Sym *lane = sym_symbol(cx, "$lane", true), *wave = sym_symbol(cx, "$wave", true);
+  const Sym *first = sym_mul(cx, wave, sym_int(cx, hardware->threads));
+  SymFacts *f = sym_facts_new(d->arena, cx, d->facts);
+  sym_assume_range(f, lane, 0, hardware->threads - 1);
+  sym_assume_range(f, wave, 0, n - 1);
+  const Sym *any = with_thread(cx, s, sym_add(cx, first, lane)),
+            *of_first = with_thread(cx, s, first);
+  return !any || !of_first || sym_equal(cx, f, any, of_first) != SYM_ALWAYS;
+}
+
+UniformLevel uniform_by_threads(const Distribution *d, const Sym *s) {
+  const Sym *symbols[64];
+  UniformLevel level = UNIFORM_GRID;
+  int n = s ? sym_free_symbols(s, symbols, WV_LEN(symbols)) : 0;
+  if (n > (int)WV_LEN(symbols)) return UNIFORM_VARYING;
+  for (int i = 0; i < n; i++) {
+    UniformLevel next = level_of_id(symbols[i]);
+    bool lanes = next == UNIFORM_VARYING && strcmp(sym_name(symbols[i]), "$T0") == 0;
+    if (lanes && !differs_in_wave(d, s)) next = UNIFORM_WAVE;
+    if (next > level) level = next;
+  }
+  return level;
+}
+
 static UniformFact expr_fact(const Walk *w, const Op *op, const Sym *s) {
   const Sym *symbols[64];
   UniformFact fact = {UNIFORM_GRID, NULL, NULL};
   const Sym *seen = s ? distribute_expr(w->d, op, s) : NULL;
   int n = seen ? sym_free_symbols(seen, symbols, WV_LEN(symbols)) : 0;
   if (n > (int)WV_LEN(symbols)) return at_level(UNIFORM_VARYING, op, NULL);
-  for (int i = 0; i < n; i++) fact = worse(fact, symbol_fact(w, op, symbols[i]));
+  for (int i = 0; i < n; i++) {
+    UniformFact next = symbol_fact(w, op, symbols[i]);
+    if (level_of_id(symbols[i])) next.level = uniform_by_threads(w->d, seen);
+    fact = worse(fact, next);
+  }
   return fact;
 }
 
@@ -125,7 +172,16 @@ static UniformFact reduction_fact(const Walk *w, const Op *op, const Type *t) {
   return is_single(w, op, op->args[0]->type) ? worse(fact, arg) : fact;
 }
 
+/* One thread acts and tells the others, unless they disagree or each acts for itself. */
+static UniformFact atomic_fact(const Walk *w, const Op *op, const Type *t) {
+  if (atomic_by(op) == ATOMIC_BY_THREAD) return at_level(UNIFORM_VARYING, op, NULL);
+  const Op *owner = op->parent->owner;
+  UniformFact fact = worse(by_elements(w, op, t), worse(attrs_fact(w, op), args_fact(w, op, 0)));
+  return owner ? worse(fact, w->regions[owner->id]) : fact;
+}
+
 static UniformFact result_fact(const Walk *w, const Op *op, const Type *t) {
+  if (op_is_atomic(op)) return atomic_fact(w, op, t);
   switch (op->kind) {
   case OP_fill:
   case OP_scalar: return attrs_fact(w, op);
@@ -135,8 +191,6 @@ static UniformFact result_fact(const Walk *w, const Op *op, const Type *t) {
   case OP_sum:
   case OP_max:
   case OP_min: return reduction_fact(w, op, t);
-  case OP_atomic_add:
-  case OP_atomic_min:
   case OP_extract:
   case OP_extract_slice:
   case OP_reshape: return at_level(UNIFORM_VARYING, op, NULL);
@@ -222,6 +276,18 @@ const char *uniform_name(UniformLevel level) {
 UniformFact uniform_around(const Uniformity *u, const Op *op) {
   const Op *owner = op->parent->owner;
   return owner ? u->regions[owner->id] : (UniformFact){UNIFORM_GRID, NULL, NULL};
+}
+
+bool uniform_store(const Uniformity *u, const Op *write) {
+  return !write->args[0]->varying && uniform_around(u, write).level <= UNIFORM_WORKGROUP;
+}
+
+bool uniform_answer(const Uniformity *u, const Op *atomic) {
+  const Value *v = atomic->nresults ? &atomic->results[0] : NULL;
+  if (!v || atomic_by(atomic) == ATOMIC_BY_THREAD) return false;
+  for (const Op *op = ir_first(u->k); op; op = ir_next(op))
+    if (op_takes(op, v) && (op->kind != OP_write || !uniform_store(u, op))) return true;
+  return false;
 }
 
 bool uniform_require(const Uniformity *u, const Op *op, UniformLevel level) {

@@ -36,8 +36,19 @@ typedef struct Uniformity {
   const UniformFact *regions; /* by op id: of the op's body, those around it included */
 } Uniformity;
 
+/* For whom an expression is the same, as far as it mentions thread ids. */
+UniformLevel uniform_by_threads(const Distribution *d, const Sym *s);
+
 /* Where `op` stands: the worst of the regions around it. */
 UniformFact uniform_around(const Uniformity *u, const Op *op);
+
+/* Of the threads that hold an element, one may store it: it is sure to come here, and holds what
+ * the others do. */
+bool uniform_store(const Uniformity *u, const Op *write);
+
+/* Whether the thread that did an atomic must tell the others that hold the element what it was
+ * told; what is only stored, it stores itself. */
+bool uniform_answer(const Uniformity *u, const Op *atomic);
 
 /* An error when `op`, which needs `level` around it, does not have it: what varies, and why. */
 bool uniform_require(const Uniformity *u, const Op *op, UniformLevel level);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ir/attr.h"
+#include "ir/infer.h"
 
 const Sym *access_x(SymCtx *cx, int i) { return sym_numbered(cx, "$x", i, true); }
 const Sym *access_y(SymCtx *cx, int i) { return sym_numbered(cx, "$y", i, false); }
@@ -135,6 +136,17 @@ bool access_of(const Op *op, MemAccess *out) {
   }
   default: return false;
   }
+}
+
+bool op_is_atomic(const Op *op) {
+  return op_info[op->kind].rule == RULE_ATOMIC || op_info[op->kind].rule == RULE_SCATTER;
+}
+
+AtomicBy atomic_by(const Op *op) {
+  const Attr *each = op_attr(op, ATTR_each);
+  if (op_has(op, ATTR_ept)) return ATOMIC_BY_THREAD;
+  if (!each) return ATOMIC_BY_OWNER;
+  return strcmp(each->text, "wave") == 0 ? ATOMIC_BY_WAVE : ATOMIC_BY_THREAD;
 }
 
 bool access_looks_up_in_place(const MemAccess *a, int i) {

@@ -33,6 +33,14 @@ bool access_of(const Op *op, MemAccess *out);
  * then lie as the tile does. A copy has no tile in registers. */
 bool access_looks_up_in_place(const MemAccess *a, int i);
 
+/* An atomic of a tile, a scatter included. */
+bool op_is_atomic(const Op *op);
+
+/* Who does an atomic, of the threads that hold the same element: one of them; one of each declared
+ * wave, where waves disagree about the value, the place or whether to do it; or all of them. */
+typedef enum AtomicBy { ATOMIC_BY_OWNER, ATOMIC_BY_WAVE, ATOMIC_BY_THREAD } AtomicBy;
+AtomicBy atomic_by(const Op *op);
+
 /* How a copy is done, where that was decided: "load", "async" or "tma". */
 bool copy_goes_by(const Op *op, const char *mode);
 /* What a copy by TMA arrives at: its last operand, a ring with as many slots as the copy's. NULL:

@@ -125,13 +125,6 @@ bool value_is_used(const Kernel *k, const Value *v) {
   return false;
 }
 
-bool value_is_computed_with(const Kernel *k, const Value *v) {
-  for (const Op *op = ir_first(k); op; op = ir_next(op))
-    for (int i = op->kind == OP_write; i < op->nargs; i++)
-      if (op->args[i] == v) return true;
-  return false;
-}
-
 void ir_replace_uses(Kernel *k, const Value *from, Value *to) {
   for (Op *op = ir_first(k); op; op = ir_next(op))
     for (int i = 0; i < op->nargs; i++)

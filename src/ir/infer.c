@@ -386,12 +386,18 @@ static bool rule_log(Infer *in) {
          (is_identity_side(in, m, m->inputs, "inputs") && matches_side(in, m->inputs, arg(in, 0)));
 }
 
+static bool check_each(const Infer *in) {
+  const Attr *each = op_attr(in->op, ATTR_each);
+  if (!each || strcmp(each->text, "wave") == 0 || strcmp(each->text, "thread") == 0) return true;
+  return FAIL(in, E0318, "`each` of `%s` is `wave` or `thread`, not `%s`", name_of(in), each->text);
+}
+
 /* Atomics take their mapping in read orientation: memory coordinates are the inputs. */
 static bool rule_atomic(Infer *in) {
   if (!need_value(in, 0) || !need_memory(in, 1)) return false;
   const Type *value = arg(in, 0), *mem = arg(in, 1);
   const Mapping *m = mapping_of(in->op);
-  if (!check_dynamic(in, m, 2)) return false;
+  if (!check_dynamic(in, m, 2) || !check_each(in)) return false;
   if (value->dtype != mem->dtype)
     return FAIL_HINT(in, E0301, "use `cast` before it", "`%s` of %s to %s: the dtypes differ",
                      name_of(in), shown(in, value), shown(in, mem));
@@ -405,6 +411,7 @@ static bool rule_scatter(Infer *in) {
   const Attr *pos = op_attr(in->op, ATTR_pos);
   const Type *mem = arg(in, 2);
   if (!m) return FAIL(in, E0318, "`scatter_add` needs a mapping");
+  if (!check_each(in)) return false;
   if (!pos || pos->integer < 0 || pos->integer >= mem->rank)
     return FAIL(in, E0318, "`dim` of `scatter_add` is the position of a coordinate of %s, 0 to %d",
                 shown(in, mem), mem->rank - 1);

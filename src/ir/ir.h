@@ -343,8 +343,6 @@ void ir_replace_uses(Kernel *k, const Value *from, Value *to);
 bool op_takes(const Op *op, const Value *v);         /* as an operand */
 bool op_is_inside(const Op *op, const Op *outer);    /* it is `outer`, or in a region of it */
 bool value_is_used(const Kernel *k, const Value *v); /* by any op */
-/* By any that does more than store it. */
-bool value_is_computed_with(const Kernel *k, const Value *v);
 void ir_renumber(Kernel *k);
 void ir_set_layout(Kernel *k, Value *v, const Layout *l); /* a copy, normalised; NULL: none */
 

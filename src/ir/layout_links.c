@@ -56,13 +56,22 @@ static void link_region(Links *l) {
   }
 }
 
-/* What is looked up elsewhere lies as it likes. */
+static bool has_dims_of(const Type *whole, const Type *part) {
+  for (int i = 0; i < part->rank; i++)
+    if (type_dim(whole, part->dims[i]) < 0) return false;
+  return true;
+}
+
+/* What is looked up elsewhere lies as it likes; so does what each thread uses its own element of.
+ */
 static void link_dynamic(Links *l, Value *whole) {
   MemAccess a;
-  bool is_access = access_of(l->op, &a);
+  bool is_access = access_of(l->op, &a), own = op_is_atomic(l->op) && op_has(l->op, ATTR_ept);
   int first = l->op->nargs - a.ndynamic;
-  for (int i = 0; is_access && i < a.ndynamic; i++)
+  for (int i = 0; is_access && i < a.ndynamic; i++) {
+    if (own && !has_dims_of(whole->type, a.dynamic[i]->type)) continue;
     if (access_looks_up_in_place(&a, i)) link_values(l, whole, a.dynamic[i], first + i, 1);
+  }
 }
 
 /* Elementwise ops are those that may stand at both levels and have one result. */

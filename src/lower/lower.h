@@ -154,8 +154,9 @@ const Sym *lane_coord(Lower *l, const Layout *layout, int dim);
 /* Digit i of this thread's lane or wave number, in the radices of the layout. */
 const Sym *lane_digit(Lower *l, const Layout *layout, LayoutPart part, int i);
 
-/* True in one of the threads that are declared to hold the same element; NULL: in all. */
-const Sym *lane_is_first(Lower *l, const Layout *layout);
+/* True in one of the threads that are declared to hold the same element; NULL: in all. Of the waves
+ * that do so, the innermost `waves` are looked at. */
+const Sym *lane_is_first(Lower *l, const Layout *layout, int waves);
 
 /* The coordinate of register `reg` is inside the tile along all dims of the bit set; NULL: always.
  */
@@ -174,6 +175,9 @@ typedef struct RegisterIndex {
 } RegisterIndex;
 RegisterIndex *register_index(Lower *l, const Layout *layout, unsigned dims);
 int register_at(const RegisterIndex *x, const int *coord); /* -1: none */
+
+/* Of each register the first that holds the same element: itself, or one before. */
+const int *first_twins(Lower *l, const Layout *layout);
 
 /* For every register of `whole` one of `part` that holds the element of the same coordinates along
  * the dims of `part`; dim i of part is dim[i] of whole, or -1: any, it lies in registers alone. */

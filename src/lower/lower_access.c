@@ -7,20 +7,8 @@
 #include "ir/dtype.h"
 #include "lower/lower_walk.h"
 
-/* Of each register the first that holds the same element: itself, or one before. */
-static const int *first_twins(Lower *l, const Layout *layout) {
-  int n = layout_size(layout, LAYOUT_REG), coord[LAYOUT_DIMS];
-  int *first = ARENA_ARRAY(l->arena, int, n);
-  const RegisterIndex *x = register_index(l, layout, ALL_DIMS);
-  for (int r = 0; r < n; r++) {
-    layout_at(layout, r, 0, 0, coord);
-    first[r] = register_at(x, coord);
-  }
-  return first;
-}
-
 Value *lane_load(Lower *l, const LaneAccess *a) {
-  Walk w = walk_begin(l, a, false);
+  Walk w = walk_begin(l, a, 0);
   int regs = layout_size(a->layout, LAYOUT_REG), n = regs / a->width;
   const int *first = first_twins(l, a->layout);
   DType dtype = a->access->memory->type->dtype;
@@ -39,7 +27,7 @@ Value *lane_load(Lower *l, const LaneAccess *a) {
 }
 
 LaneOffset *lane_offsets(Lower *l, const LaneAccess *a) {
-  Walk w = walk_begin(l, a, false);
+  Walk w = walk_begin(l, a, 0);
   int n = layout_size(a->layout, LAYOUT_REG);
   LaneOffset *all = ARENA_ARRAY(l->arena, LaneOffset, n);
   for (int i = 0; i < n; i++) {
@@ -51,16 +39,16 @@ LaneOffset *lane_offsets(Lower *l, const LaneAccess *a) {
   return all;
 }
 
-/* One of the threads that hold an element stores it, if it is sure to come here and holds what the
- * others do; else each does. */
+/* One of the threads that hold an element stores it; where that is not sure to be right, each does.
+ */
 static bool first_may_store(const Lower *l, const Op *op) {
   if (!l->machine.observable) return true;
-  if (op->kind == OP_write && op->args[0]->varying) return false;
+  if (op->kind == OP_write) return uniform_store(l->uniform, op);
   return uniform_around(l->uniform, op).level <= UNIFORM_WORKGROUP;
 }
 
 void lane_store(Lower *l, const LaneAccess *a, Value *v) {
-  Walk w = walk_begin(l, a, first_may_store(l, a->op));
+  Walk w = walk_begin(l, a, first_may_store(l, a->op) ? l->machine.waves : 0);
   int regs = layout_size(a->layout, LAYOUT_REG);
   const int *first = first_twins(l, a->layout);
   for (int r = 0; r < regs; r += a->width) {
@@ -72,7 +60,7 @@ void lane_store(Lower *l, const LaneAccess *a, Value *v) {
 }
 
 void lane_copy_async(Lower *l, const LaneAccess *to, const LaneAccess *from) {
-  Walk dst = walk_begin(l, to, false), src = walk_begin(l, from, false);
+  Walk dst = walk_begin(l, to, 0), src = walk_begin(l, from, 0);
   int regs = layout_size(to->layout, LAYOUT_REG);
   int bytes = to->width * dtype_memory_bits(to->memory->type->dtype) / 8;
   for (int r = 0; r < regs; r += to->width) {

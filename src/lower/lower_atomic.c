@@ -36,45 +36,58 @@ static const Sym *first_lane(Lower *l, const Layout *layout) {
   return sym_sub(l->sym, lane, l->lane) == zero ? NULL : lane;
 }
 
-/* Of threads that hold the same element one has acted, and the others get what it was told; if it
- * is only stored, the thread that acted stores it. */
-static bool share_result(Lower *l, const Op *op, const Layout *layout, Value **v) {
-  const Digits *waves = &layout->part[LAYOUT_WAVE];
-  if (l->machine.observable || !value_is_computed_with(l->k, &op->results[0])) return true;
-  for (int i = 0; i < waves->n; i++)
-    if (!waves->at[i].stride)
-      return lower_refuse(l, op, "the result for an element that several waves hold");
-  const Sym *from = first_lane(l, layout);
+/* Of so many waves, the innermost, one thread acts for those that hold the same element; 0: each
+ * thread acts for itself. */
+static int waves_as_one(const Lower *l, const Op *op) {
+  const Constraint *hardware = kernel_constraint(l->k, CONSTRAINT_hardware, NULL);
+  switch (atomic_by(op)) {
+  case ATOMIC_BY_OWNER: return l->machine.waves;
+  case ATOMIC_BY_WAVE: return hardware ? ceil_div(hardware->threads, l->machine.lanes) : 1;
+  case ATOMIC_BY_THREAD: return 0;
+  }
+  WV_BUG("no such case");
+}
+
+/* Of threads that hold the same element one has acted, and the others get what it was told. */
+static bool share_result(Lower *l, const Op *op, const Walk *w, int waves, Value **v) {
+  if (!uniform_answer(l->uniform, op)) return true;
+  if (w->nseveral || layout_wave_copies(w->a->layout, waves) > 1)
+    return lower_refuse(l, op, "the result for an element that several threads hold");
+  const Sym *from = first_lane(l, w->a->layout);
   if (!from) return true;
+  if (!uniform_require(l->uniform, op, UNIFORM_WAVE)) return false;
   Value *args[] = {*v, emit_expr(l, from, DTYPE_i32)};
   *v = emit(l, OP_shuffle_idx, args, 2, NULL, 0, (*v)->type);
   return true;
 }
 
-/* Every thread acts for itself in an observable kernel; else one thread for each element. */
+static Value *act_on(Lower *l, Walk *w, int reg, Value *v) {
+  const Op *op = w->a->op;
+  WalkStep s = walk_step(w, reg);
+  s.args[0] = v;
+  const char *mode = op->kind == OP_atomic_min ? "min" : "add";
+  s.attrs[s.nattrs++] = (Attr){.key = ATTR_mode, .text = intern(&l->k->cx->names, mode)};
+  return emit(l, OP_atomic, s.args, s.nargs + 1, s.attrs, s.nattrs, v->type);
+}
+
 bool lower_atomic(Lower *l, const Op *op) {
   const Value *v = op->args[0];
   Layout whole = lane_undivided(l);
   LaneAccess a;
   if (!open_access(l, op, l->bounds[op->id], v->layout ? v->layout : &whole, &a)) return false;
   a.width = 1; /* an atomic acts on one element */
-  Walk w = walk_begin(l, &a, !l->machine.observable);
-  int n = layout_size(a.layout, LAYOUT_REG);
+  int n = layout_size(a.layout, LAYOUT_REG), waves = waves_as_one(l, op);
+  Walk w = walk_begin(l, &a, waves);
+  const int *first = first_twins(l, a.layout);
   Value **old = ARENA_ARRAY(l->arena, Value *, n);
   for (int r = 0; r < n; r++) {
-    old[r] = emit_pick(l, l->value[v->id], &r, 1);
-    if (!is_acted_on(l, &a, r) || walk_is_idle(&w, r)) continue;
-    WalkStep s = walk_step(&w, r);
-    s.args[0] = old[r];
-    const char *mode = op->kind == OP_atomic_min ? "min" : "add";
-    s.attrs[s.nattrs++] = (Attr){.key = ATTR_mode, .text = intern(&l->k->cx->names, mode)};
-    old[r] = emit(l, OP_atomic, s.args, s.nargs + 1, s.attrs, s.nattrs, s.args[0]->type);
+    bool again = waves && first[r] < r; /* this thread has acted on the element */
+    old[r] = again ? old[first[r]] : emit_pick(l, l->value[v->id], &r, 1);
+    if (!again && is_acted_on(l, &a, r) && !walk_is_idle(&w, r)) old[r] = act_on(l, &w, r, old[r]);
   }
   if (!op->nresults) return true;
   Value *all = emit_join(l, old, n);
-  if (w.nseveral && value_is_computed_with(l->k, &op->results[0]))
-    return lower_refuse(l, op, "the result for an element that several threads hold");
-  bool shared = share_result(l, op, a.layout, &all);
+  bool shared = share_result(l, op, &w, waves, &all);
   l->value[op->results[0].id] = all;
   return shared;
 }

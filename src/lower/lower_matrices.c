@@ -64,7 +64,7 @@ Value *lower_read_matrices(Lower *l, const Op *op) {
 /* Each element is in one register of one thread: nobody's store is to be left out. */
 static bool is_held_once(Lower *l, const Layout *layout) {
   const Digits *regs = &layout->part[LAYOUT_REG];
-  if (lane_is_first(l, layout)) return false;
+  if (lane_is_first(l, layout, l->machine.waves)) return false;
   for (int i = 0; i < regs->n; i++)
     if (!regs->at[i].stride) return false;
   for (int d = 0; d < layout->dims; d++)

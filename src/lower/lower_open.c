@@ -43,7 +43,7 @@ static bool open_dynamic(Lower *l, LaneAccess *a, SymBinding *to, int *n) {
   for (int i = 0; i < m->ndynamic; i++) {
     to[(*n)++] = (SymBinding){access_dynamic(l->sym, i, false), emit_arg(l, a->ndynamic)};
     Value *v = access_looks_up_in_place(m, i) ? lower_operand(l, m->dynamic[i], m->tile, a->layout)
-                                           : lower_lookup(l, a, i);
+                                              : lower_lookup(l, a, i);
     if (!take_dynamic(l, a, v)) return false;
   }
   if (m->replaced < 0) return true;

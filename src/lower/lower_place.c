@@ -39,12 +39,14 @@ const Sym *lane_coord(Lower *l, const Layout *layout, int dim) {
   return cheaper(l, sum);
 }
 
-const Sym *lane_is_first(Lower *l, const Layout *layout) {
+const Sym *lane_is_first(Lower *l, const Layout *layout, int waves) {
   const Sym *first = sym_bool(l->sym, true), *zero = sym_int(l->sym, 0);
   for (int p = LAYOUT_LANE; p <= LAYOUT_WAVE; p++)
-    for (int i = 0; i < layout->part[p].n; i++) {
-      if (layout->part[p].at[i].stride) continue;
+    for (int i = 0, weight = 1; i < layout->part[p].n; weight *= layout->part[p].at[i++].radix) {
+      if (layout->part[p].at[i].stride || (p == LAYOUT_WAVE && weight >= waves)) continue;
       const Sym *digit = lane_digit(l, layout, (LayoutPart)p, i);
+      if (p == LAYOUT_WAVE && layout->part[p].at[i].radix > waves / weight)
+        digit = sym_mod(l->sym, digit, sym_int(l->sym, waves / weight));
       first = sym_and(l->sym, first, sym_eq(l->sym, digit, zero));
     }
   first = simpler(l, first);
@@ -126,6 +128,17 @@ int register_at(const RegisterIndex *x, const int *coord) {
     if (x->count[d]) key += (uint64_t)(coord[d] * x->weight[d]);
   }
   return (int)(uintptr_t)map_get(&x->first, key) - 1;
+}
+
+const int *first_twins(Lower *l, const Layout *layout) {
+  int n = layout_size(layout, LAYOUT_REG), coord[LAYOUT_DIMS];
+  int *first = ARENA_ARRAY(l->arena, int, n);
+  const RegisterIndex *x = register_index(l, layout, ALL_DIMS);
+  for (int r = 0; r < n; r++) {
+    layout_at(layout, r, 0, 0, coord);
+    first[r] = register_at(x, coord);
+  }
+  return first;
 }
 
 const int *match_registers(Lower *l, const Layout *whole, const Layout *part, const int *dim) {

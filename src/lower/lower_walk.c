@@ -4,10 +4,10 @@
 #include "ir/dtype.h"
 
 /* Only one holder of each element acts. */
-static void find_owner(Walk *w) {
+static void find_owner(Walk *w, int waves) {
   Lower *l = w->l;
   const Layout *layout = w->a->layout;
-  w->owner = lane_is_first(l, layout);
+  w->owner = lane_is_first(l, layout, waves);
   if (w->owner) w->owner = cheaper(l, w->owner);
   for (int d = 0; d < layout->dims; d++) {
     DimHolders h = dim_holders(l, layout, d);
@@ -42,12 +42,12 @@ static Test open_test(Lower *l, const LaneAccess *a, const Sym *test) {
   return (Test){compares ? f : form_of(l, test, a->layout), repeated, compares};
 }
 
-Walk walk_begin(Lower *l, const LaneAccess *a, bool owner) {
+Walk walk_begin(Lower *l, const LaneAccess *a, int waves) {
   Walk w = {.l = l, .a = a};
   w.offset = form_of(l, a->offset, a->layout);
   for (int m = 0; m < a->memory->type->rank; m++) w.coords[m] = form_of(l, a->coords[m], a->layout);
   for (int i = 0; i < a->ntests; i++) w.tests[i] = open_test(l, a, a->tests[i]);
-  if (owner) find_owner(&w);
+  if (waves) find_owner(&w, waves);
   return w;
 }
 

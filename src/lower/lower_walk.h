@@ -33,7 +33,7 @@ typedef struct Walk {
   const LaneAccess *a;
   TileForm *offset, *coords[IR_MAX_RANK];
   Test tests[MAX_BOUNDS];
-  const Sym *owner; /* only one thread of those that hold an element acts; NULL: all do */
+  const Sym *owner; /* this thread acts for those that hold the same; NULL: all do */
   const DimHolders *several[LAYOUT_DIMS]; /* dims along which digits overlap, if one acts */
   int nseveral;
   Vec(Base) bases;
@@ -50,8 +50,10 @@ typedef struct WalkStep {
   int nattrs;
 } WalkStep;
 
-/* `owner`: only one thread of those that hold an element acts. */
-Walk walk_begin(Lower *l, const LaneAccess *a, bool owner);
+/* `waves`: of the threads that hold an element in so many waves, the innermost, one acts; 0: all
+ * do.
+ */
+Walk walk_begin(Lower *l, const LaneAccess *a, int waves);
 void walk_to(Walk *w, int reg); /* offset and mask are then those of the registers from `reg` on */
 Value *walk_offset(Walk *w, Attr *imm);
 Value *walk_mask(Walk *w, int reg);            /* NULL: it is always active */

@@ -47,6 +47,16 @@ int layout_replication(const Layout *l) {
   return n;
 }
 
+int layout_wave_copies(const Layout *l, int waves) {
+  const Digits *digits = &l->part[LAYOUT_WAVE];
+  int copies = 1;
+  for (int i = 0, weight = 1; i < digits->n && weight < waves; weight *= digits->at[i++].radix) {
+    int inside = digits->at[i].radix < waves / weight ? digits->at[i].radix : waves / weight;
+    if (!digits->at[i].stride) copies *= inside;
+  }
+  return copies;
+}
+
 static void add_digits(const Digits *digits, int number, int coord[LAYOUT_DIMS]) {
   for (int i = 0; i < digits->n; i++) {
     Digit d = digits->at[i];

@@ -53,6 +53,7 @@ int layout_size(const Layout *l, LayoutPart part); /* registers, lanes or waves 
 int layout_positions(const Layout *l);             /* registers * lanes * waves */
 int layout_elements(const Layout *l);              /* of the tile */
 int layout_replication(const Layout *l); /* how often each element is declared to be held */
+int layout_wave_copies(const Layout *l, int waves); /* by the innermost `waves` waves, each once */
 
 void layout_at(const Layout *l, int reg, int lane, int wave, int coord[LAYOUT_DIMS]);
 

@@ -16,6 +16,7 @@
  *
  * Needs DISTRIBUTE and UNIFORM: a barrier will stand where values are exchanged, so that all waves
  * must come along; lanes exchange values as a wave. Nothing happens without layouts. */
+#include "ir/access.h"
 #include "ir/alloc_layout.h"
 #include "ir/attr.h"
 #include "ir/dtype.h"
@@ -331,17 +332,30 @@ static void exchange_operand(Exchange *x, Op *op, int dim) {
 
 /* ---- atomics ---- */
 
-static bool waves_hold_copies(const Layout *l) {
-  for (int i = 0; i < l->part[LAYOUT_WAVE].n; i++)
-    if (!l->part[LAYOUT_WAVE].at[i].stride) return true;
-  return false;
+/* The author said how often each thread acts, or threads disagree: that several of them hold the
+ * same element is worth knowing. */
+static void remark_copies(const Exchange *x, const Op *op, const Layout *l) {
+  bool given = op_has(op, ATTR_ept), by_wave = atomic_by(op) == ATOMIC_BY_WAVE;
+  int waves = layout_wave_copies(l, x->machine->groups) / layout_wave_copies(l, x->within);
+  int copies = by_wave ? waves : layout_replication(l);
+  Diags *diags = &x->k->cx->diags;
+  if (copies < 2) return;
+  Diag *d =
+      diag_add(diags, DIAG_R0610, op->at, "`%s` acts %d times on each element: %d %s hold it%s",
+               op_info[op->kind].name, copies, copies, by_wave ? "waves" : "threads",
+               given ? "" : " and differ about it");
+  if (given) diag_hint(diags, d, "without `elements_per_thread` one of them acts");
 }
 
+/* One thread has acted, and the other waves that hold the element get what it was told. */
 static void visit_atomic(Exchange *x, Op *op) {
-  const Layout *l = op->results[0].layout;
-  if (x->machine->observable || !l || !waves_hold_copies(l)) return;
-  if (!value_is_computed_with(x->k, &op->results[0])) return; /* what is stored, one stores */
-  x->failed |= !uniform_require(x->cx->facts.uniform, op, UNIFORM_WORKGROUP);
+  const Layout *l = op->args[0]->layout;
+  AtomicBy by = atomic_by(op);
+  int waves = by == ATOMIC_BY_WAVE ? x->within : x->machine->groups;
+  if (l && by != ATOMIC_BY_OWNER) remark_copies(x, op, l);
+  if (!l || !uniform_answer(x->cx->facts.uniform, op)) return;
+  if (layout_wave_copies(l, waves) == 1) return;
+  x->failed |= !may_exchange(x, op);
   if (!x->failed) hand_on(x, op, l);
 }
 
@@ -401,10 +415,9 @@ bool pass_exchange(Kernel *k, PassCtx *cx) {
     case OP_cumsum:
     case OP_topk: visit_reduction(&x, op); break;
     case OP_convert: visit_convert(&x, op); break;
-    case OP_atomic_add:
-    case OP_atomic_min: visit_atomic(&x, op); break;
     default: break;
     }
+    if (op_is_atomic(op)) visit_atomic(&x, op);
   }
   return !x.failed;
 }

@@ -17,6 +17,7 @@
 #include "target/chain.h"
 #include "target/descriptor.h"
 #include "transform/pass.h"
+#include "transform/retarget_threads.h"
 
 typedef struct Retarget {
   Kernel *k;
@@ -486,44 +487,6 @@ static void match_chains(Retarget *r) {
     }
 }
 
-/* ---- what differs between threads -------------------------------------------------------------
- */
-
-static bool mark(Value *v, bool varying) {
-  if (!varying || v->varying || !type_is_value(v->type)) return false;
-  return v->varying = true;
-}
-
-/* Lanes of a wave that hold one element disagree about it: by thread ids, or by what they were. */
-static bool makes_varying(Retarget *r, Op *op) {
-  for (int i = 0; i < op->nargs; i++)
-    if (op->args[i]->varying) return true;
-  return contract_parts_threads(r->cx->facts.distribute, op, r->cx->scratch);
-}
-
-static bool mark_region(Op *op) {
-  int first = op_carried(op), axis = op->kind == OP_while ? 1 : 0;
-  bool changed = false;
-  for (int i = 0; i < op->nresults; i++) {
-    Value *arg = op->body->args[axis + i];
-    const Value *yielded = op->body->last->args[axis + i];
-    changed |= mark(arg, op->args[first + i]->varying || (op->kind != OP_if && yielded->varying));
-    changed |= mark(&op->results[i], arg->varying || yielded->varying);
-  }
-  return changed;
-}
-
-static void mark_varying(Retarget *r) {
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (Op *op = ir_first(r->k); op; op = ir_next(op)) {
-      if (op->body) changed |= mark_region(op);
-      else if (op->nresults && makes_varying(r, op))
-        for (int i = 0; i < op->nresults; i++) changed |= mark(&op->results[i], true);
-    }
-  }
-}
-
 /* Loops over tiles know no lanes: a processor plays those that a kernel's result depends on. */
 static void play_lanes(Retarget *r) {
   int declared = kernel_constraint(r->k, CONSTRAINT_hardware, NULL)->threads;
@@ -546,7 +509,7 @@ bool pass_retarget(Kernel *k, PassCtx *cx) {
     bool is_product = op->kind == OP_mma || op->kind == OP_scaled_mma;
     if (!check_together(&r, op) || (is_product && !choose_instruction(&r, op))) return false;
   }
-  if (r.observable) mark_varying(&r);
+  if (r.observable) mark_threads(k, cx);
   else match_chains(&r);
   add_machine(&r);
   return true;

@@ -146,15 +146,90 @@ def test_a_symbol_of_each_lane(target):
 
 @TARGETS
 def test_every_thread_adds(target):
-    """All lanes of all waves hold the sum, and each of them adds it."""
+    """All lanes of all waves hold the sum; told how many elements to act on, each of them adds it.
+    A remark says so."""
 
     @tkw.wave(rows())
     def kernel(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, G, tkl.f32]):
-        tkw.atomic_add(tkw.sum(tkw.read(a), dim=N, block=True), c)
+        tkw.atomic_add(tkw.sum(tkw.read(a), dim=N, block=True), c, elements_per_thread=1)
 
     a, c = floats(3, 256), np.ones(3, "f4")
-    build(kernel, {M: 3, N: 256}, target)(a, c)
+    made = build(kernel, {M: 3, N: 256}, target)
+    made(a, c)
     assert np.array_equal(c, 1 + 256 * a.sum(axis=1))
+    assert any("acts 256 times on each element" in str(remark) for remark in made.remarks)
+
+
+@TARGETS
+def test_one_thread_adds(target):
+    """Without that one of them adds it, whatever else depends on threads."""
+
+    @tkw.wave(rows())
+    def kernel(
+        a: tkl.Memory[M, N, G, tkl.f32],
+        c: tkl.Memory[M, G, tkl.f32],
+        t: tkl.Memory[M, N, G, tkl.f32],
+    ):
+        x = tkw.read(a)
+        tkw.atomic_add(tkw.sum(x, dim=N, block=True), c)
+        tkw.write(x + tkw.scalar(THREAD_0, tkl.f32), t)
+
+    a, c, t = floats(3, 256), np.ones(3, "f4"), np.zeros((3, 256), "f4")
+    made = build(kernel, {M: 3, N: 256}, target)
+    made(a, c, t)
+    assert np.array_equal(c, 1 + a.sum(axis=1))
+    assert np.array_equal(t, a + np.arange(256))
+    assert not any("times on each element" in str(remark) for remark in made.remarks)
+
+
+@TARGETS
+def test_each_wave_adds_its_part(target):
+    """Each wave has a sum of its own and adds it once."""
+
+    @tkw.wave(rows())
+    def kernel(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, G, tkl.f32]):
+        tkw.atomic_add(tkw.sum(tkw.read(a), dim=N), c)
+
+    a, c = floats(3, 700), np.ones(3, "f4")
+    build(kernel, {M: 3, N: 700}, target)(a, c)
+    assert np.array_equal(c, 1 + a.sum(axis=1))
+
+
+@TARGETS
+@pytest.mark.parametrize("count, experts", [(64, 4), (64, 60)])
+def test_each_thread_counts_its_index(target, count, experts):
+    """A register of `experts` ones, of which each thread adds one where its own index says."""
+    i = tkw.IndexMapping.iterator(0)
+    counted = tkw.IndexMapping(
+        num_iterators=1,
+        inputs={K: tkw.IndexMapping.dynamic_val(0)},
+        outputs={K: i},
+        dynamic_val_mappings={K: i},
+    )
+
+    @tkw.wave(
+        [
+            tkw.WorkgroupConstraint(N, N, 0),
+            tkw.WorkgroupConstraint(K, K, 1),
+            tkw.WaveConstraint(N, N),
+            tkw.WaveConstraint(K, K),
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={N: N, K: K}),
+        ]
+    )
+    def kernel(indices: tkl.Memory[N, G, tkl.i32], found: tkl.Memory[K, G, tkl.i32]):
+        zero, one = tkl.Register[K, tkl.i32](0), tkl.Register[K, tkl.i32](1)
+        index = tkw.read(indices, elements_per_thread=1)
+        counts = tkw.allocate(shape=(K,), distributed_shape=(K,), dtype=tkl.i32)
+        tkw.write(zero, counts)
+        tkw.atomic_add(
+            one, counts, mapping=counted, mapping_dynamic_vals=(index,), elements_per_thread=1
+        )
+        tkw.write(tkw.read(counts), found)
+
+    indices = rng(0).integers(0, experts, count).astype("i4")
+    found = np.full(experts, -1, "i4")
+    build(kernel, {N: count, K: experts}, target)(indices, found)
+    assert np.array_equal(found, np.bincount(indices, minlength=experts))
 
 
 # ---- logs ----------------------------------------------------------------------------------------

@@ -56,18 +56,6 @@ static inline bool has_code(const Context *cx, const char *code) {
   return false;
 }
 
-/* The sample is refused on this machine with this diagnostic. */
-static inline bool lane_refuses(const Sample *s, const char *target, const char *code) {
-  SampleSizes sizes = {0};
-  sample_sizes(s, 0, &sizes);
-  Lab l = sample_open(s, &sizes);
-  bool done = lane_transform(&l, target) && lane_run(&l, target, 0);
-  bool refused = !done && has_code(l.cx, code);
-  if (!refused) printf("%s is not refused on %s with %s\n", s->name, target, code);
-  lab_close(&l);
-  return refused;
-}
-
 /* How many choices of sizes go wrong, up to the first. */
 static inline int lane_differs(const Sample *s, const char *target) {
   SampleSizes sizes = {0};

@@ -215,17 +215,84 @@ TEST(loops_differ_between_lanes) {
 
 /* ---- atomics ---- */
 
-/* Every thread of both waves holds the row, and adds it. */
-TEST(copies_are_added) {
+static int once(int threads) { return threads > 0; }
+static int by_both_waves(int threads) { return 2 * once(threads); }
+static int by_three(int threads) { return 3 * once(threads); }
+static int by_all_threads(int threads) { return 2 * threads; }
+
+/* Rows that all threads of both waves hold; %t makes the kernel observable. */
+#define HELD_ROWS(atomics)                                                                         \
+  "kernel @k(%a: mem<M, i32>, %c: mem<M, i32>, %w: mem<M, N, i32>)\n"                              \
+  "  workgroup M by 2 on 1; workgroup N by 2*THREADS on 0; wave N by THREADS\n"                    \
+  "  hardware threads THREADS, vector {M: 1, N: THREADS}; dynamic M; bind N = 2*THREADS\n"         \
+  "{ %x = read %a\n  %i = self_index N : tile<N, i32>\n"                                           \
+  "  %t = apply_expr %i {expr = $APPLY_EXPR_ARG_0 + 1000*$T0}\n" atomics                           \
+  "  %u = broadcast %x : tile<M, N, i32>\n  %y = add %u, %t\n  write %y, %w }"
+
+/* How often each row is added, by what the kernel says about it. */
+static const struct Adding {
+  const char *text;
+  int (*times)(int threads);
+} adding[] = {
+    {HELD_ROWS("  %o = atomic_add %x, %c\n"), once},
+    {HELD_ROWS("  %o = atomic_add %x, %c {ept = 1}\n"), by_all_threads},
+    {HELD_ROWS("  if ($WG0 < 1) { %o = atomic_add %x, %c\n  yield }\n"), once},
+    {HELD_ROWS("  if (floor($T0/THREADS) < 1) { %o = atomic_add %x, %c\n  yield }\n"), once},
+    {HELD_ROWS("  if (floor($T0/THREADS) < M) { %o = atomic_add %x, %c\n  yield }\n"),
+     by_both_waves},
+    {HELD_ROWS("  if ($T0 < 3) { %o = atomic_add %x, %c\n  yield }\n"), by_three},
+};
+
+TEST(held_rows_are_added) {
+  for (size_t i = 0; i < WV_LEN(adding); i++) EACH_RUN(r, t, adding[i].text) {
+      int a = lab_tensor(&r.lab, DTYPE_i32, 1, 5), c = lab_tensor(&r.lab, DTYPE_i32, 1, 5);
+      int times = adding[i].times(r.threads), wrong = 0;
+      lab_tensor(&r.lab, DTYPE_i32, 2, 5, 2 * r.threads);
+      lab_fill(&r.lab, c, 3);
+      CHECK(run_lanes(&r, t, schedule));
+      for (int e = 0; e < 5; e++) wrong += get(&r.lab, c, e) != 3 + times * get(&r.lab, a, e);
+      CHECK_INT(wrong, 0);
+    }
+}
+
+/* Each wave has a sum of its own, and adds it once: together they add all. */
+TEST(sums_of_waves_are_added) {
   EACH_RUN(r, t,
-           "kernel @k(%a: mem<M, i32>, %c: mem<M, i32>)\n"
+           "kernel @k(%a: mem<M, N, i32>, %c: mem<M, i32>)\n"
+           "  workgroup M by 2 on 1; workgroup N by 2*THREADS on 0; wave N by THREADS\n"
+           "  hardware threads THREADS, vector {M: 1, N: THREADS}; dynamic M; dynamic N\n"
+           "{ %x = read %a\n  %s = sum %x {dim = N}\n  %o = atomic_add %s, %c }") {
+    int n = 4 * r.threads - 3, a = lab_tensor(&r.lab, DTYPE_i32, 2, 5, n);
+    int c = lab_tensor(&r.lab, DTYPE_i32, 1, 5), wrong = 0;
+    lab_fill(&r.lab, c, 0);
+    CHECK(run_lanes(&r, t, schedule));
+    for (int m = 0; m < 5; m++) {
+      double sum = 0;
+      for (int e = 0; e < n; e++) sum += get(&r.lab, a, m * n + e);
+      wrong += get(&r.lab, c, m) != sum;
+    }
+    CHECK_INT(wrong, 0);
+  }
+}
+
+/* One thread has acted; all others, also in the other wave, get what it was told. */
+TEST(all_holders_are_told) {
+  EACH_RUN(r, t,
+           "kernel @k(%a: mem<M, i32>, %c: mem<M, i32>, %w: mem<M, N, i32>)\n"
            "  workgroup M by 2 on 1; workgroup N by 2*THREADS on 0; wave N by THREADS\n"
            "  hardware threads THREADS, vector {M: 1, N: THREADS}; dynamic M; bind N = 2*THREADS\n"
-           "{ %x = read %a\n  %o = atomic_add %x, %c }") {
-    int a = lab_tensor(&r.lab, DTYPE_i32, 1, 5), c = lab_tensor(&r.lab, DTYPE_i32, 1, 5), wrong = 0;
-    lab_fill(&r.lab, c, 3);
+           "{ %x = read %a\n  %i = self_index N : tile<N, i32>\n"
+           "  %t = apply_expr %i {expr = $APPLY_EXPR_ARG_0 + 1000*$T0}\n"
+           "  %o = atomic_add %x, %c\n  %u = broadcast %o : tile<M, N, i32>\n"
+           "  %y = add %u, %t\n  write %y, %w }") {
+    int n = 2 * r.threads, a = lab_tensor(&r.lab, DTYPE_i32, 1, 5), wrong = 0;
+    int c = lab_tensor(&r.lab, DTYPE_i32, 1, 5), w = lab_tensor(&r.lab, DTYPE_i32, 2, 5, n);
+    for (int e = 0; e < 5; e++) put(&r.lab, c, e, 70 + e);
     CHECK(run_lanes(&r, t, schedule));
-    for (int e = 0; e < 5; e++) wrong += get(&r.lab, c, e) != 3 + 2 * r.threads * get(&r.lab, a, e);
+    for (int m = 0; m < 5; m++) {
+      wrong += get(&r.lab, c, m) != 70 + m + get(&r.lab, a, m);
+      for (int e = 0; e < n; e++) wrong += get(&r.lab, w, m * n + e) != 70 + m + 1001 * e;
+    }
     CHECK_INT(wrong, 0);
   }
 }
@@ -246,7 +313,7 @@ TEST(first_elements_are_added) {
   }
 }
 
-/* The sample of tile_samples.h: every thread holds all bins, and adds them. */
+/* The sample of tile_samples.h: every thread holds all bins, and one adds them. */
 TEST(histogram) {
   EACH_RUN(r, t,
            "kernel @histogram(%a: mem<N, i32>, %i: mem<N, i32>, %h: mem<B, i32>)\n"
@@ -271,12 +338,12 @@ TEST(histogram) {
       if (at >= 0 && at < 6) bins[at] += get(&r.lab, a, e);
     }
     CHECK(run_lanes(&r, t, schedule));
-    for (int e = 0; e < 6; e++) wrong += get(&r.lab, h, e) != r.threads * bins[e];
+    for (int e = 0; e < 6; e++) wrong += get(&r.lab, h, e) != bins[e];
     CHECK_INT(wrong, 0);
   }
 }
 
-/* The sample of tile_samples.h: every thread holds the sums, and adds them. */
+/* The sample of tile_samples.h: every thread holds the sums, and one adds them. */
 TEST(split) {
   EACH_RUN(r, t,
            "kernel @split(%a: mem<M, K, i32>, %c: mem<M, i32>)\n"
@@ -298,7 +365,7 @@ TEST(split) {
       double sum = 0; /* tiles at 0, 4 and at 6, 10 */
       for (int k = 0; k < 8; k++) sum += get(&r.lab, a, 11 * m + k);
       for (int k = 6; k < 11; k++) sum += get(&r.lab, a, 11 * m + k);
-      wrong += get(&r.lab, c, m) != 5 + r.threads * sum;
+      wrong += get(&r.lab, c, m) != 5 + sum;
     }
     CHECK_INT(wrong, 0);
   }
@@ -437,7 +504,9 @@ TEST(products_of_some_waves) {
 
 TESTS_MAIN(RUN(thread_ids) RUN(symbols_differ_between_lanes) RUN(symbols_from_memory)
                RUN(branches_differ_between_lanes) RUN(copies_are_stored_by_whoever_comes)
-                   RUN(loops_differ_between_lanes) RUN(copies_are_added)
-                       RUN(first_elements_are_added) RUN(histogram) RUN(split) RUN(sums_of_waves)
-                           RUN(elements_of_a_thread) RUN(element_by_expression)
-                               RUN(products_of_declared_waves) RUN(products_of_some_waves))
+                   RUN(loops_differ_between_lanes) RUN(held_rows_are_added)
+                       RUN(sums_of_waves_are_added) RUN(all_holders_are_told)
+                           RUN(first_elements_are_added) RUN(histogram) RUN(split)
+                               RUN(sums_of_waves) RUN(elements_of_a_thread)
+                                   RUN(element_by_expression) RUN(products_of_declared_waves)
+                                       RUN(products_of_some_waves))

@@ -160,8 +160,17 @@ static bool update_all(Eval *ev, Memory *m, const int64_t *offsets, OpKind kind,
   return true;
 }
 
+/* What each thread that holds an element does once, or so many times, is none of the tile's. */
+static bool acts_by_tile(Eval *ev, const Op *op) {
+  if (atomic_by(op) == ATOMIC_BY_OWNER) return true;
+  return eval_fail(ev, DIAG_E0701, "`%s` acts once for each %s that holds an element%s",
+                   op_info[op->kind].name, atomic_by(op) == ATOMIC_BY_WAVE ? "wave" : "thread",
+                   op_has(op, ATTR_ept) ? ": it says how many elements each acts on" : "");
+}
+
 bool run_atomic(Eval *ev, Op *op) {
   Box box;
+  if (!acts_by_tile(ev, op)) return false;
   if (!place_box(ev, op->args[0]->type, &box)) return false;
   Tile *value = tile_at(ev, op->args[0], &box);
   if (!value) return false;
@@ -174,6 +183,7 @@ bool run_atomic(Eval *ev, Op *op) {
 
 bool run_scatter(Eval *ev, Op *op) {
   Box box;
+  if (!acts_by_tile(ev, op)) return false;
   if (!place_box(ev, op->args[0]->type, &box)) return false;
   Tile *value = tile_at(ev, op->args[0], &box);
   Tile *index = value ? tile_at(ev, op->args[1], &box) : NULL;

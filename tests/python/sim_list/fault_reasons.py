@@ -16,6 +16,7 @@ UNUSED = "lanes load elements of the tensor that nobody uses"
 SAME_BITS = "several lanes hold the value, and all of them write it"
 LOCKSTEP = "lanes of a wave are in step on this machine"
 SAME_THREAD = "every thread reads only what it wrote itself"
+GATHERED = "lanes load elements that nobody uses, from places that the run reads from memory"
 FIRST = "nothing was done in shared memory before, and its loop has no second round at these sizes"
 
 _NAME = re.compile(r"`([^`]+)`|\$?\b[A-Za-z]\w*(?:\.\d+)?")
@@ -264,6 +265,15 @@ def _why_not_run(fault, program):
     return NEVER
 
 
+def _why_dynamic(fault, program):
+    """A mask that takes a value from memory, of loads alone."""
+    defined = re.match(r"(%[\w.]+) = expr .*\$APPLY_EXPR_ARG_0", program.lines[fault.line - 1])
+    if fault.kind != "bound" or not defined:
+        return None
+    masked = {k for _, k, at in program.accesses() if program.depends(at[2:3], defined[1])}
+    return GATHERED if masked == {"load"} else None
+
+
 def reason(fault, text, sizes, target):
     """The reason why a fault survived, or None: nobody knows."""
     program = Program(text, sizes)
@@ -278,5 +288,5 @@ def reason(fault, text, sizes, target):
         if program.comes_first(fault.line - 1):
             return FIRST
         return SAME_THREAD if program.within_threads() else None
-    except NameError:
-        return None  # a value that only the run knows
+    except NameError:  # a value that only the run knows
+        return _why_dynamic(fault, program)

@@ -11,6 +11,7 @@ from fnmatch import fnmatch
 
 import pytest
 
+import cases_atomics
 import cases_attention
 import cases_flow
 import cases_gemm
@@ -24,6 +25,7 @@ SCHEDULES = ("round", "reverse", "random")
 EVERY_CASE = [
     *cases_rows.CASES,
     *cases_flow.CASES,
+    *cases_atomics.CASES,
     *cases_gemm.CASES,
     *cases_attention.CASES,
     *cases_launch.CASES,

@@ -190,7 +190,11 @@ def atomic_add(
     *,
     tag: Tag = None,
 ) -> Value:
-    """Adds a register to memory, element by element, atomically; the old values."""
+    """Adds a register to memory, element by element, atomically; the old values.
+
+    Each element is added once, however many threads hold it. With `elements_per_thread` each
+    thread adds so many of the elements it holds, also where others hold the same.
+    """
     attrs = {"ept": elements_per_thread, "mapping": mapping, "tag": tag}
     return _emit("atomic_add", (lhs, rhs, *_values(mapping_dynamic_vals)), attrs)
 
@@ -204,7 +208,8 @@ def atomic_min(
     *,
     tag: Tag = None,
 ) -> Value:
-    """Takes the minimum of a register and memory into memory, atomically; the old values."""
+    """Takes the minimum of a register and memory into memory, atomically; the old values. Once for
+    each element, as `atomic_add`."""
     attrs = {"ept": elements_per_thread, "mapping": mapping, "tag": tag}
     return _emit("atomic_min", (lhs, rhs, *_values(mapping_dynamic_vals)), attrs)
 
@@ -215,13 +220,14 @@ def scatter_add(
     dim: int,
     memory: Value,
     mapping: IndexMapping,
-    elements_per_thread: Any = 1,
+    elements_per_thread: Any = None,
     bounds: Mapping[Any, Any] | None = None,
     *,
     tag: Tag = None,
 ) -> None:
     """Adds each element to shared memory at its mapped place, with coordinate number `dim` taken
-    from the index register."""
+    from the index register. Once for each element, unless `elements_per_thread` says of how many
+    of its elements each thread does so."""
     _emit(
         "scatter_add",
         (register_src, register_idx, memory),

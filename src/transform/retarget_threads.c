@@ -1,0 +1,104 @@
+/* retarget_threads.c: see retarget_threads.h. The levels of uniform.h say who agrees about a value:
+ * all threads that hold an element of it, those of each wave, or none. */
+#include "transform/retarget_threads.h"
+
+#include "analysis/contract.h"
+#include "ir/access.h"
+#include "ir/attr.h"
+
+typedef struct Marks {
+  Kernel *k;
+  PassCtx *cx;
+  UniformLevel *differs; /* by value id; WORKGROUP: whoever holds an element holds the same */
+} Marks;
+
+static UniformLevel worse(UniformLevel a, UniformLevel b) { return a > b ? a : b; }
+
+static bool mark(Marks *m, Value *v, UniformLevel level) {
+  if (level <= m->differs[v->id] || !type_is_value(v->type)) return false;
+  m->differs[v->id] = level;
+  return v->varying = true;
+}
+
+static UniformLevel worst_operand(const Marks *m, const Op *op) {
+  UniformLevel level = UNIFORM_WORKGROUP;
+  for (int i = 0; i < op->nargs; i++) level = worse(level, m->differs[op->args[i]->id]);
+  return level;
+}
+
+/* Whether threads that hold the same element of `t` come to `op` together. They do where a tile
+ * with no other dims decides: they hold the same element of it, too. */
+static UniformLevel parted_around(const Marks *m, const Op *op, const Type *t) {
+  UniformLevel level = UNIFORM_WORKGROUP;
+  for (const Op *at = op->parent->owner; at; at = at->parent->owner) {
+    const Value *condition = op_condition(at);
+    bool decided = condition != NULL;
+    for (int i = 0; decided && i < condition->type->rank; i++)
+      decided = type_has_dim(t, condition->type->dims[i]);
+    if (!decided) return worse(level, m->cx->facts.uniform->regions[at->id].level);
+    level = worse(level, m->differs[condition->id]);
+  }
+  return level;
+}
+
+/* Lanes of a wave, or waves, that hold one element disagree about it: by thread ids, by what they
+ * were given, or because each of them did an atomic. */
+static UniformLevel parted_by(Marks *m, Op *op) {
+  UniformLevel level = contract_parts(m->cx->facts.distribute, op, m->cx->scratch);
+  level = worse(level, worst_operand(m, op));
+  return op_is_atomic(op) ? worse(level, parted_around(m, op, op->args[0]->type)) : level;
+}
+
+static bool mark_region(Marks *m, Op *op) {
+  int first = op_carried(op), axis = op->kind == OP_while ? 1 : 0;
+  bool changed = false;
+  for (int i = 0; i < op->nresults; i++) {
+    Value *arg = op->body->args[axis + i];
+    UniformLevel yielded = m->differs[op->body->last->args[axis + i]->id];
+    changed |= mark(m, arg, m->differs[op->args[first + i]->id]);
+    if (op->kind != OP_if) changed |= mark(m, arg, yielded);
+    changed |= mark(m, &op->results[i], worse(m->differs[arg->id], yielded));
+  }
+  return changed;
+}
+
+/* What is written as `varying` stays so. */
+static void take_marks(Marks *m) {
+  for (int i = 0; i < m->k->nvalues; i++) m->differs[i] = UNIFORM_WORKGROUP;
+  for (Op *op = ir_first(m->k); op; op = ir_next(op)) {
+    for (int i = 0; i < op->nresults; i++)
+      if (op->results[i].varying) m->differs[op->results[i].id] = UNIFORM_VARYING;
+    for (int i = 0; op->body && i < op->body->nargs; i++)
+      if (op->body->args[i]->varying) m->differs[op->body->args[i]->id] = UNIFORM_VARYING;
+  }
+}
+
+static void mark_varying(Marks *m) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Op *op = ir_first(m->k); op; op = ir_next(op)) {
+      if (op->body) changed |= mark_region(m, op);
+      UniformLevel level = op->body || !op->nresults ? UNIFORM_WORKGROUP : parted_by(m, op);
+      for (int i = 0; !op->body && i < op->nresults; i++)
+        changed |= mark(m, &op->results[i], level);
+    }
+  }
+}
+
+/* Threads that disagree about an atomic each do it. */
+static void mark_atomics(Marks *m) {
+  for (Op *op = ir_first(m->k); op; op = ir_next(op)) {
+    if (!op_is_atomic(op) || op_has(op, ATTR_ept)) continue;
+    UniformLevel level = parted_by(m, op);
+    if (level <= UNIFORM_WORKGROUP) continue;
+    const char *each = intern(&m->k->cx->names, level == UNIFORM_WAVE ? "wave" : "thread");
+    op_set_attr(m->k, op, (Attr){.key = ATTR_each, .text = each});
+  }
+}
+
+void mark_threads(Kernel *k, PassCtx *cx) {
+  Marks m = {k, cx, ARENA_ARRAY(cx->scratch, UniformLevel, k->nvalues)};
+  take_marks(&m);
+  mark_varying(&m);
+  mark_atomics(&m);
+}

@@ -1,0 +1,14 @@
+/* retarget_threads.h: what differs between threads that hold the same element, in a kernel whose
+ * result depends on it.
+ *
+ *     %s = sum %x {dim = N}           : varying tile<M, f32>     each wave has a part of its own
+ *     %o = atomic_add %s, %c {each = wave}                       and adds it */
+#ifndef WV_RETARGET_THREADS_H
+#define WV_RETARGET_THREADS_H
+
+#include "transform/pass.h"
+
+/* Marks values as `varying`, and says of atomics who does them. Needs DISTRIBUTE and UNIFORM. */
+void mark_threads(Kernel *k, PassCtx *cx);
+
+#endif
