@@ -112,7 +112,7 @@ TEST(nvidia_swizzles_serve_ldmatrix) {
   for (int i = 0; i < 2; i++) {
     int extent[] = {64, columns[i]};
     BankPattern p = {ldmatrix, &columns[i], columns[i] / 32, 32, 16, true, 1};
-    BankTile tile = {2, {64, columns[i]}, 16, &p, 1, 1 << 16, false};
+    BankTile tile = {2, {64, columns[i]}, 16, &p, 1, 1 << 16, false, false};
     MemLayout rows = mem_rows(2, extent, 16, 0), nv = mem_nvidia(2, extent, 16, spans[i]);
     CHECK(bank_judge(t, &tile, &rows).conflicts > 0);
     CHECK(bank_judge(t, &tile, &nv).found);
@@ -132,7 +132,7 @@ TEST(padding_by_8_bytes_serves_mfma_reads) {
   Layout held = layout_tile(&a, &tiling);
   BankLayout use = {&held, 4};
   BankPattern p = {bank_layout_element, &use, layout_size(&held, LAYOUT_REG) / 4, 64, 8, true, 1};
-  BankTile tile = {2, {64, 64}, 16, &p, 1, 1 << 16, false};
+  BankTile tile = {2, {64, 64}, 16, &p, 1, 1 << 16, false, false};
   MemLayout rows = mem_rows(2, (int[]){64, 64}, 16, 0),
             padded = mem_rows(2, (int[]){64, 64}, 16, 4);
   CHECK_INT(bank_judge(t, &tile, &rows).conflicts, 16 * 4 * 15); /* all 16 rows in the same banks */
@@ -159,7 +159,7 @@ TEST(a_transpose_is_free_both_ways) {
   int columns = 32;
   BankPattern p[] = {{by_rows, &columns, 32, 32, 4, false, 1},
                      {by_columns, &columns, 32, 32, 4, true, 1}};
-  BankTile tile = {2, {32, 32}, 32, p, 2, 1 << 16, false};
+  BankTile tile = {2, {32, 32}, 32, p, 2, 1 << 16, false, false};
   MemLayout rows = mem_rows(2, tile.extent, 32, 0), padded = mem_rows(2, tile.extent, 32, 1);
   CHECK_INT(bank_judge(t, &tile, &rows).conflicts, 32 * 31);
   CHECK_INT(bank_judge(t, &tile, &padded).conflicts, 0); /* the classic */
@@ -175,7 +175,7 @@ TEST(wide_accesses_stay_whole) {
   const TargetInfo *t = machine("sm_90a");
   int columns = 64;
   BankPattern p = {ldmatrix, &columns, 2, 32, 16, true, 1};
-  BankTile tile = {2, {64, 64}, 16, &p, 1, 1 << 16, false};
+  BankTile tile = {2, {64, 64}, 16, &p, 1, 1 << 16, false, false};
   MemLayout odd = mem_rows(2, (int[]){64, 64}, 16, 2); /* rows of 132 bytes */
   CHECK(!bank_judge(t, &tile, &odd).found);
   MemLayout rows = mem_rows(2, (int[]){64, 64}, 16, 0), torn = mem_swizzled(&rows, 4, 3, 4);
