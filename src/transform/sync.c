@@ -31,6 +31,7 @@ typedef struct Sync {
   bool *barrier;                    /* by op id: one stands in front of it */
   int words;                        /* of a set of uses */
   const MemoryUse *earlier, *later; /* a pair that meets, when one was looked for and found */
+  struct Passage *passages;         /* by op id: of loops, while a pair is looked for */
 } Sync;
 
 /* ---- pairs ---- */
@@ -150,6 +151,11 @@ static bool meets(const Sync *s, const MemoryUse *a, const MemoryUse *b, When wh
 
 typedef uint64_t *Set; /* of uses, by number, for each When */
 
+/* A loop: what may have been done before its body, and after it. */
+typedef struct Passage {
+  Set entry, inside;
+} Passage;
+
 static size_t set_bytes(const Sync *s) { return sizeof(uint64_t) * (size_t)(s->words * WHENS); }
 
 static Set set_copy(Sync *s, const uint64_t *from) {
@@ -214,22 +220,30 @@ static bool runs_once(const Sync *s, const Op *op) {
   return sym_range(s->k->cx->sym, s->facts, trips).hi <= (step ? step->integer : 1);
 }
 
-/* The body follows what was before and itself. */
+/* One pass over the body; true when another one would see more. */
+static bool flow_body(Sync *s, Passage *p, const Op *op) {
+  p->inside = set_copy(s, p->entry);
+  flow_region(s, p->inside, op->body);
+  Set next = set_copy(s, p->inside);
+  age(s, next, LAST_ITERATION, ANY_TIME);
+  age(s, next, THIS_ITERATION, LAST_ITERATION);
+  return set_join(s, p->entry, next) && !runs_once(s, op);
+}
+
+/* The body follows what was before and itself. What a loop around this one brings the next time
+ * includes what it brought before, so that the state of the last time is where this one begins, and
+ * nothing is done again if nothing is new: the work does not multiply with the depth of loops. */
 static void flow_loop(Sync *s, Set since, const Op *op) {
-  Set entry = set_copy(s, since), inside;
+  Passage *p = &s->passages[op->id];
+  Set entry = set_copy(s, since);
   age(s, entry, LAST_ITERATION, ANY_TIME); /* of the loop around this one */
-  bool again;
-  do {
-    inside = set_copy(s, entry);
-    flow_region(s, inside, op->body);
-    Set next = set_copy(s, inside);
-    age(s, next, LAST_ITERATION, ANY_TIME);
-    age(s, next, THIS_ITERATION, LAST_ITERATION);
-    again = set_join(s, entry, next);
-  } while (again && !s->later && !runs_once(s, op));
-  age(s, inside, THIS_ITERATION, ANY_TIME);
-  age(s, inside, LAST_ITERATION, ANY_TIME);
-  set_join(s, since, inside);
+  bool again = !p->entry || set_join(s, p->entry, entry);
+  if (!p->entry) p->entry = entry;
+  while (again && !s->later) again = flow_body(s, p, op);
+  Set out = set_copy(s, p->inside);
+  age(s, out, THIS_ITERATION, ANY_TIME);
+  age(s, out, LAST_ITERATION, ANY_TIME);
+  set_join(s, since, out);
 }
 
 static void flow_region(Sync *s, Set since, const Region *r) {
@@ -244,6 +258,7 @@ static void flow_region(Sync *s, Set since, const Region *r) {
 static bool finds_pair(Sync *s) {
   ArenaMark mark = arena_mark(s->arena);
   s->earlier = s->later = NULL;
+  s->passages = ARENA_ARRAY(s->arena, Passage, s->k->nops);
   flow_region(s, ARENA_ARRAY(s->arena, uint64_t, s->words * WHENS), s->k->body);
   arena_rewind(s->arena, mark);
   return s->later != NULL;
