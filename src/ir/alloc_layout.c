@@ -70,6 +70,12 @@ int64_t alloc_bytes(const Op *alloc) {
   return -1;
 }
 
+int64_t alloc_base(const Op *alloc, int64_t end) {
+  const Attr *base = op_attr(alloc, ATTR_base);
+  int64_t align = alloc_align(alloc);
+  return base ? base->integer : (end + align - 1) / align * align;
+}
+
 /* ---- mistakes ---- */
 
 static const char *memory_mistake(const Op *alloc, const Type *t, const MemLayout *m) {

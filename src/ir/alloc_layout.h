@@ -22,6 +22,10 @@ const Sym *alloc_extent(const Kernel *k, const Op *alloc, int i);
 
 int64_t alloc_bytes(const Op *alloc); /* -1: not a number */
 
+/* Where it lies in shared memory: where `base` says, or behind `end`, the end of the one before it.
+ */
+int64_t alloc_base(const Op *alloc, int64_t end);
+
 /* Of all allocations of the kernel whose size is known, without one (NULL: of all). */
 int64_t alloc_bytes_beside(const Kernel *k, const Op *but);
 

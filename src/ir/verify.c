@@ -55,6 +55,22 @@ static bool verify_attrs(Verify *v, const Op *op) {
   return true;
 }
 
+/* Numbers that passes and machines count with. */
+static bool verify_numbers(Verify *v, const Op *op) {
+  static const struct {
+    AttrKey key;
+    int64_t least, most;
+  } ranges[] = {{ATTR_pending, 0, UINT16_MAX}, {ATTR_base, 0, INT32_MAX}, {ATTR_rows, 1, 1 << 12}};
+  for (size_t i = 0; i < WV_LEN(ranges); i++) {
+    const Attr *a = op_attr(op, ranges[i].key);
+    if (!a || (a->integer >= ranges[i].least && a->integer <= ranges[i].most)) continue;
+    return FAIL(v, op, E0318, "`%s` of `%s` is %lld, expected %lld to %lld",
+                attr_info[ranges[i].key].name, op_info[op->kind].name, (long long)a->integer,
+                (long long)ranges[i].least, (long long)ranges[i].most);
+  }
+  return true;
+}
+
 static bool verify_operands(Verify *v, const Op *op) {
   for (int i = 0; i < op->nargs; i++)
     if (!op->args[i] || op->args[i]->id >= v->k->nvalues || !v->defined[op->args[i]->id])
@@ -190,9 +206,10 @@ static bool verify_loop(Verify *v, const Op *op) {
 }
 
 static bool verify_op(Verify *v, const Op *op) {
-  bool ok = verify_shape(v, op) && verify_attrs(v, op) && verify_operands(v, op) &&
-            verify_loop(v, op) && verify_types(v, op) && verify_mask(v, op) && verify_slot(v, op) &&
-            verify_iteration(v, op) && verify_versions(v, op) && (!op->body || verify_body(v, op));
+  bool ok = verify_shape(v, op) && verify_attrs(v, op) && verify_numbers(v, op) &&
+            verify_operands(v, op) && verify_loop(v, op) && verify_types(v, op) &&
+            verify_mask(v, op) && verify_slot(v, op) && verify_iteration(v, op) &&
+            verify_versions(v, op) && (!op->body || verify_body(v, op));
   for (int i = 0; ok && i < op->nresults; i++) define(v, &op->results[i], true);
   if (ok && op->kind == OP_set_symbol) open_version(v, op, ATTR_symbol);
   return ok;
@@ -236,10 +253,30 @@ static bool verify_params(Verify *v) {
   return true;
 }
 
+/* What one lane's program allocates lies in the shared memory that its launch asks for. An
+ * allocation whose size depends on symbols is checked where these are known. */
+static bool verify_allocations(Kernel *k) {
+  const Constraint *launch = kernel_constraint(k, CONSTRAINT_launch, NULL);
+  int64_t end = 0;
+  if (k->level != LEVEL_THREAD || !launch) return true;
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    int64_t bytes = op->kind == OP_alloc ? alloc_bytes(op) : -1;
+    if (bytes < 0) continue;
+    int64_t last = alloc_base(op, end) + bytes;
+    if (last > end) end = last;
+    if (end <= launch->shared) continue;
+    diag_add(&k->cx->diags, DIAG_E0813, op->at,
+             "an allocation ends at byte %lld of %lld bytes of shared memory", (long long)last,
+             (long long)launch->shared);
+    return false;
+  }
+  return true;
+}
+
 bool ir_verify(Kernel *k) {
   Verify v = {.k = k, .scratch = arena_new()};
   v.defined = ARENA_ARRAY(v.scratch, bool, k->nvalues + 1);
-  bool ok = verify_params(&v) && verify_region(&v, k->body);
+  bool ok = verify_params(&v) && verify_region(&v, k->body) && verify_allocations(k);
   arena_free(v.scratch);
   return ok && ir_verify_layouts(k);
 }

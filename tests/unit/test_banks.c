@@ -201,7 +201,7 @@ TEST(choices_are_never_worse_than_rows) {
          1},
         {bank_layout_element, &y, layout_size(&use, LAYOUT_REG), t->lanes, bits / 8, true, 2}};
     MemLayout rows = mem_rows(2, extent, bits, 0);
-    BankTile tile = {2, {32, extent[1]}, bits, p, 2, mem_bytes(&rows) * 2, false};
+    BankTile tile = {2, {32, extent[1]}, bits, p, 2, mem_bytes(&rows) * 2, false, false};
     BankChoice plain = bank_judge(t, &tile, &rows), best = bank_choose(t, &tile);
     CHECK(plain.found && best.found && best.cycles <= plain.cycles);
     CHECK(mem_is_valid(&best.layout) && mem_is_injective(a, &best.layout));

@@ -235,8 +235,8 @@ static bool read_launch(Sim *s) {
         !launch_value(s, c->block[i], c->at, &s->block[i]) ||
         !launch_value(s, c->cluster[i], c->at, &s->cluster[i]))
       return false;
-    if (s->block[i] < 1 || s->block[i] > 1024 || s->grid[i] < 0 || s->cluster[i] < 1 ||
-        (s->grid[i] % s->cluster[i]))
+    if (s->block[i] < 1 || s->block[i] > 1024 || s->grid[i] < 0 || s->grid[i] > INT32_MAX ||
+        s->cluster[i] < 1 || (s->grid[i] % s->cluster[i]))
       return fail_setup(s, DIAG_E0813, c->at,
                         "a grid of %lld workgroups of %lld threads along %d, in clusters of %lld",
                         (long long)s->grid[i], (long long)s->block[i], i, (long long)s->cluster[i]);
@@ -330,7 +330,9 @@ static bool shape_alloc(Sim *s, const Op *op, Buffer *b, int64_t *elements) {
     if (memory && b->size[d] != memory->memory->extent[d])
       return fail_setup(s, DIAG_E0813, op->at, "`memory` has other extents than the allocation");
     b->stride[d] = *elements;
-    *elements *= extent;
+    if (extent < 0 || b->size[d] < 0 || extent > INT32_MAX || b->size[d] > INT32_MAX ||
+        (*elements *= extent) > INT32_MAX)
+      return fail_setup(s, DIAG_E0813, op->at, "an allocation of more elements than %d", INT32_MAX);
   }
   finish_geometry(b);
   b->elements = b->contiguous ? b->elements : *elements;
@@ -343,13 +345,12 @@ static bool shape_alloc(Sim *s, const Op *op, Buffer *b, int64_t *elements) {
 /* A shared allocation; without `base` it follows the one before. */
 static bool place_alloc(Sim *s, const Op *op, int64_t *end) {
   const Value *v = &op->results[0];
-  const Attr *base = op_attr(op, ATTR_base);
   Buffer *b = buffer_new(s, v->name ? v->name : "shared", v->type);
   int64_t elements;
   if (!b->shared) return fail_setup(s, DIAG_E0813, op->at, "an allocation is shared memory");
   if (!shape_alloc(s, op, b, &elements)) return false;
-  int64_t bytes = (int64_t)dtype_bytes(b->dtype, elements), align = alloc_align(op);
-  b->base = base ? base->integer : (*end + align - 1) / align * align;
+  int64_t bytes = (int64_t)dtype_bytes(b->dtype, elements);
+  b->base = alloc_base(op, *end);
   if (b->base + bytes > *end) *end = b->base + bytes;
   if (s->shared_grain > buffer_halves(b)) s->shared_grain = buffer_halves(b);
   s->buffer[v->id] = b;
@@ -555,6 +556,22 @@ static bool talks(const Kernel *k) {
   return false;
 }
 
+/* Workgroups that talk to each other are all kept, with their registers and shared memory. */
+static bool check_room(Sim *s) {
+  const double most = 1 << 30; /* bytes */
+  double groups = (double)s->grid[0] * (double)s->grid[1] * (double)s->grid[2];
+  double cells = 2 * (double)s->shared_bytes / s->shared_grain, lanes = s->nwaves * s->wave;
+  double registers = (s->nregs + s->symbols.n) * (double)sizeof(Reg);
+  double each = 2 * (double)s->shared_bytes + cells * (double)sizeof(Cell) +
+                lanes * ((double)sizeof(Lane) + registers);
+  if (!s->talks || groups * each <= most) return true;
+  const Constraint *c = kernel_constraint(s->k, CONSTRAINT_launch, NULL);
+  return fail_setup(s, DIAG_E0813, c->at,
+                    "%.0f workgroups that communicate through memory: the simulator runs them "
+                    "together, and has room for %.0f of this size",
+                    groups, most / each);
+}
+
 bool setup(Sim *s, int nargs) {
   Kernel *k = s->k;
   if (k->level != LEVEL_THREAD)
@@ -587,6 +604,7 @@ bool setup(Sim *s, int nargs) {
     if (!prepare_op(s, op)) return false;
   s->expr_work = ARENA_ARRAY(s->home, int64_t, s->expr_room * (size_t)s->wave);
   s->talks = talks(k);
+  if (!check_room(s)) return false;
   s->resident = s->talks ? resident_most(s) : INT32_MAX;
   return check_symbols(s);
 }
