@@ -69,6 +69,13 @@ const Sym *access_n(SymCtx *cx, int i);        /* $ni: the size of the memory al
 const Sym *access_iterator(SymCtx *cx, int i); /* $indexi */
 const Sym *access_dynamic(SymCtx *cx, int i,
                           bool given); /* $dynamic_vali; given: as it is written */
+/* A value from memory can be anything, and arithmetic on it may leave 64 bits: 2*i + 1. Beyond a
+ * magnitude of *limit it is outside of every memory; up to it, no coordinate overflows and neither
+ * does the offset that is computed from them (which may be NULL). *limit mentions no value from
+ * memory; NULL: every value is harmless, as in Mod(i, N). False: it cannot be said. */
+bool access_reach(SymCtx *cx, const Sym *const *coords, int n, const Sym *offset, const Sym *value,
+                  const Sym **limit);
+
 /* A symbol like $x7 in `test` that means nothing for this access; NULL: none. */
 const char *access_stray(const MemAccess *a, const Sym *test);
 

@@ -315,9 +315,15 @@ typedef struct LaneAccess {
   Value
       *dynamic[LANE_DYNAMIC]; /* $APPLY_EXPR_ARG_i in all of them: one register for each of ours */
   int ndynamic;
+  Value *near; /* truth values, a register for each of ours: the dynamic values are not so large
+                  that coordinates overflow; NULL: they never are */
   int width;
   DType offset_dtype;
 } LaneAccess;
+
+/* Dynamic value `name` of an access, 0 where it is so large that arithmetic on it might overflow;
+ * *near says where it is not (NULL: nowhere). NULL: it cannot be said. */
+Value *lower_limited(Lower *l, const AccessBounds *b, const Sym *name, Value *v, Value **near);
 
 bool open_access(Lower *l, const Op *op, const AccessBounds *b, const Layout *layout,
                  LaneAccess *out);

@@ -31,24 +31,64 @@ const Sym *access_offset(Lower *l, const AccessBounds *b) {
 
 /* ---- values that coordinates take from registers ---- */
 
-static bool take_dynamic(Lower *l, LaneAccess *a, Value *v) {
+/* Whether every value of the dtype is within the limit. */
+static bool is_always_near(Lower *l, DType dtype, const Sym *limit) {
+  int bits = dtype_info[dtype].bits;
+  if (!limit) return true;
+  return bits < 64 && sym_range(l->sym, lower_facts(l), limit).lo >= INT64_C(1) << (bits - 1);
+}
+
+/* As truth values, -limit <= v <= limit. */
+static Value *is_near(Lower *l, Value *v, const Sym *limit) {
+  Value *wide = emit_cast(l, v, DTYPE_index), *truth[2];
+  const Type *type = type_vec(l->k->cx, v->type->n, DTYPE_i1);
+  for (int i = 0; i < 2; i++) {
+    const Sym *end = i ? limit : sym_neg(l->sym, limit);
+    Value *args[] = {wide, emit_splat(l, emit_expr(l, end, DTYPE_index), v->type->n)};
+    truth[i] = emit(l, i ? OP_le : OP_ge, args, 2, NULL, 0, type);
+  }
+  return emit_binary(l, OP_and, truth[0], truth[1]);
+}
+
+/* A value of 32 bits times a stride fits into 64: only coordinates matter then. */
+Value *lower_limited(Lower *l, const AccessBounds *b, const Sym *name, Value *v, Value **near) {
+  DType dtype = v->type->dtype;
+  const Sym *limit, *offset = dtype_info[dtype].bits < 64 ? NULL : access_offset(l, b);
+  *near = NULL;
+  if (!access_reach(l->sym, b->coords, b->access.memory->type->rank, offset, name, &limit)) {
+    lower_refuse(l, b->access.op, "a product of values from memory as a coordinate");
+    return NULL;
+  }
+  if (is_always_near(l, dtype, limit)) return v;
+  *near = is_near(l, v, limit);
+  return emit_select(l, *near, v, emit_splat(l, emit_number(l, dtype, 0), v->type->n));
+}
+
+static bool take_dynamic(Lower *l, LaneAccess *a, const AccessBounds *b, const Sym *name,
+                         Value *v) {
+  Value *near;
   if (a->ndynamic == LANE_DYNAMIC) return lower_refuse(l, a->op, "more than 4 dynamic values");
+  v = v ? lower_limited(l, b, name, v, &near) : NULL;
+  if (!v) return false;
+  a->near = a->near && near ? emit_binary(l, OP_and, a->near, near) : near ? near : a->near;
   a->dynamic[a->ndynamic++] = v;
-  return v != NULL;
+  return true;
 }
 
 /* Dynamic values, and the coordinate that an operand replaces, become $APPLY_EXPR_ARG_i. */
-static bool open_dynamic(Lower *l, LaneAccess *a, SymBinding *to, int *n) {
+static bool open_dynamic(Lower *l, LaneAccess *a, const AccessBounds *b, SymBinding *to, int *n) {
   const MemAccess *m = a->access;
   for (int i = 0; i < m->ndynamic; i++) {
-    to[(*n)++] = (SymBinding){access_dynamic(l->sym, i, false), emit_arg(l, a->ndynamic)};
+    const Sym *name = access_dynamic(l->sym, i, false);
+    to[(*n)++] = (SymBinding){name, emit_arg(l, a->ndynamic)};
     Value *v = access_looks_up_in_place(m, i) ? lower_operand(l, m->dynamic[i], m->tile, a->layout)
                                               : lower_lookup(l, a, i);
-    if (!take_dynamic(l, a, v)) return false;
+    if (!take_dynamic(l, a, b, name, v)) return false;
   }
   if (m->replaced < 0) return true;
-  to[(*n)++] = (SymBinding){sym_symbol(l->sym, "$replaced", false), emit_arg(l, a->ndynamic)};
-  return take_dynamic(l, a, lower_operand(l, a->op->args[1], m->tile, a->layout));
+  const Sym *name = sym_symbol(l->sym, "$replaced", false);
+  to[(*n)++] = (SymBinding){name, emit_arg(l, a->ndynamic)};
+  return take_dynamic(l, a, b, name, lower_operand(l, a->op->args[1], m->tile, a->layout));
 }
 
 /* ---- opening ---- */
@@ -105,7 +145,7 @@ bool open_access(Lower *l, const Op *op, const AccessBounds *b, const Layout *la
   a->memory = l->value[b->access.memory->id];
   a->width = access_width(l, b, layout);
   a->offset_dtype = b->offset_bits == 32 ? DTYPE_i32 : DTYPE_index;
-  if (!open_place(l, a) || !open_dynamic(l, a, dynamic, &ndynamic)) return false;
+  if (!open_place(l, a) || !open_dynamic(l, a, b, dynamic, &ndynamic)) return false;
   for (int m = 0; m < b->access.memory->type->rank; m++)
     a->coords[m] = sym_subst(l->sym, b->coords[m], dynamic, ndynamic);
   a->offset = sym_subst(l->sym, access_offset(l, b), dynamic, ndynamic);

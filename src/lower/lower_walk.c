@@ -155,8 +155,9 @@ Value *walk_mask(Walk *w, int reg) {
   if (inside) all = sym_and(l->sym, all, inside);
   if (owner) all = sym_and(l->sym, all, owner);
   all = sym_simplify(l->sym, lower_facts(l), all);
-  if (all == sym_bool(l->sym, true)) return NULL;
-  return emit_expr_of(l, all, DTYPE_i1, w->args, w->a->ndynamic);
+  Value *near = w->a->near ? emit_pick(l, w->a->near, &reg, 1) : NULL;
+  if (all == sym_bool(l->sym, true)) return near;
+  return both(l, near, emit_expr_of(l, all, DTYPE_i1, w->args, w->a->ndynamic));
 }
 
 static void add_flag(WalkStep *s, const Op *op, AttrKey key) {

@@ -191,9 +191,18 @@ static Pair compile_extreme(Compiler *c, const Sym *s) {
   return all;
 }
 
+/* Its sides as they are: their difference might leave 64 bits. */
+static Pair compile_order(Compiler *c, const Sym *s) {
+  int a = whole(c, compile(c, s->arg[0])), b = whole(c, compile(c, s->arg[1]));
+  if (s->kind == SYM_lt) return (Pair){emit2(c, HOST_LT, a, b), -1};
+  return (Pair){emit1(c, HOST_EQ0, emit2(c, HOST_LT, b, a)), -1};
+}
+
 static Pair compile_compare(Compiler *c, const Sym *s) {
   static const HostStepKind kinds[] = {
       [SYM_le] = HOST_LE0, [SYM_lt] = HOST_LT0, [SYM_eq] = HOST_EQ0, [SYM_ne] = HOST_NE0};
+  bool order = s->kind == SYM_le || s->kind == SYM_lt;
+  if (order && is_integer(s->base)) return compile_order(c, s);
   Pair d = compile(c, s->base);
   int x = d.den < 0 ? d.num : emit2(c, HOST_TIE, d.num, d.den);
   return (Pair){emit1(c, kinds[cmp_kind(s)], x), -1};

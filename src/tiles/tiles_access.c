@@ -21,12 +21,20 @@ typedef struct TileAccess {
   Value *dynamic[LANE_DYNAMIC];
   SymBinding names[LANE_DYNAMIC + 1];
   int ndynamic;
+  Value *near;       /* as in LaneAccess */
   bool scattered;    /* a dynamic value has one element for each */
   const Sym *within; /* 0 .. width - 1, known to `facts` */
   const SymFacts *facts;
 } TileAccess;
 
 /* ---- tests ---- */
+
+static Value *both(Tiles *t, Value *a, Value *b) {
+  if (!a || !b) return a ? a : b;
+  int n = a->type->n > b->type->n ? a->type->n : b->type->n;
+  return emit_binary(&t->l, OP_and, emit_splat(&t->l, a, a->type->n == n ? 1 : n),
+                     emit_splat(&t->l, b, b->type->n == n ? 1 : n));
+}
 
 /* The test `$xi < limit`, however it is written; NULL: it is another one. */
 static const Sym *limit_of(SymCtx *sym, const Sym *test, int i) {
@@ -187,9 +195,13 @@ static Value *lookup(TileAccess *a, int i) {
 }
 
 static bool take_dynamic(TileAccess *a, const Sym *name, Value *v) {
-  if (!v) return false;
+  Lower *l = &a->t->l;
+  Value *near;
   if (a->ndynamic == LANE_DYNAMIC) return tiles_refuse(a->t, a->op, "more than 4 dynamic values");
-  a->names[a->ndynamic] = (SymBinding){name, emit_arg(&a->t->l, a->ndynamic)};
+  v = v ? lower_limited(l, a->b, name, v, &near) : NULL;
+  if (!v) return false;
+  a->near = both(a->t, a->near, near);
+  a->names[a->ndynamic] = (SymBinding){name, emit_arg(l, a->ndynamic)};
   a->dynamic[a->ndynamic++] = v;
   a->scattered |= v->type->n > 1;
   return true;
@@ -236,13 +248,6 @@ static Value *number_of(const TileAccess *a, const Sym *e, int element, DType dt
   if (!uses) return sym_is_bool(e) ? emit_expr(l, e, dtype) : emit_address(l, e, dtype);
   dynamic_at(a, element, args);
   return emit_expr_of(l, e, dtype, args, a->ndynamic);
-}
-
-static Value *both(Tiles *t, Value *a, Value *b) {
-  if (!a || !b) return a ? a : b;
-  int n = a->type->n > b->type->n ? a->type->n : b->type->n;
-  return emit_binary(&t->l, OP_and, emit_splat(&t->l, a, a->type->n == n ? 1 : n),
-                     emit_splat(&t->l, b, b->type->n == n ? 1 : n));
 }
 
 /* A test for element `element`; NULL: it holds. */
@@ -293,7 +298,7 @@ static Value *test_all(const TileAccess *a, const Sym *test) {
 /* NULL and *ok: no test is needed. */
 static Value *mask_of(const TileAccess *a, bool *ok) {
   const Attr *mask = op_attr(a->op, ATTR_mask);
-  Value *all = NULL;
+  Value *all = a->near;
   *ok = true;
   for (int i = 0; *ok && i < mask->n; i++) {
     const Sym *test = test_of(a->t, a->op, i);

@@ -6,6 +6,7 @@
  * Known are: what the header says, inside a conditional its condition, inside a while loop the loop
  * condition (the axis of an iteration is one version: it does not change in the body), inside a for
  * loop that the counter is not negative and below the number of trips. */
+#include "ir/access.h"
 #include "ir/attr.h"
 #include "ir/region_facts.h"
 #include "transform/pass.h"
@@ -17,11 +18,22 @@ typedef struct Scope {
   const SymFacts *facts; /* and what holds here */
 } Scope;
 
+/* Mappings write dynamic values without a sign, but what comes from memory may be negative. */
+enum { MOST_DYNAMIC = 16 };
+static const Sym *with_dynamic(SymCtx *sym, const Sym *s, bool given) {
+  SymBinding to[MOST_DYNAMIC];
+  for (int i = 0; i < MOST_DYNAMIC; i++)
+    to[i] = (SymBinding){access_dynamic(sym, i, !given), access_dynamic(sym, i, given)};
+  return sym_subst(sym, s, to, MOST_DYNAMIC);
+}
+
 /* An expression that cannot be simplified (it overflows on the way) stays as it is. */
 static const Sym *simpler(void *user, const Sym *s) {
   const Scope *scope = user;
   SymCtx *sym = scope->k->cx->sym;
-  const Sym *result = sym_simplify(sym, scope->facts, s);
+  bool dynamic = expr_mentions(s, "$dynamic_val");
+  const Sym *result = sym_simplify(sym, scope->facts, dynamic ? with_dynamic(sym, s, false) : s);
+  if (result && dynamic) result = with_dynamic(sym, result, true);
   if (!result) sym_take_error(sym);
   return result ? result : s;
 }

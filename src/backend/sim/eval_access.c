@@ -5,19 +5,31 @@
  * a dynamic value. An element is active when it lies inside the sizes of its own dimensions and
  * every memory coordinate inside the memory. */
 #include "backend/sim/eval.h"
+#include "ir/access.h"
 
 #define NO_VALUE EVAL_NO_VALUE
+#define OUTSIDE (EVAL_NO_VALUE + 1) /* of every memory */
 
 /* A coordinate for each element of a box: at[sum of index * stride]; NO_VALUE where it has none. */
 typedef struct Coord {
   int64_t *at;
+  bool *none; /* what has no value, if any number may be one; NULL: NO_VALUE says it */
   int64_t stride[EVAL_AXES];
 } Coord;
 
-static int64_t coord_at(const Coord *c, const Box *box, const int64_t *index) {
+static int64_t coord_place(const Coord *c, const Box *box, const int64_t *index) {
   int64_t e = 0;
   for (int i = 0; i < box->rank; i++) e += index[i] * c->stride[i];
-  return c->at[e];
+  return e;
+}
+
+static int64_t coord_at(const Coord *c, const Box *box, const int64_t *index) {
+  return c->at[coord_place(c, box, index)];
+}
+
+static bool coord_known(const Coord *c, const Box *box, const int64_t *index) {
+  int64_t e = coord_place(c, box, index);
+  return c->none ? !c->none[e] : c->at[e] != NO_VALUE;
 }
 
 /* ---- coordinates by name ---- */
@@ -76,14 +88,14 @@ static const Sym *pair_for(SymPairs pairs, const Sym *dim) {
 
 /* The values that iterators and dynamic values take over the box: hole i of an expression. */
 typedef struct Inputs {
-  int n;
+  int n, iterators; /* dynamic values stand behind the iterators */
   int *slots;
   Coord *coords;
 } Inputs;
 
 static bool open_iterators(Eval *ev, const Access *a, bool local, Inputs *in) {
   int room = a->iterated.n + a->ndynamic;
-  *in = (Inputs){.n = a->iterated.n};
+  *in = (Inputs){.n = a->iterated.n, .iterators = a->iterated.n};
   in->slots = ARENA_ARRAY(ev->arena, int, room);
   in->coords = ARENA_ARRAY(ev->arena, Coord, room);
   for (int i = 0; i < in->n; i++) {
@@ -98,9 +110,33 @@ static bool open_iterators(Eval *ev, const Access *a, bool local, Inputs *in) {
   return true;
 }
 
+/* How large dynamic value `i` may be in magnitude for the expression to be inside of any memory. */
+static bool reach_of(Eval *ev, const Sym *s, int i, int64_t *out) {
+  SymCtx *cx = ev->cx->sym;
+  const Sym *limit;
+  *out = INT64_MAX;
+  for (int nonneg = 0; nonneg < 2; nonneg++) {
+    int64_t most = INT64_MAX;
+    if (!access_reach(cx, &s, 1, NULL, access_dynamic(cx, i, nonneg), &limit))
+      return eval_fail(ev, DIAG_E0710, "`%s` multiplies values from memory", eval_text(ev, s));
+    if (limit && !expr_value(ev, limit, &most)) return false;
+    if (most < *out) *out = most;
+  }
+  return true;
+}
+
+static bool is_within(int64_t v, int64_t reach) {
+  return reach == INT64_MAX || (v >= -reach && v <= reach);
+}
+
 /* The table of an expression over the axes that its inputs depend on. */
 static bool coord_expr(Eval *ev, const Access *a, const Inputs *in, const Sym *s, Coord *out) {
   ExprRun run;
+  int64_t *reach = ARENA_ARRAY(ev->arena, int64_t, in->n);
+  for (int h = 0; h < in->n; h++) {
+    reach[h] = INT64_MAX;
+    if (h >= in->iterators && !reach_of(ev, s, h - in->iterators, &reach[h])) return false;
+  }
   if (!expr_open(ev, s, in->slots, in->n, &run)) return false;
   Box used = *a->box; /* axes that do not matter have one entry */
   for (int i = 0; i < used.rank; i++) {
@@ -116,13 +152,17 @@ static bool coord_expr(Eval *ev, const Access *a, const Inputs *in, const Sym *s
   }
   int64_t index[EVAL_AXES] = {0}, e = 0;
   for (bool more = box_count(&used) > 0; more; more = box_step(&used, index)) {
-    bool known = true;
+    bool known = true, near = true;
     for (int h = 0; h < in->n; h++) {
       int64_t v = coord_at(&in->coords[h], a->box, index);
-      known &= v != NO_VALUE || run.hole[h] < 0;
+      known &= coord_known(&in->coords[h], a->box, index) || run.hole[h] < 0;
+      near &= is_within(v, reach[h]) || run.hole[h] < 0;
       expr_put(&run, h, v);
     }
-    if (!known || !expr_point(&run, &out->at[e])) out->at[e] = NO_VALUE;
+    if (!known) out->at[e] = NO_VALUE;
+    else if (!near) out->at[e] = OUTSIDE;
+    else if (!expr_point(&run, &out->at[e])) out->at[e] = NO_VALUE;
+    else if (out->at[e] == NO_VALUE) out->at[e] = OUTSIDE;
     e++;
   }
   return true;
@@ -148,13 +188,18 @@ static bool lookup_coord(Eval *ev, const Access *a, const Inputs *iterators, Sym
 static bool coord_dynamic(Eval *ev, const Access *a, const Inputs *iterators, int which,
                           Coord *out) {
   const Tile *t = ev->values[a->dynamic[which]->id].tile;
-  if (box_count(&t->box) == 1) return *out = coord_constant(ev, t->i[0]), true;
+  if (box_count(&t->box) == 1) {
+    *out = coord_constant(ev, t->i[0]);
+    out->none = ARENA_NEW(ev->arena, bool);
+    return true;
+  }
   SymPairs where = {0};
   if (a->mapping && which < a->mapping->ndynamic) where = a->mapping->dynamic[which];
   Coord coords[EVAL_AXES];
   for (int i = 0; i < t->box.rank; i++)
     if (!lookup_coord(ev, a, iterators, where, &t->box.axis[i], &coords[i])) return false;
-  *out = (Coord){.at = ARENA_ARRAY(ev->arena, int64_t, box_count(a->box))};
+  *out = (Coord){.at = ARENA_ARRAY(ev->arena, int64_t, box_count(a->box)),
+                 .none = ARENA_ARRAY(ev->arena, bool, box_count(a->box))};
   int64_t stride = 1, index[EVAL_AXES] = {0}, e = 0;
   for (int i = a->box->rank - 1; i >= 0; i--) {
     out->stride[i] = stride;
@@ -168,8 +213,8 @@ static bool coord_dynamic(Eval *ev, const Access *a, const Inputs *iterators, in
       inside &= x != NO_VALUE && x >= lo && x < lo + t->box.axis[i].n;
       from = from * t->box.axis[i].n + (inside ? x - lo : 0);
     }
-    int64_t v = inside ? t->i[from] : NO_VALUE;
-    out->at[e++] = inside && v == NO_VALUE ? v + 1 : v; /* garbage from memory is just outside */
+    out->none[e] = !inside;
+    out->at[e++] = inside ? t->i[from] : 0;
   }
   return true;
 }

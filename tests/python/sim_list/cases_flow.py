@@ -8,7 +8,7 @@ import wave_lang.kernel.wave as tkw
 from sim_cases import Case, Tensor
 from wave_lang.kernel.lang.global_symbols import *
 
-M, N = tkl.sym.M, tkl.sym.N
+M, N, K = tkl.sym.M, tkl.sym.N, tkl.sym.K
 I, J = tkl.sym.I, tkl.sym.J
 G = GLOBAL_ADDRESS_SPACE
 
@@ -159,10 +159,61 @@ def some_groups(bm, bn, condition, holds, name):
     )
 
 
+# ---- indices from memory -------------------------------------------------------------------------
+
+
+def gather_rows(factor, bm, bn):
+    """Rows factor*(i + 1) of a table; half of the indices are outside of it."""
+    i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+    row = factor * (tkw.IndexMapping.dynamic_val(0) + 1)
+    there = tkw.IndexMapping(
+        num_iterators=2,
+        inputs={K: row, N: j},
+        outputs={M: i, N: j},
+        dynamic_val_mappings={M: i},
+    )
+
+    def make():
+        @tkw.wave(
+            [
+                tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: bm, N: bn}),
+                tkw.WorkgroupConstraint(M, bm, 0),
+                tkw.WorkgroupConstraint(N, bn, 1),
+            ]
+        )
+        def gather_rows(
+            index: tkl.Memory[M, G, tkl.i32],
+            table: tkl.Memory[K, N, G, tkl.f32],
+            b: tkl.Memory[M, N, G, tkl.f32],
+        ):
+            wide = tkw.cast(tkw.read(index), tkl.i64)
+            tkw.write(tkw.read(table, mapping=there, mapping_dynamic_vals=(wide,)), b)
+
+        return gather_rows
+
+    def reference(index, table, **_):
+        rows = factor * (index.astype(int) + 1)
+        inside = (rows >= 0) & (rows < len(table))
+        return np.where(inside[:, None], table[np.clip(rows, 0, len(table) - 1)], 0)
+
+    return Case(
+        f"gather_times{factor}_{bm}x{bn}",
+        make,
+        around={M: bm, N: bn, K: 900},
+        dynamic=(M, N, K),
+        inputs=(Tensor("i32", (M,)), Tensor("f32", (K, N))),
+        outputs=(Tensor("f32", (M, N)),),
+        reference=reference,
+        exact=True,
+    )
+
+
 CASES = [
     collatz(3),
     collatz(40),
     first_match(5),
+    gather_rows(1, 8, 16),
+    gather_rows(3, 4, 12),
     some_groups(8, 16, WORKGROUP_0 < 1, lambda i, j: i < 1, "first"),
     some_groups(3, 5, sympy.Eq(WORKGROUP_1, 1), lambda i, j: j == 1, "second"),
     some_groups(
