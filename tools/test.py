@@ -192,8 +192,10 @@ def groups(args):
         if tests:
             # Imported before any conftest changes the path.
             first = ["-p", "wave_lang"] if args.sanitized and extension() else []
-            others = ["--ignore=tests/python/test_docs.py", "--ignore=tests/python/sim_list"]
-            yield "python", [pytest("tests/python", *others, *first)]
+            apart = ("test_docs.py", "test_quickstart.py", "sim_list")
+            others = [f"--ignore=tests/python/{name}" for name in apart]
+            quickstart = [] if small else [pytest("tests/python/test_quickstart.py")]
+            yield "python", [pytest("tests/python", *others, *first), *quickstart]
             files = sorted(glob.glob("tests/python/sim_list/test_*.py", root_dir=ROOT))
             if not args.fast:
                 yield "kernels", [pytest(f, *first) for f in files]
