@@ -270,6 +270,13 @@ WV_API wv_kernel *wv_kernel_copy(wv_kernel *k, wv_ctx *to);
 /* Adds header rows to a finished kernel (bind, dynamic, assume) and checks the header again; a
  * value that is bound already is replaced. */
 WV_API bool wv_kernel_constrain(wv_kernel *k, const wv_constraint *c, int n);
+/* What becomes of `assume` rows. By default they are facts of code for launches that fulfil all of
+ * them, and other launches take code compiled without (remark R0701). */
+typedef enum wv_assume {
+  WV_ASSUME_IGNORED, /* the rows are removed */
+  WV_ASSUME_REQUIRED /* launches that do not fulfil them are refused (E0709) */
+} wv_assume;
+WV_API void wv_kernel_assume(wv_kernel *k, wv_assume how);
 WV_API const char *wv_kernel_name(const wv_kernel *k);
 WV_API int wv_kernel_nparams(const wv_kernel *k);
 WV_API bool wv_kernel_param(const wv_kernel *k, int i, const char **name, wv_type *t,
@@ -317,8 +324,8 @@ typedef struct wv_pass_options {
   const char *dump_before; /* the same, to dump before they run */
   bool verify_each;
   bool time;
-  /* Receives dumps, which begin with a line `# after NAME` or `# before NAME`; at the end, with pass
-   * NULL, the times. */
+  /* Receives dumps, which begin with a line `# after NAME` or `# before NAME`; at the end, with
+   * pass NULL, the times. */
   void (*write)(void *user, const char *pass, const char *text);
   void *user;
   const char
@@ -486,7 +493,6 @@ typedef struct wv_compile_options {
   int device;  /* its code is loaded there at once; -1: nowhere, for a machine without one */
   int cache;   /* 1: used; -1: not used; 0: as WAVE_CACHE_ON says, used without it */
   const char *cache_dir;       /* NULL: WAVE_CACHE_DIR, or a folder in the user's cache */
-  bool ignore_assumptions;     /* assume rows are not checked at launch */
   bool fast_math;              /* approximations that docs/numerics.md lists */
   const char *start_after;     /* the kernel is a dump after this pass, edited perhaps */
   const wv_pass_options *dump; /* dumps, times and checks of passes; passes and target in it do not
@@ -532,12 +538,17 @@ typedef struct wv_resources {
 WV_API bool wv_program_resources(wv_program *p, wv_ctx *cx, int variant, int device,
                                  wv_resources *out);
 
+/* Compiles all variants, those for launches whose assumptions do not hold too, and loads them on
+ * the device (-1: on none): afterwards no launch compiles anything, not even while a stream is
+ * being captured. False after reporting to `cx`. */
+WV_API bool wv_program_prepare(wv_program *p, wv_ctx *cx, int device);
+
 /* A program with all its variants as bytes, for programs that carry it with them: they need no
  * compiler, kernel or cache. The bytes are from malloc, to be freed with wv_free; NULL: reported to
  * `cx`. */
 WV_API char *wv_program_save(wv_program *p, wv_ctx *cx, size_t *n);
-/* `device`: its code is loaded there at once; -1: at the first launch. NULL after reporting. The bytes
- * hold machine code: damage is noticed, malice is not (docs/security.md). */
+/* `device`: its code is loaded there at once; -1: at the first launch. NULL after reporting. The
+ * bytes hold machine code: damage is noticed, malice is not (docs/security.md). */
 WV_API wv_program *wv_program_load(wv_ctx *cx, const void *bytes, size_t n, int device);
 /* The same as C source and header, with functions NAME_load and NAME_launch; `header_name`: what
  * the source includes. Texts are to be freed with wv_free. */

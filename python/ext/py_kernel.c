@@ -113,7 +113,8 @@ static PyGetSetDef kernel_getset[] = {
     {"level", get_level, NULL, "'tile', or 'thread': one lane's program.", NULL},
     {"params", get_params, NULL, "A Parameter for each of them.", NULL},
     {"launch_shape", get_launch_shape, NULL,
-     "(workgroups, threads of one, bytes of shared memory), the first two in each direction.", NULL},
+     "(workgroups, threads of one, bytes of shared memory), the first two in each direction.",
+     NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 /* ---- changing ------------------------------------------------------------------------------ */
@@ -194,7 +195,19 @@ static PyObject *kernel_compile(PyObject *self, PyObject *args, PyObject *named)
   return py_program_compile(state_of(self), self_of(self), args, named);
 }
 
+/* assume(how) */
+static PyObject *kernel_assume(PyObject *self, PyObject *how) {
+  bool ignored = PyUnicode_CompareWithASCIIString(how, "ignore") == 0;
+  if (!ignored && PyUnicode_CompareWithASCIIString(how, "require") != 0)
+    return PyErr_Format(PyExc_ValueError, "assumptions are ignored or required, not %R", how);
+  wv_kernel_assume(self_of(self), ignored ? WV_ASSUME_IGNORED : WV_ASSUME_REQUIRED);
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef kernel_methods[] = {
+    {"assume", kernel_assume, METH_O,
+     "assume('ignore'): drops assumptions; assume('require'): launches that do not fulfil them are "
+     "refused."},
     {"clone", kernel_clone, METH_NOARGS, "A copy that can be constrained on its own -> Kernel"},
     {"constrain", kernel_constrain, METH_O, "constrain(rows): adds header rows and checks them."},
     {"verify", kernel_verify, METH_NOARGS, "Checks the IR; CompileError when it is invalid."},
@@ -207,11 +220,13 @@ static PyMethodDef kernel_methods[] = {
      "becomes one lane's program for it, in place; write(pass, text) receives dumps, and times\n"
      "with '' as pass."},
     {"compile", (PyCFunction)(void (*)(void))kernel_compile, METH_VARARGS | METH_KEYWORDS,
-     "compile(target=None, device=-1, cache=0, cache_dir=None, ignore_assumptions=False,\n"
-     "fast_math=False, start_after=None, dump=None, dump_before=None, time=False, write=None)\n"
-     "-> Program. Other threads go on; write(pass, text) receives dumps, and times with '' as pass."},
+     "compile(target=None, device=-1, cache=0, cache_dir=None, fast_math=False,\n"
+     " start_after=None, dump=None, dump_before=None, time=False, write=None)\n"
+     "-> Program. Other threads go on; write(pass, text) receives dumps, and times with '' as "
+     "pass."},
     {"eval", kernel_eval, METH_VARARGS,
-     "eval(args, log=None): runs it on the reference evaluator; tensors are written in place."},
+     "eval(args, log=None): runs it on the reference evaluator; tensors are written in place.\n"
+     "-> list of remarks"},
     {"sim", (PyCFunction)(void (*)(void))kernel_sim, METH_VARARGS | METH_KEYWORDS,
      "sim(args, target=None, schedule=None, nonfinite=False, log=None): runs one lane's program "
      "lane by lane\n"

@@ -58,18 +58,16 @@ static PyObject *compile_copy(PyState *st, wv_kernel *k, const wv_compile_option
 }
 
 PyObject *py_program_compile(PyState *st, wv_kernel *k, PyObject *args, PyObject *named) {
-  static char *words[] = {"target",    "device",      "cache", "cache_dir",   "ignore_assumptions",
-                          "fast_math", "start_after", "dump",  "dump_before", "time",
-                          "write",     NULL};
+  static char *words[] = {"target", "device",      "cache", "cache_dir", "fast_math", "start_after",
+                          "dump",   "dump_before", "time",  "write",     NULL};
   wv_compile_options o = {.device = -1};
   wv_pass_options dumps = {.write = send_dump};
-  int ignore = 0, fast = 0, time = 0;
+  int fast = 0, time = 0;
   PyObject *write = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, named, "|ziizppzzzpO:compile", words, &o.target,
-                                   &o.device, &o.cache, &o.cache_dir, &ignore, &fast,
-                                   &o.start_after, &dumps.dump, &dumps.dump_before, &time, &write))
+  if (!PyArg_ParseTupleAndKeywords(args, named, "|ziizpzzzpO:compile", words, &o.target, &o.device,
+                                   &o.cache, &o.cache_dir, &fast, &o.start_after, &dumps.dump,
+                                   &dumps.dump_before, &time, &write))
     return NULL;
-  o.ignore_assumptions = ignore != 0;
   o.fast_math = fast != 0;
   Compile c = {.write = write == Py_None ? NULL : write};
   dumps.time = time != 0;
@@ -171,14 +169,16 @@ static PyGetSetDef program_getset[] = {
     {NULL, NULL, NULL, NULL, NULL}};
 
 /* What was said while a variant was compiled, after the program itself was made. */
-static bool keep_remarks(ProgramObject *p) {
-  if (wv_diag_count(p->cx) == 0) return true;
-  PyObject *list = py_error_take_from(p->st, p->cx);
+static bool keep_remarks_of(ProgramObject *p, wv_ctx *cx) {
+  if (wv_diag_count(cx) == 0) return true;
+  PyObject *list = py_error_take_from(p->st, cx);
   PyObject *all = list ? PySequence_InPlaceConcat(p->remarks, list) : NULL;
   Py_XDECREF(list);
   Py_XDECREF(all);
   return all != NULL;
 }
+
+static bool keep_remarks(ProgramObject *p) { return keep_remarks_of(p, p->cx); }
 
 /* text(what, variant=0) */
 static PyObject *program_text(PyObject *self, PyObject *args) {
@@ -218,7 +218,19 @@ static PyObject *program_resources(PyObject *self, PyObject *args) {
   return py_record(p->st->resources_type, items, 6);
 }
 
+/* prepare(device=-1) */
+static PyObject *program_prepare(PyObject *self, PyObject *args) {
+  ProgramObject *p = self_of(self);
+  int device = -1;
+  if (!PyArg_ParseTuple(args, "|i:prepare", &device)) return NULL;
+  if (!wv_program_prepare(p->p, p->cx, device)) return py_error_raise_in(p->st, p->cx);
+  if (!keep_remarks(p)) return NULL;
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef program_methods[] = {
+    {"prepare", program_prepare, METH_VARARGS,
+     "prepare(device=-1): compiles every variant, and loads it there."},
     {"text", program_text, METH_VARARGS,
      "text(what, variant=0): 'ir', 'ptx', 'asm' or 'remarks'; None when there is none."},
     {"code", program_code, METH_VARARGS,
@@ -282,6 +294,7 @@ static wv_ctx *open_waited(ProgramObject *p, Waited *w) {
 static bool close_waited(ProgramObject *p, Waited *w, wv_ctx *cx, bool ok) {
   PyEval_RestoreThread(w->saved);
   if (!ok && !w->failed) py_error_raise_as(p->st, cx, p->st->launch_error);
+  else if (ok && !keep_remarks_of(p, cx)) w->failed = true;
   give_back(p, cx);
   return ok && !w->failed;
 }

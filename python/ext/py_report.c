@@ -8,6 +8,7 @@ typedef struct ReportObject {
   wv_kernel *k;
   wv_report *r;
   PyObject *findings; /* a list, made once: the exception has the same */
+  PyObject *remarks;  /* a list of Diagnostic */
 } ReportObject;
 
 static ReportObject *self_of(PyObject *o) { return (ReportObject *)o; }
@@ -124,8 +125,10 @@ static PyObject *make_findings(ReportObject *self) {
 /* ---- the report ---------------------------------------------------------------------------- */
 
 PyObject *py_report_new(PyState *st, wv_ctx *cx, wv_kernel *k, wv_report *r) {
-  ReportObject *o = PyObject_New(ReportObject, st->report_type);
+  PyObject *remarks = wv_diag_errors(cx) ? PyList_New(0) : py_error_take_from(st, cx);
+  ReportObject *o = remarks ? PyObject_New(ReportObject, st->report_type) : NULL;
   if (!o) {
+    Py_XDECREF(remarks);
     wv_report_free(r);
     wv_kernel_free(k);
     wv_ctx_free(cx);
@@ -136,6 +139,7 @@ PyObject *py_report_new(PyState *st, wv_ctx *cx, wv_kernel *k, wv_report *r) {
   o->k = k;
   o->r = r;
   o->findings = NULL;
+  o->remarks = remarks;
   return (PyObject *)o;
 }
 
@@ -143,11 +147,16 @@ static void report_dealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   ReportObject *o = self_of(self);
   Py_XDECREF(o->findings);
+  Py_XDECREF(o->remarks);
   wv_report_free(o->r);
   wv_kernel_free(o->k);
   wv_ctx_free(o->cx);
   PyObject_Free(self);
   Py_DECREF(type);
+}
+
+static PyObject *get_remarks(PyObject *self, void *Py_UNUSED(unused)) {
+  return Py_NewRef(self_of(self)->remarks);
 }
 
 static PyObject *get_findings(PyObject *self, void *Py_UNUSED(unused)) {
@@ -209,6 +218,8 @@ static PyObject *report_repr(PyObject *self) {
 }
 
 static PyGetSetDef report_getset[] = {
+    {"remarks", get_remarks, NULL, "What was noticed, and is no mistake: a list of Diagnostic.",
+     NULL},
     {"findings", get_findings, NULL, "What was wrong: a list of Finding.", NULL},
     {"lines", get_lines, NULL, "What each source line did: a list of Cost.", NULL},
     {"total", get_total, NULL, "The Cost of all lines together.", NULL},

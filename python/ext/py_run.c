@@ -130,11 +130,12 @@ static bool was_interrupted(void *user) {
   return stop;
 }
 
-/* eval(args, log) */
+/* eval(args, log): a list of remarks */
 PyObject *py_run_eval(PyState *st, wv_kernel *k, PyObject *args) {
   PyObject *list, *log = Py_None;
   if (!PyArg_ParseTuple(args, "O!|O:eval", &PyTuple_Type, &list, &log)) return NULL;
   Call c = {.st = st, .log = log == Py_None ? NULL : log};
+  PyObject *remarks = NULL;
   bool ok = open_call(&c, k, list);
   if (ok) {
     wv_eval_options o = {
@@ -142,11 +143,12 @@ PyObject *py_run_eval(PyState *st, wv_kernel *k, PyObject *args) {
     c.saved = PyEval_SaveThread();
     ok = wv_eval(c.k, c.args, c.params.n, &o);
     PyEval_RestoreThread(c.saved);
-    if (!ok) py_error_raise_in(st, c.cx);
+    if (!ok) py_error_raise_as(st, c.cx, st->launch_error);
+    else remarks = py_error_take_from(st, c.cx);
   }
   close_call(&c);
-  if (!ok || PyErr_Occurred()) return NULL;
-  Py_RETURN_NONE;
+  if (!ok || PyErr_Occurred()) Py_CLEAR(remarks);
+  return remarks;
 }
 
 /* sim(args, target, schedule, nonfinite, log). A report takes the call's context and kernel along.
@@ -174,7 +176,7 @@ PyObject *py_run_sim(PyState *st, wv_kernel *k, PyObject *args, PyObject *named)
       c.k = NULL;
     }
     if (!fine && report) py_report_raise(report);
-    else if (!fine && !made) py_error_raise_in(st, c.cx);
+    else if (!fine && !made) py_error_raise_as(st, c.cx, st->launch_error);
     if (!fine || PyErr_Occurred()) Py_CLEAR(report);
   }
   close_call(&c);

@@ -7,7 +7,8 @@
  *     hardware threads 64, waves 2 1 1  $T0 < 128, $T1 < 1, $T2 < 1
  *     launch grid (8) block (64)        $WG0 < 8, $T0 < 64
  *
- * Assumptions are checked at launch, so they may be used as facts. A row that contradicts the
+ * Assumptions that a launch can check may be used as facts: it takes other code where they do not
+ * hold. A row that contradicts the
  * others adds nothing here: the verifier of the header reports what is wrong with it. */
 #include "analysis/analysis.h"
 
@@ -57,7 +58,8 @@ static bool keeps_holding(const Header *h, const Sym *s) {
 }
 
 static void assume_rows(const Header *h) {
-  EACH_ROW(h, assume, c) if (keeps_holding(h, c->expr)) sym_assume(h->facts, c->expr);
+  EACH_ROW(h, assume, c)
+  if (keeps_holding(h, c->expr) && ir_is_of_launch(h->k, c->expr)) sym_assume(h->facts, c->expr);
 }
 
 static void assume_sizes(const Header *h) {

@@ -48,9 +48,14 @@ void diag_hint(Diags *list, Diag *d, const char *fmt, ...) {
   va_end(ap);
 }
 
-void diags_clear(Diags *list) {
-  list->first = list->last = NULL;
-  list->errors = 0;
+void diags_clear(Diags *list) { diags_cut(list, NULL); }
+
+void diags_cut(Diags *list, Diag *last) {
+  for (const Diag *d = last ? last->next : list->first; d; d = d->next)
+    list->errors -= diag_info[d->code].severity == SEVERITY_error;
+  if (last) last->next = NULL;
+  else list->first = NULL;
+  list->last = last;
 }
 
 static bool same_word(const char *a, const char *b) {

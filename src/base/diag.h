@@ -51,6 +51,7 @@ Diag *diag_add(Diags *list, DiagCode code, Span at, const char *fmt, ...) WV_PRI
 void diag_note(Diags *list, Diag *d, Span at, const char *fmt, ...) WV_PRINTF(4, 5);
 void diag_hint(Diags *list, Diag *d, const char *fmt, ...) WV_PRINTF(3, 4);
 void diags_clear(Diags *list);
+void diags_cut(Diags *list, Diag *last); /* drops what follows it; NULL: all */
 
 /* The code with this spelling ("E0102", in any case); DIAG_COUNT when there is none. */
 DiagCode diag_find(const char *code);

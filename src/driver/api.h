@@ -21,6 +21,9 @@ struct wv_ctx {
 struct wv_kernel {
   Kernel *k;
   Kernel *tiles; /* as it was before it became one lane's program, for reports; may be NULL */
+  Kernel *plain; /* what was lowered, without its assumptions: for runs that do not fulfil them */
+  const char *plain_target;  /* the machine it was lowered for */
+  struct wv_kernel *without; /* `plain` lowered, once it was needed */
 };
 
 struct wv_builder {

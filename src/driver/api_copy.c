@@ -62,7 +62,10 @@ wv_kernel *wv_kernel_copy(wv_kernel *from, wv_ctx *to) {
   c.file = ARENA_ARRAY(a, uint32_t, c.from->sources.files.n + 1);
   Kernel *k = copy_kernel(&c, from->k);
   wv_kernel *handle = k ? ARENA_NEW(k->arena, wv_kernel) : NULL;
-  if (handle) *handle = (wv_kernel){k, from->tiles ? copy_kernel(&c, from->tiles) : NULL};
+  if (handle) *handle = (wv_kernel){.k = k};
+  if (handle && from->tiles) handle->tiles = copy_kernel(&c, from->tiles);
+  if (handle && from->plain && (handle->plain = copy_kernel(&c, from->plain)))
+    handle->plain_target = arena_strdup(k->arena, from->plain_target);
   arena_free(a);
   return handle;
 }

@@ -21,6 +21,8 @@ static wv_kernel *handle_of(Kernel *k) {
 void wv_kernel_free(wv_kernel *k) {
   if (!k) return;
   if (k->tiles) kernel_free(k->tiles);
+  if (k->plain) kernel_free(k->plain);
+  wv_kernel_free(k->without);
   kernel_free(k->k);
 }
 
@@ -28,6 +30,8 @@ wv_kernel *wv_kernel_clone(wv_kernel *k) {
   if (!k) return NULL;
   wv_kernel *copy = handle_of(kernel_clone(k->k));
   if (k->tiles) copy->tiles = kernel_clone(k->tiles);
+  if (k->plain) copy->plain = kernel_clone(k->plain);
+  if (k->plain) copy->plain_target = arena_strdup(copy->k->arena, k->plain_target);
   return copy;
 }
 
@@ -67,6 +71,12 @@ bool wv_kernel_constrain(wv_kernel *handle, const wv_constraint *rows, int n) {
     if (before) memcpy(k->constraints.at, old, sizeof *old * (size_t)before);
   }
   return ok;
+}
+
+void wv_kernel_assume(wv_kernel *k, wv_assume how) {
+  if (!k) return;
+  if (how == WV_ASSUME_IGNORED) kernel_drop_assumptions(k->k);
+  else kernel_require_assumptions(k->k);
 }
 
 const char *wv_kernel_name(const wv_kernel *k) { return k ? k->k->name : NULL; }
@@ -234,10 +244,22 @@ static void relay_write(void *user, const char *pass, const char *text) {
   o->write(o->user, pass, text);
 }
 
+/* A kernel that was edited behind some pass has made use of its assumptions already. */
+static bool keep_plain(wv_kernel *k, const wv_pass_options *o) {
+  if (!kernel_settle_assumptions(k->k)) return false;
+  if (o->start_after || !kernel_has_fallback(k->k)) return true;
+  if (k->plain) kernel_free(k->plain);
+  k->plain = kernel_clone(k->k);
+  k->plain_target = arena_strdup(k->k->arena, o->target ? o->target : "");
+  kernel_drop_assumptions(k->plain);
+  return true;
+}
+
 bool wv_lower(wv_kernel *k, const wv_pass_options *o) {
   static const wv_pass_options plain;
   if (!o) o = &plain;
   if (!k || (k->k->level == LEVEL_THREAD && !o->start_after)) return k != NULL;
+  if (!keep_plain(k, o)) return false;
   Lowering l = {.o = o};
   PassOptions p = pass_options(o);
   p.write = o->write ? relay_write : NULL;

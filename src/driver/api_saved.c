@@ -15,17 +15,18 @@ static char *given_away(const StrBuf *from) {
 
 /* ---- saving ---- */
 
-static bool compile_all(wv_program *p, wv_ctx *cx) {
+bool wv_program_prepare(wv_program *p, wv_ctx *cx, int device) {
   bool ok = true;
   pthread_mutex_lock(&p->mutex);
-  for (int i = 0; ok && i < p->art.nvariants; i++) ok = program_compile(p, i);
+  for (int i = 0; ok && i < p->art.nvariants; i++)
+    ok = device < 0 ? program_compile(p, i) : program_load(p, i, device);
   program_forward(p, &cx->cx->diags);
   pthread_mutex_unlock(&p->mutex);
   return ok;
 }
 
 char *wv_program_save(wv_program *p, wv_ctx *cx, size_t *n) {
-  if (!compile_all(p, cx)) return NULL;
+  if (!wv_program_prepare(p, cx, -1)) return NULL;
   Arena *a = arena_new();
   StrBuf out = {.arena = a};
   artefact_write_whole(&out, &p->art);
@@ -37,7 +38,7 @@ char *wv_program_save(wv_program *p, wv_ctx *cx, size_t *n) {
 
 bool wv_program_emit_c(wv_program *p, wv_ctx *cx, const char *header_name, char **source,
                        char **header) {
-  if (!compile_all(p, cx)) return false;
+  if (!wv_program_prepare(p, cx, -1)) return false;
   Arena *a = arena_new();
   StrBuf bytes = {.arena = a}, c = {.arena = a}, h = {.arena = a};
   artefact_write_whole(&bytes, &p->art);

@@ -48,6 +48,38 @@ static bool find_schedule(Context *cx, const char *word, SimOptions *out) {
   return false;
 }
 
+/* What was lowered, once more without assumptions; NULL after reporting. */
+static wv_kernel *lower_plain(wv_kernel *k) {
+  const char *target = *k->plain_target ? k->plain_target : NULL;
+  Diag *before = k->k->cx->diags.last;
+  if (k->without) return k->without;
+  wv_kernel *plain = wv_kernel_clone(&(wv_kernel){.k = k->plain});
+  if (wv_lower(plain, &(wv_pass_options){.target = target})) return k->without = plain;
+  kernel_blame_assumptions(k->k, before);
+  wv_kernel_free(plain);
+  return NULL;
+}
+
+static bool simulate(wv_kernel *k, Arena *a, const EvalArg *args, int nargs, const SimOptions *o,
+                     wv_report *r) {
+  DenseArgs dense;
+  if (!dense_args_open(k->k, a, args, nargs, &dense)) return false;
+  bool ok = sim_run(k->k, dense.args, nargs, o, &r->sim);
+  dense_args_close(k->k, &dense);
+  return ok;
+}
+
+/* The program that made use of assumptions; where they do not hold, *k becomes the other. */
+static bool simulate_either(wv_kernel **k, Arena *a, const EvalArg *args, int nargs, SimOptions *o,
+                            wv_report *r) {
+  bool without = false;
+  if ((*k)->plain) o->without = &without;
+  bool ok = simulate(*k, a, args, nargs, o, r);
+  if (!without) return ok;
+  wv_kernel *plain = lower_plain(*k);
+  return plain && simulate(*k = plain, a, args, nargs, o, r);
+}
+
 bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *o,
             wv_report **report) {
   static const wv_sim_options plain;
@@ -64,14 +96,9 @@ bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *o
                         .log = api_relay_log,
                         .user = &relay};
   EvalArg *translated = api_args(cx, a, args, nargs);
-  DenseArgs dense;
   bool ok = translated && find_machine(cx, o->target, &options.machine) &&
             find_schedule(cx, o->schedule, &options) &&
-            dense_args_open(k->k, a, translated, nargs, &dense);
-  if (ok) {
-    ok = sim_run(k->k, dense.args, nargs, &options, &r->sim);
-    dense_args_close(k->k, &dense);
-  }
+            simulate_either(&k, a, translated, nargs, &options, r);
   const char *schedule = o->schedule ? arena_strdup(a, o->schedule) : "round";
   r->shown = (Report){k->k, k->tiles, &r->sim, schedule};
   if (report) *report = r->sim.ran ? r : NULL;

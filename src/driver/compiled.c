@@ -75,7 +75,9 @@ bool program_compile(wv_program *p, int variant) {
   bool ok = key && take_cached(p, key, variant);
   p->state[variant].from_cache = ok;
   if (!ok) {
+    Diag *before = p->own->cx->diags.last;
     ok = compile_variant(&p->symbols, &p->variants.at[variant], &p->options, v);
+    if (!ok && variant >= p->art.fallback) kernel_blame_assumptions(p->kernel->k, before);
     if (ok && key) cache_store(&p->cache, key, &p->art, variant, &p->own->cx->diags);
   }
   p->state[variant].compile_ms = (os_seconds() - start) * 1e3;
@@ -188,6 +190,7 @@ static bool describe(wv_program *p) {
   bool is_decided = k->level == LEVEL_THREAD || p->options.start_after;
   p->variants = plan_variants(&p->symbols, is_decided, p->options.machine->vendor != VENDOR_HOST);
   art->nvariants = p->variants.n;
+  art->fallback = p->variants.fallback;
   p->launcher.has_logs = artefact_has_logs(art);
   for (int i = 0; i < art->nvariants; i++) {
     const Variant *v = &p->variants.at[i];
@@ -299,11 +302,10 @@ wv_program *wv_compile(wv_kernel *k, const wv_compile_options *given) {
                                    .write = o->dump->write,
                                    .user = o->dump->user};
   wv_program *p = program_new(k, &options);
-  p->launcher.ignore_assumptions = o->ignore_assumptions;
   p->cache = cache_settings(p->arena, o->cache,
                             o->cache_dir ? arena_strdup(p->arena, o->cache_dir) : NULL);
   if (o->dump) p->cache.read = false;
-  bool ok = p->kernel && open_logs(p) && describe(p);
+  bool ok = p->kernel && kernel_settle_assumptions(p->kernel->k) && open_logs(p) && describe(p);
   if (ok) p->key = make_key(p);
   ok = ok && (o->device < 0 ? program_compile(p, 0) : program_load(p, 0, o->device));
   p->options.passes = (PassOptions){0}; /* the caller's functions end with this call */

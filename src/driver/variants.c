@@ -16,7 +16,10 @@
  *
  *     few      as dense, and along one dimension of products at most 8 elements
  *
- * which the first leaves to them. */
+ * which the first leaves to them.
+ *
+ * A kernel that makes assumptions has all of these twice: first with the assumptions as facts, for
+ * launches that fulfil every one, then without any. */
 #include "driver/variants.h"
 
 #include "ir/dtype.h"
@@ -222,9 +225,37 @@ static void add_few(const LaunchSymbols *s, Variants *out) {
   }
 }
 
+/* ---- assumptions ---- */
+
+/* What a launch must fulfil to take code that makes use of assumptions. */
+static const Sym *all_hold(const LaunchSymbols *s) {
+  SymCtx *cx = s->k->cx->sym;
+  const Sym *all = NULL;
+  for (int i = 0; i < s->k->constraints.n; i++) {
+    const Constraint *c = &s->k->constraints.at[i];
+    const Sym *cond = c->kind == CONSTRAINT_assume ? launch_resolve(s, c->expr) : NULL;
+    if (cond) all = all ? sym_and(cx, all, cond) : cond;
+  }
+  return all;
+}
+
+/* The same variants once more, without; those in front are for launches that fulfil all. */
+static void add_fallback(const LaunchSymbols *s, Variants *out) {
+  const Sym *holds = all_hold(s);
+  out->fallback = out->n;
+  if (!holds || !kernel_has_fallback(s->k)) return;
+  for (int i = 0; i < out->fallback; i++) {
+    Variant *with = &out->at[i], *without = &out->at[out->n++];
+    *without = *with;
+    without->without = true;
+    with->facts = arena_printf(s->arena, "%s%sassumptions", with->facts, *with->facts ? ", " : "");
+    require(&(Plan){s, s->k->cx->sym, with}, holds);
+  }
+}
+
 /* A variant without new facts is the one behind it. */
-Variants plan_variants(const LaunchSymbols *s, bool is_decided, bool narrow) {
-  Variants out = {ARENA_ARRAY(s->arena, Variant, ARTEFACT_VARIANTS), 0};
+static Variants plan_shapes(const LaunchSymbols *s, bool is_decided, bool narrow) {
+  Variants out = {ARENA_ARRAY(s->arena, Variant, ARTEFACT_VARIANTS), 0, 0};
   if (is_decided) out.at[out.n++] = make_variant(s, &shapes[DENSE], false);
   for (size_t i = 0; i < WV_LEN(shapes) && !is_decided; i++) {
     Variant v = make_variant(s, &shapes[i], false);
@@ -241,14 +272,22 @@ Variants plan_variants(const LaunchSymbols *s, bool is_decided, bool narrow) {
   return out;
 }
 
-_Static_assert(2 * WV_LEN(shapes) <= ARTEFACT_VARIANTS &&
-                   WV_LEN(shapes) + FEW_DIMS <= ARTEFACT_VARIANTS,
+Variants plan_variants(const LaunchSymbols *s, bool is_decided, bool narrow) {
+  Variants out = plan_shapes(s, is_decided, narrow);
+  out.fallback = out.n;
+  if (!is_decided) add_fallback(s, &out);
+  return out;
+}
+
+_Static_assert(4 * WV_LEN(shapes) <= ARTEFACT_VARIANTS &&
+                   2 * (WV_LEN(shapes) + FEW_DIMS) <= ARTEFACT_VARIANTS,
                "an artefact holds them all");
 
 static void add_row(Kernel *k, Constraint row) { vec_push(k->arena, &k->constraints, row); }
 
 Kernel *variant_kernel(Kernel *k, const Variant *v) {
   Kernel *copy = kernel_clone(k);
+  if (v->without) kernel_drop_assumptions(copy);
   for (int i = 0; i < kernel_given(k) && v->views; i++) {
     if (k->body->args[i]->type->kind != TYPE_mem) continue;
     const Sym *name = sym_symbol(k->cx->sym, k->params.at[i].name, true);

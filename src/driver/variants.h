@@ -7,6 +7,7 @@
 typedef struct Variant {
   const char *facts; /* for people */
   bool views;        /* tensors may lie anyhow: `view` rows */
+  bool without;      /* the kernel's own assumptions are left out */
   const Sym *assume[2 * ARTEFACT_SLOTS];
   int nassume;      /* facts for the compiler, over the kernel's symbols */
   const Sym *guard; /* what must hold of a launch, over slots; NULL: nothing */
@@ -15,6 +16,7 @@ typedef struct Variant {
 typedef struct Variants {
   Variant *at;
   int n;
+  int fallback; /* from here on they are without assumptions; n: there are none such */
 } Variants;
 
 /* Best first; the last takes every launch. `is_decided`: passes have run on the kernel, which took

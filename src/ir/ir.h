@@ -283,7 +283,7 @@ typedef struct Constraint {
   const Sym *expr;  /* assume: the condition; reorder: the new id; alias: tile over $ALIAS;
                        wave: a given wave id; tile: a given loop counter */
   int axis;         /* workgroup, device, reorder: which id */
-  bool secondary;   /* workgroup: rides on another dimension's id */
+  bool secondary;   /* workgroup: rides on another dimension's id; assume: required */
   /* hardware */
   int threads;         /* per wave; launch too */
   const Sym *waves[3]; /* NULL: derived from the wave constraints */
@@ -394,6 +394,24 @@ const Sym *ir_alias_of(Context *cx, const Constraint *alias, const Sym *x);
 int kernel_bindings(const Kernel *k, SymBinding *out);
 
 bool ir_equal(const Kernel *a, const Kernel *b); /* all but names and places */
+
+/* ---- assumptions.c ------------------------------------------------------------------------- */
+
+/* Arguments give every symbol of e a value: conditions on it can be checked at a launch. Facts are
+ * made of nothing else. */
+bool ir_is_of_launch(const Kernel *k, const Sym *e);
+/* Assumptions that are false for bound sizes are dropped, with a remark. False after reporting that
+ * one of these is required. */
+bool kernel_settle_assumptions(Kernel *k);
+void kernel_drop_assumptions(Kernel *k);
+void kernel_require_assumptions(Kernel *k); /* launches that do not fulfil them are refused */
+/* It has assumptions, and launches that do not fulfil them take code compiled without. */
+bool kernel_has_fallback(const Kernel *k);
+/* Errors behind `before` (NULL: all) become a note of one that says that the kernel needs its
+ * assumptions. */
+void kernel_blame_assumptions(Kernel *k, Diag *before);
+/* All that is assumed of a symbol, to be looked at where an op sets it; NULL: nothing. */
+const Sym *kernel_assumed_of(const Kernel *k, const Sym *symbol, bool *required);
 
 /* ---- infer.c, verify.c --------------------------------------------------------------------- */
 

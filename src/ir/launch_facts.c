@@ -22,7 +22,7 @@ SymFacts *launch_facts(Arena *a, const Kernel *k, const Constraint *launch) {
   SymFacts *f = sym_facts_new(a, cx, NULL);
   for (int i = 0; i < k->constraints.n; i++) {
     const Constraint *c = &k->constraints.at[i];
-    if (c->kind == CONSTRAINT_assume) sym_assume(f, c->expr);
+    if (c->kind == CONSTRAINT_assume && ir_is_of_launch(k, c->expr)) sym_assume(f, c->expr);
     if (c->kind == CONSTRAINT_bind) sym_assume(f, sym_eq(cx, c->dim, c->size));
   }
   for (int i = 0; i < 3; i++) {

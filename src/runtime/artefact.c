@@ -111,6 +111,7 @@ static void code_signature(Codec *c, Artefact *art) {
   for (int i = 0; i < art->nassumptions && !c->failed; i++)
     code_int(c, &art->assumptions[i].value), code_text(c, &art->assumptions[i].text);
   code_count(c, &art->nvariants, ARTEFACT_VARIANTS);
+  code_count(c, &art->fallback, art->nvariants);
   for (int i = 0; i < art->nvariants && !c->failed; i++)
     code_text(c, &art->variant[i].facts), code_int(c, &art->variant[i].guard);
 }

@@ -15,7 +15,7 @@ enum {
   ARTEFACT_RANK = 8,
   ARTEFACT_PARAMS = 64,
   ARTEFACT_SLOTS = 512,
-  ARTEFACT_VARIANTS = 8,
+  ARTEFACT_VARIANTS = 16,
   ARTEFACT_ARGS = 256,
   ARTEFACT_ARG_BYTES = 4096, /* what CUDA passes to a kernel */
   ARTEFACT_MAPS = 16,
@@ -139,6 +139,8 @@ typedef struct Artefact {
   int nassumptions;
   ArtVariant variant[ARTEFACT_VARIANTS];
   int nvariants;
+  int fallback; /* from here on variants are for launches whose assumptions do not hold; nvariants:
+                   these are refused */
 } Artefact;
 
 static inline bool artefact_has_logs(const Artefact *art) {

@@ -183,6 +183,7 @@ static bool make_plan(Launcher *l, Diags *diags, const LaunchCall *c, LaunchPlan
   int variant = choose_variant(l->art, &signature);
   if (variant < 0) return refuse_variants(l, diags);
   if (!get_code(l, diags, variant, c->stream, p)) return false;
+  if (variant >= l->art->fallback) launch_tell_fallback(l, diags, &signature);
   const ArtVariant *v = p->code->variant;
   launch_expr_run(&v->program, p->slot, values);
   if (!plan_grid(l, diags, v, values, p)) return false;

@@ -94,7 +94,7 @@ struct Launcher {
    * Called by several threads. */
   bool (*prepare)(Launcher *l, int variant, int device, void *stream, Diags *diags);
   bool (*open)(Launcher *l, Diags *diags); /* `device` is there afterwards; the same */
-  bool ignore_assumptions;
+  atomic_bool told;                        /* that assumptions do not hold: it is said once */
   wv_place at, *param_at, *assumption_at;
   atomic_flag busy; /* guards what follows */
   LaunchRecord last;
@@ -125,6 +125,8 @@ bool launch_fill(const Launcher *l, const wv_launch_arg *args, int nargs, int64_
                  int *device);
 bool launch_explain_args(const Launcher *l, Diags *diags, const wv_launch_arg *args, int nargs);
 bool launch_check(const Launcher *l, Diags *diags, LaunchRun *signature);
+/* A remark, the first time. */
+void launch_tell_fallback(Launcher *l, Diags *diags, LaunchRun *signature);
 
 /* What the kernel will see of a scalar in its slot; floats are in no expression. */
 static inline int64_t launch_scalar_slot(const ArtParam *p, const wv_launch_arg *a) {

@@ -130,6 +130,19 @@ bool launch_explain_args(const Launcher *l, Diags *diags, const wv_launch_arg *a
 
 /* ---- the signature's program ---- */
 
+static Span assumption_place(const Launcher *l, Diags *diags, int i) {
+  return launch_report(l, diags, l->assumption_at ? l->assumption_at[i] : l->at).at;
+}
+
+/* The first that does not hold; -1: all do. */
+static int broken_assumption(const Artefact *art, LaunchRun *signature) {
+  for (int i = 0; i < art->nassumptions; i++) {
+    LaunchValue v = launch_expr_result(signature, art->assumptions[i].value);
+    if (v.undefined || !v.value) return i;
+  }
+  return -1;
+}
+
 bool launch_check(const Launcher *l, Diags *diags, LaunchRun *signature) {
   const Artefact *art = l->art;
   for (int i = 0; i < art->nsizes; i++) {
@@ -144,13 +157,18 @@ bool launch_check(const Launcher *l, Diags *diags, LaunchRun *signature) {
       return wrong(l, diags, s->param, "has size %" PRId64 " along `%s`, expected %" PRId64, found,
                    s->text, v.value);
   }
-  for (int i = 0; i < art->nassumptions && !l->ignore_assumptions; i++) {
-    LaunchValue v = launch_expr_result(signature, art->assumptions[i].value);
-    if (!v.undefined && v.value) continue;
-    DeviceReport r = launch_report(l, diags, l->assumption_at ? l->assumption_at[i] : l->at);
-    diag_add(diags, DIAG_E0709, r.at, "the assumption `%s` does not hold for these arguments",
-             art->assumptions[i].text);
-    return false;
-  }
-  return true;
+  int broken = art->fallback < art->nvariants ? -1 : broken_assumption(art, signature);
+  if (broken < 0) return true;
+  diag_add(diags, DIAG_E0709, assumption_place(l, diags, broken),
+           "the assumption `%s` does not hold for these arguments", art->assumptions[broken].text);
+  return false;
+}
+
+void launch_tell_fallback(Launcher *l, Diags *diags, LaunchRun *signature) {
+  int broken = broken_assumption(l->art, signature);
+  if (broken < 0 || atomic_exchange(&l->told, true)) return;
+  diag_add(diags, DIAG_R0701, assumption_place(l, diags, broken),
+           "the assumption `%s` does not hold for these arguments: `%s` runs code compiled without "
+           "assumptions",
+           l->art->assumptions[broken].text, l->art->name);
 }

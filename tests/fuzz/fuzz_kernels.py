@@ -15,6 +15,9 @@ a machine. It is computed in NumPy on whole padded tensors, and then in up to fo
 Some tensors have a free layout: they are larger or smaller than their symbols say, and only what
 both have is read and written.
 
+Some kernels make assumptions, true and false of the sizes they are run with: what is false must not
+change the result.
+
 Numbers are small integers, so that every way of adding them up is exact and results must be equal.
 Some kernels add the number of a thread and take it away again: that makes threads observable, and
 the declared waves are run as they stand. Some have tiles for instructions of several waves, of all
@@ -112,6 +115,9 @@ class Case:
         self.tables = []  # parameters whose elements number rows
         self.values, self.names = [], 0
         self._generate()
+        self.assumed = []
+        if r.random() < 0.3:
+            self.assumed = [self._claim() for _ in range(r.randint(1, 3))]
         self.spare = {}  # tensors with a free layout: by how much each dim is larger
         if r.random() < 0.3:
             for name, order, *_ in (*self.params, *self.outputs):
@@ -136,6 +142,22 @@ class Case:
         self.waves_m = r.choice([w for w in splits if self.tile["N"] % (waves // w) == 0] or [1])
         self.waves_n = waves // self.waves_m if self.tile["N"] % (waves // self.waves_m) == 0 else 1
         self.target = r.choice(("sm_90a", "sm_90a", "sm_90a", "sm_80", "gfx942", "cpu"))
+
+    def _claim(self):
+        """A condition on sizes, as often true as false."""
+        r, d = self.r, self.r.choice("MNK")
+        n = self.size[d]
+        return r.choice(
+            (
+                f"Eq(Mod({d}, {self.tile[d]}), 0)",
+                f"Eq(Mod({d}, 4), 0)",
+                f"{d} < {n + r.choice((0, 1))}",
+                f"{d} >= {n + r.choice((0, 1))}",
+                f"Eq({d}, {r.choice((n, self.tile[d]))})",
+                f"M + {d} > {r.choice((3, 30))}",
+                "$WG0 < 1",  # nothing that a launch could check
+            )
+        )
 
     # ---- making values
 
@@ -475,6 +497,7 @@ class Case:
         for d in "MNKT" if self._sized("T") else "MNK":
             free = d in self.symbols()
             head.append(f"  dynamic {d}" if free else f"  bind {d} = {self.size[d]}")
+        head += [f"  assume {claim}" for claim in self.assumed]
         return f"kernel @k({', '.join(params)})\n" + "\n".join(head) + "\n{\n" + body + "\n}\n"
 
     def _layout(self, name, dims):
@@ -594,6 +617,7 @@ def run(way, case, text, args):
         simulate(text, *args, target=target, schedule=case.schedule, name="case.wave")
     else:
         if way == "lanes":
+            kernel.assume("ignore")  # lanes that made use of them need them
             kernel.lower(case.target if case.target in NO_ASYNC else NO_ASYNC[case.seed % 3])
             kernel = _wave.parse(str(kernel), "lanes.wave")[0]
         Compiled(kernel)(*args)
@@ -733,6 +757,12 @@ def shrink(case):
                 changed = True
             else:
                 case.wishes.append(row)
+        for i in range(len(case.assumed) - 1, -1, -1):
+            gone = case.assumed.pop(i)
+            if same():
+                changed = True
+            else:
+                case.assumed.insert(i, gone)
         for d in "MNK":
             for smaller in (1, case.tile[d], case.size[d] - 1):
                 before = case.size[d]

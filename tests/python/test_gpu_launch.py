@@ -346,11 +346,26 @@ def test_assumptions_are_checked():
     x, y = pair(3, 50)
     y.fill_(7)
     with raises(CompileError, "N"):
-        dynamic(kernel)(x, 2.0, y)
+        dynamic(kernel, strict=True)(x, 2.0, y)
     torch.cuda.synchronize()
     assert (y == 7).all()
-    dynamic(kernel, assume="ignore")(x, 2.0, y)
-    check(dynamic(kernel), *pair(3, 101))
+    for made in dynamic(kernel), dynamic(kernel, assume="ignore"):
+        check(made, *pair(3, 50))
+        check(made, *pair(3, 101))
+
+
+def test_prepared_kernels_are_captured():
+    """Also for arguments that do not fulfil what is assumed, and lie otherwise than usual."""
+    kernel = dynamic(scaled(tkl.f32, tkw.Assumption(N > 100)))
+    kernel.prepare()
+    x, y = pair(3, 50)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kernel(x, 2.0, y)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(y, 2 * x)
 
 
 def test_explicit_targets_refuse_host_tensors():

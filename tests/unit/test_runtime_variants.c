@@ -186,6 +186,35 @@ TEST(capture) {
   bench_close(&b);
 }
 
+/* ---- assumptions ---- */
+
+static const char assumed_text[] = "kernel @copy(%a: mem<M, N, f16>, %c: mem<M, N, f16>)\n"
+                                   "  dynamic M; dynamic N; assume Eq(Mod(N, 64), 0)\n"
+                                   "  hardware threads 32\n"
+                                   "  workgroup M by 4 on 0; wave M by 4; workgroup N by 64 on 1\n"
+                                   "{\n  %x = read %a\n  write %x, %c\n}\n";
+
+/* After wv_program_prepare a launch that does not fulfil the assumption can be captured. */
+TEST(prepared_without_assumptions) {
+  Bench b = bench_open(assumed_text, NULL);
+  Args s;
+  int stream;
+  wv_variant v;
+  b.fake->captured = &stream;
+  CHECK(!wv_launch(b.p, b.cx, args_of(&s, 8, 65)->arg, 2, &stream, 0));
+  CHECK(has(said(b.cx, "E0904"), "`copy` is not ready for launches like this one"));
+  b.fake->captured = NULL;
+  wv_diag_clear(b.cx);
+  CHECK(wv_program_prepare(b.p, b.cx, 0));
+  for (int i = 0; wv_program_variant(b.p, i, &v); i++) CHECK(v.compiled);
+  b.fake->captured = &stream;
+  CHECK(wv_launch(b.p, b.cx, args_of(&s, 8, 65)->arg, 2, &stream, 0));
+  CHECK(has(said(b.cx, "R0701"), "`Eq(Mod(N, 64), 0)` does not hold"));
+  CHECK(wv_launch(b.p, b.cx, args_of(&s, 8, 64)->arg, 2, &stream, 0));
+  CHECK_INT(b.fake->launches, 2);
+  bench_close(&b);
+}
+
 /* ---- dumps ---- */
 
 typedef struct Dump {
@@ -277,4 +306,5 @@ TEST(targets_without_programs) {
 
 TESTS_MAIN(RUN(first_that_fits) RUN(facts_of_launches) RUN(tensors_of_any_size)
                RUN(near_tensors_in_32_bits) RUN(sizes_that_are_known) RUN(capture)
-                   RUN(dumps_go_back_in) RUN(targets_without_programs))
+                   RUN(prepared_without_assumptions) RUN(dumps_go_back_in)
+                       RUN(targets_without_programs))

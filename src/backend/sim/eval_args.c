@@ -84,17 +84,14 @@ static bool bind_scalar(Eval *ev, int i) {
 
 /* ---- everything ---- */
 
-/* Assumptions about symbols that only the kernel itself sets cannot be checked at the call. */
+/* What is assumed of symbols that the kernel sets is looked at there. An evaluator makes no use of
+ * assumptions: those that do not hold cost nothing, unless they are required. */
 static bool check_assumptions(Eval *ev) {
   for (int i = 0; i < ev->k->constraints.n; i++) {
     const Constraint *c = &ev->k->constraints.at[i];
-    int64_t holds;
     if (c->kind != CONSTRAINT_assume || !expr_is_known(ev, c->expr)) continue;
     ev->at = c->at;
-    if (!expr_value(ev, c->expr, &holds)) return false;
-    if (!holds)
-      return eval_fail(ev, DIAG_E0709, "the assumption `%s` does not hold for these arguments",
-                       eval_text(ev, c->expr));
+    if (!eval_assumed(ev, c->expr, c->secondary, "for these arguments")) return false;
   }
   return true;
 }

@@ -173,6 +173,25 @@ bool expr_value(Eval *ev, const Sym *s, int64_t *out) {
   return sym_is_int(s, out) || run_expr(ev, expr_of(ev, s), MEAN_VALUE, out);
 }
 
+static bool is_said(const Eval *ev, DiagCode code, const char *text) {
+  for (const Diag *d = ev->cx->diags.first; d; d = d->next)
+    if (d->code == code && d->at.line == ev->at.line && strcmp(d->text, text) == 0) return true;
+  return false;
+}
+
+bool eval_assumed(Eval *ev, const Sym *cond, bool required, const char *where) {
+  int64_t holds;
+  DiagCode code = required ? DIAG_E0709 : DIAG_R0701;
+  Diag *before = ev->cx->diags.last;
+  bool has_value = expr_value(ev, cond, &holds);
+  if (!has_value) diags_cut(&ev->cx->diags, before); /* what has none does not hold */
+  if (has_value && holds) return true;
+  const char *text = arena_printf(ev->cx->diags.arena, "the assumption `%s` does not hold %s",
+                                  eval_text(ev, cond), where);
+  if (!is_said(ev, code, text)) diag_add(&ev->cx->diags, code, ev->at, "%s", text);
+  return !required;
+}
+
 bool expr_extent(Eval *ev, const Sym *s, int64_t *out) {
   return sym_is_int(s, out) || run_expr(ev, expr_of(ev, s), MEAN_EXTENT, out);
 }

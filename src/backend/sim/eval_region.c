@@ -284,5 +284,8 @@ bool run_set_symbol(Eval *ev, Op *op) {
     env_set(ev, env_slot(ev, sym_name(symbol)), v);
     ev->slots.at[env_slot(ev, sym_name(symbol))].was_set = true;
   }
-  return true;
+  bool required;
+  const Sym *assumed = kernel_assumed_of(ev->k, symbol, &required);
+  return !assumed || !expr_is_known(ev, assumed) ||
+         eval_assumed(ev, assumed, required, "where it is set");
 }

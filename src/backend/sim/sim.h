@@ -19,6 +19,9 @@ typedef struct SimOptions {
   bool nonfinite; /* report where infinities and NaN appear */
   int findings;   /* after so many the run ends; 0: 20 */
   uint64_t steps; /* instructions of a wave after which the run ends; 0: no limit */
+  /* Set where assumptions do not hold, after a remark: nothing was run, and the caller has the
+   * program without. NULL: that is an error. */
+  bool *without;
   bool (*interrupted)(void *user); /* asked now and then; true ends the run. May be NULL */
   /* Of every debug log, after the run: also after one that found something. May be NULL. */
   void (*log)(void *user, const char *label, const EvalBuffer *value);

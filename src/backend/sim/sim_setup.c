@@ -53,12 +53,21 @@ static bool launch_value(Sim *s, const Sym *e, Span at, int64_t *out) {
   return fail_setup(s, DIAG_E0710, at, "`%s` has no whole value", sym_text(s->cx->diags.arena, e));
 }
 
-static bool has_value(Sim *s, const Sym *e) {
+/* NULL: nobody has asked for it yet. */
+static const Symbol *find_symbol(Sim *s, const Sym *symbol) {
+  const char *name = intern(&s->cx->names, sym_name(symbol));
+  uintptr_t found = (uintptr_t)map_get(&s->symbol_of, map_key(name));
+  return found ? &s->symbols.at[found - 1] : NULL;
+}
+
+static bool has_value(Sim *s, const Sym *e, bool may_vary) {
   int n = sym_free_symbols(e, NULL, 0);
   const Sym **vars = ARENA_ARRAY(s->home, const Sym *, n + 1);
   sym_free_symbols(e, vars, n);
-  for (int i = 0; i < n; i++)
-    if (!symbol_called(s, sym_name(vars[i]))->known) return false;
+  for (int i = 0; i < n; i++) {
+    const Symbol *symbol = find_symbol(s, vars[i]);
+    if (!symbol || !(symbol->known || (may_vary && symbol->varies))) return false;
+  }
   return true;
 }
 
@@ -77,7 +86,8 @@ static bool bind_rows(Sim *s, bool later) {
     int64_t v;
     /* An address space: types say it by now. */
     if (b[i].to == k->cx->global_space || b[i].to == k->cx->shared_space) continue;
-    if (later ? symbol_called(s, sym_name(b[i].from))->known : !has_value(s, b[i].to)) continue;
+    if (later ? symbol_called(s, sym_name(b[i].from))->known : !has_value(s, b[i].to, false))
+      continue;
     if (!launch_value(s, b[i].to, k->at, &v)) return false;
     define(s, sym_name(b[i].from), v);
   }
@@ -161,15 +171,35 @@ static void bind_scalars(Sim *s) {
     if (s->k->params.at[i].binds) define(s, sym_name(s->k->params.at[i].binds), s->args[i].integer);
 }
 
+/* An expression that has no whole value is not true either. */
+static bool holds(Sim *s, const Sym *e) {
+  int n = sym_free_symbols(e, NULL, 0);
+  const Sym **vars = ARENA_ARRAY(s->home, const Sym *, n + 1);
+  SymBinding *env = ARENA_ARRAY(s->home, SymBinding, n + 1);
+  int64_t v;
+  sym_free_symbols(e, vars, n);
+  for (int i = 0; i < n; i++) {
+    int64_t value = symbol_called(s, sym_name(vars[i]))->value;
+    env[i] = (SymBinding){vars[i], sym_int(s->cx->sym, value)};
+  }
+  return sym_eval(e, env, n, &v) && v;
+}
+
+/* What is assumed of symbols that the program sets has no value yet. */
 static bool check_assumptions(Sim *s) {
   for (int i = 0; i < s->k->constraints.n; i++) {
     const Constraint *c = &s->k->constraints.at[i];
-    int64_t holds;
-    if (c->kind != CONSTRAINT_assume) continue;
-    if (!launch_value(s, c->expr, c->at, &holds)) return false;
-    if (!holds)
-      return fail_setup(s, DIAG_E0709, c->at, "`%s` is not true of these arguments",
-                        sym_text(s->cx->diags.arena, c->expr));
+    if (c->kind != CONSTRAINT_assume || !has_value(s, c->expr, false) || holds(s, c->expr))
+      continue;
+    const char *text = sym_text(s->cx->diags.arena, c->expr);
+    if (s->o->without)
+      diag_add(&s->cx->diags, DIAG_R0701, c->at,
+               "the assumption `%s` does not hold for these arguments: `%s` runs code compiled "
+               "without assumptions",
+               text, s->k->name);
+    if (s->o->without) return *s->o->without = true, false;
+    return fail_setup(s, DIAG_E0709, c->at, "the assumption `%s` does not hold for these arguments",
+                      text);
   }
   return true;
 }
@@ -281,7 +311,7 @@ static bool check_size(Sim *s, int param, int d) {
   const Type *t = s->k->body->args[param]->type;
   const Sym *size = t->layout ? t->layout[d] : t->dims[d];
   int64_t expected;
-  if (!size || !has_value(s, size)) return true;
+  if (!size || !has_value(s, size, false)) return true;
   size = sym_ceil(s->cx->sym, size);
   return size && launch_value(s, size, s->k->params.at[param].at, &expected) &&
          arg_has_size(s->k, param, s->args[param].buffer, d, expected);
@@ -472,6 +502,19 @@ static bool check_op(Sim *s, const Op *op) {
   return true;
 }
 
+/* All that is assumed of the symbol that an op sets, of its new value; NULL: nothing that has one.
+ */
+static const Sym *assumed_of(Sim *s, const Op *op) {
+  bool required;
+  const Sym *symbol = op_attr(op, ATTR_symbol)->sym, *version = op_attr(op, ATTR_version)->sym;
+  const Sym *all = kernel_assumed_of(s->k, symbol, &required);
+  for (int nonneg = 0; all && nonneg < 2; nonneg++) {
+    const Sym *from = sym_symbol(s->cx->sym, sym_name(symbol), nonneg);
+    all = sym_subst(s->cx->sym, all, &(SymBinding){from, version}, 1);
+  }
+  return all && has_value(s, all, true) ? all : NULL;
+}
+
 static bool prepare_op(Sim *s, const Op *op) {
   SimOp *x = &s->ops[op->id];
   bool ok = true;
@@ -479,6 +522,8 @@ static bool prepare_op(Sim *s, const Op *op) {
   if (!check_op(s, op)) return false;
   const Attr *e = expression_of(op);
   if (e) x->expr = compile(s, op, e->sym, &ok);
+  const Sym *assumed = op->kind == OP_set_symbol ? assumed_of(s, op) : NULL;
+  if (assumed) x->expr = compile(s, op, assumed, &ok);
   const Attr *peer = op_attr(op, op->kind == OP_tma_load  ? ATTR_multicast
                                  : op->kind == OP_barrier ? ATTR_member
                                                           : ATTR_peer);
@@ -590,7 +635,7 @@ bool setup(Sim *s, int nargs) {
   bind_scalars(s);
   if (!bind_rows(s, false)) return false;
   if (!bind_shapes(s, given) || !bind_rows(s, true) || !open_logs(s, given)) return false;
-  if (!read_launch(s) || !check_assumptions(s)) return false;
+  if (!check_assumptions(s) || !read_launch(s)) return false;
   for (int i = 0; i < k->params.n; i++)
     if (k->body->args[i]->type->kind == TYPE_mem && !bind_tensor(s, i)) return false;
   overlap_open(s);

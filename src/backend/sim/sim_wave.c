@@ -340,10 +340,29 @@ static Step step_yield(Wave *w, SimOp *s) {
 
 /* ---- others ---- */
 
+/* Once for each op: a remark, or an error where it is required. */
+static void check_assumed(Wave *w, SimOp *s) {
+  int64_t value[64];
+  bool required, holds = true;
+  if (!s->expr || !wave_expr(w, s, s->expr, w->mask, value)) return;
+  EACH_LANE(l, w->mask) holds &= value[l] != 0;
+  if (holds) return;
+  Sim *sim = w->sim;
+  const Sym *all = kernel_assumed_of(sim->k, op_attr(s->op, ATTR_symbol)->sym, &required);
+  const char *text = sym_text(sim->cx->diags.arena, all);
+  if (required)
+    report(w, s, DIAG_E0709, NULL, "the assumption `%s` does not hold where it is set", text);
+  else
+    diag_add(&sim->cx->diags, DIAG_R0701, s->op->at,
+             "the assumption `%s` does not hold where it is set", text);
+  s->expr = NULL;
+}
+
 static Step step_set_symbol(Wave *w, SimOp *s) {
   const Reg *r = wave_regs(w, s->op->args[0]);
   wave_check_use(w, s, s->op->args[0], w->mask, "the value of a symbol");
   EACH_LANE(l, w->mask) w->sym[(size_t)s->counter * (size_t)w->sim->wave + (size_t)l] = r[l].i;
+  check_assumed(w, s);
   return STEP_NEXT;
 }
 

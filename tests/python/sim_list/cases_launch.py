@@ -98,10 +98,46 @@ def free_gemm(bm, bn, bk, more, dynamic):
     )
 
 
+# ---- assumptions ---------------------------------------------------------------------------------
+
+
+def assumed_copy(bm, bn, claims, dynamic):
+    """What is assumed holds of some of the sizes; where it does not, other code is launched."""
+
+    def make():
+        @tkw.wave(
+            [
+                tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: bm, N: bn}),
+                tkw.WorkgroupConstraint(M, bm, 1),
+                tkw.WorkgroupConstraint(N, bn, 0),
+                *map(tkw.Assumption, claims),
+            ]
+        )
+        def assumed_copy(a: tkl.Memory[M, N, G, tkl.f16], b: tkl.Memory[M, N, G, tkl.f16]):
+            tkw.write(tkw.read(a), b)
+
+        return assumed_copy
+
+    return Case(
+        f"assumed_copy_{bm}x{bn}_{len(claims)}" + "_dynamic" * dynamic,
+        make,
+        around={M: bm, N: bn},
+        inputs=(Tensor("f16", (M, N)),),
+        outputs=(Tensor("f16", (M, N)),),
+        reference=lambda a, **_: a,
+        dynamic=(M, N) if dynamic else (),
+        exact=True,
+        lanes_alone=False,
+    )
+
+
 CASES = [
     free_copy("f32", 4, 64, 5, dynamic=True),
     free_copy("f16", 3, 48, 8, dynamic=False),
     free_copy("f32", 2, 64, -1, dynamic=True),
     free_gemm(64, 64, 32, 8, dynamic=True),
     free_gemm(32, 48, 16, 3, dynamic=False),
+    assumed_copy(4, 64, [M % 4 < 1, N % 64 < 1], dynamic=True),
+    assumed_copy(2, 96, [N > 96], dynamic=True),
+    assumed_copy(3, 48, [N % 48 < 1], dynamic=False),
 ]

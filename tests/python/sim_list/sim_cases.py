@@ -55,6 +55,7 @@ class Case:
     fit         the nearest sizes that the kernel is written for
     exact       no rounding at all is expected
     roomy       tensors go on behind the sizes: a read without its bound is no fault that shows
+    lanes_alone one lane's program runs alone; one that made use of assumptions may not
     options     further fields of WaveCompileOptions
     """
 
@@ -70,6 +71,7 @@ class Case:
     fit: Callable[[dict], dict] = lambda sizes: sizes
     exact: bool = False
     roomy: bool = False
+    lanes_alone: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     tolerance: float | None = None
     full: bool = False  # only in `make test-full`

@@ -49,7 +49,7 @@ def places():
         targets = TARGETS if FULL else [TARGETS[turn % 4]]
         tried = case.shapes[1:3] if FULL else case.shapes[2:3]
         for target, sizes in itertools.product(targets, tried):
-            if case.roomy or refusal(NOT_LOWERED, case, sizes, target):
+            if case.roomy or not case.lanes_alone or refusal(NOT_LOWERED, case, sizes, target):
                 continue
             parts = parts_of(sizes, target)
             for part in range(parts):

@@ -1,4 +1,4 @@
-"""Facts about symbols that the compiler may use and a launch checks."""
+"""Facts about symbols that the compiler may use where a launch fulfils them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from .constraints import Constraint
 
 @dataclass
 class Assumption(Constraint):
-    """Says that a condition holds at every launch: Assumption(K > 4 * BLOCK_K)."""
+    """Says what is true of most launches: Assumption(K > 4 * BLOCK_K).
+
+    The compiler makes use of it. A launch for which not all assumptions of the kernel hold takes
+    code that was compiled without any, with a remark; with `strict=True` it is refused. `assume=
+    "ignore"` compiles without them from the beginning.
+    """
 
     expr: Any
 

@@ -150,6 +150,8 @@ def _prepared(
     if schedule is not None:
         schedule.record(kernel, values)
     ir = _overridden(options, trace.kernel)
+    if options.strict or options.assume == "ignore":
+        ir.assume("ignore" if options.assume == "ignore" else "require")
     _print_requested(options, ir)
     options.kernel_usages = [
         "output" if p.is_output else "input" for p in ir.params if p.kind == "mem"

@@ -77,7 +77,8 @@ class WaveCompileOptions:
     strict: bool = works(False, "what would be replaced or left out with a remark is an error")
     assume: str = works(
         "check",
-        '`Assumption` at launch: "check" refuses arguments for which one is false; or "ignore"',
+        '"check": calls for which an `Assumption` is false take code compiled without any; "ignore": '
+        "all do",
     )
     use_water_backend: bool = idle(False, "that back end is not part of this compiler")
     linearize_reads: bool = idle(True, "how addresses are computed is the compiler's choice")

@@ -46,7 +46,7 @@ class WaveKernel(Launchable):
         self.lowered = lowered  # one lane's program, for a simulated machine
         self.ir = kernel
         self.kernel = kernel
-        self.remarks = remarks
+        self._said = remarks
         self.schedule = schedule
         self.bound_scalar_symbols: dict[Expr, int] = source.bound_scalar_symbols
         self.executable = None
@@ -65,6 +65,16 @@ class WaveKernel(Launchable):
         """The option that asks for a kernel to be looked at and not called."""
         names = ("compile_to_mlir", "compile_to_asm")
         return next((name for name in names if getattr(self.options, name)), None)
+
+    @property
+    def remarks(self) -> list[Any]:
+        """What the compiler and calls so far had to say: a list of Diagnostic and texts."""
+        programs = [remark for program in self._programs.values() for remark in program.remarks]
+        return self._said + [remark for remark in programs if remark not in self._said]
+
+    def _note(self, remarks: list[Any]) -> None:
+        """Each is kept once, however many calls make it."""
+        self._said += [remark for remark in remarks if remark not in self._said]
 
     @property
     def name(self) -> str:
@@ -174,6 +184,7 @@ class WaveKernel(Launchable):
         except SimulationError as error:
             self._report = error.report
             raise
+        self._note(self._report.remarks)
         return self._report
 
     def report(self) -> Report:
@@ -230,6 +241,13 @@ class WaveKernel(Launchable):
         else:
             self.launch(*args, stream=stream)
 
+    def prepare(self) -> None:
+        """Compiles all that a call may need: for tensors that lie otherwise than usual, and for
+        arguments that do not fulfil the assumptions. Nothing can be compiled while a stream is
+        being captured, so call it before."""
+        for program in self._programs.values():
+            program.prepare(max(self.machine.device, 0) if program.kind == "cuda" else 0)
+
     def compile_for(self, kind: str) -> Program | None:
         """The program for a kind of device, compiled if it was not yet. None: this machine's
         processor has no code generator here, and kernels are evaluated."""
@@ -238,7 +256,6 @@ class WaveKernel(Launchable):
             if program is None:
                 return None
             self._programs[kind] = program
-            self.remarks += program.remarks
             self._take(program)
         return self._programs[kind]
 
@@ -263,13 +280,13 @@ class WaveKernel(Launchable):
             refused = all(d.code == "E0601" for d in error.diagnostics if d.severity == "error")
             if not refused or self.options.strict:
                 raise
-            self.remarks += error.diagnostics
+            self._note(error.diagnostics)
             return None
 
     def _evaluate(self, args: tuple[Any, ...], collected: dict[str, Any]) -> None:
         """On the reference evaluator; what was logged goes into `collected`."""
         with self._collecting(args, collected) as log:
-            self.ir.eval(args, log)
+            self._note(self.ir.eval(args, log))
 
     @contextmanager
     def _collecting(
@@ -312,7 +329,6 @@ def compile_program(
             cache=1 if cache.is_cache_enabled() and not cache.WAVE_ALWAYS_COMPILE else -1,
             cache_dir=cache.get_cache_manager().directory,
             fast_math=options.use_fast_math,
-            ignore_assumptions=options.assume == "ignore",
             start_after=options.override_stage,
             **dumps.asked,
         )
