@@ -72,8 +72,9 @@ def test_functions():
             ends = np.isinf(exact) | (exact == 0)
             off = off_by(np.where(ends, 1, found), np.where(ends, 1, exact))
             assert off.max() <= bound, f"{function.__name__}: {off.max()}"
-            normal = np.abs(np.where(ends, exact, 0))
-            assert (np.abs(found[ends]) == normal[ends]).all(), function.__name__
+            normal, got = np.abs(exact[ends]), np.abs(found[ends])  # subnormal results may be 0
+            right = (got == normal) | ((normal == 0) & (got < 2.0**-126))
+            assert right.all(), function.__name__
         for function, exact in (tkw.isnan, np.isnan(x)), (tkw.isinf, np.isinf(x)):
             truth = lambda v, test=function: tkw.select(test(v), tkl.Register[N, tkl.f32](1), 0.0)
             assert (applied(truth, tkl.f32, x) == exact).all(), function.__name__
