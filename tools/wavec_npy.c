@@ -13,11 +13,12 @@ typedef struct Descr {
   const char *dtype, *descr;
 } Descr;
 
-static const Descr descrs[] = {{"f64", "<f8"},    {"f32", "<f4"},        {"f16", "<f2"},
-                               {"bf16", "<u2"},   {"i64", "<i8"},        {"i32", "<i4"},
-                               {"i16", "<i2"},    {"i8", "|i1"},         {"i1", "|b1"},
-                               {"index", "<i8"},  {"f8e4m3fn", "|u1"},   {"f8e4m3fnuz", "|u1"},
-                               {"f8e5m2", "|u1"}, {"f8e5m2fnuz", "|u1"}, {"f8e8m0fnu", "|u1"}};
+static const Descr descrs[] = {
+    {"f64", "<f8"},    {"f32", "<f4"},        {"f16", "<f2"},      {"bf16", "<u2"},
+    {"i64", "<i8"},    {"i32", "<i4"},        {"u64", "<u8"},      {"u32", "<u4"},
+    {"u16", "<u2"},    {"u8", "|u1"},         {"i16", "<i2"},      {"i8", "|i1"},
+    {"i1", "|b1"},     {"index", "<i8"},      {"f8e4m3fn", "|u1"}, {"f8e4m3fnuz", "|u1"},
+    {"f8e5m2", "|u1"}, {"f8e5m2fnuz", "|u1"}, {"f8e8m0fnu", "|u1"}};
 
 /* NULL: a packed type. */
 static const char *descr_of(const char *dtype) {

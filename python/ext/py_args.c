@@ -49,6 +49,8 @@ PyObject *py_params_wrong_count(const Params *p, Py_ssize_t given) {
 static bool take_number(const ParamInfo *p, PyObject *o, wv_launch_arg *out) {
   PyObject *number = p->is_float ? PyNumber_Float(o) : PyNumber_Index(o);
   if (number && p->is_float) out->number = PyFloat_AsDouble(number);
+  else if (number && strcmp(p->dtype, "u64") == 0)
+    out->integer = (int64_t)PyLong_AsUnsignedLongLong(number);
   else if (number) out->integer = PyLong_AsLongLong(number);
   Py_XDECREF(number);
   if (!PyErr_Occurred()) return true;

@@ -32,13 +32,13 @@ static const struct {
                    {"torch.bfloat16", "bf16"},
                    {"torch.float64", "f64"},
                    {"torch.int8", "i8"},
-                   {"torch.uint8", "i8"},
+                   {"torch.uint8", "u8"},
                    {"torch.int16", "i16"},
-                   {"torch.uint16", "i16"},
+                   {"torch.uint16", "u16"},
                    {"torch.int32", "i32"},
-                   {"torch.uint32", "i32"},
+                   {"torch.uint32", "u32"},
                    {"torch.int64", "i64"},
-                   {"torch.uint64", "i64"},
+                   {"torch.uint64", "u64"},
                    {"torch.bool", "i1"},
                    {"torch.float8_e4m3fn", "f8e4m3fn"},
                    {"torch.float8_e4m3fnuz", "f8e4m3fnuz"},
@@ -139,8 +139,8 @@ static const char *typestr_dtype(const char *s) {
   static const struct {
     const char *theirs, *ours;
   } rows[] = {{"<f2", "f16"}, {"<f4", "f32"}, {"<f8", "f64"}, {"|i1", "i8"},
-              {"<i2", "i16"}, {"<i4", "i32"}, {"<i8", "i64"}, {"|u1", "i8"},
-              {"<u2", "i16"}, {"<u4", "i32"}, {"<u8", "i64"}, {"|b1", "i1"}};
+              {"<i2", "i16"}, {"<i4", "i32"}, {"<i8", "i64"}, {"|u1", "u8"},
+              {"<u2", "u16"}, {"<u4", "u32"}, {"<u8", "u64"}, {"|b1", "i1"}};
   for (size_t i = 0; s && i < sizeof rows / sizeof *rows; i++)
     if (strcmp(rows[i].theirs, s) == 0) return rows[i].ours;
   return NULL;

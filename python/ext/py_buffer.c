@@ -6,6 +6,7 @@
 static const char *format_dtype(const char *format, Py_ssize_t size) {
   char c = format ? format[strcspn(format, "?bBhHiIlLqQnNefd")] : 'B';
   static const char *const ints[] = {[1] = "i8", [2] = "i16", [4] = "i32", [8] = "i64"};
+  static const char *const counts[] = {[1] = "u8", [2] = "u16", [4] = "u32", [8] = "u64"};
   if (format && strlen(format) > 2) return NULL;
   if (format && strlen(format) == 2 && !strchr("@=<", format[0])) return NULL;
   switch (c) {
@@ -14,7 +15,7 @@ static const char *format_dtype(const char *format, Py_ssize_t size) {
   case 'f': return "f32";
   case 'd': return "f64";
   case 0: return NULL;
-  default: return size <= 8 ? ints[size] : NULL;
+  default: return size > 8 ? NULL : strchr("BHILQN", c) ? counts[size] : ints[size];
   }
 }
 

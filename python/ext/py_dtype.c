@@ -65,7 +65,8 @@ static PyObject *is_float(PyObject *self, PyObject *Py_UNUSED(none)) {
 }
 
 static PyObject *is_int(PyObject *self, PyObject *Py_UNUSED(none)) {
-  return PyBool_FromLong(strcmp(self_of(self)->cls, "int") == 0);
+  return PyBool_FromLong(strcmp(self_of(self)->cls, "int") == 0 ||
+                         strcmp(self_of(self)->cls, "uint") == 0);
 }
 
 static PyObject *is_bool(PyObject *self, PyObject *Py_UNUSED(none)) {

@@ -47,7 +47,8 @@ double wv_data_get(const char *dtype, const void *data, int64_t element) {
   DType t;
   if (!dtype_parse(dtype, &t)) return 0;
   uint64_t bits = dtype_load(t, data, element);
-  return dtype_is_float(t) ? dtype_decode(t, bits) : (double)dtype_wrap(t, (int64_t)bits);
+  return dtype_is_float(t) ? dtype_decode(t, bits)
+                           : dtype_int_value(t, dtype_wrap(t, (int64_t)bits));
 }
 
 void wv_data_set(const char *dtype, void *data, int64_t element, double v) {

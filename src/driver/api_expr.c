@@ -294,7 +294,7 @@ bool wv_expr_eval(wv_ctx *cx, wv_expr e, const wv_binding *b, int n, int64_t *ou
 int wv_dtype_count(void) { return DTYPE_COUNT; }
 
 const char *wv_dtype_name(int i, int *bits, const char **cls) {
-  static const char *const classes[] = {"float", "int", "bool", "index"};
+  static const char *const classes[] = {"float", "int", "uint", "bool", "index"};
   if (i < 0 || i >= DTYPE_COUNT) return NULL;
   if (bits) *bits = dtype_info[i].bits;
   if (cls) *cls = classes[dtype_info[i].class];

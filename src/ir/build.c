@@ -1,5 +1,6 @@
 /* build.c: appending ops, opening and closing regions. See build.h for what a builder promises;
  * versions of symbols are in build_symbols.c, index mappings in build_access.c. */
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -122,14 +123,10 @@ static bool set_attrs(Builder *b, Op *op, const Attr *attrs, int n) {
 
 /* ---- numbers ---- */
 
-static int64_t int_limit(DType dtype) {
-  int bits = dtype_info[dtype].bits;
-  return bits >= 64 ? INT64_MAX : (INT64_C(1) << (bits - 1)) - 1;
-}
-
 static bool int_fits(DType dtype, int64_t v) {
   if (dtype == DTYPE_i1) return v == 0 || v == 1;
-  return v <= int_limit(dtype) && v >= -int_limit(dtype) - 1;
+  if (dtype == DTYPE_u64) return v >= 0;
+  return v <= dtype_max_int(dtype) && v >= dtype_min_int(dtype);
 }
 
 /* One spelling for one constant: floats for float dtypes, integers (truncated, as in the public
@@ -212,6 +209,63 @@ static Value *const *convert_written(Builder *b, Span at, Value *const *args, in
   return all;
 }
 
+/* ---- unsigned integers beside expressions ---- */
+
+/* Expressions are signed, of 64 bits. An unsigned operand that enters one is converted by an op of
+ * its own, so that nobody after this needs to know of it. Which is the first such operand: */
+static int first_in_expression(OpKind kind) {
+  switch (kind) {
+  case OP_apply_expr:
+  case OP_set_symbol: return 0;
+  case OP_read:
+  case OP_scatter_add:
+  case OP_debug_log: return 1;
+  case OP_write: return 2;
+  default: return op_info[kind].rule == RULE_ATOMIC ? 2 : INT_MAX;
+  }
+}
+
+static Value *converted(Builder *b, Span at, Value *v, DType to) {
+  Op *cast = build_op(b, OP_cast, at, &v, 1, NULL, 0, type_scalar(b->k->cx, to));
+  return cast ? &cast->results[0] : v;
+}
+
+static Value *const *signed_operands(Builder *b, Span at, Value *const *args, int nargs, int first,
+                                     int end) {
+  Value **all = NULL;
+  for (int i = first; i < end; i++) {
+    if (!type_is_value(args[i]->type) || !dtype_is_unsigned(args[i]->type->dtype)) continue;
+    if (!all) all = arena_copy(b->k->arena, args, sizeof *all * (size_t)nargs);
+    all[i] = converted(b, at, args[i], DTYPE_i64);
+  }
+  return all ? all : args;
+}
+
+/* What such an op gives is converted back; so is the value of an expression. */
+static Op *build_unsigned(Builder *b, OpKind kind, Span at, Value *const *args, int nargs,
+                          const Attr *attrs, int nattrs, const Type *given, DType dtype) {
+  if (given) given = type_with_dtype(b->k->cx, given, DTYPE_i64);
+  Op *op = build_op(b, kind, at, args, nargs, attrs, nattrs, given);
+  if (!op || op->results[0].type->dtype == DTYPE_i1) return op;
+  Value *v = converted(b, at, &op->results[0], dtype);
+  return v->def;
+}
+
+/* The unsigned type that an op which computes an expression is to give; DTYPE_COUNT: none. */
+static DType unsigned_result(OpKind kind, Value *const *args, int nargs, const Attr *attrs,
+                             int nattrs, const Type *given) {
+  DType t = DTYPE_COUNT;
+  bool expression = kind == OP_self_index;
+  for (int i = 0; i < nattrs; i++)
+    expression |= attrs[i].key == ATTR_value && attrs[i].sym && !sym_is_int(attrs[i].sym, NULL);
+  if (kind == OP_apply_expr && nargs && args[0]) t = args[0]->type->dtype;
+  else if ((kind == OP_scalar || kind == OP_fill || kind == OP_self_index) && given && expression)
+    t = given->dtype;
+  return t != DTYPE_COUNT && dtype_is_unsigned(t) ? t : DTYPE_COUNT;
+}
+
+/* ---- any op ---- */
+
 Op *build_op(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, const Attr *attrs,
              int nattrs, const Type *given) {
   if (op_info[kind].flags & (OPF_REGION | OPF_ENDS)) {
@@ -219,6 +273,10 @@ Op *build_op(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, co
     return NULL;
   }
   if (!check_operands(b, kind, at, args, nargs)) return NULL;
+  DType back = unsigned_result(kind, args, nargs, attrs, nattrs, given);
+  args = signed_operands(b, at, args, nargs, first_in_expression(kind), nargs);
+  if (back != DTYPE_COUNT)
+    return build_unsigned(b, kind, at, args, nargs, attrs, nattrs, given, back);
   if (kind == OP_write) args = convert_written(b, at, args, nargs);
   Op *op = ir_op_new(b->k, kind, at, args, nargs);
   if (!set_attrs(b, op, attrs, nattrs) || !build_instantiate(b, op)) return NULL;
@@ -243,6 +301,9 @@ static void add_region_args(Builder *b, Region *r, const Op *op) {
 bool build_begin(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, const Attr *attrs,
                  int nattrs) {
   WV_ASSERT(op_info[kind].flags & OPF_REGION);
+  bool starts = kind == OP_while; /* the position where a loop begins enters its expressions */
+  for (int i = 0; i < nattrs; i++) starts |= attrs[i].key == ATTR_from;
+  if (starts && nargs && args[0]) args = signed_operands(b, at, args, nargs, 0, 1);
   Op *op = ir_op_new(b->k, kind, at, args, nargs);
   Frame frame = {.op = op, .versions = b->versions.n};
   frame.ok = check_operands(b, kind, at, args, nargs) && set_attrs(b, op, attrs, nattrs) &&

@@ -200,25 +200,33 @@ int64_t dtype_wrap(DType t, int64_t v) {
   int bits = dtype_info[t].bits;
   if (dtype_info[t].class == DTYPE_BOOL) return v & 1;
   if (bits == 64) return v;
+  if (dtype_is_unsigned(t)) return (int64_t)((uint64_t)v & ones(bits));
   int64_t sign = (int64_t)1 << (bits - 1);
   return (int64_t)(((uint64_t)v & ones(bits)) ^ (uint64_t)sign) - sign;
 }
 
 int64_t dtype_min_int(DType t) {
-  return dtype_info[t].class == DTYPE_BOOL ? 0 : INT64_MIN >> (64 - dtype_info[t].bits);
+  bool none = dtype_info[t].class == DTYPE_BOOL || dtype_is_unsigned(t);
+  return none ? 0 : INT64_MIN >> (64 - dtype_info[t].bits);
 }
 
 int64_t dtype_max_int(DType t) {
+  if (dtype_is_unsigned(t)) return (int64_t)ones(dtype_info[t].bits);
   return dtype_info[t].class == DTYPE_BOOL ? 1 : INT64_MAX >> (64 - dtype_info[t].bits);
 }
 
 int64_t dtype_truncate(DType t, double v) {
   if (dtype_info[t].class == DTYPE_BOOL) return v != 0;
   if (isnan(v)) return 0;
-  double end = ldexp(1, dtype_info[t].bits - 1);
+  double end = ldexp(1, dtype_info[t].bits - !dtype_is_unsigned(t));
+  if (dtype_is_unsigned(t) && v < end) return v <= 0 ? 0 : (int64_t)(uint64_t)v;
   if (v >= end) return dtype_max_int(t);
   if (v < -end) return dtype_min_int(t);
   return (int64_t)v;
+}
+
+double dtype_int_value(DType t, int64_t v) {
+  return dtype_is_unsigned(t) ? (double)(uint64_t)v : (double)v;
 }
 
 uint64_t dtype_int_bits(DType t, int64_t v) { return (uint64_t)v & ones(dtype_info[t].bits); }
@@ -232,8 +240,10 @@ bool dtype_accepts(DType d, DType given) {
   bool unknown = dtype_is_float(d) && dtype_info[d].bits <= 16 && d != DTYPE_f16;
   if (d == given) return true;
   if (d == DTYPE_i8) return same_bits;
-  if (unknown) return same_bits && dtype_info[given].class == DTYPE_INT;
-  return (d == DTYPE_index && given == DTYPE_i64) || (d == DTYPE_i1 && given == DTYPE_i8);
+  bool ints = dtype_info[given].class == DTYPE_INT || dtype_is_unsigned(given);
+  if (unknown) return same_bits && ints;
+  if (dtype_info[d].class == DTYPE_INT || dtype_is_unsigned(d)) return same_bits && ints;
+  return (d == DTYPE_index && same_bits && ints) || (d == DTYPE_i1 && same_bits && ints);
 }
 
 size_t dtype_bytes(DType t, int64_t elements) {

@@ -1,8 +1,9 @@
 /* dtype.h: exact arithmetic of the element types.
  *
  * Values travel as double (floats) or int64_t (integers, truth values, index); both hold every
- * value of every row of types.def. The *bits* of an element are what memory holds, in the low
- * end of a uint64_t. Conversions round once, to nearest even, from the exact double. */
+ * value of every row of types.def, but for u64: its values travel as the int64_t of the same bits.
+ * The *bits* of an element are what memory holds, in the low end of a uint64_t. Conversions round
+ * once, to nearest even, from the exact double. */
 #ifndef WV_DTYPE_H
 #define WV_DTYPE_H
 
@@ -10,6 +11,8 @@
 #include "target/mma.h"
 
 static inline bool dtype_is_float(DType t) { return dtype_info[t].class == DTYPE_FLOAT; }
+
+static inline bool dtype_is_unsigned(DType t) { return dtype_info[t].class == DTYPE_UINT; }
 
 /* ---- floats -------------------------------------------------------------------------------- */
 
@@ -30,11 +33,21 @@ MmaType dtype_mma(DType t);
 
 /* ---- integers ------------------------------------------------------------------------------ */
 
-/* The value of the low bits: two's complement for integers, 0 or 1 for i1, unchanged for index. */
+/* The value of the low bits: two's complement for signed integers, 0 or 1 for i1, unchanged for
+ * index. */
 int64_t dtype_wrap(DType t, int64_t v);
 
 /* Toward zero; out of range gives the nearest end, NaN gives 0. For i1: whether v is not 0. */
 int64_t dtype_truncate(DType t, double v);
+
+/* Expressions hold neither the least i64 nor the upper half of u64: such a constant is written as
+ * the complement of the one that it is the complement of. */
+static inline bool dtype_by_complement(DType t, int64_t v) {
+  return v == INT64_MIN || (t == DTYPE_u64 && v < 0);
+}
+
+/* The integer as a float would have to be: before rounding. */
+double dtype_int_value(DType t, int64_t v);
 
 int64_t dtype_min_int(DType t);
 int64_t dtype_max_int(DType t);

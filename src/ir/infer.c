@@ -7,6 +7,7 @@
 #include "ir/access.h"
 #include "ir/alloc_layout.h"
 #include "ir/attr.h"
+#include "ir/dtype.h"
 
 #define FAIL INFER_FAIL
 #define FAIL_VOID(in, code, ...)                                                                   \
@@ -342,7 +343,8 @@ bool infer_stores_as(DType from, DType to) {
   DTypeClass f = dtype_info[from].class, t = dtype_info[to].class;
   if (from == to) return true;
   if (f != DTYPE_FLOAT && f != DTYPE_BOOL)
-    return t == DTYPE_INDEX || (f == DTYPE_INDEX && t == DTYPE_INT) || t == DTYPE_FLOAT;
+    return t == DTYPE_INDEX || (f == DTYPE_INDEX && (t == DTYPE_INT || t == DTYPE_UINT)) ||
+           t == DTYPE_FLOAT;
   return f == DTYPE_FLOAT && t == DTYPE_FLOAT && dtype_info[from].bits >= 16 &&
          dtype_info[to].bits >= 16;
 }
@@ -510,6 +512,10 @@ static bool small_floats(const Type *a, const Type *b) {
 static bool check_mma_dtypes(const Infer *in, int lhs, int rhs, int acc) {
   const Type *a = arg(in, lhs), *b = arg(in, rhs), *c = arg(in, acc);
   if (a->dtype != b->dtype && !small_floats(a, b)) return same_dtype(in, lhs, rhs);
+  bool counts = dtype_is_unsigned(a->dtype) || dtype_is_unsigned(c->dtype);
+  if (counts)
+    return FAIL_HINT(in, E0301, "`cast` to i8 (or i32)",
+                     "`%s` has no products of unsigned integers", name_of(in));
   if (is_float(a) == is_float(c) && class_of(a) != DTYPE_BOOL && class_of(c) != DTYPE_BOOL)
     return true;
   return FAIL(in, E0301, "`%s` cannot add products of %s into %s", name_of(in),
@@ -684,7 +690,7 @@ static bool carried_types(Infer *in) {
 
 static bool need_integer_scalar(const Infer *in, int i, const char *what) {
   const Type *t = arg(in, i);
-  if (type_is_value(t) && (class_of(t) == DTYPE_INT || class_of(t) == DTYPE_INDEX)) return true;
+  if (type_is_value(t) && is_integral(t) && class_of(t) != DTYPE_BOOL) return true;
   return FAIL(in, E0311, "the %s of `%s` is %s, expected an integer", what, name_of(in),
               shown(in, t));
 }

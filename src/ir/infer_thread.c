@@ -9,7 +9,7 @@
 
 static bool is_integer(const Type *t) {
   DTypeClass class = dtype_info[t->dtype].class;
-  return type_is_value(t) && (class == DTYPE_INT || class == DTYPE_INDEX);
+  return type_is_value(t) && (class == DTYPE_INT || class == DTYPE_UINT || class == DTYPE_INDEX);
 }
 
 static bool need_type(const Infer *in, int i, bool fits, const char *wanted) {

@@ -27,7 +27,7 @@ typedef enum DType {
   DTYPE_COUNT
 } DType;
 
-typedef enum DTypeClass { DTYPE_FLOAT, DTYPE_INT, DTYPE_BOOL, DTYPE_INDEX } DTypeClass;
+typedef enum DTypeClass { DTYPE_FLOAT, DTYPE_INT, DTYPE_UINT, DTYPE_BOOL, DTYPE_INDEX } DTypeClass;
 
 typedef struct DTypeInfo {
   const char *name, *doc;

@@ -6,6 +6,7 @@
 
 #define FLOAT DTYPE_FLOAT
 #define INT DTYPE_INT
+#define UINT DTYPE_UINT
 #define BOOL DTYPE_BOOL
 #define INDEX DTYPE_INDEX
 const DTypeInfo dtype_info[DTYPE_COUNT] = {

@@ -14,6 +14,7 @@
 #include "ir/access.h"
 #include "ir/alloc_layout.h"
 #include "ir/attr.h"
+#include "ir/dtype.h"
 
 typedef struct Verify {
   Kernel *k;
@@ -242,8 +243,9 @@ static bool verify_params(Verify *v) {
                p->name);
       return false;
     }
-    bool fits = t->kind == TYPE_mem || (t->kind == TYPE_scalar &&
-                                        (!p->binds || dtype_info[t->dtype].class != DTYPE_FLOAT));
+    bool fits = t->kind == TYPE_mem ||
+                (t->kind == TYPE_scalar &&
+                 (!p->binds || (!dtype_is_float(t->dtype) && !dtype_is_unsigned(t->dtype))));
     if (fits && (t->kind == TYPE_scalar || !p->binds)) continue;
     diag_add(&k->cx->diags, DIAG_E0319, p->at, "parameter `%s` of type %s%s", p->name,
              type_text(k->cx->diags.arena, k->cx, t),

@@ -23,8 +23,7 @@ typedef struct Reduction {
 
 /* ---- what counts ---- */
 
-/* Minus zero changes no sum, not even that of minus zeros. The least integer of 64 bits is no
- * expression: it is the complement of the largest. */
+/* Minus zero changes no sum, not even that of minus zeros. */
 Value *lower_neutral(Lower *l, OpKind kind, DType t) {
   const Type *type = type_scalar(l->k->cx, t);
   Padding padding = reduction_info[kind].padding;
@@ -34,8 +33,8 @@ Value *lower_neutral(Lower *l, OpKind kind, DType t) {
     return emit(l, OP_scalar, NULL, 0, &value, 1, type);
   }
   int64_t n = padding_integer(padding, t);
-  bool complement = n == INT64_MIN;
-  value.sym = sym_int(l->sym, complement ? INT64_MAX : n);
+  bool complement = dtype_by_complement(t, n);
+  value.sym = sym_int(l->sym, complement ? ~n : n);
   Value *v = emit(l, OP_scalar, NULL, 0, &value, 1, type);
   return complement ? emit(l, OP_not, &v, 1, NULL, 0, type) : v;
 }

@@ -165,13 +165,12 @@ static Value *insert_exists(Pad *p, Op *before, const Value *v, const Sym *dim) 
   return &op->results[0];
 }
 
-/* The least integer of 64 bits is no expression: it is the complement of the largest. */
 static Value *insert_neutral(Pad *p, Op *before, Padding padding, const Sym *dim, DType t) {
   Attr value = {.key = ATTR_value};
   bool whole = !dtype_is_float(t);
   int64_t n = whole ? padding_integer(padding, t) : 0;
-  bool complement = n == INT64_MIN;
-  if (whole) value.sym = sym_int(p->sym, complement ? INT64_MAX : n);
+  bool complement = whole && dtype_by_complement(t, n);
+  if (whole) value.sym = sym_int(p->sym, complement ? ~n : n);
   else value.number = padding_number(padding, t);
   Op *op = insert(p, before, OP_fill, NULL, 0, along(p, dim, t));
   op_set_attr(p->k, op, value);

@@ -45,8 +45,8 @@ from wave_lang.testing import simulate  # noqa: E402
 
 TARGETS = ("gfx942", "sm_80", "sm_90a", "toy8", "gfx1100", "gfx90a", "cpu", "cpu_neon")
 SCHEDULES = ("round", "reverse", "random:3")
-NUMPY = {"i32": np.int32, "f32": np.float32, "f16": np.float16, "i8": np.int8}
-EXACT = {"i32": 2**30, "f32": 2**22, "f16": 2**10, "i8": 2**6}  # larger integers are not made
+NUMPY = {"i32": np.int32, "f32": np.float32, "f16": np.float16, "i8": np.int8, "u32": np.uint32}
+EXACT = {"i32": 2**30, "u32": 2**30, "f32": 2**22, "f16": 2**10, "i8": 2**6}  # larger integers are not made
 REDUCE = {"sum": np.sum, "max": np.max, "min": np.min}
 BINARY = {
     "add": np.add,
@@ -181,7 +181,7 @@ class Case:
         if fits and self.r.random() < 0.9:
             return self.r.choice(fits)
         dims = dims or self.r.choice((("M",), ("M", "N"), ("N",)))
-        return self.read(into, dims, dtype or self.r.choice(("i32", "f32")))
+        return self.read(into, dims, dtype or self.r.choice(("i32", "f32", "i32", "f32", "u32")))
 
     # ---- statements
 
@@ -222,7 +222,7 @@ class Case:
     def binary(self, into):
         a = self.pick(into)
         b = self.pick(into, a.dims, a.dtype)
-        op = self.r.choice(list(BINARY))
+        op = self.r.choice([op for op in BINARY if op != "sub" or a.dtype != "u32"])
         most = a.most * b.most if op == "mul" else a.most + b.most
         if most > EXACT[a.dtype]:
             op, most = "minimum", max(a.most, b.most)
@@ -232,15 +232,15 @@ class Case:
 
     def bits(self, into):
         """Of two integers, or one of them shifted by what fits."""
-        a = self.pick(into, dtype="i32")
+        a = self.pick(into, dtype=self.r.choice(("i32", "u32")))
         if self.r.random() < 0.5:
             by, left = self.r.randint(0, 3), self.r.random() < 0.5
-            if a.most << by > EXACT["i32"]:
+            if a.most << by > EXACT[a.dtype]:
                 left = False
             out = self.fresh(a.dims, a.dtype, a.most << by if left else a.most)
-            text = f"@outb = scalar {by} : i32\n@out = {'shl' if left else 'shr'} @0, @outb"
+            text = f"@outb = scalar {by} : {a.dtype}\n@out = {'shl' if left else 'shr'} @0, @outb"
             shift = np.left_shift if left else np.right_shift
-            self.add(into, Statement(out, [a], text, lambda env, at, x: shift(x, np.int32(by))))
+            self.add(into, Statement(out, [a], text, lambda env, at, x: shift(x, NUMPY[a.dtype](by))))
             return
         b = self.pick(into, a.dims, a.dtype)
         op = self.r.choice(list(BITS))
@@ -586,7 +586,8 @@ def arguments(case):
         if name in case.tables:
             most = case.size["T"] + 2
         shape = case.shape(name, order)
-        data[name] = r.integers(-most, most + 1, shape).astype(NUMPY[dtype])
+        least = 0 if dtype == "u32" else -most
+        data[name] = r.integers(least, most + 1, shape).astype(NUMPY[dtype])
     return data
 
 

@@ -95,6 +95,28 @@ def test_bits():
         assert (applied(lambda v: v ^ 5, dtype, x) == (x ^ np.array(5, name))).all(), name
 
 
+def test_unsigned():
+    """What differs without a sign, of u8, u32 and u64, at the ends; torch has few ops on them."""
+    for dtype, name in ((tkl.u8, "u1"), (tkl.u32, "u4"), (tkl.u64, "u8")):
+        most = np.iinfo(name).max
+        x = np.array([1, 2, 3, 7, 100, most // 2, most // 2 + 1, most - 1, most] * 9, name)
+        seven = lambda: tkw.broadcast(tkl.Register[N, dtype](7), [N])
+        for function, exact in (
+            (lambda v: v // seven(), x // 7),
+            (lambda v: v % seven(), x % 7),
+            (lambda v: v >> 1, x >> 1),
+            (lambda v: tkw.maximum(v, ~v), np.maximum(x, ~x)),
+            (lambda v: tkw.select(v < ~v, v, v - v), np.where(x < ~x, x, 0)),
+            (lambda v: tkw.cast(tkw.cast(v, tkl.f64), dtype), None),
+        ):
+            found = applied(function, dtype, x)
+            if exact is None:
+                wide = [min(int(float(v)), int(most)) for v in x]
+                assert [int(v) for v in found] == wide, name
+            else:
+                assert (found == exact).all(), name
+
+
 DIVISORS = (1, 2, 3, 5, 7, 10, 12, 64, 100, 127, -1, -2, -3, -7, -64, -100)
 
 

@@ -239,7 +239,7 @@ static const char *convert(Llvm *p, const char *how, const char *from, const cha
 
 /* The number as f32 or f64, whichever rounds once only on the way to `to`. */
 static const char *int_to_float(Llvm *p, DType from, DType to, int n, const char *v) {
-  const char *how = from == DTYPE_i1 ? "uitofp" : "sitofp";
+  const char *how = from == DTYPE_i1 || dtype_is_unsigned(from) ? "uitofp" : "sitofp";
   int exact = is_small(to) ? 16 : 32; /* integers up to this are rounded once in f32 */
   if (to == DTYPE_f64) return convert(p, how, llvm_elem_type(from), "double", n, v);
   if (llvm_elem_bits(from) <= exact)
@@ -257,11 +257,12 @@ static const char *float_to_int(Llvm *p, DType from, DType to, int n, const char
   int bits = llvm_elem_bits(to) == 64 ? 64 : 32;
   const char *in = llvm_vec_type(p, elem, n), *out = arena_printf(p->arena, "i%d", bits);
   const char *shape = n == 1 ? "" : arena_printf(p->arena, "v%d", n);
-  const char *name = arena_printf(p->arena, "llvm.fptosi.sat.%si%d.%sf%d", shape, bits, shape,
-                                  from == DTYPE_f64 ? 64 : 32);
+  const char *name =
+      arena_printf(p->arena, "llvm.fpto%ci.sat.%si%d.%sf%d", dtype_is_unsigned(to) ? 'u' : 's',
+                   shape, bits, shape, from == DTYPE_f64 ? 64 : 32);
   v = llvm_call(p, llvm_vec_type(p, out, n), name, in, arena_printf(p->arena, "%s %s", in, v));
   if (dtype_info[to].bits >= 32) return v;
-  Lane lane = {"i32", 32, n};
+  Lane lane = {"i32", 32, n, dtype_is_unsigned(to)};
   Ints ints = ints_of(p, n);
   const char *low[] = {v, literal(&ints, dtype_min_int(to))};
   const char *high[] = {llvm_apply(p, OP_maximum, lane, low), literal(&ints, dtype_max_int(to))};
@@ -277,9 +278,9 @@ static const char *int_to_int(Llvm *p, DType from, DType to, int n, const char *
                : llvm_let(p, "icmp ne %s %s, zeroinitializer", llvm_held_type(p, from, n), v);
   if (in != out)
     v = convert(p,
-                in > out           ? "trunc"
-                : from == DTYPE_i1 ? "zext"
-                                   : "sext",
+                in > out                                      ? "trunc"
+                : from == DTYPE_i1 || dtype_is_unsigned(from) ? "zext"
+                                                              : "sext",
                 llvm_elem_type(from), llvm_elem_type(to), n, v);
   return wrap(p, to, n, v);
 }

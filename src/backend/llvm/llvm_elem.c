@@ -11,6 +11,14 @@ typedef enum Column { COL_F32, COL_F64, COL_INT, COL_BOOL, COLUMNS } Column;
 
 static const char *const template_of[OP_COUNT][COLUMNS] = {
 #define LLVM_OP(op, f32, f64, integer, truth) [OP_##op] = {f32, f64, integer, truth},
+#define LLVM_UNSIGNED(op, text)
+#include "backend/llvm/llvm.def"
+};
+
+/* Of unsigned integers, where these differ. */
+static const char *const unsigned_template[OP_COUNT] = {
+#define LLVM_OP(op, f32, f64, integer, truth)
+#define LLVM_UNSIGNED(op, text) [OP_##op] = text,
 #include "backend/llvm/llvm.def"
 };
 
@@ -30,9 +38,11 @@ static Column column_of(Lane l) {
   return l.bits == 1 ? COL_BOOL : COL_INT;
 }
 
-static const char *text_of(const Llvm *p, OpKind kind, Column col) {
+static const char *text_of(const Llvm *p, OpKind kind, Lane lane) {
+  Column col = column_of(lane);
   bool is_float = col == COL_F32 || col == COL_F64;
   if (is_float && p->host->arch == LLVM_AARCH64 && arm_template[kind]) return arm_template[kind];
+  if (lane.is_unsigned && unsigned_template[kind]) return unsigned_template[kind];
   const char *text = template_of[kind][col];
   return text && !*text ? template_of[kind][COL_F32] : text;
 }
@@ -110,7 +120,7 @@ static const char *call_row(Fill *f, char how, const char *name, size_t len, con
   const char *arg[4];
   Lane lane = f->lane;
   read_operands(f, rest, arg);
-  if (how == '^') lane = (Lane){"double", 64, f->lane.n};
+  if (how == '^') lane = (Lane){"double", 64, f->lane.n, false};
   return llvm_apply(f->p, op_find(arena_strndup(f->p->arena, name, len)), lane, arg);
 }
 
@@ -236,7 +246,7 @@ static const char *guard_sine(Llvm *p, OpKind kind, Lane l, const char *x, const
 /* ---- ops ---- */
 
 const char *llvm_apply(Llvm *p, OpKind kind, Lane lane, const char *const *args) {
-  const char *text = text_of(p, kind, column_of(lane));
+  const char *text = text_of(p, kind, lane);
   if (!text) return NULL;
   if (*text == '=') return call_library(p, text + 1, lane, op_info[kind].least, args);
   Fill f = {.p = p, .lane = lane, .args = args};
@@ -247,7 +257,8 @@ const char *llvm_apply(Llvm *p, OpKind kind, Lane lane, const char *const *args)
 
 static Lane lane_of(DType t, int n) {
   bool small = dtype_is_float(t) && llvm_elem_bits(t) < 32;
-  return small ? (Lane){"float", 32, n} : (Lane){llvm_elem_type(t), llvm_elem_bits(t), n};
+  if (small) return (Lane){"float", 32, n, false};
+  return (Lane){llvm_elem_type(t), llvm_elem_bits(t), n, dtype_is_unsigned(t)};
 }
 
 const char *llvm_combine(Llvm *p, const Op *op, OpKind kind, DType t, int n, const char *a,

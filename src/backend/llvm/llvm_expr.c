@@ -219,6 +219,8 @@ void llvm_scalar(Llvm *p, const Op *op) {
     set_scalar(p, h, llvm_float_literal(p, h->dtype, (double)v));
   else if (!value->sym || sym_is_int(value->sym, &v)) {
     v = dtype_wrap(h->dtype, value->sym ? v : (int64_t)value->number);
+    int unused = 64 - dtype_info[h->dtype].bits; /* LLVM writes them with a sign */
+    v = (int64_t)((uint64_t)v << unused) >> unused;
     if (h->dtype == DTYPE_i1) set_scalar(p, h, v ? "true" : "false");
     else set_scalar(p, h, constant(p, v));
   } else {

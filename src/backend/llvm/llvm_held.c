@@ -13,10 +13,13 @@ const char *llvm_elem_type(DType t) {
   case DTYPE_f32: return "float";
   case DTYPE_f16:
   case DTYPE_bf16:
-  case DTYPE_i16: return "i16";
+  case DTYPE_i16:
+  case DTYPE_u16: return "i16";
   case DTYPE_i64:
+  case DTYPE_u64:
   case DTYPE_index: return "i64";
-  case DTYPE_i32: return "i32";
+  case DTYPE_i32:
+  case DTYPE_u32: return "i32";
   case DTYPE_i1: return "i1";
   default: return "i8";
   }
@@ -140,8 +143,8 @@ const char *llvm_index_of(Llvm *p, const Value *v) {
   if (h->wide) return h->wide;
   const char *name = llvm_scalar_of(p, h);
   if (llvm_elem_bits(h->dtype) == 64 || is_constant(name)) return name;
-  const char *widen = h->dtype == DTYPE_i1 ? "zext" : "sext"; /* true is 1 */
-  return llvm_let(p, "%s %s %s to i64", widen, llvm_elem_type(h->dtype), name);
+  bool counts = h->dtype == DTYPE_i1 || dtype_is_unsigned(h->dtype); /* true is 1 */
+  return llvm_let(p, "%s %s %s to i64", counts ? "zext" : "sext", llvm_elem_type(h->dtype), name);
 }
 
 ScopeMark llvm_scope_open(const Llvm *p) { return (ScopeMark){p->symbols.n, p->made.n}; }

@@ -496,7 +496,8 @@ static const char *native_atomic(const char *mode, DType t) {
   if (strcmp(mode, "xchg") == 0)
     return plain || !is_float || llvm_elem_bits(t) >= 8 ? "xchg" : NULL;
   if (strcmp(mode, "add") == 0) return plain ? "fadd" : is_float ? NULL : "add";
-  return is_float ? NULL : mode; /* min max and or, of signed integers */
+  if (dtype_is_unsigned(t) && *mode == 'm') return mode[1] == 'a' ? "umax" : "umin";
+  return is_float ? NULL : mode; /* min max and or */
 }
 
 /* Until nobody came between reading and writing. */

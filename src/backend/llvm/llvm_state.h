@@ -207,6 +207,7 @@ const char *llvm_float_literal(Llvm *p, DType t, double v);
 typedef struct Lane {
   const char *elem; /* float, double, i32, i1 */
   int bits, n;
+  bool is_unsigned;
 } Lane;
 
 bool llvm_has_elementwise(OpKind kind);

@@ -110,6 +110,7 @@ static void open_params(Ptx *p) {
       ptx_line(p, "cvta.to.global.u64 %s, %s", global.name, r->name);
       *r = global;
     }
+    if (!memory && !dtype_is_float(arg.dtype)) *r = wrap_integer(p, arg.dtype, *r);
     if (v->type->dtype == DTYPE_i1 && !memory) {
       Reg truth = ptx_new(p, REG_P);
       ptx_line(p, "setp.ne.s32 %s, %s, 0", truth.name, r->name);

@@ -31,6 +31,8 @@ static const char *native(Ptx *p, Mode mode, DType t) {
   }
   if (is_float && mode == ADD) return wide ? "add.f64" : "add.f32";
   if (is_float && mode != XCHG) return NULL;
+  if (dtype_is_unsigned(t) && mode == MIN) return wide ? "min.u64" : "min.u32";
+  if (dtype_is_unsigned(t) && mode == MAX) return wide ? "max.u64" : "max.u32";
   return wide ? doubles[mode] : words[mode];
 }
 

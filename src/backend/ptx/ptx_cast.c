@@ -156,6 +156,7 @@ static Reg to_odd(Ptx *p, const char *type, Reg from) {
 
 static const char *source_type(DType t) {
   if (t == DTYPE_f64) return "f64";
+  if (dtype_is_unsigned(t)) return dtype_info[t].bits == 64 ? "u64" : "u32";
   return dtype_info[t].bits == 64 ? "s64" : "s32";
 }
 
@@ -202,12 +203,13 @@ Held cast_to_float(Ptx *p, Held *from, DType to) {
 
 /* ---- integers ---- */
 
-/* Small integers are held in 32 bits that follow their sign. */
+/* Small integers are held in 32 bits that follow their sign, if they have one. */
 Reg wrap_integer(Ptx *p, DType t, Reg r) {
   int bits = dtype_info[t].bits;
-  if (dtype_info[t].class != DTYPE_INT || bits >= 32) return r;
+  bool is_signed = dtype_info[t].class == DTYPE_INT;
+  if ((!is_signed && !dtype_is_unsigned(t)) || bits >= 32) return r;
   Reg to = ptx_new(p, REG_R);
-  ptx_line(p, "bfe.s32 %s, %s, 0, %d", to.name, r.name, bits);
+  ptx_line(p, "bfe.%s32 %s, %s, 0, %d", is_signed ? "s" : "u", to.name, r.name, bits);
   return to;
 }
 
@@ -216,13 +218,17 @@ static Reg float_to_int(Ptx *p, bool is_double, DType to, Reg r) {
   bool wide = dtype_info[to].bits == 64;
   const char *from = is_double ? "f64" : "f32";
   Reg i = ptx_new(p, wide ? REG_RD : REG_R);
-  ptx_line(p, "cvt.rzi.%s.%s %s, %s", wide ? "s64" : "s32", from, i.name, r.name);
-  if (wide || is_double) { /* such a NaN is the least integer */
+  ptx_line(p, "cvt.rzi.%s.%s %s, %s", source_type(to), from, i.name, r.name);
+  if (wide || is_double) { /* such a NaN is the least integer, or the largest without a sign */
     Reg number = ptx_new(p, REG_P);
     ptx_line(p, "setp.num.%s %s, %s, %s", from, number.name, r.name, r.name);
     ptx_line(p, "selp.b%d %s, %s, 0, %s", wide ? 64 : 32, i.name, i.name, number.name);
   }
   if (dtype_info[to].bits >= 32) return i;
+  if (dtype_is_unsigned(to)) {
+    ptx_line(p, "min.u32 %s, %s, %" PRId64, i.name, i.name, dtype_max_int(to));
+    return i;
+  }
   ptx_line(p, "max.s32 %s, %s, %" PRId64, i.name, i.name, dtype_min_int(to));
   ptx_line(p, "min.s32 %s, %s, %" PRId64, i.name, i.name, dtype_max_int(to));
   return i;
@@ -236,7 +242,8 @@ static Reg int_to_int(Ptx *p, DType from, DType to, Reg r) {
     return wrap_integer(p, to, i); /* the one of an integer of one bit less is its sign */
   }
   if (was_wide == wide) return wrap_integer(p, to, r);
-  ptx_line(p, wide ? "cvt.s64.s32 %s, %s" : "cvt.u32.u64 %s, %s", i.name, r.name);
+  const char *how = !wide ? "u32.u64" : dtype_is_unsigned(from) ? "u64.u32" : "s64.s32";
+  ptx_line(p, "cvt.%s %s, %s", how, i.name, r.name);
   return wrap_integer(p, to, i);
 }
 

@@ -11,6 +11,7 @@ static const char *const template_of[OP_COUNT][COLUMNS] = {
 #define PTX(op, f32, f64, i32, i64, i1) [OP_##op] = {f32, f64, i32, i64, i1},
 #define PTX_PAIR(op, f16x2, bf16x2)
 #define PTX_FAST(op, f32)
+#define PTX_UNSIGNED(op, u32, u64)
 #include "backend/ptx/ptx.def"
 };
 
@@ -18,6 +19,7 @@ static const char *const pair_of[OP_COUNT][2] = {
 #define PTX(op, f32, f64, i32, i64, i1)
 #define PTX_PAIR(op, f16x2, bf16x2) [OP_##op] = {f16x2, bf16x2},
 #define PTX_FAST(op, f32)
+#define PTX_UNSIGNED(op, u32, u64)
 #include "backend/ptx/ptx.def"
 };
 
@@ -25,6 +27,16 @@ static const char *const fast_of[OP_COUNT] = {
 #define PTX(op, f32, f64, i32, i64, i1)
 #define PTX_PAIR(op, f16x2, bf16x2)
 #define PTX_FAST(op, f32) [OP_##op] = f32,
+#define PTX_UNSIGNED(op, u32, u64)
+#include "backend/ptx/ptx.def"
+};
+
+/* Of unsigned integers, in 32 and in 64 bits, where these differ from signed ones. */
+static const char *const unsigned_of[OP_COUNT][2] = {
+#define PTX(op, f32, f64, i32, i64, i1)
+#define PTX_PAIR(op, f16x2, bf16x2)
+#define PTX_FAST(op, f32)
+#define PTX_UNSIGNED(op, u32, u64) [OP_##op] = {u32, u64},
 #include "backend/ptx/ptx.def"
 };
 
@@ -41,6 +53,11 @@ static Column column_of(DType t) {
   if (info->class == DTYPE_BOOL) return COL_I1;
   if (info->class == DTYPE_FLOAT) return t == DTYPE_f64 ? COL_F64 : COL_F32;
   return info->bits == 64 ? COL_I64 : COL_I32;
+}
+
+static const char *text_of(OpKind kind, DType t) {
+  const char *other = dtype_is_unsigned(t) ? unsigned_of[kind][dtype_info[t].bits == 64] : NULL;
+  return other ? other : template_of[kind][column_of(t)];
 }
 
 /* ---- templates ---- */
@@ -89,7 +106,7 @@ static void expand(Ptx *p, const char *text, Fill *f) {
 Reg ptx_apply(Ptx *p, OpKind kind, DType t, Reg a, Reg b) {
   Column col = column_of(t);
   Fill f = {.col = col, .arg = {a, b}, .d = ptx_new(p, column_class[col])};
-  expand(p, template_of[kind][col], &f);
+  expand(p, text_of(kind, t), &f);
   return f.d;
 }
 
@@ -108,15 +125,15 @@ static void by_pairs(Ptx *p, const Op *op, const char *text) {
   ptx_set(p, &op->results[0], h);
 }
 
-static const char *template_for(const Ptx *p, const Op *op, Column col) {
-  if (p->fast && col == COL_F32 && fast_of[op->kind]) return fast_of[op->kind];
-  return template_of[op->kind][col];
+static const char *template_for(const Ptx *p, const Op *op, DType t) {
+  if (p->fast && column_of(t) == COL_F32 && fast_of[op->kind]) return fast_of[op->kind];
+  return text_of(op->kind, t);
 }
 
 void ptx_elementwise(Ptx *p, const Op *op) {
   DType in = op->args[0]->type->dtype, out = op->results[0].type->dtype;
   Column col = column_of(in);
-  const char *text = template_for(p, op, col);
+  const char *text = template_for(p, op, in);
   const char *pair = in == DTYPE_f16    ? pair_of[op->kind][0]
                      : in == DTYPE_bf16 ? pair_of[op->kind][1]
                                         : NULL;

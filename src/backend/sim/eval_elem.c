@@ -87,7 +87,7 @@ Tile *compute_apply(Eval *ev, const Op *op, const Box *box) {
 static Tile *divide(Eval *ev, const Op *op, const Tile *a, const Tile *b, const Box *box) {
   Tile *r = tile_new(ev, result_dtype(op), box);
   for (int64_t e = 0, n = box_count(box); e < n; e++) {
-    if (b->i[e]) r->i[e] = scalar_fn[op->kind].i2(a->i[e], b->i[e]);
+    if (b->i[e]) r->i[e] = scalar_ints(op->kind, a->dtype)(a->i[e], b->i[e]);
     else if (box_exists(box, e)) {
       eval_fail(ev, DIAG_E0707, "integer division of %lld by zero", (long long)a->i[e]);
       return NULL;
@@ -103,7 +103,7 @@ Tile *compute_binary(Eval *ev, const Op *op, const Box *box) {
   if (a->i && scalar_fn[op->kind].divides) return divide(ev, op, a, b, box);
   Tile *r = tile_new(ev, result_dtype(op), box);
   FloatFn2 *f = scalar_fn[op->kind].f2;
-  IntFn2 *i = scalar_fn[op->kind].i2;
+  IntFn2 *i = scalar_ints(op->kind, a->dtype);
   for (int64_t e = 0, n = box_count(box); e < n; e++) {
     if (r->f) r->f[e] = f(a->f[e], b->f[e]);
     else r->i[e] = i(a->i[e], b->i[e]);
@@ -118,7 +118,8 @@ Tile *compute_compare(Eval *ev, const Op *op, const Box *box) {
   Tile *r = tile_new(ev, DTYPE_i1, box);
   for (int64_t e = 0, n = box_count(box); e < n; e++)
     r->i[e] = a->f ? scalar_holds(op->kind, a->f[e]<b->f[e], a->f[e] == b->f[e], a->f[e]> b->f[e])
-                   : scalar_holds(op->kind, a->i[e]<b->i[e], a->i[e] == b->i[e], a->i[e]> b->i[e]);
+                   : scalar_holds(op->kind, scalar_less(a->dtype, a->i[e], b->i[e]),
+                                  a->i[e] == b->i[e], scalar_less(a->dtype, b->i[e], a->i[e]));
   return r;
 }
 
@@ -143,7 +144,9 @@ Tile *compute_unary(Eval *ev, const Op *op, const Box *box) {
   Tile *r = tile_new(ev, result_dtype(op), box);
   for (int64_t e = 0, n = box_count(box); e < n; e++) {
     if (r->f) r->f[e] = scalar_fn[op->kind].f1(a->f[e]);
-    else r->i[e] = scalar_fn[op->kind].i1(a->i[e]);
+    else
+      r->i[e] = op->kind == OP_abs && dtype_is_unsigned(r->dtype) ? a->i[e]
+                                                                  : scalar_fn[op->kind].i1(a->i[e]);
   }
   tile_round(r);
   return r;

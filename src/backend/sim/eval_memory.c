@@ -3,6 +3,7 @@
  * Scratch is addressed with coordinates of the workgroup's tile; what falls outside it is dropped,
  * and what was never written may not be read. */
 #include "backend/sim/eval.h"
+#include "backend/sim/scalar.h"
 #include "ir/access.h"
 #include "ir/alloc_layout.h"
 
@@ -143,7 +144,8 @@ static bool update(Eval *ev, Memory *m, int64_t offset, OpKind kind, const Tile 
   if (!load(ev, m, offset, old, e)) return false;
   bool least = kind == OP_atomic_min;
   if (next->f) next->f[e] = least ? float_min(old->f[e], value->f[e]) : old->f[e] + value->f[e];
-  else if (least) next->i[e] = old->i[e] < value->i[e] ? old->i[e] : value->i[e];
+  else if (least)
+    next->i[e] = scalar_less(value->dtype, old->i[e], value->i[e]) ? old->i[e] : value->i[e];
   else next->i[e] = (int64_t)((uint64_t)old->i[e] + (uint64_t)value->i[e]);
   store(ev, m, offset, next, e);
   return true;

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "backend/sim/eval.h"
+#include "backend/sim/scalar.h"
 #include "ir/reductions.h"
 
 /* A reduction over part of a dimension, one per wave, is not a property of the tile. */
@@ -42,9 +43,9 @@ static double combine_f(OpKind kind, double a, double b) {
   return (a > b) == (kind == OP_max) ? a : b;
 }
 
-static int64_t combine_i(OpKind kind, int64_t a, int64_t b) {
+static int64_t combine_i(OpKind kind, DType t, int64_t a, int64_t b) {
   if (kind == OP_sum) return (int64_t)((uint64_t)a + (uint64_t)b);
-  return (a > b) == (kind == OP_max) ? a : b;
+  return scalar_less(t, b, a) == (kind == OP_max) ? a : b;
 }
 
 /* Minus zero changes no sum, not even that of minus zeros. */
@@ -68,7 +69,7 @@ static void reduce_row(OpKind kind, const Tile *rows, int64_t row, const Axis *a
   else out->i[row] = rows->i[at];
   for (int64_t i = 1; i < n; i++) {
     if (out->f) out->f[row] = combine_f(kind, out->f[row], rows->f[at + i]);
-    else out->i[row] = combine_i(kind, out->i[row], rows->i[at + i]);
+    else out->i[row] = combine_i(kind, out->dtype, out->i[row], rows->i[at + i]);
   }
 }
 
@@ -96,7 +97,7 @@ bool run_reduce(Eval *ev, Op *op) {
   for (int64_t e = 0, n = box_count(&rest); e < n; e++) {
     reduce_row(op->kind, rows, e, &along, out);
     if (init && out->f) out->f[e] = combine_f(op->kind, init->f[e], out->f[e]);
-    if (init && out->i) out->i[e] = combine_i(op->kind, init->i[e], out->i[e]);
+    if (init && out->i) out->i[e] = combine_i(op->kind, out->dtype, init->i[e], out->i[e]);
   }
   tile_round(out);
   if (op_has(op, ATTR_into)) out = in_parts(ev, op, out);
@@ -132,7 +133,7 @@ bool run_cumsum(Eval *ev, Op *op) {
 /* Whether element a of a row comes before the best so far: larger, and NaN last. Elements are tried
  * in order, so of equal ones the first stays. */
 static bool is_better(const Tile *rows, int64_t a, int64_t best) {
-  if (rows->i) return rows->i[a] > rows->i[best];
+  if (rows->i) return scalar_less(rows->dtype, rows->i[best], rows->i[a]);
   return rows->f[a] > rows->f[best] || (isnan(rows->f[best]) && !isnan(rows->f[a]));
 }
 

@@ -34,6 +34,14 @@ static int64_t i_shl(int64_t a, int64_t b) {
   return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b);
 }
 static int64_t i_shr(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }
+/* Smaller unsigned integers are not negative as int64_t either: only u64 differs. */
+static int64_t u_div(int64_t a, int64_t b) { return (int64_t)((uint64_t)a / (uint64_t)b); }
+static int64_t u_mod(int64_t a, int64_t b) { return (int64_t)((uint64_t)a % (uint64_t)b); }
+static int64_t u_shr(int64_t a, int64_t b) {
+  return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a >> b);
+}
+static int64_t u_max(int64_t a, int64_t b) { return (uint64_t)a > (uint64_t)b ? a : b; }
+static int64_t u_min(int64_t a, int64_t b) { return (uint64_t)a < (uint64_t)b ? a : b; }
 static int64_t i_max(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t i_min(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -59,16 +67,16 @@ const ScalarFn scalar_fn[OP_COUNT] = {
     [OP_add] = {.f2 = f_add, .i2 = i_add},
     [OP_sub] = {.f2 = f_sub, .i2 = i_sub},
     [OP_mul] = {.f2 = f_mul, .i2 = i_mul},
-    [OP_div] = {.f2 = f_div, .i2 = i_div, .divides = true},
-    [OP_mod] = {.f2 = fmod, .i2 = i_mod, .divides = true},
-    [OP_floordiv] = {.i2 = i_floordiv, .divides = true},
+    [OP_div] = {.f2 = f_div, .i2 = i_div, .u2 = u_div, .divides = true},
+    [OP_mod] = {.f2 = fmod, .i2 = i_mod, .u2 = u_mod, .divides = true},
+    [OP_floordiv] = {.i2 = i_floordiv, .u2 = u_div, .divides = true},
     [OP_and] = {.i2 = i_and},
     [OP_or] = {.i2 = i_or},
     [OP_xor] = {.i2 = i_xor},
     [OP_shl] = {.i2 = i_shl},
-    [OP_shr] = {.i2 = i_shr},
-    [OP_maximum] = {.f2 = f_max, .i2 = i_max},
-    [OP_minimum] = {.f2 = f_min, .i2 = i_min},
+    [OP_shr] = {.i2 = i_shr, .u2 = u_shr},
+    [OP_maximum] = {.f2 = f_max, .i2 = i_max, .u2 = u_max},
+    [OP_minimum] = {.f2 = f_min, .i2 = i_min, .u2 = u_min},
     [OP_atan2] = {.f2 = atan2},
     [OP_powf] = {.f2 = pow},
     [OP_remf] = {.f2 = fmod},
@@ -98,6 +106,15 @@ const ScalarFn scalar_fn[OP_COUNT] = {
     [OP_isnan] = {.test = is_nan},
     [OP_isinf] = {.test = is_inf},
 };
+
+IntFn2 *scalar_ints(OpKind kind, DType t) {
+  const ScalarFn *fn = &scalar_fn[kind];
+  return t == DTYPE_u64 && fn->u2 ? fn->u2 : fn->i2;
+}
+
+bool scalar_less(DType t, int64_t a, int64_t b) {
+  return t == DTYPE_u64 ? (uint64_t)a < (uint64_t)b : a < b;
+}
 
 bool scalar_holds(OpKind kind, bool less, bool equal, bool greater) {
   switch (kind) {

@@ -14,7 +14,7 @@ typedef int64_t IntFn2(int64_t, int64_t);
 /* NULL: not defined for the class. */
 typedef struct ScalarFn {
   FloatFn2 *f2;
-  IntFn2 *i2;
+  IntFn2 *i2, *u2; /* u2: of u64, where it is another one */
   FloatFn1 *f1;
   IntFn1 *i1;
   FloatTest *test;
@@ -22,6 +22,9 @@ typedef struct ScalarFn {
 } ScalarFn;
 
 extern const ScalarFn scalar_fn[OP_COUNT];
+
+IntFn2 *scalar_ints(OpKind kind, DType t);       /* of two elements of that type */
+bool scalar_less(DType t, int64_t a, int64_t b); /* a < b */
 
 /* Every comparison is ordered: false, also for !=, when an operand is NaN. */
 bool scalar_holds(OpKind comparison, bool less, bool equal, bool greater);

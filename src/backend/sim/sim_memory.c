@@ -550,7 +550,7 @@ static Reg combine(const char *mode, DType t, Reg old, Reg x) {
   OpKind kind =
       *mode == 'm' ? (mode[1] == 'a' ? OP_maximum : OP_minimum) : op_find(mode); /* add and or */
   if (dtype_is_float(t)) return (Reg){.f = dtype_round(t, scalar_fn[kind].f2(old.f, x.f))};
-  return (Reg){.i = dtype_wrap(t, scalar_fn[kind].i2(old.i, x.i))};
+  return (Reg){.i = dtype_wrap(t, scalar_ints(kind, t)(old.i, x.i))};
 }
 
 Step step_atomic(Wave *w, SimOp *s) {

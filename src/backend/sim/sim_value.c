@@ -36,7 +36,7 @@ static void check_finite(Wave *w, const SimOp *s, const Reg *r, const Reg *a, co
 }
 
 static void round_to(DType t, Reg *r, int n) {
-  if (t == DTYPE_f64 || t == DTYPE_i64 || t == DTYPE_index) return;
+  if (t == DTYPE_f64 || dtype_info[t].bits == 64) return;
   if (t == DTYPE_f32)
     for (int l = 0; l < n; l++) r[l].f = (double)(float)r[l].f;
   else if (dtype_is_float(t))
@@ -55,12 +55,13 @@ Step step_unary(Wave *w, SimOp *s) {
   Reg *r = wave_regs(w, v);
   const ScalarFn *fn = &scalar_fn[s->op->kind];
   bool is_float = dtype_is_float(v->type->dtype);
+  bool same = s->op->kind == OP_abs && dtype_is_unsigned(v->type->dtype);
   int lanes = w->sim->wave;
   for (int e = 0; e < v->type->n; e++, r += lanes) {
     const Reg *x = element(w, &a, e);
     for (int l = 0; l < lanes; l++)
       if (is_float) r[l].f = fn->f1(x[l].f);
-      else r[l].i = fn->i1(x[l].i);
+      else r[l].i = same ? x[l].i : fn->i1(x[l].i);
     round_to(v->type->dtype, r, lanes);
     wave_undef(w, v)[e] = undefined(&a, e);
     if (is_float && w->sim->o->nonfinite) check_finite(w, s, r, x, x);
@@ -99,7 +100,7 @@ static void binary_floats(OpKind kind, Reg *r, const Reg *x, const Reg *y, int l
  * masked element of a tile, which is 0, may divide by it. Returns those lanes. */
 static uint64_t binary_ints(Wave *w, const SimOp *s, Reg *r, const Reg *x, const Reg *y,
                             int lanes) {
-  IntFn2 *fn = scalar_fn[s->op->kind].i2;
+  IntFn2 *fn = scalar_ints(s->op->kind, result(s)->type->dtype);
   uint64_t by_zero = 0;
   if (!scalar_fn[s->op->kind].divides) {
     EACH(r[l].i = fn(x[l].i, y[l].i));
@@ -137,12 +138,15 @@ Step step_compare(Wave *w, SimOp *s) {
   Reg *r = wave_regs(w, v);
   bool is_float = dtype_is_float(s->op->args[0]->type->dtype);
   OpKind kind = s->op->kind;
+  DType t = s->op->args[0]->type->dtype;
   int lanes = w->sim->wave;
   for (int e = 0; e < v->type->n; e++, r += lanes) {
     const Reg *x = element(w, &a, e), *y = element(w, &b, e);
     if (is_float)
       EACH(r[l].i = scalar_holds(kind, x[l].f<y[l].f, x[l].f == y[l].f, x[l].f> y[l].f));
-    else EACH(r[l].i = scalar_holds(kind, x[l].i<y[l].i, x[l].i == y[l].i, x[l].i> y[l].i));
+    else
+      EACH(r[l].i = scalar_holds(kind, scalar_less(t, x[l].i, y[l].i), x[l].i == y[l].i,
+                                 scalar_less(t, y[l].i, x[l].i)));
     wave_undef(w, v)[e] = undefined(&a, e) | undefined(&b, e);
   }
   return STEP_NEXT;
@@ -189,7 +193,7 @@ static Reg convert(DType from, DType to, Reg x) {
   bool in = dtype_is_float(from), out = dtype_is_float(to);
   if (in && out) return (Reg){.f = dtype_round(to, x.f)};
   if (in) return (Reg){.i = dtype_truncate(to, x.f)};
-  if (out) return (Reg){.f = dtype_round(to, (double)x.i)};
+  if (out) return (Reg){.f = dtype_round(to, dtype_int_value(from, x.i))};
   return (Reg){.i = to == DTYPE_i1 ? x.i != 0 : dtype_wrap(to, x.i)};
 }
 

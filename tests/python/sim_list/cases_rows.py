@@ -6,7 +6,7 @@ import numpy as np
 
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
-from number_formats import FP8, decode, encode, wave_type
+from number_formats import FP8, STORAGE, decode, encode, wave_type
 from sim_cases import Case, Tensor
 from wave_lang.kernel.lang.global_symbols import *
 
@@ -174,6 +174,35 @@ def hashed(bm, bn):
         make,
         inputs=(Tensor("i32", (M, N)),),
         outputs=(Tensor("i32", (M, N)),),
+        reference=reference,
+        **around(bm, bn),
+    )
+
+
+def counted(bm, bn, dtype):
+    """Unsigned integers: a row's elements divided by their largest, and its sum."""
+
+    def make():
+        T = wave_type(dtype)
+
+        @tkw.wave(tiles())
+        def counted(a: tkl.Memory[M, N, G, T], c: tkl.Memory[M, N, G, T]):
+            x = tkw.read(a)
+            low = tkw.minimum(x, ~x)
+            tkw.write(((x >> 3) // (low | 1)) ^ (x % 7), c)
+
+        return counted
+
+    def reference(a, **_):
+        x = a.astype(STORAGE[dtype])
+        low = np.minimum(x, ~x)
+        return (((x >> 3) // (low | 1)) ^ (x % 7)).astype(np.float64), np.zeros(x.shape)
+
+    return Case(
+        f"counted_{dtype}_{bm}x{bn}",
+        make,
+        inputs=(Tensor(dtype, (M, N)),),
+        outputs=(Tensor(dtype, (M, N)),),
         reference=reference,
         **around(bm, bn),
     )
@@ -519,6 +548,8 @@ CASES = [
     activations(2, 64),
     activations(3, 40, waves=2),
     hashed(2, 48),
+    counted(2, 48, "u32"),
+    counted(3, 64, "u8"),
     broadcast(4, 32),
     broadcast(8, 96, waves=2),
     *(cast(s, t, 2, 32) for s, t in CASTS),

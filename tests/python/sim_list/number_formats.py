@@ -19,6 +19,8 @@ STORAGE = {
     "f8e5m2fnuz": np.uint8,
     "i32": np.int32,
     "i8": np.int8,
+    "u32": np.uint32,
+    "u8": np.uint8,
 }
 FP8 = ("f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz")
 
@@ -94,6 +96,8 @@ def sample(name, shape, rng):
     """Stored values that tell elements apart: about ±2, or all bytes."""
     if name == "i8":
         return rng.integers(-128, 128, shape).astype(np.int8)
+    if name in ("u32", "u8"):
+        return rng.integers(0, np.iinfo(STORAGE[name]).max, shape, STORAGE[name], True)
     if name == "i32":
         return rng.integers(-1000, 1000, shape).astype(np.int32)
     if name in FP8:
@@ -107,4 +111,4 @@ def unwritten(name, shape):
     """An output before the run: what is left of it in the result was not written."""
     if name in ("f64", "f32", "f16"):
         return np.full(shape, np.nan, STORAGE[name])
-    return np.full(shape, 0x55 if name not in ("i32",) else 0x55555555, STORAGE[name])
+    return np.full(shape, 0x55 if name not in ("i32", "u32") else 0x55555555, STORAGE[name])

@@ -129,7 +129,7 @@ class Case:
         for (dtype, array), (exact, scale) in zip(after[n:], self.expected(sizes, before)):
             result = decode(dtype, array)
             loose = self.tolerance or TOLERANCE.get(dtype, 0)
-            loose = 0 if self.exact or dtype[0] == "i" else max(loose, least)
+            loose = 0 if self.exact or dtype[0] in "iu" else max(loose, least)
             bound = np.broadcast_to(loose * scale, exact.shape)
             wrong = ~(np.abs(result - exact) <= bound)
             if wrong.any():

@@ -18,6 +18,10 @@ i32: DataType = _all["i32"]
 i16: DataType = _all["i16"]
 i8: DataType = _all["i8"]
 i4: DataType = _all["i4"]
+u64: DataType = _all["u64"]
+u32: DataType = _all["u32"]
+u16: DataType = _all["u16"]
+u8: DataType = _all["u8"]
 i1: DataType = _all["i1"]
 bool: DataType = i1
 index: DataType = _all["index"]
@@ -43,4 +47,8 @@ __all__ = [
     "i64",
     "i8",
     "index",
+    "u16",
+    "u32",
+    "u64",
+    "u8",
 ]

@@ -13,6 +13,10 @@ _NUMPY = {
     "i32": "int32",
     "i16": "int16",
     "i8": "int8",
+    "u64": "uint64",
+    "u32": "uint32",
+    "u16": "uint16",
+    "u8": "uint8",
     "i1": "bool",
     "index": "int64",
 }
