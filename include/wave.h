@@ -307,10 +307,11 @@ WV_API void wv_free(char *text);
  * wv_free. fast_math: the approximations that docs/numerics.md lists. */
 WV_API char *wv_emit_ptx(wv_kernel *k, const char *target, bool fast_math);
 /* The same as LLVM IR for a kind of processor: "cpu_neon", "cpu_avx2", ...; "cpu": this one's. */
-WV_API char *wv_emit_llvm(wv_kernel *k, const char *target);
+WV_API char *wv_emit_llvm(wv_kernel *k, const char *target, bool fast_math);
 /* The same compiled, by libLLVM, as an ELF object or (assembly) as text; *n: how many bytes. For a
  * kind of processor that need not be here; "cpu": for this one, with all that it has. */
-WV_API char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, size_t *n);
+WV_API char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, bool fast_math,
+                            size_t *n);
 WV_API bool wv_verify(wv_kernel *k);
 WV_API bool wv_equal(wv_kernel *a, wv_kernel *b);
 

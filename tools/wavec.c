@@ -209,8 +209,8 @@ static bool print_code(const Options *o, wv_kernel *k, FILE *out) {
   size_t n = 0;
   if (!ptx && !object && strcmp(o->emit, "llvm") != 0) return true;
   char *text = ptx      ? wv_emit_ptx(k, o->target, o->fast_math)
-               : object ? wv_emit_object(k, o->target, assembly, &n)
-                        : wv_emit_llvm(k, o->target);
+               : object ? wv_emit_object(k, o->target, assembly, o->fast_math, &n)
+                        : wv_emit_llvm(k, o->target, o->fast_math);
   if (text) fwrite(text, 1, object ? n : strlen(text), out);
   wv_free(text);
   return text != NULL;

@@ -74,6 +74,7 @@ int run_on_device(const Options *o, wv_ctx *cx, wv_kernel *k, const wv_arg *args
                           .write = write_dump,
                           .user = stdout};
   wv_compile_options options = {.target = o->target,
+                                .fast_math = o->fast_math,
                                 .start_after = o->start_after,
                                 .dump = dumps ? &dump : NULL};
   Run r = {.cx = cx, .p = wv_compile(k, &options), .from = args, .n = nargs, .o = o};

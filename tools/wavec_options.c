@@ -33,8 +33,8 @@ static const Option options[] = {
      "for "
      "a processor, also one that is not here; c: compiled for the target, as a pair of C files "
      "(docs/gpu.md); none: only check"},
-    {"fast-math", NULL, FLAG(fast_math), COMPILES, NULL,
-     "quicker functions with fewer right bits, in ptx (docs/numerics.md)"},
+    {"fast-math", NULL, FLAG(fast_math), BOTH, NULL,
+     "quicker functions with fewer right bits, on devices (docs/numerics.md)"},
     {"o", "FILE", WORD(output), BOTH, NULL, "write there instead of to the standard output"},
     {"proof", NULL, FLAG(proof), BOTH, NULL,
      "say of each access what was proved and what is tested"},

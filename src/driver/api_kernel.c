@@ -155,7 +155,7 @@ char *wv_emit_ptx(wv_kernel *k, const char *target, bool fast_math) {
   return text;
 }
 
-char *wv_emit_llvm(wv_kernel *k, const char *target) {
+char *wv_emit_llvm(wv_kernel *k, const char *target, bool fast_math) {
   if (!k) return NULL;
   Arena *a = arena_new();
   LlvmHost host;
@@ -163,12 +163,15 @@ char *wv_emit_llvm(wv_kernel *k, const char *target) {
   char *text = NULL;
   if (!target || !llvm_host_named(target, &host))
     diag_add(&k->k->cx->diags, DIAG_E0603, (Span){0}, "LLVM IR needs a target: `--target cpu`");
-  else if (llvm_emit(k->k, &host, a, &out)) text = given_away(out.text);
+  else {
+    host.fast_math = fast_math;
+    if (llvm_emit(k->k, &host, a, &out)) text = given_away(out.text);
+  }
   arena_free(a);
   return text;
 }
 
-char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, size_t *n) {
+char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, bool fast_math, size_t *n) {
   if (!k) return NULL;
   Arena *a = arena_new();
   CpuCode code;
@@ -176,7 +179,7 @@ char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, size_t *n)
   if (k->k->level != LEVEL_THREAD)
     diag_add(&k->k->cx->diags, DIAG_E0601, k->k->at,
              "`%s`: code is made of one lane's program: `--passes=all`", k->k->name);
-  else if (compile_object(k->k, target ? target : "cpu", assembly, a, &code) &&
+  else if (compile_object(k->k, target ? target : "cpu", assembly, fast_math, a, &code) &&
            (bytes = malloc(code.size + 1)))
     memcpy(bytes, code.bytes, *n = code.size), bytes[code.size] = '\0';
   arena_free(a);

@@ -33,7 +33,8 @@ typedef struct Backend {
 bool emit_object(Kernel *k, const CompileOptions *o, LaunchValues *values, ArtVariant *out);
 /* One lane's program for a row of targets.def, or `cpu`; false after reporting. */
 struct CpuCode;
-bool compile_object(Kernel *k, const char *target, bool assembly, Arena *a, struct CpuCode *out);
+bool compile_object(Kernel *k, const char *target, bool assembly, bool fast_math, Arena *a,
+                    struct CpuCode *out);
 const char *processor_key(Arena *a, const CompileOptions *o);
 const char *processor_misfit(Arena *a, const TargetInfo *machine);
 extern const char

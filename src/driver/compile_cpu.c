@@ -70,17 +70,19 @@ static const CpuLlvm *open_llvm(Kernel *k, Arena *a) {
 }
 
 /* The text, and what LLVM makes of it. */
-static bool compile_text(Kernel *k, const CpuLlvm *llvm, const CpuCompile *o, Arena *a,
-                         LlvmKernel *code, CpuCode *object) {
+static bool compile_text(Kernel *k, const CpuLlvm *llvm, const CpuCompile *o, bool fast_math,
+                         Arena *a, LlvmKernel *code, CpuCode *object) {
   const char *error = NULL;
   LlvmHost host = llvm_host(&o->target.words);
+  host.fast_math = fast_math;
   if (!llvm_emit(k, &host, a, code)) return false;
   if (cpu_llvm_compile(llvm, a, code->text, o, object, &error)) return true;
   diag_add(&k->cx->diags, DIAG_E0903, k->at, "`%s`: %s", k->name, error);
   return false;
 }
 
-bool compile_object(Kernel *k, const char *target, bool assembly, Arena *a, CpuCode *out) {
+bool compile_object(Kernel *k, const char *target, bool assembly, bool fast_math, Arena *a,
+                    CpuCode *out) {
   TargetChoice t = target_resolve(&k->cx->diags, target);
   if (!t.machine) return false;
   if (t.simulated || !processor_named(t.machine->name)) {
@@ -91,7 +93,7 @@ bool compile_object(Kernel *k, const char *target, bool assembly, Arena *a, CpuC
   if (!llvm) return false;
   CompileOptions options = {.machine = t.machine};
   CpuCompile o = {.target = target_of(llvm, a, &options), .assembly = assembly};
-  return compile_text(k, llvm, &o, a, &(LlvmKernel){0}, out);
+  return compile_text(k, llvm, &o, fast_math, a, &(LlvmKernel){0}, out);
 }
 
 bool emit_object(Kernel *k, const CompileOptions *options, LaunchValues *values, ArtVariant *out) {
@@ -102,7 +104,7 @@ bool emit_object(Kernel *k, const CompileOptions *options, LaunchValues *values,
   CpuCompile o = {.target = target_of(llvm, a, options)};
   LlvmKernel code;
   CpuCode object;
-  if (!compile_text(k, llvm, &o, a, &code, &object)) return false;
+  if (!compile_text(k, llvm, &o, options->fast_math, a, &code, &object)) return false;
   out->llvm_ms = (object.parse + object.optimise + object.emit) * 1e3;
   out->code = object.bytes;
   out->code_bytes = (int)object.size;

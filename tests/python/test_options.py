@@ -460,6 +460,44 @@ def test_compile_to_asm_gives_the_text(target, word):
         check_double(compiled(target=target))  # another kernel, which can be called
 
 
+# ---- fast math ---------------------------------------------------------------------------------
+
+
+@tkw.wave(double.constraints)
+def functions(
+    x: tkl.Memory[M, N, GLOBAL_ADDRESS_SPACE, tkl.f32],
+    y: tkl.Memory[M, N, GLOBAL_ADDRESS_SPACE, tkl.f32],
+):
+    v = tkw.read(x)
+    tkw.write(tkw.exp(v) + tkw.tanh(v) + tkw.sin(v) + tkw.log2(tkw.exp2(v) + v * v), y)
+
+
+@needs_llvm
+def test_fast_math_on_the_processor():
+    x = np.random.default_rng(0).uniform(-9, 9, (37, 50)).astype(np.float32)
+    w = x.astype(np.float64)
+    exact = np.exp(w) + np.tanh(w) + np.sin(w) + np.log2(np.exp2(w) + w * w)
+    errors = []
+    for fast in False, True:
+        kernel = compiled(functions, target="cpu", use_fast_math=fast, strict=True)
+        y = np.zeros_like(x)
+        kernel(x, y)
+        errors.append((np.abs(y - exact) / np.maximum(np.abs(exact), 1)).max())
+    assert errors[0] < 1e-6 and errors[0] < errors[1] < 2**-18
+
+
+def test_fast_math_changes_the_program():
+    def text(target, **options):
+        return compiled(functions, target=target, **options).asm
+
+    assert "tanh.approx.f32" in text("sm_90a", use_fast_math=True)
+    assert "tanh.approx.f32" not in text("sm_90a")
+    for target in ["cpu_avx2", "cpu_neon"]:
+        plain = text(target, compile_to_asm=True)
+        assert len(text(target, compile_to_asm=True, use_fast_math=True)) < 0.8 * len(plain)
+    assert without_effect(compiled(functions, target="sim:sm_90a", use_fast_math=True))
+
+
 # ---- shared memory -----------------------------------------------------------------------------
 
 

@@ -265,7 +265,7 @@ TEST(nothing_gives_nothing) {
   CHECK_INT(wv_parse(cx, NULL, NULL, &k, 1), 0);
   CHECK(!wv_kernel_clone(k) && !wv_kernel_name(k) && !wv_print(k) && !wv_verify(k));
   CHECK(!wv_run_passes(k, NULL) && !wv_lower(k, NULL) && !wv_compile(k, NULL) && !wv_prove(k));
-  CHECK(!wv_emit_ptx(k, "sm_80", false) && !wv_emit_llvm(k, "cpu") && !wv_kernel_level(k));
+  CHECK(!wv_emit_ptx(k, "sm_80", false) && !wv_emit_llvm(k, "cpu", false) && !wv_kernel_level(k));
   CHECK(!wv_eval(k, NULL, 0, NULL) && !wv_sim(k, NULL, 0, NULL, NULL));
   wv_expr e = wv_expr_parse(cx, NULL), none[] = {NULL, NULL};
   CHECK(!e && !wv_expr_op(cx, NULL, NULL, 0) && !wv_expr_op(cx, "add", none, 2));
@@ -278,7 +278,7 @@ TEST(nothing_gives_nothing) {
   wv_diag_report(cx, "no such code", (wv_place){0}, "text", NULL);
   CHECK(wv_diag_errors(cx) > 0);
   size_t n = 0;
-  CHECK(!wv_emit_object(NULL, "cpu", false, &n));
+  CHECK(!wv_emit_object(NULL, "cpu", false, false, &n));
   CHECK(!wv_launch(NULL, cx, NULL, 0, NULL, 0));
   wv_ctx_free(cx);
 }

@@ -20,6 +20,7 @@ typedef struct LlvmHost {
   bool fma;             /* products and sums in one instruction */
   bool native_masks;    /* loads and stores with a mask */
   const char *features; /* all of them, as LLVM spells them */
+  bool fast_math;       /* wanted there: docs/numerics.md */
 } LlvmHost;
 
 LlvmHost llvm_host(const HostWords *words);

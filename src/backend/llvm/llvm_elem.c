@@ -12,6 +12,7 @@ typedef enum Column { COL_F32, COL_F64, COL_INT, COL_BOOL, COLUMNS } Column;
 static const char *const template_of[OP_COUNT][COLUMNS] = {
 #define LLVM_OP(op, f32, f64, integer, truth) [OP_##op] = {f32, f64, integer, truth},
 #define LLVM_UNSIGNED(op, text)
+#define LLVM_FAST(op, f32)
 #include "backend/llvm/llvm.def"
 };
 
@@ -19,6 +20,15 @@ static const char *const template_of[OP_COUNT][COLUMNS] = {
 static const char *const unsigned_template[OP_COUNT] = {
 #define LLVM_OP(op, f32, f64, integer, truth)
 #define LLVM_UNSIGNED(op, text) [OP_##op] = text,
+#define LLVM_FAST(op, f32)
+#include "backend/llvm/llvm.def"
+};
+
+/* Under fast math. */
+static const char *const fast_of[OP_COUNT] = {
+#define LLVM_OP(op, f32, f64, integer, truth)
+#define LLVM_UNSIGNED(op, text)
+#define LLVM_FAST(op, f32) [OP_##op] = f32,
 #include "backend/llvm/llvm.def"
 };
 
@@ -41,6 +51,7 @@ static Column column_of(Lane l) {
 static const char *text_of(const Llvm *p, OpKind kind, Lane lane) {
   Column col = column_of(lane);
   bool is_float = col == COL_F32 || col == COL_F64;
+  if (p->host->fast_math && col == COL_F32 && fast_of[kind]) return fast_of[kind];
   if (is_float && p->host->arch == LLVM_AARCH64 && arm_template[kind]) return arm_template[kind];
   if (lane.is_unsigned && unsigned_template[kind]) return unsigned_template[kind];
   const char *text = template_of[kind][col];

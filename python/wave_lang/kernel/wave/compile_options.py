@@ -143,7 +143,7 @@ class WaveCompileOptions:
     iree_launch_async: bool = idle(True, "a call never waits for a GPU")
     use_buffer_ops: bool = idle(False, "they are instructions of AMD machines")
     use_fast_math: bool = works(
-        False, "approximations of f32 functions (docs/numerics.md)", on=("cuda",)
+        False, "approximations of f32 functions (docs/numerics.md)", on=DEVICES
     )
     use_global_to_shared: bool | None = works(
         None,
