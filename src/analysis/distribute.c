@@ -209,18 +209,34 @@ const Sym *distribute_waves(const Distribution *d, const Sym *dim) {
   return waves;
 }
 
-const Sym *distribute_wave_offset(const Distribution *d, const Sym *dim) {
-  SymCtx *sym = sym_of(d);
+/* The rows that divide a dimension, or the one that it is an alias of, over waves; NULL: none. */
+static const Constraint *wave_row(const Distribution *d, const Sym *dim, int *axis) {
   const Constraint *alias = kernel_constraint(d->k, CONSTRAINT_alias, dim);
   const Sym *divided = alias ? alias->start : dim;
   const Constraint *group = kernel_constraint(d->k, CONSTRAINT_workgroup, divided);
   const Constraint *wave = kernel_constraint(d->k, CONSTRAINT_wave, divided);
-  if (!group || !wave || group->axis > 2) return sym_int(sym, 0);
-  const Constraint *hardware = kernel_constraint(d->k, CONSTRAINT_hardware, NULL);
+  if (!group || !wave || group->axis > 2) return NULL;
+  *axis = group->axis;
+  return wave;
+}
+
+const Sym *distribute_wave_part(const Distribution *d, const Sym *dim) {
+  const Constraint *alias = kernel_constraint(d->k, CONSTRAINT_alias, dim);
+  int axis;
+  const Constraint *wave = wave_row(d, dim, &axis);
+  if (!wave) return NULL;
   const Sym *part = alias ? alias_apply(d, alias, wave->size) : wave->size;
-  const Sym *id = ir_numbered_symbol(d->k->cx, "$T", group->axis, true);
-  if (group->axis == 0) id = sym_floordiv(sym, id, sym_int(sym, hardware ? hardware->threads : 1));
-  return sym_mul(sym, id, instantiate(d, NULL, part, MEAN_VALUE));
+  return instantiate(d, NULL, part, MEAN_VALUE);
+}
+
+const Sym *distribute_wave_offset(const Distribution *d, const Sym *dim) {
+  SymCtx *sym = sym_of(d);
+  int axis;
+  if (!wave_row(d, dim, &axis)) return sym_int(sym, 0);
+  const Constraint *hardware = kernel_constraint(d->k, CONSTRAINT_hardware, NULL);
+  const Sym *id = ir_numbered_symbol(d->k->cx, "$T", axis, true);
+  if (axis == 0) id = sym_floordiv(sym, id, sym_int(sym, hardware ? hardware->threads : 1));
+  return sym_mul(sym, id, distribute_wave_part(d, dim));
 }
 
 /* What the wave rows say of a workgroup dimension; NULL: nothing. */

@@ -72,6 +72,7 @@ const Sym *distribute_waves(const Distribution *d, const Sym *dim);
 /* How far behind the workgroup's position along `dim` the calling thread's wave stands, as
  * declared; 0 where waves do not divide it. An alias is divided as what it stands for. */
 const Sym *distribute_wave_offset(const Distribution *d, const Sym *dim);
+const Sym *distribute_wave_part(const Distribution *d, const Sym *dim); /* of each; NULL: none */
 
 /* An expression with bindings and the versions in force at `op`. */
 const Sym *distribute_expr(const Distribution *d, const Op *op, const Sym *s);

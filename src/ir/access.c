@@ -138,6 +138,20 @@ bool access_of(const Op *op, MemAccess *out) {
   }
 }
 
+const Type *access_spread(Context *cx, const Op *op) {
+  const Type *value = op->args[0]->type, *memory = op->args[1]->type;
+  const Sym *dims[IR_MAX_RANK];
+  int n = value->rank;
+  if (op_has(op, ATTR_mapping) || (op->kind != OP_write && op_has(op, ATTR_ept))) return value;
+  for (int i = 0; i < n; i++) dims[i] = value->dims[i];
+  for (int i = 0; i < memory->rank; i++) {
+    if (type_base_dim(value, memory->dims[i]) >= 0) continue;
+    if (n == IR_MAX_RANK) return NULL;
+    dims[n++] = memory->dims[i];
+  }
+  return n == value->rank ? value : type_tile(cx, dims, n, value->dtype);
+}
+
 bool op_is_atomic(const Op *op) {
   return op_info[op->kind].rule == RULE_ATOMIC || op_info[op->kind].rule == RULE_SCATTER;
 }

@@ -33,6 +33,12 @@ bool access_of(const Op *op, MemAccess *out);
  * then lie as the tile does. A copy has no tile in registers. */
 bool access_looks_up_in_place(const MemAccess *a, int i);
 
+/* The dims over which a write or an atomic without mapping runs: those of its register, then those
+ * of the memory that the register lacks. It is broadcast along them, over the tile of each. The
+ * register's own type: it lacks none, or a mapping or each thread says where elements go. NULL:
+ * they are more than IR_MAX_RANK. */
+const Type *access_spread(Context *cx, const Op *op);
+
 /* An atomic of a tile, a scatter included. */
 bool op_is_atomic(const Op *op);
 

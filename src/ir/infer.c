@@ -365,7 +365,9 @@ static bool check_store_shape(const Infer *in, const Type *value, const Type *me
       return FAIL_HINT(in, E0304, "reduce it, or say with a mapping where its elements go",
                        "%s written to %s: the memory has no dimension `%s`", shown(in, value),
                        shown(in, mem), expr(in, value->dims[i]));
-  return true;
+  if (access_spread(in->k->cx, in->op)) return true;
+  return FAIL(in, E0319, "%s written to %s: together they have more than %d dimensions",
+              shown(in, value), shown(in, mem), IR_MAX_RANK);
 }
 
 static bool rule_write(Infer *in) {

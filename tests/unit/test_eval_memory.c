@@ -30,7 +30,7 @@ TEST(transposed_read_and_write) {
 }
 
 /* Without a mapping coordinates go by name: into [N, M] memory a [M, N] register lands transposed,
- * and a memory dimension the register lacks is at its position. */
+ * and along a memory dimension that the register lacks it is broadcast over this tile of it. */
 TEST(unmapped_write_goes_by_name) {
   Lab l = lab_open("kernel @t(%a: mem<M, N, i32>, %b: mem<N, B, M, i32>)\n"
                    "  workgroup M by 16 on 0; workgroup N by 16 on 1; workgroup B by 1 on 2\n"

@@ -91,10 +91,15 @@ bool run_read(Eval *ev, Op *op) {
   return true;
 }
 
+/* What a write or an atomic covers: along dims that its register lacks, this tile of them. */
+static bool place_spread(Eval *ev, const Op *op, Box *out) {
+  return place_box(ev, access_spread(ev->cx, op), out);
+}
+
 bool run_write(Eval *ev, Op *op) {
   Box box;
   Memory *m = memory_arg(ev, op, 1);
-  if (!m || !place_box(ev, op->args[0]->type, &box)) return false;
+  if (!m || !place_spread(ev, op, &box)) return false;
   Tile *value = tile_at(ev, op->args[0], &box);
   if (!value) return false;
   Access a = open_access(ev, op, 1, &box, MEMORY_IS_OUTPUT);
@@ -170,16 +175,31 @@ static bool acts_by_tile(Eval *ev, const Op *op) {
                    op_has(op, ATTR_ept) ? ": it says how many elements each acts on" : "");
 }
 
+/* One of several old values is no result. */
+static bool has_one_result(Eval *ev, const Op *op, const Box *box) {
+  const Type *t = op->results[0].type;
+  for (int i = t->rank; i < box->rank; i++) {
+    if (box->axis[i].n == 1 || !value_is_used(ev->k, &op->results[0])) continue;
+    eval_fail(ev, DIAG_E0304, "the result of `%s` lacks dimension `%s`, of which the tile has %lld",
+              op_info[op->kind].name, eval_text(ev, box->axis[i].dim), (long long)box->axis[i].n);
+    eval_hint(ev, "`broadcast` the register to all dimensions of the memory");
+    return false;
+  }
+  return true;
+}
+
 bool run_atomic(Eval *ev, Op *op) {
   Box box;
   if (!acts_by_tile(ev, op)) return false;
-  if (!place_box(ev, op->args[0]->type, &box)) return false;
+  if (!place_spread(ev, op, &box) || !has_one_result(ev, op, &box)) return false;
   Tile *value = tile_at(ev, op->args[0], &box);
   if (!value) return false;
   Access a = open_access(ev, op, 1, &box, MEMORY_IS_INPUT);
   a.test_extents = true; /* an element that does not exist adds nothing, wherever it would add */
   Tile *old = tile_new(ev, value->dtype, &box);
-  ev->values[op->results[0].id].tile = old;
+  Tile *result = arena_copy(ev->arena, old, sizeof *old);
+  result->box.rank = op->results[0].type->rank; /* the others have one element */
+  ev->values[op->results[0].id].tile = result;
   return update_all(ev, memory_arg(ev, op, 1), access_offsets(ev, &a), op->kind, value, old);
 }
 

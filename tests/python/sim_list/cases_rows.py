@@ -238,6 +238,28 @@ def broadcast(bm, bn, waves=1):
     )
 
 
+def rows_of_one(bm, bn, dynamic=False):
+    """A row is written to a matrix: to every row of it, whatever the tiles."""
+
+    def make():
+        @tkw.wave(tiles())
+        def rows_of_one(row: tkl.Memory[N, G, tkl.f32], c: tkl.Memory[M, N, G, tkl.f32]):
+            tkw.write(tkw.read(row), c)
+
+        return rows_of_one
+
+    return Case(
+        f"rows_of_one_f32_{bm}x{bn}" + "_dynamic" * dynamic,
+        make,
+        inputs=(Tensor("f32", (N,)),),
+        outputs=(Tensor("f32", (M, N)),),
+        reference=lambda row, M, **_: np.broadcast_to(row, (M, row.size)),
+        exact=True,
+        dynamic=(M, N) if dynamic else (),
+        **around(bm, bn),
+    )
+
+
 def cast(source, target, bm, bn):
     s, t = wave_type(source), wave_type(target)
 
@@ -552,6 +574,8 @@ CASES = [
     counted(3, 64, "u8"),
     broadcast(4, 32),
     broadcast(8, 96, waves=2),
+    rows_of_one(4, 64),
+    rows_of_one(3, 80, dynamic=True),
     *(cast(s, t, 2, 32) for s, t in CASTS),
     transpose("f32", 8, 32),
     transpose("f16", 16, 16, "write"),

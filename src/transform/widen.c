@@ -1,0 +1,65 @@
+/* widen: what is written to a memory with more dimensions gets those dimensions.
+ *     workgroup M by 4 on 0; workgroup N by 64 on 1
+ *     write %row, %c            =>     %0 = broadcast %row : tile<N, M, f32>
+ *                                      write %0, %c
+ * A register is broadcast over this tile of each dimension that it lacks. A tile of one element
+ * needs nothing: accesses stand there. Atomics are done once for each element, so that nobody may
+ * ask which of the old values their result is.
+ *
+ * What differs between waves each wave writes where it stands itself: its part of the tile must be
+ * one element, too. */
+#include "ir/access.h"
+#include "ir/attr.h"
+#include "transform/pass.h"
+
+/* One element of the dimension: of the tile, or of each wave's part of it. */
+static bool is_one(const Distribution *d, const Op *op, const Sym *dim) {
+  int64_t n;
+  if (distribute_is_one(d, op, dim)) return true;
+  bool own = op->kind == OP_write && op->args[0]->varying;
+  const Sym *part = own ? distribute_wave_part(d, dim) : NULL;
+  return part && sym_is_int(part, &n) && n == 1;
+}
+
+/* The first dimension that the register lacks of which there is more than one element; NULL: none.
+ */
+static const Sym *lacked(const Distribution *d, const Op *op, const Type *spread) {
+  for (int i = op->args[0]->type->rank; i < spread->rank; i++)
+    if (!is_one(d, op, spread->dims[i])) return spread->dims[i];
+  return NULL;
+}
+
+static bool fail(Kernel *k, const Op *op, const Sym *dim, const char *what) {
+  Diags *diags = &k->cx->diags;
+  Diag *e = diag_add(diags, DIAG_E0304, op->at, "`%s` %s: the register lacks dimension `%s` of %s",
+                     op_info[op->kind].name, what, sym_text(diags->arena, dim),
+                     type_text(diags->arena, k->cx, op->args[1]->type));
+  diag_hint(diags, e, "`broadcast` the register to all dimensions of the memory");
+  return false;
+}
+
+static void widen(Kernel *k, Op *op, const Type *spread) {
+  Op *made = ir_op_new(k, OP_broadcast, op->at, &op->args[0], 1);
+  ir_set_results(k, made, &spread, 1);
+  ir_insert_before(op, made);
+  op->args[0] = &made->results[0];
+  if (op->nresults) ir_set_results(k, op, &spread, 1);
+}
+
+static bool is_store(const Op *op) { return op->kind == OP_write || op_is_atomic(op); }
+
+bool pass_widen(Kernel *k, PassCtx *cx) {
+  cx->idle = true;
+  for (Op *op = ir_first(k); op; op = ir_next(op)) {
+    const Type *spread = is_store(op) ? access_spread(k->cx, op) : NULL;
+    if (!spread || spread == op->args[0]->type) continue;
+    const Sym *dim = lacked(cx->facts.distribute, op, spread);
+    if (!dim) continue;
+    if (op->args[0]->varying) return fail(k, op, dim, "of what differs between threads");
+    if (op->nresults && value_is_used(k, &op->results[0]))
+      return fail(k, op, dim, "whose result is used");
+    widen(k, op, spread);
+    cx->idle = false;
+  }
+  return true;
+}
