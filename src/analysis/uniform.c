@@ -261,8 +261,11 @@ const Uniformity *find_uniform(Kernel *k, Arena *a) {
     w.changed = false;
     visit_region(&w, k->body);
   } while (w.changed);
+  UniformLevel *places = ARENA_ARRAY(a, UniformLevel, k->nops);
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (op->kind == OP_write) places[op->id] = attrs_fact(&w, op).level;
   Uniformity *u = ARENA_NEW(a, Uniformity);
-  *u = (Uniformity){k, w.values, w.regions};
+  *u = (Uniformity){k, w.values, w.regions, places};
   return u;
 }
 
@@ -279,7 +282,8 @@ UniformFact uniform_around(const Uniformity *u, const Op *op) {
 }
 
 bool uniform_store(const Uniformity *u, const Op *write) {
-  return !write->args[0]->varying && uniform_around(u, write).level <= UNIFORM_WORKGROUP;
+  return !write->args[0]->varying && u->places[write->id] <= UNIFORM_WORKGROUP &&
+         uniform_around(u, write).level <= UNIFORM_WORKGROUP;
 }
 
 bool uniform_answer(const Uniformity *u, const Op *atomic) {

@@ -34,6 +34,7 @@ typedef struct Uniformity {
   Kernel *k;
   const UniformFact *values;  /* by value id */
   const UniformFact *regions; /* by op id: of the op's body, those around it included */
+  const UniformLevel *places; /* by op id: of what a write says about where it goes */
 } Uniformity;
 
 /* For whom an expression is the same, as far as it mentions thread ids. */
@@ -42,8 +43,8 @@ UniformLevel uniform_by_threads(const Distribution *d, const Sym *s);
 /* Where `op` stands: the worst of the regions around it. */
 UniformFact uniform_around(const Uniformity *u, const Op *op);
 
-/* Of the threads that hold an element, one may store it: it is sure to come here, and holds what
- * the others do. */
+/* Of the threads that hold an element, one may store it: it is sure to come here, holds what the
+ * others do, and stores it where they would. */
 bool uniform_store(const Uniformity *u, const Op *write);
 
 /* Whether the thread that did an atomic must tell the others that hold the element what it was

@@ -41,11 +41,34 @@ static UniformLevel parted_around(const Marks *m, const Op *op, const Type *t) {
   return level;
 }
 
+typedef struct SymbolQuery {
+  const Marks *m;
+  UniformLevel level;
+} SymbolQuery;
+
+static const Sym *look_for_set(void *user, const Sym *s) {
+  SymbolQuery *q = user;
+  for (const Op *op = ir_first(q->m->k); op; op = ir_next(op))
+    if (op->kind == OP_set_symbol && sym_contains(s, op_attr(op, ATTR_version)->sym))
+      q->level = worse(q->level, q->m->differs[op->args[0]->id]);
+  return s;
+}
+
+/* By symbols that were set to what threads disagree about. */
+static UniformLevel worst_symbol(const Marks *m, const Op *op) {
+  SymbolQuery q = {m, UNIFORM_WORKGROUP};
+  for (int i = 0; i < op->nattrs; i++) {
+    Attr copy = op->attrs[i];
+    attr_rewrite(m->k, &copy, look_for_set, &q);
+  }
+  return q.level;
+}
+
 /* Lanes of a wave, or waves, that hold one element disagree about it: by thread ids, by what they
  * were given, or because each of them did an atomic. */
 static UniformLevel parted_by(Marks *m, Op *op) {
   UniformLevel level = contract_parts(m->cx->facts.distribute, op, m->cx->scratch);
-  level = worse(level, worst_operand(m, op));
+  level = worse(level, worse(worst_operand(m, op), worst_symbol(m, op)));
   return op_is_atomic(op) ? worse(level, parted_around(m, op, op->args[0]->type)) : level;
 }
 
