@@ -88,10 +88,38 @@ static void open_body(Lower *l, const Op *op, Op *made) {
   if (version) define_symbol(l, version->sym);
 }
 
+/* This lane's first element of a carried tile exists; true where that is proved. */
+static const Sym *first_exists(Lower *l, const Op *op, const Value *v) {
+  const Sym *all = sym_bool(l->sym, true);
+  int coord[LAYOUT_DIMS];
+  DimRange here;
+  if (!v->layout || v->varying) return all;
+  layout_at(v->layout, 0, 0, 0, coord);
+  for (int d = 0; d < v->type->rank; d++) {
+    if (!standing_range(&l->standing, op, v->type->dims[d], &here)) return all;
+    const Sym *first = sym_add(l->sym, lane_coord(l, v->layout, d), sym_int(l->sym, coord[d]));
+    const Sym *end = standing_extent(&l->standing, op, v->type->dims[d]);
+    all = sym_and(l->sym, all, sym_lt(l->sym, sym_add(l->sym, here.start, first), end));
+  }
+  const Sym *simple = all ? sym_simplify(l->sym, lower_facts(l), all) : NULL;
+  return simple ? simple : (sym_take_error(l->sym), sym_bool(l->sym, true));
+}
+
+/* The condition of a while loop, which tests what exists: a lane whose element does not is done. */
+static const Sym *tested_condition(Lower *l, const Op *op, const Sym *e) {
+  for (int i = 0; op->kind == OP_while && i < op->nresults; i++) {
+    const Sym *tested = ir_iter_arg(l->k->cx, i);
+    if (sym_contains(e, tested))
+      e = sym_and(l->sym, first_exists(l, op, op->args[op_carried(op) + i]), e);
+  }
+  return e;
+}
+
 static void copy_attrs(Lower *l, const Op *op, Op *to) {
   for (int i = 0; i < op->nattrs; i++) {
     Attr a = attr_copy(l->k, &op->attrs[i]);
-    if (a.key == ATTR_expr) a.sym = at_entry(l, distribute_expr(l->d, op, a.sym));
+    if (a.key == ATTR_expr)
+      a.sym = at_entry(l, tested_condition(l, op, distribute_expr(l->d, op, a.sym)));
     op_set_attr(l->k, to, a);
   }
   if (op->kind != OP_for) return;

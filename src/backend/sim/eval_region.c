@@ -183,13 +183,18 @@ static bool same_carried(const Carried *a, const Binding *b) {
   return true;
 }
 
-/* Element 0 of each carried integer, as $GET_ITER_ARG_i. */
-static void set_iter_args(Eval *ev, const Carried *c) {
+/* Element 0 of each carried integer, as $GET_ITER_ARG_i. False when the condition tests one that
+ * does not exist: it does not hold of that. */
+static bool set_iter_args(Eval *ev, const Carried *c, const Sym *condition) {
+  bool exist = true;
   for (int i = 0; i < c->n; i++) {
     const Tile *t = c->at[i].tile;
-    if (t && t->i && box_count(&t->box))
-      env_set(ev, env_numbered_slot(ev, WV_ITER_ARG, i), t->i[0]);
+    if (!t || !t->i || !box_count(&t->box)) continue;
+    env_set(ev, env_numbered_slot(ev, "$GET_ITER_ARG_", i), t->i[0]);
+    bool tested = sym_contains(condition, ir_iter_arg(ev->cx, i));
+    exist &= !tested || box_exists(&t->box, 0);
   }
+  return exist;
 }
 
 /* The axis value under all its names: the loop's version, the axis in constraints, the counter. */
@@ -224,8 +229,9 @@ static bool loop_while(Eval *ev, const Op *op, Loop *loop, Carried *c) {
     ev->at = op->at;
     next_iteration(ev, &it);
     set_axis(ev, op, loop);
-    set_iter_args(ev, c);
+    bool tested = set_iter_args(ev, c, condition);
     ok = expr_value(ev, condition, &go);
+    go = go && tested;
     if (ok && go && stuck)
       ok = eval_fail(ev, DIAG_E0708,
                      "this loop waits: an iteration changed neither memory nor a "
