@@ -8,6 +8,7 @@
  * kernel writes might hold something else by then, and is refused. */
 #include "analysis/memory_uses.h"
 #include "ir/attr.h"
+#include "ir/dtype.h"
 #include "lower/lower.h"
 
 /* A value that was made again at some place. */
@@ -104,7 +105,9 @@ static Value *make_at(Lookup *u, const Value *v, const Sym *const *coords) {
     return refuse(u, "a value that a loop carries, or of one thread, looked up elsewhere");
   switch (op->kind) {
   case OP_read: return read_at(u, op, coords);
-  case OP_self_index: return emit_expr(l, coords[0], v->type->dtype);
+  case OP_self_index:
+    if (!dtype_is_float(v->type->dtype)) return emit_expr(l, coords[0], v->type->dtype);
+    return emit_cast(l, emit_expr(l, coords[0], DTYPE_index), v->type->dtype);
   case OP_exists:
     return emit_expr(l, sym_lt(l->sym, coords[0], l->bounds[op->id]->bounds[0].limit), DTYPE_i1);
   case OP_apply_expr: return apply_at(u, op, coords);

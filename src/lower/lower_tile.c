@@ -1,5 +1,6 @@
 /* lower_tile.c: ops on the registers that a lane holds: elementwise, constants, other shapes. */
 #include "ir/attr.h"
+#include "ir/dtype.h"
 #include "lower/lower.h"
 
 static void set_value(Lower *l, const Value *of, Value *v) {
@@ -36,7 +37,7 @@ bool lower_fill(Lower *l, const Op *op) {
 
 bool lower_self_index(Lower *l, const Op *op) {
   const Value *out = &op->results[0];
-  DType dtype = out->type->dtype;
+  DType dtype = dtype_is_float(out->type->dtype) ? DTYPE_index : out->type->dtype;
   DimRange here;
   if (!standing_range(&l->standing, op, out->type->dims[0], &here)) return false;
   const Sym *base = sym_add(l->sym, here.start, lane_coord(l, out->layout, 0));
@@ -47,7 +48,7 @@ bool lower_self_index(Lower *l, const Op *op) {
     const Sym *e = sym_add(l->sym, emit_arg(l, 0), sym_int(l->sym, coord[0]));
     parts[r] = coord[0] ? emit_expr_of(l, e, dtype, &first, 1) : first;
   }
-  set_value(l, out, emit_join(l, parts, n));
+  set_value(l, out, emit_cast(l, emit_join(l, parts, n), out->type->dtype));
   return true;
 }
 

@@ -120,11 +120,11 @@ static Value *fill_at(Asked *a) {
 
 static Value *index_at(Asked *a) {
   Lower *l = &a->t->l;
-  DType dtype = a->v->type->dtype;
+  DType to = a->v->type->dtype, dtype = dtype_is_float(to) ? DTYPE_index : to;
   Value *first = emit_expr(l, a->p.at[0], dtype);
-  if (a->p.along < 0) return first;
+  if (a->p.along < 0) return emit_cast(l, first, to);
   Value *iota = tile_iota(a->t, a->p.width, dtype);
-  return emit_binary(l, OP_add, emit_splat(l, first, a->p.width), iota);
+  return emit_cast(l, emit_binary(l, OP_add, emit_splat(l, first, a->p.width), iota), to);
 }
 
 /* Operands at the point, all as wide as the widest. */
