@@ -12,6 +12,9 @@ a machine. It is computed in NumPy on whole padded tensors, and then in up to fo
     cpu     by machine code for this processor, if there is a libLLVM
     lanes   by machine code of the program that lanes of the machine would run, likewise
 
+Reductions and products run over ragged edges, of operands whose padding is anything: NumPy takes only
+what exists, whatever the tiles are.
+
 Some tensors have a free layout: they are larger or smaller than their symbols say, and only what
 both have is read and written.
 
@@ -328,10 +331,31 @@ class Case:
             ),
         )
 
+    def spoil(self, into, v):
+        """Elementwise ops after which padding is not 0."""
+        r = self.r
+        for _ in range(r.choice((0, 1, 1, 2))):
+            by, along = r.randint(1, 3), v.dims[-1]
+            how = r.choice(("add", "sub", "neg", "index" if v.dtype in ("i32", "f32") else "add"))
+            if how == "neg":
+                most, text, fn = v.most, "@out = neg @0", lambda env, at, x: -x
+            elif how == "index":
+                most = v.most + self.size[along] + self.tile[along]
+                text = f"@outi = self_index {along} : tile<{along}, {v.dtype}>\n@out = add @0, @outi"
+                fn = lambda env, at, x, d=along: x + env.place(d, at).astype(x.dtype)  # noqa: E731
+            else:
+                most, sign = v.most + by, by if how == "add" else -by
+                text = f"@outf = fill {by} : {v.type()}\n@out = {how} @0, @outf"
+                fn = lambda env, at, x, c=sign: x + x.dtype.type(c)  # noqa: E731
+            if most > EXACT[v.dtype]:
+                break
+            v = self.add(into, Statement(self.fresh(v.dims, v.dtype, most), [v], text, fn))
+        return v
+
     def reduce(self, into):
-        if self.cut_n:
+        if self.cut_n and self.size["N"] > self.tile["N"]:
             return
-        a = self.pick(into, self.r.choice((("M", "N"), ("N", "M"))))
+        a = self.spoil(into, self.pick(into, self.r.choice((("M", "N"), ("N", "M")))))
         op = self.r.choice(list(REDUCE))
         most = a.most * (self.tile["N"] if op == "sum" else 1)
         if most > EXACT[a.dtype]:
@@ -345,10 +369,11 @@ class Case:
         both = {"sum": np.add, "max": np.maximum, "min": np.minimum}[op]
 
         def compute(env, at, x, y=None):
-            total = fn(x.astype(np.float64), axis=axis).astype(x.dtype)
+            total = fn(env.existing(x, axis, "N").astype(np.float64), axis=axis).astype(x.dtype)
             return total if y is None else both(total, y)
 
-        text = f"@out = {op} {', '.join('@%d' % i for i in range(len(args)))} {{dim = N}}"
+        block = ", block" if self.waves_n > 1 else ""
+        text = f"@out = {op} {', '.join('@%d' % i for i in range(len(args)))} {{dim = N{block}}}"
         self.add(into, Statement(out, args, text, compute))
 
     def operand(self, before, into, dims, dtype):
@@ -390,41 +415,45 @@ class Case:
         kinds = [("f16", "f32")] + ([("i8", "i32")] if self.r.random() < 0.3 else [])
         small, large = self.r.choice(kinds)
         start = self.pick(into, ("M", "N"), large, EXACT[large] // 4)
-        most = start.most + 9 * self.size["K"]
+        most = start.most + 81 * self.size["K"]
         outer, body = self.values, []
         self.values = []
         acc = self.fresh(("M", "N"), large, most)
         x = self.operand(into, body, ("M", "K"), small)
         y = self.operand(into, body, ("N", "K"), small)
+        if self.r.random() < 0.4:
+            x = self.spoil(body, x)
+        if self.r.random() < 0.3:
+            y = self.spoil(body, y)
         new = self.fresh(("M", "N"), large, most)
         body.append(
             Statement(
                 new,
                 [x, y, acc],
                 "@out = mma @0, @1, @2",
-                lambda env, at, p, q, c: c + (rows_first(x, p, "M") @ rows_first(y, q, "N").T).astype(c.dtype),
+                lambda env, at, p, q, c: c + env.multiply(rows_first(x, p, "M"), rows_first(y, q, "N"), at).astype(c.dtype),
             )
         )
         self.values = outer
         self._loop(into, start, acc, new, body, most)
 
     def accumulate(self, into):
-        """total[M] = total + a reduction over K of what is read there."""
+        """A reduction over K of what is computed there, carried by the loop."""
         dtype = self.r.choice(("i32", "f32"))
         start = self.pick(into, ("M",), dtype, EXACT[dtype] // 4)
         op = self.r.choice(list(REDUCE))
-        most = start.most + 7 * (self.size["K"] + self.tile["K"])
+        most = start.most + 64 * (self.size["K"] + self.tile["K"]) ** 2
         outer, body = self.values, []
         self.values = []
         acc = self.fresh(("M",), dtype, most)
-        x = self.read(body, ("M", "K"), dtype)
-        part = self.fresh(("M",), dtype, most)
-        fn = REDUCE[op]
-        body.append(
-            Statement(part, [x], f"@out = {op} @0 {{dim = K}}", lambda env, at, p: fn(p, axis=1).astype(p.dtype))
-        )
+        x = self.spoil(body, self.read(body, ("M", "K"), dtype))
         new = self.fresh(("M",), dtype, most)
-        body.append(Statement(new, [acc, part], "@out = add @0, @1", lambda env, at, p, q: p + q))
+        fn, both = REDUCE[op], {"sum": np.add, "max": np.maximum, "min": np.minimum}[op]
+        text = f"@out = {op} @0, @1 {{dim = K}}"
+        compute = lambda env, at, p, q: both(fn(env.existing(p, 1, "K", at), axis=1).astype(p.dtype), q)  # noqa: E731
+        if self.r.random() < 0.3:  # the same in two steps
+            text = f"@outp = {op} @0 {{dim = K}}\n@out = {both.__name__ if op != 'sum' else 'add'} @outp, @1"
+        body.append(Statement(new, [x, acc], text, compute))
         self.values = outer
         self._loop(into, start, acc, new, body, most)
 
@@ -551,6 +580,17 @@ class Numpy:
 
     def index(self, dim):
         return np.arange(self.extent[dim], dtype=np.int32)
+
+    def place(self, dim, at):
+        """The coordinates of a tile, which is all but for K."""
+        return np.arange(at, at + self.case.tile["K"]) if dim == "K" else self.index(dim)
+
+    def existing(self, x, axis, dim, at=0):
+        """The elements along a dimension that are inside of it."""
+        return x.take(range(min(x.shape[axis], self.case.size[dim] - at)), axis)
+
+    def multiply(self, x, y, at):
+        return self.existing(x, 1, "K", at) @ self.existing(y, 1, "K", at).T
 
     def run(self, statements, at=0):
         for s in statements:
