@@ -187,6 +187,7 @@ static UniformFact result_fact(const Walk *w, const Op *op, const Type *t) {
   case OP_scalar: return attrs_fact(w, op);
   case OP_exists:
   case OP_self_index: return by_elements(w, op, t);
+  case OP_inside:
   case OP_read: return worse(by_elements(w, op, t), worse(attrs_fact(w, op), args_fact(w, op, 1)));
   case OP_sum:
   case OP_max:

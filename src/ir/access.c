@@ -102,6 +102,7 @@ static void take_memory(MemAccess *a, int at, int dynamic) {
 bool access_of(const Op *op, MemAccess *out) {
   *out = (MemAccess){.op = op, .replaced = -1};
   switch (op->kind) {
+  case OP_inside:
   case OP_read:
     out->tile = op->results[0].type;
     take_memory(out, 0, 1);

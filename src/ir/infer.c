@@ -339,6 +339,10 @@ static bool rule_read(Infer *in) {
   return result(in, type_tile(in->k->cx, dims, n, mem->dtype));
 }
 
+static bool rule_inside(Infer *in) {
+  return rule_read(in) && result(in, type_with_dtype(in->k->cx, in->out[0], DTYPE_i1));
+}
+
 bool infer_stores_as(DType from, DType to) {
   DTypeClass f = dtype_info[from].class, t = dtype_info[to].class;
   if (from == to) return true;
@@ -726,6 +730,7 @@ static RuleFn *const rules[RULE_COUNT] = {
     [RULE_APPLY] = rule_apply,
     [RULE_NO_RESULT] = rule_no_result,
     [RULE_READ] = rule_read,
+    [RULE_INSIDE] = rule_inside,
     [RULE_WRITE] = rule_write,
     [RULE_LOG] = rule_log,
     [RULE_ATOMIC] = rule_atomic,

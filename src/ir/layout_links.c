@@ -98,6 +98,7 @@ void layout_links(Arena *a, Op *op, LayoutLinks *out) {
   case OP_mma: link_values(&l, &op->results[0], op->args[2], 2, 1); break;
   case OP_scaled_mma: link_values(&l, &op->results[0], op->args[4], 4, 1); break;
   case OP_bitcast: link_bitcast(&l); break;
+  case OP_inside:
   case OP_read: link_dynamic(&l, &op->results[0]); break;
   case OP_write: link_dynamic(&l, op->args[0]); break;
   case OP_atomic_add:

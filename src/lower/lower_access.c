@@ -97,6 +97,24 @@ bool lower_read(Lower *l, const Op *op) {
   return true;
 }
 
+bool lower_inside(Lower *l, const Op *op) {
+  const Value *out = &op->results[0];
+  LaneAccess a;
+  Layout whole = lane_undivided(l);
+  const Layout *layout = out->layout ? out->layout : &whole;
+  if (!open_access(l, op, l->bounds[op->id], layout, &a)) return false;
+  Walk w = walk_begin(l, &a, false);
+  int n = layout_size(layout, LAYOUT_REG);
+  Value **parts = ARENA_ARRAY(l->arena, Value *, n), *all = emit_number(l, DTYPE_i1, 1);
+  for (int r = 0; r < n; r++) {
+    walk_to(&w, r);
+    parts[r] = walk_mask(&w, r);
+    if (!parts[r]) parts[r] = all;
+  }
+  l->value[out->id] = emit_join(l, parts, n);
+  return true;
+}
+
 bool lower_write(Lower *l, const Op *op) {
   const Value *v = op->args[0];
   Layout whole = lane_undivided(l);

@@ -249,6 +249,7 @@ static LowerFn *const family[OP_COUNT] = {
     [OP_apply_expr] = lower_apply,
     [OP_set_symbol] = lower_set_symbol,
     [OP_read] = lower_read,
+    [OP_inside] = lower_inside,
     [OP_write] = lower_write,
     [OP_atomic_add] = lower_atomic,
     [OP_atomic_min] = lower_atomic,

@@ -86,6 +86,7 @@ static TilesFn *const family[OP_COUNT] = {
     [OP_alloc] = tiles_alloc,
     [OP_self_index] = keep,
     [OP_exists] = keep,
+    [OP_inside] = keep,
     [OP_apply_expr] = keep,
     [OP_set_symbol] = lower_set_symbol,
     [OP_read] = keep,

@@ -168,7 +168,7 @@ Value *bitcast_at(Tiles *t, const Value *v, const Point *p);
 /* ---- accesses (tiles_access.c) ------------------------------------------------------------- */
 
 Value *access_load(Tiles *t, const Op *op, const Point *p);
-Value *access_exists(Tiles *t, const Op *op, const Point *p); /* of the op `exists` */
+Value *access_exists(Tiles *t, const Op *op, const Point *p); /* of `exists` and `inside` */
 bool access_store(Tiles *t, const Op *op, const Point *p, Value *v);
 bool access_atomic(Tiles *t, const Op *op, const Point *p, Value *v, Value **old);
 

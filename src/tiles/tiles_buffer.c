@@ -231,8 +231,8 @@ typedef struct FindLimit {
 
 static void find_limit(Tiles *t, const Value *v, void *user) {
   FindLimit *x = user;
-  bool tests =
-      t->tile[v->id].held == TILE_INLINE && (v->def->kind == OP_read || v->def->kind == OP_exists);
+  bool tests = t->tile[v->id].held == TILE_INLINE &&
+               (v->def->kind == OP_read || v->def->kind == OP_inside || v->def->kind == OP_exists);
   if (!x->limit && tests) x->limit = access_limit(t, v->def, x->dim);
 }
 

@@ -30,6 +30,7 @@ static bool may_be_inline(const Plan *p, const Op *op) {
   case OP_fill:
   case OP_self_index:
   case OP_exists:
+  case OP_inside:
   case OP_apply_expr:
   case OP_broadcast:
   case OP_permute:

@@ -61,7 +61,7 @@ static bool has_symbol_of(const Tiles *t, const LowerScope *scope, const Sym *e)
 static bool is_tied(const Tiles *t, const Op *op, const LowerScope *scope) {
   for (int i = 0; i < op->nargs; i++)
     if (t->tile[op->args[i]->id].scope == scope) return true;
-  if (op->kind != OP_read) return false;
+  if (op->kind != OP_read && op->kind != OP_inside) return false;
   const AccessBounds *b = t->l.bounds[op->id];
   for (int i = 0; i < b->access.memory->type->rank; i++)
     if (!b->coords[i] || has_symbol_of(t, scope, b->coords[i]) ||
@@ -188,6 +188,7 @@ static Value *make_at(Asked *a) {
   case OP_fill:
   case OP_scalar: return fill_at(a);
   case OP_self_index: return index_at(a);
+  case OP_inside:
   case OP_exists: return access_exists(a->t, op, &a->p);
   case OP_select: return select_at(a);
   case OP_apply_expr: return apply_at(a);
@@ -296,7 +297,8 @@ static bool is_held(const Tiles *t, const Value *v, const Point *p) {
 /* What is no memory's and nobody's sum can be made for other coordinates, too. */
 static bool can_be_made_again(const Value *v) {
   const Op *op = v->def;
-  if (!op || op->nresults != 1 || op->kind == OP_read || op->body) return false;
+  if (!op || op->nresults != 1 || op->kind == OP_read || op->kind == OP_inside || op->body)
+    return false;
   bool view = op->kind == OP_broadcast || op->kind == OP_permute || op->kind == OP_squeeze ||
               op->kind == OP_convert;
   bool made = op->kind == OP_fill || op->kind == OP_self_index || op->kind == OP_exists ||

@@ -10,6 +10,9 @@
  * itself. Nothing happens where all elements are proved to exist, or are known to hold the neutral
  * element where they do not: reads are 0 there.
  *
+ * What a read gives outside of its memory (`other`) is selected in the same way, by the op
+ * `inside`: that exists and counts.
+ *
  * Padding is nobody's, so any op may see another value there: what follows in the region uses %q
  * for %p, and %p is computed for %q only. */
 #include <string.h>
@@ -266,7 +269,30 @@ static void pad_condition(Pad *p, Op *op) {
     keep_operand(p, (Operand){op, 0, t->dims[i], PADDING_ZERO});
 }
 
+/* Outside of the memory `other`: however the elements come, by copies of any kind, they are 0
+ * there. */
+static void expand_other(Pad *p, Op *read) {
+  static const AttrKey taken[] = {ATTR_mapping, ATTR_bounds};
+  Value *v = &read->results[0];
+  Attr value = *op_attr(read, ATTR_other);
+  Op *next = read->next;
+  Op *inside = insert(p, next, OP_inside, read->args, read->nargs,
+                      type_with_dtype(p->k->cx, v->type, DTYPE_i1));
+  for (int i = 0; i < (int)WV_LEN(taken); i++)
+    if (op_has(read, taken[i])) op_set_attr(p->k, inside, *op_attr(read, taken[i]));
+  Op *fill = insert(p, next, OP_fill, NULL, 0, v->type);
+  value.key = ATTR_value;
+  op_set_attr(p->k, fill, value);
+  op_drop_attr(read, ATTR_other);
+  Value *args[] = {&inside->results[0], v, &fill->results[0]};
+  Op *select = insert(p, next, OP_select, args, 3, v->type);
+  inside->results[0].varying = select->results[0].varying = v->varying;
+  ir_replace_uses(p->k, v, &select->results[0]);
+  select->args[1] = v;
+}
+
 static void pad_op(Pad *p, Op *op) {
+  if (op->kind == OP_read && op_has(op, ATTR_other)) expand_other(p, op);
   if (op_is_reduction(op)) pad_reduction(p, op);
   if (op->kind == OP_mma) pad_product(p, op, 1, 2);
   if (op->kind == OP_scaled_mma) pad_product(p, op, 2, 4);
@@ -311,6 +337,7 @@ static bool may_need(const Kernel *k, const Op *op) {
   case OP_mma:
   case OP_scaled_mma: return !is_plain_read(op->args[0]) || !is_plain_read(op->args[rhs]);
   case OP_if: return op_condition(op) != NULL;
+  case OP_read: return op_has(op, ATTR_other);
   case OP_set_symbol: return true; /* of a dimension, after its tiles were made */
   default: return op_is_reduction(op) && !is_uncut(k, op_attr(op, ATTR_dim)->sym);
   }

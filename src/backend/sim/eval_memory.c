@@ -77,6 +77,18 @@ static Memory *memory_arg(Eval *ev, const Op *op, int i) {
   return m->slots > 1 ? memory_slot(ev, op, m) : m;
 }
 
+/* What a read gives where there is no memory. */
+static Tile *outside(Eval *ev, const Op *op, const Box *box) {
+  const Attr *other = op_attr(op, ATTR_other);
+  DType t = op->results[0].type->dtype;
+  if (!other) return tile_new(ev, t, box);
+  Op fill = {.kind = OP_fill, .results = op->results, .nresults = 1, .nattrs = 1};
+  Attr value = *other;
+  value.key = ATTR_value;
+  fill.attrs = &value;
+  return compute_fill(ev, &fill, box);
+}
+
 bool run_read(Eval *ev, Op *op) {
   Box box;
   if (!place_box(ev, op->results[0].type, &box)) return false;
@@ -84,9 +96,21 @@ bool run_read(Eval *ev, Op *op) {
   const Memory *m = memory_arg(ev, op, 0);
   const int64_t *offsets = m ? access_offsets(ev, &a) : NULL;
   if (!offsets) return false;
-  Tile *t = tile_new(ev, op->results[0].type->dtype, &box);
-  for (int64_t e = 0, n = box_count(&box); e < n; e++)
+  Tile *t = outside(ev, op, &box);
+  for (int64_t e = 0, n = t ? box_count(&box) : 0; e < n; e++)
     if (offsets[e] != EVAL_INACTIVE && !load(ev, m, offsets[e], t, e)) return false;
+  ev->values[op->results[0].id].tile = t;
+  return t != NULL;
+}
+
+bool run_inside(Eval *ev, Op *op) {
+  Box box;
+  if (!place_box(ev, op->results[0].type, &box)) return false;
+  Access a = open_access(ev, op, 0, &box, MEMORY_IS_INPUT);
+  const int64_t *offsets = access_offsets(ev, &a);
+  if (!offsets) return false;
+  Tile *t = tile_new(ev, DTYPE_i1, &box);
+  for (int64_t e = 0, n = box_count(&box); e < n; e++) t->i[e] = offsets[e] != EVAL_INACTIVE;
   ev->values[op->results[0].id].tile = t;
   return true;
 }

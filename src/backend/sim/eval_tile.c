@@ -32,6 +32,7 @@ const OpEval op_eval[OP_COUNT] = {
     [OP_set_symbol] = {.run = run_set_symbol},
 
     [OP_read] = {.run = run_read},
+    [OP_inside] = {.run = run_inside},
     [OP_write] = {.run = run_write},
     [OP_atomic_add] = {.run = run_atomic},
     [OP_atomic_min] = {.run = run_atomic},

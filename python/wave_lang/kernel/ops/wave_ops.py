@@ -147,14 +147,15 @@ def read(
     source: Sequence[Any] | None = None,
     target: Sequence[Any] | None = None,
     *,
+    other: Any = None,
     tag: Tag = None,
 ) -> Value:
-    """The elements of a tensor; 0 where the tensor has none.
+    """The elements of a tensor; `other`, or 0, where a mapping or `bounds` lead outside of it.
 
     With `mapping`, coordinates are mapped; `source`/`target` say the same in the iterators of an
     IteratorBindings constraint. `bounds={}` switches masks off.
     """
-    attrs = _access_attrs(elements_per_thread, mapping, bounds, flags, tag)
+    attrs = _access_attrs(elements_per_thread, mapping, bounds, flags, tag) | {"other": other}
     if source is not None or target is not None:
         return _by_coordinates(None, memory, source, target, attrs, "read")
     return _emit("read", (memory, *_values(mapping_dynamic_vals)), attrs)
