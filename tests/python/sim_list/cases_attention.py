@@ -103,9 +103,6 @@ def attention(mask, mma, space, tile, waves=2, dynamic=False, machine=None):
         ),
         outputs=(Tensor("f32", (B, M, N)),),
         reference=reference,
-        # Without a mask keys outside of the tensor would count with score 0: the author promises
-        # whole tiles.
-        fit=lambda s: {**s, K2: -(-s[K2] // bk2) * bk2} if mask == "none" else s,
         tolerance=2**-9,  # of the weights, which are rounded to f16
         dynamic=(B, M, N, K2) if dynamic else (),
         machine=machine,

@@ -13,6 +13,7 @@ import pytest
 
 import cases_atomics
 import cases_attention
+import cases_edges
 import cases_flow
 import cases_gemm
 import cases_launch
@@ -24,6 +25,7 @@ OTHER_CHIPS = ("gfx90a", "gfx950", "gfx1100", "gfx1201", "gfx1250")  # only data
 SCHEDULES = ("round", "reverse", "random")
 EVERY_CASE = [
     *cases_rows.CASES,
+    *cases_edges.CASES,
     *cases_flow.CASES,
     *cases_atomics.CASES,
     *cases_gemm.CASES,
