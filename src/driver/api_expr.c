@@ -94,11 +94,19 @@ const char *wv_nearest(const char *word, const char *const *words, int n) {
 
 /* ---- expressions ---- */
 
+/* Everything that walks over an expression recurses, so how deep callers may nest has an end: about
+ * where that of text has. Operands are within it, so that no operation goes far beyond. */
+static const Sym *not_too_deep(SymCtx *cx, const Sym *s) {
+  enum { DEPTH_LIMIT = 512 };
+  return s && sym_depth(s) > DEPTH_LIMIT ? sym_too_deep(cx) : s;
+}
+
 wv_expr api_checked(wv_ctx *cx, const Sym *s) {
   static const DiagCode codes[] = {[SYM_FINE] = DIAG_E0105,
                                    [SYM_INVALID] = DIAG_E0105,
                                    [SYM_OVERFLOW] = DIAG_E0101,
                                    [SYM_ZERO_DIVISION] = DIAG_E0102};
+  s = not_too_deep(cx->cx->sym, s);
   DiagCode code = codes[sym_error_kind(cx->cx->sym)];
   const char *why = s ? "" : sym_take_error(cx->cx->sym);
   if (*why) diag_add(&cx->cx->diags, code, (Span){0}, "%s", why);

@@ -61,6 +61,8 @@ const Sym *sym_overflow(SymCtx *cx) {
   return NULL;
 }
 
+const Sym *sym_too_deep(SymCtx *cx) { return sym_fail(cx, "nested too deeply"); }
+
 /* ---- hash-consing */
 
 static size_t operand_bytes(const Sym *s) {
@@ -131,6 +133,15 @@ static uint32_t tree_size(const Sym *s) {
   return size > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)size;
 }
 
+static uint16_t tree_depth(const Sym *s) {
+  int deepest = 0;
+  for (int i = 0; i < s->n; i++)
+    if (node_operand(s, i)->depth > deepest) deepest = node_operand(s, i)->depth;
+  return (uint16_t)(deepest < UINT16_MAX ? deepest + 1 : UINT16_MAX);
+}
+
+int sym_depth(const Sym *s) { return s->depth; }
+
 static const Sym *node_new(SymCtx *cx, const Sym *shape) {
   size_t bytes = operand_bytes(shape);
   Sym *s = arena_alloc(cx->arena, sizeof *s + bytes);
@@ -138,6 +149,7 @@ static const Sym *node_new(SymCtx *cx, const Sym *shape) {
   if (bytes) s->arg = memcpy(s + 1, shape->arg, bytes);
   s->id = cx->nnodes++;
   s->size = tree_size(s);
+  s->depth = tree_depth(s);
   if (s->kind == SYM_symbol) s->symbols = 1ull << (cx->nsymbols & 63);
   for (int i = 0; i < s->n; i++) s->symbols |= node_operand(s, i)->symbols;
   return s;

@@ -31,6 +31,7 @@ typedef struct Factor {
 struct Sym {
   uint32_t id;
   uint8_t kind, flags;
+  uint16_t depth;   /* of the tree, saturating */
   int n;            /* operands: terms of a sum without its constant, factors without coefficient */
   uint32_t size;    /* nodes of the tree, saturating: what simplify must not increase */
   uint64_t symbols; /* a Bloom filter of the symbols inside */

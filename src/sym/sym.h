@@ -34,6 +34,9 @@ typedef enum SymError { SYM_FINE, SYM_INVALID, SYM_OVERFLOW, SYM_ZERO_DIVISION }
 const char *sym_error(const SymCtx *cx);
 SymError sym_error_kind(const SymCtx *cx);
 const char *sym_take_error(SymCtx *cx);
+const Sym *
+sym_too_deep(SymCtx *cx);    /* NULL: leaves the error that an expression is nested too deeply */
+int sym_depth(const Sym *s); /* of the tree */
 
 /* ---- building ------------------------------------------------------------------------------ */
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from wave_lang import CompileError, Expr, sym
+from wave_lang import CompileError, Expr, _wave, sym
 from wave_lang.support import sympy_shim as shim
 
 M, N, K = sym.M, sym.N, sym.K
@@ -191,3 +191,19 @@ def test_structure():
     assert (M + 1).kind == "add" and set((M + 1).args) == {M, Expr(1)}
     assert (M * N).free_symbols == {M, N}
     assert Expr(3).free_symbols == set()
+
+
+@pytest.mark.parametrize("op", ["floordiv", "min", "xor"])
+def test_nesting_has_an_end(op):
+    """Deep expressions are refused where they are built; all that are not can be used."""
+    x, y = _wave.symbol("M"), _wave.symbol("N")
+    deep = [x]
+    with pytest.raises(CompileError, match="nested too deeply"):
+        for i in range(100_000):
+            deep.append(_wave.op(op, deep[-1] * 2 + y * (i + 1), y + 3 + i))
+    assert len(deep) > 100
+    last = deep[-1]
+    assert str(last).count("M") >= 1 and last.free_symbols == {x, y}
+    assert last.simplify(x < 10) is not None and (deep[-9] < 5) is not None
+    with pytest.raises(CompileError):
+        last.subs({x: last})
