@@ -1,12 +1,17 @@
 """Which machine a kernel is compiled for, and what can be seen of it."""
 
+import warnings
+
 import numpy as np
 import pytest
 
-from test_compile import check_scale, compile_scale
-from wave_lang import CompileError, WaveCompileOptions, _wave
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from test_compile import BM, BN, M, N, check_scale, compile_scale, constraints
+from wave_lang import CompileError, WaveCompileOptions, _wave, wave_compile
 from wave_lang.kernel.wave import machine
-from wave_lang.kernel.wave.machine import Machine, machine_of
+from wave_lang.kernel.wave.machine import Machine, devices, machine_of
+from wave_lang.support import visible
 
 H200 = _wave.Device(("cuda", 0, "H200", "sm_90a", 1 << 37, 132, 13000))
 
@@ -159,3 +164,57 @@ OTHER = "kernel @f(%a: mem<M, f32>)\n  hardware threads 64; workgroup M by 64 on
 def test_fed_back_ir_must_fit():
     with pytest.raises(ValueError, match="parameters of scale"):
         compile_scale(target="eval", override_mlir=OTHER)
+
+
+# ---- what is replaced is seen --------------------------------------------------------------------
+
+SCALARS = 260  # more than a launch takes
+
+MANY = f"""
+def many({", ".join(f"s{i}: tkl.f32" for i in range(SCALARS))}, y: tkl.Memory[M, N, G, tkl.f32]):
+    tkw.write(tkw.read(y) + tkw.broadcast({" + ".join(f"s{i}" for i in range(SCALARS))}, [M, N]), y)
+"""
+
+
+def kernel_of_many_arguments():
+    scope = {"tkl": tkl, "tkw": tkw, "M": M, "N": N, "G": tkw.GLOBAL_ADDRESS_SPACE}
+    exec(MANY, scope)
+    return tkw.wave(constraints())(scope["many"])
+
+
+def warnings_of(action):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        result = action()
+    return [w for w in seen if w.category is RuntimeWarning], result
+
+
+@pytest.fixture
+def nothing_said(monkeypatch):
+    monkeypatch.setattr(visible, "_said", set())
+
+
+@pytest.mark.skipif(not devices("cpu"), reason="no libLLVM")
+def test_a_kernel_on_the_evaluator_warns_with_the_reason(nothing_said):
+    options = WaveCompileOptions(subs={M: 2, N: 64, BM: 1, BN: 64}, target="cpu")
+    (warning,), compiled = warnings_of(lambda: wave_compile(options, kernel_of_many_arguments()))
+    text = str(warning.message)
+    assert "`many` runs on the reference evaluator, which is slow: " in text
+    assert "more arguments" in text and warning.filename == __file__
+    assert any(r.code == "E0601" for r in compiled.remarks)
+    y = np.zeros((2, 64), np.float32)
+    compiled(*[1.0] * SCALARS, y)
+    assert (y == SCALARS).all()
+    again = WaveCompileOptions(subs={M: 4, N: 64, BM: 1, BN: 64}, target="cpu")
+    assert warnings_of(lambda: wave_compile(again, kernel_of_many_arguments()))[0] == []
+    with pytest.raises(CompileError, match="E0601"):
+        strict = WaveCompileOptions(subs={**options.subs, M: 8}, target="cpu", strict=True)
+        wave_compile(strict, kernel_of_many_arguments())
+
+
+def test_a_replaced_target_warns_once(nothing_said):
+    seen, compiled = warnings_of(lambda: compile_scale(target="gfx942"))
+    assert [str(w.message) for w in seen if "gfx942" in str(w.message)] == [compiled.machine.remark]
+    assert not [w for w in warnings_of(lambda: compile_scale(target="gfx942"))[0]]
+    other, _ = warnings_of(lambda: compile_scale(target="gfx1100"))
+    assert len(other) == 1 and "gfx1100" in str(other[0].message)

@@ -271,6 +271,28 @@ TEST(matrix_tiles) {
   arena_free(a);
 }
 
+/* Ops of machines whose lanes copy and multiply in step; lower_threads writes them for no
+ * processor, also for one that plays waves (target_playing). */
+static bool is_of_gpus(OpKind kind) {
+  static const OpKind kinds[] = {
+      OP_ldmatrix,     OP_stmatrix,    OP_fence_proxy, OP_mbar_init,         OP_mbar_inval,
+      OP_mbar_expect,  OP_mbar_arrive, OP_mbar_wait,   OP_mbar_arrive_async, OP_copy_async,
+      OP_async_commit, OP_async_wait,  OP_tma_load,    OP_tma_store,         OP_bulk_commit,
+      OP_bulk_wait,    OP_wgmma_fence, OP_wgmma,       OP_wgmma_commit,      OP_wgmma_wait};
+  for (size_t i = 0; i < WV_LEN(kinds); i++)
+    if (kinds[i] == kind) return true;
+  return false;
+}
+
+TEST(every_op_is_written) {
+  for (int i = 0; i < OP_COUNT; i++) {
+    bool lane = op_info[i].level & LEVEL_THREAD;
+    if (lane && llvm_writes((OpKind)i) == is_of_gpus((OpKind)i))
+      printf("`%s` has no LLVM instructions, or is in the list\n", op_info[i].name),
+          CHECK(!"written");
+  }
+}
+
 /* What cannot be written is refused by name. */
 TEST(refusals) {
   Lab l = lab_open("thread kernel @k(%a: mem<N, f32>)\n"
@@ -287,4 +309,4 @@ TEST(refusals) {
 TESTS_MAIN(RUN(mask_of_the_whole) RUN(mask_per_element) RUN(odd_offsets) RUN(loops)
                RUN(loop_from_with_step) RUN(while_and_if) RUN(expressions) RUN(moving_elements)
                    RUN(bits) RUN(choices) RUN(allocations) RUN(carried_memory) RUN(atomics)
-                       RUN(matrix_tiles) RUN(refusals))
+                       RUN(matrix_tiles) RUN(every_op_is_written) RUN(refusals))

@@ -67,6 +67,10 @@ typedef struct LlvmKernel {
   int nwaits;
 } LlvmKernel;
 
+/* Whether there are instructions for the op on some type, in programs of one thread or of many, or
+ * it is only a hint. */
+bool llvm_writes(OpKind kind);
+
 /* False after reporting what cannot be written for this host (E0601). */
 bool llvm_emit(Kernel *k, const LlvmHost *host, Arena *a, LlvmKernel *out);
 

@@ -210,10 +210,15 @@ static void keep_results(Llvm *p, const Op *op) {
   }
 }
 
+/* What one thread alone cannot do. */
+static LlvmFn *const lane_writer[OP_COUNT] = {
+    [OP_shuffle] = lanes_shuffle, [OP_shuffle_idx] = lanes_shuffle_idx};
+
+bool lanes_writes(OpKind kind) { return lane_writer[kind] != NULL; }
+
 static void write_op(Llvm *p, const Op *op) {
-  if (op->kind == OP_shuffle) lanes_shuffle(p, op);
-  else if (op->kind == OP_shuffle_idx) lanes_shuffle_idx(p, op);
-  else llvm_op(p, op);
+  LlvmFn *fn = lane_writer[op->kind] ? lane_writer[op->kind] : llvm_op;
+  fn(p, op);
 }
 
 static void run_phase(Llvm *p, const Op *first, const Op *end, int phase) {

@@ -104,6 +104,7 @@ void lanes_keep(Llvm *p, Held *h, int64_t place); /* this thread's */
 /* In a loop over threads of its own: to[i] becomes from[i]. */
 void lanes_copy(Llvm *p, Value *const *to, Value *const *from, int n);
 void lanes_region(Llvm *p, const Region *r);
+bool lanes_writes(OpKind kind); /* in such programs only */
 
 /* ---- llvm_lanes_region.c: split regions ---- */
 

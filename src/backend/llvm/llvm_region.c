@@ -3,6 +3,7 @@
  * mention what it yields. */
 #include <string.h>
 
+#include "backend/llvm/llvm_lanes.h"
 #include "backend/llvm/llvm_state.h"
 #include "ir/region_facts.h"
 
@@ -287,6 +288,11 @@ static LlvmFn *const writer[OP_COUNT] = {
 
 bool llvm_op_waits(const Op *op) {
   return writer[op->kind] == no_wait || op_info[op->kind].flags & OPF_HINT;
+}
+
+bool llvm_writes(OpKind kind) {
+  return writer[kind] || llvm_has_elementwise(kind) || lanes_writes(kind) ||
+         op_info[kind].flags & OPF_HINT;
 }
 
 void llvm_op(Llvm *p, const Op *op) {

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from ... import _wave
 from ..._wave import Expr, Kernel
+from ...support.visible import warn_once
 from . import cache
 from .compile_options import WaveCompileOptions
 from .compiled import WaveKernel
@@ -23,7 +23,6 @@ _EVALUATOR_REMARK = (
     "runs on the reference evaluator, which is slow: no libLLVM of version 16 or newer can be loaded "
     "to compile for this processor (`apt-get install libllvm19`, or WAVE_LLVM=/path/libLLVM.so)"
 )
-_warned = False
 
 
 def _is_scheduling_parameter(symbol: Expr) -> bool:
@@ -98,17 +97,15 @@ def _left_out(options: WaveCompileOptions, machine: Machine, schedule: Any) -> l
 
 
 def _remarks(options: WaveCompileOptions, machine: Machine, left_out: list[str]) -> list[Any]:
-    global _warned
     for text in left_out:
         _wave.remark("R0609", text, None, options._place)
     remarks: list[Any] = _wave.take_diagnostics()
     if machine.remark:
         remarks.append(machine.remark)
+        warn_once(machine.remark)
     if machine.kind == "cpu" and not devices("cpu"):
         remarks.append(f"target `{options.target or 'this machine'}` {_EVALUATOR_REMARK}")
-        if not _warned:
-            _warned = True
-            warnings.warn(f"Wave {_EVALUATOR_REMARK}", RuntimeWarning, stacklevel=3)
+        warn_once(f"Wave {_EVALUATOR_REMARK}")
     return remarks
 
 

@@ -30,7 +30,7 @@ class WaveCompileOptions:
     The default target is this machine; `target` may name another one: "sim:gfx942" or
     "sim:sm_90a" runs the kernel lane by lane on that machine, simulated, with every check; "sm_90a",
     "cuda" or "cpu" compile for such a device; "eval" is the reference evaluator. A machine that is
-    not here (an AMD one) is replaced by the one that is, with a remark, or refused with `strict`.
+    not here (an AMD one) is replaced by the one that is, with a warning, or refused with `strict`.
     docs/compatibility.md says what each option does. One that was set and has no effect is a remark
     (R0609) of the compiled kernel, with `strict` an error.
     """

@@ -9,6 +9,7 @@ from typing import Any, Callable, Iterator
 from ... import _wave
 from ..._wave import CompileError, Expr, Kernel, Launchable, Program, Proof, Report, Resources
 from ..._wave import SimulationError
+from ...support.visible import warn_once
 from .._support.tracing import DebugLog, Trace
 from .compile_options import WaveCompileOptions
 from .machine import Machine, asked_target, devices
@@ -281,7 +282,13 @@ class WaveKernel(Launchable):
             if not refused or self.options.strict:
                 raise
             self._note(error.diagnostics)
+            self._warn_of_evaluator(error)
             return None
+
+    def _warn_of_evaluator(self, error: CompileError) -> None:
+        first = error.diagnostics[0]
+        text = f"`{self.name}` runs on the reference evaluator, which is slow: {first.message}"
+        warn_once(text, cause=first.message.replace(f"`{self.name}`", ""))
 
     def _evaluate(self, args: tuple[Any, ...], collected: dict[str, Any]) -> None:
         """On the reference evaluator; what was logged goes into `collected`."""

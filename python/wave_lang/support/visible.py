@@ -1,0 +1,26 @@
+"""What a user must see although nothing is wrong: one warning for each cause in a process."""
+
+from __future__ import annotations
+
+import os.path
+import sys
+import warnings
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_said: set[str] = set()
+
+
+def warn_once(text: str, cause: str | None = None) -> None:
+    """A RuntimeWarning at the line of the user's that led here, unless one of the same cause (the
+    text, where none is given) was given before."""
+    cause = cause or text
+    if cause in _said:
+        return
+    _said.add(cause)
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, RuntimeWarning, stacklevel=level)
+
+
+__all__ = ["warn_once"]
