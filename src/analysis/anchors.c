@@ -3,6 +3,7 @@
 
 #include "ir/attr.h"
 #include "ir/layout_links.h"
+#include "ir/reductions.h"
 
 typedef struct Finder {
   const Distribution *d;
@@ -152,9 +153,7 @@ static void add_reduction(Finder *f, Op *op) {
   add_anchor(f, ANCHOR_REDUCTION, op, 0, &l);
 }
 
-static bool is_reduction(const Op *op) {
-  return op->kind == OP_sum || op->kind == OP_max || op->kind == OP_min || op->kind == OP_topk;
-}
+static bool is_reduction(const Op *op) { return op_is_reduction(op) && op->kind != OP_cumsum; }
 
 static void add_product(Finder *f, Op *op) {
   int acc = op->kind == OP_scaled_mma ? 4 : 2;
@@ -176,6 +175,7 @@ bool find_anchors(const Distribution *d, const Machine *m, Arena *a, Anchors *ou
     case OP_mma:
     case OP_scaled_mma: add_product(&f, op); break;
     case OP_sum:
+    case OP_prod:
     case OP_max:
     case OP_min:
     case OP_cumsum:
@@ -183,6 +183,11 @@ bool find_anchors(const Distribution *d, const Machine *m, Arena *a, Anchors *ou
     case OP_read: add_access(&f, op, -1, 0); break;
     case OP_write:
     case OP_atomic_add:
+    case OP_atomic_max:
+    case OP_atomic_and:
+    case OP_atomic_or:
+    case OP_atomic_xor:
+    case OP_atomic_exchange:
     case OP_atomic_min: add_access(&f, op, 0, 1); break;
     case OP_scatter_add: add_access(&f, op, 0, 2); break;
     default: break;

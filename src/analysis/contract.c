@@ -4,6 +4,7 @@
 #include "analysis/anchors.h"
 #include "ir/access.h"
 #include "ir/attr.h"
+#include "ir/reductions.h"
 
 typedef struct Query {
   Kernel *k;
@@ -50,9 +51,7 @@ static bool multiplies_within_waves(const Query *q) {
 static bool reduces_within_waves(const Query *q) {
   const Op *op = q->op;
   if (multiplies_within_waves(q)) return true;
-  bool reduces = op->kind == OP_sum || op->kind == OP_max || op->kind == OP_min ||
-                 op->kind == OP_cumsum || op->kind == OP_topk;
-  if (!reduces || op_has(op, ATTR_block)) return false;
+  if (!op_is_reduction(op) || op_has(op, ATTR_block)) return false;
   int64_t waves;
   const Sym *shared = distribute_waves(q->d, op_attr(op, ATTR_dim)->sym);
   return !shared || !sym_is_int(shared, &waves) || waves > 1;

@@ -139,6 +139,11 @@ static void add_op(Kernel *k, Arena *a, MemoryUses *m, Op *op) {
     break;
   case OP_write: add_use(k, a, m, op, op->args[1], TOUCH_WRITE); break;
   case OP_atomic_add:
+  case OP_atomic_max:
+  case OP_atomic_and:
+  case OP_atomic_or:
+  case OP_atomic_xor:
+  case OP_atomic_exchange:
   case OP_atomic_min: add_use(k, a, m, op, op->args[1], TOUCH_ATOMIC); break;
   case OP_scatter_add: add_use(k, a, m, op, op->args[2], TOUCH_ATOMIC); break;
   case OP_copy:

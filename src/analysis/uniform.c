@@ -190,6 +190,7 @@ static UniformFact result_fact(const Walk *w, const Op *op, const Type *t) {
   case OP_inside:
   case OP_read: return worse(by_elements(w, op, t), worse(attrs_fact(w, op), args_fact(w, op, 1)));
   case OP_sum:
+  case OP_prod:
   case OP_max:
   case OP_min: return reduction_fact(w, op, t);
   case OP_extract:

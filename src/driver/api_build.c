@@ -1,5 +1,6 @@
 /* api_build.c: building kernels through wave.h. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "driver/api.h"
 
@@ -57,9 +58,27 @@ static bool hand_out(const Op *op, wv_value **results) {
   return op != NULL;
 }
 
+/* What is made of several ops. */
+static OpKind composed_of(const char *name) {
+  return strcmp(name, "argmax") == 0 ? OP_max : strcmp(name, "argmin") == 0 ? OP_min : OP_COUNT;
+}
+
+static bool composed(wv_builder *b, OpKind kind, wv_value *const *args, int nargs,
+                     const wv_attr *attrs, int nattrs, Span at, wv_value **results) {
+  Attr *translated = ARENA_ARRAY(b->scratch, Attr, nattrs);
+  Value *out[2] = {0};
+  bool ok = api_attrs(context_of(b), b->scratch, attrs, nattrs, at, translated) &&
+            build_arg(b->b, kind, at, values_of(b, args, nargs), nargs, translated, nattrs, out);
+  arena_reset(b->scratch);
+  for (int i = 0; ok && i < 2; i++) results[i] = (wv_value *)out[i];
+  return ok;
+}
+
 bool wv_op(wv_builder *b, const char *name, wv_value *const *args, int nargs, const wv_attr *attrs,
            int nattrs, wv_type given, wv_place at, wv_value **results) {
   Span span = api_span(context_of(b), at);
+  OpKind made_of = composed_of(name);
+  if (made_of != OP_COUNT) return composed(b, made_of, args, nargs, attrs, nattrs, span, results);
   OpKind kind = find_op(b, name, span);
   Attr *translated = ARENA_ARRAY(b->scratch, Attr, nattrs);
   const Op *op = NULL;

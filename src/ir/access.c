@@ -32,6 +32,11 @@ const Value *memory_written(const Op *op) {
   switch (op->kind) {
   case OP_write:
   case OP_atomic_add:
+  case OP_atomic_max:
+  case OP_atomic_and:
+  case OP_atomic_or:
+  case OP_atomic_xor:
+  case OP_atomic_exchange:
   case OP_atomic_min:
   case OP_copy:
   case OP_store:
@@ -114,6 +119,11 @@ bool access_of(const Op *op, MemAccess *out) {
     take_mapping(out, false);
     return true;
   case OP_atomic_add:
+  case OP_atomic_max:
+  case OP_atomic_and:
+  case OP_atomic_or:
+  case OP_atomic_xor:
+  case OP_atomic_exchange:
   case OP_atomic_min:
     out->tile = op->args[0]->type;
     take_memory(out, 1, 2);

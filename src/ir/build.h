@@ -21,6 +21,12 @@ Value *build_param(Builder *b, const char *name, const Type *type, const Sym *bi
 Op *build_op(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, const Attr *attrs,
              int nattrs, const Type *given);
 
+/* The largest (OP_max) or smallest (OP_min) element along a dimension, and where it stands (i32):
+ * out[0] and out[1]. args: the values, and perhaps the best so far and its place, which come first.
+ * There is no such op: it becomes reductions and elementwise ops. */
+bool build_arg(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, const Attr *attrs,
+               int nattrs, Value **out);
+
 /* A number as an operand beside `like`. */
 typedef struct Number {
   bool is_integer;

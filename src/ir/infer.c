@@ -409,6 +409,10 @@ static bool rule_atomic(Infer *in) {
   if (value->dtype != mem->dtype)
     return FAIL_HINT(in, E0301, "use `cast` before it", "`%s` of %s to %s: the dtypes differ",
                      name_of(in), shown(in, value), shown(in, mem));
+  OpKind kind = in->op->kind;
+  bool bits = kind == OP_atomic_and || kind == OP_atomic_or || kind == OP_atomic_xor;
+  if (bits && !need_class(in, 0, is_integral(value), "integers")) return false;
+  if (class_of(value) == DTYPE_BOOL && !need_class(in, 0, false, "numbers")) return false;
   if (m ? !covers_memory(in, m->inputs, mem) : !check_store_shape(in, value, mem)) return false;
   return result(in, value);
 }

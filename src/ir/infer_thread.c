@@ -192,7 +192,7 @@ bool rule_store_rows(Infer *in) {
 bool rule_prefetch(Infer *in) { return check_access(in, 0, 1); }
 
 bool rule_lane_atomic(Infer *in) {
-  return rule_store(in) && need_word(in, "add min max and or xchg") &&
+  return rule_store(in) && need_word(in, "add min max and or xor xchg") &&
          infer_result(in, infer_arg(in, 0));
 }
 

@@ -89,6 +89,7 @@ void layout_links(Arena *a, Op *op, LayoutLinks *out) {
   case OP_if: link_region(&l); break;
   case OP_squeeze: /* its dropped dims have one element */
   case OP_sum:
+  case OP_prod:
   case OP_max:
   case OP_min:
   case OP_topk: link_reduction(&l); break;
@@ -102,6 +103,11 @@ void layout_links(Arena *a, Op *op, LayoutLinks *out) {
   case OP_read: link_dynamic(&l, &op->results[0]); break;
   case OP_write: link_dynamic(&l, op->args[0]); break;
   case OP_atomic_add:
+  case OP_atomic_max:
+  case OP_atomic_and:
+  case OP_atomic_or:
+  case OP_atomic_xor:
+  case OP_atomic_exchange:
   case OP_atomic_min:
     link_operands(&l, &op->results[0], 0, 1);
     link_dynamic(&l, &op->results[0]);

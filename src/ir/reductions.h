@@ -27,6 +27,12 @@ static inline bool op_is_reduction(const Op *op) {
   return reduction_info[op->kind].padding != PADDING_NONE;
 }
 
+/* Whether an element that is taken twice changes the result: then each is taken once, and small
+ * floats are combined in f32. */
+static inline bool reduction_accumulates(OpKind kind) {
+  return reduction_info[kind].combine == OP_add || reduction_info[kind].combine == OP_mul;
+}
+
 /* The neutral element in a dtype: of a float type the number, of an integer type the integer. */
 double padding_number(Padding p, DType t);
 int64_t padding_integer(Padding p, DType t);

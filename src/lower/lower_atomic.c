@@ -1,4 +1,5 @@
 /* lower_atomic.c: atomics of tiles: one for each element that a lane acts on. */
+#include "ir/atomics.h"
 #include "ir/attr.h"
 #include "lower/lower_walk.h"
 
@@ -65,7 +66,7 @@ static Value *act_on(Lower *l, Walk *w, int reg, Value *v) {
   const Op *op = w->a->op;
   WalkStep s = walk_step(w, reg);
   s.args[0] = v;
-  const char *mode = op->kind == OP_atomic_min ? "min" : "add";
+  const char *mode = atomic_mode(op->kind).word;
   s.attrs[s.nattrs++] = (Attr){.key = ATTR_mode, .text = intern(&l->k->cx->names, mode)};
   return emit(l, OP_atomic, s.args, s.nargs + 1, s.attrs, s.nattrs, v->type);
 }

@@ -45,7 +45,7 @@ static Value *neutral(Reduction *r) { return lower_neutral(r->l, r->op->kind, r-
 static Value *count_once(Reduction *r, Value *v) {
   Lower *l = r->l;
   DimHolders h = dim_holders(l, r->from, r->dim);
-  if (r->op->kind != OP_sum || h.kind == HOLDERS_SINGLE) return v;
+  if (!reduction_accumulates(r->op->kind) || h.kind == HOLDERS_SINGLE) return v;
   if (h.kind == HOLDERS_TANGLED) return NULL;
   Value **parts = ARENA_ARRAY(l->arena, Value *, v->type->n), *none = neutral(r);
   for (int reg = 0; reg < v->type->n; reg++) {
@@ -102,7 +102,7 @@ static Value *combine_registers(Reduction *r, Value *v) {
     coords[in_row] = coord;
   }
   for (int j = 0; j < row; j++)
-    if (r->op->kind == OP_sum || !is_repeated(coords, j, coords[j]))
+    if (reduction_accumulates(r->op->kind) || !is_repeated(coords, j, coords[j]))
       parts[n++] = emit_pick(l, v, table + (size_t)j * (size_t)m, m);
   return combine_tree(r, parts, n);
 }
@@ -150,7 +150,7 @@ bool lower_reduce(Lower *l, const Op *op) {
   DType dtype = from->type->dtype;
   bool narrow = dtype_is_float(dtype) && dtype_info[dtype].bits < 32;
   r.dim = type_dim(from->type, op_attr(op, ATTR_dim)->sym);
-  r.dtype = narrow && op->kind == OP_sum ? DTYPE_f32 : dtype;
+  r.dtype = narrow && reduction_accumulates(op->kind) ? DTYPE_f32 : dtype;
   bool parts = op_has(op, ATTR_into) || (l->machine.observable && !op_has(op, ATTR_block));
   if (lies_on_waves(&r) && !parts) return lower_refuse(l, op, "a dim that several waves hold");
   Value *v = emit_cast(l, l->value[from->id], r.dtype);

@@ -4,6 +4,7 @@
  * address; others have an address each. A test that bounds the coordinate along which the elements
  * lie becomes a comparison of 0, 1, 2, ... with what is left; tests that hold in the loops around
  * (granted, or proved) are left out. */
+#include "ir/atomics.h"
 #include "ir/attr.h"
 #include "ir/dtype.h"
 #include "tiles/tiles.h"
@@ -450,7 +451,7 @@ bool access_atomic(Tiles *t, const Op *op, const Point *p, Value *v, Value **old
   Value *mask = mask_of(&a, &ok);
   if (!ok) return false;
   Emitted e = access_at(&a, &s, 0, mask, steps_along_last(&a, &s));
-  const char *mode = op->kind == OP_atomic_min ? "min" : "add";
+  const char *mode = atomic_mode(op->kind).word;
   e.args[0] = v;
   e.attrs[e.nattrs++] = (Attr){.key = ATTR_mode, .text = intern(&t->l.k->cx->names, mode)};
   *old = emit(&t->l, OP_atomic, e.args, e.nargs + 1, e.attrs, e.nattrs, v->type);

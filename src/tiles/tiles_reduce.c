@@ -228,7 +228,7 @@ bool tiles_reduce(Tiles *t, const Op *op) {
   DType dtype = r.of->type->dtype;
   bool narrow = dtype_is_float(dtype) && dtype_info[dtype].bits < 32;
   if (op_has(op, ATTR_into)) return tiles_refuse(t, op, "a reduction in parts");
-  r.dtype = narrow && op->kind == OP_sum ? DTYPE_f32 : dtype;
+  r.dtype = narrow && reduction_accumulates(op->kind) ? DTYPE_f32 : dtype;
   if (!tile_place(t, op, r.of->type, &here) || !tile_place(t, op, r.out->type, tile)) return false;
   r.all = nest_box(t, r.of->type, &here);
   r.dim = type_dim(r.of->type, op_attr(op, ATTR_dim)->sym);

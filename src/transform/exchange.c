@@ -21,6 +21,7 @@
 #include "ir/attr.h"
 #include "ir/dtype.h"
 #include "ir/layout_links.h"
+#include "ir/reductions.h"
 #include "target/banks.h"
 #include "target/convert.h"
 #include "transform/pass.h"
@@ -276,7 +277,8 @@ static void share_parts(const Exchange *x, Layout *l, int dim, DType dtype) {
 static void exchange_reduction(Exchange *x, Op *op, int dim) {
   Value *v = op->args[0];
   DType dtype = v->type->dtype;
-  bool narrow = op->kind == OP_sum && dtype_is_float(dtype) && dtype_info[dtype].bits < 32;
+  bool narrow =
+      reduction_accumulates(op->kind) && dtype_is_float(dtype) && dtype_info[dtype].bits < 32;
   DType wide = narrow ? DTYPE_f32 : dtype;
   Value *parts = make_parts(x, op, cast_to(x, op, v, wide), dim);
   x->failed |= !parts;
@@ -410,6 +412,7 @@ bool pass_exchange(Kernel *k, PassCtx *cx) {
     next = ir_next(op);
     switch (op->kind) {
     case OP_sum:
+    case OP_prod:
     case OP_max:
     case OP_min:
     case OP_cumsum:

@@ -117,6 +117,69 @@ def test_unsigned():
                 assert (found == exact).all(), name
 
 
+def test_where_the_best_stands():
+    """argmax and argmin of rows that end inside of a tile, and products of them, by one and two waves."""
+    M = tkl.sym.M
+    for waves in (1, 2):
+
+        @tkw.wave(
+            [
+                tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={M: 1, N: 64}),
+                tkw.WorkgroupConstraint(M, 1, 1),
+                tkw.WorkgroupConstraint(N, 64 * waves, 0),
+                tkw.WaveConstraint(N, 64),
+            ]
+        )
+        def kernel(
+            a: tkl.Memory[M, N, G, tkl.f32],
+            high: tkl.Memory[M, G, tkl.i32],
+            low: tkl.Memory[M, G, tkl.i32],
+            all_: tkl.Memory[M, G, tkl.f32],
+        ):
+            x = tkw.read(a)
+            tkw.write(tkw.argmax(x, dim=N, block=waves > 1)[1], high)
+            tkw.write(tkw.argmin(x, dim=N, block=waves > 1)[1], low)
+            tkw.write(tkw.prod(x, dim=N, block=waves > 1), all_)
+
+        a = -torch.randint(1, 3, (9, 50), device="cuda").float()
+        high, low = torch.zeros(2, 9, dtype=torch.int32, device="cuda")
+        all_ = torch.zeros(9, device="cuda")
+        options = WaveCompileOptions(subs={N: 50}, dynamic_symbols=[M])
+        wave_compile(options, kernel)(a, high, low, all_)
+        rows = a.cpu().numpy()
+        assert (high.cpu().numpy() == rows.argmax(1)).all(), waves
+        assert (low.cpu().numpy() == rows.argmin(1)).all(), waves
+        assert (all_.cpu().numpy() == rows.prod(1)).all(), waves
+
+
+def test_atomics():
+    """Bits of i32 and i8 (in a loop of compare-and-swap), and the largest f32."""
+    for dtype, name in ((tkl.i32, "i4"), (tkl.i8, "i1"), (tkl.u32, "u4")):
+        info = np.iinfo(name)
+        rng = np.random.default_rng(5)
+        a, before = rng.integers(info.min, info.max, (2, 300), name, True)
+        for word, exact in (
+            ("max", np.maximum(before, a)),
+            ("and", before & a),
+            ("or", before | a),
+            ("xor", before ^ a),
+            ("exchange", a),
+        ):
+
+            @tkw.wave(
+                [
+                    tkw.HardwareConstraint(threads_per_wave=32, vector_shapes={N: 128}),
+                    tkw.WorkgroupConstraint(N, 128, 0),
+                ]
+            )
+            def kernel(x: tkl.Memory[N, G, dtype], c: tkl.Memory[N, G, dtype]):
+                getattr(tkw, f"atomic_{word}")(tkw.read(x), c)
+
+            c = torch.from_numpy(before.copy()).cuda()
+            wave_compile(WaveCompileOptions(dynamic_symbols=[N]), kernel)(torch.from_numpy(a).cuda(), c)
+            assert (c.cpu().numpy() == exact).all(), (name, word)
+
+
 DIVISORS = (1, 2, 3, 5, 7, 10, 12, 64, 100, 127, -1, -2, -3, -7, -64, -100)
 
 

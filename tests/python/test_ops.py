@@ -550,11 +550,12 @@ def test_html_viewer(tmp_path, monkeypatch):
 
 # The ops of the language; what else the table has, passes make.
 LANGUAGE = """
-    fill scalar alloc self_index apply_expr set_symbol read write atomic_add atomic_min scatter_add
+    fill scalar alloc self_index apply_expr set_symbol read write atomic_add atomic_min atomic_max
+    atomic_and atomic_or atomic_xor atomic_exchange scatter_add
     mma scaled_mma add sub mul div mod floordiv and or xor shl shr maximum minimum atan2 powf remf eq ne lt le
     gt ge neg not abs exp exp2 log log2 log10 sqrt rsqrt cbrt reciprocal sin cos sinh tanh tanh_approx
     erf sigmoid floor ceil isnan isinf round roundeven softsign select cast bitcast broadcast permute extract extract_slice reshape
-    sum max min cumsum topk workgroup_barrier shared_barrier barrier_signal barrier_wait
+    sum prod max min cumsum topk workgroup_barrier shared_barrier barrier_signal barrier_wait
     counter_wait counter_barrier wave_prio sched_barrier sched_group debug_log for while if
 """.split()
 

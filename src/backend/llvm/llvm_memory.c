@@ -8,6 +8,7 @@
 
 #include "backend/llvm/llvm_state.h"
 #include "ir/alloc_layout.h"
+#include "ir/atomics.h"
 #include "ir/dtype.h"
 
 /* ---- allocations ---- */
@@ -497,14 +498,14 @@ static const char *native_atomic(const char *mode, DType t) {
     return plain || !is_float || llvm_elem_bits(t) >= 8 ? "xchg" : NULL;
   if (strcmp(mode, "add") == 0) return plain ? "fadd" : is_float ? NULL : "add";
   if (dtype_is_unsigned(t) && *mode == 'm') return mode[1] == 'a' ? "umax" : "umin";
-  return is_float ? NULL : mode; /* min max and or */
+  return is_float ? NULL : mode; /* min max and or xor */
 }
 
 /* Until nobody came between reading and writing. */
 static const char *atomic_loop(Llvm *p, const Op *op, const char *mode, DType t, const char *at,
                                const char *v) {
   const char *again = llvm_label(p, "again"), *end = llvm_label(p, "end"), *before = p->block;
-  OpKind kind = *mode == 'm' ? (mode[1] == 'a' ? OP_maximum : OP_minimum) : op_find(mode);
+  OpKind kind = atomic_combine(mode);
   const char *elem = llvm_elem_type(t), *word = arena_printf(p->arena, "i%d", llvm_elem_bits(t));
   int bytes = llvm_elem_bits(t) / 8;
   const char *first = llvm_let(p, "load atomic %s, ptr %s monotonic, align %d", word, at, bytes);

@@ -7,10 +7,10 @@
 #include "backend/ptx/ptx_state.h"
 #include "ir/dtype.h"
 
-typedef enum Mode { ADD, MIN, MAX, AND, OR, XCHG, MODES } Mode;
+typedef enum Mode { ADD, MIN, MAX, AND, OR, XOR, XCHG, MODES } Mode;
 
 static Mode mode_of(const Op *op) {
-  static const char *const words[] = {"add", "min", "max", "and", "or", "xchg"};
+  static const char *const words[] = {"add", "min", "max", "and", "or", "xor", "xchg"};
   const char *word = op_attr(op, ATTR_mode)->text;
   int i = 0;
   while (i < MODES && strcmp(words[i], word) != 0) i++;
@@ -19,10 +19,10 @@ static Mode mode_of(const Op *op) {
 
 /* The instruction's operation and type; NULL: there is none. */
 static const char *native(Ptx *p, Mode mode, DType t) {
-  static const char *const words[] = {"add.u32", "min.s32", "max.s32",
-                                      "and.b32", "or.b32",  "exch.b32"};
-  static const char *const doubles[] = {"add.u64", "min.s64", "max.s64",
-                                        "and.b64", "or.b64",  "exch.b64"};
+  static const char *const words[] = {"add.u32", "min.s32", "max.s32", "and.b32",
+                                      "or.b32",  "xor.b32", "exch.b32"};
+  static const char *const doubles[] = {"add.u64", "min.s64", "max.s64", "and.b64",
+                                        "or.b64",  "xor.b64", "exch.b64"};
   bool wide = dtype_info[t].bits == 64, is_float = dtype_is_float(t);
   if (is_packed(t) || dtype_info[t].class == DTYPE_BOOL) {
     if (mode == ADD && t == DTYPE_f16) return "add.noftz.f16";
@@ -57,7 +57,7 @@ static Reg to_bits(Ptx *p, DType t, Reg r) {
 
 /* What the element becomes. */
 static Reg combine(Ptx *p, Mode mode, DType t, Reg old, Reg value) {
-  static const OpKind kinds[] = {OP_add, OP_minimum, OP_maximum, OP_and, OP_or};
+  static const OpKind kinds[] = {OP_add, OP_minimum, OP_maximum, OP_and, OP_or, OP_xor};
   if (mode == XCHG) return value;
   if (!is_small_float(t)) return ptx_apply(p, kinds[mode], t, old, value);
   Held a = {.dtype = t, .n = 1, .elem = &old}, b = {.dtype = t, .n = 1, .elem = &value};
@@ -168,7 +168,7 @@ void ptx_atomic(Ptx *p, const Op *op) {
   DType t = h->dtype;
   Held *mask = op->nargs > 3 ? held_spread(p, op->args[3], h->n) : NULL;
   bool wanted = p->uses[op->results[0].id] > 0;
-  if (dtype_info[t].class == DTYPE_BOOL || (dtype_is_float(t) && (mode == AND || mode == OR))) {
+  if (dtype_info[t].class == DTYPE_BOOL || (dtype_is_float(t) && mode >= AND && mode <= XOR)) {
     refuse(p, op, t);
     return;
   }

@@ -6,6 +6,7 @@
 #include "backend/sim/scalar.h"
 #include "ir/access.h"
 #include "ir/alloc_layout.h"
+#include "ir/atomics.h"
 
 /* ---- elements ---- */
 
@@ -165,17 +166,17 @@ bool run_copy(Eval *ev, Op *op) {
 
 /* ---- read-modify-write ---- */
 
-static double float_min(double a, double b) { return a != a ? a : b != b ? b : a < b ? a : b; }
-
 /* Element e of `value` combined with what memory holds, which is left in `old`. */
 static bool update(Eval *ev, Memory *m, int64_t offset, OpKind kind, const Tile *value, Tile *old,
                    Tile *next, int64_t e) {
   if (!load(ev, m, offset, old, e)) return false;
-  bool least = kind == OP_atomic_min;
-  if (next->f) next->f[e] = least ? float_min(old->f[e], value->f[e]) : old->f[e] + value->f[e];
-  else if (least)
-    next->i[e] = scalar_less(value->dtype, old->i[e], value->i[e]) ? old->i[e] : value->i[e];
-  else next->i[e] = (int64_t)((uint64_t)old->i[e] + (uint64_t)value->i[e]);
+  OpKind combine = atomic_mode(kind).combine;
+  if (next->f && combine != OP_COUNT)
+    next->f[e] = dtype_round(next->dtype, scalar_fn[combine].f2(old->f[e], value->f[e]));
+  else if (next->f) next->f[e] = value->f[e];
+  else if (combine != OP_COUNT)
+    next->i[e] = scalar_ints(combine, value->dtype)(old->i[e], value->i[e]);
+  else next->i[e] = value->i[e];
   store(ev, m, offset, next, e);
   return true;
 }

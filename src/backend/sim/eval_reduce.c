@@ -34,18 +34,14 @@ static Tile *rows_of(Eval *ev, const Op *op, Box *rest, Axis *along) {
   return rows;
 }
 
-/* ---- sum, max, min ---- */
+/* ---- sum, prod, max, min ---- */
 
 static double combine_f(OpKind kind, double a, double b) {
-  if (kind == OP_sum) return a + b;
-  if (isnan(a) || isnan(b)) return NAN;
-  if (a == b) return signbit(a) == (kind == OP_min) ? a : b; /* -0 is less than +0 */
-  return (a > b) == (kind == OP_max) ? a : b;
+  return scalar_fn[reduction_info[kind].combine].f2(a, b);
 }
 
 static int64_t combine_i(OpKind kind, DType t, int64_t a, int64_t b) {
-  if (kind == OP_sum) return (int64_t)((uint64_t)a + (uint64_t)b);
-  return scalar_less(t, b, a) == (kind == OP_max) ? a : b;
+  return scalar_ints(reduction_info[kind].combine, t)(a, b);
 }
 
 /* Minus zero changes no sum, not even that of minus zeros. */

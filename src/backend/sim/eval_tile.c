@@ -36,6 +36,11 @@ const OpEval op_eval[OP_COUNT] = {
     [OP_write] = {.run = run_write},
     [OP_atomic_add] = {.run = run_atomic},
     [OP_atomic_min] = {.run = run_atomic},
+    [OP_atomic_max] = {.run = run_atomic},
+    [OP_atomic_and] = {.run = run_atomic},
+    [OP_atomic_or] = {.run = run_atomic},
+    [OP_atomic_xor] = {.run = run_atomic},
+    [OP_atomic_exchange] = {.run = run_atomic},
     [OP_scatter_add] = {.run = run_scatter},
     [OP_copy] = {.run = run_copy},
 
@@ -104,6 +109,7 @@ const OpEval op_eval[OP_COUNT] = {
     [OP_reshape] = {.run = run_lane_op},
 
     [OP_sum] = {.run = run_reduce},
+    [OP_prod] = {.run = run_reduce},
     [OP_max] = {.run = run_reduce},
     [OP_min] = {.run = run_reduce},
     [OP_cumsum] = {.run = run_cumsum},

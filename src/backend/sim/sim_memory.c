@@ -4,6 +4,7 @@
 
 #include "backend/sim/scalar.h"
 #include "backend/sim/sim_state.h"
+#include "ir/atomics.h"
 #include "target/banks.h"
 
 /* ---- elements ---- */
@@ -546,9 +547,8 @@ Step step_store_rows(Wave *w, SimOp *s) {
 }
 
 static Reg combine(const char *mode, DType t, Reg old, Reg x) {
-  if (strcmp(mode, "xchg") == 0) return x;
-  OpKind kind =
-      *mode == 'm' ? (mode[1] == 'a' ? OP_maximum : OP_minimum) : op_find(mode); /* add and or */
+  OpKind kind = atomic_combine(mode);
+  if (kind == OP_COUNT) return x;
   if (dtype_is_float(t)) return (Reg){.f = dtype_round(t, scalar_fn[kind].f2(old.f, x.f))};
   return (Reg){.i = dtype_wrap(t, scalar_ints(kind, t)(old.i, x.i))};
 }

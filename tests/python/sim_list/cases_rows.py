@@ -356,6 +356,35 @@ def softmax(dtype, bm, row):
     )
 
 
+def best(bm, row):
+    """Where the largest and the smallest element of a row stand, and a product along it."""
+
+    def make():
+        @tkw.wave(whole_rows(bm))
+        def best(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, G, tkl.f32]):
+            x = tkw.read(a)
+            high, place = tkw.argmax(x, dim=N)
+            low, other = tkw.argmin(x, dim=N)
+            share = tkw.prod(1.0 + (x - high) * 0.001, dim=N)
+            tkw.write(tkw.cast(place * 100 + other, tkl.f32) + share, c)
+
+        return best
+
+    def reference(a, **_):
+        share = (1 + (a - a.max(1, keepdims=True)) * 0.001).prod(1)
+        exact = a.argmax(1) * 100 + a.argmin(1) + share
+        return exact, np.abs(exact) + 1
+
+    return Case(
+        f"best_f32_{bm}x{row}",
+        make,
+        around={M: bm, N: row},
+        inputs=(Tensor("f32", (M, N)),),
+        outputs=(Tensor("f32", (M,)),),
+        reference=reference,
+    )
+
+
 def rows_in_tiles():
     """Some rows per workgroup, N in tiles."""
     return [
@@ -572,6 +601,7 @@ CASES = [
     hashed(2, 48),
     counted(2, 48, "u32"),
     counted(3, 64, "u8"),
+    best(2, 70),
     broadcast(4, 32),
     broadcast(8, 96, waves=2),
     rows_of_one(4, 64),

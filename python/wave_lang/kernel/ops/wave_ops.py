@@ -215,6 +215,77 @@ def atomic_min(
     return _emit("atomic_min", (lhs, rhs, *_values(mapping_dynamic_vals)), attrs)
 
 
+def atomic_max(
+    lhs: Value,
+    rhs: Value,
+    elements_per_thread: Any = None,
+    mapping: IndexMapping | None = None,
+    mapping_dynamic_vals: Sequence[Value] | Value = (),
+    *,
+    tag: Tag = None,
+) -> Value:
+    """Takes the maximum of a register and memory into memory, atomically; the old values. Once for each element, as `atomic_add`."""
+    attrs = {"ept": elements_per_thread, "mapping": mapping, "tag": tag}
+    return _emit("atomic_max", (lhs, rhs, *_values(mapping_dynamic_vals)), attrs)
+
+
+def atomic_and(
+    lhs: Value,
+    rhs: Value,
+    elements_per_thread: Any = None,
+    mapping: IndexMapping | None = None,
+    mapping_dynamic_vals: Sequence[Value] | Value = (),
+    *,
+    tag: Tag = None,
+) -> Value:
+    """Takes the bits that a register and memory have in common into memory, atomically; the old
+    values. Once for each element, as `atomic_add`."""
+    attrs = {"ept": elements_per_thread, "mapping": mapping, "tag": tag}
+    return _emit("atomic_and", (lhs, rhs, *_values(mapping_dynamic_vals)), attrs)
+
+
+def atomic_or(
+    lhs: Value,
+    rhs: Value,
+    elements_per_thread: Any = None,
+    mapping: IndexMapping | None = None,
+    mapping_dynamic_vals: Sequence[Value] | Value = (),
+    *,
+    tag: Tag = None,
+) -> Value:
+    """Sets the bits of a register in memory, atomically; the old values. Once for each element, as `atomic_add`."""
+    attrs = {"ept": elements_per_thread, "mapping": mapping, "tag": tag}
+    return _emit("atomic_or", (lhs, rhs, *_values(mapping_dynamic_vals)), attrs)
+
+
+def atomic_xor(
+    lhs: Value,
+    rhs: Value,
+    elements_per_thread: Any = None,
+    mapping: IndexMapping | None = None,
+    mapping_dynamic_vals: Sequence[Value] | Value = (),
+    *,
+    tag: Tag = None,
+) -> Value:
+    """Turns over the bits of a register in memory, atomically; the old values. Once for each element, as `atomic_add`."""
+    attrs = {"ept": elements_per_thread, "mapping": mapping, "tag": tag}
+    return _emit("atomic_xor", (lhs, rhs, *_values(mapping_dynamic_vals)), attrs)
+
+
+def atomic_exchange(
+    lhs: Value,
+    rhs: Value,
+    elements_per_thread: Any = None,
+    mapping: IndexMapping | None = None,
+    mapping_dynamic_vals: Sequence[Value] | Value = (),
+    *,
+    tag: Tag = None,
+) -> Value:
+    """Stores a register in memory and gives the old values, in one step that nobody comes between. Once for each element, as `atomic_add`."""
+    attrs = {"ept": elements_per_thread, "mapping": mapping, "tag": tag}
+    return _emit("atomic_exchange", (lhs, rhs, *_values(mapping_dynamic_vals)), attrs)
+
+
 def scatter_add(
     register_src: Value,
     register_idx: Value,
@@ -353,6 +424,18 @@ def sum(
     return _reduce("sum", arg, init, dim, block, tag)
 
 
+def prod(
+    arg: Value,
+    init: Value | None = None,
+    dim: Any = None,
+    block: builtins.bool = False,
+    *,
+    tag: Tag = None,
+) -> Value:
+    """The product along `dim`, times `init`."""
+    return _reduce("prod", arg, init, dim, block, tag)
+
+
 def max(
     arg: Value,
     init: Value | None = None,
@@ -375,6 +458,38 @@ def min(
 ) -> Value:
     """The smallest element along `dim`, and of `init`."""
     return _reduce("min", arg, init, dim, block, tag)
+
+
+def _arg_reduce(
+    op: str, arg: Value, init: Any, dim: Any, block: builtins.bool, tag: Tag
+) -> tuple[Value, Value]:
+    operands = (arg,) if init is None else (arg, *init)
+    return _emit(op, operands, {"dim": dim, "block": block, "tag": tag})
+
+
+def argmax(
+    arg: Value,
+    init: tuple[Value, Value] | None = None,
+    dim: Any = None,
+    block: builtins.bool = False,
+    *,
+    tag: Tag = None,
+) -> tuple[Value, Value]:
+    """The largest element along `dim`, and where it stands (i32): of equal ones the first, of NaN
+    the first, -1 where no element exists. `init` is the result for elements in front of these."""
+    return _arg_reduce("argmax", arg, init, dim, block, tag)
+
+
+def argmin(
+    arg: Value,
+    init: tuple[Value, Value] | None = None,
+    dim: Any = None,
+    block: builtins.bool = False,
+    *,
+    tag: Tag = None,
+) -> tuple[Value, Value]:
+    """The smallest element along `dim`, and where it stands, as `argmax`."""
+    return _arg_reduce("argmin", arg, init, dim, block, tag)
 
 
 def cumsum(
