@@ -409,19 +409,31 @@ static void store_parts(const Access *a, const char *const *part) {
   llvm_block(p, g.end);
 }
 
+/* Other threads of the processor may write there at the same time. */
+static bool is_for_all(const Access *a) {
+  return a->p->lanes || !a->op->args[1]->def;
+}
+
+/* The other half of the byte may be another thread's: it must not be written back as it was read.
+ * No thread but ours writes this half, so that nobody may look at it in between. */
 static void store_nibble(const Access *a, int e, const char *v) {
   Llvm *p = a->p;
   const char *test = element_mask(a, e);
   Nibble at = nibble_at(a, e);
   Guard g = {0};
   if (test) g = guard_open(p, test);
-  const char *old = llvm_let(p, "load i8, ptr %s, align 1", at.byte);
   const char *hole = llvm_let(p, "shl i8 15, %s", at.shift),
              *bits = llvm_let(p, "and i8 %s, 15", v);
   hole = llvm_let(p, "xor i8 %s, -1", hole);
-  old = llvm_let(p, "and i8 %s, %s", old, hole);
   bits = llvm_let(p, "shl i8 %s, %s", bits, at.shift);
-  llvm_line(p, "store i8 %s, ptr %s, align 1", llvm_let(p, "or i8 %s, %s", old, bits), at.byte);
+  if (is_for_all(a)) {
+    llvm_let(p, "atomicrmw and ptr %s, i8 %s monotonic", at.byte, hole);
+    llvm_let(p, "atomicrmw or ptr %s, i8 %s monotonic", at.byte, bits);
+  } else {
+    const char *old = llvm_let(p, "load i8, ptr %s, align 1", at.byte);
+    old = llvm_let(p, "and i8 %s, %s", old, hole);
+    llvm_line(p, "store i8 %s, ptr %s, align 1", llvm_let(p, "or i8 %s, %s", old, bits), at.byte);
+  }
   if (test) guard_close(p, g);
 }
 
