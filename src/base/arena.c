@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/landing.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #define WV_ASAN 1
 #elif defined(__has_feature)
@@ -34,19 +36,30 @@ typedef struct Chunk {
 
 struct Arena {
   Chunk *last;
+  Held held;
 };
 
 static size_t align_up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
 
-WV_NORETURN static void out_of_memory(size_t size) {
-  fprintf(stderr, "wave: out of memory (%zu bytes asked for)\n", size);
-  abort();
+static void *get_memory(size_t size) {
+  void *p = landing_fault(FAULT_MALLOC) ? NULL : malloc(size);
+  if (!p) landing_no_memory(size);
+  return p;
 }
 
+static void release(void *arena) { arena_free(arena); }
+
 Arena *arena_new(void) {
-  Arena *a = calloc(1, sizeof *a);
-  if (!a) out_of_memory(sizeof *a);
+  Arena *a = get_memory(sizeof *a);
+  *a = (Arena){0};
+  landing_hold(&a->held, release, a);
   return a;
+}
+
+Arena *arena_owned(Arena *a) { return landing_let_go(&a->held), a; }
+
+void arena_owner(Arena *a, void (*free_owner)(void *owner), void *owner) {
+  if (a->held.release) a->held.release = free_owner, a->held.what = owner;
 }
 
 static void free_last(Arena *a) {
@@ -58,6 +71,7 @@ static void free_last(Arena *a) {
 
 void arena_free(Arena *a) {
   if (!a) return;
+  landing_let_go(&a->held);
   while (a->last) free_last(a);
   free(a);
 }
@@ -94,16 +108,21 @@ static Chunk *add_chunk(Arena *a, size_t need) {
   size_t size = a->last ? a->last->size * 2 : FIRST_CHUNK;
   if (size > LARGEST_CHUNK) size = LARGEST_CHUNK;
   if (size < need) size = need;
-  Chunk *c = malloc(sizeof *c + size);
-  if (!c) out_of_memory(size);
+  Chunk *c = get_memory(sizeof *c + size);
   *c = (Chunk){.prev = a->last, .size = size};
   poison(c->data, size);
   return a->last = c;
 }
 
+#ifdef WAVE_FAULTS
+static bool alloc_fault(void) { return landing_fault(FAULT_ALLOC); }
+#else
+static bool alloc_fault(void) { return false; }
+#endif
+
 void *arena_alloc(Arena *a, size_t size) {
   size_t need = align_up(size) + REDZONE;
-  if (need < size) out_of_memory(size);
+  if (need < size || alloc_fault()) landing_no_memory(size);
   Chunk *c = a->last;
   if (!c || c->size - c->used < need) c = add_chunk(a, need);
   void *p = c->data + c->used;

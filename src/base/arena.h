@@ -1,9 +1,9 @@
 /* arena.h: memory that is freed all at once.
  *
  * Three lifetimes exist: the context (interned symbols, types, names), a kernel, and scratch for
- * one pass. Everything handed out is zeroed and aligned to 16 bytes. Out of memory aborts with a
- * message. Under AddressSanitizer what was not handed out is poisoned, with a gap between objects.
- */
+ * one pass. Everything handed out is zeroed and aligned to 16 bytes. Out of memory ends the call of
+ * wave.h that is under way (landing.h), and frees the arenas that it made. Under AddressSanitizer
+ * what was not handed out is poisoned, with a gap between objects. */
 #ifndef WV_ARENA_H
 #define WV_ARENA_H
 
@@ -19,6 +19,10 @@ typedef struct ArenaMark {
 
 Arena *arena_new(void);
 void arena_free(Arena *a); /* NULL is fine */
+/* The arena is part of something that outlives the call, whose owner frees it. */
+Arena *arena_owned(Arena *a);
+/* If the call fails, the arena is freed by freeing what lives in it. */
+void arena_owner(Arena *a, void (*free_owner)(void *owner), void *owner);
 void arena_reset(Arena *a);
 size_t arena_bytes(const Arena *a); /* handed out since the last reset */
 

@@ -18,16 +18,21 @@ const DiagInfo diag_info[DIAG_COUNT] = {
 
 static const char *const severity_name[] = {"error", "warning", "remark"};
 
+void diag_append(Diags *list, Diag *d) {
+  d->next = NULL;
+  if (list->last) list->last->next = d;
+  else list->first = d;
+  list->last = d;
+  list->errors += diag_info[d->code].severity == SEVERITY_error;
+}
+
 Diag *diag_add(Diags *list, DiagCode code, Span at, const char *fmt, ...) {
   Diag *d = ARENA_NEW(list->arena, Diag);
   va_list ap;
   va_start(ap, fmt);
   *d = (Diag){.code = code, .at = at, .text = arena_vprintf(list->arena, fmt, ap)};
   va_end(ap);
-  if (list->last) list->last->next = d;
-  else list->first = d;
-  list->last = d;
-  list->errors += diag_info[code].severity == SEVERITY_error;
+  diag_append(list, d);
   return d;
 }
 

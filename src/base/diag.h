@@ -52,6 +52,8 @@ void diag_note(Diags *list, Diag *d, Span at, const char *fmt, ...) WV_PRINTF(4,
 void diag_hint(Diags *list, Diag *d, const char *fmt, ...) WV_PRINTF(3, 4);
 void diags_clear(Diags *list);
 void diags_cut(Diags *list, Diag *last); /* drops what follows it; NULL: all */
+/* Without memory: the diagnostic stays where it is. */
+void diag_append(Diags *list, Diag *d);
 
 /* The code with this spelling ("E0102", in any case); DIAG_COUNT when there is none. */
 DiagCode diag_find(const char *code);

@@ -2,6 +2,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "base/os.h"
 
+#include "base/landing.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,21 +26,29 @@ static char *read_stream(Arena *a, FILE *f, size_t *len) {
   return ferror(f) ? NULL : text;
 }
 
+static void close_file(void *f) { fclose(f); }
+
+/* f NULL: it could not be opened. */
+static char *read_and_close(Arena *a, FILE *f, size_t *len) {
+  Held held;
+  if (!f) return NULL;
+  landing_hold(&held, close_file, f);
+  char *text = read_stream(a, f, len);
+  landing_let_go(&held);
+  fclose(f);
+  return text;
+}
+
 /* `-` is standard input. */
 char *os_read_file(Arena *a, const char *path, size_t *len) {
   if (strcmp(path, "-") == 0) return read_stream(a, stdin, len);
-  FILE *f = fopen(path, "rb");
-  char *text = f ? read_stream(a, f, len) : NULL;
-  if (f) fclose(f);
-  return text;
+  return read_and_close(a, fopen(path, "rb"), len);
 }
 
 char *os_read_descriptor(Arena *a, int fd, size_t *len) {
   FILE *f = fdopen(fd, "rb");
-  char *text = f ? read_stream(a, f, len) : NULL;
-  if (f) fclose(f);
-  else close(fd);
-  return text;
+  if (!f) close(fd);
+  return read_and_close(a, f, len);
 }
 
 int64_t os_file_stamp(const char *path) {

@@ -5,10 +5,13 @@
 
 #include "ir/attr.h"
 
+static void free_kernel(void *k) { kernel_free(k); }
+
 Kernel *kernel_new(Context *cx, const char *name, Span at) {
   Arena *arena = arena_new();
   Kernel *k = ARENA_NEW(arena, Kernel);
   *k = (Kernel){.cx = cx, .arena = arena, .name = intern(&cx->names, name), .at = at};
+  arena_owner(arena, free_kernel, k);
   k->level = LEVEL_TILE;
   k->body = ir_region_new(k, NULL);
   return k;
@@ -22,7 +25,7 @@ void kernel_free(Kernel *k) {
 
 const SymFacts *kernel_facts(Kernel *k) {
   if (k->facts) return k->facts;
-  k->proofs = arena_new();
+  k->proofs = arena_owned(arena_new());
   return k->facts = sym_facts_lasting(k->proofs, k->cx->sym);
 }
 
