@@ -126,6 +126,7 @@ typedef struct Context {
 
 Context *context_new(void);
 void context_free(Context *cx);
+Context *context_owned(Context *cx); /* as arena_owned */
 
 /* ---- types --------------------------------------------------------------------------------- */
 

@@ -28,6 +28,12 @@ void context_free(Context *cx) {
   arena_free(cx->arena);
 }
 
+Context *context_owned(Context *cx) {
+  sym_ctx_owned(cx->sym);
+  arena_owned(cx->arena);
+  return cx;
+}
+
 static uint64_t type_hash(const Type *t) {
   uint64_t h = hash_mix((uint64_t)t->kind, (uint64_t)t->dtype << 32 | (uint32_t)t->n);
   for (int i = 0; i < t->rank; i++) {

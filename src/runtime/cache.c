@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/landing.h"
 #include "base/map.h"
 #include "base/os.h"
 #include "runtime/cache_trust.h"
@@ -85,6 +86,14 @@ static Artefact *read_artefact(Arena *a, const char *bytes, size_t n, const char
   return *damage ? NULL : art;
 }
 
+/* ---- what is open while memory is asked for ---- */
+
+static void close_descriptor(void *fd) { close(*(int *)fd); }
+
+static void close_listing(void *dir) {
+  if (dir) closedir(dir);
+}
+
 /* ---- trouble ---- */
 
 /* A compilation first loads and then stores; what is wrong with the folder is said once. */
@@ -133,12 +142,15 @@ static char *read_trusted(Arena *a, int folder, const char *name, size_t *n, con
 Artefact *cache_load(Arena *a, const CacheSettings *s, const char *key, Diags *diags) {
   int folder = s->read ? open_folder(a, s, diags) : -1;
   if (folder < 0) return NULL;
+  Held held;
+  landing_hold(&held, close_descriptor, &folder);
   size_t n;
   const char *why, *name = name_of(a, key);
   char *bytes = read_trusted(a, folder, name, &n, &why);
   Artefact *art = bytes ? read_artefact(a, bytes, n, key, &why) : NULL;
   if (why) warn_of_file(a, s->dir, name, why, diags);
   if (art) cache_touch(folder, name);
+  landing_let_go(&held);
   close(folder);
   return art;
 }
@@ -176,7 +188,10 @@ void cache_store(const CacheSettings *s, const char *key, const Artefact *art, i
   if (!made) warn_of_writing(a, s, diags);
   int folder = made ? open_folder(a, s, diags) : -1;
   if (folder >= 0) {
+    Held held;
+    landing_hold(&held, close_descriptor, &folder);
     store_in(a, folder, s, name_of(a, key), &file, diags);
+    landing_let_go(&held);
     close(folder);
   }
   arena_free(a);
@@ -212,12 +227,17 @@ int cache_list(Arena *a, const char *dir, CacheEntry **out) {
   int trusted = trust_folder(dir, &why);
   DIR *folder = opendir(dir);
   struct dirent *entry;
+  Held held, listing;
+  landing_hold(&held, close_descriptor, &trusted); /* -1: nothing happens */
+  landing_hold(&listing, close_listing, folder);
   while (folder && (entry = readdir(folder)))
     if (cache_is_file(entry->d_name))
       vec_push(a, &all,
                trusted >= 0 ? read_entry(a, dir, trusted, entry->d_name)
                             : distrusted_entry(a, dir, entry->d_name, why ? why : "it is gone"));
-  if (folder) closedir(folder);
+  landing_let_go(&listing);
+  landing_let_go(&held);
+  close_listing(folder);
   if (trusted >= 0) close(trusted);
   if (all.n) qsort(all.at, (size_t)all.n, sizeof *all.at, by_path);
   *out = all.at;
@@ -229,12 +249,15 @@ int cache_clear(const char *dir) {
   DIR *folder = opendir(dir);
   struct dirent *entry;
   int removed = 0;
+  Held held;
+  landing_hold(&held, close_listing, folder);
   while (folder && (entry = readdir(folder))) {
     bool left = cache_is_temporary(entry->d_name);
     if (!left && !cache_is_file(entry->d_name)) continue;
     if (unlink(arena_printf(a, "%s/%s", dir, entry->d_name)) == 0) removed += !left;
   }
-  if (folder) closedir(folder);
+  landing_let_go(&held);
+  close_listing(folder);
   arena_free(a);
   return removed;
 }

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/landing.h"
 #include "base/vec.h"
 #include "runtime/cache.h"
 
@@ -90,6 +91,8 @@ static void remove_oldest(Folder *f, int64_t limit, const char *keep) {
   }
 }
 
+static void close_listing(void *dir) { closedir(dir); }
+
 void cache_evict(int folder, int64_t limit, const char *keep) {
   int own = limit ? openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
   DIR *dir = own >= 0 ? fdopendir(own) : NULL; /* whose place in the folder is its own */
@@ -97,10 +100,13 @@ void cache_evict(int folder, int64_t limit, const char *keep) {
     if (own >= 0) close(own);
     return;
   }
+  Held held;
+  landing_hold(&held, close_listing, dir);
   Folder f = {.arena = arena_new(), .fd = folder};
   time_t now = time(NULL);
   for (struct dirent *e; (e = readdir(dir));) look_at(&f, e->d_name, now);
   remove_oldest(&f, limit, keep);
+  landing_let_go(&held);
   closedir(dir);
   arena_free(f.arena);
 }

@@ -15,8 +15,30 @@
 #include <unistd.h>
 #endif
 
+#include "base/landing.h"
 #include "base/strbuf.h"
 #include "runtime/cpu_llvm.h"
+
+typedef struct Message {
+  const CpuLlvm *l;
+  char *text;
+} Message;
+
+static void dispose(void *message) {
+  const Message *m = message;
+  m->l->DisposeMessage(m->text);
+}
+
+/* A copy of LLVM's text, which is given back. */
+static char *keep_message(const CpuLlvm *l, Arena *a, char *text) {
+  Message m = {l, text};
+  Held held;
+  landing_hold(&held, dispose, &m);
+  char *kept = arena_strdup(a, text);
+  landing_let_go(&held);
+  dispose(&m);
+  return kept;
+}
 
 #ifdef __aarch64__
 typedef struct HwcapBit {
@@ -64,8 +86,7 @@ static bool may_use_amx(void) {
 }
 
 static const char *features_of(const CpuLlvm *l, Arena *a) {
-  char *text = l->GetHostCPUFeatures(), *kept = arena_strdup(a, text);
-  l->DisposeMessage(text);
+  char *kept = keep_message(l, a, l->GetHostCPUFeatures());
   bool asks = strstr(kept, "+amx") != NULL;
   if (asks && !may_use_amx())
     for (char *at = kept; (at = strstr(at, "+amx")); at++) *at = '-';
@@ -74,12 +95,9 @@ static const char *features_of(const CpuLlvm *l, Arena *a) {
 #endif
 
 CpuTarget cpu_llvm_host(const CpuLlvm *l, Arena *a) {
-  char *triple = l->GetDefaultTargetTriple(), *cpu = l->GetHostCPUName();
-  CpuTarget host = {{arena_strdup(a, triple), features_of(l, a), scalable_bytes()},
-                    arena_strdup(a, cpu)};
-  l->DisposeMessage(triple);
-  l->DisposeMessage(cpu);
-  return host;
+  const char *triple = keep_message(l, a, l->GetDefaultTargetTriple());
+  const char *cpu = keep_message(l, a, l->GetHostCPUName());
+  return (CpuTarget){{triple, features_of(l, a), scalable_bytes()}, cpu};
 }
 
 const char *cpu_target_row(const CpuTarget *t) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/landing.h"
 #include "base/os.h"
 #include "base/strbuf.h"
 
@@ -90,6 +91,8 @@ static bool try_names(CpuLlvm *l, Arena *a, StrBuf *tried) {
   return false;
 }
 
+static void free_files(void *files) { globfree(files); }
+
 static bool try_folders(CpuLlvm *l, Arena *a, StrBuf *tried) {
   static const char *const patterns[] = {
       "/usr/lib/llvm-*/lib/libLLVM*.so*", "/usr/lib64/llvm*/lib*/libLLVM*.so*",
@@ -98,8 +101,11 @@ static bool try_folders(CpuLlvm *l, Arena *a, StrBuf *tried) {
   for (size_t i = 0; i < WV_LEN(patterns) && !found; i++) {
     glob_t files;
     if (glob(patterns[i], 0, NULL, &files) != 0) continue;
+    Held held;
+    landing_hold(&held, free_files, &files);
     for (size_t f = files.gl_pathc; f-- > 0 && !found;)
       found = try_open(l, a, files.gl_pathv[f], tried);
+    landing_let_go(&held);
     globfree(&files);
   }
   return found;
@@ -120,8 +126,9 @@ static Remembered *remembered(void) {
 static bool try_remembered(CpuLlvm *l, Arena *a) {
   Remembered *r = remembered();
   StrBuf unheard = {.arena = a};
+  char path[sizeof r->path];
   pthread_mutex_lock(&r->lock);
-  const char *path = arena_strdup(a, r->path);
+  strcpy(path, r->path);
   pthread_mutex_unlock(&r->lock);
   return *path && try_open(l, a, path, &unheard);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/landing.h"
 #include "runtime/cpu_debug.h"
 #include "runtime/cpu_reloc.h"
 #include "runtime/cpu_watch.h"
@@ -224,7 +225,7 @@ static bool relocate(Object *o, uint64_t stubs) {
 static void keep_symbols(const Object *o, CpuImage *image) {
   image->names = malloc(o->names_size + 1);
   image->symbols = calloc(o->nsymbols + 1, sizeof *image->symbols);
-  if (!image->names || !image->symbols) WV_BUG("out of memory");
+  if (!image->names || !image->symbols) landing_no_memory(o->names_size);
   memcpy(image->names, o->names, o->names_size);
   image->names[o->names_size] = '\0';
   for (size_t i = 0; i < o->nsymbols; i++) {
@@ -246,11 +247,15 @@ static bool make_executable(Object *o, CpuImage *image) {
   return true;
 }
 
+static void unload(void *image) { cpu_object_unload(image); }
+
 CpuImage *cpu_object_load(const void *bytes, size_t size, Arena *a, const char **error) {
   Object o = {.bytes = bytes, .size = size, .arena = a};
   CpuImage *image = calloc(1, sizeof *image);
   uint64_t stubs = 0;
-  if (!image) WV_BUG("out of memory");
+  Held held;
+  if (!image) landing_no_memory(sizeof *image);
+  landing_hold(&held, unload, image);
   if (!is_aligned(&o, 0)) o.bytes = arena_copy(a, bytes, size); /* from the middle of a file */
   bool ok = read_object(&o);
   if (ok) o.placed = ARENA_ARRAY(a, uint64_t, o.head->e_shnum);
@@ -259,9 +264,11 @@ CpuImage *cpu_object_load(const void *bytes, size_t size, Arena *a, const char *
   if (ok) {
     keep_symbols(&o, image);
     image->debug = cpu_debug_show(o.bytes, o.size, o.placed);
+    landing_let_go(&held);
     return image;
   }
   *error = arena_printf(a, "the object code cannot be loaded: %s", o.error);
+  landing_let_go(&held);
   cpu_object_unload(image);
   return NULL;
 }

@@ -167,7 +167,7 @@ static void close_crowd(Crowd *c, bool has_places) {
 int cpu_run_together(const CpuTask *t, int groups) {
   if (t->count <= 0) return CPU_DONE;
   Crowd c = {.task = t, .places = groups < t->count ? groups : (int)t->count};
-  WV_ASSERT(c.places * t->waves <= CPU_TOGETHER_MOST);
+  if (c.places * t->waves > CPU_TOGETHER_MOST) return CPU_POOL_NO_MEMORY; /* run_task's promise */
   c.orders = (CpuOrders){.interrupted = t->interrupted, .user = t->user};
   atomic_store(&c.next, c.places);
   pthread_mutex_init(&c.lock, NULL);

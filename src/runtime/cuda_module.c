@@ -85,24 +85,41 @@ static bool load_here(CudaState *s, const ArtVariant *v, DeviceCode *out, const 
   int error = load_module(s, v->code, &out->module, logs);
   if (error) report_refused(s, error, logs, r);
   if (!error && (error = get_function(s, v, out))) {
-    cuda_report(s, error, "the driver does not make ready", r);
     s->f.module_unload(out->module);
+    out->module = NULL;
+    cuda_report(s, error, "the driver does not make ready", r);
   }
   if (!error) remark_loaded(s, out, logs, r);
   arena_free(a);
   return !error;
 }
 
+/* A module that is being loaded, in a context that was made current for it. */
+typedef struct Loading {
+  CudaState *s;
+  CudaEntry e;
+  const DeviceCode *out;
+} Loading;
+
+static void stop_loading(void *loading) {
+  Loading *l = loading;
+  if (l->out->module) l->s->f.module_unload(l->out->module);
+  cuda_leave(l->s, l->e);
+}
+
 bool cuda_load(Device *d, int index, const ArtVariant *v, DeviceCode *out, const DeviceReport *r) {
   CudaState *s = cuda_state(d);
-  CudaEntry e;
+  Loading l = {.s = s, .out = out};
+  Held held;
   double start = os_seconds();
   *out = (DeviceCode){
       .variant = v, .device = index, .shared = (unsigned)v->shared, .together = v->together};
   for (int i = 0; i < 3; i++) out->block[i] = (unsigned)v->block[i];
-  if (!cuda_enter(s, index, &e, r)) return false;
+  if (!cuda_enter(s, index, &l.e, r)) return false;
+  landing_hold(&held, stop_loading, &l);
   bool ok = load_here(s, v, out, r);
-  cuda_leave(s, e);
+  landing_let_go(&held);
+  cuda_leave(s, l.e);
   out->load_ms = (os_seconds() - start) * 1e3;
   return ok;
 }

@@ -21,17 +21,30 @@ const DeviceKind *device_kind_called(const char *name) {
   return NULL;
 }
 
+static void shut(void *device) {
+  Device *d = device;
+  d->kind->close(d);
+}
+
 Device *device_open(const DeviceKind *kind, const DeviceReport *r) {
   Arena *a = arena_new();
   Device *d = ARENA_NEW(a, Device);
   *d = (Device){.kind = kind, .arena = a};
-  if (kind->open(d, r)) return d;
+  if (kind->open(d, r)) return landing_hold(&d->held, shut, d), d;
   arena_free(a);
   return NULL;
 }
 
+Device *device_owned(Device *d) {
+  if (!d) return NULL;
+  landing_let_go(&d->held);
+  arena_owned(d->arena);
+  return d;
+}
+
 void device_close(Device *d) {
   if (!d) return;
+  landing_let_go(&d->held);
   d->kind->close(d);
   arena_free(d->arena);
 }

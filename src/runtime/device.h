@@ -4,6 +4,7 @@
 #define WV_DEVICE_H
 
 #include "base/diag.h"
+#include "base/landing.h"
 #include "runtime/artefact.h"
 
 enum { DEVICE_HOST = 1, DEVICE_CUDA = 2, DEVICE_MOST = 16 }; /* kinds by DLPack's numbers */
@@ -56,6 +57,7 @@ typedef struct Device {
   const DeviceKind *kind;
   Arena *arena;
   void *state; /* the kind's own */
+  Held held;
 } Device;
 
 struct DeviceKind {
@@ -91,6 +93,7 @@ extern const DeviceKind device_cuda, device_cpu;
 
 /* NULL after reporting that there is no driver. */
 Device *device_open(const DeviceKind *kind, const DeviceReport *r);
-void device_close(Device *d); /* NULL is fine */
+void device_close(Device *d);    /* NULL is fine */
+Device *device_owned(Device *d); /* by something that outlives the call (base/landing.h) */
 
 #endif

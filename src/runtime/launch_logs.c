@@ -157,11 +157,16 @@ static bool deliver(Logged *x) {
   return true;
 }
 
+static void release(void *logged) { close_logs(logged); }
+
 static bool run_logged(Launcher *l, Diags *diags, const LaunchCall *c) {
   Logged x = {.l = l, .call = c, .report = launch_report(l, diags, l->at)};
   x.n = l->art->nparams - l->art->ngiven;
   if (!take_sizes(&x) || !l->open(l, diags) || !refuse_capture(&x)) return false;
+  Held held;
+  landing_hold(&held, release, &x);
   bool ok = open_logs(&x) && launch_all(&x) && (!c->log || c->only_plan || deliver(&x));
+  landing_let_go(&held);
   close_logs(&x);
   return ok;
 }

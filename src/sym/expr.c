@@ -30,6 +30,11 @@ void sym_ctx_free(SymCtx *cx) {
   arena_free(cx->arena);
 }
 
+void sym_ctx_owned(SymCtx *cx) {
+  arena_owned(cx->scratch);
+  arena_owned(cx->arena);
+}
+
 const char *sym_error(const SymCtx *cx) { return cx->error; }
 
 const char *sym_take_error(SymCtx *cx) {

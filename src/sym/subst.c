@@ -31,6 +31,50 @@ const Sym *node_map(SymCtx *cx, const Sym *s, NodeFn *fn, void *data) {
   return r;
 }
 
+/* ---- other contexts */
+
+typedef struct Copy {
+  SymCtx *to;
+  Map done;
+  Arena *memo;
+} Copy;
+
+static const Sym *copy(void *data, const Sym *s) {
+  Copy *x = data;
+  int64_t truth = 0;
+  const Sym *r = map_get(&x->done, map_key(s));
+  if (r) return r;
+  if (s->kind == SYM_symbol) r = sym_symbol(x->to, s->name, (s->flags & SYM_NONNEG) != 0);
+  else if (s->kind == SYM_bool) r = sym_bool(x->to, sym_eval(s, NULL, 0, &truth) && truth);
+  else if (is_num(s)) r = num(x->to, s->k);
+  else r = node_map(x->to, s, copy, x);
+  if (r) map_set(x->memo, &x->done, map_key(s), (void *)(uintptr_t)r);
+  return r;
+}
+
+const Sym *sym_copy(SymCtx *to, const Sym *s) {
+  if (!s) return NULL;
+  Copy x = {.to = to, .memo = arena_new()};
+  const Sym *r = copy(&x, s);
+  arena_free(x.memo);
+  return r;
+}
+
+/* Large expressions are told apart by their size: what they share would be looked at many times. */
+uint64_t sym_hash(const Sym *s) {
+  enum { LARGE = 256 };
+  uint64_t h = hash_mix(hash_mix(s->kind, (uint64_t)s->k.num), (uint64_t)s->k.den);
+  if (s->kind == SYM_symbol) return hash_mix(h, hash_bytes(s->name, strlen(s->name)));
+  if (s->size > LARGE) return hash_mix(h, s->size);
+  if (is_cmp(s)) return hash_mix(h, sym_hash(s->base));
+  for (int i = 0; i < s->n; i++) {
+    h = hash_mix(h, sym_hash(node_operand(s, i)));
+    if (s->kind == SYM_add) h = hash_mix(h, (uint64_t)s->term[i].coeff.num);
+    if (s->kind == SYM_mul || s->kind == SYM_pow) h = hash_mix(h, (uint64_t)s->factor[i].exp);
+  }
+  return h;
+}
+
 /* ---- substitution */
 
 typedef struct Subst {

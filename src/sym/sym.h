@@ -27,6 +27,10 @@ typedef enum SymKind {
 
 SymCtx *sym_ctx_new(void);
 void sym_ctx_free(SymCtx *cx);
+/* The same in another context; NULL: it cannot be built there (sym_error). */
+const Sym *sym_copy(SymCtx *to, const Sym *s);
+uint64_t sym_hash(const Sym *s); /* the same in every context */
+void sym_ctx_owned(SymCtx *cx);  /* as arena_owned */
 
 /* Why the last constructor, parse or substitution returned NULL ("" if none did); reading it
  * through sym_take_error also clears it. */
