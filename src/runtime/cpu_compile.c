@@ -1,30 +1,59 @@
 /* cpu_compile.c: IR text -> module -> passes -> object code, through libLLVM.
  *
  * What LLVM cannot compile it may report as a *fatal* error: it calls a handler that must not
- * return, and ends the process if there is none. That handler gets no pointer of ours and has
- * C++ frames below it, so leaving it is the one place of this project with a longjmp, and its
- * target the one thread-local variable. The context and module of such a compile are left alone:
- * their state is unknown (about a megabyte each time). */
+ * return, and ends the process if there is none. No jump may cross LLVM's frames, so a compile has
+ * a thread of its own: after a fatal error that thread hands the reason to the caller, who waits
+ * for it, and sleeps for good, together with what LLVM holds (about a megabyte each time). The
+ * handler gets no pointer of ours: which compile it belongs to is the thread's. */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/landing.h"
 #include "base/os.h"
-#include "base/strbuf.h"
 #include "runtime/cpu_llvm.h"
 
-typedef struct FatalExit {
-  jmp_buf jump;
-  char reason[1024];
-} FatalExit;
+enum { STACK = 16 << 20 };
 
-static _Thread_local FatalExit *fatal_exit;
+/* What a compile holds until it ends; from malloc, as its thread may never end. */
+typedef struct Compile {
+  const CpuLlvm *l;
+  const CpuCompile *o;
+  const char *ir;
+  LlvmRef context, module, machine, code;
+  double parse, optimise, emit; /* seconds */
+  bool ok;
+  char errors[1024]; /* what the code generator reported */
+  char error[2048];
+  pthread_t thread;
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  enum { COMPILING, ENDED, FATAL } state;
+} Compile;
+
+static _Thread_local Compile *compiling;
+
+static bool fail(Compile *c, const char *what, const char *text) {
+  snprintf(c->error, sizeof c->error, "LLVM %u: %s: %s", c->l->version, what, text);
+  return false;
+}
+
+static void hand_over(Compile *c, int state) {
+  pthread_mutex_lock(&c->lock);
+  c->state = state;
+  pthread_cond_signal(&c->changed);
+  pthread_mutex_unlock(&c->lock);
+}
 
 static void on_fatal(const char *reason) {
-  if (!fatal_exit) WV_BUG("LLVM reports a fatal error outside of a compile");
-  strncpy(fatal_exit->reason, reason, sizeof fatal_exit->reason - 1);
-  longjmp(fatal_exit->jump, 1);
+  if (!compiling) WV_BUG("LLVM reports a fatal error outside of a compile");
+  fail(compiling, "fatal error", reason);
+  hand_over(compiling, FATAL);
+  for (;;) pause();
 }
 
 /* Each library has one handler; it is set by the first compile with that library. */
@@ -40,21 +69,6 @@ static void set_handler(const CpuLlvm *l) {
   pthread_mutex_unlock(&lock);
 }
 
-/* What a compile holds until it ends. */
-typedef struct Compile {
-  const CpuLlvm *l;
-  Arena *arena;
-  const CpuCompile *o;
-  LlvmRef context, module, machine;
-  StrBuf errors; /* what the code generator reported */
-  const char *error;
-} Compile;
-
-static bool fail(Compile *c, const char *what, const char *text) {
-  c->error = arena_printf(c->arena, "LLVM %u: %s: %s", c->l->version, what, text);
-  return false;
-}
-
 /* Takes a message of LLVM's. */
 static bool fail_with(Compile *c, const char *what, char *message) {
   fail(c, what, message ? message : "no reason given");
@@ -68,13 +82,16 @@ static void on_diagnostic(LlvmRef info, void *user) {
   enum { SEVERITY_ERROR = 0 };
   if (c->l->GetDiagInfoSeverity(info) != SEVERITY_ERROR) return;
   char *text = c->l->GetDiagInfoDescription(info);
-  sb_printf(&c->errors, "%s%s", c->errors.n ? "; " : "", text);
+  size_t n = strlen(c->errors);
+  snprintf(c->errors + n, sizeof c->errors - n, "%s%s", n ? "; " : "", text);
   c->l->DisposeMessage(text);
 }
 
-static bool parse(Compile *c, const char *ir) {
+/* ---- steps, in the thread of the compile ---- */
+
+static bool parse(Compile *c) {
   char *message = NULL;
-  LlvmRef text = c->l->CreateMemoryBufferWithMemoryRangeCopy(ir, strlen(ir), "kernel.ll");
+  LlvmRef text = c->l->CreateMemoryBufferWithMemoryRangeCopy(c->ir, strlen(c->ir), "kernel.ll");
   if (c->l->ParseIRInContext(c->context, text, &c->module, &message)) /* takes the text */
     return fail_with(c, "the IR does not parse", message);
   return true;
@@ -129,58 +146,99 @@ static bool optimise(Compile *c) {
   return false;
 }
 
-static bool emit(Compile *c, CpuCode *out) {
+static bool emit(Compile *c) {
   enum { ASSEMBLY = 0, OBJECT = 1 };
   char *message = NULL;
-  LlvmRef code;
   if (c->l->TargetMachineEmitToMemoryBuffer(c->machine, c->module,
-                                            c->o->assembly ? ASSEMBLY : OBJECT, &message, &code))
+                                            c->o->assembly ? ASSEMBLY : OBJECT, &message, &c->code))
     return fail_with(c, "no code", message);
-  out->size = c->l->GetBufferSize(code);
-  char *bytes = arena_alloc(c->arena, out->size + 1);
-  memcpy(bytes, c->l->GetBufferStart(code), out->size);
-  out->bytes = bytes;
-  c->l->DisposeMemoryBuffer(code);
-  return !c->errors.n || fail(c, "no code", sb_text(&c->errors));
+  return !*c->errors || fail(c, "no code", c->errors);
 }
 
-static bool run(Compile *c, const char *ir, CpuCode *out) {
+static bool run(Compile *c) {
   double start = os_seconds();
-  if (!parse(c, ir) || !open_machine(c) || !verify(c)) return false;
+  c->context = c->l->ContextCreate();
+  c->l->ContextSetDiagnosticHandler(c->context, on_diagnostic, c);
+  if (!parse(c) || !open_machine(c) || !verify(c)) return false;
   double parsed = os_seconds();
   if (!optimise(c)) return false;
   double optimised = os_seconds();
-  if (!emit(c, out)) return false;
-  out->parse = parsed - start;
-  out->optimise = optimised - parsed;
-  out->emit = os_seconds() - optimised;
+  if (!emit(c)) return false;
+  c->parse = parsed - start;
+  c->optimise = optimised - parsed;
+  c->emit = os_seconds() - optimised;
   return true;
 }
 
-static void close_compile(Compile *c) {
+static void *run_thread(void *compile) {
+  Compile *c = compile;
+  compiling = c;
+  c->ok = run(c);
+  hand_over(c, ENDED);
+  return NULL;
+}
+
+/* ---- the caller ---- */
+
+/* Signals are for the threads of the program that we are in. */
+static bool start(Compile *c) {
+  sigset_t all, before;
+  pthread_attr_t attr;
+  sigfillset(&all);
+  pthread_attr_init(&attr);
+  pthread_attr_setstacksize(&attr, STACK);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool started = pthread_create(&c->thread, &attr, run_thread, c) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  pthread_attr_destroy(&attr);
+  return started || fail(c, "no code", "there is no thread for it");
+}
+
+/* False after a fatal error: the thread and all it holds are lost. */
+static bool await(Compile *c) {
+  pthread_mutex_lock(&c->lock);
+  while (c->state == COMPILING) pthread_cond_wait(&c->changed, &c->lock);
+  bool ended = c->state == ENDED;
+  pthread_mutex_unlock(&c->lock);
+  if (ended) pthread_join(c->thread, NULL);
+  else pthread_detach(c->thread);
+  return ended;
+}
+
+static void close_compile(void *compile) {
+  Compile *c = compile;
+  if (c->code) c->l->DisposeMemoryBuffer(c->code);
   if (c->module) c->l->DisposeModule(c->module);
   if (c->machine) c->l->DisposeTargetMachine(c->machine);
-  c->l->ContextDispose(c->context);
+  if (c->context) c->l->ContextDispose(c->context);
+  pthread_mutex_destroy(&c->lock);
+  pthread_cond_destroy(&c->changed);
+  free(c);
+}
+
+static void take_code(const Compile *c, Arena *a, CpuCode *out) {
+  size_t n = c->l->GetBufferSize(c->code);
+  char *bytes = arena_alloc(a, n + 1);
+  memcpy(bytes, c->l->GetBufferStart(c->code), n);
+  *out = (CpuCode){.bytes = bytes, .size = n};
+  out->parse = c->parse, out->optimise = c->optimise, out->emit = c->emit;
 }
 
 bool cpu_llvm_compile(const CpuLlvm *l, Arena *a, const char *ir, const CpuCompile *o, CpuCode *out,
                       const char **error) {
-  Compile *c = ARENA_NEW(a, Compile); /* not on the stack: a jump would leave it indeterminate */
-  *c = (Compile){.l = l, .arena = a, .o = o, .errors = {.arena = a}};
-  FatalExit *way_out = ARENA_NEW(a, FatalExit);
+  Compile *c = calloc(1, sizeof *c);
+  if (!c) landing_no_memory(sizeof *c);
+  c->l = l, c->o = o, c->ir = ir;
+  pthread_mutex_init(&c->lock, NULL);
+  pthread_cond_init(&c->changed, NULL);
   set_handler(l);
-  fatal_exit = way_out;
-  if (setjmp(way_out->jump)) {
-    fatal_exit = NULL;
-    fail(c, "fatal error", way_out->reason);
-    *error = c->error;
-    return false;
-  }
-  c->context = l->ContextCreate();
-  l->ContextSetDiagnosticHandler(c->context, on_diagnostic, c);
-  bool ok = run(c, ir, out);
-  fatal_exit = NULL;
-  close_compile(c);
-  *error = c->error;
+  bool started = start(c), fatal = started && !await(c);
+  Held held = {0};
+  if (!fatal) landing_hold(&held, close_compile, c);
+  bool ok = started && !fatal && c->ok;
+  if (ok) take_code(c, a, out);
+  else *error = arena_strdup(a, c->error);
+  landing_let_go(&held);
+  if (!fatal) close_compile(c);
   return ok;
 }
