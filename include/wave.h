@@ -6,6 +6,12 @@
  *     different threads use different contexts. There is no other state.
  *   - Calls that can fail return NULL or false and leave diagnostics in the context. NULL operands
  *     are accepted and give NULL, so a chain of calls needs one check at its end.
+ *   - A bug of the compiler, and memory that has run out, do not end the process: the call fails
+ *     with I0002 or I0003, which names a file with the kernel (`wavec again FILE`). Its context is
+ *     in an unknown state then: its diagnostics can be read, kernels that the call was not changing
+ *     can be copied to another one, everything else fails with E0002. Programs can be launched
+ *     as before, each call with a context that is usable.
+ *   - NULL or a handle of another kind where a handle is expected makes a call fail (E0001).
  *   - Handles belong to the context (expressions, types) or to their kernel (values) and are freed
  *     with it. Strings returned by this interface live as long as the context unless said
  * otherwise.
@@ -36,7 +42,10 @@ typedef const struct wv_expr_s *wv_expr; /* interned: equal expressions are the 
 typedef const struct wv_type_s *wv_type; /* interned likewise */
 
 WV_API wv_ctx *wv_ctx_new(void);
-WV_API void wv_ctx_free(wv_ctx *cx); /* kernels and builders must be freed before */
+WV_API void wv_ctx_free(wv_ctx *cx);         /* kernels and builders must be freed before */
+WV_API bool wv_ctx_usable(const wv_ctx *cx); /* false after an internal error; see above */
+/* The file that an internal error left behind, for `wavec again`; NULL: none. */
+WV_API const char *wv_ctx_saved(const wv_ctx *cx);
 WV_API const char *wv_version(void);
 
 /* ---- diagnostics --------------------------------------------------------------------------- */
@@ -101,8 +110,9 @@ WV_API bool wv_expr_is_bool(wv_expr e);
 WV_API bool wv_expr_constant(wv_expr e, int64_t *num, int64_t *den); /* of int, rational, bool */
 WV_API const char *wv_expr_name(wv_expr e);                          /* of a symbol, else NULL */
 WV_API bool wv_expr_nonneg(wv_expr e);                               /* of a symbol */
-WV_API uint64_t wv_expr_hash(wv_expr e);
-WV_API int wv_expr_symbols(wv_expr e, wv_expr *out, int cap); /* how many there are */
+WV_API uint64_t wv_expr_hash(wv_expr e);                             /* the same in every context */
+WV_API wv_expr wv_expr_copy(wv_ctx *to, wv_expr e); /* from any context, also an unusable one */
+WV_API int wv_expr_symbols(wv_expr e, wv_expr *out, int cap); /* how many; -1: no memory */
 
 WV_API wv_expr wv_expr_subst(wv_ctx *cx, wv_expr e, const wv_binding *b, int n);
 /* Values may mention other symbols of the list; a cycle is an error. In place. */
@@ -660,6 +670,16 @@ typedef struct wv_measurements {
 /* One HTML page that needs nothing else: a table, plots, the kernels' sources with remarks. Freed
  * with wv_free. */
 WV_API char *wv_measurements_html(const wv_measurements *m);
+
+/* ---- tests of what happens when the compiler fails ------------------------------------------ */
+
+/* In this thread, the n-th of these from now on fails, once; n 0: none does.
+ *   "malloc"  memory that the compiler asks the system for
+ *   "alloc"   any piece of memory         }
+ *   "assert"  an assertion                } in builds with WAVE_FAULTS
+ *   "site"    an assertion's first time   }
+ * Returns how many there were since the last call; -1: they do not fail in this build. */
+WV_API long wv_test_fault(const char *what, long n);
 
 /* ---- tables -------------------------------------------------------------------------------- */
 

@@ -150,7 +150,7 @@ def has_pytest():
 
 
 def fuzz_commands(small):
-    cases = {"fuzz_sym": 30000, "fuzz_parse": 20000}
+    cases = {"fuzz_sym": 30000, "fuzz_parse": 20000, "fuzz_faults": 100}
     for program in programs("fuzz_*"):
         count = cases.get(os.path.basename(program), 10000) // (5 if small else 1)
         yield [program, "--seed", "1", "--count", str(count)]
@@ -172,6 +172,7 @@ def groups(args):
         yield "layers", [tool("check_layers")]
         yield "headers", [tool("check_headers")]
         yield "sizes", [tool("check_sizes")]
+        yield "entries", [tool("check_entries")]
         yield "exports", [tool("check_exports", library) for library in libraries()]
         yield "tools", [[PYTHON, "tests/tools/test_tools.py"]]
     yield "unit", [[p] for p in programs("test_*")]

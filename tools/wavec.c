@@ -189,7 +189,10 @@ static const char *runner(const Options *o, wv_ctx *cx, const wv_kernel *k) {
   return wv_target_kind(cx, o->target);
 }
 
-static bool emits_c(const Options *o) { return o->emit && strcmp(o->emit, "c") == 0; }
+static bool emits(const Options *o, const char *kind) {
+  return o->emit && strcmp(o->emit, kind) == 0;
+}
+static bool emits_c(const Options *o) { return emits(o, "c"); }
 
 static bool wants_text(const Options *o) {
   if (o->emit) return strcmp(o->emit, "wave") == 0;
@@ -220,6 +223,7 @@ static int compile_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out)
   if (!apply_settings(o, cx, k) || !wv_verify(k)) return STATUS_DIAGNOSTICS;
   if (o->check_passes) return check_passes(o, cx, k);
   if (emits_c(o)) return emit_c(o, cx, k);
+  if (emits(o, "program")) return compile_program(o, cx, k);
   const char *kind = o->run ? runner(o, cx, k) : NULL;
   if ((o->run && !kind) || !run_passes(o, k, kind, out)) return STATUS_DIAGNOSTICS;
   if (wants_text(o)) {
@@ -293,10 +297,9 @@ static int compile_files(const Options *o) {
   return failed ? (complain("cannot write the output"), STATUS_USAGE) : status;
 }
 
-int main(int argc, char **argv) {
+static int run_command(int argc, char **argv) {
   Options o = {0};
   int status = STATUS_OK;
-  if (argc > 1 && strcmp(argv[1], "cache") == 0) return cache_command(argc - 2, argv + 2);
   if (!parse_options(&o, argc, argv)) status = STATUS_USAGE;
   else if (o.help) print_help(&o);
   else if (o.version) printf("wavec %s\n", wv_version());
@@ -304,6 +307,16 @@ int main(int argc, char **argv) {
   else if (o.explain) status = explain(o.explain);
   else status = compile_files(&o);
   free_options(&o);
+  return status;
+}
+
+int main(int argc, char **argv) {
+  Again again = {.argc = argc, .argv = argv};
+  bool once_more = argc > 1 && strcmp(argv[1], "again") == 0;
+  if (argc > 1 && strcmp(argv[1], "cache") == 0) return cache_command(argc - 2, argv + 2);
+  if (once_more && !again_words(argc, argv, &again)) return STATUS_USAGE;
+  int status = run_command(again.argc, again.argv);
+  if (once_more) again_free(&again);
   if (fflush(stdout) == 0 && !ferror(stdout)) return status;
   complain("cannot write to the standard output: %s", strerror(errno));
   return STATUS_USAGE;

@@ -55,14 +55,23 @@ void print_log(void *user, const char *label, const wv_buffer *b);
 bool runs_on_device(const char *kind);
 int run_on_device(const Options *o, wv_ctx *cx, wv_kernel *k, const wv_arg *args, int nargs);
 
-/* ---- wavec_c.c: writes the kernel, compiled, as C source and header */
+/* ---- wavec_c.c: writes the kernel, compiled, as C source and header; or only compiles it */
 int emit_c(const Options *o, wv_ctx *cx, wv_kernel *k);
+int compile_program(const Options *o, wv_ctx *cx, wv_kernel *k);
 
 /* ---- wavec_cache.c: wavec cache list|verify|clear [FOLDER] */
 int cache_command(int argc, char **argv);
 
 /* ---- wavec_check.c: does any pass change what the kernel computes? */
 int check_passes(const Options *o, wv_ctx *cx, wv_kernel *k);
+
+/* ---- wavec_again.c: the command line that a file of an internal error begins with */
+typedef struct Again {
+  char *line, **argv;
+  int argc;
+} Again;
+bool again_words(int argc, char **argv, Again *out); /* false after complaining */
+void again_free(Again *a);
 
 /* ---- wavec_npy.c: .npy files */
 enum { NPY_RANK = 8 };

@@ -32,6 +32,22 @@ static bool write_pair(wv_program *p, wv_ctx *cx, const char *source) {
   return ok;
 }
 
+static wv_program *compile(const Options *o, wv_kernel *k) {
+  wv_compile_options options = {
+      .target = o->target, .device = -1, .fast_math = o->fast_math, .start_after = o->start_after};
+  return wv_compile(k, &options);
+}
+
+int compile_program(const Options *o, wv_ctx *cx, wv_kernel *k) {
+  size_t n;
+  wv_program *p = compile(o, k);
+  char *bytes = p ? wv_program_save(p, cx, &n) : NULL; /* which compiles every variant */
+  int status = bytes ? STATUS_OK : STATUS_DIAGNOSTICS;
+  wv_free(bytes);
+  wv_program_free(p);
+  return status;
+}
+
 int emit_c(const Options *o, wv_ctx *cx, wv_kernel *k) {
   char own[512];
   const char *source = o->output;
@@ -42,9 +58,7 @@ int emit_c(const Options *o, wv_ctx *cx, wv_kernel *k) {
     complain("--emit=c writes a .c file and a header beside it: -o NAME.c");
     return STATUS_USAGE;
   }
-  wv_compile_options options = {
-      .target = o->target, .device = -1, .fast_math = o->fast_math, .start_after = o->start_after};
-  wv_program *p = wv_compile(k, &options);
+  wv_program *p = compile(o, k);
   bool ok = p && write_pair(p, cx, source);
   wv_program_free(p);
   return ok ? STATUS_OK : STATUS_DIAGNOSTICS;

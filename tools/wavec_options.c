@@ -28,11 +28,11 @@ typedef struct Option {
 
 static const Option options[] = {
     HEADING("What comes out:", BOTH),
-    {"emit", "KIND", WORD(emit), BOTH, "wave|ptx|llvm|asm|obj|c|none",
+    {"emit", "KIND", WORD(emit), BOTH, "wave|ptx|llvm|asm|obj|c|program|none",
      "wave: the kernel as text (default without run); ptx: for an NVIDIA target; llvm, asm, obj: "
      "for "
      "a processor, also one that is not here; c: compiled for the target, as a pair of C files "
-     "(docs/gpu.md); none: only check"},
+     "(docs/gpu.md); program: the same, and nothing is written; none: only check"},
     {"fast-math", NULL, FLAG(fast_math), BOTH, NULL,
      "quicker functions with fewer right bits, on devices (docs/numerics.md)"},
     {"o", "FILE", WORD(output), BOTH, NULL, "write there instead of to the standard output"},
@@ -217,6 +217,7 @@ static const char compile_help[] =
     "wavec [options] FILE.wave...        checks kernels in text form (docs/ir.md), prints them\n"
     "wavec run FILE.wave... [options]    runs them; `wavec run --help` says more\n"
     "wavec cache list|verify|clear       looks after the files of compiled programs\n"
+    "wavec again FILE.wave               does what an internal error of the compiler interrupted\n"
     "\n"
     "- as a file reads the standard input.\n";
 static const char compile_examples[] =

@@ -1,17 +1,40 @@
-/* api.h: the handles of wave.h and what they stand for. A handle is the compiler's own pointer
- * under another name, except for kernels and builders, which remember their context. */
+/* api.h: the handles of wave.h, what they stand for, and how every function of it begins.
+ *
+ * Expressions, types and values are the compiler's own pointers under another name. The other
+ * handles are structs that begin with what tells their kinds apart. */
 #ifndef WV_API_H
 #define WV_API_H
 
 #include "backend/sim/eval_tile.h"
+#include "base/landing.h"
 #include "ir/attr.h"
 #include "ir/build.h"
 #include "wave.h"
 
 enum { API_DEVICE_KINDS = 4 };
 
+typedef enum HandleKind {
+  HANDLE_CTX = 0x57415631,
+  HANDLE_KERNEL,
+  HANDLE_BUILDER,
+  HANDLE_PROGRAM,
+  HANDLE_REPORT,
+  HANDLE_PROOF
+} HandleKind;
+
+/* An internal error in a context: memory for its diagnostic is there before it happens. */
+typedef struct Trouble {
+  Diag diag;
+  DiagNote note;
+  char text[FAILURE_TEXT], saved[FAILURE_TEXT], said[FAILURE_TEXT + 64];
+} Trouble;
+
 struct wv_ctx {
+  HandleKind handle;
   Context *cx;
+  bool is_broken; /* a call was interrupted by an internal error */
+  Trouble trouble;
+  Arena *attempt;                           /* of attempt.c; NULL: none yet */
   Map texts;                                /* expression -> its text */
   struct Device *devices[API_DEVICE_KINDS]; /* drivers that were asked for */
   bool (*interrupted)(void *user);          /* wv_ctx_interrupt */
@@ -19,6 +42,9 @@ struct wv_ctx {
 };
 
 struct wv_kernel {
+  HandleKind handle;
+  bool is_broken; /* a call that changed it was interrupted */
+  wv_ctx *cx;
   Kernel *k;
   Kernel *tiles; /* as it was before it became one lane's program, for reports; may be NULL */
   Kernel *plain; /* what was lowered, without its assumptions: for runs that do not fulfil them */
@@ -27,14 +53,78 @@ struct wv_kernel {
 };
 
 struct wv_builder {
+  HandleKind handle;
+  wv_ctx *cx;
   Builder *b;
   Arena *scratch; /* translated arguments of one call */
 };
+
+/* ---- how functions begin: api_enter.c ----
+ *
+ *     wv_expr wv_int(wv_ctx *cx, int64_t v) {
+ *       API_CHANGES(cx, NULL);
+ *
+ * makes the function a landing (base/landing.h) that returns NULL after an internal error, and at
+ * once when `cx` is no context, or one that can no longer be used. The last argument is empty in
+ * functions without a result. tools/check_entries.py sees to it that no function is forgotten. */
+
+/* `usable` is asked inside of the landing; `context` is who hears of an internal error. */
+#define API_ENTER(usable, context, landed, ...)                                                    \
+  WV_LANDING(landing_);                                                                            \
+  WV_IF_LANDED(landing_) {                                                                         \
+    api_landed(context);                                                                           \
+    landed;                                                                                        \
+    return __VA_ARGS__;                                                                            \
+  }                                                                                                \
+  if (!(usable)) return __VA_ARGS__
+
+#define API_CHANGES(cx, ...) API_ENTER(api_usable(cx), cx, (void)0, __VA_ARGS__)
+/* Also of a context that can no longer be used. */
+#define API_READS(cx, ...) API_ENTER(api_is(cx, HANDLE_CTX), cx, (void)0, __VA_ARGS__)
+/* Nobody hears of it. */
+#define API_ASKS(...) API_ENTER(true, NULL, (void)0, __VA_ARGS__)
+/* Looks at tables and at what never changes: there is nothing that could fail. */
+#define API_PLAIN (void)0
+/* The kernel itself; its context alone; neither, so that the context may be unusable. */
+#define API_KERNEL(k, ...)                                                                         \
+  API_ENTER(api_kernel_usable(k), api_kernel_cx(k), api_break_kernel(k), __VA_ARGS__)
+#define API_KERNEL_USES(k, ...)                                                                    \
+  API_ENTER(api_kernel_usable(k), api_kernel_cx(k), (void)0, __VA_ARGS__)
+#define API_KERNEL_READS(k, ...)                                                                   \
+  API_ENTER(api_kernel_readable(k), api_kernel_cx(k), (void)0, __VA_ARGS__)
+#define API_BUILDS(b, ...) API_ENTER(api_builder_usable(b), api_builder_cx(b), (void)0, __VA_ARGS__)
+
+bool api_is(const void *handle, HandleKind kind);
+bool api_usable(wv_ctx *cx); /* false after reporting, as far as there is a context to do so */
+bool api_kernel_usable(const wv_kernel *k);
+bool api_kernel_readable(const wv_kernel *k);
+bool api_builder_usable(wv_builder *b);
+bool api_expected(wv_ctx *cx, bool is_there, const char *what); /* reports E0001 when it is not */
+wv_ctx *api_kernel_cx(const wv_kernel *k);                      /* NULL: it is no kernel */
+wv_ctx *api_builder_cx(const wv_builder *b);
+
+/* After a jump: says in the context, if there is one, what happened, and that the context can no
+ * longer be used. */
+void api_landed(wv_ctx *cx);
+void api_break_kernel(wv_kernel *k);
+
+wv_kernel *api_kernel(wv_ctx *cx, Kernel *k);
+wv_kernel *api_kernel_owned(wv_kernel *k); /* as arena_owned */
+
+/* Saves, if the call fails, this kernel and how wavec does the same to it; `words` are its command
+ * line but for the file. Taken before anything changes the kernel. */
+void api_attempt(wv_ctx *cx, const Kernel *k, const char *words);
+void api_attempt_emit(wv_kernel *k, const char *what, const char *target, bool fast_math);
+void api_attempt_text(wv_ctx *cx, const char *name, const char *text, const char *words);
+const char *api_attempt_run(Arena *a, const Kernel *k, const char *words, const EvalArg *args,
+                            int nargs); /* words for a call with these sizes and numbers */
 
 static inline const Sym *api_sym(wv_expr e) { return (const Sym *)e; }
 static inline wv_expr api_expr(const Sym *s) { return (wv_expr)s; }
 static inline const Type *api_type(wv_type t) { return (const Type *)t; }
 static inline Value *api_value(wv_value *v) { return (Value *)v; }
+
+/* ---- translations ---- */
 
 Span api_span(Context *cx, wv_place at);
 wv_place api_place(Context *cx, Span at);
@@ -53,6 +143,8 @@ typedef struct ApiRelay {
   bool (*interrupted)(void *user);                                    /* may be NULL */
   void *user;
 } ApiRelay;
+/* `user` begins with a `const wv_pass_options *`, whose write is called. */
+void api_relay_write(void *user, const char *pass, const char *text);
 void api_relay_log(void *user, const char *label, const EvalBuffer *v);
 bool api_relay_interrupt(void *user);
 

@@ -4,23 +4,26 @@
 
 #include "driver/api.h"
 
-static Context *context_of(wv_builder *b) { return builder_kernel(b->b)->cx; }
+static Context *context_of(const wv_builder *b) { return b->cx->cx; }
 
 wv_builder *wv_build(wv_ctx *cx, const char *name, wv_place at) {
+  API_CHANGES(cx, NULL);
   Arena *scratch = arena_new();
   Builder *builder = builder_new(cx->cx, name, api_span(cx->cx, at));
   wv_builder *b = ARENA_NEW(builder_kernel(builder)->arena, wv_builder);
-  *b = (wv_builder){builder, scratch};
+  *b = (wv_builder){HANDLE_BUILDER, cx, builder, scratch};
   return b;
 }
 
 void wv_abandon(wv_builder *b) {
-  if (!b) return;
+  API_ASKS();
+  if (!api_is(b, HANDLE_BUILDER)) return;
   arena_free(b->scratch);
   builder_free(b->b);
 }
 
 bool wv_add_constraint(wv_builder *b, const wv_constraint *c) {
+  API_BUILDS(b, false);
   Constraint row;
   bool ok = api_constraint(context_of(b), b->scratch, c, &row) && build_constraint(b->b, row);
   arena_reset(b->scratch);
@@ -28,11 +31,13 @@ bool wv_add_constraint(wv_builder *b, const wv_constraint *c) {
 }
 
 wv_value *wv_param(wv_builder *b, const char *name, wv_type t, wv_expr binds, wv_place at) {
+  API_BUILDS(b, NULL);
   return (wv_value *)build_param(b->b, name, api_type(t), api_sym(binds),
                                  api_span(context_of(b), at));
 }
 
 bool wv_check_mapping(wv_ctx *cx, const wv_mapping *m, wv_place at) {
+  API_CHANGES(cx, false);
   Arena *a = arena_new();
   Mapping mapping = api_mapping(a, m);
   bool ok = check_mapping(cx->cx, &mapping, api_span(cx->cx, at));
@@ -76,6 +81,7 @@ static bool composed(wv_builder *b, OpKind kind, wv_value *const *args, int narg
 
 bool wv_op(wv_builder *b, const char *name, wv_value *const *args, int nargs, const wv_attr *attrs,
            int nattrs, wv_type given, wv_place at, wv_value **results) {
+  API_BUILDS(b, false);
   Span span = api_span(context_of(b), at);
   OpKind made_of = composed_of(name);
   if (made_of != OP_COUNT) return composed(b, made_of, args, nargs, attrs, nattrs, span, results);
@@ -98,6 +104,7 @@ static Coord *coords_of(wv_builder *b, const wv_coord *from, int n) {
 bool wv_access(wv_builder *b, wv_value *value, wv_value *memory, const wv_coord *source,
                int nsource, const wv_coord *target, int ntarget, const wv_attr *attrs, int nattrs,
                wv_place at, wv_value **result) {
+  API_BUILDS(b, false);
   Span span = api_span(context_of(b), at);
   Attr *translated = ARENA_ARRAY(b->scratch, Attr, nattrs);
   const Op *op = NULL;
@@ -110,6 +117,7 @@ bool wv_access(wv_builder *b, wv_value *value, wv_value *memory, const wv_coord 
 
 wv_value *wv_literal(wv_builder *b, double number, int64_t integer, bool is_integer,
                      const wv_value *like, wv_place at) {
+  API_BUILDS(b, NULL);
   Number n = {is_integer, integer, number};
   return (wv_value *)build_literal(b->b, n, (const Value *)like, api_span(context_of(b), at));
 }
@@ -118,6 +126,7 @@ wv_value *wv_literal(wv_builder *b, double number, int64_t integer, bool is_inte
 
 bool wv_begin(wv_builder *b, const char *name, wv_value *const *args, int nargs,
               const wv_attr *attrs, int nattrs, wv_place at) {
+  API_BUILDS(b, false);
   Span span = api_span(context_of(b), at);
   OpKind kind = find_op(b, name, span);
   Attr *translated = ARENA_ARRAY(b->scratch, Attr, nattrs);
@@ -132,6 +141,7 @@ bool wv_begin(wv_builder *b, const char *name, wv_value *const *args, int nargs,
 
 /* The carried arguments: the axis value of a while loop is reached through its symbol. */
 int wv_region_args(wv_builder *b, wv_value **out, int cap) {
+  API_BUILDS(b, 0);
   const Region *r = build_region(b->b);
   int first = r->owner && r->owner->kind == OP_while ? 1 : 0, n = r->nargs - first;
   for (int i = 0; i < n && i < cap; i++) out[i] = (wv_value *)r->args[first + i];
@@ -139,12 +149,14 @@ int wv_region_args(wv_builder *b, wv_value **out, int cap) {
 }
 
 bool wv_else(wv_builder *b, wv_value *const *yields, int n, wv_place at) {
+  API_BUILDS(b, false);
   bool ok = build_else(b->b, values_of(b, yields, n), n, api_span(context_of(b), at));
   arena_reset(b->scratch);
   return ok;
 }
 
 bool wv_end(wv_builder *b, wv_value *const *yields, int n, wv_place at, wv_value **results) {
+  API_BUILDS(b, false);
   const Op *op = build_end(b->b, values_of(b, yields, n), n, api_span(context_of(b), at));
   arena_reset(b->scratch);
   return hand_out(op, results);
@@ -152,13 +164,18 @@ bool wv_end(wv_builder *b, wv_value *const *yields, int n, wv_place at, wv_value
 
 /* ---- values ---- */
 
-wv_type wv_value_type(const wv_value *v) { return (wv_type)((const Value *)v)->type; }
+wv_type wv_value_type(const wv_value *v) {
+  API_PLAIN;
+  return (wv_type)((const Value *)v)->type;
+}
 
 void wv_value_name(wv_builder *b, wv_value *v, const char *name) {
+  API_BUILDS(b, );
   if (v) api_value(v)->name = intern(&context_of(b)->names, name);
 }
 
 bool wv_value_add_tag(wv_builder *b, wv_value *v, const char *tag) {
+  API_BUILDS(b, false);
   Op *op = v ? api_value(v)->def : NULL;
   if (!op) return false;
   const Attr *old = op_attr(op, ATTR_tag);

@@ -56,13 +56,22 @@ static Kernel *copy_kernel(Copying *c, const Kernel *from) {
   return list.at[0];
 }
 
+static wv_kernel *refuse_broken(const wv_kernel *from, wv_ctx *to) {
+  diag_add(&to->cx->diags, DIAG_E0002, (Span){0}, "this kernel can no longer be used: %s",
+           from->cx->trouble.text);
+  return NULL;
+}
+
 wv_kernel *wv_kernel_copy(wv_kernel *from, wv_ctx *to) {
+  API_CHANGES(to, NULL);
+  if (!api_expected(to, api_is(from, HANDLE_KERNEL), "a kernel")) return NULL;
+  if (from->is_broken) return refuse_broken(from, to);
+  api_attempt(to, from->k, "--emit=none");
   Arena *a = arena_new();
   Copying c = {from->k->cx, to->cx, NULL};
   c.file = ARENA_ARRAY(a, uint32_t, c.from->sources.files.n + 1);
   Kernel *k = copy_kernel(&c, from->k);
-  wv_kernel *handle = k ? ARENA_NEW(k->arena, wv_kernel) : NULL;
-  if (handle) *handle = (wv_kernel){.k = k};
+  wv_kernel *handle = k ? api_kernel(to, k) : NULL;
   if (handle && from->tiles) handle->tiles = copy_kernel(&c, from->tiles);
   if (handle && from->plain && (handle->plain = copy_kernel(&c, from->plain)))
     handle->plain_target = arena_strdup(k->arena, from->plain_target);

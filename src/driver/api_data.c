@@ -5,7 +5,8 @@
 #include "ir/dtype.h"
 
 bool wv_kernel_row(const wv_kernel *k, int i, const char **kind, wv_expr *dim, wv_expr *size) {
-  if (!k || i < 0 || i >= k->k->constraints.n) return false;
+  API_PLAIN;
+  if (!api_is(k, HANDLE_KERNEL) || i < 0 || i >= k->k->constraints.n) return false;
   const Constraint *c = &k->k->constraints.at[i];
   *kind = constraint_name[c->kind];
   *dim = api_expr(c->dim);
@@ -23,6 +24,7 @@ static wv_launch_shape shape_of(const Sym *const *grid, const Sym *const *thread
 }
 
 wv_launch_shape wv_kernel_launch_shape(wv_kernel *k) {
+  API_KERNEL_USES(k, (wv_launch_shape){0});
   const Constraint *launch = kernel_constraint(k->k, CONSTRAINT_launch, NULL);
   if (launch) return shape_of(launch->grid, launch->block, launch->shared);
   Arena *scratch = arena_new();
@@ -34,16 +36,19 @@ wv_launch_shape wv_kernel_launch_shape(wv_kernel *k) {
 }
 
 wv_expr wv_type_extent(wv_type handle, int i) {
+  API_PLAIN;
   const Type *t = api_type(handle);
   return t && i >= 0 && i < t->rank && t->layout ? api_expr(t->layout[i]) : NULL;
 }
 
 size_t wv_data_bytes(const char *dtype, int64_t elements) {
+  API_PLAIN;
   DType t;
   return dtype_parse(dtype, &t) ? dtype_bytes(t, elements) : 0;
 }
 
 double wv_data_get(const char *dtype, const void *data, int64_t element) {
+  API_PLAIN;
   DType t;
   if (!dtype_parse(dtype, &t)) return 0;
   uint64_t bits = dtype_load(t, data, element);
@@ -52,6 +57,7 @@ double wv_data_get(const char *dtype, const void *data, int64_t element) {
 }
 
 void wv_data_set(const char *dtype, void *data, int64_t element, double v) {
+  API_PLAIN;
   DType t;
   if (!dtype_parse(dtype, &t)) return;
   bool is_float = dtype_is_float(t);

@@ -6,19 +6,37 @@
 #include "runtime/device.h"
 
 wv_ctx *wv_ctx_new(void) {
+  API_ASKS(NULL);
   Context *cx = context_new();
   wv_ctx *handle = ARENA_NEW(cx->arena, wv_ctx);
+  handle->handle = HANDLE_CTX;
   handle->cx = cx;
   return handle;
 }
 
 void wv_ctx_free(wv_ctx *cx) {
-  if (!cx) return;
+  API_ASKS();
+  if (!api_is(cx, HANDLE_CTX)) return;
   for (size_t i = 0; i < WV_LEN(cx->devices); i++) device_close(cx->devices[i]);
+  if (cx->attempt) landing_attempt(NULL); /* it may be the one that is under way */
+  arena_free(cx->attempt);
   context_free(cx->cx);
 }
 
-const char *wv_version(void) { return WAVE_VERSION; }
+bool wv_ctx_usable(const wv_ctx *cx) {
+  API_PLAIN;
+  return api_is(cx, HANDLE_CTX) && !cx->is_broken;
+}
+
+const char *wv_ctx_saved(const wv_ctx *cx) {
+  API_PLAIN;
+  return api_is(cx, HANDLE_CTX) && *cx->trouble.saved ? cx->trouble.saved : NULL;
+}
+
+const char *wv_version(void) {
+  API_PLAIN;
+  return WAVE_VERSION;
+}
 
 /* ---- diagnostics ---- */
 
@@ -39,12 +57,16 @@ static const Diag *diag_at(const wv_ctx *cx, int i) {
 }
 
 int wv_diag_count(const wv_ctx *cx) {
+  API_PLAIN;
   int n = 0;
-  for (const Diag *d = cx->cx->diags.first; d; d = d->next) n++;
+  for (const Diag *d = api_is(cx, HANDLE_CTX) ? cx->cx->diags.first : NULL; d; d = d->next) n++;
   return n;
 }
 
-int wv_diag_errors(const wv_ctx *cx) { return cx->cx->diags.errors; }
+int wv_diag_errors(const wv_ctx *cx) {
+  API_PLAIN;
+  return api_is(cx, HANDLE_CTX) ? cx->cx->diags.errors : 0;
+}
 
 void api_diag(Context *cx, const Diag *d, wv_diag *out) {
   static const char *const severities[] = {"error", "warning", "remark"};
@@ -55,13 +77,27 @@ void api_diag(Context *cx, const Diag *d, wv_diag *out) {
                    api_place(cx, d->at),       sb_text(&text)};
 }
 
+/* Without memory for more it is at least said what is wrong. */
+static bool get_bare(const wv_ctx *cx, int i, wv_diag *out) {
+  const Diag *d = api_is(cx, HANDLE_CTX) ? diag_at(cx, i) : NULL;
+  if (d)
+    *out = (wv_diag){.severity = "error",
+                     .code = diag_info[d->code].code,
+                     .text = d->text,
+                     .hint = d->hint,
+                     .rendered = d->text};
+  return d != NULL;
+}
+
 bool wv_diag_get(wv_ctx *cx, int i, wv_diag *out) {
+  API_ENTER(api_is(cx, HANDLE_CTX), cx, (void)0, get_bare(cx, i, out));
   const Diag *d = diag_at(cx, i);
   if (d) api_diag(cx->cx, d, out);
   return d != NULL;
 }
 
 int wv_diag_notes(wv_ctx *cx, int i, wv_note *out, int cap) {
+  API_READS(cx, 0);
   const Diag *d = diag_at(cx, i);
   int n = 0;
   for (const DiagNote *note = d ? d->notes : NULL; note; note = note->next, n++)
@@ -69,9 +105,13 @@ int wv_diag_notes(wv_ctx *cx, int i, wv_note *out, int cap) {
   return n;
 }
 
-void wv_diag_clear(wv_ctx *cx) { diags_clear(&cx->cx->diags); }
+void wv_diag_clear(wv_ctx *cx) {
+  API_PLAIN;
+  if (api_is(cx, HANDLE_CTX)) diags_clear(&cx->cx->diags);
+}
 
 void wv_diag_report(wv_ctx *cx, const char *code, wv_place at, const char *text, const char *hint) {
+  API_CHANGES(cx, );
   DiagCode c = code ? diag_find(code) : DIAG_COUNT;
   if (c == DIAG_COUNT) c = DIAG_E0105; /* a front end's slip; what it says is still said */
   Diag *d = diag_add(&cx->cx->diags, c, api_span(cx->cx, at), "%s", text ? text : "");
@@ -79,16 +119,19 @@ void wv_diag_report(wv_ctx *cx, const char *code, wv_place at, const char *text,
 }
 
 void wv_source(wv_ctx *cx, const char *file, const char *text) {
+  API_READS(cx, );
   Sources *s = &cx->cx->sources;
   if (file && text) sources_give_text(s, sources_file(s, file, NULL), text);
 }
 
 const char *wv_explain(const char *code) {
+  API_PLAIN;
   DiagCode c = code ? diag_find(code) : DIAG_COUNT;
   return c == DIAG_COUNT ? NULL : diag_info[c].explanation;
 }
 
 const char *wv_nearest(const char *word, const char *const *words, int n) {
+  API_PLAIN;
   return word ? diag_nearest(word, words, n) : NULL;
 }
 
@@ -113,12 +156,20 @@ wv_expr api_checked(wv_ctx *cx, const Sym *s) {
   return api_expr(s);
 }
 
-wv_expr wv_int(wv_ctx *cx, int64_t v) { return api_expr(sym_int(cx->cx->sym, v)); }
+wv_expr wv_int(wv_ctx *cx, int64_t v) {
+  API_CHANGES(cx, NULL);
+  return api_expr(sym_int(cx->cx->sym, v));
+}
 wv_expr wv_rational(wv_ctx *cx, int64_t num, int64_t den) {
+  API_CHANGES(cx, NULL);
   return api_checked(cx, sym_rational(cx->cx->sym, num, den));
 }
-wv_expr wv_bool(wv_ctx *cx, bool v) { return api_expr(sym_bool(cx->cx->sym, v)); }
+wv_expr wv_bool(wv_ctx *cx, bool v) {
+  API_CHANGES(cx, NULL);
+  return api_expr(sym_bool(cx->cx->sym, v));
+}
 wv_expr wv_symbol(wv_ctx *cx, const char *name, bool nonneg) {
+  API_CHANGES(cx, NULL);
   return api_expr(sym_symbol(cx->cx->sym, name, nonneg));
 }
 
@@ -165,6 +216,7 @@ static const Sym *apply_operator(SymCtx *cx, const char *op, const wv_expr *args
 }
 
 wv_expr wv_expr_op(wv_ctx *cx, const char *op, const wv_expr *args, int n) {
+  API_CHANGES(cx, NULL);
   if (!op || (n > 0 && !args)) return NULL;
   for (int i = 0; i < n; i++)
     if (!args[i]) return NULL;
@@ -175,6 +227,7 @@ wv_expr wv_expr_op(wv_ctx *cx, const char *op, const wv_expr *args, int n) {
 }
 
 wv_expr wv_expr_parse(wv_ctx *cx, const char *text) {
+  API_CHANGES(cx, NULL);
   if (!text) return NULL;
   size_t at = 0;
   const Sym *s = sym_parse(cx->cx->sym, text, strlen(text), &at);
@@ -186,6 +239,7 @@ wv_expr wv_expr_parse(wv_ctx *cx, const char *text) {
 
 /* Each text is kept once: front ends ask for it again and again. */
 const char *wv_expr_text(wv_ctx *cx, wv_expr e) {
+  API_READS(cx, e ? "?" : NULL);
   if (!e) return NULL;
   const char *text = map_get(&cx->texts, map_key(e));
   if (text) return text;
@@ -195,6 +249,7 @@ const char *wv_expr_text(wv_ctx *cx, wv_expr e) {
 }
 
 const char *wv_expr_kind(wv_expr e) {
+  API_PLAIN;
   static const char *const names[SYM_COUNT] = {
 #define SYM(name, spelling, doc) [SYM_##name] = #name,
 #include "sym/sym.def"
@@ -202,14 +257,22 @@ const char *wv_expr_kind(wv_expr e) {
   return e ? names[sym_kind(api_sym(e))] : NULL;
 }
 
-int wv_expr_nargs(wv_expr e) { return e ? sym_nargs(api_sym(e)) : 0; }
+int wv_expr_nargs(wv_expr e) {
+  API_PLAIN;
+  return e ? sym_nargs(api_sym(e)) : 0;
+}
 wv_expr wv_expr_arg(wv_ctx *cx, wv_expr e, int i) {
+  API_CHANGES(cx, NULL);
   bool there = i >= 0 && i < wv_expr_nargs(e);
   return there ? api_expr(sym_arg(cx->cx->sym, api_sym(e), i)) : NULL;
 }
-bool wv_expr_is_bool(wv_expr e) { return e && sym_is_bool(api_sym(e)); }
+bool wv_expr_is_bool(wv_expr e) {
+  API_PLAIN;
+  return e && sym_is_bool(api_sym(e));
+}
 
 bool wv_expr_constant(wv_expr e, int64_t *num, int64_t *den) {
+  API_PLAIN;
   const Sym *s = api_sym(e);
   if (!s) return false;
   if (sym_kind(s) != SYM_bool) return sym_is_rational(s, num, den);
@@ -217,11 +280,21 @@ bool wv_expr_constant(wv_expr e, int64_t *num, int64_t *den) {
   return sym_eval(s, NULL, 0, num);
 }
 
-const char *wv_expr_name(wv_expr e) { return e ? sym_name(api_sym(e)) : NULL; }
-bool wv_expr_nonneg(wv_expr e) { return e && sym_is_nonneg_symbol(api_sym(e)); }
-uint64_t wv_expr_hash(wv_expr e) { return e ? hash_mix(0, sym_id(api_sym(e))) : 0; }
+const char *wv_expr_name(wv_expr e) {
+  API_PLAIN;
+  return e ? sym_name(api_sym(e)) : NULL;
+}
+bool wv_expr_nonneg(wv_expr e) {
+  API_PLAIN;
+  return e && sym_is_nonneg_symbol(api_sym(e));
+}
+uint64_t wv_expr_hash(wv_expr e) {
+  API_PLAIN;
+  return e ? sym_hash(api_sym(e)) : 0;
+}
 
 int wv_expr_symbols(wv_expr e, wv_expr *out, int cap) {
+  API_ASKS(-1);
   int n = sym_free_symbols(api_sym(e), NULL, 0);
   Arena *a = arena_new();
   const Sym **symbols = ARENA_ARRAY(a, const Sym *, n);
@@ -229,6 +302,11 @@ int wv_expr_symbols(wv_expr e, wv_expr *out, int cap) {
   for (int i = 0; i < n && i < cap; i++) out[i] = api_expr(symbols[i]);
   arena_free(a);
   return n;
+}
+
+wv_expr wv_expr_copy(wv_ctx *to, wv_expr e) {
+  API_CHANGES(to, NULL);
+  return api_checked(to, sym_copy(to->cx->sym, api_sym(e)));
 }
 
 /* ---- substitution and proofs ---- */
@@ -240,6 +318,7 @@ static SymBinding *bindings_of(Arena *a, const wv_binding *from, int n) {
 }
 
 wv_expr wv_expr_subst(wv_ctx *cx, wv_expr e, const wv_binding *b, int n) {
+  API_CHANGES(cx, NULL);
   Arena *a = arena_new();
   const Sym *s = sym_subst(cx->cx->sym, api_sym(e), bindings_of(a, b, n), n);
   arena_free(a);
@@ -247,6 +326,7 @@ wv_expr wv_expr_subst(wv_ctx *cx, wv_expr e, const wv_binding *b, int n) {
 }
 
 bool wv_resolve(wv_ctx *cx, wv_binding *b, int n) {
+  API_CHANGES(cx, false);
   Arena *a = arena_new();
   SymBinding *bindings = bindings_of(a, b, n);
   bool ok = sym_resolve_bindings(cx->cx->sym, bindings, n);
@@ -264,6 +344,7 @@ static SymFacts *gather(wv_ctx *cx, Arena *a, const wv_expr *facts, int n) {
 }
 
 wv_expr wv_expr_simplify(wv_ctx *cx, wv_expr e, const wv_expr *facts, int nfacts) {
+  API_CHANGES(cx, NULL);
   if (!e) return NULL;
   Arena *a = arena_new();
   const Sym *s = sym_simplify(cx->cx->sym, gather(cx, a, facts, nfacts), api_sym(e));
@@ -272,6 +353,7 @@ wv_expr wv_expr_simplify(wv_ctx *cx, wv_expr e, const wv_expr *facts, int nfacts
 }
 
 int wv_expr_prove(wv_ctx *cx, wv_expr cond, const wv_expr *facts, int nfacts) {
+  API_CHANGES(cx, -1);
   Arena *a = arena_new();
   SymTruth t = sym_prove(cx->cx->sym, gather(cx, a, facts, nfacts), api_sym(cond));
   arena_free(a);
@@ -280,6 +362,7 @@ int wv_expr_prove(wv_ctx *cx, wv_expr cond, const wv_expr *facts, int nfacts) {
 
 bool wv_expr_range(wv_ctx *cx, wv_expr e, const wv_expr *facts, int nfacts, int64_t *lo,
                    int64_t *hi) {
+  API_CHANGES(cx, false);
   if (!e) return false;
   Arena *a = arena_new();
   SymRange r = sym_range(cx->cx->sym, gather(cx, a, facts, nfacts), api_sym(e));
@@ -290,6 +373,7 @@ bool wv_expr_range(wv_ctx *cx, wv_expr e, const wv_expr *facts, int nfacts, int6
 }
 
 bool wv_expr_eval(wv_ctx *cx, wv_expr e, const wv_binding *b, int n, int64_t *out) {
+  API_CHANGES(cx, false);
   (void)cx;
   Arena *a = arena_new();
   bool ok = e && sym_eval(api_sym(e), bindings_of(a, b, n), n, out);
@@ -299,9 +383,13 @@ bool wv_expr_eval(wv_ctx *cx, wv_expr e, const wv_binding *b, int n, int64_t *ou
 
 /* ---- types ---- */
 
-int wv_dtype_count(void) { return DTYPE_COUNT; }
+int wv_dtype_count(void) {
+  API_PLAIN;
+  return DTYPE_COUNT;
+}
 
 const char *wv_dtype_name(int i, int *bits, const char **cls) {
+  API_PLAIN;
   static const char *const classes[] = {"float", "int", "uint", "bool", "index"};
   if (i < 0 || i >= DTYPE_COUNT) return NULL;
   if (bits) *bits = dtype_info[i].bits;
@@ -323,6 +411,7 @@ static wv_type made(wv_ctx *cx, const Type *t) {
 }
 
 wv_type wv_scalar_type(wv_ctx *cx, const char *dtype) {
+  API_CHANGES(cx, NULL);
   DType d;
   return find_dtype(cx, dtype, &d) ? (wv_type)type_scalar(cx->cx, d) : NULL;
 }
@@ -334,6 +423,7 @@ static const Sym *const *dims_of(const wv_expr *from, int rank, const Sym **out)
 }
 
 wv_type wv_tile_type(wv_ctx *cx, const wv_expr *dims, int rank, const char *dtype) {
+  API_CHANGES(cx, NULL);
   const Sym *d[IR_MAX_RANK];
   DType t;
   if (!find_dtype(cx, dtype, &t)) return NULL;
@@ -343,6 +433,7 @@ wv_type wv_tile_type(wv_ctx *cx, const wv_expr *dims, int rank, const char *dtyp
 
 wv_type wv_mem_type(wv_ctx *cx, const wv_expr *dims, int rank, const char *dtype, wv_expr space,
                     const wv_expr *layout) {
+  API_CHANGES(cx, NULL);
   const Sym *d[IR_MAX_RANK], *l[IR_MAX_RANK];
   DType t;
   if (!find_dtype(cx, dtype, &t)) return NULL;
@@ -352,17 +443,29 @@ wv_type wv_mem_type(wv_ctx *cx, const wv_expr *dims, int rank, const char *dtype
 }
 
 const char *wv_type_text(wv_ctx *cx, wv_type t) {
+  API_READS(cx, NULL);
   return t ? type_text(cx->cx->arena, cx->cx, api_type(t)) : NULL;
 }
 
 const char *wv_type_kind(wv_type t) {
+  API_PLAIN;
   static const char *const kinds[] = {"scalar", "vec", "tile", "mem", "token"};
   return t ? kinds[api_type(t)->kind] : NULL;
 }
 
-const char *wv_type_dtype(wv_type t) { return t ? dtype_info[api_type(t)->dtype].name : NULL; }
-int wv_type_rank(wv_type t) { return t ? api_type(t)->rank : 0; }
+const char *wv_type_dtype(wv_type t) {
+  API_PLAIN;
+  return t ? dtype_info[api_type(t)->dtype].name : NULL;
+}
+int wv_type_rank(wv_type t) {
+  API_PLAIN;
+  return t ? api_type(t)->rank : 0;
+}
 wv_expr wv_type_dim(wv_type t, int i) {
+  API_PLAIN;
   return i >= 0 && i < wv_type_rank(t) ? api_expr(api_type(t)->dims[i]) : NULL;
 }
-wv_expr wv_type_space(wv_type t) { return t ? api_expr(api_type(t)->space) : NULL; }
+wv_expr wv_type_space(wv_type t) {
+  API_PLAIN;
+  return t ? api_expr(api_type(t)->space) : NULL;
+}

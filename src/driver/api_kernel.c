@@ -12,14 +12,22 @@
 #include "target/target.h"
 #include "transform/pass_manager.h"
 
-static wv_kernel *handle_of(Kernel *k) {
+wv_kernel *api_kernel(wv_ctx *cx, Kernel *k) {
   wv_kernel *handle = ARENA_NEW(k->arena, wv_kernel);
-  handle->k = k;
+  *handle = (wv_kernel){.handle = HANDLE_KERNEL, .cx = cx, .k = k};
   return handle;
 }
 
+wv_kernel *api_kernel_owned(wv_kernel *k) {
+  Kernel *const parts[] = {k->k, k->tiles, k->plain};
+  for (size_t i = 0; i < WV_LEN(parts); i++)
+    if (parts[i]) arena_owned(parts[i]->arena);
+  return k;
+}
+
 void wv_kernel_free(wv_kernel *k) {
-  if (!k) return;
+  API_ASKS();
+  if (!api_is(k, HANDLE_KERNEL)) return;
   if (k->tiles) kernel_free(k->tiles);
   if (k->plain) kernel_free(k->plain);
   wv_kernel_free(k->without);
@@ -27,19 +35,28 @@ void wv_kernel_free(wv_kernel *k) {
 }
 
 wv_kernel *wv_kernel_clone(wv_kernel *k) {
-  if (!k) return NULL;
-  wv_kernel *copy = handle_of(kernel_clone(k->k));
+  API_KERNEL_USES(k, NULL);
+  api_attempt(k->cx, k->k, "--emit=none");
+  wv_kernel *copy = api_kernel(k->cx, kernel_clone(k->k));
   if (k->tiles) copy->tiles = kernel_clone(k->tiles);
   if (k->plain) copy->plain = kernel_clone(k->plain);
   if (k->plain) copy->plain_target = arena_strdup(copy->k->arena, k->plain_target);
   return copy;
 }
 
+static void free_kernel(void *k) { kernel_free(k); }
+
 wv_kernel *wv_finish(wv_builder *b) {
-  if (!b) return NULL;
+  wv_ctx *const cx = api_builder_cx(b); /* an internal error frees the builder, too */
+  API_ENTER(cx, cx, (void)0, NULL);
+  Held builder;
   arena_free(b->scratch);
+  landing_hold(&builder, free_kernel, builder_kernel(b->b)); /* the builder lives in it */
+  if (!api_usable(cx)) return builder_free(b->b), NULL;
   Kernel *k = build_finish(b->b);
-  return k ? handle_of(k) : NULL;
+  wv_kernel *handle = k ? api_kernel(cx, k) : NULL;
+  landing_let_go(&builder);
+  return handle;
 }
 
 /* A value that is given again replaces the one before; other rows are added. */
@@ -54,8 +71,9 @@ static void put_row(Kernel *k, Constraint row) {
 }
 
 bool wv_kernel_constrain(wv_kernel *handle, const wv_constraint *rows, int n) {
-  if (!handle) return false;
+  API_KERNEL(handle, false);
   Kernel *k = handle->k;
+  api_attempt(handle->cx, k, "--emit=none");
   int before = k->constraints.n;
   Constraint *old = ARENA_ARRAY(k->arena, Constraint, before + 1);
   bool ok = true;
@@ -74,16 +92,24 @@ bool wv_kernel_constrain(wv_kernel *handle, const wv_constraint *rows, int n) {
 }
 
 void wv_kernel_assume(wv_kernel *k, wv_assume how) {
-  if (!k) return;
+  API_KERNEL(k, );
   if (how == WV_ASSUME_IGNORED) kernel_drop_assumptions(k->k);
   else kernel_require_assumptions(k->k);
 }
 
-const char *wv_kernel_name(const wv_kernel *k) { return k ? k->k->name : NULL; }
-int wv_kernel_nparams(const wv_kernel *k) { return k ? kernel_given(k->k) : 0; }
+const char *wv_kernel_name(const wv_kernel *k) {
+  API_PLAIN;
+  return api_is(k, HANDLE_KERNEL) ? k->k->name : NULL;
+}
+
+int wv_kernel_nparams(const wv_kernel *k) {
+  API_PLAIN;
+  return api_is(k, HANDLE_KERNEL) ? kernel_given(k->k) : 0;
+}
 
 bool wv_kernel_param(const wv_kernel *handle, int i, const char **name, wv_type *t,
                      bool *is_output) {
+  API_KERNEL_READS(handle, false);
   if (i < 0 || i >= wv_kernel_nparams(handle)) return false;
   const Kernel *k = handle->k;
   *name = k->params.at[i].name;
@@ -104,7 +130,8 @@ static bool depends_on(const Op *op, const Value *memory) {
 }
 
 bool wv_kernel_param_is_read(const wv_kernel *handle, int i) {
-  if (!handle || i < 0 || i >= handle->k->params.n) return false;
+  API_KERNEL_READS(handle, false);
+  if (i < 0 || i >= handle->k->params.n) return false;
   const Kernel *k = handle->k;
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     if (depends_on(op, k->body->args[i])) return true;
@@ -114,11 +141,13 @@ bool wv_kernel_param_is_read(const wv_kernel *handle, int i) {
 /* ---- text ---- */
 
 int wv_parse(wv_ctx *cx, const char *name, const char *text, wv_kernel **out, int cap) {
+  API_CHANGES(cx, -1);
+  api_attempt_text(cx, name ? name : "text", text ? text : "", "--emit=none");
   int before = cx->cx->diags.errors;
   KernelList list = ir_parse(cx->cx, name ? name : "<text>", text ? text : "");
   bool failed = cx->cx->diags.errors > before;
   for (int i = 0; i < list.n; i++) {
-    if (!failed && i < cap) out[i] = handle_of(list.at[i]);
+    if (!failed && i < cap) out[i] = api_kernel(cx, list.at[i]);
     else kernel_free(list.at[i]);
   }
   return failed ? -1 : list.n;
@@ -132,7 +161,7 @@ static char *given_away(const char *text) {
 }
 
 char *wv_print(wv_kernel *k) {
-  if (!k) return NULL;
+  API_KERNEL_READS(k, NULL);
   Arena *a = arena_new();
   StrBuf out = {.arena = a};
   ir_print(&out, k->k);
@@ -142,7 +171,8 @@ char *wv_print(wv_kernel *k) {
 }
 
 char *wv_emit_ptx(wv_kernel *k, const char *target, bool fast_math) {
-  if (!k) return NULL;
+  API_KERNEL(k, NULL);
+  api_attempt_emit(k, "ptx", target, fast_math);
   PtxOptions options = {.fast_math = fast_math};
   const TargetInfo *machine = target ? target_find(target).machine : NULL;
   Arena *a = arena_new();
@@ -156,7 +186,8 @@ char *wv_emit_ptx(wv_kernel *k, const char *target, bool fast_math) {
 }
 
 char *wv_emit_llvm(wv_kernel *k, const char *target, bool fast_math) {
-  if (!k) return NULL;
+  API_KERNEL(k, NULL);
+  api_attempt_emit(k, "llvm", target, fast_math);
   Arena *a = arena_new();
   LlvmHost host;
   LlvmKernel out;
@@ -172,7 +203,8 @@ char *wv_emit_llvm(wv_kernel *k, const char *target, bool fast_math) {
 }
 
 char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, bool fast_math, size_t *n) {
-  if (!k) return NULL;
+  API_KERNEL(k, NULL);
+  api_attempt_emit(k, "asm", target, fast_math);
   Arena *a = arena_new();
   CpuCode code;
   char *bytes = NULL;
@@ -186,19 +218,57 @@ char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, bool fast_
   return bytes;
 }
 
-void wv_free(char *text) { free(text); }
+void wv_free(char *text) {
+  API_PLAIN;
+  free(text);
+}
 
 bool wv_verify(wv_kernel *k) {
-  if (!k) return false;
+  API_KERNEL(k, false);
+  api_attempt(k->cx, k->k, "--emit=none");
   ir_renumber(k->k);
   return ir_verify_constraints(k->k) && ir_verify(k->k);
 }
 
-bool wv_equal(wv_kernel *a, wv_kernel *b) { return a && b && ir_equal(a->k, b->k); }
+bool wv_equal(wv_kernel *a, wv_kernel *b) {
+  API_KERNEL_READS(a, false);
+  return api_kernel_readable(b) && ir_equal(a->k, b->k);
+}
 
 /* ---- passes ---- */
 
-static PassOptions pass_options(const wv_pass_options *o) {
+typedef struct PassRelay {
+  const wv_pass_options *o;
+  wv_kernel *kernel; /* whose tiles are kept; NULL: nobody's */
+} PassRelay;
+
+void api_relay_write(void *user, const char *pass, const char *text) {
+  const wv_pass_options *o = *(const wv_pass_options *const *)user;
+  Landing out;
+  landing_call_out(&out);
+  o->write(o->user, pass, text);
+  landing_back(&out);
+}
+
+static void put_word(StrBuf *out, const char *option, const char *word) {
+  if (word) sb_printf(out, " --%s=%s", option, word);
+}
+
+static void attempt_passes(wv_kernel *k, const wv_pass_options *o) {
+  Arena *a = arena_new();
+  StrBuf words = {.arena = a};
+  sb_printf(&words, "--passes=%s", o && o->passes ? o->passes : "all");
+  if (o) {
+    put_word(&words, "target", o->target);
+    put_word(&words, "stop-after", o->stop_after);
+    put_word(&words, "start-after", o->start_after);
+    if (o->verify_each) put_word(&words, "verify", "each");
+  }
+  api_attempt(k->cx, k->k, sb_text(&words));
+  arena_free(a);
+}
+
+static PassOptions pass_options(const wv_pass_options *o, PassRelay *relay) {
   if (!o) return (PassOptions){0};
   return (PassOptions){.passes = o->passes,
                        .stop_after = o->stop_after,
@@ -207,25 +277,23 @@ static PassOptions pass_options(const wv_pass_options *o) {
                        .dump_before = o->dump_before,
                        .verify_each = o->verify_each,
                        .time = o->time,
-                       .write = o->write,
-                       .user = o->user,
+                       .write = o->write ? api_relay_write : NULL,
+                       .user = relay,
                        .target = o->target};
 }
 
 bool wv_run_passes(wv_kernel *k, const wv_pass_options *o) {
-  if (!k) return false;
-  PassOptions p = pass_options(o);
+  API_KERNEL(k, false);
+  PassRelay relay = {.o = o};
+  PassOptions p = pass_options(o, &relay);
+  attempt_passes(k, o);
   return passes_run(k->k, &p);
 }
 
 const char *wv_kernel_level(const wv_kernel *k) {
-  return !k ? NULL : k->k->level == LEVEL_THREAD ? "thread" : "tile";
+  API_PLAIN;
+  return !api_is(k, HANDLE_KERNEL) ? NULL : k->k->level == LEVEL_THREAD ? "thread" : "tile";
 }
-
-typedef struct Lowering {
-  const wv_pass_options *o;
-  Kernel *tiles;
-} Lowering;
 
 static bool has_layouts(const Kernel *k) {
   for (const Op *op = ir_first(k); op; op = ir_next(op))
@@ -236,41 +304,40 @@ static bool has_layouts(const Kernel *k) {
 
 /* A report shows how the tiles lay in registers, which one lane's program does not say. */
 static void keep_tiles(void *user, Kernel *k) {
-  Lowering *l = user;
+  wv_kernel *of = ((PassRelay *)user)->kernel;
   if (k->level != LEVEL_TILE || !has_layouts(k)) return;
-  if (l->tiles) kernel_free(l->tiles);
-  l->tiles = kernel_clone(k);
-}
-
-static void relay_write(void *user, const char *pass, const char *text) {
-  const wv_pass_options *o = ((Lowering *)user)->o;
-  o->write(o->user, pass, text);
+  Kernel *tiles = kernel_clone(k);
+  kernel_free(of->tiles);
+  of->tiles = tiles;
+  arena_owned(tiles->arena);
 }
 
 /* A kernel that was edited behind some pass has made use of its assumptions already. */
 static bool keep_plain(wv_kernel *k, const wv_pass_options *o) {
   if (!kernel_settle_assumptions(k->k)) return false;
   if (o->start_after || !kernel_has_fallback(k->k)) return true;
-  if (k->plain) kernel_free(k->plain);
-  k->plain = kernel_clone(k->k);
+  Kernel *plain = kernel_clone(k->k);
+  kernel_drop_assumptions(plain);
   k->plain_target = arena_strdup(k->k->arena, o->target ? o->target : "");
-  kernel_drop_assumptions(k->plain);
+  kernel_free(k->plain);
+  k->plain = plain;
+  arena_owned(plain->arena);
   return true;
 }
 
-bool wv_lower(wv_kernel *k, const wv_pass_options *o) {
+bool wv_lower(wv_kernel *k, const wv_pass_options *given) {
+  API_KERNEL(k, false);
   static const wv_pass_options plain;
-  if (!o) o = &plain;
-  if (!k || (k->k->level == LEVEL_THREAD && !o->start_after)) return k != NULL;
+  const wv_pass_options *o = given ? given : &plain;
+  if (k->k->level == LEVEL_THREAD && !o->start_after) return true;
+  attempt_passes(k, o);
   if (!keep_plain(k, o)) return false;
-  Lowering l = {.o = o};
-  PassOptions p = pass_options(o);
-  p.write = o->write ? relay_write : NULL;
+  PassRelay relay = {.o = o, .kernel = k};
+  PassOptions p = pass_options(o, &relay);
   p.after = keep_tiles;
-  p.user = &l;
+  kernel_free(k->tiles);
+  k->tiles = NULL;
   bool ok = passes_run(k->k, &p);
-  if (k->tiles) kernel_free(k->tiles);
-  k->tiles = l.tiles;
   if (!ok || k->k->level == LEVEL_THREAD) return ok;
   Diags *diags = &k->k->cx->diags;
   Diag *d = diag_add(diags, DIAG_E0601, k->k->at, "`%s` is not yet lowered for target `%s`",
@@ -308,12 +375,21 @@ static bool buffer_of(Context *cx, int number, const wv_buffer *from, EvalBuffer
 void api_relay_log(void *user, const char *label, const EvalBuffer *v) {
   const ApiRelay *r = user;
   wv_buffer b = {v->data, dtype_info[v->dtype].name, v->rank, v->shape, v->strides};
-  if (r->log) r->log(r->user, label, &b);
+  if (!r->log) return;
+  Landing out;
+  landing_call_out(&out);
+  r->log(r->user, label, &b);
+  landing_back(&out);
 }
 
 bool api_relay_interrupt(void *user) {
   const ApiRelay *r = user;
-  return r->interrupted && r->interrupted(r->user);
+  if (!r->interrupted) return false;
+  Landing out;
+  landing_call_out(&out);
+  bool stop = r->interrupted(r->user);
+  landing_back(&out);
+  return stop;
 }
 
 EvalArg *api_args(Context *cx, Arena *a, const wv_arg *args, int nargs) {
@@ -329,9 +405,10 @@ EvalArg *api_args(Context *cx, Arena *a, const wv_arg *args, int nargs) {
 }
 
 bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_options *o) {
-  if (!k) return false;
+  API_KERNEL_USES(k, false);
   Arena *a = arena_new();
   EvalArg *translated = api_args(k->k->cx, a, args, nargs);
+  api_attempt(k->cx, k->k, api_attempt_run(a, k->k, "run", translated, nargs));
   ApiRelay relay = {0};
   if (o) relay = (ApiRelay){o->log, o->interrupted, o->user};
   EvalOptions options = {.log = api_relay_log,
@@ -346,6 +423,7 @@ bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_options 
 /* ---- tables ---- */
 
 bool wv_op_info(int i, const char **name, const char **level, const char **doc) {
+  API_PLAIN;
   static const char *const levels[] = {"", "tile", "thread", "both"};
   if (i < 0 || i >= OP_COUNT) return false;
   *name = op_info[i].name;
@@ -355,6 +433,7 @@ bool wv_op_info(int i, const char **name, const char **level, const char **doc) 
 }
 
 bool wv_pass_info(int i, const char **name, const char **doc) {
+  API_PLAIN;
   const PassInfo *p = pass_at(i);
   if (!p) return false;
   *name = p->name;
@@ -363,6 +442,7 @@ bool wv_pass_info(int i, const char **name, const char **doc) {
 }
 
 bool wv_target_info(int i, const char **name, const char **doc) {
+  API_PLAIN;
   const TargetInfo *t = target_at(i);
   if (!t) return false;
   *name = t->name;
@@ -370,8 +450,9 @@ bool wv_target_info(int i, const char **name, const char **doc) {
   return true;
 }
 
-const char *wv_target_kind(wv_ctx *cx, const char *name) {
-  if (!name) name = "";
+const char *wv_target_kind(wv_ctx *cx, const char *target) {
+  API_CHANGES(cx, NULL);
+  const char *name = target ? target : "";
   if (device_kind_called(name)) return "device";
   TargetChoice t = target_resolve(&cx->cx->diags, name);
   if (!t.machine) return NULL;
@@ -381,6 +462,7 @@ const char *wv_target_kind(wv_ctx *cx, const char *name) {
 }
 
 bool wv_diag_info(int i, const char **code, const char **title, const char **explanation) {
+  API_PLAIN;
   if (i < 0 || i >= DIAG_COUNT) return false;
   *code = diag_info[i].code;
   *title = diag_info[i].title;
@@ -389,6 +471,7 @@ bool wv_diag_info(int i, const char **code, const char **title, const char **exp
 }
 
 bool wv_mma_row(int i, wv_mma_info *out) {
+  API_PLAIN;
   const MmaInfo *m = mma_at(i);
   if (!m) return false;
   *out = (wv_mma_info){m->name, m->code,  m->form == MMA_SCALED, m->m,        m->n,

@@ -2,9 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "driver/api.h"
 #include "report/measured.h"
 
 char *wv_measurements_html(const wv_measurements *m) {
+  API_ASKS(NULL);
   if (!m) return NULL;
   wv_measurements titled = *m;
   if (!titled.title) titled.title = "";

@@ -4,15 +4,30 @@
 #include "driver/compiled.h"
 
 int wv_dtype_find(const char *name) {
+  API_PLAIN;
   DType d;
   return name && dtype_parse(name, &d) ? (int)d : -1;
 }
 
-const char *wv_program_name(const wv_program *p) { return p->art.name; }
-const char *wv_program_target(const wv_program *p) { return p->art.target; }
-int wv_program_kind(const wv_program *p) { return p->art.device_kind; }
+static bool is_program(const wv_program *p) { return api_is(p, HANDLE_PROGRAM); }
+
+const char *wv_program_name(const wv_program *p) {
+  API_PLAIN;
+  return is_program(p) ? p->art.name : NULL;
+}
+
+const char *wv_program_target(const wv_program *p) {
+  API_PLAIN;
+  return is_program(p) ? p->art.target : NULL;
+}
+
+int wv_program_kind(const wv_program *p) {
+  API_PLAIN;
+  return is_program(p) ? p->art.device_kind : 0;
+}
 
 bool wv_program_variant(wv_program *p, int i, wv_variant *out) {
+  API_ENTER(is_program(p), NULL, (void)0, false);
   if (i < 0 || i >= p->art.nvariants) return false;
   pthread_mutex_lock(&p->mutex);
   const VariantState *s = &p->state[i];
@@ -39,36 +54,42 @@ static const char *text_of(wv_program *p, const ArtVariant *v, const char *what)
 
 /* A variant, compiled if need be, with the program locked; NULL, and nothing is locked: there is no
  * such variant, or it was reported why it cannot be compiled. */
-static const ArtVariant *lock_variant(wv_program *p, wv_ctx *cx, int i) {
+static const ArtVariant *lock_variant(wv_program *p, wv_ctx *cx, int i, ProgramLock *lock) {
   if (i < 0 || i >= p->art.nvariants) return NULL;
-  pthread_mutex_lock(&p->mutex);
+  program_lock(p, lock);
   bool ok = program_compile(p, i);
   program_forward(p, &cx->cx->diags);
-  if (!ok) pthread_mutex_unlock(&p->mutex);
+  if (!ok) program_unlock(lock);
   return ok ? &p->art.variant[i] : NULL;
 }
 
 const char *wv_program_text(wv_program *p, wv_ctx *cx, int variant, const char *what) {
-  const ArtVariant *v = what ? lock_variant(p, cx, variant) : NULL;
+  API_PROGRAM(p, cx, NULL);
+  ProgramLock lock;
+  const ArtVariant *v = what ? lock_variant(p, cx, variant, &lock) : NULL;
   const char *text = v ? text_of(p, v, what) : NULL;
-  if (v) pthread_mutex_unlock(&p->mutex);
+  if (v) program_unlock(&lock);
   return text;
 }
 
 const void *wv_program_code(wv_program *p, wv_ctx *cx, int variant, size_t *n) {
-  const ArtVariant *v = lock_variant(p, cx, variant);
+  API_PROGRAM(p, cx, NULL);
+  ProgramLock lock;
+  const ArtVariant *v = lock_variant(p, cx, variant, &lock);
   if (!v) return NULL;
   const void *code = v->code;
   *n = (size_t)v->code_bytes;
-  pthread_mutex_unlock(&p->mutex);
+  program_unlock(&lock);
   return code;
 }
 
 bool wv_program_resources(wv_program *p, wv_ctx *cx, int variant, int device, wv_resources *out) {
+  API_PROGRAM(p, cx, false);
   DeviceResources r;
   if (variant < 0 || variant >= p->art.nvariants || device < 0) return false;
   Launcher *l = &p->launcher;
-  pthread_mutex_lock(&p->mutex);
+  ProgramLock lock;
+  program_lock(p, &lock);
   bool ok = program_load(p, variant, device);
   if (ok) {
     DeviceReport report = program_report(p);
@@ -76,43 +97,79 @@ bool wv_program_resources(wv_program *p, wv_ctx *cx, int variant, int device, wv
     ok = l->device->kind->resources(l->device, code, &r, &report);
   }
   program_forward(p, &cx->cx->diags);
-  pthread_mutex_unlock(&p->mutex);
+  program_unlock(&lock);
   if (ok)
     *out = (wv_resources){r.registers, r.shared, r.spilled, r.threads, r.workgroups, r.occupancy};
   return ok;
 }
 
 void wv_ctx_interrupt(wv_ctx *cx, bool (*interrupted)(void *user), void *user) {
+  API_PLAIN;
+  if (!api_is(cx, HANDLE_CTX)) return;
   cx->interrupted = interrupted;
   cx->user = user;
 }
 
+/* ---- launching ---- */
+
+static ApiRelay relay_of(const wv_ctx *cx) { return (ApiRelay){NULL, cx->interrupted, cx->user}; }
+
+static LaunchCall call_of(const wv_launch_arg *args, int nargs, void *stream, ApiRelay *relay) {
+  return (LaunchCall){.args = args,
+                      .nargs = nargs,
+                      .stream = stream,
+                      .interrupted = relay->interrupted ? api_relay_interrupt : NULL,
+                      .interrupted_user = relay};
+}
+
+/* What is not like the last call. `error`: what the driver said when it was. */
+static WV_NOINLINE bool launch_landing(wv_program *p, wv_ctx *cx, const LaunchCall *c, int error) {
+  API_PROGRAM(p, cx, false);
+  if (p->launcher.has_logs) return launch_logged(&p->launcher, &cx->cx->diags, c);
+  return launch_anew(&p->launcher, &cx->cx->diags, c, error);
+}
+
+/* A call like the last one neither allocates nor asserts: only the others need a landing, which
+ * takes a tenth of a microsecond. */
 bool wv_launch(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs, void *stream,
                unsigned flags) {
-  if (!p || !cx) return false;
-  LaunchCall c = {.args = args,
-                  .nargs = nargs,
-                  .stream = stream,
-                  .flags = flags,
-                  .interrupted = cx->interrupted,
-                  .interrupted_user = cx->user};
-  return launch_logged(&p->launcher, &cx->cx->diags, &c);
+  API_PLAIN;
+  if (!is_program(p) || !wv_ctx_usable(cx)) return launch_landing(p, cx, NULL, 0);
+  ApiRelay relay = relay_of(cx);
+  LaunchCall c = call_of(args, nargs, stream, &relay);
+  int error = 0;
+  c.flags = flags;
+  if (!p->launcher.has_logs && launch_again(&p->launcher, &c, &error) && !error) return true;
+  return launch_landing(p, cx, &c, error);
+}
+
+typedef struct LogRelay {
+  void (*log)(void *user, const char *label, const wv_buffer *value);
+  void *user;
+} LogRelay;
+
+static void relay_log(void *user, const char *label, const wv_buffer *value) {
+  const LogRelay *r = user;
+  Landing out;
+  landing_call_out(&out);
+  r->log(r->user, label, value);
+  landing_back(&out);
 }
 
 bool wv_launch_logged(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs, void *stream,
                       void (*log)(void *user, const char *label, const wv_buffer *value),
                       void *user) {
-  LaunchCall c = {.args = args,
-                  .nargs = nargs,
-                  .stream = stream,
-                  .log = log,
-                  .user = user,
-                  .interrupted = cx->interrupted,
-                  .interrupted_user = cx->user};
+  API_PROGRAM(p, cx, false);
+  ApiRelay relay = relay_of(cx);
+  LogRelay logs = {log, user};
+  LaunchCall c = call_of(args, nargs, stream, &relay);
+  c.log = log ? relay_log : NULL;
+  c.user = &logs;
   return launch_logged(&p->launcher, &cx->cx->diags, &c);
 }
 
 bool wv_program_warm(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs) {
+  API_PROGRAM(p, cx, false);
   LaunchCall c = {.args = args, .nargs = nargs, .only_plan = true};
   return launch_logged(&p->launcher, &cx->cx->diags, &c);
 }

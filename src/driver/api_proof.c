@@ -4,6 +4,7 @@
 #include "driver/api.h"
 
 struct wv_proof {
+  HandleKind handle;
   Arena *arena;
   Kernel *k;
   const AccessBounds *const *all;
@@ -11,11 +12,12 @@ struct wv_proof {
 };
 
 wv_proof *wv_prove(wv_kernel *handle) {
-  if (!handle) return NULL;
+  API_KERNEL_USES(handle, NULL);
+  api_attempt(handle->cx, handle->k, "--proof --emit=none");
   Arena *a = arena_new();
   wv_proof *p = ARENA_NEW(a, wv_proof);
   ir_renumber(handle->k);
-  *p = (wv_proof){a, handle->k, find_in_bounds(handle->k, a), NULL};
+  *p = (wv_proof){HANDLE_PROOF, a, handle->k, find_in_bounds(handle->k, a), NULL};
   StrBuf text = {.arena = a};
   in_bounds_print(&text, handle->k, p->all);
   p->text = sb_text(&text);
@@ -23,10 +25,14 @@ wv_proof *wv_prove(wv_kernel *handle) {
 }
 
 void wv_proof_free(wv_proof *p) {
-  if (p) arena_free(p->arena);
+  API_ASKS();
+  if (api_is(p, HANDLE_PROOF)) arena_free(p->arena);
 }
 
-const char *wv_proof_text(const wv_proof *p) { return p ? p->text : NULL; }
+const char *wv_proof_text(const wv_proof *p) {
+  API_PLAIN;
+  return api_is(p, HANDLE_PROOF) ? p->text : NULL;
+}
 
 static void fill_row(const wv_proof *p, const AccessBounds *b, int i, wv_proof_row *out) {
   const Bound *bound = &b->bounds[i];
@@ -44,7 +50,9 @@ static void fill_row(const wv_proof *p, const AccessBounds *b, int i, wv_proof_r
 }
 
 bool wv_proof_get(const wv_proof *p, int i, wv_proof_row *out) {
+  API_PLAIN;
   int access = 0;
+  if (!api_is(p, HANDLE_PROOF)) return false;
   for (int op = 0; i >= 0 && op < p->k->nops; op++) {
     const AccessBounds *b = p->all[op];
     if (!b) continue;

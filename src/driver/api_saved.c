@@ -16,16 +16,19 @@ static char *given_away(const StrBuf *from) {
 /* ---- saving ---- */
 
 bool wv_program_prepare(wv_program *p, wv_ctx *cx, int device) {
+  API_PROGRAM(p, cx, false);
+  ProgramLock lock;
+  program_lock(p, &lock);
   bool ok = true;
-  pthread_mutex_lock(&p->mutex);
   for (int i = 0; ok && i < p->art.nvariants; i++)
     ok = device < 0 ? program_compile(p, i) : program_load(p, i, device);
   program_forward(p, &cx->cx->diags);
-  pthread_mutex_unlock(&p->mutex);
+  program_unlock(&lock);
   return ok;
 }
 
 char *wv_program_save(wv_program *p, wv_ctx *cx, size_t *n) {
+  API_PROGRAM(p, cx, NULL);
   if (!wv_program_prepare(p, cx, -1)) return NULL;
   Arena *a = arena_new();
   StrBuf out = {.arena = a};
@@ -38,6 +41,7 @@ char *wv_program_save(wv_program *p, wv_ctx *cx, size_t *n) {
 
 bool wv_program_emit_c(wv_program *p, wv_ctx *cx, const char *header_name, char **source,
                        char **header) {
+  API_PROGRAM(p, cx, false);
   if (!wv_program_prepare(p, cx, -1)) return false;
   Arena *a = arena_new();
   StrBuf bytes = {.arena = a}, c = {.arena = a}, h = {.arena = a};
@@ -80,6 +84,7 @@ static bool fits_machine(wv_ctx *cx, const Artefact *art, Arena *a) {
 }
 
 wv_program *wv_program_load(wv_ctx *cx, const void *bytes, size_t n, int device) {
+  API_CHANGES(cx, NULL);
   wv_program *p = program_blank();
   const char *damage;
   Artefact *art = artefact_read_whole(p->arena, bytes, n, &damage);

@@ -9,7 +9,9 @@
 #include "target/target.h"
 
 struct wv_report {
+  HandleKind handle;
   Arena *arena;
+  wv_ctx *owner;
   Context *cx;
   SimReport sim;
   Report shown;
@@ -53,8 +55,9 @@ static wv_kernel *lower_plain(wv_kernel *k) {
   const char *target = *k->plain_target ? k->plain_target : NULL;
   Diag *before = k->k->cx->diags.last;
   if (k->without) return k->without;
-  wv_kernel *plain = wv_kernel_clone(&(wv_kernel){.k = k->plain});
-  if (wv_lower(plain, &(wv_pass_options){.target = target})) return k->without = plain;
+  wv_kernel *plain = api_kernel(k->cx, kernel_clone(k->plain));
+  if (wv_lower(plain, &(wv_pass_options){.target = target}))
+    return k->without = api_kernel_owned(plain);
   kernel_blame_assumptions(k->k, before);
   wv_kernel_free(plain);
   return NULL;
@@ -80,27 +83,39 @@ static bool simulate_either(wv_kernel **k, Arena *a, const EvalArg *args, int na
   return plain && simulate(*k = plain, a, args, nargs, o, r);
 }
 
-bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *o,
+static void attempt_run(wv_kernel *k, Arena *a, const wv_sim_options *o, const EvalArg *args,
+                        int nargs) {
+  const char *target = o->target ? o->target : "sim";
+  const char *sim = strncmp(target, "sim", 3) == 0 ? "" : "sim:";
+  const char *schedule = o->schedule ? o->schedule : "round";
+  const char *words = arena_printf(a, "run --target=%s%s --schedule=%s", sim, target, schedule);
+  api_attempt(k->cx, k->k, api_attempt_run(a, k->k, words, args, nargs));
+}
+
+bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *given,
             wv_report **report) {
-  static const wv_sim_options plain;
   if (report) *report = NULL;
-  if (!k) return false;
+  API_KERNEL_USES(k, false);
+  static const wv_sim_options plain;
+  const wv_sim_options *o = given ? given : &plain;
   Context *cx = k->k->cx;
   Arena *a = arena_new();
   wv_report *r = ARENA_NEW(a, wv_report);
-  *r = (wv_report){.arena = a, .cx = cx, .sim = {.arena = a}};
-  if (!o) o = &plain;
+  *r = (wv_report){
+      .handle = HANDLE_REPORT, .arena = a, .owner = k->cx, .cx = cx, .sim = {.arena = a}};
   ApiRelay relay = {o->log, o->interrupted, o->user};
   SimOptions options = {.nonfinite = o->nonfinite,
                         .interrupted = api_relay_interrupt,
                         .log = api_relay_log,
                         .user = &relay};
   EvalArg *translated = api_args(cx, a, args, nargs);
+  wv_kernel *ran = k;
+  attempt_run(k, a, o, translated, nargs);
   bool ok = translated && find_machine(cx, o->target, &options.machine) &&
             find_schedule(cx, o->schedule, &options) &&
-            simulate_either(&k, a, translated, nargs, &options, r);
+            simulate_either(&ran, a, translated, nargs, &options, r);
   const char *schedule = o->schedule ? arena_strdup(a, o->schedule) : "round";
-  r->shown = (Report){k->k, k->tiles, &r->sim, schedule};
+  r->shown = (Report){ran->k, ran->tiles, &r->sim, schedule};
   if (report) *report = r->sim.ran ? r : NULL;
   if (!report || !r->sim.ran) wv_report_free(r);
   return ok;
@@ -108,23 +123,31 @@ bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *o
 
 /* ---- reports ---- */
 
+static wv_ctx *owner_of(const wv_report *r) { return api_is(r, HANDLE_REPORT) ? r->owner : NULL; }
+
+#define API_REPORT(r, ...) API_ENTER(api_is(r, HANDLE_REPORT), owner_of(r), (void)0, __VA_ARGS__)
+
 void wv_report_free(wv_report *r) {
-  if (r) arena_free(r->arena);
+  API_ASKS();
+  if (api_is(r, HANDLE_REPORT)) arena_free(r->arena);
 }
 
 const char *wv_report_text(wv_report *r) {
+  API_REPORT(r, NULL);
   StrBuf out = {.arena = r->arena};
   if (!r->text) sim_print(&out, r->cx, &r->sim);
   return r->text ? r->text : (r->text = sb_text(&out));
 }
 
 const char *wv_report_json(wv_report *r) {
+  API_REPORT(r, NULL);
   StrBuf out = {.arena = r->arena};
   if (!r->json) report_json(&out, &r->shown);
   return r->json ? r->json : (r->json = sb_text(&out));
 }
 
 const char *wv_report_html(wv_report *r) {
+  API_REPORT(r, NULL);
   StrBuf out = {.arena = r->arena};
   if (!r->html) report_html(&out, &r->shown);
   return r->html ? r->html : (r->html = sb_text(&out));
@@ -133,6 +156,7 @@ const char *wv_report_html(wv_report *r) {
 _Static_assert(WV_LEN(((wv_finding *)0)->index) == IR_MAX_RANK, "wave.h holds a whole index");
 
 bool wv_report_finding(wv_report *r, int i, wv_finding *out) {
+  API_REPORT(r, false);
   if (i < 0 || i >= r->sim.findings) return false;
   const SimFinding *f = &r->sim.finding[i];
   *out = (wv_finding){.other = api_place(r->cx, f->other),
@@ -155,9 +179,13 @@ static wv_cost cost_of(Context *cx, const SimLine *c) {
 }
 
 bool wv_report_line(wv_report *r, int i, wv_cost *out) {
+  API_REPORT(r, false);
   if (i < 0 || i >= r->sim.nlines) return false;
   *out = cost_of(r->cx, &r->sim.line[i]);
   return true;
 }
 
-wv_cost wv_report_total(const wv_report *r) { return cost_of(r->cx, &r->sim.total); }
+wv_cost wv_report_total(const wv_report *r) {
+  API_REPORT(r, (wv_cost){0});
+  return cost_of(r->cx, &r->sim.total);
+}

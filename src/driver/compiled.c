@@ -40,6 +40,29 @@ void program_forward(wv_program *p, Diags *to) {
   diags_clear(from);
 }
 
+/* ---- one thread at a time ---- */
+
+wv_program *program_of(Launcher *l) {
+  return (wv_program *)(void *)((char *)l - offsetof(wv_program, launcher));
+}
+
+static void give_up(void *program) {
+  wv_program *p = program;
+  api_landed(p->own);
+  pthread_mutex_unlock(&p->mutex);
+}
+
+void program_lock(wv_program *p, ProgramLock *out) {
+  pthread_mutex_lock(&p->mutex);
+  out->p = p;
+  landing_hold(&out->held, give_up, p);
+}
+
+void program_unlock(ProgramLock *l) {
+  landing_let_go(&l->held);
+  pthread_mutex_unlock(&l->p->mutex);
+}
+
 /* ---- variants ---- */
 
 static const char *key_of(const wv_program *p, Arena *a, int variant) {
@@ -67,9 +90,23 @@ static bool take_cached(wv_program *p, const char *key, int variant) {
   return true;
 }
 
+/* wavec compiles every variant, this one among them. */
+static void attempt_program(wv_program *p) {
+  Arena *a = arena_new();
+  const CompileOptions *o = &p->options;
+  const char *after = o->start_after ? o->start_after : "";
+  const char *words =
+      arena_printf(a, "--emit=program --target=%s%s%s%s", o->machine->name,
+                   *after ? " --start-after=" : "", after, o->fast_math ? " --fast-math" : "");
+  api_attempt(p->own, p->kernel->k, words);
+  arena_free(a);
+}
+
 bool program_compile(wv_program *p, int variant) {
   ArtVariant *v = &p->art.variant[variant];
   if (v->compiled) return true;
+  if (!api_usable(p->own)) return false;
+  attempt_program(p);
   double start = os_seconds();
   const char *key = p->cache.read || p->cache.write ? key_of(p, p->arena, variant) : NULL;
   bool ok = key && take_cached(p, key, variant);
@@ -90,7 +127,8 @@ DeviceReport program_report(const wv_program *p) {
 
 static bool open_device(wv_program *p) {
   DeviceReport r = program_report(p);
-  if (!p->launcher.device) p->launcher.device = device_open(device_kind(p->art.device_kind), &r);
+  if (!p->launcher.device)
+    p->launcher.device = device_owned(device_open(device_kind(p->art.device_kind), &r));
   return p->launcher.device != NULL;
 }
 
@@ -112,21 +150,23 @@ bool program_load(wv_program *p, int variant, int device) {
 }
 
 static bool prepare(Launcher *l, int variant, int device, void *stream, Diags *diags) {
-  wv_program *p = (wv_program *)l;
-  pthread_mutex_lock(&p->mutex);
+  wv_program *p = program_of(l);
+  ProgramLock lock;
+  program_lock(p, &lock);
   bool ok = open_device(p) && launch_refuse_capture(l, diags, variant, device, stream) &&
             program_load(p, variant, device);
   program_forward(p, diags);
-  pthread_mutex_unlock(&p->mutex);
+  program_unlock(&lock);
   return ok;
 }
 
 static bool open_locked(Launcher *l, Diags *diags) {
-  wv_program *p = (wv_program *)l;
-  pthread_mutex_lock(&p->mutex);
+  wv_program *p = program_of(l);
+  ProgramLock lock;
+  program_lock(p, &lock);
   bool ok = open_device(p);
   program_forward(p, diags);
-  pthread_mutex_unlock(&p->mutex);
+  program_unlock(&lock);
   return ok;
 }
 
@@ -201,13 +241,18 @@ static bool describe(wv_program *p) {
   return launch_values_program(&values, &art->signature);
 }
 
+static void free_program(void *p) { program_free(p); }
+
 wv_program *program_blank(void) {
   Arena *a = arena_new();
   char *room = arena_alloc(a, sizeof(wv_program) + _Alignof(wv_program));
   uintptr_t past = (uintptr_t)room % _Alignof(wv_program);
   wv_program *p = (wv_program *)(room + (past ? _Alignof(wv_program) - past : 0));
+  p->handle = HANDLE_PROGRAM;
   p->arena = a;
+  arena_owner(a, free_program, p);
   p->own = wv_ctx_new();
+  if (p->own) context_owned(p->own->cx);
   p->launcher.art = &p->art;
   p->launcher.prepare = prepare;
   p->launcher.open = open_locked;
@@ -219,24 +264,29 @@ wv_program *program_blank(void) {
 static wv_program *program_new(wv_kernel *k, const CompileOptions *o) {
   wv_program *p = program_blank();
   p->kernel = wv_kernel_copy(k, p->own);
+  if (p->kernel) api_kernel_owned(p->kernel);
   p->options = *o;
   if (o->start_after) p->options.start_after = arena_strdup(p->arena, o->start_after);
   return p;
 }
 
-void wv_program_free(wv_program *p) {
-  if (!p) return;
+void program_free(wv_program *p) {
   Launcher *l = &p->launcher;
   for (int v = 0; v < p->art.nvariants; v++)
     for (int d = 0; d < DEVICE_MOST; d++)
       if (atomic_load(&l->code[v][d]))
         l->device->kind->unload(l->device, atomic_load(&l->code[v][d]));
-  launch_release_workspace(l);
+  if (p->own) launch_release_workspace(l, &p->own->cx->diags);
   device_close(l->device);
   pthread_mutex_destroy(&p->mutex);
   if (p->kernel) wv_kernel_free(p->kernel);
   wv_ctx_free(p->own);
   arena_free(p->arena);
+}
+
+void wv_program_free(wv_program *p) {
+  API_ASKS();
+  if (api_is(p, HANDLE_PROGRAM)) program_free(p);
 }
 
 /* ---- which machine ---- */
@@ -287,9 +337,9 @@ static const TargetInfo *find_machine(Context *cx, const Kernel *k, const wv_com
 }
 
 wv_program *wv_compile(wv_kernel *k, const wv_compile_options *given) {
+  API_KERNEL_USES(k, NULL);
   static const wv_compile_options plain;
   const wv_compile_options *o = given ? given : &plain;
-  if (!k) return NULL;
   Context *cx = k->k->cx;
   CompileOptions options = {.start_after = o->start_after, .fast_math = o->fast_math};
   options.machine = find_machine(cx, k->k, o, &options.native);
@@ -299,9 +349,10 @@ wv_program *wv_compile(wv_kernel *k, const wv_compile_options *given) {
                                    .dump_before = o->dump->dump_before,
                                    .verify_each = o->dump->verify_each,
                                    .time = o->dump->time,
-                                   .write = o->dump->write,
-                                   .user = o->dump->user};
+                                   .write = o->dump->write ? api_relay_write : NULL,
+                                   .user = (void *)(uintptr_t)&o->dump};
   wv_program *p = program_new(k, &options);
+  if (p->kernel) attempt_program(p);
   p->cache = cache_settings(p->arena, o->cache,
                             o->cache_dir ? arena_strdup(p->arena, o->cache_dir) : NULL);
   if (o->dump) p->cache.read = false;

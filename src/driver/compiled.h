@@ -14,9 +14,9 @@ typedef struct VariantState {
   double compile_ms, load_ms;
 } VariantState;
 
-/* The launcher is first: what the runtime hands back is the program. Everything but the launcher is
- * touched by one thread at a time, who holds the mutex. */
+/* Everything but the launcher is touched by one thread at a time, who holds the mutex. */
 struct wv_program {
+  HandleKind handle;
   Launcher launcher;
   pthread_mutex_t mutex;
   Arena *arena;
@@ -33,6 +33,22 @@ struct wv_program {
 
 /* One without kernel and code. */
 wv_program *program_blank(void);
+wv_program *program_of(Launcher *l);
+void program_free(wv_program *p);
+
+/* How functions that take a program begin (api.h). */
+#define API_PROGRAM(p, cx, ...)                                                                    \
+  API_ENTER(api_usable(cx) && api_expected(cx, api_is(p, HANDLE_PROGRAM), "a program"), cx,        \
+            (void)0, __VA_ARGS__)
+
+/* An internal error until program_unlock leaves the program without its own context: it launches
+ * what is compiled, and compiles nothing more. */
+typedef struct ProgramLock {
+  wv_program *p;
+  Held held;
+} ProgramLock;
+void program_lock(wv_program *p, ProgramLock *out);
+void program_unlock(ProgramLock *l);
 DeviceReport program_report(const wv_program *p); /* in its own context */
 
 /* Compiled, or from the cache; false after reporting to the program's own context. */

@@ -258,7 +258,7 @@ static bool refuse_launch(Launcher *l, Diags *diags, const LaunchPlan *p, int er
 /* Checks and computes everything. `failed`: the driver's error when the launch was made as the last
  * time; then it is only explained. Not inlined: a plan is large, and launches that are like the
  * last one have no room for it. */
-static WV_NOINLINE bool launch_anew(Launcher *l, Diags *diags, const LaunchCall *c, int failed) {
+WV_NOINLINE bool launch_anew(Launcher *l, Diags *diags, const LaunchCall *c, int failed) {
   LaunchPlan p; /* filled only as far as it is used */
   int error = failed;
   int expected = l->has_logs ? l->art->nparams : l->art->ngiven;

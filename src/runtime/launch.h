@@ -101,6 +101,8 @@ struct Launcher {
 };
 
 bool launch_run(Launcher *l, Diags *diags, const LaunchCall *c); /* false after reporting */
+/* The same for a call that is not like the last one. `failed`: it was, and the driver said so. */
+bool launch_anew(Launcher *l, Diags *diags, const LaunchCall *c, int failed);
 
 /* launch_logs.c: the same with memory for debug logs; only where there are any it waits. */
 bool launch_logged(Launcher *l, Diags *diags, const LaunchCall *c);
@@ -113,7 +115,7 @@ const void *launch_owner(const Launcher *l, void *stream);
 char *launch_workspace(Launcher *l, Diags *diags, int device, void *stream, int64_t bytes);
 /* Zeros again, after a kernel that ended early. */
 void launch_clear_workspace(Launcher *l, Diags *diags, const char *memory);
-void launch_release_workspace(Launcher *l);
+void launch_release_workspace(Launcher *l, Diags *diags);
 
 /* False after reporting that nothing can be prepared while the stream is captured. */
 bool launch_refuse_capture(const Launcher *l, Diags *diags, int variant, int device, void *stream);

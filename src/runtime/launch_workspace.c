@@ -25,10 +25,11 @@ static char *find_block(Launcher *l, int device, const void *owner, int64_t byte
 /* Zeros are there before a kernel on any stream begins. */
 static bool clear(Launcher *l, LaunchBlock *b, const DeviceReport *r) {
   const DeviceKind *kind = l->device->kind;
-  void *zeros = calloc(1, (size_t)b->bytes);
-  bool ok = zeros && kind->copy(l->device, b->device, b->memory, zeros, (size_t)b->bytes, r) &&
+  Arena *a = arena_new();
+  void *zeros = arena_alloc(a, (size_t)b->bytes);
+  bool ok = kind->copy(l->device, b->device, b->memory, zeros, (size_t)b->bytes, r) &&
             kind->wait(l->device, b->device, NULL, r);
-  free(zeros);
+  arena_free(a);
   return ok;
 }
 
@@ -37,16 +38,33 @@ static void push_block(Launcher *l, LaunchBlock *b) {
   while (!atomic_compare_exchange_weak(&l->blocks, &b->next, b)) continue;
 }
 
+/* A block that is not in the list yet. */
+typedef struct NewBlock {
+  Launcher *l;
+  LaunchBlock *b;
+  const DeviceReport *r;
+} NewBlock;
+
+static void drop_block(void *new_block) {
+  NewBlock *n = new_block;
+  if (n->b->memory) n->l->device->kind->release(n->l->device, n->b->device, n->b->memory, n->r);
+  free(n->b);
+}
+
 /* Twice as much as the caller needs: sizes that grow do not leave a block for each of them. */
 static char *make_block(Launcher *l, Diags *diags, int device, const void *owner, int64_t bytes) {
   DeviceReport r = launch_report(l, diags, l->at);
   LaunchBlock *b = malloc(sizeof *b);
-  if (!b) return NULL;
+  if (!b) landing_no_memory(sizeof *b);
+  NewBlock made = {l, b, &r};
+  Held held;
   *b = (LaunchBlock){.device = device, .owner = owner, .bytes = 2 * bytes + 1};
+  landing_hold(&held, drop_block, &made);
   b->memory = l->device->kind->alloc(l->device, device, (size_t)b->bytes, &r);
-  if (b->memory && clear(l, b, &r)) return push_block(l, b), b->memory;
-  if (b->memory) l->device->kind->release(l->device, device, b->memory, &r);
-  free(b);
+  bool ok = b->memory && clear(l, b, &r);
+  landing_let_go(&held);
+  if (ok) return push_block(l, b), b->memory;
+  drop_block(&made);
   return NULL;
 }
 
@@ -77,13 +95,11 @@ void launch_clear_workspace(Launcher *l, Diags *diags, const char *memory) {
   if (b) clear(l, b, &r);
 }
 
-void launch_release_workspace(Launcher *l) {
-  Diags unheard = {.arena = arena_new()};
-  DeviceReport r = {.diags = &unheard};
+void launch_release_workspace(Launcher *l, Diags *diags) {
+  DeviceReport r = {.diags = diags};
   for (LaunchBlock *b = atomic_load(&l->blocks), *next; b; b = next) {
     next = b->next;
     l->device->kind->release(l->device, b->device, b->memory, &r);
     free(b);
   }
-  arena_free(unheard.arena);
 }
