@@ -42,12 +42,14 @@ typedef struct TensorType {
 enum { TENSOR_TYPES = 8, TENSOR_RANK = 8 };
 
 typedef struct PyState {
-  wv_ctx *cx;
+  wv_ctx *cx;       /* replaced when an internal error has made it unusable */
+  wv_ctx **retired; /* those before it, which objects still come from */
+  int nretired;
   PyTypeObject *expr_type, *dtype_type, *value_type, *tracer_type, *kernel_type;
   PyTypeObject *diagnostic_type, *note_type, *param_type, *proof_type, *proof_row_type;
   PyTypeObject *program_type, *launchable_type, *variant_type, *resources_type, *device_type;
   PyTypeObject *report_type, *finding_type, *other_type, *cost_type;
-  PyObject *compile_error, *simulation_error, *launch_error;
+  PyObject *compile_error, *simulation_error, *launch_error, *internal_error;
   unsigned long main_thread; /* whose signals Python handles; 0: not known */
   PyObject *dtypes;          /* name -> DataType, each once */
   PyObject *places;          /* id of a code object -> (code, positions, targets): py_place.c */
@@ -79,10 +81,13 @@ void py_scratch_free(Scratch *s);
 int py_error_init(PyObject *module, PyState *st);
 /* A struct sequence from new references, which are consumed; NULL when any of them is. */
 PyObject *py_record(PyTypeObject *type, PyObject **items, int n);
-/* Raises CompileError with all diagnostics of the context and clears them. Returns NULL. */
+/* Raises CompileError with all diagnostics of the context and clears them; InternalError where one
+ * of them is a bug of the compiler, after which the module gets another context. Returns NULL. */
 PyObject *py_error_raise(PyState *st);
 PyObject *py_error_raise_in(PyState *st, wv_ctx *cx); /* the same of another context */
 PyObject *py_error_raise_as(PyState *st, wv_ctx *cx, PyObject *type); /* as a class below it */
+/* Forgets what the context has to say, and replaces it if it is the module's and unusable. */
+void py_error_clear(PyState *st, wv_ctx *cx);
 /* The exception, not raised: `type` is CompileError or a class below it. */
 PyObject *py_error_make(PyState *st, wv_ctx *cx, PyObject *type);
 /* The lines of a source that only Python knows (a notebook's cell). */
@@ -157,6 +162,7 @@ bool py_constraint_from(PyState *st, Scratch *s, PyObject *row, wv_constraint *o
 typedef struct TracerObject {
   PyObject ob_base; /* what PyObject_HEAD stands for */
   PyState *st;
+  wv_ctx *cx;         /* the module's when it was made */
   wv_builder *b;      /* NULL once finished or abandoned */
   PyObject *previous; /* the tracer that was current before this one */
 } TracerObject;

@@ -145,25 +145,59 @@ static PyObject *joined(PyObject *list) {
   return all;
 }
 
+/* ---- internal errors ----------------------------------------------------------------------- */
+
+static bool is_internal(wv_ctx *cx) {
+  static const char *const codes[] = {"E0002", "I0002", "I0003"};
+  wv_diag d;
+  for (int i = 0; wv_diag_get(cx, i, &d); i++)
+    for (int c = 0; c < 3; c++)
+      if (strcmp(d.code, codes[c]) == 0) return true;
+  return false;
+}
+
+/* What comes from the context stays valid; expressions and kernels move over when they are next
+ * used. */
+static void replace_context(PyState *st) {
+  wv_ctx **all = PyMem_Realloc(st->retired, sizeof *all * (size_t)(st->nretired + 1));
+  wv_ctx *fresh = all ? wv_ctx_new() : NULL;
+  if (all) st->retired = all;
+  if (!fresh) return; /* the next call tries again */
+  st->retired[st->nretired++] = st->cx;
+  st->cx = fresh;
+}
+
+void py_error_clear(PyState *st, wv_ctx *cx) {
+  wv_diag_clear(cx);
+  if (cx == st->cx && !wv_ctx_usable(cx)) replace_context(st);
+}
+
 PyObject *py_error_make(PyState *st, wv_ctx *cx, PyObject *type) {
+  bool internal = is_internal(cx);
+  PyObject *saved = internal ? py_text_or_none(wv_ctx_saved(cx)) : NULL;
+  if (internal) type = st->internal_error;
   PyObject *found = take(st, cx), *list = found ? errors_first(found) : NULL;
   PyObject *text = list ? joined(list) : NULL;
   Py_XDECREF(found);
   PyObject *error = text ? PyObject_CallFunction(type, "O", text) : NULL;
   if (error && PyObject_SetAttrString(error, "diagnostics", list) < 0) Py_CLEAR(error);
+  if (error && saved && PyObject_SetAttrString(error, "reproducer", saved) < 0) Py_CLEAR(error);
+  py_error_clear(st, cx);
+  Py_XDECREF(saved);
   Py_XDECREF(text);
   Py_XDECREF(list);
   return error;
 }
 
 PyObject *py_error_raise_as(PyState *st, wv_ctx *cx, PyObject *type) {
-  if (PyErr_Occurred()) return wv_diag_clear(cx), NULL;
+  if (!cx && !PyErr_Occurred()) return PyErr_NoMemory(); /* for a context of its own */
+  if (PyErr_Occurred()) return py_error_clear(st, cx), NULL;
   if (wv_diag_errors(cx) == 0) {
     PyErr_SetString(PyExc_RuntimeError, "wave: an operation failed without saying why");
     return NULL;
   }
   PyObject *error = py_error_make(st, cx, type);
-  if (error) PyErr_SetObject(type, error);
+  if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
   Py_XDECREF(error);
   return NULL;
 }
@@ -210,9 +244,18 @@ int py_error_init(PyObject *module, PyState *st) {
         "notes).",
         NULL, body);
   Py_XDECREF(empty);
+  if (body && PyDict_SetItemString(body, "reproducer", Py_None) == 0)
+    st->internal_error = PyErr_NewExceptionWithDoc(
+        "wave_lang.InternalError",
+        "A bug of the compiler, or it ran out of memory. `reproducer` is the file it saved the\n"
+        "kernel in, or None: `wavec again FILE` does the same once more. `diagnostics` is as in\n"
+        "CompileError. Kernels compiled before run on, and others can be compiled.",
+        PyExc_RuntimeError, body);
   Py_XDECREF(body);
+  if (!st->internal_error) return -1;
   if (!st->diagnostic_type || !st->note_type || !st->compile_error) return -1;
   if (PyModule_AddObjectRef(module, "CompileError", st->compile_error) < 0) return -1;
+  if (PyModule_AddObjectRef(module, "InternalError", st->internal_error) < 0) return -1;
   if (PyModule_AddType(module, st->diagnostic_type) < 0) return -1;
   return PyModule_AddType(module, st->note_type);
 }

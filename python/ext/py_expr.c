@@ -9,6 +9,7 @@
 typedef struct ExprObject {
   PyObject ob_base; /* what PyObject_HEAD stands for */
   PyState *st;
+  wv_ctx *cx; /* where `e` comes from: not the module's any more after an internal error */
   wv_expr e;
 } ExprObject;
 
@@ -19,13 +20,20 @@ bool py_expr_check(PyObject *o) {
   return PyType_GetSlot(Py_TYPE(o), Py_tp_hash) == (void *)expr_hash;
 }
 
-wv_expr py_expr_get(PyObject *o) { return ((ExprObject *)o)->e; }
+wv_expr py_expr_get(PyObject *o) {
+  ExprObject *x = (ExprObject *)o;
+  if (x->cx == x->st->cx) return x->e;
+  wv_expr moved = wv_expr_copy(x->st->cx, x->e);
+  if (moved) x->e = moved, x->cx = x->st->cx;
+  return x->e; /* it can be read in any case, and the call it is for says what is wrong */
+}
 
 PyObject *py_expr_new(PyState *st, wv_expr e) {
   if (!e) return py_error_raise_here(st);
   ExprObject *o = PyObject_New(ExprObject, st->expr_type);
   if (!o) return NULL;
   o->st = st;
+  o->cx = st->cx;
   o->e = e;
   return (PyObject *)o;
 }
@@ -211,14 +219,16 @@ static Py_hash_t expr_hash(PyObject *self) {
 static int expr_bool(PyObject *self) {
   ExprObject *o = (ExprObject *)self;
   int64_t num, den;
-  if (wv_expr_constant(o->e, &num, &den)) return num != 0;
-  if (!wv_expr_is_bool(o->e)) return 1;
-  int truth = wv_expr_prove(o->st->cx, o->e, NULL, 0); /* sizes are not negative: M >= 0 holds */
+  if (wv_expr_constant(py_expr_get(self), &num, &den)) return num != 0;
+  if (!wv_expr_is_bool(py_expr_get(self))) return 1;
+  int truth = wv_expr_prove(o->st->cx, py_expr_get(self), NULL,
+                            0); /* sizes are not negative: M >= 0 holds */
   if (truth >= 0) return truth;
+  if (wv_diag_errors(o->st->cx)) return py_error_raise(o->st), -1;
   PyErr_Format(PyExc_TypeError,
                "cannot tell whether `%s` holds: it depends on symbols; substitute them first, or "
                "use it as a condition of the kernel (`conditional`, `Piecewise`)",
-               wv_expr_text(o->st->cx, o->e));
+               wv_expr_text(o->st->cx, py_expr_get(self)));
   return -1;
 }
 
@@ -226,8 +236,9 @@ static int expr_bool(PyObject *self) {
 static PyObject *expr_index(PyObject *self) {
   ExprObject *o = (ExprObject *)self;
   int64_t num, den;
-  if (wv_expr_constant(o->e, &num, &den) && den == 1) return PyLong_FromLongLong(num);
-  PyErr_Format(PyExc_TypeError, "`%s` is not an integer constant", wv_expr_text(o->st->cx, o->e));
+  if (wv_expr_constant(py_expr_get(self), &num, &den) && den == 1) return PyLong_FromLongLong(num);
+  PyErr_Format(PyExc_TypeError, "`%s` is not an integer constant",
+               wv_expr_text(o->st->cx, py_expr_get(self)));
   return NULL;
 }
 
@@ -249,7 +260,7 @@ static PyObject *expr_float(PyObject *self) {
 
 static PyObject *expr_repr(PyObject *self) {
   ExprObject *o = (ExprObject *)self;
-  return PyUnicode_FromString(wv_expr_text(o->st->cx, o->e));
+  return PyUnicode_FromString(wv_expr_text(o->st->cx, py_expr_get(self)));
 }
 
 static PyObject *expr_subs(PyObject *self, PyObject *args) {
@@ -262,7 +273,7 @@ static PyObject *expr_subs(PyObject *self, PyObject *args) {
   const wv_pair *pairs = list ? py_expr_pairs(o->st, &s, list, &n) : NULL;
   wv_binding *b = pairs ? py_scratch_alloc(&s, (size_t)n, sizeof *b) : NULL;
   for (int i = 0; b && i < n; i++) b[i] = (wv_binding){pairs[i].key, pairs[i].value};
-  PyObject *r = b ? py_expr_new(o->st, wv_expr_subst(o->st->cx, o->e, b, n)) : NULL;
+  PyObject *r = b ? py_expr_new(o->st, wv_expr_subst(o->st->cx, py_expr_get(self), b, n)) : NULL;
   py_scratch_free(&s);
   Py_XDECREF(list);
   return r;
@@ -273,7 +284,8 @@ static PyObject *expr_simplify(PyObject *self, PyObject *facts) {
   Scratch s = {0};
   int n = 0;
   const wv_expr *list = py_expr_list(o->st, &s, facts, &n);
-  PyObject *r = list ? py_expr_new(o->st, wv_expr_simplify(o->st->cx, o->e, list, n)) : NULL;
+  PyObject *r =
+      list ? py_expr_new(o->st, wv_expr_simplify(o->st->cx, py_expr_get(self), list, n)) : NULL;
   py_scratch_free(&s);
   return r;
 }
@@ -286,7 +298,8 @@ static PyObject *expr_self(PyObject *self, PyObject *Py_UNUSED(memo)) { return P
 
 static PyObject *expr_reduce(PyObject *self, PyObject *Py_UNUSED(none)) {
   ExprObject *o = (ExprObject *)self;
-  return Py_BuildValue("(O(s))", (PyObject *)Py_TYPE(self), wv_expr_text(o->st->cx, o->e));
+  return Py_BuildValue("(O(s))", (PyObject *)Py_TYPE(self),
+                       wv_expr_text(o->st->cx, py_expr_get(self)));
 }
 
 static PyMethodDef expr_methods[] = {
@@ -303,11 +316,15 @@ static PyMethodDef expr_methods[] = {
 
 static PyObject *get_symbols(PyObject *self, void *Py_UNUSED(unused)) {
   ExprObject *o = (ExprObject *)self;
-  int n = wv_expr_symbols(o->e, NULL, 0);
+  int n = wv_expr_symbols(py_expr_get(self), NULL, 0);
+  if (n < 0) return PyErr_NoMemory();
   Scratch s = {0};
   wv_expr *list = py_scratch_alloc(&s, (size_t)n, sizeof *list);
   PyObject *set = list ? PySet_New(NULL) : NULL;
-  if (set) wv_expr_symbols(o->e, list, n);
+  if (set && wv_expr_symbols(py_expr_get(self), list, n) < 0) {
+    PyErr_NoMemory();
+    Py_CLEAR(set);
+  }
   for (int i = 0; set && i < n; i++) {
     PyObject *item = py_expr_new(o->st, list[i]);
     if (!item || PySet_Add(set, item) < 0) Py_CLEAR(set);
@@ -319,10 +336,10 @@ static PyObject *get_symbols(PyObject *self, void *Py_UNUSED(unused)) {
 
 static PyObject *get_args(PyObject *self, void *Py_UNUSED(unused)) {
   ExprObject *o = (ExprObject *)self;
-  int n = wv_expr_nargs(o->e);
+  int n = wv_expr_nargs(py_expr_get(self));
   PyObject *tuple = PyTuple_New(n);
   for (int i = 0; tuple && i < n; i++) {
-    PyObject *item = py_expr_new(o->st, wv_expr_arg(o->st->cx, o->e, i));
+    PyObject *item = py_expr_new(o->st, wv_expr_arg(o->st->cx, py_expr_get(self), i));
     if (!item) Py_CLEAR(tuple);
     else PyTuple_SetItem(tuple, i, item);
   }

@@ -4,10 +4,25 @@
 typedef struct KernelObject {
   PyObject ob_base; /* what PyObject_HEAD stands for */
   PyState *st;
+  wv_ctx *cx; /* where the kernel is: not the module's any more after an internal error */
   wv_kernel *k;
+  wv_kernel *before; /* the one it was copied from then; NULL: none */
 } KernelObject;
 
-static wv_kernel *self_of(PyObject *o) { return ((KernelObject *)o)->k; }
+/* A kernel that was being changed when the error happened cannot be copied: it stays where it is,
+ * and whatever is asked of it fails. */
+static wv_kernel *self_of(PyObject *o) {
+  KernelObject *self = (KernelObject *)o;
+  if (self->cx == self->st->cx) return self->k;
+  wv_kernel *copy = wv_kernel_copy(self->k, self->st->cx);
+  if (!copy) return self->k;
+  wv_kernel_free(self->before);
+  self->before = self->k;
+  self->k = copy;
+  self->cx = self->st->cx;
+  return copy;
+}
+
 static PyState *state_of(PyObject *o) { return ((KernelObject *)o)->st; }
 
 PyObject *py_kernel_new(PyState *st, wv_kernel *k) {
@@ -17,7 +32,9 @@ PyObject *py_kernel_new(PyState *st, wv_kernel *k) {
     return NULL;
   }
   o->st = st;
+  o->cx = st->cx;
   o->k = k;
+  o->before = NULL;
   return (PyObject *)o;
 }
 
@@ -25,7 +42,8 @@ wv_kernel *py_kernel_get(PyObject *o) { return self_of(o); }
 
 static void kernel_dealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
-  wv_kernel_free(self_of(self));
+  wv_kernel_free(((KernelObject *)self)->k);
+  wv_kernel_free(((KernelObject *)self)->before);
   PyObject_Free(self);
   Py_DECREF(type);
 }
@@ -178,7 +196,7 @@ static PyObject *kernel_lower(PyObject *self, PyObject *args, PyObject *named) {
   o.user = write;
   o.write = write == Py_None ? NULL : call_write;
   bool ok = wv_lower(self_of(self), &o);
-  if (PyErr_Occurred()) return wv_diag_clear(state_of(self)->cx), NULL;
+  if (PyErr_Occurred()) return py_error_clear(state_of(self), state_of(self)->cx), NULL;
   if (!ok) return py_error_raise(state_of(self));
   Py_RETURN_NONE;
 }

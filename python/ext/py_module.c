@@ -117,7 +117,7 @@ static PyObject *parse(PyObject *module, PyObject *args) {
   if (!PyArg_ParseTuple(args, "s|s:parse", &text, &name)) return NULL;
   enum { CAP = 64 };
   wv_kernel *found[CAP] = {0};
-  wv_diag_clear(st->cx);
+  py_error_clear(st, st->cx);
   int n = wv_parse(st->cx, name, text, found, CAP);
   if (n < 0) return py_error_raise(st);
   PyObject *list = PyList_New(0);
@@ -202,6 +202,14 @@ static PyObject *use_exchange(PyObject *module, PyObject *on) {
   Py_RETURN_NONE;
 }
 
+/* test_fault(what, n): the n-th of these fails, in this thread; how many there were before. */
+static PyObject *test_fault(PyObject *Py_UNUSED(module), PyObject *args) {
+  const char *what;
+  long n = 0;
+  if (!PyArg_ParseTuple(args, "s|l:test_fault", &what, &n)) return NULL;
+  return PyLong_FromLong(wv_test_fault(what, n));
+}
+
 static PyObject *devices(PyObject *module, PyObject *Py_UNUSED(none)) {
   return py_program_devices(py_state(module));
 }
@@ -224,6 +232,8 @@ static PyMethodDef functions[] = {
     {"devices", devices, METH_NOARGS, "What kernels can be launched on: a list of Device."},
     {"use_exchange", use_exchange, METH_O,
      "use_exchange(on): False takes tensors as if none had DLPack's table of C functions."},
+    {"test_fault", test_fault, METH_VARARGS,
+     "test_fault(what, n=0): lets the compiler fail on purpose, see wv_test_fault in wave.h."},
     {"measurements_html", py_measured_html, METH_VARARGS,
      "measurements_html(title, machine, rows): a page; rows are dictionaries, machine lines."},
     {"report", report, METH_VARARGS,
@@ -251,7 +261,7 @@ static int intern_names(PyState *st) {
 
 static int module_exec(PyObject *module) {
   PyState *st = py_state(module);
-  st->cx = wv_ctx_new();
+  if (!(st->cx = wv_ctx_new())) return PyErr_NoMemory(), -1;
   py_dlpack_init(st);
   if (intern_names(st) < 0 || py_error_init(module, st) < 0 || py_expr_init(module, st) < 0 ||
       py_dtype_init(module, st) < 0 || py_value_init(module, st) < 0 ||
@@ -287,6 +297,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(st->cost_type);
   Py_VISIT(st->simulation_error);
   Py_VISIT(st->compile_error);
+  Py_VISIT(st->internal_error);
   Py_VISIT(st->dtypes);
   Py_VISIT(st->places);
   Py_VISIT(st->namer);
@@ -301,6 +312,7 @@ static int module_clear(PyObject *module) {
   Py_CLEAR(st->dtypes);
   Py_CLEAR(st->places);
   Py_CLEAR(st->compile_error);
+  Py_CLEAR(st->internal_error);
   Py_CLEAR(st->expr_type);
   Py_CLEAR(st->dtype_type);
   Py_CLEAR(st->value_type);
@@ -337,8 +349,12 @@ static int module_clear(PyObject *module) {
 static void module_free(void *module) {
   PyState *st = py_state(module);
   module_clear(module);
-  if (st->cx) wv_ctx_free(st->cx);
+  wv_ctx_free(st->cx);
+  for (int i = 0; i < st->nretired; i++) wv_ctx_free(st->retired[i]);
+  PyMem_Free(st->retired);
   st->cx = NULL;
+  st->retired = NULL;
+  st->nretired = 0;
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};

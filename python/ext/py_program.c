@@ -32,7 +32,7 @@ static PyObject *program_new(PyState *st, wv_program *p, PyObject *remarks) {
   }
   o->st = st;
   o->p = p;
-  o->cx = wv_ctx_new();
+  o->cx = NULL;
   o->spare = NULL;
   o->remarks = remarks;
   return (PyObject *)o;
@@ -80,7 +80,7 @@ static void program_dealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   wv_program_free(self_of(self)->p);
   wv_ctx_free(self_of(self)->cx);
-  if (self_of(self)->spare) wv_ctx_free(self_of(self)->spare);
+  wv_ctx_free(self_of(self)->spare);
   Py_XDECREF(self_of(self)->remarks);
   PyObject_Free(self);
   Py_DECREF(type);
@@ -180,13 +180,20 @@ static bool keep_remarks_of(ProgramObject *p, wv_ctx *cx) {
 
 static bool keep_remarks(ProgramObject *p) { return keep_remarks_of(p, p->cx); }
 
+/* Made when it is needed; made anew after an internal error. */
+static wv_ctx *context_of(ProgramObject *p) {
+  if (p->cx && wv_ctx_usable(p->cx)) return p->cx;
+  wv_ctx_free(p->cx);
+  return p->cx = wv_ctx_new();
+}
+
 /* text(what, variant=0) */
 static PyObject *program_text(PyObject *self, PyObject *args) {
   ProgramObject *p = self_of(self);
   const char *what;
   int variant = 0;
   if (!PyArg_ParseTuple(args, "s|i:text", &what, &variant)) return NULL;
-  const char *text = wv_program_text(p->p, p->cx, variant, what);
+  const char *text = wv_program_text(p->p, context_of(p), variant, what);
   if (!text && wv_diag_errors(p->cx)) return py_error_raise_in(p->st, p->cx);
   return keep_remarks(p) ? py_text_or_none(text) : NULL;
 }
@@ -197,7 +204,7 @@ static PyObject *program_code(PyObject *self, PyObject *args) {
   int variant = 0;
   size_t n = 0;
   if (!PyArg_ParseTuple(args, "|i:code", &variant)) return NULL;
-  const void *code = wv_program_code(p->p, p->cx, variant, &n);
+  const void *code = wv_program_code(p->p, context_of(p), variant, &n);
   if (!code && wv_diag_errors(p->cx)) return py_error_raise_in(p->st, p->cx);
   if (!code) return PyErr_Format(PyExc_IndexError, "there is no variant %d", variant);
   return keep_remarks(p) ? PyBytes_FromStringAndSize(code, (Py_ssize_t)n) : NULL;
@@ -209,7 +216,7 @@ static PyObject *program_resources(PyObject *self, PyObject *args) {
   int variant = 0, device = 0;
   if (!PyArg_ParseTuple(args, "|ii:resources", &variant, &device)) return NULL;
   wv_resources r;
-  if (!wv_program_resources(p->p, p->cx, variant, device, &r))
+  if (!wv_program_resources(p->p, context_of(p), variant, device, &r))
     return py_error_raise_in(p->st, p->cx);
   if (!keep_remarks(p)) return NULL;
   PyObject *items[] = {PyLong_FromLong(r.registers),  PyLong_FromLong(r.shared),
@@ -223,7 +230,7 @@ static PyObject *program_prepare(PyObject *self, PyObject *args) {
   ProgramObject *p = self_of(self);
   int device = -1;
   if (!PyArg_ParseTuple(args, "|i:prepare", &device)) return NULL;
-  if (!wv_program_prepare(p->p, p->cx, device)) return py_error_raise_in(p->st, p->cx);
+  if (!wv_program_prepare(p->p, context_of(p), device)) return py_error_raise_in(p->st, p->cx);
   if (!keep_remarks(p)) return NULL;
   Py_RETURN_NONE;
 }
@@ -249,7 +256,7 @@ static wv_ctx *take_context(ProgramObject *p) {
 
 static void give_back(ProgramObject *p, wv_ctx *cx) {
   wv_diag_clear(cx);
-  if (p->spare) wv_ctx_free(cx);
+  if (p->spare || !wv_ctx_usable(cx)) wv_ctx_free(cx);
   else p->spare = cx;
 }
 
@@ -307,7 +314,7 @@ static bool launch_on_host(ProgramObject *p, const Args *a) {
 
 bool py_program_launch(ProgramObject *p, const Args *a, void *stream) {
   if (wv_program_kind(p->p) == WV_HOST) return launch_on_host(p, a);
-  if (wv_launch(p->p, p->cx, a->args, a->n, stream, 0)) return keep_remarks(p);
+  if (wv_launch(p->p, context_of(p), a->args, a->n, stream, 0)) return keep_remarks(p);
   py_error_raise_as(p->st, p->cx, p->st->launch_error);
   return false;
 }
@@ -349,6 +356,7 @@ PyObject *py_program_devices(PyState *st) {
   PyObject *list = PyList_New(0);
   for (int k = 0; k < 2; k++) {
     int n = wv_device_count(st->cx, kinds[k]);
+    if (!wv_ctx_usable(st->cx)) return Py_XDECREF(list), py_error_raise(st);
     for (int i = 0; list && i < n; i++) {
       PyObject *item = device_to(st, (wv_device){.kind = kinds[k], .index = i});
       if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);

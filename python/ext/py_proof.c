@@ -52,6 +52,7 @@ static PyObject *rows_to(PyState *st, const wv_proof *proof) {
 
 PyObject *py_proof_of(PyState *st, wv_kernel *k) {
   wv_proof *proof = wv_prove(k);
+  if (!proof) return py_error_raise(st);
   PyObject *items[] = {PyUnicode_FromString(wv_proof_text(proof)), rows_to(st, proof)};
   wv_proof_free(proof);
   return py_record(st->proof_type, items, 2);

@@ -9,8 +9,10 @@ enum { RESULTS_MOST = 8 }; /* of an op without a region */
 #define CURRENT_KEY "wave_lang.tracer"
 
 static bool is_live(TracerObject *t) {
-  if (t->b) return true;
-  PyErr_SetString(PyExc_RuntimeError, "this kernel has already been traced");
+  if (t->b && t->cx == t->st->cx) return true;
+  if (t->b)
+    PyErr_SetString(t->st->internal_error, "an internal error ended the trace of this kernel");
+  else PyErr_SetString(PyExc_RuntimeError, "this kernel has already been traced");
   return false;
 }
 
@@ -369,7 +371,7 @@ static PyObject *tracer_exit(PyObject *self, PyObject *args) {
   if (PyTuple_Size(args) > 0 && PyTuple_GetItem(args, 0) != Py_None && t->b) {
     wv_abandon(t->b);
     t->b = NULL;
-    wv_diag_clear(t->st->cx);
+    py_error_clear(t->st, t->st->cx);
   }
   if (r < 0) return NULL;
   Py_RETURN_FALSE;
@@ -385,11 +387,14 @@ static PyObject *tracer_construct(PyTypeObject *type, PyObject *args, PyObject *
   if (!py_place_from_python(st, place, &at)) return NULL;
   TracerObject *t = PyObject_New(TracerObject, type);
   if (!t) return NULL;
+  py_error_clear(st, st->cx);
   t->st = st;
+  t->cx = st->cx;
   t->previous = NULL;
-  wv_diag_clear(st->cx);
   t->b = wv_build(st->cx, name, at);
-  return (PyObject *)t;
+  if (t->b) return (PyObject *)t;
+  Py_DECREF((PyObject *)t);
+  return py_error_raise(st);
 }
 
 static void tracer_dealloc(PyObject *self) {

@@ -400,6 +400,10 @@ class CompileError(Exception):
 
 class LaunchError(CompileError): ...
 
+class InternalError(RuntimeError):
+    diagnostics: list[Diagnostic]
+    reproducer: str | None
+
 class SimulationError(CompileError):
     findings: list[Finding]
     report: Report
@@ -413,6 +417,7 @@ def remark(
 def take_diagnostics() -> list[Diagnostic]: ...
 def explain(code: str, /) -> str | None: ...
 def nearest(word: str, words: Sequence[str], /) -> str | None: ...
+def test_fault(what: str, n: int = 0, /) -> int: ...
 
 # ---- tables: rows of the compiler's own
 
