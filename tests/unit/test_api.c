@@ -147,6 +147,73 @@ TEST(c_and_text_give_the_same_kernel) {
   wv_ctx_free(cx);
 }
 
+static bool says(wv_ctx *cx, const char *code) {
+  wv_diag d;
+  bool found = false;
+  for (int i = 0; wv_diag_get(cx, i, &d); i++) found |= strcmp(d.code, code) == 0;
+  wv_diag_clear(cx);
+  return found;
+}
+
+/* NULL, or a handle of another kind, is refused by every function that takes one. */
+TEST(handles_are_looked_at) {
+  wv_ctx *cx = wv_ctx_new();
+  wv_kernel *k = gemm_in_c(cx);
+  wv_program *wrong = (wv_program *)(void *)k;
+  wv_resources r;
+  size_t n;
+  CHECK(!wv_launch(NULL, cx, NULL, 0, NULL, 0) && says(cx, "E0001"));
+  CHECK(!wv_launch(wrong, cx, NULL, 0, NULL, 0) && says(cx, "E0001"));
+  CHECK(!wv_launch(NULL, NULL, NULL, 0, NULL, 0) && !wv_launch(wrong, NULL, NULL, 0, NULL, 0));
+  CHECK(!wv_launch_logged(NULL, cx, NULL, 0, NULL, NULL, NULL) && says(cx, "E0001"));
+  CHECK(!wv_program_warm(wrong, cx, NULL, 0) && says(cx, "E0001"));
+  CHECK(!wv_program_save(NULL, cx, &n) && says(cx, "E0001"));
+  CHECK(!wv_program_text(wrong, cx, 0, "ir") && says(cx, "E0001"));
+  CHECK(!wv_program_resources(NULL, cx, 0, 0, &r) && says(cx, "E0001"));
+  CHECK(!wv_program_name(wrong) && !wv_program_target(NULL) && wv_program_kind(NULL) == 0);
+  CHECK(!wv_kernel_copy((wv_kernel *)(void *)cx, cx) && says(cx, "E0001"));
+  CHECK(!wv_print((wv_kernel *)(void *)cx) && !wv_verify(NULL) && !wv_compile(NULL, NULL));
+  CHECK(!wv_kernel_name(NULL) && wv_kernel_nparams(NULL) == 0 && !wv_kernel_level(NULL));
+  CHECK(!wv_int((wv_ctx *)(void *)k, 1) && !wv_symbol(NULL, "M", true));
+  CHECK(!wv_finish(NULL) && !wv_param(NULL, "a", NULL, NULL, (wv_place){0}));
+  CHECK(wv_diag_count(NULL) == 0 && wv_diag_errors(NULL) == 0 && !wv_ctx_usable(NULL));
+  CHECK(!wv_report_text(NULL) && !wv_proof_text(NULL));
+  wv_program_free(wrong); /* it is no program: nothing happens */
+  wv_kernel_free((wv_kernel *)(void *)cx);
+  wv_ctx_free((wv_ctx *)(void *)k);
+  wv_abandon((wv_builder *)(void *)k);
+  CHECK_INT(wv_kernel_nparams(k), 3);
+  wv_kernel_free(k);
+  wv_ctx_free(cx);
+}
+
+/* After an internal error a context refuses; what is whole moves to another one. */
+TEST(a_broken_context) {
+  wv_ctx *cx = wv_ctx_new(), *other = wv_ctx_new();
+  wv_kernel *k = gemm_in_c(cx), *half = wv_kernel_clone(k);
+  wv_expr e = wv_expr_parse(cx, "Min(M, 3*N) + K//2 < 7");
+  wv_diag d;
+  wv_test_fault("malloc", 5);
+  CHECK(!wv_run_passes(half, NULL));
+  CHECK(wv_test_fault("malloc", 0) == 5 && !wv_ctx_usable(cx));
+  CHECK(wv_diag_errors(cx) == 1 && wv_diag_get(cx, 0, &d) && strcmp(d.code, "I0003") == 0);
+  CHECK(wv_ctx_saved(cx) && strstr(d.rendered, wv_ctx_saved(cx)) && strstr(d.rendered, "again"));
+  CHECK(!wv_int(cx, 1) && says(cx, "E0002"));
+  CHECK(!wv_kernel_clone(k) && says(cx, "E0002"));
+  wv_kernel *copy = wv_kernel_copy(k, other);
+  CHECK(copy && wv_verify(copy));
+  CHECK(!wv_kernel_copy(half, other) && says(other, "E0002"));
+  CHECK_STR(wv_expr_text(other, wv_expr_copy(other, e)), wv_expr_text(cx, e));
+  CHECK(wv_expr_copy(other, e) == wv_expr_parse(other, "Min(M, 3*N) + K//2 < 7"));
+  CHECK(wv_expr_hash(e) == wv_expr_hash(wv_expr_copy(other, e)));
+  if (wv_ctx_saved(cx)) remove(wv_ctx_saved(cx));
+  wv_kernel_free(k);
+  wv_kernel_free(half);
+  wv_kernel_free(copy);
+  wv_ctx_free(cx);
+  wv_ctx_free(other);
+}
+
 TEST(parameters_know_their_direction) {
   wv_ctx *cx = wv_ctx_new();
   wv_kernel *k = gemm_in_c(cx);
@@ -308,7 +375,8 @@ TEST(tensors_that_cannot_exist) {
 }
 
 TESTS_MAIN(RUN(c_and_text_give_the_same_kernel) RUN(else_in_c) RUN(else_without_an_if)
-               RUN(parameters_know_their_direction) RUN(gemm_computes)
-                   RUN(mistakes_leave_structured_diagnostics) RUN(bad_text_gives_no_kernel)
-                       RUN(expressions_through_the_interface) RUN(tables_end)
-                           RUN(nothing_gives_nothing) RUN(tensors_that_cannot_exist))
+               RUN(handles_are_looked_at) RUN(a_broken_context) RUN(parameters_know_their_direction)
+                   RUN(gemm_computes) RUN(mistakes_leave_structured_diagnostics)
+                       RUN(bad_text_gives_no_kernel) RUN(expressions_through_the_interface)
+                           RUN(tables_end) RUN(nothing_gives_nothing)
+                               RUN(tensors_that_cannot_exist))
