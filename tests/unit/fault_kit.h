@@ -88,10 +88,12 @@ static inline bool fault_launch(wv_program *p, wv_ctx *cx, int stride) {
 
 /* ---- pieces of work: true when nothing failed ---- */
 
-typedef struct FaultWork {
+typedef struct FaultWork FaultWork;
+struct FaultWork {
   const char *name;
-  bool (*run)(wv_ctx *cx);
-} FaultWork;
+  bool (*run)(wv_ctx *cx, const FaultWork *w);
+  const char *text, *target; /* of fault_lower */
+};
 
 static inline bool fault_said(wv_ctx *cx, const char *code) {
   wv_diag d;
@@ -115,7 +117,8 @@ static inline wv_kernel *fault_parsed(wv_ctx *cx, const char *text) {
   return k;
 }
 
-static inline bool fault_text(wv_ctx *cx) {
+static inline bool fault_text(wv_ctx *cx, const FaultWork *w) {
+  (void)w;
   wv_ctx *other = wv_ctx_new();
   wv_kernel *k = fault_parsed(cx, fault_gemm), *copy = wv_kernel_copy(k, other);
   wv_kernel *clone = wv_kernel_clone(k);
@@ -138,7 +141,8 @@ static inline bool fault_text(wv_ctx *cx) {
 }
 
 /* c = 2*a, over one dimension. */
-static inline bool fault_build(wv_ctx *cx) {
+static inline bool fault_build(wv_ctx *cx, const FaultWork *w) {
+  (void)w;
   wv_expr m = wv_symbol(cx, "M", true), block = wv_int(cx, 64);
   wv_builder *b = wv_build(cx, "twice", (wv_place){"kernel.py", 3, 1, 4});
   wv_constraint rows[] = {{.kind = "workgroup", .dim = m, .size = block},
@@ -161,7 +165,8 @@ static inline bool fault_build(wv_ctx *cx) {
   return k && wv_ctx_usable(cx);
 }
 
-static inline bool fault_symbols(wv_ctx *cx) {
+static inline bool fault_symbols(wv_ctx *cx, const FaultWork *w) {
+  (void)w;
   wv_expr e = wv_expr_parse(cx, "Min(M, 7)*(N + 3)//4 % (K + 1)"), m = wv_symbol(cx, "M", true);
   wv_expr fact = wv_expr_parse(cx, "M < 4");
   int64_t lo, hi;
@@ -175,7 +180,8 @@ static inline bool fault_symbols(wv_ctx *cx) {
   return ok && wv_ctx_usable(cx);
 }
 
-static inline bool fault_eval(wv_ctx *cx) {
+static inline bool fault_eval(wv_ctx *cx, const FaultWork *w) {
+  (void)w;
   FaultArgs x;
   wv_buffer b[3];
   wv_arg args[3];
@@ -203,8 +209,14 @@ static inline bool fault_sim_on(wv_ctx *cx, const char *target) {
   return ok && wv_ctx_usable(cx);
 }
 
-static inline bool fault_sim_nvidia(wv_ctx *cx) { return fault_sim_on(cx, "sm_90a"); }
-static inline bool fault_sim_amd(wv_ctx *cx) { return fault_sim_on(cx, "gfx942"); }
+static inline bool fault_sim_nvidia(wv_ctx *cx, const FaultWork *w) {
+  (void)w;
+  return fault_sim_on(cx, "sm_90a");
+}
+static inline bool fault_sim_amd(wv_ctx *cx, const FaultWork *w) {
+  (void)w;
+  return fault_sim_on(cx, "gfx942");
+}
 
 static inline void fault_unheard(void *user, const char *pass, const char *text) {
   wv_ctx *own = wv_ctx_new(); /* a callback may call anything */
@@ -212,7 +224,8 @@ static inline void fault_unheard(void *user, const char *pass, const char *text)
   wv_ctx_free(own);
 }
 
-static inline bool fault_ptx(wv_ctx *cx) {
+static inline bool fault_ptx(wv_ctx *cx, const FaultWork *w) {
+  (void)w;
   bool heard = true;
   wv_kernel *k = fault_parsed(cx, fault_gemm);
   wv_pass_options o = {.target = "sm_80", .dump = "all", .write = fault_unheard, .user = &heard};
@@ -223,7 +236,8 @@ static inline bool fault_ptx(wv_ctx *cx) {
 }
 
 /* Compiled, launched as two variants, saved and loaded; through the cache, which is emptied. */
-static inline bool fault_program(wv_ctx *cx) {
+static inline bool fault_program(wv_ctx *cx, const FaultWork *w) {
+  (void)w;
   wv_kernel *k = fault_parsed(cx, fault_gemm);
   wv_program *p = wv_compile(k, &(wv_compile_options){.target = "cpu", .cache = 1});
   bool ok = p && fault_launch(p, cx, 1) && fault_launch(p, cx, 2) &&
@@ -233,7 +247,8 @@ static inline bool fault_program(wv_ctx *cx) {
   return ok && wv_ctx_usable(cx);
 }
 
-static inline bool fault_saved(wv_ctx *cx) {
+static inline bool fault_saved(wv_ctx *cx, const FaultWork *w) {
+  (void)w;
   size_t n = 0;
   wv_kernel *k = fault_parsed(cx, fault_scale);
   wv_program *p = wv_compile(k, &(wv_compile_options){.target = "cpu", .cache = -1}), *q = NULL;
@@ -252,15 +267,33 @@ static inline bool fault_saved(wv_ctx *cx) {
   return ok;
 }
 
-static const FaultWork fault_works[] = {{"symbols", fault_symbols},
-                                        {"text", fault_text},
-                                        {"build", fault_build},
-                                        {"eval", fault_eval},
-                                        {"sim sm_90a", fault_sim_nvidia},
-                                        {"sim gfx942", fault_sim_amd},
-                                        {"ptx", fault_ptx},
-                                        {"program", fault_program},
-                                        {"saved", fault_saved}};
+/* All kernels of a text, for a machine; what is refused is refused. */
+static inline bool fault_lower(wv_ctx *cx, const FaultWork *w) {
+  enum { MOST = 8 };
+  wv_kernel *k[MOST] = {0};
+  int n = wv_parse(cx, w->name, w->text, k, MOST);
+  for (int i = 0; i < n && i < MOST; i++) {
+    wv_proof_free(wv_prove(k[i]));
+    wv_program *p =
+        wv_compile(k[i], &(wv_compile_options){.target = w->target, .device = -1, .cache = -1});
+    wv_program_free(p);
+    if (!p) wv_lower(k[i], &(wv_pass_options){.target = w->target});
+    wv_kernel_free(k[i]);
+  }
+  return wv_ctx_usable(cx);
+}
+
+static const FaultWork fault_works[] = {
+    {.name = "symbols", .run = fault_symbols},
+    {.name = "text", .run = fault_text},
+    {.name = "build", .run = fault_build},
+    {.name = "eval", .run = fault_eval},
+    {.name = "sim sm_90a", .run = fault_sim_nvidia},
+    {.name = "sim gfx942", .run = fault_sim_amd},
+    {.name = "ptx", .run = fault_ptx},
+    {.name = "program", .run = fault_program},
+    {.name = "saved", .run = fault_saved},
+};
 enum { FAULT_WORKS = sizeof fault_works / sizeof *fault_works };
 static const char *const fault_kinds[] = {"malloc", "alloc", "assert", "site"};
 enum { FAULT_KINDS = 4 };
@@ -279,7 +312,7 @@ static inline int fault_open_files(void) {
 static inline long fault_count(const FaultWork *w, const char *kind) {
   wv_ctx *cx = wv_ctx_new();
   if (wv_test_fault(kind, 0) < 0) return wv_ctx_free(cx), -1;
-  bool ok = w->run(cx);
+  bool ok = w->run(cx, w);
   long n = wv_test_fault("malloc", 0);
   if (!ok) {
     wv_diag d;
@@ -295,7 +328,7 @@ static inline const char *fault_try(const FaultWork *w, const char *kind, long n
   int files = fault_open_files();
   wv_ctx *cx = wv_ctx_new();
   wv_test_fault(kind, n);
-  bool ok = w->run(cx);
+  bool ok = w->run(cx, w);
   bool happened = wv_test_fault("malloc", 0) >= n;
   const char *wrong = NULL;
   if (happened && !fault_internal(cx) && !ok) wrong = "it failed and nothing says why";
