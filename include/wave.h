@@ -281,6 +281,9 @@ WV_API wv_kernel *wv_kernel_copy(wv_kernel *k, wv_ctx *to);
 /* Adds header rows to a finished kernel (bind, dynamic, assume) and checks the header again; a
  * value that is bound already is replaced. */
 WV_API bool wv_kernel_constrain(wv_kernel *k, const wv_constraint *c, int n);
+/* Lets tensors disagree about symbols that take their values from them: the smallest size counts, and
+ * the accesses of each tensor end with the tensor. By default it is a mistake (E0702). */
+WV_API void wv_kernel_free_sizes(wv_kernel *k);
 /* What becomes of `assume` rows. By default they are facts of code for launches that fulfil all of
  * them, and other launches take code compiled without (remark R0701). */
 typedef enum wv_assume {

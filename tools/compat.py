@@ -110,12 +110,11 @@ class Plugin:
     def pytest_configure(self, config):
         from wave_lang.kernel.wave.compile_options import WaveCompileOptions
 
-        if not self.target:
-            return
         checked = WaveCompileOptions.validate
 
         def validate(options):
-            options.target = self.target
+            options.target = self.target or options.target
+            options.sizes = "smallest"  # the paged decode template passes S + 1 offsets as Memory[S]
             checked(options)
 
         WaveCompileOptions.validate = validate

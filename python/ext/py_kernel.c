@@ -213,6 +213,11 @@ static PyObject *kernel_compile(PyObject *self, PyObject *args, PyObject *named)
   return py_program_compile(state_of(self), self_of(self), args, named);
 }
 
+static PyObject *kernel_free_sizes_of(PyObject *self, PyObject *Py_UNUSED(unused)) {
+  wv_kernel_free_sizes(self_of(self));
+  Py_RETURN_NONE;
+}
+
 /* assume(how) */
 static PyObject *kernel_assume(PyObject *self, PyObject *how) {
   bool ignored = PyUnicode_CompareWithASCIIString(how, "ignore") == 0;
@@ -223,6 +228,8 @@ static PyObject *kernel_assume(PyObject *self, PyObject *how) {
 }
 
 static PyMethodDef kernel_methods[] = {
+    {"free_sizes", kernel_free_sizes_of, METH_NOARGS,
+     "Tensors may disagree about dynamic symbols: the smallest counts."},
     {"assume", kernel_assume, METH_O,
      "assume('ignore'): drops assumptions; assume('require'): launches that do not fulfil them are "
      "refused."},

@@ -53,6 +53,15 @@ void diag_hint(Diags *list, Diag *d, const char *fmt, ...) {
   va_end(ap);
 }
 
+void diag_hint_size(Diags *list, Diag *d, int rank, bool is_given) {
+  StrBuf nones = {.arena = list->arena};
+  for (int i = 0; i < rank; i++) sb_printf(&nones, "%sNone", i ? ", " : "");
+  diag_hint(list, d, "if it may have another size, declare it with `MemoryLayout(shape=[%s])`%s",
+            sb_text(&nones),
+            is_given ? ", or compile with `sizes=\"smallest\"`: then the smallest tensor counts"
+                     : "");
+}
+
 void diags_clear(Diags *list) { diags_cut(list, NULL); }
 
 void diags_cut(Diags *list, Diag *last) {

@@ -50,6 +50,9 @@ typedef struct Diags {
 Diag *diag_add(Diags *list, DiagCode code, Span at, const char *fmt, ...) WV_PRINTF(4, 5);
 void diag_note(Diags *list, Diag *d, Span at, const char *fmt, ...) WV_PRINTF(4, 5);
 void diag_hint(Diags *list, Diag *d, const char *fmt, ...) WV_PRINTF(3, 4);
+/* What to do about a tensor of another size than its symbols have; `is_given`: these take their
+ * values from the tensors. */
+void diag_hint_size(Diags *list, Diag *d, int rank, bool is_given);
 void diags_clear(Diags *list);
 void diags_cut(Diags *list, Diag *last); /* drops what follows it; NULL: all */
 /* Without memory: the diagnostic stays where it is. */

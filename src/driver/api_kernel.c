@@ -91,6 +91,10 @@ bool wv_kernel_constrain(wv_kernel *handle, const wv_constraint *rows, int n) {
   return ok;
 }
 
+void wv_kernel_free_sizes(wv_kernel *k) {
+  if (k) kernel_free_sizes(k->k);
+}
+
 void wv_kernel_assume(wv_kernel *k, wv_assume how) {
   API_KERNEL(k, );
   if (how == WV_ASSUME_IGNORED) kernel_drop_assumptions(k->k);

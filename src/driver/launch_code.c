@@ -189,7 +189,10 @@ static bool add_sizes(const LaunchSymbols *s, int param, Artefact *art, LaunchVa
     if (resolved == launch_slot(s, param, "SIZE", d)) continue; /* it says so itself */
     int value = launch_value(values, expected);
     if (value < 0) return false;
-    art->sizes[art->nsizes++] = (ArtSize){param, d, value, sym_text(s->arena, t->dims[d])};
+    int64_t number;
+    bool is_given = !sym_is_int(resolved, &number);
+    art->sizes[art->nsizes++] =
+        (ArtSize){param, d, value, is_given, sym_text(s->arena, t->dims[d])};
   }
   return true;
 }

@@ -86,9 +86,9 @@ static void require_dense(Plan *p, int param) {
 /* The rows are whole vectors: said of the symbol whose multiple the last dim is. */
 static void assume_whole(Plan *p, int param) {
   const Type *t = tensor_type(p, param);
-  const Sym *base, *last = t->dims[t->rank - 1];
+  const Sym *base, *last = t->layout ? t->layout[t->rank - 1] : t->dims[t->rank - 1];
   int64_t num, den, wide = wide_elements(t);
-  if (t->layout || !sym_scaled_symbol(last, &base, &num, &den) || num != 1) return;
+  if (!last || !sym_scaled_symbol(last, &base, &num, &den) || num != 1) return;
   assume(p, is_multiple(p, base, wide * den));
 }
 

@@ -380,6 +380,8 @@ const Sym *ir_param_symbol(const Kernel *k, int param, const char *what, int dim
 /* What a launch takes for a symbol that the header gives no value, over $SIZE_a_0 and the like;
  * NULL: no tensor says. */
 const Sym *ir_symbol_size(const Kernel *k, const Sym *symbol);
+/* Tensors may disagree about symbols that no row gives a value: each layout becomes free there. */
+void kernel_free_sizes(Kernel *k);
 /* In the condition of a while loop: element 0 of carried value i, an integer (E0410). */
 #define WV_ITER_ARG "$GET_ITER_ARG_"
 const Sym *ir_iter_arg(Context *cx, int i);

@@ -5,7 +5,9 @@
  * S is $SIZE_y_0: %x may be larger or smaller, its layout says. K is $SIZE_z_1 and not
  * 32*$SIZE_y_1: a dimension that is the symbol itself comes before one that is a multiple. N is
  * $SIZE_x_1, for no other tensor has it; of several such tensors the smallest counts, so that all
- * of them have an element for each coordinate. */
+ * of them have an element for each coordinate.
+ *
+ * By default tensors that disagree are a mistake. kernel_free_sizes makes their layouts free. */
 #include <string.h>
 
 #include "ir/ir.h"
@@ -59,4 +61,42 @@ const Sym *ir_symbol_size(const Kernel *k, const Sym *symbol) {
   const Sym *size = said_size(k, symbol, false);
   if (!size) size = said_size(k, symbol, true);
   return size ? size : free_size(k, symbol);
+}
+
+/* ---- tensors that may disagree ---- */
+
+static bool is_bound(const Kernel *k, const Sym *symbol) {
+  for (int i = 0; i < k->params.n; i++)
+    if (k->params.at[i].binds == symbol) return true;
+  return kernel_constraint(k, CONSTRAINT_bind, symbol) != NULL;
+}
+
+/* Some other tensor, or another dim of this one, has the symbol, too. */
+static bool is_shared(const Kernel *k, const Sym *symbol) {
+  int n = 0;
+  for (int i = 0; i < kernel_given(k); i++) {
+    const Type *t = k->body->args[i]->type;
+    int64_t num, den;
+    for (int d = 0; t->kind == TYPE_mem && d < t->rank; d++)
+      n += is_multiple_of(t->dims[d], symbol, &num, &den);
+  }
+  return n > 1;
+}
+
+void kernel_free_sizes(Kernel *k) {
+  for (int i = 0; i < kernel_given(k); i++) {
+    const Type *t = k->body->args[i]->type;
+    const Sym *layout[IR_MAX_RANK], *base;
+    int64_t num, den;
+    bool some = false;
+    for (int d = 0; t->kind == TYPE_mem && d < t->rank; d++) {
+      bool frees = size_said(t, d) == t->dims[d] &&
+                   sym_scaled_symbol(t->dims[d], &base, &num, &den) && !is_bound(k, base) &&
+                   is_shared(k, base);
+      layout[d] = frees ? NULL : size_said(t, d);
+      some |= frees;
+    }
+    if (some)
+      k->body->args[i]->type = type_mem(k->cx, t->dims, t->rank, t->dtype, t->space, layout);
+  }
 }

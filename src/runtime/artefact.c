@@ -105,7 +105,8 @@ static void code_signature(Codec *c, Artefact *art) {
   CODE_ARRAY(c, art->sizes, art->nsizes, ARTEFACT_SLOTS, ArtSize);
   for (int i = 0; i < art->nsizes && !c->failed; i++) {
     ArtSize *s = &art->sizes[i];
-    code_int(c, &s->param), code_int(c, &s->dim), code_int(c, &s->value), code_text(c, &s->text);
+    code_int(c, &s->param), code_int(c, &s->dim), code_int(c, &s->value), code_int(c, &s->is_given);
+    code_text(c, &s->text);
   }
   CODE_ARRAY(c, art->assumptions, art->nassumptions, ARTEFACT_SLOTS, ArtAssumption);
   for (int i = 0; i < art->nassumptions && !c->failed; i++)

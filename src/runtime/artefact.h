@@ -48,6 +48,7 @@ typedef struct ArtParam {
 /* The size of a tensor along a dim must be a value of the signature's program. */
 typedef struct ArtSize {
   int param, dim, value;
+  int is_given;     /* 1: the value depends on the tensors of the launch */
   const char *text; /* of the dim */
 } ArtSize;
 

@@ -153,9 +153,11 @@ bool launch_check(const Launcher *l, Diags *diags, LaunchRun *signature) {
       return wrong(l, diags, s->param,
                    "has size %" PRId64 " along dim %d; `%s` is no whole number for these sizes",
                    found, s->dim, s->text);
-    if (v.value != found)
-      return wrong(l, diags, s->param, "has size %" PRId64 " along `%s`, expected %" PRId64, found,
-                   s->text, v.value);
+    if (v.value == found) continue;
+    wrong(l, diags, s->param, "has size %" PRId64 " along `%s`, expected %" PRId64, found, s->text,
+          v.value);
+    diag_hint_size(diags, diags->last, art->params[s->param].rank, s->is_given);
+    return false;
   }
   int broken = art->fallback < art->nvariants ? -1 : broken_assumption(art, signature);
   if (broken < 0) return true;

@@ -16,7 +16,7 @@ Reductions and products run over ragged edges, of operands whose padding is anyt
 what exists, whatever the tiles are.
 
 Some tensors have a free layout: they are larger or smaller than their symbols say, and only what
-both have is read and written.
+both have is read and written. In some kernels all tensors may disagree, and the smallest counts.
 
 Some kernels make assumptions, true and false of the sizes they are run with: what is false must not
 change the result.
@@ -122,7 +122,8 @@ class Case:
         if r.random() < 0.3:
             self.assumed = [self._claim() for _ in range(r.randint(1, 3))]
         self.spare = {}  # tensors with a free layout: by how much each dim is larger
-        if r.random() < 0.3:
+        self.disagree = r.random() < 0.1  # without a free layout
+        if self.disagree or r.random() < 0.3:
             for name, order, *_ in (*self.params, *self.outputs):
                 if r.random() < 0.4:
                     self.spare[name] = {d: r.choice((-1, 0, 0, 1, 6)) for d in order}
@@ -494,9 +495,13 @@ class Case:
         sizes = []
         for d in order:
             those = [n for n, dims in tensors if d in dims]
-            spare = [self.spare.get(n, {}).get(d) for n in those]
-            least = min(spare) if d in self.symbols() and None not in spare else 0
-            sizes.append(self.size[d] + self.spare.get(name, {d: least})[d] - least)
+            own = 0 if self.disagree else None  # of a tensor that has no other size than its symbols
+            spare = {n: self.spare.get(n, {}).get(d, own) for n in those}
+            if self.disagree and (d not in self.symbols() or len(those) < 2):
+                spare = dict.fromkeys(those, 0)
+            least = min(spare.values()) if d in self.symbols() and None not in spare.values() else 0
+            more = spare.get(name)
+            sizes.append(self.size[d] + (least if more is None else more) - least)
         return sizes
 
     # ---- as text
@@ -530,6 +535,8 @@ class Case:
         return f"kernel @k({', '.join(params)})\n" + "\n".join(head) + "\n{\n" + body + "\n}\n"
 
     def _layout(self, name, dims):
+        if self.disagree:
+            return ""
         return f", layout({', '.join('_' for _ in dims)})" if name in self.spare else ""
 
     def _sized(self, d):
@@ -651,6 +658,9 @@ class Compiled(_wave.Launchable):
 
 def run(way, case, text, args):
     kernel = _wave.parse(text, "case.wave")[0]
+    if case.disagree:
+        kernel.free_sizes()
+        text = str(kernel)
     if way == "eval":
         kernel.eval(args)
     elif way == "sim":

@@ -5,7 +5,7 @@ import pytest
 
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
-from wave_lang import CompileError, WaveCompileOptions, wave_compile
+from wave_lang import CompileError, LaunchError, WaveCompileOptions, wave_compile
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
 
 S, M, N, K = tkl.sym.S, tkl.sym.M, tkl.sym.N, tkl.sym.K
@@ -184,6 +184,132 @@ def test_symbols_that_are_set_have_no_size(target):
     x, y = numbers(9, 40), np.zeros((4, 40), "f4")
     compiled(shorter, target, (M, N))(x, y)
     assert np.array_equal(y[:2], x[:2]) and not y[2:].any()
+
+
+# ---- tensors that disagree
+
+
+def lengths(layout=()):
+    """Offsets of S + 1 elements, declared as S: the one behind the last is read by a mapping."""
+    i = tkw.IndexMapping.iterator(0)
+    following = tkw.IndexMapping(num_iterators=1, inputs={S: i + 1}, outputs={S: i})
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={S: 64}),
+            tkw.WorkgroupConstraint(S, 64, 0),
+        ]
+    )
+    def lengths(
+        offsets: tkl.Memory[(S, G, tkl.i32, *layout)], length: tkl.Memory[S, G, tkl.i32]
+    ):
+        tkw.write(tkw.read(offsets, mapping=following) - tkw.read(offsets), length)
+
+    return lengths
+
+
+@everywhere
+@pytest.mark.parametrize("size", [1, 63, 64, 70, 200])
+def test_smallest_size_counts(target, size):
+    offsets = np.cumsum(np.arange(size + 1), dtype="i4")
+    got = np.full(size, -1, "i4")
+    compiled(lengths(), target, (S,), sizes="smallest")(offsets, got)
+    assert np.array_equal(got, np.diff(offsets))
+    room = np.full(size + 6, -1, "i4")  # the other way round: nothing behind S is written
+    compiled(lengths(), target, (S,), sizes="smallest")(offsets, room)
+    want = np.full(size + 6, -1, "i4")
+    want[: size + 1] = np.diff(np.append(offsets, 0))  # behind its end a tensor is 0
+    assert np.array_equal(room, want)
+
+
+@everywhere
+def test_disagreement_is_an_error_with_a_hint(target):
+    offsets, got = np.zeros(9, "i4"), np.zeros(8, "i4")
+    with pytest.raises(LaunchError, match="E0702.*`length` has size 8 along `S`, expected 9") as e:
+        compiled(lengths(), target, (S,))(offsets, got)
+    hint = e.value.diagnostics[0].hint
+    assert "MemoryLayout(shape=[None])" in hint and 'sizes="smallest"' in hint
+    with pytest.raises(LaunchError, match="E0702.*`offsets` has size 9 along `S`, expected 8") as e:
+        compiled(lengths(), target, (), {S: 8})(offsets, got)
+    hint = e.value.diagnostics[0].hint
+    assert "MemoryLayout(shape=[None])" in hint and "sizes" not in hint
+    compiled(lengths([free(1)]), target, (), {S: 8})(offsets, got)  # what the hint says
+
+
+@everywhere
+def test_smallest_sizes_of_a_product(target):
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, mma_type=tkw.MMAType.F32_16x16x16_F16),
+            tkw.WorkgroupConstraint(M, 32, 0),
+            tkw.WorkgroupConstraint(N, 32, 1),
+            tkw.TilingConstraint(K, 16),
+            tkw.WaveConstraint(M, 16),
+        ]
+    )
+    def gemm(
+        a: tkl.Memory[M, K, G, tkl.f16],
+        b: tkl.Memory[N, K, G, tkl.f16],
+        c: tkl.Memory[M, N, G, tkl.f32],
+    ):
+        zero = tkl.Register[M, N, tkl.f32](0.0)
+
+        @tkw.iterate(K, init_args=[zero])
+        def product(acc):
+            return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+        tkw.write(product, c)
+
+    kernel = compiled(gemm, target, (M, N, K), sizes="smallest")
+    for (m1, k1), (n1, k2), (m2, n2) in (
+        ((40, 39), (24, 45), (35, 17)),
+        ((35, 64), (17, 33), (64, 30)),
+        ((32, 32), (32, 32), (32, 32)),
+    ):
+        a, b = numbers(m1, k1, dtype="f2"), numbers(n1, k2, dtype="f2", seed=1)
+        c = np.full((m2, n2), 9, "f4")
+        kernel(a, b, c)
+        m, n, k = min(m1, m2), min(n1, n2), min(k1, k2)
+        want = np.full_like(c, 9)
+        want[:m, :n] = a[:m, :k].astype("f8") @ b[:n, :k].astype("f8").T
+        assert np.array_equal(c, want)
+
+
+@everywhere
+def test_smallest_size_of_scales(target):
+    """A dimension of which one tensor has a 32nd part."""
+
+    @tkw.wave(tiles(4, 32))
+    def scaled(x: tkl.Memory[M, N, G, tkl.f32], s: tkl.Memory[M, N / 32, G, tkl.f32]):
+        tkw.write(tkw.read(x) + 1.0, x)
+
+    for (m, n), (m2, parts) in (((5, 70), (4, 2)), ((4, 64), (6, 3))):
+        x, s = numbers(m, n), numbers(m2, parts)
+        want = x.copy()
+        want[: min(m, m2), : min(n, 32 * parts)] += 1
+        compiled(scaled, target, (M, N), sizes="smallest")(x, s)
+        assert np.array_equal(x, want)
+
+
+def test_sizes_is_one_of_two():
+    with pytest.raises(ValueError, match="sizes must be"):
+        compiled(lengths(), "eval", (S,), sizes="largest")
+
+
+# ---- launch mistakes
+
+
+@everywhere
+def test_mistakes_have_one_class(target):
+    kernel = compiled(free_last, target, (M, N))
+    good = numbers(3, 40)
+    for x, y in ((good, numbers(3)), (good.astype("f8"), good), (good, good.astype("i4"))):
+        with pytest.raises(LaunchError, match="E0702"):
+            kernel(x, y)
+    with pytest.raises(TypeError, match="takes 2 arguments"):
+        kernel(good)
+    with pytest.raises(TypeError, match="must be a tensor"):
+        kernel(good, 3)
 
 
 # ---- several devices

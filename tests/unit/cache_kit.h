@@ -37,7 +37,7 @@ static inline void make_artefact(Kit *k) {
   k->results[0] = 0, k->results[1] = 2;
   k->params[0] = (ArtParam){.name = "a", .type = "mem<M, f32>", .rank = 1, .accepts = 2};
   k->params[1] = (ArtParam){.name = "n", .type = "i32", .slot = 3, .rank = -1, .accepts = 4};
-  k->sizes[0] = (ArtSize){0, 0, 1, "M"};
+  k->sizes[0] = (ArtSize){0, 0, 1, 1, "M"};
   k->args[0] = (ArtArg){ART_POINTER, 0, 0, 8, 0};
   k->args[1] = (ArtArg){ART_VALUE, 0, 1, 4, 0};
   k->notes[0] = (ArtNote){"", 0, 0, 0, "a note"};

@@ -18,10 +18,22 @@ bool arg_is_tensor(Kernel *k, int param, const EvalBuffer *b) {
                dtype_info[b->dtype].name, type);
 }
 
+/* The size follows from other tensors: no row gives it a value. */
+static bool is_given(const Kernel *k, const Sym *size) {
+  const Sym *base;
+  int64_t num, den;
+  return size && sym_scaled_symbol(size, &base, &num, &den) &&
+         !kernel_constraint(k, CONSTRAINT_bind, base);
+}
+
 bool arg_has_size(Kernel *k, int param, const EvalBuffer *b, int d, int64_t expected) {
   const Type *t = k->body->args[param]->type;
-  return b->shape[d] == expected ||
-         WRONG(k, param, "argument `%s` has size %lld along `%s`, expected %lld",
-               k->params.at[param].name, (long long)b->shape[d],
-               sym_text(k->cx->diags.arena, t->dims[d]), (long long)expected);
+  Diags *diags = &k->cx->diags;
+  if (b->shape[d] == expected) return true;
+  Diag *wrong =
+      diag_add(diags, DIAG_E0702, k->params.at[param].at,
+               "argument `%s` has size %lld along `%s`, expected %lld", k->params.at[param].name,
+               (long long)b->shape[d], sym_text(diags->arena, t->dims[d]), (long long)expected);
+  diag_hint_size(diags, wrong, t->rank, is_given(k, t->dims[d]));
+  return false;
 }

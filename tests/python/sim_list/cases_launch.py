@@ -131,6 +131,40 @@ def assumed_copy(bm, bn, claims, dynamic):
     )
 
 
+# ---- tensors that disagree -----------------------------------------------------------------------
+
+
+def differences(bn, more):
+    """Offsets of `more` elements than there are rows: the one behind the last is real."""
+    i = tkw.IndexMapping.iterator(0)
+    following = tkw.IndexMapping(num_iterators=1, inputs={N: i + 1}, outputs={N: i})
+
+    def make():
+        @tkw.wave(
+            [
+                tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={N: bn}),
+                tkw.WorkgroupConstraint(N, bn, 0),
+            ]
+        )
+        def differences(offsets: tkl.Memory[N, G, tkl.i32], c: tkl.Memory[N, G, tkl.i32]):
+            tkw.write(tkw.read(offsets, mapping=following) - tkw.read(offsets), c)
+
+        return differences
+
+    return Case(
+        f"differences_{bn}_by{more}",
+        make,
+        around={N: bn},
+        inputs=(Tensor("i32", (N + more,)),),
+        outputs=(Tensor("i32", (N,)),),
+        reference=lambda offsets, N, **_: np.diff(offsets)[:N],
+        dynamic=(N,),
+        exact=True,
+        roomy=True,
+        options={"sizes": "smallest"},
+    )
+
+
 CASES = [
     free_copy("f32", 4, 64, 5, dynamic=True),
     free_copy("f16", 3, 48, 8, dynamic=False),
@@ -139,5 +173,7 @@ CASES = [
     free_gemm(32, 48, 16, 3, dynamic=False),
     assumed_copy(4, 64, [M % 4 < 1, N % 64 < 1], dynamic=True),
     assumed_copy(2, 96, [N > 96], dynamic=True),
+    differences(64, 1),
+    differences(96, 40),
     assumed_copy(3, 48, [N % 48 < 1], dynamic=False),
 ]

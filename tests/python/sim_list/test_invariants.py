@@ -137,11 +137,19 @@ def lowered(case, sizes, target):
     return str(compiled.lowered)
 
 
+def own_sizes(case, sizes, text):
+    """The sizes of tensors, of which a program speaks where they are not those of their symbols."""
+    names = re.findall(r"%(\w+): mem<", text)
+    arrays = [array for _, array in case.arguments(sizes)]
+    found = {f"$SIZE_{n}_{d}": s for n, a in zip(names, arrays) for d, s in enumerate(a.shape)}
+    return {**sizes, **found}
+
+
 @runs(1, "case", "sizes", "target", shift=3, full=False)
 def test_every_element_has_an_owner(case, sizes, target):
     """Of each output that is not added to: every element is written, and by one thread, once."""
     text = lowered(case, sizes, target)
-    program = Program(text, sizes)
+    program = Program(text, own_sizes(case, sizes, text))
     names = re.findall(r"%(\w+): mem<", text)[len(case.inputs) :]
     arrays = [array for _, array in case.arguments(sizes)[len(case.inputs) :]]
     for name, array, output in zip(names, arrays, case.outputs):

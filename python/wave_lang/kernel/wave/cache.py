@@ -36,6 +36,7 @@ _KEY_FIELDS = (
     "override_mlir",
     "override_stage",
     "assume",
+    "sizes",
     "override_schedule",
     "postprocess",
     "wave_runtime",

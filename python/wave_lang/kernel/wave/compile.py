@@ -147,6 +147,8 @@ def _prepared(
     if schedule is not None:
         schedule.record(kernel, values)
     ir = _overridden(options, trace.kernel)
+    if options.sizes == "smallest":
+        ir.free_sizes()
     if options.strict or options.assume == "ignore":
         ir.assume("ignore" if options.assume == "ignore" else "require")
     _print_requested(options, ir)

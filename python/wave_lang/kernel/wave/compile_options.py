@@ -80,6 +80,11 @@ class WaveCompileOptions:
         '"check": calls for which an `Assumption` is false take code compiled without any; "ignore": '
         "all do",
     )
+    sizes: str = works(
+        "equal",
+        '"equal": tensors that disagree about a dynamic symbol are refused; "smallest": the smallest '
+        "size counts, and accesses end with their own tensor",
+    )
     use_water_backend: bool = idle(False, "that back end is not part of this compiler")
     linearize_reads: bool = idle(True, "how addresses are computed is the compiler's choice")
 
@@ -236,6 +241,8 @@ class WaveCompileOptions:
             raise TypeError(f"subs must be a dictionary {{symbol: value}}, not {self.subs!r}")
         if not isinstance(self.dynamic_symbols, (list, tuple, set, frozenset)):
             raise TypeError(f"dynamic_symbols must be a list, not {self.dynamic_symbols!r}")
+        if self.sizes not in ("equal", "smallest"):
+            raise ValueError(f"sizes must be 'equal' or 'smallest', not {self.sizes!r}")
         if self.assume not in ("check", "ignore"):
             raise ValueError(f"assume must be 'check' or 'ignore', not {self.assume!r}")
         if self.backend not in ("llvm", "asm"):
