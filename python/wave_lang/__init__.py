@@ -32,7 +32,7 @@ from .support import environment as _environment
 from .support.builtin_names import or_builtin as _or_builtin
 
 # `from wave_lang import *` hides these builtins: on ordinary objects they still do what they did.
-abs, max, min, round, sum = map(_or_builtin, (abs, max, min, round, sum))
+abs, max, min, round, sum = map(_or_builtin, (abs, max, min, round, sum))  # type: ignore[arg-type]
 
 _environment.check()
 

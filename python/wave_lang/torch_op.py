@@ -111,7 +111,7 @@ class _Signature:
 
     def make(self, args: Sequence[Any]) -> list[Any]:
         """The tensors that the kernel writes from nothing, for these arguments."""
-        like = next(a for a in args if isinstance(a, torch.Tensor)) if self.made else None
+        like: Any = next(a for a in args if isinstance(a, torch.Tensor)) if self.made else None
         return [
             like.new_empty([extent(args) for extent in shape], dtype=dtype)
             for shape, dtype in zip(self.shapes, self.dtypes)

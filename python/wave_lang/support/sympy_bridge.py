@@ -24,7 +24,7 @@ def _teach_conditions() -> None:
     def __new__(cls: type, expr: Any, cond: Any) -> Any:
         return original(cls, expr, cond._sympy_() if isinstance(cond, Expr) else cond)
 
-    __new__.takes_wave_conditions = True
+    __new__.takes_wave_conditions = True  # type: ignore[attr-defined]
     ExprCondPair.__new__ = __new__
 
 
@@ -52,7 +52,8 @@ def load() -> ModuleType:
         from . import sympy_shim
 
         return sympy_shim
-    spec.loader = importlib.util.LazyLoader(_Loader(spec.loader))
+    taught: Any = _Loader(spec.loader)
+    spec.loader = importlib.util.LazyLoader(taught)
     module = importlib.util.module_from_spec(spec)
     sys.modules["sympy"] = module
     spec.loader.exec_module(module)

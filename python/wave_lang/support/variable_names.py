@@ -17,7 +17,7 @@ def assigned_names(code: CodeType) -> dict[int, str | tuple[str, ...]]:
         if following.opname in _STORES:
             names = following.argval
         elif following.opname == "UNPACK_SEQUENCE":
-            stores = steps[i + 2 : i + 2 + following.arg]
+            stores = steps[i + 2 : i + 2 + (following.arg or 0)]
             if all(s.opname in _STORES for s in stores):
                 names = tuple(s.argval for s in stores)
         if names is not None:  # an instruction is followed by its caches

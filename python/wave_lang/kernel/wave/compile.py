@@ -115,7 +115,7 @@ def _lower(options: WaveCompileOptions, kernel: Kernel, machine: Machine) -> Ker
         return None
     lowered = kernel.clone()
     with Dumps(options) as dumps:
-        lowered.lower(machine.target, start_after=options.override_stage, **dumps.asked)
+        lowered.lower(machine.target or "sim", start_after=options.override_stage, **dumps.asked)
     return lowered
 
 

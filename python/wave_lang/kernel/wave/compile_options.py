@@ -224,7 +224,7 @@ class WaveCompileOptions:
         False, "the kernel is compiled, but loaded nowhere: `kernel.asm` is its text (PTX, LLVM IR)"
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self._place: _wave.Place | None = None  # where the options were written
         if isinstance(self.schedule, bool):
             self.schedule = SchedulingType.MODULO if self.schedule else SchedulingType.NONE
@@ -290,10 +290,12 @@ def _reject_unknown(init: Callable[..., None]) -> Callable[..., None]:
         init(self, *args, **kwargs)
         self._place = _wave.here()
 
-    __init__.__wrapped__ = init
+    __init__.__wrapped__ = init  # type: ignore[attr-defined]
     return __init__
 
 
-WaveCompileOptions.__init__ = _reject_unknown(WaveCompileOptions.__init__)
+WaveCompileOptions.__init__ = _reject_unknown(  # type: ignore[method-assign]
+    WaveCompileOptions.__init__
+)
 
 __all__ = ["WaveCompileOptions", "is_simulated"]

@@ -15,9 +15,13 @@ from ..lang.global_symbols import THREAD_0, THREAD_1, THREAD_2, get_workgroup_sy
 
 # Rows of the compiler's table with a value of the public enumerations; the others go by name.
 _PUBLIC = [row for row in _wave.mma_table if row[1] > 0]
-MMAType = Enum("MMAType", [(r[0], r[1]) for r in _PUBLIC if not r[2]], module=__name__)
+MMAType = Enum(  # type: ignore[misc]
+    "MMAType", [(r[0], r[1]) for r in _PUBLIC if not r[2]], module=__name__
+)
 MMAType.__doc__ = "Matrix instructions: acc[m, n] += sum over k of lhs[m, k] * rhs[n, k]."
-ScaledMMAType = Enum("ScaledMMAType", [(r[0], r[1]) for r in _PUBLIC if r[2]], module=__name__)
+ScaledMMAType = Enum(  # type: ignore[misc]
+    "ScaledMMAType", [(r[0], r[1]) for r in _PUBLIC if r[2]], module=__name__
+)
 ScaledMMAType.__doc__ = "Matrix instructions with one power-of-two scale per 32 elements of k."
 
 
@@ -177,7 +181,7 @@ class HardwareConstraint(Constraint):
     threads_per_wave: int
     waves_per_block: Sequence[Any] | None = None
     workgroups_per_cluster: Sequence[Any] | None = None
-    mma_type: Any = MMAType.F32_16x16x16_F16
+    mma_type: Any = MMAType["F32_16x16x16_F16"]
     vector_shapes: Mapping[Any, Any] | None = None
     max_bits_per_load: int = 128
     n_service_waves: int = 0

@@ -20,7 +20,8 @@ def _as_passed(annotation: Any, arg: Any) -> Any:
     name = TORCH_NAMES.get(str(getattr(arg, "dtype", "")).rpartition(".")[2])
     if not isinstance(annotation, Memory) or name is None:
         return annotation
-    return Memory[annotation.symbolic_shape, GLOBAL_ADDRESS_SPACE, getattr(dtypes, name)]
+    shape, dtype = annotation.symbolic_shape, getattr(dtypes, name)
+    return Memory[shape, GLOBAL_ADDRESS_SPACE, dtype]  # type: ignore[misc]
 
 
 def _whole(sizes: dict[Any, int], loops: set[Any]) -> list[Constraint]:

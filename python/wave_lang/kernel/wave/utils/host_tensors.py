@@ -33,7 +33,7 @@ _TORCH = {
 def log_tensor(dtype: str, shape: Sequence[int], data: bytes, like: Sequence[Any]) -> Any:
     """Bytes as a tensor: of PyTorch, and where its first tensor lies, when the call used PyTorch;
     else of NumPy, else a memoryview. Elements neither library knows stay bytes."""
-    torch = sys.modules.get("torch")
+    torch: Any = sys.modules.get("torch")
     first = next((a for a in like if torch is not None and isinstance(a, torch.Tensor)), None)
     if first is not None:
         flat = torch.empty(0, dtype=torch.uint8)
