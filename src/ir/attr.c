@@ -253,8 +253,8 @@ void op_fold_value(Kernel *k, Op *op) {
   if (!whole || !sym_is_int(whole, &v) || op->nresults != 1) return;
   DType dtype = op->results[0].type->dtype;
   Attr value = {.key = ATTR_value};
-  if (dtype_is_float(dtype)) value.number = (double)v;
-  else value.sym = sym_int(k->cx->sym, dtype_wrap(dtype, v));
+  if (dtype_is_float(dtype)) value.number = dtype_round_int(dtype, DTYPE_i64, v);
+  else value.sym = sym_int(k->cx->sym, dtype_from_int(dtype, v));
   op_set_attr(k, op, value);
 }
 

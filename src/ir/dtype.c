@@ -205,6 +205,23 @@ int64_t dtype_wrap(DType t, int64_t v) {
   return (int64_t)(((uint64_t)v & ones(bits)) ^ (uint64_t)sign) - sign;
 }
 
+int64_t dtype_from_int(DType t, int64_t v) {
+  return dtype_info[t].class == DTYPE_BOOL ? v != 0 : dtype_wrap(t, v);
+}
+
+/* A double holds 53 bits. Of a longer number the last of them says whether more were lost ("round
+ * to odd"), so that rounding to fewer gives what rounding the number itself would. */
+double dtype_round_int(DType t, DType from, int64_t v) {
+  const int64_t most = INT64_C(1) << (DOUBLE_MANTISSA + 1);
+  const int lost = 63 - DOUBLE_MANTISSA;
+  bool large = v < 0 && dtype_is_unsigned(from);
+  if (t == DTYPE_f64 || (!large && v >= -most && v <= most))
+    return dtype_round(t, dtype_int_value(from, v));
+  bool inexact = ((uint64_t)v & ones(lost)) != 0;
+  double kept = large ? (double)((uint64_t)v >> lost | inexact) : (double)(v >> lost | inexact);
+  return dtype_round(t, ldexp(kept, lost));
+}
+
 int64_t dtype_min_int(DType t) {
   bool none = dtype_info[t].class == DTYPE_BOOL || dtype_is_unsigned(t);
   return none ? 0 : INT64_MIN >> (64 - dtype_info[t].bits);

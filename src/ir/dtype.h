@@ -37,6 +37,11 @@ MmaType dtype_mma(DType t);
  * index. */
 int64_t dtype_wrap(DType t, int64_t v);
 
+/* An integer converted to the type. An i1 is true, which is 1, where the integer is not 0; other
+ * integers wrap; floats are rounded once. */
+int64_t dtype_from_int(DType t, int64_t v);
+double dtype_round_int(DType t, DType from, int64_t v);
+
 /* Toward zero; out of range gives the nearest end, NaN gives 0. For i1: whether v is not 0. */
 int64_t dtype_truncate(DType t, double v);
 

@@ -72,7 +72,7 @@ TEST(integer_arithmetic) {
                    "  %floored = floordiv %x, %y\n  write %floored, %d\n"
                    "  %rest = mod %x, %y\n  write %rest, %e\n"
                    "  %sq = mul %x, %x\n  %wrapped = mul %sq, %sq\n  write %wrapped, %f\n"
-                   "  %less = lt %x, %y\n  %minus = cast %less : tile<N, i8>\n  write %minus, %g\n"
+                   "  %less = lt %x, %y\n  %truth = cast %less : tile<N, i8>\n  write %truth, %g\n"
                    "}");
   int t[7];
   for (int i = 0; i < 7; i++) t[i] = lab_tensor(&l, DTYPE_i8, 1, 45);
@@ -85,7 +85,7 @@ TEST(integer_arithmetic) {
     CHECK_INT((int)get(&l, t[3], e), (int)floor((double)a / b));
     CHECK_INT((int)get(&l, t[4], e), a % b);
     CHECK_INT((int)get(&l, t[5], e), (int8_t)(a * a * a * a));
-    CHECK_INT((int)get(&l, t[6], e), a < b ? -1 : 0);
+    CHECK_INT((int)get(&l, t[6], e), a < b ? 1 : 0);
   }
   put(&l, t[1], 44, 0); /* the masked divisors behind it were zero all the time */
   CHECK_STR(lab_error(&l), "E0707");

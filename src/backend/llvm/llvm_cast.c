@@ -237,14 +237,37 @@ static const char *convert(Llvm *p, const char *how, const char *from, const cha
   return llvm_let(p, "%s %s %s to %s", how, llvm_vec_type(p, from, n), v, llvm_vec_type(p, to, n));
 }
 
+/* 64 bits as an f64 rounded to odd, as dtype_round_int does it. */
+static const char *long_to_odd(Llvm *p, bool is_signed, int n, const char *v) {
+  const char *type = llvm_vec_type(p, "i64", n), *wide = llvm_vec_type(p, "double", n);
+  const char *truth = llvm_vec_type(p, "i1", n), *eleven = llvm_splat_of(p, "i64", "11", n);
+  const char *low = llvm_splat_of(p, "i64", "2047", n), *zero = llvm_splat_of(p, "i64", "0", n);
+  const char *high = llvm_let(p, "%s %s %s, %s", is_signed ? "ashr" : "lshr", type, v, eleven);
+  const char *rest = llvm_let(p, "and %s %s, %s", type, v, low);
+  const char *lost = llvm_let(p, "icmp ne %s %s, %s", type, rest, zero);
+  lost = llvm_let(p, "zext %s %s to %s", truth, lost, type);
+  high = llvm_let(p, "or %s %s, %s", type, high, lost);
+  const char *most = llvm_splat_of(p, "i64", "9007199254740992", n);
+  const char *twice = llvm_splat_of(p, "i64", "18014398509481984", n);
+  const char *size = is_signed ? llvm_let(p, "add %s %s, %s", type, v, most) : v;
+  const char *is_long = llvm_let(p, "icmp ugt %s %s, %s", type, size, is_signed ? twice : most);
+  const char *kept = llvm_let(p, "select %s %s, %s %s, %s %s", truth, is_long, type, high, type, v);
+  const char *by = llvm_splat_of(p, "double", "2048.0", n),
+             *one = llvm_splat_of(p, "double", "1.0", n);
+  by = llvm_let(p, "select %s %s, %s %s, %s %s", truth, is_long, wide, by, wide, one);
+  kept = llvm_let(p, "%s %s %s to %s", is_signed ? "sitofp" : "uitofp", type, kept, wide);
+  return llvm_let(p, "fmul %s %s, %s", wide, kept, by);
+}
+
 /* The number as f32 or f64, whichever rounds once only on the way to `to`. */
 static const char *int_to_float(Llvm *p, DType from, DType to, int n, const char *v) {
   const char *how = from == DTYPE_i1 || dtype_is_unsigned(from) ? "uitofp" : "sitofp";
-  int exact = is_small(to) ? 16 : 32; /* integers up to this are rounded once in f32 */
+  int once = is_small(to) ? 16 : 32; /* integers up to this are rounded once in f32 */
   if (to == DTYPE_f64) return convert(p, how, llvm_elem_type(from), "double", n, v);
-  if (llvm_elem_bits(from) <= exact)
+  if (llvm_elem_bits(from) <= once)
     return llvm_from_compute(p, to, n, convert(p, how, llvm_elem_type(from), "float", n, v));
-  v = convert(p, how, llvm_elem_type(from), "double", n, v);
+  if (llvm_elem_bits(from) == 64) v = long_to_odd(p, !dtype_is_unsigned(from), n, v);
+  else v = convert(p, how, llvm_elem_type(from), "double", n, v);
   return llvm_cast_vector(p, DTYPE_f64, to, n, v);
 }
 

@@ -216,9 +216,9 @@ void llvm_scalar(Llvm *p, const Op *op) {
   bool is_float = dtype_is_float(h->dtype);
   if (!value->sym && is_float) set_scalar(p, h, llvm_float_literal(p, h->dtype, value->number));
   else if (value->sym && sym_is_int(value->sym, &v) && is_float)
-    set_scalar(p, h, llvm_float_literal(p, h->dtype, (double)v));
+    set_scalar(p, h, llvm_float_literal(p, h->dtype, dtype_round_int(h->dtype, DTYPE_i64, v)));
   else if (!value->sym || sym_is_int(value->sym, &v)) {
-    v = dtype_wrap(h->dtype, value->sym ? v : (int64_t)value->number);
+    v = dtype_from_int(h->dtype, value->sym ? v : (int64_t)value->number);
     int unused = 64 - dtype_info[h->dtype].bits; /* LLVM writes them with a sign */
     v = (int64_t)((uint64_t)v << unused) >> unused;
     if (h->dtype == DTYPE_i1) set_scalar(p, h, v ? "true" : "false");

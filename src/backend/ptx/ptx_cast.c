@@ -268,6 +268,11 @@ static Held cast_to_integer(Ptx *p, Held *from, DType to) {
   return (Held){.dtype = to, .n = from->n, .elem = out};
 }
 
+Reg ptx_truth(Ptx *p, const Value *v) {
+  Held *h = ptx_get(p, v);
+  return h->dtype == DTYPE_i1 ? elems_of(p, h)[0] : cast_to_integer(p, h, DTYPE_i1).elem[0];
+}
+
 void ptx_cast(Ptx *p, const Op *op) {
   Held *from = ptx_get(p, op->args[0]);
   DType to = op->results[0].type->dtype;
@@ -302,8 +307,9 @@ void ptx_scalar(Ptx *p, const Op *op) {
   int64_t v;
   if (!value->sym && dtype_is_float(t)) set_float(p, t, value->number, h.elem[0]);
   else if (!value->sym) set_integer(p, t, dtype_truncate(t, value->number), h.elem[0]);
-  else if (sym_is_int(value->sym, &v) && dtype_is_float(t)) set_float(p, t, (double)v, h.elem[0]);
-  else if (sym_is_int(value->sym, &v)) set_integer(p, t, dtype_wrap(t, v), h.elem[0]);
+  else if (sym_is_int(value->sym, &v) && dtype_is_float(t))
+    set_float(p, t, dtype_round_int(t, DTYPE_i64, v), h.elem[0]);
+  else if (sym_is_int(value->sym, &v)) set_integer(p, t, dtype_from_int(t, v), h.elem[0]);
   else {
     DType as = dtype_is_float(t) ? DTYPE_index : t;
     Reg r = ptx_expr(p, op, value->sym, as, NULL);

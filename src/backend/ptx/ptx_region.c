@@ -139,7 +139,7 @@ void ptx_if(Ptx *p, const Op *op) {
   const Attr *expr = op_attr(op, ATTR_expr);
   int n = p->labels++, first = op_carried(op);
   Value *value = op_condition(op);
-  Reg test = value ? elems_of(p, ptx_get(p, value))[0] : ptx_expr(p, op, expr->sym, DTYPE_i1, NULL);
+  Reg test = value ? ptx_truth(p, value) : ptx_expr(p, op, expr->sym, DTYPE_i1, NULL);
   Carried c = open_carried(p, op->args + first, op->body, 0);
   ptx_line(p, "@!%s bra $end%d", test.name, n);
   Mark mark = open_mark(p);

@@ -135,6 +135,7 @@ PtxFn ptx_cast, ptx_scalar;
 bool is_small_float(DType t);          /* computed in f32 and rounded */
 const Reg *floats_of(Ptx *p, Held *h); /* a small float's elements as f32 */
 Held from_floats(Ptx *p, DType t, const Reg *f, int n);
+Reg ptx_truth(Ptx *p, const Value *v); /* a predicate: the value, of one element, is not 0 */
 Held cast_to_float(Ptx *p, Held *from, DType to);
 Reg wrap_integer(Ptx *p, DType t, Reg r); /* of 32 bits, to those of t */
 

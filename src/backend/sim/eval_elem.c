@@ -18,8 +18,10 @@ static bool constant(Eval *ev, const Op *op, double *f, int64_t *i) {
   DType t = result_dtype(op);
   int64_t v = 0;
   if (value->sym && !expr_value(ev, value->sym, &v)) return false;
-  *f = dtype_is_float(t) ? dtype_round(t, value->sym ? (double)v : value->number) : 0;
-  *i = dtype_is_float(t) ? 0 : value->sym ? dtype_wrap(t, v) : dtype_truncate(t, value->number);
+  *f = 0, *i = 0;
+  if (dtype_is_float(t))
+    *f = value->sym ? dtype_round_int(t, DTYPE_i64, v) : dtype_round(t, value->number);
+  else *i = value->sym ? dtype_from_int(t, v) : dtype_truncate(t, value->number);
   return true;
 }
 
@@ -39,10 +41,9 @@ Tile *compute_self_index(Eval *ev, const Op *op, const Box *box) {
   Tile *r = tile_new(ev, result_dtype(op), box);
   for (int64_t e = 0; e < box->axis[0].n; e++) {
     int64_t x = box->axis[0].lo + e;
-    if (r->f) r->f[e] = (double)x;
-    else r->i[e] = x;
+    if (r->f) r->f[e] = dtype_round_int(r->dtype, DTYPE_i64, x);
+    else r->i[e] = dtype_from_int(r->dtype, x);
   }
-  tile_round(r);
   return r;
 }
 

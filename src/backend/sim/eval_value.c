@@ -117,11 +117,11 @@ Tile *tile_convert(Eval *ev, Tile *t, DType dtype) {
   if (t->dtype == dtype) return t;
   Tile *r = tile_new(ev, dtype, &t->box);
   int64_t n = box_count(&t->box);
-  bool from_truth = dtype_info[t->dtype].class == DTYPE_BOOL;
   for (int64_t e = 0; e < n; e++) {
-    if (r->f) r->f[e] = dtype_round(dtype, t->f ? t->f[e] : dtype_int_value(t->dtype, t->i[e]));
+    if (r->f)
+      r->f[e] = t->f ? dtype_round(dtype, t->f[e]) : dtype_round_int(dtype, t->dtype, t->i[e]);
     else if (t->f) r->i[e] = dtype_truncate(dtype, t->f[e]);
-    else r->i[e] = dtype_wrap(dtype, from_truth ? -t->i[e] : t->i[e]);
+    else r->i[e] = dtype_from_int(dtype, t->i[e]);
   }
   return r;
 }

@@ -193,8 +193,8 @@ static Reg convert(DType from, DType to, Reg x) {
   bool in = dtype_is_float(from), out = dtype_is_float(to);
   if (in && out) return (Reg){.f = dtype_round(to, x.f)};
   if (in) return (Reg){.i = dtype_truncate(to, x.f)};
-  if (out) return (Reg){.f = dtype_round(to, dtype_int_value(from, x.i))};
-  return (Reg){.i = to == DTYPE_i1 ? x.i != 0 : dtype_wrap(to, x.i)};
+  if (out) return (Reg){.f = dtype_round_int(to, from, x.i)};
+  return (Reg){.i = dtype_from_int(to, x.i)};
 }
 
 Step step_cast(Wave *w, SimOp *s) {
@@ -254,8 +254,8 @@ Step step_scalar(Wave *w, SimOp *s) {
   }
   if (!wave_expr(w, s, s->expr, w->mask, value)) return STEP_NEXT;
   EACH_LANE(l, w->mask) {
-    if (dtype_is_float(t)) r[l].f = dtype_round(t, (double)value[l]);
-    else r[l].i = dtype_wrap(t, value[l]);
+    if (dtype_is_float(t)) r[l].f = dtype_round_int(t, DTYPE_i64, value[l]);
+    else r[l].i = dtype_from_int(t, value[l]);
   }
   return STEP_NEXT;
 }
