@@ -46,8 +46,14 @@ int eval_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, const char *kind);
 /* Appends to `set`, from malloc, SYMBOL=SIZE for symbols that nothing gives a value but the sizes
  * of .npy files among the arguments. */
 bool sizes_of_files(const Options *o, const wv_kernel *k, WordList *set);
-/* The same in silence: *sum tells results apart. */
-int eval_checksum(const Options *o, wv_ctx *cx, wv_kernel *k, uint64_t *sum);
+/* The same in silence: what all tensors hold afterwards. */
+typedef struct Outcome {
+  uint64_t sum;          /* tells results apart, bit by bit */
+  double *value, *loose; /* of each element, and how far another rounding may be from it */
+  int64_t n;
+} Outcome;
+int eval_outcome(const Options *o, wv_ctx *cx, wv_kernel *k, Outcome *out);
+void free_outcome(Outcome *out);
 /* Receives debug logs; `user` is the Options. */
 void print_log(void *user, const char *label, const wv_buffer *b);
 

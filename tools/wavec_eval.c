@@ -354,8 +354,46 @@ static int run_tiles(const Call *c, const wv_arg *args, bool logs) {
   return ok ? STATUS_OK : STATUS_DIAGNOSTICS;
 }
 
-/* `sum`: where a checksum of all tensors goes instead of a report; NULL: report. */
-static int evaluate(Call *c, uint64_t *sum) {
+/* ---- outcomes ---- */
+
+/* How far apart two ways of computing the same may be, as a part of the largest element. */
+static double tolerance(const char *dtype) {
+  static const struct {
+    const char *dtype;
+    double loose;
+  } rows[] = {{"f64", 1e-9}, {"f32", 1e-3}, {"f16", 0.02}, {"bf16", 0.05}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (strcmp(rows[i].dtype, dtype) == 0) return rows[i].loose;
+  return dtype[0] == 'f' ? 0.3 : 0;
+}
+
+static bool take_outcome(Outcome *out, const Argument *a) {
+  int64_t n = elements_of(&a->array);
+  size_t room = sizeof *out->value * (size_t)(out->n + n + 1);
+  double *value = realloc(out->value, room), *loose = value ? realloc(out->loose, room) : NULL;
+  if (value) out->value = value;
+  if (loose) out->loose = loose;
+  if (!value || !loose) return complain("out of memory");
+  double most = 0;
+  for (int64_t i = 0; i < n; i++) {
+    double v = wv_data_get(a->buffer.dtype, a->buffer.data, i);
+    value[out->n + i] = v;
+    if (fabs(v) > most && isfinite(v)) most = fabs(v);
+  }
+  for (int64_t i = 0; i < n; i++) loose[out->n + i] = most * tolerance(a->buffer.dtype);
+  out->n += n;
+  out->sum = out->sum * 31 + checksum(&a->array);
+  return true;
+}
+
+void free_outcome(Outcome *out) {
+  free(out->value);
+  free(out->loose);
+  *out = (Outcome){0};
+}
+
+/* `out`: what the tensors hold goes there instead of a report; NULL: report. */
+static int evaluate(Call *c, Outcome *out) {
   wv_arg *args = calloc((size_t)c->nargs + 1, sizeof *args);
   if (!args) return STATUS_USAGE;
   uint64_t seed = c->o->seed ? strtoull(c->o->seed, NULL, 10) : 1;
@@ -366,19 +404,18 @@ static int evaluate(Call *c, uint64_t *sum) {
   int status = STATUS_USAGE;
   if (ok && c->kind && runs_on_device(c->kind))
     status = run_on_device(c->o, c->cx, c->k, args, c->nargs);
-  else if (ok) status = threads ? simulate(c, args, sum) : run_tiles(c, args, !sum);
-  for (int i = 0; sum && status == STATUS_OK && i < c->nargs; i++)
-    if (c->args[i].is_memory) *sum = *sum * 31 + checksum(&c->args[i].array);
-  if (!sum && status == STATUS_OK && !report(c)) status = STATUS_USAGE;
+  else if (ok) status = threads ? simulate(c, args, out) : run_tiles(c, args, !out);
+  for (int i = 0; out && status == STATUS_OK && i < c->nargs; i++)
+    if (c->args[i].is_memory && !take_outcome(out, &c->args[i])) status = STATUS_USAGE;
+  if (!out && status == STATUS_OK && !report(c)) status = STATUS_USAGE;
   free(args);
   return status;
 }
 
-static int call_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, const char *kind,
-                       uint64_t *sum) {
+static int call_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, const char *kind, Outcome *out) {
   Call c = {.o = o, .cx = cx, .k = k, .kind = kind, .nargs = wv_kernel_nparams(k)};
   c.args = calloc((size_t)c.nargs + 1, sizeof *c.args);
-  int status = c.args && gather_bindings(&c) ? evaluate(&c, sum) : STATUS_DIAGNOSTICS;
+  int status = c.args && gather_bindings(&c) ? evaluate(&c, out) : STATUS_DIAGNOSTICS;
   for (int i = 0; c.args && i < c.nargs; i++) free(c.args[i].array.data);
   free(c.args);
   free(c.bound);
@@ -389,7 +426,7 @@ int eval_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, const char *kind) {
   return call_kernel(o, cx, k, kind, NULL);
 }
 
-int eval_checksum(const Options *o, wv_ctx *cx, wv_kernel *k, uint64_t *sum) {
-  *sum = 0;
-  return call_kernel(o, cx, k, NULL, sum);
+int eval_outcome(const Options *o, wv_ctx *cx, wv_kernel *k, Outcome *out) {
+  *out = (Outcome){0};
+  return call_kernel(o, cx, k, NULL, out);
 }

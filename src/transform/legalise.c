@@ -29,21 +29,26 @@ Value *grow(Expansion *x, OpKind kind, Value *a, Value *b, Value *c) {
   return v;
 }
 
-static Value *grow_scalar(Expansion *x, double v, DType dtype) {
-  Attr value = {.key = ATTR_value};
+/* A scalar op, in all registers. */
+static Value *grow_value(Expansion *x, Attr value, DType dtype) {
   const Type *type = type_scalar(x->k->cx, dtype);
-  if (dtype_is_float(dtype)) value.number = dtype_round(dtype, v);
-  else value.sym = sym_int(x->k->cx->sym, (int64_t)v);
   Op *made = ir_op_new(x->k, OP_scalar, x->op->at, NULL, 0);
   op_set_attr(x->k, made, value);
   ir_insert_before(x->op, made);
   ir_set_results(x->k, made, &type, 1);
-  return &made->results[0];
+  Value *one = &made->results[0];
+  return x->op->results[0].type->n == 1 ? one : grow_as(x, OP_splat, one, NULL, dtype);
 }
 
 Value *grow_number(Expansion *x, double v, DType dtype) {
-  Value *one = grow_scalar(x, v, dtype);
-  return x->op->results[0].type->n == 1 ? one : grow_as(x, OP_splat, one, NULL, dtype);
+  Attr value = {.key = ATTR_value};
+  if (dtype_is_float(dtype)) value.number = dtype_round(dtype, v);
+  else value.sym = sym_int(x->k->cx->sym, (int64_t)v);
+  return grow_value(x, value, dtype);
+}
+
+Value *grow_expr(Expansion *x, const Sym *e, DType dtype) {
+  return grow_value(x, (Attr){.key = ATTR_value, .sym = e}, dtype);
 }
 
 /* ---- the table ---- */

@@ -15,6 +15,7 @@ typedef struct Expansion {
 Value *grow(Expansion *x, OpKind kind, Value *a, Value *b, Value *c);
 Value *grow_as(Expansion *x, OpKind kind, Value *a, Value *b, DType dtype);
 Value *grow_number(Expansion *x, double v, DType dtype);
+Value *grow_expr(Expansion *x, const Sym *e, DType dtype); /* an expression of symbols */
 
 /* The value of the op, or NULL: it stays as it is. */
 typedef Value *ExpandFn(Expansion *x);

@@ -29,11 +29,12 @@ static Value *log2_of(Expansion *x, Value *a) {
 
 Value *expand_softsign(Expansion *x) {
   const Attr *given = op_attr(x->op, ATTR_cap), *head = op_attr(x->op, ATTR_head);
-  double cap = given && !given->sym ? given->number : 30;
-  if (head) cap *= 1 / sqrt((double)head->integer);
+  double scale = head ? 1 / sqrt((double)head->integer) : 1;
   open_type(x);
-  Value *a = operand(x, 0), *one = number(x, 1);
-  Value *share = divide(x, magnitude(x, a), number(x, cap));
+  Value *a = operand(x, 0), *one = number(x, 1), *cap;
+  if (given && given->sym) cap = mul(x, grow_expr(x, given->sym, x->dtype), number(x, scale));
+  else cap = number(x, (given ? given->number : 30) * scale);
+  Value *share = divide(x, magnitude(x, a), cap);
   return result(x, divide(x, a, add(x, one, share)));
 }
 

@@ -8,7 +8,7 @@ import pytest
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
 from kernel_utils import build, rng, run
-from wave_lang import _wave
+from wave_lang import WaveCompileOptions, _wave, wave_compile
 from wave_lang.kernel.lang.global_symbols import *
 
 M, N, K, BM, BN = tkl.sym.M, tkl.sym.N, tkl.sym.K, tkl.sym.BM, tkl.sym.BN
@@ -227,6 +227,25 @@ def test_augmented_assignment():
         rtol=1e-5,
         atol=1e-6,
     )
+
+
+@pytest.mark.parametrize("target", ["eval", "cpu", "sim:sm_90a", "sim:gfx942"])
+def test_softsign_with_an_expression_as_cap(target):
+    cap, size = tkl.sym.CAP, tkl.sym.SIZE
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={size: 64}),
+            tkw.WorkgroupConstraint(size, 64, 0),
+        ]
+    )
+    def kernel(a: tkl.Memory[size, G, tkl.f32], b: tkl.Memory[size, G, tkl.f32]):
+        tkw.write(tkw.softsign(tkw.read(a), cap + 1, apply_scaling=True, head_dim=9), b)
+
+    x = np.linspace(-9, 9, 77, dtype=np.float32)
+    y = np.zeros_like(x)
+    wave_compile(WaveCompileOptions(subs={size: 77, cap: 4}, target=target), kernel)(x, y)
+    np.testing.assert_allclose(y, x / (1 + np.abs(x) / (5 / 3)), rtol=1e-6)
 
 
 @pytest.mark.parametrize("scaled", [False, True])

@@ -325,26 +325,3 @@ void llvm_select(Llvm *p, const Op *op) {
   }
   llvm_held_set(p, to, width, part);
 }
-
-/* a / (1 + |a| / cap) */
-void llvm_softsign(Llvm *p, const Op *op) {
-  const Attr *given = op_attr(op, ATTR_cap), *head = op_attr(op, ATTR_head);
-  double cap = given && !given->sym ? given->number : 30;
-  if (head) cap *= 1 / sqrt((double)head->integer);
-  Held *from = llvm_held_get(p, op->args[0]), *to = llvm_held_new(p, &op->results[0]);
-  int width = llvm_compute_width(p, to->dtype), count = part_count(to->n, width);
-  const char **part = ARENA_ARRAY(p->arena, const char *, count);
-  for (int i = 0; i < count; i++) {
-    int n = part_size(to->n, width, i);
-    Lane l = lane_of(to->dtype, n);
-    const char *x = llvm_to_compute(p, to->dtype, n, llvm_slice_of(p, from, i * width, n, width));
-    DType t = l.bits == 64 ? DTYPE_f64 : DTYPE_f32;
-    const char *args[] = {x, llvm_splat_of(p, l.elem, llvm_float_literal(p, t, cap), n)};
-    args[0] = llvm_apply(p, OP_abs, l, args);
-    args[0] = llvm_apply(p, OP_div, l, args);
-    args[1] = llvm_splat_of(p, l.elem, llvm_float_literal(p, t, 1), n);
-    const char *last[] = {x, llvm_apply(p, OP_add, l, args)};
-    part[i] = llvm_from_compute(p, to->dtype, n, llvm_apply(p, OP_div, l, last));
-  }
-  llvm_held_set(p, to, width, part);
-}

@@ -265,7 +265,6 @@ static LlvmFn *const writer[OP_COUNT] = {
     [OP_bitcast] = llvm_bitcast,
     [OP_cast] = llvm_cast,
     [OP_select] = llvm_select,
-    [OP_softsign] = llvm_softsign,
     [OP_load] = llvm_load,
     [OP_store] = llvm_store,
     [OP_load_rows] = llvm_load_rows,

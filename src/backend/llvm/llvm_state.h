@@ -218,7 +218,7 @@ const char *llvm_combine(Llvm *p, const Op *op, OpKind kind, DType t, int n, con
 /* a * b + c of floats, rounded once where the host has an instruction for it. */
 const char *llvm_multiply_add(Llvm *p, const char *elem, int n, const char *a, const char *b,
                               const char *c);
-LlvmFn llvm_elementwise, llvm_select, llvm_softsign;
+LlvmFn llvm_elementwise, llvm_select;
 
 /* ---- llvm_cast.c ---- */
 

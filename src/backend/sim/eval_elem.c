@@ -162,14 +162,12 @@ Tile *compute_test(Eval *ev, const Op *op, const Box *box) {
 
 Tile *compute_softsign(Eval *ev, const Op *op, const Box *box) {
   Tile *a = operand(ev, op, 0, box);
-  const Attr *given = op_attr(op, ATTR_cap), *head = op_attr(op, ATTR_head);
-  double cap = 30;
+  const Attr *given = op_attr(op, ATTR_cap);
   int64_t v;
   if (!a || (given && given->sym && !expr_value(ev, given->sym, &v))) return NULL;
-  if (given) cap = given->sym ? (double)v : given->number;
-  if (head) cap *= 1 / sqrt((double)head->integer);
+  double cap = scalar_softsign_cap(op, &v);
   Tile *r = tile_new(ev, result_dtype(op), box);
-  for (int64_t e = 0, n = box_count(box); e < n; e++) r->f[e] = a->f[e] / (1 + fabs(a->f[e]) / cap);
+  for (int64_t e = 0, n = box_count(box); e < n; e++) r->f[e] = scalar_softsign(a->f[e], cap);
   tile_round(r);
   return r;
 }

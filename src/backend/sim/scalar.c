@@ -127,3 +127,11 @@ bool scalar_holds(OpKind kind, bool less, bool equal, bool greater) {
   default: WV_BUG("not a comparison");
   }
 }
+
+double scalar_softsign_cap(const Op *op, const int64_t *cap) {
+  const Attr *given = op_attr(op, ATTR_cap), *head = op_attr(op, ATTR_head);
+  double number = !given ? 30 : given->sym ? (double)*cap : given->number;
+  return head ? number / sqrt((double)head->integer) : number;
+}
+
+double scalar_softsign(double a, double cap) { return a / (1 + fabs(a) / cap); }

@@ -26,6 +26,10 @@ extern const ScalarFn scalar_fn[OP_COUNT];
 IntFn2 *scalar_ints(OpKind kind, DType t);       /* of two elements of that type */
 bool scalar_less(DType t, int64_t a, int64_t b); /* a < b */
 
+/* a / (1 + |a| / cap); `op` says which cap, unless `cap` points to the value of its expression. */
+double scalar_softsign_cap(const Op *op, const int64_t *cap);
+double scalar_softsign(double a, double cap);
+
 /* Every comparison is ordered: false, also for !=, when an operand is NaN. */
 bool scalar_holds(OpKind comparison, bool less, bool equal, bool greater);
 

@@ -439,7 +439,7 @@ static const Attr *expression_of(const Op *op) {
   static const AttrKey keys[] = {ATTR_expr, ATTR_trips, ATTR_bytes, ATTR_count};
   for (size_t i = 0; i < WV_LEN(keys); i++)
     if (op_has(op, keys[i])) return op_attr(op, keys[i]);
-  const Attr *value = op_attr(op, ATTR_value);
+  const Attr *value = op_attr(op, op->kind == OP_softsign ? ATTR_cap : ATTR_value);
   return value && value->sym ? value : NULL;
 }
 

@@ -172,15 +172,16 @@ Step step_select(Wave *w, SimOp *s) {
 
 Step step_softsign(Wave *w, SimOp *s) {
   const Value *v = result(s);
-  const Attr *given = op_attr(s->op, ATTR_cap), *head = op_attr(s->op, ATTR_head);
-  double cap = given && !given->sym ? given->number : 30;
-  if (head) cap *= 1 / sqrt((double)head->integer);
+  int64_t given[64] = {0};
+  double cap[64];
+  if (s->expr && !wave_expr(w, s, s->expr, w->mask, given)) return STEP_NEXT;
   Operand a = operand(w, s, 0);
   Reg *r = wave_regs(w, v);
   int lanes = w->sim->wave;
+  EACH(cap[l] = scalar_softsign_cap(s->op, &given[l]));
   for (int e = 0; e < v->type->n; e++, r += lanes) {
     const Reg *x = element(w, &a, e);
-    EACH(r[l].f = x[l].f / (1 + fabs(x[l].f) / cap));
+    EACH(r[l].f = scalar_softsign(x[l].f, cap[l]));
     round_to(v->type->dtype, r, lanes);
     wave_undef(w, v)[e] = undefined(&a, e);
   }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from ..._wave import Value, emit as _emit
+from ..._wave import Expr, Value, emit as _emit
 
 Tag = Any
 
@@ -195,17 +195,18 @@ def isinf(arg: Value, *, tag: Tag = None) -> Value:
 
 def softsign(
     arg: Value,
-    logit_cap: float = 30.0,
+    logit_cap: float | Expr = 30.0,
     apply_scaling: builtins.bool = False,
     head_dim: int | None = None,
     *,
     tag: Tag = None,
 ) -> Value:
     """arg / (1 + |arg| / cap); `apply_scaling` scales the cap by 1 / sqrt(head_dim)."""
+    cap = logit_cap if isinstance(logit_cap, Expr) else float(logit_cap)
     return _emit(
         "softsign",
         (arg,),
-        {"cap": float(logit_cap), "tag": tag, "head": head_dim if apply_scaling else None},
+        {"cap": cap, "tag": tag, "head": head_dim if apply_scaling else None},
     )
 
 
