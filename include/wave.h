@@ -232,7 +232,8 @@ WV_API wv_value *wv_param(wv_builder *b, const char *name, wv_type t, wv_expr bi
 /* Appends an op (ir/ops.def). `given`: the result type, for ops whose type is chosen by the author
  * (fill, scalar, alloc, self_index, cast, bitcast, broadcast, permute); NULL otherwise. Results are
  * written to `results` (as many as the op has). "argmax" and "argmin" are made of several ops: a
- * value, perhaps the best so far and its place; attributes of max; the best and its place. */
+ * value, perhaps the best so far and its place; attributes of max; the best and its place. So is
+ * "philox": four words (u32) of a counter, two of a key; four of random bits. */
 WV_API bool wv_op(wv_builder *b, const char *op, wv_value *const *args, int nargs,
                   const wv_attr *attrs, int nattrs, wv_type given, wv_place at, wv_value **results);
 

@@ -64,18 +64,27 @@ static bool hand_out(const Op *op, wv_value **results) {
 }
 
 /* What is made of several ops. */
-static OpKind composed_of(const char *name) {
-  return strcmp(name, "argmax") == 0 ? OP_max : strcmp(name, "argmin") == 0 ? OP_min : OP_COUNT;
+static const struct Composed {
+  const char *name;
+  int results;
+  OpKind reduces; /* argmax, argmin */
+} composed[] = {{"argmax", 2, OP_max}, {"argmin", 2, OP_min}, {"philox", 4, OP_COUNT}};
+
+static const struct Composed *find_composed(const char *name) {
+  for (size_t i = 0; i < WV_LEN(composed); i++)
+    if (strcmp(composed[i].name, name) == 0) return &composed[i];
+  return NULL;
 }
 
-static bool composed(wv_builder *b, OpKind kind, wv_value *const *args, int nargs,
-                     const wv_attr *attrs, int nattrs, Span at, wv_value **results) {
+static bool compose(wv_builder *b, const struct Composed *c, wv_value *const *args, int nargs,
+                    const wv_attr *attrs, int nattrs, Span at, wv_value **results) {
   Attr *translated = ARENA_ARRAY(b->scratch, Attr, nattrs);
-  Value *out[2] = {0};
-  bool ok = api_attrs(context_of(b), b->scratch, attrs, nattrs, at, translated) &&
-            build_arg(b->b, kind, at, values_of(b, args, nargs), nargs, translated, nattrs, out);
+  Value *out[4] = {0}, **values = values_of(b, args, nargs);
+  bool ok = api_attrs(context_of(b), b->scratch, attrs, nattrs, at, translated);
+  if (ok && c->reduces == OP_COUNT) ok = build_philox(b->b, at, values, nargs, out);
+  else if (ok) ok = build_arg(b->b, c->reduces, at, values, nargs, translated, nattrs, out);
   arena_reset(b->scratch);
-  for (int i = 0; ok && i < 2; i++) results[i] = (wv_value *)out[i];
+  for (int i = 0; ok && i < c->results; i++) results[i] = (wv_value *)out[i];
   return ok;
 }
 
@@ -83,8 +92,8 @@ bool wv_op(wv_builder *b, const char *name, wv_value *const *args, int nargs, co
            int nattrs, wv_type given, wv_place at, wv_value **results) {
   API_BUILDS(b, false);
   Span span = api_span(context_of(b), at);
-  OpKind made_of = composed_of(name);
-  if (made_of != OP_COUNT) return composed(b, made_of, args, nargs, attrs, nattrs, span, results);
+  const struct Composed *several = find_composed(name);
+  if (several) return compose(b, several, args, nargs, attrs, nattrs, span, results);
   OpKind kind = find_op(b, name, span);
   Attr *translated = ARENA_ARRAY(b->scratch, Attr, nattrs);
   const Op *op = NULL;

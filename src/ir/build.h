@@ -27,6 +27,10 @@ Op *build_op(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, co
 bool build_arg(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, const Attr *attrs,
                int nattrs, Value **out);
 
+/* Four words (u32) of random bits, a function of four words of a counter and two of a key: args.
+ * Likewise made of several ops. */
+bool build_philox(Builder *b, Span at, Value *const *args, int nargs, Value **out);
+
 /* A number as an operand beside `like`. */
 typedef struct Number {
   bool is_integer;

@@ -360,6 +360,25 @@ def bitcast(arg: Value, dtype: DataType, *, tag: Tag = None) -> Value:
     return _emit("bitcast", (arg,), {"tag": tag}, (shape, dtype))
 
 
+# ---- random numbers --------------------------------------------------------------------------
+
+
+def philox(
+    counter: Value | Sequence[Value | int], key: Value | int | Sequence[Value | int], *, tag: Tag = None
+) -> tuple[Value, Value, Value, Value]:
+    """Philox4x32-10: four words of random bits (u32) for each element, the same on every target.
+
+    They depend on nothing but up to four words of `counter` and two of `key` (u32 values or
+    numbers; those left out are 0): a counter that differs from element to element, such as
+    `self_index(N, u32)`, gives every element numbers of its own, whoever computes it.
+    """
+    words = [*(counter if isinstance(counter, (tuple, list)) else (counter,))]
+    keys = [*(key if isinstance(key, (tuple, list)) else (key,))]
+    words += [0] * (4 - len(words))
+    keys += [0] * (2 - len(keys))
+    return _emit("philox", (*words, *keys), {"tag": tag})
+
+
 # ---- shape -----------------------------------------------------------------------------------
 
 
