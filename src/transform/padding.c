@@ -316,12 +316,26 @@ static void pad_region(Pad *p, Region *r) {
 
 /* ---- the kernel ---- */
 
-/* No row cuts the dimension, so that a tile is all of it. */
-static bool is_uncut(const Kernel *k, const Sym *dim) {
-  const Sym *base = dim_base(dim);
-  return !kernel_constraint(k, CONSTRAINT_workgroup, base) &&
-         !kernel_constraint(k, CONSTRAINT_tile, base) &&
-         !kernel_constraint(k, CONSTRAINT_alias, base);
+/* A row cuts nothing, or into whole tiles: seen from numbers alone. */
+static bool row_is_whole(const Kernel *k, const Constraint *row) {
+  const Constraint *bind = kernel_constraint(k, CONSTRAINT_bind, row->dim);
+  int64_t size, extent;
+  if (row->start || row->count) return false;
+  if (row->size == row->dim) return true;
+  return bind && row->size && sym_is_int(row->size, &size) && sym_is_int(bind->size, &extent) &&
+         size > 0 && extent % size == 0;
+}
+
+static bool is_whole(const Kernel *k, const Sym *dim) {
+  int cut = 0;
+  for (int i = 0; i < k->constraints.n; i++) {
+    const Constraint *row = &k->constraints.at[i];
+    bool cuts = row->kind == CONSTRAINT_workgroup || row->kind == CONSTRAINT_tile;
+    if (row->dim != dim_base(dim)) continue;
+    if (row->kind == CONSTRAINT_alias || (cuts && !row_is_whole(k, row))) return false;
+    cut += cuts;
+  }
+  return cut <= 1; /* positions of several rows add up */
 }
 
 static bool is_plain_read(const Value *v) {
@@ -330,16 +344,22 @@ static bool is_plain_read(const Value *v) {
          !memory_is_scratch(v->def->args[0]);
 }
 
+static bool product_may_need(Kernel *k, const Op *op, int rhs, int acc) {
+  MmaRoles roles;
+  if (is_plain_read(op->args[0]) && is_plain_read(op->args[rhs])) return false;
+  return ir_mma_roles(k, op->args[0]->type, op->args[rhs]->type, op->args[acc]->type, &roles) ||
+         !is_whole(k, roles.k);
+}
+
 /* Most kernels are seen at a glance to need nothing. */
-static bool may_need(const Kernel *k, const Op *op) {
-  int rhs = op->kind == OP_scaled_mma ? 2 : 1;
+static bool may_need(Kernel *k, const Op *op) {
   switch (op->kind) {
-  case OP_mma:
-  case OP_scaled_mma: return !is_plain_read(op->args[0]) || !is_plain_read(op->args[rhs]);
+  case OP_mma: return product_may_need(k, op, 1, 2);
+  case OP_scaled_mma: return product_may_need(k, op, 2, 4);
   case OP_if: return op_condition(op) != NULL;
   case OP_read: return op_has(op, ATTR_other);
   case OP_set_symbol: return true; /* of a dimension, after its tiles were made */
-  default: return op_is_reduction(op) && !is_uncut(k, op_attr(op, ATTR_dim)->sym);
+  default: return op_is_reduction(op) && !is_whole(k, op_attr(op, ATTR_dim)->sym);
   }
 }
 
