@@ -159,21 +159,14 @@ static bool rule_given_mem(Infer *in) {
   return result(in, in->given);
 }
 
+/* A tile over the op's dimension alone. */
 static bool rule_self_index(Infer *in) {
   const Sym *dim = op_attr(in->op, ATTR_dim)->sym;
   if (!rule_given_tile(in)) return false;
-  if (in->given->rank == 1 && in->given->dims[0] == dim) return true;
-  return FAIL(in, E0316, "`self_index` of `%s` is a tile over it alone, not %s", expr(in, dim),
-              shown(in, in->given));
-}
-
-static bool rule_exists(Infer *in) {
-  const Sym *dim = op_attr(in->op, ATTR_dim)->sym;
-  if (!rule_given_tile(in)) return false;
-  if (in->given->rank == 1 && in->given->dims[0] == dim && in->given->dtype == DTYPE_i1)
-    return true;
-  return FAIL(in, E0316, "`exists` of `%s` is a tile of i1 over it alone, not %s", expr(in, dim),
-              shown(in, in->given));
+  bool right = in->op->kind != OP_exists || in->given->dtype == DTYPE_i1;
+  if (right && in->given->rank == 1 && in->given->dims[0] == dim) return true;
+  return FAIL(in, E0316, "`%s` of `%s` is a tile%s over it alone, not %s", name_of(in),
+              expr(in, dim), in->op->kind == OP_exists ? " of i1" : "", shown(in, in->given));
 }
 
 /* cast and bitcast take a bare dtype as well: the shape follows from the operand. */
@@ -729,7 +722,6 @@ static RuleFn *const rules[RULE_COUNT] = {
     [RULE_GIVEN_TILE] = rule_given_tile,
     [RULE_GIVEN_SCALAR] = rule_given_scalar,
     [RULE_GIVEN_MEM] = rule_given_mem,
-    [RULE_EXISTS] = rule_exists,
     [RULE_SELF_INDEX] = rule_self_index,
     [RULE_APPLY] = rule_apply,
     [RULE_NO_RESULT] = rule_no_result,

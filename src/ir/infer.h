@@ -9,8 +9,7 @@ typedef enum InferRule {
   RULE_GIVEN_SCALAR, /* the author's scalar type */
   RULE_GIVEN_MEM,    /* the author's memory type */
   RULE_INSIDE,       /* as READ, of truth values */
-  RULE_EXISTS,       /* given: a tile of truth values over the op's dim */
-  RULE_SELF_INDEX,   /* given: a tile over the op's dim */
+  RULE_SELF_INDEX,   /* given: a tile over the op's dim; of `exists` truth values */
   RULE_APPLY,        /* type of the operands, integers and all alike; i1 for a condition */
   RULE_NO_RESULT,
   RULE_READ, /* dims of the mapping's outputs or of the memory */

@@ -28,6 +28,8 @@ widths and divided in all ways; operands of products lie in any order, or rows o
 a table. Cases run in a child process: one that crashes or hangs is
 a finding like any other. A failing case is shrunk, statement by statement and size by size, and
 printed as text that wavec runs. The last line is `N passed, M failed`.
+
+This file is long because each kind of statement stands with its text and its meaning in NumPy.
 """
 
 import argparse
