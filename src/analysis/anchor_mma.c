@@ -31,6 +31,7 @@ typedef struct Product {
   int k;               /* what a wave multiplies: all of the tile, or a declared wave's part */
   int together;        /* waves of one instruction */
   const Digits *order; /* of k; NULL: as it is */
+  bool keep_m, keep_n; /* waves should not divide it, if the other dim is as good */
   Grid grid;
 } Product;
 
@@ -52,12 +53,14 @@ static Grid grid_of(const Product *p, int along_m, int along_n, int idle) {
   return (Grid){.along_m = along_m, .along_n = along_n, .idle = idle, .tile_m = m, .tile_n = n};
 }
 
-/* Along dims that may be divided; then the fewest products of one wave; then the least operand
- * elements it needs; then more along m. */
+/* Along dims that may be divided; then the fewest products of one wave; then what should be kept;
+ * then the least operand elements it needs; then more along m. */
 static int64_t grid_cost(const Distribution *d, const Product *p, const Grid *g) {
   bool astray = (g->along_m > 1 && !may_divide(d, p->roles.m, p->roles.n)) ||
                 (g->along_n > 1 && !may_divide(d, p->roles.n, p->roles.m));
-  return ((int64_t)astray << 56) + ((int64_t)g->tile_m * g->tile_n << 24) + g->tile_m + g->tile_n;
+  int kept = (p->keep_m && g->along_m > 1) + (p->keep_n && g->along_n > 1);
+  return ((int64_t)astray << 56) + ((int64_t)g->tile_m * g->tile_n << 24) + ((int64_t)kept << 20) +
+         g->tile_m + g->tile_n;
 }
 
 /* The best of all ways to divide the groups; those that would find no instruction stay idle. */
@@ -138,6 +141,39 @@ static const Digits *usable_order(const Product *p, const Digits *order, int k) 
   return order;
 }
 
+/* Some product contracts this dim: its operands count copies along it first. */
+static bool is_contracted(Kernel *k, const Sym *dim) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    MmaRoles roles;
+    if (op->kind != OP_mma) continue;
+    ir_mma_roles(k, op->args[0]->type, op->args[1]->type, op->args[2]->type, &roles);
+    if (roles.k == dim) return true;
+  }
+  return false;
+}
+
+/* Some op takes all of the dim: a product or a reduction along it. */
+static bool is_taken_whole(const Distribution *d, const Sym *dim) {
+  for (const Op *op = ir_first(d->k); op; op = ir_next(op)) {
+    const Attr *along = op_attr(op, ATTR_dim);
+    if (along && along->sym == dim) return true;
+  }
+  return is_contracted(d->k, dim);
+}
+
+/* What machine's waves of a declared one would have to tell each other: parts of a dim that an op
+ * takes as a whole, and an operand that is computed, where several of them need all of it. */
+static void keep_together(const Distribution *d, const Op *op, Product *p) {
+  int rhs = op->kind == OP_scaled_mma ? 2 : 1;
+  bool made[2]; /* the operand with m, with n */
+  for (int i = 0; i < 2; i++) {
+    const Value *v = op->args[i == (p->choice->swap ? 1 : 0) ? 0 : rhs];
+    made[i] = !v->def || v->def->kind != OP_read;
+  }
+  p->keep_m = made[1] || is_taken_whole(d, p->roles.m);
+  p->keep_n = made[0] || is_taken_whole(d, p->roles.n);
+}
+
 /* The part of a declared wave, divided among the machine's waves it is made of. */
 static Grid grid_of_wave(const Distribution *d, const Machine *m, const Product *p) {
   int axis_m = anchor_wave_axis(d, p->roles.m), axis_n = anchor_wave_axis(d, p->roles.n);
@@ -186,7 +222,7 @@ static bool open_product(const Distribution *d, const Machine *m, Arena *a, Op *
   if (m->observable && !divide_k(d, p)) return false;
   p->order = op->kind == OP_mma ? usable_order(p, &p->choice->order, p->k) : NULL;
   int groups = m->waves / p->together;
-  if (m->observable) p->grid = grid_of_wave(d, m, p);
+  if (m->observable) keep_together(d, op, p), p->grid = grid_of_wave(d, m, p);
   else if (p->together != 1 || !declared_grid(d, p, groups, &p->grid))
     p->grid = choose_grid(d, p, groups);
   return true;
@@ -203,17 +239,6 @@ static void push_fragment(Layout *l, const Layout *fragment, const int to[2]) {
       Digit g = fragment->part[p].at[i];
       layout_push(l, (LayoutPart)p, g.stride ? to[g.dim] : 0, g.radix, g.stride);
     }
-}
-
-/* Some product contracts this dim: its operands count copies along it first. */
-static bool is_contracted(Kernel *k, const Sym *dim) {
-  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
-    MmaRoles roles;
-    if (op->kind != OP_mma) continue;
-    ir_mma_roles(k, op->args[0]->type, op->args[1]->type, op->args[2]->type, &roles);
-    if (roles.k == dim) return true;
-  }
-  return false;
 }
 
 /* Registers for the copies along a dim, up to `tile` elements of it. */

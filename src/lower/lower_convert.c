@@ -91,8 +91,8 @@ bool lower_convert(Lower *l, const Op *op) {
     l->value[to->id] = l->value[from->id];
     return true;
   }
-  ConvertPlan p =
-      convert_plan(l->arena, from->layout, to->layout, dtype_info[from->type->dtype].bits);
+  ConvertPlan p = (from->varying ? convert_plan_in_waves : convert_plan)(
+      l->arena, from->layout, to->layout, dtype_info[from->type->dtype].bits);
   Value *v = l->value[from->id];
   switch (p.kind) {
   case CONVERT_NOTHING:

@@ -216,7 +216,8 @@ static bool plan_shuffle(const Planner *p, int limit, ConvertPlan *out) {
 
 static int words(int registers, int bits) { return (registers * bits + 31) / 32; }
 
-ConvertPlan convert_plan(Arena *a, const Layout *from, const Layout *to, int bits) {
+static ConvertPlan cheapest(Arena *a, const Layout *from, const Layout *to, int bits,
+                            bool in_waves) {
   WV_ASSERT(from->dims == to->dims);
   for (int d = 0; d < from->dims; d++) WV_ASSERT(from->extent[d] == to->extent[d]);
   Planner p = {.a = a, .x = side_of(a, from), .y = side_of(a, to)};
@@ -225,6 +226,7 @@ ConvertPlan convert_plan(Arena *a, const Layout *from, const Layout *to, int bit
                         .groups = p.y.regs,
                         .cost = SHARED_SYNC_COST +
                                 SHARED_WORD_COST * (words(p.x.regs, bits) + words(p.y.regs, bits))};
+  if (in_waves) shared.cost = INT32_MAX;
   if (p.x.lanes != p.y.lanes || p.x.waves != p.y.waves) return shared;
   index_holders(&p, layout_elements(from));
   ConvertPlan plan;
@@ -237,4 +239,12 @@ ConvertPlan convert_plan(Arena *a, const Layout *from, const Layout *to, int bit
       return plan.cost <= shared.cost ? plan : shared;
     }
   return shared;
+}
+
+ConvertPlan convert_plan(Arena *a, const Layout *from, const Layout *to, int bits) {
+  return cheapest(a, from, to, bits, false);
+}
+
+ConvertPlan convert_plan_in_waves(Arena *a, const Layout *from, const Layout *to, int bits) {
+  return cheapest(a, from, to, bits, true);
 }

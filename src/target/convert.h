@@ -45,4 +45,8 @@ typedef struct ConvertPlan {
 /* Both over the same tile; `bits` of an element. */
 ConvertPlan convert_plan(Arena *a, const Layout *from, const Layout *to, int bits);
 
+/* The same where waves may not take anything from each other: shuffles, whatever they cost. SHARED:
+ * a wave lacks something. */
+ConvertPlan convert_plan_in_waves(Arena *a, const Layout *from, const Layout *to, int bits);
+
 #endif

@@ -388,7 +388,9 @@ static void visit_convert(Exchange *x, Op *op) {
   const Value *from = op->args[0], *to = &op->results[0];
   if (!from->layout || !to->layout) return;
   int bits = dtype_info[from->type->dtype].bits;
-  switch (convert_plan(x->cx->scratch, from->layout, to->layout, bits).kind) {
+  ConvertPlan plan = (from->varying ? convert_plan_in_waves
+                                    : convert_plan)(x->cx->scratch, from->layout, to->layout, bits);
+  switch (plan.kind) {
   case CONVERT_NOTHING:
   case CONVERT_REGISTERS: break;
   case CONVERT_SHUFFLE:

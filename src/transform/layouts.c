@@ -12,6 +12,7 @@
 #include "analysis/spread.h"
 #include "ir/attr.h"
 #include "ir/layout_links.h"
+#include "target/convert.h"
 #include "transform/pass.h"
 
 typedef struct Layouts {
@@ -163,11 +164,22 @@ static void fit_parts(Layouts *l, Op *op) {
   }
 }
 
+/* Each thread has what it needs, or each wave, whose lanes hold every element once: nobody takes
+ * what another would say otherwise. */
+static bool stays_in_waves(Layouts *l, const Value *v, const Layout *wanted) {
+  const Digits *lanes = &v->layout->part[LAYOUT_LANE];
+  bool once = true;
+  for (int i = 0; i < lanes->n; i++) once = once && lanes->at[i].stride;
+  int bits = dtype_info[v->type->dtype].bits;
+  ConvertKind kind = convert_plan_in_waves(l->cx->scratch, v->layout, wanted, bits).kind;
+  return kind == CONVERT_NOTHING || kind == CONVERT_REGISTERS || (kind == CONVERT_SHUFFLE && once);
+}
+
 static void convert_operand(Layouts *l, Op *op, int i, const Layout *wanted) {
   Value *v = op->args[i];
   if (!v->layout || layout_equal(v->layout, wanted)) return;
   Op *made;
-  if (v->varying) {
+  if (v->varying && (is_remade(v->def) || !stays_in_waves(l, v, wanted))) {
     l->failed = true;
     diag_add(&l->k->cx->diags, DIAG_E0612, op->at,
              "`%s` would take from other threads what differs "
@@ -183,6 +195,7 @@ static void convert_operand(Layouts *l, Op *op, int i, const Layout *wanted) {
   } else {
     made = ir_op_new(l->k, OP_convert, op->at, &v, 1);
     ir_set_results(l->k, made, &v->type, 1);
+    made->results[0].varying = v->varying;
     ir_insert_before(op, made);
     ir_set_layout(l->k, &made->results[0], wanted);
   }
