@@ -338,9 +338,13 @@ static bool check_wave(Header *h, const Constraint *wave) {
     HINT(h, d, "add `WorkgroupConstraint(%s, ...)`", dim);
     return false;
   }
-  if (wg->axis > 2)
-    return FAIL(h, wave, E0213, "`%s` lies on workgroup dimension %d, which has no waves", dim,
-                wg->axis);
+  if (wg->axis > 2) {
+    Diag *d = REPORT(h, wave, E0213, "`%s` lies on workgroup dimension %d, which has no waves", dim,
+                     wg->axis);
+    HINT(h, d, "move `%s` to workgroup dimension 0, 1 or 2, or leave out its `WaveConstraint`",
+         dim);
+    return false;
+  }
   int64_t wg_tile, wave_tile;
   if (!bound_int(h, wg->size, &wg_tile)) return true;
   const Sym *size = bound_value(h, wave->size);

@@ -294,6 +294,38 @@ def test_literal_of_the_wrong_kind():
     check(mistake, "E0315", "0.5")
 
 
+def test_names_that_are_not_there():
+    def op():
+        def body(a, b, c):
+            tkw.sigmod(tkw.read(c))  # HERE
+
+        compile_kernel(header(), body)
+
+    def dtype():
+        def body(a, b, c):
+            tkw.cast(tkw.read(c), tkl.bfloat16)  # HERE
+
+        compile_kernel(header(), body)
+
+    check(op, "E0309", "`tkw` has no `sigmod`", "tkw.sigmoid")
+    check(dtype, "E0309", "`tkl` has no `bfloat16`")
+    with pytest.raises(AttributeError, match="did you mean `tkw.argmax`"):
+        tkw.artmax
+    assert not hasattr(tkw, "bfloat16")
+
+
+def test_waves_on_the_fourth_dimension():
+    constraints = [
+        tkw.HardwareConstraint(threads_per_wave=64),
+        *(tkw.WorkgroupConstraint(d, 16, i) for i, d in enumerate((M, N, K, tkl.sym.B))),
+        tkw.WaveConstraint(tkl.sym.B, 16),
+    ]
+    with pytest.raises(CompileError) as caught:
+        compile_kernel(constraints, lambda a, b, c: None)
+    d = caught.value.diagnostics[0]
+    assert d.code == "E0213" and "0, 1 or 2" in d.hint
+
+
 def test_select_between_two_numbers():
     def mistake():
         def body(a, b, c):
