@@ -21,6 +21,9 @@ both have is read and written. In some kernels all tensors may disagree, and the
 Some kernels make assumptions, true and false of the sizes they are run with: what is false must not
 change the result.
 
+Results are written, also to tensors with dimensions that they lack, or combined with memory atomically,
+by name or where a table says; often all lanes hold what is added.
+
 Numbers are small integers, so that every way of adding them up is exact and results must be equal.
 Some kernels add the number of a thread and take it away again: that makes threads observable, and
 the declared waves are run as they stand. Some have tiles for instructions of several waves, of all
@@ -60,6 +63,7 @@ BINARY = {
     "maximum": np.maximum,
     "minimum": np.minimum,
 }
+ATOMIC = {"atomic_add": np.add, "atomic_min": np.minimum, "atomic_max": np.maximum}
 BITS = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 # Of whole numbers these are what they were; halves are taken apart in front.
 ROUND = {
@@ -93,6 +97,7 @@ class Statement:
     def __init__(self, out, args, text, compute, body=None, carried=None, yielded=None):
         self.out, self.args, self.text, self.compute = out, args, text, compute
         self.body, self.carried, self.yielded = body, carried, yielded  # of a loop
+        self.observes = False
 
 
 class Case:
@@ -118,6 +123,7 @@ class Case:
         self.observable, self.ways = False, WAYS
         self.params, self.outputs, self.statements = [], [], []
         self.tables = []  # parameters whose elements number rows
+        self.how = {}  # outputs that are not just written: an atomic, and a table or None
         self.values, self.names = [], 0
         self._generate()
         self.assumed = []
@@ -309,6 +315,7 @@ class Case:
         out = self.fresh(a.dims, a.dtype, a.most)
         self.observable = True
         self.add(into, Statement(out, [a], text, lambda env, at, x: x))
+        into[-1].observes = True
 
     def index(self, into):
         dim = self.r.choice("MN")
@@ -340,6 +347,7 @@ class Case:
         for _ in range(r.choice((0, 1, 1, 2))):
             by, along = r.randint(1, 3), v.dims[-1]
             how = r.choice(("add", "sub", "neg", "index" if v.dtype in ("i32", "f32") else "add"))
+            how = "add" if v.dtype == "u32" else how  # below 0 it begins again
             if how == "neg":
                 most, text, fn = v.most, "@out = neg @0", lambda env, at, x: -x
             elif how == "index":
@@ -479,10 +487,51 @@ class Case:
             v = self.pick(self.statements)
             if self.wide and not self.outputs:
                 v = self.pick(self.statements, ("M", "N"))
+            if self.r.random() < 0.4 and self._combine(v):
+                continue
             if not set(cut) <= set(v.dims):  # several workgroups would write the same elements
                 v = self.pick(self.statements, ("M", "N"))
             order = v.dims if self.r.random() < 0.8 else tuple(reversed(v.dims))
             self.outputs.append((f"%o{len(self.outputs)}", order, v))
+
+    def _combine(self, v):
+        """An output with other dimensions than the value, or an atomic; False: it cannot be."""
+        r, name = self.r, f"%o{len(self.outputs)}"
+        lacks = [d for d in "MN" if d not in v.dims]
+        if v.dtype not in ("i32", "f32") or self._is_observed(v):
+            return False  # each thread would act for itself
+        spread = bool(lacks) and r.random() < 0.5
+        order = (*v.dims, *lacks) if spread else v.dims
+        order = order if r.random() < 0.7 else tuple(reversed(order))
+        if spread and r.random() < 0.5:
+            self.outputs.append((name, order, v))
+            return True
+        table = None
+        if not spread and r.random() < 0.6:
+            table, row = f"%a{len(self.params)}", r.choice(v.dims)
+            self.params.append((table, (row,), "i32", ""))
+            self.tables.append(table)
+            order = tuple("T" if d == row else d for d in order)
+        most = v.most * self.size["M"] * self.size["N"]
+        op = r.choice(list(ATOMIC) if most <= EXACT[v.dtype] else ("atomic_min", "atomic_max"))
+        self.how[name] = (op, table)
+        self.outputs.append((name, order, v))
+        return True
+
+    def _is_observed(self, v):
+        """Made of something that mentions threads."""
+        made = {s.out.name: s for s in self.statements}
+        seen, left = set(), [v.name]
+        while left:
+            s = made.get(left.pop())
+            if s is None or s.out.name in seen:
+                continue
+            seen.add(s.out.name)
+            inner = [s, *(s.body or [])]
+            if any(t.observes for t in inner):
+                return True
+            left += [a.name for t in inner for a in t.args]
+        return False
 
     # ---- sizes
 
@@ -511,8 +560,8 @@ class Case:
     def text(self):
         lines = []
         self._write(self.statements, lines, "  ")
-        for name, _, v in self.outputs:
-            lines.append(f"  write {v.name}, {name}")
+        for name, order, v in self.outputs:
+            lines += self._store(name, order, v)
         body = "\n".join(lines)
         used = [p for p in self.params if re.search(rf"{p[0]}\b", body)]
         self.used = used
@@ -535,6 +584,20 @@ class Case:
             head.append(f"  dynamic {d}" if free else f"  bind {d} = {self.size[d]}")
         head += [f"  assume {claim}" for claim in self.assumed]
         return f"kernel @k({', '.join(params)})\n" + "\n".join(head) + "\n{\n" + body + "\n}\n"
+
+    def _store(self, name, order, v):
+        op, table = self.how.get(name, ("write", None))
+        if op == "write":
+            return [f"  write {v.name}, {name}"]
+        result = f"  {name}r = {op} {v.name}, {name}"
+        if not table:
+            return [result]
+        row = next(p[1][0] for p in self.params if p[0] == table)
+        at = {d: f"$index{i}" for i, d in enumerate(v.dims)}
+        memory = ", ".join(f"{d}: {'signed($dynamic_val0)' if d == 'T' else at[d]}" for d in order)
+        tile = ", ".join(f"{d}: {i}" for d, i in at.items())
+        mapping = f"map {len(at)} {{{memory}}} -> {{{tile}}} with {{{row}: {at[row]}}}"
+        return [f"  {name}t = read {table}", f"{result}, {name}t {{mapping = {mapping}}}"]
 
     def _layout(self, name, dims):
         if self.disagree:
@@ -620,11 +683,32 @@ def expected(case, data):
     with np.errstate(over="ignore"):
         env.run(case.statements)
     results = outputs(case)
-    for (_, order, v), out in zip(case.outputs, results):
-        x = env.found[v.name].transpose([v.dims.index(d) for d in order])
-        part = tuple(slice(min(case.size[d], n)) for d, n in zip(order, out.shape))
-        out[part] = x[part].astype(NUMPY[v.dtype])
+    for (name, order, v), out in zip(case.outputs, results):
+        store(case, data, case.how.get(name, ("write", None)), order, v, env.found[v.name], out)
     return results
+
+
+def store(case, data, how, order, v, x, out):
+    """Every element that exists, once for each workgroup that has it; along dimensions that the
+    value lacks, everywhere."""
+    op, table = how
+    dims = (*v.dims, *(d for d in order if d not in (*v.dims, "T")))
+    at = dict(zip(dims, np.indices([case.size[d] for d in dims])))
+    values = x[tuple(at[d] for d in v.dims)].astype(NUMPY[v.dtype])
+    if table:
+        row = next(p[1][0] for p in case.params if p[0] == table)
+        rows, known = data[table], at[row] < len(data[table])
+        at["T"] = np.where(known, rows[np.minimum(at[row], len(rows) - 1)] if len(rows) else 0, 0)
+    inside = np.ones(values.shape, bool)
+    for d, n in zip(order, out.shape):
+        inside &= (at[d] >= 0) & (at[d] < n)
+    place = tuple(at[d][inside] for d in order)
+    if op == "write":
+        out[place] = values[inside]
+        return
+    cut = "MN" if case.cut_n else "M"
+    times = np.prod([-(-case.size[d] // case.tile[d]) for d in cut if d not in dims] or [1])
+    ATOMIC[op].at(out, place, values[inside] * NUMPY[v.dtype](times if op == "atomic_add" else 1))
 
 
 def arguments(case):
@@ -787,7 +871,7 @@ def shrink(case):
                 else:
                     case.outputs.insert(i, gone)
         for v in [s.out for s in case.statements]:  # an output of something earlier
-            if len(case.outputs) == 1 and v is not case.outputs[0][2]:
+            if len(case.outputs) == 1 and v is not case.outputs[0][2] and not case.how:
                 before = case.outputs[0]
                 if case.statements.index(next(s for s in case.statements if s.out is v)) < next(
                     (i for i, s in enumerate(case.statements) if s.out is before[2]), 0
