@@ -92,7 +92,8 @@ bool wv_kernel_constrain(wv_kernel *handle, const wv_constraint *rows, int n) {
 }
 
 void wv_kernel_free_sizes(wv_kernel *k) {
-  if (k) kernel_free_sizes(k->k);
+  API_KERNEL(k, );
+  kernel_free_sizes(k->k);
 }
 
 void wv_kernel_assume(wv_kernel *k, wv_assume how) {
