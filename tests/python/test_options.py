@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import wave_lang.kernel as tk
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
 from wave_lang import CompileError, SchedulingType, WaveCompileOptions, wave_compile
@@ -424,6 +425,17 @@ def test_calls_are_profiled(capsys):
     )
     kernel(x)
     assert (x == 15).all() and "us of one call" in capsys.readouterr().out
+
+
+def test_options_of_older_kernels_reach_the_compile(tmp_path):
+    given = {"canonicalize": True, "run": True, "run_config": {"target": "eval"}}
+    x = np.zeros((37, 50), np.float32)
+    with tk.gen.TestLaunchContext(SIZES, **given) as launch:
+        increment(x)
+    assert (x == 1).all() and launch.options.canonicalize
+    with tk.gen.TestLaunchContext(SIZES, create_vmfb_file=str(tmp_path / "no" / "file"), **given):
+        with pytest.raises(CompileError, match="E0618"):
+            increment(x)
 
 
 # ---- what a compile leaves behind --------------------------------------------------------------

@@ -24,7 +24,7 @@ class TestLaunchContext:
     ):
         from ..wave.compile import WaveCompileOptions
 
-        for old in ("run", "run_bench", "dynamic_symbols_map", "canonicalize", "create_vmfb_file"):
+        for old in ("run", "dynamic_symbols_map"):  # what is no option of a compile
             options.pop(old, None)
         config = {k: v for k, v in (run_config or {}).items() if k in ("device", "target")}
         self.options = WaveCompileOptions(
