@@ -456,7 +456,7 @@ Kernel *build_finish(Builder *b) {
   if (!closed) BUILD_DIAG(b, k->at, E0408, "a region is not closed");
   if (closed && k->cx->diags.errors == b->errors_before) {
     ir_renumber(k);
-    if (ir_verify_constraints(k) && ir_verify(k)) return k;
+    if (ir_verify_constraints(k) && ir_verify(k)) return build_warn_header(k), k;
   }
   kernel_free(k);
   return NULL;

@@ -85,6 +85,7 @@ static void bind_loop_counter(Builder *b, Op *op) {
     if (loop->kind == OP_for) {
       const Sym *counter = ir_loop_counter(b->k, axis->sym);
       op_set_attr(b->k, op, (Attr){.key = ATTR_value, .sym = counter});
+      build_warn_counter(b, op, axis->sym);
     }
     return;
   }

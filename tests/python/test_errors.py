@@ -628,3 +628,26 @@ def test_error_text_underlines_the_expression():
     source = next(i for i, text in enumerate(lines) if "y = x + tkw.cast" in text)
     start = lines[source].index("x + tkw.cast")
     assert lines[source + 1][start:].rstrip() == "^" * len("x + tkw.cast(x, tkl.f16)")
+
+
+def test_a_warning_is_seen():
+    """What means something else than it seems to is said at its line, and the kernel runs."""
+    m, n = tkl.sym.M, tkl.sym.N
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={m: 0, n: 4}),
+            tkw.WorkgroupConstraint(m, 1, 0),
+            tkw.TilingConstraint(n, 4),
+        ]
+    )
+    def kernel(a: tkl.Memory[m, n, GLOBAL_ADDRESS_SPACE, tkl.i32]):
+        @tkw.iterate(n, init_args=[])
+        def loop():
+            tkw.write(tkw.broadcast(tkw.scalar(n, tkl.i32), [m, n]), a)
+
+    with pytest.warns(RuntimeWarning, match="W0401.*number of the iteration"):
+        compiled = wave_compile(WaveCompileOptions(subs={m: 1, n: 8}, target="eval"), kernel)
+    out = np.zeros((1, 8), np.int32)
+    compiled(out)
+    assert out.tolist() == [[0, 0, 0, 0, 1, 1, 1, 1]]

@@ -100,6 +100,9 @@ def _remarks(options: WaveCompileOptions, machine: Machine, left_out: list[str])
     for text in left_out:
         _wave.remark("R0609", text, None, options._place)
     remarks: list[Any] = _wave.take_diagnostics()
+    for found in remarks:
+        if getattr(found, "severity", None) == "warning":
+            warn_once(found.rendered)
     if machine.remark:
         remarks.append(machine.remark)
         warn_once(machine.remark)
