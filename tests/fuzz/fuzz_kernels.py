@@ -317,6 +317,22 @@ class Case:
         self.add(into, Statement(out, [a], text, lambda env, at, x: x))
         into[-1].observes = True
 
+    def some_groups(self, into):
+        """Workgroups for which a condition on their id holds double the value; the others keep it."""
+        a = self.pick(into, self.r.choice((("M",), ("M", "N"))))
+        if 2 * a.most > EXACT[a.dtype]:
+            return
+        which = self.r.choice(("$WG0 < 1", "$WG0 > 0", "Eq($WG0, 1)"))
+        holds = {"$WG0 < 1": lambda g: g < 1, "$WG0 > 0": lambda g: g > 0, "Eq($WG0, 1)": lambda g: g == 1}
+        out, tile = self.fresh(a.dims, a.dtype, 2 * a.most), self.tile["M"]
+        text = f"@out = if ({which}) carry @oute = @0 {{\n  @outy = add @oute, @0\n  yield @outy\n}}"
+
+        def compute(env, at, x):
+            rows = holds[which](np.arange(x.shape[0]) // tile)
+            return np.where(rows.reshape(-1, *[1] * (x.ndim - 1)), x + x, x)
+
+        self.add(into, Statement(out, [a], text, compute))
+
     def index(self, into):
         dim = self.r.choice("MN")
         out = self.fresh((dim,), "i32", self.size[dim] + 64)
@@ -475,7 +491,7 @@ class Case:
     def _generate(self):
         kinds = [self.binary, self.binary, self.select, self.cast, self.index, self.broadcast]
         kinds += [self.bits, self.rounded, self.branch]
-        kinds += [self.reduce, self.reduce, self.product, self.accumulate]
+        kinds += [self.reduce, self.reduce, self.product, self.accumulate, self.some_groups]
         if self.r.random() < 0.25:
             kinds += [self.observe] * 3
         if self.wide:
