@@ -256,7 +256,7 @@ static void load_box(Wave *w, SimOp *s, int l, const Box *b, Group *home) {
   if (!m) return;
   m->loading = m->phase + 1;
   m->load = s;
-  Actor a = actor_async(w, s, l, 0, (uint32_t)m->loading);
+  Actor a = actor_async(w, s, l, 0, mbar_clock(m, m->loading));
   a.unit = unit_in(home, mbar_unit(home, m));
   a.home = home;
   w->sim->stamp++;

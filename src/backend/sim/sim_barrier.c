@@ -195,6 +195,9 @@ int mbar_unit(const Group *g, const Mbar *m) {
   return g->waves[0].sim->units.mbars + (int)(m - g->mbars.at);
 }
 
+/* Phases count on where an mbarrier is initialised again: its copies are later ones. */
+uint32_t mbar_clock(const Mbar *m, int64_t phase) { return (uint32_t)(m->earlier + phase); }
+
 static Mbar *find_mbar(Group *g, int64_t address) {
   for (int i = 0; i < g->mbars.n; i++)
     if (g->mbars.at[i].address == address) return &g->mbars.at[i];
@@ -257,7 +260,7 @@ static void complete_phase(Group *g, Mbar *m) {
   m->phase++;
   m->pending = m->count;
   if (!m->gathering) m->gathering = clock_new(s);
-  m->gathering->at[unit_in(g, mbar_unit(g, m))] = (uint32_t)m->phase;
+  m->gathering->at[unit_in(g, mbar_unit(g, m))] = mbar_clock(m, m->phase);
   clock_join(s, m->gathering, m->complete); /* phases follow each other */
   clock_drop(s, m->complete);
   m->complete = m->gathering;
@@ -299,6 +302,7 @@ static void init_mbar(Wave *w, SimOp *s, int l, int64_t count) {
               .live = true,
               .count = count,
               .pending = count,
+              .earlier = m->earlier + m->phase + 1,
               .waited = m->waited,
               .init = s->op};
   for (int t = 0; t < w->sim->threads; t++) m->waited[t] = -1;
@@ -321,6 +325,10 @@ Step step_mbar_inval(Wave *w, SimOp *s) {
              who(w, l));
     if (m->pending != m->count || m->bytes)
       report(w, s, DIAG_E0809, NULL, "an mbarrier is invalidated by %s in the middle of a phase",
+             who(w, l));
+    if (m->loading > m->observed)
+      report(w, s, DIAG_E0809, m->load->op,
+             "an mbarrier is invalidated by %s while a tensor copy may still arrive at it",
              who(w, l));
     m->live = false;
     mark_barrier(w->group, bar_buffer(w, s), bar_index(w, s, l), 0);
@@ -401,7 +409,8 @@ Step step_mbar_arrive_async(Wave *w, SimOp *s) {
  * -1 is complete from the start, so that a producer may wait on a fresh barrier. */
 static int64_t awaited_phase(const Wave *w, const Mbar *m, int l, int64_t parity) {
   int64_t last = m->waited[w->index * w->sim->wave + l];
-  int64_t known = (int64_t)clock_known(w, l, unit_in(w->group, mbar_unit(w->group, m))) - 1;
+  uint32_t clock = clock_known(w, l, unit_in(w->group, mbar_unit(w->group, m)));
+  int64_t known = (int64_t)clock - m->earlier - 1;
   if (last < known) last = known;
   return ((last & 1) == (parity & 1)) ? last : last + 1;
 }

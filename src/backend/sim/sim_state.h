@@ -203,6 +203,7 @@ typedef struct Mbar {
   bool live;
   int64_t count, pending, bytes;
   int64_t phase;    /* completed phases */
+  int64_t earlier;  /* phases of the mbarriers that were here before */
   Clock *gathering; /* what arrivals of this phase released */
   Clock *complete;  /* what waiters of the last phase join */
   int64_t *waited;  /* by thread: the phase it last waited for */
@@ -428,6 +429,7 @@ StepFn step_barrier, step_workgroup_barrier, step_fence_proxy, step_mbar_init, s
 Mbar *mbar_at(const Actor *a, const Buffer *b, int64_t index);
 void mbar_complete_bytes(Group *g, Mbar *m, int64_t bytes);
 int mbar_unit(const Group *g, const Mbar *m);
+uint32_t mbar_clock(const Mbar *m, int64_t phase); /* of its unit */
 void group_check_end(Group *g);
 
 /* ---- sim_cluster.c --------------------------------------------------------------------------- */
