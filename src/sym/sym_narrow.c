@@ -1,4 +1,4 @@
-/* narrow.c: 64-bit operations of which only the low half is wanted.
+/* sym_narrow.c: 64-bit operations of which only the low half is wanted.
  *
  *     o + p : i32, operands of unknown range      sums of 33 bits, cut off      one 32-bit addition
  *
