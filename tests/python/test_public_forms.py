@@ -223,9 +223,10 @@ def split_attention(waves, block=64):
     return part, {tkl.sym.D: 32, P: 128 * waves // block}
 
 
-@pytest.mark.parametrize("target", [t for t in MACHINES if t != "sim:sm_90a"])
+@pytest.mark.parametrize("target", MACHINES)
 @pytest.mark.parametrize("waves", [1, 2])
 def test_waves_with_a_part_of_the_keys_each(target, waves):
+    """On sm_90a a wave of 64 threads is two warps, which keep what differs between waves."""
     kernel, sizes = split_attention(waves)
     q, k, v = halfs((32, 48), scale=0.2), halfs((128, 48), 1), halfs((32, 128), 2)
     parts = 2 * waves
@@ -237,14 +238,6 @@ def test_waves_with_a_part_of_the_keys_each(target, waves):
     values = v.astype("f8").reshape(32, parts, -1)
     expected = np.einsum("mpn,dpn->pdm", each / each.sum(2, keepdims=True), values)
     np.testing.assert_allclose(out, expected, atol=3e-3)
-
-
-def test_what_waves_have_for_themselves_stays_where_it_is():
-    """A wave of 64 threads is two warps, which would have to exchange what differs between waves."""
-    kernel, sizes = split_attention(2)
-    options = WaveCompileOptions(subs={M: 32, N: 128, K: 48, **sizes}, target="sim:sm_90a")
-    with pytest.raises(CompileError, match="E0612"):
-        wave_compile(options, kernel)
 
 
 def test_a_part_of_the_sum_is_whole_instructions():

@@ -156,7 +156,7 @@ static bool refuses(const char *text, const char *code, const char *words) {
 }
 
 TEST(refusals) {
-  CHECK(refuses("thread kernel @k(%a: mem<N, f32>)\n  launch grid (1) block (8) wave 8\n"
+  CHECK(refuses("thread kernel @k(%a: mem<N, f32>)\n  launch grid (1) block (8) wave 8 shared 128\n"
                 "  bind N = 8\n{\n  %c = alloc : mem<64, i16, shared>\n  %z = scalar 0 : i32\n"
                 "  %x = ldmatrix %c, %z : vec<2, i16>\n}\n",
                 "E0615", "ldmatrix"));
