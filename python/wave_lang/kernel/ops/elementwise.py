@@ -10,6 +10,12 @@ from ..._wave import Expr, Value, emit as _emit
 Tag = Any
 
 
+def _need_value(x: Any, op: str) -> Value:
+    if not isinstance(x, Value):
+        raise TypeError(f"{op}: expected a traced value, got {x!r}")
+    return x
+
+
 def _binary(op: str, lhs: Any, rhs: Any, tag: Tag) -> Value:
     return _emit(op, (lhs, rhs), {"tag": tag})
 

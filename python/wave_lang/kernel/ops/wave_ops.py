@@ -20,9 +20,11 @@ from ..lang.global_symbols import SHARED_ADDRESS_SPACE
 from ..lang.wave_types import IndexMapping
 from ..wave.constraints import mma_spec as _mma_spec
 from ..wave.scheduling.resources import Operation
-from . import elementwise as _elementwise, op_classes as _op_classes
+from . import elementwise as _elementwise, op_classes as _op_classes, reductions as _reductions
 from .elementwise import *
+from .elementwise import _need_value
 from .op_classes import *
+from .reductions import *
 
 Tag = Any
 Dims = Sequence[Any]
@@ -38,12 +40,6 @@ class MemoryAccessFlags(IntFlag):
 
 def _values(v: Any) -> tuple:
     return (v,) if isinstance(v, Value) else tuple(v)
-
-
-def _need_value(x: Any, op: str) -> Value:
-    if not isinstance(x, Value):
-        raise TypeError(f"{op}: expected a traced value, got {x!r}")
-    return x
 
 
 def _constant(value: Any, dtype: DataType) -> Any:
@@ -423,113 +419,6 @@ def reshape(args: Value | Sequence[Value], target_vector_shape: Any, *, tag: Tag
     return _emit("reshape", _values(args), {"target": target, "tag": tag})
 
 
-# ---- reductions and scans --------------------------------------------------------------------
-
-
-def _reduce(op: str, arg: Value, init: Any, dim: Any, block: builtins.bool, tag: Tag) -> Value:
-    operands = (arg,) if init is None else (arg, init)
-    return _emit(op, operands, {"dim": dim, "block": block, "tag": tag})
-
-
-def sum(
-    arg: Value,
-    init: Value | None = None,
-    dim: Any = None,
-    block: builtins.bool = False,
-    *,
-    tag: Tag = None,
-) -> Value:
-    """The sum along `dim`, plus `init`; `block=True` combines all waves of the workgroup."""
-    return _reduce("sum", arg, init, dim, block, tag)
-
-
-def prod(
-    arg: Value,
-    init: Value | None = None,
-    dim: Any = None,
-    block: builtins.bool = False,
-    *,
-    tag: Tag = None,
-) -> Value:
-    """The product along `dim`, times `init`."""
-    return _reduce("prod", arg, init, dim, block, tag)
-
-
-def max(
-    arg: Value,
-    init: Value | None = None,
-    dim: Any = None,
-    block: builtins.bool = False,
-    *,
-    tag: Tag = None,
-) -> Value:
-    """The largest element along `dim`, and of `init`."""
-    return _reduce("max", arg, init, dim, block, tag)
-
-
-def min(
-    arg: Value,
-    init: Value | None = None,
-    dim: Any = None,
-    block: builtins.bool = False,
-    *,
-    tag: Tag = None,
-) -> Value:
-    """The smallest element along `dim`, and of `init`."""
-    return _reduce("min", arg, init, dim, block, tag)
-
-
-def _arg_reduce(
-    op: str, arg: Value, init: Any, dim: Any, block: builtins.bool, tag: Tag
-) -> tuple[Value, Value]:
-    operands = (arg,) if init is None else (arg, *init)
-    return _emit(op, operands, {"dim": dim, "block": block, "tag": tag})
-
-
-def argmax(
-    arg: Value,
-    init: tuple[Value, Value] | None = None,
-    dim: Any = None,
-    block: builtins.bool = False,
-    *,
-    tag: Tag = None,
-) -> tuple[Value, Value]:
-    """The largest element along `dim`, and where it stands (i32): of equal ones the first, of NaN
-    the first, -1 where no element exists. `init` is the result for elements in front of these."""
-    return _arg_reduce("argmax", arg, init, dim, block, tag)
-
-
-def argmin(
-    arg: Value,
-    init: tuple[Value, Value] | None = None,
-    dim: Any = None,
-    block: builtins.bool = False,
-    *,
-    tag: Tag = None,
-) -> tuple[Value, Value]:
-    """The smallest element along `dim`, and where it stands, as `argmax`."""
-    return _arg_reduce("argmin", arg, init, dim, block, tag)
-
-
-def cumsum(
-    arg: Value,
-    init: Value | None = None,
-    dim: Any = None,
-    block: builtins.bool = False,
-    *,
-    tag: Tag = None,
-) -> Value:
-    """The inclusive prefix sum along `dim` (by default the last dimension)."""
-    if dim is None or (isinstance(dim, int) and dim == -1):
-        dim = _need_value(arg, "cumsum").shape[-1]
-    return _reduce("cumsum", arg, init, dim, block, tag)
-
-
-def topk(arg: Value, k_dim: Any, dim: Any, *, tag: Tag = None) -> tuple[Value, Value]:
-    """The largest elements along `dim`, descending, and where they stand (i32)."""
-    return _emit("topk", (arg,), {"k_dim": k_dim, "dim": dim, "tag": tag})
-
-
 # ---- control flow ----------------------------------------------------------------------------
 
 
@@ -811,10 +700,11 @@ def debug_log(
     logs.append(_DebugLogRecord(label, (*iterations, *dims), iterations, printer, handler))
 
 
-# Everything defined here or taken over from the two modules of the same layer.
+# Everything defined here or taken over from the other modules of the same layer.
 __all__ = (
     _elementwise.__all__
     + _op_classes.__all__
+    + _reductions.__all__
     + [
         name
         for name, value in globals().items()
