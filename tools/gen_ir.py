@@ -82,18 +82,25 @@ def table(name):
     return {"attributes": attributes, "dtypes": dtypes}.get(kind, lambda: ops(rest))()
 
 
-def main():
-    old = open(DOCUMENT, encoding="utf-8").read()
-    new = TABLE.sub(lambda m: m[1] + table(m[2]) + m[3], old)
+def rewrite(document, pattern, made):
+    """Replaces what stands between the comments that `pattern` finds by what `made` gives for their
+    names. With --check it only reports whether that would change the document."""
+    old = open(document, encoding="utf-8").read()
+    new = pattern.sub(lambda m: m[1] + made(m[2]) + m[3], old)
     if "--check" in sys.argv and new != old:
-        print("docs/ir.md is not current: run tools/gen_ir.py")
+        tool = os.path.basename(sys.argv[0])
+        print(f"{os.path.relpath(document, ROOT)} is not current: run tools/{tool}")
         return 1
     if new != old:
-        open(DOCUMENT, "w", encoding="utf-8").write(new)
+        open(document, "w", encoding="utf-8").write(new)
     return 0
 
 
-if __name__ == "__main__":
+def main(run):
     if {"-h", "--help"} & set(sys.argv[1:]):
-        sys.exit(print(__doc__))
-    sys.exit(main())
+        sys.exit(print(sys.modules["__main__"].__doc__))
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main(lambda: rewrite(DOCUMENT, TABLE, table))

@@ -10,11 +10,11 @@ import re
 import sys
 from dataclasses import fields
 
-from gen_ir import head, row
+from gen_ir import head, main, rewrite, row
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DOCUMENT = os.path.join(ROOT, "docs/compatibility.md")
-TABLE = re.compile(r"(<!-- table options -->\n).*?(<!-- end -->)", re.S)
+TABLE = re.compile(r"(<!-- table (options) -->\n).*?(<!-- end -->)", re.S)
 MACHINES = {"cpu": "processors", "cuda": "NVIDIA GPUs", "sim": "simulated machines"}
 LEADS = {"idle": "no effect: ", "holds": "always so: ", "result": "filled in: "}
 
@@ -36,25 +36,12 @@ def cells(option):
     return f"`{option.name}`", f"`{shown}`", text + (f" (on {where})" if where else "")
 
 
-def table():
+def table(_):
     from wave_lang import WaveCompileOptions
 
     rows = (row(*cells(option)) for option in fields(WaveCompileOptions))
     return head("option", "default", "what it does") + "".join(rows)
 
 
-def main():
-    old = open(DOCUMENT, encoding="utf-8").read()
-    new = TABLE.sub(lambda m: m[1] + table() + m[2], old)
-    if "--check" in sys.argv and new != old:
-        print("docs/compatibility.md is not current: run tools/gen_options.py")
-        return 1
-    if new != old:
-        open(DOCUMENT, "w", encoding="utf-8").write(new)
-    return 0
-
-
 if __name__ == "__main__":
-    if {"-h", "--help"} & set(sys.argv[1:]):
-        sys.exit(print(__doc__))
-    sys.exit(main())
+    main(lambda: rewrite(DOCUMENT, TABLE, table))
