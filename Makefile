@@ -87,6 +87,7 @@ bless: all ## rewrite golden files and generated documents; review the differenc
 	@$(RUN) "$$PYTHON" tools/wcheck.py --wavec $(BUILD)/wavec --bless tests/ir tests/diag tests/run
 	@$(RUN) "$$PYTHON" tools/gen_errors.py > docs/errors.md
 	@$(RUN) "$$PYTHON" tools/gen_ir.py
+	@$(RUN) "$$PYTHON" tools/gen_ops.py
 	@$(RUN) "$$PYTHON" tools/gen_options.py
 	@$(RUN) "$$PYTHON" tools/gen_pictures.py
 	@$(RUN) BLESS=1 "$$PYTHON" -m pytest -q -p no:cacheprovider tests/python/test_docs.py

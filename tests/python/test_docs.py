@@ -280,8 +280,32 @@ def test_links(document):
     assert not missing
 
 
-@pytest.mark.parametrize("generator", ["gen_errors.py", "gen_ir.py", "gen_options.py", "gen_pictures.py"])
+@pytest.mark.parametrize(
+    "generator", ["gen_errors.py", "gen_ir.py", "gen_ops.py", "gen_options.py", "gen_pictures.py"]
+)
 def test_generated_documents_are_current(generator):
     command = [sys.executable, os.path.join(ROOT, "tools", generator), "--check"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+def test_every_op_has_a_listing(monkeypatch):
+    """Ops that docs/ops.md does not show, or shows without a listing, are named."""
+    monkeypatch.syspath_prepend(os.path.join(ROOT, "tools"))
+    import gen_ops
+
+    page, known, ops = read("docs/ops.md"), gen_ops.functions(), gen_ops.table()
+    assert [*gen_ops.problems(page, known, ops)] == []
+    assert [*gen_ops.problems(page, known | {"new": known["exp"]}, ops)] == [
+        "`new` has no block <!-- ops … -->"
+    ]
+    assert [*gen_ops.problems(page, known, ops | {"new": ("", "")})] == [
+        "op `new` of the table has neither a function nor an operator"
+    ]
+    silent = page.replace("tkw.cumsum(", "tkw.sum(")
+    assert [*gen_ops.problems(silent, known, ops)] == [
+        "no listing below the block of `cumsum` calls it"
+    ]
+    assert "there is no function or op `cumsun`" in gen_ops.problems(
+        page.replace("ops cumsum", "ops cumsun"), known, ops
+    )
