@@ -205,6 +205,7 @@ def gather_rows(factor, bm, bn):
         outputs=(Tensor("f32", (M, N)),),
         reference=reference,
         exact=True,
+        roomy=True,  # numbers of 32 bits are far from the limits of an index
     )
 
 

@@ -49,7 +49,7 @@ def free_copy(dtype, bm, bn, more, dynamic):
         reference=reference,
         dynamic=(M, N) if dynamic else (),
         exact=True,
-        roomy=more > 0,
+        roomy=more != 0,  # fewer: tiles at the edge read nothing
     )
 
 
