@@ -23,41 +23,34 @@ typedef struct Shared {
   MemLayout layout;    /* of a slot */
   DescriptorPart part;
   Descriptor descriptor;
-  int64_t group;    /* elements from one group of waves to the next */
-  const Sym *which; /* the number of this group */
-  const Sym *slot;  /* elements in front of the slot of a ring that is read */
+  const Sym *row;  /* the first of this group of waves */
+  const Sym *slot; /* elements in front of the slot of a ring that is read */
 } Shared;
 
 /* ---- finding descriptors ---- */
 
-/* The first element that the instruction `row`, `k` of this operand reads. */
-static bool find_first(Shared *s, int row, int k, int64_t *first) {
+/* One descriptor serves this part of the operand as well as those that were asked for before. */
+static bool reads_part(Shared *s, int row, int k) {
   Descriptor found;
-  s->part.at[s->part.row_dim] = row;
-  s->part.at[s->part.k_dim] = k;
-  if (row + s->part.rows > s->layout.extent[s->part.row_dim]) return false;
-  if (k + s->part.k > s->layout.extent[s->part.k_dim]) return false;
-  if (!descriptor_find(&s->part, &found, first)) return false;
-  const Descriptor *d = &s->descriptor;
-  bool known = d->stride != 0;
-  if (!known) s->descriptor = found;
-  else if (d->leading != found.leading || d->stride != found.stride) return false;
-  *first = *first * 8 / s->layout.bits;
-  return true;
+  int64_t first;
+  DescriptorPart part = s->part;
+  part.at[part.row_dim] = row;
+  part.at[part.k_dim] = k;
+  if (row + part.rows > s->layout.extent[part.row_dim]) return false;
+  if (k + part.k > s->layout.extent[part.k_dim]) return false;
+  if (!descriptor_find(&part, &found, &first)) return false;
+  Descriptor *d = &s->descriptor;
+  if (!d->stride) *d = found;
+  return d->leading == found.leading && d->stride == found.stride;
 }
 
-/* Every instruction of every group reads with one descriptor, and groups of waves begin at equal
- * distances. What a row and what k adds to a place do not depend on each other (descriptor.c). */
-static bool find_parts(Shared *s, int groups, int tile, int deep) {
-  int64_t first, at;
-  if (!find_first(s, 0, 0, &first)) return false;
-  for (int k = s->part.k; k < deep; k += s->part.k)
-    if (!find_first(s, 0, k, &at)) return false;
-  for (int row = s->part.rows; row < groups * tile; row += s->part.rows) {
-    if (!find_first(s, row, 0, &at)) return false;
-    if (row == tile) s->group = at - first;
-    if (row % tile == 0 && at - first != row / tile * s->group) return false;
-  }
+/* Every instruction of every group of waves. What a row and what k adds to a place do not depend on
+ * each other (descriptor.c). */
+static bool reads_parts(Shared *s, int rows, int deep) {
+  for (int k = 0; k < deep; k += s->part.k)
+    if (!reads_part(s, 0, k)) return false;
+  for (int row = 0; row < rows; row += s->part.rows)
+    if (!reads_part(s, row, 0)) return false;
   return true;
 }
 
@@ -86,21 +79,24 @@ static bool open_shared(Product *p, MmaOperand role, const Value *v, Shared *out
   const Sym *warpgroup = sym_floordiv(l->sym, l->wave, sym_int(l->sym, 4));
   const Sym *along_n = sym_int(l->sym, p->div.along[1]),
             *along_m = sym_int(l->sym, p->div.along[0]);
-  out->which = rows_of_a ? sym_mod(l->sym, sym_floordiv(l->sym, warpgroup, along_n), along_m)
-                         : sym_mod(l->sym, warpgroup, along_n);
-  int axis = rows_of_a ? 0 : 1;
-  return find_parts(out, p->div.along[axis], p->div.tile[axis], p->div.copies[2] * p->div.row->k);
+  const Sym *group = rows_of_a ? sym_mod(l->sym, sym_floordiv(l->sym, warpgroup, along_n), along_m)
+                               : sym_mod(l->sym, warpgroup, along_n);
+  int axis = rows_of_a ? 0 : 1, tile = p->div.tile[axis];
+  out->row = sym_mul(l->sym, group, sym_int(l->sym, tile));
+  return reads_parts(out, p->div.along[axis] * tile, p->div.copies[2] * p->div.row->k);
 }
 
 /* ---- emission ---- */
 
-static Value *offset_of(Product *p, Shared *s, int row, int k) {
+/* Where the instruction begins to read. A group of waves may begin inside of a span: the places of
+ * groups, and of the instructions of one, need not lie at equal distances. */
+static Value *offset_of(Product *p, const Shared *s, int row, int k) {
   Lower *l = p->l;
-  int64_t first = 0;
-  bool found = find_first(s, row, k, &first);
-  WV_ASSERT(found);
-  const Sym *group = sym_mul(l->sym, s->which, sym_int(l->sym, s->group));
-  const Sym *at = cheaper(l, sym_add(l->sym, group, sym_int(l->sym, first)));
+  const Sym *coords[LAYOUT_DIMS];
+  for (int i = 0; i < s->layout.dims; i++) coords[i] = sym_int(l->sym, s->part.at[i]);
+  coords[s->part.row_dim] = sym_add(l->sym, s->row, sym_int(l->sym, row));
+  coords[s->part.k_dim] = sym_int(l->sym, k);
+  const Sym *at = cheaper(l, memory_place(l, &s->layout, coords));
   return emit_address(l, sym_add(l->sym, at, s->slot), DTYPE_i32);
 }
 

@@ -112,7 +112,7 @@ class Case:
         if not self.cut_n:
             self.tile["N"] = self.size["N"]
         self.waves_m = r.choice([w for w in (1, 1, 2, 4) if self.tile["M"] % w == 0])
-        self.waves_n, self.threads = 1, 64
+        self.waves_n, self.threads, self.mma = 1, 64, "F32_16x16x16_F16"
         self.dynamic = r.random() < 0.5
         self.target = r.choice(TARGETS)
         self.wide = r.random() < 0.2
@@ -154,6 +154,8 @@ class Case:
         self.waves_m = r.choice([w for w in splits if self.tile["N"] % (waves // w) == 0] or [1])
         self.waves_n = waves // self.waves_m if self.tile["N"] % (waves // self.waves_m) == 0 else 1
         self.target = r.choice(("sm_90a", "sm_90a", "sm_90a", "sm_80", "gfx942", "cpu"))
+        if r.random() < 0.4:  # narrower than a group's part: several instructions, side by side
+            self.mma = f"wgmma_m64n{r.choice([n for n in WIDTHS if self.tile['N'] % n == 0])}k16_f32_f16"
 
     def _claim(self):
         """A condition on sizes, as often true as false."""
@@ -593,7 +595,7 @@ class Case:
         if self.waves_n > 1:
             head.append(f"  wave N by {t['N'] // self.waves_n}")
         vector = f"vector {{M: {t['M']}, N: {t['N']}}}"
-        head.append(f"  hardware threads {self.threads}, mma F32_16x16x16_F16, {vector}")
+        head.append(f"  hardware threads {self.threads}, mma {self.mma}, {vector}")
         head += [f"  {row}" for row in self.wishes]
         for d in "MNKT" if self._sized("T") else "MNK":
             free = d in self.symbols()
