@@ -110,7 +110,7 @@ def machine_error(kernel, target):
     if not target.startswith("sm_90"):
         return 0.0
     words = re.findall(r"wgmma\.mma_async\S*", kernel.ptx)
-    return 2.0**-13 if any("e4m3" in w or "e5m2" in w for w in words) else 0.0
+    return 2.0**-12 if any("e4m3" in w or "e5m2" in w for w in words) else 0.0
 
 
 def run_case(item):
