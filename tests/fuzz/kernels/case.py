@@ -1,0 +1,90 @@
+"""What a case is: a list of statements over tiles of M, N and K, and all that surrounds them."""
+
+import random
+import re
+
+import numpy as np
+
+NUMPY = {"i32": np.int32, "f32": np.float32, "f16": np.float16, "i8": np.int8, "u32": np.uint32}
+EXACT = {"i32": 2**30, "u32": 2**30, "f32": 2**22, "f16": 2**10, "i8": 2**6}  # larger integers are not made
+
+
+class Value:
+    def __init__(self, name, dims, dtype, most):
+        self.name, self.dims, self.dtype, self.most = name, dims, dtype, most
+
+    def type(self):
+        return f"tile<{', '.join(self.dims)}, {self.dtype}>"
+
+
+class Statement:
+    """`text` as IR with @0, @1 for operands and @out; `compute` the same in NumPy."""
+
+    def __init__(self, out, args, text, compute, body=None, carried=None, yielded=None):
+        self.out, self.args, self.text, self.compute = out, args, text, compute
+        self.body, self.carried, self.yielded = body, carried, yielded  # of a loop
+        self.observes = False
+
+
+class Case:
+    """Filled by `draw`. Everything is made of `r`, so that a seed says what it is."""
+
+    def __init__(self, seed):
+        self.seed = seed
+        self.r = random.Random(seed)
+        self.tile, self.size = {}, {}  # of a dim: what a workgroup or an iteration has, and all of it
+        self.cut_n = True  # by workgroups; else a workgroup holds all of N
+        self.waves_m, self.waves_n, self.threads, self.mma = 1, 1, 64, "F32_16x16x16_F16"
+        self.dynamic = self.wide = self.observable = False
+        self.target, self.schedule, self.ways = "cpu", "round", ()
+        self.params, self.outputs, self.statements = [], [], []
+        self.tables = []  # parameters whose elements number rows
+        self.how = {}  # outputs that are not just written: an atomic, and a table or None
+        self.values, self.names = [], 0
+        self.assumed, self.wishes = [], []  # rows of the header
+        self.spare = {}  # tensors with a free layout: by how much each dim is larger
+        self.disagree = False  # without a free layout
+
+    @property
+    def used(self):
+        """The parameters that something reads."""
+        found, left = {self.how[o[0]][1] for o in self.outputs if o[0] in self.how}, [*self.statements]
+        while left:
+            s = left.pop()
+            found.update(re.findall(r"%a\d+", s.text))
+            left += s.body or []
+        return [p for p in self.params if p[0] in found]
+
+    def fresh(self, dims, dtype, most):
+        self.names += 1
+        return Value(f"%v{self.names}", dims, dtype, most)
+
+    def add(self, into, statement):
+        into.append(statement)
+        self.values.append(statement.out)
+        return statement.out
+
+    # ---- sizes
+
+    def symbols(self):
+        """Those that take their value from tensors."""
+        whole = () if self.cut_n else "N"
+        return [d for d in "MNKT" if self.dynamic and d not in whole and self.has(d)]
+
+    def shape(self, name, order):
+        """Where only free layouts say how large a symbol is, the smallest of them has that size."""
+        tensors = [(p[0], p[1]) for p in self.used] + [(o[0], o[1]) for o in self.outputs]
+        sizes = []
+        for d in order:
+            those = [n for n, dims in tensors if d in dims]
+            own = 0 if self.disagree else None  # of a tensor that has no other size than its symbols
+            spare = {n: self.spare.get(n, {}).get(d, own) for n in those}
+            if self.disagree and (d not in self.symbols() or len(those) < 2):
+                spare = dict.fromkeys(those, 0)
+            least = min(spare.values()) if d in self.symbols() and None not in spare.values() else 0
+            more = spare.get(name)
+            sizes.append(self.size[d] + (least if more is None else more) - least)
+        return sizes
+
+    def has(self, d):
+        return any(d in p[1] for p in self.used) or any(d in o[1] for o in self.outputs)

@@ -1,0 +1,99 @@
+"""A case of a seed: sizes, tiles, waves, a machine, then statements, outputs and what a header may ask."""
+
+from .case import Case
+from .draw_flow import branch, observe, some_groups
+from .draw_stores import store
+from .draw_sums import accumulate, product, reduce
+from .draw_values import binary, bits, broadcast, cast, index, rounded, select
+
+TARGETS = ("gfx942", "sm_80", "sm_90a", "toy8", "gfx1100", "gfx90a", "cpu", "cpu_neon")
+SCHEDULES = ("round", "reverse", "random:3")
+WIDTHS = (8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 120, 128, 144, 160, 192, 224)
+
+
+def draw(seed):
+    case = Case(seed)
+    r = case.r
+    machine(case)
+    statements(case)
+    for _ in range(r.randint(1, 2)):
+        store(case)
+    if r.random() < 0.3:
+        case.assumed = [claim(case) for _ in range(r.randint(1, 3))]
+    case.disagree = r.random() < 0.1
+    if case.disagree or r.random() < 0.3:
+        for name, order, *_ in (*case.params, *case.outputs):
+            if r.random() < 0.4:
+                case.spare[name] = {d: r.choice((-1, 0, 0, 1, 6)) for d in order}
+    wishes = (f"stages {r.randrange(5)}", "boxes 0", "swizzle 0", "overlap 0")
+    case.wishes = [row for row in wishes if r.random() < 0.2]  # as compile options ask
+    return case
+
+
+def machine(case):
+    """Sizes, tiles and waves, and what runs them."""
+    r = case.r
+    case.tile = {d: r.choice((1, 2, 3, 4, 5, 8, 12, 16, 16, 24, 32)) for d in "MN"}
+    case.tile["K"] = r.choice((1, 3, 4, 8, 16, 16))
+    case.size = {d: draw_size(case, case.tile[d]) for d in "MNK"}
+    case.cut_n = r.random() < 0.4
+    if not case.cut_n:
+        case.tile["N"] = case.size["N"]
+    case.waves_m = r.choice([w for w in (1, 1, 2, 4) if case.tile["M"] % w == 0])
+    case.dynamic = r.random() < 0.5
+    case.target = r.choice(TARGETS)
+    case.wide = r.random() < 0.2
+    if case.wide:
+        widen(case)
+    case.size["T"] = r.choice((1, 7, 40))
+    case.schedule = r.choice(SCHEDULES)
+
+
+def draw_size(case, tile):
+    return case.r.choice((1, max(1, tile - 1), tile, tile + 1, 2 * tile + 3))
+
+
+def widen(case):
+    """Tiles that wgmma takes: 64 rows or more, any number of columns; one to four groups of waves."""
+    r = case.r
+    case.tile = {"M": r.choice((64, 64, 128)), "N": r.choice(WIDTHS), "K": r.choice((16, 32, 48, 64))}
+    case.size = {d: draw_size(case, case.tile[d]) for d in "MNK"}
+    case.size["K"] = r.choice((case.size["K"], 3 * case.tile["K"]))
+    case.cut_n = True
+    case.threads = r.choice((32, 64, 128))
+    waves = r.choice((1, 2, 2, 4)) * 128 // case.threads
+    splits = [w for w in (1, 2, 4, 8, 16) if waves % w == 0 and case.tile["M"] % w == 0]
+    case.waves_m = r.choice([w for w in splits if case.tile["N"] % (waves // w) == 0] or [1])
+    case.waves_n = waves // case.waves_m if case.tile["N"] % (waves // case.waves_m) == 0 else 1
+    case.target = r.choice(("sm_90a", "sm_90a", "sm_90a", "sm_80", "gfx942", "cpu"))
+    if r.random() < 0.4:  # narrower than a group's part: several instructions, side by side
+        case.mma = f"wgmma_m64n{r.choice([n for n in WIDTHS if case.tile['N'] % n == 0])}k16_f32_f16"
+
+
+def claim(case):
+    """A condition on sizes, as often true as false."""
+    r, d = case.r, case.r.choice("MNK")
+    n = case.size[d]
+    return r.choice(
+        (
+            f"Eq(Mod({d}, {case.tile[d]}), 0)",
+            f"Eq(Mod({d}, 4), 0)",
+            f"{d} < {n + r.choice((0, 1))}",
+            f"{d} >= {n + r.choice((0, 1))}",
+            f"Eq({d}, {r.choice((n, case.tile[d]))})",
+            f"M + {d} > {r.choice((3, 30))}",
+            "$WG0 < 1",  # nothing that a launch could check
+        )
+    )
+
+
+def statements(case):
+    kinds = [binary, binary, select, cast, index, broadcast]
+    kinds += [bits, rounded, branch]
+    kinds += [reduce, reduce, product, accumulate, some_groups]
+    if case.r.random() < 0.25:
+        kinds += [observe] * 3
+    if case.wide:
+        product(case, case.statements)
+    for _ in range(case.r.randint(0, 3) if case.wide else case.r.randint(1, 9)):
+        case.r.choice(kinds)(case, case.statements)

@@ -1,0 +1,129 @@
+"""Reductions and products over ragged edges, and the loops around them.
+
+What sticks out of a tile is spoiled before it is summed up: it must not count.
+"""
+
+import numpy as np
+
+from .case import EXACT, Statement
+from .draw_values import pick, read, spoil
+
+REDUCE = {"sum": np.sum, "max": np.max, "min": np.min}
+
+
+def rows_first(value, x, row):
+    return (x if value.dims[0] == row else x.T).astype(np.float64)
+
+
+def reduce(case, into):
+    if case.cut_n and case.size["N"] > case.tile["N"]:
+        return
+    a = spoil(case, into, pick(case, into, case.r.choice((("M", "N"), ("N", "M")))))
+    op = case.r.choice(list(REDUCE))
+    most = a.most * (case.tile["N"] if op == "sum" else 1)
+    if most > EXACT[a.dtype]:
+        return
+    args, init = [a], case.r.random() < 0.3
+    if init:
+        args.append(pick(case, into, ("M",), a.dtype, EXACT[a.dtype] // 4))
+        most += args[1].most
+    out = case.fresh(("M",), a.dtype, most)
+    axis, fn = a.dims.index("N"), REDUCE[op]
+    both = {"sum": np.add, "max": np.maximum, "min": np.minimum}[op]
+
+    def compute(env, at, x, y=None):
+        total = fn(env.existing(x, axis, "N").astype(np.float64), axis=axis).astype(x.dtype)
+        return total if y is None else both(total, y)
+
+    block = ", block" if case.waves_n > 1 else ""
+    text = f"@out = {op} {', '.join('@%d' % i for i in range(len(args)))} {{dim = N{block}}}"
+    case.add(into, Statement(out, args, text, compute))
+
+
+def operand(case, before, into, dims, dtype):
+    """What a product takes: as it lies, turned by a mapping, or rows that a table picks."""
+    r = case.r
+    how = r.choice(("read", "read", "turned", "turned", "mapped", "gathered"))
+    if how == "read":
+        return read(case, into, dims, dtype)
+    row, space = dims[0], ", shared" if r.random() < 0.4 else ""
+    name = f"%a{len(case.params)}"
+    order = dims if r.random() < 0.5 else dims[::-1]
+    if how == "turned":
+        case.params.append((name, dims[::-1], dtype, space))
+        out = case.fresh(dims[::-1], dtype, 3)
+        compute = lambda env, at: env.read(name, dims[::-1], {}, at)  # noqa: E731
+        return case.add(into, Statement(out, [], "@out = read " + name, compute))
+    out = case.fresh(dims, dtype, 3)
+    tile = f"{{{row}: $index0, K: $index1}}"
+    if how == "mapped":
+        case.params.append((name, dims[::-1], dtype, space))
+        text = f"@out = read {name} {{mapping = map 2 {{K: $index1, {row}: $index0}} -> {tile}}} : {out.type()}"
+        compute = lambda env, at: env.read(name, dims[::-1], {}, at).T  # noqa: E731
+        return case.add(into, Statement(out, [], text, compute))
+    memory = tuple("T" if d == row else d for d in order)
+    case.params.append((name, memory, dtype, space))
+    table = f"%a{len(case.params)}"
+    case.params.append((table, (row,), "i32", ""))
+    case.tables.append(table)
+    rows = case.fresh((row,), "i32", 99)
+    where = r.choice((before, into))
+    where.append(Statement(rows, [], "@out = read " + table, lambda env, at: env.read(table, (row,), {}, at)))
+    of = ", ".join(f"{d}: {'$dynamic_val0' if d == 'T' else '$index1'}" for d in memory)
+    text = f"@out = read {name}, @0 {{mapping = map 2 {{{of}}} -> {tile} with {{{row}: $index0}}}} : {out.type()}"
+    compute = lambda env, at, found: env.gather(name, memory, row, found, at)  # noqa: E731
+    return case.add(into, Statement(out, [rows], text, compute))
+
+
+def product(case, into):
+    """acc[M, N] += over K of x[M, K] * y[N, K], as a loop with one matrix product."""
+    kinds = [("f16", "f32")] + ([("i8", "i32")] if case.r.random() < 0.3 else [])
+    small, large = case.r.choice(kinds)
+    start = pick(case, into, ("M", "N"), large, EXACT[large] // 4)
+    most = start.most + 81 * case.size["K"]
+    outer, body = case.values, []
+    case.values = []
+    acc = case.fresh(("M", "N"), large, most)
+    x = operand(case, into, body, ("M", "K"), small)
+    y = operand(case, into, body, ("N", "K"), small)
+    if case.r.random() < 0.4:
+        x = spoil(case, body, x)
+    if case.r.random() < 0.3:
+        y = spoil(case, body, y)
+    new = case.fresh(("M", "N"), large, most)
+    body.append(
+        Statement(
+            new,
+            [x, y, acc],
+            "@out = mma @0, @1, @2",
+            lambda env, at, p, q, c: c + env.multiply(rows_first(x, p, "M"), rows_first(y, q, "N"), at).astype(c.dtype),
+        )
+    )
+    case.values = outer
+    loop(case, into, start, acc, new, body, most)
+
+
+def accumulate(case, into):
+    """A reduction over K of what is computed there, carried by the loop."""
+    dtype = case.r.choice(("i32", "f32"))
+    start = pick(case, into, ("M",), dtype, EXACT[dtype] // 4)
+    op = case.r.choice(list(REDUCE))
+    most = start.most + 64 * (case.size["K"] + case.tile["K"]) ** 2
+    outer, body = case.values, []
+    case.values = []
+    acc = case.fresh(("M",), dtype, most)
+    x = spoil(case, body, read(case, body, ("M", "K"), dtype))
+    new = case.fresh(("M",), dtype, most)
+    fn, both = REDUCE[op], {"sum": np.add, "max": np.maximum, "min": np.minimum}[op]
+    text = f"@out = {op} @0, @1 {{dim = K}}"
+    compute = lambda env, at, p, q: both(fn(env.existing(p, 1, "K", at), axis=1).astype(p.dtype), q)  # noqa: E731
+    if case.r.random() < 0.3:  # the same in two steps
+        text = f"@outp = {op} @0 {{dim = K}}\n@out = {both.__name__ if op != 'sum' else 'add'} @outp, @1"
+    body.append(Statement(new, [x, acc], text, compute))
+    case.values = outer
+    loop(case, into, start, acc, new, body, most)
+
+
+def loop(case, into, start, acc, new, body, most):
+    out = case.fresh(start.dims, start.dtype, most)
+    case.add(into, Statement(out, [start], "", None, body, acc, new))

@@ -1,0 +1,180 @@
+"""Reads and elementwise ops. Each function draws a statement and appends it to the list it is given."""
+
+import numpy as np
+
+from .case import EXACT, NUMPY, Statement
+
+BINARY = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+}
+BITS = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+# Of whole numbers these are what they were; halves are taken apart in front.
+ROUND = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "roundeven": np.rint,
+    "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+}
+
+
+def pick(case, into, dims=None, dtype=None, most=None):
+    fits = [
+        v
+        for v in case.values
+        if (dims is None or v.dims == dims)
+        and (dtype is None or v.dtype == dtype)
+        and (most is None or v.most <= most)
+    ]
+    if fits and case.r.random() < 0.9:
+        return case.r.choice(fits)
+    dims = dims or case.r.choice((("M",), ("M", "N"), ("N",)))
+    return read(case, into, dims, dtype or case.r.choice(("i32", "f32", "i32", "f32", "u32")))
+
+
+def read(case, into, dims, dtype):
+    r = case.r
+    order = dims if r.random() < 0.8 else tuple(reversed(dims))
+    space = ", shared" if r.random() < 0.4 else ""
+    name = f"%a{len(case.params)}"
+    most = {"i8": 3, "f16": 3}.get(dtype, 7)
+    case.params.append((name, order, dtype, space))
+    out = case.fresh(order, dtype, most)
+    shift, text = {}, "@out = read " + name
+    if r.random() < 0.25:
+        shift = {r.choice(order): r.choice((1, 2, -1))}
+        memory = ", ".join(
+            f"{d}: $index{i}" + (f" + {shift[d]}" if d in shift else "").replace("+ -", "- ")
+            for i, d in enumerate(order)
+        )
+        tile = ", ".join(f"{d}: $index{i}" for i, d in enumerate(order))
+        text += f" {{mapping = map {len(order)} {{{memory}}} -> {{{tile}}}}}"
+    compute = lambda env, at: env.read(name, order, shift, at)  # noqa: E731
+    value = case.add(into, Statement(out, [], text, compute))
+    return value if order == dims else permute(case, into, value, dims)
+
+
+def permute(case, into, v, dims):
+    out = case.fresh(dims, v.dtype, v.most)
+    axes = [v.dims.index(d) for d in dims]
+    return case.add(
+        into,
+        Statement(
+            out,
+            [v],
+            f"@out = permute @0 : {out.type()}",
+            lambda env, at, x: x.transpose(axes),
+        ),
+    )
+
+
+def binary(case, into):
+    a = pick(case, into)
+    b = pick(case, into, a.dims, a.dtype)
+    op = case.r.choice([op for op in BINARY if op != "sub" or a.dtype != "u32"])
+    most = a.most * b.most if op == "mul" else a.most + b.most
+    if most > EXACT[a.dtype]:
+        op, most = "minimum", max(a.most, b.most)
+    out = case.fresh(a.dims, a.dtype, most)
+    fn = BINARY[op]
+    case.add(into, Statement(out, [a, b], f"@out = {op} @0, @1", lambda env, at, x, y: fn(x, y)))
+
+
+def bits(case, into):
+    """Of two integers, or one of them shifted by what fits."""
+    a = pick(case, into, dtype=case.r.choice(("i32", "u32")))
+    if case.r.random() < 0.5:
+        by, left = case.r.randint(0, 3), case.r.random() < 0.5
+        if a.most << by > EXACT[a.dtype]:
+            left = False
+        out = case.fresh(a.dims, a.dtype, a.most << by if left else a.most)
+        text = f"@outb = scalar {by} : {a.dtype}\n@out = {'shl' if left else 'shr'} @0, @outb"
+        shift = np.left_shift if left else np.right_shift
+        case.add(into, Statement(out, [a], text, lambda env, at, x: shift(x, NUMPY[a.dtype](by))))
+        return
+    b = pick(case, into, a.dims, a.dtype)
+    op = case.r.choice(list(BITS))
+    most = 2 * max(a.most, b.most, 1)
+    out = case.fresh(a.dims, a.dtype, min(most, 2**31))
+    fn = BITS[op]
+    case.add(into, Statement(out, [a, b], f"@out = {op} @0, @1", lambda env, at, x, y: fn(x, y)))
+
+
+def rounded(case, into):
+    """Half of a float, to a whole number."""
+    a = pick(case, into, dtype="f32", most=2**20)
+    op = case.r.choice(list(ROUND))
+    out, fn = case.fresh(a.dims, a.dtype, a.most), ROUND[op]
+    text = f"@outh = scalar 0.5 : f32\n@outs = mul @0, @outh\n@out = {op} @outs"
+    half = np.float32(0.5)
+    case.add(into, Statement(out, [a], text, lambda env, at, x: fn(x * half).astype(x.dtype)))
+
+
+def select(case, into):
+    a = pick(case, into)
+    b = pick(case, into, a.dims, a.dtype)
+    out = case.fresh(a.dims, a.dtype, max(a.most, b.most))
+    text = "@outc = lt @0, @1\n@out = select @outc, @1, @0"
+    case.add(into, Statement(out, [a, b], text, lambda env, at, x, y: np.where(x < y, y, x)))
+
+
+def cast(case, into):
+    a = pick(case, into)
+    kinds = [t for t in ("i32", "f32", "f16") if t != a.dtype and a.most <= EXACT[t]]
+    if not kinds:
+        return
+    out = case.fresh(a.dims, case.r.choice(kinds), a.most)
+    to = NUMPY[out.dtype]
+    case.add(into, Statement(out, [a], f"@out = cast @0 : {out.type()}", lambda env, at, x: x.astype(to)))
+
+
+def index(case, into):
+    dim = case.r.choice("MN")
+    out = case.fresh((dim,), "i32", case.size[dim] + 64)
+    case.add(
+        into,
+        Statement(out, [], f"@out = self_index {dim} : {out.type()}", lambda env, at: env.index(dim)),
+    )
+
+
+def broadcast(case, into):
+    a = pick(case, into, case.r.choice((("M",), ("N",))))
+    dims = case.r.choice((("M", "N"), ("N", "M")))
+    out = case.fresh(dims, a.dtype, a.most)
+    axis = 1 - dims.index(a.dims[0])
+    shape = lambda env: tuple(env.extent[d] for d in dims)  # noqa: E731
+    case.add(
+        into,
+        Statement(
+            out,
+            [a],
+            f"@out = broadcast @0 : {out.type()}",
+            lambda env, at, x: np.broadcast_to(np.expand_dims(x, axis), shape(env)),
+        ),
+    )
+
+
+def spoil(case, into, v):
+    """Elementwise ops after which padding is not 0."""
+    r = case.r
+    for _ in range(r.choice((0, 1, 1, 2))):
+        by, along = r.randint(1, 3), v.dims[-1]
+        how = r.choice(("add", "sub", "neg", "index" if v.dtype in ("i32", "f32") else "add"))
+        how = "add" if v.dtype == "u32" else how  # below 0 it begins again
+        if how == "neg":
+            most, text, fn = v.most, "@out = neg @0", lambda env, at, x: -x
+        elif how == "index":
+            most = v.most + case.size[along] + case.tile[along]
+            text = f"@outi = self_index {along} : tile<{along}, {v.dtype}>\n@out = add @0, @outi"
+            fn = lambda env, at, x, d=along: x + env.place(d, at).astype(x.dtype)  # noqa: E731
+        else:
+            most, sign = v.most + by, by if how == "add" else -by
+            text = f"@outf = fill {by} : {v.type()}\n@out = {how} @0, @outf"
+            fn = lambda env, at, x, c=sign: x + x.dtype.type(c)  # noqa: E731
+        if most > EXACT[v.dtype]:
+            break
+        v = case.add(into, Statement(case.fresh(v.dims, v.dtype, most), [v], text, fn))
+    return v

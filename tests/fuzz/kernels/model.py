@@ -1,0 +1,114 @@
+"""A case in NumPy, on whole tensors that are padded to whole tiles."""
+
+import numpy as np
+
+from .case import NUMPY
+
+ATOMIC = {"atomic_add": np.add, "atomic_min": np.minimum, "atomic_max": np.maximum}
+
+
+class Model:
+    """Tensors padded to whole tiles: what a tile holds past the end of a dim is 0 when read."""
+
+    def __init__(self, case, data):
+        self.case, self.data, self.found = case, data, {}
+        self.extent = {d: -(-case.size[d] // case.tile[d]) * case.tile[d] for d in "MNK"}
+
+    def read(self, name, order, shift, at):
+        x, out = self.data[name], None
+        start = [at if d == "K" else 0 for d in order]
+        extent = [self.case.tile[d] if d == "K" else self.extent[d] for d in order]
+        out = np.zeros(extent, x.dtype)
+        index = [np.arange(s, s + n) for s, n in zip(start, extent)]
+        inside = [i < self.case.size[d] for i, d in zip(index, order)]  # the tile's own bounds
+        moved = [i + shift.get(d, 0) for i, d in zip(index, order)]
+        inside = [a & (m >= 0) & (m < n) for a, m, n in zip(inside, moved, x.shape)]
+        out[np.ix_(*[np.flatnonzero(a) for a in inside])] = x[np.ix_(*[m[a] for m, a in zip(moved, inside)])]
+        return out
+
+    def gather(self, name, memory, row, table, at):
+        """Rows of memory [T, K], or columns of [K, T], that the table picks; 0 where there is none."""
+        x = self.data[name] if memory[0] == "T" else self.data[name].T
+        k = np.arange(at, at + self.case.tile["K"])
+        rows = (np.arange(len(table)) < self.case.size[row]) & (table >= 0) & (table < len(x))
+        columns = (k < self.case.size["K"]) & (k < x.shape[1])
+        out = np.zeros((len(table), len(k)), x.dtype)
+        out[np.ix_(rows, columns)] = x[np.ix_(table[rows], k[columns])]
+        return out
+
+    def index(self, dim):
+        return np.arange(self.extent[dim], dtype=np.int32)
+
+    def place(self, dim, at):
+        """The coordinates of a tile, which is all but for K."""
+        return np.arange(at, at + self.case.tile["K"]) if dim == "K" else self.index(dim)
+
+    def existing(self, x, axis, dim, at=0):
+        """The elements along a dimension that are inside of it."""
+        return x.take(range(min(x.shape[axis], self.case.size[dim] - at)), axis)
+
+    def multiply(self, x, y, at):
+        return self.existing(x, 1, "K", at) @ self.existing(y, 1, "K", at).T
+
+    def run(self, statements, at=0):
+        for s in statements:
+            args = [self.found[a.name] for a in s.args]
+            if s.body is None:
+                self.found[s.out.name] = s.compute(self, at, *args)
+                continue
+            value = args[0]
+            for k in range(0, self.case.size["K"], self.case.tile["K"]):
+                self.found[s.carried.name] = value
+                self.run(s.body, k)
+                value = self.found[s.yielded.name]
+            self.found[s.out.name] = value
+
+
+def expected(case, data):
+    env = Model(case, data)
+    with np.errstate(over="ignore"):
+        env.run(case.statements)
+    results = outputs(case)
+    for (name, order, v), out in zip(case.outputs, results):
+        store(case, data, case.how.get(name, ("write", None)), order, v, env.found[v.name], out)
+    return results
+
+
+def store(case, data, how, order, v, x, out):
+    """Every element that exists, once for each workgroup that has it; along dimensions that the
+    value lacks, everywhere."""
+    op, table = how
+    dims = (*v.dims, *(d for d in order if d not in (*v.dims, "T")))
+    at = dict(zip(dims, np.indices([case.size[d] for d in dims])))
+    values = x[tuple(at[d] for d in v.dims)].astype(NUMPY[v.dtype])
+    if table:
+        row = next(p[1][0] for p in case.params if p[0] == table)
+        rows, known = data[table], at[row] < len(data[table])
+        at["T"] = np.where(known, rows[np.minimum(at[row], len(rows) - 1)] if len(rows) else 0, 0)
+    inside = np.ones(values.shape, bool)
+    for d, n in zip(order, out.shape):
+        inside &= (at[d] >= 0) & (at[d] < n)
+    place = tuple(at[d][inside] for d in order)
+    if op == "write":
+        out[place] = values[inside]
+        return
+    cut = "MN" if case.cut_n else "M"
+    times = np.prod([-(-case.size[d] // case.tile[d]) for d in cut if d not in dims] or [1])
+    ATOMIC[op].at(out, place, values[inside] * NUMPY[v.dtype](times if op == "atomic_add" else 1))
+
+
+def arguments(case):
+    r = np.random.default_rng(case.seed)
+    data = {}
+    for name, order, dtype, _ in case.params:
+        most = 3 if dtype in ("i8", "f16") else 7
+        if name in case.tables:
+            most = case.size["T"] + 2
+        shape = case.shape(name, order)
+        least = 0 if dtype == "u32" else -most
+        data[name] = r.integers(least, most + 1, shape).astype(NUMPY[dtype])
+    return data
+
+
+def outputs(case):
+    return [np.zeros(case.shape(name, order), NUMPY[v.dtype]) for name, order, v in case.outputs]

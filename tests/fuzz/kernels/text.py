@@ -1,0 +1,67 @@
+"""A case as text IR, that wavec runs as well."""
+
+
+def text_of(case):
+    lines = []
+    write(case, case.statements, lines, "  ")
+    for name, order, v in case.outputs:
+        lines += store(case, name, order, v)
+    body = "\n".join(lines)
+    params = [f"{n}: mem<{', '.join(d)}, {t}{s}{layout(case, n, d)}>" for n, d, t, s in case.used]
+    params += [
+        f"{n}: mem<{', '.join(d)}, {v.dtype}{layout(case, n, d)}>" for n, d, v in case.outputs
+    ]
+    return f"kernel @k({', '.join(params)})\n" + "\n".join(header(case)) + "\n{\n" + body + "\n}\n"
+
+
+def header(case):
+    t, head = case.tile, []
+    head.append(f"  workgroup M by {t['M']} on 0; tile K by {t['K']}")
+    if case.cut_n:
+        head.append(f"  workgroup N by {t['N']} on 1")
+    head.append(f"  wave M by {t['M'] // case.waves_m}")
+    if case.waves_n > 1:
+        head.append(f"  wave N by {t['N'] // case.waves_n}")
+    vector = f"vector {{M: {t['M']}, N: {t['N']}}}"
+    head.append(f"  hardware threads {case.threads}, mma {case.mma}, {vector}")
+    head += [f"  {row}" for row in case.wishes]
+    for d in "MNKT" if case.has("T") else "MNK":
+        free = d in case.symbols()
+        head.append(f"  dynamic {d}" if free else f"  bind {d} = {case.size[d]}")
+    head += [f"  assume {claim}" for claim in case.assumed]
+    return head
+
+
+def store(case, name, order, v):
+    op, table = case.how.get(name, ("write", None))
+    if op == "write":
+        return [f"  write {v.name}, {name}"]
+    result = f"  {name}r = {op} {v.name}, {name}"
+    if not table:
+        return [result]
+    row = next(p[1][0] for p in case.params if p[0] == table)
+    at = {d: f"$index{i}" for i, d in enumerate(v.dims)}
+    memory = ", ".join(f"{d}: {'signed($dynamic_val0)' if d == 'T' else at[d]}" for d in order)
+    tile = ", ".join(f"{d}: {i}" for d, i in at.items())
+    mapping = f"map {len(at)} {{{memory}}} -> {{{tile}}} with {{{row}: {at[row]}}}"
+    return [f"  {name}t = read {table}", f"{result}, {name}t {{mapping = {mapping}}}"]
+
+
+def layout(case, name, dims):
+    if case.disagree:
+        return ""
+    return f", layout({', '.join('_' for _ in dims)})" if name in case.spare else ""
+
+
+def write(case, statements, lines, indent):
+    for s in statements:
+        if s.body is None:
+            text = s.text.replace("@out", s.out.name)
+            for i, a in enumerate(s.args):
+                text = text.replace(f"@{i}", a.name)
+            lines += [indent + part for part in text.split("\n")]
+            continue
+        lines.append(f"{indent}{s.out.name} = for K carry {s.carried.name} = {s.args[0].name} {{")
+        write(case, s.body, lines, indent + "  ")
+        lines.append(f"{indent}  yield {s.yielded.name}")
+        lines.append(indent + "}")

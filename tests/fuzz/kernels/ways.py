@@ -1,0 +1,82 @@
+"""A case run by us, in several ways, and compared with NumPy."""
+
+import os
+import sys
+
+import numpy as np
+
+sys.path.append(os.path.join(os.path.dirname(__file__), "../../../python"))
+
+from wave_lang import _wave  # noqa: E402
+from wave_lang.testing import simulate  # noqa: E402
+
+from .model import arguments, expected, outputs  # noqa: E402
+from .text import text_of  # noqa: E402
+
+WAYS = ("eval", "sim", "cpu", "lanes")
+NO_ASYNC = ("toy8", "gfx1100", "gfx1201")  # what their lanes do a processor can do, too
+HAS_CPU = any(device.kind == "cpu" for device in _wave.devices())
+NOT_LOWERED = ("E0601", "E0608", "E0610", "E0611", "E0612", "E0613", "E0616")  # refused, and said so
+
+
+def refused(case, error):
+    """It is said that this is not possible; products of any width are."""
+    codes = [code for code in NOT_LOWERED if code != "E0601" or not case.wide]
+    return any(f"[{code}]" in str(error) for code in codes)
+
+
+class Compiled(_wave.Launchable):
+    """A kernel as machine code; nothing of it is kept in a cache."""
+
+    def __init__(self, kernel):
+        self._bind(kernel)
+        self._use(kernel.compile(target="cpu", cache=-1))
+
+
+def run(way, case, text, args):
+    kernel = _wave.parse(text, "case.wave")[0]
+    if case.disagree:
+        kernel.free_sizes()
+        text = str(kernel)
+    if way == "eval":
+        kernel.eval(args)
+    elif way == "sim":
+        target = f"sim:{case.target}"
+        simulate(text, *args, target=target, schedule=case.schedule, name="case.wave")
+    else:
+        if way == "lanes":
+            kernel.assume("ignore")  # lanes that made use of them need them
+            kernel.lower(case.target if case.target in NO_ASYNC else NO_ASYNC[case.seed % 3])
+            kernel = _wave.parse(str(kernel), "lanes.wave")[0]
+        Compiled(kernel)(*args)
+    _wave.take_diagnostics()
+
+
+def ways_of(case):
+    """Those that can be gone here; whose threads are observable no tile evaluator runs."""
+    here = [w for w in case.ways if w in ("eval", "sim") or HAS_CPU]
+    return [w for w in here if w != "eval" or not case.observable]
+
+
+def problem_here(case):
+    """What is wrong with the case: None, "refused", or a description."""
+    text = text_of(case)
+    data = arguments(case)
+    right = expected(case, data)
+    args = [data[p[0]] for p in case.used]
+    went = False
+    for way in ways_of(case):
+        out = outputs(case)
+        try:
+            run(way, case, text, (*args, *out))
+        except Exception as error:  # whatever it is, it is the finding
+            _wave.take_diagnostics()
+            if way != "eval" and refused(case, error):
+                continue
+            return f"{way}: {type(error).__name__}: {error}"
+        went |= way != "eval"
+        for (name, _, _), got, want in zip(case.outputs, out, right):
+            if not np.array_equal(got, want):
+                at = np.argwhere(got != want)[0]
+                return f"{way}: {name}{list(map(int, at))} is {got[tuple(at)]}, NumPy says {want[tuple(at)]}"
+    return None if went else "refused"
