@@ -438,8 +438,10 @@ WV_API const char *wv_report_text(wv_report *r);
 WV_API const char *wv_report_json(wv_report *r);
 WV_API const char *wv_report_html(wv_report *r);
 
+/* What the simulator found wrong on a line, or a pair of lines: the first of `count` instances. */
 typedef struct wv_finding {
   wv_diag diag;
+  uint64_t count;
   wv_place other; /* of a race: the other access; line 0: none */
   int64_t workgroup[3];
   int wave, lane, other_wave, other_lane; /* -1: none in particular */

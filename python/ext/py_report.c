@@ -30,9 +30,10 @@ static PyStructSequence_Field finding_fields[] = {
     {"other", "of a race: the other access, or None"},
     {"hint", "what to write instead, or None"},
     {"rendered", "all of it as text, with the source lines"},
+    {"count", "how often it was found on these lines; the rest describes the first"},
     {NULL, NULL}};
 static PyStructSequence_Desc finding_desc = {
-    "wave_lang.Finding", "One thing the simulator found wrong.", finding_fields, 14};
+    "wave_lang.Finding", "One thing the simulator found wrong.", finding_fields, 15};
 
 static PyStructSequence_Field other_fields[] = {{"file", "the user's file, or None"},
                                                 {"line", "from 1"},
@@ -89,8 +90,9 @@ static PyObject *finding_of(PyState *st, const wv_finding *f) {
                        number_or_none(f->address),
                        other_of(st, f),
                        py_text_or_none(f->diag.hint),
-                       PyUnicode_FromString(f->diag.rendered)};
-  return py_record(st->finding_type, items, 14);
+                       PyUnicode_FromString(f->diag.rendered),
+                       PyLong_FromUnsignedLongLong(f->count)};
+  return py_record(st->finding_type, items, 15);
 }
 
 static PyObject *cost_of(PyState *st, const wv_cost *c) {

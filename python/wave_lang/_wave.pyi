@@ -349,6 +349,7 @@ class Finding(NamedTuple):
     other: OtherAccess | None
     hint: str | None
     rendered: str
+    count: int  # type: ignore[assignment]
 
 class Cost(NamedTuple):
     file: str | None

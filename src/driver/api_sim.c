@@ -159,7 +159,8 @@ bool wv_report_finding(wv_report *r, int i, wv_finding *out) {
   API_REPORT(r, false);
   if (i < 0 || i >= r->sim.findings) return false;
   const SimFinding *f = &r->sim.finding[i];
-  *out = (wv_finding){.other = api_place(r->cx, f->other),
+  *out = (wv_finding){.count = f->count,
+                      .other = api_place(r->cx, f->other),
                       .wave = f->wave,
                       .lane = f->lane,
                       .other_wave = f->other_wave,

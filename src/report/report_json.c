@@ -55,6 +55,7 @@ static void put_finding(Json *j, const Report *r, const SimFinding *f) {
   json_text(j, "title", info->title);
   json_text(j, "message", f->diag->text);
   json_text(j, "hint", f->diag->hint);
+  json_int(j, "count", (int64_t)f->count);
   put_place(j, r, f->diag->at);
   json_ints(j, "workgroup", f->workgroup, 3);
   put_maybe(j, "wave", f->wave);

@@ -109,6 +109,7 @@ TEST(findings) {
   CHECK_STR(f.diag.code, "E0803");
   CHECK_INT(f.diag.at.line, 10);
   CHECK_INT(f.other.line, 8);
+  CHECK(f.count > 1);
   CHECK_STR(f.buffer, "s");
   CHECK_INT(f.rank, 1);
   CHECK_INT(f.address, 4 * f.index[0]);

@@ -277,6 +277,7 @@ bool sim_run(Kernel *k, const EvalArg *args, int nargs, const SimOptions *o, Sim
   if (ready && !empty) run_grid(&s);
   if (ready) deliver_logs(&s);
   bool clean = ready && check_workspace(&s);
+  note_counts(&s);
   if (ready && out) make_report(&s, out);
   arena_free(s.scratch);
   arena_free(s.gang_home);

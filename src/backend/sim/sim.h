@@ -38,10 +38,13 @@ typedef struct SimLine {
   uint64_t lines;                   /* 128 bytes of global memory touched */
 } SimLine;
 
-/* A finding: its diagnostic, and what that says in words as numbers. */
+/* A finding: its diagnostic, and what that says in words as numbers. There is one for each code and
+ * pair of lines; it describes the first of `count` instances. */
 typedef struct SimFinding {
-  const Diag *diag;
-  Span other; /* the other access of a race; line 0: none */
+  Diag *diag;
+  uint64_t count;
+  const Op *op, *other_op; /* other_op: the other access of a race, or NULL */
+  Span other;              /* the other access of a race; line 0: none */
   int64_t workgroup[3];
   int wave, lane, other_wave, other_lane; /* -1: none in particular */
   const char *buffer;                     /* NULL: not about memory */

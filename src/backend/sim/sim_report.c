@@ -15,15 +15,32 @@ bool fail_setup(Sim *s, DiagCode code, Span at, const char *fmt, ...) {
   return false;
 }
 
+/* One op, or two that come from the same line. Either may be NULL. */
+static bool same_line(const Op *a, const Op *b) {
+  return a == b || (a && b && a->at.line && a->at.line == b->at.line && a->at.file == b->at.file);
+}
+
+/* What was found before about the lines of these ops, whichever came first; NULL: nothing. */
+static SimFinding *found_before(Sim *s, DiagCode code, const Op *op, const Op *other) {
+  for (int i = 0; i < s->found.n; i++) {
+    SimFinding *f = &s->found.at[i];
+    bool same = (same_line(f->op, op) && same_line(f->other_op, other)) ||
+                (same_line(f->op, other) && same_line(f->other_op, op));
+    if (same && f->diag->code == code) return f;
+  }
+  return NULL;
+}
+
 Diag *report(Wave *w, const SimOp *op, DiagCode code, const Op *other, const char *fmt, ...) {
   Sim *s = w->sim;
-  uint64_t key =
-      ((uint64_t)code << 48 | (uint64_t)op->op->id << 24 | (uint64_t)(other ? other->id + 1 : 0)) +
-      1;
   SimFinding found = s->subject;
   forget_subject(s);
-  if (s->stop || map_get(&s->reported, key)) return NULL;
-  map_set(s->home, &s->reported, key, s);
+  if (s->stop) return NULL;
+  SimFinding *before = found_before(s, code, op->op, other);
+  if (before) {
+    before->count++;
+    return NULL;
+  }
   va_list ap;
   va_start(ap, fmt);
   const char *text = arena_vprintf(s->cx->diags.arena, fmt, ap);
@@ -32,11 +49,24 @@ Diag *report(Wave *w, const SimOp *op, DiagCode code, const Op *other, const cha
   s->stop |= s->findings >= (s->o->findings ? s->o->findings : 20);
   Diag *d = diag_add(&s->cx->diags, code, op->op->at, "%s", text);
   found.diag = d;
-  found.wave = w->index;
+  found.count = 1;
+  found.op = op->op;
+  found.other_op = other;
   if (other) found.other = other->at;
+  found.wave = w->index;
   memcpy(found.workgroup, w->group->id, sizeof found.workgroup);
   vec_push(s->home, &s->found, found);
   return d;
+}
+
+void note_counts(Sim *s) {
+  for (int i = 0; i < s->found.n; i++) {
+    const SimFinding *f = &s->found.at[i];
+    if (f->count > 1)
+      diag_note(&s->cx->diags, f->diag, (Span){0}, "found %llu times on %s; the first is described",
+                (unsigned long long)f->count,
+                f->other_op && !same_line(f->op, f->other_op) ? "these lines" : "this line");
+  }
 }
 
 void forget_subject(Sim *s) {

@@ -287,7 +287,6 @@ struct Sim {
   Clock *free_clocks;
   uint64_t clocks;          /* made so far */
   Readers *free_readers[2]; /* of global and of shared memory */
-  Map reported;
   int findings;
   Vec(SimFinding) found;
   SimFinding
@@ -470,11 +469,13 @@ void wgmma_check_end(Group *g); /* all waves of a warpgroup executed the same */
 
 /* ---- sim_report.c ---------------------------------------------------------------------------- */
 
-/* A finding at an op, once per op (and other op); NULL when it was reported before. */
+/* A finding at an op: a diagnostic for each code and pair of lines. NULL when there is one already;
+ * it is counted then. */
 Diag *report(Wave *w, const SimOp *s, DiagCode code, const Op *other, const char *fmt, ...)
     WV_PRINTF(5, 6);
 bool fail_setup(Sim *s, DiagCode code, Span at, const char *fmt, ...) WV_PRINTF(4, 5);
 const char *who(Wave *w, int lane); /* "workgroup (0, 1), wave 2, lane 5" */
+void note_counts(Sim *s); /* after the run: adds to each diagnostic how often it was found */
 void forget_subject(Sim *s);
 /* Counts an execution of a memory op: where to describe it, or NULL when a dearer one is known. */
 SimAccess *note_access(SimOp *s, Arena *a, int cost);
