@@ -11,7 +11,7 @@ typedef struct WordList {
 
 typedef struct Options {
   const char *emit, *passes, *dump, *stop_after, *verify, *list, *explain, *output, *seed, *target;
-  const char *schedule, *json, *html, *start_after, *dump_before;
+  const char *schedule, *json, *html, *start_after, *dump_before, *data;
   WordList set, arg, out, show;
   bool run, time, proof, check_passes, costs, nonfinite, fast_math, version, help;
   WordList files;
@@ -56,6 +56,15 @@ int eval_outcome(const Options *o, wv_ctx *cx, wv_kernel *k, Outcome *out);
 void free_outcome(Outcome *out);
 /* Receives debug logs; `user` is the Options. */
 void print_log(void *user, const char *label, const wv_buffer *b);
+
+/* ---- wavec_data.c: values for arguments that are not given */
+typedef struct MadeData {
+  bool exact, is_float, is_signed;
+  int bits; /* of the largest number that is made, without its sign */
+} MadeData;
+MadeData made_data(const Options *o, const char *dtype);
+/* Element `i` of a tensor of `n`. */
+double made_value(const MadeData *how, int64_t i, int64_t n, uint64_t seed);
 
 /* ---- wavec_device.c: runs a kernel on a device; tensors are copied there and back */
 bool runs_on_device(const char *kind);

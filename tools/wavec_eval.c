@@ -1,9 +1,9 @@
 /* wavec_eval.c: `wavec run`: makes or reads the arguments of a kernel, runs it with the reference
  * evaluator (tiles) or the simulator (one lane's program), and says what came out.
  *
- * Arguments that are not given are made from the seed: floats are multiples of 1/8 between -1 and
- * 1, which every float type but the smallest holds exactly, integers lie between 0 and 7. What the
- * kernel stores to begins as zeros. */
+ * Arguments that are not given are made up (wavec_data.c). What the kernel stores to begins as
+ * zeros.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,29 +124,6 @@ bool sizes_of_files(const Options *o, const wv_kernel *k, WordList *set) {
 
 /* ---- values ---- */
 
-static uint64_t random_next(uint64_t *state) { /* splitmix64 */
-  uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-  z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-  z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-  return z ^ z >> 31;
-}
-
-static bool is_float(const char *dtype) {
-  const char *name, *class;
-  int bits;
-  for (int i = 0; i < wv_dtype_count(); i++) {
-    name = wv_dtype_name(i, &bits, &class);
-    if (strcmp(name, dtype) == 0) return strcmp(class, "float") == 0;
-  }
-  return false;
-}
-
-static double random_value(const char *dtype, uint64_t *state) {
-  uint64_t r = random_next(state) >> 32;
-  if (strcmp(dtype, "i1") == 0) return (double)(r % 2);
-  return is_float(dtype) ? ((double)(r % 17) - 8) / 8 : (double)(r % 8);
-}
-
 static int64_t elements_of(const Array *a) {
   int64_t n = 1;
   for (int i = 0; i < a->rank; i++) n *= a->shape[i];
@@ -158,8 +135,9 @@ static bool make_array(const Call *c, Argument *a, uint64_t seed) {
   a->array.data = calloc(1, a->array.bytes + 1);
   if (!a->array.data) return complain("out of memory");
   int64_t n = a->is_output ? 0 : elements_of(&a->array);
+  MadeData how = made_data(c->o, a->dtype);
   for (int64_t i = 0; i < n; i++)
-    wv_data_set(a->dtype, a->array.data, i, random_value(a->dtype, &seed));
+    wv_data_set(a->dtype, a->array.data, i, made_value(&how, i, n, seed));
   return true;
 }
 
@@ -206,7 +184,8 @@ static bool make_argument(const Call *c, int i, uint64_t seed, wv_arg *out) {
   const char *given = find_word(&c->o->arg, a->name);
   seed += (uint64_t)i << 32;
   if (!a->is_memory) {
-    out->number = given ? strtod(given, NULL) : random_value(a->dtype, &seed);
+    MadeData how = made_data(c->o, a->dtype);
+    out->number = given ? strtod(given, NULL) : made_value(&how, 0, 8, seed);
     out->integer = (int64_t)out->number;
     return true;
   }

@@ -51,6 +51,10 @@ static const Option options[] = {
      "element of a tensor; types that NumPy lacks (bf16, f8e4m3fn) are integers of their width in "
      "the file"},
     {"seed", "N", WORD(seed), BOTH, NULL, "for arguments that are not given (default 1)"},
+    {"data", "KIND", WORD(data), BOTH, "distinct|exact",
+     "those arguments: distinct (default): elements differ from one another; exact: small "
+     "multiples "
+     "of 1/8, whose sums are the same in every order"},
     {"out", "NAME=FILE", LIST(out), RUNS, NULL, "write a tensor to a .npy file afterwards"},
     {"show", "NAME", LIST(show), RUNS, NULL, "print the elements of a tensor or log"},
 

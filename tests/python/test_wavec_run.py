@@ -119,6 +119,43 @@ def test_arguments_are_made_up_from_the_seed(here):
     )
 
 
+# How many values a type has at most among the made ones; where there are fewer than elements, each
+# run of as many elements holds all of them.
+MADE = [
+    ("f64", "f8", 2**53), ("f32", "f4", 2**24), ("f16", "f2", 2**11), ("bf16", "u2", 2**8),
+    ("f8e4m3fn", "u1", 2**4), ("f8e5m2", "u1", 2**3), ("f8e8m0fnu", "u1", 2), ("i64", "i8", 2**63),
+    ("i32", "i4", 2**31), ("i16", "i2", 2**15), ("i8", "i1", 2**7), ("u8", "u1", 2**7), ("i1", "?", 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype, held, values", MADE)
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_made_elements_differ(here, dtype, held, values, seed):
+    write(dtype)
+    for shape in (1, 1), (3, 5), (64, 64):
+        m, n = shape
+        sets = ["--set", f"M={m}", "--set", f"N={n}", "--seed", seed, "--out", "a=a.npy"]
+        assert wavec(*sets).returncode == 0
+        a = np.load("a.npy").view("u1" if held == "?" else held).ravel()
+        room = 1 << min((m * n - 1).bit_length() or 1, values.bit_length() - 1)
+        for start in range(0, a.size, room):
+            run = a[start : start + room]
+            assert len(np.unique(run)) == len(run)
+        if held[0] == "f" and a.size > 1:
+            assert (a != 0).all() and (a < 0).any() and 0.4 < a.mean() < 0.7
+
+
+def test_exact_data_adds_up_in_every_order(here):
+    write("f16")
+    sets = ["--set", "M=64", "--set", "N=64", "--data=exact", "--out", "a=a.npy"]
+    assert wavec(*sets).returncode == 0
+    a = np.load("a.npy").astype("f8")
+    assert np.array_equal(a * 8, np.round(a * 8)) and np.abs(a).max() <= 1
+    done = wavec(*sets[:4], "--data=other")
+    assert done.returncode == 2 and "--data is one of distinct|exact" in done.stderr
+
+
+
 class Odd:
     def __init__(self, words, save):
         self.words, self.save = words, save
