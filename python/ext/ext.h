@@ -146,6 +146,7 @@ PyObject *py_dtype_find(PyState *st,
                         const char *name); /* new reference; TypeError when there is none */
 const char *py_dtype_name(PyState *st,
                           PyObject *o); /* as types.def spells it; TypeError otherwise */
+int py_dtype_counterpart(const char *name); /* of a name as PyTorch and NumPy spell it, or -1 */
 
 /* ---- py_types.c: types and attributes from Python objects ---- */
 

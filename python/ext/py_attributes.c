@@ -25,40 +25,18 @@ static bool numbers_of(PyObject *tuple, int rank, int64_t *out) {
 
 /* ---- PyTorch ------------------------------------------------------------------------------- */
 
-static const struct {
-  const char *theirs, *ours;
-} torch_types[] = {{"torch.float32", "f32"},
-                   {"torch.float16", "f16"},
-                   {"torch.bfloat16", "bf16"},
-                   {"torch.float64", "f64"},
-                   {"torch.int8", "i8"},
-                   {"torch.uint8", "u8"},
-                   {"torch.int16", "i16"},
-                   {"torch.uint16", "u16"},
-                   {"torch.int32", "i32"},
-                   {"torch.uint32", "u32"},
-                   {"torch.int64", "i64"},
-                   {"torch.uint64", "u64"},
-                   {"torch.bool", "i1"},
-                   {"torch.float8_e4m3fn", "f8e4m3fn"},
-                   {"torch.float8_e4m3fnuz", "f8e4m3fnuz"},
-                   {"torch.float8_e5m2", "f8e5m2"},
-                   {"torch.float8_e5m2fnuz", "f8e5m2fnuz"},
-                   {"torch.float8_e8m0fnu", "f8e8m0fnu"},
-                   {"torch.float4_e2m1fn_x2", "i8"}};
-enum { TORCH_TYPES = sizeof torch_types / sizeof *torch_types };
-
 /* The number of a torch.dtype, found once by its name; -1 perhaps with an exception. */
 static int find_torch_type(PyState *st, PyObject *dtype) {
+  static const char prefix[] = "torch.";
   PyObject *text = PyObject_Str(dtype);
-  const char *name = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL, *ours = NULL;
-  for (int i = 0; name && !ours && i < TORCH_TYPES; i++)
-    if (strcmp(torch_types[i].theirs, name) == 0) ours = torch_types[i].ours;
+  const char *name = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+  bool theirs = name && strncmp(name, prefix, strlen(prefix)) == 0;
+  int found = theirs ? py_dtype_counterpart(name + strlen(prefix)) : -1;
   Py_XDECREF(text);
-  PyObject *number = ours ? PyLong_FromLong(wv_dtype_find(ours)) : NULL;
+  PyObject *number = found >= 0 ? PyLong_FromLong(found) : NULL;
   bool kept = number && PyDict_SetItem(st->torch_types, dtype, number) == 0;
   Py_XDECREF(number);
-  return kept ? wv_dtype_find(ours) : -1;
+  return kept ? found : -1;
 }
 
 static int torch_dtype(PyState *st, PyObject *o, const char *name) {

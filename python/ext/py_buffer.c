@@ -52,16 +52,46 @@ static bool take_view(PyObject *o, const char *name, bool writable, Tensor *out)
   return false;
 }
 
+/* The type of an array whose dtype comes from an extension of NumPy (ml_dtypes: bfloat16 and the
+ * 8-bit floats), and its size in bytes; -1 when it is none of ours. */
+static int extension_dtype(PyObject *array, long *bytes) {
+  PyObject *dtype = PyObject_GetAttrString(array, "dtype");
+  PyObject *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
+  PyObject *size = name ? PyObject_GetAttrString(dtype, "itemsize") : NULL;
+  const char *text = size && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+  int found = text ? py_dtype_counterpart(text) : -1;
+  *bytes = found >= 0 && PyLong_Check(size) ? PyLong_AsLong(size) : 0;
+  Py_XDECREF(size);
+  Py_XDECREF(name);
+  Py_XDECREF(dtype);
+  PyErr_Clear();
+  return found;
+}
+
+/* NumPy gives no buffer of such an array, but one of the same bytes as integers. */
+static bool take_extension(PyObject *o, const char *name, bool writable, Tensor *out) {
+  long bytes;
+  int dtype = extension_dtype(o, &bytes);
+  if (dtype < 0 || (bytes != 1 && bytes != 2)) return false;
+  PyObject *integers = PyObject_CallMethod(o, "view", "s", bytes == 1 ? "u1" : "u2");
+  bool ok = integers && take_view(integers, name, writable, out);
+  Py_XDECREF(integers); /* the view holds what it needs */
+  if (!integers) PyErr_Clear();
+  if (ok) out->tensor.dtype = dtype;
+  return ok;
+}
+
+static bool take_either(PyObject *o, const char *name, bool writable, Tensor *out) {
+  if (take_view(o, name, writable, out)) return true;
+  return !PyErr_Occurred() && take_extension(o, name, writable, out);
+}
+
 /* False without an exception: the object cannot be seen that way. */
 bool py_buffer_take(PyObject *o, const char *name, bool writable, Tensor *out) {
-  if (take_view(o, name, writable, out)) return true;
+  if (take_either(o, name, writable, out)) return true;
   if (PyErr_Occurred()) return false;
-  Py_buffer probe;
-  if (writable && PyObject_GetBuffer(o, &probe, PyBUF_STRIDED_RO | PyBUF_FORMAT) == 0) {
-    PyBuffer_Release(&probe);
-    PyErr_Format(PyExc_ValueError, "argument `%s` is written by the kernel but is read-only", name);
-    return false;
-  }
-  PyErr_Clear();
+  if (!writable || !take_either(o, name, false, out)) return false;
+  PyBuffer_Release(&out->view);
+  PyErr_Format(PyExc_ValueError, "argument `%s` is written by the kernel but is read-only", name);
   return false;
 }

@@ -132,3 +132,37 @@ int py_dtype_init(PyObject *module, PyState *st) {
   if (PyModule_AddObjectRef(module, "dtypes", st->dtypes) < 0) return -1;
   return PyModule_AddType(module, st->dtype_type);
 }
+
+/* ---- names that other packages use ---- */
+
+/* PyTorch's names, which are also NumPy's and those of ml_dtypes. */
+static const struct {
+  const char *theirs, *ours;
+} counterparts[] = {
+    {"float32", "f32"},
+    {"float16", "f16"},
+    {"bfloat16", "bf16"},
+    {"float64", "f64"},
+    {"int8", "i8"},
+    {"uint8", "u8"},
+    {"int16", "i16"},
+    {"uint16", "u16"},
+    {"int32", "i32"},
+    {"uint32", "u32"},
+    {"int64", "i64"},
+    {"uint64", "u64"},
+    {"bool", "i1"},
+    {"float8_e4m3fn", "f8e4m3fn"},
+    {"float8_e4m3fnuz", "f8e4m3fnuz"},
+    {"float8_e5m2", "f8e5m2"},
+    {"float8_e5m2fnuz", "f8e5m2fnuz"},
+    {"float8_e8m0fnu", "f8e8m0fnu"},
+    {"float4_e2m1fn_x2", "i8"},
+};
+enum { COUNTERPARTS = sizeof counterparts / sizeof *counterparts };
+
+int py_dtype_counterpart(const char *name) {
+  for (int i = 0; i < COUNTERPARTS; i++)
+    if (strcmp(counterparts[i].theirs, name) == 0) return wv_dtype_find(counterparts[i].ours);
+  return -1;
+}

@@ -141,6 +141,38 @@ def test_what_does_not_fit_is_named(double, a, b, words):
     assert np.array_equal(b, before)
 
 
+# ---- types that NumPy takes from ml_dtypes ----
+
+
+@pytest.fixture
+def ml_dtypes():
+    return pytest.importorskip("ml_dtypes")
+
+
+EXTENDED = {"bfloat16": "bf16", "float8_e4m3fn": "f8e4m3fn", "float8_e5m2": "f8e5m2"}
+
+
+@pytest.mark.parametrize("name", EXTENDED)
+def test_ml_dtypes(ml_dtypes, name):
+    dtype = getattr(ml_dtypes, name)
+    a = np.arange(-8, 8).reshape(2, 8).astype(dtype)
+    b = np.zeros((4, 16), dtype)
+    doubling(getattr(tkl, EXTENDED[name]))(a, b[::2, 1::2])
+    assert np.array_equal(b[::2, 1::2].astype("f4"), 2 * a.astype("f4"))
+    assert not b[1::2].any() and not b[:, ::2].any()
+
+
+def test_ml_dtypes_that_do_not_fit(ml_dtypes):
+    a, b = np.ones((2, 3), ml_dtypes.bfloat16), np.ones((2, 3), ml_dtypes.bfloat16)
+    b.flags.writeable = False
+    with pytest.raises(ValueError, match="`b` is written by the kernel but is read-only"):
+        doubling(tkl.bf16)(a, b)
+    with pytest.raises(CompileError, match="`a`.*bf16"):
+        doubling(tkl.f16)(a, np.ones((2, 3), np.float16))
+    with pytest.raises(BufferError):  # one element a byte there, two here
+        doubling(tkl.f16)(np.ones((2, 3), ml_dtypes.float4_e2m1fn), np.ones((2, 3), np.float16))
+
+
 # ---- PyTorch ----
 
 
