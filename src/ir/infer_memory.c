@@ -28,24 +28,66 @@ static bool pairs_have(SymPairs pairs, const Sym *dim) {
   return false;
 }
 
-/* Every dimension of the memory needs a coordinate. */
-static bool covers_memory(const Infer *in, SymPairs coords, const Type *mem) {
+/* The first dimension of the memory that gets no coordinate; NULL: all have one. */
+static const Sym *without_coordinate(SymPairs coords, const Type *mem) {
   for (int i = 0; i < mem->rank; i++)
-    if (!pairs_have(coords, mem->dims[i]))
-      return FAIL(in, E0314, "the mapping gives no coordinate for dimension `%s` of %s",
-                  expr(in, mem->dims[i]), shown(in, mem));
-  return true;
+    if (!pairs_have(coords, mem->dims[i])) return mem->dims[i];
+  return NULL;
 }
 
 /* The register side lists its dimensions in iterator order: {A: $index0, B: $index1, ...}. */
-static bool is_identity_side(const Infer *in, const Mapping *m, SymPairs side, const char *which) {
+static bool is_identity(const Infer *in, const Mapping *m, SymPairs side) {
   bool same = side.n == m->niterators;
   for (int i = 0; same && i < side.n; i++)
     same = side.at[i].value == ir_numbered_symbol(in->k->cx, "$index", i, true);
-  if (same) return true;
+  return same;
+}
+
+static const char *pairs_text(const Infer *in, SymPairs pairs) {
+  StrBuf out = {.arena = in->k->cx->diags.arena};
+  for (int i = 0; i < pairs.n; i++)
+    sb_printf(&out, "%s%s: %s", i ? ", " : "", expr(in, pairs.at[i].key),
+              expr(in, pairs.at[i].value));
+  return sb_text(&out);
+}
+
+/* The sides of a mapping are exchanged: both forms are shown, since the names `inputs` and
+ * `outputs` alone do not say which of them belongs to the memory. */
+static bool fail_exchanged(const Infer *in, const Mapping *m, bool memory_is_input) {
+  const char *right = memory_is_input ? "inputs" : "outputs",
+             *wrong = memory_is_input ? "outputs" : "inputs";
+  bool is_read = in->op->kind == OP_read || !memory_is_input;
+  const char *hint =
+      arena_printf(in->k->cx->diags.arena, "exchange them: `inputs={%s}, outputs={%s}`",
+                   pairs_text(in, m->outputs), pairs_text(in, m->inputs));
+  return FAIL_HINT(in, E0314, hint,
+                   "`%s` takes the coordinates of the memory from `%s` of its mapping%s, but they "
+                   "are in `%s`",
+                   name_of(in), right, is_read ? "" : ", as `read` does", wrong);
+}
+
+static bool fail_missing(const Infer *in, const Sym *dim, const Type *mem) {
+  return FAIL(in, E0314, "the mapping gives no coordinate for dimension `%s` of %s", expr(in, dim),
+              shown(in, mem));
+}
+
+static bool check_identity(const Infer *in, const Mapping *m, SymPairs side, const char *which) {
+  if (is_identity(in, m, side)) return true;
   return FAIL_HINT(in, E0314, "number the iterators in the order of the register's dimensions",
                    "`%s` of `%s` must map its dimensions to the iterators in order", which,
                    name_of(in));
+}
+
+/* One side gives every dimension of the memory a coordinate, the other lists the register's. */
+static bool check_sides(const Infer *in, const Mapping *m, const Type *mem, bool memory_is_input) {
+  SymPairs coords = memory_is_input ? m->inputs : m->outputs;
+  SymPairs iterated = memory_is_input ? m->outputs : m->inputs;
+  const Sym *missing = without_coordinate(coords, mem);
+  if (!missing && is_identity(in, m, iterated)) return true;
+  if (is_identity(in, m, coords) && !without_coordinate(iterated, mem))
+    return fail_exchanged(in, m, memory_is_input);
+  if (!missing) return check_identity(in, m, iterated, memory_is_input ? "outputs" : "inputs");
+  return fail_missing(in, missing, mem);
 }
 
 static bool mentions(SymPairs pairs, const Sym *symbol) {
@@ -99,8 +141,7 @@ bool rule_read(Infer *in) {
   const Mapping *m = mapping_of(in->op);
   if (!check_dynamic(in, m, 1)) return false;
   if (!m) return result(in, type_tile(in->k->cx, mem->dims, mem->rank, mem->dtype));
-  if (!covers_memory(in, m->inputs, mem) || !is_identity_side(in, m, m->outputs, "outputs"))
-    return false;
+  if (!check_sides(in, m, mem, true)) return false;
   const Sym *dims[IR_MAX_RANK];
   int n = m->outputs.n;
   if (n > IR_MAX_RANK) return FAIL(in, E0319, "a mapping has at most %d iterators", IR_MAX_RANK);
@@ -152,15 +193,14 @@ bool rule_write(Infer *in) {
     return FAIL_HINT(in, E0301, "use `cast` before the write", "%s cannot be stored to %s",
                      shown(in, value), shown(in, mem));
   if (!m) return check_store_shape(in, value, mem);
-  return covers_memory(in, m->outputs, mem) && is_identity_side(in, m, m->inputs, "inputs") &&
-         matches_side(in, m->inputs, value);
+  return check_sides(in, m, mem, false) && matches_side(in, m->inputs, value);
 }
 
 bool rule_log(Infer *in) {
   const Mapping *m = mapping_of(in->op);
   if (!need_value(in, 0) || !check_dynamic(in, m, 1)) return false;
   return !m ||
-         (is_identity_side(in, m, m->inputs, "inputs") && matches_side(in, m->inputs, arg(in, 0)));
+         (check_identity(in, m, m->inputs, "inputs") && matches_side(in, m->inputs, arg(in, 0)));
 }
 
 static bool check_each(const Infer *in) {
@@ -183,7 +223,7 @@ bool rule_atomic(Infer *in) {
   if (bits && !need_class(in, 0, is_integral(value), "integers")) return false;
   if (dtype_info[value->dtype].class == DTYPE_BOOL && !need_class(in, 0, false, "numbers"))
     return false;
-  if (m ? !covers_memory(in, m->inputs, mem) : !check_store_shape(in, value, mem)) return false;
+  if (m ? !check_sides(in, m, mem, true) : !check_store_shape(in, value, mem)) return false;
   return result(in, value);
 }
 
@@ -201,7 +241,10 @@ bool rule_scatter(Infer *in) {
   if (arg(in, 0)->dtype != mem->dtype)
     return FAIL(in, E0301, "`scatter_add` of %s to %s: the dtypes differ", shown(in, arg(in, 0)),
                 shown(in, mem));
-  return covers_memory(in, m->outputs, mem);
+  const Sym *missing = without_coordinate(m->outputs, mem);
+  if (missing && !without_coordinate(m->inputs, mem)) return fail_exchanged(in, m, false);
+  if (!missing) return true;
+  return fail_missing(in, missing, mem);
 }
 
 /* A copy runs over the dims of its allocation; its other side is addressed like a read's or a
@@ -224,7 +267,5 @@ bool rule_copy(Infer *in) {
     return FAIL(in, E0301, "`copy` of %s to %s: the dtypes differ", shown(in, arg(in, 0)),
                 shown(in, arg(in, 1)));
   if (!m) return check_store_shape(in, local, mem);
-  return covers_memory(in, to ? m->inputs : m->outputs, mem) &&
-         is_identity_side(in, m, to ? m->outputs : m->inputs, to ? "outputs" : "inputs") &&
-         matches_side(in, to ? m->outputs : m->inputs, local);
+  return check_sides(in, m, mem, to) && matches_side(in, to ? m->outputs : m->inputs, local);
 }
