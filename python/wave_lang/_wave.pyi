@@ -403,6 +403,7 @@ class CompileError(Exception):
     diagnostics: list[Diagnostic]
 
 class LaunchError(CompileError): ...
+class ArgumentError(LaunchError, TypeError, ValueError): ...
 
 class InternalError(RuntimeError):
     diagnostics: list[Diagnostic]
