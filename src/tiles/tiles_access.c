@@ -65,6 +65,21 @@ static const Sym *test_of(Tiles *t, const Op *op, int i) {
   return sym_subst(t->l.sym, op_attr(op, ATTR_mask)->dims[i], to, 2 * rank);
 }
 
+/* A value made in front of a loop along its dim d is asked for inside, one iteration's tile at a
+ * time, and the last of these may reach past all there is: what an element must pass to be part of
+ * the value. NULL: op stands inside of the loop, or there is none. */
+static const Sym *test_of_part(Tiles *t, const Op *op, int d) {
+  const Type *tile = t->l.bounds[op->id]->access.tile;
+  if (!op->nresults || tile->kind == TYPE_scalar || d >= tile->rank) return NULL;
+  const Sym *counter = ir_loop_counter(t->l.k, dim_base(tile->dims[d]));
+  const Tile *own = &t->tile[op->results[0].id];
+  bool open = false;
+  for (int i = 0; i < t->l.symbols.n; i++) open |= t->l.symbols.at[i].symbol == counter;
+  if (!open || !own->start[d] || sym_contains(own->start[d], counter)) return NULL;
+  const Sym *end = sym_add(t->l.sym, own->start[d], sym_int(t->l.sym, own->extent[d]));
+  return sym_lt(t->l.sym, access_x(t->l.sym, d), lower_sound(&t->l, end));
+}
+
 /* No coordinate of the tile and nothing from memory occurs in it. */
 static bool is_fixed(Tiles *t, const AccessBounds *b, const Sym *e) {
   for (int i = 0; i < b->access.tile->rank; i++)
@@ -109,6 +124,10 @@ bool access_is_tested(Tiles *t, const Op *op) {
   for (int i = 0; i < mask->n; i++) {
     const Sym *test = test_of(t, op, i);
     if (!test || !is_test_granted(&a, test)) return true;
+  }
+  for (int d = 0; d < a.rank; d++) {
+    const Sym *test = test_of_part(t, op, d);
+    if (test && !is_test_granted(&a, test)) return true;
   }
   return false;
 }
@@ -305,6 +324,10 @@ static Value *mask_of(const TileAccess *a, bool *ok) {
     const Sym *test = test_of(a->t, a->op, i);
     *ok = test || tiles_refuse(a->t, a->op, "a memory of unknown size");
     if (*ok) all = both(a->t, all, test_all(a, test));
+  }
+  for (int d = 0; *ok && d < a->rank; d++) {
+    const Sym *test = test_of_part(a->t, a->op, d);
+    if (test) all = both(a->t, all, test_all(a, test));
   }
   return all;
 }

@@ -142,7 +142,7 @@ typedef struct Eval {
   bool explicit_grid;        /* a grid row: workgroup ids give no positions */
   int64_t counts[EVAL_GRID]; /* workgroups per constraint dimension */
   int64_t grid[3];
-  int wg_slot[EVAL_GRID], position_slot[EVAL_GRID];
+  int wg_slot[3], position_slot[EVAL_GRID];
   bool folded;            /* dims 2, 3, 4 share $WG2 */
   int64_t ids[EVAL_GRID]; /* of this workgroup, as positions see them */
   const Loop *loops;      /* innermost first */
@@ -223,8 +223,10 @@ Box box_without(const Box *b, const Sym *dim);
 Tile *tile_new(Eval *ev, DType dtype, const Box *box);
 Tile *tile_keep(Eval *ev, Tile *t); /* t, or a copy when it lives in another arena */
 bool tile_equal(const Tile *a, const Tile *b);
-Tile *tile_on(Eval *ev, Tile *t, const Box *box); /* t must cover the box; its ends stay */
-Tile *tile_made(Eval *ev, Tile *t);               /* t as if it were made here and now */
+Tile *
+tile_on(Eval *ev, Tile *t,
+        const Box *box); /* t must cover what exists of the box; the rest is 0, and its ends stay */
+Tile *tile_made(Eval *ev, Tile *t); /* t as if it were made here and now */
 Tile *tile_at(Eval *ev, const Value *v, const Box *box);
 Tile *tile_convert(Eval *ev, Tile *t, DType dtype);
 /* The one integer that all elements hold which exist; 0 where none does. */
@@ -250,9 +252,9 @@ bool eval_region(Eval *ev, const Region *r);
 ComputeFn compute_fill, compute_self_index, compute_exists, compute_apply, compute_unary,
     compute_test, compute_binary, compute_compare, compute_select, compute_cast, compute_bitcast,
     compute_view, compute_softsign;
-RunFn run_set_symbol, run_alloc, run_read, run_inside, run_write, run_atomic, run_scatter, run_copy, run_mma,
-    run_scaled_mma, run_reduce, run_cumsum, run_topk, run_debug_log, run_for, run_while, run_if,
-    run_nothing, run_lane_op;
+RunFn run_set_symbol, run_alloc, run_read, run_inside, run_write, run_atomic, run_scatter, run_copy,
+    run_mma, run_scaled_mma, run_reduce, run_cumsum, run_topk, run_debug_log, run_for, run_while,
+    run_if, run_nothing, run_lane_op;
 
 /* ---- eval_access.c -------------------------------------------------------------------------- */
 

@@ -128,6 +128,13 @@ Tile *tile_convert(Eval *ev, Tile *t, DType dtype) {
 
 /* ---- the same values on another box ---- */
 
+/* What t holds along an axis reaches over those coordinates, as far as they exist. */
+static bool covers(const Axis *have, const Axis *want) {
+  int64_t end = want->lo + want->n;
+  if (end > have->end) end = have->end;
+  return want->lo >= have->lo && end <= have->lo + have->n;
+}
+
 /* The axis of t that keeps it from giving its values on the box; -1: none does. */
 static int uncovered_axis(const Tile *t, const Box *box) {
   for (int i = 0; i < t->box.rank; i++) {
@@ -138,8 +145,8 @@ static int uncovered_axis(const Tile *t, const Box *box) {
       continue;
     }
     const Axis *want = &box->axis[at];
-    bool inside = want->lo >= have->lo && want->lo + want->n <= have->lo + have->n;
-    if (have->num * want->den != want->num * have->den || (want->n && !inside)) return i;
+    if (have->num * want->den != want->num * have->den || (want->n && !covers(have, want)))
+      return i;
   }
   return -1;
 }
@@ -149,10 +156,13 @@ Tile *tile_on(Eval *ev, Tile *t, const Box *box) {
   Tile *r = tile_new(ev, t->dtype, box);
   if (box_count(box) == 0) return r;
   int64_t from = 0, stride[EVAL_AXES] = {0}, index[EVAL_AXES] = {0}, step = 1;
+  int64_t held[EVAL_AXES]; /* from the box's first element on */
+  for (int i = 0; i < box->rank; i++) held[i] = INT64_MAX;
   for (int i = t->box.rank - 1; i >= 0; i--) {
     int at = box_find(box, t->box.axis[i].base);
     if (at >= 0) {
       r->box.axis[at].end = t->box.axis[i].end;
+      held[at] = t->box.axis[i].lo + t->box.axis[i].n - box->axis[at].lo;
       stride[at] = step;
       from += (box->axis[at].lo - t->box.axis[i].lo) * step;
     }
@@ -161,9 +171,10 @@ Tile *tile_on(Eval *ev, Tile *t, const Box *box) {
   int64_t to = 0;
   do {
     int64_t e = from;
-    for (int i = 0; i < box->rank; i++) e += index[i] * stride[i];
-    if (t->f) r->f[to++] = t->f[e];
-    else r->i[to++] = t->i[e];
+    bool exists = true;
+    for (int i = 0; i < box->rank; i++) e += index[i] * stride[i], exists &= index[i] < held[i];
+    if (t->f) r->f[to++] = exists ? t->f[e] : 0;
+    else r->i[to++] = exists ? t->i[e] : 0;
   } while (box_step(box, index));
   return r;
 }
