@@ -410,19 +410,7 @@ int py_program_init(PyObject *module, PyState *st) {
       "Arguments do not fit a kernel's signature, or a device failed. Nothing was launched in the\n"
       "first case. `diagnostics` lists what is wrong, as in CompileError.",
       st->compile_error, NULL);
-  PyObject *bases =
-      st->launch_error ? Py_BuildValue("(OOO)", st->launch_error, PyExc_TypeError, PyExc_ValueError)
-                       : NULL;
-  if (bases)
-    st->argument_error = PyErr_NewExceptionWithDoc("wave_lang.ArgumentError",
-                                                   "A kernel was called with something it cannot "
-                                                   "take at all: too few arguments, no tensor, a\n"
-                                                   "tensor that is read-only or lies elsewhere.",
-                                                   bases, NULL);
-  Py_XDECREF(bases);
-  if (!st->program_type || !st->argument_error || add_records(module, st) < 0) return -1;
-  if (PyModule_AddObjectRef(module, "LaunchError", st->launch_error) < 0 ||
-      PyModule_AddObjectRef(module, "ArgumentError", st->argument_error) < 0)
-    return -1;
+  if (!st->program_type || !st->launch_error || add_records(module, st) < 0) return -1;
+  if (PyModule_AddObjectRef(module, "LaunchError", st->launch_error) < 0) return -1;
   return PyModule_AddType(module, st->program_type);
 }

@@ -19,7 +19,7 @@ _here = _path.dirname(_path.abspath(__file__))
 _wave.set_package(_here, _path.join(_here, "kernel", "wave", "templates"), _assigned_names)
 
 from ._wave import CompileError, DataType, Diagnostic, Expr, Finding, InternalError, Kernel
-from ._wave import ArgumentError, LaunchError, Report, SimulationError, Value, __version__, explain
+from ._wave import LaunchError, Report, SimulationError, Value, __version__, explain
 from . import kernel
 from .kernel.lang import *
 from .kernel.lang.global_symbols import *

@@ -403,7 +403,6 @@ class CompileError(Exception):
     diagnostics: list[Diagnostic]
 
 class LaunchError(CompileError): ...
-class ArgumentError(LaunchError, TypeError, ValueError): ...
 
 class InternalError(RuntimeError):
     diagnostics: list[Diagnostic]

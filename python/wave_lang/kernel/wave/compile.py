@@ -154,7 +154,6 @@ def _prepared(
         ir.free_sizes()
     if options.strict or options.assume == "ignore":
         ir.assume("ignore" if options.assume == "ignore" else "require")
-    ir.verify()  # and warns: nothing is added to its header any more
     _print_requested(options, ir)
     options.kernel_usages = [
         "output" if p.is_output else "input" for p in ir.params if p.kind == "mem"
