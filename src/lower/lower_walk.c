@@ -196,6 +196,7 @@ WalkStep walk_step(Walk *w, int reg) {
   if (imm.integer) s.attrs[s.nattrs++] = imm;
   add_flag(&s, w->a->op, ATTR_volatile);
   add_flag(&s, w->a->op, ATTR_nontemporal);
+  add_flag(&s, w->a->op, ATTR_agreed);
   if (walk_coords(w, reg, &s.attrs[s.nattrs])) s.nattrs++;
   return s;
 }

@@ -46,7 +46,7 @@ typedef struct Walk {
 typedef struct WalkStep {
   Value *args[4];
   int nargs; /* memory, offset [, mask] behind a free slot for the value */
-  Attr attrs[4];
+  Attr attrs[5];
   int nattrs;
 } WalkStep;
 

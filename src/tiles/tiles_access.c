@@ -382,7 +382,7 @@ static bool steps_along_last(const TileAccess *a, const Spread *s) {
 typedef struct Emitted {
   Value *args[4];
   int nargs;
-  Attr attrs[5];
+  Attr attrs[6];
   int nattrs;
 } Emitted;
 
@@ -411,6 +411,7 @@ static Emitted access_at(const TileAccess *a, const Spread *s, int element, Valu
   if (mask) out.args[++out.nargs] = mask;
   if (imm) out.attrs[out.nattrs++] = (Attr){.key = ATTR_imm, .integer = imm};
   if (op_has(a->op, ATTR_volatile)) out.attrs[out.nattrs++] = (Attr){.key = ATTR_volatile};
+  if (op_has(a->op, ATTR_agreed)) out.attrs[out.nattrs++] = (Attr){.key = ATTR_agreed};
   if (op_has(a->op, ATTR_nontemporal) && s->kind == SPREAD_UNIT)
     out.attrs[out.nattrs++] = (Attr){.key = ATTR_nontemporal};
   if (named) add_coords(a, element, &out);

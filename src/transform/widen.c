@@ -7,7 +7,11 @@
  * ask which of the old values their result is.
  *
  * What differs between waves each wave writes where it stands itself: its part of the tile must be
- * one element, too. */
+ * one element, too.
+ *
+ * A memory may also lack a dimension that workgroups divide: row maxima where columns are divided,
+ * too. Then several workgroups write the same elements, and `agreed` says that they write the same
+ * values. The simulator checks that they do. */
 #include "ir/access.h"
 #include "ir/attr.h"
 #include "transform/pass.h"
@@ -46,11 +50,36 @@ static void widen(Kernel *k, Op *op, const Type *spread) {
   if (op->nresults) ir_set_results(k, op, &spread, 1);
 }
 
+/* Workgroups differ along `axis` of the grid, but neither the value nor the memory does. */
+static bool is_repeated_along(const Distribution *d, const Op *op, int axis) {
+  bool divided = false;
+  for (int i = 0; i < d->rows.n; i++) {
+    const PlaceRow *r = &d->rows.at[i];
+    if (r->kind != CONSTRAINT_workgroup || r->axis != axis) continue;
+    if (type_has_dim(op->args[0]->type, r->dim) || type_has_dim(op->args[1]->type, r->dim))
+      return false;
+    divided = true;
+  }
+  SymCtx *sym = d->k->cx->sym;
+  return divided && sym_equal(sym, d->facts, d->count[axis], sym_int(sym, 1)) != SYM_ALWAYS;
+}
+
+static bool is_repeated(const Distribution *d, const Op *op) {
+  if (op->kind != OP_write || d->explicit_grid || memory_is_scratch(op->args[1])) return false;
+  for (int axis = 0; axis < WORKGROUP_DIMS; axis++)
+    if (is_repeated_along(d, op, axis)) return !op_has(op, ATTR_volatile);
+  return false;
+}
+
 static bool is_store(const Op *op) { return op->kind == OP_write || op_is_atomic(op); }
 
 bool pass_widen(Kernel *k, PassCtx *cx) {
   cx->idle = true;
   for (Op *op = ir_first(k); op; op = ir_next(op)) {
+    if (is_repeated(cx->facts.distribute, op) && !op_has(op, ATTR_agreed)) {
+      op_set_attr(k, op, (Attr){.key = ATTR_agreed});
+      cx->idle = false;
+    }
     const Type *spread = is_store(op) ? access_spread(k->cx, op) : NULL;
     if (!spread || spread == op->args[0]->type) continue;
     const Sym *dim = lacked(cx->facts.distribute, op, spread);

@@ -7,7 +7,7 @@ import pytest
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
 from kernel_utils import rng
-from wave_lang import CompileError, WaveCompileOptions, wave_compile
+from wave_lang import CompileError, SimulationError, WaveCompileOptions, wave_compile
 from wave_lang.kernel.lang.global_symbols import *
 
 B, H, M, N, K = (getattr(tkl.sym, s) for s in "BHMNK")
@@ -208,6 +208,40 @@ def test_old_values_need_a_tile_of_one(target, bm):
     with pytest.raises(CompileError, match="E0304") as error:
         compiled(kernel, target, {M: 4, N: 64})(row, c, d)
     assert "broadcast" in str(error.value) and error.value.diagnostics[0].file == __file__
+
+
+@TARGETS
+@pytest.mark.parametrize("bm, waves", [(1, 1), (3, 1), (4, 2)])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_workgroups_that_write_the_same_values(target, bm, waves, dynamic):
+    """Workgroups divide N, which the memory lacks."""
+
+    @tkw.wave(tiles(bm, waves=waves))
+    def kernel(
+        a: tkl.Memory[M, N, G, tkl.f32],
+        r: tkl.Memory[M, G, tkl.f32],
+        c: tkl.Memory[M, G, tkl.f32],
+    ):
+        tkw.write(tkw.read(a) * 2.0, a)
+        tkw.write(tkw.read(r) + 1.0, c)
+
+    a, r, c = floats(10, 200), floats(10), np.full(10, np.nan, "f4")
+    twice = 2 * a
+    made = compiled(kernel, target, {} if dynamic else {M: 10, N: 200}, [M, N] if dynamic else [])
+    made(a, r, c)
+    assert np.array_equal(a, twice) and np.array_equal(c, r + 1)
+
+
+@pytest.mark.parametrize("target", ["sim:cpu", "sim:sm_90a", "sim:sm_80", "sim:gfx942"])
+def test_workgroups_that_disagree(target):
+    @tkw.wave(tiles(1))
+    def kernel(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, G, tkl.f32]):
+        tkw.write(tkw.max(tkw.read(a), dim=N), c)
+
+    a, c = np.arange(300, dtype="f4").reshape(3, 100), np.zeros(3, "f4")
+    compiled(kernel, target, {M: 3, N: 50})(np.ascontiguousarray(a[:, :50]), c)
+    with pytest.raises(SimulationError, match="E0808"):
+        compiled(kernel, target, {M: 3, N: 100})(a, c)
 
 
 def softmax(x):

@@ -122,8 +122,10 @@ static const char *type_of(RegClass class) {
   return names[class];
 }
 
-/* A flag is read before what it announces and written after it. */
+/* A flag is read before what it announces and written after it. What several workgroups write is
+ * `relaxed`: ordinary stores would be a data race, even of the same value. */
 static const char *order_of(const Ptx *p, const Op *op, const Value *memory) {
+  if (op_has(op, ATTR_agreed)) return ".relaxed.gpu";
   if (!op_has(op, ATTR_volatile)) return "";
   if (ptx_is_shared(p, memory)) return op->kind == OP_load ? ".acquire.cta" : ".release.cta";
   return op->kind == OP_load ? ".acquire.gpu" : ".release.gpu";
@@ -131,7 +133,8 @@ static const char *order_of(const Ptx *p, const Op *op, const Value *memory) {
 
 /* Data that is not used again soon is the first to leave the caches. */
 static const char *hint_of(const Ptx *p, const Op *op, const Value *memory) {
-  bool plain = !op_has(op, ATTR_volatile) && !ptx_is_shared(p, memory);
+  bool weak = !op_has(op, ATTR_volatile) && !op_has(op, ATTR_agreed);
+  bool plain = weak && !ptx_is_shared(p, memory);
   return plain && op_has(op, ATTR_nontemporal) ? ".cs" : "";
 }
 

@@ -395,6 +395,16 @@ static bool is_beside(const Actor *a, const Access *last) {
          last->clock == a->clock && last->gang == s->gang.number;
 }
 
+/* Whether a write of the same value may follow without order: by the same op in one workgroup, and
+ * where both say that workgroups agree. */
+static bool may_repeat(const Actor *a, const Access *last) {
+  const Sim *s = a->w->sim;
+  bool in_group = last->gang == s->gang.number &&
+                  last->unit / (uint32_t)s->units.all == (uint32_t)a->w->group->index;
+  if (in_group && last->op == (uint32_t)a->s->op->id) return true;
+  return op_has(a->s->op, ATTR_agreed) && op_has(s->ops[last->op].op, ATTR_agreed);
+}
+
 /* Atomics do not race with each other. */
 void shadow_write(const Actor *a, const Buffer *b, int64_t element, bool same) {
   Sim *s = a->w->sim;
@@ -403,9 +413,7 @@ void shadow_write(const Actor *a, const Buffer *b, int64_t element, bool same) {
   if (a->home != a->w->group && b->shared) cluster_note(a);
   for (int i = 0, n = cell ? cells_of(a, b) : 0; i < n; i++, cell++) {
     const Access *last = &cell->write;
-    bool repeated = same && last->stamp && last->op == op && !cell->atomics &&
-                    last->gang == s->gang.number &&
-                    last->unit / (uint32_t)s->units.all == (uint32_t)a->w->group->index;
+    bool repeated = same && last->stamp && !cell->atomics && may_repeat(a, last);
     bool one_op = last->stamp == s->stamp && !repeated && last->stamp;
     if ((one_op && !a->async) || is_beside(a, last))
       report_race(a, b, element, true, (Conflict){last->unit, last->op, last->gang, true});
