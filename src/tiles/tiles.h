@@ -70,10 +70,13 @@ typedef struct Granted {
   const Sym *dim, *limit;
 } Granted;
 
+typedef Vec(Granted) GrantedList;
+
 /* An open loop of a nest, and what was made in it. The outermost has no counter. */
 typedef struct NestLevel {
   LowerScope *scope;
   const Sym *counter;
+  int granted; /* so many bounds held when it was opened */
   Map made;
   struct NestLevel *outer;
 } NestLevel;
@@ -90,7 +93,7 @@ typedef struct Tiles {
   TilePlan plan;
   NestLevel *level; /* innermost; NULL outside of nests */
   int depth;        /* open loops of nests, for the names of counters */
-  Vec(Granted) granted;
+  GrantedList granted;
   Vec(TileAlloc) allocs;
   int64_t top, most, lasting; /* bytes: in use now, at most, of lasting ones */
   bool keeps;                 /* what does not change may be kept for the next workgroups */

@@ -16,7 +16,7 @@
 
 void nest_open(Tiles *t) {
   NestLevel *n = ARENA_NEW(t->l.arena, NestLevel);
-  *n = (NestLevel){.scope = t->l.scope, .outer = t->level};
+  *n = (NestLevel){.scope = t->l.scope, .granted = t->granted.n, .outer = t->level};
   t->level = n;
 }
 
@@ -82,7 +82,8 @@ NestLoop loop_open(Tiles *t, const Sym *from, const Sym *trips, int64_t most, in
   loop.saved = tiles_open_scope(t, body, facts);
   tiles_define(t, loop.counter);
   NestLevel *level = ARENA_NEW(l->arena, NestLevel);
-  *level = (NestLevel){.scope = l->scope, .counter = loop.counter, .outer = t->level};
+  *level = (NestLevel){
+      .scope = l->scope, .counter = loop.counter, .granted = loop.granted, .outer = t->level};
   t->level = level;
   return loop;
 }

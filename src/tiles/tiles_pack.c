@@ -403,6 +403,7 @@ static bool pack_once(Tiles *t, Panels *p, Kept *kept) {
 const Panels *pack_panels(Tiles *t, const PackSource *from, int rows) {
   LowerScope *here = t->l.scope, *home = from->tied ? here : home_of(t, from);
   NestLevel *level = t->level;
+  GrantedList granted = t->granted;
   for (int i = 0; i < t->panels.n; i++)
     if (t->panels.at[i]->rows == rows && same_source(&t->panels.at[i]->source, from))
       return t->panels.at[i];
@@ -414,10 +415,11 @@ const Panels *pack_panels(Tiles *t, const PackSource *from, int rows) {
   p->memory = scratch_new(t, from->dtype, pack_elements(from) * (keeps ? kept.slots : 1),
                           elsewhere || keeps);
   t->l.scope = home;
-  if (elsewhere || keeps) t->level = NULL;
+  if (elsewhere || keeps) t->level = NULL, t->granted = (GrantedList){0};
   bool ok = pack_once(t, p, keeps ? &kept : NULL);
   t->l.scope = here;
   t->level = level;
+  t->granted = granted;
   if (elsewhere) vec_push(t->l.arena, &t->panels, p);
   return ok ? p : NULL;
 }

@@ -242,19 +242,31 @@ static Value *take(Asked *a) {
   return load ? buffer_load(a->t, tile->buffer, a->v->type, tile, &a->p) : make_at(a);
 }
 
-static Value *make_once(Asked *a) {
+/* Made in an outer loop, it is made before the inner ones are entered: what they grant does not
+ * hold there. */
+static Value *take_in(Asked *a, NestLevel *level) {
   Tiles *t = a->t;
-  NestLevel *inner = t->level, *level = level_of(t, &a->p);
+  NestLevel *inner = t->level;
   LowerScope *scope = t->l.scope;
-  uint64_t key = hash_asked(a);
-  if (!level) return take(a);
-  for (const Made *m = map_get(&level->made, key); m; m = m->next)
-    if (m->of == a->v && same_point(&m->p, &a->p)) return m->value;
-  t->level = level;
+  GrantedList granted = t->granted;
+  for (; t->level != level; t->level = t->level->outer)
+    t->granted.n = t->granted.cap = t->level->granted;
   t->l.scope = level->scope;
   Value *v = take(a);
   t->level = inner;
   t->l.scope = scope;
+  t->granted = granted;
+  return v;
+}
+
+static Value *make_once(Asked *a) {
+  Tiles *t = a->t;
+  NestLevel *level = level_of(t, &a->p);
+  uint64_t key = hash_asked(a);
+  if (!level) return take(a);
+  for (const Made *m = map_get(&level->made, key); m; m = m->next)
+    if (m->of == a->v && same_point(&m->p, &a->p)) return m->value;
+  Value *v = take_in(a, level);
   if (!v) return NULL;
   Made *m = ARENA_NEW(t->l.arena, Made);
   *m = (Made){a->v, a->p, v, map_get(&level->made, key)};
