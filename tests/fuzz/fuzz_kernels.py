@@ -2,15 +2,17 @@
 """Random kernels on random machines: lanes, tiles and NumPy must agree.
 
     tests/fuzz/fuzz_kernels.py [--seed N] [--count N] [--seconds N] [--shard I/N] [--keep DIR]
-                               [--ways eval,sim,cpu,lanes]
+                               [--ways eval,sim,cpu,lanes,cuda] [--targets sm_80,sm_90a,gfx942]
+                               [--stats] [--json FILE]
 
 A case is a list of statements over tiles of M, N and K, with random sizes, tiles, waves, dtypes and
-a machine. It is computed in NumPy on whole padded tensors, and then in up to four ways:
+a machine. It is computed in NumPy on whole padded tensors, and then in up to five ways:
 
     eval    by the reference evaluator, if its result does not depend on threads
     sim     by the simulator lane by lane with all its checks
     cpu     by machine code for this processor, if there is a libLLVM
     lanes   by machine code of the program that lanes of the machine would run, likewise
+    cuda    by a GPU, if there is one, and PyTorch, whose memory it uses
 
 Reductions and products run over ragged edges, of operands whose padding is anything: NumPy takes only
 what exists, whatever the tiles are.
@@ -21,6 +23,9 @@ both have is read and written. In some kernels all tensors may disagree, and the
 Some kernels make assumptions, true and false of the sizes they are run with: what is false must not
 change the result.
 
+Loops run while a condition holds, also one in another: as often as a number, the workgroup, memory or
+the loop itself says. Tables say which rows are read, written and combined, and hold anything.
+
 Results are written, also to tensors with dimensions that they lack, or combined with memory atomically,
 by name or where a table says; often all lanes hold what is added.
 
@@ -28,20 +33,25 @@ Numbers are small integers, so that every way of adding them up is exact and res
 Some kernels add the number of a thread and take it away again: that makes threads observable, and
 the declared waves are run as they stand. Some have tiles for instructions of several waves, of all
 widths and divided in all ways; operands of products lie in any order, or rows of them are picked by
-a table. Cases run in a child process: one that crashes or hangs is
-a finding like any other. A failing case is shrunk, statement by statement and size by size, and
-printed as text that wavec runs. The last line is `N passed, M failed`.
+a table.
+
+Cases run in a child process: one that crashes or hangs is a finding like any other. A failing case is
+shrunk, statement by statement and size by size, and printed as text that wavec runs. --stats says how
+often each feature of the language was drawn, and accepted by each way. The last line is
+`N passed, M failed`.
 
 `kernels/` is how.
 """
 
 import argparse
+import json
 import os
 import sys
 import time
 
 from kernels.children import problem, problems
 from kernels.draw import draw
+from kernels.features import Stats
 from kernels.shrink import shrink
 from kernels.text import text_of
 from kernels.ways import WAYS
@@ -58,6 +68,7 @@ def batches(args):
         cases = [draw(args.seed + i) for i in range(n, most, shards)]
         for case in cases:
             case.ways = args.ways.split(",")
+            case.targets = args.targets.split(",") if args.targets else ()
         yield cases
         n += BATCH * shards
 
@@ -81,21 +92,32 @@ def main():
     parser.add_argument("--seconds", type=float, default=0)
     parser.add_argument("--shard", default="0/1", help="I/N: every N-th seed, from the I-th")
     parser.add_argument("--ways", default=",".join(WAYS), help="which of the ways to go")
+    parser.add_argument("--targets", help="simulate these machines, and not the one that is drawn")
     parser.add_argument("--keep", help="write shrunk failures into this folder")
+    parser.add_argument("--stats", action="store_true", help="say how often each feature is drawn and run")
+    parser.add_argument("--json", help="write the counts into this file")
     args = parser.parse_args()
     if not set(args.ways.split(",")) <= set(WAYS):
         parser.error(f"ways are {', '.join(WAYS)}")
-    began, passed, failed, skipped = time.time(), 0, 0, 0
+    began, passed, failed, skipped, stats = time.time(), 0, 0, 0, Stats()
     for cases in batches(args):
-        for case, found in zip(cases, problems(cases)):
-            skipped += found == "refused"
-            passed += found is None
-            if found not in (None, "refused"):
+        for case, (found, gone) in zip(cases, problems(cases)):
+            stats.add(case, sorted({way.split(":")[0] for way in gone} | set(gone)))
+            refused = not found and not set(gone) - {"eval"}
+            skipped += refused
+            passed += not found and not refused
+            if found:
                 failed += 1
                 report(case, args.keep)
         if failed >= 5:
             break
     n = passed + failed + skipped
+    if args.stats:
+        stats.print()
+    if args.json:
+        counts = {"passed": passed, "failed": failed, "refused": skipped, "features": stats.table()}
+        with open(args.json, "w") as file:
+            json.dump(counts, file, indent=1)
     seconds = max(time.time() - began, 1e-9)
     print(f"{skipped} of {n} kernels were refused as not lowered; {n / seconds:.1f} a second")
     print(f"{passed} passed, {failed} failed")

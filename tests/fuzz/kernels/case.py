@@ -5,8 +5,10 @@ import re
 
 import numpy as np
 
-NUMPY = {"i32": np.int32, "f32": np.float32, "f16": np.float16, "i8": np.int8, "u32": np.uint32}
+NUMPY = {"i32": np.int32, "f32": np.float32, "f16": np.float16, "i8": np.int8}
+NUMPY |= {"u32": np.uint32, "u8": np.uint8, "i16": np.int16, "i64": np.int64}
 EXACT = {"i32": 2**30, "u32": 2**30, "f32": 2**22, "f16": 2**10, "i8": 2**6}  # larger integers are not made
+EXACT |= {"u8": 2**7, "i16": 2**14, "i64": 2**52}
 
 
 class Value:
@@ -36,14 +38,17 @@ class Case:
         self.cut_n = True  # by workgroups; else a workgroup holds all of N
         self.waves_m, self.waves_n, self.threads, self.mma = 1, 1, 64, "F32_16x16x16_F16"
         self.dynamic = self.wide = self.observable = False
-        self.target, self.schedule, self.ways = "cpu", "round", ()
+        self.target, self.schedule = "cpu", "round"
+        self.ways, self.targets = (), ()  # asked for; targets: instead of the one that is drawn
         self.params, self.outputs, self.statements = [], [], []
-        self.tables = []  # parameters whose elements number rows
-        self.how = {}  # outputs that are not just written: an atomic, and a table or None
-        self.values, self.names = [], 0
+        self.tables = {}  # parameters whose elements number rows, and what they hold (draw_tables)
+        self.axes, self.loops = set(), []  # symbols of while loops; what ends these
+        self.how = {}  # outputs that are not just written: an op, a table or None, and a Place
+        self.values, self.names, self.versions = [], 0, 0
         self.assumed, self.wishes = [], []  # rows of the header
         self.spare = {}  # tensors with a free layout: by how much each dim is larger
         self.disagree = False  # without a free layout
+        self.fast_math = False
 
     @property
     def used(self):
@@ -54,6 +59,15 @@ class Case:
             found.update(re.findall(r"%a\d+", s.text))
             left += s.body or []
         return [p for p in self.params if p[0] in found]
+
+    def param(self, dims, dtype, space=""):
+        self.params.append((f"%a{len(self.params)}", dims, dtype, space))
+        return self.params[-1][0]
+
+    def version(self):
+        """A number for versions of symbols that nobody has."""
+        self.versions += 10
+        return self.versions
 
     def fresh(self, dims, dtype, most):
         self.names += 1

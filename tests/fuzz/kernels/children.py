@@ -1,5 +1,6 @@
 """Cases in child processes: one that crashes or hangs is a finding like any other."""
 
+import json
 import os
 import select
 import signal
@@ -11,8 +12,9 @@ from .ways import problem_here
 def child(cases, out):
     for case in cases:
         os.write(out, b"\x01")  # it begins
-        found = (problem_here(case) or "").encode(errors="replace")[:4000]
-        os.write(out, found.replace(b"\x01", b"?").replace(b"\x02", b"?") + b"\x02")
+        found, gone = problem_here(case)
+        said = json.dumps([found and found[:4000], gone])
+        os.write(out, said.encode() + b"\x02")
 
 
 def read_results(pipe, timeout):
@@ -47,12 +49,11 @@ def problems(cases, timeout=120):
         if hung:
             os.kill(pid, signal.SIGKILL)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        done = [r.lstrip(b"\x01").decode(errors="replace") for r in said.split(b"\x02")[:-1]]
-        results += [r or None for r in done]
+        results += [json.loads(r.lstrip(b"\x01")) for r in said.split(b"\x02")[:-1]]
         if len(results) < len(cases):
-            results.append("hang: no answer" if hung else f"crash: a child ended with status {status}")
+            results.append(["hang: no answer" if hung else f"crash: a child ended with status {status}", []])
     return results
 
 
 def problem(case):
-    return problems([case])[0]
+    return problems([case])[0][0]

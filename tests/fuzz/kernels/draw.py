@@ -4,7 +4,9 @@ from .case import Case
 from .draw_flow import branch, observe, some_groups
 from .draw_stores import store
 from .draw_sums import accumulate, product, reduce
+from .draw_tables import gather
 from .draw_values import binary, bits, broadcast, cast, index, rounded, select
+from .draw_while import repeat
 
 TARGETS = ("gfx942", "sm_80", "sm_90a", "toy8", "gfx1100", "gfx90a", "cpu", "cpu_neon")
 SCHEDULES = ("round", "reverse", "random:3")
@@ -27,6 +29,7 @@ def draw(seed):
                 case.spare[name] = {d: r.choice((-1, 0, 0, 1, 6)) for d in order}
     wishes = (f"stages {r.randrange(5)}", "boxes 0", "swizzle 0", "overlap 0")
     case.wishes = [row for row in wishes if r.random() < 0.2]  # as compile options ask
+    case.fast_math = r.random() < 0.1
     return case
 
 
@@ -89,7 +92,7 @@ def claim(case):
 
 def statements(case):
     kinds = [binary, binary, select, cast, index, broadcast]
-    kinds += [bits, rounded, branch]
+    kinds += [bits, rounded, branch, gather, repeat]
     kinds += [reduce, reduce, product, accumulate, some_groups]
     if case.r.random() < 0.25:
         kinds += [observe] * 3

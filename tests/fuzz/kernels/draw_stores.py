@@ -1,6 +1,7 @@
 """Where results go: written, also to tensors with dims that they lack, or combined with memory."""
 
 from .case import EXACT
+from .draw_tables import Place, new_table
 from .draw_values import pick
 from .model import ATOMIC
 
@@ -14,10 +15,25 @@ def store(case):
         v = pick(case, case.statements, ("M", "N"))
     if r.random() < 0.4 and combine(case, v):
         return
+    if r.random() < 0.2 and scatter(case, v, cut):
+        return
     if not set(cut) <= set(v.dims):  # several workgroups would write the same elements
         v = pick(case, case.statements, ("M", "N"))
     order = v.dims if r.random() < 0.8 else tuple(reversed(v.dims))
     case.outputs.append((f"%o{len(case.outputs)}", order, v))
+
+
+def scatter(case, v, cut):
+    """Rows are written where a table says, no two to the same place; False: it cannot be."""
+    r, name = case.r, f"%o{len(case.outputs)}"
+    if not set(cut) <= set(v.dims) or is_observed(case, v):
+        return False
+    row, place = r.choice(v.dims), Place(r)
+    case.how[name] = ("write", new_table(case, row, "once"), place)
+    order = v.dims if r.random() < 0.7 else tuple(reversed(v.dims))
+    case.outputs.append((name, tuple("T" if d == row else d for d in order), v))
+    return True
+
 
 def combine(case, v):
     """An output with other dimensions than the value, or an atomic; False: it cannot be."""
@@ -31,15 +47,14 @@ def combine(case, v):
     if spread and r.random() < 0.5:
         case.outputs.append((name, order, v))
         return True
-    table = None
+    table = place = None
     if not spread and r.random() < 0.6:
-        table, row = f"%a{len(case.params)}", r.choice(v.dims)
-        case.params.append((table, (row,), "i32", ""))
-        case.tables.append(table)
+        row = r.choice(v.dims)
+        table, place = new_table(case, row, r.choice(("rows", "wild"))), Place(r)
         order = tuple("T" if d == row else d for d in order)
     most = v.most * case.size["M"] * case.size["N"]
     op = r.choice(list(ATOMIC) if most <= EXACT[v.dtype] else ("atomic_min", "atomic_max"))
-    case.how[name] = (op, table)
+    case.how[name] = (op, table, place)
     case.outputs.append((name, order, v))
     return True
 

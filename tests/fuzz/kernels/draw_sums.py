@@ -6,6 +6,7 @@ What sticks out of a tile is spoiled before it is summed up: it must not count.
 import numpy as np
 
 from .case import EXACT, Statement
+from .draw_tables import new_table
 from .draw_values import pick, read, spoil
 
 REDUCE = {"sum": np.sum, "max": np.max, "min": np.min}
@@ -63,10 +64,8 @@ def operand(case, before, into, dims, dtype):
         return case.add(into, Statement(out, [], text, compute))
     memory = tuple("T" if d == row else d for d in order)
     case.params.append((name, memory, dtype, space))
-    table = f"%a{len(case.params)}"
-    case.params.append((table, (row,), "i32", ""))
-    case.tables.append(table)
-    rows = case.fresh((row,), "i32", 99)
+    table = new_table(case, row, r.choice(("rows", "wild")))
+    rows = case.fresh((row,), next(p[2] for p in case.params if p[0] == table), 2**62)
     where = r.choice((before, into))
     where.append(Statement(rows, [], "@out = read " + table, lambda env, at: env.read(table, (row,), {}, at)))
     of = ", ".join(f"{d}: {'$dynamic_val0' if d == 'T' else '$index1'}" for d in memory)

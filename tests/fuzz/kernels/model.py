@@ -3,6 +3,7 @@
 import numpy as np
 
 from .case import NUMPY
+from .draw_tables import numbers
 
 ATOMIC = {"atomic_add": np.add, "atomic_min": np.minimum, "atomic_max": np.maximum}
 
@@ -34,6 +35,20 @@ class Model:
         columns = (k < self.case.size["K"]) & (k < x.shape[1])
         out = np.zeros((len(table), len(k)), x.dtype)
         out[np.ix_(rows, columns)] = x[np.ix_(table[rows], k[columns])]
+        return out
+
+    def pick(self, name, memory, dims, row, rows):
+        """The same of a whole tensor, and rows that are integers without limits."""
+        x, size = self.data[name], self.case.size
+        at = dict(zip(dims, np.indices([self.extent[d] for d in dims])))
+        inside = np.ones([self.extent[d] for d in dims], bool)
+        for d in dims:
+            inside &= at[d] < size[d]
+        at["T"] = np.array([*rows, 0], object)[at[row]]
+        for d, n in zip(memory, x.shape):
+            inside &= ((at[d] >= 0) & (at[d] < n)).astype(bool)
+        out = np.zeros(inside.shape, x.dtype)
+        out[inside] = x[tuple(at[d][inside].astype(np.int64) for d in memory)]
         return out
 
     def index(self, dim):
@@ -70,25 +85,25 @@ def expected(case, data):
         env.run(case.statements)
     results = outputs(case)
     for (name, order, v), out in zip(case.outputs, results):
-        store(case, data, case.how.get(name, ("write", None)), order, v, env.found[v.name], out)
+        store(case, data, case.how.get(name, ("write", None, None)), order, v, env.found[v.name], out)
     return results
 
 
 def store(case, data, how, order, v, x, out):
     """Every element that exists, once for each workgroup that has it; along dimensions that the
     value lacks, everywhere."""
-    op, table = how
+    op, table, place = how
     dims = (*v.dims, *(d for d in order if d not in (*v.dims, "T")))
     at = dict(zip(dims, np.indices([case.size[d] for d in dims])))
     values = x[tuple(at[d] for d in v.dims)].astype(NUMPY[v.dtype])
     if table:
         row = next(p[1][0] for p in case.params if p[0] == table)
-        rows, known = data[table], at[row] < len(data[table])
-        at["T"] = np.where(known, rows[np.minimum(at[row], len(rows) - 1)] if len(rows) else 0, 0)
+        rows = np.array([*place.of(data[table]), *place.of([0])], object)  # what is not there reads as 0
+        at["T"] = rows[np.minimum(at[row], len(rows) - 1)]
     inside = np.ones(values.shape, bool)
     for d, n in zip(order, out.shape):
-        inside &= (at[d] >= 0) & (at[d] < n)
-    place = tuple(at[d][inside] for d in order)
+        inside &= ((at[d] >= 0) & (at[d] < n)).astype(bool)
+    place = tuple(at[d][inside].astype(np.int64) for d in order)
     if op == "write":
         out[place] = values[inside]
         return
@@ -102,10 +117,11 @@ def arguments(case):
     data = {}
     for name, order, dtype, _ in case.params:
         most = 3 if dtype in ("i8", "f16") else 7
-        if name in case.tables:
-            most = case.size["T"] + 2
         shape = case.shape(name, order)
-        least = 0 if dtype == "u32" else -most
+        if name in case.tables:
+            data[name] = numbers(case, r, name, shape[0], dtype).astype(NUMPY[dtype])
+            continue
+        least = 0 if dtype[0] == "u" else -most
         data[name] = r.integers(least, most + 1, shape).astype(NUMPY[dtype])
     return data
 

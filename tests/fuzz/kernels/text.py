@@ -22,27 +22,29 @@ def header(case):
     head.append(f"  wave M by {t['M'] // case.waves_m}")
     if case.waves_n > 1:
         head.append(f"  wave N by {t['N'] // case.waves_n}")
-    vector = f"vector {{M: {t['M']}, N: {t['N']}}}"
+    sizes = {"M": t["M"], "N": t["N"], **dict.fromkeys(sorted(case.axes & {"I", "J"}), 0)}
+    vector = f"vector {{{', '.join(f'{d}: {n}' for d, n in sizes.items())}}}"
     head.append(f"  hardware threads {case.threads}, mma {case.mma}, {vector}")
+    head += [f"  tile {d}" for d in sorted(case.axes & {"I", "J"})]
     head += [f"  {row}" for row in case.wishes]
     for d in "MNKT" if case.has("T") else "MNK":
         free = d in case.symbols()
         head.append(f"  dynamic {d}" if free else f"  bind {d} = {case.size[d]}")
+    head += [f"  bind {d} = 1" for d in sorted(case.axes - {"I", "J"})]
     head += [f"  assume {claim}" for claim in case.assumed]
     return head
 
 
 def store(case, name, order, v):
-    op, table = case.how.get(name, ("write", None))
-    if op == "write":
-        return [f"  write {v.name}, {name}"]
-    result = f"  {name}r = {op} {v.name}, {name}"
+    op, table, place = case.how.get(name, ("write", None, None))
+    result = f"  write {v.name}, {name}" if op == "write" else f"  {name}r = {op} {v.name}, {name}"
     if not table:
         return [result]
     row = next(p[1][0] for p in case.params if p[0] == table)
     at = {d: f"$index{i}" for i, d in enumerate(v.dims)}
-    memory = ", ".join(f"{d}: {'signed($dynamic_val0)' if d == 'T' else at[d]}" for d in order)
+    memory = ", ".join(f"{d}: {place.text() if d == 'T' else at[d]}" for d in order)
     tile = ", ".join(f"{d}: {i}" for d, i in at.items())
+    memory, tile = (tile, memory) if op == "write" else (memory, tile)  # atomics are written as reads are
     mapping = f"map {len(at)} {{{memory}}} -> {{{tile}}} with {{{row}: {at[row]}}}"
     return [f"  {name}t = read {table}", f"{result}, {name}t {{mapping = {mapping}}}"]
 

@@ -13,9 +13,9 @@ from wave_lang.testing import simulate  # noqa: E402
 from .model import arguments, expected, outputs  # noqa: E402
 from .text import text_of  # noqa: E402
 
-WAYS = ("eval", "sim", "cpu", "lanes")
+WAYS = ("eval", "sim", "cpu", "lanes", "cuda")
 NO_ASYNC = ("toy8", "gfx1100", "gfx1201")  # what their lanes do a processor can do, too
-HAS_CPU = any(device.kind == "cpu" for device in _wave.devices())
+KINDS = {device.kind for device in _wave.devices()}  # of devices that are here
 NOT_LOWERED = ("E0601", "E0608", "E0610", "E0611", "E0612", "E0613", "E0616")  # refused, and said so
 
 
@@ -28,9 +28,9 @@ def refused(case, error):
 class Compiled(_wave.Launchable):
     """A kernel as machine code; nothing of it is kept in a cache."""
 
-    def __init__(self, kernel):
+    def __init__(self, kernel, target, fast_math):
         self._bind(kernel)
-        self._use(kernel.compile(target="cpu", cache=-1))
+        self._use(kernel.compile(target=target, cache=-1, fast_math=fast_math))
 
 
 def run(way, case, text, args):
@@ -40,31 +40,45 @@ def run(way, case, text, args):
         text = str(kernel)
     if way == "eval":
         kernel.eval(args)
-    elif way == "sim":
-        target = f"sim:{case.target}"
-        simulate(text, *args, target=target, schedule=case.schedule, name="case.wave")
+    elif way.startswith("sim:"):
+        simulate(text, *args, target=way, schedule=case.schedule, name="case.wave")
+    elif way == "cuda":
+        on_gpu(kernel, case, args)
     else:
         if way == "lanes":
             kernel.assume("ignore")  # lanes that made use of them need them
             kernel.lower(case.target if case.target in NO_ASYNC else NO_ASYNC[case.seed % 3])
             kernel = _wave.parse(str(kernel), "lanes.wave")[0]
-        Compiled(kernel)(*args)
+        Compiled(kernel, "cpu", case.fast_math)(*args)
     _wave.take_diagnostics()
+
+
+def on_gpu(kernel, case, args):
+    """With PyTorch's memory: results are copied back to the arrays."""
+    import torch
+
+    tensors = [torch.from_numpy(a).cuda() for a in args]
+    Compiled(kernel, "cuda", case.fast_math)(*tensors)
+    torch.cuda.synchronize()
+    for tensor, a in zip(tensors, args):
+        a[...] = tensor.cpu().numpy()
 
 
 def ways_of(case):
     """Those that can be gone here; whose threads are observable no tile evaluator runs."""
-    here = [w for w in case.ways if w in ("eval", "sim") or HAS_CPU]
-    return [w for w in here if w != "eval" or not case.observable]
+    here = {"eval": not case.observable, "sim": True, "cuda": "cuda" in KINDS}
+    ways = [w for w in case.ways if here.get(w, "cpu" in KINDS)]
+    simulated = [f"sim:{target}" for target in case.targets or (case.target,)]
+    return [w for way in ways for w in (simulated if way == "sim" else [way])]
 
 
 def problem_here(case):
-    """What is wrong with the case: None, "refused", or a description."""
+    """What is wrong with the case, None if nothing is; and the ways that it was gone."""
     text = text_of(case)
     data = arguments(case)
     right = expected(case, data)
     args = [data[p[0]] for p in case.used]
-    went = False
+    gone = []
     for way in ways_of(case):
         out = outputs(case)
         try:
@@ -73,10 +87,10 @@ def problem_here(case):
             _wave.take_diagnostics()
             if way != "eval" and refused(case, error):
                 continue
-            return f"{way}: {type(error).__name__}: {error}"
-        went |= way != "eval"
+            return f"{way}: {type(error).__name__}: {error}", gone
+        gone.append(way)
         for (name, _, _), got, want in zip(case.outputs, out, right):
             if not np.array_equal(got, want):
                 at = np.argwhere(got != want)[0]
-                return f"{way}: {name}{list(map(int, at))} is {got[tuple(at)]}, NumPy says {want[tuple(at)]}"
-    return None if went else "refused"
+                return f"{way}: {name}{list(map(int, at))} is {got[tuple(at)]}, NumPy says {want[tuple(at)]}", gone
+    return None, gone

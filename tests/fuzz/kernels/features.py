@@ -1,0 +1,112 @@
+"""What a case has that a kernel may have: a row for each, so that `--stats` can say how often it is drawn
+and how often each way of running it is gone. A row that is drawn and always refused is not drawn."""
+
+import re
+from collections import Counter
+
+from .text import text_of
+
+ATOMICS = ("atomic_add", "atomic_min", "atomic_max")
+
+
+def gathered_ring(case, text):
+    """A product of rows that a table picks, in a loop of several iterations that keeps tiles in shared memory."""
+    rows = re.search(r"for K .*\$dynamic_val0.*= mma", text, re.S)
+    return bool(rows) and case.size["K"] > case.tile["K"] and "stages 1" not in case.wishes
+
+
+def part_of_span(case, text):
+    """Columns of a group of waves that are not whole swizzle spans, of 64 elements of f16."""
+    return case.wide and case.tile["N"] // case.waves_n % 64 != 0
+
+
+def ragged(case, *dims):
+    return any(case.size[d] % case.tile[d] for d in dims if case.tile[d])
+
+
+def no_power(n):
+    return n & (n - 1) != 0
+
+
+ROWS = {
+    "while loop": lambda c, t: bool(c.loops),
+    "while loop in a while loop": lambda c, t: any("nested" in how for how in c.loops),
+    "while loop, rounds from memory": lambda c, t: "set_symbol LI" in t or "set_symbol LJ" in t,
+    "while loop, ended by a flag": lambda c, t: "$GET_ITER_ARG_0" in t,
+    "loop over K": lambda c, t: "for K" in t,
+    "if and else": lambda c, t: bool(re.search(r"if \(\$WG0 <.*if \(\$WG0 >=", t, re.S)),
+    "if of some workgroups": lambda c, t: "= if (" in t,
+    "read where a table says": lambda c, t: bool(re.search(r"read %a\d+, %", t)),
+    "write where a table says": lambda c, t: bool(re.search(r"write %v\d+, %o\d, %", t)),
+    "table with the largest numbers": lambda c, t: "wild" in [k for n, k in c.tables.items() if n + ":" in t],
+    "table of i64": lambda c, t: any(n in c.tables and d == "i64" for n, _, d, _ in c.used),
+    "mapping with 2*v, 3*v or -v": lambda c, t: bool(re.search(r"\d\*signed\(\$dynamic_val0", t)),
+    "mapping moved out of range": lambda c, t: bool(re.search(r"\$index\d [+-] \d", t)),
+    "atomic": lambda c, t: any(op in t for op in ATOMICS),
+    "atomic where a table says": lambda c, t: any(h[0] in ATOMICS and h[1] for h in c.how.values()),
+    "atomic of a value that all lanes hold": lambda c, t: any(
+        c.how.get(n, ("write",))[0] in ATOMICS and len(v.dims) == 1 for n, _, v in c.outputs
+    ),
+    "write along a dim that is lacking": lambda c, t: any(
+        n not in c.how and len(o) > len(v.dims) for n, o, v in c.outputs
+    ),
+    "gathered operand and a ring": gathered_ring,
+    "several warpgroups": lambda c, t: c.wide and c.waves_m * c.waves_n * c.threads > 128,
+    "columns that are no whole span": part_of_span,
+    "product": lambda c, t: "= mma " in t,
+    "reduction over a ragged edge": lambda c, t: bool(re.search(r"= (sum|max|min|prod) .*dim = K", t))
+    and ragged(c, "K"),
+    "cumsum": lambda c, t: "cumsum" in t,
+    "product over a ragged edge": lambda c, t: "= mma " in t and ragged(c, "K"),
+    "free layout": lambda c, t: "layout(" in t,
+    "tensors that disagree": lambda c, t: c.disagree and bool(c.spare),
+    "assumption": lambda c, t: bool(c.assumed),
+    "option: stages": lambda c, t: "\n  stages" in t,
+    "option: boxes": lambda c, t: "\n  boxes" in t,
+    "option: swizzle": lambda c, t: "\n  swizzle" in t,
+    "option: overlap": lambda c, t: "\n  overlap" in t,
+    "option: fast math": lambda c, t: c.fast_math,
+    "size 0": lambda c, t: any(c.has(d) and c.size[d] == 0 for d in "MNKT"),
+    "size 1": lambda c, t: any(c.has(d) and c.size[d] == 1 for d in "MNKT"),
+    "tile that is no power of two": lambda c, t: any(no_power(c.tile[d]) for d in "MNK"),
+    "size from a tensor": lambda c, t: "\n  dynamic" in t,
+    "several waves": lambda c, t: c.waves_m * c.waves_n > 1,
+    "thread number": lambda c, t: c.observable,
+    "u32": lambda c, t: ", u32" in t,
+    "u8": lambda c, t: ", u8" in t,
+    "i16": lambda c, t: ", i16" in t,
+    "i64": lambda c, t: ", i64" in t,
+}
+
+
+def features(case):
+    text = text_of(case)
+    return [name for name, has in ROWS.items() if has(case, text)]
+
+
+class Stats:
+    """How often each feature was drawn, and in which ways it was run."""
+
+    def __init__(self):
+        self.drawn, self.ran = Counter(), Counter()
+
+    def add(self, case, ways):
+        for name in ("all", *features(case)):
+            self.drawn[name] += 1
+            for way in ways:
+                self.ran[name, way] += 1
+
+    def table(self):
+        """{feature: {"drawn": n, way: n}}"""
+        ways = sorted({way for _, way in self.ran})
+        return {
+            name: {"drawn": self.drawn[name], **{way: self.ran[name, way] for way in ways}}
+            for name in ("all", *ROWS)
+        }
+
+    def print(self):
+        rows = self.table()
+        ways = list(rows["all"])
+        print(f"{'':40}" + "".join(f" {way:>6}" for way in ways))
+        for name, row in rows.items():
+            print(f"{name:40}" + "".join(f" {row[way]:{max(6, len(way))}}" for way in ways))
