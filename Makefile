@@ -3,6 +3,7 @@
 #   CC=clang make          another compiler        BUILD=folder   another build folder
 #   WERROR=ON|OFF          warnings are errors (default: as the folder was configured, at first OFF;
 #                          ON for `make test`)     FUZZ_SECONDS=n how long `make fuzz` runs
+#   MUTANTS="--minutes 5"  words for tools/mutants.py
 BUILD ?= build
 FUZZ_SECONDS ?= 600
 GPU_PYTHON ?= python3
@@ -16,7 +17,7 @@ export CC
 endif
 WERROR_NOW = $(or $(WERROR),$(if $(findstring WERROR=ON,$(shell cat $(BUILD)/.configured 2>/dev/null)),ON,OFF))
 
-.PHONY: all setup demo test test-full test-gpu check san fuzz bench bench-compile bench-gpu gpu-package fmt lint bless wc clean help bench-cpu
+.PHONY: all setup demo test test-full test-gpu check san fuzz mutants bench bench-compile bench-gpu gpu-package fmt lint bless wc clean help bench-cpu
 
 all: ## build the library, wavec, the Python package and the tests
 	@tools/build.sh $(BUILD) -DWAVE_WERROR=$(WERROR_NOW)
@@ -53,6 +54,9 @@ san: all ## C and Python tests under AddressSanitizer and UndefinedBehaviorSanit
 
 fuzz: all ## random programs for FUZZ_SECONDS (600)
 	@$(RUN) "$$PYTHON" tools/fuzz.py --seconds $(FUZZ_SECONDS)
+
+mutants: all ## every mutant of twelve lowered kernels on five machines: what the simulator does not see
+	@$(RUN) PYTHONPATH=python "$$PYTHON" tools/mutants.py --json $(BUILD)/mutants.json $(MUTANTS)
 
 bench: all ## the benchmarks of the compiler itself, and of kernels where there is a GPU
 	@$(RUN) "$$PYTHON" bench/bench_sym.py $(BUILD)/tests/bench_sym bench/corpus/expressions.txt \

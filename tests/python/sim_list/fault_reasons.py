@@ -16,6 +16,7 @@ UNUSED = "lanes load elements of the tensor that nobody uses"
 SAME_BITS = "several lanes hold the value, and all of them write it"
 LOCKSTEP = "lanes of a wave are in step on this machine"
 SAME_THREAD = "every thread reads only what it wrote itself"
+SAME_WAVE = "every wave reads only what it wrote itself, and its lanes are in step or wait for each other"
 GATHERED = "lanes load elements that nobody uses, from places that the run reads from memory"
 FIRST = "nothing was done in shared memory before, and its loop has no second round at these sizes"
 
@@ -80,6 +81,7 @@ class Program:
         launch = re.search(r"launch grid \((.*)\) block \((.*)\) wave", header)
         self.grid = [int(_value(e, self.known)) for e in _split(launch[1])]
         self.block = [int(_value(e, self.known)) for e in _split(launch[2])]
+        self.wave = int(re.search(r"\bwave (\d+)", header)[1])
         self.definitions = {}
         for line in self.lines:
             found = _EXPR.match(line) or _SCALAR.match(line) or _LOGIC.match(line)
@@ -182,8 +184,8 @@ class Program:
                 return f": {types[results.index(value)]}"
         raise NameError(value)
 
-    def within_threads(self):
-        """Every thread reads from shared memory only what it wrote itself."""
+    def within(self, threads=1):
+        """Every thread, or every group of so many, reads from shared memory only what it wrote itself."""
         shared = {m[1]: int(m[2]) for line in self.lines if (m := _ALLOC.match(line))}
         writers, readers = {}, []
         for line, kind, operands, width in self.shared_accesses(shared):
@@ -194,7 +196,7 @@ class Program:
             for element in range(width):
                 at = offset.astype(int) + (int(imm[1]) if imm else 0) + element
                 places = zip([operands[0]] * at.size, block.tolist(), at.tolist())
-                for place, thread in zip(places, symbols["thread"][active].tolist()):
+                for place, thread in zip(places, (symbols["thread"][active] // threads).tolist()):
                     if kind == "store":
                         writers.setdefault(place, set()).add(thread)
                     else:
@@ -283,10 +285,14 @@ def reason(fault, text, sizes, target):
         why = _why_not_run(fault, program)
         if why or fault.kind != "barrier":
             return why
-        if fault.what.startswith("barrier wave") and target.startswith("gfx"):
+        in_step = target.startswith("gfx")
+        if fault.what.startswith("barrier wave") and in_step:
             return LOCKSTEP
         if program.comes_first(fault.line - 1):
             return FIRST
-        return SAME_THREAD if program.within_threads() else None
+        if program.within():
+            return SAME_THREAD
+        weaker = fault.what.endswith("(of the wave only)")
+        return SAME_WAVE if (weaker or in_step) and program.within(program.wave) else None
     except NameError:  # a value that only the run knows
         return _why_dynamic(fault, program)

@@ -217,6 +217,17 @@ def test_a_barrier_between_threads_has_no_reason():
     assert reason(one_fault("barrier", "workgroup", text), text, {}, "toy8") is None
 
 
+def test_a_barrier_within_waves():
+    """Lanes swap values inside of their wave: nothing on a machine in step, a barrier on others."""
+    text = PROGRAM.replace("%y = load %s, %own", "%y = load %s, %turned").replace(
+        "  if ($WG0 <= 0) {",
+        "  %turned = expr 8*floor($T0/8) + 7 - Mod($T0, 8) : index\n  if ($WG0 <= 0) {",
+    )
+    fault = one_fault("barrier", "workgroup", text)
+    assert reason(fault, text, {}, "gfx942") == why.SAME_WAVE
+    assert reason(fault, text, {}, "toy8") is None
+
+
 def test_lanes_in_step_need_no_barrier():
     text = PROGRAM.replace("barrier workgroup", "barrier wave").replace("- $T0", "$T0")
     fault = one_fault("barrier", "wave", text)
