@@ -282,8 +282,8 @@ WV_API wv_kernel *wv_kernel_copy(wv_kernel *k, wv_ctx *to);
 /* Adds header rows to a finished kernel (bind, dynamic, assume) and checks the header again; a
  * value that is bound already is replaced. */
 WV_API bool wv_kernel_constrain(wv_kernel *k, const wv_constraint *c, int n);
-/* Lets tensors disagree about symbols that take their values from them: the smallest size counts, and
- * the accesses of each tensor end with the tensor. By default it is a mistake (E0702). */
+/* Lets tensors disagree about symbols that take their values from them: the smallest size counts,
+ * and the accesses of each tensor end with the tensor. By default it is a mistake (E0702). */
 WV_API void wv_kernel_free_sizes(wv_kernel *k);
 /* What becomes of `assume` rows. By default they are facts of code for launches that fulfil all of
  * them, and other launches take code compiled without (remark R0701). */
@@ -292,6 +292,9 @@ typedef enum wv_assume {
   WV_ASSUME_REQUIRED /* launches that do not fulfil them are refused (E0709) */
 } wv_assume;
 WV_API void wv_kernel_assume(wv_kernel *k, wv_assume how);
+/* Leaves out assertions (op `device_assert`): the kernel need not be waited for, and may be
+ * captured into a graph. */
+WV_API void wv_kernel_drop_asserts(wv_kernel *k);
 WV_API const char *wv_kernel_name(const wv_kernel *k);
 WV_API int wv_kernel_nparams(const wv_kernel *k);
 WV_API bool wv_kernel_param(const wv_kernel *k, int i, const char **name, wv_type *t,

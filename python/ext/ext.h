@@ -49,7 +49,7 @@ typedef struct PyState {
   PyTypeObject *diagnostic_type, *note_type, *param_type, *proof_type, *proof_row_type;
   PyTypeObject *program_type, *launchable_type, *variant_type, *resources_type, *device_type;
   PyTypeObject *report_type, *finding_type, *other_type, *cost_type;
-  PyObject *compile_error, *simulation_error, *launch_error, *internal_error;
+  PyObject *compile_error, *simulation_error, *launch_error, *internal_error, *assert_error;
   unsigned long main_thread; /* whose signals Python handles; 0: not known */
   PyObject *dtypes;          /* name -> DataType, each once */
   PyObject *places;          /* id of a code object -> (code, positions, targets): py_place.c */

@@ -147,13 +147,15 @@ static PyObject *joined(PyObject *list) {
 
 /* ---- internal errors ----------------------------------------------------------------------- */
 
-static bool is_internal(wv_ctx *cx) {
-  static const char *const codes[] = {"E0002", "I0002", "I0003"};
+static bool has_code(wv_ctx *cx, const char *code) {
   wv_diag d;
   for (int i = 0; wv_diag_get(cx, i, &d); i++)
-    for (int c = 0; c < 3; c++)
-      if (strcmp(d.code, codes[c]) == 0) return true;
+    if (strcmp(d.code, code) == 0) return true;
   return false;
+}
+
+static bool is_internal(wv_ctx *cx) {
+  return has_code(cx, "E0002") || has_code(cx, "I0002") || has_code(cx, "I0003");
 }
 
 /* What comes from the context stays valid; expressions and kernels move over when they are next
@@ -176,6 +178,7 @@ PyObject *py_error_make(PyState *st, wv_ctx *cx, PyObject *type) {
   bool internal = is_internal(cx);
   PyObject *saved = internal ? py_text_or_none(wv_ctx_saved(cx)) : NULL;
   if (internal) type = st->internal_error;
+  else if (has_code(cx, "E0714")) type = st->assert_error;
   PyObject *found = take(st, cx), *list = found ? errors_first(found) : NULL;
   PyObject *text = list ? joined(list) : NULL;
   Py_XDECREF(found);

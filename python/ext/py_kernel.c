@@ -227,12 +227,18 @@ static PyObject *kernel_assume(PyObject *self, PyObject *how) {
   Py_RETURN_NONE;
 }
 
+static PyObject *kernel_drop_asserts(PyObject *self, PyObject *Py_UNUSED(unused)) {
+  wv_kernel_drop_asserts(self_of(self));
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef kernel_methods[] = {
     {"free_sizes", kernel_free_sizes_of, METH_NOARGS,
      "Tensors may disagree about dynamic symbols: the smallest counts."},
     {"assume", kernel_assume, METH_O,
      "assume('ignore'): drops assumptions; assume('require'): launches that do not fulfil them are "
      "refused."},
+    {"drop_asserts", kernel_drop_asserts, METH_NOARGS, "Leaves out every device_assert."},
     {"clone", kernel_clone, METH_NOARGS, "A copy that can be constrained on its own -> Kernel"},
     {"constrain", kernel_constrain, METH_O, "constrain(rows): adds header rows and checks them."},
     {"verify", kernel_verify, METH_NOARGS, "Checks the IR; CompileError when it is invalid."},

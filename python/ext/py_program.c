@@ -410,7 +410,15 @@ int py_program_init(PyObject *module, PyState *st) {
       "Arguments do not fit a kernel's signature, or a device failed. Nothing was launched in the\n"
       "first case. `diagnostics` lists what is wrong, as in CompileError.",
       st->compile_error, NULL);
-  if (!st->program_type || !st->launch_error || add_records(module, st) < 0) return -1;
+  st->assert_error =
+      st->launch_error ? PyErr_NewExceptionWithDoc("wave_lang.DeviceAssertError",
+                                                   "A `device_assert` of a kernel failed. The "
+                                                   "kernel has run to its end; `diagnostics` says\n"
+                                                   "which, where and for which values.",
+                                                   st->launch_error, NULL)
+                       : NULL;
+  if (!st->program_type || !st->assert_error || add_records(module, st) < 0) return -1;
   if (PyModule_AddObjectRef(module, "LaunchError", st->launch_error) < 0) return -1;
+  if (PyModule_AddObjectRef(module, "DeviceAssertError", st->assert_error) < 0) return -1;
   return PyModule_AddType(module, st->program_type);
 }

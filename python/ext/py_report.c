@@ -255,7 +255,7 @@ void py_report_raise(PyObject *report) {
   PyObject *error = findings ? py_error_make(o->st, o->cx, o->st->simulation_error) : NULL;
   if (error && PyObject_SetAttrString(error, "findings", findings) == 0 &&
       PyObject_SetAttrString(error, "report", report) == 0)
-    PyErr_SetObject(o->st->simulation_error, error);
+    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
   Py_XDECREF(error);
   Py_XDECREF(findings);
 }

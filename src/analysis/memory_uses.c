@@ -47,7 +47,9 @@ static int number_of(Arena *a, MemoryUses *m, const Value *v) {
 
 /* Nobody reads it during the run: writes of it order nothing, and need no order. */
 static bool is_log(const Kernel *k, const Value *memory) {
-  return memory->owner && k->params.at[memory->index].log;
+  if (!memory->owner) return false;
+  const Param *p = &k->params.at[memory->index];
+  return p->log || p->report;
 }
 
 /* `op` touches what `memory` stands for, in that slot of a ring. */
@@ -144,6 +146,7 @@ static void add_op(Kernel *k, Arena *a, MemoryUses *m, Op *op) {
   case OP_atomic_or:
   case OP_atomic_xor:
   case OP_atomic_exchange:
+  case OP_report:
   case OP_atomic_min: add_use(k, a, m, op, op->args[1], TOUCH_ATOMIC); break;
   case OP_scatter_add: add_use(k, a, m, op, op->args[2], TOUCH_ATOMIC); break;
   case OP_copy:

@@ -64,11 +64,39 @@ static bool hand_out(const Op *op, wv_value **results) {
 }
 
 /* What is made of several ops. */
+typedef bool ComposeFn(Builder *b, Span at, Value *const *args, int nargs, const Attr *attrs,
+                       int nattrs, Value **out);
+
+static bool compose_argmax(Builder *b, Span at, Value *const *args, int nargs, const Attr *attrs,
+                           int nattrs, Value **out) {
+  return build_arg(b, OP_max, at, args, nargs, attrs, nattrs, out);
+}
+
+static bool compose_argmin(Builder *b, Span at, Value *const *args, int nargs, const Attr *attrs,
+                           int nattrs, Value **out) {
+  return build_arg(b, OP_min, at, args, nargs, attrs, nattrs, out);
+}
+
+static bool compose_philox(Builder *b, Span at, Value *const *args, int nargs, const Attr *attrs,
+                           int nattrs, Value **out) {
+  (void)attrs, (void)nattrs;
+  return build_philox(b, at, args, nargs, out);
+}
+
+static bool compose_assert(Builder *b, Span at, Value *const *args, int nargs, const Attr *attrs,
+                           int nattrs, Value **out) {
+  (void)out;
+  return build_assert(b, at, args, nargs, attrs, nattrs);
+}
+
 static const struct Composed {
   const char *name;
   int results;
-  OpKind reduces; /* argmax, argmin */
-} composed[] = {{"argmax", 2, OP_max}, {"argmin", 2, OP_min}, {"philox", 4, OP_COUNT}};
+  ComposeFn *build;
+} composed[] = {{"argmax", 2, compose_argmax},
+                {"argmin", 2, compose_argmin},
+                {"philox", 4, compose_philox},
+                {"device_assert", 0, compose_assert}};
 
 static const struct Composed *find_composed(const char *name) {
   for (size_t i = 0; i < WV_LEN(composed); i++)
@@ -81,8 +109,7 @@ static bool compose(wv_builder *b, const struct Composed *c, wv_value *const *ar
   Attr *translated = ARENA_ARRAY(b->scratch, Attr, nattrs);
   Value *out[4] = {0}, **values = values_of(b, args, nargs);
   bool ok = api_attrs(context_of(b), b->scratch, attrs, nattrs, at, translated);
-  if (ok && c->reduces == OP_COUNT) ok = build_philox(b->b, at, values, nargs, out);
-  else if (ok) ok = build_arg(b->b, c->reduces, at, values, nargs, translated, nattrs, out);
+  if (ok) ok = c->build(b->b, at, values, nargs, translated, nattrs, out);
   arena_reset(b->scratch);
   for (int i = 0; ok && i < c->results; i++) results[i] = (wv_value *)out[i];
   return ok;

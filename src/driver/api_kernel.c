@@ -7,6 +7,7 @@
 #include "driver/api.h"
 #include "driver/compile.h"
 #include "ir/access.h"
+#include "ir/reports.h"
 #include "runtime/cpu_llvm.h"
 #include "runtime/device.h"
 #include "target/target.h"
@@ -100,6 +101,11 @@ void wv_kernel_assume(wv_kernel *k, wv_assume how) {
   API_KERNEL(k, );
   if (how == WV_ASSUME_IGNORED) kernel_drop_assumptions(k->k);
   else kernel_require_assumptions(k->k);
+}
+
+void wv_kernel_drop_asserts(wv_kernel *k) {
+  API_KERNEL(k, );
+  kernel_drop_reports(k->k);
 }
 
 const char *wv_kernel_name(const wv_kernel *k) {

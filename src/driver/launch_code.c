@@ -37,10 +37,12 @@ static void add_slot(LaunchSymbols *s, const char *format, const char *name, int
 static void add_param(LaunchSymbols *s, int i, ArtParam *p) {
   const Type *t = s->k->body->args[i]->type;
   const char *name = s->k->params.at[i].name, *log = s->k->params.at[i].log;
+  const char *report = s->k->params.at[i].report;
   bool is_tensor = t->kind == TYPE_mem;
   *p = (ArtParam){.name = arena_strdup(s->arena, name),
                   .type = type_text(s->arena, s->k->cx, t),
                   .log = log ? arena_strdup(s->arena, log) : "",
+                  .report = report ? arena_strdup(s->arena, report) : "",
                   .slot = s->nslots,
                   .rank = is_tensor ? t->rank : -1,
                   .dtype = (int)t->dtype,

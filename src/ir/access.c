@@ -38,6 +38,7 @@ const Value *memory_written(const Op *op) {
   case OP_atomic_xor:
   case OP_atomic_exchange:
   case OP_atomic_min:
+  case OP_report:
   case OP_copy:
   case OP_store:
   case OP_store_rows:
@@ -130,6 +131,11 @@ bool access_of(const Op *op, MemAccess *out) {
     take_mapping(out, true);
     out->test_extents = true; /* an element that does not exist adds nothing */
     return true;
+  case OP_report:
+    out->tile = op->args[0]->type;
+    take_memory(out, 1, op->nargs); /* the others are stored */
+    take_mapping(out, true);
+    return true;
   case OP_scatter_add:
     out->tile = op->args[0]->type;
     take_memory(out, 2, 3);
@@ -164,7 +170,8 @@ const Type *access_spread(Context *cx, const Op *op) {
 }
 
 bool op_is_atomic(const Op *op) {
-  return op_info[op->kind].rule == RULE_ATOMIC || op_info[op->kind].rule == RULE_SCATTER;
+  int rule = op_info[op->kind].rule;
+  return rule == RULE_ATOMIC || rule == RULE_SCATTER || rule == RULE_REPORT;
 }
 
 AtomicBy atomic_by(const Op *op) {

@@ -39,7 +39,7 @@ bool access_looks_up_in_place(const MemAccess *a, int i);
  * they are more than IR_MAX_RANK. */
 const Type *access_spread(Context *cx, const Op *op);
 
-/* An atomic of a tile, a scatter included. */
+/* An atomic of a tile, scatters and reports included. */
 bool op_is_atomic(const Op *op);
 
 /* Who does an atomic, of the threads that hold the same element: one of them; one of each declared

@@ -31,6 +31,11 @@ bool build_arg(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, 
  * Likewise made of several ops. */
 bool build_philox(Builder *b, Span at, Value *const *args, int nargs, Value **out);
 
+/* args[0] is true of every element that exists, or the launch reports where it is not, with the
+ * other values: op `report`. attrs: `label`, the message. */
+bool build_assert(Builder *b, Span at, Value *const *args, int nargs, const Attr *attrs,
+                  int nattrs);
+
 /* A number as an operand beside `like`. */
 typedef struct Number {
   bool is_integer;

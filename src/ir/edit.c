@@ -39,9 +39,21 @@ void kernel_set_log(Kernel *k, const Value *param, const char *label) {
   k->params.at[param->index].log = intern(&k->cx->names, label);
 }
 
+void kernel_set_report(Kernel *k, const Value *param, const char *text) {
+  k->params.at[param->index].report = intern(&k->cx->names, text);
+}
+
+const Value *kernel_report(const Kernel *k) {
+  for (int i = kernel_given(k); i < k->params.n; i++)
+    if (k->params.at[i].report) return k->body->args[i];
+  return NULL;
+}
+
+static bool is_given(const Param *p) { return !p->log && !p->workspace && !p->report; }
+
 int kernel_given(const Kernel *k) {
   int n = k->params.n;
-  while (n && (k->params.at[n - 1].log || k->params.at[n - 1].workspace)) n--;
+  while (n && !is_given(&k->params.at[n - 1])) n--;
   return n;
 }
 

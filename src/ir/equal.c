@@ -48,7 +48,8 @@ static bool same_header(const Kernel *a, const Kernel *b) {
     if (a->params.at[i].name != b->params.at[i].name ||
         a->params.at[i].binds != b->params.at[i].binds ||
         a->params.at[i].log != b->params.at[i].log ||
-        a->params.at[i].workspace != b->params.at[i].workspace)
+        a->params.at[i].workspace != b->params.at[i].workspace ||
+        a->params.at[i].report != b->params.at[i].report)
       return false;
   for (int i = 0; i < a->constraints.n; i++)
     if (!constraint_equal(&a->constraints.at[i], &b->constraints.at[i])) return false;

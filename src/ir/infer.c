@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/failures.h"
 #include "ir/access.h"
 #include "ir/alloc_layout.h"
 #include "ir/attr.h"
@@ -427,6 +428,25 @@ static bool rule_scatter(Infer *in) {
   return covers_memory(in, m->outputs, mem);
 }
 
+/* The words of a row lie as the condition does. */
+static bool rule_report(Infer *in) {
+  if (!need_value(in, 0) || !need_memory(in, 1)) return false;
+  const Type *cond = arg(in, 0), *mem = arg(in, 1);
+  const Mapping *m = mapping_of(in->op);
+  if (!need_class(in, 0, class_of(cond) == DTYPE_BOOL, "a condition") || !check_each(in))
+    return false;
+  if (mem->dtype != DTYPE_i64 || mem->rank != 1 || in->op->nargs > 2 + FAILURE_COLUMNS)
+    return FAIL(in, E0318, "`report` puts at most %d words into a memory of i64 with one dimension",
+                FAILURE_COLUMNS);
+  if (!m) return FAIL(in, E0318, "`report` needs a mapping: where its table begins");
+  for (int i = 2; i < in->op->nargs; i++)
+    if (!need_value(in, i) ||
+        !need_class(in, i, arg(in, i) == type_with_dtype(in->k->cx, cond, DTYPE_i64),
+                    "i64 with the dimensions of the condition"))
+      return false;
+  return covers_memory(in, m->inputs, mem);
+}
+
 /* A copy runs over the dims of its allocation; its other side is addressed like a read's or a
  * write's memory. */
 static bool rule_copy(Infer *in) {
@@ -731,6 +751,7 @@ static RuleFn *const rules[RULE_COUNT] = {
     [RULE_LOG] = rule_log,
     [RULE_ATOMIC] = rule_atomic,
     [RULE_SCATTER] = rule_scatter,
+    [RULE_REPORT] = rule_report,
     [RULE_COPY] = rule_copy,
     [RULE_MMA] = rule_mma,
     [RULE_SCALED_MMA] = rule_scaled_mma,

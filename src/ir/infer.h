@@ -17,6 +17,7 @@ typedef enum InferRule {
   RULE_LOG,    /* no result; a mapping gives the coordinates in the hidden output */
   RULE_ATOMIC, /* type of the first operand */
   RULE_SCATTER,
+  RULE_REPORT,
   RULE_COPY,         /* no result; one memory is an allocation, over whose dims it runs */
   RULE_MMA,          /* type of acc */
   RULE_SCALED_MMA,   /* type of acc */

@@ -302,9 +302,11 @@ typedef struct Constraint {
 
 typedef struct Param {
   const char *name;
-  const Sym *binds; /* the symbol a scalar argument defines, or NULL */
-  const char *log;  /* the label of a debug log that lies there: no caller gives it; else NULL */
-  bool workspace;   /* no caller gives it: zeros at first, which the kernel leaves as zeros */
+  const Sym *binds;   /* the symbol a scalar argument defines, or NULL */
+  const char *log;    /* the label of a debug log that lies there: no caller gives it; else NULL */
+  bool workspace;     /* no caller gives it: zeros at first, which the kernel leaves as zeros */
+  const char *report; /* no caller gives it: zeros at first, then what failed; the text of
+                         base/failures.h; else NULL */
   Span at;
 } Param;
 
@@ -329,8 +331,9 @@ void kernel_free(Kernel *k);
 const SymFacts *kernel_facts(Kernel *k); /* none, lasting: what extends them is kept with k */
 Value *kernel_add_param(Kernel *k, const char *name, const Type *type, const Sym *binds, Span at);
 void kernel_set_log(Kernel *k, const Value *param, const char *label);
-int kernel_given(
-    const Kernel *k); /* parameters that a caller gives: debug logs and workspace not */
+void kernel_set_report(Kernel *k, const Value *param, const char *text);
+const Value *kernel_report(const Kernel *k); /* the parameter of failed assertions; NULL: none */
+int kernel_given(const Kernel *k); /* parameters that a caller gives: no logs, workspace, report */
 Kernel *kernel_clone(Kernel *k);
 
 Op *ir_op_new(Kernel *k, OpKind kind, Span at, Value *const *args, int nargs);
@@ -413,6 +416,10 @@ bool kernel_has_fallback(const Kernel *k);
 /* Errors behind `before` (NULL: all) become a note of one that says that the kernel needs its
  * assumptions. */
 void kernel_blame_assumptions(Kernel *k, Diag *before);
+/* assumed_sets.c: what is assumed of symbols that a tile kernel sets becomes reports there. Once is
+ * enough. */
+void kernel_check_sets(Kernel *k);
+bool kernel_has_checks(const Kernel *k); /* they are there: nobody else need look */
 /* All that is assumed of a symbol, to be looked at where an op sets it; NULL: nothing. */
 const Sym *kernel_assumed_of(const Kernel *k, const Sym *symbol, bool *required);
 

@@ -113,6 +113,7 @@ void layout_links(Arena *a, Op *op, LayoutLinks *out) {
     link_dynamic(&l, &op->results[0]);
     break;
   case OP_scatter_add: link_values(&l, op->args[0], op->args[1], 1, 1); break;
+  case OP_report: link_operands(&l, op->args[0], 2, op->nargs); break;
   default:
     if (is_elementwise(op)) link_operands(&l, &op->results[0], 0, op->nargs);
   }

@@ -398,7 +398,7 @@ static bool parse_body(Parser *p, Yield *yield) {
 static bool parse_param(Parser *p) {
   Token name = p->tok;
   const Sym *binds = NULL;
-  const char *what = "the name of a parameter, such as `%a`", *log = NULL;
+  const char *what = "the name of a parameter, such as `%a`", *log = NULL, *report = NULL;
   if (name.kind != TOK_value) return fail_expected(p, what);
   if (isdigit((unsigned char)*name.text)) return fail_here(p, what);
   advance(p);
@@ -406,11 +406,14 @@ static bool parse_param(Parser *p) {
   bool ok = type && (!accept_word(p, "binds") || (binds = parse_symbol(p)) != NULL);
   bool workspace = ok && accept_word(p, "workspace");
   ok = ok && (!accept_word(p, "log") || expect_text(p, TOK_string, "the label of a log", &log));
+  ok = ok && (!accept_word(p, "report") ||
+              expect_text(p, TOK_string, "what the report is about", &report));
   const Definition *first = find_definition(p, name.text);
   if (first) fail_twice(p, &name, first);
   Value *v = ok && !first ? build_param(p->b, name.text, type, binds, name.span) : NULL;
   if (!first) define(p, &name, v);
   if (v && log) kernel_set_log(builder_kernel(p->b), v, log);
+  if (v && report) kernel_set_report(builder_kernel(p->b), v, report);
   if (v) builder_kernel(p->b)->params.at[v->index].workspace = workspace;
   return ok;
 }

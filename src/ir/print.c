@@ -389,6 +389,8 @@ static void print_param(Printer *p, int i) {
   const char *log = p->k->params.at[i].log;
   if (p->k->params.at[i].workspace) sb_puts(p->out, " workspace");
   if (log) sb_puts(p->out, " log "), sb_quote(p->out, log);
+  const char *report = p->k->params.at[i].report;
+  if (report) sb_puts(p->out, " report "), sb_quote(p->out, report);
 }
 
 /* As many parameters on a line as fit, below each other. */

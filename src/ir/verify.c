@@ -235,11 +235,12 @@ static bool verify_params(Verify *v) {
   for (int i = 0; i < k->params.n; i++) {
     const Param *p = &k->params.at[i];
     const Type *t = k->body->args[i]->type;
-    bool given = !p->log && !p->workspace, behind = i >= kernel_given(k);
-    if (given ? behind : !behind || t->kind != TYPE_mem || (p->log && p->workspace)) {
+    int kinds = (p->log != NULL) + p->workspace + (p->report != NULL);
+    bool behind = i >= kernel_given(k);
+    if (kinds ? !behind || t->kind != TYPE_mem || kinds > 1 : behind) {
       diag_add(&k->cx->diags, DIAG_E0319, p->at,
-               "parameter `%s`: debug logs and workspace are memories, and stand behind the other "
-               "parameters",
+               "parameter `%s`: debug logs, workspace and reports are memories, and stand behind "
+               "the other parameters",
                p->name);
       return false;
     }

@@ -61,9 +61,10 @@ typedef struct Lower {
 
 /* One file of lower_<family>.c each; false after reporting. */
 typedef bool LowerFn(Lower *l, const Op *op);
-LowerFn lower_elementwise, lower_bitcast, lower_fill, lower_self_index, lower_exists, lower_inside, lower_apply,
-    lower_reshaped;
-LowerFn lower_read, lower_write, lower_atomic, lower_copy, lower_async_wait, lower_mbars;
+LowerFn lower_elementwise, lower_bitcast, lower_fill, lower_self_index, lower_exists, lower_inside,
+    lower_apply, lower_reshaped;
+LowerFn lower_read, lower_write, lower_atomic, lower_report, lower_copy, lower_async_wait,
+    lower_mbars;
 LowerFn lower_mbar_wait;
 bool lower_copy_boxes(Lower *l, const Op *op); /* by TMA */
 LowerFn lower_mma;
@@ -85,6 +86,7 @@ bool lower_refuse(Lower *l, const Op *op, const char *what);
  * condition it is one region. */
 void lower_open_if(Lower *l, const Sym *condition);
 void lower_close_if(Lower *l);
+void lower_open_if_true(Lower *l, Value *condition); /* the same with a truth value */
 
 /* Shared with lower_tiles: the outermost scope, with the kernel's arguments; the header of one
  * lane's program. */
@@ -349,6 +351,18 @@ bool lower_write_matrices(Lower *l, const Op *op); /* the other way; false: lane
 
 /* Dynamic value i where the mapping looks it up, for every register; NULL after reporting. */
 Value *lower_lookup(Lower *l, const LaneAccess *a, int i);
+
+/* Of so many waves, the innermost, one thread acts for those that hold the same element of an
+ * atomic; 0: each thread acts for itself. */
+int atomic_waves(const Lower *l, const Op *op);
+
+/* An element that may have failed: its table in memory, `imm` elements behind `offset`. */
+typedef struct Reported {
+  Value *memory, *offset;
+  int64_t imm;
+  Value *failed; /* NULL: it has */
+} Reported;
+void emit_report(Lower *l, const Reported *r, Value *const *words, int n);
 
 void lane_store(Lower *l, const LaneAccess *a, Value *v);
 void lane_copy_async(Lower *l, const LaneAccess *to, const LaneAccess *from); /* equal widths */

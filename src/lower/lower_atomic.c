@@ -37,9 +37,7 @@ static const Sym *first_lane(Lower *l, const Layout *layout) {
   return sym_sub(l->sym, lane, l->lane) == zero ? NULL : lane;
 }
 
-/* Of so many waves, the innermost, one thread acts for those that hold the same element; 0: each
- * thread acts for itself. */
-static int waves_as_one(const Lower *l, const Op *op) {
+int atomic_waves(const Lower *l, const Op *op) {
   const Constraint *hardware = kernel_constraint(l->k, CONSTRAINT_hardware, NULL);
   switch (atomic_by(op)) {
   case ATOMIC_BY_OWNER: return l->machine.waves;
@@ -77,7 +75,7 @@ bool lower_atomic(Lower *l, const Op *op) {
   LaneAccess a;
   if (!open_access(l, op, l->bounds[op->id], v->layout ? v->layout : &whole, &a)) return false;
   a.width = 1; /* an atomic acts on one element */
-  int n = layout_size(a.layout, LAYOUT_REG), waves = waves_as_one(l, op);
+  int n = layout_size(a.layout, LAYOUT_REG), waves = atomic_waves(l, op);
   Walk w = walk_begin(l, &a, waves);
   const int *first = first_twins(l, a.layout);
   Value **old = ARENA_ARRAY(l->arena, Value *, n);

@@ -57,6 +57,12 @@ void lower_open_if(Lower *l, const Sym *condition) {
   open_scope(l, op->body, l->scope->facts);
 }
 
+void lower_open_if_true(Lower *l, Value *condition) {
+  Op *op = ir_op_new(l->k, OP_if, l->at, &condition, 1);
+  ir_append(l->scope->region, op);
+  open_scope(l, ir_region_new(l->k, op), l->scope->facts);
+}
+
 void lower_close_if(Lower *l) {
   emit(l, OP_yield, NULL, 0, NULL, 0, NULL);
   close_scope(l);
@@ -259,6 +265,7 @@ static LowerFn *const family[OP_COUNT] = {
     [OP_atomic_xor] = lower_atomic,
     [OP_atomic_exchange] = lower_atomic,
     [OP_scatter_add] = lower_atomic,
+    [OP_report] = lower_report,
     [OP_copy] = lower_copy,
     [OP_async_wait] = lower_async_wait,
     [OP_mbar_init] = lower_mbars,

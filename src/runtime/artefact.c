@@ -86,6 +86,7 @@ static void code_program(Codec *c, LaunchExpr *e) {
 
 static void code_param(Codec *c, ArtParam *p) {
   code_text(c, &p->name), code_text(c, &p->type), code_text(c, &p->log);
+  code_text(c, &p->report);
   code_int(c, &p->slot), code_int(c, &p->rank), code_int(c, &p->dtype);
   code_i64(c, &p->accepts);
   int scalar = (int)p->scalar;

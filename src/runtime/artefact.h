@@ -36,12 +36,13 @@ typedef enum ArtScalar {
 /* A parameter of the kernel as its author wrote it, or the memory of a debug log. */
 typedef struct ArtParam {
   const char *name;
-  const char *type; /* "mem<M, K, f16>", for messages */
-  const char *log;  /* the label of a debug log: a launch supplies the memory itself; else "" */
-  int slot;         /* of its first number: address, sizes, strides; or the scalar's value */
-  int rank;         /* -1: a scalar */
-  int dtype;        /* of its elements: a number of wv_dtype_name */
-  int64_t accepts;  /* bit 1 << n: dtype number n of wv_dtype_name will do */
+  const char *type;   /* "mem<M, K, f16>", for messages */
+  const char *log;    /* the label of a debug log: a launch supplies the memory itself; else "" */
+  const char *report; /* likewise the memory of failed assertions: their text; else "" */
+  int slot;           /* of its first number: address, sizes, strides; or the scalar's value */
+  int rank;           /* -1: a scalar */
+  int dtype;          /* of its elements: a number of wv_dtype_name */
+  int64_t accepts;    /* bit 1 << n: dtype number n of wv_dtype_name will do */
   ArtScalar scalar;
 } ArtParam;
 
@@ -144,9 +145,10 @@ typedef struct Artefact {
                    these are refused */
 } Artefact;
 
+/* Debug logs, or a report of failed assertions. */
 static inline bool artefact_has_logs(const Artefact *art) {
   for (int i = art->ngiven; i < art->nparams; i++)
-    if (*art->params[i].log) return true;
+    if (*art->params[i].log || *art->params[i].report) return true;
   return false;
 }
 

@@ -1,8 +1,10 @@
-/* launch_logs.c: launches of kernels with debug logs. Their memory is made here, full of zeros, and
- * handed to the caller when the kernel has run: such a launch allocates and waits. */
+/* launch_logs.c: launches of kernels with debug logs or assertions. Their memory is made here, full
+ * of zeros, and handed to the caller when the kernel has run, or looked at: such a launch allocates
+ * and waits. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/failures.h"
 #include "runtime/launch.h"
 
 /* The memory of one log: on the device, and as the caller gets it. */
@@ -85,12 +87,24 @@ static bool take_sizes(Logged *x) {
 
 /* ---- memory ---- */
 
+static bool has_report(const Logged *x) {
+  for (int i = 0; i < x->n; i++)
+    if (*param_of(x, i)->report) return true;
+  return false;
+}
+
 static bool refuse_capture(const Logged *x) {
   if (!kind_of(x)->is_captured(x->l->device, x->device, x->call->stream)) return true;
   Diag *d = diag_add(x->report.diags, DIAG_E0905, x->report.at,
-                     "`%s` has debug logs, and the stream is being captured", x->report.kernel);
-  diag_hint(x->report.diags, d,
-            "who logs allocates memory and waits: launch it outside of a capture");
+                     "`%s` has %s, and the stream is being captured", x->report.kernel,
+                     has_report(x) ? "assertions" : "debug logs");
+  diag_hint(
+      x->report.diags, d,
+      "a launch with logs or assertions allocates memory and waits: do it outside of a capture"
+      "%s",
+      has_report(x) ? ", or leave them out: `device_asserts=False`; assumptions about symbols that "
+                      "the kernel sets: `assume=\"ignore\"`"
+                    : "");
   return false;
 }
 
@@ -143,18 +157,21 @@ static bool launch_all(Logged *x) {
          kind_of(x)->wait(x->l->device, x->device, c.stream, &x->report);
 }
 
+/* Logs are handed over even where assertions failed: they may say why. */
 static bool deliver(Logged *x) {
   const LaunchCall *c = x->call;
+  bool ok = true;
   for (int i = 0; i < x->n; i++) {
     LogMemory *m = &x->log[i];
     const ArtParam *p = param_of(x, i);
     wv_buffer b = {m->host, wv_dtype_name(p->dtype, NULL, NULL), p->rank, m->shape, NULL};
-    if (!*p->log) continue; /* workspace */
+    if (!*p->report && (!*p->log || !c->log)) continue; /* workspace, or nobody asks */
     if (!kind_of(x)->copy(x->l->device, x->device, m->host, m->tensor.data, m->bytes, &x->report))
       return false;
-    c->log(c->user, p->log, &b);
+    if (*p->report) ok &= failures_report(x->report.diags, p->report, m->host, m->shape[0]);
+    else c->log(c->user, p->log, &b);
   }
-  return true;
+  return ok;
 }
 
 static void release(void *logged) { close_logs(logged); }
@@ -165,7 +182,7 @@ static bool run_logged(Launcher *l, Diags *diags, const LaunchCall *c) {
   if (!take_sizes(&x) || !l->open(l, diags) || !refuse_capture(&x)) return false;
   Held held;
   landing_hold(&held, release, &x);
-  bool ok = open_logs(&x) && launch_all(&x) && (!c->log || c->only_plan || deliver(&x));
+  bool ok = open_logs(&x) && launch_all(&x) && (c->only_plan || deliver(&x));
   landing_let_go(&held);
   close_logs(&x);
   return ok;

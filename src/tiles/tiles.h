@@ -103,7 +103,7 @@ typedef struct Tiles {
 } Tiles;
 
 typedef bool TilesFn(Tiles *t, const Op *op);
-TilesFn tiles_write, tiles_atomic, tiles_reduce, tiles_scan, tiles_topk, tiles_mma;
+TilesFn tiles_write, tiles_atomic, tiles_report, tiles_reduce, tiles_scan, tiles_topk, tiles_mma;
 TilesFn tiles_alloc, tiles_copy;
 
 /* The op that asks for v next is a reduction of just v, which can store it on its way. */
@@ -174,6 +174,8 @@ Value *access_load(Tiles *t, const Op *op, const Point *p);
 Value *access_exists(Tiles *t, const Op *op, const Point *p); /* of `exists` and `inside` */
 bool access_store(Tiles *t, const Op *op, const Point *p, Value *v);
 bool access_atomic(Tiles *t, const Op *op, const Point *p, Value *v, Value **old);
+/* Where the element's table lies, and whether it exists and `holds` is false. */
+bool access_report(Tiles *t, const Op *op, const Point *p, Value *holds, Reported *out);
 
 /* The first element at a point is loaded soon: a hint, left out where it has no plain address. */
 void access_prefetch(Tiles *t, const Op *op, const Point *p);

@@ -483,6 +483,21 @@ bool access_atomic(Tiles *t, const Op *op, const Point *p, Value *v, Value **old
   return true;
 }
 
+bool access_report(Tiles *t, const Op *op, const Point *p, Value *holds, Reported *out) {
+  TileAccess a;
+  Spread s;
+  bool ok;
+  WV_ASSERT(p->width == 1);
+  if (!open_at(t, op, p, &a) || !spread_of(&a, &s)) return false;
+  Value *mask = mask_of(&a, &ok);
+  if (!ok) return false;
+  Emitted e = access_at(&a, &s, 0, mask, false);
+  Value *failed = emit(&t->l, OP_not, &holds, 1, NULL, 0, holds->type);
+  if (mask) failed = emit_binary(&t->l, OP_and, failed, mask);
+  *out = (Reported){.memory = e.args[1], .offset = e.args[2], .failed = failed};
+  return true;
+}
+
 void access_prefetch(Tiles *t, const Op *op, const Point *p) {
   const MemAccess *m = &t->l.bounds[op->id]->access;
   TileAccess a;

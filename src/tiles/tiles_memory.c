@@ -1,8 +1,9 @@
 /* tiles_memory.c: ops that change memory, and the author's own allocations.
  *
  * Elements that a write leaves out along a dim are not computed at all: its loops end there. */
+#include "base/failures.h"
 #include "ir/dtype.h"
-#include "tiles/tiles.h"
+#include "tiles/tiles_region.h"
 
 static bool write_at(Tiles *t, const Point *p, void *user) {
   const Op *op = *(const Op **)user;
@@ -62,6 +63,33 @@ bool tiles_atomic(Tiles *t, const Op *op) {
   if (!nest_run(t, &b, atomic_at, &x)) return false;
   if (single) tile->held = TILE_SCALAR, tile->scalar = x.old;
   return true;
+}
+
+/* ---- reports ---- */
+
+/* What describes a failure is computed where there is one. */
+static bool report_at(Tiles *t, const Point *p, void *user) {
+  const Op *op = *(const Op **)user;
+  Lower *l = &t->l;
+  Value *holds = tiles_at(t, op->args[0], p), *words[FAILURE_COLUMNS];
+  Reported r;
+  if (!holds || !access_report(t, op, p, holds, &r)) return false;
+  Op *open = ir_op_new(l->k, OP_if, l->at, &r.failed, 1);
+  tiles_place(t, open);
+  SavedScope saved = tiles_open_scope(t, ir_region_new(l->k, open), l->scope->facts);
+  bool ok = true;
+  r.failed = NULL;
+  for (int i = 2; ok && i < op->nargs; i++)
+    ok = (words[i - 2] = tiles_at(t, op->args[i], p)) != NULL;
+  if (ok) emit_report(l, &r, words, op->nargs - 2);
+  emit(l, OP_yield, NULL, 0, NULL, 0, NULL);
+  tiles_close_scope(t, saved);
+  return ok;
+}
+
+bool tiles_report(Tiles *t, const Op *op) {
+  NestBox b;
+  return box_of_access(t, op, &b) && nest_run(t, &b, report_at, &op);
 }
 
 /* ---- allocations ---- */

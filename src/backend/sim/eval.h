@@ -113,8 +113,9 @@ typedef struct Loop {
 } Loop;
 
 typedef struct Log {
-  const Op *op; /* NULL: a parameter */
-  const char *label;
+  const Op *op;       /* NULL: a parameter */
+  const char *label;  /* of a debug log; NULL: it is none */
+  const char *report; /* of failed assertions; NULL: workspace, if it is no log */
   Memory memory;
 } Log;
 
@@ -253,8 +254,8 @@ ComputeFn compute_fill, compute_self_index, compute_exists, compute_apply, compu
     compute_test, compute_binary, compute_compare, compute_select, compute_cast, compute_bitcast,
     compute_view, compute_softsign;
 RunFn run_set_symbol, run_alloc, run_read, run_inside, run_write, run_atomic, run_scatter, run_copy,
-    run_mma, run_scaled_mma, run_reduce, run_cumsum, run_topk, run_debug_log, run_for, run_while,
-    run_if, run_nothing, run_lane_op;
+    run_mma, run_scaled_mma, run_reduce, run_cumsum, run_topk, run_debug_log, run_report, run_for,
+    run_while, run_if, run_nothing, run_lane_op;
 
 /* ---- eval_access.c -------------------------------------------------------------------------- */
 
@@ -296,5 +297,6 @@ bool memory_write(Eval *ev, Memory *m, const int64_t *offsets, const Tile *value
 bool logs_setup(Eval *ev);
 void logs_deliver(Eval *ev);
 bool logs_check_workspace(Eval *ev); /* false after reporting one that is not zero */
+bool logs_check_report(Eval *ev);    /* false after reporting assertions that failed */
 
 #endif

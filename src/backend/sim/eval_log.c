@@ -3,6 +3,7 @@
  * slot per logged iteration of each loop asked for. The last slot keeps the iterations that have
  * none. */
 #include "backend/sim/eval.h"
+#include "base/failures.h"
 #include "ir/debug_logs.h"
 
 bool log_allocate(Arena *a, EvalBuffer *b) {
@@ -27,7 +28,7 @@ static bool open_log(Eval *ev, const Op *op, const char *label, Memory m) {
                      (long long)LOG_MOST);
   m.data = b.data;
   for (int i = 0; i < m.rank; i++) m.size[i] = b.shape[i], m.stride[i] = b.strides[i];
-  vec_push(ev->home, &ev->logs, ((Log){op, label, m}));
+  vec_push(ev->home, &ev->logs, ((Log){op, label, NULL, m}));
   return true;
 }
 
@@ -56,7 +57,8 @@ static bool open_param(Eval *ev, int i) {
   for (int d = 0; d < m.rank; d++)
     if (!place_dim_size(ev, m.dims[d], &m.size[d])) return false;
   if (!open_log(ev, NULL, p->log, m)) return false;
-  const Log *log = &ev->logs.at[ev->logs.n - 1];
+  Log *log = &ev->logs.at[ev->logs.n - 1];
+  log->report = p->report;
   ev->values[v->id].memory = arena_copy(ev->home, &log->memory, sizeof log->memory);
   return true;
 }
@@ -88,12 +90,22 @@ static EvalBuffer buffer_of(const Memory *m) {
 bool logs_check_workspace(Eval *ev) {
   for (int i = 0; i < ev->logs.n; i++) {
     EvalBuffer b = buffer_of(&ev->logs.at[i].memory);
-    if (ev->logs.at[i].label || log_is_zero(&b)) continue;
+    if (ev->logs.at[i].label || ev->logs.at[i].report || log_is_zero(&b)) continue;
     ev->at = ev->k->at;
     return eval_fail(ev, DIAG_E0817, "the workspace `%s` is not zero when the kernel ends",
                      ev->logs.at[i].memory.name);
   }
   return true;
+}
+
+bool logs_check_report(Eval *ev) {
+  bool ok = true;
+  for (int i = 0; i < ev->logs.n; i++) {
+    const Log *log = &ev->logs.at[i];
+    if (log->report)
+      ok &= failures_report(&ev->cx->diags, log->report, log->memory.data, log->memory.size[0]);
+  }
+  return ok;
 }
 
 void logs_deliver(Eval *ev) {

@@ -4,6 +4,7 @@
  * and what was never written may not be read. */
 #include "backend/sim/eval.h"
 #include "backend/sim/scalar.h"
+#include "base/failures.h"
 #include "ir/access.h"
 #include "ir/alloc_layout.h"
 #include "ir/atomics.h"
@@ -241,6 +242,38 @@ bool run_scatter(Eval *ev, Op *op) {
   a.replacement = index;
   Tile *old = tile_new(ev, value->dtype, &box);
   return update_all(ev, memory_arg(ev, op, 2), access_offsets(ev, &a), op->kind, value, old);
+}
+
+/* ---- reports ---- */
+
+static int64_t *word_at(const Memory *m, int64_t offset) { return (int64_t *)m->data + offset; }
+
+/* The failure is counted, and described where there is a row left. */
+static void report_one(const Memory *m, int64_t table, Tile *const *words, int n, int64_t e) {
+  int64_t row = ++*word_at(m, table);
+  for (int i = 0; row < FAILURE_ROWS && i < n; i++)
+    *word_at(m, table + row * FAILURE_COLUMNS + i) = words[i]->i[e];
+}
+
+bool run_report(Eval *ev, Op *op) {
+  Box box;
+  Tile *words[FAILURE_COLUMNS];
+  if (!acts_by_tile(ev, op) || !place_box(ev, op->args[0]->type, &box)) return false;
+  Tile *cond = tile_at(ev, op->args[0], &box);
+  for (int i = 2; cond && i < op->nargs; i++)
+    if (!(words[i - 2] = tile_at(ev, op->args[i], &box))) return false;
+  Access a = open_access(ev, op, 1, &box, MEMORY_IS_INPUT);
+  a.test_extents = true;
+  a.ndynamic = 0;
+  const int64_t *offsets = cond ? access_offsets(ev, &a) : NULL;
+  const Memory *m = memory_arg(ev, op, 1);
+  for (int64_t e = 0, n = box_count(&box); m && offsets && e < n; e++) {
+    if (offsets[e] == EVAL_INACTIVE || cond->i[e]) continue;
+    if (offsets[e] + FAILURE_WORDS > m->size[0])
+      return eval_fail(ev, DIAG_E0703, "the table of `report` does not lie in `%s`", m->name);
+    report_one(m, offsets[e], words, op->nargs - 2, e);
+  }
+  return m && offsets;
 }
 
 /* ---- scratch ---- */

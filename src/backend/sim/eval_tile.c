@@ -42,6 +42,7 @@ const OpEval op_eval[OP_COUNT] = {
     [OP_atomic_xor] = {.run = run_atomic},
     [OP_atomic_exchange] = {.run = run_atomic},
     [OP_scatter_add] = {.run = run_scatter},
+    [OP_report] = {.run = run_report},
     [OP_copy] = {.run = run_copy},
 
     [OP_mma] = {.run = run_mma},
@@ -207,7 +208,7 @@ static bool launch(Eval *ev, int nargs) {
     return eval_fail(ev, DIAG_E0409, "`%s` is not at tile level", ev->k->name);
   if (!args_bind(ev, nargs) || !place_setup(ev) || !logs_setup(ev) || !run_grid(ev)) return false;
   logs_deliver(ev);
-  return logs_check_workspace(ev);
+  return logs_check_workspace(ev) && logs_check_report(ev);
 }
 
 bool eval_tile(Kernel *k, const EvalArg *args, int nargs, const EvalOptions *o) {

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/failures.h"
 #include "ir/alloc_layout.h"
 
 /* ---- workgroups ---- */
@@ -262,6 +263,17 @@ static bool check_workspace(Sim *s) {
   return true;
 }
 
+/* The findings may be why an assertion failed: both are told. */
+static bool check_report(const Sim *s) {
+  bool ok = true;
+  for (int i = kernel_given(s->k); !s->interrupted && i < s->k->params.n; i++) {
+    const EvalBuffer *b = s->args[i].buffer;
+    const char *report = s->k->params.at[i].report;
+    if (report) ok &= failures_report(&s->cx->diags, report, b->data, b->shape[0]);
+  }
+  return ok;
+}
+
 bool sim_run(Kernel *k, const EvalArg *args, int nargs, const SimOptions *o, SimReport *out) {
   static const SimOptions plain;
   Sim s = {.k = k, .cx = k->cx, .args = args, .o = o ? o : &plain};
@@ -278,6 +290,7 @@ bool sim_run(Kernel *k, const EvalArg *args, int nargs, const SimOptions *o, Sim
   if (ready) deliver_logs(&s);
   bool clean = ready && check_workspace(&s);
   note_counts(&s);
+  clean &= ready && check_report(&s);
   if (ready && out) make_report(&s, out);
   arena_free(s.scratch);
   arena_free(s.gang_home);

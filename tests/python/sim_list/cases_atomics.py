@@ -231,6 +231,39 @@ def old_values(bm, bn, waves):
     )
 
 
+# ---- assertions ----------------------------------------------------------------------------------
+
+
+def asserted(dtype, bm, bn, waves):
+    """Of elements, of what each wave or workgroup knows, and of numbers: all of them hold, but not of
+    what sticks out of a tile."""
+    t = wave_type(dtype)
+
+    def make():
+        @tkw.wave(row_tiles(bm, bn, waves))
+        def asserted(x: tkl.Memory[M, N, G, t], s: tkl.Memory[M, N, G, t]):
+            v = tkw.read(x)
+            tkw.device_assert(v > 0, "padding is 0", v)
+            least = tkw.min(v, dim=N, block=True)
+            tkw.device_assert((v >= tkw.broadcast(least, [M, N])) & (v < 10), "in order")
+            tkw.device_assert(least > 0, "of a row")
+            tkw.device_assert(tkw.scalar(WORKGROUP_0, tkl.i32) < tkw.scalar(N, tkl.i32), "number")
+            tkw.write(v - tkw.broadcast(least, [M, N]), s)
+
+        return asserted
+
+    return Case(
+        f"asserted_{dtype}_{bm}x{bn}_w{waves}",
+        make,
+        around={M: bm, N: bn},
+        fit=lambda sizes: {**sizes, N: min(sizes[N], bn)},
+        inputs=(Tensor(dtype, (M, N), (1, 9)),),
+        outputs=(Tensor(dtype, (M, N)),),
+        reference=lambda x, **_: x - x.min(1, keepdims=True, initial=99),
+        exact=True,
+    )
+
+
 CASES = [
     gradient("f32", 8, 64, waves=4),
     gradient("i32", 2, 64, dynamic=True),
@@ -245,4 +278,7 @@ CASES = [
     sums("f16", 1, 128, waves=2, block=True),
     old_values(2, 128, 2),
     old_values(3, 64, 1),
+    asserted("f32", 2, 128, 2),
+    asserted("i32", 3, 64, 1),
+    asserted("f16", 1, 256, 4),
 ]

@@ -700,6 +700,15 @@ def debug_log(
     logs.append(_DebugLogRecord(label, (*iterations, *dims), iterations, printer, handler))
 
 
+def device_assert(cond: Value, message: str = "", *values: Value, tag: Tag = None) -> None:
+    """Every element of `cond` that exists is true, or the launch raises DeviceAssertError: with the
+    line, the message, and where the first failures were and what `values` held there. Without
+    `values` it shows what `cond` compares. The kernel runs to its end.
+
+    Such a kernel is waited for; it cannot be captured into a graph."""
+    _emit("device_assert", (cond, *values), {"label": message, "tag": tag})
+
+
 # Everything defined here or taken over from the other modules of the same layer.
 __all__ = (
     _elementwise.__all__

@@ -1,7 +1,7 @@
 """Ops, constraints and compilation (usually imported as `tkw`)."""
 
 from .._support.dtype import DataType, f4e2m1fn, i1, i32
-from ..._wave import CompileError, Expr, SimulationError, Value
+from ..._wave import CompileError, DeviceAssertError, Expr, SimulationError, Value
 from ..lang.global_symbols import *
 from ..lang.kernel_buffer import AddressSpace
 from ..lang.wave_types import IndexMapping, Memory, Register

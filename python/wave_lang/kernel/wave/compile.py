@@ -154,6 +154,8 @@ def _prepared(
         ir.free_sizes()
     if options.strict or options.assume == "ignore":
         ir.assume("ignore" if options.assume == "ignore" else "require")
+    if not options.device_asserts:
+        ir.drop_asserts()
     _print_requested(options, ir)
     options.kernel_usages = [
         "output" if p.is_output else "input" for p in ir.params if p.kind == "mem"

@@ -85,6 +85,7 @@ class WaveCompileOptions:
         '"equal": tensors that disagree about a dynamic symbol are refused; "smallest": the smallest '
         "size counts, and accesses end with their own tensor",
     )
+    device_asserts: bool = works(True, "`device_assert` is checked; without, it is left out")
     use_water_backend: bool = idle(False, "that back end is not part of this compiler")
     linearize_reads: bool = idle(True, "how addresses are computed is the compiler's choice")
 
