@@ -110,6 +110,7 @@ bool kernel_settle_assumptions(Kernel *k) {
     else i++;
   }
   arena_free(a);
+  if (ok) kernel_check_sets(k);
   return ok;
 }
 

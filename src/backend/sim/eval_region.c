@@ -291,7 +291,8 @@ bool run_set_symbol(Eval *ev, Op *op) {
     ev->slots.at[env_slot(ev, sym_name(symbol))].was_set = true;
   }
   bool required;
-  const Sym *assumed = kernel_assumed_of(ev->k, symbol, &required);
+  const Sym *assumed =
+      kernel_has_checks(ev->k) ? NULL : kernel_assumed_of(ev->k, symbol, &required);
   return !assumed || !expr_is_known(ev, assumed) ||
          eval_assumed(ev, assumed, required, "where it is set");
 }

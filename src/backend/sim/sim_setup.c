@@ -507,7 +507,7 @@ static bool check_op(Sim *s, const Op *op) {
 static const Sym *assumed_of(Sim *s, const Op *op) {
   bool required;
   const Sym *symbol = op_attr(op, ATTR_symbol)->sym, *version = op_attr(op, ATTR_version)->sym;
-  const Sym *all = kernel_assumed_of(s->k, symbol, &required);
+  const Sym *all = kernel_has_checks(s->k) ? NULL : kernel_assumed_of(s->k, symbol, &required);
   for (int nonneg = 0; all && nonneg < 2; nonneg++) {
     const Sym *from = sym_symbol(s->cx->sym, sym_name(symbol), nonneg);
     all = sym_subst(s->cx->sym, all, &(SymBinding){from, version}, 1);
