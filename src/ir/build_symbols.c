@@ -57,19 +57,24 @@ static const Sym *open_version(Builder *b, Op *op, const Sym *base, Value *value
 
 /* ---- meaning ---- */
 
+/* `N` and `signed(N)` are one symbol, of which less is known. */
 static const Sym *with_versions(void *user, const Sym *s) {
   Builder *b = user;
   Arena *a = b->k->arena;
+  SymCtx *sym = b->k->cx->sym;
   ArenaMark mark = arena_mark(a);
-  SymBinding *bindings = ARENA_ARRAY(a, SymBinding, b->versions.n);
+  SymBinding *bindings = ARENA_ARRAY(a, SymBinding, 2 * b->versions.n);
   int n = 0;
   for (int i = b->versions.n - 1; i >= 0; i--) { /* innermost first: it hides the others */
     const Version *v = &b->versions.at[i];
     bool hidden = false;
     for (int j = 0; j < n; j++) hidden |= bindings[j].from == v->base;
-    if (!hidden) bindings[n++] = (SymBinding){v->base, v->version};
+    if (hidden) continue;
+    bindings[n++] = (SymBinding){v->base, v->version};
+    const Sym *plain = sym_symbol(sym, sym_name(v->base), false);
+    if (plain != v->base) bindings[n++] = (SymBinding){plain, v->version};
   }
-  const Sym *result = sym_subst(b->k->cx->sym, s, bindings, n);
+  const Sym *result = sym_subst(sym, s, bindings, n);
   arena_rewind(a, mark);
   return result;
 }
