@@ -10,6 +10,8 @@ NUMPY |= {"u32": np.uint32, "u8": np.uint8, "i16": np.int16, "i64": np.int64}
 EXACT = {"i32": 2**30, "u32": 2**30, "f32": 2**22, "f16": 2**10, "i8": 2**6}  # larger integers are not made
 EXACT |= {"u8": 2**7, "i16": 2**14, "i64": 2**52}
 
+SMALL = {"i8": 3, "f16": 3, "u8": 3, "i16": 5}  # what is read of them; of others 7
+
 
 class Value:
     def __init__(self, name, dims, dtype, most):
@@ -97,7 +99,7 @@ class Case:
                 spare = dict.fromkeys(those, 0)
             least = min(spare.values()) if d in self.symbols() and None not in spare.values() else 0
             more = spare.get(name)
-            sizes.append(self.size[d] + (least if more is None else more) - least)
+            sizes.append(max(0, self.size[d] + (least if more is None else more) - least))
         return sizes
 
     def has(self, d):

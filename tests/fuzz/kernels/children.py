@@ -5,6 +5,7 @@ import os
 import select
 import signal
 import sys
+import traceback
 
 from .ways import problem_here
 
@@ -38,6 +39,8 @@ def problems(cases, timeout=120):
             os.close(pipe)
             try:
                 child(cases[len(results) :], out)
+            except Exception:  # the fuzzer's own
+                traceback.print_exc()
             finally:
                 os._exit(0)
         os.close(out)

@@ -3,7 +3,7 @@
 from .case import Case
 from .draw_flow import branch, observe, some_groups
 from .draw_stores import store
-from .draw_sums import accumulate, product, reduce
+from .draw_sums import accumulate, product, reduce, scan
 from .draw_tables import gather
 from .draw_values import binary, bits, broadcast, cast, index, rounded, select
 from .draw_while import repeat
@@ -25,7 +25,7 @@ def draw(seed):
     case.disagree = r.random() < 0.1
     if case.disagree or r.random() < 0.3:
         for name, order, *_ in (*case.params, *case.outputs):
-            if r.random() < 0.4:
+            if r.random() < 0.4 and case.tables.get(name) != "once":  # what a table lacks is 0, twice perhaps
                 case.spare[name] = {d: r.choice((-1, 0, 0, 1, 6)) for d in order}
     wishes = (f"stages {r.randrange(5)}", "boxes 0", "swizzle 0", "overlap 0")
     case.wishes = [row for row in wishes if r.random() < 0.2]  # as compile options ask
@@ -41,19 +41,19 @@ def machine(case):
     case.size = {d: draw_size(case, case.tile[d]) for d in "MNK"}
     case.cut_n = r.random() < 0.4
     if not case.cut_n:
-        case.tile["N"] = case.size["N"]
+        case.tile["N"] = max(1, case.size["N"])
     case.waves_m = r.choice([w for w in (1, 1, 2, 4) if case.tile["M"] % w == 0])
     case.dynamic = r.random() < 0.5
     case.target = r.choice(TARGETS)
     case.wide = r.random() < 0.2
     if case.wide:
         widen(case)
-    case.size["T"] = r.choice((1, 7, 40))
+    case.size["T"] = r.choice((1, 7, 40, 1, 7, 40, 1, 7, 40, 0))
     case.schedule = r.choice(SCHEDULES)
 
 
 def draw_size(case, tile):
-    return case.r.choice((1, max(1, tile - 1), tile, tile + 1, 2 * tile + 3))
+    return case.r.choice((*(1, max(1, tile - 1), tile, tile + 1, 2 * tile + 3) * 4, 0))
 
 
 def widen(case):
@@ -93,7 +93,7 @@ def claim(case):
 def statements(case):
     kinds = [binary, binary, select, cast, index, broadcast]
     kinds += [bits, rounded, branch, gather, repeat]
-    kinds += [reduce, reduce, product, accumulate, some_groups]
+    kinds += [reduce, reduce, product, accumulate, some_groups, scan]
     if case.r.random() < 0.25:
         kinds += [observe] * 3
     if case.wide:

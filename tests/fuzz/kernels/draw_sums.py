@@ -9,7 +9,18 @@ from .case import EXACT, Statement
 from .draw_tables import new_table
 from .draw_values import pick, read, spoil
 
-REDUCE = {"sum": np.sum, "max": np.max, "min": np.min}
+BOTH = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+REDUCE = list(BOTH)
+
+
+def together(op, x, axis):
+    """All elements along an axis; where there are none the number that changes nothing."""
+    if x.dtype.kind == "f":
+        lowest, highest = -np.inf, np.inf
+    else:
+        lowest, highest = np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
+    first = {"sum": 0, "max": lowest, "min": highest}[op]
+    return BOTH[op].reduce(x, axis=axis, initial=first, dtype=x.dtype)
 
 
 def rows_first(value, x, row):
@@ -20,7 +31,7 @@ def reduce(case, into):
     if case.cut_n and case.size["N"] > case.tile["N"]:
         return
     a = spoil(case, into, pick(case, into, case.r.choice((("M", "N"), ("N", "M")))))
-    op = case.r.choice(list(REDUCE))
+    op = case.r.choice(REDUCE)
     most = a.most * (case.tile["N"] if op == "sum" else 1)
     if most > EXACT[a.dtype]:
         return
@@ -28,17 +39,32 @@ def reduce(case, into):
     if init:
         args.append(pick(case, into, ("M",), a.dtype, EXACT[a.dtype] // 4))
         most += args[1].most
+    if case.size["N"] == 0 and op != "sum":
+        most = 2**62  # the lowest or highest number, which is infinite
     out = case.fresh(("M",), a.dtype, most)
-    axis, fn = a.dims.index("N"), REDUCE[op]
-    both = {"sum": np.add, "max": np.maximum, "min": np.minimum}[op]
+    axis, both = a.dims.index("N"), BOTH[op]
 
     def compute(env, at, x, y=None):
-        total = fn(env.existing(x, axis, "N").astype(np.float64), axis=axis).astype(x.dtype)
+        total = together(op, env.existing(x, axis, "N"), axis)
         return total if y is None else both(total, y)
 
     block = ", block" if case.waves_n > 1 else ""
     text = f"@out = {op} {', '.join('@%d' % i for i in range(len(args)))} {{dim = N{block}}}"
     case.add(into, Statement(out, args, text, compute))
+
+
+def scan(case, into):
+    """Prefix sums along N."""
+    if case.cut_n and case.size["N"] > case.tile["N"]:
+        return
+    a = spoil(case, into, pick(case, into, case.r.choice((("M", "N"), ("N", "M")))))
+    most = a.most * case.tile["N"]
+    if most > EXACT[a.dtype]:
+        return
+    out, axis = case.fresh(a.dims, a.dtype, most), a.dims.index("N")
+    block = ", block" if case.waves_n > 1 else ""
+    compute = lambda env, at, x: np.cumsum(x, axis=axis, dtype=x.dtype)  # noqa: E731
+    case.add(into, Statement(out, [a], f"@out = cumsum @0 {{dim = N{block}}}", compute))
 
 
 def operand(case, before, into, dims, dtype):
@@ -106,18 +132,17 @@ def accumulate(case, into):
     """A reduction over K of what is computed there, carried by the loop."""
     dtype = case.r.choice(("i32", "f32"))
     start = pick(case, into, ("M",), dtype, EXACT[dtype] // 4)
-    op = case.r.choice(list(REDUCE))
+    op = case.r.choice(REDUCE)
     most = start.most + 64 * (case.size["K"] + case.tile["K"]) ** 2
     outer, body = case.values, []
     case.values = []
     acc = case.fresh(("M",), dtype, most)
     x = spoil(case, body, read(case, body, ("M", "K"), dtype))
     new = case.fresh(("M",), dtype, most)
-    fn, both = REDUCE[op], {"sum": np.add, "max": np.maximum, "min": np.minimum}[op]
-    text = f"@out = {op} @0, @1 {{dim = K}}"
-    compute = lambda env, at, p, q: both(fn(env.existing(p, 1, "K", at), axis=1).astype(p.dtype), q)  # noqa: E731
+    both, text = BOTH[op], f"@out = {op} @0, @1 {{dim = K}}"
+    compute = lambda env, at, p, q: both(together(op, env.existing(p, 1, "K", at), 1), q)  # noqa: E731
     if case.r.random() < 0.3:  # the same in two steps
-        text = f"@outp = {op} @0 {{dim = K}}\n@out = {both.__name__ if op != 'sum' else 'add'} @outp, @1"
+        text = f"@outp = {op} @0 {{dim = K}}\n@out = {both.__name__} @outp, @1"
     body.append(Statement(new, [x, acc], text, compute))
     case.values = outer
     loop(case, into, start, acc, new, body, most)

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from .case import EXACT, NUMPY, Statement
+from .case import EXACT, NUMPY, SMALL, Statement
 
+DTYPES = ("i32", "f32") * 4 + ("u32", "u32", "i64", "i16", "u8")
 BINARY = {
     "add": np.add,
     "sub": np.subtract,
@@ -32,7 +33,7 @@ def pick(case, into, dims=None, dtype=None, most=None):
     if fits and case.r.random() < 0.9:
         return case.r.choice(fits)
     dims = dims or case.r.choice((("M",), ("M", "N"), ("N",)))
-    return read(case, into, dims, dtype or case.r.choice(("i32", "f32", "i32", "f32", "u32")))
+    return read(case, into, dims, dtype or case.r.choice(DTYPES))
 
 
 def read(case, into, dims, dtype):
@@ -40,7 +41,7 @@ def read(case, into, dims, dtype):
     order = dims if r.random() < 0.8 else tuple(reversed(dims))
     space = ", shared" if r.random() < 0.4 else ""
     name = f"%a{len(case.params)}"
-    most = {"i8": 3, "f16": 3}.get(dtype, 7)
+    most = SMALL.get(dtype, 7)
     case.params.append((name, order, dtype, space))
     out = case.fresh(order, dtype, most)
     shift, text = {}, "@out = read " + name
@@ -74,7 +75,7 @@ def permute(case, into, v, dims):
 def binary(case, into):
     a = pick(case, into)
     b = pick(case, into, a.dims, a.dtype)
-    op = case.r.choice([op for op in BINARY if op != "sub" or a.dtype != "u32"])
+    op = case.r.choice([op for op in BINARY if op != "sub" or a.dtype[0] != "u"])
     most = a.most * b.most if op == "mul" else a.most + b.most
     if most > EXACT[a.dtype]:
         op, most = "minimum", max(a.most, b.most)
@@ -85,7 +86,7 @@ def binary(case, into):
 
 def bits(case, into):
     """Of two integers, or one of them shifted by what fits."""
-    a = pick(case, into, dtype=case.r.choice(("i32", "u32")))
+    a = pick(case, into, dtype=case.r.choice(("i32", "u32", "i32", "u32", "i64", "i16", "u8")))
     if case.r.random() < 0.5:
         by, left = case.r.randint(0, 3), case.r.random() < 0.5
         if a.most << by > EXACT[a.dtype]:
@@ -123,7 +124,8 @@ def select(case, into):
 
 def cast(case, into):
     a = pick(case, into)
-    kinds = [t for t in ("i32", "f32", "f16") if t != a.dtype and a.most <= EXACT[t]]
+    signed = a.dtype[0] != "u"
+    kinds = [t for t in EXACT if t not in (a.dtype, "i8") and a.most <= EXACT[t] and not (signed and t[0] == "u")]
     if not kinds:
         return
     out = case.fresh(a.dims, case.r.choice(kinds), a.most)
@@ -163,7 +165,7 @@ def spoil(case, into, v):
     for _ in range(r.choice((0, 1, 1, 2))):
         by, along = r.randint(1, 3), v.dims[-1]
         how = r.choice(("add", "sub", "neg", "index" if v.dtype in ("i32", "f32") else "add"))
-        how = "add" if v.dtype == "u32" else how  # below 0 it begins again
+        how = "add" if v.dtype[0] == "u" else how  # below 0 it begins again
         if how == "neg":
             most, text, fn = v.most, "@out = neg @0", lambda env, at, x: -x
         elif how == "index":

@@ -20,8 +20,9 @@ NOT_LOWERED = ("E0601", "E0608", "E0610", "E0611", "E0612", "E0613", "E0616")  #
 
 
 def refused(case, error):
-    """It is said that this is not possible; products of any width are."""
+    """It is said that this is not possible. Products of any width are; a tile without elements is not."""
     codes = [code for code in NOT_LOWERED if code != "E0601" or not case.wide]
+    codes += ["E0606"] if case.size["N"] == 0 else []
     return any(f"[{code}]" in str(error) for code in codes)
 
 

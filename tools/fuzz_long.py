@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Every fuzzer on many cores for so many minutes, and what came out as JSON.
+
+    BUILD=build tools/fuzz_long.py --minutes 15 --jobs 16 --json out.json [--seed N] [--keep fuzz-out]
+
+A job is one process at a time of one fuzzer, with seeds that no other process has. Kernels get two jobs of
+three, the others share the rest; a C fuzzer built with sanitizers (build-san) is preferred. Nothing is
+needed but Python, NumPy and what was built: no libLLVM means that kernels are not compiled for the
+processor, and the counts say so.
+
+The summary has, of each fuzzer, its cases, seconds and findings, and of kernels how often each feature was
+drawn and accepted. Output of what failed, and kernels that were shrunk, are in the folder --keep. The exit
+status is 0 if nothing was found.
+"""
+
+import argparse
+import glob
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+KERNELS = os.path.join(ROOT, "tests/fuzz/fuzz_kernels.py")
+ROUND = 60  # seconds that a process of the kernel fuzzer runs
+COUNTS = {"fuzz_sym": 30000, "fuzz_parse": 5000, "fuzz_passes": 2000, "fuzz_faults": 60}
+SPARE = 20  # seconds before the end in which nothing new begins: what runs must come to an end
+
+
+def programs(build):
+    """The C fuzzers, with sanitizers where these were built."""
+    found = {}
+    for folder in (f"{build}-san", build):
+        for path in sorted(glob.glob(os.path.join(ROOT, folder, "tests/fuzz_*"))):
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                found.setdefault(os.path.basename(path), path)
+    return found
+
+
+class Campaign:
+    """What is shared by the jobs."""
+
+    def __init__(self, args):
+        self.args, self.lock = args, threading.Lock()
+        self.end = time.time() + 60 * args.minutes
+        self.seed = args.seed
+        self.fuzzers, self.findings, self.features = {}, [], {}
+
+    def next_seed(self, n):
+        with self.lock:
+            self.seed += n
+            return self.seed - n
+
+    def left(self):
+        return self.end - time.time()
+
+    def note(self, name, cases, seconds, failed, what):
+        with self.lock:
+            row = self.fuzzers.setdefault(name, {"cases": 0, "core_seconds": 0.0, "findings": 0})
+            row["cases"] += cases
+            row["core_seconds"] = round(row["core_seconds"] + seconds, 1)
+            row["findings"] += failed
+            self.findings += what
+
+    def note_features(self, table):
+        with self.lock:
+            for name, row in table.items():
+                own = self.features.setdefault(name, {})
+                for key, n in row.items():
+                    own[key] = own.get(key, 0) + n
+
+
+def execute(campaign, name, command, seed):
+    """Runs it to its end; (output, seconds, failed)."""
+    began = time.time()
+    hung = False
+    with tempfile.TemporaryFile() as out:
+        process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+        try:
+            process.wait(max(campaign.left(), 0) + 600)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            hung = True
+        out.seek(0)
+        text = out.read().decode(errors="replace")
+    status = "hang" if hung else process.returncode
+    if status == 0:
+        return text, time.time() - began, None
+    log = os.path.join(campaign.args.keep, f"{name}-{seed}.log")
+    with open(log, "w") as file:
+        file.write(f"# {' '.join(command)}\n# status {status}\n{text}")
+    return text, time.time() - began, {"fuzzer": name, "command": command, "status": status, "log": log}
+
+
+def counted(text):
+    """(passed, failed) of the last line that says so."""
+    found = re.findall(r"^(\d+) passed, (\d+) failed$", text, re.M)
+    return tuple(map(int, found[-1])) if found else (0, 0)
+
+
+def run_c(campaign, name, path):
+    seed, count = campaign.next_seed(COUNTS.get(name, 1000)), COUNTS.get(name, 1000)
+    text, seconds, finding = execute(campaign, name, [path, "--seed", str(seed), "--count", str(count)], seed)
+    passed, failed = counted(text)
+    campaign.note(name, passed + failed, seconds, max(failed, 1) if finding else 0, [finding] if finding else [])
+
+
+def run_kernels(campaign):
+    seed = campaign.next_seed(100000)
+    seconds = max(5, min(ROUND, campaign.left() - SPARE))
+    with tempfile.TemporaryDirectory() as folder:
+        counts = os.path.join(folder, "counts.json")
+        command = [sys.executable, KERNELS, "--seed", str(seed), "--seconds", f"{seconds:.0f}"]
+        command += ["--keep", campaign.args.keep, "--json", counts]
+        text, seconds, finding = execute(campaign, "fuzz_kernels", command, seed)
+        if os.path.exists(counts):
+            with open(counts) as file:
+                campaign.note_features(json.load(file)["features"])
+    passed, failed = counted(text)
+    refused = re.search(r"^(\d+) of (\d+) kernels were refused", text, re.M)
+    cases = int(refused.group(2)) if refused else passed + failed
+    campaign.note("fuzz_kernels", cases, seconds, max(failed, 1) if finding else 0, [finding] if finding else [])
+
+
+def job(campaign, i, c_fuzzers):
+    """Two of three jobs run kernels; the third goes round the C fuzzers."""
+    names, n = list(c_fuzzers), i
+    while campaign.left() > SPARE:
+        if i % 3 != 2 or not names:
+            run_kernels(campaign)
+        else:
+            name = names[n % len(names)]
+            run_c(campaign, name, c_fuzzers[name])
+            n += 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--minutes", type=float, default=15)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", default=os.path.join(ROOT, "fuzz-out"))
+    parser.add_argument("--json", help="write the summary into this file, too")
+    args = parser.parse_args()
+    os.makedirs(args.keep, exist_ok=True)
+    fuzzers, campaign, began = programs(os.environ.get("BUILD", "build")), Campaign(args), time.time()
+    jobs = [threading.Thread(target=job, args=(campaign, i, fuzzers)) for i in range(args.jobs)]
+    for thread in jobs:
+        thread.start()
+    for thread in jobs:
+        thread.join()
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    core = sum(row["core_seconds"] for row in campaign.fuzzers.values())
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    summary = {
+        "commit": commit,
+        "wall_seconds": round(time.time() - began, 1),
+        "core_hours": round(core / 3600, 2),
+        "cpu_hours": round((used.ru_utime + used.ru_stime) / 3600, 2),
+        "jobs": args.jobs,
+        "programs": {name: os.path.relpath(path, ROOT) for name, path in fuzzers.items()},
+        "fuzzers": campaign.fuzzers,
+        "findings": campaign.findings,
+        "features": campaign.features,
+    }
+    text = json.dumps(summary, indent=1)
+    print(text)
+    if args.json:
+        with open(args.json, "w") as file:
+            file.write(text + "\n")
+    return bool(campaign.findings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
