@@ -324,10 +324,54 @@ static const Sym *cleared(Lower *l, const Sym *s, const Sym *d) {
   return sym_build(cx, (SymKind)s->kind, args, s->n);
 }
 
-/* s = top / bottom, both without fractions. */
+/* Divisors that are sums, and symbols that stand for them. */
+typedef struct Divisors {
+  SymBinding of[8];
+  int n;
+} Divisors;
+
+static const Sym *named(Lower *l, Divisors *d, const Sym *sum) {
+  for (int i = 0; i < d->n; i++)
+    if (d->of[i].to == sum) return d->of[i].from;
+  if (d->n == (int)WV_LEN(d->of)) return sum;
+  char name[] = "$DIVISOR0";
+  name[sizeof name - 2] = (char)('0' + d->n);
+  d->of[d->n].to = sum;
+  return d->of[d->n++].from = sym_symbol(l->cx, name, false);
+}
+
+/* s with names for such divisors. */
+static const Sym *with_names(Lower *l, const Sym *s, Divisors *d) {
+  SymCtx *cx = l->cx;
+  Sum sum;
+  sum_of(s, &sum);
+  const Sym *all = num(cx, sum.k);
+  for (int i = 0; i < sum.n; i++) {
+    Factor single;
+    const Factor *f;
+    const Sym *term = num(cx, sum.term[i].coeff);
+    int n = factors_of(sum.term[i].base, &f, &single);
+    for (int j = 0; j < n; j++) {
+      bool divides = f[j].exp < 0 && f[j].base->kind == SYM_add;
+      const Sym *base = divides ? named(l, d, f[j].base) : f[j].base;
+      term = sym_mul(cx, term, sym_pow(cx, base, f[j].exp));
+    }
+    all = sym_add(cx, all, term);
+  }
+  return all;
+}
+
+/* s = top / bottom, both without fractions. The product of two divisors that are sums is multiplied
+ * out and neither cancels against it, so that they have names meanwhile. */
 static bool fraction(Lower *l, const Sym *s, const Sym **top, const Sym **bottom) {
+  Divisors d = {0};
+  if (s->kind == SYM_add) s = with_names(l, s, &d);
   *bottom = denominator(l, s);
   *top = cleared(l, s, *bottom);
+  if (d.n && *top && *bottom) {
+    *top = sym_subst(l->cx, *top, d.of, d.n);
+    *bottom = sym_subst(l->cx, *bottom, d.of, d.n);
+  }
   if (*top && !is_integer(*top))
     sym_fail(l->cx, "a fraction cannot be lowered to integer operations");
   return *top && is_integer(*top);

@@ -97,6 +97,17 @@ TEST(lowering_is_cheap) {
   env_free(&e);
 }
 
+/* Neither divisor cancels against the other, nor against their product multiplied out. */
+TEST(divisors_that_are_sums) {
+  Env e = env_new();
+  CHECK_STR(ops(&e, "floor(x/(K + 1) + y/(K + 1))", NULL), "add add div");
+  CHECK(ops(&e, "floor(x/(K + 1) + y/(N + 2))", NULL)[0]);
+  CHECK(ops(&e, "floor(x/Max(N - 4*M, 1) + y/(4*M - N))", NULL)[0]);
+  CHECK(ops(&e, "Piecewise((floor(x/Max(N - 4*M, 1) + M*y/(4*M - N)), N > 4*M), (0, True))",
+            NULL)[0]);
+  env_free(&e);
+}
+
 TEST(lowering_knows_widths) {
   Env e = env_new();
   CHECK(sym_assume(e.f, parse(&e, "$T0 < 256")));
@@ -128,4 +139,5 @@ TEST(narrowing_keeps_the_low_bits) {
 }
 
 TESTS_MAIN(RUN(values) RUN(programs_share_and_are_lazy) RUN(boxes) RUN(lowering_is_cheap)
-               RUN(lowering_knows_widths) RUN(narrowing_keeps_the_low_bits))
+               RUN(divisors_that_are_sums) RUN(lowering_knows_widths)
+                   RUN(narrowing_keeps_the_low_bits))
