@@ -115,6 +115,26 @@ static bool push_ordered(Layout *l, LayoutPart part, int dim, Digit g, const Dig
   return g.radix == 1;
 }
 
+static void move_digit(Digits *d, int from, int to) {
+  Digit moved = d->at[from];
+  for (; from > to; from--) d->at[from] = d->at[from - 1];
+  d->at[to] = moved;
+}
+
+/* Registers along k in front, neighbours side by side. */
+static Layout in_runs(const Layout *l, int dim) {
+  Layout out = *l;
+  Digits *regs = &out.part[LAYOUT_REG];
+  for (int i = 0, front = 0; i < regs->n; i++) {
+    if (!regs->at[i].stride || regs->at[i].dim != dim) continue;
+    int to = front++;
+    while (to > 0 && regs->at[to - 1].stride > regs->at[i].stride) to--;
+    move_digit(regs, i, to);
+  }
+  return out;
+}
+
+/* Where lanes hold longer runs than the instruction's own, accesses bring whole runs. */
 static bool order_k(Layout *l, int dim, const Digits *order) {
   Layout out = layout_of(l->dims, l->extent);
   for (int p = 0; p < LAYOUT_PARTS; p++)
@@ -123,7 +143,8 @@ static bool order_k(Layout *l, int dim, const Digits *order) {
       if (!g.stride || g.dim != dim) layout_push(&out, (LayoutPart)p, g.dim, g.radix, g.stride);
       else if (!push_ordered(&out, (LayoutPart)p, dim, g, order)) return false;
     }
-  *l = out;
+  Layout runs = in_runs(&out, dim);
+  *l = layout_run(&runs, dim) > layout_run(l, dim) ? runs : out;
   return true;
 }
 

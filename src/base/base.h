@@ -26,6 +26,7 @@ static inline bool is_power_of_two(int n) { return (n & (n - 1)) == 0; } /* n > 
 
 /* Rounded up; b > 0. */
 static inline int64_t ceil_div64(int64_t a, int64_t b) { return a / b + (a % b > 0); }
+static inline int64_t floor_div64(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 static inline int ceil_div(int64_t a, int64_t b) { return (int)ceil_div64(a, b); }
 
 /* The number of the lowest bit that is set; x is not 0. */

@@ -1,5 +1,6 @@
 /* infer.c: the result types of every op, from its operands and attributes (language.md 4). One
- * function per rule of infer.h; each reports what was found and what was expected. */
+ * function per rule of infer.h; each reports what was found and what was expected. Long because
+ * there are many; those of one lane's program are in infer_thread.c. */
 #include "ir/infer.h"
 
 #include <string.h>
@@ -224,6 +225,22 @@ static bool rule_broadcast(Infer *in) {
                      "`broadcast` of %s to %s: the target lacks a dimension", shown(in, from),
                      shown(in, in->given));
   return true;
+}
+
+/* One dimension is counted in finer units. */
+static bool rule_repeat(Infer *in) {
+  if (!rule_given_tile(in) || !need_value(in, 0)) return false;
+  const Type *from = arg(in, 0), *to = in->given;
+  int finer = 0, other = from->dtype != to->dtype || from->rank != to->rank;
+  for (int i = 0; !other && i < to->rank; i++) {
+    if (from->dims[i] == to->dims[i]) continue;
+    if (dim_ratio(to->dims[i], from->dims[i])) finer++;
+    else other++;
+  }
+  if (finer == 1 && !other) return true;
+  return FAIL_HINT(in, E0306, "from `K/32` to `K`, each element 32 times",
+                   "`repeat` of %s to %s: one dimension must be a whole multiple, the others alike",
+                   shown(in, from), shown(in, to));
 }
 
 static bool rule_squeeze(Infer *in) {
@@ -550,9 +567,31 @@ static bool rule_mma(Infer *in) {
          result(in, arg(in, 2));
 }
 
+int ir_scale_block(Kernel *k, const Op *op, int operand) {
+  MmaRoles roles;
+  const Type *t = op->args[operand]->type, *s = op->args[operand + 1]->type;
+  if (ir_mma_roles(k, op->args[0]->type, op->args[2]->type, op->args[4]->type, &roles)) return 0;
+  int fine = type_base_dim(t, roles.k), coarse = type_base_dim(s, roles.k);
+  return fine < 0 || coarse < 0 ? 0 : dim_ratio(t->dims[fine], s->dims[coarse]);
+}
+
+/* A product of two floats of 8 bits is exact in the types that machines compute in. */
+static bool check_scale(const Infer *in, int operand) {
+  const Type *t = arg(in, operand), *s = arg(in, operand + 1);
+  if (!small_floats(t, s))
+    return FAIL_HINT(in, E0301, "`bitcast` bytes to what they hold, or multiply and use `mma`",
+                     "`%s` of %s with scales %s: both must be floats of at most 8 bits",
+                     name_of(in), shown(in, t), shown(in, s));
+  if (ir_scale_block(in->k, in->op, operand)) return true;
+  return FAIL_HINT(in, E0303, "for one scale per 32 elements along `K`, the scales have `K/32`",
+                   "`%s` of %s with scales %s: the elements of k do not fall into whole blocks",
+                   name_of(in), shown(in, t), shown(in, s));
+}
+
 static bool rule_scaled_mma(Infer *in) {
   return need_values(in, 0, 5) && check_roles(in, 0, 2, 4) && check_roles(in, 1, 3, 4) &&
-         check_mma_dtypes(in, 0, 2, 4) && result(in, arg(in, 4));
+         check_scale(in, 0) && check_scale(in, 2) && check_mma_dtypes(in, 0, 2, 4) &&
+         result(in, arg(in, 4));
 }
 
 /* ---- rules: elementwise ---- */
@@ -768,6 +807,7 @@ static RuleFn *const rules[RULE_COUNT] = {
     [RULE_CAST] = rule_cast,
     [RULE_BITCAST] = rule_bitcast,
     [RULE_BROADCAST] = rule_broadcast,
+    [RULE_REPEAT] = rule_repeat,
     [RULE_PERMUTE] = rule_permute,
     [RULE_SQUEEZE] = rule_squeeze,
     [RULE_EXTRACT] = rule_extract,

@@ -34,6 +34,7 @@ typedef enum InferRule {
   RULE_CAST,         /* given: the operand's dims */
   RULE_BITCAST,      /* given: the last dim times the ratio of widths */
   RULE_BROADCAST,    /* given: more dims */
+  RULE_REPEAT,       /* given: one dim a whole multiple of the operand's */
   RULE_PERMUTE,      /* given: the same dims in another order */
   RULE_SQUEEZE,      /* given: fewer dims, those that have one element */
   RULE_EXTRACT,      /* without the last dim */

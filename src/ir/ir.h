@@ -162,7 +162,10 @@ const Type *type_mem(Context *cx, const Sym *const *dims, int rank, DType dtype,
 const Type *type_token(Context *cx);
 const Type *type_with_dtype(Context *cx, const Type *t, DType dtype); /* tile, vec or scalar */
 
-int type_base_dim(const Type *t, const Sym *dim); /* which has the same base; -1: none */
+int type_base_dim(const Type *t, const Sym *dim);    /* which has the same base; -1: none */
+int type_repeated(const Type *from, const Type *to); /* the dim in which types of one rank differ */
+/* Elements along `fine` for one along `coarse`: 32 for `K` and `K/32`. 0: no whole number. */
+int dim_ratio(const Sym *fine, const Sym *coarse);
 bool type_has_dim(const Type *t, const Sym *dim); /* by base dimension */
 const Sym *dim_base(const Sym *dim);              /* K for K/32; itself otherwise */
 bool type_is_value(const Type *t);                /* tile, vec or scalar */
@@ -445,6 +448,9 @@ typedef struct MmaRoles {
 } MmaRoles;
 const char *ir_mma_roles(Kernel *k, const Type *lhs, const Type *rhs, const Type *acc,
                          MmaRoles *out);
+
+/* Elements along k that share a scale, of operand 0 or 2 of `scaled_mma`. 0: no whole number. */
+int ir_scale_block(Kernel *k, const Op *op, int operand);
 
 /* ---- print.c, parse.c ---------------------------------------------------------------------- */
 

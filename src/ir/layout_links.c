@@ -22,7 +22,12 @@ typedef struct Links {
 static void link_values(Links *l, Value *whole, Value *part, int operand, int ratio) {
   if (whole->type->kind != TYPE_tile || part->type->kind != TYPE_tile) return;
   const Attr *into = op_attr(l->op, ATTR_into);
-  LayoutLink link = {whole, part, l->op, operand, ratio, into ? into->sym : NULL};
+  LayoutLink link = {.whole = whole, .part = part, .user = l->op, .operand = operand};
+  link.ratio = ratio, link.into = into ? into->sym : NULL;
+  if (l->op->kind == OP_repeat) {
+    link.along = type_repeated(part->type, whole->type);
+    link.repeats = dim_ratio(whole->type->dims[link.along], part->type->dims[link.along]);
+  }
   vec_push(l->arena, l->out, link);
 }
 
@@ -95,6 +100,7 @@ void layout_links(Arena *a, Op *op, LayoutLinks *out) {
   case OP_topk: link_reduction(&l); break;
   case OP_cumsum:
   case OP_broadcast:
+  case OP_repeat:
   case OP_permute: link_operands(&l, &op->results[0], 0, op->nargs); break;
   case OP_mma: link_values(&l, &op->results[0], op->args[2], 2, 1); break;
   case OP_scaled_mma: link_values(&l, &op->results[0], op->args[4], 4, 1); break;
@@ -121,16 +127,15 @@ void layout_links(Arena *a, Op *op, LayoutLinks *out) {
 
 /* ---- crossing -------------------------------------------------------------------------------- */
 
-/* The last dim `ratio` times as fine: each register becomes that many neighbours. */
-static Layout finer(const Layout *l, int ratio) {
+/* A dim `ratio` times as fine: each register becomes that many neighbours. */
+static Layout finer(const Layout *l, int dim, int ratio) {
   Layout out = layout_of(l->dims, l->extent);
-  int last = l->dims - 1;
-  out.extent[last] *= ratio;
-  layout_push(&out, LAYOUT_REG, last, ratio, 1);
+  out.extent[dim] *= ratio;
+  layout_push(&out, LAYOUT_REG, dim, ratio, 1);
   for (int p = 0; p < LAYOUT_PARTS; p++)
     for (int i = 0; i < l->part[p].n; i++) {
       Digit d = l->part[p].at[i];
-      bool scaled = d.stride && d.dim == last;
+      bool scaled = d.stride && d.dim == dim;
       layout_push(&out, (LayoutPart)p, d.dim, d.radix, d.stride * (scaled ? ratio : 1));
     }
   return out;
@@ -160,6 +165,34 @@ static bool coarser(const Layout *l, int ratio, Layout *out) {
   return left == 1;
 }
 
+/* A digit along the dim that repeats: copies as far as it moves inside of a block of `ratio`
+ * elements, the rest counts blocks. Registers need no copies. */
+static bool push_block(Layout *out, LayoutPart p, Digit d, int ratio, int *inside) {
+  int within = d.stride % ratio == 0 ? 1 : ratio % d.stride ? 0 : ratio / d.stride;
+  if (within > d.radix) within = d.radix;
+  if (!within || d.radix % within || (within < d.radix && d.stride * within % ratio)) return false;
+  *inside += (within - 1) * d.stride;
+  if (within > 1 && p != LAYOUT_REG) layout_repeat(out, p, within);
+  if (d.radix > within) layout_push(out, p, d.dim, d.radix / within, d.stride * within / ratio);
+  return *inside < ratio; /* else digits carry from one block into the next */
+}
+
+/* What is repeated along a dim. False when the lanes' elements do not fall into its blocks. */
+static bool once(const Layout *l, int dim, int ratio, Layout *out) {
+  int inside = 0;
+  if (l->extent[dim] % ratio) return false;
+  *out = layout_of(l->dims, l->extent);
+  out->extent[dim] /= ratio;
+  for (int p = 0; p < LAYOUT_PARTS; p++)
+    for (int i = 0; i < l->part[p].n; i++) {
+      Digit d = l->part[p].at[i];
+      if (!d.stride || d.dim != dim) layout_push(out, (LayoutPart)p, d.dim, d.radix, d.stride);
+      else if (!push_block(out, (LayoutPart)p, d, ratio, &inside)) return false;
+    }
+  layout_normalise(out);
+  return true;
+}
+
 /* A reduction in parts: each wave along the dim that goes has a part of its own. */
 static bool layout_of_parts(const LayoutLink *link, const Layout *whole, const int *extent,
                             Layout *out) {
@@ -186,8 +219,9 @@ static bool layout_of_parts(const LayoutLink *link, const Layout *whole, const i
 
 bool layout_of_part(const LayoutLink *link, const Layout *whole, const int *extent, Layout *out) {
   const Type *from = link->whole->type, *to = link->part->type;
+  if (link->repeats) return once(whole, link->along, link->repeats, out);
   if (link->ratio > 1) {
-    *out = finer(whole, link->ratio);
+    *out = finer(whole, to->rank - 1, link->ratio);
     return out->extent[to->rank - 1] == extent[to->rank - 1];
   }
   if (link->into) return layout_of_parts(link, whole, extent, out);
@@ -221,6 +255,7 @@ static void spread(Layout *l, LayoutPart part, int dim, int *covered, int extent
 bool layout_of_whole(const LayoutLink *link, const Layout *part, const int *extent, Layout *out) {
   const Type *from = link->part->type, *to = link->whole->type;
   if (link->ratio > 1) return coarser(part, link->ratio, out);
+  if (link->repeats) return *out = finer(part, link->along, link->repeats), true;
   int shared[LAYOUT_DIMS], n = 0;
   for (int i = 0; i < to->rank; i++) {
     int d = type_dim(from, to->dims[i]);

@@ -8,6 +8,7 @@
  *     add %x, %y          result -> %x, result -> %y     %y may lack dims: it is broadcast
  *     sum %x {dim = N}    %x -> result
  *     sum %x {dim = N, into = 4}    the same, and waves that lie along N lie along the new dim
+ *     repeat %x           result -> %x                   lanes inside of a block hold copies
  *     for carry %a = %x   result -> %x, %a, and what the body yields
  *
  * mma ties only its accumulator to its result: lhs and rhs lie as the instruction wants. The
@@ -22,6 +23,7 @@ typedef struct LayoutLink {
   Op *user;    /* the op whose operand it ties ... */
   int operand; /* ... and which; -1: between results or arguments, no conversion can stand there */
   int ratio;   /* bitcast: elements of the part for one of the whole, along the last dim; else 1 */
+  int along, repeats; /* repeat: elements of the whole for one of the part, along a dim; else 0 */
   const Sym
       *into; /* dim of the part along which waves lie that move in dims it lacks; NULL: none */
 } LayoutLink;

@@ -1,4 +1,5 @@
 /* type.c: the context, and types interned in it. */
+#include <limits.h>
 #include <string.h>
 
 #include "ir/ir.h"
@@ -150,6 +151,22 @@ int type_base_dim(const Type *t, const Sym *dim) {
 }
 
 bool type_has_dim(const Type *t, const Sym *dim) { return type_base_dim(t, dim) >= 0; }
+
+int type_repeated(const Type *from, const Type *to) {
+  for (int i = 0; i < to->rank; i++)
+    if (from->dims[i] != to->dims[i]) return i;
+  WV_BUG("a repeat that repeats nothing");
+}
+
+int dim_ratio(const Sym *fine, const Sym *coarse) {
+  const Sym *a, *b;
+  int64_t n, d, m, e, over, under;
+  if (!sym_scaled_symbol(fine, &a, &n, &d) || !sym_scaled_symbol(coarse, &b, &m, &e) || a != b)
+    return 0;
+  if (__builtin_mul_overflow(n, e, &over) || __builtin_mul_overflow(d, m, &under)) return 0;
+  return under > 0 && over > 0 && over % under == 0 && over / under <= INT_MAX ? (int)(over / under)
+                                                                               : 0;
+}
 
 /* What would be read as the end of `<...>`, as an element type or as a missing extent goes into
  * parentheses: comparisons, and symbols called f16 or _. */

@@ -62,7 +62,7 @@ typedef struct Lower {
 /* One file of lower_<family>.c each; false after reporting. */
 typedef bool LowerFn(Lower *l, const Op *op);
 LowerFn lower_elementwise, lower_bitcast, lower_fill, lower_self_index, lower_exists, lower_inside,
-    lower_apply, lower_reshaped;
+    lower_apply, lower_reshaped, lower_repeat;
 LowerFn lower_read, lower_write, lower_atomic, lower_report, lower_copy, lower_async_wait,
     lower_mbars;
 LowerFn lower_mbar_wait;

@@ -97,6 +97,17 @@ static Value *elementwise_at(Lookup *u, const Op *op, const Sym *const *coords) 
               type_scalar(u->l->k->cx, t->dtype));
 }
 
+static Value *repeat_at(Lookup *u, const Op *op, const Sym *const *coords) {
+  const Type *from = op->args[0]->type, *to = op->results[0].type;
+  SymCtx *sym = u->l->sym;
+  const Sym *own[IR_MAX_RANK];
+  int dim = type_repeated(from, to), ratio = dim_ratio(to->dims[dim], from->dims[dim]);
+  for (int i = 0; i < to->rank; i++) own[i] = coords[i];
+  own[dim] = sym_floordiv(sym, coords[dim], sym_int(sym, ratio));
+  if (!own[dim]) return refuse(u, "a coordinate that cannot be written down");
+  return value_at(u, op->args[0], own);
+}
+
 static Value *make_at(Lookup *u, const Value *v, const Sym *const *coords) {
   const Op *op = v->def;
   Lower *l = u->l;
@@ -114,6 +125,7 @@ static Value *make_at(Lookup *u, const Value *v, const Sym *const *coords) {
   case OP_fill: return emit_pick(l, l->value[v->id], (int[]){0}, 1);
   case OP_broadcast:
   case OP_permute: return operand_at(u, op->args[0], v->type, coords);
+  case OP_repeat: return repeat_at(u, op, coords);
   default: break;
   }
   const OpInfo *info = &op_info[op->kind];

@@ -286,6 +286,7 @@ static LowerFn *const family[OP_COUNT] = {
     [OP_reshape] = lower_reshape,
     [OP_bitcast] = lower_bitcast,
     [OP_broadcast] = lower_reshaped,
+    [OP_repeat] = lower_repeat,
     [OP_permute] = lower_reshaped,
     [OP_squeeze] = lower_reshaped,
     [OP_for] = lower_region_op,

@@ -95,3 +95,19 @@ bool lower_reshaped(Lower *l, const Op *op) {
   set_value(l, out, lower_operand(l, op->args[0], out->type, out->layout));
   return true;
 }
+
+bool lower_repeat(Lower *l, const Op *op) {
+  const Value *from = op->args[0], *out = &op->results[0];
+  int dim = type_repeated(from->type, out->type), n = regs_of(out), coord[LAYOUT_DIMS] = {0};
+  int ratio = dim_ratio(out->type->dims[dim], from->type->dims[dim]);
+  int *regs = ARENA_ARRAY(l->arena, int, n);
+  const RegisterIndex *x = register_index(l, from->layout, ALL_DIMS);
+  for (int r = 0; r < n; r++) {
+    layout_at(out->layout, r, 0, 0, coord);
+    coord[dim] /= ratio;
+    regs[r] = register_at(x, coord);
+    WV_ASSERT(regs[r] >= 0); /* the verifier demands that linked layouts agree */
+  }
+  set_value(l, out, emit_pick(l, l->value[from->id], regs, n));
+  return true;
+}

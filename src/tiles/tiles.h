@@ -167,6 +167,9 @@ Value *vector_expr(Tiles *t, const Sym *e, const VectorSymbols *s, DType dtype);
 
 /* A bitcast to elements of another size (tiles_bitcast.c). */
 Value *bitcast_at(Tiles *t, const Value *v, const Point *p);
+/* Each element of the point on its own, joined. */
+Value *tiles_one_by_one(Tiles *t, const Point *p, Value *(*at)(const void *user, const Point *),
+                        const void *user);
 
 /* ---- accesses (tiles_access.c) ------------------------------------------------------------- */
 
@@ -290,8 +293,7 @@ const Sym *tile_limit(Tiles *t, const Value *v, const Sym *dim);
 
 /* An operand of a product: `extent` rows along `row`, `depth` elements along `k`. */
 typedef struct PackSource {
-  const Value *of, *scale; /* scale: one for per_scale elements along k; NULL: none */
-  int per_scale;
+  const Value *of;
   const Sym *row, *k, *row_start, *k_start;
   int extent, depth;
   const Sym *end;   /* rows from this coordinate on are not needed; NULL: all are */

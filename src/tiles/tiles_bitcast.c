@@ -29,7 +29,8 @@ static Point source_point(const Bitcast *b, const Point *p, const Sym *at) {
 /* ---- from wide to narrow ---- */
 
 /* One element along the dim, of each wide one its part number Mod(at, per). */
-static Value *part_at(const Bitcast *b, const Point *p) {
+static Value *part_at(const void *user, const Point *p) {
+  const Bitcast *b = user;
   Lower *l = &b->t->l;
   const Sym *at = p->at[b->dim], *per = sym_int(l->sym, b->per);
   Point q = source_point(b, p, sym_floordiv(l->sym, at, per));
@@ -48,20 +49,6 @@ static Value *part_at(const Bitcast *b, const Point *p) {
   return found;
 }
 
-/* Each element on its own, joined. */
-static Value *one_by_one(const Bitcast *b, const Point *p,
-                         Value *(*at)(const Bitcast *, const Point *)) {
-  Lower *l = &b->t->l;
-  Value **parts = ARENA_ARRAY(l->arena, Value *, p->width);
-  for (int i = 0; i < p->width; i++) {
-    Point one = *p;
-    one.along = -1, one.width = 1;
-    one.at[p->along] = lower_sound(l, sym_add(l->sym, p->at[p->along], sym_int(l->sym, i)));
-    if (!(parts[i] = at(b, &one))) return NULL;
-  }
-  return emit_join(l, parts, p->width);
-}
-
 static Value *narrow_at(const Bitcast *b, const Point *p) {
   Lower *l = &b->t->l;
   if (p->along != b->dim) return part_at(b, p);
@@ -73,12 +60,13 @@ static Value *narrow_at(const Bitcast *b, const Point *p) {
     Value *v = tiles_wide_at(b->t, b->from, &q);
     return v ? as(b, v, p->width) : NULL;
   }
-  return one_by_one(b, p, part_at);
+  return tiles_one_by_one(b->t, p, part_at, b);
 }
 
 /* ---- from narrow to wide ---- */
 
-static Value *wide_at(const Bitcast *b, const Point *p) {
+static Value *wide_at(const void *user, const Point *p) {
+  const Bitcast *b = user;
   Lower *l = &b->t->l;
   if (p->along < 0 || p->along == b->dim) {
     Point q = source_point(b, p, sym_mul(l->sym, p->at[b->dim], sym_int(l->sym, b->per)));
@@ -87,7 +75,7 @@ static Value *wide_at(const Bitcast *b, const Point *p) {
     Value *v = tiles_wide_at(b->t, b->from, &q);
     return v ? as(b, v, p->width) : NULL;
   }
-  return one_by_one(b, p, wide_at);
+  return tiles_one_by_one(b->t, p, wide_at, b);
 }
 
 Value *bitcast_at(Tiles *t, const Value *v, const Point *p) {

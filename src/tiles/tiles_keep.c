@@ -71,7 +71,7 @@ static bool is_read_steady(const Steady *s, const Op *read) {
 }
 
 static bool is_source_steady(const Steady *s, const PackSource *from) {
-  const Op *read = from->scale ? NULL : pack_plain_read(s->t, from->of);
+  const Op *read = pack_plain_read(s->t, from->of);
   bool ok = read && s->t->plan.is_inline[read->results[0].id] && is_read_steady(s, read) &&
             is_steady(s, from->row_start) && is_steady(s, from->k_start) &&
             is_steady(s, from->end) && is_steady(s, from->k_end);

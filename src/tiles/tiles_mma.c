@@ -256,21 +256,15 @@ static const Sym *zeros_from(Tiles *t, const Value *v, const Sym *dim) {
 
 /* Where both operands are 0 nothing is added. */
 static void leave_out_zeros(Tiles *t, PackSource *a, PackSource *b) {
-  const Sym *end = a->scale || a->k != b->k ? NULL : zeros_from(t, a->of, a->k);
+  const Sym *end = a->k != b->k ? NULL : zeros_from(t, a->of, a->k);
   if (end && end == zeros_from(t, b->of, b->k) && a->k_start == b->k_start)
     a->k_end = b->k_end = end;
 }
-
-enum { SCALE_BLOCK = 32 }; /* elements of k with one scale */
 
 /* Where the operands are, and how much of them is needed. */
 static void open_sources(Tiles *t, Product *p) {
   PackSource *a = &p->source[0], *b = &p->source[1];
   *a = source_of(t, p, false), *b = source_of(t, p, true);
-  if (p->op->kind == OP_scaled_mma) {
-    a->scale = p->op->args[1], b->scale = p->op->args[3];
-    a->per_scale = b->per_scale = SCALE_BLOCK;
-  }
   if (p->old) { /* blocks that are left out hold something */
     a->end = tiles_needed(t, p->roles.m);
     b->end = tiles_needed(t, p->roles.n);
@@ -299,13 +293,11 @@ static bool multiply_all(Tiles *t, Product *p) {
   return ok;
 }
 
-/* The block in registers, and what operands are packed as: products that are multiplied by scales
- * are not what instructions of small types add up. */
+/* The block in registers, and what operands are packed as. */
 static void choose_tile(const Tiles *t, Product *p) {
-  bool scaled = p->op->kind == OP_scaled_mma;
   TileProduct wanted = {.sum = (unsigned)dtype_mma(p->dtype), .bits = dtype_info[p->dtype].bits};
-  wanted.a = scaled ? 0 : (unsigned)dtype_mma(p->lhs->type->dtype);
-  wanted.b = scaled ? 0 : (unsigned)dtype_mma(p->rhs->type->dtype);
+  wanted.a = (unsigned)dtype_mma(p->lhs->type->dtype);
+  wanted.b = (unsigned)dtype_mma(p->rhs->type->dtype);
   wanted.rows = p->m, wanted.columns = p->n;
   p->tile = register_tile(t->l.cx->target, &wanted);
   p->operands = p->dtype;
@@ -323,9 +315,7 @@ static void remark(const Tiles *t, const Product *p) {
 }
 
 static bool open_product(Tiles *t, const Op *op, Product *p) {
-  bool scaled = op->kind == OP_scaled_mma;
-  *p = (Product){.op = op, .lhs = op->args[0], .rhs = op->args[scaled ? 2 : 1]};
-  p->acc = op->args[scaled ? 4 : 2];
+  *p = (Product){.op = op, .lhs = op->args[0], .rhs = op->args[1], .acc = op->args[2]};
   p->out = &op->results[0];
   const Type *of[3] = {p->lhs->type, p->rhs->type, p->out->type};
   if (ir_mma_roles(t->l.k, of[0], of[1], of[2], &p->roles)) return false;

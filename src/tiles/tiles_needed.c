@@ -15,11 +15,9 @@ static bool joins(const Op *op, Kernel *k, const Sym *dim) {
   if (along && op->kind != OP_self_index && op->kind != OP_exists &&
       dim_base(along->sym) == dim_base(dim))
     return true;
-  bool scaled = op->kind == OP_scaled_mma;
   MmaRoles roles;
-  if ((op->kind != OP_mma && !scaled) ||
-      ir_mma_roles(k, op->args[0]->type, op->args[scaled ? 2 : 1]->type, op->results[0].type,
-                   &roles))
+  if (op->kind != OP_mma ||
+      ir_mma_roles(k, op->args[0]->type, op->args[1]->type, op->results[0].type, &roles))
     return false;
   return dim_base(roles.k) == dim_base(dim);
 }

@@ -21,22 +21,8 @@ enum {
 /* ---- elements ---- */
 
 Value *pack_source_at(Tiles *t, const PackSource *from, const Point *p) {
-  Lower *l = &t->l;
   Value *v = tiles_wide_at(t, from->of, p);
-  v = v ? emit_cast(l, v, from->dtype) : NULL;
-  if (!v || !from->scale) return v;
-  Point q = *p;
-  for (int i = 0; i < q.n; i++) {
-    if (dim_base(q.dim[i]) != dim_base(from->k)) continue;
-    q.at[i] = sym_floordiv(l->sym, q.at[i], sym_int(l->sym, from->per_scale));
-    q.at[i] = lower_sound(l, sym_simplify(l->sym, lower_facts(l), q.at[i]));
-    if (q.along == i) q.along = -1, q.width = 1; /* vectors lie inside of what shares a scale */
-  }
-  Value *scale = tiles_at(t, from->scale, &q);
-  if (!scale) return NULL;
-  scale = emit_cast(l, scale, from->dtype);
-  return emit_binary(l, OP_mul, v,
-                     emit_splat(l, scale, scale->type->n < v->type->n ? v->type->n : 1));
+  return v ? emit_cast(&t->l, v, from->dtype) : NULL;
 }
 
 /* From row `row` of the panel on, for n elements of k. */
@@ -363,11 +349,11 @@ static bool pack_all(Tiles *t, const PackSource *from, const Panels *to) {
 /* ---- in front of loops ---- */
 
 static bool same_source(const PackSource *a, const PackSource *b) {
-  bool same = a->of == b->of && a->scale == b->scale && a->row == b->row && a->k == b->k &&
-              a->extent == b->extent && a->depth == b->depth && a->dtype == b->dtype &&
-              a->side == b->side && a->step == b->step && a->tied == b->tied &&
-              a->row_start == b->row_start && a->k_start == b->k_start && a->end == b->end &&
-              a->k_end == b->k_end && a->others.n == b->others.n;
+  bool same = a->of == b->of && a->row == b->row && a->k == b->k && a->extent == b->extent &&
+              a->depth == b->depth && a->dtype == b->dtype && a->side == b->side &&
+              a->step == b->step && a->tied == b->tied && a->row_start == b->row_start &&
+              a->k_start == b->k_start && a->end == b->end && a->k_end == b->k_end &&
+              a->others.n == b->others.n;
   for (int i = 0; same && i < a->others.n; i++) same = a->others.at[i] == b->others.at[i];
   return same;
 }
@@ -375,12 +361,11 @@ static bool same_source(const PackSource *a, const PackSource *b) {
 /* The scope of the values it is made of, and its coordinates have a value there. */
 static LowerScope *home_of(const Tiles *t, const PackSource *from) {
   const LowerScope *made = t->tile[from->of->id].scope;
-  const LowerScope *scale = from->scale ? t->tile[from->scale->id].scope : made;
   const Sym *e = sym_add(t->l.sym, from->row_start, from->k_start);
   if (from->k_end) e = sym_add(t->l.sym, e, from->k_end);
   for (int i = 0; i < from->others.n; i++) e = sym_add(t->l.sym, e, from->others.at[i]);
   LowerScope *home = t->l.scope;
-  for (; home != made && home != scale && home->outer; home = home->outer)
+  for (; home != made && home->outer; home = home->outer)
     for (int i = 0; i < t->l.symbols.n; i++)
       if (t->l.symbols.at[i].scope == home && (!e || sym_contains(e, t->l.symbols.at[i].symbol)))
         return home;

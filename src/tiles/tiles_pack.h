@@ -14,7 +14,7 @@ typedef struct Packing {
   const Sym *at_row; /* of the block, in the panel */
 } Packing;
 
-/* The operand, times its scale, at a point. */
+/* The operand at a point, as what the product computes in. */
 Value *pack_source_at(Tiles *t, const PackSource *from, const Point *p);
 
 /* Row number `row` of the source, or, where nobody needs it, the last that somebody does. */

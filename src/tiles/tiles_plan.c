@@ -33,6 +33,7 @@ static bool may_be_inline(const Plan *p, const Op *op) {
   case OP_inside:
   case OP_apply_expr:
   case OP_broadcast:
+  case OP_repeat:
   case OP_permute:
   case OP_squeeze:
   case OP_convert: return true;
@@ -59,6 +60,7 @@ static int own_cost(const Op *op) {
   case OP_fill:
   case OP_exists:
   case OP_broadcast:
+  case OP_repeat:
   case OP_permute:
   case OP_squeeze:
   case OP_convert: return 0;
@@ -133,8 +135,7 @@ static int asks(const Plan *p, const Value *v) {
 static bool is_asked_by_product(const Plan *p, const Value *v) {
   for (int i = 0; i < p->nops; i++) {
     const Op *op = p->ops[i];
-    bool product = op->kind == OP_mma || op->kind == OP_scaled_mma;
-    if (product && p->askers[v->id][op->id / 64] >> (op->id % 64) & 1) return true;
+    if (op->kind == OP_mma && p->askers[v->id][op->id / 64] >> (op->id % 64) & 1) return true;
   }
   return false;
 }

@@ -38,7 +38,7 @@ static bool is_plain(Tiles *t, const Op *read, const PackSource *s, const Sym *e
 
 bool rows_in_place(Tiles *t, Product *p) {
   const PackSource *s = &p->source[0];
-  const Op *read = s->scale ? NULL : pack_plain_read(t, s->of);
+  const Op *read = pack_plain_read(t, s->of);
   SymCtx *sym = t->l.sym;
   bool matrix = dot_info(p->tile.form)->grain > 2;
   if (!matrix || !read || read->results[0].type->dtype != s->dtype || s->depth % s->step ||

@@ -54,7 +54,7 @@ int thin_few(Tiles *t, const Product *p) {
 static ThinForm possible_form(Tiles *t, const Product *p) {
   const PackSource *b = &p->source[1], *many = &p->source[!thin_few(t, p)];
   bool slow = !dtype_is_float(p->dtype) && p->tile.form != DOT_tile;
-  if (slow || p->source[0].scale || b->scale || tile_has_function(t, many->of)) return THIN_NOT;
+  if (slow || tile_has_function(t, many->of)) return THIN_NOT;
   if (p->old && (tiles_depends(t, p->lhs, p->old) || tiles_depends(t, p->rhs, p->old)))
     return THIN_NOT;
   if (thin_lies_along(t, many, many->k)) return THIN_DOTS;

@@ -178,6 +178,37 @@ static Value *select_at(Asked *a) {
   return elementwise_at(a);
 }
 
+Value *tiles_one_by_one(Tiles *t, const Point *p, Value *(*at)(const void *user, const Point *),
+                        const void *user) {
+  Lower *l = &t->l;
+  Value **parts = ARENA_ARRAY(l->arena, Value *, p->width);
+  for (int i = 0; i < p->width; i++) {
+    Point one = *p;
+    one.along = -1, one.width = 1;
+    one.at[p->along] = lower_sound(l, sym_add(l->sym, p->at[p->along], sym_int(l->sym, i)));
+    if (!(parts[i] = at(user, &one))) return NULL;
+  }
+  return emit_join(l, parts, p->width);
+}
+
+/* One element for a vector that lies inside of a block. */
+static Value *repeat_at(const void *user, const Point *p) {
+  const Asked *a = user;
+  Lower *l = &a->t->l;
+  const Value *from = a->v->def->args[0];
+  int dim = type_repeated(from->type, a->v->type);
+  int ratio = dim_ratio(a->v->type->dims[dim], from->type->dims[dim]);
+  if (p->along == dim && p->width > 1 &&
+      (ratio % p->width || !sym_divides(l->sym, lower_facts(l), p->width, p->at[dim])))
+    return tiles_one_by_one(a->t, p, repeat_at, a);
+  Point q = *p;
+  if (q.along == dim) q.along = -1, q.width = 1;
+  q.dim[dim] = from->type->dims[dim];
+  q.at[dim] = sym_floordiv(l->sym, p->at[dim], sym_int(l->sym, ratio));
+  q.at[dim] = lower_sound(l, sym_simplify(l->sym, lower_facts(l), q.at[dim]));
+  return tiles_at(a->t, from, &q);
+}
+
 static bool same_size(const Op *op) {
   return dtype_info[op->args[0]->type->dtype].bits == dtype_info[op->results[0].type->dtype].bits;
 }
@@ -197,6 +228,7 @@ static Value *make_at(Asked *a) {
   case OP_permute:
   case OP_squeeze:
   case OP_convert: return tiles_at(a->t, op->args[0], &a->p);
+  case OP_repeat: return repeat_at(a, &a->p);
   case OP_bitcast:
     if (same_size(a->v->def)) return elementwise_at(a);
     return bitcast_at(a->t, a->v, &a->p);
@@ -312,7 +344,7 @@ static bool can_be_made_again(const Value *v) {
   if (!op || op->nresults != 1 || op->kind == OP_read || op->kind == OP_inside || op->body)
     return false;
   bool view = op->kind == OP_broadcast || op->kind == OP_permute || op->kind == OP_squeeze ||
-              op->kind == OP_convert;
+              op->kind == OP_convert || op->kind == OP_repeat;
   bool made = op->kind == OP_fill || op->kind == OP_self_index || op->kind == OP_exists ||
               op->kind == OP_apply_expr;
   return view || made || (op_info[op->kind].level == LEVEL_BOTH && op_is_pure(op) && op->nargs);

@@ -209,6 +209,17 @@ static bool is_narrowing(const Op *op) {
          dtype_info[op->results[0].type->dtype].bits < dtype_info[op->args[0]->type->dtype].bits;
 }
 
+/* Where the wanted layout does not fall into blocks, each lane repeats what it holds; whoever uses
+ * it converts it. */
+static void follow_repeat(Layouts *l, Op *op, const LayoutLink *link) {
+  Layout out;
+  const Value *from = op->args[0];
+  if (!from->layout || !link->whole->layout) return;
+  if (layout_of_part(link, link->whole->layout, from->layout->extent, &out)) return;
+  if (layout_of_whole(link, from->layout, link->whole->layout->extent, &out))
+    ir_set_layout(l->k, &op->results[0], &out);
+}
+
 /* Links between operands and results where nothing can be converted in between. */
 static void follow_operands(Layouts *l, Op *op) {
   LayoutLinks links = {0};
@@ -217,6 +228,7 @@ static void follow_operands(Layouts *l, Op *op) {
   for (int i = 0; i < links.n; i++) {
     const LayoutLink *link = &links.at[i];
     Layout out;
+    if (link->repeats) follow_repeat(l, op, link);
     if (link->operand >= 0 || !link->whole->layout || !link->part->layout) continue;
     if (layout_of_part(link, link->whole->layout, link->part->layout->extent, &out))
       ir_set_layout(l->k, link->part, &out);

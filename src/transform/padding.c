@@ -63,6 +63,12 @@ static bool all_exist(Pad *p, const Operand *o) {
 
 /* ---- what padding holds ---- */
 
+/* The entry of an operand's type that belongs to a dimension. */
+static const Sym *entry_of(const Type *t, const Sym *dim) {
+  int i = type_base_dim(t, dim);
+  return i < 0 ? NULL : t->dims[i];
+}
+
 static bool holds(Pad *p, const Value *v, const Sym *dim, Padding want);
 
 static bool is_neutral(const Op *fill, Padding want) {
@@ -113,6 +119,12 @@ static bool operands_hold(Pad *p, const Op *op, const Sym *dim, Padding want) {
   return true;
 }
 
+/* Bits that are 0 are the number 0, or a scale that is finite. */
+static bool bitcast_holds(Pad *p, const Op *op, const Sym *dim, Padding want) {
+  const Sym *from = entry_of(op->args[0]->type, dim);
+  return want == PADDING_ZERO && from && holds(p, op->args[0], from, want);
+}
+
 /* Padding of v along dim, as far as it was made with the symbols in force now, holds the neutral
  * element. An operand made with others may exist where v does not. */
 static bool holds(Pad *p, const Value *v, const Sym *dim, Padding want) {
@@ -125,6 +137,7 @@ static bool holds(Pad *p, const Value *v, const Sym *dim, Padding want) {
   switch (op->kind) {
   case OP_read: return read_holds(p, op, dim, want);
   case OP_select: return select_holds(p, op, dim, want);
+  case OP_bitcast: return bitcast_holds(p, op, dim, want);
   case OP_broadcast:
   case OP_permute:
   case OP_squeeze:
@@ -245,20 +258,14 @@ static void pad_reduction(Pad *p, Op *op) {
     add_operand(p, op, insert_exists(p, place_for(p, &o, v), v, o.dim));
 }
 
-/* The entry of an operand's type that belongs to a dimension. */
-static const Sym *entry_of(const Type *t, const Sym *dim) {
-  int i = type_base_dim(t, dim);
-  return i < 0 ? NULL : t->dims[i];
-}
-
+/* All operands but the last, the accumulator. A scale that does not exist might be NaN. */
 static void pad_product(Pad *p, Op *op, int rhs, int acc) {
   MmaRoles roles;
-  const int sides[] = {0, rhs};
   if (ir_mma_roles(p->k, op->args[0]->type, op->args[rhs]->type, op->args[acc]->type, &roles))
     return;
-  for (int i = 0; i < (int)WV_LEN(sides); i++) {
-    const Sym *dim = entry_of(op->args[sides[i]]->type, roles.k);
-    if (dim) keep_operand(p, (Operand){op, sides[i], dim, PADDING_ZERO});
+  for (int i = 0; i < acc; i++) {
+    const Sym *dim = entry_of(op->args[i]->type, roles.k);
+    if (dim) keep_operand(p, (Operand){op, i, dim, PADDING_ZERO});
   }
 }
 
@@ -339,14 +346,16 @@ static bool is_whole(const Kernel *k, const Sym *dim) {
 }
 
 static bool is_plain_read(const Value *v) {
-  while (v->def && v->def->kind == OP_cast) v = v->def->args[0];
+  while (v->def && (v->def->kind == OP_cast || v->def->kind == OP_bitcast)) v = v->def->args[0];
   return v->def && v->def->kind == OP_read && !op_has(v->def, ATTR_bounds) &&
          !memory_is_scratch(v->def->args[0]);
 }
 
 static bool product_may_need(Kernel *k, const Op *op, int rhs, int acc) {
   MmaRoles roles;
-  if (is_plain_read(op->args[0]) && is_plain_read(op->args[rhs])) return false;
+  bool plain = true;
+  for (int i = 0; plain && i < acc; i++) plain = is_plain_read(op->args[i]);
+  if (plain) return false;
   return ir_mma_roles(k, op->args[0]->type, op->args[rhs]->type, op->args[acc]->type, &roles) ||
          !is_whole(k, roles.k);
 }

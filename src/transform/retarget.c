@@ -5,7 +5,8 @@
  *                                                         {mma = mma_m16n8k16_f32_f16}
  * Decides whether the declared waves and lanes may be regrouped (contract.h), how many waves the
  * machine runs, and for every product one of the machine's instructions. Operand types that no
- * instruction takes are widened exactly. Without a target nothing happens.
+ * instruction takes are widened exactly, and multiplied by their scales where no instruction does
+ * that. Without a target nothing happens.
  *
  * Needs DISTRIBUTE and UNIFORM. The header keeps what the user declared; the `machine` row says
  * what runs. Each decision is a remark. */
@@ -17,6 +18,7 @@
 #include "target/chain.h"
 #include "target/descriptor.h"
 #include "transform/pass.h"
+#include "transform/retarget_scales.h"
 #include "transform/retarget_threads.h"
 
 typedef struct Retarget {
@@ -203,10 +205,19 @@ static bool divides_evenly(const Retarget *r, const Product *p, const MmaInfo *r
 
 static bool is_wide(const Retarget *r, const MmaInfo *row) { return row->lanes > r->target->lanes; }
 
+static bool takes_scales(const Retarget *r, const Product *p, const MmaInfo *row) {
+  for (int i = 0; i < 4; i += 2)
+    if (p->op->args[i + 1]->type->dtype != DTYPE_f8e8m0fnu ||
+        ir_scale_block(r->k, p->op, i) != mma_k_block(row))
+      return false;
+  return true;
+}
+
 /* Swapped, the instruction's B is the program's lhs. Instructions of several waves take their B
  * from shared memory, and whole tiles only. */
 static bool takes(const Retarget *r, const Product *p, const MmaInfo *row, bool swap) {
   if (!target_has_mma(r->target, row) || (row->form == MMA_SCALED) != p->scaled) return false;
+  if (p->scaled && !takes_scales(r, p, row)) return false;
   unsigned types = target_mma_types(r->target, row);
   if (!mma_allows(row, swap ? p->b : p->a, swap ? p->a : p->b, p->c)) return false;
   if (!(types & p->a) || !(types & p->b)) return false;
@@ -343,14 +354,27 @@ static bool check_parts(Retarget *r, const Product *p, Instruction i) {
          check_part(r, op, roles.k, p->k, row->k);
 }
 
-/* Dot products have no places for scales. */
-static bool refuse_scales(Retarget *r, const Op *op) {
-  Diag *e = diag_add(DIAGS(r), DIAG_E0615, op->at,
-                     "%s has no instruction for products of scaled operands", r->target->name);
-  diag_hint(DIAGS(r), e,
-            "multiply the operands by their scales in front of `mma`, or take a machine that has "
-            "one, as gfx950, or a processor");
-  return false;
+/* What operands times their scales are held in: exact, and quick where there are instructions. */
+static DType scaled_type(const Retarget *r, const Product *p) {
+  for (int i = 0; i < mma_count(); i++) {
+    const MmaInfo *row = mma_at(i);
+    if (row->form != MMA_SCALED && row->lanes == r->target->lanes &&
+        target_has_mma(r->target, row) && (target_mma_types(r->target, row) & MMA_bf16) &&
+        mma_allows(row, MMA_bf16, MMA_bf16, p->c))
+      return DTYPE_bf16;
+  }
+  return DTYPE_f32;
+}
+
+/* A product of operands times their scales instead. */
+static Instruction multiply_scales(Retarget *r, Product *p) {
+  Op *op = p->op;
+  int a = dtype_info[op->args[0]->type->dtype].bits, b = dtype_info[op->args[2]->type->dtype].bits;
+  apply_scales(r->k, op, scaled_type(r, p), r->target);
+  if (!open_product(r, op, p)) return (Instruction){0};
+  Instruction i = choose_row(r, p);
+  if (i.row && !r->observable) i.order = order_in_runs(i.row, p->k, a < b ? a : b);
+  return i;
 }
 
 /* Instructions of several waves would do, but each leaves some of them without a part. */
@@ -369,8 +393,7 @@ static bool choose_instruction(Retarget *r, Op *op) {
   Product p;
   if (!open_product(r, op, &p)) return false;
   Instruction i = choose_row(r, &p);
-  if (!i.row && p.scaled) return refuse_scales(r, op);
-  if (!i.row) i = widen(r, &p);
+  if (!i.row) i = p.scaled ? multiply_scales(r, &p) : widen(r, &p);
   if (r->observable && !check_parts(r, &p, i)) return false;
   set_instruction(r, &p, i);
   Diag *d = diag_add(DIAGS(r), DIAG_R0602, op->at, "%dx%dx%d by `%s` on %s", p.m, p.n, p.k,
@@ -487,6 +510,12 @@ static void match_chains(Retarget *r) {
     }
 }
 
+/* Processors compute in f32. */
+static void apply_all_scales(Retarget *r) {
+  for (Op *op = ir_first(r->k); op; op = ir_next(op))
+    if (op->kind == OP_scaled_mma) apply_scales(r->k, op, DTYPE_f32, r->target);
+}
+
 /* Loops over tiles know no lanes: a processor plays those that a kernel's result depends on. */
 static void play_lanes(Retarget *r) {
   int declared = kernel_constraint(r->k, CONSTRAINT_hardware, NULL)->threads;
@@ -501,7 +530,7 @@ bool pass_retarget(Kernel *k, PassCtx *cx) {
   Retarget r = {.k = k, .cx = cx, .target = cx->target};
   decide_contract(&r);
   if (!pass_for_lanes(cx)) {
-    if (!r.observable) return true;
+    if (!r.observable) return apply_all_scales(&r), true;
     play_lanes(&r);
   }
   if (!check_waves(&r) || !choose_waves(&r)) return false;

@@ -212,3 +212,25 @@ Tile *compute_bitcast(Eval *ev, const Op *op, const Box *box) {
 
 /* broadcast and permute: the operand on the result's box. */
 Tile *compute_view(Eval *ev, const Op *op, const Box *box) { return operand(ev, op, 0, box); }
+
+/* Element x along the finer dimension is element x / ratio of the operand. */
+Tile *compute_repeat(Eval *ev, const Op *op, const Box *box) {
+  const Type *from = op->args[0]->type, *to = op->results[0].type;
+  int dim = type_repeated(from, to), ratio = dim_ratio(to->dims[dim], from->dims[dim]);
+  const Axis *x = &box->axis[dim];
+  Box source = *box;
+  Axis a = axis_of(from->dims[dim]);
+  a.lo = floor_div64(x->lo, ratio);
+  a.n = x->n ? floor_div64(x->lo + x->n - 1, ratio) - a.lo + 1 : 0;
+  source.axis[dim] = a;
+  Tile *t = operand(ev, op, 0, &source), *r = t ? tile_new(ev, t->dtype, box) : NULL;
+  int64_t inner = 1;
+  for (int i = dim + 1; i < box->rank; i++) inner *= box->axis[i].n;
+  for (int64_t e = 0, n = r ? box_count(box) : 0; e < n; e++) {
+    int64_t row = e / inner / x->n, at = floor_div64(x->lo + e / inner % x->n, ratio) - a.lo;
+    int64_t of = (row * a.n + at) * inner + e % inner;
+    if (r->f) r->f[e] = t->f[of];
+    else r->i[e] = t->i[of];
+  }
+  return r;
+}

@@ -7,6 +7,7 @@ typedef struct Contraction {
   int64_t batches, m, n, k;
   int64_t terms; /* along k: where both operands exist */
   Box out;       /* .., m, n */
+  const Sym *k_dim;
   Axis k_axis;
   Tile *lhs, *rhs, *acc;
 } Contraction;
@@ -32,7 +33,7 @@ static bool open_contraction(Eval *ev, const Op *op, int lhs, int rhs, int acc, 
   MmaRoles roles;
   const char *wrong = ir_mma_roles(ev->k, a, op->args[rhs]->type, op->args[acc]->type, &roles);
   if (wrong) return eval_fail(ev, DIAG_E0303, "%s", wrong);
-  *c = (Contraction){.batches = 1};
+  *c = (Contraction){.batches = 1, .k_dim = roles.k};
   if (!place_box(ev, op->results[0].type, &c->out)) return false;
   if (!place_axis(ev, entry_of(a, dim_base(roles.k)), &c->k_axis)) return false;
   int m = c->out.rank - 2, n = c->out.rank - 1;
@@ -96,36 +97,28 @@ bool run_mma(Eval *ev, Op *op) {
 
 /* ---- scales ---- */
 
-enum { SCALE_GROUP = 32 }; /* consecutive elements of k that share a scale */
-
-static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
-
-/* One operand times its scales, looked up by the coordinate along k. */
-static Tile *scaled(Eval *ev, const Contraction *c, Tile *t, int own, const Value *scale,
-                    const Sym *k_base) {
-  Axis groups = axis_of(entry_of(scale->type, k_base));
-  groups.lo = floor_div(c->k_axis.lo, SCALE_GROUP);
-  groups.n = c->k ? floor_div(c->k_axis.lo + c->k - 1, SCALE_GROUP) - groups.lo + 1 : 0;
+/* An operand times its scales, looked up by the coordinate along k. */
+static Tile *scaled(Eval *ev, const Contraction *c, Tile *t, int own, const Op *op, int operand) {
+  int block = ir_scale_block(ev->k, op, operand);
+  const Type *type = op->args[operand + 1]->type;
+  Axis groups = axis_of(entry_of(type, dim_base(c->k_dim)));
+  groups.lo = floor_div64(c->k_axis.lo, block);
+  groups.n = c->k ? floor_div64(c->k_axis.lo + c->k - 1, block) - groups.lo + 1 : 0;
   Box box = operand_box(c, own, groups);
-  Tile *s = tile_at(ev, scale, &box);
+  Tile *s = tile_at(ev, op->args[operand + 1], &box);
   if (!s) return NULL;
   Tile *r = tile_new(ev, DTYPE_f64, &t->box);
   for (int64_t e = 0, n = box_count(&t->box); e < n; e++) {
     int64_t row = e / c->k, x = c->k_axis.lo + e % c->k;
-    r->f[e] = t->f[e] * s->f[row * groups.n + floor_div(x, SCALE_GROUP) - groups.lo];
+    r->f[e] = t->f[e] * s->f[row * groups.n + floor_div64(x, block) - groups.lo];
   }
   return r;
 }
 
 bool run_scaled_mma(Eval *ev, Op *op) {
   Contraction c;
-  MmaRoles roles;
   if (!open_contraction(ev, op, 0, 2, 4, &c)) return false;
-  const char *wrong =
-      ir_mma_roles(ev->k, op->args[1]->type, op->args[3]->type, op->args[4]->type, &roles);
-  if (wrong) return eval_fail(ev, DIAG_E0303, "scales: %s", wrong);
-  const Sym *k = dim_base(roles.k);
   int m = c.out.rank - 2, n = c.out.rank - 1;
-  return (c.lhs = scaled(ev, &c, c.lhs, m, op->args[1], k)) &&
-         (c.rhs = scaled(ev, &c, c.rhs, n, op->args[3], k)) && contract(ev, op, &c);
+  return (c.lhs = scaled(ev, &c, c.lhs, m, op, 0)) && (c.rhs = scaled(ev, &c, c.rhs, n, op, 2)) &&
+         contract(ev, op, &c);
 }

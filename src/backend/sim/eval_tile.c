@@ -102,6 +102,7 @@ const OpEval op_eval[OP_COUNT] = {
     [OP_bitcast] = {.compute = compute_bitcast},
 
     [OP_broadcast] = {.compute = compute_view},
+    [OP_repeat] = {.compute = compute_repeat},
     [OP_convert] = {.compute = compute_view},
     [OP_permute] = {.compute = compute_view},
     [OP_squeeze] = {.compute = compute_view},

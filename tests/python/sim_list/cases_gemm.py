@@ -9,7 +9,7 @@ import wave_lang.kernel.wave as tkw
 from number_formats import FP8, decode, encode, wave_type
 from sim_cases import Case, Tensor
 from wave_lang.kernel.lang.global_symbols import *
-from wave_lang.kernel.wave.constraints import GenericDot, MMAOperand, MMAType
+from wave_lang.kernel.wave.constraints import GenericDot, MMAOperand, MMAType, ScaledMMAType
 
 B, M, N, K = tkl.sym.B, tkl.sym.M, tkl.sym.N, tkl.sym.K
 BM, BN, BK = tkl.sym.BM, tkl.sym.BN, tkl.sym.BK
@@ -352,6 +352,88 @@ def convolution(mma, space, tile, window, stride):
     )
 
 
+FP4_VALUES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+
+def scaled(dtypes, blocks, space, tile, waves=(1, 1), dynamic=False, scale="f8e8m0fnu"):
+    """c = a bᵀ, where so many elements along k share a scale; two elements of f4 are a byte."""
+    types = dtypes if isinstance(dtypes, tuple) else (dtypes, dtypes)
+    blocks = blocks if isinstance(blocks, tuple) else (blocks, blocks)
+    powers = scale == "f8e8m0fnu"
+
+    def operand(row, dtype):
+        four = dtype == "f4e2m1fn"
+        return Tensor("u8" if four else dtype, (row, K / 2 if four else K))
+
+    def scales(row, block):
+        return Tensor("u8", (row, K / block), span=(121, 134) if powers else (1, 120))
+
+    def values(x, s, dtype, block):
+        if dtype == "f4e2m1fn":
+            codes = x.astype(int)
+            x = FP4_VALUES[np.stack([codes & 15, codes >> 4], -1).reshape(len(x), -1)]
+        factors = 2.0 ** (s - 127) if powers else decode(scale, s.astype(np.uint8))
+        return x * np.repeat(factors, block, -1)
+
+    def make():
+        def memory(row, dtype):
+            return tkl.Memory[row, K / 2 if dtype == "f4e2m1fn" else K, SPACE, tkl.i8]
+
+        @tkw.wave(
+            [
+                tkw.WorkgroupConstraint(M, BM, 0),
+                tkw.WorkgroupConstraint(N, BN, 1),
+                tkw.TilingConstraint(K, BK),
+                tkw.WaveConstraint(M, BM / waves[0]),
+                tkw.WaveConstraint(N, BN / waves[1]),
+                tkw.HardwareConstraint(64, mma_type=ScaledMMAType.F32_16x16x128_F8F6F4),
+            ]
+        )
+        def scaled(
+            a: memory(M, types[0]),
+            a_scale: tkl.Memory[M, K / blocks[0], SPACE, tkl.i8],
+            b: memory(N, types[1]),
+            b_scale: tkl.Memory[N, K / blocks[1], SPACE, tkl.i8],
+            c: tkl.Memory[M, N, G, tkl.f32],
+        ):
+            def read(memory, dtype):
+                return tkw.bitcast(tkw.read(memory), wave_type(dtype))
+
+            @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+            def loop(acc):
+                x, y = read(a, types[0]), read(b, types[1])
+                return tkw.scaled_mma(x, read(a_scale, scale), y, read(b_scale, scale), acc)
+
+            tkw.write(loop, c)
+
+        return scaled
+
+    def reference(a, a_scale, b, b_scale, **_):
+        left = values(a, a_scale, types[0], blocks[0])
+        return product(left, values(b, b_scale, types[1], blocks[1]))
+
+    whole = np.lcm.reduce([2, *blocks])
+    name = "_".join(["scaled", *dict.fromkeys(types), f"b{blocks[0]}", str(blocks[1])])
+    return Case(
+        f"{name}_t{'x'.join(map(str, tile))}_{space}"
+        + "_mantissa" * (not powers)
+        + "_dynamic" * dynamic,
+        make,
+        around=dict(zip((M, N, K), tile)),
+        subs={**dict(zip((BM, BN, BK), tile)), SPACE: SPACES[space]},
+        fit=lambda s: {**s, K: int(-(-s[K] // whole) * whole)},
+        inputs=(
+            operand(M, types[0]),
+            scales(M, blocks[0]),
+            operand(N, types[1]),
+            scales(N, blocks[1]),
+        ),
+        outputs=(Tensor("f32", (M, N)),),
+        reference=reference,
+        dynamic=(M, N, K) if dynamic else (),
+    )
+
+
 def _instruction_cases():
     """Each instruction with its types, NT; operands in shared memory and not in turn."""
     spaces = itertools.cycle(("shared", "global"))
@@ -443,6 +525,15 @@ CASES = [
     gathered("b", "f16", "16x16x16", (64, 64, 32), (2, 1)),
     gathered("b", "f16", "16x16x16", (128, 96, 32), (4, 1), dynamic=True),
     gathered("a", "f16", "16x16x16", (32, 16, 16), (2, 1)),
+    # Products with scales: packed f4 and f8, blocks that lanes share and blocks that they cut.
+    scaled("f4e2m1fn", 32, "shared", (32, 32, 128), (2, 2)),
+    scaled("f4e2m1fn", 32, "global", (32, 32, 128), (2, 1), dynamic=True),
+    scaled("f4e2m1fn", 32, "shared", (64, 32, 256), (2, 2), dynamic=True),
+    scaled("f8e5m2", 32, "shared", (32, 32, 64), (2, 2), dynamic=True),
+    scaled("f8e4m3fn", 16, "global", (32, 16, 64), (2, 1)),
+    scaled(("f4e2m1fn", "f8e4m3fn"), (16, 64), "shared", (16, 32, 64)),
+    scaled("f4e2m1fn", 12, "shared", (16, 16, 48)),
+    scaled("f4e2m1fn", 16, "shared", (48, 32, 64), (1, 2), scale="f8e4m3fn", dynamic=True),
     batched("16x16x16", "shared", (16, 16, 16)),
     batched("16x16x16", "global", (32, 16, 16), (2, 1)),
     batched("sync_f16", "shared", (16, 16, 16)),

@@ -321,7 +321,7 @@ def scaled_mma(
     *,
     tag: Tag = None,
 ) -> Value:
-    """mma with one power-of-two scale per 32 elements along k."""
+    """mma with a scale for each block of elements along k; the shapes say how long a block is."""
     return _emit(
         "scaled_mma",
         (lhs, lhs_scale, rhs, rhs_scale, acc),
