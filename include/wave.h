@@ -330,6 +330,7 @@ WV_API char *wv_emit_llvm(wv_kernel *k, const char *target, bool fast_math);
  * kind of processor that need not be here; "cpu": for this one, with all that it has. */
 WV_API char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, bool fast_math,
                             size_t *n);
+/* Checks a kernel, and warns of what means something else than it seems to. */
 WV_API bool wv_verify(wv_kernel *k);
 WV_API bool wv_equal(wv_kernel *a, wv_kernel *b);
 

@@ -49,7 +49,8 @@ typedef struct PyState {
   PyTypeObject *diagnostic_type, *note_type, *param_type, *proof_type, *proof_row_type;
   PyTypeObject *program_type, *launchable_type, *variant_type, *resources_type, *device_type;
   PyTypeObject *report_type, *finding_type, *other_type, *cost_type;
-  PyObject *compile_error, *simulation_error, *launch_error, *internal_error, *assert_error;
+  PyObject *compile_error, *simulation_error, *launch_error, *argument_error, *assert_error,
+      *internal_error;
   unsigned long main_thread; /* whose signals Python handles; 0: not known */
   PyObject *dtypes;          /* name -> DataType, each once */
   PyObject *places;          /* id of a code object -> (code, positions, targets): py_place.c */
@@ -145,7 +146,7 @@ int py_dtype_init(PyObject *module, PyState *st);
 PyObject *py_dtype_find(PyState *st,
                         const char *name); /* new reference; TypeError when there is none */
 const char *py_dtype_name(PyState *st,
-                          PyObject *o); /* as types.def spells it; TypeError otherwise */
+                          PyObject *o);     /* as types.def spells it; TypeError otherwise */
 int py_dtype_counterpart(const char *name); /* of a name as PyTorch and NumPy spell it, or -1 */
 
 /* ---- py_types.c: types and attributes from Python objects ---- */
@@ -221,7 +222,8 @@ bool py_tensor_is_host(const Tensor *t);
 /* The stream that the tensor's library works on now. */
 bool py_tensor_stream(PyState *st, const Tensor *t, void **stream);
 void py_tensor_forget_types(PyState *st);
-bool py_tensor_ranked(const char *name, int rank, Tensor *out); /* for the ways below */
+/* For the ways below. */
+bool py_tensor_ranked(PyState *st, const char *name, int rank, Tensor *out);
 
 /* ---- the ways: false with an exception; py_buffer_take also without: not to be had that way ----
  */
@@ -234,8 +236,9 @@ bool py_dlpack_stream(const struct DLExchange *api, const Tensor *t, void **stre
 bool py_dlpack_take(PyState *st, PyObject *o, const char *name, Tensor *out);
 bool py_attributes_take_torch(PyState *st, PyObject *o, const char *name, Tensor *out);
 bool py_attributes_torch_stream(PyState *st, int device, void **stream);
-bool py_attributes_take_cuda_array(PyObject *o, const char *name, bool writable, Tensor *out);
-bool py_buffer_take(PyObject *o, const char *name, bool writable, Tensor *out);
+bool py_attributes_take_cuda_array(PyState *st, PyObject *o, const char *name, bool writable,
+                                   Tensor *out);
+bool py_buffer_take(PyState *st, PyObject *o, const char *name, bool writable, Tensor *out);
 
 /* ---- py_args.c: the arguments of a call ---- */
 
@@ -255,7 +258,9 @@ typedef struct Params {
 
 bool py_params_of(wv_kernel *k, Params *out);
 void py_params_free(Params *p);
-PyObject *py_params_wrong_count(const Params *p, Py_ssize_t given); /* TypeError; NULL */
+/* Raises ArgumentError; false. */
+bool py_argument_error(PyState *st, const char *fmt, ...);
+PyObject *py_params_wrong_count(PyState *st, const Params *p, Py_ssize_t given); /* NULL */
 
 enum { FEW_ARGS = 12 };
 typedef struct Args {

@@ -30,7 +30,15 @@ void py_params_free(Params *p) {
   *p = (Params){0};
 }
 
-PyObject *py_params_wrong_count(const Params *p, Py_ssize_t given) {
+bool py_argument_error(PyState *st, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  PyErr_FormatV(st->argument_error, fmt, ap);
+  va_end(ap);
+  return false;
+}
+
+PyObject *py_params_wrong_count(PyState *st, const Params *p, Py_ssize_t given) {
   PyObject *names = PyUnicode_FromString("");
   for (int i = 0; names && i < p->n; i++) {
     PyObject *more = PyUnicode_FromFormat("%U%s%s", names, i ? ", " : "", p->list[i].text);
@@ -38,25 +46,31 @@ PyObject *py_params_wrong_count(const Params *p, Py_ssize_t given) {
     names = more;
   }
   if (names)
-    PyErr_Format(PyExc_TypeError, "%s() takes %d arguments (%U), %zd given", p->kernel, p->n, names,
-                 given);
+    py_argument_error(st, "%s() takes %d arguments (%U), %zd given", p->kernel, p->n, names, given);
   Py_XDECREF(names);
   return NULL;
 }
 
 /* ---- arguments ----------------------------------------------------------------------------- */
 
-static bool take_number(const ParamInfo *p, PyObject *o, wv_launch_arg *out) {
-  PyObject *number = p->is_float ? PyNumber_Float(o) : PyNumber_Index(o);
+/* Of text, which PyNumber_Float would read, NULL without an exception. */
+static PyObject *number_from(const ParamInfo *p, PyObject *o) {
+  if (!p->is_float) return PyNumber_Index(o);
+  return PyNumber_Check(o) ? PyNumber_Float(o) : NULL;
+}
+
+static bool take_number(PyState *st, const ParamInfo *p, PyObject *o, wv_launch_arg *out) {
+  PyObject *number = number_from(p, o);
+  bool taken = number != NULL;
   if (number && p->is_float) out->number = PyFloat_AsDouble(number);
   else if (number && strcmp(p->dtype, "u64") == 0)
     out->integer = (int64_t)PyLong_AsUnsignedLongLong(number);
   else if (number) out->integer = PyLong_AsLongLong(number);
   Py_XDECREF(number);
-  if (!PyErr_Occurred()) return true;
+  if (taken && !PyErr_Occurred()) return true;
   PyErr_Clear();
-  PyErr_Format(PyExc_TypeError, "argument `%s` must be a number of type %s, got %R", p->text,
-               p->dtype, (PyObject *)Py_TYPE(o));
+  py_argument_error(st, "argument `%s` must be a number of type %s, got %R", p->text, p->dtype,
+                    (PyObject *)Py_TYPE(o));
   return false;
 }
 
@@ -77,7 +91,7 @@ bool py_args_take(PyState *st, const Params *p, PyObject *const *given, Args *ou
     out->args[i].tensor = info->is_tensor ? &out->tensors[i].tensor : NULL;
     bool ok = info->is_tensor
                   ? py_tensor_take(st, given[i], info->text, info->is_output, &out->tensors[i])
-                  : take_number(info, given[i], &out->args[i]);
+                  : take_number(st, info, given[i], &out->args[i]);
     if (!ok) return false;
   }
   return true;

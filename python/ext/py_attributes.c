@@ -45,8 +45,8 @@ static int torch_dtype(PyState *st, PyObject *o, const char *name) {
   PyObject *known = PyDict_GetItemWithError(st->torch_types, dtype);
   int number = known ? (int)PyLong_AsLong(known) : find_torch_type(st, dtype);
   if (number < 0 && !PyErr_Occurred())
-    PyErr_Format(PyExc_TypeError, "argument `%s`: its element type %S has no counterpart here",
-                 name, dtype);
+    py_argument_error(st, "argument `%s`: its element type %S has no counterpart here", name,
+                      dtype);
   Py_DECREF(dtype);
   return number;
 }
@@ -57,12 +57,12 @@ static PyObject *call_method(PyObject *o, PyObject *name) {
 }
 
 /* What is on no CUDA device: in the host's memory, or nowhere. */
-static bool on_host(PyObject *o, const char *name) {
+static bool on_host(PyState *st, PyObject *o, const char *name) {
   PyObject *device = PyObject_GetAttrString(o, "device");
   PyObject *type = device ? PyObject_GetAttrString(device, "type") : NULL;
   const char *kind = type ? PyUnicode_AsUTF8AndSize(type, NULL) : NULL;
   bool cpu = kind && strcmp(kind, "cpu") == 0;
-  if (kind && !cpu) PyErr_Format(PyExc_ValueError, "argument `%s` lies on device '%s'", name, kind);
+  if (kind && !cpu) py_argument_error(st, "argument `%s` lies on device '%s'", name, kind);
   Py_XDECREF(type);
   Py_XDECREF(device);
   return cpu;
@@ -74,7 +74,7 @@ static bool torch_device(PyState *st, PyObject *o, const char *name, Tensor *out
   if (PyErr_Occurred()) return false;
   out->tensor.device.kind = device < 0 ? DL_CPU : DL_CUDA;
   out->tensor.device.index = device < 0 ? 0 : (int)device;
-  return device >= 0 || on_host(o, name);
+  return device >= 0 || on_host(st, o, name);
 }
 
 bool py_attributes_take_torch(PyState *st, PyObject *o, const char *name, Tensor *out) {
@@ -83,7 +83,7 @@ bool py_attributes_take_torch(PyState *st, PyObject *o, const char *name, Tensor
   if (out->tensor.dtype < 0) return false;
   PyObject *shape = PyObject_GetAttr(o, st->names.shape);
   Py_ssize_t rank = shape ? PyTuple_Size(shape) : -1;
-  if (rank < 0 || !py_tensor_ranked(name, (int)rank, out)) {
+  if (rank < 0 || !py_tensor_ranked(st, name, (int)rank, out)) {
     Py_XDECREF(shape);
     return false;
   }
@@ -125,14 +125,14 @@ static const char *typestr_dtype(const char *s) {
 }
 
 /* (address, read-only) */
-static bool array_data(PyObject *dict, const char *name, bool writable, Tensor *out) {
+static bool array_data(PyState *st, PyObject *dict, const char *name, bool writable, Tensor *out) {
   PyObject *data = PyDict_GetItemString(dict, "data"); /* borrowed, like all below */
   if (!data || !PyTuple_Check(data) || PyTuple_Size(data) != 2) {
-    PyErr_Format(PyExc_ValueError, "argument `%s`: __cuda_array_interface__ without data", name);
+    py_argument_error(st, "argument `%s`: __cuda_array_interface__ without data", name);
     return false;
   }
   if (writable && PyObject_IsTrue(PyTuple_GetItem(data, 1))) {
-    PyErr_Format(PyExc_ValueError, "argument `%s` is written by the kernel but is read-only", name);
+    py_argument_error(st, "argument `%s` is written by the kernel but is read-only", name);
     return false;
   }
   out->tensor.data = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(data, 0));
@@ -140,7 +140,8 @@ static bool array_data(PyObject *dict, const char *name, bool writable, Tensor *
 }
 
 /* Strides are in bytes there; None: row-major. */
-static bool array_strides(PyObject *dict, int rank, int64_t size, const char *name, Tensor *out) {
+static bool array_strides(PyState *st, PyObject *dict, int rank, int64_t size, const char *name,
+                          Tensor *out) {
   PyObject *strides = PyDict_GetItemString(dict, "strides");
   if (!strides || strides == Py_None) {
     int64_t next = 1;
@@ -150,8 +151,7 @@ static bool array_strides(PyObject *dict, int rank, int64_t size, const char *na
   if (!numbers_of(Py_NewRef(strides), rank, out->strides)) return false;
   for (int i = 0; i < rank; i++) {
     if (out->strides[i] % size != 0) {
-      PyErr_Format(PyExc_ValueError, "argument `%s`: a stride is not a whole number of elements",
-                   name);
+      py_argument_error(st, "argument `%s`: a stride is not a whole number of elements", name);
       return false;
     }
     out->strides[i] /= size;
@@ -159,15 +159,16 @@ static bool array_strides(PyObject *dict, int rank, int64_t size, const char *na
   return true;
 }
 
-static bool array_fields(PyObject *dict, const char *name, bool writable, Tensor *out) {
+static bool array_fields(PyState *st, PyObject *dict, const char *name, bool writable,
+                         Tensor *out) {
   PyObject *type = PyDict_GetItemString(dict, "typestr"),
            *shape = PyDict_GetItemString(dict, "shape");
   const char *typestr = type ? PyUnicode_AsUTF8AndSize(type, NULL) : NULL;
   out->tensor.dtype = wv_dtype_find(typestr_dtype(typestr));
   out->tensor.device = (wv_device){.kind = DL_CUDA};
   if (out->tensor.dtype < 0 || !shape || !PyTuple_Check(shape)) {
-    PyErr_Format(PyExc_TypeError, "argument `%s`: elements of type '%s' have no counterpart here",
-                 name, typestr ? typestr : "?");
+    py_argument_error(st, "argument `%s`: elements of type '%s' have no counterpart here", name,
+                      typestr ? typestr : "?");
     return false;
   }
   int rank = (int)PyTuple_Size(shape);
@@ -176,17 +177,18 @@ static bool array_fields(PyObject *dict, const char *name, bool writable, Tensor
     out->stream = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(stream);
     out->has_stream = true;
   }
-  return py_tensor_ranked(name, rank, out) && numbers_of(Py_NewRef(shape), rank, out->shape) &&
-         array_strides(dict, rank, typestr[2] - '0', name, out) &&
-         array_data(dict, name, writable, out);
+  return py_tensor_ranked(st, name, rank, out) && numbers_of(Py_NewRef(shape), rank, out->shape) &&
+         array_strides(st, dict, rank, typestr[2] - '0', name, out) &&
+         array_data(st, dict, name, writable, out);
 }
 
-bool py_attributes_take_cuda_array(PyObject *o, const char *name, bool writable, Tensor *out) {
+bool py_attributes_take_cuda_array(PyState *st, PyObject *o, const char *name, bool writable,
+                                   Tensor *out) {
   PyObject *dict = PyObject_GetAttrString(o, "__cuda_array_interface__");
   if (!dict) return false;
-  bool ok = PyDict_Check(dict) && array_fields(dict, name, writable, out);
+  bool ok = PyDict_Check(dict) && array_fields(st, dict, name, writable, out);
   if (!ok && !PyErr_Occurred())
-    PyErr_Format(PyExc_TypeError, "argument `%s`: __cuda_array_interface__ is malformed", name);
+    py_argument_error(st, "argument `%s`: __cuda_array_interface__ is malformed", name);
   Py_DECREF(dict);
   return ok;
 }

@@ -19,15 +19,14 @@ static const char *format_dtype(const char *format, Py_ssize_t size) {
   }
 }
 
-static bool fill_view(const char *name, Tensor *out) {
+static bool fill_view(PyState *st, const char *name, Tensor *out) {
   const Py_buffer *v = &out->view;
-  if (!py_tensor_ranked(name, v->ndim, out)) return false;
+  if (!py_tensor_ranked(st, name, v->ndim, out)) return false;
   for (int i = 0; i < v->ndim; i++) {
     out->shape[i] = v->shape[i];
     out->strides[i] = v->strides[i] / v->itemsize;
     if (v->strides[i] % v->itemsize != 0) {
-      PyErr_Format(PyExc_ValueError, "argument `%s`: a stride is not a whole number of elements",
-                   name);
+      py_argument_error(st, "argument `%s`: a stride is not a whole number of elements", name);
       return false;
     }
   }
@@ -35,19 +34,19 @@ static bool fill_view(const char *name, Tensor *out) {
   out->tensor.data = v->buf;
   out->tensor.dtype = wv_dtype_find(format_dtype(v->format, v->itemsize));
   if (out->tensor.dtype >= 0) return true;
-  PyErr_Format(PyExc_TypeError, "argument `%s`: elements of format '%s' have no type here", name,
-               v->format);
+  py_argument_error(st, "argument `%s`: elements of format '%s' have no type here", name,
+                    v->format);
   return false;
 }
 
-static bool take_view(PyObject *o, const char *name, bool writable, Tensor *out) {
+static bool take_view(PyState *st, PyObject *o, const char *name, bool writable, Tensor *out) {
   int flags = PyBUF_STRIDED_RO | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
   if (PyObject_GetBuffer(o, &out->view, flags) < 0) {
     PyErr_Clear();
     out->view = (Py_buffer){0};
     return false;
   }
-  if (fill_view(name, out)) return true;
+  if (fill_view(st, name, out)) return true;
   PyBuffer_Release(&out->view);
   return false;
 }
@@ -69,29 +68,29 @@ static int extension_dtype(PyObject *array, long *bytes) {
 }
 
 /* NumPy gives no buffer of such an array, but one of the same bytes as integers. */
-static bool take_extension(PyObject *o, const char *name, bool writable, Tensor *out) {
+static bool take_extension(PyState *st, PyObject *o, const char *name, bool writable, Tensor *out) {
   long bytes;
   int dtype = extension_dtype(o, &bytes);
   if (dtype < 0 || (bytes != 1 && bytes != 2)) return false;
   PyObject *integers = PyObject_CallMethod(o, "view", "s", bytes == 1 ? "u1" : "u2");
-  bool ok = integers && take_view(integers, name, writable, out);
+  bool ok = integers && take_view(st, integers, name, writable, out);
   Py_XDECREF(integers); /* the view holds what it needs */
   if (!integers) PyErr_Clear();
   if (ok) out->tensor.dtype = dtype;
   return ok;
 }
 
-static bool take_either(PyObject *o, const char *name, bool writable, Tensor *out) {
-  if (take_view(o, name, writable, out)) return true;
-  return !PyErr_Occurred() && take_extension(o, name, writable, out);
+static bool take_either(PyState *st, PyObject *o, const char *name, bool writable, Tensor *out) {
+  if (take_view(st, o, name, writable, out)) return true;
+  return !PyErr_Occurred() && take_extension(st, o, name, writable, out);
 }
 
 /* False without an exception: the object cannot be seen that way. */
-bool py_buffer_take(PyObject *o, const char *name, bool writable, Tensor *out) {
-  if (take_either(o, name, writable, out)) return true;
+bool py_buffer_take(PyState *st, PyObject *o, const char *name, bool writable, Tensor *out) {
+  if (take_either(st, o, name, writable, out)) return true;
   if (PyErr_Occurred()) return false;
-  if (!writable || !take_either(o, name, false, out)) return false;
+  if (!writable || !take_either(st, o, name, false, out)) return false;
   PyBuffer_Release(&out->view);
-  PyErr_Format(PyExc_ValueError, "argument `%s` is written by the kernel but is read-only", name);
+  py_argument_error(st, "argument `%s` is written by the kernel but is read-only", name);
   return false;
 }

@@ -48,13 +48,13 @@ static int dtype_of(PyState *st, const DLTensor *t) {
 static bool fill(PyState *st, const char *name, const DLTensor *t, Tensor *out) {
   out->tensor.dtype = dtype_of(st, t);
   if (out->tensor.dtype < 0) {
-    PyErr_Format(PyExc_TypeError,
-                 "argument `%s`: its element type (DLPack code %d, %d bits, %d lanes) has no "
-                 "counterpart here",
-                 name, t->dtype.code, t->dtype.bits, t->dtype.lanes);
+    py_argument_error(st,
+                      "argument `%s`: its element type (DLPack code %d, %d bits, %d lanes) has no "
+                      "counterpart here",
+                      name, t->dtype.code, t->dtype.bits, t->dtype.lanes);
     return false;
   }
-  if (!py_tensor_ranked(name, t->ndim, out)) return false;
+  if (!py_tensor_ranked(st, name, t->ndim, out)) return false;
   out->tensor.device = (wv_device){.kind = t->device.type, .index = t->device.id};
   out->tensor.data = t->data ? (char *)t->data + t->byte_offset : NULL;
   int64_t stride = 1;

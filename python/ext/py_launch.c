@@ -61,7 +61,7 @@ static PyObject *launch_use(PyObject *self, PyObject *program) {
 
 /* A driver's handle as a number, an object with `cuda_stream` (PyTorch), or one with
  * `__cuda_stream__()`, which gives a version and the handle. */
-static bool stream_from(PyObject *o, void **out) {
+static bool stream_from(PyState *st, PyObject *o, void **out) {
   PyObject *handle = NULL;
   if (PyLong_Check(o)) handle = Py_NewRef(o);
   else if (PyObject_HasAttrString(o, "cuda_stream"))
@@ -70,7 +70,7 @@ static bool stream_from(PyObject *o, void **out) {
     PyObject *pair = PyObject_CallMethod(o, "__cuda_stream__", NULL);
     handle = pair ? PySequence_GetItem(pair, 1) : NULL;
     Py_XDECREF(pair);
-  } else PyErr_Format(PyExc_TypeError, "a stream is a number or has `cuda_stream`, got %R", o);
+  } else py_argument_error(st, "a stream is a number or has `cuda_stream`, got %R", o);
   *out = handle ? (void *)(uintptr_t)PyLong_AsUnsignedLongLong(handle) : NULL;
   Py_XDECREF(handle);
   return !PyErr_Occurred();
@@ -96,7 +96,7 @@ static PyObject *launch_first(PyObject *self, const char *kind, PyObject *const 
 }
 
 static bool find_stream(const LaunchObject *l, PyObject *given, const Tensor *there, void **out) {
-  if (given) return stream_from(given, out);
+  if (given) return stream_from(l->st, given, out);
   return !there || py_tensor_stream(l->st, there, out);
 }
 
@@ -122,7 +122,7 @@ static PyObject *launch(PyObject *self, PyObject *const *given, PyObject *stream
 
 static bool count_fits(const LaunchObject *l, Py_ssize_t n) {
   if (l->st && n == l->params.n) return true;
-  if (l->st) py_params_wrong_count(&l->params, n);
+  if (l->st) py_params_wrong_count(l->st, &l->params, n);
   else PyErr_SetString(PyExc_TypeError, "the kernel was not compiled by wave_compile");
   return false;
 }

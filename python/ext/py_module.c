@@ -292,6 +292,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(st->device_type);
   Py_VISIT(st->launch_error);
   Py_VISIT(st->assert_error);
+  Py_VISIT(st->argument_error);
   Py_VISIT(st->report_type);
   Py_VISIT(st->finding_type);
   Py_VISIT(st->other_type);
@@ -331,6 +332,7 @@ static int module_clear(PyObject *module) {
   Py_CLEAR(st->device_type);
   Py_CLEAR(st->launch_error);
   Py_CLEAR(st->assert_error);
+  Py_CLEAR(st->argument_error);
   Py_CLEAR(st->report_type);
   Py_CLEAR(st->finding_type);
   Py_CLEAR(st->other_type);

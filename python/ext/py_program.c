@@ -417,8 +417,20 @@ int py_program_init(PyObject *module, PyState *st) {
                                                    "which, where and for which values.",
                                                    st->launch_error, NULL)
                        : NULL;
-  if (!st->program_type || !st->assert_error || add_records(module, st) < 0) return -1;
+  PyObject *bases =
+      st->launch_error ? Py_BuildValue("(OOO)", st->launch_error, PyExc_TypeError, PyExc_ValueError)
+                       : NULL;
+  if (bases)
+    st->argument_error = PyErr_NewExceptionWithDoc("wave_lang.ArgumentError",
+                                                   "A kernel was called with something it cannot "
+                                                   "take at all: too few arguments, no tensor, a\n"
+                                                   "tensor that is read-only or lies elsewhere.",
+                                                   bases, NULL);
+  Py_XDECREF(bases);
+  bool made = st->program_type && st->assert_error && st->argument_error;
+  if (!made || add_records(module, st) < 0) return -1;
   if (PyModule_AddObjectRef(module, "LaunchError", st->launch_error) < 0) return -1;
+  if (PyModule_AddObjectRef(module, "ArgumentError", st->argument_error) < 0) return -1;
   if (PyModule_AddObjectRef(module, "DeviceAssertError", st->assert_error) < 0) return -1;
   return PyModule_AddType(module, st->program_type);
 }

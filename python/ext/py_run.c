@@ -53,13 +53,13 @@ static void send_log(void *user, const char *label, const wv_buffer *b) {
 
 /* ---- arguments ----------------------------------------------------------------------------- */
 
-static bool on_host(const Args *a, const Params *p) {
+static bool on_host(PyState *st, const Args *a, const Params *p) {
   for (int i = 0; i < a->n; i++) {
     if (!a->args[i].tensor || py_tensor_is_host(&a->tensors[i])) continue;
-    PyErr_Format(PyExc_ValueError,
-                 "argument `%s` lies on a device; this kernel runs on the host: "
-                 "move it there with `.cpu()`",
-                 p->list[i].text);
+    py_argument_error(st,
+                      "argument `%s` lies on a device; this kernel runs on the host: "
+                      "move it there with `.cpu()`",
+                      p->list[i].text);
     return false;
   }
   return true;
@@ -103,8 +103,8 @@ static bool take_args(Call *c, PyObject *tuple) {
 static bool open_call(Call *c, wv_kernel *k, PyObject *args) {
   if (!py_params_of(k, &c->params)) return false;
   if (PyTuple_Size(args) != c->params.n)
-    return py_params_wrong_count(&c->params, PyTuple_Size(args)), false;
-  if (!take_args(c, args) || !on_host(&c->taken, &c->params) || !host_args(c)) return false;
+    return py_params_wrong_count(c->st, &c->params, PyTuple_Size(args)), false;
+  if (!take_args(c, args) || !on_host(c->st, &c->taken, &c->params) || !host_args(c)) return false;
   c->cx = wv_ctx_new();
   c->k = wv_kernel_copy(k, c->cx);
   return c->k || (py_error_raise_in(c->st, c->cx), false);

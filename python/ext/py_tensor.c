@@ -32,13 +32,13 @@ void py_tensor_forget_types(PyState *st) {
   for (int i = 0; i < TENSOR_TYPES; i++) Py_CLEAR(st->tensor_types[i].type);
 }
 
-bool py_tensor_ranked(const char *name, int rank, Tensor *out) {
+bool py_tensor_ranked(PyState *st, const char *name, int rank, Tensor *out) {
   out->tensor.rank = rank;
   out->tensor.shape = out->shape;
   out->tensor.strides = out->strides;
   if (rank >= 0 && rank <= TENSOR_RANK) return true;
-  PyErr_Format(PyExc_ValueError, "argument `%s` has %d dimensions; at most %d are possible", name,
-               rank, TENSOR_RANK);
+  py_argument_error(st, "argument `%s` has %d dimensions; at most %d are possible", name, rank,
+                    TENSOR_RANK);
   return false;
 }
 
@@ -48,19 +48,19 @@ static bool take(PyState *st, PyObject *o, const char *name, bool writable, Tens
   switch (type->way) {
   case WAY_EXCHANGE: return py_dlpack_view(st, type->api, o, name, out);
   case WAY_TORCH: return py_attributes_take_torch(st, o, name, out);
-  case WAY_CUDA_ARRAY: return py_attributes_take_cuda_array(o, name, writable, out);
+  case WAY_CUDA_ARRAY: return py_attributes_take_cuda_array(st, o, name, writable, out);
   case WAY_BUFFER:
-    if (py_buffer_take(o, name, writable, out)) return true;
+    if (py_buffer_take(st, o, name, writable, out)) return true;
     if (PyErr_Occurred() || !PyObject_HasAttrString(o, "__dlpack__")) break;
     return py_dlpack_take(st, o, name, out);
   case WAY_DLPACK: return py_dlpack_take(st, o, name, out);
   case WAY_NONE: break;
   }
   if (!PyErr_Occurred())
-    PyErr_Format(PyExc_TypeError,
-                 "argument `%s` must be a tensor (a NumPy array, or anything with "
-                 "`__dlpack__`), got %R",
-                 name, (PyObject *)Py_TYPE(o));
+    py_argument_error(st,
+                      "argument `%s` must be a tensor (a NumPy array, or anything with "
+                      "`__dlpack__`), got %R",
+                      name, (PyObject *)Py_TYPE(o));
   return false;
 }
 
@@ -76,7 +76,7 @@ bool py_tensor_take(PyState *st, PyObject *o, const char *name, bool writable, T
   out->has_stream = false;
   if (!take(st, o, name, writable, out)) return false;
   if (out->tensor.data || !has_elements(out)) return true;
-  PyErr_Format(PyExc_ValueError, "argument `%s` has no data: a tensor that only has a shape", name);
+  py_argument_error(st, "argument `%s` has no data: a tensor that only has a shape", name);
   py_tensor_release(out);
   return false;
 }

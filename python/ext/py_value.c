@@ -126,6 +126,27 @@ static PyObject *value_power(PyObject *a, PyObject *b, PyObject *Py_UNUSED(modul
                 "multiply, or use `powf(a, b)`");
 }
 
+static PyObject *value_divmod(PyObject *a, PyObject *b) {
+  return refuse(py_value_check(a) ? a : b, "E0310", "`divmod` is no operation of values",
+                "use `//` and `%`");
+}
+
+static PyObject *value_round(PyObject *self, PyObject *Py_UNUSED(args)) {
+  return refuse(self, "E0310", "`round` of Python is no operation of values",
+                "`tkw.roundeven(x)` rounds as Python does, `tkw.round(x)` halves away from zero");
+}
+
+static PyObject *value_trunc(PyObject *self, PyObject *Py_UNUSED(args)) {
+  return refuse(self, "E0310", "`math.trunc` is no operation of values",
+                "`tkw.cast` to an integer drops the fraction");
+}
+
+static Py_ssize_t value_length(PyObject *self) {
+  refuse(self, "E0403", "a traced value has no length at trace time",
+         "its dimensions are symbols, `x.shape`; an expression may mention them");
+  return -1;
+}
+
 static PyObject *value_call(PyObject *self, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(named)) {
   return refuse(self, "E0310", "a value cannot be called",
                 "the body of a loop or conditional runs where it is written; its name then stands "
@@ -163,6 +184,40 @@ static PyGetSetDef value_getset[] = {
     {"kind", get_kind, NULL, "'scalar', 'tile' or 'mem'.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
+/* A function of `tkw` that is called like a method. */
+static bool is_function(PyObject *name) {
+  PyObject *key = PyUnicode_FromString("wave_lang.kernel.wave");
+  PyObject *tkw = key ? PyImport_GetModule(key) : NULL;
+  PyObject *found = tkw ? PyDict_GetItemWithError(PyModule_GetDict(tkw), name) : NULL;
+  bool callable = found && PyCallable_Check(found);
+  Py_XDECREF(tkw);
+  Py_XDECREF(key);
+  PyErr_Clear();
+  return callable;
+}
+
+/* What Python and NumPy look for on their own begins with `_`. */
+static PyObject *value_attribute(PyObject *self, PyObject *name) {
+  PyObject *found = PyObject_GenericGetAttr(self, name);
+  if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  PyObject *first = PyUnicode_Substring(name, 0, 1);
+  bool own = first && PyUnicode_CompareWithASCIIString(first, "_") == 0;
+  Py_XDECREF(first);
+  if (own || !py_value_tracer(self)->b) return NULL;
+  PyErr_Clear();
+  PyObject *text = PyUnicode_FromFormat("a value has no `%U`", name);
+  PyObject *hint = is_function(name)
+                       ? PyUnicode_FromFormat("it is a function: `tkw.%U(x, ...)`", name)
+                       : PyUnicode_FromString("a value has `shape`, `dtype` and `kind`; operations "
+                                              "are functions of `tkw`");
+  const char *said = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+  const char *advice = hint ? PyUnicode_AsUTF8AndSize(hint, NULL) : NULL;
+  if (said && advice) refuse(self, "E0309", said, advice);
+  Py_XDECREF(text);
+  Py_XDECREF(hint);
+  return NULL;
+}
+
 static PyObject *value_item(PyObject *self, PyObject *key) {
   bool first = PyLong_Check(key) && PyLong_AsLong(key) == 0;
   if (((ValueObject *)self)->only_result && first) return Py_NewRef(self);
@@ -181,6 +236,11 @@ static PyObject *value_iter(PyObject *self) {
                 "added up by `tkw.sum(x, dim=N)`");
 }
 
+static PyMethodDef value_methods[] = {
+    {"__round__", value_round, METH_VARARGS, "Refused, with a hint."},
+    {"__trunc__", value_trunc, METH_NOARGS, "Refused, with a hint."},
+    {NULL, NULL, 0, NULL}};
+
 static PyType_Slot value_slots[] = {
     {Py_tp_doc, "A tile, scalar or memory of the kernel being traced."},
     {Py_tp_dealloc, value_dealloc},
@@ -188,13 +248,18 @@ static PyType_Slot value_slots[] = {
     {Py_tp_hash, value_hash},
     {Py_tp_richcompare, value_compare},
     {Py_tp_getset, value_getset},
+    {Py_tp_methods, value_methods},
+    {Py_tp_getattro, value_attribute},
     {Py_tp_iter, value_iter},
+    {Py_mp_length, value_length},
     {Py_mp_subscript, value_item},
     {Py_mp_ass_subscript, value_set_item},
     {Py_tp_call, value_call},
     {Py_nb_matrix_multiply, value_matmul},
     {Py_nb_power, value_power},
+    {Py_nb_divmod, value_divmod},
     {Py_nb_float, value_float},
+    {Py_nb_int, value_float},
     {Py_nb_add, value_add},
     {Py_nb_subtract, value_sub},
     {Py_nb_multiply, value_mul},

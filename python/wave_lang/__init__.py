@@ -18,8 +18,8 @@ from .support.variable_names import assigned_names as _assigned_names
 _here = _path.dirname(_path.abspath(__file__))
 _wave.set_package(_here, _path.join(_here, "kernel", "wave", "templates"), _assigned_names)
 
-from ._wave import CompileError, DataType, DeviceAssertError, Diagnostic, Expr, Finding
-from ._wave import InternalError, Kernel, LaunchError, Report, SimulationError, Value
+from ._wave import ArgumentError, CompileError, DataType, DeviceAssertError, Diagnostic, Expr
+from ._wave import Finding, InternalError, Kernel, LaunchError, Report, SimulationError, Value
 from ._wave import __version__, explain
 from . import kernel
 from .kernel.lang import *

@@ -127,27 +127,60 @@ static const Constraint *group_of(const Declared *c, const Sym *dim) {
   return kernel_constraint(c->d->k, CONSTRAINT_workgroup, dim_base(dim));
 }
 
-static bool report(const Declared *c, const char *what) {
+static const char *shown(const Declared *c, const Sym *dim) {
+  return sym_text(c->d->k->cx->diags.arena, dim);
+}
+
+/* What a wave covers along the dim of its lanes is the threads times the elements of each. Both can
+ * be changed, the second only where `each` says that it is a whole number. */
+static bool report_shape(const Declared *c, const Sym *dim, int64_t v, int64_t covered, int each) {
   Diags *diags = &c->d->k->cx->diags;
-  Diag *e = diag_add(diags, DIAG_E0611, c->op->at, "%s", what);
-  diag_hint(
-      diags, e,
-      "along the dim the lanes lie on it is the threads of a wave times the elements of each");
+  const char *name = shown(c, dim);
+  Diag *e = diag_add(diags, DIAG_E0611, c->op->at,
+                     "the vector shape %lld of `%s` is not what the %d threads of a wave hold of "
+                     "it, %lld",
+                     (long long)v, name, c->hardware->threads, (long long)covered);
+  if (each)
+    diag_hint(diags, e, "write `vector_shapes={%s: %lld}`, or `elements_per_thread=%d` here", name,
+              (long long)covered, each);
+  else diag_hint(diags, e, "write `vector_shapes={%s: %lld}`", name, (long long)covered);
+  return false;
+}
+
+static bool report_two(const Declared *c, const Sym *one, const Sym *two) {
+  Diags *diags = &c->d->k->cx->diags;
+  Diag *e = diag_add(diags, DIAG_E0611, c->op->at,
+                     "the lanes of a wave lie along two dims of this tile, `%s` and `%s`",
+                     shown(c, one), shown(c, two));
+  diag_hint(diags, e,
+            "only one of them may lie on workgroup dimension 0: move the other to 1 or 2, or give "
+            "it the vector shape 0");
+  return false;
+}
+
+static bool report_uneven(const Declared *c, const Sym *dim, int64_t v) {
+  Diags *diags = &c->d->k->cx->diags;
+  int threads = c->hardware->threads, each = (int)(v / threads) + 1;
+  Diag *e =
+      diag_add(diags, DIAG_E0611, c->op->at,
+               "the vector shape %lld of `%s` is no multiple of the %d threads of a wave that "
+               "reduce it",
+               (long long)v, shown(c, dim), threads);
+  diag_hint(diags, e,
+            "write `vector_shapes={%s: %d}`, %d for each thread: what sticks out is masked",
+            shown(c, dim), each * threads, each);
   return false;
 }
 
 /* What one wave covers along a dim at a time must be what its lanes hold of it, unless that is all
  * there is. */
-static bool check_shape(const Declared *c, const Sym *dim, int extent, int64_t covered) {
+static bool check_shape(const Declared *c, const Sym *dim, int extent, int64_t covered,
+                        bool is_vector) {
   int64_t v = vector_shape(c, dim);
   int axis = wave_axis(c, dim), part = ceil_div(extent, axis < 0 ? 1 : waves_on(c, axis));
   if (v <= 0 || v == covered || (part <= v && part <= covered)) return true;
-  Arena *a = c->d->k->cx->diags.arena;
-  return report(
-      c, arena_printf(a,
-                      "the vector shape %lld of `%s` is not what the %d threads of a wave "
-                      "hold of it, %lld",
-                      (long long)v, sym_text(a, dim), c->hardware->threads, (long long)covered));
+  int threads = c->hardware->threads;
+  return report_shape(c, dim, v, covered, is_vector && v % threads == 0 ? (int)(v / threads) : 0);
 }
 
 /* The dim of neighbours: the last, or an earlier one when those behind it have one element. */
@@ -157,15 +190,13 @@ static int vector_dim(const Declared *c, const Type *t) {
   return at;
 }
 
-/* The dim of the threads; -1: none, -2: two of them claim it. */
-static int lanes_dim(const Declared *c, const Type *t) {
-  int found = -1;
-  for (int i = 0; i < t->rank; i++) {
+/* The dim of the threads behind `after`; -1: none. */
+static int lanes_dim(const Declared *c, const Type *t, int after) {
+  for (int i = after + 1; i < t->rank; i++) {
     const Constraint *group = group_of(c, t->dims[i]);
-    if (!group || group->axis != 0 || vector_shape(c, t->dims[i]) == 0) continue;
-    found = found == -1 ? i : -2;
+    if (group && group->axis == 0 && vector_shape(c, t->dims[i]) != 0) return i;
   }
-  return found;
+  return -1;
 }
 
 /* Elements of each thread along the dim of neighbours: as the op says, else what there is for it.
@@ -183,12 +214,13 @@ static int elements_of_thread(const Declared *c, const Type *t, const int *exten
 bool anchor_declared_access(const Distribution *d, const Machine *m, Op *op, const Type *t,
                             const int *extent, Layout *out) {
   Declared c = open_declared(d, m, op);
-  int lanes = lanes_dim(&c, t), vector = vector_dim(&c, t);
-  if (lanes == -2) return report(&c, "the lanes of a wave lie along two dims of this tile");
+  int lanes = lanes_dim(&c, t, -1), vector = vector_dim(&c, t);
+  int second = lanes < 0 ? -1 : lanes_dim(&c, t, lanes);
+  if (second >= 0) return report_two(&c, t->dims[lanes], t->dims[second]);
   int each = elements_of_thread(&c, t, extent, vector, op_attr(op, ATTR_ept));
   *out = divide(&c, t, extent, (Division){vector, each, lanes});
   int64_t covered = (int64_t)c.hardware->threads * (lanes == vector ? each : 1);
-  return lanes < 0 || check_shape(&c, t->dims[lanes], extent[lanes], covered);
+  return lanes < 0 || check_shape(&c, t->dims[lanes], extent[lanes], covered, lanes == vector);
 }
 
 bool anchor_declared_reduction(const Distribution *d, const Machine *m, Op *op, const int *extent,
@@ -200,12 +232,7 @@ bool anchor_declared_reduction(const Distribution *d, const Machine *m, Op *op, 
   int part = ceil_div(extent[along], axis < 0 ? 1 : waves_on(&c, axis));
   int64_t v = vector_shape(&c, dim);
   if (v <= 0) v = (int64_t)ceil_div(part, threads) * threads;
-  Arena *a = d->k->cx->diags.arena;
-  if (v % threads)
-    return report(&c, arena_printf(a,
-                                   "the vector shape %lld of `%s` is no multiple of the %d "
-                                   "threads of a wave that reduce it",
-                                   (long long)v, sym_text(a, dim), threads));
+  if (v % threads) return report_uneven(&c, dim, v);
   *out = divide(&c, t, extent, (Division){along, (int)(v / threads), along});
   return true;
 }

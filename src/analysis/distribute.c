@@ -1,6 +1,8 @@
 /* distribute.c: the rows of the header as positions (distribute.h). */
 #include "analysis/distribute.h"
 
+#include <string.h>
+
 #include "analysis/analysis.h"
 #include "ir/attr.h"
 
@@ -132,7 +134,7 @@ static void add_bindings(Distribution *d, Arena *a) {
   SymBinding *all = ARENA_ARRAY(a, SymBinding, d->k->constraints.n);
   int n = kernel_bindings(d->k, all);
   SetSymbols given = set_symbols(d->k, a);
-  d->bound = ARENA_ARRAY(a, SymBinding, d->k->constraints.n);
+  d->bound = ARENA_ARRAY(a, SymBinding, d->k->constraints.n + 2 * WORKGROUP_DIMS);
   if (!sym_resolve_bindings(sym_of(d), all, n)) n = 0, sym_take_error(sym_of(d)); /* a cycle */
   for (int set = 0; set < 2; set++) {
     for (int i = 0; i < n; i++)
@@ -178,7 +180,18 @@ static bool is_folded(const Distribution *d) {
   return false;
 }
 
-/* Reordering replaces all ids at once; then $WG2 is taken apart, the last dimension fastest. */
+/* The ids of dimensions 2, 3, ... that a folded one holds, the last dimension fastest. */
+static void unfold(const Distribution *d, const Sym *folded, const Sym **out) {
+  for (int i = WORKGROUP_DIMS - 1; i >= 2; i--) {
+    int64_t n;
+    bool is_empty = sym_is_int(d->count[i], &n) && n == 0; /* then no workgroup asks */
+    const Sym *count = is_empty ? sym_int(sym_of(d), 1) : d->count[i];
+    out[i - 2] = sym_mod(sym_of(d), folded, count);
+    folded = sym_floordiv(sym_of(d), folded, count);
+  }
+}
+
+/* Reordering replaces all ids at once; then $WG2 is taken apart. */
 static void find_ids(Distribution *d) {
   SymCtx *sym = sym_of(d);
   for (int i = 0; i < WORKGROUP_DIMS; i++)
@@ -187,11 +200,24 @@ static void find_ids(Distribution *d) {
     const Constraint *c = &d->k->constraints.at[i];
     if (c->kind == CONSTRAINT_reorder) d->id[c->axis] = instantiate(d, NULL, c->expr, MEAN_VALUE);
   }
-  const Sym *rest = d->id[2];
-  for (int i = WORKGROUP_DIMS - 1; is_folded(d) && i >= 2; i--) {
-    d->id[i] = sym_mod(sym, rest, d->count[i]);
-    rest = sym_floordiv(sym, rest, d->count[i]);
-  }
+  if (is_folded(d)) unfold(d, d->id[2], &d->id[2]);
+}
+
+/* Expressions mean the same by $WG3 and $WG4, but without the reordering: like $WG0, they say which
+ * workgroup of the launch it is. */
+static void bind_folded_ids(Distribution *d) {
+  const Sym *zero = sym_int(sym_of(d), 0), *own[WORKGROUP_DIMS - 2] = {zero, zero, zero};
+  SymBinding to[2 * (WORKGROUP_DIMS - 3)];
+  int n = 0;
+  if (is_folded(d)) unfold(d, workgroup_id(d, 2, true), own);
+  for (int i = 3; i < WORKGROUP_DIMS; i++)
+    for (int nonneg = 0; nonneg < 2; nonneg++)
+      to[n++] = (SymBinding){workgroup_id(d, i, nonneg), own[i - 2]};
+  for (int i = 0; i < d->nbound; i++) d->bound[i].to = sym_subst(sym_of(d), d->bound[i].to, to, n);
+  memmove(d->bound + n, d->bound, (size_t)d->nbound * sizeof *d->bound);
+  memcpy(d->bound, to, sizeof to);
+  d->nfixed += n;
+  d->nbound += n;
 }
 
 /* ---- waves and threads ----------------------------------------------------------------------- */
@@ -276,6 +302,7 @@ const Distribution *find_distribute(Kernel *k, Arena *a) {
     if (k->constraints.at[i].kind == CONSTRAINT_alias) add_twins(d, a, &k->constraints.at[i]);
   find_grid(d);
   find_ids(d);
+  bind_folded_ids(d);
   for (int i = 0; i < d->rows.n; i++) d->rows.at[i].start = position_expr(d, d->rows.at[i].start);
   find_threads(d);
   return d;

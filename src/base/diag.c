@@ -146,12 +146,14 @@ static int distance(const char *a, const char *b) {
   return row[nb];
 }
 
+/* Of two names that are equally far the one that begins alike is the better guess: `exp`, not
+ * `Expr`, for `expp`. */
 const char *diag_nearest(const char *word, const char *const *names, int n) {
   const char *best = NULL;
-  int least = (int)strlen(word) / 3 + 1;
+  int most = (int)strlen(word) / 3 + 1, least = 0;
   for (int i = 0; i < n; i++) {
-    int d = distance(word, names[i]);
-    if (d <= least && (!best || d < least)) best = names[i], least = d;
+    int d = distance(word, names[i]), rank = 2 * d + (names[i][0] != word[0]);
+    if (d <= most && (!best || rank < least)) best = names[i], least = rank;
   }
   return best;
 }

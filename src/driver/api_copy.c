@@ -49,9 +49,11 @@ static Kernel *copy_kernel(Copying *c, const Kernel *from) {
   Arena *a = arena_new();
   StrBuf text = {.arena = a};
   ir_print(&text, from);
+  Diag *before = c->to->diags.last;
   KernelList list = ir_parse(c->to, from->name, sb_text(&text));
   arena_free(a);
   if (list.n != 1) return NULL;
+  diags_cut(&c->to->diags, before); /* warnings were given for the original */
   copy_places(c, list.at[0], from);
   return list.at[0];
 }

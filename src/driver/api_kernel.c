@@ -238,7 +238,9 @@ bool wv_verify(wv_kernel *k) {
   API_KERNEL(k, false);
   api_attempt(k->cx, k->k, "--emit=none");
   ir_renumber(k->k);
-  return ir_verify_constraints(k->k) && ir_verify(k->k);
+  if (!ir_verify_constraints(k->k) || !ir_verify(k->k)) return false;
+  ir_warn(k->k);
+  return true;
 }
 
 bool wv_equal(wv_kernel *a, wv_kernel *b) {
@@ -298,6 +300,7 @@ bool wv_run_passes(wv_kernel *k, const wv_pass_options *o) {
   PassRelay relay = {.o = o};
   PassOptions p = pass_options(o, &relay);
   attempt_passes(k, o);
+  ir_warn(k->k);
   return passes_run(k->k, &p);
 }
 
@@ -342,6 +345,7 @@ bool wv_lower(wv_kernel *k, const wv_pass_options *given) {
   const wv_pass_options *o = given ? given : &plain;
   if (k->k->level == LEVEL_THREAD && !o->start_after) return true;
   attempt_passes(k, o);
+  ir_warn(k->k);
   if (!keep_plain(k, o)) return false;
   PassRelay relay = {.o = o, .kernel = k};
   PassOptions p = pass_options(o, &relay);
@@ -420,6 +424,7 @@ bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_options 
   Arena *a = arena_new();
   EvalArg *translated = api_args(k->k->cx, a, args, nargs);
   api_attempt(k->cx, k->k, api_attempt_run(a, k->k, "run", translated, nargs));
+  ir_warn(k->k);
   ApiRelay relay = {0};
   if (o) relay = (ApiRelay){o->log, o->interrupted, o->user};
   EvalOptions options = {.log = api_relay_log,

@@ -351,6 +351,7 @@ wv_program *wv_compile(wv_kernel *k, const wv_compile_options *given) {
                                    .time = o->dump->time,
                                    .write = o->dump->write ? api_relay_write : NULL,
                                    .user = (void *)(uintptr_t)&o->dump};
+  ir_warn(k->k);
   wv_program *p = program_new(k, &options);
   if (p->kernel) attempt_program(p);
   p->cache = cache_settings(p->arena, o->cache,

@@ -243,6 +243,7 @@ Kernel *kernel_clone(Kernel *k) {
   ir_renumber(k);
   Kernel *copy = kernel_new(k->cx, k->name, k->at);
   copy->level = k->level;
+  copy->warned = k->warned;
   for (int i = 0; i < k->params.n; i++) vec_push(copy->arena, &copy->params, k->params.at[i]);
   for (int i = 0; i < k->constraints.n; i++)
     vec_push(copy->arena, &copy->constraints, constraint_copy(copy, &k->constraints.at[i]));

@@ -84,6 +84,11 @@ typedef bool RuleFn(Infer *);
 #define INFER_FAIL(in, code, ...)                                                                  \
   (diag_add(&(in)->k->cx->diags, DIAG_##code, (in)->op->at, __VA_ARGS__), false)
 
+#define INFER_FAIL_HINT(in, code, hint, ...)                                                       \
+  (diag_hint(&(in)->k->cx->diags,                                                                  \
+             diag_add(&(in)->k->cx->diags, DIAG_##code, (in)->op->at, __VA_ARGS__), "%s", hint),   \
+   false)
+
 static inline const char *infer_name(const Infer *in) { return op_info[in->op->kind].name; }
 static inline const Type *infer_arg(const Infer *in, int i) { return in->op->args[i]->type; }
 static inline const char *infer_shown(const Infer *in, const Type *t) {
@@ -96,8 +101,11 @@ bool infer_stores_as(DType from, DType to);
 
 bool infer_need_value(const Infer *in, int i);
 bool infer_need_memory(const Infer *in, int i);
+bool infer_need_class(const Infer *in, int i, bool fits, const char *wanted);
 bool infer_need_mbars(const Infer *in, int i); /* shared memory for barriers */
 
+RuleFn rule_read, rule_inside, rule_write, rule_log, rule_atomic, rule_scatter, rule_report,
+    rule_copy;
 RuleFn rule_lane_expr, rule_splat, rule_join, rule_pick, rule_shuffle, rule_shuffle_idx, rule_load,
     rule_store, rule_load_rows, rule_store_rows, rule_prefetch, rule_ldmatrix, rule_stmatrix,
     rule_lane_atomic, rule_wave_mma, rule_barrier, rule_wave_registers, rule_mbar, rule_copy_async,

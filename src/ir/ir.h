@@ -323,6 +323,7 @@ struct Kernel {
   Vec(Param) params; /* one per argument of the body; those with `log` last */
   Vec(Constraint) constraints;
   int nops, nvalues; /* upper bounds of the ids */
+  bool warned;       /* by ir_warn */
   Arena *proofs;     /* where `facts` and what extends them live */
   const SymFacts *facts;
 };
@@ -436,6 +437,10 @@ bool ir_verify(Kernel *k);             /* structure, levels, types, attributes, 
 bool ir_has_layouts(const Kernel *k);  /* some result has one */
 bool ir_verify_layouts(Kernel *k);     /* part of ir_verify: the layouts, if there are any */
 bool ir_verify_constraints(Kernel *k); /* the header against itself and the bound symbols */
+
+/* Warns, once, of what means something else than it seems to. For kernels whose header is complete:
+ * sizes that are bound later may make it right. */
+void ir_warn(Kernel *k);
 
 /* A dimension of which a value holds one coordinate at a time: its vector shape is 0 or 1, or its
  * tile is 1. Such a dimension may be dropped. */

@@ -17,7 +17,7 @@ static void assume_some(SymCtx *cx, SymFacts *f, const Sym *count) {
       sym_assume(f, sym_ge(cx, sym_arg(cx, count, i), sym_int(cx, 1)));
 }
 
-SymFacts *launch_facts(Arena *a, const Kernel *k, const Constraint *launch) {
+SymFacts *size_facts(Arena *a, const Kernel *k) {
   SymCtx *cx = k->cx->sym;
   SymFacts *f = sym_facts_new(a, cx, NULL);
   for (int i = 0; i < k->constraints.n; i++) {
@@ -25,6 +25,13 @@ SymFacts *launch_facts(Arena *a, const Kernel *k, const Constraint *launch) {
     if (c->kind == CONSTRAINT_assume && ir_is_of_launch(k, c->expr)) sym_assume(f, c->expr);
     if (c->kind == CONSTRAINT_bind) sym_assume(f, sym_eq(cx, c->dim, c->size));
   }
+  sym_take_error(cx);
+  return f;
+}
+
+SymFacts *launch_facts(Arena *a, const Kernel *k, const Constraint *launch) {
+  SymCtx *cx = k->cx->sym;
+  SymFacts *f = size_facts(a, k);
   for (int i = 0; i < 3; i++) {
     assume_some(cx, f, launch->grid[i]);
     sym_assume(f, sym_lt(cx, ir_numbered_symbol(k->cx, "$T", i, true), launch->block[i]));

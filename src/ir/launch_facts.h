@@ -5,7 +5,10 @@
 
 #include "ir/ir.h"
 
-/* What the header says of sizes, then what `launch` says of ids. */
+/* What the header says of sizes: bound symbols, and assumptions that a launch checks. */
+SymFacts *size_facts(Arena *a, const Kernel *k);
+
+/* The same, and what `launch` says of ids. */
 SymFacts *launch_facts(Arena *a, const Kernel *k, const Constraint *launch);
 
 #endif

@@ -455,7 +455,11 @@ static Kernel *parse_kernel(Parser *p) {
   parse_params(p);
   parse_rows(p);
   parse_kernel_body(p);
-  if (p->cx->diags.errors == errors) return build_finish(p->b);
+  if (p->cx->diags.errors == errors) {
+    Kernel *k = build_finish(p->b);
+    if (k) ir_warn(k);
+    return k;
+  }
   builder_free(p->b);
   return NULL;
 }

@@ -335,8 +335,12 @@ static bool check_part(Retarget *r, const Op *op, const Sym *dim, int extent, in
       diag_add(DIAGS(r), DIAG_E0611, op->at,
                "the part of a wave along `%s`, %d of %d, is no multiple of the instruction's %d",
                sym_text(DIAGS(r)->arena, dim), ceil_div(extent, waves), extent, step);
-  diag_hint(DIAGS(r), e,
-            "the threads of this kernel are observable, so that waves keep their parts");
+  int whole = ceil_div(ceil_div(extent, waves), step) * step;
+  diag_hint(
+      DIAGS(r), e,
+      "a tile of %d fits, %d for each of the %d waves: where threads are observable, each wave "
+      "computes its own part",
+      whole * waves, whole, waves);
   return false;
 }
 

@@ -4,6 +4,7 @@ The line to blame is marked `# HERE` (for header mistakes, the constraint's line
 """
 
 import inspect
+import math
 
 import numpy as np
 import pytest
@@ -312,6 +313,71 @@ def test_names_that_are_not_there():
     with pytest.raises(AttributeError, match="did you mean `tkw.argmax`"):
         tkw.artmax
     assert not hasattr(tkw, "bfloat16")
+
+
+@pytest.mark.parametrize(
+    "name, guess",
+    [("expp", "tkw.exp"), ("Sum", "tkw.sum"), ("maximun", "tkw.maximum"), ("atomic_ad", "tkw.atomic_add"),
+     ("f32", "tkl.f32"), ("Registr", "tkw.Register"), ("zzzzzz", None)],
+)  # fmt: skip
+def test_the_nearest_name_of_tkw(name, guess):
+    def mistake():
+        def body(a, b, c):
+            getattr(tkw, name)(tkw.read(c))  # HERE
+
+        compile_kernel(header(), body)
+
+    d = check(mistake, "E0309", f"`tkw` has no `{name}`")
+    assert d.hint == (guess and f"did you mean `{guess}`?")
+
+
+@pytest.mark.parametrize(
+    "name, guess", [("exp", "tkw.exp"), ("f322", "tkl.f32"), ("Memry", "tkl.Memory"), ("read", "tkw.read")]
+)  # fmt: skip
+def test_the_nearest_name_of_tkl(name, guess):
+    with pytest.raises(AttributeError, match=f"did you mean `{guess}`"):
+        getattr(tkl, name)
+
+
+@pytest.mark.parametrize(
+    "use, code, words, hint",
+    [
+        (lambda x: divmod(x, x), "E0310", "`divmod`", "`//`"),
+        (lambda x: divmod(2, x), "E0310", "`divmod`", "`//`"),
+        (lambda x: x @ x, "E0310", "`@`", "mma"),
+        (lambda x: 2**x, "E0310", "`**`", "powf"),
+        (lambda x: round(x), "E0310", "`round`", "tkw.round(x)"),
+        (lambda x: math.trunc(x), "E0310", "trunc", "cast"),
+        (lambda x: math.exp(x), "E0403", "no Python number", "tkw.exp"),
+        (lambda x: int(x), "E0403", "no Python number", "tkw"),
+        (lambda x: len(x), "E0403", "no length", "x.shape"),
+        (lambda x: not x, "E0403", "no truth value", "select"),
+        (lambda x: 0 < x < 1, "E0403", "no truth value", "`&`"),
+        (lambda x: [y for y in x], "E0404", "looped over", "tkw.sum"),
+        (lambda x: x.sum(), "E0309", "no `sum`", "`tkw.sum(x, ...)`"),
+        (lambda x: x.T, "E0309", "no `T`", "`shape`"),
+        (lambda x: x.astype(tkl.f16), "E0309", "no `astype`", "functions of `tkw`"),
+        (lambda x: x << 1, "E0311", "`shl` takes integers", None),
+        (lambda x: ~x, "E0311", "`not` takes integers", None),
+    ],
+)
+def test_operators_that_values_do_not_have(use, code, words, hint):
+    with pytest.raises(CompileError) as caught:
+        compile_kernel(header(), lambda a, b, c: tkw.write(use(tkw.read(c)), c))
+    d = caught.value.diagnostics[0]
+    assert d.code == code and words in d.message and d.file == __file__
+    assert hint is None or hint in d.hint
+
+
+def test_what_libraries_ask_a_value_is_answered():
+    """`__array__` and the like are looked for by name; that is no mistake of the kernel's."""
+
+    def body(a, b, c):
+        x = tkw.read(c)
+        assert not hasattr(x, "__array_interface__") and not hasattr(x, "_anything")
+        tkw.write(np.float32(2) * x, c)
+
+    compile_kernel(header(), body)
 
 
 def test_waves_on_the_fourth_dimension():

@@ -8,14 +8,29 @@ from .. import _wave
 from ..kernel._support.tracing import current_logs as _current_logs
 
 
+_modules: dict[str, Mapping[str, Any]] = {}  # tkl, tkw
+
+
+def _guess(alias: str, name: str) -> str | None:
+    """The same name in the other module, or the nearest one in this."""
+    if name.startswith("_"):
+        return None
+    for other, names in _modules.items():
+        if name in names:
+            return f"{other}.{name}"
+    near = _wave.nearest(name, [n for n in _modules[alias] if not n.startswith("_")])
+    return f"{alias}.{near}" if near else None
+
+
 def unknown_name(module: str, alias: str, names: Mapping[str, Any]) -> Callable[[str], Any]:
     """A module's `__getattr__`: inside a kernel a diagnostic at the line, elsewhere AttributeError;
     both name the nearest thing there is."""
 
+    _modules[alias] = names
+
     def missing(name: str) -> Any:
-        known = [n for n in names if not n.startswith("_")]
-        near = None if name.startswith("_") else _wave.nearest(name, known)
-        hint = f"did you mean `{alias}.{near}`?" if near else None
+        guess = _guess(alias, name)
+        hint = f"did you mean `{guess}`?" if guess else None
         if _current_logs.get(None) is not None and not name.startswith("_"):
             _wave.report("E0309", f"`{alias}` has no `{name}`", hint)
         text = f"module {module!r} has no attribute {name!r}"

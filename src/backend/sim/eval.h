@@ -143,7 +143,7 @@ typedef struct Eval {
   bool explicit_grid;        /* a grid row: workgroup ids give no positions */
   int64_t counts[EVAL_GRID]; /* workgroups per constraint dimension */
   int64_t grid[3];
-  int wg_slot[3], position_slot[EVAL_GRID];
+  int wg_slot[EVAL_GRID], position_slot[EVAL_GRID];
   bool folded;            /* dims 2, 3, 4 share $WG2 */
   int64_t ids[EVAL_GRID]; /* of this workgroup, as positions see them */
   const Loop *loops;      /* innermost first */

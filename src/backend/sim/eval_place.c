@@ -175,12 +175,11 @@ static bool grid_of_rows(Eval *ev) {
 
 bool place_setup(Eval *ev) {
   if (!build_rows(ev)) return false;
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; i++) env_set(ev, env_numbered_slot(ev, "$DD", i), 0);
+  for (int i = 0; i < EVAL_GRID; i++) {
     ev->wg_slot[i] = env_numbered_slot(ev, "$WG", i);
-    env_set(ev, env_numbered_slot(ev, "$DD", i), 0);
-  }
-  for (int i = 0; i < EVAL_GRID; i++)
     ev->position_slot[i] = env_numbered_slot(ev, "$POSITION_WG", i);
+  }
   if (!grid_of_rows(ev)) return false;
   const Constraint *grid = kernel_constraint(ev->k, CONSTRAINT_grid, NULL);
   if (!grid) return true;
@@ -200,17 +199,24 @@ static bool reordered_ids(Eval *ev, const int64_t raw[3], int64_t out[3]) {
   return true;
 }
 
-bool place_enter_group(Eval *ev, int64_t x, int64_t y, int64_t z) {
-  const int64_t raw[3] = {x, y, z};
-  int64_t ids[3];
-  for (int i = 0; i < 3; i++) env_set(ev, ev->wg_slot[i], raw[i]);
-  if (!reordered_ids(ev, raw, ids)) return false;
-  for (int i = 0; i < EVAL_GRID; i++) ev->ids[i] = i < 3 ? ids[i] : 0;
+/* The id along each dimension; those from 2 on share the last one, the last dimension fastest. */
+static void unfold(const Eval *ev, const int64_t ids[3], int64_t out[EVAL_GRID]) {
+  for (int i = 0; i < EVAL_GRID; i++) out[i] = i < 3 ? ids[i] : 0;
   int64_t rest = ids[2];
-  for (int i = EVAL_GRID - 1; ev->folded && i >= 2; i--) { /* the last one varies fastest */
-    ev->ids[i] = rest % ev->counts[i];
+  for (int i = EVAL_GRID - 1; ev->folded && i >= 2; i--) {
+    out[i] = rest % ev->counts[i];
     rest /= ev->counts[i];
   }
+}
+
+/* Expressions see the ids of the launch: $WG2 is the folded one, $WG3 and $WG4 are not. */
+bool place_enter_group(Eval *ev, int64_t x, int64_t y, int64_t z) {
+  const int64_t raw[3] = {x, y, z};
+  int64_t ids[3], own[EVAL_GRID];
+  unfold(ev, raw, own);
+  for (int i = 0; i < EVAL_GRID; i++) env_set(ev, ev->wg_slot[i], i < 3 ? raw[i] : own[i]);
+  if (!reordered_ids(ev, raw, ids)) return false;
+  unfold(ev, ids, ev->ids);
   for (int i = 0; i < EVAL_GRID; i++) env_set(ev, ev->position_slot[i], ev->ids[i]);
   return true;
 }

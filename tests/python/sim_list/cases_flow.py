@@ -209,7 +209,57 @@ def gather_rows(factor, bm, bn):
     )
 
 
+# ---- dimensions that the grid folds --------------------------------------------------------------
+
+
+def folded_ids(bn, shape, dynamic):
+    """Every workgroup computes with its ids along dimensions 3 and 4, which z holds with 2."""
+
+    def make():
+        @tkw.wave(
+            [
+                tkw.HardwareConstraint(
+                    threads_per_wave=64, vector_shapes={M: 0, K: 0, I: 0, J: 0, N: bn}
+                ),
+                tkw.WorkgroupConstraint(N, bn, 0),
+                tkw.WorkgroupConstraint(M, 1, 1),
+                tkw.WorkgroupConstraint(K, 1, 2),
+                tkw.WorkgroupConstraint(I, 1, 3),
+                tkw.WorkgroupConstraint(J, 1, 4),
+            ]
+        )
+        def folded_ids(
+            a: tkl.Memory[M, K, I, J, N, G, tkl.i32], b: tkl.Memory[M, K, I, J, N, G, tkl.i32]
+        ):
+            ids = tkw.Register[M, K, I, J, N, tkl.i32](100 * WORKGROUP_3 + WORKGROUP_4)
+
+            @tkw.conditional(WORKGROUP_3 + WORKGROUP_4 < 3)
+            def _():
+                tkw.write(tkw.read(a) + ids, b)
+
+        return folded_ids
+
+    def reference(a, **_):
+        _, _, i, j, _ = np.indices(a.shape)
+        return np.where(i + j < 3, a + 100 * i + j, 0)
+
+    sizes = dict(zip((M, K, I, J), shape))
+    return Case(
+        f"folded_ids_{bn}" + "_dynamic" * dynamic,
+        make,
+        around={N: bn},
+        subs=sizes,
+        dynamic=(N,) if dynamic else (),
+        inputs=(Tensor("i32", (*shape, N)),),
+        outputs=(Tensor("i32", (*shape, N), start=0),),
+        reference=reference,
+        exact=True,
+    )
+
+
 CASES = [
+    folded_ids(16, (1, 2, 3, 2), False),
+    folded_ids(5, (2, 1, 2, 5), True),
     collatz(3),
     collatz(40),
     first_match(5),

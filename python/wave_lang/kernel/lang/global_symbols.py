@@ -16,6 +16,8 @@ SHARED_MEMORY = SHARED_ADDRESS_SPACE
 WORKGROUP_0 = index_symbol("$WG0")
 WORKGROUP_1 = index_symbol("$WG1")
 WORKGROUP_2 = index_symbol("$WG2")
+WORKGROUP_3 = index_symbol("$WG3")
+WORKGROUP_4 = index_symbol("$WG4")
 THREAD_0 = index_symbol("$T0")
 THREAD_1 = index_symbol("$T1")
 THREAD_2 = index_symbol("$T2")
@@ -50,7 +52,8 @@ SHUFFLE_UNITS = index_symbol("$SHUFFLE_UNITS")
 
 
 def get_workgroup_symbol(i: int) -> _Expr:
-    """The id of a workgroup along grid dimension i (3 and 4 are folded into 2)."""
+    """The id of a workgroup along dimension i. The grid folds 3 and 4 into 2: `WORKGROUP_2` is then
+    the id of all three, while `WORKGROUP_3` and `WORKGROUP_4` are those of their dimensions."""
     return index_symbol(f"$WG{i}")
 
 

@@ -156,6 +156,7 @@ def _prepared(
         ir.assume("ignore" if options.assume == "ignore" else "require")
     if not options.device_asserts:
         ir.drop_asserts()
+    ir.verify()  # and warns: nothing is added to its header any more
     _print_requested(options, ir)
     options.kernel_usages = [
         "output" if p.is_output else "input" for p in ir.params if p.kind == "mem"

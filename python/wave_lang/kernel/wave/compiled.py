@@ -208,12 +208,12 @@ class WaveKernel(Launchable):
             if name not in names:
                 near = _wave.nearest(name, [*names, "stream", "debug_logs"])
                 also = f"; did you mean `{near}`?" if near else ""
-                raise TypeError(f"{self.name}() has no parameter `{name}`{also}")
+                raise _wave.ArgumentError(f"{self.name}() has no parameter `{name}`{also}")
             if name in names[: len(args)]:
-                raise TypeError(f"{self.name}() got two values for `{name}`")
+                raise _wave.ArgumentError(f"{self.name}() got two values for `{name}`")
         missing = [name for name in names[len(args) :] if name not in named]
         if missing and named:
-            raise TypeError(f"{self.name}() lacks an argument: `{missing[0]}`")
+            raise _wave.ArgumentError(f"{self.name}() lacks an argument: `{missing[0]}`")
         self.launch(*args, *(named[name] for name in names[len(args) :] if named), **own)
 
     def _launch_first(
@@ -231,7 +231,7 @@ class WaveKernel(Launchable):
         elif self.machine.kind == "eval":
             self._evaluate(args, logs)
         elif kind != self.machine.kind and not self.machine.anywhere:
-            raise ValueError(
+            raise _wave.ArgumentError(
                 f"`{self.name}` was compiled for {self.target}, but its tensors are on {kind!r}"
             )
         elif not (program := self.compile_for(kind)):

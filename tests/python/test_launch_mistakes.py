@@ -1,0 +1,147 @@
+"""A call that does not fit a kernel raises LaunchError, the same on every target, and runs nothing.
+
+What cannot be taken at all is an ArgumentError, which is also a TypeError and a ValueError."""
+
+import numpy as np
+import pytest
+
+import wave_lang.kernel.lang as tkl
+import wave_lang.kernel.wave as tkw
+from wave_lang import ArgumentError, LaunchError, WaveCompileOptions, wave_compile
+
+M, N = tkl.sym.M, tkl.sym.N
+G = tkw.GLOBAL_ADDRESS_SPACE
+TARGETS = ("eval", "cpu", "sim:sm_80", "sim:gfx942")
+
+
+@tkw.wave([
+    tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: 64}),
+    tkw.WorkgroupConstraint(M, 4, 1),
+    tkw.WorkgroupConstraint(N, 64, 0),
+])  # fmt: skip
+def scaled(a: tkl.Memory[M, N, G, tkl.f32], b: tkl.Memory[M, N, G, tkl.f32], s: tkl.f32):
+    tkw.write(tkw.read(a) * s, b)
+
+
+@pytest.fixture(scope="module", params=TARGETS)
+def kernel(request):
+    options = WaveCompileOptions(dynamic_symbols=[M, N], target=request.param)
+    return wave_compile(options, scaled)
+
+
+def ones(*shape, dtype="f4"):
+    return np.ones(shape, dtype)
+
+
+def read_only(*shape):
+    x = ones(*shape)
+    x.flags.writeable = False
+    return x
+
+
+class Elsewhere:
+    """A tensor of a GPU, as its array interface describes it."""
+
+    __cuda_array_interface__ = {
+        "typestr": "<f4", "shape": (6, 70), "data": (4096, False), "strides": None, "version": 3,
+    }  # fmt: skip
+
+
+class Failing:
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **_):
+        raise KeyError("the producer's own")
+
+
+# what `a` is, what is said of it; whether it has a diagnostic (E0702) or cannot be taken at all
+TENSORS = {
+    "rank 1": (ones(6), "E0702", "`a` has rank 1, expected 2"),
+    "rank 3": (ones(1, 6, 70), "E0702", "`a` has rank 3, expected 2"),
+    "f64": (ones(6, 70, dtype="f8"), "E0702", "`a` has elements of f64"),
+    "i32": (ones(6, 70, dtype="i4"), "E0702", "`a` has elements of i32"),
+    "other size": (ones(5, 70), "E0702", "has size"),
+    "None": (None, None, "argument `a` must be a tensor"),
+    "list": ([[1.0] * 70] * 6, None, "argument `a` must be a tensor"),
+    "number": (1.0, None, "argument `a` must be a tensor"),
+    "text": ("a", None, "argument `a` must be a tensor"),
+    "objects": (np.empty((6, 70), object), None, "argument `a`: elements of format 'O'"),
+    "big-endian": (ones(6, 70, dtype=">f4"), None, "argument `a`: elements of format '>f'"),
+    "complex": (ones(6, 70, dtype="c8"), None, "argument `a`: elements of format 'Zf'"),
+    "nine dimensions": (ones(*[1] * 9), None, "argument `a` has 9 dimensions"),
+    "on a GPU": (Elsewhere(), None, "cuda|lies on a device"),
+}
+
+
+@pytest.mark.parametrize("mistake", TENSORS)
+def test_tensors(kernel, mistake):
+    a, code, words = TENSORS[mistake]
+    b = np.full((6, 70), -1, "f4")
+    with pytest.raises(LaunchError, match=words) as e:
+        kernel(a, b, 2.0)
+    assert [d.code for d in e.value.diagnostics] == ([code] if code else [])
+    assert isinstance(e.value, ArgumentError) == (code is None)
+    assert isinstance(e.value, TypeError) == isinstance(e.value, ValueError) == (code is None)
+    assert (b == -1).all()
+
+
+CALLS = {
+    "too few": (lambda k, a, b: k(a, b), r"takes 3 arguments \(a, b, s\), 2 given"),
+    "none": (lambda k, a, b: k(), "takes 3 arguments .*, 0 given"),
+    "too many": (lambda k, a, b: k(a, b, 1.0, 2.0), "takes 3 arguments .*, 4 given"),
+    "unknown name": (lambda k, a, b: k(a, bb=b, s=1.0), "no parameter `bb`; did you mean `b`"),
+    "twice": (lambda k, a, b: k(a, a=a, s=1.0), "two values for `a`"),
+    "missing by name": (lambda k, a, b: k(a, s=1.0), "lacks an argument: `b`"),
+    "scalar as text": (lambda k, a, b: k(a, b, "2"), "argument `s` must be a number of type f32"),
+    "scalar as bytes": (lambda k, a, b: k(a, b, b"2"), "argument `s` must be a number of type f32"),
+    "scalar None": (lambda k, a, b: k(a, b, None), "argument `s` must be a number"),
+    "scalar as array": (lambda k, a, b: k(a, b, ones(2)), "argument `s` must be a number"),
+    "read-only": (lambda k, a, b: k(a, read_only(6, 70), 1.0), "`b` is written .* read-only"),
+}
+
+
+@pytest.mark.parametrize("mistake", CALLS)
+def test_calls(kernel, mistake):
+    call, words = CALLS[mistake]
+    b = np.full((6, 70), -1, "f4")
+    with pytest.raises(ArgumentError, match=words):
+        call(kernel, ones(6, 70), b)
+    assert (b == -1).all()
+
+
+def test_a_producer_that_fails_is_not_hidden(kernel):
+    with pytest.raises(KeyError, match="the producer's own"):
+        kernel(Failing(), ones(6, 70), 1.0)
+
+
+def test_what_is_no_mistake(kernel):
+    """Views of any stride, read-only inputs, tensors without elements."""
+    wide = ones(6, 140)
+    for a in (wide[:, ::2], ones(70, 6).T, ones(6, 70)[::-1], read_only(6, 70)):
+        b = np.zeros((70, 6), "f4").T
+        kernel(a, b, 3)
+        assert (b == 3).all()
+    kernel(ones(0, 70), ones(0, 70), 1.0)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_sizes_that_were_bound(target):
+    kernel = wave_compile(WaveCompileOptions(subs={M: 6, N: 70}, target=target), scaled)
+    with pytest.raises(LaunchError, match="`a` has size 71 along `N`, expected 70") as e:
+        kernel(ones(6, 71), ones(6, 70), 1.0)
+    assert e.value.diagnostics[0].code == "E0702"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_symbol_without_a_value(target):
+    """Found when the kernel is compiled, where code for a machine is made, or at the launch."""
+
+    @tkw.wave(scaled.constraints)
+    def kernel(a: tkl.Memory[M, N, G, tkl.f32], b: tkl.Memory[M, N, G, tkl.f32]):
+        q = tkw.cast(tkw.scalar(tkl.sym.Q, tkl.i32), tkl.f32)
+        tkw.write(tkw.read(a) * q, b)
+
+    with pytest.raises(LaunchError.__mro__[1], match=r"E0103.*`Q`.*no value"):
+        options = WaveCompileOptions(dynamic_symbols=[M, N], target=target)
+        wave_compile(options, kernel)(ones(6, 70), ones(6, 70))
