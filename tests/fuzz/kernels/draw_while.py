@@ -76,7 +76,7 @@ def steps(case, v):
     r, rounds = case.r, 2 * MOST * MOST
     found = [("maximum", 0), ("minimum", 0)]
     if v.most + rounds * 8 <= EXACT[v.dtype]:
-        found += [("add", rounds * 7), ("count", rounds * 8), ("add", rounds * 7)]
+        found += [("add", rounds * 7), ("count", rounds * 8), ("row", rounds * 7)]
     return r.choice(found)
 
 
@@ -91,7 +91,14 @@ def repeat(case, into):
     out = case.fresh(v.dims, v.dtype, v.most + more + by.most)
     kind, axis, tile = v.type(), v.dims.index("M"), case.tile["M"]
 
+    name, shift = case.param(("T", *v.dims), v.dtype) if op == "row" else None, r.choice((0, 0, -1, 2))
+    own = ", ".join(f"{d}: $index{i}" for i, d in enumerate(v.dims))
+
     def step(counter, carried, to):
+        if op == "row":  # of a memory, by the loop's counter: out of range on both sides
+            at = (inner if inner and to == "@outy" else outer).counter()
+            mapping = f"map {len(v.dims)} {{T: {at} + {shift}, {own}}} -> {{{own}}}"
+            return [f"{to}r = read {name} {{mapping = {mapping}}} : {kind}", f"{to} = add {carried}, {to}r"]
         if op != "count":
             return [f"{to} = {op} {carried}, @1"]
         cast = [] if v.dtype == "i32" else [f"{to}t = cast {counter} : {v.dtype}"]
@@ -108,18 +115,20 @@ def repeat(case, into):
         result = np.array(x)
         for g in range(-(-x.shape[axis] // tile)):
             rows = tuple(slice(g * tile, (g + 1) * tile) if i == axis else slice(None) for i in range(x.ndim))
-            now, other = result[rows], y[rows]
+            now = result[rows]
             for i in range(outer.rounds(env, g, 0)):
-                now = once(now, other, outer.start + i)
+                now = once(env, now, y, rows, outer.start + i)
                 for j in range(inner.rounds(env, g, outer.start + i) if inner else 0):
-                    now = once(now, other, inner.start + j)
+                    now = once(env, now, y, rows, inner.start + j)
             result[rows] = now
         return result
 
-    def once(x, y, i):
+    def once(env, x, y, rows, i):
         if op == "count":
             return x + x.dtype.type(i)
-        return {"add": np.add, "maximum": np.maximum, "minimum": np.minimum}[op](x, y)
+        if op == "row":
+            return x + env.row(name, v.dims, i + shift)[rows]
+        return {"add": np.add, "maximum": np.maximum, "minimum": np.minimum}[op](x, y[rows])
 
     text = "\n".join(outer.text("@out", "@0", kind, body))
     case.axes |= {"I", *("J" if inner else "")}

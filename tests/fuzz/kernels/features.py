@@ -33,6 +33,7 @@ ROWS = {
     "while loop in a while loop": lambda c, t: any("nested" in how for how in c.loops),
     "while loop, rounds from memory": lambda c, t: "set_symbol LI" in t or "set_symbol LJ" in t,
     "while loop, ended by a flag": lambda c, t: "$GET_ITER_ARG_0" in t,
+    "while loop, row by its counter": lambda c, t: bool(re.search(r"\{T: signed\([IJ]\.", t)),
     "loop over K": lambda c, t: "for K" in t,
     "if and else": lambda c, t: bool(re.search(r"if \(\$WG0 <.*if \(\$WG0 >=", t, re.S)),
     "if of some workgroups": lambda c, t: "= if (" in t,

@@ -51,6 +51,15 @@ class Model:
         out[inside] = x[tuple(at[d][inside].astype(np.int64) for d in memory)]
         return out
 
+    def row(self, name, dims, i):
+        """Row i of memory [T, dims], 0 where there is none."""
+        x = self.data[name]
+        out = np.zeros([self.extent[d] for d in dims], x.dtype)
+        if 0 <= i < len(x):
+            part = tuple(slice(min(n, self.case.size[d])) for d, n in zip(dims, x.shape[1:]))
+            out[tuple(slice(p.stop) for p in part)] = x[i][part]
+        return out
+
     def index(self, dim):
         return np.arange(self.extent[dim], dtype=np.int32)
 
