@@ -133,6 +133,76 @@ def test_tiles_do_not_matter(seed):
                 np.testing.assert_array_equal(got, want, text)
 
 
+def search(op, dtype, block, tile):
+    """The place of the largest or smallest element, that element, and the product of all."""
+    t = getattr(tkl, dtype)
+    find = {"argmax": tkw.argmax, "argmin": tkw.argmin}[op]
+    worst = {"argmax": -1000, "argmin": 1000}[op]
+    header = [
+        tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: tile}),
+        tkw.WorkgroupConstraint(M, 2, 0),
+        tkw.WaveConstraint(M, 1),
+        tkw.WorkgroupConstraint(N, tile, 1) if block else tkw.TilingConstraint(N, tile),
+    ]
+
+    @tkw.wave(header)
+    def carried(
+        a: tkl.Memory[M, N, G, t],
+        v: tkl.Memory[M, G, t],
+        at: tkl.Memory[M, G, tkl.i32],
+        p: tkl.Memory[M, G, t],
+    ):
+        first = [tkl.Register[M, t](worst), tkl.Register[M, tkl.i32](-1), tkl.Register[M, t](1)]
+
+        @tkw.iterate(N, init_args=first)
+        def loop(best, where, times):
+            x = tkw.read(a)
+            best, where = find(x, (best, where), dim=N)
+            return best, where, tkw.prod(x, times, dim=N)
+
+        for value, to in zip(loop, (v, at, p)):
+            tkw.write(value, to)
+
+    @tkw.wave(header)
+    def at_once(
+        a: tkl.Memory[M, N, G, t],
+        v: tkl.Memory[M, G, t],
+        at: tkl.Memory[M, G, tkl.i32],
+        p: tkl.Memory[M, G, t],
+    ):
+        x = tkw.read(a)
+        best, where = find(x, dim=N, block=True)
+        tkw.write(best, v)
+        tkw.write(where, at)
+        tkw.write(tkw.prod(x, dim=N, block=True), p)
+
+    return at_once if block else carried
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_places_do_not_depend_on_tiles(seed):
+    """Elements are -1, 2 and, in integers, 3: products are exact, and many elements are equal."""
+    r, rng = random.Random(seed), np.random.default_rng(seed)
+    dtype, op, size = r.choice(("i32", "f32")), r.choice(("argmax", "argmin")), r.choice((1, 5, 33, 100))
+    block, dynamic = r.random() < 0.4, r.random() < 0.5
+    a = rng.choice((-1, 2, 3) if dtype == "i32" else (-1, 2), (3, size)).astype({"i32": "i4", "f32": "f4"}[dtype])
+
+    def run(tile, target):
+        subs = {} if dynamic else {M: 3, N: size}
+        options = WaveCompileOptions(subs=subs, dynamic_symbols=[M, N] if dynamic else [], target=target)
+        out = np.zeros(3, a.dtype), np.zeros(3, "i4"), np.zeros(3, a.dtype)
+        wave_compile(options, search(op, dtype, block, tile))(a, *out)
+        return out
+
+    right = run(size, "eval")
+    np.testing.assert_array_equal(right[1], getattr(np, op)(a, axis=1))
+    np.testing.assert_array_equal(right[2], np.prod(a, axis=1, dtype=a.dtype))
+    for tile in r.sample([t for t in (1, 3, 8, 24, 64, 128, 136) if not block or t >= size], 2):
+        for target in r.sample(TARGETS, 2):
+            for got, want in zip(run(tile, target), right):
+                np.testing.assert_array_equal(got, want, f"{op} on {target} in tiles of {tile}")
+
+
 # ---- corners -------------------------------------------------------------------------------------
 
 
