@@ -64,10 +64,31 @@ static bool is_repeated_along(const Distribution *d, const Op *op, int axis) {
   return divided && sym_equal(sym, d->facts, d->count[axis], sym_int(sym, 1)) != SYM_ALWAYS;
 }
 
+static bool is_iterator(SymCtx *sym, const Mapping *m, const Sym *symbol) {
+  for (int i = 0; i < m->niterators; i++)
+    if (access_iterator(sym, i) == symbol) return true;
+  return false;
+}
+
+/* Whether the place is a matter of dimensions: symbols may keep workgroups apart. */
+static bool goes_by_dims(SymCtx *sym, const Op *op) {
+  const Attr *mapping = op_attr(op, ATTR_mapping);
+  const Mapping *m = mapping ? mapping->mapping : NULL;
+  for (int i = 0; m && i < m->outputs.n; i++) {
+    const Sym *symbols[IR_MAX_RANK];
+    int n = sym_free_symbols(m->outputs.at[i].value, symbols, IR_MAX_RANK);
+    if (n > IR_MAX_RANK) return false;
+    for (int j = 0; j < n; j++)
+      if (!is_iterator(sym, m, symbols[j])) return false;
+  }
+  return true;
+}
+
 static bool is_repeated(const Distribution *d, const Op *op) {
   if (op->kind != OP_write || d->explicit_grid || memory_is_scratch(op->args[1])) return false;
+  if (op_has(op, ATTR_volatile) || !goes_by_dims(d->k->cx->sym, op)) return false;
   for (int axis = 0; axis < WORKGROUP_DIMS; axis++)
-    if (is_repeated_along(d, op, axis)) return !op_has(op, ATTR_volatile);
+    if (is_repeated_along(d, op, axis)) return true;
   return false;
 }
 

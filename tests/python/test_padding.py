@@ -264,6 +264,44 @@ def test_nothing_is_left(target, dtype, least, most):
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_constants_made_before_their_size_is_known(target):
+    """As the public prefill attention does: only `set_symbol` says how long a row is."""
+    i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+    packed = tkw.IndexMapping(num_iterators=2, inputs={K: j + tkl.sym.AT}, outputs={M: i, N: j})
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 0, N: TILE}),
+            tkw.WorkgroupConstraint(M, 1, 0),
+            tkw.TilingConstraint(N, TILE),
+        ]
+    )
+    def kernel(
+        a: tkl.Memory[K, G, tkl.i32, tkl.MemoryLayout(shape=[150])],
+        start: tkl.Memory[M, G, tkl.i32],
+        length: tkl.Memory[M, G, tkl.i32],
+        b: tkl.Memory[M, G, tkl.i32],
+    ):
+        two, three = tkl.Register[M, N, tkl.i32](2), tkl.Register[M, N, tkl.i32](3)
+        tkw.set_symbol(tkl.sym.AT, tkw.read(start))
+        tkw.set_symbol(N, tkw.read(length))
+
+        @tkw.iterate(N, init_args=[tkl.Register[M, tkl.i32](0)])
+        def loop(total):
+            x = tkw.read(a, mapping=packed)
+            return tkw.sum(tkw.select(x > two, x, three), total, dim=N)
+
+        tkw.write(loop, b)
+
+    lengths = np.array([0, 70, 1, 64, 15], "i4")
+    starts = np.cumsum([0, *lengths[:-1]]).astype("i4")
+    a, b = np.arange(150, dtype="i4") % 7, np.zeros(5, "i4")
+    parts = [a[s : s + n] for s, n in zip(starts, lengths)]
+    wave_compile(WaveCompileOptions(subs={M: 5, TILE: 16}, target=target), kernel)(a, starts, lengths, b)
+    assert b.tolist() == [int(np.where(part > 2, part, 3).sum()) for part in parts]
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_both_operands_of_a_product(target):
     """1/0 in the padding of one operand, 0 in that of the other: their product would be NaN."""
 

@@ -266,6 +266,15 @@ static bool is_coordinate(Eval *ev, const Sym *base, int64_t shape) {
   return shape == 1 && sym_name(base) && ev->slots.at[env_slot(ev, sym_name(base))].was_set;
 }
 
+/* Whether nothing says the size of a dimension yet, but some set_symbol does. Until then it has no
+ * elements: a constant made there gets them where it is used. */
+static bool is_set_later(Eval *ev, const Sym *base) {
+  if (expr_is_known(ev, base)) return false;
+  for (const Op *op = ir_first(ev->k); op; op = ir_next(op))
+    if (op->kind == OP_set_symbol && op_attr(op, ATTR_symbol)->sym == base) return true;
+  return false;
+}
+
 static bool place_base(Eval *ev, const Sym *base, Axis *out, int64_t *n) {
   bool cut = false, rides = !kernel_constraint(ev->k, CONSTRAINT_alias, base);
   out->lo = 0;
@@ -284,6 +293,7 @@ static bool place_base(Eval *ev, const Sym *base, Axis *out, int64_t *n) {
   out->batch = shape == 0;
   out->coordinate = cut ? rides : is_coordinate(ev, base, shape);
   if (out->batch || out->coordinate) return *n = 1, true;
+  if (!cut && is_set_later(ev, base)) return *n = 0, true;
   if (!cut && !expr_extent(ev, base, n)) return false;
   if (*n < 0) *n = 0; /* a size that came from memory */
   return true;

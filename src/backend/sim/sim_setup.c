@@ -118,9 +118,8 @@ static bool bind_sizes(Sim *s, const Sym *e, Span at) {
   if (n) sym_free_symbols(e, symbols, n);
   for (int i = 0; i < n; i++) {
     int64_t v;
-    if (symbol_called(s, sym_name(symbols[i]))->known ||
-        kernel_constraint(s->k, CONSTRAINT_bind, symbols[i]))
-      continue;
+    const Symbol *symbol = find_symbol(s, symbols[i]);
+    if ((symbol && symbol->known) || kernel_constraint(s->k, CONSTRAINT_bind, symbols[i])) continue;
     const Sym *size = ir_symbol_size(s->k, symbols[i]);
     if (size && !launch_value(s, size, at, &v)) return false;
     if (size) define(s, sym_name(symbols[i]), v);
