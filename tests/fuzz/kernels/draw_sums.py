@@ -100,12 +100,48 @@ def operand(case, before, into, dims, dtype):
     return case.add(into, Statement(out, [rows], text, compute))
 
 
+def scale_of(value, arg, name, row, block):
+    """Text that makes small floats of an operand, `x`, and scales, `s`: 2 and 1 in turn along K, one
+    for `block` elements."""
+    k, e8 = f"K/{block}", "f8e8m0fnu"
+    return f"""@out{name}x = cast {arg} : tile<{", ".join(value.dims)}, f8e4m3fn>
+@out{name}i = self_index {k} : tile<{k}, i32>
+@out{name}b = fill 2 : tile<{k}, i32>
+@out{name}m = mod @out{name}i, @out{name}b
+@out{name}z = fill 0 : tile<{k}, i32>
+@out{name}e = eq @out{name}m, @out{name}z
+@out{name}t = fill 2.0 : tile<{k}, {e8}>
+@out{name}o = fill 1.0 : tile<{k}, {e8}>
+@out{name}r = select @out{name}e, @out{name}t, @out{name}o
+@out{name}s = broadcast @out{name}r : tile<{row}, {k}, {e8}>
+"""
+
+
+def scaled_product(case, x, y, acc, new):
+    """The same with scales, if the tiles and sizes have whole blocks; None: they have not."""
+    whole = np.gcd(case.size["K"], case.tile["K"])
+    blocks = [b for b in (2, 3, 4, 8, 12, 16, 32) if whole and whole % b == 0]
+    if not blocks:
+        return None
+    p, q = case.r.choice(blocks), case.r.choice(blocks)
+    text = scale_of(x, "@0", "p", "M", p) + scale_of(y, "@1", "q", "N", q)
+    text += "@out = scaled_mma @outpx, @outps, @outqx, @outqs, @2"
+
+    def compute(env, at, left, right, c):
+        k = env.place("K", at)
+        left = rows_first(x, left, "M") * (2 - k // p % 2)
+        right = rows_first(y, right, "N") * (2 - k // q % 2)
+        return c + env.multiply(left, right, at).astype(c.dtype)
+
+    return Statement(new, [x, y, acc], text, compute)
+
+
 def product(case, into):
     """acc[M, N] += over K of x[M, K] * y[N, K], as a loop with one matrix product."""
     kinds = [("f16", "f32")] + ([("i8", "i32")] if case.r.random() < 0.3 else [])
     small, large = case.r.choice(kinds)
     start = pick(case, into, ("M", "N"), large, EXACT[large] // 4)
-    most = start.most + 81 * case.size["K"]
+    most = start.most + 4 * 81 * case.size["K"]
     outer, body = case.values, []
     case.values = []
     acc = case.fresh(("M", "N"), large, most)
@@ -116,14 +152,14 @@ def product(case, into):
     if case.r.random() < 0.3:
         y = spoil(case, body, y)
     new = case.fresh(("M", "N"), large, most)
-    body.append(
-        Statement(
-            new,
-            [x, y, acc],
-            "@out = mma @0, @1, @2",
-            lambda env, at, p, q, c: c + env.multiply(rows_first(x, p, "M"), rows_first(y, q, "N"), at).astype(c.dtype),
-        )
+    scaled = small == "f16" and case.r.random() < 0.25
+    plain = Statement(
+        new,
+        [x, y, acc],
+        "@out = mma @0, @1, @2",
+        lambda env, at, p, q, c: c + env.multiply(rows_first(x, p, "M"), rows_first(y, q, "N"), at).astype(c.dtype),
     )
+    body.append((scaled and scaled_product(case, x, y, acc, new)) or plain)
     case.values = outer
     loop(case, into, start, acc, new, body, most)
 

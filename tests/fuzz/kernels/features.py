@@ -55,6 +55,7 @@ ROWS = {
     "several warpgroups": lambda c, t: c.wide and c.waves_m * c.waves_n * c.threads > 128,
     "columns that are no whole span": part_of_span,
     "product": lambda c, t: "= mma " in t,
+    "product with scales": lambda c, t: "= scaled_mma " in t,
     "reduction over a ragged edge": lambda c, t: bool(re.search(r"= (sum|max|min|prod) .*dim = K", t))
     and ragged(c, "K"),
     "cumsum": lambda c, t: "cumsum" in t,
