@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analysis/analysis.h"
+#include "ir/access.h"
 #include "ir/attr.h"
 
 #define DIAGS(d) (&(d)->k->cx->diags)
@@ -148,6 +149,7 @@ static const Sym *row_count(const Distribution *d, const Op *op, const PlaceRow 
   const Sym *tiles =
       r->count ? instantiate(d, op, r->count, MEAN_VALUE)
                : sym_ceildiv(sym, size_of(d, op, r->dim), instantiate(d, op, r->size, MEAN_VALUE));
+  tiles = access_kept(sym, tiles, d->far.at, d->far.n);
   return sym_simplify(sym, d->facts, sym_max(sym, tiles, sym_int(sym, 0)));
 }
 
@@ -297,6 +299,7 @@ const Distribution *find_distribute(Kernel *k, Arena *a) {
   Distribution *d = ARENA_NEW(a, Distribution);
   *d = (Distribution){.k = k, .arena = a, .facts = find_header(k, a)};
   add_bindings(d, a);
+  d->far = far_symbols(k, a);
   add_rows(d, a);
   for (int i = 0; i < k->constraints.n; i++)
     if (k->constraints.at[i].kind == CONSTRAINT_alias) add_twins(d, a, &k->constraints.at[i]);
@@ -442,10 +445,20 @@ static bool rides(const Distribution *d, const Sym *base) {
   return found && !kernel_constraint(d->k, CONSTRAINT_alias, base);
 }
 
+/* A position that may be anywhere: what lies behind the end is behind it, however far. */
+static const Sym *nearest(const Distribution *d, const Sym *start, const Sym *extent,
+                          const Sym *whole) {
+  SymCtx *sym = sym_of(d);
+  const Sym *near = access_kept(sym, start, d->far.at, d->far.n);
+  if (near == start || !near || !extent) return start;
+  return sym_max(sym, sym_min(sym, near, whole), sym_neg(sym, extent));
+}
+
 bool distribute_dim(const Distribution *d, const Op *op, const Sym *dim, Place *out) {
   const Sym *base = dim_base(dim), *start, *extent, *whole = size_of(d, op, base);
   place_base(d, op, base, &start, &extent);
   if (!extent && is_coordinate(d, op, base)) whole = sym_int(sym_of(d), 1);
+  start = nearest(d, start, extent, whole);
   if (rides(d, base)) whole = sym_add(sym_of(d), start, extent);
   *out = (Place){.batch = is_batch(d, base)};
   bool ok = scale(d, op, dim, "position", start, &out->start) &&

@@ -36,6 +36,9 @@ typedef struct PlaceRow {
   bool secondary;
 } PlaceRow;
 
+/* Symbols that may hold any number of 64 bits: versions of values from memory. */
+typedef Vec(const Sym *) FarSymbols;
+
 typedef struct Distribution {
   Kernel *k;
   Arena *arena;
@@ -43,6 +46,7 @@ typedef struct Distribution {
   Vec(PlaceRow) rows;
   SymBinding *bound; /* the bind rows, resolved: first those of symbols that keep their value */
   int nfixed, nbound;
+  FarSymbols far;
   bool explicit_grid;               /* a grid row: workgroup ids give no positions */
   const Sym *count[WORKGROUP_DIMS]; /* workgroups along each dimension that rows name */
   const Sym *id[WORKGROUP_DIMS];    /* as positions see them: unfolded, reordered */
@@ -76,6 +80,8 @@ const Sym *distribute_wave_part(const Distribution *d, const Sym *dim); /* of ea
 
 /* An expression with bindings and the versions in force at `op`. */
 const Sym *distribute_expr(const Distribution *d, const Op *op, const Sym *s);
+
+FarSymbols far_symbols(Kernel *k, Arena *a); /* far_symbols.c */
 
 /* Whether a row such as `boxes 0` switches something off. */
 bool distribute_is_off(const Distribution *d, ConstraintKind kind);

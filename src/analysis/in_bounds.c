@@ -129,6 +129,43 @@ static void bound_memory(Work *w) {
   }
 }
 
+/* What is computed of the coordinates: a sum over them with the strides of the memory. */
+static const Sym *offset_of(const Work *w) {
+  SymCtx *cx = w->f->sym;
+  const Value *memory = w->b->access.memory;
+  const Sym *offset = sym_int(cx, 0), *stride = sym_int(cx, 1);
+  bool known = !memory_is_view(w->f->k, memory);
+  for (int m = 1; m < memory->type->rank; m++) known = known && w->sizes[m];
+  for (int m = memory->type->rank - 1; m >= 0; m--) {
+    if (!known) stride = ir_param_symbol(w->f->k, memory->index, "STRIDE", m);
+    if (w->coords[m]) offset = sym_add(cx, offset, sym_mul(cx, w->coords[m], stride));
+    if (known && m) stride = sym_mul(cx, stride, w->sizes[m]);
+  }
+  return offset;
+}
+
+/* Symbols that may hold anything are kept, and tested to be, where arithmetic stays in 64 bits. */
+static void bound_symbols(Work *w) {
+  SymCtx *cx = w->f->sym;
+  int rank = w->b->access.memory->type->rank, tested = 0;
+  for (int i = 0; i < w->s->d->far.n; i++) {
+    const Sym *symbol = w->s->d->far.at[i], *limit = NULL;
+    bool occurs = false;
+    for (int m = 0; m < rank; m++) occurs |= w->coords[m] && sym_contains(w->coords[m], symbol);
+    if (!occurs) continue;
+    if (!access_reach(cx, w->coords, rank, offset_of(w), symbol, &limit) || tested == FAR_MOST)
+      w->b->far = symbol;
+    if (!limit || w->b->far) continue;
+    const Sym *near = sym_eq(cx, access_clamp(cx, symbol, symbol, limit), symbol);
+    w->b->bounds[w->b->nbounds++] =
+        (Bound){.dim = symbol, .coord = symbol, .at = symbol, .test = near, .meaning = near};
+    for (int m = 0; m < rank; m++)
+      w->coords[m] = w->coords[m] ? access_clamp(cx, w->coords[m], symbol, limit) : NULL;
+    tested++;
+  }
+  for (int m = 0; m < rank; m++) w->b->coords[m] = w->coords[m];
+}
+
 /* ---- proofs ---- */
 
 static bool follows(const Work *w, const SymFacts *facts, const Bound *b) {
@@ -242,10 +279,10 @@ static void find_access(Finder *f, const Standing *s, const MemAccess *a) {
   for (int m = 0; m < a->memory->type->rank; m++) {
     w.coords[m] = access_coord(a, s, m);
     w.sizes[m] = memory_size(f, s, a, m);
-    b->coords[m] = w.coords[m];
     b->sizes[m] = w.sizes[m];
     standing_learn_remainders(f->sym, w.facts, at_place(&w, w.coords[m]));
   }
+  bound_symbols(&w);
   bound_iteration(&w);
   bound_tile(&w);
   bound_memory(&w);

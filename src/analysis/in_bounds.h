@@ -28,7 +28,7 @@ typedef struct Bound {
   BoundVerdict verdict;
 } Bound;
 
-enum { MAX_BOUNDS = 5 * IR_MAX_RANK };
+enum { FAR_MOST = 8, MAX_BOUNDS = 5 * IR_MAX_RANK + FAR_MOST };
 
 /* Of an access, or of the op `exists`, which has a tile and no memory. */
 typedef struct AccessBounds {
@@ -36,6 +36,7 @@ typedef struct AccessBounds {
   Bound bounds[MAX_BOUNDS];
   int nbounds;
   bool unplaced;                  /* its tile lies nowhere, which was reported */
+  const Sym *far;                 /* a symbol whose value cannot be tested; NULL: none */
   bool inhabited;                 /* of a copy: the memory is known to have elements there */
   const Sym *bytes;               /* of the whole memory; NULL: not known */
   const Sym *coords[IR_MAX_RANK]; /* $yi over the $x; NULL: it cannot be written down */

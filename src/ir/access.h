@@ -82,6 +82,11 @@ const Sym *access_dynamic(SymCtx *cx, int i,
 bool access_reach(SymCtx *cx, const Sym *const *coords, int n, const Sym *offset, const Sym *value,
                   const Sym **limit);
 
+/* `e` with the value kept within the limit; and with all of some values kept where arithmetic in
+ * `e` could leave 64 bits, if it can be said where. */
+const Sym *access_clamp(SymCtx *cx, const Sym *e, const Sym *value, const Sym *limit);
+const Sym *access_kept(SymCtx *cx, const Sym *e, const Sym *const *values, int n);
+
 /* A symbol like $x7 in `test` that means nothing for this access; NULL: none. */
 const char *access_stray(const MemAccess *a, const Sym *test);
 

@@ -22,8 +22,9 @@ typedef struct Reach {
 /* What an expression is multiplied with; NULL: neither multiplied nor added to anything. */
 typedef const Sym *Factor;
 
-static bool is_from_memory(const Sym *e) {
-  return expr_mentions(e, "$dynamic_val") || expr_mentions(e, "$replaced");
+static bool is_from_memory(const Reach *r, const Sym *e) {
+  return sym_contains(e, r->value) || expr_mentions(e, "$dynamic_val") ||
+         expr_mentions(e, "$replaced");
 }
 
 /* `of`: how many values from memory are multiplied with each other. */
@@ -53,7 +54,7 @@ static void visit_product(Reach *r, const Sym *e, Factor by) {
   if (!by) by = sym_int(r->cx, 1);
   for (int i = 0; i < sym_nargs(e); i++) {
     const Sym *factor = sym_arg(r->cx, e, i);
-    if (!is_from_memory(factor)) by = sym_mul(r->cx, by, factor);
+    if (!is_from_memory(r, factor)) by = sym_mul(r->cx, by, factor);
     else function = factor, of++;
     r->ok = r->ok && (of < 2 || sym_name(factor));
   }
@@ -101,4 +102,19 @@ bool access_reach(SymCtx *cx, const Sym *const *coords, int n, const Sym *offset
   *limit = r.limit;
   if (!r.ok) sym_take_error(cx);
   return r.ok;
+}
+
+const Sym *access_clamp(SymCtx *cx, const Sym *e, const Sym *value, const Sym *limit) {
+  SymBinding to = {value, sym_min(cx, sym_max(cx, value, sym_neg(cx, limit)), limit)};
+  return sym_subst(cx, e, &to, 1);
+}
+
+const Sym *access_kept(SymCtx *cx, const Sym *e, const Sym *const *values, int n) {
+  for (int i = 0; e && i < n; i++) {
+    const Sym *limit = NULL;
+    if (!sym_contains(e, values[i])) continue;
+    if (access_reach(cx, &e, 1, NULL, values[i], &limit) && limit)
+      e = access_clamp(cx, e, values[i], limit);
+  }
+  return e;
 }

@@ -7,8 +7,21 @@
 #include "analysis/in_bounds.h"
 #include "transform/pass.h"
 
+static bool is_promised(const Op *op) {
+  const Attr *bounds = op_attr(op, ATTR_bounds);
+  return bounds && bounds->n == 0;
+}
+
+static bool fail_far(Kernel *k, const Op *op, const Sym *symbol) {
+  diag_add(&k->cx->diags, DIAG_E0601, op->at,
+           "`%s`: a product of `%s`, which may hold any number, as a coordinate is not lowered yet",
+           op_info[op->kind].name, sym_text(k->cx->diags.arena, symbol));
+  return false;
+}
+
 static bool record(Kernel *k, Op *op, const AccessBounds *b) {
   if (b->unplaced) return false;
+  if (b->far && !is_promised(op)) return fail_far(k, op, b->far);
   const Sym **tests = ARENA_ARRAY(k->arena, const Sym *, b->nbounds);
   Attr mask = {.key = ATTR_mask, .dims = tests};
   for (int i = 0; i < b->nbounds; i++)

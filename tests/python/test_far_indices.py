@@ -104,3 +104,141 @@ def test_products_of_values_from_memory_are_refused():
         run("eval", text, *args)
     with pytest.raises(Exception, match="from memory"):
         run("sim:sm_90a", text, *args)
+
+
+# ---- values that become symbols ----
+
+BY_SYMBOL = """kernel @by_symbol(%a: mem<N, K, i32>, %i: mem<M, TYPE>, %o: mem<M, K, i32>)
+  workgroup M by 1 on 0; hardware threads 64, vector {M: 0, K: 3}
+  dynamic M; dynamic N; bind K = 3
+{
+  %x = read %i
+  set_symbol signed(S) %x
+  %v = read %a {mapping = map 2 {N: ROW, K: $index1} -> {M: $index0, K: $index1}} : tile<M, K, i32>
+  write %v, %o
+}
+"""
+FROM_SYMBOL = """kernel @from_symbol(%a: mem<N, i32>, %i: mem<M, TYPE>, %o: mem<M, i32>, %p: mem<M, i32>)
+  workgroup M by 1 on 0; hardware threads 64, vector {M: 0, N: 4}
+  tile N by 4 from ROW iters 2
+  dynamic M; dynamic N
+{
+  %x = read %i
+  set_symbol signed(S) %x
+  %z = fill 0 : tile<M, i32>
+  %l = fill -9 : tile<M, i32>
+  %s, %m = for N carry %acc = %z, %most = %l {
+    %v = read %a : tile<N, i32>
+    %w = broadcast %v : tile<M, N, i32>
+    %n = sum %w, %acc {dim = N}
+    %k = max %w, %most {dim = N}
+    yield %n, %k
+  }
+  write %s, %o
+  write %m, %p
+}
+"""
+ADD_BY_SYMBOL = """kernel @add(%a: mem<N, i32>, %i: mem<M, TYPE>, %v: mem<M, i32>)
+  workgroup M by 1 on 0; hardware threads 64, vector {M: 0}
+  dynamic M; dynamic N
+{
+  %x = read %i
+  set_symbol signed(S) %x
+  %y = read %v
+  %old = atomic_add %y, %a {mapping = map 1 {N: ROW} -> {M: $index0}}
+}
+"""
+WHILE = """kernel @far_loop(%a: mem<N, i32>, %i: mem<M, i64>, %o: mem<M, i32>)
+  workgroup M by 1 on 0; tile N by 1; hardware threads 64, vector {M: 0, N: 1}
+  dynamic M; dynamic N
+{
+  %x = read %i
+  %z = fill 0 : tile<M, i32>
+  %one = scalar 1 : i32
+  %r = while N as signed(N.2) (%at) from %x cond signed($GET_ITER_ARG_0) < 1 carry %acc = %z {
+    %v = read %a : tile<N, i32>
+    %w = broadcast %v : tile<M, N, i32>
+    %n = sum %w, %acc {dim = N}
+    %c = add %n, %one
+    yield %x, %c
+  }
+  write %r, %o
+}
+"""
+
+
+def skip_without(way):
+    if way == "cpu" and not HAS_CPU:
+        pytest.skip("no libLLVM")
+
+
+def by_symbol(text, row, dtype):
+    row = row.replace("$dynamic_val0", "signed(S)")
+    return text.replace("ROW", row).replace("TYPE", dtype)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("dtype", ["i64", "i32"])
+@pytest.mark.parametrize("row", ROW_OF)
+def test_read_by_symbol(row, dtype, way):
+    skip_without(way)
+    table = (10 * np.arange(1, ROWS + 1)[:, None] + np.arange(COLUMNS)).astype("i4")
+    index = far(dtype.replace("i", "int"))
+    rows = [ROW_OF[row](int(d)) for d in index]
+    expected = np.stack([table[r] if 0 <= r < ROWS else 0 * table[0] for r in rows])
+    out = np.full(expected.shape, -7, "i4")
+    run(way, by_symbol(BY_SYMBOL, row, dtype), table, index, out)
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("dtype", ["i64", "i32"])
+@pytest.mark.parametrize("row", ROW_OF)
+def test_loop_from_symbol(row, dtype, way):
+    """What lies behind the end does not exist; what lies before the start reads 0."""
+    skip_without(way)
+    line, index = -np.arange(1, ROWS + 1, dtype="i4"), far(dtype.replace("i", "int"))
+    sums, most = [], []
+    for d in index:
+        at = [ROW_OF[row](int(d)) + j for j in range(8)]
+        seen = [int(line[r]) if r >= 0 else 0 for r in at if r < ROWS]
+        sums.append(sum(seen))
+        most.append(max([-9, *seen]))
+    out, largest = np.full((2, index.size), -7, "i4")
+    run(way, by_symbol(FROM_SYMBOL, row, dtype), line, index, out, largest)
+    np.testing.assert_array_equal(out, sums)
+    np.testing.assert_array_equal(largest, most)
+
+
+@pytest.mark.parametrize("way", [w for w in WAYS if w != "sim:cpu"])
+@pytest.mark.parametrize("row", ROW_OF)
+def test_atomic_by_symbol(row, way):
+    skip_without(way)
+    memory, index = np.zeros(3 * ROWS, "i4"), far("int64")
+    expected = np.zeros_like(memory)
+    for d in index:
+        r = ROW_OF[row](int(d))
+        if 0 <= r < ROWS:
+            expected[ROWS + r] += 1
+    text = by_symbol(ADD_BY_SYMBOL, row, "i64")
+    run(way, text, memory[ROWS : 2 * ROWS], index, np.ones(index.size, "i4"))
+    np.testing.assert_array_equal(memory, expected)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_while_loop_that_begins_far_away(way):
+    skip_without(way)
+    line, index = np.arange(10, 10 + ROWS, dtype="i4"), far("int64")
+    expected = [int(line[d]) if 0 <= d < ROWS else 0 for d in index.tolist()]
+    out = np.full(index.size, -7, "i4")
+    run(way, WHILE, line, index, out)
+    np.testing.assert_array_equal(out, np.array(expected) + 1)
+
+
+@pytest.mark.parametrize("way", ["eval", "cpu", "sim:sm_90a"])
+def test_products_of_symbols_are_refused(way):
+    skip_without(way)
+    text = by_symbol(BY_SYMBOL, "$dynamic_val0*floor($dynamic_val0/2)", "i64")
+    args = np.zeros((ROWS, COLUMNS), "i4"), np.full(8, 1 << 62), np.zeros((8, COLUMNS), "i4")
+    with pytest.raises(Exception, match="E0710|E0601"):
+        run(way, text, *args)

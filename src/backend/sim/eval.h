@@ -175,6 +175,7 @@ void env_forth(Eval *ev, int undone);
 
 /* Fractions that survive are floored; truth values are 0 and 1. */
 bool expr_value(Eval *ev, const Sym *s, int64_t *out);
+const Sym *expr_kept(Eval *ev, const Sym *s); /* eval_access.c: so that it stays in 64 bits */
 /* A remark where what is assumed does not hold; false after reporting that it is required. */
 bool eval_assumed(Eval *ev, const Sym *cond, bool required, const char *where);
 bool expr_extent(Eval *ev, const Sym *s, int64_t *out);

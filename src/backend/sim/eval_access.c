@@ -7,6 +7,8 @@
 #include "backend/sim/eval.h"
 #include "ir/access.h"
 
+enum { SYMBOLS_MOST = 64 };
+
 #define NO_VALUE EVAL_NO_VALUE
 #define OUTSIDE (EVAL_NO_VALUE + 1) /* of every memory */
 
@@ -110,6 +112,10 @@ static bool open_iterators(Eval *ev, const Access *a, bool local, Inputs *in) {
   return true;
 }
 
+static bool fail_product(Eval *ev, const Sym *s) {
+  return eval_fail(ev, DIAG_E0710, "`%s` multiplies values from memory", eval_text(ev, s));
+}
+
 /* How large dynamic value `i` may be in magnitude for the expression to be inside of any memory. */
 static bool reach_of(Eval *ev, const Sym *s, int i, int64_t *out) {
   SymCtx *cx = ev->cx->sym;
@@ -118,7 +124,7 @@ static bool reach_of(Eval *ev, const Sym *s, int i, int64_t *out) {
   for (int nonneg = 0; nonneg < 2; nonneg++) {
     int64_t most = INT64_MAX;
     if (!access_reach(cx, &s, 1, NULL, access_dynamic(cx, i, nonneg), &limit))
-      return eval_fail(ev, DIAG_E0710, "`%s` multiplies values from memory", eval_text(ev, s));
+      return fail_product(ev, s);
     if (limit && !expr_value(ev, limit, &most)) return false;
     if (most < *out) *out = most;
   }
@@ -129,6 +135,35 @@ static bool is_within(int64_t v, int64_t reach) {
   return reach == INT64_MAX || (v >= -reach && v <= reach);
 }
 
+/* Symbols of s that were set to numbers beyond those of 32 bits. */
+static int far_symbols(Eval *ev, const Sym *s, const Sym *out[SYMBOLS_MOST]) {
+  int all = sym_free_symbols(s, out, SYMBOLS_MOST), n = 0;
+  for (int i = 0; i < all && i < SYMBOLS_MOST; i++) {
+    const Slot *slot = &ev->slots.at[env_slot(ev, sym_name(out[i]))];
+    if (slot->has_value && !is_within(slot->value, INT32_MAX)) out[n++] = out[i];
+  }
+  return n;
+}
+
+const Sym *expr_kept(Eval *ev, const Sym *s) {
+  const Sym *far[SYMBOLS_MOST];
+  return access_kept(ev->cx->sym, s, far, far_symbols(ev, s, far));
+}
+
+/* Whether the symbols of s leave its arithmetic in 64 bits. */
+static bool symbols_are_near(Eval *ev, const Sym *s, bool *near) {
+  const Sym *far[SYMBOLS_MOST], *limit;
+  int n = far_symbols(ev, s, far);
+  *near = true;
+  for (int i = 0; i < n; i++) {
+    int64_t most = INT64_MAX;
+    if (!access_reach(ev->cx->sym, &s, 1, NULL, far[i], &limit)) return fail_product(ev, s);
+    if (limit && !expr_value(ev, limit, &most)) return false;
+    *near &= is_within(ev->slots.at[env_slot(ev, sym_name(far[i]))].value, most);
+  }
+  return true;
+}
+
 /* The table of an expression over the axes that its inputs depend on. */
 static bool coord_expr(Eval *ev, const Access *a, const Inputs *in, const Sym *s, Coord *out) {
   ExprRun run;
@@ -137,7 +172,8 @@ static bool coord_expr(Eval *ev, const Access *a, const Inputs *in, const Sym *s
     reach[h] = INT64_MAX;
     if (h >= in->iterators && !reach_of(ev, s, h - in->iterators, &reach[h])) return false;
   }
-  if (!expr_open(ev, s, in->slots, in->n, &run)) return false;
+  bool fits;
+  if (!symbols_are_near(ev, s, &fits) || !expr_open(ev, s, in->slots, in->n, &run)) return false;
   Box used = *a->box; /* axes that do not matter have one entry */
   for (int i = 0; i < used.rank; i++) {
     bool matters = false;
@@ -152,7 +188,7 @@ static bool coord_expr(Eval *ev, const Access *a, const Inputs *in, const Sym *s
   }
   int64_t index[EVAL_AXES] = {0}, e = 0;
   for (bool more = box_count(&used) > 0; more; more = box_step(&used, index)) {
-    bool known = true, near = true;
+    bool known = true, near = fits;
     for (int h = 0; h < in->n; h++) {
       int64_t v = coord_at(&in->coords[h], a->box, index);
       known &= coord_known(&in->coords[h], a->box, index) || run.hole[h] < 0;

@@ -9,6 +9,9 @@
  * lanes do not occur: a workgroup is a whole. */
 #include "backend/sim/eval.h"
 
+/* No memory has so many elements: what lies further lies no differently. */
+static const int64_t PLACE_FAR = INT64_C(1) << 60;
+
 #define ROW_FAIL(ev, row, ...) ((ev)->at = (row)->at, eval_fail((ev), DIAG_E0706, __VA_ARGS__))
 
 /* ---- sizes of dimensions ---- */
@@ -245,6 +248,12 @@ static bool vector_shape(Eval *ev, const Sym *base, int64_t *out) {
   return true;
 }
 
+static int64_t within(int64_t v, int64_t most) { return v > most ? most : v < -most ? -most : v; }
+
+static int64_t position_of(int64_t start, int64_t counter, int64_t size) {
+  return within(within(start, PLACE_FAR) + within(counter, PLACE_FAR / size) * size, PLACE_FAR);
+}
+
 /* What one row adds to the position of its dimension; *applies: it also sets the extent. */
 static bool row_position(Eval *ev, const Row *r, bool *applies, int64_t *position, int64_t *size) {
   const Loop *loop = r->kind == CONSTRAINT_tile ? loop_over(ev, r->loop) : NULL;
@@ -254,8 +263,8 @@ static bool row_position(Eval *ev, const Row *r, bool *applies, int64_t *positio
   if (!row_size(ev, r, size)) return false;
   int64_t start = 0;
   bool starts = r->start && (loop || !ev->explicit_grid);
-  if (starts && !expr_value(ev, r->start, &start)) return false;
-  if (loop) *position = start + loop->counter * *size;
+  if (starts && !expr_value(ev, expr_kept(ev, r->start), &start)) return false;
+  if (loop) *position = position_of(start, loop->counter, *size);
   else if (!ev->explicit_grid) *position = r->start ? start : ev->ids[r->axis] * *size;
   return true;
 }
@@ -284,7 +293,7 @@ static bool place_base(Eval *ev, const Sym *base, Axis *out, int64_t *n) {
     int64_t position;
     if (r->dim != base) continue;
     if (!row_position(ev, r, &applies, &position, n)) return false;
-    out->lo += position;
+    out->lo = position_of(out->lo, position, 1);
     cut |= applies;
     rides &= r->secondary && *n == 1; /* on the id of another, which may go further */
   }

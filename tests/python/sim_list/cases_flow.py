@@ -209,6 +209,48 @@ def gather_rows(factor, bm, bn):
     )
 
 
+def rows_by_symbol(factor, bn):
+    """A row per workgroup, of a table whose row number becomes a symbol of 64 bits."""
+    S = tkl.sym.S
+    i, j = (tkw.IndexMapping.iterator(n) for n in range(2))
+    there = tkw.IndexMapping(2, {K: factor * S + 1, N: j}, {M: i, N: j})
+
+    def make():
+        @tkw.wave(
+            [
+                tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 0, N: bn}),
+                tkw.WorkgroupConstraint(M, 1, 0),
+                tkw.WorkgroupConstraint(N, bn, 1),
+            ]
+        )
+        def rows_by_symbol(
+            index: tkl.Memory[M, G, tkl.i32],
+            table: tkl.Memory[K, N, G, tkl.f32],
+            b: tkl.Memory[M, N, G, tkl.f32],
+        ):
+            tkw.set_symbol(S, tkw.cast(tkw.read(index), tkl.i64))
+            tkw.write(tkw.read(table, mapping=there), b)
+
+        return rows_by_symbol
+
+    def reference(index, table, **_):
+        rows = factor * index.astype(int) + 1
+        inside = (rows >= 0) & (rows < len(table))
+        return np.where(inside[:, None], table[np.where(inside, rows, 0)], 0)
+
+    return Case(
+        f"rows_by_symbol_times{factor}_{bn}",
+        make,
+        around={M: 5, N: bn, K: 900},
+        dynamic=(M, N, K),
+        inputs=(Tensor("i32", (M,)), Tensor("f32", (K, N))),
+        outputs=(Tensor("f32", (M, N)),),
+        reference=reference,
+        exact=True,
+        roomy=True,
+    )
+
+
 # ---- dimensions that the grid folds --------------------------------------------------------------
 
 
@@ -258,6 +300,8 @@ def folded_ids(bn, shape, dynamic):
 
 
 CASES = [
+    rows_by_symbol(1, 16),
+    rows_by_symbol(5, 12),
     folded_ids(16, (1, 2, 3, 2), False),
     folded_ids(5, (2, 1, 2, 5), True),
     collatz(3),
