@@ -51,6 +51,7 @@ class Case:
         self.spare = {}  # tensors with a free layout: by how much each dim is larger
         self.disagree = False  # without a free layout
         self.fast_math = False
+        self.views = {}  # arguments that do not lie row by row
 
     @property
     def used(self):

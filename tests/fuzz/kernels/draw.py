@@ -30,6 +30,9 @@ def draw(seed):
     wishes = (f"stages {r.randrange(5)}", "boxes 0", "swizzle 0", "overlap 0")
     case.wishes = [row for row in wishes if r.random() < 0.2]  # as compile options ask
     case.fast_math = r.random() < 0.1
+    if r.random() < 0.2:
+        for name, *_ in (*case.params, *case.outputs):
+            case.views[name] = r.choice((None, "columns", "apart", "backwards"))
     return case
 
 

@@ -3,7 +3,7 @@
 from .case import EXACT
 from .draw_tables import Place, new_table
 from .draw_values import pick
-from .model import ATOMIC
+from .model import ATOMIC, BITWISE
 
 
 def store(case):
@@ -53,7 +53,8 @@ def combine(case, v):
         table, place = new_table(case, row, r.choice(("rows", "wild"))), Place(r)
         order = tuple("T" if d == row else d for d in order)
     most = v.most * case.size["M"] * case.size["N"]
-    op = r.choice(list(ATOMIC) if most <= EXACT[v.dtype] else ("atomic_min", "atomic_max"))
+    ops = list(ATOMIC) if most <= EXACT[v.dtype] else ["atomic_min", "atomic_max"]
+    op = r.choice(ops + (list(BITWISE) if v.dtype == "i32" else []))
     case.how[name] = (op, table, place)
     case.outputs.append((name, order, v))
     return True

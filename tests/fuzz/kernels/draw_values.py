@@ -44,7 +44,12 @@ def read(case, into, dims, dtype):
     most = SMALL.get(dtype, 7)
     case.params.append((name, order, dtype, space))
     out = case.fresh(order, dtype, most)
-    shift, text = {}, "@out = read " + name
+    shift, text, attrs = {}, "@out = read " + name, []
+    bounds, other = [], 0
+    if r.random() < 0.1:
+        d = r.choice(order)
+        bounds, other = [(d, max(0, case.size[d] + r.choice((-2, -1, 0, 3))))], r.choice((0, 0, 2))
+        attrs += [f"bounds = {{{d}: {bounds[0][1]}}}"] + ([f"other = {other}"] if other else [])
     if r.random() < 0.25:
         shift = {r.choice(order): r.choice((1, 2, -1))}
         memory = ", ".join(
@@ -52,8 +57,9 @@ def read(case, into, dims, dtype):
             for i, d in enumerate(order)
         )
         tile = ", ".join(f"{d}: $index{i}" for i, d in enumerate(order))
-        text += f" {{mapping = map {len(order)} {{{memory}}} -> {{{tile}}}}}"
-    compute = lambda env, at: env.read(name, order, shift, at)  # noqa: E731
+        attrs += [f"mapping = map {len(order)} {{{memory}}} -> {{{tile}}}"]
+    text += f" {{{', '.join(attrs)}}}" if attrs else ""
+    compute = lambda env, at: env.read(name, order, shift, at, bounds, other)  # noqa: E731
     value = case.add(into, Statement(out, [], text, compute))
     return value if order == dims else permute(case, into, value, dims)
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from .text import text_of
 
-ATOMICS = ("atomic_add", "atomic_min", "atomic_max")
+ATOMICS = ("atomic_add", "atomic_min", "atomic_max", "atomic_or", "atomic_xor")
 
 
 def gathered_ring(case, text):
@@ -62,6 +62,9 @@ ROWS = {
     "product over a ragged edge": lambda c, t: "= mma " in t and ragged(c, "K"),
     "free layout": lambda c, t: "layout(" in t,
     "tensors that disagree": lambda c, t: c.disagree and bool(c.spare),
+    "tensor that does not lie row by row": lambda c, t: any(c.views.values()),
+    "read with bounds": lambda c, t: "bounds = " in t,
+    "read with another number outside": lambda c, t: "other = " in t,
     "assumption": lambda c, t: bool(c.assumed),
     "option: stages": lambda c, t: "\n  stages" in t,
     "option: boxes": lambda c, t: "\n  boxes" in t,

@@ -6,6 +6,7 @@ from .case import NUMPY, SMALL
 from .draw_tables import numbers
 
 ATOMIC = {"atomic_add": np.add, "atomic_min": np.minimum, "atomic_max": np.maximum}
+BITWISE = {"atomic_or": np.bitwise_or, "atomic_xor": np.bitwise_xor}  # of integers
 
 
 class Model:
@@ -15,14 +16,16 @@ class Model:
         self.case, self.data, self.found = case, data, {}
         self.extent = {d: -(-case.size[d] // case.tile[d]) * case.tile[d] for d in "MNK"}
 
-    def read(self, name, order, shift, at):
-        x, out = self.data[name], None
+    def read(self, name, order, shift, at, bounds=(), other=0):
+        """`bounds` of dims: what lies behind them, or outside of the memory, is `other`."""
+        x = self.data[name]
         start = [at if d == "K" else 0 for d in order]
         extent = [self.case.tile[d] if d == "K" else self.extent[d] for d in order]
-        out = np.zeros(extent, x.dtype)
+        out = np.full(extent, other, x.dtype)
         index = [np.arange(s, s + n) for s, n in zip(start, extent)]
         inside = [i < self.case.size[d] for i, d in zip(index, order)]  # the tile's own bounds
         moved = [i + shift.get(d, 0) for i, d in zip(index, order)]
+        inside = [a & (i < dict(bounds).get(d, i + 1)) for a, i, d in zip(inside, index, order)]
         inside = [a & (m >= 0) & (m < n) for a, m, n in zip(inside, moved, x.shape)]
         out[np.ix_(*[np.flatnonzero(a) for a in inside])] = x[np.ix_(*[m[a] for m, a in zip(moved, inside)])]
         return out
@@ -120,7 +123,8 @@ def store(case, data, how, order, v, x, out):
         return
     cut = "MN" if case.cut_n else "M"
     times = np.prod([-(-case.size[d] // case.tile[d]) for d in cut if d not in dims] or [1])
-    ATOMIC[op].at(out, place, values[inside] * NUMPY[v.dtype](times if op == "atomic_add" else 1))
+    again = {"atomic_add": times, "atomic_xor": times % 2}.get(op, 1)  # once for each workgroup that has it
+    (ATOMIC | BITWISE)[op].at(out, place, values[inside] * NUMPY[v.dtype](again))
 
 
 def arguments(case):
@@ -134,8 +138,23 @@ def arguments(case):
             continue
         least = 0 if dtype[0] == "u" else -most
         data[name] = r.integers(least, most + 1, shape).astype(NUMPY[dtype])
-    return data
+    return {name: lying(case, name, x) for name, x in data.items()}
+
+
+def lying(case, name, x):
+    """The same elements in another order in memory, or not side by side."""
+    how = case.views.get(name)
+    if how == "apart":
+        wide = np.zeros([2 * n for n in x.shape], x.dtype)
+        view = wide[tuple(slice(None, None, 2) for _ in x.shape)]
+    elif how == "backwards":
+        view = np.zeros(x.shape, x.dtype)[tuple(slice(None, None, -1) for _ in x.shape)]
+    else:
+        return x if how is None else np.asfortranarray(x)
+    view[...] = x
+    return view
 
 
 def outputs(case):
-    return [np.zeros(case.shape(name, order), NUMPY[v.dtype]) for name, order, v in case.outputs]
+    zeros = [(name, np.zeros(case.shape(name, order), NUMPY[v.dtype])) for name, order, v in case.outputs]
+    return [lying(case, name, x) for name, x in zeros]

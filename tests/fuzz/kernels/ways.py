@@ -66,9 +66,11 @@ def on_gpu(kernel, case, args):
 
 
 def ways_of(case):
-    """Those that can be gone here; whose threads are observable no tile evaluator runs."""
-    here = {"eval": not case.observable, "sim": True, "cuda": "cuda" in KINDS}
-    ways = [w for w in case.ways if here.get(w, "cpu" in KINDS)]
+    """Those that can be gone here; whose threads are observable no tile evaluator runs. A lane's program
+    was lowered for tensors that lie row by row."""
+    here = {"eval": not case.observable, "sim": True, "cpu": "cpu" in KINDS, "cuda": "cuda" in KINDS}
+    here["lanes"] = "cpu" in KINDS and not any(case.views.values())
+    ways = [w for w in case.ways if here[w]]
     simulated = [f"sim:{target}" for target in case.targets or (case.target,)]
     return [w for way in ways for w in (simulated if way == "sim" else [way])]
 
