@@ -54,6 +54,7 @@ RESULTS = {
     "SCALED_MMA": "the type of `acc`",
     "CAST": "the dims of the operand, with `dtype`",
     "BITCAST": "the dims of the operand, the last one times the ratio of the widths, with `dtype`",
+    "INLINE": "the dims of all `inputs`, with dtype `result`",
     "BROADCAST": "a tile over `target_shape`, with the operand's dtype",
     "PERMUTE": "a tile over `target_shape`, with the operand's dtype",
     "EXTRACT": "the operand's type without its last dim",

@@ -580,6 +580,7 @@ static RuleFn *const rules[RULE_COUNT] = {
     [RULE_REPEAT] = rule_repeat,
     [RULE_PERMUTE] = rule_permute,
     [RULE_SQUEEZE] = rule_squeeze,
+    [RULE_INLINE] = rule_inline,
     [RULE_EXTRACT] = rule_extract,
     [RULE_SAME] = rule_same,
     [RULE_REDUCE] = rule_reduce,

@@ -37,6 +37,7 @@ typedef enum InferRule {
   RULE_REPEAT,       /* given: one dim a whole multiple of the operand's */
   RULE_PERMUTE,      /* given: the same dims in another order */
   RULE_SQUEEZE,      /* given: fewer dims, those that have one element */
+  RULE_INLINE,       /* given: the dims of the operands, any dtype that PTX has registers for */
   RULE_EXTRACT,      /* without the last dim */
   RULE_SAME,         /* type of the first operand */
   RULE_REDUCE,       /* without `dim`; with `into` that dim instead, last */
@@ -104,8 +105,8 @@ bool infer_need_memory(const Infer *in, int i);
 bool infer_need_class(const Infer *in, int i, bool fits, const char *wanted);
 bool infer_need_mbars(const Infer *in, int i); /* shared memory for barriers */
 
-RuleFn rule_read, rule_inside, rule_write, rule_log, rule_atomic, rule_scatter, rule_report,
-    rule_copy;
+RuleFn rule_inline, rule_read, rule_inside, rule_write, rule_log, rule_atomic, rule_scatter,
+    rule_report, rule_copy;
 RuleFn rule_lane_expr, rule_splat, rule_join, rule_pick, rule_shuffle, rule_shuffle_idx, rule_load,
     rule_store, rule_load_rows, rule_store_rows, rule_prefetch, rule_ldmatrix, rule_stmatrix,
     rule_lane_atomic, rule_wave_mma, rule_barrier, rule_wave_registers, rule_mbar, rule_copy_async,

@@ -370,7 +370,15 @@ static inline int64_t op_imm(const Op *op, AttrKey key) { /* of ATTR_imm, ATTR_i
   const Attr *a = op_attr(op, key);
   return a ? a->integer : 0;
 }
-static inline bool op_is_pure(const Op *op) { return (op_info[op->kind].flags & OPF_PURE) != 0; }
+/* It may be moved, done again, or left out where nobody uses its result. */
+static inline bool op_is_pure(const Op *op) {
+  return (op_info[op->kind].flags & OPF_PURE) && !op_has(op, ATTR_volatile);
+}
+/* Its result at a place follows from its operands at that place. */
+static inline bool op_is_elementwise(const Op *op) {
+  const OpInfo *info = &op_info[op->kind];
+  return info->level == LEVEL_BOTH && (info->flags & OPF_PURE) && op->nargs && !op->body;
+}
 OpKind op_find(const char *name);    /* OP_COUNT: none */
 AttrKey attr_find(const char *name); /* ATTR_NONE: none */
 

@@ -79,11 +79,8 @@ static void link_dynamic(Links *l, Value *whole) {
   }
 }
 
-/* Elementwise ops are those that may stand at both levels and have one result. */
 static bool is_elementwise(const Op *op) {
-  const OpInfo *info = &op_info[op->kind];
-  return op->kind == OP_apply_expr ||
-         (info->level == LEVEL_BOTH && (info->flags & OPF_PURE) && op->nargs && !op->body);
+  return op->kind == OP_apply_expr || op_is_elementwise(op);
 }
 
 void layout_links(Arena *a, Op *op, LayoutLinks *out) {

@@ -89,8 +89,7 @@ static Value *apply_at(Lookup *u, const Op *op, const Sym *const *coords) {
 
 static Value *elementwise_at(Lookup *u, const Op *op, const Sym *const *coords) {
   const Type *t = op->results[0].type;
-  Value *args[3];
-  if (op->nargs > (int)WV_LEN(args)) return refuse(u, "more than 3 operands");
+  Value **args = ARENA_ARRAY(u->l->arena, Value *, op->nargs);
   for (int i = 0; i < op->nargs; i++)
     if (!(args[i] = operand_at(u, op->args[i], t, coords))) return NULL;
   return emit(u->l, op->kind, args, op->nargs, op->attrs, op->nattrs,
@@ -128,9 +127,7 @@ static Value *make_at(Lookup *u, const Value *v, const Sym *const *coords) {
   case OP_repeat: return repeat_at(u, op, coords);
   default: break;
   }
-  const OpInfo *info = &op_info[op->kind];
-  if (info->level == LEVEL_BOTH && op_is_pure(op) && op->nargs && !op->body)
-    return elementwise_at(u, op, coords);
+  if (op_is_elementwise(op)) return elementwise_at(u, op, coords);
   return refuse(u, "a value that was computed of several elements, looked up elsewhere");
 }
 

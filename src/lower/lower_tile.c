@@ -10,8 +10,7 @@ static void set_value(Lower *l, const Value *of, Value *v) {
 
 bool lower_elementwise(Lower *l, const Op *op) {
   const Value *out = &op->results[0];
-  Value *args[3];
-  WV_ASSERT(op->nargs <= (int)WV_LEN(args));
+  Value **args = ARENA_ARRAY(l->arena, Value *, op->nargs);
   for (int i = 0; i < op->nargs; i++)
     args[i] = lower_operand(l, op->args[i], out->type, out->layout);
   const Type *type = type_vec(l->k->cx, regs_of(out), out->type->dtype);

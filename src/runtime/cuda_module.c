@@ -30,12 +30,44 @@ static void note_lines(const DeviceReport *r, Diag *d, const char *text) {
   }
 }
 
-static void report_refused(CudaState *s, int error, const Logs *logs, const DeviceReport *r) {
+/* The name of a file that the PTX numbers; *len is 0: it is not there. */
+static const char *file_name(const char *ptx, int file, int *len) {
+  char row[32];
+  int n = snprintf(row, sizeof row, "\n.file %d \"", file);
+  const char *at = strstr(ptx, row);
+  *len = at ? (int)strcspn(at + n, "\"") : 0;
+  return at ? at + n : "";
+}
+
+/* The driver counts lines of the PTX; the last `.loc` in front of one says whose it is. */
+static void note_place(const DeviceReport *r, Diag *d, const char *ptx, int number) {
+  int file = 0, line = 0, f, l, len;
+  const char *at = ptx;
+  for (int i = 1; i < number && *at; i++) {
+    if (sscanf(at, " .loc %d %d", &f, &l) == 2) file = f, line = l;
+    at += strcspn(at, "\n");
+    if (*at) at++;
+  }
+  const char *name = file ? file_name(ptx, file, &len) : NULL;
+  if (!name || !len) return;
+  diag_note(r->diags, d, (Span){0}, "line %d of the PTX comes from %.*s:%d: %.*s", number, len,
+            name, line, (int)strcspn(at + strspn(at, "\t "), "\n"), at + strspn(at, "\t "));
+}
+
+static void note_places(const DeviceReport *r, Diag *d, const char *log, const char *ptx) {
+  int number;
+  for (const char *at = log; (at = strstr(at, "line ")); at++)
+    if (sscanf(at, "line %d;", &number) == 1) note_place(r, d, ptx, number);
+}
+
+static void report_refused(CudaState *s, int error, const Logs *logs, const char *ptx,
+                           const DeviceReport *r) {
   const char *name = NULL;
   s->f.error_name(error, &name);
   Diag *d = diag_add(r->diags, DIAG_E0903, r->at, "the driver does not take `%s`: %s", r->kernel,
                      name ? name : "an unknown error");
   note_lines(r, d, logs->errors);
+  note_places(r, d, logs->errors, ptx);
   if (error == CUDA_NO_BINARY)
     diag_hint(r->diags, d, "it was compiled for another device: name that one's target");
   if (error == CUDA_PTX_TOO_NEW) diag_hint(r->diags, d, "a newer driver is needed");
@@ -83,7 +115,7 @@ static bool load_here(CudaState *s, const ArtVariant *v, DeviceCode *out, const 
   Arena *a = arena_new();
   Logs *logs = ARENA_NEW(a, Logs);
   int error = load_module(s, v->code, &out->module, logs);
-  if (error) report_refused(s, error, logs, r);
+  if (error) report_refused(s, error, logs, v->code, r);
   if (!error && (error = get_function(s, v, out))) {
     s->f.module_unload(out->module);
     out->module = NULL;

@@ -24,7 +24,6 @@ typedef struct Plan {
 /* ---- what may be made again ---- */
 
 static bool may_be_inline(const Plan *p, const Op *op) {
-  const OpInfo *info = &op_info[op->kind];
   if (op->nresults != 1 || op->results[0].type->kind != TYPE_tile) return false;
   switch (op->kind) {
   case OP_fill:
@@ -42,7 +41,7 @@ static bool may_be_inline(const Plan *p, const Op *op) {
     return access_of(op, &a) && !p->written[memory_root(a.memory)->id] &&
            !op_has(op, ATTR_volatile);
   }
-  default: return info->level == LEVEL_BOTH && op_is_pure(op) && op->nargs;
+  default: return op_is_elementwise(op);
   }
 }
 

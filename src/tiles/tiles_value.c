@@ -5,6 +5,7 @@
  * loop along the row. */
 #include "ir/attr.h"
 #include "ir/dtype.h"
+#include "ir/inline_ptx.h"
 #include "tiles/tiles.h"
 
 /* ---- points ---- */
@@ -209,6 +210,15 @@ static Value *repeat_at(const void *user, const Point *p) {
   return tiles_at(a->t, from, &q);
 }
 
+/* Processors run what instructions of PTX mean. */
+static Value *meaning_at(Asked *a) {
+  const Op *op = a->v->def;
+  const Value *meaning = inline_meaning(op);
+  if (meaning) return tiles_at(a->t, meaning, &a->p);
+  inline_unknown(a->t->l.k->cx, op, "a processor");
+  return NULL;
+}
+
 static bool same_size(const Op *op) {
   return dtype_info[op->args[0]->type->dtype].bits == dtype_info[op->results[0].type->dtype].bits;
 }
@@ -222,6 +232,7 @@ static Value *make_at(Asked *a) {
   case OP_inside:
   case OP_exists: return access_exists(a->t, op, &a->p);
   case OP_select: return select_at(a);
+  case OP_inline_ptx: return meaning_at(a);
   case OP_apply_expr: return apply_at(a);
   case OP_read: return access_load(a->t, op, &a->p);
   case OP_broadcast:
@@ -347,7 +358,7 @@ static bool can_be_made_again(const Value *v) {
               op->kind == OP_convert || op->kind == OP_repeat;
   bool made = op->kind == OP_fill || op->kind == OP_self_index || op->kind == OP_exists ||
               op->kind == OP_apply_expr;
-  return view || made || (op_info[op->kind].level == LEVEL_BOTH && op_is_pure(op) && op->nargs);
+  return view || made || op_is_elementwise(op);
 }
 
 Value *tiles_at(Tiles *t, const Value *v, const Point *p) {

@@ -8,6 +8,7 @@
 #include "transform/legalise.h"
 
 #include "ir/dtype.h"
+#include "ir/inline_ptx.h"
 
 /* ---- growing ---- */
 
@@ -53,8 +54,14 @@ Value *grow_expr(Expansion *x, const Sym *e, DType dtype) {
 
 /* ---- the table ---- */
 
-enum { NATIVE, EXPAND, EXPAND_F64, ILLEGAL };
-enum { AMD = 1 << VENDOR_AMD, NVIDIA = 1 << VENDOR_NVIDIA, GPU = AMD | NVIDIA, ALL = ~0 };
+enum { NATIVE, EXPAND, EXPAND_F64, MEANING, ILLEGAL };
+enum {
+  AMD = 1 << VENDOR_AMD,
+  NVIDIA = 1 << VENDOR_NVIDIA,
+  GPU = AMD | NVIDIA,
+  OTHERS = ~NVIDIA,
+  ALL = ~0
+};
 
 typedef struct LegalRow {
   OpKind op;
@@ -115,12 +122,21 @@ static void expand_op(Legal *l, Op *op, ExpandFn *fn) {
   ir_remove(op);
 }
 
+static bool take_meaning(Legal *l, Op *op) {
+  Value *meaning = inline_meaning(op);
+  if (!meaning) return inline_unknown(l->k->cx, op, l->target->name);
+  l->rename[op->results[0].id] = meaning;
+  ir_remove(op);
+  return true;
+}
+
 static bool legalise_op(Legal *l, Op *op) {
   if (op->kind == OP_load || op->kind == OP_store)
     return split_access(l->k, l->target, l->scratch, op), true;
   int what = verdict(l->target, op->kind);
   if (what == EXPAND) expand_op(l, op, expand[op->kind]);
   if (what == EXPAND_F64) expand_op(l, op, expand_f64);
+  if (what == MEANING) return take_meaning(l, op);
   if (what != ILLEGAL) return true;
   diag_add(&l->k->cx->diags, DIAG_E0615, op->at, "%s has no `%s`", l->target->name,
            op_info[op->kind].name);

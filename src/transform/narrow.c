@@ -98,7 +98,8 @@ static void need_carried(Narrow *n, const Op *op) {
 }
 
 static bool is_each(const Op *op) {
-  return op_info[op->kind].level == LEVEL_BOTH && op_is_pure(op) && op->nresults == 1;
+  return op_info[op->kind].level == LEVEL_BOTH && op_info[op->kind].flags & OPF_PURE &&
+         op->nresults == 1;
 }
 
 static void need_op(Narrow *n, const Op *op) {

@@ -208,9 +208,7 @@ static Op *place_for(Pad *p, const Operand *o, const Value *v) {
   return v->def ? maker->next : v->owner->first;
 }
 
-static bool is_elementwise(const Op *op) {
-  return op && op_info[op->kind].level == LEVEL_BOTH && op_is_pure(op) && op->nargs && !op->body;
-}
+static bool is_elementwise(const Op *op) { return op && op_is_elementwise(op); }
 
 static void use_instead(Value *v, Value *kept) {
   if (!is_elementwise(v->def)) return; /* it is held anyway */

@@ -415,7 +415,7 @@ static Op *product_behind(const Value *v) {
   while (v->def && v->def->kind != OP_mma) {
     const Op *op = v->def;
     const Value *next = NULL;
-    bool each = op->kind == OP_permute || (op_info[op->kind].level == LEVEL_BOTH && op_is_pure(op));
+    bool each = op->kind == OP_permute || op_is_elementwise(op);
     for (int i = 0; each && !next && i < op->nargs; i++)
       if (op->args[i]->type->rank == v->type->rank) next = op->args[i];
     if (!next) return NULL;

@@ -182,7 +182,9 @@ static void put_log(int n, const int *options, void **values, const char *info, 
 int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values) {
   put_log((int)n, options, values, state.info_log, NULL);
   if (state.fail && strcmp(state.fail, __func__) == 0)
-    put_log((int)n, options, values, NULL, "ptxas fatal: told to fail\nline two");
+    put_log((int)n, options, values, NULL,
+            "ptxas fatal: told to fail\nline two\n"
+            "ptxas application ptx input, line 10000; error: at the end");
   IN_CONTEXT;
   if (state.captured) return CUDA_CAPTURE_UNSUPPORTED;
   Module *m = calloc(1, sizeof *m);

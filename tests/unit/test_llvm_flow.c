@@ -286,7 +286,7 @@ static bool is_of_gpus(OpKind kind) {
 
 /* Written with others on every machine: legal.def. */
 static bool is_expanded(OpKind kind) {
-  enum { GPU, ALL, EXPAND, EXPAND_F64, ILLEGAL };
+  enum { GPU, OTHERS, ALL, EXPAND, EXPAND_F64, MEANING, ILLEGAL };
   static const struct {
     OpKind op;
     int where, otherwise;
@@ -295,7 +295,9 @@ static bool is_expanded(OpKind kind) {
 #include "transform/legal.def"
   };
   for (size_t i = 0; i < WV_LEN(rows); i++)
-    if (rows[i].op == kind && rows[i].where == ALL && rows[i].otherwise == EXPAND) return true;
+    if (rows[i].op == kind && ((rows[i].where == ALL && rows[i].otherwise == EXPAND) ||
+                               rows[i].otherwise == MEANING))
+      return true;
   return false;
 }
 

@@ -336,6 +336,7 @@ TEST(driver_refuses_code) {
   CHECK(has(said(cx, "E0903"), "the driver does not take `scale`: CUDA_ERROR_218"));
   CHECK(has(said(cx, "E0903"), "told to fail"));
   CHECK(has(said(cx, "E0903"), "line two"));
+  CHECK(has(said(cx, "E0903"), "line 10000 of the PTX comes from test.wave:"));
   CHECK(has(said(cx, "E0903"), "test.wave:1:"));
   wv_diag_clear(cx);
   fake->fail = "cuFuncLoad", fake->fail_error = 2;

@@ -62,6 +62,11 @@ void ptx_line(Ptx *p, const char *format, ...) {
   va_end(ap);
 }
 
+void ptx_text(Ptx *p, const char *text) {
+  put_place(p);
+  sb_printf(&p->body, "\t%s\n", text);
+}
+
 void ptx_set(Ptx *p, const Value *v, Held held) {
   p->held[v->id] = arena_copy(p->arena, &held, sizeof held);
 }
@@ -185,6 +190,7 @@ static PtxFn *const writer[OP_COUNT] = {
     [OP_bitcast] = ptx_bitcast,
     [OP_cast] = ptx_cast,
     [OP_select] = ptx_select,
+    [OP_inline_ptx] = ptx_inline,
     [OP_load] = ptx_load,
     [OP_store] = ptx_store,
     [OP_atomic] = ptx_atomic,
@@ -230,7 +236,7 @@ bool ptx_writes(OpKind kind) {
 void ptx_region(Ptx *p, const Region *r) {
   for (const Op *op = r->first; op && !p->failed; op = op->next) {
     p->at = op->at;
-    if (ptx_redux(p, op) || ptx_divide(p, op)) continue;
+    if (ptx_is_forgotten(p, op) || ptx_redux(p, op) || ptx_divide(p, op)) continue;
     PtxFn *fn = writer[op->kind];
     bool divides = op->kind == OP_mod || op->kind == OP_remf;
     if (divides && op->results[0].type->dtype == DTYPE_f64) fn = ptx_remainder;
@@ -328,6 +334,7 @@ bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, Ptx
   p.uses = ARENA_ARRAY(a, int, k->nvalues);
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     for (int i = 0; i < op->nargs; i++) p.uses[op->args[i]->id]++;
+  ptx_forget_meanings(&p);
   ptx_find_redux(&p);
   open_params(&p);
   open_ids(&p);

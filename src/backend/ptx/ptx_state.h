@@ -81,6 +81,7 @@ typedef void PtxFn(Ptx *p, const Op *op);
 bool ptx_fail(Ptx *p, const Op *op, const char *what); /* E0601; always false */
 Reg ptx_new(Ptx *p, RegClass class);
 void ptx_line(Ptx *p, const char *format, ...) WV_PRINTF(2, 3); /* one instruction */
+void ptx_text(Ptx *p, const char *text); /* several, which end as they must */
 void ptx_set(Ptx *p, const Value *v, Held held);
 Held *ptx_get(Ptx *p, const Value *v);
 Reg ptx_argument(Ptx *p, PtxArg arg); /* the register that holds it; one for equal ones */
@@ -124,6 +125,12 @@ void ptx_define(Ptx *p, const Sym *symbol, Reg reg);
 PtxFn ptx_elementwise, ptx_select;
 bool has_elementwise(OpKind kind);
 Reg ptx_apply(Ptx *p, OpKind kind, DType t, Reg a, Reg b); /* one element, by its template */
+
+/* ---- ptx_inline.c ---- */
+
+PtxFn ptx_inline;
+void ptx_forget_meanings(Ptx *p); /* `uses` without what only meanings of inline_ptx need */
+bool ptx_is_forgotten(const Ptx *p, const Op *op);
 
 /* ---- ptx_divide.c ---- */
 

@@ -4,6 +4,7 @@
 
 #include "backend/sim/eval.h"
 #include "backend/sim/scalar.h"
+#include "ir/inline_ptx.h"
 
 static DType result_dtype(const Op *op) { return op->results[0].type->dtype; }
 static Tile *operand(Eval *ev, const Op *op, int i, const Box *box) {
@@ -135,6 +136,12 @@ Tile *compute_select(Eval *ev, const Op *op, const Box *box) {
     else r->i[e] = from->i[e];
   }
   return r;
+}
+
+Tile *compute_inline(Eval *ev, const Op *op, const Box *box) {
+  if (inline_meaning(op)) return operand(ev, op, op->nargs - 1, box);
+  inline_unknown(ev->cx, op, "the evaluator");
+  return NULL;
 }
 
 /* ---- one operand ---- */

@@ -100,6 +100,7 @@ const OpEval op_eval[OP_COUNT] = {
     [OP_select] = {.compute = compute_select},
     [OP_cast] = {.compute = compute_cast},
     [OP_bitcast] = {.compute = compute_bitcast},
+    [OP_inline_ptx] = {.compute = compute_inline},
 
     [OP_broadcast] = {.compute = compute_view},
     [OP_repeat] = {.compute = compute_repeat},

@@ -7,6 +7,7 @@
 #include "backend/sim/sim_state.h"
 #include "ir/access.h"
 #include "ir/alloc_layout.h"
+#include "ir/inline_ptx.h"
 
 /* ---- symbols ---- */
 
@@ -492,6 +493,8 @@ static unsigned needed_features(const Op *op) {
 }
 
 static bool check_op(Sim *s, const Op *op) {
+  if (op->kind == OP_inline_ptx && !inline_meaning(op))
+    return inline_unknown(s->cx, op, "the simulator");
   if (!sim_step[op->kind])
     return fail_setup(s, DIAG_E0409, op->at, "`%s` is not an op of one lane's program",
                       op_info[op->kind].name);

@@ -170,6 +170,20 @@ Step step_select(Wave *w, SimOp *s) {
   return STEP_NEXT;
 }
 
+/* Behind the setup: it has a meaning. */
+Step step_inline(Wave *w, SimOp *s) {
+  const Value *v = result(s);
+  Operand meaning = operand(w, s, s->op->nargs - 1);
+  Reg *r = wave_regs(w, v);
+  int lanes = w->sim->wave;
+  for (int e = 0; e < v->type->n; e++, r += lanes) {
+    const Reg *x = element(w, &meaning, e);
+    EACH(r[l] = x[l]);
+    wave_undef(w, v)[e] = undefined(&meaning, e);
+  }
+  return STEP_NEXT;
+}
+
 Step step_softsign(Wave *w, SimOp *s) {
   const Value *v = result(s);
   int64_t given[64] = {0};

@@ -425,6 +425,7 @@ StepFn *const sim_step[OP_COUNT] = {
     [OP_isinf] = step_test,
     [OP_softsign] = step_softsign,
     [OP_select] = step_select,
+    [OP_inline_ptx] = step_inline,
     [OP_cast] = step_cast,
     [OP_bitcast] = step_bitcast,
 

@@ -5,7 +5,7 @@ from .draw_flow import branch, observe, some_groups
 from .draw_stores import store
 from .draw_sums import accumulate, product, reduce, scan
 from .draw_tables import gather
-from .draw_values import binary, bits, broadcast, cast, index, rounded, select
+from .draw_values import binary, bits, broadcast, cast, index, inline, rounded, select
 from .draw_while import repeat
 
 TARGETS = ("gfx942", "sm_80", "sm_90a", "toy8", "gfx1100", "gfx90a", "cpu", "cpu_neon")
@@ -95,7 +95,7 @@ def claim(case):
 
 def statements(case):
     kinds = [binary, binary, select, cast, index, broadcast]
-    kinds += [bits, rounded, branch, gather, repeat]
+    kinds += [bits, rounded, inline, branch, gather, repeat]
     kinds += [reduce, reduce, product, accumulate, some_groups, scan]
     if case.r.random() < 0.25:
         kinds += [observe] * 3

@@ -120,6 +120,20 @@ def rounded(case, into):
     case.add(into, Statement(out, [a], text, lambda env, at, x: fn(x * half).astype(x.dtype)))
 
 
+def inline(case, into):
+    """Instructions of PTX; everybody here runs their meaning, which is another operand."""
+    a = pick(case, into, dtype=case.r.choice(("i32", "f32")))
+    b = pick(case, into, a.dims, a.dtype)
+    out = case.fresh(a.dims, a.dtype, max(a.most, b.most))
+    kind = "s32" if a.dtype == "i32" else "f32"
+    flags = "meaning, volatile" if case.r.random() < 0.3 else "meaning"
+    text = (
+        f"@outm = maximum @0, @1\n"
+        f'@out = inline_ptx "max.{kind} $0, $1, $2;" @0, @1, @outm {{{flags}}} : {out.type()}'
+    )
+    case.add(into, Statement(out, [a, b], text, lambda env, at, x, y: np.maximum(x, y)))
+
+
 def select(case, into):
     a = pick(case, into)
     b = pick(case, into, a.dims, a.dtype)

@@ -16,6 +16,7 @@ import cases_attention
 import cases_edges
 import cases_flow
 import cases_gemm
+import cases_inline
 import cases_launch
 import cases_rows
 
@@ -29,6 +30,7 @@ EVERY_CASE = [
     *cases_flow.CASES,
     *cases_atomics.CASES,
     *cases_gemm.CASES,
+    *cases_inline.CASES,
     *cases_attention.CASES,
     *cases_launch.CASES,
 ]

@@ -348,6 +348,40 @@ def cast(arg: Value, dtype: DataType, *, tag: Tag = None) -> Value:
     return _emit("cast", (arg,), {"tag": tag}, (_need_value(arg, "cast").shape, dtype))
 
 
+def inline_ptx(
+    text: str,
+    inputs: Sequence[Value] | Value,
+    result: DataType,
+    meaning: Callable[..., Any] | None = None,
+    *,
+    volatile: builtins.bool = False,
+    tag: Tag = None,
+) -> Value:
+    """What instructions of PTX compute of each element. In `text`, `$0` is the element of the
+    result, `$1`, `$2`, ... are those of `inputs`; it stands in braces of its own.
+
+    `meaning(*inputs)` says the same in ops. It is what runs wherever PTX does not. `volatile`
+    keeps the instructions where they are, as often as they are executed there.
+    """
+    values = _values(inputs)
+    shape: list[Any] = []
+    for value in sorted(values, key=lambda v: len(_need_value(v, "inline_ptx").shape), reverse=True):
+        shape += [dim for dim in value.shape if dim not in shape]
+    attrs = {"ptx": text, "volatile": volatile, "meaning": meaning is not None, "tag": tag}
+    said = (_as_shaped(meaning(*values), tuple(shape), result),) if meaning else ()
+    return _emit("inline_ptx", (*values, *said), attrs, (tuple(shape), result))
+
+
+def _as_shaped(value: Any, shape: tuple, dtype: DataType) -> Value:
+    """What a meaning returned, with the dimensions of its op."""
+    if not isinstance(value, Value):
+        return register(shape, dtype, value) if shape else scalar(value, dtype)
+    if tuple(value.shape) == shape:
+        return value
+    same = len(value.shape) == len(shape)
+    return permute(value, shape) if same else broadcast(value, shape)
+
+
 def bitcast(arg: Value, dtype: DataType, *, tag: Tag = None) -> Value:
     """The same bits as elements of another type; the last dimension changes with the width."""
     shape = _need_value(arg, "bitcast").shape
