@@ -188,6 +188,7 @@ bool find_anchors(const Distribution *d, const Machine *m, Arena *a, Anchors *ou
     case OP_atomic_or:
     case OP_atomic_xor:
     case OP_atomic_exchange:
+    case OP_atomic_compare_exchange:
     case OP_report:
     case OP_atomic_min: add_access(&f, op, 0, 1); break;
     case OP_scatter_add: add_access(&f, op, 0, 2); break;

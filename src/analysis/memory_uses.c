@@ -146,6 +146,7 @@ static void add_op(Kernel *k, Arena *a, MemoryUses *m, Op *op) {
   case OP_atomic_or:
   case OP_atomic_xor:
   case OP_atomic_exchange:
+  case OP_atomic_compare_exchange:
   case OP_report:
   case OP_atomic_min: add_use(k, a, m, op, op->args[1], TOUCH_ATOMIC); break;
   case OP_scatter_add: add_use(k, a, m, op, op->args[2], TOUCH_ATOMIC); break;

@@ -37,6 +37,7 @@ const Value *memory_written(const Op *op) {
   case OP_atomic_or:
   case OP_atomic_xor:
   case OP_atomic_exchange:
+  case OP_atomic_compare_exchange:
   case OP_atomic_min:
   case OP_report:
   case OP_copy:
@@ -125,9 +126,10 @@ bool access_of(const Op *op, MemAccess *out) {
   case OP_atomic_or:
   case OP_atomic_xor:
   case OP_atomic_exchange:
+  case OP_atomic_compare_exchange:
   case OP_atomic_min:
     out->tile = op->args[0]->type;
-    take_memory(out, 1, 2);
+    take_memory(out, 1, atomic_operands(op->kind));
     take_mapping(out, true);
     out->test_extents = true; /* an element that does not exist adds nothing */
     return true;
@@ -168,6 +170,8 @@ const Type *access_spread(Context *cx, const Op *op) {
   }
   return n == value->rank ? value : type_tile(cx, dims, n, value->dtype);
 }
+
+int atomic_operands(OpKind kind) { return kind == OP_atomic_compare_exchange ? 3 : 2; }
 
 bool op_is_atomic(const Op *op) {
   int rule = op_info[op->kind].rule;

@@ -42,6 +42,10 @@ const Type *access_spread(Context *cx, const Op *op);
 /* An atomic of a tile, scatters and reports included. */
 bool op_is_atomic(const Op *op);
 
+/* Operands of an atomic that follows RULE_ATOMIC: a value, a memory, perhaps what is expected
+ * there. Dynamic values stand behind them. */
+int atomic_operands(OpKind kind);
+
 /* Who does an atomic, of the threads that hold the same element: one of them; one of each declared
  * wave, where waves disagree about the value, the place or whether to do it; or all of them. */
 typedef enum AtomicBy { ATOMIC_BY_OWNER, ATOMIC_BY_WAVE, ATOMIC_BY_THREAD } AtomicBy;

@@ -6,7 +6,7 @@
 
 /* Of an op that changes memory atomically, or `scatter_add`: the word of a lane's `atomic`, and the
  * op that makes the new value of the old one and the operand; OP_COUNT: the operand takes its
- * place. */
+ * place, of "cas" only where what is expected stands there. */
 typedef struct AtomicMode {
   const char *word;
   OpKind combine;

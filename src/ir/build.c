@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/access.h"
 #include "ir/build_state.h"
 #include "ir/dtype.h"
 #include "ir/infer.h"
@@ -221,7 +222,7 @@ static int first_in_expression(OpKind kind) {
   case OP_scatter_add:
   case OP_debug_log: return 1;
   case OP_write: return 2;
-  default: return op_info[kind].rule == RULE_ATOMIC ? 2 : INT_MAX;
+  default: return op_info[kind].rule == RULE_ATOMIC ? atomic_operands(kind) : INT_MAX;
   }
 }
 

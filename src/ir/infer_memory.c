@@ -215,11 +215,15 @@ bool rule_atomic(Infer *in) {
   if (!need_value(in, 0) || !need_memory(in, 1)) return false;
   const Type *value = arg(in, 0), *mem = arg(in, 1);
   const Mapping *m = mapping_of(in->op);
-  if (!check_dynamic(in, m, 2) || !check_each(in)) return false;
+  OpKind kind = in->op->kind;
+  int first = atomic_operands(kind);
+  if (!check_dynamic(in, m, first) || !check_each(in)) return false;
   if (value->dtype != mem->dtype)
     return FAIL_HINT(in, E0301, "use `cast` before it", "`%s` of %s to %s: the dtypes differ",
                      name_of(in), shown(in, value), shown(in, mem));
-  OpKind kind = in->op->kind;
+  if (first > 2 && (!need_value(in, 2) || arg(in, 2) != value))
+    return FAIL(in, E0302, "`%s` stores %s where %s is expected: the types differ", name_of(in),
+                shown(in, value), shown(in, arg(in, 2)));
   bool bits = kind == OP_atomic_and || kind == OP_atomic_or || kind == OP_atomic_xor;
   if (bits && !need_class(in, 0, is_integral(value), "integers")) return false;
   if (dtype_info[value->dtype].class == DTYPE_BOOL && !need_class(in, 0, false, "numbers"))

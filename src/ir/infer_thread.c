@@ -192,8 +192,12 @@ bool rule_store_rows(Infer *in) {
 bool rule_prefetch(Infer *in) { return check_access(in, 0, 1); }
 
 bool rule_lane_atomic(Infer *in) {
-  return rule_store(in) && need_word(in, "add min max and or xor xchg") &&
-         infer_result(in, infer_arg(in, 0));
+  if (!rule_store(in) || !need_word(in, "add min max and or xor xchg cas")) return false;
+  const Type *t = infer_arg(in, 0);
+  if (strcmp(op_attr(in->op, ATTR_mode)->text, "cas") != 0) return infer_result(in, t);
+  if (t->n == 2) return infer_result(in, type_scalar(in->k->cx, t->dtype));
+  return INFER_FAIL(in, E0318, "`atomic cas` takes a new and an expected value, not %s",
+                    infer_shown(in, t));
 }
 
 /* 1, 2 or 4 matrices, 32 bits of each in a lane; transposing moves whole elements. */

@@ -111,8 +111,10 @@ void layout_links(Arena *a, Op *op, LayoutLinks *out) {
   case OP_atomic_or:
   case OP_atomic_xor:
   case OP_atomic_exchange:
+  case OP_atomic_compare_exchange:
   case OP_atomic_min:
     link_operands(&l, &op->results[0], 0, 1);
+    link_operands(&l, &op->results[0], 2, atomic_operands(op->kind));
     link_dynamic(&l, &op->results[0]);
     break;
   case OP_scatter_add: link_values(&l, op->args[0], op->args[1], 1, 1); break;

@@ -64,6 +64,10 @@ static Value *act_on(Lower *l, Walk *w, int reg, Value *v) {
   const Op *op = w->a->op;
   WalkStep s = walk_step(w, reg);
   s.args[0] = v;
+  if (op->kind == OP_atomic_compare_exchange) {
+    Value *pair[] = {v, emit_pick(l, l->value[op->args[2]->id], &reg, 1)};
+    s.args[0] = emit_join(l, pair, 2);
+  }
   const char *mode = atomic_mode(op->kind).word;
   s.attrs[s.nattrs++] = (Attr){.key = ATTR_mode, .text = intern(&l->k->cx->names, mode)};
   return emit(l, OP_atomic, s.args, s.nargs + 1, s.attrs, s.nattrs, v->type);

@@ -264,6 +264,7 @@ static LowerFn *const family[OP_COUNT] = {
     [OP_atomic_or] = lower_atomic,
     [OP_atomic_xor] = lower_atomic,
     [OP_atomic_exchange] = lower_atomic,
+    [OP_atomic_compare_exchange] = lower_atomic,
     [OP_scatter_add] = lower_atomic,
     [OP_report] = lower_report,
     [OP_copy] = lower_copy,

@@ -98,6 +98,7 @@ static TilesFn *const family[OP_COUNT] = {
     [OP_atomic_or] = tiles_atomic,
     [OP_atomic_xor] = tiles_atomic,
     [OP_atomic_exchange] = tiles_atomic,
+    [OP_atomic_compare_exchange] = tiles_atomic,
     [OP_scatter_add] = tiles_atomic,
     [OP_report] = tiles_report,
     [OP_copy] = tiles_copy,

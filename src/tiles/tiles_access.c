@@ -478,7 +478,8 @@ bool access_atomic(Tiles *t, const Op *op, const Point *p, Value *v, Value **old
   const char *mode = atomic_mode(op->kind).word;
   e.args[0] = v;
   e.attrs[e.nattrs++] = (Attr){.key = ATTR_mode, .text = intern(&t->l.k->cx->names, mode)};
-  *old = emit(&t->l, OP_atomic, e.args, e.nargs + 1, e.attrs, e.nattrs, v->type);
+  const Type *element = type_scalar(t->l.k->cx, v->type->dtype);
+  *old = emit(&t->l, OP_atomic, e.args, e.nargs + 1, e.attrs, e.nattrs, element);
   if (mask) *old = emit_select(&t->l, mask, *old, emit_number(&t->l, v->type->dtype, 0));
   return true;
 }

@@ -41,8 +41,12 @@ typedef struct Atomics {
 
 static bool atomic_at(Tiles *t, const Point *p, void *user) {
   Atomics *x = user;
+  bool expects = x->op->kind == OP_atomic_compare_exchange;
   Value *v = tiles_at(t, x->op->args[0], p);
-  if (!v || !access_atomic(t, x->op, p, v, &x->old)) return false;
+  Value *expected = v && expects ? tiles_at(t, x->op->args[2], p) : NULL;
+  if (!v || (expects && !expected)) return false;
+  if (expects) v = emit_join(&t->l, (Value *[]){v, expected}, 2);
+  if (!access_atomic(t, x->op, p, v, &x->old)) return false;
   const Tile *tile = x->result ? &t->tile[x->result->id] : NULL;
   if (tile && tile->held == TILE_BUFFER)
     buffer_store(t, tile->buffer, x->result->type, tile, p, x->old);

@@ -43,10 +43,13 @@ static bool fail(Kernel *k, const Op *op, const Sym *dim, const char *what) {
 }
 
 static void widen(Kernel *k, Op *op, const Type *spread) {
-  Op *made = ir_op_new(k, OP_broadcast, op->at, &op->args[0], 1);
-  ir_set_results(k, made, &spread, 1);
-  ir_insert_before(op, made);
-  op->args[0] = &made->results[0];
+  bool expects = op->kind == OP_atomic_compare_exchange;
+  for (int i = 0; i < (expects ? 3 : 1); i += 2) {
+    Op *made = ir_op_new(k, OP_broadcast, op->at, &op->args[i], 1);
+    ir_set_results(k, made, &spread, 1);
+    ir_insert_before(op, made);
+    op->args[i] = &made->results[0];
+  }
   if (op->nresults) ir_set_results(k, op, &spread, 1);
 }
 

@@ -218,7 +218,7 @@ TEST(carried_memory) {
 }
 
 TEST(atomics) {
-  static const char *const modes[] = {"add", "min", "max", "and", "or", "xchg"};
+  static const char *const modes[] = {"add", "min", "max", "and", "or", "xchg", "cas"};
   static const char *const of[] = {"i32", "i64", "i16", "i8", "f32", "f64", "f16", "bf16"};
   Arena *a = arena_new();
   for (size_t m = 0; m < WV_LEN(modes); m++)

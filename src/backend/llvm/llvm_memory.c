@@ -410,9 +410,7 @@ static void store_parts(const Access *a, const char *const *part) {
 }
 
 /* Other threads of the processor may write there at the same time. */
-static bool is_for_all(const Access *a) {
-  return a->p->lanes || !a->op->args[1]->def;
-}
+static bool is_for_all(const Access *a) { return a->p->lanes || !a->op->args[1]->def; }
 
 /* The other half of the byte may be another thread's: it must not be written back as it was read.
  * No thread but ours writes this half, so that nobody may look at it in between. */
@@ -539,7 +537,22 @@ static const char *atomic_loop(Llvm *p, const Op *op, const char *mode, DType t,
   return is_word ? old : llvm_let(p, "bitcast %s %s to %s", word, old, elem);
 }
 
-static const char *atomic_element(const Access *a, int e, const char *v) {
+/* `v` takes the place of `expected`, which is compared bit by bit. */
+static const char *compare_exchange(const Access *a, const char *at, const char *v,
+                                    const char *expected, const char *how) {
+  Llvm *p = a->p;
+  int bits = llvm_elem_bits(a->dtype);
+  const char *word = arena_printf(p->arena, "i%d", bits);
+  bool is_word = strcmp(a->elem, word) == 0;
+  if (!is_word) v = llvm_let(p, "bitcast %s %s to %s", a->elem, v, word);
+  if (!is_word) expected = llvm_let(p, "bitcast %s %s to %s", a->elem, expected, word);
+  const char *pair = llvm_let(p, "cmpxchg ptr %s, %s %s, %s %s %s monotonic, align %d", at, word,
+                              expected, word, v, how, bits / 8);
+  const char *old = llvm_let(p, "extractvalue { %s, i1 } %s, 0", word, pair);
+  return is_word ? old : llvm_let(p, "bitcast %s %s to %s", word, old, a->elem);
+}
+
+static const char *atomic_element(const Access *a, int e, const char *v, const char *expected) {
   Llvm *p = a->p;
   const char *mode = op_attr(a->op, ATTR_mode)->text, *native = native_atomic(mode, a->dtype);
   const char *index = plus(p, a->index, e), *test = element_mask(a, e), *old;
@@ -547,8 +560,10 @@ static const char *atomic_element(const Access *a, int e, const char *v) {
   const char *how = op_has(a->op, ATTR_volatile) ? "acq_rel" : "monotonic";
   Guard g = {0};
   if (test) g = guard_open(p, test);
-  old = native ? llvm_let(p, "atomicrmw %s ptr %s, %s %s %s", native, at, a->elem, v, how)
-               : atomic_loop(p, a->op, mode, a->dtype, at, v);
+  if (expected) old = compare_exchange(a, at, v, expected, how);
+  else
+    old = native ? llvm_let(p, "atomicrmw %s ptr %s, %s %s %s", native, at, a->elem, v, how)
+                 : atomic_loop(p, a->op, mode, a->dtype, at, v);
   if (!test) return old;
   const char *block = guard_close(p, g);
   return guard_phi(p, g, a->elem, old, block, "zeroinitializer");
@@ -556,7 +571,9 @@ static const char *atomic_element(const Access *a, int e, const char *v) {
 
 void llvm_atomic(Llvm *p, const Op *op) {
   Held *h = llvm_held_get(p, op->args[0]), *to;
-  Access a = access_of(p, op, 1, h->n);
+  int n = op->results[0].type->n; /* where something is expected it stands behind the one value */
+  bool expects = strcmp(op_attr(op, ATTR_mode)->text, "cas") == 0;
+  Access a = access_of(p, op, 1, n);
   if (is_nibble(a.dtype) || a.dtype == DTYPE_i1 || a.dtype == DTYPE_i4 || op_has(op, ATTR_peer)) {
     llvm_fail(p, op, "an atomic of this type");
     return;
@@ -564,8 +581,9 @@ void llvm_atomic(Llvm *p, const Op *op) {
   a.width = 1;
   if (a.mask) a.mask = llvm_parts_of(p, llvm_held_get(p, op->args[3]), 1);
   const char *const *value = llvm_parts_of(p, h, 1);
-  const char **part = ARENA_ARRAY(p->arena, const char *, h->n);
-  for (int e = 0; e < h->n; e++) part[e] = atomic_element(&a, e, value[e]);
+  const char **part = ARENA_ARRAY(p->arena, const char *, n);
+  for (int e = 0; e < n; e++)
+    part[e] = atomic_element(&a, e, value[e], expects ? value[n + e] : NULL);
   to = llvm_held_new(p, &op->results[0]);
   llvm_held_set(p, to, 1, part);
 }

@@ -7,10 +7,10 @@
 #include "backend/ptx/ptx_state.h"
 #include "ir/dtype.h"
 
-typedef enum Mode { ADD, MIN, MAX, AND, OR, XOR, XCHG, MODES } Mode;
+typedef enum Mode { ADD, MIN, MAX, AND, OR, XOR, XCHG, CAS, MODES } Mode;
 
 static Mode mode_of(const Op *op) {
-  static const char *const words[] = {"add", "min", "max", "and", "or", "xor", "xchg"};
+  static const char *const words[] = {"add", "min", "max", "and", "or", "xor", "xchg", "cas"};
   const char *word = op_attr(op, ATTR_mode)->text;
   int i = 0;
   while (i < MODES && strcmp(words[i], word) != 0) i++;
@@ -19,10 +19,10 @@ static Mode mode_of(const Op *op) {
 
 /* The instruction's operation and type; NULL: there is none. */
 static const char *native(Ptx *p, Mode mode, DType t) {
-  static const char *const words[] = {"add.u32", "min.s32", "max.s32", "and.b32",
-                                      "or.b32",  "xor.b32", "exch.b32"};
-  static const char *const doubles[] = {"add.u64", "min.s64", "max.s64", "and.b64",
-                                        "or.b64",  "xor.b64", "exch.b64"};
+  static const char *const words[] = {"add.u32", "min.s32", "max.s32",  "and.b32",
+                                      "or.b32",  "xor.b32", "exch.b32", "cas.b32"};
+  static const char *const doubles[] = {"add.u64", "min.s64", "max.s64",  "and.b64",
+                                        "or.b64",  "xor.b64", "exch.b64", "cas.b64"};
   bool wide = dtype_info[t].bits == 64, is_float = dtype_is_float(t);
   if (is_packed(t) || dtype_info[t].class == DTYPE_BOOL) {
     if (mode == ADD && t == DTYPE_f16) return "add.noftz.f16";
@@ -30,7 +30,7 @@ static const char *native(Ptx *p, Mode mode, DType t) {
     return "add.noftz.bf16";
   }
   if (is_float && mode == ADD) return wide ? "add.f64" : "add.f32";
-  if (is_float && mode != XCHG) return NULL;
+  if (is_float && mode < XCHG) return NULL;
   if (dtype_is_unsigned(t) && mode == MIN) return wide ? "min.u64" : "min.u32";
   if (dtype_is_unsigned(t) && mode == MAX) return wide ? "max.u64" : "max.u32";
   return wide ? doubles[mode] : words[mode];
@@ -40,8 +40,9 @@ static const char *native(Ptx *p, Mode mode, DType t) {
 
 typedef struct Place {
   const char *space, *order;
-  Reg address; /* of the element's first byte */
-  Reg nibble;  /* of elements of 4 bits: which */
+  Reg address;  /* of the element's first byte */
+  Reg nibble;   /* of elements of 4 bits: which */
+  Reg expected; /* of CAS */
 } Place;
 
 /* Bits as a register of the type's class, and back. */
@@ -58,7 +59,7 @@ static Reg to_bits(Ptx *p, DType t, Reg r) {
 /* What the element becomes. */
 static Reg combine(Ptx *p, Mode mode, DType t, Reg old, Reg value) {
   static const OpKind kinds[] = {OP_add, OP_minimum, OP_maximum, OP_and, OP_or, OP_xor};
-  if (mode == XCHG) return value;
+  if (mode >= XCHG) return value;
   if (!is_small_float(t)) return ptx_apply(p, kinds[mode], t, old, value);
   Held a = {.dtype = t, .n = 1, .elem = &old}, b = {.dtype = t, .n = 1, .elem = &value};
   Reg x = floats_of(p, &a)[0], y = floats_of(p, &b)[0];
@@ -116,6 +117,14 @@ static Reg containing(Ptx *p, const Place *at, Reg *first) {
   return word;
 }
 
+/* Bits that are written where others are found; else those stay. */
+static Reg if_expected(Ptx *p, Reg found, Reg expected, Reg bits) {
+  Reg same = ptx_new(p, REG_P), out = ptx_new(p, REG_R);
+  ptx_line(p, "setp.eq.b32 %s, %s, %s", same.name, found.name, expected.name);
+  ptx_line(p, "selp.b32 %s, %s, %s, %s", out.name, bits.name, found.name, same.name);
+  return out;
+}
+
 /* An element inside of a word. */
 static Reg swap_part(Ptx *p, Mode mode, DType t, const Place *at, Reg value) {
   int width = dtype_memory_bits(t), n = p->labels++;
@@ -126,6 +135,7 @@ static Reg swap_part(Ptx *p, Mode mode, DType t, const Place *at, Reg value) {
   ptx_line(p, "bfe.u32 %s, %s, %s, %d", part.name, seen.name, first.name, width);
   Reg old = from_bits(p, t, part);
   Reg made = to_bits(p, t, combine(p, mode, t, old, value));
+  if (mode == CAS) made = if_expected(p, part, to_bits(p, t, at->expected), made);
   ptx_line(p, "bfi.b32 %s, %s, %s, %s, %d", next.name, made.name, seen.name, first.name, width);
   ptx_line(p, "atom%s.%s.cas.b32 %s, [%s], %s, %s", at->order, at->space, got.name, word.name,
            seen.name, next.name);
@@ -139,13 +149,14 @@ static Reg one_atomic(Ptx *p, Mode mode, DType t, const Place *at, Reg value, bo
   const char *name = native(p, mode, t);
   if (!name)
     return is_packed(t) ? swap_part(p, mode, t, at, value) : swap_whole(p, mode, t, at, value);
-  if (!wanted && mode != XCHG) {
+  if (!wanted && mode < XCHG) {
     ptx_line(p, "red%s.%s.%s [%s], %s", at->order, at->space, name, at->address.name, value.name);
     return (Reg){0};
   }
-  Reg bits = value, old = ptx_new(p, value.class);
-  ptx_line(p, "atom%s.%s.%s %s, [%s], %s", at->order, at->space, name, old.name, at->address.name,
-           bits.name);
+  Reg old = ptx_new(p, value.class);
+  ptx_line(p, "atom%s.%s.%s %s, [%s], %s%s%s", at->order, at->space, name, old.name,
+           at->address.name, mode == CAS ? at->expected.name : "", mode == CAS ? ", " : "",
+           value.name);
   return old;
 }
 
@@ -166,16 +177,18 @@ void ptx_atomic(Ptx *p, const Op *op) {
   Held *h = ptx_get(p, op->args[0]);
   Mode mode = mode_of(op);
   DType t = h->dtype;
-  Held *mask = op->nargs > 3 ? held_spread(p, op->args[3], h->n) : NULL;
+  Held *mask = op->nargs > 3 ? held_spread(p, op->args[3], op->results[0].type->n) : NULL;
   bool wanted = p->uses[op->results[0].id] > 0;
   if (dtype_info[t].class == DTYPE_BOOL || (dtype_is_float(t) && mode >= AND && mode <= XOR)) {
     refuse(p, op, t);
     return;
   }
   const Reg *value = elems_of(p, h), *on = mask ? elems_of(p, mask) : NULL;
-  Held out = held_new(p, t, h->n, false);
-  for (int i = 0; i < h->n; i++) {
+  int n = op->results[0].type->n; /* of CAS one; what is expected stands behind it */
+  Held out = held_new(p, t, n, false);
+  for (int i = 0; i < n; i++) {
     Place at = {.space = ptx_space(p, op, op->args[1])};
+    if (mode == CAS) at.expected = value[n + i];
     at.order = op_has(op, ATTR_volatile) ? ".acq_rel.gpu" : "";
     at.address = ptx_element_address(p, op, 1, i, &at.nibble);
     int skip = p->labels++;
@@ -190,6 +203,6 @@ void ptx_atomic(Ptx *p, const Op *op) {
     if (mask) ptx_label(p, "skip", skip);
   }
   if (!wanted) /* nobody reads what it would have been */
-    for (int i = 0; i < h->n; i++) ptx_clear(p, out.elem[i]);
+    for (int i = 0; i < n; i++) ptx_clear(p, out.elem[i]);
   ptx_set(p, &op->results[0], out);
 }

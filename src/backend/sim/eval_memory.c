@@ -167,10 +167,18 @@ bool run_copy(Eval *ev, Op *op) {
 
 /* ---- read-modify-write ---- */
 
-/* Element e of `value` combined with what memory holds, which is left in `old`. */
-static bool update(Eval *ev, Memory *m, int64_t offset, OpKind kind, const Tile *value, Tile *old,
-                   Tile *next, int64_t e) {
+/* Two elements have the same bits. */
+static bool same_bits(const Tile *a, const Tile *b, int64_t e) {
+  if (!a->f) return a->i[e] == b->i[e];
+  return dtype_encode(a->dtype, a->f[e]) == dtype_encode(b->dtype, b->f[e]);
+}
+
+/* Element e of `value` combined with what memory holds, which is left in `old`; with `expected` it
+ * stays what it is if it is something else. */
+static bool update(Eval *ev, Memory *m, int64_t offset, OpKind kind, const Tile *value,
+                   const Tile *expected, Tile *old, Tile *next, int64_t e) {
   if (!load(ev, m, offset, old, e)) return false;
+  if (expected && !same_bits(old, expected, e)) return true;
   OpKind combine = atomic_mode(kind).combine;
   if (next->f && combine != OP_COUNT)
     next->f[e] = dtype_round(next->dtype, scalar_fn[combine].f2(old->f[e], value->f[e]));
@@ -184,11 +192,12 @@ static bool update(Eval *ev, Memory *m, int64_t offset, OpKind kind, const Tile 
 
 /* Every element once, in row-major order: equal targets add up. */
 static bool update_all(Eval *ev, Memory *m, const int64_t *offsets, OpKind kind, const Tile *value,
-                       Tile *old) {
+                       const Tile *expected, Tile *old) {
   if (!m || !offsets) return false;
   Tile *next = tile_new(ev, value->dtype, &value->box);
   for (int64_t e = 0, n = box_count(&value->box); e < n; e++)
-    if (offsets[e] != EVAL_INACTIVE && !update(ev, m, offsets[e], kind, value, old, next, e))
+    if (offsets[e] != EVAL_INACTIVE &&
+        !update(ev, m, offsets[e], kind, value, expected, old, next, e))
       return false;
   return true;
 }
@@ -218,15 +227,20 @@ bool run_atomic(Eval *ev, Op *op) {
   Box box;
   if (!acts_by_tile(ev, op)) return false;
   if (!place_spread(ev, op, &box) || !has_one_result(ev, op, &box)) return false;
+  int first = atomic_operands(op->kind);
   Tile *value = tile_at(ev, op->args[0], &box);
-  if (!value) return false;
+  Tile *expected = value && first > 2 ? tile_at(ev, op->args[2], &box) : NULL;
+  if (!value || (first > 2 && !expected)) return false;
   Access a = open_access(ev, op, 1, &box, MEMORY_IS_INPUT);
+  a.dynamic = op->args + first;
+  a.ndynamic = op->nargs - first;
   a.test_extents = true; /* an element that does not exist adds nothing, wherever it would add */
   Tile *old = tile_new(ev, value->dtype, &box);
   Tile *result = arena_copy(ev->arena, old, sizeof *old);
   result->box.rank = op->results[0].type->rank; /* the others have one element */
   ev->values[op->results[0].id].tile = result;
-  return update_all(ev, memory_arg(ev, op, 1), access_offsets(ev, &a), op->kind, value, old);
+  return update_all(ev, memory_arg(ev, op, 1), access_offsets(ev, &a), op->kind, value, expected,
+                    old);
 }
 
 bool run_scatter(Eval *ev, Op *op) {
@@ -241,7 +255,7 @@ bool run_scatter(Eval *ev, Op *op) {
   a.replaced = (int)op_attr(op, ATTR_pos)->integer;
   a.replacement = index;
   Tile *old = tile_new(ev, value->dtype, &box);
-  return update_all(ev, memory_arg(ev, op, 2), access_offsets(ev, &a), op->kind, value, old);
+  return update_all(ev, memory_arg(ev, op, 2), access_offsets(ev, &a), op->kind, value, NULL, old);
 }
 
 /* ---- reports ---- */

@@ -41,6 +41,7 @@ const OpEval op_eval[OP_COUNT] = {
     [OP_atomic_or] = {.run = run_atomic},
     [OP_atomic_xor] = {.run = run_atomic},
     [OP_atomic_exchange] = {.run = run_atomic},
+    [OP_atomic_compare_exchange] = {.run = run_atomic},
     [OP_scatter_add] = {.run = run_scatter},
     [OP_report] = {.run = run_report},
     [OP_copy] = {.run = run_copy},

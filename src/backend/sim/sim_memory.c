@@ -555,9 +555,9 @@ static Reg combine(const char *mode, DType t, Reg old, Reg x) {
 
 Step step_atomic(Wave *w, SimOp *s) {
   const Value *v = s->op->args[0], *out = &s->op->results[0];
-  Request q = request(w, s, 1, v->type->n);
   const char *mode = op_attr(s->op, ATTR_mode)->text;
-  bool is_volatile = op_has(s->op, ATTR_volatile);
+  bool is_volatile = op_has(s->op, ATTR_volatile), expects = strcmp(mode, "cas") == 0;
+  Request q = request(w, s, 1, expects ? 1 : v->type->n);
   int lanes = w->sim->wave;
   DType t = q.b->dtype;
   for (int e = 0; e < q.n; e++) {
@@ -578,6 +578,7 @@ Step step_atomic(Wave *w, SimOp *s) {
       uint64_t before = dtype_load(t, data, element);
       r[l] = reg_from_bits(t, before);
       uint64_t after = reg_bits(t, combine(mode, t, r[l], x[l]));
+      if (expects && before != reg_bits(t, x[lanes + l])) after = before;
       dtype_store(t, data, element, after);
       mark_written(a.home, q.b, element);
       w->lane[l].pending[q.b->shared] = true;

@@ -231,6 +231,37 @@ def old_values(bm, bn, waves):
     )
 
 
+def taken(dtype, bm, bn, waves):
+    """What is free is taken, in memory of odd sizes, by whole tiles and by what all threads hold."""
+    t = wave_type(dtype)
+
+    def make():
+        @tkw.wave(row_tiles(bm, bn, waves))
+        def taken(
+            x: tkl.Memory[M, N, G, t],
+            y: tkl.Memory[M, N, G, t],
+            c: tkl.Memory[M, N, G, t],
+            low: tkl.Memory[M, G, t],
+        ):
+            v = tkw.read(x)
+            old = tkw.atomic_compare_exchange(v, c, tkw.read(y))
+            least = tkw.min(v + old, dim=N, block=True)
+            tkw.atomic_compare_exchange(least, low, 3)
+
+        return taken
+
+    return Case(
+        f"atomic_taken_{dtype}_{bm}x{bn}_w{waves}",
+        make,
+        around={M: bm, N: bn},
+        fit=lambda sizes: {**sizes, N: min(sizes[N], bn)},
+        inputs=(Tensor(dtype, (M, N), (1, 9)), Tensor(dtype, (M, N), (2, 4))),
+        outputs=(Tensor(dtype, (M, N), start=3), Tensor(dtype, (M,), start=3)),
+        reference=lambda x, y, **_: [np.where(y == 3, x, 3), 3 + x.min(1, initial=99)],
+        exact=True,
+    )
+
+
 # ---- assertions ----------------------------------------------------------------------------------
 
 
@@ -278,6 +309,10 @@ CASES = [
     sums("f16", 1, 128, waves=2, block=True),
     old_values(2, 128, 2),
     old_values(3, 64, 1),
+    taken("i32", 2, 128, 2),
+    taken("f32", 1, 64, 1),
+    taken("f64", 3, 256, 4),
+    taken("f16", 1, 128, 1),
     asserted("f32", 2, 128, 2),
     asserted("i32", 3, 64, 1),
     asserted("f16", 1, 256, 4),

@@ -282,6 +282,27 @@ def atomic_exchange(
     return _emit("atomic_exchange", (lhs, rhs, *_values(mapping_dynamic_vals)), attrs)
 
 
+def atomic_compare_exchange(
+    lhs: Value,
+    rhs: Value,
+    expected: Any,
+    elements_per_thread: Any = None,
+    mapping: IndexMapping | None = None,
+    mapping_dynamic_vals: Sequence[Value] | Value = (),
+    *,
+    tag: Tag = None,
+) -> Value:
+    """Stores a register in memory where the memory holds `expected`, a register of the same type or a
+    number, and gives the old values: where they are what was expected, it was stored. Bits are
+    compared: -0.0 is not 0.0. Once for each element, as `atomic_add`."""
+    if isinstance(expected, Real):
+        shape, dtype = _need_value(lhs, "atomic_compare_exchange").shape, lhs.dtype
+        expected = register(shape, dtype, expected) if shape else scalar(expected, dtype)
+    attrs = {"ept": elements_per_thread, "mapping": mapping, "tag": tag}
+    operands = (lhs, rhs, expected, *_values(mapping_dynamic_vals))
+    return _emit("atomic_compare_exchange", operands, attrs)
+
+
 def scatter_add(
     register_src: Value,
     register_idx: Value,
