@@ -167,6 +167,7 @@ typedef struct TracerObject {
   wv_ctx *cx;         /* the module's when it was made */
   wv_builder *b;      /* NULL once finished or abandoned */
   PyObject *previous; /* the tracer that was current before this one */
+  PyObject *items;    /* what `value[key]` calls with both; NULL: values have no items */
 } TracerObject;
 
 int py_tracer_init(PyObject *module, PyState *st);

@@ -390,7 +390,7 @@ static PyObject *tracer_construct(PyTypeObject *type, PyObject *args, PyObject *
   py_error_clear(st, st->cx);
   t->st = st;
   t->cx = st->cx;
-  t->previous = NULL;
+  t->previous = t->items = NULL;
   t->b = wv_build(st->cx, name, at);
   if (t->b) return (PyObject *)t;
   Py_DECREF((PyObject *)t);
@@ -402,11 +402,21 @@ static void tracer_dealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   if (t->b) wv_abandon(t->b);
   Py_XDECREF(t->previous);
+  Py_XDECREF(t->items);
   PyObject_Free(self);
   Py_DECREF(type);
 }
 
+static PyObject *tracer_index_by(PyObject *self, PyObject *function) {
+  TracerObject *t = (TracerObject *)self;
+  Py_XDECREF(t->items);
+  t->items = Py_NewRef(function);
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef tracer_methods[] = {
+    {"index_by", tracer_index_by, METH_O,
+     "index_by(function): `value[key]` is function(value, key)."},
     {"constrain", tracer_constrain, METH_O, "constrain(row): adds a row to the kernel's header."},
     {"param", tracer_param, METH_VARARGS, "param(name, type, binds=None, place=None) -> Value"},
     {"access", tracer_access, METH_VARARGS,

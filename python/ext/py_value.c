@@ -221,6 +221,8 @@ static PyObject *value_attribute(PyObject *self, PyObject *name) {
 static PyObject *value_item(PyObject *self, PyObject *key) {
   bool first = PyLong_Check(key) && PyLong_AsLong(key) == 0;
   if (((ValueObject *)self)->only_result && first) return Py_NewRef(self);
+  PyObject *items = py_value_tracer(self)->items;
+  if (items) return PyObject_CallFunctionObjArgs(items, self, key, NULL);
   return refuse(self, "E0310", "a value cannot be indexed",
                 "read a part of a tensor with an IndexMapping: `read(x, mapping=...)`");
 }

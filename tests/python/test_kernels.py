@@ -733,3 +733,37 @@ def test_wave_sim_runs_the_body_once_on_whole_tensors():
     np.testing.assert_allclose(c, f64(a) @ f64(b).T, atol=1e-3)
     gemm(a.astype(np.float32), b.astype(np.float32), c)  # whatever the annotations say
     np.testing.assert_allclose(c, f64(a) @ f64(b).T, atol=1e-3)
+
+
+@pytest.mark.parametrize("at", (0, 3, 36, -1, -37))
+def test_wave_sim_indexes_values(at):
+    """The public package's test_broadcast_3: there, values are tensors."""
+    from wave_lang.kernel.wave.wave_sim import wave_sim
+
+    @wave_sim([tkw.WorkgroupConstraint(M, 16, 0), tkw.WorkgroupConstraint(N, 16, 1)])
+    def element(b: tkl.Memory[N, G, tkl.f32], c: tkl.Memory[M, N, G, tkl.f32]):
+        tkw.write(tkw.read(b)[at], c)
+
+    @wave_sim([tkw.WorkgroupConstraint(M, 16, 0), tkw.WorkgroupConstraint(N, 16, 1)])
+    def row(a: tkl.Memory[N, M, G, tkl.i32], c: tkl.Memory[M, G, tkl.i32]):
+        tkw.write(tkw.read(a)[at] + tkw.read(a)[at], c)
+
+    b, c = rng().standard_normal(37).astype("f4"), np.zeros((5, 37), "f4")
+    b[7] = np.nan
+    element(b, c)
+    assert (c == b[at]).all()
+    a, d = rng().integers(-9, 9, (37, 5)).astype("i4"), np.zeros(5, "i4")
+    row(a, d)
+    assert (d == 2 * a[at]).all()
+
+
+@pytest.mark.parametrize("at", (37, -38, slice(0, 3), (0, 1), "a", 1.5))
+def test_wave_sim_indices_that_do_not_exist(at):
+    from wave_lang.kernel.wave.wave_sim import wave_sim
+
+    @wave_sim([tkw.WorkgroupConstraint(N, 16, 0)])
+    def element(b: tkl.Memory[N, G, tkl.f32], c: tkl.Memory[N, G, tkl.f32]):
+        tkw.write(tkw.read(b)[at], c)
+
+    with pytest.raises(tkw.CompileError, match="E0310"):
+        element(np.ones(37, "f4"), np.ones(37, "f4"))

@@ -69,6 +69,7 @@ class LaunchableWave:
         self._place = (code.co_filename, code.co_firstlineno, 0, 0)
         self._refuse_kind(code)
         self._params = self._parameters(localns or {})
+        self._items: Callable[[Any, Any], Any] | None = None  # what `value[key]` means, if anything
         self.__name__ = name
         self.__doc__ = fn.__doc__
         self.__wrapped__ = fn
@@ -162,6 +163,8 @@ class LaunchableWave:
         token = current_logs.set(logs)
         try:
             with tracer:
+                if self._items:
+                    tracer.index_by(self._items)
                 for constraint in self.constraints:
                     tracer.constrain(row_of(constraint))
                 self._run(self._trace_params(tracer))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any, Callable, Sequence
 
+from ..._wave import Expr, Value, report
 from .._support import dtype as dtypes
 from ..lang.global_symbols import GLOBAL_ADDRESS_SPACE
 from ..lang.wave_types import Memory
+from ..ops import wave_ops as ops
 from .compile import wave_compile
 from .compile_options import WaveCompileOptions
 from .constraints import Constraint, HardwareConstraint, TilingConstraint, WorkgroupConstraint
@@ -32,9 +35,23 @@ def _whole(sizes: dict[Any, int], loops: set[Any]) -> list[Constraint]:
     return rows + [WorkgroupConstraint(d, d, 0, primary=d == free[0]) for d in free]
 
 
+def _item(sizes: dict[Any, int], value: Value, key: Any) -> Value:
+    """`value[i]`: what stands at place i of the first dimension, all of which the tile holds."""
+    if not value.shape or not isinstance(key, int):
+        report("E0310", "a value is indexed by one number, along its first dimension")
+    dim = value.shape[0]
+    size = int(Expr(dim).subs(sizes))
+    if not -size <= key < size:
+        report("E0310", f"place {key} of `{dim}`, which has {size}")
+    here = ops.self_index(dim, dtypes.i32) == key % size
+    zero = ops.register(value.shape, value.dtype, 0)
+    return ops.sum(ops.select(here, value, zero), dim=dim)
+
+
 def wave_sim(constraints: Sequence[Constraint] | None = None) -> Callable[..., Callable[..., None]]:
     """Makes a function of tensors from a kernel: symbols and element types are taken from the
-    tensors, and every tile is the whole dimension, whatever the constraints say."""
+    tensors, and every tile is the whole dimension, whatever the constraints say. So `value[i]` is
+    the element, or the rows, at place i of its first dimension."""
     localns = sys._getframe(1).f_locals
     loops = {c.dim for c in constraints or () if isinstance(c, TilingConstraint)}
 
@@ -50,6 +67,7 @@ def wave_sim(constraints: Sequence[Constraint] | None = None) -> Callable[..., C
                 if dim.is_symbol
             }
             kernel.constraints = _whole(sizes, loops)
+            kernel._items = partial(_item, sizes)
             wave_compile(WaveCompileOptions(subs=sizes, target="eval"), kernel)(*args)
 
         return run
