@@ -37,6 +37,7 @@ class Case:
         self.seed = seed
         self.r = random.Random(seed)
         self.tile, self.size = {}, {}  # of a dim: what a workgroup or an iteration has, and all of it
+        self.asserts = False  # results are asserted to be as small as they must be
         self.cut_n = True  # by workgroups; else a workgroup holds all of N
         self.waves_m, self.waves_n, self.threads, self.mma = 1, 1, 64, "F32_16x16x16_F16"
         self.dynamic = self.wide = self.observable = False

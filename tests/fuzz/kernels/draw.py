@@ -3,9 +3,9 @@
 from .case import Case
 from .draw_flow import branch, observe, some_groups
 from .draw_stores import store
-from .draw_sums import accumulate, product, reduce, scan
+from .draw_sums import accumulate, multiply, place_of_best, product, reduce, scan
 from .draw_tables import gather
-from .draw_values import binary, bits, broadcast, cast, index, inline, rounded, select
+from .draw_values import binary, bits, broadcast, cast, index, inline, mixed, rounded, select
 from .draw_while import repeat
 
 TARGETS = ("gfx942", "sm_80", "sm_90a", "toy8", "gfx1100", "gfx90a", "cpu", "cpu_neon")
@@ -33,6 +33,7 @@ def draw(seed):
     if r.random() < 0.2:
         for name, *_ in (*case.params, *case.outputs):
             case.views[name] = r.choice((None, "columns", "apart", "backwards"))
+    case.asserts = r.random() < 0.25
     return case
 
 
@@ -95,8 +96,8 @@ def claim(case):
 
 def statements(case):
     kinds = [binary, binary, select, cast, index, broadcast]
-    kinds += [bits, rounded, inline, branch, gather, repeat]
-    kinds += [reduce, reduce, product, accumulate, some_groups, scan]
+    kinds += [bits, mixed, rounded, inline, branch, gather, repeat]
+    kinds += [reduce, reduce, product, accumulate, some_groups, scan, multiply, place_of_best]
     if case.r.random() < 0.25:
         kinds += [observe] * 3
     if case.wide:

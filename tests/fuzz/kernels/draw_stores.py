@@ -3,7 +3,7 @@
 from .case import EXACT
 from .draw_tables import Place, new_table
 from .draw_values import pick
-from .model import ATOMIC, BITWISE
+from .model import ATOMIC, BITWISE, SWAP
 
 
 def store(case):
@@ -54,7 +54,7 @@ def combine(case, v):
         order = tuple("T" if d == row else d for d in order)
     most = v.most * case.size["M"] * case.size["N"]
     ops = list(ATOMIC) if most <= EXACT[v.dtype] else ["atomic_min", "atomic_max"]
-    op = r.choice(ops + (list(BITWISE) if v.dtype == "i32" else []))
+    op = r.choice(ops + (list(BITWISE) if v.dtype == "i32" else []) + ([SWAP] if not table else []))
     case.how[name] = (op, table, place)
     case.outputs.append((name, order, v))
     return True

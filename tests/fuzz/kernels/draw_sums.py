@@ -53,6 +53,50 @@ def reduce(case, into):
     case.add(into, Statement(out, args, text, compute))
 
 
+def multiply(case, into):
+    """The product of elements along N: of integers, which wrap around alike everywhere."""
+    if case.cut_n and case.size["N"] > case.tile["N"]:
+        return
+    a = spoil(case, into, pick(case, into, case.r.choice((("M", "N"), ("N", "M"))), "i32"))
+    out, axis = case.fresh(("M",), "i32", 2**62), a.dims.index("N")
+    block = ", block" if case.waves_n > 1 else ""
+
+    def compute(env, at, x):
+        return np.multiply.reduce(env.existing(x, axis, "N"), axis=axis, dtype=np.int32)
+
+    case.add(into, Statement(out, [a], f"@out = prod @0 {{dim = N{block}}}", compute))
+
+
+def place_of_best(case, into):
+    """argmax and argmin, as the front ends write them; -1 where nothing exists."""
+    if case.cut_n and case.size["N"] > case.tile["N"]:
+        return
+    a = spoil(case, into, pick(case, into, case.r.choice((("M", "N"), ("N", "M")))))
+    op, dims = case.r.choice(("max", "min")), ", ".join(a.dims)
+    out, axis = case.fresh(("M",), "i32", 2**31), a.dims.index("N")
+    block = ", block" if case.waves_n > 1 else ""
+    text = f"""@outm = {op} @0 {{dim = N{block}}}
+@outb = broadcast @outm : tile<{dims}, {a.dtype}>
+@oute = eq @0, @outb
+@outi = self_index N : tile<N, i32>
+@outj = broadcast @outi : tile<{dims}, i32>
+@outn = fill 2147483647 : tile<{dims}, i32>
+@outs = select @oute, @outj, @outn
+@outf = min @outs {{dim = N{block}}}
+@outq = fill 2147483647 : tile<M, i32>
+@outx = eq @outf, @outq
+@outz = fill -1 : tile<M, i32>
+@out = select @outx, @outz, @outf"""
+
+    def compute(env, at, x):
+        x = env.existing(x, axis, "N")
+        if x.shape[axis] == 0:
+            return np.full(x.shape[1 - axis], -1, np.int32)
+        return (x.argmax(axis) if op == "max" else x.argmin(axis)).astype(np.int32)
+
+    case.add(into, Statement(out, [a], text, compute))
+
+
 def scan(case, into):
     """Prefix sums along N."""
     if case.cut_n and case.size["N"] > case.tile["N"]:

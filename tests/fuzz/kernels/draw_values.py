@@ -90,6 +90,27 @@ def binary(case, into):
     case.add(into, Statement(out, [a, b], f"@out = {op} @0, @1", lambda env, at, x, y: fn(x, y)))
 
 
+def mixed(case, into):
+    """Half a round of Philox: the upper half of a product of words, with another word."""
+    a = pick(case, into, None, "u32")
+    b = pick(case, into, a.dims, "u32")
+    out = case.fresh(a.dims, "u32", 2**62)
+    dims = ", ".join(a.dims)
+    text = f"""@outw = cast @0 : tile<{dims}, u64>
+@outf = fill 3528531795 : tile<{dims}, u64>
+@outp = mul @outw, @outf
+@outs = fill 32 : tile<{dims}, u64>
+@outh = shr @outp, @outs
+@outc = cast @outh : tile<{dims}, u32>
+@out = xor @outc, @1"""
+
+    def compute(env, at, x, y):
+        y = y if a.dims == b.dims else y.T
+        return (x.astype(np.uint64) * np.uint64(3528531795) >> np.uint64(32)).astype(np.uint32) ^ y
+
+    case.add(into, Statement(out, [a, b], text, compute))
+
+
 def bits(case, into):
     """Of two integers, or one of them shifted by what fits."""
     a = pick(case, into, dtype=case.r.choice(("i32", "u32", "i32", "u32", "i64", "i16", "u8")))

@@ -6,7 +6,7 @@ from collections import Counter
 
 from .text import text_of
 
-ATOMICS = ("atomic_add", "atomic_min", "atomic_max", "atomic_or", "atomic_xor")
+ATOMICS = ("atomic_add", "atomic_min", "atomic_max", "atomic_or", "atomic_xor", "atomic_compare_exchange")
 
 
 def gathered_ring(case, text):
@@ -58,6 +58,11 @@ ROWS = {
     "product with scales": lambda c, t: "= scaled_mma " in t,
     "reduction over a ragged edge": lambda c, t: bool(re.search(r"= (sum|max|min|prod) .*dim = K", t))
     and ragged(c, "K"),
+    "compare and exchange": lambda c, t: "atomic_compare_exchange" in t,
+    "half a round of Philox": lambda c, t: "3528531795" in t,
+    "product of elements": lambda c, t: "= prod " in t,
+    "place of the largest or smallest": lambda c, t: bool(re.search(r"= (max|min) .*\n.*= broadcast .*\n.*= eq ", t)),
+    "assertion": lambda c, t: "report %fine" in t,
     "cumsum": lambda c, t: "cumsum" in t,
     "product over a ragged edge": lambda c, t: "= mma " in t and ragged(c, "K"),
     "free layout": lambda c, t: "layout(" in t,

@@ -6,6 +6,7 @@ from .case import NUMPY, SMALL
 from .draw_tables import numbers
 
 ATOMIC = {"atomic_add": np.add, "atomic_min": np.minimum, "atomic_max": np.maximum}
+SWAP = "atomic_compare_exchange"  # for the 0 that an output begins with: whoever comes first stores the same
 BITWISE = {"atomic_or": np.bitwise_or, "atomic_xor": np.bitwise_xor}  # of integers
 
 
@@ -118,7 +119,7 @@ def store(case, data, how, order, v, x, out):
     for d, n in zip(order, out.shape):
         inside &= ((at[d] >= 0) & (at[d] < n)).astype(bool)
     place = tuple(at[d][inside].astype(np.int64) for d in order)
-    if op == "write":
+    if op in ("write", SWAP):
         out[place] = values[inside]
         return
     cut = "MN" if case.cut_n else "M"

@@ -1,9 +1,14 @@
 """A case as text IR, that wavec runs as well."""
 
+from .model import SWAP
+
 
 def text_of(case):
     lines = []
     write(case, case.statements, lines, "  ")
+    asserted = [v for _, _, v in case.outputs if case.asserts and v.most < 2**24]
+    for i, v in enumerate(asserted):
+        lines += assertion(i, v)
     for name, order, v in case.outputs:
         lines += store(case, name, order, v)
     body = "\n".join(lines)
@@ -11,7 +16,23 @@ def text_of(case):
     params += [
         f"{n}: mem<{', '.join(d)}, {v.dtype}{layout(case, n, d)}>" for n, d, v in case.outputs
     ]
-    return f"kernel @k({', '.join(params)})\n" + "\n".join(header(case)) + "\n{\n" + body + "\n}\n"
+    head = header(case)
+    if asserted:
+        sites = "".join(f"assert\t{v.name}:{i + 1}:1:0\t\t\\n" for i, v in enumerate(asserted))
+        params.append(f'%failures: mem<W, i64> report "{sites}"')
+        head.append(f"  bind W = {192 * len(asserted)}")
+    return f"kernel @k({', '.join(params)})\n" + "\n".join(head) + "\n{\n" + body + "\n}\n"
+
+
+def assertion(i, v):
+    """What is known of every element that exists: it is not larger than it can be."""
+    most = f"{v.most}.0" if v.dtype[0] == "f" else v.most
+    at = ", ".join(f"{d}: $index{n}" for n, d in enumerate(v.dims))
+    return [
+        f"  %most{i} = fill {most} : {v.type()}",
+        f"  %fine{i} = le {v.name}, %most{i}",
+        f"  report %fine{i}, %failures {{mapping = map {len(v.dims)} {{W: {192 * i}}} -> {{{at}}}}}",
+    ]
 
 
 def header(case):
@@ -38,6 +59,9 @@ def header(case):
 def store(case, name, order, v):
     op, table, place = case.how.get(name, ("write", None, None))
     result = f"  write {v.name}, {name}" if op == "write" else f"  {name}r = {op} {v.name}, {name}"
+    if op == SWAP:
+        zero = f"{name}e = fill {'0.0' if v.dtype[0] == 'f' else '0'} : {v.type()}"
+        return [f"  {zero}", f"{result}, {name}e"]
     if not table:
         return [result]
     row = next(p[1][0] for p in case.params if p[0] == table)
