@@ -186,6 +186,9 @@ Held cast_to_float(Ptx *p, Held *from, DType to) {
   if (narrow && to != DTYPE_f64) {
     if (is_native_f8(p, from->dtype) && to == DTYPE_f16)
       return (Held){.dtype = to, .n = from->n, .word = f8_to_halves(p, from)};
+    bool half = to == DTYPE_f16 || to == DTYPE_bf16;
+    if (from->dtype == DTYPE_f4e2m1fn && half && from->n % 2 == 0 && has_words(p, from))
+      return f4_to_words(p, from, to);
     return from_floats(p, to, floats_of(p, from), from->n);
   }
   const Reg *elem = narrow ? floats_of(p, from) : elems_of(p, from);

@@ -85,6 +85,40 @@ void small_to_f32(Ptx *p, DType t, Reg code, Reg to) {
   special_to_f32(p, &s, code, magnitude, bits, to);
 }
 
+/* ---- two at a time ---- */
+
+/* The two halves of byte i of a word of four-bit floats, at the low ends of the halves of a word.
+ */
+static Reg nibbles_apart(Ptx *p, Reg word, int i) {
+  Reg byte = ptx_new(p, REG_R), apart = ptx_new(p, REG_R);
+  ptx_line(p, "bfe.u32 %s, %s, %d, 8", byte.name, word.name, 8 * i);
+  ptx_line(p, "mul.lo.u32 %s, %s, 0x1001", apart.name, byte.name);
+  return apart;
+}
+
+Held f4_to_words(Ptx *p, Held *h, DType to) {
+  const Reg *word = words_of(p, h);
+  Held out = held_new(p, to, h->n, true);
+  const char *name = to == DTYPE_f16 ? "f16" : "bf16";
+  int shift = dtype_info[to].mantissa - 1, bias = (1 << (dtype_info[to].exponent - 1)) - 1;
+  unsigned kept = 0x70007u << shift, one = (unsigned)dtype_encode(to, ldexp(1, bias - 1));
+  Reg by = ptx_new(p, REG_R), zero = ptx_new(p, REG_R);
+  ptx_line(p, "mov.b32 %s, 0x%08X", by.name, one * 0x10001u);
+  ptx_line(p, "mov.b32 %s, 0x80008000", zero.name); /* -0, which changes no sum */
+  for (int i = 0; i < h->n / 2; i++) {
+    Reg apart = nibbles_apart(p, word[i / 4], i % 4), bits = ptx_new(p, REG_R);
+    Reg sign = ptx_new(p, REG_R);
+    ptx_line(p, "shl.b32 %s, %s, %d", bits.name, apart.name, shift);
+    ptx_line(p, "shl.b32 %s, %s, 12", sign.name, apart.name);
+    ptx_line(p, "and.b32 %s, %s, 0x%08X", bits.name, bits.name, kept);
+    ptx_line(p, "and.b32 %s, %s, 0x80008000", sign.name, sign.name);
+    ptx_line(p, "or.b32 %s, %s, %s", bits.name, bits.name, sign.name);
+    ptx_line(p, "fma.rn.%sx2 %s, %s, %s, %s", name, out.word[i].name, bits.name, by.name,
+             zero.name);
+  }
+  return out;
+}
+
 /* ---- from f32 ---- */
 
 /* Half way goes up; a negative number has no code. */

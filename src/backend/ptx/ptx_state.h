@@ -159,6 +159,7 @@ PtxFn ptx_remainder; /* of f64 */
 
 void small_to_f32(Ptx *p, DType t, Reg code, Reg to);
 Reg small_from_f32(Ptx *p, DType t, Reg f);
+Held f4_to_words(Ptx *p, Held *h, DType to); /* f16 or bf16, an even number of them */
 
 /* ---- ptx_address.c ---- */
 
