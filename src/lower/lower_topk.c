@@ -24,6 +24,7 @@ typedef struct TopK {
   const int *row;      /* by register of the operand */
   Best *held;          /* by register: what is left there */
   Best nothing;
+  bool may_run_out; /* of elements, before there are as many as asked for */
 } TopK;
 
 /* ---- order ---- */
@@ -192,17 +193,10 @@ static Value *arrange(TopK *t, const Value *out, Value *const *rounds, int n, in
   return emit_pick(l, all, regs, m);
 }
 
-static bool check_count(Lower *l, const Op *op, int wanted, int elements) {
-  if (wanted <= elements) return true;
-  diag_add(&l->k->cx->diags, DIAG_E0711, op->at, "`topk` asks for %d of %d elements along `%s`",
-           wanted, elements, sym_text(l->k->cx->diags.arena, op_attr(op, ATTR_dim)->sym));
-  return false;
-}
-
 /* What was found in a round, or, where nothing was left, the least value at -1. */
 static Best found(TopK *t, Best b) {
   Lower *l = t->l;
-  if (t->op->nargs == 1) return b;
+  if (!t->may_run_out) return b;
   Value *none = logic(t, OP_eq, b.place, emit_splat(l, t->nothing.place, b.place->type->n));
   Value *least = lower_neutral(l, OP_max, b.value->type->dtype);
   Value *nowhere = emit_number(l, DTYPE_i32, -1);
@@ -214,7 +208,7 @@ bool lower_topk(Lower *l, const Op *op) {
   TopK t = {.l = l, .op = op, .from = from->layout};
   t.dim = type_dim(from->type, op_attr(op, ATTR_dim)->sym);
   int k_dim = type_dim(out->type, op_attr(op, ATTR_k_dim)->sym), n = out->layout->extent[k_dim];
-  if (!check_count(l, op, n, t.from->extent[t.dim])) return false;
+  t.may_run_out = op->nargs > 1 || n > t.from->extent[t.dim];
   t.beside = layout_drop(t.from, t.dim);
   t.regs = layout_size(t.from, LAYOUT_REG);
   t.rows = layout_size(&t.beside, LAYOUT_REG);

@@ -329,7 +329,6 @@ TEST(refusals) {
       {"E0706", "", "%t = self_index N/3 : tile<N/3, i32>\n  debug_log \"x\" %t"},
       {"E0709", "  assume Eq(Mod(N, 3), 0) required\n", "%x = read %a"},
       {"E0710", "  bind ZERO = 0\n", "%t = fill floor(N / ZERO) : tile<N, i32>\n  write %t, %a"},
-      {"E0711", "  bind K = 9\n", "%x = read %a\n  %v, %i = topk %x {dim = N, k_dim = K}"},
       {"E0705", "  tile N by 2 from 8 iters 1\n",
        "%x = read %a\n  for N {\n    %d = add %x, %x\n    yield\n  }"},
   };

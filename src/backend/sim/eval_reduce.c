@@ -166,9 +166,6 @@ bool run_topk(Eval *ev, Op *op) {
   if (!rows || !place_axis(ev, op_attr(op, ATTR_k_dim)->sym, &found) ||
       !place_box(ev, op->results[0].type, &box))
     return false;
-  if (found.n > along.n)
-    return eval_fail(ev, DIAG_E0711, "`topk` asks for %lld of %lld elements along `%s`",
-                     (long long)found.n, (long long)along.n, eval_text(ev, along.dim));
   Box picked = box_with(&rest, found);
   Tile *values = tile_new(ev, rows->dtype, &picked), *where = tile_new(ev, DTYPE_i32, &picked);
   bool *taken = ARENA_ARRAY(ev->arena, bool, along.n);

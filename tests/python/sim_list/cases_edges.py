@@ -8,7 +8,7 @@ import numpy as np
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
 from cases_rows import BM, BN, G, M, N, SPACE, SPACES, rows_in_tiles, softmax_of, tiles
-from number_formats import wave_type
+from number_formats import STORAGE, wave_type
 from sim_cases import Case, Tensor
 
 K = tkl.sym.K
@@ -215,7 +215,51 @@ def window(bn, dynamic=False):
     )
 
 
+def largest(dtype, bn, k):
+    """The k largest of rows that may have fewer elements: what is left over is least, at -1."""
+    t = wave_type(dtype)
+
+    def make():
+        @tkw.wave(
+            [
+                tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: bn, K: k}),
+                tkw.WorkgroupConstraint(M, 1, 1),
+            ]
+        )
+        def largest(
+            a: tkl.Memory[M, N, G, t],
+            values: tkl.Memory[M, K, G, t],
+            places: tkl.Memory[M, K, G, tkl.i32],
+        ):
+            v, at = tkw.topk(tkw.read(a), K, dim=N)
+            tkw.write(v, values)
+            tkw.write(at, places)
+
+        return largest
+
+    def reference(a, **_):
+        least = np.iinfo(STORAGE[dtype]).min
+        order = np.argsort(-a, axis=1, kind="stable")[:, :k]
+        values = np.take_along_axis(a, order, 1)
+        more = [(0, 0), (0, k - order.shape[1])]
+        return np.pad(values, more, constant_values=least), np.pad(order, more, constant_values=-1)
+
+    return Case(
+        f"largest_{dtype}_{k}_of_{bn}",
+        make,
+        around={M: 2, N: bn},
+        subs={K: k},
+        inputs=(Tensor(dtype, (M, N)),),
+        outputs=(Tensor(dtype, (M, k)), Tensor("i32", (M, k))),
+        reference=reference,
+        dynamic=(M,),
+        exact=True,
+    )
+
+
 CASES = [
+    largest("i32", 5, 7),
+    largest("i8", 9, 3),
     ragged_softmax(64),
     ragged_softmax(48, True),
     ragged_moments("i32", 64),
