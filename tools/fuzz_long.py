@@ -148,6 +148,7 @@ def main():
     parser.add_argument("--keep", default=os.path.join(ROOT, "fuzz-out"))
     parser.add_argument("--json", help="write the summary into this file, too")
     args = parser.parse_args()
+    args.keep = os.path.abspath(args.keep)
     os.makedirs(args.keep, exist_ok=True)
     fuzzers, campaign, began = programs(os.environ.get("BUILD", "build")), Campaign(args), time.time()
     jobs = [threading.Thread(target=job, args=(campaign, i, fuzzers)) for i in range(args.jobs)]

@@ -77,11 +77,12 @@ int main(int argc, char **argv) {
   glob("bench/kernels/*.wave", GLOB_APPEND, NULL, &texts.files);
   fault_begin(&meanwhile);
   uint64_t seed = (uint64_t)number(argc, argv, "--seed", 1);
-  int failures = fuzz(&texts, seed, number(argc, argv, "--count", 200));
+  long count = number(argc, argv, "--count", 200);
+  int failures = fuzz(&texts, seed, count);
   if (!fault_end(&meanwhile)) printf("a launch meanwhile gave another result\n"), failures++;
   fault_close_cache(folder);
   globfree(&texts.files);
   free(texts.last);
-  printf("%d failures\n", failures);
+  printf("%ld passed, %d failed\n", count - failures, failures);
   return failures != 0;
 }
