@@ -29,6 +29,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 KERNELS = os.path.join(ROOT, "tests/fuzz/fuzz_kernels.py")
 ROUND = 60  # seconds that a process of the kernel fuzzer runs
 COUNTS = {"fuzz_sym": 10000, "fuzz_parse": 2000, "fuzz_passes": 500, "fuzz_faults": 30}  # of one process
+ENVIRONMENT = {"WAVE_NUM_THREADS": "2", **os.environ}  # of each process: there are as many as cores
 SPARE = 20  # seconds before the end in which nothing new begins: what runs must come to an end
 
 
@@ -80,7 +81,9 @@ def execute(campaign, name, command, seed):
     began = time.time()
     hung = False
     with tempfile.TemporaryFile() as out:
-        process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
+        )
         try:
             process.wait(max(campaign.left(), 0) + 600)
         except subprocess.TimeoutExpired:

@@ -3,7 +3,7 @@
 
     tests/fuzz/fuzz_kernels.py [--seed N] [--count N] [--seconds N] [--shard I/N] [--keep DIR]
                                [--ways eval,sim,cpu,lanes,cuda] [--targets sm_80,sm_90a,gfx942]
-                               [--stats] [--json FILE]
+                               [--only FEATURE] [--stats] [--json FILE]
 
 A case is a list of statements over tiles of M, N and K, with random sizes, tiles, waves, dtypes and
 a machine. It is computed in NumPy on whole padded tensors, and then in up to five ways:
@@ -51,7 +51,7 @@ import time
 
 from kernels.children import problem, problems
 from kernels.draw import draw
-from kernels.features import Stats
+from kernels.features import ROWS, Stats, features
 from kernels.shrink import shrink
 from kernels.text import text_of
 from kernels.ways import WAYS
@@ -66,6 +66,7 @@ def batches(args):
     while (time.time() - began < args.seconds) if args.seconds else n < args.count:
         most = n + BATCH * shards if args.seconds else min(n + BATCH * shards, args.count)
         cases = [draw(args.seed + i) for i in range(n, most, shards)]
+        cases = [case for case in cases if not args.only or args.only in features(case)]
         for case in cases:
             case.ways = args.ways.split(",")
             case.targets = args.targets.split(",") if args.targets else ()
@@ -95,6 +96,7 @@ def main():
     parser.add_argument("--targets", help="simulate these machines, and not the one that is drawn")
     parser.add_argument("--keep", help="write shrunk failures into this folder")
     parser.add_argument("--stats", action="store_true", help="say how often each feature is drawn and run")
+    parser.add_argument("--only", choices=ROWS, metavar="FEATURE", help="leave out kernels without this one")
     parser.add_argument("--json", help="write the counts into this file")
     args = parser.parse_args()
     if not set(args.ways.split(",")) <= set(WAYS):
