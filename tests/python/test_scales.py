@@ -321,6 +321,35 @@ def test_scales_computed_in_the_kernel(target):
     check(c, a, b)
 
 
+@TARGETS
+@pytest.mark.parametrize("block", [16, 32])
+def test_threads_can_tell(target, block):
+    """A kernel that asks for its threads keeps the waves that it declares."""
+    if target == "eval":
+        pytest.skip("knows no threads")
+
+    @tkw.wave(header())
+    def kernel(
+        x: tkl.Memory[M, K / 2, G, tkl.i8],
+        xs: tkl.Memory[M, K / block, G, tkl.i8],
+        y: tkl.Memory[N, K / 2, G, tkl.i8],
+        ys: tkl.Memory[N, K / block, G, tkl.i8],
+        c: tkl.Memory[M, N, G, tkl.f32],
+    ):
+        @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+        def loop(acc):
+            left, right = read_as(x, tkl.f4e2m1fn), read_as(y, tkl.f4e2m1fn)
+            return tkw.scaled_mma(left, read_as(xs, E8), right, read_as(ys, E8), acc)
+
+        thread = tkw.broadcast(tkw.scalar(THREAD_0, tkl.i32), [M, N])
+        all_threads = tkl.Register[M, N, tkl.i32](1000)
+        tkw.write(tkw.select(thread < all_threads, loop, loop * 0.0), c)
+
+    a, b = Operand("f4e2m1fn", 48, 128, block, 29), Operand("f4e2m1fn", 40, 128, block, 30)
+    c, _ = run(kernel, target, a, b, (32, 32, 128))
+    check(c, a, b)
+
+
 def test_remark():
     a, b = Operand("f4e2m1fn", 16, 64, 32, 23), Operand("f8e5m2", 16, 64, 16, 24)
     said = {}
