@@ -252,6 +252,18 @@ bool rule_scatter(Infer *in) {
   return fail_missing(in, missing, mem);
 }
 
+/* Rows are filled without a test: the whole table lies in the memory. */
+static bool has_table(const Infer *in, const Mapping *m, const Type *mem) {
+  const Constraint *row = kernel_constraint(in->k, CONSTRAINT_bind, mem->dims[0]);
+  const Sym *at = pairs_get(m->inputs, mem->dims[0]);
+  int64_t words, word;
+  if (row && at && sym_is_int(row->size, &words) && sym_is_int(at, &word) && word >= 0 &&
+      word <= words - FAILURE_WORDS)
+    return true;
+  return FAIL(in, E0318, "`report` needs a table of %d words in a memory whose size is bound",
+              FAILURE_WORDS);
+}
+
 /* The words of a row lie as the condition does. */
 bool rule_report(Infer *in) {
   if (!need_value(in, 0) || !need_memory(in, 1)) return false;
@@ -270,7 +282,7 @@ bool rule_report(Infer *in) {
                     "i64 with the dimensions of the condition"))
       return false;
   const Sym *missing = without_coordinate(m->inputs, mem);
-  return !missing || fail_missing(in, missing, mem);
+  return missing ? fail_missing(in, missing, mem) : has_table(in, m, mem);
 }
 
 /* A copy runs over the dims of its allocation; its other side is addressed like a read's or a

@@ -237,6 +237,11 @@ static bool verify_params(Verify *v) {
     const Type *t = k->body->args[i]->type;
     int kinds = (p->log != NULL) + p->workspace + (p->report != NULL);
     bool behind = i >= kernel_given(k);
+    if (p->report && t->kind == TYPE_mem && (t->dtype != DTYPE_i64 || t->rank != 1)) {
+      diag_add(&k->cx->diags, DIAG_E0319, p->at,
+               "parameter `%s`: a report is a memory of i64 with one dimension", p->name);
+      return false;
+    }
     if (kinds ? !behind || t->kind != TYPE_mem || kinds > 1 : behind) {
       diag_add(&k->cx->diags, DIAG_E0319, p->at,
                "parameter `%s`: debug logs, workspace and reports are memories, and stand behind "

@@ -168,8 +168,10 @@ static bool deliver(Logged *x) {
     if (!*p->report && (!*p->log || !c->log)) continue; /* workspace, or nobody asks */
     if (!kind_of(x)->copy(x->l->device, x->device, m->host, m->tensor.data, m->bytes, &x->report))
       return false;
-    if (*p->report) ok &= failures_report(x->report.diags, p->report, m->host, m->shape[0]);
-    else c->log(c->user, p->log, &b);
+    if (*p->report) {
+      int64_t words = (int64_t)(m->bytes / sizeof(int64_t));
+      ok &= failures_report(x->report.diags, p->report, m->host, words);
+    } else c->log(c->user, p->log, &b);
   }
   return ok;
 }
