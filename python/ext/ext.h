@@ -249,6 +249,7 @@ typedef struct ParamInfo {
   const char *text;
   bool is_tensor, is_output, is_float;
   const char *dtype;
+  int64_t least, most; /* of an integer, unless it has 64 bits */
 } ParamInfo;
 
 typedef struct Params {

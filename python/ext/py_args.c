@@ -1,9 +1,21 @@
 /* py_args: the arguments of a call, checked as far as their kind goes and taken where they lie.
  *
  * This is on the way of every launch: nothing is allocated for the usual number of arguments. */
+#include <stdlib.h>
+
 #include "ext.h"
 
 /* ---- parameters ---------------------------------------------------------------------------- */
+
+/* i8 holds -128 to 127, u8 0 to 255, i1 0 and 1. */
+static void set_range(ParamInfo *p) {
+  long bits = p->is_float ? 0 : strtol(p->dtype + 1, NULL, 10); /* 0: `index` */
+  bool is_signed = p->dtype[0] == 'i' && bits > 1;
+  p->least = INT64_MIN, p->most = INT64_MAX;
+  if (bits < 1 || bits > 63) return;
+  p->most = (INT64_C(1) << (is_signed ? bits - 1 : bits)) - 1;
+  p->least = is_signed ? -p->most - 1 : 0;
+}
 
 bool py_params_of(wv_kernel *k, Params *out) {
   *out = (Params){.kernel = wv_kernel_name(k), .n = wv_kernel_nparams(k)};
@@ -20,6 +32,7 @@ bool py_params_of(wv_kernel *k, Params *out) {
     p->is_tensor = strcmp(wv_type_kind(t), "mem") == 0;
     p->dtype = wv_type_dtype(t);
     p->is_float = p->dtype[0] == 'f' || p->dtype[0] == 'b';
+    set_range(p);
   }
   return true;
 }
@@ -67,8 +80,13 @@ static bool take_number(PyState *st, const ParamInfo *p, PyObject *o, wv_launch_
     out->integer = (int64_t)PyLong_AsUnsignedLongLong(number);
   else if (number) out->integer = PyLong_AsLongLong(number);
   Py_XDECREF(number);
-  if (taken && !PyErr_Occurred()) return true;
+  bool fits = taken && !PyErr_Occurred();
+  if (fits && !p->is_float) fits = out->integer >= p->least && out->integer <= p->most;
+  if (fits) return true;
   PyErr_Clear();
+  if (taken && !p->is_float)
+    return py_argument_error(st, "argument `%s` is %R, which is no number of type %s", p->text, o,
+                             p->dtype);
   py_argument_error(st, "argument `%s` must be a number of type %s, got %R", p->text, p->dtype,
                     (PyObject *)Py_TYPE(o));
   return false;

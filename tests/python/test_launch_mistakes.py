@@ -145,3 +145,61 @@ def test_a_symbol_without_a_value(target):
     with pytest.raises(LaunchError.__mro__[1], match=r"E0103.*`Q`.*no value"):
         options = WaveCompileOptions(dynamic_symbols=[M, N], target=target)
         wave_compile(options, kernel)(ones(6, 70), ones(6, 70))
+
+
+# ---- integers that their type does not hold; symbols that nothing gives ----
+
+RANGES = {
+    "i8": (-128, 127),
+    "u8": (0, 255),
+    "i16": (-(2**15), 2**15 - 1),
+    "i32": (-(2**31), 2**31 - 1),
+    "u32": (0, 2**32 - 1),
+    "i64": (-(2**63), 2**63 - 1),
+    "u64": (0, 2**64 - 1),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", RANGES)
+def test_integers_out_of_range(target, dtype):
+    t = getattr(tkl, dtype)
+
+    @tkw.wave(
+        [tkw.HardwareConstraint(64, vector_shapes={N: 64}), tkw.WorkgroupConstraint(N, 64, 0)]
+    )
+    def filled(s: t, b: tkl.Memory[N, G, t]):
+        tkw.write(tkw.broadcast(s, [N]), b)
+
+    made = wave_compile(WaveCompileOptions(dynamic_symbols=[N], target=target), filled)
+    stored = ("int" if dtype[0] == "i" else "uint") + dtype[1:]
+    for good in RANGES[dtype]:
+        b = np.ones(5, stored)
+        made(good, b)
+        assert (b == good).all()
+    least, most = RANGES[dtype]
+    for bad in (least - 1, most + 1, 2**70, -(2**70)):
+        b = np.ones(5, stored)
+        with pytest.raises(ArgumentError, match=f"`s` is {bad}, which is no number of type {dtype}"):
+            made(bad, b)
+        assert (b == 1).all()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_dynamic_symbols_that_nobody_uses(target):
+    Z = tkl.sym.Z
+
+    def compiled(value):
+        @tkw.wave(
+            [tkw.HardwareConstraint(64, vector_shapes={N: 64}), tkw.WorkgroupConstraint(N, 64, 0)]
+        )
+        def kernel(b: tkl.Memory[N, G, tkl.i32]):
+            tkw.write(tkl.Register[N, tkl.i32](value), b)
+
+        return wave_compile(WaveCompileOptions(dynamic_symbols=[N, Z], target=target), kernel)
+
+    b = np.zeros(5, "i4")
+    compiled(3)(b)
+    assert (b == 3).all()
+    with pytest.raises(Exception, match="E0103.*`Z`"):
+        compiled(Z)(b)

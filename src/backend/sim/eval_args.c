@@ -35,13 +35,8 @@ static bool bind_dynamic(Eval *ev, const Sym *symbol, Span at) {
   ev->at = at;
   const Sym *size = ir_symbol_size(ev->k, symbol);
   if (size && !expr_value(ev, size, &value)) return false;
-  if (size) return env_set(ev, env_slot(ev, sym_name(symbol)), value), true;
-  for (int i = 0; i < ev->k->params.n; i++)
-    if (ev->k->params.at[i].binds == symbol) return true;
-  eval_fail(ev, DIAG_E0103, "dynamic symbol `%s` is not a dimension of any argument",
-            sym_name(symbol));
-  eval_hint(ev, "give it a value in `subs`");
-  return false;
+  if (size) env_set(ev, env_slot(ev, sym_name(symbol)), value);
+  return true; /* one that no argument gives is missed where it is used */
 }
 
 /* ---- tensors ---- */
