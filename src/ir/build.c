@@ -29,12 +29,18 @@ Region *build_region(Builder *b) { return build_frame(b)->region; }
 
 bool build_constraint(Builder *b, Constraint c) {
   Kernel *k = b->k;
+  if (k->constraints.n >= IR_MAX_ROWS)
+    return BUILD_FAIL(b, c.at, E0216, "a kernel has at most %d constraints", IR_MAX_ROWS);
   vec_push(k->arena, &k->constraints, constraint_copy(k, &c));
   return true;
 }
 
 Value *build_param(Builder *b, const char *name, const Type *type, const Sym *binds, Span at) {
   if (!type) return NULL;
+  if (b->k->params.n >= IR_MAX_PARAMS) {
+    BUILD_DIAG(b, at, E0216, "a kernel has at most %d parameters", IR_MAX_PARAMS);
+    return NULL;
+  }
   for (int i = 0; i < b->k->params.n; i++)
     if (strcmp(b->k->params.at[i].name, name) == 0) {
       BUILD_DIAG(b, at, E0208, "two parameters are called `%s`", name);

@@ -130,7 +130,7 @@ Context *context_owned(Context *cx); /* as arena_owned */
 
 /* ---- types --------------------------------------------------------------------------------- */
 
-enum { IR_MAX_RANK = 8, IR_MAX_VEC = 4096 };
+enum { IR_MAX_RANK = 8, IR_MAX_VEC = 4096, IR_MAX_PARAMS = 1024, IR_MAX_ROWS = 4096 };
 
 typedef enum TypeKind {
   TYPE_scalar, /* one number: f32 */

@@ -410,6 +410,9 @@ static bool parse_param(Parser *p) {
               expect_text(p, TOK_string, "what the report is about", &report));
   const Definition *first = find_definition(p, name.text);
   if (first) fail_twice(p, &name, first);
+  bool full = builder_kernel(p->b)->params.n == IR_MAX_PARAMS;
+  ok = ok && !p->params_full;
+  p->params_full = full;
   Value *v = ok && !first ? build_param(p->b, name.text, type, binds, name.span) : NULL;
   if (!first) define(p, &name, v);
   if (v && log) kernel_set_log(builder_kernel(p->b), v, log);
@@ -452,6 +455,7 @@ static Kernel *parse_kernel(Parser *p) {
   builder_kernel(p->b)->level = level;
   p->by_name = (Map){0};
   p->visible.n = p->depth = 0;
+  p->params_full = p->rows_full = false;
   parse_params(p);
   parse_rows(p);
   parse_kernel_body(p);

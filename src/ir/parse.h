@@ -41,6 +41,7 @@ typedef struct Parser {
   Map by_name;               /* spelling -> Definition */
   Vec(Definition *) visible; /* in scope, innermost last */
   int depth;
+  bool params_full, rows_full; /* one too many was reported */
 } Parser;
 
 /* ---- parse_tokens.c */

@@ -106,12 +106,17 @@ static bool parse_clauses(Parser *p, Constraint *c) {
   return check_complete(p, c, seen);
 }
 
+/* One row too many is reported, those behind it are only read. */
+static void add_row(Parser *p, Constraint c) {
+  if (!p->rows_full) p->rows_full = !build_constraint(p->b, c);
+}
+
 /* `dynamic M, N` is one row for each. */
 static bool parse_dynamics(Parser *p, Constraint c) {
   do {
     if (!(c.dim = parse_expr(p))) return false;
     c.at = span_from(p, c.at);
-    build_constraint(p->b, c);
+    add_row(p, c);
   } while (accept(p, ','));
   return true;
 }
@@ -126,7 +131,7 @@ static bool parse_row(Parser *p) {
   advance(p);
   if (c.kind == CONSTRAINT_dynamic) return parse_dynamics(p, c);
   if (!parse_clauses(p, &c)) return false;
-  build_constraint(p->b, c); /* a mistake in it is reported there; the text goes on */
+  add_row(p, c);
   return at_row_end(p) || fail_expected(p, "`;`, a new line or `{`");
 }
 

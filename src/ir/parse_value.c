@@ -138,12 +138,18 @@ static bool fail_no_dtype(Parser *p, const Token *last) {
   return fail_type(p, last, "element type");
 }
 
+static bool fail_rank(Parser *p, Span at) {
+  diag_add(&p->cx->diags, DIAG_E0506, at, "a type has at most %d dimensions", IR_MAX_RANK);
+  return false;
+}
+
 static bool parse_dims(Parser *p, SymList *dims, DType *dtype) {
   while (!at_dtype(p, dtype)) {
     Token dim = p->tok;
     const Sym *s = parse_dim(p);
     if (!s) return false;
     vec_push(p->scratch, dims, s);
+    if (dims->n > IR_MAX_RANK) return fail_rank(p, dim.span);
     if (!accept(p, ',')) return fail_no_dtype(p, &dim);
   }
   advance(p);
@@ -194,8 +200,7 @@ static const Type *parse_tensor(Parser *p, bool is_mem) {
   const Type *t = is_mem ? type_mem(p->cx, dims.at, dims.n, dtype, parts.space, parts.layout)
                          : type_tile(p->cx, dims.at, dims.n, dtype);
   if (!t)
-    diag_add(&p->cx->diags, DIAG_E0506, p->last.span,
-             "a dimension stands twice in this type, or there are more than %d", IR_MAX_RANK);
+    diag_add(&p->cx->diags, DIAG_E0506, p->last.span, "a dimension stands twice in this type");
   return t;
 }
 

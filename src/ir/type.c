@@ -16,7 +16,7 @@ Context *context_new(void) {
   cx->sym = sym_ctx_new();
   cx->names.arena = arena;
   cx->sources = (Sources){.arena = arena, .names = &cx->names};
-  cx->diags = (Diags){.arena = arena, .sources = &cx->sources};
+  cx->diags = (Diags){.arena = arena_new(), .sources = &cx->sources};
   cx->types = ARENA_NEW(arena, TypeTable);
   cx->global_space = sym_symbol(cx->sym, "$GLOBAL_ADDRESS_SPACE", true);
   cx->shared_space = sym_symbol(cx->sym, "$SHARED_ADDRESS_SPACE", true);
@@ -26,11 +26,13 @@ Context *context_new(void) {
 void context_free(Context *cx) {
   if (!cx) return;
   sym_ctx_free(cx->sym);
+  arena_free(cx->diags.arena);
   arena_free(cx->arena);
 }
 
 Context *context_owned(Context *cx) {
   sym_ctx_owned(cx->sym);
+  arena_owned(cx->diags.arena);
   arena_owned(cx->arena);
   return cx;
 }

@@ -161,6 +161,8 @@ static const Sym *node_new(SymCtx *cx, const Sym *shape) {
 }
 
 const Sym *node_intern(SymCtx *cx, const Sym *shape) {
+  if (shape->n > SYM_MAX_OPERANDS)
+    return sym_fail(cx, "an expression of more than %d terms", SYM_MAX_OPERANDS);
   uint32_t hash = shape_hash(shape), at = hash & (cx->cap - 1);
   for (; cx->table[at].node; at = (at + 1) & (cx->cap - 1))
     if (cx->table[at].hash == hash && same_shape(cx->table[at].node, shape))

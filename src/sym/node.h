@@ -85,7 +85,9 @@ struct SymCtx {
 const Sym *sym_fail(SymCtx *cx, const char *fmt, ...) WV_PRINTF(2, 3); /* NULL */
 const Sym *sym_overflow(SymCtx *cx);
 const Sym *sym_zero_division(SymCtx *cx);
-const Sym *node_intern(SymCtx *cx, const Sym *shape); /* fills id, size, symbols; copies operands */
+/* Fills id, size, symbols; copies operands. NULL: there are too many of them, which is an error. */
+enum { SYM_MAX_OPERANDS = 4096 };
+const Sym *node_intern(SymCtx *cx, const Sym *shape);
 const Sym *node_args(SymCtx *cx, SymKind kind, int flags, const Sym *const *args, int n);
 const Sym *num(SymCtx *cx, Rat v);
 const Sym *symbol_n(SymCtx *cx, const char *name, size_t n, bool nonneg);
