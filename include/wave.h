@@ -74,7 +74,7 @@ WV_API int wv_diag_count(const wv_ctx *cx);
 WV_API int wv_diag_errors(const wv_ctx *cx);
 WV_API bool wv_diag_get(wv_ctx *cx, int i, wv_diag *out);
 WV_API int wv_diag_notes(wv_ctx *cx, int i, wv_note *out, int cap); /* how many there are */
-WV_API void wv_diag_clear(wv_ctx *cx);
+WV_API void wv_diag_clear(wv_ctx *cx); /* and the texts that wv_diag_get gave */
 /* Reports a mistake found by a front end. `code` is one of `wavec --list=diagnostics`. */
 WV_API void wv_diag_report(wv_ctx *cx, const char *code, wv_place at, const char *text,
                            const char *hint);

@@ -62,7 +62,22 @@ void diag_hint_size(Diags *list, Diag *d, int rank, bool is_given) {
                      : "");
 }
 
-void diags_clear(Diags *list) { diags_cut(list, NULL); }
+Diag *diag_copy(Arena *a, const Diag *from) {
+  Diag *d = arena_copy(a, from, sizeof *from);
+  d->text = arena_strdup(a, from->text);
+  if (from->hint) d->hint = arena_strdup(a, from->hint);
+  d->next = NULL;
+  for (DiagNote **at = &d->notes; *at; at = &(*at)->next) {
+    *at = arena_copy(a, *at, sizeof **at);
+    (*at)->text = arena_strdup(a, (*at)->text);
+  }
+  return d;
+}
+
+void diags_clear(Diags *list) {
+  diags_cut(list, NULL);
+  arena_reset(list->arena);
+}
 
 void diags_cut(Diags *list, Diag *last) {
   for (const Diag *d = last ? last->next : list->first; d; d = d->next)

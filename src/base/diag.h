@@ -41,7 +41,7 @@ typedef struct Diag {
 } Diag;
 
 typedef struct Diags {
-  Arena *arena;
+  Arena *arena; /* its own: emptied with it */
   Sources *sources;
   Diag *first, *last;
   int errors;
@@ -53,6 +53,7 @@ void diag_hint(Diags *list, Diag *d, const char *fmt, ...) WV_PRINTF(3, 4);
 /* What to do about a tensor of another size than its symbols have; `is_given`: these take their
  * values from the tensors. */
 void diag_hint_size(Diags *list, Diag *d, int rank, bool is_given);
+Diag *diag_copy(Arena *a, const Diag *from); /* which outlives its list */
 void diags_clear(Diags *list);
 void diags_cut(Diags *list, Diag *last); /* drops what follows it; NULL: all */
 /* Without memory: the diagnostic stays where it is. */

@@ -100,7 +100,10 @@ bool api_kernel_usable(const wv_kernel *k);
 bool api_kernel_readable(const wv_kernel *k);
 bool api_builder_usable(wv_builder *b);
 bool api_expected(wv_ctx *cx, bool is_there, const char *what); /* reports E0001 when it is not */
-wv_ctx *api_kernel_cx(const wv_kernel *k);                      /* NULL: it is no kernel */
+/* The same of a list of `n`, which may be NULL if there are none, and of a text. */
+bool api_list(wv_ctx *cx, const void *at, int n, const char *what);
+bool api_text(wv_ctx *cx, const char *text, const char *what);
+wv_ctx *api_kernel_cx(const wv_kernel *k); /* NULL: it is no kernel */
 wv_ctx *api_builder_cx(const wv_builder *b);
 
 /* After a jump: says in the context, if there is one, what happened, and that the context can no
@@ -148,7 +151,7 @@ void api_relay_write(void *user, const char *pass, const char *text);
 void api_relay_log(void *user, const char *label, const EvalBuffer *v);
 bool api_relay_interrupt(void *user);
 
-void api_diag(Context *cx, const Diag *d, wv_diag *out);
+void api_diag(Context *cx, Arena *a, const Diag *d, wv_diag *out); /* rendered in `a` */
 
 /* Turns the error a symbolic operation left behind into a diagnostic. */
 wv_expr api_checked(wv_ctx *cx, const Sym *s);

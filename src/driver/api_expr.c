@@ -68,10 +68,10 @@ int wv_diag_errors(const wv_ctx *cx) {
   return api_is(cx, HANDLE_CTX) ? cx->cx->diags.errors : 0;
 }
 
-void api_diag(Context *cx, const Diag *d, wv_diag *out) {
+void api_diag(Context *cx, Arena *a, const Diag *d, wv_diag *out) {
   static const char *const severities[] = {"error", "warning", "remark"};
   const DiagInfo *info = &diag_info[d->code];
-  StrBuf text = {.arena = cx->diags.arena};
+  StrBuf text = {.arena = a};
   diag_render(&cx->diags, d, &text);
   *out = (wv_diag){severities[info->severity], info->code,    d->text, d->hint,
                    api_place(cx, d->at),       sb_text(&text)};
@@ -92,7 +92,7 @@ static bool get_bare(const wv_ctx *cx, int i, wv_diag *out) {
 bool wv_diag_get(wv_ctx *cx, int i, wv_diag *out) {
   API_ENTER(api_is(cx, HANDLE_CTX), cx, (void)0, get_bare(cx, i, out));
   const Diag *d = diag_at(cx, i);
-  if (d) api_diag(cx->cx, d, out);
+  if (d) api_diag(cx->cx, cx->cx->diags.arena, d, out);
   return d != NULL;
 }
 
@@ -170,6 +170,7 @@ wv_expr wv_bool(wv_ctx *cx, bool v) {
 }
 wv_expr wv_symbol(wv_ctx *cx, const char *name, bool nonneg) {
   API_CHANGES(cx, NULL);
+  if (!api_text(cx, name, "the name of a symbol")) return NULL;
   return api_expr(sym_symbol(cx->cx->sym, name, nonneg));
 }
 
@@ -217,7 +218,12 @@ static const Sym *apply_operator(SymCtx *cx, const char *op, const wv_expr *args
 
 wv_expr wv_expr_op(wv_ctx *cx, const char *op, const wv_expr *args, int n) {
   API_CHANGES(cx, NULL);
-  if (!op || (n > 0 && !args)) return NULL;
+  if (!api_text(cx, op, "an operator") || !api_list(cx, args, n, "operands")) return NULL;
+  enum { MOST = 4096 }; /* about as many as one expression may have */
+  if (n > MOST) {
+    diag_add(&cx->cx->diags, DIAG_E0105, (Span){0}, "`%s` of more than %d operands", op, MOST);
+    return NULL;
+  }
   for (int i = 0; i < n; i++)
     if (!args[i]) return NULL;
   const Sym *s = apply_operator(cx->cx->sym, op, args, n);
@@ -295,6 +301,7 @@ uint64_t wv_expr_hash(wv_expr e) {
 
 int wv_expr_symbols(wv_expr e, wv_expr *out, int cap) {
   API_ASKS(-1);
+  if (!e) return 0;
   int n = sym_free_symbols(api_sym(e), NULL, 0);
   Arena *a = arena_new();
   const Sym **symbols = ARENA_ARRAY(a, const Sym *, n);
@@ -306,6 +313,7 @@ int wv_expr_symbols(wv_expr e, wv_expr *out, int cap) {
 
 wv_expr wv_expr_copy(wv_ctx *to, wv_expr e) {
   API_CHANGES(to, NULL);
+  if (!e) return NULL;
   return api_checked(to, sym_copy(to->cx->sym, api_sym(e)));
 }
 
@@ -317,8 +325,16 @@ static SymBinding *bindings_of(Arena *a, const wv_binding *from, int n) {
   return out;
 }
 
+static bool has_bindings(wv_ctx *cx, const wv_binding *b, int n) {
+  bool ok = api_list(cx, b, n, "bindings");
+  for (int i = 0; ok && i < n; i++)
+    ok = api_expected(cx, b[i].from && b[i].to, "a symbol and its value");
+  return ok;
+}
+
 wv_expr wv_expr_subst(wv_ctx *cx, wv_expr e, const wv_binding *b, int n) {
   API_CHANGES(cx, NULL);
+  if (!e || !has_bindings(cx, b, n)) return NULL;
   Arena *a = arena_new();
   const Sym *s = sym_subst(cx->cx->sym, api_sym(e), bindings_of(a, b, n), n);
   arena_free(a);
@@ -327,6 +343,7 @@ wv_expr wv_expr_subst(wv_ctx *cx, wv_expr e, const wv_binding *b, int n) {
 
 bool wv_resolve(wv_ctx *cx, wv_binding *b, int n) {
   API_CHANGES(cx, false);
+  if (!has_bindings(cx, b, n)) return false;
   Arena *a = arena_new();
   SymBinding *bindings = bindings_of(a, b, n);
   bool ok = sym_resolve_bindings(cx->cx->sym, bindings, n);
@@ -338,7 +355,7 @@ bool wv_resolve(wv_ctx *cx, wv_binding *b, int n) {
 
 static SymFacts *gather(wv_ctx *cx, Arena *a, const wv_expr *facts, int n) {
   SymFacts *f = sym_facts_new(a, cx->cx->sym, NULL);
-  for (int i = 0; i < n; i++)
+  for (int i = 0; facts && i < n; i++)
     if (facts[i]) sym_assume(f, api_sym(facts[i]));
   return f;
 }
@@ -354,6 +371,7 @@ wv_expr wv_expr_simplify(wv_ctx *cx, wv_expr e, const wv_expr *facts, int nfacts
 
 int wv_expr_prove(wv_ctx *cx, wv_expr cond, const wv_expr *facts, int nfacts) {
   API_CHANGES(cx, -1);
+  if (!cond) return -1;
   Arena *a = arena_new();
   SymTruth t = sym_prove(cx->cx->sym, gather(cx, a, facts, nfacts), api_sym(cond));
   arena_free(a);
@@ -374,7 +392,7 @@ bool wv_expr_range(wv_ctx *cx, wv_expr e, const wv_expr *facts, int nfacts, int6
 
 bool wv_expr_eval(wv_ctx *cx, wv_expr e, const wv_binding *b, int n, int64_t *out) {
   API_CHANGES(cx, false);
-  (void)cx;
+  if (!has_bindings(cx, b, n)) return false;
   Arena *a = arena_new();
   bool ok = e && sym_eval(api_sym(e), bindings_of(a, b, n), n, out);
   arena_free(a);

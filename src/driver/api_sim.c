@@ -98,6 +98,7 @@ bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *g
   API_KERNEL_USES(k, false);
   static const wv_sim_options plain;
   const wv_sim_options *o = given ? given : &plain;
+  if (!api_list(k->cx, args, nargs, "arguments")) return false;
   Context *cx = k->k->cx;
   Arena *a = arena_new();
   wv_report *r = ARENA_NEW(a, wv_report);
@@ -114,6 +115,8 @@ bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *g
   bool ok = translated && find_machine(cx, o->target, &options.machine) &&
             find_schedule(cx, o->schedule, &options) &&
             simulate_either(&ran, a, translated, nargs, &options, r);
+  for (int i = 0; i < r->sim.findings; i++)
+    r->sim.finding[i].diag = diag_copy(a, r->sim.finding[i].diag);
   const char *schedule = o->schedule ? arena_strdup(a, o->schedule) : "round";
   r->shown = (Report){ran->k, ran->tiles, &r->sim, schedule};
   if (report) *report = r->sim.ran ? r : NULL;
@@ -170,7 +173,7 @@ bool wv_report_finding(wv_report *r, int i, wv_finding *out) {
                       .address = f->address};
   memcpy(out->workgroup, f->workgroup, sizeof out->workgroup);
   memcpy(out->index, f->index, sizeof out->index);
-  api_diag(r->cx, f->diag, &out->diag);
+  api_diag(r->cx, r->arena, f->diag, &out->diag);
   return true;
 }
 

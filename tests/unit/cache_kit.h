@@ -71,7 +71,7 @@ static inline Kit *kit_open(void) {
   k->a = a;
   k->names.arena = a;
   k->sources = (Sources){.arena = a, .names = &k->names};
-  k->diags = (Diags){.arena = a, .sources = &k->sources};
+  k->diags = (Diags){.arena = arena_new(), .sources = &k->sources};
   k->settings = (CacheSettings){.read = true, .write = true, .dir = mkdtemp(dir)};
   make_artefact(k);
   return k;
@@ -80,6 +80,7 @@ static inline Kit *kit_open(void) {
 static inline void kit_close(Kit *k) {
   cache_clear(k->settings.dir);
   rmdir(k->settings.dir);
+  arena_free(k->diags.arena);
   arena_free(k->a);
 }
 

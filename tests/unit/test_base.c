@@ -100,7 +100,7 @@ static void fixture_init(Fixture *f) {
   *f = (Fixture){.arena = arena_new()};
   f->names.arena = f->arena;
   f->sources = (Sources){.arena = f->arena, .names = &f->names};
-  f->diags = (Diags){.arena = f->arena, .sources = &f->sources};
+  f->diags = (Diags){.arena = arena_new(), .sources = &f->sources};
 }
 
 TEST(diagnostics_show_source_caret_notes_and_hint) {
@@ -120,8 +120,14 @@ TEST(diagnostics_show_source_caret_notes_and_hint) {
                            "      | ^^^^^^^^^^^^\n"
                            "hint: use a multiple of 32\n");
   CHECK_INT(f.diags.errors, 1);
+  Diag *copy = diag_copy(f.arena, d);
   diags_clear(&f.diags);
   CHECK_INT(f.diags.errors, 0);
+  CHECK_INT((int)arena_bytes(f.diags.arena), 0);
+  CHECK_STR(copy->text, "tile 48 of `M`");
+  CHECK_STR(copy->hint, "use a multiple of 32");
+  CHECK_STR(copy->notes->text, "`M` is tiled here");
+  arena_free(f.diags.arena);
   arena_free(f.arena);
 }
 
@@ -142,6 +148,7 @@ TEST(diagnostics_survive_unknown_places) {
                            "<string>:9:1: error[E0203]: past the end\n"
                            "<string>:1:99: error[E0203]: past the line\n"
                            "    1 | one line\n");
+  arena_free(f.diags.arena);
   arena_free(f.arena);
 }
 
