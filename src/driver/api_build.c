@@ -8,6 +8,7 @@ static Context *context_of(const wv_builder *b) { return b->cx->cx; }
 
 wv_builder *wv_build(wv_ctx *cx, const char *name, wv_place at) {
   API_CHANGES(cx, NULL);
+  if (!api_text(cx, name, "the name of a kernel")) return NULL;
   Arena *scratch = arena_new();
   Builder *builder = builder_new(cx->cx, name, api_span(cx->cx, at));
   wv_builder *b = ARENA_NEW(builder_kernel(builder)->arena, wv_builder);
@@ -24,6 +25,7 @@ void wv_abandon(wv_builder *b) {
 
 bool wv_add_constraint(wv_builder *b, const wv_constraint *c) {
   API_BUILDS(b, false);
+  if (!api_expected(b->cx, c != NULL, "a constraint")) return false;
   Constraint row;
   bool ok = api_constraint(context_of(b), b->scratch, c, &row) && build_constraint(b->b, row);
   arena_reset(b->scratch);
@@ -32,12 +34,16 @@ bool wv_add_constraint(wv_builder *b, const wv_constraint *c) {
 
 wv_value *wv_param(wv_builder *b, const char *name, wv_type t, wv_expr binds, wv_place at) {
   API_BUILDS(b, NULL);
+  if (!api_text(b->cx, name, "the name of a parameter") ||
+      !api_expected(b->cx, t != NULL, "a type"))
+    return NULL;
   return (wv_value *)build_param(b->b, name, api_type(t), api_sym(binds),
                                  api_span(context_of(b), at));
 }
 
 bool wv_check_mapping(wv_ctx *cx, const wv_mapping *m, wv_place at) {
   API_CHANGES(cx, false);
+  if (!api_expected(cx, m != NULL, "a mapping")) return false;
   Arena *a = arena_new();
   Mapping mapping = api_mapping(a, m);
   bool ok = check_mapping(cx->cx, &mapping, api_span(cx->cx, at));
@@ -52,6 +58,18 @@ static OpKind find_op(wv_builder *b, const char *name, Span at) {
   return kind;
 }
 
+/* What an op is made of is there, and no operand is missing. */
+static bool has_parts(wv_builder *b, const char *name, wv_value *const *args, int nargs,
+                      const wv_attr *attrs, int nattrs) {
+  bool ok = api_text(b->cx, name, "the name of an op") &&
+            api_list(b->cx, args, nargs, "operands") &&
+            api_list(b->cx, attrs, nattrs, "attributes");
+  for (int i = 0; ok && i < nargs; i++) ok = api_expected(b->cx, args[i] != NULL, "a value");
+  for (int i = 0; ok && i < nattrs; i++)
+    ok = api_text(b->cx, attrs[i].key, "the name of an attribute");
+  return ok;
+}
+
 static Value **values_of(wv_builder *b, wv_value *const *from, int n) {
   Value **out = ARENA_ARRAY(b->scratch, Value *, n);
   for (int i = 0; i < n; i++) out[i] = api_value(from[i]);
@@ -59,7 +77,7 @@ static Value **values_of(wv_builder *b, wv_value *const *from, int n) {
 }
 
 static bool hand_out(const Op *op, wv_value **results) {
-  for (int i = 0; op && i < op->nresults; i++) results[i] = (wv_value *)&op->results[i];
+  for (int i = 0; op && results && i < op->nresults; i++) results[i] = (wv_value *)&op->results[i];
   return op != NULL;
 }
 
@@ -111,13 +129,14 @@ static bool compose(wv_builder *b, const struct Composed *c, wv_value *const *ar
   bool ok = api_attrs(context_of(b), b->scratch, attrs, nattrs, at, translated);
   if (ok) ok = c->build(b->b, at, values, nargs, translated, nattrs, out);
   arena_reset(b->scratch);
-  for (int i = 0; ok && i < c->results; i++) results[i] = (wv_value *)out[i];
+  for (int i = 0; ok && results && i < c->results; i++) results[i] = (wv_value *)out[i];
   return ok;
 }
 
 bool wv_op(wv_builder *b, const char *name, wv_value *const *args, int nargs, const wv_attr *attrs,
            int nattrs, wv_type given, wv_place at, wv_value **results) {
   API_BUILDS(b, false);
+  if (!has_parts(b, name, args, nargs, attrs, nattrs)) return false;
   Span span = api_span(context_of(b), at);
   const struct Composed *several = find_composed(name);
   if (several) return compose(b, several, args, nargs, attrs, nattrs, span, results);
@@ -141,6 +160,11 @@ bool wv_access(wv_builder *b, wv_value *value, wv_value *memory, const wv_coord 
                int nsource, const wv_coord *target, int ntarget, const wv_attr *attrs, int nattrs,
                wv_place at, wv_value **result) {
   API_BUILDS(b, false);
+  if (!api_list(b->cx, source, nsource, "indices") ||
+      !api_list(b->cx, target, ntarget, "indices") ||
+      !api_expected(b->cx, memory != NULL, "a memory") ||
+      !has_parts(b, "read", NULL, 0, attrs, nattrs))
+    return false;
   Span span = api_span(context_of(b), at);
   Attr *translated = ARENA_ARRAY(b->scratch, Attr, nattrs);
   const Op *op = NULL;
@@ -163,6 +187,7 @@ wv_value *wv_literal(wv_builder *b, double number, int64_t integer, bool is_inte
 bool wv_begin(wv_builder *b, const char *name, wv_value *const *args, int nargs,
               const wv_attr *attrs, int nattrs, wv_place at) {
   API_BUILDS(b, false);
+  if (!has_parts(b, name, args, nargs, attrs, nattrs)) return false;
   Span span = api_span(context_of(b), at);
   OpKind kind = find_op(b, name, span);
   Attr *translated = ARENA_ARRAY(b->scratch, Attr, nattrs);
@@ -186,6 +211,7 @@ int wv_region_args(wv_builder *b, wv_value **out, int cap) {
 
 bool wv_else(wv_builder *b, wv_value *const *yields, int n, wv_place at) {
   API_BUILDS(b, false);
+  if (!has_parts(b, "yield", yields, n, NULL, 0)) return false;
   bool ok = build_else(b->b, values_of(b, yields, n), n, api_span(context_of(b), at));
   arena_reset(b->scratch);
   return ok;
@@ -193,6 +219,7 @@ bool wv_else(wv_builder *b, wv_value *const *yields, int n, wv_place at) {
 
 bool wv_end(wv_builder *b, wv_value *const *yields, int n, wv_place at, wv_value **results) {
   API_BUILDS(b, false);
+  if (!has_parts(b, "yield", yields, n, NULL, 0)) return false;
   const Op *op = build_end(b->b, values_of(b, yields, n), n, api_span(context_of(b), at));
   arena_reset(b->scratch);
   return hand_out(op, results);
@@ -202,17 +229,17 @@ bool wv_end(wv_builder *b, wv_value *const *yields, int n, wv_place at, wv_value
 
 wv_type wv_value_type(const wv_value *v) {
   API_PLAIN;
-  return (wv_type)((const Value *)v)->type;
+  return v ? (wv_type)((const Value *)v)->type : NULL;
 }
 
 void wv_value_name(wv_builder *b, wv_value *v, const char *name) {
   API_BUILDS(b, );
-  if (v) api_value(v)->name = intern(&context_of(b)->names, name);
+  if (v && name) api_value(v)->name = intern(&context_of(b)->names, name);
 }
 
 bool wv_value_add_tag(wv_builder *b, wv_value *v, const char *tag) {
   API_BUILDS(b, false);
-  Op *op = v ? api_value(v)->def : NULL;
+  Op *op = v && tag ? api_value(v)->def : NULL;
   if (!op) return false;
   const Attr *old = op_attr(op, ATTR_tag);
   int n = old ? old->n : 0;

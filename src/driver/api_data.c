@@ -44,13 +44,13 @@ wv_expr wv_type_extent(wv_type handle, int i) {
 size_t wv_data_bytes(const char *dtype, int64_t elements) {
   API_PLAIN;
   DType t;
-  return dtype_parse(dtype, &t) ? dtype_bytes(t, elements) : 0;
+  return dtype && elements >= 0 && dtype_parse(dtype, &t) ? dtype_bytes(t, elements) : 0;
 }
 
 double wv_data_get(const char *dtype, const void *data, int64_t element) {
   API_PLAIN;
   DType t;
-  if (!dtype_parse(dtype, &t)) return 0;
+  if (!dtype || !data || !dtype_parse(dtype, &t)) return 0;
   uint64_t bits = dtype_load(t, data, element);
   return dtype_is_float(t) ? dtype_decode(t, bits)
                            : dtype_int_value(t, dtype_wrap(t, (int64_t)bits));
@@ -59,7 +59,7 @@ double wv_data_get(const char *dtype, const void *data, int64_t element) {
 void wv_data_set(const char *dtype, void *data, int64_t element, double v) {
   API_PLAIN;
   DType t;
-  if (!dtype_parse(dtype, &t)) return;
+  if (!dtype || !data || !dtype_parse(dtype, &t)) return;
   bool is_float = dtype_is_float(t);
   dtype_store(t, data, element,
               is_float ? dtype_encode(t, v) : dtype_int_bits(t, dtype_truncate(t, v)));

@@ -19,6 +19,18 @@ bool api_expected(wv_ctx *cx, bool is_there, const char *what) {
   return false;
 }
 
+bool api_list(wv_ctx *cx, const void *at, int n, const char *what) {
+  if (n >= 0 && (at || n == 0)) return true;
+  if (api_usable(cx))
+    diag_add(&cx->cx->diags, DIAG_E0001, (Span){0}, n < 0 ? "%d %s" : "%d %s, but NULL for them", n,
+             what);
+  return false;
+}
+
+bool api_text(wv_ctx *cx, const char *text, const char *what) {
+  return api_expected(cx, text != NULL, what);
+}
+
 bool api_usable(wv_ctx *cx) {
   if (!api_is(cx, HANDLE_CTX)) return false;
   if (!cx->is_broken) return true;

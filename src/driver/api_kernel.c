@@ -73,6 +73,7 @@ static void put_row(Kernel *k, Constraint row) {
 
 bool wv_kernel_constrain(wv_kernel *handle, const wv_constraint *rows, int n) {
   API_KERNEL(handle, false);
+  if (!api_list(handle->cx, rows, n, "constraints")) return false;
   Kernel *k = handle->k;
   api_attempt(handle->cx, k, "--emit=none");
   int before = k->constraints.n;
@@ -158,7 +159,7 @@ int wv_parse(wv_ctx *cx, const char *name, const char *text, wv_kernel **out, in
   KernelList list = ir_parse(cx->cx, name ? name : "<text>", text ? text : "");
   bool failed = cx->cx->diags.errors > before;
   for (int i = 0; i < list.n; i++) {
-    if (!failed && i < cap) out[i] = api_kernel(cx, list.at[i]);
+    if (!failed && out && i < cap) out[i] = api_kernel(cx, list.at[i]);
     else kernel_free(list.at[i]);
   }
   return failed ? -1 : list.n;
@@ -421,6 +422,7 @@ EvalArg *api_args(Context *cx, Arena *a, const wv_arg *args, int nargs) {
 
 bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_options *o) {
   API_KERNEL_USES(k, false);
+  if (!api_list(k->cx, args, nargs, "arguments")) return false;
   Arena *a = arena_new();
   EvalArg *translated = api_args(k->k->cx, a, args, nargs);
   api_attempt(k->cx, k->k, api_attempt_run(a, k->k, "run", translated, nargs));

@@ -135,6 +135,7 @@ bool wv_launch(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs, 
                unsigned flags) {
   API_PLAIN;
   if (!is_program(p) || !wv_ctx_usable(cx)) return launch_landing(p, cx, NULL, 0);
+  if (!api_list(cx, args, nargs, "arguments")) return false;
   ApiRelay relay = relay_of(cx);
   LaunchCall c = call_of(args, nargs, stream, &relay);
   int error = 0;
@@ -160,6 +161,7 @@ bool wv_launch_logged(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int 
                       void (*log)(void *user, const char *label, const wv_buffer *value),
                       void *user) {
   API_PROGRAM(p, cx, false);
+  if (!api_list(cx, args, nargs, "arguments")) return false;
   ApiRelay relay = relay_of(cx);
   LogRelay logs = {log, user};
   LaunchCall c = call_of(args, nargs, stream, &relay);
@@ -170,6 +172,7 @@ bool wv_launch_logged(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int 
 
 bool wv_program_warm(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs) {
   API_PROGRAM(p, cx, false);
+  if (!api_list(cx, args, nargs, "arguments")) return false;
   LaunchCall c = {.args = args, .nargs = nargs, .only_plan = true};
   return launch_logged(&p->launcher, &cx->cx->diags, &c);
 }

@@ -85,6 +85,7 @@ static bool fits_machine(wv_ctx *cx, const Artefact *art, Arena *a) {
 
 wv_program *wv_program_load(wv_ctx *cx, const void *bytes, size_t n, int device) {
   API_CHANGES(cx, NULL);
+  if (!api_expected(cx, bytes != NULL, "the bytes of a program")) return NULL;
   wv_program *p = program_blank();
   const char *damage;
   Artefact *art = artefact_read_whole(p->arena, bytes, n, &damage);

@@ -3,7 +3,9 @@
 
 #include "driver/api.h"
 
+/* A list that is NULL has nothing in it. */
 static SymPairs pairs_of(Arena *a, const wv_pair *from, int n) {
+  n = from && n > 0 ? n : 0;
   SymPairs out = {ARENA_ARRAY(a, SymPair, n), n};
   for (int i = 0; i < n; i++) out.at[i] = (SymPair){api_sym(from[i].key), api_sym(from[i].value)};
   return out;
@@ -127,7 +129,7 @@ bool api_constraint(Context *cx, Arena *a, const wv_constraint *from, Constraint
     out->waves[i] = api_sym(from->waves[i]);
     out->cluster[i] = api_sym(from->cluster[i]);
   }
-  if (find_kind(from->kind, &out->kind)) return true;
-  diag_add(&cx->diags, DIAG_E0212, at, "there is no constraint `%s`", from->kind);
+  if (from->kind && find_kind(from->kind, &out->kind)) return true;
+  diag_add(&cx->diags, DIAG_E0212, at, "there is no constraint `%s`", from->kind ? from->kind : "");
   return false;
 }

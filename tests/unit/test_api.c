@@ -187,6 +187,39 @@ TEST(handles_are_looked_at) {
   wv_ctx_free(cx);
 }
 
+/* So are lists of a negative length, lists and texts that are NULL. */
+TEST(lists_and_texts_are_looked_at) {
+  wv_ctx *cx = wv_ctx_new();
+  wv_kernel *k = gemm_in_c(cx);
+  wv_expr m = wv_symbol(cx, "M", true), none[2] = {0};
+  wv_constraint row = {.kind = NULL};
+  wv_value *missing[2] = {0}, *result = NULL;
+  wv_place at = {0};
+  wv_builder *b = wv_build(cx, "k", at);
+  CHECK(!wv_eval(k, NULL, 3, NULL) && says(cx, "E0001"));
+  CHECK(!wv_eval(k, NULL, -1, NULL) && says(cx, "E0001"));
+  CHECK(!wv_sim(k, NULL, 3, NULL, NULL) && says(cx, "E0001"));
+  CHECK(!wv_kernel_constrain(k, NULL, 2) && says(cx, "E0001"));
+  CHECK(!wv_kernel_constrain(k, &row, 1) && says(cx, "E0212"));
+  CHECK(!wv_build(cx, NULL, at) && says(cx, "E0001"));
+  CHECK(!wv_op(b, NULL, NULL, 0, NULL, 0, NULL, at, &result) && says(cx, "E0001"));
+  CHECK(!wv_op(b, "add", NULL, 2, NULL, 0, NULL, at, &result) && says(cx, "E0001"));
+  CHECK(!wv_op(b, "add", missing, 2, NULL, 0, NULL, at, &result) && says(cx, "E0001"));
+  CHECK(!wv_op(b, "add", missing, -3, NULL, -1, NULL, at, NULL) && says(cx, "E0001"));
+  CHECK(!wv_end(b, NULL, 1, at, NULL) && says(cx, "E0001"));
+  CHECK(!wv_param(b, NULL, NULL, NULL, at) && says(cx, "E0001"));
+  CHECK(!wv_symbol(cx, NULL, true) && says(cx, "E0001"));
+  CHECK(!wv_expr_subst(cx, m, NULL, 1) && says(cx, "E0001"));
+  CHECK(!wv_expr_op(cx, "add", none, -1) && says(cx, "E0001"));
+  CHECK(!wv_expr_op(cx, "min", none, 100000) && says(cx, "E0105"));
+  CHECK(!wv_program_load(cx, NULL, 8, -1) && says(cx, "E0001"));
+  CHECK(wv_parse(cx, "k", "kernel @a()\n grid 1; hardware threads 64\n{\n}\n", NULL, 1) == 1);
+  CHECK(wv_data_bytes(NULL, 3) == 0 && wv_data_bytes("f32", -5) == 0 && !wv_value_type(NULL));
+  wv_abandon(b);
+  wv_kernel_free(k);
+  wv_ctx_free(cx);
+}
+
 /* After an internal error a context refuses; what is whole moves to another one. */
 TEST(a_broken_context) {
   wv_ctx *cx = wv_ctx_new(), *other = wv_ctx_new();
@@ -375,8 +408,8 @@ TEST(tensors_that_cannot_exist) {
 }
 
 TESTS_MAIN(RUN(c_and_text_give_the_same_kernel) RUN(else_in_c) RUN(else_without_an_if)
-               RUN(handles_are_looked_at) RUN(a_broken_context) RUN(parameters_know_their_direction)
-                   RUN(gemm_computes) RUN(mistakes_leave_structured_diagnostics)
-                       RUN(bad_text_gives_no_kernel) RUN(expressions_through_the_interface)
-                           RUN(tables_end) RUN(nothing_gives_nothing)
-                               RUN(tensors_that_cannot_exist))
+               RUN(handles_are_looked_at) RUN(lists_and_texts_are_looked_at) RUN(a_broken_context)
+                   RUN(parameters_know_their_direction) RUN(gemm_computes)
+                       RUN(mistakes_leave_structured_diagnostics) RUN(bad_text_gives_no_kernel)
+                           RUN(expressions_through_the_interface) RUN(tables_end)
+                               RUN(nothing_gives_nothing) RUN(tensors_that_cannot_exist))
