@@ -22,10 +22,11 @@ static const char *format_dtype(const char *format, Py_ssize_t size) {
 static bool fill_view(PyState *st, const char *name, Tensor *out) {
   const Py_buffer *v = &out->view;
   if (!py_tensor_ranked(st, name, v->ndim, out)) return false;
-  for (int i = 0; i < v->ndim; i++) {
+  int64_t dense = 1; /* what ctypes means when it gives no strides, though they were asked for */
+  for (int i = v->ndim; i-- > 0; dense *= v->shape[i]) {
     out->shape[i] = v->shape[i];
-    out->strides[i] = v->strides[i] / v->itemsize;
-    if (v->strides[i] % v->itemsize != 0) {
+    out->strides[i] = v->strides ? v->strides[i] / v->itemsize : dense;
+    if (v->strides && v->strides[i] % v->itemsize != 0) {
       py_argument_error(st, "argument `%s`: a stride is not a whole number of elements", name);
       return false;
     }
