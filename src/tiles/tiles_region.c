@@ -152,12 +152,36 @@ static const Sym *renumber_args(Carrying *c, const Sym *e) {
   return n ? sym_subst(cx->sym, e, to, n) : e;
 }
 
+/* Whether the one element of a tile exists where the loop stands. */
+static const Sym *one_exists(Carrying *c, const Type *t) {
+  Lower *l = &c->t->l;
+  const Sym *all = sym_bool(l->sym, true);
+  DimRange here;
+  for (int d = 0; t->kind == TYPE_tile && d < t->rank; d++) {
+    if (!standing_range(&l->standing, c->op, t->dims[d], &here)) return all;
+    const Sym *end = standing_extent(&l->standing, c->op, t->dims[d]);
+    if (end) all = sym_and(l->sym, all, sym_lt(l->sym, here.start, end));
+  }
+  const Sym *simple = all ? sym_simplify(l->sym, lower_facts(l), all) : NULL;
+  return simple ? simple : (sym_take_error(l->sym), sym_bool(l->sym, true));
+}
+
+/* The condition of a while loop tests what exists. */
+static const Sym *tested_condition(Carrying *c, const Sym *e) {
+  const Sym *tested = e;
+  for (int i = 0; c->op->kind == OP_while && i < c->n; i++)
+    if (sym_contains(e, ir_iter_arg(c->t->l.k->cx, i)))
+      tested = sym_and(c->t->l.sym, one_exists(c, c->at[i].init->type), tested);
+  return tested;
+}
+
 static void copy_attrs(Carrying *c, Op *to) {
   Lower *l = &c->t->l;
   for (int i = 0; i < c->op->nattrs; i++) {
     Attr a = attr_copy(l->k, &c->op->attrs[i]);
     if (a.key == ATTR_expr)
-      a.sym = at_entry(l, renumber_args(c, distribute_expr(l->d, c->op, a.sym)));
+      a.sym =
+          at_entry(l, renumber_args(c, tested_condition(c, distribute_expr(l->d, c->op, a.sym))));
     op_set_attr(l->k, to, a);
   }
   if (c->op->kind != OP_for) return;
