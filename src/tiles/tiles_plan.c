@@ -23,8 +23,31 @@ typedef struct Plan {
 
 /* ---- what may be made again ---- */
 
+static bool has_loop_over(const Region *r, const Sym *axis) {
+  for (const Op *op = r->first; op; op = op->next) {
+    if (!op->body) continue;
+    if (op->kind == OP_for && op_attr(op, ATTR_axis)->sym == axis) return true;
+    if (has_loop_over(op->body, axis)) return true;
+  }
+  return false;
+}
+
+/* A loop inside of another one over the same axis has a counter of the same name. What mentions the
+ * outer one means something else in there. */
+static bool mentions_hidden_counter(const Plan *p, const Op *op) {
+  for (const Op *loop = op->parent->owner; loop; loop = loop->parent->owner) {
+    const Sym *axis = loop->kind == OP_for ? op_attr(loop, ATTR_axis)->sym : NULL;
+    if (!axis) continue;
+    RegionSymbols counter = {0};
+    vec_push(p->t->l.arena, &counter.at, ir_loop_counter(p->t->l.k, axis));
+    if (op_is_tied(op, &counter) && has_loop_over(loop->body, axis)) return true;
+  }
+  return false;
+}
+
 static bool may_be_inline(const Plan *p, const Op *op) {
   if (op->nresults != 1 || op->results[0].type->kind != TYPE_tile) return false;
+  if (mentions_hidden_counter(p, op)) return false;
   switch (op->kind) {
   case OP_fill:
   case OP_self_index:
