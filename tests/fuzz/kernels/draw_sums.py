@@ -97,6 +97,28 @@ def place_of_best(case, into):
     case.add(into, Statement(out, [a], text, compute))
 
 
+def some_sums(case, into):
+    """A reduction that only some workgroups do, of a value that others may need later."""
+    r = case.r
+    if case.cut_n and case.size["N"] > case.tile["N"]:
+        return
+    a = pick(case, into, r.choice((("M", "N"), ("N", "M"))), r.choice(("i32", "f32")), 2**12)
+    start = pick(case, into, ("M",), a.dtype, 2**12)
+    limit, axis, tile = r.randint(0, 2), a.dims.index("N"), case.tile["M"]
+    out = case.fresh(("M",), a.dtype, start.most + a.most * case.tile["N"])
+    block = ", block" if case.waves_n > 1 else ""
+    text = (
+        f"@out = if ($WG0 < {limit}) carry @oute = @1 {{\n"
+        f"@outs = sum @0, @oute {{dim = N{block}}}\nyield @outs\n}}"
+    )
+
+    def compute(env, at, x, y):
+        rows = np.arange(len(y)) // tile < limit
+        return np.where(rows, y + together("sum", env.existing(x, axis, "N"), axis), y)
+
+    case.add(into, Statement(out, [a, start], text, compute))
+
+
 def scan(case, into):
     """Prefix sums along N."""
     if case.cut_n and case.size["N"] > case.tile["N"]:

@@ -63,6 +63,7 @@ ROWS = {
     "product of elements": lambda c, t: "= prod " in t,
     "place of the largest or smallest": lambda c, t: bool(re.search(r"= (max|min) .*\n.*= broadcast .*\n.*= eq ", t)),
     "assertion": lambda c, t: "report %fine" in t,
+    "reduction of some workgroups": lambda c, t: bool(re.search(r"if .* carry %v\d+e = .*\n.*= sum", t)),
     "cumsum": lambda c, t: "cumsum" in t,
     "product over a ragged edge": lambda c, t: "= mma " in t and ragged(c, "K"),
     "free layout": lambda c, t: "layout(" in t,
