@@ -120,7 +120,8 @@ static SymTruth prove_by_enumeration(const SymFacts *f, const Sym *cond) {
 static SymTruth prove(SymCtx *cx, const SymFacts *f, const Sym *cond) {
   SymTruth t = prove_by_rule(f, cond);
   if (t != SYM_UNKNOWN) return t;
-  t = prove_by_rule(f, sym_simplify(cx, f, cond));
+  const Sym *simple = sym_simplify(cx, f, cond);
+  if (simple) t = prove_by_rule(f, simple);
   return t != SYM_UNKNOWN ? t : prove_by_enumeration(f, cond);
 }
 

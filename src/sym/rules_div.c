@@ -211,8 +211,9 @@ const Sym *rule_mod_by_range(const SymFacts *f, const Sym *s) {
   const Sym *a = s->arg[0], *m = s->arg[1];
   if (is_num(m)) return mod_by_const(f, s);
   if (dom_of(f, m).lo.num <= 0) return NULL;
-  if (dom_of(f, a).lo.num >= 0 && prove_by_rule(f, sym_lt(cx, a, m)) == SYM_ALWAYS) return a;
-  return NULL;
+  if (dom_of(f, a).lo.num < 0) return NULL;
+  const Sym *below = sym_lt(cx, a, m); /* NULL: it does not fit into 64 bits */
+  return below && prove_by_rule(f, below) == SYM_ALWAYS ? a : NULL;
 }
 
 const Sym *rule_mod_multiples(const SymFacts *f, const Sym *s) {
