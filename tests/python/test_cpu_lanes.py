@@ -426,3 +426,35 @@ def test_an_element_of_each_thread(target, which):
     c = np.zeros((3, 64), np.int32)
     build(kernel, {M: 3, N: 256, S: 64}, target)(a, c)
     assert np.array_equal(c, a.reshape(3, 64, 4)[:, :, which])
+
+
+@TARGETS
+@pytest.mark.parametrize("dtype", [tkl.i32, tkl.i64])
+def test_rounds_of_each_thread(target, dtype):
+    """A loop whose counter is narrower than an index, in waves that meet at barriers."""
+    I = tkl.sym.I
+    i = tkw.IndexMapping.iterator(0)
+    turned = tkw.IndexMapping(num_iterators=1, inputs={N: 255 - i}, outputs={N: i})
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={N: 64, I: 0}),
+            tkw.WorkgroupConstraint(N, 256, 0),
+            tkw.WaveConstraint(N, 64),
+            tkw.TilingConstraint(I),
+        ]
+    )
+    def kernel(a: tkl.Memory[N, G, tkl.f32], b: tkl.Memory[N, G, tkl.f32]):
+        def round():
+            tkw.write(tkw.read(a, elements_per_thread=1) + 1.0, a, elements_per_thread=1)
+            turn = tkw.read(a, mapping=turned, elements_per_thread=1)
+            tkw.write(turn, b, elements_per_thread=1)
+            tkw.set_symbol(I, tkw.scalar(I, dtype) + tkw.scalar(1, dtype))
+
+        start = tkw.scalar(THREAD_0, dtype) - tkw.scalar(THREAD_0, dtype)
+        tkw.iterate(I, start=start, condition=I < 3, init_args=[])(round)
+
+    a, b = floats(256), np.zeros(256, np.float32)
+    expected = a + 3
+    build(kernel, {N: 256}, target)(a, b)
+    assert np.array_equal(a, expected) and np.array_equal(b, expected[::-1])

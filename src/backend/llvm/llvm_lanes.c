@@ -177,12 +177,22 @@ void lanes_keep(Llvm *p, Held *h, int64_t place) {
   }
 }
 
+/* What `to` will hold: the counter of a while loop is an index, whatever integer it starts from. */
+static Held *read_for(Llvm *p, const Value *to, const Value *from) {
+  Held *h = lanes_read(p, from);
+  if (h->memory || to->type->dtype == h->dtype) return h;
+  const char *wide = llvm_index_of(p, from);
+  Held *index = llvm_held_new(p, to);
+  llvm_held_set(p, index, 1, arena_copy(p->arena, &wide, sizeof wide));
+  return index;
+}
+
 /* All are read before any is written: a loop may exchange what it carries. */
 void lanes_copy(Llvm *p, Value *const *to, Value *const *from, int n) {
   Held **held = ARENA_ARRAY(p->arena, Held *, n + 1);
   if (!n) return;
   LaneLoop loop = lanes_open(p);
-  for (int i = 0; i < n; i++) held[i] = lanes_read(p, from[i]);
+  for (int i = 0; i < n; i++) held[i] = read_for(p, to[i], from[i]);
   for (int i = 0; i < n; i++) lanes_keep(p, held[i], p->lanes->place[to[i]->id]);
   lanes_close(p, &loop);
 }
