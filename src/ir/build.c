@@ -462,6 +462,7 @@ Kernel *build_finish(Builder *b) {
   bool closed = b->frames.n == 1;
   if (!closed) BUILD_DIAG(b, k->at, E0408, "a region is not closed");
   if (closed && k->cx->diags.errors == b->errors_before) {
+    build_flags(k);
     ir_renumber(k);
     if (ir_verify_constraints(k) && ir_verify(k)) return build_warn_header(k), k;
   }

@@ -40,6 +40,9 @@ bool build_set_symbol(Builder *b, Op *op);
 bool build_while_version(Builder *b, Op *op);
 Value *build_next_axis(Builder *b); /* of the innermost while loop; NULL after reporting */
 
+/* build_flags.c: writes to memory that a loop watches are volatile. */
+void build_flags(Kernel *k);
+
 /* build_warn.c: what means something else than it seems to. */
 void build_warn_counter(Builder *b, const Op *scalar, const Sym *axis);
 void build_warn_header(Kernel *k);

@@ -13,9 +13,11 @@
  * repeated more often than the pair. Afterwards each barrier is taken away again unless a pair then
  * meets: none is left that could be. Branches of which only one is taken do not follow each other.
  * Accesses of one ring in different slots do not meet.
+ * A volatile write may be a flag: every thread's writes to arguments come before it.
  * The author's barriers that order memory (shared_barrier, barrier) count, if all waves meet there.
- * Needs memory_uses, distribute. */
+ * Needs memory_uses, distribute, uniform. */
 #include "analysis/memory_uses.h"
+#include "analysis/uniform.h"
 #include "ir/access.h"
 #include "transform/pass.h"
 
@@ -25,6 +27,7 @@ typedef struct Sync {
   Kernel *k;
   Arena *arena;
   const MemoryUses *m;
+  const Uniformity *uniform;
   const Distribution *d;
   const SymFacts *facts;
   const char *scope;                /* who must meet */
@@ -137,7 +140,19 @@ static bool is_awaited(const Op *a, const Op *b) {
          (memory_is_ahead(a) || memory_is_ahead(b) || a->kind == b->kind);
 }
 
+/* The later one may be a flag that says that the earlier one is done: by all threads, unless only
+ * some come here, who can say it of their own writes alone. */
+static bool is_announced(const Sync *s, const MemoryUse *a, const MemoryUse *b) {
+  bool flag = b->op->kind == OP_write && op_has(b->op, ATTR_volatile);
+  if (!flag || a->op == b->op || !(a->how & TOUCH_WRITE)) return false;
+  if (memory_is_scratch(s->m->memories.at[a->memory])) return false;
+  if (memory_is_scratch(s->m->memories.at[b->memory])) return false;
+  const Op *later = ancestor_in(b->op, common_region(a->op, b->op));
+  return uniform_around(s->uniform, later).level <= UNIFORM_WORKGROUP;
+}
+
 static bool meets(const Sync *s, const MemoryUse *a, const MemoryUse *b, When when) {
+  if (is_announced(s, a, b)) return !is_exclusive(s, a->op, b->op);
   bool writes = (a->how | b->how) & TOUCH_WRITE, mixed = a->how != b->how;
   bool atomic = (a->how | b->how) & TOUCH_ATOMIC;
   if (!writes && !(mixed && atomic)) return false;
@@ -313,6 +328,7 @@ static void insert_barriers(Sync *s) {
 
 bool pass_sync(Kernel *k, PassCtx *cx) {
   Sync s = {.k = k, .arena = cx->scratch, .m = cx->facts.memory_uses};
+  s.uniform = cx->facts.uniform;
   s.barrier = ARENA_ARRAY(cx->scratch, bool, k->nops);
   s.words = s.m->uses.n / 64 + 1;
   s.scope = scope_of(k, cx->facts.distribute);

@@ -458,3 +458,51 @@ def test_rounds_of_each_thread(target, dtype):
     expected = a + 3
     build(kernel, {N: 256}, target)(a, b)
     assert np.array_equal(a, expected) and np.array_equal(b, expected[::-1])
+
+
+# ---- what workgroups tell each other -------------------------------------------------------------
+
+
+@TARGETS
+@pytest.mark.parametrize("groups", [1, 2, 5])
+def test_a_plain_write_ends_a_wait(target, groups):
+    """Only the read that waits is volatile, as in the public stream-K kernel: the flag is set when
+    every thread has written, and the others see what it announces."""
+    READY = tkl.sym.READY
+    i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+    last = tkw.IndexMapping(num_iterators=1, inputs={S: groups - 1 + 0 * i}, outputs={S: i})
+    row = tkw.IndexMapping(
+        num_iterators=2, inputs={S: groups - 1 + 0 * i, N: 255 - j}, outputs={S: i, N: j}
+    )
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={S: 1, N: 64, READY: 0}),
+            tkw.WorkgroupConstraint(S, 1, 1),
+            tkw.WorkgroupConstraint(N, 256, 0),
+            tkw.WaveConstraint(N, 64),
+            tkw.TilingConstraint(READY),
+        ]
+    )
+    def kernel(
+        a: tkl.Memory[S, N, G, tkl.f32],
+        partial: tkl.Memory[S, N, G, tkl.f32],
+        flag: tkl.Memory[S, G, tkl.i32],
+        c: tkl.Memory[S, N, G, tkl.f32],
+    ):
+        mine = tkw.read(a) * 2.0 + tkw.cast(tkw.scalar(THREAD_0, tkl.i32), tkl.f32) * 0.0
+        tkw.write(mine, partial, flags=tkw.MemoryAccessFlags.VOLATILE)
+        tkw.write(tkl.Register[S, tkl.i32](1), flag)
+
+        @tkw.iterate(READY, start=tkw.scalar(0, tkl.i32), condition=READY < 1, init_args=[])
+        def wait():
+            seen = tkw.read(flag, mapping=last, flags=tkw.MemoryAccessFlags.VOLATILE)
+            tkw.set_symbol(READY, seen)
+
+        theirs = tkw.read(partial, mapping=row, flags=tkw.MemoryAccessFlags.VOLATILE)
+        tkw.write(mine + theirs, c)
+
+    a = floats(groups, 256)
+    partial, flag, c = np.zeros_like(a), np.zeros(groups, np.int32), np.zeros_like(a)
+    build(kernel, {S: groups, N: 256}, target)(a, partial, flag, c)
+    assert np.array_equal(c, 2 * a + 2 * a[-1, ::-1]) and (flag == 1).all()
