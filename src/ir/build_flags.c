@@ -3,8 +3,8 @@
  *     while ... { %ready = read %lock {volatile} ... }
  *     write %one, %lock          =>     write %one, %lock {volatile}
  *
- * Authors mark the read that waits, and may forget the write that ends the wait. It is ordered after
- * what it announces only if it is volatile, too. */
+ * Authors mark the read that waits, and may forget the write that ends the wait. It is ordered
+ * after what it announces only if it is volatile, too. */
 #include "ir/attr.h"
 #include "ir/build_state.h"
 

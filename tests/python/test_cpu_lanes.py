@@ -7,7 +7,7 @@ import pytest
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
 from kernel_utils import rng
-from wave_lang import LaunchError, WaveCompileOptions, _wave, wave_compile
+from wave_lang import CompileError, LaunchError, WaveCompileOptions, _wave, wave_compile
 from wave_lang.kernel.lang.global_symbols import *
 
 M, N, K, S, TOP = (getattr(tkl.sym, s) for s in ("M", "N", "K", "S", "TOP"))
@@ -506,3 +506,22 @@ def test_a_plain_write_ends_a_wait(target, groups):
     partial, flag, c = np.zeros_like(a), np.zeros(groups, np.int32), np.zeros_like(a)
     build(kernel, {S: groups, N: 256}, target)(a, partial, flag, c)
     assert np.array_equal(c, 2 * a + 2 * a[-1, ::-1]) and (flag == 1).all()
+
+
+@TARGETS
+def test_a_wait_that_nobody_ends(target):
+    READY = tkl.sym.READY
+
+    @tkw.wave([*rows(), tkw.TilingConstraint(READY)])
+    def kernel(a: tkl.Memory[M, N, G, tkl.f32], flag: tkl.Memory[M, G, tkl.i32]):
+        tkw.write(tkw.read(a) + tkw.cast(tkw.scalar(THREAD_0, tkl.i32), tkl.f32), a)
+
+        @tkw.iterate(READY, start=tkw.scalar(0, tkl.i32), condition=READY < 1, init_args=[])
+        def wait():
+            tkw.set_symbol(READY, tkw.read(flag, flags=tkw.MemoryAccessFlags.VOLATILE))
+
+    made = build(kernel, {M: 2, N: 256}, target)
+    made(floats(2, 256), np.ones(2, np.int32))
+    with pytest.raises(CompileError, match="E0807.*deadlock") as stopped:
+        made(floats(2, 256), np.zeros(2, np.int32))
+    assert "nobody changes" in str(stopped.value)

@@ -75,9 +75,11 @@ bool llvm_is_integer(const Value *v) {
   return v->type->kind == TYPE_scalar && !dtype_is_float(v->type->dtype);
 }
 
+/* Nothing that others could see; a symbol is this thread's own. */
 static bool changes_nothing(const Region *r) {
   for (const Op *op = r->first; op; op = op->next) {
-    if (op_info[op->kind].flags & (OPF_WRITES | OPF_SYNC)) return false;
+    bool own = op->kind == OP_set_symbol;
+    if (!own && op_info[op->kind].flags & (OPF_WRITES | OPF_SYNC)) return false;
     if (op->body && !changes_nothing(op->body)) return false;
   }
   return true;
