@@ -3,21 +3,34 @@
 
 /* ---- a mapping on its own ---- */
 
-/* Looks for keys whose value is the bare iterator. False when it names two dimensions. */
-static bool find_extent(Context *cx, SymPairs pairs, const Sym *iterator, const Sym **dim,
-                        Span at) {
+/* The first two keys whose value is the bare iterator; how many there are. */
+static int find_bare(SymPairs pairs, const Sym *iterator, const Sym *dims[2]) {
+  int n = 0;
   for (int i = 0; i < pairs.n; i++) {
     if (pairs.at[i].value != iterator) continue;
-    if (*dim && dim_base(*dim) != dim_base(pairs.at[i].key)) {
-      Arena *a = cx->diags.arena;
-      Diag *d = diag_add(&cx->diags, DIAG_E0313, at, "iterator `%s` stands for both `%s` and `%s`",
-                         sym_name(iterator), sym_text(a, *dim), sym_text(a, pairs.at[i].key));
-      diag_hint(&cx->diags, d, "use one iterator for each dimension");
-      return false;
-    }
-    *dim = pairs.at[i].key;
+    if (n < 2) dims[n] = pairs.at[i].key;
+    n++;
   }
-  return true;
+  return n;
+}
+
+/* One of the sides will be the register's, and there an iterator stands for one dimension. The
+ * dimensions of the memory are only given its value: any number of them, of any name. */
+static bool check_iterator(Context *cx, const Mapping *m, int i, Span at) {
+  Arena *a = cx->diags.arena;
+  const Sym *iterator = ir_numbered_symbol(cx, "$index", i, true), *dims[2];
+  int inputs = find_bare(m->inputs, iterator, dims),
+      outputs = find_bare(m->outputs, iterator, dims);
+  if (inputs == 0 && outputs == 0) {
+    Diag *d = diag_add(&cx->diags, DIAG_E0313, at, "iterator %d stands bare for no dimension", i);
+    diag_hint(&cx->diags, d, "its extent is not known: map a dimension to the iterator itself");
+    return false;
+  }
+  if (inputs <= 1 || outputs <= 1) return true;
+  Diag *d = diag_add(&cx->diags, DIAG_E0313, at, "iterator `%s` stands for both `%s` and `%s`",
+                     sym_name(iterator), sym_text(a, dims[0]), sym_text(a, dims[1]));
+  diag_hint(&cx->diags, d, "on the register's side, use one iterator for each dimension");
+  return false;
 }
 
 static bool has_null(SymPairs pairs) {
@@ -38,15 +51,8 @@ bool check_mapping_entries(Context *cx, const Mapping *m, Span at) {
 
 bool check_mapping(Context *cx, const Mapping *m, Span at) {
   if (!check_mapping_entries(cx, m, at)) return false;
-  for (int i = 0; i < m->niterators; i++) {
-    const Sym *iterator = ir_numbered_symbol(cx, "$index", i, true), *dim = NULL;
-    if (!find_extent(cx, m->inputs, iterator, &dim, at)) return false;
-    if (!find_extent(cx, m->outputs, iterator, &dim, at)) return false;
-    if (dim) continue;
-    Diag *d = diag_add(&cx->diags, DIAG_E0313, at, "iterator %d stands bare for no dimension", i);
-    diag_hint(&cx->diags, d, "its extent is not known: map a dimension to the iterator itself");
-    return false;
-  }
+  for (int i = 0; i < m->niterators; i++)
+    if (!check_iterator(cx, m, i, at)) return false;
   return true;
 }
 

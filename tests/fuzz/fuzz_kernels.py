@@ -25,6 +25,7 @@ change the result.
 
 Loops run while a condition holds, also one in another: as often as a number, the workgroup, memory or
 the loop itself says. Tables say which rows are read, written and combined, and hold anything.
+Memory may have a dimension of another name and extent in place of the tile's, or beside it.
 
 Results are written, also to tensors with dimensions that they lack, or combined with memory atomically,
 by name or where a table says; often all lanes hold what is added.

@@ -235,7 +235,7 @@ def test_disjoint_shapes():
 def test_mapping_iterator_conflict():
     def mistake():
         i = tkw.IndexMapping.iterator(0)
-        tkw.IndexMapping(num_iterators=1, inputs={M: i}, outputs={N: i})  # HERE
+        tkw.IndexMapping(num_iterators=1, inputs={M: i, N: i}, outputs={N: i, M: i})  # HERE
 
     check(mistake, "E0313", "M")
 

@@ -547,13 +547,24 @@ TEST(set_symbol_takes_integers) {
 
 /* ---- mappings ---- */
 
-TEST(mapping_iterators_must_have_one_extent) {
+TEST(mapping_iterators_may_rename_dimensions) {
   Fixture f;
   begin(&f, true);
   const Sym *i = sy(&f, "$index0"), *j = sy(&f, "$index1");
   SymPair in[] = {{f.m, i}, {f.k, j}}, out[] = {{f.n, i}, {f.k, j}};
-  Mapping conflict = {2, {in, 2}, {out, 2}, NULL, 0};
-  CHECK(!check_mapping(f.cx, &conflict, (Span){0}));
+  CHECK(check_mapping(f.cx, &(Mapping){2, {in, 2}, {out, 2}, NULL, 0}, (Span){0}));
+  SymPair both[] = {{f.m, i}, {f.n, i}};
+  CHECK(check_mapping(f.cx, &(Mapping){1, {both, 2}, {out, 1}, NULL, 0}, (Span){0}));
+  CHECK(check_mapping(f.cx, &(Mapping){1, {out, 1}, {both, 2}, NULL, 0}, (Span){0}));
+  CHECK_INT(f.cx->diags.errors, 0);
+}
+
+TEST(mapping_iterators_are_one_dimension_of_the_register) {
+  Fixture f;
+  begin(&f, true);
+  const Sym *i = sy(&f, "$index0");
+  SymPair both[] = {{f.m, i}, {f.n, i}};
+  CHECK(!check_mapping(f.cx, &(Mapping){1, {both, 2}, {both, 2}, NULL, 0}, (Span){0}));
   EXPECT_ERROR(&f, E0313);
 }
 
@@ -730,10 +741,11 @@ TESTS_MAIN(
                                             while_loop_carries_its_axis) RUN(while_loop_must_advance)
                                             RUN(set_symbol_takes_integers) RUN(
                                                 the_compilers_own_symbols_cannot_be_set)
-                                                RUN(mapping_iterators_must_have_one_extent) RUN(
-                                                    mapping_iterator_without_extent)
-                                                    RUN(mapping_must_reach_every_memory_dim) RUN(
-                                                        mapping_gives_the_result_its_dims)
-                                                        RUN(header_mistakes) RUN(
-                                                            verifier_finds_broken_structure)
-                                                            RUN(verifier_finds_symbols_that_were_set))
+                                                RUN(mapping_iterators_may_rename_dimensions) RUN(
+                                                    mapping_iterators_are_one_dimension_of_the_register)
+                                                    RUN(mapping_iterator_without_extent) RUN(
+                                                        mapping_must_reach_every_memory_dim)
+                                                        RUN(mapping_gives_the_result_its_dims) RUN(
+                                                            header_mistakes)
+                                                            RUN(verifier_finds_broken_structure) RUN(
+                                                                verifier_finds_symbols_that_were_set))

@@ -53,6 +53,23 @@ def numbers(case, r, name, n, dtype):
     return found
 
 
+def rename(case, into):
+    """Memory whose dimension has another name and extent than the tile's; perhaps a diagonal."""
+    r = case.r
+    dims = r.choice((("M",), ("N",), ("M", "N"), ("N", "M")))
+    row, dtype = r.choice(dims), r.choice(("i32", "f32"))
+    twice = r.random() < 0.3
+    memory = (*dims, "T") if twice else tuple("T" if d == row else d for d in dims)
+    memory = memory if r.random() < 0.7 else memory[::-1]
+    name, out = case.param(memory, dtype), case.fresh(dims, dtype, 7)
+    at = {d: f"$index{i}" for i, d in enumerate(dims)}
+    of = ", ".join(f"{d}: {at[row if d == 'T' else d]}" for d in memory)
+    tile = ", ".join(f"{d}: {i}" for d, i in at.items())
+    text = f"@out = read {name} {{mapping = map {len(dims)} {{{of}}} -> {{{tile}}}}} : {out.type()}"
+    compute = lambda env, at: env.pick(name, memory, dims, row, range(env.extent[row]))  # noqa: E731
+    case.add(into, Statement(out, [], text, compute))
+
+
 def gather(case, into):
     """Rows of memory that a table picks."""
     r = case.r

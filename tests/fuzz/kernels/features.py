@@ -38,6 +38,7 @@ ROWS = {
     "if and else": lambda c, t: bool(re.search(r"if \(\$WG0 <.*if \(\$WG0 >=", t, re.S)),
     "if of some workgroups": lambda c, t: "= if (" in t,
     "read where a table says": lambda c, t: bool(re.search(r"read %a\d+, %", t)),
+    "read of a dim of another name": lambda c, t: bool(re.search(r"\bT: \$index", t)),
     "write where a table says": lambda c, t: bool(re.search(r"write %v\d+, %o\d, %", t)),
     "table with the largest numbers": lambda c, t: "wild" in [k for n, k in c.tables.items() if n + ":" in t],
     "table of i64": lambda c, t: any(n in c.tables and d == "i64" for n, _, d, _ in c.used),

@@ -10,7 +10,7 @@ from number_formats import FP8, STORAGE, decode, encode, wave_type
 from sim_cases import Case, Tensor
 from wave_lang.kernel.lang.global_symbols import *
 
-M, N = tkl.sym.M, tkl.sym.N
+M, N, P = tkl.sym.M, tkl.sym.N, tkl.sym.P
 BM, BN = tkl.sym.BM, tkl.sym.BN
 SPACE = tkl.sym.SPACE
 G = GLOBAL_ADDRESS_SPACE
@@ -314,6 +314,36 @@ def transpose(dtype, bm, bn, side="read", space="global"):
     )
 
 
+def renamed(dtype, bm, bn, dynamic=False):
+    """Rows of a tensor with a dimension of another name, which may have more or fewer of them."""
+    t = wave_type(dtype)
+    i, j = tkw.IndexMapping.iterator(0), tkw.IndexMapping.iterator(1)
+    rows = tkw.IndexMapping(num_iterators=2, inputs={P: i, N: j}, outputs={M: i, N: j})
+
+    def make():
+        @tkw.wave(tiles())
+        def renamed(a: tkl.Memory[P, N, G, t], b: tkl.Memory[M, N, G, t]):
+            tkw.write(tkw.read(a, mapping=rows, other=1.0), b)
+
+        return renamed
+
+    def reference(a, M, P, **_):
+        return np.concatenate([a[:M], np.ones((max(M - P, 0), a.shape[1]))])
+
+    case = around(bm, bn)
+    case["around"][P] = bm
+    return Case(
+        f"renamed_{dtype}_{bm}x{bn}" + "_dynamic" * dynamic,
+        make,
+        inputs=(Tensor(dtype, (P, N)),),
+        outputs=(Tensor(dtype, (M, N)),),
+        reference=reference,
+        exact=True,
+        dynamic=(M, N, P) if dynamic else (),
+        **case,
+    )
+
+
 # ---- rows: a workgroup has whole rows ------------------------------------------------------------
 
 
@@ -612,6 +642,8 @@ CASES = [
     transpose("f16", 16, 16, "write"),
     transpose("f32", 16, 32, "read", "shared"),
     transpose("f16", 48, 16),
+    renamed("f32", 4, 64),
+    renamed("f16", 3, 48, dynamic=True),
     softmax("f32", 1, 64),
     softmax("f16", 2, 32),
     *(softmax("f32", 1, row) for row in ROWS),
