@@ -111,11 +111,12 @@ static void remark_loaded(CudaState *s, const DeviceCode *code, const Logs *logs
              r->kernel);
 }
 
-static bool load_here(CudaState *s, const ArtVariant *v, DeviceCode *out, const DeviceReport *r) {
+static bool load_text(CudaState *s, const ArtVariant *v, const char *ptx, DeviceCode *out,
+                      const DeviceReport *r) {
   Arena *a = arena_new();
   Logs *logs = ARENA_NEW(a, Logs);
-  int error = load_module(s, v->code, &out->module, logs);
-  if (error) report_refused(s, error, logs, v->code, r);
+  int error = load_module(s, ptx, &out->module, logs);
+  if (error) report_refused(s, error, logs, ptx, r);
   if (!error && (error = get_function(s, v, out))) {
     s->f.module_unload(out->module);
     out->module = NULL;
@@ -124,6 +125,66 @@ static bool load_here(CudaState *s, const ArtVariant *v, DeviceCode *out, const 
   if (!error) remark_loaded(s, out, logs, r);
   arena_free(a);
   return !error;
+}
+
+/* ---- workgroups that wait for each other ---- */
+
+/* Workgroups of every launch; 0: arguments say how many. */
+static int64_t known_workgroups(const ArtVariant *v) {
+  int64_t all = 1;
+  for (int i = 0; i < 3; i++) {
+    const HostStep *n = &v->program.step[v->program.result[v->grid[i]]];
+    if (n->kind != HOST_CONST || n->value < 0 || n->value > INT32_MAX || all > INT32_MAX) return 0;
+    all *= n->value;
+  }
+  return all;
+}
+
+/* How many workgroups each multiprocessor must hold so that all run at once; 0: it holds them. */
+static int64_t wanted_together(CudaState *s, const ArtVariant *v, const DeviceCode *code) {
+  int held = 0, units = 0, threads = v->block[0] * v->block[1] * v->block[2];
+  int64_t all = v->together ? known_workgroups(v) : 0;
+  if (!all || s->f.occupancy(&held, code->function, threads, (size_t)v->shared)) return 0;
+  if (s->f.device_attr(&units, CUDA_DEVICE_UNITS, s->device[code->device]) || units < 1) return 0;
+  int64_t wanted = (all + units - 1) / units;
+  return wanted > held ? wanted : 0;
+}
+
+/* The text with as few registers a thread as that takes: the row behind `.maxntid` says so. */
+static const char *with_workgroups(Arena *a, const char *ptx, int64_t wanted) {
+  static const char word[] = ".minnctapersm ";
+  const char *row = strstr(ptx, "\n.maxntid "), *rest;
+  row = row ? strchr(row + 1, '\n') : NULL;
+  if (!row) return NULL;
+  rest = strncmp(++row, word, strlen(word)) == 0 ? row + strcspn(row, "\n") : row - 1;
+  return arena_printf(a, "%.*s%s%lld%s", (int)(row - ptx), ptx, word, (long long)wanted, rest);
+}
+
+/* Where not all workgroups that wait for each other fit, registers are spilled until they do. What
+ * cannot be made to fit is refused when it is launched. */
+static bool load_together(CudaState *s, const ArtVariant *v, DeviceCode *out,
+                          const DeviceReport *r) {
+  int64_t wanted = wanted_together(s, v, out);
+  if (!wanted) return true;
+  Arena *a = arena_new();
+  const char *ptx = with_workgroups(a, v->code, wanted);
+  bool ok = true;
+  if (ptx) {
+    s->f.module_unload(out->module);
+    out->module = NULL;
+    ok = load_text(s, v, ptx, out, r);
+    if (ok)
+      diag_add(r->diags, DIAG_R0901, r->at,
+               "`%s`: fewer registers, so that %lld workgroups, which wait for each other, run at "
+               "once",
+               r->kernel, (long long)known_workgroups(v));
+  }
+  arena_free(a);
+  return ok;
+}
+
+static bool load_here(CudaState *s, const ArtVariant *v, DeviceCode *out, const DeviceReport *r) {
+  return load_text(s, v, v->code, out, r) && load_together(s, v, out, r);
 }
 
 /* A module that is being loaded, in a context that was made current for it. */

@@ -153,7 +153,7 @@ int cuCtxPopCurrent_v2(void **old) {
 /* ---- code ---- */
 
 typedef struct Module {
-  int device, loaded, nargs, arg_bytes[FAKE_ARGS], dynamic_shared, most_shared;
+  int device, loaded, nargs, arg_bytes[FAKE_ARGS], dynamic_shared, most_shared, least;
   char entry[128];
 } Module;
 
@@ -161,6 +161,8 @@ typedef struct Module {
 static int read_ptx(const char *text, Module *m) {
   const char *entry = strstr(text, ".entry "), *end = entry ? strchr(entry, ')') : NULL;
   if (!end || sscanf(entry, ".entry %127[A-Za-z0-9_]", m->entry) != 1) return 0;
+  const char *least = strstr(end, ".minnctapersm ");
+  if (least) sscanf(least, ".minnctapersm %d", &m->least);
   for (const char *at = entry; (at = strstr(at, ".param ")) && at < end; at++) {
     int bits, bytes = 0;
     const char *map = strchr(at, '[');
@@ -232,8 +234,10 @@ int cuFuncGetAttribute(int *value, int attribute, void *function) {
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads,
                                                 size_t shared) {
   IN_CONTEXT;
-  (void)function, (void)shared;
-  return *blocks = 1024 / threads, CUDA_OK;
+  (void)shared;
+  *blocks = 1024 / threads;
+  if (*blocks < ((Module *)function)->least) *blocks = ((Module *)function)->least;
+  return CUDA_OK;
 }
 
 /* ---- launches ---- */

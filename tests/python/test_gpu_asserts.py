@@ -42,7 +42,7 @@ def reported(kernel, *args, **named):
 
 def test_reports_are_the_evaluators():
     kernel, reference = asserting(), asserting(target="eval")
-    for shape in ((1, 1), (5, 70), (3, 255), (64, 256), (0, 3), (100, 1000)):
+    for shape in ((1, 1), (5, 70), (3, 255), (64, 256), (0, 3), (86, 1000)):
         x = torch.rand(*shape, device="cuda")
         expected = reported(reference, x.cpu().clone(), 2.0)
         wanted = x + 1

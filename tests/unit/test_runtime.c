@@ -463,6 +463,33 @@ TEST(workgroups_that_wait) {
   bench_close(&b);
 }
 
+/* Four multiprocessors hold 32 such workgroups each. */
+TEST(registers_are_spilled_until_all_fit) {
+  static const char text[] = "thread kernel @waits(%%flag: mem<4, i32>)\n"
+                             "  launch grid (%d) block (32) wave 32\n"
+                             "{\n"
+                             "  %%zero = scalar 0 : index\n"
+                             "  while F as signed(F.2) (%%f) from %%zero cond signed(F.2) < 1 {\n"
+                             "    %%v = load %%flag, %%zero {volatile} : i32\n"
+                             "    %%n = cast %%v : index\n"
+                             "    yield %%n\n"
+                             "  }\n"
+                             "}\n";
+  for (int grid = 128; grid <= 300; grid += 172) {
+    char now[512];
+    snprintf(now, sizeof now, text, grid);
+    Bench b = bench_open(now, NULL);
+    Tensor flag;
+    wv_launch_arg arg = {.tensor = &tensor(&flag, A, "i32", 1, (int64_t[]){4})->t};
+    CHECK(b.p && wv_launch(b.p, b.cx, &arg, 1, NULL, 0));
+    CHECK_INT(b.fake->loads, grid == 128 ? 1 : 2);
+    CHECK_INT(b.fake->unloads, grid == 128 ? 0 : 1);
+    bool told = has(said(b.cx, "R0901"), "300 workgroups, which wait for each other");
+    CHECK(told == (grid > 128));
+    bench_close(&b);
+  }
+}
+
 /* ---- many numbers ---- */
 
 /* More expressions of sizes than a kernel can be given arguments, a division among them. */
@@ -491,4 +518,5 @@ TESTS_MAIN(RUN(driver_is_absent) RUN(library_is_no_driver) RUN(devices) RUN(devi
                    RUN(nothing_to_launch) RUN(grid_is_too_large) RUN(arguments_that_do_not_fit)
                        RUN(sizes_that_depend_on_each_other) RUN(driver_refuses_code)
                            RUN(launch_fails) RUN(advice_of_the_driver) RUN(overlapping_launches)
-                               RUN(workgroups_that_wait) RUN(more_numbers_than_arguments))
+                               RUN(workgroups_that_wait) RUN(registers_are_spilled_until_all_fit)
+                                   RUN(more_numbers_than_arguments))
