@@ -256,7 +256,10 @@ WV_API wv_value *wv_literal(wv_builder *b, double number, int64_t integer, bool 
  * values, preceded by the start of a for with the flag `from`, by the start of a while, or by the
  * condition of an if without `expr`. Then ops go into the body until wv_end, which takes the values
  * the body hands on. Carried arguments inside the body: wv_region_args. After a false wv_begin or
- * wv_end the builder can only be abandoned. */
+ * wv_end the builder can only be abandoned.
+ *
+ * "reduce" and "scan" take the elements, their initial value and the attribute dim; the body is the
+ * function they combine with: its arguments are two elements, and it hands on one. */
 WV_API bool wv_begin(wv_builder *b, const char *op, wv_value *const *args, int nargs,
                      const wv_attr *attrs, int nattrs, wv_place at);
 WV_API int wv_region_args(wv_builder *b, wv_value **out, int cap); /* how many are carried */

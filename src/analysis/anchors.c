@@ -153,7 +153,7 @@ static void add_reduction(Finder *f, Op *op) {
   add_anchor(f, ANCHOR_REDUCTION, op, 0, &l);
 }
 
-static bool is_reduction(const Op *op) { return op_is_reduction(op) && op->kind != OP_cumsum; }
+static bool is_reduction(const Op *op) { return op_is_reduction(op) && !op_is_scan(op); }
 
 static void add_product(Finder *f, Op *op) {
   int acc = op->kind == OP_scaled_mma ? 4 : 2;
@@ -179,6 +179,8 @@ bool find_anchors(const Distribution *d, const Machine *m, Arena *a, Anchors *ou
     case OP_max:
     case OP_min:
     case OP_cumsum:
+    case OP_reduce:
+    case OP_scan:
     case OP_topk: add_reduction(&f, op); break;
     case OP_read: add_access(&f, op, -1, 0); break;
     case OP_write:

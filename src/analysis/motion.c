@@ -80,6 +80,7 @@ static bool attr_is_tied(const Attr *a, const RegionSymbols *s) {
   case ATTR_KIND_TEXTS:
   case ATTR_KIND_MMA:
   case ATTR_KIND_COUNTS:
+  case ATTR_KIND_STEPS:
   case ATTR_KIND_MEMORY: return false;
   case ATTR_KIND_NUMBER:
   case ATTR_KIND_EXPR:

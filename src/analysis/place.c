@@ -14,6 +14,7 @@ static bool attr_same_outside(const Attr *a) {
   case ATTR_KIND_TEXTS:
   case ATTR_KIND_MMA:
   case ATTR_KIND_COUNTS:
+  case ATTR_KIND_STEPS:
   case ATTR_KIND_MEMORY: return true;
   case ATTR_KIND_NUMBER:
   case ATTR_KIND_EXPR: return is_constant(a->sym);

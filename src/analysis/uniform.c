@@ -192,6 +192,7 @@ static UniformFact result_fact(const Walk *w, const Op *op, const Type *t) {
   case OP_sum:
   case OP_prod:
   case OP_max:
+  case OP_reduce:
   case OP_min: return reduction_fact(w, op, t);
   case OP_extract:
   case OP_extract_slice:
@@ -199,6 +200,7 @@ static UniformFact result_fact(const Walk *w, const Op *op, const Type *t) {
   case OP_mma:
   case OP_scaled_mma:
   case OP_cumsum:
+  case OP_scan:
   case OP_topk: return by_elements(w, op, t);
   default: return worse(args_fact(w, op, 0), attrs_fact(w, op));
   }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "driver/api.h"
+#include "ir/combine.h"
 
 static Context *context_of(const wv_builder *b) { return b->cx->cx; }
 
@@ -191,7 +192,7 @@ bool wv_begin(wv_builder *b, const char *name, wv_value *const *args, int nargs,
   Span span = api_span(context_of(b), at);
   OpKind kind = find_op(b, name, span);
   Attr *translated = ARENA_ARRAY(b->scratch, Attr, nattrs);
-  bool known = kind != OP_COUNT && (op_info[kind].flags & OPF_REGION) != 0;
+  bool known = kind != OP_COUNT && ((op_info[kind].flags & OPF_REGION) || op_combines(kind));
   if (kind != OP_COUNT && !known)
     diag_add(&context_of(b)->diags, DIAG_E0408, span, "`%s` has no body", name);
   bool ok = known && api_attrs(context_of(b), b->scratch, attrs, nattrs, span, translated);

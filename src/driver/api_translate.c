@@ -88,6 +88,7 @@ static Attr attr_of(Arena *a, AttrKey key, const wv_attr *from) {
   case ATTR_KIND_COUNTS: out.counts = counts_of(a, from->counts, out.n = from->n); break;
   case ATTR_KIND_ITERS: out.iters = iters_of(a, from->exprs, out.n = from->n); break;
   case ATTR_KIND_MEMORY: out.memory = memory_of(a, from->text); break;
+  case ATTR_KIND_STEPS: break; /* none: wv_begin and wv_end make them */
   }
   return out;
 }

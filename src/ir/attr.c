@@ -73,6 +73,7 @@ Attr attr_copy(Kernel *k, const Attr *a) {
   case ATTR_KIND_COUNTS: c.counts = copy_counts(k, a->counts, a->n); break;
   case ATTR_KIND_ITERS: c.iters = copy_list(k, a->iters, a->n, sizeof *a->iters); break;
   case ATTR_KIND_MEMORY: c.memory = arena_copy(k->arena, a->memory, sizeof *a->memory); break;
+  case ATTR_KIND_STEPS: c.steps = copy_list(k, a->steps, a->n, sizeof *a->steps); break;
   }
   return c;
 }
@@ -115,8 +116,23 @@ bool mma_equal(const MmaChoice *a, const MmaChoice *b) {
 }
 
 /* Numbers are compared by bits: 0.0 and -0.0 differ, NaN equals itself. */
+static bool bits_equal(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }
+
 static bool number_equal(const Attr *a, const Attr *b) {
-  return a->sym == b->sym && (a->sym || memcmp(&a->number, &b->number, sizeof a->number) == 0);
+  return a->sym == b->sym && (a->sym || bits_equal(a->number, b->number));
+}
+
+static bool step_equal(const CombineStep *a, const CombineStep *b) {
+  if (a->kind != b->kind || a->dtype != b->dtype || a->nargs != b->nargs) return false;
+  for (int i = 0; i < a->nargs; i++)
+    if (a->args[i] != b->args[i]) return false;
+  return a->sym == b->sym && bits_equal(a->number, b->number);
+}
+
+static bool steps_equal(const Attr *a, const Attr *b) {
+  for (int i = 0; i < a->n; i++)
+    if (!step_equal(&a->steps[i], &b->steps[i])) return false;
+  return true;
 }
 
 static bool counts_equal(const Attr *a, const Attr *b) {
@@ -159,6 +175,7 @@ bool attr_equal(const Attr *a, const Attr *b) {
   case ATTR_KIND_COUNTS: return counts_equal(a, b);
   case ATTR_KIND_ITERS: return iters_equal(a, b);
   case ATTR_KIND_MEMORY: return mem_equal(a->memory, b->memory);
+  case ATTR_KIND_STEPS: return steps_equal(a, b);
   }
   return false;
 }
@@ -226,7 +243,8 @@ bool attr_rewrite(Kernel *k, Attr *a, SymFn *fn, void *user) {
   case ATTR_KIND_MMA:
   case ATTR_KIND_COUNTS:
   case ATTR_KIND_ITERS:
-  case ATTR_KIND_MEMORY: return true;
+  case ATTR_KIND_MEMORY:
+  case ATTR_KIND_STEPS: return true;
   }
   return true;
 }

@@ -6,6 +6,7 @@
 
 #include "ir/access.h"
 #include "ir/build_state.h"
+#include "ir/combine.h"
 #include "ir/dtype.h"
 #include "ir/infer.h"
 #include "target/target.h"
@@ -83,6 +84,7 @@ static bool has_value(const Attr *a) {
   case ATTR_KIND_MAPPING: return a->mapping != NULL;
   case ATTR_KIND_MMA: return a->mma != NULL;
   case ATTR_KIND_MEMORY: return a->memory != NULL;
+  case ATTR_KIND_STEPS: return a->steps != NULL;
   case ATTR_KIND_TEXT:
   case ATTR_KIND_WORD: return a->text != NULL;
   case ATTR_KIND_DIMS:
@@ -305,9 +307,16 @@ static void add_region_args(Builder *b, Region *r, const Op *op) {
     if (!op->args[i]) r->args[first + i - carried] = NULL;
 }
 
+/* What a combine function is given. */
+static void add_elements(Builder *b, Region *r, const Op *op) {
+  const Type *t = op->nargs && op->args[0] ? op->args[0]->type : NULL;
+  DType dtype = t && type_is_value(t) ? t->dtype : DTYPE_f32; /* the op is refused at its end */
+  for (int i = 0; i < 2; i++) ir_add_arg(b->k, r, type_scalar(b->k->cx, dtype), NULL);
+}
+
 bool build_begin(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, const Attr *attrs,
                  int nattrs) {
-  WV_ASSERT(op_info[kind].flags & OPF_REGION);
+  WV_ASSERT((op_info[kind].flags & OPF_REGION) || op_combines(kind));
   bool starts = kind == OP_while; /* the position where a loop begins enters its expressions */
   for (int i = 0; i < nattrs; i++) starts |= attrs[i].key == ATTR_from;
   if (starts && nargs && args[0]) args = signed_operands(b, at, args, nargs, 0, 1);
@@ -315,9 +324,10 @@ bool build_begin(Builder *b, OpKind kind, Span at, Value *const *args, int nargs
   Frame frame = {.op = op, .versions = b->versions.n};
   frame.ok = check_operands(b, kind, at, args, nargs) && set_attrs(b, op, attrs, nattrs) &&
              (kind != OP_while || build_while_version(b, op)) && build_instantiate(b, op) &&
-             append_checked(b, op, NULL);
+             (op_combines(kind) || append_checked(b, op, NULL));
   frame.region = ir_region_new(b->k, op);
-  add_region_args(b, frame.region, op);
+  if (op_combines(kind)) add_elements(b, frame.region, op);
+  else add_region_args(b, frame.region, op);
   vec_push(b->k->arena, &b->frames, frame);
   return frame.ok;
 }
@@ -383,9 +393,28 @@ static bool gather_yields(Builder *b, Value *const *yields, int n, Span at, Valu
   return true;
 }
 
+/* What the ops of the region compute becomes an attribute of the op, which only now stands. */
+static Op *end_combine(Builder *b, Value *const *yields, int n, Span at) {
+  Frame f = *build_frame(b);
+  Attr combine;
+  b->frames.n--;
+  b->versions.n = f.versions;
+  f.op->body = NULL;
+  if (!f.ok) return NULL;
+  if (n != 1) {
+    BUILD_DIAG(b, at, E0404, "the combine function of `%s` returns %d values, expected one",
+               op_info[f.op->kind].name, n);
+    return NULL;
+  }
+  if (!yields[0] || !combine_of_region(b->k, f.op, f.region, yields[0], at, &combine)) return NULL;
+  op_set_attr(b->k, f.op, combine);
+  return append_checked(b, f.op, NULL) ? f.op : NULL;
+}
+
 Op *build_end(Builder *b, Value *const *yields, int n, Span at) {
   WV_ASSERT(b->frames.n > 1);
   Frame f = *build_frame(b);
+  if (op_combines(f.op->kind)) return end_combine(b, yields, n, at);
   Value **values = ARENA_ARRAY(b->k->arena, Value *, f.region->nargs + 1);
   bool ok = f.ok && gather_yields(b, yields, n, at, values);
   if (ok) ir_append(f.region, ir_op_new(b->k, OP_yield, at, values, f.region->nargs));

@@ -8,6 +8,7 @@
 #include "ir/access.h"
 #include "ir/alloc_layout.h"
 #include "ir/attr.h"
+#include "ir/combine.h"
 #include "ir/dtype.h"
 
 #define FAIL INFER_FAIL
@@ -464,10 +465,16 @@ static const Sym *worked_dim(const Infer *in) {
   return known ? a->sym : NULL;
 }
 
+/* With a function of the author there is one always, and a number will do for all rows. */
 static bool check_init(const Infer *in, const Type *want) {
+  bool combines = op_combines(in->op->kind);
+  if (in->op->nargs < 2 && combines)
+    return FAIL(in, E0309, "`%s` needs an initial value: the result where no element exists",
+                name_of(in));
   if (in->op->nargs < 2) return true;
   if (!need_value(in, 1)) return false;
   const Type *init = arg(in, 1);
+  if (combines && init->kind == TYPE_scalar && init->dtype == want->dtype) return true;
   if (init->dtype == want->dtype && init->rank == want->rank && covers(want, init)) return true;
   return FAIL(in, E0317, "the initial value of `%s` is %s, expected %s", name_of(in),
               shown(in, init), shown(in, want));
@@ -476,7 +483,7 @@ static bool check_init(const Infer *in, const Type *want) {
 /* Parts along a new dimension, the last. What they are combined with comes when they are. */
 static bool reduce_into(Infer *in, const Type *want) {
   const Sym *into = op_attr(in->op, ATTR_into)->sym, *dims[IR_MAX_RANK];
-  if (in->op->nargs > 1)
+  if (in->op->nargs > 1 && !op_combines(in->op->kind))
     return FAIL(in, E0317, "`%s` into parts takes no initial value", name_of(in));
   if (has_exact_dim(want, into) || want->rank == IR_MAX_RANK)
     return FAIL(in, E0308, "`%s` of %s cannot have parts along `%s`", name_of(in),
@@ -486,9 +493,26 @@ static bool reduce_into(Infer *in, const Type *want) {
   return result(in, type_tile(in->k->cx, dims, want->rank + 1, want->dtype));
 }
 
+/* A truth value for each element along `dim`, or for each element. */
+static bool check_exists(const Infer *in, int i, const Sym *dim) {
+  if (in->op->nargs <= i) return true;
+  const Type *t = arg(in, i);
+  if (t->kind == TYPE_tile && t->dtype == DTYPE_i1 && has_exact_dim(t, dim) &&
+      covers(arg(in, 0), t))
+    return true;
+  return FAIL(in, E0311,
+              "`%s` is told by %s which elements exist, expected truth values along `%s`",
+              name_of(in), shown(in, t), expr(in, dim));
+}
+
+static bool check_combine(const Infer *in, const Sym *dim) {
+  if (!op_combines(in->op->kind)) return true;
+  return combine_check(in->k, in->op) && check_exists(in, op_has(in->op, ATTR_into) ? 1 : 2, dim);
+}
+
 static bool rule_reduce(Infer *in) {
   const Sym *dim = need_value(in, 0) ? worked_dim(in) : NULL;
-  if (!dim) return false;
+  if (!dim || !check_combine(in, dim)) return false;
   const Type *want = without_dim(in, arg(in, 0), dim);
   if (op_has(in->op, ATTR_into)) return want && reduce_into(in, want);
   return want && check_init(in, want) && result(in, want);
@@ -496,7 +520,8 @@ static bool rule_reduce(Infer *in) {
 
 static bool rule_scan(Infer *in) {
   const Sym *dim = need_value(in, 0) ? worked_dim(in) : NULL;
-  return dim && check_init(in, without_dim(in, arg(in, 0), dim)) && result(in, arg(in, 0));
+  return dim && check_combine(in, dim) && check_init(in, without_dim(in, arg(in, 0), dim)) &&
+         result(in, arg(in, 0));
 }
 
 static bool rule_topk(Infer *in) {

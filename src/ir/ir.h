@@ -65,7 +65,8 @@ typedef enum AttrKind {
   ATTR_KIND_MMA,
   ATTR_KIND_COUNTS,
   ATTR_KIND_ITERS,
-  ATTR_KIND_MEMORY
+  ATTR_KIND_MEMORY,
+  ATTR_KIND_STEPS
 } AttrKind;
 
 typedef enum ConstraintKind {
@@ -213,6 +214,18 @@ typedef struct LogIter {
   const Sym *symbol, *axis, *count;
 } LogIter;
 
+/* A function of $0 and $1 in steps; $2 is the first one's result, and the last one's is its own.
+ * Each is an elementwise op, or `scalar` with a number (ir/combine.h). */
+enum { STEP_ARGS = 3 };
+typedef struct CombineStep {
+  OpKind kind;
+  DType dtype; /* of the result */
+  int nargs;
+  int args[STEP_ARGS];
+  double number;  /* of `scalar`, when sym is NULL */
+  const Sym *sym; /* of `scalar`: an integer */
+} CombineStep;
+
 typedef struct Attr {
   AttrKey key;
   int n; /* entries of the lists below */
@@ -228,6 +241,7 @@ typedef struct Attr {
     NamedCount *counts;
     LogIter *iters;
     const MemLayout *memory;
+    const CombineStep *steps; /* STEPS */
   };
   const Sym *sym; /* EXPR, DIM, and NUMBER when it is an expression */
 } Attr;

@@ -23,7 +23,7 @@ static void link_values(Links *l, Value *whole, Value *part, int operand, int ra
   if (whole->type->kind != TYPE_tile || part->type->kind != TYPE_tile) return;
   const Attr *into = op_attr(l->op, ATTR_into);
   LayoutLink link = {.whole = whole, .part = part, .user = l->op, .operand = operand};
-  link.ratio = ratio, link.into = into ? into->sym : NULL;
+  link.ratio = ratio, link.into = into && operand < 0 ? into->sym : NULL; /* the result's */
   if (l->op->kind == OP_repeat) {
     link.along = type_repeated(part->type, whole->type);
     link.repeats = dim_ratio(whole->type->dims[link.along], part->type->dims[link.along]);
@@ -35,12 +35,14 @@ static void link_operands(Links *l, Value *whole, int from, int to) {
   for (int i = from; i < to; i++) link_values(l, whole, l->op->args[i], i, 1);
 }
 
-/* The second operand is like the result, unless it says which elements of the first exist. */
+/* Other operands are like the result, unless they say which elements of the first exist. */
 static void link_reduction(Links *l) {
   Op *op = l->op;
-  bool exists = reduction_info[op->kind].padding == PADDING_PREDICATE;
   for (int i = 0; i < op->nresults; i++) link_values(l, op->args[0], &op->results[i], -1, 1);
-  if (op->nargs > 1) link_values(l, exists ? op->args[0] : &op->results[0], op->args[1], 1, 1);
+  for (int i = 1; i < op->nargs; i++) {
+    bool exists = op->args[i] == reduction_exists(op);
+    link_values(l, exists ? op->args[0] : &op->results[0], op->args[i], i, 1);
+  }
 }
 
 static void link_bitcast(Links *l) {
@@ -94,7 +96,9 @@ void layout_links(Arena *a, Op *op, LayoutLinks *out) {
   case OP_prod:
   case OP_max:
   case OP_min:
+  case OP_reduce:
   case OP_topk: link_reduction(&l); break;
+  case OP_scan:
   case OP_cumsum:
   case OP_broadcast:
   case OP_repeat:

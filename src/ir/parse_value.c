@@ -462,6 +462,50 @@ static bool parse_memory_attr(Parser *p, Attr *out) {
   return false;
 }
 
+typedef Vec(CombineStep) StepList;
+
+/* Whether the numbers are those of earlier steps is for the rule of the op to say. */
+static bool parse_step_args(Parser *p, CombineStep *out) {
+  while (p->tok.kind == TOK_word && *p->tok.text == '$' && out->nargs < STEP_ARGS) {
+    char *end;
+    long n = strtol(p->tok.text + 1, &end, 10);
+    if (end == p->tok.text + 1 || *end || n < 0 || n > INT32_MAX) break;
+    out->args[out->nargs++] = (int)n;
+    advance(p);
+  }
+  return true;
+}
+
+static bool parse_step(Parser *p, void *list) {
+  CombineStep step = {0};
+  Token name = p->tok;
+  const char *op, *dtype;
+  Attr value = {.key = ATTR_value};
+  if (!expect_text(p, TOK_word, "an op", &op)) return false;
+  step.kind = op_find(op);
+  if (step.kind == OP_COUNT) {
+    diag_add(&p->cx->diags, DIAG_E0309, name.span, "there is no op `%s`", op);
+    return false;
+  }
+  if (step.kind == OP_scalar && !parse_number(p, &value)) return false;
+  step.sym = value.sym;
+  if (!value.sym) step.number = value.number;
+  if (!parse_step_args(p, &step) || !expect(p, ':', "and the dtype of the step")) return false;
+  name = p->tok;
+  if (!expect_text(p, TOK_word, "a dtype", &dtype)) return false;
+  if (!dtype_parse(dtype, &step.dtype)) return fail_type(p, &name, "element type");
+  vec_push(p->scratch, (StepList *)list, step);
+  return true;
+}
+
+static bool parse_steps(Parser *p, Attr *out) {
+  StepList list = {0};
+  if (!parse_list(p, '[', ']', parse_step, &list)) return false;
+  out->steps = list.at ? list.at : ARENA_NEW(p->scratch, CombineStep);
+  out->n = list.n;
+  return true;
+}
+
 bool parse_attr_value(Parser *p, AttrKey key, Attr *out) {
   *out = (Attr){.key = key};
   switch (attr_info[key].kind) {
@@ -480,6 +524,7 @@ bool parse_attr_value(Parser *p, AttrKey key, Attr *out) {
   case ATTR_KIND_COUNTS: return parse_counts(p, out);
   case ATTR_KIND_ITERS: return parse_iters(p, out);
   case ATTR_KIND_MEMORY: return parse_memory_attr(p, out);
+  case ATTR_KIND_STEPS: return parse_steps(p, out);
   }
   return false;
 }

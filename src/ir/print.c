@@ -179,6 +179,21 @@ static void print_dims(Printer *p, const Attr *a) {
   sb_putc(p->out, ']');
 }
 
+/* abs $0 : f32, scalar 1.0 : f32, maximum $2 $3 : f32 */
+static void print_steps(Printer *p, const Attr *a) {
+  sb_putc(p->out, '[');
+  for (int i = 0; i < a->n; i++) {
+    const CombineStep *s = &a->steps[i];
+    Attr value = {.number = s->number};
+    if (s->sym) value.sym = s->sym;
+    sb_printf(p->out, "%s%s", i ? ", " : "", op_info[s->kind].name);
+    if (s->kind == OP_scalar) sb_putc(p->out, ' '), print_number(p, &value);
+    for (int j = 0; j < s->nargs; j++) sb_printf(p->out, " $%d", s->args[j]);
+    sb_printf(p->out, " : %s", dtype_info[s->dtype].name);
+  }
+  sb_putc(p->out, ']');
+}
+
 static void print_attr_value(Printer *p, const Attr *a) {
   switch (attr_info[a->key].kind) {
   case ATTR_KIND_NUMBER: print_number(p, a); break;
@@ -196,6 +211,7 @@ static void print_attr_value(Printer *p, const Attr *a) {
   case ATTR_KIND_COUNTS: print_counts(p, a); break;
   case ATTR_KIND_ITERS: print_iters(p, a); break;
   case ATTR_KIND_MEMORY: mem_print(p->out, a->memory); break;
+  case ATTR_KIND_STEPS: print_steps(p, a); break;
   }
 }
 

@@ -8,6 +8,12 @@ const ReductionInfo reduction_info[OP_COUNT] = {
 #include "ir/reductions.def"
 };
 
+Value *reduction_exists(const Op *op) {
+  if (reduction_info[op->kind].padding != PADDING_PREDICATE) return NULL;
+  int before = op->kind == OP_reduce && !op_has(op, ATTR_into) ? 2 : 1;
+  return op->nargs > before ? op->args[before] : NULL;
+}
+
 double padding_number(Padding p, DType t) {
   switch (p) {
   case PADDING_ONE: return 1;

@@ -27,10 +27,19 @@ static inline bool op_is_reduction(const Op *op) {
   return reduction_info[op->kind].padding != PADDING_NONE;
 }
 
-/* Whether an element that is taken twice changes the result: then each is taken once, and small
- * floats are combined in f32. */
+static inline bool op_is_scan(const Op *op) { return op->kind == OP_cumsum || op->kind == OP_scan; }
+
+/* Which elements exist: the last operand of an op whose padding is by PREDICATE; NULL: all do. */
+Value *reduction_exists(const Op *op);
+
+/* Sums and products: small floats are combined in f32. */
 static inline bool reduction_accumulates(OpKind kind) {
   return reduction_info[kind].combine == OP_add || reduction_info[kind].combine == OP_mul;
+}
+
+/* An element that is taken twice changes the result. */
+static inline bool reduction_takes_once(OpKind kind) {
+  return reduction_accumulates(kind) || kind == OP_reduce;
 }
 
 /* The neutral element in a dtype: of a float type the number, of an integer type the integer. */

@@ -123,7 +123,7 @@ static void warn_waves(const Parts *p, const Op *op, const Sym *dim, const Sym *
 static void warn_workgroups(const Parts *p, const Op *op, const Sym *dim, const Sym *groups) {
   Diags *diags = &p->k->cx->diags;
   Diag *d = warn(p, op, dim, groups, "workgroup");
-  bool scans = op->kind == OP_cumsum || op->kind == OP_topk;
+  bool scans = op->kind == OP_cumsum || op->kind == OP_scan || op->kind == OP_topk;
   diag_hint(diags, d, "%s%s",
             scans ? "give one workgroup the whole dimension"
                   : "loop over the dimension, or combine the parts with an atomic",

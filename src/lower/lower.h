@@ -93,6 +93,9 @@ void lower_open_if_true(Lower *l, Value *condition); /* the same with a truth va
 void lower_open_kernel(Lower *l);
 void lower_replace_header(Lower *l, Constraint launch);
 
+/* a and b, vecs of one length, brought together by the function of the author (lower_combine.c). */
+Value *emit_combine(Lower *l, const Op *op, Value *a, Value *b);
+
 /* What changes no sum, maximum or minimum. */
 Value *lower_neutral(Lower *l, OpKind kind, DType t);
 

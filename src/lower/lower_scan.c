@@ -1,4 +1,4 @@
-/* lower_scan.c: cumsum, the sums of all elements up to each along one dim.
+/* lower_scan.c: cumsum and scan, what all elements up to each along one dim sum or combine to.
  *
  * The digits of the layout along the dim are taken by their strides, the smallest first. At each
  * step a register knows the sum up to its element within its *block*, the elements that differ from
@@ -16,6 +16,7 @@
 
 typedef struct Scan {
   Lower *l;
+  const Op *op;
   const Layout *at;
   int dim, regs;
   Value **sum;   /* by register: up to its element, in its block */
@@ -56,12 +57,33 @@ static void count_leaders(Scan *s) {
     if (s->leader[r] == r) s->leaders[s->nleaders++] = r;
 }
 
+/* a, which comes before b, and b. */
+static Value *combine(Scan *s, Value *a, Value *b) {
+  if (s->op->kind == OP_scan) return emit_combine(s->l, s->op, a, b);
+  return emit_binary(s->l, OP_add, a, b);
+}
+
+/* The same where the test holds (NULL: everywhere), elsewhere b. */
+static Value *combine_where(Scan *s, Value *test, Value *a, Value *b) {
+  return test ? emit_select(s->l, test, combine(s, a, b), b) : combine(s, a, b);
+}
+
+/* a, or 0 where the test fails, if that changes no sum: then nobody need ask again. */
+static Value *or_zero(Scan *s, Value **test, Value *a) {
+  if (s->op->kind == OP_scan) return a;
+  Value *zero = emit_splat(s->l, emit_number(s->l, a->type->dtype, 0), a->type->n);
+  a = emit_select(s->l, *test, a, zero);
+  *test = NULL;
+  return a;
+}
+
 /* ---- registers ---- */
 
-static void add_to_block(Scan *s, int leader, Value *before, int joined) {
+/* `test`: there is something before; NULL: always. */
+static void add_to_block(Scan *s, int leader, Value *before, Value *test, int joined) {
   for (int r = 0; r < s->regs; r++) {
     if (s->leader[r] != leader) continue;
-    s->sum[r] = emit_binary(s->l, OP_add, before, s->sum[r]);
+    s->sum[r] = combine_where(s, test, before, s->sum[r]);
     s->leader[r] = joined;
   }
 }
@@ -73,8 +95,8 @@ static void scan_registers(Scan *s, const Step *step) {
     Value *before = s->total[first];
     for (int j = 1; j < step->radix; j++) {
       int next = first + j * step->weight;
-      add_to_block(s, next, before, first);
-      before = emit_binary(s->l, OP_add, before, s->total[next]);
+      add_to_block(s, next, before, NULL, first);
+      before = combine(s, before, s->total[next]);
     }
     s->total[first] = before;
   }
@@ -95,21 +117,20 @@ static void scan_lanes(Scan *s, const Step *step, bool last) {
   Value **totals = ARENA_ARRAY(l->arena, Value *, s->nleaders);
   for (int i = 0; i < s->nleaders; i++) totals[i] = s->total[s->leaders[i]];
   Value *up_to = emit_join(l, totals, s->nleaders);
-  Value *zero = emit_splat(l, emit_number(l, up_to->type->dtype, 0), s->nleaders);
   const Sym *digit = lane_digit(l, s->at, LAYOUT_LANE, step->number);
   for (int below = 1; below < step->radix; below *= 2) {
     Value *there = emit_test(l, sym_ge(l->sym, digit, sym_int(l->sym, below)));
-    Value *more = from_below(l, up_to, below * step->weight);
-    up_to = emit_binary(l, OP_add, emit_select(l, there, more, zero), up_to);
+    Value *more = or_zero(s, &there, from_below(l, up_to, below * step->weight));
+    up_to = combine_where(s, there, more, up_to);
   }
   Value *any = emit_test(l, sym_ge(l->sym, digit, sym_int(l->sym, 1)));
-  Value *before = emit_select(l, any, from_below(l, up_to, step->weight), zero);
+  Value *before = or_zero(s, &any, from_below(l, up_to, step->weight));
   const Sym *top = sym_sub(l->sym, sym_int(l->sym, step->radix - 1), digit);
   top = sym_add(l->sym, l->lane, sym_mul(l->sym, top, sym_int(l->sym, step->weight)));
   Value *all = last ? NULL : emit_shuffle_idx(l, up_to, top);
   for (int i = 0; i < s->nleaders; i++) {
     int leader = s->leaders[i];
-    add_to_block(s, leader, emit_pick(l, before, &i, 1), leader);
+    add_to_block(s, leader, emit_pick(l, before, &i, 1), any, leader);
     if (all) s->total[leader] = emit_pick(l, all, &i, 1);
   }
 }
@@ -132,11 +153,12 @@ static void open_scan(Scan *s, Value *v) {
 
 bool lower_scan(Lower *l, const Op *op) {
   const Value *from = op->args[0], *out = &op->results[0];
-  Scan s = {.l = l, .at = from->layout};
+  Scan s = {.l = l, .op = op, .at = from->layout};
   DType dtype = from->type->dtype, wide = dtype;
   Step steps[LAYOUT_PARTS * LAYOUT_DIGITS];
   int n;
-  if (dtype_is_float(dtype) && dtype_info[dtype].bits < 32) wide = DTYPE_f32;
+  bool sums = op->kind == OP_cumsum;
+  if (sums && dtype_is_float(dtype) && dtype_info[dtype].bits < 32) wide = DTYPE_f32;
   s.dim = type_dim(from->type, op_attr(op, ATTR_dim)->sym);
   if (!find_steps(&s, l->machine.observable && !op_has(op, ATTR_block), steps, &n))
     return lower_refuse(l, op, "a scan of a layout that holds elements out of order");
@@ -149,7 +171,7 @@ bool lower_scan(Lower *l, const Op *op) {
   v = emit_join(l, s.sum, s.regs);
   if (op->nargs > 1) {
     Value *init = emit_cast(l, lower_operand(l, op->args[1], out->type, out->layout), wide);
-    v = emit_binary(l, OP_add, init, v);
+    v = combine(&s, init, v);
   }
   v = emit_cast(l, v, dtype);
   if (!v->name) v->name = out->name;

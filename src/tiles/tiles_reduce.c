@@ -172,8 +172,8 @@ bool reduce_can_store(const Tiles *t, const Value *v) {
   for (const Op *op = v->def->next; op && !op->body; op = op->next) {
     if (op->nresults && t->plan.is_inline[op->results[0].id]) continue;
     if (!asks_for(t, op, v)) continue;
-    return op_is_reduction(op) && reduction_info[op->kind].combine < OP_COUNT &&
-           op->kind != OP_cumsum && op->args[0] == v && !op_has(op, ATTR_into) &&
+    return op_is_reduction(op) && reduction_info[op->kind].combine < OP_COUNT && !op_is_scan(op) &&
+           op->args[0] == v && !op_has(op, ATTR_into) &&
            (op->nargs == 1 || !tiles_depends(t, op->args[1], v));
   }
   return false;

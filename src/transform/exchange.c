@@ -19,6 +19,7 @@
 #include "ir/access.h"
 #include "ir/alloc_layout.h"
 #include "ir/attr.h"
+#include "ir/combine.h"
 #include "ir/dtype.h"
 #include "ir/layout_links.h"
 #include "ir/reductions.h"
@@ -221,8 +222,9 @@ static int count_waves(const Layout *l, int dim) {
   return n;
 }
 
-/* One part of the reduction for each wave along its dim, as a tile with a dim of their number. */
-static Value *make_parts(Exchange *x, Op *op, Value *v, int dim) {
+/* One part of the reduction of a value for each wave along its dim, as a tile with a dim of their
+ * number. `exists`: which elements count, of a `reduce`; may be NULL. */
+static Value *make_parts(Exchange *x, Op *op, OpKind kind, Value *v, Value *exists, int dim) {
   const Type *t = v->type;
   const Sym *dims[IR_MAX_RANK];
   int extent[IR_MAX_RANK], rank = 0, waves = count_waves(v->layout, dim);
@@ -236,8 +238,11 @@ static Value *make_parts(Exchange *x, Op *op, Value *v, int dim) {
     return NULL;
   }
   extent[rank] = waves, dims[rank++] = into;
-  Value *parts = insert(x, op, op->kind, &v, 1, type_tile(x->k->cx, dims, rank, t->dtype), NULL);
+  Value *args[] = {v, exists};
+  const Type *type = type_tile(x->k->cx, dims, rank, t->dtype);
+  Value *parts = insert(x, op, kind, args, exists ? 2 : 1, type, NULL);
   op_set_attr(x->k, parts->def, *op_attr(op, ATTR_dim));
+  if (op_combines(kind)) op_set_attr(x->k, parts->def, *op_attr(op, ATTR_combine));
   op_set_attr(x->k, parts->def, (Attr){.key = ATTR_into, .sym = into});
   if (op_has(op, ATTR_block)) op_set_attr(x->k, parts->def, (Attr){.key = ATTR_block});
   Layout layout = layout_of_result(x, parts->def, extent);
@@ -274,23 +279,66 @@ static void share_parts(const Exchange *x, Layout *l, int dim, DType dtype) {
   layout_normalise(l);
 }
 
+/* ---- which parts there are ---- */
+
+/* All elements along the dim lie somewhere, and nothing else does. */
+static bool is_exact(const Layout *l, int dim) {
+  int64_t n = 1;
+  for (int p = 0; p < LAYOUT_PARTS; p++)
+    for (int i = 0; i < l->part[p].n; i++)
+      if (l->part[p].at[i].stride && l->part[p].at[i].dim == dim) n *= l->part[p].at[i].radix;
+  return n == l->extent[dim];
+}
+
+/* A number for each element along the dim, of which the sum counts those that exist. */
+static Value *make_ones(Exchange *x, Op *op, int dim) {
+  const Value *v = op->args[0];
+  Value *exists = reduction_exists(op);
+  if (exists) return cast_to(x, op, exists, DTYPE_i32);
+  Layout along = layout_select(v->layout, &dim, 1);
+  layout_normalise(&along);
+  const Type *type = type_tile(x->k->cx, &v->type->dims[dim], 1, DTYPE_i32);
+  Value *ones = insert(x, op, OP_fill, NULL, 0, type, &along);
+  op_set_attr(x->k, ones->def, (Attr){.key = ATTR_value, .sym = sym_int(x->k->cx->sym, 1)});
+  return ones;
+}
+
+/* Which waves had elements to combine, along the last dim of their parts, which lie as `together`;
+ * NULL: all had. A wave may hold nothing but padding, or copies of what others hold. */
+static Value *parts_exist(Exchange *x, Op *op, int dim, const Layout *together) {
+  if (!reduction_exists(op) && is_exact(op->args[0]->layout, dim)) return NULL;
+  Value *ones = make_ones(x, op, dim);
+  int along = type_dim(ones->type, op_attr(op, ATTR_dim)->sym), last = together->dims - 1;
+  Value *counts = make_parts(x, op, OP_sum, ones, NULL, along);
+  if (!counts) return NULL;
+  Layout to = layout_select(together, &last, 1);
+  layout_normalise(&to);
+  Value *zero = insert(x, op, OP_scalar, NULL, 0, type_scalar(x->k->cx, DTYPE_i32), NULL);
+  op_set_attr(x->k, zero->def, (Attr){.key = ATTR_value, .sym = sym_int(x->k->cx->sym, 0)});
+  Value *args[] = {through_memory(x, op, counts, &to), zero};
+  return insert(x, op, OP_gt, args, 2, type_with_dtype(x->k->cx, counts->type, DTYPE_i1), &to);
+}
+
 static void exchange_reduction(Exchange *x, Op *op, int dim) {
   Value *v = op->args[0];
   DType dtype = v->type->dtype;
   bool narrow =
       reduction_accumulates(op->kind) && dtype_is_float(dtype) && dtype_info[dtype].bits < 32;
   DType wide = narrow ? DTYPE_f32 : dtype;
-  Value *parts = make_parts(x, op, cast_to(x, op, v, wide), dim);
+  Value *parts = make_parts(x, op, op->kind, cast_to(x, op, v, wide), reduction_exists(op), dim);
   x->failed |= !parts;
   if (!parts) return;
   int last = parts->type->rank - 1;
   Layout together = without_waves(parts->layout, last, waves_together(x, op), true);
   share_parts(x, &together, last, wide);
-  Value *args[2] = {through_memory(x, op, parts, &together)};
+  Value *args[3] = {through_memory(x, op, parts, &together)};
   if (op->nargs > 1) args[1] = cast_to(x, op, op->args[1], wide);
+  if (op_combines(op->kind)) args[2] = parts_exist(x, op, dim, &together);
   const Type *type = type_with_dtype(x->k->cx, op->results[0].type, wide);
-  Value *r = insert(x, op, op->kind, args, op->nargs, type, op->results[0].layout);
+  int nargs = args[2] ? 3 : op->nargs > 1 ? 2 : 1;
+  Value *r = insert(x, op, op->kind, args, nargs, type, op->results[0].layout);
   op_set_attr(x->k, r->def, (Attr){.key = ATTR_dim, .sym = parts->type->dims[last]});
+  if (op_combines(op->kind)) op_set_attr(x->k, r->def, *op_attr(op, ATTR_combine));
   r->varying = op->results[0].varying;
   replace(x, op, cast_to(x, op, r, dtype));
 }
@@ -327,7 +375,7 @@ static void exchange_operand(Exchange *x, Op *op, int dim) {
   Layout inside = without_waves(op->args[0]->layout, dim, waves_together(x, op), false);
   op->args[0] = through_memory(x, op, op->args[0], &inside);
   if (op->kind == OP_topk && op->nargs > 1) remake_exists(x, op, &inside, dim);
-  if (op->kind != OP_cumsum || !op->next) return; /* the dim is not in the results; or no use is */
+  if (!op_is_scan(op) || !op->next) return; /* the dim is not in the results; or no use is */
   ir_set_layout(x->k, result, &inside);
   hand_on(x, op, outside);
 }
@@ -377,7 +425,7 @@ static void visit_reduction(Exchange *x, Op *op) {
   if (lies_on_waves(x, op, dim)) {
     x->failed |= !may_exchange(x, op);
     if (x->failed) return;
-    if (op->kind == OP_cumsum || op->kind == OP_topk) exchange_operand(x, op, dim);
+    if (op_is_scan(op) || op->kind == OP_topk) exchange_operand(x, op, dim);
     else exchange_reduction(x, op, dim);
   } else if (moves_along(l, LAYOUT_LANE, dim)) {
     x->failed |= !uniform_require(x->cx->facts.uniform, op, UNIFORM_WAVE);
@@ -418,6 +466,8 @@ bool pass_exchange(Kernel *k, PassCtx *cx) {
     case OP_max:
     case OP_min:
     case OP_cumsum:
+    case OP_reduce:
+    case OP_scan:
     case OP_topk: visit_reduction(&x, op); break;
     case OP_convert: visit_convert(&x, op); break;
     default: break;

@@ -252,7 +252,7 @@ static void pad_reduction(Pad *p, Op *op) {
   Value *v = value_of(&o);
   if (o.padding == PADDING_BEHIND) return;
   if (o.padding != PADDING_PREDICATE) keep_operand(p, o);
-  else if (op->nargs == 1 && !v->varying && !all_exist(p, &o))
+  else if (!reduction_exists(op) && !v->varying && !all_exist(p, &o))
     add_operand(p, op, insert_exists(p, place_for(p, &o, v), v, o.dim));
 }
 

@@ -68,6 +68,28 @@ def test_each_wave_reduces_its_part(target, op, combine, shape):
 
 
 @TARGETS
+@pytest.mark.parametrize("shape", [(3, 256), (2, 300), (1, 1), (2, 511)])
+def test_each_wave_combines_its_part(target, shape):
+    """With a function of its own; a wave without elements keeps the initial value."""
+
+    @tkw.wave(rows())
+    def kernel(a: tkl.Memory[M, N, G, tkl.i32], c: tkl.Memory[M, N, G, tkl.i32]):
+        x = tkw.read(a)
+        part = tkw.reduce(x, lambda p, q: p & q, -1, dim=N)
+        seen = tkw.scan(x, lambda p, q: p & q, 0xFFFF, dim=N)
+        tkw.write(tkw.broadcast(part, [M, N]) + seen, c)
+
+    a = np.random.default_rng(1).integers(0, 2**16, shape).astype("i4") | 0x0F00
+    c = np.zeros(shape, "i4")
+    build(kernel, {M: shape[0], N: shape[1]}, target)(a, c)
+    whole = np.full((len(a), -(-shape[1] // 256) * 256), -1)
+    whole[:, : shape[1]] = a
+    seen = np.bitwise_and.accumulate(wave_parts(whole), axis=2)
+    right = (seen[..., -1:] + (seen & 0xFFFF)).reshape(len(a), -1)[:, : shape[1]]
+    assert np.array_equal(c, right)
+
+
+@TARGETS
 def test_scans_of_waves(target):
     @tkw.wave(rows())
     def kernel(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, N, G, tkl.f32]):

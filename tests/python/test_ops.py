@@ -574,7 +574,7 @@ LANGUAGE = """
     mma scaled_mma add sub mul div mod floordiv and or xor shl shr maximum minimum atan2 powf remf eq ne lt le
     gt ge neg not abs exp exp2 log log2 log10 sqrt rsqrt cbrt reciprocal sin cos sinh tanh tanh_approx
     erf sigmoid floor ceil isnan isinf round roundeven softsign select cast bitcast broadcast permute extract extract_slice reshape
-    sum prod max min cumsum topk workgroup_barrier shared_barrier barrier_signal barrier_wait
+    sum prod max min cumsum topk reduce scan workgroup_barrier shared_barrier barrier_signal barrier_wait
     counter_wait counter_barrier wave_prio sched_barrier sched_group debug_log for while if
 """.split()
 

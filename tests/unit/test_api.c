@@ -117,6 +117,57 @@ TEST(else_in_c) {
   wv_ctx_free(cx);
 }
 
+static const char combine_text[] =
+    "kernel @gemm(%a: mem<M, N, f32>, %c: mem<M, f32>)\n"
+    "  workgroup M by BLOCK_M on 0; workgroup N by BLOCK_N on 1; tile K by BLOCK_K\n"
+    "  wave M by BLOCK_M / 2; wave N by BLOCK_N / 2\n"
+    "  hardware threads 64, mma F32_16x16x16_F16\n  assume K > BLOCK_K * 4\n{\n"
+    "  %x = read %a\n  %z = scalar 0.0 : f32\n"
+    "  %r = reduce %x, %z {combine = [abs $0 : f32, abs $1 : f32, add $2 $3 : f32], dim = N}\n"
+    "  write %r, %c\n}\n";
+
+/* The body of a reduction is its function: an attribute, once it has ended. */
+TEST(combine_in_c) {
+  wv_ctx *cx = wv_ctx_new();
+  Gemm g = gemm_begin(cx);
+  gemm_constraints(&g);
+  wv_value *a = param(&g, "a", g.m, g.n, "f32", false), *pair[2], *sum = NULL;
+  wv_type rows = wv_mem_type(cx, &g.m, 1, "f32", NULL, NULL);
+  wv_value *c = wv_param(g.b, "c", rows, NULL, (wv_place){0});
+  wv_value *x = one(&g, "read", &a, 1);
+  wv_value *z = wv_literal(g.b, 0, 0, false, x, (wv_place){0});
+  wv_attr dim = {.key = "dim", .expr = g.n};
+  CHECK(wv_begin(g.b, "reduce", (wv_value *[]){x, z}, 2, &dim, 1, (wv_place){0}));
+  CHECK_INT(wv_region_args(g.b, pair, 2), 2);
+  pair[0] = one(&g, "abs", &pair[0], 1), pair[1] = one(&g, "abs", &pair[1], 1);
+  wv_value *both = one(&g, "add", pair, 2);
+  CHECK(wv_end(g.b, &both, 1, (wv_place){0}, &sum));
+  one(&g, "write", (wv_value *[]){sum, c}, 2);
+  wv_kernel *built = wv_finish(g.b), *parsed = NULL;
+  CHECK_INT(wv_parse(cx, "combine.wave", combine_text, &parsed, 1), 1);
+  CHECK(built && parsed && wv_equal(built, parsed));
+  wv_kernel_free(built);
+  wv_kernel_free(parsed);
+  wv_ctx_free(cx);
+}
+
+TEST(combine_of_two_results) {
+  wv_ctx *cx = wv_ctx_new();
+  Gemm g = gemm_begin(cx);
+  gemm_constraints(&g);
+  wv_value *a = param(&g, "a", g.m, g.n, "f32", false), *pair[2], *sum = NULL;
+  wv_value *x = one(&g, "read", &a, 1);
+  wv_value *z = wv_literal(g.b, 0, 0, false, x, (wv_place){0});
+  wv_attr dim = {.key = "dim", .expr = g.n};
+  CHECK(wv_begin(g.b, "scan", (wv_value *[]){x, z}, 2, &dim, 1, (wv_place){0}));
+  wv_region_args(g.b, pair, 2);
+  CHECK(!wv_else(g.b, NULL, 0, (wv_place){0}));
+  CHECK(!wv_end(g.b, pair, 2, (wv_place){0}, &sum));
+  CHECK_INT(wv_diag_count(cx), 2);
+  wv_abandon(g.b);
+  wv_ctx_free(cx);
+}
+
 TEST(else_without_an_if) {
   wv_ctx *cx = wv_ctx_new();
   Gemm g = gemm_begin(cx);
@@ -407,9 +458,10 @@ TEST(tensors_that_cannot_exist) {
     }
 }
 
-TESTS_MAIN(RUN(c_and_text_give_the_same_kernel) RUN(else_in_c) RUN(else_without_an_if)
-               RUN(handles_are_looked_at) RUN(lists_and_texts_are_looked_at) RUN(a_broken_context)
-                   RUN(parameters_know_their_direction) RUN(gemm_computes)
-                       RUN(mistakes_leave_structured_diagnostics) RUN(bad_text_gives_no_kernel)
-                           RUN(expressions_through_the_interface) RUN(tables_end)
-                               RUN(nothing_gives_nothing) RUN(tensors_that_cannot_exist))
+TESTS_MAIN(RUN(c_and_text_give_the_same_kernel) RUN(else_in_c) RUN(combine_in_c)
+               RUN(combine_of_two_results) RUN(else_without_an_if) RUN(handles_are_looked_at)
+                   RUN(lists_and_texts_are_looked_at) RUN(a_broken_context)
+                       RUN(parameters_know_their_direction) RUN(gemm_computes)
+                           RUN(mistakes_leave_structured_diagnostics) RUN(bad_text_gives_no_kernel)
+                               RUN(expressions_through_the_interface) RUN(tables_end)
+                                   RUN(nothing_gives_nothing) RUN(tensors_that_cannot_exist))

@@ -20,9 +20,7 @@ static bool check_scope(Eval *ev, const Op *op, const Sym *dim) {
   return false;
 }
 
-/* The operand as rows along the op's dimension, of which `along` says how many elements exist;
- * `rest` are its other dimensions. */
-static Tile *rows_of(Eval *ev, const Op *op, Box *rest, Axis *along) {
+Tile *reduction_rows(Eval *ev, const Op *op, Box *rest, Axis *along) {
   const Sym *dim = op_attr(op, ATTR_dim)->sym;
   Box box;
   if (!check_scope(ev, op, dim)) return NULL;
@@ -86,7 +84,7 @@ static Tile *in_parts(Eval *ev, const Op *op, const Tile *whole) {
 bool run_reduce(Eval *ev, Op *op) {
   Box rest;
   Axis along;
-  Tile *rows = rows_of(ev, op, &rest, &along);
+  Tile *rows = reduction_rows(ev, op, &rest, &along);
   Tile *init = rows && op->nargs > 1 ? tile_at(ev, op->args[1], &rest) : NULL;
   if (!rows || (op->nargs > 1 && !init)) return false;
   Tile *out = tile_new(ev, rows->dtype, &rest);
@@ -106,7 +104,7 @@ bool run_reduce(Eval *ev, Op *op) {
 bool run_cumsum(Eval *ev, Op *op) {
   Box rest, box;
   Axis along;
-  Tile *rows = rows_of(ev, op, &rest, &along);
+  Tile *rows = reduction_rows(ev, op, &rest, &along);
   Tile *init = rows && op->nargs > 1 ? tile_at(ev, op->args[1], &rest) : NULL;
   if (!rows || (op->nargs > 1 && !init)) return false;
   if (!place_box(ev, op->results[0].type, &box)) return false;
@@ -162,7 +160,7 @@ static void pick_row(const Tile *rows, int64_t row, const Axis *along, int64_t k
 bool run_topk(Eval *ev, Op *op) {
   Box rest, box;
   Axis along, found;
-  Tile *rows = rows_of(ev, op, &rest, &along);
+  Tile *rows = reduction_rows(ev, op, &rest, &along);
   if (!rows || !place_axis(ev, op_attr(op, ATTR_k_dim)->sym, &found) ||
       !place_box(ev, op->results[0].type, &box))
     return false;

@@ -118,6 +118,8 @@ const OpEval op_eval[OP_COUNT] = {
     [OP_min] = {.run = run_reduce},
     [OP_cumsum] = {.run = run_cumsum},
     [OP_topk] = {.run = run_topk},
+    [OP_reduce] = {.run = run_combine},
+    [OP_scan] = {.run = run_combine},
 
     [OP_workgroup_barrier] = {.run = run_nothing},
     [OP_shared_barrier] = {.run = run_nothing},
@@ -219,7 +221,7 @@ bool eval_tile(Kernel *k, const EvalArg *args, int nargs, const EvalOptions *o) 
   ev.home = arena_new();
   ev.group = arena_new();
   ev.arena = ev.home;
-  ev.values = ARENA_ARRAY(ev.home, Binding, k->nvalues);
+  ev.values = ARENA_ARRAY(ev.home, Binding, k->nvalues + STEP_ARGS); /* operands of a step */
   bool ok = launch(&ev, nargs);
   for (int i = 0; i < ev.arenas.n; i++) arena_free(ev.arenas.at[i]);
   arena_free(ev.group);

@@ -109,11 +109,11 @@ class Reshape(CustomOp):
 
 
 class ReduceOp(CustomOp):
-    """sum, max, min"""
+    """sum, max, min, reduce"""
 
 
 class ScanOp(CustomOp):
-    """cumsum"""
+    """cumsum, scan"""
 
 
 class TopkOp(CustomOp):

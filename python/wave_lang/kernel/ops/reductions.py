@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import Any, Callable
 
+from ... import _wave
 from ..._wave import Value, emit as _emit
 from .elementwise import _need_value
 
@@ -113,6 +114,48 @@ def cumsum(
 def topk(arg: Value, k_dim: Any, dim: Any, *, tag: Tag = None) -> tuple[Value, Value]:
     """The largest elements along `dim`, descending, and where they stand (i32)."""
     return _emit("topk", (arg,), {"k_dim": k_dim, "dim": dim, "tag": tag})
+
+
+def _combine(
+    op: str, arg: Value, combine: Callable[[Value, Value], Any], init: Any, attrs: dict[str, Any]
+) -> Value:
+    """Traces `combine` as the body of the op."""
+    tracer = _wave.current(op)
+    pair = tracer.begin(op, (_need_value(arg, op), init), attrs)
+    code = getattr(combine, "__code__", _combine.__code__)
+    if code.co_argcount == len(pair):
+        for value, name in zip(pair, code.co_varnames):
+            tracer.name(value, name)
+    return tracer.end((combine(*pair),), code)
+
+
+def reduce(
+    arg: Value,
+    combine: Callable[[Value, Value], Any],
+    init: Any,
+    dim: Any = None,
+    block: builtins.bool = False,
+    *,
+    tag: Tag = None,
+) -> Value:
+    """What `combine(a, b)` makes of `init` and all elements along `dim`; `init` where there are
+    none. The order of the elements is the compiler's: `combine` is associative and commutative.
+    `block=True` combines all waves of the workgroup."""
+    return _combine("reduce", arg, combine, init, {"dim": dim, "block": block, "tag": tag})
+
+
+def scan(
+    arg: Value,
+    combine: Callable[[Value, Value], Any],
+    init: Any,
+    dim: Any = None,
+    block: builtins.bool = False,
+    *,
+    tag: Tag = None,
+) -> Value:
+    """For each element, what `combine(a, b)` makes of `init` and the elements along `dim` up to and
+    with it, in their order: `combine` is associative."""
+    return _combine("scan", arg, combine, init, {"dim": dim, "block": block, "tag": tag})
 
 
 __all__ = [
