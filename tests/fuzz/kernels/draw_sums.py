@@ -133,6 +133,43 @@ def scan(case, into):
     case.add(into, Statement(out, [a], f"@out = cumsum @0 {{dim = N{block}}}", compute))
 
 
+# A function of two elements in steps, and the same in NumPy.
+COMBINE = {
+    "xor $0 $1 : i32": np.bitwise_xor,
+    "mul $0 $1 : i32, add $0 $1 : i32, add $2 $3 : i32": lambda a, b: a * b + a + b,
+    "not $0 : i32, not $1 : i32, or $2 $3 : i32, not $4 : i32": np.bitwise_and,
+}
+KEEP_ORDER = {
+    "scalar 0 : i32, ne $1 $2 : i1, select $3 $1 $0 : i32": lambda a, b: np.where(b != 0, b, a),
+    "cast $1 : i32": lambda a, b: b,
+}
+
+
+def combine(case, into):
+    """A reduction or a scan of i32, which wrap around alike everywhere, by a function of its own."""
+    if case.cut_n and case.size["N"] > case.tile["N"]:
+        return
+    a = spoil(case, into, pick(case, into, case.r.choice((("M", "N"), ("N", "M"))), "i32"))
+    op, axis = case.r.choice(("reduce", "scan")), a.dims.index("N")
+    functions = COMBINE if op == "reduce" else COMBINE | KEEP_ORDER
+    steps = case.r.choice(list(functions))
+    init = pick(case, into, ("M",), "i32", 2**62)
+    out = case.fresh(("M",) if op == "reduce" else a.dims, "i32", 2**62)
+    block = ", block" if case.waves_n > 1 else ""
+    text = f"@out = {op} @0, @1 {{combine = [{steps}], dim = N{block}}}"
+
+    def compute(env, at, x, y):
+        taken = env.existing(x, axis, "N") if op == "reduce" else x
+        seen, y = [], y.astype(np.int32)
+        with np.errstate(over="ignore"):
+            for i in range(taken.shape[axis]):
+                y = functions[steps](y, np.take(taken, i, axis)).astype(np.int32)
+                seen.append(y)
+        return y if op == "reduce" else np.stack(seen, axis) if seen else x
+
+    case.add(into, Statement(out, [a, init], text, compute))
+
+
 def operand(case, before, into, dims, dtype):
     """What a product takes: as it lies, turned by a mapping, or rows that a table picks."""
     r = case.r

@@ -66,6 +66,8 @@ ROWS = {
     "assertion": lambda c, t: "report %fine" in t,
     "reduction of some workgroups": lambda c, t: bool(re.search(r"if .* carry %v\d+e = .*\n.*= sum", t)),
     "cumsum": lambda c, t: "cumsum" in t,
+    "reduction with a function": lambda c, t: "= reduce " in t,
+    "scan with a function": lambda c, t: "= scan " in t,
     "product over a ragged edge": lambda c, t: "= mma " in t and ragged(c, "K"),
     "free layout": lambda c, t: "layout(" in t,
     "tensors that disagree": lambda c, t: c.disagree and bool(c.spare),

@@ -415,6 +415,73 @@ def best(bm, row):
     )
 
 
+def log_add_exp(a, b):
+    high = tkw.maximum(a, b)
+    return high + tkw.log(tkw.exp(a - high) + tkw.exp(b - high))
+
+
+def combined_rows(bm, row):
+    """A reduction and a scan whose functions have no neutral element, in one wave."""
+
+    def make():
+        @tkw.wave(whole_rows(bm))
+        def combined(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, N, G, tkl.f32]):
+            x = tkw.read(a)
+            total = tkw.reduce(x, log_add_exp, -20.0, dim=N)
+            peaks = tkw.scan(x, lambda p, q: tkw.maximum(tkw.abs(p), tkw.abs(q)), 0.0, dim=N)
+            tkw.write(peaks - tkw.broadcast(total, [M, N]), c)
+
+        return combined
+
+    def reference(a, **_):
+        total = np.logaddexp(np.logaddexp.reduce(a, 1, keepdims=True), -20)
+        peaks = np.maximum.accumulate(np.abs(a), 1)
+        return peaks - total, peaks + np.abs(total)
+
+    return Case(
+        f"combined_f32_{bm}x{row}",
+        make,
+        around={M: bm, N: row},
+        inputs=(Tensor("f32", (M, N)),),
+        outputs=(Tensor("f32", (M, N)),),
+        reference=reference,
+    )
+
+
+def combined_block(dtype, waves, per_wave):
+    """The same by several waves, of integers: some of the waves have nothing to combine."""
+    t, step = wave_type(dtype), waves * per_wave
+
+    def make():
+        @tkw.wave(tiles(waves))
+        def combined_block(a: tkl.Memory[M, N, G, t], b: tkl.Memory[M, G, t]):
+            x = tkw.read(a)
+            last = tkw.scan(x, lambda p, q: tkw.select(q > 0, q, p), 0, dim=N, block=True)
+            mixed = tkw.reduce(last ^ x, lambda p, q: (p & 3) + (q & 3) & 3, 2, dim=N, block=True)
+            tkw.write(mixed + tkw.reduce(x, lambda p, q: p ^ q, 5, dim=N, block=True), b)
+
+        return combined_block
+
+    def reference(a, **_):
+        a = a.astype(np.int64)
+        where = np.maximum.accumulate(np.where(a > 0, np.arange(a.shape[1]), -1), 1)
+        last = np.where(where < 0, 0, np.take_along_axis(a, np.maximum(where, 0), 1))
+        right = ((last ^ a).sum(1) + 2) % 4 + (np.bitwise_xor.reduce(a, 1) ^ 5)
+        return right % 256 if dtype == "u8" else right
+
+    return Case(
+        f"combined_block_{dtype}_w{waves}x{per_wave}",
+        make,
+        around={M: 1, N: step},
+        subs={BM: 1},
+        derived=lambda sizes: {BN: -(-sizes[N] // step) * step},
+        inputs=(Tensor(dtype, (M, N)),),
+        outputs=(Tensor(dtype, (M,)),),
+        reference=reference,
+        exact=True,
+    )
+
+
 def rows_in_tiles():
     """Some rows per workgroup, N in tiles."""
     return [
@@ -633,6 +700,10 @@ CASES = [
     counted(2, 48, "u32"),
     counted(3, 64, "u8"),
     best(2, 70),
+    combined_rows(2, 70),
+    combined_rows(1, 192),
+    combined_block("i32", 4, 64),
+    combined_block("u8", 3, 96),
     broadcast(4, 32),
     broadcast(8, 96, waves=2),
     rows_of_one(4, 64),
