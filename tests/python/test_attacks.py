@@ -172,10 +172,14 @@ def interrupted(run):
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=later)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        run()
-    thread.join()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
+    try:
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            run()
+        thread.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
     return time.monotonic() - sent[0]
 
 
