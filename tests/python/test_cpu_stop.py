@@ -140,7 +140,8 @@ def test_memory_that_cannot_be_had(grid, block):
 # ---- Ctrl-C --------------------------------------------------------------------------------------
 
 INTERRUPTED = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
 sys.path.insert(0, {here!r})
 import test_cpu_stop as t
 kernel = t.built({body!r}, {grid}, {block})
