@@ -93,6 +93,7 @@ def compile_all(start):
         _wave.parse(text(i), "k")[0].compile(target="cpu", cache=-1)
         i += 3
 
+_wave.parse(text(0), "k")[0].compile(target="cpu", cache=-1)  # libLLVM is loaded from here on
 for start in range(3):
     threading.Thread(target=compile_all, args=(start,), daemon=True).start()
 """

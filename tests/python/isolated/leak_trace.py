@@ -67,7 +67,7 @@ def round_of(n):
 
 
 def main():
-    blocks, peak = round_of(300)  # caches of the interpreter settle
+    blocks, peak = round_of(600)  # caches of the interpreter settle
     later_blocks, later_peak = round_of(400)
     assert later_blocks - blocks < 200, f"{later_blocks - blocks} Python objects leaked"
     assert later_peak - peak < 4096, f"memory grew by {later_peak - peak} KiB over 400 rounds"

@@ -4,7 +4,7 @@ import pytest
 
 from compiler_steps import copied, kernel
 from kernel_list import CASES, FULL, NOT_LOWERED, refusal, runs
-from wave_lang import _wave
+from wave_lang import LaunchError, _wave
 from wave_lang.kernel.wave.machine import devices
 
 pytestmark = pytest.mark.skipif(not devices("cpu"), reason="there is no libLLVM")
@@ -39,5 +39,11 @@ def test_lanes(place):
         pytest.skip(f"{target} does not run it")
     arguments = case.arguments(sizes)
     after = copied(arguments)
-    Program(str(case.compile(sizes, f"sim:{target}").lowered))(*(array for _, array in after))
+    program = Program(str(case.compile(sizes, f"sim:{target}").lowered))
+    try:
+        program(*(array for _, array in after))
+    except LaunchError as error:
+        if error.diagnostics[0].code != "E0709":
+            raise
+        pytest.skip("this text is the code for launches that fulfil its assumptions")
     case.check(sizes, arguments, after)
