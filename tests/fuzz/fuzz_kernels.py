@@ -2,17 +2,16 @@
 """Random kernels on random machines: lanes, tiles and NumPy must agree.
 
     tests/fuzz/fuzz_kernels.py [--seed N] [--count N] [--seconds N] [--shard I/N] [--keep DIR]
-                               [--ways eval,sim,cpu,lanes,cuda] [--targets sm_80,sm_90a,gfx942]
+                               [--ways eval,sim,cpu,lanes] [--targets sm_80,sm_90a,gfx942]
                                [--only FEATURE] [--stats] [--json FILE]
 
 A case is a list of statements over tiles of M, N and K, with random sizes, tiles, waves, dtypes and
-a machine. It is computed in NumPy on whole padded tensors, and then in up to five ways:
+a machine. It is computed in NumPy on whole padded tensors, and then in up to four ways:
 
     eval    by the reference evaluator, if its result does not depend on threads
     sim     by the simulator lane by lane with all its checks
     cpu     by machine code for this processor, if there is a libLLVM
     lanes   by machine code of the program that lanes of the machine would run, likewise
-    cuda    by a GPU, if there is one, and PyTorch, whose memory it uses
 
 Reductions and products run over ragged edges, of operands whose padding is anything: NumPy takes only
 what exists, whatever the tiles are.

@@ -54,7 +54,7 @@ ROWS = {
     ),
     "gathered operand and a ring": gathered_ring,
     "several warpgroups": lambda c, t: c.wide and c.waves_m * c.waves_n * c.threads > 128,
-    "columns that are no whole span": part_of_span,
+    "columns that are not whole spans": part_of_span,
     "product": lambda c, t: "= mma " in t,
     "product with scales": lambda c, t: "= scaled_mma " in t,
     "reduction over a ragged edge": lambda c, t: bool(re.search(r"= (sum|max|min|prod) .*dim = K", t))
@@ -82,7 +82,7 @@ ROWS = {
     "option: fast math": lambda c, t: c.fast_math,
     "size 0": lambda c, t: any(c.has(d) and c.size[d] == 0 for d in "MNKT"),
     "size 1": lambda c, t: any(c.has(d) and c.size[d] == 1 for d in "MNKT"),
-    "tile that is no power of two": lambda c, t: any(no_power(c.tile[d]) for d in "MNK"),
+    "tile that is not a power of two": lambda c, t: any(no_power(c.tile[d]) for d in "MNK"),
     "size from a tensor": lambda c, t: "\n  dynamic" in t,
     "several waves": lambda c, t: c.waves_m * c.waves_n > 1,
     "thread number": lambda c, t: c.observable,

@@ -13,9 +13,9 @@ from wave_lang.testing import simulate  # noqa: E402
 from .model import arguments, expected, outputs  # noqa: E402
 from .text import text_of  # noqa: E402
 
-WAYS = ("eval", "sim", "cpu", "lanes", "cuda")
+WAYS = ("eval", "sim", "cpu", "lanes")
 NO_ASYNC = ("toy8", "gfx1100", "gfx1201")  # what their lanes do a processor can do, too
-KINDS = {device.kind for device in _wave.devices()}  # of devices that are here
+HAS_CPU = any(device.kind == "cpu" for device in _wave.devices())
 NOT_LOWERED = ("E0601", "E0608", "E0610", "E0611", "E0612", "E0613", "E0616")  # refused, and said so
 
 
@@ -43,8 +43,6 @@ def run(way, case, text, args):
         kernel.eval(args)
     elif way.startswith("sim:"):
         simulate(text, *args, target=way, schedule=case.schedule, name="case.wave")
-    elif way == "cuda":
-        on_gpu(kernel, case, args)
     else:
         if way == "lanes":
             kernel.assume("ignore")  # lanes that made use of them need them
@@ -54,22 +52,11 @@ def run(way, case, text, args):
     _wave.take_diagnostics()
 
 
-def on_gpu(kernel, case, args):
-    """With PyTorch's memory: results are copied back to the arrays."""
-    import torch
-
-    tensors = [torch.from_numpy(a).cuda() for a in args]
-    Compiled(kernel, "cuda", case.fast_math)(*tensors)
-    torch.cuda.synchronize()
-    for tensor, a in zip(tensors, args):
-        a[...] = tensor.cpu().numpy()
-
-
 def ways_of(case):
     """Those that can be gone here; whose threads are observable no tile evaluator runs. A lane's program
     was lowered for tensors that lie row by row."""
-    here = {"eval": not case.observable, "sim": True, "cpu": "cpu" in KINDS, "cuda": "cuda" in KINDS}
-    here["lanes"] = "cpu" in KINDS and not any(case.views.values())
+    here = {"eval": not case.observable, "sim": True, "cpu": HAS_CPU}
+    here["lanes"] = HAS_CPU and not any(case.views.values())
     ways = [w for w in case.ways if here[w]]
     simulated = [f"sim:{target}" for target in case.targets or (case.target,)]
     return [w for way in ways for w in (simulated if way == "sim" else [way])]
