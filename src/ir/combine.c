@@ -24,7 +24,7 @@ static bool fail_step(Kernel *k, const Op *op, int i, const char *what) {
 static bool check_step(Kernel *k, const Op *op, const CombineStep *s, int i, Value *values) {
   const OpInfo *info = &op_info[s->kind];
   Value *args[STEP_ARGS];
-  if (!is_step(s->kind)) return fail_step(k, op, i, "is no elementwise op");
+  if (!is_step(s->kind)) return fail_step(k, op, i, "is not an elementwise op");
   if (s->nargs < info->least || s->nargs > info->most)
     return fail_step(k, op, i, "has a wrong number of operands");
   for (int j = 0; j < s->nargs; j++) {
@@ -34,7 +34,7 @@ static bool check_step(Kernel *k, const Op *op, const CombineStep *s, int i, Val
   const Type *given = type_scalar(k->cx, s->dtype), *type = NULL;
   if (s->kind == OP_scalar) {
     bool whole = s->sym && sym_is_int(s->sym, NULL);
-    if (whole == dtype_is_float(s->dtype)) return fail_step(k, op, i, "is no number of its dtype");
+    if (whole == dtype_is_float(s->dtype)) return fail_step(k, op, i, "is not a number of its dtype");
     return values[i + 2].type = given, true;
   }
   Op scratch = {.kind = s->kind, .at = op->at, .args = args, .nargs = s->nargs};

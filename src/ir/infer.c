@@ -24,10 +24,6 @@
 #define need_memory infer_need_memory
 #define need_class infer_need_class
 
-static const char *expr(const Infer *in, const Sym *s) {
-  return sym_text(in->k->cx->diags.arena, s);
-}
-
 static DTypeClass class_of(const Type *t) { return dtype_info[t->dtype].class; }
 static bool is_float(const Type *t) { return class_of(t) == DTYPE_FLOAT; }
 static bool is_integral(const Type *t) { return class_of(t) != DTYPE_FLOAT; }
@@ -166,7 +162,7 @@ static bool rule_self_index(Infer *in) {
   bool right = in->op->kind != OP_exists || in->given->dtype == DTYPE_i1;
   if (right && in->given->rank == 1 && in->given->dims[0] == dim) return true;
   return FAIL(in, E0316, "`%s` of `%s` is a tile%s over it alone, not %s", name_of(in),
-              expr(in, dim), in->op->kind == OP_exists ? " of i1" : "", shown(in, in->given));
+              infer_expr(in, dim), in->op->kind == OP_exists ? " of i1" : "", shown(in, in->given));
 }
 
 /* cast and bitcast take a bare dtype as well: the shape follows from the operand. */
@@ -460,7 +456,7 @@ static const Sym *worked_dim(const Infer *in) {
   const char *hint = "give `dim` a dimension of the operand";
   bool known =
       a ? FAIL_HINT(in, E0308, hint, "`%s` along `%s`, which %s does not have", name_of(in),
-                    expr(in, a->sym), shown(in, t))
+                    infer_expr(in, a->sym), shown(in, t))
         : FAIL_HINT(in, E0308, hint, "`%s` needs the dimension to work along", name_of(in));
   return known ? a->sym : NULL;
 }
@@ -487,7 +483,7 @@ static bool reduce_into(Infer *in, const Type *want) {
     return FAIL(in, E0317, "`%s` into parts takes no initial value", name_of(in));
   if (has_exact_dim(want, into) || want->rank == IR_MAX_RANK)
     return FAIL(in, E0308, "`%s` of %s cannot have parts along `%s`", name_of(in),
-                shown(in, arg(in, 0)), expr(in, into));
+                shown(in, arg(in, 0)), infer_expr(in, into));
   for (int i = 0; i < want->rank; i++) dims[i] = want->dims[i];
   dims[want->rank] = into;
   return result(in, type_tile(in->k->cx, dims, want->rank + 1, want->dtype));
@@ -502,7 +498,7 @@ static bool check_exists(const Infer *in, int i, const Sym *dim) {
     return true;
   return FAIL(in, E0311,
               "`%s` is told by %s which elements exist, expected truth values along `%s`",
-              name_of(in), shown(in, t), expr(in, dim));
+              name_of(in), shown(in, t), infer_expr(in, dim));
 }
 
 static bool check_combine(const Infer *in, const Sym *dim) {

@@ -90,6 +90,9 @@ typedef bool RuleFn(Infer *);
              diag_add(&(in)->k->cx->diags, DIAG_##code, (in)->op->at, __VA_ARGS__), "%s", hint),   \
    false)
 
+static inline const char *infer_expr(const Infer *in, const Sym *s) {
+  return sym_text(in->k->cx->diags.arena, s);
+}
 static inline const char *infer_name(const Infer *in) { return op_info[in->op->kind].name; }
 static inline const Type *infer_arg(const Infer *in, int i) { return in->op->args[i]->type; }
 static inline const char *infer_shown(const Infer *in, const Type *t) {

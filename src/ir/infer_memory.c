@@ -7,20 +7,6 @@
 #include "ir/attr.h"
 #include "ir/infer.h"
 
-#define FAIL INFER_FAIL
-#define FAIL_HINT INFER_FAIL_HINT
-#define name_of infer_name
-#define shown infer_shown
-#define arg infer_arg
-#define result infer_result
-#define need_value infer_need_value
-#define need_memory infer_need_memory
-#define need_class infer_need_class
-
-static const char *expr(const Infer *in, const Sym *s) {
-  return sym_text(in->k->cx->diags.arena, s);
-}
-
 static bool is_integral(const Type *t) { return dtype_info[t->dtype].class != DTYPE_FLOAT; }
 
 static bool pairs_have(SymPairs pairs, const Sym *dim) {
@@ -47,8 +33,8 @@ static bool is_identity(const Infer *in, const Mapping *m, SymPairs side) {
 static const char *pairs_text(const Infer *in, SymPairs pairs) {
   StrBuf out = {.arena = in->k->cx->diags.arena};
   for (int i = 0; i < pairs.n; i++)
-    sb_printf(&out, "%s%s: %s", i ? ", " : "", expr(in, pairs.at[i].key),
-              expr(in, pairs.at[i].value));
+    sb_printf(&out, "%s%s: %s", i ? ", " : "", infer_expr(in, pairs.at[i].key),
+              infer_expr(in, pairs.at[i].value));
   return sb_text(&out);
 }
 
@@ -61,22 +47,23 @@ static bool fail_exchanged(const Infer *in, const Mapping *m, bool memory_is_inp
   const char *hint =
       arena_printf(in->k->cx->diags.arena, "exchange them: `inputs={%s}, outputs={%s}`",
                    pairs_text(in, m->outputs), pairs_text(in, m->inputs));
-  return FAIL_HINT(in, E0314, hint,
-                   "`%s` takes the coordinates of the memory from `%s` of its mapping%s, but they "
-                   "are in `%s`",
-                   name_of(in), right, is_read ? "" : ", as `read` does", wrong);
+  return INFER_FAIL_HINT(
+      in, E0314, hint,
+      "`%s` takes the coordinates of the memory from `%s` of its mapping%s, but they "
+      "are in `%s`",
+      infer_name(in), right, is_read ? "" : ", as `read` does", wrong);
 }
 
 static bool fail_missing(const Infer *in, const Sym *dim, const Type *mem) {
-  return FAIL(in, E0314, "the mapping gives no coordinate for dimension `%s` of %s", expr(in, dim),
-              shown(in, mem));
+  return INFER_FAIL(in, E0314, "the mapping gives no coordinate for dimension `%s` of %s",
+                    infer_expr(in, dim), infer_shown(in, mem));
 }
 
 static bool check_identity(const Infer *in, const Mapping *m, SymPairs side, const char *which) {
   if (is_identity(in, m, side)) return true;
-  return FAIL_HINT(in, E0314, "number the iterators in the order of the register's dimensions",
-                   "`%s` of `%s` must map its dimensions to the iterators in order", which,
-                   name_of(in));
+  return INFER_FAIL_HINT(
+      in, E0314, "number the iterators in the order of the register's dimensions",
+      "`%s` of `%s` must map its dimensions to the iterators in order", which, infer_name(in));
 }
 
 /* One side gives every dimension of the memory a coordinate, the other lists the register's. */
@@ -115,10 +102,11 @@ static bool check_dynamic(const Infer *in, const Mapping *m, int first) {
     for (int i = wanted; i < MAX_DYNAMIC; i++)
       if (uses_dynamic(in, m, i)) wanted = i + 1;
   if (found != wanted)
-    return FAIL(in, E0320, "`%s` got %d dynamic value%s, but its mapping has %d", name_of(in),
-                found, found == 1 ? "" : "s", wanted);
+    return INFER_FAIL(in, E0320, "`%s` got %d dynamic value%s, but its mapping has %d",
+                      infer_name(in), found, found == 1 ? "" : "s", wanted);
   for (int i = first; i < in->op->nargs; i++)
-    if (!need_value(in, i) || !need_class(in, i, is_integral(arg(in, i)), "integer dynamic values"))
+    if (!infer_need_value(in, i) ||
+        !infer_need_class(in, i, is_integral(infer_arg(in, i)), "integer dynamic values"))
       return false;
   return true;
 }
@@ -137,21 +125,22 @@ static const Sym *entry_for(const Type *mem, const Sym *dim) {
 }
 
 bool rule_read(Infer *in) {
-  if (!need_memory(in, 0)) return false;
-  const Type *mem = arg(in, 0);
+  if (!infer_need_memory(in, 0)) return false;
+  const Type *mem = infer_arg(in, 0);
   const Mapping *m = mapping_of(in->op);
   if (!check_dynamic(in, m, 1)) return false;
-  if (!m) return result(in, type_tile(in->k->cx, mem->dims, mem->rank, mem->dtype));
+  if (!m) return infer_result(in, type_tile(in->k->cx, mem->dims, mem->rank, mem->dtype));
   if (!check_sides(in, m, mem, true)) return false;
   const Sym *dims[IR_MAX_RANK];
   int n = m->outputs.n;
-  if (n > IR_MAX_RANK) return FAIL(in, E0319, "a mapping has at most %d iterators", IR_MAX_RANK);
+  if (n > IR_MAX_RANK)
+    return INFER_FAIL(in, E0319, "a mapping has at most %d iterators", IR_MAX_RANK);
   for (int i = 0; i < n; i++) dims[i] = entry_for(mem, m->outputs.at[i].key);
-  return result(in, type_tile(in->k->cx, dims, n, mem->dtype));
+  return infer_result(in, type_tile(in->k->cx, dims, n, mem->dtype));
 }
 
 bool rule_inside(Infer *in) {
-  return rule_read(in) && result(in, type_with_dtype(in->k->cx, in->out[0], DTYPE_i1));
+  return rule_read(in) && infer_result(in, type_with_dtype(in->k->cx, in->out[0], DTYPE_i1));
 }
 
 bool infer_stores_as(DType from, DType to) {
@@ -169,83 +158,87 @@ static bool matches_side(const Infer *in, SymPairs side, const Type *value) {
   bool fits = true;
   for (int i = 0; i < value->rank; i++) fits &= pairs_have(side, value->dims[i]);
   if (fits) return true;
-  return FAIL(in, E0304, "%s does not have the dimensions of the mapping's register side",
-              shown(in, value));
+  return INFER_FAIL(in, E0304, "%s does not have the dimensions of the mapping's register side",
+                    infer_shown(in, value));
 }
 
 /* A dimension the memory lacks may only have one element at a time. */
 static bool check_store_shape(const Infer *in, const Type *value, const Type *mem) {
   for (int i = 0; i < value->rank; i++)
     if (!type_has_dim(mem, value->dims[i]) && !ir_one_at_a_time(in->k, value->dims[i]))
-      return FAIL_HINT(in, E0304, "reduce it, or say with a mapping where its elements go",
-                       "%s written to %s: the memory has no dimension `%s`", shown(in, value),
-                       shown(in, mem), expr(in, value->dims[i]));
+      return INFER_FAIL_HINT(in, E0304, "reduce it, or say with a mapping where its elements go",
+                             "%s written to %s: the memory has no dimension `%s`",
+                             infer_shown(in, value), infer_shown(in, mem),
+                             infer_expr(in, value->dims[i]));
   if (access_spread(in->k->cx, in->op)) return true;
-  return FAIL(in, E0319, "%s written to %s: together they have more than %d dimensions",
-              shown(in, value), shown(in, mem), IR_MAX_RANK);
+  return INFER_FAIL(in, E0319, "%s written to %s: together they have more than %d dimensions",
+                    infer_shown(in, value), infer_shown(in, mem), IR_MAX_RANK);
 }
 
 bool rule_write(Infer *in) {
-  if (!need_value(in, 0) || !need_memory(in, 1)) return false;
-  const Type *value = arg(in, 0), *mem = arg(in, 1);
+  if (!infer_need_value(in, 0) || !infer_need_memory(in, 1)) return false;
+  const Type *value = infer_arg(in, 0), *mem = infer_arg(in, 1);
   const Mapping *m = mapping_of(in->op);
   if (!check_dynamic(in, m, 2)) return false;
   if (value->dtype != mem->dtype)
-    return FAIL_HINT(in, E0301, "use `cast` before the write", "%s cannot be stored to %s",
-                     shown(in, value), shown(in, mem));
+    return INFER_FAIL_HINT(in, E0301, "use `cast` before the write", "%s cannot be stored to %s",
+                           infer_shown(in, value), infer_shown(in, mem));
   if (!m) return check_store_shape(in, value, mem);
   return check_sides(in, m, mem, false) && matches_side(in, m->inputs, value);
 }
 
 bool rule_log(Infer *in) {
   const Mapping *m = mapping_of(in->op);
-  if (!need_value(in, 0) || !check_dynamic(in, m, 1)) return false;
-  return !m ||
-         (check_identity(in, m, m->inputs, "inputs") && matches_side(in, m->inputs, arg(in, 0)));
+  if (!infer_need_value(in, 0) || !check_dynamic(in, m, 1)) return false;
+  return !m || (check_identity(in, m, m->inputs, "inputs") &&
+                matches_side(in, m->inputs, infer_arg(in, 0)));
 }
 
 static bool check_each(const Infer *in) {
   const Attr *each = op_attr(in->op, ATTR_each);
   if (!each || strcmp(each->text, "wave") == 0 || strcmp(each->text, "thread") == 0) return true;
-  return FAIL(in, E0318, "`each` of `%s` is `wave` or `thread`, not `%s`", name_of(in), each->text);
+  return INFER_FAIL(in, E0318, "`each` of `%s` is `wave` or `thread`, not `%s`", infer_name(in),
+                    each->text);
 }
 
 /* Atomics take their mapping in read orientation: memory coordinates are the inputs. */
 bool rule_atomic(Infer *in) {
-  if (!need_value(in, 0) || !need_memory(in, 1)) return false;
-  const Type *value = arg(in, 0), *mem = arg(in, 1);
+  if (!infer_need_value(in, 0) || !infer_need_memory(in, 1)) return false;
+  const Type *value = infer_arg(in, 0), *mem = infer_arg(in, 1);
   const Mapping *m = mapping_of(in->op);
   OpKind kind = in->op->kind;
   int first = atomic_operands(kind);
   if (!check_dynamic(in, m, first) || !check_each(in)) return false;
   if (value->dtype != mem->dtype)
-    return FAIL_HINT(in, E0301, "use `cast` before it", "`%s` of %s to %s: the dtypes differ",
-                     name_of(in), shown(in, value), shown(in, mem));
-  if (first > 2 && (!need_value(in, 2) || arg(in, 2) != value))
-    return FAIL(in, E0302, "`%s` stores %s where %s is expected: the types differ", name_of(in),
-                shown(in, value), shown(in, arg(in, 2)));
+    return INFER_FAIL_HINT(in, E0301, "use `cast` before it", "`%s` of %s to %s: the dtypes differ",
+                           infer_name(in), infer_shown(in, value), infer_shown(in, mem));
+  if (first > 2 && (!infer_need_value(in, 2) || infer_arg(in, 2) != value))
+    return INFER_FAIL(in, E0302, "`%s` stores %s where %s is expected: the types differ",
+                      infer_name(in), infer_shown(in, value), infer_shown(in, infer_arg(in, 2)));
   bool bits = kind == OP_atomic_and || kind == OP_atomic_or || kind == OP_atomic_xor;
-  if (bits && !need_class(in, 0, is_integral(value), "integers")) return false;
-  if (dtype_info[value->dtype].class == DTYPE_BOOL && !need_class(in, 0, false, "numbers"))
+  if (bits && !infer_need_class(in, 0, is_integral(value), "integers")) return false;
+  if (dtype_info[value->dtype].class == DTYPE_BOOL && !infer_need_class(in, 0, false, "numbers"))
     return false;
   if (m ? !check_sides(in, m, mem, true) : !check_store_shape(in, value, mem)) return false;
-  return result(in, value);
+  return infer_result(in, value);
 }
 
 bool rule_scatter(Infer *in) {
-  if (!need_value(in, 0) || !need_value(in, 1) || !need_memory(in, 2)) return false;
+  if (!infer_need_value(in, 0) || !infer_need_value(in, 1) || !infer_need_memory(in, 2))
+    return false;
   const Mapping *m = mapping_of(in->op);
   const Attr *pos = op_attr(in->op, ATTR_pos);
-  const Type *mem = arg(in, 2);
-  if (!m) return FAIL(in, E0318, "`scatter_add` needs a mapping");
+  const Type *mem = infer_arg(in, 2);
+  if (!m) return INFER_FAIL(in, E0318, "`scatter_add` needs a mapping");
   if (!check_each(in)) return false;
   if (!pos || pos->integer < 0 || pos->integer >= mem->rank)
-    return FAIL(in, E0318, "`dim` of `scatter_add` is the position of a coordinate of %s, 0 to %d",
-                shown(in, mem), mem->rank - 1);
-  if (!need_class(in, 1, is_integral(arg(in, 1)), "an integer index")) return false;
-  if (arg(in, 0)->dtype != mem->dtype)
-    return FAIL(in, E0301, "`scatter_add` of %s to %s: the dtypes differ", shown(in, arg(in, 0)),
-                shown(in, mem));
+    return INFER_FAIL(in, E0318,
+                      "`dim` of `scatter_add` is the position of a coordinate of %s, 0 to %d",
+                      infer_shown(in, mem), mem->rank - 1);
+  if (!infer_need_class(in, 1, is_integral(infer_arg(in, 1)), "an integer index")) return false;
+  if (infer_arg(in, 0)->dtype != mem->dtype)
+    return INFER_FAIL(in, E0301, "`scatter_add` of %s to %s: the dtypes differ",
+                      infer_shown(in, infer_arg(in, 0)), infer_shown(in, mem));
   const Sym *missing = without_coordinate(m->outputs, mem);
   if (missing && !without_coordinate(m->inputs, mem)) return fail_exchanged(in, m, false);
   if (!missing) return true;
@@ -260,26 +253,27 @@ static bool has_table(const Infer *in, const Mapping *m, const Type *mem) {
   if (row && at && sym_is_int(row->size, &words) && sym_is_int(at, &word) && word >= 0 &&
       word <= words - FAILURE_WORDS)
     return true;
-  return FAIL(in, E0318, "`report` needs a table of %d words in a memory whose size is bound",
-              FAILURE_WORDS);
+  return INFER_FAIL(in, E0318, "`report` needs a table of %d words in a memory whose size is bound",
+                    FAILURE_WORDS);
 }
 
 /* The words of a row lie as the condition does. */
 bool rule_report(Infer *in) {
-  if (!need_value(in, 0) || !need_memory(in, 1)) return false;
-  const Type *cond = arg(in, 0), *mem = arg(in, 1);
+  if (!infer_need_value(in, 0) || !infer_need_memory(in, 1)) return false;
+  const Type *cond = infer_arg(in, 0), *mem = infer_arg(in, 1);
   const Mapping *m = mapping_of(in->op);
-  if (!need_class(in, 0, dtype_info[cond->dtype].class == DTYPE_BOOL, "a condition") ||
+  if (!infer_need_class(in, 0, dtype_info[cond->dtype].class == DTYPE_BOOL, "a condition") ||
       !check_each(in))
     return false;
   if (mem->dtype != DTYPE_i64 || mem->rank != 1 || in->op->nargs > 2 + FAILURE_COLUMNS)
-    return FAIL(in, E0318, "`report` puts at most %d words into a memory of i64 with one dimension",
-                FAILURE_COLUMNS);
-  if (!m) return FAIL(in, E0318, "`report` needs a mapping: where its table begins");
+    return INFER_FAIL(in, E0318,
+                      "`report` puts at most %d words into a memory of i64 with one dimension",
+                      FAILURE_COLUMNS);
+  if (!m) return INFER_FAIL(in, E0318, "`report` needs a mapping: where its table begins");
   for (int i = 2; i < in->op->nargs; i++)
-    if (!need_value(in, i) ||
-        !need_class(in, i, arg(in, i) == type_with_dtype(in->k->cx, cond, DTYPE_i64),
-                    "i64 with the dimensions of the condition"))
+    if (!infer_need_value(in, i) ||
+        !infer_need_class(in, i, infer_arg(in, i) == type_with_dtype(in->k->cx, cond, DTYPE_i64),
+                          "i64 with the dimensions of the condition"))
       return false;
   const Sym *missing = without_coordinate(m->inputs, mem);
   return missing ? fail_missing(in, missing, mem) : has_table(in, m, mem);
@@ -288,22 +282,23 @@ bool rule_report(Infer *in) {
 /* A copy runs over the dims of its allocation; its other side is addressed like a read's or a
  * write's memory. */
 bool rule_copy(Infer *in) {
-  if (!need_memory(in, 0) || !need_memory(in, 1)) return false;
+  if (!infer_need_memory(in, 0) || !infer_need_memory(in, 1)) return false;
   const Mapping *m = mapping_of(in->op);
   bool from = memory_is_scratch(in->op->args[0]), to = memory_is_scratch(in->op->args[1]);
-  const Type *local = arg(in, to ? 1 : 0), *mem = arg(in, to ? 0 : 1);
+  const Type *local = infer_arg(in, to ? 1 : 0), *mem = infer_arg(in, to ? 0 : 1);
   if (from == to)
-    return FAIL(in, E0304,
-                "`copy` of %s to %s: one of them is an allocation, the other an argument",
-                shown(in, arg(in, 0)), shown(in, arg(in, 1)));
+    return INFER_FAIL(in, E0304,
+                      "`copy` of %s to %s: one of them is an allocation, the other an argument",
+                      infer_shown(in, infer_arg(in, 0)), infer_shown(in, infer_arg(in, 1)));
   const Attr *mode = op_attr(in->op, ATTR_mode);
   bool by_box = mode && strcmp(mode->text, "tma") == 0;
   if (mode && !by_box && strcmp(mode->text, "load") != 0 && strcmp(mode->text, "async") != 0)
-    return FAIL(in, E0318, "a copy is done by `load`, `async` or `tma`, not `%s`", mode->text);
+    return INFER_FAIL(in, E0318, "a copy is done by `load`, `async` or `tma`, not `%s`",
+                      mode->text);
   if (copy_barriers(in->op) ? !infer_need_mbars(in, 2) : !check_dynamic(in, m, 2)) return false;
   if (local->dtype != mem->dtype)
-    return FAIL(in, E0301, "`copy` of %s to %s: the dtypes differ", shown(in, arg(in, 0)),
-                shown(in, arg(in, 1)));
+    return INFER_FAIL(in, E0301, "`copy` of %s to %s: the dtypes differ",
+                      infer_shown(in, infer_arg(in, 0)), infer_shown(in, infer_arg(in, 1)));
   if (!m) return check_store_shape(in, local, mem);
   return check_sides(in, m, mem, to) && matches_side(in, to ? m->outputs : m->inputs, local);
 }

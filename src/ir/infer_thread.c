@@ -266,7 +266,7 @@ bool rule_wave_registers(Infer *in) {
   if (!need_word(in, "take give") || !need_attr(in, ATTR_count)) return false;
   bool fits = sym_is_int(op_attr(in->op, ATTR_count)->sym, &n) && n >= 24 && n <= 256 && n % 8 == 0;
   return fits || INFER_FAIL(in, E0318,
-                            "`wave_registers` of a count that is no multiple of 8 from 24 to 256");
+                            "`wave_registers` of a count that is not a multiple of 8 from 24 to 256");
 }
 
 bool infer_need_mbars(const Infer *in, int at) {

@@ -112,7 +112,7 @@ static const char *character_mistake(Arena *a, const char *at, bool is_volatile)
 
 typedef struct Seen {
   bool begins, result; /* a statement begins; $0 was seen */
-  char last;           /* that is no space */
+  char last;           /* the last non-space character */
   int open;            /* braces */
 } Seen;
 

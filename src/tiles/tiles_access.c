@@ -422,15 +422,22 @@ static Value *mask_element(Tiles *t, Value *mask, int e) {
   return mask && mask->type->n > 1 ? emit_pick(&t->l, mask, &e, 1) : mask;
 }
 
+/* An access with what it must test; *mask is NULL where that is nothing. False after reporting. */
+static bool open_masked(Tiles *t, const Op *op, const Point *p, TileAccess *a, Spread *s,
+                        Value **mask) {
+  bool ok;
+  if (!open_at(t, op, p, a) || !spread_of(a, s)) return false;
+  *mask = mask_of(a, &ok);
+  return ok;
+}
+
 /* ---- loads ---- */
 
 Value *access_load(Tiles *t, const Op *op, const Point *p) {
   TileAccess a;
   Spread s;
-  bool ok;
-  if (!open_at(t, op, p, &a) || !spread_of(&a, &s)) return NULL;
-  Value *mask = mask_of(&a, &ok);
-  if (!ok) return NULL;
+  Value *mask;
+  if (!open_masked(t, op, p, &a, &s, &mask)) return NULL;
   DType dtype = a.b->access.memory->type->dtype;
   bool named = steps_along_last(&a, &s), vector_mask = mask && mask->type->n > 1;
   if (s.kind == SPREAD_UNIT || (s.kind == SPREAD_SAME && !vector_mask)) {
@@ -453,10 +460,8 @@ Value *access_load(Tiles *t, const Op *op, const Point *p) {
 bool access_store(Tiles *t, const Op *op, const Point *p, Value *v) {
   TileAccess a;
   Spread s;
-  bool ok;
-  if (!open_at(t, op, p, &a) || !spread_of(&a, &s)) return false;
-  Value *mask = mask_of(&a, &ok);
-  if (!ok) return false;
+  Value *mask;
+  if (!open_masked(t, op, p, &a, &s, &mask)) return false;
   bool named = steps_along_last(&a, &s), together = a.width == 1 || s.kind == SPREAD_UNIT;
   for (int i = 0; i < (together ? 1 : a.width); i++) {
     Emitted e = access_at(&a, &s, i, together ? mask : mask_element(t, mask, i), named);
@@ -469,11 +474,9 @@ bool access_store(Tiles *t, const Op *op, const Point *p, Value *v) {
 bool access_atomic(Tiles *t, const Op *op, const Point *p, Value *v, Value **old) {
   TileAccess a;
   Spread s;
-  bool ok;
+  Value *mask;
   WV_ASSERT(p->width == 1);
-  if (!open_at(t, op, p, &a) || !spread_of(&a, &s)) return false;
-  Value *mask = mask_of(&a, &ok);
-  if (!ok) return false;
+  if (!open_masked(t, op, p, &a, &s, &mask)) return false;
   Emitted e = access_at(&a, &s, 0, mask, steps_along_last(&a, &s));
   const char *mode = atomic_mode(op->kind).word;
   e.args[0] = v;
@@ -487,11 +490,9 @@ bool access_atomic(Tiles *t, const Op *op, const Point *p, Value *v, Value **old
 bool access_report(Tiles *t, const Op *op, const Point *p, Value *holds, Reported *out) {
   TileAccess a;
   Spread s;
-  bool ok;
+  Value *mask;
   WV_ASSERT(p->width == 1);
-  if (!open_at(t, op, p, &a) || !spread_of(&a, &s)) return false;
-  Value *mask = mask_of(&a, &ok);
-  if (!ok) return false;
+  if (!open_masked(t, op, p, &a, &s, &mask)) return false;
   Emitted e = access_at(&a, &s, 0, mask, false);
   Value *failed = emit(&t->l, OP_not, &holds, 1, NULL, 0, holds->type);
   if (mask) failed = emit_binary(&t->l, OP_and, failed, mask);
