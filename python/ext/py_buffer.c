@@ -22,7 +22,7 @@ static const char *format_dtype(const char *format, Py_ssize_t size) {
 static bool fill_view(PyState *st, const char *name, Tensor *out) {
   const Py_buffer *v = &out->view;
   if (!py_tensor_ranked(st, name, v->ndim, out)) return false;
-  int64_t dense = 1; /* what ctypes means when it gives no strides, though they were asked for */
+  int64_t dense = 1; /* ctypes omits strides when the array is contiguous, even on request */
   for (int i = v->ndim; i-- > 0; dense *= v->shape[i]) {
     out->shape[i] = v->shape[i];
     out->strides[i] = v->strides ? v->strides[i] / v->itemsize : dense;

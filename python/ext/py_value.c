@@ -117,27 +117,27 @@ static PyObject *value_float(PyObject *self) {
 }
 
 static PyObject *value_matmul(PyObject *a, PyObject *b) {
-  return refuse(py_value_check(a) ? a : b, "E0310", "`@` is no operation of values",
+  return refuse(py_value_check(a) ? a : b, "E0310", "`@` is not an operation on values",
                 "`mma(lhs, rhs, acc)` multiplies matrices: lhs[m, k], rhs[n, k], acc[m, n]");
 }
 
 static PyObject *value_power(PyObject *a, PyObject *b, PyObject *Py_UNUSED(modulus)) {
-  return refuse(py_value_check(a) ? a : b, "E0310", "`**` is no operation of values",
+  return refuse(py_value_check(a) ? a : b, "E0310", "`**` is not an operation on values",
                 "multiply, or use `powf(a, b)`");
 }
 
 static PyObject *value_divmod(PyObject *a, PyObject *b) {
-  return refuse(py_value_check(a) ? a : b, "E0310", "`divmod` is no operation of values",
+  return refuse(py_value_check(a) ? a : b, "E0310", "`divmod` is not an operation on values",
                 "use `//` and `%`");
 }
 
 static PyObject *value_round(PyObject *self, PyObject *Py_UNUSED(args)) {
-  return refuse(self, "E0310", "`round` of Python is no operation of values",
+  return refuse(self, "E0310", "`round` of Python is not an operation on values",
                 "`tkw.roundeven(x)` rounds as Python does, `tkw.round(x)` halves away from zero");
 }
 
 static PyObject *value_trunc(PyObject *self, PyObject *Py_UNUSED(args)) {
-  return refuse(self, "E0310", "`math.trunc` is no operation of values",
+  return refuse(self, "E0310", "`math.trunc` is not an operation on values",
                 "`tkw.cast` to an integer drops the fraction");
 }
 

@@ -163,7 +163,7 @@ static bool report_uneven(const Declared *c, const Sym *dim, int64_t v) {
   int threads = c->hardware->threads, each = (int)(v / threads) + 1;
   Diag *e =
       diag_add(diags, DIAG_E0611, c->op->at,
-               "the vector shape %lld of `%s` is no multiple of the %d threads of a wave that "
+               "the vector shape %lld of `%s` is not a multiple of the %d threads of a wave that "
                "reduce it",
                (long long)v, shown(c, dim), threads);
   diag_hint(diags, e,

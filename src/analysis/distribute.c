@@ -445,7 +445,7 @@ static bool rides(const Distribution *d, const Sym *base) {
   return found && !kernel_constraint(d->k, CONSTRAINT_alias, base);
 }
 
-/* A position that may be anywhere: what lies behind the end is behind it, however far. */
+/* A position that may be anywhere: past the end is past the end, however far. */
 static const Sym *nearest(const Distribution *d, const Sym *start, const Sym *extent,
                           const Sym *whole) {
   SymCtx *sym = sym_of(d);

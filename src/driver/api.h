@@ -103,7 +103,7 @@ bool api_expected(wv_ctx *cx, bool is_there, const char *what); /* reports E0001
 /* The same of a list of `n`, which may be NULL if there are none, and of a text. */
 bool api_list(wv_ctx *cx, const void *at, int n, const char *what);
 bool api_text(wv_ctx *cx, const char *text, const char *what);
-wv_ctx *api_kernel_cx(const wv_kernel *k); /* NULL: it is no kernel */
+wv_ctx *api_kernel_cx(const wv_kernel *k); /* NULL: not a kernel */
 wv_ctx *api_builder_cx(const wv_builder *b);
 
 /* After a jump: says in the context, if there is one, what happened, and that the context can no

@@ -24,7 +24,7 @@ typedef struct TopK {
   const int *row;      /* by register of the operand */
   Best *held;          /* by register: what is left there */
   Best nothing;
-  bool may_run_out; /* of elements, before there are as many as asked for */
+  bool may_run_out; /* of elements, before there are as many as requested */
 } TopK;
 
 /* ---- order ---- */

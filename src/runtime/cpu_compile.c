@@ -6,7 +6,7 @@
  * for it, and sleeps for good, together with what LLVM holds (about a megabyte each time). The
  * handler gets no pointer of ours: which compile it belongs to is the thread's.
  *
- * The end of the process destroys what LLVM keeps, and a fork copies its locks, whoever holds them:
+ * The end of the process destroys what LLVM keeps, and a fork copies its locks, whichever thread holds them:
  * both wait until no compile is under way, and let none begin. */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -333,7 +333,7 @@ static bool check_part(Retarget *r, const Op *op, const Sym *dim, int extent, in
   if (waves == 1 || (extent % waves == 0 && extent / waves % step == 0)) return true;
   Diag *e =
       diag_add(DIAGS(r), DIAG_E0611, op->at,
-               "the part of a wave along `%s`, %d of %d, is no multiple of the instruction's %d",
+               "the part of a wave along `%s`, %d of %d, is not a multiple of the instruction's %d",
                sym_text(DIAGS(r)->arena, dim), ceil_div(extent, waves), extent, step);
   int whole = ceil_div(ceil_div(extent, waves), step) * step;
   diag_hint(

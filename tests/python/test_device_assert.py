@@ -329,7 +329,7 @@ def lengths_kernel(*claims):
 
 @everywhere
 def test_assumptions_are_checked_where_symbols_are_set(target):
-    """A remark; with `strict` an error. What is assumed of the launch alone is no affair of the kernel's."""
+    """A remark; with `strict` an error. Assumptions about the launch alone are not the kernel's concern."""
     lengths, a = np.array([5, 69, 70, 71, 0], "i4"), floats(5, 70)
     expected = np.where(np.arange(70) < lengths[:, None], a, 0)
     for claim, holds in ((LEN <= N + 1, True), (LEN < N, False)):

@@ -370,7 +370,7 @@ def test_operators_that_values_do_not_have(use, code, words, hint):
 
 
 def test_what_libraries_ask_a_value_is_answered():
-    """`__array__` and the like are looked for by name; that is no mistake of the kernel's."""
+    """`__array__` and the like are looked for by name; that is not the kernel's mistake."""
 
     def body(a, b, c):
         x = tkw.read(c)

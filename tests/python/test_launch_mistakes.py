@@ -180,7 +180,7 @@ def test_integers_out_of_range(target, dtype):
     least, most = RANGES[dtype]
     for bad in (least - 1, most + 1, 2**70, -(2**70)):
         b = np.ones(5, stored)
-        with pytest.raises(ArgumentError, match=f"`s` is {bad}, which is no number of type {dtype}"):
+        with pytest.raises(ArgumentError, match=f"`s` is {bad}, which is not a number of type {dtype}"):
             made(bad, b)
         assert (b == 1).all()
 

@@ -306,7 +306,7 @@ def test_scales_computed_in_the_kernel(target):
         @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
         def loop(acc):
             one_each = tkw.broadcast(tkw.read(xs), [M, K / 32])
-            computed = tkw.cast(tkw.read(ys) - 1.0, E8)  # what is not read is 0, and -1 is no scale
+            computed = tkw.cast(tkw.read(ys) - 1.0, E8)  # what is not read is 0, and -1 is not a scale
             return tkw.scaled_mma(tkw.read(x), one_each, tkw.read(y), computed, acc)
 
         tkw.write(loop, c)

@@ -79,7 +79,7 @@ def test_more_than_the_tile_has(target, dtype, size, k, tile):
 @TARGETS
 @pytest.mark.parametrize("rows", [1, 2])
 def test_more_than_a_row_that_nothing_cuts_has(target, rows):
-    """Of 6 experts, 10 are asked for."""
+    """Asks for 10 of 6 experts."""
     a = numbers("f32", 5, 6)
     v, at = run(target, a, 10, "f32", None, rows)
     values, places = expected(a, 10, "f32")

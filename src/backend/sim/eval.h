@@ -115,7 +115,7 @@ typedef struct Loop {
 typedef struct Log {
   const Op *op;       /* NULL: a parameter */
   const char *label;  /* of a debug log; NULL: it is none */
-  const char *report; /* of failed assertions; NULL: workspace, if it is no log */
+  const char *report; /* of failed assertions; NULL: workspace, unless it is a log */
   Memory memory;
 } Log;
 

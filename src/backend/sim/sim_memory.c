@@ -155,7 +155,7 @@ bool access_aligned(Wave *w, const SimOp *s, const Buffer *b, int64_t element, i
                     int l) {
   int64_t address = buffer_address(b, element);
   if (address % align == 0) return true;
-  report(w, s, DIAG_E0806, NULL, "`%s`%s at address %lld by %s, which is no multiple of %lld",
+  report(w, s, DIAG_E0806, NULL, "`%s`%s at address %lld by %s, which is not a multiple of %lld",
          b->name, buffer_index(w->sim, b, element), (long long)address, who(w, l),
          (long long)align);
   return false;
@@ -211,7 +211,7 @@ static void check_alignment(Request *q, int l) {
   if (align > 16) align = 16;
   if ((address & (align - 1)) == 0) return;
   report(q->w, q->s, DIAG_E0806, NULL,
-         "%lld bytes of `%s`%s at address %lld by %s, which is no multiple of %lld",
+         "%lld bytes of `%s`%s at address %lld by %s, which is not a multiple of %lld",
          (long long)bytes, q->b->name, buffer_index(q->w->sim, q->b, q->first[l]),
          (long long)address, who(q->w, l), (long long)align);
 }

@@ -355,7 +355,7 @@ uint64_t reg_bits(DType t, Reg r);
 unsigned char *buffer_bytes(const Group *g, const Buffer *b); /* where element 0 lies */
 void mark_written(const Group *g, const Buffer *b, int64_t element);
 bool is_written(const Group *g, const Buffer *b, int64_t element);
-/* Report an element outside of its buffer, an address that is no multiple of `align`. */
+/* Report an element outside of its buffer, an address that is not a multiple of `align`. */
 bool access_inside(Wave *w, const SimOp *s, const Buffer *b, int64_t element, int lane);
 /* The lanes whose n elements from `first` on are where the op's `coords` say, all if it has none.
  * The others are reported. */

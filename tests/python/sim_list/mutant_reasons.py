@@ -178,7 +178,7 @@ class Judge:
         return why or reason_of_expressions(fault, self.text, self.sizes, self.target)
 
     def is_quiet(self, text):
-        """Nothing is reported, and the results are the same. Raises: the text is no program."""
+        """Nothing is reported, and the results are the same. Raises if the text is not a program."""
         for arguments, expected in self.runs:
             found = outcome(text, arguments, expected, self.target)
             if found != "survived":

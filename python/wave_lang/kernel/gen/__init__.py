@@ -24,7 +24,7 @@ class TestLaunchContext:
     ):
         from ..wave.compile import WaveCompileOptions
 
-        for old in ("run", "dynamic_symbols_map"):  # what is no option of a compile
+        for old in ("run", "dynamic_symbols_map"):  # not compile options
             options.pop(old, None)
         config = {k: v for k, v in (run_config or {}).items() if k in ("device", "target")}
         self.options = WaveCompileOptions(

@@ -421,7 +421,7 @@ def philox(
 
     They depend on nothing but up to four words of `counter` and two of `key` (u32 values or
     numbers; those left out are 0): a counter that differs from element to element, such as
-    `self_index(N, u32)`, gives every element numbers of its own, whoever computes it.
+    `self_index(N, u32)`, gives every element numbers of its own, whichever thread computes it.
     """
     words = [*(counter if isinstance(counter, (tuple, list)) else (counter,))]
     keys = [*(key if isinstance(key, (tuple, list)) else (key,))]
