@@ -51,8 +51,8 @@ wv_place api_place(Context *cx, Span at) {
 }
 
 static const Diag *diag_at(const wv_ctx *cx, int i) {
-  const Diag *d = cx->cx->diags.first;
-  while (d && i-- > 0) d = d->next;
+  const Diag *d = i < 0 ? NULL : cx->cx->diags.first;
+  for (; d && i > 0; i--) d = d->next;
   return d;
 }
 
