@@ -65,6 +65,15 @@ static bool check_bindings(Header *h) {
 
 /* ---- single rows ---- */
 
+/* A symbol of the author's: an expression has no name under which a launch gives it a value. */
+static bool check_dynamic(Header *h, const Constraint *c) {
+  if (sym_kind(c->dim) != SYM_symbol)
+    return FAIL(h, c, E0212, "only a symbol can be dynamic, not `%s`", text(h, c->dim));
+  return sym_name(c->dim)[0] != '$' ||
+         FAIL(h, c, E0212, "`%s` is the compiler's own symbol and cannot be dynamic",
+              sym_name(c->dim));
+}
+
 static bool check_size(Header *h, const Constraint *c) {
   int64_t size;
   if (!bound_int(h, c->size, &size) || size > 0) return true;
@@ -223,6 +232,7 @@ static bool check_fields(Header *h, const Constraint *c) {
     return FAIL(h, c, E0212, "an assumption is a condition, not `%s`", text(h, c->expr));
   case CONSTRAINT_grid: return check_outer(h, c, c->size);
   case CONSTRAINT_view: return check_view(h, c);
+  case CONSTRAINT_dynamic: return check_dynamic(h, c);
   case CONSTRAINT_stages: return check_outer(h, c, c->size) && check_stages(h, c);
   case CONSTRAINT_boxes:
   case CONSTRAINT_swizzle:
@@ -230,7 +240,6 @@ static bool check_fields(Header *h, const Constraint *c) {
   case CONSTRAINT_iterators:
   case CONSTRAINT_alias:
   case CONSTRAINT_bind:
-  case CONSTRAINT_dynamic:
   case CONSTRAINT_COUNT: return true;
   }
   return true;
