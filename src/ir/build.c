@@ -412,7 +412,10 @@ static Op *end_combine(Builder *b, Value *const *yields, int n, Span at) {
 }
 
 Op *build_end(Builder *b, Value *const *yields, int n, Span at) {
-  WV_ASSERT(b->frames.n > 1);
+  if (b->frames.n == 1) {
+    BUILD_DIAG(b, at, E0408, "the end of a region, but none is open");
+    return NULL;
+  }
   Frame f = *build_frame(b);
   if (op_combines(f.op->kind)) return end_combine(b, yields, n, at);
   Value **values = ARENA_ARRAY(b->k->arena, Value *, f.region->nargs + 1);

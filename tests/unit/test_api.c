@@ -258,6 +258,7 @@ TEST(lists_and_texts_are_looked_at) {
   CHECK(!wv_op(b, "add", missing, 2, NULL, 0, NULL, at, &result) && says(cx, "E0001"));
   CHECK(!wv_op(b, "add", missing, -3, NULL, -1, NULL, at, NULL) && says(cx, "E0001"));
   CHECK(!wv_end(b, NULL, 1, at, NULL) && says(cx, "E0001"));
+  CHECK(!wv_end(b, NULL, 0, at, NULL) && says(cx, "E0408"));
   CHECK(!wv_param(b, NULL, NULL, NULL, at) && says(cx, "E0001"));
   CHECK(!wv_symbol(cx, NULL, true) && says(cx, "E0001"));
   CHECK(!wv_expr_subst(cx, m, NULL, 1) && says(cx, "E0001"));
