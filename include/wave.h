@@ -248,7 +248,8 @@ WV_API bool wv_access(wv_builder *b, wv_value *value, wv_value *memory, const wv
                       int nattrs, wv_place at, wv_value **result);
 
 /* A number as an operand beside `like`: a scalar of its dtype. Integers in float contexts convert;
- * a float beside integers is an error. */
+ * a float beside integers is an error. An integer from 2**63 up is given by its bits in `integer`
+ * and, rounded, in `number`. */
 WV_API wv_value *wv_literal(wv_builder *b, double number, int64_t integer, bool is_integer,
                             const wv_value *like, wv_place at);
 

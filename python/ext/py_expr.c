@@ -58,7 +58,9 @@ static wv_expr from_int(PyState *st, PyObject *o) {
   int overflow = 0;
   long long v = PyLong_AsLongLongAndOverflow(index, &overflow);
   Py_DECREF(index);
-  if (overflow) return refuse(st, "E0101", "an integer does not fit in 64 bits", NULL);
+  if (overflow || v == LLONG_MIN)
+    return refuse(st, "E0101", "an integer of an expression lies between -2**63 and 2**63",
+                  "a register or an operand beside a value takes every integer of its dtype");
   return wv_int(st->cx, v);
 }
 

@@ -40,13 +40,36 @@ static wv_value *scalar_of(TracerObject *t, wv_expr e, const wv_value *like, wv_
   return result[0];
 }
 
+static bool is_float(const wv_value *v) {
+  int bits;
+  const char *kind = "";
+  wv_dtype_name(wv_dtype_find(wv_type_dtype(wv_value_type(v))), &bits, &kind);
+  return strcmp(kind, "float") == 0;
+}
+
+/* An integer of 64 bits, signed or, from 2**63 up, unsigned. */
+static int64_t bits_of(PyObject *integer, double rounded) {
+  if (rounded < 0x1p63) return PyLong_AsLongLong(integer);
+  return (int64_t)PyLong_AsUnsignedLongLong(integer);
+}
+
+static void refuse_number(TracerObject *t, const wv_value *like, wv_place at) {
+  char text[80];
+  PyErr_Clear();
+  snprintf(text, sizeof text, "a number does not fit in %s", wv_type_dtype(wv_value_type(like)));
+  py_error_report(t->st, "E0315", at, text, NULL);
+}
+
 static wv_value *literal_of(TracerObject *t, PyObject *o, const wv_value *like, wv_place at) {
-  bool integer = PyIndex_Check(o);
+  bool integer = PyIndex_Check(o) && !is_float(like);
   PyObject *number = integer ? PyNumber_Index(o) : PyNumber_Float(o);
-  int64_t i = number && integer ? PyLong_AsLongLong(number) : 0;
-  double d = number && !PyErr_Occurred() ? PyFloat_AsDouble(number) : 0;
+  double d = number ? PyFloat_AsDouble(number) : 0;
+  int64_t i = number && integer && !PyErr_Occurred() ? bits_of(number, d) : 0;
   Py_XDECREF(number);
-  if (PyErr_Occurred()) return NULL;
+  if (PyErr_Occurred()) {
+    if (PyErr_ExceptionMatches(PyExc_OverflowError)) refuse_number(t, like, at);
+    return NULL;
+  }
   wv_value *v = wv_literal(t->b, d, i, integer, like, at);
   if (!v) py_error_raise(t->st);
   return v;

@@ -179,7 +179,8 @@ bool wv_access(wv_builder *b, wv_value *value, wv_value *memory, const wv_coord 
 wv_value *wv_literal(wv_builder *b, double number, int64_t integer, bool is_integer,
                      const wv_value *like, wv_place at) {
   API_BUILDS(b, NULL);
-  Number n = {is_integer, integer, number};
+  bool is_unsigned = is_integer && integer < 0 && number > 0;
+  Number n = {is_integer, is_unsigned, integer, number};
   return (wv_value *)build_literal(b->b, n, (const Value *)like, api_span(context_of(b), at));
 }
 

@@ -162,6 +162,29 @@ static bool normalise_value(Builder *b, Op *op, DType dtype) {
   return true;
 }
 
+static Value *sum_of(Builder *b, Value *x, Value *y, Span at) {
+  Op *op = x && y ? build_op(b, OP_add, at, (Value *[]){x, y}, 2, NULL, 0, NULL) : NULL;
+  return op ? &op->results[0] : NULL;
+}
+
+/* -2**63 and the upper half of u64, which no expression holds: twice their half, and the last bit.
+ * Sums of integers wrap. */
+static Value *far_literal(Builder *b, Number n, const Value *like, Span at) {
+  DType dtype = like->type->dtype;
+  if (dtype != (n.is_unsigned ? DTYPE_u64 : DTYPE_i64)) {
+    BUILD_DIAG(b, at, E0315, "%s%llu does not fit in %s", n.is_unsigned ? "" : "-",
+               (unsigned long long)n.integer, dtype_info[dtype].name);
+    return NULL;
+  }
+  int64_t low = n.integer & 1, half = (int64_t)((uint64_t)n.integer >> 1);
+  if (!n.is_unsigned) half = n.integer / 2;
+  Value *part = build_literal(b, (Number){.is_integer = true, .integer = half}, like, at);
+  Value *even = sum_of(b, part, part, at);
+  if (!low) return even;
+  return sum_of(b, even, build_literal(b, (Number){.is_integer = true, .integer = 1}, like, at),
+                at);
+}
+
 Value *build_literal(Builder *b, Number n, const Value *like, Span at) {
   if (!like) return NULL;
   DType dtype = like->type->dtype;
@@ -172,14 +195,10 @@ Value *build_literal(Builder *b, Number n, const Value *like, Span at) {
     diag_hint(&b->k->cx->diags, d, "write an integer, or `cast` the value to a float dtype first");
     return NULL;
   }
+  if (!is_float && (n.is_unsigned || n.integer == INT64_MIN)) return far_literal(b, n, like, at);
   Attr value = {.key = ATTR_value};
-  if (is_float) value.number = n.is_integer ? (double)n.integer : n.real;
+  if (is_float) value.number = n.is_integer && !n.is_unsigned ? (double)n.integer : n.real;
   else value.sym = sym_int(b->k->cx->sym, n.integer);
-  if (!is_float && !value.sym) { /* the one number of 64 bits without a negative */
-    Diag *d = BUILD_DIAG(b, at, E0315, "%lld is too small for an expression", (long long)n.integer);
-    diag_hint(&b->k->cx->diags, d, "pass it to the kernel as an argument");
-    return NULL;
-  }
   Op *op = build_op(b, OP_scalar, at, NULL, 0, &value, 1, type_scalar(b->k->cx, dtype));
   return op ? &op->results[0] : NULL;
 }

@@ -39,6 +39,7 @@ bool build_assert(Builder *b, Span at, Value *const *args, int nargs, const Attr
 /* A number as an operand beside `like`. */
 typedef struct Number {
   bool is_integer;
+  bool is_unsigned; /* the integer is 2**63 or more: these are its bits */
   int64_t integer;
   double real;
 } Number;

@@ -67,9 +67,10 @@ static Value *become(Fold *f, Op *op, Constant c) {
   DType dtype = op->results[0].type->dtype;
   Attr value = {.key = ATTR_value};
   if (op->results[0].type->kind != TYPE_scalar) return NULL;
-  if (dtype == DTYPE_u64 && c.i < 0) return NULL; /* no expression */
+  int64_t i = dtype_wrap(dtype, c.i);
+  if (i == INT64_MIN || (dtype == DTYPE_u64 && i < 0)) return NULL; /* no expression */
   if (dtype_is_float(dtype)) value.number = dtype_round(dtype, c.f);
-  else value.sym = sym_int(f->sym, dtype_wrap(dtype, c.i));
+  else value.sym = sym_int(f->sym, i);
   if (dtype_is_float(dtype) && !isfinite(value.number)) return NULL; /* text has no NaN */
   change(f, op, OP_scalar, NULL, 0);
   op_set_attr(f->k, op, value);

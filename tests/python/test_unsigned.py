@@ -227,6 +227,40 @@ def test_tensors_of_the_same_width(target):
     assert np.array_equal(found, x >> 1)
 
 
+@pytest.mark.parametrize("number", [2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1])
+def test_numbers_above_the_expressions(target, number):
+    """The upper half of u64, which no index expression holds."""
+    x = np.array([0, 1, 2**63, number], "u8")
+    found = each(target, "u64", lambda a: tkw.select(a >= number, a, a ^ number), x)
+    assert np.array_equal(found, np.where(x >= number, x, x ^ np.uint64(number)))
+    found = each(target, "u64", lambda a: tkw.register([N], tkl.u64, number) - a, x)
+    assert np.array_equal(found, np.uint64(number) - x)
+    found = each(target, "u64", lambda a: a + tkw.scalar(number, tkl.u64), x)
+    assert np.array_equal(found, x + np.uint64(number))
+
+
+def test_the_least_integer(target):
+    x = np.array([-(2**63), -1, 0, 2**63 - 1], "i8")
+    found = each(target, "i64", lambda a: tkw.maximum(a, -(2**63)) ^ -(2**63), x)
+    assert np.array_equal(found, x ^ np.int64(-(2**63)))
+    found = each(target, "i64", lambda a: tkw.max(a, tkw.scalar(-(2**63), tkl.i64), dim=N) + 0 * a, x)
+    assert np.array_equal(found, np.full(4, 2**63 - 1))
+
+
+@pytest.mark.parametrize("dtype, number", [("i64", 2**63), ("u64", 2**64), ("u64", -(2**63)), ("i32", 2**63)])
+def test_numbers_that_no_element_holds(dtype, number):
+    for op in (lambda a: a + number, lambda a: tkw.register([N], getattr(tkl, dtype), number) + a):
+        with pytest.raises(CompileError, match="E0315"):
+            each("eval", dtype, op, np.zeros(4, ALL[dtype]))
+
+
+def test_large_integers_beside_floats(target):
+    found = each(target, "f32", lambda a: a * 2**100 + 2**63, np.array([1, -2], "f4"))
+    assert np.array_equal(found, np.array([2.0**100 + 2.0**63, 2.0**63 - 2.0**101], "f4"))
+    with pytest.raises(CompileError, match="E0315"):
+        each("eval", "f32", lambda a: a * 2**2000, np.zeros(4, "f4"))
+
+
 def test_mistakes():
     with pytest.raises(CompileError, match="E0315"):
         each("eval", "u8", lambda a: a + 256, np.zeros(4, "u1"))
