@@ -5,7 +5,7 @@ from .draw_flow import branch, observe, some_groups
 from .draw_stores import store
 from .draw_sums import accumulate, combine, multiply, place_of_best, product, reduce, scan, some_sums
 from .draw_tables import gather, rename
-from .draw_values import binary, bits, broadcast, cast, index, inline, mixed, rounded, select
+from .draw_values import binary, bits, broadcast, cast, index, inline, limits, mixed, rounded, select
 from .draw_while import repeat
 
 TARGETS = ("gfx942", "sm_80", "sm_90a", "toy8", "gfx1100", "gfx90a", "cpu", "cpu_neon")
@@ -96,7 +96,7 @@ def claim(case):
 
 def statements(case):
     kinds = [binary, binary, select, cast, index, broadcast]
-    kinds += [bits, mixed, rounded, inline, branch, gather, rename, repeat]
+    kinds += [bits, limits, mixed, rounded, inline, branch, gather, rename, repeat]
     kinds += [reduce, reduce, product, accumulate, some_groups, scan, some_sums, multiply, place_of_best, combine]
     if case.r.random() < 0.25:
         kinds += [observe] * 3

@@ -111,6 +111,28 @@ def mixed(case, into):
     case.add(into, Statement(out, [a, b], text, compute))
 
 
+def limits(case, into):
+    """Constants at the ends of their type, combined by what wraps; its top byte, with a value's."""
+    r, a = case.r, pick(case, into, dtype=case.r.choice(("i32", "u32", "i64", "i16", "u8")))
+    width, signed = int(a.dtype[1:]), a.dtype[0] == "i"
+    least = -(2 ** (width - 1)) if signed else 0
+    least += width == 64  # what an expression can hold
+    most = 2 ** (width - signed) - 1
+    ends = (least, most, least // 2, least // 2 - 1, most // 2, most // 2 + 1, 1, 0, 2)
+    x, y = r.choice(ends), r.choice(ends)
+    op, combine = r.choice((("add", int.__add__), ("sub", int.__sub__), ("mul", int.__mul__), ("or", int.__or__)))
+    number = combine(x, y) % 2**width
+    text = f"""@outx = scalar {x} : {a.dtype}
+@outy = scalar {y} : {a.dtype}
+@outc = {op} @outx, @outy
+@outm = xor @0, @outc
+@outs = scalar {width - 8} : {a.dtype}
+@out = shr @outm, @outs"""
+    constant = np.array([number], f"u{width // 8}").astype(NUMPY[a.dtype])[0]
+    fn = lambda env, at, v: (v ^ constant) >> NUMPY[a.dtype](width - 8)  # noqa: E731
+    case.add(into, Statement(case.fresh(a.dims, a.dtype, 255), [a], text, fn))
+
+
 def bits(case, into):
     """Of two integers, or one of them shifted by what fits."""
     a = pick(case, into, dtype=case.r.choice(("i32", "u32", "i32", "u32", "i64", "i16", "u8")))

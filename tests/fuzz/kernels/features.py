@@ -60,6 +60,7 @@ ROWS = {
     "reduction over a ragged edge": lambda c, t: bool(re.search(r"= (sum|max|min|prod) .*dim = K", t))
     and ragged(c, "K"),
     "compare and exchange": lambda c, t: "atomic_compare_exchange" in t,
+    "constants at the ends of their type": lambda c, t: bool(re.search(r"x = scalar .*\n.*y = scalar", t)),
     "half a round of Philox": lambda c, t: "3528531795" in t,
     "product of elements": lambda c, t: "= prod " in t,
     "place of the largest or smallest": lambda c, t: bool(re.search(r"= (max|min) .*\n.*= broadcast .*\n.*= eq ", t)),
