@@ -30,6 +30,19 @@ static bool is_identity(const Infer *in, const Mapping *m, SymPairs side) {
   return same;
 }
 
+/* Nothing but iterators, in any order: a register side that only has to be renumbered. */
+static bool is_iterators(const Infer *in, const Mapping *m, SymPairs side) {
+  bool plain = side.n == m->niterators;
+  for (int i = 0; plain && i < side.n; i++) {
+    int n = 0;
+    while (n < m->niterators &&
+           side.at[i].value != ir_numbered_symbol(in->k->cx, "$index", n, true))
+      n++;
+    plain = n < m->niterators;
+  }
+  return plain;
+}
+
 static const char *pairs_text(const Infer *in, SymPairs pairs) {
   StrBuf out = {.arena = in->k->cx->diags.arena};
   for (int i = 0; i < pairs.n; i++)
@@ -72,7 +85,8 @@ static bool check_sides(const Infer *in, const Mapping *m, const Type *mem, bool
   SymPairs iterated = memory_is_input ? m->outputs : m->inputs;
   const Sym *missing = without_coordinate(coords, mem);
   if (!missing && is_identity(in, m, iterated)) return true;
-  if (is_identity(in, m, coords) && !without_coordinate(iterated, mem))
+  bool renumbered = !missing && is_iterators(in, m, iterated);
+  if (!renumbered && is_identity(in, m, coords) && !without_coordinate(iterated, mem))
     return fail_exchanged(in, m, memory_is_input);
   if (!missing) return check_identity(in, m, iterated, memory_is_input ? "outputs" : "inputs");
   return fail_missing(in, missing, mem);
