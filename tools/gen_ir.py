@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/ir.md from the compiler's own: src/ir/{ops,attrs,types}.def, infer.h.
+"""Writes the tables of docs/ir.md from the compiler's own: src/ir/{ops,infer,attrs,types}.def.
 
 tools/gen_ir.py            rewrites what stands between <!-- table NAME --> and <!-- end -->
 tools/gen_ir.py --check    fails when docs/ir.md is not current
@@ -16,7 +16,7 @@ OP = re.compile(
     r"^OP\((\w+),\s*\w+,\s*ARGS\((\w+), (\w+)\),\s*\w+,\s*[\w| ]+,\s*(\w+),\s*(\w+),\s*(.*?), \"(.*)\"\)$",
     re.M,
 )
-RULE = re.compile(r"^  RULE_(\w+),?(?: +/\* (.*?) \*/)?$", re.M)
+RULE = re.compile(r'^RULE\((\w+),\s*"(.*)"\)$', re.M)
 
 
 def read(name):
@@ -24,17 +24,15 @@ def read(name):
 
 
 def rules():
-    """What the comment beside each rule says about the result; `the same` repeats the last one."""
+    """What each rule says about the result; `the same` repeats the last one."""
     said, last = {}, ""
-    for name, words in RULE.findall(read("infer.h")):
-        base, _, rest = (words or "").partition(",")
+    for name, words in RULE.findall(read("infer.def")):
+        base, _, rest = words.partition(",")
         if base.startswith("the same"):
             words = last + ("," + rest if rest else "")
         else:
-            last = words or ""
-        said[name] = (
-            (words or "").replace("given:", "written:").replace("the author's", "a written")
-        )
+            last = words
+        said[name] = words.replace("given:", "written:").replace("the author's", "a written")
     return said
 
 

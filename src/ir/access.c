@@ -175,7 +175,7 @@ int atomic_operands(OpKind kind) { return kind == OP_atomic_compare_exchange ? 3
 
 bool op_is_atomic(const Op *op) {
   int rule = op_info[op->kind].rule;
-  return rule == RULE_ATOMIC || rule == RULE_SCATTER || rule == RULE_REPORT;
+  return rule == RULE_atomic || rule == RULE_scatter || rule == RULE_report;
 }
 
 AtomicBy atomic_by(const Op *op) {

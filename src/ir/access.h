@@ -42,7 +42,7 @@ const Type *access_spread(Context *cx, const Op *op);
 /* An atomic of a tile, scatters and reports included. */
 bool op_is_atomic(const Op *op);
 
-/* Operands of an atomic that follows RULE_ATOMIC: a value, a memory, perhaps what is expected
+/* Operands of an atomic that follows RULE_atomic: a value, a memory, perhaps what is expected
  * there. Dynamic values stand behind them. */
 int atomic_operands(OpKind kind);
 

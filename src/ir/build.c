@@ -249,7 +249,7 @@ static int first_in_expression(OpKind kind) {
   case OP_scatter_add:
   case OP_debug_log: return 1;
   case OP_write: return 2;
-  default: return op_info[kind].rule == RULE_ATOMIC ? atomic_operands(kind) : INT_MAX;
+  default: return op_info[kind].rule == RULE_atomic ? atomic_operands(kind) : INT_MAX;
   }
 }
 

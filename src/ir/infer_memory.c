@@ -7,8 +7,6 @@
 #include "ir/attr.h"
 #include "ir/infer.h"
 
-static bool is_integral(const Type *t) { return dtype_info[t->dtype].class != DTYPE_FLOAT; }
-
 static bool pairs_have(SymPairs pairs, const Sym *dim) {
   for (int i = 0; i < pairs.n; i++)
     if (dim_base(pairs.at[i].key) == dim_base(dim)) return true;
@@ -120,7 +118,7 @@ static bool check_dynamic(const Infer *in, const Mapping *m, int first) {
                       infer_name(in), found, found == 1 ? "" : "s", wanted);
   for (int i = first; i < in->op->nargs; i++)
     if (!infer_need_value(in, i) ||
-        !infer_need_class(in, i, is_integral(infer_arg(in, i)), "integer dynamic values"))
+        !infer_need_class(in, i, infer_is_integral(infer_arg(in, i)), "integer dynamic values"))
       return false;
   return true;
 }
@@ -230,7 +228,7 @@ bool rule_atomic(Infer *in) {
     return INFER_FAIL(in, E0302, "`%s` stores %s where %s is expected: the types differ",
                       infer_name(in), infer_shown(in, value), infer_shown(in, infer_arg(in, 2)));
   bool bits = kind == OP_atomic_and || kind == OP_atomic_or || kind == OP_atomic_xor;
-  if (bits && !infer_need_class(in, 0, is_integral(value), "integers")) return false;
+  if (bits && !infer_need_class(in, 0, infer_is_integral(value), "integers")) return false;
   if (dtype_info[value->dtype].class == DTYPE_BOOL && !infer_need_class(in, 0, false, "numbers"))
     return false;
   if (m ? !check_sides(in, m, mem, true) : !check_store_shape(in, value, mem)) return false;
@@ -249,7 +247,8 @@ bool rule_scatter(Infer *in) {
     return INFER_FAIL(in, E0318,
                       "`dim` of `scatter_add` is the position of a coordinate of %s, 0 to %d",
                       infer_shown(in, mem), mem->rank - 1);
-  if (!infer_need_class(in, 1, is_integral(infer_arg(in, 1)), "an integer index")) return false;
+  if (!infer_need_class(in, 1, infer_is_integral(infer_arg(in, 1)), "an integer index"))
+    return false;
   if (infer_arg(in, 0)->dtype != mem->dtype)
     return INFER_FAIL(in, E0301, "`scatter_add` of %s to %s: the dtypes differ",
                       infer_shown(in, infer_arg(in, 0)), infer_shown(in, mem));
