@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/ir.md from the compiler's own: src/ir/{ops,infer,attrs,types}.def.
+"""Writes the tables of docs/ir.md from the compiler's own: src/ir/{ops,elementwise,infer,attrs,types}.def.
 
 tools/gen_ir.py            rewrites what stands between <!-- table NAME --> and <!-- end -->
 tools/gen_ir.py --check    fails when docs/ir.md is not current
@@ -19,8 +19,24 @@ OP = re.compile(
 RULE = re.compile(r'^RULE\((\w+),\s*"(.*)"\)$', re.M)
 
 
+ELEMENTWISE = re.compile(r'^ELEMENTWISE\((\w+),\s*(\w+),\s*(\w+),\s*(\w+),\s*\w+,\s*(".*")\)$', re.M)
+
+
 def read(name):
     return open(os.path.join(ROOT, "src/ir", name), encoding="utf-8").read()
+
+
+def op_rows():
+    """ops.def, the short rows of elementwise.def written out."""
+
+    def row(match):
+        name, kind, flags, rule, doc = match.groups()
+        n = 1 if kind in ("unary", "test") else 2
+        return f"OP({name}, BOTH, ARGS({n}, {n}), 1, PURE | {flags}, {rule}, NONE, NONE, {doc})"
+
+    return read("ops.def").replace(
+        '#include "ir/elementwise.def"', ELEMENTWISE.sub(row, read("elementwise.def"))
+    )
 
 
 def rules():
@@ -51,7 +67,7 @@ def operands(least, most):
 
 
 def ops(group):
-    parts = re.split(r"/\* ---- (.*?) ---- \*/", read("ops.def"))
+    parts = re.split(r"/\* ---- (.*?) ---- \*/", op_rows())
     said = rules()
     text = head("op", "operands", "result", "attributes", "meaning")
     for name, least, most, rule, lead, attrs, doc in OP.findall(

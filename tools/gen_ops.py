@@ -16,7 +16,7 @@ import re
 import sys
 import textwrap
 
-from gen_ir import OP, head, main, read, rewrite, row, rules
+from gen_ir import OP, head, main, op_rows, rewrite, row, rules
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DOCUMENT = os.path.join(ROOT, "docs/ops.md")
@@ -79,10 +79,10 @@ sys.path.insert(0, os.path.join(ROOT, "python"))
 def table():
     """Of each op that a tile kernel may have: how its result follows, and its meaning."""
     said = rules() | RESULTS
-    levels = dict(re.findall(r"^OP\((\w+),\s*(\w+),", read("ops.def"), re.M))
+    levels = dict(re.findall(r"^OP\((\w+),\s*(\w+),", op_rows(), re.M))
     return {
         name: (said[rule], doc)
-        for name, _, _, rule, _, _, doc in OP.findall(read("ops.def"))
+        for name, _, _, rule, _, _, doc in OP.findall(op_rows())
         if levels[name] != "THREAD"
     }
 

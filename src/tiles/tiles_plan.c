@@ -8,7 +8,7 @@
 #include "tiles/tiles.h"
 
 /* In additions. */
-enum { LOAD_COST = 1, STORE_COST = 2, FUNCTION_COST = 12 };
+enum { LOAD_COST = 1, STORE_COST = 2, SIMPLE = 1, DIVISION = 4, FUNCTION = 12 };
 
 typedef struct Plan {
   Tiles *t;
@@ -76,6 +76,11 @@ static int cast_cost(const Op *op) {
   return from == DTYPE_bf16 ? 1 : from == DTYPE_f16 ? 2 : 4;
 }
 
+static const int elementwise_cost[OP_COUNT] = {
+#define ELEMENTWISE(name, kind, flags, rule, cost, doc) [OP_##name] = cost,
+#include "ir/elementwise.def"
+};
+
 static int own_cost(const Op *op) {
   switch (op->kind) {
   case OP_cast: return cast_cost(op);
@@ -88,33 +93,11 @@ static int own_cost(const Op *op) {
   case OP_convert: return 0;
   case OP_select: return op->args[0]->def && op->args[0]->def->kind == OP_exists ? 0 : 1;
   case OP_read: return LOAD_COST + 4 * (op->nargs > 1);
-  case OP_div:
-  case OP_mod:
-  case OP_floordiv:
-  case OP_sqrt:
-  case OP_rsqrt:
-  case OP_reciprocal: return 4;
-  case OP_exp:
-  case OP_exp2:
-  case OP_log:
-  case OP_log2:
-  case OP_log10:
-  case OP_cbrt:
-  case OP_sin:
-  case OP_cos:
-  case OP_sinh:
-  case OP_tanh:
-  case OP_tanh_approx:
-  case OP_erf:
-  case OP_sigmoid:
-  case OP_atan2:
-  case OP_powf:
-  case OP_remf: return FUNCTION_COST;
-  default: return 1;
+  default: return elementwise_cost[op->kind] ? elementwise_cost[op->kind] : SIMPLE;
   }
 }
 
-bool tiles_is_function(const Op *op) { return own_cost(op) == FUNCTION_COST; }
+bool tiles_is_function(const Op *op) { return own_cost(op) == FUNCTION; }
 
 /* ---- who asks ---- */
 

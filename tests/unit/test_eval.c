@@ -1,8 +1,11 @@
 /* test_eval.c: what a kernel means: elementwise ops, reductions and contractions of the tile
  * evaluator against plain loops. */
 #include <math.h>
+#include <string.h>
 
 #include "backend/sim/eval.h"
+#include "backend/sim/scalar.h"
+#include "ir/infer.h"
 #include "unit/eval_kit.h"
 
 TEST(every_tile_op_has_a_meaning) {
@@ -11,6 +14,26 @@ TEST(every_tile_op_has_a_meaning) {
       printf("%s\n", op_info[i].name);
       CHECK(false);
     }
+}
+
+/* What a rule lets an op take, scalar.c computes: floats, integers, or both. */
+static bool has_functions(OpKind op, const char *kind, InferRule rule) {
+  const ScalarFn *fn = &scalar_fn[op];
+  bool floats = rule != RULE_binary_int && rule != RULE_unary_int && rule != RULE_shift;
+  bool ints = rule != RULE_binary_float && rule != RULE_unary_float;
+  if (strcmp(kind, "compare") == 0) return scalar_holds(op, true, true, true);
+  if (strcmp(kind, "test") == 0) return fn->test != NULL;
+  if (strcmp(kind, "unary") == 0) return (fn->f1 || !floats) && (fn->i1 || !ints);
+  return (fn->f2 || !floats) && (fn->i2 || !ints);
+}
+
+TEST(every_elementwise_op_is_computed) {
+#define ELEMENTWISE(name, kind, flags, rule, cost, doc)                                            \
+  if (!has_functions(OP_##name, #kind, RULE_##rule)) {                                             \
+    printf("%s\n", #name);                                                                         \
+    CHECK(!"scalar.c has no function of what the op takes");                                       \
+  }
+#include "ir/elementwise.def"
 }
 
 /* ---- copies and elementwise ---- */
@@ -388,10 +411,10 @@ TEST(scaled_mma_by_k_coordinate) {
   lab_close(&l);
 }
 
-TESTS_MAIN(RUN(every_tile_op_has_a_meaning) RUN(masked_copy) RUN(strided_dynamic_copy)
-               RUN(empty_and_single) RUN(integer_arithmetic) RUN(float_semantics)
-                   RUN(unary_functions) RUN(bitcast_splits_bytes) RUN(row_softmax)
-                       RUN(column_maximum_in_a_loop) RUN(cumsum_with_init)
+TESTS_MAIN(RUN(every_tile_op_has_a_meaning) RUN(every_elementwise_op_is_computed) RUN(masked_copy)
+               RUN(strided_dynamic_copy) RUN(empty_and_single) RUN(integer_arithmetic)
+                   RUN(float_semantics) RUN(unary_functions) RUN(bitcast_splits_bytes)
+                       RUN(row_softmax) RUN(column_maximum_in_a_loop) RUN(cumsum_with_init)
                            RUN(topk_ties_take_the_first) RUN(gemm_unaligned)
                                RUN(gemm_without_a_loop) RUN(batched_gemm_on_four_dimensions)
                                    RUN(scaled_mma_by_k_coordinate))
