@@ -192,6 +192,11 @@ void op_set_attr(Kernel *k, Op *op, Attr attr) {
   op->nattrs++;
 }
 
+int64_t op_step(const Op *op) {
+  const Attr *step = op_attr(op, ATTR_step);
+  return step ? step->integer : 1;
+}
+
 int op_carried(const Op *op) {
   switch (op->kind) {
   case OP_for: return op_has(op, ATTR_from) ? 1 : 0;

@@ -399,6 +399,7 @@ AttrKey attr_find(const char *name); /* ATTR_NONE: none */
 /* Operands of a region op. A for loop with `from` has its start first; an if without `expr` has its
  * condition first; a while loop has the axis value first, and it is carried. */
 int op_carried(const Op *op);      /* index of the first carried operand */
+int64_t op_step(const Op *op);     /* of a for loop: 1 unless it says more */
 Value *op_condition(const Op *op); /* of an if: its condition value, or NULL */
 
 /* The symbol that counts the iterations of a loop over `axis`: $ARG<axis>, or what its tile

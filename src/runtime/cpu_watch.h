@@ -1,7 +1,7 @@
 /* cpu_watch.h: what code that runs on the processor asks of its launch, and what it answers.
  *
  * Compiled code calls the functions below by name (cpu_symbols.def). At every so many workgroups
- * and rounds of while loops it asks whether to go on; where it waits for what others do it says so,
+ * and rounds of loops it asks whether to go on; where it waits for what others do it says so,
  * and is told when nobody is left who could do it. */
 #ifndef WV_CPU_WATCH_H
 #define WV_CPU_WATCH_H

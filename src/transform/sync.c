@@ -230,9 +230,7 @@ static void flow_if(Sync *s, Set since, const Op *op) {
 /* The loop is known to have no second iteration. */
 static bool runs_once(const Sync *s, const Op *op) {
   const Sym *trips = op->kind == OP_for ? distribute_trips(s->d, op) : NULL;
-  const Attr *step = op_attr(op, ATTR_step);
-  if (!trips) return false;
-  return sym_range(s->k->cx->sym, s->facts, trips).hi <= (step ? step->integer : 1);
+  return trips && sym_range(s->k->cx->sym, s->facts, trips).hi <= op_step(op);
 }
 
 /* One pass over the body; true when another one would see more. */

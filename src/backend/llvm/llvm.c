@@ -228,17 +228,11 @@ static void put_function(Llvm *p, StrBuf *out) {
 
 /* The next workgroup, if there is one and the launch goes on. */
 static void close_groups(Llvm *p) {
-  LlvmRounds rounds = llvm_rounds(p);
-  StrBuf body = p->body;
-  p->body = (StrBuf){.arena = p->arena};
-  llvm_rounds_begin(p, &rounds, 1);
-  sb_puts(&p->opening, sb_text(&p->body));
-  p->body = body;
   llvm_line(p, "%%group.next = add i64 %%group, 1");
   llvm_line(p, "%%more = icmp slt i64 %%group.next, %%last");
   llvm_line(p, "br i1 %%more, label %%another, label %%done");
   llvm_block(p, "another");
-  llvm_round(p, &rounds);
+  llvm_round(p, 1);
   llvm_line(p, "br label %%groups");
 }
 
@@ -268,6 +262,7 @@ bool llvm_emit(Kernel *k, const LlvmHost *host, Arena *a, LlvmKernel *out) {
   p.repeated = find_repeated(&p);
   p.matrices = llvm_find_matrices(&p);
   p.entry = p.facts = launch_facts(p.arena, p.k, launch);
+  p.rounds = llvm_find_long(&p);
   p.block = "groups";
   llvm_debug_open(&p);
   open_params(&p);

@@ -79,11 +79,6 @@ static void see(Llvm *p, const Sym *symbol, const Value *value, int64_t place) {
 
 /* ---- for ---- */
 
-static int step_of(const Op *op) {
-  const Attr *step = op_attr(op, ATTR_step);
-  return step ? (int)step->integer : 1;
-}
-
 static const Sym *counter_of(const Llvm *p, const Op *op) {
   return ir_loop_counter(p->k, op_attr(op, ATTR_axis)->sym);
 }
@@ -92,6 +87,7 @@ static void body_of_for(Llvm *p, const Op *op) {
   p->facts = loop_facts(p->k, p->arena, op, p->entry, p->facts);
   lanes_region(p, op->body);
   if (!p->failed) lanes_copy(p, op->body->args, op->body->last->args, op->body->nargs);
+  if (p->rounds[op->id] != LLVM_NEVER_ASKS) llvm_round(p, 1);
 }
 
 static void counted_for(Llvm *p, const Op *op) {
@@ -109,7 +105,7 @@ static void counted_for(Llvm *p, const Op *op) {
   come_out(p, &in);
   llvm_line(p, "br label %%%s", latch);
   llvm_block(p, latch);
-  llvm_line(p, "%s = add nsw i64 %s, %d", next, at, step_of(op));
+  llvm_line(p, "%s = add nsw i64 %s, %" PRId64, next, at, op_step(op));
   const char *more = llvm_let(p, "icmp slt i64 %s, %s", next, trips);
   llvm_line(p, "br i1 %s, label %%%s, label %%%s", more, head, end);
   llvm_block(p, end);
@@ -148,9 +144,9 @@ static void vote_counts(Llvm *p, const OwnCount *c) {
   lanes_close(p, &loop);
 }
 
-static void count_on(Llvm *p, const OwnCount *c, int step) {
+static void count_on(Llvm *p, const OwnCount *c, int64_t step) {
   LaneLoop loop = lanes_open(p);
-  store_index(p, c->count, llvm_let(p, "add nsw i64 %s, %d", load_index(p, c->count), step));
+  store_index(p, c->count, llvm_let(p, "add nsw i64 %s, %" PRId64, load_index(p, c->count), step));
   lanes_close(p, &loop);
 }
 
@@ -184,7 +180,7 @@ static void own_for(Llvm *p, const Op *op) {
   begin_round(p, &r);
   see(p, counter_of(p, op), NULL, c.count);
   body_of_for(p, op);
-  count_on(p, &c, step_of(op));
+  count_on(p, &c, op_step(op));
   come_out(p, &in);
   end_rounds(p, &r);
 }
@@ -236,9 +232,7 @@ static void end_of_round(Llvm *p, const Op *op) {
 
 void lanes_while(Llvm *p, const Op *op) {
   const Region *body = op->body;
-  LlvmRounds rounds = llvm_rounds(p);
   lanes_copy(p, body->args, op->args, body->nargs);
-  llvm_rounds_begin(p, &rounds, 16);
   int64_t mask = new_mask(p);
   take_all(p, mask);
   Inside in = go_inside(p, mask);
@@ -252,7 +246,7 @@ void lanes_while(Llvm *p, const Op *op) {
   lanes_region(p, body);
   if (!p->failed) end_of_round(p, op);
   come_out(p, &in);
-  llvm_round(p, &rounds);
+  llvm_round(p, 16);
   end_rounds(p, &r);
 }
 

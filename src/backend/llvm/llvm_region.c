@@ -1,6 +1,7 @@
 /* llvm_region.c: regions as blocks. What is carried becomes phi nodes, one for each vector of a
  * form. The body of a loop is written to a buffer of its own, because the phi nodes in front of it
  * mention what it yields. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "backend/llvm/llvm_lanes.h"
@@ -39,7 +40,7 @@ static void set_carried(Llvm *p, Held *h, const char *const *part) {
 }
 
 /* One phi node for each part of `v`: names first, lines when both sides are known. */
-static const char **phi_names(Llvm *p, const Held *like) {
+static const char *const *phi_names(Llvm *p, const Held *like) {
   int count = carried_count(p, like);
   const char **name = ARENA_ARRAY(p->arena, const char *, count);
   for (int i = 0; i < count; i++) name[i] = llvm_new(p);
@@ -66,15 +67,21 @@ typedef struct Loop {
   Held **body;             /* the arguments of the body */
   const char *const **in;  /* parts of what they begin with */
   const char *const **out; /* parts of what is yielded */
-  const char ***phi;       /* names in the body */
+  const char *const **phi; /* names in the body */
 } Loop;
+
+/* Where a round comes from: the block, its number, and what is carried. */
+typedef struct Entry {
+  const char *block, *number;
+  const char *const **part;
+} Entry;
 
 static Loop open_loop(Llvm *p, Value *const *from, Value *const *args, int n) {
   Loop l = {.n = n};
   l.body = ARENA_ARRAY(p->arena, Held *, n);
   l.in = ARENA_ARRAY(p->arena, const char *const *, n);
   l.out = ARENA_ARRAY(p->arena, const char *const *, n);
-  l.phi = ARENA_ARRAY(p->arena, const char **, n);
+  l.phi = ARENA_ARRAY(p->arena, const char *const *, n);
   for (int i = 0; i < n; i++) {
     Held *h = llvm_held_get(p, from[i]);
     l.body[i] = llvm_held_new(p, args[i]);
@@ -96,7 +103,7 @@ static void merge_results(Llvm *p, const Op *op, const Loop *l, const char *befo
                           const char *behind) {
   for (int i = 0; i < op->nresults && !p->failed; i++) {
     Held *h = llvm_held_new(p, &op->results[i]);
-    const char **name = phi_names(p, h);
+    const char *const *name = phi_names(p, h);
     put_phis(p, &p->body, h, name, (Side){before, l->in[i]}, (Side){behind, l->out[i]});
     set_carried(p, h, name);
   }
@@ -117,40 +124,106 @@ const char *llvm_loop_start(Llvm *p, const Op *loop) {
   return llvm_let(p, "select i1 %s, i64 0, i64 %s", early, from);
 }
 
-/* Tested before the first round and behind each: the form LLVM likes best. */
-void llvm_for(Llvm *p, const Op *op) {
-  const Attr *step = op_attr(op, ATTR_step), *axis = op_attr(op, ATTR_axis);
-  int first = op_carried(op);
-  const Sym *counter = ir_loop_counter(p->k, axis->sym), *count = op_attr(op, ATTR_trips)->sym;
-  const char *trips = llvm_expr(p, op, count), *at = llvm_new(p), *next = llvm_new(p);
-  const char *start = llvm_loop_start(p, op);
-  const char *head = llvm_label(p, "loop"), *end = llvm_label(p, "end"), *before;
-  Loop l = open_loop(p, op->args + first, op->body->args, op->body->nargs);
-  const char *any = llvm_let(p, "icmp slt i64 %s, %s", start, trips);
-  llvm_line(p, "br i1 %s, label %%%s, label %%%s", any, head, end);
-  before = p->block;
-  StrBuf outside = divert(p);
+/* The head of a for loop. */
+static void put_head(Llvm *p, StrBuf *out, const Loop *l, const char *head, Entry name, Entry a,
+                     Entry b) {
+  sb_printf(out, "%s:\n  %s = phi i64 [ %s, %%%s ], [ %s, %%%s ]\n", head, name.number, a.number,
+            a.block, b.number, b.block);
+  for (int i = 0; i < l->n && !p->failed; i++)
+    put_phis(p, out, l->body[i], name.part[i], (Side){a.block, a.part[i]},
+             (Side){b.block, b.part[i]});
+}
+
+/* A loop around a long one: each of its rounds is so many of that, and behind each the launch is
+ * asked. The inner loop has nothing in it that it would not have without. */
+typedef struct Stretch {
+  const char *head, *behind; /* blocks: `behind` has run a stretch */
+  const char *stop;          /* the number of the first round behind it */
+  Entry begin;               /* what it begins with */
+} Stretch;
+
+static Stretch open_stretch(Llvm *p, const Loop *l) {
+  Stretch s = {llvm_label(p, "stretch"), llvm_label(p, "ran"), llvm_new(p), {0}};
+  s.begin = (Entry){s.head, llvm_new(p), ARENA_ARRAY(p->arena, const char *const *, l->n)};
+  for (int i = 0; i < l->n; i++) s.begin.part[i] = phi_names(p, l->body[i]);
+  return s;
+}
+
+/* Behind the inner loop: asks, unless there are no more rounds; leaves the block that goes on. */
+static void ask_behind(Llvm *p, const Stretch *s, const char *next, const char *trips,
+                       const char *end) {
+  const char *asking = llvm_label(p, "ask");
+  llvm_block(p, s->behind);
+  const char *more = llvm_let(p, "icmp slt i64 %s, %s", next, trips);
+  llvm_line(p, "br i1 %s, label %%%s, label %%%s", more, asking, end);
+  llvm_block(p, asking);
+  llvm_ask(p);
+  llvm_line(p, "br label %%%s", s->head);
+}
+
+/* The number of the first round behind a stretch of `n`. */
+static void put_stop(Llvm *p, StrBuf *out, const Stretch *s, const char *trips, int64_t n,
+                     const char *head) {
+  const char *left = llvm_new(p), *few = llvm_new(p), *far = llvm_new(p), *at = s->begin.number;
+  sb_printf(out, "  %s = sub nsw i64 %s, %s\n", left, trips, at);
+  sb_printf(out, "  %s = icmp slt i64 %s, %" PRId64 "\n", few, left, n);
+  sb_printf(out, "  %s = add i64 %s, %" PRId64 "\n", far, at, n);
+  sb_printf(out, "  %s = select i1 %s, i64 %s, i64 %s\n  br label %%%s\n", s->stop, few, trips, far,
+            head);
+}
+
+/* Matrix registers do not outlive a call. */
+static bool can_stretch(const Loop *l) {
+  for (int i = 0; i < l->n; i++)
+    if (l->body[i]->matrix.rows) return false;
+  return true;
+}
+
+/* The body and what counts on, with `stop` instead of all trips; returns where it begins again. */
+static Entry write_rounds(Llvm *p, const Op *op, Loop *l, const char *at, const char *stop,
+                          const char *head, const char *behind) {
   const SymFacts *facts = p->facts;
   ScopeMark mark = llvm_scope_open(p);
   p->block = head;
-  llvm_define(p, counter, at);
+  llvm_define(p, ir_loop_counter(p->k, op_attr(op, ATTR_axis)->sym), at);
   p->facts = loop_facts(p->k, p->arena, op, p->entry, p->facts);
   llvm_region(p, op->body);
-  yield_loop(p, &l, op->body->last);
+  yield_loop(p, l, op->body->last);
+  if (p->rounds[op->id] == LLVM_ROUNDS_DIFFER) llvm_round(p, 1);
   p->facts = facts;
   llvm_scope_close(p, mark);
-  sb_printf(&p->body, "  %s = add nsw i64 %s, %d\n", next, at, step ? (int)step->integer : 1);
-  const char *more = llvm_let(p, "icmp slt i64 %s, %s", next, trips);
-  llvm_line(p, "br i1 %s, label %%%s, label %%%s", more, head, end);
-  sb_printf(&outside, "%s:\n  %s = phi i64 [ %s, %%%s ], [ %s, %%%s ]\n", head, at, start, before,
-            next, p->block);
-  for (int i = 0; i < l.n && !p->failed; i++)
-    put_phis(p, &outside, l.body[i], l.phi[i], (Side){before, l.in[i]}, (Side){p->block, l.out[i]});
+  const char *next = llvm_let(p, "add nsw i64 %s, %" PRId64, at, op_step(op));
+  const char *more = llvm_let(p, "icmp slt i64 %s, %s", next, stop);
+  llvm_line(p, "br i1 %s, label %%%s, label %%%s", more, head, behind);
+  return (Entry){p->block, next, l->out};
+}
+
+/* Tested before the first round and behind each: the form LLVM likes best. */
+void llvm_for(Llvm *p, const Op *op) {
+  const char *trips = llvm_expr(p, op, op_attr(op, ATTR_trips)->sym);
+  const char *start = llvm_loop_start(p, op), *at = llvm_new(p);
+  const char *head = llvm_label(p, "loop"), *end = llvm_label(p, "end");
+  Loop l = open_loop(p, op->args + op_carried(op), op->body->args, op->body->nargs);
+  int64_t rounds = can_stretch(&l) ? p->rounds[op->id] : 0;
+  Stretch s = rounds > 0 ? open_stretch(p, &l) : (Stretch){head, end, trips, {0}};
+  const char *any = llvm_let(p, "icmp slt i64 %s, %s", start, trips);
+  llvm_line(p, "br i1 %s, label %%%s, label %%%s", any, s.head, end);
+  Entry from = {p->block, start, l.in}, name = {head, at, l.phi};
+  StrBuf outside = divert(p);
+  Entry again = write_rounds(p, op, &l, at, s.stop, head, s.behind);
+  const char *last = rounds > 0 ? s.behind : again.block;
+  if (rounds > 0) {
+    ask_behind(p, &s, again.number, trips, end);
+    put_head(p, &outside, &l, s.head, s.begin, from, (Entry){p->block, again.number, l.out});
+    put_stop(p, &outside, &s, trips, rounds * op_step(op), head);
+    put_head(p, &outside, &l, head, name, s.begin, again);
+  } else {
+    put_head(p, &outside, &l, head, name, from, again);
+  }
   sb_puts(&outside, sb_text(&p->body));
   p->body = outside;
-  const char *behind = p->block;
   llvm_block(p, end);
-  merge_results(p, op, &l, before, behind);
+  merge_results(p, op, &l, from.block, last);
 }
 
 /* What the condition may mention. */
@@ -185,10 +258,8 @@ void llvm_while(Llvm *p, const Op *op) {
   const char *head = llvm_label(p, "while"), *body = llvm_label(p, "do"),
              *end = llvm_label(p, "end");
   Loop l = open_loop(p, op->args, op->body->args, op->body->nargs);
-  LlvmRounds rounds = llvm_rounds(p);
   bool waits = llvm_is_waiting(op);
   l.in[0] = position(p, op->args[0]);
-  llvm_rounds_begin(p, &rounds, 16);
   const char *before = p->block;
   llvm_line(p, "br label %%%s", head);
   StrBuf outside = divert(p);
@@ -202,7 +273,7 @@ void llvm_while(Llvm *p, const Op *op) {
   yield_loop(p, &l, op->body->last);
   if (!p->failed) l.out[0] = position(p, op->body->last->args[0]);
   if (!p->failed && waits) llvm_wait(p, op, has_changed(p, op));
-  llvm_round(p, &rounds);
+  llvm_round(p, 16);
   llvm_scope_close(p, mark);
   llvm_line(p, "br label %%%s", head);
   sb_printf(&outside, "%s:\n", head);

@@ -80,6 +80,7 @@ typedef struct Llvm {
   int *repeated; /* by value id: how many elements at a time are wanted in all places of a vector,
                     and nothing else is; 0: other things are */
   MatrixShape *matrices; /* by value id: held in matrix registers */
+  int64_t *rounds;       /* by op id: as llvm_find_long says */
   bool has_tiles;        /* uses LLVM_TILES */
   Vec(LlvmSlot) slots;
   Vec(SymName) symbols;
@@ -125,13 +126,11 @@ void llvm_block(Llvm *p, const char *label); /* begins it */
 
 /* ---- llvm_watch.c: what is asked of the launch ---- */
 
-/* Rounds of a loop until the launch is to be asked again whether to go on. */
-typedef struct LlvmRounds {
-  const char *left, *span; /* places on the stack, which become registers */
-} LlvmRounds;
-LlvmRounds llvm_rounds(Llvm *p);                               /* declared only */
-void llvm_rounds_begin(Llvm *p, const LlvmRounds *r, int ask); /* in front of the loop */
-void llvm_round(Llvm *p, const LlvmRounds *r);                 /* where the loop begins again */
+/* The function ends here if the launch is not to go on. */
+void llvm_ask(Llvm *p);
+/* The same where a loop begins again, but only every so many rounds: at first after `ask`, then as
+ * often as a person would notice. Rounds of all runs of the loop are counted. */
+void llvm_round(Llvm *p, int ask);
 
 /* A while loop that goes on until somebody else changes memory. */
 bool llvm_is_waiting(const Op *op);
@@ -143,6 +142,14 @@ const char *llvm_loop_start(Llvm *p, const Op *loop); /* of a for loop */
 void llvm_wait(Llvm *p, const Op *op, const char *changed);
 /* All waves meet at barrier `bar` (an i64), `members` of them. */
 void llvm_meet(Llvm *p, const Op *op, const char *bar, int members, bool arrive);
+
+/* ---- llvm_long.c ---- */
+
+enum { LLVM_NEVER_ASKS = 0, LLVM_ROUNDS_DIFFER = -1 };
+/* By op id, of for loops: the number of rounds after which the launch is asked whether to go on;
+ * LLVM_NEVER_ASKS: the loop is short; LLVM_ROUNDS_DIFFER: there are loops in it that ask, and
+ * llvm_round finds out. */
+int64_t *llvm_find_long(Llvm *p);
 
 /* ---- llvm_debug.c ---- */
 

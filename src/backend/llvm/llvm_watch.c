@@ -5,20 +5,6 @@
 
 /* ---- rounds ---- */
 
-LlvmRounds llvm_rounds(Llvm *p) {
-  LlvmRounds r = {arena_printf(p->arena, "%%left%d", p->counters),
-                  arena_printf(p->arena, "%%span%d", p->counters)};
-  p->counters++;
-  sb_printf(&p->opening, "  %s = alloca i64, align 8\n  %s = alloca i64, align 8\n", r.left,
-            r.span);
-  return r;
-}
-
-void llvm_rounds_begin(Llvm *p, const LlvmRounds *r, int ask) {
-  llvm_line(p, "store i64 %d, ptr %s, align 8", ask, r->left);
-  llvm_line(p, "store i64 %d, ptr %s, align 8", ask, r->span);
-}
-
 /* The function ends unless `go`. */
 static void go_on_if(Llvm *p, const char *go, const char *result) {
   const char *on = llvm_label(p, "on"), *stop = llvm_label(p, "stop");
@@ -28,25 +14,39 @@ static void go_on_if(Llvm *p, const char *go, const char *result) {
   llvm_block(p, on);
 }
 
-/* Memory of the kernel is none of its business: what is in registers may stay there. */
-static const char *ask(Llvm *p, const char *rounds) {
+/* After how many rounds to ask again. Memory of the kernel is none of its business: what is in
+ * registers may stay there. */
+static const char *ask_after(Llvm *p, const char *rounds) {
   llvm_declare(p, "declare i64 @cpu_watch_ask(ptr, i64) cold nounwind willreturn "
                   "memory(argmem: readwrite, inaccessiblemem: readwrite)");
-  return llvm_let(p, "call i64 @cpu_watch_ask(ptr %%watch, i64 %s)", rounds);
+  const char *next = llvm_let(p, "call i64 @cpu_watch_ask(ptr %%watch, i64 %s)", rounds);
+  go_on_if(p, llvm_let(p, "icmp ne i64 %s, 0", next), arena_printf(p->arena, "%d", LLVM_GIVEN_UP));
+  return next;
 }
 
-void llvm_round(Llvm *p, const LlvmRounds *r) {
+void llvm_ask(Llvm *p) { ask_after(p, "1"); }
+
+/* A place on the stack that holds `value` at first, and becomes a register. */
+static const char *new_counter(Llvm *p, const char *name, int value) {
+  const char *place = arena_printf(p->arena, "%%%s%d", name, p->counters);
+  sb_printf(&p->opening, "  %s = alloca i64, align 8\n  store i64 %d, ptr %s, align 8\n", place,
+            value, place);
+  return place;
+}
+
+void llvm_round(Llvm *p, int ask) {
+  const char *left = new_counter(p, "left", ask), *span = new_counter(p, "span", ask);
   const char *asking = llvm_label(p, "ask"), *again = llvm_label(p, "again");
-  const char *left = llvm_let(p, "load i64, ptr %s, align 8", r->left);
-  const char *rest = llvm_let(p, "sub i64 %s, 1", left);
-  llvm_line(p, "store i64 %s, ptr %s, align 8", rest, r->left);
+  p->counters++;
+  const char *before = llvm_let(p, "load i64, ptr %s, align 8", left);
+  const char *rest = llvm_let(p, "sub i64 %s, 1", before);
+  llvm_line(p, "store i64 %s, ptr %s, align 8", rest, left);
   const char *more = llvm_let(p, "icmp ne i64 %s, 0", rest);
   llvm_line(p, "br i1 %s, label %%%s, label %%%s", more, again, asking);
   llvm_block(p, asking);
-  const char *next = ask(p, llvm_let(p, "load i64, ptr %s, align 8", r->span));
-  go_on_if(p, llvm_let(p, "icmp ne i64 %s, 0", next), arena_printf(p->arena, "%d", LLVM_GIVEN_UP));
-  llvm_line(p, "store i64 %s, ptr %s, align 8", next, r->left);
-  llvm_line(p, "store i64 %s, ptr %s, align 8", next, r->span);
+  const char *next = ask_after(p, llvm_let(p, "load i64, ptr %s, align 8", span));
+  llvm_line(p, "store i64 %s, ptr %s, align 8", next, left);
+  llvm_line(p, "store i64 %s, ptr %s, align 8", next, span);
   llvm_line(p, "br label %%%s", again);
   llvm_block(p, again);
 }

@@ -103,8 +103,8 @@ static void close_mark(Ptx *p, Mark m) {
 
 void ptx_for(Ptx *p, const Op *op) {
   if (!carries_values(p, op)) return;
-  const Attr *step = op_attr(op, ATTR_step);
-  int n = p->labels++, first = op_carried(op), by = step ? (int)step->integer : 1;
+  int n = p->labels++, first = op_carried(op);
+  int64_t by = op_step(op);
   const Sym *counter = ir_loop_counter(p->k, op_attr(op, ATTR_axis)->sym);
   const Sym *count = op_attr(op, ATTR_trips)->sym;
   const SymFacts *outside = p->facts;
@@ -128,7 +128,7 @@ void ptx_for(Ptx *p, const Op *op) {
   yield_carried(p, &c, op->body->last, 0);
   p->facts = outside;
   close_mark(p, mark);
-  ptx_line(p, "add.s%d %s, %s, %d", bits, at.name, at.name, by);
+  ptx_line(p, "add.s%d %s, %s, %" PRId64, bits, at.name, at.name, by);
   ptx_line(p, "bra $loop%d", n);
   ptx_label(p, "end", n);
   set_results(p, op, &c);

@@ -143,11 +143,10 @@ static int counter_slot(Eval *ev, const Sym *axis) {
 /* ---- for ---- */
 
 static bool iterate(Eval *ev, const Op *op, Loop *loop, int64_t trips, Carried *c) {
-  const Attr *step = op_attr(op, ATTR_step);
   int slot = counter_slot(ev, loop->axis);
   Iterations it = open_iterations(ev);
   bool ok = true;
-  for (; ok && loop->counter < trips; loop->counter += step ? step->integer : 1) {
+  for (; ok && loop->counter < trips; loop->counter += op_step(op)) {
     int mark = env_mark(ev);
     next_iteration(ev, &it);
     env_set(ev, slot, loop->counter);

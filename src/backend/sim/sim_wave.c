@@ -333,8 +333,7 @@ static Step step_yield(Wave *w, SimOp *s) {
     return STEP_JUMP;
   }
   copy_values(w, f->op->body->args, op->args, f->op->body->nargs, w->mask);
-  const Attr *step = op_attr(f->op, ATTR_step);
-  f->counter += step ? step->integer : 1;
+  f->counter += op_step(f->op);
   return iterate_for(w, owner);
 }
 
