@@ -232,3 +232,43 @@ def test_other_threads_do_not_hear_control_c():
     finally:
         signal.signal(signal.SIGINT, before)
     assert sorted(map(str, done)) == ["None", "heard"]
+
+
+# ---- long loops that are not stopped ---------------------------------------------------------------
+
+XORS = """thread kernel @xors(%n: i64 binds N, %out: mem<LANES, i64>)
+  launch grid (1) block (LANES) wave 32
+{
+  %at = expr $T0 : index
+  %first = expr 5 : index
+  %zero = scalar 0 : i64
+  %one = scalar 1 : i64
+  %x, %rounds = for K from %first step 3 with {trips = N + $T0} carry %s = %zero, %c = %zero {
+    %k = expr $ARGK : i64
+    %t = xor %s, %k
+    %d = add %c, %one
+    yield %t, %d
+  }
+  %all = add %x, %rounds
+  store %all, %out, %at
+}
+"""
+
+
+class Folding(_wave.Launchable):
+    def __init__(self, lanes):
+        (kernel,) = _wave.parse(XORS.replace("LANES", str(lanes)), "k")
+        self._bind(kernel)
+        self._use(kernel.compile(target="cpu", cache=-1))
+
+
+@pytest.mark.parametrize("lanes, most", [(1, 60_000_000), (64, 800_000)])
+def test_stretches_of_a_long_loop_join(lanes, most):
+    """Every round is run once, whatever the length of a stretch is."""
+    fold = Folding(lanes)
+    for n in 0, 5, 6, 8, 9, most // 7 + 1, most // 3, most // 2 + 2, most:
+        out = np.zeros(lanes, "i8")
+        fold(n, out)
+        for lane in 0, lanes - 1:
+            rounds = np.arange(5, n + lane, 3)
+            assert out[lane] == np.bitwise_xor.reduce(rounds) + len(rounds)
