@@ -617,6 +617,11 @@ WV_API bool wv_launch(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int 
  * the kernel is given up, loops that wait end, and the launch fails with E0712. NULL: nobody asks.
  */
 WV_API void wv_ctx_interrupt(wv_ctx *cx, bool (*interrupted)(void *user), void *user);
+/* A program that calls exit() while other threads may be compiling for the processor says so first,
+ * with true: returns when libLLVM is at rest; a thread that wants to compile then waits, and the
+ * process ends without it. Without this, exit() in the moment in which libLLVM is being loaded may
+ * crash. False: the process goes on after all. */
+WV_API void wv_exiting(bool is_exiting);
 /* The same with what the kernel's debug_logs wrote: when it has run, `log` (may be NULL) is called
  * once for each, with the whole logged tensor in host memory (row-major; a lone number is a tensor
  * of one element). Kernels with debug logs allocate memory for them and are waited for at every

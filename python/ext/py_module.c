@@ -259,8 +259,13 @@ static int intern_names(PyState *st) {
   return ok && st->places && st->torch_types ? 0 : -1;
 }
 
+/* Python ends the process while daemon threads may be loading or using libLLVM. */
+static void at_exit(void) { wv_exiting(true); }
+
 static int module_exec(PyObject *module) {
   PyState *st = py_state(module);
+  wv_exiting(false); /* Python may have ended before, and begun again */
+  (void)Py_AtExit(at_exit);
   if (!(st->cx = wv_ctx_new())) return PyErr_NoMemory(), -1;
   py_dlpack_init(st);
   if (intern_names(st) < 0 || py_error_init(module, st) < 0 || py_expr_init(module, st) < 0 ||

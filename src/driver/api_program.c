@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "driver/compiled.h"
+#include "runtime/cpu_gate.h"
 
 int wv_dtype_find(const char *name) {
   API_PLAIN;
@@ -108,6 +109,11 @@ void wv_ctx_interrupt(wv_ctx *cx, bool (*interrupted)(void *user), void *user) {
   if (!api_is(cx, HANDLE_CTX)) return;
   cx->interrupted = interrupted;
   cx->user = user;
+}
+
+void wv_exiting(bool is_exiting) {
+  API_PLAIN;
+  cpu_gate_exiting(is_exiting);
 }
 
 /* ---- launching ---- */

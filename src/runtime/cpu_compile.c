@@ -4,10 +4,7 @@
  * return, and ends the process if there is none. No jump may cross LLVM's frames, so a compile has
  * a thread of its own: after a fatal error that thread hands the reason to the caller, who waits
  * for it, and sleeps for good, together with what LLVM holds (about a megabyte each time). The
- * handler gets no pointer of ours: which compile it belongs to is the thread's.
- *
- * The end of the process destroys what LLVM keeps, and a fork copies its locks, whichever thread holds them:
- * both wait until no compile is under way, and let none begin. */
+ * handler gets no pointer of ours: which compile it belongs to is the thread's. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -18,6 +15,7 @@
 
 #include "base/landing.h"
 #include "base/os.h"
+#include "runtime/cpu_gate.h"
 #include "runtime/cpu_llvm.h"
 
 enum { STACK = 16 << 20 };
@@ -39,54 +37,6 @@ typedef struct Compile {
 } Compile;
 
 static _Thread_local Compile *compiling;
-
-/* ---- the gate ---- */
-
-static struct Gate {
-  pthread_mutex_t lock;
-  pthread_cond_t moved;
-  int inside;              /* compiles */
-  bool is_closed, watches; /* nobody goes in; the handlers below are set */
-} gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, false, false};
-
-static void close_gate(void) {
-  pthread_mutex_lock(&gate.lock);
-  gate.is_closed = true;
-  while (gate.inside > 0) pthread_cond_wait(&gate.moved, &gate.lock);
-}
-
-static void at_exit(void) { /* who waits at the gate waits until the process is gone */
-  close_gate();
-  pthread_mutex_unlock(&gate.lock);
-}
-
-static void after_fork(void) {
-  gate.is_closed = false;
-  pthread_cond_broadcast(&gate.moved);
-  pthread_mutex_unlock(&gate.lock);
-}
-
-static void in_child(void) { /* the threads that waited are not here */
-  gate.moved = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
-  after_fork();
-}
-
-/* LLVM is loaded by now: its own handlers were set before and run after ours. */
-static void go_in(void) {
-  pthread_mutex_lock(&gate.lock);
-  if (!gate.watches)
-    gate.watches = atexit(at_exit) == 0 && pthread_atfork(close_gate, after_fork, in_child) == 0;
-  while (gate.is_closed) pthread_cond_wait(&gate.moved, &gate.lock);
-  gate.inside++;
-  pthread_mutex_unlock(&gate.lock);
-}
-
-static void go_out(void) {
-  pthread_mutex_lock(&gate.lock);
-  gate.inside--;
-  pthread_cond_broadcast(&gate.moved);
-  pthread_mutex_unlock(&gate.lock);
-}
 
 /* ---- what LLVM says ---- */
 
@@ -267,7 +217,7 @@ static void close_compile(void *compile) {
   pthread_mutex_destroy(&c->lock);
   pthread_cond_destroy(&c->changed);
   free(c);
-  go_out();
+  cpu_gate_out();
 }
 
 static void take_code(const Compile *c, Arena *a, CpuCode *out) {
@@ -285,7 +235,7 @@ bool cpu_llvm_compile(const CpuLlvm *l, Arena *a, const char *ir, const CpuCompi
   c->l = l, c->o = o, c->ir = ir;
   pthread_mutex_init(&c->lock, NULL);
   pthread_cond_init(&c->changed, NULL);
-  go_in();
+  cpu_gate_in(true);
   set_handler(l);
   bool started = start(c), fatal = started && !await(c);
   Held held = {0};
@@ -294,7 +244,7 @@ bool cpu_llvm_compile(const CpuLlvm *l, Arena *a, const char *ir, const CpuCompi
   if (ok) take_code(c, a, out);
   else *error = arena_strdup(a, c->error);
   landing_let_go(&held);
-  if (fatal) go_out();
+  if (fatal) cpu_gate_out();
   else close_compile(c);
   return ok;
 }

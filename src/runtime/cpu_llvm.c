@@ -11,6 +11,7 @@
 #include "base/landing.h"
 #include "base/os.h"
 #include "base/strbuf.h"
+#include "runtime/cpu_gate.h"
 
 /* ---- finding ---- */
 
@@ -141,7 +142,7 @@ static const CpuLlvm *remember(const CpuLlvm *l) {
   return l;
 }
 
-const CpuLlvm *cpu_llvm_open(Arena *a, const char **error) {
+static const CpuLlvm *find(Arena *a, const char **error) {
   CpuLlvm *l = ARENA_NEW(a, CpuLlvm);
   StrBuf tried = {.arena = a};
   const char *given = getenv("WAVE_LLVM");
@@ -160,4 +161,19 @@ const CpuLlvm *cpu_llvm_open(Arena *a, const char **error) {
                    "processor (`apt-get install libllvm19`, or WAVE_LLVM=/path/libLLVM.so)%s%s",
                    OLDEST, tried.n ? "; tried:" : "", sb_text(&tried));
   return NULL;
+}
+
+static void leave_gate(void *unused) {
+  (void)unused;
+  cpu_gate_out();
+}
+
+const CpuLlvm *cpu_llvm_open(Arena *a, const char **error) {
+  Held inside;
+  cpu_gate_in(false);
+  landing_hold(&inside, leave_gate, NULL);
+  const CpuLlvm *l = find(a, error);
+  landing_let_go(&inside);
+  cpu_gate_out();
+  return l;
 }

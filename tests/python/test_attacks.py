@@ -93,27 +93,28 @@ def compile_all(start):
         _wave.parse(text(i), "k")[0].compile(target="cpu", cache=-1)
         i += 3
 
-_wave.parse(text(0), "k")[0].compile(target="cpu", cache=-1)  # libLLVM is loaded from here on
 for start in range(3):
     threading.Thread(target=compile_all, args=(start,), daemon=True).start()
 """
 
 
 @needs_cpu
-@pytest.mark.parametrize("after", [0.05, 0.3, 0.35])
+@pytest.mark.parametrize("after", [0, *(0.002 + 0.003 * i for i in range(9)), 0.05, 0.3, 0.35])
 def test_exit_while_threads_compile(after):
+    """In the first tenth of a second libLLVM is being loaded."""
     done = run_python("-c", COMPILE + f"time.sleep({after})\n")
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @needs_cpu
 @needs_fork
-def test_fork_while_threads_compile():
+@pytest.mark.parametrize("after", [0.005, 0.015, 0.3])
+def test_fork_while_threads_compile(after):
     """The child may not compile what its parent's threads left half done; it ends, or says so."""
     child = (
         COMPILE
+        + f"time.sleep({after})\n"
         + """
-time.sleep(0.3)
 for turn in range(5):
     pid = os.fork()
     if pid == 0:

@@ -2,6 +2,7 @@
  * the pool, cached, refused. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -167,6 +168,29 @@ TEST(refusals) {
 }
 
 /* More expressions of sizes than a program can be given arguments. */
+static void *compile_once(void *compiled) {
+  Bench b = open_bench(scale, NULL);
+  close_bench(&b);
+  atomic_store((atomic_bool *)compiled, true);
+  return NULL;
+}
+
+TEST(nobody_compiles_in_a_process_that_ends) {
+  Bench b = open_bench(scale, NULL);
+  bool is_there = b.program != NULL;
+  close_bench(&b);
+  if (!is_there) return;
+  atomic_bool compiled = false;
+  pthread_t thread;
+  wv_exiting(true);
+  pthread_create(&thread, NULL, compile_once, &compiled);
+  usleep(50000);
+  CHECK(!atomic_load(&compiled));
+  wv_exiting(false); /* it goes on after all */
+  pthread_join(thread, NULL);
+  CHECK(atomic_load(&compiled));
+}
+
 TEST(more_numbers_than_arguments) {
   enum { STORES = 300, N = 701 };
   char *text = malloc(1 << 16), *at = text;
@@ -195,4 +219,4 @@ TEST(more_numbers_than_arguments) {
 }
 
 TESTS_MAIN(RUN(any_shape) RUN(what_it_says) RUN(several_threads) RUN(from_the_cache) RUN(refusals)
-               RUN(more_numbers_than_arguments))
+               RUN(nobody_compiles_in_a_process_that_ends) RUN(more_numbers_than_arguments))
