@@ -103,6 +103,7 @@ const ScalarFn scalar_fn[OP_COUNT] = {
     [OP_ceil] = {.f1 = ceil},
     [OP_round] = {.f1 = round},
     [OP_roundeven] = {.f1 = nearbyint},
+    [OP_trunc] = {.f1 = trunc},
     [OP_isnan] = {.test = is_nan},
     [OP_isinf] = {.test = is_inf},
 };

@@ -17,6 +17,7 @@ BITS = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 ROUND = {
     "floor": np.floor,
     "ceil": np.ceil,
+    "trunc": np.trunc,
     "roundeven": np.rint,
     "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
 }

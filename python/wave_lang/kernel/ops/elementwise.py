@@ -189,6 +189,11 @@ def roundeven(arg: Value, *, tag: Tag = None) -> Value:
     return _unary("roundeven", arg, tag)
 
 
+def trunc(arg: Value, *, tag: Tag = None) -> Value:
+    """The element without its fraction: the nearest integer toward zero."""
+    return _unary("trunc", arg, tag)
+
+
 def isnan(arg: Value, *, tag: Tag = None) -> Value:
     """Whether the element is NaN (i1)."""
     return _unary("isnan", arg, tag)
