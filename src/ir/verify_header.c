@@ -42,6 +42,20 @@ static bool bound_int(Header *h, const Sym *s, int64_t *v) {
 
 /* ---- bindings ---- */
 
+/* A scalar argument gives its symbol a value, and no row gives it another. */
+static bool check_not_argument(Header *h, const Constraint *c, const char *what) {
+  const Kernel *k = h->k;
+  for (int i = 0; i < k->params.n; i++) {
+    const Param *p = &k->params.at[i];
+    if (!p->binds || strcmp(sym_name(p->binds), sym_name(c->dim)) != 0) continue;
+    Diag *d = REPORT(h, c, E0208, "`%s` is %s, but argument `%s` gives it its value",
+                     sym_name(c->dim), what, p->name);
+    HINT(h, d, "leave it out of `subs` and `dynamic_symbols`, or pass an ordinary scalar");
+    return false;
+  }
+  return true;
+}
+
 static bool check_bindings(Header *h) {
   Kernel *k = h->k;
   SymCtx *sym = k->cx->sym;
@@ -55,6 +69,7 @@ static bool check_bindings(Header *h) {
       return FAIL(h, c, E0208, "`%s` is bound twice", sym_name(c->dim));
     const Constraint *dynamic = kernel_constraint(k, CONSTRAINT_dynamic, c->dim);
     if (dynamic) return FAIL(h, c, E0208, "`%s` is both bound and dynamic", sym_name(c->dim));
+    if (!check_not_argument(h, c, "bound")) return false;
   }
   const Constraint *first = kernel_constraint(k, CONSTRAINT_bind, NULL);
   if (!first) first = kernel_constraint(k, CONSTRAINT_alias, NULL);
@@ -69,9 +84,10 @@ static bool check_bindings(Header *h) {
 static bool check_dynamic(Header *h, const Constraint *c) {
   if (sym_kind(c->dim) != SYM_symbol)
     return FAIL(h, c, E0212, "only a symbol can be dynamic, not `%s`", text(h, c->dim));
-  return sym_name(c->dim)[0] != '$' ||
-         FAIL(h, c, E0212, "`%s` is the compiler's own symbol and cannot be dynamic",
-              sym_name(c->dim));
+  if (sym_name(c->dim)[0] == '$')
+    return FAIL(h, c, E0212, "`%s` is the compiler's own symbol and cannot be dynamic",
+                sym_name(c->dim));
+  return check_not_argument(h, c, "dynamic");
 }
 
 static bool check_size(Header *h, const Constraint *c) {

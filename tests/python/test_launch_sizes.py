@@ -157,6 +157,17 @@ def test_element_behind_the_symbol(target):
 
 
 @everywhere
+@pytest.mark.parametrize("options", [{"subs": {M: 3}}, {"dynamic": (M,)}])
+def test_a_symbol_has_one_value(target, options):
+    @tkw.wave(tiles())
+    def kernel(M: tkl.SymbolBind[tkl.i32], y: tkl.Memory[K, N, G, tkl.i32]):
+        tkw.write(tkl.Register[N, tkl.i32](tkl.sym.M), y)
+
+    with pytest.raises(CompileError, match="E0208.*argument `M` gives it its value"):
+        compiled(kernel, target, **options)
+
+
+@everywhere
 def test_size_as_a_multiple(target):
     """A tensor of 2*M rows says what M is, if no other does; an odd size is a mistake."""
 
