@@ -157,6 +157,14 @@ def test_element_behind_the_symbol(target):
 
 
 @everywhere
+@pytest.mark.parametrize("dynamic", [(M, N), (N,), ()])
+def test_symbols_of_shapes_need_not_be_listed(target, dynamic):
+    x, y = numbers(3, 45), np.zeros((3, 45), "f4")
+    compiled(free_first, target, dynamic)(x, y)
+    assert np.array_equal(y, x + 1)
+
+
+@everywhere
 @pytest.mark.parametrize("options", [{"subs": {M: 3}}, {"dynamic": (M,)}])
 def test_a_symbol_has_one_value(target, options):
     @tkw.wave(tiles())

@@ -1,7 +1,7 @@
 /* eval_args.c: from the arguments of a call to symbols, memories and scalars.
  *
- * A dynamic symbol is the size of a tensor (ir_symbol_size says which). Sizes and strides of a
- * tensor are its own, fixed here: setting a symbol later never changes the geometry. */
+ * A symbol that no row gives a value is the size of a tensor (ir_symbol_size says which). Sizes and
+ * strides of a tensor are its own, fixed here: setting a symbol later never changes the geometry. */
 #include "backend/sim/arg_check.h"
 #include "backend/sim/eval.h"
 
@@ -37,6 +37,19 @@ static bool bind_dynamic(Eval *ev, const Sym *symbol, Span at) {
   if (size && !expr_value(ev, size, &value)) return false;
   if (size) env_set(ev, env_slot(ev, sym_name(symbol)), value);
   return true; /* one that no argument gives is missed where it is used */
+}
+
+/* A symbol in the shape of a tensor takes its size from there, listed or not. */
+static bool bind_shapes(Eval *ev) {
+  for (int i = 0; i < kernel_given(ev->k); i++) {
+    const Type *t = param_type(ev, i);
+    for (int d = 0; t->kind == TYPE_mem && d < t->rank; d++) {
+      Axis a = axis_of(t->dims[d]);
+      if (!sym_name(a.base) || expr_is_known(ev, a.base)) continue;
+      if (!bind_dynamic(ev, a.base, ev->k->params.at[i].at)) return false;
+    }
+  }
+  return true;
 }
 
 /* ---- tensors ---- */
@@ -105,7 +118,7 @@ static bool bind_symbols(Eval *ev) {
     if (c->kind == CONSTRAINT_dynamic && !bind_dynamic(ev, c->dim, c->at)) return false;
   }
   place_aliases(ev);
-  return true;
+  return bind_shapes(ev);
 }
 
 bool args_bind(Eval *ev, int nargs) {
