@@ -325,7 +325,7 @@ def scatter_add(
     *,
     tag: Tag = None,
 ) -> None:
-    """Adds each element to shared memory at its mapped place, with coordinate number `dim` taken
+    """Adds each element to memory at its mapped place, with coordinate number `dim` taken
     from the index register. Once for each element, unless `elements_per_thread` says of how many
     of its elements each thread does so."""
     _emit(
