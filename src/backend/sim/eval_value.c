@@ -112,7 +112,6 @@ void tile_round(Tile *t) {
   for (int64_t e = 0; t->i && e < n; e++) t->i[e] = dtype_wrap(t->dtype, t->i[e]);
 }
 
-/* Truth as a number is 1.0, but widening it as an integer extends the sign: -1. */
 Tile *tile_convert(Eval *ev, Tile *t, DType dtype) {
   if (t->dtype == dtype) return t;
   Tile *r = tile_new(ev, dtype, &t->box);
