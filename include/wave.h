@@ -237,8 +237,9 @@ WV_API wv_value *wv_param(wv_builder *b, const char *name, wv_type t, wv_expr bi
 WV_API bool wv_op(wv_builder *b, const char *op, wv_value *const *args, int nargs,
                   const wv_attr *attrs, int nattrs, wv_type given, wv_place at, wv_value **results);
 
-/* read and write with source= and target= (language.md 4.2): coordinates are expressions in the
- * kernel's iterators, or values. `value` NULL: a read. Needs an "iterators" constraint. */
+/* read and write with source= and target= (docs/language.md, section 6.6): coordinates are
+ * expressions in the kernel's iterators, or values. `value` NULL: a read. Needs an "iterators"
+ * constraint. */
 typedef struct wv_coord {
   wv_expr expr;
   wv_value *value; /* used when expr is NULL */

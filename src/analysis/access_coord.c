@@ -2,8 +2,8 @@
  *
  *     read %a {mapping = map 2 {M: $index0, N: $index1 + OFF} -> ...}      $y1 = $x1 + OFF
  *
- * The rules are those of the evaluator (language.md 6.8, K23, A10): coordinates go by mapping, else
- * by name; scratch is addressed relative to the workgroup's tile. */
+ * The rules are those of the evaluator (docs/language.md, section 6): coordinates go by mapping,
+ * else by name; scratch is addressed relative to the workgroup's tile. */
 #include "analysis/in_bounds.h"
 
 /* ---- coordinates ---- */

@@ -1,5 +1,5 @@
 /* anchor_declared.c: the division of tiles over threads that a kernel's constraints declare
- * (language.md 3.5 and 6.4), for kernels whose result depends on it.
+ * (docs/language.md, section 13.3), for kernels whose result depends on it.
  *
  *     workgroup M by 1 on 1; workgroup N by 512 on 0; wave N by 256      threads 64
  *     read [M, N]:  lanes along N, 4 elements each; 2 waves, 256 apart

@@ -1,6 +1,7 @@
 /* contract.h: may a kernel's tiles be divided over threads in another way than it declares?
  *
- * A kernel is lane-observable if its result depends on which thread holds what (design 3.6): it
+ * A kernel is lane-observable if its result depends on which thread holds what (docs/language.md,
+ * section 13.1): it
  *
  *   (a) mentions $T0, $T1, $T2, in an expression or through a bound symbol
  *   (b) reduces, scans or takes top-k without `block` along a dim that several waves share

@@ -1,5 +1,5 @@
 /* distribute.h: where a workgroup stands. The header's rows give every dimension, at every op, the
- * range of coordinates that the workgroup works on (language.md 3 and 6.3):
+ * range of coordinates that the workgroup works on (docs/language.md, section 4.8):
  *
  *     start    sum of its workgroup rows and, inside a loop over it, of its tile rows
  *     extent   the tile of the last such row; 1 for a batch dimension; else the whole dimension

@@ -1,4 +1,5 @@
-/* in_bounds.c: for each access and dimension, is 0 <= index < size always true? (language.md K24)
+/* in_bounds.c: for each access and dimension, is 0 <= index < size always true? (docs/language.md,
+ * section 6.2)
  *
  *     workgroup M by 64 on 0; tile K by 32; assume Eq(Mod(K, 32), 0)
  *     for K { %x = read %a }      $x0 < M   tested: 64*$WG0 + $e0 < M is not true of every M

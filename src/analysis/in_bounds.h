@@ -1,5 +1,5 @@
-/* in_bounds.h: what each access must test, and what was proved so that it need not (design 3.10).
- */
+/* in_bounds.h: what each access must test (docs/language.md, section 6.2), and what was proved so
+ * that it need not. */
 #ifndef WV_IN_BOUNDS_H
 #define WV_IN_BOUNDS_H
 

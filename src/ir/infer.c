@@ -1,5 +1,6 @@
-/* infer.c: the result types of every op, from its operands and attributes. infer.def lists the
- * rules, each a function of one of the infer_*.c; here are those of regions and what all share. */
+/* infer.c: the result types of every op, from its operands and attributes (docs/language.md,
+ * sections 6 to 9). infer.def lists the rules, each a function of one of the infer_*.c; here are
+ * those of regions and what all share. */
 #include "ir/infer.h"
 
 #include "ir/attr.h"

@@ -314,7 +314,7 @@ typedef struct Constraint {
   int shared;                    /* bytes of shared memory of a workgroup */
   /* machine: what the kernel was fitted to; `threads` are the lanes of a wave */
   int groups;      /* waves of a workgroup */
-  bool observable; /* threads hold what the declared waves and lanes say: design 3.6 */
+  bool observable; /* threads hold what is declared: docs/language.md, section 13.1 */
 } Constraint;
 
 typedef struct Param {

@@ -1,6 +1,6 @@
 /* verify_header.c: the constraints of a kernel against each other, with the values of the symbols
- * as far as they are bound (language.md 3). A size that is still symbolic is checked again once it
- * is bound. */
+ * as far as they are bound (docs/language.md, section 4). A size that is still symbolic is checked
+ * again once it is bound. */
 #include <string.h>
 
 #include "ir/attr.h"

@@ -4,7 +4,7 @@
  *
  * Such a result differs between threads and lies as its users want it: only the number of registers
  * is tied to the operand's. A thread's part of a tile is one vector after another, the vectors of
- * different tiles of a wave behind each other (language.md 6.7). */
+ * different tiles of a wave behind each other (docs/language.md, section 13.3). */
 #include "ir/attr.h"
 #include "lower/lower.h"
 

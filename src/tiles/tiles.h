@@ -1,4 +1,4 @@
-/* tiles.h: from tiles to one thread's loops over the workgroup's tile (design 3.11).
+/* tiles.h: from tiles to one thread's loops over the workgroup's tile (docs/cpu.md).
  *
  *     %x = read %a : tile<M, N, f32>            for $i0 with {trips = 64} {
  *     %y = mul %x, %two                  =>       for $i1 step 16 with {trips = 256} {

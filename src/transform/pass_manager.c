@@ -157,8 +157,8 @@ static bool is_last_to_run(const Plan *plan, int i) {
   return true;
 }
 
-/* The machine as the kernel's own rows fit it: a processor that plays waves of lanes (design 3.11)
- * does so from the row that says so to the last pass. */
+/* The machine as the kernel's own rows fit it: a processor that plays waves of lanes
+ * (ARCHITECTURE.md) does so from the row that says so to the last pass. */
 static const TargetInfo *fitted_target(const Kernel *k, const TargetInfo *t, Arena *a) {
   const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
   const Constraint *launch = kernel_constraint(k, CONSTRAINT_launch, NULL);

@@ -218,7 +218,7 @@ static void check_chain(Harness *harness, const ChainUse *u, const Chain *c) {
   for (int i = 0; i < u->k; i++) CHECK(c->pi[i] < u->k && !seen[c->pi[i]]++);
 }
 
-/* S^T = K * Q^T, then P as rhs: attention as the templates write it (language.md 6.12). */
+/* S^T = K * Q^T, then P as rhs: attention as the public templates write it. */
 static Chain attention(Harness *harness, Arena *a, const char *first, const char *second, int rows,
                        int k) {
   ChainUse u = {mma_find(first), mma_find(second), true, true, rows, k};

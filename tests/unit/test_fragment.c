@@ -1,7 +1,7 @@
 /* Matrix instructions: every row of mma.def, and rows made for lanes and processors.
  *
- * The formulas below are written from the reference (language.md 3.8, 3.9; the PTX and wgmma
- * fragment tables), not from mma.def: two independent descriptions must agree lane by lane. */
+ * The formulas below are written from the public package's formulas and the PTX and wgmma
+ * fragment tables, not from mma.def: two independent descriptions must agree lane by lane. */
 #include "harness.h"
 #include "target/register_tile.h"
 

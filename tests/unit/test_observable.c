@@ -1,5 +1,5 @@
 /* test_observable.c: kernels whose result depends on which thread holds what, lane by lane, against
- * what language.md 3.5 and 6 say of each thread. THREADS in a text is the declared wave. */
+ * docs/language.md, section 13. THREADS in a text is the declared wave. */
 #include "unit/lane_kit.h"
 
 typedef struct Run {
@@ -458,7 +458,7 @@ static bool is_product(const Lab *l, int m, int n, int k) {
 }
 
 /* The part of each declared wave is computed by its threads; on a machine that has the instruction
- * each thread holds what language.md 3.8 says. */
+ * each thread holds what docs/language.md, section 13.3, says. */
 TEST(products_of_declared_waves) {
   EACH_RUN(r, t, product) {
     int m = 45, n = 37, k = 19, wrong = 0;

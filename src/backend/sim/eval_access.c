@@ -1,4 +1,5 @@
-/* eval_access.c: from the elements of a register to offsets in a memory (language.md 6.8, K24).
+/* eval_access.c: from the elements of a register to offsets in a memory: the rules of
+ * docs/language.md, section 6.
  *
  * Every memory coordinate becomes a table over those axes of the box it depends on: one axis for a
  * plain dimension, the mentioned iterators for a mapping's expression, all axes when it comes from

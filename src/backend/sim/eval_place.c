@@ -1,5 +1,6 @@
 /* eval_place.c: where a workgroup stands. Grid, workgroup ids, loop counters and the header's rows
- * give every dimension its position and extent at the op under evaluation (language.md 3 and 6.3):
+ * give every dimension its position and extent at the op under evaluation (docs/language.md,
+ * section 4.8):
  *
  *     position  sum of the workgroup rows and, inside a loop over it, of the tile rows
  *     extent    the tile of the last such row, 1 for a batch dimension, else the whole dimension

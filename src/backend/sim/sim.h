@@ -1,6 +1,6 @@
 /* sim.h: runs one lane's program (THREAD level) for the whole grid, lane by lane, and judges it.
  *
- * What counts as an error is design.md 3.16; docs/simulator.md explains a report. Findings are
+ * docs/simulator.md says what counts as an error, and explains a report. Findings are
  * diagnostics in the kernel's context. Timing is never simulated: an asynchronous operation is a
  * thread of its own from its issue until something waits for it, so a verdict does not depend on
  * luck, and a missing wait, fence or barrier is found under every schedule. */
