@@ -280,6 +280,51 @@ def test_links(document):
     assert not missing
 
 
+SECTION = r"(\d+(?:\.\d+)?)(?: (?:to|and) (\d+(?:\.\d+)?))?"
+TO_SECTION = re.compile(rf"(?:docs/)?(\w+\.md), sections? {SECTION}")
+UNCHECKED = re.compile(r"(?:\bdesign|\b\w+\.md) [§KA]?\d[\d.]*")
+SOURCES = ("src", "include", "python", "tests", "tools", "bench")
+
+
+def sections(document):
+    """The numbers of its headings: `## 4. Constraints`, `### 4.8 Position and extent`."""
+    return set(re.findall(r"^#{2,3} (\d+(?:\.\d+)?)\b", read(document), re.M))
+
+
+def strayed(text):
+    """References to sections that no document has, and to documents that are not here."""
+    text = re.sub(r"\n[ \t]*(?:\*|#|//)?[ \t]*", " ", text)  # comments go on in the next line
+    found = [match[0] for match in UNCHECKED.finditer(text)]
+    for match in TO_SECTION.finditer(text):
+        document = f"docs/{match[1]}"
+        known = sections(document) if document in DOCUMENTS else set()
+        found += [match[0] for number in match.groups()[1:] if number and number not in known]
+    return found
+
+
+def test_references_to_sections():
+    """What sources say of sections is true; docs/language.md is held to it, too."""
+    for folder in SOURCES:
+        for path in sorted(Path(ROOT, folder).rglob("*")):
+            if path.suffix in (".c", ".h", ".def", ".py", ".pyi", ".wave") and path != Path(__file__):
+                assert strayed(path.read_text(encoding="utf-8")) == [], path
+    inside = re.sub(r"\s+", " ", BLOCK.sub("", read("docs/language.md")))
+    mentioned = {n for pair in re.findall(rf"\bsections? {SECTION}", inside) for n in pair if n}
+    assert mentioned and mentioned <= sections("docs/language.md")
+
+
+def test_references_that_stray_are_found():
+    assert strayed("/* (docs/language.md,\n * section 6.2) and docs/ir.md, sections 3 to 5 */") == []
+    for wrong in (
+        "docs/language.md, section 99",
+        "docs/language.md, sections 4 to 99.1",
+        "docs/nowhere.md, section 1",
+    ):
+        assert strayed(f"/* {wrong} */") == [wrong]
+    assert strayed("(language.md 6.8, K24)") == ["language.md 6.8"]
+    assert strayed("(language.md K24), design 3.11") == ["language.md K24", "design 3.11"]
+
+
 @pytest.mark.parametrize(
     "generator", ["gen_errors.py", "gen_ir.py", "gen_ops.py", "gen_options.py", "gen_pictures.py"]
 )
