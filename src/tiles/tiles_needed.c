@@ -31,10 +31,14 @@ static bool looks_up(const Op *op, const Sym *dim) {
   return false;
 }
 
-/* The limit is the same wherever it is asked for. */
+/* The limit is the same all over the kernel: no loop and no set_symbol, be it a later one, changes
+ * it. */
 static bool is_steady(const Tiles *t, const Sym *limit) {
-  for (int i = 0; i < t->l.symbols.n; i++)
-    if (sym_contains(limit, t->l.symbols.at[i].symbol)) return false;
+  for (const Op *op = ir_first(t->l.k); op; op = ir_next(op)) {
+    const Attr *axis = op_attr(op, ATTR_axis), *version = op_attr(op, ATTR_version);
+    if (version && sym_contains(limit, version->sym)) return false;
+    if (axis && sym_contains(limit, ir_loop_counter(t->l.k, axis->sym))) return false;
+  }
   return true;
 }
 
