@@ -10,6 +10,9 @@
  * itself. Nothing happens where all elements are proved to exist, or are known to hold the neutral
  * element where they do not: reads are 0 there.
  *
+ * An access tests the size of each dimension itself, with the symbols in force there. Where they
+ * were others when the tile was made, what is stored gets `bounds` with the smaller of both sizes.
+ *
  * What a read gives outside of its memory (`other`) is selected in the same way, by the op
  * `inside`: that exists and counts.
  *
@@ -17,6 +20,7 @@
  * for %p, and %p is computed for %q only. */
 #include <string.h>
 
+#include "analysis/analysis.h"
 #include "analysis/in_bounds.h"
 #include "ir/reductions.h"
 #include "transform/pass.h"
@@ -25,7 +29,8 @@ typedef struct Pad {
   Kernel *k;
   Arena *arena;
   SymCtx *sym;
-  Standing here; /* of the op under consideration */
+  Standing here;  /* of the op under consideration */
+  SetSymbols set; /* whose sizes change on the way */
   bool changed;
 } Pad;
 
@@ -296,7 +301,54 @@ static void expand_other(Pad *p, Op *read) {
   select->args[1] = v;
 }
 
+/* ---- what is stored ---- */
+
+/* An expression with the sizes that symbols had before any set_symbol; NULL: nothing says one of
+ * them. */
+static const Sym *at_entry(Pad *p, const Sym *e) {
+  for (int i = 0; e && i < p->set.n; i++) {
+    const Sym *size = ir_symbol_size(p->k, p->set.at[i]);
+    SymBinding to = {p->set.at[i], size ? size : sym_int(p->sym, 0)};
+    const Sym *then = sym_subst(p->sym, e, &to, 1);
+    e = size || then == e ? then : NULL;
+  }
+  return e;
+}
+
+static bool changes_size(Pad *p, const Sym *dim) {
+  const Sym *size = distribute_fixed(p->here.d, dim_base(dim));
+  return at_entry(p, size) != size;
+}
+
+/* How far what is stored reaches along a dimension; *fewer: perhaps not as far as the access does.
+ * A size from before any set_symbol that nothing says is that of the tile. */
+static const Sym *stored_end(Pad *p, const Op *op, const Sym *dim, bool *fewer) {
+  const Sym *here = standing_extent(&p->here, op, dim);
+  const Value *v = op->args[0];
+  if (type_base_dim(v->type, dim) < 0 || !changes_size(p, dim)) return here;
+  const Sym *made = end_of(p, v, dim);
+  if (made == here || !here || !(made = at_entry(p, made))) return here;
+  *fewer = true;
+  return sym_min(p->sym, made, here);
+}
+
+static void pad_store(Pad *p, Op *op) {
+  MemAccess a;
+  bool fewer = false;
+  if (!memory_written(op) || !access_of(op, &a) || !a.test_extents || op->kind == OP_copy) return;
+  if (op_has(op, ATTR_bounds) || op->args[0]->varying) return;
+  const Type *t = access_spread(p->k->cx, op);
+  SymPair *ends = ARENA_ARRAY(p->k->arena, SymPair, t ? t->rank : 0);
+  for (int i = 0; t && i < t->rank; i++)
+    ends[i] = (SymPair){t->dims[i], stored_end(p, op, t->dims[i], &fewer)};
+  for (int i = 0; fewer && i < t->rank; i++) fewer = ends[i].value != NULL;
+  if (!fewer) return;
+  op_set_attr(p->k, op, (Attr){.key = ATTR_bounds, .pairs = ends, .n = t->rank});
+  p->changed = true;
+}
+
 static void pad_op(Pad *p, Op *op) {
+  if (p->set.n) pad_store(p, op);
   if (op->kind == OP_read && op_has(op, ATTR_other)) expand_other(p, op);
   if (op_is_reduction(op)) pad_reduction(p, op);
   if (op->kind == OP_mma) pad_product(p, op, 1, 2);
@@ -376,6 +428,7 @@ bool pass_padding(Kernel *k, PassCtx *cx) {
   for (const Op *op = ir_first(k); op && !any && !fitted; op = ir_next(op)) any = may_need(k, op);
   if (any) {
     p.here = standing_at_entry(k, cx->scratch);
+    p.set = set_symbols(k, cx->scratch);
     pad_region(&p, k->body);
     sym_take_error(p.sym);
   }

@@ -269,6 +269,7 @@ typedef struct Access {
   const Op *op;
   const Box *box;
   const Memory *memory;
+  const Box *made;   /* of the tile that is stored: it says which elements exist; NULL: of a read */
   SymPairs coords;   /* memory dim -> expression of the iterators; n 0: by name */
   SymPairs iterated; /* the dimensions $index0 .. run over */
   const Mapping *mapping;

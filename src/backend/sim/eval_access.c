@@ -271,15 +271,17 @@ static bool open_inputs(Eval *ev, const Access *a, Inputs *in) {
 /* ---- masks ---- */
 
 /* How many elements of an axis lie below its bound: the size of its dimension with the symbols in
- * force, or what the op's `bounds` say. */
-static bool active_count(Eval *ev, const Access *a, const Axis *x, int64_t *out) {
+ * force, here and where the tile was made, or what the op's `bounds` say. */
+static bool active_count(Eval *ev, const Access *a, int axis, int64_t *out) {
   const Attr *bounds = op_attr(a->op, ATTR_bounds);
+  const Axis *x = &a->box->axis[axis];
   int64_t bound = INT64_MAX;
   *out = x->n;
   if (!bounds) {
     if (!a->test_extents || x->coordinate) return true;
     if (!expr_extent(ev, x->base, &bound)) return false;
     bound = ceil_div64(bound * x->num, x->den);
+    if (a->made && a->made->axis[axis].end < bound) bound = a->made->axis[axis].end;
   }
   for (int i = 0; bounds && i < bounds->n; i++) {
     const SymPair *p = &bounds->pairs[i];
@@ -350,7 +352,7 @@ int64_t *access_offsets(Eval *ev, const Access *a) {
   if (n == 0) return offsets;
   if (!memory_coords(ev, a, coords)) return NULL;
   for (int i = 0; i < a->box->rank; i++)
-    if (!active_count(ev, a, &a->box->axis[i], &active[i])) return NULL;
+    if (!active_count(ev, a, i, &active[i])) return NULL;
   const Attr *bounds = op_attr(a->op, ATTR_bounds);
   bool checked = bounds && bounds->n == 0 && !a->memory->written;
   bool masks = ev->options && ev->options->check_masks && op_has(a->op, ATTR_mask);

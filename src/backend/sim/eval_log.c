@@ -150,6 +150,7 @@ bool run_debug_log(Eval *ev, Op *op) {
   Tile *value = tile_at(ev, op->args[0], &box);
   if (!value) return false;
   Access a = {.op = op, .box = &box, .memory = &slice, .test_extents = true, .replaced = -1};
+  a.made = &value->box;
   a.dynamic = op->args + 1;
   a.ndynamic = op->nargs - 1;
   if (mapping) {

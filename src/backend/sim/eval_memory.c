@@ -129,6 +129,7 @@ bool run_write(Eval *ev, Op *op) {
   Tile *value = tile_at(ev, op->args[0], &box);
   if (!value) return false;
   Access a = open_access(ev, op, 1, &box, MEMORY_IS_OUTPUT);
+  a.made = &value->box;
   return memory_write(ev, m, access_offsets(ev, &a), tile_convert(ev, value, m->dtype));
 }
 
@@ -232,6 +233,7 @@ bool run_atomic(Eval *ev, Op *op) {
   Tile *expected = value && first > 2 ? tile_at(ev, op->args[2], &box) : NULL;
   if (!value || (first > 2 && !expected)) return false;
   Access a = open_access(ev, op, 1, &box, MEMORY_IS_INPUT);
+  a.made = &value->box;
   a.dynamic = op->args + first;
   a.ndynamic = op->nargs - first;
   a.test_extents = true; /* an element that does not exist adds nothing, wherever it would add */
@@ -251,6 +253,7 @@ bool run_scatter(Eval *ev, Op *op) {
   Tile *index = value ? tile_at(ev, op->args[1], &box) : NULL;
   if (!index) return false;
   Access a = open_access(ev, op, 2, &box, MEMORY_IS_OUTPUT);
+  a.made = &value->box;
   a.test_extents = true;
   a.replaced = (int)op_attr(op, ATTR_pos)->integer;
   a.replacement = index;
@@ -277,6 +280,7 @@ bool run_report(Eval *ev, Op *op) {
   for (int i = 2; cond && i < op->nargs; i++)
     if (!(words[i - 2] = tile_at(ev, op->args[i], &box))) return false;
   Access a = open_access(ev, op, 1, &box, MEMORY_IS_INPUT);
+  a.made = cond ? &cond->box : NULL;
   a.test_extents = true;
   a.ndynamic = 0;
   const int64_t *offsets = cond ? access_offsets(ev, &a) : NULL;
