@@ -47,6 +47,7 @@ class Case:
         self.tables = {}  # parameters whose elements number rows, and what they hold (draw_tables)
         self.axes, self.loops = set(), []  # symbols of while loops; what ends these
         self.how = {}  # outputs that are not just written: an op, a table or None, and a Place
+        self.resized = {}  # outputs between whose making and storing a dim gets another size (draw_stores)
         self.values, self.names, self.versions = [], 0, 0
         self.assumed, self.wishes = [], []  # rows of the header
         self.spare = {}  # tensors with a free layout: by how much each dim is larger

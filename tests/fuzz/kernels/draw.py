@@ -20,7 +20,7 @@ def draw(seed):
     statements(case)
     for _ in range(r.randint(1, 2)):
         store(case)
-    if r.random() < 0.3:
+    if r.random() < 0.3 and not case.resized:  # what is claimed of a symbol is checked wherever it is set
         case.assumed = [claim(case) for _ in range(r.randint(1, 3))]
     case.disagree = r.random() < 0.1
     if case.disagree or r.random() < 0.3:

@@ -6,8 +6,37 @@ from .draw_values import pick
 from .model import ATOMIC, BITWISE, SWAP
 
 
+class Resize:
+    """`set_symbol` gives a dim the size `made`, unless that is None, then a tile is made, then the dim gets the
+    size `stored`, and the tile is stored."""
+
+    def __init__(self, case, dim):
+        r, size = case.r, case.size[dim]
+        self.dim = dim
+        self.made = r.choice((None, 0, size // 2, max(0, size - 1), size))
+        self.stored = r.choice((0, size // 2, size, size + 1, 2 * size + case.tile[dim]))
+
+    def text(self, case, name, v):
+        """Lines, and what is stored."""
+        made, lines = v.name, [f"{name}s = scalar {self.stored} : i32", f"set_symbol {self.dim} {name}s"]
+        if self.made is not None:
+            made, least = f"{name}v", min(self.made, case.size[self.dim])
+            first = [f"{name}m = scalar {least} : i32", f"set_symbol {self.dim} {name}m"]
+            lines = [*first, f"{made} = maximum {v.name}, {v.name}", *lines]
+        return lines, made
+
+
 def store(case):
-    """One more output."""
+    """One more output, perhaps of a tile that was made while a dim had another size."""
+    before = len(case.outputs)
+    output(case)
+    name, _, v = case.outputs[before]
+    cut = [d for d in v.dims if d in ("MN" if case.cut_n else "M")]
+    if cut and case.r.random() < 0.2 and not is_observed(case, v):
+        case.resized[name] = Resize(case, case.r.choice(cut))
+
+
+def output(case):
     r = case.r
     cut = [d for d in "MN" if case.size[d] > case.tile[d]]
     v = pick(case, case.statements)

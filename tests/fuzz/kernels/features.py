@@ -52,6 +52,7 @@ ROWS = {
     "write along a dim that is lacking": lambda c, t: any(
         n not in c.how and len(o) > len(v.dims) for n, o, v in c.outputs
     ),
+    "stored after a dim got another size": lambda c, t: bool(c.resized),
     "gathered operand and a ring": gathered_ring,
     "several warpgroups": lambda c, t: c.wide and c.waves_m * c.waves_n * c.threads > 128,
     "columns that are not whole spans": part_of_span,

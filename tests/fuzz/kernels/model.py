@@ -99,17 +99,23 @@ def expected(case, data):
     results = outputs(case)
     if any(case.size[d] == 0 for d in ("MN" if case.cut_n else "M")):
         return results  # there is no workgroup
+    sizes = dict(case.size)  # in force
     for (name, order, v), out in zip(case.outputs, results):
-        store(case, data, case.how.get(name, ("write", None, None)), order, v, env.found[v.name], out)
+        how, resized, exist = case.how.get(name, ("write", None, None)), case.resized.get(name), dict(case.size)
+        if resized:
+            sizes[resized.dim] = resized.stored
+            exist[resized.dim] = exist[resized.dim] if resized.made is None else resized.made
+        most = {d: min(case.size[d], sizes[d], exist[d]) for d in "MN"}
+        store(case, data, how, order, v, env.found[v.name], out, most)
     return results
 
 
-def store(case, data, how, order, v, x, out):
-    """Every element that exists, once for each workgroup that has it; along dimensions that the
+def store(case, data, how, order, v, x, out, most):
+    """Every element that exists, which are `most` along each dim, once for each workgroup that has it; along dimensions that the
     value lacks, everywhere."""
     op, table, place = how
     dims = (*v.dims, *(d for d in order if d not in (*v.dims, "T")))
-    at = dict(zip(dims, np.indices([case.size[d] for d in dims])))
+    at = dict(zip(dims, np.indices([most[d] for d in dims])))
     values = x[tuple(at[d] for d in v.dims)].astype(NUMPY[v.dtype])
     if table:
         row = next(p[1][0] for p in case.params if p[0] == table)

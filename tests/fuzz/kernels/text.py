@@ -58,19 +58,21 @@ def header(case):
 
 def store(case, name, order, v):
     op, table, place = case.how.get(name, ("write", None, None))
-    result = f"  write {v.name}, {name}" if op == "write" else f"  {name}r = {op} {v.name}, {name}"
+    lines, stored = case.resized[name].text(case, name, v) if name in case.resized else ([], v.name)
+    lines = [f"  {line}" for line in lines]
+    result = f"  write {stored}, {name}" if op == "write" else f"  {name}r = {op} {stored}, {name}"
     if op == SWAP:
         zero = f"{name}e = fill {'0.0' if v.dtype[0] == 'f' else '0'} : {v.type()}"
-        return [f"  {zero}", f"{result}, {name}e"]
+        return [*lines, f"  {zero}", f"{result}, {name}e"]
     if not table:
-        return [result]
+        return [*lines, result]
     row = next(p[1][0] for p in case.params if p[0] == table)
     at = {d: f"$index{i}" for i, d in enumerate(v.dims)}
     memory = ", ".join(f"{d}: {place.text() if d == 'T' else at[d]}" for d in order)
     tile = ", ".join(f"{d}: {i}" for d, i in at.items())
     memory, tile = (tile, memory) if op == "write" else (memory, tile)  # atomics are written as reads are
     mapping = f"map {len(at)} {{{memory}}} -> {{{tile}}} with {{{row}: {at[row]}}}"
-    return [f"  {name}t = read {table}", f"{result}, {name}t {{mapping = {mapping}}}"]
+    return [*lines, f"  {name}t = read {table}", f"{result}, {name}t {{mapping = {mapping}}}"]
 
 
 def layout(case, name, dims):

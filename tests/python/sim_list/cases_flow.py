@@ -251,6 +251,96 @@ def rows_by_symbol(factor, bn):
     )
 
 
+# ---- sizes that change between making and storing ------------------------------------------------
+
+
+def resized_rows(bn, dynamic):
+    """Each row is made with one length from memory and written with another: the shorter one counts."""
+
+    def make():
+        @tkw.wave(
+            [
+                tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 0, N: bn}),
+                tkw.WorkgroupConstraint(M, 1, 0),
+                tkw.WorkgroupConstraint(N, bn, 1),
+            ]
+        )
+        def resized_rows(
+            made: tkl.Memory[M, G, tkl.i32],
+            stored: tkl.Memory[M, G, tkl.i32],
+            a: tkl.Memory[M, N, G, tkl.f32],
+            b: tkl.Memory[M, N, G, tkl.f32],
+        ):
+            tkw.set_symbol(N, tkw.read(made))
+            x = tkw.read(a) + 1.0
+            tkw.set_symbol(N, tkw.read(stored))
+            tkw.write(x, b)
+
+        return resized_rows
+
+    def reference(made, stored, a, **_):
+        return np.where(np.arange(a.shape[1]) < np.minimum(made, stored)[:, None], a + 1, 0)
+
+    lengths = Tensor("i32", (M,), span=(-2, 2 * N + 3))
+    return Case(
+        f"resized_rows_{bn}" + "_dynamic" * dynamic,
+        make,
+        around={M: 5, N: bn},
+        dynamic=(M, N) if dynamic else (),
+        inputs=(lengths, lengths, Tensor("f32", (M, N))),
+        outputs=(Tensor("f32", (M, N), start=0),),
+        reference=reference,
+    )
+
+
+def resized_product(bm, dynamic):
+    """A product whose rows get another number before it is scaled, and one more before it is written."""
+
+    def make():
+        @tkw.wave(
+            [
+                tkw.HardwareConstraint(64, mma_type=tkw.MMAType.F32_16x16x16_F16, vector_shapes={J: 0}),
+                tkw.WorkgroupConstraint(M, bm, 0),
+                tkw.WorkgroupConstraint(N, 16, 1),
+                tkw.TilingConstraint(K, 16),
+            ]
+        )
+        def resized_product(
+            made: tkl.Memory[J, G, tkl.i32],
+            stored: tkl.Memory[J, G, tkl.i32],
+            a: tkl.Memory[M, K, G, tkl.f16],
+            b: tkl.Memory[N, K, G, tkl.f16],
+            c: tkl.Memory[M, N, G, tkl.f32],
+        ):
+            @tkw.iterate(K, init_args=[tkl.Register[M, N, tkl.f32](0.0)])
+            def product(acc):
+                return tkw.mma(tkw.read(a), tkw.read(b), acc)
+
+            tkw.set_symbol(M, tkw.read(made))
+            scaled = product * 2.0
+            tkw.set_symbol(M, tkw.read(stored))
+            tkw.write(scaled, c)
+
+        return resized_product
+
+    def reference(made, stored, a, b, **_):
+        rows = np.arange(len(a))[:, None] < min(made[0], stored[0])
+        return np.where(rows, 2 * (a @ b.T), 0), 2 * (np.abs(a) @ np.abs(b.T))
+
+    # Rows that were computed, at most: what lies behind them nobody has made.
+    counts = Tensor("i32", (1,), span=(0, M + 1))
+    return Case(
+        f"resized_product_{bm}" + "_dynamic" * dynamic,
+        make,
+        around={M: bm, N: 16, K: 16},
+        subs={J: 1},
+        dynamic=(M, N, K) if dynamic else (),
+        inputs=(counts, counts, Tensor("f16", (M, K)), Tensor("f16", (N, K))),
+        outputs=(Tensor("f32", (M, N), start=0),),
+        reference=reference,
+    )
+
+
 # ---- dimensions that the grid folds --------------------------------------------------------------
 
 
@@ -302,6 +392,10 @@ def folded_ids(bn, shape, dynamic):
 CASES = [
     rows_by_symbol(1, 16),
     rows_by_symbol(5, 12),
+    resized_rows(16, False),
+    resized_rows(12, True),
+    resized_product(16, True),
+    resized_product(24, False),
     folded_ids(16, (1, 2, 3, 2), False),
     folded_ids(5, (2, 1, 2, 5), True),
     collatz(3),
