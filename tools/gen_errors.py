@@ -2,7 +2,7 @@
 """Writes docs/errors.md from src/base/diag.def.
 
 tools/gen_errors.py > docs/errors.md     (make bless)
-tools/gen_errors.py --check              fails when docs/errors.md is not current
+tools/gen_errors.py --check              fails if docs/errors.md is out of date
 """
 
 import ast
@@ -16,9 +16,9 @@ ROW = re.compile(r"^DIAG\((\w+),\s*(\w+)," + TEXT + "," + TEXT + r"\)", re.M)
 AREA = re.compile(r"^/\* ---- (?:\d+ )?(.*?) ---- \*/", re.M)
 HEAD = """# Diagnostics
 
-Every message carries a code. `wavec --explain CODE` prints what stands here. The first letter says
-who has to act: **E** your kernel, **W** your kernel perhaps, **R** nobody (a remark on what the
-compiler did), **I** us: it is a bug of the compiler.
+Every message has a code, and `wavec --explain CODE` prints the text below. The first letter of a code
+gives its kind: **E** is an error in your kernel, **W** a warning about it, **R** a remark on what the
+compiler did, which needs no action, and **I** an internal error: a bug in the compiler.
 
 <!-- Generated from src/base/diag.def by tools/gen_errors.py; `make bless` rewrites it. -->
 """
@@ -46,7 +46,7 @@ def document():
             area_now = area
             out += f"\n## {area.capitalize()}\n"
         out += f"\n### {code}: {title}\n\n{explanation}\n"
-    assert source.count("\nDIAG(") == out.count("\n### "), "a row of diag.def was not understood"
+    assert source.count("\nDIAG(") == out.count("\n### "), "a row of diag.def was not parsed"
     return out
 
 
@@ -56,9 +56,9 @@ def main():
         return 0
     path = os.path.join(ROOT, "docs/errors.md")
     if os.path.exists(path) and open(path, encoding="utf-8").read() == document():
-        print("docs/errors.md is current")
+        print("docs/errors.md is up to date")
         return 0
-    print("docs/errors.md is not current: make bless (or tools/gen_errors.py > docs/errors.md)")
+    print("docs/errors.md is out of date: run `make bless` (or tools/gen_errors.py > docs/errors.md)")
     return 1
 
 
