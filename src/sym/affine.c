@@ -1,4 +1,4 @@
-/* affine.c: linear forms. */
+/* affine.c: decomposing expressions into linear forms. */
 #include "sym/node.h"
 
 static int index_of(const Sym *const *symbols, int n, const Sym *s) {
@@ -13,7 +13,7 @@ static bool mentions(const Sym *s, const Sym *const *symbols, int n) {
   return false;
 }
 
-/* The one symbol that a term is linear in, with the rest of the term as its coefficient. */
+/* Finds the one symbol that the term is linear in; the rest of the term is its coefficient. */
 static int split_term(SymCtx *cx, Term t, const Sym *const *symbols, int n, const Sym **coeff) {
   Factor single;
   const Factor *f;

@@ -1,7 +1,7 @@
-/* bounds.c: what a value can be: Dom of every expression, and upper bounds by elimination. */
+/* bounds.c: which values an expression can take: its Dom, and upper bounds by elimination. */
 #include "sym/facts.h"
 
-/* What the facts say of this very expression. */
+/* What the facts say about exactly this expression. */
 static Dom dom_assumed(const SymFacts *f, const Sym *base, Dom d) {
   for (; f; f = f->parent) {
     if (!f->known.n || !(f->touched & base->symbols)) continue;
@@ -33,7 +33,7 @@ static Dom dom_product(const SymFacts *f, const Sym *s) {
   return d;
 }
 
-/* Over terms, then what relations and facts about exactly this sum add. */
+/* From the terms, then refined by relations and by facts about exactly this sum. */
 static Dom dom_sum(const SymFacts *f, const Sym *s) {
   Dom d = dom_const(s->k);
   for (int i = 0; i < s->n; i++)
@@ -102,9 +102,9 @@ Dom dom_of(const SymFacts *f, const Sym *s) {
 
 /* ---- elimination
  *
- * A relation r <= 0 gives e <= e - w*r for any w >= 0. Choosing w so that a term of e disappears,
- * a few times over, walks chains like j <= i, i < N. With w = K >= 0 a row i < M of a tensor ends
- * before M*K; that is of use only where products of sizes have a bound. */
+ * A relation r <= 0 gives e <= e - w*r for any w >= 0. Choosing w so that a term of e cancels, a
+ * few times over, follows chains such as j <= i, i < N. With w = K >= 0 it shows that row i < M of
+ * a tensor ends before M*K, which only helps where products of sizes have a bound. */
 
 enum { ELIMINATION_DEPTH = 4, ELIMINATION_BUDGET = 128 };
 
@@ -118,7 +118,7 @@ static bool coefficient(const Sym *sum, const Sym *base, Rat *c) {
 
 static Rat eliminate(const SymFacts *f, const Sym *e, int depth, int *budget);
 
-/* Term t of e has a base that r has too, with coefficient c: e without it. */
+/* e with term t cancelled by r, which contains the same base with coefficient c. */
 static Rat without_term(const SymFacts *f, const Sym *e, Term t, const Sym *r, Rat c, Rat best,
                         int depth, int *budget) {
   SymCtx *cx = f->cx;
@@ -129,12 +129,12 @@ static Rat without_term(const SymFacts *f, const Sym *e, Term t, const Sym *r, R
     cx->error[0] = 0;
     return best;
   }
-  if (--*budget < 0) return best; /* many relations: a missed proof, not a hang */
+  if (--*budget < 0) return best; /* too many relations: miss the proof rather than hang */
   Rat bound = eliminate(f, next, depth - 1, budget);
   return rat_cmp(bound, best) < 0 ? bound : best;
 }
 
-/* A factor of the term is in r: r times the other factors, if they are not negative. */
+/* A factor of the term occurs in r: use r times the other factors, if they are non-negative. */
 static Rat with_factors(const SymFacts *f, const Sym *e, Term t, const Sym *r, Rat best, int depth,
                         int *budget) {
   SymCtx *cx = f->cx;

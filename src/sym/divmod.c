@@ -7,9 +7,10 @@
  *     Mod(12*x + 5, 8)          4*Mod(x + 1, 2) + 1         (12*x + 5 is 4*(3*x + 1) + 1)
  *     Mod(Mod(x, 32) + y, 8)    Mod(x + y, 8)
  *
- * What holds here holds for all integers, whatever the facts; rewrite.c has the rest. One
- * surprise: floors of integer sums are kept with a positive first coefficient, because floor(-y/d)
- * is -ceiling(y/d); a floor and a ceil of the same thing then meet as the same node. */
+ * The identities used here hold for all integers, regardless of facts; those that need facts are in
+ * rewrite.c. One surprise: the floor of an integer sum is stored with a positive first coefficient,
+ * using floor(-y/d) = -ceiling(y/d), so that a floor and a ceil of the same expression become the
+ * same node. */
 #include "sym/node.h"
 
 /* floor(kept + k) where every kept coefficient is a proper fraction of an integer base
@@ -24,15 +25,15 @@ typedef struct Rounding {
 
 static bool is_fraction(Rat c, int64_t num, int64_t den) { return c.num == num && c.den == den; }
 
-/* Rounds -(kept + k) the other way: floor(-x) is -ceil(x), and for integers over `den` ceil(x) is
- * floor(x + (den-1)/den). */
+/* Negates kept + k and switches the rounding: floor(-x) is -ceil(x), and for integers over `den`
+ * ceil(x) is floor(x + (den-1)/den). */
 static void flip(Rounding *r) {
   for (int i = 0; i < r->n; i++) r->kept[i].coeff = rat_neg(r->kept[i].coeff);
   bool ok = rat_sub((Rat){r->den - 1, r->den}, r->k, &r->k);
   WV_ASSERT(ok); /* both are fractions over den */
 }
 
-/* What to add to y so that the floor and the ceil of an integer sum over d change places. */
+/* The constant to add to y that turns the floor of an integer sum over d into its ceil, or back. */
 static bool other_rounding(const Sym *b, Rat *add) {
   Sum s;
   int64_t den;
@@ -44,15 +45,15 @@ static bool other_rounding(const Sym *b, Rat *add) {
   return true;
 }
 
-/* floor((floor(y) + i)/d) is floor((y + i)/d), for an integer i; the same for -ceil(y), and for
- * ceil with the signs exchanged. NULL: nothing to unwrap. */
+/* floor((floor(y) + i)/d) is floor((y + i)/d) for an integer i; likewise for -ceil(y), and for ceil
+ * with the signs swapped. NULL: nothing to unwrap. */
 static const Sym *unwrap(SymCtx *cx, const Rounding *r, bool up) {
   for (int i = 0; i < r->n; i++) {
     const Sym *b = r->kept[i].base;
     if (b->kind != SYM_floor && b->kind != SYM_ceil) continue;
     Rat c = r->kept[i].coeff, whole = RAT_ZERO;
     if (!is_fraction(c, (b->kind == SYM_ceil) == up ? 1 : -1, r->den)) {
-      /* ceil(y/d) of integers is floor((y + d-1)/d) and the other way round. */
+      /* For integers, ceil(y/d) is floor((y + d-1)/d) and vice versa. */
       if (!is_fraction(c, c.num < 0 ? -1 : 1, r->den) || !other_rounding(b, &whole)) continue;
     }
     Term *rest = ARENA_ARRAY(cx->scratch, Term, r->n);
@@ -97,7 +98,7 @@ static const Sym *round_other(SymCtx *cx, const Rounding *r) {
   return sym_neg(cx, rounded(cx, SYM_ceil, sym_neg(cx, a)));
 }
 
-/* Takes the integer part of coefficients and constant out of floor(s). */
+/* Moves the integer parts of the coefficients and of the constant out of floor(s). */
 static const Sym *split(SymCtx *cx, const Sum *s, Rounding *r) {
   Term *whole = ARENA_ARRAY(cx->scratch, Term, s->n);
   int n = 0;
@@ -159,7 +160,8 @@ const Sym *sym_ceildiv(SymCtx *cx, const Sym *a, const Sym *b) {
 
 /* ---- Mod by a positive integer */
 
-/* c modulo m, of least absolute value: Mod(x - y, 8) should not become Mod(x + 7*y, 8). */
+/* The residue of c modulo m with the smallest absolute value, so that Mod(x - y, 8) does not become
+ * Mod(x + 7*y, 8). */
 static int64_t residue(int64_t c, int64_t m) {
   int64_t r = int_mod(c, m);
   return r > m / 2 ? r - m : r;

@@ -1,5 +1,5 @@
-/* domain.c: arithmetic on Dom. An end that overflows becomes infinite, a lattice that overflows is
- * forgotten: both only lose knowledge. */
+/* domain.c: arithmetic on Dom. An end that overflows becomes infinite, and a lattice that overflows
+ * is dropped; both only lose precision. */
 #include "sym/domain.h"
 
 Dom dom_any(void) {
@@ -86,7 +86,8 @@ static void interval_from_bits(Dom *d) {
   if (rat_cmp(d->hi, hi) > 0) d->hi = hi;
 }
 
-/* Two lattices: by the Chinese remainder theorem where that stays small, else the finer one. */
+/* Combines two lattices: by the Chinese remainder theorem while that stays small, otherwise the
+ * finer one wins. */
 static void meet_lattice(Dom *d, Rat step, Rat offset) {
   if (!d->lattice || rat_eq(d->step, step)) {
     if (!d->lattice) set_lattice(d, step, offset);
@@ -102,8 +103,7 @@ static void meet_lattice(Dom *d, Rat step, Rat offset) {
     set_lattice(d, step, offset), step = fine.step, offset = fine.offset;
   Rat ratio, x = d->offset, r;
   if (!rat_div(d->step, step, &ratio) || ratio.den > 4096) return;
-  /* Among x, x + D, x + 2D, ... the first that lies in the other lattice repeats every den steps.
-   */
+  /* Membership in the other lattice repeats every den steps of x, x + D, x + 2D, ... */
   for (int64_t i = 0; i < ratio.den; i++) {
     if (!rat_sub(x, offset, &r) || !rat_mod(r, step, &r)) return;
     Rat wide;

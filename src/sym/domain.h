@@ -1,9 +1,9 @@
 /* domain.h: what is known about a value: interval x lattice x bits.
  *
- * The three parts sharpen each other (dom_reduce): an interval's ends move to the lattice, a
- * lattice of a power of two fixes low bits, an interval fixes high bits. The lattice is rational,
- * so that K/32 with 256 | K is known to be a multiple of 8. Every operation is an
- * over-approximation: it contains all values its operands allow. */
+ * The three parts refine each other (dom_reduce): the ends of the interval move onto the lattice, a
+ * lattice whose step is a power of two fixes the low bits, and an interval fixes the high bits. The
+ * lattice is rational, so that K/32 with 256 | K is known to be a multiple of 8. Every operation
+ * over-approximates: its result contains every value that the operands allow. */
 #ifndef WV_SYM_DOMAIN_H
 #define WV_SYM_DOMAIN_H
 

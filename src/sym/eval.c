@@ -1,13 +1,14 @@
-/* eval.c: the value of one expression, exactly.
+/* eval.c: the exact value of one expression.
  *
- * Undefined operands (division by zero, overflow, an unbound symbol) make a value undefined, except
- * where it does not matter: the branch not taken, `False & x`, `True | x`. */
+ * An undefined operand (division by zero, overflow, an unbound symbol) makes the result undefined,
+ * except where the operand does not matter: in a branch that is not taken, in `False & x` and in
+ * `True | x`. */
 #include "sym/node.h"
 
 typedef struct Eval {
   const SymBinding *env;
   int n;
-  Arena *arena; /* NULL: small enough to walk as a tree */
+  Arena *arena; /* NULL: the expression is small enough to walk as a tree */
   Map memo;
 } Eval;
 
@@ -25,7 +26,7 @@ static bool eval_symbol(Eval *e, const Sym *s, Rat *out) {
   return false;
 }
 
-/* The coefficient comes first: N**2*i**4/65536 may fit where N**2*i**4 does not. */
+/* The coefficient is applied first: N**2*i**4/65536 may fit where N**2*i**4 does not. */
 static bool eval_scaled(Eval *e, Rat coeff, const Sym *s, Rat *out) {
   Rat product = coeff, t;
   if (s->kind != SYM_mul && s->kind != SYM_pow) return eval(e, s, &t) && rat_mul(product, t, out);
@@ -65,7 +66,7 @@ static bool eval_fold(Eval *e, const Sym *s, Rat *out) {
   return *out = r, true;
 }
 
-/* The two sides as they are: their difference may not fit where they do. */
+/* Compares the two sides as they are: both may fit where their difference does not. */
 static bool eval_compare(Eval *e, const Sym *s, Rat *out) {
   Rat a, b;
   if (!eval(e, s->arg[0], &a) || !eval(e, s->arg[1], &b)) return false;

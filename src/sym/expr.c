@@ -1,4 +1,4 @@
-/* expr.c: contexts, hash-consing and the accessors of sym.h. */
+/* expr.c: contexts, hash-consing and the accessors declared in sym.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -89,7 +89,7 @@ const Sym *node_operand(const Sym *s, int i) {
   return s->arg[i];
 }
 
-/* Operands are interned, so where they lie is which they are: they need not be looked at. */
+/* Operands are interned, so their addresses identify them; there is no need to look inside. */
 static uint32_t shape_hash(const Sym *s) {
   uint64_t h = hash_mix(s->kind | (uint64_t)s->flags << 8, (uint64_t)s->k.num);
   h += (uint64_t)s->k.den * 0x9e3779b97f4a7c15u;
@@ -111,7 +111,7 @@ static bool same_shape(const Sym *a, const Sym *b) {
   return !bytes || memcmp(a->arg, b->arg, bytes) == 0;
 }
 
-/* Twice the slots, the same nodes. */
+/* Doubles the table and reinserts the nodes. */
 static NodeSlot *slots_grow(Arena *a, const NodeSlot *old, uint32_t *cap) {
   NodeSlot *slots = ARENA_ARRAY(a, NodeSlot, *cap * 2);
   for (uint32_t i = 0; i < *cap; i++) {
@@ -221,7 +221,7 @@ const Sym *sym_bool(SymCtx *cx, bool v) {
   return node_intern(cx, &shape);
 }
 
-/* Symbols have a table of their own: the name is hashed once. */
+/* Symbols have their own table, so that the name is hashed only once. */
 const Sym *symbol_n(SymCtx *cx, const char *name, size_t n, bool nonneg) {
   uint32_t hash = nonneg;
   for (size_t i = 0; i < n; i++) hash = (hash ^ (unsigned char)name[i]) * 0x01000193u;
@@ -249,7 +249,7 @@ const Sym *sym_symbol(SymCtx *cx, const char *name, bool nonneg) {
   return name ? symbol_n(cx, name, strlen(name), nonneg) : NULL;
 }
 
-/* Asked for everywhere, so the number is spelt without the C library. */
+/* Called often, so the number is formatted without the C library. */
 const Sym *sym_numbered(SymCtx *cx, const char *prefix, int i, bool nonneg) {
   enum { PREFIX = 32, DIGITS = 10 };
   char name[PREFIX + DIGITS];

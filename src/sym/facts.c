@@ -1,4 +1,4 @@
-/* facts.c: taking conditions as true. */
+/* facts.c: assuming conditions. */
 #include "sym/facts.h"
 
 static SymFacts *facts_make(Arena *a, SymCtx *cx, const SymFacts *parent) {
@@ -28,14 +28,14 @@ SymFacts *sym_facts_new(Arena *a, SymCtx *cx, const SymFacts *parent) {
   return arena_copy(a, outer->inner, sizeof *outer->inner);
 }
 
-/* True when the same was assumed before at this point: f is what it became then. */
+/* True when the same condition was assumed before at this point: f becomes what it became then. */
 static bool recall(SymFacts *f, uint64_t key) {
   const SymFacts *then = f->lasting ? map_get(&f->lasting->after, key) : NULL;
   if (then) *f = *then;
   return then;
 }
 
-/* Before f is changed it gets what it shares with others for itself. */
+/* Copies what f shares with others before f is modified. */
 static void part(SymFacts *f) {
   if (!f->lasting) return;
   WV_ASSERT(f != f->lasting);
@@ -113,7 +113,7 @@ static bool learn_congruence(SymFacts *f, const Sym *mod, int64_t r) {
   return learn(f, base, d);
 }
 
-/* c*base + k compared with 0, base integer or not. */
+/* Learns from c*base + k compared with 0; base need not be an integer. */
 static bool learn_single(SymFacts *f, SymKind kind, Term t, Rat k) {
   Rat v;
   if (!rat_div(rat_neg(k), t.coeff, &v)) return true;
@@ -129,7 +129,7 @@ static bool learn_single(SymFacts *f, SymKind kind, Term t, Rat k) {
   return learn(f, t.base, d);
 }
 
-/* Moves an end of the known interval inwards when x != v says so. */
+/* x != v moves an end of the known interval inwards when v is that end. */
 static bool learn_distinct(SymFacts *f, Term t, Rat k) {
   Rat v;
   if (!is_integer(t.base) || !rat_div(rat_neg(k), t.coeff, &v) || !rat_is_int(v)) return true;
@@ -140,7 +140,7 @@ static bool learn_distinct(SymFacts *f, Term t, Rat k) {
   return learn(f, t.base, cut);
 }
 
-/* From sum <= 0 each term is bounded by what the others are at least: i < N says N >= 1. */
+/* sum <= 0 bounds each term by the minimum of the others: i < N implies N >= 1. */
 static bool learn_from_others(SymFacts *f, const Sum *s) {
   bool ok = true;
   for (int i = 0; i < s->n; i++) {
@@ -172,7 +172,7 @@ static bool learn_comparison(SymFacts *f, const Sym *cond) {
   SymKind kind = cmp_kind(cond);
   sum_of(cond->base, &s);
   if (kind == SYM_ne) return s.n == 1 ? learn_distinct(f, s.term[0], s.k) : true;
-  if (kind == SYM_lt) kind = SYM_le; /* not over the integers: the closed end is sound */
+  if (kind == SYM_lt) kind = SYM_le; /* not integers: closing the interval is sound */
   return s.n == 1 ? learn_single(f, kind, s.term[0], s.k) : learn_relation(f, kind, cond->base, &s);
 }
 
@@ -192,7 +192,8 @@ static bool assume_one(SymFacts *f, const Sym *cond) {
   return is_cmp(cond) ? learn_comparison(f, cond) : !f->contradiction;
 }
 
-/* i < ceiling(x) says i < x of a whole i: a relation over the symbols of x. NULL: it is none. */
+/* For an integer i, i < ceiling(x) implies i < x, a relation over the symbols of x. NULL: cond does
+ * not have this form. */
 static const Sym *without_ceiling(SymCtx *cx, const Sym *cond) {
   Sum s;
   if (!is_cmp(cond) || (cmp_kind(cond) != SYM_le && cmp_kind(cond) != SYM_lt)) return NULL;
@@ -207,7 +208,7 @@ static const Sym *without_ceiling(SymCtx *cx, const Sym *cond) {
   return NULL;
 }
 
-/* What is learned about i also concerns j when a relation ties them. */
+/* A fact about i also concerns j when a relation connects them. */
 static void touch_related(SymFacts *f) {
   for (bool again = true; again;) {
     again = false;
@@ -222,8 +223,8 @@ static void touch_related(SymFacts *f) {
   }
 }
 
-/* The condition as it stands, and what it becomes in the light of what was known before:
- * `ceiling(M/128)*floor(N/8) <= 0` with M >= 1 says N < 8. */
+/* Learns the condition as written, and again as simplified by what was known before:
+ * `ceiling(M/128)*floor(N/8) <= 0` with M >= 1 implies N < 8. */
 bool sym_assume(SymFacts *f, const Sym *cond) {
   cond = as_bool(f->cx, cond);
   if (!cond) return false;
@@ -238,7 +239,7 @@ bool sym_assume(SymFacts *f, const Sym *cond) {
   return remember(f, map_key(cond));
 }
 
-/* A range is learned without being kept as a condition, so its key is not the condition's. */
+/* A range is learned but not kept as a condition, so its key differs from the condition's. */
 static uint64_t range_key(SymCtx *cx, const Sym *symbol, int64_t lo, int64_t hi) {
   const Sym *above = lo == SYM_MIN_INF ? cx->yes : sym_ge(cx, symbol, sym_int(cx, lo));
   const Sym *below = hi == SYM_MAX_INF ? cx->yes : sym_le(cx, symbol, sym_int(cx, hi));

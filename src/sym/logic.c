@@ -1,13 +1,14 @@
 /* logic.c: comparisons, and/or/not, select.
  *
  * A comparison is reduced to `e <= 0`, `e < 0`, `e == 0` or `e != 0` with coprime integer
- * coefficients (kept as `base`), then split for people: positive terms left, negative terms right.
- * Over the integers `<` and `<=` are the same thing; the spelling with the nicer constant is kept:
+ * coefficients (kept as `base`), then split for readability: positive terms on the left, negative
+ * terms on the right. Over the integers `<` and `<=` are interchangeable; the form with the simpler
+ * constant is kept:
  *
  *     2*x <= 511     x < 256          M > 0       M >= 1 (stored 1 <= M)
  *     j - i <= 0     j <= i           i + 1 <= N  i < N
  *
- * Negation is pushed to the comparisons, so there is no `not` node. */
+ * Negation is pushed down to the comparisons, so there is no `not` node. */
 #include "sym/node.h"
 
 static const Sym *cmp_node(SymCtx *cx, SymKind kind, const Sym *lhs, const Sym *rhs,
@@ -70,7 +71,7 @@ static bool constant_holds(SymKind kind, Rat v) {
 }
 
 /* Divides by the content of the coefficients; over the integers the constant is rounded to the
- * weakest equivalent one. NULL without an error: an equality no integers satisfy. */
+ * weakest equivalent one. NULL without an error: no integers satisfy the equality. */
 static const Sym *reduce(SymCtx *cx, SymKind kind, const Sym *e, bool *impossible) {
   Sum s;
   Rat content, k;
@@ -215,8 +216,9 @@ const Sym *sym_not(SymCtx *cx, const Sym *a) {
 
 /* ---- select */
 
-/* Of a condition and its negation one is chosen, so that select(c, a, b) and select(~c, b, a) are
- * the same: == before !=, `and` before `or`, upper bounds before lower bounds. */
+/* Whether to store the negated condition. One of each condition and its negation is preferred, so
+ * that select(c, a, b) and select(~c, b, a) are the same node: == over !=, `and` over `or`, upper
+ * bounds over lower bounds. */
 static bool prefers_negation(const Sym *c) {
   switch ((SymKind)c->kind) {
   case SYM_ne:

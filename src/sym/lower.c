@@ -1,4 +1,4 @@
-/* lower.c: expressions to straight-line integer operations, cheaply.
+/* lower.c: lowers expressions to cheap straight-line integer operations.
  *
  *     (x + y)*K/8, 8 | K        shr(mul(add x y, K), 3)
  *     Mod(x, 64)                and x 63
@@ -6,9 +6,9 @@
  *     floor(x/C), C per launch  divmagic x, magic C, shift C         when 0 <= x < 2**32
  *
  * Equal operations are emitted once. A subexpression of launch-time symbols only is a launch
- * constant: it costs nothing here. A denominator is multiplied out of a sum before it is divided
- * by, so fractions never appear; one that is not known to be positive is made so, because the
- * branch that a select does not take is computed as well. */
+ * constant and costs nothing here. A sum is multiplied by its denominator before the division, so
+ * fractions never appear. A denominator that is not known to be positive is made positive, because
+ * both branches of a select are computed, including the one that is not taken. */
 #include "sym/facts.h"
 
 typedef struct Lower {
@@ -19,7 +19,7 @@ typedef struct Lower {
   const Sym *const *uniform;
   int nuniform;
   Vec(SymOp) ops;
-  Vec(Dom) doms; /* of each op: decides 32 or 64 bits */
+  Vec(Dom) doms; /* of each op; decides between 32 and 64 bits */
   Map done;      /* expression -> op + 1 */
   Map same;      /* hash of an op -> op + 1 */
 } Lower;
@@ -33,8 +33,8 @@ static int lower(Lower *l, const Sym *s);
 
 /* ---- emitting
  *
- * The order of operations must not depend on the compiler, so no call here has two operands that
- * emit: C leaves open which comes first. */
+ * The order of operations must not depend on the C compiler, so no call here has two arguments that
+ * both emit: C leaves their order of evaluation open. */
 
 static bool same_op(const SymOp *x, const SymOp *y) {
   return x->kind == y->kind && x->a == y->a && x->b == y->b && x->c == y->c &&
@@ -46,7 +46,7 @@ static bool fits_32(const Dom *d) {
   return rat_cmp(d->lo, least) >= 0 && rat_cmp(d->hi, most) <= 0;
 }
 
-/* What the result can be, from what the operands can be. */
+/* The range of the result, from the ranges of the operands. */
 static Dom op_dom(const Lower *l, const SymOp *op) {
   Dom a = l->doms.n ? l->doms.at[op->a] : dom_any(), b = l->doms.n ? l->doms.at[op->b] : dom_any();
   Rat shift;
@@ -119,7 +119,7 @@ static int log2_of(int64_t v) { /* -1: not a power of two */
 
 static int times(Lower *l, int a, int b) {
   int64_t v;
-  if (const_value(l, a, &v)) { /* the constant goes right */
+  if (const_value(l, a, &v)) { /* constants go on the right */
     int t = a;
     a = b, b = t;
   }
@@ -230,7 +230,8 @@ static int lower_product(Lower *l, const Sym *s) {
 
 /* ---- division */
 
-/* What s must be multiplied by to lose all its fractions, also those inside branches. */
+/* The factor by which s must be multiplied to clear all of its fractions, including those inside
+ * branches. */
 static const Sym *denominator(Lower *l, const Sym *s);
 
 static const Sym *term_denominator(Lower *l, Term t) {
@@ -273,14 +274,15 @@ static const Sym *denominator(Lower *l, const Sym *s) {
     d = join_denominators(l, d, denominator(l, s->arg[i]));
   bool ordered = s->kind == SYM_min || s->kind == SYM_max;
   return ordered && d && dom_of(l->f, d).lo.num <= 0 ? sym_mul(cx, d, d)
-                                                     : d; /* a square keeps the order */
+                                                     : d; /* a square keeps the order of the
+                                                           * comparison */
 }
 
 static const Sym *cleared(Lower *l, const Sym *s, const Sym *d);
 
-/* coeff * base * d, where a factor of the base may itself hold fractions. Inverses come first: a
- * divisor that is a sum cancels against d as it is, not against d times something, which is
- * multiplied out. */
+/* coeff * base * d, where a factor of the base may itself contain fractions. Inverses are handled
+ * first: a divisor that is a sum cancels against d itself, but not against d times something, which
+ * would be expanded. */
 static const Sym *cleared_term(Lower *l, Term t, const Sym *d) {
   SymCtx *cx = l->cx;
   Factor single;
@@ -324,7 +326,7 @@ static const Sym *cleared(Lower *l, const Sym *s, const Sym *d) {
   return sym_build(cx, (SymKind)s->kind, args, s->n);
 }
 
-/* Divisors that are sums, and symbols that stand for them. */
+/* Divisors that are sums, and the symbols that stand for them. */
 typedef struct Divisors {
   SymBinding of[8];
   int n;
@@ -340,7 +342,7 @@ static const Sym *named(Lower *l, Divisors *d, const Sym *sum) {
   return d->of[d->n++].from = sym_symbol(l->cx, name, false);
 }
 
-/* s with names for such divisors. */
+/* s with such divisors replaced by their symbols. */
 static const Sym *with_names(Lower *l, const Sym *s, Divisors *d) {
   SymCtx *cx = l->cx;
   Sum sum;
@@ -361,8 +363,8 @@ static const Sym *with_names(Lower *l, const Sym *s, Divisors *d) {
   return all;
 }
 
-/* s = top / bottom, both without fractions. The product of two divisors that are sums is multiplied
- * out and neither cancels against it, so that they have names meanwhile. */
+/* s = top / bottom, both without fractions. The product of two divisors that are sums would be
+ * expanded, and then neither cancels against it; symbols stand for them in the meantime. */
 static bool fraction(Lower *l, const Sym *s, const Sym **top, const Sym **bottom) {
   Divisors d = {0};
   if (s->kind == SYM_add) s = with_names(l, s, &d);
@@ -377,7 +379,7 @@ static bool fraction(Lower *l, const Sym *s, const Sym **top, const Sym **bottom
   return *top && is_integer(*top);
 }
 
-/* A divisor that is positive at every point where the quotient matters, and positive elsewhere. */
+/* A divisor that equals d up to sign wherever the quotient matters, and is positive everywhere. */
 static int positive_divisor(Lower *l, const Sym *d, int *sign) {
   Dom dom = dom_of(l->f, d);
   int v = lower(l, d), zero = constant(l, 0), one = constant(l, 1);
@@ -423,7 +425,7 @@ static int lower_floor(Lower *l, const Sym *x) {
   return fraction(l, x, &top, &bottom) ? divide(l, top, bottom) : -1;
 }
 
-/* ceil(x) = -floor(-x), over an integer denominator floor((x + d - 1)/d). */
+/* ceil(x) = -floor(-x); over an integer denominator it is floor((x + d - 1)/d). */
 static int lower_ceil(Lower *l, const Sym *x) {
   const Sym *top, *bottom;
   int64_t d;
@@ -454,7 +456,7 @@ static int lower_fold(Lower *l, const Sym *s, SymOpKind kind) {
   return r;
 }
 
-/* Both sides times the denominator, whose sign may turn the comparison round. */
+/* Multiplies both sides by the denominator, whose sign may reverse the comparison. */
 static int lower_compare_fraction(Lower *l, const Sym *s) {
   const Sym *top, *bottom;
   if (!fraction(l, s->base, &top, &bottom)) return -1;
@@ -506,7 +508,7 @@ static int lower_node(Lower *l, const Sym *s) {
   WV_BUG("unknown kind of expression");
 }
 
-/* What the facts say of the expression can be more than what its operations show. */
+/* The facts may say more about the expression than its operations show. */
 static void sharpen(Lower *l, int op, const Sym *s) {
   if (!is_integer(s)) return;
   l->doms.at[op] = dom_meet(l->doms.at[op], dom_of(l->f, s));
@@ -515,8 +517,8 @@ static void sharpen(Lower *l, int op, const Sym *s) {
 
 /* ---- branches with denominators of their own */
 
-/* A select inside s that is not an integer and whose branches do not have a constant denominator:
- * clearing it would multiply one branch by what may be 0 in it. */
+/* A select inside s that is not an integer and whose branches lack a constant denominator. Clearing
+ * it would multiply one branch by something that may be 0 in that branch. */
 static const Sym *fractional_select(Lower *l, const Sym *s) {
   if (is_integer(s) && s->kind != SYM_floor && s->kind != SYM_ceil) return NULL;
   if (is_cmp(s)) return fractional_select(l, s->base);

@@ -1,8 +1,8 @@
 /* minmax.c: canonical Min, Max and xor. */
 #include "sym/node.h"
 
-/* Drops operands beaten by another that differs by a constant, the constants among themselves
- * included. */
+/* Drops operands dominated by another that differs by a constant; constants compete among
+ * themselves. */
 static int drop_beaten(SymCtx *cx, SymKind kind, const Sym **set, int n) {
   for (int i = 0; i < n; i++) {
     for (int j = i + 1; j < n; j++) {
@@ -53,7 +53,8 @@ static const Sym *extreme(SymCtx *cx, SymKind kind, const Sym *a, const Sym *b) 
 const Sym *sym_min(SymCtx *cx, const Sym *a, const Sym *b) { return extreme(cx, SYM_min, a, b); }
 const Sym *sym_max(SymCtx *cx, const Sym *a, const Sym *b) { return extreme(cx, SYM_max, a, b); }
 
-/* Equal operands cancel, constants fold: the set of a xor is its operands that appear once. */
+/* Equal operands of a xor cancel and constants fold, so the set holds the operands that appear
+ * once. */
 static int toggle(const Sym **set, int n, const Sym *s) {
   for (int i = 0; i < n; i++) {
     if (set[i] != s) continue;

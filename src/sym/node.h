@@ -1,10 +1,10 @@
-/* node.h: what an expression is inside src/sym. Nobody else includes this.
+/* node.h: the representation of expressions. Private to src/sym.
  *
  * Canonical form. A sum is a constant plus (coefficient, base) pairs, sorted by base; a base is
  * neither a number nor a sum and has no coefficient of its own. A product is a coefficient times
- * (base, exponent) pairs; its factors are sums only where expanding would not pay. A product with a
- * coefficient other than 1 points at the one without (`base`), which is the key that sums collect
- * by. A comparison keeps lhs - rhs in `base`, reduced to coprime integer coefficients. */
+ * (base, exponent) pairs; its factors are sums only where expansion would not pay. A product with a
+ * coefficient other than 1 points to the product without it (`base`), which is the key that sums
+ * collect by. A comparison keeps lhs - rhs in `base`, reduced to coprime integer coefficients. */
 #ifndef WV_SYM_NODE_H
 #define WV_SYM_NODE_H
 
@@ -60,7 +60,7 @@ typedef struct NodeSlot {
 typedef struct ParsedText {
   const char *text;
   size_t n;
-  const void *what; /* function */
+  const void *what; /* the function called */
   const Sym *result;
 } ParsedText;
 
@@ -74,7 +74,7 @@ struct SymCtx {
   const Sym *small[SMALL_INT + 1]; /* 0 .. SMALL_INT, once made */
   const Sym *yes, *no, *zero, *one;
   struct SymFacts *no_facts;
-  SymTruth truths[SYM_UNKNOWN + 1]; /* each at its own place: what memos point at */
+  SymTruth truths[SYM_UNKNOWN + 1]; /* each at a fixed address, for memos to point to */
   OpCacheEntry *cache;
   ParsedText *texts;
   char error[256];
@@ -82,10 +82,11 @@ struct SymCtx {
 };
 
 /* ---- expr.c */
-const Sym *sym_fail(SymCtx *cx, const char *fmt, ...) WV_PRINTF(2, 3); /* NULL */
+const Sym *sym_fail(SymCtx *cx, const char *fmt, ...) WV_PRINTF(2, 3); /* returns NULL */
 const Sym *sym_overflow(SymCtx *cx);
 const Sym *sym_zero_division(SymCtx *cx);
-/* Fills id, size, symbols; copies operands. NULL: there are too many of them, which is an error. */
+/* Fills id, size and symbols, and copies the operands. NULL: too many operands, which is an
+ * error. */
 enum { SYM_MAX_OPERANDS = 4096 };
 const Sym *node_intern(SymCtx *cx, const Sym *shape);
 const Sym *node_args(SymCtx *cx, SymKind kind, int flags, const Sym *const *args, int n);
@@ -94,7 +95,7 @@ const Sym *symbol_n(SymCtx *cx, const char *name, size_t n, bool nonneg);
 const Sym *op_cached(SymCtx *cx, SymKind op, const Sym *a, const Sym *b);
 const Sym *op_remember(SymCtx *cx, SymKind op, const Sym *a, const Sym *b, const Sym *result);
 const Sym *as_number(SymCtx *cx, const Sym *s); /* True is 1 */
-const Sym *as_bool(SymCtx *cx, const Sym *s);   /* a number holds when it is not 0 */
+const Sym *as_bool(SymCtx *cx, const Sym *s);   /* a number is true when it is not 0 */
 
 static inline bool is_num(const Sym *s) { return s->kind == SYM_int || s->kind == SYM_rational; }
 static inline bool is_integer(const Sym *s) { return s->flags & SYM_INTEGER; }
@@ -115,10 +116,11 @@ typedef struct Sum {
   Rat k;
   const Term *term;
   int n;
-  Term single; /* what `term` points at when the expression is one term: do not copy a Sum */
+  Term single; /* `term` points here when the expression is a single term, so a Sum must not be
+                * copied */
 } Sum;
 
-/* Of what is neither a sum nor a number. */
+/* For anything that is neither a sum nor a number. */
 static inline Term term_of(const Sym *s) {
   bool scaled = s->kind == SYM_mul && s->base;
   return scaled ? (Term){s->k, s->base} : (Term){RAT_ONE, s};

@@ -1,7 +1,7 @@
 /* order.c: the canonical order of operands.
  *
- * Symbols come first, by name; then kinds in the order of sym.def, small before large. It is
- * structural, so the same expression prints the same in every context. */
+ * Symbols come first, by name; then the kinds in the order of sym.def, smaller before larger. The
+ * order is structural, so an expression prints the same in every context. */
 #include <string.h>
 
 #include "sym/node.h"

@@ -1,9 +1,9 @@
 /* product.c: products as a coefficient times sorted (base, exponent) pairs.
  *
- * A product of sums is multiplied out while the result has at most EXPAND_LIMIT terms: differences
- * of addresses then cancel term by term. Beyond that it stays a product of primitive sums (coprime
- * coefficients, no common factor, first coefficient positive), and so does a sum in a denominator:
- * (2*a + 2*b)/(a*c + b*c) is 2/c. */
+ * A product of sums is expanded while the result has at most EXPAND_LIMIT terms, so that
+ * differences of addresses cancel term by term. Beyond that it stays a product of primitive sums
+ * (coprime coefficients, no common factor, first coefficient positive), and so does a sum in a
+ * denominator: (2*a + 2*b)/(a*c + b*c) is 2/c. */
 #include <string.h>
 
 #include "sym/node.h"
@@ -95,7 +95,7 @@ const Sym *power_of(SymCtx *cx, Factor f) { return base_make(cx, &f, 1); }
 
 /* ---- sums as factors */
 
-/* The factors that all terms of a sum share, with their least exponents. */
+/* The factors common to all terms of a sum, with their smallest exponents. */
 static void common_factors(SymCtx *cx, const Sym *sum, Product *out) {
   Factor single;
   const Factor *f;
@@ -116,7 +116,7 @@ static void common_factors(SymCtx *cx, const Sym *sum, Product *out) {
   if (sum->k.num) out->n = 0;
 }
 
-/* sum = content * common factors * primitive; false: leave it as it is. */
+/* sum = content * common factors * primitive; false: leave the sum unchanged. */
 static bool sum_primitive(SymCtx *cx, const Sym *sum, Product *outer, const Sym **primitive) {
   Sum s;
   Rat k;
@@ -162,7 +162,7 @@ static bool make_primitive(SymCtx *cx, Product *p) {
   return true;
 }
 
-/* Terms of the product when multiplied out, at most EXPAND_LIMIT + 1; sums: how many factors. */
+/* Number of terms after expansion, capped at EXPAND_LIMIT + 1; sums: how many factors are sums. */
 static int expanded_terms(Product *p, int *sums) {
   int64_t count = 1;
   *sums = 0;
@@ -244,7 +244,7 @@ const Sym *product_make(SymCtx *cx, Product *p) {
   return expand(cx, p);
 }
 
-/* The product without its coefficient, where it has one. */
+/* The product with its coefficient split off. */
 const Sym *product_split(SymCtx *cx, Product *p, Rat *coeff) {
   *coeff = RAT_ONE;
   if (p->n > 1 || !p->coeff.num || (p->n && product_at(p)->exp != 1)) {

@@ -1,10 +1,11 @@
 /* program.c: compiled evaluators.
  *
- * An expression becomes a straight line of checked 64-bit operations over slots. A value that may
- * be a fraction is a pair of slots (numerator, positive denominator), so that nothing is rounded
- * before a floor. Each slot has a flag "undefined" (overflow, division by zero), which spreads
- * through operations but not out of a branch that a select does not take: the program computes both
- * branches and still agrees with sym_eval. A box is run a hundred points at a time. */
+ * An expression becomes a straight-line program of checked 64-bit operations over slots. A value
+ * that may be a fraction takes a pair of slots (numerator, positive denominator), so that nothing
+ * is rounded before a floor. Each slot has an "undefined" flag (overflow, division by zero), which
+ * propagates through operations but not out of a select branch that is not taken: the program
+ * computes both branches and still agrees with sym_eval. A box is evaluated a hundred points at a
+ * time. */
 #include <string.h>
 
 #include "base/host_steps.h"
@@ -185,13 +186,13 @@ static Pair compile_extreme(Compiler *c, const Sym *s) {
         y = all.den < 0 ? t.num : times(c, t.num, all.den);
     int less = emit2(c, HOST_LT, x, y);
     all = s->kind == SYM_min ? choose(c, less, all, t) : choose(c, less, t, all);
-    /* Both operands must be defined, whichever is taken. */
+    /* Both operands must be defined, whichever is chosen. */
     all.num = emit2(c, HOST_TIE, all.num, less);
   }
   return all;
 }
 
-/* Its sides as they are: their difference might leave 64 bits. */
+/* Compares the sides as they are: their difference might not fit in 64 bits. */
 static Pair compile_order(Compiler *c, const Sym *s) {
   int a = whole(c, compile(c, s->arg[0])), b = whole(c, compile(c, s->arg[1]));
   if (s->kind == SYM_lt) return (Pair){emit2(c, HOST_LT, a, b), -1};
@@ -305,14 +306,14 @@ static int64_t exact_checked(int64_t a, int64_t b, int64_t *bad) {
   return a / b;
 }
 
-/* A number of points at a time: slot k of point i is v[k*w + i], its flag bad[k*w + i]. */
+/* Several points at a time: slot k of point i is v[k*w + i], its flag bad[k*w + i]. */
 typedef struct Lanes {
   int64_t *v, *bad;
   const int64_t *vars; /* variable k of point i at k*w + i */
   int w;
 } Lanes;
 
-/* Sets r and wrong of every point from its a, b and their flags. */
+/* Computes r and wrong for every point from its a, b and their flags. */
 #define EACH(compute)                                                                              \
   for (int i = 0; i < w; i++) {                                                                    \
     int64_t a = va[i], b = vb[i], wrong = bad_a[i] | bad_b[i], r = 0;                              \
@@ -367,7 +368,7 @@ const HostStep *sym_program_steps(const SymProgram *p, int *n, const int **resul
 }
 
 static void run_lanes(const SymProgram *p, const Lanes *l) {
-  /* Operands that an instruction does not have name slot 0, which the first instruction reads. */
+  /* Absent operands refer to slot 0, which the first instruction therefore reads. */
   for (int i = 0; i < l->w && p->n; i++) l->v[i] = l->bad[i] = 0;
   for (int i = 0; i < p->n; i++) step(&p->code[i], l, i);
 }

@@ -1,8 +1,8 @@
-/* query.c: the questions of sym.h: proofs, ranges, strides, equality.
+/* query.c: the queries of sym.h: proofs, ranges, strides, equality.
  *
- * A question is answered by rule if it can be. If not, and every symbol in it has a small range, it
- * is answered by evaluating at every point of the ranges: a certificate, not a sample. Points that
- * the other facts exclude are skipped. */
+ * A query is answered by rule if possible. If not, and every symbol in it has a small range, it is
+ * answered by evaluating every point of the ranges: an exhaustive check, not a sample. Points
+ * excluded by the other facts are skipped. */
 #include "sym/facts.h"
 
 static const SymFacts *or_none(const SymCtx *cx, const SymFacts *f) { return f ? f : cx->no_facts; }
@@ -20,8 +20,9 @@ SymRange sym_range(SymCtx *cx, const SymFacts *f, const Sym *s) {
                     rat_finite(hi) ? rat_ceil(hi) : SYM_MAX_INF};
 }
 
-/* The simpler form of a number may be a fraction: floor(q/24) is (q - Mod(q, 24))/24, whose
- * remainders nobody knows. What either form tells is true. 0: that it is the number *r. */
+/* The simplified form may contain fractions whose remainders are unknown: floor(q/24) becomes (q -
+ * Mod(q, 24))/24. Both forms are queried, and what either one says holds. d = 0: s is the constant
+ * *r. */
 void sym_congruence(SymCtx *cx, const SymFacts *f, const Sym *s, int64_t *d, int64_t *r) {
   *d = 1, *r = 0;
   if (!s) return;
@@ -69,7 +70,7 @@ static bool box_of(const SymFacts *f, const Sym *s, Box *box) {
   return true;
 }
 
-/* The facts that mention only symbols of the box, as one condition. */
+/* The facts that mention only symbols of the box, as a single condition. */
 static const Sym *guard(const SymFacts *f, const Box *box) {
   SymCtx *cx = f->cx;
   const Sym *all = cx->yes;
@@ -85,8 +86,8 @@ static const Sym *guard(const SymFacts *f, const Box *box) {
   return all;
 }
 
-/* Values of s at the points where the guard holds; returns how many, or -1 when s is undefined at
- * one of them. */
+/* Evaluates s at the points where the guard holds. Returns how many there are, or -1 if s is
+ * undefined at one of them. */
 static int64_t enumerate(Arena *a, const SymFacts *f, const Sym *s, int64_t **values) {
   Box box;
   if (!box_of(f, s, &box)) return -1;
@@ -125,7 +126,7 @@ static SymTruth prove(SymCtx *cx, const SymFacts *f, const Sym *cond) {
   return t != SYM_UNKNOWN ? t : prove_by_enumeration(f, cond);
 }
 
-/* Remembered where what is known of the condition's symbols stands. */
+/* The answer is memoised in the facts that know something about the condition's symbols. */
 SymTruth sym_prove(SymCtx *cx, const SymFacts *f, const Sym *cond) {
   cond = as_bool(cx, cond);
   if (!cond) return SYM_UNKNOWN;

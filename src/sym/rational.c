@@ -1,4 +1,4 @@
-/* rational.c: 128-bit intermediates, so that only results can overflow. */
+/* rational.c: arithmetic with 128-bit intermediates, so that only results can overflow. */
 #include "sym/rational.h"
 
 int64_t int_gcd(int64_t a, int64_t b) {

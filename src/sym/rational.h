@@ -1,8 +1,8 @@
-/* rational.h: checked 64-bit rationals, with infinities for interval ends.
+/* rational.h: checked 64-bit rationals, with infinities for the ends of intervals.
  *
  * A finite rational has den > 0 and is in lowest terms. den == 0 is an infinity (num is +1 or -1)
- * and appears only as an end of an interval. INT64_MIN is never a numerator, so negation is always
- * exact. Operations that can overflow return false and leave *out alone. */
+ * and occurs only as the end of an interval. INT64_MIN is never a numerator, so negation is always
+ * exact. Operations that can overflow return false and leave *out unchanged. */
 #ifndef WV_SYM_RATIONAL_H
 #define WV_SYM_RATIONAL_H
 
@@ -33,7 +33,8 @@ int64_t int_mod(int64_t a, int64_t b);      /* sign of b */
 
 bool rat_make(Wide num, Wide den, Rat *out); /* den != 0 */
 
-/* Any operands; the functions below take these only where one is no integer: most are. */
+/* For any operands. The inline functions below call these only when an operand is not an integer,
+ * which is rare. */
 bool rat_add_fractions(Rat a, Rat b, Rat *out);
 bool rat_mul_fractions(Rat a, Rat b, Rat *out);
 int rat_cmp_fractions(Rat a, Rat b);
@@ -57,7 +58,7 @@ static inline bool rat_mul(Rat a, Rat b, Rat *out) {
   return *out = rat_int(product), true;
 }
 
-/* Infinities compare as they should. */
+/* Handles infinities. */
 static inline int rat_cmp(Rat a, Rat b) {
   if (a.den == b.den && a.den) return (a.num > b.num) - (a.num < b.num);
   return rat_cmp_fractions(a, b);

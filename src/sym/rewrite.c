@@ -1,9 +1,9 @@
-/* rewrite.c: rewriting bottom-up with the facts, to a fixed point.
+/* rewrite.c: rewrites expressions bottom-up, using facts, until nothing improves.
  *
  * One pass simplifies the operands, rebuilds the node through its constructor, and applies the
- * rules of its kind (rules.h). A pass is repeated while it makes the expression smaller: by
- * sym_size, then by the canonical order. That descent ends, never enlarges, and makes sym_simplify
- * idempotent: its result is an expression that a pass cannot improve. */
+ * rules of its kind (rules.h). The pass is repeated while it makes the expression smaller: by
+ * sym_size, then by the canonical order. This terminates, never enlarges the expression, and makes
+ * sym_simplify idempotent, since its result is an expression that a pass cannot improve. */
 #include "sym/rules.h"
 
 typedef struct Pass {
@@ -27,7 +27,7 @@ static bool never_zero(const SymFacts *f, const Sym *s) {
   return d.lo.num > 0 || d.hi.num < 0;
 }
 
-/* No division by what may be zero: s has a value wherever the facts hold. */
+/* Whether s is defined wherever the facts hold: it never divides by something that may be zero. */
 static bool has_value(const SymFacts *f, const Sym *s) {
   if (!s->symbols) return true;
   if (s->kind == SYM_mod && !never_zero(f, s->arg[1])) return false;
@@ -66,7 +66,7 @@ static const Sym *pass_junction(Pass *p, const Sym *s) {
     if (c == absorbing || f->contradiction) return absorbing;
     if (c->kind == SYM_bool) continue;
     all = s->kind == SYM_and ? sym_and(cx, all, c) : sym_or(cx, all, c);
-    if (!has_value(f, c)) continue; /* what has no value somewhere says nothing there */
+    if (!has_value(f, c)) continue; /* a condition that may be undefined implies nothing */
     f = facts_branch(f, s->kind == SYM_and ? c : sym_not(cx, c));
     if (f->contradiction) return absorbing;
   }
@@ -84,7 +84,7 @@ static const Sym *pass_node(Pass *p, const Sym *s) {
   return better ? better : r;
 }
 
-/* Repeats the pass while it pays. */
+/* Repeats the pass while it improves the expression. */
 static const Sym *descend(Pass *p, const Sym *s) {
   for (;;) {
     const Sym *next = pass_node(p, s);
@@ -135,6 +135,6 @@ const Sym *sym_simplify(SymCtx *cx, const SymFacts *f, const Sym *s) {
   if (p.f->contradiction) return s;
   char before = cx->error[0];
   s = simplify(&p, s);
-  cx->error[0] = before; /* a rewrite that overflowed was only not made */
+  cx->error[0] = before; /* an overflow in a rewrite only means that it was not made */
   return s;
 }

@@ -1,7 +1,7 @@
-/* rules_div.c: floor, ceil and Mod with facts.
+/* rules_div.c: floor, ceil and Mod, using facts.
  *
- * Rules for ceil are those for floor applied to -floor(-x): `opened` gives the argument of the
- * floor and `closed` turns the answer back. */
+ * The rules for ceil are those for floor applied to -floor(-x): `opened` returns the argument of
+ * the floor and `closed` converts the result back. */
 #include "sym/rules.h"
 
 static const Sym *opened(SymCtx *cx, const Sym *s) {
@@ -17,7 +17,7 @@ const Sym *rule_floor_by_range(const SymFacts *f, const Sym *s) {
   return dom_is_const(&d, &v) ? num(f->cx, v) : NULL;
 }
 
-/* Takes out the terms that the facts show to be integers. */
+/* Moves terms that the facts show to be integers out of the floor. */
 const Sym *rule_floor_integer_terms(const SymFacts *f, const Sym *s) {
   SymCtx *cx = f->cx;
   Sum sum;
@@ -30,7 +30,7 @@ const Sym *rule_floor_integer_terms(const SymFacts *f, const Sym *s) {
     if (dom_is_integer(&d)) whole = sym_add(cx, whole, term_sym(cx, sum.term[i]));
   }
   if (!whole || whole == cx->zero) {
-    Dom d = dom_of(f, x); /* fractions that only together make integers */
+    Dom d = dom_of(f, x); /* fractions that are integers only when summed */
     return dom_is_integer(&d) ? closed(cx, s, x) : NULL;
   }
   return closed(cx, s, sym_add(cx, whole, sym_floor(cx, sym_sub(cx, x, whole))));
@@ -38,8 +38,8 @@ const Sym *rule_floor_integer_terms(const SymFacts *f, const Sym *s) {
 
 /* ---- terms that cannot carry
  *
- * Let a + b be split so that a lies on a lattice o + g*Z with 0 <= o < g. If -o <= b < g - o,
- * adding b never takes a across a multiple of g. */
+ * Split the sum into a + b so that a lies on a lattice o + g*Z with 0 <= o < g. If -o <= b < g - o,
+ * adding b never moves a across a multiple of g. */
 
 typedef struct Split {
   const Sym *coarse, *fine;
@@ -47,12 +47,12 @@ typedef struct Split {
   Rat g;
 } Split;
 
-/* A granularity on which the term lies: offset + step*k, both reduced modulo `unit`. */
+/* A granularity of the term's lattice: offset + step*k, both reduced modulo `unit`. */
 static bool granularity(const Dom *d, Rat unit, Rat *g) {
   return d->lattice && rat_gcd(d->step, unit, g);
 }
 
-/* Tries the split at granularity g: terms on the lattice g*Z + o are coarse. */
+/* Tries a split at granularity g: the terms on the lattice g*Z + o form the coarse part. */
 static bool split_at(const SymFacts *f, const Sum *sum, Rat g, Rat unit, Split *out) {
   SymCtx *cx = f->cx;
   Dom fine = dom_const(RAT_ZERO), coarse = dom_const(sum->k);
@@ -74,7 +74,7 @@ static bool split_at(const SymFacts *f, const Sum *sum, Rat g, Rat unit, Split *
   return true;
 }
 
-/* The split with the finest coarse part that works; unit: what a floor or Mod counts in. */
+/* Finds the split with the finest coarse part that works. unit: 1 for a floor, m for Mod(x, m). */
 static bool find_split(const SymFacts *f, const Sum *sum, Rat unit, Split *out) {
   for (int i = 0; i < sum->n; i++) {
     Dom d = dom_scale(dom_of(f, sum->term[i].base), sum->term[i].coeff);
@@ -113,7 +113,7 @@ const Sym *rule_floor_small_terms(const SymFacts *f, const Sym *s) {
 
 /* ---- nested rounding over an expression */
 
-/* The product of all factors with negative exponents, as a denominator of every term. */
+/* The product of all factors with negative exponents: a common denominator of the terms. */
 static const Sym *denominator(SymCtx *cx, const Sum *sum) {
   const Sym *den = NULL;
   for (int i = 0; i < sum->n; i++) {
@@ -144,7 +144,7 @@ static bool integer_fraction(const SymFacts *f, const Sym *x, const Sym **top, c
   return *top && is_integer(*top);
 }
 
-/* By relations: floor(i/N) is 0 when 0 <= i < N. */
+/* Uses relations: floor(i/N) is 0 when 0 <= i < N. */
 const Sym *rule_floor_below(const SymFacts *f, const Sym *s) {
   SymCtx *cx = f->cx;
   const Sym *top, *q, *x = opened(cx, s);
@@ -174,7 +174,7 @@ const Sym *rule_floor_unwrap(const SymFacts *f, const Sym *s) {
 
 /* ---- Mod */
 
-/* Coefficients modulo m in [0, m): what a range sees best. */
+/* Reduces coefficients modulo m to [0, m), which gives the tightest range. */
 static const Sym *nonneg_residues(SymCtx *cx, const Sum *sum, int64_t m) {
   Term *t = ARENA_ARRAY(cx->scratch, Term, sum->n);
   for (int i = 0; i < sum->n; i++) {
@@ -212,7 +212,7 @@ const Sym *rule_mod_by_range(const SymFacts *f, const Sym *s) {
   if (is_num(m)) return mod_by_const(f, s);
   if (dom_of(f, m).lo.num <= 0) return NULL;
   if (dom_of(f, a).lo.num < 0) return NULL;
-  const Sym *below = sym_lt(cx, a, m); /* NULL: it does not fit into 64 bits */
+  const Sym *below = sym_lt(cx, a, m); /* NULL: it overflows 64 bits */
   return below && prove_by_rule(f, below) == SYM_ALWAYS ? a : NULL;
 }
 

@@ -1,4 +1,4 @@
-/* rules_logic.c: Min, Max and comparisons. */
+/* rules_logic.c: Min, Max, comparisons and select. */
 #include "sym/rules.h"
 
 const Sym *rule_extreme(const SymFacts *f, const Sym *s) {
@@ -27,7 +27,7 @@ const Sym *rule_compare_prove(const SymFacts *f, const Sym *s) {
   return t == SYM_UNKNOWN ? NULL : sym_bool(f->cx, t == SYM_ALWAYS);
 }
 
-/* Factors that all terms share and whose sign is known are divided out. */
+/* Divides out factors that all terms share and whose sign is known. */
 const Sym *rule_compare_factor(const SymFacts *f, const Sym *s) {
   SymCtx *cx = f->cx;
   Sum sum;
@@ -49,7 +49,7 @@ const Sym *rule_compare_factor(const SymFacts *f, const Sym *s) {
   return NULL;
 }
 
-/* c*round(x) + k <= 0 with one rounding alone. */
+/* c*round(x) + k <= 0 with a single rounding. */
 const Sym *rule_compare_floor(const SymFacts *f, const Sym *s) {
   SymCtx *cx = f->cx;
   Sum sum;
@@ -81,7 +81,7 @@ const Sym *rule_select_extreme(const SymFacts *f, const Sym *s) {
   return NULL;
 }
 
-/* What both branches add comes out. */
+/* Moves terms that both branches add out of the select. */
 const Sym *rule_select_common(const SymFacts *f, const Sym *s) {
   SymCtx *cx = f->cx;
   Sum yes, no;
@@ -97,7 +97,7 @@ const Sym *rule_select_common(const SymFacts *f, const Sym *s) {
   return sym_add(cx, rest, common);
 }
 
-/* A factor of all coefficients of both branches comes out. */
+/* Moves a factor common to all coefficients of both branches out of the select. */
 const Sym *rule_select_content(const SymFacts *f, const Sym *s) {
   SymCtx *cx = f->cx;
   Sum yes, no;

@@ -1,4 +1,4 @@
-/* rules_sum.c: terms of a sum that belong together. */
+/* rules_sum.c: combining the terms of a sum. */
 #include "sym/rules.h"
 
 /* ---- floor and Mod of the same thing */
@@ -32,7 +32,7 @@ const Sym *rule_sum_floor_to_mod(const SymFacts *f, const Sym *s) {
   return NULL;
 }
 
-/* Two terms x = s->term[i], y = s->term[j] replaced by r, which is scaled by x's coefficient. */
+/* Replaces the terms x = s->term[i] and y = s->term[j] by r, scaled by the coefficient of x. */
 static const Sym *replace_pair(SymCtx *cx, const Sym *s, int i, int j, const Sym *r) {
   const Sym *rest = sym_sub(cx, sym_sub(cx, s, term_sym(cx, s->term[i])), term_sym(cx, s->term[j]));
   return improved(s, sym_add(cx, rest, sym_scale(cx, r, s->term[i].coeff)));
@@ -48,7 +48,7 @@ static const Sym *join_mod(SymCtx *cx, const Sym *x, const Sym *y, Rat c) {
   return sym_mod(cx, q, y->arg[1]) == y ? sym_mod(cx, a, sym_mul(cx, m, y->arg[1])) : NULL;
 }
 
-/* x - m*floor(x/m) for one base x, the quotient in whatever form floor gives it. */
+/* x - m*floor(x/m) for a base x, whatever form floor gave the quotient. */
 static const Sym *join_floor(SymCtx *cx, const Sym *x, const Sym *y, Rat c) {
   if ((y->kind != SYM_floor && y->kind != SYM_ceil) || !rat_is_int(c) || c.num > -2 ||
       !is_integer(x))
@@ -96,7 +96,7 @@ const Sym *rule_sum_selects(const SymFacts *f, const Sym *s) {
 
 /* ---- roundings whose remainder is known */
 
-/* floor(y) is y - r when y lies on r + Z; pays when several of them cancel. */
+/* floor(y) is y - r when y lies on r + Z; worthwhile when several of them cancel. */
 const Sym *rule_sum_exact(const SymFacts *f, const Sym *s) {
   SymCtx *cx = f->cx;
   const Sym *all = s;

@@ -51,7 +51,7 @@ const Sym *sum_collect(SymCtx *cx, Rat k, Term *terms, int n) {
   return sum_make(cx, k, terms, m);
 }
 
-/* a + sign*b by merging: both lists are sorted. */
+/* a + sign*b, by merging the two sorted lists. */
 static const Sym *merge(SymCtx *cx, const Sum *a, const Sum *b, bool negate, Term *out) {
   const Term *x = a->term, *y = b->term;
   int i = 0, j = 0, n = 0;
@@ -92,7 +92,7 @@ const Sym *sym_neg(SymCtx *cx, const Sym *a) {
   return sym_scale(cx, as_number(cx, a), rat_int(-1));
 }
 
-/* Room for more terms is taken from scratch. */
+/* Grows the list of terms in scratch as needed. */
 bool sum_gather(SymCtx *cx, const Sym *s, Rat c, Term **terms, int *n, int *cap, Rat *k) {
   Sum a;
   Rat v;

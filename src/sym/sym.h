@@ -1,13 +1,13 @@
 /* sym.h: exact symbolic integers.
  *
- * Expressions are immutable and hash-consed in a SymCtx: two equal expressions are the same
- * pointer, so equality is ==. Constructors canonicalise (sums are collected, constants folded,
- * comparisons normalised), so `sym_add(a, b) == sym_add(b, a)`. Coefficients are rationals:
- * `BLOCK_M / 2` stays exact until a floor or ceil asks for an integer.
+ * Expressions are immutable and hash-consed in a SymCtx: equal expressions are the same pointer, so
+ * equality is ==. Constructors canonicalise (sums are collected, constants folded, comparisons
+ * normalised), so `sym_add(a, b) == sym_add(b, a)`. Coefficients are rationals: `BLOCK_M / 2` stays
+ * exact until a floor or ceil requires an integer.
  *
  * Nothing here guesses. A simplification is proved by rule from the facts, or decided by exhaustive
  * evaluation over thread ids, or not made. NULL in gives NULL out; a constructor that overflows 64
- * bits or divides by zero returns NULL and leaves its reason in sym_error(). */
+ * bits or divides by zero returns NULL and leaves the reason in sym_error(). */
 #ifndef WV_SYM_H
 #define WV_SYM_H
 
@@ -27,7 +27,7 @@ typedef enum SymKind {
 
 SymCtx *sym_ctx_new(void);
 void sym_ctx_free(SymCtx *cx);
-/* The same in another context; NULL: it cannot be built there (sym_error). */
+/* Copies s into another context; NULL: it cannot be built there (sym_error). */
 const Sym *sym_copy(SymCtx *to, const Sym *s);
 uint64_t sym_hash(const Sym *s); /* the same in every context */
 void sym_ctx_owned(SymCtx *cx);  /* as arena_owned */
@@ -39,7 +39,8 @@ const char *sym_error(const SymCtx *cx);
 SymError sym_error_kind(const SymCtx *cx);
 const char *sym_take_error(SymCtx *cx);
 const Sym *
-sym_too_deep(SymCtx *cx);    /* NULL: leaves the error that an expression is nested too deeply */
+sym_too_deep(SymCtx *cx);    /* returns NULL with the error that the expression is nested too
+                              * deeply */
 int sym_depth(const Sym *s); /* of the tree */
 
 /* ---- building ------------------------------------------------------------------------------ */
@@ -84,11 +85,11 @@ const Sym *sym_not(SymCtx *cx, const Sym *a);
 /* ---- looking ------------------------------------------------------------------------------- */
 
 SymKind sym_kind(const Sym *s);
-uint32_t sym_id(const Sym *s);     /* dense, in order of creation */
-uint32_t sym_size(const Sym *s);   /* nodes of the tree: what sym_simplify never increases */
-bool sym_is_bool(const Sym *s);    /* comparison, and/or/not, true, false */
-bool sym_is_integer(const Sym *s); /* integer for every integer value of its symbols */
-bool sym_is_int(const Sym *s, int64_t *v);                      /* a constant integer */
+uint32_t sym_id(const Sym *s);             /* dense, in order of creation */
+uint32_t sym_size(const Sym *s);           /* nodes of the tree; sym_simplify never increases it */
+bool sym_is_bool(const Sym *s);            /* comparison, and/or/not, true, false */
+bool sym_is_integer(const Sym *s);         /* integer for every integer value of its symbols */
+bool sym_is_int(const Sym *s, int64_t *v); /* a constant integer */
 bool sym_is_rational(const Sym *s, int64_t *num, int64_t *den); /* a constant */
 const char *sym_name(const Sym *s);                             /* of a symbol; NULL otherwise */
 bool sym_is_nonneg_symbol(const Sym *s);
@@ -103,11 +104,11 @@ const Sym *sym_build(SymCtx *cx, SymKind kind, const Sym *const *args, int n);
 
 bool sym_contains(const Sym *s, const Sym *symbol);
 
-/* True when a - b is the integer *by; nothing is built to find out. */
+/* True when a - b is the integer *by. Builds no expressions. */
 bool sym_differ_by(const Sym *a, const Sym *b, int64_t *by);
 
-/* Distinct free symbols in order of first appearance; returns how many there are, writes at most
- * `cap`. */
+/* The distinct free symbols in order of first appearance. Returns how many there are; writes at
+ * most `cap`. */
 int sym_free_symbols(const Sym *s, const Sym **out, int cap);
 
 /* If s is `symbol * rational` (a scaled dimension such as K/32), its symbol and factor. A bare
@@ -120,7 +121,7 @@ typedef struct SymBinding {
   const Sym *from, *to; /* from: a symbol */
 } SymBinding;
 
-/* All bindings at once (simultaneous). */
+/* Applies all bindings simultaneously. */
 const Sym *sym_subst(SymCtx *cx, const Sym *s, const SymBinding *bindings, int n);
 
 /* Resolves values that mention other bound symbols, in place: {K: 8192, S: K/32} gives S: 256.
@@ -140,22 +141,21 @@ typedef struct SymRange {
   int64_t lo, hi; /* inclusive; SYM_MIN_INF / SYM_MAX_INF: unbounded */
 } SymRange;
 
-/* Facts belong to an arena and may extend a parent (NULL: none), which must not change afterwards.
- */
+/* Facts belong to an arena and may extend a parent (NULL: none), which must not change
+ * afterwards. */
 SymFacts *sym_facts_new(Arena *a, SymCtx *cx, const SymFacts *parent);
 
-/* Nothing, to be extended. Facts that extend it, and those, by the same assumptions in the same
- * order are one and live as long as its arena: what was found out about one of them is not found
- * out again. */
+/* Empty facts, to be extended. Descendants made by the same assumptions in the same order are
+ * shared and live as long as the arena, so nothing is derived about them twice. */
 const SymFacts *sym_facts_lasting(Arena *a, SymCtx *cx);
 
-/* Takes any boolean expression as true: intervals, `Eq(Mod(K, 32), 0)`, relations `i < N`,
- * conjunctions. What it cannot use it keeps for syntactic matches. False: contradicts the facts. */
+/* Assumes any boolean expression: intervals, `Eq(Mod(K, 32), 0)`, relations `i < N`, conjunctions.
+ * What it cannot use it keeps for syntactic matches. False: cond contradicts the facts. */
 bool sym_assume(SymFacts *f, const Sym *cond);
 bool sym_assume_range(SymFacts *f, const Sym *symbol, int64_t lo, int64_t hi);
 
-/* Equal to s wherever s is defined and the facts hold; never larger by sym_size; idempotent. It may
- * be defined where s is not (x/x is 1). f may be NULL. */
+/* An expression equal to s wherever s is defined and the facts hold; never larger by sym_size;
+ * idempotent. It may be defined where s is not (x/x is 1). f may be NULL. */
 const Sym *sym_simplify(SymCtx *cx, const SymFacts *f, const Sym *s);
 SymTruth sym_prove(SymCtx *cx, const SymFacts *f, const Sym *cond);
 bool sym_proves(SymCtx *cx, const SymFacts *f, const Sym *cond); /* == SYM_ALWAYS */
@@ -167,18 +167,18 @@ bool sym_divides(SymCtx *cx, const SymFacts *f, int64_t d, const Sym *s);
 
 /* ---- linear forms, strides ----------------------------------------------------------------- */
 
-/* s = sum coeff[i] * symbols[i] + rest, where no coefficient and not rest mentions any of the
+/* s = sum coeff[i] * symbols[i] + rest, where neither the coefficients nor rest mention any of the
  * symbols. False when s is not linear in them. */
 bool sym_linear(SymCtx *cx, const Sym *s, const Sym *const *symbols, int n, const Sym **coeff,
                 const Sym **rest);
 
-/* s[symbol := symbol + step] - s, when that difference is the same for every value in range of
- * every symbol (decided by rule, else exhaustively over the ranged symbols, at most 1024 x 64
- * points); NULL when it is not constant or cannot be decided. */
+/* s[symbol := symbol + step] - s, if that difference is the same for every value of every symbol in
+ * range (decided by rule, else exhaustively over the symbols with ranges, at most 1024 x 64
+ * points); NULL if it varies or cannot be decided. */
 const Sym *sym_stride(SymCtx *cx, const SymFacts *f, const Sym *s, const Sym *symbol, int64_t step);
 
-/* True when a == b at every point the facts allow: proved by rule, or checked at all points of
- * their ranged symbols. */
+/* True when a == b at every point that the facts allow: proved by rule, or checked at all points of
+ * the symbols' ranges. */
 SymTruth sym_equal(SymCtx *cx, const SymFacts *f, const Sym *a, const Sym *b);
 
 /* ---- evaluation ---------------------------------------------------------------------------- */
@@ -187,7 +187,7 @@ SymTruth sym_equal(SymCtx *cx, const SymFacts *f, const Sym *a, const Sym *b);
  * (booleans are 0 and 1). */
 bool sym_eval(const Sym *s, const SymBinding *env, int n, int64_t *out);
 
-/* A compiled evaluator: many expressions over the same variables, subexpressions shared. */
+/* A compiled evaluator: many expressions over the same variables, sharing subexpressions. */
 typedef struct SymProgram SymProgram;
 
 SymProgram *sym_compile(Arena *a, SymCtx *cx, const Sym *const *exprs, int nexprs,
@@ -195,25 +195,26 @@ SymProgram *sym_compile(Arena *a, SymCtx *cx, const Sym *const *exprs, int nexpr
 /* out[nexprs]; false as for sym_eval. Reentrant: `scratch` has sym_program_slots() entries. */
 int sym_program_slots(const SymProgram *p);
 bool sym_run(const SymProgram *p, const int64_t *vars, int64_t *scratch, int64_t *out);
-/* The program itself, for others to run; *results has one step per expression. */
+/* The steps of the program, for another interpreter; *results has one step per expression. */
 const struct HostStep *sym_program_steps(const SymProgram *p, int *n, const int **results);
 
-/* The first expression at n points at once: variable v of point i is vars[v*n + i], `scratch` has
- * n * sym_program_slots() entries. Values and, for each, whether it is undefined, lie there. */
+/* Evaluates the first expression at n points at once: variable v of point i is vars[v*n + i];
+ * `scratch` has n * sym_program_slots() entries. The values, and a flag for each that is undefined,
+ * are left there. */
 typedef struct SymPoints {
   const int64_t *value, *undefined;
 } SymPoints;
 SymPoints sym_run_points(const SymProgram *p, int n, const int64_t *vars, int64_t *scratch);
 
-/* One expression over a whole box: variable v runs over [lo[v], lo[v] + count[v]), last fastest.
- * out has prod(count) entries. */
+/* Evaluates one expression over a whole box: variable v runs over [lo[v], lo[v] + count[v]), the
+ * last fastest. out has prod(count) entries. */
 bool sym_eval_box(Arena *scratch, SymCtx *cx, const Sym *s, const Sym *const *vars,
                   const int64_t *lo, const int64_t *count, int nvars, int64_t *out);
 
 /* ---- lowering to integer ops --------------------------------------------------------------- */
 
-/* A straight-line program of two's complement integer ops. Divisions by powers of two are shifts
- * and masks where the operand is known non-negative or the arithmetic shift is right anyway;
+/* A straight-line program of two's complement integer ops. Divisions by powers of two become shifts
+ * and masks where the operand is known to be non-negative or an arithmetic shift rounds correctly;
  * division by another constant is left as `div` for the target's legaliser; division by a run-time
  * value that is uniform for a launch uses launch constants (multiplier and shift). */
 typedef enum SymOpKind {
@@ -240,13 +241,13 @@ typedef struct SymCode {
 
 SymCode *sym_lower(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *const *exprs, int n);
 
-/* The same, told which symbols have one value per launch (dimensions, strides): what depends only
- * on them becomes `launch` operations, division by it `divmagic`. NULL on overflow. */
+/* The same, given the symbols that have one value per launch (dimensions, strides): what depends
+ * only on them becomes `launch` operations, and division by it `divmagic`. NULL on overflow. */
 SymCode *sym_lower_launch(Arena *a, SymCtx *cx, const SymFacts *f, const Sym *const *exprs, int n,
                           const Sym *const *uniform, int nuniform);
 
-/* For results of which only the low 32 bits are wanted: operations that need no more become 32 bits
- * wide, and wrap around. Constants are as they were. */
+/* For results of which only the low 32 bits are needed: operations that need no more become 32 bits
+ * wide and wrap around. Constants are unchanged. */
 void sym_narrow(Arena *scratch, SymCode *code);
 
 /* ---- text ---------------------------------------------------------------------------------- */
@@ -257,14 +258,14 @@ const char *sym_text(Arena *a, const Sym *s);
 
 /* Parses one expression. A plain name is a non-negative symbol; `signed(J)` is the symbol J that
  * may be negative. The last branch of a Piecewise is its default, whatever its condition; a number
- * used as a condition means that it is not 0. On failure NULL, with the reason in sym_error and, if
- * wanted, the offset of the first bad character. */
+ * used as a condition is true when it is not 0. On failure returns NULL, with the reason in
+ * sym_error and, if error_at is given, the offset of the first bad character. */
 const Sym *sym_parse(SymCtx *cx, const char *text, size_t len, size_t *error_at);
 
-/* Parses the longest expression that `text` begins with and stops where it cannot go on (`M` of
- * `M by 64`); *used is how much was read. Without `comparisons`, `<`, `>`, `<=` and `>=` outside
- * parentheses end it as well. On failure NULL and *used is the offset of the first bad character.
- */
+/* Parses the longest expression at the start of `text` and stops where it cannot continue (`M` of
+ * `M by 64`); *used is the length read. Without `comparisons`, `<`, `>`, `<=` and `>=` outside
+ * parentheses end it too. On failure returns NULL, and *used is the offset of the first bad
+ * character. */
 const Sym *sym_parse_prefix(SymCtx *cx, const char *text, size_t len, bool comparisons,
                             size_t *used);
 

@@ -1,12 +1,12 @@
-/* sym_narrow.c: 64-bit operations of which only the low half is wanted.
+/* sym_narrow.c: narrows 64-bit operations of which only the low half is needed.
  *
- *     o + p : i32, operands of unknown range      sums of 33 bits, cut off      one 32-bit addition
+ *     o + p : i32, operands of unknown range      33-bit sum, truncated   =>   one 32-bit addition
  *
- * The low bits of a sum, product or selection follow from the low bits of its operands; those of a
- * quotient, a comparison or a shift to the right do not. */
+ * The low bits of a sum, product or select follow from the low bits of its operands; those of a
+ * quotient, a comparison or a right shift do not. */
 #include "sym/sym.h"
 
-/* Bit i: operand i (a, b, c) is wanted as narrow as the result. */
+/* Bit i: operand i (a, b, c) need be no wider than the result. */
 static unsigned narrow_operands(const SymCode *code, const SymOp *op) {
   switch (op->kind) {
   case SYM_OP_add:
@@ -36,7 +36,7 @@ static int operands_of(SymOpKind kind) {
 
 void sym_narrow(Arena *scratch, SymCode *code) {
   ArenaMark mark = arena_mark(scratch);
-  bool *whole = ARENA_ARRAY(scratch, bool, code->nops); /* more than the low bits are wanted */
+  bool *whole = ARENA_ARRAY(scratch, bool, code->nops); /* more than the low bits are needed */
   for (int i = code->nops - 1; i >= 0; i--) {
     SymOp *op = &code->ops[i];
     unsigned narrow = whole[i] ? 0 : narrow_operands(code, op);

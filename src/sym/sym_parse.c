@@ -7,12 +7,12 @@
  *     unary    := ("-" | "+" | "~") unary | atom ("**" integer)?
  *     atom     := integer | name | `any name` | name "(" arguments ")" | "(" compare ")"
  *
- * A whole product is gathered before it is built, so that what the printer left unexpanded is not
- * expanded pair by pair on the way back.
+ * All factors of a product are collected before it is built, so that a product the printer left
+ * unexpanded is not expanded pair by pair on the way back.
  *
- * Printed addresses repeat themselves: the same `ceiling(N/256)` stands in them dozens of times.
- * The arguments of a call are therefore looked up by their text before they are parsed; the context
- * remembers the last few hundred. */
+ * Printed addresses are repetitive: the same `ceiling(N/256)` occurs dozens of times. The arguments
+ * of a call are therefore looked up by their text before they are parsed; the context caches the
+ * last few hundred. */
 #include <string.h>
 
 #include "sym/node.h"
@@ -26,7 +26,7 @@ typedef struct Parser {
   SymCtx *cx;
   const char *start, *at, *end;
   const char *bad;     /* where the first error is */
-  bool is_prefix;      /* more text follows the expression: columns would mislead */
+  bool is_prefix;      /* more text follows the expression: reporting a column would mislead */
   const Group *groups; /* by offset of the opening parenthesis; NULL: the text is short */
   int depth;
 } Parser;
@@ -126,7 +126,7 @@ static const Sym *parse_signed(Parser *p) {
   return expect(p, ')') ? s : NULL;
 }
 
-/* (value, condition) pairs; the last one stands for whatever the others leave. */
+/* (value, condition) pairs; the last one is the default. */
 static const Sym *parse_piecewise(Parser *p, const void *what) {
   (void)what;
   Vec(const Sym *) parts = {0};
@@ -150,7 +150,7 @@ static const Sym *parse_piecewise(Parser *p, const void *what) {
 
 enum { GROUP_DEPTH = 64, LONG_TEXT = 48, WORTH_REMEMBERING = 12 };
 
-/* Hashes and ends of all groups, innermost first, in one walk. */
+/* Computes the hashes and ends of all groups, innermost first, in one walk. */
 static const Group *find_groups(SymCtx *cx, const char *text, size_t len) {
   struct {
     uint32_t hash, open;
@@ -175,7 +175,7 @@ static const Group *find_groups(SymCtx *cx, const char *text, size_t len) {
 
 typedef const Sym *ParseArguments(Parser *p, const void *what);
 
-/* Parses the group that begins here, or takes what the same text gave before. `what` tells apart
+/* Parses the group that begins here, or reuses the result of an equal text. `what` distinguishes
  * calls of different functions. */
 static const Sym *parse_group(Parser *p, ParseArguments *parse, const void *what) {
   const Group *g = p->groups && peek(p) == '(' ? &p->groups[p->at - p->start] : NULL;
@@ -320,7 +320,7 @@ static bool multiply(Parser *p, Product *product, int64_t sign) {
   return true;
 }
 
-/* What stands left of `//` or `%`, combined with what stands right of it. */
+/* Divides the product so far by the operand after `//` or `%`. */
 static bool divide(Parser *p, Product *product, bool mod) {
   SymCtx *cx = p->cx;
   Product divisor = {.coeff = RAT_ONE};
@@ -332,7 +332,7 @@ static bool divide(Parser *p, Product *product, bool mod) {
   return product_gather(cx, product, left, 1);
 }
 
-/* An operand alone stays what it is: a condition in parentheses is not a number. */
+/* A single operand is returned as it is: a condition in parentheses is not a number. */
 static const Sym *parse_product(Parser *p, Rat *coeff) {
   int64_t exp;
   bool negative = false;

@@ -1,14 +1,14 @@
 /* sym_print.c: expressions as text, in Python's (SymPy's) spelling.
  *
  * The printer never builds expressions, so it needs no context. A sum whose terms share a factor is
- * printed with the factor in front, `K*(a + b)`, or a denominator behind, `(x + y)/4`, when that is
- * shorter; the parser multiplies it out again, so the text still means the same node. */
+ * printed with the factor in front, `K*(a + b)`, or with a common denominator, `(x + y)/4`, when
+ * that is shorter; the parser multiplies it out again, so the text still denotes the same node. */
 #include <ctype.h>
 #include <string.h>
 
 #include "sym/node.h"
 
-/* How tightly text holds together; an operand with a smaller value than its place needs
+/* Binding strength of text; an operand that binds more weakly than its position requires gets
  * parentheses. */
 typedef enum Prec { PREC_CMP, PREC_OR, PREC_AND, PREC_SUM, PREC_MUL, PREC_POW, PREC_ATOM } Prec;
 
@@ -138,7 +138,7 @@ static int digits(int64_t v) {
   return n;
 }
 
-/* Characters that a coefficient in front of something takes. */
+/* Number of characters that a coefficient adds. */
 static int coeff_length(Rat c) {
   return (c.num == 1 || c.num == -1 ? 0 : digits(c.num) + 1) + (c.den == 1 ? 0 : digits(c.den) + 1);
 }
@@ -147,7 +147,7 @@ static int const_length(Rat c) {
   return c.num ? digits(c.num) + (c.den == 1 ? 0 : digits(c.den) + 1) : 0;
 }
 
-/* Whether taking the content of all coefficients out makes the sum shorter. */
+/* Factors the content out of the sum if that makes the text shorter. */
 static void choose_content(const Sym *sum, Common *common) {
   Sum s;
   Rat content, c;
@@ -168,7 +168,7 @@ static void print_sign(StrBuf *out, bool first, bool negative) {
   else sb_puts(out, negative ? " - " : " + ");
 }
 
-/* The terms divided by what they have in common; a positive one leads if there is one. */
+/* The terms divided by their common part, starting with a positive one if there is one. */
 static void print_terms(StrBuf *out, const Sym *s, const Common *common) {
   int lead = 0;
   while (lead < s->n && s->term[lead].coeff.num < 0) lead++;
