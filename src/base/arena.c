@@ -86,7 +86,7 @@ size_t arena_bytes(const Arena *a) {
 
 ArenaMark arena_mark(const Arena *a) { return (ArenaMark){a->last, a->last ? a->last->used : 0}; }
 
-/* A rewind to the very beginning keeps the newest (largest) chunk for the next round. */
+/* A rewind to the very beginning keeps the newest (largest) chunk for reuse. */
 void arena_rewind(Arena *a, ArenaMark mark) {
   while (a->last && a->last != mark.chunk && (mark.chunk || a->last->prev)) {
     if (!mark.chunk) { /* keep the newest, drop the one before it */

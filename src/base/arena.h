@@ -1,9 +1,9 @@
 /* arena.h: memory that is freed all at once.
  *
- * Three lifetimes exist: the context (interned symbols, types, names), a kernel, and scratch for
- * one pass. Everything handed out is zeroed and aligned to 16 bytes. Out of memory ends the call of
- * wave.h that is under way (landing.h), and frees the arenas that it made. Under AddressSanitizer
- * what was not handed out is poisoned, with a gap between objects. */
+ * There are three lifetimes: the context (interned symbols, types, names), a kernel, and scratch
+ * for one pass. Memory is zeroed and aligned to 16 bytes. Running out of memory ends the current
+ * call of wave.h (landing.h) and frees the arenas that the call made. Under AddressSanitizer memory
+ * that has not been handed out is poisoned, with a gap between objects. */
 #ifndef WV_ARENA_H
 #define WV_ARENA_H
 
@@ -19,14 +19,14 @@ typedef struct ArenaMark {
 
 Arena *arena_new(void);
 void arena_free(Arena *a); /* NULL is fine */
-/* The arena is part of something that outlives the call, whose owner frees it. */
+/* Marks the arena as part of something that outlives the call; its owner frees it. */
 Arena *arena_owned(Arena *a);
-/* If the call fails, the arena is freed by freeing what lives in it. */
+/* If the call fails, the arena is freed by freeing the owner, which lives in it. */
 void arena_owner(Arena *a, void (*free_owner)(void *owner), void *owner);
 void arena_reset(Arena *a);
 size_t arena_bytes(const Arena *a); /* handed out since the last reset */
 
-/* Everything allocated after the mark disappears at the rewind. */
+/* Everything allocated after the mark is released by the rewind. */
 ArenaMark arena_mark(const Arena *a);
 void arena_rewind(Arena *a, ArenaMark mark);
 

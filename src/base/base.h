@@ -24,12 +24,12 @@
 
 static inline bool is_power_of_two(int n) { return (n & (n - 1)) == 0; } /* n > 0 */
 
-/* Rounded up; b > 0. */
+/* Rounds up; b > 0. */
 static inline int64_t ceil_div64(int64_t a, int64_t b) { return a / b + (a % b > 0); }
 static inline int64_t floor_div64(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 static inline int ceil_div(int64_t a, int64_t b) { return (int)ceil_div64(a, b); }
 
-/* The number of the lowest bit that is set; x is not 0. */
+/* The index of the lowest set bit; x is not 0. */
 static inline int lowest_bit(uint64_t x) {
 #if defined(__GNUC__)
   return __builtin_ctzll(x);
@@ -40,10 +40,9 @@ static inline int lowest_bit(uint64_t x) {
 #endif
 }
 
-/* A broken invariant of ours: always compiled in, never a user's mistake (those are diagnostics).
- * It ends the call of wave.h that is under way, with an error (landing.h).
- */
-#ifdef WAVE_FAULTS /* tests let assertions fail that hold */
+/* A violated invariant of the compiler, never a user's mistake (those are diagnostics). Always
+ * compiled in. It ends the current call of wave.h with an error (landing.h). */
+#ifdef WAVE_FAULTS /* lets tests make valid assertions fail */
 bool base_fault(const char *file, int line);
 #define WV_HOLDS(cond) ((cond) && !base_fault(__FILE__, __LINE__))
 #else

@@ -1,4 +1,4 @@
-/* diag.c: collecting diagnostics and showing them with the source line and a caret. */
+/* diag.c: collects diagnostics and renders them with the source line and a caret. */
 #include "base/diag.h"
 
 #include <ctype.h>
@@ -161,8 +161,8 @@ static int distance(const char *a, const char *b) {
   return row[nb];
 }
 
-/* Of two names that are equally far the one that begins alike is the better guess: `exp`, not
- * `Expr`, for `expp`. */
+/* Of two names at the same distance, the one with the same beginning is the better guess: `exp`,
+ * not `Expr`, for `expp`. */
 const char *diag_nearest(const char *word, const char *const *names, int n) {
   const char *best = NULL;
   int most = (int)strlen(word) / 3 + 1, least = 0;

@@ -20,7 +20,7 @@ typedef struct Site {
   const char *kind, *place, *columns, *message;
 } Site;
 
-/* The next field, without the tab or the end of the line behind it. */
+/* The next field, without the tab or newline that ends it. */
 static const char *take_field(Arena *a, const char **at) {
   size_t n = strcspn(*at, "\t\n");
   const char *field = arena_strndup(a, *at, n);
@@ -36,7 +36,7 @@ static Site take_site(Arena *a, const char **at) {
   return s;
 }
 
-/* The number behind the last colon, which is cut off. */
+/* Cuts off the last colon and the number after it, and returns the number. */
 static uint32_t cut_number(char *text) {
   char *colon = strrchr(text, ':');
   if (!colon) return 0;
@@ -74,7 +74,7 @@ static void put_word(StrBuf *out, char type, int64_t word) {
 
 static bool is_place(char type) { return type == FAILURE_COORD || type == FAILURE_GROUP; }
 
-/* What stands in front of a word; `before` is the type of the last one, 0 at the beginning. */
+/* The text in front of a word; `before` is the type of the previous word, 0 at the beginning. */
 static const char *separator(char before, char type) {
   if (before && is_place(before) == is_place(type)) return ", ";
   if (before) return before == FAILURE_GROUP ? "): " : ": ";
@@ -98,7 +98,7 @@ static const char *row_text(Arena *a, const char *columns, const int64_t *row) {
   return sb_text(&out);
 }
 
-/* By coordinates: which thread came first is chance. */
+/* By coordinates, because the order in which threads report is arbitrary. */
 static int compare_rows(const void *a, const void *b) {
   const int64_t *x = a, *y = b;
   for (int i = 0; i < FAILURE_COLUMNS; i++)

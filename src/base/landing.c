@@ -1,5 +1,5 @@
-/* landing.c: see landing.h. The thread's state is the one thread-local of the compiler: nothing
- * that an assertion deep inside of it is given could say whose call it belongs to. */
+/* landing.c: see landing.h. This is the compiler's only thread-local state: an assertion deep
+ * inside it is not given anything that identifies the call it belongs to. */
 #include "base/landing.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ typedef struct Thread {
   Landing *here; /* the innermost */
   Held *held;    /* the newest */
   const Attempt *attempt;
-  bool is_failing; /* what releases things fails as well: the first failure counts */
+  bool is_failing; /* a failure in a release function is ignored: only the first failure counts */
   Failure failure;
   Fault fault;
   long until, counted; /* the fault; since it was set */
@@ -125,7 +125,7 @@ long landing_set_fault(Fault what, long n) {
   return counted;
 }
 
-/* It fails once: what handles the failure must be able to go on. */
+/* Fails only once: the code that handles the failure must be able to proceed. */
 bool landing_fault(Fault what) {
   if (WV_LIKELY(thread.fault != what) || !thread.here || thread.here->is_foreign) return false;
   thread.counted++;

@@ -39,7 +39,7 @@ static inline uint64_t map_key(const void *p) { return (uint64_t)(uintptr_t)p; }
 
 uint64_t hash_bytes(const void *p, size_t n);
 
-/* Strings that are equal become the same pointer. */
+/* Maps equal strings to the same pointer. */
 typedef struct Intern {
   Arena *arena;
   const char **slots;

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Reads piece by piece, so that pipes work like files. */
+/* Reads in pieces, so that pipes work as well as files. */
 static char *read_stream(Arena *a, FILE *f, size_t *len) {
   size_t n = 0, cap = 1 << 14, got;
   char *text = arena_alloc(a, cap);

@@ -1,4 +1,4 @@
-/* os.h: files and clocks. The only place with platform differences outside the runtime. */
+/* os.h: files and clocks. Outside the runtime, the only place with platform differences. */
 #ifndef WV_OS_H
 #define WV_OS_H
 

@@ -18,7 +18,7 @@
 #define vec_push(a, v, x)                                                                          \
   ((v)->at = vec_room((a), (v)->at, (v)->n, &(v)->cap, sizeof *(v)->at), (v)->at[(v)->n++] = (x))
 
-/* Room for one more element: the same array, or a copy twice as large. */
+/* Makes room for one more element: returns the same array, or a copy twice as large. */
 void *vec_room(Arena *a, void *at, int n, int *cap, size_t elem);
 
 #endif
