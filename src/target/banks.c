@@ -10,7 +10,7 @@ static int phase_lanes(const TargetInfo *t, int bytes) {
 /* The i-th lane of a phase. */
 static int phase_lane(const TargetInfo *t, int phase, int i, int width, int bytes, bool is_read) {
   if (!is_read || bytes < 16 || !t->pair16) return phase * width + i;
-  /* Half a phase of neighbours, and their partners: count the first halves only. */
+  /* Half a phase of neighbours, and their partners: count only the first halves. */
   int half = width / 2, group = 0;
   for (int found = -1;; group++) {
     if (((group * half) ^ t->pair16) < group * half) continue;
@@ -25,7 +25,7 @@ enum { MOST_WORDS = 512, MOST_BANKS = 64 }; /* words of a phase */
 /* The words of a phase, those of one bank in a list. */
 typedef struct Phase {
   int words[MOST_WORDS], next[MOST_WORDS], n;
-  int first[MOST_BANKS], count[MOST_BANKS]; /* first: 1 + its place in words; 0: none */
+  int first[MOST_BANKS], count[MOST_BANKS]; /* first: 1 + its index in words; 0: none */
   int busiest;
 } Phase;
 
@@ -45,8 +45,8 @@ static void clear_phase(Phase *p, int banks) {
   for (int i = 0; i < banks; i++) p->first[i] = p->count[i] = 0;
 }
 
-/* Accesses that are aligned to their own size coincide or lie apart: each is then one word of wider
- * banks. */
+/* Accesses aligned to their own size either coincide or are disjoint, so each counts as one word of
+ * wider banks. */
 static int word_bytes(const TargetInfo *t, const int *address, int lanes, int bytes) {
   if (bytes <= BANK_BYTES || t->banks * BANK_BYTES % bytes) return BANK_BYTES;
   for (int lane = 0; lane < lanes; lane++)
@@ -92,8 +92,8 @@ int bank_layout_element(const void *cx, int step, int lane) {
   return layout_number(b->layout, coord);
 }
 
-/* The byte address of an access to elements that must stay neighbours; -2: they do not. `whole`
- * elements of aligned runs are known to stay together. */
+/* The byte address of an access to elements that must stay adjacent; -2: they do not. Aligned runs
+ * of `whole` elements are known to stay together. */
 static int access_address(const MemLayout *m, int element, int bytes, int whole) {
   int offset = mem_offset_of(m, element), n = bytes * 8 / m->bits;
   bool known = n <= whole && element % n == 0;
@@ -108,7 +108,7 @@ static bool add_pattern(const TargetInfo *t, const MemLayout *m, const BankPatte
   int address[BANK_LANES], n = p->bytes * 8 / m->bits, last = m->dims - 1;
   WV_ASSERT(p->lanes <= BANK_LANES && n >= 1);
   int vector = m->dims ? mem_vector(m, last) : 1, whole = m->extent[last] % n == 0 ? vector : 1;
-  if (n > vector) return false; /* some run of so many is torn apart, here or beside the tile */
+  if (n > vector) return false; /* some run of n elements is split, here or beyond the tile */
   for (int step = 0; step < p->steps; step++) {
     for (int lane = 0; lane < p->lanes; lane++) {
       int element = p->element(p->cx, step, lane);
@@ -133,9 +133,10 @@ BankChoice bank_judge(const TargetInfo *t, const BankTile *tile, const MemLayout
 
 /* A pattern's accesses in a layout without swizzle. */
 typedef struct Offsets {
-  int *at;           /* of each step and lane, in elements; -1: nothing. NULL: see plain_offsets */
-  int *from;         /* by step: how far all lanes are from where they were at step 0, or -1 */
-  unsigned varying;  /* bits in which lanes of a step differ */
+  int *at;           /* for each step and lane, in elements; -1: no access. NULL: see
+                      * plain_offsets */
+  int *from;         /* by step: the distance of all lanes from their position at step 0, or -1 */
+  unsigned varying;  /* bits in which the lanes of a step differ */
   int64_t conflicts; /* without swizzle */
 } Offsets;
 
@@ -144,7 +145,7 @@ typedef struct Chooser {
   const BankTile *tile;
   Arena *scratch;
   Offsets *offset; /* by pattern */
-  int *order;      /* of the patterns: what meets most in plain rows is judged first */
+  int *order;      /* of the patterns: the one with most conflicts in plain rows is judged first */
   BankChoice best;
 } Chooser;
 
@@ -172,8 +173,8 @@ static unsigned bits_that_vary(const int *offset, int lanes) {
   return bits;
 }
 
-/* Every access begins at a multiple of its elements, so that it is whole wherever a vector is. No
- * offsets: some do not. */
+/* Every access begins at a multiple of its element count, so that it stays whole wherever a vector
+ * does. No offsets: some accesses do not. */
 static Offsets plain_offsets(Chooser *s, const MemLayout *m, const BankPattern *p) {
   int n = p->bytes * 8 / m->bits, last = m->extent[m->dims - 1], lanes = p->lanes;
   Offsets o = {.at = ARENA_ARRAY(s->scratch, int, p->steps *lanes),
@@ -191,14 +192,14 @@ static Offsets plain_offsets(Chooser *s, const MemLayout *m, const BankPattern *
   return o;
 }
 
-/* Offsets that differ by a multiple of this lie in the same banks and are flipped alike. */
+/* Offsets that differ by a multiple of this fall in the same banks and are swizzled alike. */
 static int period_of(const Chooser *s, const MemLayout *m) {
   int64_t period = s->t->banks * BANK_BYTES * 8 / m->bits;
   while (period <= (int64_t)m->swizzle.mask << m->swizzle.shift) period *= 2;
   return (int)period;
 }
 
-/* The lanes' addresses at a step; false: one of them is not aligned. */
+/* The addresses of the lanes at a step; false: one of them is misaligned. */
 static bool addresses_at(const MemLayout *m, const int *offset, int lanes, int bits, int *out) {
   for (int lane = 0; lane < lanes; lane++) {
     int bit = offset[lane] < 0 ? -1 : mem_swizzle(m->swizzle, offset[lane]) * m->bits;
@@ -222,7 +223,8 @@ static const BankCost *known_cost(const KnownCosts *k, int from) {
   return NULL;
 }
 
-/* False: it misaligns an access, or is no better than the best so far. `m` keeps accesses whole. */
+/* False: it misaligns an access, or is not better than the best so far. `m` keeps accesses
+ * whole. */
 static bool add_swizzled(Chooser *s, const MemLayout *m, int i, BankChoice *total) {
   const BankPattern *p = &s->tile->patterns[i];
   const Offsets *o = &s->offset[i];
@@ -247,7 +249,7 @@ static bool add_swizzled(Chooser *s, const MemLayout *m, int i, BankChoice *tota
   return true;
 }
 
-/* No access of any pattern is torn apart. */
+/* No access of any pattern is split. */
 static bool keeps_whole(const Chooser *s, const MemLayout *m) {
   int vector = mem_vector(m, m->dims - 1);
   for (int i = 0; i < s->tile->npatterns; i++)
@@ -255,7 +257,8 @@ static bool keeps_whole(const Chooser *s, const MemLayout *m) {
   return true;
 }
 
-/* Where lanes do not differ in the bits that flip others, they meet as they do without flips. */
+/* If the lanes do not differ in the bits that control the swizzle, they conflict as they do
+ * without. */
 static int64_t least_conflicts(const Chooser *s, const MemLayout *m) {
   unsigned flipping = m->swizzle.mask << m->swizzle.shift;
   int64_t least = 0;
@@ -274,13 +277,14 @@ static void consider(Chooser *s, const MemLayout *m) {
   if (better) s->best = c;
 }
 
-/* `m`, which has no swizzle: its offsets are those of all swizzled forms, but for the flips. */
+/* `m` has no swizzle; its offsets are those of all swizzled forms before the swizzle is applied. */
 static void find_offsets(Chooser *s, const MemLayout *m) {
   for (int i = 0; i < s->tile->npatterns; i++)
     s->offset[i] = plain_offsets(s, m, &s->tile->patterns[i]);
 }
 
-/* Only flips within one row of banks matter: units of less than a row, from every higher bit. */
+/* Only swizzles within one row of banks matter: units of less than a row, xored with every higher
+ * bit. */
 static void consider_swizzles(Chooser *s, const MemLayout *rows) {
   int size = mem_size(rows), bank_row = s->t->banks * BANK_BYTES * 8 / rows->bits;
   for (int unit = 1; unit * 2 <= bank_row; unit *= 2)

@@ -1,8 +1,9 @@
-/* banks.h: what an access to shared memory costs, and where to put a tile so that it costs least.
+/* banks.h: what an access to shared memory costs, and which layout makes it cheapest.
  *
- * Shared memory is cut into banks of 4 bytes that each serve one word at a time. The lanes of a
- * wave are served in *phases* (targets.def says which lanes); a phase takes as many cycles as the
- * busiest bank has different words to give. Lanes that want the same word share it. */
+ * Shared memory is divided into banks of 4 bytes, each of which serves one word at a time. The
+ * lanes of a wave are served in *phases* (targets.def says which lanes); a phase takes as many
+ * cycles as its busiest bank has distinct words to deliver. Lanes that access the same word share
+ * it. */
 #ifndef WV_BANKS_H
 #define WV_BANKS_H
 
@@ -16,23 +17,24 @@ typedef struct BankCost {
   int conflicts; /* of these, beyond one per phase that does something */
 } BankCost;
 
-/* One access of `bytes` per lane (a power of two) at byte addresses; -1: the lane does nothing. */
+/* One access of `bytes` per lane (a power of two) at byte addresses; -1: the lane is inactive. */
 BankCost bank_cost(const TargetInfo *t, const int *address, int lanes, int bytes, bool is_read);
 
-/* By lane: the phase of such an access that serves it. */
+/* For each lane, the phase of such an access that serves it. */
 void bank_phases(const TargetInfo *t, int lanes, int bytes, bool is_read, int phase[BANK_LANES]);
 
-/* How the lanes of a wave visit a tile: `steps` accesses of `bytes` each, of elements that are
- * neighbours along the last dim. */
+/* How the lanes of a wave visit a tile: `steps` accesses of `bytes` each, to elements adjacent
+ * along the last dim. */
 typedef struct BankPattern {
-  int (*element)(const void *cx, int step, int lane); /* the first one's row-major number, or -1 */
+  int (*element)(const void *cx, int step, int lane); /* the row-major index of its first element,
+                                                       * or -1 */
   const void *cx;
   int steps, lanes, bytes;
   bool is_read;
   int weight; /* how often it happens, relative to the others */
 } BankPattern;
 
-/* The pattern of a register layout's own accesses along the last dim: what one wave does. */
+/* The accesses that a register layout makes along the last dim, for one wave. */
 typedef struct BankLayout {
   const Layout *layout;
   int vector; /* elements of an access */
@@ -57,12 +59,12 @@ typedef struct BankTile {
   bool is_plain;  /* nothing is swizzled */
 } BankTile;
 
-/* What the tile's patterns cost in a layout; found is false if it tears an access apart or
- * misaligns it. */
+/* What the tile's patterns cost in a layout; found is false if the layout splits or misaligns an
+ * access. */
 BankChoice bank_judge(const TargetInfo *t, const BankTile *tile, const MemLayout *m);
 
-/* The layout of least cost within the budget: plain rows, xor swizzles, padded rows. Ties go to
- * fewer bytes, then to the plainer one. */
+/* The cheapest layout within the budget: plain rows, xor swizzles, padded rows. Ties go to fewer
+ * bytes, then to the simpler layout. */
 BankChoice bank_choose(const TargetInfo *t, const BankTile *tile);
 
 #endif

@@ -1,14 +1,14 @@
-/* chain.c: chained matrix products by enumeration.
+/* chain.c: finds chained matrix multiplications by enumeration.
  *
- * For each register of the operand a register of the result is looked for that holds, in every
- * thread, the right row; the K it holds then fixes pi at the K positions of that register. pi must
- * remain a function and one to one. Registers are tried in order, the ones that need no permutation
- * first, so that the plain answer is found where there is one. */
+ * For each operand register, search for a result register that holds the right row in every thread;
+ * the K it holds then fixes pi at the K positions of that operand register. pi must remain a
+ * bijection. Registers are tried in order, those that need no permutation first, so that the
+ * identity is found where it works. */
 #include "target/chain.h"
 
 typedef struct Matcher {
   const Layout *have, *want; /* both over (row, k) */
-  int *pi, *inverse;         /* -1: still free */
+  int *pi, *inverse;         /* -1: not fixed yet */
   int *log, logged;          /* positions of pi set since the last success */
   int block;                 /* mma_k_block of the second */
 } Matcher;
@@ -30,11 +30,11 @@ static void undo(Matcher *m) {
   }
 }
 
-/* Register `from` of the result as register `to` of the operand, in one thread. */
+/* Tries register `from` of the result as register `to` of the operand, in one thread. */
 static bool fits_thread(Matcher *m, int to, int from, int lane, int wave, bool plain) {
   int w[LAYOUT_DIMS], h[LAYOUT_DIMS];
   layout_at(m->want, to, lane, wave, w);
-  if (layout_number(m->want, w) < 0) return true; /* over-covered: anything will do */
+  if (layout_number(m->want, w) < 0) return true; /* over-covered: any value will do */
   layout_at(m->have, from, lane, wave, h);
   if (layout_number(m->have, h) < 0 || w[0] != h[0] || (plain && w[1] != h[1])) return false;
   return bind(m, w[1], h[1]);
@@ -60,14 +60,14 @@ static int find_register(Matcher *m, int to) {
   return -1;
 }
 
-/* Scaled instructions: the elements of a scale's block stay together. */
+/* Scaled instructions: the elements of a scale block stay together. */
 static bool keeps_blocks(const Matcher *m, int k) {
   for (int i = 0; i < k; i++)
     if (m->pi[i] / m->block != m->pi[i / m->block * m->block] / m->block) return false;
   return true;
 }
 
-/* The K positions that no thread uses keep their order among the elements left over. */
+/* The K positions that no thread uses take the remaining elements in order. */
 static void complete(Matcher *m, int k) {
   for (int i = 0, next = 0; i < k; i++) {
     if (m->pi[i] >= 0) continue;
@@ -112,7 +112,7 @@ static Chain try_swaps(Arena *a, const ChainUse *use, bool swap_first, bool swap
   if (layout_size(&c, LAYOUT_LANE) != layout_size(&operand, LAYOUT_LANE)) return out;
   if (layout_size(&c, LAYOUT_WAVE) != layout_size(&operand, LAYOUT_WAVE)) return out;
   Matcher m = {.have = &c, .want = &operand, .block = mma_k_block(use->second)};
-  if (use->second->form != MMA_SCALED) m.block = use->k; /* copies along K may mix too */
+  if (use->second->form != MMA_SCALED) m.block = use->k; /* copies along K may be interleaved too */
   match(a, &m, use->k, &out);
   return out;
 }

@@ -1,8 +1,8 @@
-/* convert.c: conversion plans by enumeration.
+/* convert.c: plans layout conversions by enumeration.
  *
  * Both layouts are tabulated: the element at each (wave, lane, register). A plan must be the same
  * program for every thread, so a source register, or a (register, lane function) pair, counts only
- * if it is right in all waves. Positions without an element accept anything. */
+ * if it is right in all waves. Positions without an element accept any value. */
 #include "target/convert.h"
 
 enum { SHUFFLE_COST = 2, SELECT_COST = 1, SHARED_WORD_COST = 1, SHARED_SYNC_COST = 32 };
@@ -16,8 +16,8 @@ typedef struct Planner {
   Arena *a;
   Side x, y; /* source, destination */
   int unit;
-  const int *first, *next; /* who holds an element in wave 0 of the source: first[element] is a
-                              position, next[position] another; -1 ends the list */
+  const int *first, *next; /* the holders of an element in wave 0 of the source: first[element] is a
+                            * position, next[position] the next one; -1 ends the list */
 } Planner;
 
 static Side side_of(Arena *a, const Layout *l) {
@@ -46,8 +46,8 @@ static const int *group_at(const Side *s, int unit, int wave, int lane, int grou
          group * unit;
 }
 
-/* Whether source group `from` of lane `there` serves destination group `to` of `lane`, in a wave.
- */
+/* Whether, in a wave, source group `from` of lane `there` serves destination group `to` of
+ * `lane`. */
 static bool serves(const Planner *p, int wave, int lane, int to, int there, int from) {
   const int *want = group_at(&p->y, p->unit, wave, lane, to);
   const int *have = group_at(&p->x, p->unit, wave, there, from);
@@ -71,7 +71,8 @@ static bool serves_all_threads(const Planner *p, int to, int from) {
   return true;
 }
 
-/* The source group of a destination group in every thread, preferably the same one; -1: none. */
+/* For each thread, the source group of a destination group, preferably the same one in all; -1:
+ * none. */
 static int own_source(const Planner *p, int to) {
   if (to < p->x.groups && serves_all_threads(p, to, to)) return to;
   for (int from = 0; from < p->x.groups; from++)
@@ -97,7 +98,7 @@ static bool plan_registers(const Planner *p, ConvertPlan *out) {
 /* ---- within a wave -----------------------------------------------------------------------------
  */
 
-/* For one destination group: the lane from which `lane` may take each source group, its own where
+/* For one destination group: the lane from which `lane` may take each source group, itself where
  * possible; -1: none. Candidates hold the group's first element in wave 0. */
 static void find_sources(const Planner *p, int to, int lane, int *from_lane) {
   const int *want = group_at(&p->y, p->unit, 0, lane, to);
@@ -107,7 +108,7 @@ static void find_sources(const Planner *p, int to, int lane, int *from_lane) {
     bool own = serves_all_waves(p, lane, to, lane, g);
     from_lane[g * lanes + lane] = own ? lane : -1;
   }
-  if (u == p->unit) return; /* it wants nothing */
+  if (u == p->unit) return; /* it needs nothing */
   for (int at = p->first[want[u]]; at >= 0; at = p->next[at]) {
     int there = at / p->x.regs, reg = at % p->x.regs, g = reg / p->unit;
     int *slot = &from_lane[g * lanes + lane];
@@ -135,8 +136,8 @@ static bool wants_nothing(const Planner *p, int lane, int to) {
   return true;
 }
 
-/* What is read as a sum over the bits of the lane that reads; -1 agrees with anything. False: it is
- * no such sum. */
+/* Expresses the lane that is read as a sum over the bits of the reading lane; -1 agrees with
+ * anything. False: it is not such a sum. */
 static bool find_steps(ConvertRound *r, const int *read, int lanes) {
   int start = 0;
   while (start < lanes - 1 && read[start] < 0) start++;
@@ -155,8 +156,8 @@ static bool find_steps(ConvertRound *r, const int *read, int lanes) {
   return true;
 }
 
-/* The lane each lane reads as something a thread can compute: as planned, or else the first lane
- * that would do. */
+/* Expresses the lane that each lane reads as something a thread can compute: as planned, or else
+ * the first lane that would do. */
 static bool find_form(const Planner *p, ConvertRound *r) {
   int lanes = p->y.lanes, *read = ARENA_ARRAY(p->a, int, lanes);
   for (int first = 0; first < 2; first++) {
@@ -169,7 +170,8 @@ static bool find_form(const Planner *p, ConvertRound *r) {
   return false;
 }
 
-/* One destination group: rounds until every lane is served, those that serve most lanes first. */
+/* Plans one destination group: rounds until every lane is served, those that serve most lanes
+ * first. */
 static int add_rounds(const Planner *p, int to, ConvertRound *rounds) {
   int lanes = p->y.lanes, left = lanes, n = 0;
   int *from_lane = ARENA_ARRAY(p->a, int, p->x.groups *lanes); /* [source group][lane] */
@@ -196,7 +198,7 @@ static int add_rounds(const Planner *p, int to, ConvertRound *rounds) {
   return n;
 }
 
-/* False also once the plan costs more than `limit`. */
+/* Also false as soon as the plan costs more than `limit`. */
 static bool plan_shuffle(const Planner *p, int limit, ConvertPlan *out) {
   ConvertRound *rounds = ARENA_ARRAY(p->a, ConvertRound, p->y.groups * p->x.groups);
   *out = (ConvertPlan){

@@ -38,13 +38,13 @@ static int64_t byte_of(const DescriptorPart *p, int row, int k) {
   return (int64_t)mem_place(p->tile, coord) * (p->tile->bits / 8);
 }
 
-/* The distance between two elements of the operand; of none when it has only one such group. */
+/* The distance between two elements of the operand; 0 if it has only one such group. */
 static int64_t distance(const DescriptorPart *p, int row, int k) {
   return row < p->rows && k < p->k ? byte_of(p, row, k) - byte_of(p, 0, 0) : PIECE;
 }
 
-/* Both places are sums of what the row and what k contributes: a digit belongs to one dim. So they
- * agree everywhere if they agree along the first row and the first k. */
+/* Both addresses are sums of a row's and a k's contribution, since each digit belongs to one dim.
+ * So they agree everywhere if they agree along the first row and the first k. */
 static bool reads_all(const DescriptorPart *p, const Descriptor *d, int64_t first) {
   int bytes = p->tile->bits / 8;
   if (p->row_dim == p->k_dim) return false;
@@ -91,8 +91,8 @@ MemLayout descriptor_boxes(int dims, const int *extent, int bits, int inner, int
 
 static bool is_whole(int bits, int span) { return bits % ((span ? span : PIECE) * 8) == 0; }
 
-/* The instruction reads the layout, and does so wherever it begins: a part that is transposed is
- * whole spans, or as many of them fill one. */
+/* The instruction reads the layout correctly wherever it begins: a transposed part consists of
+ * whole spans, or a whole number of parts fill one. */
 static bool reads_everywhere(const DescriptorTile *t, const MemLayout *m, int span) {
   DescriptorPart part = {m, t->row_dim, t->k_dim, t->rows, t->k, {0}};
   Descriptor d;

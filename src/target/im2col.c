@@ -11,7 +11,7 @@ bool im2col_is_inside(const Im2col *m, const int64_t *size, const int64_t *at) {
   return true;
 }
 
-/* The first row may begin in its middle, and need not be on the steps of the others. */
+/* The walk may begin in the middle of a row, and not on the steps of the other rows. */
 void im2col_walk(const Im2col *m, const int64_t *size, int64_t n, int64_t *at) {
   for (int d = m->dims - 1; d >= 0 && n; d--) {
     int64_t last = last_of(m, size, d), step = m->step[d];

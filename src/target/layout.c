@@ -1,5 +1,5 @@
-/* layout.c: the mathematics of layout.h, by digits where that is exact and by enumeration where
- * it is a question about sets (cover, owners): at most 1024 threads times their registers. */
+/* layout.c: the mathematics of layout.h, by digits where that is exact and by enumeration where the
+ * question is about sets (cover, owners): at most 1024 threads times their registers. */
 #include "target/layout.h"
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -82,7 +82,7 @@ int layout_number(const Layout *l, const int coord[LAYOUT_DIMS]) {
   return e;
 }
 
-/* What each number of a part adds to the coordinates: LAYOUT_DIMS integers each. */
+/* What each value of a part adds to the coordinates: LAYOUT_DIMS integers each. */
 static int (*part_coords(Arena *a, const Layout *l, LayoutPart part))[LAYOUT_DIMS] {
   int n = layout_size(l, part);
   int(*at)[LAYOUT_DIMS] = arena_alloc(a, sizeof *at * (size_t)n);
@@ -166,8 +166,8 @@ static bool continues(Digit a, Digit b) {
   return a.dim == b.dim && b.stride == a.stride * a.radix;
 }
 
-/* The radix of the first digit is the first number at which the function stops being linear, and
- * so on outwards: that is why the normal form is unique. */
+/* The radix of the first digit is the first value at which the function stops being linear, and so
+ * on outwards; this is why the normal form is unique. */
 static void normalise_digits(Digits *digits) {
   int n = 0;
   for (int i = 0; i < digits->n; i++) {

@@ -1,7 +1,7 @@
 /* layout.h: which thread holds which element of a tile.
  *
  * A thread of a workgroup is (lane, wave) and holds its part of a tile in registers, one element
- * each. A layout says where register `r` of lane `l` of wave `w` lies in the tile: each of the
+ * each. A layout maps register `r` of lane `l` of wave `w` to its position in the tile: each of the
  * three numbers is written in mixed radix, and each digit moves along one dim by its stride.
  *
  *     [16, 16] reg d0/4:1 | lane d1/16:1 d0/4:4        the result of a 16x16 matrix instruction:
@@ -11,9 +11,9 @@
  *                  l/16 of stride 4 along d0
  *
  * Digits are listed fastest first. Any radix is allowed, not only powers of two. Stride 0 means
- * that the digit does not move: the element is held several times (`~` in the text form).
- * Coordinates past the extent of a dim are *over-covered*: the register exists and holds no
- * element. Copies of an instruction are its outer register digits; see docs/layouts.md. */
+ * that the digit does not move: the element is replicated (`~` in the text form). Coordinates past
+ * the extent of a dim are *over-covered*: the register exists but holds no element. Copies of an
+ * instruction are its outer register digits; see docs/layouts.md. */
 #ifndef WV_LAYOUT_H
 #define WV_LAYOUT_H
 
@@ -45,7 +45,7 @@ Layout layout_of(int dims, const int *extent); /* no digits yet: one thread, one
 
 /* Appends an outermost digit; a radix of 1 is dropped. */
 void layout_push(Layout *l, LayoutPart part, int dim, int radix, int stride);
-void layout_repeat(Layout *l, LayoutPart part, int radix); /* a replicated digit */
+void layout_repeat(Layout *l, LayoutPart part, int radix); /* a replicating digit */
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
@@ -53,17 +53,18 @@ int layout_size(const Layout *l, LayoutPart part); /* registers, lanes or waves 
 int layout_positions(const Layout *l);             /* registers * lanes * waves */
 int layout_elements(const Layout *l);              /* of the tile */
 int layout_replication(const Layout *l); /* how often each element is declared to be held */
-int layout_wave_copies(const Layout *l, int waves); /* by the innermost `waves` waves, each once */
+int layout_wave_copies(const Layout *l, int waves); /* replication within the innermost `waves`
+                                                     * waves */
 
 void layout_at(const Layout *l, int reg, int lane, int wave, int coord[LAYOUT_DIMS]);
 
-/* The number of an element in its tile; -1 when the position is over-covered. */
+/* The row-major index of an element in its tile; -1 when the position is over-covered. */
 int layout_number(const Layout *l, const int coord[LAYOUT_DIMS]);
 
 /* The element at every position, -1 where over-covered; position (wave*lanes + lane)*regs + reg. */
 const int *layout_table(Arena *a, const Layout *l);
 
-/* The first position of every element, -1 where nobody holds it. */
+/* The first position of every element, -1 where it is not held. */
 const int *layout_owners(Arena *a, const Layout *l);
 
 typedef struct LayoutPlace {
@@ -72,13 +73,14 @@ typedef struct LayoutPlace {
 
 LayoutPlace layout_place(const Layout *l, int position);
 
-/* The `nth` holder of an element, counting from 0 in the order of positions; false: no such. */
+/* The `nth` holder of an element, counting from 0 in the order of positions; false: there are
+ * fewer. */
 bool layout_holder(const Layout *l, const int coord[LAYOUT_DIMS], int nth, LayoutPlace *out);
 
 /* ---- checking -------------------------------------------------------------------------------- */
 
 typedef struct LayoutCover {
-  int missing;     /* elements that nobody holds */
+  int missing;     /* elements that are not held */
   int least, most; /* holders of an element */
   int over;        /* positions past the tile */
   bool exact;      /* nothing missing, every element held as often as declared */
@@ -86,28 +88,31 @@ typedef struct LayoutCover {
 
 LayoutCover layout_cover(Arena *scratch, const Layout *l);
 
-/* Adjacent digits that continue each other become one, radix 1 goes. Two layouts are the same
- * function of (register, lane, wave) if and only if their normal forms are the same digits. */
+/* Merges adjacent digits that continue each other and drops those of radix 1. Two layouts are the
+ * same function of (register, lane, wave) if and only if their normal forms have the same
+ * digits. */
 void layout_normalise(Layout *l);
 bool layout_equal(const Layout *a, const Layout *b);
 
 /* ---- changing dims --------------------------------------------------------------------------- */
 
-/* The tile over `dims`, in that order: a permutation, or a slice. A dim left out disappears the way
- * a reduction along it does: its register digits go, its lane and wave digits become copies. */
+/* The tile over `dims`, in that order: a permutation, or a slice. A dim that is left out disappears
+ * as in a reduction along it: its register digits are dropped, its lane and wave digits
+ * replicate. */
 Layout layout_select(const Layout *l, const int *dims, int n);
 Layout layout_drop(const Layout *l, int dim);
 
-/* A new dim in front of dim `at`, whose elements all lie in outer registers: a broadcast. */
+/* Inserts a dim before dim `at`, with all its elements in outer registers: a broadcast. */
 Layout layout_add(const Layout *l, int at, int extent);
 
 /* ---- vectors --------------------------------------------------------------------------------- */
 
-/* How many consecutive registers, from each multiple of that number, step along `dim` by one. */
+/* How many consecutive registers, starting at each multiple of that number, advance along `dim` by
+ * one. */
 int layout_run(const Layout *l, int dim);
 
 /* The widest access along `dim`: a power of two of elements of `bits`, within a run, at most
- * `bytes` long, aligned to its own size in the tile, and never half past the tile. */
+ * `bytes` long, aligned to its own size in the tile, and never partly past the tile. */
 int layout_vector(const Layout *l, int dim, int bits, int bytes);
 
 /* ---- tiles and blocks (layout_tile.c) ----------------------------------------------------------
@@ -120,18 +125,18 @@ typedef struct LayoutTiling {
   int waves[LAYOUT_DIMS];     /* dims in the order waves are counted, fastest first */
 } LayoutTiling;
 
-/* Both orders last dim first. */
+/* Both orders start with the last dim. */
 LayoutTiling layout_tiling(int dims, const int *tile, const int *wave_tile);
 
-/* Copies of a fragment over the tile of a wave, and waves over the whole tile. Sizes need not be
- * multiples: what lies past the tile is over-covered. A wave tile that is no multiple of the
+/* Replicates a fragment over the tile of a wave, and waves over the whole tile. Sizes need not be
+ * multiples: what lies past the tile is over-covered. A wave tile that is not a multiple of the
  * fragment overlaps its neighbour, which layout_cover shows as least < most. */
 Layout layout_tile(const Layout *fragment, const LayoutTiling *t);
 
 typedef struct LayoutBlocking {
   int dims;
   int extent[LAYOUT_DIMS];
-  int order[LAYOUT_DIMS]; /* dims as they lie in memory, contiguous one first */
+  int order[LAYOUT_DIMS]; /* dims in memory order, the contiguous one first */
   int bits;               /* of an element */
   int lanes, waves;
   int widest; /* bytes of the widest access */
@@ -139,8 +144,8 @@ typedef struct LayoutBlocking {
 } LayoutBlocking;
 
 /* A layout for loads and stores: vectors along the contiguous dim, neighbouring lanes on
- * neighbouring vectors, as few instructions and memory sectors as the extents allow. Threads that
- * find no elements hold copies. */
+ * neighbouring vectors, as few instructions and memory sectors as the extents allow. Threads left
+ * without elements hold copies. */
 Layout layout_blocked(const LayoutBlocking *b);
 
 /* ---- text (layout_text.c) ----------------------------------------------------------------------
@@ -150,15 +155,15 @@ Layout layout_blocked(const LayoutBlocking *b);
  *     extents  dim/radix:stride, or ~/radix for copies; a part without digits is left out */
 void layout_print(StrBuf *out, const Layout *l);
 
-/* Reads at *text and moves it behind the layout. On failure *text is the place of the mistake and
- * the result says what is wrong; NULL: no mistake. */
+/* Parses at *text and advances it past the layout. On failure *text is the place of the mistake and
+ * the result says what is wrong; NULL: success. */
 const char *layout_parse(const char **text, Layout *out);
 
-/* The digits alone, for a layout whose dims and extents are set: what mma.def holds. */
+/* Parses the digits alone, for a layout whose dims and extents are set; mma.def holds these. */
 const char *layout_parse_digits(const char **text, Layout *l);
 
-/* A two-dimensional tile as a grid: `lane.register` of the first holder of each element, with
- * `wave:` in front when there are several waves. */
+/* Draws a two-dimensional tile as a grid: `lane.register` of the first holder of each element,
+ * prefixed with `wave:` when there are several waves. */
 void layout_draw(StrBuf *out, const Layout *l);
 
 #endif

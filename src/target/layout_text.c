@@ -3,8 +3,8 @@
  *     register layout   [16, 16] reg d0/4:1 | lane d1/16:1 d0/4:4
  *     memory layout     [64, 32] d1/32:1 d0/64:40 xor 0x18>>3 : 16 bits
  *
- * Printing and parsing meet in the middle: what is printed parses to the same digits, and what was
- * parsed prints the same text. */
+ * Printing and parsing are inverse: printed text parses to the same digits, and parsed digits print
+ * as the same text. */
 #include <limits.h>
 #include <string.h>
 
@@ -161,7 +161,7 @@ static bool at_digit(Cursor *c) {
 }
 
 static void parse_parts(Cursor *c, Layout *l) {
-  int next = 0; /* parts come in order */
+  int next = 0; /* parts must come in order */
   do {
     int p = next;
     while (p < LAYOUT_PARTS && !accept(c, part_names[p])) p++;
@@ -174,7 +174,7 @@ static void parse_parts(Cursor *c, Layout *l) {
   } while (!c->wrong && next < LAYOUT_PARTS && accept(c, "|"));
 }
 
-/* Text comes from people: nothing later may overflow. */
+/* Text is user input: nothing computed later may overflow. */
 static bool is_small(const Layout *l) {
   enum { MOST = 1 << 24 };
   int64_t elements = 1, positions = 1, reach = 0;

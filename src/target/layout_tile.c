@@ -1,11 +1,11 @@
-/* layout_tile.c: layouts made for a whole tile, from a fragment or for memory accesses.
+/* layout_tile.c: layouts of a whole tile, from a fragment or for memory accesses.
  *
  *     a fragment                        16x16: reg d0/4:1 | lane d1/16:1 d0/4:4
  *     tiled over 32x16 per wave,        reg d0/4:1 d0/2:16 | lane d1/16:1 d0/4:4 | wave d0/2:32
  *     two waves along d0
  *
  * A blocked layout is found by trying every way of dividing lanes, then waves, over the dims: there
- * are few, and the cost of each (instructions, memory sectors) can simply be counted. */
+ * are few, and the cost of each (instructions, memory sectors) is simply counted. */
 #include "target/layout.h"
 
 /* ---- fragments ------------------------------------------------------------------------------- */
@@ -40,9 +40,9 @@ Layout layout_tile(const Layout *fragment, const LayoutTiling *t) {
 
 /* ---- memory accesses ------------------------------------------------------------------------- */
 
-enum { SECTOR = 32 }; /* bytes that memory moves at once */
+enum { SECTOR = 32 }; /* bytes per memory transaction */
 
-/* How `units` (lanes, or waves) are divided over dims; what is left over holds copies. */
+/* How `units` (lanes or waves) are divided over dims; units left over hold copies. */
 typedef struct Split {
   int by[LAYOUT_DIMS];
   int accesses; /* of each unit */
@@ -52,8 +52,8 @@ typedef struct Split {
 typedef struct Search {
   const LayoutBlocking *b;
   int vector;             /* elements of an access */
-  int steps[LAYOUT_DIMS]; /* accesses along a dim that are to be divided */
-  bool is_lanes;          /* of lanes the inner dims come first, of waves the outer ones */
+  int steps[LAYOUT_DIMS]; /* accesses along a dim that are still to be divided */
+  bool is_lanes;          /* lanes prefer the inner dims, waves the outer ones */
   Split best;             /* accesses 0: none yet */
 } Search;
 
@@ -73,8 +73,8 @@ static void judge(Search *s, Split *now) {
   if (!s->best.accesses || cost(now) < cost(&s->best)) s->best = *now;
 }
 
-/* Tries every divisor of `units` for the i-th dim, the largest first: among equally good ways the
- * first dims get as many as they can use. */
+/* Tries every divisor of `units` for the i-th dim, the largest first: among equally good divisions
+ * the first dims get as many as they can use. */
 static void search(Search *s, Split *now, int i, int units) {
   if (i == s->b->dims) {
     judge(s, now);
@@ -110,7 +110,7 @@ static Split split_waves(const LayoutBlocking *b, int vector, const Split *lanes
   return s.best;
 }
 
-/* The vector with the least cost once lanes and waves are divided; wider ones win ties. */
+/* The vector length with the least cost once lanes and waves are divided; wider ones win ties. */
 static int best_vector(const LayoutBlocking *b) {
   int inner = b->dims ? b->extent[b->order[0]] : 1, v = 1, best = 1;
   int64_t least = -1;

@@ -7,7 +7,7 @@ int matrix_dim(const MemLayout *m) {
   return -1;
 }
 
-/* All positions are elements: nothing is read past the tile. */
+/* Every position is an element: nothing is read past the tile. */
 static bool stays_inside(const Layout *l) {
   for (int d = 0; d < l->dims; d++) {
     int last = 0;
@@ -20,7 +20,7 @@ static bool stays_inside(const Layout *l) {
   return true;
 }
 
-/* The dim along which lane `to` lies one element behind lane 0; -1: there is none. */
+/* The dim along which lane `to` is one element past lane 0; -1: none. */
 static int dim_of_lane(const Layout *l, int to) {
   int from[LAYOUT_DIMS], at[LAYOUT_DIMS], dim = -1;
   layout_at(l, 0, 0, 0, from);
@@ -33,7 +33,7 @@ static int dim_of_lane(const Layout *l, int to) {
   return dim;
 }
 
-/* Takes the factor `by` from the registers that count fastest; its digit, or radix 0: it is not
+/* Takes the factor `by` from the fastest register digit; returns its digit, or radix 0 if it is not
  * there. */
 static Digit take_registers(Digits *regs, int by) {
   if (!regs->n || regs->at[0].radix % by) return (Digit){0};
@@ -46,7 +46,7 @@ static Digit take_registers(Digits *regs, int by) {
   return taken;
 }
 
-/* Matrices follow each other in the registers, as far as they can be counted by twos. */
+/* Adds matrices that follow each other in the registers, as long as they come in twos. */
 static void add_matrices(MatrixPlan *p, Digits *regs) {
   for (p->count = 1; p->count < MATRIX_LANES / MATRIX_ROWS; p->count *= 2) {
     Digit next = take_registers(regs, 2);
@@ -57,7 +57,7 @@ static void add_matrices(MatrixPlan *p, Digits *regs) {
   p->rows.part[LAYOUT_REG] = *regs;
 }
 
-/* Where lanes are, and where the rows that they name begin, at register 0. */
+/* Where the lanes are, and where the rows that they address begin, at register 0. */
 typedef struct LanePlaces {
   int element[MATRIX_LANES][LAYOUT_DIMS], row[MATRIX_LANES][LAYOUT_DIMS];
 } LanePlaces;

@@ -91,7 +91,8 @@ int mem_offset_of(const MemLayout *m, int element) {
   return mem_offset(m, coord);
 }
 
-/* A swizzle permutes aligned blocks up to its highest flipped bit; the last one must be whole. */
+/* A swizzle permutes aligned blocks up to its highest flipped bit; the last block must be
+ * complete. */
 int mem_size(const MemLayout *m) {
   int size = 1;
   unsigned block = 1;
@@ -131,8 +132,8 @@ bool mem_equal(const MemLayout *a, const MemLayout *b) {
   return true;
 }
 
-/* Each digit steps past all that smaller strides can reach: no two digit strings meet, and a
- * swizzle permutes. */
+/* Each digit steps past everything that smaller strides can reach, so no two digit strings collide;
+ * and a swizzle permutes. */
 static bool is_nested(const MemLayout *m) {
   int64_t reach = 0;
   bool used[LAYOUT_DIGITS] = {false};

@@ -1,4 +1,4 @@
-/* mma.c: the rows of mma.def, their fragments, and rows made for machines without matrix
+/* mma.c: the rows of mma.def, their fragments, and rows generated for machines without matrix
  * instructions. */
 #include "target/mma.h"
 
@@ -30,7 +30,7 @@ enum {
   ACC_TYPES = MMA_f64 | MMA_f32 | MMA_f16 | MMA_i32,
 };
 
-/* Texts of the fragments, by name. */
+/* The texts of the fragments, by name. */
 #define FRAGMENT(name, text) static const char frag_##name[] = text;
 #define MMA(...)
 #define WGMMA(...)
@@ -138,7 +138,7 @@ const MmaInfo *mma_for_type(const MmaInfo *row, MmaType type) {
 /* Along N:  A in every lane   k_vec of K, then the out_vec rows
  *           B                 k_vec of K, lane = n * k_mult + slice of K
  *           C                 the out_vec rows, the same sum in the k_mult lanes of n
- * Along M the roles of A and B, and the dims of C, change places. */
+ * Along M the roles of A and B, and the dims of C, are exchanged. */
 const MmaInfo *mma_dot(Arena *a, MmaDot dot, int lanes) {
   if (dot.out_vec < 1 || dot.k_vec < 1 || dot.k_mult < 1 || lanes % dot.k_mult) return NULL;
   int across = lanes / dot.k_mult, k = dot.k_vec * dot.k_mult, out = dot.along == MMA_ALONG_M;
@@ -177,7 +177,7 @@ const DotInfo *dot_info(DotForm form) {
   return &rows[form];
 }
 
-/* `side` elements of K, then rows, then what is left of K. */
+/* `side` elements of K, then rows, then the rest of K. */
 static const char *side_layout(Arena *a, int rows, int k, int side) {
   if (side == k) return arena_printf(a, "reg d1/%d:1 d0/%d:1", k, rows);
   return arena_printf(a, "reg d1/%d:1 d0/%d:1 d1/%d:%d", side, rows, k / side, side);
@@ -217,7 +217,7 @@ const MmaInfo *mma_register_tile(Arena *a, DotForm form, int m, int n, int k) {
 
 enum { MOST_ELEMENTS = 4096 }; /* that a register tile holds */
 
-/* The form whose word the name begins with, and what follows it. */
+/* The form that the name begins with; returns the text after it. */
 static const char *behind_word(const char *name, DotForm *form) {
   for (int i = 0; i < DOT_COUNT; i++) {
     const char *word = dot_info((DotForm)i)->word;

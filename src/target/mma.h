@@ -1,8 +1,8 @@
 /* mma.h: matrix instructions as data.
  *
  * Every row computes acc[m, n] += sum over k of lhs[m, k] * rhs[n, k] on one tile. Its operands are
- * A = lhs over (m, k), B = rhs over (n, k), C = acc over (m, n), and for scaled rows SA over
- * (m, k/32) and SB over (n, k/32). Where each element lies is a layout (layout.h), kept as text in
+ * A = lhs over (m, k), B = rhs over (n, k), C = acc over (m, n), and for scaled rows SA over (m,
+ * k/32) and SB over (n, k/32). The position of each element is a layout (layout.h), kept as text in
  * the row and parsed on demand. */
 #ifndef WV_MMA_H
 #define WV_MMA_H
@@ -13,8 +13,8 @@ typedef enum MmaForm {
   MMA_NATIVE,
   MMA_VIRTUAL, /* native instructions on slices of the registers: K in another order */
   MMA_SCALED,  /* with MX scales, one for 32 elements of K */
-  MMA_DOT,     /* no instruction: products in lanes, summed over neighbours */
-  MMA_TILE,    /* of a processor: a row of register_tile.def */
+  MMA_DOT,     /* no instruction: products within lanes, summed over neighbours */
+  MMA_TILE,    /* on a CPU: a row of register_tile.def */
 } MmaForm;
 
 typedef enum MmaOperand { MMA_A, MMA_B, MMA_C, MMA_SA, MMA_SB, MMA_OPERANDS } MmaOperand;
@@ -23,7 +23,7 @@ typedef enum MmaOperand { MMA_A, MMA_B, MMA_C, MMA_SA, MMA_SB, MMA_OPERANDS } Mm
 typedef enum MmaType {
   MMA_f64 = 1 << 0,
   MMA_f32 = 1 << 1,
-  MMA_tf32 = 1 << 2, /* an f32 of which 19 bits are read */
+  MMA_tf32 = 1 << 2, /* an f32 of which only 19 bits are read */
   MMA_f16 = 1 << 3,
   MMA_bf16 = 1 << 4,
   MMA_f8e4m3fn = 1 << 5,
@@ -37,7 +37,7 @@ typedef enum MmaType {
   MMA_i16 = 1 << 13,
 } MmaType;
 
-/* How processors multiply, register_tile.def; numbers of bits. */
+/* How CPUs multiply (register_tile.def); bit numbers. */
 typedef enum DotForm {
 #define REGISTER_TILE(word, ...) DOT_##word,
 #include "target/register_tile.def"
@@ -54,11 +54,12 @@ typedef struct MmaInfo {
   int lanes;                         /* threads that execute it together: several waves for wgmma */
   int operand_elems, acc_elems;      /* of A and C per lane, as the public package reports them */
   unsigned operand_types, acc_types; /* MmaType */
-  bool mixed;                        /* A and B may have different types of the set */
+  bool mixed;                        /* A and B may have different types from the set */
   unsigned place_a, place_b;         /* MmaPlace */
   unsigned needs;                    /* of features.def */
   DotForm tile;                      /* of MMA_TILE */
-  const char *layout[MMA_OPERANDS];  /* digits; NULL: no such operand, or never in registers */
+  const char *layout[MMA_OPERANDS];  /* digits; NULL: the operand does not exist or is never in
+                                      * registers */
   const char *emit;                  /* the instruction's spelling, see mma.def */
 } MmaInfo;
 
@@ -66,20 +67,20 @@ int mma_count(void);
 const MmaInfo *mma_at(int i);              /* NULL past the end */
 const MmaInfo *mma_find(const char *name); /* NULL: no such instruction */
 
-/* The register layout of an operand; false when it has none. */
+/* The register layout of an operand; false if it has none. */
 bool mma_fragment(const MmaInfo *row, MmaOperand operand, Layout *out);
 
 /* The tile an operand covers. */
 void mma_extents(const MmaInfo *row, MmaOperand operand, int extent[2]);
 
-/* How far K may be permuted, if A and B (and the scales) are permuted alike: whole blocks of this
- * many elements may change places, and elements within one. k: freely. */
+/* How far K may be permuted, provided that A and B (and the scales) are permuted alike: whole
+ * blocks of this many elements may change places, and elements within a block. k: freely. */
 int mma_k_block(const MmaInfo *row);
 
 bool mma_allows(const MmaInfo *row, MmaType a, MmaType b, MmaType acc);
 
-/* Scaled instructions lay out four- and six-bit elements differently: the row of the same
- * instruction whose types include this one. NULL: none. */
+/* Scaled instructions lay out 4- and 6-bit elements differently. Returns the row of the same
+ * instruction whose types include this one; NULL: none. */
 const MmaInfo *mma_for_type(const MmaInfo *row, MmaType type);
 
 /* ---- made rows: in the caller's arena, not in the table ----------------------------------------
@@ -89,27 +90,27 @@ typedef enum MmaAlong { MMA_ALONG_N, MMA_ALONG_M } MmaAlong;
 
 typedef struct MmaDot {
   int out_vec, k_vec, k_mult;
-  MmaAlong along; /* the dim the lanes lie along */
+  MmaAlong along; /* the dim that lanes are spread along */
 } MmaDot;
 
 /* GenericDot on a wave of `lanes`: each lane multiplies k_vec elements of K for out_vec results;
- * k_mult neighbours share a result. NULL: k_mult does not divide the lanes. */
+ * k_mult neighbouring lanes share a result. NULL: k_mult does not divide the lanes. */
 const MmaInfo *mma_dot(Arena *a, MmaDot dot, int lanes);
 
 typedef struct DotInfo {
   const char *word, *doc;
   int k, side_a, side_b, grain;
-  bool squares;               /* of results; else rows */
+  bool squares;               /* results are in squares; otherwise in rows */
   unsigned types, from, sums; /* MmaType */
 } DotInfo;
 
 const DotInfo *dot_info(DotForm form);
 
-/* A register tile of a processor: m x n results. `tile` takes any k (0: that of its row), the
- * elements of K of one step side by side. */
+/* A register tile of a CPU: m x n results. The form `tile` takes any k (0: that of its row), with
+ * the elements of K of one step contiguous. */
 const MmaInfo *mma_register_tile(Arena *a, DotForm form, int m, int n, int k);
 
-/* A row of the table, or the register tile of a name such as `bfdot_8x48x2`; NULL: neither. */
+/* A row of the table, or the register tile with a name such as `bfdot_8x48x2`; NULL: neither. */
 const MmaInfo *mma_named(Arena *a, const char *name);
 
 #endif

@@ -1,11 +1,11 @@
 /* register_tile.c: see register_tile.h.
  *
- * The model is that of a machine with two multipliers and two load ports, and a latency of four
- * cycles: a step of a block of m rows and v vectors takes max(m*v, m + v, 8) half cycles. Blocks
- * that reach m*v are as fast as the machine is; which of them does depends on the tile. A block
- * takes at most three quarters of the registers, and at most four vectors of B beside it: compilers
- * spill what is fuller (9 x 3 of 32 registers), and one spill costs more than the block gains. m is
- * a power of two, so that rows can be transposed in blocks when they are packed. */
+ * The model is a machine with two multipliers, two load ports, and a latency of four cycles: a step
+ * of a block of m rows and v vectors takes max(m*v, m + v, 8) half cycles. Blocks that reach m*v
+ * run at the machine's peak; which of them do depends on the tile. A block uses at most three
+ * quarters of the registers, and at most four vectors of B beside it: compilers spill when it is
+ * fuller (9 x 3 of 32 registers), and one spill costs more than the larger block gains. m is a
+ * power of two, so that rows can be transposed in blocks when they are packed. */
 #include "target/register_tile.h"
 
 enum { LEAST_STEP = 8, MOST_ROWS = 16, MOST_VECTORS = 4 };
@@ -22,7 +22,7 @@ static void add_block(StepCost *c, int64_t times, int m, int v) {
   c->loads += times * (m + v);
 }
 
-/* Per step of k, for the whole product. */
+/* Cost of one step of k over the whole product. */
 static StepCost cost_of(int rows, int columns, int m, int v, int lanes) {
   StepCost c = {0};
   int down = rows / m, right = columns / (v * lanes);

@@ -36,7 +36,7 @@ static const Processor processor_rows[] = {
 TargetInfo target_playing(const TargetInfo *t, int lanes) {
   TargetInfo played = *t;
   played.lanes = lanes;
-  played.global_access = played.shared_access = 16; /* as GPUs have them, and so are banks */
+  played.global_access = played.shared_access = 16; /* as GPUs have them; so are the banks */
   played.banks = played.phase4 = 32, played.phase8 = 16, played.phase16 = 8;
   played.lockstep = false;
   played.features = UNALIGNED | NAMED_BARRIER | BF16 | FP8_OCP | FP8_FNUZ | MFMA | MFMA_I8_K16 |
@@ -56,7 +56,7 @@ const TargetInfo *target_at(int i) {
   return i >= 0 && (size_t)i < WV_LEN(target_rows) ? &target_rows[i] : NULL;
 }
 
-/* The text behind a prefix; the text itself when it does not begin so. */
+/* The text after a prefix, or the text itself if it does not have the prefix. */
 static const char *without(const char *text, const char *prefix) {
   size_t n = strlen(prefix);
   return strncmp(text, prefix, n) == 0 ? text + n : text;
@@ -110,7 +110,7 @@ const Processor *processor_named(const char *target) {
   return NULL;
 }
 
-/* Word by word: "+avx512f" is not "+avx512fp16". */
+/* Compares whole words: "+avx512f" is not "+avx512fp16". */
 static bool has_word(const char *features, const char *word, size_t n) {
   for (const char *at = features; *at; at += strcspn(at, ","), at += *at == ',')
     if (*at == '+' && strncmp(at + 1, word, n) == 0 && (at[n + 1] == ',' || !at[n + 1]))
@@ -124,7 +124,7 @@ bool has_feature_word(const char *features, const char *word) {
 
 bool processor_is_scalable(const Processor *p) { return has_feature_word(p->features, "sve"); }
 
-/* The first feature from `at` on that is missing, and how long its name is; NULL: none is. */
+/* The first missing feature from `at` on, and the length of its name; NULL: none is missing. */
 static const char *next_missing(const HostWords *host, const char *at, size_t *n) {
   for (; *at; at += *n + 1, at += *at == ',') {
     *n = strcspn(at, ",") - 1;

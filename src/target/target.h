@@ -1,5 +1,5 @@
 /* target.h: machines as data. One row of targets.def per machine; nothing else in the compiler
- * compares names of machines. */
+ * compares machine names. */
 #ifndef WV_TARGET_H
 #define WV_TARGET_H
 
@@ -25,7 +25,7 @@ typedef enum Feature {
 typedef struct TargetInfo {
   const char *name, *doc;
   Vendor vendor;
-  int units;               /* processors that run workgroups beside each other; 0: not known */
+  int units;               /* compute units that run workgroups concurrently; 0: unknown */
   int lanes, threads;      /* of a wave; most of a workgroup */
   int shared, shared_most; /* bytes */
   int banks;               /* of 4 bytes; 0: none */
@@ -41,45 +41,44 @@ enum { BANK_BYTES = 4 };
 static inline bool target_has(const TargetInfo *t, unsigned features) {
   return (t->features & features) == features;
 }
-/* A processor plays a machine with lanes where a kernel's threads are observable: with waves of
- * this many, every matrix instruction of one wave, and lanes that must synchronise. */
+/* A CPU emulates a machine with lanes where a kernel's threads are observable: with waves of this
+ * many lanes, every matrix instruction of one wave, and lanes that must synchronise. */
 TargetInfo target_playing(const TargetInfo *t, int lanes);
-/* The lanes it plays for waves that are declared to have `threads`: all, as far as it can. */
+/* The number of lanes it emulates for waves declared to have `threads`: all, as far as it can. */
 int target_played_lanes(int threads);
 
 static inline int target_waves(const TargetInfo *t) { return t->threads / t->lanes; }
 
 const TargetInfo *target_at(int i); /* NULL past the end */
 
-/* What a processor is beside that: the columns of CPU rows. */
+/* What describes a CPU beyond TargetInfo: the columns of CPU rows. */
 typedef struct Processor {
   const char *target;
-  const char *arch;     /* as triples begin; "": any */
+  const char *arch;     /* first part of the triple; "": any */
   const char *features; /* as LLVM spells them: "+neon,+dotprod" */
   int vector_bytes;     /* of a register */
   unsigned tiles;       /* bits, by DotForm */
 } Processor;
 
 const Processor *processor_at(int i);                 /* NULL past the end */
-const Processor *processor_named(const char *target); /* NULL: it is none */
+const Processor *processor_named(const char *target); /* NULL: not a CPU */
 
-/* A processor as its library describes it. */
+/* A CPU as libLLVM describes it. */
 typedef struct HostWords {
   const char *triple, *features; /* as LLVM spells them */
-  int scalable_bytes;            /* how long SVE's vectors are; 0: it has none */
+  int scalable_bytes;            /* length of SVE vectors; 0: no SVE */
 } HostWords;
 
-/* What a host needs in order to run code for a row, and does not have: "avx512f, avx512bw"; NULL:
- * nothing. */
+/* The features that a host lacks to run code for a row: "avx512f, avx512bw"; NULL: none. */
 const char *processor_lacks(Arena *a, const HostWords *host, const Processor *p);
 
-/* The last row that it lacks nothing of; NULL: none. */
+/* The last row of which the host lacks nothing; NULL: none. */
 const Processor *processor_of_host(const HostWords *host);
 
-/* Its vectors are SVE's, which have another length on other processors. */
+/* Its vectors are SVE's, whose length differs between CPUs. */
 bool processor_is_scalable(const Processor *p);
 
-/* Whether "+x,-y,..." has +word. */
+/* Whether "+x,-y,..." contains +word. */
 bool has_feature_word(const char *features, const char *word);
 
 typedef struct TargetChoice {
@@ -87,18 +86,18 @@ typedef struct TargetChoice {
   bool simulated;            /* run by the simulator as that machine would */
 } TargetChoice;
 
-/* Names of rows, and the spellings `cuda/sm_90a`, `hip/gfx942`, `gfx942:sramecc+:xnack-`. `sim:X`
- * is the simulation of X; `sim` alone that of gfx942, where the language's own instructions live.
- */
+/* Accepts names of rows, and the spellings `cuda/sm_90a`, `hip/gfx942`, `gfx942:sramecc+:xnack-`.
+ * `sim:X` is the simulation of X; `sim` alone that of gfx942, which has the language's own
+ * instructions. */
 TargetChoice target_find(const char *name);
 
 /* The same; an unknown name is reported, with the nearest one as a hint. */
 TargetChoice target_resolve(Diags *diags, const char *name);
 
-/* Whether the machine executes the row (as one instruction, or as the several of a virtual one). */
+/* Whether the machine can execute the row (as one instruction, or as several for a virtual row). */
 bool target_has_mma(const TargetInfo *t, const MmaInfo *row);
 
-/* The operand types of the row on this machine: eight-bit floats come in two families. */
+/* The operand types of the row on this machine: there are two families of 8-bit floats. */
 unsigned target_mma_types(const TargetInfo *t, const MmaInfo *row);
 
 #endif
