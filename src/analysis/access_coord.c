@@ -1,9 +1,9 @@
-/* access_coord.c: the coordinates of an access in symbols, where its op stands.
+/* access_coord.c: the coordinates of an access, as expressions at its op.
  *
  *     read %a {mapping = map 2 {M: $index0, N: $index1 + OFF} -> ...}      $y1 = $x1 + OFF
  *
- * The rules are those of the evaluator (docs/language.md, section 6): coordinates go by mapping,
- * else by name; scratch is addressed relative to the workgroup's tile. */
+ * The rules are those of the evaluator (docs/language.md, section 6): coordinates come from the
+ * mapping, or else by name; scratch is addressed relative to the workgroup's tile. */
 #include "analysis/in_bounds.h"
 
 /* ---- coordinates ---- */
@@ -14,15 +14,16 @@ static const Sym *pair_for(SymPairs pairs, const Sym *dim) {
   return NULL;
 }
 
-/* Where an access stands along a dimension that its register lacks: at the workgroup's position. Of
- * a value that each wave has for itself, at the wave's. */
+/* The position of an access along a dimension that its register lacks: the workgroup's position. If
+ * the value differs between waves, the wave's position. */
 static const Sym *position(const MemAccess *a, const Standing *s, const Sym *dim,
                            const DimRange *here) {
   if (a->op->kind != OP_write || !a->op->args[0]->varying) return here->start;
   return sym_add(s->d->k->cx->sym, here->start, distribute_wave_offset(s->d, dim));
 }
 
-/* The register's coordinate along a dimension or, where it lacks it, the position of the access. */
+/* The register's coordinate along a dimension or, if it lacks the dimension, the position of the
+ * access. */
 static const Sym *coord_by_name(const MemAccess *a, const Standing *s, const Sym *dim, bool local) {
   SymCtx *cx = s->d->k->cx->sym;
   int axis = type_base_dim(a->tile, dim);
@@ -32,7 +33,7 @@ static const Sym *coord_by_name(const MemAccess *a, const Standing *s, const Sym
   return local ? sym_sub(cx, access_x(cx, axis), here.start) : access_x(cx, axis);
 }
 
-/* Iterators become coordinates; what comes from memory may be negative. */
+/* Replaces iterators by coordinates; values from memory may be negative. */
 static const Sym *fill_iterators(const MemAccess *a, const Standing *s, const Sym *e, bool local) {
   SymCtx *cx = s->d->k->cx->sym;
   Arena *arena = s->d->arena;
@@ -53,14 +54,14 @@ const Sym *access_coord(const MemAccess *a, const Standing *s, int m) {
   const Sym *dim = a->memory->type->dims[m], *e = pair_for(a->coords, dim);
   if (m == a->replaced) return sym_symbol(s->d->k->cx->sym, "$replaced", false);
   if (!e) return coord_by_name(a, s, dim, a->local);
-  /* fractions that survive are floored */
+  /* remaining fractions are rounded down */
   return sym_floor(s->d->k->cx->sym,
                    fill_iterators(a, s, distribute_expr(s->d, a->op, e), a->local));
 }
 
 /* ---- dynamic values ---- */
 
-/* Along one dimension of a dynamic value: is it looked up at one place for the whole run? */
+/* Whether a dynamic value is looked up at a single coordinate along `dim` for the whole run. */
 static bool looked_up_evenly(const MemAccess *a, const Standing *s, SymPairs where, const Sym *dim,
                              int axis, int run) {
   SymCtx *cx = s->d->k->cx->sym;

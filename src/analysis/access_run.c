@@ -1,17 +1,16 @@
 /* access_run.c: the addresses of an access: do offsets fit into 32 bits, and how many elements can
- * be moved by one instruction?
+ * one instruction move?
  *
  *     read %a: mem<M, K, f16>, K a multiple of 8     8 elements along K: 16 bytes, aligned
- *     read through {K: $index1/8*8 + ...}            as far as the mapping keeps neighbours
- * together
+ *     read through {K: $index1/8*8 + ...}            as many as the mapping keeps adjacent
  *
- * A run begins where the tile's coordinate is a multiple of its length. Every element of it is
- * compared with the first, so the answer holds for any mapping, floors and remainders included. */
+ * A run begins where the tile's coordinate is a multiple of its length. Every element of the run is
+ * compared with the first, so the answer holds for any mapping, including floors and remainders. */
 #include "analysis/in_bounds.h"
 #include "ir/alloc_layout.h"
 #include "ir/dtype.h"
 
-enum { RUN_BITS = 128 }; /* the widest load of any machine of interest, but see load_bits */
+enum { RUN_BITS = 128 }; /* the widest load of any machine considered, but see load_bits */
 
 typedef struct Address {
   AccessBounds *b;
@@ -20,9 +19,9 @@ typedef struct Address {
   const Sym *const *coords, *const *sizes;
   const SymBinding *place;
   SymCtx *sym;
-  const Sym *offset;       /* in elements over the $x; NULL: not known */
+  const Sym *offset;       /* in elements, over the $x; NULL: unknown */
   const MemLayout *memory; /* of an allocation, or NULL: row-major */
-  bool view;               /* an argument that lies by its strides */
+  bool view;               /* an argument addressed by its strides */
 } Address;
 
 static const Sym *argument_symbol(const Address *ad, const char *what, int dim) {
@@ -38,7 +37,7 @@ static const Sym *strided_offset(const Address *ad) {
   return offset;
 }
 
-/* Row-major: the size of the first dimension is in no stride. */
+/* Row-major: no stride depends on the size of the first dimension. */
 static const Sym *linear_offset(const Address *ad) {
   const Type *t = ad->b->access.memory->type;
   if (ad->view) return strided_offset(ad);
@@ -68,7 +67,7 @@ static void find_offset_bits(const Address *ad) {
 
 /* ---- runs ---- */
 
-/* e where $x(axis) is $q * run + r, and the other coordinates are where the tile stands. */
+/* e with $x(axis) = $q * run + r and the other coordinates at the tile's position. */
 static const Sym *at_run(const Address *ad, const Sym *e, int axis, int run, int r) {
   SymBinding to[IR_MAX_RANK];
   int rank = ad->b->access.tile->rank;
@@ -82,13 +81,13 @@ static bool is_multiple(const Address *ad, const Sym *e, int run) {
   return sym_divides(ad->sym, ad->facts, run, e);
 }
 
-/* e moves by `by` from the first element of a run to element r. */
+/* Whether e moves by `by` from the first element of a run to element r. */
 static bool moves_by(const Address *ad, const Sym *e, int axis, int run, int r, int by) {
   const Sym *step = sym_sub(ad->sym, at_run(ad, e, axis, run, r), at_run(ad, e, axis, run, 0));
   return sym_equal(ad->sym, ad->facts, step, sym_int(ad->sym, by)) == SYM_ALWAYS;
 }
 
-/* e moves by `each` from every element of a run to the next. */
+/* Whether e moves by `each` from every element of a run to the next. */
 static bool moves_evenly(const Address *ad, const Sym *e, int axis, int run, int each) {
   const Sym *x = ad->place[axis].from, *coeff, *rest;
   int64_t by;
@@ -98,7 +97,7 @@ static bool moves_evenly(const Address *ad, const Sym *e, int axis, int run, int
   return true;
 }
 
-/* The dim of the memory along which neighbours lie side by side. */
+/* The dim of the memory whose neighbours are contiguous. */
 static int contiguous_dim(const Address *ad) {
   int last = ad->b->access.memory->type->rank - 1, best = last;
   for (int m = last - 1; ad->memory && m >= 0; m--)
@@ -120,7 +119,7 @@ static bool is_adjacent(const Address *ad, int axis, int run) {
   return true;
 }
 
-/* A test that changes inside a run cannot be made once for all of it. */
+/* A test whose outcome changes within a run cannot be made once for the whole run. */
 static bool is_tested_alike(const Address *ad, int axis, int run) {
   for (int i = 0; i < ad->b->nbounds; i++) {
     const Bound *b = &ad->b->bounds[i];
@@ -131,7 +130,7 @@ static bool is_tested_alike(const Address *ad, int axis, int run) {
   return true;
 }
 
-/* A run begins at a multiple of it in memory. */
+/* The run begins at a multiple of its length in memory. */
 static bool begins_aligned(const Address *ad, int axis, int run) {
   int64_t bytes = (int64_t)run * dtype_memory_bits(ad->b->access.memory->type->dtype) / 8;
   if (ad->view && bytes > 1 &&
@@ -143,7 +142,7 @@ static bool begins_aligned(const Address *ad, int axis, int run) {
          is_multiple(ad, at_run(ad, ad->coords[along], axis, run, 0), run);
 }
 
-/* The tile begins and ends with whole runs that are aligned. */
+/* The tile begins and ends on whole, aligned runs. */
 static bool is_aligned(const Address *ad, int axis, int run) {
   DimRange here;
   if (!standing_range(ad->s, ad->b->access.op, ad->b->access.tile->dims[axis], &here)) return false;
@@ -159,7 +158,7 @@ static int longest_run(const Address *ad) {
   return power;
 }
 
-/* The longest run along any axis; of two alike the inner axis. */
+/* Finds the longest run along any axis; ties go to the inner axis. */
 static void find_run(const Address *ad) {
   for (int axis = ad->b->access.tile->rank - 1; axis >= 0; axis--)
     for (int run = longest_run(ad); run > ad->b->run; run /= 2)

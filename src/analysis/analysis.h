@@ -1,7 +1,7 @@
-/* analysis.h: facts about a kernel, computed when a pass needs them and kept while they hold.
+/* analysis.h: facts about a kernel, computed when a pass needs them and kept while they are valid.
  *
- * The pipeline supplies and drops them from the words of passes.def; a pass only reads the fields
- * of Facts that its row names. */
+ * The pass manager computes and drops them according to the columns of passes.def; a pass reads
+ * only the fields of Facts that its row names. */
 #ifndef WV_ANALYSIS_H
 #define WV_ANALYSIS_H
 
@@ -14,7 +14,7 @@ enum AnalysisNumber {
   ANALYSIS_COUNT
 };
 
-/* Sets of analyses, as passes.def spells them. */
+/* Sets of analyses, as passes.def names them. */
 enum AnalysisSet {
 #define ANALYSIS(name, type, doc) FACT_##name = 1 << ANALYSIS_##name,
 #include "analysis/analyses.def"
@@ -24,30 +24,30 @@ enum AnalysisSet {
 
 typedef struct Facts {
   Arena *arena;
-  unsigned valid; /* which of the fields hold */
+  unsigned valid; /* which fields are valid */
 #define ANALYSIS(name, type, doc) type name;
 #include "analysis/analyses.def"
 } Facts;
 
 void facts_supply(Facts *f, Kernel *k, unsigned needs);
-void facts_drop(Facts *f, unsigned broken); /* the arena is reset when nothing is left */
+void facts_drop(Facts *f, unsigned broken); /* the arena is reset when nothing remains */
 
 /* One function per row of analyses.def. Ids must be dense (ir_renumber). */
 #define ANALYSIS(name, type, doc) type find_##name(Kernel *k, Arena *a);
 #include "analysis/analyses.def"
 
-/* True when an op means the same outside of `region`, a loop's or conditional's body, as inside:
- * nothing in it but its operands knows where it stands. Not so when its type or an operand's names
- * the loop's axis (inside, that is one tile of it), or when an expression mentions symbols, which
- * may be counters or versions of the region. */
+/* True when an op means the same outside `region`, the body of a loop or conditional, as inside:
+ * apart from its operands, nothing about it depends on its position. This is not so when its type
+ * or an operand's names the loop's axis (inside, that is one tile of it), or when an expression
+ * mentions symbols, which may be counters or versions of the region. */
 bool op_same_outside(const Kernel *k, const Op *op, const Region *region);
 
-/* True when an op would mean the same in front of `where`, a later op of its region or of one
- * inside: no symbol that its expressions mention has another value there. */
+/* True when an op would mean the same before `where`, a later op of its region or of a nested one:
+ * no symbol in its expressions has another value there. */
 bool op_same_before(const Distribution *d, const Op *op, const Op *where);
 
-/* Symbols to which some op gives another value on the way: what the header says of them holds at
- * first, and its rows mean the version in force where they are read. */
+/* Symbols that some op sets. What the header says about them holds only initially, and its rows
+ * refer to the version in force where they are used. */
 typedef Vec(const Sym *) SetSymbols;
 SetSymbols set_symbols(const Kernel *k, Arena *a);
 bool symbol_is_set(const SetSymbols *set, const Sym *symbol);

@@ -4,13 +4,13 @@
  *     workgroup M by 1 on 1; workgroup N by 512 on 0; wave N by 256      threads 64
  *     read [M, N]:  lanes along N, 4 elements each; 2 waves, 256 apart
  *
- * With a reduction in the kernel, the lanes lie along the reduced dim of each, its vector shape
- * divided among them. Otherwise a read or write puts them along its dim on workgroup dimension 0,
- * and gives each thread several elements of its contiguous dim. With matrix products these alone
- * say how tiles lie. Where no lane term reaches, every lane of a wave holds the same elements.
- * Lanes that a tile is too short for hold none. A declared wave that is wider than the machine's
- * becomes several of the machine's: the upper part of the lane number is the innermost part of the
- * wave number. */
+ * If the kernel reduces, the lanes lie along the reduced dim of each reduction, whose vector shape
+ * is divided among them. Otherwise a read or write puts the lanes along its dim on workgroup
+ * dimension 0 and gives each thread several elements of its contiguous dim. In kernels with matrix
+ * products, only the products determine how tiles lie. Where no rule divides a tile over lanes,
+ * every lane of a wave holds the same elements. Lanes beyond the end of a tile hold none. A
+ * declared wave that is wider than the machine's becomes several machine waves: the upper part of
+ * the lane number is the innermost part of the wave number. */
 #include "analysis/anchors.h"
 #include "ir/attr.h"
 #include "ir/layout_links.h"
@@ -54,7 +54,7 @@ static void push_waves(const Declared *c, Layout *l, const Type *t, const int *p
   }
 }
 
-/* Lanes beyond the machine's become waves, inside the declared ones. */
+/* Lanes beyond those of the machine become waves, inside the declared ones. */
 static void fit_lanes(Layout *l, int lanes) {
   Digits wide = l->part[LAYOUT_LANE], outer = l->part[LAYOUT_WAVE];
   l->part[LAYOUT_LANE].n = l->part[LAYOUT_WAVE].n = 0;
@@ -74,7 +74,7 @@ static void fit_lanes(Layout *l, int lanes) {
 /* ---- layouts --------------------------------------------------------------------------------- */
 
 /* How a wave's part of a tile is divided: each thread holds `each` neighbours along dim `vector`,
- * and the threads lie along dim `lanes`. -1: none. */
+ * and the threads are spread along dim `lanes`. -1: none. */
 typedef struct Division {
   int vector, each, lanes;
 } Division;
@@ -131,8 +131,8 @@ static const char *shown(const Declared *c, const Sym *dim) {
   return sym_text(c->d->k->cx->diags.arena, dim);
 }
 
-/* What a wave covers along the dim of its lanes is the threads times the elements of each. Both can
- * be changed, the second only where `each` says that it is a whole number. */
+/* A wave covers threads * elements per thread along the dim of its lanes. Both can be changed, the
+ * latter only where `each` gives it as a whole number. */
 static bool report_shape(const Declared *c, const Sym *dim, int64_t v, int64_t covered, int each) {
   Diags *diags = &c->d->k->cx->diags;
   const char *name = shown(c, dim);
@@ -172,8 +172,8 @@ static bool report_uneven(const Declared *c, const Sym *dim, int64_t v) {
   return false;
 }
 
-/* What one wave covers along a dim at a time must be what its lanes hold of it, unless that is all
- * there is. */
+/* What the declaration says one wave covers along a dim must be what its lanes hold, unless it
+ * covers the whole extent. */
 static bool check_shape(const Declared *c, const Sym *dim, int extent, int64_t covered,
                         bool is_vector) {
   int64_t v = vector_shape(c, dim);
@@ -183,14 +183,15 @@ static bool check_shape(const Declared *c, const Sym *dim, int extent, int64_t c
   return report_shape(c, dim, v, covered, is_vector && v % threads == 0 ? (int)(v / threads) : 0);
 }
 
-/* The dim of neighbours: the last, or an earlier one when those behind it have one element. */
+/* The dim of a thread's neighbouring elements: the last, or an earlier one if all later ones have
+ * vector shape 1. */
 static int vector_dim(const Declared *c, const Type *t) {
   int at = t->rank - 1;
   while (at > 0 && vector_shape(c, t->dims[at]) == 1) at--;
   return at;
 }
 
-/* The dim of the threads behind `after`; -1: none. */
+/* The dim after `after` along which threads are spread; -1: none. */
 static int lanes_dim(const Declared *c, const Type *t, int after) {
   for (int i = after + 1; i < t->rank; i++) {
     const Constraint *group = group_of(c, t->dims[i]);
@@ -199,8 +200,7 @@ static int lanes_dim(const Declared *c, const Type *t, int after) {
   return -1;
 }
 
-/* Elements of each thread along the dim of neighbours: as the op says, else what there is for it.
- */
+/* Elements per thread along the vector dim: as the op says, else as many as there are. */
 static int elements_of_thread(const Declared *c, const Type *t, const int *extent, int dim,
                               const Attr *given) {
   const Constraint *group = group_of(c, t->dims[dim]);

@@ -1,25 +1,26 @@
-/* anchor_mma.c: a matrix instruction over the whole tile of a workgroup.
+/* anchor_mma.c: a matrix instruction tiled over a workgroup's whole tile.
  *
  *     the instruction       16x16, lanes as mma.def says
  *     copies of it          registers, as many as one wave's part needs
- *     waves                 a grid over m and n; operands are held once per wave that needs them
+ *     waves                 a grid over m and n; each wave that needs an operand holds it
  *
  * The three tiles agree because they are built from the same grid: wave number = n part + m part *
- * (parts along n), the waves of one instruction innermost. In an observable kernel each declared
- * wave has its part of the tile, and the grid divides that among the machine's waves it is made of.
- */
+ * (parts along n), with the waves of one instruction innermost. In a lane-observable kernel each
+ * declared wave has its own part of the tile, and the grid divides that part among the machine's
+ * waves that make up the declared one. */
 #include "analysis/anchors.h"
 #include "ir/attr.h"
 #include "ir/layout_links.h"
 
 typedef struct Grid {
-  int along_m, along_n, idle; /* groups of waves; idle ones hold copies */
-  int tile_m, tile_n;         /* of a group: whole instructions */
+  int along_m, along_n, idle; /* groups of waves; idle groups hold copies */
+  int tile_m, tile_n;         /* per group: whole instructions */
 
-  /* Observable: such a grid is one declared wave, and these number the declared waves. */
+  /* Lane-observable kernels: the grid describes one declared wave, and these count the declared
+   * waves. */
   struct {
-    int count, step; /* waves along a workgroup dimension, elements from one to the next */
-    char dim;        /* of 'm', 'n' or 'k'; else they hold copies */
+    int count, step; /* waves along a workgroup dimension, and elements from one to the next */
+    char dim;        /* 'm', 'n' or 'k'; otherwise the waves hold copies */
   } declared[3];
 } Grid;
 
@@ -27,11 +28,11 @@ typedef struct Product {
   const MmaInfo *row;
   const MmaChoice *choice;
   MmaRoles roles;
-  int m, n;            /* of the workgroup's tile */
-  int k;               /* what a wave multiplies: all of the tile, or a declared wave's part */
+  int m, n;            /* extents of the workgroup's tile */
+  int k;               /* the k of one wave: the whole tile, or a declared wave's part */
   int together;        /* waves of one instruction */
-  const Digits *order; /* of k; NULL: as it is */
-  bool keep_m, keep_n; /* waves should not divide it, if the other dim is as good */
+  const Digits *order; /* of k; NULL: unchanged */
+  bool keep_m, keep_n; /* waves should not divide this dim if the other one is as good */
   Grid grid;
 } Product;
 
@@ -41,7 +42,7 @@ static const MmaInfo *row_of(Arena *a, const MmaChoice *c, int lanes) {
   return mma_dot(a, dot, lanes);
 }
 
-/* Waves go along the dims that wave rows name, if they name one of the two. */
+/* Waves divide the dims that wave rows name, if those include one of the two. */
 static bool may_divide(const Distribution *d, const Sym *dim, const Sym *other) {
   return kernel_constraint(d->k, CONSTRAINT_wave, dim_base(dim)) ||
          !kernel_constraint(d->k, CONSTRAINT_wave, dim_base(other));
@@ -53,8 +54,8 @@ static Grid grid_of(const Product *p, int along_m, int along_n, int idle) {
   return (Grid){.along_m = along_m, .along_n = along_n, .idle = idle, .tile_m = m, .tile_n = n};
 }
 
-/* Along dims that may be divided; then the fewest products of one wave; then what should be kept;
- * then the least operand elements it needs; then more along m. */
+/* Prefers, in this order: dims that may be divided, the fewest products per wave, dims that should
+ * be kept whole, the fewest operand elements per wave, more waves along m. */
 static int64_t grid_cost(const Distribution *d, const Product *p, const Grid *g) {
   bool astray = (g->along_m > 1 && !may_divide(d, p->roles.m, p->roles.n)) ||
                 (g->along_n > 1 && !may_divide(d, p->roles.n, p->roles.m));
@@ -63,7 +64,7 @@ static int64_t grid_cost(const Distribution *d, const Product *p, const Grid *g)
          g->tile_m + g->tile_n;
 }
 
-/* The best of all ways to divide the groups; those that would find no instruction stay idle. */
+/* The best way to divide the groups; groups that would get no instruction stay idle. */
 static Grid choose_grid(const Distribution *d, const Product *p, int groups) {
   Grid best = grid_of(p, 1, 1, groups);
   for (int along_n = 1; along_n <= groups; along_n++)
@@ -76,7 +77,7 @@ static Grid choose_grid(const Distribution *d, const Product *p, int groups) {
   return best;
 }
 
-/* The grid that the wave rows declare, when the machine's waves are the declared ones. */
+/* The grid that the wave rows declare, if the machine's waves are the declared ones. */
 static bool declared_grid(const Distribution *d, const Product *p, int groups, Grid *out) {
   int64_t m, n;
   const Sym *along_m = distribute_waves(d, p->roles.m), *along_n = distribute_waves(d, p->roles.n);
@@ -100,8 +101,8 @@ int mma_order_at(const Digits *order, int position) {
   return order ? element : position;
 }
 
-/* The digit, which moves by positions along k, as digits that move by elements; false: it cannot be
- * written so. */
+/* Converts the digit, which counts positions along k, to digits that count elements; false: this is
+ * not possible. */
 static bool push_ordered(Layout *l, LayoutPart part, int dim, Digit g, const Digits *order) {
   for (int i = 0, weight = 1; i < order->n && g.radix > 1; weight *= order->at[i++].radix) {
     int next = weight * order->at[i].radix;
@@ -121,7 +122,7 @@ static void move_digit(Digits *d, int from, int to) {
   d->at[to] = moved;
 }
 
-/* Registers along k in front, neighbours side by side. */
+/* Moves the register digits along k to the front, so that neighbours are adjacent. */
 static Layout in_runs(const Layout *l, int dim) {
   Layout out = *l;
   Digits *regs = &out.part[LAYOUT_REG];
@@ -134,7 +135,7 @@ static Layout in_runs(const Layout *l, int dim) {
   return out;
 }
 
-/* Where lanes hold longer runs than the instruction's own, accesses bring whole runs. */
+/* If lanes hold longer runs than the instruction requires, accesses can move whole runs. */
 static bool order_k(Layout *l, int dim, const Digits *order) {
   Layout out = layout_of(l->dims, l->extent);
   for (int p = 0; p < LAYOUT_PARTS; p++)
@@ -148,7 +149,7 @@ static bool order_k(Layout *l, int dim, const Digits *order) {
   return true;
 }
 
-/* Both operands, copies along k included, can be held in that order. */
+/* The order, if both operands, including copies along k, can be held in it. */
 static const Digits *usable_order(const Product *p, const Digits *order, int k) {
   int covered = 1;
   for (int i = 0; i < order->n; i++) covered *= order->at[i].radix;
@@ -162,7 +163,7 @@ static const Digits *usable_order(const Product *p, const Digits *order, int k) 
   return order;
 }
 
-/* Some product contracts this dim: its operands count copies along it first. */
+/* Some product contracts this dim, so its operands enumerate copies along it first. */
 static bool is_contracted(Kernel *k, const Sym *dim) {
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
     MmaRoles roles;
@@ -173,7 +174,7 @@ static bool is_contracted(Kernel *k, const Sym *dim) {
   return false;
 }
 
-/* Some op takes all of the dim: a product or a reduction along it. */
+/* Some op needs the whole dim: a product or a reduction along it. */
 static bool is_taken_whole(const Distribution *d, const Sym *dim) {
   for (const Op *op = ir_first(d->k); op; op = ir_next(op)) {
     const Attr *along = op_attr(op, ATTR_dim);
@@ -182,11 +183,12 @@ static bool is_taken_whole(const Distribution *d, const Sym *dim) {
   return is_contracted(d->k, dim);
 }
 
-/* What machine's waves of a declared one would have to tell each other: parts of a dim that an op
- * takes as a whole, and an operand that is computed, where several of them need all of it. */
+/* Avoids exchanges between the machine's waves of one declared wave. They arise when a dim that
+ * some op needs whole is divided, and when an operand that is computed is needed whole by several
+ * waves. */
 static void keep_together(const Distribution *d, const Op *op, Product *p) {
   int rhs = op->kind == OP_scaled_mma ? 2 : 1;
-  bool made[2]; /* the operand with m, with n */
+  bool made[2]; /* [0]: the operand with m, [1]: the operand with n */
   for (int i = 0; i < 2; i++) {
     const Value *v = op->args[i == (p->choice->swap ? 1 : 0) ? 0 : rhs];
     made[i] = !v->def || v->def->kind != OP_read;
@@ -195,7 +197,7 @@ static void keep_together(const Distribution *d, const Op *op, Product *p) {
   p->keep_n = made[0] || is_taken_whole(d, p->roles.n);
 }
 
-/* The part of a declared wave, divided among the machine's waves it is made of. */
+/* Divides the part of a declared wave among the machine's waves that make it up. */
 static Grid grid_of_wave(const Distribution *d, const Machine *m, const Product *p) {
   int axis_m = anchor_wave_axis(d, p->roles.m), axis_n = anchor_wave_axis(d, p->roles.n);
   int axis_k = anchor_wave_axis(d, p->roles.k);
@@ -212,7 +214,7 @@ static Grid grid_of_wave(const Distribution *d, const Machine *m, const Product 
   return g;
 }
 
-/* Whole instructions: what one of them took of the next wave's part would be added twice. */
+/* Only whole instructions: k elements taken from the next wave's part would be added twice. */
 static bool divide_k(const Distribution *d, Product *p) {
   int axis = anchor_wave_axis(d, p->roles.k), waves = axis >= 0 ? anchor_waves_on(d, axis) : 1;
   if (waves > 1 && p->k % (waves * p->row->k)) return false;
@@ -229,7 +231,7 @@ static bool open_product(const Distribution *d, const Machine *m, Arena *a, Op *
   if (!p->row || ir_mma_roles(d->k, op->args[0]->type, op->args[rhs]->type, t, &p->roles))
     return false;
   if (!distribute_extents(d, op, t, extent)) return false;
-  if (p->choice->swap) { /* the instruction's m lies along the program's n */
+  if (p->choice->swap) { /* the instruction's m runs along the program's n */
     const Sym *m_role = p->roles.m;
     p->roles.m = p->roles.n;
     p->roles.n = m_role;
@@ -262,7 +264,7 @@ static void push_fragment(Layout *l, const Layout *fragment, const int to[2]) {
     }
 }
 
-/* Registers for the copies along a dim, up to `tile` elements of it. */
+/* Adds registers for the copies along a dim, up to `tile` elements of it. */
 static void push_copies(Layout *l, int dim, int tile, int step) {
   layout_push(l, LAYOUT_REG, dim, ceil_div(tile, step), step);
 }
@@ -272,7 +274,7 @@ static void push_wave_digit(Layout *l, int dim, int count, int step) {
   else layout_repeat(l, LAYOUT_WAVE, count);
 }
 
-/* `part_k`: of one declared wave, in units of dim_k. */
+/* `part_k`: the k of one declared wave, in units of dim_k. */
 static void push_waves(Layout *l, const Grid *g, int dim_m, int dim_n, int dim_k, int part_k) {
   push_wave_digit(l, dim_n, g->along_n, g->tile_n);
   push_wave_digit(l, dim_m, g->along_m, g->tile_m);
@@ -290,7 +292,7 @@ static int waves_along_k(const Grid *g) {
   return 1;
 }
 
-/* The instruction's operand that is number `operand` of the op. */
+/* The instruction's operand for operand number `operand` of the op. */
 static MmaOperand role_of(const Op *op, int operand, bool swap) {
   static const MmaOperand plain[] = {MMA_A, MMA_B}, scaled[] = {MMA_A, MMA_SA, MMA_B, MMA_SB};
   static const MmaOperand swapped[] = {[MMA_A] = MMA_B, MMA_A, MMA_C, MMA_SB, MMA_SA};

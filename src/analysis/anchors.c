@@ -1,4 +1,5 @@
-/* anchors.c: the anchors of memory accesses and reductions, and the order of all (anchors.h). */
+/* anchors.c: the anchors of memory accesses and reductions, and the order of all anchors
+ * (anchors.h). */
 #include "analysis/anchors.h"
 
 #include "ir/attr.h"
@@ -16,7 +17,8 @@ typedef struct Finder {
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-/* Iterations of the loops around an op; those that are not known count as a few. */
+/* The product of the trip counts of the loops around an op; an unknown trip count counts as a
+ * few. */
 static int64_t trips_around(const Distribution *d, const Op *op) {
   enum { A_FEW = 16, MOST = 1 << 20 };
   int64_t all = 1;
@@ -67,7 +69,8 @@ Layout anchor_default(const Machine *m, const Type *t, const int *extent) {
 /* ---- memory accesses ------------------------------------------------------------------------- */
 
 typedef struct Order {
-  int at[IR_MAX_RANK], n; /* dims of the register, the one that moves memory least first */
+  int at[IR_MAX_RANK], n; /* dims of the register, starting with the one of the smallest memory
+                           * stride */
 } Order;
 
 static void add_dim(Order *o, const Type *t, const Sym *dim) {
@@ -79,14 +82,14 @@ static void add_dim(Order *o, const Type *t, const Sym *dim) {
   }
 }
 
-/* The register's dims whose iterators an expression mentions. */
+/* Adds the register's dims whose iterators an expression mentions. */
 static void add_mentioned(Order *o, const Type *t, SymPairs own, const Sym *expr) {
   for (int i = 0; i < own.n; i++)
     if (sym_name(own.at[i].value) && sym_contains(expr, own.at[i].value))
       add_dim(o, t, own.at[i].key);
 }
 
-/* Memory dims from the innermost out, by name or through the mapping; then what is left. */
+/* The memory dims from the innermost outwards, by name or through the mapping; then the rest. */
 static Order memory_order(const Op *op, const Type *t, const Type *memory) {
   Order o = {.n = 0};
   const Attr *attr = op_attr(op, ATTR_mapping);
@@ -110,7 +113,7 @@ static void add_access(Finder *f, Op *op, int operand, int memory) {
   Layout l = blocked(f->m, v->type, dtype_info[v->type->dtype].bits, extent, o.at);
   if (f->m->observable) {
     bool is_access = op->kind == OP_read || op->kind == OP_write;
-    if (f->has_products || f->has_reductions || !is_access) return; /* others decide */
+    if (f->has_products || f->has_reductions || !is_access) return; /* other anchors decide */
     if (!(f->ok = anchor_declared_access(f->d, f->m, op, v->type, extent, &l))) return;
   }
   add_anchor(f, ANCHOR_MEMORY, op, operand, &l);
@@ -125,9 +128,9 @@ static bool same_dims(const Type *a, const Type *b) {
   return true;
 }
 
-/* The width of the elements by which a reduced tile is divided: of those that come from memory or
- * go there in tiles like it, the ones that move the most bytes. Rows of halves that are summed as
- * f32 are still read 16 bytes at a time. */
+/* The element width by which a reduced tile is divided: among accesses to tiles of the same dims,
+ * that of the one that moves the most bytes. Rows of f16 that are summed in f32 are still read 16
+ * bytes at a time. */
 static int moved_bits(const Finder *f, const Type *t) {
   int64_t most = 0;
   int bits = dtype_info[t->dtype].bits;

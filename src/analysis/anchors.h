@@ -1,15 +1,15 @@
-/* anchors.h: what decides on layouts.
+/* anchors.h: the tiles whose layouts are fixed or preferred.
  *
  * An anchor is a tile whose layout matters, and the layout it should have:
  *
- *     RESULT     of a matrix instruction: it comes out like this
- *     OPERAND    of one: it must go in like this, or be converted
+ *     RESULT     of a matrix instruction: produced in this layout
+ *     OPERAND    of a matrix instruction: required in this layout, or converted to it
  *     REDUCTION  neighbours along the dim in neighbouring lanes, waves along other dims
- *     MEMORY     vectors along the contiguous dim of a read or write, lanes side by side
+ *     MEMORY     vectors along the contiguous dim of a read or write, adjacent lanes
  *
- * Stronger kinds come first; among equals the one that moves more bytes, trip counts included; then
- * the one that stands first in the program. That order is total, so who wins does not depend on the
- * order in which anchors are found. */
+ * Stronger kinds come first; among equals, the one that moves more bytes, trip counts included;
+ * then the one that comes first in the program. This order is total, so the winner does not depend
+ * on the order in which anchors are found. */
 #ifndef WV_ANCHORS_H
 #define WV_ANCHORS_H
 
@@ -27,8 +27,8 @@ typedef struct Anchor {
   AnchorKind kind;
   Value *value;
   Layout layout;
-  int64_t weight; /* bytes moved by a launch's workgroup, roughly */
-  Op *op;         /* whose anchor it is */
+  int64_t weight; /* bytes moved by a workgroup per launch, roughly */
+  Op *op;         /* the op that the anchor belongs to */
   int operand;    /* which operand; -1: its result */
 } Anchor;
 
@@ -40,33 +40,33 @@ typedef struct Machine {
   bool observable; /* tiles are divided as the kernel declares */
 } Machine;
 
-/* Appends the anchors of every op, in program order; false after reporting a tile without extents.
- */
+/* Appends the anchors of every op, in program order; false after reporting a tile without
+ * extents. */
 bool find_anchors(const Distribution *d, const Machine *m, Arena *a, Anchors *out);
 
 bool anchor_before(const Anchor *x, const Anchor *y); /* x wins over y */
 
-/* How operand `operand` (-1: the result) of an mma lies; false: it stays in shared memory. */
+/* The layout of operand `operand` (-1: the result) of an mma; false: it stays in shared memory. */
 bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int operand,
                 Layout *out);
 
 /* How an mma is divided into instructions: a wave's part is copies[0] x copies[1] of them along the
- * instruction's m and n, copies[2] along k. False: the op has no instruction. */
+ * instruction's m and n, and copies[2] along k. False: the op has no instruction. */
 typedef struct MmaDivision {
   const MmaInfo *row;
-  const Sym *m, *n, *k; /* the program's dims along which the instruction's lie */
+  const Sym *m, *n, *k; /* the program's dims that the instruction's dims run along */
   int copies[3];
-  const Digits *order;   /* MmaChoice.order; NULL: k lies as it is */
-  int along[2], tile[2]; /* groups of waves along m and n, n counted first; elements of each */
+  const Digits *order;   /* MmaChoice.order; NULL: k is not permuted */
+  int along[2], tile[2]; /* groups of waves along m and n, n counted first; elements per group */
 } MmaDivision;
-int mma_order_at(const Digits *order, int position); /* the element along k at a position */
+int mma_order_at(const Digits *order, int position); /* the element of k at a position */
 bool anchor_mma_division(const Distribution *d, const Machine *m, Arena *a, Op *op,
                          MmaDivision *out);
-/* As if the op had this instruction. */
+/* The same, as if the op had this instruction. */
 bool anchor_mma_division_by(const Distribution *d, const Machine *m, Arena *a, Op *op,
                             const MmaChoice *choice, MmaDivision *out);
 
-/* A layout for a tile that nothing anchors: contiguous along its last dim. */
+/* A layout for a tile without anchors: contiguous along its last dim. */
 Layout anchor_default(const Machine *m, const Type *t, const int *extent);
 
 /* ---- observable kernels: as declared (anchor_declared.c) ---- */
@@ -76,13 +76,13 @@ bool anchor_declared_access(const Distribution *d, const Machine *m, Op *op, con
                             const int *extent, Layout *out);
 bool anchor_declared_reduction(const Distribution *d, const Machine *m, Op *op, const int *extent,
                                Layout *out);
-/* The workgroup dimension whose declared waves divide `dim`, -1: none; and how many lie along one.
- */
+/* The workgroup dimension whose declared waves divide `dim` (-1: none), and how many waves lie
+ * along a dimension. */
 int anchor_wave_axis(const Distribution *d, const Sym *dim);
 int anchor_waves_on(const Distribution *d, int axis);
-/* The extent of what one wave covers of a dim at a time; -1: not declared. */
+/* How much of a dim one wave covers at a time; -1: not declared. */
 int64_t anchor_vector_shape(const Distribution *d, const Op *op, const Sym *dim);
-/* Every lane of a wave holds the same. */
+/* The layout in which every lane of a wave holds the same elements. */
 Layout anchor_undivided(const Distribution *d, const Machine *m, const Op *op, const Type *t,
                         const int *extent);
 

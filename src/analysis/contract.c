@@ -24,7 +24,8 @@ static const Sym *look_for_threads(void *user, const Sym *s) {
   return s;
 }
 
-/* For whom everything that the op's attributes mention is the same, as far as thread ids go. */
+/* The level at which everything that the op's attributes mention is uniform, judged by thread
+ * ids. */
 static UniformLevel level_of_attrs(Query *q) {
   q->level = UNIFORM_GRID;
   for (int i = 0; i < q->op->nattrs; i++) {
@@ -36,7 +37,7 @@ static UniformLevel level_of_attrs(Query *q) {
 
 /* ---- (b) reductions -------------------------------------------------------------------------- */
 
-/* A product along a dim of the grid that waves divide: each wave has its part of the sum. */
+/* A product along a dim of the grid that waves divide: each wave computes a part of the sum. */
 static bool multiplies_within_waves(const Query *q) {
   const Op *op = q->op;
   int acc = op->kind == OP_scaled_mma ? 4 : 2;

@@ -1,13 +1,14 @@
-/* contract.h: may a kernel's tiles be divided over threads in another way than it declares?
+/* contract.h: may a kernel's tiles be divided over threads differently than declared?
  *
  * A kernel is lane-observable if its result depends on which thread holds what (docs/language.md,
  * section 13.1): it
  *
  *   (a) mentions $T0, $T1, $T2, in an expression or through a bound symbol
  *   (b) reduces, scans or takes top-k without `block` along a dim that several waves share
- *   (c) does an atomic with `ept`: so many times in every thread, whoever holds the same element
- *   (d) takes elements of what a thread holds, or branches on or sets a symbol from what differs
- *       between lanes
+ *   (c) does an atomic with `ept`: that many times in every thread, even if threads hold the same
+ *       element
+ *   (d) takes elements of what a thread holds, or branches on or sets a symbol from a value that
+ *       differs between lanes
  *
  * All others are tile-pure. */
 #ifndef WV_CONTRACT_H
@@ -17,11 +18,11 @@
 
 typedef struct Contract {
   const Op *op;    /* the first op that makes the kernel lane-observable; NULL: tile-pure */
-  const char *why; /* it ... */
+  const char *why; /* completes the sentence "it ..." */
 } Contract;
 
-/* Threads that hold the same coordinate may get different results from this op, though its operands
- * are the same for them: lanes of one wave (VARYING), or whole waves (WAVE); else neither. */
+/* Whether threads that hold the same coordinate may get different results from this op although its
+ * operands agree: lanes of one wave (VARYING), or whole waves (WAVE); otherwise neither. */
 UniformLevel contract_parts(const Distribution *d, const Op *op, Arena *scratch);
 
 Contract contract_of(const Distribution *d, const Uniformity *u, Arena *scratch);

@@ -9,17 +9,17 @@
 enum {
   MOST_RANK = 5,
   MOST_EXTENT = 256,
-  PIECE = 16,           /* bytes: rows of a box are whole pieces, and begin at one */
-  ALIGN = 128,          /* bytes, of a box in shared memory; of a swizzled one: */
+  PIECE = 16,           /* bytes: rows of a box consist of whole pieces and begin at one */
+  ALIGN = 128,          /* bytes, of a box in shared memory; if swizzled: */
   ALIGN_SWIZZLED = 8,   /* spans */
-  MOST_BYTES = 1 << 20, /* that a barrier counts, and one more */
+  MOST_BYTES = 1 << 20, /* one more than a barrier can count */
   MOST_SYMBOLS = 16
 };
 
 /* ---- the tensor's side ---- */
 
-/* The same for all threads, but for coordinates of the tile: starts of tiles are; what a mapping
- * adds may not be. */
+/* Whether e is the same for all threads, apart from coordinates of the tile. Starts of tiles are;
+ * what a mapping adds may not be. */
 static bool is_uniform(const Sym *e) {
   const Sym *symbols[MOST_SYMBOLS];
   int n = sym_free_symbols(e, symbols, MOST_SYMBOLS);
@@ -32,7 +32,7 @@ static bool is_uniform(const Sym *e) {
   return n <= MOST_SYMBOLS;
 }
 
-/* A coordinate of the tensor is one of the tile, plus what is the same for all of it. */
+/* A coordinate of the tensor is a coordinate of the tile plus something uniform over the tile. */
 static bool find_axis(SymCtx *sym, const AccessBounds *b, int m, CopyBox *out) {
   const Sym *x[IR_MAX_RANK], *coeff[IR_MAX_RANK], *rest;
   int rank = b->access.tile->rank;
@@ -60,7 +60,7 @@ static bool find_axes(SymCtx *sym, const AccessBounds *b, const int *extent, Cop
   return true;
 }
 
-/* Rows of the tile are pixels, its columns channels. */
+/* Rows of the tile are pixels, its columns are channels. */
 static bool find_pixels(const Distribution *d, const AccessBounds *b, const int *extent,
                         CopyBox *out) {
   if (!copy_pixels(d, b, extent, &out->pixels)) return false;
@@ -71,21 +71,22 @@ static bool find_pixels(const Distribution *d, const AccessBounds *b, const int 
   return true;
 }
 
-/* Elements are left out where the tensor has none, and nowhere else. */
+/* Elements are skipped exactly where the tensor has none. */
 static bool tests_the_tensor(const AccessBounds *b, const CopyPixels *p) {
   for (int i = 0; i < b->nbounds; i++) {
     const Bound *t = &b->bounds[i];
-    bool of_element = t->at != t->coord; /* else of the iteration that the copy acts for */
+    bool of_element = t->at != t->coord; /* otherwise it concerns the iteration that the copy acts
+                                          * for */
     bool same = t->of_memory || t->verdict != BOUND_tested || !of_element;
     for (int m = 0; !same && m < b->access.memory->type->rank; m++)
       same = t->limit && t->coord == b->coords[m] && t->limit == b->sizes[m];
-    if (p->walk.dims && t->limit && t->limit == p->count) same = true; /* behind the last image */
+    if (p->walk.dims && t->limit && t->limit == p->count) same = true; /* past the last image */
     if (!same) return false;
   }
   return true;
 }
 
-/* From one coordinate along dim m to the next, in elements; NULL: not known. */
+/* The stride along dim m, in elements; NULL: unknown. */
 static const Sym *stride_of(const Distribution *d, const AccessBounds *b, int m) {
   SymCtx *sym = d->k->cx->sym;
   const Value *memory = b->access.memory;
@@ -115,7 +116,7 @@ static int64_t along(const MemLayout *slot, int dim, int x) {
   return mem_offset(&plain, at);
 }
 
-/* Boxes of n elements along the dim, `stride` apart in each; all begin aligned. */
+/* Boxes of n elements along the dim, with `stride` between elements, all beginning aligned. */
 static bool is_cut(const MemLayout *slot, int dim, int n, int64_t stride, int align) {
   for (int x = 0; x < slot->extent[dim]; x++) {
     int64_t first = along(slot, dim, x - x % n);
@@ -125,7 +126,7 @@ static bool is_cut(const MemLayout *slot, int dim, int n, int64_t stride, int al
   return true;
 }
 
-/* The longest boxes along the dim, at most `most` elements; 0: it cannot be cut. */
+/* The longest boxes along the dim, at most `most` elements; 0: it cannot be divided. */
 static int longest_cut(const MemLayout *slot, int dim, int most, int64_t stride, int align) {
   int extent = slot->extent[dim];
   for (int n = extent < most ? extent : most; n >= 1; n--)
@@ -133,7 +134,7 @@ static int longest_cut(const MemLayout *slot, int dim, int most, int64_t stride,
   return 0;
 }
 
-/* From the inner dim outwards; rows that are swizzled are as long as the swizzle. */
+/* From the inner dim outwards; swizzled rows are as long as the swizzle. */
 static bool cut(const MemLayout *slot, CopyBox *out) {
   int align = out->span ? ALIGN_SWIZZLED * out->span : ALIGN, row = out->span * 8 / slot->bits;
   int64_t stride = 1;

@@ -1,12 +1,13 @@
-/* copy_pixels.c: see copy_pixels.h. What is looked for is written down and compared: which steps
- * and corners make the coordinates of the access is found by trying those that can be told. */
+/* copy_pixels.c: see copy_pixels.h. Steps and corners are found by trial: candidates within the
+ * hardware's range are written down as expressions and compared with the coordinates of the
+ * access. */
 #include "analysis/copy_pixels.h"
 
-enum { FARTHEST = 64 }; /* of corners that are tried; along a single dim a map could tell more */
+enum { FARTHEST = 64 }; /* corners tried; along a single dim a descriptor could encode more */
 
 typedef struct Finder {
   SymCtx *sym;
-  const SymFacts *facts; /* of the header, and of a tile along the channels: below */
+  const SymFacts *facts; /* of the header and of a tile along the channels: see below */
   const AccessBounds *b;
   CopyPixels *out;
   const Sym *x, *k;     /* $x of pixels and of channels */
@@ -23,20 +24,20 @@ static const Sym *zero(const Finder *f) { return sym_int(f->sym, 0); }
 
 /* ---- channels and taps ---- */
 
-/* e, which is over $x of channels, where element $in of a tile stands. */
+/* e, an expression over the channels' $x, at element $in of a tile. */
 static const Sym *in_tile(const Finder *f, const Sym *e, const Sym *in) {
   const Sym *start = sym_mul(f->sym, f->tile, sym_int(f->sym, f->extent));
   return with(f, e, f->x, sym_add(f->sym, start, in));
 }
 
-/* It grows by `by` from element to element of every tile. */
+/* Whether e grows by `by` from element to element of every tile. */
 static bool grows_by(const Finder *f, const Sym *e, int by) {
   const Sym *first = in_tile(f, e, zero(f)), *there = in_tile(f, e, f->in);
   const Sym *grown = sym_add(f->sym, first, sym_mul(f->sym, f->in, sym_int(f->sym, by)));
   return sym_equal(f->sym, f->facts, there, grown) == SYM_ALWAYS;
 }
 
-/* A coordinate of a pixel is one of where it stands, and a tap, at least 0. */
+/* Splits a coordinate into the pixel's position and a tap, which is at least 0. */
 static bool split_coord(Finder *f, int d) {
   const Sym *e = f->b->coords[1 + d], *at = with(f, e, f->x, zero(f));
   const Sym *tap = sym_sub(f->sym, with(f, e, zero(f), f->k), with(f, e, zero(f), zero(f)));
@@ -55,7 +56,7 @@ static bool number_at(const Finder *f, const Sym *e, const Sym *x, int64_t *out)
   return there && sym_is_int(sym_simplify(f->sym, f->facts, there), out);
 }
 
-/* So many pixels from the least to the greatest coordinate along dim d. */
+/* The number of pixels from the lowest to the highest coordinate along dim d. */
 static const Sym *pixels_along(const Finder *f, int d, int64_t highest) {
   const Im2col *m = &f->out->walk;
   const Sym *last =
@@ -64,7 +65,8 @@ static const Sym *pixels_along(const Finder *f, int d, int64_t highest) {
   return sym_simplify(f->sym, f->facts, sym_add(f->sym, last, sym_int(f->sym, 1)));
 }
 
-/* Where pixel number $x stands along dim d, `below` of them being one step, `n` a whole row. */
+/* The coordinate along dim d of pixel number $x; `below` pixels make one step, `n` steps a whole
+ * row. */
 static const Sym *walked(const Finder *f, int d, const Sym *below, const Sym *n) {
   const Im2col *m = &f->out->walk;
   const Sym *row = sym_mod(f->sym, sym_floordiv(f->sym, f->x, below), n);
@@ -78,8 +80,8 @@ static bool is_walked(const Finder *f, int d, const Sym *below, const Sym *n) {
          sym_simplify(f->sym, f->facts, e) == sym_simplify(f->sym, f->facts, f->out->at[1 + d]);
 }
 
-/* All pixels stand at the same coordinate: a walk that turns back at once, as for the taps of a
- * filter that lies like an image. */
+/* All pixels have the same coordinate, as for the taps of a filter that is stored like an image: a
+ * walk that wraps immediately. */
 static bool find_standstill(Finder *f, int d) {
   Im2col *m = &f->out->walk;
   int64_t size;
@@ -91,8 +93,8 @@ static bool find_standstill(Finder *f, int d) {
   return m->highest[d] >= -im2col_reach(m->dims);
 }
 
-/* From the least coordinate, by the first step, to the greatest that explains the others. Fewer
- * pixels than the tensor has are what filters leave: these are tried first. */
+/* Tries highest coordinates, from the lowest coordinate in steps of the first difference, until one
+ * explains all others. Filters leave fewer pixels than the tensor has, so those are tried first. */
 static bool find_walk(Finder *f, int d, const Sym **below) {
   Im2col *m = &f->out->walk;
   int64_t reach = im2col_reach(m->dims), second;
@@ -127,7 +129,7 @@ static bool find_walks(Finder *f) {
 
 /* ---- the access ---- */
 
-/* The axis along which the last coordinate moves is the channels'; the other one counts pixels. */
+/* The axis along which the last coordinate moves enumerates channels; the other one, pixels. */
 static bool find_axes(Finder *f) {
   int last = f->b->access.memory->type->rank - 1;
   if (f->b->access.tile->rank != 2) return false;

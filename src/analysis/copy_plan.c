@@ -15,7 +15,7 @@ bool copy_plan(const Distribution *d, const Machine *m, const AccessBounds *b, C
       .dims = t->rank, .bits = bits, .lanes = m->lanes, .waves = m->waves, .widest = proved};
   if (blocking.widest > m->target->global_access) blocking.widest = m->target->global_access;
   if (blocking.widest < 1) blocking.widest = 1;
-  blocking.least = bits < 8 ? 8 / bits : 1; /* two lanes do not store to one byte */
+  blocking.least = bits < 8 ? 8 / bits : 1; /* two lanes must not store to the same byte */
   if (!distribute_extents(d, b->access.op, t, blocking.extent)) return false;
   if (b->run_axis >= 0) blocking.order[n++] = b->run_axis;
   for (int i = t->rank - 1; i >= 0; i--)

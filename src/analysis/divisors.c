@@ -1,5 +1,5 @@
-/* divisors.c: see divisors.h. A divisor's sign follows from the facts, or because it is a product
- * of two dimensions of parameters: sizes of flattened tensors are. */
+/* divisors.c: see divisors.h. The sign of a divisor follows from the facts, or from its being a
+ * product of two dimensions of parameters, as sizes of flattened tensors are. */
 #include "analysis/divisors.h"
 
 #include "base/vec.h"
@@ -8,8 +8,8 @@ struct Divisors {
   SymCtx *sym;
   Arena *arena;
   const SymFacts *facts;
-  Vec(const Sym *) sizes; /* of parameters, distinct, not numbers */
-  Map guarded;            /* divisor -> what stands for it; itself: it is not 0 */
+  Vec(const Sym *) sizes; /* of parameters: distinct and not numbers */
+  Map guarded;            /* divisor -> its replacement; itself: it is never 0 */
 };
 
 static void add_size(Divisors *d, const Sym *dim) {
@@ -57,7 +57,8 @@ static bool is_above_zero(Divisors *d, const Sym *e) {
   return sym_proves(d->sym, d->facts, sym_ge(d->sym, e, sym_int(d->sym, 1)));
 }
 
-/* What stands for a divisor: itself, or it with 0 made 1 or -1; NULL: its sign is not known. */
+/* The replacement of a divisor: itself, or itself with 0 replaced by 1 or -1; NULL: its sign is
+ * unknown. */
 static const Sym *find_guard(Divisors *d, const Sym *by) {
   const Sym *one = sym_int(d->sym, 1), *other = sym_neg(d->sym, by);
   int64_t number;
@@ -80,7 +81,7 @@ static const Sym *guard_of(Divisors *d, const Sym *by) {
 
 /* ---- expressions ---- */
 
-/* Which operand of e it divides by; -1: none. */
+/* The index of the operand by which e divides; -1: none. */
 static int divisor_of(SymCtx *sym, const Sym *e) {
   int64_t exponent;
   if (sym_kind(e) == SYM_mod) return 1;

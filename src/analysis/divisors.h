@@ -1,10 +1,9 @@
-/* divisors.h: expressions that divide, made to have a value everywhere.
+/* divisors.h: makes expressions that divide defined everywhere.
  *
- *     Mod(x, W - 2)      a parameter has a dimension W - 2, so it is not negative: Mod(x, Max(1, W
- * - 2))
+ *     Mod(x, W - 2)    =>    Mod(x, Max(1, W - 2))      where W - 2 >= 0: it is a parameter's size
  *
- * Where the first has a value the second has the same, and it may be computed where the first was
- * not meant to be: in front of a loop that may not run. */
+ * Both have the same value where the first is defined, and the second may be computed where the
+ * first was not meant to be: before a loop that may not run. */
 #ifndef WV_DIVISORS_H
 #define WV_DIVISORS_H
 
@@ -15,7 +14,7 @@ typedef struct Divisors Divisors;
 /* f: facts that hold wherever an expression may be moved to. */
 Divisors *divisors_new(Kernel *k, Arena *a, const SymFacts *f);
 
-/* e itself where it cannot fail; NULL: the sign of a divisor is not known. */
+/* Returns e itself if it cannot fail; NULL: the sign of a divisor is unknown. */
 const Sym *divisors_guard(Divisors *d, const Sym *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* facts_table.c: which analyses hold at the moment (analysis.h). */
+/* facts_table.c: tracks which analyses are valid (analysis.h). */
 #include "analysis/analysis.h"
 
 void facts_supply(Facts *f, Kernel *k, unsigned needs) {

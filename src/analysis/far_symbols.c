@@ -1,19 +1,19 @@
-/* far_symbols.c: symbols that may hold any number of 64 bits, and arithmetic on them.
+/* far_symbols.c: symbols that may hold any 64-bit number, and arithmetic on them.
  *
  *     %i = read %table
  *     set_symbol S %i
- *     %x = read %a at row 2*S + 1          2*Min(Max(S, -2^59), 2^59) + 1, where S is as near
- *     for N { %y = read %b }               from S on: from Max(Min(S, N), -32) on
+ *     %x = read %a at row 2*S + 1          2*Min(Max(S, -2^59), 2^59) + 1, where S is clamped
+ *     for N { %y = read %b }               starts at S: at Max(Min(S, N), -32)
  *
- * What is set, or what a while loop counts with, is not limited by the size of anything. Where
- * arithmetic on it could leave 64 bits, the nearest number that stays inside takes its place. A
- * coordinate that was changed so is outside of every memory, and a test says so (in_bounds.c):
- * changed numbers may cancel each other. */
+ * A symbol that is set, or that a while loop counts with, is not limited by any size. Where
+ * arithmetic on it could overflow 64 bits, it is clamped to the nearest number that does not. A
+ * coordinate changed this way is outside every memory, and a test checks for it (in_bounds.c),
+ * because clamped numbers may cancel each other. */
 #include "analysis/distribute.h"
 #include "ir/access.h"
 #include "ir/dtype.h"
 
-/* An expression over sizes, ids and counters is as small as they are. */
+/* An expression over sizes, ids and counters is no larger than they are. */
 static bool is_of_sizes(const FarSymbols *far, const Value *v) {
   const Attr *value = v->def && v->def->kind == OP_scalar ? op_attr(v->def, ATTR_value) : NULL;
   bool known = value && value->sym;
@@ -21,7 +21,7 @@ static bool is_of_sizes(const FarSymbols *far, const Value *v) {
   return known;
 }
 
-/* Of fewer bits, sums and products with sizes fit into 64. */
+/* With fewer than 64 bits, sums and products with sizes do not overflow. */
 static void add_symbol(FarSymbols *all, Arena *a, const Sym *symbol, const Value *v) {
   if (dtype_info[v->type->dtype].bits == 64) vec_push(a, all, symbol);
 }

@@ -1,4 +1,4 @@
-/* header.c: what is true of a kernel's symbols wherever they are mentioned.
+/* header.c: what holds for a kernel's symbols wherever they are mentioned.
  *
  *     bind M = 128                      M is 128
  *     assume K > 0                      K > 0
@@ -7,9 +7,8 @@
  *     hardware threads 64, waves 2 1 1  $T0 < 128, $T1 < 1, $T2 < 1
  *     launch grid (8) block (64)        $WG0 < 8, $T0 < 64
  *
- * Assumptions that a launch can check may be used as facts: it takes other code where they do not
- * hold. A row that contradicts the
- * others adds nothing here: the verifier of the header reports what is wrong with it. */
+ * Assumptions that a launch can check may be used as facts: a launch for which they do not hold
+ * uses other code. A row that contradicts the others adds nothing here; the verifier reports it. */
 #include "analysis/analysis.h"
 
 typedef struct Header {
@@ -33,7 +32,7 @@ static void gather_bindings(Header *h) {
   if (!sym_resolve_bindings(sym, h->bound, h->nbound)) h->nbound = 0, sym_take_error(sym);
 }
 
-/* The expression with the bound symbols replaced, if that makes it a number. */
+/* Whether the expression is a number once bound symbols are replaced. */
 static bool is_known(const Header *h, const Sym *s, int64_t *v) {
   const Sym *value = s ? sym_subst(h->k->cx->sym, s, h->bound, h->nbound) : NULL;
   return value && sym_is_int(value, v);
@@ -46,7 +45,7 @@ static void assume_bindings(const Header *h) {
       sym_assume(h->facts, sym_eq(sym, h->bound[i].from, h->bound[i].to));
 }
 
-/* What is assumed of a symbol that is set later holds of its first value only. */
+/* An assumption about a symbol that is set later holds only for its first value. */
 static bool keeps_holding(const Header *h, const Sym *s) {
   if (!h->set.n) return true;
   int n = sym_free_symbols(s, NULL, 0);
@@ -80,7 +79,8 @@ static void assume_id(const Header *h, const char *name, int i, int64_t count) {
   sym_assume_range(h->facts, id, 0, count - 1);
 }
 
-/* Ids beyond $WG2 are parts of $WG2, so a kernel that has them says nothing about $WG2 alone. */
+/* Ids beyond $WG2 are parts of $WG2, so in a kernel that has them nothing is known of $WG2
+ * alone. */
 static void assume_workgroups(const Header *h) {
   SymCtx *sym = h->k->cx->sym;
   int highest = 0;
@@ -94,7 +94,7 @@ static void assume_workgroups(const Header *h) {
   }
 }
 
-/* Waves along workgroup dimension `axis`: what the hardware row says, or else the wave rows. */
+/* Waves along workgroup dimension `axis`: from the hardware row, or else from the wave rows. */
 static bool waves_along(const Header *h, const Constraint *hardware, int axis, int64_t *waves) {
   SymCtx *sym = h->k->cx->sym;
   if (hardware->waves[axis]) return is_known(h, hardware->waves[axis], waves);
@@ -108,7 +108,7 @@ static bool waves_along(const Header *h, const Constraint *hardware, int axis, i
 }
 
 /* A wave lies along dimension 0; service waves extend dimension 1. A kernel whose tiles were
- * divided anew numbers the machine's threads along dimension 0. */
+ * redistributed numbers the machine's threads along dimension 0. */
 static void assume_threads(const Header *h) {
   const Constraint *machine = kernel_constraint(h->k, CONSTRAINT_machine, NULL);
   if (machine && !machine->observable) {
@@ -147,6 +147,6 @@ const SymFacts *find_header(Kernel *k, Arena *a) {
   assume_workgroups(&h);
   assume_threads(&h);
   assume_launch(&h);
-  sym_take_error(k->cx->sym); /* an overflow above is a fact not known, nothing worse */
+  sym_take_error(k->cx->sym); /* an overflow above only means that a fact is unknown */
   return h.facts;
 }

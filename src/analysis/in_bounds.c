@@ -2,12 +2,12 @@
  * section 6.2)
  *
  *     workgroup M by 64 on 0; tile K by 32; assume Eq(Mod(K, 32), 0)
- *     for K { %x = read %a }      $x0 < M   tested: 64*$WG0 + $e0 < M is not true of every M
+ *     for K { %x = read %a }      $x0 < M   tested: 64*$WG0 + $e0 < M does not hold for every M
  *                                 $x1 < K   proved: $ARGK <= K/32 - 1, so 32*$ARGK + 31 <= K - 1
  *
- * An element is active when its own coordinates are below their bounds and every single coordinate
- * in memory is inside the memory. Each of these is proved for all workgroups, iterations and
- * elements, or becomes a test; a test that follows from the others is left out, so the list is
+ * An element is active when its own coordinates are below their bounds and every coordinate in
+ * memory is inside the memory. Each of these conditions is proved for all workgroups, iterations
+ * and elements, or becomes a test. A test that follows from the others is dropped, so the list is
  * minimal. An index that comes from memory has no range, so it is never proved. */
 #include "analysis/in_bounds.h"
 
@@ -19,12 +19,12 @@ typedef struct Finder {
   Arena *arena;
   SymCtx *sym;
   AccessBounds **found; /* by op id */
-  const Sym ***scratch; /* by op id of an alloc: its sizes; NULL entries are not known */
+  const Sym ***scratch; /* by op id of an alloc: its sizes; NULL entries are unknown */
 } Finder;
 
 /* ---- sizes of memories ---- */
 
-/* An allocation has the extents it was given, or those of the workgroup's tile where it stands. */
+/* An allocation has its declared extents, or those of the workgroup's tile at its position. */
 static void note_alloc(Finder *f, const Standing *s, const Op *op) {
   const Type *t = op->results[0].type;
   const Sym **sizes = ARENA_ARRAY(f->arena, const Sym *, t->rank);
@@ -38,12 +38,12 @@ static void note_alloc(Finder *f, const Standing *s, const Op *op) {
   f->scratch[op->id] = sizes;
 }
 
-/* NULL: only the memory itself knows. */
+/* NULL: known only at run time, from the memory itself. */
 static const Sym *memory_size(const Finder *f, const Standing *s, const MemAccess *a, int m) {
   const Type *t = a->memory->type;
   const Value *root = memory_root(a->memory);
   if (root->def) return root == a->memory ? f->scratch[root->def->id][m] : NULL;
-  if (root != a->memory) return NULL; /* a carried memory may be another one by now */
+  if (root != a->memory) return NULL; /* a carried memory may have changed by now */
   if (!t->layout) return standing_entry_extent(s, t->dims[m]);
   return t->layout[m] ? distribute_expr(s->d, NULL, t->layout[m]) : NULL;
 }
@@ -54,7 +54,7 @@ typedef struct Work {
   Finder *f;
   const Standing *s;
   AccessBounds *b;
-  SymFacts *facts;                /* of the place and of the $e */
+  SymFacts *facts;                /* facts at the op, plus those about the $e */
   SymBinding place[IR_MAX_RANK];  /* $xi is start + $ei */
   const Sym *coords[IR_MAX_RANK]; /* $yi over the $x */
   const Sym *sizes[IR_MAX_RANK];  /* of the memory; NULL: not known */
@@ -64,7 +64,8 @@ static const Sym *at_place(const Work *w, const Sym *e) {
   return sym_subst(w->f->sym, e, w->place, w->b->access.tile->rank);
 }
 
-/* b.coord is below b.limit, or not negative; `name` and `named` are how a test spells the two. */
+/* Adds that b.coord is below b.limit, or not negative; `name` and `named` are how a test spells
+ * them. */
 static void add_bound(Work *w, Bound b, const Sym *name, const Sym *named) {
   SymCtx *cx = w->f->sym;
   const Sym *zero = sym_int(cx, 0);
@@ -75,7 +76,7 @@ static void add_bound(Work *w, Bound b, const Sym *name, const Sym *named) {
   w->b->bounds[w->b->nbounds++] = b;
 }
 
-/* The bound of tile dimension i: what `bounds` says, or the size of the dimension. NULL: none. */
+/* The bound of tile dimension i: from `bounds`, or the size of the dimension. NULL: none. */
 static const Sym *tile_bound(const Work *w, int i) {
   const MemAccess *a = &w->b->access;
   const Sym *dim = a->tile->dims[i], *bound = NULL;
@@ -94,8 +95,8 @@ static const Sym *tile_bound(const Work *w, int i) {
   return bound;
 }
 
-/* An access that acts for another iteration has elements only where there is such a one. First of
- * all: where there is, the tile lies as in the loop. */
+/* An access that acts for another iteration has elements only if that iteration exists. This is
+ * tested first: if it does, the tile lies as in the loop. */
 static void bound_iteration(Work *w) {
   const MemAccess *a = &w->b->access;
   const Attr *at = op_attr(a->op, ATTR_iteration);
@@ -116,7 +117,7 @@ static void bound_tile(Work *w) {
   }
 }
 
-/* A size that is a number is written as one; else the memory knows it ($ni). */
+/* A size that is a number is written as one; otherwise it is read from the memory ($ni). */
 static void bound_memory(Work *w) {
   const Type *t = w->b->access.memory->type;
   for (int m = 0; m < t->rank; m++) {
@@ -130,7 +131,7 @@ static void bound_memory(Work *w) {
   }
 }
 
-/* What is computed of the coordinates: a sum over them with the strides of the memory. */
+/* The offset computed from the coordinates: their sum, weighted by the strides of the memory. */
 static const Sym *offset_of(const Work *w) {
   SymCtx *cx = w->f->sym;
   const Value *memory = w->b->access.memory;
@@ -145,7 +146,8 @@ static const Sym *offset_of(const Work *w) {
   return offset;
 }
 
-/* Symbols that may hold anything are kept, and tested to be, where arithmetic stays in 64 bits. */
+/* Symbols that may hold any number are clamped to where arithmetic stays in 64 bits, and tested for
+ * having been in that range. */
 static void bound_symbols(Work *w) {
   SymCtx *cx = w->f->sym;
   int rank = w->b->access.memory->type->rank, tested = 0;
@@ -177,7 +179,7 @@ static bool is_made_sure(const Bound *b) {
   return b->verdict == BOUND_tested || b->verdict == BOUND_filled;
 }
 
-/* The facts, and that every bound that is tested holds, except number `but`. */
+/* The facts, plus every tested bound except number `but`. */
 static const SymFacts *tested_facts(const Work *w, int but) {
   SymFacts *facts = sym_facts_new(w->f->arena, w->f->sym, w->facts);
   for (int i = 0; i < w->b->nbounds; i++)
@@ -191,7 +193,7 @@ static BoundVerdict judge(const Work *w, const Bound *b, int tests, int but) {
   return tests && follows(w, tested_facts(w, but), b) ? BOUND_implied : BOUND_tested;
 }
 
-/* A copy of a box finds out by itself which elements the tensor has. */
+/* The copy of a box determines by itself which elements the tensor has. */
 static int decide_filled(Work *w) {
   int filled = 0;
   for (int i = 0; i < w->b->nbounds; i++) {
@@ -203,8 +205,8 @@ static int decide_filled(Work *w) {
   return filled;
 }
 
-/* In order: what is not known becomes a test and is known afterwards. Then once more: an early test
- * may follow from later ones. */
+/* In order: a bound that is not known becomes a test and is known from then on. Then a second time,
+ * because an early test may follow from later ones. */
 static void decide(Work *w) {
   AccessBounds *b = w->b;
   const Attr *bounds = op_attr(b->access.op, ATTR_bounds);
@@ -228,7 +230,7 @@ static void decide(Work *w) {
 
 const Sym *tile_position(SymCtx *cx, int i) { return sym_numbered(cx, "$e", i, true); }
 
-/* $xi is start + $ei with 0 <= $ei < size; a place that cannot be written down is anywhere. */
+/* $xi is start + $ei with 0 <= $ei < size; a position without an expression may be anywhere. */
 static void open_tile(Work *w) {
   const Type *t = w->b->access.tile;
   SymCtx *cx = w->f->sym;
@@ -246,8 +248,8 @@ static void open_tile(Work *w) {
   }
 }
 
-/* A size is positive when some tiles of it exist: a workgroup and an iteration know that they do.
- */
+/* A size is positive if some tile of it exists, which follows from a workgroup's and an iteration's
+ * existence. */
 static bool is_positive(const Work *w, const Sym *size) {
   SymCtx *cx = w->f->sym;
   const MemAccess *a = &w->b->access;
@@ -264,7 +266,7 @@ static bool is_positive(const Work *w, const Sym *size) {
   return false;
 }
 
-/* Asked of copies only. */
+/* Only used for copies. */
 static bool is_inhabited(const Work *w) {
   bool known = w->b->access.op->kind == OP_copy;
   for (int m = 0; known && m < w->b->access.memory->type->rank; m++)
@@ -290,11 +292,11 @@ static void find_access(Finder *f, const Standing *s, const MemAccess *a) {
   decide(&w);
   b->inhabited = is_inhabited(&w);
   find_addresses(b, s, w.facts, w.coords, w.sizes, w.place);
-  sym_take_error(f->sym); /* an overflow above is a proof not found, nothing worse */
+  sym_take_error(f->sym); /* an overflow above only means that no proof was found */
   f->found[a->op->id] = b;
 }
 
-/* The tests of `exists`: those of an access that touches no memory. */
+/* The tests of `exists`: those of an access without a memory. */
 static void find_existing(Finder *f, const Standing *s, const Op *op) {
   AccessBounds *b = ARENA_NEW(f->arena, AccessBounds);
   *b = (AccessBounds){.run = 1, .run_axis = -1, .offset_bits = 64};

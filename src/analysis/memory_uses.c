@@ -15,7 +15,7 @@ static bool see(Arena *a, Seen *seen, const Value *v) {
   return true;
 }
 
-/* What a region op hands from outside or from one iteration to the next: operand and yield. */
+/* Follows what a region op carries in, or from one iteration to the next: operand and yield. */
 static void add_carried(Arena *a, Seen *seen, const Op *op, int i);
 
 static void add_origins(Arena *a, Seen *seen, const Value *v) {
@@ -30,7 +30,7 @@ static void add_carried(Arena *a, Seen *seen, const Op *op, int i) {
   add_origins(a, seen, yield->args[op->kind == OP_while ? i + 1 : i]);
 }
 
-static bool is_memory(const Value *v) { /* and not one that stands for others */
+static bool is_memory(const Value *v) { /* and not one that stands for several */
   return v->type->kind == TYPE_mem && (v->def ? v->def->kind == OP_alloc : !v->owner->owner);
 }
 
@@ -45,14 +45,14 @@ static int number_of(Arena *a, MemoryUses *m, const Value *v) {
   return m->memories.n - 1;
 }
 
-/* Nobody reads it during the run: writes of it order nothing, and need no order. */
+/* Logs are never read during the run: writes to them neither impose nor need an order. */
 static bool is_log(const Kernel *k, const Value *memory) {
   if (!memory->owner) return false;
   const Param *p = &k->params.at[memory->index];
   return p->log || p->report;
 }
 
-/* `op` touches what `memory` stands for, in that slot of a ring. */
+/* Records that `op` touches what `memory` stands for, in that slot of a ring. */
 static void add_slot_use(const Kernel *k, Arena *a, MemoryUses *m, Op *op, const Value *memory,
                          Touch how, const Sym *slot) {
   Seen seen = {0};
@@ -75,15 +75,15 @@ static void add_use(const Kernel *k, Arena *a, MemoryUses *m, Op *op, const Valu
   add_slot_use(k, a, m, op, memory, how, slot_of(op));
 }
 
-/* A tile that was left in shared memory is read by the matrix instructions that use it. */
+/* A tile left in shared memory is read by the matrix instructions that use it. */
 static bool is_left_in_memory(const Kernel *k, const Op *op) {
   const Value *v = op->kind == OP_read ? &op->results[0] : NULL;
   return v && v->type->kind == TYPE_tile && !v->layout && memory_is_scratch(op->args[0]) &&
          kernel_constraint(k, CONSTRAINT_machine, NULL);
 }
 
-/* A product reads what was left in memory; one that stays under way has read the slots of the
- * iterations before only when it waits for them. */
+/* A product reads what was left in memory. While it is pending, it may still be reading the slots
+ * of earlier iterations; it has finished with them only after the wait. */
 static void add_product(Kernel *k, Arena *a, MemoryUses *m, Op *op, const Op *read) {
   const Attr *pending = op_attr(op, ATTR_pending);
   const Op *loop = op->parent->owner;
@@ -98,9 +98,9 @@ static void add_product(Kernel *k, Arena *a, MemoryUses *m, Op *op, const Op *re
 
 /* ---- copies that are waited for ----
  *
- * An asynchronous copy that runs ahead has written its slot when a wait of the kernel says so:
- * other threads may look at it behind a barrier that follows the wait, not one that follows the
- * copy. */
+ * An asynchronous copy that is prefetched has written its slot once the kernel has waited for it:
+ * other threads may read the slot after a barrier that follows the wait, not after one that follows
+ * the copy. */
 
 bool memory_is_ahead(const Op *op) {
   return copy_goes_by(op, "async") && op_has(op, ATTR_iteration);
@@ -111,8 +111,8 @@ static bool comes_before(const Op *a, const Op *b) { /* in one region */
   return b != NULL;
 }
 
-/* A loop closes one group in each iteration: the slot that was filled as many iterations ago as
- * groups may still be under way. */
+/* A loop closes one group per iteration: the slot filled as many iterations ago as there may be
+ * pending groups. */
 static const Sym *awaited_slot(Kernel *k, const Op *wait, const Op *copy) {
   const Op *loop = wait->parent->owner;
   int64_t ago = op_attr(wait, ATTR_pending)->integer + (comes_before(copy, wait) ? 0 : 1);
@@ -124,7 +124,7 @@ static const Sym *awaited_slot(Kernel *k, const Op *wait, const Op *copy) {
   return sym_subst(k->cx->sym, slot, &then, 1);
 }
 
-/* Of the loop around a wait, or of all loops where it stands elsewhere. */
+/* Copies of the loop around a wait, or of all loops if it is elsewhere. */
 static void add_awaited(Kernel *k, Arena *a, MemoryUses *m, Op *wait) {
   bool inside = false;
   for (const Op *op = wait->parent->first; op; op = op->next)

@@ -1,7 +1,7 @@
 /* memory_uses.h: which memories each op touches, and how.
  *
- * A memory is an argument or an allocation. Loops may carry memories and exchange them: then a
- * value stands for any of those that it can be. */
+ * A memory is an argument or an allocation. Loops may carry memories and exchange them; a value
+ * then stands for any of the memories that it can be. */
 #ifndef WV_MEMORY_USES_H
 #define WV_MEMORY_USES_H
 
@@ -14,8 +14,8 @@ typedef struct MemoryUse {
   Op *op;
   int memory; /* in MemoryUses.memories */
   Touch how;
-  bool by_name;    /* each thread touches the same elements whenever the op runs */
-  const Sym *slot; /* of a ring, where the op names one */
+  bool by_name;    /* each thread touches the same elements every time the op runs */
+  const Sym *slot; /* of a ring, if the op names one */
 } MemoryUse;
 
 typedef struct MemoryUses {
@@ -26,8 +26,8 @@ typedef struct MemoryUses {
 /* An asynchronous copy that completes with a group that the kernel itself waits for. */
 bool memory_is_ahead(const Op *op);
 
-/* False: bytes of two memories are never the same. Arguments do not overlap each other; allocations
- * do when both have a `base` and their bytes meet. */
+/* False: the two memories never share bytes. Arguments do not overlap; allocations do when both
+ * have a `base` and their bytes intersect. */
 bool memories_overlap(const MemoryUses *m, int a, int b);
 
 #endif

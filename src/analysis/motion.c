@@ -21,7 +21,7 @@ bool expr_may_fail(SymCtx *cx, const SymFacts *f, const Sym *e) {
   return false;
 }
 
-/* A constant of one element, in all registers; false: it is none. */
+/* Whether v is a constant other than 0, the same in all registers. */
 static bool is_constant_but_zero(const Value *v) {
   const Op *def = v->def;
   if (def && def->kind == OP_splat) def = def->args[0]->def;
@@ -54,7 +54,7 @@ RegionSymbols *region_symbols(Kernel *k, Arena *a, const Region *r) {
   return s;
 }
 
-/* By name: a symbol and its signed form are the same variable. */
+/* Compares names: a symbol and its signed form are the same variable. */
 static bool is_among(const RegionSymbols *s, const Sym *symbol) {
   for (int i = 0; i < s->at.n; i++)
     if (strcmp(sym_name(s->at.at[i]), sym_name(symbol)) == 0) return true;
@@ -104,7 +104,7 @@ bool op_is_tied(const Op *op, const RegionSymbols *symbols) {
 
 /* ---- memory ---- */
 
-/* Copies read one of the memories they name. */
+/* Copies only read one of the memories they name. */
 static bool only_reads(const Op *op, int arg) {
   if (op->kind == OP_copy_async) return arg == 2;
   if (op->kind == OP_tma_load) return arg == 4;

@@ -1,10 +1,10 @@
-/* place.c: does an op, or a symbol, mean something else elsewhere? */
+/* place.c: would an op, or a symbol, mean something else at another position? */
 #include "analysis/analysis.h"
 #include "ir/attr.h"
 
 static bool is_constant(const Sym *s) { return !s || sym_free_symbols(s, NULL, 0) == 0; }
 
-/* Attributes that hold no expression (or only numbers) mean the same everywhere. */
+/* Attributes without expressions (or only with numbers) mean the same everywhere. */
 static bool attr_same_outside(const Attr *a) {
   switch (attr_info[a->key].kind) {
   case ATTR_KIND_INT:
@@ -27,7 +27,7 @@ static bool attr_same_outside(const Attr *a) {
   return false;
 }
 
-/* A loop cuts its axis and what aliases derive from it. */
+/* A loop divides its axis and the aliases derived from it. */
 static bool is_cut(const Kernel *k, const Type *t, const Sym *axis) {
   for (int i = 0; i < t->rank; i++) {
     const Sym *dim = dim_base(t->dims[i]);
@@ -55,7 +55,7 @@ bool op_same_outside(const Kernel *k, const Op *op, const Region *region) {
 typedef struct Standpoint {
   const Distribution *d;
   const Op *op;
-  const Region *around; /* loops inside of it have counters of their own */
+  const Region *around; /* loops inside it have counters of their own */
 } Standpoint;
 
 static bool mentions_counter(const Standpoint *at, const Sym *s, const Op *loop) {
@@ -66,7 +66,7 @@ static bool mentions_counter(const Standpoint *at, const Sym *s, const Op *loop)
   return sym_subst(sym, s, &counter, 1) != s;
 }
 
-/* The expression as it is meant there; NULL: a counter that it mentions is another one there. */
+/* The expression as seen from there; NULL: a counter in it is a different one there. */
 static const Sym *seen_from(void *user, const Sym *s) {
   const Standpoint *at = user;
   const Sym *seen = distribute_expr(at->d, at->op, s);
@@ -86,7 +86,7 @@ bool op_same_before(const Distribution *d, const Op *op, const Op *where) {
            attr_equal(&a, &b);
   }
   arena_rewind(k->arena, mark);
-  sym_take_error(k->cx->sym); /* what overflows is not known to be the same */
+  sym_take_error(k->cx->sym); /* an expression that overflows is not known to be the same */
   return same;
 }
 

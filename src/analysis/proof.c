@@ -1,10 +1,9 @@
-/* proof.c: what in_bounds found, as text.
+/* proof.c: prints what in_bounds found.
  *
  *     read %a: mem<M, K, f16>  at gemm.wave:9
  *       M   64*$WG0 + $e0 < M        tested as $x0 < M
  *       K   32*$ARGK + $e1 < K       proved
- *       offsets may need 64 bits, memory has 2*K*M bytes; 8 elements along K in one access
- */
+ *       offsets may need 64 bits, memory has 2*K*M bytes; 8 elements along K in one access */
 #include "analysis/in_bounds.h"
 
 const char *const bound_verdict_name[] = {
@@ -12,12 +11,12 @@ const char *const bound_verdict_name[] = {
     [BOUND_filled] = "filled", [BOUND_promised] = "promised",
 };
 
-/* Names of different lengths, texts in one column. */
+/* Pads names to a common width. */
 static void print_column(StrBuf *out, Arena *a, const Sym *s, int width) {
   sb_printf(out, "%-*s", width, s ? sym_text(a, s) : "?");
 }
 
-/* A coordinate of memory that is one of the tile's needs no line of its own. */
+/* A memory coordinate that equals a tile coordinate needs no line of its own. */
 static bool is_news(const AccessBounds *b, int i) {
   const Bound *bound = &b->bounds[i];
   if (bound->verdict == BOUND_tested) return true;

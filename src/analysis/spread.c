@@ -1,4 +1,4 @@
-/* spread.c: the join of spread.h as a walk over links, breadth first. */
+/* spread.c: the join of spread.h, as a breadth-first walk over links. */
 #include "analysis/spread.h"
 
 #include <stdlib.h>
@@ -20,12 +20,12 @@ typedef struct Spread {
   Edges *edges;          /* by value id */
   const Layout **layout; /* by value id */
   int (*extent)[IR_MAX_RANK];
-  Value **values; /* by value id; NULL: no tile, or one that stays in memory */
+  Value **values; /* by value id; NULL: not a tile, or one that stays in memory */
 } Spread;
 
 /* ---- setting up ------------------------------------------------------------------------------ */
 
-/* What only matrix instructions use, from shared memory, needs no registers. */
+/* A value that only matrix instructions use, from shared memory, needs no registers. */
 static bool stays_in_memory(const Spread *s, const Value *v) {
   bool used = false;
   if (!v->def || v->def->kind != OP_read) return false;
@@ -69,8 +69,8 @@ static void add_edges(Spread *s) {
 
 /* ---- spreading ------------------------------------------------------------------------------- */
 
-/* A part with fewer dims does not say how its whole lies: it is asked only when nobody else does.
- */
+/* A part with fewer dims does not determine the layout of its whole; it is used only as a last
+ * resort. */
 static bool says_all(const Edge *e) {
   return e->to == e->link->part || e->link->whole->type->rank == e->link->part->type->rank;
 }
@@ -110,7 +110,7 @@ static void spread_from(Spread *s, Value *start, const Layout *l) {
   }
 }
 
-/* A whole from the first of its parts that has a layout. */
+/* Extends the layout of the first part that has one to the whole. */
 static bool extend_part(Spread *s, Value *v) {
   const Edges *edges = &s->edges[v->id];
   for (int i = 0; i < edges->n; i++) {
@@ -124,7 +124,7 @@ static bool extend_part(Spread *s, Value *v) {
   return false;
 }
 
-/* What no anchor reached: the first tile that a part reaches; else the first tile, by itself. */
+/* Extends a part to the first tile that no anchor reached. */
 static bool extend_any(Spread *s, int n) {
   for (int i = 0; i < n; i++)
     if (s->values[i] && !s->layout[i] && extend_part(s, s->values[i])) return true;

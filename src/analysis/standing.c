@@ -1,6 +1,6 @@
 /* standing.c: see standing.h.
  *
- * A fact that cannot be written down is not known; no mistake is reported for it. */
+ * A fact that cannot be expressed is simply unknown; this is not reported. */
 #include "analysis/standing.h"
 
 #include "analysis/analysis.h"
@@ -23,7 +23,7 @@ static void assume_positive(const Standing *s, SymFacts *f, const Sym *e) {
   sym_assume(f, sym_ge(syms(s), e, sym_int(syms(s), 1)));
 }
 
-/* An alias may derive the size 0: then its row does not exist. All other tiles are positive. */
+/* An alias may derive the size 0, and then its row does not exist. All other tiles are positive. */
 static bool is_own_row(const Kernel *k, const PlaceRow *r) {
   return !kernel_constraint(k, CONSTRAINT_alias, r->dim);
 }
@@ -64,7 +64,7 @@ void standing_learn_remainders(SymCtx *cx, SymFacts *f, const Sym *e) {
 
 /* ---- walking ---- */
 
-/* A version of a known scalar equals it, unless its dtype may wrap it. */
+/* A version of a known scalar equals it, unless its dtype may wrap. */
 static void learn_version(Standing *s, const Sym *version, const Value *v) {
   SymCtx *cx = syms(s);
   const Attr *value = v->def && v->def->kind == OP_scalar ? op_attr(v->def, ATTR_value) : NULL;
@@ -91,7 +91,7 @@ static void learn_counter(const Standing *s, SymFacts *f, const Op *op, const Sy
   const Attr *step = op_attr(op, ATTR_step);
   const Sym *trips = distribute_trips(s->d, op);
   sym_assume(f, sym_ge(cx, counter, sym_int(cx, 0)));
-  if (trips && sym_contains(trips, counter)) trips = NULL; /* that of a loop around this one */
+  if (trips && sym_contains(trips, counter)) trips = NULL; /* the counter of an enclosing loop */
   if (trips) assume_most(s, f, counter, trips);
   if (trips) assume_positive(s, f, trips);
   if (step && !op_has(op, ATTR_from))
@@ -108,7 +108,7 @@ static void learn_condition(const Standing *s, SymFacts *f, const Op *op) {
 static void enter_loop(Standing *s, const Sym *counter, const Sym *value) {
   StandingLoop *l = ARENA_NEW(s->d->arena, StandingLoop);
   for (const StandingLoop *outer = s->loops; outer; outer = outer->outer)
-    if (outer->counter == counter) s->facts = s->entry; /* it counts another loop now */
+    if (outer->counter == counter) s->facts = s->entry; /* it now counts another loop */
   *l = (StandingLoop){counter, value, s->loops};
   s->loops = l;
 }
@@ -128,7 +128,7 @@ Standing standing_inside(const Standing *s, const Op *op) {
 
 /* ---- places ---- */
 
-/* Positions count a while loop by a symbol that cannot be negative, but its axis can. */
+/* Positions count a while loop by a symbol that cannot be negative, but its axis can be. */
 static const Sym *with_values(const Standing *s, const Sym *e) {
   for (const StandingLoop *l = s->loops; e && l; l = l->outer)
     if (l->counter != l->value) e = sym_subst(syms(s), e, &(SymBinding){l->counter, l->value}, 1);

@@ -1,4 +1,4 @@
-/* uniform.c: the levels of uniform.h by one rule per op, repeated until loops agree. */
+/* uniform.c: computes the levels of uniform.h, one rule per op, iterating until loops converge. */
 #include "analysis/uniform.h"
 
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static bool has_prefix(const char *name, const char *prefix) {
   return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-/* The carried value of the innermost while loop around `op` that $GET_ITER_ARG_i stands for. */
+/* The carried value of the innermost while loop around `op` that $GET_ITER_ARG_i refers to. */
 static UniformFact iter_arg(const Walk *w, const Op *op, int i) {
   const Op *at = op;
   while (at && at->kind != OP_while) at = at->parent->owner;
@@ -72,8 +72,8 @@ static const Sym *with_thread(SymCtx *cx, const Sym *s, const Sym *thread) {
   return s && sym_is_bool(s) ? sym_select(cx, s, sym_int(cx, 1), sym_int(cx, 0)) : s;
 }
 
-/* $T0 is the number of the wave along dimension 0 times the threads of a wave, plus the lane:
- * `floor($T0 / 64)` and `$T0 < 128` are the same for 64 lanes. */
+/* $T0 is the index of the wave along dimension 0 times the threads of a wave, plus the lane:
+ * `floor($T0 / 64)` and `$T0 < 128` are uniform over 64 lanes. */
 static bool differs_in_wave(const Distribution *d, const Sym *s) {
   SymCtx *cx = d->k->cx->sym;
   const Constraint *hardware = kernel_constraint(d->k, CONSTRAINT_hardware, NULL);
@@ -132,7 +132,7 @@ static const Sym *visit_expr(void *user, const Sym *s) {
   return s;
 }
 
-/* Of everything an op's attributes mention. */
+/* The level of everything that an op's attributes mention. */
 static UniformFact attrs_fact(const Walk *w, const Op *op) {
   ExprWalk e = {w, op, {UNIFORM_GRID, NULL, NULL}};
   for (int i = 0; i < op->nattrs; i++) {
@@ -151,7 +151,7 @@ static UniformFact args_fact(const Walk *w, const Op *op, int from) {
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-/* A tile of one element is the same for all who hold it. */
+/* A tile of one element is the same for all of its holders. */
 static bool is_single(const Walk *w, const Op *op, const Type *t) {
   for (int i = 0; i < t->rank; i++)
     if (!distribute_is_one(w->d, op, t->dims[i])) return false;
@@ -172,7 +172,7 @@ static UniformFact reduction_fact(const Walk *w, const Op *op, const Type *t) {
   return is_single(w, op, op->args[0]->type) ? worse(fact, arg) : fact;
 }
 
-/* One thread acts and tells the others, unless they disagree or each acts for itself. */
+/* One thread acts and passes the result on, unless threads disagree or each acts on its own. */
 static UniformFact atomic_fact(const Walk *w, const Op *op, const Type *t) {
   if (atomic_by(op) == ATOMIC_BY_THREAD) return at_level(UNIFORM_VARYING, op, NULL);
   const Op *owner = op->parent->owner;

@@ -1,15 +1,16 @@
-/* uniform.h: for how many threads a value is one and the same.
+/* uniform.h: across which threads a value is the same.
  *
- * The level of a value says for whom each of its elements is known to be equal, whoever holds it:
+ * The level of a value says across which threads each of its elements is known to be equal,
+ * whichever thread holds it:
  *
  *     GRID       all threads of a launch: sizes, scalar arguments, constants
  *     WORKGROUP  all threads of a workgroup: workgroup ids, loop counters, tiles of one element
- *     WAVE       the threads of a declared wave: $T1, $T2, reductions each wave makes for itself
- *     VARYING    nobody: tiles of several elements, $T0, what atomics return
+ *     WAVE       the threads of a declared wave: $T1, $T2, reductions within each wave
+ *     VARYING    none: tiles of several elements, $T0, results of atomics
  *
  * A tile whose elements are all equal (a fill, arithmetic on fills) has the level of that number. A
- * region has the level of what decides whether, and how often, it runs; what it hands on has no
- * better one. Barriers, matrix instructions, bulk copies, shuffles and pipelined loops need
+ * region has the level of the value that decides whether, and how often, it runs; its results have
+ * no better level. Barriers, matrix instructions, bulk copies, shuffles and pipelined loops require
  * WORKGROUP or WAVE around them. */
 #ifndef WV_UNIFORM_H
 #define WV_UNIFORM_H
@@ -23,7 +24,7 @@ typedef enum UniformLevel {
   UNIFORM_VARYING
 } UniformLevel;
 
-/* A level, and the op and symbol (either may be NULL) that made it no better. */
+/* A level, and the op and symbol (either may be NULL) that keep it from being better. */
 typedef struct UniformFact {
   UniformLevel level;
   const Op *op;
@@ -33,25 +34,26 @@ typedef struct UniformFact {
 typedef struct Uniformity {
   Kernel *k;
   const UniformFact *values;  /* by value id */
-  const UniformFact *regions; /* by op id: of the op's body, those around it included */
-  const UniformLevel *places; /* by op id: of what a write says about where it goes */
+  const UniformFact *regions; /* by op id: of the op's body, including enclosing regions */
+  const UniformLevel *places; /* by op id: of the address that a write stores to */
 } Uniformity;
 
-/* For whom an expression is the same, as far as it mentions thread ids. */
+/* The level of an expression, judged by the thread ids it mentions. */
 UniformLevel uniform_by_threads(const Distribution *d, const Sym *s);
 
-/* Where `op` stands: the worst of the regions around it. */
+/* The level at `op`: the worst of the regions around it. */
 UniformFact uniform_around(const Uniformity *u, const Op *op);
 
-/* Of the threads that hold an element, one may store it: it is sure to come here, holds what the
- * others do, and stores it where they would. */
+/* Whether any one of the threads that hold an element may store it: it is sure to reach the write,
+ * holds the same value as the others, and stores to the same address. */
 bool uniform_store(const Uniformity *u, const Op *write);
 
-/* Whether the thread that did an atomic must tell the others that hold the element what it was
- * told; what is only stored, it stores itself. */
+/* Whether the thread that did an atomic must pass the result on to the others that hold the
+ * element. Not if the result is only stored, which that thread does itself. */
 bool uniform_answer(const Uniformity *u, const Op *atomic);
 
-/* An error when `op`, which needs `level` around it, does not have it: what varies, and why. */
+/* Reports an error if `op` requires `level` around it and does not have it: what varies, and
+ * why. */
 bool uniform_require(const Uniformity *u, const Op *op, UniformLevel level);
 
 const char *uniform_name(UniformLevel level); /* "the workgroup" */
