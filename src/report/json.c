@@ -46,8 +46,8 @@ size_t utf8_length(const char *text, size_t n) {
   return c < least[len] || c > 0x10ffff || surrogate ? 0 : len;
 }
 
-/* Bytes that are no UTF-8 become U+FFFD. The characters of HTML are escaped too, so that JSON may
- * stand inside of a page. */
+/* Bytes that are not UTF-8 become U+FFFD. Characters special to HTML are escaped too, so that JSON
+ * can be embedded in a page. */
 static void put_string(StrBuf *out, const char *s, size_t n) {
   sb_putc(out, '"');
   for (size_t i = 0, len; i < n; i += len) {

@@ -1,4 +1,4 @@
-/* json.h: writing JSON. Commas and nesting are kept here; text may hold any bytes. */
+/* json.h: writes JSON. Commas and nesting are tracked here; text may contain any bytes. */
 #ifndef WV_JSON_H
 #define WV_JSON_H
 
@@ -9,10 +9,10 @@ enum { JSON_DEPTH = 16 };
 typedef struct Json {
   StrBuf *out;
   int depth;
-  bool filled[JSON_DEPTH]; /* something stands in the list or object already */
+  bool filled[JSON_DEPTH]; /* the list or object already has an entry */
 } Json;
 
-/* `key` is the name of a member; NULL inside of a list, and for the whole. */
+/* `key` is the name of a member; NULL inside a list and at the top level. */
 void json_open(Json *j, const char *key, char bracket);     /* '{' or '[' */
 void json_close(Json *j, char bracket);                     /* '}' or ']' */
 void json_text(Json *j, const char *key, const char *text); /* NULL: null */
@@ -23,7 +23,7 @@ void json_bool(Json *j, const char *key, bool v);
 void json_null(Json *j, const char *key);
 void json_ints(Json *j, const char *key, const int64_t *at, int n);
 
-/* How many of the n bytes at `s` are one character of UTF-8; 0: they are not. */
+/* The length of the UTF-8 character at the start of the n bytes at `s`; 0: there is none. */
 size_t utf8_length(const char *s, size_t n);
 
 #endif

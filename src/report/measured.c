@@ -52,7 +52,7 @@ const char *measured_name(Arena *a, const wv_measurements *m, const wv_measured 
 
 /* ---- figures ---- */
 
-/* The geometric mean of how many times as long `name` needs; 0: it was never there. */
+/* The geometric mean of the ratio of `name`'s time to ours; 0: it was never measured. */
 static double mean_ratio(const wv_measurements *m, const char *target, const char *name, int *of) {
   double sum = 0;
   *of = 0;

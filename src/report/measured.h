@@ -1,4 +1,4 @@
-/* measured.h: kernels that were measured beside others, as one HTML page. */
+/* measured.h: kernels measured against others, as one HTML page. */
 #ifndef WV_MEASURED_H
 #define WV_MEASURED_H
 
@@ -10,15 +10,15 @@ void measured_html(StrBuf *out, const wv_measurements *m);
 /* ---- parts of the page: measured_plots.c, measured_source.c ---- */
 
 bool measured_right(const wv_measured *row);
-/* How many times as long somebody needs as the kernel; 0: not known. */
+/* The rival's time divided by the kernel's; 0: unknown. */
 double measured_ratio(const wv_measured *row, const wv_rival *rival);
 const wv_rival *measured_rival(const wv_measured *row, const char *name); /* NULL: none */
-/* No row before row `i` has its target. */
+/* Whether no row before row `i` has the same target. */
 bool measured_first_of_target(const wv_measurements *m, int i);
-/* The names of all rivals, in the order of the alphabet. */
+/* The names of all rivals, in alphabetical order. */
 enum { MOST_RIVALS = 4 };
 int measured_rivals(const wv_measurements *m, const char *names[MOST_RIVALS]);
-/* "gemm", or "gemm on cuda" where there is more than one target. */
+/* "gemm", or "gemm on cuda" if there is more than one target. */
 const char *measured_name(Arena *a, const wv_measurements *m, const wv_measured *row);
 
 void measured_plots(StrBuf *out, const wv_measurements *m);

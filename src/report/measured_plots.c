@@ -81,7 +81,7 @@ static void put_compiles(StrBuf *out, const wv_measurements *m, Arena *a) {
 /* ---- roofs ---- */
 
 typedef struct Roofs {
-  double bytes, operations; /* the most in a second that anybody reached, in units of 10⁹ */
+  double bytes, operations; /* the highest rates reached by anyone, in units of 10⁹ per second */
 } Roofs;
 
 static void raise(Roofs *roofs, const wv_measured *row, double ms) {

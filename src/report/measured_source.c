@@ -1,5 +1,5 @@
-/* measured_source.c: the kernels of the page of measurements: their lines, and below each what the
- * compiler remarked about it. */
+/* measured_source.c: the kernels of the page of measurements: their source lines, each followed by
+ * the compiler's remarks about it. */
 #include <string.h>
 
 #include "report/measured.h"
@@ -13,13 +13,13 @@ static void put_remark(StrBuf *out, const wv_diag *d) {
   sb_puts(out, "</span></td></tr>\n");
 }
 
-/* The remarks of all rows of a kernel, one after the other. */
+/* The remarks of all rows of a kernel, concatenated. */
 typedef struct Remarks {
   const wv_diag **at;
   int n;
 } Remarks;
 
-/* Other variants and targets repeat what was said of a line. */
+/* Other variants and targets repeat the same remarks about a line. */
 static bool said(const Remarks *r, const wv_diag *d) {
   for (int i = 0; i < r->n; i++)
     if (r->at[i]->at.line == d->at.line && strcmp(r->at[i]->text, d->text) == 0) return true;
@@ -51,7 +51,7 @@ static uint32_t put_lines(StrBuf *out, const wv_measured *row, const Remarks *r)
   return line;
 }
 
-/* Remarks about no line that is shown stand at the end. */
+/* Remarks about lines that are not shown come at the end. */
 static void put_other_remarks(StrBuf *out, const Remarks *r, uint32_t first, uint32_t end) {
   for (int i = 0; i < r->n; i++)
     if (r->at[i]->at.line < first || r->at[i]->at.line >= end) put_remark(out, r->at[i]);

@@ -1,7 +1,7 @@
-/* page_assets.c: the style and the script of pages, as they stand in them.
+/* page_assets.c: the style and the script of pages, verbatim.
  *
- * The script only adds to what the page shows without it: heat by other counters, who holds the
- * element under the pointer, other colours. */
+ * The script only adds to what the page shows without it: colouring by other counters, the holder
+ * of the element under the pointer, other colours. */
 #include "report/page.h"
 
 /* clang-format off */

@@ -1,4 +1,4 @@
-/* plot.c: see plot.h. Coordinates are pixels of a view that is as wide as the page lets it be. */
+/* plot.c: see plot.h. Coordinates are pixels of a view that scales to the width of the page. */
 #include "report/plot.h"
 
 #include <math.h>
@@ -62,7 +62,7 @@ static void put_bar(StrBuf *out, const PlotBar *b, double y, double scale) {
   for (int i = 0; i < PLOT_PARTS; i++) {
     double width = part_of(b, i) * scale;
     if (!(width > 0)) continue;
-    width = fmax(width, 1.5); /* what is there is seen */
+    width = fmax(width, 1.5); /* never invisibly thin */
     sb_printf(out,
               "<rect class=\"s%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" "
               "rx=\"2\"/>\n",
@@ -118,7 +118,7 @@ static void put_power(StrBuf *out, int exponent) {
   sb_puts(out, digits[n % 10]);
 }
 
-/* At most about eight of them are named. */
+/* Labels at most about eight of them. */
 static int step_of(const Decades *d) { return (d->last - d->first + 7) / 8; }
 
 static void put_columns(StrBuf *out, const Decades *d, double top, double bottom) {
@@ -182,7 +182,7 @@ static void put_rows(StrBuf *out, const Decades *d, double left, double right) {
   }
 }
 
-/* The slope as far as the top, then the top; their heights. */
+/* The slope up to the top, then the top; their heights. */
 static void put_roof(StrBuf *out, const Decades *x, const Decades *y, double slope, double top) {
   double left = pow(10, x->first), knee = top / slope;
   sb_printf(out, "<path class=\"roof\" d=\"M%.1f %.1fL%.1f %.1fH%.1f\"/>\n", x->from,
@@ -194,7 +194,8 @@ static void put_roof(StrBuf *out, const Decades *x, const Decades *y, double slo
             place(y, slope * sqrt(left * knee)) + 12, slope);
 }
 
-/* Where the label of the last of `n` points fits: below those of points before it that are near. */
+/* The row in which the label of the last of `n` points fits: below the labels of earlier nearby
+ * points. */
 static double label_row(const PlotPoint *points, int n, const Decades *x, const Decades *y,
                         const double *rows) {
   enum { LINE = 14, NEAR = 110 };
@@ -202,7 +203,7 @@ static double label_row(const PlotPoint *points, int n, const Decades *x, const 
   for (int j = 0; j < n - 1; j++) {
     if (fabs(place(x, points[j].x) - at) >= NEAR || fabs(rows[j] - row) >= LINE) continue;
     row = rows[j] + LINE;
-    j = -1; /* it may have met another */
+    j = -1; /* it may now overlap another */
   }
   return row;
 }

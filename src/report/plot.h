@@ -1,5 +1,5 @@
-/* plot.h: plots as SVG inside of a page: groups of bars, marks along an axis of powers of ten,
- * points under roofs. Series i has the colour of class s<i>, which follows the page's theme. */
+/* plot.h: plots as SVG inside a page: groups of bars, marks along a logarithmic axis, points under
+ * roofs. Series i has the colour of class s<i>, which follows the page's theme. */
 #ifndef WV_PLOT_H
 #define WV_PLOT_H
 
@@ -12,26 +12,27 @@ void plot_legend(StrBuf *out, const char *const *series, int n);
 /* ---- bars: shorter is better, or not; the label behind a bar says ---- */
 
 typedef struct PlotBar {
-  const char *name, *label; /* in front of it and behind it */
-  double parts[PLOT_PARTS]; /* laid end to end; not finite, or not above 0: none */
+  const char *name, *label; /* before and after the bar */
+  double parts[PLOT_PARTS]; /* stacked end to end; not finite, or not above 0: none */
   int series[PLOT_PARTS];
 } PlotBar;
 
 typedef struct PlotGroup {
-  const char *name; /* above its bars; NULL: nothing */
+  const char *name; /* above its bars; NULL: none */
   const PlotBar *bars;
   int n;
 } PlotGroup;
 
-/* `own_scale`: the longest bar of each group is as wide as the plot; else the longest of all. */
+/* `own_scale`: the longest bar of each group spans the plot; otherwise only the longest of all
+ * does. */
 void plot_bars(StrBuf *out, const char *title, const PlotGroup *groups, int n, bool own_scale);
 
 /* ---- marks along an axis of powers of ten ---- */
 
 typedef struct PlotMark {
-  const char *name, *tip; /* in front of its row; shown when it is pointed at */
-  double at;              /* 0, and what is less: left of the axis, at `0` */
-  double limit;           /* a line that it should stay left of; 0: none */
+  const char *name, *tip; /* before its row; shown on hover */
+  double at;              /* 0 or less: left of the axis, at `0` */
+  double limit;           /* a line that the mark should stay left of; 0: none */
   int series;
 } PlotMark;
 
@@ -45,7 +46,7 @@ typedef struct PlotPoint {
   int series;
 } PlotPoint;
 
-/* `slope`: bytes in a second, `top`: work in a second; both in units of y. */
+/* `slope`: bytes per second, `top`: operations per second; both in units of y. */
 void plot_roofs(StrBuf *out, const char *title, double slope, double top, const PlotPoint *points,
                 int n);
 

@@ -8,7 +8,7 @@
  *   report_layout.c   tile-to-lane maps
  *   report_memory.c   shared memory, bank conflicts, coalescing
  *
- * Reports hold no times and no addresses of the host: the same run gives the same text. */
+ * Reports contain no times and no host addresses: the same run gives the same text. */
 #ifndef WV_REPORT_H
 #define WV_REPORT_H
 
@@ -16,8 +16,8 @@
 #include "report/json.h"
 
 typedef struct Report {
-  Kernel *k;           /* one lane's program, which ran */
-  const Kernel *tiles; /* the same before it was one, with layouts; may be NULL */
+  Kernel *k;           /* the lane program that ran */
+  const Kernel *tiles; /* the kernel before lowering, with layouts; may be NULL */
   const SimReport *sim;
   const char *schedule;
 } Report;
@@ -27,7 +27,7 @@ void report_html(StrBuf *out, const Report *r);
 
 /* ---- parts of both --------------------------------------------------------------------------- */
 
-/* Tiles of one type that lie in registers alike, in program order. */
+/* Tiles of one type with the same register layout, in program order. */
 typedef struct LayoutGroup {
   const Value **values; /* results of ops of `tiles` */
   int n;

@@ -1,4 +1,4 @@
-/* report_html.c: a simulation as one page: what happened first, then where, then why. */
+/* report_html.c: a simulation as one page: first what happened, then where, then why. */
 #include "report/page.h"
 #include "report/report.h"
 

@@ -1,7 +1,8 @@
 /* report_layout.c: tile-to-lane maps: which thread holds which element, one drawing per layout.
  *
- * The drawing is plain SVG, coloured by lane; the page's script colours it by register or wave and
- * says who holds the element under the pointer, from the layout's digits that stand beside it. */
+ * The drawing is plain SVG, coloured by lane. The page's script can colour it by register or wave,
+ * and names the holder of the element under the pointer, from the layout's digits given next to
+ * it. */
 #include <string.h>
 
 #include "report/page.h"
@@ -36,7 +37,7 @@ typedef struct Drawing {
   const int *owner; /* by element: its first position, -1: none */
 } Drawing;
 
-/* The last two dims; one dim is cut into rows. */
+/* The last two dims; a single dim is cut into rows. */
 static Drawing drawing_of(Arena *a, const Layout *l) {
   Drawing m = {.l = l, .owner = layout_owners(a, l)};
   m.lanes = layout_size(l, LAYOUT_LANE);
@@ -57,7 +58,7 @@ static Drawing drawing_of(Arena *a, const Layout *l) {
   return m;
 }
 
-/* The first position that holds the element of a cell; -1: none, or no such element. */
+/* The first position that holds the element of a cell; -1: none, or there is no such element. */
 static int position_at(const Drawing *m, int row, int col) {
   int element = row * m->stride + col;
   return element < layout_elements(m->l) ? m->owner[element] : -1;

@@ -1,4 +1,4 @@
-/* report_memory.c: where things lie in shared memory, and what each access of memory cost. */
+/* report_memory.c: the layout of shared memory, and what each memory access cost. */
 #include <stdlib.h>
 
 #include "report/page.h"
@@ -43,7 +43,7 @@ static void put_shared(StrBuf *out, const Report *r) {
 /* ---- banks ---- */
 
 typedef struct Word {
-  int phase, bank, word, lane; /* lane: the first that wants it */
+  int phase, bank, word, lane; /* lane: the first that accesses it */
 } Word;
 
 typedef struct Words {
@@ -59,7 +59,7 @@ static void add_word(Words *w, Word word) {
   w->at[w->n++] = word;
 }
 
-/* The words an access wants (of its first 16 bytes), once per phase. */
+/* The words that an access needs (of its first 16 bytes), once per phase. */
 static Words words_of(const SimReport *s, const SimAccess *a) {
   Words found = {.n = 0};
   int phase[BANK_LANES] = {0}, bytes = part_bytes(a);
@@ -133,9 +133,10 @@ static void put_stacks(StrBuf *out, const SimReport *s, const SimAccess *a) {
 
 /* ---- accesses ---- */
 
-/* The ops of one source line that access a buffer alike: lowering makes many of one. */
+/* The ops of one source line that access a buffer in the same way: lowering makes many of one
+ * op. */
 typedef struct Row {
-  const Op *op; /* the dearest */
+  const Op *op; /* the most expensive */
   const SimAccess *access;
   int n;
   uint64_t sectors, needed;

@@ -1,4 +1,4 @@
-/* report_source.c: the user's lines and the program that ran, each with what it cost. */
+/* report_source.c: the user's lines and the program that ran, each with its cost. */
 #include <string.h>
 
 #include "report/page.h"
@@ -89,12 +89,12 @@ static void put_gap(StrBuf *out, uint32_t lines) {
             NCOUNTERS + 2, lines);
 }
 
-/* The lines of one file: `at` .. `end` of the report's, and what stands between them. */
+/* The lines of one file: `at` .. `end` of the report's lines, and the source lines between them. */
 static void put_file(StrBuf *out, const Report *r, const SimLine *at, const SimLine *end,
                      uint64_t most, int *rows) {
   uint32_t file = at->at.file;
   uint32_t line = at->at.line > AROUND ? at->at.line - AROUND : 1;
-  const Span *head = &r->k->at; /* the header belongs to it, when it is not far away */
+  const Span *head = &r->k->at; /* include the header if it is not far away */
   if (head->file == file && head->line && head->line < line && line - head->line < 64)
     line = head->line;
   for (; at < end && *rows < MOST_ROWS; at++) {
@@ -154,7 +154,8 @@ static void put_op_row(StrBuf *out, const Report *r, const Op *op, const char *t
   sb_puts(out, "</code></td></tr>\n");
 }
 
-/* The printed kernel, line by line: in the body each line but a closing brace is the next op. */
+/* The printed kernel, line by line: in the body, each line except a closing brace is the next
+ * op. */
 static void put_program(StrBuf *out, const Report *r, const char *text, uint64_t most) {
   const Op *op = next_shown(ir_first(r->k));
   bool body = false;
