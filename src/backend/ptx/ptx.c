@@ -1,5 +1,5 @@
-/* ptx.c: the text of a kernel: header, arguments, regions; what each op becomes is in the other
- * files of this folder. */
+/* ptx.c: the text of a kernel: header, arguments, regions. The other files of this folder emit the
+ * ops. */
 #include "backend/ptx/ptx.h"
 
 #include <ctype.h>
@@ -28,7 +28,7 @@ Reg ptx_new(Ptx *p, RegClass class) {
 
 /* ---- lines ---- */
 
-/* A name that can stand between quotes. */
+/* A name that can be written between quotes. */
 static bool is_plain(const char *name) {
   for (; *name; name++)
     if (*name == '"' || *name == '\\' || iscntrl((unsigned char)*name)) return false;
@@ -42,7 +42,7 @@ static int file_number(Ptx *p, uint32_t file) {
   return p->files.n;
 }
 
-/* The source line of what follows, for profilers and debuggers. */
+/* The source line of the following instructions, for profilers and debuggers. */
 static void put_place(Ptx *p) {
   Span at = p->at;
   if (!p->lines || !at.file || !at.line) return;
@@ -145,8 +145,9 @@ static bool has_op(const Kernel *k, OpKind kind) {
   return false;
 }
 
-/* Descriptors of wgmma are the same in all lanes, but ptxas moves those that depend on %tid to
- * uniform registers one by one, in the loop. What a shuffle gives it knows to be uniform. */
+/* Descriptors of wgmma are uniform over the lanes, but ptxas moves those that depend on %tid to
+ * uniform registers one at a time, inside the loop. It knows that the result of a shuffle is
+ * uniform. */
 static void open_wave(Ptx *p, const Constraint *launch) {
   int64_t threads;
   bool whole = sym_is_int(launch->block[0], &threads) && threads % 32 == 0;
@@ -248,7 +249,7 @@ void ptx_region(Ptx *p, const Region *r) {
 
 /* ---- the whole ---- */
 
-/* A name that PTX takes: a kernel may be called anything. */
+/* A valid PTX identifier: a kernel may have any name. */
 static const char *entry_name(Ptx *p) {
   char *name =
       arena_printf(p->arena, "%s%s", isalpha((unsigned char)p->k->name[0]) ? "" : "k_", p->k->name);
@@ -266,7 +267,7 @@ static void put_params(const Ptx *p, StrBuf *out) {
   }
 }
 
-/* The workgroups of a cluster, where the launch row says more than one. */
+/* The cluster size, if the launch row gives more than one workgroup. */
 static void put_cluster(const Constraint *launch, StrBuf *out) {
   int64_t n[3] = {1, 1, 1};
   for (int i = 0; i < 3; i++)
@@ -287,9 +288,9 @@ static void put_header(Ptx *p, StrBuf *out, const Constraint *launch) {
   sb_printf(out, ".visible .entry %s(", entry_name(p));
   put_params(p, out);
   sb_printf(out, "\n)\n.maxntid %d, 1, 1\n", (int)threads);
-  /* Without this row ptxas may choose a few registers for kernels that need all, and does not let
-   * waves exchange them. With it, kernels that only move data get more registers than let many
-   * workgroups run at once. */
+  /* Without this directive ptxas may choose too few registers for kernels that need all of them,
+   * and rejects setmaxnreg. With it, kernels that only move data get so many registers that fewer
+   * workgroups run concurrently. */
   if (p->multiplies) sb_puts(out, ".minnctapersm 1\n");
   if (p->clustered) put_cluster(launch, out);
   sb_puts(out, "{\n");

@@ -1,10 +1,10 @@
-/* ptx_address.c: addresses of accesses, few of them computed in loops.
+/* ptx_address.c: addresses of accesses, computing as few as possible inside loops.
  *
- *     %o = expr a + b      a: in front of the loop     address(a) there, add scaled(b) in the loop
- *                          a: another access's         its address, add scaled(b)
+ *     %o = expr a + b      a from outside the loop     address(a) there, add scaled(b) in the loop
+ *                          a is another access's       its address, add scaled(b)
  *
- * An address is kept for as long as its region is open. Sums are taken apart only where no bit can
- * be lost: 32-bit offsets to global memory may have wrapped around. */
+ * An address is kept as long as its region is open. Sums are split only where no bit can be lost:
+ * 32-bit offsets to global memory may have wrapped around. */
 #include "backend/ptx/ptx_state.h"
 #include "ir/dtype.h"
 
@@ -24,12 +24,12 @@ static bool is_known(const Ptx *p, const Value *memory, const Value *offset, int
 
 static Reg remember(Ptx *p, Address a) { return vec_push(p->arena, &p->addresses, a), a.reg; }
 
-/* Bytes of an element, or 0 where it has less than one. */
+/* Bytes per element, or 0 if an element is smaller than a byte. */
 static int size_of(const Value *memory) { return dtype_memory_bits(memory->type->dtype) / 8; }
 
 /* ---- from nothing ---- */
 
-/* Elements of half a byte are addressed by the byte they are in. */
+/* 4-bit elements are addressed by the byte that contains them. */
 static Reg byte_offset(Ptx *p, const Value *memory, Reg offset) {
   if (size_of(memory)) return offset;
   Reg half = ptx_new(p, offset.class);
@@ -64,7 +64,7 @@ Reg ptx_address_of(Ptx *p, const Value *memory, Reg offset, int size) {
 
 /* ---- from another address ---- */
 
-/* `offset` is the sum of two values, and as bytes the sum of theirs. */
+/* `offset` is the sum of two values, and its byte offset is the sum of theirs. */
 static bool is_sum(const Ptx *p, const Value *memory, const Value *offset) {
   const Op *op = offset->def;
   if (!op || op->kind != OP_expr || op->nargs != 2 || !size_of(memory)) return false;
@@ -76,7 +76,7 @@ static bool is_sum(const Ptx *p, const Value *memory, const Value *offset) {
          rest == zero;
 }
 
-/* Bytes of an offset, as wide as an address of the memory. */
+/* The offset in bytes, as wide as an address of the memory. */
 static Reg scaled(Ptx *p, const Value *memory, const Value *offset) {
   bool shared = ptx_is_shared(p, memory);
   int size = size_of(memory), scale = shared ? -size : size;
@@ -120,7 +120,7 @@ typedef struct Access {
 
 typedef Vec(Access) Accesses;
 
-/* Where an op has a memory followed by an offset into it. */
+/* The operands of an op that are a memory followed by an offset into it. */
 static void find_accesses(Ptx *p, const Op *op, Accesses *out) {
   switch (op->kind) {
   case OP_load:
@@ -149,7 +149,7 @@ static bool is_accessed(const Accesses *all, const Value *memory, const Value *o
   return false;
 }
 
-/* Of a sum that moves with the loop, the side that does not. */
+/* For a sum that changes with the loop, the operand that does not. */
 static const Value *steady_side(const Ptx *p, const Accesses *all, Access a, const Region *r) {
   if (!is_sum(p, a.memory, a.offset)) return NULL;
   for (int i = 0; i < 2; i++) {

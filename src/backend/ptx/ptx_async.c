@@ -1,11 +1,11 @@
-/* ptx_async.c: who waits for whom: barriers, mbarriers, and copies that run beside their thread. */
+/* ptx_async.c: synchronisation: barriers, mbarriers, and asynchronous copies. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "backend/ptx/ptx_state.h"
 #include "ir/dtype.h"
 
-/* An expression of an attribute: a number as it is, else a 32-bit register. */
+/* An attribute's expression: a number as it is, otherwise a 32-bit register. */
 static const char *amount(Ptx *p, const Op *op, AttrKey key) {
   const Sym *s = op_attr(op, key)->sym;
   int64_t v;
@@ -54,21 +54,21 @@ void ptx_barrier(Ptx *p, const Op *op) {
   else ptx_fail(p, op, "a barrier of a cluster, which this machine lacks,");
 }
 
-/* All threads meet at the second half: stronger than asked for. */
+/* All threads meet at the second half, which is stronger than required. */
 void ptx_barrier_wait(Ptx *p, const Op *op) {
   const Attr *bar = op_attr(op, ATTR_bar);
   ptx_line(p, "bar.sync %d", bar && bar->integer > 0 ? (int)bar->integer % 16 : 0);
 }
 
-/* A machine that does not exchange registers goes on with those it has. */
+/* A machine that cannot reallocate registers keeps those it has. */
 void ptx_wave_registers(Ptx *p, const Op *op) {
   bool more = strcmp(op_attr(op, ATTR_mode)->text, "take") == 0;
   if (!target_has(p->target, FEATURE_SETMAXNREG)) return;
-  p->multiplies = true; /* ptxas must know how many there are at first */
+  p->multiplies = true; /* ptxas must know the initial number of registers */
   ptx_line(p, "setmaxnreg.%s.sync.aligned.u32 %s", more ? "inc" : "dec", amount(p, op, ATTR_count));
 }
 
-/* Without asynchronous operations there is nobody to fence from. */
+/* Without asynchronous operations there is no other proxy to fence against. */
 void ptx_fence_proxy(Ptx *p, const Op *op) {
   (void)op;
   if (target_has(p->target, FEATURE_TMA)) ptx_line(p, "fence.proxy.async");
@@ -76,7 +76,7 @@ void ptx_fence_proxy(Ptx *p, const Op *op) {
 
 /* ---- copies of a thread ---- */
 
-/* One policy serves all: made at entry, where the first of them may stand in a loop. */
+/* One policy serves all copies. It is created at entry, since the first copy may be in a loop. */
 void ptx_open_policy(Ptx *p) {
   for (const Op *op = ir_first(p->k); op && !p->policy.name; op = ir_next(op)) {
     bool copies = op->kind == OP_copy_async || op->kind == OP_tma_load || op->kind == OP_tma_store;
@@ -100,9 +100,10 @@ void ptx_copy_async(Ptx *p, const Op *op) {
   }
   const char *to = ptx_place_at(p, op->args[0], op->args[1], op_imm(op, ATTR_imm));
   const char *from = ptx_place_at(p, op->args[2], op->args[3], op_imm(op, ATTR_imm_from));
-  const char *how = bytes == 16 ? "cg" : "ca"; /* .cg passes by the first cache; 16 bytes only */
+  const char *how = bytes == 16 ? "cg" : "ca"; /* .cg bypasses the L1 cache and supports 16 bytes
+                                                * only */
   const char *size = "";
-  if (op->nargs > 4) { /* a predicate would become a branch: the byte count is free */
+  if (op->nargs > 4) { /* a predicate would become a branch; the byte count is free */
     Reg n = ptx_new(p, REG_R);
     ptx_line(p, "selp.b32 %s, %d, 0, %s", n.name, (int)bytes,
              elems_of(p, ptx_get(p, op->args[4]))[0].name);
@@ -119,7 +120,7 @@ void ptx_async_wait(Ptx *p, const Op *op) { ptx_line(p, "cp.async.wait_group %s"
 
 /* ---- mbarriers ---- */
 
-/* The fence shows a run of new barriers to asynchronous copies and to the cluster. */
+/* The fence makes a sequence of new barriers visible to asynchronous copies and to the cluster. */
 void ptx_mbar_init(Ptx *p, const Op *op) {
   const char *count = amount(p, op, ATTR_count);
   ptx_line(p, "mbarrier.init.shared::cta.b64 %s, %s", ptx_place(p, op->args[0], op->args[1]),
@@ -152,7 +153,7 @@ void ptx_mbar_arrive_async(Ptx *p, const Op *op) {
            ptx_place(p, op->args[0], op->args[1]));
 }
 
-/* try_wait sleeps in hardware for a while; it is asked again until the phase is complete. */
+/* try_wait suspends the thread for a while; it is repeated until the phase is complete. */
 void ptx_mbar_wait(Ptx *p, const Op *op) {
   const char *at = ptx_place(p, op->args[0], op->args[1]), *parity = ptx_word(p, op->args[2]);
   Reg done = ptx_new(p, REG_P);

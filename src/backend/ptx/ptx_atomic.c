@@ -1,6 +1,6 @@
-/* ptx_atomic.c: read, change, write as one. What the machine has no instruction for is a loop
- * around compare-and-swap of the word that holds the element. Sums of f32 in global memory take
- * subnormals for zeros: the hardware does. */
+/* ptx_atomic.c: atomic read-modify-write. Without an instruction for it, an atomic is a
+ * compare-and-swap loop on the word that contains the element. Atomic f32 additions in global
+ * memory flush subnormals, as the hardware does. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -41,11 +41,11 @@ static const char *native(Ptx *p, Mode mode, DType t) {
 typedef struct Place {
   const char *space, *order;
   Reg address;  /* of the element's first byte */
-  Reg nibble;   /* of elements of 4 bits: which */
-  Reg expected; /* of CAS */
+  Reg nibble;   /* 4-bit elements: which half of the byte */
+  Reg expected; /* for CAS */
 } Place;
 
-/* Bits as a register of the type's class, and back. */
+/* Bits as a register of the type's class, and the reverse. */
 static Reg from_bits(Ptx *p, DType t, Reg bits) {
   Held h = {.dtype = t, .n = 1, .word = arena_copy(p->arena, &bits, sizeof bits)};
   return elems_of(p, &h)[0];
@@ -56,7 +56,7 @@ static Reg to_bits(Ptx *p, DType t, Reg r) {
   return words_of(p, &h)[0];
 }
 
-/* What the element becomes. */
+/* The new value of the element. */
 static Reg combine(Ptx *p, Mode mode, DType t, Reg old, Reg value) {
   static const OpKind kinds[] = {OP_add, OP_minimum, OP_maximum, OP_and, OP_or, OP_xor};
   if (mode >= XCHG) return value;
@@ -117,7 +117,7 @@ static Reg containing(Ptx *p, const Place *at, Reg *first) {
   return word;
 }
 
-/* Bits that are written where others are found; else those stay. */
+/* The new bits if the expected ones are found; otherwise those that were found. */
 static Reg if_expected(Ptx *p, Reg found, Reg expected, Reg bits) {
   Reg same = ptx_new(p, REG_P), out = ptx_new(p, REG_R);
   ptx_line(p, "setp.eq.b32 %s, %s, %s", same.name, found.name, expected.name);
@@ -125,7 +125,7 @@ static Reg if_expected(Ptx *p, Reg found, Reg expected, Reg bits) {
   return out;
 }
 
-/* An element inside of a word. */
+/* An element narrower than a word. */
 static Reg swap_part(Ptx *p, Mode mode, DType t, const Place *at, Reg value) {
   int width = dtype_memory_bits(t), n = p->labels++;
   Reg first, word = containing(p, at, &first), seen = ptx_new(p, REG_R), got = ptx_new(p, REG_R);
@@ -172,7 +172,7 @@ static void refuse(Ptx *p, const Op *op, DType t) {
            arena_printf(p->arena, "`%s` on %s", op_attr(op, ATTR_mode)->text, dtype_info[t].name));
 }
 
-/* Element after element; a masked one is skipped, and its old value is 0. */
+/* Element by element; a masked element is skipped, and its old value is 0. */
 void ptx_atomic(Ptx *p, const Op *op) {
   Held *h = ptx_get(p, op->args[0]);
   Mode mode = mode_of(op);
@@ -184,7 +184,8 @@ void ptx_atomic(Ptx *p, const Op *op) {
     return;
   }
   const Reg *value = elems_of(p, h), *on = mask ? elems_of(p, mask) : NULL;
-  int n = op->results[0].type->n; /* of CAS one; what is expected stands behind it */
+  int n = op->results[0].type->n; /* the expected value is the operand after it (CAS has one
+                                   * element) */
   Held out = held_new(p, t, n, false);
   for (int i = 0; i < n; i++) {
     Place at = {.space = ptx_space(p, op, op->args[1])};
@@ -202,7 +203,7 @@ void ptx_atomic(Ptx *p, const Op *op) {
     }
     if (mask) ptx_label(p, "skip", skip);
   }
-  if (!wanted) /* nobody reads what it would have been */
+  if (!wanted) /* the old value is not needed */
     for (int i = 0; i < n; i++) ptx_clear(p, out.elem[i]);
   ptx_set(p, &op->results[0], out);
 }

@@ -1,9 +1,9 @@
-/* ptx_cast.c: values in another dtype; constants.
+/* ptx_cast.c: conversions to another dtype; constants.
  *
- * A conversion rounds once. Floats of 16 bits and less are converted through f32, which holds them
- * all, two at a time where the machine can: cvt.rn.f16x2.f32 writes a word. What is wider than f32
- * is first rounded *to odd*: toward zero, with the last bit set if that was not exact, so that the
- * second rounding decides as the first would have. */
+ * A conversion rounds once. Floats of 16 bits and less are converted through f32, which represents
+ * them all, two at a time where the machine can: cvt.rn.f16x2.f32 writes a word. What is wider than
+ * f32 is first rounded *to odd*: toward zero, with the last bit set if that was inexact, so that
+ * the second rounding gives the same result as rounding once. */
 #include <inttypes.h>
 
 #include "backend/ptx/ptx_state.h"
@@ -35,7 +35,7 @@ static void brains_to_f32(Ptx *p, Held *h, Reg *to) {
   }
 }
 
-/* Pairs of 8-bit floats as words of f16, which holds both formats exactly. */
+/* Converts pairs of 8-bit floats to words of f16, which represents both formats exactly. */
 static const Reg *f8_to_halves(Ptx *p, Held *h) {
   const Reg *word = words_of(p, h);
   const char *name = h->dtype == DTYPE_f8e4m3fn ? "e4m3x2" : "e5m2x2";
@@ -84,12 +84,12 @@ static Held to_half(Ptx *p, DType t, Reg f) {
   return out;
 }
 
-/* The machine saturates: what is beyond the largest value has no e4m3 (NaN), and is infinite as
- * e5m2, one code above the largest. */
+/* The machine saturates. Beyond the largest value, e4m3 has only NaN; e5m2 has infinity, one code
+ * above the largest. */
 static Reg beyond(Ptx *p, DType t, Reg f, Reg *code) {
   Reg m = ptx_new(p, REG_F), big = ptx_new(p, REG_P), out = ptx_new(p, REG_F);
   ptx_line(p, "abs.f32 %s, %s", m.name, f.name);
-  if (t == DTYPE_f8e4m3fn) { /* 464 is half way to the value that is not there */
+  if (t == DTYPE_f8e4m3fn) { /* 464 is half way to the next value, which does not exist */
     ptx_line(p, "setp.gt.f32 %s, %s, 0f43E80000", big.name, m.name);
     ptx_line(p, "selp.f32 %s, 0f7FFFFFFF, %s, %s", out.name, f.name, big.name);
     return out;
@@ -160,7 +160,7 @@ static const char *source_type(DType t) {
   return dtype_info[t].bits == 64 ? "s64" : "s32";
 }
 
-/* What is wider than f32, or an integer, as f32; `final`: f32 is what is asked for. */
+/* Converts an integer or a type wider than f32 to f32; `final`: f32 is the destination type. */
 static Reg wide_to_f32(Ptx *p, DType t, Reg r, bool final) {
   Reg f = ptx_new(p, REG_F);
   if (dtype_info[t].class == DTYPE_BOOL) {
@@ -206,7 +206,7 @@ Held cast_to_float(Ptx *p, Held *from, DType to) {
 
 /* ---- integers ---- */
 
-/* Small integers are held in 32 bits that follow their sign, if they have one. */
+/* Small integers are held in 32 bits, sign-extended if they are signed. */
 Reg wrap_integer(Ptx *p, DType t, Reg r) {
   int bits = dtype_info[t].bits;
   bool is_signed = dtype_info[t].class == DTYPE_INT;
@@ -216,13 +216,14 @@ Reg wrap_integer(Ptx *p, DType t, Reg r) {
   return to;
 }
 
-/* Out of range gives the nearest end, NaN gives 0. */
+/* Out of range gives the nearest end of the range, NaN gives 0. */
 static Reg float_to_int(Ptx *p, bool is_double, DType to, Reg r) {
   bool wide = dtype_info[to].bits == 64;
   const char *from = is_double ? "f64" : "f32";
   Reg i = ptx_new(p, wide ? REG_RD : REG_R);
   ptx_line(p, "cvt.rzi.%s.%s %s, %s", source_type(to), from, i.name, r.name);
-  if (wide || is_double) { /* such a NaN is the least integer, or the largest without a sign */
+  if (wide || is_double) { /* the instruction gives the least integer for NaN, or the largest if
+                            * unsigned */
     Reg number = ptx_new(p, REG_P);
     ptx_line(p, "setp.num.%s %s, %s, %s", from, number.name, r.name, r.name);
     ptx_line(p, "selp.b%d %s, %s, 0, %s", wide ? 64 : 32, i.name, i.name, number.name);
@@ -242,7 +243,7 @@ static Reg int_to_int(Ptx *p, DType from, DType to, Reg r) {
   Reg i = ptx_new(p, wide ? REG_RD : REG_R);
   if (dtype_info[from].class == DTYPE_BOOL) {
     ptx_line(p, "selp.b%d %s, 1, 0, %s", wide ? 64 : 32, i.name, r.name);
-    return wrap_integer(p, to, i); /* the one of an integer of one bit less is its sign */
+    return wrap_integer(p, to, i); /* the 1 of a one-bit integer is its sign */
   }
   if (was_wide == wide) return wrap_integer(p, to, r);
   const char *how = !wide ? "u32.u64" : dtype_is_unsigned(from) ? "u64.u32" : "s64.s32";

@@ -1,20 +1,20 @@
-/* ptx_divide.c: integers divided by a number that is known.
+/* ptx_divide.c: integer division by a constant.
  *
  *     div %x, 7      mul.hi.s32 q, x, 0x92492493; add q, q, x; shr.s32 q, q, 2; + its sign bit
  *
- * ptxas takes about 20 instructions for a division of 32 bits, known or not, and calls a function
- * for one of 64. Smaller integers are computed in 32 bits, in which they are. */
+ * ptxas emits about 20 instructions for a 32-bit division, even by a constant, and calls a function
+ * for a 64-bit one. Smaller integers are computed in the 32 bits that hold them. */
 #include <inttypes.h>
 
 #include "backend/ptx/ptx_divide.h"
 #include "backend/ptx/ptx_state.h"
 #include "ir/dtype.h"
 
-/* 2**(bits + shift) / d, rounded up, such that the error stays below what changes a quotient: the
- * least shift for which the product's error, times the largest dividend, is under one unit. */
+/* 2**(bits + shift) / d, rounded up, with the smallest shift for which the error of the product,
+ * times the largest dividend, is below one unit, so that it never changes a quotient. */
 Divide divide_by(int64_t d, int bits) {
   uint64_t top = UINT64_C(1) << (bits - 1), by = d < 0 ? -(uint64_t)d : (uint64_t)d;
-  uint64_t limit = top + (d < 0), most = limit - 1 - limit % by; /* the dividend that decides */
+  uint64_t limit = top + (d < 0), most = limit - 1 - limit % by; /* the critical dividend */
   uint64_t q1 = top / most, r1 = top % most, q2 = top / by, r2 = top % by, error;
   int shift = -1;
   do {
@@ -29,7 +29,7 @@ Divide divide_by(int64_t d, int bits) {
   return (Divide){factor, shift, d > 0 && is_negative ? 1 : d < 0 && !is_negative ? -1 : 0};
 }
 
-/* The number that every element of v is; false: it is no constant. */
+/* The value that all elements of v have; false: v is not a constant. */
 static bool constant_of(const Value *v, int64_t *out) {
   while (v->def && v->def->kind == OP_splat) v = v->def->args[0];
   if (!v->def || v->def->kind != OP_scalar) return false;
@@ -37,7 +37,7 @@ static bool constant_of(const Value *v, int64_t *out) {
   return value && value->sym && sym_is_int(value->sym, out);
 }
 
-/* Toward zero. */
+/* Rounds toward zero. */
 static Reg quotient(Ptx *p, Reg x, int64_t d, int bits) {
   Reg q = ptx_new(p, x.class), sign = ptx_new(p, x.class);
   if (d == 1 || d == -1) {
@@ -62,7 +62,7 @@ static Reg rest(Ptx *p, Reg x, Reg q, int64_t d, int bits) {
   return r;
 }
 
-/* One less where something is left whose sign is not the divisor's. */
+/* One less where there is a remainder whose sign differs from the divisor's. */
 static Reg floored(Ptx *p, Reg x, Reg q, int64_t d, int bits) {
   Reg r = rest(p, x, q, d, bits);
   if (d < 0) ptx_line(p, "neg.s%d %s, %s", bits, r.name, r.name);

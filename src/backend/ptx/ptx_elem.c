@@ -1,4 +1,4 @@
-/* ptx_elem.c: elementwise ops, by the templates of ptx.def. */
+/* ptx_elem.c: elementwise ops, from the templates of ptx.def. */
 #include <string.h>
 
 #include "backend/ptx/ptx_state.h"
@@ -6,7 +6,7 @@
 
 typedef enum Column { COL_F32, COL_F64, COL_I32, COL_I64, COL_I1, COL_HALF, COLUMNS } Column;
 
-/* COL_HALF: words of two f16; for two bf16 there is a table of its own. */
+/* COL_HALF: words of two f16; two bf16 have a table of their own. */
 static const char *const template_of[OP_COUNT][COLUMNS] = {
 #define PTX(op, f32, f64, i32, i64, i1) [OP_##op] = {f32, f64, i32, i64, i1},
 #define PTX_PAIR(op, f16x2, bf16x2)
@@ -31,7 +31,7 @@ static const char *const fast_of[OP_COUNT] = {
 #include "backend/ptx/ptx.def"
 };
 
-/* Of unsigned integers, in 32 and in 64 bits, where these differ from signed ones. */
+/* For unsigned integers of 32 and of 64 bits, where they differ from signed ones. */
 static const char *const unsigned_of[OP_COUNT][2] = {
 #define PTX(op, f32, f64, i32, i64, i1)
 #define PTX_PAIR(op, f16x2, bf16x2)
@@ -64,7 +64,7 @@ static const char *text_of(OpKind kind, DType t) {
 
 enum { FRESH = 6, OTHERS = 11 };
 
-/* Registers that stand for the letters of a template. */
+/* Registers that replace the letters of a template. */
 typedef struct Fill {
   Reg d, arg[3], fresh[FRESH], other[OTHERS];
   const char *label;
@@ -169,7 +169,7 @@ static void select_truth(Ptx *p, Reg test, Reg x, Reg y, Reg to) {
   ptx_line(p, "or.pred %s, %s, %s", to.name, u.name, v.name);
 }
 
-/* Whole words where one test decides for all. */
+/* Selects whole words if one condition decides for all elements. */
 void ptx_select(Ptx *p, const Op *op) {
   static const char *const how[] = {"", "b16", "b32", "b64", "f32", "f64"};
   const Type *t = op->results[0].type;

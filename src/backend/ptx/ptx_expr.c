@@ -14,7 +14,7 @@ static const Reg *symbol_reg(const Ptx *p, const char *name) {
   return NULL;
 }
 
-/* A comparison stays a predicate until its number is asked for. */
+/* A comparison stays a predicate until it is needed as a number. */
 static Reg widen(Ptx *p, Reg r, int bits) {
   if (r.class == REG_P) {
     Reg number = ptx_new(p, bits == 64 ? REG_RD : REG_R);
@@ -62,7 +62,7 @@ static Reg symbol_value(Code *c, const SymOp *s) {
   return ptx_argument(p, (PtxArg){.kind = PTX_VALUE, .value = s->sym, .bytes = s->bits / 8});
 }
 
-/* What two operands are compared or divided in. Their result may be smaller than both. */
+/* The width in which two operands are compared or divided; the result may be narrower than both. */
 static int operand_bits(const Code *c, int i) {
   const SymOp *s = &c->code->ops[i];
   if (s->kind == SYM_OP_const) return s->value == (int32_t)s->value ? 32 : 64;
@@ -84,14 +84,14 @@ static bool is_truth(const Code *c, int i) {
   return c->code->ops[i].kind != SYM_OP_const && c->reg[i].class == REG_P;
 }
 
-/* Of two comparisons: and, or, xor. */
+/* Combines two comparisons: and, or, xor. */
 static void connect(Code *c, const SymOp *s, int i, const char *name) {
   Reg t = ptx_new(c->p, REG_P);
   ptx_line(c->p, "%s.pred %s, %s, %s", name, t.name, c->reg[s->a].name, c->reg[s->b].name);
   c->reg[i] = t;
 }
 
-/* $T0 divided by 32 or more is a part of the wave's number. */
+/* $T0 divided by 32 or more is derived from the wave's number. */
 static bool shift_wave(Code *c, const SymOp *s, int i) {
   Ptx *p = c->p;
   const SymOp *a = &c->code->ops[s->a], *b = &c->code->ops[s->b];
@@ -124,7 +124,7 @@ static bool is_product(const Code *c, int i) {
   return s->kind == SYM_OP_mul && ops[s->a].kind != SYM_OP_const && ops[s->b].kind != SYM_OP_const;
 }
 
-/* Nothing but shift_factor needs it. */
+/* Only shift_factor uses it. */
 static bool is_only_shifted(const Code *c, int i) {
   bool used = false;
   for (int j = i + 1; j < c->code->nops; j++) {
@@ -136,12 +136,12 @@ static bool is_only_shifted(const Code *c, int i) {
   return used && is_product(c, i) && c->code->results[0] != i;
 }
 
-/* x*y << n as x*(y << n): ptxas makes such factors itself, and those of 13.0 take t & 3 scaled by 4
- * for t & 3 scaled by 2 where 4*x*(t & 3) and 2*y*(t & 3) are both computed (tests/ptx/scaled). */
+/* x*y << n as x*(y << n). ptxas does this itself, and version 13.0 confuses t & 3 scaled by 4 with
+ * t & 3 scaled by 2 where both 4*x*(t & 3) and 2*y*(t & 3) are computed (tests/ptx/scaled). */
 static void shift_factor(Code *c, const SymOp *s, int i) {
   Ptx *p = c->p;
   const SymOp *of = &c->code->ops[s->a];
-  bool left = c->code->ops[of->b].kind == SYM_OP_launch; /* arguments are not what it confuses */
+  bool left = c->code->ops[of->b].kind == SYM_OP_launch; /* it does not confuse arguments */
   RegClass class = s->bits == 64 ? REG_RD : REG_R;
   Reg other = in(c, left ? of->b : of->a, s->bits), factor = in(c, left ? of->a : of->b, s->bits);
   Reg shifted = ptx_new(p, class), out = ptx_new(p, class);
@@ -151,8 +151,9 @@ static void shift_factor(Code *c, const SymOp *s, int i) {
   c->reg[i] = out;
 }
 
-/* floor(2**(bits - 1 + log) / d) + 1 for a d between 2**(log - 1) and 2**log that is no power of
- * two: a number of `bits` bits. Digit by digit, because the numerator has twice as many. */
+/* floor(2**(bits - 1 + log) / d) + 1 for a d between 2**(log - 1) and 2**log that is not a power of
+ * two: a number of `bits` bits. Computed digit by digit, because the numerator has twice as
+ * many. */
 static uint64_t magic_of(uint64_t d, int bits, int log) {
   uint64_t q = 0, rest = 0;
   for (int i = bits - 1 + log; i >= 0; i--) {
@@ -164,8 +165,8 @@ static uint64_t magic_of(uint64_t d, int bits, int log) {
   return q + 1;
 }
 
-/* By a constant, without a division: for a from 0 on, floor(a / d) is the upper half of a times
- * magic_of(d), shifted; a negative one is mirrored at -1/2, and its quotient too. */
+/* Division by a constant without a division instruction: for a >= 0, floor(a / d) is the upper half
+ * of a times magic_of(d), shifted; a negative one is mirrored at -1/2, and so is its quotient. */
 static void divide_by_constant(Code *c, const SymOp *s, int i, uint64_t d, bool rest) {
   Ptx *p = c->p;
   int bits = common_bits(c, s), log = 1;
@@ -279,7 +280,7 @@ static void operation(Code *c, int i) {
   }
 }
 
-/* Symbols that have one value for a launch: no counter, version, id or operand. */
+/* Symbols with one value per launch: not a counter, version, id or operand. */
 static int uniform_symbols(Ptx *p, const Sym *e, const Sym **out) {
   int n = sym_free_symbols(e, NULL, 0), found = 0;
   const Sym **all = ARENA_ARRAY(p->arena, const Sym *, n + 1);
@@ -291,8 +292,8 @@ static int uniform_symbols(Ptx *p, const Sym *e, const Sym **out) {
   return found;
 }
 
-/* What is computed at launch is an argument, and their room is limited: beyond so many only symbols
- * are, and the rest is computed here, where that is possible. */
+/* Values computed at launch are arguments, whose space is limited: beyond this number only symbols
+ * are passed, and everything else is computed here where possible. */
 enum { ENOUGH_ARGUMENTS = 128 };
 
 static SymCode *lower(Ptx *p, const Sym *e) {

@@ -15,7 +15,7 @@ RegClass class_of(DType t) {
 
 bool is_packed(DType t) { return dtype_info[t].bits < 32 && dtype_info[t].class != DTYPE_BOOL; }
 
-/* Of an element in a word: six-bit floats have a byte. */
+/* Bits of an element in a word: 6-bit floats take a byte. */
 static int width_of(DType t) { return dtype_info[t].bits == 6 ? 8 : dtype_info[t].bits; }
 
 int word_count(DType t, int n) { return (n * width_of(t) + 31) / 32; }
@@ -85,7 +85,7 @@ const Reg *elems_of(Ptx *p, Held *h) {
   return h->elem = elem;
 }
 
-/* `n` bytes, one in each register, as one word. */
+/* Packs `n` bytes, one per register, into a word. */
 static Reg pack_bytes(Ptx *p, const Reg *b, int n) {
   Reg lo = ptx_new(p, REG_R), hi, word = ptx_new(p, REG_R);
   if (n == 1) return ptx_line(p, "and.b32 %s, %s, 255", lo.name, b[0].name), lo;
@@ -177,12 +177,12 @@ void move_held(Ptx *p, const Held *to, Held *from) {
 
 static const Region *region_of(const Value *v) { return v->def ? v->def->parent : v->owner; }
 
-/* A loop inside of the value's region would find it overwritten the second time. */
+/* A loop inside the value's region would find it overwritten the second time. */
 static bool is_alone(const Ptx *p, const Op *user, const Value *v) {
   return p->held[v->id]->own && p->uses[v->id] == 1 && region_of(v) == user->parent;
 }
 
-/* Every register of `whole` is taken by one `pick`, and nothing else uses it. */
+/* Every register of `whole` is used by exactly one `pick`, and by nothing else. */
 static bool is_divided(Ptx *p, const Value *whole) {
   int *taken = ARENA_ARRAY(p->arena, int, whole->type->n), users = 0;
   for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
@@ -214,7 +214,7 @@ void ptx_splat(Ptx *p, const Op *op) {
   ptx_set(p, &op->results[0], all);
 }
 
-/* Whole words of the operands side by side, where each has them already. */
+/* Concatenates whole words of the operands, if all of them have words already. */
 static bool join_words(Ptx *p, const Op *op) {
   int n = 0, per = 32 / width_of(op->results[0].type->dtype);
   Reg *word = ARENA_ARRAY(p->arena, Reg, op->results[0].type->n);
@@ -247,7 +247,7 @@ static int register_at(const Attr *regs, int i) {
   return (int)v;
 }
 
-/* The registers are whole words of the operand, in any order. */
+/* The picked registers are whole words of the operand, in any order. */
 static bool pick_words(Ptx *p, const Op *op, const Attr *regs) {
   Held *h = ptx_get(p, op->args[0]);
   int per = 32 / width_of(h->dtype);
@@ -315,7 +315,7 @@ void ptx_shuffle_idx(Ptx *p, const Op *op) {
 
 /* ---- the same bits ---- */
 
-/* Through words; 64-bit elements are two of them. */
+/* Through words; a 64-bit element takes two. */
 void ptx_bitcast(Ptx *p, const Op *op) {
   Held *h = ptx_get(p, op->args[0]);
   const Type *t = op->results[0].type;
@@ -331,7 +331,7 @@ void ptx_bitcast(Ptx *p, const Op *op) {
   if (!same) {
     out.word = words_of(p, h);
     out.elem = NULL;
-    out.word_in = 0; /* made where the value is */
+    out.word_in = 0; /* valid wherever the value is */
   }
   ptx_set(p, &op->results[0], out);
 }

@@ -1,12 +1,12 @@
-/* ptx_inline.c: instructions that the kernel's author wrote, once for each element, in braces of
- * their own. What is computed only for the meaning of such an op is not written. */
+/* ptx_inline.c: instructions written by the kernel's author, once per element, each in its own
+ * braces. Values that only define the meaning of such an op are not emitted. */
 #include "ir/inline_ptx.h"
 
 #include <ctype.h>
 
 #include "backend/ptx/ptx_state.h"
 
-/* Not every instruction takes a constant where it takes a register. */
+/* Some instructions accept only registers, not constants. */
 static Reg in_register(Ptx *p, Reg r) {
   static const char *const type[] = {"pred", "b16", "b32", "b64", "f32", "f64"};
   if (r.name[0] == '%') return r;
@@ -46,7 +46,7 @@ void ptx_inline(Ptx *p, const Op *op) {
 
 /* ---- what only a meaning needs ---- */
 
-enum { FORGOTTEN = -1 }; /* uses of a value that nobody but a meaning needed */
+enum { FORGOTTEN = -1 }; /* the value was only used by a meaning */
 
 static void forget(Ptx *p, const Value *v) {
   const Op *op = v->def;

@@ -1,4 +1,4 @@
-/* ptx_memory.c: loads and stores. Behind `legalise` an access is of 1, 2, 4, 8 or 16 bytes. */
+/* ptx_memory.c: loads and stores. After `legalise` an access has 1, 2, 4, 8 or 16 bytes. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ const char *ptx_place(Ptx *p, const Value *memory, const Value *offset) {
   return ptx_place_at(p, memory, offset, 0);
 }
 
-/* The address of `bytes` behind it in the shared memory of the op's `peer`. */
+/* The address plus `bytes`, in the shared memory of the op's `peer`. */
 static Reg peer_address(Ptx *p, const Op *op, Reg address, int64_t bytes) {
   Reg rank = ptx_expr(p, op, op_attr(op, ATTR_peer)->sym, DTYPE_i32, NULL);
   Reg here = ptx_new(p, REG_R), there = ptx_new(p, REG_R);
@@ -46,7 +46,7 @@ const char *ptx_peer_place(Ptx *p, const Op *op, const Value *memory, const Valu
   return arena_printf(p->arena, "[%s]", there.name);
 }
 
-/* [address + immediate] of an access whose memory is operand `at`. */
+/* [address + immediate] for an access whose memory is operand `at`. */
 static const char *place_of(Ptx *p, const Op *op, int at, int64_t more) {
   int64_t bytes = bytes_of(op->args[at], op_imm(op, ATTR_imm)) + ptx_alloc_base(op->args[at]);
   Reg address = ptx_address(p, op->args[at], op->args[at + 1]);
@@ -56,7 +56,7 @@ static const char *place_of(Ptx *p, const Op *op, int at, int64_t more) {
 
 static bool is_nibble(const Value *memory) { return dtype_memory_bits(memory->type->dtype) == 4; }
 
-/* Which half of its byte: the element's number may be odd. */
+/* Which half of its byte: the element's index may be odd. */
 static Reg half_of_byte(Ptx *p, const Op *op, int at, int64_t element) {
   Reg from = elems_of(p, ptx_get(p, op->args[at + 1]))[0], half = ptx_new(p, REG_R);
   if (from.class == REG_RD) ptx_line(p, "cvt.u32.u64 %s, %s", half.name, from.name);
@@ -66,8 +66,8 @@ static Reg half_of_byte(Ptx *p, const Op *op, int at, int64_t element) {
   return half;
 }
 
-/* Two elements of 4 bits to a byte: the byte of an odd element and of an odd immediate together is
- * known at run time only. */
+/* Two 4-bit elements share a byte: with an odd element and an odd immediate, the byte is known only
+ * at run time. */
 static Reg nibble_address(Ptx *p, const Op *op, int at, int64_t element) {
   Reg from = elems_of(p, ptx_get(p, op->args[at + 1]))[0], sum = ptx_new(p, from.class);
   int bits = from.class == REG_RD ? 64 : 32;
@@ -97,7 +97,7 @@ Reg ptx_element_address(Ptx *p, const Op *op, int at, int element, Reg *nibble) 
   return to;
 }
 
-/* "@%p " of the mask that is operand `at`, or "". */
+/* "@%p " for the mask in operand `at`, or "". */
 static const char *guard_of(Ptx *p, const Op *op, int at) {
   if (op->nargs <= at) return "";
   Held *mask = ptx_get(p, op->args[at]);
@@ -122,7 +122,7 @@ static const char *type_of(RegClass class) {
   return names[class];
 }
 
-/* A flag is read before what it announces and written after it. What several workgroups write is
+/* A flag is read before the data it guards and written after it. What several workgroups write is
  * `relaxed`: ordinary stores would be a data race, even of the same value. */
 static const char *order_of(const Ptx *p, const Op *op, const Value *memory) {
   if (op_has(op, ATTR_agreed)) return ".relaxed.gpu";
@@ -131,7 +131,7 @@ static const char *order_of(const Ptx *p, const Op *op, const Value *memory) {
   return op->kind == OP_load ? ".acquire.gpu" : ".release.gpu";
 }
 
-/* Data that is not used again soon is the first to leave the caches. */
+/* Data that is not reused soon is evicted first. */
 static const char *hint_of(const Ptx *p, const Op *op, const Value *memory) {
   bool weak = !op_has(op, ATTR_volatile) && !op_has(op, ATTR_agreed);
   bool plain = weak && !ptx_is_shared(p, memory);
@@ -144,7 +144,7 @@ static bool moves_words(const Type *t) {
   return is_packed(t->dtype) && access_bytes(t) % 4 == 0 && access_bytes(t);
 }
 
-/* Whether one instruction can do it. */
+/* Whether one instruction can do the access. */
 static bool check_width(Ptx *p, const Op *op, const Type *t) {
   int bytes = access_bytes(t);
   bool single = dtype_memory_bits(t->dtype) == 4 && t->n == 1;
@@ -178,7 +178,7 @@ static void load_registers(Ptx *p, const Op *op, const Reg *regs, int n, const c
            hint_of(p, op, memory), vector_of(n), type, list_of(p, regs, n), place);
 }
 
-/* A byte each. */
+/* One byte per element. */
 static void load_truth(Ptx *p, const Op *op) {
   const Type *t = op->results[0].type;
   Held h = held_new(p, t->dtype, t->n, false);
@@ -251,7 +251,7 @@ static void store_truth(Ptx *p, const Op *op, Held *h) {
   }
 }
 
-/* The other half of the byte may be another thread's. */
+/* The other half of the byte may belong to another thread. */
 static void store_nibble(Ptx *p, const Op *op, Held *h) {
   Held *mask = op->nargs > 3 ? ptx_get(p, op->args[3]) : NULL;
   Reg half, at = ptx_element_address(p, op, 1, 0, &half), value = elems_of(p, h)[0];
@@ -298,7 +298,7 @@ static void move_matrices(Ptx *p, const Op *op, const Reg *words, int n, bool lo
            op_has(op, ATTR_transposed) ? ".trans" : "", load ? list : at, load ? at : list);
 }
 
-/* Transposing moves units of 16 bits; smaller elements stay together in theirs. */
+/* Transposing moves 16-bit units; smaller elements stay together within them. */
 void ptx_ldmatrix(Ptx *p, const Op *op) {
   const Type *t = op->results[0].type;
   int n = word_count(t->dtype, t->n);

@@ -1,5 +1,5 @@
-/* ptx_mma.c: matrix instructions. Operands are words as they lie in the registers of the fragments;
- * accumulators are elements of their own type, f16 ones words. */
+/* ptx_mma.c: matrix instructions. Operands are words, as the fragments hold them in registers;
+ * accumulators are elements of their own type, or words for f16. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static const char *accumulator_type(DType t) {
                           : NULL;
 }
 
-/* The row's spelling with types in place of %d, %a, %b. */
+/* The row's spelling with %d, %a, %b replaced by types. */
 static const char *instruction(Ptx *p, const MmaInfo *row, const char *d, const char *a,
                                const char *b) {
   StrBuf out = {.arena = p->arena};
@@ -59,7 +59,7 @@ static int fragment_size(const MmaInfo *row, MmaOperand part) {
 
 static bool is_accumulated_in_words(DType t) { return t == DTYPE_f16; }
 
-/* The accumulator's registers, which instructions write to in place; a copy where they are needed
+/* The accumulator's registers, which instructions update in place; a copy if they are needed
  * afterwards. */
 static Held accumulator(Ptx *p, const Op *op, int arg) {
   p->multiplies = true;
@@ -77,7 +77,7 @@ static Held accumulator(Ptx *p, const Op *op, int arg) {
   return to;
 }
 
-/* A register that holds 0, which ptxas does not know: a bit of an address that is never set. */
+/* A register that holds 0 without ptxas knowing: a bit of an address that is never set. */
 static const char *unknown_zero(Ptx *p) {
   for (int i = 0; i < p->args.n; i++) {
     if (p->args.at[i].kind != PTX_POINTER) continue;
@@ -89,8 +89,8 @@ static const char *unknown_zero(Ptx *p) {
   return "0";
 }
 
-/* Where products of 8-bit floats are computed in f16 (sm_90), ptxas of CUDA 13.0 takes a word of
- * e4m3 that it knows to be 0 for numbers of 2^-7: elements outside of a tile would count. */
+/* On sm_90, where products of 8-bit floats are computed in f16, ptxas of CUDA 13.0 treats a word of
+ * e4m3 that it knows to be 0 as numbers of 2^-7, so elements outside a tile would contribute. */
 static Held *hidden_zeros(Ptx *p, Held *h) {
   if (h->dtype != DTYPE_f8e4m3fn) return h;
   const Reg *from = words_of(p, h);
@@ -126,7 +126,7 @@ static void one_instruction(Ptx *p, const WaveMma *w, int m, int n, int k) {
   ptx_line(p, "%s", sb_text(&out));
 }
 
-/* The machine has the row, for these types; a row of tf32 takes f32. */
+/* The machine has the row for these types; a tf32 row takes f32. */
 static bool check_row(Ptx *p, const Op *op, const MmaInfo *row, DType a, DType b, DType acc) {
   unsigned types = row ? target_mma_types(p->target, row) : 0;
   unsigned ta = (unsigned)dtype_mma(a) | (a == DTYPE_f32 ? (unsigned)MMA_tf32 : 0);
@@ -138,7 +138,7 @@ static bool check_row(Ptx *p, const Op *op, const MmaInfo *row, DType a, DType b
   return ptx_fail(p, op, "this matrix instruction");
 }
 
-/* An operand has the registers of its copies of the fragment. */
+/* An operand has the registers of all its copies of the fragment. */
 static bool check_size(Ptx *p, const Op *op, int arg, int64_t registers) {
   const Type *t = op->args[arg]->type;
   if (t->n == registers) return true;
@@ -182,7 +182,7 @@ void ptx_wave_mma(Ptx *p, const Op *op) {
 
 /* ---- wgmma ---- */
 
-/* Registers that the instructions behind it read are formed in front of the fence. */
+/* Registers that the following instructions read are formed before the fence. */
 void ptx_wgmma_fence(Ptx *p, const Op *op) {
   for (const Op *next = op->next; next && next->kind != OP_wgmma_commit; next = next->next) {
     const Value *a = next->kind == OP_wgmma ? next->args[1] : NULL;
@@ -197,7 +197,7 @@ void ptx_wgmma_wait(Ptx *p, const Op *op) {
   ptx_line(p, "wgmma.wait_group.sync.aligned %d", (int)op_attr(op, ATTR_pending)->integer);
 }
 
-/* A shared operand's descriptor: address, leading and stride bytes in units of 16, swizzle. */
+/* The descriptor of a shared operand: address, leading and stride bytes in units of 16, swizzle. */
 static Reg descriptor(Ptx *p, const Op *op, int arg, AttrKey key) {
   const Attr *a = op_attr(op, key);
   int64_t v[4] = {0};
@@ -207,7 +207,7 @@ static Reg descriptor(Ptx *p, const Op *op, int arg, AttrKey key) {
   unsigned high = (unsigned)(v[1] >> 4 & 0x3fff) | mode << 30;
   Reg address = ptx_address(p, op->args[arg], op->args[arg + 1]), word = ptx_new(p, REG_R);
   Reg out = ptx_new(p, REG_RD), upper = ptx_new(p, REG_R);
-  /* Addresses of shared memory have 18 bits: nothing is cut off. */
+  /* Shared memory addresses have 18 bits: nothing is truncated. */
   ptx_line(p, "shr.u32 %s, %s, 4", word.name, address.name);
   ptx_line(p, "add.u32 %s, %s, 0x%x", word.name, word.name,
            low + (unsigned)(ptx_alloc_base(op->args[arg]) >> 4));

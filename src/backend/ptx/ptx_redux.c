@@ -1,10 +1,12 @@
-/* ptx_redux.c: a reduction of integers over a wave is one instruction.
+/* ptx_redux.c: a reduction of integers over a wave becomes one instruction.
+ *
  *     %1 = shuffle xor %x {by = 1}
  *     %2 = add %x, %1
  *     ...                            =>   redux.sync.add.s32
  *     %9 = shuffle xor %8 {by = 16}
  *     %y = add %8, %9
- * The steps may come in any order; what is between them must serve nothing else. */
+ *
+ * The steps may come in any order; the intermediate values must have no other use. */
 #include <string.h>
 
 #include "backend/ptx/ptx_state.h"
@@ -22,7 +24,7 @@ static const char *operation(OpKind kind) {
   }
 }
 
-/* What a step combines with its neighbour's: op(x, shuffle xor x); NULL: it is no step. */
+/* The value that a step combines with its neighbour's: op(x, shuffle xor x); NULL: not a step. */
 static const Value *step_operand(const Op *op, OpKind kind, int *by) {
   if (!op || op->kind != kind || op->results[0].type->dtype != DTYPE_i32) return NULL;
   for (int i = 0; i < 2; i++) {
@@ -40,7 +42,7 @@ static const Op *shuffle_of(const Op *step) {
                                                                       : step->args[1]->def;
 }
 
-/* The value that all steps up to `last` reduce; NULL: they are not a whole wave's. */
+/* The value that all steps up to `last` reduce; NULL: they do not cover a whole wave. */
 static const Value *reduced_value(const Ptx *p, const Op *last) {
   int seen = 0, by;
   const Op *op = last;

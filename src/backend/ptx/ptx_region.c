@@ -1,5 +1,5 @@
-/* ptx_region.c: loops and conditionals. What a region carries has registers of its own, its homes:
- * they are filled in front of the region and written again by its yield. */
+/* ptx_region.c: loops and conditionals. The values that a region carries have registers of their
+ * own, their homes, which are set before the region and updated by its yield. */
 #include <inttypes.h>
 
 #include "backend/ptx/ptx_state.h"
@@ -11,14 +11,14 @@ typedef struct Carried {
   int n;
 } Carried;
 
-/* Memory has no registers: it cannot be carried. */
+/* Memory has no registers, so it cannot be carried. */
 static bool carries_values(Ptx *p, const Op *op) {
   for (int i = op_carried(op); i < op->nargs; i++)
     if (!type_is_value(op->args[i]->type)) return ptx_fail(p, op, "memory that is carried");
   return true;
 }
 
-/* Registers that hold what a region carries, filled with what it begins with. */
+/* The registers for the values that a region carries, initialised. */
 static Carried open_carried(Ptx *p, Value *const *from, const Region *body, int first) {
   Carried c = {.n = body->nargs - first};
   c.homes = ARENA_ARRAY(p->arena, Held, c.n);
@@ -32,7 +32,7 @@ static Carried open_carried(Ptx *p, Value *const *from, const Region *body, int 
   return c;
 }
 
-/* The value is already where it is carried. */
+/* The value is already in its home. */
 static bool is_home(Ptx *p, const Held *home, Held *v) {
   const Reg *to = home->word ? home->word : home->elem;
   const Reg *from = home->word ? words_of(p, v) : elems_of(p, v);
@@ -51,7 +51,7 @@ static bool holds(const Held *h, Reg r) {
   return false;
 }
 
-/* The value is held in registers of a home, another one's or its own in another order. */
+/* The value is in registers of some home: another one, or its own in another order. */
 static bool is_in_homes(const Carried *c, const Held *v) {
   for (int i = 0; i < c->n; i++) {
     const Held *home = &c->homes[i];
@@ -63,7 +63,7 @@ static bool is_in_homes(const Carried *c, const Held *v) {
   return false;
 }
 
-/* What is yielded may be what another carried value holds: that is copied first, before any home is
+/* A yielded value may be held by another home; such values are copied before any home is
  * written. */
 static void yield_carried(Ptx *p, const Carried *c, const Op *yield, int first) {
   Held *next = ARENA_ARRAY(p->arena, Held, c->n);
@@ -86,7 +86,7 @@ static void set_results(Ptx *p, const Op *op, const Carried *c) {
   for (int i = 0; i < op->nresults; i++) ptx_set(p, &op->results[i], c->homes[i]);
 }
 
-/* What a region defines is not seen behind it. */
+/* Values defined in a region are not visible after it. */
 typedef struct Mark {
   int symbols, addresses;
 } Mark;

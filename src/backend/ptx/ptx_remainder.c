@@ -1,8 +1,8 @@
-/* ptx_remainder.c: the remainder of f64, exactly.
+/* ptx_remainder.c: the exact remainder of f64.
  *
- * r - q s is exact where q = trunc(r / s) has at most 52 bits: so s is b times a power of two that
- * makes the quotient that small, and what remains is divided again until it is less than b. Each
- * turn takes 50 bits off the difference of the exponents; most operands need one. */
+ * r - q s is exact if q = trunc(r / s) has at most 52 bits. So s is b times a power of two that
+ * makes the quotient that small, and the remainder is divided again until it is less than b. Each
+ * iteration reduces the difference of the exponents by 50; most operands need one. */
 #include "backend/ptx/ptx_state.h"
 #include "ir/dtype.h"
 
@@ -14,7 +14,7 @@ static Reg exponent(Ptx *p, Reg r) {
   return high;
 }
 
-/* That of b also where it is subnormal, then below 0. */
+/* The exponent of b, also if it is subnormal; it is then below 0. */
 static Reg exponent_of_divisor(Ptx *p, Reg b) {
   Reg up = ptx_new(p, REG_FD), small = ptx_new(p, REG_P), less = ptx_new(p, REG_R);
   ptx_line(p, "setp.lt.f64 %s, %s, 0d0010000000000000", small.name, b.name);
@@ -26,7 +26,7 @@ static Reg exponent_of_divisor(Ptx *p, Reg b) {
   return e;
 }
 
-/* v 2**k for k from 0 to about 2200, in three steps: no power of two is that large. */
+/* v 2**k for k from 0 to about 2200, in three steps, since no power of two is that large. */
 static void scale(Ptx *p, Reg v, Reg k) {
   Reg part = ptx_new(p, REG_R), rest = ptx_new(p, REG_R), zero = ptx_new(p, REG_R);
   Reg power = ptx_new(p, REG_FD);
@@ -42,7 +42,7 @@ static void scale(Ptx *p, Reg v, Reg k) {
   }
 }
 
-/* One turn: r becomes its remainder by b 2**k. */
+/* One iteration: r becomes its remainder by b 2**k. */
 static void turn(Ptx *p, Reg r, Reg b, Reg b_exponent) {
   Reg k = ptx_new(p, REG_R), s = ptx_new(p, REG_FD), q = ptx_new(p, REG_FD);
   Reg under = ptx_new(p, REG_P), e = exponent(p, r);
@@ -55,11 +55,11 @@ static void turn(Ptx *p, Reg r, Reg b, Reg b_exponent) {
   ptx_line(p, "cvt.rzi.f64.f64 %s, %s", q.name, q.name);
   ptx_line(p, "neg.f64 %s, %s", q.name, q.name);
   ptx_line(p, "fma.rn.f64 %s, %s, %s, %s", r.name, q.name, s.name, r.name);
-  ptx_line(p, "setp.lt.f64 %s, %s, 0d0000000000000000", under.name, r.name); /* rounded up */
+  ptx_line(p, "setp.lt.f64 %s, %s, 0d0000000000000000", under.name, r.name); /* q was rounded up */
   ptx_line(p, "@%s add.rn.f64 %s, %s, %s", under.name, r.name, r.name, s.name);
 }
 
-/* NaN where a is infinite, b is 0, or one of them is NaN; zeros keep the sign of a. */
+/* NaN where a is infinite, b is 0, or either is NaN; zeros keep the sign of a. */
 static Reg remainder_of(Ptx *p, Reg a, Reg b) {
   Reg r = ptx_new(p, REG_FD), d = ptx_new(p, REG_FD), out = ptx_new(p, REG_FD);
   Reg more = ptx_new(p, REG_P), has = ptx_new(p, REG_P), other = ptx_new(p, REG_P);

@@ -1,8 +1,8 @@
-/* ptx_small.c: floats of 8 bits and less that the machine does not know, to and from f32.
+/* ptx_small.c: floats of 8 bits and less without hardware support, to and from f32.
  *
- * Exponent and mantissa of a small float, moved to where an f32 has them, are an f32 with another
- * bias: one product turns one into the other, subnormals too. What a format does with codes beyond
- * its numbers is asked of dtype.h. */
+ * The exponent and mantissa of a small float, shifted to their position in an f32, form an f32 with
+ * another bias; one multiplication corrects it, including subnormals. What a format does with codes
+ * beyond its numbers is taken from dtype.h. */
 #include <math.h>
 
 #include "backend/ptx/ptx_state.h"
@@ -12,10 +12,10 @@ enum { F32_MANTISSA = 23 };
 
 typedef struct Small {
   int mantissa, width; /* bits; width: without the sign */
-  double least;        /* normal number */
+  double least;        /* smallest normal number */
   bool is_scale;       /* exponents only */
   uint64_t largest;    /* code of the largest number, without a sign */
-  uint64_t beyond;     /* code of infinity: a number, infinite, or none */
+  uint64_t beyond;     /* code of infinity, which may be a number, infinite, or NaN */
   uint64_t nan;        /* code of NaN, or of a number */
   bool has_infinity, has_nan;
 } Small;
@@ -50,7 +50,7 @@ static void scale_to_f32(Ptx *p, Reg code, Reg to) {
   ptx_line(p, "mov.b32 %s, %s", to.name, bits.name);
 }
 
-/* Codes that are no numbers: infinities and NaNs have all bits of the exponent in an f32 too. */
+/* Codes that are not numbers: infinities and NaNs also have all exponent bits set in an f32. */
 static void special_to_f32(Ptx *p, const Small *s, Reg code, Reg magnitude, Reg bits, Reg to) {
   Reg test = ptx_new(p, REG_P), other = ptx_new(p, REG_R), f = ptx_new(p, REG_F);
   bool by_sign = s->nan >> s->width;
@@ -87,8 +87,7 @@ void small_to_f32(Ptx *p, DType t, Reg code, Reg to) {
 
 /* ---- two at a time ---- */
 
-/* The two halves of byte i of a word of four-bit floats, at the low ends of the halves of a word.
- */
+/* The two halves of byte i of a word of 4-bit floats, each in the low bits of a half-word. */
 static Reg nibbles_apart(Ptx *p, Reg word, int i) {
   Reg byte = ptx_new(p, REG_R), apart = ptx_new(p, REG_R);
   ptx_line(p, "bfe.u32 %s, %s, %d, 8", byte.name, word.name, 8 * i);
@@ -104,7 +103,7 @@ Held f4_to_words(Ptx *p, Held *h, DType to) {
   unsigned kept = 0x70007u << shift, one = (unsigned)dtype_encode(to, ldexp(1, bias - 1));
   Reg by = ptx_new(p, REG_R), zero = ptx_new(p, REG_R);
   ptx_line(p, "mov.b32 %s, 0x%08X", by.name, one * 0x10001u);
-  ptx_line(p, "mov.b32 %s, 0x80008000", zero.name); /* -0, which changes no sum */
+  ptx_line(p, "mov.b32 %s, 0x80008000", zero.name); /* -0 leaves every sum unchanged */
   for (int i = 0; i < h->n / 2; i++) {
     Reg apart = nibbles_apart(p, word[i / 4], i % 4), bits = ptx_new(p, REG_R);
     Reg sign = ptx_new(p, REG_R);
@@ -121,7 +120,7 @@ Held f4_to_words(Ptx *p, Held *h, DType to) {
 
 /* ---- from f32 ---- */
 
-/* Half way goes up; a negative number has no code. */
+/* Ties round up; a negative number has no code. */
 static Reg scale_from_f32(Ptx *p, Reg f) {
   Reg bits = ptx_new(p, REG_R), code = ptx_new(p, REG_R), low = ptx_new(p, REG_R);
   Reg test = ptx_new(p, REG_P);
@@ -139,8 +138,8 @@ static Reg scale_from_f32(Ptx *p, Reg f) {
   return code;
 }
 
-/* The magnitude's code: rounded to a multiple of what its last bit is worth by adding and taking
- * away 2**23 times that. */
+/* The code of the magnitude: rounded to a multiple of its last bit's value by adding and
+ * subtracting 2**23 times that. */
 static Reg magnitude_code(Ptx *p, DType t, const Small *s, Reg f) {
   Reg a = ptx_new(p, REG_F), step = ptx_new(p, REG_F), bits = ptx_new(p, REG_R);
   double largest = dtype_decode(t, s->largest);

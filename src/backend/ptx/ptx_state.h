@@ -5,9 +5,9 @@
  *     elements   one register each: pred, b16 (16-bit floats), b32, b64, f32, f64
  *     words      elements of less than 32 bits packed into b32 registers, the first lowest
  *
- * Loads, stores, matrix instructions and shuffles want words, arithmetic wants elements. A form is
- * made when it is first asked for and kept; moving parts of values around is renaming wherever the
- * parts are whole registers of the form at hand. */
+ * Loads, stores, matrix instructions and shuffles use words, arithmetic uses elements. A form is
+ * created on first use and kept; moving parts of values is only renaming if the parts are whole
+ * registers of the form at hand. */
 #ifndef WV_PTX_STATE_H
 #define WV_PTX_STATE_H
 
@@ -25,21 +25,21 @@ typedef struct Held {
   DType dtype;
   int n;
   const Reg *elem, *word; /* NULL: not in this form yet */
-  int elem_in, word_in;   /* the region that made the form: outside of it the form is not there */
-  bool own;               /* no other value is held in these registers */
+  int elem_in, word_in;   /* the region that created the form; it is not valid outside */
+  bool own;               /* no other value shares these registers */
 } Held;
 
-/* A symbol's register, inside of the region that defines it. */
+/* A symbol's register, inside the region that defines it. */
 typedef struct SymReg {
   const char *name;
   Reg reg;
 } SymReg;
 
-/* An address that was computed, inside of the region that computed it. */
+/* A computed address, inside the region that computed it. */
 typedef struct Address {
-  const Value *memory, *offset; /* no memory: the offset in bytes */
+  const Value *memory, *offset; /* no memory: the byte offset alone */
   Reg reg;
-  int scale; /* of such: bytes of an element, negative in shared memory */
+  int scale; /* for byte offsets: bytes per element, negative in shared memory */
 } Address;
 
 typedef struct Ptx {
@@ -47,30 +47,31 @@ typedef struct Ptx {
   const TargetInfo *target;
   Arena *arena;
   SymCtx *sym;
-  const SymFacts *entry; /* what holds everywhere */
-  const SymFacts *facts; /* and what holds here */
+  const SymFacts *entry; /* facts that hold throughout the kernel */
+  const SymFacts *facts; /* facts that also hold here */
   StrBuf body;
   int regs[REG_CLASSES];
   int labels;
   Held **held;      /* by value id; memories: their base address in elem[0] */
   int *uses;        /* by value id: operands that mention it */
-  const Op **fused; /* by op id: the last step of the reduction it is a step of; NULL: none */
+  const Op **fused; /* by op id: the last step of the reduction that the op is a step of; NULL:
+                     * none */
   Vec(PtxArg) args;
   Vec(Reg) arg_regs; /* of each argument, loaded at entry */
   Vec(SymReg) symbols;
   Vec(Address) addresses;
-  Vec(int) regions; /* that are open, by number; 0, the body, always is */
+  Vec(int) regions; /* the open regions, by number; 0, the body, always is open */
   int nregions;
   Reg shared;          /* address of shared memory */
-  Reg policy;          /* of copies whose data is not used again soon; no name: there are none */
-  Reg wave;            /* $T0 / 32, known to be the same in all lanes; no name: not computed */
-  Vec(uint32_t) files; /* that instructions come from, numbered from 1 in the text */
-  Span at, last;       /* the op's place; that of the last .loc */
-  bool lines;          /* places are written */
-  int version;         /* of PTX that is needed: 78 is 7.8 */
+  Reg policy;          /* for copies whose data is not reused soon; no name: there are none */
+  Reg wave;            /* $T0 / 32, known to be uniform over the lanes; no name: not computed */
+  Vec(uint32_t) files; /* source files of instructions, numbered from 1 in the text */
+  Span at, last;       /* place of the current op; place of the last .loc */
+  bool lines;          /* emit places */
+  int version;         /* required PTX version: 78 is 7.8 */
   bool fast;           /* PTX_FAST of ptx.def */
-  bool clustered;      /* workgroups reach each other's shared memory */
-  bool multiplies;     /* by matrix instructions, whose sums fill the registers */
+  bool clustered;      /* workgroups access each other's shared memory */
+  bool multiplies;     /* uses matrix instructions, whose accumulators fill the registers */
   bool failed;
 } Ptx;
 
@@ -81,11 +82,11 @@ typedef void PtxFn(Ptx *p, const Op *op);
 bool ptx_fail(Ptx *p, const Op *op, const char *what); /* E0601; always false */
 Reg ptx_new(Ptx *p, RegClass class);
 void ptx_line(Ptx *p, const char *format, ...) WV_PRINTF(2, 3); /* one instruction */
-void ptx_text(Ptx *p, const char *text); /* several, which end as they must */
+void ptx_text(Ptx *p, const char *text); /* several instructions, with their terminators */
 void ptx_set(Ptx *p, const Value *v, Held held);
 Held *ptx_get(Ptx *p, const Value *v);
-Reg ptx_argument(Ptx *p, PtxArg arg); /* the register that holds it; one for equal ones */
-void ptx_needs(Ptx *p, int version);  /* the text uses what this version brought */
+Reg ptx_argument(Ptx *p, PtxArg arg); /* the register that holds it, shared by equal arguments */
+void ptx_needs(Ptx *p, int version);  /* the text requires this version */
 void ptx_label(Ptx *p, const char *word, int n);
 void ptx_region(Ptx *p, const Region *r);
 
@@ -96,7 +97,7 @@ PtxFn ptx_for, ptx_while, ptx_if;
 /* ---- ptx_held.c ---- */
 
 RegClass class_of(DType t);
-bool is_packed(DType t); /* its words hold several elements */
+bool is_packed(DType t); /* several elements per word */
 Held held_new(Ptx *p, DType t, int n, bool words);
 const Reg *elems_of(Ptx *p, Held *h);
 const Reg *words_of(Ptx *p, Held *h);
@@ -104,9 +105,10 @@ bool has_elems(const Ptx *p, const Held *h); /* without a conversion */
 bool has_words(const Ptx *p, const Held *h);
 int word_count(DType t, int n);
 Held *held_spread(Ptx *p, const Value *v, int n);   /* a scalar as n elements */
-void move_held(Ptx *p, const Held *to, Held *from); /* registers that are the same stay */
+void move_held(Ptx *p, const Held *to, Held *from); /* skips registers that are already the same */
 
-/* The registers of `v` may be written by its one user, because nobody else needs what they hold. */
+/* Whether the one user of `v` may overwrite its registers, because their contents are not needed
+ * elsewhere. */
 bool may_overwrite(Ptx *p, const Op *user, const Value *v);
 PtxFn ptx_splat, ptx_join, ptx_pick, ptx_shuffle, ptx_shuffle_idx, ptx_bitcast;
 
@@ -129,12 +131,12 @@ Reg ptx_apply(Ptx *p, OpKind kind, DType t, Reg a, Reg b); /* one element, by it
 /* ---- ptx_inline.c ---- */
 
 PtxFn ptx_inline;
-void ptx_forget_meanings(Ptx *p); /* `uses` without what only meanings of inline_ptx need */
+void ptx_forget_meanings(Ptx *p); /* removes from `uses` what only the meanings of inline_ptx use */
 bool ptx_is_forgotten(const Ptx *p, const Op *op);
 
 /* ---- ptx_divide.c ---- */
 
-bool ptx_divide(Ptx *p, const Op *op); /* true: it was a division by a known integer */
+bool ptx_divide(Ptx *p, const Op *op); /* true: it was a division by a constant */
 
 /* ---- ptx_cast.c ---- */
 
@@ -144,12 +146,13 @@ const Reg *floats_of(Ptx *p, Held *h); /* a small float's elements as f32 */
 Held from_floats(Ptx *p, DType t, const Reg *f, int n);
 Reg ptx_truth(Ptx *p, const Value *v); /* a predicate: the value, of one element, is not 0 */
 Held cast_to_float(Ptx *p, Held *from, DType to);
-Reg wrap_integer(Ptx *p, DType t, Reg r); /* of 32 bits, to those of t */
+Reg wrap_integer(Ptx *p, DType t, Reg r); /* wraps a 32-bit integer to the width of t */
 
 /* ---- ptx_redux.c ---- */
 
 void ptx_find_redux(Ptx *p);
-bool ptx_redux(Ptx *p, const Op *op); /* true: it is the last step, now written, or another */
+bool ptx_redux(Ptx *p, const Op *op); /* true: the op was a step; the last step emits the
+                                       * instruction */
 
 /* ---- ptx_remainder.c ---- */
 
@@ -159,15 +162,17 @@ PtxFn ptx_remainder; /* of f64 */
 
 void small_to_f32(Ptx *p, DType t, Reg code, Reg to);
 Reg small_from_f32(Ptx *p, DType t, Reg f);
-Held f4_to_words(Ptx *p, Held *h, DType to); /* f16 or bf16, an even number of them */
+Held f4_to_words(Ptx *p, Held *h, DType to); /* to f16 or bf16, an even number */
 
 /* ---- ptx_address.c ---- */
 
 bool ptx_is_shared(const Ptx *p, const Value *memory);
 Reg ptx_address(Ptx *p, const Value *memory, const Value *offset);     /* in bytes, without the base
                                                                           of an allocation */
-Reg ptx_address_of(Ptx *p, const Value *memory, Reg offset, int size); /* of so many bytes each */
-void ptx_addresses_before(Ptx *p, const Region *body); /* what a loop does not change of its own */
+Reg ptx_address_of(Ptx *p, const Value *memory, Reg offset, int size); /* scaled by bytes per
+                                                                        * element */
+void ptx_addresses_before(Ptx *p, const Region *body); /* emits address parts that the loop does not
+                                                        * change */
 
 /* ---- ptx_memory.c ---- */
 
@@ -179,14 +184,15 @@ const char *ptx_place_at(Ptx *p, const Value *memory, const Value *offset, int64
 const char *ptx_peer_place(Ptx *p, const Op *op, const Value *memory, const Value *offset);
 
 const char *ptx_space(const Ptx *p, const Op *op, const Value *memory); /* of an access */
-/* Of one element of an access whose memory is operand `at`; *nibble: its half of the byte. */
+/* The address of one element of an access whose memory is operand `at`; *nibble: its half of the
+ * byte. */
 Reg ptx_element_address(Ptx *p, const Op *op, int at, int element, Reg *nibble);
-void ptx_clear(Ptx *p, Reg r); /* 0 */
+void ptx_clear(Ptx *p, Reg r); /* sets it to 0 */
 
 /* ---- ptx_atomic.c ---- */
 
 PtxFn ptx_atomic;
-/* Stores an element of less than a word and leaves its neighbours alone. */
+/* Stores an element smaller than a word without changing its neighbours. */
 void ptx_exchange(Ptx *p, const char *space, Reg address, Reg nibble, DType t, Reg value);
 
 /* ---- ptx_async.c ---- */
@@ -194,9 +200,9 @@ void ptx_exchange(Ptx *p, const char *space, Reg address, Reg nibble, DType t, R
 PtxFn ptx_barrier, ptx_barrier_wait, ptx_wave_registers, ptx_fence_proxy, ptx_copy_async,
     ptx_async_commit, ptx_async_wait, ptx_mbar_init, ptx_mbar_inval, ptx_mbar_expect,
     ptx_mbar_arrive, ptx_mbar_arrive_async, ptx_mbar_wait;
-const char *ptx_word(Ptx *p, const Value *v); /* an integer in 32 bits */
+const char *ptx_word(Ptx *p, const Value *v); /* an integer in a 32-bit register */
 void ptx_open_policy(Ptx *p);
-const char *ptx_policy(Ptx *p, const Op *op); /* ", policy" of a copy with a cache hint, or "" */
+const char *ptx_policy(Ptx *p, const Op *op); /* ", policy" for a copy with a cache hint, or "" */
 
 /* ---- ptx_tensor.c ---- */
 

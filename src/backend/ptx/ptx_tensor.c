@@ -1,5 +1,5 @@
-/* ptx_tensor.c: copies of boxes of tensors. What a box is, a tensor map says: an argument that the
- * launch makes. */
+/* ptx_tensor.c: copies of boxes of tensors. The box is described by a tensor map, an argument that
+ * the launch creates. */
 #include "backend/ptx/ptx_state.h"
 #include "ir/dtype.h"
 
@@ -20,7 +20,8 @@ static void take_im2col(const Op *op, int pixels, PtxArg *arg) {
   numbers(op, ATTR_steps, 0, pixels, arg->step);
 }
 
-/* The address of the tensor map that describes this box of the argument; "" after a complaint. */
+/* The address of the tensor map that describes this box of the argument; "" after reporting an
+ * error. */
 static const char *tensor_map(Ptx *p, const Op *op, const Value *memory) {
   const Attr *box = op_attr(op, ATTR_box), *swizzle = op_attr(op, ATTR_swizzle);
   int rank = memory->type->rank;
@@ -35,7 +36,7 @@ static const char *tensor_map(Ptx *p, const Op *op, const Value *memory) {
   return ptx_argument(p, arg).name;
 }
 
-/* [map, {innermost coordinate, ...}] of the tensor that is operand `at`. */
+/* [map, {innermost coordinate, ...}] for the tensor in operand `at`. */
 static const char *box_of(Ptx *p, const Op *op, int at) {
   StrBuf out = {.arena = p->arena};
   sb_printf(&out, "[%s, {", tensor_map(p, op, op->args[at]));
@@ -61,7 +62,7 @@ static const char *taps_of(Ptx *p, const Op *op, int at) {
   return sb_text(&out);
 }
 
-/* ", mask" of the ranks that get the box, 16 bits; "": this workgroup only. */
+/* ", mask" of the workgroup ranks that receive the box, 16 bits; "": this workgroup only. */
 static const char *multicast_of(Ptx *p, const Op *op) {
   const Attr *mask = op_attr(op, ATTR_multicast);
   if (!mask) return "";
