@@ -1,5 +1,5 @@
-/* llvm.c: the text of a kernel: its function, arguments, ids; what each op becomes is in the other
- * files of this folder. */
+/* llvm.c: the text of a kernel: its function, arguments, ids. The other files of this folder emit
+ * the ops. */
 #include "backend/llvm/llvm.h"
 
 #include <ctype.h>
@@ -138,7 +138,7 @@ static const char *slot_type(const LlvmSlot *s) {
                                   : "i64";
 }
 
-/* All slots are read at the entry: they do not change while the kernel runs. */
+/* All slots are read at entry: they do not change while the kernel runs. */
 static void put_slots(const Llvm *p, StrBuf *out) {
   for (int i = 0; i < p->slots.n; i++) {
     const LlvmSlot *s = &p->slots.at[i];
@@ -153,7 +153,7 @@ static void put_slots(const Llvm *p, StrBuf *out) {
 
 /* ---- ids ---- */
 
-/* The number of a workgroup as its three ids. */
+/* Splits the number of a workgroup into its three ids. */
 static void open_ids(Llvm *p, const Constraint *launch) {
   const char *rest = p->lanes ? lanes_open_wave(p, "%group") : "%group";
   int last = 2;
@@ -175,8 +175,8 @@ static void open_ids(Llvm *p, const Constraint *launch) {
 
 /* ---- uses ---- */
 
-/* Rows of a register tile are loaded piece by piece where that repeats them for free: x86 and SVE
- * do so in the load, NEON multiplies by an element of a vector. */
+/* Rows of a register tile are loaded piecewise where broadcasting is free: x86 and SVE do it in the
+ * load, while NEON multiplies by an element of a vector. */
 static int *find_repeated(Llvm *p) {
   int *repeated = ARENA_ARRAY(p->arena, int, p->k->nvalues);
   bool *otherwise = ARENA_ARRAY(p->arena, bool, p->k->nvalues);
@@ -195,7 +195,7 @@ static int *find_repeated(Llvm *p) {
 
 /* ---- the whole ---- */
 
-/* Any name may be quoted; what cannot be written in quotes is left out. */
+/* Any name may be quoted; characters that cannot be quoted are dropped. */
 static const char *entry_name(Llvm *p) {
   char *name = arena_printf(p->arena, "wave_%s", p->k->name);
   for (char *at = name; *at; at++)
@@ -203,7 +203,7 @@ static const char *entry_name(Llvm *p) {
   return name;
 }
 
-/* Vectors of SVE's length are SVE's where that is known. */
+/* Vectors of the SVE length use SVE registers if the length is known. */
 static const char *length_words(const Llvm *p) {
   int n = p->host->vector_bits / LLVM_SEGMENT_BITS;
   return p->host->scalable ? arena_printf(p->arena, " vscale_range(%d,%d)", n, n) : "";
@@ -226,7 +226,7 @@ static void put_function(Llvm *p, StrBuf *out) {
   sb_puts(out, "done:\n  ret i32 0\n}\n");
 }
 
-/* The next workgroup, if there is one and the launch goes on. */
+/* Continues with the next workgroup, if there is one and the launch has not been stopped. */
 static void close_groups(Llvm *p) {
   llvm_line(p, "%%group.next = add i64 %%group, 1");
   llvm_line(p, "%%more = icmp slt i64 %%group.next, %%last");

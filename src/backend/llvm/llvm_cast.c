@@ -1,7 +1,8 @@
 /* llvm_cast.c: conversions between element types, with the rounding of dtype.c.
  *
  * Floats below 32 bits are encoded and decoded with integer arithmetic, except f16 where the
- * machine has instructions for it. What their codes mean is asked of dtype.c and not repeated. */
+ * machine has instructions for it. The meaning of their codes is taken from dtype.c, not repeated
+ * here. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -43,11 +44,11 @@ static const char *as_int(Ints *v, const char *x) {
 /* ---- small floats ---- */
 
 typedef struct Small {
-  int mantissa, width;       /* stored bits; of the magnitude */
+  int mantissa, width;       /* stored bits; bits of the magnitude */
   int least;                 /* exponent of the smallest normal number */
   int64_t largest;           /* code of the largest finite magnitude */
   int64_t over[2], nan[2];   /* codes beyond that, by sign */
-  bool has_inf, signed_zero; /* the code behind the largest is infinity */
+  bool has_inf, signed_zero; /* the code after the largest is infinity */
   bool nan_is_minus_zero;
 } Small;
 
@@ -71,7 +72,7 @@ static Small small_of(DType t) {
 enum { F32_MANTISSA = 23, F32_BIAS = 127 };
 #define F32_INF INT64_C(0x7f800000)
 
-/* Codes of magnitudes at or above the smallest normal number. */
+/* Encodes magnitudes at or above the smallest normal number. */
 static const char *encode_normal(Ints *v, const Small *s, const char *mag) {
   int shift = F32_MANTISSA - s->mantissa;
   const char *odd = arith(v, "lshr", mag, shift);
@@ -82,7 +83,7 @@ static const char *encode_normal(Ints *v, const Small *s, const char *mag) {
   return arith(v, "sub", sum, (int64_t)(F32_BIAS + s->least - 1) << s->mantissa);
 }
 
-/* Below it: adding 2^k rounds to the spacing of the codes, which then stand in the low bits. */
+/* Below it: adding 2^k rounds to the spacing of the codes, which are then in the low bits. */
 static const char *encode_tiny(Ints *v, const Small *s, const char *mag) {
   int64_t big = (int64_t)(F32_BIAS + F32_MANTISSA + s->least - s->mantissa) << F32_MANTISSA;
   const char *type = llvm_vec_type(v->p, "float", v->n), *size = as_float(v, mag);
@@ -111,7 +112,7 @@ static const char *encode(Ints *v, DType t, const char *bits) {
   return choose(v, test(v, "ugt", mag, F32_INF), by_sign(v, minus, s.nan), with);
 }
 
-/* Powers of two without sign: half way goes up, nothing is below the least. */
+/* Powers of two without sign: ties round up, and numbers below the least are clamped to it. */
 static const char *encode_scale(Ints *v, const char *bits) {
   const char *up = arith(v, "add", bits, 0x400000), *tiny;
   up = arith(v, "lshr", up, F32_MANTISSA);
@@ -153,7 +154,7 @@ static const char *decode_scale(Ints *v, const char *code) {
   return choose(v, test(v, "eq", code, 255), literal(v, 0x7fc00000), bits);
 }
 
-/* To nearest even, by the bits that are cut off; a NaN stays one. */
+/* Rounds to nearest even, by the bits that are cut off; a NaN stays a NaN. */
 static const char *encode_bf16(Ints *v, const char *bits) {
   const char *high = arith(v, "lshr", bits, 16), *odd = arith(v, "and", high, 1);
   const char *sum = arith(v, "add", bits, 0x7fff);
@@ -199,7 +200,7 @@ const char *llvm_to_compute(Llvm *p, DType t, int n, const char *v) {
   return is_small(t) ? widen_small(p, t, n, v) : v;
 }
 
-/* Four bits in eight: the upper ones follow the sign. */
+/* Four bits in eight: the upper bits are sign-extended. */
 static const char *wrap(Llvm *p, DType t, int n, const char *v) {
   if (t != DTYPE_i4) return v;
   const char *type = llvm_held_type(p, t, n), *four = llvm_splat_of(p, "i8", "4", n);
@@ -213,8 +214,8 @@ const char *llvm_from_compute(Llvm *p, DType t, int n, const char *v) {
 
 /* ---- between classes ---- */
 
-/* f64 -> f32 such that rounding again to fewer bits gives what rounding once would: toward zero,
- * and the last bit says whether anything was lost. */
+/* f64 -> f32 such that rounding again to fewer bits gives the same result as rounding once: toward
+ * zero, with the last bit set if anything was lost. */
 static const char *round_to_odd(Llvm *p, int n, const char *x) {
   Ints v = ints_of(p, n);
   const char *wide = llvm_vec_type(p, "double", n), *type = llvm_vec_type(p, "float", n);
@@ -237,7 +238,7 @@ static const char *convert(Llvm *p, const char *how, const char *from, const cha
   return llvm_let(p, "%s %s %s to %s", how, llvm_vec_type(p, from, n), v, llvm_vec_type(p, to, n));
 }
 
-/* 64 bits as an f64 rounded to odd, as dtype_round_int does it. */
+/* 64-bit integers as f64 rounded to odd, as in dtype_round_int. */
 static const char *long_to_odd(Llvm *p, bool is_signed, int n, const char *v) {
   const char *type = llvm_vec_type(p, "i64", n), *wide = llvm_vec_type(p, "double", n);
   const char *truth = llvm_vec_type(p, "i1", n), *eleven = llvm_splat_of(p, "i64", "11", n);
@@ -259,10 +260,10 @@ static const char *long_to_odd(Llvm *p, bool is_signed, int n, const char *v) {
   return llvm_let(p, "fmul %s %s, %s", wide, kept, by);
 }
 
-/* The number as f32 or f64, whichever rounds once only on the way to `to`. */
+/* The number as f32 or f64, whichever leads to a single rounding on the way to `to`. */
 static const char *int_to_float(Llvm *p, DType from, DType to, int n, const char *v) {
   const char *how = from == DTYPE_i1 || dtype_is_unsigned(from) ? "uitofp" : "sitofp";
-  int once = is_small(to) ? 16 : 32; /* integers up to this are rounded once in f32 */
+  int once = is_small(to) ? 16 : 32; /* integers up to this width are rounded once in f32 */
   if (to == DTYPE_f64) return convert(p, how, llvm_elem_type(from), "double", n, v);
   if (llvm_elem_bits(from) <= once)
     return llvm_from_compute(p, to, n, convert(p, how, llvm_elem_type(from), "float", n, v));
@@ -271,7 +272,7 @@ static const char *int_to_float(Llvm *p, DType from, DType to, int n, const char
   return llvm_cast_vector(p, DTYPE_f64, to, n, v);
 }
 
-/* Toward zero; out of range gives the nearest end, NaN gives 0. */
+/* Toward zero; out of range gives the nearest end of the range, NaN gives 0. */
 static const char *float_to_int(Llvm *p, DType from, DType to, int n, const char *v) {
   const char *elem = from == DTYPE_f64 ? "double" : "float";
   v = llvm_to_compute(p, from, n, v);

@@ -1,14 +1,14 @@
-/* llvm_debug.c: which line of the source an instruction comes from, for debuggers and profilers.
+/* llvm_debug.c: the source line of each instruction, for debuggers and profilers.
  *
- * Metadata of fixed numbers: 0 the unit, 1 and 2 versions, 3 a type, 4 the function; then files,
- * each with a scope of its own, and places. A kernel without a source has none of it. */
+ * Metadata with fixed numbers: 0 the compile unit, 1 and 2 versions, 3 a type, 4 the function; then
+ * files, each with a scope, and places. A kernel without a source has none of it. */
 #include <ctype.h>
 
 #include "backend/llvm/llvm_state.h"
 
 enum { UNIT, VERSION, DWARF, TYPE, FUNCTION, FIRST };
 
-/* A name that can stand between quotes. */
+/* A name that can be written between quotes. */
 static bool is_plain(const char *name) {
   for (; *name; name++)
     if (*name == '"' || *name == '\\' || iscntrl((unsigned char)*name)) return false;
@@ -23,7 +23,7 @@ static bool is_known(const Llvm *p, Span at) {
   return at.file && at.line && is_plain(name_of(p, at.file));
 }
 
-/* Numbers go on with each file (two) and each place (one). */
+/* Each file takes two numbers, each place one. */
 static int next_number(const Llvm *p) { return FIRST + 2 * p->files.n + p->places.n; }
 
 static int file_number(Llvm *p, uint32_t file) {

@@ -1,10 +1,11 @@
 /* llvm_dot.c: register tiles by instructions that multiply small elements and add neighbours.
  *
  * A lane, as wide as a sum, holds a *unit*: as many elements of k as fit. Rows of the accumulator
- * are vectors along n; each is updated with a row's unit in all places times a vector of units of
- * b. Registers of SVE are cut into segments of 128 bits; a unit of a is then one of a *quad*, 128
- * bits of a that are in every segment. LLVM has two types for such a register, one of known length,
- * which everything else here is held in, and one that its instructions take; they are the same. */
+ * are vectors along n; each is updated with a row's unit, broadcast, times a vector of units of b.
+ * SVE registers consist of segments of 128 bits; a unit of a is then part of a *quad*, 128 bits of
+ * a that are repeated in every segment. LLVM has two types for such a register: one of known
+ * length, which all other code here uses, and one that its instructions take. They have the same
+ * contents. */
 #include "backend/llvm/llvm_dot.h"
 
 #include "ir/dtype.h"
@@ -20,7 +21,7 @@ static int register_bits(const Llvm *p, const LlvmDot *d) {
   return d->bits ? d->bits : p->host->vector_bits;
 }
 
-/* Whether the row's fragments are such as the instruction reads. */
+/* Whether the row's fragments have the form that the instruction reads. */
 static bool suits(const Llvm *p, const MmaInfo *row, const LlvmDot *d) {
   const DotInfo *form = dot_info(row->tile);
   bool even = row->m % 2 == 0 && row->n % 2 == 0, full = row->m % 16 == 0 && row->n % 16 == 0;
@@ -84,7 +85,7 @@ static const char *scalable_type(Llvm *p, const char *elem, int bits) {
   return arena_printf(p->arena, "<vscale x %d x %s>", LLVM_SEGMENT_BITS / bits, elem);
 }
 
-/* Of `bits` each, from the first on; what is behind them means nothing. */
+/* n elements of `bits` each, starting with the first; the rest is undefined. */
 static const char *to_scalable(Llvm *p, const char *elem, int bits, int n, const char *v) {
   const char *type = scalable_type(p, elem, bits), *from = llvm_vec_type(p, elem, n);
   const char *name =
@@ -102,7 +103,7 @@ static const char *from_scalable(Llvm *p, const char *elem, int bits, int n, con
                    arena_printf(p->arena, "%s %s, i64 0", type, v));
 }
 
-/* A register of n elements as the instruction takes it. */
+/* A register of n elements in the type that the instruction takes. */
 static const char *operand(Llvm *p, const LlvmDot *dot, const char *elem, int n, const char *v) {
   const char *type = llvm_vec_type(p, elem, n);
   if (!dot->bits) {
@@ -123,7 +124,7 @@ int llvm_place_in(int rows, int side, int row, int k) {
   return k / side * rows * side + row * side + k % side;
 }
 
-/* The unit of A that begins at element `at`, in all lanes of a register. */
+/* The unit of A that begins at element `at`, broadcast to all lanes of a register. */
 static const char *unit_splat(TileMma *t, const LlvmDot *dot, int at) {
   Llvm *p = t->p;
   int unit = unit_of(t), width = llvm_form_width(t->a);
@@ -144,7 +145,7 @@ static const char *unit_splat(TileMma *t, const LlvmDot *dot, int at) {
   return bitcast(p, words, all, dot->type);
 }
 
-/* 128 bits of A, the part with element `at`, in all segments of a register. */
+/* The 128 bits of A that contain element `at`, repeated in all segments of a register. */
 static const char *quad_of(TileMma *t, const LlvmDot *dot, int at) {
   Llvm *p = t->p;
   DType held = t->a->dtype;
@@ -160,7 +161,7 @@ static const char *quad_of(TileMma *t, const LlvmDot *dot, int at) {
   return bitcast(p, type, v, dot->type);
 }
 
-/* Units of b from k on, as registers; the last one may have elements that mean nothing. */
+/* Units of b from k on, as registers; the last one may contain undefined elements. */
 static const char **unit_columns(TileMma *t, const LlvmDot *dot, int k) {
   Llvm *p = t->p;
   int unit = unit_of(t), width = t->width * unit, count = part_count(t->n * unit, width);
@@ -183,7 +184,7 @@ static const char **unit_columns(TileMma *t, const LlvmDot *dot, int k) {
 
 /* ---- products ---- */
 
-/* Of registers as the instruction takes them; lane >= 0: it is named behind them. */
+/* On registers in the instruction's types; lane >= 0: it is passed after them. */
 static const char *call_product(Llvm *p, const LlvmDot *dot, const char *sums, const char *c,
                                 const char *x, const char *y, int lane) {
   const char *in = dot->type, *more = lane < 0 ? "" : ", i32";
@@ -192,7 +193,7 @@ static const char *call_product(Llvm *p, const LlvmDot *dot, const char *sums, c
                    arena_printf(p->arena, "%s %s, %s %s, %s %s%s", sums, c, in, x, in, y, index));
 }
 
-/* c + a * b of whole registers, c as everything else holds it; lane >= 0: by that lane of a. */
+/* c + a * b on whole registers, with c in the type used elsewhere; lane >= 0: by that lane of a. */
 static const char *multiply(TileMma *t, const LlvmDot *dot, const char *a, const char *b,
                             const char *c, int lane) {
   Llvm *p = t->p;
@@ -230,8 +231,8 @@ void llvm_dot_rows(TileMma *t, const LlvmDot *dot, const char ***rows) {
 
 int llvm_square_sums(const Llvm *p, const LlvmDot *dot) { return register_bits(p, dot) / 32; }
 
-/* Two rows of a are a segment, and pairs of columns of b the segments of a register, as they lie.
- */
+/* Two rows of a form a segment, and pairs of columns of b are the segments of a register, as
+ * stored. */
 void llvm_dot_squares(TileMma *t, const LlvmDot *dot, const char **sums) {
   Llvm *p = t->p;
   int bits = llvm_elem_bits(t->a->dtype), width = register_bits(p, dot) / bits;

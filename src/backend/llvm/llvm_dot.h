@@ -1,4 +1,4 @@
-/* llvm_dot.h: register tiles: what the files that write them share. */
+/* llvm_dot.h: register tiles: declarations shared by the files that emit them. */
 #ifndef WV_LLVM_DOT_H
 #define WV_LLVM_DOT_H
 
@@ -19,7 +19,7 @@ typedef struct LlvmDot {
   DType dtype;
   LlvmArch arch;
   const char *feature;
-  int bits; /* 0: vectors of SVE */
+  int bits; /* 0: SVE vectors */
   const char *name, *type;
 } LlvmDot;
 
@@ -28,28 +28,28 @@ typedef struct TileMma {
   Llvm *p;
   const MmaInfo *row;
   int m, n, k;
-  int side[2]; /* elements of k that lie side by side in a and b */
+  int side[2]; /* elements of k that are contiguous in a and b */
   DType acc;
   int width;        /* elements of a vector of acc */
   const char *elem; /* of acc */
   Held *a, *b;
 } TileMma;
 
-/* By dot products or squares (llvm_dot.c); NULL: the host has none for these operands. `sums` are
- * those of the row's layout: rows, or squares. */
+/* Dot products or squares (llvm_dot.c); NULL: the host has none for these operands. `sums` have the
+ * row's layout: rows, or squares. */
 const LlvmDot *llvm_dot_of(const Llvm *p, const MmaInfo *row, DType operands, DType acc);
 void llvm_dot_rows(TileMma *t, const LlvmDot *dot, const char ***rows);
 void llvm_dot_squares(TileMma *t, const LlvmDot *dot, const char **sums);
-int llvm_square_sums(const Llvm *p, const LlvmDot *dot); /* of a register */
+int llvm_square_sums(const Llvm *p, const LlvmDot *dot); /* sums per register */
 
-/* The same of a wave_mma op; also NULL for what is no register tile. */
+/* The same for a wave_mma op; also NULL if it is not a register tile. */
 const LlvmDot *llvm_dot_for(Llvm *p, const Op *op);
 
-/* Elements that are loaded at a time where A is in all lanes, or segments, of a register; 0: it is
- * used as it lies. */
+/* The number of elements to load at a time if A is broadcast to all lanes, or segments, of a
+ * register; 0: A is used as it is stored. */
 int llvm_dot_repeats(const Llvm *p, const LlvmDot *dot);
 
-/* Where (row, k) lies in a fragment of `rows` rows. */
+/* The index of (row, k) in a fragment of `rows` rows. */
 int llvm_place_in(int rows, int side, int row, int k);
 
 /* ---- matrix registers (llvm_matrix.c) ---- */

@@ -1,4 +1,4 @@
-/* llvm_elem.c: elementwise ops, by the templates of llvm.def. */
+/* llvm_elem.c: elementwise ops, from the templates of llvm.def. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static const char *const template_of[OP_COUNT][COLUMNS] = {
 #include "backend/llvm/llvm.def"
 };
 
-/* Of unsigned integers, where these differ. */
+/* For unsigned integers, where they differ. */
 static const char *const unsigned_template[OP_COUNT] = {
 #define LLVM_OP(op, f32, f64, integer, truth)
 #define LLVM_UNSIGNED(op, text) [OP_##op] = text,
@@ -32,7 +32,7 @@ static const char *const fast_of[OP_COUNT] = {
 #include "backend/llvm/llvm.def"
 };
 
-/* One instruction where the general text needs several. */
+/* One instruction where the general text takes several. */
 static const char *const arm_template[OP_COUNT] = {
     [OP_maximum] = "!llvm.maximum $a, $b", [OP_minimum] = "!llvm.minimum $a, $b"};
 
@@ -74,7 +74,7 @@ static const char *splat_int(Llvm *p, int bits, int n, int64_t v) {
 
 static const char *int_elem(Llvm *p, Lane l) { return arena_printf(p->arena, "i%d", l.bits); }
 
-/* What a hole stands for; *at is behind it afterwards. */
+/* The replacement of a hole; *at is moved past it. */
 static const char *hole(Fill *f, const char **at) {
   Llvm *p = f->p;
   int n = f->lane.n;
@@ -135,8 +135,8 @@ static const char *call_row(Fill *f, char how, const char *name, size_t len, con
   return llvm_apply(f->p, op_find(arena_strndup(f->p->arena, name, len)), lane, arg);
 }
 
-/* x, but at most or at least the number y. Machines without an instruction that lets NaN pass have
- * one for comparing and selecting. */
+/* x clamped to at most or at least the number y. Machines without an instruction that preserves NaN
+ * compare and select. */
 static const char *call_limit(Fill *f, bool at_most, const char *rest) {
   Llvm *p = f->p;
   int n = f->lane.n;
@@ -153,7 +153,7 @@ static const char *call_limit(Fill *f, bool at_most, const char *rest) {
 const char *llvm_multiply_add(Llvm *p, const char *elem, int n, const char *a, const char *b,
                               const char *c) {
   const char *type = llvm_vec_type(p, elem, n);
-  if (!p->host->fma) { /* a function would be called for each element */
+  if (!p->host->fma) { /* it would call a function for each element */
     const char *product = llvm_let(p, "fmul %s %s, %s", type, a, b);
     return llvm_let(p, "fadd %s %s, %s", type, product, c);
   }
@@ -226,8 +226,8 @@ static const char *call_library(Llvm *p, const char *name, Lane l, int nargs,
 
 /* ---- far arguments of sine and cosine ---- */
 
-/* Reduction by pi/2 in two parts is exact enough up to here; beyond, where nobody computes, the C
- * library does it. */
+/* Reduction by pi/2 in two parts is accurate enough up to here; for larger arguments, which are
+ * rare, the C library is called. */
 #define SINE_LIMIT 1073741824.0
 
 static const char *any_far(Llvm *p, Lane l, const char *x) {
@@ -280,7 +280,7 @@ const char *llvm_combine(Llvm *p, const Op *op, OpKind kind, DType t, int n, con
   return r;
 }
 
-/* Truth values come in vectors of whatever was compared. */
+/* Truth values come in vectors as wide as the comparison that made them. */
 static int width_for(const Llvm *p, Held *const *args, int nargs, DType t) {
   if (t != DTYPE_i1) return llvm_compute_width(p, t);
   for (int i = 0; i < nargs; i++)

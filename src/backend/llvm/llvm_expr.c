@@ -1,8 +1,7 @@
 /* llvm_expr.c: index expressions as integer instructions (sym_lower decides which).
  *
  * Everything is computed in 64 bits: registers are that wide anyway, and addresses need no
- * extension then. Only divisions are done in 32 bits where both sides fit, because they are
- * quicker. */
+ * extension. Only divisions use 32 bits if both operands fit, because they are faster. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +29,7 @@ typedef struct Code {
 
 static const char *constant(Llvm *p, int64_t v) { return arena_printf(p->arena, "%" PRId64, v); }
 
-/* The operand that $APPLY_EXPR_ARG_i stands for; NULL: another symbol. */
+/* The operand that $APPLY_EXPR_ARG_i stands for; NULL: it is another symbol. */
 static const Value *operand_called(const Op *op, const char *name) {
   int i;
   char end;
@@ -69,7 +68,7 @@ static const char *in_bits(Llvm *p, const char *name, int bits) {
   return llvm_let(p, "trunc i64 %s to i%d", name, bits);
 }
 
-/* Symbols of a launch may be 0 where they should not; x86-64 would end the process. */
+/* Symbols of a launch may be 0 unexpectedly, and x86-64 would trap. */
 static const char *never_zero(Llvm *p, const char *divisor, int bits) {
   if (*divisor != '%') return divisor;
   const char *zero = llvm_let(p, "icmp eq i%d %s, 0", bits, divisor);
@@ -96,7 +95,7 @@ static const char *divide(Code *c, const SymOp *s, bool rest) {
   return bits == 64 ? out : llvm_let(p, "sext i32 %s to i64", out);
 }
 
-/* floor(a / d) = (mulhi(a, magic) + a) >> shift; all are below 2^32, so 64 bits hold everything. */
+/* floor(a / d) = (mulhi(a, magic) + a) >> shift; all are below 2^32, so 64 bits suffice. */
 static const char *divide_by_magic(Code *c, const SymOp *s) {
   Llvm *p = c->p;
   const char *a = c->name[s->a];
@@ -137,7 +136,7 @@ static const char *operation(Code *c, const SymOp *s) {
   return "0";
 }
 
-/* Symbols that have one value for a launch: no counter, version, id or operand. */
+/* Symbols with one value per launch: not a counter, version, id or operand. */
 static int uniform_symbols(Llvm *p, const Op *op, const Sym *e, const Sym ***out) {
   int n = sym_free_symbols(e, NULL, 0), found = 0;
   const Sym **all = ARENA_ARRAY(p->arena, const Sym *, n + 1);
@@ -150,8 +149,8 @@ static int uniform_symbols(Llvm *p, const Op *op, const Sym *e, const Sym ***out
   return found;
 }
 
-/* What is computed at launch is an argument, and their room is limited: beyond so many only symbols
- * are, and the rest is computed here, where that is possible. */
+/* Values computed at launch are arguments, whose space is limited: beyond this number only symbols
+ * are passed, and everything else is computed here where possible. */
 enum { ENOUGH_ARGUMENTS = 128 };
 
 static const SymCode *lower(Llvm *p, const Op *op, const Sym *e) {
@@ -184,7 +183,7 @@ static void set_scalar(Llvm *p, Held *h, const char *name) {
   llvm_held_set(p, h, 1, arena_copy(p->arena, &name, sizeof name));
 }
 
-/* An integer in i64 as a value of its dtype, which holds it. */
+/* An integer in i64 as a value of its dtype, which can represent it. */
 static void set_integer(Llvm *p, Held *h, const char *value) {
   h->wide = value;
   int bits = llvm_elem_bits(h->dtype);
@@ -202,7 +201,7 @@ void llvm_set_symbol(Llvm *p, const Op *op) {
   llvm_define(p, op_attr(op, ATTR_version)->sym, llvm_index_of(p, op->args[0]));
 }
 
-/* LLVM writes f32 as the double of the same value. */
+/* LLVM writes an f32 as the double of the same value. */
 const char *llvm_float_literal(Llvm *p, DType t, double v) {
   uint64_t bits = dtype_encode(t, v);
   if (llvm_elem_bits(t) < 32) return constant(p, (int64_t)bits);
@@ -219,7 +218,7 @@ void llvm_scalar(Llvm *p, const Op *op) {
     set_scalar(p, h, llvm_float_literal(p, h->dtype, dtype_round_int(h->dtype, DTYPE_i64, v)));
   else if (!value->sym || sym_is_int(value->sym, &v)) {
     v = dtype_from_int(h->dtype, value->sym ? v : (int64_t)value->number);
-    int unused = 64 - dtype_info[h->dtype].bits; /* LLVM writes them with a sign */
+    int unused = 64 - dtype_info[h->dtype].bits; /* LLVM writes them as signed numbers */
     v = (int64_t)((uint64_t)v << unused) >> unused;
     if (h->dtype == DTYPE_i1) set_scalar(p, h, v ? "true" : "false");
     else set_scalar(p, h, constant(p, v));

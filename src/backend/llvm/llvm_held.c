@@ -161,7 +161,7 @@ void llvm_scope_close(Llvm *p, ScopeMark m) {
 
 /* ---- moving elements ---- */
 
-/* Where an element lies in the form at hand. */
+/* The position of an element in the form at hand. */
 typedef struct Spot {
   const char *part;
   int size, at; /* elements of the part; position in it */
@@ -189,14 +189,14 @@ static const char *shuffle(Llvm *p, const char *elem, int size, const char *a, c
                   mask_text(p, mask, n));
 }
 
-/* A vector of which some elements belong into the result. */
+/* A vector that contributes some elements to the result. */
 typedef struct Piece {
   const char *name;
   int size;
-  int *from; /* by position in the result: which of its elements; -1: none */
+  int *from; /* by position in the result: the index of its element; -1: none */
 } Piece;
 
-/* Two vectors of one size as one with the elements of both. */
+/* Combines two vectors of the same size into one with the elements of both. */
 static Piece merge(Llvm *p, const char *elem, const Piece *a, const Piece *b, int n) {
   Piece both = {.size = n, .from = ARENA_ARRAY(p->arena, int, n)};
   int *mask = ARENA_ARRAY(p->arena, int, n);
@@ -208,7 +208,7 @@ static Piece merge(Llvm *p, const char *elem, const Piece *a, const Piece *b, in
   return both;
 }
 
-/* The piece alone, its elements in their places. */
+/* The piece alone, with its elements moved to their positions. */
 static Piece settle(Llvm *p, const char *elem, Piece a, int n) {
   bool there = a.size == n;
   for (int i = 0; i < n; i++) there &= a.from[i] < 0 || a.from[i] == i;
@@ -219,7 +219,7 @@ static Piece settle(Llvm *p, const char *elem, Piece a, int n) {
   return out;
 }
 
-/* The different vectors that elements lie in; single ones are left out. */
+/* The distinct vectors that contain the elements, without single elements. */
 static int collect(Llvm *p, const Spot *spots, int n, Piece *out) {
   int count = 0;
   for (int i = 0; i < n; i++) {
@@ -235,8 +235,8 @@ static int collect(Llvm *p, const Spot *spots, int n, Piece *out) {
   return count;
 }
 
-/* Neighbours of one size are merged, then those, until one is left: as few shuffles as there are
- * vectors, less one. */
+/* Merges adjacent vectors of the same size until one remains: one shuffle fewer than there are
+ * vectors. */
 static const char *merge_all(Llvm *p, const char *elem, Piece *pieces, int count, int n) {
   if (count == 1) return settle(p, elem, pieces[0], n).name;
   while (count > 1) {
@@ -318,7 +318,8 @@ void llvm_pick(Llvm *p, const Op *op) {
   llvm_held_gather(p, to, all, llvm_compute_width(p, to->dtype));
 }
 
-/* All bits in one string, as LLVM has it on these machines: the first element lowest. */
+/* All bits as one string, the first element lowest, which is how LLVM lays it out on these
+ * machines. */
 void llvm_bitcast(Llvm *p, const Op *op) {
   Held *from = llvm_held_get(p, op->args[0]), *to = llvm_held_new(p, &op->results[0]);
   const char *bits = llvm_parts_of(p, from, from->n)[0];

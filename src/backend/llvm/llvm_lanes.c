@@ -1,4 +1,4 @@
-/* llvm_lanes.c: loops over the threads of a workgroup, what they keep, and phases. */
+/* llvm_lanes.c: loops over the threads of a workgroup, what threads keep, and phases. */
 #include "backend/llvm/llvm_lanes.h"
 
 #include <inttypes.h>
@@ -51,7 +51,7 @@ const char *lanes_open_wave(Llvm *p, const char *number) {
   return llvm_let(p, "udiv i64 %s, %d", number, l->apart);
 }
 
-/* The number of a thread as its three ids, the first fastest. */
+/* Splits the number of a thread into its three ids, the first fastest. */
 static void define_ids(Llvm *p) {
   const Lanes *l = p->lanes;
   const char *rest = l->thread;
@@ -68,7 +68,7 @@ static void define_ids(Llvm *p) {
   }
 }
 
-/* Those that nothing mentions disappear again. */
+/* Unused ones are removed again by LLVM. */
 static void define_symbols(Llvm *p) {
   const Lanes *l = p->lanes;
   for (int i = 0; i < l->symbols.n; i++) {
@@ -116,7 +116,7 @@ int64_t lanes_reserve(Llvm *p, int64_t bytes) {
   return at;
 }
 
-/* Truth values are bytes. */
+/* Truth values are stored as bytes. */
 static const char *kept_elem(DType t) { return t == DTYPE_i1 ? "i8" : llvm_elem_type(t); }
 static int kept_elem_bytes(DType t) { return t == DTYPE_i1 ? 1 : llvm_elem_bits(t) / 8; }
 
@@ -177,7 +177,8 @@ void lanes_keep(Llvm *p, Held *h, int64_t place) {
   }
 }
 
-/* What `to` will hold: the counter of a while loop is an index, whatever integer it starts from. */
+/* Reads `from` in the type of `to`: the counter of a while loop is an index, whatever integer it
+ * starts from. */
 static Held *read_for(Llvm *p, const Value *to, const Value *from) {
   Held *h = lanes_read(p, from);
   if (h->memory || to->type->dtype == h->dtype) return h;
@@ -187,7 +188,7 @@ static Held *read_for(Llvm *p, const Value *to, const Value *from) {
   return index;
 }
 
-/* All are read before any is written: a loop may exchange what it carries. */
+/* All are read before any is written: a loop may exchange the values it carries. */
 void lanes_copy(Llvm *p, Value *const *to, Value *const *from, int n) {
   Held **held = ARENA_ARRAY(p->arena, Held *, n + 1);
   if (!n) return;
@@ -199,7 +200,7 @@ void lanes_copy(Llvm *p, Value *const *to, Value *const *from, int n) {
 
 /* ---- phases ---- */
 
-/* What other phases made and these ops use. */
+/* Reads the operands of these ops that other phases made. */
 static void read_operands(Llvm *p, const Op *op, int phase) {
   const Lanes *l = p->lanes;
   bool shuffles = op->kind == OP_shuffle || op->kind == OP_shuffle_idx;
@@ -220,7 +221,7 @@ static void keep_results(Llvm *p, const Op *op) {
   }
 }
 
-/* What one thread alone cannot do. */
+/* Ops that a thread cannot do alone. */
 static LlvmFn *const lane_writer[OP_COUNT] = {
     [OP_shuffle] = lanes_shuffle, [OP_shuffle_idx] = lanes_shuffle_idx};
 
@@ -247,7 +248,7 @@ static void run_phase(Llvm *p, const Op *first, const Op *end, int phase) {
                ((LaneSymbol){op_attr(op, ATTR_version)->sym, op->args[0], LANES_NOWHERE}));
 }
 
-/* From `first` to the end of its phase, what is alike in front of it; returns what comes next. */
+/* From `first` to the end of its phase, preceded by what is uniform; returns the next op. */
 static const Op *run_ops(Llvm *p, const Op *first) {
   const Lanes *l = p->lanes;
   const Op *end = first;

@@ -1,10 +1,11 @@
-/* llvm_lanes_meet.c: a lane reads what another lane of its wave has kept; barriers of waves that
+/* llvm_lanes_meet.c: lanes read what other lanes of their wave have kept; barriers of waves that
  * run apart. */
 #include <string.h>
 
 #include "backend/llvm/llvm_lanes.h"
 
-/* The operand of `op` in another lane, counted within the wave; alike values are the same there. */
+/* Reads the operand of `op` in another lane, counted within the wave; values that are alike need no
+ * exchange. */
 static void read_lane(Llvm *p, const Op *op, const char *own, const char *lane) {
   const Lanes *l = p->lanes;
   const Value *from = op->args[0];
@@ -21,7 +22,7 @@ static const char *lane_of(Llvm *p) {
   return llvm_let(p, "urem i64 %s, %d", p->lanes->thread, p->lanes->wave);
 }
 
-/* Where there is no such lane, its own. */
+/* A lane without such a partner reads its own value. */
 void lanes_shuffle(Llvm *p, const Op *op) {
   const char *mode = op_attr(op, ATTR_mode)->text, *own = lane_of(p);
   const char *how = *mode == 'x' ? "xor" : *mode == 'u' ? "sub" : "add";
@@ -37,7 +38,7 @@ void lanes_shuffle_idx(Llvm *p, const Op *op) {
 
 /* ---- barriers ---- */
 
-/* Those with numbers stand behind the workgroup's own. */
+/* Numbered barriers come after the workgroup's own. */
 static const char *barrier_number(Llvm *p, const Op *op) {
   const Attr *bar = op_attr(op, ATTR_bar), *member = op_attr(op, ATTR_member);
   const char *first = arena_printf(p->arena, "%d", 1 + (bar ? (int)bar->integer : 0));
@@ -45,7 +46,7 @@ static const char *barrier_number(Llvm *p, const Op *op) {
   return llvm_let(p, "add i64 %s, %s", first, llvm_expr(p, op, member->sym));
 }
 
-/* Waves that come to a barrier; 0: that is not known. */
+/* The number of waves that meet at a barrier; 0: unknown. */
 static int barrier_members(const Llvm *p, const Op *op) {
   const Attr *count = op_attr(op, ATTR_count);
   int64_t threads;
@@ -53,7 +54,7 @@ static int barrier_members(const Llvm *p, const Op *op) {
   return sym_is_int(count->sym, &threads) ? (int)(threads / p->lanes->wave) : 0;
 }
 
-/* A split barrier is waited for where its second half is. */
+/* A split barrier waits at its second half. */
 void lanes_barrier(Llvm *p, const Op *op) {
   const Attr *mode = op_attr(op, ATTR_mode);
   bool numbered = op->kind == OP_barrier_wait || (mode && strcmp(mode->text, "named") == 0);

@@ -1,10 +1,10 @@
 /* llvm_lanes_mma.c: matrix instructions of the lanes of a wave.
  *
  * What the lanes have kept is gathered into dense matrices by the layouts of the instruction's row
- * (mma.h), multiplied, and each lane adds the products of the elements it holds to its own
- * accumulators: as the simulator does it, rounded where it does. Products of floats are summed in
- * f64 and rounded once for each instruction; integers wrap. Everything is a loop, so that the code
- * is as large for one instruction as for another. */
+ * (mma.h) and multiplied, and each lane adds the products of the elements it holds to its own
+ * accumulators, with the same rounding as the simulator: products of floats are summed in f64 and
+ * rounded once per instruction; integers wrap. Everything is a loop, so the size of the code does
+ * not depend on the instruction. */
 #include <inttypes.h>
 
 #include "backend/llvm/llvm_lanes.h"
@@ -13,11 +13,12 @@
 
 enum { SCALE_GROUP = 32 }; /* elements of K that share a scale */
 
-/* An operand's fragment: how many registers of a lane it fills, where each lies in the matrix. */
+/* The fragment of an operand: the number of registers of a lane, and the position of each in the
+ * matrix. */
 typedef struct Fragment {
   const Type *type;
-  int64_t place;     /* where lanes keep it */
-  int regs;          /* of one copy of the instruction */
+  int64_t place;     /* address of what lanes keep */
+  int regs;          /* of one instance of the instruction */
   const char *table; /* of i32, by lane and register; -1: no element */
 } Fragment;
 
@@ -28,7 +29,7 @@ typedef struct Matrix {
   int copies[3]; /* along m, n, k */
   Fragment part[MMA_OPERANDS];
   DType sum;                    /* f64 or i64 */
-  int64_t a, b, product, scale; /* matrices in scratch, of `sum`; b with k innermost, too */
+  int64_t a, b, product, scale; /* matrices in scratch, of type `sum`; b also has k innermost */
   const char *wave;             /* the index of the loop over waves */
   int64_t all;                  /* bytes of the matrices; each wave that runs apart has its own */
 } Matrix;
@@ -80,7 +81,7 @@ static bool open_fragments(Matrix *m) {
          open_fragment(m, MMA_C, 2, c[0] * c[1]);
 }
 
-/* One staging area serves all instructions of a program, one after another. */
+/* One staging area serves all instructions of a program in turn. */
 static void open_staging(Matrix *m) {
   Lanes *l = m->p->lanes;
   int64_t a = 8 * (int64_t)m->row->m * m->row->k, b = 8 * (int64_t)m->row->n * m->row->k;
@@ -129,8 +130,8 @@ static const char *narrowed(Matrix *m, DType t, const char *v) {
   return llvm_let(p, "bitcast i32 %s to float", llvm_let(p, "and i32 %s, -8192", bits));
 }
 
-/* A loop over the elements of a fragment that are in the matrix: where they are kept, and where
- * they lie. */
+/* A loop over the elements of a fragment that lie in the matrix: the address of what is kept, and
+ * the position in the matrix. */
 typedef struct Elements {
   CountLoop loop;
   const char *kept, *place;
@@ -166,7 +167,7 @@ static void gather(Matrix *m, MmaOperand operand, const char *copy, int64_t to) 
   lanes_count_end(p, &e.loop);
 }
 
-/* Rows of `matrix`, of k elements each, times their scales. */
+/* Multiplies rows of `matrix`, of k elements each, by their scales. */
 static void apply_scales(Matrix *m, int64_t matrix, int rows) {
   Llvm *p = m->p;
   CountLoop each = lanes_count(p, (int64_t)rows * m->row->k);
@@ -178,7 +179,7 @@ static void apply_scales(Matrix *m, int64_t matrix, int rows) {
 
 /* ---- the instruction ---- */
 
-/* Sums stay in memory: LLVM finds them a register. */
+/* Sums stay in memory: LLVM promotes them to registers. */
 static void multiply(Matrix *m) {
   Llvm *p = m->p;
   bool is_float = m->sum == DTYPE_f64;
@@ -213,7 +214,7 @@ static void scatter(Matrix *m, const char *copy) {
   lanes_count_end(p, &e.loop);
 }
 
-/* Copies of an operand lie with k innermost, those of the result with n innermost. */
+/* Copies of an operand are stored with k innermost, those of the result with n innermost. */
 static void one_instruction(Matrix *m, const char *at_m, const char *at_n, const char *at_k) {
   Llvm *p = m->p;
   const char *of_a = index_in(p, at_m, m->copies[2], at_k),
@@ -230,7 +231,7 @@ static void one_instruction(Matrix *m, const char *at_m, const char *at_n, const
   scatter(m, index_in(p, at_m, m->copies[1], at_n));
 }
 
-/* Waves that take no part compute what nobody reads. */
+/* Waves that take no part compute results that are never read. */
 static void all_instructions(Matrix *m) {
   Llvm *p = m->p;
   bool apart = p->lanes->apart > 1;
@@ -245,7 +246,7 @@ static void all_instructions(Matrix *m) {
   lanes_count_end(p, &wave);
 }
 
-/* Lanes exchange what is alike in all of them, too: a copy for each is made. */
+/* Lanes exchange values that are alike in all of them too: a copy is made for each. */
 static void keep_alike(Matrix *m, MmaOperand operand, const Value *v) {
   Llvm *p = m->p;
   Fragment *f = &m->part[operand];

@@ -1,4 +1,4 @@
-/* llvm_lanes_plan.c: which ops run in one phase, what is alike in all threads, what is kept. */
+/* llvm_lanes_plan.c: which ops run in one phase, what is alike in all threads, and what is kept. */
 #include <string.h>
 
 #include "backend/llvm/llvm_lanes.h"
@@ -7,8 +7,8 @@ typedef struct Planner {
   Llvm *p;
   Lanes *l;
   Vec(const Sym *) varying; /* symbols in scope that differ between threads */
-  Vec(const Sym *) counted; /* counters in scope: the last of a name is meant */
-  int open;                 /* the phase that ops join; 0: a new one */
+  Vec(const Sym *) counted; /* counters in scope: the last of a name applies */
+  int open;                 /* the phase that ops join; 0: start a new one */
 } Planner;
 
 /* ---- where threads meet ---- */
@@ -19,7 +19,7 @@ static bool is_meeting(const Op *op) {
          llvm_is_waiting(op);
 }
 
-/* Some thread waits in a loop for what another one does. */
+/* Whether some thread waits in a loop for what another one does. */
 static bool somebody_waits(const Kernel *k) {
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     if (llvm_is_waiting(op)) return true;
@@ -44,7 +44,7 @@ static bool is_thread_id(const Sym *s) {
   return strncmp(name, "$T", 2) == 0 && name[2] >= '0' && name[2] <= '2' && !name[3];
 }
 
-/* A counter hides one of an outer loop of the same name, which may be of the other kind. */
+/* A counter hides one of an outer loop with the same name, which may be of the other kind. */
 static bool symbol_is_alike(const Planner *n, const Sym *s) {
   if (is_thread_id(s)) return false;
   for (int i = n->varying.n - 1; i >= 0; i--)
@@ -81,8 +81,8 @@ static bool op_is_alike(const Planner *n, const Op *op) {
   return operands_are_alike(n, op);
 }
 
-/* All threads of a split region go the same way: as often, or by the same condition. While loops
- * carry what they test, which is not followed. */
+/* Whether all threads of a split region take the same path: the same trip count, or the same
+ * condition. While loops test carried values, which are not tracked. */
 static bool goes_one_way(const Planner *n, const Op *op) {
   const Value *test = op->kind == OP_if ? op_condition(op) : NULL;
   const Attr *e = op_attr(op, op->kind == OP_for ? ATTR_trips : ATTR_expr);
@@ -103,7 +103,7 @@ static void open_symbols(Planner *n, const Op *op) {
     see_symbol(n, ir_iter_arg(n->p->k->cx, i - 1), false);
 }
 
-/* The arguments of a conditional are what it is given. */
+/* The block arguments of a conditional are its operands. */
 static void plan_split(Planner *n, const Op *op) {
   int symbols = n->varying.n, first = op_carried(op);
   n->l->one_way[op->id] = goes_one_way(n, op);
@@ -124,8 +124,8 @@ static bool is_shuffle(const Op *op) {
   return op->kind == OP_shuffle || op->kind == OP_shuffle_idx;
 }
 
-/* A shuffle reads what others have kept: it may begin a phase or join one, but not follow its
- * operand there. */
+/* A shuffle reads what others have kept: it may begin a phase or join one, but not the phase that
+ * computes its operand. */
 static void join_phase(Planner *n, const Op *op) {
   if (is_shuffle(op) && is_in_phase(n, op->args[0])) n->open = 0;
   if (!n->open) n->open = ++n->l->phases;
@@ -154,7 +154,8 @@ static void plan_region(Planner *n, const Region *r) {
 
 /* ---- what is kept ---- */
 
-/* Every operand that another phase made. Ops within a phase's regions are of that phase. */
+/* Keeps every operand that another phase made. Ops nested in a phase's regions belong to that
+ * phase. */
 static void keep_operands(Planner *n, const Region *r, int within) {
   Lanes *l = n->l;
   for (const Op *op = r->first; op; op = op->next) {
@@ -175,7 +176,7 @@ static void place_value(Planner *n, const Value *v) {
   l->place[v->id] = lanes_reserve(n->p, l->copies * lanes_bytes(v->type));
 }
 
-/* What a loop hands on lies where it is carried. */
+/* The results of a loop are stored where it carries them. */
 static void place_carried(Planner *n, const Op *op) {
   Lanes *l = n->l;
   int first = op_carried(op), axis = op->kind == OP_while ? 1 : 0;

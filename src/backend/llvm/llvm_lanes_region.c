@@ -1,8 +1,8 @@
 /* llvm_lanes_region.c: regions in which threads meet, around the loops over threads.
  *
- * Where all threads go the same way, branches and counters are the processor's. Else each thread
- * has a truth value that says whether it takes part; what is behind the region restores the one of
- * the region around it. */
+ * If all threads take the same path, branches and counters are the CPU's. Otherwise each thread has
+ * a truth value that says whether it takes part; after the region, the one of the enclosing region
+ * is restored. */
 #include "backend/llvm/llvm_lanes.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 
 /* ---- who takes part ---- */
 
-/* A place for truth values: nobody takes part yet. */
+/* Allocates truth values; no thread takes part yet. */
 static int64_t new_mask(Llvm *p) {
   const Lanes *l = p->lanes;
   int64_t mask = lanes_reserve(p, l->copies);
@@ -32,14 +32,14 @@ static const char *load_byte(Llvm *p, int64_t place, const char *who) {
 
 static void open_vote(Llvm *p) { store_byte(p, p->lanes->any, p->lanes->own, "0"); }
 
-/* In a loop over threads: `byte` is what this one says. */
+/* In a loop over threads: records `byte` for this thread. */
 static void say(Llvm *p, const char *byte) {
   const Lanes *l = p->lanes;
   const char *any = load_byte(p, l->any, l->own);
   store_byte(p, l->any, l->own, llvm_let(p, "or i8 %s, %s", any, byte));
 }
 
-/* Whether it takes part. */
+/* Records whether this thread takes part. */
 static void vote(Llvm *p, int64_t mask, const char *test) {
   const char *byte = llvm_let(p, "zext i1 %s to i8", test);
   store_byte(p, mask, p->lanes->thread, byte);
@@ -150,7 +150,7 @@ static void count_on(Llvm *p, const OwnCount *c, int64_t step) {
   lanes_close(p, &loop);
 }
 
-/* Until nobody goes on: `test` votes, `body` runs for those who do. */
+/* Repeats until no thread continues: `test` votes, `body` runs for those that do. */
 typedef struct Rounds {
   const char *head, *body, *end;
 } Rounds;
@@ -207,7 +207,7 @@ static void take_all(Llvm *p, int64_t mask) {
   lanes_close(p, &loop);
 }
 
-/* Of a loop that waits: somebody found something new in this round. */
+/* For a loop that waits: some thread found something new in this iteration. */
 static const char *has_changed(Llvm *p, const Op *op) {
   const Region *body = op->body;
   if (!llvm_only_looks(op)) return "true";
@@ -258,7 +258,7 @@ static Value **results_of(Llvm *p, const Op *op) {
   return all;
 }
 
-/* In i1; a value in a loop over threads, or alike. */
+/* In i1; a value in a loop over threads, or one that is alike. */
 static const char *condition(Llvm *p, const Op *op) {
   const Value *v = op_condition(op);
   if (!v) return llvm_truth(p, op, op_attr(op, ATTR_expr)->sym);
@@ -280,7 +280,7 @@ void lanes_if(Llvm *p, const Op *op) {
   int64_t mask = one_way ? p->lanes->mask : new_mask(p);
   lanes_copy(p, results, op->args + op_carried(op), op->nresults);
   test = one_way ? condition(p, op) : vote_condition(p, op, mask);
-  for (int i = 0; i < op->body->nargs; i++) /* alike ones are those outside */
+  for (int i = 0; i < op->body->nargs; i++) /* those that are alike are the same as outside */
     p->held[op->body->args[i]->id] = llvm_held_get(p, op->args[op_carried(op) + i]);
   llvm_line(p, "br i1 %s, label %%%s, label %%%s", test, then, end);
   llvm_block(p, then);

@@ -1,20 +1,21 @@
-/* llvm_long.c: which for loops may run for so long that the launch must be asked meanwhile whether
- * to go on, and after how many rounds.
+/* llvm_long.c: which for loops may run so long that they must check whether the launch was stopped,
+ * and after how many iterations.
  *
- * Work is counted in elements that ops take and give. Loops over a tile have few trips and are left
- * as they are; in practice it is the loop over a dynamic K, and what stands around it, that asks.
- */
+ * Work is counted in elements that ops consume and produce. Loops over a tile have few iterations
+ * and are left unchanged; in practice the loop over a dynamic K, and the loops around it, do the
+ * checking. */
 #include <math.h>
 
 #include "backend/llvm/llvm_lanes.h"
 #include "backend/llvm/llvm_state.h"
 #include "ir/region_facts.h"
 
-/* Elements between two questions: a few milliseconds of plain arithmetic, and less than a second of
- * the slowest there is. */
+/* Elements between two checks: a few milliseconds of plain arithmetic, and less than a second of
+ * the slowest ops. */
 static const double MOST = 1 << 24;
 
-/* What a part of a kernel does at most, in elements; endless, if a loop in it asks. */
+/* An upper bound on the work of a part of a kernel, in elements; infinite if a loop in it
+ * checks. */
 static double work_of_region(Llvm *p, const Region *r, const SymFacts *facts, int64_t *rounds);
 
 static double elements(const Op *op) {
@@ -33,7 +34,7 @@ static double most_rounds(Llvm *p, const Op *op, const SymFacts *facts) {
 
 static double work_of_loop(Llvm *p, const Op *op, const SymFacts *around, int64_t *rounds) {
   const SymFacts *inside = loop_facts(p->k, p->arena, op, p->entry, around);
-  double most = MOST / (p->lanes ? p->lanes->copies : 1); /* one thread runs behind the other */
+  double most = MOST / (p->lanes ? p->lanes->copies : 1); /* threads run one after the other */
   double body = work_of_region(p, op->body, inside, rounds);
   double all = body * most_rounds(p, op, around), fit = floor(most / body);
   if (all <= most) return all;

@@ -1,15 +1,15 @@
 /* llvm_matrix.c: registers of 16 rows of 64 bytes (AMX).
  *
- * LLVM has a type for them, x86_amx, which only loads, stores, products and phi nodes know; it
- * chooses registers and configures them. A value that products read, or add to, is held in as many
- * of them as its bytes fill, cut out of a matrix of `rows` rows of `bytes`:
+ * LLVM has a type for them, x86_amx, which only loads, stores, products and phi nodes support; it
+ * allocates registers and configures them. A value that products read, or accumulate into, is held
+ * in as many of them as its bytes fill, as parts of a matrix of `rows` rows of `bytes`:
  *
  *     A  m x 32 bf16       m rows of 64 bytes
  *     B  32 x n bf16       16 rows of n pairs
  *     C  m x n sums        m rows of n sums
  *
- * The way between them and vectors is memory: where a matrix is loaded or stored as it lies, that
- * one; else a block on the stack. */
+ * Converting to and from vectors goes through memory: where a matrix is loaded or stored as it is,
+ * that memory; otherwise a block on the stack. */
 #include <string.h>
 
 #include "backend/llvm/llvm_dot.h"
@@ -34,7 +34,7 @@ static Placed placed_at(Llvm *p, const MatrixShape *s, const char *at, const cha
   return (Placed){s, at, apart ? apart : arena_printf(p->arena, "%d", s->bytes)};
 }
 
-/* Where tile i begins. */
+/* The address of tile i. */
 static const char *tile_place(Llvm *p, const Placed *m, int i) {
   int across = m->shape->bytes / BYTES, down = i / across * ROWS;
   const char *at = m->at;
@@ -121,7 +121,7 @@ void llvm_matrix_to_vectors(Llvm *p, Held *h) {
 
 /* ---- products ---- */
 
-/* What operand `i` of such a product is. */
+/* The matrix shape of operand `i` of such a product. */
 static MatrixShape matrix_shape(const MmaInfo *row, int i) {
   enum { SUM_BYTES = 4 };
   return i == 0 ? (MatrixShape){row->m, BYTES}

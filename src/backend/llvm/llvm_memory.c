@@ -1,8 +1,8 @@
 /* llvm_memory.c: loads, stores and atomics.
  *
- * Vectors are read and written as they lie in memory, aligned or not: processors do not mind. An
- * access whose mask is one truth value is a branch. A mask per element is tested as a whole first
- * where the machine has no masked access: nearly always all elements are there. */
+ * Vectors are read and written as they are in memory, aligned or not, which CPUs support. An access
+ * whose mask is one truth value is a branch. A mask per element is tested as a whole first if the
+ * machine has no masked accesses: nearly always all elements are present. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ static Guard guard_open(Llvm *p, const char *test) {
   return g;
 }
 
-static const char *guard_close(Llvm *p, Guard g) { /* returns the block that ends here */
+static const char *guard_close(Llvm *p, Guard g) { /* returns the block that it ends */
   const char *inside = p->block;
   llvm_line(p, "br label %%%s", g.end);
   llvm_block(p, g.end);
@@ -59,15 +59,15 @@ static const char *guard_phi(Llvm *p, Guard g, const char *type, const char *ins
 
 /* ---- accesses ---- */
 
-/* An access as its op says it, with operands in place before any branch. */
+/* An access as described by its op, with operands evaluated before any branch. */
 typedef struct Access {
   Llvm *p;
   const Op *op;
   DType dtype;
   int n, width;
-  const char *elem;         /* of memory: i8 for truth values */
+  const char *elem;         /* in memory: i8 for truth values */
   const char *base, *index; /* pointer; first element in i64, imm included */
-  const char *test;         /* a mask for the whole; NULL: none */
+  const char *test;         /* one mask for the whole access; NULL: none */
   const char *const *mask;  /* a mask per element, in vectors of `width`; NULL: none */
 } Access;
 
@@ -79,7 +79,7 @@ static const char *plus(Llvm *p, const char *index, int64_t more) {
 
 static bool is_nibble(DType t) { return dtype_info[t].bits == 4; }
 
-/* Memory, offset and mask are operands `at` and those behind it. */
+/* Memory, offset and mask are operands `at` and those after it. */
 static Access access_of(Llvm *p, const Op *op, int at, int n) {
   Held *memory = llvm_held_get(p, op->args[at]);
   const Attr *imm = op_attr(op, ATTR_imm);
@@ -134,7 +134,7 @@ static const char *load_plain(const Access *a, int i) {
                   llvm_vec_type(a->p, a->elem, access_size(a, i)), place_of(a, i), elem_bytes(a));
 }
 
-/* Element e of vector i, where it is, or else at `elsewhere`: no branch is needed. */
+/* The address of element e of vector i if it is active, otherwise `elsewhere`: avoids a branch. */
 static const char *place_or(const Access *a, int i, int e, const char *at, const char *elsewhere) {
   Llvm *p = a->p;
   int n = access_size(a, i);
@@ -144,7 +144,7 @@ static const char *place_or(const Access *a, int i, int e, const char *at, const
   return llvm_let(p, "select i1 %s, ptr %s, ptr %s", test, at, elsewhere);
 }
 
-/* Element by element; those that are not there are read from a place that holds 0. */
+/* Element by element; inactive ones are read from an address that holds 0. */
 static const char *load_elements(const Access *a, int i) {
   Llvm *p = a->p;
   int n = access_size(a, i);
@@ -171,8 +171,8 @@ static const char *load_masked(const Access *a, int i) {
                                 elem_bytes(a), truth, a->mask[i], type));
 }
 
-/* Lanes read little at a time, and often: where that fits into the place that holds 0, a program of
- * lanes is not cut into thousands of blocks for it. */
+/* Lanes often read a few bytes at a time: if these fit into the block that holds 0, no branch is
+ * needed, so a program of lanes is not split into thousands of basic blocks. */
 static bool is_small(const Access *a) {
   bool fits = a->n * elem_bytes(a) <= 8 && access_parts(a) == 1;
   return a->p->lanes && a->test && fits && !op_has(a->op, ATTR_volatile);
@@ -185,7 +185,7 @@ static const char *load_small(const Access *a) {
                   elem_bytes(a));
 }
 
-/* The vectors of memory, zeros where masked. */
+/* The vectors as they are in memory, zero where masked. */
 static const char **load_parts(const Access *a) {
   Llvm *p = a->p;
   int count = access_parts(a);
@@ -228,7 +228,7 @@ static const char **load_parts(const Access *a) {
   return part;
 }
 
-/* From what memory has to what is held. */
+/* Converts from the type in memory to the type held. */
 static const char *from_memory(Llvm *p, DType t, int n, const char *v) {
   const char *type = llvm_vec_type(p, memory_elem(t), n);
   if (t == DTYPE_i1) return llvm_let(p, "icmp ne %s %s, zeroinitializer", type, v);
@@ -238,7 +238,7 @@ static const char *from_memory(Llvm *p, DType t, int n, const char *v) {
 
 /* ---- four bits ---- */
 
-/* The byte of element `index`, and how far it is shifted there. */
+/* The byte of element `index`, and the shift of the element in it. */
 typedef struct Nibble {
   const char *byte, *shift;
 } Nibble;
@@ -275,7 +275,7 @@ static const char *load_nibble(const Access *a, int e) {
   return extended(p, a->dtype, 1, llvm_let(p, "lshr i8 %s, %s", byte, at.shift));
 }
 
-/* The first element is the low half of a byte, for all that is known of symbols. */
+/* Whether the first element is known to be the low half of a byte. */
 static bool begins_byte(const Access *a, int at) {
   const Op *def = a->op->args[at + 1]->def;
   const Attr *imm = op_attr(a->op, ATTR_imm);
@@ -284,7 +284,7 @@ static bool begins_byte(const Access *a, int at) {
   return e && sym_divides(a->p->sym, a->p->facts, 2, e->sym);
 }
 
-/* Whole bytes: n even, from the low half of the first. */
+/* Whole bytes: n is even and the first element is a low half. */
 static const char *load_bytes(const Access *a) {
   Llvm *p = a->p;
   int half = a->n / 2;
@@ -320,7 +320,7 @@ static void load_nibbles(Llvm *p, const Access *a, Held *h) {
   llvm_held_set(p, h, whole ? a->n : 1, part);
 }
 
-/* A flag: what was written before it was set is seen after it was read. */
+/* A flag: what was written before it was set is visible after it has been read. */
 static void order(Llvm *p, const Op *op, const char *how) {
   if (op_has(op, ATTR_volatile)) llvm_line(p, "fence %s", how);
 }
@@ -355,7 +355,7 @@ static void store_plain(const Access *a, int i, const char *v) {
             llvm_vec_type(a->p, a->elem, access_size(a, i)), v, place_of(a, i), elem_bytes(a));
 }
 
-/* Element by element; those that have no place go where nobody looks. */
+/* Element by element; inactive ones are stored to an unused address. */
 static void store_elements(const Access *a, int i, const char *v) {
   Llvm *p = a->p;
   int n = access_size(a, i);
@@ -409,11 +409,11 @@ static void store_parts(const Access *a, const char *const *part) {
   llvm_block(p, g.end);
 }
 
-/* Other threads of the processor may write there at the same time. */
+/* Other CPU threads may write there at the same time. */
 static bool is_for_all(const Access *a) { return a->p->lanes || !a->op->args[1]->def; }
 
-/* The other half of the byte may be another thread's: it must not be written back as it was read.
- * No thread but ours writes this half, so that nobody may look at it in between. */
+/* The other half of the byte may belong to another thread, so it must not be written back as it was
+ * read. Only this thread writes this half, so the intermediate state is never observed. */
 static void store_nibble(const Access *a, int e, const char *v) {
   Llvm *p = a->p;
   const char *test = element_mask(a, e);
@@ -491,7 +491,7 @@ void llvm_store(Llvm *p, const Op *op) {
   store_parts(&a, part);
 }
 
-/* For reading, into every cache; no address stops the process. */
+/* For reading, into every cache; a prefetch never faults, whatever the address. */
 void llvm_prefetch(Llvm *p, const Op *op) {
   Access a = access_of(p, op, 0, 1);
   if (is_nibble(a.dtype)) return;
@@ -501,7 +501,7 @@ void llvm_prefetch(Llvm *p, const Op *op) {
 
 /* ---- atomics ---- */
 
-/* The word of atomicrmw; NULL: there is none for this type. */
+/* The operation name for atomicrmw; NULL: there is none for this type. */
 static const char *native_atomic(const char *mode, DType t) {
   bool is_float = dtype_is_float(t), plain = t == DTYPE_f32 || t == DTYPE_f64;
   if (strcmp(mode, "xchg") == 0)
@@ -511,7 +511,7 @@ static const char *native_atomic(const char *mode, DType t) {
   return is_float ? NULL : mode; /* min max and or xor */
 }
 
-/* Until nobody came between reading and writing. */
+/* Repeats until no other thread has interfered between reading and writing. */
 static const char *atomic_loop(Llvm *p, const Op *op, const char *mode, DType t, const char *at,
                                const char *v) {
   const char *again = llvm_label(p, "again"), *end = llvm_label(p, "end"), *before = p->block;
@@ -537,7 +537,7 @@ static const char *atomic_loop(Llvm *p, const Op *op, const char *mode, DType t,
   return is_word ? old : llvm_let(p, "bitcast %s %s to %s", word, old, elem);
 }
 
-/* `v` takes the place of `expected`, which is compared bit by bit. */
+/* Replaces `expected`, which is compared bitwise, by `v`. */
 static const char *compare_exchange(const Access *a, const char *at, const char *v,
                                     const char *expected, const char *how) {
   Llvm *p = a->p;
@@ -571,7 +571,7 @@ static const char *atomic_element(const Access *a, int e, const char *v, const c
 
 void llvm_atomic(Llvm *p, const Op *op) {
   Held *h = llvm_held_get(p, op->args[0]), *to;
-  int n = op->results[0].type->n; /* where something is expected it stands behind the one value */
+  int n = op->results[0].type->n; /* an expected value is the operand after the one value */
   bool expects = strcmp(op_attr(op, ATTR_mode)->text, "cas") == 0;
   Access a = access_of(p, op, 1, n);
   if (is_nibble(a.dtype) || a.dtype == DTYPE_i1 || a.dtype == DTYPE_i4 || op_has(op, ATTR_peer)) {

@@ -1,12 +1,11 @@
 /* llvm_mma.c: register tiles: acc[m, n] += sum over k of a[m, k] * b[n, k].
  *
- * Where the host has no instruction for the operands' type, rows of the accumulator are vectors
- * along n; each is updated with a row's element in all places times a vector of b. */
+ * If the host has no instruction for the operands' type, rows of the accumulator are vectors along
+ * n; each is updated with a row's element, broadcast, times a vector of b. */
 #include "backend/llvm/llvm_dot.h"
 #include "ir/dtype.h"
 
-/* An operand in the type of the accumulator, one vector for each k: element i of vector k is
- * (i, k). */
+/* An operand in the type of the accumulator, one vector per k: element i of vector k is (i, k). */
 static Held **columns_of(TileMma *t, Held *h, int rows, int side) {
   Llvm *p = t->p;
   Held **out = ARENA_ARRAY(p->arena, Held *, t->k);
@@ -39,8 +38,8 @@ static const char *multiply_add(TileMma *t, const char *a, const char *b, const 
   return llvm_let(p, "add %s %s, %s", type, product, c);
 }
 
-/* One element of a column in all places of a vector: a shuffle of the vector it is in, which
- * instructions that multiply by a lane take as it is. */
+/* One element of a column, broadcast: a shuffle of the vector that contains it, which instructions
+ * that multiply by a lane absorb. */
 static const char *lane_splat(TileMma *t, Held *column, int i, int n) {
   Llvm *p = t->p;
   const Form *f = column->forms;
@@ -55,7 +54,7 @@ static const char *lane_splat(TileMma *t, Held *column, int i, int n) {
                   n, sb_text(&mask));
 }
 
-/* Where the sum (i, j) is. */
+/* The positions of the sums (i, j). */
 static void sum_at(const TileMma *t, const Layout *c, int *place) {
   int at[LAYOUT_DIMS];
   for (int r = 0; r < t->m * t->n; r++) {
@@ -115,7 +114,7 @@ static void multiply_rows(TileMma *t, const LlvmDot *dot, Held *acc, Held *to) {
   close_rows(t, rows, place, to);
 }
 
-/* Squares are registers as they lie. */
+/* Squares are registers as they are stored. */
 static void multiply_squares(TileMma *t, const LlvmDot *dot, Held *acc, Held *to) {
   Llvm *p = t->p;
   int width = llvm_square_sums(p, dot), count = part_count(acc->n, width);

@@ -1,6 +1,6 @@
-/* llvm_region.c: regions as blocks. What is carried becomes phi nodes, one for each vector of a
- * form. The body of a loop is written to a buffer of its own, because the phi nodes in front of it
- * mention what it yields. */
+/* llvm_region.c: regions as basic blocks. Carried values become phi nodes, one per vector of a
+ * form. The body of a loop is written to a separate buffer, because the phi nodes before it mention
+ * what it yields. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -10,7 +10,8 @@
 
 /* ---- carried values ---- */
 
-/* The parts of a value in the form in which `like` is carried; a memory is its address. */
+/* The parts of a value in the form in which `like` is carried; the part of a memory is its
+ * address. */
 static const char *const *carried_parts(Llvm *p, Held *h, const Held *like) {
   if (h->memory) return &h->base;
   if (like->matrix.rows) return llvm_tiles_of(p, h, &like->matrix);
@@ -39,7 +40,7 @@ static void set_carried(Llvm *p, Held *h, const char *const *part) {
   else llvm_held_set(p, h, llvm_memory_width(p, h->dtype), part);
 }
 
-/* One phi node for each part of `v`: names first, lines when both sides are known. */
+/* One phi node for each part of `v`: first the names, then the lines when both sides are known. */
 static const char *const *phi_names(Llvm *p, const Held *like) {
   int count = carried_count(p, like);
   const char **name = ARENA_ARRAY(p->arena, const char *, count);
@@ -61,16 +62,16 @@ static void put_phis(Llvm *p, StrBuf *out, const Held *like, const char *const *
 
 /* ---- loops ---- */
 
-/* Values that a region carries: n of them, with the operands they begin with. */
+/* Values that a region carries: n of them, with their initial operands. */
 typedef struct Loop {
   int n;
   Held **body;             /* the arguments of the body */
-  const char *const **in;  /* parts of what they begin with */
-  const char *const **out; /* parts of what is yielded */
+  const char *const **in;  /* parts of the initial values */
+  const char *const **out; /* parts of the yielded values */
   const char *const **phi; /* names in the body */
 } Loop;
 
-/* Where a round comes from: the block, its number, and what is carried. */
+/* A predecessor of an iteration: its block, the iteration number, and the carried values. */
 typedef struct Entry {
   const char *block, *number;
   const char *const **part;
@@ -98,7 +99,7 @@ static void yield_loop(Llvm *p, Loop *l, const Op *yield) {
     l->out[i] = carried_parts(p, llvm_held_get(p, yield->args[i]), l->body[i]);
 }
 
-/* The results of a region: what one of two blocks hands on. */
+/* The results of a region: merged from two blocks. */
 static void merge_results(Llvm *p, const Op *op, const Loop *l, const char *before,
                           const char *behind) {
   for (int i = 0; i < op->nresults && !p->failed; i++) {
@@ -109,14 +110,14 @@ static void merge_results(Llvm *p, const Op *op, const Loop *l, const char *befo
   }
 }
 
-/* What is written from here on goes to a buffer of its own. */
+/* Redirects output to a separate buffer. */
 static StrBuf divert(Llvm *p) {
   StrBuf before = p->body;
   p->body = (StrBuf){.arena = p->arena};
   return before;
 }
 
-/* What a loop begins with; there are no iterations before number 0. */
+/* The first iteration of a loop; none has a negative number. */
 const char *llvm_loop_start(Llvm *p, const Op *loop) {
   if (!op_carried(loop)) return "0";
   const char *from = llvm_index_of(p, loop->args[0]);
@@ -134,12 +135,12 @@ static void put_head(Llvm *p, StrBuf *out, const Loop *l, const char *head, Entr
              (Side){b.block, b.part[i]});
 }
 
-/* A loop around a long one: each of its rounds is so many of that, and behind each the launch is
- * asked. The inner loop has nothing in it that it would not have without. */
+/* A loop around a long one: each of its iterations runs a number of the inner ones, then checks
+ * whether the launch was stopped. The inner loop contains nothing extra. */
 typedef struct Stretch {
-  const char *head, *behind; /* blocks: `behind` has run a stretch */
-  const char *stop;          /* the number of the first round behind it */
-  Entry begin;               /* what it begins with */
+  const char *head, *behind; /* blocks; `behind` follows a stretch */
+  const char *stop;          /* the number of the first iteration after it */
+  Entry begin;               /* its initial state */
 } Stretch;
 
 static Stretch open_stretch(Llvm *p, const Loop *l) {
@@ -149,7 +150,7 @@ static Stretch open_stretch(Llvm *p, const Loop *l) {
   return s;
 }
 
-/* Behind the inner loop: asks, unless there are no more rounds; leaves the block that goes on. */
+/* After the inner loop: checks, unless no iterations remain; leaves the block that continues. */
 static void ask_behind(Llvm *p, const Stretch *s, const char *next, const char *trips,
                        const char *end) {
   const char *asking = llvm_label(p, "ask");
@@ -161,7 +162,7 @@ static void ask_behind(Llvm *p, const Stretch *s, const char *next, const char *
   llvm_line(p, "br label %%%s", s->head);
 }
 
-/* The number of the first round behind a stretch of `n`. */
+/* The number of the first iteration after a stretch of `n`. */
 static void put_stop(Llvm *p, StrBuf *out, const Stretch *s, const char *trips, int64_t n,
                      const char *head) {
   const char *left = llvm_new(p), *few = llvm_new(p), *far = llvm_new(p), *at = s->begin.number;
@@ -172,14 +173,14 @@ static void put_stop(Llvm *p, StrBuf *out, const Stretch *s, const char *trips, 
             head);
 }
 
-/* Matrix registers do not outlive a call. */
+/* Matrix registers do not survive a call. */
 static bool can_stretch(const Loop *l) {
   for (int i = 0; i < l->n; i++)
     if (l->body[i]->matrix.rows) return false;
   return true;
 }
 
-/* The body and what counts on, with `stop` instead of all trips; returns where it begins again. */
+/* The body and the increment, with `stop` instead of the trip count; returns the back edge. */
 static Entry write_rounds(Llvm *p, const Op *op, Loop *l, const char *at, const char *stop,
                           const char *head, const char *behind) {
   const SymFacts *facts = p->facts;
@@ -198,7 +199,7 @@ static Entry write_rounds(Llvm *p, const Op *op, Loop *l, const char *at, const 
   return (Entry){p->block, next, l->out};
 }
 
-/* Tested before the first round and behind each: the form LLVM likes best. */
+/* Tested before the first iteration and after each: the form that LLVM handles best. */
 void llvm_for(Llvm *p, const Op *op) {
   const char *trips = llvm_expr(p, op, op_attr(op, ATTR_trips)->sym);
   const char *start = llvm_loop_start(p, op), *at = llvm_new(p);
@@ -226,7 +227,7 @@ void llvm_for(Llvm *p, const Op *op) {
   merge_results(p, op, &l, from.block, last);
 }
 
-/* What the condition may mention. */
+/* Defines what the condition may mention. */
 static void define_carried(Llvm *p, const Op *op) {
   const Region *body = op->body;
   llvm_define(p, op_attr(op, ATTR_version)->sym, llvm_index_of(p, body->args[0]));
@@ -235,14 +236,14 @@ static void define_carried(Llvm *p, const Op *op) {
       llvm_define(p, ir_iter_arg(p->k->cx, i - 1), llvm_index_of(p, body->args[i]));
 }
 
-/* The position of a while loop is an index, however wide the values are that it takes. */
+/* The position of a while loop is an index, whatever the width of its values. */
 static const char *const *position(Llvm *p, const Value *v) {
   const char **part = ARENA_NEW(p->arena, const char *);
   *part = llvm_index_of(p, v);
   return part;
 }
 
-/* Of a loop that waits: the round just run found something new. */
+/* For a loop that waits: the last iteration found something new. */
 static const char *has_changed(Llvm *p, const Op *op) {
   const char *all = "false";
   if (!llvm_only_looks(op)) return "true";
@@ -303,7 +304,7 @@ void llvm_if(Llvm *p, const Op *op) {
   l.out = ARENA_ARRAY(p->arena, const char *const *, l.n);
   l.body = ARENA_ARRAY(p->arena, Held *, l.n);
   for (int i = 0; i < l.n; i++) {
-    l.body[i] = llvm_held_new(p, &op->results[i]); /* carried as the result is */
+    l.body[i] = llvm_held_new(p, &op->results[i]); /* carried in the form of the result */
     l.in[i] = carried_parts(p, llvm_held_get(p, op->args[first + i]), l.body[i]);
     p->held[op->body->args[i]->id] = llvm_held_get(p, op->args[first + i]);
   }
@@ -348,7 +349,7 @@ static LlvmFn *const writer[OP_COUNT] = {
     [OP_shared_barrier] = no_wait,
     [OP_barrier_signal] = no_wait,
     [OP_barrier_wait] = no_wait,
-    [OP_counter_wait] = no_wait, /* for copies, which have ended when they are issued */
+    [OP_counter_wait] = no_wait, /* for copies, which are complete when they are issued */
     [OP_counter_barrier] = no_wait,
     [OP_for] = llvm_for,
     [OP_while] = llvm_while,

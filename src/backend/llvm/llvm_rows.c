@@ -1,5 +1,5 @@
-/* llvm_rows.c: blocks in memory, rows of which lie apart. Matrix registers are loaded from them and
- * stored to them as they lie; anything else goes row by row. */
+/* llvm_rows.c: blocks in memory whose rows are strided. Matrix registers are loaded and stored
+ * directly; anything else goes row by row. */
 #include <inttypes.h>
 
 #include "backend/llvm/llvm_state.h"
@@ -8,10 +8,10 @@
 typedef struct Rows {
   DType dtype;
   int n, per;             /* rows, and elements of one */
-  const char *at, *apart; /* the first element; bytes from one row to the next */
+  const char *at, *apart; /* the first element; the row stride in bytes */
 } Rows;
 
-/* Memory, offset and distance are operands `at` and those behind it. */
+/* Memory, offset and stride are operands `at` and those after it. */
 static bool open_rows(Llvm *p, const Op *op, int at, int elements, Rows *out) {
   Held *memory = llvm_held_get(p, op->args[at]);
   const Attr *imm = op_attr(op, ATTR_imm);
@@ -32,7 +32,7 @@ static bool is_matrix(const Rows *r, const MatrixShape *s) {
   return s->rows == r->n && s->bytes == r->per * llvm_elem_bits(r->dtype) / 8;
 }
 
-/* Where part i of a row lies. */
+/* The address of part i of a row. */
 static const char *place_of(Llvm *p, const Rows *r, int row, int width, int i) {
   const char *at = r->at;
   if (row) {

@@ -1,12 +1,12 @@
 /* llvm_state.h: what the files of the LLVM emitter share.
  *
- * A value of n elements is *held* in one or more forms; a form cuts it into vectors of `width`
- * elements each, the last one maybe shorter. Memory wants as many elements as fill a register,
- * arithmetic of small floats (in f32) fewer: a form is made from another when it is first asked
- * for, and kept to the end of the region it was made in.
+ * A value of n elements is *held* in one or more forms; a form divides it into vectors of `width`
+ * elements each, the last of which may be shorter. Memory accesses use as many elements as fill a
+ * register, arithmetic on small floats (in f32) fewer. A form is made from another on first use,
+ * and kept to the end of the region in which it was made.
  *
- * Elements are held as integers of their bits, floats below 32 bits too: 4- and 6-bit ones in i8,
- * i4 with its sign extended. f32, f64 and i1 are LLVM's own. */
+ * Elements are held as integers of their bits, including floats below 32 bits: 4- and 6-bit ones in
+ * i8, i4 sign-extended. f32, f64 and i1 are LLVM's own. */
 #ifndef WV_LLVM_STATE_H
 #define WV_LLVM_STATE_H
 
@@ -27,14 +27,14 @@ typedef struct Splat {
 
 /* A value as a matrix of rows, in registers of its own (llvm_matrix.c). */
 typedef struct MatrixShape {
-  int rows, bytes; /* of a row; rows 0: it is none */
+  int rows, bytes; /* per row; rows 0: not a matrix */
 } MatrixShape;
 
 typedef struct Held {
   DType dtype;
   int n;
   Form *forms;
-  Splat *splats;            /* of a single element: it n times */
+  Splat *splats;            /* of a single element: repeated n times */
   const char *const *tiles; /* matrix registers; or NULL */
   MatrixShape matrix;       /* of those */
   const char *wide;         /* of an integer scalar: its value in i64; or NULL */
@@ -42,7 +42,7 @@ typedef struct Held {
   const char *base; /* of a memory: a pointer to its first element */
 } Held;
 
-/* What was made of a value, to be forgotten at the end of the region it was made in. */
+/* What was made from a value, to be dropped at the end of the region in which it was made. */
 typedef enum MadeKind { MADE_FORM, MADE_SPLAT, MADE_TILES } MadeKind;
 typedef struct Made {
   Held *of;
@@ -57,13 +57,13 @@ typedef struct Lanes Lanes; /* llvm_lanes.h */
 
 typedef struct DebugFile {
   uint32_t file;
-  int number; /* of its metadata; its scope's is one more */
+  int number; /* of its metadata; its scope has the next number */
 } DebugFile;
 
 typedef struct DebugPlace {
   Span at;
   int number;
-  const char *text; /* behind an instruction */
+  const char *text; /* appended to an instruction */
 } DebugPlace;
 
 typedef struct Llvm {
@@ -71,27 +71,27 @@ typedef struct Llvm {
   const LlvmHost *host;
   Arena *arena;
   SymCtx *sym;
-  const SymFacts *entry; /* what holds everywhere */
-  const SymFacts *facts; /* and what holds here */
+  const SymFacts *entry; /* facts that hold throughout the kernel */
+  const SymFacts *facts; /* facts that also hold here */
   StrBuf body;
   int names, labels;
-  const char *block; /* the label of the block that is being written */
+  const char *block; /* the label of the block being written */
   Held **held;       /* by value id */
-  int *repeated; /* by value id: how many elements at a time are wanted in all places of a vector,
-                    and nothing else is; 0: other things are */
-  MatrixShape *matrices; /* by value id: held in matrix registers */
+  int *repeated; /* by value id: how many elements at a time are broadcast to a vector, if that is
+                  * the only use; 0: there are other uses */
+  MatrixShape *matrices; /* by value id: its shape if held in matrix registers */
   int64_t *rounds;       /* by op id: as llvm_find_long says */
   bool has_tiles;        /* uses LLVM_TILES */
   Vec(LlvmSlot) slots;
   Vec(SymName) symbols;
-  Vec(Made) made; /* forms and splats, in the order they were made */
+  Vec(Made) made; /* forms and splats, in order of creation */
   Vec(const char *) declared;
   int64_t scratch;
-  int counters; /* of rounds */
+  int counters; /* of llvm_round */
   Vec(LlvmWait) waits;
-  StrBuf opening; /* what is done once, in front of all workgroups */
+  StrBuf opening; /* emitted once, before all workgroups */
   int nallocs;
-  const char *place; /* ", !dbg !7" of the op that is being written, or "" */
+  const char *place; /* ", !dbg !7" of the current op, or "" */
   Lanes *lanes;      /* NULL: a workgroup is one thread */
   bool has_lines;
   Vec(DebugFile) files;
@@ -101,10 +101,10 @@ typedef struct Llvm {
 
 typedef void LlvmFn(Llvm *p, const Op *op);
 
-/* Eight bytes that hold 0, and eight that anything may be written to. */
+/* Eight bytes that hold 0, and eight that may be overwritten. */
 #define LLVM_ZERO "@wave_zero"
 #define LLVM_NOWHERE "%nowhere"
-/* Where matrix registers are taken apart and put together. */
+/* The stack block through which matrix registers are converted to and from vectors. */
 #define LLVM_TILES "%tiles"
 
 /* ---- llvm.c ---- */
@@ -114,31 +114,33 @@ const char *llvm_new(Llvm *p);
 void llvm_line(Llvm *p, const char *format, ...) WV_PRINTF(2, 3);
 /* `%x = <instruction>`; returns %x. */
 const char *llvm_let(Llvm *p, const char *format, ...) WV_PRINTF(2, 3);
-/* A call of an intrinsic or function, which is declared; returns %x. Arguments as LLVM writes them,
+/* Calls an intrinsic or function, and declares it; returns %x. Arguments are as LLVM writes them,
  * types included; `signature` is that of the declaration: "<4 x float> (<4 x float>)". */
 const char *llvm_call(Llvm *p, const char *result, const char *name, const char *types,
                       const char *args);
 void llvm_call_void(Llvm *p, const char *name, const char *types, const char *args);
-void llvm_declare(Llvm *p, const char *text);  /* a line of the module; one of equal ones */
-const char *llvm_slot(Llvm *p, LlvmSlot slot); /* the name it is loaded under; one for equal ones */
+void llvm_declare(Llvm *p, const char *text);  /* a line of the module; duplicates are dropped */
+const char *llvm_slot(Llvm *p, LlvmSlot slot); /* the name of the loaded slot, shared by equal
+                                                * slots */
 const char *llvm_label(Llvm *p, const char *what);
-void llvm_block(Llvm *p, const char *label); /* begins it */
+void llvm_block(Llvm *p, const char *label); /* begins a block */
 
 /* ---- llvm_watch.c: what is asked of the launch ---- */
 
-/* The function ends here if the launch is not to go on. */
+/* Returns from the function if the launch was stopped. */
 void llvm_ask(Llvm *p);
-/* The same where a loop begins again, but only every so many rounds: at first after `ask`, then as
- * often as a person would notice. Rounds of all runs of the loop are counted. */
+/* The same where a loop starts its next iteration, but only every so many iterations: at first
+ * after `ask`, later often enough for a person not to notice. Counts the iterations of all runs of
+ * the loop. */
 void llvm_round(Llvm *p, int ask);
 
-/* A while loop that goes on until somebody else changes memory. */
+/* A while loop that continues until another thread changes memory. */
 bool llvm_is_waiting(const Op *op);
-/* Its rounds do nothing but look: if what it carries stays as it is, so does everything. */
+/* Whether its iterations only read: if the carried values do not change, nothing does. */
 bool llvm_only_looks(const Op *op);
 bool llvm_is_integer(const Value *v);                 /* a scalar that llvm_index_of takes */
 const char *llvm_loop_start(Llvm *p, const Op *loop); /* of a for loop */
-/* Behind a round of it; `changed`: an i1. */
+/* After an iteration of it; `changed`: an i1. */
 void llvm_wait(Llvm *p, const Op *op, const char *changed);
 /* All waves meet at barrier `bar` (an i64), `members` of them. */
 void llvm_meet(Llvm *p, const Op *op, const char *bar, int members, bool arrive);
@@ -146,28 +148,29 @@ void llvm_meet(Llvm *p, const Op *op, const char *bar, int members, bool arrive)
 /* ---- llvm_long.c ---- */
 
 enum { LLVM_NEVER_ASKS = 0, LLVM_ROUNDS_DIFFER = -1 };
-/* By op id, of for loops: the number of rounds after which the launch is asked whether to go on;
- * LLVM_NEVER_ASKS: the loop is short; LLVM_ROUNDS_DIFFER: there are loops in it that ask, and
- * llvm_round finds out. */
+/* By op id, for loops: the number of iterations after which to check whether the launch was
+ * stopped; LLVM_NEVER_ASKS: the loop is short; LLVM_ROUNDS_DIFFER: it contains loops that check,
+ * and llvm_round counts at run time. */
 int64_t *llvm_find_long(Llvm *p);
 
 /* ---- llvm_debug.c ---- */
 
 void llvm_debug_open(Llvm *p);
-void llvm_at(Llvm *p, const Op *op); /* what is written from now on comes from there */
+void llvm_at(Llvm *p, const Op *op); /* the place of the following instructions */
 const char *llvm_debug_function(Llvm *p);
 void llvm_debug_close(Llvm *p, StrBuf *out);
 
 /* ---- llvm_held.c ---- */
 
-const char *llvm_elem_type(DType t);                         /* how it is held: i8, float */
-int llvm_elem_bits(DType t);                                 /* of that */
+const char *llvm_elem_type(DType t);                         /* the type in which it is held: i8,
+                                                              * float */
+int llvm_elem_bits(DType t);                                 /* width of that type */
 const char *llvm_vec_type(Llvm *p, const char *elem, int n); /* float, <4 x float> */
 const char *llvm_held_type(Llvm *p, DType t, int n);
 const char *llvm_suffix(Llvm *p, const char *elem, int n); /* of intrinsics: f32, v4f32 */
-int llvm_memory_width(const Llvm *p, DType t);  /* elements of a register as memory has them */
-int llvm_compute_width(const Llvm *p, DType t); /* as arithmetic has them */
-int llvm_form_width(const Held *h);             /* of some form it has */
+int llvm_memory_width(const Llvm *p, DType t);             /* elements per register in memory */
+int llvm_compute_width(const Llvm *p, DType t);            /* elements per register in arithmetic */
+int llvm_form_width(const Held *h);                        /* of one of its forms */
 
 static inline int part_count(int n, int width) { return (n + width - 1) / width; }
 static inline int part_size(int n, int width, int i) {
@@ -178,7 +181,7 @@ Held *llvm_held_new(Llvm *p, const Value *v); /* without a form */
 void llvm_held_set(Llvm *p, Held *h, int width, const char *const *part);
 Held *llvm_held_get(Llvm *p, const Value *v);
 const char *const *llvm_parts_of(Llvm *p, Held *h, int width);
-/* `n` elements as one vector from position `at`, of a value or, repeated, of a single element. */
+/* `n` elements as one vector from position `at`, of a value or of a single element, repeated. */
 const char *llvm_slice_of(Llvm *p, Held *h, int at, int n, int width);
 const char *llvm_scalar_of(Llvm *p, Held *h); /* of one element */
 const char *llvm_element_of(Llvm *p, Held *h, int i);
@@ -196,13 +199,13 @@ typedef struct ScopeMark {
   int symbols, made;
 } ScopeMark;
 ScopeMark llvm_scope_open(const Llvm *p);
-void llvm_scope_close(Llvm *p, ScopeMark m); /* forgets what was made and defined since */
+void llvm_scope_close(Llvm *p, ScopeMark m); /* drops what was made and defined since */
 
 LlvmFn llvm_splat, llvm_join, llvm_pick, llvm_bitcast;
 
 /* ---- llvm_expr.c ---- */
 
-const char *llvm_expr(Llvm *p, const Op *op, const Sym *e);  /* in i64; truth: 0 or 1 */
+const char *llvm_expr(Llvm *p, const Op *op, const Sym *e);  /* in i64; truth values are 0 or 1 */
 const char *llvm_truth(Llvm *p, const Op *op, const Sym *e); /* in i1 */
 void llvm_define(Llvm *p, const Sym *symbol, const char *name);
 LlvmFn llvm_expr_op, llvm_set_symbol, llvm_scalar;
@@ -210,7 +213,7 @@ const char *llvm_float_literal(Llvm *p, DType t, double v);
 
 /* ---- llvm_elem.c ---- */
 
-/* What one vector of n elements is computed in. */
+/* The type in which a vector of n elements is computed. */
 typedef struct Lane {
   const char *elem; /* float, double, i32, i1 */
   int bits, n;
@@ -222,7 +225,7 @@ bool llvm_has_elementwise(OpKind kind);
 const char *llvm_apply(Llvm *p, OpKind kind, Lane lane, const char *const *args);
 const char *llvm_combine(Llvm *p, const Op *op, OpKind kind, DType t, int n, const char *a,
                          const char *b); /* of values as they are held */
-/* a * b + c of floats, rounded once where the host has an instruction for it. */
+/* a * b + c on floats, rounded once if the host has an instruction for it. */
 const char *llvm_multiply_add(Llvm *p, const char *elem, int n, const char *a, const char *b,
                               const char *c);
 LlvmFn llvm_elementwise, llvm_select;
@@ -243,13 +246,13 @@ LlvmFn llvm_load_rows, llvm_store_rows; /* llvm_rows.c */
 
 MatrixShape *llvm_find_matrices(Llvm *p);    /* by value id */
 int llvm_matrix_count(const MatrixShape *s); /* registers */
-/* The value in matrix registers: as it is held, or by way of memory. */
+/* The value in matrix registers: as it is held, or through memory. */
 const char *const *llvm_tiles_of(Llvm *p, Held *h, const MatrixShape *s);
 void llvm_matrix_set(Llvm *p, Held *h, const MatrixShape *s, const char *const *tile);
-/* From `at` on, rows `apart` bytes from each other; NULL: one behind the other. */
+/* Starting at `at`, with rows `apart` bytes from each other; NULL: contiguous. */
 void llvm_matrix_load(Llvm *p, Held *h, const MatrixShape *s, const char *at, const char *apart);
 void llvm_matrix_store(Llvm *p, const Held *h, const char *at, const char *apart);
-void llvm_matrix_to_vectors(Llvm *p, Held *h); /* gives it a form */
+void llvm_matrix_to_vectors(Llvm *p, Held *h); /* gives it a vector form */
 
 /* ---- llvm_mma.c ---- */
 
@@ -259,7 +262,7 @@ LlvmFn llvm_wave_mma;
 
 void llvm_region(Llvm *p, const Region *r);
 void llvm_op(Llvm *p, const Op *op);
-bool llvm_op_waits(const Op *op);          /* for others, and does nothing else */
+bool llvm_op_waits(const Op *op);          /* it waits for other threads and does nothing else */
 const char *llvm_is_set(Llvm *p, Held *h); /* of one element: in i1, whether it is not 0 */
 LlvmFn llvm_for, llvm_while, llvm_if;
 

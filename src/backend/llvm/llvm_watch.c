@@ -1,11 +1,12 @@
-/* llvm_watch.c: what a kernel asks of its launch while it runs (runtime/cpu_watch.h): whether to go
- * on, every so many rounds of a loop; and where it waits, whether somebody is left to wait for. */
+/* llvm_watch.c: what a kernel asks its launch while it runs (runtime/cpu_watch.h): whether to
+ * continue, every so many iterations of a loop; and, where it waits, whether any thread is left
+ * that could end the wait. */
 #include "backend/llvm/llvm_state.h"
 #include "ir/dtype.h"
 
 /* ---- rounds ---- */
 
-/* The function ends unless `go`. */
+/* Returns from the function unless `go`. */
 static void go_on_if(Llvm *p, const char *go, const char *result) {
   const char *on = llvm_label(p, "on"), *stop = llvm_label(p, "stop");
   llvm_line(p, "br i1 %s, label %%%s, label %%%s", go, on, stop);
@@ -14,8 +15,8 @@ static void go_on_if(Llvm *p, const char *go, const char *result) {
   llvm_block(p, on);
 }
 
-/* After how many rounds to ask again. Memory of the kernel is none of its business: what is in
- * registers may stay there. */
+/* The number of iterations until the next check. The call does not access the kernel's memory, so
+ * values may stay in registers across it. */
 static const char *ask_after(Llvm *p, const char *rounds) {
   llvm_declare(p, "declare i64 @cpu_watch_ask(ptr, i64) cold nounwind willreturn "
                   "memory(argmem: readwrite, inaccessiblemem: readwrite)");
@@ -26,7 +27,7 @@ static const char *ask_after(Llvm *p, const char *rounds) {
 
 void llvm_ask(Llvm *p) { ask_after(p, "1"); }
 
-/* A place on the stack that holds `value` at first, and becomes a register. */
+/* A stack slot initialised to `value`, which LLVM promotes to a register. */
 static const char *new_counter(Llvm *p, const char *name, int value) {
   const char *place = arena_printf(p->arena, "%%%s%d", name, p->counters);
   sb_printf(&p->opening, "  %s = alloca i64, align 8\n  store i64 %d, ptr %s, align 8\n", place,
@@ -53,7 +54,7 @@ void llvm_round(Llvm *p, int ask) {
 
 /* ---- waiting ---- */
 
-/* The loop that repeats an op in its region. */
+/* The loop whose iterations repeat an op in its region. */
 static const Op *loop_around(const Op *op) {
   const Op *outer = op->parent->owner;
   while (outer && outer->kind != OP_while) outer = outer->parent->owner;
@@ -75,7 +76,7 @@ bool llvm_is_integer(const Value *v) {
   return v->type->kind == TYPE_scalar && !dtype_is_float(v->type->dtype);
 }
 
-/* Nothing that others could see; a symbol is this thread's own. */
+/* Nothing visible to others changes; symbols are private to the thread. */
 static bool changes_nothing(const Region *r) {
   for (const Op *op = r->first; op; op = op->next) {
     bool own = op->kind == OP_set_symbol;
