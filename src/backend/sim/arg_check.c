@@ -1,4 +1,5 @@
-/* arg_check.c: see arg_check.h. The runtime says the same of compiled kernels (launch_check.c). */
+/* arg_check.c: see arg_check.h. The runtime reports the same for compiled kernels
+ * (launch_check.c). */
 #include "backend/sim/arg_check.h"
 
 #include "ir/dtype.h"

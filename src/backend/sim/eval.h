@@ -6,8 +6,8 @@
  * lacks, so every op below works on flat arrays of equal length.
  *
  * Symbols live in slots, found by name. A slot holds the value in force: an argument's, a
- * set_symbol's, a loop counter's; leaving a region undoes what it set. Workgroups run one after
- * another, ops in program order; every failure is a diagnostic at the op under evaluation. */
+ * set_symbol's, a loop counter's; leaving a region restores what it set. Workgroups run one after
+ * the other, ops in program order; every failure is a diagnostic at the op under evaluation. */
 #ifndef WV_EVAL_H
 #define WV_EVAL_H
 
@@ -30,7 +30,7 @@ typedef struct Axis {
   int64_t lo, n;    /* coordinates lo .. lo + n - 1, in units of dim */
   int64_t end;      /* coordinates from there on do not exist; INT64_MAX: all do */
   bool batch;       /* vector shape 0: one coordinate at a time */
-  bool coordinate;  /* set_symbol, or the id of another dimension, gave it: no size limits it */
+  bool coordinate;  /* set by set_symbol, or the id of another dimension: no size limits it */
 } Axis;
 
 typedef struct Box {
@@ -38,9 +38,9 @@ typedef struct Box {
   Axis axis[EVAL_AXES];
 } Box;
 
-/* Floats are in f, everything else in i; the other is NULL. A tile is never changed once made. The
- * ends of its axes are the sizes of its dimensions where it was made: what lies behind them is
- * padding, which no op combines, writes or tests. */
+/* Floats are in f, everything else in i; the other is NULL. A tile is immutable once made. The ends
+ * of its axes are the sizes of its dimensions where it was made: elements past them are padding,
+ * which no op combines, writes or tests. */
 typedef struct Tile {
   DType dtype;
   Box box;
@@ -77,14 +77,14 @@ typedef struct Expr {
   int nslots, scratch;
 } Expr;
 
-/* `value` is what expressions mean by the symbol. `extent` is what the size of a dimension means by
- * it: the same, except that a while loop's axis keeps its size while its value is a position. */
+/* `value` is the symbol's value in expressions, `extent` its value in the size of a dimension. They
+ * differ only for a while loop's axis, which keeps its size although its value is a position. */
 typedef struct Slot {
   const char *name;
   bool has_value, has_extent;
-  bool was_set; /* by set_symbol, to what is no position of a loop */
+  bool was_set; /* by set_symbol, to something other than a loop position */
   int64_t value, extent;
-  const Expr *definition; /* of a bind row: used when nothing set a value; NULL: none */
+  const Expr *definition; /* from a bind row: used when no value was set; NULL: none */
 } Slot;
 
 typedef struct Undo {
@@ -114,7 +114,7 @@ typedef struct Loop {
 
 typedef struct Log {
   const Op *op;       /* NULL: a parameter */
-  const char *label;  /* of a debug log; NULL: it is none */
+  const char *label;  /* of a debug log; NULL: not a log */
   const char *report; /* of failed assertions; NULL: workspace, unless it is a log */
   Memory memory;
 } Log;
@@ -128,7 +128,7 @@ typedef struct Eval {
   Arena *home;         /* the whole run */
   Arena *group;        /* one workgroup */
   Arena *arena;        /* what an op allocates from: the workgroup's or a loop iteration's */
-  Vec(Arena *) arenas; /* two per loop depth: this iteration's and the one before */
+  Vec(Arena *) arenas; /* two per loop depth: the current iteration's and the previous one's */
   int depth;
 
   Span at; /* of the op under evaluation */
@@ -137,27 +137,27 @@ typedef struct Eval {
   Map slot_of; /* interned name -> index + 1 */
   Map expr_of; /* Sym -> Expr */
   Vec(Undo) undo;
-  int back; /* how many of them, the latest, are undone for a while */
+  int back; /* how many of them, the latest, are undone temporarily */
 
   Vec(Row) rows;
-  bool explicit_grid;        /* a grid row: workgroup ids give no positions */
+  bool explicit_grid;        /* there is a grid row: workgroup ids do not determine positions */
   int64_t counts[EVAL_GRID]; /* workgroups per constraint dimension */
   int64_t grid[3];
   int wg_slot[EVAL_GRID], position_slot[EVAL_GRID];
   bool folded;            /* dims 2, 3, 4 share $WG2 */
-  int64_t ids[EVAL_GRID]; /* of this workgroup, as positions see them */
+  int64_t ids[EVAL_GRID]; /* of this workgroup, as used for positions */
   const Loop *loops;      /* innermost first */
   bool beyond;            /* the op acts for an iteration that does not exist */
 
   Binding *values;  /* by value id */
   Memory **scratch; /* by op id of the alloc: this workgroup's memory */
   Vec(Log) logs;
-  uint64_t changes; /* how often memory changed: a waiting loop is one that changes nothing */
+  uint64_t changes; /* counts changes to memory: a loop that changes nothing is waiting */
 } Eval;
 
 /* ---- eval_env.c ----------------------------------------------------------------------------- */
 
-/* Reports at the op under evaluation; always false, so that it can be returned. */
+/* Reports at the op under evaluation; always false, for use in a return statement. */
 bool eval_fail(Eval *ev, DiagCode code, const char *fmt, ...) WV_PRINTF(3, 4);
 void eval_hint(Eval *ev, const char *fmt, ...) WV_PRINTF(2, 3); /* to the last one */
 const char *eval_text(Eval *ev, const Sym *s);                  /* for messages */
@@ -169,14 +169,15 @@ void env_set_position(Eval *ev, int slot, int64_t v); /* value only */
 void env_define(Eval *ev, const Sym *symbol, const Sym *definition);
 int env_mark(const Eval *ev);
 void env_rewind(Eval *ev, int mark);
-/* Symbols as they were at the mark, until env_forth takes back what env_back returned. */
+/* Restores symbols to their state at the mark, until env_forth undoes what env_back returned. */
 int env_back(Eval *ev, int mark);
 void env_forth(Eval *ev, int undone);
 
-/* Fractions that survive are floored; truth values are 0 and 1. */
+/* Remaining fractions are rounded down; truth values are 0 and 1. */
 bool expr_value(Eval *ev, const Sym *s, int64_t *out);
-const Sym *expr_kept(Eval *ev, const Sym *s); /* eval_access.c: so that it stays in 64 bits */
-/* A remark where what is assumed does not hold; false after reporting that it is required. */
+const Sym *expr_kept(Eval *ev, const Sym *s); /* eval_access.c: clamped so that it stays in 64
+                                               * bits */
+/* Emits a remark if an assumption does not hold; false after reporting one that is required. */
 bool eval_assumed(Eval *ev, const Sym *cond, bool required, const char *where);
 bool expr_extent(Eval *ev, const Sym *s, int64_t *out);
 
@@ -184,7 +185,7 @@ bool expr_extent(Eval *ev, const Sym *s, int64_t *out);
 typedef struct ExprRun {
   const Expr *expr;
   int64_t *vars, *scratch;
-  int *hole; /* where hole i stands among the variables; -1: not mentioned */
+  int *hole; /* the index of hole i among the variables; -1: not mentioned */
 } ExprRun;
 bool expr_open(Eval *ev, const Sym *s, const int *holes, int nholes, ExprRun *run);
 bool expr_is_known(Eval *ev, const Sym *s); /* every symbol has a value now */
@@ -206,8 +207,9 @@ bool place_enter_group(Eval *ev, int64_t x, int64_t y, int64_t z);
 Axis axis_of(const Sym *dim);                         /* without a range */
 bool place_axis(Eval *ev, const Sym *dim, Axis *out); /* its range here and now */
 bool place_box(Eval *ev, const Type *t, Box *out);
-bool place_end(Eval *ev, Axis *a); /* sets the end of an axis to the size of its dimension now */
-bool place_dim_size(Eval *ev, const Sym *dim, int64_t *out); /* of K/32, too; exact */
+bool place_end(Eval *ev, Axis *a); /* sets the end of an axis to the current size of its
+                                    * dimension */
+bool place_dim_size(Eval *ev, const Sym *dim, int64_t *out); /* also of K/32; exact */
 bool place_trips(Eval *ev, const Sym *axis, int64_t *out);
 bool place_waves(Eval *ev, const Sym *base, int64_t *out); /* waves that share the dimension */
 
@@ -228,10 +230,10 @@ bool tile_equal(const Tile *a, const Tile *b);
 Tile *
 tile_on(Eval *ev, Tile *t,
         const Box *box); /* t must cover what exists of the box; the rest is 0, and its ends stay */
-Tile *tile_made(Eval *ev, Tile *t); /* t as if it were made here and now */
+Tile *tile_made(Eval *ev, Tile *t); /* t as if it had been made here and now */
 Tile *tile_at(Eval *ev, const Value *v, const Box *box);
 Tile *tile_convert(Eval *ev, Tile *t, DType dtype);
-/* The one integer that all elements hold which exist; 0 where none does. */
+/* The one integer held by all elements that exist; 0 if none does. */
 bool tile_uniform(const Tile *t, int64_t *out);
 void tile_round(Tile *t); /* every element to the dtype */
 
@@ -241,7 +243,7 @@ typedef Tile *ComputeFn(Eval *ev, const Op *op, const Box *box);
 typedef bool RunFn(Eval *ev, Op *op);
 
 /* How an op is evaluated. An op with `compute` can be evaluated on any box, so a consumer that
- * needs it where it was not made asks again. */
+ * needs it elsewhere recomputes it. */
 typedef struct OpEval {
   RunFn *run;
   ComputeFn *compute;
@@ -269,7 +271,7 @@ typedef struct Access {
   const Op *op;
   const Box *box;
   const Memory *memory;
-  const Box *made;   /* of the tile that is stored: it says which elements exist; NULL: of a read */
+  const Box *made;   /* of the tile that is stored, which says which elements exist; NULL: a read */
   SymPairs coords;   /* memory dim -> expression of the iterators; n 0: by name */
   SymPairs iterated; /* the dimensions $index0 .. run over */
   const Mapping *mapping;
@@ -289,8 +291,8 @@ int64_t *access_offsets(Eval *ev, const Access *a);
 
 /* ---- eval_mask.c ---------------------------------------------------------------------------- */
 
-/* The mask that an access recorded against what became of one element, at `index` of the box and at
- * `y` in memory; of `exists`, which has no memory, too. */
+/* Compares the mask that an access recorded with the evaluator's decision for one element, at
+ * `index` of the box and at `y` in memory; also for `exists`, which has no memory. */
 bool mask_check(Eval *ev, const Access *a, const int64_t *index, const int64_t *y, bool active);
 const char *point_text(Eval *ev, const int64_t *at, int n); /* (3, ?, 7) */
 

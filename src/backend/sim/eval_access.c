@@ -1,10 +1,10 @@
 /* eval_access.c: from the elements of a register to offsets in a memory: the rules of
  * docs/language.md, section 6.
  *
- * Every memory coordinate becomes a table over those axes of the box it depends on: one axis for a
- * plain dimension, the mentioned iterators for a mapping's expression, all axes when it comes from
- * a dynamic value. An element is active when it lies inside the sizes of its own dimensions and
- * every memory coordinate inside the memory. */
+ * Every memory coordinate becomes a table over the axes of the box that it depends on: one axis for
+ * a plain dimension, the iterators mentioned for a mapping's expression, all axes if it comes from
+ * a dynamic value. An element is active when it lies within the sizes of its own dimensions and
+ * every memory coordinate lies within the memory. */
 #include "backend/sim/eval.h"
 #include "ir/access.h"
 
@@ -16,7 +16,7 @@ enum { SYMBOLS_MOST = 64 };
 /* A coordinate for each element of a box: at[sum of index * stride]; NO_VALUE where it has none. */
 typedef struct Coord {
   int64_t *at;
-  bool *none; /* what has no value, if any number may be one; NULL: NO_VALUE says it */
+  bool *none; /* which have no value, if any number may be one; NULL: marked by NO_VALUE */
   int64_t stride[EVAL_AXES];
 } Coord;
 
@@ -51,7 +51,7 @@ static Coord coord_axis(Eval *ev, const Box *box, int axis, int64_t origin) {
   return c;
 }
 
-/* Where the workgroup stands along a dimension: what local coordinates leave out. */
+/* The workgroup's position along a dimension, which local coordinates are relative to. */
 static bool origin_of(Eval *ev, const Sym *dim, bool local, int64_t *out) {
   Axis here;
   *out = 0;
@@ -61,8 +61,8 @@ static bool origin_of(Eval *ev, const Sym *dim, bool local, int64_t *out) {
   return true;
 }
 
-/* A memory dimension without an expression: the register's coordinate along it, or, where the
- * register lacks it, the one element at the workgroup's position. */
+/* A memory dimension without an expression: the register's coordinate along it or, if the register
+ * lacks it, the one element at the workgroup's position. */
 static bool coord_by_name(Eval *ev, const Access *a, const Sym *dim, Coord *out) {
   Axis here = axis_of(dim);
   int axis = box_find(a->box, here.base);
@@ -91,7 +91,7 @@ static const Sym *pair_for(SymPairs pairs, const Sym *dim) {
 
 /* The values that iterators and dynamic values take over the box: hole i of an expression. */
 typedef struct Inputs {
-  int n, iterators; /* dynamic values stand behind the iterators */
+  int n, iterators; /* dynamic values come after the iterators */
   int *slots;
   Coord *coords;
 } Inputs;
@@ -117,7 +117,7 @@ static bool fail_product(Eval *ev, const Sym *s) {
   return eval_fail(ev, DIAG_E0710, "`%s` multiplies values from memory", eval_text(ev, s));
 }
 
-/* How large dynamic value `i` may be in magnitude for the expression to be inside of any memory. */
+/* How large dynamic value `i` may be in magnitude for the expression to be inside any memory. */
 static bool reach_of(Eval *ev, const Sym *s, int i, int64_t *out) {
   SymCtx *cx = ev->cx->sym;
   const Sym *limit;
@@ -136,7 +136,7 @@ static bool is_within(int64_t v, int64_t reach) {
   return reach == INT64_MAX || (v >= -reach && v <= reach);
 }
 
-/* Symbols of s that were set to numbers beyond those of 32 bits. */
+/* The symbols of s that were set to numbers beyond 32 bits. */
 static int far_symbols(Eval *ev, const Sym *s, const Sym *out[SYMBOLS_MOST]) {
   int all = sym_free_symbols(s, out, SYMBOLS_MOST), n = 0;
   for (int i = 0; i < all && i < SYMBOLS_MOST; i++) {
@@ -151,7 +151,7 @@ const Sym *expr_kept(Eval *ev, const Sym *s) {
   return access_kept(ev->cx->sym, s, far, far_symbols(ev, s, far));
 }
 
-/* Whether the symbols of s leave its arithmetic in 64 bits. */
+/* Whether the arithmetic of s stays in 64 bits with the values of its symbols. */
 static bool symbols_are_near(Eval *ev, const Sym *s, bool *near) {
   const Sym *far[SYMBOLS_MOST], *limit;
   int n = far_symbols(ev, s, far);
@@ -270,7 +270,7 @@ static bool open_inputs(Eval *ev, const Access *a, Inputs *in) {
 
 /* ---- masks ---- */
 
-/* How many elements of an axis lie below its bound: the size of its dimension with the symbols in
+/* How many elements of an axis are below its bound: the size of its dimension with the symbols in
  * force, here and where the tile was made, or what the op's `bounds` say. */
 static bool active_count(Eval *ev, const Access *a, int axis, int64_t *out) {
   const Attr *bounds = op_attr(a->op, ATTR_bounds);
@@ -330,7 +330,7 @@ static void memory_point(const Access *a, const Coord *coords, const int64_t *in
     y[i] = i == a->replaced ? a->replacement->i[e] : coord_at(&coords[i], a->box, index);
 }
 
-/* The offset of one active element. `checked`: outside the memory is a mistake, not a mask. */
+/* The offset of one active element. `checked`: outside the memory is an error, not a mask. */
 static bool element_offset(Eval *ev, const Access *a, const int64_t *y, const int64_t *index,
                            bool checked, int64_t *out) {
   const Memory *m = a->memory;

@@ -1,7 +1,8 @@
 /* eval_args.c: from the arguments of a call to symbols, memories and scalars.
  *
  * A symbol that no row gives a value is the size of a tensor (ir_symbol_size says which). Sizes and
- * strides of a tensor are its own, fixed here: setting a symbol later never changes the geometry. */
+ * strides of a tensor are its own, fixed here: setting a symbol later never changes the
+ * geometry. */
 #include "backend/sim/arg_check.h"
 #include "backend/sim/eval.h"
 
@@ -36,10 +37,10 @@ static bool bind_dynamic(Eval *ev, const Sym *symbol, Span at) {
   const Sym *size = ir_symbol_size(ev->k, symbol);
   if (size && !expr_value(ev, size, &value)) return false;
   if (size) env_set(ev, env_slot(ev, sym_name(symbol)), value);
-  return true; /* one that no argument gives is missed where it is used */
+  return true; /* a symbol without a value is reported where it is used */
 }
 
-/* A symbol in the shape of a tensor takes its size from there, listed or not. */
+/* A symbol in the shape of a tensor takes its size from there, whether listed or not. */
 static bool bind_shapes(Eval *ev) {
   for (int i = 0; i < kernel_given(ev->k); i++) {
     const Type *t = param_type(ev, i);
@@ -92,8 +93,8 @@ static bool bind_scalar(Eval *ev, int i) {
 
 /* ---- everything ---- */
 
-/* What is assumed of symbols that the kernel sets is looked at there. An evaluator makes no use of
- * assumptions: those that do not hold cost nothing, unless they are required. */
+/* Assumptions about symbols that the kernel sets are checked there. The evaluator does not use
+ * assumptions: those that do not hold have no effect, unless they are required. */
 static bool check_assumptions(Eval *ev) {
   for (int i = 0; i < ev->k->constraints.n; i++) {
     const Constraint *c = &ev->k->constraints.at[i];

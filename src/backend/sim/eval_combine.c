@@ -1,5 +1,5 @@
-/* eval_combine.c: reduce and scan, with the function of the author. The initial value is combined
- * with the first element, that with the second, and so on: of all rows at once. */
+/* eval_combine.c: reduce and scan with a user-defined function. The initial value is combined with
+ * the first element, the result with the second, and so on, for all rows at once. */
 #include "backend/sim/eval.h"
 #include "ir/combine.h"
 #include "ir/reductions.h"
@@ -11,7 +11,7 @@ typedef struct Combining {
   Box rest;    /* without the dimension that is combined along */
   Axis along;  /* that dimension */
   Tile *rows;  /* the elements, with that dimension last */
-  Tile *exist; /* the same of truth values: which of them exist; NULL: all */
+  Tile *exist; /* truth values of the same shape: which elements exist; NULL: all */
 } Combining;
 
 static const Type *type_on(Combining *c, DType dtype) {
@@ -20,7 +20,7 @@ static const Type *type_on(Combining *c, DType dtype) {
   return type_tile(c->ev->cx, dims, c->rest.rank, dtype);
 }
 
-/* A step is evaluated as any op is; its operands stand behind the values of the kernel. */
+/* A step is evaluated like any op; its operands are numbered after the values of the kernel. */
 static void *run_step(void *user, const CombineStep *s, void *const *args) {
   Combining *c = user;
   Eval *ev = c->ev;
@@ -55,7 +55,7 @@ static bool any(const Tile *t) {
   return false;
 }
 
-/* What was there, combined with element i of each row; `acc` NULL: there was nothing. */
+/* `acc` combined with element i of each row; `acc` NULL: element i. */
 static Tile *combine_column(Combining *c, Tile *acc, int64_t i) {
   Tile *next = column(c, c->rows, i), *exist = c->exist ? column(c, c->exist, i) : NULL;
   if (!acc) return next;
@@ -76,7 +76,7 @@ static void put_column(const Combining *c, Tile *out, const Tile *t, int64_t i) 
   }
 }
 
-/* The whole in the first part. The others are empty: their elements mean nothing. */
+/* The whole in the first part. The other parts are empty: their elements have no meaning. */
 static Tile *in_first_part(Combining *c, const Tile *whole) {
   Axis parts;
   if (!place_axis(c->ev, op_attr(c->op, ATTR_into)->sym, &parts)) return NULL;

@@ -1,4 +1,4 @@
-/* eval_elem.c: values, elementwise ops, casts and shape changes. All of them can be evaluated on
+/* eval_elem.c: constants, elementwise ops, casts and shape changes. All of them can be evaluated on
  * any box; floats are computed in double and rounded once to the dtype, integers wrap. */
 #include <math.h>
 

@@ -1,7 +1,7 @@
-/* eval_env.c: what symbols mean, and the value of expressions.
+/* eval_env.c: the values of symbols and of expressions.
  *
  * Slots are found by name: the same spelling with and without the non-negative assumption is one
- * quantity here. Compiled expressions are kept for the whole run. */
+ * symbol here. Compiled expressions are kept for the whole run. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -184,7 +184,9 @@ bool eval_assumed(Eval *ev, const Sym *cond, bool required, const char *where) {
   DiagCode code = required ? DIAG_E0709 : DIAG_R0701;
   Diag *before = ev->cx->diags.last;
   bool has_value = expr_value(ev, cond, &holds);
-  if (!has_value) diags_cut(&ev->cx->diags, before); /* what has none does not hold */
+  if (!has_value)
+    diags_cut(&ev->cx->diags, before); /* an assumption without a value does not
+                                                      * hold */
   if (has_value && holds) return true;
   const char *text = arena_printf(ev->cx->diags.arena, "the assumption `%s` does not hold %s",
                                   eval_text(ev, cond), where);

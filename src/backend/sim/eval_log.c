@@ -1,7 +1,7 @@
-/* eval_log.c: debug_log. Each op, or parameter that a pass made of one, has one tensor for the
- * whole launch, zero where nothing was logged: the register's dimensions at full size, after one
- * slot per logged iteration of each loop asked for. The last slot keeps the iterations that have
- * none. */
+/* eval_log.c: debug_log. Each op, or parameter that a pass made from one, has one tensor for the
+ * whole launch, zero where nothing was logged: the register's dimensions at full size, preceded by
+ * one slot per logged iteration of each requested loop. The last slot takes the iterations that
+ * have none. */
 #include "backend/sim/eval.h"
 #include "base/failures.h"
 #include "ir/debug_logs.h"
@@ -18,7 +18,7 @@ bool log_allocate(Arena *a, EvalBuffer *b) {
   return true;
 }
 
-/* `m` has its dims and sizes. */
+/* `m` has its dims and sizes set. */
 static bool open_log(Eval *ev, const Op *op, const char *label, Memory m) {
   EvalBuffer b = {.dtype = m.dtype, .rank = m.rank};
   for (int i = 0; i < m.rank; i++) b.shape[i] = m.size[i];

@@ -1,9 +1,9 @@
 /* eval_mask.c: does a recorded mask say which elements exist?
  *
  * Results never depend on masks here: the language alone decides what is accessed. Under
- * EvalOptions.check_masks each element is judged a second time, by the tests the op carries, and a
- * difference is reported: a mask that lets too much through is a wild access on a machine, one that
- * lets too little through is a wrong result. */
+ * EvalOptions.check_masks each element is checked a second time, with the tests that the op
+ * carries, and a difference is reported: a mask that admits too much is an out-of-bounds access on
+ * a machine, one that admits too little is a wrong result. */
 #include "backend/sim/eval.h"
 
 const char *point_text(Eval *ev, const int64_t *at, int n) {
@@ -18,7 +18,7 @@ const char *point_text(Eval *ev, const int64_t *at, int n) {
   return sb_text(&out);
 }
 
-/* $x, $y and $n of this element, until the caller rewinds. */
+/* Sets $x, $y and $n for this element, until the caller rewinds. */
 static void set_coordinates(Eval *ev, const Access *a, const int64_t *x, const int64_t *y) {
   for (int i = 0; i < a->box->rank; i++) env_set(ev, env_numbered_slot(ev, "$x", i), x[i]);
   for (int i = 0; a->memory && i < a->memory->rank; i++) {
@@ -27,7 +27,8 @@ static void set_coordinates(Eval *ev, const Access *a, const int64_t *x, const i
   }
 }
 
-/* Every test holds. Symbols are sizes, where a loop uses one for its position as well. */
+/* Whether every test holds. Symbols are sizes here, even if a loop also uses one for its
+ * position. */
 static bool mask_value(Eval *ev, const Attr *mask, bool *out) {
   *out = true;
   for (int i = 0; *out && i < mask->n; i++) {

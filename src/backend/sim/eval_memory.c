@@ -1,7 +1,7 @@
 /* eval_memory.c: reads, writes, atomics, scatters and scratch memory.
  *
- * Scratch is addressed with coordinates of the workgroup's tile; what falls outside it is dropped,
- * and what was never written may not be read. */
+ * Scratch is addressed with coordinates of the workgroup's tile; accesses outside it are dropped,
+ * and reading what was never written is an error. */
 #include "backend/sim/eval.h"
 #include "backend/sim/scalar.h"
 #include "base/failures.h"
@@ -39,7 +39,7 @@ bool memory_write(Eval *ev, Memory *m, const int64_t *offsets, const Tile *value
 /* ---- accesses ---- */
 
 typedef enum Orientation {
-  MEMORY_IS_INPUT, /* reads and atomics: the register is the mapping's outputs */
+  MEMORY_IS_INPUT, /* reads and atomics: the register has the mapping's outputs */
   MEMORY_IS_OUTPUT /* writes and scatters */
 } Orientation;
 
@@ -79,7 +79,7 @@ static Memory *memory_arg(Eval *ev, const Op *op, int i) {
   return m->slots > 1 ? memory_slot(ev, op, m) : m;
 }
 
-/* What a read gives where there is no memory. */
+/* The result of a read outside the memory. */
 static Tile *outside(Eval *ev, const Op *op, const Box *box) {
   const Attr *other = op_attr(op, ATTR_other);
   DType t = op->results[0].type->dtype;
@@ -117,7 +117,8 @@ bool run_inside(Eval *ev, Op *op) {
   return true;
 }
 
-/* What a write or an atomic covers: along dims that its register lacks, this tile of them. */
+/* The elements that a write or an atomic covers: this workgroup's tile along dims that its register
+ * lacks. */
 static bool place_spread(Eval *ev, const Op *op, Box *out) {
   return place_box(ev, access_spread(ev->cx, op), out);
 }
@@ -143,8 +144,8 @@ static bool tile_of_memory(Eval *ev, const Memory *m, Box *out) {
   return true;
 }
 
-/* A read and a write at once. The op's attributes belong to the argument's side; the allocation's
- * is addressed by name. */
+/* A read and a write at once. The op's attributes apply to the argument's side; the allocation is
+ * addressed by name. */
 bool run_copy(Eval *ev, Op *op) {
   static const Op by_name;
   Memory *from = memory_arg(ev, op, 0), *to = memory_arg(ev, op, 1);
@@ -168,14 +169,14 @@ bool run_copy(Eval *ev, Op *op) {
 
 /* ---- read-modify-write ---- */
 
-/* Two elements have the same bits. */
+/* Whether two elements have the same bits. */
 static bool same_bits(const Tile *a, const Tile *b, int64_t e) {
   if (!a->f) return a->i[e] == b->i[e];
   return dtype_encode(a->dtype, a->f[e]) == dtype_encode(b->dtype, b->f[e]);
 }
 
-/* Element e of `value` combined with what memory holds, which is left in `old`; with `expected` it
- * stays what it is if it is something else. */
+/* Combines element e of `value` with the memory; the previous content is left in `old`. With
+ * `expected`, memory that holds something else is unchanged. */
 static bool update(Eval *ev, Memory *m, int64_t offset, OpKind kind, const Tile *value,
                    const Tile *expected, Tile *old, Tile *next, int64_t e) {
   if (!load(ev, m, offset, old, e)) return false;
@@ -191,7 +192,7 @@ static bool update(Eval *ev, Memory *m, int64_t offset, OpKind kind, const Tile 
   return true;
 }
 
-/* Every element once, in row-major order: equal targets add up. */
+/* Every element once, in row-major order: updates to the same address accumulate. */
 static bool update_all(Eval *ev, Memory *m, const int64_t *offsets, OpKind kind, const Tile *value,
                        const Tile *expected, Tile *old) {
   if (!m || !offsets) return false;
@@ -203,7 +204,8 @@ static bool update_all(Eval *ev, Memory *m, const int64_t *offsets, OpKind kind,
   return true;
 }
 
-/* What each thread that holds an element does once, or so many times, is none of the tile's. */
+/* An atomic that acts once, or several times, per thread that holds an element cannot be expressed
+ * on tiles. */
 static bool acts_by_tile(Eval *ev, const Op *op) {
   if (atomic_by(op) == ATOMIC_BY_OWNER) return true;
   return eval_fail(ev, DIAG_E0701, "`%s` acts once for each %s that holds an element%s",
@@ -211,7 +213,7 @@ static bool acts_by_tile(Eval *ev, const Op *op) {
                    op_has(op, ATTR_ept) ? ": it says how many elements each acts on" : "");
 }
 
-/* One of several old values is no result. */
+/* There is no single result if there are several old values. */
 static bool has_one_result(Eval *ev, const Op *op, const Box *box) {
   const Type *t = op->results[0].type;
   for (int i = t->rank; i < box->rank; i++) {
@@ -236,7 +238,7 @@ bool run_atomic(Eval *ev, Op *op) {
   a.made = &value->box;
   a.dynamic = op->args + first;
   a.ndynamic = op->nargs - first;
-  a.test_extents = true; /* an element that does not exist adds nothing, wherever it would add */
+  a.test_extents = true; /* an element that does not exist adds nothing, whatever its address */
   Tile *old = tile_new(ev, value->dtype, &box);
   Tile *result = arena_copy(ev->arena, old, sizeof *old);
   result->box.rank = op->results[0].type->rank; /* the others have one element */
@@ -265,7 +267,7 @@ bool run_scatter(Eval *ev, Op *op) {
 
 static int64_t *word_at(const Memory *m, int64_t offset) { return (int64_t *)m->data + offset; }
 
-/* The failure is counted, and described where there is a row left. */
+/* Counts the failure, and describes it if there is a row left. */
 static void report_one(const Memory *m, int64_t table, Tile *const *words, int n, int64_t e) {
   int64_t row = ++*word_at(m, table);
   for (int i = 0; row < FAILURE_ROWS && i < n; i++)
@@ -296,7 +298,7 @@ bool run_report(Eval *ev, Op *op) {
 
 /* ---- scratch ---- */
 
-/* The extents it was given, else those of the workgroup's tile. */
+/* The declared extents, else those of the workgroup's tile. */
 static bool scratch_sizes(Eval *ev, const Op *op, Memory *m) {
   const Type *t = op->results[0].type;
   for (int i = 0; i < t->rank; i++) {

@@ -1,6 +1,6 @@
 /* eval_mma.c: contraction. acc[.., m, n] + sum over k of lhs[.., m, k] * rhs[.., n, k], where the
- * leading dimensions are acc's batch dimensions. Products and sums are exact enough not to matter
- * (double, or 64-bit integers) and the result is rounded once to acc's dtype. */
+ * leading dimensions are acc's batch dimensions. Products and sums are computed with ample
+ * precision (double, or 64-bit integers) and the result is rounded once to acc's dtype. */
 #include "backend/sim/eval.h"
 
 typedef struct Contraction {
@@ -19,7 +19,7 @@ static const Sym *entry_of(const Type *t, const Sym *base) {
   WV_BUG("a role of mma names a dimension its operand lacks");
 }
 
-/* The box of an operand: batch dimensions, its own of the two result dimensions, then k. */
+/* The box of an operand: batch dimensions, its own one of the two result dimensions, then k. */
 static Box operand_box(const Contraction *c, int own, Axis k) {
   Box b = c->out;
   Axis row = b.axis[own];
@@ -51,7 +51,7 @@ static bool open_contraction(Eval *ev, const Op *op, int lhs, int rhs, int acc, 
   return true;
 }
 
-/* rhs as [k][n], so that the inner loop of the product walks both arrays in order. */
+/* rhs as [k][n], so that the inner loop walks both arrays in order. */
 #define DEFINE_PRODUCT(name, T)                                                                    \
   static void name(const Contraction *c, const T *lhs, const T *rhs, T *out, T *packed) {          \
     for (int64_t n = 0; n < c->n; n++)                                                             \

@@ -1,5 +1,5 @@
-/* eval_place.c: where a workgroup stands. Grid, workgroup ids, loop counters and the header's rows
- * give every dimension its position and extent at the op under evaluation (docs/language.md,
+/* eval_place.c: the position of a workgroup. Grid, workgroup ids, loop counters and the header's
+ * rows give every dimension its position and extent at the op under evaluation (docs/language.md,
  * section 4.8):
  *
  *     position  sum of the workgroup rows and, inside a loop over it, of the tile rows
@@ -7,10 +7,10 @@
  *               (1 where set_symbol made a coordinate of a dimension of vector shape 1)
  *
  * K/32 belongs to K: position and extent are divided exactly, or the kernel is refused. Waves and
- * lanes do not occur: a workgroup is a whole. */
+ * lanes do not appear: a workgroup is a whole. */
 #include "backend/sim/eval.h"
 
-/* No memory has so many elements: what lies further lies no differently. */
+/* No memory has this many elements: any larger distance makes no difference. */
 static const int64_t PLACE_FAR = INT64_C(1) << 60;
 
 #define ROW_FAIL(ev, row, ...) ((ev)->at = (row)->at, eval_fail((ev), DIAG_E0706, __VA_ARGS__))
@@ -45,8 +45,8 @@ static const Sym *named(Eval *ev, const char *prefix, int i, bool nonneg) {
   return sym_symbol(ev->cx->sym, arena_printf(ev->home, "%s%d", prefix, i), nonneg);
 }
 
-/* In positions an id is the reordered and unfolded one, but ids inside the values of bound symbols
- * keep their meaning: so the ids a row itself mentions get names of their own. */
+/* In positions, an id is the reordered and unfolded one, but ids inside the values of bound symbols
+ * keep their meaning, so the ids that a row itself mentions get names of their own. */
 static const Sym *position_expr(Eval *ev, const Sym *s) {
   if (!s) return NULL;
   SymBinding to[2 * EVAL_GRID];
@@ -74,7 +74,7 @@ static const Sym *alias_apply(Eval *ev, const Constraint *alias, const Sym *x) {
   return ir_alias_of(ev->cx, alias, x);
 }
 
-/* An aliased dimension that has no size of its own gets the derived one. */
+/* An aliased dimension without a size of its own gets the derived one. */
 void place_aliases(Eval *ev) {
   for (int i = 0; i < ev->k->constraints.n; i++) {
     const Constraint *c = &ev->k->constraints.at[i];
@@ -84,8 +84,8 @@ void place_aliases(Eval *ev) {
   }
 }
 
-/* Each row on the dimension an alias derives from has a twin on the alias, with its tile derived
- * likewise; a twin of size 0 does not exist. */
+/* Each row on the dimension that an alias derives from has a twin on the alias, with a tile derived
+ * in the same way; a twin of size 0 does not exist. */
 static bool add_twins(Eval *ev, const Constraint *alias) {
   int own = ev->rows.n;
   for (int i = 0; i < own; i++) {
@@ -126,7 +126,7 @@ static bool row_size(Eval *ev, const Row *r, int64_t *out) {
   return ROW_FAIL(ev, r, "the tile of `%s` is %lld", eval_text(ev, r->dim), (long long)*out);
 }
 
-/* How many tiles a row cuts its dimension into, with the symbols in force now. */
+/* The number of tiles into which a row divides its dimension, with the symbols in force now. */
 static bool row_count(Eval *ev, const Row *r, int64_t *out) {
   int64_t extent, size;
   if (r->count) {
@@ -203,7 +203,8 @@ static bool reordered_ids(Eval *ev, const int64_t raw[3], int64_t out[3]) {
   return true;
 }
 
-/* The id along each dimension; those from 2 on share the last one, the last dimension fastest. */
+/* The id along each dimension; dimensions from 2 on share the last id, the last dimension
+ * fastest. */
 static void unfold(const Eval *ev, const int64_t ids[3], int64_t out[EVAL_GRID]) {
   for (int i = 0; i < EVAL_GRID; i++) out[i] = i < 3 ? ids[i] : 0;
   int64_t rest = ids[2];
@@ -270,14 +271,14 @@ static bool row_position(Eval *ev, const Row *r, bool *applies, int64_t *positio
   return true;
 }
 
-/* Whether a dimension that no row cuts has become a coordinate: its symbol was set, and its vector
- * shape is 1. */
+/* Whether a dimension that no row divides has become a coordinate: its symbol was set, and its
+ * vector shape is 1. */
 static bool is_coordinate(Eval *ev, const Sym *base, int64_t shape) {
   return shape == 1 && sym_name(base) && ev->slots.at[env_slot(ev, sym_name(base))].was_set;
 }
 
-/* Whether nothing says the size of a dimension yet, but some set_symbol does. Until then it has no
- * elements: a constant made there gets them where it is used. */
+/* Whether the size of a dimension is unknown so far but some set_symbol gives it. Until then it has
+ * no elements: a constant made there gets them where it is used. */
 static bool is_set_later(Eval *ev, const Sym *base) {
   if (expr_is_known(ev, base)) return false;
   for (const Op *op = ir_first(ev->k); op; op = ir_next(op))
@@ -296,7 +297,8 @@ static bool place_base(Eval *ev, const Sym *base, Axis *out, int64_t *n) {
     if (!row_position(ev, r, &applies, &position, n)) return false;
     out->lo = position_of(out->lo, position, 1);
     cut |= applies;
-    rides &= r->secondary && *n == 1; /* on the id of another, which may go further */
+    rides &= r->secondary && *n == 1; /* it follows the id of another dimension, which may go
+                                       * further */
   }
   int64_t shape;
   if (!vector_shape(ev, base, &shape)) return false;
@@ -309,7 +311,7 @@ static bool place_base(Eval *ev, const Sym *base, Axis *out, int64_t *n) {
   return true;
 }
 
-/* A dimension whose size nothing says ends with its tile. */
+/* A dimension of unknown size ends with its tile. */
 bool place_end(Eval *ev, Axis *a) {
   int64_t size;
   a->end = INT64_MAX;

@@ -1,13 +1,13 @@
 /* eval_reduce.c: sum, max, min, cumsum and topk along one dimension. Each gets its operand with
- * that dimension last, so that it works on runs. Elements that a mapping or `bounds` left at 0
- * count; those behind the end of their dimension do not exist. */
+ * that dimension last, so that it works on contiguous runs. Elements that a mapping or `bounds`
+ * left at 0 count; those past the end of their dimension do not exist. */
 #include <math.h>
 
 #include "backend/sim/eval.h"
 #include "backend/sim/scalar.h"
 #include "ir/reductions.h"
 
-/* A reduction over part of a dimension, one per wave, is not a property of the tile. */
+/* A reduction over part of a dimension, one per wave, cannot be expressed on tiles. */
 static bool check_scope(Eval *ev, const Op *op, const Sym *dim) {
   int64_t waves;
   if (op_has(op, ATTR_block)) return true;
@@ -42,7 +42,7 @@ static int64_t combine_i(OpKind kind, DType t, int64_t a, int64_t b) {
   return scalar_ints(reduction_info[kind].combine, t)(a, b);
 }
 
-/* Minus zero changes no sum, not even that of minus zeros. */
+/* Minus zero leaves every sum unchanged, even one of minus zeros. */
 static double neutral_f(OpKind kind, DType t) {
   Padding padding = reduction_info[kind].padding;
   return padding == PADDING_ZERO ? -0.0 : padding_number(padding, t);
@@ -67,7 +67,7 @@ static void reduce_row(OpKind kind, const Tile *rows, int64_t row, const Axis *a
   }
 }
 
-/* The whole in the first part, what changes nothing in the others. */
+/* The whole in the first part, the neutral element in the others. */
 static Tile *in_parts(Eval *ev, const Op *op, const Tile *whole) {
   Axis parts;
   if (!place_axis(ev, op_attr(op, ATTR_into)->sym, &parts)) return NULL;
@@ -124,14 +124,14 @@ bool run_cumsum(Eval *ev, Op *op) {
 
 /* ---- topk ---- */
 
-/* Whether element a of a row comes before the best so far: larger, and NaN last. Elements are tried
- * in order, so of equal ones the first stays. */
+/* Whether element a of a row ranks before the best so far: larger first, NaN last. Elements are
+ * tried in order, so the first of equal ones wins. */
 static bool is_better(const Tile *rows, int64_t a, int64_t best) {
   if (rows->i) return scalar_less(rows->dtype, rows->i[best], rows->i[a]);
   return rows->f[a] > rows->f[best] || (isnan(rows->f[best]) && !isnan(rows->f[a]));
 }
 
-/* What is asked for and does not exist is the least value, at -1. */
+/* A requested element that does not exist is the least value, at index -1. */
 static void pick_nothing(Tile *values, Tile *where, int64_t at) {
   if (values->f) values->f[at] = neutral_f(OP_max, values->dtype);
   else values->i[at] = neutral_i(OP_max, values->dtype);

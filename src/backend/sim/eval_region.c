@@ -1,11 +1,11 @@
 /* eval_region.c: loops and conditionals.
  *
- * A carried value that has the loop's axis among its dimensions stays with the loop: it is what the
- * iteration before left, at this iteration's coordinates.
+ * A carried value that has the loop's axis among its dimensions follows the loop: it holds what the
+ * previous iteration left, at this iteration's coordinates.
  *
- * Memory: an iteration allocates from one of two arenas in turn, so that the values handed on by
- * the iteration before stay valid; a value that merely passes through is copied along. Symbols set
- * in a region are forgotten when it ends. */
+ * Memory: iterations alternate between two arenas, so that the values yielded by the previous
+ * iteration stay valid; a value that is only passed through is copied along. Symbols set in a
+ * region are restored when it ends. */
 #include "backend/sim/eval.h"
 
 /* ---- regions ---- */
@@ -24,7 +24,7 @@ static const Op *yield_of(const Region *r) {
   return r->last && r->last->kind == OP_yield ? r->last : NULL;
 }
 
-/* The values at work: those the op was given, then those its body handed on. */
+/* The current values: first the op's operands, then what its body yields. */
 typedef struct Carried {
   Binding *at;
   int n, first; /* operand number of the first */
@@ -56,8 +56,8 @@ static Tile *follow_axis(Eval *ev, Tile *t, const Sym *axis) {
   return moved;
 }
 
-/* Gives the body its arguments, from number `first` on; `axis` is the loop's, NULL for an `if`. The
- * first iteration takes the part of the initial value that lies at its own coordinates. */
+/* Binds the body's arguments, from number `first` on; `axis` is the loop's, NULL for an `if`. The
+ * first iteration takes the part of the initial value at its own coordinates. */
 static bool bind_carried(Eval *ev, const Op *op, Carried *c, int first, const Sym *axis) {
   for (int i = 0; i < c->n; i++) {
     Tile *t = c->at[i].tile;
@@ -91,7 +91,7 @@ static bool set_results(Eval *ev, const Op *op, const Carried *c) {
   return true;
 }
 
-/* A batch dimension has one coordinate inside and outside of its loop, so its values can leave. */
+/* A batch dimension has one coordinate inside and outside its loop, so its values can leave it. */
 static bool leave_loop(Eval *ev, const Op *op, Carried *c, const Sym *axis) {
   for (int i = 0; i < c->n; i++) {
     Tile *t = c->at[i].tile;
@@ -129,7 +129,7 @@ static void close_iterations(Eval *ev, const Iterations *it) {
   ev->arena = it->outer;
 }
 
-/* A value that every thread sees alike: a loop bound, a condition, a symbol. */
+/* A value that is the same for every thread: a loop bound, a condition, a symbol. */
 static bool uniform(Eval *ev, const Value *v, const char *what, int64_t *out) {
   if (tile_uniform(ev->values[v->id].tile, out)) return true;
   return eval_fail(ev, DIAG_E0701,
@@ -182,8 +182,8 @@ static bool same_carried(const Carried *a, const Binding *b) {
   return true;
 }
 
-/* Element 0 of each carried integer, as $GET_ITER_ARG_i. False when the condition tests one that
- * does not exist: it does not hold of that. */
+/* Sets $GET_ITER_ARG_i to element 0 of each carried integer. False when the condition tests one
+ * that does not exist: the condition is then false. */
 static bool set_iter_args(Eval *ev, const Carried *c, const Sym *condition) {
   bool exist = true;
   for (int i = 0; i < c->n; i++) {
@@ -196,7 +196,8 @@ static bool set_iter_args(Eval *ev, const Carried *c, const Sym *condition) {
   return exist;
 }
 
-/* The axis value under all its names: the loop's version, the axis in constraints, the counter. */
+/* Sets the axis value under all its names: the loop's version, the axis in constraints, the
+ * counter. */
 static void set_axis(Eval *ev, const Op *op, const Loop *loop) {
   env_set(ev, env_slot(ev, sym_name(op_attr(op, ATTR_version)->sym)), loop->counter);
   env_set_position(ev, env_slot(ev, sym_name(loop->axis)), loop->counter);
@@ -206,7 +207,7 @@ static void set_axis(Eval *ev, const Op *op, const Loop *loop) {
   ev->values[op->body->args[0]->id].tile = t;
 }
 
-/* One run of the body. *stuck: it changed nothing at all, so it would go on for ever. */
+/* One run of the body. *stuck: it changed nothing at all, so the loop would never end. */
 static bool iterate_once(Eval *ev, const Op *op, Loop *loop, Carried *c, bool *stuck) {
   Binding *before = arena_copy(ev->arena, c->at, sizeof *before * (size_t)c->n);
   uint64_t changes = ev->changes;

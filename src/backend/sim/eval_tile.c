@@ -3,13 +3,13 @@
 
 /* ---- ops ---- */
 
-/* Barriers and hints: a workgroup runs alone, its ops one after another. */
+/* Barriers and hints: a workgroup runs alone, its ops one after the other. */
 bool run_nothing(Eval *ev, Op *op) {
   (void)ev, (void)op;
   return true;
 }
 
-/* Ops on what one thread holds mean something here only when there is just one element. */
+/* Ops on what one thread holds have a meaning here only if there is a single element. */
 bool run_lane_op(Eval *ev, Op *op) {
   Tile *t = ev->values[op->args[0]->id].tile;
   Box box;
@@ -116,7 +116,7 @@ static bool run_op(Eval *ev, Op *op) {
   return t != NULL;
 }
 
-/* The op stands where the iterations it names do. */
+/* Moves the op to the iterations that it names. */
 static bool enter_iterations(Eval *ev, const Attr *named, Loop *loops) {
   for (int i = 0; i < named->n; i++) {
     Loop *loop = &loops[i];

@@ -1,6 +1,6 @@
-/* eval_tile.h: what a kernel means. Runs TILE level IR on host buffers, workgroup by workgroup,
- * whole tiles at a time, in the arithmetic of the dtypes. It has no lanes: kernels whose result
- * depends on which thread holds what are refused with a diagnostic. */
+/* eval_tile.h: defines the meaning of a kernel. Runs TILE level IR on host buffers, workgroup by
+ * workgroup, whole tiles at a time, in the arithmetic of the dtypes. It has no lanes: kernels whose
+ * result depends on which thread holds what are refused with a diagnostic. */
 #ifndef WV_EVAL_TILE_H
 #define WV_EVAL_TILE_H
 
@@ -23,16 +23,16 @@ typedef struct EvalArg {
 
 typedef struct EvalOptions {
   void (*log)(void *user, const char *label, const EvalBuffer *value); /* may be NULL */
-  bool (*interrupted)(void *user); /* asked now and then; true ends the run; may be NULL */
+  bool (*interrupted)(void *user); /* called now and then; true ends the run; may be NULL */
   void *user;
-  bool check_masks; /* a recorded mask must say exactly which elements are accessed */
+  bool check_masks; /* report where a recorded mask differs from which elements are accessed */
 } EvalOptions;
 
-/* The tensor of a debug log: gives one of this dtype and shape strides, row-major, and zeros in
- * `a`. False: it would have more than LOG_MOST elements. */
+/* The tensor of a debug log: sets row-major strides for this dtype and shape, and allocates zeros
+ * in `a`. False: it would have more than LOG_MOST elements. */
 enum { LOG_MOST = 1 << 28 };
 bool log_allocate(Arena *a, EvalBuffer *b);
-bool log_is_zero(const EvalBuffer *b); /* as it was allocated */
+bool log_is_zero(const EvalBuffer *b); /* still as it was allocated */
 
 /* False after reporting to the kernel's context; buffers may then be partly written. */
 bool eval_tile(Kernel *k, const EvalArg *args, int nargs, const EvalOptions *o);

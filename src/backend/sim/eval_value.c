@@ -1,5 +1,5 @@
-/* eval_value.c: boxes and tiles. tile_at is how every op gets its operands: by dimension and
- * logical coordinate, whatever order or range the operand was made in. */
+/* eval_value.c: boxes and tiles. Every op gets its operands through tile_at: by dimension and
+ * logical coordinate, in whatever order or range the operand was made. */
 #include <string.h>
 
 #include "backend/sim/eval.h"
@@ -127,14 +127,14 @@ Tile *tile_convert(Eval *ev, Tile *t, DType dtype) {
 
 /* ---- the same values on another box ---- */
 
-/* What t holds along an axis reaches over those coordinates, as far as they exist. */
+/* Whether `have` covers those of the coordinates in `want` that exist. */
 static bool covers(const Axis *have, const Axis *want) {
   int64_t end = want->lo + want->n;
   if (end > have->end) end = have->end;
   return want->lo >= have->lo && end <= have->lo + have->n;
 }
 
-/* The axis of t that keeps it from giving its values on the box; -1: none does. */
+/* The axis along which t does not cover the box; -1: none. */
 static int uncovered_axis(const Tile *t, const Box *box) {
   for (int i = 0; i < t->box.rank; i++) {
     const Axis *have = &t->box.axis[i];
@@ -191,8 +191,8 @@ Tile *tile_made(Eval *ev, Tile *t) {
   return r;
 }
 
-/* A pure op outside a loop may have been made for other coordinates than its user needs. Its
- * symbols may have got other values since; it still means those that it was made with. */
+/* A pure op outside a loop may have been evaluated for other coordinates than its user needs. Its
+ * symbols may have changed since, but it is recomputed with the values it was made with. */
 static Tile *recompute(Eval *ev, const Value *v, const Box *box) {
   const Binding *made = &ev->values[v->id];
   Box want = made->tile->box;

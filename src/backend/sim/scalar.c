@@ -29,12 +29,12 @@ static int64_t i_floordiv(int64_t a, int64_t b) {
 static int64_t i_and(int64_t a, int64_t b) { return a & b; }
 static int64_t i_or(int64_t a, int64_t b) { return a | b; }
 static int64_t i_xor(int64_t a, int64_t b) { return a ^ b; }
-/* All of the bits are gone from the width of the type on, whatever it is. */
+/* Shifting by the width of the type or more leaves no bits, whatever the type. */
 static int64_t i_shl(int64_t a, int64_t b) {
   return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b);
 }
 static int64_t i_shr(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }
-/* Smaller unsigned integers are not negative as int64_t either: only u64 differs. */
+/* Smaller unsigned integers are non-negative as int64_t too: only u64 differs. */
 static int64_t u_div(int64_t a, int64_t b) { return (int64_t)((uint64_t)a / (uint64_t)b); }
 static int64_t u_mod(int64_t a, int64_t b) { return (int64_t)((uint64_t)a % (uint64_t)b); }
 static int64_t u_shr(int64_t a, int64_t b) {
@@ -60,7 +60,7 @@ static double f_tanh_approx(double a) {
 static bool is_nan(double a) { return isnan(a); }
 static bool is_inf(double a) { return isinf(a); }
 static int64_t i_neg(int64_t a) { return i_sub(0, a); }
-static int64_t i_not(int64_t a) { return ~a; } /* wrapping makes it the opposite truth value */
+static int64_t i_not(int64_t a) { return ~a; } /* wrapping yields the opposite truth value */
 static int64_t i_abs(int64_t a) { return a < 0 ? i_neg(a) : a; }
 
 const ScalarFn scalar_fn[OP_COUNT] = {

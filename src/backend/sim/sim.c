@@ -57,7 +57,7 @@ static void start_wave(Sim *s, Group *g, int index) {
   s->gang.waves_live++;
 }
 
-/* Here every workgroup is the first of its thread. */
+/* Every workgroup counts as the first of its thread here. */
 static void open_kept(const Sim *s, Group *g) {
   for (const Op *op = ir_first(s->k); op; op = ir_next(op))
     if (op->kind == OP_alloc && op_has(op, ATTR_kept))
@@ -80,7 +80,7 @@ static void start_group(Sim *s, Group *g, int index, const int64_t *id) {
 
 /* ---- schedules ---- */
 
-/* Workgroups start in order, when there is room for them. */
+/* Workgroups start in order, as soon as there is room for them. */
 static bool is_resident(const Wave *w) {
   const Sim *s = w->sim;
   return w->group->index < s->resident + s->gang.ended;
@@ -97,7 +97,7 @@ static uint64_t random_next(uint64_t *state) { /* splitmix64 */
   return z ^ z >> 31;
 }
 
-/* The wave to run after number `last`, and for how many steps; NULL: none can. */
+/* The wave to run after number `last`, and for how many steps; NULL: none can run. */
 static Wave *choose(Sim *s, int *last, uint64_t *steps) {
   int n = s->gang.ngroups * s->nwaves, start = *last, by = 1;
   *steps = UINT64_MAX;
@@ -129,7 +129,7 @@ static void end_wave(Wave *w) {
   s->events++;
 }
 
-/* Somebody may have pressed Ctrl-C. */
+/* The user may have pressed Ctrl-C. */
 static void ask_to_go_on(Sim *s) {
   if (++s->turns % 256 || !s->o->interrupted || !s->o->interrupted(s->o->user)) return;
   s->interrupted = s->stop = true;
@@ -173,7 +173,7 @@ static const Op *parked_at(const Wave *w) {
   return NULL;
 }
 
-/* The op a wave cannot get past; NULL: it has ended. */
+/* The op at which a wave is blocked; NULL: it has ended. */
 static const Op *place_of(const Wave *w) {
   if (w->ended) return NULL;
   if (w->parked) return parked_at(w);
@@ -207,7 +207,7 @@ static void report_deadlock(Sim *s) {
 
 /* ---- all of it ---- */
 
-/* Runs these workgroups of the grid, live together. */
+/* Runs these workgroups of the grid concurrently. */
 static void run_gang(Sim *s, const int64_t (*ids)[3], int n) {
   arena_reset(s->gang_home);
   s->free_clocks = NULL;
@@ -252,7 +252,7 @@ static void deliver_logs(const Sim *s) {
     if (s->k->params.at[i].log) s->o->log(s->o->user, s->k->params.at[i].log, s->args[i].buffer);
 }
 
-/* What stopped early leaves what it leaves. */
+/* Not checked for a run that stopped early. */
 static bool check_workspace(Sim *s) {
   for (int i = kernel_given(s->k); !s->findings && !s->interrupted && i < s->k->params.n; i++) {
     const Param *p = &s->k->params.at[i];
@@ -263,7 +263,7 @@ static bool check_workspace(Sim *s) {
   return true;
 }
 
-/* The findings may be why an assertion failed: both are told. */
+/* The findings may explain why an assertion failed, so both are reported. */
 static bool check_report(const Sim *s) {
   bool ok = true;
   for (int i = kernel_given(s->k); !s->interrupted && i < s->k->params.n; i++) {

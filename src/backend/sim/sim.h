@@ -1,9 +1,9 @@
-/* sim.h: runs one lane's program (THREAD level) for the whole grid, lane by lane, and judges it.
+/* sim.h: runs one lane's program (THREAD level) for the whole grid, lane by lane, and checks it.
  *
- * docs/simulator.md says what counts as an error, and explains a report. Findings are
- * diagnostics in the kernel's context. Timing is never simulated: an asynchronous operation is a
- * thread of its own from its issue until something waits for it, so a verdict does not depend on
- * luck, and a missing wait, fence or barrier is found under every schedule. */
+ * docs/simulator.md says what counts as an error, and explains a report. Findings are diagnostics
+ * in the kernel's context. Timing is never simulated: an asynchronous operation is a thread of its
+ * own from its issue until something waits for it, so a verdict does not depend on luck, and a
+ * missing wait, fence or barrier is found under every schedule. */
 #ifndef WV_SIM_H
 #define WV_SIM_H
 
@@ -17,13 +17,13 @@ typedef struct SimOptions {
   SimSchedule schedule;
   uint64_t seed;  /* of SIM_RANDOM */
   bool nonfinite; /* report where infinities and NaN appear */
-  int findings;   /* after so many the run ends; 0: 20 */
+  int findings;   /* the run ends after this many; 0: 20 */
   uint64_t steps; /* instructions of a wave after which the run ends; 0: no limit */
-  /* Set where assumptions do not hold, after a remark: nothing was run, and the caller has the
-   * program without. NULL: that is an error. */
+  /* Set after a remark if assumptions do not hold: nothing was run, and the caller has a program
+   * that does not rely on them. NULL: that is an error. */
   bool *without;
-  bool (*interrupted)(void *user); /* asked now and then; true ends the run. May be NULL */
-  /* Of every debug log, after the run: also after one that found something. May be NULL. */
+  bool (*interrupted)(void *user); /* called now and then; true ends the run. May be NULL */
+  /* Called for every debug log after the run, even one with findings. May be NULL. */
   void (*log)(void *user, const char *label, const EvalBuffer *value);
   void *user;
 } SimOptions;
@@ -33,34 +33,34 @@ typedef struct SimLine {
   Span at;
   uint64_t instructions;            /* issued by waves */
   uint64_t lane_ops;                /* by lanes */
-  uint64_t shared, conflicts;       /* accesses of shared memory; extra cycles for bank conflicts */
-  uint64_t sectors, sectors_needed; /* 32 bytes of global memory: moved, and asked for */
-  uint64_t lines;                   /* 128 bytes of global memory touched */
+  uint64_t shared, conflicts;       /* accesses to shared memory; extra cycles for bank conflicts */
+  uint64_t sectors, sectors_needed; /* 32-byte sectors of global memory: moved, and requested */
+  uint64_t lines;                   /* 128-byte lines of global memory touched */
 } SimLine;
 
-/* A finding: its diagnostic, and what that says in words as numbers. There is one for each code and
- * pair of lines; it describes the first of `count` instances. */
+/* A finding: its diagnostic, and the numbers in its text. There is one for each code and pair of
+ * lines; it describes the first of `count` instances. */
 typedef struct SimFinding {
   Diag *diag;
   uint64_t count;
   const Op *op, *other_op; /* other_op: the other access of a race, or NULL */
   Span other;              /* the other access of a race; line 0: none */
   int64_t workgroup[3];
-  int wave, lane, other_wave, other_lane; /* -1: none in particular */
+  int wave, lane, other_wave, other_lane; /* -1: no particular one */
   const char *buffer;                     /* NULL: not about memory */
-  int rank;                               /* of index; 0: not known */
+  int rank;                               /* of index; 0: unknown */
   int64_t index[IR_MAX_RANK];
-  int64_t address; /* in bytes from the buffer's first, or from shared 0; -1: not known */
+  int64_t address; /* in bytes from the start of the buffer, or of shared memory; -1: unknown */
 } SimFinding;
 
-/* What the lanes of a wave did in one execution of a memory op: the dearest one. */
+/* The most expensive execution of a memory op: what the lanes of a wave did. */
 typedef struct SimAccess {
   const char *buffer;
   bool shared, is_read;
   int bytes;           /* of a lane */
   int cost;            /* conflicts, or sectors moved beyond those needed */
   uint64_t executions; /* of the op, by all waves */
-  int64_t address[64]; /* by lane, in bytes; -1: it does nothing */
+  int64_t address[64]; /* by lane, in bytes; -1: inactive */
 } SimAccess;
 
 typedef struct SimBuffer {
@@ -69,7 +69,7 @@ typedef struct SimBuffer {
   int64_t base, bytes; /* in shared memory */
 } SimBuffer;
 
-/* Lives in `arena`, which the caller gives; NULL: the kernel's. `op` and `access` are by op id. */
+/* Lives in `arena`, given by the caller; NULL: the kernel's. `op` and `access` are by op id. */
 typedef struct SimReport {
   Arena *arena;
   SimLine *line; /* by place, in source order */

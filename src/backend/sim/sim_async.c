@@ -1,7 +1,7 @@
-/* sim_async.c: copies that run beside the thread that issued them.
+/* sim_async.c: copies that run concurrently with the thread that issued them.
  *
- * A copy happens at its issue, under a unit of its own: until somebody waits for it, whoever reads
- * its destination or writes its source is not ordered with it, and that is a race. So the result is
+ * A copy takes effect at its issue, under a unit of its own: until a wait, an access that reads its
+ * destination or writes its source is not ordered with it, and that is a race. So the result is
  * right when nothing is reported, and nothing depends on when a copy would really have ended. */
 #include <string.h>
 
@@ -80,7 +80,8 @@ Step step_copy_async(Wave *w, SimOp *s) {
   return STEP_NEXT;
 }
 
-/* Copies issued from now on are not what was committed, or what an mbarrier waits for. */
+/* Copies issued from now on do not belong to the committed group, or to what an mbarrier waits
+ * for. */
 Step step_async_commit(Wave *w, SimOp *s) {
   (void)s;
   EACH_LANE(l, w->mask) {
@@ -118,7 +119,7 @@ typedef struct Box {
   int64_t at[IR_MAX_RANK]; /* first coordinates */
   int64_t extent[IR_MAX_RANK];
   int64_t elements, span;
-  Im2col pixels; /* dims > 0: it walks over them, and looks `tap` further on */
+  Im2col pixels; /* dims > 0: it traverses pixels, and reads `tap` further on */
   int64_t tap[IM2COL_DIMS];
 } Box;
 
@@ -134,7 +135,7 @@ static void read_im2col(const Op *op, Im2col *m) {
   }
 }
 
-/* The first pixel is one that is walked over, and a tap a number that can be given. */
+/* The first pixel must be on the traversal, and the taps must be encodable. */
 static bool check_pixels(Wave *w, SimOp *s, const Box *b, int l) {
   const Im2col *m = &b->pixels;
   for (int d = 0; d < m->dims; d++) {
@@ -150,8 +151,8 @@ static bool check_pixels(Wave *w, SimOp *s, const Box *b, int l) {
   return false;
 }
 
-/* What a tensor map can describe: rows of whole 16 bytes, boxes of up to 256 elements each way (of
- * pixels four times as many). */
+/* The limits of a tensor map: rows of whole 16 bytes, boxes of up to 256 elements in each dimension
+ * (four times as many for pixels). */
 static bool check_map(Wave *w, SimOp *s, const Box *b, int dims) {
   const Buffer *g = b->global;
   for (int d = 0; d < g->rank; d++) {
@@ -207,7 +208,7 @@ static bool box_of(Wave *w, SimOp *s, int at, int l, Box *out) {
   return false;
 }
 
-/* Element e of the box: where it lies in shared memory, and in the tensor; -1: outside of it. */
+/* Element e of the box: its position in shared memory, and in the tensor; -1: outside. */
 static int64_t box_shared(const Box *b, int64_t e) {
   return element_at(b->shared, descriptor_swizzle(b->first + e * b->shared->bytes, (int)b->span));
 }
@@ -247,7 +248,7 @@ static void check_operands(Wave *w, const SimOp *s, int from) {
       wave_check_use(w, s, s->op->args[i], w->mask, "a tensor copy");
 }
 
-/* The box into the shared memory of one workgroup, whose mbarrier counts its bytes. */
+/* Copies the box into the shared memory of one workgroup, whose mbarrier counts its bytes. */
 static void load_box(Wave *w, SimOp *s, int l, const Box *b, Group *home) {
   Actor issuer = actor_lane(w, s, l, true);
   issuer.home = home;
@@ -262,10 +263,11 @@ static void load_box(Wave *w, SimOp *s, int l, const Box *b, Group *home) {
   w->sim->stamp++;
   for (int64_t e = 0; e < b->elements; e++)
     copy_element(&a, b->global, box_global(b, e), &a, b->shared, box_shared(b, e));
-  mbar_complete_bytes(home, m, b->elements * b->shared->bytes); /* zeros outside count too */
+  mbar_complete_bytes(home, m, b->elements * b->shared->bytes); /* zeros outside the tensor count
+                                                                 * too */
 }
 
-/* Every workgroup of the mask gets the box at the same place. */
+/* Every workgroup of the mask gets the box at the same address. */
 static void multicast_box(Wave *w, SimOp *s, int l, const Box *b, int64_t mask) {
   if (mask < 0 || mask >> cluster_size(w->sim)) {
     report(w, s, DIAG_E0801, NULL,

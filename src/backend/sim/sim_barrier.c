@@ -1,8 +1,9 @@
-/* sim_barrier.c: where threads meet.
+/* sim_barrier.c: barriers.
  *
- * Who arrives releases what it knows into the meeting's clock; when all are there, everybody who
- * waits acquires it. An mbarrier does the same over phases: a phase is complete when its arrivals
- * and its bytes are, and waiters of a phase join the arrivals and the copies of that phase. */
+ * A thread that arrives releases its knowledge into the barrier's clock; when all have arrived,
+ * those that wait acquire it. An mbarrier does the same in phases: a phase is complete when its
+ * arrivals and its bytes are, and threads that wait for a phase acquire the arrivals and the copies
+ * of that phase. */
 #include <string.h>
 
 #include "backend/sim/sim_state.h"
@@ -11,8 +12,8 @@
 
 static bool sees_stores_late(const Sim *s) { return s->machine->vendor == VENDOR_AMD; }
 
-/* Where a barrier orders memory, as all do but two of AMD's, stores are waited for first. A part of
- * a wave has been reported: it counts whole. */
+/* All barriers order memory, except two of AMD's, which do not wait for stores. A partial wave has
+ * been reported; it counts as whole. */
 static void arrive(Wave *w, const SimOp *s, Rendezvous *r) {
   bool bare = s->op->kind == OP_workgroup_barrier || op_has(s->op, ATTR_no_ds_wait);
   if (!r->gathering) r->gathering = clock_new(w->sim);
@@ -30,7 +31,7 @@ static void park(Wave *w, Rendezvous *r) {
   w->parked = true;
 }
 
-/* Everybody is there: those who wait go on and know what the others did. All share one clock. */
+/* All have arrived: waiting threads continue and know what the others did. They share one clock. */
 static void open_gate(Sim *s, Rendezvous *r) {
   clock_finish(s, r->gathering);
   for (int i = 0; i < r->nparked; i++) {
@@ -47,7 +48,7 @@ static void open_gate(Sim *s, Rendezvous *r) {
   s->events++;
 }
 
-/* A barrier counts to what the first of its threads said. */
+/* A barrier counts up to what the first of its threads specified. */
 static bool agree(Wave *w, const SimOp *s, Rendezvous *r, int wanted) {
   if (!r->arrived) r->wanted = wanted;
   if (r->wanted == wanted) return true;
@@ -98,14 +99,14 @@ Step step_barrier(Wave *w, SimOp *s) {
               true);
 }
 
-/* The halves of a split barrier meet at a named one: signal arrives, wait is satisfied when all
- * have. */
+/* The halves of a split barrier use a named one: signal arrives, wait completes when all have
+ * arrived. */
 static int split_number(const Op *op) {
   const Attr *bar = op_attr(op, ATTR_bar);
   return bar && bar->integer > 0 ? (int)(bar->integer % SIM_NAMED) : 0;
 }
 
-/* A wave signals and waits in turn. */
+/* A wave must alternate between signalling and waiting. */
 static bool in_turn(Wave *w, const SimOp *s, bool signals) {
   uint32_t bit = UINT32_C(1) << split_number(s->op);
   bool did = w->signalled & bit;
@@ -195,7 +196,7 @@ int mbar_unit(const Group *g, const Mbar *m) {
   return g->waves[0].sim->units.mbars + (int)(m - g->mbars.at);
 }
 
-/* Phases count on where an mbarrier is initialised again: its copies are later ones. */
+/* Phase numbers continue when an mbarrier is initialised again: its copies are later ones. */
 uint32_t mbar_clock(const Mbar *m, int64_t phase) { return (uint32_t)(m->earlier + phase); }
 
 static Mbar *find_mbar(Group *g, int64_t address) {
@@ -222,7 +223,7 @@ static bool check_place(Wave *w, const SimOp *s, const Buffer *b, int64_t index,
   return false;
 }
 
-/* Using an mbarrier is an atomic access of its memory: it must be ordered after the init. */
+/* Using an mbarrier is an atomic access to its memory: it must be ordered after the init. */
 Mbar *mbar_at(const Actor *by, const Buffer *b, int64_t index) {
   Wave *w = by->w;
   const SimOp *s = by->s;
@@ -353,7 +354,8 @@ Step step_mbar_expect(Wave *w, SimOp *s) {
   return STEP_NEXT;
 }
 
-/* An mbarrier that takes one more arrival in this phase, and the clock it gathers; NULL: none. */
+/* An mbarrier that can take one more arrival in this phase, and the clock it gathers; NULL:
+ * none. */
 static Mbar *arrival_at(const Actor *a) {
   Wave *w = a->w;
   Mbar *m = mbar_at(a, bar_buffer(w, a->s), bar_index(w, a->s, a->lane));
@@ -390,8 +392,8 @@ Step step_mbar_arrive(Wave *w, SimOp *s) {
   return STEP_NEXT;
 }
 
-/* The arrival belongs to the copies: waiters learn that these are complete, and nothing else of
- * what the thread did. */
+/* The arrival belongs to the copies: waiting threads learn that these are complete, and nothing
+ * else of what the thread did. */
 Step step_mbar_arrive_async(Wave *w, SimOp *s) {
   wave_check_use(w, s, s->op->args[1], w->mask, "an address");
   EACH_LANE(l, w->mask) {
@@ -404,9 +406,9 @@ Step step_mbar_arrive_async(Wave *w, SimOp *s) {
   return STEP_NEXT;
 }
 
-/* The phase a wait is about: the first with this parity that is not before the last one the thread
- * waited for, or knows to be complete because another thread that it met has waited for it. Phase
- * -1 is complete from the start, so that a producer may wait on a fresh barrier. */
+/* The phase that a wait refers to: the first with this parity that is not before the last one the
+ * thread waited for, or knows to be complete because it synchronised with a thread that waited for
+ * it. Phase -1 is complete from the start, so that a producer may wait on a fresh barrier. */
 static int64_t awaited_phase(const Wave *w, const Mbar *m, int l, int64_t parity) {
   int64_t last = m->waited[w->index * w->sim->wave + l];
   uint32_t clock = clock_known(w, l, unit_in(w->group, mbar_unit(w->group, m)));
@@ -415,7 +417,7 @@ static int64_t awaited_phase(const Wave *w, const Mbar *m, int l, int64_t parity
   return ((last & 1) == (parity & 1)) ? last : last + 1;
 }
 
-/* 1: complete, 0: not yet, -1: wrong. */
+/* 1: complete, 0: not yet, -1: error. */
 static int try_wait(Wave *w, SimOp *s, int l) {
   Mbar *m = own_mbar(w, s, l);
   if (!m) return -1;

@@ -1,15 +1,15 @@
 /* sim_clock.c: happens-before.
  *
- * Every unit counts its releases. An access is remembered as (unit, its clock); a later access is
- * ordered after it when its actor knows that unit's clock to be at least as high. Lanes that met at
- * a barrier share one Clock; what a lane did since is in its Lane. So a barrier costs one vector,
- * not one per thread, and 1024 threads are affordable.
+ * Every unit counts its releases. An access is recorded as (unit, its clock); a later access is
+ * ordered after it if its actor knows that unit's clock to be at least as high. Lanes that met at a
+ * barrier share one Clock; what a lane did since is in its Lane. So a barrier costs one vector, not
+ * one per thread, and 1024 threads are affordable.
  *
  * Asynchronous operations use units of their own, with the number of their group or phase as clock:
- * whoever waits for a group learns that clock. Within such a unit nothing is ordered by program
- * order: two copies in flight to the same place are a race.
+ * a thread that waits for a group learns that clock. Program order does not apply within such a
+ * unit: two copies in flight to the same address are a race.
  *
- * A cell remembers the last ordinary write, the atomic ones since, and all reads since the last of
+ * A cell records the last ordinary write, the atomic ones since, and all reads since the last of
  * either. One wave's reads of a cell are one entry, and so are its atomics. */
 #include <string.h>
 
@@ -41,7 +41,7 @@ Clock *clock_keep(Clock *c) {
   return c;
 }
 
-/* The free list runs through `at`, which `fenced` finds again. */
+/* The free list uses `at`, which is recovered from `fenced`. */
 void clock_drop(Sim *s, Clock *c) {
   if (!c || --c->refs) return;
   c->at = (uint32_t *)(void *)s->free_clocks;
@@ -52,7 +52,7 @@ static void raise(uint32_t *at, uint32_t v) {
   if (*at < v) *at = v;
 }
 
-/* A clock that lanes know does not change any more: waves that know the same join it once. */
+/* A clock that lanes know no longer changes: waves that know the same one join it once. */
 void clock_join(Sim *s, Clock *into, const Clock *from) {
   if (!from || into == from || into->joined == from->number) return;
   into->joined = from->number;
@@ -80,7 +80,7 @@ static int local_unit(const Wave *w, int lane) {
   return w->sim->per_unit == 1 ? w->index * w->sim->wave + lane : w->index;
 }
 
-/* What a lane did on its own, beyond what it knows together with others. */
+/* Releases what a lane did on its own, beyond what it shares with others. */
 static void release_own(Wave *w, int l, Clock *c) {
   const Units *u = &w->sim->units;
   Lane *lane = &w->lane[l];
@@ -100,7 +100,7 @@ static void release_own(Wave *w, int l, Clock *c) {
   lane->own++;
 }
 
-/* Nothing but ordinary accesses: a lane knows of itself only. */
+/* There are only ordinary accesses: a lane only knows about itself. */
 static void release_plain(Wave *w, uint64_t lanes, Clock *c) {
   uint32_t *at = c->at + unit_of_lane(w, 0), *fenced = c->fenced + unit_of_lane(w, 0);
   EACH_LANE(l, lanes) {
@@ -143,7 +143,7 @@ void clock_release_copies(Wave *w, int l, Clock *c) {
     raise(&c->at[unit_in(w->group, u->copies + local_unit(w, l))], w->lane[l].copying++);
 }
 
-/* Lanes that knew the same know the same afterwards. */
+/* Lanes that knew the same before know the same afterwards. */
 void clock_acquire(Wave *w, uint64_t lanes, const Clock *c) {
   Sim *s = w->sim;
   Clock *before = NULL, *after = NULL;
@@ -178,7 +178,7 @@ Actor actor_async(Wave *w, const SimOp *s, int lane, int unit, uint32_t clock) {
                  .proxy = true};
 }
 
-/* What the lane that acts, or that issued the operation, knows of a unit. */
+/* What the acting lane, or the lane that issued the operation, knows of a unit. */
 uint32_t clock_known(const Wave *w, int l, uint32_t unit) {
   const Sim *s = w->sim;
   const Lane *lane = &w->lane[l];
@@ -208,7 +208,7 @@ static bool ordered_after(const Actor *a, uint32_t unit, uint32_t clock, uint32_
   return clock_known(a->w, a->lane, unit) >= clock;
 }
 
-/* Of copies that threads issue, which write as the threads themselves do. */
+/* The unit of copies that threads issue, which write like the threads themselves. */
 static bool is_copies_unit(const Sim *s, uint32_t unit) {
   int local = (int)unit % s->units.all;
   return local >= s->units.copies && local < s->units.reads;
@@ -284,14 +284,14 @@ static Cell *cell_of(const Actor *a, const Buffer *b, int64_t element) {
   return shadow->cells ? &shadow->cells[halves >> shadow->shift] : NULL;
 }
 
-/* How many cells an element covers: shared memory may hold elements of several sizes. */
+/* The number of cells of an element: shared memory may hold elements of several sizes. */
 static int cells_of(const Actor *a, const Buffer *b) {
   const Shadow *shadow = b->shared ? &a->home->shadow : &b->shadow;
   int halves = buffer_halves(b);
   return halves > shadow->grain ? halves / shadow->grain : 1;
 }
 
-/* Unlinks the entry at *link and keeps it for later. */
+/* Unlinks the entry at *link and keeps it for reuse. */
 static void free_reader(Sim *s, const Buffer *b, Readers **link) {
   Readers *r = *link;
   *link = r->next;
@@ -330,7 +330,8 @@ static void report_unfenced(const Actor *a, const Buffer *b, int64_t element, bo
   diag_hint(&s->cx->diags, d, "the threads that wrote execute `fence_proxy` before the barrier");
 }
 
-/* Ordered after what one wave wrote, and that was fenced where it must be. */
+/* Checks that the access is ordered after what one wave wrote, and that this was fenced if
+ * necessary. */
 static void check_writers(const Actor *a, const Buffer *b, int64_t element, const Readers *r,
                           bool writes) {
   uint32_t unit = r->first;
@@ -368,7 +369,7 @@ static void add_access(const Actor *a, const Buffer *b, Readers **list) {
       r->atomic &= a->atomic;
       return;
     }
-    if (r->first == first && all_ordered(a, r, &unit)) { /* this access stands for it */
+    if (r->first == first && all_ordered(a, r, &unit)) { /* this access replaces it */
       free_reader(s, b, link);
     } else {
       link = &r->next;
@@ -388,15 +389,15 @@ void shadow_read(const Actor *a, const Buffer *b, int64_t element) {
   }
 }
 
-/* Two operations of one group, or of one phase, have no order among themselves. */
+/* Two operations of one group, or of one phase, are not ordered among themselves. */
 static bool is_beside(const Actor *a, const Access *last) {
   const Sim *s = a->w->sim;
   return a->async && last->stamp && last->stamp != s->stamp && last->unit == a->unit &&
          last->clock == a->clock && last->gang == s->gang.number;
 }
 
-/* Whether a write of the same value may follow without order: by the same op in one workgroup, and
- * where both say that workgroups agree. */
+/* Whether an unordered write of the same value is allowed: by the same op in one workgroup, or if
+ * both ops say that workgroups agree. */
 static bool may_repeat(const Actor *a, const Access *last) {
   const Sim *s = a->w->sim;
   bool in_group = last->gang == s->gang.number &&

@@ -1,9 +1,9 @@
-/* sim_cluster.c: workgroups of a cluster reach each other's shared memory.
+/* sim_cluster.c: workgroups of a cluster access each other's shared memory.
  *
  * That memory exists until its workgroup ends, so every remote access must be ordered before that
- * end. Which of the two comes first in a run is luck, so it is not asked: an access of a workgroup
- * that has ended, and one that no thread of the workgroup knows of when it ends, are the same
- * mistake and are reported alike. */
+ * end. Which of the two comes first in a run is luck and is not considered: an access to a
+ * workgroup that has ended, and one that no thread of the workgroup knows of when it ends, are the
+ * same mistake and are reported in the same way. */
 #include "backend/sim/sim_state.h"
 
 /* The last access of a unit. */
@@ -15,7 +15,7 @@ typedef struct Remote {
 
 int cluster_size(const Sim *s) { return (int)(s->cluster[0] * s->cluster[1] * s->cluster[2]); }
 
-/* Ranks count the first dimension fastest, as the workgroups of a gang do. */
+/* Ranks count the first dimension fastest, like the workgroups of a gang. */
 Group *cluster_peer(const Group *g, int64_t rank) {
   const Sim *s = g->waves[0].sim;
   const int64_t *size = s->talks ? s->grid : s->cluster, *first = s->gang.groups[0].id;
@@ -76,7 +76,7 @@ void cluster_note(const Actor *a) {
   r->s = a->s;
 }
 
-/* Some thread of the workgroup knows of it: that thread ends later. */
+/* Some thread of the workgroup knows of the access, and that thread ends later. */
 static bool is_known(const Group *g, const Remote *r) {
   const Sim *s = g->waves[0].sim;
   for (int i = 0; i < s->nwaves; i++) {

@@ -1,26 +1,27 @@
-/* sim_flag.c: words that threads signal each other with.
+/* sim_flag.c: words with which threads signal each other.
  *
- * A volatile store releases and a volatile load acquires. On a machine a load may see an old value
- * for a while, and which value it sees in a run of the simulator would be luck. So a flag keeps
- * every value that it held, and a load sees the oldest that the rules allow: the first load of a
- * lane the one that the lane knows of, each later one a step further. A loop that waits for a flag
- * then ends with the first value that lets it end, and learns what was released with that one and
- * nothing else; a flag that is read once tells nothing. Neither depends on the schedule. */
+ * A volatile store releases and a volatile load acquires. On a real machine a load may see an old
+ * value for a while, and which value it sees in a run of the simulator would be luck. So a flag
+ * keeps every value that it held, and a load sees the oldest that the rules allow: the first load
+ * of a lane sees the one that the lane knows of, each later one a step further. A loop that waits
+ * for a flag then ends with the first value that lets it end, and acquires what was released with
+ * that one and nothing else; a flag that is read once tells nothing. Neither depends on the
+ * schedule. */
 #include "backend/sim/sim_state.h"
 
 typedef struct Version {
   uint64_t bits;
-  Clock *released;      /* NULL: it was written without a release */
-  uint32_t unit, clock; /* of its writer; unit UINT32_MAX: the value before all others */
+  Clock *released;      /* NULL: written without a release */
+  uint32_t unit, clock; /* of its writer; unit UINT32_MAX: the initial value */
 } Version;
 
 struct Flag {
   Vec(Version) versions;
-  Map seen; /* unit + 1 -> the version that its lane saw last, + 1 */
+  Map seen; /* unit + 1 -> the version that its lane last saw, + 1 */
 };
 
-/* The place of an element: in half bytes, of a family of tensors or of a workgroup's shared memory.
- */
+/* The address of an element in half bytes, of a family of tensors or of a workgroup's shared
+ * memory. */
 static uint64_t flag_key(const Actor *a, const Buffer *b, int64_t element) {
   uint64_t half =
       (uint64_t)buffer_address(b, element) * 2 + (uint64_t)(buffer_halves(b) == 1 && element & 1);
@@ -72,7 +73,7 @@ uint64_t flag_load(const Actor *a, const Buffer *b, int64_t element, uint64_t bi
   uint64_t key = (uint64_t)a->unit + 1;
   int seen = (int)(uintptr_t)map_get(&f->seen, key) - 1, at = oldest_visible(a, f);
   if (at == seen && at + 1 < f->versions.n) at++;
-  if (at + 1 < f->versions.n) s->events++; /* looking again shows more */
+  if (at + 1 < f->versions.n) s->events++; /* looking again will show more */
   map_set(s->gang_home, &f->seen, key, (void *)(uintptr_t)(at + 1));
   acquire(a, &f->versions.at[at]);
   return f->versions.at[at].bits;
@@ -85,8 +86,8 @@ void flag_store(const Actor *a, const Buffer *b, int64_t element, uint64_t befor
   add_version(a, f, after, released);
 }
 
-/* An ordinary store, or an atomic that does not release: what was released before is known to those
- * who see what an atomic made of it. */
+/* An ordinary store, or an atomic that does not release: what was released before passes on to
+ * those that see the result of an atomic. */
 void flag_change(const Actor *a, const Buffer *b, int64_t element, uint64_t after) {
   Flag *f = flag_find(a, b, element);
   if (!f) return;
@@ -94,11 +95,11 @@ void flag_change(const Actor *a, const Buffer *b, int64_t element, uint64_t afte
   add_version(a, f, after, clock_keep(before));
 }
 
-/* It always works on the last version, and hands on what that released. */
+/* An atomic always acts on the last version, and passes on what that released. */
 void flag_atomic(const Actor *a, const Buffer *b, int64_t element, uint64_t before,
                  uint64_t after) {
   Flag *f = flag_open(a, b, element, before);
   Version last = f->versions.at[f->versions.n - 1];
   acquire(a, &last);
-  flag_store(a, b, element, before, after); /* the lane knows by now what `last` released */
+  flag_store(a, b, element, before, after); /* the lane has acquired what `last` released */
 }

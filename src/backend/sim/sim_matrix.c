@@ -1,9 +1,9 @@
-/* sim_matrix.c: 8x8 matrices of 16-bit units between shared memory and registers.
+/* sim_matrix.c: moves 8x8 matrices of 16-bit units between shared memory and registers.
  *
- * Lane 8i + r names row r of matrix i: 16 bytes. Register i of lane 4r + c belongs to units 2c and
- * 2c + 1 of row r of matrix i; transposed, to unit r of rows 2c and 2c + 1. For the order of
- * accesses a unit is read or written by the lane that holds it, not by the one that named its row:
- * the lanes of a wave are threads of their own. */
+ * Lane 8i + r addresses row r of matrix i: 16 bytes. Register i of lane 4r + c holds units 2c and
+ * 2c + 1 of row r of matrix i; transposed, unit r of rows 2c and 2c + 1. For ordering, a unit is
+ * read or written by the lane that holds it, not by the one that addressed its row: the lanes of a
+ * wave are separate threads. */
 #include "backend/sim/sim_state.h"
 #include "target/banks.h"
 
@@ -16,7 +16,7 @@ typedef struct Matrices {
   const Value *v;
   int count, per; /* matrices; elements of a lane in each */
   int64_t row[64];
-  uint64_t named; /* lanes that name a row that can be accessed */
+  uint64_t named; /* lanes that address an accessible row */
   bool transposed;
 } Matrices;
 
@@ -55,7 +55,7 @@ static Matrices open_matrices(Wave *w, SimOp *s, const Value *v, int at) {
   return m;
 }
 
-/* The element of memory that register e of a lane belongs to; -1: its row is not there. */
+/* The element of memory that register e of a lane corresponds to; -1: its row is not accessible. */
 static int64_t element_of(const Matrices *m, int lane, int e) {
   int matrix = e / m->per, within = e % m->per, unit = m->per / 2;
   int row = lane / 4, column = lane % 4 * m->per + within;

@@ -1,5 +1,5 @@
-/* sim_memory.c: what lanes do to memory: bounds per buffer and per logical dimension, alignment,
- * bank conflicts, sectors of global memory. Races are sim_clock.c's. */
+/* sim_memory.c: memory accesses of lanes: bounds per buffer and per logical dimension, alignment,
+ * bank conflicts, sectors of global memory. Races are handled by sim_clock.c. */
 #include <string.h>
 
 #include "backend/sim/scalar.h"
@@ -15,7 +15,7 @@ static float float_of(uint32_t bits) {
   return f;
 }
 
-/* The common types first; NaN keeps its payload the long way. */
+/* Common types take a fast path; NaN keeps its payload on the slow one. */
 Reg reg_from_bits(DType t, uint64_t bits) {
   if (t == DTYPE_f32 && (bits & 0x7fffffff) <= 0x7f800000)
     return (Reg){.f = (double)float_of((uint32_t)bits)};
@@ -55,7 +55,7 @@ static bool is_nibble(DType t) { return dtype_info[t].bits == 4; }
 
 int buffer_halves(const Buffer *b) { return is_nibble(b->dtype) ? 1 : 2 * b->bytes; }
 
-/* Of an element that is nowhere near its buffer, the nearest number there is. */
+/* For an element far outside its buffer, the nearest representable number. */
 int64_t buffer_address(const Buffer *b, int64_t element) {
   int64_t bytes;
   if (is_nibble(b->dtype)) return b->base + element / 2;
@@ -64,7 +64,7 @@ int64_t buffer_address(const Buffer *b, int64_t element) {
   return over ? (element < 0 ? INT64_MIN : INT64_MAX) : bytes;
 }
 
-/* An element further on; what no number says is far outside, and stays there. */
+/* An element n further on; a result that would overflow stays far outside. */
 int64_t element_after(int64_t element, int64_t n) {
   int64_t sum;
   bool over = __builtin_add_overflow(element, n, &sum);
@@ -80,7 +80,8 @@ static bool laid_out_coordinates(const Buffer *b, int64_t offset, int64_t *at) {
   return element == 0;
 }
 
-/* The coordinates of an element: dimensions by falling stride. False: it lies between elements. */
+/* The coordinates of an element: dimensions by decreasing stride. False: it lies between
+ * elements. */
 static bool coordinates(const Buffer *b, int64_t element, int64_t *at) {
   bool done[IR_MAX_RANK] = {false};
   if (element < 0) return false;
@@ -122,7 +123,7 @@ unsigned char *buffer_bytes(const Group *g, const Buffer *b) {
   return b->shared ? g->shared + b->base : b->data;
 }
 
-/* The half of its byte that a four-bit element takes. */
+/* The half of its byte that a 4-bit element occupies. */
 static unsigned char half_of(int64_t element) { return element % 2 ? SIM_HIGH : SIM_LOW; }
 
 void mark_written(const Group *g, const Buffer *b, int64_t element) {
@@ -181,7 +182,7 @@ typedef struct Request {
   int n, reg;        /* elements per lane, and the register of the first */
   int64_t first[64]; /* per lane: its first element */
   uint64_t lanes;    /* that access anything */
-  Group *home[64];   /* with a peer: per lane, whose shared memory it is */
+  Group *home[64];   /* with a peer: per lane, the workgroup whose shared memory it is */
 } Request;
 
 static Group *home_of(const Request *q, int l) { return q->s->peer ? q->home[l] : q->w->group; }
@@ -242,8 +243,8 @@ static int64_t buffer_offset(const Buffer *b, int64_t value[][64], int l) {
   return b->memory ? mem_offset(b->memory, at) : offset;
 }
 
-/* The logical coordinates the author names must lie inside, dimension by dimension, and be where
- * the offset says; the last one advances with the elements, but for those laid out otherwise. */
+/* The logical coordinates that the author gives must be inside, dimension by dimension, and agree
+ * with the offset; the last one advances with the elements, except in special layouts. */
 static bool check_coords(Request *q, int64_t value[][64], int l) {
   const Buffer *b = q->b;
   int64_t offset = buffer_offset(b, value, l);
@@ -299,7 +300,7 @@ uint64_t access_at_coords(Wave *w, SimOp *s, const Buffer *b, const int64_t firs
   return q.lanes;
 }
 
-/* Lanes with an element outside are reported and left out. */
+/* Lanes with an element outside are reported and excluded. */
 static void check_bounds(Request *q) {
   int64_t value[IR_MAX_RANK][64];
   bool named = find_coords(q, value);
@@ -324,8 +325,8 @@ static void note_request(Request *q, bool is_read, int cost) {
     a->address[l] = q->lanes >> l & 1 ? buffer_address(q->b, q->first[l]) : -1;
 }
 
-/* Lanes that lie apart as they did the last time cost the same: banks turn with the first lane's
- * address, and blocks with its place in a line. */
+/* If the lanes have the same relative addresses as the last time, the access costs the same: banks
+ * rotate with the first lane's address, and blocks with its position in a line. */
 typedef struct AccessCost {
   uint64_t lanes;
   int64_t base, apart[64]; /* the first lane's address; elements from it to the others' */
@@ -347,7 +348,7 @@ static void remember(const Request *q, AccessCost *c) {
   EACH_LANE(l, q->lanes) c->apart[l] = q->first[l] - q->first[first];
 }
 
-/* An access wider than 16 bytes is several of 16. */
+/* An access wider than 16 bytes counts as several of 16. */
 static uint64_t bank_conflicts(const Request *q) {
   int bytes = (int)request_bytes(q), address[BANK_LANES];
   int each = bytes >= 16 ? 16 : bytes & -bytes;
@@ -364,7 +365,7 @@ static uint64_t bank_conflicts(const Request *q) {
 
 /* Distinct blocks of `size` bytes that the lanes touch. */
 static int blocks_touched(const Request *q, int64_t bytes, int64_t size) {
-  int64_t seen[512], last = -1; /* the greatest seen */
+  int64_t seen[512], last = -1; /* the greatest so far */
   int count = 0;
   EACH_LANE(l, q->lanes) {
     int64_t from = buffer_address(q->b, q->first[l]) / size;
@@ -401,8 +402,8 @@ static void count_cost(Request *q) {
 }
 
 /* The access of operands `at` (memory), `at` + 1 (offset), `at` + 2 (mask). */
-/* Memory, offset and mask are operands `at` and those behind it; of rows, how far they lie apart
- * instead of a mask. */
+/* Memory, offset and mask are operands `at` and those after it; for rows, the stride instead of a
+ * mask. */
 static Request request_row(Wave *w, SimOp *s, int at, int n, int row) {
   const Op *op = s->op;
   bool rows = op_has(op, ATTR_rows);
@@ -474,7 +475,7 @@ static void load(Request *q) {
 
 Step step_load(Wave *w, SimOp *s) {
   Request q = request(w, s, 0, s->op->results[0].type->n);
-  w->counted += !q.b->shared; /* beside direct copies, by the same counter */
+  w->counted += !q.b->shared; /* counted together with direct copies */
   load(&q);
   return STEP_NEXT;
 }
@@ -504,7 +505,7 @@ static void store_element(Request *q, const Actor *a, int e, uint64_t bits) {
   else flag_change(a, q->b, element, bits);
 }
 
-/* A quotient by zero that is only kept: whoever loads it depends on it. */
+/* A quotient by zero is only stored: the error is reported when it is loaded and used. */
 static void forget_written(const Request *q, const Actor *a, int e) {
   int64_t element = q->first[a->lane] + e;
   unsigned char *at = a->home->written + buffer_address(q->b, element);

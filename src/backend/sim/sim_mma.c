@@ -1,10 +1,10 @@
 /* sim_mma.c: matrix instructions on true fragments.
  *
- * Lanes' registers are gathered into dense matrices by the layouts of the instruction's row
- * (mma.h), multiplied, and each lane adds the products of the elements it holds to its own
- * accumulators. Products are summed in double and rounded once per instruction; integers wrap. A
- * dot product is the same: the sum over the lanes that share a result is part of the instruction,
- * and every lane that holds a copy of it gets the whole sum. */
+ * Lanes' registers are gathered into dense matrices by the layouts of the instruction's row (mma.h)
+ * and multiplied, and each lane adds the products of the elements it holds to its own accumulators.
+ * Products are summed in double and rounded once per instruction; integers wrap. A dot product is
+ * the same: the sum over the lanes that share a result is part of the instruction, and every lane
+ * that holds a copy of it gets the whole sum. */
 #include "backend/sim/sim_mma.h"
 
 #include <string.h>
@@ -68,7 +68,7 @@ static bool check_types(Sim *s, const SimOp *x, const MmaInfo *row) {
 
 /* ---- making ready: fragments ---- */
 
-/* B is kept with K outermost, so that products walk it in order. */
+/* B is stored with K outermost, so that products walk it in order. */
 static bool read_fragment(Sim *s, const MmaInfo *row, MmaOperand operand, Fragment *out) {
   Layout l;
   if (!mma_fragment(row, operand, &l)) return false;
@@ -166,7 +166,8 @@ static void check_copy(Wave *w, const SimOp *s, int arg, int lane, int other, do
       arg + 1, op_info[s->op->kind].name, other, lane, y, x);
 }
 
-/* One register of all lanes, the long way: holes, copies, lanes that hold nothing. */
+/* One register of all lanes, the general case: undefined elements, copies, lanes that hold
+ * nothing. */
 static void gather_checked(Wave *w, const SimOp *s, const Fragment *f, int arg, int reg, int at,
                            double *to, bool *undef) {
   const MmaPlan *p = s->mma;
@@ -292,7 +293,7 @@ static void scale_columns(Wave *w, const SimOp *s, int first) {
     for (int e = 0; e < k; e++) p->b[e * n + j] *= p->scale[j * groups + e / SCALE_GROUP];
 }
 
-/* Copies of an operand lie with k innermost, those of the result with n innermost. */
+/* Copies of an operand are stored with k innermost, those of the result with n innermost. */
 static void one_instruction(Wave *w, SimOp *s, int m, int n, int k) {
   MmaPlan *p = s->mma;
   int ck = p->copies[2];

@@ -1,5 +1,5 @@
-/* sim_overlap.c: tensors that share memory have one shadow, so that a race between an access of one
- * and an access of another is seen. Nothing is wrong with passing an array twice. */
+/* sim_overlap.c: tensors that overlap share one shadow, so that a race between accesses through
+ * different tensors is detected. Passing an array twice is not an error in itself. */
 #include "backend/sim/sim_state.h"
 #include "ir/access.h"
 
@@ -15,14 +15,14 @@ static Extent extent_of(Sim *s, int i) {
   int64_t last = 0;
   for (int d = 0; d < b->rank; d++) last += (b->size[d] ? b->size[d] - 1 : 0) * b->stride[d];
   uintptr_t from = (uintptr_t)b->data;
-  int64_t bytes = (last + 1) * buffer_halves(b) / 2 + 1; /* a half byte counts whole */
+  int64_t bytes = (last + 1) * buffer_halves(b) / 2 + 1; /* a half byte counts as a whole one */
   if (buffer_halves(b) > 1) bytes--;
-  /* Of those who log the same element, anyone may win. */
+  /* Several threads may log the same element; any of them may win. */
   return (Extent){b, from, from + (uintptr_t)bytes,
                   memory_is_written(s->k, v) && !s->k->params.at[i].log};
 }
 
-/* Joins `family` to all that overlap with it; true when there was one more. */
+/* Adds everything that overlaps with `family` to it; true if something was added. */
 static bool join(Extent *all, int n, Extent *family, int number) {
   bool more = false;
   for (int i = 0; i < n; i++) {
@@ -37,8 +37,8 @@ static bool join(Extent *all, int n, Extent *family, int number) {
   return more;
 }
 
-/* Cells as large as the smallest element; of elements that do not begin at whole cells, half bytes.
- */
+/* The cell size: that of the smallest element; half bytes if elements do not begin at whole
+ * cells. */
 static int grain_of(const Extent *all, int n, const Extent *family, int number) {
   int grain = 64;
   for (int i = 0; i < n; i++)

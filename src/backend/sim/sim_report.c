@@ -1,4 +1,4 @@
-/* sim_report.c: findings as diagnostics and as records, costs per line and per op. */
+/* sim_report.c: findings as diagnostics and as records; costs per line and per op. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,12 +15,12 @@ bool fail_setup(Sim *s, DiagCode code, Span at, const char *fmt, ...) {
   return false;
 }
 
-/* One op, or two that come from the same line. Either may be NULL. */
+/* The same op, or two from the same line. Either may be NULL. */
 static bool same_line(const Op *a, const Op *b) {
   return a == b || (a && b && a->at.line && a->at.line == b->at.line && a->at.file == b->at.file);
 }
 
-/* What was found before about the lines of these ops, whichever came first; NULL: nothing. */
+/* An earlier finding about the lines of these ops, in either order; NULL: none. */
 static SimFinding *found_before(Sim *s, DiagCode code, const Op *op, const Op *other) {
   for (int i = 0; i < s->found.n; i++) {
     SimFinding *f = &s->found.at[i];

@@ -1,5 +1,5 @@
-/* sim_setup.c: a kernel and its arguments made ready to run: symbols of the launch, the geometry of
- * the grid, buffers, registers, compiled expressions. */
+/* sim_setup.c: prepares a kernel and its arguments: symbols of the launch, the geometry of the
+ * grid, buffers, registers, compiled expressions. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static int symbol_slot(Sim *s, const char *name) {
   return s->symbols.n - 1;
 }
 
-/* Not to be kept: the next one may move it. */
+/* The pointer is only valid until the next call. */
 static Symbol *symbol_called(Sim *s, const char *name) {
   int slot = symbol_slot(s, name);
   return &s->symbols.at[slot];
@@ -54,7 +54,7 @@ static bool launch_value(Sim *s, const Sym *e, Span at, int64_t *out) {
   return fail_setup(s, DIAG_E0710, at, "`%s` has no whole value", sym_text(s->cx->diags.arena, e));
 }
 
-/* NULL: nobody has asked for it yet. */
+/* NULL: it has not been used yet. */
 static const Symbol *find_symbol(Sim *s, const Sym *symbol) {
   const char *name = intern(&s->cx->names, sym_name(symbol));
   uintptr_t found = (uintptr_t)map_get(&s->symbol_of, map_key(name));
@@ -72,7 +72,7 @@ static bool has_value(Sim *s, const Sym *e, bool may_vary) {
   return true;
 }
 
-/* Rows say the sizes of tensors, or follow from them: those of the second kind come `later`. */
+/* Bind rows either give the sizes of tensors or follow from them; the latter are bound `later`. */
 static bool bind_rows(Sim *s, bool later) {
   const Kernel *k = s->k;
   SymBinding *b = ARENA_ARRAY(s->home, SymBinding, k->constraints.n + 1);
@@ -85,7 +85,7 @@ static bool bind_rows(Sim *s, bool later) {
     return fail_setup(s, DIAG_E0104, k->at, "%s", sym_take_error(s->cx->sym));
   for (int i = 0; i < n; i++) {
     int64_t v;
-    /* An address space: types say it by now. */
+    /* An address space, which is part of types by now. */
     if (b[i].to == k->cx->global_space || b[i].to == k->cx->shared_space) continue;
     if (later ? symbol_called(s, sym_name(b[i].from))->known : !has_value(s, b[i].to, false))
       continue;
@@ -112,7 +112,7 @@ static void bind_shape(Sim *s, int i) {
   }
 }
 
-/* A symbol that is not bound has the size that a tensor says. */
+/* A symbol that is not bound takes the size of a tensor. */
 static bool bind_sizes(Sim *s, const Sym *e, Span at) {
   int n = e ? sym_free_symbols(e, NULL, 0) : 0;
   const Sym **symbols = ARENA_ARRAY(s->home, const Sym *, n + 1);
@@ -144,7 +144,7 @@ static bool bind_shapes(Sim *s, int given) {
   return true;
 }
 
-/* Arguments that no caller gives: tensors of debug logs, as large as their dims say. */
+/* Arguments that the caller does not pass: tensors of debug logs, sized by their dims. */
 static bool open_logs(Sim *s, int given) {
   EvalArg *args = ARENA_ARRAY(s->home, EvalArg, s->k->params.n);
   if (given) memcpy(args, s->args, sizeof *args * (size_t)given);
@@ -171,7 +171,7 @@ static void bind_scalars(Sim *s) {
     if (s->k->params.at[i].binds) define(s, sym_name(s->k->params.at[i].binds), s->args[i].integer);
 }
 
-/* An expression that has no whole value is not true either. */
+/* An expression without an integer value is not true either. */
 static bool holds(Sim *s, const Sym *e) {
   int n = sym_free_symbols(e, NULL, 0);
   const Sym **vars = ARENA_ARRAY(s->home, const Sym *, n + 1);
@@ -185,7 +185,7 @@ static bool holds(Sim *s, const Sym *e) {
   return sym_eval(e, env, n, &v) && v;
 }
 
-/* What is assumed of symbols that the program sets has no value yet. */
+/* Assumptions about symbols that the program sets have no value yet. */
 static bool check_assumptions(Sim *s) {
   for (int i = 0; i < s->k->constraints.n; i++) {
     const Constraint *c = &s->k->constraints.at[i];
@@ -216,14 +216,14 @@ static const TargetInfo *machine_for(int lanes) {
   return target_find(names[0]).machine;
 }
 
-/* A processor that plays waves of as many lanes as the program has. */
+/* A CPU that emulates waves with as many lanes as the program has. */
 static const TargetInfo *played_machine(Sim *s) {
   TargetInfo *played = ARENA_NEW(s->home, TargetInfo);
   *played = target_playing(s->machine, s->wave);
   return played;
 }
 
-/* What a launch on the machine may be: dimensions, clusters. */
+/* The machine's limits on a launch: dimensions, clusters. */
 static bool check_grid(Sim *s, const Constraint *c) {
   enum { MOST = 65535, PORTABLE = 8, CLUSTER_MOST = 16 };
   int64_t cluster = s->cluster[0] * s->cluster[1] * s->cluster[2];
@@ -241,7 +241,7 @@ static bool check_grid(Sim *s, const Constraint *c) {
   return true;
 }
 
-/* How many workgroups the machine runs at once, at most. */
+/* The maximum number of workgroups that the machine runs concurrently. */
 static int64_t resident_most(const Sim *s) {
   enum { UNIT_THREADS = 2048, UNIT_GROUPS = 32 };
   const TargetInfo *m = s->machine;
@@ -306,7 +306,7 @@ static void finish_geometry(Buffer *b) {
   b->elements = stride;
 }
 
-/* Sizes that are not known (of an empty kernel's dims, say) are the tensor's own. */
+/* Unknown sizes (of an empty kernel's dims, for example) are the tensor's own. */
 static bool check_size(Sim *s, int param, int d) {
   const Type *t = s->k->body->args[param]->type;
   const Sym *size = t->layout ? t->layout[d] : t->dims[d];
@@ -335,7 +335,7 @@ static bool bind_tensor(Sim *s, int i) {
   return true;
 }
 
-/* Padding lies outside, as any place without an element. */
+/* Padding is outside, like any address without an element. */
 static void lay_out(Sim *s, Buffer *b, const MemLayout *m) {
   int elements = 1, size = mem_size(m);
   int *at = ARENA_ARRAY(s->home, int, size);
@@ -348,7 +348,7 @@ static void lay_out(Sim *s, Buffer *b, const MemLayout *m) {
   b->elements = size;
 }
 
-/* Sizes, and the elements from the first past the last. */
+/* Sets the sizes, and the number of elements through the last one. */
 static bool shape_alloc(Sim *s, const Op *op, Buffer *b, int64_t *elements) {
   const Type *t = op->results[0].type;
   const Attr *physical = op_attr(op, ATTR_physical), *memory = op_attr(op, ATTR_memory);
@@ -372,7 +372,7 @@ static bool shape_alloc(Sim *s, const Op *op, Buffer *b, int64_t *elements) {
   return true;
 }
 
-/* A shared allocation; without `base` it follows the one before. */
+/* A shared allocation; without `base` it follows the previous one. */
 static bool place_alloc(Sim *s, const Op *op, int64_t *end) {
   const Value *v = &op->results[0];
   Buffer *b = buffer_new(s, v->name ? v->name : "shared", v->type);
@@ -392,7 +392,7 @@ static bool place_alloc(Sim *s, const Op *op, int64_t *end) {
 
 /* ---- expressions ---- */
 
-/* Thread ids and what has one value for the launch; the same in every workgroup. */
+/* Thread ids and launch-uniform symbols only: the same in every workgroup. */
 static bool depends_on_thread(const Sim *s, const SimExpr *x) {
   for (int i = 0; i < x->nvars; i++) {
     bool thread =
@@ -443,7 +443,7 @@ static const Attr *expression_of(const Op *op) {
   return value && value->sym ? value : NULL;
 }
 
-/* Symbols that ops give values to, before any expression asks whether they vary. */
+/* Registers the symbols that ops set, before any expression asks whether they vary. */
 static void open_symbols(Sim *s) {
   for (int i = 0; i < 3; i++) {
     char name[8];
@@ -475,7 +475,7 @@ static void open_symbols(Sim *s) {
   }
 }
 
-/* What an op wants of the machine beside a row of mma.def; emulated ones need nothing. */
+/* The features that an op requires besides a row of mma.def; emulated ones need nothing. */
 static unsigned needed_features(const Op *op) {
   static const unsigned needs[OP_COUNT] = {
       [OP_ldmatrix] = FEATURE_LDMATRIX,
@@ -504,8 +504,7 @@ static bool check_op(Sim *s, const Op *op) {
   return true;
 }
 
-/* All that is assumed of the symbol that an op sets, of its new value; NULL: nothing that has one.
- */
+/* All assumptions about the symbol that an op sets, for its new value; NULL: none. */
 static const Sym *assumed_of(Sim *s, const Op *op) {
   bool required;
   const Sym *symbol = op_attr(op, ATTR_symbol)->sym, *version = op_attr(op, ATTR_version)->sym;
@@ -592,7 +591,7 @@ static void place_units(Sim *s) {
   u->all = u->mbars + (has_op(s->k, OP_mbar_init, OP_mbar_init) ? SIM_MBARS : 0);
 }
 
-/* Workgroups talk to each other when one may wait for what another writes. */
+/* Workgroups communicate if one may wait for what another writes. */
 static bool talks(const Kernel *k) {
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
     bool waits = op->kind == OP_load && op_has(op, ATTR_volatile);
@@ -603,7 +602,7 @@ static bool talks(const Kernel *k) {
   return false;
 }
 
-/* Workgroups that talk to each other are all kept, with their registers and shared memory. */
+/* Workgroups that communicate are all kept alive, with their registers and shared memory. */
 static bool check_room(Sim *s) {
   const double most = 1 << 30; /* bytes */
   double groups = (double)s->grid[0] * (double)s->grid[1] * (double)s->grid[2];

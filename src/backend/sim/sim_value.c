@@ -1,12 +1,12 @@
-/* sim_value.c: ops on what lanes hold. All lanes compute, also inactive ones; only errors look at
- * the mask. A register that holds nothing makes what is computed from it hold nothing. */
+/* sim_value.c: ops on what lanes hold. All lanes compute, including inactive ones; only errors
+ * respect the mask. An undefined register makes what is computed from it undefined. */
 #include <math.h>
 #include <string.h>
 
 #include "backend/sim/scalar.h"
 #include "backend/sim/sim_state.h"
 
-/* Operand i of an op: a scalar beside a vec is the same in every register. */
+/* Operand i of an op: a scalar next to a vec is the same in every register. */
 typedef struct Operand {
   const Reg *regs;
   const uint64_t *undef;
@@ -26,7 +26,7 @@ static uint64_t undefined(const Operand *o, int e) { return o->undef[e * o->step
 
 static const Value *result(const SimOp *s) { return &s->op->results[0]; }
 
-/* Where infinities and NaN appear: in a result all of whose operands were finite. */
+/* Reports where infinities and NaN first appear: in a result whose operands were all finite. */
 static void check_finite(Wave *w, const SimOp *s, const Reg *r, const Reg *a, const Reg *b) {
   EACH_LANE(l, w->mask) {
     if (!isfinite(r[l].f) && isfinite(a[l].f) && isfinite(b[l].f))
@@ -96,8 +96,9 @@ static void binary_floats(OpKind kind, Reg *r, const Reg *x, const Reg *y, int l
   }
 }
 
-/* A quotient by 0 is undefined; who depends on it hears where it was made. Lanes that only have a
- * masked element of a tile, which is 0, may divide by it. Returns those lanes. */
+/* A quotient by 0 is undefined; whatever depends on it is reported with its origin. Lanes that only
+ * hold a masked element of a tile, which is 0, may divide by it. Returns the lanes that divided by
+ * 0. */
 static uint64_t binary_ints(Wave *w, const SimOp *s, Reg *r, const Reg *x, const Reg *y,
                             int lanes) {
   IntFn2 *fn = scalar_ints(s->op->kind, result(s)->type->dtype);
@@ -170,7 +171,7 @@ Step step_select(Wave *w, SimOp *s) {
   return STEP_NEXT;
 }
 
-/* Behind the setup: it has a meaning. */
+/* After setup it always has a meaning. */
 Step step_inline(Wave *w, SimOp *s) {
   const Value *v = result(s);
   Operand meaning = operand(w, s, s->op->nargs - 1);
@@ -275,7 +276,8 @@ Step step_scalar(Wave *w, SimOp *s) {
   return STEP_NEXT;
 }
 
-/* Exact: a value that its dtype cannot hold is an error also in lanes whose access is masked. */
+/* Exact: a value that its dtype cannot represent is an error even in lanes whose access is
+ * masked. */
 Step step_expr(Wave *w, SimOp *s) {
   const Value *v = result(s);
   Reg *r = wave_regs(w, v);
@@ -327,7 +329,7 @@ Step step_pick(Wave *w, SimOp *s) {
 
 /* ---- shuffles ---- */
 
-/* Each lane takes what lane from[l] holds; an inactive lane's registers hold nothing. */
+/* Each lane takes the registers of lane from[l]; those of an inactive lane are undefined. */
 static void exchange(Wave *w, const SimOp *s, const int *from) {
   const Value *v = s->op->args[0], *to = result(s);
   int lanes = w->sim->wave;

@@ -1,14 +1,14 @@
 /* sim_wave.c: one wave: its program counter, regions and masks.
  *
- * Loops and conditionals are entered when any active lane takes them; the others wait inactive. A
- * lane that leaves a loop keeps what it carried last, because every copy is masked. */
+ * Loops and conditionals are entered if any active lane takes them; the others wait inactive. A
+ * lane that leaves a loop keeps the values it last carried, because every copy is masked. */
 #include <string.h>
 
 #include "backend/sim/sim_state.h"
 
 /* ---- expressions ---- */
 
-/* The values of a variable in these lanes, one after another. */
+/* The values of a variable in these lanes, one after the other. */
 static void read_var(Wave *w, const SimOp *s, int var, uint64_t mask, int64_t *to) {
   size_t lanes = (size_t)w->sim->wave;
   if (var >= 0) {
@@ -26,7 +26,7 @@ static void fail_expr(Wave *w, const SimOp *s, const SimExpr *e, int lane) {
          sym_text(w->sim->cx->diags.arena, e->sym), who(w, lane));
 }
 
-/* In all lanes at once; in one, when it is the same in all. */
+/* Evaluates for all lanes at once, or only for one if the result is the same in all. */
 static bool run_expr(Wave *w, const SimOp *s, const SimExpr *e, uint64_t mask, int64_t *out) {
   uint64_t asked = e->varies ? mask : mask & -mask;
   int n = mask_count(asked), at = 0;
@@ -45,7 +45,7 @@ static bool run_expr(Wave *w, const SimOp *s, const SimExpr *e, uint64_t mask, i
   return true;
 }
 
-/* What depends on the thread alone is computed once, the first time all lanes want it. */
+/* An expression of the thread alone is computed once, the first time all lanes need it. */
 bool wave_expr(Wave *w, const SimOp *s, const SimExpr *e, uint64_t mask, int64_t *out) {
   if (!mask) return true;
   size_t bytes = sizeof *out * (size_t)w->sim->wave;
@@ -104,7 +104,7 @@ void wave_check_use(Wave *w, const SimOp *s, const Value *v, uint64_t mask, cons
   }
 }
 
-/* Accumulators of a wgmma under way may only go into another wgmma, or be handed on. */
+/* Accumulators of a wgmma in flight may only go into another wgmma, or be passed on. */
 static void check_flight(Wave *w, const SimOp *s) {
   OpKind kind = s->op->kind;
   if (kind == OP_yield || kind == OP_wgmma || s->op->body) return;
@@ -125,7 +125,7 @@ static void copy_lanes(Reg *to, const Reg *from, int lanes, uint64_t mask, uint6
   else EACH_LANE(l, mask) to[l] = from[l];
 }
 
-/* All at once: a loop may exchange what it carries. */
+/* All at once: a loop may exchange the values it carries. */
 static void copy_values(Wave *w, Value *const *to, Value *const *from, int n, uint64_t mask) {
   Sim *s = w->sim;
   size_t lanes = (size_t)s->wave;
@@ -150,7 +150,7 @@ static void copy_values(Wave *w, Value *const *to, Value *const *from, int n, ui
       wave_undef(w, to[i])[e] = (wave_undef(w, to[i])[e] & ~mask) | (undef[at] & mask);
     }
     w->flight[to[i]->id] = flight[i];
-    w->made[to[i]->id] = made[i]; /* registers are handed on, not written */
+    w->made[to[i]->id] = made[i]; /* registers are passed on, not written */
   }
   arena_rewind(s->scratch, mark);
 }
@@ -194,7 +194,7 @@ static Step run_body(Wave *w, const Op *op, uint64_t mask) {
 
 /* ---- for ---- */
 
-/* Behind a loop its axis counts as it did in front of it: in an outer loop over the same axis. */
+/* After a loop its axis counts as it did before: for an outer loop over the same axis. */
 static Step leave_for(Wave *w, const SimOp *s) {
   Step step = leave(w, s->op->body->args);
   for (int i = w->depth - 1; i >= 0; i--) {
@@ -282,8 +282,8 @@ static bool same_values(Wave *w, Value *const *a, Value *const *b, int n, uint64
   return true;
 }
 
-/* An iteration that changed nothing, in a world that did not change, will repeat itself: the wave
- * gets stuck until something happens. */
+/* An iteration that changed nothing, while nothing else changed, will repeat itself: the wave is
+ * stuck until something happens. */
 static Step next_while(Wave *w, const SimOp *s, const Op *yield) {
   uint64_t mask = w->mask;
   const Region *body = s->op->body;
@@ -339,7 +339,7 @@ static Step step_yield(Wave *w, SimOp *s) {
 
 /* ---- others ---- */
 
-/* Once for each op: a remark, or an error where it is required. */
+/* Once per op: a remark, or an error if it is required. */
 static void check_assumed(Wave *w, SimOp *s) {
   int64_t value[64];
   bool required, holds = true;
@@ -451,7 +451,7 @@ Step wave_step(Wave *w) {
     return step;
   }
   w->steps++;
-  bool writes = !at->body && at->kind != OP_wgmma; /* which writes beside the wave */
+  bool writes = !at->body && at->kind != OP_wgmma; /* it writes asynchronously */
   for (int i = 0; writes && i < at->nresults; i++) w->made[at->results[i].id] = w->steps;
   if (s->run != step_nothing) {
     s->cost.instructions++;

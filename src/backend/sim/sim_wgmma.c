@@ -1,7 +1,7 @@
-/* sim_wgmma.c: matrix instructions of four waves, whose operands may lie in shared memory.
+/* sim_wgmma.c: matrix instructions of four waves, whose operands may be in shared memory.
  *
  * A wave computes its own quarter of the rows. The shared operands are read by the wave's wgmma
- * unit, so that overwriting them, or reading the result, before the wait is found. */
+ * unit, so that overwriting them, or reading the result, before the wait is detected. */
 #include <string.h>
 
 #include "backend/sim/sim_mma.h"
@@ -19,7 +19,7 @@ static void read_constants(const Attr *a, int64_t v[4]) {
   for (int i = 0; i < 4; i++) sym_is_int(a->dims[i], &v[i]);
 }
 
-/* Rows that run along m or n exist for elements of 16 bits only. */
+/* Only 16-bit elements may be contiguous along m or n. */
 bool wgmma_check(Sim *s, const SimOp *x) {
   static const AttrKey keys[] = {ATTR_desc_a, ATTR_desc_b};
   for (int i = x->mma->a_shared ? 0 : 1; i < 2; i++) {
@@ -63,7 +63,7 @@ static Operand open_operand(Wave *w, SimOp *s, int arg, AttrKey key) {
   return o;
 }
 
-/* Rows [from, to) into a dense matrix whose rows and elements of k are this far apart. */
+/* Reads rows [from, to) into a dense matrix with these strides between rows and elements of k. */
 static void read_operand(Wave *w, SimOp *s, const Operand *o, int from, int to, double *out,
                          int by_row, int by_k, bool *undef) {
   int k = s->mma->row->k;
@@ -89,8 +89,8 @@ static void read_operand(Wave *w, SimOp *s, const Operand *o, int from, int to, 
 
 /* ---- the four waves of a warpgroup ---- */
 
-/* One instruction of a warpgroup: the first of its waves to execute it says what it is, the others
- * must say the same. */
+/* One instruction of a warpgroup: the first of its waves to execute it defines it, and the others
+ * must match. */
 typedef struct Issue {
   const SimOp *s;
   int64_t a, b, keep; /* offsets of its operands; whether it accumulates */
@@ -116,7 +116,7 @@ static int end_wave(const Wave *w) {
   return end < w->sim->nwaves ? end : w->sim->nwaves;
 }
 
-/* What every wave has executed is not compared any more. */
+/* What every wave has executed need not be compared any more. */
 static void forget_issues(Wave *w, Warpgroup *g) {
   uint64_t all = UINT64_MAX;
   for (int i = first_wave(w); i < end_wave(w); i++)
@@ -158,7 +158,7 @@ static void execute_together(Wave *w, Issue mine) {
   else if (other->keep != mine.keep) report_apart(w, mine.s, other->s, "another `keep`");
 }
 
-/* A wave that executed less than another of its warpgroup. */
+/* Reports a wave that executed fewer of them than another of its warpgroup. */
 void wgmma_check_end(Group *g) {
   const Sim *s = g->waves[0].sim;
   for (int i = 0; g->warpgroups && i < s->nwaves; i++) {
@@ -181,7 +181,7 @@ Step step_wgmma_fence(Wave *w, SimOp *s) {
   return STEP_NEXT;
 }
 
-/* Registers that it reads or accumulates in are not written between the fence and it. */
+/* Registers that it reads or accumulates into must not be written between the fence and it. */
 static void check_fence(Wave *w, SimOp *s) {
   const Value *acc = s->op->args[0], *a = s->mma->a_shared ? acc : s->op->args[1];
   bool chained = w->flight[acc->id] > w->wgmma_done;
