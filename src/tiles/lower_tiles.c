@@ -1,12 +1,14 @@
-/* lower_tiles: one thread's program for a whole workgroup, as loops over its tiles.
+/* lower_tiles: lowers a whole workgroup to one thread's program, as loops over its tiles.
+ *
  *     kernel @k(...)                              thread kernel @k(...)
  *       workgroup M by 64 on 0; ...                 launch grid (M/64, 1, 1) block (1, 1, 1) wave 1
  *     {                                     =>    {
  *       %x = read %a : tile<M, N, f32>              for $i0 with {trips = 64} { ...
  *       write %x, %b
- * For machines with register tiles and no lanes (the host's processor). Which waves and lanes the
- * author declared does not matter; what depends on them (contract.h) was given lanes by retarget.
- * Needs masks to be recorded. Needs DISTRIBUTE, BOUNDS and UNIFORM; breaks all. See tiles.h for the
+ *
+ * For machines with register tiles and no lanes (the host CPU). The waves and lanes that the author
+ * declared do not matter; retarget gave lanes to kernels that depend on them (contract.h). Masks
+ * must have been recorded. Needs DISTRIBUTE, BOUNDS and UNIFORM; breaks all. tiles.h explains the
  * ideas. */
 #include "analysis/contract.h"
 #include "ir/attr.h"
@@ -31,8 +33,8 @@ static bool keep_scalar(Tiles *t, const Value *v) {
   return true;
 }
 
-/* Outside of the loop that cuts a dimension, a tile may have no size yet: its elements are made
- * where they are asked for, in the loop. */
+/* Outside the loop that divides a dimension, a tile may have no size yet: its elements are computed
+ * where they are used, inside the loop. */
 static bool leave_unsized(Tiles *t, const Op *op, Tile *tile) {
   const Type *type = op->results[0].type;
   for (int i = 0; i < type->rank; i++) tile->start[i] = sym_int(t->l.k->cx->sym, 0);
@@ -41,7 +43,7 @@ static bool leave_unsized(Tiles *t, const Op *op, Tile *tile) {
   return true;
 }
 
-/* One element is made at once; others where they are needed, or now and for good. */
+/* A single element is computed now; a larger tile where it is used, or now into a buffer. */
 static bool keep(Tiles *t, const Op *op) {
   const Value *v = &op->results[0];
   Tile *tile = &t->tile[v->id];
@@ -119,10 +121,10 @@ static TilesFn *const family[OP_COUNT] = {
     [OP_for] = tiles_region_op,
     [OP_while] = tiles_region_op,
     [OP_if] = tiles_region_op,
-    [OP_yield] = skip, /* tiles_region_op sees to it */
+    [OP_yield] = skip, /* handled by tiles_region_op */
 };
 
-/* A thread that is alone waits for nobody. */
+/* A single thread waits for no other. */
 static TilesFn *family_of(const Op *op) {
   const OpInfo *info = &op_info[op->kind];
   if (family[op->kind]) return family[op->kind];
@@ -170,7 +172,7 @@ static Constraint launch_row(Tiles *t) {
 
 static bool is_too_large(const Tiles *t) { return scratch_bytes(t) > t->l.cx->target->shared_most; }
 
-/* Lasting allocations lie in front of those that regions give back. */
+/* Lasting allocations come before those that regions release. */
 static bool place_allocs(Tiles *t) {
   Kernel *k = t->l.k;
   const TargetInfo *target = t->l.cx->target;
@@ -228,7 +230,7 @@ static Region *lower_kernel(Tiles *t) {
   return tiles_lower_region(t, l->tiles) ? body : NULL;
 }
 
-/* Panels are kept for other workgroups where that fits. */
+/* First tries to keep panels for later workgroups, and does without if they do not fit. */
 bool pass_lower_tiles(Kernel *k, PassCtx *cx) {
   if (!cx->target || !target_has(cx->target, FEATURE_REGISTER_TILES) || !has_masks(k))
     return cx->idle = true;

@@ -1,9 +1,9 @@
 /* tiles_access.c: elements of memory at a point.
  *
- * Elements that lie side by side are one access; those a constant apart are several with one
- * address; others have an address each. A test that bounds the coordinate along which the elements
- * lie becomes a comparison of 0, 1, 2, ... with what is left; tests that hold in the loops around
- * (granted, or proved) are left out. */
+ * Contiguous elements are one access; elements a constant stride apart are several accesses with
+ * one address; others have an address each. A test that bounds the coordinate along the vector
+ * becomes a comparison of 0, 1, 2, ... with the distance to the limit; tests that hold in the
+ * surrounding loops (granted, or proved) are omitted. */
 #include "ir/atomics.h"
 #include "ir/attr.h"
 #include "ir/dtype.h"
@@ -15,7 +15,7 @@ typedef struct TileAccess {
   const Op *op;
   const AccessBounds *b;
   const Point *p;
-  int along; /* which dim of the tile has several elements; -1: none */
+  int along; /* the dim of the tile with several elements; -1: none */
   int width;
   SymBinding x[IR_MAX_RANK]; /* $xi: its coordinate */
   int rank;
@@ -23,8 +23,8 @@ typedef struct TileAccess {
   SymBinding names[LANE_DYNAMIC + 1];
   int ndynamic;
   Value *near;       /* as in LaneAccess */
-  bool scattered;    /* a dynamic value has one element for each */
-  const Sym *within; /* 0 .. width - 1, known to `facts` */
+  bool scattered;    /* a dynamic value has one element per element of the access */
+  const Sym *within; /* 0 .. width - 1, with that range in `facts` */
   const SymFacts *facts;
 } TileAccess;
 
@@ -37,7 +37,7 @@ static Value *both(Tiles *t, Value *a, Value *b) {
                      emit_splat(&t->l, b, b->type->n == n ? 1 : n));
 }
 
-/* The test `$xi < limit`, however it is written; NULL: it is another one. */
+/* The limit of a test `$xi < limit`, however it is written; NULL: it is another test. */
 static const Sym *limit_of(SymCtx *sym, const Sym *test, int i) {
   const Sym *x = access_x(sym, i), *coeff, *rest;
   SymKind kind = sym_kind(test);
@@ -48,7 +48,7 @@ static const Sym *limit_of(SymCtx *sym, const Sym *test, int i) {
   return kind == SYM_lt ? rest : sym_add(sym, rest, sym_int(sym, 1));
 }
 
-/* Test i of the op's mask over $x; NULL: it cannot be written down. */
+/* Test i of the op's mask over $x; NULL: there is no expression for it. */
 static const Sym *test_of(Tiles *t, const Op *op, int i) {
   const AccessBounds *b = t->l.bounds[op->id];
   const Value *memory = b->access.memory;
@@ -65,9 +65,9 @@ static const Sym *test_of(Tiles *t, const Op *op, int i) {
   return sym_subst(t->l.sym, op_attr(op, ATTR_mask)->dims[i], to, 2 * rank);
 }
 
-/* A value made in front of a loop along its dim d is asked for inside, one iteration's tile at a
- * time, and the last of these may reach past all there is: what an element must pass to be part of
- * the value. NULL: op stands inside of the loop, or there is none. */
+/* A value computed before a loop along its dim d is used inside it, one iteration's tile at a time,
+ * and the last of these may extend past its end. Returns the test that an element must pass to be
+ * part of the value; NULL: op is inside the loop, or there is no loop. */
 static const Sym *test_of_part(Tiles *t, const Op *op, int d) {
   const Type *tile = t->l.bounds[op->id]->access.tile;
   if (!op->nresults || tile->kind == TYPE_scalar || d >= tile->rank) return NULL;
@@ -80,7 +80,7 @@ static const Sym *test_of_part(Tiles *t, const Op *op, int d) {
   return sym_lt(t->l.sym, access_x(t->l.sym, d), lower_sound(&t->l, end));
 }
 
-/* No coordinate of the tile and nothing from memory occurs in it. */
+/* It contains neither coordinates of the tile nor values from memory. */
 static bool is_fixed(Tiles *t, const AccessBounds *b, const Sym *e) {
   for (int i = 0; i < b->access.tile->rank; i++)
     if (sym_contains(e, access_x(t->l.sym, i))) return false;
@@ -94,7 +94,7 @@ const Sym *access_limit(Tiles *t, const Op *op, const Sym *dim) {
   const Type *tile = b->access.tile;
   const Attr *mask = op_attr(op, ATTR_mask);
   for (int d = 0; tile->kind != TYPE_scalar && d < tile->rank; d++) {
-    if (tile->dims[d] != dim) continue; /* K/2 is counted in other units than K */
+    if (tile->dims[d] != dim) continue; /* K/2 has other units than K */
     for (int i = 0; i < mask->n; i++) {
       const Sym *test = test_of(t, op, i), *limit = test ? limit_of(t->l.sym, test, d) : NULL;
       if (limit && is_fixed(t, b, limit)) return limit;
@@ -134,7 +134,7 @@ bool access_is_tested(Tiles *t, const Op *op) {
 
 /* ---- dynamic values ---- */
 
-/* e with element number `within` (NULL: the first) along the vector. */
+/* e at element number `within` (NULL: the first) of the vector. */
 static const Sym *at_element(const TileAccess *a, const Sym *e, const Sym *within) {
   SymBinding to[IR_MAX_RANK + LANE_DYNAMIC + 1];
   SymCtx *sym = a->t->l.sym;
@@ -148,7 +148,8 @@ static const Sym *at_element(const TileAccess *a, const Sym *e, const Sym *withi
   return lower_sound(&a->t->l, sym_subst(sym, e, to, n));
 }
 
-/* Where dynamic value i is looked up, for element `within`, along dim d of its type. */
+/* The coordinate along dim d of its type at which dynamic value i is looked up for element
+ * `within`. */
 static const Sym *lookup_coord(const TileAccess *a, int i, const Sym *dim, const Sym *within) {
   const MemAccess *m = &a->b->access;
   Lower *l = &a->t->l;
@@ -172,7 +173,7 @@ static const Sym *lookup_coord(const TileAccess *a, int i, const Sym *dim, const
   return e ? at_element(a, e, within) : NULL;
 }
 
-/* The place of dynamic value i for one element; or, along its dim *along, for all of them. */
+/* The point of dynamic value i for one element; or, along its dim *along, for all of them. */
 static Point lookup_point(const TileAccess *a, int i, const Sym *within) {
   const Value *v = a->b->access.dynamic[i];
   Point p = {.along = -1, .width = 1};
@@ -185,7 +186,7 @@ static Point lookup_point(const TileAccess *a, int i, const Sym *within) {
   return p;
 }
 
-/* The same, if the elements lie side by side in it or are all the same. */
+/* The same, if the elements are adjacent in it or all the same. */
 static bool lookup_together(const TileAccess *a, int i, Point *out) {
   Point first = lookup_point(a, i, NULL), any = lookup_point(a, i, a->within);
   SymCtx *sym = a->t->l.sym;
@@ -270,7 +271,7 @@ static Value *number_of(const TileAccess *a, const Sym *e, int element, DType dt
   return emit_expr_of(l, e, dtype, args, a->ndynamic);
 }
 
-/* A test for element `element`; NULL: it holds. */
+/* The test for element `element`; NULL: it holds. */
 static Value *test_element(const TileAccess *a, const Sym *test, int element) {
   Lower *l = &a->t->l;
   const Sym *e = at_element(a, test, element ? sym_int(l->sym, element) : NULL);
@@ -280,7 +281,7 @@ static Value *test_element(const TileAccess *a, const Sym *test, int element) {
   return number_of(a, e, element, DTYPE_i1);
 }
 
-/* 0, 1, 2, ... < what is left up to the limit */
+/* 0, 1, 2, ... < distance to the limit */
 static Value *test_limit(const TileAccess *a, const Sym *limit) {
   Lower *l = &a->t->l;
   const Sym *left = sym_sub(l->sym, at_element(a, limit, NULL), a->x[a->along].to);
@@ -300,7 +301,7 @@ static Value *test_each(const TileAccess *a, const Sym *test) {
   return emit_join(l, parts, a->width);
 }
 
-/* One test for all elements: one truth value, or one for each; NULL: it holds. */
+/* One test for all elements: one truth value, or one per element; NULL: it holds. */
 static Value *test_all(const TileAccess *a, const Sym *test) {
   SymCtx *sym = a->t->l.sym;
   if (is_test_granted(a, test)) return NULL;
@@ -346,7 +347,7 @@ typedef struct Spread {
   const Sym *offset; /* over the $x */
 } Spread;
 
-/* How the elements lie in memory. */
+/* How the elements are spread in memory. */
 static bool spread_of(const TileAccess *a, Spread *out) {
   Lower *l = &a->t->l;
   const Sym *coeff, *rest;
@@ -378,7 +379,7 @@ static bool steps_along_last(const TileAccess *a, const Spread *s) {
   return by && sym_simplify(sym, a->facts, by) == a->within;
 }
 
-/* A load, store or atomic: the operands behind a free slot for the value. */
+/* A load, store or atomic: the operands after a free slot for the value. */
 typedef struct Emitted {
   Value *args[4];
   int nargs;
@@ -422,7 +423,7 @@ static Value *mask_element(Tiles *t, Value *mask, int e) {
   return mask && mask->type->n > 1 ? emit_pick(&t->l, mask, &e, 1) : mask;
 }
 
-/* An access with what it must test; *mask is NULL where that is nothing. False after reporting. */
+/* An access with its tests; *mask is NULL if there are none. False after reporting. */
 static bool open_masked(Tiles *t, const Op *op, const Point *p, TileAccess *a, Spread *s,
                         Value **mask) {
   bool ok;

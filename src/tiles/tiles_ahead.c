@@ -1,16 +1,16 @@
-/* tiles_ahead.c: what the next rows of a nest read is asked for while this one is computed.
+/* tiles_ahead.c: prefetches what the next rows of a nest read while the current one is computed.
  *
- * Processors follow a stream of addresses by themselves, but not from the end of a tile's row to
- * where the next one begins. Rows that are long enough for them are left alone: what is asked for
- * that early has left the first cache when it is needed; and what is read once to be added up: a
- * stream alone is followed best without help. */
+ * CPUs recognise a stream of addresses, but not the jump from the end of a tile's row to the
+ * beginning of the next. Long rows are not prefetched: data fetched that early would have left the
+ * L1 cache when it is needed. Neither is data that is read once to be summed: the hardware follows
+ * a single stream best without help. */
 #include "ir/dtype.h"
 #include "tiles/tiles.h"
 
-enum { AHEAD = 1024, FAR = 16384, LINE = 64 }; /* bytes: at least, at most; what comes at once */
+enum { AHEAD = 1024, FAR = 16384, LINE = 64 }; /* bytes: minimum and maximum row; cache line */
 
-/* The dim along which the read's next row lies: a loop of the nest, or the next workgroup; -1: it
- * has none. */
+/* The dim along which the read's next row lies: a loop of the nest, or the next workgroup; -1:
+ * there is none. */
 static int next_dim(const Tiles *t, const Value *read, int along) {
   const Tile *tile = &t->tile[read->id];
   int groups = -1;
@@ -22,7 +22,7 @@ static int next_dim(const Tiles *t, const Value *read, int along) {
   return groups;
 }
 
-/* The point so many elements further along a dim. */
+/* The point this many elements further along a dim. */
 static Point further(Tiles *t, Point p, const Sym *dim, int64_t elements) {
   for (int i = 0; i < p.n; i++)
     if (dim_base(p.dim[i]) == dim_base(dim))

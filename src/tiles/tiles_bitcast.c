@@ -1,8 +1,8 @@
-/* tiles_bitcast.c: elements as others of another size.
+/* tiles_bitcast.c: bitcasts to elements of another size.
  *
  *     tile<M, K/2, i8> -> tile<M, K, f4e2m1fn>     element k is half Mod(k, 2) of byte floor(k/2)
  *
- * The dims differ in one, which is counted in other units. */
+ * The dims differ only in one, which has other units. */
 #include "ir/dtype.h"
 #include "tiles/tiles.h"
 
@@ -10,7 +10,7 @@ typedef struct Bitcast {
   Tiles *t;
   const Value *from, *to;
   int dim;
-  int per; /* narrow elements of a wide one */
+  int per; /* narrow elements per wide one */
 } Bitcast;
 
 static Value *as(const Bitcast *b, Value *v, int n) {
@@ -28,7 +28,7 @@ static Point source_point(const Bitcast *b, const Point *p, const Sym *at) {
 
 /* ---- from wide to narrow ---- */
 
-/* One element along the dim, of each wide one its part number Mod(at, per). */
+/* One element along the dim: part number Mod(at, per) of each wide one. */
 static Value *part_at(const void *user, const Point *p) {
   const Bitcast *b = user;
   Lower *l = &b->t->l;
@@ -44,7 +44,7 @@ static Value *part_at(const void *user, const Point *p) {
     Value *here = emit_test(l, sym_eq(l->sym, sym_mod(l->sym, at, per), sym_int(l->sym, r)));
     if (!found || !here) found = part;
     else found = emit_select(l, emit_splat(l, here, n), part, found);
-    if (!here) break; /* it is this one */
+    if (!here) break; /* this is the one */
   }
   return found;
 }

@@ -1,7 +1,8 @@
 /* tiles_buffer.c: scratch memory, and tiles in it.
  *
- * Memory is given back at the end of the region that asked for it: allocations lie on a stack.
- * Those that are filled in front of a loop while its body is emitted last until the end. */
+ * Memory is released at the end of the region that allocated it: allocations form a stack. Those
+ * that are filled before a loop while its body is being emitted last until the end of the
+ * kernel. */
 #include "ir/dtype.h"
 #include "tiles/tiles.h"
 
@@ -78,7 +79,7 @@ static Value *offset_of(Tiles *t, const TileBuffer *b, const Type *type, const T
   return emit_address(&t->l, lower_sound(&t->l, offset), DTYPE_index);
 }
 
-/* How far apart the elements of the point lie; 0: it has only one in this tile. */
+/* The stride between the elements of the point; 0: it has only one in this tile. */
 static int64_t step_of(const TileBuffer *b, const Type *type, const Point *p) {
   for (int i = 0; p->along >= 0 && i < type->rank; i++)
     if (dim_base(type->dims[i]) == dim_base(p->dim[p->along])) return b->stride[i];
@@ -155,7 +156,7 @@ bool buffer_fill(Tiles *t, const Value *v, const Type *type, const Tile *tile,
 
 typedef void LeafFn(Tiles *t, const Value *v, void *user);
 
-/* Values that are read, and those in buffers, which v is made of where it is asked for. */
+/* The reads and buffers that v is computed from where it is used. */
 typedef struct Leaves {
   bool *seen; /* by value id */
   LeafFn *fn;

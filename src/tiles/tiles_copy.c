@@ -1,8 +1,8 @@
 /* tiles_copy.c: copies between an argument and an allocation, as loads and stores.
  *
- * A thread that is alone waits for nobody, so an asynchronous copy is done where it stands. The
- * argument's side is an access like that of a read or write; the allocation's elements lie by the
- * coordinates of the tile, relative to its start. What does not fit into it is dropped. */
+ * A single thread waits for no other, so an asynchronous copy is done immediately. The argument's
+ * side is an access like that of a read or write; the allocation is addressed by the coordinates of
+ * the tile, relative to its start. Elements that do not fit into it are dropped. */
 #include "analysis/copy_plan.h"
 #include "ir/dtype.h"
 #include "tiles/tiles.h"
@@ -12,10 +12,10 @@ typedef struct Copy {
   const Value *scratch;
   Tile tile;     /* of the allocation's dims */
   MemLayout m;   /* of the allocation */
-  bool laid_out; /* m is known; else it is dense */
+  bool laid_out; /* m is known; otherwise it is dense */
 } Copy;
 
-/* Number of an element of the allocation; NULL: it cannot be written down. */
+/* The index of an element of the allocation; NULL: there is no expression for it. */
 static const Sym *scratch_offset(Tiles *t, const Copy *c, const Point *p, const Sym *within) {
   SymCtx *sym = t->l.sym;
   const Type *made = t->l.value[c->scratch->id]->type;
@@ -33,7 +33,7 @@ static const Sym *scratch_offset(Tiles *t, const Copy *c, const Point *p, const 
   return offset;
 }
 
-/* The elements of the point lie side by side there, too. */
+/* The elements of the point are contiguous in the allocation too. */
 static bool is_together(Tiles *t, const Copy *c, const Point *p) {
   SymCtx *sym = t->l.sym;
   const Sym *within = sym_symbol(sym, "$within", true);

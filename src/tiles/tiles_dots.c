@@ -1,26 +1,28 @@
-/* tiles_dots.c: products with few rows or columns, the larger operand of which lies along k.
+/* tiles_dots.c: products with few rows or columns whose larger operand is contiguous along k.
  *
  *     for columns, 2 at a time {
  *       %s = for k carry vecs along k { s[i, j] + a[i, k...] * b[j, k...] }
- *       the elements of each, added up, and what is left of k
+ *       the elements of each, added up, and the rest of k
  *     }
- * Nothing is packed, unless the few rows lie or are typed otherwise. */
+ *
+ * Nothing is packed, unless the few rows have another layout or type. */
 #include "ir/dtype.h"
 #include "tiles/tiles_pack.h"
 #include "tiles/tiles_product.h"
 
-enum { MOST_STREAMS = 2 }; /* rows that are read at once: 4 and 8 were slower */
+enum { MOST_STREAMS = 2 }; /* rows read at once: 4 and 8 were slower */
 
 typedef struct Dots {
   const Product *p;
   int width; /* of vectors along k */
-  int step;  /* elements of k between tests: as many as lie in a line of a cache */
+  int step;  /* elements of k between tests: one cache line */
   Panels side[2];
-  int few;            /* which of both has few rows */
-  const Panels *held; /* that one, row by row; NULL: it is read where it lies */
+  int few;            /* the operand with few rows */
+  const Panels *held; /* that operand, row by row; NULL: it is read in place */
 } Dots;
 
-/* So many elements along k that a load is no less than 16 bytes, of two registers of sums. */
+/* Elements along k such that a load has at least 16 bytes and fills one or two registers of
+ * sums. */
 static void choose_widths(Tiles *t, Dots *x) {
   enum { LEAST_LOAD = 16, LINE = 64 };
   const Product *p = x->p;
@@ -31,8 +33,8 @@ static void choose_widths(Tiles *t, Dots *x) {
   while (x->step * bytes < LINE && 2 * x->step <= p->k) x->step *= 2;
 }
 
-/* Rows of the one with few, and of the other: half of all registers are sums. A square reads least;
- * where elements must be converted, that is done for more rows. */
+/* Rows of the small operand and of the other: half of all registers hold sums. A square block reads
+ * least; if elements must be converted, each conversion should serve more rows. */
 static void choose_dots(Tiles *t, Dots *x) {
   const TargetInfo *target = t->l.cx->target;
   int lanes = thin_lanes(t, x->p->dtype), registers = target->registers * 4 / target->global_access;
@@ -49,7 +51,8 @@ static void choose_dots(Tiles *t, Dots *x) {
   }
 }
 
-/* The operand with few rows is read for every few of the other: as it is, or made once. */
+/* The small operand is read again for every few rows of the other: in place, or from a copy made
+ * once. */
 static bool hold_few(Tiles *t, Dots *x) {
   const PackSource *s = &x->p->source[x->few];
   const Op *read = pack_plain_read(t, s->of);
@@ -92,7 +95,7 @@ static bool read_along(Tiles *t, const Dots *x, int side, const Sym *first, int 
   return true;
 }
 
-/* The rows behind those, which come next: they are short, and no machine finds out by itself. */
+/* Prefetches the rows that come next: they are short, so hardware prefetchers do not find them. */
 static void ask_ahead(Tiles *t, const PackSource *s, const Sym *first, int n, const Sym *k) {
   SymCtx *sym = t->l.sym;
   for (int i = 0; i < n; i++) {
@@ -102,7 +105,8 @@ static void ask_ahead(Tiles *t, const PackSource *s, const Sym *first, int n, co
   }
 }
 
-/* The elements of vecs of a power of two, added up: neighbours, until one is left of each. */
+/* Sums the elements of a power of two of vecs: adds neighbours until one element of each is
+ * left. */
 static Value *add_up(Tiles *t, Value *const *v, int n) {
   Lower *l = &t->l;
   Value *all = emit_join(l, v, n);
@@ -147,7 +151,7 @@ static Value *sum_vectors(Tiles *t, const Dots *x, const Block *b, const Sym *to
   return ok ? add_up(t, sum, n) : NULL;
 }
 
-/* What is left of k, one element after the other. */
+/* The rest of k, one element at a time. */
 static Value *sum_rest(Tiles *t, const Dots *x, const Block *b, const Sym *from, const Sym *to,
                        Value *sum) {
   Lower *l = &t->l;
@@ -177,14 +181,14 @@ static bool dots_block(Tiles *t, const Dots *x, const Block *b) {
   return sum != NULL;
 }
 
-/* A block of `rows` of the one with few, beside a run of the other. */
+/* A block of `rows` of the small operand, next to a run of the other. */
 static bool dots_beside(Tiles *t, const Dots *x, const PanelRun *many, const Sym *first, int rows) {
   Block b = {rows, many->rows, first, many->first, NULL, NULL};
   if (x->few == 1) b = (Block){many->rows, rows, many->first, first, NULL, NULL};
   return dots_block(t, x, &b);
 }
 
-/* Of these rows some are not needed: the others one after the other. */
+/* Some of these rows are not needed: the others, one at a time. */
 static bool dots_cut(Tiles *t, const Dots *x, const PanelRun *many, const PanelRun *few) {
   SymCtx *sym = t->l.sym;
   const PackSource *s = &x->side[x->few].source;
@@ -196,7 +200,7 @@ static bool dots_cut(Tiles *t, const Dots *x, const PanelRun *many, const PanelR
   return ok;
 }
 
-/* All blocks beside a run of the larger operand, which is in the first cache then. */
+/* All blocks next to a run of the larger operand, which is in the L1 cache by then. */
 static bool dots_all_few(Tiles *t, const Dots *x, const PanelRun *many) {
   bool ok = true;
   for (int i = 0; ok && i < 4; i++) {

@@ -1,5 +1,5 @@
-/* tiles_expr.c: expressions on vectors. `expr` gives one number; with vecs for some of its symbols
- * an expression becomes elementwise ops, in 64 bits, as expressions are exact. */
+/* tiles_expr.c: expressions on vectors. `expr` computes one number; if some of its symbols are
+ * vecs, an expression becomes elementwise ops, in 64 bits, because expressions are exact. */
 #include "ir/dtype.h"
 #include "tiles/tiles.h"
 
@@ -44,7 +44,7 @@ static Value *symbol_of(VectorExpr *x, const Sym *e) {
   return NULL;
 }
 
-/* All operands combined by an op of two. */
+/* Combines all operands by a binary op. */
 static Value *chain_of(VectorExpr *x, const Sym *e, OpKind kind) {
   Value *all = NULL;
   for (int i = 0; i < sym_nargs(e); i++) {
@@ -70,7 +70,7 @@ static Value *select_of(VectorExpr *x, const Sym *e) {
   return emit_select(&x->t->l, args[0], args[1], args[2]);
 }
 
-/* floor(a / n), whose terms may be fractions: all of them times the denominator first. */
+/* floor(a / n), whose terms may be fractions: all are multiplied by the denominator first. */
 static Value *floor_of(VectorExpr *x, const Sym *e) {
   Lower *l = &x->t->l;
   const Sym *inner = sym_arg(l->sym, e, 0);
@@ -93,7 +93,7 @@ static Value *mod_of(VectorExpr *x, const Sym *e) {
   return emit_binary(l, OP_sub, a, times);
 }
 
-/* NULL: not as ops on vectors. */
+/* NULL: it cannot be expressed as ops on vectors. */
 static Value *vector_of(VectorExpr *x, const Sym *e) {
   if (is_uniform(x, e)) return sym_is_bool(e) || sym_is_integer(e) ? uniform_of(x, e) : NULL;
   switch (sym_kind(e)) {
@@ -115,7 +115,7 @@ static Value *vector_of(VectorExpr *x, const Sym *e) {
   }
 }
 
-/* One number after another. */
+/* One number at a time. */
 static Value *each_element(VectorExpr *x, const Sym *e, DType dtype) {
   Lower *l = &x->t->l;
   Value **parts = ARENA_ARRAY(l->arena, Value *, x->s->width);

@@ -1,8 +1,8 @@
 /* tiles_keep.c: panels that outlive their workgroup.
  *
- * A thread runs workgroups one behind the other, along the first dim of the grid, in the same
- * scratch memory. An operand that does not depend on that dim, such as B of a product or the keys
- * of attention, is packed by the first of them and found by the others:
+ * A thread runs workgroups one after the other, along the first dim of the grid, in the same
+ * scratch memory. An operand that does not depend on that dim, such as B of a matmul or the keys of
+ * attention, is packed by the first of them and reused by the others:
  *
  *     for K {
  *       if kept[0] != 1 + $WG1 or K >= kept[1] {     whose panels these are; how many tiles of K
@@ -10,16 +10,17 @@
  *         kept[0] = 1 + $WG1; kept[1] = K + 1
  *       }
  *
- * Loops count from 0, so the tiles in front of the last that was packed are there, too. When there
- * are more of them than slots, the last slot is used for all others, each time anew. */
+ * Loops count from 0, so the tiles before the last one packed are present too. If there are more
+ * tiles than slots, all remaining ones share the last slot and are packed every time. */
 #include "ir/dtype.h"
 #include "tiles/tiles_region.h"
 
-enum { KEPT_SHARE = 3, KEPT_OF = 8 }; /* of scratch memory, for the slots of one operand */
+enum { KEPT_SHARE = 3, KEPT_OF = 8 }; /* fraction of scratch memory for the slots of one operand */
 
 /* ---- what does not change from one workgroup to the next ---- */
 
-/* The dim of the grid along which workgroups follow each other; -1: there is only one. */
+/* The dim of the grid along which consecutive workgroups differ; -1: there is only one
+ * workgroup. */
 static int fastest_dim(const Tiles *t) {
   for (int i = 0; i < 3; i++)
     if (t->l.d->grid[i] != sym_int(t->l.sym, 1)) return i;
@@ -31,7 +32,7 @@ bool keep_differs(const Tiles *t, const Sym *e) {
   return fastest >= 0 && sym_contains(e, ir_numbered_symbol(t->l.k->cx, "$WG", fastest, true));
 }
 
-/* Of all workgroups that follow each other along the fastest dim the same; never 0. */
+/* The same for all consecutive workgroups along the fastest dim; never 0. */
 static const Sym *key_of(Tiles *t, int fastest) {
   SymCtx *sym = t->l.sym;
   const Sym *key = sym_int(sym, 0);
@@ -46,7 +47,7 @@ static const Sym *key_of(Tiles *t, int fastest) {
 
 typedef struct Steady {
   Tiles *t;
-  const Sym *counter; /* of the loop it is packed in; NULL: none */
+  const Sym *counter; /* of the loop in which it is packed; NULL: none */
   const Sym *group;   /* $WGi along the fastest dim */
 } Steady;
 
@@ -59,7 +60,7 @@ static bool is_steady(const Steady *s, const Sym *e) {
   return !sym_contains(e, s->group);
 }
 
-/* Where the read's elements lie, and which of them are there. */
+/* Whether the read's addresses, and which of its elements exist, are steady. */
 static bool is_read_steady(const Steady *s, const Op *read) {
   const AccessBounds *b = s->t->l.bounds[read->id];
   const Attr *mask = op_attr(read, ATTR_mask);
@@ -99,7 +100,7 @@ static int64_t room_of(const Tiles *t) {
   return (int64_t)t->l.cx->target->shared_most * KEPT_SHARE / KEPT_OF;
 }
 
-/* One for each tile of the loop, as many as there is room for. False: it does not pay. */
+/* One slot per tile of the loop, as many as there is room for. False: not worthwhile. */
 static bool choose_slots(const Tiles *t, const PackSource *from, const Op *loop, Kept *out) {
   int64_t bytes = (int64_t)dtype_bytes(from->dtype, pack_elements(from)), trips = 1;
   int64_t room = room_of(t) / bytes;
@@ -145,7 +146,7 @@ static Value *cell(Tiles *t, const Kept *k, int number, Value *store) {
   return emit(l, OP_load, from, 2, NULL, 0, type_scalar(l->k->cx, DTYPE_i64));
 }
 
-/* What follows is done if it was not done before, for these workgroups and this tile. */
+/* The code that follows runs only if it has not run before for these workgroups and this tile. */
 void keep_open(Tiles *t, Kept *k) {
   Lower *l = &t->l;
   k->cells = scratch_new(t, DTYPE_i64, 2, true);

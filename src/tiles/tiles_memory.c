@@ -1,6 +1,6 @@
 /* tiles_memory.c: ops that change memory, and the author's own allocations.
  *
- * Elements that a write leaves out along a dim are not computed at all: its loops end there. */
+ * Elements that a write skips along a dim are not computed at all: its loops end there. */
 #include "base/failures.h"
 #include "ir/dtype.h"
 #include "tiles/tiles_region.h"
@@ -35,7 +35,7 @@ bool tiles_write(Tiles *t, const Op *op) {
 
 typedef struct Atomics {
   const Op *op;
-  const Value *result; /* NULL: nobody asks for it */
+  const Value *result; /* NULL: it is not used */
   Value *old;
 } Atomics;
 
@@ -53,7 +53,7 @@ static bool atomic_at(Tiles *t, const Point *p, void *user) {
   return true;
 }
 
-/* Results are wanted for elements that are not acted on, too: no loop ends early then. */
+/* Results are also needed for elements that are not acted on, so no loop may end early. */
 bool tiles_atomic(Tiles *t, const Op *op) {
   Atomics x = {.op = op};
   NestBox b;
@@ -71,7 +71,7 @@ bool tiles_atomic(Tiles *t, const Op *op) {
 
 /* ---- reports ---- */
 
-/* What describes a failure is computed where there is one. */
+/* The description of a failure is computed only when there is one. */
 static bool report_at(Tiles *t, const Point *p, void *user) {
   const Op *op = *(const Op **)user;
   Lower *l = &t->l;
@@ -98,7 +98,7 @@ bool tiles_report(Tiles *t, const Op *op) {
 
 /* ---- allocations ---- */
 
-/* As large as the tile it holds; a ring has the slot as a dim of its own. */
+/* As large as the tile it holds; a ring has the slot as an additional dim. */
 bool tiles_alloc(Tiles *t, const Op *op) {
   Lower *l = &t->l;
   const Type *type = op->results[0].type;

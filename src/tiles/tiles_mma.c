@@ -1,4 +1,4 @@
-/* tiles_mma.c: matrix products by register tiles.
+/* tiles_mma.c: matmul by register tiles.
  *
  *     %r = mma %a, %b, %acc                    pack %a, pack %b
  *                                              for panels of b, panels of a {
@@ -6,12 +6,13 @@
  *                                                %d = for k carry %c { wave_mma tile_8x48x1 }
  *                                                the rows back to the buffer
  *                                              }
+ *
  * A loop over tiles of k carries the whole accumulator in a buffer, which stays in the caches near
  * the core; each tile of k reads and writes it once. With 64 steps of k in a tile that is one load
- * and one store for 64 products of each vector, hidden behind them; so nothing is gained by keeping
- * an m x n block in registers over all of k, which would pack b again for every row of blocks.
- * Panels of b are the outer loop: one of them (48 x 64 floats) stays in the first cache while the
- * panels of a go by. The accumulator is updated in place where nobody needs its old value. */
+ * and one store per 64 products of each vector, which is hidden by them; so there is no gain in
+ * keeping an m x n block in registers over all of k, which would pack b again for every row of
+ * blocks. Panels of b are the outer loop: one of them (48 x 64 floats) stays in the L1 cache while
+ * the panels of a stream by. The accumulator is updated in place if its old value is not needed. */
 #include "ir/dtype.h"
 #include "tiles/tiles_product.h"
 
@@ -30,7 +31,7 @@ static bool can_hold(const Product *p, const Tiles *t, const Value *v) {
   return same;
 }
 
-/* A buffer that the accumulator is made of and that nobody needs any more; NULL: none. */
+/* A buffer that the accumulator is computed from and that is not needed any more; NULL: none. */
 static const Value *find_buffer(const Tiles *t, const Product *p, const Value *v) {
   if (can_hold(p, t, v)) {
     bool needed = !is_made_in(v, p->op->parent) || tiles_used_later(t, p->op, v) ||
@@ -43,7 +44,7 @@ static const Value *find_buffer(const Tiles *t, const Product *p, const Value *v
   return found;
 }
 
-/* All of it is one number, which blocks start with. */
+/* All of it is one number, with which blocks start. */
 static bool is_filled(const Tiles *t, const Product *p) {
   return t->tile[p->acc->id].held == TILE_INLINE && p->acc->def->kind == OP_fill;
 }
@@ -78,7 +79,7 @@ Value *product_offset(Tiles *t, const Product *p, const Block *b) {
   return emit_address(&t->l, lower_sound(&t->l, at), DTYPE_index);
 }
 
-/* What a row of the block starts with, where that is not in the buffer: acc * scale, say. */
+/* The initial value of a row of the block, if it is not in the buffer: acc * scale, for example. */
 static Value *make_row(Tiles *t, const Product *p, const Block *b, int row) {
   SymCtx *sym = t->l.sym;
   const Type *type = p->out->type;
@@ -93,8 +94,8 @@ static Value *make_row(Tiles *t, const Product *p, const Block *b, int row) {
   return tiles_wide_at(t, p->acc, &at);
 }
 
-/* Rows of the block, one behind the other, in the order in which the instruction holds sums; or
- * back. */
+/* Rows of the block, concatenated, in the order in which the instruction holds sums; or the
+ * reverse. */
 static Value *arrange(Tiles *t, const MmaInfo *row, Value *v, bool back) {
   Layout c;
   int n = row->m * row->n, *regs = ARENA_ARRAY(t->l.arena, int, n), at[LAYOUT_DIMS];
@@ -108,7 +109,7 @@ static Value *arrange(Tiles *t, const MmaInfo *row, Value *v, bool back) {
   return emit_pick(&t->l, v, regs, n);
 }
 
-/* Matrix registers take blocks from the buffer, and put them back, as they lie there. */
+/* Matrix registers load blocks from the buffer, and store them to it, directly. */
 static bool is_block(const Product *p, const Block *b) {
   return b->m % dot_info(p->tile.form)->grain == 0 && dot_info(p->tile.form)->grain > 2 &&
          p->dtype == p->out->type->dtype;
@@ -166,7 +167,7 @@ static Value *load_panel(Tiles *t, const Panels *from, const Sym *base, const Sy
   return emit(l, OP_load, args, 2, NULL, 0, type);
 }
 
-/* How far k goes, in whole steps. */
+/* The extent of k in whole steps. */
 static const Sym *steps_of(Tiles *t, const Product *p, int step) {
   SymCtx *sym = t->l.sym;
   const Sym *depth = pack_depth(t, &p->a->source), *by = sym_int(sym, step);
@@ -248,7 +249,7 @@ static PackSource source_of(const Tiles *t, const Product *p, bool rhs) {
   return s;
 }
 
-/* v is 0 along `dim` from this coordinate on; NULL: that is not known. */
+/* The coordinate along `dim` from which on v is 0; NULL: unknown. */
 static const Sym *zeros_from(Tiles *t, const Value *v, const Sym *dim) {
   const Op *read = pack_plain_read(t, v);
   return read ? access_limit(t, read, dim) : kept_limit(t, v, dim);
@@ -261,11 +262,11 @@ static void leave_out_zeros(Tiles *t, PackSource *a, PackSource *b) {
     a->k_end = b->k_end = end;
 }
 
-/* Where the operands are, and how much of them is needed. */
+/* The positions of the operands, and how much of them is needed. */
 static void open_sources(Tiles *t, Product *p) {
   PackSource *a = &p->source[0], *b = &p->source[1];
   *a = source_of(t, p, false), *b = source_of(t, p, true);
-  if (p->old) { /* blocks that are left out hold something */
+  if (p->old) { /* blocks that are skipped hold something */
     a->end = tiles_needed(t, p->roles.m);
     b->end = tiles_needed(t, p->roles.n);
   }
@@ -279,7 +280,7 @@ static bool pack_operands(Tiles *t, Product *p) {
   return p->b != NULL;
 }
 
-/* The lhs where it lies, if all of it is there; else packed. */
+/* The lhs in place, if all of it exists; otherwise packed. */
 static bool multiply_all(Tiles *t, Product *p) {
   SymCtx *sym = t->l.sym;
   if (!p->a->read || p->whole == sym_bool(sym, true)) return multiply(t, p);
@@ -293,7 +294,7 @@ static bool multiply_all(Tiles *t, Product *p) {
   return ok;
 }
 
-/* The block in registers, and what operands are packed as. */
+/* The block in registers, and the type in which operands are packed. */
 static void choose_tile(const Tiles *t, Product *p) {
   TileProduct wanted = {.sum = (unsigned)dtype_mma(p->dtype), .bits = dtype_info[p->dtype].bits};
   wanted.a = (unsigned)dtype_mma(p->lhs->type->dtype);
@@ -342,7 +343,7 @@ static bool multiply_at(Tiles *t, const Point *at, void *user) {
   return p->thin ? thin_multiply(t, p) : pack_operands(t, p) && multiply_all(t, p);
 }
 
-/* The dims that are neither m nor n: one product for each of their coordinates. */
+/* The dims other than m and n: one product for each of their coordinates. */
 static NestBox batch_box(const Tiles *t, const Product *p) {
   NestBox all = nest_box(t, p->out->type, &p->at[2]), b = {.along = -1, .width = 1};
   for (int i = 0; i < all.rank; i++) {
@@ -360,7 +361,8 @@ static bool is_single(const NestBox *b) {
   return true;
 }
 
-/* Operands are packed first: they may be made of what the accumulator's buffer holds until then. */
+/* Operands are packed first: they may be computed from what the accumulator's buffer holds until
+ * then. */
 static bool multiply_single(Tiles *t, Product *p) {
   if (p->thin) return open_accumulator(t, p) && thin_open(t, p) && thin_multiply(t, p);
   return pack_operands(t, p) && open_accumulator(t, p) && multiply_all(t, p);

@@ -1,15 +1,15 @@
-/* tiles_needed.c: how much of a tile anybody will look at.
+/* tiles_needed.c: how much of a tile is ever used.
  *
- * A workgroup at the edge has tiles that stick out of their tensors. Where all writes leave out the
- * elements from some coordinate on, and no op brings elements of different coordinates together,
- * products need not compute them. */
+ * A workgroup at the edge has tiles that extend past their tensors. If all writes skip the elements
+ * from some coordinate on, and no op combines elements of different coordinates, products need not
+ * compute them. */
 #include "tiles/tiles.h"
 
 static bool has(const Type *t, const Sym *dim) {
   return t->kind == TYPE_tile && type_has_dim(t, dim);
 }
 
-/* Elements of different coordinates along the dim meet in one. */
+/* The op combines elements of different coordinates along the dim. */
 static bool joins(const Op *op, Kernel *k, const Sym *dim) {
   const Attr *along = op_attr(op, ATTR_dim);
   if (along && op->kind != OP_self_index && op->kind != OP_exists &&
@@ -31,7 +31,7 @@ static bool looks_up(const Op *op, const Sym *dim) {
   return false;
 }
 
-/* The limit is the same all over the kernel: no loop and no set_symbol, be it a later one, changes
+/* The limit is constant throughout the kernel: no loop or set_symbol, not even a later one, changes
  * it. */
 static bool is_steady(const Tiles *t, const Sym *limit) {
   for (const Op *op = ir_first(t->l.k); op; op = ir_next(op)) {

@@ -1,11 +1,12 @@
-/* tiles_nest.c: nests of loops over a tile, vectors in the innermost.
+/* tiles_nest.c: nests of loops over a tile, with vectors in the innermost.
  *
  *     [64, 80] with vectors of 32        for $i0 with {trips = 64} {
  *                                          for $i1 step 32 with {trips = 64} { 32 at a time }
  *                                          16 at once
  *                                        }
- * Extents are numbers, so what is left of a row has a width that is known. Where accesses test a
- * coordinate against a limit that is not, vectors below it are run apart and test nothing:
+ *
+ * Extents are numbers, so the width of the rest of a row is known. Where accesses test a coordinate
+ * against a limit that is not, vectors below it get a loop of their own without tests:
  *
  *     for $i1 step 32 with {trips = full} { no tests }
  *     for $i1 from full step 32 with {trips = 96} { masks } */
@@ -34,7 +35,7 @@ bool is_granted(const Tiles *t, const Sym *dim, const Sym *limit) {
   return false;
 }
 
-/* `most`: an extent that trips does not exceed; 0: not known. */
+/* `most`: an upper bound on trips; 0: unknown. */
 static const SymFacts *loop_facts(Tiles *t, const Sym *counter, const Sym *trips, int64_t most,
                                   int step) {
   Lower *l = &t->l;
@@ -106,7 +107,7 @@ Branch branch_open(Tiles *t, const Sym *condition) {
   sym_assume(facts, condition);
   tiles_place(t, op);
   Branch b = {tiles_open_scope(t, ir_region_new(l->k, op), facts), t->level};
-  t->level = NULL; /* what was made in front of it can still be used, but nothing is added there */
+  t->level = NULL; /* earlier values can still be used, but nothing is added there */
   return b;
 }
 
@@ -143,8 +144,8 @@ NestBox nest_without(const NestBox *b, int dim) {
   return rest;
 }
 
-/* Several registers at a time where they are short: more that does not depend on each other. An
- * exponential has a dozen constants: more than two at a time do not fit beside them. */
+/* Several registers at a time if they are short: more independent work. An exponential has a dozen
+ * constants, and more than two registers at a time do not fit beside them. */
 enum { LOOP_BYTES = 64, LONG_LOOP_BYTES = 32 };
 
 static void choose(Tiles *t, NestBox *b, const Sym *along, int most, int bytes) {
@@ -179,7 +180,7 @@ static bool run_at(Tiles *t, const NestBox *b, Point p, const Sym *offset, int w
   return body(t, &p, user);
 }
 
-/* Vectors of `width` from `from` (NULL: 0) to `to`; below `limit`, if it is given. */
+/* Vectors of `width` from `from` (NULL: 0) to `to`; below `limit`, if given. */
 static bool run_part(Tiles *t, const NestBox *b, Point p, const Sym *from, const Sym *to, int width,
                      const Sym *limit, NestBody *body, void *user) {
   int64_t first = 0, n, granted = t->granted.n;

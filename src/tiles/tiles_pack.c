@@ -1,21 +1,21 @@
-/* tiles_pack.c: operands of products as panels, in the order in which the product reads them.
+/* tiles_pack.c: packs operands of products into panels, in the order in which the product reads
+ * them.
  *
- *     A of 128 x 64, panels of 8 rows:  16 panels; in each, for every k, 8 elements side by side
+ *     A of 128 x 64, panels of 8 rows:  16 panels; in each, for every k, 8 adjacent elements
  *
- * What does not change in a loop is packed in front of it. Rows that lie along k in memory are
- * transposed in blocks, in registers. Elements become those the product computes in, exactly: every
- * narrow float is an f32.
+ * Operands that a loop does not change are packed before it. Rows that are contiguous along k are
+ * transposed in blocks, in registers. Elements are converted to the type that the product is
+ * computed in, exactly: every narrow float is an f32.
  *
- * Nothing is tested in inner loops where an operand is what a read gives: rows that nobody needs
- * are copies of the last one that somebody does, and elements along k that are left out are not
- * packed. */
+ * Inner loops contain no tests if an operand is a plain read: rows that are not needed are copies
+ * of the last one that is, and elements along k that are skipped are not packed. */
 #include "tiles/tiles_pack.h"
 
 #include "ir/dtype.h"
 
 enum {
-  AHEAD = 8, /* rows between what is transposed and what is asked for */
-  RUN = 8    /* rows of memory that are read side by side where panels are cut out of them */
+  AHEAD = 8, /* rows between what is transposed and what is prefetched */
+  RUN = 8    /* rows of memory that are read together when panels are cut out of them */
 };
 
 /* ---- elements ---- */
@@ -57,7 +57,7 @@ const Op *pack_plain_read(const Tiles *t, const Value *v) {
   return NULL;
 }
 
-/* Any row may stand for those that nobody needs. */
+/* Any row may stand in for those that are not needed. */
 static bool may_repeat_rows(const Tiles *t, const PackSource *from) {
   return from->end && pack_plain_read(t, from->of);
 }
@@ -82,7 +82,7 @@ void pack_grant_rows(Tiles *t, const PackSource *from) {
   if (may_repeat_rows(t, from)) grant(t, from->row, from->end);
 }
 
-/* What holds of every element that is packed now. */
+/* What holds for every element that is packed now. */
 static void grant_source(Tiles *t, const PackSource *from) {
   pack_grant_rows(t, from);
   if (from->k_end) grant(t, from->k, from->k_end);
@@ -111,7 +111,7 @@ static bool pack_run(Tiles *t, const Packing *x, const Sym *row, int width, cons
   return v != NULL;
 }
 
-/* Some of its rows are not needed: one after the other. */
+/* Some of its rows are not needed: one at a time. */
 static bool pack_cut(Tiles *t, const Packing *x, const Sym *k_first) {
   NestLoop loop = loop_open(t, NULL, sym_int(t->l.sym, x->rows), 0, 1, NULL, 0);
   bool ok = pack_run(t, x, loop.counter, 1, k_first);
@@ -119,7 +119,7 @@ static bool pack_cut(Tiles *t, const Packing *x, const Sym *k_first) {
   return ok;
 }
 
-/* All panels for a few elements along k, then for the next few: memory is read in long pieces. */
+/* All panels for a few elements along k, then for the next few: memory is read in long runs. */
 static bool pack_rows(Tiles *t, Packing *x) {
   const PackSource *from = x->from;
   const Sym *depth = pack_depth(t, from), *zero = sym_int(t->l.sym, 0);
@@ -141,7 +141,7 @@ static bool pack_rows(Tiles *t, Packing *x) {
 
 /* ---- rows that lie along k ---- */
 
-/* Units of two vecs in turn, from the lower or upper halves. */
+/* Interleaves units of two vecs, from the lower or upper halves. */
 static Value *zip(Tiles *t, Value *a, Value *b, int unit, bool upper) {
   Value *both[] = {a, b};
   int n = a->type->n / unit, *regs = ARENA_ARRAY(t->l.arena, int, a->type->n);
@@ -161,7 +161,7 @@ void pack_transpose(Tiles *t, Value **v, int n, int unit) {
   }
 }
 
-/* `rows` vecs of `width` become `width` vecs of `rows`: square by square where that is possible. */
+/* `rows` vecs of `width` become `width` vecs of `rows`: in squares if possible. */
 static void transpose(Tiles *t, Value **v, int rows, int width, Value **out) {
   bool square = is_power_of_two(rows) && rows > 1 && width % rows == 0;
   for (int k = 0; square && k < width; k += rows) {
@@ -180,7 +180,7 @@ int pack_block(const Tiles *t) {
   return words > PACK_LEAST ? PACK_MOST : PACK_LEAST;
 }
 
-/* Rows are short, and many streams: no machine finds out by itself. */
+/* Rows are short, and there are many streams, so hardware prefetchers do not help. */
 static void prefetch_row(Tiles *t, const PackSource *from, Point p, const Sym *row) {
   p = pack_point(p, from->row, sum(t, from->row_start, row));
   tiles_prefetch(t, from->of, &p);
@@ -204,7 +204,7 @@ static bool pack_at(Tiles *t, const Point *k, void *user) {
   return true;
 }
 
-/* Up to where elements are left out: blocks, then one after the other. */
+/* Up to the point where elements are skipped: blocks, then single elements. */
 static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
   SymCtx *sym = t->l.sym;
   const Sym *depth = pack_depth(t, x->from), *from = NULL, *by = sym_int(sym, width);
@@ -244,7 +244,7 @@ static bool pack_group(Tiles *t, Packing *x, int group, const Sym *at_row) {
   return ok;
 }
 
-/* As many rows as a register has elements, where that is a block. */
+/* As many rows as a register has elements, if that is a valid block. */
 static int rows_of_block(const Tiles *t, DType dtype) {
   int lanes = t->l.machine.target->global_access * 8 / dtype_info[dtype].bits, most = pack_block(t);
   return lanes < PACK_LEAST / 2 ? PACK_LEAST / 2 : lanes < most ? lanes : most;
@@ -314,8 +314,8 @@ static bool pack_each(Tiles *t, Packing *x) {
   return ok;
 }
 
-/* Rows that are contiguous, several elements of k side by side: nothing is tested where all rows of
- * a panel are needed. */
+/* Rows that are contiguous, with several elements of k per side: no tests if all rows of a panel
+ * are needed. */
 static bool pack_sides_of_rows(Tiles *t, Packing *x) {
   bool ok = true;
   for (int i = 0; ok && i < 4; i++) {
@@ -358,7 +358,7 @@ static bool same_source(const PackSource *a, const PackSource *b) {
   return same;
 }
 
-/* The scope of the values it is made of, and its coordinates have a value there. */
+/* The outermost scope in which its values and its coordinates are available. */
 static LowerScope *home_of(const Tiles *t, const PackSource *from) {
   const LowerScope *made = t->tile[from->of->id].scope;
   const Sym *e = sym_add(t->l.sym, from->row_start, from->k_start);
@@ -376,7 +376,7 @@ bool pack_is_steady(const Tiles *t, const PackSource *from) {
   return home_of(t, from) != t->l.scope;
 }
 
-/* Where t->l.scope is: always, or unless it was done before. */
+/* At t->l.scope: always, or unless it was done before. */
 static bool pack_once(Tiles *t, Panels *p, Kept *kept) {
   if (!kept) return pack_all(t, &p->source, p);
   keep_open(t, kept);

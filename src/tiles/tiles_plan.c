@@ -1,13 +1,13 @@
-/* tiles_plan.c: which values are made where they are needed, and which are kept.
+/* tiles_plan.c: which values are recomputed where they are used, and which are kept.
  *
- * A value that several nests of loops ask for, or several rows of one nest, is made again for each
- * if that is cheaper than to store and load it. What the kernel writes to is read at once, because
- * it may hold something else later. */
+ * A value that several nests of loops use, or several rows of one nest, is recomputed for each if
+ * that is cheaper than storing and loading it. Memory that the kernel writes is read immediately,
+ * because it may change later. */
 #include "analysis/motion.h"
 #include "ir/dtype.h"
 #include "tiles/tiles.h"
 
-/* In additions. */
+/* Costs, in additions. */
 enum { LOAD_COST = 1, STORE_COST = 2, SIMPLE = 1, DIVISION = 4, FUNCTION = 12 };
 
 typedef struct Plan {
@@ -15,7 +15,7 @@ typedef struct Plan {
   const Op **ops; /* in program order */
   int nops;
   const bool *written; /* memories, by the id of their root */
-  uint64_t **askers;   /* by value id: a bit for each op that has an effect and asks for it */
+  uint64_t **askers;   /* by value id: a bit for each op with an effect that uses it */
   int words;
   int *cost; /* by value id */
   bool first_round;
@@ -32,8 +32,8 @@ static bool has_loop_over(const Region *r, const Sym *axis) {
   return false;
 }
 
-/* A loop inside of another one over the same axis has a counter of the same name. What mentions the
- * outer one means something else in there. */
+/* A loop inside another one over the same axis has a counter of the same name. An expression that
+ * mentions the outer counter would mean something else there. */
 static bool mentions_hidden_counter(const Plan *p, const Op *op) {
   for (const Op *loop = op->parent->owner; loop; loop = loop->parent->owner) {
     const Sym *axis = loop->kind == OP_for ? op_attr(loop, ATTR_axis)->sym : NULL;
@@ -68,8 +68,8 @@ static bool may_be_inline(const Plan *p, const Op *op) {
   }
 }
 
-/* Of a narrow float, in vectors: bf16 is the upper half of an f32, f16 is converted, others are
- * taken apart. */
+/* For narrow floats, in vectors: bf16 is the upper half of an f32, f16 is converted, others are
+ * decoded. */
 static int cast_cost(const Op *op) {
   DType from = op->args[0]->type->dtype;
   if (!dtype_is_float(from) || dtype_info[from].bits >= 32) return 1;
@@ -111,7 +111,8 @@ static void note_askers(Plan *p, const Op *op) {
   }
 }
 
-/* The loops of a nest around the innermost one that v has a coordinate of make it again. */
+/* How often the loops of a nest recompute v: those around the innermost loop that v has a
+ * coordinate of. */
 static int repeats(const Plan *p, const Op *op, const Value *v) {
   enum { MANY = 16 };
   const Type *nest = op->nargs ? op->args[0]->type : NULL;
@@ -125,7 +126,7 @@ static int repeats(const Plan *p, const Op *op, const Value *v) {
   return times < MANY ? (int)times : MANY;
 }
 
-/* How often v is made if it is not kept. Products pack their operands once, in front of loops. */
+/* How often v is computed if it is not kept. Products pack their operands once, before loops. */
 static int asks(const Plan *p, const Value *v) {
   int n = 0;
   for (int i = 0; i < p->nops; i++) {
@@ -180,7 +181,8 @@ void tiles_plan(Tiles *t) {
     p.ops[p.nops++] = op;
     if (op->nresults) t->plan.is_inline[op->results[0].id] = may_be_inline(&p, op);
   }
-  /* What is made of a value that is kept asks only once: some are not worth it after all. */
+  /* Values computed from one that is kept count as a single use, so some are not worth keeping
+   * after all. */
   for (int round = 0; round < 2; round++) {
     p.first_round = round == 0;
     for (int i = 0; i < k->nvalues; i++) p.askers[i] = ARENA_ARRAY(a, uint64_t, p.words);
@@ -203,7 +205,7 @@ static Depends ask(const Tiles *t, const Value *of) {
   return d;
 }
 
-/* `elsewhere`: only where an element of v needs one at other coordinates. */
+/* `elsewhere`: only if an element of v needs one at other coordinates. */
 static bool depends(Depends *d, const Value *v, bool elsewhere) {
   if (v == d->of) return !elsewhere;
   if (!v->def || !d->t->plan.is_inline[v->id] || d->none[elsewhere][v->id]) return false;

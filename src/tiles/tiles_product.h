@@ -5,33 +5,33 @@
 #include "target/register_tile.h"
 #include "tiles/tiles.h"
 
-/* Which operands are not packed, but read where they lie (tiles_thin.c). */
+/* Which operands are read in place instead of being packed (tiles_thin.c). */
 typedef enum ThinForm {
   THIN_NOT,  /* none */
-  THIN_DOTS, /* both along k */
-  THIN_ROWS  /* the rhs along its rows, the lhs from panels */
+  THIN_DOTS, /* both, along k */
+  THIN_ROWS  /* the rhs along its rows; the lhs from panels */
 } ThinForm;
 
 typedef struct Product {
   const Op *op;
   const Value *lhs, *rhs, *acc, *out;
   MmaRoles roles;
-  Tile at[3]; /* where lhs, rhs and the accumulator lie */
+  Tile at[3]; /* positions of lhs, rhs and the accumulator */
   int m, n, k, dim_m, dim_n;
-  DType dtype, operands; /* what is summed; what is multiplied */
+  DType dtype, operands; /* the type of sums; the type of factors */
   RegisterTile tile;
   ThinForm thin;
   PackSource source[2]; /* lhs and rhs */
   const Panels *a, *b;
-  Panels rows;      /* of a, where they lie */
-  const Sym *whole; /* when they can be taken from there */
-  const Value *old; /* whose buffer is taken over; NULL: a new one is needed */
-  Value *fill;      /* what all of acc is; NULL: it is in the buffer */
-  bool made;        /* acc is not in the buffer: blocks make what they start with */
+  Panels rows;      /* of a, in place */
+  const Sym *whole; /* the condition under which they can be used */
+  const Value *old; /* the value whose buffer is reused; NULL: a new one is needed */
+  Value *fill;      /* the value of all of acc; NULL: acc is in the buffer */
+  bool made;        /* acc is not in the buffer: blocks compute their initial value */
   Point batch;      /* coordinates of the other dims */
 } Product;
 
-/* Of the result. */
+/* A block of the result. */
 typedef struct Block {
   int m, n;
   const Sym *row, *column;    /* relative */
@@ -45,23 +45,24 @@ void product_store(Tiles *t, const Product *p, const Block *b, Value *offset, Va
 
 /* ---- rows of the lhs where they lie (tiles_rows.c) ---- */
 
-/* Whether matrix registers can load the lhs from where it is: says p->rows and p->whole. */
+/* Whether matrix registers can load the lhs in place; sets p->rows and p->whole. */
 bool rows_in_place(Tiles *t, Product *p);
 /* A step of k of `rows` rows. */
 Value *product_rows(Tiles *t, const Panels *from, const Sym *row, const Sym *k, int rows);
 
 /* ---- products with few rows or columns (tiles_thin.c) ---- */
 
-/* Says p->thin, by p->source; the block is one of plain elements then. */
+/* Sets p->thin from p->source; the block then consists of plain elements. */
 void thin_choose(Tiles *t, Product *p);
-bool thin_open(Tiles *t, Product *p); /* behind open_accumulator */
+bool thin_open(Tiles *t, Product *p); /* after open_accumulator */
 bool thin_multiply(Tiles *t, Product *p);
 
-/* What both forms ask. */
-int thin_rows(Tiles *t, const PackSource *s);                 /* how many can be needed */
-int thin_few(Tiles *t, const Product *p);                     /* which operand has fewer */
+/* Shared by both forms. */
+int thin_rows(Tiles *t, const PackSource *s);                 /* how many rows can be needed */
+int thin_few(Tiles *t, const Product *p);                     /* the operand with fewer rows */
 int thin_lanes(const Tiles *t, DType dtype);                  /* of a register */
-const Sym *thin_whole(Tiles *t, const Sym *depth, int piece); /* what of it is whole pieces */
+const Sym *thin_whole(Tiles *t, const Sym *depth, int piece); /* the part of it that consists of
+                                                               * whole pieces */
 bool thin_lies_along(Tiles *t, const PackSource *s, const Sym *dim);
 
 bool dots_multiply(Tiles *t, const Product *p); /* THIN_DOTS (tiles_dots.c) */

@@ -6,8 +6,9 @@
  *       the elements of %a, pair by pair            store %a
  *       store one                                 }
  *     }
- * Narrow floats are summed in f32 and rounded at the end. An operand that is kept, because others
- * need it too, and that nobody asked for before, is stored in the same loops. */
+ *
+ * Narrow floats are summed in f32 and rounded at the end. An operand that is kept because it is
+ * used again later, and that has not been computed yet, is stored in the same loops. */
 #include "ir/dtype.h"
 #include "ir/layout_links.h"
 #include "ir/reductions.h"
@@ -19,7 +20,7 @@ typedef struct Reduction {
   NestBox all; /* of the operand; `along` is the dim of vectors */
   int dim;     /* which is reduced */
   OpKind combine;
-  DType dtype; /* what it is computed in */
+  DType dtype; /* the type it is computed in */
   Value *one;  /* the result, when it is one element */
   Point row;   /* while it is reduced: the dim is the last of the point */
 } Reduction;
@@ -30,7 +31,7 @@ static Value *neutral(Tiles *t, const Reduction *r, int width) {
 
 /* ---- vectors ---- */
 
-/* All elements of a vec: halves first, so that they stay vectors as long as possible. */
+/* All elements of a vec, combined in halves so that they stay vectors as long as possible. */
 static Value *combine_elements(Tiles *t, OpKind combine, Value *v) {
   Lower *l = &t->l;
   while (v->type->n > 1) {
@@ -58,7 +59,7 @@ static Value *term_at(Tiles *t, const Reduction *r, const Point *p) {
 
 /* ---- the result ---- */
 
-/* With the second operand, stored or kept. */
+/* Combines with the second operand, then stores or keeps the result. */
 static bool finish(Tiles *t, Reduction *r, const Point *p, Value *v) {
   Lower *l = &t->l;
   const Tile *tile = &t->tile[r->out->id];
@@ -75,7 +76,7 @@ static bool finish(Tiles *t, Reduction *r, const Point *p, Value *v) {
 
 /* ---- what exists ---- */
 
-/* As many of the first n elements along the dim as come before its end. */
+/* How many of the first n elements along the dim come before its end. */
 static const Sym *existing(Tiles *t, const Reduction *r, int n) {
   SymCtx *sym = t->l.sym;
   const Sym *all = sym_int(sym, n), *end = r->all.end[r->dim];
@@ -91,7 +92,7 @@ typedef struct Part {
   const Sym *limit;
 } Part;
 
-/* Elements [from, to) of the row, `width` at a time, as one. */
+/* Reduces elements [from, to) of the row, `width` at a time, to one. */
 static Value *reduce_part(Tiles *t, Reduction *r, Part part) {
   Lower *l = &t->l;
   Point p = r->row;
@@ -126,7 +127,7 @@ static bool add_part(Tiles *t, Reduction *r, Value **sum, Part part) {
   return v != NULL;
 }
 
-/* Vectors below the limit of an access, the others, and what is left. */
+/* Vectors below the limit of an access, the others, and the rest. */
 static bool reduce_row(Tiles *t, const Point *p, void *user) {
   Reduction *r = user;
   SymCtx *sym = t->l.sym;
@@ -189,15 +190,18 @@ static void close_operand(Tiles *t, const Value *of) {
 
 /* ---- the op ---- */
 
-enum { CHAINS = 4 }; /* registers that are summed up side by side: an addition takes some cycles */
-enum { ACROSS_BYTES = 256 }; /* of a row that are taken at once: the next one is on another page */
+enum { CHAINS = 4 }; /* independent sums: an addition takes several cycles */
+enum {
+  ACROSS_BYTES = 256
+}; /* bytes of a row that are read at once: the next row is on another
+                              * page */
 
 static void widen(Reduction *r, int dim, int bytes, int most) {
   int *width = &r->all.width;
   while (*width * bytes < most && *width * 4 <= r->all.extent[dim]) *width *= 2;
 }
 
-/* Vectors of the operand: as long as is good for its loops. */
+/* The vector length of the operand that suits its loops. */
 static void choose_width(Tiles *t, Reduction *r) {
   int access = t->l.machine.target->global_access, bytes = tile_bytes(t, r->of);
   int along = r->all.along;
@@ -205,10 +209,10 @@ static void choose_width(Tiles *t, Reduction *r) {
   r->all.split = tile_limit(t, r->of, r->all.dim[along]);
   if (tile_has_function(t, r->of)) return;
   if (along == r->dim) widen(r, along, bytes, CHAINS * access);
-  else if (!r->all.split) widen(r, along, bytes, ACROSS_BYTES); /* long masks are much code */
+  else if (!r->all.split) widen(r, along, bytes, ACROSS_BYTES); /* long masks are a lot of code */
 }
 
-/* The dims that stay. */
+/* The dims that remain. */
 static NestBox box_of_result(Tiles *t, const Reduction *r) {
   NestBox b = nest_box(t, r->out->type, &t->tile[r->out->id]);
   if (r->all.along < 0 || r->all.along == r->dim) return b;

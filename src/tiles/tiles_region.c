@@ -1,8 +1,8 @@
-/* tiles_region.c: loops and conditionals, and what they carry.
+/* tiles_region.c: loops and conditionals, and the values they carry.
  *
- * Single elements are carried in registers. A tile that is carried has one buffer, which the body
- * reads as its argument; what the body yields is written there at its end, unless it was made in
- * place. A buffer that nobody needs afterwards is taken over instead of copied. */
+ * Single elements are carried in registers. A carried tile has one buffer, which the body reads as
+ * its argument; what the body yields is written there at its end, unless it was computed in place.
+ * A buffer that is not needed afterwards is reused instead of copied. */
 #include <stdio.h>
 
 #include "ir/attr.h"
@@ -46,7 +46,7 @@ void tiles_place(Tiles *t, Op *op) {
 typedef struct Carried {
   const Value *init, *arg, *result, *yield;
   Tile tile; /* as the body sees it */
-  int reg;   /* which carried register; -1: a buffer */
+  int reg;   /* index of the carried register; -1: a buffer */
 } Carried;
 
 typedef struct Carrying {
@@ -72,7 +72,7 @@ static bool is_made_in(const Value *v, const Region *r) {
   return v->def ? v->def->parent == r : v->owner == r;
 }
 
-/* The buffer of a value that is needed for nothing else. */
+/* The buffer of a value that has no other use. */
 static const TileBuffer *take_over(const Carrying *c, const Carried *x) {
   const Tile *init = &c->t->tile[x->init->id];
   int uses = 0;
@@ -82,8 +82,8 @@ static const TileBuffer *take_over(const Carrying *c, const Carried *x) {
   return same_extents(x->init->type, init, &x->tile) ? init->buffer : NULL;
 }
 
-/* The buffer is filled in front of the region, by the tile's place as it is known there: inside it
- * may be known better (`if ($WG0 < 1)`), but only where the region runs. */
+/* The buffer is filled before the region, with the position of the tile as it is known there:
+ * inside, more may be known about it (`if ($WG0 < 1)`), but only where the region runs. */
 static bool open_buffer(Carrying *c, Carried *x) {
   Tiles *t = c->t;
   const Attr *axis = op_attr(c->op, ATTR_axis);
@@ -99,7 +99,7 @@ static bool open_buffer(Carrying *c, Carried *x) {
   return buffer_fill(t, x->init, x->arg->type, &outside, x->tile.buffer);
 }
 
-/* `inside`: where the body stands. */
+/* `inside`: the Standing in the body. */
 static bool open_one(Carrying *c, Carried *x, const Standing *inside) {
   Tiles *t = c->t;
   Standing here = t->l.standing;
@@ -137,7 +137,8 @@ static bool open_carried(Carrying *c, const Standing *inside) {
 
 /* ---- the op ---- */
 
-/* `$GET_ITER_ARG_i` of a condition counts what the author carries; only registers are left. */
+/* `$GET_ITER_ARG_i` in a condition counts the values that the author carries; only registers
+ * remain. */
 static const Sym *renumber_args(Carrying *c, const Sym *e) {
   Context *cx = c->t->l.k->cx;
   SymBinding *to = ARENA_ARRAY(c->t->l.arena, SymBinding, 2 * c->n);
@@ -152,7 +153,7 @@ static const Sym *renumber_args(Carrying *c, const Sym *e) {
   return n ? sym_subst(cx->sym, e, to, n) : e;
 }
 
-/* Whether the one element of a tile exists where the loop stands. */
+/* Whether the one element of a tile exists at the loop. */
 static const Sym *one_exists(Carrying *c, const Type *t) {
   Lower *l = &c->t->l;
   const Sym *all = sym_bool(l->sym, true);
@@ -233,7 +234,7 @@ static SavedScope open_body(Carrying *c, Op *made, const SymFacts *facts) {
 
 /* ---- what the body hands on ---- */
 
-/* Other buffers that the body was given are still needed for it, or its own at other places. */
+/* The value still needs other buffers of the body's arguments, or its own at other positions. */
 static bool must_wait(const Carrying *c, int i) {
   const Carried *x = &c->at[i];
   for (int j = 0; j < c->n; j++) {
@@ -246,7 +247,7 @@ static bool must_wait(const Carrying *c, int i) {
   return tiles_depends_elsewhere(c->t, x->yield, x->arg);
 }
 
-/* Into the buffers: first those that depend on others into buffers of their own. */
+/* Writes the yields to the buffers, those that depend on others through buffers of their own. */
 static bool hand_on_tiles(Carrying *c) {
   Tiles *t = c->t;
   const TileBuffer **waiting = ARENA_ARRAY(t->l.arena, const TileBuffer *, c->n + 1);

@@ -1,14 +1,14 @@
-/* tiles_rows.c: operands whose rows matrix registers load from where they lie.
+/* tiles_rows.c: operands whose rows matrix registers can load in place.
  *
- * A register of 16 rows takes 64 bytes from each of 16 places at equal distance. An operand that
- * is read along k, in the type that is multiplied, is that already. Only where the tile ends
- * within a register must it be packed, so that nothing is read behind the end:
+ * A register of 16 rows loads 64 bytes from each of 16 addresses at equal distances. An operand
+ * that is read along k, in the type of the factors, already has that form. It must be packed only
+ * where the tile ends within a register, so that nothing is read past the end:
  *
- *     if every row is there, and k ends with a step { products of rows where they lie }
- *     if not                                         { pack; products of panels } */
+ *     if every row exists, and k ends with a step { products of rows in place }
+ *     if not                                      { pack; products of panels } */
 #include "tiles/tiles_product.h"
 
-/* From one element along `dim` to the next; NULL: not the same everywhere. */
+/* The stride along `dim`; NULL: it is not constant. */
 static const Sym *distance(Tiles *t, const Op *read, const Sym *dim) {
   const AccessBounds *b = t->l.bounds[read->id];
   const Type *tile = b->access.tile;
@@ -24,7 +24,7 @@ static const Sym *distance(Tiles *t, const Op *read, const Sym *dim) {
   return found;
 }
 
-/* Nothing else is tested than the ends of rows and of k. */
+/* Nothing is tested except the ends of rows and of k. */
 static bool is_plain(Tiles *t, const Op *read, const PackSource *s, const Sym *end) {
   int granted = t->granted.n;
   const MemAccess *m = &t->l.bounds[read->id]->access;
@@ -53,7 +53,7 @@ bool rows_in_place(Tiles *t, Product *p) {
   p->whole = lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), whole));
   p->rows = (Panels){.source = *s, .rows = p->tile.m, .base = sym_int(sym, 0), .read = read};
   p->rows.apart = lower_sound(&t->l, apart);
-  p->rows.source.end = NULL; /* all are there */
+  p->rows.source.end = NULL; /* all of them exist */
   return p->whole && p->whole != sym_bool(sym, false);
 }
 

@@ -1,5 +1,5 @@
-/* tiles_scan.c: prefix sums, and reductions and scans with the function of an author: one element
- * after another along the dim, in their order. */
+/* tiles_scan.c: prefix sums, and reductions and scans with a user-defined function: one element
+ * after the other along the dim, in order. */
 #include "ir/combine.h"
 #include "ir/dtype.h"
 #include "ir/layout_links.h"
@@ -11,11 +11,11 @@ typedef struct Scan {
   const Value *out;
   const Sym *dim, *start;
   int extent;
-  DType dtype; /* what it is computed in */
-  Value *one;  /* the result of a reduction, when it is one element */
+  DType dtype; /* the type it is computed in */
+  Value *one;  /* the result of a reduction to one element */
 } Scan;
 
-/* What is there before the first element. */
+/* The value before the first element. */
 static Value *first(Tiles *t, const Scan *s, const Point *p) {
   Lower *l = &t->l;
   if (s->op->nargs == 1) return emit_splat(l, emit_number(l, s->dtype, 0), p->width);
@@ -23,7 +23,7 @@ static Value *first(Tiles *t, const Scan *s, const Point *p) {
   return init ? emit_cast(l, init, s->dtype) : NULL;
 }
 
-/* What was there, and the element at a point, if it exists; NULL after reporting. */
+/* `acc` combined with the element at a point, if it exists; NULL after reporting. */
 static Value *next(Tiles *t, const Scan *s, const Point *p, Value *acc) {
   Lower *l = &t->l;
   const Value *exists = reduction_exists(s->op);
@@ -59,7 +59,7 @@ static bool scan_at(Tiles *t, const Point *p, void *user) {
   return v != NULL;
 }
 
-/* Vectors along the longest of the other dims that the operand likes. */
+/* Vectors run along the longest of the other dims that suits the operand. */
 bool tiles_scan(Tiles *t, const Op *op) {
   Scan s = {.op = op, .out = &op->results[0]};
   const Value *of = op->args[0];

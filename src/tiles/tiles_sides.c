@@ -1,10 +1,11 @@
-/* tiles_sides.c: panels in which several elements of k lie side by side, as dot products and matrix
+/* tiles_sides.c: panels in which several elements of k are contiguous, as dot products and matrix
  * registers read them.
  *
  *     4 rows, sides of 2:   a0k0 a0k1 a1k0 a1k1 a2k0 a2k1 a3k0 a3k1, then the same of k2 and k3
  *
- * A side is moved as a whole where it lies so in memory; where rows do, vectors of several k are
- * interleaved. What a step of the product reads beyond the last element of k is zeros. */
+ * A side is moved as a whole if it is contiguous in memory; if rows are contiguous, vectors of
+ * several k are interleaved. What a step of the product reads past the last element of k is
+ * zero. */
 #include "ir/dtype.h"
 #include "tiles/tiles_pack.h"
 
@@ -46,8 +47,8 @@ static void store_elements(Tiles *t, const Packing *x, const Sym *k, const Sym *
   }
 }
 
-/* Rows in blocks of whole sides: squares of them are transposed, so that sides of one k follow each
- * other. */
+/* Rows in blocks of whole sides: squares of them are transposed, so that sides of one k are
+ * adjacent. */
 static void store_squares(Tiles *t, const Packing *x, const Sym *k, Value **rows, int sides) {
   int n = x->group, side = x->from->side;
   Value *square[PACK_MOST];
@@ -88,7 +89,7 @@ static bool pack_at(Tiles *t, const Point *k, void *user) {
   return true;
 }
 
-/* As much of k at a time as divides it: whole squares, whole sides, or single elements. */
+/* The largest divisor of k that is whole squares, whole sides, or single elements. */
 static int width_along(const Tiles *t, const PackSource *from, int block) {
   int width = from->side * pack_block(t);
   if (from->side >= LONG) width = from->side;
@@ -103,13 +104,13 @@ static const Sym *whole_of(Tiles *t, const Sym *e, int by, bool up) {
   return lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), e));
 }
 
-/* Where it ends is asked when it is packed; else all of the tile is. */
+/* The end is determined when it is packed; otherwise the whole tile is packed. */
 static bool ends_early(const PackSource *from) {
   return from->k_end && from->depth % from->step == 0;
 }
 
-/* Up to where elements are left out: vectors without tests, then with them to the end of the step;
- * what they leave out is 0. */
+/* Up to the point where elements are skipped: vectors without tests, then with tests to the end of
+ * the step; skipped elements are 0. */
 static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
   const PackSource *from = x->from;
   const Sym *depth = pack_depth(t, from), *whole = whole_of(t, depth, width, false);
@@ -147,7 +148,7 @@ static bool pack_group(Tiles *t, Packing *x, int group, const Sym *at_row) {
   return ok;
 }
 
-/* As many rows as a register has sides, where that is a block. */
+/* As many rows as a register has sides, if that is a valid block. */
 static int rows_of_block(const Tiles *t, const PackSource *from) {
   int bytes = from->side * dtype_info[from->dtype].bits / 8;
   int sides = t->l.machine.target->global_access / bytes;
@@ -170,7 +171,7 @@ static bool pack_along_k(Tiles *t, Packing *x) {
 
 /* ---- rows that are contiguous ---- */
 
-/* Vecs of the panel's rows, for n elements of k from k on; zeros beyond the last one. */
+/* Vecs of the panel's rows, for n elements of k from k on; zeros past the last one. */
 static bool read_rows(Tiles *t, const Packing *x, const Sym *k, int n, Value **out) {
   const PackSource *from = x->from;
   for (int i = 0; i < n; i++) {
@@ -188,7 +189,7 @@ static Value *zeros(Tiles *t, DType dtype, int n) {
   return emit_splat(&t->l, emit_number(&t->l, dtype, 0), n);
 }
 
-/* One side of each row, interleaved: `n` of its elements are there. */
+/* One side of each row, interleaved; `n` of its elements exist. */
 static bool pack_interleaved(Tiles *t, const Packing *x, const Sym *k, int n) {
   Value *v[PACK_LEAST];
   int side = x->from->side, *regs = ARENA_ARRAY(t->l.arena, int, x->rows *side);
@@ -201,7 +202,7 @@ static bool pack_interleaved(Tiles *t, const Packing *x, const Sym *k, int n) {
   return true;
 }
 
-/* A part of a long side, of n elements of k from `in` on: transposed in squares of rows. */
+/* A part of a long side, n elements of k from `in` on: transposed in squares of rows. */
 static bool pack_part(Tiles *t, const Packing *x, const Sym *k, const Sym *in, int n) {
   SymCtx *sym = t->l.sym;
   Value *v[PACK_LEAST], *square[PACK_LEAST];
@@ -238,7 +239,7 @@ static bool pack_side(Tiles *t, const Packing *x, const Sym *k, int n) {
   return x->from->side > PACK_LEAST ? pack_parts(t, x, k, n) : pack_interleaved(t, x, k, n);
 }
 
-/* Sides that are whole, without tests along k; then with them to the end of the step. */
+/* Whole sides without tests along k; then with tests to the end of the step. */
 static bool pack_needed_sides(Tiles *t, const Packing *x) {
   const PackSource *from = x->from;
   const Sym *depth = pack_depth(t, from), *whole = whole_of(t, depth, from->side, false);
@@ -269,7 +270,8 @@ static bool pack_along_rows(Tiles *t, Packing *x) {
 
 /* ---- the end of k ---- */
 
-/* Zeros from the last side that is not whole to the end of the last step; elements follow. */
+/* Zeros from the last incomplete side to the end of the last step; its elements are stored
+ * later. */
 static void clear_end(Tiles *t, const Packing *x) {
   SymCtx *sym = t->l.sym;
   const PackSource *from = x->from;

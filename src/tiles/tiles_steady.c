@@ -1,8 +1,8 @@
-/* tiles_steady.c: values that workgroups have in common.
+/* tiles_steady.c: values that are the same in all workgroups.
  *
- * A thread runs workgroups one behind the other (tiles_keep.c). What takes more than a load and is
- * the same in all of them, such as weights in f32 that were f16, or angles of a position, is made
- * by the first and found by the others:
+ * A thread runs workgroups one after the other (tiles_keep.c). A value that costs more than a load
+ * and is the same in all of them, such as f16 weights converted to f32, or the angles of a
+ * position, is computed by the first and reused by the others:
  *
  *     if kept[0] != 1 + $WG1 {
  *       for $i0 step 16 with {trips = 4096} { store cast(load %weight), %buffer }
@@ -10,7 +10,7 @@
  *     } */
 #include "tiles/tiles.h"
 
-enum { LEAST_COST = 3 }; /* of what is worth it: a load, and a conversion of two instructions */
+enum { LEAST_COST = 3 }; /* minimum worth keeping: a load, and a conversion of two instructions */
 
 static bool is_steady(Tiles *t, const Value *v);
 
@@ -28,7 +28,7 @@ static bool is_op_steady(Tiles *t, const Op *op) {
   return !op->body && op_is_pure(op) && are_operands_steady(t, op);
 }
 
-/* All that it is made of is made again where it is asked for, or was kept itself. */
+/* Everything it is computed from is recomputed where it is used, or is kept itself. */
 static bool is_steady(Tiles *t, const Value *v) {
   const Tile *tile = &t->tile[v->id];
   if (v->type->kind != TYPE_tile) return !v->def && v->owner == t->l.tiles;
@@ -38,8 +38,7 @@ static bool is_steady(Tiles *t, const Value *v) {
   return tile->held == TILE_INLINE && v->def && is_op_steady(t, v->def);
 }
 
-/* Somebody needs it who is more than another value of the same shape, which would be kept instead.
- */
+/* It has a user other than inline values of the same shape, which would be kept instead. */
 static bool is_wanted(const Tiles *t, const Value *v) {
   for (const Op *op = ir_first(t->l.k); op; op = ir_next(op)) {
     bool same = op->nresults == 1 && t->plan.is_inline[op->results[0].id] &&

@@ -1,8 +1,8 @@
 /* tiles_thin.c: products with few rows or columns, such as a vector times a matrix.
  *
- * A panel that one block reads is not worth its packing. Then the larger operand is read where it
- * lies, once, and the way it lies says how sums are held. Along k: tiles_dots.c. Where it is the
- * rhs and lies along its rows:
+ * A panel that only one block reads is not worth packing. Instead the larger operand is read once,
+ * in place, and its layout decides how sums are held. Contiguous along k: tiles_dots.c. If it is
+ * the rhs and contiguous along its rows:
  *
  *     for k, 4 at a time {
  *       for columns, a few vectors at a time {
@@ -11,18 +11,19 @@
  *         back to the buffer
  *       }
  *     }
- * so that rows of memory are read in long pieces, several side by side. */
+ *
+ * so that rows of memory are read in long runs, several in parallel. */
 #include "tiles/tiles_product.h"
 
 #include "ir/dtype.h"
 #include "tiles/tiles_pack.h"
 
 enum {
-  RUN = 4,     /* of k, that are read side by side; half of that for one row, twice for many */
-  FEW_ROWS = 4 /* where the accumulator's way to its buffer and back is not seen */
+  RUN = 4,     /* elements of k that are read together; half as many for one row, twice for many */
+  FEW_ROWS = 4 /* up to this many, the traffic of the accumulator is hidden */
 };
 
-/* What of it is whole pieces. */
+/* The part of it that consists of whole pieces. */
 const Sym *thin_whole(Tiles *t, const Sym *depth, int piece) {
   SymCtx *sym = t->l.sym;
   const Sym *by = sym_int(sym, piece), *e = sym_mul(sym, by, sym_floordiv(sym, depth, by));
@@ -44,13 +45,13 @@ bool thin_lies_along(Tiles *t, const PackSource *s, const Sym *dim) {
   return contiguous && dim_base(contiguous) == dim_base(dim);
 }
 
-/* Which operand has fewer rows. */
+/* The operand with fewer rows. */
 int thin_few(Tiles *t, const Product *p) {
   return thin_rows(t, &p->source[1]) < thin_rows(t, &p->source[0]);
 }
 
-/* The larger operand is made anew for every few rows of the other. Products of integers in 32 bits
- * are so slow that those of instructions for small ones are worth their panels. */
+/* The larger operand is recomputed for every few rows of the other, so it must be cheap. 32-bit
+ * integer products are so slow that the instructions for small integers are worth their panels. */
 static ThinForm possible_form(Tiles *t, const Product *p) {
   const PackSource *b = &p->source[1], *many = &p->source[!thin_few(t, p)];
   bool slow = !dtype_is_float(p->dtype) && p->tile.form != DOT_tile;
@@ -65,13 +66,13 @@ int thin_lanes(const Tiles *t, DType dtype) {
   return t->l.cx->target->global_access * 8 / dtype_info[dtype].bits;
 }
 
-/* Elements of k that are read side by side. */
+/* The number of elements of k that are read together. */
 static int run_of(int64_t rows) { return rows > FEW_ROWS ? 2 * RUN : rows > 1 ? RUN : RUN / 2; }
 
-/* In products of vectors, of which a machine does two in a cycle: packing takes half a cycle for an
- * element (a whole one where vectors are short), adding up the elements of a vector two; an
- * accumulator in the buffer is read and written for every RUN of k. What is read in place is not
- * multiplied by instructions of small types. */
+/* Costs in vector multiplications, of which a machine does two per cycle: packing takes half a
+ * cycle per element (a whole one if vectors are short), summing the elements of a vector two; an
+ * accumulator in the buffer is read and written for every RUN of k. Operands read in place cannot
+ * use instructions for small types. */
 static ThinForm best_form(Tiles *t, const Product *p) {
   enum { ADD_UP = 4 };
   ThinForm form = possible_form(t, p);
@@ -85,7 +86,7 @@ static ThinForm best_form(Tiles *t, const Product *p) {
   return spared > slower + products / 4 + ADD_UP * m * n ? form : THIN_NOT;
 }
 
-/* Where it is not known how many rows there are, those that do not fill a block go one by one. */
+/* If the number of rows is unknown, rows that do not fill a block are processed one at a time. */
 void thin_choose(Tiles *t, Product *p) {
   int rows = thin_rows(t, &p->source[0]);
   TileProduct wanted = {.sum = (unsigned)dtype_mma(p->dtype),
@@ -124,8 +125,8 @@ static Value *read_across(Tiles *t, const Product *p, const Block *b, const Sym 
   return pack_source_at(t, s, &at);
 }
 
-/* The rows that come next: they are short, and no machine finds out by itself. With several rows of
- * the lhs there is more to do than to wait. */
+/* Prefetches the next rows: they are short, so hardware prefetchers do not find them. With several
+ * rows of the lhs there is enough work to hide the latency. */
 static void ask_for(Tiles *t, const Product *p, const Block *b, const Sym *k) {
   SymCtx *sym = t->l.sym;
   const PackSource *s = &p->source[1];
@@ -161,7 +162,7 @@ static bool rows_block(Tiles *t, const Product *p, const Block *b, int rows, con
   return acc != NULL;
 }
 
-/* Rows of a panel that is cut, one by one. */
+/* Rows of a partly needed panel, one at a time. */
 static bool rows_single(Tiles *t, const Product *p, const PanelRun *rows, Block b, const Sym *k,
                         int run) {
   SymCtx *sym = t->l.sym;
@@ -212,7 +213,7 @@ static bool rows_runs(Tiles *t, const Product *p, const Sym *from, const Sym *to
     PanelRun columns;
     bool cut = i % 2;
     if (!panels_open(t, &b, i / 2, cut ? PANELS_CUT : PANELS_WHOLE, &columns)) continue;
-    nest_open(t); /* what is read only if there is such a run must not be read in front of it */
+    nest_open(t); /* what is read only in such a run must not be hoisted before it */
     ok = cut ? rows_cut(t, p, &columns, runs.counter, run)
              : rows_beside(t, p, columns.first, columns.rows, runs.counter, run);
     nest_close(t);

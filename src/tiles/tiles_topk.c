@@ -1,10 +1,11 @@
-/* tiles_topk.c: the largest elements along a dim, and where they stand.
+/* tiles_topk.c: the largest elements along a dim, and their indices.
  *
  *     for $i0 with {trips = k} {
  *       %v, %at = for $i1 step 16 carry ... { in each lane the best element not taken before }
  *       the best of the lanes; it is taken
  *     }
- * Larger is better, NaN is worse than any number, and of equal ones the first is better. */
+ *
+ * Larger is better, NaN is worse than any number, and the first of equal elements is better. */
 #include "ir/dtype.h"
 #include "ir/layout_links.h"
 #include "tiles/tiles.h"
@@ -16,7 +17,7 @@ typedef struct TopK {
   Value *taken; /* for each element of the row: 1, or 0 */
 } TopK;
 
-/* Elements, or vecs of them, and their numbers in the row; -1: there is none. */
+/* Elements, or vecs of them, and their indices in the row; -1: none. */
 typedef struct Best {
   Value *value, *at;
 } Best;
@@ -47,7 +48,7 @@ static Best select_best(Tiles *t, Value *cond, Best yes, Best no) {
                 emit_select(&t->l, cond, yes.at, no.at)};
 }
 
-/* The better of two, lane by lane, whichever stands first. */
+/* The better of two, lane by lane, in whichever order they come. */
 static Best better_of(Tiles *t, Best a, Best b) {
   Lower *l = &t->l;
   Value *zero = number_vec(t, 0, a.at->type->n);
@@ -75,8 +76,8 @@ static Best best_lane(Tiles *t, Best b) {
 
 /* ---- a round ---- */
 
-/* What was found so far in each lane, or the element there of the vec at `at`, if it is better and
- * free. It stands behind what was found. */
+/* Per lane, the best so far or, if it is better and not taken, the element of the vec at `at`,
+ * which comes after the best so far. */
 static bool look_at(Tiles *t, const TopK *x, Point p, const Sym *at, int width, Best *best) {
   Lower *l = &t->l;
   p.dim[p.n] = x->dim;
@@ -108,7 +109,7 @@ static Best nothing(Tiles *t, const TopK *x, int width) {
   return (Best){emit_splat(&t->l, least, width), number_vec(t, -1, width)};
 }
 
-/* Whole vectors, then what is left. */
+/* Whole vectors, then the rest. */
 static bool best_of_row(Tiles *t, const TopK *x, const Point *row, Best *out) {
   SymCtx *sym = t->l.sym;
   int whole = x->extent / x->width * x->width, rest = x->extent - whole;
@@ -158,7 +159,7 @@ static bool topk_row(Tiles *t, const Point *p, void *user) {
     Point q = *p;
     Value *at = emit_cast(l, best.at, DTYPE_index), *none[] = {best.at, number_vec(t, 0, 1)};
     Value *nowhere = emit(l, OP_lt, none, 2, NULL, 0, type_scalar(l->k->cx, DTYPE_i1));
-    Value *last = emit_number(l, DTYPE_index, x->extent); /* nobody looks there */
+    Value *last = emit_number(l, DTYPE_index, x->extent); /* never looked at */
     q.dim[q.n] = x->k_dim;
     q.at[q.n++] = lower_sound(l, sym_add(l->sym, x->k_start, rounds.counter));
     set_taken(t, x, emit_select(l, nowhere, last, at), emit_number(l, DTYPE_i32, 1));

@@ -1,8 +1,8 @@
 /* tiles_value.c: the elements of a value at a point.
  *
- * What was asked for before at the same point is not made again. A value is made in the outermost
- * loop of the nest whose counters its coordinates mention: a row's scale stands in front of the
- * loop along the row. */
+ * A value already computed at the same point is reused. A value is computed in the outermost loop
+ * of the nest whose counters its coordinates mention: a row's scale is computed before the loop
+ * along the row. */
 #include "ir/attr.h"
 #include "ir/dtype.h"
 #include "ir/inline_ptx.h"
@@ -74,7 +74,7 @@ static bool is_tied(const Tiles *t, const Op *op, const LowerScope *scope) {
 LowerScope *tile_home(const Tiles *t, const Op *op) {
   LowerScope *s = t->l.scope;
   if (op->kind == OP_apply_expr || op->kind == OP_fill || op->kind == OP_exists)
-    return s; /* any symbol may be in them */
+    return s; /* any symbol may occur in them */
   while (s->outer && s->region->owner->kind != OP_if && !is_tied(t, op, s)) s = s->outer;
   return s;
 }
@@ -91,7 +91,7 @@ typedef struct Asked {
   Tiles *t;
   const Value *v;
   Point p;    /* the coordinates of v's own dims */
-  bool again; /* though it is held: for other coordinates */
+  bool again; /* although it is held: for other coordinates */
 } Asked;
 
 static Value *refuse(Tiles *t, const Op *op, const char *what) {
@@ -128,7 +128,7 @@ static Value *index_at(Asked *a) {
   return emit_cast(l, emit_binary(l, OP_add, emit_splat(l, first, a->p.width), iota), to);
 }
 
-/* Operands at the point, all as wide as the widest. */
+/* The operands at the point, all as wide as the widest. */
 static int operands_at(Asked *a, const Op *op, Value **args) {
   int width = 1;
   for (int i = 0; i < op->nargs; i++) {
@@ -171,7 +171,7 @@ static Value *elementwise_at(Asked *a) {
   return emit(&a->t->l, op->kind, args, op->nargs, op->attrs, op->nattrs, type);
 }
 
-/* What exists where the loops around end is not asked for. */
+/* If the surrounding loops end at the existing elements, existence need not be tested. */
 static Value *select_at(Asked *a) {
   const Op *op = a->v->def, *by = op->args[0]->def;
   if (by && by->kind == OP_exists && !access_is_tested(a->t, by))
@@ -192,7 +192,7 @@ Value *tiles_one_by_one(Tiles *t, const Point *p, Value *(*at)(const void *user,
   return emit_join(l, parts, p->width);
 }
 
-/* One element for a vector that lies inside of a block. */
+/* One element for a vector that lies within a block. */
 static Value *repeat_at(const void *user, const Point *p) {
   const Asked *a = user;
   Lower *l = &a->t->l;
@@ -210,7 +210,7 @@ static Value *repeat_at(const void *user, const Point *p) {
   return tiles_at(a->t, from, &q);
 }
 
-/* Processors run what instructions of PTX mean. */
+/* CPUs execute the meaning given for PTX instructions. */
 static Value *meaning_at(Asked *a) {
   const Op *op = a->v->def;
   const Value *meaning = inline_meaning(op);
@@ -278,15 +278,15 @@ static NestLevel *level_of(const Tiles *t, const Point *p) {
   return level;
 }
 
-/* Loaded, or made. */
+/* Loaded, or computed. */
 static Value *take(Asked *a) {
   const Tile *tile = &a->t->tile[a->v->id];
   bool load = tile->held == TILE_BUFFER && !a->again;
   return load ? buffer_load(a->t, tile->buffer, a->v->type, tile, &a->p) : make_at(a);
 }
 
-/* Made in an outer loop, it is made before the inner ones are entered: what they grant does not
- * hold there. */
+/* A value computed in an outer loop is computed before the inner ones are entered, so the bounds
+ * that they grant do not hold there. */
 static Value *take_in(Asked *a, NestLevel *level) {
   Tiles *t = a->t;
   NestLevel *inner = t->level;
@@ -319,7 +319,7 @@ static Value *make_once(Asked *a) {
 
 /* ---- the question ---- */
 
-/* The point in terms of v's dims. Dims that it lacks have one element, at its start. */
+/* The point in terms of v's dims. Dims that the point lacks have one element, at v's start. */
 static Point own_point(const Tiles *t, const Value *v, const Point *p) {
   const Tile *tile = &t->tile[v->id];
   Point own = {.n = v->type->kind == TYPE_tile ? v->type->rank : 0, .along = -1, .width = 1};
@@ -334,7 +334,7 @@ static Point own_point(const Tiles *t, const Value *v, const Point *p) {
   return own;
 }
 
-/* The elements of the point are among those that v was made for. */
+/* Whether the elements of the point are among those that v was computed for. */
 static bool is_held(const Tiles *t, const Value *v, const Point *p) {
   const Tile *tile = &t->tile[v->id];
   SymCtx *sym = t->l.sym;
@@ -349,7 +349,7 @@ static bool is_held(const Tiles *t, const Value *v, const Point *p) {
   return true;
 }
 
-/* What is no memory's and nobody's sum can be made for other coordinates, too. */
+/* A value that is neither read from memory nor a sum can also be computed for other coordinates. */
 static bool can_be_made_again(const Value *v) {
   const Op *op = v->def;
   if (!op || op->nresults != 1 || op->kind == OP_read || op->kind == OP_inside || op->body)
