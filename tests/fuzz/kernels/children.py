@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import select
 import signal
 import sys
@@ -10,8 +11,16 @@ import traceback
 from .ways import problem_here
 
 
-def child(cases, out):
+def limit(seconds):
+    """Ends this process when it has computed for so long from now on, however busy the machine is."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + seconds, most))
+
+
+def child(cases, out, seconds):
     for case in cases:
+        limit(seconds)
         os.write(out, b"\x01")  # it begins
         found, gone = problem_here(case)
         said = json.dumps([found and found[:4000], gone])
@@ -28,8 +37,9 @@ def read_results(pipe, timeout):
             return
 
 
-def problems(cases, timeout=120):
-    """problem_here of each, in a child process; after a crash the rest runs in another one."""
+def problems(cases, seconds=120):
+    """problem_here of each, in a child process; after a crash the rest runs in another one. A case that computes for
+    so many seconds is a hang; so is one that computes nothing and says nothing for ten times as long."""
     results = []
     while len(results) < len(cases):
         sys.stdout.flush()
@@ -38,20 +48,21 @@ def problems(cases, timeout=120):
         if not pid:
             os.close(pipe)
             try:
-                child(cases[len(results) :], out)
+                child(cases[len(results) :], out, seconds)
             except Exception:  # the fuzzer's own
                 traceback.print_exc()
             finally:
                 os._exit(0)
         os.close(out)
         said, hung = b"", False
-        for piece in read_results(pipe, timeout):
+        for piece in read_results(pipe, 10 * seconds):
             hung = piece is None
             said += piece or b""
         os.close(pipe)
         if hung:
             os.kill(pid, signal.SIGKILL)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        hung |= status == -signal.SIGXCPU
         results += [json.loads(r.lstrip(b"\x01")) for r in said.split(b"\x02")[:-1]]
         if len(results) < len(cases):
             results.append(["hang: no answer" if hung else f"crash: a child ended with status {status}", []])
