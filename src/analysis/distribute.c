@@ -57,9 +57,9 @@ static Names versions_at(const Distribution *d, const Op *op, Meaning meaning) {
 
 /* A version hides the binding of its symbol; what a binding mentions is seen at the op as well. */
 static const Sym *instantiate(const Distribution *d, const Op *op, const Sym *s, Meaning meaning) {
+  if (!op || !d->has_versions) return sym_subst(sym_of(d), s, d->bound, d->nbound);
   ArenaMark mark = arena_mark(d->arena);
-  Names names = {0};
-  if (op) names = versions_at(d, op, meaning);
+  Names names = versions_at(d, op, meaning);
   int versions = names.n;
   for (int i = 0; i < d->nbound; i++) {
     const Sym *to = sym_subst(sym_of(d), d->bound[i].to, names.at, versions);
@@ -135,6 +135,7 @@ static void add_bindings(Distribution *d, Arena *a) {
   SymBinding *all = ARENA_ARRAY(a, SymBinding, d->k->constraints.n);
   int n = kernel_bindings(d->k, all);
   SetSymbols given = set_symbols(d->k, a);
+  d->has_versions = given.n > 0;
   d->bound = ARENA_ARRAY(a, SymBinding, d->k->constraints.n + 2 * WORKGROUP_DIMS);
   if (!sym_resolve_bindings(sym_of(d), all, n)) n = 0, sym_take_error(sym_of(d)); /* a cycle */
   for (int set = 0; set < 2; set++) {

@@ -46,6 +46,7 @@ typedef struct Distribution {
   Vec(PlaceRow) rows;
   SymBinding *bound; /* the bind rows, resolved: first those of symbols that keep their value */
   int nfixed, nbound;
+  bool has_versions; /* an op gives some symbol another value */
   FarSymbols far;
   bool explicit_grid;               /* a grid row: workgroup ids give no positions */
   const Sym *count[WORKGROUP_DIMS]; /* workgroups along each dimension that rows name */

@@ -83,7 +83,7 @@ typedef struct Subst {
   int n;
   uint64_t symbols;
   Map done;
-  Arena *memo; /* of `done`: scratch is rewound while it grows */
+  Arena *memo; /* of `done`: scratch is rewound while it grows. NULL: too small to be worth it */
 } Subst;
 
 static const Sym *subst(void *data, const Sym *s) {
@@ -94,19 +94,22 @@ static const Sym *subst(void *data, const Sym *s) {
       if (x->bindings[i].from == s) return x->bindings[i].to;
     return s;
   }
-  const Sym *r = map_get(&x->done, map_key(s));
+  const Sym *r = x->memo ? map_get(&x->done, map_key(s)) : NULL;
   if (r) return r;
   r = node_map(x->cx, s, subst, x);
-  if (r) map_set(x->memo, &x->done, map_key(s), (void *)(uintptr_t)r);
+  if (r && x->memo) map_set(x->memo, &x->done, map_key(s), (void *)(uintptr_t)r);
   return r;
 }
 
 const Sym *sym_subst(SymCtx *cx, const Sym *s, const SymBinding *bindings, int n) {
+  enum { SMALL = 64 };
   if (!s) return NULL;
-  Subst x = {.cx = cx, .bindings = bindings, .n = n, .memo = arena_new()};
+  Subst x = {.cx = cx, .bindings = bindings, .n = n};
   for (int i = 0; i < n; i++) x.symbols |= bindings[i].from->symbols;
+  if (!(s->symbols & x.symbols)) return s;
+  if (s->size > SMALL) x.memo = arena_new();
   s = subst(&x, s);
-  arena_free(x.memo);
+  if (x.memo) arena_free(x.memo);
   return s;
 }
 
