@@ -335,6 +335,9 @@ Value *lower_limited(Lower *l, const AccessBounds *b, const Sym *name, Value *v,
 
 bool open_access(Lower *l, const Op *op, const AccessBounds *b, const Layout *layout,
                  LaneAccess *out);
+/* An open access of single elements that may lie outside of its tile: what was proved of the tile
+ * is tested. */
+bool open_elsewhere(Lower *l, LaneAccess *a, const AccessBounds *b);
 
 /* Of an element, in elements, over the $x; NULL: it cannot be written down. */
 const Sym *access_offset(Lower *l, const AccessBounds *b);

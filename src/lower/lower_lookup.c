@@ -71,8 +71,7 @@ static Value *read_at(Lookup *u, const Op *op, const Sym *const *coords) {
     return refuse(u, "a table that the kernel writes, looked up at other coordinates");
   Layout *layout = ARENA_NEW(l->arena, Layout);
   *layout = one_register(l, b->access.tile->rank);
-  if (!open_access(l, op, b, layout, &a)) return NULL;
-  a.width = 1;
+  if (!open_access(l, op, b, layout, &a) || !open_elsewhere(l, &a, b)) return NULL;
   for (int i = 0; i < b->access.tile->rank; i++) a.x[i] = coords[i];
   return lane_load(l, &a);
 }

@@ -104,26 +104,44 @@ static bool open_place(Lower *l, LaneAccess *a) {
   return true;
 }
 
-/* What the mask says in terms of tile coordinates. */
-static bool open_tests(Lower *l, LaneAccess *a, const AccessBounds *b, const SymBinding *dynamic,
-                       int ndynamic) {
-  const Attr *mask = op_attr(a->op, ATTR_mask);
+/* $y and $n of a test in terms of tile coordinates. */
+static bool open_memory(Lower *l, const LaneAccess *a, const AccessBounds *b, SymBinding *to) {
   const Value *memory = a->access->memory;
-  SymBinding to[2 * IR_MAX_RANK];
-  int rank = memory->type->rank;
-  if (!mask) return lower_refuse(l, a->op, "an access whose mask was not found yet");
-  if (mask->n > MAX_BOUNDS) return lower_refuse(l, a->op, "a mask of so many tests");
-  for (int m = 0; m < rank; m++) {
+  for (int m = 0; m < memory->type->rank; m++) {
     const Sym *size = b->sizes[m];
     if (!size && !memory_is_scratch(memory)) size = lower_param_symbol(l, memory->index, "SIZE", m);
     if (!size || !a->coords[m]) return lower_refuse(l, a->op, "a memory of unknown size");
     to[2 * m] = (SymBinding){access_y(l->sym, m), a->coords[m]};
     to[2 * m + 1] = (SymBinding){access_n(l->sym, m), size};
   }
+  return true;
+}
+
+/* What the mask says in terms of tile coordinates. */
+static bool open_tests(Lower *l, LaneAccess *a, const AccessBounds *b, const SymBinding *dynamic,
+                       int ndynamic) {
+  const Attr *mask = op_attr(a->op, ATTR_mask);
+  SymBinding to[2 * IR_MAX_RANK];
+  if (!mask) return lower_refuse(l, a->op, "an access whose mask was not found yet");
+  if (mask->n > MAX_BOUNDS) return lower_refuse(l, a->op, "a mask of so many tests");
+  if (!open_memory(l, a, b, to)) return false;
   for (int i = 0; i < mask->n; i++) {
-    const Sym *test = sym_subst(l->sym, mask->dims[i], to, 2 * rank);
+    const Sym *test = sym_subst(l->sym, mask->dims[i], to, 2 * a->access->memory->type->rank);
     a->tests[a->ntests++] = sym_subst(l->sym, test, dynamic, ndynamic);
   }
+  return true;
+}
+
+bool open_elsewhere(Lower *l, LaneAccess *a, const AccessBounds *b) {
+  SymBinding to[2 * IR_MAX_RANK];
+  if (!open_memory(l, a, b, to)) return false;
+  a->ntests = 0;
+  a->width = 1;
+  a->offset_dtype = DTYPE_index;
+  for (int i = 0; i < b->nbounds; i++)
+    if (b->bounds[i].verdict != BOUND_promised)
+      a->tests[a->ntests++] =
+          sym_subst(l->sym, b->bounds[i].test, to, 2 * a->access->memory->type->rank);
   return true;
 }
 

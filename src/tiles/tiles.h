@@ -64,6 +64,7 @@ typedef struct Point {
   int n;
   int along; /* the dim with several elements; -1: none */
   int width;
+  bool elsewhere; /* perhaps outside of the tile: what was proved of that says nothing here */
 } Point;
 
 /* A bound on a coordinate that holds in the loops being emitted: x < limit. */

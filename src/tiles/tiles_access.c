@@ -48,8 +48,8 @@ static const Sym *limit_of(SymCtx *sym, const Sym *test, int i) {
   return kind == SYM_lt ? rest : sym_add(sym, rest, sym_int(sym, 1));
 }
 
-/* Test i of the op's mask over $x; NULL: there is no expression for it. */
-static const Sym *test_of(Tiles *t, const Op *op, int i) {
+/* A test of the op over $x; NULL: there is no expression for it. */
+static const Sym *test_over_x(Tiles *t, const Op *op, const Sym *test) {
   const AccessBounds *b = t->l.bounds[op->id];
   const Value *memory = b->access.memory;
   SymBinding to[2 * IR_MAX_RANK];
@@ -62,7 +62,11 @@ static const Sym *test_of(Tiles *t, const Op *op, int i) {
     to[2 * m] = (SymBinding){access_y(t->l.sym, m), b->coords[m]};
     to[2 * m + 1] = (SymBinding){access_n(t->l.sym, m), size};
   }
-  return sym_subst(t->l.sym, op_attr(op, ATTR_mask)->dims[i], to, 2 * rank);
+  return sym_subst(t->l.sym, test, to, 2 * rank);
+}
+
+static const Sym *test_of(Tiles *t, const Op *op, int i) {
+  return test_over_x(t, op, op_attr(op, ATTR_mask)->dims[i]);
 }
 
 /* A value computed before a loop along its dim d is used inside it, one iteration's tile at a time,
@@ -148,6 +152,13 @@ static const Sym *at_element(const TileAccess *a, const Sym *e, const Sym *withi
   return lower_sound(&a->t->l, sym_subst(sym, e, to, n));
 }
 
+/* The element's own coordinate along a dim; NULL: the tile has no such dim. */
+static const Sym *own_coord(const TileAccess *a, const Sym *dim, const Sym *within) {
+  const Type *t = a->b->access.tile;
+  int own = t->kind == TYPE_scalar ? -1 : type_base_dim(t, dim);
+  return own < 0 ? NULL : at_element(a, access_x(a->t->l.sym, own), within);
+}
+
 /* The coordinate along dim d of its type at which dynamic value i is looked up for element
  * `within`. */
 static const Sym *lookup_coord(const TileAccess *a, int i, const Sym *dim, const Sym *within) {
@@ -159,10 +170,7 @@ static const Sym *lookup_coord(const TileAccess *a, int i, const Sym *dim, const
   if (m->mapping && i < m->mapping->ndynamic) where = m->mapping->dynamic[i];
   for (int p = 0; p < where.n; p++)
     if (dim_base(where.at[p].key) == dim_base(dim)) e = where.at[p].value;
-  if (!e) {
-    int own = m->tile->kind == TYPE_scalar ? -1 : type_base_dim(m->tile, dim);
-    return own < 0 ? NULL : at_element(a, access_x(l->sym, own), within);
-  }
+  if (!e) return own_coord(a, dim, within);
   for (int j = 0; j < m->iterated.n; j++) {
     int d = type_base_dim(m->tile, m->iterated.at[j].key);
     if (d < 0) return NULL;
@@ -180,6 +188,7 @@ static Point lookup_point(const TileAccess *a, int i, const Sym *within) {
   for (int d = 0; v->type->kind == TYPE_tile && d < v->type->rank; d++) {
     const Sym *e = lookup_coord(a, i, v->type->dims[d], within);
     if (!e) continue; /* it has one element there */
+    p.elsewhere |= e != own_coord(a, v->type->dims[d], within);
     p.dim[p.n] = v->type->dims[d];
     p.at[p.n++] = sym_simplify(a->t->l.sym, a->facts, e);
   }
@@ -304,7 +313,7 @@ static Value *test_each(const TileAccess *a, const Sym *test) {
 /* One test for all elements: one truth value, or one per element; NULL: it holds. */
 static Value *test_all(const TileAccess *a, const Sym *test) {
   SymCtx *sym = a->t->l.sym;
-  if (is_test_granted(a, test)) return NULL;
+  if (!a->p->elsewhere && is_test_granted(a, test)) return NULL;
   if (a->along < 0) return test_element(a, test, 0);
   bool scattered = false;
   for (int i = 0; i < a->ndynamic; i++)
@@ -316,16 +325,24 @@ static Value *test_all(const TileAccess *a, const Sym *test) {
   return limit ? test_limit(a, limit) : test_each(a, test);
 }
 
-/* NULL and *ok: no test is needed. */
+/* `all`, and what the test says; false after refusing it. */
+static bool add_test(const TileAccess *a, const Sym *test, Value **all) {
+  const Sym *over_x = test_over_x(a->t, a->op, test);
+  if (!over_x) return tiles_refuse(a->t, a->op, "a memory of unknown size");
+  *all = both(a->t, *all, test_all(a, over_x));
+  return true;
+}
+
+/* NULL and *ok: no test is needed. Elsewhere even what holds of the tile is tested. */
 static Value *mask_of(const TileAccess *a, bool *ok) {
   const Attr *mask = op_attr(a->op, ATTR_mask);
+  const Bound *bounds = a->b->bounds;
+  bool elsewhere = a->p->elsewhere;
   Value *all = a->near;
   *ok = true;
-  for (int i = 0; *ok && i < mask->n; i++) {
-    const Sym *test = test_of(a->t, a->op, i);
-    *ok = test || tiles_refuse(a->t, a->op, "a memory of unknown size");
-    if (*ok) all = both(a->t, all, test_all(a, test));
-  }
+  for (int i = 0; *ok && !elsewhere && i < mask->n; i++) *ok = add_test(a, mask->dims[i], &all);
+  for (int i = 0; *ok && elsewhere && i < a->b->nbounds; i++)
+    if (bounds[i].verdict != BOUND_promised) *ok = add_test(a, bounds[i].test, &all);
   for (int d = 0; *ok && d < a->rank; d++) {
     const Sym *test = test_of_part(a->t, a->op, d);
     if (test) all = both(a->t, all, test_all(a, test));

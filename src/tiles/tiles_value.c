@@ -323,6 +323,7 @@ static Value *make_once(Asked *a) {
 static Point own_point(const Tiles *t, const Value *v, const Point *p) {
   const Tile *tile = &t->tile[v->id];
   Point own = {.n = v->type->kind == TYPE_tile ? v->type->rank : 0, .along = -1, .width = 1};
+  own.elsewhere = p->elsewhere;
   for (int i = 0; i < own.n; i++) {
     const Sym *dim = v->type->dims[i], *at = point_get(p, dim);
     own.dim[i] = dim;

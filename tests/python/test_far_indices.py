@@ -242,3 +242,51 @@ def test_products_of_symbols_are_refused(way):
     args = np.zeros((ROWS, COLUMNS), "i4"), np.full(8, 1 << 62), np.zeros((8, COLUMNS), "i4")
     with pytest.raises(Exception, match="E0710|E0601"):
         run(way, text, *args)
+
+
+# ---- values that are looked up at other places than the tile's own
+
+# Where the index of each element stands, in text and in NumPy; some of it outside of the table.
+LOOKED_UP_AT = {
+    "$index0 + 1": lambda i: i + 1,
+    "$index0 - 3": lambda i: i - 3,
+    "2*$index0": lambda i: 2 * i,
+    "7 - $index0": lambda i: 7 - i,
+    "floor($index0/2)": lambda i: i // 2,
+    "$index0 + 1000000000": lambda i: i + 10**9,
+    "$index0 - 40000000000": lambda i: i - 4 * 10**10,
+}
+LOOKUP = """kernel @lookup(%a: mem<N, i32>, %i: mem<M, i32>, %o: mem<M, i32>)
+  workgroup M by 8 on 0; hardware threads 64, vector {M: 8}
+  ROWS
+{
+  %x = read %i
+  %one = scalar 1 : i32
+  %y = sub %x, %one
+  %v = read %a, %y {mapping = map 1 {N: $dynamic_val0} -> {M: $index0} with {M: PLACE}} : tile<M, i32>
+  write %v, %o
+}
+"""
+
+
+@pytest.mark.parametrize("place", LOOKED_UP_AT)
+@pytest.mark.parametrize("rows", ["dynamic M; dynamic N", "bind M = 8; bind N = 5", "bind M = 6; bind N = 5"])
+@pytest.mark.parametrize("way", WAYS)
+def test_looked_up_outside_of_the_table(way, rows, place):
+    """No machine reads outside of the table; what it has is found, in other workgroups' tiles, too."""
+    if way == "cpu" and not HAS_CPU:
+        pytest.skip("there is no libLLVM")
+    n = {"dynamic M; dynamic N": 19}.get(rows, 8 if "M = 8" in rows else 6)
+    table = np.random.default_rng(1).integers(1, 6, n).astype("i4")
+    values, found = np.arange(5, dtype="i4") + 10, np.zeros(n, "i4")
+    at = LOOKED_UP_AT[place](np.arange(n))
+    inside = (at >= 0) & (at < n)
+    text = LOOKUP.replace("ROWS", rows).replace("PLACE", place)
+    if way == "eval":  # it holds a tile at a time
+        held = (at // 8 == np.arange(n) // 8) & (at >= 0)
+        if not held.all():
+            with pytest.raises(Exception, match="E0710"):
+                run(way, text, values, table, found)
+            return
+    run(way, text, values, table, found)
+    assert (found[inside] == values[table[at[inside]] - 1]).all()

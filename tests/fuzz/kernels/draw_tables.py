@@ -70,6 +70,17 @@ def rename(case, into):
     case.add(into, Statement(out, [], text, compute))
 
 
+def looked_up(case, row, index):
+    """Where in the table an element's row stands: mostly at its own place, else elsewhere in the tile. As text, and
+    as a function of coordinates."""
+    t = case.tile[row]
+    first = f"{t}*floor({index}/{t})"
+    ways = [(index, lambda x: x)] * 4
+    ways.append((f"{first} + floor(Mod({index}, {t})/2)", lambda x: x // t * t + x % t // 2))
+    ways.append((f"{first} + {t - 1} - Mod({index}, {t})", lambda x: x // t * t + t - 1 - x % t))
+    return case.r.choice(ways)
+
+
 def gather(case, into):
     """Rows of memory that a table picks."""
     r = case.r
@@ -83,7 +94,7 @@ def gather(case, into):
     at = {d: f"$index{i}" for i, d in enumerate(dims)}
     of = ", ".join(f"{d}: {place.text() if d == 'T' else at[d]}" for d in memory)
     tile = ", ".join(f"{d}: {i}" for d, i in at.items())
-    out = case.fresh(dims, dtype, 7)
-    text = f"@out = read {name}, @0 {{mapping = map {len(dims)} {{{of}}} -> {{{tile}}} with {{{row}: {at[row]}}}}} : {out.type()}"
-    compute = lambda env, at, rows: env.pick(name, memory, dims, row, place.of(rows))  # noqa: E731
+    out, (where, moved) = case.fresh(dims, dtype, 7), looked_up(case, row, at[row])
+    text = f"@out = read {name}, @0 {{mapping = map {len(dims)} {{{of}}} -> {{{tile}}} with {{{row}: {where}}}}} : {out.type()}"
+    compute = lambda env, at, rows: env.pick(name, memory, dims, row, place.of(rows[moved(np.arange(len(rows)))]))  # noqa: E731
     case.add(into, Statement(out, [found], text, compute))

@@ -41,6 +41,7 @@ ROWS = {
     "read of a dim of another name": lambda c, t: bool(re.search(r"\bT: \$index", t)),
     "write where a table says": lambda c, t: bool(re.search(r"write %v\d+, %o\d, %", t)),
     "table with the largest numbers": lambda c, t: "wild" in [k for n, k in c.tables.items() if n + ":" in t],
+    "table looked up elsewhere": lambda c, t: bool(re.search(r"with \{[MN]: \d*\*?[Ff]loor|with \{[MN]: .*Mod", t)),
     "table of i64": lambda c, t: any(n in c.tables and d == "i64" for n, _, d, _ in c.used),
     "mapping with 2*v, 3*v or -v": lambda c, t: bool(re.search(r"\d\*signed\(\$dynamic_val0", t)),
     "mapping moved out of range": lambda c, t: bool(re.search(r"\$index\d [+-] \d", t)),
