@@ -2,7 +2,7 @@
  *
  *     read %a {mask = [$x0 < M]}, 8 registers along the contiguous dim     1 load of vec<8>
  *
- * lower_open.c says what the access is, lower_walk.c goes through its registers. */
+ * lower_open.c describes the access, lower_walk.c goes through its registers. */
 #include "ir/attr.h"
 #include "ir/dtype.h"
 #include "lower/lower_walk.h"
@@ -39,8 +39,8 @@ LaneOffset *lane_offsets(Lower *l, const LaneAccess *a) {
   return all;
 }
 
-/* One of the threads that hold an element stores it; where that is not sure to be right, each does.
- */
+/* One of the threads that hold an element stores it; if that is not known to be safe, each one
+ * does. */
 static bool first_may_store(const Lower *l, const Op *op) {
   if (!l->machine.observable) return true;
   if (op->kind == OP_write) return uniform_store(l->uniform, op);

@@ -1,10 +1,10 @@
-/* lower_atomic.c: atomics of tiles: one for each element that a lane acts on. */
+/* lower_atomic.c: atomics on tiles: one for each element that a lane acts on. */
 #include "ir/atomics.h"
 #include "ir/attr.h"
 #include "lower/lower_walk.h"
 
-/* Registers of one vector of a thread. Vectors that follow each other along a dim are one run of
- * registers: no longer than what a wave covers of it at a time is each. */
+/* The number of registers of one vector of a thread. Consecutive vectors along a dim form one run
+ * of registers; a vector is at most as long as what a wave covers of the dim at a time. */
 static int vector_length(const Lower *l, const LaneAccess *a) {
   const Digits *regs = &a->layout->part[LAYOUT_REG];
   if (!regs->n || regs->at[0].stride != 1) return 1;
@@ -12,7 +12,7 @@ static int vector_length(const Lower *l, const LaneAccess *a) {
   return shape > 0 && shape < regs->at[0].radix ? (int)shape : regs->at[0].radix;
 }
 
-/* The op may say how many elements of each vector are acted on: the first ones. */
+/* The op may limit how many elements of each vector are acted on: the first ones. */
 static bool is_acted_on(const Lower *l, const LaneAccess *a, int reg) {
   const Attr *ept = op_attr(a->op, ATTR_ept);
   int64_t each;
@@ -20,7 +20,7 @@ static bool is_acted_on(const Lower *l, const LaneAccess *a, int reg) {
   return reg % vector_length(l, a) < each;
 }
 
-/* The lane that holds the same element and comes first; NULL: every lane is that one. */
+/* The first lane that holds the same element; NULL: that is every lane itself. */
 static const Sym *first_lane(Lower *l, const Layout *layout) {
   const Digits *lanes = &layout->part[LAYOUT_LANE];
   const Sym *lane = l->lane, *zero = sym_int(l->sym, 0);
@@ -47,7 +47,8 @@ int atomic_waves(const Lower *l, const Op *op) {
   WV_BUG("no such case");
 }
 
-/* Of threads that hold the same element one has acted, and the others get what it was told. */
+/* Of the threads that hold the same element one has acted, and it passes the result on to the
+ * others. */
 static bool share_result(Lower *l, const Op *op, const Walk *w, int waves, Value **v) {
   if (!uniform_answer(l->uniform, op)) return true;
   if (w->nseveral || layout_wave_copies(w->a->layout, waves) > 1)
@@ -84,7 +85,7 @@ bool lower_atomic(Lower *l, const Op *op) {
   const int *first = first_twins(l, a.layout);
   Value **old = ARENA_ARRAY(l->arena, Value *, n);
   for (int r = 0; r < n; r++) {
-    bool again = waves && first[r] < r; /* this thread has acted on the element */
+    bool again = waves && first[r] < r; /* this thread has already acted on the element */
     old[r] = again ? old[first[r]] : emit_pick(l, l->value[v->id], &r, 1);
     if (!again && is_acted_on(l, &a, r) && !walk_is_idle(&w, r)) old[r] = act_on(l, &w, r, old[r]);
   }

@@ -1,5 +1,5 @@
-/* lower_boxes.c: copies of boxes by a copy engine, and the barriers in shared memory at which they
- * arrive.
+/* lower_boxes.c: copies of boxes by a copy engine (TMA), and the barriers in shared memory on which
+ * they arrive.
  *
  *     copy %a, %s, %full {slot = Mod($ARGK + 2, 4), mask = [$ARGK < 62], mode = tma}
  *
@@ -7,8 +7,9 @@
  *       mbar_arrive %full, %slot {bytes = 16384}
  *       tma_load %s, %offset, %full, %slot, %a, %row, %column {box = [128, 64], swizzle = 128}
  *     }
- * One thread issues them. Its arrival says how many bytes the phase waits for; elements that the
- * tensor does not have arrive as zeros and are counted, too. */
+ *
+ * One thread issues them. Its arrival says how many bytes the phase waits for; elements outside the
+ * tensor arrive as zeros and are counted too. */
 #include "analysis/copy_box.h"
 #include "ir/alloc_layout.h"
 #include "ir/attr.h"
@@ -20,12 +21,12 @@ typedef struct Boxes {
   const AccessBounds *b;
   CopyBox box;
   MemLayout slot;
-  const Sym *before; /* elements in front of the slot */
+  const Sym *before; /* elements before the slot */
   const Sym *start[IR_MAX_RANK];
   Value *full, *index; /* the barrier */
 } Boxes;
 
-/* Whether there is such an iteration; the tests that the copy engine makes itself are not ours. */
+/* Whether the iteration exists; the tests that the copy engine makes itself are left out. */
 static const Sym *issue_condition(Lower *l, const Op *op) {
   const Attr *mask = op_attr(op, ATTR_mask);
   const Sym *all = l->elected;
@@ -56,7 +57,7 @@ static Attr box_attr(Boxes *x) {
   return (Attr){.key = ATTR_box, .n = x->box.rank, .dims = dims};
 }
 
-/* Where the box with these numbers begins in the tensor, along dim m. */
+/* The coordinate along dim m of the tensor at which the box with these indices begins. */
 static Value *first_coord(Boxes *x, int m, const int *number) {
   SymCtx *sym = x->l->sym;
   SymBinding to[IR_MAX_RANK];
@@ -78,7 +79,7 @@ static Attr numbers_attr(Boxes *x, AttrKey key, const int64_t *a, const int64_t 
   return (Attr){.key = key, .n = n, .dims = list};
 }
 
-/* An expression over the tile, where the box with these numbers begins. */
+/* An expression over the tile, at the beginning of the box with these indices. */
 static Value *at_box(Boxes *x, const Sym *e, const int *number) {
   SymCtx *sym = x->l->sym;
   SymBinding to[2];
@@ -122,7 +123,7 @@ static void load_box(Boxes *x, const int *number) {
   emit(l, OP_tma_load, args, nargs, attrs, walk->dims ? 4 : 2, NULL);
 }
 
-/* The next of all boxes; false behind the last. */
+/* Advances to the next box; false after the last. */
 static bool next_box(const CopyBox *box, int *number) {
   for (int m = box->rank - 1; m >= 0; m--) {
     if (++number[m] < box->count[m]) return true;
@@ -159,7 +160,7 @@ bool lower_copy_boxes(Lower *l, const Op *op) {
 
 /* ---- barriers ---- */
 
-/* All of a ring, by one thread. */
+/* Initialises all barriers of a ring, by one thread. */
 bool lower_mbars(Lower *l, const Op *op) {
   const Op *ring = op->args[0]->def;
   MemLayout m;
@@ -170,7 +171,7 @@ bool lower_mbars(Lower *l, const Op *op) {
   Value **index = ARENA_ARRAY(l->arena, Value *, n);
   lower_open_if(l, l->elected);
   for (int i = 0; i < n; i++) index[i] = emit_expr(l, sym_int(l->sym, i * stride), DTYPE_i32);
-  for (int i = 0; i < n; i++) { /* behind one another: one fence shows them all */
+  for (int i = 0; i < n; i++) { /* consecutive: one fence makes them all visible */
     Value *args[] = {l->value[op->args[0]->id], index[i]};
     emit(l, op->kind, args, 2, op->attrs, op->nattrs, NULL);
   }

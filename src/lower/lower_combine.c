@@ -1,4 +1,4 @@
-/* lower_combine.c: the function of an author, for `reduce` and `scan`. */
+/* lower_combine.c: the user-defined function of `reduce` and `scan`. */
 #include "ir/combine.h"
 #include "lower/lower.h"
 

@@ -1,10 +1,12 @@
-/* lower_convert.c: a tile in another layout, by renaming registers or by exchange between lanes.
+/* lower_convert.c: converts a tile to another layout by renaming registers or exchanging between
+ * lanes.
  *
  *     convert [8] reg d0/2:1 | lane d0/4:2   to   lane d0/8:1
  *     round 1   register 0 of lane l/2, in all lanes
  *     round 2   register 1 of lane l/2, where l is odd
  *
- * target/convert.h plans; what it would move through shared memory was rewritten by `exchange`. */
+ * target/convert.h makes the plan; conversions through shared memory were rewritten by
+ * `exchange`. */
 #include "lower/lower.h"
 #include "target/convert.h"
 
@@ -16,7 +18,7 @@ static const Sym *lane_bits(Lower *l, int from, int count) {
   return sym_mod(l->sym, e, sym_int(l->sym, (int64_t)1 << count));
 }
 
-/* Neighbouring bits whose steps double are one number. */
+/* Neighbouring bits whose steps double are combined into one number. */
 static const Sym *source_lane(Lower *l, const ConvertRound *r) {
   const Sym *sum = sym_int(l->sym, r->first);
   for (int i = 0, n; 1 << i < l->machine.lanes; i += n) {
@@ -30,7 +32,8 @@ static const Sym *source_lane(Lower *l, const ConvertRound *r) {
 
 /* ---- in which lanes ---- */
 
-/* Whether lanes with the same bits from .. from + count - 1 are all in the round or all not. */
+/* Whether lanes that agree in bits from .. from + count - 1 are either all in the round or all
+ * not. */
 static bool depends_on(const int *lanes, int n, int from, int count) {
   int mask = ((1 << count) - 1) << from;
   for (int l = 0; l < n; l++)
@@ -38,7 +41,7 @@ static bool depends_on(const int *lanes, int n, int from, int count) {
   return true;
 }
 
-/* The fewest bits of a lane's number that tell whether it is in the round. */
+/* The fewest bits of a lane's number that determine whether it is in the round. */
 static void find_bits(const int *lanes, int n, int *from, int *count) {
   int bits = 0;
   while (1 << bits < n) bits++;

@@ -1,6 +1,6 @@
 /* lower_copy.c: copies between an argument and an allocation: loads and stores, or asynchronous
- * copies that wait in front of the barrier which publishes them. Copies that run ahead of a loop
- * belong to the groups that the kernel itself closes and waits for. */
+ * copies that are waited for before the barrier that publishes them. Copies that run ahead of a
+ * loop belong to the groups that the kernel itself commits and waits for. */
 #include "analysis/copy_plan.h"
 #include "ir/dtype.h"
 #include "lower/lower.h"
@@ -25,7 +25,7 @@ static void open_scratch(Lower *l, const LaneAccess *global, const Value *scratc
   memory_add_slot(l, scratch, global->op, out->coords);
 }
 
-/* `width`: elements that lie together on both sides. */
+/* `width`: elements that are contiguous on both sides. */
 static bool copy_async(Lower *l, LaneAccess *global, LaneAccess *local, const CopyPlan *plan,
                        int width) {
   const Value *scratch = global->op->args[1];
@@ -35,7 +35,7 @@ static bool copy_async(Lower *l, LaneAccess *global, LaneAccess *local, const Co
                         "an asynchronous copy of so few bytes, or of part of a tile");
   global->width = local->width = width;
   lane_copy_async(l, local, global);
-  if (op_has(global->op, ATTR_iteration)) return true; /* a wait of the kernel's own ends it */
+  if (op_has(global->op, ATTR_iteration)) return true; /* the kernel has its own wait for it */
   emit(l, OP_async_commit, NULL, 0, NULL, 0, NULL);
   vec_push(l->arena, &l->copying, scratch);
   return true;
@@ -48,7 +48,7 @@ void lower_wait(Lower *l) {
   l->copying.n = 0;
 }
 
-/* Copies that run ahead have arrived: those to operands of matrix instructions are published. */
+/* Prefetched copies have arrived: those to operands of matrix instructions are published. */
 bool lower_async_wait(Lower *l, const Op *op) {
   emit(l, OP_async_wait, NULL, 0, op->attrs, op->nattrs, NULL);
   for (const Op *copy = l->tiles->first; copy; copy = ir_next(copy))

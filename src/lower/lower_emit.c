@@ -1,5 +1,4 @@
-/* lower_emit.c: appending ops to the lane's program, and finding the right place for expressions.
- */
+/* lower_emit.c: appends ops to the lane's program, and finds the best scope for expressions. */
 #include <string.h>
 
 #include "analysis/analysis.h"
@@ -54,13 +53,13 @@ static bool fits(Lower *l, const SymFacts *facts, const Sym *e, DType dtype) {
   return r.lo >= -(INT64_C(1) << (bits - 1)) && r.hi <= (INT64_C(1) << (bits - 1)) - 1;
 }
 
-/* e as it may stand where it was not meant to be computed; NULL: it may not. */
+/* e in a form that is safe to compute where it was not before; NULL: there is none. */
 static const Sym *guarded(Lower *l, const Sym *e) {
   if (!l->divisors) l->divisors = divisors_new(l->k, l->arena, l->standing.entry);
   return divisors_guard(l->divisors, e);
 }
 
-/* The outermost scope in which e has a value that is the same as here, or can be given one. */
+/* The outermost scope in which e is defined with the same value as here, or can be made so. */
 static LowerScope *home_of(Lower *l, const Sym *e) {
   int n = sym_free_symbols(e, NULL, 0);
   const Sym **symbols = ARENA_ARRAY(l->arena, const Sym *, n + 1);
@@ -78,7 +77,7 @@ static LowerScope *home_of(Lower *l, const Sym *e) {
 
 /* ---- symbols that are hidden ---- */
 
-/* Another name for what a symbol means at entry: its bound value, or the size of an argument. */
+/* Another name for the value of a symbol at entry: its bound value, or the size of an argument. */
 static const Sym *entry_name(Lower *l, const Sym *symbol) {
   const Sym *bound = distribute_expr(l->d, NULL, symbol);
   if (bound != symbol) return bound;
@@ -166,20 +165,20 @@ Value *emit_test(Lower *l, const Sym *condition) {
 
 /* ---- addresses ----
  *
- * A sum is built from the outermost scope inwards: what a loop does not change is summed in front
- * of it, and inside one addition is left. In each scope the terms that all lanes share are summed
- * apart from those of the lane: machines keep them in scalar registers. */
+ * A sum is built from the outermost scope inwards: terms that a loop does not change are summed
+ * before it, so that one addition is left inside. In each scope the terms that all lanes share are
+ * summed separately from those of the lane: machines keep them in scalar registers. */
 
 enum { MAX_DEPTH = 16 };
 
-/* Terms by the scope they may stand in, innermost first. */
+/* Terms by the scope in which they can be computed, innermost first. */
 typedef struct Address {
   LowerScope *scope[MAX_DEPTH];
   int n;
   const Sym *lane[MAX_DEPTH], *shared[MAX_DEPTH];
 } Address;
 
-/* Versions may differ between lanes; ids of workgroups, counters and sizes do not. */
+/* Versions may differ between lanes; workgroup ids, counters and sizes do not. */
 static bool is_of_lane(const Lower *l, const Sym *e) {
   const Sym *symbols[8];
   int n = sym_free_symbols(e, symbols, (int)WV_LEN(symbols));
@@ -200,7 +199,7 @@ static void add_term(Lower *l, Address *a, const Sym *term, bool of_lane) {
   *part = sym_add(l->sym, *part, term);
 }
 
-/* False: e is not worth it. */
+/* False: not worthwhile for e. */
 static bool split_terms(Lower *l, const Sym *e, Address *a) {
   const Sym *constant = NULL;
   int64_t number;
@@ -222,7 +221,7 @@ static bool split_terms(Lower *l, const Sym *e, Address *a) {
   return true;
 }
 
-/* Of a fraction not every part is a number of elements. */
+/* The parts of a fraction need not be integers. */
 static bool part_fits(Lower *l, const LowerScope *s, const Sym *e, DType dtype) {
   return e && sym_is_integer(e) && fits(l, s->facts, e, dtype);
 }
@@ -248,7 +247,7 @@ static Value *known_from(Lower *l, LowerScope *scope, const Sym *e, DType dtype)
   return known;
 }
 
-/* Terms that stand in one scope; NULL: there are none. */
+/* The terms of one scope; NULL: there are none. */
 static Value *emit_part(Lower *l, LowerScope *scope, const Sym *part, DType dtype) {
   if (part == sym_int(l->sym, 0)) return NULL;
   Value *known = known_from(l, scope, part, dtype);
@@ -306,7 +305,7 @@ const Sym *below_zero(Lower *l, const Sym *condition) {
   return kind == SYM_lt ? sym_add(l->sym, e, sym_int(l->sym, 1)) : e;
 }
 
-/* What tells such tests apart is a number: they share the value that it is compared with. */
+/* Such tests differ only by a constant: they share the value that it is compared with. */
 Value *emit_below(Lower *l, const Sym *e, int64_t most) {
   e = lower_sound(l, e);
   SymRange r = sym_range(l->sym, lower_facts(l), e);

@@ -1,18 +1,18 @@
-/* lower_forms.c: expressions over the coordinates of a tile, taken apart once for all registers.
+/* lower_forms.c: expressions over the coordinates of a tile, decomposed once for all registers.
  *
  *     200*$x0 + $x1 at (3, 8)              its value at register 0, plus 3 steps of 200 and 8 of 1
- *     Mod($x0, W)*8 + $x1                  along $x0 more than an addition: once for each place
- * there 64*$x0 + xor(Mod($x0, 8), $x1)       rows that are 8 apart: 512 more
+ *     Mod($x0, W)*8 + $x1                  not an addition along $x0: computed at each place there
+ *     64*$x0 + xor(Mod($x0, 8), $x1)       rows that are 8 apart: 512 more
  *
- * Simplification is the dear part of lowering an access. A register's number has a digit for each
- * way to move through the tile; a form pays once for each combination of digits that no addition
- * leads to. */
+ * Simplification is the expensive part of lowering an access. A register's number has a digit for
+ * each way to move through the tile; a form simplifies once for each combination of digits that no
+ * addition leads to. */
 #include "lower/lower.h"
 
 /* ---- cheaper spellings ---- */
 
 static int cost_of(Lower *l, const SymFacts *facts, const Sym *e) {
-  Arena *own = arena_new(); /* what the facts learn on the way stays in theirs */
+  Arena *own = arena_new(); /* keeps what the facts learn on the way */
   const SymCode *code = sym_lower(own, l->sym, facts, &e, 1);
   int cost = code ? code->cost : INT32_MAX;
   if (!code) sym_take_error(l->sym);
@@ -26,8 +26,8 @@ static const Sym *simplified(Lower *l, const Sym *e) {
   return s ? s : e;
 }
 
-/* The smallest expression is not always the one with the cheapest operations:
- * (25*t - 9*Mod(t, 4))/2 is 8*floor(t/4) + ... with shifts. */
+/* The smallest expression is not always the one with the cheapest operations: (25*t - 9*Mod(t,
+ * 4))/2 is 8*floor(t/4) + ... with shifts. */
 const Sym *cheaper(Lower *l, const Sym *e) {
   const Sym *s = simplified(l, e);
   if (s == e || sym_is_bool(e) || sym_nargs(s) == 0) return s;
@@ -42,7 +42,7 @@ static bool is_over_tile(Lower *l, const Sym *e, int rank) {
   return false;
 }
 
-/* What moving by `by` along x adds, wherever the tile is; NULL: no addition. */
+/* What moving by `by` along x adds, independent of the position; NULL: it is not an addition. */
 static const Sym *moved_by(Lower *l, const Sym *e, const Sym *x, int by, int rank) {
   SymBinding to = {x, sym_add(l->sym, x, sym_int(l->sym, by))};
   const Sym *d = sym_sub(l->sym, sym_subst(l->sym, e, &to, 1), e);
@@ -50,7 +50,7 @@ static const Sym *moved_by(Lower *l, const Sym *e, const Sym *x, int by, int ran
   return is_over_tile(l, d, rank) ? NULL : d;
 }
 
-/* Of a digit that does more than add: so many of its steps may still be an addition. */
+/* For a digit whose single step is not an addition: a number of steps that is. */
 static FormStep leap_of(Lower *l, const Sym *e, Digit g, int rank) {
   const Sym *x = access_x(l->sym, g.dim);
   for (int n = 1; n < g.radix; n *= 2) {
@@ -69,7 +69,7 @@ static FormStep step_of(Lower *l, const Sym *e, Digit g, int rank) {
   return (FormStep){1, sym_mul(l->sym, coeff, sym_int(l->sym, g.stride))};
 }
 
-/* Sums of larger numbers are left to `sym`, which sees overflow. */
+/* Sums of larger numbers are left to `sym`, which detects overflow. */
 static bool adds_number(const FormStep *s, int64_t *by) {
   static const int64_t LARGE = INT64_C(1) << 40;
   return sym_is_int(s->adds, by) && *by < LARGE && -*by < LARGE;
@@ -89,7 +89,7 @@ TileForm *form_of(Lower *l, const Sym *e, const Layout *layout) {
   return f;
 }
 
-/* Which spelling is the cheaper one is decided once for a form: its values are alike. */
+/* Whether to simplify is decided once per form, since its values are similar. */
 static const Sym *spelt(Lower *l, TileForm *f, const Sym *e) {
   if (f->values.n) return f->plain ? e : simplified(l, e);
   const Sym *s = cheaper(l, e);
@@ -113,7 +113,7 @@ static const Sym *known_at(Lower *l, TileForm *f, const Sym *const *x, int reg) 
   return v.value;
 }
 
-/* What the steps on the way to `reg` add that are no numbers. */
+/* The sum of the symbolic steps on the way to `reg`. */
 static const Sym *more_at(Lower *l, const TileForm *f, int reg) {
   const Digits *regs = &f->layout->part[LAYOUT_REG];
   const Sym *more = sym_int(l->sym, 0);

@@ -1,10 +1,11 @@
-/* lower_holders.c: which holder of an element counts, where digits reach it in several ways.
+/* lower_holders.c: which holder of an element counts if digits reach it in several ways.
  *
  *     [16] reg d0/4:1 | lane d0/8:2        element 2 is register 2 of lane 0, and 0 of lane 1
  *
- * Of several ways to write a coordinate the one with the largest outer digits counts: each digit is
- * its last, or those inside it stay below its stride. Where that leaves not exactly one, a layout
- * is *tangled*. Digits of stride 0, copies that were declared, are not looked at here. */
+ * Of several ways to write a coordinate, the one with the largest outer digits counts: each digit
+ * is at its last value, or the digits inside it stay below its stride. If that does not leave
+ * exactly one, the layout is *tangled*. Digits of stride 0, which are declared replication, are
+ * ignored here. */
 #include "lower/lower.h"
 
 /* The digits along the dim, by stride. */
@@ -20,7 +21,7 @@ static void find_movers(DimHolders *h) {
     }
 }
 
-/* What the inner digits reach stays below the next one's stride: nothing can coincide. */
+/* What the inner digits reach stays below the next one's stride, so no two coincide. */
 static bool are_nested(const DimHolders *h) {
   int span = 0;
   for (int i = 0; i < h->n; i++) {
@@ -30,7 +31,7 @@ static bool are_nested(const DimHolders *h) {
   return true;
 }
 
-/* The dim alone, its digits all in registers: who holds an element along it. */
+/* The dim alone, with all its digits in registers: shows the holders of an element along it. */
 static Layout along_dim(const DimHolders *h) {
   Layout out = layout_of(1, &h->layout->extent[h->dim]);
   for (int i = 0; i < h->n; i++)

@@ -2,9 +2,10 @@
  *
  *     %e = extract %x {offset = [2]}        register 2 of each vector of %x
  *
- * Such a result differs between threads and lies as its users want it: only the number of registers
- * is tied to the operand's. A thread's part of a tile is one vector after another, the vectors of
- * different tiles of a wave behind each other (docs/language.md, section 13.3). */
+ * Such a result differs between threads and takes the layout that its users require: only the
+ * number of registers is tied to the operand's. A thread's part of a tile is a sequence of vectors,
+ * with the vectors of different tiles of a wave one after the other (docs/language.md, section
+ * 13.3). */
 #include "ir/attr.h"
 #include "lower/lower.h"
 
@@ -76,7 +77,7 @@ bool lower_extract_slice(Lower *l, const Op *op) {
       return lower_refuse(l, op, "a slice whose place is not a number");
   if (number[1] != want) return refuse_count(l, op, (int)number[1], want);
   if (!check_element(l, op, number[0], have)) return false;
-  int64_t last = want == 1 ? number[0] : have; /* with a stride past all of them */
+  int64_t last = want == 1 ? number[0] : have; /* the stride is past all of them */
   if (number[2] > -have && number[2] < have) last = number[0] + (want - 1) * number[2];
   if (!check_element(l, op, last, have)) return false;
   int *regs = ARENA_ARRAY(l->arena, int, want);
@@ -85,7 +86,7 @@ bool lower_extract_slice(Lower *l, const Op *op) {
   return true;
 }
 
-/* Vectors behind each other. */
+/* Concatenates the vectors. */
 bool lower_reshape(Lower *l, const Op *op) {
   int have = 0, want = regs_of(&op->results[0]);
   Value **parts = ARENA_ARRAY(l->arena, Value *, op->nargs);

@@ -1,17 +1,17 @@
-/* lower_lookup.c: elements of a tile at other coordinates than those a lane holds.
+/* lower_lookup.c: elements of a tile at coordinates other than those a lane holds.
  *
  *     %page = read %table                                   table[floor(t/4)], loaded again by
  *     %x = read %cache, %page {... with {B: floor($index0 / 4)}}      the lane that needs it
  *
- * Values that mappings look up come from tables: what was read, and arithmetic on it. So they are
- * made again where they are needed, instead of being handed from lane to lane. A table that the
- * kernel writes might hold something else by then, and is refused. */
+ * Values that mappings look up come from tables: memory that was read, and arithmetic on it. So
+ * they are recomputed where they are needed, instead of being passed from lane to lane. A table
+ * that the kernel writes might have changed by then, and is refused. */
 #include "analysis/memory_uses.h"
 #include "ir/attr.h"
 #include "ir/dtype.h"
 #include "lower/lower.h"
 
-/* A value that was made again at some place. */
+/* A value that was recomputed at some place. */
 typedef struct Made {
   const Value *of;
   const Sym *const *coords;
@@ -22,7 +22,7 @@ typedef struct Made {
 typedef struct Lookup {
   Lower *l;
   const Op *user;
-  Map made; /* hash of value and place -> Made: operands of operands are often the same */
+  Map made; /* hash of value and place -> Made: operands often share operands */
 } Lookup;
 
 static Value *value_at(Lookup *u, const Value *v, const Sym *const *coords);
@@ -32,7 +32,7 @@ static Value *refuse(Lookup *u, const char *what) {
   return NULL;
 }
 
-/* The element of an operand: dims that it shares with `t`, whose element is wanted. */
+/* The element of an operand: dims that it shares with `t`, whose element is needed. */
 static Value *operand_at(Lookup *u, const Value *v, const Type *t, const Sym *const *coords) {
   const Sym *own[IR_MAX_RANK];
   for (int i = 0; i < v->type->rank; i++) {
@@ -52,7 +52,7 @@ static bool is_written(const Lower *l, const Value *memory) {
   return false;
 }
 
-/* One register in every thread, of a tile of this rank. */
+/* One register in every thread, for a tile of this rank. */
 static Layout one_register(const Lower *l, int rank) {
   const int ones[LAYOUT_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
   Layout out = layout_of(rank, ones);
@@ -155,7 +155,7 @@ static Value *value_at(Lookup *u, const Value *v, const Sym *const *coords) {
   return made;
 }
 
-/* Where dynamic value i of an access lies for the element at tile coordinates x. */
+/* The coordinates of dynamic value i of an access for the element at tile coordinates x. */
 static bool lookup_coords(Lower *l, const LaneAccess *a, int i, const SymBinding *iterators,
                           const Sym **out) {
   const MemAccess *m = a->access;

@@ -1,14 +1,14 @@
 /* lower_matrices.c: fragments of matrix instructions that ldmatrix reads from shared memory, and
- * stmatrix writes there.
+ * stmatrix writes to it.
  *
  *     %x = read %s : tile<M, K, f16> @ [16, 16] reg d1/2:1 d0/2:8 d1/2:8 | lane d1/4:2 d0/8:1
  *
- *     %r = expr ... where the row begins that this lane names ... : i32
+ *     %r = expr ... the beginning of the row that this lane addresses ... : i32
  *     %x = ldmatrix %s, %r : vec<8, f16>
  *
- * One instruction instead of four loads or stores, of the same bytes; transposed, of eight. Which
- * layouts it fills is found in target/matrices.h. All lanes of a wave take part, so that none of
- * them may have stayed away. */
+ * One instruction replaces four loads or stores of the same bytes; transposed, eight. The layouts
+ * that it can fill are found in target/matrices.h. All lanes of a wave must take part, so none of
+ * them may have diverged. */
 #include "ir/alloc_layout.h"
 #include "lower/lower.h"
 #include "target/matrices.h"
@@ -23,7 +23,7 @@ static bool is_by_name(const Op *op, const Value *tile, const Value *memory, con
   return true;
 }
 
-/* The access of `tile`, which is all that the op moves, by matrices: where their rows begin. */
+/* Accesses `tile`, which is all that the op moves, by matrices: where their rows begin. */
 static bool open_matrices(Lower *l, const Op *op, const Value *tile, const Value *memory,
                           MatrixPlan *plan, LaneAccess *rows) {
   const Op *alloc = memory->def;
@@ -61,7 +61,7 @@ Value *lower_read_matrices(Lower *l, const Op *op) {
   return emit_join(l, parts, n);
 }
 
-/* Each element is in one register of one thread: nobody's store is to be left out. */
+/* Each element is in exactly one register of one thread, so no store needs to be masked. */
 static bool is_held_once(Lower *l, const Layout *layout) {
   const Digits *regs = &layout->part[LAYOUT_REG];
   if (lane_is_first(l, layout, l->machine.waves)) return false;

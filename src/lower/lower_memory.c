@@ -1,12 +1,11 @@
 /* lower_memory.c: allocations, and the offsets of their elements.
  *
- *     [64, 64] d1/64:1 d0/64:64 xor 0x38>>3        o = 64*y0 + y1
- *                                                  o + 8*(xor(Mod(o/8, 8), Mod(o/64, 8)) - Mod(o/8,
- * 8))
+ *     [64, 64] d1/64:1 d0/64:64 xor 0x38>>3    o = 64*y0 + y1
+ *                                              o + 8*(xor(Mod(o/8, 8), Mod(o/64, 8)) - Mod(o/8, 8))
  *
- * Written so, two offsets differ by a constant whenever neither the flipped bits nor those that
- * flip them differ, and share an address register: rows that are 8 apart, elements of one vector.
- */
+ * In this form, two offsets differ by a constant whenever they agree in the flipped bits and in
+ * those that control the flip, and then share an address register: rows that are 8 apart, elements
+ * of one vector. */
 #include "ir/alloc_layout.h"
 #include "ir/attr.h"
 #include "lower/lower.h"
@@ -61,7 +60,7 @@ static const Sym *swizzled(Lower *l, const MemLayout *m, const Sym *plain) {
   return out;
 }
 
-/* No slot of a ring touches the bits that a swizzle looks at: it is added behind. */
+/* The slots of a ring do not affect the bits that a swizzle reads: the slot is added afterwards. */
 static bool is_slot_whole(const MemLayout *m) {
   Digit last = m->digits.at[m->digits.n - 1];
   int64_t period = 1;
@@ -111,7 +110,7 @@ int memory_width(Lower *l, const MemLayout *m, const Layout *layout) {
 }
 
 /* The dims of an allocation are numbers: it is as large as the tile it holds. A ring has the slot
- * as a dim of its own from here on. */
+ * as an additional dim from here on. */
 bool lower_alloc(Lower *l, const Op *op) {
   const Type *t = op->results[0].type;
   int extent[IR_MAX_RANK], slots = alloc_slots(op), n = 0;

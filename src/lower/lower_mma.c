@@ -1,8 +1,8 @@
 /* lower_mma.c: a matrix product as instructions of a wave.
  *
- * A tile's registers hold the fragments of all its instructions; `wave_mma` wants them copy by
- * copy. Where a layout keeps them in another order the registers are renamed. Dims beside m, n and
- * k (a batch) lie in registers, and each of their coordinates is a product of its own. */
+ * A tile's registers hold the fragments of all its instructions; `wave_mma` takes them copy by
+ * copy. If a layout keeps them in another order, the registers are renamed. Dims other than m, n
+ * and k (a batch) are in registers, and each of their coordinates is a separate product. */
 #include "lower/lower_mma.h"
 
 static const Sym *dim_along(const MmaDivision *d, MmaOperand part, int axis) {
@@ -88,7 +88,8 @@ bool product_next(Product *p, const Value *out) {
   return false;
 }
 
-/* Operands and result lie as the instruction wants them; text may say otherwise. */
+/* Whether operands and result have the layouts that the instruction requires; text IR may
+ * differ. */
 static bool lies_right(Lower *l, const Op *op) {
   for (int i = -1; i < op->nargs - 1; i++) {
     const Value *v = i < 0 ? &op->results[0] : op->args[i];

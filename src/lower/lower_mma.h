@@ -9,7 +9,7 @@ typedef struct Product {
   const Op *op;
   MmaDivision div;
   bool swap;
-  int point[LAYOUT_DIMS]; /* coordinates of the result along the dims of a batch */
+  int point[LAYOUT_DIMS]; /* coordinates of the result along the batch dims */
 } Product;
 
 /* The registers of operand `part`, in the order the instructions take them. */
@@ -18,7 +18,7 @@ int *product_registers(Product *p, MmaOperand part, const Value *v, int *n);
 /* Those registers. What an instruction over-covers along k must be 0 in both operands, and is. */
 Value *product_operand(Product *p, MmaOperand part, const Value *v);
 
-/* The next coordinates along the dims of a batch; false past the last. */
+/* Advances to the next coordinates along the batch dims; false past the last. */
 bool product_next(Product *p, const Value *out);
 
 /* The product with instructions that read shared memory (lower_wgmma.c). */

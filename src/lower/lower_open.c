@@ -1,17 +1,17 @@
-/* lower_open.c: what an access of a tile is to one lane: where it begins, its offset and its tests
- * as expressions over the tile's coordinates, and how wide it may be.
+/* lower_open.c: what an access of a tile is to one lane: its start, its offset and its tests as
+ * expressions over the tile's coordinates, and how wide it may be.
  *
- * A width is taken only where analysis has shown that the elements are adjacent, aligned and tested
- * alike (AccessBounds.run). Coordinates that come from registers (dynamic values) make an address
- * of their own for every element. */
+ * A width is used only if analysis has shown that the elements are adjacent, aligned and tested
+ * together (AccessBounds.run). Coordinates that come from registers (dynamic values) give every
+ * element an address of its own. */
 #include "ir/attr.h"
 #include "ir/dtype.h"
 #include "lower/lower.h"
 
 /* ---- offsets ---- */
 
-/* An allocation knows where its elements lie. An argument is row-major, by its sizes; where only
- * the tensor itself knows them, or it is a view, by its strides. */
+/* An allocation has a layout. An argument is row-major, by its sizes; if only the tensor itself
+ * knows them, or it is a view, it is addressed by its strides. */
 const Sym *access_offset(Lower *l, const AccessBounds *b) {
   const Value *memory = b->access.memory;
   const Sym *offset = sym_int(l->sym, 0), *stride = sym_int(l->sym, 1);
@@ -38,7 +38,7 @@ static bool is_always_near(Lower *l, DType dtype, const Sym *limit) {
   return bits < 64 && sym_range(l->sym, lower_facts(l), limit).lo >= INT64_C(1) << (bits - 1);
 }
 
-/* As truth values, -limit <= v <= limit. */
+/* The truth values of -limit <= v <= limit. */
 static Value *is_near(Lower *l, Value *v, const Sym *limit) {
   Value *wide = emit_cast(l, v, DTYPE_index), *truth[2];
   const Type *type = type_vec(l->k->cx, v->type->n, DTYPE_i1);
@@ -50,7 +50,7 @@ static Value *is_near(Lower *l, Value *v, const Sym *limit) {
   return emit_binary(l, OP_and, truth[0], truth[1]);
 }
 
-/* A value of 32 bits times a stride fits into 64: only coordinates matter then. */
+/* A 32-bit value times a stride fits into 64 bits, so then only coordinates matter. */
 Value *lower_limited(Lower *l, const AccessBounds *b, const Sym *name, Value *v, Value **near) {
   DType dtype = v->type->dtype;
   const Sym *limit, *offset = dtype_info[dtype].bits < 64 ? NULL : access_offset(l, b);
@@ -104,7 +104,7 @@ static bool open_place(Lower *l, LaneAccess *a) {
   return true;
 }
 
-/* $y and $n of a test in terms of tile coordinates. */
+/* Defines $y and $n of a test in terms of tile coordinates. */
 static bool open_memory(Lower *l, const LaneAccess *a, const AccessBounds *b, SymBinding *to) {
   const Value *memory = a->access->memory;
   for (int m = 0; m < memory->type->rank; m++) {
@@ -117,7 +117,7 @@ static bool open_memory(Lower *l, const LaneAccess *a, const AccessBounds *b, Sy
   return true;
 }
 
-/* What the mask says in terms of tile coordinates. */
+/* The tests of the mask in terms of tile coordinates. */
 static bool open_tests(Lower *l, LaneAccess *a, const AccessBounds *b, const SymBinding *dynamic,
                        int ndynamic) {
   const Attr *mask = op_attr(a->op, ATTR_mask);

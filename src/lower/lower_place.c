@@ -151,7 +151,7 @@ const int *match_registers(Lower *l, const Layout *whole, const Layout *part, co
     layout_at(whole, r, 0, 0, here);
     for (int i = 0; i < part->dims; i++) there[i] = dim[i] >= 0 ? here[dim[i]] : 0;
     found[r] = register_at(x, there);
-    WV_ASSERT(found[r] >= 0); /* the verifier demands that linked layouts agree */
+    WV_ASSERT(found[r] >= 0); /* the verifier requires linked layouts to agree */
   }
   return found;
 }

@@ -3,13 +3,13 @@
  *     sum {dim = N} of [4, 192] reg d1/3:1 | lane d1/64:3          add, add: three registers
  *                                                                  shuffle xor 1, 2, ... 32, add
  *
- * All lanes compute the same tree of additions but for the order of operands, so that they get the
- * same bits. What lies past the tile counts as the neutral element; an element that a layout holds
- * more than once along the dim counts once. Sums of narrow floats are kept in f32 and rounded at
- * the end. Parts that other waves hold were brought together by `exchange`.
+ * All lanes compute the same tree of additions, up to the order of operands, so they get the same
+ * bits. Positions past the tile count as the neutral element; an element that a layout holds more
+ * than once along the dim counts once. Sums of narrow floats are kept in f32 and rounded at the
+ * end. Parts held by other waves were combined by `exchange`.
  *
- * A `reduce` has no neutral element: beside each value goes whether there were elements at all,
- * where some registers may hold none. */
+ * A `reduce` has no neutral element: where some registers may hold no element, each value is
+ * accompanied by whether there were any. */
 #include "ir/combine.h"
 #include "ir/dtype.h"
 #include "ir/layout_links.h"
@@ -21,20 +21,20 @@ typedef struct Reduction {
   const Op *op;
   const Layout *from; /* of the operand */
   int dim;            /* in it */
-  OpKind combine;     /* OP_COUNT: the function of the author */
-  bool symmetric;     /* whichever of two comes first */
-  DType dtype;        /* what it is computed in */
+  OpKind combine;     /* OP_COUNT: the user-defined function */
+  bool symmetric;     /* the order of the two operands does not matter */
+  DType dtype;        /* the type it is computed in */
 } Reduction;
 
-/* What some elements combine to, in each register. There is no neutral element of a function of the
- * author: `any` says whether there were elements; NULL: there were. */
+/* The combination of some elements, in each register. A user-defined function has no neutral
+ * element: `any` says whether there were elements; NULL: there were. */
 typedef struct Part {
   Value *v, *any;
 } Part;
 
 /* ---- what counts ---- */
 
-/* Minus zero changes no sum, not even that of minus zeros. */
+/* Minus zero leaves every sum unchanged, even one of minus zeros. */
 Value *lower_neutral(Lower *l, OpKind kind, DType t) {
   const Type *type = type_scalar(l->k->cx, t);
   Padding padding = reduction_info[kind].padding;
@@ -52,7 +52,7 @@ Value *lower_neutral(Lower *l, OpKind kind, DType t) {
 
 static Value *neutral(Reduction *r) { return lower_neutral(r->l, r->op->kind, r->dtype); }
 
-/* Registers for which the test fails do not count; NULL: it holds of all. */
+/* Registers for which the test fails do not count; NULL: it holds for all. */
 static Part keep_where(Reduction *r, Part p, int reg, Value *test, Value *none) {
   Part one = {emit_pick(r->l, p.v, &reg, 1), p.any ? emit_pick(r->l, p.any, &reg, 1) : NULL};
   if (test && p.any) one.any = emit_binary(r->l, OP_and, test, one.any);
@@ -78,7 +78,7 @@ static bool count_once(Reduction *r, Part *p) {
   return true;
 }
 
-/* Which registers hold elements that exist; NULL: all of them hold one, and of its own. */
+/* Which registers hold elements that exist; NULL: each holds one, and a different one. */
 static Value *elements_exist(Reduction *r) {
   Lower *l = r->l;
   const Value *from = r->op->args[0], *exists = reduction_exists(r->op);
@@ -107,7 +107,7 @@ static Part pick(Reduction *r, Part p, const int *regs, int n) {
 
 /* ---- registers ---- */
 
-/* Neighbours first: a tree, so that few operations depend on each other. */
+/* Combines neighbours first: a tree, so that few operations depend on each other. */
 static Part combine_tree(Reduction *r, Part *parts, int n) {
   for (; n > 1; n = (n + 1) / 2)
     for (int i = 0; i < n; i += 2)
@@ -115,8 +115,8 @@ static Part combine_tree(Reduction *r, Part *parts, int n) {
   return parts[0];
 }
 
-/* A register's number without its digits along the dim, and those digits alone: which register of
- * the result it belongs to, and as which of its row. */
+/* Splits a register's number into its digits along the dim and the others: which register of the
+ * result it belongs to, and its index in the row. */
 static void split_register(const Reduction *r, int reg, int *out, int *in_row, int *coord) {
   const Digits *regs = &r->from->part[LAYOUT_REG];
   int outer = 1, row = 1;
@@ -130,14 +130,14 @@ static void split_register(const Reduction *r, int reg, int *out, int *in_row, i
   }
 }
 
-/* An element of a row that another register holds too; a sum counts one of them by itself. */
+/* An element of a row that another register holds too, which must be counted once. */
 static bool is_repeated(const int *coords, int n, int coord) {
   for (int i = 0; i < n; i++)
     if (coords[i] == coord) return true;
   return false;
 }
 
-/* One register for each of the result's, which lie as the operand's do without the dim. */
+/* One register for each of the result's, whose layout is the operand's without the dim. */
 static Part combine_registers(Reduction *r, Part p) {
   Lower *l = r->l;
   Layout beside = layout_drop(r->from, r->dim);
@@ -158,7 +158,7 @@ static Part combine_registers(Reduction *r, Part p) {
 
 /* ---- lanes ---- */
 
-/* Every lane reads all of them, in one order. */
+/* Every lane reads all of them, in the same order. */
 static Part gather_lanes(Reduction *r, Part p, int number, int weight, int radix) {
   Lower *l = r->l;
   const Sym *digit = lane_digit(l, r->from, LAYOUT_LANE, number);
@@ -172,8 +172,8 @@ static Part gather_lanes(Reduction *r, Part p, int number, int weight, int radix
   return combine_tree(r, parts, radix);
 }
 
-/* With the lane whose number differs in one bit. Both compute the same: what the lane with the
- * smaller number has comes first. */
+/* Combines with the lane whose number differs in one bit. Both compute the same: the value of the
+ * lane with the smaller number comes first. */
 static Part combine_pair(Reduction *r, Part mine, const Sym *digit, int bit, int flip) {
   Lower *l = r->l;
   Part other = {emit_shuffle(l, mine.v, flip), NULL};

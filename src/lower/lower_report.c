@@ -1,8 +1,8 @@
-/* lower_report.c: reports of what failed (base/failures.h): a failure is counted by an atomic,
- * whose old value is the number of the row that it may fill.
+/* lower_report.c: reports failures (base/failures.h): a failure is counted by an atomic, whose old
+ * value is the index of the row that it may fill.
  *
- * Where all is well a thread tests its elements and goes on: the rest is in a region that it enters
- * if one of them failed. */
+ * In the normal case a thread only tests its elements: the rest is in a region that it enters if
+ * one of them failed. */
 #include "base/failures.h"
 #include "ir/attr.h"
 #include "lower/lower_walk.h"
@@ -31,7 +31,7 @@ void emit_report(Lower *l, const Reported *r, Value *const *words, int n) {
 
 /* ---- lanes ---- */
 
-/* The registers this thread answers for, and whether what each of them holds failed. */
+/* The registers that this thread reports, and whether each of them failed. */
 typedef struct Failed {
   int n, *reg;
   WalkStep *step;

@@ -1,15 +1,15 @@
-/* lower_scan.c: cumsum and scan, what all elements up to each along one dim sum or combine to.
+/* lower_scan.c: cumsum and scan: the combination of all elements up to each one along a dim.
  *
- * The digits of the layout along the dim are taken by their strides, the smallest first. At each
- * step a register knows the sum up to its element within its *block*, the elements that differ from
- * it in digits taken so far only, and what the whole block sums to; the next digit makes a larger
- * block of several:
+ * The digits of the layout along the dim are processed by stride, the smallest first. At each step
+ * a register knows the sum up to its element within its *block*, the elements that differ from it
+ * only in digits processed so far, and the sum of the whole block; the next digit combines several
+ * blocks into a larger one:
  *
  *     reg d0/4:1 | lane d0/8:4       registers 1, 2, 3 add what is before them
  *                                    lanes add the totals of the lanes below: log2(8) shuffles
  *
  * Totals are kept by the *leader* of a block, its register with digits 0. Waves that share the dim
- * were brought together by `exchange`. Narrow floats are summed in f32. */
+ * were combined by `exchange`. Narrow floats are summed in f32. */
 #include "ir/dtype.h"
 #include "ir/layout_links.h"
 #include "lower/lower.h"
@@ -22,17 +22,17 @@ typedef struct Scan {
   Value **sum;   /* by register: up to its element, in its block */
   Value **total; /* by leader: of its block */
   int *leader;   /* by register */
-  int *leaders;  /* the different ones, in order */
+  int *leaders;  /* the distinct ones, in order */
   int nleaders;
 } Scan;
 
 /* A digit along the dim. */
 typedef struct Step {
   LayoutPart part;
-  int number, weight, radix, stride; /* of its part; weight: what one of it is worth there */
+  int number, weight, radix, stride; /* of its part; weight: the value of one unit of it */
 } Step;
 
-/* All of them by stride; false when blocks would overlap. Waves that stay apart do not count. */
+/* All digits by stride; false if blocks would overlap. Waves that stay apart do not count. */
 static bool find_steps(const Scan *s, bool apart, Step *out, int *n) {
   int span = 0;
   *n = 0;
@@ -57,7 +57,7 @@ static void count_leaders(Scan *s) {
     if (s->leader[r] == r) s->leaders[s->nleaders++] = r;
 }
 
-/* a, which comes before b, and b. */
+/* Combines a, which comes first, with b. */
 static Value *combine(Scan *s, Value *a, Value *b) {
   if (s->op->kind == OP_scan) return emit_combine(s->l, s->op, a, b);
   return emit_binary(s->l, OP_add, a, b);
@@ -68,7 +68,7 @@ static Value *combine_where(Scan *s, Value *test, Value *a, Value *b) {
   return test ? emit_select(s->l, test, combine(s, a, b), b) : combine(s, a, b);
 }
 
-/* a, or 0 where the test fails, if that changes no sum: then nobody need ask again. */
+/* For sums, a or 0 where the test fails; then no further test is needed. */
 static Value *or_zero(Scan *s, Value **test, Value *a) {
   if (s->op->kind == OP_scan) return a;
   Value *zero = emit_splat(s->l, emit_number(s->l, a->type->dtype, 0), a->type->n);
@@ -79,7 +79,7 @@ static Value *or_zero(Scan *s, Value **test, Value *a) {
 
 /* ---- registers ---- */
 
-/* `test`: there is something before; NULL: always. */
+/* `test`: something comes before; NULL: always. */
 static void add_to_block(Scan *s, int leader, Value *before, Value *test, int joined) {
   for (int r = 0; r < s->regs; r++) {
     if (s->leader[r] != leader) continue;
@@ -111,7 +111,7 @@ static Value *from_below(Lower *l, Value *v, int lanes) {
   return emit(l, OP_shuffle, &v, 1, attrs, 2, v->type);
 }
 
-/* All leaders at once. Each round adds what twice as many lanes below hold. */
+/* All leaders at once. Each round adds the sums of twice as many lower lanes. */
 static void scan_lanes(Scan *s, const Step *step, bool last) {
   Lower *l = s->l;
   Value **totals = ARENA_ARRAY(l->arena, Value *, s->nleaders);

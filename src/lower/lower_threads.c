@@ -1,15 +1,17 @@
-/* lower_threads: one lane's program.
+/* lower_threads: lowers tiles to one lane's program.
+ *
  *     kernel @k(...)                              thread kernel @k(...)
  *       workgroup M by 64 on 0; ...                 launch grid (M/64, 1, 1) block (256, 1, 1) ...
  *     {                                     =>    {
  *       %x = read %a : tile<M, f32> @ ...           %o = expr $T0 + 64*$WG0 : i32
  *                                                   %x = load %a, %o : f32
- * Every tile has a layout and every access its mask by now, allocations have a place in shared
- * memory and barriers stand where they must (layouts, mask, pack, sync). This pass decides nothing
- * more: it writes down what each thread does. What it cannot write down yet is E0601.
  *
- * Needs DISTRIBUTE, BOUNDS and UNIFORM; breaks all. Nothing happens without a target, or to a
- * kernel that the passes above have not seen. */
+ * By now every tile has a layout and every access its mask, allocations have an address in shared
+ * memory, and barriers are in place (layouts, mask, pack, sync). This pass makes no further
+ * decisions: it writes down what each thread does. What it cannot express yet is E0601.
+ *
+ * Needs DISTRIBUTE, BOUNDS and UNIFORM; breaks all. Does nothing without a target, or to a kernel
+ * that the passes above have not processed. */
 #include <string.h>
 
 #include "analysis/memory_uses.h"
@@ -37,7 +39,7 @@ static void close_scope(Lower *l) {
   if (l->scope) l->scope->open = NULL;
 }
 
-/* The region that was closed last, if nothing has happened since. */
+/* The region that was closed last, if nothing has been emitted since. */
 static Op *reopened(const Lower *l, const Sym *condition) {
   Op *last = l->scope->region->last;
   if (!last || last->kind != OP_if || last->nargs || op_attr(last, ATTR_expr)->sym != condition)
@@ -78,7 +80,7 @@ static bool lower_region(Lower *l, const Region *from);
 
 static Value *carried(Lower *l, const Value *v) { return l->value[v->id]; }
 
-/* The new body with an argument for each of the old one's. */
+/* The new body, with an argument for each of the old one's. */
 static void open_body(Lower *l, const Op *op, Op *made) {
   const Region *from = op->body;
   Region *body = ir_region_new(l->k, made);
@@ -94,7 +96,7 @@ static void open_body(Lower *l, const Op *op, Op *made) {
   if (version) define_symbol(l, version->sym);
 }
 
-/* This lane's first element of a carried tile exists; true where that is proved. */
+/* Whether this lane's first element of a carried tile exists; true if that is proved. */
 static const Sym *first_exists(Lower *l, const Op *op, const Value *v) {
   const Sym *all = sym_bool(l->sym, true);
   int coord[LAYOUT_DIMS];
@@ -111,7 +113,7 @@ static const Sym *first_exists(Lower *l, const Op *op, const Value *v) {
   return simple ? simple : (sym_take_error(l->sym), sym_bool(l->sym, true));
 }
 
-/* The condition of a while loop, which tests what exists: a lane whose element does not is done. */
+/* The condition of a while loop, which tests what exists: a lane without an element is done. */
 static const Sym *tested_condition(Lower *l, const Op *op, const Sym *e) {
   for (int i = 0; op->kind == OP_while && i < op->nresults; i++) {
     const Sym *tested = ir_iter_arg(l->k->cx, i);
@@ -146,7 +148,7 @@ static Op *make_region_op(Lower *l, const Op *op) {
   return made;
 }
 
-/* A product of the last iteration is still under way. */
+/* A product of the last iteration is still in flight. */
 static bool leaves_products(const Op *loop) {
   for (const Op *op = loop->body->first; op; op = op->next)
     if (op->kind == OP_mma && op_has(op, ATTR_pending)) return true;
@@ -196,8 +198,7 @@ static bool lower_plain(Lower *l, const Op *op) {
   return true;
 }
 
-/* The first of `n` named barriers that nobody else uses; 0: there are not so many. Number 0 is the
- * workgroup's. */
+/* The first of `n` unused named barriers; 0: there are not enough. Number 0 is the workgroup's. */
 static int free_barriers(const Lower *l, int64_t n) {
   enum { NAMED_BARRIERS = 16 };
   int first = 1;
@@ -209,7 +210,7 @@ static int free_barriers(const Lower *l, int64_t n) {
   return first + n <= NAMED_BARRIERS ? first : 0;
 }
 
-/* The waves of one declared wave meet, each declared wave at a barrier of its own. */
+/* A barrier for the machine's waves of each declared wave, one per declared wave. */
 static void meet_declared_wave(Lower *l, int first, int threads) {
   const Sym *within = sym_int(l->sym, threads / l->machine.lanes);
   const Sym *which = cheaper(l, sym_floordiv(l->sym, l->wave, within));
@@ -224,8 +225,8 @@ static void meet_declared_wave(Lower *l, int first, int threads) {
   emit(l, OP_barrier, NULL, 0, attrs, one ? 3 : 4, NULL);
 }
 
-/* `barrier wave` is of the declared wave: several of the machine's need a named barrier or, where
- * there is none, that of the workgroup. */
+/* `barrier wave` means the declared wave: several of the machine's waves need a named barrier or,
+ * if there is none, that of the workgroup. */
 static bool lower_barrier(Lower *l, const Op *op) {
   const char *mode = op_attr(op, ATTR_mode)->text;
   if (strcmp(mode, "wave") || l->machine.waves == 1) return lower_plain(l, op);
@@ -305,20 +306,20 @@ static LowerFn *family_of(const Op *op) {
   return info->flags & OPF_SYNC ? lower_plain : lower_elementwise;
 }
 
-/* Other threads may look at shared memory behind it, or nobody knows what stands behind it. */
+/* Other threads may read shared memory after this op, or what follows it is unknown. */
 static bool ends_copies(const Op *op) {
   unsigned flags = op_info[op->kind].flags;
   if (op->kind == OP_async_commit) return false;
   return op->body || (flags & OPF_ENDS) || ((flags & OPF_SYNC) && !(flags & OPF_HINT));
 }
 
-/* It is no concern of other threads. */
+/* It does not affect other threads. */
 static bool is_private(const Op *op) {
   return !op->body && (op_is_pure(op) || op->kind == OP_read);
 }
 
-/* Products end where their results are needed, or where other threads may store to what they read.
- * Copies that run ahead know which slots products read. */
+/* Products are waited for where their results are needed, or where other threads may overwrite what
+ * they read. Copies that run ahead know which slots products read. */
 static void end_products(Lower *l, const Op *op) {
   int n = l->flying.n, last = n - 1;
   if (op->kind == OP_async_commit || (op->kind == OP_copy && op_has(op, ATTR_iteration))) return;
@@ -344,7 +345,7 @@ static bool lower_region(Lower *l, const Region *from) {
 
 /* ---- the header ---- */
 
-/* Threads are numbered $T0 first; a wave is `lanes` of them in that order. */
+/* Threads are numbered with $T0 fastest; a wave is `lanes` consecutive threads. */
 static void number_threads(Lower *l, const Sym *const block[3]) {
   SymFacts *f = sym_facts_new(l->arena, l->sym, l->standing.facts);
   const Sym *number = sym_int(l->sym, 0), *before = sym_int(l->sym, 1);
@@ -382,7 +383,7 @@ static Constraint launch_row(Lower *l) {
   return c;
 }
 
-/* A value that every launch has for all its threads. */
+/* A value that is the same for all threads of a launch. */
 static bool is_of_launch(Lower *l, const Sym *s) {
   int n = s ? sym_free_symbols(s, NULL, 0) : 0;
   const Sym **symbols = ARENA_ARRAY(l->arena, const Sym *, n + 1);
@@ -392,8 +393,8 @@ static bool is_of_launch(Lower *l, const Sym *s) {
   return true;
 }
 
-/* Of the rows only those stay that say something about arguments: the others, and bindings to what
- * differs between threads, are in the expressions by now. */
+/* Only the rows that say something about arguments remain: the others, and bindings to what differs
+ * between threads, have been substituted into the expressions. */
 void lower_replace_header(Lower *l, Constraint launch) {
   int n = 0;
   for (int i = 0; i < l->k->constraints.n; i++) {
@@ -407,7 +408,7 @@ void lower_replace_header(Lower *l, Constraint launch) {
   vec_push(l->k->arena, &l->k->constraints, launch);
 }
 
-/* Arguments lie in global memory, whatever was asked for their tiles. */
+/* Arguments are in global memory, whatever was requested for their tiles. */
 static const Type *param_type(const Lower *l, const Type *t) {
   if (t->kind != TYPE_mem) return t;
   return type_mem(l->k->cx, t->dims, t->rank, t->dtype, l->k->cx->global_space, t->layout);
@@ -422,8 +423,8 @@ void lower_open_kernel(Lower *l) {
   open_scope(l, body, l->standing.facts);
 }
 
-/* Every tile has a layout, every access its mask, every allocation its place. A tile that only
- * matrix instructions read may stay in memory: the verifier sees to that. */
+/* Every tile has a layout, every access its mask, every allocation its address. A tile that only
+ * matrix instructions read may stay in memory: the verifier checks that. */
 static bool is_ready(const Kernel *k) {
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
     MemAccess a;
@@ -435,7 +436,7 @@ static bool is_ready(const Kernel *k) {
   return true;
 }
 
-/* What each thread holds of a tile fits a vec. */
+/* What each thread holds of a tile must fit a vec. */
 static bool check_registers(Kernel *k) {
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     for (int i = 0; i < op->nresults; i++) {

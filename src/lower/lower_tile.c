@@ -51,8 +51,7 @@ bool lower_self_index(Lower *l, const Op *op) {
   return true;
 }
 
-/* One test for each register. An empty mask: all elements exist, and `fold` leaves out what asks.
- */
+/* One test for each register. An empty mask: all elements exist, and `fold` removes its uses. */
 bool lower_exists(Lower *l, const Op *op) {
   const Value *out = &op->results[0];
   const AccessBounds *b = l->bounds[op->id];
@@ -105,7 +104,7 @@ bool lower_repeat(Lower *l, const Op *op) {
     layout_at(out->layout, r, 0, 0, coord);
     coord[dim] /= ratio;
     regs[r] = register_at(x, coord);
-    WV_ASSERT(regs[r] >= 0); /* the verifier demands that linked layouts agree */
+    WV_ASSERT(regs[r] >= 0); /* the verifier requires linked layouts to agree */
   }
   set_value(l, out, emit_pick(l, l->value[from->id], regs, n));
   return true;

@@ -1,9 +1,9 @@
-/* lower_topk.c: the largest elements along a dim, and where they stand.
+/* lower_topk.c: the largest elements along a dim, and their indices.
  *
  * One round for each: every lane finds the best of its registers, then the lanes find the best of
- * all by butterflies, and whoever holds it takes it out. Larger is better, of equal ones the first
- * along the dim, and NaN comes last. What is taken out, or lies past the tile, is NaN (the least
- * value where there is none) at a place behind all others: nothing is worse. */
+ * all by butterflies, and the lane that holds it removes it. Larger is better, then the first along
+ * the dim; NaN comes last. A removed element, or one past the tile, is NaN (the least value if the
+ * type has none) at an index after all others: nothing ranks lower. */
 #include <math.h>
 
 #include "ir/dtype.h"
@@ -20,11 +20,11 @@ typedef struct TopK {
   const Op *op;
   const Layout *from;  /* of the operand */
   Layout beside;       /* without the dim: one element of each row */
-  int dim, regs, rows; /* registers of the two */
+  int dim, regs, rows; /* registers of `from` and of `beside` */
   const int *row;      /* by register of the operand */
-  Best *held;          /* by register: what is left there */
+  Best *held;          /* by register: what remains there */
   Best nothing;
-  bool may_run_out; /* of elements, before there are as many as requested */
+  bool may_run_out; /* there may be fewer elements than requested */
 } TopK;
 
 /* ---- order ---- */
@@ -37,7 +37,7 @@ static Value *logic(TopK *t, OpKind kind, Value *a, Value *b) {
 
 static bool has_nan(DType t) { return dtype_is_float(t) && isnan(dtype_round(t, NAN)); }
 
-/* Where a comes before b; no two places are the same but for copies of one element. */
+/* Where a ranks before b; indices are equal only for copies of the same element. */
 static Value *is_before(TopK *t, Best a, Best b) {
   Value *larger = logic(t, OP_gt, a.value, b.value), *equal = logic(t, OP_eq, a.value, b.value);
   Value *earlier = logic(t, OP_lt, a.place, b.place);
@@ -82,7 +82,7 @@ static Best of_lane(TopK *t, Best b, const Sym *lane) {
   return (Best){emit_shuffle_idx(t->l, b.value, lane), emit_shuffle_idx(t->l, b.place, lane)};
 }
 
-/* Lanes of this digit in turn, beginning with the next: each sees all, and all agree. */
+/* The lanes of this digit in turn, beginning with the next: each sees all, and all agree. */
 static Best best_around(TopK *t, Best b, int number, int weight, int radix) {
   Lower *l = t->l;
   const Sym *digit = lane_digit(l, t->from, LAYOUT_LANE, number), *first;
@@ -135,7 +135,8 @@ static Best make_nothing(TopK *t, DType dtype) {
   return (Best){v, emit_number(l, DTYPE_i32, INT32_MAX)};
 }
 
-/* The register of `beside` a register belongs to: its number without its digits along the dim. */
+/* The register of `beside` that a register belongs to: its number without its digits along the
+ * dim. */
 static int row_of(const TopK *t, int reg) {
   const Digits *regs = &t->from->part[LAYOUT_REG];
   int row = 0;
@@ -149,7 +150,7 @@ static int row_of(const TopK *t, int reg) {
 
 static Value *both(TopK *t, Value *a, Value *b) { return a ? logic(t, OP_and, a, b) : b; }
 
-/* What each register holds, and where along the dim. */
+/* The value of each register, and its index along the dim. */
 static bool open_registers(TopK *t) {
   Lower *l = t->l;
   const Value *from = t->op->args[0];
@@ -177,7 +178,8 @@ static bool open_registers(TopK *t) {
   return true;
 }
 
-/* The registers of a result: row by row as `beside`, one round after another along its own dim. */
+/* The registers of a result: row by row as `beside`, one round after the other along its own
+ * dim. */
 static Value *arrange(TopK *t, const Value *out, Value *const *rounds, int n, int k_dim) {
   Lower *l = t->l;
   Value *all = emit_join(l, rounds, n);
@@ -193,7 +195,7 @@ static Value *arrange(TopK *t, const Value *out, Value *const *rounds, int n, in
   return emit_pick(l, all, regs, m);
 }
 
-/* What was found in a round, or, where nothing was left, the least value at -1. */
+/* The result of a round or, where nothing was left, the least value at -1. */
 static Best found(TopK *t, Best b) {
   Lower *l = t->l;
   if (!t->may_run_out) return b;

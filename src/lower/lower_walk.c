@@ -17,7 +17,7 @@ static void find_owner(Walk *w, int waves) {
   }
 }
 
-/* Registers lie at several places along the dims that the test is about. */
+/* Registers are at several positions along the dims that the test is about. */
 static bool is_repeated(Lower *l, const LaneAccess *a, const Sym *test) {
   const Digits *regs = &a->layout->part[LAYOUT_REG];
   for (int i = 0, weight = 1; i < regs->n; weight *= regs->at[i++].radix)
@@ -58,12 +58,12 @@ void walk_to(Walk *w, int reg) {
 
 static const Sym *there(Walk *w, TileForm *f) { return form_at(w->l, f, w->a->x, w->reg); }
 
-/* An immediate in bytes fits 32 bits, whatever an element is. */
+/* An immediate in bytes fits in 32 bits, whatever the element size. */
 static bool fits_immediate(int64_t by) { return by > INT32_MIN / 16 && by < INT32_MAX / 16; }
 
 static const Base *base_of(Walk *w, FormPlace p, int reg);
 
-/* A new address: rows of unknown length follow each other by a sum, not by a product for each. */
+/* A new address: rows of unknown length are reached by adding, not by a multiplication for each. */
 static Base step_from(Walk *w, FormPlace p, const Sym *e, int reg) {
   Lower *l = w->l;
   const Sym *step;
@@ -76,7 +76,7 @@ static Base step_from(Walk *w, FormPlace p, const Sym *e, int reg) {
   return b;
 }
 
-/* An address that differs by a number; it then stands for this place as well. */
+/* An address that differs by a number; it is then recorded for this place too. */
 static const Base *base_of(Walk *w, FormPlace p, int reg) {
   int64_t by;
   for (int i = 0; i < w->bases.n; i++) {
@@ -106,7 +106,7 @@ Value *walk_offset(Walk *w, Attr *imm) {
   return b->value;
 }
 
-/* One test where the registers lie; NULL: it always holds. Most registers share it. */
+/* One test at the registers' position; NULL: it always holds. Most registers share it. */
 static Value *tested(Walk *w, int test) {
   Lower *l = w->l;
   const Test *how = &w->tests[test];
@@ -128,7 +128,7 @@ static Value *both(Lower *l, Value *a, Value *b) {
   return !a ? b : !b ? a : emit_binary(l, OP_and, a, b);
 }
 
-/* This thread acts for the registers from `reg` on; NULL: always. */
+/* Whether this thread acts for the registers from `reg` on; NULL: always. */
 static const Sym *acts_for(Walk *w, int reg) {
   Lower *l = w->l;
   const Sym *all = w->owner;
@@ -164,8 +164,8 @@ static void add_flag(WalkStep *s, const Op *op, AttrKey key) {
   if (op_has(op, key)) s->attrs[s->nattrs++] = (Attr){.key = key};
 }
 
-/* The registers from `reg` on step along the memory's last dim, as coordinates of an access do.
- * They need not where that dim has one element. */
+/* The registers from `reg` on advance along the memory's last dim, as the coordinates of an access
+ * do. They need not if that dim has one element. */
 static bool steps_along_last(Walk *w, int reg) {
   if (w->a->width == 1) return true;
   TileForm *last = w->coords[w->a->memory->type->rank - 1];

@@ -7,13 +7,14 @@
  *     wgmma_commit
  *     wgmma_wait 0
  *
- * Copies that follow at once are issued before the wait.
- * With `pending` in the tile's op so many groups may still be under way behind it: those of the
- * iterations before are done, the last is waited for where the loop is left.
- * Where an instruction begins to read, and with which strides, is found from the layout of the
- * allocation and checked (descriptor.h). The slot of a ring is a term of that
- * place; each coordinate of a batch is a product of its own, waited for together. Threads that
- * write such an allocation make it visible to the asynchronous reads before the next barrier. */
+ * Copies that follow immediately are issued before the wait. With `pending` on the tile's op, that
+ * many groups may still be in flight after it: those of the previous iterations are complete, and
+ * the last is waited for after the loop.
+ *
+ * The address at which an instruction begins to read, and its strides, are derived from the layout
+ * of the allocation and checked (descriptor.h). The slot of a ring is a term of that address; each
+ * coordinate of a batch is a separate product, and all are waited for together. Threads that write
+ * such an allocation make it visible to the asynchronous reads before the next barrier. */
 #include "lower/lower_mma.h"
 #include "target/descriptor.h"
 
@@ -24,12 +25,12 @@ typedef struct Shared {
   DescriptorPart part;
   Descriptor descriptor;
   const Sym *row;  /* the first of this group of waves */
-  const Sym *slot; /* elements in front of the slot of a ring that is read */
+  const Sym *slot; /* elements before the slot of a ring that is read */
 } Shared;
 
 /* ---- finding descriptors ---- */
 
-/* One descriptor serves this part of the operand as well as those that were asked for before. */
+/* Whether the descriptor of the parts checked before also serves this part of the operand. */
 static bool reads_part(Shared *s, int row, int k) {
   Descriptor found;
   int64_t first;
@@ -44,8 +45,8 @@ static bool reads_part(Shared *s, int row, int k) {
   return d->leading == found.leading && d->stride == found.stride;
 }
 
-/* Every instruction of every group of waves. What a row and what k adds to a place do not depend on
- * each other (descriptor.c). */
+/* Every instruction of every group of waves. The contributions of the row and of k to an address
+ * are independent (descriptor.c). */
 static bool reads_parts(Shared *s, int rows, int deep) {
   for (int k = 0; k < deep; k += s->part.k)
     if (!reads_part(s, 0, k)) return false;
@@ -54,7 +55,7 @@ static bool reads_parts(Shared *s, int rows, int deep) {
   return true;
 }
 
-/* Coordinates of the batch are those of this product. */
+/* Sets the coordinates of the batch to those of this product. */
 static void stand_at(const Product *p, const Type *t, int *at) {
   const Type *acc = p->op->results[0].type;
   for (int i = 0; i < t->rank; i++) {
@@ -88,8 +89,8 @@ static bool open_shared(Product *p, MmaOperand role, const Value *v, Shared *out
 
 /* ---- emission ---- */
 
-/* Where the instruction begins to read. A group of waves may begin inside of a span: the places of
- * groups, and of the instructions of one, need not lie at equal distances. */
+/* The address at which the instruction begins to read. A group of waves may begin inside a span, so
+ * the addresses of groups, and of the instructions of one, need not be equidistant. */
 static Value *offset_of(Product *p, const Shared *s, int row, int k) {
   Lower *l = p->l;
   const Sym *coords[LAYOUT_DIMS];
@@ -112,7 +113,7 @@ static Attr descriptor_attr(Lower *l, AttrKey key, const Descriptor *d) {
 typedef struct Operands {
   bool a_shared;
   Shared a, b;
-  Value **a_parts; /* of each copy of A, when it lies in registers */
+  Value **a_parts; /* for each copy of A, if it is in registers */
 } Operands;
 
 static Value *one_instruction(Product *p, Operands *o, Value *acc, int m, int n, int k) {
@@ -169,8 +170,8 @@ static bool open_operands(Product *p, const MmaChoice *choice, Operands *o) {
   return true;
 }
 
-/* The registers of one accumulator in order; others are put together anew, and none of them may be
- * under way then. */
+/* The registers of one accumulator in order; any others are reassembled, and none of them may be in
+ * flight then. */
 static bool is_whole(Value *const *parts, int nparts, const int *from, int regs) {
   for (int i = 0; i < regs; i++)
     if (from[i] != i) return false;
@@ -197,7 +198,9 @@ bool lower_wgmma(Product *p, const MmaChoice *choice) {
   emit(l, OP_wgmma_commit, NULL, 0, NULL, 0, NULL);
   const Attr *pending = op_attr(p->op, ATTR_pending);
   l->pending = pending ? (int)pending->integer : 0;
-  for (int i = 0; i < l->pending; i++) vec_push(l->arena, &l->flying, NULL); /* iterations before */
+  for (int i = 0; i < l->pending; i++)
+    vec_push(l->arena, &l->flying, NULL); /* of previous
+                                                                              * iterations */
   vec_push(l->arena, &l->flying, out);
   if (!is_whole(parts, nparts, from, regs)) lower_wait_products(l, l->pending = 0);
   l->value[out->id] = emit_pick(l, emit_join(l, parts, nparts), from, regs);
