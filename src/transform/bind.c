@@ -1,13 +1,14 @@
-/* bind: bound symbols become their values.
- *     bind BLOCK_M = 64; bind S = BLOCK_M/2         bind BLOCK_M = 64; bind S = BLOCK_M/2
+/* bind: replaces bound symbols by their values.
+ *
+ *     bind BLOCK_M = 64; bind S = BLOCK_M/64        bind BLOCK_M = 64; bind S = BLOCK_M/64
  *     workgroup M by BLOCK_M on 0            =>     workgroup M by 64 on 0
- *     %x = read %a {ept = S}                        %x = read %a {ept = 32}
- * Only what is evaluated changes. Names of dimensions (in types, in keys, as axes) stay, since a
- * dimension and its extent are two things; so do the rows themselves, which give the extent. The
- * header is read at many ops, so a symbol that some op sets keeps its name there. So does one whose
- * value mentions workgroup ids: of those that a row mentions itself positions see the reordered
- * ones.
- */
+ *     %x = read %a {ept = S}                        %x = read %a {ept = 1}
+ *
+ * Only expressions that are evaluated change. Names of dimensions (in types, in keys, as axes)
+ * stay, since a dimension and its extent are different things; so do the rows themselves, which
+ * give the extent. The header is used at many ops, so a symbol that some op sets keeps its name
+ * there. So does a symbol whose value mentions workgroup ids: for ids that a row mentions itself,
+ * positions use the reordered ones. */
 #include <string.h>
 
 #include "ir/attr.h"
@@ -36,7 +37,7 @@ static const Sym *substitute(void *user, const Sym *s) {
   return bound && brings_ids(at->d, s, bound) ? s : bound;
 }
 
-/* A mask already speaks of versions; what else it mentions are sizes at entry. */
+/* A mask already refers to versions; everything else in it is a size at entry. */
 static const Sym *substitute_entry(void *user, const Sym *s) {
   return distribute_expr(((const Where *)user)->d, NULL, s);
 }
@@ -46,7 +47,7 @@ static bool fail(Kernel *k, DiagCode code, Span at) {
   return false;
 }
 
-/* Values may mention other bound symbols, but not each other. */
+/* Values may mention other bound symbols, but not in a cycle. */
 static bool check_cycles(Kernel *k, Arena *a) {
   SymBinding *all = ARENA_ARRAY(a, SymBinding, k->constraints.n);
   const Constraint *first = kernel_constraint(k, CONSTRAINT_bind, NULL);
@@ -83,7 +84,7 @@ static const Sym *rename_counters(void *user, const Sym *s) {
   return sym_subst(r->sym, s, r->to, r->n);
 }
 
-/* The name that a row gives to the counter of its loops is another word for $ARG<dim>. */
+/* The name that a row gives to the counter of its loops is an alias of $ARG<dim>. */
 static bool bind_counters(Kernel *k, Arena *a) {
   Renames r = {.sym = k->cx->sym, .to = ARENA_ARRAY(a, SymBinding, k->constraints.n + 1)};
   bool ok = true;

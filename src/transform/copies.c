@@ -1,19 +1,22 @@
-/* copies: where staged tiles lie in shared memory, and how copies get there.
- *     %s = alloc {physical = [64, 64]}        %s = alloc {physical = [64, 64], memory = ... xor
- * ...} copy %a, %s                      =>     copy %a, %s {mode = async} %x = read %s : ... @ ...
- * %x = read %s : ... @ ... An allocation is laid out by counting: every layout of banks.h is judged
- * by what all reads, writes and copies of it cost, each as often as its loops run, within the
- * shared memory that the others leave. Operands that a matrix instruction takes from shared memory
- * have the swizzle it knows: the widest of 128, 64 and 32 bytes that divides a row and what one
- * instruction reads of it, in boxes of that width when a row is longer; pieces of 16 bytes without
- * a swizzle where none does (descriptor.h).
+/* copies: decides how staged tiles are laid out in shared memory, and how copies fill them.
  *
- * How a copy is done is decided by copy_way. Both choices are remarks. Copies of a region move
- * together, so that one barrier serves them. What an author laid out, or a loop carries around, is
- * left alone.
+ *     %s = alloc {physical = [64, 64]}       %s = alloc {physical = [64, 64], memory = ... xor ...}
+ *     copy %a, %s                      =>    copy %a, %s {mode = async}
+ *     %x = read %s : ... @ ...               %x = read %s : ... @ ...
  *
- * Needs DISTRIBUTE, BOUNDS, MEMORY; breaks what counts ops. Nothing happens without a target or
- * before layouts. */
+ * An allocation is laid out by counting: every layout of banks.h is judged by what all reads,
+ * writes and copies of it cost, each weighted by its trip count, within the shared memory that the
+ * other allocations leave. Operands that a matrix instruction reads from shared memory get a
+ * swizzle that it supports: the widest of 128, 64 and 32 bytes that divides a row and the part that
+ * one instruction reads, in boxes of that width if a row is longer; pieces of 16 bytes without a
+ * swizzle if none does (descriptor.h).
+ *
+ * copy_way decides how a copy is done. Both choices are remarks. The copies of a region are moved
+ * next to each other, so that one barrier serves them all. Allocations that the author laid out, or
+ * that a loop carries, are left alone.
+ *
+ * Needs DISTRIBUTE, BOUNDS, MEMORY; breaks what counts ops. Does nothing without a target or before
+ * layouts. */
 #include "analysis/copy_plan.h"
 #include "analysis/memory_uses.h"
 #include "target/banks.h"
@@ -21,7 +24,7 @@
 #include "target/matrices.h"
 #include "transform/copy_way.h"
 
-/* An asynchronous copy that is narrower asks global memory more often. */
+/* A narrower asynchronous copy issues more accesses to global memory. */
 enum { UNKNOWN_TRIPS = 16, MOST_WEIGHT = 1 << 12, ISSUE = 1, ISSUE_ASYNC = 8 };
 
 typedef struct Copies {
@@ -36,14 +39,15 @@ typedef struct Copies {
 
 /* ---- what an access does ---- */
 
-/* One access of the allocation: which lane touches what, `vector` elements at a time. */
+/* One access to the allocation: which lane touches what, `vector` elements at a time. */
 typedef struct Visit {
   Layout layout;
   int vector;
-  int axis[LAYOUT_DIMS]; /* by dim of the allocation: of the layout; -1: it stays at 0 */
+  int axis[LAYOUT_DIMS]; /* for each dim of the allocation, the dim of the layout; -1: it stays
+                          * at 0 */
   const MemLayout *rows;
-  int issue;    /* what an access costs beside the banks */
-  int *element; /* by step and lane: its row-major number, or -1 */
+  int issue;    /* cost of an access besides the banks */
+  int *element; /* by step and lane: its row-major index, or -1 */
   int lanes;
 } Visit;
 
@@ -63,7 +67,7 @@ static int element_at(const Visit *v, const int coord[LAYOUT_DIMS]) {
   return number;
 }
 
-/* Once for all layouts that are judged. */
+/* Computed once for all layouts that are judged. */
 static void find_elements(Copies *c, Visit *v, int steps) {
   int(*lane_at)[LAYOUT_DIMS] = arena_alloc(c->arena, sizeof *lane_at * (size_t)v->lanes);
   v->element = ARENA_ARRAY(c->arena, int, steps * v->lanes);
@@ -90,7 +94,7 @@ static int trips_of(const Copies *c, const Op *op) {
   return (int)all;
 }
 
-/* The layout with which an op visits an allocation by name; false: it cannot be said. */
+/* The layout with which an op accesses an allocation by name; false: unknown. */
 static bool visit_of(Copies *c, const MemoryUse *use, const MemLayout *rows, Visit *out) {
   const Op *op = use->op;
   const Type *tile, *memory = c->m->memories.at[use->memory]->type;
@@ -155,7 +159,7 @@ static bool takes_from_memory(const Op *op, const Value *memory) {
          (choice->shared_rhs && is_read_of(op->args[1], memory));
 }
 
-/* The dim along which the tensor that is copied there is contiguous; -1: there is no such copy. */
+/* The dim along which the tensor copied there is contiguous; -1: there is no such copy. */
 static int contiguous_dim(const Copies *c, int memory) {
   for (int i = 0; i < c->m->uses.n; i++) {
     const MemoryUse *use = &c->m->uses.at[i];
@@ -167,7 +171,7 @@ static int contiguous_dim(const Copies *c, int memory) {
 
 typedef Vec(DescriptorTile) Operands;
 
-/* The tile as the product reads it; false: it does not say how. */
+/* The tile as the product reads it; false: unknown. */
 static bool operand_of(Copies *c, Op *mma, int memory, const MemLayout *rows, DescriptorTile *out) {
   const Type *t = c->m->memories.at[memory]->type;
   MmaDivision div;
@@ -181,7 +185,7 @@ static bool operand_of(Copies *c, Op *mma, int memory, const MemLayout *rows, De
   return out->k_dim >= 0 && out->row_dim >= 0;
 }
 
-/* Of all products whose instructions take what is read of the allocation from there. */
+/* The same for all products whose instructions read the allocation directly. */
 static bool find_operands(Copies *c, int memory, const MemLayout *rows, Operands *out) {
   for (Op *op = ir_first(c->k); op; op = ir_next(op)) {
     DescriptorTile tile;
@@ -197,13 +201,14 @@ static bool lay_out_along(Operands *o, int inner, MemLayout *out) {
   return descriptor_layout(o->at, o->n, out);
 }
 
-/* As the tensor lies, so that many bytes are copied at once, if the instructions can read it so. */
+/* Contiguous like the tensor, so that many bytes are copied at once, if the instructions can read
+ * it that way. */
 static bool lay_out_operand(Copies *c, Operands *o, int memory, MemLayout *out) {
   int inner = contiguous_dim(c, memory);
   return (inner >= 0 && lay_out_along(o, inner, out)) || lay_out_along(o, o->at->dims - 1, out);
 }
 
-/* Swizzled boxes with rows along dim `inner`, as wide as rows are whole of. */
+/* Swizzled boxes with rows along dim `inner`, with the widest swizzle that divides the rows. */
 static bool swizzled_boxes(const Copies *c, const MemLayout *rows, int inner, MemLayout *out) {
   if (distribute_is_off(c->d, CONSTRAINT_swizzle)) return false;
   for (int span = 128; span >= 32; span /= 2) {
@@ -216,8 +221,8 @@ static bool swizzled_boxes(const Copies *c, const MemLayout *rows, int inner, Me
 
 /* ---- fragments that are read by columns ---- */
 
-/* All reads fill their fragments by ldmatrix with neighbours along dim `inner` side by side, and
- * only copies write. */
+/* All reads fill their fragments with ldmatrix with dim `inner` contiguous, and only copies
+ * write. */
 static bool reads_by_columns(const Copies *c, int memory, int bits, int inner) {
   const Type *t = c->m->memories.at[memory]->type;
   for (int i = 0; i < c->m->uses.n; i++) {
@@ -233,8 +238,8 @@ static bool reads_by_columns(const Copies *c, int memory, int bits, int inner) {
   return true;
 }
 
-/* A tensor that is contiguous along another dim than its tile is laid out as it is, so that many
- * bytes are copied at once: ldmatrix turns what it reads. */
+/* A tensor that is contiguous along another dim than its tile is stored as it is, so that many
+ * bytes are copied at once: ldmatrix transposes what it reads. */
 static bool lay_out_by_columns(const Copies *c, int memory, const MemLayout *rows, MemLayout *out) {
   int inner = contiguous_dim(c, memory);
   if (!target_has(c->machine.target, FEATURE_LDMATRIX) || inner < 0 || inner == rows->dims - 1)
@@ -244,7 +249,7 @@ static bool lay_out_by_columns(const Copies *c, int memory, const MemLayout *row
 
 /* ---- allocations ---- */
 
-/* Cycles of the banks, and what it takes to issue each access. */
+/* Cycles of the banks, plus the cost of issuing each access. */
 static int64_t cost_of(const BankTile *tile, const BankChoice *choice) {
   int64_t cost = choice->cycles;
   for (int i = 0; i < tile->npatterns; i++) {
@@ -254,7 +259,7 @@ static int64_t cost_of(const BankTile *tile, const BankChoice *choice) {
   return cost;
 }
 
-/* The cheapest; where a copy engine cannot fill it, boxes that cost no more. */
+/* The cheapest layout; if a copy engine cannot fill it, boxes that cost no more. */
 static BankChoice choose_layout(const Copies *c, const BankTile *tile, const MemLayout *rows) {
   const TargetInfo *t = c->machine.target;
   BankChoice best = bank_choose(t, tile), boxes;
@@ -266,8 +271,8 @@ static BankChoice choose_layout(const Copies *c, const BankTile *tile, const Mem
   return boxes.found && cost_of(tile, &boxes) <= cost_of(tile, &best) ? boxes : best;
 }
 
-/* Widest accesses first. Narrower ones may be cheaper: what keeps more elements together spreads
- * fewer of them over the banks. */
+/* Tries the widest accesses first. Narrower ones may be cheaper: keeping more elements together
+ * spreads fewer of them over the banks. */
 static bool lay_out_by_banks(Copies *c, Op *alloc, int memory, const MemLayout *rows,
                              BankChoice *best, BankChoice *plain) {
   BankTile tile = {.dims = rows->dims, .bits = rows->bits};
@@ -355,23 +360,23 @@ static void lay_out(Copies *c, int memory) {
 
 /* ---- order ---- */
 
-/* Whether a copy may stand in front of the op before it: neither needs what the other does. */
+/* Whether a copy may move before the previous op: they are independent of each other. */
 static bool may_pass(const Op *copy, const Op *before) {
   MemAccess a;
   const Value *to = copy->args[1];
   if (before->body || !(op_is_pure(before) || before->kind == OP_read)) return false;
-  if (op_has(before, ATTR_volatile)) return false; /* a flag: what follows comes after it */
+  if (op_has(before, ATTR_volatile)) return false; /* a flag: what follows must stay after it */
   if (access_of(before, &a) && memory_root(a.memory) == memory_root(to)) return false;
   for (int i = 0; i < before->nresults; i++)
     for (int j = 0; j < copy->nargs; j++)
       if (copy->args[j] == &before->results[i]) return false;
-  for (int i = 0; i < before->nargs; i++) /* a product that reads where the copy goes */
+  for (int i = 0; i < before->nargs; i++) /* a product that reads the copy's destination */
     if (is_read_of(before->args[i], to)) return false;
   return true;
 }
 
-/* Copies of a region stand together where they may, so that one barrier publishes them all. Their
- * tiles are then needed at the same time. */
+/* Moves the copies of a region next to each other if possible, so that one barrier publishes them
+ * all. Their tiles are then live at the same time. */
 static void gather(Op *copy) {
   Op *at = copy->prev;
   if (!copy_is_in(copy)) return;

@@ -42,7 +42,7 @@ const char *why_not_async(const CopyWays *w, const Op *copy, const CopyPlan *pla
   return plan->exact ? NULL : "the tile does not divide evenly among the threads";
 }
 
-/* What the copy engine reads was there before the kernel began. */
+/* The copy engine reads what was there before the kernel began. */
 static bool is_stored_to(const CopyWays *w, const Value *memory) {
   for (int i = 0; i < w->m->uses.n; i++)
     if (w->m->memories.at[w->m->uses.at[i].memory] == memory_root(memory) &&
@@ -93,7 +93,8 @@ static void remark_threads(const CopyWays *w, const Op *copy, int bytes, const c
   if (no_box) diag_note(diags, d, (Span){0}, "not by TMA: %s", no_box);
 }
 
-/* Boxes begin at multiples of 128 bytes, in every slot of a ring: as what has a `memory` does. */
+/* Boxes begin at multiples of 128 bytes, in every slot of a ring, as allocations with a `memory`
+ * do. */
 static void set_box(const CopyWays *w, Op *copy, Op *alloc, const MemLayout *slot) {
   set_mode(w, copy, "tma");
   if (op_has(alloc, ATTR_memory)) return;

@@ -1,12 +1,12 @@
 /* copy_way.h: how a copy between global and shared memory is done.
  *
- *     tma     boxes of a tensor that a copy engine moves by itself (copy_box.h): into shared memory
- *     async   4, 8 or 16 bytes at a time that pass the registers by: each element belongs to one
- *             thread, and as many bytes are proved to lie together on both sides
+ *     tma     boxes of a tensor that a copy engine moves on its own (copy_box.h): to shared memory
+ *     async   4, 8 or 16 bytes at a time, bypassing registers: each element belongs to one thread,
+ *             and as many bytes are proved to be contiguous on both sides
  *     load    loads and stores
  *
- * The first that can be is chosen. What is chosen is a remark, and so is why nothing before it was.
- */
+ * The first possible one is chosen. The choice is a remark, and so is the reason against the
+ * earlier ones. */
 #ifndef WV_COPY_WAY_H
 #define WV_COPY_WAY_H
 
@@ -22,19 +22,18 @@ typedef struct CopyWays {
   Machine machine;
 } CopyWays;
 
-/* Of a pass that needs DISTRIBUTE, BOUNDS and MEMORY, for a kernel that a machine was chosen for.
- */
+/* For a pass that needs DISTRIBUTE, BOUNDS and MEMORY, and a kernel for which a machine was
+ * chosen. */
 CopyWays copy_ways(Kernel *k, const PassCtx *cx);
 
-/* Sets `mode` of the copy, and says so. no_box: why it is not tma; NULL: it may be. False after
+/* Sets `mode` of the copy, with a remark. no_box: why it is not tma; NULL: it may be. False after
  * reporting a mistake. */
 bool choose_copy_way(const CopyWays *w, Op *copy, const char *no_box);
 
-/* Why a copy is not asynchronous, however wide it is; NULL: it may be. */
+/* Why a copy is not asynchronous, whatever its width; NULL: it may be. */
 const char *why_not_async(const CopyWays *w, const Op *copy, const CopyPlan *plan);
 
-/* Where the elements of one slot lie, those of an allocation without extents as its tile has them.
- * False: nobody knows. */
+/* The layout of one slot; for an allocation without extents, that of its tile. False: unknown. */
 bool copy_slot_layout(const Distribution *d, const Op *alloc, MemLayout *out);
 
 #endif

@@ -1,11 +1,14 @@
-/* cse: an op that repeats an earlier one is replaced by it.
- *     %1 = add %a, %b                    %1 = add %a, %b
- *     %2 = add %b, %a             =>     write %1, %c
- *     write %2, %c
- * The earlier op must stand in the same region or in one around it; across the border of a region
- * only ops that mean the same on both sides are merged (`fill` of a tile over K is one tile inside
- * `for K`). Walks in program order, so one sweep is enough: operands are renamed before an op is
- * looked up. In one lane's program a load of what nobody writes is like any other op. */
+/* cse: replaces an op that repeats an earlier one by that one.
+ *
+ *     %x = add %a, %b                    %x = add %a, %b
+ *     %y = add %b, %a             =>     write %x, %c
+ *     write %y, %c
+ *
+ * The earlier op must be in the same region or in an enclosing one; across the border of a region
+ * only ops that mean the same on both sides are merged (a `fill` of a tile over K is one tile
+ * inside `for K`). The walk is in program order, so one sweep suffices: operands are renamed before
+ * an op is looked up. In one lane's program, a load from memory that is never written is treated
+ * like any other op. */
 #include "analysis/motion.h"
 #include "ir/attr.h"
 #include "transform/pass.h"
@@ -18,7 +21,7 @@ typedef struct Entry {
 typedef struct Cse {
   Kernel *k;
   Arena *scratch;
-  const bool *written; /* by id of a memory's root; NULL: no load is merged */
+  const bool *written; /* by id of a memory's root; NULL: loads are not merged */
   Map symbols;         /* region -> RegionSymbols */
   Map table;           /* hash -> Entry */
   Value **rename;      /* by value id; NULL: itself */
@@ -28,7 +31,7 @@ static bool commutes(const Op *op) {
   return (op_info[op->kind].flags & OPF_COMM) && op->nargs == 2;
 }
 
-/* What tells most ops of a kind apart; the rest is compared. */
+/* Hashes what distinguishes most ops of a kind; the rest is compared. */
 static uint64_t hash_attr(uint64_t h, const Attr *a) {
   AttrKind kind = attr_info[a->key].kind;
   if (kind == ATTR_KIND_EXPR || kind == ATTR_KIND_NUMBER) h = hash_mix(h, map_key(a->sym));
@@ -62,7 +65,7 @@ static bool same_result(const Value *a, const Value *b) {
   return !a->layout || layout_equal(a->layout, b->layout);
 }
 
-/* Only its tests say which version of the dimension's symbol `exists` means. */
+/* Only its tests say which version of the dimension's symbol `exists` refers to. */
 static bool same_op(const Op *a, const Op *b) {
   if (a->kind != b->kind || a->nattrs != b->nattrs || !same_args(a, b)) return false;
   if (a->kind == OP_exists && !op_has(a, ATTR_mask)) return false;
@@ -83,7 +86,7 @@ static bool means_the_same(Cse *c, const Op *op, const Region *r) {
   return !op_is_tied(op, symbols);
 }
 
-/* `earlier` comes first in the walk: it is in force at `op` when its region is around op. */
+/* `earlier` comes first in the walk: it is available at `op` if its region encloses op. */
 static bool can_stand_for(Cse *c, const Op *earlier, const Op *op) {
   const Region *r = op->parent;
   while (r != earlier->parent) {

@@ -1,11 +1,18 @@
-/* dce: what has no effect and no user disappears.
- *     %1 = add %0, %0                           (gone)
- *     %r, %s = for K carry %a = .., %b = ..     %r = for K carry %a = ..
- *     write %r, %c                       =>     write %r, %c
- * Marks what is needed, from effects to operands, and takes away the rest: pure ops, allocations,
+/* dce: removes what has no effect and no user.
+ *
+ *     %b = add %a, %a                                (gone)
+ *     %r, %s = for K carry %x = %a, %y = %b {        %r = for K carry %x = %a {
+ *       %t = read %q                                   %t = read %q
+ *       %n = sum %t, %x {dim = K}             =>       %n = sum %t, %x {dim = K}
+ *       %m = neg %y                                    yield %n
+ *       yield %n, %m                                 }
+ *     }                                              write %r, %c
+ *     write %r, %c
+ *
+ * Marks what is needed, from effects to operands, and removes the rest: pure ops, allocations,
  * loops and conditionals in which nothing has an effect, and carried values that only feed
  * themselves. A while loop stays, since it may be meant to wait. A read of a tile stays, because
- * `copies` owns that decision; in one lane's program a load goes unless it is volatile. */
+ * `copies` owns that decision; in one lane's program a load is removed unless it is volatile. */
 #include "transform/pass.h"
 
 typedef struct Dce {
@@ -43,7 +50,7 @@ static void need(Dce *d, const Op *op) {
   need(d, op->parent->owner);
 }
 
-/* Number i of a loop or conditional: where it begins, and what is handed on. */
+/* Number i of a loop or conditional: its initial value, and what is yielded. */
 static void mark_carried(Dce *d, const Op *op, int i) {
   need(d, op);
   if (op->kind == OP_while) return;
@@ -64,7 +71,7 @@ static void mark(Dce *d, Kernel *k) {
 
 /* ---- sweeping ---- */
 
-/* A carried value is live inside, behind, or both. */
+/* A carried value is live inside, afterwards, or both. */
 static bool is_carried_live(const Dce *d, const Op *op, int i) {
   return d->live[op->results[i].id] || d->live[op->body->args[i]->id];
 }

@@ -1,21 +1,23 @@
-/* exchange: what waves hand to each other goes through shared memory.
+/* exchange: sends what waves pass to each other through shared memory.
+ *
  *     %y = convert %x : tile<M, N, f16> @ ...      write %x, %s
  *                                            =>    %y = read %s : tile<M, N, f16> @ ...
  *
- *     %r = sum %x, %i {dim = N, block}             %p = sum %x {dim = N, block, into = 4}
+ *     %r = sum %x, %i {dim = N, block}             %p = sum %x {dim = N, into = 2, block}
  *                                                  write %p, %s
- *                                            =>    %q = read %s : tile<M, 4, f32> @ ...
- *                                                  %r = sum %q, %i {dim = 4}
- * A conversion is rewritten where convert_plan says so; the others stay. A reduction is made in
- * parts, one for each wave along its dim, when waves share the dim: in a kernel whose threads are
- * observable those of the declared wave, or all with `block`. Sums of narrow floats are exchanged
- * in f32. Scans and topk get their operand without waves along their dim. What an atomic gives is
- * known to the one thread that acted: other waves that hold the element get it. Allocations stand
- * at the beginning of the kernel, so that `pack` and `sync` see to the rest; rows are padded where
- * that saves bank conflicts.
+ *                                            =>    %q = read %s : tile<M, 2, f32> @ ...
+ *                                                  %r = sum %q, %i {dim = 2}
  *
- * Needs DISTRIBUTE and UNIFORM: a barrier will stand where values are exchanged, so that all waves
- * must come along; lanes exchange values as a wave. Nothing happens without layouts. */
+ * A conversion is rewritten where convert_plan requires it; the others stay. If waves share the
+ * reduced dim, a reduction is computed in parts, one per wave along the dim: in a lane-observable
+ * kernel over the waves of the declared wave, or over all with `block`. Sums of narrow floats are
+ * exchanged in f32. Scans and topk get their operand without waves along their dim. The result of
+ * an atomic is known only to the thread that acted: other waves that hold the element receive it.
+ * Allocations go to the beginning of the kernel, for `pack` and `sync` to process; rows are padded
+ * where that saves bank conflicts.
+ *
+ * Needs DISTRIBUTE and UNIFORM: there will be a barrier where values are exchanged, so all waves
+ * must reach it; lanes exchange values as a wave. Does nothing without layouts. */
 #include "ir/access.h"
 #include "ir/alloc_layout.h"
 #include "ir/attr.h"
@@ -32,7 +34,7 @@ typedef struct Exchange {
   PassCtx *cx;
   const Constraint *machine;
   int within;  /* waves of the machine that make up a declared one */
-  Op *first;   /* of the kernel: allocations go in front of it */
+  Op *first;   /* of the kernel: allocations go before it */
   bool failed; /* a mistake was reported */
 } Exchange;
 
@@ -70,7 +72,7 @@ static BankPattern pattern_of(const BankLayout *b, int bits, bool is_read) {
   return (BankPattern){bank_layout_element, b, regs / b->vector, lanes, bytes, is_read, 1};
 }
 
-/* Elements that rows are longer than the tile: as many as make writing and reading cheapest. */
+/* The padding of rows, in elements, that makes writing and reading cheapest. */
 static int padding(const Exchange *x, const Layout *from, const Layout *to, DType dtype) {
   const TargetInfo *target = x->cx->target;
   int last = to->dims - 1, bits = dtype_memory_bits(dtype), best = 0;
@@ -106,7 +108,7 @@ static Value *new_alloc(Exchange *x, const Op *op, const Value *v, const Layout 
   return &alloc->results[0];
 }
 
-/* The same tile in another layout, written in the one and read in the other. */
+/* The same tile in another layout: written in the old one, read in the new one. */
 static Value *through_memory(Exchange *x, Op *op, Value *v, const Layout *to) {
   Value *memory = new_alloc(x, op, v, to), *args[] = {v, memory};
   insert(x, op, OP_write, args, 2, NULL, NULL);
@@ -128,7 +130,7 @@ static bool holds_copies(const Layout *l) {
   return false;
 }
 
-/* All waves of the workgroup come here, and what they bring is one value for each element. */
+/* All waves of the workgroup reach this op, and all copies of an element agree. */
 static bool may_exchange(Exchange *x, const Op *op) {
   const Value *v = op->args[0];
   if (v->varying && holds_copies(v->layout)) {
@@ -154,7 +156,7 @@ static bool can_cut_waves(const Layout *l, int waves) {
   return true;
 }
 
-/* Wave digits that cross a multiple of `waves` are cut there. */
+/* Splits wave digits that cross a multiple of `waves`. */
 static Layout cut_waves(const Layout *l, int waves) {
   Layout out = *l;
   out.part[LAYOUT_WAVE].n = 0;
@@ -169,7 +171,7 @@ static Layout cut_waves(const Layout *l, int waves) {
   return out;
 }
 
-/* Waves whose parts along the dim are combined: the innermost so many. */
+/* The number of innermost waves whose parts along the dim are combined. */
 static int waves_together(const Exchange *x, const Op *op) {
   bool all = !x->machine->observable || op_has(op, ATTR_block);
   return all ? x->machine->groups : x->within;
@@ -212,7 +214,7 @@ static Layout layout_of_result(Exchange *x, Op *op, const int *extent) {
   return out;
 }
 
-/* How many waves lie along the dim, those that are not combined included. */
+/* The number of waves along the dim, including those that are not combined. */
 static int count_waves(const Layout *l, int dim) {
   int n = 1;
   for (int i = 0; i < l->part[LAYOUT_WAVE].n; i++) {
@@ -222,8 +224,8 @@ static int count_waves(const Layout *l, int dim) {
   return n;
 }
 
-/* One part of the reduction of a value for each wave along its dim, as a tile with a dim of their
- * number. `exists`: which elements count, of a `reduce`; may be NULL. */
+/* One part of the reduction of a value per wave along its dim, as a tile with an additional dim for
+ * the parts. `exists`: which elements count, for a `reduce`; may be NULL. */
 static Value *make_parts(Exchange *x, Op *op, OpKind kind, Value *v, Value *exists, int dim) {
   const Type *t = v->type;
   const Sym *dims[IR_MAX_RANK];
@@ -250,15 +252,15 @@ static Value *make_parts(Exchange *x, Op *op, OpKind kind, Value *v, Value *exis
   return parts;
 }
 
-/* Instructions of a lane that combines n parts, `wide` of them to a load, `lanes` lanes taking one
- * share each: loads, operations, and a shuffle and an operation for every doubling. */
+/* Instructions of a lane that combines n parts, `wide` per load, divided among `lanes` lanes:
+ * loads, operations, and a shuffle and an operation for every doubling. */
 static int cost_of_parts(int n, int lanes, int wide) {
   int own = n / lanes, doublings = 0;
   while (1 << doublings < lanes) doublings++;
   return (own + wide - 1) / wide + own - 1 + 2 * doublings;
 }
 
-/* Lanes that hold copies share the parts, which follow each other in registers, where that is
+/* Lanes that hold copies share the parts, which are consecutive in registers, where that is
  * cheaper: a lane then reads as many as one load brings. */
 static void share_parts(const Exchange *x, Layout *l, int dim, DType dtype) {
   Digits *regs = &l->part[LAYOUT_REG], lanes = l->part[LAYOUT_LANE];
@@ -281,7 +283,7 @@ static void share_parts(const Exchange *x, Layout *l, int dim, DType dtype) {
 
 /* ---- which parts there are ---- */
 
-/* All elements along the dim lie somewhere, and nothing else does. */
+/* The layout covers all elements along the dim, and nothing else. */
 static bool is_exact(const Layout *l, int dim) {
   int64_t n = 1;
   for (int p = 0; p < LAYOUT_PARTS; p++)
@@ -290,7 +292,7 @@ static bool is_exact(const Layout *l, int dim) {
   return n == l->extent[dim];
 }
 
-/* A number for each element along the dim, of which the sum counts those that exist. */
+/* A 1 for each element along the dim; their sum counts those that exist. */
 static Value *make_ones(Exchange *x, Op *op, int dim) {
   const Value *v = op->args[0];
   Value *exists = reduction_exists(op);
@@ -303,8 +305,8 @@ static Value *make_ones(Exchange *x, Op *op, int dim) {
   return ones;
 }
 
-/* Which waves had elements to combine, along the last dim of their parts, which lie as `together`;
- * NULL: all had. A wave may hold nothing but padding, or copies of what others hold. */
+/* Which waves had elements to combine, along the last dim of their parts, whose layout is
+ * `together`; NULL: all had. A wave may hold only padding, or copies of what others hold. */
 static Value *parts_exist(Exchange *x, Op *op, int dim, const Layout *together) {
   if (!reduction_exists(op) && is_exact(op->args[0]->layout, dim)) return NULL;
   Value *ones = make_ones(x, op, dim);
@@ -345,7 +347,7 @@ static void exchange_reduction(Exchange *x, Op *op, int dim) {
 
 /* ---- results ---- */
 
-/* Uses of the result that stand behind the op get it through memory, in another layout. */
+/* Later uses of the result get it through memory, in another layout. */
 static void hand_on(Exchange *x, Op *op, const Layout *outside) {
   Value *result = &op->results[0], *out = through_memory(x, op->next, result, outside);
   Op *write = out->def->prev;
@@ -356,7 +358,7 @@ static void hand_on(Exchange *x, Op *op, const Layout *outside) {
 
 /* ---- scans ---- */
 
-/* Which elements exist is found out again where they lie now. */
+/* Existence is computed again in the new layout. */
 static void remake_exists(Exchange *x, Op *op, const Layout *inside, int dim) {
   const Op *old = op->args[1]->def;
   WV_ASSERT(old && old->kind == OP_exists);
@@ -368,22 +370,22 @@ static void remake_exists(Exchange *x, Op *op, const Layout *inside, int dim) {
   op->args[1] = exists;
 }
 
-/* The op works on a layout without waves along its dim; its results go back. */
+/* The op works on a layout without waves along its dim; its results are converted back. */
 static void exchange_operand(Exchange *x, Op *op, int dim) {
   Value *result = &op->results[0];
   const Layout *outside = result->layout;
   Layout inside = without_waves(op->args[0]->layout, dim, waves_together(x, op), false);
   op->args[0] = through_memory(x, op, op->args[0], &inside);
   if (op->kind == OP_topk && op->nargs > 1) remake_exists(x, op, &inside, dim);
-  if (!op_is_scan(op) || !op->next) return; /* the dim is not in the results; or no use is */
+  if (!op_is_scan(op) || !op->next) return; /* the results lack the dim; or there are no uses */
   ir_set_layout(x->k, result, &inside);
   hand_on(x, op, outside);
 }
 
 /* ---- atomics ---- */
 
-/* The author said how often each thread acts, or threads disagree: that several of them hold the
- * same element is worth knowing. */
+/* The author said how often each thread acts, or threads disagree: remarks that several of them
+ * hold the same element. */
 static void remark_copies(const Exchange *x, const Op *op, const Layout *l) {
   bool given = op_has(op, ATTR_ept), by_wave = atomic_by(op) == ATOMIC_BY_WAVE;
   int waves = layout_wave_copies(l, x->machine->groups) / layout_wave_copies(l, x->within);
@@ -397,7 +399,7 @@ static void remark_copies(const Exchange *x, const Op *op, const Layout *l) {
   if (given) diag_hint(diags, d, "without `elements_per_thread` one of them acts");
 }
 
-/* One thread has acted, and the other waves that hold the element get what it was told. */
+/* One thread has acted; the other waves that hold the element receive its result. */
 static void visit_atomic(Exchange *x, Op *op) {
   const Layout *l = op->args[0]->layout;
   AtomicBy by = atomic_by(op);

@@ -1,13 +1,16 @@
-/* fold: what is known without running is not computed.
- *     %1 = join %a, %b                       %3 = pick [0] %b
- *     %2 = pick [4] %1                =>     ...
- *     %o = expr $APPLY_EXPR_ARG_0 + 8 %p     %x = load %m, %p {imm = 8}
+/* fold: does not compute what is known at compile time.
+ *
+ *     %1 = join %a, %b                            %2 = pick [0] %b
+ *     %2 = pick [4] %1                     =>     store %2, %c, %p
+ *     store %2, %c, %p                            %x = load %m, %p {imm = 8}
+ *     %o = expr $APPLY_EXPR_ARG_0 + 8 %p
  *     %x = load %m, %o
- * Rules look at one op and at what makes its operands; they stand in a table by kind. A float
- * identity is used only where it holds for every value: x*1, x - 0, x + -0, but not x + 0 (-0 would
- * change) nor x*0 (NaN would). An expression is taken into another only in the same region, so that
- * no work moves into a loop, and only where both are of the lane or both are shared by all lanes:
- * machines keep the latter in scalar registers. */
+ *
+ * A rule looks at one op and at the definitions of its operands; the rules are in a table by kind.
+ * A float identity is used only if it holds for every value: x*1, x - 0, x + -0, but not x + 0 (-0
+ * would change) nor x*0 (NaN would). An expression is merged into another only in the same region,
+ * so that no work moves into a loop, and only if both differ between lanes or both are uniform:
+ * machines keep uniform values in scalar registers. */
 #include <math.h>
 #include <string.h>
 
@@ -20,11 +23,11 @@ typedef struct Fold {
   Arena *scratch;
   SymCtx *sym;
   int *uses;      /* by value id */
-  bool *shared;   /* by value id: the same in all lanes, and known to be */
+  bool *shared;   /* by value id: known to be uniform over the lanes */
   Value **rename; /* by value id; NULL: itself */
 } Fold;
 
-/* NULL: nothing applies; op's own result: it was changed in place; else what stands for it. */
+/* NULL: nothing applies; op's own result: it was changed in place; otherwise its replacement. */
 typedef Value *FoldRule(Fold *f, Op *op);
 
 static Value *same(Op *op) { return &op->results[0]; }
@@ -41,7 +44,7 @@ typedef struct Constant {
   int64_t i;
 } Constant;
 
-/* Of a scalar, or of all registers of a vec. */
+/* The constant that a scalar, or every register of a vec, is. */
 static bool constant_of(const Value *v, Constant *out) {
   const Op *splat = def_of(v, OP_splat), *op = def_of(splat ? splat->args[0] : v, OP_scalar);
   if (!op) return false;
@@ -62,7 +65,7 @@ static void change(Fold *f, Op *op, OpKind kind, Value *const *args, int n) {
   op->kind = kind;
 }
 
-/* The op becomes a constant; only where it is one element. */
+/* Turns the op into a constant; only for a single element. */
 static Value *become(Fold *f, Op *op, Constant c) {
   DType dtype = op->results[0].type->dtype;
   Attr value = {.key = ATTR_value};
@@ -86,7 +89,7 @@ static bool is_number(const Value *v, double number) {
 
 /* ---- arithmetic ---- */
 
-/* x stands for the result, if it has all its registers. */
+/* x replaces the result, if it has all its registers. */
 static Value *only(const Op *op, Value *x) { return x->type == op->results[0].type ? x : NULL; }
 
 static bool compute(OpKind kind, const Constant *a, const Constant *b, Constant *out) {
@@ -108,7 +111,7 @@ static Value *fold_constants(Fold *f, Op *op) {
   return compute(op->kind, &a, &b, &r) ? become(f, op, r) : NULL;
 }
 
-/* Which constant on which side leaves the other operand as it is, or wins. */
+/* Which constant on which side leaves the other operand unchanged, or wins. */
 typedef struct Identity {
   OpKind kind;
   enum { OF_INTS = 1, OF_FLOATS = 2, OF_ALL = 3 } of;
@@ -139,7 +142,7 @@ static Value *fold_identity(Op *op) {
   return NULL;
 }
 
-/* Truth values: and with true, or with true, twice the same. */
+/* Truth values: and with true, or with true, equal operands. */
 static Value *fold_truth(Op *op) {
   if (op->kind != OP_and && op->kind != OP_or) return NULL;
   if (op->args[0] == op->args[1]) return only(op, op->args[0]);
@@ -194,7 +197,7 @@ static bool is_all_of(const int *regs, int n, const Value *v) {
   return true;
 }
 
-/* op becomes a pick of these registers; v itself where that is all of them in order. */
+/* Turns op into a pick of these registers; v itself if that is all of them in order. */
 static Value *make_pick(Fold *f, Op *op, Value *v, const int *regs, int n) {
   if (is_all_of(regs, n, v)) return v;
   if (v->type->n == 1) {
@@ -208,7 +211,7 @@ static Value *make_pick(Fold *f, Op *op, Value *v, const int *regs, int n) {
   return same(op);
 }
 
-/* The part of a join that register r lies in; *r becomes its number there. */
+/* The part of a join that register r belongs to; *r becomes its index there. */
 static int part_of(const Op *join, int *r) {
   int i = 0;
   while (*r >= join->args[i]->type->n) *r -= join->args[i++]->type->n;
@@ -253,7 +256,7 @@ static Value *source_of(const Value *v) {
   return pick ? pick->args[0] : (Value *)v;
 }
 
-/* All parts are registers of one value: a pick of them. */
+/* If all parts are registers of one value: a pick of them. */
 static Value *fold_join(Fold *f, Op *op) {
   Value *from = source_of(op->args[0]);
   int total = op->results[0].type->n, n = 0, *regs = ARENA_ARRAY(f->scratch, int, total);
@@ -289,8 +292,8 @@ static bool is_shared(const Fold *f, const Op *op) {
   return true;
 }
 
-/* Overflow of the inner expression does not show: the outer one only adds multiples of it, and is
- * as wide. Wider ones do not overflow. */
+/* Overflow of the inner expression is invisible: the outer one only adds multiples of it, and is as
+ * wide. Wider ones do not overflow. */
 static bool wraps_alike(Fold *f, const Op *outer, const Op *inner, int i) {
   const Sym *arg = operand_symbol(f, i), *coeff, *rest;
   DType in = inner->results[0].type->dtype, out = outer->results[0].type->dtype;
@@ -307,7 +310,7 @@ static bool may_take(Fold *f, const Op *op, int i) {
          op->nargs - 1 + inner->nargs <= MOST_OPERANDS && wraps_alike(f, op, inner, i);
 }
 
-/* Operand i is `e` over new operands, which go behind the old ones. */
+/* Replaces operand i by `e` over new operands, which are appended to the old ones. */
 static bool take_operand(Fold *f, Op *op, int i, const Sym *e, Value *const *more, int nmore) {
   SymBinding to[2 * MOST_OPERANDS], inner[MOST_OPERANDS];
   Value *args[2 * MOST_OPERANDS];
@@ -382,7 +385,7 @@ static Value *fold_scalar(Fold *f, Op *op) {
 
 /* ---- memory ---- */
 
-/* A constant added to an offset fits the immediate. */
+/* A constant added to an offset moves to the immediate if it fits. */
 static void fold_offset(Fold *f, Op *op, int at, AttrKey imm) {
   const Op *e = def_of(op->args[at], OP_expr);
   int64_t by;
@@ -440,7 +443,7 @@ static void rename_args(const Fold *f, Op *op) {
   }
 }
 
-/* Rules until none applies: each one brings an op nearer to its sources. */
+/* Applies rules until none matches: each one brings an op nearer to its sources. */
 static void fold_op(Fold *f, Op *op) {
   Value *v = NULL, *own = op->nresults == 1 ? &op->results[0] : NULL;
   do v = rules[op->kind] ? rules[op->kind](f, op) : NULL;

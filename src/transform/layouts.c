@@ -1,14 +1,16 @@
-/* layouts: every tile gets a layout, and every place where two layouts meet a conversion.
- *     %n = mma %x, %y, %acc         %x = read %a : tile<M, K, f16> @ [64, 32] reg d1/4:1 ...
- *     %s = sum %n {dim = N}   =>    %n = mma %x, %y, %acc : tile<M, N, f32> @ [64, 64] ...
- *     %t = add %s, %b               %s = sum %n {dim = N} : tile<M, f32> @ [64] ...
- * The layouts come from anchors (anchors.h) and spread along links (spread.h). What an op needs
- * otherwise is converted in front of it; constants, coordinates and broadcasts are made again
- * instead, beside the original where a symbol in them means something else later. A result that
- * follows from its operand (a reduction's, a bitcast's) is laid out so, and a cast to fewer bits is
- * done before a conversion rather than after it: it then moves less.
+/* layouts: gives every tile a layout, and inserts a conversion wherever two layouts meet.
  *
- * Needs DISTRIBUTE. Runs once, on a kernel with a `machine` row; without one nothing happens. */
+ *     %x = read %a                  %x = read %a : tile<M, N, f32> @ [2, 512] reg d1/4:1 | lane ...
+ *     %i0 = read %i           =>    %i0 = read %i : tile<M, f32> @ [2] lane ~/32 | wave ~/4 d0/2:1
+ *     %r = sum %x, %i0              %r = sum %x, %i0 {dim = N} : tile<M, f32> @ [2] lane ~/32 ...
+ *
+ * Layouts come from anchors (anchors.h) and spread along links (spread.h). An operand that an op
+ * needs in another layout is converted before it; constants, coordinates and broadcasts are
+ * recomputed instead, next to the original if a symbol in them means something else later. A result
+ * that follows from its operand (a reduction's, a bitcast's) gets the corresponding layout, and a
+ * cast to fewer bits is done before a conversion rather than after it, so that less data moves.
+ *
+ * Needs DISTRIBUTE. Runs once, on a kernel with a `machine` row; otherwise it does nothing. */
 #include "analysis/spread.h"
 #include "ir/attr.h"
 #include "ir/layout_links.h"
@@ -25,7 +27,7 @@ typedef struct Layouts {
 
 /* ---- values made for another place ----------------------------------------------------------- */
 
-/* Cheap enough to be made again, wherever and however it is needed. */
+/* Cheap enough to be recomputed, wherever and in whatever layout it is needed. */
 static bool is_remade(const Op *op) {
   return op && (op->kind == OP_fill || op->kind == OP_self_index || op->kind == OP_exists ||
                 op->kind == OP_broadcast);
@@ -68,7 +70,7 @@ static bool same_extents(Layouts *l, const Op *a, const Op *b, const Type *t, bo
   return true;
 }
 
-/* A sum, product or scan along a dimension takes all of it; what a thread holds depends on the
+/* A sum, product or scan along a dimension needs all of it. What a thread holds depends on the
  * layout, and so on the whole tile. */
 static bool needs_whole(Layouts *l, const Op *op, const Op *where) {
   const Attr *along = op_attr(op, ATTR_dim);
@@ -82,7 +84,7 @@ static bool needs_whole(Layouts *l, const Op *op, const Op *where) {
   return holds;
 }
 
-/* One tile of the result can be computed in front of `where`, and is what it was. */
+/* One tile of the result can be computed before `where`, with the same value. */
 static bool can_be_made(Layouts *l, const Op *op, const Op *where) {
   return op_is_pure(op) && op->nresults == 1 && !needs_whole(l, op, where) &&
          op_same_before(l->d, op, where);
@@ -101,9 +103,9 @@ static bool fail_part(Layouts *l, const Op *op, const Op *made) {
   return false;
 }
 
-/* `fill` of a tile over K is all of K outside of `for K`, one tile of it inside: what is pure is
- * made again where it is used. A tile that only lies elsewhere (one coordinate of a batch
- * dimension) matters where it can be made: to a constant it does not, and reads are not moved. */
+/* A `fill` of a tile over K is all of K outside `for K`, but one tile of it inside: pure values are
+ * recomputed where they are used. A tile that only has another position (one coordinate of a batch
+ * dimension) is recomputed if possible; constants are unaffected, and reads are not moved. */
 static bool localise_operand(Layouts *l, Op *op, int i) {
   Value *v = op->args[i];
   bool same;
@@ -119,7 +121,8 @@ static bool localise_operand(Layouts *l, Op *op, int i) {
   return true;
 }
 
-/* What was made again everywhere is not needed where it was; it may even have no size there. */
+/* An op that was recomputed everywhere is not needed any more; it may even have no size where it
+ * was. */
 static void remove_unused(Layouts *l) {
   int *uses = ARENA_ARRAY(l->cx->scratch, int, l->k->nvalues);
   Vec(Op *) ops = {0};
@@ -150,7 +153,7 @@ static bool localise(Layouts *l) {
 
 static void convert_operand(Layouts *l, Op *op, int i, const Layout *wanted);
 
-/* The links of `op` at operand i, with the layout its other end has. */
+/* The links of `op` at operand i, with the layout of the other end. */
 static void fit_parts(Layouts *l, Op *op) {
   LayoutLinks links = {0};
   layout_links(l->cx->scratch, op, &links);
@@ -164,8 +167,8 @@ static void fit_parts(Layouts *l, Op *op) {
   }
 }
 
-/* Each thread has what it needs, or each wave, whose lanes hold every element once: nobody takes
- * what another would say otherwise. */
+/* Each thread has what it needs, or each wave, whose lanes hold every element once: no thread takes
+ * an element that another thread has with a different value. */
 static bool stays_in_waves(Layouts *l, const Value *v, const Layout *wanted) {
   const Digits *lanes = &v->layout->part[LAYOUT_LANE];
   bool once = true;
@@ -209,8 +212,8 @@ static bool is_narrowing(const Op *op) {
          dtype_info[op->results[0].type->dtype].bits < dtype_info[op->args[0]->type->dtype].bits;
 }
 
-/* Where the wanted layout does not fall into blocks, each lane repeats what it holds; whoever uses
- * it converts it. */
+/* If the required layout does not consist of blocks, each lane repeats what it holds, and users
+ * convert. */
 static void follow_repeat(Layouts *l, Op *op, const LayoutLink *link) {
   Layout out;
   const Value *from = op->args[0];
@@ -249,7 +252,7 @@ static void fit_product(Layouts *l, Op *op) {
     ir_set_layout(l->k, &op->results[0], &wanted);
 }
 
-/* A yield hands on what its loop carries. */
+/* A yield passes on what its loop carries. */
 static void fit_yield(Layouts *l, Op *op) {
   Op *owner = op->parent->owner;
   int axis = owner->kind == OP_while ? 1 : 0;

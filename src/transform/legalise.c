@@ -1,10 +1,15 @@
-/* legalise: what the machine cannot do as it is written becomes what it can.
- *     %y = sinh %x : f32                     %1 = mul %x, %x : f32  ...
- *     %v = load %a, %o : vec<16, f32>   =>   %2 = load %a, %o : vec<4, f32>
- *                                            %3 = load %a, %o {imm = 4} : vec<4, f32>  ...
- *                                            %v = join %2, %3, ...
- * legal.def says what that is. Behind this pass an emitter finds only ops its machine has. Nothing
- * happens without a target; results are the same but for the errors that legalise_math.c states. */
+/* legalise: expresses what the machine lacks by what it has.
+ *
+ *     %v = load %a, %o : vec<8, f32>         %0 = load %a, %o : vec<4, f32>
+ *     %y = softsign %x : f32                 %1 = load %a, %o {imm = 4} : vec<4, f32>
+ *                                            %v = join %0, %1 : vec<8, f32>
+ *                                       =>   %6 = abs %x : f32
+ *                                            %7 = div %6, %cap : f32
+ *                                            %8 = add %one, %7 : f32
+ *                                            %y = div %x, %8 : f32
+ *
+ * legal.def is the table. After this pass an emitter sees only ops that its machine has. Does
+ * nothing without a target; results are the same up to the errors stated in legalise_math.c. */
 #include "transform/legalise.h"
 
 #include "ir/dtype.h"
@@ -30,7 +35,7 @@ Value *grow(Expansion *x, OpKind kind, Value *a, Value *b, Value *c) {
   return v;
 }
 
-/* A scalar op, in all registers. */
+/* A constant, in all registers. */
 static Value *grow_value(Expansion *x, Attr value, DType dtype) {
   const Type *type = type_scalar(x->k->cx, dtype);
   Op *made = ir_op_new(x->k, OP_scalar, x->op->at, NULL, 0);
@@ -70,7 +75,7 @@ typedef struct LegalRow {
   int otherwise;
 } LegalRow;
 
-/* The words of features.def, as the table spells them. */
+/* The words of features.def, as used in the table. */
 enum {
   NONE = FEATURE_NONE,
   LDMATRIX = FEATURE_LDMATRIX,

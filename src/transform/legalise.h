@@ -1,4 +1,4 @@
-/* legalise.h: an op written with other ops, in front of it. */
+/* legalise.h: expands an op into other ops, inserted before it. */
 #ifndef WV_LEGALISE_H
 #define WV_LEGALISE_H
 
@@ -6,30 +6,30 @@
 
 typedef struct Expansion {
   Kernel *k;
-  Op *op;      /* what is replaced; new ops stand in front of it */
-  DType dtype; /* what is computed in */
+  Op *op;      /* the op being replaced; new ops are inserted before it */
+  DType dtype; /* the type of the computation */
 } Expansion;
 
-/* Appends an op of this kind; its type is that of a register of the expansion's dtype for each of
- * op's, unless given. b, c may be NULL. */
+/* Appends an op of this kind; its type has the expansion's dtype in each of op's registers, unless
+ * given. b, c may be NULL. */
 Value *grow(Expansion *x, OpKind kind, Value *a, Value *b, Value *c);
 Value *grow_as(Expansion *x, OpKind kind, Value *a, Value *b, DType dtype);
 Value *grow_number(Expansion *x, double v, DType dtype);
 Value *grow_expr(Expansion *x, const Sym *e, DType dtype); /* an expression of symbols */
 
-/* The value of the op, or NULL: it stays as it is. */
+/* The value that replaces the op, or NULL: it stays unchanged. */
 typedef Value *ExpandFn(Expansion *x);
 ExpandFn expand_softsign, expand_remf, expand_mod, expand_powf, expand_cbrt, expand_sinh,
     expand_atan2, expand_erf, expand_sigmoid, expand_f64, expand_wave_mma;
 
-/* Of an f64, in front of the op. */
+/* For f64, before the op. */
 Value *f64_exp2(Expansion *x, Value *a);
 Value *f64_exp(Expansion *x, Value *a);
 Value *f64_log2(Expansion *x, Value *a);
 
 /* ---- legalise_access.c ---- */
 
-/* A load or store that is too wide, or wider than it is aligned, becomes several. */
+/* Splits a load or store that is too wide, or wider than its alignment. */
 void split_access(Kernel *k, const TargetInfo *target, Arena *scratch, Op *op);
 
 #endif

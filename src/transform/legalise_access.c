@@ -1,7 +1,8 @@
-/* legalise_access.c: loads and stores as wide as the machine makes them.
- *     %v = load %a, %o : vec<16, f32>   =>   %2 = load %a, %o : vec<4, f32>
- *                                            %3 = load %a, %o {imm = 4} : vec<4, f32>  ...
- *                                            %v = join %2, %3, ... */
+/* legalise_access.c: splits loads and stores to the widths that the machine supports.
+ *
+ *     %v = load %a, %o : vec<8, f32>    =>   %0 = load %a, %o : vec<4, f32>
+ *                                            %1 = load %a, %o {imm = 4} : vec<4, f32>
+ *                                            %v = join %0, %1 : vec<8, f32> */
 #include "ir/access.h"
 #include "ir/attr.h"
 #include "ir/dtype.h"
@@ -16,14 +17,14 @@ typedef struct Split {
 
 static int mask_operand(const Split *s) { return s->store ? 3 : 2; }
 
-/* Elements of one access; 0: no limit. NVIDIA's accesses have a power of two of bytes, to which
- * their address is aligned, and one mask. An address is known to be a multiple of the largest power
- * of two in the bytes of the whole. */
+/* Elements of one access; 0: no limit. NVIDIA's accesses have a power of two of bytes, are aligned
+ * to their size, and have one mask. An address is known to be a multiple of the largest power of
+ * two in the bytes of the whole access. */
 static int widest(const Split *s, const TargetInfo *target) {
   const Value *memory = s->op->args[s->store ? 1 : 0];
   int most = memory_is_scratch(memory) ? target->shared_access : target->global_access;
   int bits = dtype_memory_bits(memory->type->dtype), all = s->whole->n * bits;
-  if (target_has(target, FEATURE_UNALIGNED)) return 0; /* registers are cut where code is written */
+  if (target_has(target, FEATURE_UNALIGNED)) return 0; /* the emitter splits registers */
   if (target->vendor != VENDOR_NVIDIA) return most * 8 / bits;
   const Value *mask = s->op->nargs > mask_operand(s) ? s->op->args[mask_operand(s)] : NULL;
   if (all % 8 || (mask && mask->type->n > 1)) return 1;
@@ -44,8 +45,8 @@ static Value *take(const Split *s, Value *v, int first, int n) {
   return &pick->results[0];
 }
 
-/* Registers first .. first + n - 1 of an access. Where they lie logically is known of the first
- * part only: the others may be in the next row. */
+/* Registers first .. first + n - 1 of an access. Logical coordinates are known only for the first
+ * part: the others may be in the next row. */
 static Op *part_of(const Split *s, int first, int n) {
   Op *op = s->op, *part = ir_op_new(s->k, op->kind, op->at, op->args, op->nargs);
   int mask = mask_operand(s);

@@ -1,16 +1,16 @@
-/* legalise_dot.c: a dot product that no matrix instruction computes.
+/* legalise_dot.c: a dot product without a matrix instruction.
  *
- * Each lane multiplies its elements of k, those of further copies along k on top, adds them up, and
- * the lanes that share a result add their sums, lane by lane at distance 1, 2, 4, ...
- * Small floats are multiplied and added in f32, integers in the accumulator's type. */
+ * Each lane multiplies its elements of k, including those of further copies along k, and sums them;
+ * then the lanes that share a result add their sums, at distances 1, 2, 4, ... Small floats are
+ * multiplied and added in f32, integers in the accumulator's type. */
 #include "transform/legalise_words.h"
 
 typedef struct Dot {
   Expansion *x;
-  DType in;    /* what is computed in */
-  int out_vec; /* results of a lane in one copy */
+  DType in;    /* the type of the computation */
+  int out_vec; /* results of a lane per copy */
   int k_vec, k_mult;
-  bool along_m; /* B holds out_vec rows, else A */
+  bool along_m; /* B holds out_vec rows, otherwise A */
   int64_t copies[3];
 } Dot;
 
@@ -23,7 +23,7 @@ static Value *make(const Dot *d, OpKind kind, Value *a, Value *b, int n, DType t
   return &op->results[0];
 }
 
-/* n registers from `first` on, in what is computed in. */
+/* n registers from `first` on, in the type of the computation. */
 static Value *part(const Dot *d, Value *v, int first, int n) {
   Kernel *k = d->x->k;
   Value *some = v;
@@ -36,7 +36,7 @@ static Value *part(const Dot *d, Value *v, int first, int n) {
   return v->type->dtype == d->in ? some : make(d, OP_cast, some, NULL, n, d->in);
 }
 
-/* The products of result `o` of copy (m, n), one for each element of k in a lane. */
+/* The products for result `o` of copy (m, n), one for each element of k in a lane. */
 static Value *products(const Dot *d, int m, int n, int o) {
   Value *a = d->x->op->args[0], *b = d->x->op->args[1], *sum = NULL;
   int ck = (int)d->copies[2], kv = d->k_vec;
@@ -59,7 +59,7 @@ static Value *sum_of_lanes(const Dot *d, Value *v) {
   return v;
 }
 
-/* The elements of a register each, added up from left to right. */
+/* The sum of all registers, from left to right. */
 static Value *total(const Dot *d, Value *v) {
   Value *sum = part(d, v, 0, 1);
   for (int i = 1; i < v->type->n; i++) sum = make(d, OP_add, sum, part(d, v, i, 1), 1, d->in);

@@ -1,8 +1,8 @@
-/* legalise_f64.c: the functions that machines have for f32 only, in f64.
+/* legalise_f64.c: functions that machines provide for f32 only, in f64.
  *
- * Errors in units of the last place: exp2, exp, log, log2, log10, tanh 4; sin, cos 4 up to 10**6,
- * beyond that an absolute error of |a| 2**-85. Coefficients are those of the series where these are
- * short enough: arguments are reduced first. */
+ * Errors in ulp: exp2, exp, log, log2, log10, tanh 4; sin, cos 4 up to 10**6, beyond that an
+ * absolute error of |a| 2**-85. Coefficients are those of the series where these are short enough:
+ * arguments are reduced first. */
 #include <math.h>
 
 #include "transform/legalise_words.h"
@@ -16,7 +16,7 @@ static Value *clamp(Expansion *x, Value *a, double most) {
   return grow(x, OP_minimum, low, number(x, most), NULL);
 }
 
-/* 2**k of a whole k that is a normal exponent. */
+/* 2**k for an integer k that is a normal exponent. */
 static Value *power(Expansion *x, Value *k) {
   Value *bits = as_type(x, OP_cast, add(x, k, number(x, BIAS)), DTYPE_i64);
   bits = grow_as(x, OP_mul, bits, integer(x, ldexp(1, MANTISSA)), DTYPE_i64);
@@ -41,7 +41,7 @@ Value *f64_exp2(Expansion *x, Value *a) {
   return scaled(x, exp_series(x, mul(x, sub(x, v, k), number(x, 0.69314718055994530942))), k);
 }
 
-/* ln 2 in two parts: a whole number times the first is exact. */
+/* ln 2 in two parts: an integer times the first is exact. */
 Value *f64_exp(Expansion *x, Value *a) {
   const double high = 0x1.62e42feep-1, low = 0x1.a39ef35793c76p-33;
   Value *v = clamp(x, a, 760), *k = nearest(x, mul(x, v, number(x, 1.4426950408889634074)));
@@ -66,7 +66,7 @@ static Value *log_parts(Expansion *x, Value *a, Value **e) {
   return mul(x, s, polynomial(x, mul(x, s, s), c, (int)WV_LEN(c)));
 }
 
-/* What a logarithm is where there is nothing to compute. */
+/* The special values of a logarithm. */
 static Value *log_special(Expansion *x, Value *a, Value *v) {
   Value *zero = number(x, 0), *none = either(x, test(x, OP_lt, a, zero), number(x, NAN), a);
   Value *edge = either(x, test(x, OP_eq, a, zero), number(x, -INFINITY), none);
@@ -93,8 +93,8 @@ static Value *f64_log10(Expansion *x, Value *a) {
   return log_special(x, a, add(x, v, mul(x, e, number(x, high))));
 }
 
-/* The sine of a plus `turns` quarters of a turn. pi/2 in three parts, the first two so short that a
- * whole number times them is exact. */
+/* The sine of a plus `turns` quarter turns. pi/2 is split into three parts, the first two so short
+ * that an integer times them is exact. */
 static Value *sine(Expansion *x, Value *a, double turns) {
   static const double part[] = {0x1.921fb544p+0, 0x1.0b4611a6p-34, 0x1.3198a2e037073p-69};
   double s[9] = {-1.0 / 6}, c[10] = {-0.5};
@@ -114,7 +114,7 @@ static Value *sine(Expansion *x, Value *a, double turns) {
   return either(x, test(x, OP_ge, q, number(x, 2)), negative(x, v), v);
 }
 
-/* Below 1 the quotient of two series, above 1 - 2 / (exp(2|a|) + 1). */
+/* Below 1, the quotient of two series; above, 1 - 2 / (exp(2|a|) + 1). */
 static Value *f64_tanh(Expansion *x, Value *a) {
   double s[11] = {1}, c[11] = {1};
   for (int i = 1; i < (int)WV_LEN(s); i++) s[i] = s[i - 1] / ((2 * i) * (2 * i + 1));

@@ -1,20 +1,20 @@
 /* legalise_math.c: functions that no GPU has, in terms of those it has.
  *
- * Smaller floats are computed in f32 and rounded once. Errors are relative, in units of the last
- * place, on top of those of exp2 and log2 (2 each):
+ * Smaller floats are computed in f32 and rounded once. Errors are relative, in ulp, on top of those
+ * of exp2 and log2 (2 each):
  *
  *     softsign 2    cbrt 3    sinh 4    atan2 4    erf 2    sigmoid 4    powf 2 + |b log2 a|
- *     remf, mod: exact, by those of f64 */
+ *     remf, mod: exact, computed in f64 */
 #include <math.h>
 
 #include "transform/legalise_words.h"
 
-/* What is computed in: f32, or f64 for its own. */
+/* The type of the computation: f32, or f64 for f64. */
 static void open_type(Expansion *x) {
   x->dtype = x->op->results[0].type->dtype == DTYPE_f64 ? DTYPE_f64 : DTYPE_f32;
 }
 
-/* What f32 has and f64 has not. */
+/* Functions that exist for f32 but not for f64. */
 static Value *exp2_of(Expansion *x, Value *a) {
   return x->dtype == DTYPE_f64 ? f64_exp2(x, a) : grow(x, OP_exp2, a, NULL, NULL);
 }
@@ -38,7 +38,7 @@ Value *expand_softsign(Expansion *x) {
   return result(x, divide(x, a, add(x, one, share)));
 }
 
-/* The remainder of f64 is the emitter's: it has a product that is rounded with a sum. */
+/* The f64 remainder is left to the emitter, which has a fused multiply-add. */
 Value *expand_remf(Expansion *x) {
   if (x->op->results[0].type->dtype == DTYPE_f64) return NULL;
   x->dtype = DTYPE_f64;
@@ -50,7 +50,7 @@ Value *expand_mod(Expansion *x) {
   return dtype_is_float(x->op->results[0].type->dtype) ? expand_remf(x) : NULL;
 }
 
-/* exp2(b log2 |a|); a negative a has a value where b is whole, with its sign where b is odd. */
+/* exp2(b log2 |a|); a negative a has a result if b is an integer, with a sign if b is odd. */
 Value *expand_powf(Expansion *x) {
   open_type(x);
   Value *a = operand(x, 0), *b = operand(x, 1), *zero = number(x, 0), *one = number(x, 1);
@@ -68,7 +68,7 @@ Value *expand_powf(Expansion *x) {
   return result(x, either(x, test(x, OP_eq, b, zero), one, p));
 }
 
-/* One step of Newton's behind exp2(log2(a)/3). */
+/* One Newton step after exp2(log2(a)/3). */
 Value *expand_cbrt(Expansion *x) {
   open_type(x);
   Value *a = operand(x, 0), *m = magnitude(x, a), *third = number(x, 1.0 / 3);
@@ -76,7 +76,7 @@ Value *expand_cbrt(Expansion *x) {
   Value *y = exp2_of(x, mul(x, log, third));
   Value *off = sub(x, y, divide(x, m, mul(x, y, y)));
   y = with_sign(x, a, sub(x, y, mul(x, off, third)));
-  Value *plain = test(x, OP_ne, mul(x, m, number(x, 0.5)), m); /* not 0, not infinite */
+  Value *plain = test(x, OP_ne, mul(x, m, number(x, 0.5)), m); /* neither 0 nor infinite */
   return result(x, either(x, plain, y, a));
 }
 
@@ -101,9 +101,9 @@ Value *expand_sinh(Expansion *x) {
   return result(x, either(x, test(x, OP_lt, m, one), small, with_sign(x, a, large)));
 }
 
-/* Below 1, a plus a times a polynomial of a*a. Above, 1 minus what is left: f32 takes it from a
- * polynomial for its logarithm, f64 as exp(-a*a) times one of (a-3)/(a+3). Coefficients are minimax
- * with respect to erf itself. */
+/* Below 1, a plus a times a polynomial of a*a. Above, 1 minus the complement: f32 computes that
+ * from a polynomial for its logarithm, f64 as exp(-a*a) times a polynomial of (a-3)/(a+3).
+ * Coefficients are minimax with respect to erf itself. */
 static Value *erf_left(Expansion *x, Value *m) {
   static const double narrow[] = {-0.0003275848294062725, -1.6271325773968508,
                                   -0.9178991712799504,    -0.15233313448882405,
@@ -139,14 +139,14 @@ Value *expand_erf(Expansion *x) {
   return result(x, either(x, test(x, OP_lt, m, one), small, large));
 }
 
-/* exp overflows where the result would be subnormal: that is 0. */
+/* exp overflows where the result would be subnormal; the result is 0 there. */
 Value *expand_sigmoid(Expansion *x) {
   open_type(x);
   Value *a = operand(x, 0), *one = number(x, 1);
   return result(x, divide(x, one, add(x, one, exp_of(x, negative(x, a)))));
 }
 
-/* atan of the smaller over the larger in [0, 1], by halves of it, then the octant. */
+/* atan of the smaller over the larger in [0, 1], halved, then the octant. */
 Value *expand_atan2(Expansion *x) {
   static const double series[] = {-3.33329491539e-1, 1.99777106478e-1, -1.38776856032e-1,
                                   8.05374449538e-2};

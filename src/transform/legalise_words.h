@@ -1,4 +1,4 @@
-/* legalise_words.h: arithmetic as it is read, for those who write functions with ops. */
+/* legalise_words.h: arithmetic helpers for writing functions as ops. */
 #ifndef WV_LEGALISE_WORDS_H
 #define WV_LEGALISE_WORDS_H
 
@@ -27,7 +27,7 @@ static inline Value *as_type(Expansion *x, OpKind cast, Value *v, DType to) {
   return grow_as(x, cast, v, NULL, to);
 }
 
-/* Operand i in what is computed in. */
+/* Operand i in the type of the computation. */
 static inline Value *operand(Expansion *x, int i) {
   Value *v = x->op->args[i];
   return v->type->dtype == x->dtype ? v : as_type(x, OP_cast, v, x->dtype);
@@ -45,7 +45,7 @@ static inline Value *polynomial(Expansion *x, Value *z, const double *c, int n) 
   return v;
 }
 
-/* The sign bit: also of zeros. */
+/* The sign bit, also of zeros. */
 static inline Value *has_sign(Expansion *x, Value *a) {
   DType bits = x->dtype == DTYPE_f64 ? DTYPE_i64 : DTYPE_i32;
   return test(x, OP_lt, as_type(x, OP_bitcast, a, bits), grow_number(x, 0, bits));

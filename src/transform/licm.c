@@ -1,13 +1,15 @@
-/* licm: pure ops that do not depend on a loop move in front of it.
- *     for K carry %acc = %z {            %s = mul %a, %b
- *       %s = mul %a, %b           =>     for K carry %acc = %z {
- *       ...                                ...
- * Inner loops go first, so that an op can leave several. Nothing leaves a conditional: there it is
- * computed only when it is needed. For the same reason what may fail (a division by 0) stays,
- * unless its divisor's sign is known and 1 can stand for 0 (divisors.h), and a load leaves only a
- * loop that surely runs, and only in one lane's program, where it is known that nobody writes that
- * memory. Reads of tiles stay. A memory that a loop or conditional hands on as it is, is the one
- * outside: `dce` then takes it off. */
+/* licm: moves pure ops that do not depend on a loop before it.
+ *
+ *     %r = for K carry %acc = %z {            %s = mul %a, %a
+ *       %s = mul %a, %a                =>     %r = for K carry %acc = %z {
+ *       ...                                     ...
+ *
+ * Inner loops are processed first, so that an op can leave several. Nothing leaves a conditional,
+ * where it is computed only when needed. For the same reason an op that may fail (a division by 0)
+ * stays, unless its divisor's sign is known and 1 can replace 0 (divisors.h). A load leaves a loop
+ * only if the loop is sure to run, and only in one lane's program, if that memory is never written.
+ * Reads of tiles stay. A memory that a loop or conditional passes on unchanged is replaced by the
+ * one outside; `dce` then removes it from the carried values. */
 #include "analysis/divisors.h"
 #include "analysis/motion.h"
 #include "transform/pass.h"
@@ -15,14 +17,14 @@
 typedef struct Licm {
   Kernel *k;
   PassCtx *cx;
-  const bool *written; /* by id of a memory's root; NULL: no load moves */
-  Divisors *divisors;  /* of one lane's program */
+  const bool *written; /* by id of a memory's root; NULL: loads do not move */
+  Divisors *divisors;  /* in one lane's program */
 } Licm;
 
-/* A loop whose ops may move in front of it. */
+/* A loop whose ops may move before it. */
 typedef struct Loop {
   Region *body;
-  const RegionSymbols *symbols; /* of one lane's program; NULL: of tiles */
+  const RegionSymbols *symbols; /* in one lane's program; NULL: in a tile kernel */
   bool runs;                    /* at least once */
 } Loop;
 
@@ -74,7 +76,7 @@ static void empty_loop(Licm *m, Region *r) {
   }
 }
 
-/* A memory that is the same in every iteration is used as it is outside. */
+/* A memory that is the same in every iteration is replaced by the one outside. */
 static void free_memories(Kernel *k, Op *op) {
   for (int i = 0; op->kind != OP_while && i < op->nresults; i++) {
     Value *outside = op->args[op_carried(op) + i], *inside = op->body->args[i];

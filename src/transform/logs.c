@@ -1,11 +1,13 @@
-/* logs: debug logs become writes to parameters that no caller gives.
+/* logs: turns debug logs into writes to parameters that no caller passes.
+ *
  *     debug_log "total" %t {iters = [(STEP, N, 3)]}
- * =>
+ *   =>
  *     kernel @k(..., %log0: mem<log_slot0, M, f32> log "total")
  *       bind log_slot0 = 3
- *     write %t, %log0 {mapping = map 1 {M: $index0} -> {log_slot0: Min($ARGN, 2), M: $index0}}
- * From here on a log is an access like any other: it is placed, masked and lowered. Whoever runs
- * the kernel supplies a tensor of zeros for each such parameter, and hands it on under its label.
+ *     write %t, %log0 {mapping = map 1 {M: $index0} -> {log_slot0: Min(STEP, 2), M: $index0}}
+ *
+ * From here on a log is an access like any other: it is placed, masked and lowered. Whatever runs
+ * the kernel supplies a tensor of zeros for each such parameter, and passes it on under its label.
  * Breaks all: the header has new rows. */
 #include <string.h>
 
@@ -15,7 +17,7 @@
 typedef struct Logs {
   Kernel *k;
   SymCtx *sym;
-  int slots; /* symbols made */
+  int slots; /* symbols created */
 } Logs;
 
 static bool is_taken(const Kernel *k, const char *name) {
@@ -24,7 +26,7 @@ static bool is_taken(const Kernel *k, const char *name) {
   return false;
 }
 
-/* A parameter's name that is still free. */
+/* An unused parameter name. */
 static const char *free_name(const Kernel *k) {
   for (int i = 0;; i++) {
     const char *name = arena_printf(k->arena, "log%d", i);
@@ -38,8 +40,8 @@ static bool is_inside(const Op *op, const Sym *axis) {
   return false;
 }
 
-/* The slot of this iteration: the last one keeps those that have none. Where there may be no slots
- * at all the number is 0 then, which lies outside. */
+/* The slot of this iteration: the last one takes those without a slot of their own. If there may be
+ * no slots at all, the index is then 0, which is outside. */
 static const Sym *slot_number(Logs *x, const Op *op, const LogIter *slot) {
   const Sym *zero = sym_int(x->sym, 0), *last = sym_sub(x->sym, slot->count, sym_int(x->sym, 1));
   int64_t n;
@@ -48,8 +50,8 @@ static const Sym *slot_number(Logs *x, const Op *op, const LogIter *slot) {
   return sym_is_int(slot->count, &n) ? number : sym_max(x->sym, number, zero);
 }
 
-/* A dimension of its own with `count` elements, none if that is negative; its symbol is one the
- * kernel does not mention. */
+/* A new dimension with `count` elements, none if that is negative; its symbol does not occur in the
+ * kernel. */
 static const Sym *slot_dim(Logs *x, const Op *op, const Sym *count) {
   const Sym *dim;
   do dim = ir_numbered_symbol(x->k->cx, "log_slot", x->slots++, true);
@@ -60,7 +62,7 @@ static const Sym *slot_dim(Logs *x, const Op *op, const Sym *count) {
   return dim;
 }
 
-/* How the value's coordinates become those of the log, `dims`; NULL: by name. */
+/* Maps the value's coordinates to those of the log, `dims`; NULL: by name. */
 static const Mapping *place_in(Logs *x, const DebugLog *log, const Sym *const *dims) {
   Arena *a = x->k->arena;
   const Attr *given = op_attr(log->op, ATTR_mapping);

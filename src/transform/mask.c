@@ -1,9 +1,11 @@
-/* mask: each access records what it must test of an element before it touches memory.
+/* mask: records with each access what it must test for an element before it touches memory.
+ *
  *     workgroup M by 64 on 0; tile K by 32; bind M = 100; bind K = 64
  *     %x = read %a               =>     %x = read %a {mask = [$x0 < 100]}
  *     write %x, %b {bounds = {}} =>     write %x, %b {bounds = {}, mask = []}
- * The list is minimal and complete: lowering tests exactly this and reasons no more. A mask that
- * was there is replaced. Needs in_bounds; keeps everything else. */
+ *
+ * The list is minimal and complete: lowering tests exactly these conditions and does no further
+ * reasoning. An existing mask is replaced. Needs in_bounds; keeps everything else. */
 #include "analysis/in_bounds.h"
 #include "transform/pass.h"
 

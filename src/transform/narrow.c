@@ -1,19 +1,21 @@
-/* narrow: dimensions of tiles that nobody looks at disappear.
- *     %x = read %p {mapping = map 2 {M: T, N: $index1} -> {M: $index0, N: $index1}}
- *     %y = add %x, %x : tile<M, N, f32>
- *     write %y, %c {mapping = map 2 {M: $index0, N: $index1} -> {M: T, N: $index1}}
- * =>
- *     %x = read %p {mapping = map 1 {M: T, N: $index0} -> {N: $index0}}
- *     %y = add %x, %x : tile<N, f32>
- *     write %y, %c {mapping = map 1 {N: $index0} -> {M: T, N: $index0}}
- * A mapping may leave out the iterator of a dimension: whatever the coordinate, the same element is
- * read, or the same place is written. Where all that computes with a value is of this kind, or
- * works on each element for itself, one coordinate of the dimension serves for all. A thread that
- * works on a row of its own (M: T above) would otherwise hold the same row for each row of the
- * tile.
+/* narrow: removes dimensions of tiles that are never used.
  *
- * Each dimension is needed by whoever looks at it, and then wherever a value with it comes from and
- * goes to. Needs BOUNDS: a test of the coordinate looks at it, too. */
+ *     %x = read %p {mapping = map 2 {M: $T0, N: $index1} -> {M: $index0, N: $index1}}
+ *     %y = add %x, %x : tile<M, N, f32>
+ *     write %y, %c {mapping = map 2 {M: $index0, N: $index1} -> {M: $T0, N: $index1}}
+ *   =>
+ *     %x = read %p {mapping = map 1 {M: $T0, N: $index0} -> {N: $index0}}
+ *     %y = add %x, %x : tile<N, f32>
+ *     write %y, %c {mapping = map 1 {N: $index0} -> {M: $T0, N: $index0}}
+ *
+ * A mapping may omit the iterator of a dimension: whatever the coordinate, the same element is
+ * read, or the same address is written. If all uses of a value are of this kind, or work on each
+ * element separately, one coordinate of the dimension serves for all. Otherwise a thread that works
+ * on a row of its own (M: $T0 above) would hold the same row once for each row of the tile.
+ *
+ * A dimension is needed by each op that depends on its coordinate, and then wherever a value with
+ * that dimension comes from and goes to. Needs BOUNDS: a test of the coordinate depends on it
+ * too. */
 #include "analysis/in_bounds.h"
 #include "ir/layout_links.h"
 #include "transform/pass.h"
@@ -41,7 +43,7 @@ static const Value *tile_of(const Op *op) {
   return op->kind == OP_read ? &op->results[0] : op->args[0];
 }
 
-/* The iterator of a dim of the register; NULL: the mapping says more about it. */
+/* The iterator of a dim of the register; NULL: the mapping uses it in another way. */
 static const Sym *iterator_of(const Narrow *n, const MemAccess *a, const Sym *dim) {
   for (int i = 0; i < a->iterated.n; i++)
     for (int j = 0; a->iterated.at[i].key == dim && j < a->mapping->niterators; j++)
@@ -77,7 +79,7 @@ static void need_access(Narrow *n, const Op *op) {
 
 /* ---- what comes from where ---- */
 
-/* Dims of one value are those of the other that have their names. */
+/* Dims of one value correspond to those of the other with the same names. */
 static void need_alike(Narrow *n, const Value *a, const Value *b) {
   for (int i = 0; is_tile(a) && is_tile(b) && i < a->type->rank; i++) {
     int j = type_dim(b->type, a->type->dims[i]);
@@ -113,7 +115,7 @@ static void need_op(Narrow *n, const Op *op) {
   }
 }
 
-/* A tile keeps a dim. */
+/* A tile keeps at least one dim. */
 static void need_one(Narrow *n, Value *v) {
   if (is_tile(v) && v->type->rank && !n->needed[v->id]) need(n, v, 1u << (v->type->rank - 1));
 }
@@ -147,7 +149,7 @@ static SymPairs rewrite_pairs(Narrow *n, SymPairs from, const Value *v, const Sy
   return out;
 }
 
-/* Iterators that are left are numbered anew. */
+/* The remaining iterators are renumbered. */
 static void narrow_mapping(Narrow *n, Op *op) {
   const Value *v = tile_of(op);
   MemAccess a;

@@ -1,17 +1,19 @@
-/* pack: allocations get places in shared memory; those that never hold a value at the same time may
- * share one.
+/* pack: assigns addresses in shared memory to allocations; those that never hold values at the same
+ * time may share bytes.
+ *
  *     %s = alloc : mem<M, K, f16, shared>      %s = alloc {physical = [64, 32], base = 0} : ...
  *     copy %a, %s                              copy %a, %s
  *     %x = read %s                      =>     %x = read %s
  *     %t = alloc : mem<M, N, f32, shared>      %t = alloc {physical = [64, 64], base = 0} : ...
  *     write %r, %t                             write %r, %t
- * Liveness runs backwards over the regions: a read or atomic needs what is there, a write or copy
- * of the whole allocation makes it anew, one of a part does neither. A loop's body may follow
- * itself, and any body may not run. Two allocations interfere when one is written or needed while
- * the other is still needed. Large ones go first, each to the lowest place free of those it
- * interferes with. Allocations of one loop are kept apart as long as there is room: sharing would
- * cost barriers in every iteration; with `overlap 0` all are. The places are visible (`base`), so `sync` orders what shares
- * bytes. Needs memory_uses, distribute. */
+ *
+ * Liveness is computed backwards over the regions: a read or atomic needs the content, a write or
+ * copy of the whole allocation redefines it, one of a part does neither. A loop's body may follow
+ * itself, and any body may not run. Two allocations interfere if one is written or needed while the
+ * other is still needed. Large ones are placed first, each at the lowest address free of those it
+ * interferes with. Allocations of one loop are kept apart as long as there is room, since sharing
+ * would cost barriers in every iteration; with `overlap 0` all are. The addresses are recorded
+ * (`base`), so that `sync` orders accesses that share bytes. Needs memory_uses, distribute. */
 #include "analysis/memory_uses.h"
 #include "transform/pass.h"
 
@@ -34,16 +36,16 @@ typedef struct Pack {
   const MemoryUses *m;
   Block *blocks; /* in program order */
   int n;
-  bool *whole;    /* by use: it writes all of its allocation */
+  bool *whole;    /* by use: it writes the whole allocation */
   bool *together; /* n * n: both hold values at some point */
   bool *in_loop;  /* n * n: both are used in one loop */
-  bool apart;     /* `overlap 0`: all are kept apart, too */
+  bool apart;     /* `overlap 0`: all are kept apart */
   bool crowded;   /* there is no room to keep those apart */
 } Pack;
 
 /* ---- blocks ---- */
 
-/* An allocation without extents has those of the tile where it stands. */
+/* An allocation without extents takes those of the tile at its position. */
 static bool give_extents(Pack *p, Op *alloc) {
   const Type *t = alloc->results[0].type;
   int extent[IR_MAX_RANK];
@@ -64,7 +66,7 @@ static int memory_of(const Pack *p, const Op *alloc) {
   return -1;
 }
 
-/* Copies of many bytes want rows of them aligned. */
+/* Wide copies require aligned rows. */
 static int alignment_of(const Pack *p, const Op *alloc, int memory) {
   int align = alloc_align(alloc);
   for (int i = 0; i < p->m->uses.n && align < ALIGN_COPY; i++)
@@ -99,7 +101,7 @@ static int block_of(const Pack *p, int memory) {
 
 /* ---- liveness ---- */
 
-/* The tile of a write or copy by name covers the allocation when it has all of its extents. */
+/* The tile of a write or copy by name covers the allocation if it has the same extents. */
 static bool is_whole(const Pack *p, const MemoryUse *use) {
   const Value *memory = p->m->memories.at[use->memory];
   if (use->how != TOUCH_WRITE || !use->by_name || !memory->def) return false;
@@ -121,8 +123,8 @@ static void note_together(Pack *p, const bool *live) {
       if (live[i] && live[j]) p->together[i * p->n + j] = true;
 }
 
-/* Backwards over one op: what it touches holds values while it runs, beside what is needed later.
- */
+/* Backwards over one op: what it touches holds values while it runs, together with what is needed
+ * later. */
 static void live_op(Pack *p, bool *live, const Op *op) {
   bool *now = arena_copy(p->arena, live, sizeof *live * (size_t)p->n);
   bool touched = false;
@@ -194,7 +196,7 @@ static bool are_apart(const Pack *p, int a, int b) {
 
 static int64_t align_up(int64_t v, int align) { return (v + align - 1) / align * align; }
 
-/* The end of a placed block in the way of `b` at `base`; 0: none is. */
+/* The end of a placed block that overlaps `b` at `base`; 0: none does. */
 static int64_t in_the_way(const Pack *p, int b, int64_t base) {
   int64_t end = 0;
   for (int i = 0; i < p->n; i++) {
@@ -220,7 +222,7 @@ static int largest_left(const Pack *p) {
   return best;
 }
 
-/* Places all blocks; the bytes they need. */
+/* Places all blocks; returns the bytes they need. */
 static int64_t place_all(Pack *p) {
   int64_t total = 0;
   for (int i = 0; i < p->n; i++) p->blocks[i].placed = false;

@@ -1,23 +1,26 @@
-/* padding: what does not exist is not combined.
- *     workgroup M by 64 on 0; tile N by 32
+/* padding: keeps elements that do not exist out of reductions, products and memory.
+ *
+ *     workgroup M by 64 on 0; workgroup N by 32 on 1
  *     %p = exp %x                       %p = exp %x
  *     %s = sum %p {dim = N}      =>     %e = exists N {mask = [$x0 < N]}
- *                                       %q = select %e, %p, %zero
+ *                                       %z = fill 0.0 : tile<N, f32>
+ *                                       %q = select %e, %p, %z
  *                                       %s = sum %q {dim = N}
+ *
  * An element exists if its coordinate is below the size of its dimension, with the symbols in force
- * where its tile was made. Reductions get their neutral element instead of the others, products 0
- * in both operands, and an op that has no neutral element (reductions.def) the tile of `exists`
- * itself. Nothing happens where all elements are proved to exist, or are known to hold the neutral
- * element where they do not: reads are 0 there.
+ * where its tile was made. For elements that do not exist, reductions get their neutral element,
+ * products get 0 in both operands, and an op without a neutral element (reductions.def) gets the
+ * tile of `exists` itself. Nothing changes if all elements are proved to exist, or if those that do
+ * not are known to hold the neutral element already: reads are 0 there.
  *
- * An access tests the size of each dimension itself, with the symbols in force there. Where they
- * were others when the tile was made, what is stored gets `bounds` with the smaller of both sizes.
+ * An access tests the size of each dimension itself, with the symbols in force there. If they were
+ * different when the tile was made, a store gets `bounds` with the smaller of both sizes.
  *
- * What a read gives outside of its memory (`other`) is selected in the same way, by the op
- * `inside`: that exists and counts.
+ * What a read gives outside its memory (`other`) is selected in the same way, by the op `inside`:
+ * those elements exist and count.
  *
- * Padding is nobody's, so any op may see another value there: what follows in the region uses %q
- * for %p, and %p is computed for %q only. */
+ * The value of padding is unspecified, so any op may see another value there: what follows in the
+ * region uses %q instead of %p, and %p is computed only for %q. */
 #include <string.h>
 
 #include "analysis/analysis.h"
@@ -29,8 +32,8 @@ typedef struct Pad {
   Kernel *k;
   Arena *arena;
   SymCtx *sym;
-  Standing here;  /* of the op under consideration */
-  SetSymbols set; /* whose sizes change on the way */
+  Standing here;  /* at the op under consideration */
+  SetSymbols set; /* symbols whose sizes change during the kernel */
   bool changed;
 } Pad;
 
@@ -38,7 +41,7 @@ typedef struct Pad {
 typedef struct Operand {
   Op *user;
   int arg;
-  const Sym *dim; /* as the operand's type writes it */
+  const Sym *dim; /* as written in the operand's type */
   Padding padding;
 } Operand;
 
@@ -46,15 +49,15 @@ static Value *value_of(const Operand *o) { return o->user->args[o->arg]; }
 
 /* ---- which elements exist ---- */
 
-/* The op at which the symbols in force are those that a value was made with. What a region is
- * handed it makes anew. */
+/* The op at which the symbols in force are those that a value was made with. Arguments of a region
+ * count as made in it. */
 static const Op *maker_of(const Value *v) { return v->def ? v->def : v->owner->first; }
 
 static const Sym *end_of(Pad *p, const Value *v, const Sym *dim) {
   return standing_extent(&p->here, maker_of(v), dim);
 }
 
-/* A place that cannot be written down was reported, or will be. */
+/* A position without an expression was reported, or will be. */
 static bool all_exist(Pad *p, const Operand *o) {
   const Sym *e = tile_position(p->sym, 0), *end = end_of(p, value_of(o), o->dim);
   DimRange range;
@@ -85,7 +88,7 @@ static bool is_neutral(const Op *fill, Padding want) {
   return dtype_is_float(t) ? (double)n == padding_number(want, t) : n == padding_integer(want, t);
 }
 
-/* Whatever is put into scratch memory holds it: by name, so that padding lies where padding is. */
+/* Everything written to the scratch memory holds it, and by name, so that padding stays padding. */
 static bool scratch_holds(Pad *p, const Value *memory, const Sym *dim, Padding want) {
   const Value *root = memory_root(memory);
   for (const Op *op = ir_first(p->k); op; op = ir_next(op)) {
@@ -99,14 +102,14 @@ static bool scratch_holds(Pad *p, const Value *memory, const Sym *dim, Padding w
   return true;
 }
 
-/* Elements that do not exist are not read, unless `bounds` says what is. */
+/* Elements that do not exist are not read, unless `bounds` says otherwise. */
 static bool read_holds(Pad *p, const Op *op, const Sym *dim, Padding want) {
   if (want != PADDING_ZERO || op_has(op, ATTR_bounds)) return false;
   if (!memory_is_scratch(op->args[0])) return true;
   return !op_has(op, ATTR_mapping) && scratch_holds(p, op->args[0], dim, want);
 }
 
-/* A select by `exists` of just this dimension, made with the same symbols. */
+/* A select by `exists` of exactly this dimension, made with the same symbols. */
 static bool is_kept_by(Pad *p, const Op *select, const Sym *dim) {
   const Op *exists = select->args[0]->def;
   return exists && exists->kind == OP_exists && op_attr(exists, ATTR_dim)->sym == dim &&
@@ -124,14 +127,14 @@ static bool operands_hold(Pad *p, const Op *op, const Sym *dim, Padding want) {
   return true;
 }
 
-/* Bits that are 0 are the number 0, or a scale that is finite. */
+/* All bits 0 is the number 0, or a finite scale. */
 static bool bitcast_holds(Pad *p, const Op *op, const Sym *dim, Padding want) {
   const Sym *from = entry_of(op->args[0]->type, dim);
   return want == PADDING_ZERO && from && holds(p, op->args[0], from, want);
 }
 
-/* Padding of v along dim, as far as it was made with the symbols in force now, holds the neutral
- * element. An operand made with others may exist where v does not. */
+/* Whether the padding of v along dim, as far as v was made with the symbols in force now, holds the
+ * neutral element. An operand made with other symbols may exist where v does not. */
 static bool holds(Pad *p, const Value *v, const Sym *dim, Padding want) {
   const Op *op = v->def;
   if (!op) return false;
@@ -176,7 +179,7 @@ static const Type *along(Pad *p, const Sym *dim, DType t) {
   return type_tile(p->k->cx, &dim, 1, t);
 }
 
-/* Where the elements of v along dim exist. */
+/* Computes where the elements of v along dim exist. */
 static Value *insert_exists(Pad *p, Op *before, const Value *v, const Sym *dim) {
   const Sym **test = ARENA_ARRAY(p->k->arena, const Sym *, 1);
   test[0] = sym_lt(p->sym, access_x(p->sym, 0), end_of(p, v, dim));
@@ -205,8 +208,8 @@ static Value *insert_select(Pad *p, Op *before, Value *v, const Sym *dim, Paddin
   return &insert(p, before, OP_select, args, 3, v->type)->results[0];
 }
 
-/* Where the tile of `exists` is as it is for the user: behind the op that made v if symbols have
- * got other values since. A tile that is larger outside of a loop is cut inside. */
+/* Where to insert `exists` so that it matches the user: right after the op that made v if symbols
+ * have changed since. A tile that is larger outside a loop is divided inside it. */
 static Op *place_for(Pad *p, const Operand *o, const Value *v) {
   const Op *maker = maker_of(v);
   if (end_of(p, v, o->dim) == standing_extent(&p->here, o->user, o->dim)) return o->user;
@@ -216,14 +219,14 @@ static Op *place_for(Pad *p, const Operand *o, const Value *v) {
 static bool is_elementwise(const Op *op) { return op && op_is_elementwise(op); }
 
 static void use_instead(Value *v, Value *kept) {
-  if (!is_elementwise(v->def)) return; /* it is held anyway */
+  if (!is_elementwise(v->def)) return; /* it is held in any case */
   for (Op *op = kept->def->next; op; op = op->next)
     for (int i = 0; i < op->nargs && !op->body; i++)
       if (op->args[i] == v) op->args[i] = kept;
 }
 
-/* v with the neutral element for padding. A cast changes no zero, and several may be made of one
- * value. */
+/* v with the neutral element as padding. A cast preserves zeros, and one value may need several
+ * versions. */
 static Value *kept(Pad *p, const Operand *o, Value *v) {
   const Op *def = v->def;
   if (holds(p, v, o->dim, o->padding)) return v;
@@ -261,7 +264,7 @@ static void pad_reduction(Pad *p, Op *op) {
     add_operand(p, op, insert_exists(p, place_for(p, &o, v), v, o.dim));
 }
 
-/* All operands but the last, the accumulator. A scale that does not exist might be NaN. */
+/* All operands except the last, the accumulator. A scale that does not exist might be NaN. */
 static void pad_product(Pad *p, Op *op, int rhs, int acc) {
   MmaRoles roles;
   if (ir_mma_roles(p->k, op->args[0]->type, op->args[rhs]->type, op->args[acc]->type, &roles))
@@ -272,15 +275,15 @@ static void pad_product(Pad *p, Op *op, int rhs, int acc) {
   }
 }
 
-/* A condition does not hold of what does not exist. */
+/* A condition is false for elements that do not exist. */
 static void pad_condition(Pad *p, Op *op) {
   const Type *t = op_condition(op)->type;
   for (int i = 0; t->kind == TYPE_tile && i < t->rank; i++)
     keep_operand(p, (Operand){op, 0, t->dims[i], PADDING_ZERO});
 }
 
-/* Outside of the memory `other`: however the elements come, by copies of any kind, they are 0
- * there. */
+/* Inserts `other` outside the memory: however the elements arrive, by whichever kind of copy, they
+ * are 0 there. */
 static void expand_other(Pad *p, Op *read) {
   static const AttrKey taken[] = {ATTR_mapping, ATTR_bounds};
   Value *v = &read->results[0];
@@ -303,8 +306,8 @@ static void expand_other(Pad *p, Op *read) {
 
 /* ---- what is stored ---- */
 
-/* An expression with the sizes that symbols had before any set_symbol; NULL: nothing says one of
- * them. */
+/* An expression with the sizes that symbols had before any set_symbol; NULL: one of them is
+ * unknown. */
 static const Sym *at_entry(Pad *p, const Sym *e) {
   for (int i = 0; e && i < p->set.n; i++) {
     const Sym *size = ir_symbol_size(p->k, p->set.at[i]);
@@ -320,8 +323,8 @@ static bool changes_size(Pad *p, const Sym *dim) {
   return at_entry(p, size) != size;
 }
 
-/* How far what is stored reaches along a dimension; *fewer: perhaps not as far as the access does.
- * A size from before any set_symbol that nothing says is that of the tile. */
+/* The end of what is stored along a dimension; *fewer: possibly before the end of the access. A
+ * size from before any set_symbol that is unknown is that of the tile. */
 static const Sym *stored_end(Pad *p, const Op *op, const Sym *dim, bool *fewer) {
   const Sym *here = standing_extent(&p->here, op, dim);
   const Value *v = op->args[0];
@@ -373,7 +376,7 @@ static void pad_region(Pad *p, Region *r) {
 
 /* ---- the kernel ---- */
 
-/* A row cuts nothing, or into whole tiles: seen from numbers alone. */
+/* Whether a row divides its dimension into whole tiles, judged from numbers alone. */
 static bool row_is_whole(const Kernel *k, const Constraint *row) {
   const Constraint *bind = kernel_constraint(k, CONSTRAINT_bind, row->dim);
   int64_t size, extent;
@@ -410,7 +413,7 @@ static bool product_may_need(Kernel *k, const Op *op, int rhs, int acc) {
          !is_whole(k, roles.k);
 }
 
-/* Most kernels are seen at a glance to need nothing. */
+/* Most kernels can be seen at a glance to need nothing. */
 static bool may_need(Kernel *k, const Op *op) {
   switch (op->kind) {
   case OP_mma: return product_may_need(k, op, 1, 2);

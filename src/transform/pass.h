@@ -1,4 +1,4 @@
-/* pass.h: what every pass gets, and the list of them. */
+/* pass.h: what every pass gets, and the list of passes. */
 #ifndef WV_PASS_H
 #define WV_PASS_H
 
@@ -6,19 +6,20 @@
 #include "target/target.h"
 
 typedef struct PassCtx {
-  Arena *scratch;           /* empty when a pass begins; forgotten when it ends */
+  Arena *scratch;           /* empty when a pass begins, reset when it ends */
   Facts facts;              /* the analyses its row of passes.def needs */
-  const TargetInfo *target; /* NULL: none was chosen, and nothing is fitted to a machine */
-  bool idle;                /* set by a pass that left the kernel as it was: nothing is broken */
+  const TargetInfo *target; /* NULL: none was chosen, and nothing is machine-specific */
+  bool idle;                /* set by a pass that did not change the kernel: nothing is
+                             * invalidated */
 } PassCtx;
 
-/* The target, if any, runs waves of lanes; else one thread runs a workgroup (lower_tiles), and what
- * lanes need is not decided. */
+/* The target, if any, runs waves of lanes; otherwise one thread runs a workgroup (lower_tiles), and
+ * decisions about lanes are not made. */
 static inline bool pass_for_lanes(const PassCtx *cx) {
   return !cx->target || !target_has(cx->target, FEATURE_REGISTER_TILES);
 }
 
-/* False after reporting a user's mistake; the kernel is then not used any more. */
+/* False after reporting a user's mistake; the kernel is then discarded. */
 typedef bool PassFn(Kernel *k, PassCtx *cx);
 
 #define PASS(name, level, needs, breaks, summary) PassFn pass_##name;

@@ -1,14 +1,15 @@
-/* pass_manager.c: what surrounds every pass, written once.
+/* pass_manager.c: everything that surrounds a pass, written once.
  *
- * A pass that leaves invalid IR is our bug, but the process lives on: the verifier's findings are
- * followed by I0001, which names the pass and carries the kernel as text. */
+ * A pass that produces invalid IR is a bug of the compiler, but the process survives: the
+ * verifier's findings are followed by I0001, which names the pass and contains the kernel as
+ * text. */
 #include "transform/pass_manager.h"
 
 #include <string.h>
 
 #include "base/os.h"
 
-/* The words of passes.def. */
+/* The words used in passes.def. */
 enum {
   NONE = FACT_NONE,
   ALL = FACT_ALL,
@@ -67,7 +68,8 @@ static bool add_dump_before(Plan *plan, const PassInfo *pass) {
   return plan->dump_before[pass - passes] = true;
 }
 
-/* Every row with the name of `pass`, which is the first: the level of a kernel decides. */
+/* Every row with the name of `pass`, which is the first: the kernel's level decides which ones
+ * run. */
 static bool each_row(Plan *plan, const PassInfo *pass, bool (*add)(Plan *, const PassInfo *)) {
   for (const PassInfo *row = pass; row < passes + NPASSES; row++)
     if (strcmp(row->name, pass->name) == 0 && !add(plan, row)) return false;
@@ -95,8 +97,8 @@ static bool plan_dumps(Plan *plan, const char *list, bool (*add)(Plan *, const P
   return strcmp(list, "all") == 0 ? plan_all(plan, add) : each_pass(plan, list, add);
 }
 
-/* The row of that name behind which nothing runs; of several the first that works on the kernel as
- * it is given. -1: none is among those that run. */
+/* The row of that name after which nothing runs; if there are several, the first that works on the
+ * kernel as given. -1: none of those that run. */
 static int find_last(const Plan *plan, const char *name) {
   int found = -1;
   for (int i = plan->n - 1; i >= 0; i--) {
@@ -108,7 +110,7 @@ static int find_last(const Plan *plan, const char *name) {
   return found;
 }
 
-/* Where a pass of that name runs; -1 after reporting that it does not. */
+/* The position of a pass of that name; -1 after reporting that it does not run. */
 static int find_planned(const Plan *plan, const char *name) {
   const PassInfo *pass = find_pass(plan->k, name, strlen(name));
   int at = pass ? find_last(plan, pass->name) : -1;
@@ -150,14 +152,14 @@ static void dump(const Plan *plan, const PassInfo *pass, bool before, Arena *scr
   plan->o->write(plan->o->user, pass->name, sb_text(&text));
 }
 
-/* Nothing behind number i works on the kernel at its level now. */
+/* No pass after number i works on the kernel at its current level. */
 static bool is_last_to_run(const Plan *plan, int i) {
   for (int j = i + 1; j < plan->n; j++)
     if (plan->run[j]->level & plan->k->level) return false;
   return true;
 }
 
-/* The machine as the kernel's own rows fit it: a processor that plays waves of lanes
+/* The machine adapted to the kernel's own rows: a CPU that emulates waves of lanes
  * (ARCHITECTURE.md) does so from the row that says so to the last pass. */
 static const TargetInfo *fitted_target(const Kernel *k, const TargetInfo *t, Arena *a) {
   const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
@@ -176,7 +178,7 @@ static const char *text_of(Kernel *k, Arena *a) {
   return sb_text(&text);
 }
 
-/* A pass that says it was idle was: what was found out about the kernel is still believed. */
+/* Checks that a pass that claims to be idle was, since analyses are then kept. */
 static bool was_idle(Kernel *k, const PassInfo *pass, const char *before, Arena *a) {
   return strcmp(before, text_of(k, a)) == 0 || report_invalid(k, pass->name);
 }

@@ -1,5 +1,5 @@
-/* pass_manager.h: running passes, with everything that surrounds them: analyses, verification,
- * dumps, times. */
+/* pass_manager.h: runs passes, with everything that surrounds them: analyses, verification, dumps,
+ * times. */
 #ifndef WV_PASS_MANAGER_H
 #define WV_PASS_MANAGER_H
 
@@ -17,14 +17,15 @@ const PassInfo *pass_at(int i); /* in pipeline order; NULL past the end */
 typedef struct PassOptions {
   const char *passes;      /* comma-separated, run in this order; NULL: all */
   const char *stop_after;  /* a pass, or NULL */
-  const char *start_after; /* the kernel is a dump after this pass: what follows runs; or NULL */
+  const char *start_after; /* the kernel is a dump taken after this pass: run what follows; or
+                            * NULL */
   const char *dump;        /* "all" or comma-separated: print the kernel after these; NULL: none */
   const char *dump_before; /* the same, before they run */
   bool verify_each;        /* after every pass, not only after the last */
   bool time;
-  /* Receives each dump as text that parses again; at the end, with pass NULL, the times. */
+  /* Receives each dump as text that parses again and, at the end, with pass NULL, the times. */
   void (*write)(void *user, const char *pass, const char *text);
-  void (*after)(void *user, Kernel *k); /* sees the kernel after each pass; may be NULL */
+  void (*after)(void *user, Kernel *k); /* called with the kernel after each pass; may be NULL */
   void *user;
   const char *target; /* a machine of targets.def, or NULL */
 } PassOptions;

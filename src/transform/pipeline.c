@@ -1,4 +1,5 @@
-/* pipeline: copies to shared memory run ahead of the loop that reads what they copy.
+/* pipeline: lets copies to shared memory run ahead of the loop that reads them.
+ *
  *                                       copy %a, %s {iteration = {K: 0}, slot = 0, ...}
  *                                       async_commit
  *                                       copy %a, %s {iteration = {K: 1}, slot = 1, ...}
@@ -12,31 +13,34 @@
  *                                         ...
  *                                       }
  *                                       async_wait 0
- * The allocation becomes a ring (%s {ring = 3}). Each iteration closes one group, whether there is
- * still something to copy or not, so the group that it needs is always the same number of groups
- * ago. `sync` finds that one barrier serves both ends: behind it the tile that is read has arrived
- * for all threads, and the slot that is filled next has been read by all. A copy past the last
- * iteration has no elements (its mask says so) and leaves zeros that nobody reads; where shared
- * memory is used again behind the loop they are waited for there.
  *
- * What a copy engine moves (mode = tma) arrives at a barrier in shared memory, one for each slot:
+ * The allocation becomes a ring (%s {ring = 3}). Each iteration commits one group, whether or not
+ * there is still something to copy, so the group that it needs is always the same number of groups
+ * ago. `sync` finds that one barrier serves both ends: after it, the tile being read has arrived
+ * for all threads, and the slot to be filled next has been read by all. A copy past the last
+ * iteration has no elements (its mask says so) and leaves zeros that are never read; if shared
+ * memory is reused after the loop, they are waited for there.
+ *
+ * What a copy engine moves (mode = tma) arrives on a barrier in shared memory, one for each slot:
+ *
  *     mbar_init %full {count = 1}
  *     copy %a, %s, %full {iteration = {K: 0}, slot = 0, mode = tma}
  *     for K carry ... {
  *       copy %a, %s, %full {mask = [$ARGK + 2 < K/64], iteration = {K: $ARGK + 2}, ...}
- *       mbar_wait %full {slot = Mod($ARGK, 3), parity = Mod($ARGK/3, 2)}
+ *       mbar_wait %full {slot = Mod($ARGK, 3), parity = Mod(floor($ARGK/3), 2)}
  *       %x = read %s {slot = Mod($ARGK, 3)}
- * Every thread waits for itself, and nothing is copied past the last iteration. Such copies are
- * issued first: the barrier of the workgroup in front of them says that their slot has been read.
  *
- * Copies that cannot be asynchronous are read to registers where the iteration before begins, and
- * stored where it ends. A product that reads shared memory itself may be under way while the next
- * iteration begins (`pending`); its slot is filled one iteration later.
+ * Every thread waits on its own, and nothing is copied past the last iteration. Such copies are
+ * issued first: the workgroup barrier before them ensures that their slot has been read.
  *
- * A product that needs nothing but such tiles is computed one iteration early (pipeline_early.h).
+ * Copies that cannot be asynchronous are read into registers at the start of the previous
+ * iteration, and stored at its end. A product that reads shared memory itself may still be in
+ * flight when the next iteration begins (`pending`); its slot is filled one iteration later.
  *
- * What may run ahead, and how many slots there are, is decided by pipeline_plan. Only the innermost
- * loop with copies is pipelined. Needs DISTRIBUTE, BOUNDS, MEMORY; breaks what counts ops. */
+ * A product that depends only on such tiles is computed one iteration early (pipeline_early.h).
+ *
+ * pipeline_plan decides what may run ahead, and how many slots there are. Only the innermost loop
+ * with copies is pipelined. Needs DISTRIBUTE, BOUNDS, MEMORY; breaks what counts ops. */
 #include "analysis/copy_plan.h"
 #include "ir/access.h"
 #include "ir/attr.h"
@@ -51,7 +55,7 @@ typedef struct Rewrite {
   const PipelinePlan *plan;
   StagedLoop *l;
   Machine machine;
-  Value *full; /* of the loop: barriers at which boxes arrive, one for each slot; NULL: none do */
+  Value *full; /* barriers of the loop on which boxes arrive, one per slot; NULL: none */
 } Rewrite;
 
 /* ---- attributes ---- */
@@ -96,7 +100,7 @@ static Op *new_wait(Rewrite *w, int pending) {
   return op;
 }
 
-/* The tile of the next iteration, in registers as the copy would move it. */
+/* The tile of the next iteration, in registers, in the layout of the copy. */
 static Value *insert_read(Rewrite *w, Op *before, const StagedCopy *c, const Sym *iteration) {
   const Type *t = c->copy->args[1]->type;
   const Type *tile = type_tile(w->k->cx, t->dims, t->rank, t->dtype);
@@ -129,7 +133,7 @@ static Op *new_mbar_op(Rewrite *w, OpKind kind) {
   return ir_op_new(w->k, kind, w->l->loop->at, &w->full, 1);
 }
 
-/* A ring of barriers for the loop, at each of which all boxes of an iteration arrive. */
+/* A ring of barriers for the loop; all boxes of an iteration arrive on one of them. */
 static void make_barriers(Rewrite *w, int arrivals) {
   const Sym *one = sym_int(w->sym, 1), **physical = ARENA_ARRAY(w->k->arena, const Sym *, 1);
   const Type *t = type_mem(w->k->cx, &one, 1, DTYPE_i64, w->k->cx->shared_space, NULL);
@@ -169,7 +173,7 @@ static int count_moved(const Rewrite *w, Mover by) {
   return n;
 }
 
-/* Iterations that asynchronous copies of that kind run ahead; 0: there are none. */
+/* The number of iterations that asynchronous copies of that kind run ahead; 0: there are none. */
 static int ahead_of(const Rewrite *w, Mover by) {
   for (int i = 0; i < w->l->copies.n; i++)
     if (mover_of(&w->l->copies.at[i]) == by)
@@ -197,7 +201,7 @@ static const Sym *later(const Rewrite *w, int iterations) {
   return sym_add(w->sym, w->l->counter, sym_int(w->sym, iterations));
 }
 
-/* Reads of rings, in the body and deeper, take the slot of their iteration. */
+/* Reads of rings, in the body and nested regions, use the slot of their iteration. */
 static void name_slots(Rewrite *w) {
   const Op *end = w->l->loop->body->last;
   for (Op *op = w->l->loop->body->first; op != end; op = ir_next(op)) {
@@ -215,9 +219,9 @@ static bool reads_memory(const Op *product) {
   return mma && (mma->mma->shared_lhs || mma->mma->shared_rhs);
 }
 
-/* Copies are issued when the first product has what it needs: its operands have been read to
- * registers, or it is under way itself. Where the product of the iteration before may still be
- * under way they go first: the wave would wait for that one in front of the next. */
+/* Copies are issued once the first product has what it needs: its operands have been read into
+ * registers, or it is in flight itself. If the product of the previous iteration may still be in
+ * flight, copies go first: otherwise the wave would wait for that product before issuing them. */
 static Op *issue_before(const StagedLoop *l, Op *first) {
   Op *op = first;
   if (l->product && staged_flights(l)) return op;
@@ -225,18 +229,18 @@ static Op *issue_before(const StagedLoop *l, Op *first) {
   return op != l->loop->body->last && reads_memory(op) ? op->next : op;
 }
 
-/* Iterations by which tiles are needed earlier than they are read. */
+/* By how many iterations tiles are needed before they are read. */
 static int needed_early(const Rewrite *w) { return w->l->early ? 1 : 0; }
 
-/* The last one that is waited for there: barriers of others never come to that phase. In a loop
- * without iterations it is -1, whose phase is over before the first. */
+/* Limits the wait to the last iteration, since barriers never reach the phases of later ones. In a
+ * loop without iterations it is -1, whose phase is complete from the start. */
 static const Sym *at_most_last(const Rewrite *w, const Sym *iteration) {
   const Sym *last = sym_sub(w->sym, w->l->trips, sym_int(w->sym, 1));
   const Sym *least = sym_min(w->sym, iteration, last);
   return sym_simplify(w->sym, w->cx->facts.distribute->facts, least);
 }
 
-/* Until the tiles of iteration 0 have arrived, in front of the loop. */
+/* Waits for the tiles of iteration 0, before the loop. */
 static void await_first(Rewrite *w) {
   int ahead = ahead_of(w, BY_THREADS);
   if (w->full) insert_mbar_wait(w, w->l->loop, at_most_last(w, sym_int(w->sym, 0)));
@@ -282,13 +286,13 @@ static bool touches_scratch(const Op *op) {
   return false;
 }
 
-/* Of the two at most one runs, as of the branches that `version` makes. */
+/* At most one of the two runs, like the branches that `version` makes. */
 static bool is_alternative(const Rewrite *w, const Op *a, const Op *b) {
   const Attr *x = op_attr(a, ATTR_expr), *y = op_attr(b, ATTR_expr);
   return a->kind == OP_if && b->kind == OP_if && x && y && sym_not(w->sym, x->sym) == y->sym;
 }
 
-/* Shared memory is used when the loop has been left, be it by the loop itself. */
+/* Shared memory is used after the loop, possibly by the loop itself when it runs again. */
 static bool is_used_behind(const Rewrite *w) {
   for (const Op *op = w->l->loop; op; op = op->parent->owner) {
     if (op != w->l->loop && op->kind != OP_if) return true;
@@ -303,8 +307,8 @@ static void insert_behind(Op *loop, Op *op) {
   else ir_append(loop->parent, op);
 }
 
-/* Zeros that were copied past the last iteration must not arrive on top of something else, and
- * barriers must not be taken for memory. */
+/* Zeros copied past the last iteration must not arrive on top of other data, and barriers must be
+ * invalidated before their memory is reused. */
 static void drain(Rewrite *w) {
   if (!is_used_behind(w)) return;
   if (ahead_of(w, BY_THREADS)) insert_behind(w->l->loop, new_wait(w, 0));
@@ -325,7 +329,7 @@ static bool rewrite_loop(Rewrite *w) {
   return true;
 }
 
-/* Loops that share an allocation, the copies that `version` made of one, agree on its slots. */
+/* Loops that share an allocation, which `version` copied from one, agree on its slots. */
 static void make_rings(Kernel *k, const PipelinePlan *plan) {
   for (int i = 0; i < plan->loops.n; i++)
     for (int j = 0; j < plan->loops.at[i].copies.n; j++) {
@@ -335,7 +339,7 @@ static void make_rings(Kernel *k, const PipelinePlan *plan) {
     }
 }
 
-/* Boxes pay where they run ahead. */
+/* Boxes are worthwhile only if they run ahead. */
 static bool unbox_others(Kernel *k, PassCtx *cx, const PipelinePlan *plan) {
   for (Op *op = ir_first(k); op; op = ir_next(op)) {
     bool staged = false;

@@ -18,8 +18,8 @@ static bool writes_to(const Op *op, const Value *memory) {
   return op->kind != OP_read && access_of(op, &a) && memory_root(a.memory) == memory;
 }
 
-/* The tile can be read one iteration early: copies bring it that far ahead, or it stays as it is
- * while the loop runs. */
+/* The tile can be read one iteration early: copies run that far ahead, or it does not change while
+ * the loop runs. */
 static bool is_there_early(const StagedLoop *l, const Value *tile) {
   const Op *read = tile->def;
   if (!read || read->kind != OP_read || read->nargs != 1 || op_has(read, ATTR_mapping))
@@ -37,7 +37,7 @@ static bool reads_both(const Op *op) {
   return mma && mma->mma->shared_lhs && mma->mma->shared_rhs;
 }
 
-/* A sum that begins anew in each iteration. */
+/* A sum that starts over in each iteration. */
 static bool begins_anew(const Op *product) {
   const Op *acc = product->args[2]->def;
   return acc && acc->kind == OP_fill;
@@ -55,7 +55,7 @@ Op *find_early(const StagedLoop *l) {
 
 /* ---- its place ---- */
 
-/* An op like `from`, with other operands, as it is in that iteration. */
+/* A copy of `from` with other operands, for that iteration. */
 static Op *insert_like(Kernel *k, const StagedLoop *l, Op *before, const Op *from,
                        Value *const *args, const Sym *iteration) {
   Op *op = ir_op_new(k, from->kind, from->at, args, from->nargs);
@@ -87,7 +87,7 @@ static Value **and_one(Kernel *k, Value *const *list, int n, Value *last) {
   return all;
 }
 
-/* The loop with one more result, in place of the old one. */
+/* Replaces the loop by one with an additional result. */
 static Op *carry_another(Kernel *k, Op *loop, Value *first, Value *next) {
   int n = loop->nresults;
   Op *made =
@@ -133,7 +133,7 @@ static bool uses_inside(const Op *op, const Value *v) {
   return false;
 }
 
-/* The op of the body behind which nobody needs the registers of `v`; NULL: nobody does. */
+/* The last op of the body that needs the registers of `v`; NULL: none. */
 static Op *last_use(const Region *body, const Value *v) {
   Op *last = NULL;
   for (Op *op = body->first; op; op = op->next) {

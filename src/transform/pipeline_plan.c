@@ -10,14 +10,14 @@
 
 enum {
   MOST_SLOTS = 4,
-  SLOTS_IN_FLIGHT = 4,    /* least with which a product stays under way: copies run two ahead */
-  SLOTS_EARLY = 3,        /* least with which a product is computed early: the same */
-  WORTH_SHARING = 3,      /* slots that two workgroups on one processor should have each */
-  REGISTERS = 65536,      /* of a processor that runs workgroups side by side */
-  MOST_REGISTERS = 255,   /* of a thread */
-  WORKING_REGISTERS = 64, /* of a thread, beside what a loop carries */
-  SPARE_REGISTERS = 28,   /* of a thread, beside all results of products: addresses and the like */
-  RESERVED = 1024         /* bytes of shared memory that each workgroup costs */
+  SLOTS_IN_FLIGHT = 4,    /* minimum for a product to stay in flight: copies run two ahead */
+  SLOTS_EARLY = 3,        /* minimum for a product to be computed early: the same */
+  WORTH_SHARING = 3,      /* slots that each of two workgroups on one SM should have */
+  REGISTERS = 65536,      /* of an SM */
+  MOST_REGISTERS = 255,   /* per thread */
+  WORKING_REGISTERS = 64, /* per thread, besides what a loop carries */
+  SPARE_REGISTERS = 28,   /* per thread, besides all results of products: addresses and the like */
+  RESERVED = 1024         /* bytes of shared memory that the system takes per workgroup */
 };
 
 typedef struct Planner {
@@ -27,12 +27,12 @@ typedef struct Planner {
   const MemoryUses *m;
   const TargetInfo *target;
   int threads; /* of a workgroup */
-  bool wanted; /* the header asks for a pipeline ... */
-  int asked;   /* ... of so many slots; 0: it leaves them to us */
+  bool wanted; /* the header requests a pipeline ... */
+  int asked;   /* ... with this many slots; 0: left to the compiler */
   PipelinePlan plan;
 } Planner;
 
-/* The op of region `r` that op is or stands in; NULL: it stands elsewhere. */
+/* The op of region `r` that contains op, or op itself; NULL: it is elsewhere. */
 static const Op *ancestor_in(const Op *op, const Region *r) {
   while (op && op->parent != r) op = op->parent->owner;
   return op;
@@ -43,7 +43,7 @@ static bool comes_before(const Op *a, const Op *b) { /* of one region */
   return b != NULL;
 }
 
-/* Once for each place in the source: `version` has made copies of loops. */
+/* Reports once for each place in the source: `version` has made copies of loops. */
 static bool is_said(const Planner *p, const Op *op) {
   for (const Diag *d = p->k->cx->diags.first; d; d = d->next)
     if (d->code == DIAG_R0608 && memcmp(&d->at, &op->at, sizeof op->at) == 0) return true;
@@ -82,7 +82,7 @@ static const char *why_not_loop(const Planner *p, const StagedLoop *l) {
 
 /* ---- copies ---- */
 
-/* What is read there was copied to the allocation earlier in the same iteration, or outside of any
+/* What is read there was copied to the allocation earlier in the same iteration, or outside any
  * loop that runs ahead. */
 static bool is_fed(const Planner *p, const MemoryUse *read) {
   for (int i = 0; i < p->m->uses.n; i++) {
@@ -95,8 +95,8 @@ static bool is_fed(const Planner *p, const MemoryUse *read) {
   return false;
 }
 
-/* Of the allocation that `use` writes: this is the only write in the loop, and all reads are fed.
- */
+/* For the allocation that `use` writes: this is the only write in the loop, and all reads are
+ * fed. */
 static const char *why_not_ring(const Planner *p, const Op *loop, const Op *copy, int memory) {
   for (int i = 0; i < p->m->uses.n; i++) {
     const MemoryUse *use = &p->m->uses.at[i];
@@ -148,8 +148,8 @@ static bool reads_memory(const Op *op) {
   return mma && (mma->mma->shared_lhs || mma->mma->shared_rhs);
 }
 
-/* The only such product of the loop, if nobody looks at its result before the next iteration's
- * product adds to it. */
+/* The only such product of the loop, if its result is used only by the next iteration's product,
+ * which adds to it. */
 static Op *find_product(const Op *loop) {
   const Op *yield = loop->body->last;
   Op *product = NULL;
@@ -166,7 +166,7 @@ static Op *find_product(const Op *loop) {
   return NULL;
 }
 
-/* A register operand would have to stay as it is until the product has read it. */
+/* A register operand would have to stay unchanged until the product has read it. */
 static bool takes_registers(const Op *product) {
   const MmaChoice *choice = op_attr(product, ATTR_mma)->mma;
   return !choice->shared_lhs || !choice->shared_rhs;
@@ -178,8 +178,8 @@ static bool is_copied_ahead(const StagedLoop *l, const Op *op) {
   return false;
 }
 
-/* The loop stores to a tile that the product reads, and not to another slot of a ring: the next
- * iteration would overwrite what a product that is still under way reads. */
+/* The loop stores to a tile that the product reads, other than to another slot of a ring: the next
+ * iteration would overwrite what a product still in flight reads. */
 static const MemoryUse *find_overwrite(const Planner *p, const StagedLoop *l, const Op *product) {
   for (int i = 0; i < p->m->uses.n; i++) {
     const MemoryUse *read = &p->m->uses.at[i];
@@ -194,7 +194,7 @@ static const MemoryUse *find_overwrite(const Planner *p, const StagedLoop *l, co
   return NULL;
 }
 
-/* The product that may still be under way when the next iteration begins; NULL: none. */
+/* The product that may still be in flight when the next iteration begins; NULL: none. */
 static Op *product_in_flight(const Planner *p, const StagedLoop *l) {
   Op *product = find_product(l->loop);
   if (!product || takes_registers(product)) return NULL;
@@ -230,7 +230,7 @@ static bool is_staged(const Planner *p, const Op *alloc, int64_t *bytes) {
   return *bytes > 0;
 }
 
-/* Used only behind every loop that is pipelined: it may lie where a ring was. */
+/* Used only after all pipelined loops: it may overlap a ring. */
 static bool is_used_later(const Planner *p, const Op *alloc) {
   const Op *last = p->plan.loops.at[p->plan.loops.n - 1].loop;
   int first = INT32_MAX;
@@ -240,7 +240,7 @@ static bool is_used_later(const Planner *p, const Op *alloc) {
   return first > last->body->last->id && !last->parent->owner;
 }
 
-/* Shared memory of a workgroup with rings of this many slots. */
+/* The shared memory of a workgroup with rings of this many slots. */
 static int64_t bytes_with(Planner *p, int slots) {
   int64_t sum = 0, later = 0, own;
   p->plan.slots = slots;
@@ -254,14 +254,15 @@ static int64_t bytes_with(Planner *p, int slots) {
   return later > sum ? later : sum;
 }
 
-/* Most slots, at most `most`, with which a workgroup needs no more than `budget`; 1: none. */
+/* The largest number of slots, at most `most`, with which a workgroup needs at most `budget`; 1:
+ * none. */
 static int slots_within(Planner *p, int most, int64_t budget) {
   int slots = most;
   while (slots > 1 && bytes_with(p, slots) > budget) slots--;
   return slots;
 }
 
-/* Registers of a thread for a tile. */
+/* Registers per thread for a tile. */
 static int64_t registers_for(const Value *v) {
   if (!v->layout) return 0;
   return (int64_t)layout_size(v->layout, LAYOUT_REG) * dtype_info[v->type->dtype].bits / 32;
@@ -273,8 +274,8 @@ static int64_t registers_carried(const Op *loop) {
   return sum;
 }
 
-/* Workgroups that the registers of a processor hold at once, 2 being enough to fill each other's
- * gaps. */
+/* How many workgroups the registers of an SM can hold at once; 2 suffice to hide each other's
+ * latency. */
 static int residents(const Planner *p) {
   int64_t most = 0;
   for (int i = 0; i < p->plan.loops.n; i++) {
@@ -284,14 +285,14 @@ static int residents(const Planner *p) {
   return (most + WORKING_REGISTERS) * p->threads * 2 <= REGISTERS ? 2 : 1;
 }
 
-/* Two results of the product are held at once: that which is worked on, and the next. */
+/* Two results of the product are held at once: the one being processed, and the next. */
 static bool has_room_for_early(const Planner *p, const StagedLoop *l) {
   int64_t most = REGISTERS / p->threads;
   int64_t held = registers_carried(l->loop) + 2 * registers_for(&l->early->results[0]);
   return held + SPARE_REGISTERS <= (most < MOST_REGISTERS ? most : MOST_REGISTERS);
 }
 
-/* Loops that may stop before `most` iterations need no more slots than they have. */
+/* Loops with fewer than `most` iterations need no more slots than that. */
 static int most_slots(const Planner *p) {
   int64_t most = 2, n;
   for (int i = 0; i < p->plan.loops.n; i++) {
@@ -340,8 +341,8 @@ static void remark(const Planner *p, const Op *op, const char *what, const char 
              sym_text(diags->arena, op_attr(op, ATTR_axis)->sym), what, why);
 }
 
-/* Where a tile would wait in registers it does so if the machine otherwise copies asynchronously,
- * or if it was asked for. */
+/* A tile that would wait in registers is worthwhile if the machine otherwise copies asynchronously,
+ * or if it was requested. */
 static bool is_wanted(const Planner *p, const StagedCopy *c) {
   return c->async || p->wanted || target_has(p->target, FEATURE_CP_ASYNC);
 }
@@ -391,7 +392,7 @@ static void remark_depth(const Planner *p, const char *why) {
   }
 }
 
-/* A number that is not known yet asks for nothing. */
+/* A number that is not known yet requests nothing. */
 static int asked_slots(const Planner *p, const Constraint *stages) {
   int64_t n;
   return sym_is_int(distribute_expr(p->d, NULL, stages->size), &n) ? (int)n : 0;

@@ -1,9 +1,9 @@
 /* pipeline_plan.h: which copies of a loop may run ahead of it, and how far.
  *
- * A copy may when every iteration reads what it copied itself, nothing in the loop stores to its
- * source, and where it copies from follows from the loop's counter. A ring has a slot for the
- * iteration that is computed, one for each that copies run ahead, and one more where a product may
- * still be reading the slot of the iteration before. */
+ * A copy may run ahead if every iteration reads what it copied itself, nothing in the loop stores
+ * to its source, and its source address follows from the loop's counter. A ring has a slot for the
+ * iteration being computed, one for each iteration that copies run ahead, and one more if a product
+ * may still be reading the slot of the previous iteration. */
 #ifndef WV_PIPELINE_PLAN_H
 #define WV_PIPELINE_PLAN_H
 
@@ -13,16 +13,16 @@
 
 typedef struct StagedCopy {
   Op *copy, *alloc;
-  bool async; /* else its tile waits in registers while an iteration is computed */
-  bool boxes; /* asynchronous, by a copy engine: a barrier says when it has arrived */
+  bool async; /* otherwise its tile waits in registers while an iteration is computed */
+  bool boxes; /* asynchronous, by a copy engine: a barrier signals its arrival */
 } StagedCopy;
 
 typedef struct StagedLoop {
   Op *loop;
   const Sym *axis, *counter, *trips;
   Vec(StagedCopy) copies;
-  Op *product; /* is under way while the next iteration begins; NULL: none is */
-  Op *early;   /* a product that is computed one iteration early; NULL: none is */
+  Op *product; /* is in flight while the next iteration begins; NULL: none */
+  Op *early;   /* a product that is computed one iteration early; NULL: none */
 } StagedLoop;
 
 typedef struct PipelinePlan {
@@ -34,7 +34,7 @@ PipelinePlan pipeline_plan(Kernel *k, PassCtx *cx);
 
 static inline int staged_flights(const StagedLoop *l) { return l->product ? 1 : 0; }
 
-/* Iterations that a copy runs ahead, and the slots of its ring. */
+/* The number of iterations that a copy runs ahead, and the slots of its ring. */
 static inline int staged_ahead(const PipelinePlan *p, const StagedLoop *l, const StagedCopy *c) {
   return c->async ? p->slots - 1 - staged_flights(l) : 1;
 }

@@ -1,25 +1,26 @@
-/* promote: reads that ask for shared memory go through an allocation.
- *     %x = read %a {mapping = m}      =>      %s = alloc {physical = [64, 32]} : mem<M, K, f16,
- * shared>
- *                                             ...
- *                                             copy %a, %s {mapping = m}
- *                                             %x = read %s
- * when the address space of %a is shared, or a matrix instruction reads %x from shared memory. The
- * copy takes what concerns the argument: mapping, dynamic values, bounds; it fills in zeros where
- * the argument has no element, so values never change. Where coordinates come from memory it is a
- * read and a write. A read that repeats one whose copy still holds (nothing was stored to an
- * argument since) shares it. Allocations stand at the beginning of the kernel and have the extents
- * of the tile where it is read; a tile without a known size stays where it is, with a remark.
- * A copy that every iteration of a loop would repeat stands in front of it. Volatile reads are not
- * staged. Allocations made by the author are not touched. Needs distribute;
- * breaks all that counts ops. */
+/* promote: stages reads that request shared memory through an allocation.
+ *
+ *     %x = read %a {mapping = m}    =>    %s = alloc {physical = [64, 64]} : mem<M, K, f16, shared>
+ *                                         ...
+ *                                         copy %a, %s {mapping = m}
+ *                                         %x = read %s
+ *
+ * if the address space of %a is shared, or a matrix instruction reads %x from shared memory. The
+ * copy takes the attributes that concern the argument: mapping, dynamic values, bounds; it writes
+ * zeros where the argument has no element, so values never change. If coordinates come from memory
+ * it is a read and a write instead. A read that repeats one whose copy is still valid (nothing has
+ * been stored to an argument since) shares that copy. Allocations go to the beginning of the kernel
+ * and have the extents of the tile at the read; a tile without a known size is not staged, with a
+ * remark. A copy that every iteration of a loop would repeat is moved before it. Volatile reads are
+ * not staged. Allocations made by the author are left alone. Needs distribute; breaks all that
+ * counts ops. */
 #include <string.h>
 
 #include "ir/access.h"
 #include "ir/attr.h"
 #include "transform/pass.h"
 
-/* A copy that was made, in force in its region behind it. */
+/* A copy made by this pass, valid in its region from there on. */
 typedef struct Staged {
   const Op *read; /* as it was */
   Value *memory;  /* the allocation */
@@ -30,8 +31,8 @@ typedef struct Promote {
   Kernel *k;
   Arena *arena;
   const Distribution *d;
-  Op *first;   /* of the kernel: allocations go in front of it */
-  int made;    /* ops from this number on are ours */
+  Op *first;   /* of the kernel: allocations go before it */
+  int made;    /* ops from this number on were made by this pass */
   bool failed; /* a mistake was reported */
 } Promote;
 
@@ -57,7 +58,7 @@ static bool wants_shared(const Promote *p, const Op *op) {
   return distribute_expr(p->d, NULL, memory->type->space) == p->k->cx->shared_space;
 }
 
-/* The tile's extents as numbers, or why not; "" after reporting a mistake. */
+/* The tile's extents as numbers, or the reason why not; "" after reporting a mistake. */
 static const char *find_extents(const Promote *p, const Op *op, const Sym **out) {
   const Type *t = op->results[0].type;
   for (int i = 0; i < t->rank; i++) {
@@ -89,7 +90,7 @@ static bool same_attr(const Op *a, const Op *b, AttrKey key) {
   return x == y || (x && y && attr_equal(x, y));
 }
 
-/* The same elements, at the same place: memory, coordinates, dynamic values, bounds. */
+/* The same elements: memory, coordinates, dynamic values, bounds. */
 static bool same_read(const Promote *p, const Op *a, const Op *b) {
   if (a->nargs != b->nargs || a->results[0].type != b->results[0].type) return false;
   for (int i = 0; i < a->nargs; i++)
@@ -106,7 +107,7 @@ static bool stores_to(const Op *op, const Value *argument) {
   return false;
 }
 
-/* Those copies that still hold what their argument does when op has run. */
+/* The copies that are still up to date after op has run. */
 static const Staged *still_true(const Promote *p, const Staged *staged, const Op *op) {
   if (!staged) return NULL;
   const Staged *rest = still_true(p, staged->next, op);
@@ -144,7 +145,7 @@ static void insert_copy(Promote *p, Op *read, Value *memory) {
   ir_insert_before(read, copy);
 }
 
-/* What is left of a read: the allocation, by name. */
+/* What remains of a read: the allocation, accessed by name. */
 static void read_local(Op *read, Value *memory) {
   static const AttrKey gone[] = {ATTR_mapping, ATTR_bounds, ATTR_nontemporal, ATTR_mask};
   for (size_t i = 0; i < WV_LEN(gone); i++) op_drop_attr(read, gone[i]);
@@ -176,7 +177,7 @@ static const Staged *stage(Promote *p, Op *read, const Staged *staged) {
   return s;
 }
 
-/* What holds when a loop's body begins must hold again when it repeats. */
+/* A copy that is valid at the start of a loop's body must still be valid when the body repeats. */
 static void promote_region(Promote *p, const Region *r, const Staged *staged) {
   for (Op *op = r->first, *next; op; op = next) {
     next = op->next;
@@ -195,7 +196,7 @@ static bool has_kind_in(const Op *op, OpKind kind) {
   return false;
 }
 
-/* What it reads may change while it runs: another workgroup is waited for. */
+/* What it reads may change while it runs: it waits for another workgroup. */
 static bool waits_for_others(const Op *op) {
   for (const Op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next)
     if (op_has(inner, ATTR_volatile) || waits_for_others(inner)) return true;
@@ -223,7 +224,7 @@ static bool is_repeated(const Promote *p, const Op *loop, const Op *copy) {
          same_places(p, copy, loop, copy->args[1]->type) && !stores_to(loop, copy->args[0]);
 }
 
-/* Of allocations that this pass made: nothing else is copied there. From the inside out. */
+/* Only for allocations made by this pass, which have no other copies. From the inside out. */
 static void hoist_copies(Promote *p, const Region *r) {
   for (Op *op = r->first; op; op = op->next) {
     if (op->body) hoist_copies(p, op->body);
@@ -245,8 +246,8 @@ static void move_attrs(Promote *p, const Op *copy, Op *to) {
     if (op_has(copy, moved[i])) op_set_attr(p->k, to, attr_copy(p->k, op_attr(copy, moved[i])));
 }
 
-/* The tile passes through registers, so that what its coordinates are computed from is given a
- * layout that fits. */
+/* The tile passes through registers, so that the values its coordinates are computed from get a
+ * matching layout. */
 static void split_copy(Promote *p, Op *copy) {
   bool in = memory_is_scratch(copy->args[1]);
   const Type *t = copy->args[in ? 1 : 0]->type;

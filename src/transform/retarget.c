@@ -1,12 +1,14 @@
-/* retarget: a kernel is fitted to a machine.
+/* retarget: fits a kernel to a machine.
+ *
  *     hardware threads 64, mma F32_16x16x16_F16         hardware threads 64, mma F32_16x16x16_F16
  *     ...                                        =>     machine lanes 32 waves 8
- *     %c = mma %a, %b, %acc                             %c = mma %a, %b, %acc
+ *     %n = mma %x, %y, %acc                             %n = mma %x, %y, %acc
  *                                                         {mma = mma_m16n8k16_f32_f16}
+ *
  * Decides whether the declared waves and lanes may be regrouped (contract.h), how many waves the
- * machine runs, and for every product one of the machine's instructions. Operand types that no
- * instruction takes are widened exactly, and multiplied by their scales where no instruction does
- * that. Without a target nothing happens.
+ * machine runs, and which of the machine's instructions each product uses. Operand types that no
+ * instruction takes are widened exactly, and multiplied by their scales if no instruction does
+ * that. Does nothing without a target.
  *
  * Needs DISTRIBUTE and UNIFORM. The header keeps what the user declared; the `machine` row says
  * what runs. Each decision is a remark. */
@@ -41,7 +43,7 @@ static bool declared(Retarget *r, const Sym *s, int *out) {
   return false;
 }
 
-/* A given number of waves and the wave rows must say the same. */
+/* A given number of waves must agree with the wave rows. */
 static bool check_waves(Retarget *r) {
   const Constraint *hardware = kernel_constraint(r->k, CONSTRAINT_hardware, NULL);
   const Distribution *d = r->cx->facts.distribute;
@@ -74,7 +76,7 @@ static bool fail_small(Retarget *r, int threads) {
   return false;
 }
 
-/* Tile-pure kernels run on as many threads as they declare, as far as the machine has them. */
+/* Tile-pure kernels run on as many threads as they declare, up to the machine's limit. */
 static bool choose_waves(Retarget *r) {
   const Distribution *d = r->cx->facts.distribute;
   const Constraint *hardware = kernel_constraint(r->k, CONSTRAINT_hardware, NULL);
@@ -114,7 +116,7 @@ static void decide_contract(Retarget *r) {
 /* ---- what threads do together -----------------------------------------------------------------
  */
 
-/* Ops that a wave, or all waves of a workgroup, do as one. */
+/* Ops that a wave, or all waves of a workgroup, execute together. */
 static bool check_together(Retarget *r, const Op *op) {
   const Uniformity *u = r->cx->facts.uniform;
   switch (op->kind) {
@@ -164,8 +166,8 @@ static bool open_product(Retarget *r, Op *op, Product *p) {
   return true;
 }
 
-/* An operand that comes straight from an argument can be put into shared memory as an instruction
- * of `rows` x `k` reads it, and stay there. */
+/* An operand that comes directly from an argument can be laid out in shared memory as an
+ * instruction of `rows` x `k` reads it, and stay there. */
 static bool can_stay(const Product *p, bool rhs, int rows, int k) {
   const Value *v = p->op->args[rhs ? p->rhs : p->lhs];
   const Sym *row = rhs ? p->roles.n : p->roles.m;
@@ -182,7 +184,7 @@ static bool can_stay(const Product *p, bool rhs, int rows, int k) {
   return t.row_dim >= 0 && t.k_dim >= 0 && descriptor_layout(&t, 1, &m);
 }
 
-/* The side of the program's product that is the instruction's. */
+/* The extent of the program's product along the instruction's m. */
 static int rows_of(const Product *p, bool swap) { return swap ? p->n : p->m; }
 static int columns_of(const Product *p, bool swap) { return swap ? p->m : p->n; }
 
@@ -195,8 +197,8 @@ static bool divide(const Retarget *r, const Product *p, const MmaInfo *row, bool
                                 out);
 }
 
-/* Each group of waves has as many instructions as any other, and nothing is computed for nothing:
- * what they would read past the tile is not in shared memory. */
+/* Every group of waves has the same number of instructions, and none computes anything superfluous:
+ * what it would read past the tile is not in shared memory. */
 static bool divides_evenly(const Retarget *r, const Product *p, const MmaInfo *row, bool swap) {
   MmaDivision div;
   return divide(r, p, row, swap, &div) && div.along[0] * div.tile[0] == rows_of(p, swap) &&
@@ -214,7 +216,7 @@ static bool takes_scales(const Retarget *r, const Product *p, const MmaInfo *row
 }
 
 /* Swapped, the instruction's B is the program's lhs. Instructions of several waves take their B
- * from shared memory, and whole tiles only. */
+ * from shared memory, and only whole tiles. */
 static bool takes(const Retarget *r, const Product *p, const MmaInfo *row, bool swap) {
   if (!target_has_mma(r->target, row) || (row->form == MMA_SCALED) != p->scaled) return false;
   if (p->scaled && !takes_scales(r, p, row)) return false;
@@ -233,7 +235,7 @@ static bool fits(const Retarget *r, const Product *p, const MmaInfo *row, bool s
   return takes(r, p, row, swap) && (!is_wide(r, row) || divides_evenly(r, p, row, swap));
 }
 
-/* Products that one group of waves computes, those for nothing included; then instructions. */
+/* Products that one group of waves computes, including superfluous ones; then instructions. */
 static int64_t cost_of(const Retarget *r, const Product *p, const MmaInfo *row, bool swap) {
   int copies = ceil_div(rows_of(p, swap), row->m) * ceil_div(columns_of(p, swap), row->n);
   int each = ceil_div(copies, r->waves);
@@ -246,7 +248,7 @@ static int64_t cost_of(const Retarget *r, const Product *p, const MmaInfo *row, 
 typedef struct Instruction {
   const MmaInfo *row; /* NULL: none */
   bool swap;
-  Digits order; /* of k; n 0: as it is */
+  Digits order; /* of k; n 0: unchanged */
 } Instruction;
 
 static bool is_better(const Retarget *r, const Product *p, Instruction x, Instruction y) {
@@ -254,8 +256,9 @@ static bool is_better(const Retarget *r, const Product *p, Instruction x, Instru
   return cost_of(r, p, x.row, x.swap) < cost_of(r, p, y.row, y.swap);
 }
 
-/* What was asked for if the machine has it, else the cheapest; instructions of several waves, which
- * read shared memory themselves, before those of one; as written before swapped. */
+/* The requested instruction if the machine has it, otherwise the cheapest. Instructions of several
+ * waves, which read shared memory themselves, are preferred to those of one; unswapped to
+ * swapped. */
 static Instruction choose_row(const Retarget *r, const Product *p) {
   Instruction best = {0};
   const MmaInfo *asked = p->asked && p->asked->name ? mma_find(p->asked->name) : NULL;
@@ -270,7 +273,7 @@ static Instruction choose_row(const Retarget *r, const Product *p) {
   return best;
 }
 
-/* Without an instruction: dot products, the lanes along the longer side of the result. */
+/* Without an instruction: dot products, with the lanes along the longer side of the result. */
 static MmaChoice choose_dot(const Retarget *r, const Product *p) {
   bool own = p->asked && !p->asked->name && r->target->lanes % p->asked->k_mult == 0;
   if (own) return *p->asked;
@@ -325,8 +328,8 @@ static void set_instruction(Retarget *r, const Product *p, Instruction i) {
   op_set_attr(r->k, p->op, (Attr){.key = ATTR_mma, .mma = choice});
 }
 
-/* Where threads are observable the part of each wave is computed by it alone: whole instructions,
- * or neighbours would compute elements of each other. */
+/* In a lane-observable kernel each wave computes its own part alone: in whole instructions, or
+ * neighbours would compute each other's elements. */
 static bool check_part(Retarget *r, const Op *op, const Sym *dim, int extent, int step) {
   const Distribution *d = r->cx->facts.distribute;
   int axis = anchor_wave_axis(d, dim), waves = axis < 0 ? 1 : anchor_waves_on(d, axis);
@@ -358,7 +361,8 @@ static bool check_parts(Retarget *r, const Product *p, Instruction i) {
          check_part(r, op, roles.k, p->k, row->k);
 }
 
-/* What operands times their scales are held in: exact, and quick where there are instructions. */
+/* The type for operands multiplied by their scales: exact, and fast if there are instructions for
+ * it. */
 static DType scaled_type(const Retarget *r, const Product *p) {
   for (int i = 0; i < mma_count(); i++) {
     const MmaInfo *row = mma_at(i);
@@ -370,7 +374,7 @@ static DType scaled_type(const Retarget *r, const Product *p) {
   return DTYPE_f32;
 }
 
-/* A product of operands times their scales instead. */
+/* Replaces the op by a product of operands multiplied by their scales. */
 static Instruction multiply_scales(Retarget *r, Product *p) {
   Op *op = p->op;
   int a = dtype_info[op->args[0]->type->dtype].bits, b = dtype_info[op->args[2]->type->dtype].bits;
@@ -381,7 +385,7 @@ static Instruction multiply_scales(Retarget *r, Product *p) {
   return i;
 }
 
-/* Instructions of several waves would do, but each leaves some of them without a part. */
+/* Instructions of several waves would fit, but each of them leaves some waves without a part. */
 static bool is_uneven(const Retarget *r, const Product *p) {
   bool some = false;
   for (int i = 0; i < mma_count(); i++)
@@ -410,7 +414,7 @@ static bool choose_instruction(Retarget *r, Op *op) {
 
 /* ---- chains ---------------------------------------------------------------------------------- */
 
-/* The product whose result `v` is, through ops on each element; NULL: none. */
+/* The product that `v` is the result of, through elementwise ops; NULL: none. */
 static Op *product_behind(const Value *v) {
   while (v->def && v->def->kind != OP_mma) {
     const Op *op = v->def;
@@ -447,7 +451,7 @@ static bool open_pairing(Retarget *r, Op *first, Op *second, int operand, Pairin
   return s.k == f.m || s.k == f.n;
 }
 
-/* A permutation of k in mixed radix; false: it is none. */
+/* A permutation of k in mixed radix; false: it is not of that form. */
 static bool find_order(const int *pi, int k, Digits *out) {
   if (pi[0]) return false;
   for (int n = 1; n < k;) {
@@ -461,7 +465,7 @@ static bool find_order(const int *pi, int k, Digits *out) {
   return true;
 }
 
-/* With the second product swapped or not, the first swapped as *swap_first says, and k of the
+/* With the second product swapped or not, the first swapped according to *swap_first, and k of the
  * second in another order. */
 static bool is_chained(Retarget *r, const Pairing *p, bool swap_second, bool *swap_first,
                        Digits *order) {
@@ -482,13 +486,13 @@ static bool is_chained(Retarget *r, const Pairing *p, bool swap_second, bool *sw
          fits(r, &p->first, p->a, chain.swap_first) && fits(r, &p->second, p->b, swap_second);
 }
 
-/* The first result as an operand of the second without moving: one or both products are computed
- * transposed, if that helps. Better still when the dim that stays is the instruction's m in both
- * results, or its n: then what is computed per row suits both. */
+/* Makes the first result an operand of the second without data movement: one or both products are
+ * computed transposed, if that helps. It is better still if the dim that stays is the instruction's
+ * m in both results, or its n in both: then what is computed per row suits both. */
 static void try_chain(Retarget *r, Op *first, Op *second, int operand) {
   Pairing p;
   Instruction a = {0}, b = {0};
-  int best = 0; /* k as it is, then what suits both */
+  int best = 0; /* k unchanged first, then what suits both */
   if (!open_pairing(r, first, second, operand, &p)) return;
   for (int swap = 0; swap < 2; swap++) {
     bool swap_first;
@@ -514,13 +518,13 @@ static void match_chains(Retarget *r) {
     }
 }
 
-/* Processors compute in f32. */
+/* CPUs compute in f32. */
 static void apply_all_scales(Retarget *r) {
   for (Op *op = ir_first(r->k); op; op = ir_next(op))
     if (op->kind == OP_scaled_mma) apply_scales(r->k, op, DTYPE_f32, r->target);
 }
 
-/* Loops over tiles know no lanes: a processor plays those that a kernel's result depends on. */
+/* Loops over tiles have no lanes: a CPU emulates those that a kernel's result depends on. */
 static void play_lanes(Retarget *r) {
   int declared = kernel_constraint(r->k, CONSTRAINT_hardware, NULL)->threads;
   TargetInfo *played = ARENA_NEW(r->cx->scratch, TargetInfo);

@@ -1,14 +1,14 @@
-/* retarget_scales.c: products with scales as products (retarget_scales.h). */
+/* retarget_scales.c: rewrites products with scales as plain products (retarget_scales.h). */
 #include "transform/retarget_scales.h"
 
 #include "ir/attr.h"
 
-/* `type` NULL: what follows from the operands. */
+/* `type` NULL: inferred from the operands. */
 static Value *insert(Kernel *k, Op *before, OpKind kind, Value *const *args, int nargs,
                      const Type *type) {
   Op *op = ir_op_new(k, kind, before->at, args, nargs);
   bool known = type || ir_infer(k, op, NULL, &type);
-  WV_ASSERT(known); /* the rule of `scaled_mma` asks for more */
+  WV_ASSERT(known); /* the rule of `scaled_mma` requires more than this */
   ir_set_results(k, op, &type, 1);
   ir_insert_before(before, op);
   return &op->results[0];
@@ -19,7 +19,7 @@ static Value *cast_to(Kernel *k, Op *before, Value *v, DType type) {
   return insert(k, before, OP_cast, &v, 1, type_with_dtype(k->cx, v->type, type));
 }
 
-/* The scales as one for each element of `like`. */
+/* Repeats the scales, one for each element of `like`. */
 static Value *repeat_scales(Kernel *k, Op *before, Value *scale, const Type *like, const Sym *dim) {
   const Type *t = scale->type;
   const Sym *dims[IR_MAX_RANK];
@@ -30,7 +30,8 @@ static Value *repeat_scales(Kernel *k, Op *before, Value *scale, const Type *lik
   return insert(k, before, OP_repeat, &scale, 1, type_tile(k->cx, dims, t->rank, t->dtype));
 }
 
-/* The operand is the second factor: the product then has its dims in its order, if it has all. */
+/* The operand is the second factor: the product then has its dims in its order, if it has them
+ * all. */
 static Value *scaled_operand(Kernel *k, Op *op, int i, DType type, const Sym *dim) {
   Value *v = cast_to(k, op, op->args[i], type), *scale = cast_to(k, op, op->args[i + 1], type);
   Value *args[] = {repeat_scales(k, op, scale, v->type, dim), v};
@@ -42,7 +43,7 @@ void apply_scales(Kernel *k, Op *op, DType type, const TargetInfo *target) {
   Diags *diags = &k->cx->diags;
   const Type *lhs = op->args[0]->type, *rhs = op->args[2]->type;
   const char *wrong = ir_mma_roles(k, lhs, rhs, op->args[4]->type, &roles);
-  WV_ASSERT(!wrong); /* the verifier has seen to it */
+  WV_ASSERT(!wrong); /* the verifier has checked this */
   diag_add(diags, DIAG_R0611, op->at,
            "%s has no instruction for products of %s and %s with a scale for %d and %d elements: "
            "they are multiplied by their scales first, as %s",
@@ -60,7 +61,7 @@ void apply_scales(Kernel *k, Op *op, DType type, const TargetInfo *target) {
 
 typedef struct Runs {
   Digits order;
-  bool lane[LAYOUT_DIGITS]; /* who has the digit; else it counts registers */
+  bool lane[LAYOUT_DIGITS]; /* the digit counts lanes; otherwise registers */
 } Runs;
 
 static bool push(Runs *r, int radix, bool lane) {
@@ -80,7 +81,7 @@ static const Digit *digit_at(const Layout *l, int stride, bool *lane) {
   return NULL;
 }
 
-/* The digits of k in the fragment and its copies; a digit of registers is cut where a run ends. */
+/* The digits of k in the fragment and its copies; a register digit is split where a run ends. */
 static bool find_digits(const MmaInfo *row, int k, int run, Runs *out) {
   Layout l;
   int held = 1; /* by a lane */
@@ -98,7 +99,7 @@ static bool find_digits(const MmaInfo *row, int k, int run, Runs *out) {
   return held % run == 0;
 }
 
-/* First what a run has, then the lanes, then the other runs. */
+/* First the digits within a run, then the lanes, then the other runs. */
 static Digits in_runs(Runs *r, int run) {
   int element = 1;
   for (int round = 0; round < 3; round++)

@@ -1,4 +1,4 @@
-/* retarget_scales.h: products with scales as products.
+/* retarget_scales.h: rewrites products with scales as plain products.
  *
  *     %c = scaled_mma %a, %p, %b, %q, %acc       %x = cast %a : bf16
  *                                                %s = cast %p : bf16
@@ -6,20 +6,20 @@
  *                                                %l = mul %t, %x          (and %r likewise)
  *                                                %c = mma %l, %r, %acc
  *
- * In bf16 and in f32 a float of at most 8 bits times such a scale is exact, as long as it is in
- * their range. */
+ * In bf16 and in f32, a float of at most 8 bits times such a scale is exact as long as it is in
+ * range. */
 #ifndef WV_RETARGET_SCALES_H
 #define WV_RETARGET_SCALES_H
 
 #include "target/mma.h"
 #include "transform/pass.h"
 
-/* `op` becomes an `mma` of operands of this type, with a remark. */
+/* Turns `op` into an `mma` of operands of this type, with a remark. */
 void apply_scales(Kernel *k, Op *op, DType type, const TargetInfo *target);
 
 /* An order of `k` elements in which a lane's operands are runs of neighbours, as long as one load
  * of elements of `bits` bits brings, rather than a few of each copy of the instruction: narrow
- * elements are loaded, and meet their scales, together. Empty: there is none. */
+ * elements are then loaded, and scaled, together. Empty: there is none. */
 Digits order_in_runs(const MmaInfo *row, int k, int bits);
 
 #endif

@@ -1,5 +1,5 @@
-/* retarget_threads.c: see retarget_threads.h. The levels of uniform.h say who agrees about a value:
- * all threads that hold an element of it, those of each wave, or none. */
+/* retarget_threads.c: see retarget_threads.h. The levels of uniform.h say which threads agree about
+ * a value: all that hold an element of it, those of each wave, or none. */
 #include "transform/retarget_threads.h"
 
 #include "analysis/contract.h"
@@ -9,7 +9,7 @@
 typedef struct Marks {
   Kernel *k;
   PassCtx *cx;
-  UniformLevel *differs; /* by value id; WORKGROUP: whoever holds an element holds the same */
+  UniformLevel *differs; /* by value id; WORKGROUP: all holders of an element agree */
 } Marks;
 
 static UniformLevel worse(UniformLevel a, UniformLevel b) { return a > b ? a : b; }
@@ -26,8 +26,8 @@ static UniformLevel worst_operand(const Marks *m, const Op *op) {
   return level;
 }
 
-/* Whether threads that hold the same element of `t` come to `op` together. They do where a tile
- * with no other dims decides: they hold the same element of it, too. */
+/* Whether threads that hold the same element of `t` reach `op` together. They do if the branch
+ * depends on a tile with no other dims, because they hold the same element of that too. */
 static UniformLevel parted_around(const Marks *m, const Op *op, const Type *t) {
   UniformLevel level = UNIFORM_WORKGROUP;
   for (const Op *at = op->parent->owner; at; at = at->parent->owner) {
@@ -54,7 +54,7 @@ static const Sym *look_for_set(void *user, const Sym *s) {
   return s;
 }
 
-/* By symbols that were set to what threads disagree about. */
+/* From symbols that were set to values about which threads disagree. */
 static UniformLevel worst_symbol(const Marks *m, const Op *op) {
   SymbolQuery q = {m, UNIFORM_WORKGROUP};
   for (int i = 0; i < op->nattrs; i++) {
@@ -64,8 +64,8 @@ static UniformLevel worst_symbol(const Marks *m, const Op *op) {
   return q.level;
 }
 
-/* Lanes of a wave, or waves, that hold one element disagree about it: by thread ids, by what they
- * were given, or because each of them did an atomic. */
+/* Lanes of a wave, or waves, that hold the same element disagree about it: because of thread ids,
+ * of their operands, or because each of them did an atomic. */
 static UniformLevel parted_by(Marks *m, Op *op) {
   UniformLevel level = contract_parts(m->cx->facts.distribute, op, m->cx->scratch);
   level = worse(level, worse(worst_operand(m, op), worst_symbol(m, op)));
@@ -85,7 +85,7 @@ static bool mark_region(Marks *m, Op *op) {
   return changed;
 }
 
-/* What is written as `varying` stays so. */
+/* Values marked `varying` in the text stay so. */
 static void take_marks(Marks *m) {
   for (int i = 0; i < m->k->nvalues; i++) m->differs[i] = UNIFORM_WORKGROUP;
   for (Op *op = ir_first(m->k); op; op = ir_next(op)) {

@@ -8,7 +8,8 @@
 
 #include "transform/pass.h"
 
-/* Marks values as `varying`, and says of atomics who does them. Needs DISTRIBUTE and UNIFORM. */
+/* Marks values as `varying`, and records which threads do each atomic. Needs DISTRIBUTE and
+ * UNIFORM. */
 void mark_threads(Kernel *k, PassCtx *cx);
 
 #endif

@@ -1,11 +1,13 @@
-/* share: divisions that several expressions compute are computed once.
- *     %o = expr C*floor(x/W) + Mod(x, W) : index         %q = expr floor(x/W) : index
- *     %m = expr floor(x/W) < H : i1               =>     %o = expr C*$APPLY_EXPR_ARG_0 + Mod(x, W)
- * %q %m = expr $APPLY_EXPR_ARG_0 < H %q : i1 Equal expressions are the same pointer, so finding
- * them is counting. A quotient stands in front of the first op that needs it; those that a loop
- * does not change are taken out as well, for licm to move. What is computed only under a condition
- * (a branch of Piecewise, behind `&`) may have no value otherwise, and stays there unless its
- * divisor is known to be positive.
+/* share: computes divisions that several expressions contain only once.
+ *
+ *     %o = expr 3*floor($T0/7) + Mod($T0, 5)        %q = expr floor($T0/7)
+ *     %m = expr floor($T0/7) < 9             =>     %o = expr 3*$APPLY_EXPR_ARG_0 + Mod($T0, 5) %q
+ *                                                   %m = expr $APPLY_EXPR_ARG_0 < 9 %q
+ *
+ * Equal expressions are the same pointer, so finding them is a matter of counting. A quotient is
+ * inserted before the first op that needs it; quotients that a loop does not change are extracted
+ * too, for licm to move. What is computed only under a condition (a branch of Piecewise, an operand
+ * of `&`) may be undefined otherwise, and stays there unless its divisor is known to be positive.
  *
  * Needs HEADER; one lane's program only. */
 #include "analysis/motion.h"
@@ -56,13 +58,13 @@ static bool is_quotient(SymCtx *sym, const Sym *e) {
 
 static bool mentions_operand(const Sym *e) { return expr_mentions(e, "$APPLY_EXPR_ARG_"); }
 
-/* Whether e may be computed although `always` it is not: it then has a value anyway. */
+/* Whether e may be computed; if it is not `always` computed, only if it cannot fail. */
 static bool may_take(Share *s, const Sym *e, bool always) {
   return is_quotient(s->sym, e) && !mentions_operand(e) &&
          (always || !expr_may_fail(s->sym, s->facts, e));
 }
 
-/* Of a select only the condition is always computed, of `&` and `|` nothing surely. */
+/* Of a select only the condition is always computed, of `&` and `|` no operand is sure to be. */
 static bool is_always(const Sym *e, int operand, bool always) {
   SymKind kind = sym_kind(e);
   if (kind == SYM_and || kind == SYM_or) return false;
@@ -89,7 +91,7 @@ static const RegionSymbols *symbols_of(Share *s, const Region *r) {
 
 static bool is_loop(const Op *op) { return op && (op->kind == OP_for || op->kind == OP_while); }
 
-/* A part of the op's expression that could leave the loop while the op cannot. */
+/* A part of the op's expression that could leave the loop although the op cannot. */
 static bool could_leave(Share *s, const Op *op, const Sym *e) {
   const Region *r = op->parent;
   if (!is_loop(r->owner) || expr_is_tied(e, symbols_of(s, r))) return false;
@@ -103,9 +105,9 @@ static bool is_worth(Share *s, const Op *op, const Sym *e, bool always) {
 
 /* ---- taking out ---- */
 
-/* An expression that is being written anew, and its operands. */
+/* An expression being rewritten, and its operands. */
 typedef struct Draft {
-  Op *op; /* that it stands in, or in front of */
+  Op *op; /* the op that contains it, or before which it is inserted */
   Value *args[MOST_OPERANDS];
   int nargs;
 } Draft;
@@ -161,7 +163,7 @@ static DType dtype_of(Share *s, const Sym *e) {
   return r.lo >= INT32_MIN && r.hi <= INT32_MAX ? DTYPE_i32 : DTYPE_index;
 }
 
-/* The quotient e in front of `op`, or where it was made before. */
+/* The quotient e before `op`, or the earlier one. */
 static Value *value_of(Share *s, Op *op, const Sym *e) {
   Value *v = find_made(s, op->parent, e);
   if (v) return v;

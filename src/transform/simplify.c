@@ -1,11 +1,12 @@
-/* simplify: every expression becomes the simplest one the rules of sym/ can prove equal.
- *     assume Eq(Mod(K, 64), 0)
- *     %x = read %a {ept = Max(4, 1)}         =>    %x = read %a {ept = 4}
- *     if (N > 0) {                                 if (N > 0) {
+/* simplify: replaces every expression by the simplest one that the rules of sym/ can prove equal.
+ *
+ *     %x = read %a {ept = Max(4, 1)}               %x = read %a {ept = 4}
+ *     if (N > 0) {                           =>    if (N >= 1) {
  *       %y = read %b {bounds = {M: Max(N, 1)}}       %y = read %b {bounds = {M: N}}
- * Known are: what the header says, inside a conditional its condition, inside a while loop the loop
- * condition (the axis of an iteration is one version: it does not change in the body), inside a for
- * loop that the counter is not negative and below the number of trips. */
+ *
+ * The facts are: the header; inside a conditional its condition; inside a while loop the loop
+ * condition (the axis of an iteration is one version, which does not change in the body); inside a
+ * for loop that the counter is not negative and below the trip count. */
 #include "ir/access.h"
 #include "ir/attr.h"
 #include "ir/region_facts.h"
@@ -14,11 +15,11 @@
 typedef struct Scope {
   Kernel *k;
   Arena *arena;
-  const SymFacts *entry; /* what holds everywhere */
-  const SymFacts *facts; /* and what holds here */
+  const SymFacts *entry; /* facts that hold throughout the kernel */
+  const SymFacts *facts; /* facts that also hold here */
 } Scope;
 
-/* Mappings write dynamic values without a sign, but what comes from memory may be negative. */
+/* Mappings spell dynamic values as non-negative symbols, but values from memory may be negative. */
 enum { MOST_DYNAMIC = 16 };
 static const Sym *with_dynamic(SymCtx *sym, const Sym *s, bool given) {
   SymBinding to[MOST_DYNAMIC];
@@ -27,7 +28,7 @@ static const Sym *with_dynamic(SymCtx *sym, const Sym *s, bool given) {
   return sym_subst(sym, s, to, MOST_DYNAMIC);
 }
 
-/* An expression that cannot be simplified (it overflows on the way) stays as it is. */
+/* An expression that cannot be simplified (because of an overflow on the way) stays unchanged. */
 static const Sym *simpler(void *user, const Sym *s) {
   const Scope *scope = user;
   SymCtx *sym = scope->k->cx->sym;
@@ -38,8 +39,8 @@ static const Sym *simpler(void *user, const Sym *s) {
   return result ? result : s;
 }
 
-/* What the body of a region knows besides its surroundings. A condition that contradicts them
- * makes the body dead code, where nothing needs to be proved. */
+/* What is known in the body of a region in addition to its surroundings. A condition that
+ * contradicts them makes the body dead code, where nothing needs to be proved. */
 static Scope enter(const Scope *outer, const Op *op) {
   SymCtx *sym = outer->k->cx->sym;
   Scope inner = *outer;
@@ -63,7 +64,7 @@ static void simplify_region(Scope *scope, const Region *r) {
   }
 }
 
-/* An assumption is a fact that would simplify itself away; bindings likewise. */
+/* An assumption is a fact that would simplify itself away; so is a binding. */
 static void simplify_header(Scope *scope) {
   for (int i = 0; i < scope->k->constraints.n; i++) {
     Constraint *c = &scope->k->constraints.at[i];

@@ -1,21 +1,22 @@
-/* sync: barriers where threads of a workgroup would meet in memory.
+/* sync: inserts barriers where threads of a workgroup would conflict in memory.
+ *
  *     copy %a, %s                             copy %a, %s
- *     %x = read %s                            barrier workgroup
- *                                  =>         %x = read %s
- * Two accesses of one memory need a barrier between them when one of them writes, or one is atomic
+ *     %x = read %s                 =>         barrier workgroup
+ *                                             %x = read %s
+ *
+ * Two accesses to one memory need a barrier between them if one of them writes, or one is atomic
  * and the other is not: write and read, read and write, write and write, atomic and either.
- * Memories are allocations, with those whose bytes they share, and arguments. An access by name
- * meets itself in the next iteration at the same elements in the same threads, which is in order.
+ * Memories are allocations, together with those whose bytes they share, and arguments. An access by
+ * name touches, in the next iteration, the same elements in the same threads, which is in order.
  *
  * The state at a point is the set of accesses since the last barrier on any path to it: a loop's
- * body may follow itself, and a loop or conditional may not run at all. A pair that can meet gets a
- * barrier in front of the later one, in the innermost region around both, so that it is not
- * repeated more often than the pair. Afterwards each barrier is taken away again unless a pair then
- * meets: none is left that could be. Branches of which only one is taken do not follow each other.
- * Accesses of one ring in different slots do not meet.
- * A volatile write may be a flag: every thread's writes to arguments come before it.
- * The author's barriers that order memory (shared_barrier, barrier) count, if all waves meet there.
- * Needs memory_uses, distribute, uniform. */
+ * body may follow itself, and a loop or conditional may not run at all. A conflicting pair gets a
+ * barrier before the later access, in the innermost region around both, so that it is not executed
+ * more often than the pair. Afterwards each barrier is removed again unless a pair then conflicts,
+ * so no barrier is redundant. Branches that exclude each other do not follow each other. Accesses
+ * to different slots of a ring do not conflict. A volatile write may be a flag: every thread's
+ * writes to arguments come before it. The author's barriers that order memory (shared_barrier,
+ * barrier) count if all waves reach them. Needs memory_uses, distribute, uniform. */
 #include "analysis/memory_uses.h"
 #include "analysis/uniform.h"
 #include "ir/access.h"
@@ -30,11 +31,11 @@ typedef struct Sync {
   const Uniformity *uniform;
   const Distribution *d;
   const SymFacts *facts;
-  const char *scope;                /* who must meet */
-  bool *barrier;                    /* by op id: one stands in front of it */
+  const char *scope;                /* the threads that must synchronise */
+  bool *barrier;                    /* by op id: there is a barrier before it */
   int words;                        /* of a set of uses */
-  const MemoryUse *earlier, *later; /* a pair that meets, when one was looked for and found */
-  struct Passage *passages;         /* by op id: of loops, while a pair is looked for */
+  const MemoryUse *earlier, *later; /* a conflicting pair, if one was searched for and found */
+  struct Passage *passages;         /* by op id: for loops, during the search */
 } Sync;
 
 /* ---- pairs ---- */
@@ -56,8 +57,8 @@ static bool is_in_loop(const Region *r) {
   return false;
 }
 
-/* Each stands in a conditional, and the one's condition is the other's opposite. In a loop both
- * could be taken, one after the other. */
+/* Both are in conditionals with opposite conditions. In a loop both could be taken, one after the
+ * other. */
 static bool is_exclusive(const Sync *s, const Op *a, const Op *b) {
   const Region *r = common_region(a, b);
   const Op *x = ancestor_in(a, r), *y = ancestor_in(b, r);
@@ -68,9 +69,9 @@ static bool is_exclusive(const Sync *s, const Op *a, const Op *b) {
 
 /* ---- slots of rings ----
  *
- * Two accesses of one ring do not meet when their slots differ. A slot is an expression of loop
- * counters, so it matters when the earlier one was made: in this iteration of the loop around the
- * later one, in the one before, or in any. */
+ * Two accesses to one ring do not conflict if their slots differ. A slot is an expression of loop
+ * counters, so it matters when the earlier access was made: in this iteration of the loop around
+ * the later one, in the previous one, or in any. */
 
 typedef enum When { THIS_ITERATION, LAST_ITERATION, ANY_TIME, WHENS } When;
 
@@ -80,7 +81,7 @@ static const Op *loop_around(const Op *op) {
   return loop;
 }
 
-/* Mod(x, n) and Mod(y, n) differ where x - y is a number and no multiple of n. */
+/* Mod(x, n) and Mod(y, n) differ if x - y is a number that is not a multiple of n. */
 static bool differ_by_remainder(SymCtx *cx, const Sym *a, const Sym *b) {
   int64_t n, m, by;
   if (sym_kind(a) != SYM_mod || sym_kind(b) != SYM_mod) return false;
@@ -90,7 +91,7 @@ static bool differ_by_remainder(SymCtx *cx, const Sym *a, const Sym *b) {
   return step && sym_is_int(step, &by) && by % n != 0;
 }
 
-/* The slot of the earlier access, its loops' counters being anything. */
+/* The slot of the earlier access, for any values of its loops' counters. */
 static const Sym *at_any_time(const Sync *s, const Op *op, const Sym *slot) {
   int depth = 0;
   for (const Op *loop = loop_around(op); loop && slot; loop = loop_around(loop)) {
@@ -101,7 +102,7 @@ static const Sym *at_any_time(const Sync *s, const Op *op, const Sym *slot) {
   return slot;
 }
 
-/* The slot of the later access, one iteration on; NULL: who knows. */
+/* The slot of the later access, one iteration on; NULL: unknown. */
 static const Sym *one_later(const Sync *s, const Op *op, const Sym *slot) {
   const Op *loop = loop_around(op);
   SymCtx *cx = s->k->cx->sym;
@@ -126,22 +127,21 @@ static bool slots_differ(const Sync *s, const MemoryUse *a, const MemoryUse *b, 
   return sym_equal(cx, s->facts, x, y) == SYM_NEVER || differ_by_remainder(cx, x, y);
 }
 
-/* Done by one thread, always the same. */
+/* Done by one thread, always the same one. */
 static bool is_elected(const Op *op) {
   return op->kind == OP_mbar_init || op->kind == OP_mbar_inval || copy_barriers(op);
 }
 
-/* Each thread waits for its own copies, of the same elements whenever it copies. For boxes every
- * thread waits, in each iteration for those that fill its slot: none is under way behind the loop.
- */
+/* Each thread waits for its own copies, which always have the same elements. For boxes every thread
+ * waits, in each iteration for those that fill its slot, so none is in flight after the loop. */
 static bool is_awaited(const Op *a, const Op *b) {
   if (copy_barriers(a)) return true;
   return (a->kind == OP_async_wait || b->kind == OP_async_wait) &&
          (memory_is_ahead(a) || memory_is_ahead(b) || a->kind == b->kind);
 }
 
-/* The later one may be a flag that says that the earlier one is done: by all threads, unless only
- * some come here, who can say it of their own writes alone. */
+/* The later one may be a flag that signals completion of the earlier one: for all threads, unless
+ * only some reach it, which can signal only their own writes. */
 static bool is_announced(const Sync *s, const MemoryUse *a, const MemoryUse *b) {
   bool flag = b->op->kind == OP_write && op_has(b->op, ATTR_volatile);
   if (!flag || a->op == b->op || !(a->how & TOUCH_WRITE)) return false;
@@ -166,7 +166,7 @@ static bool meets(const Sync *s, const MemoryUse *a, const MemoryUse *b, When wh
 
 typedef uint64_t *Set; /* of uses, by number, for each When */
 
-/* A loop: what may have been done before its body, and after it. */
+/* A loop: the accesses that may have happened before its body, and after it. */
 typedef struct Passage {
   Set entry, inside;
 } Passage;
@@ -177,7 +177,7 @@ static Set set_copy(Sync *s, const uint64_t *from) {
   return arena_copy(s->arena, from, set_bytes(s));
 }
 
-/* True when `to` grew. */
+/* True if `to` grew. */
 static bool set_join(const Sync *s, Set to, const uint64_t *from) {
   bool grew = false;
   for (int i = 0; i < s->words * WHENS; i++) {
@@ -196,7 +196,7 @@ static void flow_use(Sync *s, Set since, int number) {
         s->earlier = &s->m->uses.at[i], s->later = use;
 }
 
-/* All uses of an op happen at once: a copy does not meet itself. */
+/* All accesses of an op happen at once: a copy does not conflict with itself. */
 static void flow_op(Sync *s, Set since, const Op *op) {
   for (int i = 0; i < s->m->uses.n; i++)
     if (s->m->uses.at[i].op == op) flow_use(s, since, i);
@@ -214,7 +214,7 @@ static void flow_region(Sync *s, Set since, const Region *r);
 
 static Set uses_of(const Sync *s, Set set, When when) { return set + (int)when * s->words; }
 
-/* What was done `from` then was done `to` then, seen from later. */
+/* Moves accesses recorded as `from` to `to`, as seen from later. */
 static void age(const Sync *s, Set set, When from, When to) {
   Set old = uses_of(s, set, from), new = uses_of(s, set, to);
   for (int i = 0; i < s->words; i++) new[i] |= old[i];
@@ -233,7 +233,7 @@ static bool runs_once(const Sync *s, const Op *op) {
   return trips && sym_range(s->k->cx->sym, s->facts, trips).hi <= op_step(op);
 }
 
-/* One pass over the body; true when another one would see more. */
+/* One pass over the body; true if another one would see more. */
 static bool flow_body(Sync *s, Passage *p, const Op *op) {
   p->inside = set_copy(s, p->entry);
   flow_region(s, p->inside, op->body);
@@ -243,9 +243,9 @@ static bool flow_body(Sync *s, Passage *p, const Op *op) {
   return set_join(s, p->entry, next) && !runs_once(s, op);
 }
 
-/* The body follows what was before and itself. What a loop around this one brings the next time
- * includes what it brought before, so that the state of the last time is where this one begins, and
- * nothing is done again if nothing is new: the work does not multiply with the depth of loops. */
+/* The body follows what came before it and itself. What an outer loop brings the next time includes
+ * what it brought before, so the state of the last visit is the starting point of this one, and
+ * nothing is repeated if nothing is new: the work does not multiply with the nesting depth. */
 static void flow_loop(Sync *s, Set since, const Op *op) {
   Passage *p = &s->passages[op->id];
   Set entry = set_copy(s, since);
@@ -279,7 +279,7 @@ static bool finds_pair(Sync *s) {
 
 /* ---- barriers ---- */
 
-/* Copies behind one another are issued together: what one of them waits for comes before all. */
+/* Consecutive copies are issued together: what one of them waits for comes before all. */
 static const Op *first_of_copies(const Op *later, const Op *earlier) {
   while (later->kind == OP_copy && later->prev && later->prev->kind == OP_copy &&
          later->prev != earlier)
@@ -304,7 +304,8 @@ static void drop_needless(Sync *s) {
   }
 }
 
-/* Who must meet: all waves of the machine or, before one was chosen, of the declaration. */
+/* Which threads must synchronise: all waves of the machine or, before one was chosen, as
+ * declared. */
 static const char *scope_of(const Kernel *k, const Distribution *d) {
   const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
   if (machine) return machine->groups == 1 ? "wave" : "workgroup";

@@ -1,16 +1,18 @@
-/* version: workgroups whose tiles lie inside run a copy of the body that tests nothing.
+/* version: gives workgroups whose tiles are entirely inside a copy of the body without tests.
+ *
  *     %x = read %a {mask = [$x0 < M]}       if (64*$WG0 + 64 <= M) {
  *     write %x, %b {mask = [$x0 < M]}  =>     %x = read %a {mask = []}
  *                                             write %x, %b {mask = []}
  *                                           }
- *                                           if (64*$WG0 + 64 > M) {
+ *                                           if (M <= 64*$WG0 + 63) {
  *                                             %x.1 = read %a {mask = [$x0 < M]}
  *                                             write %x.1, %b {mask = [$x0 < M]}
  *                                           }
- * The test is one for the whole workgroup: each test of a mask at the tile's and the loops' last
- * element. Tests on what comes from memory have no last element and stay in both copies. Nothing
- * happens when no test can be saved or the kernel is large. Needs in_bounds, distribute and
- * recorded masks; keeps results; breaks all analyses. Allocations stay in front: both copies use
+ *
+ * There is one test for the whole workgroup: each test of a mask at the last element of the tile
+ * and of the loops. Tests of values from memory have no last element and stay in both copies. Does
+ * nothing if no test can be saved or the kernel is large. Needs in_bounds, distribute and recorded
+ * masks; keeps results; breaks all analyses. Allocations stay outside, since both copies use
  * them. */
 #include "analysis/in_bounds.h"
 #include "ir/attr.h"
@@ -20,8 +22,8 @@
 #include <string.h>
 
 enum {
-  MAX_OPS = 256, /* of a kernel that is doubled */
-  MAX_TEST = 96, /* nodes of the expression that decides */
+  MAX_OPS = 256, /* limit for a kernel to be duplicated */
+  MAX_TEST = 96, /* nodes of the deciding expression */
   MAX_SYMBOLS = 32
 };
 
@@ -31,13 +33,13 @@ typedef struct Split {
   SymCtx *sym;
   const Facts *facts;
   const Sym *inside; /* NULL: no test can be saved */
-  Attr **inner;      /* by op id: the mask of an access inside; NULL: as outside */
+  Attr **inner;      /* by op id: the mask of an access inside; NULL: unchanged */
 } Split;
 
 /* ---- the last element ---- */
 
-/* What counts positions: $e of the tile, and the counters of the loops around; with the last value
- * of each. */
+/* The symbols that positions count with: $e of the tile, and the counters of enclosing loops; with
+ * the last value of each. */
 typedef struct Counters {
   const Sym *symbol[IR_MAX_RANK + 16], *last[IR_MAX_RANK + 16];
   int n;
@@ -64,7 +66,7 @@ static bool find_counters(Split *sp, const MemAccess *a, Counters *c) {
   return true;
 }
 
-/* The largest (or smallest) value of e over all counters; NULL when it is not linear in them. */
+/* The largest (or smallest) value of e over all counters; NULL if e is not linear in them. */
 static const Sym *extreme(Split *sp, const Counters *c, const Sym *e, bool largest) {
   const Sym *coeff[WV_LEN(c->symbol)], *rest, *zero = sym_int(sp->sym, 0);
   const SymFacts *f = sp->facts->header;
@@ -78,8 +80,8 @@ static const Sym *extreme(Split *sp, const Counters *c, const Sym *e, bool large
   return rest;
 }
 
-/* Sizes at entry and workgroup ids are the same for all threads; versions and thread ids are not.
- */
+/* Sizes at entry and workgroup ids are the same for all threads; versions and thread ids are
+ * not. */
 static bool is_uniform(const Sym *e) {
   const Sym *symbols[MAX_SYMBOLS];
   int n = sym_free_symbols(e, symbols, MAX_SYMBOLS);
@@ -91,7 +93,7 @@ static bool is_uniform(const Sym *e) {
   return n <= MAX_SYMBOLS;
 }
 
-/* A test holds for all elements and iterations when this does; NULL: there is no such condition. */
+/* A condition under which a test holds for all elements and iterations; NULL: there is none. */
 static const Sym *always_holds(Split *sp, const Counters *c, const Bound *b) {
   const Sym *most = extreme(sp, c, b->at, b->limit != NULL);
   if (!most) return NULL;
@@ -103,7 +105,7 @@ static const Sym *always_holds(Split *sp, const Counters *c, const Bound *b) {
 
 /* ---- the decision ---- */
 
-/* What always holds inside goes into the decision; the other tests are left. */
+/* Tests that always hold inside become part of the decision; the others remain. */
 static void weigh_access(Split *sp, const AccessBounds *b) {
   Counters c;
   Attr *left = ARENA_NEW(sp->arena, Attr);
@@ -150,7 +152,7 @@ static Op *new_if(Split *sp, const Sym *condition) {
   return op;
 }
 
-/* Versions are opened once: those of the copy get numbers of their own. */
+/* A version is opened only once, so those of the copy get new numbers. */
 typedef struct Renamed {
   Split *sp;
   Vec(SymBinding) at;

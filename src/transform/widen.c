@@ -1,22 +1,24 @@
-/* widen: what is written to a memory with more dimensions gets those dimensions.
+/* widen: adds the missing dimensions to what is written to a memory with more dimensions.
+ *
  *     workgroup M by 4 on 0; workgroup N by 64 on 1
  *     write %row, %c            =>     %0 = broadcast %row : tile<N, M, f32>
  *                                      write %0, %c
- * A register is broadcast over this tile of each dimension that it lacks. A tile of one element
- * needs nothing: accesses stand there. Atomics are done once for each element, so that nobody may
- * ask which of the old values their result is.
  *
- * What differs between waves each wave writes where it stands itself: its part of the tile must be
- * one element, too.
+ * A register is broadcast over the workgroup's tile along each dimension that it lacks. A tile of
+ * one element needs nothing: accesses are made at the workgroup's position. Atomics are done once
+ * for each element, so their result must not be used: it would be one of several old values.
  *
- * A memory may also lack a dimension that workgroups divide: row maxima where columns are divided,
- * too. Then several workgroups write the same elements, and `agreed` says that they write the same
- * values. The simulator checks that they do. */
+ * A value that differs between waves is written by each wave at its own position, so each wave's
+ * part of the tile must be one element too.
+ *
+ * A memory may also lack a dimension that workgroups divide, such as row maxima when columns are
+ * divided. Then several workgroups write the same elements, and `agreed` says that they write the
+ * same values. The simulator checks that they do. */
 #include "ir/access.h"
 #include "ir/attr.h"
 #include "transform/pass.h"
 
-/* One element of the dimension: of the tile, or of each wave's part of it. */
+/* One element along the dimension: of the tile, or of each wave's part of it. */
 static bool is_one(const Distribution *d, const Op *op, const Sym *dim) {
   int64_t n;
   if (distribute_is_one(d, op, dim)) return true;
@@ -25,8 +27,7 @@ static bool is_one(const Distribution *d, const Op *op, const Sym *dim) {
   return part && sym_is_int(part, &n) && n == 1;
 }
 
-/* The first dimension that the register lacks of which there is more than one element; NULL: none.
- */
+/* The first dimension that the register lacks and that has more than one element; NULL: none. */
 static const Sym *lacked(const Distribution *d, const Op *op, const Type *spread) {
   for (int i = op->args[0]->type->rank; i < spread->rank; i++)
     if (!is_one(d, op, spread->dims[i])) return spread->dims[i];
@@ -73,7 +74,7 @@ static bool is_iterator(SymCtx *sym, const Mapping *m, const Sym *symbol) {
   return false;
 }
 
-/* Whether the place is a matter of dimensions: symbols may keep workgroups apart. */
+/* Whether the address depends on dimensions only: symbols may keep workgroups apart. */
 static bool goes_by_dims(SymCtx *sym, const Op *op) {
   const Attr *mapping = op_attr(op, ATTR_mapping);
   const Mapping *m = mapping ? mapping->mapping : NULL;
