@@ -28,17 +28,18 @@ static ArtScalar scalar_of(DType d) {
   return wide ? ART_F64 : d == DTYPE_f32 ? ART_F32 : ART_SMALL_FLOAT;
 }
 
-static void add_slot(LaunchSymbols *s, const char *format, const char *name, int dim) {
+static void add_slot(LaunchSymbols *s, const char *format, const char *name, int dim, bool nonneg) {
   const char *text = arena_printf(s->arena, "$%s_%s", format, name);
   if (dim >= 0) text = arena_printf(s->arena, "%s_%d", text, dim);
-  s->slot[s->nslots++] = sym_symbol(s->k->cx->sym, text, true);
+  s->slot[s->nslots++] = sym_symbol(s->k->cx->sym, text, nonneg);
 }
 
 static void add_param(LaunchSymbols *s, int i, ArtParam *p) {
   const Type *t = s->k->body->args[i]->type;
   const char *name = s->k->params.at[i].name, *log = s->k->params.at[i].log;
   const char *report = s->k->params.at[i].report;
-  bool is_tensor = t->kind == TYPE_mem;
+  const Sym *binds = s->k->params.at[i].binds;
+  bool is_tensor = t->kind == TYPE_mem, nonneg = binds && sym_is_nonneg_symbol(binds);
   *p = (ArtParam){.name = arena_strdup(s->arena, name),
                   .type = type_text(s->arena, s->k->cx, t),
                   .log = log ? arena_strdup(s->arena, log) : "",
@@ -47,10 +48,11 @@ static void add_param(LaunchSymbols *s, int i, ArtParam *p) {
                   .rank = is_tensor ? t->rank : -1,
                   .dtype = (int)t->dtype,
                   .accepts = accepted(t->dtype),
-                  .scalar = scalar_of(t->dtype)};
-  add_slot(s, is_tensor ? "BASE" : "SCALAR", name, -1);
-  for (int d = 0; d < p->rank; d++) add_slot(s, "SIZE", name, d);
-  for (int d = 0; d < p->rank; d++) add_slot(s, "STRIDE", name, d);
+                  .scalar = scalar_of(t->dtype),
+                  .not_negative = nonneg};
+  add_slot(s, is_tensor ? "BASE" : "SCALAR", name, -1, is_tensor || nonneg);
+  for (int d = 0; d < p->rank; d++) add_slot(s, "SIZE", name, d, true);
+  for (int d = 0; d < p->rank; d++) add_slot(s, "STRIDE", name, d, true);
 }
 
 bool launch_symbols(Kernel *k, Arena *a, Artefact *art, LaunchSymbols *out) {

@@ -88,7 +88,7 @@ static void code_param(Codec *c, ArtParam *p) {
   code_text(c, &p->name), code_text(c, &p->type), code_text(c, &p->log);
   code_text(c, &p->report);
   code_int(c, &p->slot), code_int(c, &p->rank), code_int(c, &p->dtype);
-  code_i64(c, &p->accepts);
+  code_i64(c, &p->accepts), code_int(c, &p->not_negative);
   int scalar = (int)p->scalar;
   code_int(c, &scalar);
   if (scalar < 0 || scalar >= ART_SCALARS) c->failed = true;

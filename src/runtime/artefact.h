@@ -44,6 +44,7 @@ typedef struct ArtParam {
   int dtype;          /* of its elements: a number of wv_dtype_name */
   int64_t accepts;    /* bit 1 << n: dtype number n of wv_dtype_name will do */
   ArtScalar scalar;
+  int not_negative; /* a scalar: it gives its value to a symbol that is not negative */
 } ArtParam;
 
 /* The size of a tensor along a dim must be a value of the signature's program. */

@@ -5,8 +5,10 @@ import pytest
 
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
-from wave_lang import CompileError, LaunchError, WaveCompileOptions, wave_compile
+from wave_lang import CompileError, LaunchError, WaveCompileOptions, _wave, wave_compile
+from wave_lang._wave import Launchable
 from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
+from wave_lang.kernel.wave.machine import devices
 
 S, M, N, K = tkl.sym.S, tkl.sym.M, tkl.sym.N, tkl.sym.K
 TARGETS = ["eval", "cpu", "sim:sm_90a", "sim:sm_80", "sim:gfx942"]
@@ -173,6 +175,51 @@ def test_a_symbol_has_one_value(target, options):
 
     with pytest.raises(CompileError, match="E0208.*argument `M` gives it its value"):
         compiled(kernel, target, **options)
+
+
+@everywhere
+def test_a_symbol_that_is_not_negative(target):
+    """The compiler counts on it; a launch does not."""
+
+    @tkw.wave(tiles())
+    def kernel(L: tkl.SymbolBind[tkl.i32], y: tkl.Memory[M, N, G, tkl.i32]):
+        tkw.write(tkl.Register[M, N, tkl.i32](tkl.Max(tkl.sym.L, 0) + tkl.sym.L % 4), y)
+
+    made, y = compiled(kernel, target, (M, N)), np.zeros((1, 2), "i4")
+    for value in 6, 0:
+        made(value, y)
+        assert (y == value + value % 4).all()
+    for _ in range(2):
+        with pytest.raises(LaunchError, match="E0702.*`L` is -3, but the symbol that it defines"):
+            made(-3, y)
+    made(6, y)
+    assert (y == 8).all()
+
+
+SIGNED = """kernel @signed(%n: i32 binds signed(L), %y: mem<N, i32>)
+  workgroup N by 8 on 0 iters Max(signed(L) + 5, 0); hardware threads 64, vector {N: 8}; dynamic N
+{
+  %v = fill Max(signed(L), 0)*10 + Mod(signed(L), 4) : tile<N, i32>
+  write %v, %y
+}
+"""
+
+
+@pytest.mark.parametrize("value", [-3, -5, -9, 7])
+@pytest.mark.parametrize("way", ["eval", "cpu"])
+def test_a_symbol_that_may_be_negative(way, value):
+    kernel, y = _wave.parse(SIGNED, "signed.wave")[0], np.full(64, 99, "i4")
+    if way == "eval":
+        kernel.eval((value, y))
+    else:
+        if not devices("cpu"):
+            pytest.skip("there is no libLLVM")
+        program = Launchable()
+        program._bind(kernel)
+        program._use(kernel.compile(target="cpu", cache=-1))
+        program(value, y)
+    written = 8 * max(value + 5, 0)
+    assert (y[:written] == max(value, 0) * 10 + value % 4).all() and (y[written:] == 99).all()
 
 
 @everywhere

@@ -38,3 +38,10 @@ bool arg_has_size(Kernel *k, int param, const EvalBuffer *b, int d, int64_t expe
   diag_hint_size(diags, wrong, t->rank, is_given(k, t->dims[d]));
   return false;
 }
+
+bool arg_fits_symbol(Kernel *k, int param, int64_t v) {
+  const Sym *symbol = k->params.at[param].binds;
+  if (v >= 0 || !symbol || !sym_is_nonneg_symbol(symbol)) return true;
+  return WRONG(k, param, "argument `%s` is %lld, but the symbol that it defines is not negative",
+               k->params.at[param].name, (long long)v);
+}

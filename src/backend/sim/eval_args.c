@@ -87,6 +87,7 @@ static bool bind_scalar(Eval *ev, int i) {
   else tile->i[0] = dtype_wrap(t->dtype, ev->args[i].integer);
   ev->values[ev->k->body->args[i]->id].tile = tile;
   const Sym *symbol = ev->k->params.at[i].binds;
+  if (symbol && !tile->f && !arg_fits_symbol(ev->k, i, tile->i[0])) return false;
   if (symbol && !tile->f) env_set(ev, env_slot(ev, sym_name(symbol)), tile->i[0]);
   return true;
 }

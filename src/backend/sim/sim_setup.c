@@ -166,9 +166,14 @@ static bool open_logs(Sim *s, int given) {
   return true;
 }
 
-static void bind_scalars(Sim *s) {
-  for (int i = 0; i < s->k->params.n; i++)
-    if (s->k->params.at[i].binds) define(s, sym_name(s->k->params.at[i].binds), s->args[i].integer);
+static bool bind_scalars(Sim *s) {
+  for (int i = 0; i < s->k->params.n; i++) {
+    const Sym *symbol = s->k->params.at[i].binds;
+    if (!symbol) continue;
+    if (!arg_fits_symbol(s->k, i, s->args[i].integer)) return false;
+    define(s, sym_name(symbol), s->args[i].integer);
+  }
+  return true;
 }
 
 /* An expression without an integer value is not true either. */
@@ -633,8 +638,7 @@ bool setup(Sim *s, int nargs) {
   s->buffer = ARENA_ARRAY(s->home, Buffer *, k->nvalues + 1);
   s->shared_grain = 32;
   for (Op *op = ir_first(k); op; op = ir_next(op)) s->ops[op->id].op = op;
-  bind_scalars(s);
-  if (!bind_rows(s, false)) return false;
+  if (!bind_scalars(s) || !bind_rows(s, false)) return false;
   if (!bind_shapes(s, given) || !bind_rows(s, true) || !open_logs(s, given)) return false;
   if (!check_assumptions(s) || !read_launch(s)) return false;
   for (int i = 0; i < k->params.n; i++)
