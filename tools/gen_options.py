@@ -15,7 +15,7 @@ from gen_ir import head, main, rewrite, row
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DOCUMENT = os.path.join(ROOT, "docs/compatibility.md")
 TABLE = re.compile(r"(<!-- table (options) -->\n).*?(<!-- end -->)", re.S)
-MACHINES = {"cpu": "processors", "cuda": "NVIDIA GPUs", "sim": "simulated machines"}
+MACHINES = {"cpu": "CPUs", "cuda": "NVIDIA GPUs", "sim": "simulated machines"}
 LEADS = {"idle": "no effect: ", "holds": "always so: ", "result": "filled in: "}
 
 sys.path.insert(0, os.path.join(ROOT, "python"))

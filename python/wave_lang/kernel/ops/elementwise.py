@@ -21,12 +21,12 @@ def _binary(op: str, lhs: Any, rhs: Any, tag: Tag) -> Value:
 
 
 def maximum(lhs: Value, rhs: Any, *, tag: Tag = None) -> Value:
-    """The larger of two elements; NaN if either is."""
+    """The larger of two elements; NaN if either is NaN."""
     return _binary("maximum", lhs, rhs, tag)
 
 
 def minimum(lhs: Value, rhs: Any, *, tag: Tag = None) -> Value:
-    """The smaller of two elements; NaN if either is."""
+    """The smaller of two elements; NaN if either is NaN."""
     return _binary("minimum", lhs, rhs, tag)
 
 

@@ -49,7 +49,7 @@ def max(
     *,
     tag: Tag = None,
 ) -> Value:
-    """The largest element along `dim`, and of `init`."""
+    """The largest of the elements along `dim` and `init`."""
     return _reduce("max", arg, init, dim, block, tag)
 
 
@@ -61,7 +61,7 @@ def min(
     *,
     tag: Tag = None,
 ) -> Value:
-    """The smallest element along `dim`, and of `init`."""
+    """The smallest of the elements along `dim` and `init`."""
     return _reduce("min", arg, init, dim, block, tag)
 
 
@@ -80,8 +80,8 @@ def argmax(
     *,
     tag: Tag = None,
 ) -> tuple[Value, Value]:
-    """The largest element along `dim`, and where it stands (i32): of equal ones the first, of NaN
-    the first, -1 where no element exists. `init` is the result for elements in front of these."""
+    """The largest element along `dim` and its position (i32): the first of equal elements, the first
+    NaN if there is one, and -1 if no element exists. `init` is the result for earlier elements."""
     return _arg_reduce("argmax", arg, init, dim, block, tag)
 
 
@@ -93,7 +93,7 @@ def argmin(
     *,
     tag: Tag = None,
 ) -> tuple[Value, Value]:
-    """The smallest element along `dim`, and where it stands, as `argmax`."""
+    """The smallest element along `dim` and its position, like `argmax`."""
     return _arg_reduce("argmin", arg, init, dim, block, tag)
 
 
@@ -112,7 +112,7 @@ def cumsum(
 
 
 def topk(arg: Value, k_dim: Any, dim: Any, *, tag: Tag = None) -> tuple[Value, Value]:
-    """The largest elements along `dim`, descending, and where they stand (i32)."""
+    """The largest elements along `dim`, descending, and their positions (i32)."""
     return _emit("topk", (arg,), {"k_dim": k_dim, "dim": dim, "tag": tag})
 
 
@@ -138,8 +138,8 @@ def reduce(
     *,
     tag: Tag = None,
 ) -> Value:
-    """What `combine(a, b)` makes of `init` and all elements along `dim`; `init` where there are
-    none. The order of the elements is the compiler's: `combine` is associative and commutative.
+    """Combines `init` and all elements along `dim` with `combine(a, b)`; `init` if there are none.
+    The compiler chooses the order of the elements: `combine` must be associative and commutative.
     `block=True` combines all waves of the workgroup."""
     return _combine("reduce", arg, combine, init, {"dim": dim, "block": block, "tag": tag})
 
@@ -153,8 +153,8 @@ def scan(
     *,
     tag: Tag = None,
 ) -> Value:
-    """For each element, what `combine(a, b)` makes of `init` and the elements along `dim` up to and
-    with it, in their order: `combine` is associative."""
+    """For each element, combines `init` and the elements along `dim` up to and including it, in
+    order, with `combine(a, b)`, which must be associative."""
     return _combine("scan", arg, combine, init, {"dim": dim, "block": block, "tag": tag})
 
 

@@ -115,7 +115,7 @@ def apply_expr(
 
 
 def set_symbol(symbol: Any, register_: Any) -> None:
-    """From here on, in this region, `symbol` means the value of the register."""
+    """From here on, in this region, the value of `symbol` is that of the register."""
     value = register_ if isinstance(register_, Value) else scalar(register_, _wave.dtypes["i32"])
     _emit("set_symbol", (value,), {"symbol": symbol})
 
@@ -157,10 +157,10 @@ def read(
     other: Any = None,
     tag: Tag = None,
 ) -> Value:
-    """The elements of a tensor; `other`, or 0, where a mapping or `bounds` lead outside of it.
+    """The elements of a tensor; `other`, or 0, where a mapping or `bounds` lead outside it.
 
-    With `mapping`, coordinates are mapped; `source`/`target` say the same in the iterators of an
-    IteratorBindings constraint. `bounds={}` switches masks off.
+    `mapping` maps coordinates; `source`/`target` do the same with the iterators of an
+    IteratorBindings constraint. `bounds={}` turns masks off.
     """
     attrs = _access_attrs(elements_per_thread, mapping, bounds, flags, tag) | {"other": other}
     if source is not None or target is not None:
@@ -181,7 +181,7 @@ def write(
     *,
     tag: Tag = None,
 ) -> None:
-    """Stores a register in a tensor; elements the tensor does not have are dropped."""
+    """Stores a register in a tensor; elements outside the tensor are dropped."""
     attrs = _access_attrs(elements_per_thread, mapping, bounds, flags, tag)
     if source is not None or target is not None:
         _by_coordinates(register_, memory, source, target, attrs, "write")
@@ -198,10 +198,10 @@ def atomic_add(
     *,
     tag: Tag = None,
 ) -> Value:
-    """Adds a register to memory, element by element, atomically; the old values.
+    """Adds a register to memory atomically, element by element; returns the old values.
 
-    Each element is added once, however many threads hold it. With `elements_per_thread` each
-    thread adds so many of the elements it holds, also where others hold the same.
+    Each element is added once, however many threads hold it. With `elements_per_thread`, each
+    thread adds that many of the elements it holds, even if other threads hold the same ones.
     """
     attrs = {"ept": elements_per_thread, "mapping": mapping, "tag": tag}
     return _emit("atomic_add", (lhs, rhs, *_values(mapping_dynamic_vals)), attrs)
@@ -216,8 +216,8 @@ def atomic_min(
     *,
     tag: Tag = None,
 ) -> Value:
-    """Takes the minimum of a register and memory into memory, atomically; the old values. Once for
-    each element, as `atomic_add`."""
+    """Stores the minimum of a register and memory in memory, atomically; returns the old values.
+    Performed once per element, like `atomic_add`."""
     attrs = {"ept": elements_per_thread, "mapping": mapping, "tag": tag}
     return _emit("atomic_min", (lhs, rhs, *_values(mapping_dynamic_vals)), attrs)
 
@@ -231,7 +231,8 @@ def atomic_max(
     *,
     tag: Tag = None,
 ) -> Value:
-    """Takes the maximum of a register and memory into memory, atomically; the old values. Once for each element, as `atomic_add`."""
+    """Stores the maximum of a register and memory in memory, atomically; returns the old values.
+    Performed once per element, like `atomic_add`."""
     attrs = {"ept": elements_per_thread, "mapping": mapping, "tag": tag}
     return _emit("atomic_max", (lhs, rhs, *_values(mapping_dynamic_vals)), attrs)
 
@@ -245,8 +246,8 @@ def atomic_and(
     *,
     tag: Tag = None,
 ) -> Value:
-    """Takes the bits that a register and memory have in common into memory, atomically; the old
-    values. Once for each element, as `atomic_add`."""
+    """Stores the bitwise and of a register and memory in memory, atomically; returns the old
+    values. Performed once per element, like `atomic_add`."""
     attrs = {"ept": elements_per_thread, "mapping": mapping, "tag": tag}
     return _emit("atomic_and", (lhs, rhs, *_values(mapping_dynamic_vals)), attrs)
 
@@ -260,7 +261,8 @@ def atomic_or(
     *,
     tag: Tag = None,
 ) -> Value:
-    """Sets the bits of a register in memory, atomically; the old values. Once for each element, as `atomic_add`."""
+    """Stores the bitwise or of a register and memory in memory, atomically; returns the old
+    values. Performed once per element, like `atomic_add`."""
     attrs = {"ept": elements_per_thread, "mapping": mapping, "tag": tag}
     return _emit("atomic_or", (lhs, rhs, *_values(mapping_dynamic_vals)), attrs)
 
@@ -274,7 +276,8 @@ def atomic_xor(
     *,
     tag: Tag = None,
 ) -> Value:
-    """Turns over the bits of a register in memory, atomically; the old values. Once for each element, as `atomic_add`."""
+    """Stores the exclusive or of a register and memory in memory, atomically; returns the old
+    values. Performed once per element, like `atomic_add`."""
     attrs = {"ept": elements_per_thread, "mapping": mapping, "tag": tag}
     return _emit("atomic_xor", (lhs, rhs, *_values(mapping_dynamic_vals)), attrs)
 
@@ -288,7 +291,8 @@ def atomic_exchange(
     *,
     tag: Tag = None,
 ) -> Value:
-    """Stores a register in memory and gives the old values, in one step that nobody comes between. Once for each element, as `atomic_add`."""
+    """Stores a register in memory and returns the old values, in one atomic step. Performed once
+    per element, like `atomic_add`."""
     attrs = {"ept": elements_per_thread, "mapping": mapping, "tag": tag}
     return _emit("atomic_exchange", (lhs, rhs, *_values(mapping_dynamic_vals)), attrs)
 
@@ -303,9 +307,9 @@ def atomic_compare_exchange(
     *,
     tag: Tag = None,
 ) -> Value:
-    """Stores a register in memory where the memory holds `expected`, a register of the same type or a
-    number, and gives the old values: where they are what was expected, it was stored. Bits are
-    compared: -0.0 is not 0.0. Once for each element, as `atomic_add`."""
+    """Stores a register in memory where the memory holds `expected`, a register of the same type or
+    a number, and returns the old values: an element was stored if its old value is the expected
+    one. Bits are compared: -0.0 is not 0.0. Performed once per element, like `atomic_add`."""
     if isinstance(expected, Real):
         shape, dtype = _need_value(lhs, "atomic_compare_exchange").shape, lhs.dtype
         expected = register(shape, dtype, expected) if shape else scalar(expected, dtype)
@@ -325,9 +329,9 @@ def scatter_add(
     *,
     tag: Tag = None,
 ) -> None:
-    """Adds each element to memory at its mapped place, with coordinate number `dim` taken
-    from the index register. Once for each element, unless `elements_per_thread` says of how many
-    of its elements each thread does so."""
+    """Adds each element to memory at its mapped position, with coordinate number `dim` taken from
+    the index register. Performed once per element, unless `elements_per_thread` says how many of
+    its elements each thread adds."""
     _emit(
         "scatter_add",
         (register_src, register_idx, memory),
@@ -353,7 +357,7 @@ def scaled_mma(
     *,
     tag: Tag = None,
 ) -> Value:
-    """mma with a scale for each block of elements along k; the shapes say how long a block is."""
+    """mma with a scale for each block of elements along k; the shapes give the block length."""
     return _emit(
         "scaled_mma",
         (lhs, lhs_scale, rhs, rhs_scale, acc),
@@ -389,11 +393,11 @@ def inline_ptx(
     volatile: builtins.bool = False,
     tag: Tag = None,
 ) -> Value:
-    """What instructions of PTX compute of each element. In `text`, `$0` is the element of the
-    result, `$1`, `$2`, ... are those of `inputs`; it stands in braces of its own.
+    """What PTX instructions compute for each element. In `text`, `$0` is the element of the result,
+    and `$1`, `$2`, ... are those of `inputs`; the text is enclosed in its own braces.
 
-    `meaning(*inputs)` says the same in ops. It is what runs wherever PTX does not. `volatile`
-    keeps the instructions where they are, as often as they are executed there.
+    `meaning(*inputs)` computes the same result with ops; it runs on targets without PTX. `volatile`
+    keeps the instructions where they are and executes them as often as the kernel says.
     """
     values = _values(inputs)
     shape: list[Any] = []
@@ -430,9 +434,9 @@ def philox(
 ) -> tuple[Value, Value, Value, Value]:
     """Philox4x32-10: four words of random bits (u32) for each element, the same on every target.
 
-    They depend on nothing but up to four words of `counter` and two of `key` (u32 values or
-    numbers; those left out are 0): a counter that differs from element to element, such as
-    `self_index(N, u32)`, gives every element numbers of its own, whichever thread computes it.
+    They depend only on up to four words of `counter` and two of `key` (u32 values or numbers;
+    omitted words are 0). If the counter differs from element to element, as `self_index(N, u32)`
+    does, every element gets its own numbers, whichever thread computes it.
     """
     words = [*(counter if isinstance(counter, (tuple, list)) else (counter,))]
     keys = [*(key if isinstance(key, (tuple, list)) else (key,))]
@@ -567,8 +571,8 @@ def iterate(
 ) -> Callable[[Callable[..., Any]], Any]:
     """A loop over the tiles of `axis`, carrying `init_args`.
 
-    Decorates the body, which runs at once; its name then stands for the result: the value of the
-    last iteration, or a tuple of them. With `start` and `condition` it is a while loop whose body
+    Decorates the body, which is traced immediately; its name then stands for the result: the value
+    of the last iteration, or a tuple of values. With `start` and `condition` it is a while loop whose body
     sets the next position with `set_symbol(axis, ...)`.
     """
     carried = (init_args,) if isinstance(init_args, Value) else tuple(init_args)
@@ -606,11 +610,11 @@ def conditional(
     otherwise: Callable[[], Any] | None = None,
     tag: Tag = None,
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Runs the body where `condition` holds: an expression, or a value of one element.
+    """Runs the body if `condition` holds: an expression, or a value of one element.
 
-    With `else_return`, the body returns as many values; where the condition does not hold the
-    result is `else_return`. With `otherwise`, a function without parameters, that is run there
-    instead, and its results are of the same types as the body's.
+    With `else_return`, the body returns as many values as `else_return` has, which is the result
+    if the condition does not hold. `otherwise` is a function without parameters that runs in that
+    case instead; its results have the same types as the body's.
     """
     if otherwise is not None and else_return is not None:
         _wave.report(
@@ -636,7 +640,7 @@ def conditional(
 
 
 def workgroup_barrier(*, tag: Tag = None) -> None:
-    """All threads of the workgroup arrive before any goes on."""
+    """All threads of the workgroup arrive before any continues."""
     _emit("workgroup_barrier", (), {"tag": tag})
 
 
@@ -716,7 +720,7 @@ def scheduling_barrier(operations: Iterable[Operation] = (), *, tag: Tag = None)
 def scheduling_group_barrier(
     instructions: Mapping[Operation, int], sync_id: int = 0, *, tag: Tag = None
 ) -> None:
-    """A hint: the instruction scheduler forms a group of so many instructions of each class."""
+    """A hint: the instruction scheduler groups this many instructions of each class."""
     _emit(
         "sched_group",
         (),
@@ -767,11 +771,11 @@ def debug_log(
 
 
 def device_assert(cond: Value, message: str = "", *values: Value, tag: Tag = None) -> None:
-    """Every element of `cond` that exists is true, or the launch raises DeviceAssertError: with the
-    line, the message, and where the first failures were and what `values` held there. Without
-    `values` it shows what `cond` compares. The kernel runs to its end.
+    """Raises DeviceAssertError from the launch unless every element of `cond` that exists is true.
 
-    Such a kernel is waited for; it cannot be captured into a graph."""
+    The error has the line, the message, the positions of the first failures, and `values` at those
+    positions; without `values` it shows what `cond` compares. The kernel runs to its end. A launch
+    of such a kernel waits for it and cannot be captured into a graph."""
     _emit("device_assert", (cond, *values), {"label": message, "tag": tag})
 
 

@@ -73,7 +73,7 @@ def get_node_by_tag_and_iteration(tag: Any, iteration: int = 0) -> NodeList:
 
 
 def filter_nodes(nodes: NodeList, subgraph: Any = None, node_type: type | None = None) -> NodeList:
-    """Those of the ops that lie in a stage, or are of a class."""
+    """The ops that are in a stage, or of a class."""
     return _select(
         "filter_nodes", getattr(nodes, "what", ""), nodes, subgraph=subgraph, node_type=node_type
     )
@@ -138,7 +138,7 @@ def unroll(loop: Any, factor: int) -> None:
 
 
 def cluster(nodes: Sequence[Any]) -> NodeList:
-    """Ops and hints that stay together, in this order."""
+    """Ops and hints that are kept together, in this order."""
     _record("cluster", nodes)
     return NodeList(nodes, "a cluster")
 

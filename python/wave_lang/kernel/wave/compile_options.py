@@ -47,93 +47,95 @@ class WaveCompileOptions:
     # scheduling
     schedule: SchedulingType | bool = works(
         SchedulingType.NONE,
-        "any but `NONE` and `MANUAL` asks for loops whose copies run ahead; without it the compiler "
-        "decides. `MANUAL` changes nothing: schedules written by hand are recorded, not applied",
+        "any value except `NONE` and `MANUAL` requests software pipelining of loops; with `NONE` "
+        "the compiler decides. `MANUAL` has no effect: schedules are recorded, not applied",
     )
-    use_scheduling_barriers: bool = idle(False, "they are instructions of AMD machines")
+    use_scheduling_barriers: bool = idle(False, "AMD GPUs only")
     multi_buffer_count: int | None = works(
-        None, "how many tiles of an operand a loop keeps in shared memory; 1: no copies run ahead"
+        None, "how many tiles of an operand a loop keeps in shared memory; 1: no prefetching"
     )
     override_schedule: str | None = idle(
         None, "loops are not scheduled cycle by cycle, so there is no such file", file="read"
     )
     dump_schedule: str | None = idle(
-        None, "loops are not scheduled cycle by cycle; remark R0608 says what runs ahead"
+        None, "loops are not scheduled cycle by cycle; remark R0608 says what is prefetched"
     )
 
     # filled in by a compile
-    kernel_launch_info: Any = result("grid, threads of a workgroup and bytes of shared memory")
+    kernel_launch_info: Any = result("grid, threads per workgroup and bytes of shared memory")
     kernel_usages: Any = result('"input" or "output" for each tensor')
 
     # back end
-    backend: str = idle("llvm", "no assembly of AMD machines is written")
-    device: str = works("hip", "the kind of device, where `target` names none: `cuda`, `cpu`")
+    backend: str = idle("llvm", "no AMD assembly is written")
+    device: str = works("hip", "the kind of device if `target` does not name one: `cuda`, `cpu`")
     target: str = works(
         "", "the machine: `sm_90a`, `cpu`, `sim:gfx942`, `eval`; by default this one"
     )
-    codeobj: str = idle("5", "no code objects of AMD machines are written")
-    iree_preprocessing_pass_pipeline: str | None = idle(None, "IREE takes no part in a compile")
+    codeobj: str = idle("5", "no AMD code objects are written")
+    iree_preprocessing_pass_pipeline: str | None = idle(None, "IREE is not used")
     num_devices: int = idle(1, "a kernel runs on one device")
-    strict: bool = works(False, "what would be replaced or left out with a remark is an error")
+    strict: bool = works(False, "replacements and omissions that are otherwise remarks are errors")
     assume: str = works(
         "check",
-        '"check": calls for which an `Assumption` is false take code compiled without any; "ignore": '
-        "all do",
+        '"check": calls for which an `Assumption` is false use code compiled without assumptions; '
+        '"ignore": all calls do',
     )
     sizes: str = works(
         "equal",
-        '"equal": tensors that disagree about a dynamic symbol are refused; "smallest": the smallest '
-        "size counts, and accesses end with their own tensor",
+        '"equal": tensors that disagree about a dynamic symbol are rejected; "smallest": the '
+        "smallest size counts, and accesses are bounded by their own tensor",
     )
-    device_asserts: bool = works(True, "`device_assert` is checked; without, it is left out")
+    device_asserts: bool = works(True, "`device_assert` is checked; `False` omits all assertions")
     use_water_backend: bool = idle(False, "that back end is not part of this compiler")
-    linearize_reads: bool = idle(True, "how addresses are computed is the compiler's choice")
+    linearize_reads: bool = idle(True, "the compiler chooses how to compute addresses")
 
     # benchmarking
     run_bench: bool = works(
         False, "measures the kernel at each call, on copies of its arguments", on=DEVICES
     )
-    benchmark_batch_size: int | None = works(None, "how many calls one measurement has")
-    benchmark_repetitions: int | None = works(None, "how often `run_bench` measures")
+    benchmark_batch_size: int | None = works(None, "the number of calls per measurement")
+    benchmark_repetitions: int | None = works(None, "the number of measurements of `run_bench`")
     benchmark_results_file: str | None = works(
-        None, "a JSON file for what `run_bench` measures, instead of printing it", file="written"
+        None, "a JSON file for the results of `run_bench`, instead of printing them", file="written"
     )
-    capture_trace: bool = idle(False, "it asks for a profiler of AMD machines")
-    bench_with_constant_weights: bool = works(False, "`run_bench` takes tensors of zeros instead")
+    capture_trace: bool = idle(False, "it requests a profiler for AMD GPUs")
+    bench_with_constant_weights: bool = works(False, "`run_bench` uses tensors of zeros instead")
     profile_python_wrapper: bool = works(
-        False, "each call is repeated, and the repetitions profiled"
+        False, "each call is repeated, and the repetitions are profiled"
     )
-    profile_python_cprofile: bool = works(True, "by cProfile; `False`: only their time")
-    profile_python_warmup: int = works(1, "calls before those that are profiled")
-    profile_python_repetitions: int = works(1000, "calls that are profiled")
+    profile_python_cprofile: bool = works(
+        True, "profile with cProfile; `False`: measure only the time"
+    )
+    profile_python_warmup: int = works(1, "the number of calls before the profiled ones")
+    profile_python_repetitions: int = works(1000, "the number of profiled calls")
 
     # cache
     kernel_hash: str | None = result("the key of the kernel in the cache of this process")
 
     # debugging
-    create_vmfb_file: str | None = idle(None, "no IREE module is made", file="written")
+    create_vmfb_file: str | None = idle(None, "no IREE module is written", file="written")
     override_mlir: str | None = works(
-        None, "text IR, or a file with it, that is compiled instead of what was traced"
+        None, "text IR, or the name of a file with it, to compile instead of the traced kernel"
     )
     override_stage: str | None = works(
-        None, "the pass that text was dumped after; without it, it is as traced", on=COMPILED
+        None, "the pass after which that text was dumped; by default, before any pass", on=COMPILED
     )
     dump_binaries: str | None = works(
-        None, "a folder for what the device loads: PTX, ELF objects", on=DEVICES
+        None, "a folder for the code that the device loads: PTX, ELF objects", on=DEVICES
     )
     dump_intermediates: str | None = works(
-        None, "a folder for the IR behind each pass", on=COMPILED
+        None, "a folder for the IR after each pass", on=COMPILED
     )
     compile_to_mlir: bool = works(
-        False, "the kernel is traced and checked only: `kernel.asm` is its IR, and it is not called"
+        False, "the kernel is only traced and checked: `kernel.asm` is its IR; it cannot be called"
     )
     location_capture_config: LocationCaptureConfig = idle(
         LocationCaptureConfig, "file, line and column of each op are always recorded"
     )
-    use_local_scope: bool = idle(False, "it is about how MLIR is printed")
+    use_local_scope: bool = idle(False, "it concerns how MLIR is printed")
     use_water_leak_check: bool | str = idle(False, "simulated targets check every access instead")
     check_water_analysis: bool = idle(False, "that analysis is not part of this compiler")
-    enforce_locations: bool = idle(True, "each op has its place in the source")
+    enforce_locations: bool = idle(True, "each op has its source location")
     drop_debug_info_before_mlir: bool = idle(True, "there is no MLIR; PTX names source lines")
     verify_region_captures: bool = idle(True, "the IR is always verified")
 
@@ -141,63 +143,65 @@ class WaveCompileOptions:
     optimization_level: bool = idle(True, "every pass always runs")
     denorm_fp_math_f32: str | None = idle(
         None,
-        "subnormal numbers are kept, but where docs/numerics.md says otherwise",
+        "subnormal numbers are kept, except where docs/numerics.md says otherwise",
         same=("ieee",),
     )
-    waves_per_eu: int | None = idle(None, "it is advice to the compiler of AMD machines")
+    waves_per_eu: int | None = idle(None, "it is a hint for AMD's compiler")
     wave_runtime: bool = holds(False, "kernels are launched directly")
     iree_launch_async: bool = idle(True, "a call never waits for a GPU")
-    use_buffer_ops: bool = idle(False, "they are instructions of AMD machines")
+    use_buffer_ops: bool = idle(False, "AMD GPUs only")
     use_fast_math: bool = works(
         False, "approximations of f32 functions (docs/numerics.md)", on=DEVICES
     )
     use_global_to_shared: bool | None = works(
         None,
-        "`False`: threads copy tiles to shared memory, no copy engine; else the compiler decides",
+        "`False`: threads, not a copy engine, copy tiles to shared memory; otherwise the compiler "
+        "decides",
         on=("sim", "cuda"),
         same=(True,),
     )
     linearize_shared_access: bool = idle(
-        False, "how addresses are computed is the compiler's choice"
+        False, "the compiler chooses how to compute addresses"
     )
-    scalarize_packed_math: bool = idle(False, "packed arithmetic is the compiler's choice")
+    scalarize_packed_math: bool = idle(False, "the compiler decides on packed arithmetic")
     coalescing_strategy_hint: CoalescingType = idle(
-        CoalescingType.LINEAR, "which thread copies what is the compiler's choice (R0607)"
+        CoalescingType.LINEAR, "the compiler chooses which thread copies which elements (R0607)"
     )
     enable_swizzle: bool = works(
         True,
-        "`False`: tiles in shared memory lie in rows, but where an instruction wants a swizzle",
+        "`False`: tiles in shared memory are row-major unless an instruction requires a swizzle",
         on=("sim", "cuda"),
     )
     enable_mark_hardware_transpose_candidates: bool = idle(
-        True, "which loads transpose is the compiler's choice"
+        True, "the compiler chooses which loads transpose"
     )
 
     # compiler
     minimize_shared_allocs: bool = works(
         True,
-        "`False`: allocations share no bytes of shared memory while there is room",
+        "`False`: allocations do not share bytes of shared memory as long as there is room",
         on=("sim", "cuda"),
     )
     reorder_allocs: bool = idle(True, "the largest allocation is always placed first")
     use_bound_check: bool = idle(
-        False, "each access is checked: outside, reads give 0 and writes do nothing; nothing traps"
+        False,
+        "each access is checked: out of bounds, reads give 0 and writes do nothing; nothing traps",
     )
     specialize: bool = idle(False, "waves are not divided into producers and consumers")
-    eliminate_epilogue: bool = idle(False, "loops whose copies run ahead have no epilogue")
-    cluster_barrier_delay: int | None = idle(None, "they are barriers of AMD machines")
+    eliminate_epilogue: bool = idle(False, "pipelined loops have no epilogue")
+    cluster_barrier_delay: int | None = idle(None, "AMD GPUs only")
     allow_noncontiguous_runtime_buffers: bool = holds(False, "tensors may be strided views")
 
     # interactive
-    edit_ir_before: str | None = idle(None, "`override_mlir` takes IR that was edited")
-    edit_ir_after: str | None = idle(None, "`override_mlir` takes IR that was edited")
-    edit_ir_before_all: bool = idle(False, "`override_mlir` takes IR that was edited")
-    edit_ir_after_all: bool = idle(False, "`override_mlir` takes IR that was edited")
+    edit_ir_before: str | None = idle(None, "use `override_mlir` with edited IR instead")
+    edit_ir_after: str | None = idle(None, "use `override_mlir` with edited IR instead")
+    edit_ir_before_all: bool = idle(False, "use `override_mlir` with edited IR instead")
+    edit_ir_after_all: bool = idle(False, "use `override_mlir` with edited IR instead")
 
     # printing
-    mlir_print_ir_after_all: bool = works(False, "prints the IR behind every pass", on=COMPILED)
+    mlir_print_ir_after_all: bool = works(False, "prints the IR after every pass", on=COMPILED)
     print_trace_begin: bool = works(False, "prints the traced kernel")
-    print_grid: bool = works(False, "prints the grid and the threads of a workgroup")
+    print_grid: bool = works(False, "prints the grid and the number of threads per workgroup")
     print_signature: bool = works(False, "prints the parameters and whether they are written")
     print_mlir: bool = works(False, "prints the traced kernel")
     print_mlir_before_water: bool = idle(False, "that back end is not part of this compiler")
@@ -205,7 +209,7 @@ class WaveCompileOptions:
     print_pass_times: bool = works(False, "prints how long each pass took", on=COMPILED)
     print_ir_after: Sequence[str] | str = works(
         list,
-        "prints the IR behind these passes; `all`, `last`; `trace`: as traced",
+        "prints the IR after these passes; `all`, `last`; `trace`: as traced",
         on=COMPILED,
         same=("trace",),
     )
@@ -222,7 +226,7 @@ class WaveCompileOptions:
 
     # assembly
     compile_to_asm: bool = works(
-        False, "the kernel is compiled, but loaded nowhere: `kernel.asm` is its text (PTX, LLVM IR)"
+        False, "the kernel is compiled but not loaded: `kernel.asm` is its text (PTX, LLVM IR)"
     )
 
     def __post_init__(self) -> None:
