@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks every include against tools/layers.txt, and that C file names are unique in the tree.
+"""Checks every include and src/README.md against tools/layers.txt, and that C file names are unique.
 
 tools/check_layers.py [ROOT]
 """
@@ -9,6 +9,7 @@ import re
 import sys
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+README_ROW = re.compile(r"^\| `(\w+)/` \| ([^|]*) \|", re.M)
 LEAF_DIRS = ("tools", "python/ext", "tests", "bench")  # layers outside src/
 
 
@@ -55,6 +56,23 @@ def check_include(root, path, layer, name, rules):
     return f"{layer} must not include {used} (tools/layers.txt)"
 
 
+def check_readme(root, rules):
+    """Rows of src/README.md that differ from the rules, and layers that have no row."""
+    path = os.path.join(root, "src/README.md")
+    if not os.path.exists(path):
+        return
+    text = open(path, encoding="utf-8").read()
+    shown = {layer: set(allowed.split()) for layer, allowed in README_ROW.findall(text)}
+    layers = [layer for layer in rules if layer not in LEAF_DIRS]
+    words = {"nothing": set(), "all": {*layers, "wave.h"}}
+    for layer in sorted({*shown, *layers}):
+        allowed = shown.get(layer, {"?"})
+        for word, meaning in words.items():
+            allowed = meaning if allowed == {word} else allowed
+        if allowed - {layer} != rules.get(layer):
+            yield f"src/README.md: the row of `{layer}/` differs from tools/layers.txt"
+
+
 def main():
     root = (
         sys.argv[1]
@@ -62,7 +80,7 @@ def main():
         else os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     )
     rules = read_rules(os.path.join(root, "tools/layers.txt"))
-    problems, seen, includes = [], {}, 0
+    problems, seen, includes = [*check_readme(root, rules)], {}, 0
     for path in c_files(root):
         other = seen.setdefault(os.path.basename(path), path)
         if other != path:

@@ -144,6 +144,16 @@ def test_layers_refuse_unqualified_paths_and_equal_names(folder):
     assert "same name" in layers(folder, {"src/ir/b.c": "", "src/sym/b.c": ""})
 
 
+def test_layers_compare_the_readme(folder):
+    readme = open(f"{TOOLS}/../src/README.md").read()
+    assert layers(folder, {"src/README.md": readme}) == ""
+    for wrong in (
+        readme.replace("| `sym/` | base |", "| `sym/` | base target |"),
+        readme.replace("| `sym/` | base |", "| `other/` | base |"),
+    ):
+        assert "the row of `sym/` differs" in layers(folder, {"src/README.md": wrong})
+
+
 def test_every_tool_says_what_it_is_for(folder):
     """But for those that need NumPy, or a package that is built."""
     for name in sorted(os.listdir(TOOLS)):
