@@ -106,6 +106,14 @@ void ir_insert_before(Op *where, Op *op) {
   where->prev = op;
 }
 
+Op *ir_insert(Kernel *k, Op *before, OpKind kind, Span at, Value *const *args, int nargs,
+              const Type *type) {
+  Op *op = ir_op_new(k, kind, at, args, nargs);
+  if (type) ir_set_results(k, op, &type, 1);
+  ir_insert_before(before, op);
+  return op;
+}
+
 void ir_remove(Op *op) {
   if (op->prev) op->prev->next = op->next;
   else op->parent->first = op->next;

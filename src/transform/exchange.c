@@ -42,10 +42,8 @@ typedef struct Exchange {
 
 static Value *insert(Exchange *x, Op *before, OpKind kind, Value *const *args, int nargs,
                      const Type *type, const Layout *layout) {
-  Op *op = ir_op_new(x->k, kind, before->at, args, nargs);
-  if (type) ir_set_results(x->k, op, &type, 1);
+  Op *op = ir_insert(x->k, before, kind, before->at, args, nargs, type);
   if (layout) ir_set_layout(x->k, &op->results[0], layout);
-  ir_insert_before(before, op);
   return type ? &op->results[0] : NULL;
 }
 
@@ -101,10 +99,8 @@ static Value *new_alloc(Exchange *x, const Op *op, const Value *v, const Layout 
   int pad = padding(x, v->layout, to, t->dtype);
   for (int i = 0; i < t->rank; i++)
     dims[i] = sym_int(x->k->cx->sym, to->extent[i] + (i == t->rank - 1 ? pad : 0));
-  Op *alloc = ir_op_new(x->k, OP_alloc, op->at, NULL, 0);
+  Op *alloc = ir_insert(x->k, x->first, OP_alloc, op->at, NULL, 0, mem);
   op_set_attr(x->k, alloc, (Attr){.key = ATTR_physical, .n = t->rank, .dims = dims});
-  ir_set_results(x->k, alloc, &mem, 1);
-  ir_insert_before(x->first, alloc);
   return &alloc->results[0];
 }
 

@@ -196,10 +196,8 @@ static void convert_operand(Layouts *l, Op *op, int i, const Layout *wanted) {
     ir_set_layout(l->k, &made->results[0], wanted);
     fit_parts(l, made);
   } else {
-    made = ir_op_new(l->k, OP_convert, op->at, &v, 1);
-    ir_set_results(l->k, made, &v->type, 1);
+    made = ir_insert(l->k, op, OP_convert, op->at, &v, 1, v->type);
     made->results[0].varying = v->varying;
-    ir_insert_before(op, made);
     ir_set_layout(l->k, &made->results[0], wanted);
   }
   op->args[i] = &made->results[0];

@@ -20,10 +20,7 @@
 Value *grow_as(Expansion *x, OpKind kind, Value *a, Value *b, DType dtype) {
   Value *args[] = {a, b};
   const Type *type = type_vec(x->k->cx, x->op->results[0].type->n, dtype);
-  Op *made = ir_op_new(x->k, kind, x->op->at, args, b ? 2 : 1);
-  ir_insert_before(x->op, made);
-  ir_set_results(x->k, made, &type, 1);
-  return &made->results[0];
+  return &ir_insert(x->k, x->op, kind, x->op->at, args, b ? 2 : 1, type)->results[0];
 }
 
 Value *grow(Expansion *x, OpKind kind, Value *a, Value *b, Value *c) {
@@ -38,10 +35,8 @@ Value *grow(Expansion *x, OpKind kind, Value *a, Value *b, Value *c) {
 /* A constant, in all registers. */
 static Value *grow_value(Expansion *x, Attr value, DType dtype) {
   const Type *type = type_scalar(x->k->cx, dtype);
-  Op *made = ir_op_new(x->k, OP_scalar, x->op->at, NULL, 0);
+  Op *made = ir_insert(x->k, x->op, OP_scalar, x->op->at, NULL, 0, type);
   op_set_attr(x->k, made, value);
-  ir_insert_before(x->op, made);
-  ir_set_results(x->k, made, &type, 1);
   Value *one = &made->results[0];
   return x->op->results[0].type->n == 1 ? one : grow_as(x, OP_splat, one, NULL, dtype);
 }

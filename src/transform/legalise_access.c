@@ -38,10 +38,8 @@ static Value *take(const Split *s, Value *v, int first, int n) {
   const Type *type = type_vec(k->cx, n, v->type->dtype);
   if (v->type->n == 1) return v;
   for (int i = 0; i < n; i++) regs[i] = sym_int(k->cx->sym, first + i);
-  Op *pick = ir_op_new(k, OP_pick, s->op->at, &v, 1);
+  Op *pick = ir_insert(k, s->op, OP_pick, s->op->at, &v, 1, type);
   op_set_attr(k, pick, (Attr){.key = ATTR_regs, .n = n, .dims = regs});
-  ir_insert_before(s->op, pick);
-  ir_set_results(k, pick, &type, 1);
   return &pick->results[0];
 }
 

@@ -17,10 +17,8 @@ typedef struct Dot {
 static Value *make(const Dot *d, OpKind kind, Value *a, Value *b, int n, DType t) {
   Value *args[] = {a, b};
   const Type *type = type_vec(d->x->k->cx, n, t);
-  Op *op = ir_op_new(d->x->k, kind, d->x->op->at, args, b ? 2 : 1);
-  ir_insert_before(d->x->op, op);
-  ir_set_results(d->x->k, op, &type, 1);
-  return &op->results[0];
+  Op *before = d->x->op;
+  return &ir_insert(d->x->k, before, kind, before->at, args, b ? 2 : 1, type)->results[0];
 }
 
 /* n registers from `first` on, in the type of the computation. */
@@ -96,9 +94,7 @@ Value *expand_wave_mma(Expansion *x) {
     for (int j = 0; j < d.copies[1]; j++)
       for (int o = 0; o < d.out_vec; o++) sums[at++] = total(&d, products(&d, i, j, o));
   const Type *type = type_vec(x->k->cx, n, d.in);
-  Op *join = ir_op_new(x->k, OP_join, x->op->at, sums, n);
-  ir_insert_before(x->op, join);
-  ir_set_results(x->k, join, &type, 1);
+  Op *join = ir_insert(x->k, x->op, OP_join, x->op->at, sums, n, type);
   Value *sum = sum_of_lanes(&d, &join->results[0]);
   x->dtype = d.in;
   return result(x, add(x, operand(x, 2), sum));

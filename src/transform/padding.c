@@ -168,11 +168,8 @@ static bool holds(Pad *p, const Value *v, const Sym *dim, Padding want) {
 
 static Op *insert(Pad *p, Op *before, OpKind kind, Value *const *args, int nargs,
                   const Type *type) {
-  Op *op = ir_op_new(p->k, kind, before->at, args, nargs);
-  ir_set_results(p->k, op, &type, 1);
-  ir_insert_before(before, op);
   p->changed = true;
-  return op;
+  return ir_insert(p->k, before, kind, before->at, args, nargs, type);
 }
 
 static const Type *along(Pad *p, const Sym *dim, DType t) {

@@ -84,14 +84,13 @@ static void take_attrs(Rewrite *w, const Op *from, Op *to, const Sym *iteration)
 
 static void insert_copy(Rewrite *w, Op *before, const StagedCopy *c, const Sym *iteration) {
   Value *args[] = {c->copy->args[0], c->copy->args[1], w->full};
-  Op *op = ir_op_new(w->k, OP_copy, c->copy->at, args, c->boxes ? 3 : 2);
+  Op *op = ir_insert(w->k, before, OP_copy, c->copy->at, args, c->boxes ? 3 : 2, NULL);
   take_attrs(w, c->copy, op, iteration);
   staged_set_slot(w->k, op, iteration, alloc_slots(c->alloc));
-  ir_insert_before(before, op);
 }
 
 static void insert_commit(Rewrite *w, Op *before) {
-  ir_insert_before(before, ir_op_new(w->k, OP_async_commit, w->l->loop->at, NULL, 0));
+  ir_insert(w->k, before, OP_async_commit, w->l->loop->at, NULL, 0, NULL);
 }
 
 static Op *new_wait(Rewrite *w, int pending) {
@@ -107,24 +106,21 @@ static Value *insert_read(Rewrite *w, Op *before, const StagedCopy *c, const Sym
   CopyPlan plan;
   if (!copy_plan(w->cx->facts.distribute, &w->machine, w->cx->facts.in_bounds[c->copy->id], &plan))
     return NULL;
-  Op *op = ir_op_new(w->k, OP_read, c->copy->at, c->copy->args, 1);
+  Op *op = ir_insert(w->k, before, OP_read, c->copy->at, c->copy->args, 1, tile);
   take_attrs(w, c->copy, op, iteration);
   op_drop_attr(op, ATTR_mode);
-  ir_set_results(w->k, op, &tile, 1);
   op->results[0].name = c->copy->args[0]->name;
   ir_set_layout(w->k, &op->results[0], &plan.layout);
-  ir_insert_before(before, op);
   return &op->results[0];
 }
 
 static void insert_write(Rewrite *w, Op *before, const StagedCopy *c, Value *v,
                          const Sym *iteration) {
   Value *args[] = {v, c->copy->args[1]};
-  Op *op = ir_op_new(w->k, OP_write, c->copy->at, args, 2);
+  Op *op = ir_insert(w->k, before, OP_write, c->copy->at, args, 2, NULL);
   op_set_attr(w->k, op, (Attr){.key = ATTR_mask});
   staged_set_iteration(w->k, w->l, op, iteration);
   staged_set_slot(w->k, op, iteration, alloc_slots(c->alloc));
-  ir_insert_before(before, op);
 }
 
 /* ---- barriers of slots ---- */
@@ -137,13 +133,11 @@ static Op *new_mbar_op(Rewrite *w, OpKind kind) {
 static void make_barriers(Rewrite *w, int arrivals) {
   const Sym *one = sym_int(w->sym, 1), **physical = ARENA_ARRAY(w->k->arena, const Sym *, 1);
   const Type *t = type_mem(w->k->cx, &one, 1, DTYPE_i64, w->k->cx->shared_space, NULL);
-  Op *alloc = ir_op_new(w->k, OP_alloc, w->l->loop->at, NULL, 0);
+  Op *alloc = ir_insert(w->k, w->k->body->first, OP_alloc, w->l->loop->at, NULL, 0, t);
   physical[0] = one;
   op_set_attr(w->k, alloc, (Attr){.key = ATTR_physical, .n = 1, .dims = physical});
   op_set_attr(w->k, alloc, (Attr){.key = ATTR_ring, .integer = w->plan->slots});
-  ir_set_results(w->k, alloc, &t, 1);
   alloc->results[0].name = intern(&w->k->cx->names, "full");
-  ir_insert_before(w->k->body->first, alloc);
   w->full = &alloc->results[0];
   Op *init = new_mbar_op(w, OP_mbar_init);
   set_expr(w, init, ATTR_count, sym_int(w->sym, arrivals));

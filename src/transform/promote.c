@@ -123,13 +123,11 @@ static const Staged *still_true(const Promote *p, const Staged *staged, const Op
 static Value *new_alloc(Promote *p, const Op *read, const Sym *const *extents) {
   const Type *t = read->results[0].type;
   const Type *mem = type_mem(p->k->cx, t->dims, t->rank, t->dtype, p->k->cx->shared_space, NULL);
-  Op *alloc = ir_op_new(p->k, OP_alloc, read->at, NULL, 0);
+  Op *alloc = ir_insert(p->k, p->first, OP_alloc, read->at, NULL, 0, mem);
   Attr physical = {.key = ATTR_physical, .n = t->rank};
   physical.dims = arena_copy(p->k->arena, extents, sizeof *extents * (size_t)t->rank);
   op_set_attr(p->k, alloc, physical);
-  ir_set_results(p->k, alloc, &mem, 1);
   alloc->results[0].name = read->args[0]->name;
-  ir_insert_before(p->first, alloc);
   return &alloc->results[0];
 }
 
@@ -139,10 +137,9 @@ static void insert_copy(Promote *p, Op *read, Value *memory) {
   args[0] = read->args[0];
   args[1] = memory;
   for (int i = 1; i < read->nargs; i++) args[i + 1] = read->args[i];
-  Op *copy = ir_op_new(p->k, OP_copy, read->at, args, read->nargs + 1);
+  Op *copy = ir_insert(p->k, read, OP_copy, read->at, args, read->nargs + 1, NULL);
   for (size_t i = 0; i < WV_LEN(moved); i++)
     if (op_has(read, moved[i])) op_set_attr(p->k, copy, attr_copy(p->k, op_attr(read, moved[i])));
-  ir_insert_before(read, copy);
 }
 
 /* What remains of a read: the allocation, accessed by name. */
@@ -255,15 +252,12 @@ static void split_copy(Promote *p, Op *copy) {
   Value **args = ARENA_ARRAY(p->arena, Value *, copy->nargs + 1);
   args[0] = copy->args[0];
   for (int i = 2; i < copy->nargs; i++) args[i - 1] = copy->args[i];
-  Op *read = ir_op_new(p->k, OP_read, copy->at, args, in ? copy->nargs - 1 : 1);
-  ir_set_results(p->k, read, &tile, 1);
+  Op *read = ir_insert(p->k, copy, OP_read, copy->at, args, in ? copy->nargs - 1 : 1, tile);
   args[0] = &read->results[0];
   args[1] = copy->args[1];
   for (int i = 2; i < copy->nargs; i++) args[i] = copy->args[i];
-  Op *write = ir_op_new(p->k, OP_write, copy->at, args, in ? 2 : copy->nargs);
+  Op *write = ir_insert(p->k, copy, OP_write, copy->at, args, in ? 2 : copy->nargs, NULL);
   move_attrs(p, copy, in ? read : write);
-  ir_insert_before(copy, read);
-  ir_insert_before(copy, write);
   ir_remove(copy);
 }
 

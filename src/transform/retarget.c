@@ -290,10 +290,7 @@ static bool is_narrow(MmaType t) {
 static void widen_operand(Retarget *r, Op *op, int i) {
   Value *v = op->args[i];
   const Type *to = type_with_dtype(r->k->cx, v->type, DTYPE_f16);
-  Op *cast = ir_op_new(r->k, OP_cast, op->at, &v, 1);
-  ir_set_results(r->k, cast, &to, 1);
-  ir_insert_before(op, cast);
-  op->args[i] = &cast->results[0];
+  op->args[i] = &ir_insert(r->k, op, OP_cast, op->at, &v, 1, to)->results[0];
   diag_add(DIAGS(r), DIAG_R0603, op->at,
            "%s has no instruction for %s: operand %d becomes f16, exactly", r->target->name,
            dtype_info[v->type->dtype].name, i + 1);

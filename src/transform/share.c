@@ -169,11 +169,9 @@ static Value *value_of(Share *s, Op *op, const Sym *e) {
   if (v) return v;
   Draft d = {.op = op};
   const Sym *spelt = rewrite_operands(s, &d, e, true);
-  Op *made = ir_op_new(s->k, OP_expr, op->at, d.args, d.nargs);
   const Type *type = type_scalar(s->k->cx, dtype_of(s, e));
+  Op *made = ir_insert(s->k, op, OP_expr, op->at, d.args, d.nargs, type);
   op_set_attr(s->k, made, (Attr){.key = ATTR_expr, .sym = spelt});
-  ir_insert_before(op, made);
-  ir_set_results(s->k, made, &type, 1);
   Map *here = map_get(&s->made, map_key(op->parent));
   if (!here) map_set(s->arena, &s->made, map_key(op->parent), here = ARENA_NEW(s->arena, Map));
   map_set(s->arena, here, map_key(e), &made->results[0]);

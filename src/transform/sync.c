@@ -318,10 +318,9 @@ static void insert_barriers(Sync *s) {
   for (Op *op = ir_first(s->k), *next; op; op = next) {
     next = ir_next(op);
     if (!s->barrier[op->id]) continue;
-    Op *barrier = ir_op_new(s->k, OP_barrier, op->at, NULL, 0);
+    Op *barrier = ir_insert(s->k, op, OP_barrier, op->at, NULL, 0, NULL);
     op_set_attr(s->k, barrier,
                 (Attr){.key = ATTR_mode, .text = intern(&s->k->cx->names, s->scope)});
-    ir_insert_before(op, barrier);
   }
 }
 

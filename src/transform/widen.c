@@ -46,9 +46,7 @@ static bool fail(Kernel *k, const Op *op, const Sym *dim, const char *what) {
 static void widen(Kernel *k, Op *op, const Type *spread) {
   bool expects = op->kind == OP_atomic_compare_exchange;
   for (int i = 0; i < (expects ? 3 : 1); i += 2) {
-    Op *made = ir_op_new(k, OP_broadcast, op->at, &op->args[i], 1);
-    ir_set_results(k, made, &spread, 1);
-    ir_insert_before(op, made);
+    Op *made = ir_insert(k, op, OP_broadcast, op->at, &op->args[i], 1, spread);
     op->args[i] = &made->results[0];
   }
   if (op->nresults) ir_set_results(k, op, &spread, 1);
