@@ -80,12 +80,13 @@ bench-cpu: all ## kernels on this machine's processor beside NumPy, and PyTorch 
 fmt: ## reformat C sources with clang-format (tables are aligned by hand and left alone)
 	git ls-files '*.c' '*.h' | xargs clang-format -i
 
-lint: ## a second compiler (clang -Werror), clang-tidy and sizes, the last two only as advice
+lint: ## a second compiler (clang -Werror); clang-tidy, sizes and phrases as advice
 	@CC=clang tools/build.sh $(CLANG_BUILD)
 	@if command -v clang-tidy >/dev/null; then \
 	  git ls-files 'src/*.c' 'tools/*.c' | xargs -P $$(nproc) -n 4 clang-tidy -quiet -p build-clang; \
 	fi || true
 	@$(RUN) "$$PYTHON" tools/check_sizes.py --advise
+	@$(RUN) "$$PYTHON" tools/check_phrases.py
 
 bless: all ## rewrite golden files and generated documents; review the difference
 	@$(RUN) "$$PYTHON" tools/wcheck.py --wavec $(BUILD)/wavec --bless tests/ir tests/diag tests/run

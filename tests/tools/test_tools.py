@@ -154,6 +154,38 @@ def test_layers_compare_the_readme(folder):
         assert "the row of `sym/` differs" in layers(folder, {"src/README.md": wrong})
 
 
+def phrases(folder, name, text, *options):
+    """What check_phrases prints about one file."""
+    path = os.path.join(folder, name)
+    open(path, "w").write(text)
+    command = [sys.executable, f"{TOOLS}/check_phrases.py", *options, path]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    *found, total = done.stdout.splitlines()
+    assert total.startswith(f"{len(found)} phrases")
+    return [line.removeprefix(path + ":") for line in found]
+
+
+def test_phrases_are_looked_for_in_text_only(folder):
+    code = 'int nobody; /* a\n * mended one, in\n * front of it */\nchar *s = "is no tile";\n'
+    assert phrases(folder, "a.c", code) == [
+        "2: in front of: before",
+        "2: mended: fixed",
+        "4: is no tile: is not a",
+    ]
+    script = 'nobody = """x\nmended."""  # under way\n'
+    assert len(phrases(folder, "a.py", script)) == 2
+    page = "mended\n```\nmended\n```\n`mended`, and mended\n"
+    assert phrases(folder, "a.md", page) == ["1: mended: fixed", "5: mended: fixed"]
+
+
+def test_phrases_know_what_is_right(folder):
+    right = "There is no tile. It is no longer there, and is no larger. The reasons behind it.\n"
+    assert phrases(folder, "a.md", right, "--level", "3") == []
+    assert phrases(folder, "a.md", "wants\n") == []
+    assert len(phrases(folder, "a.md", "wants\n", "--level", "3")) == 1
+
+
 def test_every_tool_says_what_it_is_for(folder):
     """But for those that need NumPy, or a package that is built."""
     for name in sorted(os.listdir(TOOLS)):

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Hints at phrases that a native engineer would not write, in comments, messages and documents.
+
+tools/check_phrases.py [--level 1|2|3] [PATH ...]    PATH: files or folders; without, the whole tree
+
+Prints `file:line: phrase: what to write instead`, and always exits with 0: a hint is to be weighed, not
+obeyed. Level 1, the default, has hints that are nearly always right; level 3 also those where the word
+often is the right one. CONTRIBUTING.md has the rule these phrases break.
+"""
+
+import argparse
+import collections
+import os
+import re
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TOPS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs", "include", "src", "python", "tools")
+TOPS += ("tests", "bench")
+SKIPPED = ("tools/check_phrases.py", "LICENSE")
+
+COMPARED = "longer|more|less|fewer|larger|smaller|greater|shorter|wider|earlier|later|better|worse|one"
+# Level, phrase, what to write instead; the surest first. A space matches any white space, also across
+# the lines of a comment. With a group in it, a phrase counts only where the group takes part.
+PHRASES = [
+    (1, "li(?:e|es|ying) anyhow", "may have arbitrary strides"),
+    (1, "mended", "fixed"),
+    (1, "one behind the other", "one after another"),
+    (1, "without a sign", "unsigned"),
+    (1, "sees? to it", "ensures, checks"),
+    (1, "in front of", "before"),
+    (1, "under way", "in flight, outstanding, running"),
+    (1, "anew", "again; re- as in recompute, rebuild"),
+    (1, "so many", "this many, that many"),
+    (1, "(?:out|in)side of", "outside, inside"),
+    (1, f"there (?:is|are) no|((?:is|are) no (?!{COMPARED})[a-z]+)", "is not a"),
+    (1, "but for", "except for, apart from"),
+    (1, "(?:say|says|told) of", "say about"),
+    (1, "somebody|whoever", "name it: a thread, an op, the caller"),
+    (1, "nobody", "no op, no thread, unused"),
+    (1, "hands? on", "pass on, return"),
+    (1, "runs? ahead", "is prefetched, is pipelined"),
+    (1, "dear(?:er|est)", "most expensive"),
+    (1, "in step", "in lockstep"),
+    (1, "(?:makes?|comes?) of (?:it|them)", "turn into, become"),
+    (2, "(?:reasons?|scenes) behind|(behind)", "after"),
+    (2, "(?:multi|pre)processors?|(processors?)", "CPU"),
+    (2, "(?:stand|stands|stood) (?:in|at|behind|there|where|bare)", "is in, is written, comes after"),
+    (2, "li(?:e|es) (?:in|at|where|so|there|like|alike|along|behind)", "is in, is contiguous along"),
+    (2, "ask(?:s|ed)? for", "request, need, prefetch"),
+    (2, "who", "which, the thread that"),
+    (2, "row by row", "row-major, for row-major order"),
+    (2, "rounds? of (?:a |the )?loops?|(?:next|each|every|first|last) round", "iteration"),
+    (2, "fitted to", "adapted to, compiled for"),
+    (2, "place in the source|its place", "source location, its position"),
+    (2, ", too", "too, also (no comma)"),
+    (3, "wants?", "needs, requires, expects (things do not want)"),
+    (3, "refus(?:e|es|ed)", "reject, for input that is not accepted"),
+    (3, "quick(?:er|est|ly)?", "fast"),
+    (3, "at once", "immediately; or: at the same time"),
+    (3, "for good", "permanently"),
+    (3, "judg(?:e|es|ed)", "check"),
+    (3, "products?", "matmul or GEMM, if it is one"),
+]
+
+C_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
+PYTHON_TEXT = re.compile(r'"""(?:\\.|.)*?"""|#[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
+CODE_BLOCK = re.compile(r"^```.*?^```$", re.M | re.S)
+CODE_SPAN = re.compile(r"`[^`\n]*`")
+SPACE = r"(?:[ \t]|\n[ \t]*[*#]?[ \t]*)+"
+NOT_TEXT = "\0"
+
+
+def compiled(phrase):
+    return re.compile(rf"(?<!\w){phrase.replace(' ', SPACE)}(?!\w)" if phrase[0] != "," else phrase, re.I)
+
+
+def blank(text):
+    """As many lines without words."""
+    return NOT_TEXT + "\n" * text.count("\n")
+
+
+def prose(path, text):
+    """The text without its code, line by line."""
+    if path.endswith(".md"):
+        text = CODE_BLOCK.sub(lambda match: blank(match[0]), text)
+    else:
+        kept, end = [], 0
+        for match in (PYTHON_TEXT if path.endswith(".py") else C_TEXT).finditer(text):
+            kept += [blank(text[end : match.start()]), match[0]]
+            end = match.end()
+        text = "".join(kept)
+    return CODE_SPAN.sub(NOT_TEXT, text)
+
+
+def hints(path, text, phrases):
+    """Line, phrase and advice of each hint in a file."""
+    text = prose(path, text)
+    for pattern, advice in phrases:
+        for match in pattern.finditer(text):
+            if match.lastindex or not pattern.groups:
+                yield text.count("\n", 0, match.start()) + 1, re.sub(r"[\s*#]+", " ", match[0]), advice
+
+
+def files(paths):
+    for path in paths:
+        if os.path.isfile(path):
+            yield path
+        for folder, dirs, names in os.walk(path):
+            dirs[:] = sorted(d for d in dirs if not d.startswith((".", "__pycache__")))
+            for name in sorted(names):
+                if name.endswith((".c", ".h", ".def", ".py", ".md")):
+                    yield os.path.join(folder, name)
+
+
+def main():
+    head, _, rest = __doc__.partition("\n")
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=head, epilog=rest, formatter_class=form)
+    parser.add_argument("--level", type=int, default=1, choices=(1, 2, 3), help="how sure: 1 is surest")
+    parser.add_argument("paths", nargs="*", metavar="PATH")
+    args = parser.parse_args()
+    phrases = [(compiled(phrase), advice) for level, phrase, advice in PHRASES if level <= args.level]
+    found = collections.Counter()
+    for path in files(args.paths or [os.path.join(ROOT, top) for top in TOPS]):
+        shown = os.path.relpath(path, ROOT) if path.startswith(ROOT) else path
+        if shown in SKIPPED:
+            continue
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        for line, phrase, advice in sorted(hints(path, text, phrases)):
+            found[advice] += 1
+            print(f"{shown}:{line}: {phrase}: {advice}")
+    print(f"{sum(found.values())} phrases to look at (level {args.level})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
