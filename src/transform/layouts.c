@@ -278,12 +278,31 @@ static bool assign(Layouts *l) {
   return layout != NULL;
 }
 
+/* A carried tile has the same extents inside the loop and after it; along the loop's own axis it
+ * does not. */
+static bool check_carried(Layouts *l, const Op *op) {
+  int first = op->kind == OP_while ? 1 : 0;
+  for (int i = 0; op->body && i < op->nresults; i++) {
+    const Layout *in = op->body->args[first + i]->layout, *out = op->results[i].layout;
+    for (int d = 0; in && out && d < in->dims; d++) {
+      if (in->extent[d] == out->extent[d]) continue;
+      diag_add(&l->k->cx->diags, DIAG_E0601, op->at,
+               "`%s`: a tile along the loop's own axis that is carried is not lowered yet",
+               op_info[op->kind].name);
+      return false;
+    }
+  }
+  return true;
+}
+
 bool pass_layouts(Kernel *k, PassCtx *cx) {
   const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
   if (!machine || !cx->target || k->level != LEVEL_TILE) return true;
   Layouts l = {.k = k, .cx = cx, .d = cx->facts.distribute};
   l.machine = (Machine){cx->target, machine->threads, machine->groups, machine->observable};
   if (!localise(&l) || !assign(&l)) return false;
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    if (!check_carried(&l, op)) return false;
   for (Op *op = ir_first(k); op; op = ir_next(op)) fit(&l, op);
   return !l.failed;
 }
