@@ -252,6 +252,20 @@ def test_symbols_that_are_set_have_no_size(target):
     assert np.array_equal(y[:2], x[:2]) and not y[2:].any()
 
 
+@everywhere
+def test_half_of_an_odd_size(target):
+    @tkw.wave(tiles(4, 32))
+    def halves(x: tkl.Memory[M, N, G, tkl.i8], y: tkl.Memory[M, N / 2, G, tkl.i32]):
+        tkw.write(tkl.Register[M, N / 2, tkl.i32](7), y)
+
+    kernel, y = compiled(halves, target, (M, N)), np.zeros((3, 20), "i4")
+    kernel(numbers(3, 40, dtype="i1"), y)
+    assert (y == 7).all()
+    for columns in 20, 21:
+        with pytest.raises(LaunchError, match="E0702.*`y` has size .*`N/2` is no whole number"):
+            kernel(numbers(3, 41, dtype="i1"), np.zeros((3, columns), "i4"))
+
+
 # ---- tensors that disagree
 
 

@@ -11,7 +11,10 @@ bool arg_is_tensor(Kernel *k, int param, const EvalBuffer *b);
 /* The same if its size along dim d is not `expected`. */
 bool arg_has_size(Kernel *k, int param, const EvalBuffer *b, int d, int64_t expected);
 
-/* The same if it gives a symbol that is not negative the value `v`, which is. */
+/* Reports that no size is right along dim d: K/32 is not a whole number. Always false. */
+bool arg_size_is_broken(Kernel *k, int param, const EvalBuffer *b, int d);
+
+/* Reports E0702 and returns false if the argument gives a symbol that is not negative the value `v`, which is. */
 bool arg_fits_symbol(Kernel *k, int param, int64_t v);
 
 #endif

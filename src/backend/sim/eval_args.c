@@ -55,10 +55,19 @@ static bool bind_shapes(Eval *ev) {
 
 /* ---- tensors ---- */
 
+/* Of K/32: K is a multiple of 32. */
+static bool is_whole(Eval *ev, const Sym *dim) {
+  Axis a = axis_of(dim);
+  int64_t n;
+  return !expr_is_known(ev, a.base) || !expr_extent(ev, a.base, &n) || n * a.num % a.den == 0;
+}
+
 static bool check_size(Eval *ev, int i, int d) {
   const Type *t = param_type(ev, i);
   int64_t expected;
   if (t->layout && !t->layout[d]) return true; /* the tensor's own */
+  if (!t->layout && !is_whole(ev, t->dims[d]))
+    return arg_size_is_broken(ev->k, i, ev->args[i].buffer, d);
   if (t->layout ? !expr_value(ev, t->layout[d], &expected)
                 : !place_dim_size(ev, t->dims[d], &expected))
     return false;

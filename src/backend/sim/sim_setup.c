@@ -317,9 +317,11 @@ static bool check_size(Sim *s, int param, int d) {
   const Sym *size = t->layout ? t->layout[d] : t->dims[d];
   int64_t expected;
   if (!size || !has_value(s, size, false)) return true;
-  size = sym_ceil(s->cx->sym, size);
-  return size && launch_value(s, size, s->k->params.at[param].at, &expected) &&
-         arg_has_size(s->k, param, s->args[param].buffer, d, expected);
+  Diag *before = s->cx->diags.last;
+  if (launch_value(s, size, s->k->params.at[param].at, &expected))
+    return arg_has_size(s->k, param, s->args[param].buffer, d, expected);
+  diags_cut(&s->cx->diags, before);
+  return arg_size_is_broken(s->k, param, s->args[param].buffer, d);
 }
 
 static bool bind_tensor(Sim *s, int i) {
