@@ -12,7 +12,7 @@ const Sym *access_y(SymCtx *cx, int i) { return sym_numbered(cx, "$y", i, false)
 const Sym *access_n(SymCtx *cx, int i) { return sym_numbered(cx, "$n", i, true); }
 const Sym *access_iterator(SymCtx *cx, int i) { return sym_numbered(cx, "$index", i, true); }
 
-/* Text says nothing of its sign, but what comes from memory may be negative. */
+/* The text does not give its sign, but values from memory may be negative. */
 const Sym *access_dynamic(SymCtx *cx, int i, bool given) {
   return sym_numbered(cx, "$dynamic_val", i, given);
 }

@@ -1,12 +1,12 @@
-/* access_reach.c: how large may a value from memory be, so that arithmetic on it stays in 64 bits?
+/* access_reach.c: how large may a value from memory be for arithmetic on it to stay in 64 bits?
  *
  *     $dynamic_val0                      any: it is only compared
  *     2*$dynamic_val0 + $x0              2^59: its term is 2^60 at most
  *     K*$dynamic_val0                    floor(2^60/Max(K, 1))
  *     Mod($dynamic_val0, K)              any
  *
- * No memory has 2^60 elements, so what is larger is outside anyway, and a few such terms can be
- * added without leaving 64 bits. */
+ * No memory has 2^60 elements, so anything larger is outside in any case, and a few such terms can
+ * be added without overflowing 64 bits. */
 #include "ir/access.h"
 #include "ir/region_facts.h"
 
@@ -19,7 +19,8 @@ typedef struct Reach {
   bool ok;
 } Reach;
 
-/* What an expression is multiplied with; NULL: neither multiplied nor added to anything. */
+/* The factor that an expression is multiplied by; NULL: neither multiplied nor added to
+ * anything. */
 typedef const Sym *Factor;
 
 static bool is_from_memory(const Reach *r, const Sym *e) {
@@ -36,7 +37,7 @@ static void take_limit(Reach *r, Factor by, int of) {
   r->limit = r->limit && limit ? sym_min(cx, r->limit, limit) : limit;
 }
 
-/* A fraction, times the number that makes it whole: that is what is computed. */
+/* A fraction times its denominator, which is what is computed. */
 static const Sym *whole(SymCtx *cx, const Sym *s) {
   for (int by = 2; !sym_is_integer(s) && by <= 1024; by++) {
     const Sym *times = sym_mul(cx, s, sym_int(cx, by));
@@ -47,7 +48,7 @@ static const Sym *whole(SymCtx *cx, const Sym *s) {
 
 static void visit(Reach *r, const Sym *e, Factor by);
 
-/* Of a product: one factor may be any function of the value; several must be values themselves. */
+/* In a product, one factor may be any function of the value; several must be values themselves. */
 static void visit_product(Reach *r, const Sym *e, Factor by) {
   const Sym *function = NULL;
   int of = 0;

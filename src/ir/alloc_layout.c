@@ -26,7 +26,7 @@ bool alloc_slot_layout(const Op *alloc, MemLayout *out) {
   return true;
 }
 
-/* The period of a swizzle: the bits it flips are decided by bits below that one. */
+/* The period of a swizzle: the bits it flips depend on bits below that one. */
 static int64_t swizzle_bytes(const MemLayout *m) {
   int64_t period = 1;
   while (period <= (int64_t)m->swizzle.mask << m->swizzle.shift) period *= 2;

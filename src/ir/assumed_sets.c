@@ -1,9 +1,11 @@
-/* assumed_sets.c: what is assumed of a symbol is checked where the kernel sets it.
+/* assumed_sets.c: checks assumptions about a symbol where the kernel sets it.
+ *
  *     assume LEN < 100
  *     set_symbol LEN %n {version = LEN.1}
  *     report (LEN.1 < 100), %failures, ... LEN.1
- * No launch can check it, so it is never a fact. Symbols are taken as they are in force there; what
- * mentions one that has no value yet is checked where that one is set. */
+ *
+ * No launch can check such an assumption, so it is never a fact. Symbols have the version in force
+ * there; an assumption that mentions one without a value yet is checked where that one is set. */
 #include <string.h>
 
 #include "ir/reports.h"
@@ -16,7 +18,7 @@ typedef struct Sets {
   Kernel *k;
   Arena *arena;
   Vec(InForce) versions; /* the latest last */
-  Vec(Op *) ops;         /* that a check consists of */
+  Vec(Op *) ops;         /* the ops that a check consists of */
 } Sets;
 
 /* ---- the condition ---- */
@@ -40,7 +42,7 @@ static const Sym *with_versions(const Sets *s, const Sym *e, bool as_zero) {
   return e;
 }
 
-/* All that it mentions has a value: from the launch, or by a set_symbol before. */
+/* Everything it mentions has a value: from the launch, or from an earlier set_symbol. */
 static bool is_known(const Sets *s, const Sym *e) {
   const Sym *rest = with_versions(s, e, true);
   return rest && ir_is_of_launch(s->k, rest);

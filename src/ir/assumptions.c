@@ -1,12 +1,12 @@
-/* assumptions.c: `assume` rows: which of them a compiler may use as facts.
+/* assumptions.c: `assume` rows: which of them the compiler may use as facts.
  *
- *     dynamic N; bind M = 40                    a launch says N; the kernel sets LEN
- *     assume Eq(Mod(N, 64), 0)                  a fact of code for launches that fulfil it
+ *     dynamic N; bind M = 40                    a launch gives N; the kernel sets LEN
+ *     assume Eq(Mod(N, 64), 0)                  a fact of code for launches that satisfy it
  *     assume Eq(Mod(M, 64), 0)                  false already: dropped, with a remark
  *     assume LEN < 100                          never a fact: no launch can check it
  *
- * Code that took an assumption for granted is only launched where it holds. For other launches the
- * kernel is compiled once more, without any of its assumptions; `required` ones refuse them. */
+ * Code that relies on an assumption is launched only if it holds. For other launches the kernel is
+ * compiled once more, without any of its assumptions; `required` ones refuse such launches. */
 #include <string.h>
 
 #include "ir/ir.h"
@@ -74,7 +74,7 @@ void kernel_require_assumptions(Kernel *k) {
     if (is_assumption(&k->constraints.at[i])) k->constraints.at[i].secondary = true;
 }
 
-/* The condition with what rows bind; false where it has no value. */
+/* The condition with bound values substituted; false if it has no value. */
 static bool is_false(const Kernel *k, const Sym *e, const SymBinding *bound, int n) {
   SymCtx *sym = k->cx->sym;
   const Sym *value = sym_subst(sym, e, bound, n);

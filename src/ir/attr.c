@@ -1,5 +1,5 @@
-/* attr.c: see attr.h. One switch over the attribute kinds per operation, so that a new kind is
- * found by the compiler's warning about the missing case. */
+/* attr.c: see attr.h. Each operation has one switch over the attribute kinds, so that the compiler
+ * warns about the missing case of a new kind. */
 #include "ir/attr.h"
 
 #include <string.h>
@@ -263,7 +263,7 @@ bool constraint_rewrite(Kernel *k, Constraint *c, SymFn *fn, void *user) {
   return ok;
 }
 
-/* Expressions are integers (fractions round down) and wrap when they are narrowed. */
+/* Expressions are integers (fractions round down) and wrap when narrowed. */
 void op_fold_value(Kernel *k, Op *op) {
   const Attr *old = op_attr(op, ATTR_value);
   const Sym *whole = old && old->sym ? sym_floor(k->cx->sym, old->sym) : NULL;

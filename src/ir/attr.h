@@ -14,13 +14,13 @@ bool mma_equal(const MmaChoice *a, const MmaChoice *b);
 static inline bool mma_given(const MmaChoice *m) { return m->name || m->k_vec; }
 
 /* A copy in which every expression that is evaluated is replaced by fn(expression). Names of
- * dimensions (keys, axes, symbols that are set) stay. NULL from fn makes the result false. */
+ * dimensions (keys, axes, symbols that are set) stay. If fn returns NULL, the result is false. */
 typedef const Sym *SymFn(void *user, const Sym *s);
 bool attr_rewrite(Kernel *k, Attr *a, SymFn *fn, void *user);
 bool constraint_rewrite(Kernel *k, Constraint *c, SymFn *fn, void *user);
 
-/* After a rewrite: a value that became a constant is written as the builder would write it, a float
- * for float dtypes and a number in range for the others. */
+/* After a rewrite: spells a value that became a constant as the builder would, as a float for float
+ * dtypes and as a number in range for the others. */
 void op_fold_value(Kernel *k, Op *op);
 
 /* Lookup of a key in a list of pairs; NULL: absent. */

@@ -1,4 +1,4 @@
-/* build.c: appending ops, opening and closing regions. See build.h for what a builder promises;
+/* build.c: appends ops, opens and closes regions. See build.h for what a builder guarantees;
  * versions of symbols are in build_symbols.c, index mappings in build_access.c. */
 #include <limits.h>
 #include <math.h>
@@ -54,7 +54,7 @@ Value *build_param(Builder *b, const char *name, const Type *type, const Sym *bi
 
 static const Region *home(const Value *v) { return v->def ? v->def->parent : v->owner; }
 
-/* A value may be used in its own region and below: its home is one of the open regions. */
+/* A value may be used in its own region and nested ones: its home is one of the open regions. */
 static bool check_visible(Builder *b, Span at, const Value *v) {
   for (int i = 0; i < b->frames.n; i++)
     if (b->frames.at[i].region == home(v)) return true;
@@ -138,7 +138,7 @@ static bool int_fits(DType dtype, int64_t v) {
   return v <= dtype_max_int(dtype) && v >= dtype_min_int(dtype);
 }
 
-/* One spelling for one constant: floats for float dtypes, integers (truncated, as in the public
+/* One spelling per constant: floats for float dtypes, integers (truncated, as in the public
  * language) for the others. */
 static bool normalise_value(Builder *b, Op *op, DType dtype) {
   Attr value = *op_attr(op, ATTR_value);
@@ -167,8 +167,8 @@ static Value *sum_of(Builder *b, Value *x, Value *y, Span at) {
   return op ? &op->results[0] : NULL;
 }
 
-/* -2**63 and the upper half of u64, which no expression holds: twice their half, and the last bit.
- * Sums of integers wrap. */
+/* -2**63 and the upper half of u64, which expressions cannot represent: twice the half, plus the
+ * last bit. Sums of integers wrap. */
 static Value *far_literal(Builder *b, Number n, const Value *like, Span at) {
   DType dtype = like->type->dtype;
   if (dtype != (n.is_unsigned ? DTYPE_u64 : DTYPE_i64)) {
@@ -223,8 +223,8 @@ static bool append_checked(Builder *b, Op *op, const Type *given) {
   return true;
 }
 
-/* A write converts what it stores among some types. The conversion is an op of its own, so that
- * nobody after this needs to know of it. */
+/* A write converts what it stores between some types. The conversion is a separate op, so that
+ * later stages need not know about it. */
 static Value *const *convert_written(Builder *b, Span at, Value *const *args, int nargs) {
   const Type *value = args[0]->type, *memory = args[1]->type;
   bool converts = type_is_value(value) && memory->kind == TYPE_mem &&
@@ -239,8 +239,9 @@ static Value *const *convert_written(Builder *b, Span at, Value *const *args, in
 
 /* ---- unsigned integers beside expressions ---- */
 
-/* Expressions are signed, of 64 bits. An unsigned operand that enters one is converted by an op of
- * its own, so that nobody after this needs to know of it. Which is the first such operand: */
+/* Expressions are signed 64-bit integers. An unsigned operand that enters one is converted by a
+ * separate op, so that later stages need not know about it. Returns the index of the first such
+ * operand. */
 static int first_in_expression(OpKind kind) {
   switch (kind) {
   case OP_apply_expr:
@@ -269,7 +270,7 @@ static Value *const *signed_operands(Builder *b, Span at, Value *const *args, in
   return all ? all : args;
 }
 
-/* What such an op gives is converted back; so is the value of an expression. */
+/* The result of such an op is converted back; so is the value of an expression. */
 static Op *build_unsigned(Builder *b, OpKind kind, Span at, Value *const *args, int nargs,
                           const Attr *attrs, int nattrs, const Type *given, DType dtype) {
   if (given) given = type_with_dtype(b->k->cx, given, DTYPE_i64);
@@ -279,7 +280,7 @@ static Op *build_unsigned(Builder *b, OpKind kind, Span at, Value *const *args, 
   return v->def;
 }
 
-/* The unsigned type that an op which computes an expression is to give; DTYPE_COUNT: none. */
+/* The unsigned type that an op which computes an expression must return; DTYPE_COUNT: none. */
 static DType unsigned_result(OpKind kind, Value *const *args, int nargs, const Attr *attrs,
                              int nattrs, const Type *given) {
   DType t = DTYPE_COUNT;
@@ -314,7 +315,7 @@ Op *build_op(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, co
 
 /* ---- regions ---- */
 
-/* The arguments a body sees: the axis of a while loop, then the carried values. A value that is
+/* The arguments of a body: the axis of a while loop, then the carried values. A value that is
  * missing because of an earlier mistake leaves a NULL in its place. */
 static void add_region_args(Builder *b, Region *r, const Op *op) {
   Kernel *k = b->k;
@@ -326,7 +327,7 @@ static void add_region_args(Builder *b, Region *r, const Op *op) {
     if (!op->args[i]) r->args[first + i - carried] = NULL;
 }
 
-/* What a combine function is given. */
+/* The arguments of a combine function. */
 static void add_elements(Builder *b, Region *r, const Op *op) {
   const Type *t = op->nargs && op->args[0] ? op->args[0]->type : NULL;
   DType dtype = t && type_is_value(t) ? t->dtype : DTYPE_f32; /* the op is refused at its end */
@@ -336,7 +337,7 @@ static void add_elements(Builder *b, Region *r, const Op *op) {
 bool build_begin(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, const Attr *attrs,
                  int nattrs) {
   WV_ASSERT((op_info[kind].flags & OPF_REGION) || op_combines(kind));
-  bool starts = kind == OP_while; /* the position where a loop begins enters its expressions */
+  bool starts = kind == OP_while; /* the initial position of a loop enters its expressions */
   for (int i = 0; i < nattrs; i++) starts |= attrs[i].key == ATTR_from;
   if (starts && nargs && args[0]) args = signed_operands(b, at, args, nargs, 0, 1);
   Op *op = ir_op_new(b->k, kind, at, args, nargs);
@@ -351,8 +352,8 @@ bool build_begin(Builder *b, OpKind kind, Span at, Value *const *args, int nargs
   return frame.ok;
 }
 
-/* The op that makes the carried type of a value that has its elements in another form: its dims in
- * another order, or more dims of one element each. Neither moves anything. OP_COUNT: none does. */
+/* The op that converts a value to the carried type if only the form differs: another order of dims,
+ * or more dims of one element each. Neither moves data. OP_COUNT: none does. */
 static OpKind refit(const Kernel *k, const Type *from, const Type *to) {
   if (from->kind != TYPE_tile || !type_is_value(to) || from->dtype != to->dtype) return OP_COUNT;
   int common = 0;
@@ -366,7 +367,7 @@ static OpKind refit(const Kernel *k, const Type *from, const Type *to) {
   return from->rank == to->rank ? OP_permute : OP_squeeze;
 }
 
-/* What a body hands on has the type it was carried in with. */
+/* What a body yields has the type with which it was carried in. */
 static Value *fit_carried(Builder *b, Value *v, const Value *carried, int number, Span at) {
   Kernel *k = b->k;
   if (!v || v->type == carried->type) return v;
@@ -412,7 +413,7 @@ static bool gather_yields(Builder *b, Value *const *yields, int n, Span at, Valu
   return true;
 }
 
-/* What the ops of the region compute becomes an attribute of the op, which only now stands. */
+/* The ops of the region become an attribute of the op, which is inserted only now. */
 static Op *end_combine(Builder *b, Value *const *yields, int n, Span at) {
   Frame f = *build_frame(b);
   Attr combine;
@@ -447,7 +448,7 @@ Op *build_end(Builder *b, Value *const *yields, int n, Span at) {
 
 /* ---- else ---- */
 
-/* What a value of this type is where nobody asks: zeros, in front of `op`. */
+/* The value of this type where it is not used: zeros, before `op`. */
 static Value *zeros_before(Builder *b, Op *op, const Type *type) {
   Attr value = {.key = ATTR_value};
   if (!dtype_is_float(type->dtype)) value.sym = sym_int(b->k->cx->sym, 0);
@@ -458,7 +459,7 @@ static Value *zeros_before(Builder *b, Op *op, const Type *type) {
   return &made->results[0];
 }
 
-/* The open `if` hands these values on; without its condition, zeros. */
+/* Makes the open `if` yield these values; where its condition does not hold, zeros. */
 static bool carry_late(Builder *b, Frame *f, Value *const *yields, int n, Span at) {
   int first = f->op->nargs;
   Value **args = ARENA_ARRAY(b->k->arena, Value *, first + n);
@@ -478,7 +479,7 @@ static bool carry_late(Builder *b, Frame *f, Value *const *yields, int n, Span a
   return true;
 }
 
-/* Of an `if`: what its condition is where it does not hold. As an attribute, or else as a value. */
+/* The opposite of an `if`'s condition: as an attribute, or else as a value. */
 static bool opposite(Builder *b, const Op *op, Attr *expr, Value **value) {
   const Attr *given = op_attr(op, ATTR_expr);
   if (given) {

@@ -1,7 +1,7 @@
-/* build.h: the one way to make a kernel. The Python tracer, the C interface and the text parser all
- * end here, so a rule checked here holds for every front end.
+/* build.h: the only way to make a kernel. The Python tracer, the C interface and the text parser
+ * all end here, so a rule checked here holds for every front end.
  *
- * NULL operands are accepted and give NULL: a mistake is reported once and its consequences are
+ * NULL operands are accepted and give NULL: a mistake is reported once, and its consequences are
  * silent. set_symbol is SSA: it opens a version of its symbol (`N_Q.2`), and every expression that
  * a later op of that scope carries mentions the version instead. */
 #ifndef WV_BUILD_H
@@ -21,25 +21,25 @@ Value *build_param(Builder *b, const char *name, const Type *type, const Sym *bi
 Op *build_op(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, const Attr *attrs,
              int nattrs, const Type *given);
 
-/* The largest (OP_max) or smallest (OP_min) element along a dimension, and where it stands (i32):
- * out[0] and out[1]. args: the values, and perhaps the best so far and its place, which come first.
- * There is no such op: it becomes reductions and elementwise ops. */
+/* The largest (OP_max) or smallest (OP_min) element along a dimension, and its index (i32): out[0]
+ * and out[1]. args: the values, optionally followed by the best so far and its index, which rank
+ * first. This is not an op: it becomes reductions and elementwise ops. */
 bool build_arg(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, const Attr *attrs,
                int nattrs, Value **out);
 
 /* Four words (u32) of random bits, a function of four words of a counter and two of a key: args.
- * Likewise made of several ops. */
+ * Also composed of several ops. */
 bool build_philox(Builder *b, Span at, Value *const *args, int nargs, Value **out);
 
-/* args[0] is true of every element that exists, or the launch reports where it is not, with the
- * other values: op `report`. attrs: `label`, the message. */
+/* args[0] must be true for every element that exists; otherwise the launch reports where it is not,
+ * with the other values: op `report`. attrs: `label`, the message. */
 bool build_assert(Builder *b, Span at, Value *const *args, int nargs, const Attr *attrs,
                   int nattrs);
 
-/* A number as an operand beside `like`. */
+/* A number as an operand next to `like`. */
 typedef struct Number {
   bool is_integer;
-  bool is_unsigned; /* the integer is 2**63 or more: these are its bits */
+  bool is_unsigned; /* the integer is 2**63 or more, given by its bits */
   int64_t integer;
   double real;
 } Number;
@@ -54,15 +54,14 @@ Op *build_access(Builder *b, Value *value, Value *memory, const Coord *source, i
                  const Coord *target, int ntarget, const Attr *attrs, int nattrs, Span at);
 
 /* A loop or conditional: ops go into its body until build_end. False on a mistake; the region is
- * open all the same, so that begin and end pair up. */
+ * opened regardless, so that begin and end pair up. */
 bool build_begin(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, const Attr *attrs,
                  int nattrs);
 Region *build_region(Builder *b); /* the innermost open region */
 
-/* Ends the body of an `if` that carries nothing and begins what is done where its condition does
- * not hold; build_end then takes as many values, of the same types, and its op has the results.
- * There is no such op: it is a second `if`, of the opposite condition, that carries what the first
- * one made. */
+/* Ends the body of an `if` that carries nothing and begins the else branch; build_end then takes as
+ * many values, of the same types, and its op has the results. There is no such op: it becomes a
+ * second `if` with the opposite condition, which carries what the first one yielded. */
 bool build_else(Builder *b, Value *const *yields, int n, Span at);
 Op *build_end(Builder *b, Value *const *yields, int n, Span at);
 
@@ -72,8 +71,8 @@ void builder_free(Builder *b);
 
 /* Checks a mapping as its author wrote it: iterator conflicts, iterators without an extent. */
 bool check_mapping(Context *cx, const Mapping *m, Span at);
-/* What holds of an op's mapping: no entry is missing. Where a size is 1, `i // size` has become a
- * bare `i` beside another dimension's. */
+/* Checks the mapping of an op: no entry may be missing. If a size is 1, `i // size` has become a
+ * bare `i` next to another dimension's. */
 bool check_mapping_entries(Context *cx, const Mapping *m, Span at);
 
 #endif

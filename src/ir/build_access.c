@@ -1,9 +1,9 @@
-/* build_access.c: index mappings: their own rules, and source= / target= turned into them. */
+/* build_access.c: index mappings: their rules, and source= / target= converted to them. */
 #include "ir/build_state.h"
 
 /* ---- a mapping on its own ---- */
 
-/* The first two keys whose value is the bare iterator; how many there are. */
+/* The first two keys whose value is the bare iterator; returns how many there are. */
 static int find_bare(SymPairs pairs, const Sym *iterator, const Sym *dims[2]) {
   int n = 0;
   for (int i = 0; i < pairs.n; i++) {
@@ -15,7 +15,7 @@ static int find_bare(SymPairs pairs, const Sym *iterator, const Sym *dims[2]) {
 }
 
 /* One of the sides will be the register's, and there an iterator stands for one dimension. The
- * dimensions of the memory are only given its value: any number of them, of any name. */
+ * dimensions of the memory are only given its value: any number of them, with any names. */
 static bool check_iterator(Context *cx, const Mapping *m, int i, Span at) {
   Arena *a = cx->diags.arena;
   const Sym *iterator = ir_numbered_symbol(cx, "$index", i, true), *dims[2];

@@ -1,6 +1,7 @@
 /* build_arg.c: argmax and argmin, as a reduction of the values and one of their positions.
+ *
  *     %m = max %x {dim = N}
- *     %e = eq %x, %m          (or NaN, of floats: the first NaN wins, as it does in max)
+ *     %e = eq %x, %m          (or NaN, for floats: the first NaN wins, as it does in max)
  *     %p = select %e, self_index N, 2147483647
  *     %i = min %p {dim = N}   (-1 where nothing exists) */
 #include "ir/build_state.h"
@@ -40,7 +41,7 @@ static Value *reduce(Arg *g, OpKind kind, Value *v) {
   return put(g, kind, &v, 1, g->attrs, g->nattrs, NULL);
 }
 
-/* Where the elements along `dim` that are the best stand; the first of them. */
+/* The index of the first of the best elements along `dim`. */
 static Value *place_of(Arg *g, Value *x, Value *best, const Sym *dim) {
   Attr along = {.key = ATTR_dim, .sym = dim};
   const Type *type = type_tile(g->b->k->cx, &dim, 1, DTYPE_i32);
@@ -51,7 +52,7 @@ static Value *place_of(Arg *g, Value *x, Value *best, const Sym *dim) {
   return choose(g, two(g, OP_eq, first, none), number(g, -1), first);
 }
 
-/* What came before stays unless this is better: equal values keep the place of the first. */
+/* The previous result stays unless this one is better: equal values keep the first index. */
 static void go_on(Arg *g, OpKind kind, Value *const *before, Value **out) {
   Value *better = two(g, kind == OP_max ? OP_gt : OP_lt, out[0], before[0]);
   if (!g->failed && dtype_is_float(out[0]->type->dtype)) {
@@ -69,7 +70,8 @@ bool build_arg(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, 
   for (int i = 0; i < nattrs; i++)
     if (attrs[i].key == ATTR_dim) dim = attrs[i].sym;
   if (nargs != 1 && nargs != 3)
-    return BUILD_FAIL(b, at, E0309, "`arg%s` takes a value, and perhaps the best so far and its place",
+    return BUILD_FAIL(b, at, E0309,
+                      "`arg%s` takes a value, and perhaps the best so far and its place",
                       op_info[kind].name);
   out[0] = reduce(&g, kind, args[0]);
   if (g.failed) return false;

@@ -1,11 +1,13 @@
 /* build_assert.c: device_assert, as a report of what is false.
+ *
  *     device_assert %c, %x "positive"
- * =>
- *     %m = self_index M : tile<M, i64>             where an element stands
+ *   =>
+ *     %m = self_index M : tile<M, i64>             the coordinate of an element
  *     %w = cast (bitcast %x : i32) : i64           its value, as a word
  *     report %c, %failures, %m, %w
- * Of what is no tile the workgroup says where it was. Without values those that the condition
- * compares are reported. */
+ *
+ * For values that are not tiles, the workgroup is reported as the position. Without values, those
+ * that the condition compares are reported. */
 #include "ir/build_state.h"
 #include "ir/dtype.h"
 #include "ir/reports.h"
@@ -13,7 +15,7 @@
 typedef struct Assert {
   Builder *b;
   Span at;
-  const Type *words; /* of every operand behind the memory */
+  const Type *words; /* of every operand after the memory */
   Value *args[2 + FAILURE_COLUMNS];
   int n;
   StrBuf columns;
@@ -76,7 +78,7 @@ static bool is_listed(Value *const *values, int n, const Value *v) {
   return false;
 }
 
-/* What a condition made of comparisons looks at; numbers that stand in the source are left out. */
+/* The operands of a condition made of comparisons; constants from the source are left out. */
 static int compared(const Value *cond, Value **out, int n, int most) {
   const Op *op = cond->def;
   if (!op || !(op_info[op->kind].flags & OPF_PURE) || op_info[op->kind].level != LEVEL_BOTH)

@@ -1,10 +1,10 @@
-/* build_flags.c: memory that a loop watches.
+/* build_flags.c: memory that a loop polls.
  *
  *     while ... { %ready = read %lock {volatile} ... }
  *     write %one, %lock          =>     write %one, %lock {volatile}
  *
- * Authors mark the read that waits, and may forget the write that ends the wait. It is ordered
- * after what it announces only if it is volatile, too. */
+ * Authors mark the read that waits, and may forget the write that ends the wait. That write is
+ * ordered after the data it announces only if it is volatile too. */
 #include "ir/attr.h"
 #include "ir/build_state.h"
 

@@ -1,8 +1,10 @@
-/* build_philox.c: Philox4x32-10, a generator that counts: four words of random bits are a function
- * of four words of a counter and two of a key (Salmon, Moraes, Dror, Shaw: "Parallel random
- * numbers: as easy as 1, 2, 3", 2011). Integers only, so every target gives the same bits. A round
- * multiplies two words of the counter; the upper halves of the products are mixed with the others
- * and the key: c0, c1, c2, c3  =>  hi(c2 B) ^ c1 ^ k0, lo(c2 B), hi(c0 A) ^ c3 ^ k1, lo(c0 A) */
+/* build_philox.c: Philox4x32-10, a counter-based generator: four words of random bits are a
+ * function of four words of a counter and two of a key (Salmon, Moraes, Dror, Shaw: "Parallel
+ * random numbers: as easy as 1, 2, 3", 2011). It uses integers only, so every target gives the same
+ * bits. A round multiplies two words of the counter; the upper halves of the products are mixed
+ * with the others and the key:
+ *
+ *     c0, c1, c2, c3   =>   hi(c2 B) ^ c1 ^ k0, lo(c2 B), hi(c0 A) ^ c3 ^ k1, lo(c0 A) */
 #include "ir/build_state.h"
 
 enum { ROUNDS = 10, WORDS = 4, KEYS = 2 };

@@ -9,11 +9,11 @@
 typedef struct Frame {
   Op *op;
   Region *region;
-  int versions; /* how many versions were in force outside */
-  bool ok;      /* the op itself was right */
+  int versions; /* number of versions in force outside */
+  bool ok;      /* the op itself was valid */
 } Frame;
 
-/* set_symbol or a while loop gave `base` a new meaning. */
+/* A new meaning of `base`, by set_symbol or a while loop. */
 typedef struct Version {
   const Sym *base, *version;
   Value *value; /* of a set_symbol; NULL for a loop's axis */
@@ -34,16 +34,16 @@ static inline Frame *build_frame(Builder *b) { return &b->frames.at[b->frames.n 
 
 bool check_mma_name(Context *cx, const char *name, Span at);
 
-/* build_symbols.c: expressions of an op mention the versions in force. */
+/* build_symbols.c: makes the expressions of an op mention the versions in force. */
 bool build_instantiate(Builder *b, Op *op);
 bool build_set_symbol(Builder *b, Op *op);
 bool build_while_version(Builder *b, Op *op);
 Value *build_next_axis(Builder *b); /* of the innermost while loop; NULL after reporting */
 
-/* build_flags.c: writes to memory that a loop watches are volatile. */
+/* build_flags.c: makes writes to memory that a loop polls volatile. */
 void build_flags(Kernel *k);
 
-/* build_warn.c: what means something else than it seems to. */
+/* build_warn.c: warns about constructs that mean something else than they seem to. */
 void build_warn_counter(Builder *b, const Op *scalar, const Sym *axis);
 void build_warn_header(Kernel *k);
 

@@ -3,8 +3,8 @@
  *     set_symbol N_Q %len             set_symbol N_Q %len {version = signed(N_Q.2)}
  *     read %q {bounds = {M: N_Q}}  =>  read %q {bounds = {M: signed(N_Q.2)}}
  *
- * A version is signed: its value comes from memory or arithmetic, and nothing is assumed of it. A
- * region has its own scope; after it the outer version is in force again. */
+ * A version is signed: its value comes from memory or arithmetic, and nothing is assumed about it.
+ * A region has its own scope; after it the outer version is in force again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static int last_number(const Builder *b, const Sym *base) {
   return last;
 }
 
-/* The version an op opens: what its text says, or the next number. NULL after reporting. */
+/* The version that an op opens: as its text says, or the next number. NULL after reporting. */
 static const Sym *open_version(Builder *b, Op *op, const Sym *base, Value *value) {
   const Attr *given = op_attr(op, ATTR_version);
   const Sym *version = given ? given->sym : NULL;
@@ -57,7 +57,7 @@ static const Sym *open_version(Builder *b, Op *op, const Sym *base, Value *value
 
 /* ---- meaning ---- */
 
-/* `N` and `signed(N)` are one symbol, of which less is known. */
+/* `N` and `signed(N)` are the same symbol; less is known about the latter. */
 static const Sym *with_versions(void *user, const Sym *s) {
   Builder *b = user;
   Arena *a = b->k->arena;
@@ -137,7 +137,7 @@ static bool check_condition(Builder *b, const Op *loop, const Sym *condition) {
   return true;
 }
 
-/* Only the condition of a while loop may speak of carried values by number. */
+/* Only the condition of a while loop may refer to carried values by number. */
 static bool check_iter_args(Builder *b, const Op *op) {
   for (int i = 0; i < op->nattrs; i++) {
     const Attr *a = &op->attrs[i];
@@ -162,7 +162,7 @@ bool build_instantiate(Builder *b, Op *op) {
   if (!check_iter_args(b, op)) return false;
   if (!b->versions.n) return true;
   for (int i = 0; i < op->nattrs;
-       i++) /* a mask already speaks of versions, and of sizes at entry */
+       i++) /* a mask already refers to versions, and to sizes at entry */
     if (op->attrs[i].key != ATTR_mask && !attr_rewrite(b->k, &op->attrs[i], with_versions, b))
       return BUILD_FAIL(b, op->at, E0105, "%s", sym_take_error(b->k->cx->sym));
   return true;

@@ -1,7 +1,8 @@
-/* build_warn.c: what means something else than it seems to, as the public package has it.
+/* build_warn.c: warns about constructs that mean something else than they seem to, as in the public
+ * package.
  *
- * A warning says at which line, and how to write what was meant. The kernel is compiled all the
- * same. */
+ * A warning gives the line, and how to write what was probably meant. The kernel is compiled
+ * regardless. */
 #include "ir/build_state.h"
 #include "ir/region_facts.h"
 
@@ -19,7 +20,7 @@ void build_warn_counter(Builder *b, const Op *scalar, const Sym *axis) {
 
 /* ---- workgroups ---- */
 
-/* The row of a dimension that the z dimension of the grid holds besides dimension 2. */
+/* The row of a dimension that is folded into the z dimension of the grid besides dimension 2. */
 static const Constraint *folded_row(const Kernel *k) {
   for (int i = 0; i < k->constraints.n; i++)
     if (k->constraints.at[i].kind == CONSTRAINT_workgroup && k->constraints.at[i].axis > 2)

@@ -5,7 +5,7 @@
 
 #include "ir/dtype.h"
 
-/* What an element's result follows from its operands with, and nothing else. */
+/* Ops whose result for an element follows from the operands alone. */
 static bool is_step(OpKind kind) {
   const OpInfo *info = &op_info[kind];
   if (kind == OP_scalar) return true;
@@ -34,7 +34,8 @@ static bool check_step(Kernel *k, const Op *op, const CombineStep *s, int i, Val
   const Type *given = type_scalar(k->cx, s->dtype), *type = NULL;
   if (s->kind == OP_scalar) {
     bool whole = s->sym && sym_is_int(s->sym, NULL);
-    if (whole == dtype_is_float(s->dtype)) return fail_step(k, op, i, "is not a number of its dtype");
+    if (whole == dtype_is_float(s->dtype))
+      return fail_step(k, op, i, "is not a number of its dtype");
     return values[i + 2].type = given, true;
   }
   Op scratch = {.kind = s->kind, .at = op->at, .args = args, .nargs = s->nargs};
@@ -111,7 +112,7 @@ static bool make_step(Making *m, const Op *op) {
   return add_step(m, s, &op->results[0]);
 }
 
-/* The result is the last step: what follows it is dropped, an earlier value is handed on. */
+/* Makes the result the last step: drops what follows it, or appends a step for an earlier value. */
 static bool end_with(Making *m, const Value *result, Span at) {
   int number = number_of(m, result, at);
   if (number < 0) return false;
@@ -141,7 +142,8 @@ bool combine_of_region(Kernel *k, const Op *user, const Region *r, Value *result
 
 /* ---- exchanging the arguments ---- */
 
-/* Step i with the arguments exchanged is step j; mirror: the same of what is before i. */
+/* Whether step i with the arguments exchanged is step j; mirror: the same for the steps before
+ * i. */
 static bool mirrors(const CombineStep *a, const CombineStep *b, const int *mirror) {
   int to[STEP_ARGS];
   if (a->kind != b->kind || a->dtype != b->dtype || a->sym != b->sym || a->nargs != b->nargs)

@@ -4,8 +4,8 @@
 
 #include "ir/ir.h"
 
-/* An op `debug_log`, and what its tensor is called. Its dimensions are a slot for each loop whose
- * iterations are kept apart, then those of the mapping or of the value; a lone number has one. */
+/* An op `debug_log`, and the label of its tensor. Its dimensions are a slot for each loop whose
+ * iterations are kept apart, then those of the mapping or of the value; a single number has one. */
 typedef struct DebugLog {
   Op *op;
   const char *label;
@@ -15,11 +15,11 @@ typedef struct DebugLog {
 
 typedef Vec(DebugLog) DebugLogs;
 
-/* Default labels count the logs of inner regions before those of the regions around them. False
- * after reporting one that has too many dimensions. */
+/* Default labels count the logs of inner regions before those of the enclosing ones. False after
+ * reporting one with too many dimensions. */
 bool debug_logs_find(Arena *a, Kernel *k, DebugLogs *out);
 
-/* Dimension i behind the slots; NULL: of a lone number, which has one element. */
+/* Dimension i after the slots; NULL: for a single number, which has one element. */
 const Sym *debug_log_dim(const DebugLog *log, int i);
 
 #endif

@@ -1,20 +1,20 @@
 /* dtype.c: encode, decode and round for every row of types.def.
  *
- * One routine serves all float formats. A positive value v = q * 2^(e - mantissa) with e not below
- * the format's least exponent has the code ((e + bias) << mantissa) + q - 2^mantissa, and a
- * subnormal the code q: so rounding q to an integer is rounding the code, and a carry out of the
- * mantissa lands in the exponent by itself. */
+ * One routine serves all float formats. A positive value v = q * 2^(e - mantissa), with e not below
+ * the format's least exponent, has the code ((e + bias) << mantissa) + q - 2^mantissa, and a
+ * subnormal the code q. So rounding q to an integer rounds the code, and a carry out of the
+ * mantissa ends up in the exponent by itself. */
 #include "ir/dtype.h"
 
 #include <math.h>
 #include <string.h>
 
-/* What the codes beyond the finite values mean. */
+/* The meaning of the codes beyond the finite values. */
 typedef enum Specials {
   IEEE,   /* largest exponent: infinity and NaNs */
   FN,     /* all ones: NaN; no infinity */
   FNUZ,   /* the code of -0: NaN; no infinity */
-  FINITE, /* nothing but numbers */
+  FINITE, /* only numbers */
   SCALE   /* no sign, no zero: exponents only, all ones: NaN */
 } Specials;
 
@@ -126,7 +126,7 @@ static uint64_t encode_overflow(DType t, uint64_t sign) {
   return sign << width | largest_code(t);
 }
 
-/* x / 2^shift, to nearest, half way to even. */
+/* x / 2^shift, to nearest, ties to even. */
 static uint64_t shift_round(uint64_t x, int shift) {
   if (shift == 0) return x;
   if (shift > DOUBLE_MANTISSA + 2) return 0;
@@ -134,8 +134,8 @@ static uint64_t shift_round(uint64_t x, int shift) {
   return q + (rest > half || (rest == half && (q & 1)));
 }
 
-/* Rounds the bits of a double to the format's mantissa. False: its exponent is not one that every
- * format of this kind has for all mantissas, and a carry may leave it. */
+/* Rounds the bits of a double to the format's mantissa. False: its exponent is near the ends of the
+ * format's range, where not every mantissa is valid or a carry may leave the range. */
 static bool round_plain(DType t, uint64_t *bits) {
   const DTypeInfo *d = &dtype_info[t];
   const Format *f = &formats[t];
@@ -172,7 +172,7 @@ uint64_t dtype_encode(DType t, double v) {
   int below = e < least ? least - e : 0;
   uint64_t code = shift_round(significand, DOUBLE_MANTISSA - d->mantissa + below);
   if (!below) code += ((uint64_t)(e - least) << d->mantissa);
-  if (f->specials == SCALE) code--; /* q is 1 or 2; there is no subnormal row at code 0 */
+  if (f->specials == SCALE) code--; /* q is 1 or 2; there are no subnormals at code 0 */
   if (code > largest_code(t)) return encode_overflow(t, sign);
   if (f->specials == FNUZ && code == 0) return 0;
   return sign << (d->exponent + d->mantissa) | code;
@@ -209,8 +209,8 @@ int64_t dtype_from_int(DType t, int64_t v) {
   return dtype_info[t].class == DTYPE_BOOL ? v != 0 : dtype_wrap(t, v);
 }
 
-/* A double holds 53 bits. Of a longer number the last of them says whether more were lost ("round
- * to odd"), so that rounding to fewer gives what rounding the number itself would. */
+/* A double holds 53 bits. For a longer number the last of them says whether more were lost ("round
+ * to odd"), so that rounding to fewer bits gives the same result as rounding the number itself. */
 double dtype_round_int(DType t, DType from, int64_t v) {
   const int64_t most = INT64_C(1) << (DOUBLE_MANTISSA + 1);
   const int lost = 63 - DOUBLE_MANTISSA;

@@ -1,4 +1,4 @@
-/* equal.c: structural equality of kernels, names and places aside. Values correspond when they are
+/* equal.c: structural equality of kernels, ignoring names and places. Values correspond if they are
  * defined at the same point of the walk. */
 #include "ir/attr.h"
 

@@ -1,6 +1,6 @@
 /* infer.c: the result types of every op, from its operands and attributes (docs/language.md,
- * sections 6 to 9). infer.def lists the rules, each a function of one of the infer_*.c; here are
- * those of regions and what all share. */
+ * sections 6 to 9). infer.def lists the rules, each a function of one of the infer_*.c; this file
+ * has those of regions and what all rules share. */
 #include "ir/infer.h"
 
 #include "ir/attr.h"
@@ -44,7 +44,8 @@ int infer_common_dims(const Type *a, const Type *b) {
   return n;
 }
 
-/* A scalar is covered by anything, a vec by one of its length, a tile by its dimensions. */
+/* A scalar is covered by anything, a vec by one of its length, a tile by one with its
+ * dimensions. */
 bool infer_covers(const Type *big, const Type *small) {
   if (small->kind == TYPE_vec) return big->kind == TYPE_vec && big->n == small->n;
   return infer_common_dims(small, big) == small->rank;

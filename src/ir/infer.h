@@ -43,10 +43,11 @@ static inline const char *infer_shown(const Infer *in, const Type *t) {
 }
 static inline bool infer_result(Infer *in, const Type *t) { return in->out[0] = t, t != NULL; }
 
-/* What a write converts: int <-> index, int -> float, float -> float among the wide formats. */
+/* The conversions of a write: int <-> index, int -> float, float -> float among the wide
+ * formats. */
 bool infer_stores_as(DType from, DType to);
 
-/* What operand i must be. False after reporting. */
+/* The requirements on operand i. False after reporting. */
 bool infer_need_value(const Infer *in, int i);
 bool infer_need_values(const Infer *in, int from, int to);
 bool infer_need_memory(const Infer *in, int i);

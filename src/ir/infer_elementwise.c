@@ -1,9 +1,9 @@
-/* infer_elementwise.c: the rules of elementwise ops, and the shape that operands of different dims
- * have together. */
+/* infer_elementwise.c: the rules of elementwise ops, and the common shape of operands with
+ * different dims. */
 #include "ir/attr.h"
 #include "ir/infer.h"
 
-/* All dims of both: those of the larger shape (the second of two equal ones), then the others. */
+/* All dims of both: those of the larger shape (of the second if equal), then the others. */
 static const Type *union_shape(const Infer *in, const Type *a, const Type *b) {
   const Type *first = a->rank > b->rank ? a : b, *other = first == a ? b : a;
   const Sym *dims[2 * IR_MAX_RANK];
@@ -19,7 +19,8 @@ static const Type *union_shape(const Infer *in, const Type *a, const Type *b) {
 }
 
 /* The shape of an elementwise result: missing dims are broadcast, but two shapes must have one in
- * common; of two orders of the same dims the second operand's wins. NULL after reporting. */
+ * common; if both have the same dims in different orders, the second operand's wins. NULL after
+ * reporting. */
 static const Type *joined_shape(const Infer *in, const Type *a, const Type *b) {
   if (infer_covers(a, b) && (a->rank > b->rank || a->n > b->n)) return a;
   if (infer_covers(b, a)) return b;

@@ -50,18 +50,18 @@ bool rule_self_index(Infer *in) {
                     infer_shown(in, in->given));
 }
 
-/* cast and bitcast take a bare dtype as well: the shape follows from the operand. */
+/* cast and bitcast also accept a bare dtype: the shape follows from the operand. */
 bool rule_cast(Infer *in) {
   if (!need_given(in) || !infer_need_value(in, 0)) return false;
   const Type *want = type_with_dtype(in->k->cx, infer_arg(in, 0), in->given->dtype);
-  bool shaped = in->given->rank || in->given->kind == TYPE_vec; /* else a bare dtype */
+  bool shaped = in->given->rank || in->given->kind == TYPE_vec; /* otherwise a bare dtype */
   if (shaped && want != in->given)
     return INFER_FAIL(in, E0316, "`cast` keeps the shape: %s cannot become %s",
                       infer_shown(in, infer_arg(in, 0)), infer_shown(in, in->given));
   return infer_result(in, want);
 }
 
-/* What one lane holds is cut anew, into as many bits. */
+/* What one lane holds is reinterpreted as the same number of bits. */
 static bool bitcast_vec(Infer *in) {
   const Type *from = infer_arg(in, 0), *to = in->given;
   int bits = from->n * dtype_info[from->dtype].bits, each = dtype_info[to->dtype].bits;

@@ -1,5 +1,5 @@
-/* infer_memory.c: the rules of ops that access memory: reads, writes, atomics and copies, and what
- * their mappings must say. */
+/* infer_memory.c: the rules of ops that access memory: reads, writes, atomics and copies, and the
+ * requirements on their mappings. */
 #include <string.h>
 
 #include "base/failures.h"
@@ -20,7 +20,8 @@ static const Sym *without_coordinate(SymPairs coords, const Type *mem) {
   return NULL;
 }
 
-/* The register side lists its dimensions in iterator order: {A: $index0, B: $index1, ...}. */
+/* Whether the register side lists its dimensions in iterator order: {A: $index0, B: $index1,
+ * ...}. */
 static bool is_identity(const Infer *in, const Mapping *m, SymPairs side) {
   bool same = side.n == m->niterators;
   for (int i = 0; same && i < side.n; i++)
@@ -28,7 +29,8 @@ static bool is_identity(const Infer *in, const Mapping *m, SymPairs side) {
   return same;
 }
 
-/* Nothing but iterators, in any order: a register side that only has to be renumbered. */
+/* Whether there are only iterators, in any order: a register side that only has to be
+ * renumbered. */
 static bool is_iterators(const Infer *in, const Mapping *m, SymPairs side) {
   bool plain = side.n == m->niterators;
   for (int i = 0; plain && i < side.n; i++) {
@@ -49,7 +51,7 @@ static const char *pairs_text(const Infer *in, SymPairs pairs) {
   return sb_text(&out);
 }
 
-/* The sides of a mapping are exchanged: both forms are shown, since the names `inputs` and
+/* The sides of a mapping are exchanged. Both forms are shown, since the names `inputs` and
  * `outputs` alone do not say which of them belongs to the memory. */
 static bool fail_exchanged(const Infer *in, const Mapping *m, bool memory_is_input) {
   const char *right = memory_is_input ? "inputs" : "outputs",
@@ -96,8 +98,8 @@ static bool mentions(SymPairs pairs, const Sym *symbol) {
   return false;
 }
 
-/* A dynamic value comes from memory and may be negative; a mapping may also promise that it is not.
- */
+/* A dynamic value comes from memory and may be negative; a mapping may also promise that it is
+ * not. */
 static bool uses_dynamic(const Infer *in, const Mapping *m, int i) {
   const Sym *any = ir_numbered_symbol(in->k->cx, "$dynamic_val", i, false);
   const Sym *promised = ir_numbered_symbol(in->k->cx, "$dynamic_val", i, true);
@@ -174,7 +176,7 @@ static bool matches_side(const Infer *in, SymPairs side, const Type *value) {
                     infer_shown(in, value));
 }
 
-/* A dimension the memory lacks may only have one element at a time. */
+/* A dimension that the memory lacks may only have one element at a time. */
 static bool check_store_shape(const Infer *in, const Type *value, const Type *mem) {
   for (int i = 0; i < value->rank; i++)
     if (!type_has_dim(mem, value->dims[i]) && !ir_one_at_a_time(in->k, value->dims[i]))
@@ -258,7 +260,7 @@ bool rule_scatter(Infer *in) {
   return fail_missing(in, missing, mem);
 }
 
-/* Rows are filled without a test: the whole table lies in the memory. */
+/* Rows are filled without a test: the whole table must lie in the memory. */
 static bool has_table(const Infer *in, const Mapping *m, const Type *mem) {
   const Constraint *row = kernel_constraint(in->k, CONSTRAINT_bind, mem->dims[0]);
   const Sym *at = pairs_get(m->inputs, mem->dims[0]);
@@ -270,7 +272,7 @@ static bool has_table(const Infer *in, const Mapping *m, const Type *mem) {
                     FAILURE_WORDS);
 }
 
-/* The words of a row lie as the condition does. */
+/* The words of a row have the shape of the condition. */
 bool rule_report(Infer *in) {
   if (!infer_need_value(in, 0) || !infer_need_memory(in, 1)) return false;
   const Type *cond = infer_arg(in, 0), *mem = infer_arg(in, 1);
@@ -292,8 +294,8 @@ bool rule_report(Infer *in) {
   return missing ? fail_missing(in, missing, mem) : has_table(in, m, mem);
 }
 
-/* A copy runs over the dims of its allocation; its other side is addressed like a read's or a
- * write's memory. */
+/* A copy runs over the dims of its allocation; its other side is addressed like the memory of a
+ * read or write. */
 bool rule_copy(Infer *in) {
   if (!infer_need_memory(in, 0) || !infer_need_memory(in, 1)) return false;
   const Mapping *m = mapping_of(in->op);

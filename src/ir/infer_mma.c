@@ -20,7 +20,7 @@ bool ir_one_at_a_time(const Kernel *k, const Sym *dim) {
   return tile && (!tile->size || (sym_is_int(tile->size, &size) && size == 1));
 }
 
-/* k: in lhs and rhs, not in acc; of several candidates those that are batch dimensions drop out. */
+/* k: in lhs and rhs, not in acc; among several candidates, batch dimensions are dropped. */
 static int contracted(Kernel *k, const Type *lhs, const Type *rhs, const Type *acc, bool skip_batch,
                       const Sym **out) {
   int n = 0;
@@ -90,7 +90,7 @@ int ir_scale_block(Kernel *k, const Op *op, int operand) {
   return fine < 0 || coarse < 0 ? 0 : dim_ratio(t->dims[fine], s->dims[coarse]);
 }
 
-/* A product of two floats of 8 bits is exact in the types that machines compute in. */
+/* A product of two 8-bit floats is exact in the types that machines compute in. */
 static bool check_scale(const Infer *in, int operand) {
   const Type *t = infer_arg(in, operand), *s = infer_arg(in, operand + 1);
   if (!small_floats(t, s))

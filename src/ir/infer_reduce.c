@@ -3,7 +3,7 @@
 #include "ir/combine.h"
 #include "ir/infer.h"
 
-/* The dimension worked along: `dim`, or the last one. NULL after reporting. */
+/* The dimension along which the op works: `dim`, or the last one. NULL after reporting. */
 static const Sym *worked_dim(const Infer *in) {
   const Type *t = infer_arg(in, 0);
   const Attr *a = op_attr(in->op, ATTR_dim);
@@ -16,7 +16,7 @@ static const Sym *worked_dim(const Infer *in) {
   return known ? a->sym : NULL;
 }
 
-/* With a function of the author there is one always, and a number will do for all rows. */
+/* A user-defined function requires an initial value, and a number will do for all rows. */
 static bool check_init(const Infer *in, const Type *want) {
   bool combines = op_combines(in->op->kind);
   if (in->op->nargs < 2 && combines)
@@ -32,7 +32,7 @@ static bool check_init(const Infer *in, const Type *want) {
                     infer_shown(in, init), infer_shown(in, want));
 }
 
-/* Parts along a new dimension, the last. What they are combined with comes when they are. */
+/* Parts along a new dimension, the last. Their initial value is applied when they are combined. */
 static bool reduce_into(Infer *in, const Type *want) {
   const Sym *into = op_attr(in->op, ATTR_into)->sym, *dims[IR_MAX_RANK];
   if (in->op->nargs > 1 && !op_combines(in->op->kind))

@@ -61,7 +61,7 @@ static bool need_word(const Infer *in, const char *words) {
   return INFER_FAIL(in, E0318, "`%s %s`: expected one of %s", infer_name(in), word, words);
 }
 
-/* Entry i of a list attribute as a constant; false: it is none. */
+/* Entry i of a list attribute as a constant; false: it is not one. */
 static bool constant(const Attr *a, int i, int64_t *v) {
   return i < a->n && sym_is_int(a->dims[i], v);
 }
@@ -166,7 +166,7 @@ bool rule_store(Infer *in) {
          need_dtype(in, 0, infer_arg(in, 1));
 }
 
-/* n elements in rows of equal length: memory, offset and distance from operand `at` on. */
+/* n elements in rows of equal length: memory, offset and stride from operand `at` on. */
 static bool check_rows(const Infer *in, int at, int n) {
   const Attr *rows = op_attr(in->op, ATTR_rows);
   if (!infer_need_memory(in, at) || !need_index(in, at + 1) || !need_index(in, at + 2) ||
@@ -200,7 +200,7 @@ bool rule_lane_atomic(Infer *in) {
                     infer_shown(in, t));
 }
 
-/* 1, 2 or 4 matrices, 32 bits of each in a lane; transposing moves whole elements. */
+/* 1, 2 or 4 matrices, 32 bits of each per lane; transposing moves whole elements. */
 static bool check_matrices(const Infer *in, const Type *t) {
   int bits = dtype_info[t->dtype].bits, all = bits * t->n;
   bool fits =
@@ -260,13 +260,14 @@ bool rule_barrier(Infer *in) {
   return true;
 }
 
-/* Registers are exchanged by eights, among those a thread can have. */
+/* Registers are reallocated in multiples of eight, up to what a thread can have. */
 bool rule_wave_registers(Infer *in) {
   int64_t n;
   if (!need_word(in, "take give") || !need_attr(in, ATTR_count)) return false;
   bool fits = sym_is_int(op_attr(in->op, ATTR_count)->sym, &n) && n >= 24 && n <= 256 && n % 8 == 0;
-  return fits || INFER_FAIL(in, E0318,
-                            "`wave_registers` of a count that is not a multiple of 8 from 24 to 256");
+  return fits ||
+         INFER_FAIL(in, E0318,
+                    "`wave_registers` of a count that is not a multiple of 8 from 24 to 256");
 }
 
 bool infer_need_mbars(const Infer *in, int at) {

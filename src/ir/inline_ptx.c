@@ -1,8 +1,8 @@
-/* inline_ptx.c: what is checked of PTX that a kernel's author wrote.
+/* inline_ptx.c: checks PTX written by a kernel's author.
  *
- * The assembler checks instructions. Here it is made sure that the text stays inside of its braces:
- * it names operands that exist, declares nothing but registers, neither jumps nor is jumped to, and
- * does nothing beside its result unless it is volatile. */
+ * The assembler checks instructions. This file ensures that the text stays inside its braces: it
+ * names operands that exist, declares only registers, neither jumps out nor is jumped into, and has
+ * no effect besides its result unless it is volatile. */
 #include "ir/inline_ptx.h"
 
 #include <ctype.h>
@@ -48,7 +48,7 @@ static const char *after_space(const char *at) {
   return at;
 }
 
-/* `%r3`: registers are numbered by the emitter, and a text that names one means another. */
+/* `%r3`: registers are numbered by the emitter, so a text that names one would mean another. */
 static bool is_our_register(const char *at) {
   static const char *const prefix[] = {"p", "h", "r", "rd", "f", "fd", NULL};
   size_t letters = 0;
@@ -63,7 +63,7 @@ static bool is_time(const char *at) {
 
 /* ---- a statement ---- */
 
-/* From where a statement begins: a directive, or an instruction that leaves the braces. */
+/* At the start of a statement: a directive, or an instruction that leaves the braces. */
 static const char *statement_mistake(Arena *a, const char *at, bool is_volatile) {
   static const char *const leave[] = {"bra",  "brx",   "ret",     "exit", "call",
                                       "trap", "brkpt", "pmevent", NULL};
@@ -88,7 +88,7 @@ static const char *statement_mistake(Arena *a, const char *at, bool is_volatile)
 
 /* ---- the text ---- */
 
-/* The number behind `$`; -1: none. */
+/* The number after `$`; -1: none. */
 static int operand_number(const char **at) {
   int n = isdigit((unsigned char)**at) ? 0 : -1;
   for (; isdigit((unsigned char)**at) && n < 1000; ++*at) n = 10 * n + (**at - '0');
@@ -111,7 +111,7 @@ static const char *character_mistake(Arena *a, const char *at, bool is_volatile)
 }
 
 typedef struct Seen {
-  bool begins, result; /* a statement begins; $0 was seen */
+  bool begins, result; /* at the start of a statement; $0 was seen */
   char last;           /* the last non-space character */
   int open;            /* braces */
 } Seen;
@@ -154,7 +154,7 @@ static bool has_shape_of(const Type *t, const Type *arg) {
   return true;
 }
 
-/* Each of its dimensions is one of an operand's. */
+/* Each of its dimensions is a dimension of some operand. */
 static bool is_covered(const Infer *in, const Type *t) {
   bool found = t->rank == 0;
   for (int d = 0; d < t->rank; d++) {

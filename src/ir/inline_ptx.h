@@ -1,17 +1,19 @@
 /* inline_ptx.h: an op whose instructions the author wrote.
+ *
  *     %y = inline_ptx "ex2.approx.ftz.f32 $0, $1;" %x, %m {meaning} : tile<M, f32>
+ *
  * The text is about one element: $0 is its result, $1, $2, ... those of the operands. With
- * `meaning` the last operand is none of them: it is what the result is wherever the text does not
+ * `meaning` the last operand is not one of them: it is the result wherever the text does not
  * run. */
 #ifndef WV_INLINE_PTX_H
 #define WV_INLINE_PTX_H
 
 #include "ir/ir.h"
 
-/* The operands that the text sees. */
+/* The number of operands that the text sees. */
 static inline int inline_inputs(const Op *op) { return op->nargs - op_has(op, ATTR_meaning); }
 
-/* What it computes, in other ops; NULL: only the text says. */
+/* The same computation in other ops; NULL: only the text defines it. */
 static inline Value *inline_meaning(const Op *op) {
   return op_has(op, ATTR_meaning) ? op->args[op->nargs - 1] : NULL;
 }
@@ -19,10 +21,10 @@ static inline Value *inline_meaning(const Op *op) {
 /* Reports that `who` (a machine, or "the evaluator") does not know what it computes; false. */
 bool inline_unknown(Context *cx, const Op *op, const char *who);
 
-/* Elements that can stand in the text: those with a register class of their own in PTX. */
+/* Types that can be used in the text: those with a register class of their own in PTX. */
 bool inline_takes(DType t);
 
-/* What is wrong with a text that has so many operands; NULL: nothing that can be seen. */
+/* What is wrong with a text that has this many operands; NULL: nothing that can be detected. */
 const char *inline_mistake(Arena *a, const char *text, int inputs, bool is_volatile);
 
 #endif

@@ -5,8 +5,8 @@ static bool is_at_least_zero(SymCtx *cx, const SymFacts *f, const Sym *s) {
   return sym_range(cx, f, s).lo >= 0;
 }
 
-/* Threads run, so there are workgroups: no factor of their number is 0, and of max(x, 0) it is x
- * that is not. */
+/* Threads run, so there are workgroups: no factor of their number is 0, and in max(x, 0) it is x
+ * that is positive. */
 static void assume_some(SymCtx *cx, SymFacts *f, const Sym *count) {
   int64_t number;
   if (sym_is_int(count, &number) || !is_at_least_zero(cx, f, count)) return;

@@ -1,14 +1,14 @@
-/* launch_facts.h: what holds in every thread of a launch. Of code that runs at launch it does not:
- * there a grid may be empty. */
+/* launch_facts.h: what holds in every thread of a launch. It does not hold for code that runs at
+ * launch: there a grid may be empty. */
 #ifndef WV_LAUNCH_FACTS_H
 #define WV_LAUNCH_FACTS_H
 
 #include "ir/ir.h"
 
-/* What the header says of sizes: bound symbols, and assumptions that a launch checks. */
+/* The header's facts about sizes: bound symbols, and assumptions that a launch checks. */
 SymFacts *size_facts(Arena *a, const Kernel *k);
 
-/* The same, and what `launch` says of ids. */
+/* The same, plus what `launch` says about ids. */
 SymFacts *launch_facts(Arena *a, const Kernel *k, const Constraint *launch);
 
 #endif

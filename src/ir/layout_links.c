@@ -69,8 +69,8 @@ static bool has_dims_of(const Type *whole, const Type *part) {
   return true;
 }
 
-/* What is looked up elsewhere lies as it likes; so does what each thread uses its own element of.
- */
+/* What is looked up elsewhere may have any layout; so may a value of which each thread uses its own
+ * element. */
 static void link_dynamic(Links *l, Value *whole) {
   MemAccess a;
   bool is_access = access_of(l->op, &a), own = op_is_atomic(l->op) && op_has(l->op, ATTR_ept);
@@ -144,13 +144,13 @@ static Layout finer(const Layout *l, int dim, int ratio) {
   return out;
 }
 
-/* The inverse: false when a lane does not hold whole groups of `ratio` neighbours, in order. */
+/* The inverse: false if a lane does not hold whole groups of `ratio` neighbours, in order. */
 static bool coarser(const Layout *l, int ratio, Layout *out) {
   int last = l->dims - 1;
   if (layout_run(l, last) % ratio || l->extent[last] % ratio) return false;
   *out = layout_of(l->dims, l->extent);
   out->extent[last] /= ratio;
-  int left = ratio; /* of the innermost register digits: what the group takes away */
+  int left = ratio; /* of the innermost register digits: what the group absorbs */
   for (int p = 0; p < LAYOUT_PARTS; p++)
     for (int i = 0; i < l->part[p].n; i++) {
       Digit d = l->part[p].at[i];
@@ -168,8 +168,8 @@ static bool coarser(const Layout *l, int ratio, Layout *out) {
   return left == 1;
 }
 
-/* A digit along the dim that repeats: copies as far as it moves inside of a block of `ratio`
- * elements, the rest counts blocks. Registers need no copies. */
+/* A digit along the dim that repeats: replication as far as it moves inside a block of `ratio`
+ * elements, the rest counts blocks. Registers need no replication. */
 static bool push_block(Layout *out, LayoutPart p, Digit d, int ratio, int *inside) {
   int within = d.stride % ratio == 0 ? 1 : ratio % d.stride ? 0 : ratio / d.stride;
   if (within > d.radix) within = d.radix;
@@ -177,10 +177,11 @@ static bool push_block(Layout *out, LayoutPart p, Digit d, int ratio, int *insid
   *inside += (within - 1) * d.stride;
   if (within > 1 && p != LAYOUT_REG) layout_repeat(out, p, within);
   if (d.radix > within) layout_push(out, p, d.dim, d.radix / within, d.stride * within / ratio);
-  return *inside < ratio; /* else digits carry from one block into the next */
+  return *inside < ratio; /* otherwise digits carry from one block into the next */
 }
 
-/* What is repeated along a dim. False when the lanes' elements do not fall into its blocks. */
+/* The layout of what is repeated along a dim. False if the lanes' elements do not fall into
+ * blocks. */
 static bool once(const Layout *l, int dim, int ratio, Layout *out) {
   int inside = 0;
   if (l->extent[dim] % ratio) return false;
@@ -196,7 +197,7 @@ static bool once(const Layout *l, int dim, int ratio, Layout *out) {
   return true;
 }
 
-/* A reduction in parts: each wave along the dim that goes has a part of its own. */
+/* A reduction in parts: each wave along the reduced dim has a part of its own. */
 static bool layout_of_parts(const LayoutLink *link, const Layout *whole, const int *extent,
                             Layout *out) {
   const Type *from = link->whole->type, *to = link->part->type;
@@ -242,8 +243,8 @@ bool layout_of_part(const LayoutLink *link, const Layout *whole, const int *exte
   return true;
 }
 
-/* Copies that lanes or waves hold of the part are where a dim it lacks may lie: the digit covers as
- * much of `rest` as its radix divides. */
+/* Lanes or waves that hold copies of the part may be spread along a dim that it lacks: the digit
+ * covers as much of `rest` as its radix divides. */
 static void spread(Layout *l, LayoutPart part, int dim, int *covered, int extent) {
   Digits *digits = &l->part[part];
   for (int i = 0; i < digits->n; i++) {

@@ -45,7 +45,8 @@ static size_t digits(const Lexer *lx, size_t n) {
   return n;
 }
 
-/* `1.` followed by a digit is a float; `1.e` is not, so that a stray dot is found where it is. */
+/* `1.` followed by a digit is a float; `1.e` is not, so that a stray dot is reported where it
+ * is. */
 static void lex_number(const Lexer *lx, Token *t) {
   size_t n = digits(lx, 0);
   t->kind = TOK_int;

@@ -1,8 +1,8 @@
-/* lex.h: the words of *.wave. Private to src/ir.
+/* lex.h: the tokens of *.wave. Private to src/ir.
  *
- * The lexer never reports: what it cannot read becomes a TOK_bad that says why, and the parser
- * reports it if it has to look at it. Expressions are not made of these tokens: the parser hands
- * their text to sym/ and moves the lexer behind it (lex_seek). */
+ * The lexer never reports: what it cannot read becomes a TOK_bad with the reason, and the parser
+ * reports it if it gets there. Expressions do not consist of these tokens: the parser passes their
+ * text to sym/ and moves the lexer past it (lex_seek). */
 #ifndef WV_LEX_H
 #define WV_LEX_H
 
@@ -27,8 +27,8 @@ typedef struct Token {
   bool first;     /* the first on its line */
   const char *at; /* in the source text */
   size_t len;
-  const char *text; /* what it spells: a name without its sigil, a string without its escapes;
-                       of TOK_bad the reason */
+  const char *text; /* what it spells: a name without its sigil, a string without its escapes; for
+                     * TOK_bad the reason */
   Span span;
 } Token;
 

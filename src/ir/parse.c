@@ -1,9 +1,9 @@
 /* parse.c: *.wave text to kernels; docs/ir.md is the grammar.
  *
- * The parser knows the shape of the text and the names of values, nothing else: what an op means,
- * which attributes it takes and which types fit is checked by build.h, once for all front ends.
- * After a mistake it goes on with the next statement; a value whose definition failed is known as
- * NULL, which build.h passes on in silence. */
+ * The parser knows only the shape of the text and the names of values: what an op means, which
+ * attributes it takes and which types fit is checked by build.h, once for all front ends. After a
+ * mistake it continues with the next statement; a value whose definition failed is known as NULL,
+ * which build.h passes on silently. */
 #include "ir/parse.h"
 
 #include <ctype.h>
@@ -23,8 +23,8 @@ static void fail_twice(Parser *p, const Token *t, const Definition *first) {
   diag_note(&p->cx->diags, d, first->at, "it is first defined here");
 }
 
-/* `value` gets the name of a token, and keeps it as a hint for the printer unless it is a number.
- */
+/* Binds the name of a token to `value`, which keeps it as a hint for the printer unless it is a
+ * number. */
 static void define(Parser *p, const Token *t, Value *value) {
   const Definition *first = find_definition(p, t->text);
   if (first) {
@@ -171,7 +171,7 @@ static void check_types(Parser *p, const Statement *st, const Op *op) {
   }
 }
 
-/* Names the results of an op; without an op (it failed) the names stand for nothing. */
+/* Names the results of an op; if the op failed, the names are bound to NULL. */
 static void finish(Parser *p, const Statement *st, Op *op) {
   bool fits = op && check_counts(p, st, op);
   if (fits) check_types(p, st, op);
@@ -282,7 +282,7 @@ static bool parse_region_head(Parser *p, Statement *st) {
   return fail_expected(p, "`{` to begin the body");
 }
 
-/* A carried value lies as the result does that it becomes. */
+/* A carried value has the layout of the result that it becomes. */
 static void define_carried(Parser *p, const Statement *st, const Region *r) {
   int axis = st->kind == OP_while ? 1 : 0;
   for (int i = 0; i < st->carried.n; i++) {
@@ -359,7 +359,7 @@ static void parse_statement(Parser *p) {
   skip_statement(p, braces);
 }
 
-/* `yield` hands values on and ends a region; a kernel's body has nobody to hand them to. */
+/* `yield` passes values on and ends a region; a kernel's body cannot yield any. */
 static void parse_yield(Parser *p, Yield *yield) {
   Span at = p->tok.span;
   int braces = p->braces;
@@ -376,7 +376,7 @@ static void parse_yield(Parser *p, Yield *yield) {
 
 static bool give_up(Parser *p) { return p->cx->diags.errors - p->errors > PARSE_ERRORS; }
 
-/* { statements }. The closing brace is where values are missed when there is no yield. */
+/* { statements }. Without a yield, missing values are reported at the closing brace. */
 static bool parse_body(Parser *p, Yield *yield) {
   Span open = p->tok.span;
   advance(p);
@@ -421,7 +421,7 @@ static bool parse_param(Parser *p) {
   return ok;
 }
 
-/* After a mistake goes on behind the next comma that is followed by a value. */
+/* After a mistake, continues after the next comma that is followed by a value. */
 static void skip_param(Parser *p) {
   while (p->tok.kind != TOK_end && !at_punct(p, ')') && !at_punct(p, '{')) {
     if (at_punct(p, ',') && peek_token(p).kind == TOK_value) return;
@@ -470,7 +470,7 @@ static Kernel *parse_kernel(Parser *p) {
 
 static bool at_kernel(const Parser *p) { return at_word(p, "kernel") || at_word(p, "thread"); }
 
-/* Skips to the next `kernel` that begins a line, unless a kernel has just ended. */
+/* Skips to the next `kernel` at the start of a line, unless a kernel has just ended. */
 static void skip_kernel(Parser *p, const char *start) {
   bool ended = p->last.kind == TOK_punct && p->last.punct == '}';
   if (p->tok.at == start) advance(p);

@@ -1,13 +1,13 @@
-/* parse.h: the parser's state and the pieces its files share. Private to src/ir.
+/* parse.h: the parser's state and the functions its files share. Private to src/ir.
  *
- *   parse_tokens.c  looking at tokens, and complaining about them
+ *   parse_tokens.c  looking at tokens, and reporting them
  *   parse_value.c   expressions, types, values of attributes
  *   parse_header.c  header rows
  *   parse.c         kernels, statements, regions
  *
  * Every parse_ function returns false (or NULL) after reporting what is wrong; the caller passes
  * that up to the nearest place that can recover: a parameter, a header row, a statement, a kernel.
- * Nothing is built here but through build.h. */
+ * Kernels are built only through build.h. */
 #ifndef WV_PARSE_H
 #define WV_PARSE_H
 
@@ -16,8 +16,8 @@
 #include "ir/text.h"
 
 enum {
-  PARSE_DEPTH = 64,  /* regions inside each other */
-  PARSE_ERRORS = 50, /* after so many the rest of the text is not read */
+  PARSE_DEPTH = 64,  /* maximum nesting of regions */
+  PARSE_ERRORS = 50, /* after this many the rest of the text is not read */
 };
 
 /* A value's name; value NULL: its definition failed and was reported. */
@@ -34,7 +34,7 @@ typedef struct Parser {
   Lexer lx;
   Token tok, last; /* the next token, and the one before it */
   int braces;      /* { read and not yet closed */
-  int errors;      /* reported while parsing, by anybody: when to give up */
+  int errors;      /* reported while parsing, by any function: when to give up */
 
   Builder *b;
   Intern spellings;
@@ -57,10 +57,10 @@ bool expect_int(Parser *p, int64_t least, int64_t most, const char *what, int64_
 bool expect_text(Parser *p, TokenKind kind, const char *what, const char **out);
 
 Span span_from(const Parser *p, Span start); /* up to the last token, on one line */
-/* Reports the next token: where something begins, and where something goes on. */
+/* Report the next token, where something should begin, and where something should continue. */
 bool fail_here(Parser *p, const char *what);
 bool fail_expected(Parser *p, const char *what);
-/* Reports an unknown word with the nearest known one as a hint. */
+/* Reports an unknown word, with the nearest known one as a hint. */
 bool fail_unknown(Parser *p, DiagCode code, const Token *t, const char *what,
                   const char *const *known, int n);
 /* Skips to the end of a row or statement that began with `braces` open. */

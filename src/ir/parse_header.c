@@ -93,7 +93,7 @@ static bool parse_clauses(Parser *p, Constraint *c) {
     seen |= UINT64_C(1) << (bare - clauses);
     if (!parse_clause_value(p, c, bare)) return false;
   }
-  bool listed = c->kind == CONSTRAINT_hardware; /* its clauses stand behind commas */
+  bool listed = c->kind == CONSTRAINT_hardware; /* its clauses are separated by commas */
   while (!at_row_end(p) || (listed && p->last.kind == TOK_punct && p->last.punct == ',')) {
     const Clause *cl = take_clause(p, c->kind);
     if (!cl) return fail_clause(p, c->kind);
@@ -106,7 +106,7 @@ static bool parse_clauses(Parser *p, Constraint *c) {
   return check_complete(p, c, seen);
 }
 
-/* One row too many is reported, those behind it are only read. */
+/* One row too many is reported; the rows after it are only read. */
 static void add_row(Parser *p, Constraint c) {
   if (!p->rows_full) p->rows_full = !build_constraint(p->b, c);
 }

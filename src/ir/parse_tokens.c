@@ -1,4 +1,4 @@
-/* parse_tokens.c: looking at tokens, and complaining about them. */
+/* parse_tokens.c: looking at tokens, and reporting them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ bool accept_word(Parser *p, const char *word) {
   return true;
 }
 
-/* What a token looks like in a message. */
+/* How a token is shown in a message. */
 static const char *describe(Parser *p, const Token *t) {
   enum { SHOWN = 40 };
   if (t->kind == TOK_end) return "the end of the text";
@@ -51,7 +51,7 @@ bool fail_here(Parser *p, const char *what) {
   return false;
 }
 
-/* What is missing at the end of a line is missing there, not at the beginning of the next. */
+/* What is missing at the end of a line is reported there, not at the beginning of the next. */
 bool fail_expected(Parser *p, const char *what) {
   bool line_ended = p->tok.first && p->last.at;
   if (!line_ended) return fail_here(p, what);
@@ -114,7 +114,7 @@ Span span_from(const Parser *p, Span start) {
 void skip_statement(Parser *p, int braces) {
   while (p->tok.kind != TOK_end) {
     bool swallowed = p->tok.kind == TOK_bad && *p->tok.at == '"';
-    if (swallowed) p->braces = braces; /* the closing braces lie in the string without an end */
+    if (swallowed) p->braces = braces; /* the closing braces are inside the unterminated string */
     if (p->braces <= braces && (p->tok.first || at_punct(p, '}') || at_punct(p, ';'))) return;
     advance(p);
   }

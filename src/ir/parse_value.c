@@ -8,7 +8,7 @@
 /* ---- expressions ---- */
 
 /* How much of the text an expression may cover: it ends before a brace, a value or a comment, and
- * outside parentheses at the end of the line. Where it really ends, sym/ decides. (`%` is never an
+ * outside parentheses at the end of the line. sym/ decides where it really ends. (`%` is never an
  * operator here: it begins a value. Names in backquotes may contain anything.) */
 static size_t expr_room(const char *text, const char *end) {
   int depth = 0;
@@ -60,10 +60,10 @@ static const Sym *parse_expr_until(Parser *p, bool comparisons) {
 
 const Sym *parse_expr(Parser *p) { return parse_expr_until(p, true); }
 
-/* Inside <...> a comparison stands in parentheses. */
+/* Inside <...> a comparison must be in parentheses. */
 static const Sym *parse_dim(Parser *p) { return parse_expr_until(p, false); }
 
-/* A bare name is taken as it stands: `K.2 (%k)` is not a call. */
+/* A bare name is taken as it is: `K.2 (%k)` is not a call. */
 const Sym *parse_symbol(Parser *p) {
   bool is_call = at_word(p, "signed") && peek_token(p).punct == '(';
   Token t = p->tok;
@@ -116,14 +116,14 @@ static bool parse_sym_item(Parser *p, void *list) {
 
 /* ---- types ---- */
 
-/* A dtype ends the dimensions; a dimension that is called like one stands in parentheses. */
+/* A dtype ends the dimensions; a dimension with the name of a dtype must be in parentheses. */
 static bool at_dtype(const Parser *p, DType *out) {
   if (p->tok.kind != TOK_word || !dtype_parse(p->tok.text, out)) return false;
   Token next = peek_token(p);
   return next.kind == TOK_punct && (next.punct == ',' || next.punct == '>');
 }
 
-/* `what`: "element type", or "type" when a tensor would do as well. */
+/* `what`: "element type", or "type" if a tensor would do as well. */
 static bool fail_type(Parser *p, const Token *t, const char *what) {
   enum { TENSORS = 4 };
   const char *names[TENSORS + DTYPE_COUNT] = {"tile", "vec", "mem", "token"};
@@ -227,7 +227,7 @@ const Type *parse_type(Parser *p) {
   return type_scalar(p->cx, dtype);
 }
 
-/* The text of a layout is target/'s; dims are numbered as the type writes them. */
+/* The syntax of a layout belongs to target/; dims are numbered as in the type. */
 const Layout *parse_layout_of(Parser *p, const Type *t) {
   Span start = p->tok.span;
   Layout *l = ARENA_NEW(p->scratch, Layout);
@@ -415,7 +415,8 @@ static bool parse_iters(Parser *p, Attr *out) {
   return true;
 }
 
-/* The lists after `with`: a comma followed by anything but a brace belongs to the attributes. */
+/* The lists after `with`: a comma followed by anything other than a brace belongs to the
+ * attributes. */
 static bool parse_dynamic(Parser *p, Mapping *m) {
   Vec(SymPairs) list = {0};
   do {
@@ -449,7 +450,7 @@ static bool parse_mma_attr(Parser *p, Attr *out) {
   return parse_mma(p, m);
 }
 
-/* As with layouts, the text is target/'s. */
+/* As for layouts, the syntax belongs to target/. */
 static bool parse_memory_attr(Parser *p, Attr *out) {
   Span at = p->tok.span;
   MemLayout *m = ARENA_NEW(p->scratch, MemLayout);
@@ -464,7 +465,7 @@ static bool parse_memory_attr(Parser *p, Attr *out) {
 
 typedef Vec(CombineStep) StepList;
 
-/* Whether the numbers are those of earlier steps is for the rule of the op to say. */
+/* The rule of the op checks whether the numbers are those of earlier steps. */
 static bool parse_step_args(Parser *p, CombineStep *out) {
   while (p->tok.kind == TOK_word && *p->tok.text == '$' && out->nargs < STEP_ARGS) {
     char *end;

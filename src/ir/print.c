@@ -1,7 +1,7 @@
-/* print.c: kernels as text. The text parses again to an equal kernel, and printing that gives the
- * same text.
+/* print.c: kernels as text. The text parses to an equal kernel, and printing that gives the same
+ * text.
  *
- * Values are called by their name hints, made unique by a suffix (%x, %x.1); those without one are
+ * Values are named by their hints, made unique by a suffix (%x, %x.1); those without a hint are
  * numbered in program order (%0, %1). */
 #include <ctype.h>
 #include <string.h>
@@ -72,7 +72,7 @@ static Printer printer_new(StrBuf *out, const Kernel *k) {
 
 /* ---- pieces ---- */
 
-/* A dangling operand is a bug of a pass: the dump that reports it must still be printable. */
+/* A dangling operand is a bug of a pass; the dump that reports it must still be printable. */
 static void print_value(Printer *p, const Value *v) {
   const char *name = v ? map_get(&p->names, map_key(v)) : NULL;
   sb_printf(p->out, "%%%s", name ? name : "<undefined>");
@@ -103,7 +103,7 @@ static void print_list(Printer *p, const Sym *const *list, int n) {
   }
 }
 
-/* Names that come from outside are words, or else strings. */
+/* Names given by the user are printed as words, or else as strings. */
 static void print_word(Printer *p, const char *word) {
   bool plain = *word && !isdigit((unsigned char)*word);
   for (const char *c = word; *c; c++) plain &= is_name_char(*c);
@@ -134,7 +134,7 @@ static void print_mapping(Printer *p, const Mapping *m) {
   }
 }
 
-/* A symbol that is called like a float would be read as one. */
+/* A symbol with the name of a float would be read as one. */
 static void print_number(Printer *p, const Attr *a) {
   const char *name = a->sym ? sym_name(a->sym) : NULL;
   bool guard = name && (strcmp(name, "inf") == 0 || strcmp(name, "nan") == 0);
@@ -215,8 +215,8 @@ static void print_attr_value(Printer *p, const Attr *a) {
   }
 }
 
-/* `before`, then the attributes that are not in the head, and a brace; nothing when there are none.
- */
+/* `before`, then the attributes that are not in the head, and a brace; nothing if there are
+ * none. */
 static void print_attrs(Printer *p, const Op *op, const char *before) {
   int written = 0;
   for (int i = 0; i < op->nattrs; i++) {
@@ -254,7 +254,7 @@ static void print_carried(Printer *p, const Op *op, int first_arg) {
   }
 }
 
-/* `before` and the attribute, if it is there. */
+/* `before` and the attribute, if it is present. */
 static void print_clause(Printer *p, const Op *op, const char *before, AttrKey key) {
   if (!op_has(op, key)) return;
   sb_puts(p->out, before);
@@ -409,7 +409,7 @@ static void print_param(Printer *p, int i) {
   if (report) sb_puts(p->out, " report "), sb_quote(p->out, report);
 }
 
-/* As many parameters on a line as fit, below each other. */
+/* As many parameters on a line as fit, aligned below each other. */
 static void print_params(Printer *p, size_t line_start) {
   enum { WIDTH = 100 };
   StrBuf *out = p->out;

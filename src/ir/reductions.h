@@ -1,5 +1,5 @@
-/* reductions.h: ops that combine elements along a dimension, and what stands for an element that
- * does not exist. The table is reductions.def; the pass `padding` applies it. */
+/* reductions.h: ops that combine elements along a dimension, and what replaces an element that does
+ * not exist. The table is reductions.def; the pass `padding` applies it. */
 #ifndef WV_REDUCTIONS_H
 #define WV_REDUCTIONS_H
 
@@ -7,7 +7,7 @@
 #include "ir/ir.h"
 
 typedef enum Padding {
-  PADDING_NONE, /* the op is no reduction */
+  PADDING_NONE, /* not a reduction */
   PADDING_ZERO,
   PADDING_ONE,
   PADDING_LOWEST,
@@ -29,7 +29,7 @@ static inline bool op_is_reduction(const Op *op) {
 
 static inline bool op_is_scan(const Op *op) { return op->kind == OP_cumsum || op->kind == OP_scan; }
 
-/* Which elements exist: the last operand of an op whose padding is by PREDICATE; NULL: all do. */
+/* Which elements exist: the last operand of an op whose padding is PREDICATE; NULL: all do. */
 Value *reduction_exists(const Op *op);
 
 /* Sums and products: small floats are combined in f32. */
@@ -37,12 +37,12 @@ static inline bool reduction_accumulates(OpKind kind) {
   return reduction_info[kind].combine == OP_add || reduction_info[kind].combine == OP_mul;
 }
 
-/* An element that is taken twice changes the result. */
+/* Counting an element twice changes the result. */
 static inline bool reduction_takes_once(OpKind kind) {
   return reduction_accumulates(kind) || kind == OP_reduce;
 }
 
-/* The neutral element in a dtype: of a float type the number, of an integer type the integer. */
+/* The neutral element in a dtype: a number for float types, an integer for integer types. */
 double padding_number(Padding p, DType t);
 int64_t padding_integer(Padding p, DType t);
 

@@ -6,7 +6,7 @@
 bool expr_mentions(const Sym *s, const char *prefix) {
   const Sym *symbols[64];
   int n = sym_free_symbols(s, symbols, (int)WV_LEN(symbols));
-  if (n > (int)WV_LEN(symbols)) return true; /* too many to look at: it may */
+  if (n > (int)WV_LEN(symbols)) return true; /* too many to look at: assume that it may */
   for (int i = 0; i < n; i++)
     if (strncmp(sym_name(symbols[i]), prefix, strlen(prefix)) == 0) return true;
   return false;
@@ -37,7 +37,7 @@ const SymFacts *loop_facts(Kernel *k, Arena *a, const Op *loop, const SymFacts *
   const Sym *trips = op_attr(loop, ATTR_trips)->sym;
   SymFacts *f = sym_facts_new(a, cx, loop_hides_counter(k, loop) ? entry : around);
   sym_assume(f, sym_ge(cx, counter, sym_int(cx, 0)));
-  if (!sym_contains(trips, counter)) /* or else it means the counter of the loop around */
+  if (!sym_contains(trips, counter)) /* otherwise it is the counter of the enclosing loop */
     sym_assume(f, sym_lt(cx, counter, trips));
   sym_take_error(cx);
   return f;

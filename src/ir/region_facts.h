@@ -1,8 +1,8 @@
-/* region_facts.h: what is known of symbols inside a loop or conditional.
+/* region_facts.h: what is known about symbols inside a loop or conditional.
  *
- * The symbols of a region are its own. `$ARGK` in a loop over K that stands inside another loop
- * over K counts the inner one, and `$GET_ITER_ARG_0` in the condition of a while loop is what that
- * loop carries: what is known of the outer symbol says nothing about the inner one. */
+ * The symbols of a region are its own. `$ARGK` in a loop over K inside another loop over K counts
+ * the inner one, and `$GET_ITER_ARG_0` in the condition of a while loop is what that loop carries:
+ * facts about the outer symbol say nothing about the inner one. */
 #ifndef WV_REGION_FACTS_H
 #define WV_REGION_FACTS_H
 
@@ -11,11 +11,12 @@
 /* True when s mentions a symbol whose name begins with `prefix`. */
 bool expr_mentions(const Sym *s, const char *prefix);
 
-/* The part of a region's condition that is true throughout the body: what it says of carried values
- * is left out, because no other expression can name them (E0410). `true` when nothing is left. */
+/* The part of a region's condition that is true throughout the body: what it says about carried
+ * values is left out, because no other expression can name them (E0410). `true` if nothing is
+ * left. */
 const Sym *condition_inside(SymCtx *cx, const Sym *condition);
 
-/* True when a loop around this one counts with the same symbol, which it hides. */
+/* True if an enclosing loop counts with the same symbol, which this loop hides. */
 bool loop_hides_counter(Kernel *k, const Op *loop);
 
 /* What holds in the body of a for loop of one lane's program. `around` is what holds at the loop,

@@ -23,7 +23,7 @@ static const char *free_name(const Kernel *k) {
   return name;
 }
 
-/* The row that says how many words there are. */
+/* The row that gives the number of words. */
 static Constraint *words_row(const Kernel *k, const Sym *dim) {
   for (int i = 0; i < k->constraints.n; i++)
     if (k->constraints.at[i].kind == CONSTRAINT_bind && k->constraints.at[i].dim == dim)
@@ -95,7 +95,7 @@ void kernel_drop_reports(Kernel *k) {
     next = ir_next(op);
     if (op->kind == OP_report) ir_remove(op);
   }
-  if (v->index != k->params.n - 1) return; /* logs stand behind it: it stays, and says nothing */
+  if (v->index != k->params.n - 1) return; /* logs come after it: it stays, and is empty */
   remove_row(k, words_row(k, v->type->dims[0]));
   k->params.n--;
   k->body->nargs--;

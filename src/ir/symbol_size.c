@@ -1,25 +1,25 @@
-/* symbol_size.c: what a launch takes for a symbol that no row gives a value: the size of a tensor.
+/* symbol_size.c: the launch value of a symbol to which no row gives one: the size of a tensor.
  *
  *     %x: mem<S, N, f32, layout(_, _)>, %y: mem<S, K/32, f32>, %z: mem<S, K, f32>
  *
- * S is $SIZE_y_0: %x may be larger or smaller, its layout says. K is $SIZE_z_1 and not
+ * S is $SIZE_y_0: %x may be larger or smaller, according to its layout. K is $SIZE_z_1 and not
  * 32*$SIZE_y_1: a dimension that is the symbol itself comes before one that is a multiple. N is
- * $SIZE_x_1, for no other tensor has it; of several such tensors the smallest counts, so that all
- * of them have an element for each coordinate.
+ * $SIZE_x_1, because no other tensor has it; among several such tensors the smallest counts, so
+ * that all of them have an element for each coordinate.
  *
- * By default tensors that disagree are a mistake. kernel_free_sizes makes their layouts free. */
+ * By default, tensors that disagree are a mistake. kernel_free_sizes makes their layouts free. */
 #include <string.h>
 
 #include "ir/ir.h"
 
-/* Spellings count: a symbol may be known to be non-negative in one place and not in another. */
+/* Compares names: a symbol may be known to be non-negative in one place and not in another. */
 static bool is_multiple_of(const Sym *e, const Sym *symbol, int64_t *num, int64_t *den) {
   const Sym *base;
   return e && sym_scaled_symbol(e, &base, num, den) &&
          strcmp(sym_name(base), sym_name(symbol)) == 0;
 }
 
-/* What the size along dim d is: NULL where the tensor may have any. */
+/* The declared size along dim d: NULL if the tensor may have any. */
 static const Sym *size_said(const Type *t, int d) { return t->layout ? t->layout[d] : t->dims[d]; }
 
 /* The symbol's value, where `size` is the symbol times num/den. */
@@ -28,7 +28,7 @@ static const Sym *unscaled(SymCtx *sym, const Sym *size, int64_t num, int64_t de
   return value && num != 1 ? sym_floor(sym, value) : value;
 }
 
-/* The first tensor whose size says it: exactly, or as a multiple. */
+/* The first tensor whose declared size determines it: exactly, or as a multiple. */
 static const Sym *said_size(const Kernel *k, const Sym *symbol, bool scaled) {
   for (int i = 0; i < kernel_given(k); i++) {
     const Type *t = k->body->args[i]->type;
@@ -71,7 +71,7 @@ static bool is_bound(const Kernel *k, const Sym *symbol) {
   return kernel_constraint(k, CONSTRAINT_bind, symbol) != NULL;
 }
 
-/* Some other tensor, or another dim of this one, has the symbol, too. */
+/* Another tensor, or another dim of this one, has the symbol too. */
 static bool is_shared(const Kernel *k, const Sym *symbol) {
   int n = 0;
   for (int i = 0; i < kernel_given(k); i++) {

@@ -29,7 +29,7 @@ const char *const constraint_name[CONSTRAINT_COUNT] = {
 #include "ir/constraints.def"
 };
 
-/* The words of ops.def. */
+/* The words used in ops.def. */
 enum {
   TILE = LEVEL_TILE,
   THREAD = LEVEL_THREAD,

@@ -96,7 +96,7 @@ const Type *type_vec(Context *cx, int n, DType dtype) {
   return type_intern(cx, (Type){.kind = TYPE_vec, .dtype = dtype, .n = n});
 }
 
-/* Dimensions are matched by name, so none may stand twice in a type; numbers are no names. */
+/* Dimensions are matched by name, so none may occur twice in a type; numbers are not names. */
 static bool valid_dims(const Sym *const *dims, int n) {
   int64_t number;
   if (n > IR_MAX_RANK) return false;
@@ -170,8 +170,8 @@ int dim_ratio(const Sym *fine, const Sym *coarse) {
                                                                                : 0;
 }
 
-/* What would be read as the end of `<...>`, as an element type or as a missing extent goes into
- * parentheses: comparisons, and symbols called f16 or _. */
+/* Puts into parentheses what would be read as the end of `<...>`, as an element type or as a
+ * missing extent: comparisons, and symbols named f16 or _. */
 static void print_dim(StrBuf *out, const Sym *dim) {
   const char *name = sym_name(dim);
   DType unused;

@@ -1,15 +1,15 @@
 /* verify.c: the rules every kernel obeys, after building and after each pass.
  *
- *   - an op stands at a level it may stand at, with as many operands as it takes
+ *   - an op is at a level it allows, with a permitted number of operands
  *   - it carries only attributes of its row, its lead attribute among them
- *   - an operand is made before it is used, in the same region or in one around it
+ *   - an operand is defined before it is used, in the same region or in an enclosing one
  *   - result types are those that follow from the operands
  *   - a region op has a body whose arguments match the carried operands, ended by one yield of the
  *     same types; no other op has a body, and a kernel's body has no yield
  *   - a slot is one of its ring's
  *   - a mask tests conditions on coordinates that its access has
  *   - a version of a symbol is opened once; a loop runs over a dimension with a tile row
- *   - where a symbol has a version, expressions mention that: the text form means it by the symbol
+ *   - where a symbol has a version, expressions mention the version: in text the symbol denotes it
  */
 #include "ir/access.h"
 #include "ir/alloc_layout.h"
@@ -18,8 +18,8 @@
 
 typedef struct Verify {
   Kernel *k;
-  bool *defined;            /* by value id: made earlier and still in scope */
-  Vec(SymBinding) versions; /* in force: a symbol that was set, and what it is now */
+  bool *defined;            /* by value id: defined earlier and still in scope */
+  Vec(SymBinding) versions; /* in force: a symbol that was set, and its current version */
   Arena *scratch;
 } Verify;
 
@@ -56,7 +56,7 @@ static bool verify_attrs(Verify *v, const Op *op) {
   return true;
 }
 
-/* Numbers that passes and machines count with. */
+/* Numbers that passes and machines compute with. */
 static bool verify_numbers(Verify *v, const Op *op) {
   static const struct {
     AttrKey key;
@@ -92,7 +92,7 @@ static bool verify_types(Verify *v, const Op *op) {
                       op_info[op->kind].name);
 }
 
-/* Tests are conditions, and of $x, $y and $n they mention only those the access has. */
+/* Tests are conditions, and mention only those of $x, $y and $n that the access has. */
 static bool verify_mask(Verify *v, const Op *op) {
   const Attr *mask = op_attr(op, ATTR_mask);
   MemAccess a;
@@ -106,7 +106,7 @@ static bool verify_mask(Verify *v, const Op *op) {
   return true;
 }
 
-/* NULL: it mentions a symbol that means its version. */
+/* NULL: it mentions a symbol instead of its version. */
 static const Sym *no_old_symbol(void *user, const Sym *s) {
   Verify *v = user;
   return sym_subst(v->k->cx->sym, s, v->versions.at, v->versions.n) == s ? s : NULL;
@@ -149,7 +149,7 @@ static bool verify_slot(Verify *v, const Op *op) {
   return true;
 }
 
-/* Iterations are those of loops that a tile row counts. */
+/* Iterations are those of loops with a tile row. */
 static bool verify_iteration(Verify *v, const Op *op) {
   const Attr *at = op_attr(op, ATTR_iteration);
   for (int i = 0; at && i < at->n; i++) {
@@ -261,7 +261,7 @@ static bool verify_params(Verify *v) {
   return true;
 }
 
-/* What one lane's program allocates lies in the shared memory that its launch asks for. An
+/* The allocations of one lane's program must fit in the shared memory that its launch requests. An
  * allocation whose size depends on symbols is checked where these are known. */
 static bool verify_allocations(Kernel *k) {
   const Constraint *launch = kernel_constraint(k, CONSTRAINT_launch, NULL);

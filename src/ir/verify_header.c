@@ -1,6 +1,6 @@
-/* verify_header.c: the constraints of a kernel against each other, with the values of the symbols
- * as far as they are bound (docs/language.md, section 4). A size that is still symbolic is checked
- * again once it is bound. */
+/* verify_header.c: checks the constraints of a kernel against each other, with the values of the
+ * symbols as far as they are bound (docs/language.md, section 4). A size that is still symbolic is
+ * checked again once it is bound. */
 #include <string.h>
 
 #include "ir/attr.h"
@@ -80,7 +80,8 @@ static bool check_bindings(Header *h) {
 
 /* ---- single rows ---- */
 
-/* A symbol of the author's: an expression has no name under which a launch gives it a value. */
+/* Only a symbol of the author's: an expression has no name under which a launch could give it a
+ * value. */
 static bool check_dynamic(Header *h, const Constraint *c) {
   if (sym_kind(c->dim) != SYM_symbol)
     return FAIL(h, c, E0212, "only a symbol can be dynamic, not `%s`", text(h, c->dim));
@@ -119,8 +120,8 @@ static const Sym *inner_symbol(const Header *h, const Sym *s) {
   return NULL;
 }
 
-/* How much runs is decided before anything has an id. Bound symbols may mention ids (a part of K
- * for each workgroup), so it is their values that are looked at. */
+/* How much runs is decided before there are any ids. Bound symbols may mention ids (a part of K for
+ * each workgroup), so their values are checked. */
 static bool check_outer(Header *h, const Constraint *c, const Sym *s) {
   const Sym *inner = s ? inner_symbol(h, bound_value(h, s)) : NULL;
   if (!inner) return true;
@@ -195,8 +196,8 @@ static bool is_settled(const Header *h, const Sym *s) {
   return true;
 }
 
-/* A kernel runs on one device, which must have the whole dimension: several are not launched yet.
- */
+/* A kernel runs on one device, which must have the whole dimension: launches on several devices are
+ * not supported yet. */
 static bool check_device(Header *h, const Constraint *c) {
   SymCtx *sym = h->k->cx->sym;
   const Sym *dim = bound_value(h, c->dim), *size = bound_value(h, c->size);
@@ -400,7 +401,7 @@ static bool check_once(Header *h, ConstraintKind kind, bool per_dim, const char 
   return true;
 }
 
-/* A kernel of tiles says how the machine is divided; one lane's program says what it runs on. */
+/* A tile kernel says how the machine is divided; a lane's program says what it runs on. */
 static bool check_level(Header *h) {
   const Constraint *launch = kernel_constraint(h->k, CONSTRAINT_launch, NULL);
   if (h->k->level == LEVEL_TILE)

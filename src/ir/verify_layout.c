@@ -1,16 +1,16 @@
-/* verify_layout.c: layouts against each other. A kernel has none, or:
+/* verify_layout.c: checks layouts against each other. A kernel has none, or:
  *
  *   - it has a `machine` row, and every layout has that row's lanes and waves
  *   - a layout holds every element of its tile
  *   - every tile has one, except a read that only matrix instructions use: it stays in memory
- *   - the two ends of a link (layout_links.h) lie alike; only `convert` changes a layout */
+ *   - the two ends of a link (layout_links.h) agree; only `convert` changes a layout */
 #include "ir/layout_links.h"
 
 typedef struct Check {
   Kernel *k;
   const Constraint *machine;
   Arena *scratch;
-  bool *in_registers; /* by value id: some user wants it there */
+  bool *in_registers; /* by value id: some user needs it there */
 } Check;
 
 static const char *text_of(Check *c, const Layout *l) {

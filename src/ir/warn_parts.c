@@ -1,12 +1,12 @@
-/* warn_parts.c: reductions that see a part of their dimension (W0404).
+/* warn_parts.c: reductions that see only a part of their dimension (W0404).
  *
  *     workgroup N by 64 on 0; wave N by 32; bind N = 256
  *     %s = sum %x {dim = N}           each of 2 waves, in each of 4 workgroups, sums its own 32
  *
- * The public package fixes this meaning, so the kernel is compiled as it stands. Nothing is said
- * where one workgroup and one wave are proved to have the whole dimension, where a loop over it
- * brings in the rest, where `block` asks for the workgroup's part, or where atomics combine the
- * parts. With a grid of its own the kernel places its tiles itself. */
+ * The public package defines this meaning, so the kernel is compiled as it is. There is no warning
+ * if one workgroup and one wave are proved to have the whole dimension, if a loop over it covers
+ * the rest, if `block` requests the workgroup's part, or if atomics combine the parts. A kernel
+ * with a grid of its own places its tiles itself. */
 #include "ir/access.h"
 #include "ir/attr.h"
 #include "ir/launch_facts.h"
@@ -51,7 +51,7 @@ static bool op_uses(const Op *op, const Value *v) {
   return false;
 }
 
-/* Whether the value goes into atomics and nowhere else. */
+/* Whether the value is used by atomics only. */
 static bool feeds_atomics(const Kernel *k, const Value *v) {
   bool used = false;
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
@@ -78,8 +78,8 @@ static const Sym *row_count(const Parts *p, const Constraint *row) {
   return row->size ? sym_ceildiv(p->sym, row->dim, row->size) : row->dim;
 }
 
-/* Workgroups with different tiles of the row's dimension; one that rides on another's id has as
- * many. */
+/* The number of workgroups with different tiles of the row's dimension; one that follows another's
+ * id has as many. */
 static const Sym *workgroups_of(const Parts *p, const Constraint *row) {
   if (row->start && !expr_mentions(row->start, "$WG")) return NULL;
   for (int i = 0; row->secondary && i < p->k->constraints.n; i++) {
@@ -147,7 +147,9 @@ void ir_warn(Kernel *k) {
   if (k->warned) return;
   k->warned = true;
   if (k->level != LEVEL_TILE || kernel_constraint(k, CONSTRAINT_grid, NULL)) return;
-  if (kernel_constraint(k, CONSTRAINT_machine, NULL)) return; /* a dump: said of its source */
+  if (kernel_constraint(k, CONSTRAINT_machine, NULL))
+    return; /* a dump: its source was warned
+                                                               * about */
   Parts p = {.k = k, .arena = arena_new(), .sym = k->cx->sym};
   p.facts = size_facts(p.arena, k);
   p.bound = ARENA_ARRAY(p.arena, SymBinding, k->constraints.n + 1);
