@@ -1,4 +1,4 @@
-/* distribute.c: the rows of the header as positions (distribute.h). */
+/* distribute.c: positions from the rows of the header (distribute.h). */
 #include "analysis/distribute.h"
 
 #include <string.h>
@@ -19,16 +19,16 @@ static const Sym *workgroup_id(const Distribution *d, int i, bool nonneg) {
 /* ---- symbols at an op ------------------------------------------------------------------------ */
 
 typedef enum Meaning {
-  MEAN_VALUE, /* what expressions mean by a symbol */
-  MEAN_SIZE   /* what the size of a dimension means by it: the axis of a while loop keeps its size
-                 while its value is a position */
+  MEAN_VALUE, /* the value of a symbol in expressions */
+  MEAN_SIZE   /* its value in the size of a dimension: the axis of a while loop keeps its size even
+               * though its value is a position */
 } Meaning;
 
 typedef Vec(SymBinding) Names;
 
 static void add_name(const Distribution *d, Names *names, const Sym *from, const Sym *to) {
   for (int i = 0; i < names->n; i++)
-    if (names->at[i].from == from) return; /* a later one hides it */
+    if (names->at[i].from == from) return; /* hidden by a later one */
   vec_push(d->arena, names, ((SymBinding){from, to}));
 }
 
@@ -38,7 +38,7 @@ static bool is_while_axis(const Op *op, const Sym *symbol) {
   return owner && owner->kind == OP_while && op_attr(owner, ATTR_axis)->sym == symbol;
 }
 
-/* Versions opened before the op in its region and in those around it, the latest first. */
+/* The versions opened before the op in its region and in the enclosing ones, latest first. */
 static Names versions_at(const Distribution *d, const Op *op, Meaning meaning) {
   Names names = {0};
   for (const Op *at = op; at; at = at->parent->owner) {
@@ -55,7 +55,7 @@ static Names versions_at(const Distribution *d, const Op *op, Meaning meaning) {
   return names;
 }
 
-/* A version hides the binding of its symbol; what a binding mentions is seen at the op as well. */
+/* A version hides the binding of its symbol; symbols in a binding are also resolved at the op. */
 static const Sym *instantiate(const Distribution *d, const Op *op, const Sym *s, Meaning meaning) {
   if (!op || !d->has_versions) return sym_subst(sym_of(d), s, d->bound, d->nbound);
   ArenaMark mark = arena_mark(d->arena);
@@ -84,8 +84,8 @@ static const Sym *size_of(const Distribution *d, const Op *op, const Sym *base) 
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* The ids a row itself mentions are those that positions see; ids inside the values of bound
- * symbols keep their meaning. */
+/* Ids that a row mentions itself are those of positions; ids inside the values of bound symbols
+ * keep their meaning. */
 static const Sym *position_expr(const Distribution *d, const Sym *s) {
   if (!s) return NULL;
   SymBinding to[2 * WORKGROUP_DIMS];
@@ -112,8 +112,8 @@ static void add_rows(Distribution *d, Arena *a) {
   }
 }
 
-/* Each row on the dimension an alias derives from has a twin on the alias, with its tile derived
- * likewise; a twin of size 0 does not exist. */
+/* Each row on the dimension that an alias derives from has a twin on the alias, with a tile derived
+ * in the same way; a twin of size 0 does not exist. */
 static void add_twins(Distribution *d, Arena *a, const Constraint *alias) {
   int own = d->rows.n;
   for (int i = 0; i < own; i++) {
@@ -130,7 +130,7 @@ static void add_twins(Distribution *d, Arena *a, const Constraint *alias) {
   }
 }
 
-/* Symbols that keep their value first. */
+/* Symbols that keep their value come first. */
 static void add_bindings(Distribution *d, Arena *a) {
   SymBinding *all = ARENA_ARRAY(a, SymBinding, d->k->constraints.n);
   int n = kernel_bindings(d->k, all);
@@ -183,18 +183,18 @@ static bool is_folded(const Distribution *d) {
   return false;
 }
 
-/* The ids of dimensions 2, 3, ... that a folded one holds, the last dimension fastest. */
+/* The ids of dimensions 2, 3, ... folded into one, the last dimension fastest. */
 static void unfold(const Distribution *d, const Sym *folded, const Sym **out) {
   for (int i = WORKGROUP_DIMS - 1; i >= 2; i--) {
     int64_t n;
-    bool is_empty = sym_is_int(d->count[i], &n) && n == 0; /* then no workgroup asks */
+    bool is_empty = sym_is_int(d->count[i], &n) && n == 0; /* no workgroup exists to ask */
     const Sym *count = is_empty ? sym_int(sym_of(d), 1) : d->count[i];
     out[i - 2] = sym_mod(sym_of(d), folded, count);
     folded = sym_floordiv(sym_of(d), folded, count);
   }
 }
 
-/* Reordering replaces all ids at once; then $WG2 is taken apart. */
+/* Reordering replaces all ids at once; then $WG2 is split. */
 static void find_ids(Distribution *d) {
   SymCtx *sym = sym_of(d);
   for (int i = 0; i < WORKGROUP_DIMS; i++)
@@ -206,8 +206,8 @@ static void find_ids(Distribution *d) {
   if (is_folded(d)) unfold(d, d->id[2], &d->id[2]);
 }
 
-/* Expressions mean the same by $WG3 and $WG4, but without the reordering: like $WG0, they say which
- * workgroup of the launch it is. */
+/* In expressions, $WG3 and $WG4 are the ids without reordering: like $WG0, they identify a
+ * workgroup of the launch. */
 static void bind_folded_ids(Distribution *d) {
   const Sym *zero = sym_int(sym_of(d), 0), *own[WORKGROUP_DIMS - 2] = {zero, zero, zero};
   SymBinding to[2 * (WORKGROUP_DIMS - 3)];
@@ -238,7 +238,7 @@ const Sym *distribute_waves(const Distribution *d, const Sym *dim) {
   return waves;
 }
 
-/* The rows that divide a dimension, or the one that it is an alias of, over waves; NULL: none. */
+/* The row that divides a dimension, or the one it is an alias of, over waves; NULL: none. */
 static const Constraint *wave_row(const Distribution *d, const Sym *dim, int *axis) {
   const Constraint *alias = kernel_constraint(d->k, CONSTRAINT_alias, dim);
   const Sym *divided = alias ? alias->start : dim;
@@ -268,7 +268,7 @@ const Sym *distribute_wave_offset(const Distribution *d, const Sym *dim) {
   return sym_mul(sym, id, distribute_wave_part(d, dim));
 }
 
-/* What the wave rows say of a workgroup dimension; NULL: nothing. */
+/* What the wave rows say about a workgroup dimension; NULL: nothing. */
 static const Sym *waves_along(const Distribution *d, int axis) {
   const Sym *waves = NULL;
   for (int i = 0; i < d->k->constraints.n; i++) {
@@ -280,7 +280,7 @@ static const Sym *waves_along(const Distribution *d, int axis) {
   return waves;
 }
 
-/* Threads of a wave lie along dimension 0; service waves extend dimension 1. */
+/* The threads of a wave lie along dimension 0; service waves extend dimension 1. */
 static void find_threads(Distribution *d) {
   SymCtx *sym = sym_of(d);
   const Constraint *hardware = kernel_constraint(d->k, CONSTRAINT_hardware, NULL);
@@ -361,8 +361,8 @@ static bool is_batch(const Distribution *d, const Sym *base) {
   return has_vector_shape(d, base, 0);
 }
 
-/* Whether a dimension that no row cuts has become a coordinate: its symbol was set before the op,
- * and its vector shape is 1. Gathers name such dimensions in their mappings. */
+/* Whether a dimension that no row divides has become a coordinate: its symbol was set before the
+ * op, and its vector shape is 1. Gathers name such dimensions in their mappings. */
 static bool is_coordinate(const Distribution *d, const Op *op, const Sym *base) {
   return op && size_of(d, op, base) != size_of(d, NULL, base) && has_vector_shape(d, base, 1);
 }
@@ -393,8 +393,8 @@ static bool fail_fraction(const Distribution *d, const Op *op, const Sym *dim, c
   return false;
 }
 
-/* `value` of the base dimension, in units of dim. `what` must be exact; NULL: a size, which is
- * checked when the arguments are known. */
+/* Converts `value` of the base dimension to units of dim. `what` must divide exactly; NULL: a size,
+ * which is checked when the arguments are known. */
 static bool scale(const Distribution *d, const Op *op, const Sym *dim, const char *what,
                   const Sym *value, const Sym **out) {
   SymCtx *sym = sym_of(d);
@@ -414,7 +414,7 @@ static bool fail_overflow(const Distribution *d, const Op *op) {
   return false;
 }
 
-/* Start and extent of a whole dimension; extent NULL: nothing cuts it here. */
+/* Start and extent of a whole dimension; extent NULL: nothing divides it here. */
 static void place_base(const Distribution *d, const Op *op, const Sym *base, const Sym **start,
                        const Sym **extent) {
   SymCtx *sym = sym_of(d);
@@ -431,8 +431,8 @@ static void place_base(const Distribution *d, const Op *op, const Sym *base, con
   }
 }
 
-/* Whether a dimension rides on another's workgroup id, one coordinate at a time: the id may go
- * further than its size, and a mapping brings it back (heads that share keys). */
+/* Whether a dimension follows another's workgroup id, one coordinate at a time. The id may exceed
+ * its size; a mapping brings it back in range (heads that share keys). */
 static bool rides(const Distribution *d, const Sym *base) {
   bool found = false;
   for (int i = 0; i < d->rows.n; i++) {
@@ -446,7 +446,7 @@ static bool rides(const Distribution *d, const Sym *base) {
   return found && !kernel_constraint(d->k, CONSTRAINT_alias, base);
 }
 
-/* A position that may be anywhere: past the end is past the end, however far. */
+/* Clamps a position that may be any number: past the end is past the end, however far. */
 static const Sym *nearest(const Distribution *d, const Sym *start, const Sym *extent,
                           const Sym *whole) {
   SymCtx *sym = sym_of(d);

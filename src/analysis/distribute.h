@@ -1,29 +1,29 @@
-/* distribute.h: where a workgroup stands. The header's rows give every dimension, at every op, the
- * range of coordinates that the workgroup works on (docs/language.md, section 4.8):
+/* distribute.h: the position of a workgroup. The header's rows give every dimension, at every op,
+ * the range of coordinates that the workgroup works on (docs/language.md, section 4.8):
  *
  *     start    sum of its workgroup rows and, inside a loop over it, of its tile rows
  *     extent   the tile of the last such row; 1 for a batch dimension; else the whole dimension
  *     size     of the whole dimension: coordinates from there on do not exist
  *              (both are 1 where set_symbol made a coordinate of a dimension of vector shape 1; a
- *              dimension that rides on another's workgroup id, 1 at a time, ends behind its start)
+ *              dimension that follows another's workgroup id, 1 at a time, ends after its start)
  *
  *     workgroup M by 64 on 0; tile K by 32
  *     in `for K`:   M  start 64*$WG0  extent 64  size M        K  start 32*$ARGK  extent 32  size K
  *
  * Starts mention workgroup ids, loop counters and symbols that are uniform over the workgroup.
- * Symbols that set_symbol changed are mentioned in the version in force at the op. Waves and lanes
- * do not occur: how a tile is divided among them is a layout. eval_tile places its tiles by the
- * same rules, op by op with numbers; tests compare the two. */
+ * Symbols changed by set_symbol appear in the version in force at the op. Waves and lanes do not
+ * appear: the division of a tile among them is a layout. eval_tile places its tiles by the same
+ * rules, op by op with numbers; tests compare the two. */
 #ifndef WV_DISTRIBUTE_H
 #define WV_DISTRIBUTE_H
 
 #include "ir/ir.h"
 
-enum { WORKGROUP_DIMS = 5 }; /* that rows may name; those from 2 on share $WG2 */
+enum { WORKGROUP_DIMS = 5 }; /* that rows may name; dimensions from 2 on share $WG2 */
 
 typedef struct Place {
   const Sym *start, *extent, *size; /* in units of the dimension: of K/32, not of K */
-  bool batch;                       /* one coordinate at a time: vector shape 0 */
+  bool batch;                       /* vector shape 0: one coordinate at a time */
 } Place;
 
 /* A workgroup or tile row, or the twin that an alias derives from it. */
@@ -36,7 +36,7 @@ typedef struct PlaceRow {
   bool secondary;
 } PlaceRow;
 
-/* Symbols that may hold any number of 64 bits: versions of values from memory. */
+/* Symbols that may hold any 64-bit number: versions of values from memory. */
 typedef Vec(const Sym *) FarSymbols;
 
 typedef struct Distribution {
@@ -44,13 +44,14 @@ typedef struct Distribution {
   Arena *arena;
   const SymFacts *facts; /* of the header */
   Vec(PlaceRow) rows;
-  SymBinding *bound; /* the bind rows, resolved: first those of symbols that keep their value */
+  SymBinding *bound; /* the bind rows, resolved, starting with symbols that keep their value */
   int nfixed, nbound;
-  bool has_versions; /* an op gives some symbol another value */
+  bool has_versions; /* some op sets a symbol */
   FarSymbols far;
-  bool explicit_grid;               /* a grid row: workgroup ids give no positions */
+  bool explicit_grid;               /* there is a grid row: workgroup ids do not determine
+                                     * positions */
   const Sym *count[WORKGROUP_DIMS]; /* workgroups along each dimension that rows name */
-  const Sym *id[WORKGROUP_DIMS];    /* as positions see them: unfolded, reordered */
+  const Sym *id[WORKGROUP_DIMS];    /* as used for positions: unfolded, reordered */
   const Sym *grid[3];               /* workgroups of a launch */
   const Sym *waves[3];              /* of a workgroup, as declared */
   const Sym *threads[3];            /* of a workgroup, as declared */
@@ -64,30 +65,30 @@ bool distribute_dim(const Distribution *d, const Op *op, const Sym *dim, Place *
 bool distribute_extents(const Distribution *d, const Op *op, const Type *t, int *extent);
 bool distribute_value(const Distribution *d, const Value *v, int *extent);
 
-/* Whether a tile holds one element along `dim`; reports nothing. */
+/* Whether a tile has one element along `dim`; reports nothing. */
 bool distribute_is_one(const Distribution *d, const Op *op, const Sym *dim);
 
-/* Iterations of a loop over `axis`, as its tile row counts them. */
+/* The trip count of a loop over `axis`, according to its tile row. */
 const Sym *distribute_trips(const Distribution *d, const Op *loop);
 const Sym *distribute_trips_over(const Distribution *d, const Op *op, const Sym *axis); /* at op */
 
-/* Waves that share `dim`, as declared. */
+/* The number of waves that share `dim`, as declared. */
 const Sym *distribute_waves(const Distribution *d, const Sym *dim);
 
-/* How far behind the workgroup's position along `dim` the calling thread's wave stands, as
- * declared; 0 where waves do not divide it. An alias is divided as what it stands for. */
+/* The offset of the calling thread's wave from the workgroup's position along `dim`, as declared; 0
+ * where waves do not divide it. An alias is divided like the dimension it stands for. */
 const Sym *distribute_wave_offset(const Distribution *d, const Sym *dim);
 const Sym *distribute_wave_part(const Distribution *d, const Sym *dim); /* of each; NULL: none */
 
-/* An expression with bindings and the versions in force at `op`. */
+/* An expression with bindings and the versions in force at `op` substituted. */
 const Sym *distribute_expr(const Distribution *d, const Op *op, const Sym *s);
 
 FarSymbols far_symbols(Kernel *k, Arena *a); /* far_symbols.c */
 
-/* Whether a row such as `boxes 0` switches something off. */
+/* Whether a row such as `boxes 0` switches the feature off. */
 bool distribute_is_off(const Distribution *d, ConstraintKind kind);
 
-/* An expression of the header, which is read at many ops: symbols that are set somewhere stay. */
+/* An expression of the header, which is used at many ops: symbols that are set somewhere remain. */
 const Sym *distribute_fixed(const Distribution *d, const Sym *s);
 
 #endif

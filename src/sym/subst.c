@@ -1,4 +1,4 @@
-/* subst.c: walking and rebuilding expressions: substitution, free symbols. */
+/* subst.c: walking and rebuilding expressions: substitution, hashing, free symbols. */
 #include <string.h>
 
 #include "sym/node.h"
@@ -60,7 +60,8 @@ const Sym *sym_copy(SymCtx *to, const Sym *s) {
   return r;
 }
 
-/* Large expressions are told apart by their size: what they share would be looked at many times. */
+/* A large expression contributes only its size: walking it as a tree would visit shared nodes many
+ * times. */
 uint64_t sym_hash(const Sym *s) {
   enum { LARGE = 256 };
   uint64_t h = hash_mix(hash_mix(s->kind, (uint64_t)s->k.num), (uint64_t)s->k.den);
@@ -83,7 +84,7 @@ typedef struct Subst {
   int n;
   uint64_t symbols;
   Map done;
-  Arena *memo; /* of `done`: scratch is rewound while it grows. NULL: too small to be worth it */
+  Arena *memo; /* arena of `done`: scratch is rewound meanwhile. NULL: s is small, no map */
 } Subst;
 
 static const Sym *subst(void *data, const Sym *s) {
@@ -193,7 +194,7 @@ static void walk(Walk *w, const Sym *s) {
 
 enum { FEW_NODES = 256, FEW_SYMBOLS = 16 };
 
-/* The symbols of a small expression, without a map: most have one to five. */
+/* The symbols of a small expression, collected without a map: most have one to five. */
 typedef struct Few {
   const Sym *at[FEW_SYMBOLS];
   int n; /* FEW_SYMBOLS + 1: too many */
@@ -228,7 +229,7 @@ int sym_free_symbols(const Sym *s, const Sym **out, int cap) {
 bool sym_contains(const Sym *s, const Sym *symbol) {
   if (s == symbol) return true;
   if (!(s->symbols & symbol->symbols) || s->kind == SYM_symbol) return false;
-  if (s->size > FEW_NODES) { /* shared nodes: do not walk the tree */
+  if (s->size > FEW_NODES) { /* shared nodes would be visited many times */
     Walk w = {.arena = arena_new()};
     walk(&w, s);
     bool found = map_get(&w.seen, map_key(symbol)) != NULL;
