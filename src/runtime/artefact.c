@@ -1,11 +1,11 @@
-/* artefact.c: artefacts as bytes. One walk over the structure serves both directions, so that what
- * is written is what is read. */
+/* artefact.c: artefacts as bytes. One walk over the structure serves both directions, so that
+ * reading always matches writing. */
 #include "runtime/artefact.h"
 
 #include <string.h>
 
 typedef struct Codec {
-  StrBuf *out; /* writing; else reading: */
+  StrBuf *out; /* writing; otherwise reading: */
   const unsigned char *at, *end;
   Arena *arena;
   bool failed;
@@ -58,7 +58,7 @@ static void code_text(Codec *c, const char **text) {
   if (c->failed && !c->out) *text = "";
 }
 
-/* Room for what is read. */
+/* Allocates space for what is read. */
 #define CODE_ARRAY(c, array, n, most, T)                                                           \
   do {                                                                                             \
     code_count((c), &(n), (most));                                                                 \
@@ -253,7 +253,7 @@ bool artefact_place_args(ArtVariant *v) {
 
 void artefact_write(StrBuf *out, const Artefact *art, int variant) {
   Codec c = {.out = out};
-  Artefact copy = *art; /* writing changes nothing; the walk is for both directions */
+  Artefact copy = *art; /* writing changes nothing; the walk serves both directions */
   code_signature(&c, &copy);
   code_int(&c, &variant);
   if (variant >= 0) code_variant(&c, &copy.variant[variant]);

@@ -1,5 +1,4 @@
-/* artefact_whole.c: a compiled kernel with all its variants as bytes, for programs that carry it
- * with them.
+/* artefact_whole.c: a compiled kernel with all its variants as bytes, for programs that embed it.
  *
  *     magic 8 bytes · hash of the rest 8 · version text, 0 · for each variant: length 8, artefact
  */
@@ -28,7 +27,7 @@ void artefact_write_whole(StrBuf *out, const Artefact *art) {
   sb_write(out, rest.at, rest.n);
 }
 
-/* The variant of a part goes to `to`, or the part is the first and becomes it. */
+/* Moves the variant of a part to `to`; if it is the first part, that becomes the result. */
 static Artefact *take_part(Arena *a, const char *bytes, size_t n, int expected, Artefact *to) {
   int variant;
   Artefact *part = artefact_read(a, bytes, n, &variant);

@@ -51,7 +51,7 @@ static const char *name_of(Arena *a, const char *key) {
 
 /* ---- one file ---- */
 
-/* The bytes of a file; the artefact's own in `body`. NULL: `damage` says why not. */
+/* The bytes of a file; the artefact's length in `body`. NULL: `damage` says why. */
 static const char *check_file(const char *bytes, size_t n, size_t *body, size_t *key,
                               const char **damage) {
   *damage = "it is too short";
@@ -73,7 +73,7 @@ static const char *check_file(const char *bytes, size_t n, size_t *body, size_t 
   return bytes + HEAD_BYTES + 8;
 }
 
-/* `key` NULL: any. Neither art nor damage: the file is for another key. */
+/* `key` NULL: any. If neither art nor damage results, the file is for another key. */
 static Artefact *read_artefact(Arena *a, const char *bytes, size_t n, const char *key,
                                const char **damage) {
   size_t body, key_bytes;
@@ -96,7 +96,7 @@ static void close_listing(void *dir) {
 
 /* ---- trouble ---- */
 
-/* A compilation first loads and then stores; what is wrong with the folder is said once. */
+/* A compilation first loads and then stores; a problem with the folder is reported once. */
 static void warn(Diags *diags, const char *hint, const char *text) {
   for (const Diag *d = diags->first; d; d = d->next)
     if (d->code == DIAG_W0901 && strcmp(d->text, text) == 0) return;
@@ -109,7 +109,7 @@ static void warn_of_file(Arena *a, const char *dir, const char *name, const char
   warn(diags, NULL, arena_printf(a, "`%s/%s` is not used: %s", dir, name, why));
 }
 
-/* The folder, open; -1: there is none, or it is not trusted, which is a warning. */
+/* The open folder; -1: there is none, or it is not trusted, which is a warning. */
 static int open_folder(Arena *a, const CacheSettings *s, Diags *diags) {
   const char *why;
   int folder = trust_folder(s->dir, &why);
@@ -131,7 +131,7 @@ static void warn_of_limit(Arena *a, const char *found, Diags *diags) {
 
 /* ---- reading ---- */
 
-/* The whole file; NULL: `why`, or there is none. */
+/* The whole file; NULL: `why`, or it does not exist. */
 static char *read_trusted(Arena *a, int folder, const char *name, size_t *n, const char **why) {
   int file = trust_file(folder, name, why);
   char *bytes = file >= 0 ? os_read_descriptor(a, file, n) : NULL;
@@ -171,7 +171,8 @@ static void put_file(Arena *a, StrBuf *out, const char *key, const Artefact *art
 
 static void store_in(Arena *a, int folder, const CacheSettings *s, const char *name,
                      const StrBuf *file, Diags *diags) {
-  bool too_large = s->limit && (int64_t)file->n > s->limit; /* it would be alone, and soon gone */
+  bool too_large = s->limit && (int64_t)file->n > s->limit; /* it would evict all others, and soon
+                                                             * itself */
   if (!too_large && !trust_replace(a, folder, name, file->at, file->n))
     warn_of_writing(a, s, diags);
   cache_evict(folder, s->limit, name);
@@ -215,7 +216,7 @@ static CacheEntry read_entry(Arena *a, const char *dir, int folder, const char *
   return e;
 }
 
-/* In a folder that is not trusted no file is, and none is read. */
+/* In an untrusted folder no file is trusted, and none is read. */
 static CacheEntry distrusted_entry(Arena *a, const char *dir, const char *name, const char *why) {
   return (CacheEntry){.path = arena_printf(a, "%s/%s", dir, name),
                       .damage = arena_printf(a, "its folder is not used: %s", why)};

@@ -1,11 +1,11 @@
 /* cache.h: compiled variants kept in files.
  *
- * A file is named after the hash of its *key*: the text of everything that decides what is compiled
- * (IR, target, options, build of the compiler). The key is in the file too and is compared, so that
- * equal hashes are no danger. A file is executed, so only this user's files in this user's folder
- * count (cache_trust.h). Files are written under another name and renamed when they are whole; a
- * file that is not exactly what was written is not used. Whatever goes wrong costs a compilation,
- * and never more than a warning. */
+ * A file is named after the hash of its *key*: the text of everything that determines the result of
+ * compilation (IR, target, options, build of the compiler). The key is also stored in the file and
+ * compared, so that hash collisions are harmless. The content is executed, so only this user's
+ * files in this user's folder are used (cache_trust.h). Files are written under a temporary name
+ * and renamed when complete; a file that is not exactly what was written is not used. Any failure
+ * costs a compilation, and at most a warning. */
 #ifndef WV_CACHE_H
 #define WV_CACHE_H
 
@@ -14,16 +14,16 @@
 
 typedef struct CacheSettings {
   bool read, write;
-  const char *dir;      /* NULL: there is none to be had */
-  int64_t limit;        /* bytes that all files may have; 0: any number */
-  const char *nonsense; /* what WAVE_CACHE_SIZE says if it is no size; NULL: it is one */
+  const char *dir;      /* NULL: none is available */
+  int64_t limit;        /* total size of all files in bytes; 0: unlimited */
+  const char *nonsense; /* the content of WAVE_CACHE_SIZE if it is not a size; NULL: it is */
 } CacheSettings;
 
 /* From WAVE_CACHE_ON, WAVE_ALWAYS_COMPILE, WAVE_CACHE_DIR, WAVE_CACHE_SIZE and XDG_CACHE_HOME.
- * `use` 1 or -1 and a `dir` that is not NULL count more. */
+ * `use` 1 or -1 and a `dir` that is not NULL take precedence. */
 CacheSettings cache_settings(Arena *a, int use, const char *dir);
 
-/* NULL: it is not there, or damaged, which is a warning. */
+/* NULL: it does not exist, or is damaged, which is a warning. */
 Artefact *cache_load(Arena *a, const CacheSettings *s, const char *key, Diags *diags);
 void cache_store(const CacheSettings *s, const char *key, const Artefact *art, int variant,
                  Diags *diags);
@@ -33,28 +33,27 @@ typedef struct CacheEntry {
   int64_t bytes;
   const Artefact *art; /* NULL: the file is damaged */
   const char *damage;
-  int64_t used; /* when it was last written or taken: seconds since 1970 */
+  int64_t used; /* when it was last written or used: seconds since 1970 */
 } CacheEntry;
 
 /* All files of a folder, by name. */
 int cache_list(Arena *a, const char *dir, CacheEntry **out);
-int cache_clear(const char *dir); /* how many files were removed; what a killed writer left, too */
+int cache_clear(const char *dir); /* number of files removed, including those left by killed
+                                   * writers */
 
 /* ---- cache_limit.c ---- */
 
-/* "200M": a whole number of bytes, or of K, M or G (1024, ...). False: it is none. */
+/* "200M": an integer number of bytes, or of K, M or G (1024, ...). False: not a size. */
 bool cache_parse_size(const char *text, int64_t *bytes);
 
-/* Removes the files that were not used for longest until all of them together are within the limit
- * (0: any number); never the one named `keep`. Several processes may do so at once, and may read
- * and write meanwhile.
- */
+/* Removes the least recently used files until the total is within the limit (0: unlimited); never
+ * the one named `keep`. Several processes may do so at once, and may read and write meanwhile. */
 void cache_evict(int folder, int64_t limit, const char *keep);
 
-/* Says that a file was used now. */
+/* Marks a file as just used. */
 void cache_touch(int folder, const char *name);
 
-/* Names of files: ours, and those that are being written. */
+/* Names of files: the cache's own, and those being written. */
 bool cache_is_file(const char *name);
 bool cache_is_temporary(const char *name);
 #define CACHE_SUFFIX ".wavebin"

@@ -1,8 +1,8 @@
-/* cache_limit.c: the cache does not grow without end.
+/* cache_limit.c: limits the size of the cache.
  *
- * When a file was last used is its time of modification: writing sets it, taking sets it again.
- * There is no list of files that processes would have to agree on: who writes a file looks at all
- * of them. Who loses a race over one compiles once more, at worst. */
+ * The time of last use of a file is its modification time: writing sets it, using sets it again.
+ * There is no list of files that processes would have to agree on: a process that writes a file
+ * looks at all of them. A process that loses a race over a file compiles once more, at worst. */
 #define _XOPEN_SOURCE 700
 #include <dirent.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "base/vec.h"
 #include "runtime/cache.h"
 
-enum { ABANDONED_SECONDS = 3600 }; /* nobody writes a file for so long */
+enum { ABANDONED_SECONDS = 3600 }; /* no writer takes this long */
 
 bool cache_is_file(const char *name) {
   size_t n = strlen(name), end = strlen(CACHE_SUFFIX);
@@ -41,7 +41,7 @@ bool cache_parse_size(const char *text, int64_t *bytes) {
   return true;
 }
 
-/* Where it is not allowed the file merely seems older than it is. */
+/* If this is not permitted, the file merely appears older than it is. */
 void cache_touch(int folder, const char *name) {
   (void)utimensat(folder, name, NULL, AT_SYMLINK_NOFOLLOW);
 }
@@ -66,7 +66,7 @@ typedef struct Folder {
   int64_t bytes;
 } Folder;
 
-/* What a killed writer left is removed when it is old. */
+/* Files left by killed writers are removed when they are old. */
 static void look_at(Folder *f, const char *name, time_t now) {
   struct stat info;
   bool temporary = cache_is_temporary(name);
@@ -81,7 +81,7 @@ static void look_at(Folder *f, const char *name, time_t now) {
   f->bytes += u.bytes;
 }
 
-/* A file that is gone already was removed by another process, who counted as we do. */
+/* A file that is already gone was removed by another process, which counted in the same way. */
 static void remove_oldest(Folder *f, int64_t limit, const char *keep) {
   if (f->files.n) qsort(f->files.at, (size_t)f->files.n, sizeof *f->files.at, by_use);
   for (int i = 0; i < f->files.n && f->bytes > limit; i++) {
@@ -95,7 +95,7 @@ static void close_listing(void *dir) { closedir(dir); }
 
 void cache_evict(int folder, int64_t limit, const char *keep) {
   int own = limit ? openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-  DIR *dir = own >= 0 ? fdopendir(own) : NULL; /* whose place in the folder is its own */
+  DIR *dir = own >= 0 ? fdopendir(own) : NULL; /* with its own read position in the folder */
   if (!dir) {
     if (own >= 0) close(own);
     return;

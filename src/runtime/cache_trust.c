@@ -71,8 +71,8 @@ static bool write_all(int file, const char *at, size_t n) {
   return true;
 }
 
-/* A new file under a name of its own. Threads of this process, and a killed process with the same
- * number, may have taken some. */
+/* A new file under a unique name. Threads of this process, or a killed process with the same id,
+ * may have used some. */
 static int create_temporary(Arena *a, int folder, const char **name) {
   enum { TRIES = 10000 };
   int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, fd = -1;

@@ -1,10 +1,10 @@
 /* cpu_compile.c: IR text -> module -> passes -> object code, through libLLVM.
  *
- * What LLVM cannot compile it may report as a *fatal* error: it calls a handler that must not
- * return, and ends the process if there is none. No jump may cross LLVM's frames, so a compile has
- * a thread of its own: after a fatal error that thread hands the reason to the caller, who waits
- * for it, and sleeps for good, together with what LLVM holds (about a megabyte each time). The
- * handler gets no pointer of ours: which compile it belongs to is the thread's. */
+ * LLVM may report what it cannot compile as a *fatal* error: it calls a handler that must not
+ * return, and ends the process if there is none. No jump may cross LLVM's frames, so each
+ * compilation has its own thread: after a fatal error that thread passes the reason to the waiting
+ * caller and then sleeps forever, together with what LLVM holds (about a megabyte each time). The
+ * handler gets no pointer of ours; the compilation it belongs to is identified by the thread. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -20,7 +20,7 @@
 
 enum { STACK = 16 << 20 };
 
-/* What a compile holds until it ends; from malloc, as its thread may never end. */
+/* The state of a compilation; from malloc, since its thread may never end. */
 typedef struct Compile {
   const CpuLlvm *l;
   const CpuCompile *o;
@@ -28,7 +28,7 @@ typedef struct Compile {
   LlvmRef context, module, machine, code;
   double parse, optimise, emit; /* seconds */
   bool ok;
-  char errors[1024]; /* what the code generator reported */
+  char errors[1024]; /* reported by the code generator */
   char error[2048];
   pthread_t thread;
   pthread_mutex_t lock;
@@ -59,7 +59,7 @@ static void on_fatal(const char *reason) {
   for (;;) pause();
 }
 
-/* Each library has one handler; it is set by the first compile with that library. */
+/* Each library has one handler; it is installed by the first compilation with that library. */
 static void set_handler(const CpuLlvm *l) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   static const void *handled;
@@ -72,14 +72,14 @@ static void set_handler(const CpuLlvm *l) {
   pthread_mutex_unlock(&lock);
 }
 
-/* Takes a message of LLVM's. */
+/* Takes ownership of a message of LLVM's. */
 static bool fail_with(Compile *c, const char *what, char *message) {
   fail(c, what, message ? message : "no reason given");
   c->l->DisposeMessage(message);
   return false;
 }
 
-/* Remarks and warnings come this way as well. */
+/* Remarks and warnings arrive here too. */
 static void on_diagnostic(LlvmRef info, void *user) {
   Compile *c = user;
   enum { SEVERITY_ERROR = 0 };
@@ -95,7 +95,8 @@ static void on_diagnostic(LlvmRef info, void *user) {
 static bool parse(Compile *c) {
   char *message = NULL;
   LlvmRef text = c->l->CreateMemoryBufferWithMemoryRangeCopy(c->ir, strlen(c->ir), "kernel.ll");
-  if (c->l->ParseIRInContext(c->context, text, &c->module, &message)) /* takes the text */
+  if (c->l->ParseIRInContext(c->context, text, &c->module, &message)) /* takes ownership of the
+                                                                       * text */
     return fail_with(c, "the IR does not parse", message);
   return true;
 }
@@ -126,11 +127,11 @@ static bool verify(Compile *c) {
   return true;
 }
 
-/* Loops, vectors and registers are decided before; what is left to do is little: repeated address
- * arithmetic, and what does not change in loops. Combining instructions takes 4 ms of a GEMM;
- * without it a convolution is slower by a twelfth. */
+/* Loops, vectors and registers have been decided before, so little is left to do: repeated address
+ * arithmetic, and loop invariants. Combining instructions takes 4 ms for a GEMM; without it a
+ * convolution is slower by a twelfth. */
 static const char *own_passes(const CpuLlvm *l) {
-  /* From 18 on it goes once over a function, and ends the process where that was not enough. */
+  /* From LLVM 18 on, it makes one pass over a function, and aborts if that was not enough. */
   return l->version >= 18 ? "function(early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm),"
                             "early-cse,simplifycfg)"
                           : "function(early-cse,instcombine,loop-mssa(licm),early-cse,simplifycfg)";
@@ -183,7 +184,7 @@ static void *run_thread(void *compile) {
 
 /* ---- the caller ---- */
 
-/* Signals are for the threads of the program that we are in. */
+/* Signals are left to the threads of the host program. */
 static bool start(Compile *c) {
   sigset_t all, before;
   pthread_attr_t attr;
@@ -197,7 +198,7 @@ static bool start(Compile *c) {
   return started || fail(c, "no code", "there is no thread for it");
 }
 
-/* False after a fatal error: the thread and all it holds are lost. */
+/* False after a fatal error: the thread and everything it holds are lost. */
 static bool await(Compile *c) {
   pthread_mutex_lock(&c->lock);
   while (c->state == COMPILING) pthread_cond_wait(&c->changed, &c->lock);

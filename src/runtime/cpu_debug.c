@@ -1,7 +1,7 @@
 /* cpu_debug.c: see cpu_debug.h.
  *
- * A debugger relocates what it reads by the addresses of sections, so a copy of the object that has
- * these is all it needs. */
+ * A debugger relocates what it reads by the addresses of sections, so a copy of the object with
+ * those addresses filled in is all it needs. */
 #define _GNU_SOURCE
 #include "runtime/cpu_debug.h"
 
@@ -67,8 +67,8 @@ void cpu_debug_hide(CpuDebug *d) {
 
 /* ---- perf ---- */
 
-/* The folder is everybody's and the name is known beforehand: a link or a file of somebody else
- * that waits there is not written to. */
+/* The folder is shared and the name is predictable: a link or file that another user has planted
+ * there must not be written to. */
 static FILE *open_own(const char *path) {
   int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
   struct stat info;

@@ -1,6 +1,5 @@
-/* cpu_debug.h: debuggers are told where code that was compiled in this process lies, so that they
- * know its functions and lines (the interface that gdb and lldb have for compilers like this one).
- */
+/* cpu_debug.h: tells debuggers where code compiled in this process is, so that they know its
+ * functions and lines (the JIT interface of gdb and lldb). */
 #ifndef WV_CPU_DEBUG_H
 #define WV_CPU_DEBUG_H
 
@@ -9,13 +8,13 @@
 
 typedef struct CpuDebug CpuDebug;
 
-/* An ELF object whose section i lies at placed[i]; 0: nowhere. The object is copied. NULL: there is
- * no memory, which only debuggers miss. */
+/* An ELF object whose section i is at placed[i]; 0: not loaded. The object is copied. NULL: out of
+ * memory, which affects only debuggers. */
 CpuDebug *cpu_debug_show(const void *object, size_t size, const uint64_t *placed);
 void cpu_debug_hide(CpuDebug *d); /* NULL: nothing */
 
-/* With WAVE_PERF set, a line of /tmp/perf-PID.map, where `perf report` looks for the names of
- * functions that are in no file. What was noted stays there: perf reads it when all is over. */
+/* With WAVE_PERF set, appends a line to /tmp/perf-PID.map, where `perf report` looks for the names
+ * of functions without a file. Entries are never removed: perf reads the file afterwards. */
 void cpu_perf_note(const void *at, uint64_t size, const char *name);
 
 #endif

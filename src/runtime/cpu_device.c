@@ -1,7 +1,7 @@
-/* cpu_device.c: this machine's processor as a device: object code, and launches on the pool.
+/* cpu_device.c: this machine's CPU as a device: object code, and launches on the pool.
  *
- * A launch returns when the kernel has run. The pool is the process's, because its processors are:
- * every open device shares the one pool, which is freed with the last of them. */
+ * A launch returns when the kernel has run. The pool belongs to the process, as its CPU cores do:
+ * all open devices share one pool, which is freed with the last of them. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -37,8 +37,8 @@ static SharedPool *shared_pool(void) {
   return &shared;
 }
 
-/* A fork takes only the thread that called it along: what others hold at that moment would stay
- * held in the child. */
+/* Only the thread that calls fork survives in the child: locks that others hold at that moment
+ * would stay held there. */
 static void before_fork(void) { pthread_mutex_lock(&shared_pool()->lock); }
 static void in_parent(void) { pthread_mutex_unlock(&shared_pool()->lock); }
 static void in_child(void) {
@@ -91,7 +91,7 @@ static int cpu_count(Device *d) {
   return 1;
 }
 
-/* Only the first is there. */
+/* Only the first exists. */
 static bool check_index(int index, const DeviceReport *r) {
   if (index == 0) return true;
   diag_add(r->diags, DIAG_E0902, r->at, "there is no processor %d: this machine counts as one",
@@ -150,10 +150,11 @@ static bool cpu_resources(Device *d, const DeviceCode *code, DeviceResources *ou
 
 /* ---- launching ---- */
 
-/* Why a kernel stopped (cpu_watch.h) is above these. */
+/* The reasons why a kernel stopped (cpu_watch.h) come after these. */
 enum { NO_MEMORY = 1, NO_MAPS = 2, TOO_MANY = 3, STOPPED = 3 };
 
-/* Workgroups at once: all that wait for each other, else as many as there are processors for. */
+/* Workgroups that run concurrently: all that wait for each other, otherwise as many as there are
+ * cores for. */
 static int groups_at_once(Device *d, const ArtVariant *v, const CpuTask *t) {
   int room = cpu_pool_threads(state_of(d)->pool) / t->waves;
   if (v->together) return (int)t->count;
@@ -168,7 +169,7 @@ static int run_task(Device *d, const ArtVariant *v, const CpuTask *t) {
   return cpu_run_together(t, groups_at_once(d, v, t));
 }
 
-/* Arguments are 8 bytes each and lie one behind the other: the first one's place is all of them. */
+/* Arguments are 8 bytes each and contiguous: the address of the first one gives all of them. */
 static int cpu_launch(Device *d, const DeviceLaunch *l) {
   const ArtVariant *v = l->code->variant;
   CpuTask task = {.args = v->nargs ? l->args[0] : NULL,
@@ -251,7 +252,7 @@ static bool cpu_copy(Device *d, int index, void *to, const void *from, size_t by
 
 static bool cpu_wait(Device *d, int index, void *stream, const DeviceReport *r) {
   (void)d, (void)index, (void)stream, (void)r;
-  return true; /* launches have waited */
+  return true; /* launches have already waited */
 }
 
 const DeviceKind device_cpu = {.name = "cpu",

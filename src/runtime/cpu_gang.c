@@ -36,14 +36,14 @@ static bool is_stopped(const CpuGang *g) { return atomic_load(&g->orders->stop) 
 
 /* ---- deadlock: under the lock ---- */
 
-/* What a member did before it stopped running may matter to all who are still. */
+/* What a member did before it stopped running may matter to all members that are still. */
 static void something_happened(CpuGang *g) {
   g->events++;
   g->agreed = 0;
   for (int i = 0; i < g->members; i++) g->member[i].agreed = false;
 }
 
-/* The place of the first who waits, so that the same program says the same. */
+/* Reports the place of the first waiting member, so that the result is deterministic. */
 static void stop_if_stuck(CpuGang *g) {
   if (g->live == 0 || g->agreed + g->meeting < g->live) return;
   const CpuMember *m = g->member;
@@ -74,7 +74,7 @@ void cpu_gang_wake(CpuGang *g) {
 
 /* ---- waiting for memory ---- */
 
-/* A round that began after the last event and changed nothing. */
+/* An iteration that began after the last event and changed nothing. */
 static void agree(CpuGang *g, CpuMember *m) {
   if (m->since == g->events && !m->agreed) m->agreed = true, g->agreed++;
   m->since = g->events;
@@ -93,7 +93,7 @@ int cpu_watch_wait(CpuWatch *w, int changed, int place) {
     stop_if_stuck(g);
     pthread_mutex_unlock(&g->lock);
   }
-  sched_yield(); /* or there would be no hurry to change it */
+  sched_yield(); /* let the others run, since they must change it */
   return is_stopped(g) ? CPU_GIVEN_UP : CPU_DONE;
 }
 

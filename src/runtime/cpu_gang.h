@@ -1,9 +1,9 @@
 /* cpu_gang.h: threads that wait for each other: waves of a workgroup, workgroups of a grid.
  *
- * A *member* is one of them. It runs, or is at a barrier, or is *still*: in a loop whose last round
- * changed nothing. When all who have not ended are at barriers or still, and every still one has
- * gone round once more after the last of the others did anything, then nothing will ever change:
- * that is a deadlock, and it does not depend on how quick anybody is. */
+ * Each of them is a *member*. It is running, at a barrier, or *still*: in a loop whose last
+ * iteration changed nothing. When all members that have not ended are at barriers or still, and
+ * every still one has iterated once more since any other member last did something, nothing will
+ * ever change: that is a deadlock, and its detection does not depend on timing. */
 #ifndef WV_CPU_GANG_H
 #define WV_CPU_GANG_H
 
@@ -11,7 +11,7 @@
 
 #include "runtime/cpu_watch.h"
 
-enum { CPU_BARRIERS = 17 }; /* of a workgroup: its own, and those with numbers */
+enum { CPU_BARRIERS = 17 }; /* per workgroup: its own, and the numbered ones */
 
 typedef enum CpuMemberState {
   MEMBER_RUNS,
@@ -23,12 +23,12 @@ typedef enum CpuMemberState {
 typedef struct CpuMember {
   CpuMemberState state;
   int place;      /* where it waits */
-  uint64_t since; /* events when its last round began */
-  bool agreed;    /* it went round since the last event and found nothing new */
+  uint64_t since; /* event count when its last iteration began */
+  bool agreed;    /* it has iterated since the last event and found nothing new */
 } CpuMember;
 
 typedef struct CpuBarrier {
-  int arrived, asleep; /* asleep: of these who wait for the rest */
+  int arrived, asleep; /* asleep: those of them that wait for the rest */
   uint64_t turn;       /* how often it has been complete */
 } CpuBarrier;
 
@@ -36,18 +36,20 @@ struct CpuGang {
   CpuOrders *orders;
   pthread_mutex_t lock;
   pthread_cond_t moved; /* a barrier is complete, or all are told to stop */
-  int members, waves;   /* waves: members of a workgroup, which stand together */
+  int members, waves;   /* waves: members per workgroup, which are consecutive */
   CpuMember *member;
   CpuBarrier (*barrier)[CPU_BARRIERS]; /* of each workgroup */
   int live, meeting, agreed; /* members that have not ended; of these at barriers; agreed */
-  uint64_t events;           /* whoever stopped running */
+  uint64_t events;           /* counts members that stopped running */
 };
 
-/* False: there is no memory for it. */
+/* False: out of memory. */
 bool cpu_gang_open(CpuGang *g, CpuOrders *orders, int groups, int waves);
 void cpu_gang_close(CpuGang *g);
-void cpu_gang_again(CpuGang *g);             /* as it was opened, when all have ended */
+void cpu_gang_again(CpuGang *g);             /* back to its initial state, when all members have
+                                              * ended */
 void cpu_gang_leave(CpuGang *g, int member); /* it has ended */
-void cpu_gang_wake(CpuGang *g);              /* those at barriers: the launch is told to stop */
+void cpu_gang_wake(CpuGang *g);              /* wakes those at barriers: the launch is being
+                                              * stopped */
 
 #endif

@@ -10,7 +10,7 @@ static struct Gate {
   pthread_cond_t moved;
   int inside;
   bool is_closed;
-  bool hears_forks, hears_exit; /* the handlers below are set */
+  bool hears_forks, hears_exit; /* the handlers below are installed */
 } gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, false, false, false};
 
 static void close_gate(void) { /* keeps the lock */
@@ -25,12 +25,12 @@ static void open_gate(void) {
   pthread_mutex_unlock(&gate.lock);
 }
 
-static void in_child(void) { /* the threads that waited are not here */
+static void in_child(void) { /* the waiting threads do not exist here */
   gate.moved = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
   open_gate();
 }
 
-static void at_exit(void) { /* who waits at the gate waits until the process is gone */
+static void at_exit(void) { /* threads at the gate wait until the process has ended */
   close_gate();
   pthread_mutex_unlock(&gate.lock);
 }

@@ -1,4 +1,4 @@
-/* cpu_gdb.c: see cpu_gdb.h. The list is the process's: that is where debuggers look. */
+/* cpu_gdb.c: see cpu_gdb.h. The list is global to the process, where debuggers look for it. */
 #include "runtime/cpu_gdb.h"
 
 GdbList __jit_debug_descriptor = {.version = 1};

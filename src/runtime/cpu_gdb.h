@@ -1,5 +1,5 @@
-/* cpu_gdb.h: the names that gdb and lldb look for. A debugger stops in the function and reads the
- * list. They stand in a file of their own so that the call is not optimised away. */
+/* cpu_gdb.h: the symbols that gdb and lldb look for. A debugger sets a breakpoint in the function
+ * and reads the list. They are in a separate file so that the call is not optimised away. */
 #ifndef WV_CPU_GDB_H
 #define WV_CPU_GDB_H
 

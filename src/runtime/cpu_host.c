@@ -1,9 +1,9 @@
-/* cpu_host.c: what this processor can do, as LLVM spells it.
+/* cpu_host.c: the features of this CPU, as LLVM spells them.
  *
- * On x86 LLVM's own list is complete: it asks the processor and the operating system. Only matrix
- * registers (AMX) must be asked for: Linux saves them for processes that did. On AArch64,
- * before 22, it derives features from the processor's name, and code that uses one that a
- * hypervisor hides (SVE, usually) dies of SIGILL: there the kernel's HWCAP bits are the list. */
+ * On x86 LLVM's own list is complete: it queries the CPU and the operating system. Only matrix
+ * registers (AMX) must be requested: Linux saves them only for processes that did. On AArch64,
+ * before version 22, LLVM derives features from the CPU's name, and code that uses a feature hidden
+ * by a hypervisor (usually SVE) dies of SIGILL: there the kernel's HWCAP bits are used. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static void dispose(void *message) {
   m->l->DisposeMessage(m->text);
 }
 
-/* A copy of LLVM's text, which is given back. */
+/* A copy of LLVM's text, which is freed. */
 static char *keep_message(const CpuLlvm *l, Arena *a, char *text) {
   Message m = {l, text};
   Held held;
@@ -65,8 +65,8 @@ static const char *features_of(const CpuLlvm *l, Arena *a) {
   return sb_text(&out);
 }
 
-/* Of this thread, and of those it starts. The system's default is not it: programs may change it.
- */
+/* For this thread and those it starts. The system default does not count: programs may change
+ * it. */
 static int scalable_bytes(void) {
   enum { GET_LENGTH = 51, LENGTH_MASK = 0xffff };
   int length = prctl(GET_LENGTH);
@@ -75,7 +75,7 @@ static int scalable_bytes(void) {
 #else
 static int scalable_bytes(void) { return 0; }
 
-/* For this process and its threads; asking again is harmless. */
+/* For this process and its threads; repeated requests are harmless. */
 static bool may_use_amx(void) {
 #if defined(__x86_64__) && defined(__linux__)
   enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };

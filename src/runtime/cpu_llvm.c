@@ -23,7 +23,7 @@ static void *symbol_of(void *library, const char *name, StrBuf *why) {
   return found;
 }
 
-/* Every function of the table. Those before 16 have no LLVMGetVersion. */
+/* Binds every function of the table. Versions before 16 lack LLVMGetVersion. */
 static bool bind_all(CpuLlvm *l, StrBuf *why) {
   if (!dlsym(l->library, "LLVMGetVersion")) return sb_puts(why, "it is older than 16"), false;
 #define LLVM_FN(result, name, parameters)                                                          \
@@ -36,7 +36,7 @@ static bool bind_all(CpuLlvm *l, StrBuf *why) {
   return false;
 }
 
-/* The C header's own functions for this are inline and not in the library. */
+/* The functions of the C header for this are inline and not in the library. */
 static bool init_target(const CpuLlvm *l, const char *target, StrBuf *why) {
   static const char *const parts[] = {"TargetInfo", "Target", "TargetMC", "AsmPrinter"};
   for (size_t i = 0; i < WV_LEN(parts); i++) {
@@ -49,8 +49,8 @@ static bool init_target(const CpuLlvm *l, const char *target, StrBuf *why) {
   return true;
 }
 
-/* This machine's processor; the other kind, which libraries usually have as well, for who only
- * wants to look at code. */
+/* This machine's architecture; and the other one, which libraries usually contain, for inspecting
+ * code. */
 static bool init_targets(const CpuLlvm *l, StrBuf *why) {
 #if defined(__aarch64__)
   const char *own = "AArch64", *other = "X86";
@@ -79,7 +79,7 @@ static bool try_open(CpuLlvm *l, Arena *a, const char *path, StrBuf *tried) {
   return false;
 }
 
-/* By the names that distributions give it, newest first. */
+/* By the names that distributions use, newest first. */
 static bool try_names(CpuLlvm *l, Arena *a, StrBuf *tried) {
   static const char *const forms[] = {"libLLVM.so.%d.1", "libLLVM-%d.so.1", "libLLVM-%d.so"};
   for (int version = NEWEST; version >= OLDEST; version--)
@@ -112,8 +112,8 @@ static bool try_folders(CpuLlvm *l, Arena *a, StrBuf *tried) {
   return found;
 }
 
-/* Looking for it takes longer than opening one that is loaded: where it was is remembered, for the
- * process, as it stays loaded. */
+/* Searching takes longer than opening a library that is already loaded: its path is remembered for
+ * the process, since it stays loaded. */
 typedef struct Remembered {
   pthread_mutex_t lock;
   char path[1024]; /* "": none yet */
@@ -146,7 +146,7 @@ static const CpuLlvm *find(Arena *a, const char **error) {
   CpuLlvm *l = ARENA_NEW(a, CpuLlvm);
   StrBuf tried = {.arena = a};
   const char *given = getenv("WAVE_LLVM");
-  if (given && *given) { /* who names one does not want another */
+  if (given && *given) { /* an explicit choice has no fallback */
     if (try_open(l, a, given, &tried)) return l;
     *error = arena_printf(a, "the libLLVM that WAVE_LLVM names cannot be used:%s%s%s",
                           strchr(given, '/') ? "" : "\n  ", strchr(given, '/') ? "" : given,

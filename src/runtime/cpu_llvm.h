@@ -1,7 +1,7 @@
 /* cpu_llvm.h: libLLVM, found and loaded at run time: IR text to object code for this machine.
  *
- * Nothing is linked: any libLLVM from 16 on serves. A loaded library stays loaded (unloading LLVM
- * is not safe), so opening it again costs next to nothing. */
+ * Nothing is linked: any libLLVM from version 16 on will do. A loaded library stays loaded
+ * (unloading LLVM is not safe), so opening it again costs next to nothing. */
 #ifndef WV_CPU_LLVM_H
 #define WV_CPU_LLVM_H
 
@@ -18,28 +18,28 @@ typedef struct CpuLlvm {
 #include "runtime/cpu_llvm.def"
 } CpuLlvm;
 
-/* NULL: none was found, or the one that WAVE_LLVM names does not load; *error says what was tried
- * and what would help. */
+/* NULL: none was found, or the one named by WAVE_LLVM does not load; *error says what was tried and
+ * what would help. */
 const CpuLlvm *cpu_llvm_open(Arena *a, const char **error);
 
-/* The processor code is compiled for. */
+/* The CPU for which code is compiled. */
 typedef struct CpuTarget {
   HostWords words;
   const char *cpu; /* as LLVM spells it */
 } CpuTarget;
 
-/* The row of targets.def whose registers are this processor's. */
+/* The row of targets.def that describes this CPU's registers. */
 const char *cpu_target_row(const CpuTarget *t);
 
 /* This machine, with exactly the features that this process may use. */
 CpuTarget cpu_llvm_host(const CpuLlvm *l, Arena *a);
 
-/* Any processor of a row, with nothing but what all of them have. */
+/* Any CPU of a row, with only the features that all of them have. */
 CpuTarget cpu_target_of(Arena *a, const Processor *row);
 
 typedef struct CpuCompile {
   CpuTarget target;
-  const char *passes; /* LLVM's spelling of a pipeline; NULL: ours */
+  const char *passes; /* a pipeline in LLVM's syntax; NULL: ours */
   bool assembly;      /* text instead of an object */
 } CpuCompile;
 
@@ -49,7 +49,7 @@ typedef struct CpuCode {
   double parse, optimise, emit; /* seconds */
 } CpuCode;
 
-/* False: *error says why. Errors that LLVM calls fatal are errors like others here. */
+/* False: *error says why. LLVM's fatal errors are ordinary errors here. */
 bool cpu_llvm_compile(const CpuLlvm *l, Arena *a, const char *ir, const CpuCompile *o, CpuCode *out,
                       const char **error);
 

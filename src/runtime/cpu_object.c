@@ -1,7 +1,7 @@
 /* cpu_object.c: see cpu_object.h.
  *
- * All sections lie in one mapping: first what is only read or executed, then the stubs (jumps to
- * far functions, addresses that code loads), then, from a page of its own, what is written. */
+ * All sections are in one mapping: first what is only read or executed, then the stubs (jumps to
+ * far functions, addresses that code loads), then, starting on a new page, what is written. */
 #define _GNU_SOURCE
 #include "runtime/cpu_object.h"
 
@@ -16,7 +16,7 @@
 #include "runtime/cpu_reloc.h"
 #include "runtime/cpu_watch.h"
 
-enum { PAGE = 65536, STUB = 16 }; /* no AArch64 kernel has larger pages */
+enum { PAGE = 65536, STUB = 16 }; /* the largest page size of AArch64 kernels */
 
 typedef struct NamedPlace {
   const char *name;
@@ -41,7 +41,7 @@ typedef struct Object {
   size_t nsymbols;
   const char *names; /* of symbols */
   size_t names_size;
-  uint64_t *placed; /* by section: its address; 0: it is not loaded */
+  uint64_t *placed; /* by section: its address; 0: not loaded */
   Arena *arena;
   const char *error;
 } Object;
@@ -57,7 +57,7 @@ static bool holds(const Object *o, uint64_t offset, uint64_t n) {
   return offset <= o->size && n <= o->size - offset;
 }
 
-/* Rows of a table can be read where they lie: a damaged object may put them anywhere. */
+/* Rows of a table can be read in place: a damaged object may put them anywhere. */
 static bool is_aligned(const Object *o, uint64_t offset) {
   return ((uintptr_t)o->bytes + offset) % sizeof(uint64_t) == 0;
 }
@@ -118,7 +118,8 @@ static size_t count_relocations(const Object *o) {
   return n;
 }
 
-/* Offsets of the loaded sections, plus one, into `placed`; where the stubs begin into *stubs. */
+/* Stores the offsets of the loaded sections, plus one, in `placed`; the start of the stubs in
+ * *stubs. */
 static void lay_out(Object *o, CpuImage *image, uint64_t *stubs) {
   uint64_t at = 0;
   for (int writable = 0; writable < 2; writable++) {
@@ -201,7 +202,7 @@ static bool relocate_section(Object *o, const Elf64_Shdr *s, uint64_t *stubs) {
   return true;
 }
 
-/* Unwinding tables are not registered, so nobody reads them. */
+/* Unwinding tables are not registered, so they are not needed. */
 static bool is_unwinding(const Object *o, const Elf64_Shdr *s) {
   const Elf64_Shdr *text = &o->sections[o->head->e_shstrndx];
   const char *name = (const char *)o->bytes + text->sh_offset + s->sh_name;
@@ -221,7 +222,7 @@ static bool relocate(Object *o, uint64_t stubs) {
 
 /* ---- the image ---- */
 
-/* What is defined for others, by name. */
+/* Exported definitions, by name. */
 static void keep_symbols(const Object *o, CpuImage *image) {
   image->names = malloc(o->names_size + 1);
   image->symbols = calloc(o->nsymbols + 1, sizeof *image->symbols);
@@ -256,7 +257,9 @@ CpuImage *cpu_object_load(const void *bytes, size_t size, Arena *a, const char *
   Held held;
   if (!image) landing_no_memory(sizeof *image);
   landing_hold(&held, unload, image);
-  if (!is_aligned(&o, 0)) o.bytes = arena_copy(a, bytes, size); /* from the middle of a file */
+  if (!is_aligned(&o, 0))
+    o.bytes = arena_copy(a, bytes, size); /* it came from the middle of a
+                                                                 * file */
   bool ok = read_object(&o);
   if (ok) o.placed = ARENA_ARRAY(a, uint64_t, o.head->e_shnum);
   ok = ok && place(&o, image, &stubs) && relocate(&o, (uint64_t)(uintptr_t)image->map + stubs) &&

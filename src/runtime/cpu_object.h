@@ -1,6 +1,6 @@
-/* cpu_object.h: object code (ELF, AArch64 or x86-64) made executable in this process.
+/* cpu_object.h: makes object code (ELF, AArch64 or x86-64) executable in this process.
  *
- * For code that stands alone: sections, constants, jumps within, and calls of the functions in
+ * For standalone code: sections, constants, internal jumps, and calls of the functions in
  * cpu_symbols.def. Anything else is refused by name. */
 #ifndef WV_CPU_OBJECT_H
 #define WV_CPU_OBJECT_H

@@ -13,30 +13,30 @@
 
 enum { ALIGN = 64, LARGE_PAGE = 2 << 20, MOST_THREADS = 1024, SPINS = 2000 };
 
-/* What one thread keeps between launches. */
+/* What a thread keeps between launches. */
 typedef struct Worker {
   CpuPool *pool;
-  int number; /* 0: whoever launches */
+  int number; /* 0: the launching thread */
   pthread_t thread;
   void *scratch;
   size_t scratch_bytes;
 } Worker;
 
 struct CpuPool {
-  int threads, started; /* with the caller's; workers that run */
+  int threads, started; /* including the caller; running workers */
   Worker *worker;
-  atomic_int launches;   /* under way, with those that run alone */
+  atomic_int launches;   /* in progress, including those that run alone */
   pthread_mutex_t owner; /* held by the launch that uses the workers */
   pthread_mutex_t lock;
   pthread_cond_t wake, idle;
   bool stop;
-  /* The launch that is running: */
+  /* The current launch: */
   const CpuTask *task;
   CpuOrders *orders;
-  atomic_ulong round; /* changes with every launch */
-  int wanted, inside; /* workers that may join it; that are in it (under `lock`) */
+  atomic_ulong round; /* incremented by every launch */
+  int wanted, inside; /* workers that may join it; workers in it (under `lock`) */
   int64_t grain;
-  _Alignas(ALIGN) atomic_llong next; /* the first workgroup that nobody has taken */
+  _Alignas(ALIGN) atomic_llong next; /* the first workgroup that has not been taken */
 };
 
 /* ---- how many ---- */
@@ -62,8 +62,7 @@ static int threads_wanted(int asked) {
 
 /* ---- work ---- */
 
-/* Panels of products fill it: in large pages, where the system gives some, they are found quicker.
- */
+/* Packed panels fill it: with huge pages, if the system provides them, they are accessed faster. */
 static bool ready_scratch(Worker *w, size_t bytes) {
   if (w->scratch_bytes >= bytes && w->scratch) return true;
   size_t align = bytes > LARGE_PAGE / 2 ? LARGE_PAGE : ALIGN;
@@ -77,13 +76,14 @@ static bool ready_scratch(Worker *w, size_t bytes) {
   return w->scratch != NULL;
 }
 
-/* There is a processor for this worker beside all threads that launch. */
+/* Whether there is a core for this worker besides all threads that launch. */
 static bool has_room(CpuPool *p, const Worker *w) {
   return !w->number ||
          w->number + atomic_load_explicit(&p->launches, memory_order_relaxed) <= p->threads;
 }
 
-/* Ranges until none is left. They become shorter towards the end, so that all end together. */
+/* Takes ranges until none is left. They get shorter towards the end, so that all threads finish
+ * together. */
 static void take_ranges(CpuPool *p, Worker *w, const CpuTask *t) {
   CpuWatch watch = {.orders = p->orders, .is_caller = !w->number};
   while (has_room(p, w)) {
@@ -138,7 +138,7 @@ void cpu_patient_wait(pthread_cond_t *c, pthread_mutex_t *lock, CpuOrders *o) {
 
 /* ---- workers ---- */
 
-/* A launch often follows the last one at once: look for it a while before sleeping. */
+/* A launch often follows the previous one immediately: spin for a while before sleeping. */
 static unsigned long await_round(CpuPool *p, unsigned long seen) {
   for (int i = 0; i < SPINS; i++)
     if (atomic_load_explicit(&p->round, memory_order_acquire) != seen) break;
@@ -181,7 +181,7 @@ static void start_workers(CpuPool *p, int n) {
   }
 }
 
-/* The caller works too, and takes back the places that nobody has filled when it is done. */
+/* The caller works too and, when done, takes back the places that no worker has filled. */
 static int run_together(CpuPool *p, const CpuTask *t, int helpers) {
   int64_t grain = t->count / (64 * p->threads);
   CpuOrders orders = orders_of(t);

@@ -1,5 +1,5 @@
-/* cpu_reloc.c: the relocations that LLVM makes for code that stands alone (the small code model,
- * position independent). */
+/* cpu_reloc.c: the relocations that LLVM emits for standalone code (small code model, position
+ * independent). */
 #include "runtime/cpu_reloc.h"
 
 #include <elf.h>
@@ -16,7 +16,7 @@ static uint32_t get32(uint64_t at) {
   return v;
 }
 
-/* The low 12 bits of an address, in units of an access. */
+/* The low 12 bits of an address, scaled by the access size. */
 static bool put_low12(const CpuReloc *r, uint64_t value, int shift) {
   put32(r->place, get32(r->place) | (uint32_t)((value & 0xfff) >> shift) << 10);
   return true;
@@ -29,7 +29,7 @@ static bool put_page(const CpuReloc *r, uint64_t value) {
   return true;
 }
 
-/* Calls reach 128 MB; beyond that through a stub: ldr x16, [pc, 8]; br x16; address. */
+/* Calls reach 128 MB; beyond that they go through a stub: ldr x16, [pc, 8]; br x16; address. */
 static bool put_call(CpuReloc *r, uint64_t value) {
   int64_t distance = (int64_t)(value - r->place), reach = INT64_C(1) << 27;
   if (distance < -reach || distance >= reach) {
@@ -68,8 +68,8 @@ bool cpu_relocate(CpuReloc *r) {
 
 static bool is_near(int64_t distance) { return distance == (int32_t)distance; }
 
-/* A call beyond 2 GB goes through a stub: jmp [rip]; address. The addend is that of the end of the
- * instruction. */
+/* A call beyond 2 GB goes through a stub: jmp [rip]; address. The addend is relative to the end of
+ * the instruction. */
 static bool put_call(CpuReloc *r) {
   static const uint8_t jump[6] = {0xff, 0x25};
   int64_t distance = (int64_t)(r->symbol - r->place) + r->addend;

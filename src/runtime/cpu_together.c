@@ -1,8 +1,8 @@
 /* cpu_together.c: see cpu_together.h.
  *
- * Workgroups that run at once have a *place* each: scratch memory, and threads for their waves. If
- * all wait for each other, there is a place for every one of them, and they are one gang. Else each
- * place is a gang of its own and takes one workgroup after another. */
+ * Each of the workgroups that run concurrently has a *place*: scratch memory, and threads for its
+ * waves. If all wait for each other, there is a place for every one of them, and they form one
+ * gang. Otherwise each place is a gang of its own and takes one workgroup after the other. */
 #define _GNU_SOURCE
 #include "runtime/cpu_together.h"
 
@@ -17,8 +17,8 @@ typedef struct Crowd Crowd;
 typedef struct Place {
   Crowd *crowd;
   CpuGang *gang;
-  int first;             /* of its members there */
-  int64_t group;         /* that runs here */
+  int first;             /* index of its first member there */
+  int64_t group;         /* the workgroup running here */
   pthread_barrier_t end; /* its waves have run */
   void *scratch;
 } Place;
@@ -37,7 +37,7 @@ struct Crowd {
   CpuGang *gang;
   Runner *runner;
   char *scratch;
-  atomic_llong next; /* workgroup that has no place yet */
+  atomic_llong next; /* the next workgroup without a place */
   pthread_mutex_t lock;
   pthread_cond_t open, done;
   enum { GATE_SHUT, GATE_OPEN, GATE_HOME } gate; /* shut until all threads exist */
@@ -66,7 +66,7 @@ static void run_wave(Crowd *c, const Place *at, int wave) {
   cpu_gang_leave(at->gang, watch.member);
 }
 
-/* When all waves are here one of them takes the next workgroup for all. */
+/* When all waves have arrived, one of them takes the next workgroup for all. */
 static void next_group(Crowd *c, Place *at) {
   if (pthread_barrier_wait(&at->end) == PTHREAD_BARRIER_SERIAL_THREAD) {
     bool stop = atomic_load(&c->orders.stop) != 0;
@@ -135,7 +135,7 @@ static int start_threads(Crowd *c) {
   return n;
 }
 
-/* The thread that launched waits here: it has no wave of its own. */
+/* The launching thread waits here: it has no wave of its own. */
 static void watch_threads(Crowd *c, int started, bool all) {
   pthread_mutex_lock(&c->lock);
   c->running -= c->places * c->task->waves - started;
@@ -167,7 +167,9 @@ static void close_crowd(Crowd *c, bool has_places) {
 int cpu_run_together(const CpuTask *t, int groups) {
   if (t->count <= 0) return CPU_DONE;
   Crowd c = {.task = t, .places = groups < t->count ? groups : (int)t->count};
-  if (c.places * t->waves > CPU_TOGETHER_MOST) return CPU_POOL_NO_MEMORY; /* run_task's promise */
+  if (c.places * t->waves > CPU_TOGETHER_MOST)
+    return CPU_POOL_NO_MEMORY; /* run_task guarantees
+                                                                           * otherwise */
   c.orders = (CpuOrders){.interrupted = t->interrupted, .user = t->user};
   atomic_store(&c.next, c.places);
   pthread_mutex_init(&c.lock, NULL);

@@ -1,4 +1,4 @@
-/* cpu_watch.c: whether a launch goes on. What waits for others is in cpu_gang.c. */
+/* cpu_watch.c: whether a launch continues. Waiting for other threads is in cpu_gang.c. */
 #include "runtime/cpu_watch.h"
 
 #include "base/os.h"
@@ -13,8 +13,8 @@ bool cpu_orders_interrupted(CpuOrders *o) {
   return atomic_load_explicit(&o->stop, memory_order_relaxed) != 0;
 }
 
-/* Asking takes as long as a very small workgroup, so it becomes rarer until it happens every few
- * milliseconds: as quickly as a person could notice. */
+/* A check takes as long as a very small workgroup, so checks become rarer until there is one every
+ * few milliseconds: faster than a person would notice. */
 int64_t cpu_watch_ask(CpuWatch *w, int64_t rounds) {
   static const double SOON = 2e-3, LATE = 20e-3;
   static const int64_t MOST = INT64_C(1) << 30;

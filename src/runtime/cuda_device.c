@@ -1,7 +1,8 @@
-/* cuda_device.c: NVIDIA's GPUs: which there are, their contexts and memory.
+/* cuda_device.c: NVIDIA GPUs: enumeration, contexts and memory.
  *
- * Each device is used through its primary context, which PyTorch and others use too: their streams
- * and memory are ours. A thread's current context is left as it was found, unless it had none. */
+ * Each device is used through its primary context, which PyTorch and others use too, so their
+ * streams and memory can be used here. A thread's current context is left unchanged, unless it had
+ * none. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +60,7 @@ static bool check_index(CudaState *s, int index, const DeviceReport *r) {
 }
 
 /* The best row of targets.def for a compute capability: its own features if there is such a row
- * (`sm_90a` serves 9.0 only), else the newest plain one that is not newer than the device. */
+ * (`sm_90a` serves 9.0 only), else the newest generic one that is not newer than the device. */
 static const char *target_for(int major, int minor) {
   const char *best = NULL;
   int best_number = -1, capability = major * 10 + minor;

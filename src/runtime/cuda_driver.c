@@ -1,5 +1,5 @@
 /* cuda_driver.c: finds libcuda and its functions. Nothing is linked: a machine without a GPU runs
- * everything else. The library stays loaded once it is: its threads cannot be taken back. */
+ * everything else. Once loaded, the library stays loaded: its threads cannot be stopped. */
 #include "runtime/cuda_driver.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-/* cuda_driver.h: the CUDA driver, loaded when it is asked for; the numbers of its interface that
- * are used, under our names. */
+/* cuda_driver.h: the CUDA driver, loaded on demand; the constants of its interface that are used,
+ * under our names. */
 #ifndef WV_CUDA_DRIVER_H
 #define WV_CUDA_DRIVER_H
 
@@ -70,7 +70,7 @@ typedef struct CudaLaunchConfig {
 typedef struct CudaDriver {
 #define CUDA_FN(need, name, symbol, arguments) int(*name) arguments;
 #include "runtime/cuda_driver.def"
-  const char *library; /* what was loaded */
+  const char *library; /* the library that was loaded */
 } CudaDriver;
 
 /* Loads the library and its functions; false after reporting what was looked for, and where. */
@@ -83,14 +83,14 @@ typedef struct CudaState {
   CudaDriver f;
   int count, version;
   int device[CUDA_DEVICES];
-  void *context[CUDA_DEVICES]; /* retained when first needed */
-  bool cache_is_off;           /* the driver compiles again in every process */
+  void *context[CUDA_DEVICES]; /* retained on first use */
+  bool cache_is_off;           /* the driver recompiles in every process */
 } CudaState;
 
 static inline CudaState *cuda_state(Device *d) { return d->state; }
 
-/* The context of a device becomes the thread's: for good where it had none, as with the runtime
- * library of CUDA, else until cuda_leave. */
+/* Makes the context of a device current for the thread: permanently if it had none, as CUDA's
+ * runtime library does, otherwise until cuda_leave. */
 typedef struct CudaEntry {
   bool pushed, changed;
 } CudaEntry;

@@ -23,8 +23,8 @@ static int launch_here(CudaState *s, const DeviceLaunch *l) {
                      c->block[2], c->shared, l->stream, l->args, NULL);
 }
 
-/* Nearly always the context is the thread's already. Where it is not, the driver says so, as the
- * function belongs to its context; nothing ran then. */
+/* The context is nearly always current already. If it is not, the driver returns an error, since
+ * the function belongs to its context; nothing has run then. */
 int cuda_launch(Device *d, const DeviceLaunch *l) {
   CudaState *s = cuda_state(d);
   CudaEntry e;
@@ -61,8 +61,8 @@ static int swizzle_number(int bytes) {
   return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0;
 }
 
-/* Of a dim with one element any stride is right, and the driver accepts some only. Of an empty
- * tensor nothing is copied; coordinates are 32 bits with a sign. */
+/* For a dim with one element any stride is valid, but the driver accepts only some. Nothing is
+ * copied from an empty tensor; coordinates are signed 32-bit integers. */
 static int encode_here(CudaState *s, const ArtMap *m, void *map, void *address,
                        const int64_t *sizes, const int64_t *strides) {
   enum { L2_256_BYTES = 3, RANK = 5, ANY_STRIDE = 16 };
@@ -76,7 +76,7 @@ static int encode_here(CudaState *s, const ArtMap *m, void *map, void *address,
     box[i] = (uint32_t)m->box[i];
     step[i] = m->im2col ? (uint32_t)m->step[i] : 1;
   }
-  /* Corners are those of the dims between the channels and the image. */
+  /* Corners are for the dims between the channels and the image. */
   if (m->im2col)
     return s->f.map_im2col(map, m->element, (uint32_t)m->rank, address, size, stride + 1,
                            m->lowest + 1, m->highest + 1, box[0], box[1], step, 0,
@@ -86,7 +86,7 @@ static int encode_here(CudaState *s, const ArtMap *m, void *map, void *address,
                          0, swizzle_number(m->swizzle), L2_256_BYTES, 0);
 }
 
-/* Encoding needs a context, as launching does. */
+/* Encoding needs a context, like launching. */
 int cuda_encode(Device *d, int index, const ArtMap *m, void *map, void *address,
                 const int64_t *sizes, const int64_t *strides, bool changed) {
   CudaState *s = cuda_state(d);

@@ -1,5 +1,5 @@
 /* cuda_module.c: PTX becomes code on a device. The driver compiles it, or finds it in its own
- * cache; that happens here, once, and not at the first launch. */
+ * cache; this happens here, once, and not at the first launch. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static int load_module(CudaState *s, const char *ptx, void **module, Logs *logs)
   return error;
 }
 
-/* A text of several lines as notes of a diagnostic. */
+/* Adds the lines of a text as notes to a diagnostic. */
 static void note_lines(const DeviceReport *r, Diag *d, const char *text) {
   for (size_t len; *text; text += len + (text[len] == '\n')) {
     len = strcspn(text, "\n");
@@ -30,7 +30,7 @@ static void note_lines(const DeviceReport *r, Diag *d, const char *text) {
   }
 }
 
-/* The name of a file that the PTX numbers; *len is 0: it is not there. */
+/* The name of a file that the PTX numbers; *len is 0: not found. */
 static const char *file_name(const char *ptx, int file, int *len) {
   char row[32];
   int n = snprintf(row, sizeof row, "\n.file %d \"", file);
@@ -39,7 +39,7 @@ static const char *file_name(const char *ptx, int file, int *len) {
   return at ? at + n : "";
 }
 
-/* The driver counts lines of the PTX; the last `.loc` in front of one says whose it is. */
+/* The driver counts lines of the PTX; the last `.loc` before a line gives its source place. */
 static void note_place(const DeviceReport *r, Diag *d, const char *ptx, int number) {
   int file = 0, line = 0, f, l, len;
   const char *at = ptx;
@@ -73,8 +73,8 @@ static void report_refused(CudaState *s, int error, const Logs *logs, const char
   if (error == CUDA_PTX_TOO_NEW) diag_hint(r->diags, d, "a newer driver is needed");
 }
 
-/* What the driver's compiler advises (its messages C75xx: matrix instructions that wait for each
- * other, registers that are not exchanged) costs speed, not results. */
+/* What the driver's compiler advises (its messages C75xx: serialised matrix instructions, registers
+ * that are not reallocated) affects speed, not results. */
 static void remark_advice(const Logs *logs, const DeviceReport *r) {
   const char *line = logs->info;
   for (size_t len; *line; line += len + (line[len] == '\n')) {
@@ -93,7 +93,7 @@ static int get_function(CudaState *s, const ArtVariant *v, DeviceCode *out) {
     error = s->f.function_set(out->function, CUDA_FUNCTION_DYNAMIC_SHARED, v->shared);
   if (!error && clusters > 8)
     error = s->f.function_set(out->function, CUDA_FUNCTION_LARGE_CLUSTERS, 1);
-  /* Drivers that load functions when they first run would do it in a launch, or a capture. */
+  /* With lazy loading the driver would load the function in a launch, or in a capture. */
   if (!error && s->f.function_load) error = s->f.function_load(out->function);
   return error;
 }
@@ -129,7 +129,7 @@ static bool load_text(CudaState *s, const ArtVariant *v, const char *ptx, Device
 
 /* ---- workgroups that wait for each other ---- */
 
-/* Workgroups of every launch; 0: arguments say how many. */
+/* The number of workgroups of every launch; 0: it depends on arguments. */
 static int64_t known_workgroups(const ArtVariant *v) {
   int64_t all = 1;
   for (int i = 0; i < 3; i++) {
@@ -140,7 +140,7 @@ static int64_t known_workgroups(const ArtVariant *v) {
   return all;
 }
 
-/* How many workgroups each multiprocessor must hold so that all run at once; 0: it holds them. */
+/* How many workgroups each SM must hold for all to run concurrently; 0: it already does. */
 static int64_t wanted_together(CudaState *s, const ArtVariant *v, const DeviceCode *code) {
   int held = 0, units = 0, threads = v->block[0] * v->block[1] * v->block[2];
   int64_t all = v->together ? known_workgroups(v) : 0;
@@ -150,7 +150,7 @@ static int64_t wanted_together(CudaState *s, const ArtVariant *v, const DeviceCo
   return wanted > held ? wanted : 0;
 }
 
-/* The text with as few registers a thread as that takes: the row behind `.maxntid` says so. */
+/* The text with the register limit that this requires: the directive after `.maxntid`. */
 static const char *with_workgroups(Arena *a, const char *ptx, int64_t wanted) {
   static const char word[] = ".minnctapersm ";
   const char *row = strstr(ptx, "\n.maxntid "), *rest;
@@ -160,8 +160,8 @@ static const char *with_workgroups(Arena *a, const char *ptx, int64_t wanted) {
   return arena_printf(a, "%.*s%s%lld%s", (int)(row - ptx), ptx, word, (long long)wanted, rest);
 }
 
-/* Where not all workgroups that wait for each other fit, registers are spilled until they do. What
- * cannot be made to fit is refused when it is launched. */
+/* If not all workgroups that wait for each other fit, registers are spilled until they do. If that
+ * is not possible, the launch is refused. */
 static bool load_together(CudaState *s, const ArtVariant *v, DeviceCode *out,
                           const DeviceReport *r) {
   int64_t wanted = wanted_together(s, v, out);
@@ -187,7 +187,7 @@ static bool load_here(CudaState *s, const ArtVariant *v, DeviceCode *out, const 
   return load_text(s, v, v->code, out, r) && load_together(s, v, out, r);
 }
 
-/* A module that is being loaded, in a context that was made current for it. */
+/* A module being loaded, in a context that was made current for it. */
 typedef struct Loading {
   CudaState *s;
   CudaEntry e;
@@ -217,7 +217,7 @@ bool cuda_load(Device *d, int index, const ArtVariant *v, DeviceCode *out, const
   return ok;
 }
 
-/* Errors are of no interest: after a fault on the device nothing can be unloaded. */
+/* Errors are ignored: after a fault on the device nothing can be unloaded. */
 void cuda_unload(Device *d, DeviceCode *code) {
   CudaState *s = cuda_state(d);
   CudaEntry e;

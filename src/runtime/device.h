@@ -1,5 +1,5 @@
-/* device.h: kinds of devices, as a table of what each can do. What is above (launch, the driver of
- * the compiler) knows no vendor; a new kind is a row in device.c and a file of functions. */
+/* device.h: kinds of devices, as tables of functions. The layers above (launch, the compiler's
+ * driver) know no vendor; a new kind is a row in device.c and a file of functions. */
 #ifndef WV_DEVICE_H
 #define WV_DEVICE_H
 
@@ -11,7 +11,7 @@ enum { DEVICE_HOST = 1, DEVICE_CUDA = 2, DEVICE_MOST = 16 }; /* kinds by DLPack'
 
 typedef struct DeviceFacts {
   char name[128];
-  const char *target; /* row of targets.def; NULL: it is too old for any */
+  const char *target; /* row of targets.def; NULL: too old for any */
   int64_t memory;
   int units, driver;
 } DeviceFacts;
@@ -21,7 +21,7 @@ typedef struct DeviceResources {
   double occupancy;
 } DeviceResources;
 
-/* Where trouble is reported, and what to call the kernel it concerns. */
+/* Where problems are reported, and the name of the kernel concerned. */
 typedef struct DeviceReport {
   Diags *diags;
   Span at;
@@ -32,9 +32,9 @@ typedef struct DeviceReport {
 typedef struct DeviceCode {
   const ArtVariant *variant;
   int device;
-  void *module, *function; /* the kind's own */
+  void *module, *function; /* private to the kind */
   double load_ms;
-  unsigned block[3], shared; /* as the variant says, beside what else a launch takes */
+  unsigned block[3], shared; /* as in the variant, besides what else a launch takes */
   bool together;
 } DeviceCode;
 
@@ -44,19 +44,19 @@ typedef struct DeviceLaunch {
   unsigned grid[3];
   void **args;
   void *stream;
-  bool overlap; /* with the launch in front of it: programmatic dependent launch */
-  bool (*interrupted)(void *user); /* asked now and then by kinds that run a kernel before `launch`
-                                      returns: whether it is to end early. NULL: it is not */
+  bool overlap;                    /* with the previous launch: programmatic dependent launch */
+  bool (*interrupted)(void *user); /* called now and then by kinds that run a kernel before `launch`
+                                    * returns: whether to end it early. NULL: never */
   void *user;
 } DeviceLaunch;
 
 typedef struct DeviceKind DeviceKind;
 
-/* An open driver. Freed with device_close; what it handed out must be given back before. */
+/* An open driver. Freed with device_close; what it handed out must be returned before. */
 typedef struct Device {
   const DeviceKind *kind;
   Arena *arena;
-  void *state; /* the kind's own */
+  void *state; /* private to the kind */
   Held held;
 } Device;
 
@@ -68,14 +68,14 @@ struct DeviceKind {
   void (*close)(Device *d);
   int (*count)(Device *d);
   bool (*facts)(Device *d, int index, DeviceFacts *out, const DeviceReport *r);
-  /* Code is loaded where nothing is being captured. Remarks of the driver go to `r`. */
+  /* Code is loaded while nothing is being captured. Remarks of the driver go to `r`. */
   bool (*load)(Device *d, int index, const ArtVariant *v, DeviceCode *out, const DeviceReport *r);
   void (*unload)(Device *d, DeviceCode *code);
   bool (*resources)(Device *d, const DeviceCode *code, DeviceResources *out, const DeviceReport *r);
   int (*launch)(Device *d, const DeviceLaunch *l); /* 0: launched; else the driver's error */
   void (*explain)(Device *d, int error, const DeviceLaunch *l, const DeviceReport *r);
-  /* A tensor map of 128 bytes; `changed` says that more than the address did. The driver's error.
-   */
+  /* A tensor map of 128 bytes; `changed`: more than the address has changed. Returns the driver's
+   * error. */
   int (*encode)(Device *d, int index, const ArtMap *m, void *map, void *address,
                 const int64_t *sizes, const int64_t *strides, bool changed);
   bool (*is_captured)(Device *d, int index, void *stream);
@@ -86,7 +86,7 @@ struct DeviceKind {
   bool (*wait)(Device *d, int index, void *stream, const DeviceReport *r);
 };
 
-const DeviceKind *device_kind(int number); /* NULL: there is none */
+const DeviceKind *device_kind(int number); /* NULL: no such kind */
 const DeviceKind *device_kind_called(const char *name);
 const DeviceKind *device_kind_at(int i); /* best first; NULL past the end */
 extern const DeviceKind device_cuda, device_cpu;

@@ -1,5 +1,5 @@
-/* launch.c: the way of every call that is not like the last one; launch_again.c is the short one.
- */
+/* launch.c: the general path of a call; launch_again.c is the fast path for a call like the last
+ * one. */
 #include "runtime/launch.h"
 
 #include <string.h>
@@ -10,7 +10,9 @@ enum { WORKSPACE_MOST = 1 << 30 }; /* bytes: more is a mistake */
 
 uint32_t launch_shift(int64_t divisor) {
   uint32_t n = 0;
-  if (divisor > INT64_C(1) << 32) return 33; /* dividends are below 2**32: with magic 0 gives 0 */
+  if (divisor > INT64_C(1) << 32)
+    return 33; /* dividends are below 2**32: with magic 0 this
+                                              * gives 0 */
   while (n < 32 && (INT64_C(1) << n) < divisor) n++;
   return n;
 }
@@ -35,7 +37,7 @@ static bool put_value(LaunchPlan *p, const ArtArg *a, const LaunchValue *v) {
     return !v->undefined && (a->bytes == 8 || v->value == (int32_t)v->value);
   case ART_MAGIC: put_number(to, launch_magic(v->value), a->bytes); return !v->undefined;
   case ART_SHIFT: put_number(to, launch_shift(v->value), a->bytes); return !v->undefined;
-  case ART_WORKSPACE: /* NULL: the caller gives the memory */
+  case ART_WORKSPACE: /* NULL: the caller passes the memory */
     put_number(to, (int64_t)(intptr_t)(p->workspace ? p->workspace + v->value : NULL), a->bytes);
     return !v->undefined;
   case ART_POINTER:
@@ -133,7 +135,7 @@ static bool get_code(Launcher *l, Diags *diags, int variant, void *stream, Launc
   return p->code != NULL;
 }
 
-/* A kernel that came with decisions made takes only the tensors they were made for. */
+/* A kernel that arrived with decisions made accepts only the tensors they were made for. */
 static bool refuse_variants(const Launcher *l, Diags *diags) {
   DeviceReport r = launch_report(l, diags, l->at);
   diag_add(diags, DIAG_E0905, r.at, "`%s` was compiled only for tensors that are %s", l->art->name,
@@ -141,7 +143,7 @@ static bool refuse_variants(const Launcher *l, Diags *diags) {
   return false;
 }
 
-/* Sizes of what the caller does not give follow from the others; it is row-major. */
+/* Sizes of what the caller does not pass follow from the others; it is row-major. */
 static void fill_own(const Launcher *l, int given, LaunchRun *signature, int64_t *slots) {
   const Artefact *art = l->art;
   for (int i = 0; i < art->nsizes; i++) {
@@ -173,7 +175,7 @@ static bool plan_workspace(Launcher *l, Diags *diags, const LaunchCall *c, const
   return false;
 }
 
-/* All that does not depend on addresses and scalars; p has slots and device. */
+/* Everything that does not depend on addresses and scalars; p has slots and device. */
 static bool make_plan(Launcher *l, Diags *diags, const LaunchCall *c, LaunchPlan *p) {
   LaunchValue values[LAUNCH_VALUES];
   LaunchRun signature;
@@ -217,7 +219,7 @@ int launch_patch_map(Launcher *l, const wv_launch_arg *args, const ArtArg *a, La
   return encode_map(l, v, a, address, p, fresh);
 }
 
-/* What does not follow from sizes. The driver's error of a tensor map. */
+/* Everything that does not follow from sizes. Returns the driver's error for a tensor map. */
 static int fill_args(Launcher *l, const wv_launch_arg *args, LaunchPlan *p) {
   const ArtArg *a = p->code->variant->args, *end = a + p->code->variant->npatched;
   int error = 0;
@@ -255,11 +257,11 @@ static bool refuse_launch(Launcher *l, Diags *diags, const LaunchPlan *p, int er
   return false;
 }
 
-/* Checks and computes everything. `failed`: the driver's error when the launch was made as the last
- * time; then it is only explained. Not inlined: a plan is large, and launches that are like the
- * last one have no room for it. */
+/* Checks and computes everything. `failed`: the driver's error if the launch was made as the last
+ * time; then it is only explained. Not inlined: a plan is large, and calls on the fast path should
+ * not reserve stack space for it. */
 WV_NOINLINE bool launch_anew(Launcher *l, Diags *diags, const LaunchCall *c, int failed) {
-  LaunchPlan p; /* filled only as far as it is used */
+  LaunchPlan p; /* only initialised as far as it is used */
   int error = failed;
   int expected = l->has_logs ? l->art->nparams : l->art->ngiven;
   if (c->nargs != expected || !launch_fill(l, c->args, c->nargs, p.slot, &p.device))

@@ -1,10 +1,10 @@
-/* launch.h: arguments of a call become a launch.
+/* launch.h: turns the arguments of a call into a launch.
  *
  * Every call fills the slots of the artefact from its arguments. If they are those of the last call
- * (the same sizes, strides and alignments), what was computed then is used again; else the
- * artefact's programs check the signature, choose the variant and compute grid and derived
+ * (the same sizes, strides and alignments), what was computed then is reused; otherwise the
+ * artefact's programs check the signature, choose the variant and compute the grid and derived
  * arguments. Several threads may launch at once: the record of the last call is guarded by one
- * flag, and who does not get it computes for himself. */
+ * flag, and a thread that does not get it computes everything itself. */
 #ifndef WV_LAUNCH_H
 #define WV_LAUNCH_H
 
@@ -13,7 +13,7 @@
 #include "runtime/device.h"
 #include "wave.h"
 
-/* One call. `only_plan`: everything but the launch itself. */
+/* One call. `only_plan`: everything except the launch itself. */
 typedef struct LaunchCall {
   const wv_launch_arg *args;
   int nargs;
@@ -23,13 +23,13 @@ typedef struct LaunchCall {
   /* Called with each debug log when the kernel has run; NULL: they are dropped. */
   void (*log)(void *user, const char *label, const wv_buffer *value);
   void *user;
-  bool (*interrupted)(void *user); /* as in DeviceLaunch; NULL: nobody asks */
+  bool (*interrupted)(void *user); /* as in DeviceLaunch; NULL: none */
   void *interrupted_user;
 } LaunchCall;
 
 enum { LAUNCH_LOG_MOST = 1 << 28 }; /* elements of a debug log, as in a simulation */
 
-/* What a launch is made of; addresses and scalars are in `args`, too. */
+/* What a launch consists of; addresses and scalars are in `args` too. */
 typedef struct LaunchPlan {
   const DeviceCode *code; /* NULL: none yet */
   bool is_empty;          /* no workgroups: nothing is launched */
@@ -39,10 +39,10 @@ typedef struct LaunchPlan {
   _Alignas(64) unsigned char args[ARTEFACT_ARG_BYTES];
   void *pointer[ARTEFACT_ARGS]; /* into args */
   void *mapped[ARTEFACT_MAPS];  /* addresses in tensor maps */
-  char *workspace;              /* the block; NULL: the kernel has none, or its caller gave it */
+  char *workspace;              /* the block; NULL: the kernel has none, or the caller passed it */
 } LaunchPlan;
 
-/* What a tensor is beside its address, sizes and strides: two words to be compared. */
+/* What describes a tensor besides address, sizes and strides: two words for comparison. */
 typedef struct LaunchHead {
   int rank, dtype;
   wv_device device;
@@ -52,27 +52,27 @@ _Static_assert(offsetof(wv_tensor, device) - offsetof(wv_tensor, rank) ==
                    offsetof(LaunchHead, device),
                "the fields follow each other");
 
-/* What a parameter of a call like the last one is compared with, and where its address or number
- * goes. A tensor of two dims fills one line of the cache. */
+/* What a parameter of the next call is compared with, and where its address or number goes. A
+ * tensor of two dims fills one cache line. */
 typedef struct LaunchRow {
   _Alignas(64) LaunchHead head; /* rank -1: a scalar */
-  int offset;                   /* among the arguments; -1: it is none of them */
+  int offset;                   /* among the arguments; -1: it is not one of them */
   int64_t slot[1 + 2 * ARTEFACT_RANK];
 } LaunchRow;
 
-/* The last call. What every call touches stands together: the driver's own launch leaves little of
+/* The last call. What every call touches is kept together: the driver's own launch leaves little of
  * it in the caches. */
 typedef struct LaunchRecord {
   int nrows;   /* parameters; 0: nothing is recorded */
   int nothers; /* arguments that are in no row: tensor maps */
   DeviceLaunch launch;
-  const void *owner; /* of the workspace; NULL: there is none */
+  const void *owner; /* of the workspace; NULL: none */
   LaunchRow row[ARTEFACT_PARAMS];
   short other[ARTEFACT_ARGS];
   LaunchPlan plan;
 } LaunchRecord;
 
-/* Workspace of one stream. Blocks live as long as the program: kernels under way and captured
+/* The workspace of one stream. Blocks live as long as the program: kernels in flight and captured
  * graphs may use them. */
 typedef struct LaunchBlock {
   int device;
@@ -93,31 +93,32 @@ struct Launcher {
   /* Compiles and loads a variant, unless the stream is being captured. False after reporting.
    * Called by several threads. */
   bool (*prepare)(Launcher *l, int variant, int device, void *stream, Diags *diags);
-  bool (*open)(Launcher *l, Diags *diags); /* `device` is there afterwards; the same */
-  atomic_bool told;                        /* that assumptions do not hold: it is said once */
+  bool (*open)(Launcher *l, Diags *diags); /* sets `device`; likewise */
+  atomic_bool told;                        /* that assumptions do not hold: reported once */
   wv_place at, *param_at, *assumption_at;
-  atomic_flag busy; /* guards what follows */
+  atomic_flag busy; /* guards the following */
   LaunchRecord last;
 };
 
 bool launch_run(Launcher *l, Diags *diags, const LaunchCall *c); /* false after reporting */
-/* The same for a call that is not like the last one. `failed`: it was, and the driver said so. */
+/* The same for a call that is not like the last one. `failed`: it was, and this is the driver's
+ * error. */
 bool launch_anew(Launcher *l, Diags *diags, const LaunchCall *c, int failed);
 
-/* launch_logs.c: the same with memory for debug logs; only where there are any it waits. */
+/* launch_logs.c: the same with memory for debug logs; waits only if there are any. */
 bool launch_logged(Launcher *l, Diags *diags, const LaunchCall *c);
 
 /* ---- launch_workspace.c ---- */
 
-/* Who may use a block: launches on a stream follow each other. */
+/* The owner of a block: launches on one stream are ordered. */
 const void *launch_owner(const Launcher *l, void *stream);
-/* Zeros, unless a kernel left something else; NULL after reporting. */
+/* Zeroed, unless a kernel left something else; NULL after reporting. */
 char *launch_workspace(Launcher *l, Diags *diags, int device, void *stream, int64_t bytes);
-/* Zeros again, after a kernel that ended early. */
+/* Zeroes it again, after a kernel that ended early. */
 void launch_clear_workspace(Launcher *l, Diags *diags, const char *memory);
 void launch_release_workspace(Launcher *l, Diags *diags);
 
-/* False after reporting that nothing can be prepared while the stream is captured. */
+/* False after reporting that nothing can be prepared while the stream is being captured. */
 bool launch_refuse_capture(const Launcher *l, Diags *diags, int variant, int device, void *stream);
 
 /* ---- launch_check.c: arguments against the signature; false after reporting */
@@ -130,15 +131,15 @@ bool launch_check(const Launcher *l, Diags *diags, LaunchRun *signature);
 /* A remark, the first time. */
 void launch_tell_fallback(Launcher *l, Diags *diags, LaunchRun *signature);
 
-/* What the kernel will see of a scalar in its slot; floats are in no expression. */
+/* What the kernel will see of a scalar in its slot; floats do not occur in expressions. */
 static inline int64_t launch_scalar_slot(const ArtParam *p, const wv_launch_arg *a) {
   return p->scalar == ART_I64 ? a->integer : p->scalar == ART_I32 ? (int32_t)a->integer : 0;
 }
 
 /* ---- launch_again.c: calls like the last one ---- */
 
-/* Launches as the last time, if the call is like it but for addresses and floats. The driver's
- * error goes to *error. */
+/* Launches as the last time, if the call differs only in addresses and floats. The driver's error
+ * goes to *error. */
 bool launch_again(Launcher *l, const LaunchCall *c, int *error);
 void launch_remember(Launcher *l, const LaunchPlan *p, const LaunchCall *c);
 

@@ -1,12 +1,12 @@
-/* launch_again.c: a call like the last one: compare, put addresses in place, launch. Every
- * nanosecond here is paid at every launch. */
+/* launch_again.c: the fast path for a call like the last one: compare, store addresses, launch.
+ * Every nanosecond here is paid at every launch. */
 #include <string.h>
 
 #include "runtime/launch.h"
 
 /* ---- who may use the record ---- */
 
-/* Who does not get it does without. */
+/* A thread that does not get the record does without. */
 static bool take_record(Launcher *l) {
   return !atomic_flag_test_and_set_explicit(&l->busy, memory_order_acquire);
 }
@@ -15,7 +15,7 @@ static void give_record(Launcher *l) { atomic_flag_clear_explicit(&l->busy, memo
 
 /* ---- rows ---- */
 
-/* Few branches: all differences are gathered. */
+/* Few branches: all differences are accumulated. */
 static inline bool tensor_is_like(const wv_tensor *t, const LaunchRow *row) {
   if (!t || !t->data || memcmp(&t->rank, &row->head, sizeof row->head) != 0) return false;
   int rank = row->head.rank;
@@ -26,7 +26,7 @@ static inline bool tensor_is_like(const wv_tensor *t, const LaunchRow *row) {
     for (int d = rank - 1; d >= 0; d--) differ |= (shape[d] ^ sizes[d]) | (strides[d] ^ old[d]);
     return differ == 0;
   }
-  int64_t stride = 1; /* of sizes as before; where they differ it does not matter */
+  int64_t stride = 1; /* for the sizes as before; where they differ it does not matter */
   for (int d = rank - 1; d >= 0; stride *= sizes[d--])
     differ |= (shape[d] ^ sizes[d]) | (stride ^ old[d]);
   return differ == 0;
@@ -40,8 +40,8 @@ static bool take_scalar(const Launcher *l, int i, const LaunchRow *row, const wv
   return true;
 }
 
-/* Addresses of rows in front of one that is not alike are in place then, which does no harm: the
- * next call brings its own. */
+/* If a row differs, addresses of earlier rows have already been stored, which is harmless: the next
+ * call stores its own. */
 static inline bool take_rows(Launcher *l, const wv_launch_arg *a) {
   LaunchRecord *r = &l->last;
   for (int i = 0; i < r->nrows; i++) {
@@ -77,7 +77,7 @@ bool launch_again(Launcher *l, const LaunchCall *c, int *error) {
     r->launch.overlap = c->flags & WV_LAUNCH_OVERLAP;
     r->launch.interrupted = c->interrupted;
     r->launch.user = c->interrupted_user;
-    if (*error) r->nrows = 0; /* a map may be half made */
+    if (*error) r->nrows = 0; /* a map may be half written */
     else if (!c->only_plan) *error = l->device->kind->launch(l->device, &r->launch);
   }
   give_record(l);
@@ -95,7 +95,7 @@ static void record_row(Launcher *l, int i, const LaunchPlan *p, const wv_launch_
   memcpy(row->slot, p->slot + param->slot, sizeof *row->slot * (size_t)slots);
 }
 
-/* Each address and number belongs to the row of its parameter; what remains is an `other`. */
+/* Each address and number belongs to the row of its parameter; the rest are `others`. */
 static void record_args(LaunchRecord *r, const ArtVariant *v) {
   r->nothers = 0;
   for (int i = 0; i < v->npatched; i++) {

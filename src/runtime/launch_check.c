@@ -1,5 +1,5 @@
-/* launch_check.c: do these arguments fit the kernel? The fast question first; who asked wrongly is
- * told which argument it was, what was expected and what was found. */
+/* launch_check.c: do these arguments fit the kernel? A fast check first; on failure, the report
+ * says which argument it was, what was expected and what was found. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ DeviceReport launch_report(const Launcher *l, Diags *diags, wv_place at) {
 /* ---- slots ---- */
 
 static void fill_strides(const wv_tensor *t, int64_t *to) {
-  uint64_t stride = 1; /* of a tensor that cannot exist it may wrap */
+  uint64_t stride = 1; /* it may wrap for a tensor that cannot exist */
   for (int d = t->rank - 1; d >= 0; d--) {
     to[d] = t->strides ? t->strides[d] : (int64_t)stride;
     stride *= (uint64_t)t->shape[d];
@@ -137,7 +137,7 @@ static Span assumption_place(const Launcher *l, Diags *diags, int i) {
   return launch_report(l, diags, l->assumption_at ? l->assumption_at[i] : l->at).at;
 }
 
-/* The first that does not hold; -1: all do. */
+/* The first that does not hold; -1: all hold. */
 static int broken_assumption(const Artefact *art, LaunchRun *signature) {
   for (int i = 0; i < art->nassumptions; i++) {
     LaunchValue v = launch_expr_result(signature, art->assumptions[i].value);

@@ -71,10 +71,10 @@ static inline LaunchValue step(const HostStep *s, const LaunchRun *r, const int6
 
 void launch_expr_open(LaunchRun *r, const LaunchExpr *e, const int64_t *vars) {
   r->expr = e, r->vars = vars, r->done = 0;
-  r->value[0] = 0, r->undefined[0] = false; /* what operands that a step does not have name */
+  r->value[0] = 0, r->undefined[0] = false; /* absent operands refer to this */
 }
 
-/* Every step names earlier ones. */
+/* Every step refers only to earlier ones. */
 LaunchValue launch_expr_result(LaunchRun *r, int i) {
   int at = r->expr->result[i];
   for (; r->done <= at; r->done++) {

@@ -1,19 +1,19 @@
 /* launch_expr.h: what a launch computes from its arguments: sizes, guards, grids, derived
  * arguments.
  *
- * One straight-line program (base/host_steps.h) over the slots of the launch; results share what
- * they have in common. */
+ * One straight-line program (base/host_steps.h) over the slots of the launch; results share
+ * subexpressions. */
 #ifndef WV_LAUNCH_EXPR_H
 #define WV_LAUNCH_EXPR_H
 
 #include "base/host_steps.h"
 
-enum { LAUNCH_STEPS = 4096, LAUNCH_VALUES = 512 }; /* most of one program */
+enum { LAUNCH_STEPS = 4096, LAUNCH_VALUES = 512 }; /* limits of one program */
 
 typedef struct LaunchExpr {
   const HostStep *step;
   int nsteps;
-  const int *result; /* the steps that are asked for */
+  const int *result; /* the steps that are results */
   int nresults;
 } LaunchExpr;
 
@@ -22,14 +22,14 @@ typedef struct LaunchValue {
   bool undefined;
 } LaunchValue;
 
-/* Every step names earlier ones and variables below `nvars`, and the sizes fit. */
+/* Every step refers to earlier ones and to variables below `nvars`, and the sizes fit. */
 bool launch_expr_is_sound(const LaunchExpr *e, int nvars);
 
 /* out[nresults]. */
 void launch_expr_run(const LaunchExpr *e, const int64_t *vars, LaunchValue *out);
 
-/* The same as far as results are asked for: of many guards the first mostly holds. Not initialised
- * beyond what was computed. */
+/* The same, computed on demand: among many guards the first mostly holds. Uninitialised beyond what
+ * was computed. */
 typedef struct LaunchRun {
   const LaunchExpr *expr;
   const int64_t *vars;

@@ -1,13 +1,13 @@
-/* launch_logs.c: launches of kernels with debug logs or assertions. Their memory is made here, full
- * of zeros, and handed to the caller when the kernel has run, or looked at: such a launch allocates
- * and waits. */
+/* launch_logs.c: launches of kernels with debug logs or assertions. Their memory is allocated here,
+ * zeroed, and passed to the caller or examined when the kernel has run: such a launch allocates and
+ * waits. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/failures.h"
 #include "runtime/launch.h"
 
-/* The memory of one log: on the device, and as the caller gets it. */
+/* The memory of one log: on the device, and as passed to the caller. */
 typedef struct LogMemory {
   wv_tensor tensor;
   int64_t shape[ARTEFACT_RANK];
@@ -129,7 +129,7 @@ static bool open_log(Logged *x, int i) {
          kind_of(x)->copy(d, x->device, m->tensor.data, m->host, m->bytes, &x->report);
 }
 
-/* The zeros are there before a kernel on another stream begins. */
+/* The zeros are in place before a kernel on another stream begins. */
 static bool open_logs(Logged *x) {
   for (int i = 0; i < x->n; i++)
     if (!open_log(x, i)) return false;
@@ -157,7 +157,7 @@ static bool launch_all(Logged *x) {
          kind_of(x)->wait(x->l->device, x->device, c.stream, &x->report);
 }
 
-/* Logs are handed over even where assertions failed: they may say why. */
+/* Logs are delivered even if assertions failed: they may explain why. */
 static bool deliver(Logged *x) {
   const LaunchCall *c = x->call;
   bool ok = true;
@@ -165,7 +165,7 @@ static bool deliver(Logged *x) {
     LogMemory *m = &x->log[i];
     const ArtParam *p = param_of(x, i);
     wv_buffer b = {m->host, wv_dtype_name(p->dtype, NULL, NULL), p->rank, m->shape, NULL};
-    if (!*p->report && (!*p->log || !c->log)) continue; /* workspace, or nobody asks */
+    if (!*p->report && (!*p->log || !c->log)) continue; /* workspace, or not requested */
     if (!kind_of(x)->copy(x->l->device, x->device, m->host, m->tensor.data, m->bytes, &x->report))
       return false;
     if (*p->report) {

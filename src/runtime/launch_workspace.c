@@ -1,12 +1,12 @@
-/* launch_workspace.c: memory that a kernel needs beside its arguments: one block of zeros for each
- * stream it is launched on. It is made at the first launch there; the kernel leaves it as it found
- * it, so later launches take it as it is. */
+/* launch_workspace.c: memory that a kernel needs besides its arguments: one zeroed block for each
+ * stream it is launched on. It is allocated at the first launch there; the kernel leaves it as it
+ * found it, so later launches reuse it. */
 #include <stdlib.h>
 
 #include "runtime/launch.h"
 
-/* Launches by different threads may run at the same time where there is no stream, or where the
- * handle stands for one of each thread's own. */
+/* Launches by different threads may run concurrently if there is no stream, or if the handle stands
+ * for a per-thread stream. */
 const void *launch_owner(const Launcher *l, void *stream) {
   static _Thread_local char here;
   static const char everybody;
@@ -22,7 +22,7 @@ static char *find_block(Launcher *l, int device, const void *owner, int64_t byte
   return NULL;
 }
 
-/* Zeros are there before a kernel on any stream begins. */
+/* The zeros are in place before a kernel on any stream begins. */
 static bool clear(Launcher *l, LaunchBlock *b, const DeviceReport *r) {
   const DeviceKind *kind = l->device->kind;
   Arena *a = arena_new();
@@ -51,7 +51,8 @@ static void drop_block(void *new_block) {
   free(n->b);
 }
 
-/* Twice as much as the caller needs: sizes that grow do not leave a block for each of them. */
+/* Twice as much as the caller needs, so that growing sizes do not leave a block for each of
+ * them. */
 static char *make_block(Launcher *l, Diags *diags, int device, const void *owner, int64_t bytes) {
   DeviceReport r = launch_report(l, diags, l->at);
   LaunchBlock *b = malloc(sizeof *b);
