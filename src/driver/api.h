@@ -1,7 +1,7 @@
-/* api.h: the handles of wave.h, what they stand for, and how every function of it begins.
+/* api.h: the handles of wave.h, what they stand for, and the prologue of each of its functions.
  *
  * Expressions, types and values are the compiler's own pointers under another name. The other
- * handles are structs that begin with what tells their kinds apart. */
+ * handles are structs that begin with a tag for their kind. */
 #ifndef WV_API_H
 #define WV_API_H
 
@@ -22,7 +22,7 @@ typedef enum HandleKind {
   HANDLE_PROOF
 } HandleKind;
 
-/* An internal error in a context: memory for its diagnostic is there before it happens. */
+/* An internal error in a context: memory for its diagnostic is allocated in advance. */
 typedef struct Trouble {
   Diag diag;
   DiagNote note;
@@ -34,22 +34,23 @@ struct wv_ctx {
   Context *cx;
   bool is_broken; /* a call was interrupted by an internal error */
   Trouble trouble;
-  Arena *attempt;                           /* of attempt.c; NULL: none yet */
+  Arena *attempt;                           /* used by attempt.c; NULL: none yet */
   Map texts;                                /* expression -> its text */
-  struct Device *devices[API_DEVICE_KINDS]; /* drivers that were asked for */
+  struct Device *devices[API_DEVICE_KINDS]; /* drivers opened on demand */
   bool (*interrupted)(void *user);          /* wv_ctx_interrupt */
   void *user;
 };
 
 struct wv_kernel {
   HandleKind handle;
-  bool is_broken; /* a call that changed it was interrupted */
+  bool is_broken; /* a call that was modifying it was interrupted */
   wv_ctx *cx;
   Kernel *k;
-  Kernel *tiles; /* as it was before it became one lane's program, for reports; may be NULL */
-  Kernel *plain; /* what was lowered, without its assumptions: for runs that do not fulfil them */
-  const char *plain_target;  /* the machine it was lowered for */
-  struct wv_kernel *without; /* `plain` lowered, once it was needed */
+  Kernel *tiles; /* the kernel before it was lowered to one lane's program, for reports; may be
+                  * NULL */
+  Kernel *plain; /* what was lowered, without its assumptions: for runs that do not satisfy them */
+  const char *plain_target;  /* the machine for which it was lowered */
+  struct wv_kernel *without; /* `plain` lowered, once it has been needed */
 };
 
 struct wv_builder {
@@ -64,11 +65,12 @@ struct wv_builder {
  *     wv_expr wv_int(wv_ctx *cx, int64_t v) {
  *       API_CHANGES(cx, NULL);
  *
- * makes the function a landing (base/landing.h) that returns NULL after an internal error, and at
- * once when `cx` is no context, or one that can no longer be used. The last argument is empty in
- * functions without a result. tools/check_entries.py sees to it that no function is forgotten. */
+ * makes the function a landing (base/landing.h) that returns NULL after an internal error, and
+ * immediately if `cx` is not a context, or one that can no longer be used. The last argument is
+ * empty in functions without a result. tools/check_entries.py ensures that no function is
+ * forgotten. */
 
-/* `usable` is asked inside of the landing; `context` is who hears of an internal error. */
+/* `usable` is evaluated inside the landing; `context` receives internal errors. */
 #define API_ENTER(usable, context, landed, ...)                                                    \
   WV_LANDING(landing_);                                                                            \
   WV_IF_LANDED(landing_) {                                                                         \
@@ -79,13 +81,13 @@ struct wv_builder {
   if (!(usable)) return __VA_ARGS__
 
 #define API_CHANGES(cx, ...) API_ENTER(api_usable(cx), cx, (void)0, __VA_ARGS__)
-/* Also of a context that can no longer be used. */
+/* Also for a context that can no longer be used. */
 #define API_READS(cx, ...) API_ENTER(api_is(cx, HANDLE_CTX), cx, (void)0, __VA_ARGS__)
-/* Nobody hears of it. */
+/* Internal errors are reported nowhere. */
 #define API_ASKS(...) API_ENTER(true, NULL, (void)0, __VA_ARGS__)
-/* Looks at tables and at what never changes: there is nothing that could fail. */
+/* Only reads tables and constants: nothing can fail. */
 #define API_PLAIN (void)0
-/* The kernel itself; its context alone; neither, so that the context may be unusable. */
+/* The kernel itself; only its context; neither, so that the context may be unusable. */
 #define API_KERNEL(k, ...)                                                                         \
   API_ENTER(api_kernel_usable(k), api_kernel_cx(k), api_break_kernel(k), __VA_ARGS__)
 #define API_KERNEL_USES(k, ...)                                                                    \
@@ -95,27 +97,27 @@ struct wv_builder {
 #define API_BUILDS(b, ...) API_ENTER(api_builder_usable(b), api_builder_cx(b), (void)0, __VA_ARGS__)
 
 bool api_is(const void *handle, HandleKind kind);
-bool api_usable(wv_ctx *cx); /* false after reporting, as far as there is a context to do so */
+bool api_usable(wv_ctx *cx); /* false after reporting, if there is a context to report to */
 bool api_kernel_usable(const wv_kernel *k);
 bool api_kernel_readable(const wv_kernel *k);
 bool api_builder_usable(wv_builder *b);
-bool api_expected(wv_ctx *cx, bool is_there, const char *what); /* reports E0001 when it is not */
-/* The same of a list of `n`, which may be NULL if there are none, and of a text. */
+bool api_expected(wv_ctx *cx, bool is_there, const char *what); /* reports E0001 if it is not */
+/* The same for a list of `n`, which may be NULL if it is empty, and for a text. */
 bool api_list(wv_ctx *cx, const void *at, int n, const char *what);
 bool api_text(wv_ctx *cx, const char *text, const char *what);
 wv_ctx *api_kernel_cx(const wv_kernel *k); /* NULL: not a kernel */
 wv_ctx *api_builder_cx(const wv_builder *b);
 
-/* After a jump: says in the context, if there is one, what happened, and that the context can no
- * longer be used. */
+/* After a jump: reports in the context, if there is one, what happened, and marks it as
+ * unusable. */
 void api_landed(wv_ctx *cx);
 void api_break_kernel(wv_kernel *k);
 
 wv_kernel *api_kernel(wv_ctx *cx, Kernel *k);
 wv_kernel *api_kernel_owned(wv_kernel *k); /* as arena_owned */
 
-/* Saves, if the call fails, this kernel and how wavec does the same to it; `words` are its command
- * line but for the file. Taken before anything changes the kernel. */
+/* If the call fails, saves this kernel and how wavec does the same to it; `words` is its command
+ * line without the file. Called before anything changes the kernel. */
 void api_attempt(wv_ctx *cx, const Kernel *k, const char *words);
 void api_attempt_emit(wv_kernel *k, const char *what, const char *target, bool fast_math);
 void api_attempt_text(wv_ctx *cx, const char *name, const char *text, const char *words);
@@ -140,7 +142,7 @@ bool api_constraint(Context *cx, Arena *a, const wv_constraint *from, Constraint
 /* The arguments of a call, in scratch memory; NULL after reporting. */
 EvalArg *api_args(Context *cx, Arena *a, const wv_arg *args, int nargs);
 
-/* What a caller wants to hear of during a run; `user` of the options below wave.h's. */
+/* The callbacks of a caller during a run; `user` of the options below wave.h's. */
 typedef struct ApiRelay {
   void (*log)(void *user, const char *label, const wv_buffer *value); /* may be NULL */
   bool (*interrupted)(void *user);                                    /* may be NULL */
@@ -153,7 +155,7 @@ bool api_relay_interrupt(void *user);
 
 void api_diag(Context *cx, Arena *a, const Diag *d, wv_diag *out); /* rendered in `a` */
 
-/* Turns the error a symbolic operation left behind into a diagnostic. */
+/* Turns the error left by a symbolic operation into a diagnostic. */
 wv_expr api_checked(wv_ctx *cx, const Sym *s);
 
 #endif

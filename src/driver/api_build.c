@@ -59,7 +59,7 @@ static OpKind find_op(wv_builder *b, const char *name, Span at) {
   return kind;
 }
 
-/* What an op is made of is there, and no operand is missing. */
+/* Everything that makes up an op is present, and no operand is missing. */
 static bool has_parts(wv_builder *b, const char *name, wv_value *const *args, int nargs,
                       const wv_attr *attrs, int nattrs) {
   bool ok = api_text(b->cx, name, "the name of an op") &&
@@ -82,7 +82,7 @@ static bool hand_out(const Op *op, wv_value **results) {
   return op != NULL;
 }
 
-/* What is made of several ops. */
+/* Constructs composed of several ops. */
 typedef bool ComposeFn(Builder *b, Span at, Value *const *args, int nargs, const Attr *attrs,
                        int nattrs, Value **out);
 
@@ -202,7 +202,7 @@ bool wv_begin(wv_builder *b, const char *name, wv_value *const *args, int nargs,
   return ok;
 }
 
-/* The carried arguments: the axis value of a while loop is reached through its symbol. */
+/* The carried arguments: the axis value of a while loop is accessed through its symbol. */
 int wv_region_args(wv_builder *b, wv_value **out, int cap) {
   API_BUILDS(b, 0);
   const Region *r = build_region(b->b);

@@ -1,8 +1,8 @@
-/* api_copy.c: a kernel in another context.
+/* api_copy.c: copies a kernel to another context.
  *
- * A context belongs to one thread. A kernel that is to run while others go on building gets a
- * context of its own: it is printed and parsed there, and what text does not carry (places in the
- * user's sources, missing names) is taken from the original, op by op. */
+ * A context belongs to one thread. A kernel that is to run while others are still being built gets
+ * a context of its own: it is printed and parsed there, and what text does not carry (places in the
+ * user's sources, missing names) is copied from the original, op by op. */
 #include "driver/api.h"
 
 typedef struct Copying {

@@ -9,7 +9,7 @@ _Static_assert((int)WV_HOST == (int)DEVICE_HOST && (int)WV_CUDA == (int)DEVICE_C
 
 /* ---- devices ---- */
 
-/* Opened when it is first asked for; freed with the context. NULL after reporting. */
+/* Opened on first use; freed with the context. NULL after reporting. */
 static Device *device_of(wv_ctx *cx, int kind, const DeviceReport *r) {
   const DeviceKind *k = device_kind(kind);
   for (int i = 0; i < (int)WV_LEN(cx->devices); i++) {
@@ -22,7 +22,7 @@ static Device *device_of(wv_ctx *cx, int kind, const DeviceReport *r) {
 
 static DeviceReport report_in(wv_ctx *cx) { return (DeviceReport){.diags = &cx->cx->diags}; }
 
-/* Asking is no mistake: without a driver there are none. */
+/* Asking is not a mistake: without a driver there are none. */
 int wv_device_count(wv_ctx *cx, int kind) {
   API_CHANGES(cx, 0);
   Diags unheard = {.arena = arena_new(), .sources = &cx->cx->sources};

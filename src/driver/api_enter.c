@@ -1,5 +1,5 @@
-/* api_enter.c: how functions of wave.h begin: are the handles what they should be, can they still
- * be used; and what an internal error leaves behind. */
+/* api_enter.c: how functions of wave.h begin: whether the handles are valid and still usable; and
+ * what an internal error leaves behind. */
 #include <stdio.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ bool api_kernel_usable(const wv_kernel *k) { return api_usable(api_kernel_cx(k))
 
 bool api_kernel_readable(const wv_kernel *k) {
   if (!api_is(k, HANDLE_KERNEL)) return false;
-  return !k->is_broken || api_usable(k->cx); /* which says so */
+  return !k->is_broken || api_usable(k->cx); /* which reports it */
 }
 
 wv_ctx *api_builder_cx(const wv_builder *b) { return api_is(b, HANDLE_BUILDER) ? b->cx : NULL; }

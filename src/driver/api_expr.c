@@ -18,7 +18,7 @@ void wv_ctx_free(wv_ctx *cx) {
   API_ASKS();
   if (!api_is(cx, HANDLE_CTX)) return;
   for (size_t i = 0; i < WV_LEN(cx->devices); i++) device_close(cx->devices[i]);
-  if (cx->attempt) landing_attempt(NULL); /* it may be the one that is under way */
+  if (cx->attempt) landing_attempt(NULL); /* it may be the current one */
   arena_free(cx->attempt);
   context_free(cx->cx);
 }
@@ -77,7 +77,7 @@ void api_diag(Context *cx, Arena *a, const Diag *d, wv_diag *out) {
                    api_place(cx, d->at),       sb_text(&text)};
 }
 
-/* Without memory for more it is at least said what is wrong. */
+/* Without memory for more, at least the message is returned. */
 static bool get_bare(const wv_ctx *cx, int i, wv_diag *out) {
   const Diag *d = api_is(cx, HANDLE_CTX) ? diag_at(cx, i) : NULL;
   if (d)
@@ -113,7 +113,9 @@ void wv_diag_clear(wv_ctx *cx) {
 void wv_diag_report(wv_ctx *cx, const char *code, wv_place at, const char *text, const char *hint) {
   API_CHANGES(cx, );
   DiagCode c = code ? diag_find(code) : DIAG_COUNT;
-  if (c == DIAG_COUNT) c = DIAG_E0105; /* a front end's slip; what it says is still said */
+  if (c == DIAG_COUNT)
+    c = DIAG_E0105; /* a mistake of the front end; the message is still
+                                        * reported */
   Diag *d = diag_add(&cx->cx->diags, c, api_span(cx->cx, at), "%s", text ? text : "");
   if (hint) diag_hint(&cx->cx->diags, d, "%s", hint);
 }
@@ -137,8 +139,9 @@ const char *wv_nearest(const char *word, const char *const *words, int n) {
 
 /* ---- expressions ---- */
 
-/* Everything that walks over an expression recurses, so how deep callers may nest has an end: about
- * where that of text has. Operands are within it, so that no operation goes far beyond. */
+/* Everything that walks an expression recurses, so the nesting depth that callers may reach is
+ * limited, to about that of text. Operands are within the limit, so no operation goes far beyond
+ * it. */
 static const Sym *not_too_deep(SymCtx *cx, const Sym *s) {
   enum { DEPTH_LIMIT = 512 };
   return s && sym_depth(s) > DEPTH_LIMIT ? sym_too_deep(cx) : s;
@@ -219,7 +222,7 @@ static const Sym *apply_operator(SymCtx *cx, const char *op, const wv_expr *args
 wv_expr wv_expr_op(wv_ctx *cx, const char *op, const wv_expr *args, int n) {
   API_CHANGES(cx, NULL);
   if (!api_text(cx, op, "an operator") || !api_list(cx, args, n, "operands")) return NULL;
-  enum { MOST = 4096 }; /* about as many as one expression may have */
+  enum { MOST = 4096 }; /* about as many as an expression may have */
   if (n > MOST) {
     diag_add(&cx->cx->diags, DIAG_E0105, (Span){0}, "`%s` of more than %d operands", op, MOST);
     return NULL;
@@ -243,7 +246,7 @@ wv_expr wv_expr_parse(wv_ctx *cx, const char *text) {
   return NULL;
 }
 
-/* Each text is kept once: front ends ask for it again and again. */
+/* Each text is kept once: front ends request it repeatedly. */
 const char *wv_expr_text(wv_ctx *cx, wv_expr e) {
   API_READS(cx, e ? "?" : NULL);
   if (!e) return NULL;

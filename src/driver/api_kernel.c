@@ -48,7 +48,7 @@ wv_kernel *wv_kernel_clone(wv_kernel *k) {
 static void free_kernel(void *k) { kernel_free(k); }
 
 wv_kernel *wv_finish(wv_builder *b) {
-  wv_ctx *const cx = api_builder_cx(b); /* an internal error frees the builder, too */
+  wv_ctx *const cx = api_builder_cx(b); /* an internal error frees the builder too */
   API_ENTER(cx, cx, (void)0, NULL);
   Held builder;
   arena_free(b->scratch);
@@ -60,7 +60,7 @@ wv_kernel *wv_finish(wv_builder *b) {
   return handle;
 }
 
-/* A value that is given again replaces the one before; other rows are added. */
+/* A value given again replaces the previous one; other rows are added. */
 static void put_row(Kernel *k, Constraint row) {
   for (int i = 0; i < k->constraints.n && row.kind == CONSTRAINT_bind; i++) {
     Constraint *old = &k->constraints.at[i];
@@ -130,7 +130,8 @@ bool wv_kernel_param(const wv_kernel *handle, int i, const char **name, wv_type 
   return true;
 }
 
-/* Whether an op depends on what was in the memory before: all do that do not just overwrite it. */
+/* Whether an op depends on the previous content of the memory: all do that do not simply overwrite
+ * it. */
 static bool depends_on(const Op *op, const Value *memory) {
   bool overwrites = op->kind == OP_write || op->kind == OP_store || op->kind == OP_store_rows;
   for (int i = 0; i < op->nargs; i++) {
@@ -253,7 +254,7 @@ bool wv_equal(wv_kernel *a, wv_kernel *b) {
 
 typedef struct PassRelay {
   const wv_pass_options *o;
-  wv_kernel *kernel; /* whose tiles are kept; NULL: nobody's */
+  wv_kernel *kernel; /* whose tiles are kept; NULL: none */
 } PassRelay;
 
 void api_relay_write(void *user, const char *pass, const char *text) {
@@ -317,7 +318,7 @@ static bool has_layouts(const Kernel *k) {
   return false;
 }
 
-/* A report shows how the tiles lay in registers, which one lane's program does not say. */
+/* A report shows the layout of tiles in registers, which one lane's program does not contain. */
 static void keep_tiles(void *user, Kernel *k) {
   wv_kernel *of = ((PassRelay *)user)->kernel;
   if (k->level != LEVEL_TILE || !has_layouts(k)) return;
@@ -327,7 +328,7 @@ static void keep_tiles(void *user, Kernel *k) {
   arena_owned(tiles->arena);
 }
 
-/* A kernel that was edited behind some pass has made use of its assumptions already. */
+/* A kernel that was edited after some pass has already used its assumptions. */
 static bool keep_plain(wv_kernel *k, const wv_pass_options *o) {
   if (!kernel_settle_assumptions(k->k)) return false;
   if (o->start_after || !kernel_has_fallback(k->k)) return true;

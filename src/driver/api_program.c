@@ -1,4 +1,4 @@
-/* api_program.c: compiled programs through wave.h: asking and launching. */
+/* api_program.c: compiled programs through wave.h: queries and launches. */
 #include <string.h>
 
 #include "driver/compiled.h"
@@ -53,8 +53,8 @@ static const char *text_of(wv_program *p, const ArtVariant *v, const char *what)
   return NULL;
 }
 
-/* A variant, compiled if need be, with the program locked; NULL, and nothing is locked: there is no
- * such variant, or it was reported why it cannot be compiled. */
+/* A variant, compiled if necessary, with the program locked; NULL, with nothing locked: there is no
+ * such variant, or the reason why it cannot be compiled was reported. */
 static const ArtVariant *lock_variant(wv_program *p, wv_ctx *cx, int i, ProgramLock *lock) {
   if (i < 0 || i >= p->art.nvariants) return NULL;
   program_lock(p, lock);
@@ -128,7 +128,7 @@ static LaunchCall call_of(const wv_launch_arg *args, int nargs, void *stream, Ap
                       .interrupted_user = relay};
 }
 
-/* What is not like the last call. `error`: what the driver said when it was. */
+/* Calls that are not like the last one. `error`: the driver's error if it was. */
 static WV_NOINLINE bool launch_landing(wv_program *p, wv_ctx *cx, const LaunchCall *c, int error) {
   API_PROGRAM(p, cx, false);
   if (p->launcher.has_logs) return launch_logged(&p->launcher, &cx->cx->diags, c);

@@ -1,4 +1,4 @@
-/* api_proof.c: what was proved of a kernel's accesses, through wave.h. */
+/* api_proof.c: what was proved about a kernel's accesses, through wave.h. */
 #include "analysis/analysis.h"
 #include "analysis/in_bounds.h"
 #include "driver/api.h"

@@ -1,4 +1,5 @@
-/* api_saved.c: compiled programs as bytes, which need neither compiler nor kernel any more. */
+/* api_saved.c: compiled programs as bytes, which need neither the compiler nor the kernel any
+ * more. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,8 +68,8 @@ static bool has_key(const Artefact *art, const Backend *b, Arena *a, const Compi
   return here && there && strcmp(here, there) == 0;
 }
 
-/* Object code is for the processor it was compiled on, or for any that has what its target says:
- * what was true of it but for the compiler. */
+/* Object code is for the CPU it was compiled on, or for any with the features of its target:
+ * compares the relevant requirements, except the compiler. */
 static bool fits_machine(wv_ctx *cx, const Artefact *art, Arena *a) {
   CompileOptions o = {.machine = target_find(art->target).machine};
   const Backend *backend = o.machine ? backend_for(o.machine) : NULL;

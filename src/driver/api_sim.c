@@ -15,7 +15,7 @@ struct wv_report {
   Context *cx;
   SimReport sim;
   Report shown;
-  const char *text, *json, *html; /* made when asked for */
+  const char *text, *json, *html; /* made on demand */
 };
 
 /* ---- running ---- */
@@ -30,7 +30,7 @@ static bool find_machine(Context *cx, const char *name, const TargetInfo **out) 
   return false;
 }
 
-/* "random:7": the number behind the colon is the seed. */
+/* "random:7": the number after the colon is the seed. */
 static bool find_schedule(Context *cx, const char *word, SimOptions *out) {
   static const char *const names[] = {"round", "reverse", "random"};
   size_t len = word ? strcspn(word, ":") : 0;
@@ -50,7 +50,7 @@ static bool find_schedule(Context *cx, const char *word, SimOptions *out) {
   return false;
 }
 
-/* What was lowered, once more without assumptions; NULL after reporting. */
+/* What was lowered, lowered again without assumptions; NULL after reporting. */
 static wv_kernel *lower_plain(wv_kernel *k) {
   const char *target = *k->plain_target ? k->plain_target : NULL;
   Diag *before = k->k->cx->diags.last;
@@ -72,7 +72,7 @@ static bool simulate(wv_kernel *k, Arena *a, const EvalArg *args, int nargs, con
   return ok;
 }
 
-/* The program that made use of assumptions; where they do not hold, *k becomes the other. */
+/* The program that uses assumptions; if they do not hold, *k becomes the other one. */
 static bool simulate_either(wv_kernel **k, Arena *a, const EvalArg *args, int nargs, SimOptions *o,
                             wv_report *r) {
   bool without = false;

@@ -1,9 +1,9 @@
-/* api_translate.c: the plain structs of wave.h as the compiler's own. */
+/* api_translate.c: converts the plain structs of wave.h to the compiler's own. */
 #include <string.h>
 
 #include "driver/api.h"
 
-/* A list that is NULL has nothing in it. */
+/* A list that is NULL is empty. */
 static SymPairs pairs_of(Arena *a, const wv_pair *from, int n) {
   n = from && n > 0 ? n : 0;
   SymPairs out = {ARENA_ARRAY(a, SymPair, n), n};
@@ -48,7 +48,7 @@ static LogIter *iters_of(Arena *a, const wv_expr *from, int n) {
   return out;
 }
 
-/* The text form; NULL, which the builder refuses, when it is none. */
+/* The text form; NULL, which the builder refuses, if it is invalid. */
 static const MemLayout *memory_of(Arena *a, const char *text) {
   MemLayout *m = ARENA_NEW(a, MemLayout);
   return text && !mem_parse(&text, m) && !*text ? m : NULL;

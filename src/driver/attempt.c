@@ -1,4 +1,4 @@
-/* attempt.c: what a call is about to do, as a file that `wavec again` does again.
+/* attempt.c: records what a call is about to do, as a file that `wavec again` replays.
  *
  *     # wavec again: --passes=all --target=sm_90a
  *     # internal error at src/lower/lower_place.c:97: found[r] >= 0
@@ -31,7 +31,8 @@ typedef struct SavedCall {
 
 /* ---- saving: without memory of ours ---- */
 
-/* It may be the cache's folder, which is used only if it is nobody else's (cache_trust.h). */
+/* It may be the cache's folder, which is used only if no other user can write to it
+ * (cache_trust.h). */
 static bool make_folder(const char *path) { return mkdir(path, 0700) == 0 || errno == EEXIST; }
 
 static bool make_folders(char *path) {
@@ -60,7 +61,7 @@ static bool path_of(const SavedCall *a, char *path) {
   return more > 0 && n + more < PATH_ROOM;
 }
 
-/* One behind the other; a comment has one line. */
+/* Appends a text; a comment has one line. */
 static bool put(int file, const char *text, bool is_comment) {
   size_t n = is_comment ? strcspn(text, "\n") : strlen(text);
   while (n) {
@@ -85,7 +86,8 @@ static bool save(const Attempt *attempt, const char *why, char path[FAILURE_TEXT
 
 /* ---- taking ---- */
 
-/* In an arena of the context's: it is there when the call has failed, and reused by the next. */
+/* In an arena of the context: it is still there when the call has failed, and reused by the
+ * next. */
 static Arena *attempt_arena(wv_ctx *cx) {
   landing_attempt(NULL); /* which may be there already */
   if (cx->attempt) arena_reset(cx->attempt);
@@ -120,7 +122,7 @@ void api_attempt_emit(wv_kernel *k, const char *what, const char *target, bool f
   arena_free(a);
 }
 
-/* Sizes that only the arguments say. */
+/* Sizes that only the arguments determine. */
 static void put_sizes(StrBuf *out, const Kernel *k, int param, const EvalBuffer *b) {
   const Type *t = k->body->args[param]->type;
   for (int d = 0; d < t->rank && d < b->rank; d++)

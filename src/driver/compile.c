@@ -10,7 +10,7 @@
 
 /* ---- NVIDIA ---- */
 
-/* Bits are copied, whatever they mean: the driver's names of unsigned integers. */
+/* Bits are copied, whatever they mean: the driver's codes for unsigned integers. */
 static int map_element(DType d) {
   int bits = dtype_memory_bits(d);
   return bits == 64 ? 4 : bits == 32 ? 2 : bits == 16 ? 1 : 0;
@@ -102,7 +102,7 @@ const Backend *backend_for(const TargetInfo *t) {
 
 /* ---- the whole way ---- */
 
-/* A loop that goes on until memory changes waits for another workgroup to change it. */
+/* A loop that continues until memory changes waits for another workgroup to change it. */
 static bool waits_for_others(const Kernel *k) {
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
     if (op->kind != OP_load || !op_has(op, ATTR_volatile) || memory_is_scratch(op->args[0]))
@@ -113,7 +113,7 @@ static bool waits_for_others(const Kernel *k) {
   return false;
 }
 
-/* One lane's program is what its author wrote, in terms of what the machine has. */
+/* A lane's program is what its author wrote, in terms of what the machine has. */
 static bool lower(Kernel *k, const CompileOptions *o) {
   PassOptions p = o->passes;
   bool is_lowered = k->level == LEVEL_THREAD && !o->start_after;

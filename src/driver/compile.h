@@ -8,24 +8,26 @@
 
 typedef struct CompileOptions {
   const TargetInfo *machine;
-  bool native; /* for this very machine: all that it has, not only what its target says */
-  const char *start_after; /* the kernel is a dump after this pass; NULL: from the beginning */
+  bool native; /* for this very machine: with all its features, not only those of its target */
+  const char *start_after; /* the kernel is a dump taken after this pass; NULL: from the
+                            * beginning */
   bool fast_math;
   PassOptions passes; /* dumps and checks */
 } CompileOptions;
 
-/* Who writes code for a machine, and which kind of device runs it. A new backend is a row. */
+/* Which backend generates code for a machine, and which kind of device runs it. A new backend is a
+ * row. */
 typedef struct Backend {
   Vendor vendor;
-  unsigned needs;  /* features of the machines it writes for */
+  unsigned needs;  /* features of the machines it supports */
   int device_kind; /* device.h */
   /* Fills in entry, code, block, shared, args and maps; values and grid through `values`. False
    * after reporting to the kernel's context. */
   bool (*emit)(Kernel *k, const CompileOptions *o, LaunchValues *values, ArtVariant *out);
-  /* What else decides on the code, for the cache: the library that writes it, this processor. NULL:
-   * nothing does. */
+  /* What else determines the code, for the cache: the library that generates it, this CPU. NULL:
+   * nothing. */
   const char *(*key)(Arena *a, const CompileOptions *o);
-  /* Why code for the machine cannot run here; NULL: it can, or the device will say. */
+  /* Why code for the machine cannot run here; NULL: it can, or the device will report it. */
   const char *(*misfit)(Arena *a, const TargetInfo *machine);
 } Backend;
 
@@ -38,13 +40,13 @@ bool compile_object(Kernel *k, const char *target, bool assembly, bool fast_math
 const char *processor_key(Arena *a, const CompileOptions *o);
 const char *processor_misfit(Arena *a, const TargetInfo *machine);
 extern const char
-    processor_words[]; /* behind it the key names the processor, before it the library */
+    processor_words[]; /* in the key, the CPU follows it and the library precedes it */
 
 /* ---- remarks.c: what compiling said, kept with the code ---- */
 
-/* What is in the list behind `before`, but for errors; NULL: all of it. */
+/* The diagnostics after `before` (NULL: all), except errors. */
 void remarks_keep(Arena *a, const Diags *from, const Diag *before, ArtVariant *out);
-void remarks_say(const ArtVariant *v, Diags *to); /* once more */
+void remarks_say(const ArtVariant *v, Diags *to); /* reports them again */
 const char *remarks_text(Arena *a, const ArtVariant *v, Sources *sources);
 
 const Backend *backend_for(const TargetInfo *t); /* NULL: nothing runs programs for it */

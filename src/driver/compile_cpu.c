@@ -1,4 +1,4 @@
-/* compile_cpu.c: one lane's program as object code for this machine's processor. */
+/* compile_cpu.c: one lane's program as object code for this machine's CPU. */
 #include "backend/llvm/llvm.h"
 #include "driver/compile.h"
 #include "runtime/cpu_llvm.h"
@@ -69,7 +69,7 @@ static const CpuLlvm *open_llvm(Kernel *k, Arena *a) {
   return llvm;
 }
 
-/* The text, and what LLVM makes of it. */
+/* The text, and LLVM's output for it. */
 static bool compile_text(Kernel *k, const CpuLlvm *llvm, const CpuCompile *o, bool fast_math,
                          Arena *a, LlvmKernel *code, CpuCode *object) {
   const char *error = NULL;
@@ -129,7 +129,7 @@ const char *processor_misfit(Arena *a, const TargetInfo *machine) {
   const char *error = NULL;
   const CpuLlvm *llvm = cpu_llvm_open(a, &error);
   const Processor *p = processor_named(machine->name);
-  if (!llvm || !p || !*p->arch) return NULL; /* what is wrong is said elsewhere */
+  if (!llvm || !p || !*p->arch) return NULL; /* the problem is reported elsewhere */
   CpuTarget host = cpu_llvm_host(llvm, a);
   const char *lacks = processor_lacks(a, &host.words, p);
   if (!lacks) return NULL;

@@ -1,4 +1,4 @@
-/* compiled.c: how programs come about: from a kernel, target and options; from the cache. */
+/* compiled.c: creates programs: from a kernel, target and options; from the cache. */
 #include "driver/compiled.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static Span span_in(Sources *to, Sources *from, Span at) {
   return at;
 }
 
-/* Variants of a kernel have mostly the same to say. */
+/* Variants of a kernel mostly have the same diagnostics. */
 static bool is_said(const Diags *list, const wv_program *p, const Diag *d) {
   if (diag_info[d->code].severity != SEVERITY_remark) return false;
   for (const Diag *old = list->first; old; old = old->next)
@@ -74,7 +74,7 @@ static const char *key_of(const wv_program *p, Arena *a, int variant) {
   return sb_text(&out);
 }
 
-/* What the cache holds of this variant, if it is for the same signature. */
+/* The variant from the cache, if it has the same signature. */
 static bool take_cached(wv_program *p, const char *key, int variant) {
   Artefact *found = cache_load(p->arena, &p->cache, key, &p->own->cx->diags);
   if (!found || found->nvariants != p->art.nvariants || found->nslots != p->art.nslots ||
@@ -90,7 +90,7 @@ static bool take_cached(wv_program *p, const char *key, int variant) {
   return true;
 }
 
-/* wavec compiles every variant, this one among them. */
+/* wavec compiles every variant, including this one. */
 static void attempt_program(wv_program *p) {
   Arena *a = arena_new();
   const CompileOptions *o = &p->options;
@@ -174,7 +174,7 @@ static bool open_locked(Launcher *l, Diags *diags) {
 
 _Static_assert((int)LAUNCH_LOG_MOST == (int)LOG_MOST, "logs are as large everywhere");
 
-/* Debug logs are parameters of every variant: they are made before there are any. */
+/* Debug logs are parameters of every variant, so they are added before there are any. */
 static bool open_logs(wv_program *p) {
   return p->kernel->k->level != LEVEL_TILE ||
          passes_run(p->kernel->k, &(PassOptions){.passes = "logs"});
@@ -186,7 +186,7 @@ static void put_lines(StrBuf *out, const Kernel *k) {
               op->at.col);
 }
 
-/* Everything that decides what is compiled, but for the variant. */
+/* Everything that determines what is compiled, except the variant. */
 static const char *make_key(const wv_program *p) {
   StrBuf out = {.arena = p->arena};
   const CompileOptions *o = &p->options;
@@ -197,7 +197,7 @@ static const char *make_key(const wv_program *p) {
   if (o->start_after) sb_printf(&out, "start_after %s\n", o->start_after);
   if (o->fast_math) sb_puts(&out, "fast_math\n");
   ir_print(&out, p->kernel->k);
-  put_lines(&out, p->kernel->k); /* the code says where it comes from */
+  put_lines(&out, p->kernel->k); /* the code contains its source places */
   return sb_text(&out);
 }
 
@@ -291,7 +291,7 @@ void wv_program_free(wv_program *p) {
 
 /* ---- which machine ---- */
 
-/* What a device of this kind wants; NULL after reporting. */
+/* The machine of a device of this kind; NULL after reporting. */
 static const TargetInfo *machine_of(const DeviceKind *kind, int index, const DeviceReport *r) {
   DeviceFacts facts;
   Device *d = device_open(kind, r);
@@ -304,7 +304,7 @@ static const TargetInfo *machine_of(const DeviceKind *kind, int index, const Dev
   return machine;
 }
 
-/* The first kind of which there is a device; else the first, so that it is said what it lacks. */
+/* The first kind with a device; otherwise the first, so that the report says what is missing. */
 static const DeviceKind *best_kind(Sources *sources) {
   Diags unheard = {.arena = arena_new(), .sources = sources};
   const DeviceKind *kind, *best = NULL;
@@ -360,7 +360,7 @@ wv_program *wv_compile(wv_kernel *k, const wv_compile_options *given) {
   bool ok = p->kernel && kernel_settle_assumptions(p->kernel->k) && open_logs(p) && describe(p);
   if (ok) p->key = make_key(p);
   ok = ok && (o->device < 0 ? program_compile(p, 0) : program_load(p, 0, o->device));
-  p->options.passes = (PassOptions){0}; /* the caller's functions end with this call */
+  p->options.passes = (PassOptions){0}; /* the caller's callbacks end with this call */
   program_forward(p, &cx->diags);
   if (!ok) wv_program_free(p), p = NULL;
   return p;

@@ -1,4 +1,4 @@
-/* compiled.h: a kernel compiled for a target, its variants as they are needed. */
+/* compiled.h: a kernel compiled for a target, with variants compiled on demand. */
 #ifndef WV_COMPILED_H
 #define WV_COMPILED_H
 
@@ -14,24 +14,24 @@ typedef struct VariantState {
   double compile_ms, load_ms;
 } VariantState;
 
-/* Everything but the launcher is touched by one thread at a time, who holds the mutex. */
+/* Everything except the launcher is used by one thread at a time, which holds the mutex. */
 struct wv_program {
   HandleKind handle;
   Launcher launcher;
   pthread_mutex_t mutex;
   Arena *arena;
-  wv_ctx *own;       /* a context of its own, for a kernel of its own */
-  wv_kernel *kernel; /* NULL: it was loaded, and all variants are there */
+  wv_ctx *own;       /* a context of its own, for its own copy of the kernel */
+  wv_kernel *kernel; /* NULL: it was loaded, and all variants are present */
   Artefact art;
   LaunchSymbols symbols;
   Variants variants;
   CompileOptions options;
   CacheSettings cache;
-  const char *key; /* of the cache, but for the variant */
+  const char *key; /* of the cache, without the variant */
   VariantState state[ARTEFACT_VARIANTS];
 };
 
-/* One without kernel and code. */
+/* A program without kernel and code. */
 wv_program *program_blank(void);
 wv_program *program_of(Launcher *l);
 void program_free(wv_program *p);
@@ -41,7 +41,7 @@ void program_free(wv_program *p);
   API_ENTER(api_usable(cx) && api_expected(cx, api_is(p, HANDLE_PROGRAM), "a program"), cx,        \
             (void)0, __VA_ARGS__)
 
-/* An internal error until program_unlock leaves the program without its own context: it launches
+/* An internal error before program_unlock leaves the program without its own context: it launches
  * what is compiled, and compiles nothing more. */
 typedef struct ProgramLock {
   wv_program *p;

@@ -1,4 +1,4 @@
-/* dense_args.c: copies of tensors that lie otherwise than row after row. */
+/* dense_args.c: copies tensors that are not row-major. */
 #include "driver/dense_args.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static bool is_dense(const EvalBuffer *b) {
   return dense;
 }
 
-/* The next coordinates; false behind the last. */
+/* The next coordinates; false after the last. */
 static bool step(const EvalBuffer *b, int64_t *index) {
   for (int d = b->rank - 1; d >= 0; d--) {
     if (++index[d] < b->shape[d]) return true;

@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Words that cannot name a parameter: C's, and those of the functions themselves. */
+/* Words that cannot name a parameter: C's keywords, and names used in the functions themselves. */
 static const char *const taken[] = {
     "auto",     "break",  "case",   "char",     "const",    "continue", "default",  "do",
     "double",   "else",   "enum",   "extern",   "float",    "for",      "goto",     "if",
@@ -13,7 +13,7 @@ static const char *const taken[] = {
     "sizeof",   "static", "struct", "switch",   "typedef",  "union",    "unsigned", "void",
     "volatile", "while",  "bool",   "p",        "cx",       "stream",   "args"};
 
-/* A name of C: other characters become `_`. */
+/* A C identifier: other characters become `_`. */
 static const char *c_name(Arena *a, const char *name) {
   char *out = arena_strdup(a, name);
   for (char *at = out; *at; at++)
@@ -54,7 +54,7 @@ void emit_c_header(StrBuf *out, const Artefact *art) {
   sb_puts(out, ";\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
 }
 
-/* Numbers are what every compiler takes in any amount. */
+/* As numbers, which every compiler accepts in any quantity. */
 static void put_bytes(StrBuf *out, const StrBuf *bytes) {
   enum { EACH_LINE = 24 };
   sb_puts(out, "static const unsigned char artefact[] = {");

@@ -5,7 +5,7 @@
 #include "runtime/artefact.h"
 
 void emit_c_header(StrBuf *out, const Artefact *art);
-/* `header`: what it includes; `bytes`: of artefact_write_whole. */
+/* `header`: the file it includes; `bytes`: from artefact_write_whole. */
 void emit_c_source(StrBuf *out, const Artefact *art, const char *header, const StrBuf *bytes);
 
 #endif

@@ -102,7 +102,7 @@ static const Sym *meaning(const LaunchSymbols *s, const Sym *symbol) {
 }
 
 const Sym *launch_resolve(const LaunchSymbols *s, const Sym *e) {
-  enum { DEEPEST = 32 }; /* values that mention each other in a circle were refused before */
+  enum { DEEPEST = 32 }; /* values that refer to each other in a cycle were refused before */
   for (int round = 0; e && round < DEEPEST; round++) {
     int n = sym_free_symbols(e, NULL, 0), changed = 0;
     const Sym **free_symbols = ARENA_ARRAY(s->arena, const Sym *, n + 1);
@@ -159,7 +159,7 @@ bool is_workspace(const LaunchValues *v, int param) {
   return v->symbols->k->params.at[param].workspace;
 }
 
-/* Bytes of the workspace in front of a parameter. */
+/* The offset of a parameter's memory in the workspace, in bytes. */
 static const Sym *workspace_before(const LaunchSymbols *s, int param) {
   SymCtx *cx = s->k->cx->sym;
   const Sym *sum = sym_int(cx, 0);
@@ -190,7 +190,7 @@ static bool add_sizes(const LaunchSymbols *s, int param, Artefact *art, LaunchVa
     const Sym *expected = t->layout ? t->layout[d] : t->dims[d];
     if (!expected) continue; /* the tensor's own */
     const Sym *resolved = launch_resolve(s, expected);
-    if (resolved == launch_slot(s, param, "SIZE", d)) continue; /* it says so itself */
+    if (resolved == launch_slot(s, param, "SIZE", d)) continue; /* it determines the value itself */
     int value = launch_value(values, expected);
     if (value < 0) return false;
     int64_t number;
@@ -201,7 +201,7 @@ static bool add_sizes(const LaunchSymbols *s, int param, Artefact *art, LaunchVa
   return true;
 }
 
-/* Assumptions about symbols that only the kernel itself sets cannot be checked at the launch. */
+/* Assumptions about symbols that only the kernel itself sets cannot be checked at launch. */
 static void add_assumptions(const LaunchSymbols *s, Artefact *art, LaunchValues *values, Span *at) {
   for (int i = 0; i < s->k->constraints.n; i++) {
     const Constraint *c = &s->k->constraints.at[i];

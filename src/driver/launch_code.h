@@ -1,11 +1,12 @@
-/* launch_code.h: what the runtime must know of a kernel, in its own terms: slots and programs. */
+/* launch_code.h: what the runtime must know about a kernel, in its own terms: slots and
+ * programs. */
 #ifndef WV_LAUNCH_CODE_H
 #define WV_LAUNCH_CODE_H
 
 #include "ir/ir.h"
 #include "runtime/artefact.h"
 
-/* The symbols of a kernel in terms of what a launch brings. */
+/* The symbols of a kernel in terms of launch arguments. */
 typedef struct LaunchSymbols {
   Kernel *k;
   Arena *arena;
@@ -20,25 +21,25 @@ bool launch_symbols(Kernel *k, Arena *a, Artefact *art, LaunchSymbols *out);
 
 const Sym *launch_slot(const LaunchSymbols *s, int param, const char *what, int dim);
 
-/* The expression over slots; NULL when it mentions a symbol that a launch gives no value. */
+/* The expression over slots; NULL if it mentions a symbol without a value at launch. */
 const Sym *launch_resolve(const LaunchSymbols *s, const Sym *e);
 
-/* Expressions being gathered; equal ones are one value. */
+/* Expressions being collected; equal ones are one value. */
 typedef struct LaunchValues {
   const LaunchSymbols *symbols;
   Vec(const Sym *) exprs;
 } LaunchValues;
 
-/* The number of a value; -1 after reporting that the expression has none at launch. */
+/* The index of a value; -1 after reporting that the expression has none at launch. */
 int launch_value(LaunchValues *v, const Sym *e);
 bool launch_values_program(const LaunchValues *v, LaunchExpr *out); /* false after reporting */
 
-/* Workspace: memories in one block, each at a multiple of ARTEFACT_ALIGN. `a` says where that of a
- * parameter is, the variant how large the block is. False after reporting. */
+/* Workspace: memories in one block, each at a multiple of ARTEFACT_ALIGN. `a` gives the offset of a
+ * parameter's, the variant the size of the block. False after reporting. */
 bool is_workspace(const LaunchValues *v, int param);
 bool add_workspace(LaunchValues *v, int param, ArtVariant *to, ArtArg *a);
 
-/* What every launch must fulfil: sizes, assumptions. Places of the assumptions go to `at`. */
+/* What every launch must satisfy: sizes, assumptions. Places of the assumptions go to `at`. */
 bool launch_signature(const LaunchSymbols *s, Artefact *art, LaunchValues *values, Span **at);
 
 #endif

@@ -1,5 +1,5 @@
-/* remarks.c: what compiling a variant said is part of the variant, so that a program that comes
- * from the cache says the same as one that was just compiled. */
+/* remarks.c: diagnostics of a variant's compilation are part of the variant, so that a program from
+ * the cache reports the same as one that was just compiled. */
 #include "driver/compile.h"
 
 static ArtNote keep_note(const Diags *from, Span at, const char *text) {
@@ -47,7 +47,7 @@ static Span place_of(const ArtNote *n, Diags *to) {
                 (uint32_t)n->len};
 }
 
-/* Codes are those of this build: another one has other files in the cache. */
+/* Codes are those of this build: another build uses other files of the cache. */
 void remarks_say(const ArtVariant *v, Diags *to) {
   for (int i = 0; i < v->nremarks; i++) {
     const ArtRemark *r = &v->remarks[i];

@@ -1,25 +1,25 @@
 /* variants.c: see variants.h.
  *
  * Wide loads need addresses that are multiples of 16 bytes: the tensor must begin at one, and so
- * must its rows. Kernels are compiled for launches where that is so, and once more for all others:
+ * must its rows. Kernels are compiled for launches where that holds, and once more for all others:
  *
  *     whole    tensors row-major, 16-byte aligned, rows a multiple of 16 bytes
  *     dense    tensors row-major, 16-byte aligned
- *     rows     the same, but for rows that lie apart: strides are multiples of 16 bytes
- *     any      whatever tensors there are
+ *     rows     the same, except that rows may be apart: strides are multiples of 16 bytes
+ *     any      any tensors
  *
- * Each of them first for tensors in which every byte offset fits into 32 bits, with what tiles
- * stick out at the edges; then for those of any size.
+ * Each of them first for tensors in which every byte offset fits into 32 bits, including what tiles
+ * reach past the edges; then for those of any size.
  *
- * On processors a product with few rows is another program than one with many: what is read once
- * is not packed. So behind the first there are
+ * On CPUs a product with few rows needs another program than one with many: what is read once is
+ * not packed. So the first is followed by
  *
- *     few      as dense, and along one dimension of products at most 8 elements
+ *     few      as dense, and at most 8 elements along one dimension of products
  *
- * which the first leaves to them.
+ * to which the first leaves those launches.
  *
- * A kernel that makes assumptions has all of these twice: first with the assumptions as facts, for
- * launches that fulfil every one, then without any. */
+ * A kernel with assumptions has all of these twice: first with the assumptions as facts, for
+ * launches that satisfy all of them, then without any. */
 #include "driver/variants.h"
 
 #include "ir/dtype.h"
@@ -32,7 +32,8 @@ typedef struct Plan {
   Variant *v;
 } Plan;
 
-/* Of a tensor that a caller gives; NULL: it is none. What a launch brings is always row-major. */
+/* The type of a tensor that a caller passes; NULL: it is not one. What the launch itself supplies
+ * is always row-major. */
 static const Type *tensor_type(const Plan *p, int param) {
   const Type *t = p->s->k->body->args[param]->type;
   if (param >= kernel_given(p->s->k)) return NULL;
@@ -43,7 +44,7 @@ static void require(Plan *p, const Sym *cond) {
   p->v->guard = p->v->guard ? sym_and(p->cx, p->v->guard, cond) : cond;
 }
 
-/* A fact for the compiler that a launch must fulfil. */
+/* A fact for the compiler that a launch must satisfy. */
 static void assume(Plan *p, const Sym *fact) {
   int64_t always;
   const Sym *cond = launch_resolve(p->s, fact);
@@ -63,7 +64,7 @@ static const Sym *is_aligned(Plan *p, int param) {
   return is_multiple(p, launch_slot(p->s, param, "BASE", -1), WIDE_BYTES);
 }
 
-/* Elements of 16 bytes; 1 where bytes are not whole. */
+/* The number of elements in 16 bytes; 1 if elements are not whole bytes. */
 static int64_t wide_elements(const Type *t) {
   int bits = dtype_memory_bits(t->dtype);
   return WIDE_BITS % bits == 0 ? WIDE_BITS / bits : 1;
@@ -83,7 +84,7 @@ static void require_dense(Plan *p, int param) {
   require(p, is_aligned(p, param));
 }
 
-/* The rows are whole vectors: said of the symbol whose multiple the last dim is. */
+/* Rows are whole vectors: a fact about the symbol of which the last dim is a multiple. */
 static void assume_whole(Plan *p, int param) {
   const Type *t = tensor_type(p, param);
   const Sym *base, *last = t->layout ? t->layout[t->rank - 1] : t->dims[t->rank - 1];
@@ -102,22 +103,22 @@ static void assume_rows(Plan *p, int param) {
 
 /* ---- 32-bit offsets ---- */
 
-/* Of the offsets that 32 bits hold, one half is for elements, the other for what tiles and copies
- * ahead reach beyond them: so many rows, and so many of what lies outside of rows. */
+/* Of the offsets that fit into 32 bits, one half is for elements, the other for what tiles and
+ * prefetches reach past them: this many rows, and this many of the outer dims' strides. */
 enum { NEAR_BYTES = 1 << 30, BEYOND_ROWS = 1 << 10, BEYOND_PLANES = 1 << 4 };
 
 static void assume_most(Plan *p, const Sym *e, int64_t most) {
   assume(p, sym_le(p->cx, e, sym_int(p->cx, most)));
 }
 
-/* How many elements the memory has along a dim, in the compiler's terms. */
+/* The number of elements of the memory along a dim, in the compiler's terms. */
 static const Sym *extent(const Plan *p, int param, int d) {
   const Type *t = tensor_type(p, param);
   if (!t->layout) return t->dims[d];
   return t->layout[d] ? t->layout[d] : launch_slot(p->s, param, "SIZE", d);
 }
 
-/* From one element along dim d to the next, where tensors are row-major. */
+/* The stride along dim d of row-major tensors. */
 static const Sym *dense_stride(const Plan *p, int param, int d) {
   const Sym *stride = sym_int(p->cx, 1);
   for (int i = d + 1; i < tensor_type(p, param)->rank; i++)
@@ -171,7 +172,7 @@ static Variant make_variant(const LaunchSymbols *s, const Shape *shape, bool nea
     if (near && tensor_type(&p, i)) assume_near(&p, i);
   }
   if (near) v.facts = arena_printf(s->arena, "%s%s32-bit offsets", v.facts, *v.facts ? ", " : "");
-  sym_take_error(p.cx); /* what overflowed is NULL, and no fact */
+  sym_take_error(p.cx); /* an expression that overflowed is NULL, and not a fact */
   return v;
 }
 
@@ -179,8 +180,8 @@ static Variant make_variant(const LaunchSymbols *s, const Shape *shape, bool nea
 
 enum { FEW = 8, FEW_DIMS = 2 };
 
-/* Dimensions of products, with more elements in a workgroup's tile, that may be as small as that.
- */
+/* Dimensions of products that may have at most FEW elements, although a workgroup's tile has
+ * more. */
 static int find_thin(const LaunchSymbols *s, const Sym **out) {
   Kernel *k = s->k;
   int n = 0;
@@ -210,7 +211,7 @@ static Variant make_few(const LaunchSymbols *s, const Sym *dim) {
   return v;
 }
 
-/* Behind the variant that is there, which is for launches with more. */
+/* Adds them after the existing variant, which is left to launches with more elements. */
 static void add_few(const LaunchSymbols *s, Variants *out) {
   const Sym *dims[FEW_DIMS];
   Variant *first = &out->at[0];
@@ -227,7 +228,7 @@ static void add_few(const LaunchSymbols *s, Variants *out) {
 
 /* ---- assumptions ---- */
 
-/* What a launch must fulfil to take code that makes use of assumptions. */
+/* The condition for a launch to use code that relies on assumptions. */
 static const Sym *all_hold(const LaunchSymbols *s) {
   SymCtx *cx = s->k->cx->sym;
   const Sym *all = NULL;
@@ -239,7 +240,8 @@ static const Sym *all_hold(const LaunchSymbols *s) {
   return all;
 }
 
-/* The same variants once more, without; those in front are for launches that fulfil all. */
+/* The same variants again, without assumptions; the earlier ones are for launches that satisfy
+ * all. */
 static void add_fallback(const LaunchSymbols *s, Variants *out) {
   const Sym *holds = all_hold(s);
   out->fallback = out->n;
@@ -253,7 +255,7 @@ static void add_fallback(const LaunchSymbols *s, Variants *out) {
   }
 }
 
-/* A variant without new facts is the one behind it. */
+/* A variant without new facts is the same as the next one. */
 static Variants plan_shapes(const LaunchSymbols *s, bool is_decided, bool narrow) {
   Variants out = {ARENA_ARRAY(s->arena, Variant, ARTEFACT_VARIANTS), 0, 0};
   if (is_decided) out.at[out.n++] = make_variant(s, &shapes[DENSE], false);
@@ -261,7 +263,7 @@ static Variants plan_shapes(const LaunchSymbols *s, bool is_decided, bool narrow
     Variant v = make_variant(s, &shapes[i], false);
     bool last = i + 1 == WV_LEN(shapes);
     if (i == WHOLE && !v.nassume) continue;
-    if (!last && !v.guard) v.facts = "", last = true; /* no tensors: one for all */
+    if (!last && !v.guard) v.facts = "", last = true; /* no tensors: one variant for all */
     Variant near = make_variant(s, &shapes[i], true);
     if (narrow && near.nassume > v.nassume) out.at[out.n++] = near;
     if (last) v.guard = NULL;
