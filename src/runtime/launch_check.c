@@ -154,7 +154,7 @@ bool launch_check(const Launcher *l, Diags *diags, LaunchRun *signature) {
     int64_t found = signature->vars[art->params[s->param].slot + 1 + s->dim];
     if (v.undefined)
       return wrong(l, diags, s->param,
-                   "has size %" PRId64 " along dim %d; `%s` is no whole number for these sizes",
+                   "has size %" PRId64 " along dim %d; `%s` is not a whole number for these sizes",
                    found, s->dim, s->text);
     if (v.value == found) continue;
     wrong(l, diags, s->param, "has size %" PRId64 " along `%s`, expected %" PRId64, found, s->text,

@@ -303,7 +303,7 @@ TEST(sizes_that_depend_on_each_other) {
   wv_diag_clear(b.cx);
   a.shape[1] = c.shape[1] = 100;
   CHECK(!wv_launch(b.p, b.cx, args, 3, NULL, 0));
-  CHECK(has(said(b.cx, "E0702"), "`K/32` is no whole number"));
+  CHECK(has(said(b.cx, "E0702"), "`K/32` is not a whole number"));
   wv_diag_clear(b.cx);
   tensor(&a, A, "f16", 2, (int64_t[]){7, 96});
   tensor(&c, B, "f16", 2, (int64_t[]){7, 96});
