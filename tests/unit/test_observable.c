@@ -213,6 +213,28 @@ TEST(loops_differ_between_lanes) {
   }
 }
 
+/* Each lane starts where its own element says; before 0 is at 0. */
+TEST(loops_start_apart) {
+  EACH_RUN(r, t,
+           "kernel @k(%a: mem<N, i32>, %b: mem<N, i32>)\n"
+           "  workgroup N by THREADS on 0; tile K by 1\n"
+           "  hardware threads THREADS, vector {N: THREADS}; dynamic N; bind K = 9\n"
+           "{ %x = read %a\n  %z = fill 0 : tile<N, i32>\n"
+           "  %s = for K from %x step 2 carry %w = %z {\n"
+           "    %c = fill $ARGK + 1 : tile<N, i32>\n  %d = add %w, %c\n  yield %d }\n"
+           "  write %s, %b }") {
+    int n = 2 * r.threads + 3, a = lab_tensor(&r.lab, DTYPE_i32, 1, n);
+    int b = lab_tensor(&r.lab, DTYPE_i32, 1, n), wrong = 0;
+    CHECK(run_lanes(&r, t, schedule));
+    for (int e = 0; e < n; e++) {
+      int sum = 0, start = (int)get(&r.lab, a, e);
+      for (int k = start < 0 ? 0 : start; k < 9; k += 2) sum += k + 1;
+      wrong += get(&r.lab, b, e) != sum;
+    }
+    CHECK_INT(wrong, 0);
+  }
+}
+
 /* ---- atomics ---- */
 
 static int once(int threads) { return threads > 0; }
@@ -504,7 +526,7 @@ TEST(products_of_some_waves) {
 
 TESTS_MAIN(RUN(thread_ids) RUN(symbols_differ_between_lanes) RUN(symbols_from_memory)
                RUN(branches_differ_between_lanes) RUN(copies_are_stored_by_whoever_comes)
-                   RUN(loops_differ_between_lanes) RUN(held_rows_are_added)
+                   RUN(loops_differ_between_lanes) RUN(loops_start_apart) RUN(held_rows_are_added)
                        RUN(sums_of_waves_are_added) RUN(all_holders_are_told)
                            RUN(first_elements_are_added) RUN(histogram) RUN(split)
                                RUN(sums_of_waves) RUN(elements_of_a_thread)

@@ -50,8 +50,11 @@ static void start_wave(Sim *s, Group *g, int index) {
   for (int d = 0; d < 3; d++)
     for (int l = 0; l < s->wave; l++) w->sym[s->wg_slot[d] * s->wave + l] = g->id[d];
   w->frames = ARENA_ARRAY(s->gang_home, SimFrame, s->depth);
-  int64_t *trips = ARENA_ARRAY(s->gang_home, int64_t, s->depth * s->wave);
-  for (int i = 0; i < s->depth; i++) w->frames[i].trips = trips + i * s->wave;
+  int64_t *counts = ARENA_ARRAY(s->gang_home, int64_t, 2 * s->depth * s->wave);
+  for (int i = 0; i < s->depth; i++) {
+    w->frames[i].counter = counts + 2 * i * s->wave;
+    w->frames[i].trips = counts + (2 * i + 1) * s->wave;
+  }
   start_lanes(w);
   set_arguments(w);
   s->gang.waves_live++;

@@ -465,6 +465,7 @@ static void open_symbols(Sim *s) {
     if (op->kind == OP_for) {
       x->counter = symbol_slot(s, sym_name(ir_loop_counter(s->k, op_attr(op, ATTR_axis)->sym)));
       s->symbols.at[x->counter].known = true;
+      s->symbols.at[x->counter].varies |= op_has(op, ATTR_from); /* lanes may start apart */
     }
     if (op->kind == OP_while || op->kind == OP_set_symbol) {
       x->counter = varying_slot(s, sym_name(op_attr(op, ATTR_version)->sym));

@@ -150,10 +150,9 @@ struct SimOp {
 
 typedef struct SimFrame {
   const Op *op;
-  uint64_t mask; /* of the lanes that entered */
-  int64_t counter;
-  int64_t *trips;  /* per lane */
-  uint64_t events; /* of a while loop: at the start of this iteration */
+  uint64_t mask;            /* of the lanes that entered */
+  int64_t *counter, *trips; /* of a for loop, per lane */
+  uint64_t events;          /* of a while loop: at the start of this iteration */
 } SimFrame;
 
 /* A lane's own view, ahead of the clock it shares with others. */

@@ -66,10 +66,6 @@ bool wave_uniform(Wave *w, const SimOp *s, const SimExpr *e, int64_t *out) {
   return true;
 }
 
-static void set_symbol(Wave *w, int slot, uint64_t mask, int64_t v) {
-  EACH_LANE(l, mask) w->sym[(size_t)slot * (size_t)w->sim->wave + (size_t)l] = v;
-}
-
 /* ---- checks ---- */
 
 bool wave_whole(Wave *w, const SimOp *s) {
@@ -172,8 +168,7 @@ static void go_behind(Wave *w, const Op *op) { w->pc = op->next; }
 static SimFrame *enter(Wave *w, const Op *op) {
   WV_ASSERT(w->depth < w->sim->depth);
   SimFrame *f = &w->frames[w->depth++];
-  int64_t *trips = f->trips;
-  *f = (SimFrame){.op = op, .mask = w->mask, .trips = trips};
+  *f = (SimFrame){.op = op, .mask = w->mask, .counter = f->counter, .trips = f->trips};
   return f;
 }
 
@@ -194,13 +189,17 @@ static Step run_body(Wave *w, const Op *op, uint64_t mask) {
 
 /* ---- for ---- */
 
+static void set_counter(Wave *w, int slot, uint64_t mask, const SimFrame *f) {
+  EACH_LANE(l, mask) w->sym[(size_t)slot * (size_t)w->sim->wave + (size_t)l] = f->counter[l];
+}
+
 /* After a loop its axis counts as it did before: for an outer loop over the same axis. */
 static Step leave_for(Wave *w, const SimOp *s) {
   Step step = leave(w, s->op->body->args);
   for (int i = w->depth - 1; i >= 0; i--) {
     const SimFrame *f = &w->frames[i];
     if (f->op->kind != OP_for || w->sim->ops[f->op->id].counter != s->counter) continue;
-    set_symbol(w, s->counter, w->mask, f->counter);
+    set_counter(w, s->counter, w->mask, f);
     break;
   }
   return step;
@@ -209,9 +208,9 @@ static Step leave_for(Wave *w, const SimOp *s) {
 static Step iterate_for(Wave *w, const SimOp *s) {
   SimFrame *f = top(w);
   uint64_t mask = 0;
-  EACH_LANE(l, f->mask) mask |= (uint64_t)(f->counter < f->trips[l]) << l;
+  EACH_LANE(l, f->mask) mask |= (uint64_t)(f->counter[l] < f->trips[l]) << l;
   if (!mask) return leave_for(w, s);
-  set_symbol(w, s->counter, mask, f->counter);
+  set_counter(w, s->counter, mask, f);
   return run_body(w, s->op, mask);
 }
 
@@ -222,17 +221,9 @@ static Step step_for(Wave *w, SimOp *s) {
   if (!wave_expr(w, s, s->expr, w->mask, trips)) return STEP_NEXT;
   SimFrame *f = enter(w, op);
   memcpy(f->trips, trips, sizeof(int64_t) * (size_t)w->sim->wave);
-  if (op_has(op, ATTR_from)) {
-    wave_check_use(w, s, op->args[0], w->mask, "the start of a loop");
-    const Reg *start = wave_regs(w, op->args[0]);
-    f->counter = start[lowest_bit(w->mask)].i;
-    EACH_LANE(l, w->mask) {
-      if (start[l].i != f->counter)
-        report(w, s, DIAG_E0805, NULL, "the start of a loop differs between lanes: %lld in %s",
-               (long long)start[l].i, who(w, l));
-    }
-    if (f->counter < 0) f->counter = 0;
-  }
+  if (op_has(op, ATTR_from)) wave_check_use(w, s, op->args[0], w->mask, "the start of a loop");
+  const Reg *start = op_has(op, ATTR_from) ? wave_regs(w, op->args[0]) : NULL;
+  EACH_LANE(l, w->mask) f->counter[l] = start && start[l].i > 0 ? start[l].i : 0;
   copy_values(w, op->body->args, op->args + first, op->body->nargs, w->mask);
   return iterate_for(w, s);
 }
@@ -333,7 +324,7 @@ static Step step_yield(Wave *w, SimOp *s) {
     return STEP_JUMP;
   }
   copy_values(w, f->op->body->args, op->args, f->op->body->nargs, w->mask);
-  f->counter += op_step(f->op);
+  EACH_LANE(l, f->mask) f->counter[l] += op_step(f->op);
   return iterate_for(w, owner);
 }
 
