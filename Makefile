@@ -1,17 +1,17 @@
-# A façade: the build itself is CMake's (CMakeLists.txt), what it needs is found by tools/setup.sh.
+# A thin front end: CMake does the build (CMakeLists.txt), and tools/setup.sh finds what it needs.
 #
 #   CC=clang make          another compiler        BUILD=folder   another build folder
-#   WERROR=ON|OFF          warnings are errors (default: as the folder was configured, at first OFF;
+#   WERROR=ON|OFF          warnings are errors (default: as the folder was configured, initially OFF;
 #                          ON for `make test`)     FUZZ_SECONDS=n how long `make fuzz` runs
-#   MUTANTS="--minutes 5"  words for tools/mutants.py
+#   MUTANTS="--minutes 5"  options for tools/mutants.py
 BUILD ?= build
 FUZZ_SECONDS ?= 600
 GPU_PYTHON ?= python3
 RUN := . ./.setup && export BUILD=$(BUILD) &&
-# SKBUILD: the extension stays in the build folder and is not put beside the Python package.
+# SKBUILD: the extension stays in the build folder and is not copied into the Python package.
 CLANG_BUILD := build-clang -DWAVE_WERROR=ON -DSKBUILD=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
 export CLANG_BUILD
-# CC reaches tools/build.sh only when somebody chose it.
+# CC is passed to tools/build.sh only if the user set it.
 ifneq ($(origin CC),default)
 export CC
 endif
@@ -22,10 +22,10 @@ WERROR_NOW = $(or $(WERROR),$(if $(findstring WERROR=ON,$(shell cat $(BUILD)/.co
 all: ## build the library, wavec, the Python package and the tests
 	@tools/build.sh $(BUILD) -DWAVE_WERROR=$(WERROR_NOW)
 
-setup: ## look again for compilers, CMake and Python, and install what is missing
+setup: ## look for compilers, CMake and Python again, and install what is missing
 	@tools/setup.sh --again
 
-demo: ## compile real kernels for this machine, run them beside NumPy and PyTorch; writes demo-report.html
+demo: ## compile real kernels for this machine, compare them with NumPy and PyTorch; writes demo-report.html
 	@WANTED=wave_ext tools/build.sh $(BUILD) -DWAVE_WERROR=$(WERROR_NOW)
 	@$(RUN) PYTHONPATH=python "$$PYTHON" tools/demo.py
 
@@ -35,14 +35,14 @@ test: ## every test; ends with one line `N passed, M failed`
 	@$(RUN) "$$PYTHON" tools/test.py
 
 test-full: export TEST_FULL = 1
-test-full: test ## `make test` with every row of every table, where it takes a sample
+test-full: test ## `make test` with every row of the tables that it samples
 
-# A machine with a GPU may have nothing but CMake, a compiler and a Python with PyTorch (GPU_PYTHON).
+# A machine with a GPU may have only CMake, a compiler and a Python with PyTorch (GPU_PYTHON).
 gpu-package:
 	@cmake -S . -B build-gpu -DWAVE_TOOLS=OFF -DWAVE_TESTS=OFF -DPython_EXECUTABLE="$$(command -v $(GPU_PYTHON))" >/dev/null
 	@cmake --build build-gpu --parallel $$(nproc) >/dev/null
 
-test-gpu: gpu-package ## every kernel of the list, and all launching, on the GPU of this machine
+test-gpu: gpu-package ## every kernel of the list, and the launch tests, on the GPU of this machine
 	@$(GPU_PYTHON) tools/test_gpu.py
 
 check: all ## the fast tests, under a minute
@@ -55,10 +55,10 @@ san: all ## C and Python tests under AddressSanitizer and UndefinedBehaviorSanit
 fuzz: all ## random programs for FUZZ_SECONDS (600)
 	@$(RUN) "$$PYTHON" tools/fuzz.py --seconds $(FUZZ_SECONDS)
 
-mutants: all ## every mutant of twelve lowered kernels on five machines: what the simulator does not see
+mutants: all ## every mutant of twelve lowered kernels on five machines: which ones the simulator misses
 	@$(RUN) PYTHONPATH=python "$$PYTHON" tools/mutants.py --json $(BUILD)/mutants.json $(MUTANTS)
 
-bench: all ## the benchmarks of the compiler itself, and of kernels where there is a GPU
+bench: all ## benchmarks of the compiler itself and, if there is a GPU, of kernels
 	@$(RUN) "$$PYTHON" bench/bench_sym.py $(BUILD)/tests/bench_sym bench/corpus/expressions.txt \
 	  bench/corpus/facts.txt --sympy 20
 	@$(RUN) PYTHONPATH=python "$$PYTHON" bench/bench_trace.py
@@ -66,15 +66,15 @@ bench: all ## the benchmarks of the compiler itself, and of kernels where there 
 	@$(BUILD)/tests/bench_sim
 	@if command -v nvidia-smi >/dev/null; then $(MAKE) --no-print-directory bench-gpu; fi
 
-bench-compile: all ## how long kernels take to compile, pass by pass to PTX and through LLVM, beside the goals
+bench-compile: all ## compile times of kernels, per pass, to PTX and through LLVM, compared with the goals
 	@$(BUILD)/tests/bench_compile bench/kernels
 	@$(RUN) PYTHONPATH=python "$$PYTHON" bench/bench_cpu.py --only compile
 
-bench-gpu: gpu-package ## kernels on the GPU of this machine beside PyTorch's; what a launch costs
+bench-gpu: gpu-package ## kernels on the GPU of this machine compared with PyTorch's; the cost of a launch
 	@PYTHONPATH=python:bench $(GPU_PYTHON) bench/bench_gpu.py --target sm_80,sm_90a --triton --json build-gpu/gpu-bench.json
 	@PYTHONPATH=python:bench $(GPU_PYTHON) bench/bench_launch.py
 
-bench-cpu: all ## kernels on this machine's processor beside NumPy, and PyTorch if CPU_PYTHON has it
+bench-cpu: all ## kernels on the host CPU compared with NumPy, and with PyTorch if CPU_PYTHON has it
 	@$(RUN) PYTHONPATH=python $(or $(CPU_PYTHON),"$$PYTHON") bench/bench_cpu.py --json $(BUILD)/cpu-bench.json
 
 fmt: ## reformat C sources with clang-format (tables are aligned by hand and left alone)
@@ -88,7 +88,7 @@ lint: ## a second compiler (clang -Werror); clang-tidy, sizes and phrases as adv
 	@$(RUN) "$$PYTHON" tools/check_sizes.py --advise
 	@$(RUN) "$$PYTHON" tools/check_phrases.py
 
-bless: all ## rewrite golden files and generated documents; review the difference
+bless: all ## rewrite golden files and generated documents; review the diff
 	@$(RUN) "$$PYTHON" tools/wcheck.py --wavec $(BUILD)/wavec --bless tests/ir tests/diag tests/run
 	@$(RUN) "$$PYTHON" tools/gen_errors.py > docs/errors.md
 	@$(RUN) "$$PYTHON" tools/gen_ir.py
