@@ -269,15 +269,32 @@ def test_mma(block):
             assert re.match(r"MMA\((\w+)", line).group(1) in names, f"{block.place}: {line}"
 
 
-LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
+
+
+def anchors(document):
+    """The names by which links refer to the headings of a document."""
+    headings = re.findall(r"^#+ (.*)$", BLOCK.sub("", read(document)), re.M)
+    return {re.sub(r"[^\w\- ]", "", h.strip().lower()).replace(" ", "-") for h in headings}
+
+
+def broken_links(document, text):
+    """Links to files that do not exist, and to headings that their document does not have."""
+    for path, anchor in LINK.findall(BLOCK.sub("", text)):
+        target = os.path.normpath(os.path.join(os.path.dirname(document), path)) if path else document
+        exists = os.path.exists(os.path.join(ROOT, target))
+        if not exists or (anchor and target.endswith(".md") and anchor not in anchors(target)):
+            yield f"{path}#{anchor}" if anchor else path
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links(document):
-    text = BLOCK.sub("", read(document))
-    folder = os.path.join(ROOT, os.path.dirname(document))
-    missing = [t for t in LINK.findall(text) if not os.path.exists(os.path.join(folder, t))]
-    assert not missing
+    assert [*broken_links(document, read(document))] == []
+
+
+def test_broken_links_are_found():
+    text = "[a](tour.md#padding) [b](tour.md#stuffing) [c](#nowhere) [d](../README.md) [e](none.md)"
+    assert [*broken_links("docs/ir.md", text)] == ["tour.md#stuffing", "#nowhere", "none.md"]
 
 
 SECTION = r"(\d+(?:\.\d+)?)(?: (?:to|and) (\d+(?:\.\d+)?))?"
