@@ -139,6 +139,15 @@ TEST(machines) {
   close_lab(&l);
 }
 
+/* A processor that plays a machine of many lanes: that machine is made for the run. */
+TEST(played_machine) {
+  Lab l;
+  CHECK(!run(&l, "race.wave", race, &(wv_sim_options){.target = "sim:cpu_neon"}));
+  CHECK(l.report && strstr(wv_report_json(l.report), "\"lanes\": 32"));
+  CHECK(l.report && wv_report_html(l.report));
+  close_lab(&l);
+}
+
 TEST(odd_names) {
   Lab l;
   CHECK(!run(&l, "a<b>\"c\\\xff'&.wave", race, NULL));
@@ -221,5 +230,5 @@ TEST(lowered) {
 }
 
 TESTS_MAIN(RUN(json_text_is_valid) RUN(json_nests) RUN(page_text_is_escaped) RUN(findings)
-               RUN(machines) RUN(odd_names) RUN(interrupted) RUN(empty_kernels) RUN(copies)
-                   RUN(lowered))
+               RUN(machines) RUN(played_machine) RUN(odd_names) RUN(interrupted) RUN(empty_kernels)
+                   RUN(copies) RUN(lowered))

@@ -146,7 +146,7 @@ void make_report(Sim *s, SimReport *out) {
   Arena *home = out->arena ? out->arena : s->k->arena;
   *out = (SimReport){.arena = home,
                      .findings = s->found.n,
-                     .machine = s->machine,
+                     .machine = arena_copy(home, s->machine, sizeof *s->machine),
                      .shared_bytes = s->shared_bytes,
                      .wave = s->wave,
                      .nwaves = s->nwaves,
