@@ -74,7 +74,8 @@ static bool operands_are_alike(const Planner *n, const Op *op) {
 
 static bool op_is_alike(const Planner *n, const Op *op) {
   const Attr *e = op_attr(op, ATTR_expr), *value = op_attr(op, ATTR_value);
-  if (op->kind == OP_alloc || op_info[op->kind].flags & OPF_HINT) return true;
+  if (op->kind == OP_alloc) return true;
+  if (op_info[op->kind].flags & OPF_HINT) return operands_are_alike(n, op);
   if (op->body || !(op_is_pure(op) || op->kind == OP_set_symbol)) return false;
   if (e && !expr_is_alike(n, e->sym)) return false;
   if (value && value->sym && !expr_is_alike(n, value->sym)) return false;
