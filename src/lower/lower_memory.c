@@ -33,9 +33,12 @@ static const Sym *bits_of(Lower *l, const Sym *e, int from, int n) {
   return sym_mod(l->sym, e, sym_int(l->sym, INT64_C(1) << n));
 }
 
-static const Sym *slot_of(Lower *l, const Op *op) {
+/* A slot that does not exist is a mistake, which the evaluator reports; here it is another one. */
+static const Sym *slot_of(Lower *l, const Op *op, const Value *memory) {
   const Attr *slot = op_attr(op, ATTR_slot);
-  return slot ? distribute_expr(l->d, op, slot->sym) : sym_int(l->sym, 0);
+  const Sym *slots = sym_int(l->sym, alloc_slots(memory_root(memory)->def));
+  if (!slot) return sym_int(l->sym, 0);
+  return sym_mod(l->sym, distribute_expr(l->d, op, slot->sym), slots);
 }
 
 void memory_add_slot(Lower *l, const Value *memory, const Op *op, const Sym **coords) {
@@ -43,7 +46,7 @@ void memory_add_slot(Lower *l, const Value *memory, const Op *op, const Sym **co
   int rank = memory->type->rank;
   if (!alloc || alloc_slots(alloc) < 2) return;
   for (int i = rank; i > 0; i--) coords[i] = coords[i - 1];
-  coords[0] = slot_of(l, op);
+  coords[0] = slot_of(l, op, memory);
 }
 
 static const Sym *swizzled(Lower *l, const MemLayout *m, const Sym *plain) {
@@ -74,7 +77,7 @@ const Sym *memory_offset(Lower *l, const MemLayout *m, const Value *memory, cons
   int rank = memory->type->rank, slot = m->dims - rank;
   for (int i = 0; i < rank; i++) all[slot + i] = coords[i];
   if (!slot) return swizzled(l, m, memory_place(l, m, all));
-  all[0] = slot_of(l, op);
+  all[0] = slot_of(l, op, memory);
   if (!is_slot_whole(m)) return swizzled(l, m, memory_place(l, m, all));
   const Sym *stride = sym_int(l->sym, m->digits.at[m->digits.n - 1].stride);
   const Sym *before = sym_mul(l->sym, all[0], stride);
@@ -94,7 +97,7 @@ bool memory_slot_layout(Lower *l, const Value *memory, const Op *op, MemLayout *
   if (!memory_layout(memory, &ring) || !alloc_slot_layout(memory->def, out)) return false;
   if (alloc_slots(memory->def) < 2) return true;
   const Sym *slot = sym_int(l->sym, ring.digits.at[ring.digits.n - 1].stride);
-  *before = sym_mul(l->sym, slot_of(l, op), slot);
+  *before = sym_mul(l->sym, slot_of(l, op, memory), slot);
   return true;
 }
 
