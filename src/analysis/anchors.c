@@ -26,7 +26,7 @@ static int64_t trips_around(const Distribution *d, const Op *op) {
     int64_t n = A_FEW;
     const Sym *trips = at->kind == OP_for ? distribute_trips(d, at) : NULL;
     if (at->kind == OP_if || (trips && sym_is_int(trips, &n) && n < 1)) n = 1;
-    all = all * n > MOST ? MOST : all * n;
+    all = n > MOST / all ? MOST : all * n;
   }
   return all;
 }

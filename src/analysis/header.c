@@ -120,7 +120,7 @@ static void assume_threads(const Header *h) {
   const Constraint *hardware = kernel_constraint(h->k, CONSTRAINT_hardware, NULL);
   for (int axis = 0; hardware && axis < 3; axis++) {
     int64_t waves;
-    if (!waves_along(h, hardware, axis, &waves)) continue;
+    if (!waves_along(h, hardware, axis, &waves) || waves > INT32_MAX) continue; /* is refused */
     if (axis == 0) waves *= hardware->threads;
     if (axis == 1) waves += hardware->service_waves;
     assume_id(h, "T", axis, waves);

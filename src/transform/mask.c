@@ -21,14 +21,24 @@ static bool fail_far(Kernel *k, const Op *op, const Sym *symbol) {
   return false;
 }
 
+static bool fail_wide(Kernel *k, const Op *op, const Sym *dim) {
+  diag_add(&k->cx->diags, DIAG_E0101, op->at,
+           "`%s`: what is tested along `%s` does not fit in 64 bits", op_info[op->kind].name,
+           sym_text(k->cx->diags.arena, dim));
+  return false;
+}
+
 static bool record(Kernel *k, Op *op, const AccessBounds *b) {
   if (b->unplaced) return false;
   if (b->far && !is_promised(op)) return fail_far(k, op, b->far);
   const Sym **tests = ARENA_ARRAY(k->arena, const Sym *, b->nbounds);
   Attr mask = {.key = ATTR_mask, .dims = tests};
-  for (int i = 0; i < b->nbounds; i++)
-    if (b->bounds[i].verdict == BOUND_tested || b->bounds[i].verdict == BOUND_filled)
-      tests[mask.n++] = b->bounds[i].test;
+  for (int i = 0; i < b->nbounds; i++) {
+    const Bound *bound = &b->bounds[i];
+    if (bound->verdict != BOUND_tested && bound->verdict != BOUND_filled) continue;
+    if (!bound->test) return fail_wide(k, op, bound->dim);
+    tests[mask.n++] = bound->test;
+  }
   op_set_attr(k, op, mask);
   return true;
 }

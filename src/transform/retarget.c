@@ -84,7 +84,7 @@ static bool choose_waves(Retarget *r) {
   for (int i = 0; i < 3; i++) {
     int n;
     if (!declared(r, d->waves[i], &n)) return false;
-    threads *= n;
+    threads = n > INT32_MAX / threads ? INT32_MAX : threads * n;
   }
   r->waves = ceil_div(threads, lanes);
   if (r->observable && (hardware->threads % lanes || r->waves > most))

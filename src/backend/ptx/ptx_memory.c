@@ -50,6 +50,7 @@ const char *ptx_peer_place(Ptx *p, const Op *op, const Value *memory, const Valu
 static const char *place_of(Ptx *p, const Op *op, int at, int64_t more) {
   int64_t bytes = bytes_of(op->args[at], op_imm(op, ATTR_imm)) + ptx_alloc_base(op->args[at]);
   Reg address = ptx_address(p, op->args[at], op->args[at + 1]);
+  if (bytes + more != (int32_t)(bytes + more)) ptx_fail(p, op, "an immediate beyond 32 bits");
   if (op_has(op, ATTR_peer)) address = peer_address(p, op, address, bytes), bytes = 0;
   return arena_printf(p->arena, "[%s+%" PRId64 "]", address.name, bytes + more);
 }

@@ -138,9 +138,16 @@ bool run_write(Eval *ev, Op *op) {
 
 /* The coordinates of the workgroup's tile of a memory. */
 static bool tile_of_memory(Eval *ev, const Memory *m, Box *out) {
+  int64_t all = 1;
   out->rank = m->rank;
-  for (int i = 0; i < m->rank; i++)
+  for (int i = 0; i < m->rank; i++) {
     if (!place_axis(ev, m->dims[i], &out->axis[i])) return false;
+    int64_t n = out->axis[i].n;
+    if (n > 0 && all > TILE_MOST / n)
+      return eval_fail(ev, DIAG_E0706, "a workgroup's tile of `%s` has more than %d elements",
+                       m->name, TILE_MOST);
+    all *= n;
+  }
   return true;
 }
 
@@ -314,6 +321,18 @@ static bool scratch_sizes(Eval *ev, const Op *op, Memory *m) {
   return true;
 }
 
+static bool scratch_strides(Eval *ev, Memory *m) {
+  int64_t n = 1;
+  for (int i = m->rank - 1; i >= 0; i--) {
+    m->stride[i] = n;
+    if (n && m->size[i] > TILE_MOST / n / m->slots)
+      return eval_fail(ev, DIAG_E0706, "the allocation has more than %d elements", TILE_MOST);
+    n *= m->size[i];
+  }
+  m->slot_elements = n + n % 2; /* whole bytes of four-bit elements */
+  return true;
+}
+
 /* One allocation per workgroup, however often the op is reached. */
 bool run_alloc(Eval *ev, Op *op) {
   const Type *t = op->results[0].type;
@@ -322,11 +341,9 @@ bool run_alloc(Eval *ev, Op *op) {
     m = ARENA_NEW(ev->group, Memory);
     *m = (Memory){.name = "scratch", .dims = t->dims, .dtype = t->dtype, .rank = t->rank};
     if (!scratch_sizes(ev, op, m)) return false;
-    int64_t n = 1;
-    for (int i = t->rank - 1; i >= 0; i--) m->stride[i] = n, n *= m->size[i];
     m->slots = alloc_slots(op);
-    m->slot_elements = n + n % 2; /* whole bytes of four-bit elements */
-    n = m->slot_elements * m->slots;
+    if (!scratch_strides(ev, m)) return false;
+    int64_t n = m->slot_elements * m->slots;
     m->data = arena_alloc(ev->group, dtype_bytes(t->dtype, n) + 1);
     m->written = arena_alloc(ev->group, (size_t)n + 1);
     ev->scratch[op->id] = m;

@@ -288,7 +288,7 @@ bool sim_run(Kernel *k, const EvalArg *args, int nargs, const SimOptions *o, Sim
   forget_subject(&s);
   ir_renumber(k);
   bool ready = setup(&s, nargs);
-  bool empty = s.grid[0] * s.grid[1] * s.grid[2] == 0 || !ir_first(k);
+  bool empty = !s.grid[0] || !s.grid[1] || !s.grid[2] || !ir_first(k);
   if (ready && !empty) run_grid(&s);
   if (ready) deliver_logs(&s);
   bool clean = ready && check_workspace(&s);
