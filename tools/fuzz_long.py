@@ -29,7 +29,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 KERNELS = os.path.join(ROOT, "tests/fuzz/fuzz_kernels.py")
 ROUND = 60  # seconds that a process of the kernel fuzzer runs
 COUNTS = {"fuzz_sym": 10000, "fuzz_parse": 2000, "fuzz_passes": 500, "fuzz_faults": 30,
-          "fuzz_calls": 5000, "fuzz_cache": 200000}  # of one process  # fmt: skip
+          "fuzz_calls": 5000, "fuzz_cache": 200000, "fuzz_numbers": 2000}  # of one process  # fmt: skip
 ENVIRONMENT = {"WAVE_NUM_THREADS": "2", **os.environ}  # of each process: there are as many as cores
 SPARE = 20  # seconds before the end in which nothing new begins: what runs must come to an end
 

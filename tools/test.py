@@ -150,7 +150,7 @@ def has_pytest():
 
 
 def fuzz_commands(small):
-    cases = {"fuzz_sym": 30000, "fuzz_parse": 20000, "fuzz_faults": 100}
+    cases = {"fuzz_sym": 30000, "fuzz_parse": 20000, "fuzz_faults": 100, "fuzz_numbers": 3000}
     for program in programs("fuzz_*"):
         count = cases.get(os.path.basename(program), 10000) // (5 if small else 1)
         yield [program, "--seed", "1", "--count", str(count)]

@@ -8,72 +8,13 @@
  * pass the verifier, survive all passes, and still round-trip afterwards. A case that fails is
  * printed with its number; the same seed and number make it again. The last line is
  * "N passed, M failed". */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/os.h"
+#include "fuzz/corpus.h"
 #include "ir/ir.h"
 #include "transform/pass_manager.h"
-
-/* ---- random choices ---- */
-
-typedef struct Random {
-  uint64_t state;
-} Random;
-
-static uint32_t next(Random *r) { /* splitmix64 */
-  uint64_t z = r->state += UINT64_C(0x9e3779b97f4a7c15);
-  z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-  z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-  return (uint32_t)(z >> 32);
-}
-
-static size_t below(Random *r, size_t n) { return n ? next(r) % n : 0; }
-
-/* ---- the corpus ---- */
-
-typedef struct Corpus {
-  Arena *arena;
-  Vec(const char *) texts;
-} Corpus;
-
-static void add_file(Corpus *c, const char *path) {
-  size_t len;
-  const char *text = os_read_file(c->arena, path, &len);
-  if (text && strlen(text) == len) vec_push(c->arena, &c->texts, text);
-}
-
-static int by_name(const void *a, const void *b) {
-  return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* In order of names: the order of a directory differs between machines. */
-static void add_folder(Corpus *c, const char *folder) {
-  Vec(const char *) names = {0};
-  DIR *dir = opendir(folder);
-  for (struct dirent *e; dir && (e = readdir(dir));)
-    if (e->d_name[0] != '.') vec_push(c->arena, &names, arena_strdup(c->arena, e->d_name));
-  if (dir) closedir(dir);
-  if (names.n) qsort(names.at, (size_t)names.n, sizeof *names.at, by_name);
-  for (int i = 0; i < names.n; i++) {
-    const char *path = arena_printf(c->arena, "%s/%s", folder, names.at[i]);
-    const char *dot = strrchr(path, '.');
-    if (dot && strcmp(dot, ".wave") == 0) add_file(c, path);
-    else if (!dot) add_folder(c, path);
-  }
-}
-
-/* The tests folder beside this file's own. */
-static void add_tests(Corpus *c) {
-  char *tests = arena_strdup(c->arena, __FILE__);
-  char *end = strstr(tests, "/fuzz/fuzz_parse.c");
-  if (end) *end = '\0';
-  static const char *const folders[] = {"ir", "run", "diag"};
-  for (size_t i = 0; end && i < WV_LEN(folders); i++)
-    add_folder(c, arena_printf(c->arena, "%s/%s", tests, folders[i]));
-}
 
 /* ---- mutations ---- */
 
@@ -261,7 +202,8 @@ int main(int argc, char **argv) {
     else if (numbers++ == 0) s.seed = number;
     else s.count = (long)number;
   }
-  if (!corpus.texts.n) add_tests(&corpus);
+  static const char *const folders[] = {"ir", "run", "diag"};
+  if (!corpus.texts.n) add_tests(&corpus, __FILE__, folders, WV_LEN(folders));
   int status = fuzz(&s, &corpus);
   arena_free(corpus.arena);
   return status;
