@@ -119,7 +119,7 @@ def limits(case, into):
     least = -(2 ** (width - 1)) if signed else 0
     least += width == 64  # what an expression can hold
     most = 2 ** (width - signed) - 1
-    ends = (least, most, least // 2, least // 2 - 1, most // 2, most // 2 + 1, 1, 0, 2)
+    ends = (least, most, least // 2, max(least, least // 2 - 1), most // 2, most // 2 + 1, 1, 0, 2)
     x, y = r.choice(ends), r.choice(ends)
     op, combine = r.choice((("add", int.__add__), ("sub", int.__sub__), ("mul", int.__mul__), ("or", int.__or__)))
     number = combine(x, y) % 2**width
