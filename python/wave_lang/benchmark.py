@@ -18,8 +18,8 @@ from typing import Any, Callable, Sequence
 
 @dataclass(frozen=True)
 class Timing:
-    """Microseconds of one call: the median, the least and the most of `runs` measurements, each of
-    so many calls."""
+    """Microseconds per call: the median, minimum and maximum of `runs` measurements, each of
+    `calls` calls."""
 
     median: float
     least: float
@@ -40,7 +40,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def copied(value: Any) -> Any:
-    """A tensor of the same values: PyTorch's, NumPy's. Anything else is itself."""
+    """A tensor of the same values: PyTorch's, NumPy's. Anything else is returned unchanged."""
     if not _is_tensor(value):
         return value
     return value.clone() if hasattr(value, "clone") else value.copy()

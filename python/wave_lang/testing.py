@@ -53,11 +53,11 @@ def check(
 ) -> dict[tuple[str, str], Report]:
     """Runs a kernel on every target under every schedule, and compares what it wrote.
 
-    `expected` is the right output; of several outputs a sequence in the order of the parameters,
-    or a dict by name (others are not compared). Without it the reference evaluator says what is
-    right. `options` are those of `wave_compile`, whatever their target; those of a compiled kernel
-    are its own. Each run gets copies of `args`. `schedules` are "round", "reverse", "random:SEED";
-    "all" is one of each. AssertionError says which run went wrong and how. Returns the reports.
+    `expected` is the right output; for several outputs, a sequence in the order of the parameters,
+    or a dict by name (others are not compared). Without it, the reference evaluator gives the right
+    output. `options` are those of `wave_compile`; their target is ignored. A compiled kernel uses
+    its own. Each run gets copies of `args`. `schedules` are "round", "reverse", "random:SEED";
+    "all" is one of each. An AssertionError says which run failed and how. Returns the reports.
     """
     source, options = _source(kernel, options)
     targets = [targets] if isinstance(targets, str) else list(targets)

@@ -27,7 +27,7 @@ _libraries: dict[str, torch.library.Library] = {}
 
 @dataclass(frozen=True)
 class TorchOp:
-    """An operator. Call it with the kernel's parameters in order, without those that it makes."""
+    """An operator. Call it with the kernel's parameters in order, without those it allocates."""
 
     name: str
     kernel: WaveKernel
@@ -131,12 +131,12 @@ def torch_op(
     *,
     mutates: Sequence[str] | None = None,
 ) -> TorchOp:
-    """Defines the operator `name` ("library::operator"). A name may be defined anew.
+    """Defines the operator `name` ("library::operator"). A name may be redefined.
 
-    Tensors that the kernel only writes are made by the operator and returned, with the shapes that
-    their symbols have; what it also reads, or adds to, is changed in place. `mutates` names the
-    written tensors that are given by the caller instead. There is no gradient: add one with
-    torch.library.register_autograd.
+    The operator allocates and returns the tensors that the kernel only writes, with the shapes
+    given by their symbols. Tensors that the kernel also reads, or adds to, are changed in place.
+    `mutates` lists the written tensors that the caller passes and that are changed in place. There
+    is no gradient: add one with torch.library.register_autograd.
     """
     library, _, operator = name.partition("::")
     if not operator.isidentifier() or not library.isidentifier():

@@ -25,7 +25,7 @@ class AddressSpace(Enum):
 
 
 class KernelBufferUsage(Enum):
-    """What a kernel does with a tensor. The compiler finds it out; what is written is ignored."""
+    """How a kernel uses a tensor. The compiler determines it and ignores what the author wrote."""
 
     NONE = 0
     INPUT = 1
@@ -35,7 +35,7 @@ class KernelBufferUsage(Enum):
 
 @dataclass(frozen=True)
 class MemoryLayout:
-    """The physical shape of a tensor, where it differs from the logical one.
+    """The physical shape of a tensor, if it differs from the logical one.
 
     Entries are numbers or expressions; None takes the tensor's own extent at the call.
     """

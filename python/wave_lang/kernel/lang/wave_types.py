@@ -35,8 +35,8 @@ def _named(values: Sequence[Any]) -> str:
 class Memory:
     """A tensor argument: `Memory[M, K, ADDRESS_SPACE, f16]`, then optionally a MemoryLayout.
 
-    Dimensions are symbols or expressions (`K / 2`). The address space asks for staging through
-    shared memory when it resolves to SHARED_ADDRESS_SPACE.
+    Dimensions are symbols or expressions (`K / 2`). If the address space resolves to
+    SHARED_ADDRESS_SPACE, the tensor is staged through shared memory.
     """
 
     symbolic_shape: tuple[Expr, ...]
@@ -92,8 +92,8 @@ class Memory:
 
 
 class Register:
-    """The type of a distributed tensor: `Register[M, N, f32]`. Calling it makes a filled one:
-    `Register[M, N, f32](0.0)`."""
+    """The type of a distributed tensor: `Register[M, N, f32]`. Calling it makes a register with
+    every element set: `Register[M, N, f32](0.0)`."""
 
     symbolic_shape: tuple[Expr, ...]
     dtype: DataType

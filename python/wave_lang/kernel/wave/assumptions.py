@@ -10,11 +10,11 @@ from .constraints import Constraint
 
 @dataclass
 class Assumption(Constraint):
-    """Says what is true of most launches: Assumption(K > 4 * BLOCK_K).
+    """States something that holds for most launches: Assumption(K > 4 * BLOCK_K).
 
-    The compiler makes use of it. A launch for which not all assumptions of the kernel hold takes
-    code that was compiled without any, with a remark; with `strict=True` it is refused. `assume=
-    "ignore"` compiles without them from the beginning.
+    The compiler uses it to optimise. If an assumption of the kernel does not hold for a launch, the
+    launch uses code compiled without assumptions, with a remark; with `strict=True` it is rejected.
+    `assume="ignore"` never uses them.
     """
 
     expr: Any

@@ -180,9 +180,9 @@ def wave_compile(
 ) -> WaveKernel:
     """Traces, checks and compiles a kernel.
 
-    The default target is the machine at hand; a call with tensors on another kind of device
-    compiles for that one. Mistakes raise CompileError, which shows the user's line. `schedule`
-    orders the instructions of a loop by hand; it never changes results.
+    The default target is this machine; a call with tensors on another kind of device compiles for
+    that device. Errors raise CompileError, which shows the user's line. `schedule` orders the
+    instructions of a loop by hand; it never changes results.
     """
     _check_arguments(options, kernel)
     options.validate()

@@ -27,12 +27,12 @@ class WaveCompileOptions:
     """How to compile a kernel. `subs` gives symbols their values; `dynamic_symbols` lists those
     that are taken from the tensors at each call.
 
-    The default target is this machine; `target` may name another one: "sim:gfx942" or
-    "sim:sm_90a" runs the kernel lane by lane on that machine, simulated, with every check; "sm_90a",
-    "cuda" or "cpu" compile for such a device; "eval" is the reference evaluator. A machine that is
-    not here (an AMD one) is replaced by the one that is, with a warning, or refused with `strict`.
-    docs/compatibility.md says what each option does. One that was set and has no effect is a remark
-    (R0609) of the compiled kernel, with `strict` an error.
+    The default target is this machine; `target` may name another one: "sim:gfx942" or "sim:sm_90a"
+    runs the kernel lane by lane on a simulation of that machine, with every check; "sm_90a", "cuda"
+    or "cpu" compile for such a device; "eval" is the reference evaluator. A machine that is not
+    available (an AMD GPU) is replaced by one that is, with a warning; with `strict` it is an error.
+    docs/compatibility.md says what each option does. An option that is set but has no effect gives
+    a remark (R0609) on the compiled kernel; with `strict` it is an error.
     """
 
     # general
@@ -240,7 +240,8 @@ class WaveCompileOptions:
         return self.wave_runtime
 
     def validate(self) -> None:
-        """ValueError when options contradict each other, CompileError for an unknown target."""
+        """Raises ValueError if options contradict each other, CompileError for an unknown
+        target."""
         self._check_target()
         if not isinstance(self.subs, Mapping):
             raise TypeError(f"subs must be a dictionary {{symbol: value}}, not {self.subs!r}")

@@ -23,9 +23,9 @@ class WaveKernel(Launchable):
     are written in place. On a GPU it is launched on the current stream of the tensors' library,
     and the call does not wait for it.
 
-    A kernel with debug logs is waited for.
+    A call of a kernel with debug logs waits for it.
 
-    `launch(*args, stream=None)` is the same without named arguments of other kinds: the quickest.
+    `launch(*args, stream=None)` does the same with no other keyword arguments, and is faster.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class WaveKernel(Launchable):
 
     @property
     def remarks(self) -> list[Any]:
-        """What the compiler and calls so far had to say: a list of Diagnostic and texts."""
+        """Remarks of the compiler and of the calls so far: a list of Diagnostic and texts."""
         programs = [remark for program in self._programs.values() for remark in program.remarks]
         return self._said + [remark for remark in programs if remark not in self._said]
 
@@ -83,19 +83,19 @@ class WaveKernel(Launchable):
 
     @property
     def program(self) -> Program | None:
-        """What was compiled for the device; None on the evaluator and the simulator."""
+        """The program compiled for the device; None on the evaluator and the simulator."""
         return self._programs.get(self.machine.kind)
 
     @cached_property
     def asm(self) -> str:
-        """What the device is given: PTX on NVIDIA. On the evaluator and the simulator the
-        kernel's IR, which `wavec` and wave_lang._wave.parse read."""
+        """The code for the device: PTX on NVIDIA. On the evaluator and the simulator, the kernel's
+        IR, which `wavec` and wave_lang._wave.parse read."""
         return (self.program and self.program.text("asm")) or str(self.ir)
 
     @property
     def ptx(self) -> str:
-        """The PTX of the variant for tensors as they usually lie (`program.text("ptx", i)` of the
-        others); ValueError when it was not compiled for NVIDIA."""
+        """The PTX of the variant for aligned, row-major tensors (`program.text("ptx", i)` for the
+        others); ValueError if the kernel was not compiled for NVIDIA."""
         text = self._compiled("PTX").text("ptx")
         if text is None:
             raise ValueError(f"`{self.name}` has no PTX: it was compiled for {self.target}")
@@ -103,13 +103,13 @@ class WaveKernel(Launchable):
 
     @property
     def resources(self) -> Resources:
-        """Registers, shared memory, spills and occupancy of that variant, as the device's driver
-        says."""
+        """Registers, shared memory, spills and occupancy of that variant, as reported by the
+        driver."""
         return self._compiled("resources").resources(0, max(self.machine.device, 0))
 
     @property
     def target(self) -> str:
-        """What it was compiled for."""
+        """The target that the kernel was compiled for."""
         return self.program.target if self.program else self.machine.target or self.machine.kind
 
     def _compiled(self, what: str) -> Program:
@@ -121,7 +121,7 @@ class WaveKernel(Launchable):
 
     @property
     def trace(self) -> Trace | None:
-        """What was traced; None when the kernel came from the cache."""
+        """The traced kernel; None if it came from the cache."""
         return self._trace
 
     @property
@@ -145,11 +145,12 @@ class WaveKernel(Launchable):
         return self.ir
 
     def proof(self) -> Proof:
-        """What was proved of each access, and what is tested at run time: `.text` and `.rows`."""
+        """What was proved about each access, and what is tested at run time: `.text` and
+        `.rows`."""
         return self.ir.proof()
 
     def ir_after(self, name: str) -> str:
-        """The IR as text behind one of the passes (`wavec --list=passes`) for this target."""
+        """The IR as text after one of the passes (`wavec --list=passes`) for this target."""
         kernel = self.ir.clone()
         target = asked_target(self.options, self.machine)
         if target is None and self.program is not None:
@@ -171,7 +172,7 @@ class WaveKernel(Launchable):
 
         `schedule` is the order of the waves: "round", "reverse", "random" or "random:SEED".
         `nonfinite` also reports where infinities and NaN appear. A finding raises SimulationError;
-        `debug_logs` is filled all the same.
+        `debug_logs` is filled in either case.
         """
         if self.lowered is None:
             raise ValueError(
@@ -243,15 +244,15 @@ class WaveKernel(Launchable):
             self.launch(*args, stream=stream)
 
     def prepare(self) -> None:
-        """Compiles all that a call may need: for tensors that lie otherwise than usual, and for
-        arguments that do not fulfil the assumptions. Nothing can be compiled while a stream is
-        being captured, so call it before."""
+        """Compiles everything a call may need: for tensors with other strides or alignments, and
+        for arguments that violate the assumptions. Nothing can be compiled while a stream is being
+        captured, so call this first."""
         for program in self._programs.values():
             program.prepare(max(self.machine.device, 0) if program.kind == "cuda" else 0)
 
     def compile_for(self, kind: str) -> Program | None:
-        """The program for a kind of device, compiled if it was not yet. None: this machine's
-        processor has no code generator here, and kernels are evaluated."""
+        """The program for a kind of device, compiled if necessary. None: there is no code generator
+        for the CPU here, and kernels are evaluated."""
         if kind not in self._programs:
             program = self._compile_cpu() if kind == "cpu" else self._compile_gpu(kind)
             if program is None:
@@ -325,7 +326,7 @@ class WaveKernel(Launchable):
 def compile_program(
     options: WaveCompileOptions, kernel: Kernel, target: str | None, device: int
 ) -> Program:
-    """Compiles for a device, with what the options say about caches, dumps and arithmetic."""
+    """Compiles for a device, with the options for caches, dumps and arithmetic."""
     from . import cache
     from .dumps import Dumps
 

@@ -26,7 +26,7 @@ ScaledMMAType.__doc__ = "Matrix instructions with one power-of-two scale per 32 
 
 
 class MMAOperand(Enum):
-    """The dimensions of a matrix product."""
+    """The dimensions of a matmul."""
 
     M = 0
     N = 1
@@ -35,7 +35,7 @@ class MMAOperand(Enum):
 
 @dataclass(frozen=True)
 class GenericDot:
-    """A matrix product without a matrix instruction, for machines or shapes that lack one.
+    """A matmul without a matrix instruction, for machines or shapes that lack one.
 
     Each lane holds `k_vec_size` elements along K and `k_mult` lanes share a result.
     """
@@ -59,10 +59,11 @@ class GenericDot:
 
 
 def mma_spec(mma_type: Any) -> Any:
-    """A matrix instruction as the compiler wants it: its name, a GenericDot, or None.
+    """A matrix instruction as the compiler expects it: its name, a GenericDot, or None.
 
-    Accepts enumeration members and their names, also spelled `MFMA_F32_16x16x16_F16`. Of several
-    the last counts: kernels with two products hand their pair on, and name the first at its `mma`.
+    Accepts enumeration members and their names, also spelled `MFMA_F32_16x16x16_F16`. If several
+    are given, the last one counts: kernels with two matmuls pass both, and name the first at its
+    `mma`.
     """
     if isinstance(mma_type, (tuple, list)):
         return mma_spec(mma_type[-1])
@@ -89,9 +90,9 @@ class Constraint:
 
 @dataclass
 class DeviceConstraint(Constraint):
-    """Cuts `dim` into tiles of `tile_size` over devices, along device dimension `device_dim`.
+    """Divides `dim` into tiles of `tile_size` over devices, along device dimension `device_dim`.
 
-    Several devices are not launched yet: one must have the whole dimension (E0215).
+    Several devices are not supported yet: one must have the whole dimension (E0215).
     """
 
     dim: Any
@@ -104,10 +105,10 @@ class DeviceConstraint(Constraint):
 
 @dataclass
 class WorkgroupConstraint(Constraint):
-    """Cuts `dim` into tiles of `tile_size` over workgroups, along grid dimension `workgroup_dim`.
+    """Divides `dim` into tiles of `tile_size` over workgroups, along grid axis `workgroup_dim`.
 
-    `apply_fn` gives the first element from the workgroup id instead of `id * tile_size`;
-    `primary=False` lets a dimension ride on the id of another; `iters` sets the number of tiles.
+    `apply_fn` computes the first element from the workgroup id, instead of `id * tile_size`;
+    `primary=False` lets a dimension share the id of another; `iters` sets the number of tiles.
     """
 
     dim: Any
@@ -136,7 +137,7 @@ class WorkgroupConstraint(Constraint):
 
 @dataclass
 class WaveConstraint(Constraint):
-    """Cuts a workgroup's tile of `dim` into tiles of `tile_size` over waves."""
+    """Divides a workgroup's tile of `dim` into tiles of `tile_size` over waves."""
 
     dim: Any
     tile_size: Any
@@ -148,7 +149,7 @@ class WaveConstraint(Constraint):
 
 @dataclass
 class TilingConstraint(Constraint):
-    """Cuts `dim` into tiles of `tile_size` over the iterations of `iterate(dim)`.
+    """Divides `dim` into tiles of `tile_size` over the iterations of `iterate(dim)`.
 
     `iters` sets the number of iterations, `start` the first element.
     """
@@ -173,7 +174,7 @@ class TilingConstraint(Constraint):
 
 @dataclass
 class HardwareConstraint(Constraint):
-    """What a wave is: its threads, its matrix instruction, the extents one vector covers.
+    """Describes a wave: its threads, its matrix instruction, the extents one vector covers.
 
     A vector shape of 0 marks a batch dimension: never expanded, one position per workgroup.
     """
@@ -209,7 +210,7 @@ class HardwareConstraint(Constraint):
         return self.linearized_thread_id // self.threads_per_wave
 
     def max_elems_per_load(self, element_type: "_wave.DataType") -> int:
-        """How many elements of a type one load may bring."""
+        """How many elements of a type one load can move."""
         return self.max_bits_per_load // element_type.bitwidth()
 
     def _fields(self):
@@ -227,7 +228,7 @@ class HardwareConstraint(Constraint):
 
 @dataclass
 class GridConstraint(Constraint):
-    """Launches exactly this many workgroups; their ids no longer give positions."""
+    """Launches exactly this many workgroups; their ids no longer determine positions."""
 
     grid: Any
 

@@ -12,8 +12,8 @@ from .constraints import Constraint
 
 @dataclass
 class SymbolicAlias(Constraint):
-    """`source` is a dimension derived from `target`: it takes over target's constraints, with tile
-    sizes passed through `source_to_target`: SymbolicAlias(K2, K1, lambda x: x // 4)."""
+    """`source` is a dimension derived from `target`: it inherits the constraints of `target`, with
+    tile sizes passed through `source_to_target`: SymbolicAlias(K2, K1, lambda x: x // 4)."""
 
     source: Any
     target: Any

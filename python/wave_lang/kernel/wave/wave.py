@@ -192,7 +192,7 @@ class LaunchableWave:
 
 
 def wave(constraints: Sequence[Constraint] | None = None) -> Callable[[Function], LaunchableWave]:
-    """Makes a kernel of a function: `@wave(constraints)`."""
+    """Turns a function into a kernel: `@wave(constraints)`."""
     localns = sys._getframe(1).f_locals
     if inspect.isfunction(constraints):
         code = constraints.__code__

@@ -33,7 +33,7 @@ class WaveSchedule:
         self.steps: list[tuple[str, tuple, dict]] = []
 
     def record(self, kernel: Any, subs: Mapping[Any, Any]) -> list[tuple[str, tuple, dict]]:
-        """Runs the function for a kernel with these sizes and keeps what it asked for."""
+        """Runs the function for a kernel with these sizes and records what it requested."""
         recording = Recording(_hardware(kernel.constraints, subs))
         token = current_recording.set(recording)
         try:
@@ -48,7 +48,7 @@ class WaveSchedule:
 
 
 def wave_schedule(constraints: Any = None) -> Callable[[Callable[[], Any]], WaveSchedule]:
-    """Makes a schedule of a function: `@wave_schedule()`."""
+    """Turns a function into a schedule: `@wave_schedule()`."""
 
     def decorate(fn: Callable[[], Any]) -> WaveSchedule:
         return WaveSchedule(fn, fn.__name__)

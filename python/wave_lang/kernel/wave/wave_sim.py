@@ -49,9 +49,9 @@ def _item(sizes: dict[Any, int], value: Value, key: Any) -> Value:
 
 
 def wave_sim(constraints: Sequence[Constraint] | None = None) -> Callable[..., Callable[..., None]]:
-    """Makes a function of tensors from a kernel: symbols and element types are taken from the
-    tensors, and every tile is the whole dimension, whatever the constraints say. So `value[i]` is
-    the element, or the rows, at place i of its first dimension."""
+    """Turns a kernel into a function of tensors: symbols and element types are taken from the
+    tensors, and every tile is the whole dimension, whatever the constraints say. `value[i]` is
+    therefore the element, or the rows, at position i of its first dimension."""
     localns = sys._getframe(1).f_locals
     loops = {c.dim for c in constraints or () if isinstance(c, TilingConstraint)}
 
