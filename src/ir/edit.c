@@ -1,5 +1,5 @@
-/* edit.c: making, linking, removing and copying ops. No rule of the language is checked here:
- * that is the builder's and the verifier's work. */
+/* edit.c: making, linking, removing and copying ops. No rule of the language is checked here; that
+ * is the job of the builder and the verifier. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,13 +1,13 @@
 /* ir.h: one intermediate representation, two levels.
  *
  * A Kernel is a list of constraints and one Region. A Region is a list of Ops; an Op has operands
- * (Values), results (Values), attributes, and for loops and conditionals a body Region. There are
+ * (Values), results (Values), attributes and, for loops and conditionals, a body Region. There are
  * no blocks and no branches: control flow is nesting. A value may be used by later ops of its own
  * region and of every region nested in those (there is no other form of capture).
  *
  * At TILE level a value is a whole tile of a logical tensor; at THREAD level it is what one lane
  * holds. The same structure, printer, parser and verifier serve both: ops.def says at which level
- * an op may stand.
+ * an op may occur.
  *
  * Types, symbols and names are interned in the Context: equality is ==. Ops and values live in the
  * kernel's arena. Analyses keep their results in arrays indexed by op->id or value->id, never in
@@ -109,7 +109,8 @@ extern const OpInfo op_info[OP_COUNT];
 extern const AttrInfo attr_info[ATTR_COUNT];
 extern const char *const constraint_name[CONSTRAINT_COUNT];
 
-bool op_admits(OpKind kind, AttrKey key); /* it may carry the attribute, the lead one included */
+bool op_admits(OpKind kind, AttrKey key); /* whether it may carry the attribute, including the lead
+                                           * one */
 
 /* ---- context ------------------------------------------------------------------------------- */
 
@@ -135,10 +136,11 @@ enum { IR_MAX_RANK = 8, IR_MAX_VEC = 4096, IR_MAX_PARAMS = 1024, IR_MAX_ROWS = 4
 
 typedef enum TypeKind {
   TYPE_scalar, /* one number: f32 */
-  TYPE_vec,    /* vec<4, f32>: what one lane holds in n registers; n >= 2, one is a scalar */
+  TYPE_vec,    /* vec<4, f32>: what one lane holds in n registers; n >= 2, otherwise it is a
+                * scalar */
   TYPE_tile,   /* tile<M, N, f32>: a logical tensor, distributed; rank >= 1 */
   TYPE_mem,    /* mem<M, K, f16>: memory; rank >= 1 */
-  TYPE_token   /* token: an asynchronous operation under way */
+  TYPE_token   /* token: an asynchronous operation in flight */
 } TypeKind;
 
 /* A dimension is an expression: a symbol, `symbol * rational` (a scaled dimension, which belongs to
@@ -146,14 +148,14 @@ typedef enum TypeKind {
 struct Type {
   TypeKind kind;
   DType dtype;
-  int n; /* elements of a vec; 1 of a scalar, 0 of the others */
+  int n; /* elements of a vec; 1 for a scalar, 0 for the others */
   int rank;
   const Sym *const *dims;
   const Sym *space;         /* mem: placement request, global unless it resolves to shared */
   const Sym *const *layout; /* mem: physical extents, NULL entry: the tensor's own; NULL: none */
 };
 
-/* NULL when a dim is NULL, stands there twice, or there are more than IR_MAX_RANK. */
+/* NULL if a dim is NULL, occurs twice, or there are more than IR_MAX_RANK. */
 const Type *type_scalar(Context *cx, DType dtype);
 const Type *type_vec(Context *cx, int n, DType dtype); /* n 1: scalar; NULL when n < 1 */
 const Type *type_tile(Context *cx, const Sym *const *dims, int rank,
@@ -163,9 +165,11 @@ const Type *type_mem(Context *cx, const Sym *const *dims, int rank, DType dtype,
 const Type *type_token(Context *cx);
 const Type *type_with_dtype(Context *cx, const Type *t, DType dtype); /* tile, vec or scalar */
 
-int type_base_dim(const Type *t, const Sym *dim);    /* which has the same base; -1: none */
-int type_repeated(const Type *from, const Type *to); /* the dim in which types of one rank differ */
-/* Elements along `fine` for one along `coarse`: 32 for `K` and `K/32`. 0: no whole number. */
+int type_base_dim(const Type *t, const Sym *dim);    /* the one with the same base; -1: none */
+int type_repeated(const Type *from, const Type *to); /* the dim in which two types of the same rank
+                                                      * differ */
+/* Elements along `fine` per element along `coarse`: 32 for `K` and `K/32`. 0: not a whole
+ * number. */
 int dim_ratio(const Sym *fine, const Sym *coarse);
 bool type_has_dim(const Type *t, const Sym *dim); /* by base dimension */
 const Sym *dim_base(const Sym *dim);              /* K for K/32; itself otherwise */
@@ -186,7 +190,7 @@ typedef struct SymPairs {
 } SymPairs;
 
 /* out[outputs(it)] = in[inputs(it), dynamic values] for all iterators $index0 .. $index(n-1).
- * `dynamic[i]` says where the i-th dynamic value is looked up: {dimension: expression}. */
+ * `dynamic[i]` gives the coordinates of the i-th dynamic value: {dimension: expression}. */
 typedef struct Mapping {
   int niterators;
   SymPairs inputs, outputs;
@@ -199,10 +203,10 @@ typedef struct MmaChoice {
   const char *name; /* NULL: a GenericDot with the fields below */
   int out_vec, k_vec, k_mult;
   char along;                  /* 'M' or 'N' */
-  bool swap;                   /* computes the transposed product, lhs and rhs exchanged */
+  bool swap;                   /* computes the transposed product, with lhs and rhs exchanged */
   bool shared_lhs, shared_rhs; /* operands that are read from shared memory, not from registers */
   Digits order; /* positions along k in mixed radix -> the program's k, for both operands; n 0:
-                   alike */
+                 * unchanged */
 } MmaChoice;
 
 typedef struct NamedCount {
@@ -214,8 +218,8 @@ typedef struct LogIter {
   const Sym *symbol, *axis, *count;
 } LogIter;
 
-/* A function of $0 and $1 in steps; $2 is the first one's result, and the last one's is its own.
- * Each is an elementwise op, or `scalar` with a number (ir/combine.h). */
+/* A function of $0 and $1 in steps; $2 is the first one's result, and the last one's is the result
+ * of the function. Each is an elementwise op, or `scalar` with a number (ir/combine.h). */
 enum { STEP_ARGS = 3 };
 typedef struct CombineStep {
   OpKind kind;
@@ -261,7 +265,7 @@ typedef struct Value {
   const char *name; /* a hint for the printer; may be NULL */
   bool varying;     /* differs between threads at equal coordinates: no pass treats it as a tile */
   const Layout *layout; /* which thread holds which element, over the dims of the type; normalised;
-                           NULL: not decided yet, or the tile stays in shared memory */
+                         * NULL: not decided yet, or the tile stays in shared memory */
 } Value;
 
 struct Op {
@@ -291,17 +295,17 @@ struct Region {
 typedef struct Constraint {
   ConstraintKind kind;
   Span at;
-  const Sym *dim;   /* workgroup wave tile device: the dimension cut; reorder: none;
-                       alias: the derived dimension; bind, dynamic: the symbol */
+  const Sym *dim;   /* workgroup wave tile device: the dimension divided; reorder: none; alias: the
+                     * derived dimension; bind, dynamic: the symbol */
   const Sym *size;  /* its tile; grid: workgroups; bind: the value; stages: how many;
                        boxes, swizzle, overlap: 0 or 1 */
   const Sym *start; /* workgroup: replaces id * tile; tile: first element; alias: the dimension it
                        derives from */
-  const Sym *count; /* workgroup, tile: number of tiles when given */
+  const Sym *count; /* workgroup, tile: number of tiles if given */
   const Sym *expr;  /* assume: the condition; reorder: the new id; alias: tile over $ALIAS;
                        wave: a given wave id; tile: a given loop counter */
   int axis;         /* workgroup, device, reorder: which id */
-  bool secondary;   /* workgroup: rides on another dimension's id; assume: required */
+  bool secondary;   /* workgroup: follows another dimension's id; assume: required */
   /* hardware */
   int threads;         /* per wave; launch too */
   const Sym *waves[3]; /* NULL: derived from the wave constraints */
@@ -320,10 +324,10 @@ typedef struct Constraint {
 typedef struct Param {
   const char *name;
   const Sym *binds;   /* the symbol a scalar argument defines, or NULL */
-  const char *log;    /* the label of a debug log that lies there: no caller gives it; else NULL */
-  bool workspace;     /* no caller gives it: zeros at first, which the kernel leaves as zeros */
-  const char *report; /* no caller gives it: zeros at first, then what failed; the text of
-                         base/failures.h; else NULL */
+  const char *log;    /* the label of a debug log kept there, which no caller passes; else NULL */
+  bool workspace;     /* not passed by the caller: zeros initially, which the kernel restores */
+  const char *report; /* not passed by the caller: zeros initially, then the failures; the text of
+                       * base/failures.h; else NULL */
   Span at;
 } Param;
 
@@ -338,7 +342,7 @@ struct Kernel {
   Vec(Constraint) constraints;
   int nops, nvalues; /* upper bounds of the ids */
   bool warned;       /* by ir_warn */
-  Arena *proofs;     /* where `facts` and what extends them live */
+  Arena *proofs;     /* arena of `facts` and of what extends them */
   const SymFacts *facts;
 };
 
@@ -346,12 +350,12 @@ struct Kernel {
 
 Kernel *kernel_new(Context *cx, const char *name, Span at);
 void kernel_free(Kernel *k);
-const SymFacts *kernel_facts(Kernel *k); /* none, lasting: what extends them is kept with k */
+const SymFacts *kernel_facts(Kernel *k); /* empty and lasting: what extends them is kept with k */
 Value *kernel_add_param(Kernel *k, const char *name, const Type *type, const Sym *binds, Span at);
 void kernel_set_log(Kernel *k, const Value *param, const char *label);
 void kernel_set_report(Kernel *k, const Value *param, const char *text);
 const Value *kernel_report(const Kernel *k); /* the parameter of failed assertions; NULL: none */
-int kernel_given(const Kernel *k); /* parameters that a caller gives: no logs, workspace, report */
+int kernel_given(const Kernel *k); /* parameters that a caller passes: no logs, workspace, report */
 Kernel *kernel_clone(Kernel *k);
 
 Op *ir_op_new(Kernel *k, OpKind kind, Span at, Value *const *args, int nargs);
@@ -371,8 +375,8 @@ bool value_is_used(const Kernel *k, const Value *v); /* by any op */
 void ir_renumber(Kernel *k);
 void ir_set_layout(Kernel *k, Value *v, const Layout *l); /* a copy, normalised; NULL: none */
 
-/* Appends a copy of op, body and all. `map` gives, by value id, what stands for an operand in the
- * copy (NULL: itself) and receives the results. */
+/* Appends a copy of op, including its body. `map` gives, by value id, the replacement of an operand
+ * in the copy (NULL: itself) and receives the results. */
 void ir_clone_op(Kernel *to, Region *dst, const Op *op, Value **map);
 
 /* Program order, parents before children. */
@@ -387,11 +391,11 @@ static inline int64_t op_imm(const Op *op, AttrKey key) { /* of ATTR_imm, ATTR_i
   const Attr *a = op_attr(op, key);
   return a ? a->integer : 0;
 }
-/* It may be moved, done again, or left out where nobody uses its result. */
+/* It may be moved, repeated, or removed if its result is not used. */
 static inline bool op_is_pure(const Op *op) {
   return (op_info[op->kind].flags & OPF_PURE) && !op_has(op, ATTR_volatile);
 }
-/* Its result at a place follows from its operands at that place. */
+/* Its result at a position follows from its operands at that position. */
 static inline bool op_is_elementwise(const Op *op) {
   const OpInfo *info = &op_info[op->kind];
   return info->level == LEVEL_BOTH && (info->flags & OPF_PURE) && op->nargs && !op->body;
@@ -405,15 +409,15 @@ int op_carried(const Op *op);      /* index of the first carried operand */
 int64_t op_step(const Op *op);     /* of a for loop: 1 unless it says more */
 Value *op_condition(const Op *op); /* of an if: its condition value, or NULL */
 
-/* The symbol that counts the iterations of a loop over `axis`: $ARG<axis>, or what its tile
- * constraint names. */
+/* The symbol that counts the iterations of a loop over `axis`: $ARG<axis>, or the name given by its
+ * tile constraint. */
 const Sym *ir_loop_counter(Kernel *k, const Sym *axis);
-/* What a launch says of an argument: $SIZE_a_0, $STRIDE_a_0; with dim -1 $BASE_a. */
+/* Properties of an argument known at launch: $SIZE_a_0, $STRIDE_a_0; with dim -1 $BASE_a. */
 const Sym *ir_param_symbol(const Kernel *k, int param, const char *what, int dim);
-/* What a launch takes for a symbol that the header gives no value, over $SIZE_a_0 and the like;
- * NULL: no tensor says. */
+/* The launch value of a symbol to which the header gives none, over $SIZE_a_0 and the like; NULL:
+ * no tensor determines it. */
 const Sym *ir_symbol_size(const Kernel *k, const Sym *symbol);
-/* Tensors may disagree about symbols that no row gives a value: each layout becomes free there. */
+/* Lets tensors disagree about symbols that no row gives a value: each layout becomes free there. */
 void kernel_free_sizes(Kernel *k);
 /* In the condition of a while loop: element 0 of carried value i, an integer (E0410). */
 #define WV_ITER_ARG "$GET_ITER_ARG_"
@@ -421,36 +425,36 @@ const Sym *ir_iter_arg(Context *cx, int i);
 /* `$index0`, `$dynamic_val1`: the compiler's own numbered symbols. */
 const Sym *ir_numbered_symbol(Context *cx, const char *prefix, int i, bool nonneg);
 const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const Sym *dim);
-/* Threads of a workgroup, of a launch row; 0: not known, or more than any machine has. */
+/* Threads of a workgroup, from a launch row; 0: unknown, or more than any machine has. */
 int launch_threads(const Constraint *launch);
 /* What an alias row derives from `x`: its expression with x for $ALIAS. */
 const Sym *ir_alias_of(Context *cx, const Constraint *alias, const Sym *x);
-/* The values the header gives to symbols, not yet resolved: bind rows, and alias rows of dimensions
- * without a size of their own. Writes at most one per row; returns how many. */
+/* The values that the header gives to symbols, not yet resolved: bind rows, and alias rows of
+ * dimensions without a size of their own. Writes at most one per row; returns how many. */
 int kernel_bindings(const Kernel *k, SymBinding *out);
 
-bool ir_equal(const Kernel *a, const Kernel *b); /* all but names and places */
+bool ir_equal(const Kernel *a, const Kernel *b); /* ignoring names and places */
 
 /* ---- assumptions.c ------------------------------------------------------------------------- */
 
-/* Arguments give every symbol of e a value: conditions on it can be checked at a launch. Facts are
- * made of nothing else. */
+/* Arguments give every symbol of e a value, so conditions on it can be checked at a launch. Only
+ * such conditions become facts. */
 bool ir_is_of_launch(const Kernel *k, const Sym *e);
-/* Assumptions that are false for bound sizes are dropped, with a remark. False after reporting that
- * one of these is required. */
+/* Drops assumptions that are false for bound sizes, with a remark. False after reporting that one
+ * of these is required. */
 bool kernel_settle_assumptions(Kernel *k);
 void kernel_drop_assumptions(Kernel *k);
-void kernel_require_assumptions(Kernel *k); /* launches that do not fulfil them are refused */
-/* It has assumptions, and launches that do not fulfil them take code compiled without. */
+void kernel_require_assumptions(Kernel *k); /* launches that do not satisfy them are refused */
+/* It has assumptions, and launches that do not satisfy them use code compiled without them. */
 bool kernel_has_fallback(const Kernel *k);
-/* Errors behind `before` (NULL: all) become a note of one that says that the kernel needs its
+/* Turns errors after `before` (NULL: all) into notes of one that says that the kernel needs its
  * assumptions. */
 void kernel_blame_assumptions(Kernel *k, Diag *before);
-/* assumed_sets.c: what is assumed of symbols that a tile kernel sets becomes reports there. Once is
- * enough. */
+/* assumed_sets.c: turns assumptions about symbols that a tile kernel sets into reports. Needed
+ * once. */
 void kernel_check_sets(Kernel *k);
-bool kernel_has_checks(const Kernel *k); /* they are there: nobody else need look */
-/* All that is assumed of a symbol, to be looked at where an op sets it; NULL: nothing. */
+bool kernel_has_checks(const Kernel *k); /* they are there: nothing else needs to check */
+/* All assumptions about a symbol, to be checked where an op sets it; NULL: none. */
 const Sym *kernel_assumed_of(const Kernel *k, const Sym *symbol, bool *required);
 
 /* ---- infer.c, verify.c --------------------------------------------------------------------- */
@@ -464,8 +468,8 @@ bool ir_has_layouts(const Kernel *k);  /* some result has one */
 bool ir_verify_layouts(Kernel *k);     /* part of ir_verify: the layouts, if there are any */
 bool ir_verify_constraints(Kernel *k); /* the header against itself and the bound symbols */
 
-/* Warns, once, of what means something else than it seems to. For kernels whose header is complete:
- * sizes that are bound later may make it right. */
+/* Warns, once, about constructs that mean something else than they seem to. For kernels with a
+ * complete header: sizes that are bound later may make them right. */
 void ir_warn(Kernel *k);
 
 /* A dimension of which a value holds one coordinate at a time: its vector shape is 0 or 1, or its
@@ -480,7 +484,8 @@ typedef struct MmaRoles {
 const char *ir_mma_roles(Kernel *k, const Type *lhs, const Type *rhs, const Type *acc,
                          MmaRoles *out);
 
-/* Elements along k that share a scale, of operand 0 or 2 of `scaled_mma`. 0: no whole number. */
+/* Elements along k that share a scale, for operand 0 or 2 of `scaled_mma`. 0: not a whole
+ * number. */
 int ir_scale_block(Kernel *k, const Op *op, int operand);
 
 /* ---- print.c, parse.c ---------------------------------------------------------------------- */
@@ -488,7 +493,7 @@ int ir_scale_block(Kernel *k, const Op *op, int operand);
 void ir_print(StrBuf *out, const Kernel *k);
 void ir_print_op(StrBuf *out, const Kernel *k, const Op *op); /* one op, without its body */
 
-/* All kernels of a text. NULL entries never occur; on errors fewer (or no) kernels and diagnostics.
+/* All kernels of a text, without NULL entries; on errors fewer (or no) kernels, and diagnostics.
  * `name` is shown in diagnostics. */
 typedef struct KernelList {
   Kernel **at;
