@@ -6,15 +6,15 @@
  *     different threads use different contexts. There is no other state.
  *   - Calls that can fail return NULL or false and leave diagnostics in the context. NULL operands
  *     are accepted and give NULL, so a chain of calls needs one check at its end.
- *   - A bug of the compiler, and memory that has run out, do not end the process: the call fails
- *     with I0002 or I0003, which names a file with the kernel (`wavec again FILE`). Its context is
- *     in an unknown state then: its diagnostics can be read, kernels that the call was not changing
- *     can be copied to another one, everything else fails with E0002. Programs can be launched
- *     as before, each call with a context that is usable.
+ *   - Compiler bugs and running out of memory do not end the process: the call fails with I0002 or
+ *     I0003, which names a file with the kernel (`wavec again FILE`). Its context is then in an
+ *     unknown state: its diagnostics can be read, kernels that the call was not changing can be
+ *     copied to another context, and everything else fails with E0002. Programs can still be
+ *     launched, each call with a usable context.
  *   - NULL or a handle of another kind where a handle is expected makes a call fail (E0001).
  *   - Handles belong to the context (expressions, types) or to their kernel (values) and are freed
- *     with it. Strings returned by this interface live as long as the context unless said
- * otherwise.
+ *     with it. Strings returned by this interface live as long as the context unless stated
+ *     otherwise.
  *
  * A GEMM, built without Python, is in tests/unit/test_api.c. */
 #ifndef WAVE_H
@@ -42,17 +42,17 @@ typedef const struct wv_expr_s *wv_expr; /* interned: equal expressions are the 
 typedef const struct wv_type_s *wv_type; /* interned likewise */
 
 WV_API wv_ctx *wv_ctx_new(void);
-WV_API void wv_ctx_free(wv_ctx *cx);         /* kernels and builders must be freed before */
+WV_API void wv_ctx_free(wv_ctx *cx);         /* kernels and builders must be freed first */
 WV_API bool wv_ctx_usable(const wv_ctx *cx); /* false after an internal error; see above */
-/* The file that an internal error left behind, for `wavec again`; NULL: none. */
+/* The file left behind by an internal error, for `wavec again`; NULL: none. */
 WV_API const char *wv_ctx_saved(const wv_ctx *cx);
 WV_API const char *wv_version(void);
 
 /* ---- diagnostics --------------------------------------------------------------------------- */
 
-/* A place in the user's sources; line 0: not known. Lines and columns count from 1. */
+/* A place in the user's sources; line 0: unknown. Lines and columns count from 1. */
 typedef struct wv_place {
-  const char *file; /* NULL: not known */
+  const char *file; /* NULL: unknown */
   uint32_t line, col, len;
 } wv_place;
 
@@ -73,12 +73,12 @@ typedef struct wv_diag {
 WV_API int wv_diag_count(const wv_ctx *cx);
 WV_API int wv_diag_errors(const wv_ctx *cx);
 WV_API bool wv_diag_get(wv_ctx *cx, int i, wv_diag *out);
-WV_API int wv_diag_notes(wv_ctx *cx, int i, wv_note *out, int cap); /* how many there are */
-WV_API void wv_diag_clear(wv_ctx *cx); /* and the texts that wv_diag_get gave */
+WV_API int wv_diag_notes(wv_ctx *cx, int i, wv_note *out, int cap); /* returns how many there are */
+WV_API void wv_diag_clear(wv_ctx *cx); /* also frees the texts that wv_diag_get returned */
 /* Reports a mistake found by a front end. `code` is one of `wavec --list=diagnostics`. */
 WV_API void wv_diag_report(wv_ctx *cx, const char *code, wv_place at, const char *text,
                            const char *hint);
-/* The text of a source that is not on disk (a notebook's cell), for the lines in diagnostics. */
+/* The text of a source that is not on disk (a notebook cell), for the lines in diagnostics. */
 WV_API void wv_source(wv_ctx *cx, const char *file, const char *text);
 WV_API const char *wv_explain(const char *code); /* NULL: no such code; static storage */
 /* The word of `words` nearest to `word`, or NULL: for "did you mean" hints. */
@@ -101,8 +101,8 @@ WV_API wv_expr wv_expr_op(wv_ctx *cx, const char *op, const wv_expr *args, int n
 WV_API wv_expr wv_expr_parse(wv_ctx *cx, const char *text);
 WV_API const char *wv_expr_text(wv_ctx *cx, wv_expr e);
 
-/* How an expression is made: kind is one of sym.def's names ("int", "rational", "symbol", "add",
- * …); wv_expr_op(kind, args) gives the same expression back. */
+/* The structure of an expression: kind is one of sym.def's names ("int", "rational", "symbol",
+ * "add", …); wv_expr_op(kind, args) gives the same expression. */
 WV_API const char *wv_expr_kind(wv_expr e);
 WV_API int wv_expr_nargs(wv_expr e);
 WV_API wv_expr wv_expr_arg(wv_ctx *cx, wv_expr e, int i);
@@ -111,13 +111,14 @@ WV_API bool wv_expr_constant(wv_expr e, int64_t *num, int64_t *den); /* of int, 
 WV_API const char *wv_expr_name(wv_expr e);                          /* of a symbol, else NULL */
 WV_API bool wv_expr_nonneg(wv_expr e);                               /* of a symbol */
 WV_API uint64_t wv_expr_hash(wv_expr e);                             /* the same in every context */
-WV_API wv_expr wv_expr_copy(wv_ctx *to, wv_expr e); /* from any context, also an unusable one */
-WV_API int wv_expr_symbols(wv_expr e, wv_expr *out, int cap); /* how many; -1: no memory */
+WV_API wv_expr wv_expr_copy(wv_ctx *to, wv_expr e); /* from any context, even an unusable one */
+WV_API int wv_expr_symbols(wv_expr e, wv_expr *out, int cap); /* returns how many; -1: out of
+                                                               * memory */
 
 WV_API wv_expr wv_expr_subst(wv_ctx *cx, wv_expr e, const wv_binding *b, int n);
 /* Values may mention other symbols of the list; a cycle is an error. In place. */
 WV_API bool wv_resolve(wv_ctx *cx, wv_binding *b, int n);
-/* Simplifies given what is true: any boolean expressions. */
+/* Simplifies, assuming the facts: any boolean expressions. */
 WV_API wv_expr wv_expr_simplify(wv_ctx *cx, wv_expr e, const wv_expr *facts, int nfacts);
 /* 1 always, 0 never, -1 unknown. */
 WV_API int wv_expr_prove(wv_ctx *cx, wv_expr cond, const wv_expr *facts, int nfacts);
@@ -130,7 +131,7 @@ WV_API bool wv_expr_eval(wv_ctx *cx, wv_expr e, const wv_binding *b, int n, int6
 /* dtypes by name: "f32", "bf16", "f8e4m3fn", "i1", … (ir/types.def). */
 WV_API int wv_dtype_count(void);
 WV_API const char *wv_dtype_name(int i, int *bits,
-                                 const char **cls); /* cls: float int bool index */
+                                 const char **cls); /* cls: float int uint bool index */
 
 WV_API wv_type wv_scalar_type(wv_ctx *cx, const char *dtype);
 WV_API wv_type wv_tile_type(wv_ctx *cx, const wv_expr *dims, int rank, const char *dtype);
@@ -144,7 +145,7 @@ WV_API const char *wv_type_dtype(wv_type t);
 WV_API int wv_type_rank(wv_type t);
 WV_API wv_expr wv_type_dim(wv_type t, int i);
 WV_API wv_expr wv_type_space(wv_type t);
-WV_API wv_expr wv_type_extent(wv_type t, int i); /* a memory's physical extent when it is given */
+WV_API wv_expr wv_type_extent(wv_type t, int i); /* a memory's physical extent, if given */
 
 /* ---- constraints --------------------------------------------------------------------------- */
 
@@ -159,20 +160,25 @@ typedef struct wv_mma {
   char along; /* 'M' or 'N' */
 } wv_mma;
 
-/* One row of a kernel's header. `kind` says which fields count; the others are zero:
+/* One row of a kernel's header. `kind` says which fields are used; the others are zero:
+ *
  *   "workgroup"  dim size axis [start: replaces id * size] [count] [secondary]
  *   "wave"       dim size [expr: a given wave id]
  *   "tile"       dim [size: NULL is 1] [start] [count] [expr: a given loop counter]
  *   "hardware"   threads [waves] [cluster] [mma] [pairs: vector shapes] [load_bits] [service_waves]
- *   "device"     dim size axis          "grid"   size
- *   "reorder"    expr axis              "iterators"  pairs: iterator symbol -> dimension
- *   "alias"      dim start: the dimension it derives from; expr: its tile, over the symbol $ALIAS
- *   "assume"     expr                   "bind"   dim size: the value       "dynamic" dim
- *   "stages"     size: tiles of an operand that a loop keeps in shared memory; 1: no pipeline, 0:
- * any
- *   "boxes"      size: 0: no copy engine copies boxes of tensors
- *   "swizzle"    size: 0: tiles in shared memory lie in rows
- *   "overlap"    size: 0: allocations share no bytes while there is room */
+ *   "device"     dim size axis
+ *   "grid"       size
+ *   "reorder"    expr axis
+ *   "iterators"  pairs: iterator symbol -> dimension
+ *   "alias"      dim; start: the dimension it derives from; expr: its tile, over the symbol $ALIAS
+ *   "assume"     expr
+ *   "bind"       dim; size: the value
+ *   "dynamic"    dim
+ *   "stages"     size: tiles of an operand that a loop keeps in shared memory; 1: no pipeline,
+ *                0: any
+ *   "boxes"      size 0: do not use the copy engine for boxes of tensors
+ *   "swizzle"    size 0: tiles in shared memory are row-major
+ *   "overlap"    size 0: allocations share no bytes while there is room */
 typedef struct wv_constraint {
   const char *kind;
   wv_place at;
@@ -205,10 +211,16 @@ typedef struct wv_count {
   int64_t count;
 } wv_count;
 
-/* An attribute of an op, by name (ir/attrs.def). Which field counts follows from its kind there:
- * NUMBER number or expr · EXPR DIM expr · DIMS exprs · INT integer · FLAG none · TEXT text ·
- * TEXTS texts · BOUNDS pairs · MAPPING mapping · MMA mma · COUNTS counts ·
- * ITERS exprs, three per entry (symbol, axis, count). `n` is the length of a list. */
+/* An attribute of an op, by name (ir/attrs.def). Its kind there says which field is used:
+ *
+ *   NUMBER       number or expr             EXPR, DIM   expr
+ *   DIMS         exprs                      INT         integer
+ *   FLAG         none                       TEXT        text
+ *   TEXTS        texts                      BOUNDS      pairs
+ *   MAPPING      mapping                    MMA         mma
+ *   COUNTS       counts                     ITERS       exprs: (symbol, axis, count) each
+ *
+ * `n` is the length of a list. */
 typedef struct wv_attr {
   const char *key;
   int n;
@@ -226,14 +238,15 @@ typedef struct wv_attr {
 
 WV_API wv_builder *wv_build(wv_ctx *cx, const char *name, wv_place at);
 WV_API bool wv_add_constraint(wv_builder *b, const wv_constraint *c);
-/* binds: the symbol a scalar argument defines (SymbolBind), or NULL. */
+/* binds: the symbol that a scalar argument defines (SymbolBind), or NULL. */
 WV_API wv_value *wv_param(wv_builder *b, const char *name, wv_type t, wv_expr binds, wv_place at);
 
 /* Appends an op (ir/ops.def). `given`: the result type, for ops whose type is chosen by the author
  * (fill, scalar, alloc, self_index, cast, bitcast, broadcast, permute); NULL otherwise. Results are
- * written to `results` (as many as the op has). "argmax" and "argmin" are made of several ops: a
- * value, perhaps the best so far and its place; attributes of max; the best and its place. So is
- * "philox": four words (u32) of a counter, two of a key; four of random bits. */
+ * written to `results` (as many as the op has). "argmax" and "argmin" are composed of several ops:
+ * they take a value, optionally the best so far and its index, and the attributes of max, and give
+ * the best and its index. So is "philox": four words (u32) of a counter and two of a key give four
+ * words of random bits. */
 WV_API bool wv_op(wv_builder *b, const char *op, wv_value *const *args, int nargs,
                   const wv_attr *attrs, int nattrs, wv_type given, wv_place at, wv_value **results);
 
@@ -242,31 +255,32 @@ WV_API bool wv_op(wv_builder *b, const char *op, wv_value *const *args, int narg
  * constraint. */
 typedef struct wv_coord {
   wv_expr expr;
-  wv_value *value; /* used when expr is NULL */
+  wv_value *value; /* used if expr is NULL */
 } wv_coord;
 WV_API bool wv_access(wv_builder *b, wv_value *value, wv_value *memory, const wv_coord *source,
                       int nsource, const wv_coord *target, int ntarget, const wv_attr *attrs,
                       int nattrs, wv_place at, wv_value **result);
 
-/* A number as an operand beside `like`: a scalar of its dtype. Integers in float contexts convert;
- * a float beside integers is an error. An integer from 2**63 up is given by its bits in `integer`
- * and, rounded, in `number`. */
+/* A number as an operand next to `like`: a scalar of its dtype. Integers in float contexts are
+ * converted; a float next to integers is an error. An integer from 2**63 up is given by its bits in
+ * `integer` and, rounded, in `number`. */
 WV_API wv_value *wv_literal(wv_builder *b, double number, int64_t integer, bool is_integer,
                             const wv_value *like, wv_place at);
 
 /* Regions: "for" and "while" over attribute axis, "if". The arguments follow ir/ops.def: carried
  * values, preceded by the start of a for with the flag `from`, by the start of a while, or by the
- * condition of an if without `expr`. Then ops go into the body until wv_end, which takes the values
- * the body hands on. Carried arguments inside the body: wv_region_args. After a false wv_begin or
- * wv_end the builder can only be abandoned.
+ * condition of an if without `expr`. Ops then go into the body until wv_end, which takes the values
+ * that the body yields. Carried arguments inside the body: wv_region_args. After wv_begin or wv_end
+ * returned false, the builder can only be abandoned.
  *
  * "reduce" and "scan" take the elements, their initial value and the attribute dim; the body is the
- * function they combine with: its arguments are two elements, and it hands on one. */
+ * function they combine with: its arguments are two elements, and it yields one. */
 WV_API bool wv_begin(wv_builder *b, const char *op, wv_value *const *args, int nargs,
                      const wv_attr *attrs, int nattrs, wv_place at);
-WV_API int wv_region_args(wv_builder *b, wv_value **out, int cap); /* how many are carried */
+WV_API int wv_region_args(wv_builder *b, wv_value **out, int cap); /* returns how many are
+                                                                    * carried */
 /* Ends the body of an "if" that carries nothing and begins the body of its else. The values that
- * the two hand on, here and to wv_end, have the same types. */
+ * the two yield, here and to wv_end, have the same types. */
 WV_API bool wv_else(wv_builder *b, wv_value *const *yields, int n, wv_place at);
 WV_API bool wv_end(wv_builder *b, wv_value *const *yields, int n, wv_place at, wv_value **results);
 WV_API void wv_abandon(wv_builder *b); /* frees a builder without making a kernel */
@@ -275,7 +289,7 @@ WV_API wv_type wv_value_type(const wv_value *v);
 WV_API void wv_value_name(wv_builder *b, wv_value *v, const char *name); /* for the printer */
 WV_API bool wv_value_add_tag(wv_builder *b, wv_value *v, const char *tag);
 
-/* Ends and verifies; frees the builder. NULL when anything was wrong. */
+/* Ends and verifies; frees the builder. NULL if anything was wrong. */
 WV_API wv_kernel *wv_finish(wv_builder *b);
 
 /* ---- kernels ------------------------------------------------------------------------------- */
@@ -285,57 +299,57 @@ WV_API wv_kernel *wv_kernel_clone(wv_kernel *k);
 /* A copy in another context, which another thread may then use. */
 WV_API wv_kernel *wv_kernel_copy(wv_kernel *k, wv_ctx *to);
 /* Adds header rows to a finished kernel (bind, dynamic, assume) and checks the header again; a
- * value that is bound already is replaced. */
+ * value that is already bound is replaced. */
 WV_API bool wv_kernel_constrain(wv_kernel *k, const wv_constraint *c, int n);
 /* Lets tensors disagree about symbols that take their values from them: the smallest size counts,
- * and the accesses of each tensor end with the tensor. By default it is a mistake (E0702). */
+ * and the accesses to each tensor end with the tensor. By default it is a mistake (E0702). */
 WV_API void wv_kernel_free_sizes(wv_kernel *k);
-/* What becomes of `assume` rows. By default they are facts of code for launches that fulfil all of
- * them, and other launches take code compiled without (remark R0701). */
+/* How `assume` rows are used. By default they are facts of code for launches that satisfy all of
+ * them, and other launches use code compiled without them (remark R0701). */
 typedef enum wv_assume {
   WV_ASSUME_IGNORED, /* the rows are removed */
-  WV_ASSUME_REQUIRED /* launches that do not fulfil them are refused (E0709) */
+  WV_ASSUME_REQUIRED /* launches that do not satisfy them are refused (E0709) */
 } wv_assume;
 WV_API void wv_kernel_assume(wv_kernel *k, wv_assume how);
-/* Leaves out assertions (op `device_assert`): the kernel need not be waited for, and may be
- * captured into a graph. */
+/* Removes assertions (op `device_assert`): the kernel need not be waited for, and may be captured
+ * into a graph. */
 WV_API void wv_kernel_drop_asserts(wv_kernel *k);
 WV_API const char *wv_kernel_name(const wv_kernel *k);
 WV_API int wv_kernel_nparams(const wv_kernel *k);
 WV_API bool wv_kernel_param(const wv_kernel *k, int i, const char **name, wv_type *t,
                             bool *is_output);
-/* Whether results depend on what a tensor holds before: it is read, or added to. */
+/* Whether results depend on the previous content of a tensor: it is read, or added to. */
 WV_API bool wv_kernel_param_is_read(const wv_kernel *k, int i);
 
-/* The i-th row of the header: its kind, and its dim and size where it has them; false past the
+/* The i-th row of the header: its kind, and its dim and size if it has them; false past the
  * last. */
 WV_API bool wv_kernel_row(const wv_kernel *k, int i, const char **kind, wv_expr *dim,
                           wv_expr *size);
 
-/* What a launch runs: workgroups, and threads of one, in each direction, over symbols of the
- * kernel; bytes of shared memory. One lane's program says it; of a kernel of tiles it is what its
- * rows declare, and shared is 0. */
+/* What a launch runs: workgroups, and threads of one, in each dimension, over symbols of the
+ * kernel; bytes of shared memory. For one lane's program these are exact; for a tile kernel they
+ * are what its rows declare, and shared is 0. */
 typedef struct wv_launch_shape {
   wv_expr grid[3], threads[3];
   int shared;
 } wv_launch_shape;
 WV_API wv_launch_shape wv_kernel_launch_shape(wv_kernel *k);
 
-/* The kernels of a text, at most `cap`; returns how many there are, -1 on errors. */
+/* Parses the kernels of a text, at most `cap`; returns how many there are, -1 on errors. */
 WV_API int wv_parse(wv_ctx *cx, const char *name, const char *text, wv_kernel **out, int cap);
-WV_API char *wv_print(wv_kernel *k); /* to be freed with wv_free */
+WV_API char *wv_print(wv_kernel *k); /* free with wv_free */
 WV_API void wv_free(char *text);
 
-/* A kernel at THREAD level as PTX text for an NVIDIA target; NULL after reporting. Freed with
+/* A kernel at THREAD level as PTX text for an NVIDIA target; NULL after reporting. Free with
  * wv_free. fast_math: the approximations that docs/numerics.md lists. */
 WV_API char *wv_emit_ptx(wv_kernel *k, const char *target, bool fast_math);
-/* The same as LLVM IR for a kind of processor: "cpu_neon", "cpu_avx2", ...; "cpu": this one's. */
+/* The same as LLVM IR for a kind of CPU: "cpu_neon", "cpu_avx2", ...; "cpu": this one. */
 WV_API char *wv_emit_llvm(wv_kernel *k, const char *target, bool fast_math);
-/* The same compiled, by libLLVM, as an ELF object or (assembly) as text; *n: how many bytes. For a
- * kind of processor that need not be here; "cpu": for this one, with all that it has. */
+/* The same compiled by libLLVM, as an ELF object or (assembly) as text; *n: the number of bytes.
+ * The kind of CPU need not be this one's; "cpu": for this CPU, with all its features. */
 WV_API char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, bool fast_math,
                             size_t *n);
-/* Checks a kernel, and warns of what means something else than it seems to. */
+/* Checks a kernel, and warns about constructs that mean something else than they seem to. */
 WV_API bool wv_verify(wv_kernel *k);
 WV_API bool wv_equal(wv_kernel *a, wv_kernel *b);
 
@@ -344,7 +358,8 @@ WV_API bool wv_equal(wv_kernel *a, wv_kernel *b);
 typedef struct wv_pass_options {
   const char *passes;      /* comma-separated names; NULL: the pipeline of the target */
   const char *stop_after;  /* a pass, or NULL */
-  const char *start_after; /* the kernel is a dump after this pass: those behind it run; or NULL */
+  const char *start_after; /* the kernel is a dump taken after this pass: the ones after it run; or
+                            * NULL */
   const char *dump;        /* "all", or comma-separated names of passes to dump after; NULL: none */
   const char *dump_before; /* the same, to dump before they run */
   bool verify_each;
@@ -354,38 +369,39 @@ typedef struct wv_pass_options {
   void (*write)(void *user, const char *pass, const char *text);
   void *user;
   const char
-      *target; /* the machine a kernel is fitted to, as wv_target_info names it; NULL: none */
+      *target; /* the machine that a kernel is compiled for, as wv_target_info names it; NULL:
+                * none */
 } wv_pass_options;
 
 WV_API bool wv_run_passes(wv_kernel *k, const wv_pass_options *o);
 WV_API const char *wv_kernel_level(const wv_kernel *k); /* "tile"; "thread": one lane's program */
-/* Passes until the kernel is one lane's program; nothing if it is one already, unless start_after
- * says which passes are left. A kernel that this
- * version cannot lower for the target is an error (E0601). */
+/* Runs passes until the kernel is one lane's program; does nothing if it already is, unless
+ * start_after says which passes are left. A kernel that this version cannot lower for the target is
+ * an error (E0601). */
 WV_API bool wv_lower(wv_kernel *k, const wv_pass_options *o);
 
 /* ---- bounds -------------------------------------------------------------------------------- */
 
-/* What the compiler knows of every access: one row per coordinate that must lie inside its bound.
- */
+/* What the compiler knows about every access: one row per coordinate that must lie within its
+ * bound. */
 typedef struct wv_proof_row {
-  int access;         /* rows of one access follow each other */
+  int access;         /* rows of one access are consecutive */
   const char *op;     /* "read" */
   const char *memory; /* the argument's name */
   wv_place at;
   wv_expr dim;
-  bool of_memory;      /* a coordinate of the memory; else one of the tile */
-  wv_expr condition;   /* where the op stands; $e0, $e1, ... are positions inside the tile */
+  bool of_memory;      /* a coordinate of the memory; otherwise of the tile */
+  wv_expr condition;   /* at the op; $e0, $e1, ... are positions inside the tile */
   const char *verdict; /* "proved", "tested" at run time, "implied" by tests, "promised" by
                           `bounds={}` */
   wv_expr test;        /* what is tested, over $x (tile), $y (memory) and $n (sizes); else NULL */
   int offset_bits;     /* 32 or 64, of byte offsets of this access */
   int run;             /* elements that one instruction may move */
-  wv_expr run_dim;     /* along this dimension; NULL when run is 1 */
+  wv_expr run_dim;     /* along this dimension; NULL if run is 1 */
 } wv_proof_row;
 
 typedef struct wv_proof wv_proof;
-WV_API wv_proof *wv_prove(wv_kernel *k); /* to be freed before the kernel */
+WV_API wv_proof *wv_prove(wv_kernel *k); /* must be freed before the kernel */
 WV_API void wv_proof_free(wv_proof *p);
 WV_API bool wv_proof_get(const wv_proof *p, int i, wv_proof_row *out); /* false past the last */
 WV_API const char *wv_proof_text(const wv_proof *p); /* lives as long as the proof */
@@ -407,17 +423,18 @@ typedef struct wv_arg {
 } wv_arg;
 
 typedef struct wv_eval_options {
-  /* Called once per debug_log after the run, with the whole logged tensor (row-major); a lone
+  /* Called once per debug_log after the run, with the whole logged tensor (row-major); a single
    * number is a tensor of one element. May be NULL. */
   void (*log)(void *user, const char *label, const wv_buffer *value);
-  /* Asked at every workgroup and loop iteration; true ends the run. May be NULL. */
+  /* Called at every workgroup and loop iteration; true ends the run. May be NULL. */
   bool (*interrupted)(void *user);
   void *user;
-  bool check_masks; /* masks that passes recorded must say exactly which elements are accessed */
+  bool check_masks; /* report where masks recorded by passes differ from which elements are
+                     * accessed */
 } wv_eval_options;
 
-/* Runs a kernel at TILE level on host buffers, one workgroup after another, in the arithmetic of
- * its dtypes: what the kernel means. Slow. `o` may be NULL. */
+/* Runs a kernel at TILE level on host buffers, one workgroup after the other, in the arithmetic of
+ * its dtypes. This defines the meaning of a kernel. Slow. `o` may be NULL. */
 WV_API bool wv_eval(wv_kernel *k, const wv_arg *args, int nargs, const wv_eval_options *o);
 
 /* ---- running: the simulator ---------------------------------------------------------------- */
@@ -426,8 +443,8 @@ typedef struct wv_sim_options {
   const char *target;   /* "sim:sm_90a", or "sm_90a"; "sim" or NULL: one with the kernel's wave */
   const char *schedule; /* "round", "reverse", "random", "random:SEED"; NULL: round */
   bool nonfinite;       /* also report where infinities and NaN appear */
-  bool (*interrupted)(void *user); /* asked now and then; true ends the run. May be NULL */
-  /* Called once per debug_log after the run, also after one that found something. May be NULL. */
+  bool (*interrupted)(void *user); /* called now and then; true ends the run. May be NULL */
+  /* Called once per debug_log after the run, even if the run had findings. May be NULL. */
   void (*log)(void *user, const char *label, const wv_buffer *value);
   void *user;
 } wv_sim_options;
@@ -435,51 +452,52 @@ typedef struct wv_sim_options {
 typedef struct wv_report wv_report;
 
 /* Runs a kernel at THREAD level lane by lane, and reports races, accesses out of bounds,
- * uninitialised values, deadlocks and the like as diagnostics. `o` may be NULL. `report`, if it is
- * not NULL, receives what happened, also after a false result; NULL when nothing ran. */
+ * uninitialised values, deadlocks and the like as diagnostics. `o` may be NULL. `report`, if not
+ * NULL, receives what happened, even if the result is false; NULL if nothing ran. */
 WV_API bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *o,
                    wv_report **report);
 WV_API void wv_report_free(wv_report *r); /* before its kernel */
 
-/* As a table of costs per source line; as JSON (docs/simulator.md has the schema); as one HTML page
- * that needs nothing else. The texts live as long as the report. */
+/* As a table of costs per source line; as JSON (docs/simulator.md has the schema); as one
+ * self-contained HTML page. The texts live as long as the report. */
 WV_API const char *wv_report_text(wv_report *r);
 WV_API const char *wv_report_json(wv_report *r);
 WV_API const char *wv_report_html(wv_report *r);
 
-/* What the simulator found wrong on a line, or a pair of lines: the first of `count` instances. */
+/* A problem found by the simulator on a line, or a pair of lines: the first of `count`
+ * instances. */
 typedef struct wv_finding {
   wv_diag diag;
   uint64_t count;
-  wv_place other; /* of a race: the other access; line 0: none */
+  wv_place other; /* for a race: the other access; line 0: none */
   int64_t workgroup[3];
-  int wave, lane, other_wave, other_lane; /* -1: none in particular */
+  int wave, lane, other_wave, other_lane; /* -1: no particular one */
   const char *buffer;                     /* NULL: not about memory */
-  int rank;                               /* of index; 0: not known */
+  int rank;                               /* of index; 0: unknown */
   int64_t index[8];
-  int64_t address; /* in bytes from the buffer's first, or from shared 0; -1: not known */
+  int64_t address; /* in bytes from the start of the buffer, or of shared memory; -1: unknown */
 } wv_finding;
 WV_API bool wv_report_finding(wv_report *r, int i, wv_finding *out); /* false past the last */
 
 /* What the ops of one source line did, over the whole grid. */
 typedef struct wv_cost {
   wv_place at;
-  uint64_t instructions, lane_ops;  /* issued by waves; done by lanes */
-  uint64_t shared, conflicts;       /* accesses of shared memory; extra cycles of conflicts */
-  uint64_t sectors, sectors_needed; /* 32 bytes of global memory: moved; asked for */
+  uint64_t instructions, lane_ops;  /* issued by waves; executed by lanes */
+  uint64_t shared, conflicts;       /* accesses to shared memory; extra cycles for conflicts */
+  uint64_t sectors, sectors_needed; /* 32-byte sectors of global memory: moved; requested */
 } wv_cost;
 WV_API bool wv_report_line(wv_report *r, int i, wv_cost *out); /* false past the last */
 WV_API wv_cost wv_report_total(const wv_report *r);
 
-/* Elements in host memory, as the evaluator reads them; numbers are rounded as casts do. */
+/* Elements in host memory, as the evaluator reads them; numbers are rounded as by casts. */
 WV_API size_t wv_data_bytes(const char *dtype, int64_t elements); /* 0: no such dtype */
 WV_API double wv_data_get(const char *dtype, const void *data, int64_t element);
 WV_API void wv_data_set(const char *dtype, void *data, int64_t element, double v);
 
 /* ---- devices ------------------------------------------------------------------------------- */
 
-/* Drivers are loaded when they are first asked for, never linked: WAVE_CUDA_LIB names another
- * library than the system's libcuda. */
+/* Drivers are loaded on first use, never linked: WAVE_CUDA_LIB names another library than the
+ * system's libcuda. */
 enum { WV_HOST = 1, WV_CUDA = 2 }; /* kinds of devices, by DLPack's numbers */
 
 typedef struct wv_device {
@@ -488,18 +506,19 @@ typedef struct wv_device {
 
 typedef struct wv_device_info {
   char name[128];
-  const char *target; /* what programs for it are compiled for, as wv_target_info names it */
+  const char *target; /* the target of programs compiled for it, as wv_target_info names it */
   int64_t memory;     /* bytes */
-  int units;          /* multiprocessors, cores */
+  int units;          /* SMs, cores */
   int driver;         /* version of the driver: 13000 is CUDA 13.0; 0: none */
 } wv_device_info;
 
-/* How many there are; 0 also without a driver. */
+/* The number of devices; also 0 without a driver. */
 WV_API int wv_device_count(wv_ctx *cx, int kind);
-WV_API bool wv_device_get(wv_ctx *cx, wv_device d, wv_device_info *out); /* false: reported why */
+WV_API bool wv_device_get(wv_ctx *cx, wv_device d, wv_device_info *out); /* false after reporting
+                                                                          * why */
 
-/* Memory of a device, for programs without another library that has it; wv_device_copy waits, in
- * any direction between the device and the host. */
+/* Memory of a device, for programs that have no other library for it; wv_device_copy copies between
+ * the device and the host in either direction, and waits. */
 WV_API void *wv_device_alloc(wv_ctx *cx, wv_device d, size_t bytes);
 WV_API void wv_device_release(wv_ctx *cx, wv_device d, void *memory);
 WV_API bool wv_device_copy(wv_ctx *cx, wv_device d, void *to, const void *from, size_t bytes);
@@ -508,77 +527,75 @@ WV_API bool wv_device_wait(wv_ctx *cx, wv_device d, void *stream);
 
 /* ---- compiled programs --------------------------------------------------------------------- */
 
-/* A kernel compiled for a target. It keeps a copy of the kernel, in a context of its own: kernel
- * and context may be freed before it. There may be several *variants*, compiled with what is true
- * of a launch (rows that lie together, addresses that are multiples of 16) as facts; a launch takes
- * the first whose guard holds, and compiles it if it is not there yet. */
+/* A kernel compiled for a target. It keeps a copy of the kernel in a context of its own: kernel and
+ * context may be freed before it. There may be several *variants*, compiled with properties of a
+ * launch (contiguous rows, addresses that are multiples of 16) as facts; a launch uses the first
+ * whose guard holds, and compiles it if necessary. */
 typedef struct wv_program wv_program;
 
 typedef struct wv_compile_options {
-  const char
-      *target; /* "sm_90a"; "cuda", "cpu": what the device wants; NULL: the best device here */
-  int device;  /* its code is loaded there at once; -1: nowhere, for a machine without one */
-  int cache;   /* 1: used; -1: not used; 0: as WAVE_CACHE_ON says, used without it */
+  const char *target; /* "sm_90a"; "cuda", "cpu": that of the device; NULL: the best device here */
+  int device;         /* code is loaded there immediately; -1: nowhere, for a machine without one */
+  int cache;          /* 1: used; -1: not used; 0: according to WAVE_CACHE_ON, used without it */
   const char *cache_dir;       /* NULL: WAVE_CACHE_DIR, or a folder in the user's cache */
-  bool fast_math;              /* approximations that docs/numerics.md lists */
-  const char *start_after;     /* the kernel is a dump after this pass, edited perhaps */
-  const wv_pass_options *dump; /* dumps, times and checks of passes; passes and target in it do not
-                                  count. A cached program is compiled again when it is given */
+  bool fast_math;              /* the approximations that docs/numerics.md lists */
+  const char *start_after;     /* the kernel is a dump taken after this pass, possibly edited */
+  const wv_pass_options *dump; /* dumps, times and checks of passes; its passes and target are
+                                * ignored. If given, a cached program is compiled again */
 } wv_compile_options;
 
 /* NULL after reporting to the kernel's context. `o` may be NULL. */
 WV_API wv_program *wv_compile(wv_kernel *k, const wv_compile_options *o);
-WV_API void wv_program_free(wv_program *p); /* no launch of it may be under way on the host */
+WV_API void wv_program_free(wv_program *p); /* no launch of it may be in progress on the host */
 WV_API const char *wv_program_name(const wv_program *p);
 WV_API const char *wv_program_target(const wv_program *p);
-WV_API int wv_program_kind(const wv_program *p); /* of the devices it runs on: WV_CUDA */
+WV_API int wv_program_kind(const wv_program *p); /* the kind of device it runs on: WV_CUDA */
 
 typedef struct wv_variant {
-  const char *facts; /* what must be true of a launch; "" of the last: nothing */
+  const char *facts; /* what must hold for a launch; "" for the last: nothing */
   bool compiled;
   bool from_cache;
-  double compile_ms, load_ms; /* load_ms: by the driver */
-  double llvm_ms;             /* of compile_ms: by LLVM */
-  int shared;                 /* bytes of shared memory of a workgroup, once it is compiled */
+  double compile_ms, load_ms; /* load_ms: in the driver */
+  double llvm_ms;             /* part of compile_ms: in LLVM */
+  int shared;                 /* bytes of shared memory per workgroup, once compiled */
 } wv_variant;
 WV_API bool wv_program_variant(wv_program *p, int i, wv_variant *out); /* false past the last */
 
-/* Texts of a variant, which is compiled for it if need be: "ir" is one lane's program; "ptx" or
- * "llvm" (also "asm") what the device's driver, or LLVM, is given; "remarks" what the compiler and
- * the driver said. They live as long as the program. NULL: there is no such text, or it was
- * reported why to `cx`. */
+/* Texts of a variant, which is compiled if necessary: "ir" is one lane's program; "ptx" or "llvm"
+ * (also "asm") what the device's driver, or LLVM, is given; "remarks" what the compiler and the
+ * driver reported. They live as long as the program. NULL: there is no such text, or the reason was
+ * reported to `cx`. */
 WV_API const char *wv_program_text(wv_program *p, wv_ctx *cx, int variant, const char *what);
 
-/* What the device loads, as it is in a file: PTX, or an ELF object. *n: how many bytes. It lives as
- * long as the program; NULL: reported why to `cx`. */
+/* What the device loads, as it would be in a file: PTX, or an ELF object. *n: the number of bytes.
+ * It lives as long as the program; NULL after reporting to `cx`. */
 WV_API const void *wv_program_code(wv_program *p, wv_ctx *cx, int variant, size_t *n);
 
 typedef struct wv_resources {
-  int registers;    /* of a thread */
-  int shared;       /* bytes of a workgroup */
-  int spilled;      /* bytes of a thread that did not fit into registers */
-  int threads;      /* of a workgroup */
-  int workgroups;   /* that a multiprocessor holds at once */
-  double occupancy; /* of its threads that are then in use */
+  int registers;    /* per thread */
+  int shared;       /* bytes per workgroup */
+  int spilled;      /* bytes per thread that did not fit into registers */
+  int threads;      /* per workgroup */
+  int workgroups;   /* that an SM holds at once */
+  double occupancy; /* the fraction of its threads that is then in use */
 } wv_resources;
-/* Loads the variant on the device if need be. */
+/* Loads the variant on the device if necessary. */
 WV_API bool wv_program_resources(wv_program *p, wv_ctx *cx, int variant, int device,
                                  wv_resources *out);
 
-/* Compiles all variants, those for launches whose assumptions do not hold too, and loads them on
- * the device (-1: on none): afterwards no launch compiles anything, not even while a stream is
+/* Compiles all variants, including those for launches whose assumptions do not hold, and loads them
+ * on the device (-1: on none): afterwards no launch compiles anything, not even while a stream is
  * being captured. False after reporting to `cx`. */
 WV_API bool wv_program_prepare(wv_program *p, wv_ctx *cx, int device);
 
-/* A program with all its variants as bytes, for programs that carry it with them: they need no
- * compiler, kernel or cache. The bytes are from malloc, to be freed with wv_free; NULL: reported to
- * `cx`. */
+/* A program with all its variants as bytes, for applications that embed it: they need no compiler,
+ * kernel or cache. The bytes are from malloc; free with wv_free. NULL after reporting to `cx`. */
 WV_API char *wv_program_save(wv_program *p, wv_ctx *cx, size_t *n);
-/* `device`: its code is loaded there at once; -1: at the first launch. NULL after reporting. The
- * bytes hold machine code: damage is noticed, malice is not (docs/security.md). */
+/* `device`: code is loaded there immediately; -1: at the first launch. NULL after reporting. The
+ * bytes contain machine code: damage is detected, malice is not (docs/security.md). */
 WV_API wv_program *wv_program_load(wv_ctx *cx, const void *bytes, size_t n, int device);
-/* The same as C source and header, with functions NAME_load and NAME_launch; `header_name`: what
- * the source includes. Texts are to be freed with wv_free. */
+/* The same as C source and header, with functions NAME_load and NAME_launch; `header_name`: the
+ * file that the source includes. Free the texts with wv_free. */
 WV_API bool wv_program_emit_c(wv_program *p, wv_ctx *cx, const char *header_name, char **source,
                               char **header);
 
@@ -589,7 +606,7 @@ typedef struct wv_tensor {
   void *data;
   const int64_t *shape, *strides; /* strides NULL: row-major */
   int rank;
-  int dtype; /* number i of wv_dtype_name */
+  int dtype; /* index of wv_dtype_name */
   wv_device device;
 } wv_tensor;
 WV_API int wv_dtype_find(const char *name); /* -1: there is none */
@@ -601,33 +618,32 @@ typedef struct wv_launch_arg {
 } wv_launch_arg;
 
 enum {
-  WV_LAUNCH_OVERLAP = 1 /* may begin before the kernel in front of it on the stream has ended, up to
-                           where it waits for it (programmatic dependent launch) */
+  WV_LAUNCH_OVERLAP = 1 /* may begin before the previous kernel on the stream has ended, up to where
+                         * it waits for it (programmatic dependent launch) */
 };
 
 /* Checks the arguments against the kernel's signature and launches it on the caller's stream (the
  * driver's own handle; NULL: the default one), on the device where the tensors are. Does not wait,
- * allocate or lock, unless the kernel has debug logs (wv_launch_logged); may be called by several
- * threads at once, each with a context of its own, where a mistake is reported; nothing was
- * launched then. In a stream that is being captured everything must have been compiled and loaded
- * before: launch it once, or wv_program_warm. */
+ * allocate or lock, unless the kernel has debug logs (wv_launch_logged). May be called by several
+ * threads at once, each with a context of its own, to which mistakes are reported; nothing has been
+ * launched then. In a stream that is being captured, everything must have been compiled and loaded
+ * before: launch it once, or call wv_program_warm. */
 WV_API bool wv_launch(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs, void *stream,
                       unsigned flags);
-/* Launches that report to this context and return when the kernel has run, as on the processor, ask
- * `interrupted` every few milliseconds, in the thread that launched. True: what has not begun of
- * the kernel is given up, loops that wait end, and the launch fails with E0712. NULL: nobody asks.
- */
+/* Launches that report to this context and return when the kernel has run, as on the CPU, call
+ * `interrupted` every few milliseconds, in the launching thread. True: the part of the kernel that
+ * has not begun is abandoned, loops that wait end, and the launch fails with E0712. NULL: never. */
 WV_API void wv_ctx_interrupt(wv_ctx *cx, bool (*interrupted)(void *user), void *user);
-/* A program that calls exit() while other threads may be compiling for the processor says so first,
- * with true: returns when libLLVM is at rest; a thread that wants to compile then waits, and the
- * process ends without it. Without this, exit() in the moment in which libLLVM is being loaded may
- * crash. False: the process goes on after all. */
+/* A program that calls exit() while other threads may be compiling for the CPU must call this
+ * first, with true: it returns when libLLVM is at rest; a thread that then wants to compile waits,
+ * and the process ends without it. Without this, exit() while libLLVM is being loaded may crash.
+ * False: the process continues after all. */
 WV_API void wv_exiting(bool is_exiting);
-/* The same with what the kernel's debug_logs wrote: when it has run, `log` (may be NULL) is called
- * once for each, with the whole logged tensor in host memory (row-major; a lone number is a tensor
- * of one element). Kernels with debug logs allocate memory for them and are waited for at every
- * launch, with wv_launch too, where the logs are dropped; in a stream that is being captured they
- * are refused. */
+/* The same with the output of the kernel's debug_logs: when it has run, `log` (may be NULL) is
+ * called once for each, with the whole logged tensor in host memory (row-major; a single number is
+ * a tensor of one element). Kernels with debug logs allocate memory for them and are waited for at
+ * every launch, also with wv_launch, where the logs are dropped; in a stream that is being captured
+ * they are refused. */
 WV_API bool wv_launch_logged(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs,
                              void *stream,
                              void (*log)(void *user, const char *label, const wv_buffer *value),
@@ -638,43 +654,43 @@ WV_API bool wv_program_warm(wv_program *p, wv_ctx *cx, const wv_launch_arg *args
 /* ---- the cache of compiled programs -------------------------------------------------------- */
 
 typedef struct wv_cache_entry {
-  const char *path, *kernel, *target; /* kernel and target: "" when the file is damaged */
+  const char *path, *kernel, *target; /* kernel and target: "" if the file is damaged */
   int64_t bytes;
   const char *damage; /* what is wrong with the file; NULL: nothing */
-  int64_t used;       /* when it was last written or taken: seconds since 1970 */
+  int64_t used;       /* when it was last written or used: seconds since 1970 */
 } wv_cache_entry;
 
-WV_API const char *wv_cache_dir(wv_ctx *cx); /* what NULL means as cache_dir */
-/* How many bytes all files of a cache may have: WAVE_CACHE_SIZE, or 512 MiB; 0: any number. Who
- * writes a file removes those that were not used for longest. */
+WV_API const char *wv_cache_dir(wv_ctx *cx); /* the default of cache_dir */
+/* The maximum total size of a cache's files in bytes: WAVE_CACHE_SIZE, or 512 MiB; 0: unlimited.
+ * Writing a file removes the least recently used ones. */
 WV_API int64_t wv_cache_limit(wv_ctx *cx);
-/* Calls `each` for the files of a cache, in order of their names; returns how many there are. */
+/* Calls `each` for the files of a cache, ordered by name; returns how many there are. */
 WV_API int wv_cache_each(wv_ctx *cx, const char *dir,
                          void (*each)(void *user, const wv_cache_entry *e), void *user);
-WV_API int wv_cache_clear(wv_ctx *cx, const char *dir); /* how many files were removed */
+WV_API int wv_cache_clear(wv_ctx *cx, const char *dir); /* returns how many files were removed */
 
 /* ---- a page of measurements ---------------------------------------------------------------- */
 
-/* Somebody else who computes the same as a kernel. */
+/* Another implementation of a kernel's computation. */
 typedef struct wv_rival {
   const char *name; /* "NumPy" */
   double ms;
 } wv_rival;
 
-/* What a kernel did on a device. Texts may be NULL where nothing is known, numbers 0. */
+/* A measurement of a kernel on a device. Unknown texts may be NULL, unknown numbers 0. */
 typedef struct wv_measured {
   const char *kernel, *about;     /* its name; a sentence about it */
   const char *target, *arguments; /* "cpu"; "500x300 390x300 500x390" */
   double compile_ms, code_ms;     /* by Wave; by LLVM or the driver */
   double run_ms;                  /* of one call */
-  double error, allowed;          /* from the exact result: the largest, and what it may be */
-  double operations, bytes;       /* of one call; bytes: of the arguments */
+  double error, allowed;          /* from the exact result: the largest, and the permitted one */
+  double operations, bytes;       /* per call; bytes: of the arguments */
   const wv_rival *rivals;         /* on the same device */
   int nrivals;
   const char *source; /* lines of `file` from `line` on */
   const char *file;
   uint32_t line;
-  const wv_diag *remarks; /* shown below the lines they name */
+  const wv_diag *remarks; /* shown below the lines they refer to */
   int nremarks;
   const char *program; /* what one thread does, as text */
 } wv_measured;
@@ -687,18 +703,20 @@ typedef struct wv_measurements {
   int n;
 } wv_measurements;
 
-/* One HTML page that needs nothing else: a table, plots, the kernels' sources with remarks. Freed
- * with wv_free. */
+/* One self-contained HTML page: a table, plots, the kernels' sources with remarks. Free with
+ * wv_free. */
 WV_API char *wv_measurements_html(const wv_measurements *m);
 
 /* ---- tests of what happens when the compiler fails ------------------------------------------ */
 
 /* In this thread, the n-th of these from now on fails, once; n 0: none does.
- *   "malloc"  memory that the compiler asks the system for
- *   "alloc"   any piece of memory         }
+ *
+ *   "malloc"  memory that the compiler requests from the system
+ *   "alloc"   any allocation              }
  *   "assert"  an assertion                } in builds with WAVE_FAULTS
  *   "site"    an assertion's first time   }
- * Returns how many there were since the last call; -1: they do not fail in this build. */
+ *
+ * Returns how many there were since the last call; -1: they cannot fail in this build. */
 WV_API long wv_test_fault(const char *what, long n);
 
 /* ---- tables -------------------------------------------------------------------------------- */
@@ -707,14 +725,14 @@ WV_API long wv_test_fault(const char *what, long n);
 WV_API bool wv_op_info(int i, const char **name, const char **level, const char **doc);
 WV_API bool wv_pass_info(int i, const char **name, const char **doc);
 WV_API bool wv_target_info(int i, const char **name, const char **doc);
-/* What runs kernels for a target: "eval", "sim" (of "sim:gfx942"), "cpu", "device"; NULL after
+/* What runs kernels for a target: "eval", "sim" (for "sim:gfx942"), "cpu", "device"; NULL after
  * reporting a name that does not exist. */
 WV_API const char *wv_target_kind(wv_ctx *cx, const char *name);
 WV_API bool wv_diag_info(int i, const char **code, const char **title, const char **explanation);
 
 typedef struct wv_mma_info {
   const char *name;
-  int code; /* the value of the public package's enumeration */
+  int code; /* the value in the public package's enumeration */
   bool scaled;
   int m, n, k, lanes;
   int operand_elems, acc_elems; /* per lane; 0: not defined */
