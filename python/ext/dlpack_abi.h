@@ -1,7 +1,7 @@
-/* dlpack_abi.h: the part of DLPack's binary interface that is used here, in our words.
+/* dlpack_abi.h: the part of DLPack's binary interface that is used here, under our names.
  *
- * Tensors come as DLTensor: from the capsule of `__dlpack__` (unversioned, stable since DLPack
- * 0.2), or straight from a type's table of C functions (DLPack 1.2 and later, PyTorch 2.11 and
+ * Tensors arrive as DLTensor: from the capsule of `__dlpack__` (unversioned, stable since DLPack
+ * 0.2), or directly from a type's table of C functions (DLPack 1.2 and later, PyTorch 2.11 and
  * later). */
 #ifndef WV_DLPACK_ABI_H
 #define WV_DLPACK_ABI_H

@@ -14,7 +14,7 @@
 
 #include "wave.h"
 
-/* Names used on every traced op, and on tensors of PyTorch; interned once. */
+/* Names used for every traced op, and for PyTorch tensors; interned once. */
 #define PY_NAMES(X)                                                                                \
   X(f_back)                                                                                        \
   X(f_lasti) X(co_filename) X(co_positions) X(dtype) X(get_device) X(shape) X(data_ptr) X(stride)
@@ -24,7 +24,7 @@ typedef struct PyNames {
 #undef X
 } PyNames;
 
-/* How tensors of a type are taken: py_tensor.c. */
+/* How tensors of a type are accessed: py_tensor.c. */
 typedef enum TensorWay {
   WAY_NONE,
   WAY_EXCHANGE,
@@ -35,15 +35,15 @@ typedef enum TensorWay {
 } TensorWay;
 
 typedef struct TensorType {
-  PyTypeObject *type; /* NULL: a free slot */
+  PyTypeObject *type; /* NULL: free */
   TensorWay way;
-  const struct DLExchange *api; /* of WAY_EXCHANGE */
+  const struct DLExchange *api; /* for WAY_EXCHANGE */
 } TensorType;
 enum { TENSOR_TYPES = 8, TENSOR_RANK = 8 };
 
 typedef struct PyState {
-  wv_ctx *cx;       /* replaced when an internal error has made it unusable */
-  wv_ctx **retired; /* those before it, which objects still come from */
+  wv_ctx *cx;       /* replaced after an internal error has made it unusable */
+  wv_ctx **retired; /* earlier ones, to which objects still belong */
   int nretired;
   PyTypeObject *expr_type, *dtype_type, *value_type, *tracer_type, *kernel_type;
   PyTypeObject *diagnostic_type, *note_type, *param_type, *proof_type, *proof_row_type;
@@ -51,19 +51,20 @@ typedef struct PyState {
   PyTypeObject *report_type, *finding_type, *other_type, *cost_type;
   PyObject *compile_error, *simulation_error, *launch_error, *argument_error, *assert_error,
       *internal_error;
-  unsigned long main_thread; /* whose signals Python handles; 0: not known */
-  PyObject *dtypes;          /* name -> DataType, each once */
+  unsigned long main_thread; /* the thread whose signals Python handles; 0: unknown */
+  PyObject *dtypes;          /* name -> DataType, one each */
   PyObject *places;          /* id of a code object -> (code, positions, targets): py_place.c */
   PyObject *internal;        /* directory of the package, whose frames are not the user's */
   PyObject *namer;           /* code -> {instruction offset: name}, for readable IR; NULL: none */
-  PyObject *kernels;         /* directory below it whose frames are: the kernel library */
+  PyObject *kernels;         /* directory below it whose frames are the user's: the kernel
+                              * library */
   PyNames names;
-  TensorType tensor_types[TENSOR_TYPES]; /* the types met last, in a ring */
+  TensorType tensor_types[TENSOR_TYPES]; /* the most recent types, in a ring */
   int next_tensor_type;
-  signed char dl_dtypes[32][4]; /* DLPack's code, and 8 << i bits -> number of a dtype, or -1 */
+  signed char dl_dtypes[32][4]; /* DLPack's code, and 8 << i bits -> index of a dtype, or -1 */
   bool no_exchange;             /* for comparisons: as if no type had a table of C functions */
   PyObject *torch_types;        /* torch.dtype -> row of py_attributes.c's table */
-  PyObject *torch_stream;       /* PyTorch's function for it, once it was needed */
+  PyObject *torch_stream;       /* PyTorch's function for it, once it has been needed */
 } PyState;
 
 static inline PyState *py_state(PyObject *module) { return PyModule_GetState(module); }
@@ -80,18 +81,18 @@ void py_scratch_free(Scratch *s);
 /* ---- py_error.c: CompileError, Diagnostic ---- */
 
 int py_error_init(PyObject *module, PyState *st);
-/* A struct sequence from new references, which are consumed; NULL when any of them is. */
+/* A struct sequence from new references, which are consumed; NULL if any of them is. */
 PyObject *py_record(PyTypeObject *type, PyObject **items, int n);
-/* Raises CompileError with all diagnostics of the context and clears them; InternalError where one
- * of them is a bug of the compiler, after which the module gets another context. Returns NULL. */
+/* Raises CompileError with all diagnostics of the context and clears them; InternalError if one of
+ * them is a compiler bug, after which the module gets a new context. Returns NULL. */
 PyObject *py_error_raise(PyState *st);
-PyObject *py_error_raise_in(PyState *st, wv_ctx *cx); /* the same of another context */
-PyObject *py_error_raise_as(PyState *st, wv_ctx *cx, PyObject *type); /* as a class below it */
-/* Forgets what the context has to say, and replaces it if it is the module's and unusable. */
+PyObject *py_error_raise_in(PyState *st, wv_ctx *cx); /* the same for another context */
+PyObject *py_error_raise_as(PyState *st, wv_ctx *cx, PyObject *type); /* as a subclass */
+/* Drops the diagnostics of the context, and replaces it if it is the module's and unusable. */
 void py_error_clear(PyState *st, wv_ctx *cx);
-/* The exception, not raised: `type` is CompileError or a class below it. */
+/* The exception, not raised: `type` is CompileError or a subclass. */
 PyObject *py_error_make(PyState *st, wv_ctx *cx, PyObject *type);
-/* The lines of a source that only Python knows (a notebook's cell). */
+/* Supplies the lines of a source that only Python knows (a notebook cell). */
 void py_error_give_source(wv_ctx *cx, const char *file);
 PyObject *py_text_or_none(const char *s); /* None for NULL */
 /* The same; a diagnostic without a place gets the user's: expressions are made without one. */
@@ -105,12 +106,12 @@ PyObject *py_error_take_from(PyState *st, wv_ctx *cx);
 
 /* ---- py_place.c: where the user's code stands ---- */
 
-/* The user's frame nearest to the current one. The name lives as long as the frame does. */
+/* The nearest frame of the user's. The name lives as long as the frame. */
 bool py_place_here(PyState *st, wv_place *out);
-/* The same, and the variable (or tuple of variables) the current expression is assigned to there:
- * borrowed, NULL when it is none. */
+/* The same, and the variable (or tuple of variables) to which the current expression is assigned:
+ * borrowed, NULL if there is none. */
 bool py_place_and_target(PyState *st, wv_place *out, PyObject **target);
-/* Where a function ends, for mistakes in what it returns. `code` keeps the file name alive. */
+/* The end of a function, for mistakes in what it returns. `code` keeps the file name alive. */
 bool py_place_of_return(PyState *st, PyObject *code, wv_place *out);
 PyObject *py_place_to_python(const wv_place *at);
 /* None: the user's frame. The tuple must outlive the place. */
@@ -119,19 +120,19 @@ bool py_place_from_python(PyState *st, PyObject *o, wv_place *out);
 /* ---- py_expr.c: Expr ---- */
 
 int py_expr_init(PyObject *module, PyState *st);
-PyObject *py_expr_new(PyState *st, wv_expr e); /* raises the context's diagnostics when e is NULL */
+PyObject *py_expr_new(PyState *st, wv_expr e); /* raises the context's diagnostics if e is NULL */
 bool py_expr_check(PyObject *o);
 wv_expr py_expr_get(PyObject *o); /* of an Expr */
 /* Ints, whole floats, Expr, SymPy expressions; NULL with TypeError for anything else. */
 wv_expr py_expr_from(PyState *st, PyObject *o);
-/* py_expr_from that gives NULL without an exception when the object is no expression at all. */
+/* Like py_expr_from, but returns NULL without an exception if the object is not an expression. */
 wv_expr py_expr_try(PyState *st, PyObject *o);
-/* A sequence of them; one that is not a sequence counts as its only entry. */
+/* A sequence of them; anything else counts as a sequence of one. */
 const wv_expr *py_expr_list(PyState *st, Scratch *s, PyObject *o, int *n);
 /* A dict, or a sequence of pairs. */
 const wv_pair *py_expr_pairs(PyState *st, Scratch *s, PyObject *o, int *n);
 
-/* Adds a type that has operators of its own to the module. */
+/* Adds a type with operators of its own to the module. */
 int py_add_operand_type(PyObject *module, PyTypeObject *type);
 
 /* ---- py_sympy.c: conversions, only when an object comes from SymPy ---- */
@@ -144,10 +145,10 @@ PyObject *py_sympy_to(PyState *st, wv_expr e);
 
 int py_dtype_init(PyObject *module, PyState *st);
 PyObject *py_dtype_find(PyState *st,
-                        const char *name); /* new reference; TypeError when there is none */
+                        const char *name); /* new reference; TypeError if there is none */
 const char *py_dtype_name(PyState *st,
                           PyObject *o);     /* as types.def spells it; TypeError otherwise */
-int py_dtype_counterpart(const char *name); /* of a name as PyTorch and NumPy spell it, or -1 */
+int py_dtype_counterpart(const char *name); /* for a name as PyTorch and NumPy spell it, or -1 */
 
 /* ---- py_types.c: types and attributes from Python objects ---- */
 
@@ -164,10 +165,10 @@ bool py_constraint_from(PyState *st, Scratch *s, PyObject *row, wv_constraint *o
 typedef struct TracerObject {
   PyObject ob_base; /* what PyObject_HEAD stands for */
   PyState *st;
-  wv_ctx *cx;         /* the module's when it was made */
+  wv_ctx *cx;         /* the module's context when it was made */
   wv_builder *b;      /* NULL once finished or abandoned */
   PyObject *previous; /* the tracer that was current before this one */
-  PyObject *items;    /* what `value[key]` calls with both; NULL: values have no items */
+  PyObject *items;    /* what `value[key]` calls with both; NULL: values cannot be indexed */
 } TracerObject;
 
 int py_tracer_init(PyObject *module, PyState *st);
@@ -182,11 +183,12 @@ PyObject *py_tracer_emit(TracerObject *t, const char *op, PyObject *const *opera
 
 int py_value_init(PyObject *module, PyState *st);
 PyObject *py_value_new(TracerObject *t, wv_value *v);
-void py_value_set_only_result(PyObject *o); /* of a region: indexing it with 0 gives itself */
+void py_value_set_only_result(PyObject *o); /* of a region: indexing it with 0 gives the value
+                                             * itself */
 bool py_value_check(PyObject *o);
 wv_value *py_value_get(PyObject *o);
 TracerObject *py_value_tracer(PyObject *o); /* borrowed */
-/* The value of an object that must be one made by `t`; TypeError names `what` otherwise. */
+/* The value of an object that must have been made by `t`; otherwise TypeError mentions `what`. */
 wv_value *py_value_from(TracerObject *t, PyObject *o, const char *what);
 PyObject *py_type_dims(PyState *st, wv_type t); /* a tuple of Expr */
 
@@ -198,7 +200,7 @@ wv_kernel *py_kernel_get(PyObject *o);
 
 /* ---- py_run.c: calls of kernels ---- */
 
-/* call(label, dtype name, shape, bytes) with a debug log. */
+/* Calls call(label, dtype name, shape, bytes) with a debug log. */
 PyObject *py_run_call_log(PyObject *call, const char *label, const wv_buffer *b);
 PyObject *py_run_eval(PyState *st, wv_kernel *k, PyObject *args);
 PyObject *py_run_sim(PyState *st, wv_kernel *k, PyObject *args, PyObject *named);
@@ -206,28 +208,28 @@ PyObject *py_run_sim(PyState *st, wv_kernel *k, PyObject *args, PyObject *named)
 /* ---- py_tensor.c: tensors of others, without copying ---- */
 
 typedef struct Tensor {
-  wv_tensor tensor; /* its shape and strides are those below; devices as DLPack numbers them */
+  wv_tensor tensor; /* its shape and strides are those below; devices as numbered by DLPack */
   const struct DLExchange *api;
-  void *stream; /* where the tensor names the stream it is ready on */
+  void *stream; /* if the tensor names the stream on which it is ready */
   bool has_stream;
-  Py_buffer view; /* view.obj set: taken by the buffer protocol */
+  Py_buffer view; /* view.obj set: accessed through the buffer protocol */
   PyObject *held; /* set: a capsule of `__dlpack__` */
   int64_t shape[TENSOR_RANK], strides[TENSOR_RANK];
 } Tensor;
 
 /* `name` is the parameter's, for messages. The tensor stays valid until py_tensor_release, and the
- * struct must stay where it is. */
+ * struct must not be moved. */
 bool py_tensor_take(PyState *st, PyObject *o, const char *name, bool writable, Tensor *out);
 void py_tensor_release(Tensor *t);
 bool py_tensor_is_host(const Tensor *t);
-/* The stream that the tensor's library works on now. */
+/* The current stream of the tensor's library. */
 bool py_tensor_stream(PyState *st, const Tensor *t, void **stream);
 void py_tensor_forget_types(PyState *st);
-/* For the ways below. */
+/* For the functions below. */
 bool py_tensor_ranked(PyState *st, const char *name, int rank, Tensor *out);
 
-/* ---- the ways: false with an exception; py_buffer_take also without: not to be had that way ----
- */
+/* ---- the ways: false with an exception; py_buffer_take also without: not accessible that way
+ * ---- */
 
 void py_dlpack_init(PyState *st);
 const struct DLExchange *py_dlpack_exchange(PyTypeObject *type);
@@ -243,13 +245,13 @@ bool py_buffer_take(PyState *st, PyObject *o, const char *name, bool writable, T
 
 /* ---- py_args.c: the arguments of a call ---- */
 
-/* What is known of a parameter before any call. */
+/* What is known about a parameter before any call. */
 typedef struct ParamInfo {
   PyObject *name; /* a str, which keeps `text` */
   const char *text;
   bool is_tensor, is_output, is_float;
   const char *dtype;
-  int64_t least, most; /* of an integer, unless it has 64 bits */
+  int64_t least, most; /* for an integer, unless it has 64 bits */
 } ParamInfo;
 
 typedef struct Params {
@@ -269,14 +271,14 @@ typedef struct Args {
   int n, taken;
   Tensor *tensors;
   wv_launch_arg *args;
-  Tensor some_tensors[FEW_ARGS]; /* no allocation for as many as kernels have */
+  Tensor some_tensors[FEW_ARGS]; /* avoids an allocation for the usual number of arguments */
   wv_launch_arg some_args[FEW_ARGS];
 } Args;
 
-/* Takes them; whatever happens, py_args_release is called once afterwards. */
+/* Acquires them; in any case py_args_release is called once afterwards. */
 bool py_args_take(PyState *st, const Params *p, PyObject *const *given, Args *out);
 void py_args_release(Args *a);
-/* A tensor that lies on a device, or NULL: all are in the host's memory. */
+/* A tensor on a device, or NULL: all are in host memory. */
 const Tensor *py_args_on_device(const Args *a);
 
 /* ---- py_program.c: Program, compiled for a target ---- */
@@ -285,8 +287,8 @@ typedef struct ProgramObject {
   PyObject ob_base; /* what PyObject_HEAD stands for */
   PyState *st;
   wv_program *p;
-  wv_ctx *cx;    /* for calls that are made with the interpreter lock held */
-  wv_ctx *spare; /* for the next one that is made without it; NULL: in use, or none yet */
+  wv_ctx *cx;    /* for calls made with the interpreter lock held */
+  wv_ctx *spare; /* for the next call made without it; NULL: in use, or none yet */
   PyObject *remarks;
 } ProgramObject;
 
@@ -306,9 +308,9 @@ int py_launch_init(PyObject *module, PyState *st);
 /* ---- py_report.c: Report, Finding, SimulationError ---- */
 
 int py_report_init(PyObject *module, PyState *st);
-/* Takes ownership of all three, also when it fails. */
+/* Takes ownership of all three, even if it fails. */
 PyObject *py_report_new(PyState *st, wv_ctx *cx, wv_kernel *k, wv_report *r);
-void py_report_raise(PyObject *report); /* SimulationError, unless something is raised already */
+void py_report_raise(PyObject *report); /* SimulationError, unless an exception is already set */
 
 /* ---- py_proof.c: Proof ---- */
 

@@ -1,6 +1,6 @@
-/* py_args: the arguments of a call, checked as far as their kind goes and taken where they lie.
+/* py_args: the arguments of a call, checked for their kind and used in place.
  *
- * This is on the way of every launch: nothing is allocated for the usual number of arguments. */
+ * This is part of every launch: nothing is allocated for the usual number of arguments. */
 #include <stdlib.h>
 
 #include "ext.h"
@@ -66,7 +66,7 @@ PyObject *py_params_wrong_count(PyState *st, const Params *p, Py_ssize_t given) 
 
 /* ---- arguments ----------------------------------------------------------------------------- */
 
-/* Of text, which PyNumber_Float would read, NULL without an exception. */
+/* NULL without an exception for text, which PyNumber_Float would accept. */
 static PyObject *number_from(const ParamInfo *p, PyObject *o) {
   if (!p->is_float) return PyNumber_Index(o);
   return PyNumber_Check(o) ? PyNumber_Float(o) : NULL;
@@ -85,8 +85,8 @@ static bool take_number(PyState *st, const ParamInfo *p, PyObject *o, wv_launch_
   if (fits) return true;
   PyErr_Clear();
   if (taken && !p->is_float)
-    return py_argument_error(st, "argument `%s` is %R, which is not a number of type %s", p->text, o,
-                             p->dtype);
+    return py_argument_error(st, "argument `%s` is %R, which is not a number of type %s", p->text,
+                             o, p->dtype);
   py_argument_error(st, "argument `%s` must be a number of type %s, got %R", p->text, p->dtype,
                     (PyObject *)Py_TYPE(o));
   return false;

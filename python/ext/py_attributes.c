@@ -1,18 +1,18 @@
-/* py_attributes: tensors through attributes: those of PyTorch before it had a table of C functions,
- * and `__cuda_array_interface__` (CuPy, Numba). */
+/* py_attributes: tensors through attributes: PyTorch's before it had a table of C functions, and
+ * `__cuda_array_interface__` (CuPy, Numba). */
 #include "dlpack_abi.h"
 #include "ext.h"
 
 /* ---- reading attributes -------------------------------------------------------------------- */
 
-/* The number that `o`, a new reference or NULL, holds; -1 with an exception when it is none. */
+/* The number that `o`, a new reference or NULL, holds; -1 with an exception if it is not one. */
 static int64_t number_of(PyObject *o) {
   int64_t n = o ? PyLong_AsLongLong(o) : -1;
   Py_XDECREF(o);
   return n;
 }
 
-/* A tuple of extents or strides, into out[0 .. rank); consumes it. */
+/* Stores a tuple of extents or strides in out[0 .. rank); consumes it. */
 static bool numbers_of(PyObject *tuple, int rank, int64_t *out) {
   bool ok = tuple && PyTuple_Check(tuple) && PyTuple_Size(tuple) == rank;
   for (int i = 0; ok && i < rank; i++) {
@@ -25,7 +25,7 @@ static bool numbers_of(PyObject *tuple, int rank, int64_t *out) {
 
 /* ---- PyTorch ------------------------------------------------------------------------------- */
 
-/* The number of a torch.dtype, found once by its name; -1 perhaps with an exception. */
+/* The index of a torch.dtype, looked up once by its name; -1 possibly with an exception. */
 static int find_torch_type(PyState *st, PyObject *dtype) {
   static const char prefix[] = "torch.";
   PyObject *text = PyObject_Str(dtype);
@@ -56,7 +56,7 @@ static PyObject *call_method(PyObject *o, PyObject *name) {
   return PyObject_CallMethodObjArgs(o, name, NULL);
 }
 
-/* What is on no CUDA device: in the host's memory, or nowhere. */
+/* A tensor that is not on a CUDA device: in host memory, or without memory. */
 static bool on_host(PyState *st, PyObject *o, const char *name) {
   PyObject *device = PyObject_GetAttrString(o, "device");
   PyObject *type = device ? PyObject_GetAttrString(device, "type") : NULL;
@@ -68,7 +68,7 @@ static bool on_host(PyState *st, PyObject *o, const char *name) {
   return cpu;
 }
 
-/* PyTorch's number of a CUDA device; -1 for the host, and for what lies nowhere. */
+/* PyTorch's number of a CUDA device; -1 for the host, and for tensors without memory. */
 static bool torch_device(PyState *st, PyObject *o, const char *name, Tensor *out) {
   int64_t device = number_of(call_method(o, st->names.get_device));
   if (PyErr_Occurred()) return false;
@@ -93,7 +93,7 @@ bool py_attributes_take_torch(PyState *st, PyObject *o, const char *name, Tensor
          numbers_of(call_method(o, st->names.stride), (int)rank, out->strides);
 }
 
-/* PyTorch's stream of the device, when PyTorch is in use; else the default one. */
+/* PyTorch's stream of the device, if PyTorch is in use; else the default one. */
 bool py_attributes_torch_stream(PyState *st, int device, void **stream) {
   *stream = NULL;
   if (!st->torch_stream) {
@@ -112,7 +112,7 @@ bool py_attributes_torch_stream(PyState *st, int device, void **stream) {
 
 /* ---- __cuda_array_interface__ -------------------------------------------------------------- */
 
-/* Little-endian "<f4", "|b1", …; NULL when it is none of ours. */
+/* Little-endian "<f4", "|b1", …; NULL if it is not one of ours. */
 static const char *typestr_dtype(const char *s) {
   static const struct {
     const char *theirs, *ours;

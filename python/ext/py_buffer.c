@@ -2,7 +2,7 @@
 #include "dlpack_abi.h"
 #include "ext.h"
 
-/* The element type of a struct-module format; NULL when it has none of ours. */
+/* The element type of a struct-module format; NULL if it is not one of ours. */
 static const char *format_dtype(const char *format, Py_ssize_t size) {
   char c = format ? format[strcspn(format, "?bBhHiIlLqQnNefd")] : 'B';
   static const char *const ints[] = {[1] = "i8", [2] = "i16", [4] = "i32", [8] = "i64"};
@@ -53,7 +53,7 @@ static bool take_view(PyState *st, PyObject *o, const char *name, bool writable,
 }
 
 /* The type of an array whose dtype comes from an extension of NumPy (ml_dtypes: bfloat16 and the
- * 8-bit floats), and its size in bytes; -1 when it is none of ours. */
+ * 8-bit floats), and its size in bytes; -1 if it is not one of ours. */
 static int extension_dtype(PyObject *array, long *bytes) {
   PyObject *dtype = PyObject_GetAttrString(array, "dtype");
   PyObject *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
@@ -68,7 +68,7 @@ static int extension_dtype(PyObject *array, long *bytes) {
   return found;
 }
 
-/* NumPy gives no buffer of such an array, but one of the same bytes as integers. */
+/* NumPy provides no buffer for such an array, but one of the same bytes as integers. */
 static bool take_extension(PyState *st, PyObject *o, const char *name, bool writable, Tensor *out) {
   long bytes;
   int dtype = extension_dtype(o, &bytes);
@@ -86,7 +86,7 @@ static bool take_either(PyState *st, PyObject *o, const char *name, bool writabl
   return !PyErr_Occurred() && take_extension(st, o, name, writable, out);
 }
 
-/* False without an exception: the object cannot be seen that way. */
+/* False without an exception: the object cannot be accessed that way. */
 bool py_buffer_take(PyState *st, PyObject *o, const char *name, bool writable, Tensor *out) {
   if (take_either(st, o, name, writable, out)) return true;
   if (PyErr_Occurred()) return false;

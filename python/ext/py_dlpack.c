@@ -24,7 +24,7 @@ static const struct {
                 {12, 8, "f8e5m2"},
                 {13, 8, "f8e5m2fnuz"},
                 {14, 8, "f8e8m0fnu"},
-                {17, 8, "i8" /* two 4-bit floats in a byte */}};
+                {17, 8, "i8" /* two 4-bit floats per byte */}};
 
 /* 8, 16, 32, 64 bits -> 0, 1, 2, 3; others -> -1. */
 static int width_of(int bits) {
@@ -69,7 +69,7 @@ static bool fill(PyState *st, const char *name, const DLTensor *t, Tensor *out) 
 /* ---- the table of a type ------------------------------------------------------------------- */
 
 /* The table under one of its two names, as PyTorch and as DLPack's text spell it; NULL without an
- * exception when there is none we understand. */
+ * exception if there is none that we understand. */
 const struct DLExchange *py_dlpack_exchange(PyTypeObject *type) {
   static const char *const names[] = {"__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"};
   const DLExchange *found = NULL;
@@ -96,7 +96,7 @@ bool py_dlpack_stream(const struct DLExchange *api, const Tensor *t, void **stre
 
 /* ---- the capsule --------------------------------------------------------------------------- */
 
-/* Whether the object says that it lies in the host's memory; true when it does not say. */
+/* Whether the object says that it is in host memory; true if it does not say. */
 static bool says_host(PyObject *o) {
   PyObject *device = PyObject_CallMethod(o, "__dlpack_device__", NULL);
   PyObject *type = device ? PySequence_GetItem(device, 0) : NULL;
@@ -107,7 +107,7 @@ static bool says_host(PyObject *o) {
   return kind == DL_CPU;
 }
 
-/* -1: the producer shall not wait for anything, order comes from the stream of the launch. */
+/* -1: the producer must not wait for anything; the stream of the launch provides the order. */
 static PyObject *capsule_of(PyObject *o) {
   if (says_host(o)) return PyObject_CallMethod(o, "__dlpack__", NULL);
   PyObject *method = PyObject_GetAttrString(o, "__dlpack__");

@@ -5,7 +5,7 @@
 
 typedef struct DTypeObject {
   PyObject ob_base;       /* what PyObject_HEAD stands for */
-  const char *name, *cls; /* of the core's table */
+  const char *name, *cls; /* from the core's table */
   int bits;
 } DTypeObject;
 

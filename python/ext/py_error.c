@@ -80,8 +80,7 @@ static PyObject *diagnostic(PyState *st, wv_ctx *cx, int i, const wv_diag *d) {
   return py_record(st->diagnostic_type, items, 9);
 }
 
-/* The lines of a source that is not on disk (a notebook's cell, exec) are in Python's line cache.
- */
+/* The lines of a source that is not on disk (a notebook cell, exec) are in Python's line cache. */
 void py_error_give_source(wv_ctx *cx, const char *file) {
   FILE *on_disk = file ? fopen(file, "r") : NULL;
   if (on_disk) fclose(on_disk);
@@ -95,7 +94,7 @@ void py_error_give_source(wv_ctx *cx, const char *file) {
   Py_XDECREF(lines);
   Py_XDECREF(empty);
   Py_XDECREF(linecache);
-  PyErr_Clear(); /* without the line the message is still right */
+  PyErr_Clear(); /* the message is right even without the line */
 }
 
 static PyObject *take(PyState *st, wv_ctx *cx) {
@@ -121,7 +120,7 @@ static bool is_remark(PyObject *diagnostic) {
   return PyUnicode_Check(severity) && PyUnicode_CompareWithASCIIString(severity, "remark") == 0;
 }
 
-/* What went wrong comes before what was merely noticed on the way. */
+/* Errors come before warnings and remarks. */
 static PyObject *errors_first(PyObject *list) {
   Py_ssize_t n = PyList_Size(list), at = 0;
   PyObject *sorted = PyList_New(n);
@@ -158,8 +157,7 @@ static bool is_internal(wv_ctx *cx) {
   return has_code(cx, "E0002") || has_code(cx, "I0002") || has_code(cx, "I0003");
 }
 
-/* What comes from the context stays valid; expressions and kernels move over when they are next
- * used. */
+/* What belongs to the old context stays valid; expressions and kernels are moved when next used. */
 static void replace_context(PyState *st) {
   wv_ctx **all = PyMem_Realloc(st->retired, sizeof *all * (size_t)(st->nretired + 1));
   wv_ctx *fresh = all ? wv_ctx_new() : NULL;
@@ -193,7 +191,9 @@ PyObject *py_error_make(PyState *st, wv_ctx *cx, PyObject *type) {
 }
 
 PyObject *py_error_raise_as(PyState *st, wv_ctx *cx, PyObject *type) {
-  if (!cx && !PyErr_Occurred()) return PyErr_NoMemory(); /* for a context of its own */
+  if (!cx && !PyErr_Occurred())
+    return PyErr_NoMemory(); /* a context of its own could not be
+                                                          * created */
   if (PyErr_Occurred()) return py_error_clear(st, cx), NULL;
   if (wv_diag_errors(cx) == 0) {
     PyErr_SetString(PyExc_RuntimeError, "wave: an operation failed without saying why");
@@ -232,8 +232,7 @@ PyObject *py_error_report(PyState *st, const char *code, wv_place at, const char
   return py_error_raise(st);
 }
 
-/* diagnostic, note and exception types; the exception has `diagnostics` even when raised by hand.
- */
+/* diagnostic, note and exception types; the exception has `diagnostics` even if raised manually. */
 int py_error_init(PyObject *module, PyState *st) {
   st->diagnostic_type = PyStructSequence_NewType(&diagnostic_desc);
   st->note_type = PyStructSequence_NewType(&note_desc);

@@ -1,7 +1,7 @@
 /* py_expr: Expr, an exact symbolic integer or truth value.
  *
- * Expressions are interned by the core, so equality is comparing pointers and `==` is structural;
- * `<` and its like build relations. Constants behave like the Python numbers they are. */
+ * Expressions are interned by the core, so equality is pointer comparison and `==` is structural;
+ * `<` and the like build relations. Constants behave like the Python numbers they are. */
 #include "ext.h"
 
 #include <math.h>
@@ -9,13 +9,13 @@
 typedef struct ExprObject {
   PyObject ob_base; /* what PyObject_HEAD stands for */
   PyState *st;
-  wv_ctx *cx; /* where `e` comes from: not the module's any more after an internal error */
+  wv_ctx *cx; /* the context of `e`: no longer the module's after an internal error */
   wv_expr e;
 } ExprObject;
 
 static Py_hash_t expr_hash(PyObject *self);
 
-/* The type is known by its hash function: a slot is reached without the module's state. */
+/* The type is recognised by its hash function: a slot is accessible without the module's state. */
 bool py_expr_check(PyObject *o) {
   return PyType_GetSlot(Py_TYPE(o), Py_tp_hash) == (void *)expr_hash;
 }
@@ -25,7 +25,7 @@ wv_expr py_expr_get(PyObject *o) {
   if (x->cx == x->st->cx) return x->e;
   wv_expr moved = wv_expr_copy(x->st->cx, x->e);
   if (moved) x->e = moved, x->cx = x->st->cx;
-  return x->e; /* it can be read in any case, and the call it is for says what is wrong */
+  return x->e; /* it can be read in any case, and the call it is for reports the error */
 }
 
 PyObject *py_expr_new(PyState *st, wv_expr e) {
@@ -72,7 +72,7 @@ static wv_expr from_float(PyState *st, PyObject *o) {
   return refuse(st, "E0105", text, "write a fraction as a division, such as `BLOCK_M / 2`");
 }
 
-/* fractions.Fraction and whatever else has a numerator and a denominator. */
+/* fractions.Fraction and anything else with a numerator and a denominator. */
 static wv_expr from_fraction(PyState *st, PyObject *num, PyObject *den) {
   long long n = PyLong_AsLongLong(num), d = PyLong_AsLongLong(den);
   if (PyErr_Occurred()) return NULL;
@@ -158,7 +158,7 @@ const wv_pair *py_expr_pairs(PyState *st, Scratch *s, PyObject *o, int *n) {
 
 /* ---- operators ----------------------------------------------------------------------------- */
 
-/* An operator of two operands, one of which is an Expr; NotImplemented for strangers. */
+/* An operator with two operands, one of which is an Expr; NotImplemented for foreign types. */
 static PyObject *binary(const char *op, PyObject *a, PyObject *b) {
   PyState *st = ((ExprObject *)(py_expr_check(a) ? a : b))->st;
   wv_expr args[2] = {py_expr_try(st, a), NULL};
@@ -197,7 +197,7 @@ static PyObject *expr_compare(PyObject *a, PyObject *b, int op) {
       [Py_LT] = "lt", [Py_LE] = "le", [Py_GT] = "gt", [Py_GE] = "ge"};
   if (op != Py_EQ && op != Py_NE) return binary(relation[op], a, b);
   PyState *st = ((ExprObject *)a)->st;
-  /* A float or a fraction that is no expression is simply different. */
+  /* A float or a fraction that is not an expression is simply different. */
   wv_expr other = PyFloat_Check(b) ? NULL : py_expr_try(st, b);
   if (PyErr_Occurred()) return NULL;
   if (!other && (py_value_check(b) || !PyFloat_Check(b))) Py_RETURN_NOTIMPLEMENTED;
@@ -234,7 +234,7 @@ static int expr_bool(PyObject *self) {
   return -1;
 }
 
-/* The integer a constant is; NULL with TypeError otherwise. */
+/* The integer that a constant is; NULL with TypeError otherwise. */
 static PyObject *expr_index(PyObject *self) {
   ExprObject *o = (ExprObject *)self;
   int64_t num, den;
@@ -448,8 +448,8 @@ static PyType_Slot expr_slots[] = {
 static PyType_Spec expr_spec = {"wave_lang.Expr", sizeof(ExprObject), 0, Py_TPFLAGS_DEFAULT,
                                 expr_slots};
 
-/* NumPy must leave operators to the type: `array(3) * x` would otherwise make an array of objects.
- */
+/* NumPy must leave operators to the type: `array(3) * x` would otherwise make an array of
+ * objects. */
 int py_add_operand_type(PyObject *module, PyTypeObject *type) {
   if (PyObject_SetAttrString((PyObject *)type, "__array_ufunc__", Py_None) < 0) return -1;
   return PyModule_AddType(module, type);

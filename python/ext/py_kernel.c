@@ -4,13 +4,13 @@
 typedef struct KernelObject {
   PyObject ob_base; /* what PyObject_HEAD stands for */
   PyState *st;
-  wv_ctx *cx; /* where the kernel is: not the module's any more after an internal error */
+  wv_ctx *cx; /* the context of the kernel: no longer the module's after an internal error */
   wv_kernel *k;
-  wv_kernel *before; /* the one it was copied from then; NULL: none */
+  wv_kernel *before; /* the one it was copied from in that case; NULL: none */
 } KernelObject;
 
 /* A kernel that was being changed when the error happened cannot be copied: it stays where it is,
- * and whatever is asked of it fails. */
+ * and all further calls on it fail. */
 static wv_kernel *self_of(PyObject *o) {
   KernelObject *self = (KernelObject *)o;
   if (self->cx == self->st->cx) return self->k;

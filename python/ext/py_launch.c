@@ -1,16 +1,16 @@
-/* py_launch: Launchable, what a compiled kernel is in Python: called with tensors, it launches.
+/* py_launch: Launchable, a compiled kernel in Python: called with tensors, it launches.
  *
- * The quick way is all here: arguments are taken, the program for the device they lie on is
- * launched on their library's stream. What is not quick are methods of the Python class below it:
- * compiling for a device that was not needed before, the evaluator, the simulator, named arguments.
- */
+ * The fast path is entirely here: arguments are acquired, and the program for their device is
+ * launched on the stream of their library. Everything else is in methods of the Python subclass:
+ * compiling for a device that was not needed before, the evaluator, the simulator, keyword
+ * arguments. */
 #include "dlpack_abi.h"
 #include "ext.h"
 
 typedef struct LaunchObject {
   PyObject ob_base; /* what PyObject_HEAD stands for */
   PyState *st;      /* NULL before bind() */
-  PyObject *kernel; /* keeps what `params` points to */
+  PyObject *kernel; /* keeps alive what `params` points to */
   Params params;
   PyObject *on_cuda, *on_host; /* Programs; NULL: none yet */
 } LaunchObject;
@@ -31,8 +31,8 @@ static void launch_dealloc(PyObject *self) {
 
 /* ---- what belongs to it -------------------------------------------------------------------- */
 
-/* bind(kernel): whose parameters a call has. The module's state is only to be had from the class
- * that defines the method. */
+/* bind(kernel): the kernel whose parameters a call has. The module's state is only accessible from
+ * the class that defines the method. */
 static PyObject *launch_bind(PyObject *self, PyTypeObject *defining, PyObject *const *args,
                              Py_ssize_t n, PyObject *Py_UNUSED(names)) {
   LaunchObject *l = self_of(self);
@@ -60,7 +60,7 @@ static PyObject *launch_use(PyObject *self, PyObject *program) {
 /* ---- launching ----------------------------------------------------------------------------- */
 
 /* A driver's handle as a number, an object with `cuda_stream` (PyTorch), or one with
- * `__cuda_stream__()`, which gives a version and the handle. */
+ * `__cuda_stream__()`, which returns a version and the handle. */
 static bool stream_from(PyState *st, PyObject *o, void **out) {
   PyObject *handle = NULL;
   if (PyLong_Check(o)) handle = Py_NewRef(o);
@@ -101,7 +101,7 @@ static bool find_stream(const LaunchObject *l, PyObject *given, const Tensor *th
 }
 
 /* `given` holds as many arguments as there are parameters; `stream` NULL: the tensors' own; `logs`
- * NULL: nobody asks for them. */
+ * NULL: not requested. */
 static PyObject *launch(PyObject *self, PyObject *const *given, PyObject *stream, PyObject *logs) {
   LaunchObject *l = self_of(self);
   Args a;

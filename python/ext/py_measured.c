@@ -1,8 +1,8 @@
 /* py_measured: pages of measurements from lists of dictionaries, whose keys are the fields of
- * wv_measured. Texts stay where they are: in the objects, which the caller holds meanwhile. */
+ * wv_measured. Texts are not copied: they belong to the objects, which the caller keeps alive. */
 #include "ext.h"
 
-/* A list or tuple of anything as an array of `size` for each. NULL with an exception. */
+/* An array with an element of `size` for each item of a list or tuple. NULL with an exception. */
 static void *array_for(Scratch *s, PyObject *list, size_t size, int *n) {
   Py_ssize_t count = PySequence_Check(list) ? PySequence_Size(list) : -1;
   if (count < 0 || count > INT32_MAX) {

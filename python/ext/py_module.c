@@ -1,4 +1,5 @@
-/* py_module: assembles wave_lang._wave. Each type adds itself; here are its few functions. */
+/* py_module: assembles wave_lang._wave. Each type adds itself; the module's own functions are
+ * here. */
 #include "ext.h"
 
 /* ---- expressions --------------------------------------------------------------------------- */
@@ -27,7 +28,7 @@ static PyObject *make_op(PyObject *module, PyObject *args) {
   return r;
 }
 
-/* resolve({symbol: value}): values that mention other symbols of the dict, resolved. */
+/* resolve({symbol: value}): resolves values that mention other symbols of the dict. */
 static PyObject *resolve(PyObject *module, PyObject *dict) {
   PyState *st = py_state(module);
   Scratch s = {0};
@@ -78,8 +79,8 @@ static PyObject *here(PyObject *module, PyObject *Py_UNUSED(none)) {
   return py_place_here(py_state(module), &at) ? py_place_to_python(&at) : NULL;
 }
 
-/* Frames below `package` are not the user's, except those below `kernels`. `namer(code)` tells
- * which variable the result of an instruction goes to. */
+/* Frames below `package` are not the user's, except those below `kernels`. `namer(code)` says to
+ * which variable the result of an instruction is assigned. */
 static PyObject *set_package(PyObject *module, PyObject *args) {
   PyState *st = py_state(module);
   PyObject *package, *kernels, *namer;
@@ -129,7 +130,7 @@ static PyObject *parse(PyObject *module, PyObject *args) {
   return list;
 }
 
-/* target_kind(name): 'eval', 'sim', 'cpu' or 'device'; CompileError when there is none. */
+/* target_kind(name): 'eval', 'sim', 'cpu' or 'device'; CompileError if there is none. */
 static PyObject *target_kind(PyObject *module, PyObject *args) {
   PyState *st = py_state(module);
   const char *name;
@@ -140,7 +141,7 @@ static PyObject *target_kind(PyObject *module, PyObject *args) {
 
 /* ---- diagnostics --------------------------------------------------------------------------- */
 
-/* (code, text, hint=None, place=None) goes to the context; `format` names the function. */
+/* Adds (code, text, hint=None, place=None) to the context; `format` names the function. */
 static bool add_diagnostic(PyState *st, PyObject *args, const char *format) {
   const char *code, *text, *hint = NULL;
   PyObject *place = Py_None;
@@ -193,7 +194,7 @@ static PyObject *nearest(PyObject *Py_UNUSED(module), PyObject *args) {
   return r;
 }
 
-/* use_exchange(on): whether types' tables of C functions are used; tests compare the ways. */
+/* use_exchange(on): whether types' tables of C functions are used; tests compare both ways. */
 static PyObject *use_exchange(PyObject *module, PyObject *on) {
   int yes = PyObject_IsTrue(on);
   if (yes < 0) return NULL;
@@ -202,7 +203,8 @@ static PyObject *use_exchange(PyObject *module, PyObject *on) {
   Py_RETURN_NONE;
 }
 
-/* test_fault(what, n): the n-th of these fails, in this thread; how many there were before. */
+/* test_fault(what, n): makes the n-th of these fail, in this thread; returns how many there were
+ * before. */
 static PyObject *test_fault(PyObject *Py_UNUSED(module), PyObject *args) {
   const char *what;
   long n = 0;
@@ -264,7 +266,7 @@ static void at_exit(void) { wv_exiting(true); }
 
 static int module_exec(PyObject *module) {
   PyState *st = py_state(module);
-  wv_exiting(false); /* Python may have ended before, and begun again */
+  wv_exiting(false); /* Python may have been finalised and initialised again */
   (void)Py_AtExit(at_exit);
   if (!(st->cx = wv_ctx_new())) return PyErr_NoMemory(), -1;
   py_dlpack_init(st);

@@ -8,8 +8,8 @@ static ProgramObject *self_of(PyObject *o) { return (ProgramObject *)o; }
 /* ---- compiling ----------------------------------------------------------------------------- */
 
 typedef struct Compile {
-  PyThreadState *saved; /* while others run */
-  PyObject *write;      /* NULL: dumps are not wanted */
+  PyThreadState *saved; /* while other threads run */
+  PyObject *write;      /* NULL: no dumps requested */
   bool write_failed;
 } Compile;
 
@@ -38,7 +38,7 @@ static PyObject *program_new(PyState *st, wv_program *p, PyObject *remarks) {
   return (PyObject *)o;
 }
 
-/* The kernel is copied to a context of its own, so that other threads go on meanwhile. */
+/* The kernel is copied to a context of its own, so that other threads can continue meanwhile. */
 static PyObject *compile_copy(PyState *st, wv_kernel *k, const wv_compile_options *o, Compile *c) {
   wv_ctx *cx = wv_ctx_new();
   wv_kernel *copy = wv_kernel_copy(k, cx);
@@ -168,7 +168,7 @@ static PyGetSetDef program_getset[] = {
     {"variants", get_variants, NULL, "A Variant for each of them.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
-/* What was said while a variant was compiled, after the program itself was made. */
+/* Diagnostics of variants compiled after the program itself was made. */
 static bool keep_remarks_of(ProgramObject *p, wv_ctx *cx) {
   if (wv_diag_count(cx) == 0) return true;
   PyObject *list = py_error_take_from(p->st, cx);
@@ -180,7 +180,7 @@ static bool keep_remarks_of(ProgramObject *p, wv_ctx *cx) {
 
 static bool keep_remarks(ProgramObject *p) { return keep_remarks_of(p, p->cx); }
 
-/* Made when it is needed; made anew after an internal error. */
+/* Created on demand; replaced after an internal error. */
 static wv_ctx *context_of(ProgramObject *p) {
   if (p->cx && wv_ctx_usable(p->cx)) return p->cx;
   wv_ctx_free(p->cx);
@@ -247,7 +247,7 @@ static PyMethodDef program_methods[] = {
 
 /* ---- launching ----------------------------------------------------------------------------- */
 
-/* To make a context takes longer than to launch a small kernel: one stays with the program. */
+/* Creating a context takes longer than launching a small kernel: one is kept with the program. */
 static wv_ctx *take_context(ProgramObject *p) {
   wv_ctx *cx = p->spare;
   p->spare = NULL;
@@ -274,8 +274,8 @@ static double seconds(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Ctrl-C: the exception is set, and raised when the launch has ended. To look for it takes the
- * interpreter's lock, which a busy thread hands over after 5 ms: so this is rare. */
+/* Ctrl-C: the exception is set, and raised when the launch has ended. Checking takes the
+ * interpreter lock, which a busy thread releases after 5 ms: so this is done rarely. */
 static bool was_interrupted(void *user) {
   static const double OFTEN = 0.1;
   Waited *w = user;
@@ -289,7 +289,7 @@ static bool was_interrupted(void *user) {
   return stop;
 }
 
-/* Others go on meanwhile, so it has a context of its own. */
+/* Other threads continue meanwhile, so it has a context of its own. */
 static wv_ctx *open_waited(ProgramObject *p, Waited *w) {
   wv_ctx *cx = take_context(p);
   bool hears = PyThread_get_thread_ident() == p->st->main_thread;
@@ -389,7 +389,7 @@ static int add_records(PyObject *module, PyState *st) {
   return PyModule_AddType(module, st->device_type);
 }
 
-/* Not to know it costs Ctrl-C during launches, no more. */
+/* If it is unknown, only Ctrl-C during launches is lost. */
 static unsigned long find_main_thread(void) {
   PyObject *threading = PyImport_ImportModule("threading"), *ident = NULL;
   PyObject *thread = threading ? PyObject_CallMethod(threading, "main_thread", NULL) : NULL;

@@ -1,13 +1,13 @@
-/* py_report: Report, what a simulation did, and SimulationError, which carries what was wrong. */
+/* py_report: Report, what a simulation did, and SimulationError, which carries its findings. */
 #include "ext.h"
 
 typedef struct ReportObject {
   PyObject ob_base; /* what PyObject_HEAD stands for */
   PyState *st;
-  wv_ctx *cx; /* of this run alone */
+  wv_ctx *cx; /* of this run only */
   wv_kernel *k;
   wv_report *r;
-  PyObject *findings; /* a list, made once: the exception has the same */
+  PyObject *findings; /* a list, made once: shared with the exception */
   PyObject *remarks;  /* a list of Diagnostic */
 } ReportObject;
 
@@ -187,7 +187,7 @@ static PyObject *get_ir(PyObject *self, void *Py_UNUSED(unused)) {
   return o;
 }
 
-/* Lines of a notebook's cell must be known before they can be shown. */
+/* Lines of a notebook cell must be known before they can be shown. */
 static wv_report *with_sources(PyObject *self) {
   ReportObject *o = self_of(self);
   const char *last = NULL;

@@ -1,4 +1,4 @@
-/* py_run: calling a kernel: arguments are taken, and other threads go on while it runs.
+/* py_run: calling a kernel: arguments are acquired, and other threads continue while it runs.
  *
  * The module's context may be used by another thread as soon as the interpreter lock is released,
  * so a kernel runs as a copy in a context of its own. Tensors are held until it ends. */
@@ -8,14 +8,14 @@
 
 typedef struct Call {
   PyState *st;
-  wv_ctx *cx; /* of this call alone */
+  wv_ctx *cx; /* of this call only */
   wv_kernel *k;
   Scratch scratch;
   Params params;
   Args taken;
   wv_arg *args;         /* the same as host buffers */
-  PyThreadState *saved; /* while others run */
-  double asked;         /* when signals were last looked at, in seconds */
+  PyThreadState *saved; /* while other threads run */
+  double asked;         /* when signals were last checked, in seconds */
   PyObject *log;        /* NULL: logs are dropped */
   bool log_failed;
 } Call;
@@ -65,7 +65,7 @@ static bool on_host(PyState *st, const Args *a, const Params *p) {
   return true;
 }
 
-/* As the evaluator and the simulator take them. */
+/* In the form that the evaluator and the simulator take. */
 static bool host_args(Call *c) {
   wv_buffer *buffers = py_scratch_alloc(&c->scratch, (size_t)c->taken.n, sizeof *buffers);
   c->args = py_scratch_alloc(&c->scratch, (size_t)c->taken.n, sizeof *c->args);
@@ -151,8 +151,8 @@ PyObject *py_run_eval(PyState *st, wv_kernel *k, PyObject *args) {
   return remarks;
 }
 
-/* sim(args, target, schedule, nonfinite, log). A report takes the call's context and kernel along.
- */
+/* sim(args, target, schedule, nonfinite, log). A report takes over the call's context and
+ * kernel. */
 PyObject *py_run_sim(PyState *st, wv_kernel *k, PyObject *args, PyObject *named) {
   static char *words[] = {"args", "target", "schedule", "nonfinite", "log", NULL};
   PyObject *list, *log = Py_None;

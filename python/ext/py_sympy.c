@@ -1,11 +1,11 @@
 /* py_sympy: expressions to and from SymPy, by walking `.func` and `.args`.
  *
- * SymPy is never imported here unless an object of its kind is at hand. A symbol of ours that is
- * not negative is Symbol(name, integer=True, nonnegative=True) there; one that may be negative is
- * a bare Symbol(name). */
+ * SymPy is never imported here unless one of its objects is at hand. A non-negative symbol of ours
+ * is Symbol(name, integer=True, nonnegative=True) there; one that may be negative is a bare
+ * Symbol(name). */
 #include "ext.h"
 
-/* func.__name__ of SymPy, and the operator of ours. "" : handled apart. */
+/* func.__name__ of SymPy, and our operator. "": handled separately. */
 static const struct {
   const char *theirs, *ours;
 } functions[] = {{"Add", "add"},
@@ -184,7 +184,7 @@ static PyObject *to_piecewise(PyObject *sympy, PyObject *args) {
                              Py_True);
 }
 
-/* SymPy has no bitwise xor of integers: an undefined function of that name. */
+/* SymPy has no bitwise xor of integers: an undefined function of that name is used. */
 static PyObject *to_xor(PyObject *sympy, PyObject *args) {
   PyObject *make = PyObject_CallMethod(sympy, "Function", "s", "xor");
   PyObject *r = make ? PyObject_Call(make, args, NULL) : NULL;

@@ -8,7 +8,7 @@ static int add_list(PyObject *module, const char *name, PyObject *list) {
   return r;
 }
 
-/* Appends and consumes a new item; clears the list when that fails. */
+/* Appends and consumes a new item; clears the list if that fails. */
 static void append(PyObject **list, PyObject *item) {
   if (!*list || !item || PyList_Append(*list, item) < 0) Py_CLEAR(*list);
   Py_XDECREF(item);

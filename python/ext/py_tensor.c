@@ -1,6 +1,6 @@
-/* py_tensor: tensors of others, used where they lie: the quickest way that their type offers.
+/* py_tensor: foreign tensors, used in place, by the fastest method that their type offers.
  *
- * Which way that is is asked once per type and remembered: a table of C functions (54 ns a tensor),
+ * The method is determined once per type and remembered: a table of C functions (54 ns per tensor),
  * PyTorch's attributes, `__cuda_array_interface__`, the buffer protocol, `__dlpack__`. */
 #include "dlpack_abi.h"
 #include "ext.h"

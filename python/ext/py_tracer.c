@@ -31,7 +31,7 @@ TracerObject *py_tracer_current(PyState *st, const char *what) {
 
 /* ---- operands ------------------------------------------------------------------------------ */
 
-/* An expression beside a value is a scalar of the value's dtype. */
+/* An expression next to a value is a scalar of the value's dtype. */
 static wv_value *scalar_of(TracerObject *t, wv_expr e, const wv_value *like, wv_place at) {
   wv_attr attr = {.key = "value", .expr = e};
   wv_value *result[RESULTS_MOST] = {0};
@@ -47,7 +47,7 @@ static bool is_float(const wv_value *v) {
   return strcmp(kind, "float") == 0;
 }
 
-/* An integer of 64 bits, signed or, from 2**63 up, unsigned. */
+/* A 64-bit integer, signed or, from 2**63 up, unsigned. */
 static int64_t bits_of(PyObject *integer, double rounded) {
   if (rounded < 0x1p63) return PyLong_AsLongLong(integer);
   return (int64_t)PyLong_AsUnsignedLongLong(integer);
@@ -127,8 +127,7 @@ static PyObject *results_to(TracerObject *t, wv_value **results, int n) {
   return tuple;
 }
 
-/* Names results after the variables they are assigned to; several under one name are numbered by
- * the printer. */
+/* Names results after the variables they are assigned to; the printer numbers equal names. */
 static void name_results(TracerObject *t, PyObject *target, wv_value **results, int n) {
   for (int i = 0; target && i < n; i++) {
     bool several = PyTuple_Check(target);
@@ -383,7 +382,7 @@ static PyObject *tracer_enter(PyObject *self, PyObject *Py_UNUSED(none)) {
   return Py_NewRef(self);
 }
 
-/* A trace that ends with an exception is given up. */
+/* A trace that ends with an exception is abandoned. */
 static PyObject *tracer_exit(PyObject *self, PyObject *args) {
   TracerObject *t = (TracerObject *)self;
   PyObject *dict = PyThreadState_GetDict();

@@ -162,7 +162,7 @@ typedef enum Kind {
   ITERS
 } Kind;
 
-/* The attributes the front end writes; wave.h says which field each kind fills. */
+/* The attributes that the front end writes; wave.h says which field each kind fills. */
 static const struct {
   const char *key;
   Kind kind;
@@ -276,7 +276,7 @@ bool py_attrs_from(PyState *st, Scratch *s, PyObject *dict, const wv_attr **out,
 
 /* ---- constraints --------------------------------------------------------------------------- */
 
-/* row[key] as an expression; absent and None leave *out alone. */
+/* row[key] as an expression; absent and None leave *out unchanged. */
 static bool row_expr(PyState *st, PyObject *row, const char *key, wv_expr *out) {
   PyObject *v = PyDict_GetItemString(row, key);
   if (!v || v == Py_None) return true;

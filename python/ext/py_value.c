@@ -1,12 +1,12 @@
-/* py_value: Value, what a kernel works on while it is traced. Operators append ops to the kernel.
- */
+/* py_value: Value, what a kernel works on while it is traced. Operators append ops to the
+ * kernel. */
 #include "ext.h"
 
 typedef struct ValueObject {
   PyObject ob_base; /* what PyObject_HEAD stands for */
   TracerObject *tracer;
   wv_value *v;
-  bool only_result; /* of a loop or conditional: `body[0]` is the value itself */
+  bool only_result; /* for a loop or conditional: `body[0]` is the value itself */
 } ValueObject;
 
 static Py_hash_t value_hash(PyObject *self);
@@ -97,7 +97,7 @@ static Py_hash_t value_hash(PyObject *self) {
   return h == -1 ? -2 : h;
 }
 
-/* What Python would do with a number is a mistake here. */
+/* Reports what Python would do with a number but is a mistake here. */
 static PyObject *refuse(PyObject *self, const char *code, const char *text, const char *hint) {
   PyState *st = py_value_tracer(self)->st;
   wv_place at;
@@ -196,7 +196,7 @@ static bool is_function(PyObject *name) {
   return callable;
 }
 
-/* What Python and NumPy look for on their own begins with `_`. */
+/* Names that Python and NumPy look up on their own begin with `_`. */
 static PyObject *value_attribute(PyObject *self, PyObject *name) {
   PyObject *found = PyObject_GenericGetAttr(self, name);
   if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
