@@ -69,7 +69,7 @@ typedef struct PyState {
 
 static inline PyState *py_state(PyObject *module) { return PyModule_GetState(module); }
 
-/* ---- py_scratch.c: memory for the time of one call ---- */
+/* ---- py_scratch.c: memory for one call ---- */
 
 typedef struct Scratch {
   struct ScratchBlock *first;
@@ -104,7 +104,7 @@ PyObject *py_error_report(PyState *st, const char *code, wv_place at, const char
 PyObject *py_error_take(PyState *st);
 PyObject *py_error_take_from(PyState *st, wv_ctx *cx);
 
-/* ---- py_place.c: where the user's code stands ---- */
+/* ---- py_place.c: places in the user's code ---- */
 
 /* The nearest frame of the user's. The name lives as long as the frame. */
 bool py_place_here(PyState *st, wv_place *out);
@@ -205,7 +205,7 @@ PyObject *py_run_call_log(PyObject *call, const char *label, const wv_buffer *b)
 PyObject *py_run_eval(PyState *st, wv_kernel *k, PyObject *args);
 PyObject *py_run_sim(PyState *st, wv_kernel *k, PyObject *args, PyObject *named);
 
-/* ---- py_tensor.c: tensors of others, without copying ---- */
+/* ---- py_tensor.c: foreign tensors, without copying ---- */
 
 typedef struct Tensor {
   wv_tensor tensor; /* its shape and strides are those below; devices as numbered by DLPack */
@@ -301,7 +301,7 @@ bool py_program_launch(ProgramObject *p, const Args *a, void *stream);
 bool py_program_launch_logged(ProgramObject *p, const Args *a, void *stream, PyObject *log);
 PyObject *py_program_devices(PyState *st); /* a list of Device */
 
-/* ---- py_launch.c: Launchable, what a compiled kernel is in Python ---- */
+/* ---- py_launch.c: Launchable, a compiled kernel in Python ---- */
 
 int py_launch_init(PyObject *module, PyState *st);
 

@@ -29,7 +29,7 @@ static void launch_dealloc(PyObject *self) {
   Py_DECREF(type);
 }
 
-/* ---- what belongs to it -------------------------------------------------------------------- */
+/* ---- contents ------------------------------------------------------------------------------ */
 
 /* bind(kernel): the kernel whose parameters a call has. The module's state is only accessible from
  * the class that defines the method. */

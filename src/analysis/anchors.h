@@ -69,7 +69,7 @@ bool anchor_mma_division_by(const Distribution *d, const Machine *m, Arena *a, O
 /* A layout for a tile without anchors: contiguous along its last dim. */
 Layout anchor_default(const Machine *m, const Type *t, const int *extent);
 
-/* ---- observable kernels: as declared (anchor_declared.c) ---- */
+/* ---- lane-observable kernels: as declared (anchor_declared.c) ---- */
 
 /* False after reporting a vector shape that the lanes do not fill. */
 bool anchor_declared_access(const Distribution *d, const Machine *m, Op *op, const Type *t,

@@ -62,7 +62,7 @@ void landing_leave(Landing *l);
 void landing_call_out(Landing *l);
 void landing_back(Landing *l);
 
-/* ---- what failed ---- */
+/* ---- the failure ---- */
 
 enum { FAILURE_TEXT = 640 };
 

@@ -29,7 +29,7 @@ typedef struct SavedCall {
   const char *text;
 } SavedCall;
 
-/* ---- saving: without memory of ours ---- */
+/* ---- saving, without allocating ---- */
 
 /* It may be the cache's folder, which is used only if no other user can write to it
  * (cache_trust.h). */

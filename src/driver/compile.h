@@ -42,7 +42,7 @@ const char *processor_misfit(Arena *a, const TargetInfo *machine);
 extern const char
     processor_words[]; /* in the key, the CPU follows it and the library precedes it */
 
-/* ---- remarks.c: what compiling said, kept with the code ---- */
+/* ---- remarks.c: diagnostics of compilation, kept with the code ---- */
 
 /* The diagnostics after `before` (NULL: all), except errors. */
 void remarks_keep(Arena *a, const Diags *from, const Diag *before, ArtVariant *out);

@@ -133,7 +133,7 @@ const Sym *kernel_assumed_of(const Kernel *k, const Sym *symbol, bool *required)
   return all;
 }
 
-/* ---- kernels that do not compile without ---- */
+/* ---- kernels that do not compile without assumptions ---- */
 
 static const char *all_texts(const Kernel *k) {
   StrBuf out = {.arena = k->cx->diags.arena};

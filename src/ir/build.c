@@ -237,7 +237,7 @@ static Value *const *convert_written(Builder *b, Span at, Value *const *args, in
   return all;
 }
 
-/* ---- unsigned integers beside expressions ---- */
+/* ---- unsigned integers in expressions ---- */
 
 /* Expressions are signed 64-bit integers. An unsigned operand that enters one is converted by a
  * separate op, so that later stages need not know about it. Returns the index of the first such

@@ -1,7 +1,7 @@
 /* build_access.c: index mappings: their rules, and source= / target= converted to them. */
 #include "ir/build_state.h"
 
-/* ---- a mapping on its own ---- */
+/* ---- checking a mapping ---- */
 
 /* The first two keys whose value is the bare iterator; returns how many there are. */
 static int find_bare(SymPairs pairs, const Sym *iterator, const Sym *dims[2]) {

@@ -96,7 +96,7 @@ static const Sym *waves_of(const Parts *p, const Constraint *row) {
   return several(p, sym_ceildiv(p->sym, row->size, wave->size));
 }
 
-/* ---- what is said ---- */
+/* ---- the warning ---- */
 
 static Diag *warn(const Parts *p, const Op *op, const Sym *dim, const Sym *count,
                   const char *holders) {

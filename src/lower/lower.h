@@ -99,8 +99,7 @@ Value *emit_combine(Lower *l, const Op *op, Value *a, Value *b);
 /* The neutral element of a sum, maximum or minimum. */
 Value *lower_neutral(Lower *l, OpKind kind, DType t);
 
-/* ---- emission (lower_emit.c) -------------------------------------------------------------------
- */
+/* ---- emission (lower_emit.c) ----------------------------------------------------------------- */
 
 /* Appends an op; returns its result, or NULL if it has none. */
 Value *emit(Lower *l, OpKind kind, Value *const *args, int nargs, const Attr *attrs, int nattrs,
@@ -151,8 +150,7 @@ Value *emit_shuffle_idx(Lower *l, Value *v, const Sym *lane);
 
 const SymFacts *lower_facts(const Lower *l); /* at the point where ops are being appended */
 
-/* ---- where elements lie (lower_place.c) --------------------------------------------------------
- */
+/* ---- positions of elements (lower_place.c) --------------------------------------------------- */
 
 /* What lane and wave contribute to the coordinate along `dim`, relative to the tile. */
 const Sym *lane_coord(Lower *l, const Layout *layout, int dim);
@@ -204,8 +202,7 @@ Layout lane_undivided(const Lower *l);
 /* The only register of a value of one element. */
 Value *lower_scalar(Lower *l, const Value *v);
 
-/* ---- elements that digits reach in several ways (lower_holders.c) ------------------------------
- */
+/* ---- elements that digits reach in several ways (lower_holders.c) ---------------------------- */
 
 /* A digit that moves along a dim. */
 typedef struct Mover {
@@ -231,8 +228,7 @@ DimHolders dim_holders(Lower *l, const Layout *layout, int dim);
  * that counts; for HOLDERS_SEVERAL. */
 const Sym *holder_counts(Lower *l, const DimHolders *h, int reg);
 
-/* ---- expressions over a tile (lower_forms.c) ---------------------------------------------------
- */
+/* ---- expressions over a tile (lower_forms.c) ------------------------------------------------- */
 
 typedef struct FormValue {
   int reg;
@@ -276,8 +272,7 @@ const Sym *form_at(Lower *l, TileForm *f, const Sym *const *x, int reg); /* both
 /* e simplified, unless e as written takes fewer operations. */
 const Sym *cheaper(Lower *l, const Sym *e);
 
-/* ---- memory of the workgroup (lower_memory.c) --------------------------------------------------
- */
+/* ---- memory of the workgroup (lower_memory.c) ------------------------------------------------ */
 
 /* The layout of an allocation; false: it is not an allocation, or its layout is unknown. */
 bool memory_layout(const Value *memory, MemLayout *out);
@@ -304,8 +299,7 @@ void lower_publish(Lower *l, const Value *memory);
  * accessed by name. */
 int memory_width(Lower *l, const MemLayout *m, const Layout *layout);
 
-/* ---- accesses (lower_open.c, lower_access.c) ----------------------------------------------------
- */
+/* ---- accesses (lower_open.c, lower_access.c) ------------------------------------------------- */
 
 enum { LANE_DYNAMIC = 5 }; /* values that coordinates take from registers */
 

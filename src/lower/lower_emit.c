@@ -32,7 +32,7 @@ Value *emit(Lower *l, OpKind kind, Value *const *args, int nargs, const Attr *at
   return place_op(l, l->scope, make_op(l, kind, args, nargs, attrs, nattrs), type);
 }
 
-/* ---- where an expression may stand ---- */
+/* ---- scopes of expressions ---- */
 
 static LowerScope *scope_of(const Lower *l, const Sym *symbol) {
   for (int i = l->symbols.n - 1; i >= 0; i--)

@@ -6,7 +6,7 @@
 #include "report/page.h"
 #include "report/plot.h"
 
-/* ---- time beside others ---- */
+/* ---- times compared with others ---- */
 
 static PlotBar time_bar(Arena *a, const char *name, double ms, double of, int series) {
   const char *time = page_time_text(a, ms);

@@ -86,7 +86,7 @@ void plot_bars(StrBuf *out, const char *title, const PlotGroup *groups, int n, b
   close_svg(out);
 }
 
-/* ---- axes of powers of ten ---- */
+/* ---- logarithmic axes ---- */
 
 typedef struct Decades {
   int first, last;

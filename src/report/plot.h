@@ -9,7 +9,7 @@ enum { PLOT_SERIES = 6, PLOT_PARTS = 2 };
 
 void plot_legend(StrBuf *out, const char *const *series, int n);
 
-/* ---- bars: shorter is better, or not; the label behind a bar says ---- */
+/* ---- bars: whether shorter is better depends; the label after a bar says ---- */
 
 typedef struct PlotBar {
   const char *name, *label; /* before and after the bar */
@@ -27,7 +27,7 @@ typedef struct PlotGroup {
  * does. */
 void plot_bars(StrBuf *out, const char *title, const PlotGroup *groups, int n, bool own_scale);
 
-/* ---- marks along an axis of powers of ten ---- */
+/* ---- marks along a logarithmic axis ---- */
 
 typedef struct PlotMark {
   const char *name, *tip; /* before its row; shown on hover */

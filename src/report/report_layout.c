@@ -123,7 +123,7 @@ static void put_drawing(StrBuf *out, const Drawing *m, const char *title, Arena 
   sb_puts(out, "</svg>\n");
 }
 
-/* ---- beside it ---- */
+/* ---- next to the drawing ---- */
 
 static void put_digits(StrBuf *out, const Layout *l, const Drawing *m) {
   static const char *const parts[] = {"reg", "lane", "wave"};

@@ -86,7 +86,7 @@ static Artefact *read_artefact(Arena *a, const char *bytes, size_t n, const char
   return *damage ? NULL : art;
 }
 
-/* ---- what is open while memory is asked for ---- */
+/* ---- resources held while allocating ---- */
 
 static void close_descriptor(void *fd) { close(*(int *)fd); }
 
@@ -94,7 +94,7 @@ static void close_listing(void *dir) {
   if (dir) closedir(dir);
 }
 
-/* ---- trouble ---- */
+/* ---- warnings ---- */
 
 /* A compilation first loads and then stores; a problem with the folder is reported once. */
 static void warn(Diags *diags, const char *hint, const char *text) {

@@ -82,7 +82,7 @@ static void agree(CpuGang *g, CpuMember *m) {
 
 int cpu_watch_wait(CpuWatch *w, int changed, int place) {
   CpuGang *g = w->gang;
-  if (!g) return changed ? CPU_DONE : CPU_STUCK + place; /* there is nobody else */
+  if (!g) return changed ? CPU_DONE : CPU_STUCK + place; /* there are no other members */
   CpuMember *m = &g->member[w->member];
   if (!changed || m->state == MEMBER_IS_STILL) {
     pthread_mutex_lock(&g->lock);

@@ -4,7 +4,7 @@
 
 #include "runtime/launch.h"
 
-/* ---- who may use the record ---- */
+/* ---- access to the record ---- */
 
 /* A thread that does not get the record does without. */
 static bool take_record(Launcher *l) {

@@ -62,8 +62,7 @@ static bool serves_all_waves(const Planner *p, int lane, int to, int there, int 
   return true;
 }
 
-/* ---- within a thread ---------------------------------------------------------------------------
- */
+/* ---- within a thread ------------------------------------------------------------------------- */
 
 static bool serves_all_threads(const Planner *p, int to, int from) {
   for (int lane = 0; lane < p->y.lanes; lane++)
@@ -95,8 +94,7 @@ static bool plan_registers(const Planner *p, ConvertPlan *out) {
   return true;
 }
 
-/* ---- within a wave -----------------------------------------------------------------------------
- */
+/* ---- within a wave --------------------------------------------------------------------------- */
 
 /* For one destination group: the lane from which `lane` may take each source group, itself where
  * possible; -1: none. Candidates hold the group's first element in wave 0. */
@@ -213,8 +211,7 @@ static bool plan_shuffle(const Planner *p, int limit, ConvertPlan *out) {
   return true;
 }
 
-/* ---- the choice --------------------------------------------------------------------------------
- */
+/* ---- the choice ------------------------------------------------------------------------------ */
 
 static int words(int registers, int bits) { return (registers * bits + 31) / 32; }
 

@@ -115,8 +115,7 @@ int layout_run(const Layout *l, int dim);
  * `bytes` long, aligned to its own size in the tile, and never partly past the tile. */
 int layout_vector(const Layout *l, int dim, int bits, int bytes);
 
-/* ---- tiles and blocks (layout_tile.c) ----------------------------------------------------------
- */
+/* ---- tiles and blocks (layout_tile.c) -------------------------------------------------------- */
 
 typedef struct LayoutTiling {
   int tile[LAYOUT_DIMS];      /* what all waves hold together */
@@ -148,8 +147,7 @@ typedef struct LayoutBlocking {
  * without elements hold copies. */
 Layout layout_blocked(const LayoutBlocking *b);
 
-/* ---- text (layout_text.c) ----------------------------------------------------------------------
- */
+/* ---- text (layout_text.c) -------------------------------------------------------------------- */
 
 /*     [16, 16] reg d0/4:1 | lane d1/16:1 d0/4:4 | wave ~/2
  *     extents  dim/radix:stride, or ~/radix for copies; a part without digits is left out */

@@ -98,7 +98,7 @@ unsigned target_mma_types(const TargetInfo *t, const MmaInfo *row) {
   return types;
 }
 
-/* ---- processors ---- */
+/* ---- CPUs ---- */
 
 const Processor *processor_at(int i) {
   return i >= 0 && (size_t)i < WV_LEN(processor_rows) ? &processor_rows[i] : NULL;

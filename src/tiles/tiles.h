@@ -64,7 +64,7 @@ typedef struct Point {
   int n;
   int along; /* the dim with several elements; -1: none */
   int width;
-  bool elsewhere; /* perhaps outside of the tile: what was proved of that says nothing here */
+  bool elsewhere; /* may be outside the tile: proofs about the tile do not apply */
 } Point;
 
 /* A bound on a coordinate that holds in the loops being emitted: x < limit. */
@@ -93,7 +93,7 @@ typedef struct Tiles {
   Lower l;
   Tile *tile; /* by value id of the tile kernel */
   TilePlan plan;
-  NestLevel *level; /* innermost; NULL outside of nests */
+  NestLevel *level; /* innermost; NULL outside nests */
   int depth;        /* open loops of nests, used to name counters */
   GrantedList granted;
   Vec(TileAlloc) allocs;
@@ -377,7 +377,7 @@ bool keep_plan_once(Tiles *t, DType dtype, int64_t elements, Kept *out);
 void keep_open(Tiles *t, Kept *k);
 void keep_close(Tiles *t, Kept *k);
 
-/* ---- values that workgroups have in common (tiles_steady.c) -------------------------------- */
+/* ---- values shared by workgroups (tiles_steady.c) ------------------------------------------ */
 
 /* Whether v, which could be recomputed where it is used, is such a value, is worth keeping, and
  * there is room. */

@@ -17,7 +17,7 @@
 
 enum { KEPT_SHARE = 3, KEPT_OF = 8 }; /* fraction of scratch memory for the slots of one operand */
 
-/* ---- what does not change from one workgroup to the next ---- */
+/* ---- what is the same in consecutive workgroups ---- */
 
 /* The dim of the grid along which consecutive workgroups differ; -1: there is only one
  * workgroup. */

@@ -139,7 +139,7 @@ static bool pack_rows(Tiles *t, Packing *x) {
   return ok;
 }
 
-/* ---- rows that lie along k ---- */
+/* ---- rows contiguous along k ---- */
 
 /* Interleaves units of two vecs, from the lower or upper halves. */
 static Value *zip(Tiles *t, Value *a, Value *b, int unit, bool upper) {
@@ -346,7 +346,7 @@ static bool pack_all(Tiles *t, const PackSource *from, const Panels *to) {
   return ok;
 }
 
-/* ---- in front of loops ---- */
+/* ---- before loops ---- */
 
 static bool same_source(const PackSource *a, const PackSource *b) {
   bool same = a->of == b->of && a->row == b->row && a->k == b->k && a->extent == b->extent &&

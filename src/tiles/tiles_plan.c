@@ -21,7 +21,7 @@ typedef struct Plan {
   bool first_round;
 } Plan;
 
-/* ---- what may be made again ---- */
+/* ---- what may be recomputed ---- */
 
 static bool has_loop_over(const Region *r, const Sym *axis) {
   for (const Op *op = r->first; op; op = op->next) {
@@ -99,7 +99,7 @@ static int own_cost(const Op *op) {
 
 bool tiles_is_function(const Op *op) { return own_cost(op) == FUNCTION; }
 
-/* ---- who asks ---- */
+/* ---- uses ---- */
 
 static void note_askers(Plan *p, const Op *op) {
   bool again = p->t->plan.is_inline[op->nresults ? op->results[0].id : 0] && may_be_inline(p, op);
@@ -191,7 +191,7 @@ void tiles_plan(Tiles *t) {
   }
 }
 
-/* ---- who depends on whom ---- */
+/* ---- dependences ---- */
 
 typedef struct Depends {
   const Tiles *t;

@@ -43,7 +43,7 @@ Value *product_offset(Tiles *t, const Product *p, const Block *b);
 Value *product_load(Tiles *t, const Product *p, const Block *b, Value *offset);
 void product_store(Tiles *t, const Product *p, const Block *b, Value *offset, Value *v);
 
-/* ---- rows of the lhs where they lie (tiles_rows.c) ---- */
+/* ---- rows of the lhs in place (tiles_rows.c) ---- */
 
 /* Whether matrix registers can load the lhs in place; sets p->rows and p->whole. */
 bool rows_in_place(Tiles *t, Product *p);

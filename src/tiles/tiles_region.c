@@ -232,7 +232,7 @@ static SavedScope open_body(Carrying *c, Op *made, const SymFacts *facts) {
   return saved;
 }
 
-/* ---- what the body hands on ---- */
+/* ---- yields ---- */
 
 /* The value still needs other buffers of the body's arguments, or its own at other positions. */
 static bool must_wait(const Carrying *c, int i) {

@@ -34,7 +34,7 @@ static const Sym *sum(Tiles *t, const Sym *a, const Sym *b) {
   return lower_sound(&t->l, sym_add(t->l.sym, a, b));
 }
 
-/* ---- rows that lie along k ---- */
+/* ---- rows contiguous along k ---- */
 
 /* Element by element: (k + e, row) for the elements of one vec. */
 static void store_elements(Tiles *t, const Packing *x, const Sym *k, const Sym *row, Value *v) {

@@ -30,7 +30,7 @@ const Sym *thin_whole(Tiles *t, const Sym *depth, int piece) {
   return lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), e));
 }
 
-/* ---- whether it pays ---- */
+/* ---- whether it is worthwhile ---- */
 
 /* How many of its rows can be needed. */
 int thin_rows(Tiles *t, const PackSource *s) {

@@ -27,7 +27,7 @@ Point tile_origin(const Tiles *t, const Value *v) {
   return p;
 }
 
-/* ---- where tiles lie ---- */
+/* ---- positions of tiles ---- */
 
 bool tile_has_size(const Tiles *t, const Op *op, const Type *type) {
   for (int i = 0; type->kind == TYPE_tile && i < type->rank; i++) {
@@ -247,7 +247,7 @@ static Value *make_at(Asked *a) {
   }
 }
 
-/* ---- what was made before ---- */
+/* ---- values computed before ---- */
 
 typedef struct Made {
   const Value *of;

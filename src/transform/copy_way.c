@@ -32,7 +32,7 @@ bool copy_slot_layout(const Distribution *d, const Op *alloc, MemLayout *out) {
   return true;
 }
 
-/* ---- whether it can be done so ---- */
+/* ---- whether a way is possible ---- */
 
 const char *why_not_async(const CopyWays *w, const Op *copy, const CopyPlan *plan) {
   if (!target_has(w->machine.target, FEATURE_CP_ASYNC))

@@ -25,7 +25,7 @@ typedef struct Layouts {
   bool failed;
 } Layouts;
 
-/* ---- values made for another place ----------------------------------------------------------- */
+/* ---- values recomputed elsewhere ------------------------------------------------------------- */
 
 /* Cheap enough to be recomputed, wherever and in whatever layout it is needed. */
 static bool is_remade(const Op *op) {
@@ -44,8 +44,7 @@ static Op *insert_like(Layouts *l, const Op *op, Op *before) {
   return copy;
 }
 
-/* ---- tiles that are larger outside of a loop than inside ---------------------------------------
- */
+/* ---- tiles that are larger outside a loop than inside ---------------------------------------- */
 
 static bool same_place(Layouts *l, const Op *a, const Op *b, const Sym *dim) {
   Place x, y;

@@ -37,7 +37,7 @@ static void need(Narrow *n, const Value *v, unsigned dims) {
 
 static unsigned all_dims(const Value *v) { return is_tile(v) ? (1u << v->type->rank) - 1 : 0; }
 
-/* ---- who looks ---- */
+/* ---- which dims are used ---- */
 
 static const Value *tile_of(const Op *op) {
   return op->kind == OP_read ? &op->results[0] : op->args[0];
@@ -77,7 +77,7 @@ static void need_access(Narrow *n, const Op *op) {
     if (looks_at(n, &a, i)) need(n, v, 1u << i);
 }
 
-/* ---- what comes from where ---- */
+/* ---- where values come from and go to ---- */
 
 /* Dims of one value correspond to those of the other with the same names. */
 static void need_alike(Narrow *n, const Value *a, const Value *b) {
@@ -135,7 +135,7 @@ static void find_needed(Narrow *n) {
   } while (n->changed);
 }
 
-/* ---- the rest goes ---- */
+/* ---- removing the rest ---- */
 
 static SymPairs rewrite_pairs(Narrow *n, SymPairs from, const Value *v, const SymBinding *to,
                               int nto) {

@@ -237,7 +237,7 @@ static Value *kept(Pad *p, const Operand *o, Value *v) {
   return to;
 }
 
-/* ---- who combines ---- */
+/* ---- ops that combine ---- */
 
 static void keep_operand(Pad *p, Operand o) {
   Value *v = value_of(&o);

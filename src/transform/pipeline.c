@@ -1,4 +1,4 @@
-/* pipeline: lets copies to shared memory run ahead of the loop that reads them.
+/* pipeline: software pipelining: copies to shared memory run some iterations ahead of the reads.
  *
  *                                       copy %a, %s {iteration = {K: 0}, slot = 0, ...}
  *                                       async_commit
@@ -270,7 +270,7 @@ static bool run_ahead(Rewrite *w) {
   return true;
 }
 
-/* ---- behind it ---- */
+/* ---- after the loop ---- */
 
 static bool touches_scratch(const Op *op) {
   for (int i = 0; i < op->nargs; i++)

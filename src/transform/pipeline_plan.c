@@ -134,7 +134,7 @@ static const char *why_not_copy(const Planner *p, const StagedLoop *l, const Op 
   return why;
 }
 
-/* ---- products under way ---- */
+/* ---- products in flight ---- */
 
 static int count_uses(const Op *loop, const Value *v) {
   int n = 0;

@@ -113,8 +113,7 @@ static void decide_contract(Retarget *r) {
              r->k->name);
 }
 
-/* ---- what threads do together -----------------------------------------------------------------
- */
+/* ---- what threads do together ---------------------------------------------------------------- */
 
 /* Ops that a wave, or all waves of a workgroup, execute together. */
 static bool check_together(Retarget *r, const Op *op) {

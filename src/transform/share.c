@@ -27,7 +27,7 @@ typedef struct Share {
   Map symbols; /* region -> RegionSymbols */
 } Share;
 
-/* ---- what is worth it ---- */
+/* ---- what is worth sharing ---- */
 
 static bool is_shift(int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
 
@@ -103,7 +103,7 @@ static bool is_worth(Share *s, const Op *op, const Sym *e, bool always) {
   return (uintptr_t)map_get(&s->users, map_key(e)) > 1 || could_leave(s, op, e);
 }
 
-/* ---- taking out ---- */
+/* ---- extracting quotients ---- */
 
 /* An expression being rewritten, and its operands. */
 typedef struct Draft {

@@ -4,8 +4,7 @@
 
 static const TargetInfo *machine(const char *name) { return target_find(name).machine; }
 
-/* ---- the definition, written out ---------------------------------------------------------------
- */
+/* ---- the definition, written out ------------------------------------------------------------- */
 
 static unsigned next_random(unsigned *state) {
   *state = *state * 1664525u + 1013904223u;
@@ -96,8 +95,7 @@ TEST(gfx942_pairs_lanes_in_wide_reads) {
   CHECK_INT(bank_cost(t, a, 64, 16, true).conflicts, 2); /* 0-3 meet 20-23, and 4-7 meet 16-19 */
 }
 
-/* ---- known layouts ------------------------------------------------------------------------------
- */
+/* ---- known layouts --------------------------------------------------------------------------- */
 
 /* ldmatrix: 8 lanes name the rows of an 8x8 matrix of 16 bits; step s is the s-th 16-byte column.
  */

@@ -11,8 +11,7 @@ static Layout parsed(Harness *harness, const char *text) {
   return l;
 }
 
-/* ---- carrying out a plan ------------------------------------------------------------------------
- */
+/* ---- carrying out a plan --------------------------------------------------------------------- */
 
 /* Values are element numbers; -2 marks a register that nothing was written to. */
 static void run_rounds(const ConvertPlan *p, int lanes, int xregs, int yregs, const int *x,
@@ -58,8 +57,7 @@ static ConvertPlan planned(Harness *harness, Arena *a, const char *from, const c
   return p;
 }
 
-/* ---- the four kinds -----------------------------------------------------------------------------
- */
+/* ---- the four kinds -------------------------------------------------------------------------- */
 
 TEST(equal_layouts_need_nothing) {
   Arena *a = arena_new();
@@ -143,8 +141,7 @@ TEST(between_waves_only_memory_helps) {
   arena_free(a);
 }
 
-/* ---- property: any plan is right ----------------------------------------------------------------
- */
+/* ---- property: any plan is right ------------------------------------------------------------- */
 
 static unsigned next_random(unsigned *state) {
   *state = *state * 1664525u + 1013904223u;

@@ -47,8 +47,7 @@ F(gfx1250_k64, L % 16, 32 * (L / 16) + j)
 F(gfx1250_f4, L % 16, 2 * (32 * (j / 2 / 16) + 16 * (L / 16) + j / 2 % 16) + j % 2)
 F(gfx1250_scale, L % 16, j)
 
-/* ---- NVIDIA: t = lane%4, g = lane/4 ------------------------------------------------------------
- */
+/* ---- NVIDIA: t = lane%4, g = lane/4 ---------------------------------------------------------- */
 #define T (L % 4)
 #define G (L / 4)
 F(nv_c, G + 8 * (j / 2), 2 * T + j % 2)
@@ -201,8 +200,7 @@ TEST(element_counts) {
   }
 }
 
-/* ---- execution ---------------------------------------------------------------------------------
- */
+/* ---- execution ------------------------------------------------------------------------------- */
 
 enum { MOST_TILE = 64 * 256 };
 
@@ -303,8 +301,7 @@ TEST(every_row_multiplies) {
   arena_free(a);
 }
 
-/* ---- made rows ---------------------------------------------------------------------------------
- */
+/* ---- made rows ------------------------------------------------------------------------------- */
 
 /* Each lane multiplies what it holds; lanes that share a result add up theirs. */
 static void execute_dot(Arena *a, const MmaInfo *row, int k_vec, int k_mult, const int *ra,

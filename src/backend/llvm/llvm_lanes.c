@@ -107,7 +107,7 @@ void lanes_close(Llvm *p, const LaneLoop *l) {
   llvm_scope_close(p, l->mark);
 }
 
-/* ---- what is kept ---- */
+/* ---- kept values ---- */
 
 int64_t lanes_reserve(Llvm *p, int64_t bytes) {
   enum { ALIGN = 64 };

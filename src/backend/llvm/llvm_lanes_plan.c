@@ -153,7 +153,7 @@ static void plan_region(Planner *n, const Region *r) {
   for (const Op *op = r->first; op; op = op->next) plan_op(n, op);
 }
 
-/* ---- what is kept ---- */
+/* ---- kept values ---- */
 
 /* Keeps every operand that another phase made. Ops nested in a phase's regions belong to that
  * phase. */

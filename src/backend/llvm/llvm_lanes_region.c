@@ -9,7 +9,7 @@
 
 #include "ir/region_facts.h"
 
-/* ---- who takes part ---- */
+/* ---- participating threads ---- */
 
 /* Allocates truth values; no thread takes part yet. */
 static int64_t new_mask(Llvm *p) {
@@ -50,7 +50,7 @@ static const char *somebody(Llvm *p) {
   return llvm_let(p, "icmp ne i8 %s, 0", load_byte(p, p->lanes->any, p->lanes->own));
 }
 
-/* ---- what is seen inside ---- */
+/* ---- symbols inside ---- */
 
 typedef struct Inside {
   ScopeMark mark;

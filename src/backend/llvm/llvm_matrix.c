@@ -145,7 +145,7 @@ void llvm_matrix_product(TileMma *t, const LlvmDot *dot, Held *acc, Held *to) {
   llvm_matrix_set(p, to, &shape[2], sums);
 }
 
-/* ---- which values are held so ---- */
+/* ---- which values are held in them ---- */
 
 MatrixShape *llvm_find_matrices(Llvm *p) {
   MatrixShape *found = ARENA_ARRAY(p->arena, MatrixShape, p->k->nvalues);

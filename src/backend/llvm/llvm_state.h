@@ -125,7 +125,7 @@ const char *llvm_slot(Llvm *p, LlvmSlot slot); /* the name of the loaded slot, s
 const char *llvm_label(Llvm *p, const char *what);
 void llvm_block(Llvm *p, const char *label); /* begins a block */
 
-/* ---- llvm_watch.c: what is asked of the launch ---- */
+/* ---- llvm_watch.c: queries to the launch ---- */
 
 /* Returns from the function if the launch was stopped. */
 void llvm_ask(Llvm *p);

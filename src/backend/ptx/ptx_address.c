@@ -112,7 +112,7 @@ Reg ptx_address(Ptx *p, const Value *memory, const Value *offset) {
   return remember(p, (Address){memory, offset, to, 0});
 }
 
-/* ---- in front of loops ---- */
+/* ---- before loops ---- */
 
 typedef struct Access {
   const Value *memory, *offset;

@@ -173,7 +173,7 @@ void move_held(Ptx *p, const Held *to, Held *from) {
       ptx_line(p, "%s %s, %s", move_of(target[i].class), target[i].name, source[i].name);
 }
 
-/* ---- who needs a register ---- */
+/* ---- ownership of registers ---- */
 
 static const Region *region_of(const Value *v) { return v->def ? v->def->parent : v->owner; }
 

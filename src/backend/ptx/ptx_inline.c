@@ -44,7 +44,7 @@ void ptx_inline(Ptx *p, const Op *op) {
   ptx_set(p, &op->results[0], (Held){.dtype = t->dtype, .n = n, .elem = d, .own = true});
 }
 
-/* ---- what only a meaning needs ---- */
+/* ---- values that only a meaning uses ---- */
 
 enum { FORGOTTEN = -1 }; /* the value was only used by a meaning */
 

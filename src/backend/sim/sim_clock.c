@@ -165,7 +165,7 @@ void clock_acquire(Wave *w, uint64_t lanes, const Clock *c) {
   clock_drop(s, after);
 }
 
-/* ---- who knows what ---- */
+/* ---- what threads know ---- */
 
 Actor actor_async(Wave *w, const SimOp *s, int lane, int unit, uint32_t clock) {
   return (Actor){.w = w,

@@ -11,7 +11,7 @@
 
 enum { SCALE_GROUP = 32 }; /* elements of K that share a scale */
 
-/* ---- making ready: the row ---- */
+/* ---- preparation: the row ---- */
 
 static const MmaInfo *dot_row(Sim *s, const SimOp *x, const MmaChoice *m, int lanes) {
   bool small = m->out_vec <= IR_MAX_VEC && m->k_vec <= IR_MAX_VEC && m->k_mult <= lanes;
@@ -41,7 +41,7 @@ static const MmaInfo *find_row(Sim *s, const SimOp *x) {
   return NULL;
 }
 
-/* ---- making ready: types ---- */
+/* ---- preparation: types ---- */
 
 static unsigned admitted(DType t) {
   return (unsigned)dtype_mma(t) | (t == DTYPE_f32 ? (unsigned)MMA_tf32 : 0);
@@ -66,7 +66,7 @@ static bool check_types(Sim *s, const SimOp *x, const MmaInfo *row) {
                     dtype_info[c].name, x->op->nargs == 5 && !wg ? " with these scales" : "");
 }
 
-/* ---- making ready: fragments ---- */
+/* ---- preparation: fragments ---- */
 
 /* B is stored with K outermost, so that products walk it in order. */
 static bool read_fragment(Sim *s, const MmaInfo *row, MmaOperand operand, Fragment *out) {
