@@ -1,10 +1,13 @@
 /* lower_threads: lowers tiles to one lane's program.
  *
- *     kernel @k(...)                              thread kernel @k(...)
- *       workgroup M by 64 on 0; ...                 launch grid (M/64, 1, 1) block (256, 1, 1) ...
- *     {                                     =>    {
- *       %x = read %a : tile<M, f32> @ ...           %o = expr $T0 + 64*$WG0 : i32
- *                                                   %x = load %a, %o : f32
+ *     kernel @k(...)                         thread kernel @k(...)
+ *       workgroup M by 64 on 0; ...            launch grid (64, 1, 1) block (64, 1, 1) wave 64
+ *     {                                =>    {
+ *       %x = read %a : ... @ ...               %0 = expr 64*$WG0 : i32
+ *       write %x, %c                           %1 = expr $T0 : i32
+ *                                              %2 = expr $APPLY_EXPR_ARG_0 + ... %0, %1 : i32
+ *                                              %x = load %a, %2 : f32
+ *                                              store %x, %c, %2
  *
  * By now every tile has a layout and every access its mask, allocations have an address in shared
  * memory, and barriers are in place (layouts, mask, pack, sync). This pass makes no further

@@ -1,10 +1,14 @@
 /* lower_tiles: lowers a whole workgroup to one thread's program, as loops over its tiles.
  *
- *     kernel @k(...)                              thread kernel @k(...)
- *       workgroup M by 64 on 0; ...                 launch grid (M/64, 1, 1) block (1, 1, 1) wave 1
- *     {                                     =>    {
- *       %x = read %a : tile<M, N, f32>              for $i0 with {trips = 64} { ...
- *       write %x, %b
+ *     kernel @k(...)                         thread kernel @k(...)
+ *       workgroup M by 64 on 0; ...            launch grid (64, 1, 1) block (1, 1, 1) wave 1
+ *     {                                =>    {
+ *       %x = read %a : tile<M, f32>            %0 = expr 64*$WG0 : index
+ *       write %x, %c                           for $i0 step 16 with {trips = 64} {
+ *                                                %1 = expr $ARG$i0 : index
+ *                                                %2 = expr $APPLY_EXPR_ARG_0 + ... %0, %1 : index
+ *                                                %3 = load %a, %2 : vec<16, f32>
+ *                                                store %3, %c, %2
  *
  * For machines with register tiles and no lanes (the host CPU). The waves and lanes that the author
  * declared do not matter; retarget gave lanes to kernels that depend on them (contract.h). Masks

@@ -12,7 +12,7 @@
  *                                         async_commit
  *                                         ...
  *                                       }
- *                                       async_wait 0
+ *                                       async_wait 0       (if shared memory is used later)
  *
  * The allocation becomes a ring (%s {ring = 3}). Each iteration commits one group, whether or not
  * there is still something to copy, so the group that it needs is always the same number of groups
