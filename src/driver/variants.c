@@ -104,7 +104,7 @@ static void assume_rows(Plan *p, int param) {
 /* ---- 32-bit offsets ---- */
 
 /* Of the offsets that fit into 32 bits, one half is for elements, the other for what tiles and
- * prefetches reach past them: this many rows, and this many of the outer dims' strides. */
+ * prefetches reach past them: this many rows, and this many steps along outer dims. */
 enum { NEAR_BYTES = 1 << 30, BEYOND_ROWS = 1 << 10, BEYOND_PLANES = 1 << 4 };
 
 static void assume_most(Plan *p, const Sym *e, int64_t most) {

@@ -1,4 +1,4 @@
-/* fold: does not compute what is known at compile time.
+/* fold: folds constants, register renamings and constant offsets, using what is known statically.
  *
  *     %1 = join %a, %b                            %2 = pick [0] %b
  *     %2 = pick [4] %1                     =>     store %2, %c, %p

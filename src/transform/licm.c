@@ -1,4 +1,4 @@
-/* licm: moves pure ops that do not depend on a loop before it.
+/* licm: hoists loop-invariant pure ops out of loops.
  *
  *     %r = for K carry %acc = %z {            %s = mul %a, %a
  *       %s = mul %a, %a                =>     %r = for K carry %acc = %z {

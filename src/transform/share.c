@@ -1,4 +1,4 @@
-/* share: computes divisions that several expressions contain only once.
+/* share: a division that several expressions contain is computed once.
  *
  *     %o = expr 3*floor($T0/7) + Mod($T0, 5)        %q = expr floor($T0/7)
  *     %m = expr floor($T0/7) < 9             =>     %o = expr 3*$APPLY_EXPR_ARG_0 + Mod($T0, 5) %q
