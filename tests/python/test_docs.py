@@ -257,6 +257,33 @@ def test_console(block):
     block.must_be(text)
 
 
+PASSES = re.compile(r"^(?:.*│  )?((?:[a-z_]+|…)(?: (?:[a-z_]+|…))*)  +\S.*$", re.M)
+
+
+def in_order(text, passes):
+    """Whether the pictures of a pipeline in `text` name its passes in order; `…` stands for any."""
+    rows = [row.split() for row in PASSES.findall(text) if row.split()[0] in passes]
+    words = [r"(?:\w+ )*" if word == "…" else word + " " for row in rows for word in row]
+    return re.fullmatch("".join(words), "".join(name + " " for name in passes)) is not None
+
+
+@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "docs/lowering.md"])
+def test_pipeline_is_shown_in_order(document):
+    listed = subprocess.run([WAVEC, "--list=passes"], capture_output=True, text=True, check=True)
+    passes = [line.split()[0] for line in listed.stdout.splitlines()]
+    passes = [name for name in passes if not name.startswith("lower_")]
+    text = re.sub(r"^lower_.*$", "", read(document), flags=re.M)
+    assert in_order(text, passes)
+    assert not in_order(text, [*passes, "new"])
+    assert not in_order(text.replace("mask version", "version mask"), passes)
+
+
+def test_architecture_names_every_folder():
+    folders = [path.relative_to(ROOT) for path in Path(ROOT, "src").glob("**/") if any(path.glob("*.c"))]
+    assert len(folders) > 10
+    assert [f for f in folders if f"- `{f}/` — " not in read("ARCHITECTURE.md")] == []
+
+
 @pytest.mark.parametrize("block", all_blocks("mma"))
 def test_mma(block):
     tables = ("src/target/mma.def", "tests/unit/test_fragment.c")
