@@ -1,5 +1,5 @@
-"""How long kernels take, with data that is not in the cache yet. On a GPU events measure it, without
-the time that the host needs to launch them; on the processor the clock does.
+"""Measures how long kernels take, with data that is not in the cache yet. On a GPU it uses events,
+which exclude the host's launch time; on a CPU it uses the clock.
 
     from wave_lang.benchmark import bench
 
@@ -47,7 +47,7 @@ def copied(value: Any) -> Any:
 
 
 def _copies(args: Sequence[Any], bytes_wanted: int) -> list[tuple[Any, ...]]:
-    """The arguments, and copies of them until all together are larger than the cache twice."""
+    """The arguments, and copies of them until all are more than twice the cache size."""
     size = sum(a.nbytes for a in args if _is_tensor(a))
     count = 1 if size == 0 else max(1, -(-bytes_wanted // size))
     return [tuple(args)] + [tuple(map(copied, args)) for _ in range(min(count, 1000) - 1)]
@@ -63,7 +63,7 @@ def _on_gpu(args: Sequence[Any]) -> bool:
 
 
 def _cache_bytes(on_gpu: bool) -> int:
-    """Of the GPU's L2 cache; of the processor's last one."""
+    """The size of the GPU's L2 cache, or of the CPU's last-level cache."""
     if on_gpu:
         import torch
 
@@ -75,7 +75,7 @@ def _cache_bytes(on_gpu: bool) -> int:
 
 
 def _captured(call: Callable[..., Any], sets: list[tuple[Any, ...]], calls: int) -> Any:
-    """A CUDA graph of so many calls, one set of arguments after the other."""
+    """A CUDA graph of this many calls, rotating through the sets of arguments."""
     import torch
 
     graph = torch.cuda.CUDAGraph()
@@ -114,9 +114,9 @@ def bench(
     calls: int | None = None,
     runs: int | None = None,
 ) -> Timing:
-    """Times `call(*args)`: on the GPU where its tensors are, or on the processor.
+    """Times `call(*args)`: on the GPU that holds its tensors, or on the CPU.
 
-    cold    calls take turns with copies of the arguments, so that none finds its data in the last
+    cold    calls rotate through copies of the arguments, so that none finds its data in the last
             cache; otherwise all get the same ones
     graph   on a GPU, calls are captured in a CUDA graph, so that what is measured is its time and
             not the host's. Without it the launch counts where it is the slower of the two

@@ -1,4 +1,4 @@
-"""SymPy beside Wave's expressions: loaded when first used, and taught our conditions.
+"""SymPy together with Wave's expressions: loaded when first used, and taught our conditions.
 
 Nearly all of SymPy turns our expressions into its own by itself (`_sympy_`). The exception is the
 condition of a Piecewise branch, which must be SymPy's already: that one constructor is wrapped.

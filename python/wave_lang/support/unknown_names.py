@@ -1,4 +1,4 @@
-"""What is said to a name that a module of ours does not have."""
+"""The diagnostic for a name that a module of ours does not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which variable a result is assigned to: the printed IR then speaks of `%acc`, not of `%17`."""
+"""Which variable a result is assigned to: the printed IR then says `%acc` instead of `%17`."""
 
 from __future__ import annotations
 

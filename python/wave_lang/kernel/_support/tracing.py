@@ -1,4 +1,4 @@
-"""State of a trace that the compiler does not need: who wants to see which debug log."""
+"""State of a trace that the compiler does not need: the handlers of debug logs."""
 
 from __future__ import annotations
 

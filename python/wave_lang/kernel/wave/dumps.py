@@ -1,5 +1,4 @@
-"""IR on the way through the compiler, and what the way cost: printed, or written to a folder. What
-comes out at its end, too."""
+"""Prints, or writes to a folder, the IR between passes, the times of passes, and the final code."""
 
 from __future__ import annotations
 
@@ -20,20 +19,20 @@ def _names(*wanted: str | Sequence[str]) -> list[str]:
 
 
 def wants_trace(options: WaveCompileOptions) -> bool:
-    """Whether print_ir_after or print_ir_before asks for the kernel as it was traced."""
+    """Whether print_ir_after or print_ir_before requests the kernel as traced."""
     return "trace" in _names(options.print_ir_after) or "first" in _names(options.print_ir_before)
 
 
 def _passes(names: list[str]) -> str | None:
     """As the compiler takes them: "all", names with commas, or None. `trace`, `first` and `last`
-    are no passes."""
+    are not passes."""
     passes = [name for name in names if name not in ("trace", "first", "last")]
     return "all" if "all" in passes else ",".join(passes) or None
 
 
 class Dumps:
-    """What options and WAVE_DUMP ask to see of the passes. Within a `with` block `asked` goes to
-    the compiler, which calls `write`."""
+    """The dumps that options and WAVE_DUMP request. Within a `with` block, `asked` is passed to the
+    compiler, which calls `write`."""
 
     def __init__(self, options: WaveCompileOptions):
         everything = "all" if options.mlir_print_ir_after_all else ""
@@ -53,7 +52,7 @@ class Dumps:
 
     @property
     def wanted(self) -> bool:
-        """Whether there is anything to see: the kernel is compiled then, also if it was before."""
+        """Whether any dump is requested: the kernel is then compiled even if it is cached."""
         asked = any(value for name, value in self.asked.items() if name != "write")
         return asked or self._options.dump_binaries is not None
 

@@ -1,8 +1,8 @@
 """Reference results that older tests take from IREE.
 
-IREE compiles the product for the same matrix instructions, so the tests compare with a tolerance that
-sums in another order exceed (docs/compatibility.md). Here, too, products of 16-bit floats are those of
-a plain kernel for the device that the tensors are on; the rest is PyTorch's."""
+IREE compiles the matmul for the same matrix instructions, so the tests compare with a tolerance
+that sums in another order exceed (docs/compatibility.md). Here matmuls of 16-bit floats are
+computed by a plain kernel for the device that the tensors are on; the rest by PyTorch."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class MeasuredKernel(WaveKernel):
 
     def _measure(self, args: tuple[Any, ...], named: dict[str, Any]) -> list[list[Any]]:
         """A row for each repetition, with the columns of the public package's results: name, time,
-        time of the processor (not measured), calls, counters (none). The caller's tensors are not
+        CPU time (not measured), calls, counters (none). The caller's tensors are not
         written again."""
         own = _zeros if self.options.bench_with_constant_weights else copied
         named = {name: own(value) for name, value in named.items()}

@@ -1,4 +1,4 @@
-"""What each option of `wave_compile` does, said where the option is declared.
+"""What each option of `wave_compile` does, stated where the option is declared.
 
 `works`, `holds`, `idle` and `result` make the fields of WaveCompileOptions. The sentence each takes
 is the option's row in docs/compatibility.md (tools/gen_options.py) and, for an idle one, the reason
@@ -19,9 +19,9 @@ from ... import _wave
 class Row:
     """One option.
 
-    kind   "works", "holds" (what it asks for is so anyway), "idle" (it has no effect), or "result"
+    kind   "works", "holds" (what it requests is always so), "idle" (it has no effect), or "result"
            (a compile fills it in)
-    text   what it does; of an idle one why it does nothing
+    text   what it does; for an idle one, why it does nothing
     on     kinds of machines (machine.py) where it works; (): all
     same   values beside the default, or items of lists, that no target leaves out
     file   "read": the file must exist; "written": the folder it is put in must exist
@@ -53,7 +53,7 @@ def works(
 
 
 def holds(default: Any, text: str) -> Any:
-    """An option that asks for what `text` says is so whatever its value."""
+    """An option that requests what `text` says, which holds whatever its value."""
     return _field(default, Row("holds", text))
 
 
