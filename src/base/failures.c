@@ -74,7 +74,7 @@ static void put_word(StrBuf *out, char type, int64_t word) {
 
 static bool is_place(char type) { return type == FAILURE_COORD || type == FAILURE_GROUP; }
 
-/* The text in front of a word; `before` is the type of the previous word, 0 at the beginning. */
+/* The text before a word; `before` is the type of the previous word, 0 at the beginning. */
 static const char *separator(char before, char type) {
   if (before && is_place(before) == is_place(type)) return ", ";
   if (before) return before == FAILURE_GROUP ? "): " : ": ";

@@ -1,6 +1,6 @@
 /* lower_copy.c: copies between an argument and an allocation: loads and stores, or asynchronous
- * copies that are waited for before the barrier that publishes them. Copies that run ahead of a
- * loop belong to the groups that the kernel itself commits and waits for. */
+ * copies that are waited for before the barrier that publishes them. Prefetched copies of a
+ * pipelined loop belong to the groups that the kernel itself commits and waits for. */
 #include "analysis/copy_plan.h"
 #include "ir/dtype.h"
 #include "lower/lower.h"

@@ -322,7 +322,7 @@ static bool is_private(const Op *op) {
 }
 
 /* Products are waited for where their results are needed, or where other threads may overwrite what
- * they read. Copies that run ahead know which slots products read. */
+ * they read. Prefetched copies know which slots products read. */
 static void end_products(Lower *l, const Op *op) {
   int n = l->flying.n, last = n - 1;
   if (op->kind == OP_async_commit || (op->kind == OP_copy && op_has(op, ATTR_iteration))) return;

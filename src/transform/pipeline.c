@@ -39,7 +39,7 @@
  *
  * A product that depends only on such tiles is computed one iteration early (pipeline_early.h).
  *
- * pipeline_plan decides what may run ahead, and how many slots there are. Only the innermost loop
+ * pipeline_plan decides what is prefetched, and how many slots there are. Only the innermost loop
  * with copies is pipelined. Needs DISTRIBUTE, BOUNDS, MEMORY; breaks what counts ops. */
 #include "analysis/copy_plan.h"
 #include "ir/access.h"
@@ -167,7 +167,7 @@ static int count_moved(const Rewrite *w, Mover by) {
   return n;
 }
 
-/* The number of iterations that asynchronous copies of that kind run ahead; 0: there are none. */
+/* How many iterations ahead asynchronous copies of that kind are issued; 0: there are none. */
 static int ahead_of(const Rewrite *w, Mover by) {
   for (int i = 0; i < w->l->copies.n; i++)
     if (mover_of(&w->l->copies.at[i]) == by)
@@ -333,7 +333,7 @@ static void make_rings(Kernel *k, const PipelinePlan *plan) {
     }
 }
 
-/* Boxes are worthwhile only if they run ahead. */
+/* Boxes are worthwhile only if they are prefetched. */
 static bool unbox_others(Kernel *k, PassCtx *cx, const PipelinePlan *plan) {
   for (Op *op = ir_first(k); op; op = ir_next(op)) {
     bool staged = false;

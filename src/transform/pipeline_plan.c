@@ -68,7 +68,7 @@ static bool runs_once(const Planner *p, const Sym *trips) {
   return sym_range(p->k->cx->sym, p->d->facts, trips).hi <= 1;
 }
 
-/* Why nothing in the loop may run ahead; NULL: something may. */
+/* Why nothing in the loop may be prefetched; NULL: something may. */
 static const char *why_not_loop(const Planner *p, const StagedLoop *l) {
   if (op_has(l->loop, ATTR_from)) return "where it starts is computed by the kernel";
   if (op_has(l->loop, ATTR_step)) return "it steps over iterations";
@@ -83,7 +83,7 @@ static const char *why_not_loop(const Planner *p, const StagedLoop *l) {
 /* ---- copies ---- */
 
 /* What is read there was copied to the allocation earlier in the same iteration, or outside any
- * loop that runs ahead. */
+ * loop that is pipelined. */
 static bool is_fed(const Planner *p, const MemoryUse *read) {
   for (int i = 0; i < p->m->uses.n; i++) {
     const MemoryUse *use = &p->m->uses.at[i];

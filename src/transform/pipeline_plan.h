@@ -1,9 +1,9 @@
-/* pipeline_plan.h: which copies of a loop may run ahead of it, and how far.
+/* pipeline_plan.h: which copies of a loop may be prefetched, and how many iterations ahead.
  *
- * A copy may run ahead if every iteration reads what it copied itself, nothing in the loop stores
- * to its source, and its source address follows from the loop's counter. A ring has a slot for the
- * iteration being computed, one for each iteration that copies run ahead, and one more if a product
- * may still be reading the slot of the previous iteration. */
+ * A copy may be prefetched if every iteration reads what it copied itself, nothing in the loop
+ * stores to its source, and its source address follows from the loop's counter. A ring has a slot
+ * for the iteration being computed, one for each iteration that is prefetched, and one more if a
+ * product may still be reading the slot of the previous iteration. */
 #ifndef WV_PIPELINE_PLAN_H
 #define WV_PIPELINE_PLAN_H
 
@@ -27,14 +27,14 @@ typedef struct StagedLoop {
 
 typedef struct PipelinePlan {
   Vec(StagedLoop) loops;
-  int slots; /* of the rings that asynchronous copies fill; below 2: nothing runs ahead */
+  int slots; /* of the rings that asynchronous copies fill; below 2: nothing is prefetched */
 } PipelinePlan;
 
 PipelinePlan pipeline_plan(Kernel *k, PassCtx *cx);
 
 static inline int staged_flights(const StagedLoop *l) { return l->product ? 1 : 0; }
 
-/* The number of iterations that a copy runs ahead, and the slots of its ring. */
+/* How many iterations ahead a copy is made, and the slots of its ring. */
 static inline int staged_ahead(const PipelinePlan *p, const StagedLoop *l, const StagedCopy *c) {
   return c->async ? p->slots - 1 - staged_flights(l) : 1;
 }

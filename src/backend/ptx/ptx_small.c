@@ -14,7 +14,7 @@ typedef struct Small {
   int mantissa, width; /* bits; width: without the sign */
   double least;        /* smallest normal number */
   bool is_scale;       /* exponents only */
-  uint64_t largest;    /* code of the largest number, without a sign */
+  uint64_t largest;    /* code of the largest number, without the sign bit */
   uint64_t beyond;     /* code of infinity, which may be a number, infinite, or NaN */
   uint64_t nan;        /* code of NaN, or of a number */
   bool has_infinity, has_nan;
