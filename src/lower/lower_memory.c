@@ -33,7 +33,7 @@ static const Sym *bits_of(Lower *l, const Sym *e, int from, int n) {
   return sym_mod(l->sym, e, sym_int(l->sym, INT64_C(1) << n));
 }
 
-/* A slot that does not exist is a mistake, which the evaluator reports; here it is another one. */
+/* A slot that does not exist is a mistake, which the evaluator reports; here it is another slot. */
 static const Sym *slot_of(Lower *l, const Op *op, const Value *memory) {
   const Attr *slot = op_attr(op, ATTR_slot);
   const Sym *slots = sym_int(l->sym, alloc_slots(memory_root(memory)->def));

@@ -45,7 +45,7 @@ typedef struct ArtParam {
   int dtype;          /* of its elements: an index of wv_dtype_name */
   int64_t accepts;    /* bit 1 << n: dtype number n of wv_dtype_name is accepted */
   ArtScalar scalar;
-  int not_negative; /* a scalar: it gives its value to a symbol that is not negative */
+  int not_negative; /* a scalar: its value defines a non-negative symbol */
 } ArtParam;
 
 /* The size of a tensor along a dim must equal a value of the signature's program. */
