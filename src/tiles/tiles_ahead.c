@@ -7,7 +7,7 @@
 #include "ir/dtype.h"
 #include "tiles/tiles.h"
 
-enum { AHEAD = 1024, FAR = 16384, LINE = 64 }; /* bytes: minimum and maximum row; cache line */
+enum { AHEAD = 1024, FAR = 16384, LINE = 64 }; /* bytes: distance, longest row, line */
 
 /* The dim along which the read's next row lies: a loop of the nest, or the next workgroup; -1:
  * there is none. */
