@@ -3,7 +3,7 @@
  * access. */
 #include "analysis/copy_pixels.h"
 
-enum { FARTHEST = 64 }; /* corners tried; along a single dim a descriptor could encode more */
+enum { FARTHEST = 64 }; /* corner tried; along a single dim a tensor map could encode more */
 
 typedef struct Finder {
   SymCtx *sym;

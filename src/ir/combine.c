@@ -112,7 +112,7 @@ static bool make_step(Making *m, const Op *op) {
   return add_step(m, s, &op->results[0]);
 }
 
-/* Makes the result the last step: drops what follows it, or appends a step for an earlier value. */
+/* Makes the result the last step: drops what follows it; an argument is passed on by a cast. */
 static bool end_with(Making *m, const Value *result, Span at) {
   int number = number_of(m, result, at);
   if (number < 0) return false;

@@ -243,8 +243,8 @@ bool layout_of_part(const LayoutLink *link, const Layout *whole, const int *exte
   return true;
 }
 
-/* Lanes or waves that hold copies of the part may be spread along a dim that it lacks: the digit
- * covers as much of `rest` as its radix divides. */
+/* Lanes or waves that hold copies of the part may be spread along a dim that it lacks: each such
+ * digit is used if its radix does not exceed what is left of the extent. */
 static void spread(Layout *l, LayoutPart part, int dim, int *covered, int extent) {
   Digits *digits = &l->part[part];
   for (int i = 0; i < digits->n; i++) {
