@@ -30,9 +30,13 @@ static bool known(const Declared *c, const Sym *s, int64_t *out) {
 /* ---- waves ----------------------------------------------------------------------------------- */
 
 int anchor_wave_axis(const Distribution *d, const Sym *dim) {
-  const Constraint *group = kernel_constraint(d->k, CONSTRAINT_workgroup, dim_base(dim));
-  bool divided = kernel_constraint(d->k, CONSTRAINT_wave, dim_base(dim)) != NULL;
-  return divided && group && group->axis < 3 ? group->axis : -1;
+  int axis = kernel_wave_axis(d->k, dim_base(dim));
+  return axis < 3 ? axis : -1;
+}
+
+bool anchor_shares_loop(const Distribution *d, const Sym *dim) {
+  const Constraint *tile = kernel_wave_tile(d->k, dim_base(dim));
+  return tile && tile->kind == CONSTRAINT_tile && anchor_wave_axis(d, dim) >= 0;
 }
 
 int anchor_waves_on(const Distribution *d, int axis) {

@@ -29,7 +29,8 @@ typedef struct Product {
   const MmaChoice *choice;
   MmaRoles roles;
   int m, n;            /* extents of the workgroup's tile */
-  int k;               /* the k of one wave: the whole tile, or a declared wave's part */
+  int parts;           /* into which waves divide the sum over k */
+  int k;               /* the k of one wave: the whole tile, or one such part */
   int together;        /* waves of one instruction */
   const Digits *order; /* of k; NULL: unchanged */
   bool keep_m, keep_n; /* waves should not divide this dim if the other one is as good */
@@ -200,7 +201,7 @@ static void keep_together(const Distribution *d, const Op *op, Product *p) {
 /* Divides the part of a declared wave among the machine's waves that make it up. */
 static Grid grid_of_wave(const Distribution *d, const Machine *m, const Product *p) {
   int axis_m = anchor_wave_axis(d, p->roles.m), axis_n = anchor_wave_axis(d, p->roles.n);
-  int axis_k = anchor_wave_axis(d, p->roles.k);
+  int axis_k = p->parts > 1 ? anchor_wave_axis(d, p->roles.k) : -1;
   const Constraint *hardware = kernel_constraint(d->k, CONSTRAINT_hardware, NULL);
   Product wave = *p;
   if (axis_m >= 0) wave.m = ceil_div(p->m, anchor_waves_on(d, axis_m));
@@ -214,12 +215,24 @@ static Grid grid_of_wave(const Distribution *d, const Machine *m, const Product 
   return g;
 }
 
-/* Only whole instructions: k elements taken from the next wave's part would be added twice. */
-static bool divide_k(const Distribution *d, Product *p) {
-  int axis = anchor_wave_axis(d, p->roles.k), waves = axis >= 0 ? anchor_waves_on(d, axis) : 1;
-  if (waves > 1 && p->k % (waves * p->row->k)) return false;
-  p->k /= waves;
-  return true;
+/* The number of parts into which waves divide the sum over k: what the op says, or in an observable
+ * kernel the declared waves. Waves that share the tile of a loop divide it only if the op says so. */
+static int parts_of(const Distribution *d, const Machine *m, const Op *op, const Product *p) {
+  const Attr *into = op_attr(op, ATTR_into);
+  int axis = anchor_wave_axis(d, p->roles.k);
+  int64_t n;
+  if (into) return sym_is_int(into->sym, &n) ? (int)n : 1;
+  if (!m->observable || axis < 0 || anchor_shares_loop(d, p->roles.k)) return 1;
+  return anchor_waves_on(d, axis);
+}
+
+/* The grid of a tile-pure kernel: each part of the sum gets the same number of waves. */
+static Grid grid_of_parts(const Distribution *d, const Product *p, int groups) {
+  Grid g;
+  groups /= p->parts;
+  if (p->together != 1 || !declared_grid(d, p, groups, &g)) g = choose_grid(d, p, groups);
+  if (p->parts > 1) g.declared[0].count = p->parts, g.declared[0].dim = 'k';
+  return g;
 }
 
 static bool open_product(const Distribution *d, const Machine *m, Arena *a, Op *op,
@@ -242,12 +255,14 @@ static bool open_product(const Distribution *d, const Machine *m, Arena *a, Op *
   p->k = distribute_extents(d, op, op->args[0]->type, extent)
              ? extent[type_base_dim(op->args[0]->type, p->roles.k)]
              : 0;
-  if (m->observable && !divide_k(d, p)) return false;
+  p->parts = parts_of(d, m, op, p);
+  /* Only whole instructions: k elements taken from the next part would be added twice. */
+  if (p->parts > 1 && p->k % (p->parts * p->row->k)) return false;
+  p->k /= p->parts;
   p->order = op->kind == OP_mma ? usable_order(p, &p->choice->order, p->k) : NULL;
   int groups = m->waves / p->together;
   if (m->observable) keep_together(d, op, p), p->grid = grid_of_wave(d, m, p);
-  else if (p->together != 1 || !declared_grid(d, p, groups, &p->grid))
-    p->grid = choose_grid(d, p, groups);
+  else p->grid = grid_of_parts(d, p, groups);
   return true;
 }
 
@@ -286,12 +301,6 @@ static void push_waves(Layout *l, const Grid *g, int dim_m, int dim_n, int dim_k
   }
 }
 
-static int waves_along_k(const Grid *g) {
-  for (int i = 0; i < 3; i++)
-    if (g->declared[i].dim == 'k') return g->declared[i].count;
-  return 1;
-}
-
 /* The instruction's operand for operand number `operand` of the op. */
 static MmaOperand role_of(const Op *op, int operand, bool swap) {
   static const MmaOperand plain[] = {MMA_A, MMA_B}, scaled[] = {MMA_A, MMA_SA, MMA_B, MMA_SB};
@@ -322,7 +331,8 @@ bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int o
   int dim_n = !is_lhs ? type_base_dim(t, p.roles.n) : -1,
       dim_k = is_acc ? -1 : type_base_dim(t, p.roles.k);
   int to[2] = {is_lhs || is_acc ? dim_m : dim_n, is_acc ? dim_n : dim_k};
-  int part_k = dim_k >= 0 ? extent[dim_k] / waves_along_k(&p.grid) : 0;
+  int part_k = dim_k >= 0 ? extent[dim_k] / p.parts : 0;
+  int dim_part = is_acc && op_has(op, ATTR_into) ? 0 : -1;
   *out = layout_of(t->rank, extent);
   push_fragment(out, &fragment, to);
   if (dim_k >= 0) push_copies(out, dim_k, part_k, fragment.extent[1]);
@@ -332,9 +342,10 @@ bool anchor_mma(const Distribution *d, const Machine *m, Arena *a, Op *op, int o
   if (dim_n >= 0) push_copies(out, dim_n, p.grid.tile_n, p.row->n);
   if (dim_m >= 0 && !m_first) push_copies(out, dim_m, p.grid.tile_m, p.row->m);
   for (int i = t->rank - 1; i >= 0; i--)
-    if (i != to[0] && i != to[1]) layout_push(out, LAYOUT_REG, i, extent[i], 1);
+    if (i != to[0] && i != to[1] && i != dim_part) layout_push(out, LAYOUT_REG, i, extent[i], 1);
   WV_ASSERT(layout_size(&fragment, LAYOUT_WAVE) == p.together);
-  push_waves(out, &p.grid, dim_m, dim_n, dim_k, part_k);
+  if (dim_part >= 0) push_waves(out, &p.grid, dim_m, dim_n, dim_part, 1);
+  else push_waves(out, &p.grid, dim_m, dim_n, dim_k, part_k);
   return true;
 }
 

@@ -80,6 +80,8 @@ bool anchor_declared_reduction(const Distribution *d, const Machine *m, Op *op, 
  * along a dimension. */
 int anchor_wave_axis(const Distribution *d, const Sym *dim);
 int anchor_waves_on(const Distribution *d, int axis);
+/* Whether those waves share the tile of a loop: they reduce along `dim` together. */
+bool anchor_shares_loop(const Distribution *d, const Sym *dim);
 /* How much of a dim one wave covers at a time; -1: not declared. */
 int64_t anchor_vector_shape(const Distribution *d, const Op *op, const Sym *dim);
 /* The layout in which every lane of a wave holds the same elements. */

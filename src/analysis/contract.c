@@ -46,7 +46,7 @@ static bool multiplies_within_waves(const Query *q) {
   if (ir_mma_roles(q->k, op->args[0]->type, op->args[acc / 2]->type, op->args[acc]->type, &roles))
     return false;
   int axis = anchor_wave_axis(q->d, roles.k);
-  return axis >= 0 && anchor_waves_on(q->d, axis) > 1;
+  return axis >= 0 && !anchor_shares_loop(q->d, roles.k) && anchor_waves_on(q->d, axis) > 1;
 }
 
 static bool reduces_within_waves(const Query *q) {
@@ -54,8 +54,8 @@ static bool reduces_within_waves(const Query *q) {
   if (multiplies_within_waves(q)) return true;
   if (!op_is_reduction(op) || op_has(op, ATTR_block)) return false;
   int64_t waves;
-  const Sym *shared = distribute_waves(q->d, op_attr(op, ATTR_dim)->sym);
-  return !shared || !sym_is_int(shared, &waves) || waves > 1;
+  const Sym *apart = distribute_waves_apart(q->d, op_attr(op, ATTR_dim)->sym);
+  return !apart || !sym_is_int(apart, &waves) || waves > 1;
 }
 
 /* ---- (c) atomics ----------------------------------------------------------------------------- */

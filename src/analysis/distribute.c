@@ -227,15 +227,17 @@ static void bind_folded_ids(Distribution *d) {
 
 const Sym *distribute_waves(const Distribution *d, const Sym *dim) {
   SymCtx *sym = sym_of(d);
-  const Sym *base = dim_base(dim), *waves = sym_int(sym, 1);
-  const Constraint *wave = kernel_constraint(d->k, CONSTRAINT_wave, base);
-  for (int i = 0; wave && i < d->rows.n; i++) {
-    const PlaceRow *r = &d->rows.at[i];
-    if (r->kind == CONSTRAINT_workgroup && r->dim == base)
-      waves = sym_ceildiv(sym, instantiate(d, NULL, r->size, MEAN_VALUE),
-                          instantiate(d, NULL, wave->size, MEAN_VALUE));
-  }
-  return waves;
+  const Constraint *wave = kernel_constraint(d->k, CONSTRAINT_wave, dim_base(dim));
+  const Constraint *tile = wave ? kernel_wave_tile(d->k, dim_base(dim)) : NULL;
+  if (!tile || !tile->size) return sym_int(sym, 1);
+  return sym_ceildiv(sym, instantiate(d, NULL, tile->size, MEAN_VALUE),
+                     instantiate(d, NULL, wave->size, MEAN_VALUE));
+}
+
+const Sym *distribute_waves_apart(const Distribution *d, const Sym *dim) {
+  const Constraint *tile = kernel_wave_tile(d->k, dim_base(dim));
+  bool loop = tile && tile->kind == CONSTRAINT_tile;
+  return loop ? sym_int(sym_of(d), 1) : distribute_waves(d, dim);
 }
 
 /* The row that divides a dimension, or the one it is an alias of, over waves; NULL: none. */
@@ -273,9 +275,8 @@ static const Sym *waves_along(const Distribution *d, int axis) {
   const Sym *waves = NULL;
   for (int i = 0; i < d->k->constraints.n; i++) {
     const Constraint *c = &d->k->constraints.at[i];
-    const Constraint *group =
-        c->kind == CONSTRAINT_wave ? kernel_constraint(d->k, CONSTRAINT_workgroup, c->dim) : NULL;
-    if (group && group->axis == axis) waves = distribute_waves(d, c->dim);
+    if (c->kind == CONSTRAINT_wave && kernel_wave_axis(d->k, c->dim) == axis)
+      waves = distribute_waves(d, c->dim);
   }
   return waves;
 }

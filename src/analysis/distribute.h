@@ -72,8 +72,11 @@ bool distribute_is_one(const Distribution *d, const Op *op, const Sym *dim);
 const Sym *distribute_trips(const Distribution *d, const Op *loop);
 const Sym *distribute_trips_over(const Distribution *d, const Op *op, const Sym *axis); /* at op */
 
-/* The number of waves that share `dim`, as declared. */
+/* The number of waves that share the tile of `dim`, of a workgroup or of a loop, as declared. */
 const Sym *distribute_waves(const Distribution *d, const Sym *dim);
+/* Of these, the waves that each reduce their own part along `dim` unless `block` is given: those that
+ * share the tile of a workgroup. Waves that share the tile of a loop reduce it together. */
+const Sym *distribute_waves_apart(const Distribution *d, const Sym *dim);
 
 /* The offset of the calling thread's wave from the workgroup's position along `dim`, as declared; 0
  * where waves do not divide it. An alias is divided like the dimension it stands for. */

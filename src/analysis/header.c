@@ -100,9 +100,9 @@ static bool waves_along(const Header *h, const Constraint *hardware, int axis, i
   if (hardware->waves[axis]) return is_known(h, hardware->waves[axis], waves);
   *waves = 1;
   EACH_ROW(h, wave, wave) {
-    const Constraint *group = kernel_constraint(h->k, CONSTRAINT_workgroup, wave->dim);
-    if (!group || group->axis != axis) continue;
-    if (!is_known(h, sym_ceildiv(sym, group->size, wave->size), waves)) return false;
+    const Constraint *tile = kernel_wave_tile(h->k, wave->dim);
+    if (!tile || !tile->size || kernel_wave_axis(h->k, wave->dim) != axis) continue;
+    if (!is_known(h, sym_ceildiv(sym, tile->size, wave->size), waves)) return false;
   }
   return true;
 }

@@ -164,7 +164,7 @@ static UniformFact by_elements(const Walk *w, const Op *op, const Type *t) {
 
 static UniformFact reduction_fact(const Walk *w, const Op *op, const Type *t) {
   int64_t waves;
-  const Sym *shared = distribute_waves(w->d, op_attr(op, ATTR_dim)->sym);
+  const Sym *shared = distribute_waves_apart(w->d, op_attr(op, ATTR_dim)->sym);
   bool whole = op_has(op, ATTR_block) || (shared && sym_is_int(shared, &waves) && waves <= 1);
   UniformFact fact =
       worse(by_elements(w, op, t), at_level(whole ? UNIFORM_WORKGROUP : UNIFORM_WAVE, op, NULL));

@@ -276,6 +276,27 @@ const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const 
   return NULL;
 }
 
+const Constraint *kernel_wave_tile(const Kernel *k, const Sym *dim) {
+  const Constraint *group = kernel_constraint(k, CONSTRAINT_workgroup, dim);
+  return group ? group : kernel_constraint(k, CONSTRAINT_tile, dim);
+}
+
+int kernel_wave_axis(const Kernel *k, const Sym *dim) {
+  unsigned taken = 0;
+  for (int loops = 0; loops < 2; loops++) /* workgroup rows come first */
+    for (int i = 0; i < k->constraints.n; i++) {
+      const Constraint *wave = &k->constraints.at[i];
+      const Constraint *tile =
+          wave->kind == CONSTRAINT_wave ? kernel_wave_tile(k, wave->dim) : NULL;
+      if (!tile || (tile->kind == CONSTRAINT_tile) != loops) continue;
+      int axis = loops ? 0 : tile->axis;
+      while (loops && axis < 3 && taken >> axis & 1) axis++;
+      if (wave->dim == dim) return axis;
+      taken |= 1u << axis;
+    }
+  return -1;
+}
+
 int launch_threads(const Constraint *launch) {
   enum { MOST = 1 << 16 };
   int64_t all = 1;

@@ -77,9 +77,17 @@ static bool check_mma_dtypes(const Infer *in, int lhs, int rhs, int acc) {
                     dtype_info[a->dtype].name, dtype_info[c->dtype].name);
 }
 
+static bool check_parts(const Infer *in) {
+  const Attr *into = op_attr(in->op, ATTR_into);
+  const Type *acc = infer_arg(in, 2);
+  if (!into || (acc->rank > 2 && acc->dims[0] == into->sym)) return true;
+  return INFER_FAIL(in, E0308, "`%s` in parts adds them to %s, whose first dimension is not `%s`",
+                    infer_name(in), infer_shown(in, acc), infer_expr(in, into->sym));
+}
+
 bool rule_mma(Infer *in) {
   return infer_need_values(in, 0, 3) && check_roles(in, 0, 1, 2) && check_mma_dtypes(in, 0, 1, 2) &&
-         infer_result(in, infer_arg(in, 2));
+         check_parts(in) && infer_result(in, infer_arg(in, 2));
 }
 
 int ir_scale_block(Kernel *k, const Op *op, int operand) {

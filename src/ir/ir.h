@@ -425,6 +425,12 @@ const Sym *ir_iter_arg(Context *cx, int i);
 /* `$index0`, `$dynamic_val1`: the compiler's own numbered symbols. */
 const Sym *ir_numbered_symbol(Context *cx, const char *prefix, int i, bool nonneg);
 const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const Sym *dim);
+/* The workgroup dimension along which the waves of `dim` are arranged: that of its workgroup row, or
+ * for waves that share the tile of a loop the first dimension that no other wave row uses. -1: no
+ * wave row, or nothing it could divide; 3 and more: no waves can lie there. */
+int kernel_wave_axis(const Kernel *k, const Sym *dim);
+/* The row whose tile the wave row of `dim` divides: workgroup, else tile; NULL: there is none. */
+const Constraint *kernel_wave_tile(const Kernel *k, const Sym *dim);
 /* Threads of a workgroup, from a launch row; 0: unknown, or more than any machine has. */
 int launch_threads(const Constraint *launch);
 /* What an alias row derives from `x`: its expression with x for $ALIAS. */

@@ -356,35 +356,45 @@ static bool check_workgroups(Header *h) {
   return true;
 }
 
-static bool check_wave(Header *h, const Constraint *wave) {
-  const Constraint *wg = kernel_constraint(h->k, CONSTRAINT_workgroup, wave->dim);
+static bool fail_axis(Header *h, const Constraint *wave, const Constraint *tile) {
   const char *dim = text(h, wave->dim);
-  if (!wg) {
-    Diag *d = REPORT(h, wave, E0205, "`%s` has a wave constraint but no workgroup constraint", dim);
-    HINT(h, d, "add `WorkgroupConstraint(%s, ...)`", dim);
+  if (tile->kind == CONSTRAINT_tile) {
+    Diag *d =
+        REPORT(h, wave, E0213, "the waves of three other dimensions leave none for `%s`", dim);
+    HINT(h, d, "leave out one of the `WaveConstraint`s");
     return false;
   }
-  if (wg->axis > 2) {
-    Diag *d = REPORT(h, wave, E0213, "`%s` lies on workgroup dimension %d, which has no waves", dim,
-                     wg->axis);
-    HINT(h, d, "move `%s` to workgroup dimension 0, 1 or 2, or leave out its `WaveConstraint`",
+  Diag *d = REPORT(h, wave, E0213, "`%s` lies on workgroup dimension %d, which has no waves", dim,
+                   tile->axis);
+  HINT(h, d, "move `%s` to workgroup dimension 0, 1 or 2, or leave out its `WaveConstraint`", dim);
+  return false;
+}
+
+static bool check_wave(Header *h, const Constraint *wave) {
+  const Constraint *tile = kernel_wave_tile(h->k, wave->dim);
+  const char *dim = text(h, wave->dim);
+  if (!tile) {
+    Diag *d = REPORT(h, wave, E0205,
+                     "`%s` has a wave constraint but no tile that waves could share", dim);
+    HINT(h, d, "add `WorkgroupConstraint(%s, ...)`, or `TilingConstraint(%s, ...)` for a loop", dim,
          dim);
     return false;
   }
-  int64_t wg_tile, wave_tile;
-  if (!bound_int(h, wg->size, &wg_tile)) return true;
+  if (kernel_wave_axis(h->k, wave->dim) > 2) return fail_axis(h, wave, tile);
+  int64_t whole = 1, wave_tile;
+  if (tile->size && !bound_int(h, tile->size, &whole)) return true;
   const Sym *size = bound_value(h, wave->size);
   if (!bound_int(h, wave->size, &wave_tile)) {
     int64_t num, den;
     if (!size || !sym_is_rational(size, &num, &den)) return true;
     wave_tile = 0; /* a fraction divides nothing */
   }
-  if (wave_tile > 0 && wg_tile % wave_tile == 0) return true;
-  Diag *d =
-      REPORT(h, wave, E0203, "the wave tile %s of `%s` does not divide the workgroup tile %lld",
-             size ? text(h, size) : "?", dim, (long long)wg_tile);
-  diag_note(&h->k->cx->diags, d, wg->at, "the workgroup tile is set here");
-  HINT(h, d, "choose a wave tile that divides %lld", (long long)wg_tile);
+  if (wave_tile > 0 && whole % wave_tile == 0) return true;
+  const char *of = tile->kind == CONSTRAINT_tile ? "loop's" : "workgroup";
+  Diag *d = REPORT(h, wave, E0203, "the wave tile %s of `%s` does not divide the %s tile %lld",
+                   size ? text(h, size) : "?", dim, of, (long long)whole);
+  diag_note(&h->k->cx->diags, d, tile->at, "the %s tile is set here", of);
+  HINT(h, d, "choose a wave tile that divides %lld", (long long)whole);
   return false;
 }
 

@@ -79,9 +79,11 @@ static Value *multiply(Product *p, int **to, int *n) {
 }
 
 bool product_next(Product *p, const Value *out) {
+  const Attr *into = op_attr(p->op, ATTR_into);
+  const Sym *parts = into ? into->sym : NULL; /* each wave has one */
   for (int i = out->type->rank - 1; i >= 0; i--) {
     const Sym *dim = out->type->dims[i];
-    if (dim == p->div.m || dim == p->div.n) continue;
+    if (dim == p->div.m || dim == p->div.n || dim == parts) continue;
     if (++p->point[i] < out->layout->extent[i]) return true;
     p->point[i] = 0;
   }

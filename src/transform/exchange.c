@@ -317,25 +317,34 @@ static Value *parts_exist(Exchange *x, Op *op, int dim, const Layout *together) 
   return insert(x, op, OP_gt, args, 2, type_with_dtype(x->k->cx, counts->type, DTYPE_i1), &to);
 }
 
+/* True if the dim numbers the waves and each holds one element of it: these are the parts. */
+static bool is_in_parts(const Op *op, int dim) {
+  const Layout *l = op->args[0]->layout;
+  int64_t n;
+  return sym_is_int(op->args[0]->type->dims[dim], &n) && !op_combines(op->kind) &&
+         is_exact(l, dim) && count_waves(l, dim) == n;
+}
+
 static void exchange_reduction(Exchange *x, Op *op, int dim) {
-  Value *v = op->args[0];
-  DType dtype = v->type->dtype;
+  DType dtype = op->args[0]->type->dtype;
   bool narrow =
       reduction_accumulates(op->kind) && dtype_is_float(dtype) && dtype_info[dtype].bits < 32;
   DType wide = narrow ? DTYPE_f32 : dtype;
-  Value *parts = make_parts(x, op, op->kind, cast_to(x, op, v, wide), reduction_exists(op), dim);
+  Value *v = cast_to(x, op, op->args[0], wide);
+  bool made = is_in_parts(op, dim);
+  Value *parts = made ? v : make_parts(x, op, op->kind, v, reduction_exists(op), dim);
   x->failed |= !parts;
   if (!parts) return;
-  int last = parts->type->rank - 1;
-  Layout together = without_waves(parts->layout, last, waves_together(x, op), true);
-  share_parts(x, &together, last, wide);
+  int along = made ? dim : parts->type->rank - 1;
+  Layout together = without_waves(parts->layout, along, waves_together(x, op), true);
+  share_parts(x, &together, along, wide);
   Value *args[3] = {through_memory(x, op, parts, &together)};
   if (op->nargs > 1) args[1] = cast_to(x, op, op->args[1], wide);
   if (op_combines(op->kind)) args[2] = parts_exist(x, op, dim, &together);
   const Type *type = type_with_dtype(x->k->cx, op->results[0].type, wide);
   int nargs = args[2] ? 3 : op->nargs > 1 ? 2 : 1;
   Value *r = insert(x, op, op->kind, args, nargs, type, op->results[0].layout);
-  op_set_attr(x->k, r->def, (Attr){.key = ATTR_dim, .sym = parts->type->dims[last]});
+  op_set_attr(x->k, r->def, (Attr){.key = ATTR_dim, .sym = parts->type->dims[along]});
   if (op_combines(op->kind)) op_set_attr(x->k, r->def, *op_attr(op, ATTR_combine));
   r->varying = op->results[0].varying;
   replace(x, op, cast_to(x, op, r, dtype));

@@ -17,9 +17,11 @@
 #include "ir/access.h"
 #include "ir/attr.h"
 #include "ir/dtype.h"
+#include "ir/reductions.h"
 #include "target/chain.h"
 #include "target/descriptor.h"
 #include "transform/pass.h"
+#include "transform/retarget_parts.h"
 #include "transform/retarget_scales.h"
 #include "transform/retarget_threads.h"
 
@@ -49,16 +51,14 @@ static bool check_waves(Retarget *r) {
   const Distribution *d = r->cx->facts.distribute;
   for (int i = 0; i < r->k->constraints.n; i++) {
     const Constraint *c = &r->k->constraints.at[i];
-    const Constraint *group =
-        c->kind == CONSTRAINT_wave ? kernel_constraint(r->k, CONSTRAINT_workgroup, c->dim) : NULL;
-    if (!group || group->axis > 2 || !hardware->waves[group->axis]) continue;
-    const Sym *derived = distribute_waves(d, c->dim), *given = d->waves[group->axis];
+    int axis = c->kind == CONSTRAINT_wave ? kernel_wave_axis(r->k, c->dim) : -1;
+    if (axis < 0 || axis > 2 || !hardware->waves[axis]) continue;
+    const Sym *derived = distribute_waves(d, c->dim), *given = d->waves[axis];
     if (derived == given) continue;
-    Diag *e =
-        diag_add(DIAGS(r), DIAG_E0609, c->at,
-                 "this makes %s waves along workgroup dimension "
-                 "%d, the hardware row says %s",
-                 sym_text(DIAGS(r)->arena, derived), group->axis, sym_text(DIAGS(r)->arena, given));
+    Diag *e = diag_add(DIAGS(r), DIAG_E0609, c->at,
+                       "this makes %s waves along workgroup dimension "
+                       "%d, the hardware row says %s",
+                       sym_text(DIAGS(r)->arena, derived), axis, sym_text(DIAGS(r)->arena, given));
     diag_note(DIAGS(r), e, hardware->at, "the hardware row");
     return false;
   }
@@ -128,6 +128,13 @@ static bool check_together(Retarget *r, const Op *op) {
   }
 }
 
+/* Waves that share the tile of a loop reduce it together, whether or not threads are observable. */
+static void combine_together(Retarget *r, Op *op) {
+  if (op_is_reduction(op) &&
+      anchor_shares_loop(r->cx->facts.distribute, op_attr(op, ATTR_dim)->sym))
+    op_set_attr(r->k, op, (Attr){.key = ATTR_block});
+}
+
 /* ---- instructions ---------------------------------------------------------------------------- */
 
 typedef struct Product {
@@ -187,10 +194,14 @@ static bool can_stay(const Product *p, bool rhs, int rows, int k) {
 static int rows_of(const Product *p, bool swap) { return swap ? p->n : p->m; }
 static int columns_of(const Product *p, bool swap) { return swap ? p->m : p->n; }
 
+static Machine machine_of(const Retarget *r) {
+  return (Machine){r->target, r->target->lanes, r->waves, r->observable};
+}
+
 /* How the waves divide the product among instructions of several waves. */
 static bool divide(const Retarget *r, const Product *p, const MmaInfo *row, bool swap,
                    MmaDivision *out) {
-  Machine machine = {r->target, r->target->lanes, r->waves, r->observable};
+  Machine machine = machine_of(r);
   MmaChoice choice = {.name = row->name, .swap = swap};
   return anchor_mma_division_by(r->cx->facts.distribute, &machine, r->cx->scratch, p->op, &choice,
                                 out);
@@ -354,7 +365,8 @@ static bool check_parts(Retarget *r, const Product *p, Instruction i) {
     return false;
   return check_part(r, op, roles.m, p->m, i.swap ? row->n : row->m) &&
          check_part(r, op, roles.n, p->n, i.swap ? row->m : row->n) &&
-         check_part(r, op, roles.k, p->k, row->k);
+         (anchor_shares_loop(r->cx->facts.distribute, roles.k) ||
+          check_part(r, op, roles.k, p->k, row->k));
 }
 
 /* The type for operands multiplied by their scales: exact, and fast if there are instructions for
@@ -540,10 +552,13 @@ bool pass_retarget(Kernel *k, PassCtx *cx) {
   if (!check_waves(&r) || !choose_waves(&r)) return false;
   for (Op *op = ir_first(k); op; op = ir_next(op)) {
     bool is_product = op->kind == OP_mma || op->kind == OP_scaled_mma;
+    if (r.observable) combine_together(&r, op);
     if (!check_together(&r, op) || (is_product && !choose_instruction(&r, op))) return false;
   }
   if (r.observable) mark_threads(k, cx);
   else match_chains(&r);
+  Machine machine = machine_of(&r);
+  share_products(k, cx, &machine);
   add_machine(&r);
   return true;
 }

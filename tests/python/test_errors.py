@@ -90,12 +90,12 @@ def test_two_hardware_constraints():
     assert d.notes and d.notes[0].file == __file__  # the first one
 
 
-def test_wave_constraint_without_workgroup_constraint():
+def test_wave_constraint_without_a_tile():
     def mistake():
-        wave = tkw.WaveConstraint(K, BK)  # HERE
+        wave = tkw.WaveConstraint(tkl.sym.S, 16)  # HERE
         compile_kernel(header(wave), copy_c)
 
-    check(mistake, "E0205", "K", "WorkgroupConstraint")
+    check(mistake, "E0205", "S", "TilingConstraint")
 
 
 def test_tile_not_divisible():

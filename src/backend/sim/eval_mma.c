@@ -1,6 +1,7 @@
 /* eval_mma.c: contraction. acc[.., m, n] + sum over k of lhs[.., m, k] * rhs[.., n, k], where the
  * leading dimensions are acc's batch dimensions. Products and sums are computed with ample
- * precision (double, or 64-bit integers) and the result is rounded once to acc's dtype. */
+ * precision (double, or 64-bit integers) and the result is rounded once to acc's dtype. With `into`
+ * the whole sum goes to the first part; the others stay as they are. */
 #include "backend/sim/eval.h"
 
 typedef struct Contraction {
@@ -84,7 +85,8 @@ static bool contract(Eval *ev, const Op *op, const Contraction *c) {
     if (out->f) out->f[e] = c->acc->f[e];
     else out->i[e] = c->acc->i[e];
   }
-  for (int64_t b = 0; b < c->batches; b++) contract_batch(ev, c, b, out);
+  int64_t parts = op_has(op, ATTR_into) ? c->out.axis[0].n : 1;
+  for (int64_t b = 0; b < c->batches / parts; b++) contract_batch(ev, c, b, out);
   tile_round(out);
   ev->values[op->results[0].id].tile = out;
   return true;
