@@ -40,6 +40,7 @@ class Case:
         self.asserts = False  # results are asserted to be as small as they must be
         self.cut_n = True  # by workgroups; else a workgroup holds all of N
         self.waves_m, self.waves_n, self.threads, self.mma = 1, 1, 64, "F32_16x16x16_F16"
+        self.waves_k = 1  # that share each tile of the loop over K
         self.dynamic = self.wide = self.observable = False
         self.target, self.schedule = "cpu", "round"
         self.ways, self.targets = (), ()  # asked for; targets: instead of the one that is drawn

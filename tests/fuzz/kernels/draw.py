@@ -41,7 +41,7 @@ def machine(case):
     """Sizes, tiles and waves, and what runs them."""
     r = case.r
     case.tile = {d: r.choice((1, 2, 3, 4, 5, 8, 12, 16, 16, 24, 32)) for d in "MN"}
-    case.tile["K"] = r.choice((1, 3, 4, 8, 16, 16))
+    case.tile["K"] = r.choice((1, 3, 4, 8, 16, 16, 32, 64))
     case.size = {d: draw_size(case, case.tile[d]) for d in "MNK"}
     case.cut_n = r.random() < 0.4
     if not case.cut_n:
@@ -52,6 +52,9 @@ def machine(case):
     case.wide = r.random() < 0.2
     if case.wide:
         widen(case)
+    if r.random() < 0.3:
+        room = 1024 // (case.threads * case.waves_m * case.waves_n)
+        case.waves_k = r.choice([w for w in (2, 2, 3, 4) if w <= room and case.tile["K"] % w == 0] or [1])
     case.size["T"] = r.choice((1, 7, 40, 1, 7, 40, 1, 7, 40, 0))
     case.schedule = r.choice(SCHEDULES)
 

@@ -88,6 +88,10 @@ ROWS = {
     "tile that is not a power of two": lambda c, t: any(no_power(c.tile[d]) for d in "MNK"),
     "size from a tensor": lambda c, t: "\n  dynamic" in t,
     "several waves": lambda c, t: c.waves_m * c.waves_n > 1,
+    "waves that share the tile of a loop": lambda c, t: c.waves_k > 1 and "for K" in t,
+    "product whose sum waves share": lambda c, t: c.waves_k > 1
+    and c.tile["K"] % (16 * c.waves_k) == 0
+    and bool(re.search(r"for K .*= mma ", t, re.S)),
     "thread number": lambda c, t: c.observable,
     "u32": lambda c, t: ", u32" in t,
     "u8": lambda c, t: ", u8" in t,

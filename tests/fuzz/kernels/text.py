@@ -43,6 +43,8 @@ def header(case):
     head.append(f"  wave M by {t['M'] // case.waves_m}")
     if case.waves_n > 1:
         head.append(f"  wave N by {t['N'] // case.waves_n}")
+    if case.waves_k > 1:
+        head.append(f"  wave K by {t['K'] // case.waves_k}")
     sizes = {"M": t["M"], "N": t["N"], **dict.fromkeys(sorted(case.axes & {"I", "J"}), 0)}
     vector = f"vector {{{', '.join(f'{d}: {n}' for d, n in sizes.items())}}}"
     head.append(f"  hardware threads {case.threads}, mma {case.mma}, {vector}")

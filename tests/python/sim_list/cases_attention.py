@@ -28,7 +28,8 @@ def masked(x, mask):
     return x + tkw.select(inside, zero, low)
 
 
-def attention(mask, mma, space, tile, waves=2, dynamic=False, machine=None):
+def attention(mask, mma, space, tile, waves=2, dynamic=False, machine=None, keys=1):
+    """`keys`: waves that share the keys of each round."""
     bm, bn, k1, bk2 = tile
     instruction, lanes, (m, n, _) = INSTRUCTIONS[mma]
 
@@ -47,6 +48,7 @@ def attention(mask, mma, space, tile, waves=2, dynamic=False, machine=None):
             tkw.TilingConstraint(K2, BK2),
             tkw.WaveConstraint(M, BM / waves),
             tkw.WaveConstraint(N, BN),
+            *([tkw.WaveConstraint(K2, BK2 / keys)] if keys > 1 else []),
             tkw.HardwareConstraint(
                 threads_per_wave=lanes, mma_type=instruction, vector_shapes={B: 0, M: m, N: n}
             ),
@@ -92,7 +94,9 @@ def attention(mask, mma, space, tile, waves=2, dynamic=False, machine=None):
         return p @ v, p @ np.abs(v) + 2**-6
 
     return Case(
-        f"attention_{mask}_{mma}_t{'x'.join(map(str, tile))}_{space}" + "_dynamic" * dynamic,
+        f"attention_{mask}_{mma}_t{'x'.join(map(str, tile))}_{space}"
+        + f"_keys{keys}" * (keys > 1)
+        + "_dynamic" * dynamic,
         make,
         around={B: 1, M: bm, N: bn, K1: k1, K2: bk2},
         subs={BM: bm, BN: bn, BK2: bk2, SPACE: SPACES[space]},
@@ -120,6 +124,8 @@ CASES = [
     attention("boundary", "32x32x8", "shared", (64, 32, 16, 32)),
     attention("boundary", "16x16x16", "shared", (48, 16, 16, 48), 3),
     attention("causal", "16x16x16", "shared", (32, 16, 16, 16), dynamic=True),
+    attention("causal", "16x16x16", "shared", (16, 32, 16, 64), 1, keys=2),
+    attention("boundary", "16x16x16", "global", (32, 16, 16, 96), 2, True, keys=3),
     # Instructions of several waves; heads that two groups of them share in parts of no whole spans.
     attention("causal", "16x16x16", "shared", (64, 48, 32, 64), 4, machine="sm_90a"),
     attention("boundary", "16x16x16", "shared", (64, 96, 32, 64), 4, True, machine="sm_90a"),

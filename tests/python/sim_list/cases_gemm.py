@@ -43,6 +43,7 @@ INSTRUCTIONS = {
 
 
 def constraints(mma, waves, *more, vector=None):
+    """Waves along M and N and, if there is a third number, those that share each tile of K."""
     instruction, lanes, _ = INSTRUCTIONS[mma]
     return [
         tkw.WorkgroupConstraint(M, BM, 0),
@@ -50,6 +51,7 @@ def constraints(mma, waves, *more, vector=None):
         tkw.TilingConstraint(K, BK),
         tkw.WaveConstraint(M, BM / waves[0]),
         tkw.WaveConstraint(N, BN / waves[1]),
+        *(tkw.WaveConstraint(K, BK / n) for n in waves[2:]),
         tkw.HardwareConstraint(threads_per_wave=lanes, mma_type=instruction, vector_shapes=vector),
         *more,
     ]
@@ -102,7 +104,9 @@ def gemm(form, dtypes, mma, space, tile, waves=(1, 1), dynamic=False, full=False
     kind = left if left == right else f"{left}_{right}"
     tiles = "x".join(map(str, tile))
     return Case(
-        f"gemm_{form.lower()}_{kind}_{mma}_t{tiles}_{space}" + "_dynamic" * dynamic,
+        f"gemm_{form.lower()}_{kind}_{mma}_t{tiles}_{space}"
+        + "".join(f"_shared{n}" for n in waves[2:])
+        + "_dynamic" * dynamic,
         make,
         around=dict(zip((M, N, K), tile)),
         subs={**dict(zip((BM, BN, BK), tile)), SPACE: SPACES[space]},
@@ -496,6 +500,12 @@ CASES = [
     gemm("TN", "f16", "sync_f16", "shared", (16, 16, 16)),
     gemm("NT", "f16", "16x16x16", "shared", (32, 32, 16), (2, 2), dynamic=True),
     gemm("NN", "f32", "16x16x4_f32", "global", (16, 16, 8), dynamic=True),
+    # Waves that share the tile of the loop; where it is not whole instructions for each, they do not.
+    gemm("NT", "f16", "16x16x16", "shared", (16, 16, 64), (1, 1, 2)),
+    gemm("NN", "bf16", "16x16x16", "global", (32, 16, 64), (2, 1, 2), dynamic=True),
+    gemm("TN", "i8", "16x16x32_i8", "shared", (16, 16, 96), (1, 1, 3)),
+    gemm("TN", "f32", "dot", "global", (4, 64, 16), (1, 1, 4)),
+    gemm("NT", "f16", "sync_f16", "shared", (16, 24, 40), (1, 1, 2)),
     # Tiles that are no powers of two.
     gemm("NT", "f16", "16x16x16", "shared", (48, 80, 32), (3, 1)),
     gemm("NT", "f16", "16x16x16", "global", (96, 48, 16), (2, 3)),

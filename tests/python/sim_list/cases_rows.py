@@ -482,20 +482,21 @@ def combined_block(dtype, waves, per_wave):
     )
 
 
-def rows_in_tiles():
-    """Some rows per workgroup, N in tiles."""
+def rows_in_tiles(waves=1):
+    """Some rows per workgroup, N in tiles, each of which waves may share."""
     return [
         tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, N: BN}),
         tkw.WorkgroupConstraint(M, BM, 0),
         tkw.TilingConstraint(N, BN),
+        *([tkw.WaveConstraint(N, BN / waves)] if waves > 1 else []),
     ]
 
 
-def online_softmax(bn):
+def online_softmax(bn, waves=1):
     """One row per workgroup, N in tiles: what sticks out is masked by the kernel."""
 
     def make():
-        @tkw.wave(rows_in_tiles())
+        @tkw.wave(rows_in_tiles(waves))
         def online_softmax(a: tkl.Memory[M, N, G, tkl.f32], b: tkl.Memory[M, N, G, tkl.f32]):
             low, zero = tkl.Register[M, tkl.f32](-1e6), tkl.Register[M, tkl.f32](0.0)
 
@@ -518,7 +519,7 @@ def online_softmax(bn):
         return online_softmax
 
     return Case(
-        f"online_softmax_f32_{bn}",
+        f"online_softmax_f32_{bn}" + f"_shared{waves}" * (waves > 1),
         make,
         around={M: 1, N: bn},
         subs={BM: 1, BN: bn},
@@ -720,6 +721,8 @@ CASES = [
     *(softmax("f32", 1, row) for row in ROWS),
     online_softmax(64),
     online_softmax(192),
+    online_softmax(128, 2),
+    online_softmax(96, 3),
     layer_norm(1, 64),
     layer_norm(2, 96),
     layer_norm(1, 768),
