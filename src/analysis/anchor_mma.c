@@ -2,7 +2,8 @@
  *
  *     the instruction       16x16, lanes as mma.def says
  *     copies of it          registers, as many as one wave's part needs
- *     waves                 a grid over m and n; each wave that needs an operand holds it
+ *     waves                 a grid over m and n; each wave that needs an operand holds it. With
+ *                           `into` such a grid for each part of k
  *
  * The three tiles agree because they are built from the same grid: wave number = n part + m part *
  * (parts along n), with the waves of one instruction innermost. In a lane-observable kernel each

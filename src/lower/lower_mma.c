@@ -2,7 +2,8 @@
  *
  * A tile's registers hold the fragments of all its instructions; `wave_mma` takes them copy by
  * copy. If a layout keeps them in another order, the registers are renamed. Dims other than m, n
- * and k (a batch) are in registers, and each of their coordinates is a separate product. */
+ * and k (a batch) are in registers, and each of their coordinates is a separate product. The dim
+ * `into`, which numbers the parts of the sum, is not: each wave has one part. */
 #include "lower/lower_mma.h"
 
 static const Sym *dim_along(const MmaDivision *d, MmaOperand part, int axis) {

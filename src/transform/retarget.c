@@ -8,7 +8,8 @@
  * Decides whether the declared waves and lanes may be regrouped (contract.h), how many waves the
  * machine runs, and which of the machine's instructions each product uses. Operand types that no
  * instruction takes are widened exactly, and multiplied by their scales if no instruction does
- * that. Does nothing without a target.
+ * that. Waves that share the tile of a loop divide the sum of a product (retarget_parts.h). Does
+ * nothing without a target.
  *
  * Needs DISTRIBUTE and UNIFORM. The header keeps what the user declared; the `machine` row says
  * what runs. Each decision is a remark. */
