@@ -456,6 +456,13 @@ static const Sym *nearest(const Distribution *d, const Sym *start, const Sym *ex
   return sym_max(sym, sym_min(sym, near, whole), sym_neg(sym, extent));
 }
 
+/* The tile of a dimension that no row divides. A tile has at least one element, even if it is only
+ * padding. */
+static const Sym *uncut(const Distribution *d, const Sym *whole) {
+  int64_t n;
+  return whole && sym_is_int(whole, &n) && n == 0 ? sym_int(sym_of(d), 1) : whole;
+}
+
 bool distribute_dim(const Distribution *d, const Op *op, const Sym *dim, Place *out) {
   const Sym *base = dim_base(dim), *start, *extent, *whole = size_of(d, op, base);
   place_base(d, op, base, &start, &extent);
@@ -468,8 +475,17 @@ bool distribute_dim(const Distribution *d, const Op *op, const Sym *dim, Place *
   if (ok && out->batch) out->extent = sym_int(sym_of(d), 1);
   else if (ok)
     ok = scale(d, op, dim, extent ? "tile" : NULL, extent ? extent : whole, &out->extent);
+  if (ok && !extent) out->extent = uncut(d, out->extent);
   if (ok && out->start && out->size && out->extent) return true;
   return ok && fail_overflow(d, op);
+}
+
+const Sym *distribute_reach(const Distribution *d, const Op *op, const Sym *dim) {
+  const Sym *base = dim_base(dim), *start, *extent;
+  if (is_batch(d, base)) return sym_int(sym_of(d), 1);
+  place_base(d, op, base, &start, &extent);
+  if (extent) return extent;
+  return is_coordinate(d, op, base) ? sym_int(sym_of(d), 1) : uncut(d, size_of(d, op, base));
 }
 
 bool distribute_is_one(const Distribution *d, const Op *op, const Sym *dim) {
@@ -505,19 +521,24 @@ static bool fail_large(const Distribution *d, const Op *op, const Type *t) {
   return false;
 }
 
+enum { MOST = 1 << 20, MOST_IN_ALL = 1 << 30 }; /* elements of a tile: along a dimension, at all */
+
+static bool fail_extent(const Distribution *d, const Op *op, const Sym *dim, int64_t n) {
+  const char *name = sym_text(DIAGS(d)->arena, dim);
+  Diag *r = diag_add(DIAGS(d), DIAG_E0606, op->at, "the tile of `%s` has %lld elements%s", name,
+                     (long long)n, n > MOST ? ", at most 1048576 are possible" : "");
+  if (n > MOST) diag_hint(DIAGS(d), r, "cut `%s` with a tile row, and loop over it", name);
+  return false;
+}
+
 bool distribute_extents(const Distribution *d, const Op *op, const Type *t, int *extent) {
-  enum { MOST = 1 << 20, MOST_IN_ALL = 1 << 30 };
   int64_t all = 1;
   for (int i = 0; i < t->rank; i++) {
     Place place;
     int64_t n;
     if (!distribute_dim(d, op, t->dims[i], &place)) return false;
     if (!sym_is_int(place.extent, &n)) return fail_symbolic(d, op, t->dims[i], place.extent);
-    if (n < 1 || n > MOST) {
-      diag_add(DIAGS(d), DIAG_E0606, op->at, "the tile of `%s` has %lld elements",
-               sym_text(DIAGS(d)->arena, t->dims[i]), (long long)n);
-      return false;
-    }
+    if (n < 1 || n > MOST) return fail_extent(d, op, t->dims[i], n);
     extent[i] = (int)n;
     all *= n;
     if (all > MOST_IN_ALL) return fail_large(d, op, t);

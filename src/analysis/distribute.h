@@ -2,7 +2,8 @@
  * the range of coordinates that the workgroup works on (docs/language.md, section 4.8):
  *
  *     start    sum of its workgroup rows and, inside a loop over it, of its tile rows
- *     extent   the tile of the last such row; 1 for a batch dimension; else the whole dimension
+ *     extent   the tile of the last such row; 1 for a batch dimension; else the whole dimension,
+ *              or 1 if that is empty
  *     size     of the whole dimension: coordinates from there on do not exist
  *              (both are 1 where set_symbol made a coordinate of a dimension of vector shape 1; a
  *              dimension that follows another's workgroup id, 1 at a time, ends after its start)
@@ -64,6 +65,10 @@ bool distribute_dim(const Distribution *d, const Op *op, const Sym *dim, Place *
 /* Extents as numbers; false after reporting the symbol that has no value yet. */
 bool distribute_extents(const Distribution *d, const Op *op, const Type *t, int *extent);
 bool distribute_value(const Distribution *d, const Value *v, int *extent);
+
+/* The extent of a tile along the base dimension: along K for K/32. Reports nothing; NULL on
+ * overflow. */
+const Sym *distribute_reach(const Distribution *d, const Op *op, const Sym *dim);
 
 /* Whether a tile has one element along `dim`; reports nothing. */
 bool distribute_is_one(const Distribution *d, const Op *op, const Sym *dim);

@@ -132,7 +132,9 @@ static bool row_count(Eval *ev, const Row *r, int64_t *out) {
   if (r->count) {
     if (!expr_value(ev, r->count, out)) return false;
   } else {
-    if (!expr_extent(ev, r->dim, &extent) || !row_size(ev, r, &size)) return false;
+    if (!expr_extent(ev, r->dim, &extent)) return false;
+    if (extent <= 0) return *out = 0, true; /* the tile may be 0 as well */
+    if (!row_size(ev, r, &size)) return false;
     *out = ceil_div64(extent, size);
   }
   if (*out < 0) *out = 0;
