@@ -131,6 +131,7 @@ wv_expr py_expr_try(PyState *st, PyObject *o);
 const wv_expr *py_expr_list(PyState *st, Scratch *s, PyObject *o, int *n);
 /* A dict, or a sequence of pairs. */
 const wv_pair *py_expr_pairs(PyState *st, Scratch *s, PyObject *o, int *n);
+wv_binding *py_expr_bindings(PyState *st, Scratch *s, PyObject *o, int *n);
 
 /* Adds a type with operators of its own to the module. */
 int py_add_operand_type(PyObject *module, PyTypeObject *type);
@@ -299,7 +300,8 @@ bool py_program_launch(ProgramObject *p, const Args *a, void *stream);
 /* The same; log(label, dtype name, shape, bytes) is called with every debug log, unless it is NULL.
  */
 bool py_program_launch_logged(ProgramObject *p, const Args *a, void *stream, PyObject *log);
-PyObject *py_program_devices(PyState *st); /* a list of Device */
+bool py_program_warm(ProgramObject *p, const Args *a); /* all but the launch */
+PyObject *py_program_devices(PyState *st);             /* a list of Device */
 
 /* ---- py_launch.c: Launchable, a compiled kernel in Python ---- */
 

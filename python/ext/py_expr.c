@@ -156,6 +156,13 @@ const wv_pair *py_expr_pairs(PyState *st, Scratch *s, PyObject *o, int *n) {
   return out;
 }
 
+wv_binding *py_expr_bindings(PyState *st, Scratch *s, PyObject *o, int *n) {
+  const wv_pair *pairs = py_expr_pairs(st, s, o, n);
+  wv_binding *out = pairs ? py_scratch_alloc(s, (size_t)*n, sizeof *out) : NULL;
+  for (int i = 0; out && i < *n; i++) out[i] = (wv_binding){pairs[i].key, pairs[i].value};
+  return out;
+}
+
 /* ---- operators ----------------------------------------------------------------------------- */
 
 /* An operator with two operands, one of which is an Expr; NotImplemented for foreign types. */
@@ -272,9 +279,7 @@ static PyObject *expr_subs(PyObject *self, PyObject *args) {
   Scratch s = {0};
   int n = 0;
   PyObject *list = value ? Py_BuildValue("((OO))", what, value) : Py_NewRef(what);
-  const wv_pair *pairs = list ? py_expr_pairs(o->st, &s, list, &n) : NULL;
-  wv_binding *b = pairs ? py_scratch_alloc(&s, (size_t)n, sizeof *b) : NULL;
-  for (int i = 0; b && i < n; i++) b[i] = (wv_binding){pairs[i].key, pairs[i].value};
+  wv_binding *b = list ? py_expr_bindings(o->st, &s, list, &n) : NULL;
   PyObject *r = b ? py_expr_new(o->st, wv_expr_subst(o->st->cx, py_expr_get(self), b, n)) : NULL;
   py_scratch_free(&s);
   Py_XDECREF(list);

@@ -33,9 +33,7 @@ static PyObject *resolve(PyObject *module, PyObject *dict) {
   PyState *st = py_state(module);
   Scratch s = {0};
   int n = 0;
-  const wv_pair *pairs = py_expr_pairs(st, &s, dict, &n);
-  wv_binding *b = pairs ? py_scratch_alloc(&s, (size_t)n, sizeof *b) : NULL;
-  for (int i = 0; b && i < n; i++) b[i] = (wv_binding){pairs[i].key, pairs[i].value};
+  wv_binding *b = py_expr_bindings(st, &s, dict, &n);
   PyObject *out = NULL;
   if (b && !wv_resolve(st->cx, b, n)) py_error_raise_here(st);
   else if (b) out = PyDict_New();
