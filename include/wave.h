@@ -375,6 +375,13 @@ typedef struct wv_pass_options {
 
 WV_API bool wv_run_passes(wv_kernel *k, const wv_pass_options *o);
 WV_API const char *wv_kernel_level(const wv_kernel *k); /* "tile"; "thread": one lane's program */
+/* Whether tile sizes depend on symbols that get their values from the arguments of a call, because
+ * no row divides their dimension. wv_compile returns a program that is compiled when it is launched,
+ * and wv_sim lowers the kernel for its arguments; wv_lower rejects it (E0606). */
+WV_API bool wv_kernel_is_open(wv_kernel *k);
+/* The copy of an open kernel that wv_compile would compile for a call in which the symbols have these
+ * values; a plain copy of any other kernel. NULL after reporting that a symbol has no value. */
+WV_API wv_kernel *wv_kernel_fit(wv_kernel *k, const wv_binding *values, int n);
 /* Runs passes until the kernel is one lane's program; does nothing if it already is, unless
  * start_after says which passes are left. A kernel that this version cannot lower for the target is
  * an error (E0601). */
@@ -451,9 +458,10 @@ typedef struct wv_sim_options {
 
 typedef struct wv_report wv_report;
 
-/* Runs a kernel at THREAD level lane by lane, and reports races, accesses out of bounds,
- * uninitialised values, deadlocks and the like as diagnostics. `o` may be NULL. `report`, if not
- * NULL, receives what happened, even if the result is false; NULL if nothing ran. */
+/* Runs a kernel at THREAD level, or an open one (wv_kernel_is_open), lane by lane, and reports
+ * races, accesses out of bounds, uninitialised values, deadlocks and the like as diagnostics. `o`
+ * may be NULL. `report`, if not NULL, receives what happened, even if the result is false; NULL if
+ * nothing ran. */
 WV_API bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *o,
                    wv_report **report);
 WV_API void wv_report_free(wv_report *r); /* before its kernel */

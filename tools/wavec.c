@@ -152,6 +152,17 @@ static bool apply_settings(const Options *o, wv_ctx *cx, wv_kernel *k) {
   return true;
 }
 
+/* An open kernel, fitted to the sizes in the settings; NULL if they are missing, or if the kernel is
+ * not open. */
+static wv_kernel *fitted(const Options *o, wv_ctx *cx, wv_kernel *k) {
+  wv_binding *values = calloc((size_t)o->set.n + 1, sizeof *values);
+  bool ok = values && o->set.n && o->target && !o->run && wv_kernel_is_open(k);
+  for (int i = 0; ok && i < o->set.n; i++) ok = parse_setting(cx, o->set.at[i], &values[i]);
+  wv_kernel *made = ok ? wv_kernel_fit(k, values, o->set.n) : NULL;
+  free(values);
+  return made;
+}
+
 static void write_dump(void *user, const char *pass, const char *text) {
   fputs(text, pass ? user : stderr);
 }
@@ -167,7 +178,7 @@ static bool run_passes(const Options *o, wv_kernel *k, const char *kind, FILE *o
   bool simulate = kind && strcmp(kind, "sim") == 0;
   bool asked = o->passes || o->dump || o->dump_before || o->stop_after || o->start_after;
   if (kind && runs_on_device(kind)) return true; /* compiling does it, for each variant */
-  if (simulate && is_lowered(k) && !asked && !o->time) return true;
+  if (simulate && !asked && !o->time && (is_lowered(k) || wv_kernel_is_open(k))) return true;
   if (!asked && !o->time && (!o->target || (kind && !simulate))) return true;
   bool all = !o->passes || strcmp(o->passes, "all") == 0;
   wv_pass_options p = {.passes = all ? NULL : o->passes,
@@ -219,8 +230,7 @@ static bool print_code(const Options *o, wv_kernel *k, FILE *out) {
   return text != NULL;
 }
 
-static int compile_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out) {
-  if (!apply_settings(o, cx, k) || !wv_verify(k)) return STATUS_DIAGNOSTICS;
+static int compile_verified(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out) {
   if (o->check_passes) return check_passes(o, cx, k);
   if (emits_c(o)) return emit_c(o, cx, k);
   if (emits(o, "program")) return compile_program(o, cx, k);
@@ -234,6 +244,14 @@ static int compile_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out)
   if (o->emit && !print_code(o, k, out)) return STATUS_DIAGNOSTICS;
   if (o->proof) print_proof(k, out);
   return o->run ? eval_kernel(o, cx, k, kind) : STATUS_OK;
+}
+
+static int compile_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out) {
+  if (!apply_settings(o, cx, k) || !wv_verify(k)) return STATUS_DIAGNOSTICS;
+  wv_kernel *made = fitted(o, cx, k);
+  int status = compile_verified(o, cx, made ? made : k, out);
+  wv_kernel_free(made);
+  return status;
 }
 
 /* The same with sizes that follow from files. */

@@ -379,7 +379,8 @@ static int evaluate(Call *c, Outcome *out) {
   bool ok = true;
   for (int i = 0; ok && i < c->nargs; i++) ok = make_argument(c, i, seed, &args[i]);
   ok = ok && check_names(c, &c->o->arg, "--arg") && check_names(c, &c->o->out, "--out");
-  bool threads = strcmp(wv_kernel_level(c->k), "thread") == 0;
+  bool sim = c->kind && strcmp(c->kind, "sim") == 0; /* an open kernel is lowered for the call */
+  bool threads = sim || strcmp(wv_kernel_level(c->k), "thread") == 0;
   int status = STATUS_USAGE;
   if (ok && c->kind && runs_on_device(c->kind))
     status = run_on_device(c->o, c->cx, c->k, args, c->nargs);

@@ -126,6 +126,10 @@ static PyObject *get_launch_shape(PyObject *self, void *Py_UNUSED(unused)) {
   return Py_BuildValue("(NNi)", three(st, shape.grid), three(st, shape.threads), shape.shared);
 }
 
+static PyObject *get_is_open(PyObject *self, void *Py_UNUSED(unused)) {
+  return PyBool_FromLong(wv_kernel_is_open(self_of(self)));
+}
+
 static PyGetSetDef kernel_getset[] = {
     {"name", get_name, NULL, "The name of the traced function.", NULL},
     {"level", get_level, NULL, "'tile', or 'thread': one lane's program.", NULL},
@@ -133,6 +137,8 @@ static PyGetSetDef kernel_getset[] = {
     {"launch_shape", get_launch_shape, NULL,
      "(workgroups, threads of one, bytes of shared memory), the first two in each direction.",
      NULL},
+    {"is_open", get_is_open, NULL,
+     "Whether it is compiled when it is called: the size of its tiles is not known before.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 /* ---- changing ------------------------------------------------------------------------------ */
@@ -158,6 +164,18 @@ static PyObject *kernel_constrain(PyObject *self, PyObject *rows) {
   if (!ok) return NULL;
   if (!added) return py_error_raise(st);
   Py_RETURN_NONE;
+}
+
+/* fit(values) */
+static PyObject *kernel_fit(PyObject *self, PyObject *values) {
+  PyState *st = state_of(self);
+  Scratch s = {0};
+  int n = 0;
+  wv_binding *list = py_expr_bindings(st, &s, values, &n);
+  wv_kernel *made = list ? wv_kernel_fit(self_of(self), list, n) : NULL;
+  py_scratch_free(&s);
+  if (!list) return NULL;
+  return made ? py_kernel_new(st, made) : py_error_raise(st);
 }
 
 static PyObject *kernel_verify(PyObject *self, PyObject *Py_UNUSED(none)) {
@@ -241,6 +259,9 @@ static PyMethodDef kernel_methods[] = {
     {"drop_asserts", kernel_drop_asserts, METH_NOARGS, "Leaves out every device_assert."},
     {"clone", kernel_clone, METH_NOARGS, "A copy that can be constrained on its own -> Kernel"},
     {"constrain", kernel_constrain, METH_O, "constrain(rows): adds header rows and checks them."},
+    {"fit", kernel_fit, METH_O,
+     "fit({symbol: value}): a copy for calls with such sizes, as such a call compiles it -> "
+     "Kernel"},
     {"verify", kernel_verify, METH_NOARGS, "Checks the IR; CompileError when it is invalid."},
     {"proof", kernel_proof, METH_NOARGS,
      "What was proved of each access, and what is tested -> Proof"},

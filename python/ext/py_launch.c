@@ -81,6 +81,11 @@ static const char *kind_of(const Tensor *t) {
   return t->tensor.device.kind == DL_CUDA ? "cuda" : t->tensor.device.kind == DL_ROCM ? "hip" : "?";
 }
 
+/* For tensors there; NULL: it is not compiled yet. */
+static PyObject *program_on(const LaunchObject *l, const Tensor *there) {
+  return !there ? l->on_host : kind_of(there)[0] == 'c' ? l->on_cuda : NULL;
+}
+
 /* _launch_first(kind, args, stream, logs): there is no program for this kind of device yet, or it
  * writes debug logs. */
 static PyObject *launch_first(PyObject *self, const char *kind, PyObject *const *given,
@@ -108,7 +113,7 @@ static PyObject *launch(PyObject *self, PyObject *const *given, PyObject *stream
   bool ok = py_args_take(l->st, &l->params, given, &a);
   const Tensor *there = ok ? py_args_on_device(&a) : NULL;
   const char *kind = kind_of(there);
-  PyObject *program = !there ? l->on_host : kind[0] == 'c' ? l->on_cuda : NULL;
+  PyObject *program = program_on(l, there);
   if (ok && program) {
     void *handle = NULL;
     ok = find_stream(l, stream, there, &handle) &&
@@ -127,6 +132,16 @@ static bool count_fits(const LaunchObject *l, Py_ssize_t n) {
   return false;
 }
 
+/* The arguments of a call in a tuple, one for each parameter; freed with PyMem_Free. */
+static PyObject **given_in(const LaunchObject *l, PyObject *tuple) {
+  Py_ssize_t n = PyTuple_Size(tuple);
+  if (!count_fits(l, n)) return NULL;
+  PyObject **given = PyMem_Calloc((size_t)n + 1, sizeof *given);
+  if (!given) PyErr_NoMemory();
+  for (Py_ssize_t i = 0; given && i < n; i++) given[i] = PyTuple_GetItem(tuple, i);
+  return given;
+}
+
 /* _launch_logged(program, args, stream, log): waits for it, and calls log(label, dtype name, shape,
  * bytes) with every debug log. */
 static PyObject *launch_logged(PyObject *self, PyObject *args) {
@@ -137,11 +152,8 @@ static PyObject *launch_logged(PyObject *self, PyObject *args) {
     return NULL;
   if (!l->st || Py_TYPE(program) != l->st->program_type)
     return PyErr_Format(PyExc_TypeError, "_launch_logged() takes a Program, got %R", program);
-  Py_ssize_t n = PyTuple_Size(tuple);
-  if (!count_fits(l, n)) return NULL;
-  PyObject **given = PyMem_Calloc((size_t)n + 1, sizeof *given);
-  if (!given) return PyErr_NoMemory();
-  for (Py_ssize_t i = 0; i < n; i++) given[i] = PyTuple_GetItem(tuple, i);
+  PyObject **given = given_in(l, tuple);
+  if (!given) return NULL;
   Args a;
   void *handle = NULL;
   bool ok =
@@ -152,6 +164,24 @@ static PyObject *launch_logged(PyObject *self, PyObject *args) {
   PyMem_Free(given);
   if (!ok) return NULL;
   Py_RETURN_NONE;
+}
+
+/* _warm(args): compiles and loads what a call with these arguments needs. The kind of device they
+ * are on, if there is no program for it yet; else None. */
+static PyObject *launch_warm(PyObject *self, PyObject *tuple) {
+  LaunchObject *l = self_of(self);
+  if (!PyTuple_Check(tuple)) return PyErr_Format(PyExc_TypeError, "_warm() takes a tuple");
+  PyObject **given = given_in(l, tuple);
+  if (!given) return NULL;
+  Args a;
+  bool ok = py_args_take(l->st, &l->params, given, &a);
+  const Tensor *there = ok ? py_args_on_device(&a) : NULL;
+  PyObject *program = program_on(l, there);
+  const char *kind = program ? NULL : kind_of(there);
+  if (ok && program) ok = py_program_warm((ProgramObject *)program, &a);
+  py_args_release(&a);
+  PyMem_Free(given);
+  return ok ? py_text_or_none(kind) : NULL;
 }
 
 /* launch(*args, stream=None, debug_logs=None) */
@@ -194,6 +224,9 @@ static PyMethodDef launch_methods[] = {
      "_bind(kernel): whose parameters a call has."},
     {"_launch_logged", launch_logged, METH_VARARGS,
      "_launch_logged(program, args, stream, log): waits, and hands over the debug logs."},
+    {"_warm", launch_warm, METH_O,
+     "_warm(args): compiles what such a call needs; the kind of device without a program, or "
+     "None."},
     {"_use", launch_use, METH_O, "_use(program): launched with tensors on its kind of device."},
     {NULL, NULL, 0, NULL}};
 

@@ -336,6 +336,12 @@ bool py_program_launch_logged(ProgramObject *p, const Args *a, void *stream, PyO
   return close_waited(p, &w, cx, ok);
 }
 
+bool py_program_warm(ProgramObject *p, const Args *a) {
+  Waited w = {0};
+  wv_ctx *cx = open_waited(p, &w);
+  return close_waited(p, &w, cx, wv_program_warm(p->p, cx, a->args, a->n));
+}
+
 /* ---- devices ------------------------------------------------------------------------------- */
 
 static PyObject *device_to(PyState *st, wv_device d) {

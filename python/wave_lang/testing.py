@@ -34,8 +34,9 @@ def simulate(
     kernels = _wave.parse(text, name)
     if len(kernels) != 1:
         raise ValueError(f"expected a text with one kernel, got {len(kernels)}")
-    kernels[0].lower(target)
-    _wave.take_diagnostics()
+    if not kernels[0].is_open:
+        kernels[0].lower(target)
+        _wave.take_diagnostics()
     return kernels[0].sim(args, target, schedule, nonfinite)
 
 

@@ -50,6 +50,7 @@ struct wv_kernel {
                   * NULL */
   Kernel *plain; /* what was lowered, without its assumptions: for runs that do not satisfy them */
   const char *plain_target;  /* the machine for which it was lowered */
+  struct SizedKernel *sized; /* lowered copies for certain sizes: api_fit.c */
   struct wv_kernel *without; /* `plain` lowered, once it has been needed */
 };
 
@@ -115,6 +116,12 @@ void api_break_kernel(wv_kernel *k);
 
 wv_kernel *api_kernel(wv_ctx *cx, Kernel *k);
 wv_kernel *api_kernel_owned(wv_kernel *k); /* as arena_owned */
+/* For arena_owner, when a copy is lowered: wv_lower adds parts that the handle owns. */
+void api_kernel_free(void *k); /* NULL is fine */
+void api_kernel_free_sized(wv_kernel *k);
+/* The kernel to simulate: `k` itself, or if it is open, a copy lowered for these arguments, which
+ * lives as long as `k`. NULL after reporting. */
+wv_kernel *api_kernel_for(wv_kernel *k, const char *target, const EvalArg *args, int nargs);
 
 /* If the call fails, saves this kernel and how wavec does the same to it; `words` is its command
  * line without the file. Called before anything changes the kernel. */

@@ -26,13 +26,19 @@ wv_kernel *api_kernel_owned(wv_kernel *k) {
   return k;
 }
 
-void wv_kernel_free(wv_kernel *k) {
-  API_ASKS();
-  if (!api_is(k, HANDLE_KERNEL)) return;
+void api_kernel_free(void *handle) {
+  wv_kernel *k = handle;
+  if (!k) return;
   if (k->tiles) kernel_free(k->tiles);
   if (k->plain) kernel_free(k->plain);
-  wv_kernel_free(k->without);
+  api_kernel_free(k->without);
+  api_kernel_free_sized(k);
   kernel_free(k->k);
+}
+
+void wv_kernel_free(wv_kernel *k) {
+  API_ASKS();
+  if (api_is(k, HANDLE_KERNEL)) api_kernel_free(k);
 }
 
 wv_kernel *wv_kernel_clone(wv_kernel *k) {

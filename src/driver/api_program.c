@@ -29,17 +29,14 @@ int wv_program_kind(const wv_program *p) {
 
 bool wv_program_variant(wv_program *p, int i, wv_variant *out) {
   API_ENTER(is_program(p), NULL, (void)0, false);
-  if (i < 0 || i >= p->art.nvariants) return false;
-  pthread_mutex_lock(&p->mutex);
-  const VariantState *s = &p->state[i];
-  *out = (wv_variant){p->art.variant[i].facts,
-                      p->art.variant[i].compiled,
-                      s->from_cache,
-                      s->compile_ms,
-                      s->load_ms,
-                      p->art.variant[i].llvm_ms,
-                      p->art.variant[i].shared};
-  pthread_mutex_unlock(&p->mutex);
+  wv_program *shown = p->open.n ? atomic_load(&p->last) : p;
+  if (!shown || i < 0 || i >= shown->art.nvariants) return false;
+  pthread_mutex_lock(&shown->mutex);
+  const VariantState *s = &shown->state[i];
+  const ArtVariant *v = &shown->art.variant[i];
+  *out = (wv_variant){v->facts,   v->compiled, s->from_cache, s->compile_ms,
+                      s->load_ms, v->llvm_ms,  v->shared};
+  pthread_mutex_unlock(&shown->mutex);
   return true;
 }
 
@@ -67,8 +64,9 @@ static const ArtVariant *lock_variant(wv_program *p, wv_ctx *cx, int i, ProgramL
 const char *wv_program_text(wv_program *p, wv_ctx *cx, int variant, const char *what) {
   API_PROGRAM(p, cx, NULL);
   ProgramLock lock;
-  const ArtVariant *v = what ? lock_variant(p, cx, variant, &lock) : NULL;
-  const char *text = v ? text_of(p, v, what) : NULL;
+  wv_program *shown = program_shown(p, &cx->cx->diags);
+  const ArtVariant *v = shown && what ? lock_variant(shown, cx, variant, &lock) : NULL;
+  const char *text = v ? text_of(shown, v, what) : NULL;
   if (v) program_unlock(&lock);
   return text;
 }
@@ -76,7 +74,8 @@ const char *wv_program_text(wv_program *p, wv_ctx *cx, int variant, const char *
 const void *wv_program_code(wv_program *p, wv_ctx *cx, int variant, size_t *n) {
   API_PROGRAM(p, cx, NULL);
   ProgramLock lock;
-  const ArtVariant *v = lock_variant(p, cx, variant, &lock);
+  wv_program *shown = program_shown(p, &cx->cx->diags);
+  const ArtVariant *v = shown ? lock_variant(shown, cx, variant, &lock) : NULL;
   if (!v) return NULL;
   const void *code = v->code;
   *n = (size_t)v->code_bytes;
@@ -84,10 +83,8 @@ const void *wv_program_code(wv_program *p, wv_ctx *cx, int variant, size_t *n) {
   return code;
 }
 
-bool wv_program_resources(wv_program *p, wv_ctx *cx, int variant, int device, wv_resources *out) {
-  API_PROGRAM(p, cx, false);
-  DeviceResources r;
-  if (variant < 0 || variant >= p->art.nvariants || device < 0) return false;
+static bool get_resources(wv_program *p, wv_ctx *cx, int variant, int device,
+                          DeviceResources *out) {
   Launcher *l = &p->launcher;
   ProgramLock lock;
   program_lock(p, &lock);
@@ -95,13 +92,21 @@ bool wv_program_resources(wv_program *p, wv_ctx *cx, int variant, int device, wv
   if (ok) {
     DeviceReport report = program_report(p);
     const DeviceCode *code = atomic_load(&l->code[variant][device]);
-    ok = l->device->kind->resources(l->device, code, &r, &report);
+    ok = l->device->kind->resources(l->device, code, out, &report);
   }
   program_forward(p, &cx->cx->diags);
   program_unlock(&lock);
-  if (ok)
-    *out = (wv_resources){r.registers, r.shared, r.spilled, r.threads, r.workgroups, r.occupancy};
   return ok;
+}
+
+bool wv_program_resources(wv_program *p, wv_ctx *cx, int variant, int device, wv_resources *out) {
+  API_PROGRAM(p, cx, false);
+  DeviceResources r;
+  wv_program *shown = program_shown(p, &cx->cx->diags);
+  if (!shown || variant < 0 || variant >= shown->art.nvariants || device < 0) return false;
+  if (!get_resources(shown, cx, variant, device, &r)) return false;
+  *out = (wv_resources){r.registers, r.shared, r.spilled, r.threads, r.workgroups, r.occupancy};
+  return true;
 }
 
 void wv_ctx_interrupt(wv_ctx *cx, bool (*interrupted)(void *user), void *user) {
@@ -131,8 +136,17 @@ static LaunchCall call_of(const wv_launch_arg *args, int nargs, void *stream, Ap
 /* Calls that are not like the last one. `error`: the driver's error if it was. */
 static WV_NOINLINE bool launch_landing(wv_program *p, wv_ctx *cx, const LaunchCall *c, int error) {
   API_PROGRAM(p, cx, false);
-  if (p->launcher.has_logs) return launch_logged(&p->launcher, &cx->cx->diags, c);
-  return launch_anew(&p->launcher, &cx->cx->diags, c, error);
+  wv_program *fitted = program_for(p, &cx->cx->diags, c);
+  if (!fitted) return false;
+  if (fitted->launcher.has_logs) return launch_logged(&fitted->launcher, &cx->cx->diags, c);
+  return launch_anew(&fitted->launcher, &cx->cx->diags, c, error);
+}
+
+/* The launcher that recorded the last call. */
+static Launcher *last_launcher(wv_program *p) {
+  wv_program *last =
+      p->open.n ? atomic_load_explicit(&p->last, memory_order_acquire) : (wv_program *)NULL;
+  return last ? &last->launcher : &p->launcher;
 }
 
 /* A call like the last one neither allocates nor asserts: only the others need a landing, which
@@ -146,7 +160,8 @@ bool wv_launch(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs, 
   LaunchCall c = call_of(args, nargs, stream, &relay);
   int error = 0;
   c.flags = flags;
-  if (!p->launcher.has_logs && launch_again(&p->launcher, &c, &error) && !error) return true;
+  Launcher *l = last_launcher(p);
+  if (!l->has_logs && launch_again(l, &c, &error) && !error) return true;
   return launch_landing(p, cx, &c, error);
 }
 
@@ -173,12 +188,14 @@ bool wv_launch_logged(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int 
   LaunchCall c = call_of(args, nargs, stream, &relay);
   c.log = log ? relay_log : NULL;
   c.user = &logs;
-  return launch_logged(&p->launcher, &cx->cx->diags, &c);
+  wv_program *fitted = program_for(p, &cx->cx->diags, &c);
+  return fitted && launch_logged(&fitted->launcher, &cx->cx->diags, &c);
 }
 
 bool wv_program_warm(wv_program *p, wv_ctx *cx, const wv_launch_arg *args, int nargs) {
   API_PROGRAM(p, cx, false);
   if (!api_list(cx, args, nargs, "arguments")) return false;
   LaunchCall c = {.args = args, .nargs = nargs, .only_plan = true};
-  return launch_logged(&p->launcher, &cx->cx->diags, &c);
+  wv_program *fitted = program_for(p, &cx->cx->diags, &c);
+  return fitted && launch_logged(&fitted->launcher, &cx->cx->diags, &c);
 }

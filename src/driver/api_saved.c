@@ -16,8 +16,7 @@ static char *given_away(const StrBuf *from) {
 
 /* ---- saving ---- */
 
-bool wv_program_prepare(wv_program *p, wv_ctx *cx, int device) {
-  API_PROGRAM(p, cx, false);
+static bool prepare_variants(wv_program *p, wv_ctx *cx, int device) {
   ProgramLock lock;
   program_lock(p, &lock);
   bool ok = true;
@@ -28,9 +27,26 @@ bool wv_program_prepare(wv_program *p, wv_ctx *cx, int device) {
   return ok;
 }
 
+bool wv_program_prepare(wv_program *p, wv_ctx *cx, int device) {
+  API_PROGRAM(p, cx, false);
+  if (!p->open.n) return prepare_variants(p, cx, device);
+  bool ok = program_shown(p, &cx->cx->diags) != NULL;
+  for (const Fitted *f = atomic_load(&p->fitted); ok && f; f = f->next)
+    ok = !f->program || prepare_variants(f->program, cx, device);
+  return ok;
+}
+
+/* A saved program must handle every call. */
+static bool prepare_whole(wv_program *p, wv_ctx *cx) {
+  if (!p->open.n) return prepare_variants(p, cx, -1);
+  Span at = launch_report(&p->launcher, &cx->cx->diags, p->launcher.at).at;
+  fit_refuse(&cx->cx->diags, at, p->art.name, &p->open, DIAG_E0606, "");
+  return false;
+}
+
 char *wv_program_save(wv_program *p, wv_ctx *cx, size_t *n) {
   API_PROGRAM(p, cx, NULL);
-  if (!wv_program_prepare(p, cx, -1)) return NULL;
+  if (!prepare_whole(p, cx)) return NULL;
   Arena *a = arena_new();
   StrBuf out = {.arena = a};
   artefact_write_whole(&out, &p->art);
@@ -43,7 +59,7 @@ char *wv_program_save(wv_program *p, wv_ctx *cx, size_t *n) {
 bool wv_program_emit_c(wv_program *p, wv_ctx *cx, const char *header_name, char **source,
                        char **header) {
   API_PROGRAM(p, cx, false);
-  if (!wv_program_prepare(p, cx, -1)) return false;
+  if (!prepare_whole(p, cx)) return false;
   Arena *a = arena_new();
   StrBuf bytes = {.arena = a}, c = {.arena = a}, h = {.arena = a};
   artefact_write_whole(&bytes, &p->art);

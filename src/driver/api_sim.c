@@ -56,6 +56,7 @@ static wv_kernel *lower_plain(wv_kernel *k) {
   Diag *before = k->k->cx->diags.last;
   if (k->without) return k->without;
   wv_kernel *plain = api_kernel(k->cx, kernel_clone(k->plain));
+  arena_owner(plain->k->arena, api_kernel_free, plain);
   if (wv_lower(plain, &(wv_pass_options){.target = target}))
     return k->without = api_kernel_owned(plain);
   kernel_blame_assumptions(k->k, before);
@@ -110,15 +111,16 @@ bool wv_sim(wv_kernel *k, const wv_arg *args, int nargs, const wv_sim_options *g
                         .log = api_relay_log,
                         .user = &relay};
   EvalArg *translated = api_args(cx, a, args, nargs);
-  wv_kernel *ran = k;
+  wv_kernel *ran = NULL;
   attempt_run(k, a, o, translated, nargs);
   bool ok = translated && find_machine(cx, o->target, &options.machine) &&
             find_schedule(cx, o->schedule, &options) &&
+            (ran = api_kernel_for(k, o->target ? o->target : "sim", translated, nargs)) &&
             simulate_either(&ran, a, translated, nargs, &options, r);
   for (int i = 0; i < r->sim.findings; i++)
     r->sim.finding[i].diag = diag_copy(a, r->sim.finding[i].diag);
   const char *schedule = o->schedule ? arena_strdup(a, o->schedule) : "round";
-  r->shown = (Report){ran->k, ran->tiles, &r->sim, schedule};
+  if (ran) r->shown = (Report){ran->k, ran->tiles, &r->sim, schedule};
   if (report) *report = r->sim.ran ? r : NULL;
   if (!report || !r->sim.ran) wv_report_free(r);
   return ok;

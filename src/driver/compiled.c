@@ -118,6 +118,7 @@ bool program_compile(wv_program *p, int variant) {
     if (ok && key) cache_store(&p->cache, key, &p->art, variant, &p->own->cx->diags);
   }
   p->state[variant].compile_ms = (os_seconds() - start) * 1e3;
+  p->failed |= !ok;
   return ok;
 }
 
@@ -125,7 +126,7 @@ DeviceReport program_report(const wv_program *p) {
   return (DeviceReport){&p->own->cx->diags, p->kernel ? p->kernel->k->at : (Span){0}, p->art.name};
 }
 
-static bool open_device(wv_program *p) {
+bool program_open_device(wv_program *p) {
   DeviceReport r = program_report(p);
   if (!p->launcher.device)
     p->launcher.device = device_owned(device_open(device_kind(p->art.device_kind), &r));
@@ -140,7 +141,7 @@ bool program_load(wv_program *p, int variant, int device) {
              DEVICE_MOST - 1);
     return false;
   }
-  if (!program_compile(p, variant) || !open_device(p)) return false;
+  if (!program_compile(p, variant) || !program_open_device(p)) return false;
   if (atomic_load(&l->code[variant][device])) return true;
   DeviceCode *code = ARENA_NEW(p->arena, DeviceCode);
   if (!l->device->kind->load(l->device, device, &p->art.variant[variant], code, &r)) return false;
@@ -153,7 +154,8 @@ static bool prepare(Launcher *l, int variant, int device, void *stream, Diags *d
   wv_program *p = program_of(l);
   ProgramLock lock;
   program_lock(p, &lock);
-  bool ok = open_device(p) && launch_refuse_capture(l, diags, variant, device, stream) &&
+  bool ok = program_open_device(p) &&
+            launch_refuse_capture(l, diags, p->art.variant[variant].facts, device, stream) &&
             program_load(p, variant, device);
   program_forward(p, diags);
   program_unlock(&lock);
@@ -164,7 +166,7 @@ static bool open_locked(Launcher *l, Diags *diags) {
   wv_program *p = program_of(l);
   ProgramLock lock;
   program_lock(p, &lock);
-  bool ok = open_device(p);
+  bool ok = program_open_device(p);
   program_forward(p, diags);
   program_unlock(&lock);
   return ok;
@@ -213,6 +215,34 @@ static void set_places(wv_program *p, const Span *assumptions) {
     l->assumption_at[i] = api_place(k->cx, assumptions[i]);
 }
 
+static void describe_variants(wv_program *p, LaunchValues *values) {
+  Artefact *art = &p->art;
+  bool is_decided = p->kernel->k->level == LEVEL_THREAD || p->options.start_after;
+  p->variants = plan_variants(&p->symbols, is_decided, p->options.machine->vendor != VENDOR_HOST);
+  art->nvariants = p->variants.n;
+  art->fallback = p->variants.fallback;
+  p->launcher.has_logs = artefact_has_logs(art);
+  for (int i = 0; i < art->nvariants; i++) {
+    const Variant *v = &p->variants.at[i];
+    art->variant[i].facts = v->facts;
+    art->variant[i].guard = v->guard ? launch_value(values, v->guard) : -1;
+  }
+}
+
+/* Checks only the arguments that determine which program handles the call; that program checks the
+ * rest. */
+static bool describe_open(wv_program *p, LaunchValues *values) {
+  Artefact *art = &p->art;
+  int n = 0;
+  for (int i = 0; i < art->nsizes; i++)
+    if (art->sizes[i].param < art->ngiven) art->sizes[n++] = art->sizes[i];
+  art->nsizes = n;
+  if (kernel_has_fallback(p->kernel->k)) art->nassumptions = 0; /* none is required */
+  for (int i = 0; i < p->open.n; i++)
+    if ((p->open_value[i] = launch_value(values, p->open.at[i].symbol)) < 0) return false;
+  return true;
+}
+
 /* The artefact without code. */
 static bool describe(wv_program *p) {
   Kernel *k = p->kernel->k;
@@ -227,18 +257,19 @@ static bool describe(wv_program *p) {
   if (!launch_symbols(k, p->arena, art, &p->symbols) ||
       !launch_signature(&p->symbols, art, &values, &assumptions))
     return false;
-  bool is_decided = k->level == LEVEL_THREAD || p->options.start_after;
-  p->variants = plan_variants(&p->symbols, is_decided, p->options.machine->vendor != VENDOR_HOST);
-  art->nvariants = p->variants.n;
-  art->fallback = p->variants.fallback;
-  p->launcher.has_logs = artefact_has_logs(art);
-  for (int i = 0; i < art->nvariants; i++) {
-    const Variant *v = &p->variants.at[i];
-    art->variant[i].facts = v->facts;
-    art->variant[i].guard = v->guard ? launch_value(&values, v->guard) : -1;
-  }
+  if (!p->open.n) describe_variants(p, &values);
+  else if (!describe_open(p, &values)) return false;
   set_places(p, assumptions);
   return launch_values_program(&values, &art->signature);
+}
+
+bool program_describe(wv_program *p, bool may_open) {
+  if (!kernel_settle_assumptions(p->kernel->k)) return false;
+  if (may_open && !p->options.start_after) p->open = fit_open(p->kernel->k);
+  if (!p->open.n && !open_logs(p)) return false;
+  if (!describe(p)) return false;
+  p->key = make_key(p);
+  return true;
 }
 
 static void free_program(void *p) { program_free(p); }
@@ -261,7 +292,7 @@ wv_program *program_blank(void) {
   return p;
 }
 
-static wv_program *program_new(wv_kernel *k, const CompileOptions *o) {
+wv_program *program_new(wv_kernel *k, const CompileOptions *o) {
   wv_program *p = program_blank();
   p->kernel = wv_kernel_copy(k, p->own);
   if (p->kernel) api_kernel_owned(p->kernel);
@@ -272,6 +303,7 @@ static wv_program *program_new(wv_kernel *k, const CompileOptions *o) {
 
 void program_free(wv_program *p) {
   Launcher *l = &p->launcher;
+  program_free_fitted(p);
   for (int v = 0; v < p->art.nvariants; v++)
     for (int d = 0; d < DEVICE_MOST; d++)
       if (atomic_load(&l->code[v][d]))
@@ -336,6 +368,13 @@ static const TargetInfo *find_machine(Context *cx, const Kernel *k, const wv_com
   return NULL;
 }
 
+/* What can be compiled before the first call. */
+static bool compile_first(wv_program *p, int device) {
+  if (!p->open.n) return device < 0 ? program_compile(p, 0) : program_load(p, 0, device);
+  fit_remark(p->kernel->k, &p->open);
+  return true;
+}
+
 wv_program *wv_compile(wv_kernel *k, const wv_compile_options *given) {
   API_KERNEL_USES(k, NULL);
   static const wv_compile_options plain;
@@ -357,9 +396,7 @@ wv_program *wv_compile(wv_kernel *k, const wv_compile_options *given) {
   p->cache = cache_settings(p->arena, o->cache,
                             o->cache_dir ? arena_strdup(p->arena, o->cache_dir) : NULL);
   if (o->dump) p->cache.read = false;
-  bool ok = p->kernel && kernel_settle_assumptions(p->kernel->k) && open_logs(p) && describe(p);
-  if (ok) p->key = make_key(p);
-  ok = ok && (o->device < 0 ? program_compile(p, 0) : program_load(p, 0, o->device));
+  bool ok = p->kernel && program_describe(p, true) && compile_first(p, o->device);
   p->options.passes = (PassOptions){0}; /* the caller's callbacks end with this call */
   program_forward(p, &cx->diags);
   if (!ok) wv_program_free(p), p = NULL;

@@ -6,6 +6,7 @@
 
 #include "driver/api.h"
 #include "driver/compile.h"
+#include "driver/fit.h"
 #include "runtime/cache.h"
 #include "runtime/launch.h"
 
@@ -13,6 +14,14 @@ typedef struct VariantState {
   bool from_cache;
   double compile_ms, load_ms;
 } VariantState;
+
+/* A program for calls with certain sizes. It lives as long as the program it belongs to. */
+typedef struct Fitted {
+  Fit fit;
+  struct wv_program *program; /* NULL if it does not compile */
+  const char *why;            /* the error in that case */
+  struct Fitted *next;
+} Fitted;
 
 /* Everything except the launcher is used by one thread at a time, which holds the mutex. */
 struct wv_program {
@@ -29,10 +38,22 @@ struct wv_program {
   CacheSettings cache;
   const char *key; /* of the cache, without the variant */
   VariantState state[ARTEFACT_VARIANTS];
+  bool failed; /* a variant did not compile */
+  /* The program of an open kernel (fit.h) has no variants of its own, but a list of programs. The
+   * list and `last` are read without the mutex. */
+  OpenSymbols open;                  /* empty for other kernels */
+  int open_value[OPEN_MOST];         /* their indices among the values of the signature's program */
+  _Atomic(Fitted *) fitted;          /* newest first */
+  _Atomic(struct wv_program *) last; /* used by the previous call, or NULL */
 };
 
 /* A program without kernel and code. */
 wv_program *program_blank(void);
+/* A program with a copy of the kernel. */
+wv_program *program_new(wv_kernel *k, const CompileOptions *o);
+/* Works out the signature. `may_open`: false for a kernel that is already fitted. False after
+ * reporting. */
+bool program_describe(wv_program *p, bool may_open);
 wv_program *program_of(Launcher *l);
 void program_free(wv_program *p);
 
@@ -54,8 +75,18 @@ DeviceReport program_report(const wv_program *p); /* in its own context */
 /* Compiled, or from the cache; false after reporting to the program's own context. */
 bool program_compile(wv_program *p, int variant);
 
+bool program_open_device(wv_program *p); /* the same */
+
 /* Compiled and loaded on a device; the same. */
 bool program_load(wv_program *p, int variant, int device);
+
+/* The program that handles a call, which is `p` itself unless the kernel is open. Compiles it if
+ * necessary. NULL after reporting. */
+wv_program *program_for(wv_program *p, Diags *diags, const LaunchCall *c);
+/* The program whose code is inspected: `p` itself, or for an open kernel the one used last. NULL
+ * after reporting that there is none. */
+wv_program *program_shown(wv_program *p, Diags *diags);
+void program_free_fitted(wv_program *p);
 
 /* Moves what was reported in the program's own context to another list. */
 void program_forward(wv_program *p, Diags *to);

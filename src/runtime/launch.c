@@ -114,10 +114,10 @@ static int choose_variant(const Artefact *art, LaunchRun *signature) {
   return -1;
 }
 
-bool launch_refuse_capture(const Launcher *l, Diags *diags, int variant, int device, void *stream) {
+bool launch_refuse_capture(const Launcher *l, Diags *diags, const char *facts, int device,
+                           void *stream) {
   if (!l->device->kind->is_captured(l->device, device, stream)) return true;
   DeviceReport r = launch_report(l, diags, l->at);
-  const char *facts = l->art->variant[variant].facts;
   Diag *d = diag_add(diags, DIAG_E0904, r.at,
                      "`%s` is not ready for launches like this one (%s), and the stream is being "
                      "captured",

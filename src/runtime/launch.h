@@ -118,8 +118,10 @@ char *launch_workspace(Launcher *l, Diags *diags, int device, void *stream, int6
 void launch_clear_workspace(Launcher *l, Diags *diags, const char *memory);
 void launch_release_workspace(Launcher *l, Diags *diags);
 
-/* False after reporting that nothing can be prepared while the stream is being captured. */
-bool launch_refuse_capture(const Launcher *l, Diags *diags, int variant, int device, void *stream);
+/* False after reporting that nothing can be prepared while the stream is being captured. `facts`:
+ * the launches it would be for. */
+bool launch_refuse_capture(const Launcher *l, Diags *diags, const char *facts, int device,
+                           void *stream);
 
 /* ---- launch_check.c: arguments against the signature; false after reporting */
 DeviceReport launch_report(const Launcher *l, Diags *diags, wv_place at);

@@ -194,7 +194,42 @@ def test_what_the_kernel_sets_is_no_fact(target, claim):
 
 @pytest.mark.parametrize("target", TARGETS[1:])
 def test_kernel_that_needs_its_assumptions(target):
-    """A tile of N elements has a size only if N has: the error says so, at the line it is about."""
+    """A position of K/32 is a whole number only if that of K is a multiple of 32: the error says so, at
+    the line it is about."""
+    start = tkl.sym.START
+
+    @tkw.wave(
+        [
+            tkw.HardwareConstraint(threads_per_wave=64, vector_shapes={M: 1, K: 64}),
+            tkw.WorkgroupConstraint(M, 1, 1),
+            tkw.WorkgroupConstraint(K, 64, 0, apply_fn=lambda i: 64 * i + start),
+            tkw.Assumption(tkl.Eq(start % 32, 0)),
+        ]
+    )
+    def parts(
+        x: tkl.Memory[M, K / 32, G, tkl.f32],
+        START: tkl.SymbolBind[tkl.i32],
+        y: tkl.Memory[M, K / 32, G, tkl.f32],
+    ):
+        tkw.write(tkw.read(x), y)
+
+    kernel = compiled(parts, target, (M, K))
+    x, y = numbers(3, 8), np.zeros((3, 8), "f4")
+    kernel(x, 64, y)
+    assert np.array_equal(y[:, 2:], x[:, 2:]) and not y[:, :2].any()
+    with pytest.raises(LaunchError, match="E0709.*`Eq.Mod.START, 32., 0.`.*does not compile") as error:
+        kernel(x, 65, y)
+    (note,) = error.value.diagnostics[0].notes
+    assert "E0605" in note.message and note.line
+    kernel(x, 32, y)  # others go on
+    if kernel.program:
+        with pytest.raises(CompileError, match="E0709"):
+            kernel.prepare()
+
+
+@everywhere
+def test_tile_that_an_assumption_knows(target):
+    """A tile of N elements has a size if N has; where it is another, it is compiled for that."""
 
     @tkw.wave(
         [
@@ -209,17 +244,16 @@ def test_kernel_that_needs_its_assumptions(target):
         tkw.write(tkw.sum(tkw.read(x), dim=N), y)
 
     kernel = compiled(rows, target, (M, N))
-    x, y = numbers(3, 64), np.zeros(3, "f4")
-    kernel(x, y)
-    assert np.array_equal(y, x.sum(1))
-    with pytest.raises(LaunchError, match="E0709.*`N < 65`, `N >= 64`.*does not compile") as error:
-        kernel(numbers(3, 65), y)
-    (note,) = error.value.diagnostics[0].notes
-    assert "E0606" in note.message and note.line
-    kernel(x, y)  # others go on
-    if kernel.program:
-        with pytest.raises(CompileError, match="E0709"):
-            kernel.prepare()
+    for n in (64, 65, 7, 64):
+        x, y = numbers(3, n), np.zeros(3, "f4")
+        kernel(x, y)
+        assert np.array_equal(y, x.sum(1))
+    assert told(kernel)
+    strict = compiled(rows, target, (M, N), strict=True)
+    assert not [r for r in strict.remarks if getattr(r, "code", "") == "R0613"]
+    strict(numbers(3, 64), y)
+    with pytest.raises(LaunchError, match="E0709"):
+        strict(numbers(3, 65), y)
 
 
 def test_prepare_compiles_all():

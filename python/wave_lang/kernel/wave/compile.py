@@ -90,10 +90,22 @@ def _left_out(options: WaveCompileOptions, machine: Machine, schedule: Any) -> l
     found = without_effect(options, machine.kind, machine.target or machine.kind)
     if schedule is not None or options.schedule is SchedulingType.MANUAL:
         found.append("a schedule written by hand is recorded, not applied")
+    return _insisted(options, found)
+
+
+def _insisted(options: WaveCompileOptions, found: list[str]) -> list[str]:
     if found and options.strict:
         hint = "leave it out, or leave out strict=True"
         _wave.report("E0617", "; ".join(found), hint, options._place)
     return found
+
+
+def _not_dumped(options: WaveCompileOptions, kernel: Kernel, machine: Machine) -> list[str]:
+    """Dumps of passes that run when the kernel is called."""
+    if machine.kind == "eval" or not Dumps(options).wanted or not kernel.is_open:
+        return []
+    text = f"nothing is dumped: `{kernel.name}` is compiled when it is called (R0613)"
+    return _insisted(options, [f"{text}, unless the symbols that its tiles depend on are bound"])
 
 
 def _remarks(options: WaveCompileOptions, machine: Machine, left_out: list[str]) -> list[Any]:
@@ -113,10 +125,13 @@ def _remarks(options: WaveCompileOptions, machine: Machine, left_out: list[str])
 
 
 def _lower(options: WaveCompileOptions, kernel: Kernel, machine: Machine) -> Kernel | None:
-    """One lane's program, when the target is a simulated machine."""
+    """One lane's program, when the target is a simulated machine; of an open kernel each call makes
+    its own."""
     if machine.kind != "sim" or options.compile_to_mlir:
         return None
     lowered = kernel.clone()
+    if kernel.is_open and options.override_stage is None:
+        return lowered
     with Dumps(options) as dumps:
         lowered.lower(machine.target or "sim", start_after=options.override_stage, **dumps.asked)
     return lowered
@@ -189,6 +204,7 @@ def wave_compile(
     machine = machine_of(options)
     left_out = _left_out(options, machine, schedule)
     trace, ir = _prepared(options, kernel, schedule)
+    left_out += _not_dumped(options, ir, machine)
     lowered = _lower(options, ir, machine)
     remarks = _remarks(options, machine, left_out)
     found = cache.Entry(ir)
@@ -201,6 +217,8 @@ def wave_compile(
     )
     if machine.kind in ("cpu", "cuda") and not options.compile_to_mlir:
         made.compile_for(machine.kind)
+    if options.compile_to_asm:
+        made.asm  # or it is said why there is none
     _describe_launch(made)
     return made
 

@@ -243,12 +243,22 @@ class WaveKernel(Launchable):
         else:
             self.launch(*args, stream=stream)
 
-    def prepare(self) -> None:
+    def prepare(self, *args: Any) -> None:
         """Compiles everything a call may need: for tensors with other strides or alignments, and
         for arguments that violate the assumptions. Nothing can be compiled while a stream is being
-        captured, so call this first."""
+        captured, so call this first. With the arguments of a call, compiles what that call needs,
+        including a kernel whose tile sizes are not known before it is called."""
+        if args:
+            self._prepare_call(args)
+            return
         for program in self._programs.values():
             program.prepare(max(self.machine.device, 0) if program.kind == "cuda" else 0)
+
+    def _prepare_call(self, args: tuple[Any, ...]) -> None:
+        kind = self._warm(args)
+        compiles = self.lowered is None and self.machine.kind != "eval"
+        if kind and compiles and self.compile_for(kind):
+            self._warm(args)
 
     def compile_for(self, kind: str) -> Program | None:
         """The program for a kind of device, compiled if necessary. None: there is no code generator

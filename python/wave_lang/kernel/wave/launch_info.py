@@ -13,8 +13,9 @@ def launch_info(
     options: WaveCompileOptions, kernel: Kernel, scalars: dict[Expr, int], program: Program | None
 ) -> KernelLaunchInfo:
     """`kernel` is one lane's program, or the traced kernel: then threads are as declared, and the
-    program says how much shared memory there is."""
+    program says how much shared memory there is, once it is compiled."""
     grid, threads, shared = kernel.launch_shape
+    variants = program.variants if program else []
     symbols = [*scalars, *map(Expr, options.dynamic_symbols)]
 
     def workgroups(values: Sequence[int]) -> list[int]:
@@ -23,7 +24,7 @@ def launch_info(
     return KernelLaunchInfo(
         grid=workgroups,
         blocks=[int(n) for n in threads] if all(n.is_number for n in threads) else None,
-        shared_memory_bytes=program.variants[0].shared if program else shared,
+        shared_memory_bytes=variants[0].shared if variants else shared,
         func_name=kernel.name,
         grid_str=str(list(grid)),
     )
