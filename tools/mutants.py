@@ -67,7 +67,7 @@ class Program:
         sizes = dict(KERNELS)[name]
         self.sizes = dict(zip(self.case.around, sizes)) if sizes else self.case.shapes[2]
         self.target = target
-        self.text = str(self.case.compile(self.sizes, f"sim:{target}").lowered)
+        self.text = self.case.lanes(self.sizes, target)
         self.mutants = list(mutants(self.text))
         self.runs = []
         first = [self.run(i) for i in range(FIRST_DATA)]

@@ -34,6 +34,15 @@ static const char fault_gemm[] =
     "    %x = read %a\n    %y = read %b\n    %n = mma %x, %y, %acc\n    yield %n\n  }\n"
     "  write %r, %c\n}\n";
 
+/* The same without a loop: it is compiled when K is known. */
+static const char fault_whole[] =
+    "kernel @gemm(%a: mem<M, K, f16>, %b: mem<N, K, f16>, %c: mem<M, N, f32>)\n"
+    "  workgroup M by 16 on 0;  workgroup N by 16 on 1\n"
+    "  hardware threads 64, mma F32_16x16x16_F16\n"
+    "  dynamic M, N, K\n"
+    "{\n  %z = fill 0.0 : tile<M, N, f32>\n"
+    "  %x = read %a\n  %y = read %b\n  %r = mma %x, %y, %z\n  write %r, %c\n}\n";
+
 static const char fault_scale[] =
     "thread kernel @scale(%a: mem<M, N, f32>, %b: mem<M, N, f32>, %s: f32)\n"
     "  launch grid (M, N) block (1) wave 1\n  dynamic M, N\n"
@@ -247,6 +256,25 @@ static inline bool fault_program(wv_ctx *cx, const FaultWork *w) {
   return ok && wv_ctx_usable(cx);
 }
 
+/* The same of a program that is compiled when it is launched, and lowered when it is simulated. */
+static inline bool fault_open(wv_ctx *cx, const FaultWork *w) {
+  (void)w;
+  FaultArgs x;
+  wv_buffer b[3];
+  wv_arg args[3];
+  wv_kernel *k = fault_parsed(cx, fault_whole);
+  wv_program *p = wv_compile(k, &(wv_compile_options){.target = "cpu", .cache = 1});
+  bool ok = p && fault_launch(p, cx, 1) && fault_launch(p, cx, 2) && wv_program_prepare(p, cx, 0) &&
+            wv_cache_clear(cx, NULL) > 0;
+  fault_args(&x, 1);
+  fault_buffers(&x, b, args);
+  for (int round = 0; ok && round < 2; round++)
+    ok = wv_sim(k, args, 3, &(wv_sim_options){.target = "sm_90a"}, NULL) && fault_result(&x);
+  wv_program_free(p);
+  wv_kernel_free(k);
+  return ok && wv_ctx_usable(cx);
+}
+
 static inline bool fault_saved(wv_ctx *cx, const FaultWork *w) {
   (void)w;
   size_t n = 0;
@@ -292,6 +320,7 @@ static const FaultWork fault_works[] = {
     {.name = "sim gfx942", .run = fault_sim_amd},
     {.name = "ptx", .run = fault_ptx},
     {.name = "program", .run = fault_program},
+    {.name = "open", .run = fault_open},
     {.name = "saved", .run = fault_saved},
 };
 enum { FAULT_WORKS = sizeof fault_works / sizeof *fault_works };

@@ -39,6 +39,7 @@ class Case:
         self.tile, self.size = {}, {}  # of a dim: what a workgroup or an iteration has, and all of it
         self.asserts = False  # results are asserted to be as small as they must be
         self.cut_n = True  # by workgroups; else a workgroup holds all of N
+        self.open = False  # and N may be what a call says: the kernel is compiled then
         self.waves_m, self.waves_n, self.threads, self.mma = 1, 1, 64, "F32_16x16x16_F16"
         self.waves_k = 1  # that share each tile of the loop over K
         self.dynamic = self.wide = self.observable = False
@@ -88,7 +89,7 @@ class Case:
 
     def symbols(self):
         """Those that take their value from tensors."""
-        whole = () if self.cut_n else "N"
+        whole = () if self.cut_n or self.open else "N"
         return [d for d in "MNKT" if self.dynamic and d not in whole and self.has(d)]
 
     def shape(self, name, order):

@@ -34,6 +34,7 @@ def draw(seed):
         for name, *_ in (*case.params, *case.outputs):
             case.views[name] = r.choice((None, "columns", "apart", "backwards"))
     case.asserts = r.random() < 0.25
+    case.open = not case.cut_n and r.random() < 0.5
     return case
 
 

@@ -87,6 +87,7 @@ ROWS = {
     "size 1": lambda c, t: any(c.has(d) and c.size[d] == 1 for d in "MNKT"),
     "tile that is not a power of two": lambda c, t: any(no_power(c.tile[d]) for d in "MNK"),
     "size from a tensor": lambda c, t: "\n  dynamic" in t,
+    "tile as large as a tensor": lambda c, t: c.open and "N" in c.symbols(),
     "several waves": lambda c, t: c.waves_m * c.waves_n > 1,
     "waves that share the tile of a loop": lambda c, t: c.waves_k > 1 and "for K" in t,
     "product whose sum waves share": lambda c, t: c.waves_k > 1

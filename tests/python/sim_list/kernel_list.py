@@ -18,6 +18,7 @@ import cases_flow
 import cases_gemm
 import cases_inline
 import cases_launch
+import cases_open
 import cases_rows
 
 FULL = bool(os.environ.get("TEST_FULL"))
@@ -33,6 +34,7 @@ EVERY_CASE = [
     *cases_inline.CASES,
     *cases_attention.CASES,
     *cases_launch.CASES,
+    *cases_open.CASES,
 ]
 CASES = [case for case in EVERY_CASE if FULL or not case.full]
 

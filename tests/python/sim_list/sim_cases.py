@@ -7,7 +7,7 @@ from typing import Any, Callable, Mapping
 import numpy as np
 
 from number_formats import TOLERANCE, decode, encode, sample, unwritten
-from wave_lang import WaveCompileOptions, wave_compile
+from wave_lang import WaveCompileOptions, _wave, wave_compile
 from wave_lang._wave import Expr
 
 
@@ -56,6 +56,7 @@ class Case:
     exact       no rounding at all is expected
     roomy       tensors go on behind the sizes: a read without its bound is no fault that shows
     lanes_alone one lane's program runs alone; one that made use of assumptions may not
+    open        it is compiled when it is called
     options     further fields of WaveCompileOptions
     """
 
@@ -72,6 +73,7 @@ class Case:
     exact: bool = False
     roomy: bool = False
     lanes_alone: bool = True
+    open: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     tolerance: float | None = None
     full: bool = False  # only in `make test-full`
@@ -104,6 +106,20 @@ class Case:
             **self.options,
         )
         return wave_compile(options, self.make())
+
+    def text(self, sizes):
+        """The kernel that passes run on: as it was traced, or fitted to a call with these sizes."""
+        kernel = self.compile(sizes).ir
+        return str(kernel.fit(sizes) if kernel.is_open else kernel)
+
+    def lanes(self, sizes, target):
+        """One lane's program for a machine."""
+        kernel = self.compile(sizes, f"sim:{target}").lowered
+        if kernel.is_open:
+            kernel = kernel.fit(sizes)
+            kernel.lower(target)
+            _wave.take_diagnostics()
+        return str(kernel)
 
     def arguments(self, sizes, seed=0):
         """(dtype, array) of each parameter."""

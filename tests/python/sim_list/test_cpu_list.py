@@ -39,7 +39,7 @@ def test_lanes(place):
         pytest.skip(f"{target} does not run it")
     arguments = case.arguments(sizes)
     after = copied(arguments)
-    program = Program(str(case.compile(sizes, f"sim:{target}").lowered))
+    program = Program(case.lanes(sizes, target))
     try:
         program(*(array for _, array in after))
     except LaunchError as error:

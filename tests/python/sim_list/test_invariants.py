@@ -84,7 +84,7 @@ def with_other_layouts(text):
 def accepted_with_another(target, word, judge):
     """The lines with `word` whose layout may be another, as `judge` sees it."""
     case = next(c for c in CASES if c.name == "gemm_nt_f16_16x16x16_t16x16x16_shared")
-    text = dict(after_each_pass(str(case.compile(case.shapes[2]).ir), target))["layouts"]
+    text = dict(after_each_pass(case.text(case.shapes[2]), target))["layouts"]
     kernel(text)
     spoilt = [(line, changed) for line, changed in with_other_layouts(text) if word in line]
     assert spoilt
@@ -133,8 +133,7 @@ def elements(program, line, operands):
 def lowered(case, sizes, target):
     if refusal(NOT_LOWERED, case, sizes, target):
         pytest.skip("not lowered")
-    compiled = case.compile(sizes, f"sim:{target}")
-    return str(compiled.lowered)
+    return case.lanes(sizes, target)
 
 
 def own_sizes(case, sizes, text):

@@ -32,7 +32,7 @@ def runs():
 def test_assembles(case, sizes, target):
     done = subprocess.run(
         [WAVEC, "-", "--target", target, "--passes=all", "--emit=ptx"],
-        input=str(case.compile(sizes).ir),
+        input=case.text(sizes),
         capture_output=True,
         text=True,
     )

@@ -69,7 +69,7 @@ def survivors():
 @pytest.mark.parametrize("turn, case, sizes, target, part, parts", list(places()))
 def test_faults_are_found(turn, case, sizes, target, part, parts, survivors):
     arguments = case.arguments(sizes)
-    text = str(case.compile(sizes, f"sim:{target}").lowered)
+    text = case.lanes(sizes, target)
     expected = simulated(text, arguments, target)
     case.check(sizes, arguments, expected)
     place = f"{case.name} {case.label(sizes)} {target}"

@@ -37,7 +37,7 @@ def test_evaluator(case, sizes):
 def check_passes(case, sizes, target):
     """The kernel computes the same after each tile pass, bit for bit; its last masks are right."""
     arguments = case.arguments(sizes)
-    text = str(case.compile(sizes).ir)
+    text = case.text(sizes)
     first = evaluated(text, arguments)
     case.check(sizes, arguments, first)
     last = None
