@@ -27,16 +27,18 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 KERNELS = os.path.join(ROOT, "tests/fuzz/fuzz_kernels.py")
+MISUSE = os.path.join(ROOT, "tests/fuzz/fuzz_python.py")
 ROUND = 60  # seconds that a process of the kernel fuzzer runs
 COUNTS = {"fuzz_sym": 10000, "fuzz_parse": 2000, "fuzz_passes": 500, "fuzz_faults": 30,
-          "fuzz_calls": 5000, "fuzz_cache": 200000, "fuzz_numbers": 2000}  # of one process  # fmt: skip
+          "fuzz_calls": 5000, "fuzz_cache": 200000, "fuzz_numbers": 2000,
+          "fuzz_python": 400}  # of one process  # fmt: skip
 ENVIRONMENT = {"WAVE_NUM_THREADS": "2", **os.environ}  # of each process: there are as many as cores
 SPARE = 20  # seconds before the end in which nothing new begins: what runs must come to an end
 
 
 def programs(build):
-    """The C fuzzers, with sanitizers where these were built."""
-    found = {}
+    """The fuzzers beside that of kernels, those of C with sanitizers where these were built."""
+    found = {"fuzz_python": MISUSE}
     for folder in (f"{build}-san", build):
         for path in sorted(glob.glob(os.path.join(ROOT, folder, "tests/fuzz_*"))):
             if os.path.isfile(path) and os.access(path, os.X_OK):
@@ -108,9 +110,11 @@ def counted(text):
     return tuple(map(int, found[-1])) if found else (0, 0)
 
 
-def run_c(campaign, name, path):
+def run_other(campaign, name, path):
     seed, count = campaign.next_seed(COUNTS.get(name, 1000)), COUNTS.get(name, 1000)
-    text, seconds, finding = execute(campaign, name, [path, "--seed", str(seed), "--count", str(count)], seed)
+    command = [sys.executable, path] if path.endswith(".py") else [path]
+    command += ["--seed", str(seed), "--count", str(count)]
+    text, seconds, finding = execute(campaign, name, command, seed)
     passed, failed = counted(text)
     campaign.note(name, passed + failed, seconds, max(failed, 1) if finding else 0, [finding] if finding else [])
 
@@ -132,15 +136,15 @@ def run_kernels(campaign):
     campaign.note("fuzz_kernels", cases, seconds, max(failed, 1) if finding else 0, [finding] if finding else [])
 
 
-def job(campaign, i, c_fuzzers):
-    """Two of three jobs run kernels; the third goes round the C fuzzers."""
-    names, n = list(c_fuzzers), i
+def job(campaign, i, others):
+    """Two of three jobs run kernels; the third goes round the other fuzzers."""
+    names, n = list(others), i
     while campaign.left() > SPARE:
         if i % 3 != 2 or not names:
             run_kernels(campaign)
         else:
             name = names[n % len(names)]
-            run_c(campaign, name, c_fuzzers[name])
+            run_other(campaign, name, others[name])
             n += 1
 
 

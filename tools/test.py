@@ -156,6 +156,7 @@ def fuzz_commands(small):
         yield [program, "--seed", "1", "--count", str(count)]
     if has_pytest() and "-san" not in BUILD:
         yield [PYTHON, "tests/fuzz/fuzz_kernels.py", "--count", "100" if small else "400"]
+        yield [PYTHON, "tests/fuzz/fuzz_python.py", "--count", "80" if small else "400"]
 
 
 def clang_build():

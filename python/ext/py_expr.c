@@ -135,9 +135,10 @@ const wv_expr *py_expr_list(PyState *st, Scratch *s, PyObject *o, int *n) {
 }
 
 static bool fill_pair(PyState *st, PyObject *item, wv_pair *out) {
-  PyObject *key, *value;
-  if (!PyArg_ParseTuple(item, "OO;expected pairs of a symbol and its value", &key, &value))
-    return false;
+  static const char expected[] = "expected pairs of a symbol and its value";
+  if (!PyTuple_Check(item) || PyTuple_Size(item) != 2)
+    return PyErr_SetString(PyExc_TypeError, expected), false;
+  PyObject *key = PyTuple_GetItem(item, 0), *value = PyTuple_GetItem(item, 1);
   out->key = py_expr_from(st, key);
   out->value = out->key ? py_expr_from(st, value) : NULL;
   return out->value != NULL;

@@ -152,6 +152,7 @@ bool py_place_from_python(PyState *st, PyObject *o, wv_place *out) {
   if (!o || o == Py_None) return py_place_here(st, out);
   unsigned line, col, len;
   const char *file;
+  if (!PyTuple_Check(o)) return PyErr_SetString(PyExc_TypeError, "a place is a tuple"), false;
   if (!PyArg_ParseTuple(o, "zIII;a place is (file, line, column, length)", &file, &line, &col,
                         &len))
     return false;
