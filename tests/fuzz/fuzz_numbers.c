@@ -296,6 +296,11 @@ static int fuzz(const Corpus *corpus, const Settings *s) {
   return failed != 0;
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
+#endif
+
 /* Memory is limited, so that a size that nobody checks runs out of it here and not elsewhere. */
 static void guard(void) {
   static const int signals[] = {SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS, SIGALRM};
