@@ -1,4 +1,5 @@
 /* sum.c: sums as a constant plus sorted (coefficient, base) pairs. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "sym/node.h"
@@ -26,8 +27,17 @@ const Sym *sum_make(SymCtx *cx, Rat k, const Term *terms, int n) {
   return node_intern(cx, &shape);
 }
 
-/* Stable insertion: lists are short and mostly sorted. */
+static int by_order(const void *a, const void *b) {
+  return sym_order(((const Term *)a)->base, ((const Term *)b)->base);
+}
+
+/* By insertion: lists are short and mostly sorted. Others come from texts. */
 static void sort_terms(Term *t, int n) {
+  enum { SHORT = 64 };
+  if (n > SHORT) {
+    qsort(t, (size_t)n, sizeof *t, by_order);
+    return;
+  }
   for (int i = 1; i < n; i++) {
     Term x = t[i];
     int j = i;
