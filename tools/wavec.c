@@ -106,7 +106,7 @@ static bool check_text(wv_ctx *cx, const char *name, const char *text, size_t le
   wv_place at = {.file = name, .line = 1, .col = 1, .len = 1};
   for (const char *c = text; c < nul; c++, at.col++)
     if (*c == '\n') at.line++, at.col = 0;
-  wv_diag_report(cx, "E0502", at, "the byte 0x00 does not belong in a kernel", NULL);
+  wv_diag_report(cx, "E0502", at, "the byte 0x00 is not allowed in a kernel", NULL);
   return false;
 }
 

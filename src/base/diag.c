@@ -56,10 +56,11 @@ void diag_hint(Diags *list, Diag *d, const char *fmt, ...) {
 void diag_hint_size(Diags *list, Diag *d, int rank, bool is_given) {
   StrBuf nones = {.arena = list->arena};
   for (int i = 0; i < rank; i++) sb_printf(&nones, "%sNone", i ? ", " : "");
-  diag_hint(list, d, "if it may have another size, declare it with `MemoryLayout(shape=[%s])`%s",
+  diag_hint(list, d, "if its size may differ, declare it with `MemoryLayout(shape=[%s])`%s",
             sb_text(&nones),
-            is_given ? ", or compile with `sizes=\"smallest\"`: then the smallest tensor counts"
-                     : "");
+            is_given
+                ? ", or compile with `sizes=\"smallest\"` to use the size of the smallest tensor"
+                : "");
 }
 
 Diag *diag_copy(Arena *a, const Diag *from) {

@@ -111,7 +111,7 @@ static int compare_rows(const void *a, const void *b) {
 static Diag *head(Diags *diags, const Site *s, Span at, int64_t count) {
   if (strcmp(s->kind, FAILURE_ASSERT) != 0)
     return diag_add(diags, strcmp(s->kind, FAILURE_ASSUME) == 0 ? DIAG_R0701 : DIAG_E0709, at,
-                    "the assumption `%s` does not hold where it is set", s->message);
+                    "the assumption `%s` does not hold where the symbol is set", s->message);
   const char *text = *s->message ? arena_printf(diags->arena, ": %s", s->message) : "";
   if (count == 1) return diag_add(diags, DIAG_E0714, at, "assertion failed%s", text);
   return diag_add(diags, DIAG_E0714, at, "assertion failed%s (%" PRId64 " times)", text, count);

@@ -106,7 +106,7 @@ void landing_fail(bool is_memory, const char *text) {
 
 void landing_no_memory(size_t bytes) {
   char text[80];
-  snprintf(text, sizeof text, "out of memory (%zu bytes asked for)", bytes);
+  snprintf(text, sizeof text, "out of memory (%zu bytes requested)", bytes);
   landing_fail(true, text);
 }
 

@@ -81,26 +81,27 @@ int64_t alloc_base(const Op *alloc, int64_t end) {
 static const char *memory_mistake(const Op *alloc, const Type *t, const MemLayout *m) {
   const Attr *physical = op_attr(alloc, ATTR_physical);
   int64_t n, elements = 1;
-  if (m->dims != t->rank) return "`memory` has other dims than its type";
-  if (m->bits != dtype_memory_bits(t->dtype)) return "`memory` has elements of another size";
-  if (!mem_is_valid(m)) return "`memory` misses elements, or its xor has no inverse";
+  if (m->dims != t->rank) return "`memory` has a different rank than its type";
+  if (m->bits != dtype_memory_bits(t->dtype))
+    return "`memory` has a different element size than its type";
+  if (!mem_is_valid(m)) return "`memory` does not cover all elements, or its xor is not invertible";
   for (int i = 0; i < m->dims; i++) {
     const Sym *e = physical ? physical->dims[i] : t->dims[i];
     if (m->extent[i] < 1 || (elements *= m->extent[i]) > MOST_ELEMENTS)
       return "`memory` is too large";
     if (sym_is_int(e, &n) && n != m->extent[i])
-      return "`memory` has other extents than the allocation";
+      return "`memory` has different extents than the allocation";
   }
   if (mem_size(m) > MOST_ELEMENTS) return "`memory` is too large";
   Arena *scratch = arena_new();
   bool apart = mem_is_injective(scratch, m);
   arena_free(scratch);
-  return apart ? NULL : "`memory` puts two elements in one place";
+  return apart ? NULL : "`memory` maps two elements to the same address";
 }
 
 const char *alloc_layout_mistake(const Op *alloc, const Type *type) {
   const Attr *memory = op_attr(alloc, ATTR_memory), *ring = op_attr(alloc, ATTR_ring);
-  if (ring && (ring->integer < 1 || ring->integer > 64)) return "a ring has 1 to 64 slots";
-  if (ring && type->rank == LAYOUT_DIMS) return "a ring of so many dims";
+  if (ring && (ring->integer < 1 || ring->integer > 64)) return "a ring must have 1 to 64 slots";
+  if (ring && type->rank == LAYOUT_DIMS) return "a ring has too many dims";
   return memory ? memory_mistake(alloc, type, memory->memory) : NULL;
 }

@@ -92,8 +92,8 @@ static bool settle_row(Kernel *k, int i) {
     return false;
   }
   diag_add(diags, DIAG_R0701, c->at,
-           "the assumption `%s` does not hold for the sizes of `%s`, which is compiled without it",
-           text, k->name);
+           "the assumption `%s` does not hold for the sizes of `%s`, so it is dropped", text,
+           k->name);
   remove_row(k, i);
   return true;
 }
@@ -150,11 +150,10 @@ void kernel_blame_assumptions(Kernel *k, Diag *before) {
   const Diag *error = before ? before->next : diags->first;
   while (error && diag_info[error->code].severity != SEVERITY_error) error = error->next;
   diags_cut(diags, before);
-  Diag *d =
-      diag_add(diags, DIAG_E0709, k->at,
-               "these arguments do not fulfil what `%s` assumes (%s), and it does not compile "
-               "without",
-               k->name, all_texts(k));
+  Diag *d = diag_add(diags, DIAG_E0709, k->at,
+                     "these arguments violate an assumption of `%s` (%s), and it does not compile "
+                     "without its assumptions",
+                     k->name, all_texts(k));
   if (error)
     diag_note(diags, d, error->at, "error[%s]: %s", diag_info[error->code].code, error->text);
 }

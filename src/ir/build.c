@@ -44,7 +44,7 @@ Value *build_param(Builder *b, const char *name, const Type *type, const Sym *bi
   }
   for (int i = 0; i < b->k->params.n; i++)
     if (strcmp(b->k->params.at[i].name, name) == 0) {
-      BUILD_DIAG(b, at, E0208, "two parameters are called `%s`", name);
+      BUILD_DIAG(b, at, E0208, "two parameters are named `%s`", name);
       return NULL;
     }
   return kernel_add_param(b->k, name, type, binds, at);
@@ -58,8 +58,8 @@ static const Region *home(const Value *v) { return v->def ? v->def->parent : v->
 static bool check_visible(Builder *b, Span at, const Value *v) {
   for (int i = 0; i < b->frames.n; i++)
     if (b->frames.at[i].region == home(v)) return true;
-  Diag *d = BUILD_DIAG(b, at, E0402, "a value is used outside the region that made it");
-  if (v->def) diag_note(&b->k->cx->diags, d, v->def->at, "it is made here");
+  Diag *d = BUILD_DIAG(b, at, E0402, "a value is used outside the region that defines it");
+  if (v->def) diag_note(&b->k->cx->diags, d, v->def->at, "it is defined here");
   diag_hint(&b->k->cx->diags, d, "return it from the loop or conditional");
   return false;
 }
@@ -110,7 +110,8 @@ static bool check_attr(Builder *b, OpKind kind, Span at, const Attr *a) {
   const char *op = op_info[kind].name, *name = attr_info[a->key].name;
   if (!op_admits(kind, a->key))
     return BUILD_FAIL(b, at, E0318, "`%s` has no attribute `%s`", op, name);
-  if (!has_value(a)) return BUILD_FAIL(b, at, E0318, "`%s` of `%s` has no value", name, op);
+  if (!has_value(a))
+    return BUILD_FAIL(b, at, E0318, "attribute `%s` of `%s` has no value", name, op);
   if (a->key == ATTR_mapping) return check_mapping_entries(b->k->cx, a->mapping, at);
   if (a->key == ATTR_mma) return check_mma_name(b->k->cx, a->mma->name, at);
   return true;
@@ -150,8 +151,8 @@ static bool normalise_value(Builder *b, Op *op, DType dtype) {
   } else if (!value.sym && !is_float) {
     double whole = trunc(value.number);
     if (!(fabs(whole) < 9.2e18))
-      return BUILD_FAIL(b, op->at, E0315, "%g is not an integer of %s", value.number,
-                        dtype_info[dtype].name);
+      return BUILD_FAIL(b, op->at, E0315, "%g is not an integer, as dtype %s requires",
+                        value.number, dtype_info[dtype].name);
     value.sym = sym_int(b->k->cx->sym, (int64_t)whole);
     value.number = 0;
   }
@@ -190,7 +191,7 @@ Value *build_literal(Builder *b, Number n, const Value *like, Span at) {
   DType dtype = like->type->dtype;
   bool is_float = dtype_info[dtype].class == DTYPE_FLOAT;
   if (!is_float && !n.is_integer) {
-    Diag *d = BUILD_DIAG(b, at, E0315, "the float %g beside a value of %s", n.real,
+    Diag *d = BUILD_DIAG(b, at, E0315, "float %g combined with a value of dtype %s", n.real,
                          dtype_info[dtype].name);
     diag_hint(&b->k->cx->diags, d, "write an integer, or `cast` the value to a float dtype first");
     return NULL;
@@ -213,7 +214,7 @@ static bool append_checked(Builder *b, Op *op, const Type *given) {
   bool partial = (op->kind == OP_cast || op->kind == OP_bitcast) && given &&
                  given->kind == TYPE_scalar; /* a bare dtype will do */
   if (given && n > 0 && types[0] != given && !partial)
-    return BUILD_FAIL(b, op->at, E0316, "`%s` gives %s, but %s was written", info->name,
+    return BUILD_FAIL(b, op->at, E0316, "`%s` returns %s, but the declared type is %s", info->name,
                       type_text(b->k->cx->diags.arena, b->k->cx, types[0]),
                       type_text(b->k->cx->diags.arena, b->k->cx, given));
   ir_set_results(b->k, op, types, n);
@@ -298,7 +299,7 @@ static DType unsigned_result(OpKind kind, Value *const *args, int nargs, const A
 Op *build_op(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, const Attr *attrs,
              int nattrs, const Type *given) {
   if (op_info[kind].flags & (OPF_REGION | OPF_ENDS)) {
-    BUILD_DIAG(b, at, E0408, "`%s` is not an ordinary op", op_info[kind].name);
+    BUILD_DIAG(b, at, E0408, "`%s` is not an op that can be built this way", op_info[kind].name);
     return NULL;
   }
   if (!check_operands(b, kind, at, args, nargs)) return NULL;
@@ -380,7 +381,7 @@ static Value *fit_carried(Builder *b, Value *v, const Value *carried, int number
                        number + 1, type_text(k->cx->diags.arena, k->cx, carried->type),
                        type_text(k->cx->diags.arena, k->cx, v->type));
   Op *loop = build_frame(b)->op;
-  diag_note(&k->cx->diags, d, loop->at, "it is carried by this `%s`", op_info[loop->kind].name);
+  diag_note(&k->cx->diags, d, loop->at, "this `%s` carries it", op_info[loop->kind].name);
   if (v->type->dtype != carried->type->dtype)
     diag_hint(&k->cx->diags, d, "use `cast` to %s", dtype_info[carried->type->dtype].name);
   return NULL;
@@ -397,7 +398,7 @@ static bool gather_yields(Builder *b, Value *const *yields, int n, Span at, Valu
   } else if (n != wanted) {
     Diag *d = BUILD_DIAG(b, at, E0404, "the body returns %d value%s, but %d %s carried", n,
                          n == 1 ? "" : "s", wanted - first, wanted - first == 1 ? "is" : "are");
-    diag_hint(&b->k->cx->diags, d, "return one value for each that is carried, in their order");
+    diag_hint(&b->k->cx->diags, d, "return one value for each carried value, in the same order");
     return false;
   } else if (first) {
     out[0] = yields[0];
@@ -422,7 +423,7 @@ static Op *end_combine(Builder *b, Value *const *yields, int n, Span at) {
   f.op->body = NULL;
   if (!f.ok) return NULL;
   if (n != 1) {
-    BUILD_DIAG(b, at, E0404, "the combine function of `%s` returns %d values, expected one",
+    BUILD_DIAG(b, at, E0404, "the combine function of `%s` returns %d values, expected 1",
                op_info[f.op->kind].name, n);
     return NULL;
   }
@@ -433,7 +434,7 @@ static Op *end_combine(Builder *b, Value *const *yields, int n, Span at) {
 
 Op *build_end(Builder *b, Value *const *yields, int n, Span at) {
   if (b->frames.n == 1) {
-    BUILD_DIAG(b, at, E0408, "the end of a region, but none is open");
+    BUILD_DIAG(b, at, E0408, "end of a region, but no region is open");
     return NULL;
   }
   Frame f = *build_frame(b);
@@ -468,7 +469,7 @@ static bool carry_late(Builder *b, Frame *f, Value *const *yields, int n, Span a
   for (int i = 0; i < n; i++) {
     if (!yields[i] || !check_visible(b, at, yields[i])) return false;
     if (!type_is_value(yields[i]->type))
-      return BUILD_FAIL(b, at, E0310, "a conditional hands on registers, not memory");
+      return BUILD_FAIL(b, at, E0310, "a conditional can return registers, not memory");
     types[i] = yields[i]->type;
     args[first + i] = zeros_before(b, f->op, types[i]);
     ir_add_arg(b->k, f->region, types[i], NULL);
@@ -496,7 +497,7 @@ static bool opposite(Builder *b, const Op *op, Attr *expr, Value **value) {
 bool build_else(Builder *b, Value *const *yields, int n, Span at) {
   Frame f = *build_frame(b);
   bool fits = f.op && f.op->kind == OP_if && f.op->nargs == op_carried(f.op);
-  if (!fits) BUILD_DIAG(b, at, E0408, "only an `if` that carries nothing has an else");
+  if (!fits) BUILD_DIAG(b, at, E0408, "only an `if` without carried values can have an else");
   bool ok = f.ok && fits && carry_late(b, &f, yields, n, at);
   ok = ok && build_end(b, yields, n, at);
   if (!ok) return false;
@@ -512,7 +513,7 @@ bool build_else(Builder *b, Value *const *yields, int n, Span at) {
 Kernel *build_finish(Builder *b) {
   Kernel *k = b->k;
   bool closed = b->frames.n == 1;
-  if (!closed) BUILD_DIAG(b, k->at, E0408, "a region is not closed");
+  if (!closed) BUILD_DIAG(b, k->at, E0408, "a region is still open");
   if (closed && k->cx->diags.errors == b->errors_before) {
     build_flags(k);
     ir_renumber(k);

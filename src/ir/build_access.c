@@ -22,14 +22,15 @@ static bool check_iterator(Context *cx, const Mapping *m, int i, Span at) {
   int inputs = find_bare(m->inputs, iterator, dims),
       outputs = find_bare(m->outputs, iterator, dims);
   if (inputs == 0 && outputs == 0) {
-    Diag *d = diag_add(&cx->diags, DIAG_E0313, at, "iterator %d stands bare for no dimension", i);
-    diag_hint(&cx->diags, d, "its extent is not known: map a dimension to the iterator itself");
+    Diag *d = diag_add(&cx->diags, DIAG_E0313, at,
+                       "iterator %d is not mapped directly to any dimension", i);
+    diag_hint(&cx->diags, d, "its extent is unknown: map a dimension to the iterator itself");
     return false;
   }
   if (inputs <= 1 || outputs <= 1) return true;
-  Diag *d = diag_add(&cx->diags, DIAG_E0313, at, "iterator `%s` stands for both `%s` and `%s`",
+  Diag *d = diag_add(&cx->diags, DIAG_E0313, at, "iterator `%s` is mapped to both `%s` and `%s`",
                      sym_name(iterator), sym_text(a, dims[0]), sym_text(a, dims[1]));
-  diag_hint(&cx->diags, d, "on the register's side, use one iterator for each dimension");
+  diag_hint(&cx->diags, d, "use a separate iterator for each dimension of the register");
   return false;
 }
 
@@ -101,7 +102,7 @@ static const Sym *dynamic_coord(Access *x, Value *v) {
 
 static bool memory_side(Access *x, const Type *mem, const Coord *coords, int n, SymPairs *out) {
   if (n != mem->rank)
-    return BUILD_FAIL(x->b, x->at, E0304, "%d coordinates for %s", n,
+    return BUILD_FAIL(x->b, x->at, E0304, "got %d coordinates for %s", n,
                       type_text(x->b->k->cx->diags.arena, x->b->k->cx, mem));
   *out = (SymPairs){ARENA_ARRAY(x->b->k->arena, SymPair, n), n};
   for (int i = 0; i < n; i++) {
@@ -120,8 +121,8 @@ Op *build_access(Builder *b, Value *value, Value *memory, const Coord *source, i
   const Constraint *row = kernel_constraint(b->k, CONSTRAINT_iterators, NULL);
   if (!row || memory->type->kind != TYPE_mem) {
     BUILD_DIAG(b, at, E0314,
-               row ? "source= and target= need memory"
-                   : "source= and target= need the kernel's iterator bindings");
+               row ? "source= and target= require memory"
+                   : "source= and target= require iterator bindings in the kernel");
     return NULL;
   }
   Access x = {.b = b, .at = at, .bindings = row->pairs};

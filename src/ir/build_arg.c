@@ -71,7 +71,7 @@ bool build_arg(Builder *b, OpKind kind, Span at, Value *const *args, int nargs, 
     if (attrs[i].key == ATTR_dim) dim = attrs[i].sym;
   if (nargs != 1 && nargs != 3)
     return BUILD_FAIL(b, at, E0309,
-                      "`arg%s` takes a value, and perhaps the best so far and its place",
+                      "`arg%s` takes a value and, optionally, the best value so far and its index",
                       op_info[kind].name);
   out[0] = reduce(&g, kind, args[0]);
   if (g.failed) return false;

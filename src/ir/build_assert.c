@@ -95,11 +95,11 @@ static bool check(Builder *b, Span at, Value *const *args, int nargs) {
   for (int i = 0; i < nargs; i++)
     if (!args[i]) return false;
   if (!nargs || !type_is_value(args[0]->type) || args[0]->type->dtype != DTYPE_i1)
-    return BUILD_FAIL(b, at, E0311, "`device_assert` takes a condition, truth values (i1), not %s",
+    return BUILD_FAIL(b, at, E0311, "`device_assert` takes a condition of dtype i1, not %s",
                       nargs ? type_text(b->k->arena, b->k->cx, args[0]->type) : "nothing");
   const Type *cond = args[0]->type;
   if (cond->rank + nargs - 1 > FAILURE_COLUMNS - (cond->rank ? 0 : 3))
-    return BUILD_FAIL(b, at, E0309, "`device_assert` reports at most %d values here",
+    return BUILD_FAIL(b, at, E0309, "`device_assert` can report at most %d values here",
                       FAILURE_COLUMNS - (cond->rank ? cond->rank : 3));
   for (int i = 1; i < nargs; i++) {
     const Type *t = args[i]->type;

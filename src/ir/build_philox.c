@@ -55,7 +55,7 @@ static void turn(Philox *p) {
 static bool check_words(Builder *b, Value *const *args, int nargs, Span at) {
   if (nargs != WORDS + KEYS)
     return BUILD_FAIL(b, at, E0309,
-                      "`philox` takes %d words of a counter and %d of a key, not %d values", WORDS,
+                      "`philox` takes %d counter words and %d key words, not %d values", WORDS,
                       KEYS, nargs);
   for (int i = 0; i < nargs; i++) {
     if (!args[i]) return false;

@@ -117,14 +117,15 @@ static bool check_iter_arg(Builder *b, const Op *loop, const char *name) {
   int carried = loop->nargs - first;
   if (number >= carried)
     return BUILD_FAIL(b, loop->at, E0410,
-                      "the condition mentions `GET_ITER_ARG(%d)`, but the loop carries %d value%s",
+                      "the condition uses `GET_ITER_ARG(%d)`, but the loop carries %d value%s",
                       number, carried, carried == 1 ? "" : "s");
   const Value *v = loop->args[first + number];
   if (!v || (type_is_value(v->type) && dtype_info[v->type->dtype].class != DTYPE_FLOAT))
     return true;
-  return BUILD_FAIL(b, loop->at, E0410,
-                    "`GET_ITER_ARG(%d)` in a condition is an integer, but value %d is %s", number,
-                    number, type_text(b->k->cx->diags.arena, b->k->cx, v->type));
+  return BUILD_FAIL(
+      b, loop->at, E0410,
+      "`GET_ITER_ARG(%d)` in a condition must be an integer, but carried value %d is %s", number,
+      number, type_text(b->k->cx->diags.arena, b->k->cx, v->type));
 }
 
 static bool check_condition(Builder *b, const Op *loop, const Sym *condition) {
@@ -146,10 +147,11 @@ static bool check_iter_args(Builder *b, const Op *op) {
       if (!check_condition(b, op, a->sym)) return false;
       continue;
     }
-    Diag *d = BUILD_DIAG(b, op->at, E0410, "`%s` names a carried value by its number",
-                         op_info[op->kind].name);
-    diag_hint(&b->k->cx->diags, d,
-              "use the carried value itself: the parameter of the loop's body");
+    Diag *d = BUILD_DIAG(
+        b, op->at, E0410,
+        "`%s` uses `GET_ITER_ARG`, which is allowed only in the condition of a while loop",
+        op_info[op->kind].name);
+    diag_hint(&b->k->cx->diags, d, "use the carried value itself: the parameter of the loop body");
     return false;
   }
   return true;
@@ -172,10 +174,10 @@ bool build_set_symbol(Builder *b, Op *op) {
   const Sym *base = op_attr(op, ATTR_symbol)->sym;
   const Type *t = op->args[0]->type;
   if (sym_kind(base) != SYM_symbol)
-    return BUILD_FAIL(b, op->at, E0407, "`set_symbol` sets a symbol, not the expression `%s`",
+    return BUILD_FAIL(b, op->at, E0407, "`set_symbol` takes a symbol, not the expression `%s`",
                       sym_text(b->k->cx->diags.arena, base));
   if (sym_name(base)[0] == '$')
-    return BUILD_FAIL(b, op->at, E0407, "`%s` is the compiler's own symbol and cannot be set",
+    return BUILD_FAIL(b, op->at, E0407, "`%s` is a built-in symbol and cannot be set",
                       sym_name(base));
   DTypeClass class = dtype_info[t->dtype].class;
   if (!type_is_value(t) || (class != DTYPE_INT && class != DTYPE_INDEX))
@@ -187,7 +189,7 @@ bool build_set_symbol(Builder *b, Op *op) {
 bool build_while_version(Builder *b, Op *op) {
   const Sym *axis = op_attr(op, ATTR_axis)->sym;
   if (sym_kind(axis) != SYM_symbol)
-    return BUILD_FAIL(b, op->at, E0407, "the axis of a while loop is a symbol, not `%s`",
+    return BUILD_FAIL(b, op->at, E0407, "the axis of a while loop must be a symbol, not `%s`",
                       sym_text(b->k->cx->diags.arena, axis));
   return open_version(b, op, axis, NULL) != NULL;
 }

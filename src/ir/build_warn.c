@@ -9,12 +9,11 @@
 void build_warn_counter(Builder *b, const Op *scalar, const Sym *axis) {
   Diags *diags = &b->k->cx->diags;
   const char *name = sym_text(diags->arena, axis);
-  Diag *d =
-      diag_add(diags, DIAG_W0401, scalar->at,
-               "inside a loop over `%s`, `scalar(%s)` is the number of the iteration", name, name);
+  Diag *d = diag_add(diags, DIAG_W0401, scalar->at,
+                     "inside a loop over `%s`, `scalar(%s)` is the iteration number, not the size",
+                     name, name);
   diag_hint(diags, d,
-            "`self_index(%s)` gives coordinates; for the size, take `scalar(%s)` in front of "
-            "the loop",
+            "use `self_index(%s)` for coordinates; for the size, call `scalar(%s)` before the loop",
             name, name);
 }
 
@@ -49,10 +48,10 @@ static void warn_folded(Kernel *k) {
   Diags *diags = &k->cx->diags;
   for (const Op *op = row ? ir_first(k) : NULL; op; op = ir_next(op)) {
     if (!mentions_z(k, op)) continue;
-    Diag *d =
-        diag_add(diags, DIAG_W0402, op->at,
-                 "`WORKGROUP_2` is the id along z, which holds dimension %d as well", row->axis);
-    diag_hint(diags, d, "`self_index` of the dimension says where a workgroup stands");
+    Diag *d = diag_add(
+        diags, DIAG_W0402, op->at,
+        "`WORKGROUP_2` is the id along z, which also includes workgroup dimension %d", row->axis);
+    diag_hint(diags, d, "use `self_index` of the dimension for the position of a workgroup");
     return;
   }
 }
@@ -65,9 +64,10 @@ static void warn_unused_start(Kernel *k) {
     if (c->kind != CONSTRAINT_workgroup || !c->start) continue;
     Diag *d =
         diag_add(diags, DIAG_W0403, c->at,
-                 "the start of `%s` is not used: a grid of its own gives workgroups no positions",
+                 "the start of `%s` is ignored: workgroups of an explicit grid have no position",
                  sym_text(diags->arena, c->dim));
-    diag_hint(diags, d, "set positions with `set_symbol` and mappings, or leave out the grid");
+    diag_hint(diags, d,
+              "set positions with `set_symbol` and mappings, or remove the grid constraint");
   }
 }
 

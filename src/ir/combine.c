@@ -26,21 +26,21 @@ static bool check_step(Kernel *k, const Op *op, const CombineStep *s, int i, Val
   Value *args[STEP_ARGS];
   if (!is_step(s->kind)) return fail_step(k, op, i, "is not an elementwise op");
   if (s->nargs < info->least || s->nargs > info->most)
-    return fail_step(k, op, i, "has a wrong number of operands");
+    return fail_step(k, op, i, "has the wrong number of operands");
   for (int j = 0; j < s->nargs; j++) {
-    if (s->args[j] >= i + 2) return fail_step(k, op, i, "uses a later one");
+    if (s->args[j] >= i + 2) return fail_step(k, op, i, "uses a later step");
     args[j] = &values[s->args[j]];
   }
   const Type *given = type_scalar(k->cx, s->dtype), *type = NULL;
   if (s->kind == OP_scalar) {
     bool whole = s->sym && sym_is_int(s->sym, NULL);
     if (whole == dtype_is_float(s->dtype))
-      return fail_step(k, op, i, "is not a number of its dtype");
+      return fail_step(k, op, i, "is not a constant of its dtype");
     return values[i + 2].type = given, true;
   }
   Op scratch = {.kind = s->kind, .at = op->at, .args = args, .nargs = s->nargs};
   if (!ir_infer(k, &scratch, given, &type)) return false;
-  if (type != given) return fail_step(k, op, i, "gives another dtype");
+  if (type != given) return fail_step(k, op, i, "has a different dtype than declared");
   values[i + 2].type = type;
   return true;
 }
@@ -57,7 +57,7 @@ bool combine_check(Kernel *k, const Op *op) {
   for (int i = 0; i < steps->n; i++)
     if (!check_step(k, op, &steps->steps[i], i, values)) return false;
   return values[steps->n + 1].type == type ||
-         fail_step(k, op, steps->n - 1, "is the last and must give the dtype of the elements");
+         fail_step(k, op, steps->n - 1, "is the last one and must have the dtype of the elements");
 }
 
 /* ---- making ---- */
@@ -75,7 +75,7 @@ static Diag *fail(Making *m, Span at, const char *what, const char *name) {
   Diag *d = diag_add(diags, DIAG_E0411, at, "the combine function of `%s` %s%s%s%s",
                      op_info[m->user->kind].name, what, name ? " `" : "", name ? name : "",
                      name ? "`" : "");
-  diag_hint(diags, d, "it may use its two arguments, numbers and elementwise ops");
+  diag_hint(diags, d, "it may use only its two arguments, constants and elementwise ops");
   return d;
 }
 
@@ -85,8 +85,8 @@ static int number_of(Making *m, const Value *v, Span at) {
     if (m->region->args[i] == v) return i;
   const int *known = map_get(&m->number, map_key(v));
   if (known) return *known;
-  Diag *d = fail(m, at, "uses a value from outside of it", NULL);
-  if (v->def) diag_note(&m->k->cx->diags, d, v->def->at, "it is made here");
+  Diag *d = fail(m, at, "uses a value defined outside it", NULL);
+  if (v->def) diag_note(&m->k->cx->diags, d, v->def->at, "it is defined here");
   return -1;
 }
 
@@ -129,10 +129,10 @@ bool combine_of_region(Kernel *k, const Op *user, const Region *r, Value *result
   if (result->type != want) {
     bool made_here = result->def && result->def->parent == r;
     Diag *d = diag_add(&k->cx->diags, DIAG_E0411, made_here ? result->def->at : at,
-                       "the combine function of `%s` gives %s, expected %s",
+                       "the combine function of `%s` returns %s, expected %s",
                        op_info[user->kind].name, type_text(k->cx->diags.arena, k->cx, result->type),
                        type_text(k->cx->diags.arena, k->cx, want));
-    diag_hint(&k->cx->diags, d, "it takes two elements and gives one of the same dtype");
+    diag_hint(&k->cx->diags, d, "it must take two elements and return one of the same dtype");
     return false;
   }
   if (!end_with(&m, result, at)) return false;

@@ -25,8 +25,7 @@ static bool find_in(Arena *a, Kernel *k, const Region *r, DebugLogs *out) {
     DebugLog log = log_of(a, op, out->n);
     if (log.rank > IR_MAX_RANK) {
       diag_add(&k->cx->diags, DIAG_E0706, op->at,
-               "the logged tensor has %d dimensions, at most %d are possible", log.rank,
-               IR_MAX_RANK);
+               "the logged tensor has %d dimensions, expected at most %d", log.rank, IR_MAX_RANK);
       return false;
     }
     vec_push(a, out, log);

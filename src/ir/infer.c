@@ -101,7 +101,7 @@ bool rule_if(Infer *in) {
   if (op_has(in->op, ATTR_expr)) return carried_types(in);
   if (in->op->nargs < 1) return INFER_FAIL(in, E0309, "`if` needs a condition");
   return infer_need_value(in, 0) &&
-         infer_need_class(in, 0, infer_is_integral(infer_arg(in, 0)), "a truth value") &&
+         infer_need_class(in, 0, infer_is_integral(infer_arg(in, 0)), "a boolean (i1)") &&
          carried_types(in);
 }
 
@@ -119,15 +119,16 @@ static bool check_ept(const Infer *in) {
   const Attr *ept = op_attr(in->op, ATTR_ept);
   int64_t n;
   if (!ept || !ept->sym || !sym_is_int(ept->sym, &n) || n > 0) return true;
-  return INFER_FAIL_HINT(in, E0318, "leave it out: the compiler chooses",
-                         "`%s` with %lld elements per thread", infer_name(in), (long long)n);
+  return INFER_FAIL_HINT(in, E0318, "omit it to let the compiler choose",
+                         "`%s` has %lld elements per thread, expected a positive number",
+                         infer_name(in), (long long)n);
 }
 
 bool ir_infer(Kernel *k, const Op *op, const Type *given, const Type **out) {
   Infer in = {k, op, given, out};
   bool tile = given && given->kind == TYPE_tile, vec = given && given->kind == TYPE_vec;
   if (k->level == LEVEL_THREAD ? tile : vec)
-    return INFER_FAIL(&in, E0409, "%s cannot stand at %s level", infer_shown(&in, given),
+    return INFER_FAIL(&in, E0409, "%s is not allowed at %s level", infer_shown(&in, given),
                       tile ? "THREAD" : "TILE");
   return check_ept(&in) && rules[op_info[op->kind].rule](&in);
 }

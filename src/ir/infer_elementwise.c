@@ -44,7 +44,8 @@ bool rule_binary(Infer *in) { return binary(in, NULL); }
 
 bool rule_binary_int(Infer *in) {
   return infer_need_values(in, 0, 2) &&
-         infer_need_class(in, 0, infer_is_integral(infer_arg(in, 0)), "integers or truth values") &&
+         infer_need_class(in, 0, infer_is_integral(infer_arg(in, 0)),
+                          "integers or booleans (i1)") &&
          binary(in, NULL);
 }
 
@@ -72,7 +73,8 @@ bool rule_unary(Infer *in) {
 
 bool rule_unary_int(Infer *in) {
   return infer_need_value(in, 0) &&
-         infer_need_class(in, 0, infer_is_integral(infer_arg(in, 0)), "integers or truth values") &&
+         infer_need_class(in, 0, infer_is_integral(infer_arg(in, 0)),
+                          "integers or booleans (i1)") &&
          infer_result(in, infer_arg(in, 0));
 }
 
@@ -103,7 +105,7 @@ bool rule_select(Infer *in) {
 bool rule_apply(Infer *in) {
   for (int i = 0; i < in->op->nargs; i++) {
     if (!infer_need_value(in, i) ||
-        !infer_need_class(in, i, infer_is_integral(infer_arg(in, i)), "integers or truth values"))
+        !infer_need_class(in, i, infer_is_integral(infer_arg(in, i)), "integers or booleans (i1)"))
       return false;
     if (infer_arg(in, i) != infer_arg(in, 0))
       return INFER_FAIL(in, E0301, "the operands of `apply_expr` must have one type, not %s and %s",

@@ -11,7 +11,7 @@ static bool need_given(const Infer *in) {
 bool rule_given_tile(Infer *in) {
   if (!need_given(in)) return false;
   if (!type_is_value(in->given))
-    return INFER_FAIL(in, E0316, "`%s` makes a tile, not %s", infer_name(in),
+    return INFER_FAIL(in, E0316, "the result of `%s` is a tile, not %s", infer_name(in),
                       infer_shown(in, in->given));
   return infer_result(in, in->given);
 }
@@ -19,7 +19,7 @@ bool rule_given_tile(Infer *in) {
 bool rule_given_scalar(Infer *in) {
   if (!need_given(in)) return false;
   if (in->given->kind != TYPE_scalar)
-    return INFER_FAIL(in, E0316, "`%s` makes a scalar, not %s", infer_name(in),
+    return INFER_FAIL(in, E0316, "the result of `%s` is a scalar, not %s", infer_name(in),
                       infer_shown(in, in->given));
   return infer_result(in, in->given);
 }
@@ -27,11 +27,12 @@ bool rule_given_scalar(Infer *in) {
 bool rule_given_mem(Infer *in) {
   if (!need_given(in)) return false;
   if (in->given->kind != TYPE_mem)
-    return INFER_FAIL(in, E0316, "`%s` makes memory, not %s", infer_name(in),
+    return INFER_FAIL(in, E0316, "the result of `%s` is memory, not %s", infer_name(in),
                       infer_shown(in, in->given));
   const Attr *physical = op_attr(in->op, ATTR_physical);
   if (physical && physical->n != in->given->rank)
-    return INFER_FAIL(in, E0304, "allocation of %s has %d physical extents",
+    return INFER_FAIL(in, E0304,
+                      "allocation of %s has %d physical extents, expected one per dimension",
                       infer_shown(in, in->given), physical->n);
   const char *wrong = alloc_layout_mistake(in->op, in->given);
   if (wrong)
@@ -45,8 +46,8 @@ bool rule_self_index(Infer *in) {
   if (!rule_given_tile(in)) return false;
   bool right = in->op->kind != OP_exists || in->given->dtype == DTYPE_i1;
   if (right && in->given->rank == 1 && in->given->dims[0] == dim) return true;
-  return INFER_FAIL(in, E0316, "`%s` of `%s` is a tile%s over it alone, not %s", infer_name(in),
-                    infer_expr(in, dim), in->op->kind == OP_exists ? " of i1" : "",
+  return INFER_FAIL(in, E0316, "`%s` of `%s` is a tile%s with that dimension only, not %s",
+                    infer_name(in), infer_expr(in, dim), in->op->kind == OP_exists ? " of i1" : "",
                     infer_shown(in, in->given));
 }
 
@@ -77,10 +78,11 @@ bool rule_bitcast(Infer *in) {
   if (in->k->level == LEVEL_THREAD) return bitcast_vec(in);
   int src = dtype_info[from->dtype].bits, dst = dtype_info[in->given->dtype].bits;
   if (src % dst)
-    return INFER_FAIL_HINT(
-        in, E0307, "`cast` converts values; `bitcast` only splits elements",
-        "`bitcast` from %s (%d bits) to %s (%d bits): the first must be a multiple",
-        dtype_info[from->dtype].name, src, dtype_info[in->given->dtype].name, dst);
+    return INFER_FAIL_HINT(in, E0307, "`cast` converts values; `bitcast` only splits elements",
+                           "`bitcast` from %s (%d bits) to %s (%d bits): the source width must be "
+                           "a multiple of the target width",
+                           dtype_info[from->dtype].name, src, dtype_info[in->given->dtype].name,
+                           dst);
   if (!from->rank && src != dst)
     return INFER_FAIL(in, E0307, "a scalar cannot be split by `bitcast`");
   const Sym *dims[IR_MAX_RANK];
@@ -90,8 +92,8 @@ bool rule_bitcast(Infer *in) {
         sym_mul(in->k->cx->sym, dims[from->rank - 1], sym_int(in->k->cx->sym, src / dst));
   const Type *want = type_tile(in->k->cx, dims, from->rank, in->given->dtype);
   if (want && in->given->rank && in->given != want)
-    return INFER_FAIL(in, E0316, "`bitcast` of %s gives %s, not %s", infer_shown(in, from),
-                      infer_shown(in, want), infer_shown(in, in->given));
+    return INFER_FAIL(in, E0316, "the result of `bitcast` of %s is %s, not %s",
+                      infer_shown(in, from), infer_shown(in, want), infer_shown(in, in->given));
   return infer_result(in, want);
 }
 
@@ -102,7 +104,7 @@ bool rule_broadcast(Infer *in) {
     return INFER_FAIL(in, E0301, "`broadcast` keeps the dtype: %s cannot become %s",
                       infer_shown(in, from), infer_shown(in, in->given));
   if (!infer_covers(in->given, from))
-    return INFER_FAIL_HINT(in, E0305, "the target names every dimension of the operand",
+    return INFER_FAIL_HINT(in, E0305, "include every dimension of the operand in the target shape",
                            "`broadcast` of %s to %s: the target lacks a dimension",
                            infer_shown(in, from), infer_shown(in, in->given));
   return true;
@@ -120,8 +122,8 @@ bool rule_repeat(Infer *in) {
   }
   if (finer == 1 && !other) return true;
   return INFER_FAIL_HINT(
-      in, E0306, "from `K/32` to `K`, each element 32 times",
-      "`repeat` of %s to %s: one dimension must be a whole multiple, the others alike",
+      in, E0306, "`repeat` from `K/32` to `K` repeats each element 32 times",
+      "`repeat` of %s to %s: one dimension must be an integer multiple, and the others equal",
       infer_shown(in, from), infer_shown(in, to));
 }
 
@@ -131,7 +133,7 @@ bool rule_squeeze(Infer *in) {
   if (from->dtype == in->given->dtype && from->rank > in->given->rank &&
       infer_covers(from, in->given))
     return true;
-  return INFER_FAIL(in, E0306, "`squeeze` of %s to %s: the target has other dimensions",
+  return INFER_FAIL(in, E0306, "`squeeze` of %s to %s: the target has different dimensions",
                     infer_shown(in, from), infer_shown(in, in->given));
 }
 
@@ -141,7 +143,7 @@ bool rule_permute(Infer *in) {
   if (from->dtype == in->given->dtype && from->rank == in->given->rank &&
       infer_covers(in->given, from))
     return true;
-  return INFER_FAIL_HINT(in, E0306, "list the same dimensions in another order",
+  return INFER_FAIL_HINT(in, E0306, "list the same dimensions in a different order",
                          "`permute` of %s to %s: the target is not a permutation",
                          infer_shown(in, from), infer_shown(in, in->given));
 }

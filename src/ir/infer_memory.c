@@ -57,18 +57,16 @@ static bool fail_exchanged(const Infer *in, const Mapping *m, bool memory_is_inp
   const char *right = memory_is_input ? "inputs" : "outputs",
              *wrong = memory_is_input ? "outputs" : "inputs";
   bool is_read = in->op->kind == OP_read || !memory_is_input;
-  const char *hint =
-      arena_printf(in->k->cx->diags.arena, "exchange them: `inputs={%s}, outputs={%s}`",
-                   pairs_text(in, m->outputs), pairs_text(in, m->inputs));
+  const char *hint = arena_printf(in->k->cx->diags.arena, "swap them: `inputs={%s}, outputs={%s}`",
+                                  pairs_text(in, m->outputs), pairs_text(in, m->inputs));
   return INFER_FAIL_HINT(
       in, E0314, hint,
-      "`%s` takes the coordinates of the memory from `%s` of its mapping%s, but they "
-      "are in `%s`",
+      "`%s` takes the memory coordinates from `%s` of its mapping%s, but they are in `%s`",
       infer_name(in), right, is_read ? "" : ", as `read` does", wrong);
 }
 
 static bool fail_missing(const Infer *in, const Sym *dim, const Type *mem) {
-  return INFER_FAIL(in, E0314, "the mapping gives no coordinate for dimension `%s` of %s",
+  return INFER_FAIL(in, E0314, "the mapping has no coordinate for dimension `%s` of %s",
                     infer_expr(in, dim), infer_shown(in, mem));
 }
 
@@ -76,7 +74,7 @@ static bool check_identity(const Infer *in, const Mapping *m, SymPairs side, con
   if (is_identity(in, m, side)) return true;
   return INFER_FAIL_HINT(
       in, E0314, "number the iterators in the order of the register's dimensions",
-      "`%s` of `%s` must map its dimensions to the iterators in order", which, infer_name(in));
+      "`%s` of `%s` must map the dimensions to the iterators in order", which, infer_name(in));
 }
 
 /* One side gives every dimension of the memory a coordinate, the other lists the register's. */
@@ -120,7 +118,7 @@ static bool check_dynamic(const Infer *in, const Mapping *m, int first) {
                       infer_name(in), found, found == 1 ? "" : "s", wanted);
   for (int i = first; i < in->op->nargs; i++)
     if (!infer_need_value(in, i) ||
-        !infer_need_class(in, i, infer_is_integral(infer_arg(in, i)), "integer dynamic values"))
+        !infer_need_class(in, i, infer_is_integral(infer_arg(in, i)), "integers as dynamic values"))
       return false;
   return true;
 }
@@ -172,7 +170,8 @@ static bool matches_side(const Infer *in, SymPairs side, const Type *value) {
   bool fits = true;
   for (int i = 0; i < value->rank; i++) fits &= pairs_have(side, value->dims[i]);
   if (fits) return true;
-  return INFER_FAIL(in, E0304, "%s does not have the dimensions of the mapping's register side",
+  return INFER_FAIL(in, E0304,
+                    "%s does not have the dimensions of the register side of the mapping",
                     infer_shown(in, value));
 }
 
@@ -180,10 +179,10 @@ static bool matches_side(const Infer *in, SymPairs side, const Type *value) {
 static bool check_store_shape(const Infer *in, const Type *value, const Type *mem) {
   for (int i = 0; i < value->rank; i++)
     if (!type_has_dim(mem, value->dims[i]) && !ir_one_at_a_time(in->k, value->dims[i]))
-      return INFER_FAIL_HINT(in, E0304, "reduce it, or say with a mapping where its elements go",
-                             "%s written to %s: the memory has no dimension `%s`",
-                             infer_shown(in, value), infer_shown(in, mem),
-                             infer_expr(in, value->dims[i]));
+      return INFER_FAIL_HINT(
+          in, E0304, "reduce it, or specify where its elements go with a mapping",
+          "%s written to %s: the memory has no dimension `%s`", infer_shown(in, value),
+          infer_shown(in, mem), infer_expr(in, value->dims[i]));
   if (access_spread(in->k->cx, in->op)) return true;
   return INFER_FAIL(in, E0319, "%s written to %s: together they have more than %d dimensions",
                     infer_shown(in, value), infer_shown(in, mem), IR_MAX_RANK);
@@ -211,8 +210,8 @@ bool rule_log(Infer *in) {
 static bool check_each(const Infer *in) {
   const Attr *each = op_attr(in->op, ATTR_each);
   if (!each || strcmp(each->text, "wave") == 0 || strcmp(each->text, "thread") == 0) return true;
-  return INFER_FAIL(in, E0318, "`each` of `%s` is `wave` or `thread`, not `%s`", infer_name(in),
-                    each->text);
+  return INFER_FAIL(in, E0318, "`each` of `%s` must be `wave` or `thread`, not `%s`",
+                    infer_name(in), each->text);
 }
 
 /* Atomics take their mapping in read orientation: memory coordinates are the inputs. */
@@ -224,8 +223,9 @@ bool rule_atomic(Infer *in) {
   int first = atomic_operands(kind);
   if (!check_dynamic(in, m, first) || !check_each(in)) return false;
   if (value->dtype != mem->dtype)
-    return INFER_FAIL_HINT(in, E0301, "use `cast` before it", "`%s` of %s to %s: the dtypes differ",
-                           infer_name(in), infer_shown(in, value), infer_shown(in, mem));
+    return INFER_FAIL_HINT(in, E0301, "use `cast` on the operand",
+                           "`%s` of %s to %s: the dtypes differ", infer_name(in),
+                           infer_shown(in, value), infer_shown(in, mem));
   if (first > 2 && (!infer_need_value(in, 2) || infer_arg(in, 2) != value))
     return INFER_FAIL(in, E0302, "`%s` stores %s where %s is expected: the types differ",
                       infer_name(in), infer_shown(in, value), infer_shown(in, infer_arg(in, 2)));
@@ -247,7 +247,7 @@ bool rule_scatter(Infer *in) {
   if (!check_each(in)) return false;
   if (!pos || pos->integer < 0 || pos->integer >= mem->rank)
     return INFER_FAIL(in, E0318,
-                      "`dim` of `scatter_add` is the position of a coordinate of %s, 0 to %d",
+                      "`dim` of `scatter_add` must be a coordinate position of %s, 0 to %d",
                       infer_shown(in, mem), mem->rank - 1);
   if (!infer_need_class(in, 1, infer_is_integral(infer_arg(in, 1)), "an integer index"))
     return false;
@@ -268,7 +268,7 @@ static bool has_table(const Infer *in, const Mapping *m, const Type *mem) {
   if (row && at && sym_is_int(row->size, &words) && sym_is_int(at, &word) && word >= 0 &&
       words >= FAILURE_WORDS && word <= words - FAILURE_WORDS)
     return true;
-  return INFER_FAIL(in, E0318, "`report` needs a table of %d words in a memory whose size is bound",
+  return INFER_FAIL(in, E0318, "`report` needs a table of %d words in a memory of known size",
                     FAILURE_WORDS);
 }
 
@@ -282,9 +282,9 @@ bool rule_report(Infer *in) {
     return false;
   if (mem->dtype != DTYPE_i64 || mem->rank != 1 || in->op->nargs > 2 + FAILURE_COLUMNS)
     return INFER_FAIL(in, E0318,
-                      "`report` puts at most %d words into a memory of i64 with one dimension",
+                      "`report` writes at most %d words into an i64 memory with one dimension",
                       FAILURE_COLUMNS);
-  if (!m) return INFER_FAIL(in, E0318, "`report` needs a mapping: where its table begins");
+  if (!m) return INFER_FAIL(in, E0318, "`report` needs a mapping that says where its table starts");
   for (int i = 2; i < in->op->nargs; i++)
     if (!infer_need_value(in, i) ||
         !infer_need_class(in, i, infer_arg(in, i) == type_with_dtype(in->k->cx, cond, DTYPE_i64),
@@ -303,12 +303,12 @@ bool rule_copy(Infer *in) {
   const Type *local = infer_arg(in, to ? 1 : 0), *mem = infer_arg(in, to ? 0 : 1);
   if (from == to)
     return INFER_FAIL(in, E0304,
-                      "`copy` of %s to %s: one of them is an allocation, the other an argument",
+                      "`copy` of %s to %s: one must be an allocation, the other an argument",
                       infer_shown(in, infer_arg(in, 0)), infer_shown(in, infer_arg(in, 1)));
   const Attr *mode = op_attr(in->op, ATTR_mode);
   bool by_box = mode && strcmp(mode->text, "tma") == 0;
   if (mode && !by_box && strcmp(mode->text, "load") != 0 && strcmp(mode->text, "async") != 0)
-    return INFER_FAIL(in, E0318, "a copy is done by `load`, `async` or `tma`, not `%s`",
+    return INFER_FAIL(in, E0318, "the mode of a copy must be `load`, `async` or `tma`, not `%s`",
                       mode->text);
   if (copy_barriers(in->op) ? !infer_need_mbars(in, 2) : !check_dynamic(in, m, 2)) return false;
   if (local->dtype != mem->dtype)

@@ -69,11 +69,11 @@ static bool check_mma_dtypes(const Infer *in, int lhs, int rhs, int acc) {
   bool counts = dtype_is_unsigned(a->dtype) || dtype_is_unsigned(c->dtype);
   if (counts)
     return INFER_FAIL_HINT(in, E0301, "`cast` to i8 (or i32)",
-                           "`%s` has no products of unsigned integers", infer_name(in));
+                           "`%s` does not support unsigned integers", infer_name(in));
   if (infer_is_float(a) == infer_is_float(c) && infer_class(a) != DTYPE_BOOL &&
       infer_class(c) != DTYPE_BOOL)
     return true;
-  return INFER_FAIL(in, E0301, "`%s` cannot add products of %s into %s", infer_name(in),
+  return INFER_FAIL(in, E0301, "`%s` cannot accumulate products of %s in %s", infer_name(in),
                     dtype_info[a->dtype].name, dtype_info[c->dtype].name);
 }
 
@@ -102,15 +102,15 @@ int ir_scale_block(Kernel *k, const Op *op, int operand) {
 static bool check_scale(const Infer *in, int operand) {
   const Type *t = infer_arg(in, operand), *s = infer_arg(in, operand + 1);
   if (!small_floats(t, s))
-    return INFER_FAIL_HINT(in, E0301,
-                           "`bitcast` bytes to what they hold, or multiply and use `mma`",
-                           "`%s` of %s with scales %s: both must be floats of at most 8 bits",
-                           infer_name(in), infer_shown(in, t), infer_shown(in, s));
+    return INFER_FAIL_HINT(
+        in, E0301, "`bitcast` bytes to the type they hold, or multiply by the scales and use `mma`",
+        "`%s` of %s with scales %s: both must be floats of at most 8 bits", infer_name(in),
+        infer_shown(in, t), infer_shown(in, s));
   if (ir_scale_block(in->k, in->op, operand)) return true;
   return INFER_FAIL_HINT(
-      in, E0303, "for one scale per 32 elements along `K`, the scales have `K/32`",
-      "`%s` of %s with scales %s: the elements of k do not fall into whole blocks", infer_name(in),
-      infer_shown(in, t), infer_shown(in, s));
+      in, E0303, "for one scale per 32 elements along `K`, give the scales the dimension `K/32`",
+      "`%s` of %s with scales %s: the scales do not divide the elements of k into equal blocks",
+      infer_name(in), infer_shown(in, t), infer_shown(in, s));
 }
 
 bool rule_scaled_mma(Infer *in) {

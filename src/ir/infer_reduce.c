@@ -8,11 +8,12 @@ static const Sym *worked_dim(const Infer *in) {
   const Type *t = infer_arg(in, 0);
   const Attr *a = op_attr(in->op, ATTR_dim);
   if (a && infer_has_dim(t, a->sym)) return a->sym;
-  const char *hint = "give `dim` a dimension of the operand";
-  bool known = a ? INFER_FAIL_HINT(in, E0308, hint, "`%s` along `%s`, which %s does not have",
-                                   infer_name(in), infer_expr(in, a->sym), infer_shown(in, t))
-                 : INFER_FAIL_HINT(in, E0308, hint, "`%s` needs the dimension to work along",
-                                   infer_name(in));
+  const char *hint = "set `dim` to a dimension of the operand";
+  bool known =
+      a ? INFER_FAIL_HINT(in, E0308, hint, "`%s` along `%s`, which %s does not have",
+                          infer_name(in), infer_expr(in, a->sym), infer_shown(in, t))
+        : INFER_FAIL_HINT(in, E0308, hint, "`%s` needs `dim`, the dimension to operate along",
+                          infer_name(in));
   return known ? a->sym : NULL;
 }
 
@@ -20,7 +21,7 @@ static const Sym *worked_dim(const Infer *in) {
 static bool check_init(const Infer *in, const Type *want) {
   bool combines = op_combines(in->op->kind);
   if (in->op->nargs < 2 && combines)
-    return INFER_FAIL(in, E0309, "`%s` needs an initial value: the result where no element exists",
+    return INFER_FAIL(in, E0309, "`%s` needs an initial value: the result for an empty dimension",
                       infer_name(in));
   if (in->op->nargs < 2) return true;
   if (!infer_need_value(in, 1)) return false;
@@ -36,10 +37,10 @@ static bool check_init(const Infer *in, const Type *want) {
 static bool reduce_into(Infer *in, const Type *want) {
   const Sym *into = op_attr(in->op, ATTR_into)->sym, *dims[IR_MAX_RANK];
   if (in->op->nargs > 1 && !op_combines(in->op->kind))
-    return INFER_FAIL(in, E0317, "`%s` into parts takes no initial value", infer_name(in));
+    return INFER_FAIL(in, E0317, "`%s` with `into` takes no initial value", infer_name(in));
   if (infer_has_dim(want, into) || want->rank == IR_MAX_RANK)
-    return INFER_FAIL(in, E0308, "`%s` of %s cannot have parts along `%s`", infer_name(in),
-                      infer_shown(in, infer_arg(in, 0)), infer_expr(in, into));
+    return INFER_FAIL(in, E0308, "`%s` of %s cannot produce partial results along `%s`",
+                      infer_name(in), infer_shown(in, infer_arg(in, 0)), infer_expr(in, into));
   for (int i = 0; i < want->rank; i++) dims[i] = want->dims[i];
   dims[want->rank] = into;
   return infer_result(in, type_tile(in->k->cx, dims, want->rank + 1, want->dtype));
@@ -52,8 +53,7 @@ static bool check_exists(const Infer *in, int i, const Sym *dim) {
   if (t->kind == TYPE_tile && t->dtype == DTYPE_i1 && infer_has_dim(t, dim) &&
       infer_covers(infer_arg(in, 0), t))
     return true;
-  return INFER_FAIL(in, E0311,
-                    "`%s` is told by %s which elements exist, expected truth values along `%s`",
+  return INFER_FAIL(in, E0311, "the existence mask of `%s` is %s, expected i1 along `%s`",
                     infer_name(in), infer_shown(in, t), infer_expr(in, dim));
 }
 
@@ -81,7 +81,7 @@ bool rule_topk(Infer *in) {
   const Sym *dim = infer_need_value(in, 0) ? worked_dim(in) : NULL;
   const Attr *k_dim = op_attr(in->op, ATTR_k_dim);
   if (!dim) return false;
-  if (!k_dim) return INFER_FAIL(in, E0318, "`topk` needs the dimension of its results");
+  if (!k_dim) return INFER_FAIL(in, E0318, "`topk` needs `k_dim`, the dimension of its results");
   const Type *t = infer_arg(in, 0);
   const Sym *dims[IR_MAX_RANK];
   for (int i = 0; i < t->rank; i++) dims[i] = t->dims[i] == dim ? k_dim->sym : t->dims[i];

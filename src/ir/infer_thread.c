@@ -28,7 +28,7 @@ static bool need_mask(const Infer *in, int i, int n) {
   const Type *t = infer_arg(in, i);
   bool fits =
       t->dtype == DTYPE_i1 && (t->kind == TYPE_scalar || (t->kind == TYPE_vec && t->n == n));
-  return need_type(in, i, fits, "a mask: i1, one or one per element");
+  return need_type(in, i, fits, "a mask of dtype i1, one in total or one per element");
 }
 
 static bool need_shared(const Infer *in, int i) {
@@ -72,7 +72,7 @@ static bool need_constants(const Infer *in, AttrKey key, int n, int64_t least) {
   bool fits = a && (n < 0 || a->n == n);
   for (int i = 0; fits && i < a->n; i++) fits = constant(a, i, &v) && v >= least;
   if (fits) return true;
-  return INFER_FAIL(in, E0318, "`%s` of `%s` is a list of %d numbers from %lld on",
+  return INFER_FAIL(in, E0318, "`%s` of `%s` must be a list of %d numbers, each at least %lld",
                     attr_info[key].name, infer_name(in), n, (long long)least);
 }
 
@@ -92,15 +92,15 @@ bool rule_lane_expr(Infer *in) {
   bool fits = in->given->kind == TYPE_scalar &&
               (truth ? in->given->dtype == DTYPE_i1 : is_integer(in->given));
   if (fits) return infer_result(in, in->given);
-  return INFER_FAIL(in, E0316, "`expr` gives %s, not %s",
-                    truth ? "a truth value (i1)" : "an integer scalar", infer_shown(in, in->given));
+  return INFER_FAIL(in, E0316, "`expr` returns %s, not %s",
+                    truth ? "a boolean (i1)" : "an integer scalar", infer_shown(in, in->given));
 }
 
 bool rule_splat(Infer *in) {
   if (!infer_need_value(in, 0) || !given_vec(in)) return false;
   const Type *t = infer_arg(in, 0);
   if (t->kind == TYPE_scalar && t->dtype == in->given->dtype) return infer_result(in, in->given);
-  return INFER_FAIL(in, E0316, "`splat` of %s to %s", infer_shown(in, t),
+  return INFER_FAIL(in, E0316, "cannot `splat` %s to %s", infer_shown(in, t),
                     infer_shown(in, in->given));
 }
 
@@ -111,7 +111,7 @@ bool rule_join(Infer *in) {
     n += infer_arg(in, i)->n;
   }
   return infer_result(in, type_vec(in->k->cx, n, infer_arg(in, 0)->dtype)) ||
-         INFER_FAIL(in, E0319, "`join` of %d registers", n);
+         INFER_FAIL(in, E0319, "`join` has %d registers, too many for one value", n);
 }
 
 bool rule_pick(Infer *in) {
@@ -121,10 +121,10 @@ bool rule_pick(Infer *in) {
   int64_t v;
   for (int i = 0; i < regs->n; i++)
     if (constant(regs, i, &v) && v >= t->n)
-      return INFER_FAIL(in, E0318, "`pick` of register %lld of %s", (long long)v,
+      return INFER_FAIL(in, E0318, "`pick` of register %lld is out of range for %s", (long long)v,
                         infer_shown(in, t));
   return infer_result(in, type_vec(in->k->cx, regs->n, t->dtype)) ||
-         INFER_FAIL(in, E0318, "`pick` of %d registers", regs->n);
+         INFER_FAIL(in, E0318, "`pick` of %d registers: unsupported number", regs->n);
 }
 
 bool rule_shuffle(Infer *in) {
@@ -142,7 +142,7 @@ bool rule_shuffle_idx(Infer *in) {
 static bool check_coords(const Infer *in, int at) {
   const Attr *coords = op_attr(in->op, ATTR_coords);
   if (!coords || coords->n == infer_arg(in, at)->rank) return true;
-  return INFER_FAIL(in, E0304, "%d coordinates for %s", coords->n,
+  return INFER_FAIL(in, E0304, "got %d coordinates for %s", coords->n,
                     infer_shown(in, infer_arg(in, at)));
 }
 
@@ -157,7 +157,7 @@ static bool check_access(const Infer *in, int at, int n) {
 bool rule_load(Infer *in) {
   if (!given_vec(in) || !check_access(in, 0, in->given->n)) return false;
   if (in->given->dtype == infer_arg(in, 0)->dtype) return infer_result(in, in->given);
-  return INFER_FAIL(in, E0301, "`%s` from %s gives its dtype, not %s", infer_name(in),
+  return INFER_FAIL(in, E0301, "the dtype of `%s` from %s must match, not %s", infer_name(in),
                     infer_shown(in, infer_arg(in, 0)), infer_shown(in, in->given));
 }
 
@@ -173,14 +173,14 @@ static bool check_rows(const Infer *in, int at, int n) {
       !need_attr(in, ATTR_rows))
     return false;
   if (rows->integer > 0 && n % rows->integer == 0) return true;
-  return INFER_FAIL(in, E0318, "`%s` of %d elements in %lld rows", infer_name(in), n,
+  return INFER_FAIL(in, E0318, "`%s` of %d elements cannot have %lld rows", infer_name(in), n,
                     (long long)rows->integer);
 }
 
 bool rule_load_rows(Infer *in) {
   if (!given_vec(in) || !check_rows(in, 0, in->given->n)) return false;
   if (in->given->dtype == infer_arg(in, 0)->dtype) return infer_result(in, in->given);
-  return INFER_FAIL(in, E0301, "`%s` from %s gives its dtype, not %s", infer_name(in),
+  return INFER_FAIL(in, E0301, "the dtype of `%s` from %s must match, not %s", infer_name(in),
                     infer_shown(in, infer_arg(in, 0)), infer_shown(in, in->given));
 }
 
@@ -196,7 +196,7 @@ bool rule_lane_atomic(Infer *in) {
   const Type *t = infer_arg(in, 0);
   if (strcmp(op_attr(in->op, ATTR_mode)->text, "cas") != 0) return infer_result(in, t);
   if (t->n == 2) return infer_result(in, type_scalar(in->k->cx, t->dtype));
-  return INFER_FAIL(in, E0318, "`atomic cas` takes a new and an expected value, not %s",
+  return INFER_FAIL(in, E0318, "`atomic cas` takes a new value and an expected value, not %s",
                     infer_shown(in, t));
 }
 
@@ -207,8 +207,8 @@ static bool check_matrices(const Infer *in, const Type *t) {
       bits == 4 || bits == 8 || bits == 16 || (bits == 32 && !op_has(in->op, ATTR_transposed));
   if (fits && (all == 32 || all == 64 || all == 128)) return true;
   return INFER_FAIL(in, E0318,
-                    "`%s%s` of %s: a lane holds 32, 64 or 128 bits, in elements of 4, 8, 16 or, "
-                    "not transposed, 32 bits",
+                    "`%s%s` of %s: a lane must hold 32, 64 or 128 bits, in elements of 4, 8, 16 or "
+                    "(not transposed) 32 bits",
                     infer_name(in), op_has(in->op, ATTR_transposed) ? " {transposed}" : "",
                     infer_shown(in, t));
 }
@@ -228,7 +228,7 @@ bool rule_wave_mma(Infer *in) {
   for (int i = 0; i < in->op->nargs; i++)
     if (!infer_need_value(in, i)) return false;
   if (in->op->nargs == 4)
-    return INFER_FAIL(in, E0309, "`wave_mma` has scales for both operands or for none");
+    return INFER_FAIL(in, E0309, "`wave_mma` needs scales for both operands or for neither");
   if (op_has(in->op, ATTR_copies) && !need_constants(in, ATTR_copies, 3, 1)) return false;
   return infer_result(in, infer_arg(in, 2));
 }
@@ -238,7 +238,7 @@ bool rule_wgmma(Infer *in) {
   if (!infer_need_value(in, 0)) return false;
   int b = infer_arg(in, 1)->kind == TYPE_mem ? 3 : 2;
   if (in->op->nargs < b + 2 || in->op->nargs > b + 3)
-    return INFER_FAIL(in, E0309, "`wgmma` has %d operands", in->op->nargs);
+    return INFER_FAIL(in, E0309, "`wgmma` cannot have %d operands", in->op->nargs);
   if (b == 3 &&
       (!need_shared(in, 1) || !need_index(in, 2) || !need_constants(in, ATTR_desc_a, 4, 0)))
     return false;
@@ -256,7 +256,8 @@ bool rule_barrier(Infer *in) {
   static const AttrKey its[] = {ATTR_bar, ATTR_member, ATTR_count, ATTR_arrive};
   for (size_t i = 0; i < WV_LEN(its); i++)
     if (op_has(in->op, its[i]))
-      return INFER_FAIL(in, E0318, "only a named barrier has `%s`", attr_info[its[i]].name);
+      return INFER_FAIL(in, E0318, "`%s` is allowed on named barriers only",
+                        attr_info[its[i]].name);
   return true;
 }
 
@@ -265,14 +266,13 @@ bool rule_wave_registers(Infer *in) {
   int64_t n;
   if (!need_word(in, "take give") || !need_attr(in, ATTR_count)) return false;
   bool fits = sym_is_int(op_attr(in->op, ATTR_count)->sym, &n) && n >= 24 && n <= 256 && n % 8 == 0;
-  return fits ||
-         INFER_FAIL(in, E0318,
-                    "`wave_registers` of a count that is not a multiple of 8 from 24 to 256");
+  return fits || INFER_FAIL(in, E0318,
+                            "the count of `wave_registers` must be a multiple of 8 from 24 to 256");
 }
 
 bool infer_need_mbars(const Infer *in, int at) {
-  return need_shared(in, at) && need_type(in, at, infer_arg(in, at)->dtype == DTYPE_i64,
-                                          "shared memory of i64 for barriers");
+  return need_shared(in, at) &&
+         need_type(in, at, infer_arg(in, at)->dtype == DTYPE_i64, "shared i64 memory for barriers");
 }
 
 static bool need_mbar(const Infer *in, int at) {
@@ -282,7 +282,7 @@ static bool need_mbar(const Infer *in, int at) {
 /* Operands of an op on one barrier, or on a ring of them that an attribute counts through. */
 static bool need_operands(const Infer *in, int n) {
   if (in->op->nargs == n) return true;
-  return INFER_FAIL(in, E0309, "`%s` has %d operands here, not %d", infer_name(in), n,
+  return INFER_FAIL(in, E0309, "`%s` takes %d operands here, not %d", infer_name(in), n,
                     in->op->nargs);
 }
 
@@ -310,7 +310,7 @@ bool rule_copy_async(Infer *in) {
   int64_t bytes;
   bool fits = sym_is_int(op_attr(in->op, ATTR_bytes)->sym, &bytes) &&
               (bytes == 4 || bytes == 8 || bytes == 16);
-  return fits || INFER_FAIL(in, E0318, "`copy_async` moves 4, 8 or 16 bytes");
+  return fits || INFER_FAIL(in, E0318, "`copy_async` must move 4, 8 or 16 bytes");
 }
 
 static bool need_between(const Infer *in, AttrKey key, int n, int64_t least, int64_t most) {
@@ -319,7 +319,7 @@ static bool need_between(const Infer *in, AttrKey key, int n, int64_t least, int
   bool fits = a && a->n == n;
   for (int i = 0; fits && i < a->n; i++) fits = constant(a, i, &v) && v >= least && v <= most;
   if (fits) return true;
-  return INFER_FAIL(in, E0318, "`%s` of `%s` is a list of %d numbers from %lld to %lld",
+  return INFER_FAIL(in, E0318, "`%s` of `%s` must be a list of %d numbers from %lld to %lld",
                     attr_info[key].name, infer_name(in), n, (long long)least, (long long)most);
 }
 
@@ -327,7 +327,7 @@ static bool need_between(const Infer *in, AttrKey key, int n, int64_t least, int
 static bool check_im2col(const Infer *in, int rank) {
   int pixels = rank - 2;
   if (pixels < 1 || pixels > 3)
-    return INFER_FAIL(in, E0309, "im2col of %s, expected from 3 to 5 dimensions",
+    return INFER_FAIL(in, E0309, "im2col of %s, expected 3 to 5 dimensions",
                       infer_shown(in, infer_arg(in, 4)));
   int64_t reach = im2col_reach(pixels);
   if (!need_between(in, ATTR_im2col, 2 * pixels, -reach, reach - 1)) return false;
@@ -344,7 +344,7 @@ static bool check_box(const Infer *in, int shared, int at) {
   int rank = infer_arg(in, at)->rank, taps = walks ? rank - 2 : 0;
   if (walks ? !check_im2col(in, rank) : !need_constants(in, ATTR_box, rank, 1)) return false;
   if (!walks && op_has(in->op, ATTR_steps))
-    return INFER_FAIL(in, E0318, "only a copy with `im2col` has `steps`");
+    return INFER_FAIL(in, E0318, "`steps` is allowed only on a copy with `im2col`");
   if (in->op->nargs != at + 1 + rank + taps)
     return INFER_FAIL(in, E0309, "`%s` has %d coordinates%s for %s", infer_name(in),
                       in->op->nargs - at - 1, walks ? " and taps" : "",
@@ -354,7 +354,7 @@ static bool check_box(const Infer *in, int shared, int at) {
   const Attr *swizzle = op_attr(in->op, ATTR_swizzle);
   int64_t span = swizzle ? swizzle->integer : 0;
   bool known = span == 0 || span == 32 || span == 64 || span == 128;
-  return known || INFER_FAIL(in, E0318, "a swizzle of %lld bytes, expected 0, 32, 64 or 128",
+  return known || INFER_FAIL(in, E0318, "the swizzle is %lld bytes, expected 0, 32, 64 or 128",
                              (long long)span);
 }
 

@@ -11,10 +11,10 @@
 #include "ir/infer.h"
 
 bool inline_unknown(Context *cx, const Op *op, const char *who) {
-  Diag *d =
-      diag_add(&cx->diags, DIAG_E0619, op->at, "%s does not know what `inline_ptx` computes", who);
+  Diag *d = diag_add(&cx->diags, DIAG_E0619, op->at,
+                     "%s cannot run `inline_ptx` without its meaning", who);
   diag_hint(&cx->diags, d,
-            "say it in ops with `meaning=`: a function of the operands that gives the result");
+            "add `meaning=`: a function that computes the result from the operands in ops");
   return false;
 }
 
@@ -76,13 +76,13 @@ static const char *statement_mistake(Arena *a, const char *at, bool is_volatile)
   if (*at == '@') at = after_space(at + 1 + (at[1] == '!') + word_length(at + 1 + (at[1] == '!')));
   size_t n = word_length(at);
   if (*at == '.' && strncmp(at, ".reg", 4) != 0)
-    return arena_printf(a, "the directive `.%.*s`; only `.reg` may stand in it",
+    return arena_printf(a, "the directive `.%.*s`; only `.reg` is allowed",
                         (int)word_length(at + 1), at + 1);
   if (n && *after_space(at + n) == ':') return arena_printf(a, "the label `%.*s`", (int)n, at);
-  if (is_among(at, n, leave)) return arena_printf(a, "`%.*s`, which leaves it", (int)n, at);
+  if (is_among(at, n, leave))
+    return arena_printf(a, "`%.*s`, which leaves the inline code", (int)n, at);
   if (!is_volatile && is_among(at, n, act))
-    return arena_printf(a, "`%.*s`, which does more than compute a result: it needs `volatile`",
-                        (int)n, at);
+    return arena_printf(a, "`%.*s`, which has side effects: add `volatile`", (int)n, at);
   return NULL;
 }
 
@@ -105,7 +105,7 @@ static const char *character_mistake(Arena *a, const char *at, bool is_volatile)
     return arena_printf(a, "the register `%%%.*s`; declare one with `.reg`",
                         (int)word_length(at + 1), at + 1);
   if (!is_volatile && is_time(at))
-    return arena_printf(a, "`%%%.*s`, which is another each time: it needs `volatile`",
+    return arena_printf(a, "`%%%.*s`, which changes between reads: add `volatile`",
                         (int)word_length(at + 1), at + 1);
   return NULL;
 }
@@ -121,7 +121,7 @@ static const char *take_operand(Arena *a, const char **at, int inputs, Seen *s) 
   int n = operand_number(at);
   s->result |= n == 0;
   if (n >= 0 && n <= inputs) return NULL;
-  if (n < 0) return "a `$` without the number of an operand";
+  if (n < 0) return "a `$` without an operand number";
   return arena_printf(a, "`$%d`, but there %s %d operand%s", n, inputs == 1 ? "is" : "are", inputs,
                       inputs == 1 ? "" : "s");
 }
@@ -136,13 +136,13 @@ const char *inline_mistake(Arena *a, const char *text, int inputs, bool is_volat
     if (!space) s.last = *at;
     if (!space) s.begins = *at == ';' || *at == '{' || *at == '}';
     s.open += (*at == '{') - (*at == '}');
-    if (s.open < 0) return "a `}` without its `{`";
+    if (s.open < 0) return "an unmatched `}`";
     if (*at != '$') at++;
     else if ((wrong = take_operand(a, &at, inputs, &s))) return wrong;
   }
-  if (s.open) return "a `{` without its `}`";
+  if (s.open) return "an unmatched `{`";
   if (s.last != ';' && s.last != '}') return "an instruction that does not end in `;`";
-  return s.result ? NULL : "no `$0`, the result";
+  return s.result ? NULL : "no `$0` (the result)";
 }
 
 /* ---- its type ---- */
@@ -172,19 +172,19 @@ static bool check_types(const Infer *in) {
     if (!infer_need_value(in, i)) return false;
   for (int i = 0; i < inline_inputs(in->op); i++) {
     if (!has_shape_of(t, infer_arg(in, i)))
-      return INFER_FAIL(in, E0316, "`inline_ptx` of %s cannot be %s: it lacks a dimension",
+      return INFER_FAIL(in, E0316, "`inline_ptx` of %s cannot return %s, which lacks a dimension",
                         infer_shown(in, infer_arg(in, i)), infer_shown(in, t));
     if (!infer_need_class(in, i, inline_takes(infer_arg(in, i)->dtype),
-                          "floats of 16 bits and more and integers of 32 and 64"))
+                          "floats of at least 16 bits or integers of 32 or 64 bits"))
       return false;
   }
   if (!inline_takes(t->dtype))
-    return INFER_FAIL(in, E0311,
-                      "`inline_ptx` gives floats of 16 bits and more and integers of 32 and 64, "
-                      "not %s",
-                      infer_shown(in, t));
+    return INFER_FAIL(
+        in, E0311,
+        "`inline_ptx` returns floats of at least 16 bits or integers of 32 or 64 bits, not %s",
+        infer_shown(in, t));
   if (is_covered(in, t)) return true;
-  return INFER_FAIL(in, E0316, "`inline_ptx` cannot be %s: no operand has all its dimensions",
+  return INFER_FAIL(in, E0316, "`inline_ptx` cannot return %s: no operand has all its dimensions",
                     infer_shown(in, t));
 }
 
@@ -194,13 +194,13 @@ bool rule_inline(Infer *in) {
   const Value *meaning = inline_meaning(op);
   if (!in->given) return INFER_FAIL(in, E0309, "`inline_ptx` needs the type of its result");
   if (!text || inline_inputs(op) < 1)
-    return INFER_FAIL(in, E0322, "`inline_ptx` needs a text and an operand");
+    return INFER_FAIL(in, E0322, "`inline_ptx` needs a text and at least one operand");
   if (!check_types(in)) return false;
   const char *wrong = inline_mistake(in->k->cx->diags.arena, text->text, inline_inputs(op),
                                      op_has(op, ATTR_volatile));
   if (wrong) return INFER_FAIL(in, E0322, "the text of `inline_ptx` has %s", wrong);
   if (meaning && meaning->type != in->given)
-    return INFER_FAIL(in, E0316, "the meaning of `inline_ptx` is %s, its result %s",
+    return INFER_FAIL(in, E0316, "the meaning of `inline_ptx` returns %s, but its result is %s",
                       infer_shown(in, meaning->type), infer_shown(in, in->given));
   return infer_result(in, in->given);
 }

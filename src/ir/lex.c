@@ -121,7 +121,7 @@ static void lex_punct(const Lexer *lx, Token *t) {
     t->punct = (char)c;
     t->len = 1;
   } else {
-    bad(t, 1, arena_printf(lx->arena, "the byte 0x%02x does not belong in a kernel", c));
+    bad(t, 1, arena_printf(lx->arena, "the byte 0x%02x is not allowed in a kernel", c));
   }
 }
 

@@ -48,7 +48,7 @@ static bool fail_undefined(Parser *p, const Token *t, const Definition *ended) {
   Diag *d = diag_add(&p->cx->diags, DIAG_E0507, t->span, "`%%%s` is not defined here", t->text);
   if (ended) {
     diag_note(&p->cx->diags, d, ended->at, "it is defined in a region that has ended");
-    diag_hint(&p->cx->diags, d, "a region hands values on with `yield`");
+    diag_hint(&p->cx->diags, d, "return it from the region with `yield`");
     return false;
   }
   const char *near = nearest_visible(p, t->text);
@@ -222,7 +222,7 @@ static bool parse_carry(Parser *p, Statement *st) {
     Value *init;
     if (name.kind != TOK_value) return fail_expected(p, "the name of a carried value");
     advance(p);
-    if (!expect(p, '=', "and the value it begins with") || !parse_use(p, &init)) return false;
+    if (!expect(p, '=', "and its initial value") || !parse_use(p, &init)) return false;
     vec_push(p->scratch, &st->carried, name);
     vec_push(p->scratch, &st->carried_varying, varying);
     vec_push(p->scratch, &st->args, init);
@@ -297,8 +297,7 @@ static void define_carried(Parser *p, const Statement *st, const Region *r) {
 static bool parse_region(Parser *p, Statement *st) {
   if (!parse_region_head(p, st)) return false;
   if (p->depth == PARSE_DEPTH) {
-    diag_add(&p->cx->diags, DIAG_E0512, st->at, "more than %d regions inside each other",
-             PARSE_DEPTH);
+    diag_add(&p->cx->diags, DIAG_E0512, st->at, "more than %d nested regions", PARSE_DEPTH);
     return false;
   }
   int visible = p->visible.n;
@@ -367,7 +366,7 @@ static void parse_yield(Parser *p, Yield *yield) {
   bool ok = p->tok.kind != TOK_value || p->tok.first || parse_uses(p, &yield->values);
   yield->at = span_from(p, at);
   if (p->depth == 0)
-    diag_add(&p->cx->diags, DIAG_E0509, yield->at, "`yield` outside of a loop or conditional");
+    diag_add(&p->cx->diags, DIAG_E0509, yield->at, "`yield` outside a loop or conditional");
   if (!ok) skip_statement(p, braces);
   while (accept(p, ';')) continue;
   if (at_punct(p, '}') || p->tok.kind == TOK_end) return;
@@ -407,7 +406,7 @@ static bool parse_param(Parser *p) {
   bool workspace = ok && accept_word(p, "workspace");
   ok = ok && (!accept_word(p, "log") || expect_text(p, TOK_string, "the label of a log", &log));
   ok = ok && (!accept_word(p, "report") ||
-              expect_text(p, TOK_string, "what the report is about", &report));
+              expect_text(p, TOK_string, "the subject of the report", &report));
   const Definition *first = find_definition(p, name.text);
   if (first) fail_twice(p, &name, first);
   bool full = builder_kernel(p->b)->params.n == IR_MAX_PARAMS;

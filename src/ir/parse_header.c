@@ -23,7 +23,7 @@ static bool parse_three(Parser *p, const Sym **out) {
     out[i] = more ? parse_expr(p) : sym_int(p->cx->sym, 1);
     if (!out[i]) return false;
   }
-  return expect(p, ')', "after at most three numbers");
+  return expect(p, ')', "after three numbers");
 }
 
 static const char *int_name(Parser *p, const Clause *cl) {

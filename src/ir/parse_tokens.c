@@ -93,7 +93,7 @@ bool expect_int(Parser *p, int64_t least, int64_t most, const char *what, int64_
   advance(p);
   if (errno != ERANGE && v >= least && v <= most) return *out = v, true;
   diag_add(&p->cx->diags, DIAG_E0511, span_from(p, start),
-           "%s must lie between %lld and %lld, found %s", what, (long long)least, (long long)most,
+           "%s must be between %lld and %lld, found %s", what, (long long)least, (long long)most,
            text);
   return false;
 }

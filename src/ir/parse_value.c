@@ -154,8 +154,9 @@ static bool parse_dims(Parser *p, SymList *dims, DType *dtype) {
   }
   advance(p);
   if (dims->n) return true;
-  Diag *d = diag_add(&p->cx->diags, DIAG_E0506, p->last.span, "a tensor needs a dimension");
-  diag_hint(&p->cx->diags, d, "a single number has the type `%s`", dtype_info[*dtype].name);
+  Diag *d = diag_add(&p->cx->diags, DIAG_E0506, p->last.span,
+                     "a tensor type needs at least one dimension");
+  diag_hint(&p->cx->diags, d, "write `%s` for a scalar", dtype_info[*dtype].name);
   return false;
 }
 
@@ -200,7 +201,7 @@ static const Type *parse_tensor(Parser *p, bool is_mem) {
   const Type *t = is_mem ? type_mem(p->cx, dims.at, dims.n, dtype, parts.space, parts.layout)
                          : type_tile(p->cx, dims.at, dims.n, dtype);
   if (!t)
-    diag_add(&p->cx->diags, DIAG_E0506, p->last.span, "a dimension stands twice in this type");
+    diag_add(&p->cx->diags, DIAG_E0506, p->last.span, "this type has the same dimension twice");
   return t;
 }
 
@@ -240,7 +241,7 @@ const Layout *parse_layout_of(Parser *p, const Type *t) {
   }
   move_behind(p, text);
   if (t->kind == TYPE_tile && l->dims == t->rank) return l;
-  diag_add(&p->cx->diags, DIAG_E0513, span_from(p, start), "a layout over %d dims for %s", l->dims,
+  diag_add(&p->cx->diags, DIAG_E0513, span_from(p, start), "a layout with %d dims for %s", l->dims,
            type_text(p->scratch, p->cx, t));
   return NULL;
 }

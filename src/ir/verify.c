@@ -31,14 +31,14 @@ static bool verify_region(Verify *v, const Region *r);
 static bool verify_shape(Verify *v, const Op *op) {
   const OpInfo *info = &op_info[op->kind];
   if (!(info->level & v->k->level))
-    return FAIL(v, op, E0409, "`%s` cannot stand at %s level", info->name,
+    return FAIL(v, op, E0409, "`%s` is not allowed at %s level", info->name,
                 v->k->level == LEVEL_TILE ? "TILE" : "THREAD");
   if (op->nargs < info->least || (info->most != OP_ANY && op->nargs > info->most))
     return FAIL(v, op, E0309, "`%s` has %d operands", info->name, op->nargs);
   if (!op->body != !(info->flags & OPF_REGION))
     return FAIL(v, op, E0408, "`%s` %s a body", info->name, op->body ? "has" : "lacks");
   if ((info->flags & OPF_ENDS) && (op->next || !op->parent->owner))
-    return FAIL(v, op, E0408, "`%s` is not the end of a region", info->name);
+    return FAIL(v, op, E0408, "`%s` must end a region", info->name);
   return true;
 }
 
@@ -52,7 +52,7 @@ static bool verify_attrs(Verify *v, const Op *op) {
       return FAIL(v, op, E0318, "attributes of `%s` are out of order", info->name);
   }
   if (info->lead != ATTR_NONE && !op_has(op, info->lead))
-    return FAIL(v, op, E0318, "`%s` lacks `%s`", info->name, attr_info[info->lead].name);
+    return FAIL(v, op, E0318, "`%s` needs `%s`", info->name, attr_info[info->lead].name);
   return true;
 }
 
@@ -105,7 +105,8 @@ static bool verify_mask(Verify *v, const Op *op) {
   if (!mask || !access_of(op, &a)) return true;
   for (int i = 0; i < mask->n; i++) {
     const char *text = sym_text(v->k->cx->diags.arena, mask->dims[i]);
-    if (!sym_is_bool(mask->dims[i])) return FAIL(v, op, E0321, "the mask tests `%s`", text);
+    if (!sym_is_bool(mask->dims[i]))
+      return FAIL(v, op, E0321, "the mask tests `%s`, which is not a condition", text);
     const char *stray = access_stray(&a, mask->dims[i]);
     if (stray) return FAIL(v, op, E0321, "the mask tests `%s`, but there is no `%s`", text, stray);
   }
@@ -126,7 +127,7 @@ static bool verify_versions(Verify *v, const Op *op) {
     ok = a.key == ATTR_mask || attr_rewrite(v->k, &a, no_old_symbol, v); /* sizes at entry */
   }
   arena_rewind(v->k->arena, mark);
-  return ok || FAIL(v, op, E0408, "`%s` mentions a symbol that was set, and not its version",
+  return ok || FAIL(v, op, E0408, "`%s` refers to a symbol that was set, instead of its version",
                     op_info[op->kind].name);
 }
 
@@ -148,9 +149,9 @@ static bool verify_slot(Verify *v, const Op *op) {
                                               : a.memory;
   const Op *alloc = memory_root(memory)->def;
   if (!alloc || !op_has(alloc, ATTR_ring))
-    return FAIL(v, op, E0318, "`slot` of a memory that is no ring");
+    return FAIL(v, op, E0318, "`slot` of a memory that is not a ring");
   if (sym_is_bool(slot->sym) || (sym_is_int(slot->sym, &n) && (n < 0 || n >= alloc_slots(alloc))))
-    return FAIL(v, op, E0318, "slot `%s` of a ring of %d",
+    return FAIL(v, op, E0318, "slot `%s` is out of range for a ring of %d",
                 sym_text(v->k->cx->diags.arena, slot->sym), alloc_slots(alloc));
   return true;
 }
@@ -162,11 +163,11 @@ static bool verify_iteration(Verify *v, const Op *op) {
     const Sym *axis = at->pairs[i].key;
     const char *name = sym_text(v->k->cx->diags.arena, axis);
     if (!kernel_constraint(v->k, CONSTRAINT_tile, axis))
-      return FAIL(v, op, E0211, "an iteration of a loop over `%s`, which is not tiled", name);
+      return FAIL(v, op, E0211, "`iteration` names a loop over `%s`, which is not tiled", name);
     if (pairs_get((SymPairs){at->pairs, i}, axis) || i == IR_MAX_RANK)
-      return FAIL(v, op, E0318, "`iteration` names `%s` twice, or too many loops", name);
+      return FAIL(v, op, E0318, "`iteration` names `%s` twice, or names too many loops", name);
     if (sym_is_bool(at->pairs[i].value))
-      return FAIL(v, op, E0318, "iteration `%s` of a loop is not a number",
+      return FAIL(v, op, E0318, "iteration `%s` of a loop is not an integer",
                   sym_text(v->k->cx->diags.arena, at->pairs[i].value));
   }
   return true;
@@ -178,18 +179,20 @@ static bool verify_body(Verify *v, const Op *op) {
   const Region *r = op->body;
   int axis = op->kind == OP_while ? 1 : 0, carried = op_carried(op);
   if (r->nargs != op->nargs - carried + axis)
-    return FAIL(v, op, E0404, "the body of `%s` has %d arguments", op_info[op->kind].name,
-                r->nargs);
+    return FAIL(v, op, E0404,
+                "the body of `%s` has %d arguments, which does not match its operands",
+                op_info[op->kind].name, r->nargs);
   for (int i = axis; i < r->nargs; i++)
     if (r->args[i]->type != op->args[carried + i - axis]->type)
-      return FAIL(v, op, E0401, "argument %d of the body has another type than its operand", i + 1);
+      return FAIL(v, op, E0401, "argument %d of the body has a different type than its operand",
+                  i + 1);
   const Op *end = r->last;
   if (!end || end->kind != OP_yield || end->nargs != r->nargs)
     return FAIL(v, op, E0404, "the body of `%s` does not end by yielding %d values",
                 op_info[op->kind].name, r->nargs);
   for (int i = axis; i < r->nargs; i++)
     if (end->args[i]->type != r->args[i]->type)
-      return FAIL(v, end, E0401, "yielded value %d has another type than the argument", i + 1);
+      return FAIL(v, end, E0401, "yielded value %d has a different type than its argument", i + 1);
   return verify_region(v, r);
 }
 
@@ -198,12 +201,15 @@ static bool verify_loop(Verify *v, const Op *op) {
   const Sym *axis = op_attr(op, ATTR_axis)->sym;
   const Attr *step = op_attr(op, ATTR_step);
   if (step && step->integer <= 0)
-    return FAIL(v, op, E0406, "the step of a loop is positive, not %lld", (long long)step->integer);
+    return FAIL(v, op, E0406, "the step of a loop must be positive, not %lld",
+                (long long)step->integer);
   bool counted = op->kind == OP_while || op_has(op, ATTR_trips);
   if (v->k->level == LEVEL_THREAD)
-    return counted || FAIL(v, op, E0406, "a loop of one lane's program needs `with {trips = ...}`");
+    return counted || FAIL(v, op, E0406, "a loop in a thread kernel needs `with {trips = ...}`");
   if (op_has(op, ATTR_trips))
-    return FAIL(v, op, E0318, "at TILE level the tile row of a loop's axis counts its iterations");
+    return FAIL(v, op, E0318,
+                "`trips` is not allowed at TILE level: the tile row of the loop's axis gives the "
+                "number of iterations");
   if (kernel_constraint(v->k, CONSTRAINT_tile, axis)) return true;
   const char *name = sym_text(v->k->cx->diags.arena, axis);
   Diag *d =
@@ -245,12 +251,12 @@ static bool verify_params(Verify *v) {
     bool behind = i >= kernel_given(k);
     if (p->report && t->kind == TYPE_mem && (t->dtype != DTYPE_i64 || t->rank != 1)) {
       diag_add(&k->cx->diags, DIAG_E0319, p->at,
-               "parameter `%s`: a report is a memory of i64 with one dimension", p->name);
+               "parameter `%s`: a report must be an i64 memory with one dimension", p->name);
       return false;
     }
     if (kinds ? !behind || t->kind != TYPE_mem || kinds > 1 : behind) {
       diag_add(&k->cx->diags, DIAG_E0319, p->at,
-               "parameter `%s`: debug logs, workspace and reports are memories, and stand behind "
+               "parameter `%s`: debug logs, workspaces and reports must be memories and come after "
                "the other parameters",
                p->name);
       return false;
@@ -280,7 +286,7 @@ static bool verify_allocations(Kernel *k) {
     if (last > end) end = last;
     if (end <= launch->shared) continue;
     diag_add(&k->cx->diags, DIAG_E0813, op->at,
-             "an allocation ends at byte %lld of %lld bytes of shared memory", (long long)last,
+             "an allocation ends at byte %lld, but shared memory has %lld bytes", (long long)last,
              (long long)launch->shared);
     return false;
   }

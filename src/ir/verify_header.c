@@ -63,8 +63,7 @@ static bool check_bindings(Header *h) {
     if (sym_kind(c->dim) != SYM_symbol)
       return FAIL(h, c, E0212, "only a symbol can be bound, not `%s`", text(h, c->dim));
     if (sym_name(c->dim)[0] == '$')
-      return FAIL(h, c, E0212, "`%s` is the compiler's own symbol and cannot be bound",
-                  sym_name(c->dim));
+      return FAIL(h, c, E0212, "`%s` is a built-in symbol and cannot be bound", sym_name(c->dim));
     if (kernel_constraint(k, CONSTRAINT_bind, c->dim) != c)
       return FAIL(h, c, E0208, "`%s` is bound twice", sym_name(c->dim));
     const Constraint *dynamic = kernel_constraint(k, CONSTRAINT_dynamic, c->dim);
@@ -86,8 +85,7 @@ static bool check_dynamic(Header *h, const Constraint *c) {
   if (sym_kind(c->dim) != SYM_symbol)
     return FAIL(h, c, E0212, "only a symbol can be dynamic, not `%s`", text(h, c->dim));
   if (sym_name(c->dim)[0] == '$')
-    return FAIL(h, c, E0212, "`%s` is the compiler's own symbol and cannot be dynamic",
-                sym_name(c->dim));
+    return FAIL(h, c, E0212, "`%s` is a built-in symbol and cannot be dynamic", sym_name(c->dim));
   return check_not_argument(h, c, "dynamic");
 }
 
@@ -102,7 +100,7 @@ static bool check_size(Header *h, const Constraint *c) {
 
 static bool check_axis(Header *h, const Constraint *c, int most) {
   if (c->axis >= 0 && c->axis <= most) return true;
-  Diag *d = REPORT(h, c, E0207, "%s dimension %d is not in 0 to %d", constraint_name[c->kind],
+  Diag *d = REPORT(h, c, E0207, "%s dimension %d is out of range 0 to %d", constraint_name[c->kind],
                    c->axis, most);
   HINT(h, d, "number the dimensions from 0");
   return false;
@@ -125,7 +123,7 @@ static const Sym *inner_symbol(const Header *h, const Sym *s) {
 static bool check_outer(Header *h, const Constraint *c, const Sym *s) {
   const Sym *inner = s ? inner_symbol(h, bound_value(h, s)) : NULL;
   if (!inner) return true;
-  Diag *d = REPORT(h, c, E0212, "the size of a launch cannot depend on `%s`", sym_name(inner));
+  Diag *d = REPORT(h, c, E0212, "the launch size cannot depend on `%s`", sym_name(inner));
   for (int i = 0; i < h->nbound; i++) {
     const SymBinding *b = &h->bound[i];
     bool takes_part = sym_subst(h->k->cx->sym, s, b, 1) != s && inner_symbol(h, b->to) == inner;
@@ -152,30 +150,30 @@ static bool check_launch(Header *h, const Constraint *c) {
       !check_outer3(h, c, c->cluster))
     return false;
   if (c->threads < 1 || c->threads > 64)
-    return FAIL(h, c, E0212, "a wave of %d lanes, expected 1 to 64", c->threads);
+    return FAIL(h, c, E0212, "a wave has %d lanes, expected 1 to 64", c->threads);
   for (int i = 0; i < 3; i++) {
     if (bound_int(h, c->grid[i], &v) && v < 0)
       return FAIL(h, c, E0212, "the grid has %lld workgroups along %d", (long long)v, i);
     if (!bound_int(h, c->block[i], &v)) continue;
     if (v < 1 || v > 1024)
-      return FAIL(h, c, E0212, "a workgroup of %lld threads along %d", (long long)v, i);
+      return FAIL(h, c, E0212, "a workgroup has %lld threads along %d", (long long)v, i);
     threads *= v;
   }
-  return threads <= 1024 ||
-         FAIL(h, c, E0212, "a workgroup has %lld threads, at most 1024 run", (long long)threads);
+  return threads <= 1024 || FAIL(h, c, E0212, "a workgroup has %lld threads, expected at most 1024",
+                                 (long long)threads);
 }
 
 static bool check_stages(Header *h, const Constraint *c) {
   int64_t n;
   if (!bound_int(h, c->size, &n) || (n >= 0 && n <= 64)) return true;
-  return FAIL(h, c, E0212, "%lld stages: a loop has 1 to 64, or 0 for as many as are useful",
+  return FAIL(h, c, E0212, "a loop has 1 to 64 stages, or 0 to let the compiler choose, not %lld",
               (long long)n);
 }
 
 static bool check_switch(Header *h, const Constraint *c) {
   int64_t n;
   if (!bound_int(h, c->size, &n) || n == 0 || n == 1) return true;
-  return FAIL(h, c, E0212, "`%s` is 0 or 1, not %lld", constraint_name[c->kind], (long long)n);
+  return FAIL(h, c, E0212, "`%s` must be 0 or 1, not %lld", constraint_name[c->kind], (long long)n);
 }
 
 /* A symbol that takes its value from the arguments of a launch. */
@@ -205,15 +203,16 @@ static bool check_device(Header *h, const Constraint *c) {
   if (!whole || sym_proves(sym, NULL, whole)) return true;
   if (!is_settled(h, whole) && sym_prove(sym, NULL, whole) == SYM_UNKNOWN) return true;
   int64_t extent, part;
-  Diag *d = REPORT(h, c, E0215, "`%s` is cut over several devices, which is not possible yet",
+  Diag *d = REPORT(h, c, E0215, "`%s` is split across devices, which is not supported yet",
                    text(h, c->dim));
   if (sym_is_int(dim, &extent) && sym_is_int(size, &part))
-    HINT(h, d, "`%s` is %lld and a device has %lld of it: give one device all of it",
+    HINT(h, d,
+         "`%s` is %lld and each device has %lld of it: assign the whole dimension to one device",
          text(h, c->dim), (long long)extent, (long long)part);
   else
     HINT(h, d,
-         "whether `%s` fits `%s` must be known when the kernel is compiled: bind them, or "
-         "write `%s` as its tile",
+         "whether `%s` fits in `%s` must be known at compile time: bind both, or use `%s` as the "
+         "tile",
          text(h, c->dim), text(h, c->size), text(h, c->dim));
   return false;
 }
@@ -243,10 +242,10 @@ static bool check_fields(Header *h, const Constraint *c) {
   case CONSTRAINT_launch: return check_launch(h, c);
   case CONSTRAINT_machine:
     return (c->threads > 0 && c->groups > 0) ||
-           FAIL(h, c, E0212, "a machine has at least one lane and one wave");
+           FAIL(h, c, E0212, "a machine needs at least one lane and one wave");
   case CONSTRAINT_assume:
     if (sym_is_bool(c->expr)) return true;
-    return FAIL(h, c, E0212, "an assumption is a condition, not `%s`", text(h, c->expr));
+    return FAIL(h, c, E0212, "an assumption must be a condition, not `%s`", text(h, c->expr));
   case CONSTRAINT_grid: return check_outer(h, c, c->size);
   case CONSTRAINT_view: return check_view(h, c);
   case CONSTRAINT_dynamic: return check_dynamic(h, c);
@@ -298,7 +297,7 @@ static bool check_complete(Header *h) {
   for (int i = 0; i < h->k->constraints.n; i++) {
     const Constraint *c = &h->k->constraints.at[i];
     if (!has_operands(c))
-      return FAIL(h, c, E0212, "this %s constraint lacks an expression", constraint_name[c->kind]);
+      return FAIL(h, c, E0212, "this %s constraint has no expression", constraint_name[c->kind]);
   }
   return true;
 }
@@ -311,7 +310,7 @@ static bool check_hardware(Header *h) {
     if (first) {
       Diag *d = REPORT(h, c, E0202, "a second hardware constraint");
       diag_note(&h->k->cx->diags, d, first->at, "the first is here");
-      HINT(h, d, "put the fields of both into one");
+      HINT(h, d, "merge the fields of both into one");
       return false;
     }
     first = c;
@@ -319,7 +318,7 @@ static bool check_hardware(Header *h) {
   if (first) return true;
   Diag *d = diag_add(&h->k->cx->diags, DIAG_E0201, h->k->at,
                      "kernel `%s` has no hardware constraint", h->k->name);
-  HINT(h, d, "add `HardwareConstraint(threads_per_wave=64)`, in text `hardware threads 64`");
+  HINT(h, d, "add `HardwareConstraint(threads_per_wave=64)`, or in text IR `hardware threads 64`");
   return false;
 }
 
@@ -364,9 +363,9 @@ static bool fail_axis(Header *h, const Constraint *wave, const Constraint *tile)
     HINT(h, d, "leave out one of the `WaveConstraint`s");
     return false;
   }
-  Diag *d = REPORT(h, wave, E0213, "`%s` lies on workgroup dimension %d, which has no waves", dim,
+  Diag *d = REPORT(h, wave, E0213, "`%s` is on workgroup dimension %d, which has no waves", dim,
                    tile->axis);
-  HINT(h, d, "move `%s` to workgroup dimension 0, 1 or 2, or leave out its `WaveConstraint`", dim);
+  HINT(h, d, "move `%s` to workgroup dimension 0, 1 or 2, or remove its `WaveConstraint`", dim);
   return false;
 }
 
@@ -415,7 +414,7 @@ static bool check_once(Header *h, ConstraintKind kind, bool per_dim, const char 
 static bool check_level(Header *h) {
   const Constraint *launch = kernel_constraint(h->k, CONSTRAINT_launch, NULL);
   if (h->k->level == LEVEL_TILE)
-    return !launch || FAIL(h, launch, E0212, "a `launch` row belongs to a kernel at THREAD level");
+    return !launch || FAIL(h, launch, E0212, "a `launch` row is allowed only in a thread kernel");
   if (launch) return check_once(h, CONSTRAINT_launch, false, "the launch");
   Diag *d = diag_add(&h->k->cx->diags, DIAG_E0214, h->k->at,
                      "thread kernel `%s` has no `launch` row", h->k->name);
@@ -435,9 +434,9 @@ bool ir_verify_constraints(Kernel *k) {
             check_once(&h, CONSTRAINT_device, true, "the device constraint of a dimension") &&
             check_once(&h, CONSTRAINT_grid, false, "the grid constraint") &&
             check_once(&h, CONSTRAINT_stages, false, "the number of stages") &&
-            check_once(&h, CONSTRAINT_boxes, false, "whether boxes are copied") &&
-            check_once(&h, CONSTRAINT_swizzle, false, "whether tiles are swizzled") &&
-            check_once(&h, CONSTRAINT_overlap, false, "whether allocations share bytes") &&
+            check_once(&h, CONSTRAINT_boxes, false, "the `boxes` row") &&
+            check_once(&h, CONSTRAINT_swizzle, false, "the `swizzle` row") &&
+            check_once(&h, CONSTRAINT_overlap, false, "the `overlap` row") &&
             check_once(&h, CONSTRAINT_machine, false, "the machine") &&
             check_once(&h, CONSTRAINT_iterators, false, "the list of iterators");
   EACH_ROW(k, wave, c) ok = ok && check_wave(&h, c);

@@ -48,14 +48,17 @@ static void find_uses_in_registers(Check *c) {
 static bool check_value(Check *c, const Op *op, const Value *v) {
   const Layout *l = v->layout;
   bool may_stay = op->kind == OP_read && !c->in_registers[v->id];
-  if (v->type->kind != TYPE_tile) return !l || fail(c, op, "a layout of what is no tile", l, NULL);
+  if (v->type->kind != TYPE_tile)
+    return !l || fail(c, op, "a value that is not a tile has a layout", l, NULL);
   if (!l) return may_stay || fail(c, op, "this tile has no layout", l, NULL);
-  if (l->dims != v->type->rank) return fail(c, op, "the layout has other dims", l, NULL);
+  if (l->dims != v->type->rank)
+    return fail(c, op, "the layout has a different rank than the tile", l, NULL);
   if (layout_size(l, LAYOUT_LANE) != c->machine->threads ||
       layout_size(l, LAYOUT_WAVE) != c->machine->groups)
-    return fail(c, op, "the layout has other lanes or waves than the machine", l, NULL);
+    return fail(c, op, "the number of lanes or waves in the layout differs from the `machine` row",
+                l, NULL);
   if (layout_cover(c->scratch, l).missing)
-    return fail(c, op, "the layout leaves out elements", l, NULL);
+    return fail(c, op, "the layout does not cover all elements", l, NULL);
   return true;
 }
 
@@ -63,11 +66,12 @@ static bool check_link(Check *c, const LayoutLink *link) {
   const Layout *whole = link->whole->layout, *part = link->part->layout;
   Layout wanted;
   if (!whole || !part)
-    return whole == part || fail(c, link->user, "one side has a layout", whole, part);
+    return whole == part ||
+           fail(c, link->user, "only one of operand and result has a layout", whole, part);
   if (!layout_of_part(link, whole, part->extent, &wanted))
     return fail(c, link->user, "the tiles have different extents", whole, part);
   return layout_equal(&wanted, part) ||
-         fail(c, link->user, "operand and result lie differently", &wanted, part);
+         fail(c, link->user, "operand and result have different layouts", &wanted, part);
 }
 
 static bool check_op(Check *c, Op *op) {

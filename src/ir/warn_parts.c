@@ -105,10 +105,10 @@ static Diag *warn(const Parts *p, const Op *op, const Sym *dim, const Sym *count
   int64_t n;
   if (sym_is_int(count, &n))
     return diag_add(diags, DIAG_W0404, op->at,
-                    "`%s` along `%s` gives each of %lld %ss the result of its own part", name,
+                    "`%s` along `%s` gives each of %lld %ss only its own partial result", name,
                     along, (long long)n, holders);
   return diag_add(diags, DIAG_W0404, op->at,
-                  "`%s` along `%s` gives each %s the result of its own part, unless `%s` is 1",
+                  "`%s` along `%s` gives each %s only its own partial result, unless `%s` is 1",
                   name, along, holders, sym_text(diags->arena, count));
 }
 
@@ -116,8 +116,9 @@ static void warn_waves(const Parts *p, const Op *op, const Sym *dim, const Sym *
   Diags *diags = &p->k->cx->diags;
   Diag *d = warn(p, op, dim, waves, "wave");
   if (op_admits(op->kind, ATTR_block))
-    diag_hint(diags, d, "`block=True` combines the waves of a workgroup");
-  else diag_hint(diags, d, "leave the whole tile of `%s` to one wave", sym_text(diags->arena, dim));
+    diag_hint(diags, d, "use `block=True` to combine the waves of a workgroup");
+  else
+    diag_hint(diags, d, "assign the whole tile of `%s` to one wave", sym_text(diags->arena, dim));
 }
 
 static void warn_workgroups(const Parts *p, const Op *op, const Sym *dim, const Sym *groups) {
@@ -125,9 +126,11 @@ static void warn_workgroups(const Parts *p, const Op *op, const Sym *dim, const 
   Diag *d = warn(p, op, dim, groups, "workgroup");
   bool scans = op->kind == OP_cumsum || op->kind == OP_scan || op->kind == OP_topk;
   diag_hint(diags, d, "%s%s",
-            scans ? "give one workgroup the whole dimension"
-                  : "loop over the dimension, or combine the parts with an atomic",
-            op_admits(op->kind, ATTR_block) ? "; `block=True` says that the part is meant" : "");
+            scans ? "assign the whole dimension to one workgroup"
+                  : "loop over the dimension, or combine the partial results with an atomic",
+            op_admits(op->kind, ATTR_block)
+                ? "; `block=True` states that the partial result is intended"
+                : "");
 }
 
 static void warn_op(const Parts *p, const Op *op) {

@@ -61,7 +61,7 @@ const Sym *sym_zero_division(SymCtx *cx) {
 }
 
 const Sym *sym_overflow(SymCtx *cx) {
-  sym_fail(cx, "a constant of this expression does not fit in 64 bits");
+  sym_fail(cx, "a constant in this expression does not fit in 64 bits");
   cx->error_kind = SYM_OVERFLOW;
   return NULL;
 }
@@ -162,7 +162,7 @@ static const Sym *node_new(SymCtx *cx, const Sym *shape) {
 
 const Sym *node_intern(SymCtx *cx, const Sym *shape) {
   if (shape->n > SYM_MAX_OPERANDS)
-    return sym_fail(cx, "an expression of more than %d terms", SYM_MAX_OPERANDS);
+    return sym_fail(cx, "an expression has more than %d terms", SYM_MAX_OPERANDS);
   uint32_t hash = shape_hash(shape), at = hash & (cx->cap - 1);
   for (; cx->table[at].node; at = (at + 1) & (cx->cap - 1))
     if (cx->table[at].hash == hash && same_shape(cx->table[at].node, shape))

@@ -90,7 +90,7 @@ const Sym *sym_xor(SymCtx *cx, const Sym *a, const Sym *b) {
   if (!a || !b) return NULL;
   ArenaMark mark = arena_mark(cx->scratch);
   bool whole = (is_integer(a) || !is_num(a)) && (is_integer(b) || !is_num(b));
-  const Sym *s = whole ? xor_of(cx, a, b) : sym_fail(cx, "xor of a number that is not an integer");
+  const Sym *s = whole ? xor_of(cx, a, b) : sym_fail(cx, "xor of a non-integer");
   arena_rewind(cx->scratch, mark);
   return s;
 }

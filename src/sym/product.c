@@ -51,7 +51,7 @@ bool product_gather(SymCtx *cx, Product *p, const Sym *s, int64_t exp) {
   for (int i = 0; i < n; i++) {
     int64_t e;
     if (__builtin_mul_overflow(factors[i].exp, exp, &e) || e > INT32_MAX || e < INT32_MIN)
-      return sym_fail(cx, "an exponent of this expression is too large");
+      return sym_fail(cx, "an exponent in this expression is too large");
     product_push(cx, p, (Factor){factors[i].base, e});
   }
   return true;

@@ -284,8 +284,8 @@ SymProgram *sym_compile(Arena *a, SymCtx *cx, const Sym *const *exprs, int nexpr
   p->code = arena_copy(a, c.code.at, sizeof(HostStep) * (size_t)c.code.n);
   arena_free(c.scratch);
   if (!c.unbound) return p;
-  sym_fail(cx, "an expression has a symbol that is not a variable of the program, or constants out "
-               "of range");
+  sym_fail(cx, "an expression uses a symbol that is not a variable of the program, or a constant "
+               "out of range");
   return NULL;
 }
 

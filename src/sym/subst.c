@@ -138,7 +138,8 @@ static bool fail_cycle(Resolver *r, int first) {
     sb_puts(&text, r->b[r->path[at]].from->name);
     sb_puts(&text, " -> ");
   }
-  sym_fail(r->cx, "values depend on each other: %s%s", sb_text(&text), r->b[first].from->name);
+  sym_fail(r->cx, "values depend on each other in a cycle: %s%s", sb_text(&text),
+           r->b[first].from->name);
   return false;
 }
 

@@ -322,10 +322,10 @@ def refused(code, where, combine, init=0, dtype=tkl.i32):
 
 
 def test_mistakes():
-    refused("E0411", "uses a value from outside", lambda x, r, a, b: tkw.maximum(a, b) + r)
+    refused("E0411", "uses a value defined outside", lambda x, r, a, b: tkw.maximum(a, b) + r)
     refused("E0411", "uses `read`", lambda x, r, a, b: tkw.read(x) + a)
     refused("E0411", "uses the expression `M`", lambda x, r, a, b: a + b + M)
     refused("E0411", "gives i1, expected i32", lambda x, r, a, b: a < b)
     refused("E0411", "gives f32, expected i32", lambda x, r, a, b: tkw.cast(a + b, tkl.f32))
-    refused("E0315", "the float 0.5", lambda x, r, a, b: a + b, init=0.5)
+    refused("E0315", "float 0.5", lambda x, r, a, b: a + b, init=0.5)
     refused("E0403", "", lambda x, r, a, b: a if a < b else b)

@@ -407,7 +407,7 @@ def test_several_devices_are_refused(target, dynamic):
         tkw.write(tkw.read(x), y)
 
     bound = {part: 5, N: 40} | ({} if dynamic else {M: 10})
-    with pytest.raises(CompileError, match="E0215.*`M` is cut over several devices") as error:
+    with pytest.raises(CompileError, match="E0215.*`M` is split across devices") as error:
         compiled(copy, target, (M,) if dynamic else (), bound, num_devices=2)
     assert error.value.diagnostics[0].line  # of the constraint
     x, y = numbers(10, 40), np.zeros((10, 40), "f4")

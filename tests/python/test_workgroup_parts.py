@@ -95,7 +95,7 @@ def test_sum_over_several_waves_says_so(target):
     lanes = 64 if target == "sim:gfx942" else 32
     constraints = rows(2 * lanes, wave=lanes, shape=lanes, lanes=lanes)
     (found,) = parts(compiled(row_sums(constraints), target, {M: 3, N: 50}))
-    assert "each of 2 waves" in found.message and "combines the waves" in found.rendered
+    assert "each of 2 waves" in found.message and "combine the waves" in found.rendered
 
 
 @TARGETS

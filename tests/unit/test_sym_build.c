@@ -150,7 +150,7 @@ TEST(chained_values_are_resolved) {
                         {parse(&e, "B"), parse(&e, "C")},
                         {parse(&e, "C"), parse(&e, "A")}};
   CHECK(!sym_resolve_bindings(e.cx, cycle, 3));
-  CHECK_STR(sym_error(e.cx), "values depend on each other: A -> B -> C -> A");
+  CHECK_STR(sym_error(e.cx), "values depend on each other in a cycle: A -> B -> C -> A");
   env_free(&e);
 }
 
