@@ -14,16 +14,16 @@ bool api_is(const void *handle, HandleKind kind) {
 bool api_expected(wv_ctx *cx, bool is_there, const char *what) {
   if (is_there) return true;
   if (api_usable(cx))
-    diag_add(&cx->cx->diags, DIAG_E0001, (Span){0}, "expected %s, got NULL or another handle",
-             what);
+    diag_add(&cx->cx->diags, DIAG_E0001, (Span){0},
+             "expected %s, got NULL or a handle of another kind", what);
   return false;
 }
 
 bool api_list(wv_ctx *cx, const void *at, int n, const char *what) {
   if (n >= 0 && (at || n == 0)) return true;
   if (api_usable(cx))
-    diag_add(&cx->cx->diags, DIAG_E0001, (Span){0}, n < 0 ? "%d %s" : "%d %s, but NULL for them", n,
-             what);
+    diag_add(&cx->cx->diags, DIAG_E0001, (Span){0},
+             n < 0 ? "%d %s" : "got %d %s, but a NULL pointer", n, what);
   return false;
 }
 
@@ -36,7 +36,8 @@ bool api_usable(wv_ctx *cx) {
   if (!cx->is_broken) return true;
   Diag *d = diag_add(&cx->cx->diags, DIAG_E0002, (Span){0},
                      "this context can no longer be used: %s", cx->trouble.text);
-  diag_hint(&cx->cx->diags, d, "make another one; what was compiled before can still be launched");
+  diag_hint(&cx->cx->diags, d,
+            "create another context; programs compiled earlier can still be launched");
   return false;
 }
 
@@ -76,13 +77,14 @@ void api_landed(wv_ctx *cx) {
   snprintf(t->text, sizeof t->text, "%s", f->text);
   t->diag = (Diag){.code = f->is_memory ? DIAG_I0003 : DIAG_I0002, .text = t->text};
   snprintf(t->saved, sizeof t->saved, "%s", f->saved);
-  snprintf(t->said, sizeof t->said, "the kernel was saved: `wavec again %s` does this once more",
+  snprintf(t->said, sizeof t->said, "the kernel was saved: run `wavec again %s` to reproduce this",
            t->saved);
   t->note = (DiagNote){.text = t->said};
   if (*t->saved) t->diag.notes = &t->note;
-  t->diag.hint = f->is_memory ? "was the kernel not larger than others? then it is a bug of the "
-                                "compiler: please report it"
-                              : "this is a bug of the compiler: please report it";
+  t->diag.hint =
+      f->is_memory
+          ? "if the kernel is not unusually large, this is a bug in the compiler: please report it"
+          : "this is a bug in the compiler: please report it";
   diag_append(&cx->cx->diags, &t->diag);
 }
 

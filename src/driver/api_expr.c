@@ -224,14 +224,14 @@ wv_expr wv_expr_op(wv_ctx *cx, const char *op, const wv_expr *args, int n) {
   if (!api_text(cx, op, "an operator") || !api_list(cx, args, n, "operands")) return NULL;
   enum { MOST = 4096 }; /* about as many as an expression may have */
   if (n > MOST) {
-    diag_add(&cx->cx->diags, DIAG_E0105, (Span){0}, "`%s` of more than %d operands", op, MOST);
+    diag_add(&cx->cx->diags, DIAG_E0105, (Span){0}, "`%s` has more than %d operands", op, MOST);
     return NULL;
   }
   for (int i = 0; i < n; i++)
     if (!args[i]) return NULL;
   const Sym *s = apply_operator(cx->cx->sym, op, args, n);
   if (!s && !*sym_error(cx->cx->sym))
-    diag_add(&cx->cx->diags, DIAG_E0105, (Span){0}, "`%s` of %d operands is no expression", op, n);
+    diag_add(&cx->cx->diags, DIAG_E0105, (Span){0}, "`%s` cannot be applied to %d operands", op, n);
   return api_checked(cx, s);
 }
 
@@ -426,8 +426,8 @@ static bool find_dtype(wv_ctx *cx, const char *name, DType *out) {
 
 static wv_type made(wv_ctx *cx, const Type *t) {
   if (!t)
-    diag_add(&cx->cx->diags, DIAG_E0319, (Span){0},
-             "a type has 1 to %d dimensions, none of them twice", IR_MAX_RANK);
+    diag_add(&cx->cx->diags, DIAG_E0319, (Span){0}, "a type must have 1 to %d distinct dimensions",
+             IR_MAX_RANK);
   return (wv_type)t;
 }
 

@@ -198,7 +198,8 @@ char *wv_emit_ptx(wv_kernel *k, const char *target, bool fast_math) {
   PtxKernel out;
   char *text = NULL;
   if (!machine)
-    diag_add(&k->k->cx->diags, DIAG_E0603, (Span){0}, "PTX needs a target: `--target sm_90a`");
+    diag_add(&k->k->cx->diags, DIAG_E0603, (Span){0},
+             "PTX needs a target, such as `--target sm_90a`");
   else if (ptx_emit(k->k, machine, &options, a, &out)) text = given_away(out.text);
   arena_free(a);
   return text;
@@ -212,7 +213,8 @@ char *wv_emit_llvm(wv_kernel *k, const char *target, bool fast_math) {
   LlvmKernel out;
   char *text = NULL;
   if (!target || !llvm_host_named(target, &host))
-    diag_add(&k->k->cx->diags, DIAG_E0603, (Span){0}, "LLVM IR needs a target: `--target cpu`");
+    diag_add(&k->k->cx->diags, DIAG_E0603, (Span){0},
+             "LLVM IR needs a target, such as `--target cpu`");
   else {
     host.fast_math = fast_math;
     if (llvm_emit(k->k, &host, a, &out)) text = given_away(out.text);
@@ -229,7 +231,7 @@ char *wv_emit_object(wv_kernel *k, const char *target, bool assembly, bool fast_
   char *bytes = NULL;
   if (k->k->level != LEVEL_THREAD)
     diag_add(&k->k->cx->diags, DIAG_E0601, k->k->at,
-             "`%s`: code is made of one lane's program: `--passes=all`", k->k->name);
+             "`%s` is not lowered to a thread kernel: add `--passes=all`", k->k->name);
   else if (compile_object(k->k, target ? target : "cpu", assembly, fast_math, a, &code) &&
            (bytes = malloc(code.size + 1)))
     memcpy(bytes, code.bytes, *n = code.size), bytes[code.size] = '\0';
@@ -363,9 +365,9 @@ bool wv_lower(wv_kernel *k, const wv_pass_options *given) {
   bool ok = passes_run(k->k, &p);
   if (!ok || k->k->level == LEVEL_THREAD) return ok;
   Diags *diags = &k->k->cx->diags;
-  Diag *d = diag_add(diags, DIAG_E0601, k->k->at, "`%s` is not yet lowered for target `%s`",
+  Diag *d = diag_add(diags, DIAG_E0601, k->k->at, "`%s` is not yet supported on target `%s`",
                      k->k->name, o->target ? o->target : "");
-  diag_hint(diags, d, "the reference evaluator runs it: target `eval`");
+  diag_hint(diags, d, "use the reference evaluator: target `eval`");
   return false;
 }
 
@@ -378,7 +380,7 @@ static bool refuse_buffer(Context *cx, int number, const char *why) {
 
 static bool buffer_of(Context *cx, int number, const wv_buffer *from, EvalBuffer *out) {
   if (!dtype_parse(from->dtype, &out->dtype))
-    return refuse_buffer(cx, number, "has elements of a type that does not exist");
+    return refuse_buffer(cx, number, "has an unknown element type");
   if (from->rank < 0 || from->rank > EVAL_MAX_RANK || (from->rank && !from->shape))
     return refuse_buffer(cx, number, "has no shape, or too many dimensions");
   out->data = from->data;
@@ -387,12 +389,12 @@ static bool buffer_of(Context *cx, int number, const wv_buffer *from, EvalBuffer
   for (int i = from->rank - 1; i >= 0; i--) {
     int64_t size = from->shape[i];
     if (size < 0 || (size && stride > INT64_MAX / size))
-      return refuse_buffer(cx, number, "has a size that no tensor has");
+      return refuse_buffer(cx, number, "has an invalid size");
     out->shape[i] = size;
     out->strides[i] = from->strides ? from->strides[i] : stride;
     stride *= size;
   }
-  return from->data || stride == 0 || refuse_buffer(cx, number, "has no memory: its address is 0");
+  return from->data || stride == 0 || refuse_buffer(cx, number, "has a null data pointer");
 }
 
 void api_relay_log(void *user, const char *label, const EvalBuffer *v) {

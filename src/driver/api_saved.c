@@ -90,14 +90,13 @@ static bool fits_machine(wv_ctx *cx, const Artefact *art, Arena *a) {
   CompileOptions o = {.machine = target_find(art->target).machine};
   const Backend *backend = o.machine ? backend_for(o.machine) : NULL;
   if (!backend || backend->device_kind != art->device_kind)
-    return refuse(cx, art->name, "there are no programs for its target here");
+    return refuse(cx, art->name, "its target is not available here");
   if (!backend->key) return true;
   const char *misfit = backend->misfit(a, o.machine);
   if (misfit) return refuse(cx, art->name, misfit);
   if (has_key(art, backend, a, &o)) return true;
   o.native = true;
-  return has_key(art, backend, a, &o) ||
-         refuse(cx, art->name, "it was compiled for another processor");
+  return has_key(art, backend, a, &o) || refuse(cx, art->name, "it was compiled for another CPU");
 }
 
 wv_program *wv_program_load(wv_ctx *cx, const void *bytes, size_t n, int device) {

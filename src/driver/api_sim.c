@@ -25,8 +25,9 @@ static bool find_machine(Context *cx, const char *name, const TargetInfo **out) 
   *out = target_resolve(&cx->diags, name).machine;
   if (!*out) return false;
   if ((*out)->vendor != VENDOR_HOST || target_has(*out, FEATURE_REGISTER_TILES)) return true;
-  Diag *d = diag_add(&cx->diags, DIAG_E0603, (Span){0}, "`%s` has no lanes to simulate", name);
-  diag_hint(&cx->diags, d, "the reference evaluator is target `eval`");
+  Diag *d = diag_add(&cx->diags, DIAG_E0603, (Span){0}, "`%s` cannot be simulated: it has no lanes",
+                     name);
+  diag_hint(&cx->diags, d, "use target `eval` for the reference evaluator");
   return false;
 }
 
@@ -46,7 +47,7 @@ static bool find_schedule(Context *cx, const char *word, SimOptions *out) {
   const char *near = diag_nearest(arena_strndup(cx->diags.arena, word, len), names, 3);
   Diag *d = diag_add(&cx->diags, DIAG_E0602, (Span){0}, "there is no schedule `%s`", word);
   if (near && !word[len]) diag_hint(&cx->diags, d, "did you mean `%s`?", near);
-  else diag_hint(&cx->diags, d, "schedules are `round`, `reverse`, `random` and `random:SEED`");
+  else diag_hint(&cx->diags, d, "use `round`, `reverse`, `random` or `random:SEED`");
   return false;
 }
 

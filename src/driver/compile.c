@@ -83,7 +83,7 @@ static bool emit_ptx(Kernel *k, const CompileOptions *o, LaunchValues *values, A
     ok = ptx.nargs <= ARTEFACT_ARGS && add_arg(out, values, &ptx.args[i]);
   if (ok && artefact_place_args(out)) return true;
   if (!k->cx->diags.errors)
-    diag_add(&k->cx->diags, DIAG_E0601, k->at, "`%s` has more arguments than are launched yet",
+    diag_add(&k->cx->diags, DIAG_E0601, k->at, "`%s` has more arguments than a launch supports",
              k->name);
   return false;
 }
@@ -122,7 +122,7 @@ static bool lower(Kernel *k, const CompileOptions *o) {
   p.target = o->machine->name;
   if (!passes_run(k, &p)) return false;
   if (k->level == LEVEL_THREAD) return true;
-  diag_add(&k->cx->diags, DIAG_E0601, k->at, "`%s` is not yet lowered for target `%s`", k->name,
+  diag_add(&k->cx->diags, DIAG_E0601, k->at, "`%s` is not yet supported on target `%s`", k->name,
            o->machine->name);
   return false;
 }

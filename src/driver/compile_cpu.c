@@ -86,7 +86,7 @@ bool compile_object(Kernel *k, const char *target, bool assembly, bool fast_math
   TargetChoice t = target_resolve(&k->cx->diags, target);
   if (!t.machine) return false;
   if (t.simulated || !processor_named(t.machine->name)) {
-    diag_add(&k->cx->diags, DIAG_E0906, k->at, "`%s` is not a processor", target);
+    diag_add(&k->cx->diags, DIAG_E0906, k->at, "`%s` is not a CPU target", target);
     return false;
   }
   const CpuLlvm *llvm = open_llvm(k, a);
@@ -110,7 +110,7 @@ bool emit_object(Kernel *k, const CompileOptions *options, LaunchValues *values,
   out->code_bytes = (int)object.size;
   if (fill_variant(&code, values, out)) return true;
   if (!diags->errors)
-    diag_add(diags, DIAG_E0601, k->at, "`%s` has more arguments than are launched yet", k->name);
+    diag_add(diags, DIAG_E0601, k->at, "`%s` has more arguments than a launch supports", k->name);
   return false;
 }
 
@@ -133,5 +133,5 @@ const char *processor_misfit(Arena *a, const TargetInfo *machine) {
   CpuTarget host = cpu_llvm_host(llvm, a);
   const char *lacks = processor_lacks(a, &host.words, p);
   if (!lacks) return NULL;
-  return arena_printf(a, "this processor (%s) lacks %s", host.cpu, lacks);
+  return arena_printf(a, "this CPU (%s) lacks %s", host.cpu, lacks);
 }

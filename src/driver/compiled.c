@@ -137,8 +137,8 @@ bool program_load(wv_program *p, int variant, int device) {
   Launcher *l = &p->launcher;
   DeviceReport r = program_report(p);
   if (device >= DEVICE_MOST) {
-    diag_add(r.diags, DIAG_E0902, r.at, "device %d: %d is the last that can be used", device,
-             DEVICE_MOST - 1);
+    diag_add(r.diags, DIAG_E0902, r.at, "device %d is out of range: the last usable device is %d",
+             device, DEVICE_MOST - 1);
     return false;
   }
   if (!program_compile(p, variant) || !program_open_device(p)) return false;
@@ -330,7 +330,8 @@ static const TargetInfo *machine_of(const DeviceKind *kind, int index, const Dev
   const TargetInfo *machine = NULL;
   if (d && kind->facts(d, index < 0 ? 0 : index, &facts, r)) {
     if (facts.target) machine = target_find(facts.target).machine;
-    else diag_add(r->diags, DIAG_E0906, r->at, "`%s` is older than any target", facts.name);
+    else
+      diag_add(r->diags, DIAG_E0906, r->at, "`%s` is too old: no target supports it", facts.name);
   }
   device_close(d);
   return machine;
@@ -362,9 +363,9 @@ static const TargetInfo *find_machine(Context *cx, const Kernel *k, const wv_com
       backend && backend->misfit && o->device >= 0 ? backend->misfit(cx->arena, t.machine) : NULL;
   if (backend && !misfit) return t.machine;
   if (misfit)
-    diag_add(&cx->diags, DIAG_E0906, k->at, "`%s` cannot run for `%s`: %s", k->name, o->target,
-             misfit);
-  else diag_add(&cx->diags, DIAG_E0906, k->at, "there are no programs for target `%s`", o->target);
+    diag_add(&cx->diags, DIAG_E0906, k->at, "`%s` cannot run on target `%s`: %s", k->name,
+             o->target, misfit);
+  else diag_add(&cx->diags, DIAG_E0906, k->at, "target `%s` is not available here", o->target);
   return NULL;
 }
 

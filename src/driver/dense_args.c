@@ -52,7 +52,7 @@ bool dense_args_open(Kernel *k, Arena *a, const EvalArg *given, int n, DenseArgs
     EvalBuffer *b = arena_copy(a, given[i].buffer, sizeof *b);
     if (!log_allocate(a, b)) {
       diag_add(&k->cx->diags, DIAG_E0702, k->params.at[i].at,
-               "argument `%s` is not dense and has more than %d elements, too many to be copied",
+               "argument `%s` is not dense and has more than %d elements, too many to copy",
                k->params.at[i].name, LOG_MOST);
       return false;
     }

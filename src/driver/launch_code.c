@@ -63,7 +63,7 @@ bool launch_symbols(Kernel *k, Arena *a, Artefact *art, LaunchSymbols *out) {
   for (int i = 0; i < k->params.n; i++) {
     const Type *t = k->body->args[i]->type;
     if (k->params.n > ARTEFACT_PARAMS || out->nslots + 1 + 2 * t->rank > ARTEFACT_SLOTS) {
-      diag_add(&k->cx->diags, DIAG_E0601, k->at, "`%s` has more arguments than are launched yet",
+      diag_add(&k->cx->diags, DIAG_E0601, k->at, "`%s` has more arguments than a launch supports",
                k->name);
       return false;
     }
@@ -147,8 +147,8 @@ bool launch_values_program(const LaunchValues *v, LaunchExpr *out) {
     out->nresults = v->exprs.n;
   }
   if (p && launch_expr_is_sound(out, s->nslots)) return true;
-  diag_add(&cx->diags, DIAG_E0601, s->k->at,
-           "what a launch of `%s` must compute is too much: %d numbers", s->k->name, v->exprs.n);
+  diag_add(&cx->diags, DIAG_E0601, s->k->at, "a launch of `%s` needs too many host-side values: %d",
+           s->k->name, v->exprs.n);
   sym_take_error(cx->sym);
   return false;
 }

@@ -154,11 +154,11 @@ typedef struct Shape {
 enum { WHOLE, DENSE, ROWS, ANY };
 
 static const Shape shapes[] = {
-    [WHOLE] = {"row-major, 16-byte aligned, rows of whole 16 bytes",
+    [WHOLE] = {"row-major, 16-byte aligned, rows a multiple of 16 bytes",
                false,
                {require_dense, assume_whole}},
     [DENSE] = {"row-major, 16-byte aligned", false, {require_dense}},
-    [ROWS] = {"rows of whole 16 bytes without gaps, at multiples of 16 bytes",
+    [ROWS] = {"contiguous 16-byte aligned rows, a multiple of 16 bytes",
               true,
               {assume_rows, assume_whole}},
     [ANY] = {"", true, {0}},

@@ -49,7 +49,7 @@ static Artefact *take_parts(Arena *a, const char *at, const char *end) {
 }
 
 Artefact *artefact_read_whole(Arena *a, const char *bytes, size_t n, const char **damage) {
-  *damage = "it is no compiled kernel";
+  *damage = "it is not a compiled kernel";
   if (n < HEAD_BYTES || memcmp(bytes, magic, sizeof magic) != 0) return NULL;
   *damage = "its checksum is wrong";
   const char *at = bytes + HEAD_BYTES, *end = bytes + n, *version = wv_version();
@@ -58,6 +58,6 @@ Artefact *artefact_read_whole(Arena *a, const char *bytes, size_t n, const char 
   size_t len = strlen(version) + 1;
   if ((size_t)(end - at) < len || memcmp(at, version, len) != 0) return NULL;
   Artefact *art = take_parts(a, at + len, end);
-  *damage = art ? NULL : "its content makes no sense";
+  *damage = art ? NULL : "its contents are invalid";
   return art;
 }

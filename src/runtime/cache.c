@@ -56,11 +56,11 @@ static const char *check_file(const char *bytes, size_t n, size_t *body, size_t 
                               const char **damage) {
   *damage = "it is too short";
   if (n < HEAD_BYTES + 8) return NULL;
-  *damage = "it is no file of this cache";
+  *damage = "it is not a cache file";
   if (memcmp(bytes, magic, sizeof magic) != 0) return NULL;
-  *damage = "it is of another version";
+  *damage = "it was written by another version";
   if (sb_get_u64(bytes + 8) != VERSION) return NULL;
-  *damage = "it is not complete";
+  *damage = "it is incomplete";
   if (sb_get_u64(bytes + 16) != n - HEAD_BYTES) return NULL;
   *damage = "its checksum is wrong";
   if (sb_get_u64(bytes + 24) != hash_bytes(bytes + HEAD_BYTES, n - HEAD_BYTES)) return NULL;
@@ -82,7 +82,7 @@ static Artefact *read_artefact(Arena *a, const char *bytes, size_t n, const char
   if (!at) return NULL;
   if (key && (strlen(key) != key_bytes || memcmp(at, key, key_bytes) != 0)) return NULL;
   Artefact *art = artefact_read(a, at + key_bytes, body, &variant);
-  if (!art || variant < 0) *damage = "its content makes no sense";
+  if (!art || variant < 0) *damage = "its contents are invalid";
   return *damage ? NULL : art;
 }
 
@@ -114,19 +114,19 @@ static int open_folder(Arena *a, const CacheSettings *s, Diags *diags) {
   const char *why;
   int folder = trust_folder(s->dir, &why);
   if (folder < 0 && why)
-    warn(diags, "`chmod 700` a folder of your own, or let WAVE_CACHE_DIR name one",
+    warn(diags, "`chmod 700` the folder, or set WAVE_CACHE_DIR to a folder of your own",
          arena_printf(a, "the cache in `%s` is not used: %s", s->dir, why));
   return folder;
 }
 
 static void warn_of_writing(Arena *a, const CacheSettings *s, Diags *diags) {
-  warn(diags, "WAVE_CACHE_DIR names another folder, WAVE_CACHE_ON=0 switches the cache off",
+  warn(diags, "set WAVE_CACHE_DIR to another folder, or WAVE_CACHE_ON=0 to disable the cache",
        arena_printf(a, "the cache in `%s` cannot be written: %s", s->dir, strerror(errno)));
 }
 
 static void warn_of_limit(Arena *a, const char *found, Diags *diags) {
-  warn(diags, "a number of bytes, or with K, M or G behind it; 0: no limit",
-       arena_printf(a, "WAVE_CACHE_SIZE is `%s`, which is no size", found));
+  warn(diags, "give a number of bytes, optionally followed by K, M or G; 0 means no limit",
+       arena_printf(a, "WAVE_CACHE_SIZE is `%s`, which is not a size", found));
 }
 
 /* ---- reading ---- */

@@ -35,7 +35,7 @@ int trust_folder(const char *dir, const char **why) {
   int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd >= 0) return checked(fd, S_IFDIR, why);
   bool other = errno == ENOTDIR || errno == ELOOP;
-  *why = errno == ENOENT ? NULL : other ? "it is a link or not a folder" : strerror(errno);
+  *why = errno == ENOENT ? NULL : other ? "it is a symbolic link or not a folder" : strerror(errno);
   return -1;
 }
 

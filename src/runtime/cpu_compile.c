@@ -53,7 +53,7 @@ static void hand_over(Compile *c, int state) {
 }
 
 static void on_fatal(const char *reason) {
-  if (!compiling) WV_BUG("LLVM reports a fatal error outside of a compile");
+  if (!compiling) WV_BUG("LLVM reports a fatal error outside a compilation");
   fail(compiling, "fatal error", reason);
   hand_over(compiling, FATAL);
   for (;;) pause();
@@ -97,7 +97,7 @@ static bool parse(Compile *c) {
   LlvmRef text = c->l->CreateMemoryBufferWithMemoryRangeCopy(c->ir, strlen(c->ir), "kernel.ll");
   if (c->l->ParseIRInContext(c->context, text, &c->module, &message)) /* takes ownership of the
                                                                        * text */
-    return fail_with(c, "the IR does not parse", message);
+    return fail_with(c, "the IR cannot be parsed", message);
   return true;
 }
 
@@ -110,7 +110,7 @@ static bool open_machine(Compile *c) {
     return fail_with(c, "unknown target", message);
   c->machine = c->l->CreateTargetMachine(target, t->words.triple, t->cpu, t->words.features,
                                          AGGRESSIVE, PIC, DEFAULT_MODEL);
-  if (!c->machine) return fail(c, "there is no such machine", t->cpu);
+  if (!c->machine) return fail(c, "unknown target machine", t->cpu);
   LlvmRef layout = c->l->CreateTargetDataLayout(c->machine);
   c->l->SetTarget(c->module, t->words.triple);
   c->l->SetModuleDataLayout(c->module, layout);
@@ -195,7 +195,7 @@ static bool start(Compile *c) {
   bool started = pthread_create(&c->thread, &attr, run_thread, c) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attr);
-  return started || fail(c, "no code", "there is no thread for it");
+  return started || fail(c, "no code", "cannot create a thread");
 }
 
 /* False after a fatal error: the thread and everything it holds are lost. */

@@ -77,7 +77,7 @@ static bool cpu_open(Device *d, const DeviceReport *r) {
   s->llvm = cpu_llvm_open(d->arena, &error);
   if (!s->llvm) return diag_add(r->diags, DIAG_E0901, r->at, "%s", error), false;
   s->pool = take_pool();
-  if (!s->pool) diag_add(r->diags, DIAG_E0902, r->at, "there is no memory for threads");
+  if (!s->pool) diag_add(r->diags, DIAG_E0902, r->at, "out of memory for threads");
   return s->pool != NULL;
 }
 
@@ -94,8 +94,7 @@ static int cpu_count(Device *d) {
 /* Only the first exists. */
 static bool check_index(int index, const DeviceReport *r) {
   if (index == 0) return true;
-  diag_add(r->diags, DIAG_E0902, r->at, "there is no processor %d: this machine counts as one",
-           index);
+  diag_add(r->diags, DIAG_E0902, r->at, "there is no CPU device %d: the only one is 0", index);
   return false;
 }
 
@@ -121,7 +120,7 @@ static bool cpu_load(Device *d, int index, const ArtVariant *v, DeviceCode *out,
   if (!check_index(index, r)) return false;
   CpuImage *image = cpu_object_load(v->code, (size_t)v->code_bytes, d->arena, &error);
   void *entry = image ? cpu_object_symbol(image, v->entry) : NULL;
-  if (image && !entry) error = "the object code does not have the kernel's entry";
+  if (image && !entry) error = "the object code lacks the kernel's entry point";
   *out = (DeviceCode){.variant = v,
                       .device = index,
                       .module = image,
@@ -185,7 +184,7 @@ static int cpu_launch(Device *d, const DeviceLaunch *l) {
 
 /* Why the kernel itself ended early. */
 static void explain_stop(int why, const ArtVariant *v, const DeviceReport *r) {
-  static const ArtNote somewhere = {.file = "", .text = "waits for what nobody does"};
+  static const ArtNote somewhere = {.file = "", .text = "waits for something that never happens"};
   int place = why - CPU_STUCK;
   const ArtNote *n = place < v->nwaits ? &v->waits[place] : &somewhere;
   if (why == CPU_GIVEN_UP) {
@@ -202,11 +201,10 @@ static void cpu_explain(Device *d, int error, const DeviceLaunch *l, const Devic
   (void)d;
   if (error > STOPPED) explain_stop(error - STOPPED, l->code->variant, r);
   else if (error == NO_MAPS)
-    diag_add(r->diags, DIAG_E0905, r->at, "`%s` needs tensor maps, which processors lack",
-             r->kernel);
+    diag_add(r->diags, DIAG_E0905, r->at, "`%s` needs tensor maps, which CPUs lack", r->kernel);
   else if (error == TOO_MANY)
     diag_add(r->diags, DIAG_E0905, r->at,
-             "`%s` has %lld workgroups that wait for each other; at most %d run at once here",
+             "`%s` has %lld workgroups that wait for each other; at most %d can run at once here",
              r->kernel, (long long)l->grid[0] * l->grid[1] * l->grid[2],
              CPU_TOGETHER_MOST / (l->code->variant->block[0] > 1 ? l->code->variant->block[0] : 1));
   else
@@ -234,7 +232,7 @@ static void *cpu_alloc(Device *d, int index, size_t bytes, const DeviceReport *r
   if (!check_index(index, r)) return NULL;
   void *memory = aligned_alloc(ALIGN, (bytes + ALIGN) / ALIGN * ALIGN);
   if (!memory)
-    diag_add(r->diags, DIAG_E0902, r->at, "there is no memory of %lld bytes", (long long)bytes);
+    diag_add(r->diags, DIAG_E0902, r->at, "cannot allocate %lld bytes", (long long)bytes);
   return memory;
 }
 

@@ -19,13 +19,14 @@ enum { OLDEST = 16, NEWEST = 40 };
 
 static void *symbol_of(void *library, const char *name, StrBuf *why) {
   void *found = dlsym(library, name);
-  if (!found) sb_printf(why, "it has no %s", name);
+  if (!found) sb_printf(why, "it lacks %s", name);
   return found;
 }
 
 /* Binds every function of the table. Versions before 16 lack LLVMGetVersion. */
 static bool bind_all(CpuLlvm *l, StrBuf *why) {
-  if (!dlsym(l->library, "LLVMGetVersion")) return sb_puts(why, "it is older than 16"), false;
+  if (!dlsym(l->library, "LLVMGetVersion"))
+    return sb_puts(why, "it is older than version 16"), false;
 #define LLVM_FN(result, name, parameters)                                                          \
   if (!(*(void **)&l->name = symbol_of(l->library, "LLVM" #name, why))) return false;
 #include "runtime/cpu_llvm.def"
@@ -148,18 +149,17 @@ static const CpuLlvm *find(Arena *a, const char **error) {
   const char *given = getenv("WAVE_LLVM");
   if (given && *given) { /* an explicit choice has no fallback */
     if (try_open(l, a, given, &tried)) return l;
-    *error = arena_printf(a, "the libLLVM that WAVE_LLVM names cannot be used:%s%s%s",
+    *error = arena_printf(a, "the libLLVM set by WAVE_LLVM cannot be used:%s%s%s",
                           strchr(given, '/') ? "" : "\n  ", strchr(given, '/') ? "" : given,
                           sb_text(&tried));
     return NULL;
   }
   if (try_remembered(l, a)) return l;
   if (try_names(l, a, &tried) || try_folders(l, a, &tried)) return remember(l);
-  *error =
-      arena_printf(a,
-                   "no libLLVM of version %d or newer was found, which compiles for this "
-                   "processor (`apt-get install libllvm19`, or WAVE_LLVM=/path/libLLVM.so)%s%s",
-                   OLDEST, tried.n ? "; tried:" : "", sb_text(&tried));
+  *error = arena_printf(a,
+                        "CPU targets need libLLVM %d or newer, which was not found (`apt-get "
+                        "install libllvm19`, or set WAVE_LLVM=/path/libLLVM.so)%s%s",
+                        OLDEST, tried.n ? "; tried:" : "", sb_text(&tried));
   return NULL;
 }
 

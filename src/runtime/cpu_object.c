@@ -70,7 +70,7 @@ static bool read_symbols(Object *o) {
   for (int i = 0; i < o->head->e_shnum; i++) {
     const Elf64_Shdr *s = &o->sections[i];
     if (s->sh_type != SHT_NOBITS && !holds(o, s->sh_offset, s->sh_size))
-      return fail(o, "a section lies outside of the object");
+      return fail(o, "a section is outside the object");
     if (is_table(s) && !is_aligned(o, s->sh_offset)) return fail(o, "a table is not aligned");
     if (s->sh_type != SHT_SYMTAB) continue;
     if (s->sh_link >= o->head->e_shnum) return fail(o, "symbols without names");
@@ -94,10 +94,10 @@ static bool read_object(Object *o) {
   if (o->size < sizeof *o->head || memcmp(o->head->e_ident, ELFMAG, SELFMAG) != 0 ||
       o->head->e_type != ET_REL)
     return fail(o, "it is not an ELF object");
-  if (o->head->e_machine != MACHINE) return fail(o, "it is for another processor");
+  if (o->head->e_machine != MACHINE) return fail(o, "it is for another CPU");
   if (o->head->e_shentsize != sizeof *o->sections ||
       !holds(o, o->head->e_shoff, (uint64_t)o->head->e_shnum * sizeof *o->sections))
-    return fail(o, "its section table lies outside");
+    return fail(o, "its section table is outside the object");
   if (!is_aligned(o, o->head->e_shoff)) return fail(o, "its section table is not aligned");
   o->sections = (const Elf64_Shdr *)(const void *)(o->bytes + o->head->e_shoff);
   return read_symbols(o);
@@ -142,7 +142,7 @@ static void lay_out(Object *o, CpuImage *image, uint64_t *stubs) {
 static bool place(Object *o, CpuImage *image, uint64_t *stubs) {
   lay_out(o, image, stubs);
   void *map = mmap(NULL, image->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (map == MAP_FAILED) return fail(o, "there is no memory for it");
+  if (map == MAP_FAILED) return fail(o, "out of memory");
   image->map = map;
   for (int i = 0; i < o->head->e_shnum; i++) {
     const Elf64_Shdr *s = &o->sections[i];
@@ -193,10 +193,10 @@ static bool relocate_section(Object *o, const Elf64_Shdr *s, uint64_t *stubs) {
                   .place = o->placed[s->sh_info] + rows[i].r_offset,
                   .stub = *stubs};
     if (symbol >= o->nsymbols || rows[i].r_offset >= o->sections[s->sh_info].sh_size)
-      return fail(o, "a relocation lies outside");
+      return fail(o, "a relocation is out of range");
     if (!address_of(o, &o->symbols[symbol], &r)) return false;
     if (!cpu_relocate(&r))
-      return fail(o, arena_printf(o->arena, "it has a relocation of kind %u", r.kind));
+      return fail(o, arena_printf(o->arena, "it has an unsupported relocation type %u", r.kind));
     if (r.used_stub) *stubs += STUB;
   }
   return true;
@@ -243,7 +243,7 @@ static void keep_symbols(const Object *o, CpuImage *image) {
 
 static bool make_executable(Object *o, CpuImage *image) {
   if (mprotect(image->map, image->executable, PROT_READ | PROT_EXEC) != 0)
-    return fail(o, "the system forbids executable memory");
+    return fail(o, "the system does not allow executable memory");
   __builtin___clear_cache((char *)image->map, (char *)image->map + image->executable);
   return true;
 }

@@ -14,13 +14,13 @@ bool cuda_report(CudaState *s, int error, const char *what, const DeviceReport *
   const char *name = NULL, *text = NULL;
   s->f.error_name(error, &name);
   s->f.error_text(error, &text);
-  Diag *d = diag_add(r->diags, DIAG_E0902, r->at, "%s%s%s%s: %s (%s)", what, r->kernel ? " `" : "",
-                     r->kernel ? r->kernel : "", r->kernel ? "`" : "",
-                     text ? text : "an unknown error", name ? name : "?");
+  Diag *d = diag_add(r->diags, DIAG_E0902, r->at, "%s%s%s%s: %s (%s)", r->kernel ? "`" : "",
+                     r->kernel ? r->kernel : "", r->kernel ? "`: " : "", what,
+                     text ? text : "unknown error", name ? name : "?");
   if (error == CUDA_ILLEGAL_ADDRESS || error == CUDA_MISALIGNED || error == CUDA_LAUNCH_FAILED)
     diag_hint(r->diags, d,
-              "the error may come from any kernel launched before; after it this process can no "
-              "longer use the device. The simulator finds the access: target `sim:sm_90a`");
+              "any kernel launched earlier may have caused this; this process can no longer use "
+              "the device. To find the access, run the kernel on target `sim:sm_90a`");
   return false;
 }
 
@@ -34,11 +34,11 @@ static bool cuda_open(Device *d, const DeviceReport *r) {
   if (!error) error = s->f.version(&s->version);
   if (!error) error = s->f.device_count(&s->count);
   if (error == CUDA_NO_DEVICE) error = s->count = 0;
-  if (error) return cuda_report(s, error, "the CUDA driver does not start", r);
+  if (error) return cuda_report(s, error, "cannot initialise the CUDA driver", r);
   if (s->count > CUDA_DEVICES) s->count = CUDA_DEVICES;
   for (int i = 0; i < s->count; i++)
     if ((error = s->f.device_get(&s->device[i], i)))
-      return cuda_report(s, error, "a device cannot be opened", r);
+      return cuda_report(s, error, "cannot open a device", r);
   const char *off = getenv("CUDA_CACHE_DISABLE");
   s->cache_is_off = off && *off && strcmp(off, "0") != 0;
   return true;
@@ -54,7 +54,7 @@ static int cuda_count(Device *d) { return cuda_state(d)->count; }
 
 static bool check_index(CudaState *s, int index, const DeviceReport *r) {
   if (index >= 0 && index < s->count) return true;
-  diag_add(r->diags, DIAG_E0902, r->at, "there is no CUDA device %d: there are %d", index,
+  diag_add(r->diags, DIAG_E0902, r->at, "there is no CUDA device %d: %d available", index,
            s->count);
   return false;
 }
@@ -85,7 +85,7 @@ static bool cuda_facts(Device *d, int index, DeviceFacts *out, const DeviceRepor
   if (!error) error = s->f.device_attr(&major, CUDA_DEVICE_MAJOR, device);
   if (!error) error = s->f.device_attr(&minor, CUDA_DEVICE_MINOR, device);
   if (!error) error = s->f.device_attr(&out->units, CUDA_DEVICE_UNITS, device);
-  if (error) return cuda_report(s, error, "a device does not answer", r);
+  if (error) return cuda_report(s, error, "cannot query a device", r);
   out->memory = (int64_t)memory;
   out->driver = s->version;
   out->target = target_for(major, minor);
@@ -109,7 +109,7 @@ bool cuda_enter(CudaState *s, int index, CudaEntry *e, const DeviceReport *r) {
   if (!check_index(s, index, r)) return false;
   if (!s->context[index]) error = s->f.primary_retain(&s->context[index], s->device[index]);
   if (!error) error = cuda_make_current(s, index, e);
-  return error ? cuda_report(s, error, "the device has no context", r) : true;
+  return error ? cuda_report(s, error, "cannot create a device context", r) : true;
 }
 
 void cuda_leave(CudaState *s, CudaEntry e) {
@@ -133,7 +133,7 @@ static void *cuda_alloc(Device *d, int index, size_t bytes, const DeviceReport *
   if (!cuda_enter(s, index, &e, r)) return NULL;
   int error = s->f.alloc(&address, bytes ? bytes : 1);
   cuda_leave(s, e);
-  if (error) cuda_report(s, error, "memory of the device", r);
+  if (error) cuda_report(s, error, "cannot allocate device memory", r);
   return (void *)(uintptr_t)address;
 }
 
@@ -143,7 +143,7 @@ static void cuda_release(Device *d, int index, void *memory, const DeviceReport 
   if (!memory || !cuda_enter(s, index, &e, r)) return;
   int error = s->f.release((uint64_t)(uintptr_t)memory);
   cuda_leave(s, e);
-  if (error) cuda_report(s, error, "memory cannot be released", r);
+  if (error) cuda_report(s, error, "cannot free device memory", r);
 }
 
 static bool cuda_copy(Device *d, int index, void *to, const void *from, size_t bytes,
@@ -163,7 +163,7 @@ static bool cuda_wait(Device *d, int index, void *stream, const DeviceReport *r)
   if (!cuda_enter(s, index, &e, r)) return false;
   int error = s->f.stream_wait(stream);
   cuda_leave(s, e);
-  return error ? cuda_report(s, error, "what ran on the device failed", r) : true;
+  return error ? cuda_report(s, error, "execution on the device failed", r) : true;
 }
 
 const DeviceKind device_cuda = {.name = "cuda",

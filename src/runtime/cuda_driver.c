@@ -21,12 +21,11 @@ static const Function functions[] = {
 
 static bool report_absent(const DeviceReport *r, const char *why[], const char *const names[],
                           int n) {
-  Diag *d = diag_add(r->diags, DIAG_E0901, r->at, "there is no CUDA driver");
-  for (int i = 0; i < n; i++)
-    diag_note(r->diags, d, (Span){0}, "looked for `%s`: %s", names[i], why[i]);
+  Diag *d = diag_add(r->diags, DIAG_E0901, r->at, "no CUDA driver found");
+  for (int i = 0; i < n; i++) diag_note(r->diags, d, (Span){0}, "tried `%s`: %s", names[i], why[i]);
   diag_hint(r->diags, d,
-            "it comes with NVIDIA's driver for the GPU; WAVE_CUDA_LIB names the library if it is "
-            "in an unusual place");
+            "install NVIDIA's GPU driver; if the library is in an unusual place, set WAVE_CUDA_LIB "
+            "to its path");
   return false;
 }
 
@@ -53,7 +52,7 @@ bool cuda_driver_load(Arena *a, CudaDriver *out, const DeviceReport *r) {
     if (found || !functions[i].must) continue;
     Diag *d =
         diag_add(r->diags, DIAG_E0901, r->at, "`%s` lacks `%s`", out->library, functions[i].symbol);
-    diag_hint(r->diags, d, "a driver of CUDA 11.0 or newer is needed");
+    diag_hint(r->diags, d, "install a driver for CUDA 11.0 or newer");
     return false;
   }
   return true;

@@ -46,9 +46,9 @@ void cuda_explain(Device *d, int error, const DeviceLaunch *l, const DeviceRepor
   }
   if (error == CUDA_NOT_TOGETHER)
     diag_add(r->diags, DIAG_E0905, r->at,
-             "the workgroups of `%s` wait for each other, and the device does not hold all at once",
+             "the workgroups of `%s` wait for each other, but do not all fit on the device at once",
              r->kernel);
-  else cuda_report(s, error, "the launch of", r);
+  else cuda_report(s, error, "the launch failed", r);
   const ArtVariant *v = l->code->variant;
   diag_note(r->diags, r->diags->last, (Span){0},
             "grid (%u, %u, %u), workgroups of (%d, %d, %d) threads and %d bytes of shared memory",

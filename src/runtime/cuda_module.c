@@ -64,13 +64,14 @@ static void report_refused(CudaState *s, int error, const Logs *logs, const char
                            const DeviceReport *r) {
   const char *name = NULL;
   s->f.error_name(error, &name);
-  Diag *d = diag_add(r->diags, DIAG_E0903, r->at, "the driver does not take `%s`: %s", r->kernel,
-                     name ? name : "an unknown error");
+  Diag *d = diag_add(r->diags, DIAG_E0903, r->at, "the driver rejects `%s`: %s", r->kernel,
+                     name ? name : "unknown error");
   note_lines(r, d, logs->errors);
   note_places(r, d, logs->errors, ptx);
   if (error == CUDA_NO_BINARY)
-    diag_hint(r->diags, d, "it was compiled for another device: name that one's target");
-  if (error == CUDA_PTX_TOO_NEW) diag_hint(r->diags, d, "a newer driver is needed");
+    diag_hint(r->diags, d,
+              "it was compiled for another device: compile it for this device's target");
+  if (error == CUDA_PTX_TOO_NEW) diag_hint(r->diags, d, "install a newer driver");
 }
 
 /* What the driver's compiler advises (its messages C75xx: serialised matrix instructions, registers
@@ -103,8 +104,8 @@ static void remark_loaded(CudaState *s, const DeviceCode *code, const Logs *logs
   int spilled = 0;
   remark_advice(logs, r);
   if (!s->f.function_get(&spilled, CUDA_FUNCTION_LOCAL, code->function) && spilled)
-    diag_add(r->diags, DIAG_R0901, r->at,
-             "`%s`: %d bytes of every thread did not fit into registers", r->kernel, spilled);
+    diag_add(r->diags, DIAG_R0901, r->at, "`%s`: %d bytes per thread are spilled to local memory",
+             r->kernel, spilled);
   if (s->cache_is_off)
     diag_add(r->diags, DIAG_R0902, r->at,
              "CUDA_CACHE_DISABLE is set: the driver compiles `%s` again in every process",
@@ -120,7 +121,7 @@ static bool load_text(CudaState *s, const ArtVariant *v, const char *ptx, Device
   if (!error && (error = get_function(s, v, out))) {
     s->f.module_unload(out->module);
     out->module = NULL;
-    cuda_report(s, error, "the driver does not make ready", r);
+    cuda_report(s, error, "the driver cannot load its function", r);
   }
   if (!error) remark_loaded(s, out, logs, r);
   arena_free(a);
@@ -175,8 +176,8 @@ static bool load_together(CudaState *s, const ArtVariant *v, DeviceCode *out,
     ok = load_text(s, v, ptx, out, r);
     if (ok)
       diag_add(r->diags, DIAG_R0901, r->at,
-               "`%s`: fewer registers, so that %lld workgroups, which wait for each other, run at "
-               "once",
+               "`%s`: register count reduced so that %lld workgroups that wait for each other fit "
+               "at once",
                r->kernel, (long long)known_workgroups(v));
   }
   arena_free(a);
@@ -241,5 +242,5 @@ bool cuda_resources(Device *d, const DeviceCode *code, DeviceResources *out,
   if (!error) error = s->f.device_attr(&most, CUDA_DEVICE_UNIT_THREADS, device);
   cuda_leave(s, e);
   out->occupancy = most > 0 ? (double)out->workgroups * out->threads / most : 0;
-  return error ? cuda_report(s, error, "the driver says nothing of", r) : true;
+  return error ? cuda_report(s, error, "cannot query its resources", r) : true;
 }

@@ -54,8 +54,8 @@ static bool refuse_grid(const Launcher *l, Diags *diags, const int64_t *grid) {
   const int64_t *most = l->device->kind->grid_most;
   DeviceReport r = launch_report(l, diags, l->at);
   diag_add(diags, DIAG_E0905, r.at,
-           "`%s` needs a grid of (%lld, %lld, %lld) workgroups; the device has at most (%lld, "
-           "%lld, %lld), and clusters must be whole",
+           "`%s` needs a grid of (%lld, %lld, %lld) workgroups; the device supports at most (%lld, "
+           "%lld, %lld), and only whole clusters",
            l->art->name, (long long)grid[0], (long long)grid[1], (long long)grid[2],
            (long long)most[0], (long long)most[1], (long long)most[2]);
   return false;
@@ -86,7 +86,7 @@ static bool plan_values(const Launcher *l, Diags *diags, const ArtVariant *v,
                    a->kind == ART_WORKSPACE;
     if (!derived || put_value(p, a, &values[a->value])) continue;
     DeviceReport r = launch_report(l, diags, l->at);
-    diag_add(diags, DIAG_E0710, r.at, "a number that `%s` needs has no value for these sizes",
+    diag_add(diags, DIAG_E0710, r.at, "an expression in `%s` has no value for these sizes",
              l->art->name);
     return false;
   }
@@ -121,7 +121,7 @@ bool launch_refuse_capture(const Launcher *l, Diags *diags, const char *facts, i
   Diag *d = diag_add(diags, DIAG_E0904, r.at,
                      "`%s` is not ready for launches like this one (%s), and the stream is being "
                      "captured",
-                     l->art->name, *facts ? facts : "of any tensors");
+                     l->art->name, *facts ? facts : "any tensors");
   diag_hint(diags, d, "launch it once with the same arguments before the capture");
   return false;
 }
@@ -138,7 +138,7 @@ static bool get_code(Launcher *l, Diags *diags, int variant, void *stream, Launc
 /* A kernel that arrived with decisions made accepts only the tensors they were made for. */
 static bool refuse_variants(const Launcher *l, Diags *diags) {
   DeviceReport r = launch_report(l, diags, l->at);
-  diag_add(diags, DIAG_E0905, r.at, "`%s` was compiled only for tensors that are %s", l->art->name,
+  diag_add(diags, DIAG_E0905, r.at, "`%s` was compiled only for these tensors: %s", l->art->name,
            l->art->variant[l->art->nvariants - 1].facts);
   return false;
 }

@@ -65,7 +65,7 @@ bool launch_fill(const Launcher *l, const wv_launch_arg *args, int nargs, int64_
 
 static const char *device_name(int kind) {
   const DeviceKind *k = device_kind(kind);
-  return k ? k->name : kind == DEVICE_HOST ? "cpu" : "another kind of device";
+  return k ? k->name : kind == DEVICE_HOST ? "cpu" : "an unknown kind of device";
 }
 
 static bool wrong(const Launcher *l, Diags *diags, int i, const char *fmt, ...) WV_PRINTF(4, 5);
@@ -87,22 +87,22 @@ static bool explain_tensor(const Launcher *l, Diags *diags, int i, const wv_tens
   if (t->rank && !t->shape) return wrong(l, diags, i, "has no shape, expected %s", p->type);
   if ((unsigned)t->dtype >= 63 || !(p->accepts >> t->dtype & 1)) {
     const char *found = wv_dtype_name(t->dtype, NULL, NULL);
-    return wrong(l, diags, i, "has elements of %s, expected %s", found ? found : "an unknown type",
+    return wrong(l, diags, i, "has dtype %s, expected %s", found ? found : "an unknown dtype",
                  p->type);
   }
   if (t->device.kind != l->art->device_kind)
     return wrong(l, diags, i, "is on `%s`, expected `%s`", device_name(t->device.kind),
                  device_name(l->art->device_kind));
   if ((unsigned)t->device.index >= DEVICE_MOST)
-    return wrong(l, diags, i, "is on device %d; %d is the last that can be used", t->device.index,
+    return wrong(l, diags, i, "is on device %d; the last usable device is %d", t->device.index,
                  DEVICE_MOST - 1);
   bool empty = false;
   for (int d = 0; d < t->rank; d++) {
     if (t->shape[d] < 0)
-      return wrong(l, diags, i, "has size %" PRId64 " along dim %d", t->shape[d], d);
+      return wrong(l, diags, i, "has invalid size %" PRId64 " along dim %d", t->shape[d], d);
     empty |= t->shape[d] == 0;
   }
-  return t->data || empty || wrong(l, diags, i, "has no memory: its address is 0");
+  return t->data || empty || wrong(l, diags, i, "has a null data pointer");
 }
 
 bool launch_explain_args(const Launcher *l, Diags *diags, const wv_launch_arg *args, int nargs) {
@@ -125,8 +125,8 @@ bool launch_explain_args(const Launcher *l, Diags *diags, const wv_launch_arg *a
     if (!explain_tensor(l, diags, i, t)) return false;
     if (device < 0) device = t->device.index;
     if (device != t->device.index)
-      return wrong(l, diags, i, "is on device %d, the tensors before it on %d", t->device.index,
-                   device);
+      return wrong(l, diags, i, "is on device %d, but earlier tensors are on device %d",
+                   t->device.index, device);
   }
   WV_BUG("arguments that fit were refused");
 }
@@ -154,7 +154,7 @@ bool launch_check(const Launcher *l, Diags *diags, LaunchRun *signature) {
     int64_t found = signature->vars[art->params[s->param].slot + 1 + s->dim];
     if (v.undefined)
       return wrong(l, diags, s->param,
-                   "has size %" PRId64 " along dim %d; `%s` is not a whole number for these sizes",
+                   "has size %" PRId64 " along dim %d; `%s` is not an integer for these sizes",
                    found, s->dim, s->text);
     if (v.value == found) continue;
     wrong(l, diags, s->param, "has size %" PRId64 " along `%s`, expected %" PRId64, found, s->text,

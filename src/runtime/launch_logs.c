@@ -98,18 +98,17 @@ static bool refuse_capture(const Logged *x) {
   Diag *d = diag_add(x->report.diags, DIAG_E0905, x->report.at,
                      "`%s` has %s, and the stream is being captured", x->report.kernel,
                      has_report(x) ? "assertions" : "debug logs");
-  diag_hint(
-      x->report.diags, d,
-      "a launch with logs or assertions allocates memory and waits: do it outside of a capture"
-      "%s",
-      has_report(x) ? ", or leave them out: `device_asserts=False`; assumptions about symbols that "
-                      "the kernel sets: `assume=\"ignore\"`"
-                    : "");
+  diag_hint(x->report.diags, d,
+            "a launch with logs or assertions allocates memory and waits: launch it outside the "
+            "capture%s",
+            has_report(x) ? ", or disable them with `device_asserts=False` (assumptions about "
+                            "symbols that the kernel sets: `assume=\"ignore\"`)"
+                          : "");
   return false;
 }
 
 static bool no_memory(const Logged *x, const LogMemory *m) {
-  diag_add(x->report.diags, DIAG_E0902, x->report.at, "there is no memory of %lld bytes for a log",
+  diag_add(x->report.diags, DIAG_E0902, x->report.at, "cannot allocate %lld bytes for a log",
            (long long)m->bytes);
   return false;
 }

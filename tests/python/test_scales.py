@@ -375,8 +375,8 @@ def test_instruction_is_kept():
         (tkl.i8, E8, K / 32, "E0301", "floats of at most 8 bits"),
         (tkl.f8e5m2, tkl.i8, K / 32, "E0301", "floats of at most 8 bits"),
         (tkl.f8e5m2, tkl.f32, K / 32, "E0301", "floats of at most 8 bits"),
-        (tkl.f8e5m2, E8, 2 * K / 3, "E0303", "whole blocks"),
-        (tkl.f8e5m2, E8, 2 * K, "E0303", "whole blocks"),
+        (tkl.f8e5m2, E8, 2 * K / 3, "E0303", "equal blocks"),
+        (tkl.f8e5m2, E8, 2 * K, "E0303", "equal blocks"),
         (tkl.f8e5m2, E8, B, "E0303", "no dimension is shared"),
     ],
 )

@@ -107,7 +107,7 @@ TEST(links_are_not_followed) {
   unlink(aside);
   k->settings.dir = arena_printf(k->a, "%s.link", dir);
   CHECK_INT(symlink(dir, k->settings.dir), 0);
-  CHECK(refused(k, "it is a link or not a folder"));
+  CHECK(refused(k, "it is a symbolic link or not a folder"));
   unlink(k->settings.dir);
   k->settings.dir = dir;
   kit_close(k);

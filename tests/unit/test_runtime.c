@@ -44,13 +44,13 @@ TEST(driver_is_absent) {
   CHECK_INT(wv_device_count(cx, WV_CUDA), 0);
   CHECK_INT(wv_diag_count(cx), 0);
   CHECK(!wv_device_get(cx, (wv_device){WV_CUDA, 0}, &info));
-  CHECK(has(said(cx, "E0901"), "there is no CUDA driver"));
+  CHECK(has(said(cx, "E0901"), "no CUDA driver found"));
   CHECK(has(said(cx, "E0901"), "/nowhere/libcuda.so"));
   CHECK(has(said(cx, "E0901"), "WAVE_CUDA_LIB"));
   wv_kernel *k = kit_parse(cx, scale_text);
   wv_diag_clear(cx);
   CHECK(!wv_compile(k, &(wv_compile_options){.target = "cuda"}));
-  CHECK(has(said(cx, "E0901"), "there is no CUDA driver"));
+  CHECK(has(said(cx, "E0901"), "no CUDA driver found"));
   wv_compile_options o = {.target = "sm_80", .device = -1, .cache = -1};
   wv_program *p = wv_compile(k, &o); /* compiling needs no driver */
   CHECK(p != NULL);
@@ -196,7 +196,8 @@ TEST(launch_on_another_device) {
   scale_args(&s, 4, 64);
   s.b.t.device.index = 1;
   CHECK(!launch(&b, &s));
-  CHECK(has(said(b.cx, "E0702"), "argument `b` is on device 1, the tensors before it on 0"));
+  CHECK(
+      has(said(b.cx, "E0702"), "argument `b` is on device 1, but earlier tensors are on device 0"));
   bench_close(&b);
 }
 
@@ -239,7 +240,7 @@ TEST(arguments_that_do_not_fit) {
   CHECK(has(said(b.cx, "E0702"), "test.wave:1:"));
   scale_args(&s, 4, 64)->b.t.dtype = wv_dtype_find("f16");
   CHECK(!launch(&b, &s));
-  CHECK(has(said(b.cx, "E0702"), "argument `b` has elements of f16, expected mem<M, N, f32>"));
+  CHECK(has(said(b.cx, "E0702"), "argument `b` has dtype f16, expected mem<M, N, f32>"));
   scale_args(&s, 4, 64)->b.t.dtype = 1000;
   CHECK(!launch(&b, &s));
   scale_args(&s, 4, 64)->b.t.device.kind = WV_HOST;
@@ -303,7 +304,7 @@ TEST(sizes_that_depend_on_each_other) {
   wv_diag_clear(b.cx);
   a.shape[1] = c.shape[1] = 100;
   CHECK(!wv_launch(b.p, b.cx, args, 3, NULL, 0));
-  CHECK(has(said(b.cx, "E0702"), "`K/32` is not a whole number"));
+  CHECK(has(said(b.cx, "E0702"), "`K/32` is not an integer"));
   wv_diag_clear(b.cx);
   tensor(&a, A, "f16", 2, (int64_t[]){7, 96});
   tensor(&c, B, "f16", 2, (int64_t[]){7, 96});
@@ -333,7 +334,7 @@ TEST(driver_refuses_code) {
   wv_kernel *k = kit_parse(cx, scale_text);
   fake->fail = "cuModuleLoadDataEx", fake->fail_error = 218;
   CHECK(!wv_compile(k, NULL));
-  CHECK(has(said(cx, "E0903"), "the driver does not take `scale`: CUDA_ERROR_218"));
+  CHECK(has(said(cx, "E0903"), "the driver rejects `scale`: CUDA_ERROR_218"));
   CHECK(has(said(cx, "E0903"), "told to fail"));
   CHECK(has(said(cx, "E0903"), "line two"));
   CHECK(has(said(cx, "E0903"), "line 10000 of the PTX comes from test.wave:"));
@@ -356,7 +357,7 @@ TEST(launch_fails) {
   ScaleArgs s;
   b.fake->fail = "cuLaunchKernel", b.fake->fail_error = 2;
   CHECK(!launch(&b, scale_args(&s, 4, 64)));
-  CHECK(has(said(b.cx, "E0902"), "the launch of `scale`: out of memory (CUDA_ERROR_2)"));
+  CHECK(has(said(b.cx, "E0902"), "`scale`: the launch failed: out of memory (CUDA_ERROR_2)"));
   CHECK(has(said(b.cx, "E0902"), "grid (1, 1, 1)"));
   CHECK(has(said(b.cx, "E0902"), "test.wave:1:"));
   b.fake->fail = NULL;
@@ -400,7 +401,7 @@ TEST(advice_of_the_driver) {
   wv_program *p = wv_compile(k, NULL);
   unsetenv("CUDA_CACHE_DISABLE");
   for (size_t i = 0; i < WV_LEN(advices); i++) CHECK_INT(remarks_with(cx, advices[i]), 1);
-  CHECK_INT(remarks_with(cx, "24 bytes of every thread did not fit into registers"), 1);
+  CHECK_INT(remarks_with(cx, "24 bytes per thread are spilled"), 1);
   CHECK_INT(remarks_with(cx, "`scale`"), (int)WV_LEN(advices) + 1);
   CHECK(has(said(cx, "R0902"), "CUDA_CACHE_DISABLE"));
   wv_resources r;
@@ -455,7 +456,7 @@ TEST(workgroups_that_wait) {
   CHECK_INT(b.fake->last.together, 1);
   b.fake->fail = "cuLaunchKernelEx", b.fake->fail_error = 720;
   CHECK(b.p && !wv_launch(b.p, b.cx, &arg, 1, NULL, 0));
-  CHECK(has(said(b.cx, "E0905"), "wait for each other, and the device does not hold all"));
+  CHECK(has(said(b.cx, "E0905"), "wait for each other, but do not all fit"));
   bench_close(&b);
   b = bench_open(scale_text, NULL);
   CHECK(launch(&b, scale_args(&s, 4, 64)));
@@ -484,7 +485,7 @@ TEST(registers_are_spilled_until_all_fit) {
     CHECK(b.p && wv_launch(b.p, b.cx, &arg, 1, NULL, 0));
     CHECK_INT(b.fake->loads, grid == 128 ? 1 : 2);
     CHECK_INT(b.fake->unloads, grid == 128 ? 0 : 1);
-    bool told = has(said(b.cx, "R0901"), "300 workgroups, which wait for each other");
+    bool told = has(said(b.cx, "R0901"), "300 workgroups that wait for each other");
     CHECK(told == (grid > 128));
     bench_close(&b);
   }

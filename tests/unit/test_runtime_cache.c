@@ -351,7 +351,7 @@ TEST(limit_that_is_none) {
   CHECK(s.limit > 0);
   cache_store(&s, key, &k->art, 0, &k->diags);
   CHECK(k->diags.first && k->diags.first->code == DIAG_W0901 &&
-        has(k->diags.first->text, "`lots`, which is no size"));
+        has(k->diags.first->text, "`lots`, which is not a size"));
   CHECK(is_right(load(k)));
   setenv("WAVE_CACHE_SIZE", "64K", 1);
   CHECK_INT(cache_settings(k->a, 1, NULL).limit, 65536);

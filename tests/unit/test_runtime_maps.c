@@ -76,7 +76,7 @@ TEST(tensor_maps) {
   CHECK_INT((int)m[10], 16);
   b.fake->fail = "cuTensorMapEncodeTiled", b.fake->fail_error = 1;
   CHECK(!wv_launch(b.p, b.cx, args_of(&s, 70)->arg, 2, NULL, 0));
-  CHECK(has(said(b.cx, "E0902"), "the launch of `tma`"));
+  CHECK(has(said(b.cx, "E0902"), "`tma`: the launch failed"));
   bench_close(&b);
 }
 
@@ -117,7 +117,7 @@ TEST(maps_over_pixels) {
   b.fake->fail = "cuTensorMapEncodeIm2col", b.fake->fail_error = 1;
   tensor(&x, A, "f16", 4, (int64_t[]){8, 9, 11, 64});
   CHECK(!wv_launch(b.p, b.cx, &arg, 1, NULL, 0));
-  CHECK(has(said(b.cx, "E0902"), "the launch of `pixels`"));
+  CHECK(has(said(b.cx, "E0902"), "`pixels`: the launch failed"));
   bench_close(&b);
 }
 

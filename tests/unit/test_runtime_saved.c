@@ -59,8 +59,8 @@ TEST(bytes_that_are_damaged) {
   size_t n;
   int taken = 0;
   char *bytes = wv_program_save(b.p, b.cx, &n);
-  CHECK(is_refused(b.cx, bytes, 0, "no compiled kernel"));
-  CHECK(is_refused(b.cx, "something else altogether", 25, "no compiled kernel"));
+  CHECK(is_refused(b.cx, bytes, 0, "not a compiled kernel"));
+  CHECK(is_refused(b.cx, "something else altogether", 25, "not a compiled kernel"));
   CHECK(is_refused(b.cx, bytes, n - 1, "checksum"));
   for (size_t i = 8; i < n; i += 1 + n / 500) {
     bytes[i] ^= 1;
