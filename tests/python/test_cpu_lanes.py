@@ -546,4 +546,4 @@ def test_a_wait_that_nobody_ends(target):
     made(floats(2, 256), np.ones(2, np.int32))
     with pytest.raises(CompileError, match="E0807.*deadlock") as stopped:
         made(floats(2, 256), np.zeros(2, np.int32))
-    assert "nobody changes" in str(stopped.value)
+    assert "no other thread changes" in str(stopped.value)

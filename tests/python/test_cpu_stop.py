@@ -122,7 +122,7 @@ def test_a_deadlock_is_said(grid, block):
         kernel(*tensors())
     said = error.value.diagnostics[0]
     assert said.code == "E0807" and said.line == 6
-    assert "`k` waits for memory that nobody changes" in said.message
+    assert "`k` waits for memory that no other thread changes" in said.message
     kernel(*tensors(flag=1))  # nothing of it is left
 
 

@@ -252,8 +252,8 @@ def test_tensors_that_are_not_dense(target):
     [
         (np.ones((3, 6), "f4"), np.ones((3, 5), "f4"), "`b` has size 5 along `N`, expected 6"),
         (np.ones((3, 5, 1), "f4"), np.ones((3, 5), "f4"), "`a` has rank 3, expected 2"),
-        (np.ones((3, 5), "f8"), np.ones((3, 5), "f4"), "`a` has elements of f64, expected"),
-        (np.ones((3, 5), "i4"), np.ones((3, 5), "f4"), "`a` has elements of i32, expected"),
+        (np.ones((3, 5), "f8"), np.ones((3, 5), "f4"), "`a` has dtype f64, expected"),
+        (np.ones((3, 5), "i4"), np.ones((3, 5), "f4"), "`a` has dtype i32, expected"),
     ],
 )
 def test_tensors_that_do_not_fit(target, a, b, words):

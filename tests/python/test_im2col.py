@@ -45,9 +45,9 @@ def test_what_is_no_walk_is_found():
         args[i] = value
         return found(copy_text(np.ones(shape, "f2"), *args), shape, args[2], args[3])
 
-    assert "begins at a pixel that is outside of the corners" in with_(0, (0, -1, 0, 0))
-    assert "begins at a pixel that is outside of the corners" in with_(0, (0, 0, 6, 0))
-    assert "begins at a pixel that is outside of the corners" in with_(5, (0, -7))  # no pixel
+    assert "starts at a pixel outside the im2col corners" in with_(0, (0, -1, 0, 0))
+    assert "starts at a pixel outside the im2col corners" in with_(0, (0, 0, 6, 0))
+    assert "starts at a pixel outside the im2col corners" in with_(5, (0, -7))  # no pixel
     assert "a tap of -1 pixels" in with_(1, (0, -1))
     assert "a tap of 256 pixels" in with_(1, (256, 0))
     assert "rows of 8 bytes" in with_(3, 4)

@@ -59,8 +59,8 @@ class Failing:
 TENSORS = {
     "rank 1": (ones(6), "E0702", "`a` has rank 1, expected 2"),
     "rank 3": (ones(1, 6, 70), "E0702", "`a` has rank 3, expected 2"),
-    "f64": (ones(6, 70, dtype="f8"), "E0702", "`a` has elements of f64"),
-    "i32": (ones(6, 70, dtype="i4"), "E0702", "`a` has elements of i32"),
+    "f64": (ones(6, 70, dtype="f8"), "E0702", "`a` has dtype f64"),
+    "i32": (ones(6, 70, dtype="i4"), "E0702", "`a` has dtype i32"),
     "other size": (ones(5, 70), "E0702", "has size"),
     "None": (None, None, "argument `a` must be a tensor"),
     "list": ([[1.0] * 70] * 6, None, "argument `a` must be a tensor"),

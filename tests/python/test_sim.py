@@ -129,7 +129,7 @@ def test_a_report_outlives_its_kernel_and_error():
     [
         ({"target": "sim:sm_91a"}, "E0603", "did you mean `sim:sm_90a`?"),
         ({"target": "sim:eval"}, "E0603", "no lanes"),
-        ({"target": "sim:gfx942"}, "E0813", "a wave of 32 lanes on `gfx942`"),
+        ({"target": "sim:gfx942"}, "E0813", "the wave has 32 lanes, but those of `gfx942` have"),
         ({"schedule": "rondom"}, "E0602", "did you mean `random`?"),
         ({"schedule": "random:"}, "E0602", "random:SEED"),
     ],

@@ -139,7 +139,7 @@ TEST(without_bounds_outside_is_an_error) {
   lab_tensor(&l, DTYPE_i32, 1, 20);
   lab_tensor(&l, DTYPE_i32, 1, 20);
   CHECK_STR(lab_error(&l), "E0703");
-  CHECK_STR(l.cx->diags.last->text, "element (20) is at (20) of `b`, which has shape (20)");
+  CHECK_STR(l.cx->diags.last->text, "element (20) maps to (20) of `b`, which has shape (20)");
   lab_close(&l);
 }
 

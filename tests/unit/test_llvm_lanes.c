@@ -312,8 +312,8 @@ static bool is_stuck(int grid, int block, const char *body, const char *what, un
 }
 
 TEST(deadlocks) {
-  CHECK(is_stuck(1, 8, WAIT("1", "0", "1"), "memory that nobody changes", 7));
-  CHECK(is_stuck(1, 32, WAIT("1", "0", "1"), "memory that nobody changes", 7));
+  CHECK(is_stuck(1, 8, WAIT("1", "0", "1"), "memory that no other thread changes", 7));
+  CHECK(is_stuck(1, 32, WAIT("1", "0", "1"), "memory that no other thread changes", 7));
   CHECK(is_stuck(3, 32, WAIT("1", "$WG0", "1") SET("2", "$WG0", "1"), "memory that", 7));
   /* One has ended, one waits for it at the barrier. */
   CHECK(is_stuck(

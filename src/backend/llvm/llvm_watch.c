@@ -103,7 +103,7 @@ static void go_on_unless(Llvm *p, const char *result) {
 }
 
 void llvm_wait(Llvm *p, const Op *op, const char *changed) {
-  int place = new_place(p, op, "waits for memory that nobody changes");
+  int place = new_place(p, op, "waits for memory that no other thread changes");
   llvm_declare(p, "declare i32 @cpu_watch_wait(ptr, i32, i32) nounwind");
   const char *flag = llvm_let(p, "zext i1 %s to i32", changed);
   go_on_unless(p,
@@ -111,7 +111,7 @@ void llvm_wait(Llvm *p, const Op *op, const char *changed) {
 }
 
 void llvm_meet(Llvm *p, const Op *op, const char *bar, int members, bool arrive) {
-  int place = new_place(p, op, "waits at a barrier that not all waves come to");
+  int place = new_place(p, op, "waits at a barrier that not all waves reach");
   llvm_declare(p, "declare i32 @cpu_watch_meet(ptr, i32, i32, i32, i32) nounwind");
   const char *which = llvm_let(p, "trunc i64 %s to i32", bar);
   go_on_unless(p,

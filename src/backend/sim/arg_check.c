@@ -15,8 +15,8 @@ bool arg_is_tensor(Kernel *k, int param, const EvalBuffer *b) {
     return WRONG(k, param, "argument `%s` has rank %d, expected %d: %s", name, b->rank, t->rank,
                  type);
   return dtype_accepts(t->dtype, b->dtype) ||
-         WRONG(k, param, "argument `%s` has elements of %s, expected %s", name,
-               dtype_info[b->dtype].name, type);
+         WRONG(k, param, "argument `%s` has dtype %s, expected %s", name, dtype_info[b->dtype].name,
+               type);
 }
 
 /* The size follows from other tensors: no row gives it a value. */

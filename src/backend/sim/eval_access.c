@@ -114,7 +114,7 @@ static bool open_iterators(Eval *ev, const Access *a, bool local, Inputs *in) {
 }
 
 static bool fail_product(Eval *ev, const Sym *s) {
-  return eval_fail(ev, DIAG_E0710, "`%s` multiplies values from memory", eval_text(ev, s));
+  return eval_fail(ev, DIAG_E0710, "`%s` multiplies values loaded from memory", eval_text(ev, s));
 }
 
 /* How large dynamic value `i` may be in magnitude for the expression to be inside any memory. */
@@ -217,7 +217,7 @@ static bool lookup_coord(Eval *ev, const Access *a, const Inputs *iterators, Sym
   else if (axis->n == 1) *out = coord_constant(ev, axis->lo);
   else
     return eval_fail(ev, DIAG_E0705,
-                     "the mapping does not say where along `%s` its dynamic value is",
+                     "the mapping does not give a coordinate along `%s` for its dynamic value",
                      eval_text(ev, axis->dim));
   return true;
 }
@@ -298,7 +298,7 @@ static bool active_count(Eval *ev, const Access *a, int axis, int64_t *out) {
 static bool fail_outside(Eval *ev, const Access *a, const int64_t *index, const int64_t *y) {
   int64_t x[EVAL_AXES];
   for (int i = 0; i < a->box->rank; i++) x[i] = a->box->axis[i].lo + index[i];
-  return eval_fail(ev, DIAG_E0703, "element %s is at %s of `%s`, which has shape %s",
+  return eval_fail(ev, DIAG_E0703, "element %s maps to %s of `%s`, which has shape %s",
                    point_text(ev, x, a->box->rank), point_text(ev, y, a->memory->rank),
                    a->memory->name, point_text(ev, a->memory->size, a->memory->rank));
 }
@@ -306,7 +306,7 @@ static bool fail_outside(Eval *ev, const Access *a, const int64_t *index, const 
 static bool fail_no_value(Eval *ev, const Access *a, const int64_t *index) {
   int64_t x[EVAL_AXES];
   for (int i = 0; i < a->box->rank; i++) x[i] = a->box->axis[i].lo + index[i];
-  return eval_fail(ev, DIAG_E0710, "the mapping has no value at element %s",
+  return eval_fail(ev, DIAG_E0710, "the mapping is undefined at element %s",
                    point_text(ev, x, a->box->rank));
 }
 

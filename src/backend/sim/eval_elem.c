@@ -75,7 +75,7 @@ Tile *compute_apply(Eval *ev, const Op *op, const Box *box) {
     if (expr_point(&run, &r->i[e])) continue;
     r->i[e] = 0;
     if (box_exists(box, e)) {
-      eval_fail(ev, DIAG_E0710, "`%s` has no value for the operand %lld", eval_text(ev, expr),
+      eval_fail(ev, DIAG_E0710, "`%s` is undefined for operand %lld", eval_text(ev, expr),
                 (long long)args[0]->i[e]);
       return NULL;
     }

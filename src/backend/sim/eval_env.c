@@ -129,7 +129,7 @@ static bool is_thread_symbol(const char *name) {
 
 static bool fail_unknown(Eval *ev, const char *name, const Expr *in) {
   if (is_thread_symbol(name))
-    return eval_fail(ev, DIAG_E0701, "`%s` mentions `%s`, which differs between threads",
+    return eval_fail(ev, DIAG_E0701, "`%s` uses `%s`, which differs between threads",
                      eval_text(ev, in->sym), name);
   eval_fail(ev, DIAG_E0103, "`%s` has no value", name);
   eval_hint(ev, "give it one in `subs`, or list it in `dynamic_symbols`");
@@ -154,7 +154,8 @@ static bool slot_value(Eval *ev, int slot, const Expr *in, Meaning meaning, int6
 }
 
 static bool fail_point(Eval *ev, const Expr *e) {
-  return eval_fail(ev, DIAG_E0710, "`%s` has no value here: it divides by zero or leaves 64 bits",
+  return eval_fail(ev, DIAG_E0710,
+                   "`%s` has no value here: it divides by zero or overflows 64 bits",
                    eval_text(ev, e->sym));
 }
 

@@ -92,7 +92,7 @@ bool logs_check_workspace(Eval *ev) {
     EvalBuffer b = buffer_of(&ev->logs.at[i].memory);
     if (ev->logs.at[i].label || ev->logs.at[i].report || log_is_zero(&b)) continue;
     ev->at = ev->k->at;
-    return eval_fail(ev, DIAG_E0817, "the workspace `%s` is not zero when the kernel ends",
+    return eval_fail(ev, DIAG_E0817, "the workspace `%s` is not zero at the end of the kernel",
                      ev->logs.at[i].memory.name);
   }
   return true;

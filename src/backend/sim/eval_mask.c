@@ -49,11 +49,10 @@ bool mask_check(Eval *ev, const Access *a, const int64_t *index, const int64_t *
   env_rewind(ev, mark);
   if (!known || on == active) return known;
   if (!a->memory)
-    return eval_fail(ev, DIAG_E0713, "the mask %s element %s, which %s",
-                     on ? "lets through" : "stops", point_text(ev, x, a->box->rank),
-                     active ? "exists" : "does not exist");
+    return eval_fail(ev, DIAG_E0713, "the mask %s element %s, which %s", on ? "admits" : "excludes",
+                     point_text(ev, x, a->box->rank), active ? "exists" : "does not exist");
   return eval_fail(ev, DIAG_E0713, "the mask %s element %s, at %s of `%s`, which is %s",
-                   on ? "lets through" : "stops", point_text(ev, x, a->box->rank),
+                   on ? "admits" : "excludes", point_text(ev, x, a->box->rank),
                    point_text(ev, y, a->memory->rank), a->memory->name,
                    active ? "inside" : "outside");
 }

@@ -215,9 +215,9 @@ static bool update_all(Eval *ev, Memory *m, const int64_t *offsets, OpKind kind,
  * on tiles. */
 static bool acts_by_tile(Eval *ev, const Op *op) {
   if (atomic_by(op) == ATOMIC_BY_OWNER) return true;
-  return eval_fail(ev, DIAG_E0701, "`%s` acts once for each %s that holds an element%s",
+  return eval_fail(ev, DIAG_E0701, "`%s` is applied once by each %s that holds an element%s",
                    op_info[op->kind].name, atomic_by(op) == ATOMIC_BY_WAVE ? "wave" : "thread",
-                   op_has(op, ATTR_ept) ? ": it says how many elements each acts on" : "");
+                   op_has(op, ATTR_ept) ? ": it specifies the elements per thread" : "");
 }
 
 /* There is no single result if there are several old values. */
@@ -225,7 +225,8 @@ static bool has_one_result(Eval *ev, const Op *op, const Box *box) {
   const Type *t = op->results[0].type;
   for (int i = t->rank; i < box->rank; i++) {
     if (box->axis[i].n == 1 || !value_is_used(ev->k, &op->results[0])) continue;
-    eval_fail(ev, DIAG_E0304, "the result of `%s` lacks dimension `%s`, of which the tile has %lld",
+    eval_fail(ev, DIAG_E0304,
+              "the result of `%s` lacks dimension `%s`, along which the tile has %lld elements",
               op_info[op->kind].name, eval_text(ev, box->axis[i].dim), (long long)box->axis[i].n);
     eval_hint(ev, "`broadcast` the register to all dimensions of the memory");
     return false;
@@ -297,7 +298,7 @@ bool run_report(Eval *ev, Op *op) {
   for (int64_t e = 0, n = box_count(&box); m && offsets && e < n; e++) {
     if (offsets[e] == EVAL_INACTIVE || cond->i[e]) continue;
     if (offsets[e] + FAILURE_WORDS > m->size[0])
-      return eval_fail(ev, DIAG_E0703, "the table of `report` does not lie in `%s`", m->name);
+      return eval_fail(ev, DIAG_E0703, "the table of `report` is outside `%s`", m->name);
     report_one(m, offsets[e], words, op->nargs - 2, e);
   }
   return m && offsets;

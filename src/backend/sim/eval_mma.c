@@ -17,7 +17,7 @@ typedef struct Contraction {
 static const Sym *entry_of(const Type *t, const Sym *base) {
   for (int i = 0; i < t->rank; i++)
     if (dim_base(t->dims[i]) == base) return t->dims[i];
-  WV_BUG("a role of mma names a dimension its operand lacks");
+  WV_BUG("an operand of mma lacks the dimension of its role");
 }
 
 /* The box of an operand: batch dimensions, its own one of the two result dimensions, then k. */

@@ -27,7 +27,7 @@ Axis axis_of(const Sym *dim) {
 
 static bool scale_exactly(Eval *ev, const Axis *a, const char *what, int64_t v, int64_t *out) {
   if (v * a->num % a->den)
-    return eval_fail(ev, DIAG_E0706, "the %s %lld of `%s` is not a whole number of `%s`", what,
+    return eval_fail(ev, DIAG_E0706, "the %s %lld of `%s` is not an integer in units of `%s`", what,
                      (long long)v, eval_text(ev, a->base), eval_text(ev, a->dim));
   *out = v * a->num / a->den;
   return true;

@@ -46,7 +46,8 @@ static Tile *follow_axis(Eval *ev, Tile *t, const Sym *axis) {
   Axis here;
   if (!place_axis(ev, t->box.axis[i].dim, &here)) return NULL;
   if (here.n != t->box.axis[i].n) {
-    eval_fail(ev, DIAG_E0705, "the carried value holds %lld elements along `%s`, an iteration %lld",
+    eval_fail(ev, DIAG_E0705,
+              "the carried value has %lld elements along `%s`, but an iteration has %lld",
               (long long)t->box.axis[i].n, eval_text(ev, here.dim), (long long)here.n);
     return NULL;
   }
@@ -132,8 +133,7 @@ static void close_iterations(Eval *ev, const Iterations *it) {
 /* A value that is the same for every thread: a loop bound, a condition, a symbol. */
 static bool uniform(Eval *ev, const Value *v, const char *what, int64_t *out) {
   if (tile_uniform(ev->values[v->id].tile, out)) return true;
-  return eval_fail(ev, DIAG_E0701,
-                   "%s differs between elements, so each thread would go its own way", what);
+  return eval_fail(ev, DIAG_E0701, "%s differs between elements, so threads would diverge", what);
 }
 
 static int counter_slot(Eval *ev, const Sym *axis) {
@@ -234,8 +234,8 @@ static bool loop_while(Eval *ev, const Op *op, Loop *loop, Carried *c) {
     go = go && tested;
     if (ok && go && stuck)
       ok = eval_fail(ev, DIAG_E0708,
-                     "this loop waits: an iteration changed neither memory nor a "
-                     "carried value, and `%s` still holds",
+                     "this loop never ends: an iteration changed neither memory nor a carried "
+                     "value, and `%s` still holds",
                      eval_text(ev, condition));
     if (ok && go) ok = iterate_once(ev, op, loop, c, &stuck);
     env_rewind(ev, mark);
@@ -294,5 +294,5 @@ bool run_set_symbol(Eval *ev, Op *op) {
   const Sym *assumed =
       kernel_has_checks(ev->k) ? NULL : kernel_assumed_of(ev->k, symbol, &required);
   return !assumed || !expr_is_known(ev, assumed) ||
-         eval_assumed(ev, assumed, required, "where it is set");
+         eval_assumed(ev, assumed, required, "where the symbol is set");
 }

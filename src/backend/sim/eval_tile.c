@@ -106,7 +106,8 @@ static bool run_op(Eval *ev, Op *op) {
                        op_info[op->kind].name);
   if (how->run) return how->run(ev, op);
   if (!how->compute)
-    return eval_fail(ev, DIAG_E0409, "`%s` is no tile op: the evaluator runs tile level kernels",
+    return eval_fail(ev, DIAG_E0409,
+                     "`%s` is not a tile op: the evaluator runs tile-level kernels only",
                      op_info[op->kind].name);
   Box box;
   if (!place_box(ev, op->results[0].type, &box)) return false;
@@ -164,7 +165,7 @@ static bool run_grid(Eval *ev) {
 
 static bool launch(Eval *ev, int nargs) {
   if (ev->k->level != LEVEL_TILE)
-    return eval_fail(ev, DIAG_E0409, "`%s` is not at tile level", ev->k->name);
+    return eval_fail(ev, DIAG_E0409, "`%s` is not a tile-level kernel", ev->k->name);
   if (!args_bind(ev, nargs) || !place_setup(ev) || !logs_setup(ev) || !run_grid(ev)) return false;
   logs_deliver(ev);
   return logs_check_workspace(ev) && logs_check_report(ev);

@@ -210,9 +210,10 @@ static Tile *fail_uncovered(Eval *ev, const Tile *t, int i, const Box *box) {
   const Axis *have = &t->box.axis[i];
   int at = box_find(box, have->base);
   if (at < 0) {
-    eval_fail(ev, DIAG_E0705,
-              "`%s` is lost: the operand has %lld elements along it, the result none",
-              eval_text(ev, have->dim), (long long)have->n);
+    eval_fail(
+        ev, DIAG_E0705,
+        "dimension `%s` is lost: the operand has %lld elements along it, and the result lacks it",
+        eval_text(ev, have->dim), (long long)have->n);
     return NULL;
   }
   const Axis *want = &box->axis[at];
@@ -220,7 +221,7 @@ static Tile *fail_uncovered(Eval *ev, const Tile *t, int i, const Box *box) {
             "the operand holds `%s` from %lld to %lld, but `%s` from %lld to %lld is needed here",
             eval_text(ev, have->dim), (long long)have->lo, (long long)(have->lo + have->n - 1),
             eval_text(ev, want->dim), (long long)want->lo, (long long)(want->lo + want->n - 1));
-  eval_hint(ev, "make the value inside the loop that uses it");
+  eval_hint(ev, "compute the value inside the loop that uses it");
   return NULL;
 }
 

@@ -147,7 +147,7 @@ static void run_wave(Wave *w, uint64_t steps) {
     if (step == STEP_AGAIN || step == STEP_PARK || w->stuck) return;
     if (s->o->steps && w->steps >= s->o->steps) {
       report(w, &s->ops[w->pc ? w->pc->id : 0], DIAG_E0814, NULL,
-             "wave %d did not end within %llu instructions", w->index,
+             "wave %d did not finish within %llu instructions", w->index,
              (unsigned long long)s->o->steps);
       s->stop = true;
     }
@@ -162,7 +162,7 @@ static const char *why(const Wave *w, const Op *at) {
   if (!is_resident(w)) return "has not started: its workgroup waits for others to end";
   return w->parked                  ? "waits at a barrier that is not complete"
          : at->kind == OP_mbar_wait ? "waits for a phase that is not complete"
-                                    : "waits for memory that nobody changes";
+                                    : "waits for memory that no other thread changes";
 }
 
 static const Op *parked_at(const Wave *w) {
@@ -260,8 +260,8 @@ static bool check_workspace(Sim *s) {
   for (int i = kernel_given(s->k); !s->findings && !s->interrupted && i < s->k->params.n; i++) {
     const Param *p = &s->k->params.at[i];
     if (p->workspace && !log_is_zero(s->args[i].buffer))
-      return fail_setup(s, DIAG_E0817, p->at, "the workspace `%s` is not zero when the kernel ends",
-                        p->name);
+      return fail_setup(s, DIAG_E0817, p->at,
+                        "the workspace `%s` is not zero at the end of the kernel", p->name);
   }
   return true;
 }

@@ -53,9 +53,9 @@ static bool agree(Wave *w, const SimOp *s, Rendezvous *r, int wanted) {
   if (!r->arrived) r->wanted = wanted;
   if (r->wanted == wanted) return true;
   Diag *d = report(w, s, DIAG_E0805, r->op,
-                   "wave %d arrives at a barrier of %d threads, which is one of %d for others",
+                   "wave %d arrives at a barrier of %d threads, but other waves expect %d",
                    w->index, wanted, r->wanted);
-  if (d) diag_note(&w->sim->cx->diags, d, r->op->at, "the other is here");
+  if (d) diag_note(&w->sim->cx->diags, d, r->op->at, "the other wave arrives here");
   return false;
 }
 
@@ -82,7 +82,8 @@ static Step meet_named(Wave *w, SimOp *s) {
   bar += member;
   if (bar < 1 || bar >= SIM_NAMED || count < 1 || count % w->sim->wave) { /* 0: the workgroup's */
     report(w, s, DIAG_E0805, NULL,
-           "named barrier %lld of %lld threads: ids are 1 to %d, counts whole waves",
+           "named barrier %lld of %lld threads: the id must be 1 to %d, and the count a multiple "
+           "of the wave size",
            (long long)bar, (long long)count, SIM_NAMED - 1);
     return STEP_NEXT;
   }
@@ -114,7 +115,7 @@ static bool in_turn(Wave *w, const SimOp *s, bool signals) {
   if (did != signals) return true;
   w->signalled ^= bit;
   report(w, s, DIAG_E0805, NULL,
-         signals ? "wave %d signals a split barrier for the second time and has not waited at it"
+         signals ? "wave %d signals a split barrier twice without waiting at it"
                  : "wave %d waits at a split barrier that it has not signalled",
          w->index);
   return false;
@@ -218,7 +219,7 @@ static Mbar *make_mbar(Wave *w, int64_t address) {
 
 static bool check_place(Wave *w, const SimOp *s, const Buffer *b, int64_t index, int lane) {
   if (buffer_inside(b, index)) return access_aligned(w, s, b, index, MBAR_BYTES, lane);
-  report(w, s, DIAG_E0801, NULL, "`%s`%s by %s is outside of its shape", b->name,
+  report(w, s, DIAG_E0801, NULL, "`%s`%s accessed by %s is out of bounds", b->name,
          buffer_index(w->sim, b, index), who(w, lane));
   return false;
 }
@@ -295,10 +296,11 @@ static void init_mbar(Wave *w, SimOp *s, int l, int64_t count) {
     Diag *d = report(w, s, DIAG_E0809, m->init, "`%s`%s is initialised again by %s%s", b->name,
                      buffer_index(w->sim, b, index), who(w, l),
                      m->waiting ? " while threads wait at it" : "");
-    if (d) diag_note(&w->sim->cx->diags, d, m->init->at, "it is initialised here");
+    if (d) diag_note(&w->sim->cx->diags, d, m->init->at, "it was initialised here");
   }
   if (count < 1 || count >= 1 << 20)
-    report(w, s, DIAG_E0809, NULL, "an mbarrier of %lld arrivals", (long long)count);
+    report(w, s, DIAG_E0809, NULL, "an mbarrier with %lld arrivals, which is out of range",
+           (long long)count);
   *m = (Mbar){.address = m->address,
               .live = true,
               .count = count,
@@ -339,8 +341,8 @@ Step step_mbar_inval(Wave *w, SimOp *s) {
 
 static bool bytes_fit(Wave *w, const SimOp *s, int l, int64_t bytes) {
   if (bytes >= 0 && bytes <= MBAR_MOST_BYTES) return true;
-  report(w, s, DIAG_E0809, NULL, "%s expects %lld bytes at an mbarrier: at most %d", who(w, l),
-         (long long)bytes, MBAR_MOST_BYTES);
+  report(w, s, DIAG_E0809, NULL, "%s expects %lld bytes at an mbarrier, more than the limit of %d",
+         who(w, l), (long long)bytes, MBAR_MOST_BYTES);
   return false;
 }
 
@@ -473,7 +475,7 @@ static void check_stores_end(Wave *w) {
     const Lane *lane = &w->lane[l];
     if (lane->stored > lane->read)
       report_under_way(w, lane->store, "read",
-                       "the thread that issued it executes `bulk_commit` and `bulk_wait` first");
+                       "execute `bulk_commit` and `bulk_wait` in the issuing thread first");
   }
 }
 
@@ -481,17 +483,16 @@ void group_check_end(Group *g) {
   Wave *w = &g->waves[0];
   if (g->takes && !g->gives)
     report(w, g->takes, DIAG_E0807, NULL,
-           "wave %d waits for registers, and no wave of its workgroup gives any away", w->index);
+           "wave %d waits for registers, but no wave of its workgroup releases any", w->index);
   for (int i = 0; i < w->sim->nwaves; i++) check_stores_end(&g->waves[i]);
   for (int i = 0; i < g->mbars.n; i++)
     if (g->mbars.at[i].loading > g->mbars.at[i].observed)
-      report_under_way(w, g->mbars.at[i].load, "write",
-                       "some thread waits for the phase of its mbarrier first");
+      report_under_way(w, g->mbars.at[i].load, "write", "wait for the phase of its mbarrier first");
   for (int i = 0; i < g->mbars.n; i++) {
     const Mbar *m = &g->mbars.at[i];
     if (!m->live || (m->pending == m->count && !m->bytes)) continue;
     report(w, &w->sim->ops[m->init->id], DIAG_E0809, NULL,
-           "at the end of workgroup (%lld, %lld, %lld) this mbarrier waits for %lld of %lld "
+           "at the end of workgroup (%lld, %lld, %lld) this mbarrier still waits for %lld of %lld "
            "arrivals and %lld bytes",
            (long long)g->id[0], (long long)g->id[1], (long long)g->id[2], (long long)m->pending,
            (long long)m->count, (long long)m->bytes);

@@ -327,7 +327,8 @@ static void report_unfenced(const Actor *a, const Buffer *b, int64_t element, bo
                    what_it_is(a, writes), b->name, buffer_index(s, b, element), who(a->w, a->lane));
   if (!d) return;
   diag_note(&s->cx->diags, d, other->at, "the write is here");
-  diag_hint(&s->cx->diags, d, "the threads that wrote execute `fence_proxy` before the barrier");
+  diag_hint(&s->cx->diags, d,
+            "execute `fence_proxy` in the threads that wrote, before the barrier");
 }
 
 /* Checks that the access is ordered after what one wave wrote, and that this was fenced if

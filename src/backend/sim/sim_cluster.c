@@ -54,7 +54,8 @@ uint64_t cluster_homes(Wave *w, const SimOp *s, uint64_t lanes, Group **home) {
   EACH_LANE(l, lanes) {
     home[l] = cluster_peer(w->group, rank[l]);
     if (!home[l])
-      report(w, s, DIAG_E0801, NULL, "rank %lld by %s, in a cluster of %d workgroups",
+      report(w, s, DIAG_E0801, NULL,
+             "rank %lld used by %s is out of range for a cluster of %d workgroups",
              (long long)rank[l], who(w, l), cluster_size(w->sim));
     else if (cluster_alive(w, s, home[l], l)) there |= UINT64_C(1) << l;
   }

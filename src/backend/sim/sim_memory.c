@@ -147,7 +147,7 @@ bool is_written(const Group *g, const Buffer *b, int64_t element) {
 
 bool access_inside(Wave *w, const SimOp *s, const Buffer *b, int64_t element, int l) {
   if (buffer_inside(b, element)) return true;
-  report(w, s, DIAG_E0801, NULL, "`%s`%s at address %lld by %s is outside of its shape", b->name,
+  report(w, s, DIAG_E0801, NULL, "`%s`%s at address %lld accessed by %s is out of bounds", b->name,
          buffer_index(w->sim, b, element), (long long)buffer_address(b, element), who(w, l));
   return false;
 }
@@ -156,9 +156,9 @@ bool access_aligned(Wave *w, const SimOp *s, const Buffer *b, int64_t element, i
                     int l) {
   int64_t address = buffer_address(b, element);
   if (address % align == 0) return true;
-  report(w, s, DIAG_E0806, NULL, "`%s`%s at address %lld by %s, which is not a multiple of %lld",
-         b->name, buffer_index(w->sim, b, element), (long long)address, who(w, l),
-         (long long)align);
+  report(w, s, DIAG_E0806, NULL,
+         "`%s`%s at address %lld accessed by %s is misaligned: not a multiple of %lld", b->name,
+         buffer_index(w->sim, b, element), (long long)address, who(w, l), (long long)align);
   return false;
 }
 
@@ -211,10 +211,11 @@ static void check_alignment(Request *q, int l) {
   int64_t address = buffer_address(q->b, q->first[l]);
   if (align > 16) align = 16;
   if ((address & (align - 1)) == 0) return;
-  report(q->w, q->s, DIAG_E0806, NULL,
-         "%lld bytes of `%s`%s at address %lld by %s, which is not a multiple of %lld",
-         (long long)bytes, q->b->name, buffer_index(q->w->sim, q->b, q->first[l]),
-         (long long)address, who(q->w, l), (long long)align);
+  report(
+      q->w, q->s, DIAG_E0806, NULL,
+      "access of %lld bytes of `%s`%s at address %lld by %s is misaligned: not a multiple of %lld",
+      (long long)bytes, q->b->name, buffer_index(q->w->sim, q->b, q->first[l]), (long long)address,
+      who(q->w, l), (long long)align);
 }
 
 static void fail_bounds(Request *q, int l, int64_t element, const char *index) {
@@ -224,9 +225,9 @@ static void fail_bounds(Request *q, int l, int64_t element, const char *index) {
   StrBuf shape = {.arena = q->w->sim->cx->diags.arena};
   for (int d = 0; d < q->b->rank; d++)
     sb_printf(&shape, "%s%lld", d ? ", " : "", (long long)q->b->size[d]);
-  report(q->w, q->s, DIAG_E0801, NULL, "%s%s at address %lld by %s is outside of its shape (%s)",
-         q->b->name, index, (long long)buffer_address(q->b, element), who(q->w, l),
-         sb_text(&shape));
+  report(q->w, q->s, DIAG_E0801, NULL,
+         "%s%s at address %lld accessed by %s is outside its shape (%s)", q->b->name, index,
+         (long long)buffer_address(q->b, element), who(q->w, l), sb_text(&shape));
 }
 
 /* -1: the coordinates lie outside. */
@@ -416,7 +417,7 @@ static Request request_row(Wave *w, SimOp *s, int at, int n, int row) {
   int64_t more = imm ? imm->integer : 0;
   EACH_LANE(l, w->mask) q.first[l] = element_after(offset[l].i, more);
   if (rows) {
-    wave_check_use(w, s, op->args[at + 2], w->mask, "the distance of rows");
+    wave_check_use(w, s, op->args[at + 2], w->mask, "the row stride");
     EACH_LANE(l, w->mask) {
       int64_t apart;
       bool over = __builtin_mul_overflow((int64_t)row, wave_regs(w, op->args[at + 2])[l].i, &apart);
@@ -574,7 +575,7 @@ Step step_atomic(Wave *w, SimOp *s) {
       shadow_write(&a, q.b, element, false);
       if (!is_written(a.home, q.b, element))
         report(w, s, DIAG_E0804, NULL,
-               "`%s`%s, which holds nothing yet, is an operand of `atomic` in %s", q.b->name,
+               "`%s`%s, which is uninitialised, is an operand of `atomic` in %s", q.b->name,
                buffer_index(w->sim, q.b, element), who(w, l));
       uint64_t before = dtype_load(t, data, element);
       r[l] = reg_from_bits(t, before);

@@ -19,8 +19,8 @@ static const MmaInfo *dot_row(Sim *s, const SimOp *x, const MmaChoice *m, int la
   const MmaInfo *row = small ? mma_dot(s->home, dot, lanes) : NULL;
   if (!row)
     fail_setup(s, DIAG_E0813, x->op->at,
-               "`dot(%d, %d, %d, %c)` does not run on %d lanes: vectors have 1 to %d elements, and "
-               "the lanes that share a result divide the wave",
+               "`dot(%d, %d, %d, %c)` cannot run on %d lanes: vectors must have 1 to %d elements, "
+               "and the number of lanes that share a result must divide the wave",
                m->out_vec, m->k_vec, m->k_mult, m->along, lanes, IR_MAX_VEC);
   return row;
 }
@@ -36,7 +36,7 @@ static const MmaInfo *find_row(Sim *s, const SimOp *x) {
   if (fits)
     fail_setup(s, DIAG_E0813, x->op->at, "`%s` does not have `%s`", s->machine->name, row->name);
   else
-    fail_setup(s, DIAG_E0813, x->op->at, "`%s` is no instruction of `%s` on %d lanes",
+    fail_setup(s, DIAG_E0813, x->op->at, "`%s` is not an instruction of `%s` on %d lanes",
                row ? row->name : "dot", op_info[x->op->kind].name, lanes);
   return NULL;
 }
@@ -61,7 +61,7 @@ static bool check_types(Sim *s, const SimOp *x, const MmaInfo *row) {
   for (int i = 3; fits && !wg && i < x->op->nargs; i++)
     fits = x->op->args[i]->type->dtype == DTYPE_f8e8m0fnu;
   if (fits) return true;
-  return fail_setup(s, DIAG_E0813, x->op->at, "`%s` on `%s` does not multiply %s by %s into %s%s",
+  return fail_setup(s, DIAG_E0813, x->op->at, "`%s` on `%s` cannot multiply %s by %s into %s%s",
                     row->name, s->machine->name, dtype_info[a].name, dtype_info[b].name,
                     dtype_info[c].name, x->op->nargs == 5 && !wg ? " with these scales" : "");
 }
@@ -105,7 +105,7 @@ static bool check_regs(Sim *s, const SimOp *x, int arg, int64_t copies, int64_t 
   bool small = copies <= IR_MAX_VEC && times <= IR_MAX_VEC; /* no overflow below */
   if (small && v->type->n == copies * times * regs) return true;
   return fail_setup(s, DIAG_E0813, x->op->at,
-                    "operand %d of `%s` is %s; the instruction holds %d registers, for each of "
+                    "operand %d of `%s` is %s; the instruction expects %d registers for each of "
                     "%lld x %lld copies",
                     arg + 1, op_info[x->op->kind].name,
                     type_text(s->cx->diags.arena, s->cx, v->type), regs, (long long)copies,
@@ -162,7 +162,7 @@ static void check_copy(Wave *w, const SimOp *s, int arg, int lane, int other, do
   if (other < 0 || x == y || (x != x && y != y)) return;
   report(
       w, s, DIAG_E0815, NULL,
-      "operand %d of `%s`: an element that lanes %d and %d hold is %g in one and %g in the other",
+      "operand %d of `%s`: lanes %d and %d hold the same element with different values, %g and %g",
       arg + 1, op_info[s->op->kind].name, other, lane, y, x);
 }
 

@@ -51,7 +51,8 @@ static bool launch_value(Sim *s, const Sym *e, Span at, int64_t *out) {
     env[i] = (SymBinding){vars[i], sym_int(s->cx->sym, symbol->value)};
   }
   if (sym_eval(e, env, n, out)) return true;
-  return fail_setup(s, DIAG_E0710, at, "`%s` has no whole value", sym_text(s->cx->diags.arena, e));
+  return fail_setup(s, DIAG_E0710, at, "the value of `%s` is not an integer",
+                    sym_text(s->cx->diags.arena, e));
 }
 
 /* NULL: it has not been used yet. */
@@ -235,14 +236,17 @@ static bool check_grid(Sim *s, const Constraint *c) {
   if (s->machine->vendor != VENDOR_NVIDIA) return true;
   for (int i = 1; i < 3; i++)
     if (s->grid[i] > MOST)
-      return fail_setup(s, DIAG_E0813, c->at, "a grid of %lld workgroups along %d: at most %d",
+      return fail_setup(s, DIAG_E0813, c->at,
+                        "the grid has %lld workgroups along %d, expected at most %d",
                         (long long)s->grid[i], i, MOST);
   if (cluster > CLUSTER_MOST)
-    return fail_setup(s, DIAG_E0813, c->at, "a cluster of %lld workgroups: at most %d",
+    return fail_setup(s, DIAG_E0813, c->at, "a cluster has %lld workgroups, expected at most %d",
                       (long long)cluster, CLUSTER_MOST);
   if (cluster > PORTABLE)
-    diag_add(&s->cx->diags, DIAG_R0801, c->at, "a cluster of %lld workgroups: %d run everywhere",
-             (long long)cluster, PORTABLE);
+    diag_add(
+        &s->cx->diags, DIAG_R0801, c->at,
+        "a cluster of %lld workgroups is not portable: all machines with clusters support up to %d",
+        (long long)cluster, PORTABLE);
   return true;
 }
 
@@ -272,21 +276,23 @@ static bool read_launch(Sim *s) {
       return false;
     if (s->block[i] < 1 || s->block[i] > 1024 || s->grid[i] < 0 || s->grid[i] > INT32_MAX ||
         s->cluster[i] < 1 || (s->grid[i] % s->cluster[i]))
-      return fail_setup(s, DIAG_E0813, c->at,
-                        "a grid of %lld workgroups of %lld threads along %d, in clusters of %lld",
-                        (long long)s->grid[i], (long long)s->block[i], i, (long long)s->cluster[i]);
+      return fail_setup(
+          s, DIAG_E0813, c->at,
+          "invalid launch: %lld workgroups of %lld threads along %d, in clusters of %lld",
+          (long long)s->grid[i], (long long)s->block[i], i, (long long)s->cluster[i]);
     s->threads *= (int)s->block[i];
   }
   s->nwaves = (s->threads + s->wave - 1) / s->wave;
   if (!check_grid(s, c)) return false;
   if (s->wave != s->machine->lanes)
-    return fail_setup(s, DIAG_E0813, c->at, "a wave of %d lanes on `%s`, which has %d", s->wave,
-                      s->machine->name, s->machine->lanes);
+    return fail_setup(s, DIAG_E0813, c->at, "the wave has %d lanes, but those of `%s` have %d",
+                      s->wave, s->machine->name, s->machine->lanes);
   if (s->threads > s->machine->threads)
-    return fail_setup(s, DIAG_E0813, c->at, "a workgroup of %d threads on `%s`, which runs %d",
+    return fail_setup(s, DIAG_E0813, c->at, "a workgroup has %d threads, but `%s` runs at most %d",
                       s->threads, s->machine->name, s->machine->threads);
   if (s->shared_bytes > s->machine->shared_most)
-    return fail_setup(s, DIAG_E0813, c->at, "%lld bytes of shared memory on `%s`, which has %d",
+    return fail_setup(s, DIAG_E0813, c->at,
+                      "the kernel needs %lld bytes of shared memory, but `%s` has %d",
                       (long long)s->shared_bytes, s->machine->name, s->machine->shared_most);
   return true;
 }
@@ -365,11 +371,13 @@ static bool shape_alloc(Sim *s, const Op *op, Buffer *b, int64_t *elements) {
     if (!launch_value(s, t->dims[d], op->at, &b->size[d])) return false;
     if (!launch_value(s, physical ? physical->dims[d] : t->dims[d], op->at, &extent)) return false;
     if (memory && b->size[d] != memory->memory->extent[d])
-      return fail_setup(s, DIAG_E0813, op->at, "`memory` has other extents than the allocation");
+      return fail_setup(s, DIAG_E0813, op->at,
+                        "`memory` has different extents than the allocation");
     b->stride[d] = *elements;
     if (extent < 0 || b->size[d] < 0 || extent > INT32_MAX || b->size[d] > INT32_MAX ||
         (*elements *= extent) > INT32_MAX)
-      return fail_setup(s, DIAG_E0813, op->at, "an allocation of more elements than %d", INT32_MAX);
+      return fail_setup(s, DIAG_E0813, op->at, "an allocation has more than %d elements",
+                        INT32_MAX);
   }
   finish_geometry(b);
   b->elements = b->contiguous ? b->elements : *elements;
@@ -384,7 +392,8 @@ static bool place_alloc(Sim *s, const Op *op, int64_t *end) {
   const Value *v = &op->results[0];
   Buffer *b = buffer_new(s, v->name ? v->name : "shared", v->type);
   int64_t elements;
-  if (!b->shared) return fail_setup(s, DIAG_E0813, op->at, "an allocation is shared memory");
+  if (!b->shared)
+    return fail_setup(s, DIAG_E0813, op->at, "an allocation must be in shared memory");
   if (!shape_alloc(s, op, b, &elements)) return false;
   int64_t bytes = (int64_t)dtype_bytes(b->dtype, elements);
   b->base = alloc_base(op, *end);
@@ -393,7 +402,7 @@ static bool place_alloc(Sim *s, const Op *op, int64_t *end) {
   s->buffer[v->id] = b;
   if (b->base >= 0 && b->base + bytes <= s->shared_bytes) return true;
   return fail_setup(s, DIAG_E0813, op->at,
-                    "an allocation ends at byte %lld of %lld bytes of shared memory",
+                    "an allocation ends at byte %lld, but shared memory has %lld bytes",
                     (long long)(b->base + bytes), (long long)s->shared_bytes);
 }
 
@@ -431,7 +440,7 @@ static SimExpr *compile(Sim *s, const Op *op, const Sym *e, bool *ok) {
   const Sym *whole = sym_is_bool(e) ? e : sym_floor(s->cx->sym, e);
   x->program = whole ? sym_compile(s->home, s->cx->sym, &whole, 1, vars, n) : NULL;
   if (!x->program)
-    *ok = fail_setup(s, DIAG_E0710, op->at, "`%s` cannot be computed",
+    *ok = fail_setup(s, DIAG_E0710, op->at, "`%s` cannot be evaluated",
                      sym_text(s->cx->diags.arena, e));
   if (depends_on_thread(s, x)) {
     x->fixed = ARENA_ARRAY(s->home, int64_t, s->nwaves * s->wave);
@@ -504,7 +513,7 @@ static bool check_op(Sim *s, const Op *op) {
   if (op->kind == OP_inline_ptx && !inline_meaning(op))
     return inline_unknown(s->cx, op, "the simulator");
   if (!sim_step[op->kind])
-    return fail_setup(s, DIAG_E0409, op->at, "`%s` is not an op of one lane's program",
+    return fail_setup(s, DIAG_E0409, op->at, "`%s` is not a thread-level op",
                       op_info[op->kind].name);
   if (!target_has(s->machine, needed_features(op)))
     return fail_setup(s, DIAG_E0813, op->at, "`%s` does not have `%s`", s->machine->name,
@@ -542,7 +551,8 @@ static bool prepare_op(Sim *s, const Op *op) {
   for (int i = 0; coords && i < coords->n; i++) x->coords[i] = compile(s, op, coords->dims[i], &ok);
   for (int i = 0; op->body && i < op->body->nargs; i++)
     if (op->body->args[i]->type->kind == TYPE_mem)
-      return fail_setup(s, DIAG_E0813, op->at, "memory cannot be carried: carry an offset");
+      return fail_setup(s, DIAG_E0813, op->at,
+                        "memory cannot be carried by a loop: carry an offset instead");
   if (op->kind == OP_wave_mma || op->kind == OP_wgmma) ok = ok && mma_plan(s, x);
   return ok;
 }
@@ -621,8 +631,8 @@ static bool check_room(Sim *s) {
   if (!s->talks || groups * each <= most) return true;
   const Constraint *c = kernel_constraint(s->k, CONSTRAINT_launch, NULL);
   return fail_setup(s, DIAG_E0813, c->at,
-                    "%.0f workgroups that communicate through memory: the simulator runs them "
-                    "together, and has room for %.0f of this size",
+                    "%.0f workgroups communicate through memory and must run together, but the "
+                    "simulator has room for %.0f of this size",
                     groups, most / each);
 }
 
@@ -630,7 +640,7 @@ bool setup(Sim *s, int nargs) {
   Kernel *k = s->k;
   if (k->level != LEVEL_THREAD)
     return fail_setup(s, DIAG_E0409, k->at,
-                      "`%s` is not at THREAD level: the simulator runs one lane's program",
+                      "`%s` is not a thread kernel: the simulator runs kernels at THREAD level",
                       k->name);
   int given = kernel_given(k);
   if (nargs != given)

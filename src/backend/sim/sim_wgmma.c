@@ -30,8 +30,8 @@ bool wgmma_check(Sim *s, const SimOp *x) {
     bool fits = !v[3] || dtype_info[memory->type->dtype].bits == 16;
     if (known && fits && v[3] <= 1 && v[0] % 16 == 0 && v[1] % 16 == 0) continue;
     return fail_setup(s, DIAG_E0813, x->op->at,
-                      "`%s` of %s is not a descriptor: offsets are multiples of 16 bytes, the "
-                      "swizzle 0, 32, 64 or 128, and only 16-bit elements may be transposed",
+                      "`%s` of %s is not a descriptor: offsets must be multiples of 16 bytes, the "
+                      "swizzle 0, 32, 64 or 128 bytes, and only 16-bit elements may be transposed",
                       attr_info[keys[i]].name, type_text(s->cx->diags.arena, s->cx, memory->type));
   }
   return true;
@@ -58,7 +58,7 @@ static Operand open_operand(Wave *w, SimOp *s, int arg, AttrKey key) {
       o.b, same_in_all_lanes(w, s, s->op->args[arg + 1], "the offset of an operand"));
   if (o.first % 16)
     report(w, s, DIAG_E0806, NULL,
-           "a wgmma operand in `%s` at address %lld, which is no multiple of 16", o.b->name,
+           "a wgmma operand in `%s` is at address %lld, which is not a multiple of 16", o.b->name,
            (long long)o.first);
   return o;
 }
@@ -75,7 +75,7 @@ static void read_operand(Wave *w, SimOp *s, const Operand *o, int from, int to, 
       int64_t element = (address - o->b->base) / o->b->bytes;
       if (address < o->b->base || !buffer_inside(o->b, element)) {
         report(w, s, DIAG_E0801, NULL,
-               "element (%d, %d) of a wgmma operand lies at address %lld, outside of `%s`", i, e,
+               "element (%d, %d) of a wgmma operand is at address %lld, outside `%s`", i, e,
                (long long)address, o->b->name);
         return;
       }
@@ -142,7 +142,8 @@ static void execute_together(Wave *w, Issue mine) {
   uint64_t number = w->wgmma_steps++;
   if (!wave_full(w, mine.s) || w->wgmma_lost) return;
   if (end_wave(w) - first_wave(w) < WARPGROUP_WAVES) {
-    report(w, mine.s, DIAG_E0805, NULL, "`%s` is executed by wave %d, whose warpgroup has %d waves",
+    report(w, mine.s, DIAG_E0805, NULL,
+           "`%s` is executed by wave %d, whose warpgroup has only %d waves",
            op_info[mine.s->op->kind].name, w->index, end_wave(w) - first_wave(w));
     return;
   }
@@ -152,10 +153,10 @@ static void execute_together(Wave *w, Issue mine) {
     return;
   }
   const Issue *other = &g->issued.at[number - g->first];
-  if (other->s != mine.s) report_apart(w, mine.s, other->s, "another instruction beside it");
+  if (other->s != mine.s) report_apart(w, mine.s, other->s, "a different instruction");
   else if (other->a != mine.a || other->b != mine.b)
-    report_apart(w, mine.s, other->s, "another offset of an operand");
-  else if (other->keep != mine.keep) report_apart(w, mine.s, other->s, "another `keep`");
+    report_apart(w, mine.s, other->s, "a different operand offset");
+  else if (other->keep != mine.keep) report_apart(w, mine.s, other->s, "a different `keep`");
 }
 
 /* Reports a wave that executed fewer of them than another of its warpgroup. */
@@ -167,7 +168,7 @@ void wgmma_check_end(Group *g) {
     if (w->wgmma_lost || w->wgmma_steps - all->first >= (uint64_t)all->issued.n) continue;
     const SimOp *missing = all->issued.at[w->wgmma_steps - all->first].s;
     report(w, missing, DIAG_E0805, NULL,
-           "`%s` is not executed by wave %d, but by another wave of its warpgroup",
+           "`%s` is not executed by wave %d, but is by another wave of its warpgroup",
            op_info[missing->op->kind].name, i);
   }
 }
@@ -188,8 +189,8 @@ static void check_fence(Wave *w, SimOp *s) {
   bool late = (!chained && w->made[acc->id] > w->fence_step + 1) ||
               (a != acc && w->made[a->id] > w->fence_step + 1);
   if ((w->wgmma_fenced || chained) && !late) return;
-  Diag *d = report(w, s, DIAG_E0812, NULL,
-                   "`wgmma` uses registers that were written since the last `wgmma_fence`");
+  Diag *d =
+      report(w, s, DIAG_E0812, NULL, "`wgmma` uses registers written after the last `wgmma_fence`");
   if (d)
     diag_hint(&w->sim->cx->diags, d, "execute `wgmma_fence` before the first wgmma of a batch");
 }
