@@ -20,7 +20,7 @@ bool cuda_report(CudaState *s, int error, const char *what, const DeviceReport *
   if (error == CUDA_ILLEGAL_ADDRESS || error == CUDA_MISALIGNED || error == CUDA_LAUNCH_FAILED)
     diag_hint(r->diags, d,
               "any kernel launched earlier may have caused this; this process can no longer use "
-              "the device. To find the access, run the kernel on target `sim:sm_90a`");
+              "the device. To find the access, use the simulator: target `sim:sm_90a`");
   return false;
 }
 

@@ -148,8 +148,8 @@ def yields(acc):
         (lambda x, b: tkw.iterate(K, init_args=[0.0]), "E0315", "Register"),
         (lambda x, b: tkw.conditional(M > 1, else_return=[0.0]), "E0315", "Register"),
         (loop_of(yields), "E0408", "return"),
-        (lambda x, b: tkw.write(x, b, elements_per_thread=0), "E0318", "leave it out"),
-        (lambda x, b: tkw.read(b, elements_per_thread=-4), "E0318", "leave it out"),
+        (lambda x, b: tkw.write(x, b, elements_per_thread=0), "E0318", "omit it"),
+        (lambda x, b: tkw.read(b, elements_per_thread=-4), "E0318", "omit it"),
     ],
 )
 def test_values_are_no_numbers(body, code, hint):

@@ -50,7 +50,7 @@ def test_what_is_no_walk_is_found():
     assert "starts at a pixel outside the im2col corners" in with_(5, (0, -7))  # no pixel
     assert "a tap of -1 pixels" in with_(1, (0, -1))
     assert "a tap of 256 pixels" in with_(1, (256, 0))
-    assert "rows of 8 bytes" in with_(3, 4)
+    assert "rows of a box are 8 bytes" in with_(3, 4)
 
 
 def test_bytes_that_are_not_awaited():

@@ -90,7 +90,7 @@ TEST(devices) {
   wv_device_info info;
   CHECK_INT(wv_device_count(cx, WV_CUDA), 2);
   CHECK(!wv_device_get(cx, (wv_device){WV_CUDA, 2}, &info));
-  CHECK(has(said(cx, "E0902"), "there is no CUDA device 2: there are 2"));
+  CHECK(has(said(cx, "E0902"), "there is no CUDA device 2: 2 available"));
   CHECK(!wv_device_get(cx, (wv_device){77, 0}, &info));
   CHECK(has(said(cx, "E0906"), "there is no kind of device 77"));
   CHECK_INT(fake->retains, 0); /* asking makes no context */
@@ -256,7 +256,7 @@ TEST(arguments_that_do_not_fit) {
   CHECK(has(said(b.cx, "E0702"), "size -1"));
   scale_args(&s, 4, 64)->a.t.data = NULL;
   CHECK(!launch(&b, &s));
-  CHECK(has(said(b.cx, "E0702"), "has no memory"));
+  CHECK(has(said(b.cx, "E0702"), "has a null data pointer"));
   scale_args(&s, 4, 64)->arg[1].tensor = NULL;
   CHECK(!launch(&b, &s));
   CHECK(has(said(b.cx, "E0702"), "argument `b` is not a tensor"));
@@ -342,7 +342,7 @@ TEST(driver_refuses_code) {
   wv_diag_clear(cx);
   fake->fail = "cuFuncLoad", fake->fail_error = 2;
   CHECK(!wv_compile(k, NULL));
-  CHECK(has(said(cx, "E0902"), "`scale`: out of memory"));
+  CHECK(has(said(cx, "E0902"), "`scale`: the driver cannot load its function: out of memory"));
   CHECK_INT(fake->loads, fake->unloads);
   fake->fail = NULL;
   wv_program *p = wv_compile(k, NULL); /* the process goes on */

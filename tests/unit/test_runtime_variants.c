@@ -295,7 +295,7 @@ TEST(targets_without_programs) {
   CHECK(has(said(cx, "E0902"), "device 99 is out of range: the last usable device is 15"));
   wv_diag_clear(cx);
   CHECK(!wv_compile(k, &(wv_compile_options){.target = "sm_90a", .device = 5}));
-  CHECK(has(said(cx, "E0902"), "there is no CUDA device 5: there are 2"));
+  CHECK(has(said(cx, "E0902"), "there is no CUDA device 5: 2 available"));
   fake->major = 7;
   wv_diag_clear(cx);
   CHECK(!wv_compile(k, &(wv_compile_options){.target = "cuda"}));
