@@ -141,8 +141,8 @@ static bool report_shape(const Declared *c, const Sym *dim, int64_t v, int64_t c
   Diags *diags = &c->d->k->cx->diags;
   const char *name = shown(c, dim);
   Diag *e = diag_add(diags, DIAG_E0611, c->op->at,
-                     "the vector shape %lld of `%s` is not what the %d threads of a wave hold of "
-                     "it, %lld",
+                     "the vector shape %lld of `%s` does not match the extent that the %d threads "
+                     "of a wave hold, %lld",
                      (long long)v, name, c->hardware->threads, (long long)covered);
   if (each)
     diag_hint(diags, e, "write `vector_shapes={%s: %lld}`, or `elements_per_thread=%d` here", name,
@@ -153,12 +153,13 @@ static bool report_shape(const Declared *c, const Sym *dim, int64_t v, int64_t c
 
 static bool report_two(const Declared *c, const Sym *one, const Sym *two) {
   Diags *diags = &c->d->k->cx->diags;
-  Diag *e = diag_add(diags, DIAG_E0611, c->op->at,
-                     "the lanes of a wave lie along two dims of this tile, `%s` and `%s`",
-                     shown(c, one), shown(c, two));
+  Diag *e =
+      diag_add(diags, DIAG_E0611, c->op->at,
+               "the lanes of a wave are distributed along two dims of this tile, `%s` and `%s`",
+               shown(c, one), shown(c, two));
   diag_hint(diags, e,
-            "only one of them may lie on workgroup dimension 0: move the other to 1 or 2, or give "
-            "it the vector shape 0");
+            "only one of them may be on workgroup dimension 0: move the other to 1 or 2, or set "
+            "its vector shape to 0");
   return false;
 }
 
@@ -170,9 +171,10 @@ static bool report_uneven(const Declared *c, const Sym *dim, int64_t v) {
                "the vector shape %lld of `%s` is not a multiple of the %d threads of a wave that "
                "reduce it",
                (long long)v, shown(c, dim), threads);
-  diag_hint(diags, e,
-            "write `vector_shapes={%s: %d}`, %d for each thread: what sticks out is masked",
-            shown(c, dim), each * threads, each);
+  diag_hint(
+      diags, e,
+      "write `vector_shapes={%s: %d}`, %d for each thread: elements beyond the tile are masked",
+      shown(c, dim), each * threads, each);
   return false;
 }
 

@@ -84,15 +84,15 @@ UniformLevel contract_parts(const Distribution *d, const Op *op, Arena *scratch)
 static const char *observes(Query *q) {
   const Op *op = q->op;
   for (int i = 0; i < op->nresults; i++)
-    if (op->results[i].varying) return "makes a value that differs between threads";
-  if (level_of_attrs(q) > UNIFORM_WORKGROUP) return "mentions thread ids";
-  if (reduces_within_waves(q)) return "gives each wave a result of its own";
-  if (counts_threads(op)) return "says how many elements each thread acts on";
-  if (takes_elements(op)) return "takes elements of what a thread holds";
+    if (op->results[i].varying) return "returns a value that differs between threads";
+  if (level_of_attrs(q) > UNIFORM_WORKGROUP) return "uses thread ids";
+  if (reduces_within_waves(q)) return "gives each wave its own result";
+  if (counts_threads(op)) return "specifies the elements per thread";
+  if (takes_elements(op)) return "extracts elements held by a thread";
   if (op->kind == OP_set_symbol && differs(q, op->args[0]))
     return "sets a symbol that differs between lanes";
   if (op->body && q->u->regions[op->id].level == UNIFORM_VARYING)
-    return "goes different ways in different lanes";
+    return "branches differently in different lanes";
   return NULL;
 }
 

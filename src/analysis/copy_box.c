@@ -169,19 +169,20 @@ const char *copy_box(const Distribution *d, const AccessBounds *b, const MemLayo
   const MemAccess *a = &b->access;
   int extent[IR_MAX_RANK], bits = dtype_memory_bits(a->tile->dtype);
   *out = (CopyBox){.rank = a->memory->type->rank, .span = descriptor_span(slot)};
-  if (out->rank < 1 || out->rank > MOST_RANK) return "a box has 1 to 5 dimensions";
-  if (bits % 8) return "its elements are no bytes";
+  if (out->rank < 1 || out->rank > MOST_RANK) return "a box must have 1 to 5 dimensions";
+  if (bits % 8) return "its elements are not whole bytes";
   if (slot->dims != a->tile->rank || !distribute_extents(d, a->op, a->tile, extent) ||
       !has_extents(slot, extent))
     return "its tile is not the whole allocation";
   if (!find_axes(d->k->cx->sym, b, extent, out) && !find_pixels(d, b, extent, out))
-    return "what it copies is no box of the tensor";
-  if (!tests_the_tensor(b, &out->pixels)) return "it ends where the tensor does not";
-  if (out->span < 0 || !cut(slot, out)) return "boxes do not lie like its tile in shared memory";
+    return "the region it copies is not a box of the tensor";
+  if (!tests_the_tensor(b, &out->pixels)) return "its bounds differ from those of the tensor";
+  if (out->span < 0 || !cut(slot, out))
+    return "its tile's shared-memory layout does not match a box";
   int64_t bytes = bits / 8;
   for (int i = 0; i < slot->dims; i++) bytes *= extent[i];
   out->bytes = (int)bytes;
-  return bytes < MOST_BYTES ? NULL : "a barrier does not count so many bytes";
+  return bytes < MOST_BYTES ? NULL : "it has more bytes than a barrier can count";
 }
 
 const char *copy_box_tensor(const Distribution *d, const AccessBounds *b, const CopyBox *box) {
@@ -189,6 +190,6 @@ const char *copy_box_tensor(const Distribution *d, const AccessBounds *b, const 
   if (!b->inhabited) return "the tensor may be empty";
   if (inner < 0 || b->run_axis != inner || b->run * bits / 8 < PIECE ||
       !steps_in_pieces(d, b, bits))
-    return "its rows are not known to be whole 16 bytes";
+    return "its rows are not known to be multiples of 16 bytes";
   return NULL;
 }

@@ -387,8 +387,7 @@ static bool fail_fraction(const Distribution *d, const Op *op, const Sym *dim, c
                           const Sym *value) {
   Arena *a = DIAGS(d)->arena;
   Diag *r = diag_add(DIAGS(d), DIAG_E0605, op->at,
-                     "the %s `%s` of `%s` is not known to be a multiple"
-                     " of what `%s` divides it by",
+                     "the %s `%s` of `%s` is not known to be a multiple of the divisor in `%s`",
                      what, sym_text(a, value), sym_text(a, dim_base(dim)), sym_text(a, dim));
   diag_hint(DIAGS(d), r, "choose tiles that are multiples, or state it with `assume`");
   return false;
@@ -507,9 +506,9 @@ static bool fail_symbolic(const Distribution *d, const Op *op, const Sym *dim, c
   Diag *r = diag_add(DIAGS(d), DIAG_E0606, op->at, "the tile of `%s` is `%s`, not a number",
                      sym_text(a, dim), sym_text(a, extent));
   if (symbol && sym_text(a, symbol) && symbol == dim_base(dim))
-    diag_hint(DIAGS(d), r, "bind `%s`, or cut it with a workgroup or tile row", sym_name(symbol));
-  else if (symbol)
-    diag_hint(DIAGS(d), r, "`%s` needs a value when the kernel is compiled", sym_name(symbol));
+    diag_hint(DIAGS(d), r, "bind `%s`, or divide it with a workgroup or tile row",
+              sym_name(symbol));
+  else if (symbol) diag_hint(DIAGS(d), r, "`%s` needs a value at compile time", sym_name(symbol));
   return false;
 }
 

@@ -302,17 +302,18 @@ bool uniform_require(const Uniformity *u, const Op *op, UniformLevel level) {
   UniformFact fact = uniform_around(u, op);
   if (fact.level <= level) return true;
   Diags *diags = &u->k->cx->diags;
-  Diag *d = diag_add(diags, DIAG_E0607, op->at,
-                     "`%s` must be reached by %s as one, but what decides"
-                     " here differs within it",
-                     op_info[op->kind].name, uniform_name(level));
+  Diag *d =
+      diag_add(diags, DIAG_E0607, op->at,
+               "`%s` must be executed by %s as a whole, but the condition here differs within it",
+               op_info[op->kind].name, uniform_name(level));
   if (fact.symbol)
     diag_note(diags, d, fact.op ? fact.op->at : op->at, "`%s` differs between threads",
               sym_text(diags->arena, fact.symbol));
   else if (fact.op)
-    diag_note(diags, d, fact.op->at, "`%s` makes a value that differs between threads",
+    diag_note(diags, d, fact.op->at, "the result of `%s` differs between threads",
               op_info[fact.op->kind].name);
-  diag_hint(diags, d, "move it out of the region, or decide by a value that %s shares",
+  diag_hint(diags, d,
+            "move it out of the region, or branch on a value that is the same throughout %s",
             uniform_name(level));
   return false;
 }

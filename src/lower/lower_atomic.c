@@ -52,7 +52,7 @@ int atomic_waves(const Lower *l, const Op *op) {
 static bool share_result(Lower *l, const Op *op, const Walk *w, int waves, Value **v) {
   if (!uniform_answer(l->uniform, op)) return true;
   if (w->nseveral || layout_wave_copies(w->a->layout, waves) > 1)
-    return lower_refuse(l, op, "the result for an element that several threads hold");
+    return lower_refuse(l, op, "the result of an element held by several threads");
   const Sym *from = first_lane(l, w->a->layout);
   if (!from) return true;
   if (!uniform_require(l->uniform, op, UNIFORM_WAVE)) return false;

@@ -136,11 +136,11 @@ bool lower_copy_boxes(Lower *l, const Op *op) {
   Boxes x = {.l = l, .op = op, .b = l->bounds[op->id]};
   const Type *t = x.b->access.tile;
   int number[IR_MAX_RANK] = {0};
-  if (!copy_barriers(op)) return lower_refuse(l, op, "a copy by TMA that nobody waits for");
+  if (!copy_barriers(op)) return lower_refuse(l, op, "a TMA copy without a wait");
   if (!memory_slot_layout(l, op->args[1], op, &x.slot, &x.before))
-    return lower_refuse(l, op, "a copy of a carried allocation");
+    return lower_refuse(l, op, "a copy of a loop-carried allocation");
   const char *why = copy_box(l->d, x.b, &x.slot, &x.box);
-  if (why) return lower_refuse(l, op, arena_printf(l->arena, "a copy by TMA (%s)", why));
+  if (why) return lower_refuse(l, op, arena_printf(l->arena, "a TMA copy (%s)", why));
   for (int i = 0; i < t->rank; i++) {
     DimRange here;
     if (!standing_range(&l->standing, op, t->dims[i], &here)) return false;
@@ -165,7 +165,7 @@ bool lower_mbars(Lower *l, const Op *op) {
   const Op *ring = op->args[0]->def;
   MemLayout m;
   if (!ring || ring->kind != OP_alloc || !alloc_layout(ring, &m))
-    return lower_refuse(l, op, "barriers that a loop carries");
+    return lower_refuse(l, op, "loop-carried barriers");
   int stride = alloc_slots(ring) > 1 ? m.digits.at[m.digits.n - 1].stride : 0;
   int n = alloc_slots(ring);
   Value **index = ARENA_ARRAY(l->arena, Value *, n);
@@ -183,7 +183,7 @@ bool lower_mbar_wait(Lower *l, const Op *op) {
   const Sym *parity = distribute_expr(l->d, op, op_attr(op, ATTR_parity)->sym);
   Value *args[] = {l->value[op->args[0]->id], slot_index(l, op->args[0], op),
                    emit_expr(l, lower_sound(l, parity), DTYPE_i32)};
-  if (!args[1]) return lower_refuse(l, op, "barriers that a loop carries");
+  if (!args[1]) return lower_refuse(l, op, "loop-carried barriers");
   emit(l, OP_mbar_wait, args, 3, NULL, 0, NULL);
   return true;
 }

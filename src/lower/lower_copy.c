@@ -32,7 +32,7 @@ static bool copy_async(Lower *l, LaneAccess *global, LaneAccess *local, const Co
   int bytes = width * dtype_memory_bits(global->memory->type->dtype) / 8;
   if (!copy_is_in(global->op) || !plan->exact || local->ntests || bytes < 4)
     return lower_refuse(l, global->op,
-                        "an asynchronous copy of so few bytes, or of part of a tile");
+                        "an asynchronous copy of fewer than 4 bytes, or of part of a tile");
   global->width = local->width = width;
   lane_copy_async(l, local, global);
   if (op_has(global->op, ATTR_iteration)) return true; /* the kernel has its own wait for it */
@@ -65,7 +65,8 @@ bool lower_copy(Lower *l, const Op *op) {
   LaneAccess global, local;
   MemLayout m;
   if (copy_goes_by(op, "tma")) return lower_copy_boxes(l, op);
-  if (!memory_layout(scratch, &m)) return lower_refuse(l, op, "a copy of a carried allocation");
+  if (!memory_layout(scratch, &m))
+    return lower_refuse(l, op, "a copy of a loop-carried allocation");
   if (!copy_plan(l->d, &l->machine, b, plan)) return false;
   if (!open_access(l, op, b, &plan->layout, &global)) return false;
   open_scratch(l, &global, scratch, &m, &local);

@@ -10,14 +10,13 @@
 #include "lower/lower.h"
 
 static bool refuse_count(Lower *l, const Op *op, int have, int want) {
-  Diag *d =
-      diag_add(&l->k->cx->diags, DIAG_E0614, op->at,
-               "`%s` gives each thread %d elements, but its result is a tile of which a thread "
-               "holds %d",
-               op_info[op->kind].name, have, want);
+  Diag *d = diag_add(
+      &l->k->cx->diags, DIAG_E0614, op->at,
+      "`%s` returns %d elements per thread, but each thread holds %d elements of its result",
+      op_info[op->kind].name, have, want);
   diag_hint(&l->k->cx->diags, d,
-            "the users of the result say how many: give them elements per "
-            "thread, or another vector shape");
+            "the number is determined by the users of the result: change their elements per thread "
+            "or vector shape");
   return false;
 }
 
@@ -43,7 +42,7 @@ static Value *pick_at(Lower *l, Value *v, int first, int length, const Sym *at) 
 static bool check_element(Lower *l, const Op *op, int64_t element, int length) {
   if (element >= 0 && element < length) return true;
   diag_add(&l->k->cx->diags, DIAG_E0614, op->at,
-           "`%s` takes element %lld of the %d that a thread holds", op_info[op->kind].name,
+           "`%s` takes element %lld, but a thread holds %d elements", op_info[op->kind].name,
            (long long)element, length);
   return false;
 }
@@ -74,7 +73,7 @@ bool lower_extract_slice(Lower *l, const Op *op) {
   int64_t number[3];
   for (int i = 0; i < 3; i++)
     if (!sym_is_int(number_of(l, op, keys[i], i == 0 ? 0 : 1), &number[i]))
-      return lower_refuse(l, op, "a slice whose place is not a number");
+      return lower_refuse(l, op, "a slice with a non-constant offset");
   if (number[1] != want) return refuse_count(l, op, (int)number[1], want);
   if (!check_element(l, op, number[0], have)) return false;
   int64_t last = want == 1 ? number[0] : have; /* the stride is past all of them */

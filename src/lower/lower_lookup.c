@@ -37,7 +37,7 @@ static Value *operand_at(Lookup *u, const Value *v, const Type *t, const Sym *co
   const Sym *own[IR_MAX_RANK];
   for (int i = 0; i < v->type->rank; i++) {
     int dim = type_base_dim(t, v->type->dims[i]);
-    if (dim < 0) return refuse(u, "a value of other dims, looked up at other coordinates");
+    if (dim < 0) return refuse(u, "a lookup of a value with other dims at other coordinates");
     own[i] = coords[dim];
   }
   return value_at(u, v, own);
@@ -65,10 +65,10 @@ static Value *read_at(Lookup *u, const Op *op, const Sym *const *coords) {
   Lower *l = u->l;
   const AccessBounds *b = l->bounds[op->id];
   LaneAccess a;
-  if (b->access.ndynamic) return refuse(u, "a table that is looked up through another");
+  if (b->access.ndynamic) return refuse(u, "a lookup table indexed through another table");
   if (op_has(op, ATTR_volatile) || memory_is_scratch(b->access.memory) ||
       is_written(l, b->access.memory))
-    return refuse(u, "a table that the kernel writes, looked up at other coordinates");
+    return refuse(u, "a lookup at other coordinates in a table that the kernel writes");
   Layout *layout = ARENA_NEW(l->arena, Layout);
   *layout = one_register(l, b->access.tile->rank);
   if (!open_access(l, op, b, layout, &a) || !open_elsewhere(l, &a, b)) return NULL;
@@ -102,7 +102,7 @@ static Value *repeat_at(Lookup *u, const Op *op, const Sym *const *coords) {
   int dim = type_repeated(from, to), ratio = dim_ratio(to->dims[dim], from->dims[dim]);
   for (int i = 0; i < to->rank; i++) own[i] = coords[i];
   own[dim] = sym_floordiv(sym, coords[dim], sym_int(sym, ratio));
-  if (!own[dim]) return refuse(u, "a coordinate that cannot be written down");
+  if (!own[dim]) return refuse(u, "a coordinate that cannot be expressed");
   return value_at(u, op->args[0], own);
 }
 
@@ -111,7 +111,7 @@ static Value *make_at(Lookup *u, const Value *v, const Sym *const *coords) {
   Lower *l = u->l;
   if (v->type->kind != TYPE_tile) return lower_scalar(l, v);
   if (!op || v->varying)
-    return refuse(u, "a value that a loop carries, or of one thread, looked up elsewhere");
+    return refuse(u, "a lookup of a loop-carried or per-thread value at other coordinates");
   switch (op->kind) {
   case OP_read: return read_at(u, op, coords);
   case OP_self_index:
@@ -127,7 +127,7 @@ static Value *make_at(Lookup *u, const Value *v, const Sym *const *coords) {
   default: break;
   }
   if (op_is_elementwise(op)) return elementwise_at(u, op, coords);
-  return refuse(u, "a value that was computed of several elements, looked up elsewhere");
+  return refuse(u, "a lookup at other coordinates of a value computed from several elements");
 }
 
 static bool same_place(const Made *m, const Value *v, const Sym *const *coords) {
@@ -173,7 +173,7 @@ static bool lookup_coords(Lower *l, const LaneAccess *a, int i, const SymBinding
     if (!e) e = here.start;
     e = sym_subst(l->sym, distribute_expr(l->d, a->op, e), iterators, m->iterated.n);
     out[d] = e ? sym_simplify(l->sym, lower_facts(l), sym_floor(l->sym, e)) : NULL;
-    if (!out[d]) return lower_refuse(l, a->op, "a coordinate that cannot be written down");
+    if (!out[d]) return lower_refuse(l, a->op, "a coordinate that cannot be expressed");
   }
   return true;
 }
@@ -188,7 +188,7 @@ Value *lower_lookup(Lower *l, const LaneAccess *a, int i) {
     layout_at(a->layout, r, 0, 0, coord);
     for (int j = 0; j < m->iterated.n; j++) {
       int dim = type_base_dim(m->tile, m->iterated.at[j].key);
-      if (dim < 0) return refuse(&u, "an iterator over a dim that the tile lacks");
+      if (dim < 0) return refuse(&u, "an iterator over a dim the tile lacks");
       to[j] = (SymBinding){access_iterator(l->sym, j),
                            sym_add(l->sym, a->x[dim], sym_int(l->sym, coord[dim]))};
     }

@@ -102,11 +102,12 @@ static bool lies_right(Lower *l, const Op *op) {
     if (!v->layout || !layout_equal(v->layout, &wanted)) {
       StrBuf text = {.arena = l->k->cx->diags.arena};
       layout_print(&text, &wanted);
-      Diag *d = diag_add(&l->k->cx->diags, DIAG_E0514, op->at,
-                         i < 0 ? "the result of `%s` does not lie as its instruction gives it"
-                               : "an operand of `%s` does not lie as its instruction takes it",
-                         op_info[op->kind].name);
-      diag_note(&l->k->cx->diags, d, i < 0 || !v->def ? op->at : v->def->at, "it must lie as %s",
+      Diag *d =
+          diag_add(&l->k->cx->diags, DIAG_E0514, op->at,
+                   i < 0 ? "the result of `%s` does not have the layout its instruction produces"
+                         : "an operand of `%s` does not have the layout its instruction expects",
+                   op_info[op->kind].name);
+      diag_note(&l->k->cx->diags, d, i < 0 || !v->def ? op->at : v->def->at, "expected layout: %s",
                 sb_text(&text));
       return false;
     }
@@ -119,7 +120,7 @@ bool lower_mma(Lower *l, const Op *op) {
   const Value *out = &op->results[0];
   const MmaChoice *choice = op_attr(op, ATTR_mma) ? op_attr(op, ATTR_mma)->mma : NULL;
   if (!choice || !anchor_mma_division(l->d, &l->machine, l->arena, (Op *)op, &p.div))
-    return lower_refuse(l, op, "a product without an instruction");
+    return lower_refuse(l, op, "an mma without an instruction");
   if (!lies_right(l, op)) return false;
   p.swap = choice->swap;
   if (choice->shared_lhs || choice->shared_rhs) return lower_wgmma(&p, choice);

@@ -122,8 +122,8 @@ static bool open_tests(Lower *l, LaneAccess *a, const AccessBounds *b, const Sym
                        int ndynamic) {
   const Attr *mask = op_attr(a->op, ATTR_mask);
   SymBinding to[2 * IR_MAX_RANK];
-  if (!mask) return lower_refuse(l, a->op, "an access whose mask was not found yet");
-  if (mask->n > MAX_BOUNDS) return lower_refuse(l, a->op, "a mask of so many tests");
+  if (!mask) return lower_refuse(l, a->op, "an access without a computed mask");
+  if (mask->n > MAX_BOUNDS) return lower_refuse(l, a->op, "a mask with this many conditions");
   if (!open_memory(l, a, b, to)) return false;
   for (int i = 0; i < mask->n; i++) {
     const Sym *test = sym_subst(l->sym, mask->dims[i], to, 2 * a->access->memory->type->rank);
@@ -167,7 +167,7 @@ bool open_access(Lower *l, const Op *op, const AccessBounds *b, const Layout *la
   for (int m = 0; m < b->access.memory->type->rank; m++)
     a->coords[m] = sym_subst(l->sym, b->coords[m], dynamic, ndynamic);
   a->offset = sym_subst(l->sym, access_offset(l, b), dynamic, ndynamic);
-  if (!a->offset) return lower_refuse(l, op, "an address that cannot be written down");
+  if (!a->offset) return lower_refuse(l, op, "an address that cannot be expressed");
   if (!open_tests(l, a, b, dynamic, ndynamic)) return false;
   memory_add_slot(l, b->access.memory, op, a->coords);
   return true;

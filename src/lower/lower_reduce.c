@@ -230,11 +230,11 @@ bool lower_reduce(Lower *l, const Op *op) {
   r.dim = type_dim(from->type, op_attr(op, ATTR_dim)->sym);
   r.dtype = narrow && reduction_accumulates(op->kind) ? DTYPE_f32 : dtype;
   bool parts = op_has(op, ATTR_into) || (l->machine.observable && !op_has(op, ATTR_block));
-  if (lies_on_waves(&r) && !parts) return lower_refuse(l, op, "a dim that several waves hold");
+  if (lies_on_waves(&r) && !parts) return lower_refuse(l, op, "a dim shared by several waves");
   Part p = {emit_cast(l, l->value[from->id], r.dtype), NULL};
   if (op_combines(op->kind)) p.any = elements_exist(&r);
   else p.v = lane_cover(l, p.v, r.from, 1u << r.dim, neutral(&r));
-  if (!count_once(&r, &p)) return lower_refuse(l, op, "a layout that holds elements several times");
+  if (!count_once(&r, &p)) return lower_refuse(l, op, "a layout that replicates elements");
   p = combine_lanes(&r, combine_registers(&r, p));
   Value *v = op->nargs > 1 && !op_has(op, ATTR_into) ? with_init(&r, p) : p.v;
   v = emit_cast(l, v, dtype);

@@ -22,7 +22,7 @@
 #include "lower/lower.h"
 
 bool lower_refuse(Lower *l, const Op *op, const char *what) {
-  diag_add(&l->k->cx->diags, DIAG_E0601, op->at, "`%s`: %s is not lowered yet",
+  diag_add(&l->k->cx->diags, DIAG_E0601, op->at, "`%s`: %s is not supported yet",
            op_info[op->kind].name, what);
   return false;
 }
@@ -161,8 +161,7 @@ static bool leaves_products(const Op *loop) {
 static bool lower_region_op(Lower *l, const Op *op) {
   Standing outside = l->standing;
   for (int i = op_carried(op); i < op->nargs; i++)
-    if (op->args[i]->type->kind == TYPE_mem)
-      return lower_refuse(l, op, "memory that changes from one iteration to the next");
+    if (op->args[i]->type->kind == TYPE_mem) return lower_refuse(l, op, "loop-carried memory");
   Op *made = make_region_op(l, op);
   l->standing = standing_inside(&outside, op);
   open_body(l, op, made);
@@ -244,7 +243,8 @@ static bool lower_barrier(Lower *l, const Op *op) {
   for (int i = 0; i < 3; i++) waves *= sym_is_int(l->d->waves[i], &n) ? n : 2;
   UniformLevel around = uniform_around(l->uniform, op).level;
   if (around > (waves == 1 ? UNIFORM_WAVE : UNIFORM_WORKGROUP))
-    return lower_refuse(l, op, "a barrier of a wave that is several of the machine's, in a branch");
+    return lower_refuse(
+        l, op, "a barrier, inside a branch, of a declared wave that spans several machine waves");
   Attr attr = {.key = ATTR_mode, .text = intern(&l->k->cx->names, "workgroup")};
   emit(l, OP_barrier, NULL, 0, &attr, 1, NULL);
   return true;
@@ -446,9 +446,10 @@ static bool check_registers(Kernel *k) {
       const Layout *layout = op->results[i].layout;
       int n = layout ? layout_size(layout, LAYOUT_REG) : 1;
       if (n <= IR_MAX_VEC) continue;
-      Diag *d = diag_add(&k->cx->diags, DIAG_E0616, op->at,
-                         "a thread would hold %d elements of this tile, at most %d are possible", n,
-                         IR_MAX_VEC);
+      Diag *d =
+          diag_add(&k->cx->diags, DIAG_E0616, op->at,
+                   "each thread would hold %d elements of this tile, more than the limit of %d", n,
+                   IR_MAX_VEC);
       diag_hint(&k->cx->diags, d, "divide the tile among more waves, or make it smaller");
       return false;
     }

@@ -12,7 +12,7 @@ static void find_owner(Walk *w, int waves) {
   for (int d = 0; d < layout->dims; d++) {
     DimHolders h = dim_holders(l, layout, d);
     if (h.kind == HOLDERS_SINGLE) continue;
-    if (h.kind == HOLDERS_TANGLED) l->refused = "a layout that holds elements several times";
+    if (h.kind == HOLDERS_TANGLED) l->refused = "a layout that replicates elements";
     w->several[w->nseveral++] = arena_copy(l->arena, &h, sizeof h);
   }
 }

@@ -187,7 +187,7 @@ bool lower_wgmma(Product *p, const MmaChoice *choice) {
   do {
     Operands o = {0};
     if (p->op->kind != OP_mma || !open_operands(p, choice, &o))
-      return lower_refuse(l, p->op, "a product of tiles that lie in shared memory like these");
+      return lower_refuse(l, p->op, "an mma of tiles with these shared-memory layouts");
     const int *to = product_registers(p, MMA_C, acc, &n);
     Value *all = emit_pick(l, l->value[acc->id], to, n), **mine = parts + nparts;
     for (int i = 0; i < copies; i++) mine[i] = emit_range(l, all, i * (n / copies), n / copies);

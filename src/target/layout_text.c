@@ -129,7 +129,7 @@ static void parse_extents(Cursor *c, int *dims, int *extent) {
     if (*dims == LAYOUT_DIMS) fail(c, "a layout has at most 8 dims");
     if (c->wrong) return;
     int e = number(c, 10);
-    if (e < 1) fail(c, "an extent is at least 1");
+    if (e < 1) fail(c, "an extent must be at least 1");
     extent[(*dims)++] = e;
   } while (accept(c, ","));
   expect(c, "]", "expected `,` or `]`");
@@ -145,7 +145,7 @@ static void parse_digit(Cursor *c, int dims, Digits *to) {
   }
   expect(c, "/", "expected `/` and the radix");
   d.radix = number(c, 10);
-  if (d.radix < 1) fail(c, "a radix is at least 1");
+  if (d.radix < 1) fail(c, "a radix must be at least 1");
   if (moves) {
     expect(c, ":", "expected `:` and the stride");
     d.stride = number(c, 10);
@@ -224,6 +224,6 @@ const char *mem_parse(const char **text, MemLayout *out) {
   out->bits = number(&c, 10);
   expect(&c, "bits", "expected `bits`");
   if (!c.wrong && !mem_is_valid(out))
-    fail(&c, "digits that miss elements, or a xor without inverse");
+    fail(&c, "the digits do not cover all elements, or the xor is not invertible");
   return finish(&c, text);
 }

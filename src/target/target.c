@@ -87,7 +87,7 @@ TargetChoice target_resolve(Diags *diags, const char *name) {
   const char *rest = without(name, "sim:"), *near = diag_nearest(rest, names, WV_LEN(names));
   Diag *d = diag_add(diags, DIAG_E0603, (Span){0}, "unknown target `%s`", name);
   if (near) diag_hint(diags, d, "did you mean `%.*s%s`?", (int)(rest - name), name, near);
-  else diag_hint(diags, d, "`wavec --list=targets` shows them; `sim:NAME` simulates one");
+  else diag_hint(diags, d, "`wavec --list=targets` lists the targets; `sim:NAME` simulates one");
   return found;
 }
 
@@ -148,7 +148,7 @@ const char *processor_lacks(Arena *a, const HostWords *host, const Processor *p)
   for (const char *at = p->features; (at = next_missing(host, at, &n)); at += n, at += *at == ',')
     sb_printf(&out, "%s%.*s", out.n ? ", " : "", (int)n, at);
   if (!out.n && !has_length(host, p))
-    sb_printf(&out, "vectors of %d bytes (its have %d)", p->vector_bytes, host->scalable_bytes);
+    sb_printf(&out, "vectors of %d bytes (it has %d)", p->vector_bytes, host->scalable_bytes);
   return out.n ? sb_text(&out) : NULL;
 }
 

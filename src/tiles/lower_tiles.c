@@ -154,10 +154,12 @@ bool tiles_lower_region(Tiles *t, const Region *r) {
 static bool is_tile_pure(Kernel *k, PassCtx *cx) {
   Contract c = contract_of(cx->facts.distribute, cx->facts.uniform, cx->scratch);
   if (!c.op) return true;
-  Diag *d = diag_add(&k->cx->diags, DIAG_E0601, c.op->at,
-                     "`%s`: a kernel that depends on threads (it %s) is no loop over tiles",
-                     op_info[c.op->kind].name, c.why);
-  diag_hint(&k->cx->diags, d, "the pass `retarget` gives it the lanes that it declares");
+  Diag *d =
+      diag_add(&k->cx->diags, DIAG_E0601, c.op->at,
+               "`%s`: a kernel that depends on threads (it %s) cannot become a loop over tiles",
+               op_info[c.op->kind].name, c.why);
+  diag_hint(&k->cx->diags, d,
+            "run the pass `retarget` first: it gives the kernel its declared lanes");
   return false;
 }
 
@@ -192,7 +194,7 @@ static bool place_allocs(Tiles *t) {
   for (int i = 0; i < t->allocs.n; i++)
     diag_note(&k->cx->diags, d, t->allocs.at[i].op->at, "%lld bytes",
               (long long)t->allocs.at[i].bytes);
-  diag_hint(&k->cx->diags, d, "smaller tiles need less");
+  diag_hint(&k->cx->diags, d, "use smaller tiles");
   return false;
 }
 

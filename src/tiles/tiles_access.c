@@ -247,7 +247,7 @@ static bool open_at(Tiles *t, const Op *op, const Point *p, TileAccess *a) {
   a->rank = m->tile->kind == TYPE_scalar ? 0 : m->tile->rank;
   for (int i = 0; i < a->rank; i++) {
     const Sym *at = point_get(p, m->tile->dims[i]);
-    if (!at) return tiles_refuse(t, op, "a coordinate that nobody gives");
+    if (!at) return tiles_refuse(t, op, "a coordinate that is not given");
     a->x[i] = (SymBinding){access_x(l->sym, i), at};
     if (p->along < 0 || dim_base(p->dim[p->along]) != dim_base(m->tile->dims[i])) continue;
     a->along = i;
@@ -369,7 +369,7 @@ static bool spread_of(const TileAccess *a, Spread *out) {
   Lower *l = &a->t->l;
   const Sym *coeff, *rest;
   *out = (Spread){.kind = SPREAD_SAME, .offset = access_offset(l, a->b)};
-  if (!out->offset) return tiles_refuse(a->t, a->op, "an address that cannot be written down");
+  if (!out->offset) return tiles_refuse(a->t, a->op, "an address that cannot be expressed");
   if (a->along < 0) return true;
   out->kind = SPREAD_EACH;
   for (int i = 0; i < a->ndynamic; i++)

@@ -87,7 +87,7 @@ Value *bitcast_at(Tiles *t, const Value *v, const Point *p) {
     if (from->dims[i] != to->dims[i]) b.dim = i, differ++;
   b.per = has > wants ? has / wants : wants / has;
   if (differ != 1 || from->kind != TYPE_tile) {
-    tiles_refuse(t, op, "elements of another size without a dimension for them");
+    tiles_refuse(t, op, "elements of another size without a dimension to split");
     return NULL;
   }
   return has > wants ? narrow_at(&b, p) : wide_at(&b, p);

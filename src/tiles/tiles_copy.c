@@ -90,7 +90,7 @@ static bool open_copy(Tiles *t, Copy *c, NestBox *b) {
   for (int i = 0; i < b->rank; i++) {
     int64_t room;
     if (!sym_is_int(made->dims[made->rank - b->rank + i], &room))
-      return tiles_refuse(t, c->op, "a copy to an allocation whose size is no number");
+      return tiles_refuse(t, c->op, "a copy to an allocation of unknown size");
     if (room < b->extent[i]) b->extent[i] = (int)room;
   }
   nest_choose_moved(t, b, access_contiguous(t, c->op), dtype_memory_bits(memory->dtype) / 8);
@@ -100,7 +100,7 @@ static bool open_copy(Tiles *t, Copy *c, NestBox *b) {
 bool tiles_copy(Tiles *t, const Op *op) {
   Copy c = {.op = op, .scratch = op->args[copy_is_in(op) ? 1 : 0]};
   NestBox b;
-  if (copy_barriers(op)) return tiles_refuse(t, op, "a copy that arrives at a barrier");
-  if (!t->l.value[c.scratch->id]) return tiles_refuse(t, op, "a copy of a carried allocation");
+  if (copy_barriers(op)) return tiles_refuse(t, op, "a copy that signals a barrier");
+  if (!t->l.value[c.scratch->id]) return tiles_refuse(t, op, "a copy of a loop-carried allocation");
   return open_copy(t, &c, &b) && nest_run(t, &b, copy_at, &c);
 }

@@ -117,7 +117,7 @@ bool tiles_alloc(Tiles *t, const Op *op) {
   const Type *made = type_mem(l->k->cx, dims, n, type->dtype, l->k->cx->shared_space, NULL);
   Value *v = made ? emit(l, OP_alloc, NULL, 0, &memory, laid_out, made) : NULL;
   int64_t bytes = v ? alloc_bytes(v->def) : -1;
-  if (bytes < 0) return tiles_refuse(t, op, "an allocation whose size is no number");
+  if (bytes < 0) return tiles_refuse(t, op, "an allocation of unknown size");
   v->name = op->results[0].name;
   l->value[op->results[0].id] = v;
   scratch_place(t, v->def, bytes, true);

@@ -308,10 +308,10 @@ static void choose_tile(const Tiles *t, Product *p) {
 
 static void remark(const Tiles *t, const Product *p) {
   const MmaInfo *row = mma_register_tile(t->l.arena, p->tile.form, p->tile.m, p->tile.n, 0);
-  const char *how[] = {[THIN_NOT] = "", [THIN_ROWS] = ", the rhs where it lies"};
+  const char *how[] = {[THIN_NOT] = "", [THIN_ROWS] = ", rhs read in place"};
   bool dots = p->thin == THIN_DOTS;
   diag_add(&t->l.k->cx->diags, DIAG_R0602, p->op->at, "%dx%dx%d by %s%s%s%s on %s", p->m, p->n,
-           p->k, dots ? "" : "`", dots ? "vectors along k where they lie" : row->name,
+           p->k, dots ? "" : "`", dots ? "vectors along k, read in place" : row->name,
            dots ? "" : "`", dots ? "" : how[p->thin], t->l.cx->target->name);
 }
 
@@ -331,7 +331,7 @@ static bool open_product(Tiles *t, const Op *op, Product *p) {
   bool narrow = dtype_is_float(c) && dtype_info[c].bits < 32;
   p->dtype = narrow ? DTYPE_f32 : c;
   if (!dtype_is_float(c) && dtype_is_float(of[0]->dtype))
-    return tiles_refuse(t, op, "a product of floats that is summed in integers");
+    return tiles_refuse(t, op, "an mma of floats with an integer accumulator");
   p->old = find_buffer(t, p, p->acc);
   return true;
 }
@@ -385,6 +385,6 @@ bool tiles_mma(Tiles *t, const Op *op) {
   choose_way(t, &p, &b);
   if (is_single(&b)) return multiply_single(t, &p);
   if (tiles_depends(t, p.lhs, p.acc) || tiles_depends(t, p.rhs, p.acc))
-    return tiles_refuse(t, op, "several products whose operands depend on the accumulator");
+    return tiles_refuse(t, op, "several mma ops whose operands depend on the accumulator");
   return open_accumulator(t, &p) && thin_open(t, &p) && nest_run(t, &b, multiply_at, &p);
 }

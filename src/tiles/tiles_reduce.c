@@ -231,7 +231,7 @@ bool tiles_reduce(Tiles *t, const Op *op) {
   Tile here = {0}, *tile = &t->tile[r.out->id];
   DType dtype = r.of->type->dtype;
   bool narrow = dtype_is_float(dtype) && dtype_info[dtype].bits < 32;
-  if (op_has(op, ATTR_into)) return tiles_refuse(t, op, "a reduction in parts");
+  if (op_has(op, ATTR_into)) return tiles_refuse(t, op, "a partial reduction");
   r.dtype = narrow && reduction_accumulates(op->kind) ? DTYPE_f32 : dtype;
   if (!tile_place(t, op, r.of->type, &here) || !tile_place(t, op, r.out->type, tile)) return false;
   r.all = nest_box(t, r.of->type, &here);

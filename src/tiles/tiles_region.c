@@ -91,7 +91,7 @@ static bool open_buffer(Carrying *c, Carried *x) {
   if (!tile_place(t, c->op, x->arg->type, &outside)) return false;
   bool along = axis && type_has_dim(x->arg->type, axis->sym);
   if (along || !same_extents(x->arg->type, &outside, &x->tile))
-    return tiles_refuse(t, c->op, "a tile along the loop's own axis that is carried");
+    return tiles_refuse(t, c->op, "a loop-carried tile along the loop's own axis");
   x->tile.held = TILE_BUFFER;
   x->tile.buffer = take_over(c, x);
   if (x->tile.buffer) return true;
@@ -105,15 +105,14 @@ static bool open_one(Carrying *c, Carried *x, const Standing *inside) {
   Standing here = t->l.standing;
   const Op *first = c->op->body->first;
   x->reg = -1;
-  if (x->arg->type->kind == TYPE_mem)
-    return tiles_refuse(t, c->op, "memory that is carried from one iteration to the next");
+  if (x->arg->type->kind == TYPE_mem) return tiles_refuse(t, c->op, "loop-carried memory");
   t->l.standing = *inside;
   bool placed = tile_place(t, first, x->arg->type, &x->tile);
   t->l.standing = here;
   if (!placed) return false;
   if (tile_elements(x->arg->type, &x->tile) != 1) return open_buffer(c, x);
   if (tile_elements(x->init->type, &t->tile[x->init->id]) != 1)
-    return tiles_refuse(t, c->op, "one element of a larger tile that is carried");
+    return tiles_refuse(t, c->op, "one element of a larger loop-carried tile");
   x->reg = c->nregs++;
   x->tile.held = TILE_SCALAR;
   return true;
@@ -147,7 +146,7 @@ static const Sym *renumber_args(Carrying *c, const Sym *e) {
     for (int nonneg = 0; nonneg < 2; nonneg++) {
       const Sym *from = ir_numbered_symbol(cx, WV_ITER_ARG, i, nonneg);
       if (!sym_contains(e, from)) continue;
-      if (c->at[i].reg < 0) c->t->l.refused = "a condition on a tile of several elements";
+      if (c->at[i].reg < 0) c->t->l.refused = "a condition on a tile with several elements";
       else to[n++] = (SymBinding){from, ir_numbered_symbol(cx, WV_ITER_ARG, c->at[i].reg, nonneg)};
     }
   return n ? sym_subst(cx->sym, e, to, n) : e;

@@ -65,7 +65,7 @@ bool tiles_scan(Tiles *t, const Op *op) {
   const Value *of = op->args[0];
   DType dtype = of->type->dtype;
   Tile here = {0}, *tile = &t->tile[s.out->id];
-  if (op_has(op, ATTR_into)) return tiles_refuse(t, op, "a reduction in parts");
+  if (op_has(op, ATTR_into)) return tiles_refuse(t, op, "a partial reduction");
   if (!tile_place(t, op, of->type, &here) || !tile_place(t, op, s.out->type, tile)) return false;
   int dim = type_dim(of->type, op_attr(op, ATTR_dim)->sym);
   bool narrow = dtype_is_float(dtype) && dtype_info[dtype].bits < 32;

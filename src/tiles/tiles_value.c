@@ -369,7 +369,7 @@ Value *tiles_at(Tiles *t, const Value *v, const Point *p) {
   if (tile->held == TILE_INLINE) return make_once(&a);
   if (!is_held(t, v, &a.p)) {
     if (can_be_made_again(v)) return a.again = true, make_once(&a);
-    t->l.refused = "an operand that is needed at other coordinates than it was made for";
+    t->l.refused = "an operand needed at coordinates for which it was not computed";
     return tile->held == TILE_SCALAR ? tile->scalar : emit_number(&t->l, v->type->dtype, 0);
   }
   return tile->held == TILE_SCALAR ? tile->scalar : make_once(&a);

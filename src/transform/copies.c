@@ -321,10 +321,10 @@ static bool is_used_directly(const Copies *c, int memory) {
 static void set_operand(Copies *c, Op *alloc, const Value *v, const MemLayout *m) {
   set_layout(c, alloc, m);
   if (m->swizzle.mask) return;
-  Diag *d = diag_add(&c->k->cx->diags, DIAG_R0606, alloc->at, "`%s` lies as %s",
+  Diag *d = diag_add(&c->k->cx->diags, DIAG_R0606, alloc->at, "`%s` has the layout %s",
                      memory_name(c->k, v), layout_text(c, m));
   diag_note(&c->k->cx->diags, d, (Span){0},
-            "without a swizzle: what one instruction reads of a row is not whole 32 bytes");
+            "no swizzle: one instruction does not read a multiple of 32 bytes of a row");
 }
 
 static void lay_out(Copies *c, int memory) {
@@ -342,19 +342,19 @@ static void lay_out(Copies *c, int memory) {
   }
   if (lay_out_by_columns(c, memory, &rows, &swizzled)) {
     set_layout(c, alloc, &swizzled);
-    diag_add(&c->k->cx->diags, DIAG_R0606, alloc->at, "`%s` lies as %s, like its tensor",
+    diag_add(&c->k->cx->diags, DIAG_R0606, alloc->at, "`%s` has the layout %s, like its tensor",
              memory_name(c->k, v), layout_text(c, &swizzled));
     return;
   }
   if (!lay_out_by_banks(c, alloc, memory, &rows, &best, &plain)) return;
   if (!mem_equal(&best.layout, &rows)) set_layout(c, alloc, &best.layout);
   else if (!best.conflicts) return;
-  Diag *d = diag_add(&c->k->cx->diags, DIAG_R0606, alloc->at, "`%s` lies as %s",
+  Diag *d = diag_add(&c->k->cx->diags, DIAG_R0606, alloc->at, "`%s` has the layout %s",
                      memory_name(c->k, v), layout_text(c, &best.layout));
   diag_note(&c->k->cx->diags, d, (Span){0}, "%lld bank conflicts in %lld cycles",
             (long long)best.conflicts, (long long)best.cycles);
   if (plain.found && !mem_equal(&best.layout, &rows))
-    diag_note(&c->k->cx->diags, d, (Span){0}, "row by row: %lld conflicts in %lld cycles",
+    diag_note(&c->k->cx->diags, d, (Span){0}, "unpadded rows: %lld conflicts in %lld cycles",
               (long long)plain.conflicts, (long long)plain.cycles);
 }
 

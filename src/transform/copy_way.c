@@ -37,7 +37,7 @@ bool copy_slot_layout(const Distribution *d, const Op *alloc, MemLayout *out) {
 const char *why_not_async(const CopyWays *w, const Op *copy, const CopyPlan *plan) {
   if (!target_has(w->machine.target, FEATURE_CP_ASYNC))
     return "the machine has no asynchronous copies";
-  if (!copy_is_in(copy)) return "they go to shared memory only";
+  if (!copy_is_in(copy)) return "only copies to shared memory can be asynchronous";
   if (copy->nargs > 2) return "its coordinates come from memory";
   return plan->exact ? NULL : "the tile does not divide evenly among the threads";
 }
@@ -54,13 +54,13 @@ static bool is_stored_to(const CopyWays *w, const Value *memory) {
 static const char *why_no_box(const CopyWays *w, const Op *copy, const MemLayout *slot,
                               CopyBox *box) {
   const AccessBounds *b = w->bounds[copy->id];
-  if (distribute_is_off(w->d, CONSTRAINT_boxes)) return "the kernel says so";
-  if (!copy_is_in(copy)) return "it leaves shared memory";
+  if (distribute_is_off(w->d, CONSTRAINT_boxes)) return "the kernel disables it";
+  if (!copy_is_in(copy)) return "it copies from shared memory";
   if (!copy->parent->owner || copy->parent->owner->kind != OP_for)
-    return "it does not run ahead of a loop";
+    return "it is not prefetched by a loop";
   if (copy->nargs > 2) return "its coordinates come from memory";
-  if (b->access.memory->def || b->access.memory->owner != w->k->body) return "a loop carries it";
-  if (is_stored_to(w, b->access.memory)) return "the kernel stores to it";
+  if (b->access.memory->def || b->access.memory->owner != w->k->body) return "it is loop-carried";
+  if (is_stored_to(w, b->access.memory)) return "the kernel writes to it";
   const char *why = copy_box(w->d, b, slot, box);
   return why ? why : copy_box_tensor(w->d, b, box);
 }
@@ -87,7 +87,7 @@ static void remark_threads(const CopyWays *w, const Op *copy, int bytes, const c
   Diags *diags = &w->k->cx->diags;
   const char *name = memory_name(w->k, w->bounds[copy->id]->access.memory);
   Diag *d = why ? diag_add(diags, DIAG_R0607, copy->at,
-                           "`%s` is copied by loads of %d bytes and stores: %s", name, bytes, why)
+                           "`%s` is copied by %d-byte loads and stores: %s", name, bytes, why)
                 : diag_add(diags, DIAG_R0607, copy->at,
                            "`%s` is copied asynchronously, %d bytes at a time", name, bytes);
   if (no_box) diag_note(diags, d, (Span){0}, "not by TMA: %s", no_box);
@@ -110,14 +110,14 @@ bool choose_copy_way(const CopyWays *w, Op *copy, const char *no_box) {
   MemLayout slot;
   bool known = scratch->def && copy_slot_layout(w->d, scratch->def, &slot);
   if (!no_box && target_has(w->machine.target, FEATURE_TMA)) {
-    no_box = known ? why_no_box(w, copy, &slot, &box) : "its tile has no size";
+    no_box = known ? why_no_box(w, copy, &slot, &box) : "its tile size is unknown";
     if (!no_box) return set_box(w, copy, scratch->def, &slot), remark_box(w, copy, &box), true;
   }
   if (!copy_plan(w->d, &w->machine, b, &plan)) return false;
   int width = known ? copy_width(&plan, b, &slot) : 1;
   int bits = dtype_memory_bits(scratch->type->dtype);
   const char *why = why_not_async(w, copy, &plan);
-  if (!why && width * bits / 8 < 4) why = "4 bytes are not known to lie together";
+  if (!why && width * bits / 8 < 4) why = "4 contiguous bytes are not guaranteed";
   set_mode(w, copy, why ? "load" : "async");
   remark_threads(w, copy, why ? (plan.width * bits + 7) / 8 : width * bits / 8, why, no_box);
   return true;

@@ -131,7 +131,7 @@ static bool may_exchange(Exchange *x, const Op *op) {
   const Value *v = op->args[0];
   if (v->varying && holds_copies(v->layout)) {
     diag_add(&x->k->cx->diags, DIAG_E0612, op->at,
-             "`%s` would take from other waves what differs between threads",
+             "`%s` would need values of other waves that differ between threads",
              op_info[op->kind].name);
     return false;
   }
@@ -231,7 +231,7 @@ static Value *make_parts(Exchange *x, Op *op, OpKind kind, Value *v, Value *exis
     if (i != dim) extent[rank] = v->layout->extent[i], dims[rank++] = t->dims[i];
   if (type_dim(t, into) >= 0) {
     diag_add(&x->k->cx->diags, DIAG_E0601, op->at,
-             "`%s` by %d waves of a tile with a dimension `%d` is not lowered yet",
+             "`%s` by %d waves of a tile with a dimension `%d` is not supported yet",
              op_info[op->kind].name, waves, waves);
     return NULL;
   }
@@ -397,11 +397,11 @@ static void remark_copies(const Exchange *x, const Op *op, const Layout *l) {
   int copies = by_wave ? waves : layout_replication(l);
   Diags *diags = &x->k->cx->diags;
   if (copies < 2) return;
-  Diag *d =
-      diag_add(diags, DIAG_R0610, op->at, "`%s` acts %d times on each element: %d %s hold it%s",
-               op_info[op->kind].name, copies, copies, by_wave ? "waves" : "threads",
-               given ? "" : " and differ about it");
-  if (given) diag_hint(diags, d, "without `elements_per_thread` one of them acts");
+  Diag *d = diag_add(diags, DIAG_R0610, op->at,
+                     "`%s` is applied %d times to each element: %d %s hold it%s",
+                     op_info[op->kind].name, copies, copies, by_wave ? "waves" : "threads",
+                     given ? "" : " and disagree about it");
+  if (given) diag_hint(diags, d, "remove `elements_per_thread` to apply it once");
 }
 
 /* One thread has acted; the other waves that hold the element receive its result. */
@@ -424,7 +424,7 @@ static void visit_reduction(Exchange *x, Op *op) {
   if (!l || op_has(op, ATTR_into)) return;
   if (!can_cut_waves(l, waves_together(x, op))) {
     diag_add(&x->k->cx->diags, DIAG_E0601, op->at,
-             "`%s`: a layout that spreads declared waves among the machine's is not lowered yet",
+             "`%s`: a layout that spreads declared waves over machine waves is not supported yet",
              op_info[op->kind].name);
     x->failed = true;
     return;

@@ -91,14 +91,14 @@ static bool can_be_made(Layouts *l, const Op *op, const Op *where) {
 
 static bool fail_part(Layouts *l, const Op *op, const Op *made) {
   Diags *diags = &l->k->cx->diags;
-  Diag *d =
-      diag_add(diags, DIAG_E0610, op->at,
-               "`%s` uses part of a tile that is made outside of its loop", op_info[op->kind].name);
-  diag_note(diags, d, made->at, "the tile is made here");
-  if (op_same_before(l->d, made, op)) diag_hint(diags, d, "make it inside the loop");
+  Diag *d = diag_add(diags, DIAG_E0610, op->at,
+                     "`%s` uses part of a tile that is computed outside its loop",
+                     op_info[op->kind].name);
+  diag_note(diags, d, made->at, "the tile is computed here");
+  if (op_same_before(l->d, made, op)) diag_hint(diags, d, "compute it inside the loop");
   else
     diag_hint(diags, d,
-              "make it inside the loop, from a scalar made before its symbols get other values");
+              "compute it inside the loop, from a scalar computed before its symbols change");
   return false;
 }
 
@@ -184,8 +184,7 @@ static void convert_operand(Layouts *l, Op *op, int i, const Layout *wanted) {
   if (v->varying && (is_remade(v->def) || !stays_in_waves(l, v, wanted))) {
     l->failed = true;
     diag_add(&l->k->cx->diags, DIAG_E0612, op->at,
-             "`%s` would take from other threads what differs "
-             "between threads",
+             "`%s` would need values of other threads that differ between threads",
              op_info[op->kind].name);
     return;
   }

@@ -95,7 +95,7 @@ static Value *add_param(Logs *x, const DebugLog *log, const Sym **dims) {
   const Type *type =
       type_mem(x->k->cx, dims, log->rank, op->args[0]->type->dtype, x->k->cx->global_space, NULL);
   if (!type) {
-    diag_add(&x->k->cx->diags, DIAG_E0319, op->at, "a dimension of the log stands there twice");
+    diag_add(&x->k->cx->diags, DIAG_E0319, op->at, "a dimension occurs twice in the log");
     return NULL;
   }
   Value *v = kernel_add_param(x->k, free_name(x->k), type, NULL, op->at);

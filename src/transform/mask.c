@@ -16,7 +16,8 @@ static bool is_promised(const Op *op) {
 
 static bool fail_far(Kernel *k, const Op *op, const Sym *symbol) {
   diag_add(&k->cx->diags, DIAG_E0601, op->at,
-           "`%s`: a product of `%s`, which may hold any number, as a coordinate is not lowered yet",
+           "`%s`: a coordinate that is a product of `%s`, whose values are unknown, is not "
+           "supported yet",
            op_info[op->kind].name, sym_text(k->cx->diags.arena, symbol));
   return false;
 }

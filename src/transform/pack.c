@@ -247,7 +247,7 @@ static bool find_places(Pack *p, const TargetInfo *target) {
     diag_note(diags, d, p->blocks[i].alloc->at, "%lld bytes at %lld for %s",
               (long long)p->blocks[i].bytes, (long long)p->blocks[i].base,
               type_text(diags->arena, p->k->cx, p->blocks[i].alloc->results[0].type));
-  diag_hint(diags, d, "smaller tiles need less");
+  diag_hint(diags, d, "use smaller tiles");
   return false;
 }
 

@@ -57,7 +57,7 @@ static const PassInfo *find_pass(Kernel *k, const char *name, size_t len) {
 
 static bool add_run(Plan *plan, const PassInfo *pass) {
   if (plan->n < (int)WV_LEN(plan->run)) return plan->run[plan->n++] = pass, true;
-  diag_add(&plan->k->cx->diags, DIAG_E0604, (Span){0}, "more than %d passes asked for",
+  diag_add(&plan->k->cx->diags, DIAG_E0604, (Span){0}, "more than %d passes requested",
            (int)WV_LEN(plan->run));
   return false;
 }
@@ -115,7 +115,7 @@ static int find_planned(const Plan *plan, const char *name) {
   const PassInfo *pass = find_pass(plan->k, name, strlen(name));
   int at = pass ? find_last(plan, pass->name) : -1;
   if (pass && at < 0)
-    diag_add(&plan->k->cx->diags, DIAG_E0604, (Span){0}, "`%s` is not among the passes that run",
+    diag_add(&plan->k->cx->diags, DIAG_E0604, (Span){0}, "`%s` is not one of the passes that run",
              name);
   return at;
 }

@@ -342,7 +342,7 @@ static bool unbox_others(Kernel *k, PassCtx *cx, const PipelinePlan *plan) {
       for (int j = 0; j < plan->loops.at[i].copies.n; j++)
         staged |= plan->loops.at[i].copies.at[j].copy == op;
     CopyWays ways = copy_ways(k, cx);
-    if (!staged && !choose_copy_way(&ways, op, "it does not run ahead of a loop")) return false;
+    if (!staged && !choose_copy_way(&ways, op, "it is not prefetched by a loop")) return false;
   }
   return true;
 }

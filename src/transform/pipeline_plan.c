@@ -70,9 +70,9 @@ static bool runs_once(const Planner *p, const Sym *trips) {
 
 /* Why nothing in the loop may be prefetched; NULL: something may. */
 static const char *why_not_loop(const Planner *p, const StagedLoop *l) {
-  if (op_has(l->loop, ATTR_from)) return "where it starts is computed by the kernel";
-  if (op_has(l->loop, ATTR_step)) return "it steps over iterations";
-  if (!l->trips || runs_once(p, l->trips)) return "it has no second iteration";
+  if (op_has(l->loop, ATTR_from)) return "its start is computed by the kernel";
+  if (op_has(l->loop, ATTR_step)) return "it skips iterations";
+  if (!l->trips || runs_once(p, l->trips)) return "it has at most one iteration";
   for (const Op *op = l->loop->body->first; op && op_is_inside(op, l->loop); op = ir_next(op)) {
     if (op->kind == OP_set_symbol) return "it sets a symbol";
     if (op_has(op, ATTR_volatile)) return "what it reads may change";
@@ -102,7 +102,7 @@ static const char *why_not_ring(const Planner *p, const Op *loop, const Op *copy
     const MemoryUse *use = &p->m->uses.at[i];
     if (use->memory != memory || use->op == copy) continue;
     bool reads = use->how == TOUCH_READ;
-    if (!reads && op_is_inside(use->op, loop)) return "its tile is stored to";
+    if (!reads && op_is_inside(use->op, loop)) return "its tile is written";
     if (reads && !is_fed(p, use)) return "its tile is read in another iteration";
   }
   return NULL;
@@ -112,7 +112,7 @@ static const char *why_not_source(const Planner *p, const Op *loop, int memory) 
   for (int i = 0; i < p->m->uses.n; i++) {
     const MemoryUse *use = &p->m->uses.at[i];
     if (use->memory == memory && use->how != TOUCH_READ && op_is_inside(use->op, loop))
-      return "the loop stores to it";
+      return "the loop writes to it";
   }
   return NULL;
 }
@@ -121,9 +121,11 @@ static const char *why_not_copy(const Planner *p, const StagedLoop *l, const Op 
   const Op *alloc = copy->args[1]->def;
   MemLayout slot;
   if (copy->nargs > 2) return "its coordinates come from memory";
-  if (!alloc || alloc->kind != OP_alloc) return "the loop carries its tile";
-  if (op_has(alloc, ATTR_ring) || op_has(copy, ATTR_iteration)) return "its author has arranged it";
-  if (!alloc_slot_layout(alloc, &slot) || slot.dims == LAYOUT_DIMS) return "its tile has no size";
+  if (!alloc || alloc->kind != OP_alloc) return "its tile is loop-carried";
+  if (op_has(alloc, ATTR_ring) || op_has(copy, ATTR_iteration))
+    return "the kernel already stages it explicitly";
+  if (!alloc_slot_layout(alloc, &slot) || slot.dims == LAYOUT_DIMS)
+    return "its tile size is unknown";
   const char *why = NULL;
   for (int i = 0; !why && i < p->m->uses.n; i++) {
     const MemoryUse *use = &p->m->uses.at[i];
@@ -202,8 +204,8 @@ static Op *product_in_flight(const Planner *p, const StagedLoop *l) {
   if (!stored) return product;
   if (!is_said(p, stored->op))
     diag_add(&p->k->cx->diags, DIAG_R0608, stored->op->at,
-             "every iteration stores to the same tile of `%s`: the product that reads it ends "
-             "before the next iteration begins",
+             "every iteration writes to the same tile of `%s`: the mma that reads it must finish "
+             "before the next iteration starts",
              memory_name(p->k, p->m->memories.at[stored->memory]));
   return NULL;
 }
@@ -320,12 +322,12 @@ static const char *choose_slots(Planner *p) {
   forget_products(p, slots);
   p->plan.slots = slots;
   if (slots < 2) return "shared memory has no room for a second tile";
-  if (slots == most) return p->asked ? "as asked for" : "more would wait for nothing";
+  if (slots == most) return p->asked ? "as requested" : "more would not help";
   int64_t next = bytes_with(p, slots + 1);
   p->plan.slots = slots;
   return arena_printf(p->k->cx->diags.arena, "one more would need %lld of %lld bytes%s",
                       (long long)next, (long long)(shares ? half : all),
-                      shares ? ", half of the shared memory" : "");
+                      shares ? ", half of shared memory" : "");
 }
 
 /* ---- the plan ---- */
@@ -351,7 +353,7 @@ static void plan_copy(Planner *p, StagedLoop *l, Op *copy) {
   const char *why = why_not_copy(p, l, copy);
   StagedCopy c = {.copy = copy, .alloc = copy->args[1]->def, .boxes = copy_goes_by(copy, "tma")};
   c.async = c.boxes || copy_goes_by(copy, "async");
-  if (why) remark(p, copy, "does not run ahead", why);
+  if (why) remark(p, copy, "is not prefetched", why);
   else if (is_wanted(p, &c)) vec_push(p->arena, &l->copies, c);
 }
 
@@ -387,8 +389,8 @@ static void remark_depth(const Planner *p, const char *why) {
     else
       remark(p, l->loop,
              arena_printf(p->k->cx->diags.arena, "keeps %d tiles of each operand%s", slots,
-                          l->early ? " and begins its first product an iteration early" : ""),
-             has_async(l) ? why : "they pass through registers");
+                          l->early ? " and starts its first mma one iteration early" : ""),
+             has_async(l) ? why : "copies go through registers");
   }
 }
 

@@ -164,7 +164,7 @@ static const Staged *stage(Promote *p, Op *read, const Staged *staged) {
   const char *why = find_extents(p, read, extents);
   if (why && !*why) p->failed = true;
   else if (why)
-    diag_add(&p->k->cx->diags, DIAG_R0605, read->at, "`%s` is read from where it is: %s",
+    diag_add(&p->k->cx->diags, DIAG_R0605, read->at, "`%s` is read directly, not staged: %s",
              memory_name(p->k, read->args[0]), why);
   if (why) return staged;
   Staged *s = ARENA_NEW(p->arena, Staged);

@@ -41,7 +41,7 @@ typedef struct Retarget {
 static bool declared(Retarget *r, const Sym *s, int *out) {
   int64_t v;
   if (s && sym_is_int(s, &v) && v > 0 && v <= 1 << 16) return *out = (int)v, true;
-  diag_add(DIAGS(r), DIAG_E0606, r->k->at, "the number of threads `%s` is not a number",
+  diag_add(DIAGS(r), DIAG_E0606, r->k->at, "the number of threads `%s` is not a constant",
            s ? sym_text(DIAGS(r)->arena, s) : "?");
   return false;
 }
@@ -56,10 +56,10 @@ static bool check_waves(Retarget *r) {
     if (axis < 0 || axis > 2 || !hardware->waves[axis]) continue;
     const Sym *derived = distribute_waves(d, c->dim), *given = d->waves[axis];
     if (derived == given) continue;
-    Diag *e = diag_add(DIAGS(r), DIAG_E0609, c->at,
-                       "this makes %s waves along workgroup dimension "
-                       "%d, the hardware row says %s",
-                       sym_text(DIAGS(r)->arena, derived), axis, sym_text(DIAGS(r)->arena, given));
+    Diag *e =
+        diag_add(DIAGS(r), DIAG_E0609, c->at,
+                 "this makes %s waves along workgroup dimension %d, but the hardware row says %s",
+                 sym_text(DIAGS(r)->arena, derived), axis, sym_text(DIAGS(r)->arena, given));
     diag_note(DIAGS(r), e, hardware->at, "the hardware row");
     return false;
   }
@@ -69,8 +69,7 @@ static bool check_waves(Retarget *r) {
 static bool fail_small(Retarget *r, int threads) {
   Diag *d =
       diag_add(DIAGS(r), DIAG_E0608, r->k->at,
-               "`%s` declares %d threads in waves of %d; %s has "
-               "at most %d in waves of %d",
+               "`%s` declares %d threads in waves of %d; %s supports at most %d in waves of %d",
                r->k->name, threads, kernel_constraint(r->k, CONSTRAINT_hardware, NULL)->threads,
                r->target->name, r->target->threads, r->target->lanes);
   diag_hint(DIAGS(r), d, "declare fewer waves, or waves of %d threads", r->target->lanes);
@@ -110,7 +109,7 @@ static void decide_contract(Retarget *r) {
     diag_add(DIAGS(r), DIAG_R0601, c.op->at, "`%s` is lane-observable: `%s` %s", r->k->name,
              op_info[c.op->kind].name, c.why);
   else
-    diag_add(DIAGS(r), DIAG_R0601, r->k->at, "`%s` is tile-pure: its tiles may be divided anew",
+    diag_add(DIAGS(r), DIAG_R0601, r->k->at, "`%s` is tile-pure: its tiles may be redistributed",
              r->k->name);
 }
 
@@ -303,7 +302,7 @@ static void widen_operand(Retarget *r, Op *op, int i) {
   const Type *to = type_with_dtype(r->k->cx, v->type, DTYPE_f16);
   op->args[i] = &ir_insert(r->k, op, OP_cast, op->at, &v, 1, to)->results[0];
   diag_add(DIAGS(r), DIAG_R0603, op->at,
-           "%s has no instruction for %s: operand %d becomes f16, exactly", r->target->name,
+           "%s has no instruction for %s: operand %d is converted exactly to f16", r->target->name,
            dtype_info[v->type->dtype].name, i + 1);
 }
 
@@ -342,16 +341,15 @@ static bool check_part(Retarget *r, const Op *op, const Sym *dim, int extent, in
   const Distribution *d = r->cx->facts.distribute;
   int axis = anchor_wave_axis(d, dim), waves = axis < 0 ? 1 : anchor_waves_on(d, axis);
   if (waves == 1 || (extent % waves == 0 && extent / waves % step == 0)) return true;
-  Diag *e =
-      diag_add(DIAGS(r), DIAG_E0611, op->at,
-               "the part of a wave along `%s`, %d of %d, is not a multiple of the instruction's %d",
-               sym_text(DIAGS(r)->arena, dim), ceil_div(extent, waves), extent, step);
+  Diag *e = diag_add(
+      DIAGS(r), DIAG_E0611, op->at,
+      "the part of each wave along `%s`, %d of %d, is not a multiple of the instruction's %d",
+      sym_text(DIAGS(r)->arena, dim), ceil_div(extent, waves), extent, step);
   int whole = ceil_div(ceil_div(extent, waves), step) * step;
-  diag_hint(
-      DIAGS(r), e,
-      "a tile of %d fits, %d for each of the %d waves: where threads are observable, each wave "
-      "computes its own part",
-      whole * waves, whole, waves);
+  diag_hint(DIAGS(r), e,
+            "use a tile of %d, %d for each of the %d waves: in a lane-observable kernel each wave "
+            "computes its own part",
+            whole * waves, whole, waves);
   return false;
 }
 
@@ -417,7 +415,7 @@ static bool choose_instruction(Retarget *r, Op *op) {
                      i.row ? i.row->name : "dot products", r->target->name);
   if (i.row && !is_wide(r, i.row) && is_uneven(r, &p))
     diag_note(DIAGS(r), d, (Span){0},
-              "instructions of several waves do not divide it evenly among %d waves", r->waves);
+              "multi-wave instructions do not divide it evenly among %d waves", r->waves);
   return true;
 }
 

@@ -45,8 +45,8 @@ void apply_scales(Kernel *k, Op *op, DType type, const TargetInfo *target) {
   const char *wrong = ir_mma_roles(k, lhs, rhs, op->args[4]->type, &roles);
   WV_ASSERT(!wrong); /* the verifier has checked this */
   diag_add(diags, DIAG_R0611, op->at,
-           "%s has no instruction for products of %s and %s with a scale for %d and %d elements: "
-           "they are multiplied by their scales first, as %s",
+           "%s has no mma of %s and %s with one scale per %d and %d elements: operands are "
+           "multiplied by their scales first, as %s",
            target->name, dtype_info[lhs->dtype].name, dtype_info[rhs->dtype].name,
            ir_scale_block(k, op, 0), ir_scale_block(k, op, 2), dtype_info[type].name);
   Value **args = ARENA_ARRAY(k->arena, Value *, 3);

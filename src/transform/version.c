@@ -125,10 +125,10 @@ static void weigh_access(Split *sp, const AccessBounds *b) {
 }
 
 static const char *reason_not_to(const Split *sp) {
-  if (sp->k->nops > MAX_OPS) return "it is too large to be doubled";
+  if (sp->k->nops > MAX_OPS) return "it is too large to duplicate";
   if (sym_size(sp->inside) > MAX_TEST) return "the test for it would be too long";
   for (const Op *op = ir_first(sp->k); op; op = ir_next(op))
-    if (op->kind == OP_debug_log) return "it writes debug logs, each of which exists once";
+    if (op->kind == OP_debug_log) return "it writes debug logs, which cannot be duplicated";
   return NULL;
 }
 

@@ -114,7 +114,7 @@ bool pass_widen(Kernel *k, PassCtx *cx) {
     if (!spread || spread == op->args[0]->type) continue;
     const Sym *dim = lacked(cx->facts.distribute, op, spread);
     if (!dim) continue;
-    if (op->args[0]->varying) return fail(k, op, dim, "of what differs between threads");
+    if (op->args[0]->varying) return fail(k, op, dim, "of a value that differs between threads");
     if (op->nresults && value_is_used(k, &op->results[0]))
       return fail(k, op, dim, "whose result is used");
     widen(k, op, spread);

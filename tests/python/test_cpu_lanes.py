@@ -179,7 +179,7 @@ def test_every_thread_adds(target):
     made = build(kernel, {M: 3, N: 256}, target)
     made(a, c)
     assert np.array_equal(c, 1 + 256 * a.sum(axis=1))
-    assert any("acts 256 times on each element" in str(remark) for remark in made.remarks)
+    assert any("applied 256 times to each element" in str(remark) for remark in made.remarks)
 
 
 @TARGETS
@@ -201,7 +201,7 @@ def test_one_thread_adds(target):
     made(a, c, t)
     assert np.array_equal(c, 1 + a.sum(axis=1))
     assert np.array_equal(t, a + np.arange(256))
-    assert not any("times on each element" in str(remark) for remark in made.remarks)
+    assert not any("times to each element" in str(remark) for remark in made.remarks)
 
 
 @TARGETS

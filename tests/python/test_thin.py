@@ -11,7 +11,7 @@ from wave_lang.kernel.lang.global_symbols import GLOBAL_ADDRESS_SPACE as G
 B, M, N, K = tkl.sym.B, tkl.sym.M, tkl.sym.N, tkl.sym.K
 UNIT = {"threads_per_wave": 64, "mma_type": tkw.MMAType.F32_16x16x16_F16}
 MACHINES = ("cpu", "sim:cpu_neon", "sim:cpu_avx2", "sim:cpu_avx512")
-PLACES = {"dots": "vectors along k where they lie", "rows": "the rhs where it lies"}
+PLACES = {"dots": "vectors along k, read in place", "rows": "rhs read in place"}
 
 
 def turned():

@@ -52,12 +52,12 @@ TEST(text_mistakes) {
   } bad[] = {
       {"16", "expected `[` and the extents of the tile", "16"},
       {"[16", "expected `,` or `]`", ""},
-      {"[0]", "an extent is at least 1", "]"},
+      {"[0]", "an extent must be at least 1", "]"},
       {"[1,1,1,1,1,1,1,1,1]", "a layout has at most 8 dims", "1]"},
       {"[16] reg d1/4:1", "the tile has no such dim", "/4:1"},
       {"[16] reg d0:4", "expected `/` and the radix", ":4"},
       {"[16] reg d0/4", "expected `:` and the stride", ""},
-      {"[16] reg d0/0:1", "a radix is at least 1", ":1"},
+      {"[16] reg d0/0:1", "a radix must be at least 1", ":1"},
       {"[16] reg d0/4:1 | reg d0/4:4", "expected `lane` or `wave`", "reg d0/4:4"},
       {"[16] reg d0/99999999999:1", "the number is too large", "99:1"},
       {"[16] reg d0/65536:1 | lane d0/65536:1", "the layout is too large", ""},
@@ -334,7 +334,8 @@ TEST(memory_layouts) {
   const char *text = "[4, 4] d1/4:1 d0/4:2 : 8 bits";
   CHECK(!mem_parse(&text, &meet) && !mem_is_injective(a, &meet));
   text = "[4, 4] d1/4:1 d0/2:4 : 8 bits";
-  CHECK_STR(mem_parse(&text, &meet), "digits that miss elements, or a xor without inverse");
+  CHECK_STR(mem_parse(&text, &meet),
+            "the digits do not cover all elements, or the xor is not invertible");
   text = "[4, 4] d1/4:1 d0/4:4 xor 0x3>>1 : 8 bits";
   CHECK(mem_parse(&text, &meet) != NULL);
   arena_free(a);

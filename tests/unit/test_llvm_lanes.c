@@ -346,7 +346,7 @@ TEST(too_much_is_kept) {
   LlvmHost host = llvm_host(&(HostWords){"aarch64-linux-gnu", "+neon", 0});
   LlvmKernel k;
   CHECK(l.k && !llvm_emit(l.k, &host, l.cx->arena, &k));
-  CHECK(l.cx->diags.last && strstr(l.cx->diags.last->text, "so much memory"));
+  CHECK(l.cx->diags.last && strstr(l.cx->diags.last->text, "this much per-thread memory"));
   lab_close(&l);
   arena_free(a);
 }

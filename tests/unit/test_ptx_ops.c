@@ -120,7 +120,7 @@ TEST(refusals_say_why) {
       {"sm_90a",
        "thread kernel @k(%a: mem<8, f32>)\n" LANES "  %s = alloc {base = 0} : mem<8, f32, shared>\n"
        "  %r = for K with {trips = 4} carry %m = %s {\n    yield %m\n  }\n}\n",
-       "memory that is carried"},
+       "loop-carried memory"},
       {"sm_90a",
        "thread kernel @k(%a: mem<8, f16>, %c: mem<8, f32>)\n" LANES
        "  %x = load %a, %z : vec<2, f16>\n  %y = load %c, %z : vec<4, f32>\n"

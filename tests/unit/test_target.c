@@ -68,7 +68,7 @@ TEST(what_processors_lack) {
   CHECK(!processor_lacks(a, &host, processor_named("cpu_sve512")));
   host.scalable_bytes = 16;
   CHECK_STR(processor_lacks(a, &host, processor_named("cpu_sve512")),
-            "vectors of 64 bytes (its have 16)");
+            "vectors of 64 bytes (it has 16)");
   arena_free(a);
 }
 

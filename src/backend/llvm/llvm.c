@@ -44,7 +44,7 @@ bool llvm_host_named(const char *target, LlvmHost *out) {
 bool llvm_fail(Llvm *p, const Op *op, const char *what) {
   if (!p->failed)
     diag_add(&p->k->cx->diags, DIAG_E0601, op ? op->at : p->k->at,
-             "`%s`: %s is not written for processors yet", op ? op_info[op->kind].name : p->k->name,
+             "`%s`: %s is not supported on CPUs yet", op ? op_info[op->kind].name : p->k->name,
              what);
   p->failed = true;
   return false;
@@ -253,7 +253,7 @@ bool llvm_emit(Kernel *k, const LlvmHost *host, Arena *a, LlvmKernel *out) {
   p.opening = (StrBuf){.arena = a};
   p.place = "";
   if (k->level != LEVEL_THREAD || !launch)
-    return llvm_fail(&p, NULL, "a kernel that is not lowered to one lane");
+    return llvm_fail(&p, NULL, "a kernel that is not lowered to THREAD level");
   p.held = ARENA_ARRAY(a, Held *, k->nvalues);
   p.scratch = launch->shared;
   bool alone = launch->threads == 1 && launch_threads(launch) == 1;
@@ -270,7 +270,7 @@ bool llvm_emit(Kernel *k, const LlvmHost *host, Arena *a, LlvmKernel *out) {
   if (alone) llvm_region(&p, k->body);
   else lanes_region(&p, k->body);
   if (!p.failed && p.scratch > MOST_SCRATCH)
-    return llvm_fail(&p, NULL, "so much memory for what threads keep");
+    return llvm_fail(&p, NULL, "this much per-thread memory");
   if (p.failed) return false;
   close_groups(&p);
   *out = (LlvmKernel){.text = module_text(&p),

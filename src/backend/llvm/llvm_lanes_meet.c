@@ -62,7 +62,7 @@ void lanes_barrier(Llvm *p, const Op *op) {
   if (op_info[op->kind].flags & OPF_HINT || (mode && strcmp(mode->text, "wave") == 0)) return;
   int members = numbered ? barrier_members(p, op) : p->lanes->apart;
   if (!members) {
-    llvm_fail(p, op, "a barrier of a number of threads that is not known");
+    llvm_fail(p, op, "a barrier with an unknown number of threads");
     return;
   }
   llvm_meet(p, op, numbered ? barrier_number(p, op) : "0", members, op_has(op, ATTR_arrive));

@@ -18,7 +18,7 @@ void llvm_alloc(Llvm *p, const Op *op) {
   int64_t bytes = alloc_bytes(op), align = alloc_align(op);
   if (align < 64) align = 64;
   if (bytes < 0) {
-    llvm_fail(p, op, "an allocation whose size is not known");
+    llvm_fail(p, op, "an allocation of unknown size");
     return;
   }
   int64_t at = base ? base->integer : (p->scratch + align - 1) / align * align;
@@ -330,7 +330,7 @@ void llvm_load(Llvm *p, const Op *op) {
   Access a = access_of(p, op, 0, n);
   Held *h = llvm_held_new(p, &op->results[0]);
   if (op_has(op, ATTR_peer)) {
-    llvm_fail(p, op, "shared memory of another workgroup");
+    llvm_fail(p, op, "another workgroup's shared memory");
     return;
   }
   if (p->repeated[op->results[0].id] && !a.mask) a.width = p->repeated[op->results[0].id];
@@ -471,7 +471,7 @@ void llvm_store(Llvm *p, const Op *op) {
   Held *h = llvm_held_get(p, op->args[0]);
   Access a = access_of(p, op, 1, h->n);
   if (op_has(op, ATTR_peer)) {
-    llvm_fail(p, op, "shared memory of another workgroup");
+    llvm_fail(p, op, "another workgroup's shared memory");
     return;
   }
   order(p, op, "release");

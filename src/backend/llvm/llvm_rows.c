@@ -17,7 +17,7 @@ static bool open_rows(Llvm *p, const Op *op, int at, int elements, Rows *out) {
   const Attr *imm = op_attr(op, ATTR_imm);
   int bits = llvm_elem_bits(memory->dtype);
   if (bits % 8 || dtype_info[memory->dtype].bits < 8)
-    return llvm_fail(p, op, "rows of elements that share bytes");
+    return llvm_fail(p, op, "rows of sub-byte elements");
   *out = (Rows){.dtype = memory->dtype, .n = (int)op_attr(op, ATTR_rows)->integer};
   out->per = elements / out->n;
   const char *index = llvm_index_of(p, op->args[at + 1]);

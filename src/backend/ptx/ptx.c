@@ -15,7 +15,7 @@
 bool ptx_fail(Ptx *p, const Op *op, const char *what) {
   if (!p->failed)
     diag_add(&p->k->cx->diags, DIAG_E0601, op ? op->at : p->k->at,
-             "`%s`: %s is not written as PTX for %s", op ? op_info[op->kind].name : p->k->name,
+             "`%s`: %s is not supported in PTX for %s", op ? op_info[op->kind].name : p->k->name,
              what, p->target->name);
   p->failed = true;
   return false;

@@ -51,7 +51,7 @@ void ptx_barrier(Ptx *p, const Op *op) {
   else if (strcmp(word, "workgroup") == 0) ptx_line(p, "bar.sync 0");
   else if (strcmp(word, "named") == 0) named_barrier(p, op);
   else if (target_has(p->target, FEATURE_CLUSTER)) cluster_barrier(p);
-  else ptx_fail(p, op, "a barrier of a cluster, which this machine lacks,");
+  else ptx_fail(p, op, "a cluster barrier, which this machine lacks,");
 }
 
 /* All threads meet at the second half, which is stronger than required. */
@@ -95,7 +95,7 @@ void ptx_copy_async(Ptx *p, const Op *op) {
   int64_t bytes = 0;
   sym_is_int(op_attr(op, ATTR_bytes)->sym, &bytes);
   if (op_has(op, ATTR_counted)) {
-    ptx_fail(p, op, "a copy that is counted per wave");
+    ptx_fail(p, op, "a copy counted per wave");
     return;
   }
   const char *to = ptx_place_at(p, op->args[0], op->args[1], op_imm(op, ATTR_imm));

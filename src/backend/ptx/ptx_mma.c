@@ -161,7 +161,7 @@ void ptx_wave_mma(Ptx *p, const Op *op) {
       !check_size(p, op, 0, times[0] * times[2] * w.each[0]) ||
       !check_size(p, op, 1, times[1] * times[2] * w.each[1]) ||
       !check_size(p, op, 2, times[0] * times[1] * w.each[2])) {
-    ptx_fail(p, op, "so many copies");
+    ptx_fail(p, op, "this many copies");
     return;
   }
   for (int i = 0; i < 3; i++) w.copies[i] = (int)times[i];

@@ -14,7 +14,7 @@ typedef struct Carried {
 /* Memory has no registers, so it cannot be carried. */
 static bool carries_values(Ptx *p, const Op *op) {
   for (int i = op_carried(op); i < op->nargs; i++)
-    if (!type_is_value(op->args[i]->type)) return ptx_fail(p, op, "memory that is carried");
+    if (!type_is_value(op->args[i]->type)) return ptx_fail(p, op, "loop-carried memory");
   return true;
 }
 

@@ -25,7 +25,7 @@ static void take_im2col(const Op *op, int pixels, PtxArg *arg) {
 static const char *tensor_map(Ptx *p, const Op *op, const Value *memory) {
   const Attr *box = op_attr(op, ATTR_box), *swizzle = op_attr(op, ATTR_swizzle);
   int rank = memory->type->rank;
-  if (memory->owner != p->k->body) return ptx_fail(p, op, "a tensor that is no argument"), "";
+  if (memory->owner != p->k->body) return ptx_fail(p, op, "a tensor that is not an argument"), "";
   if (rank > MAP_RANK) return ptx_fail(p, op, "a tensor of more than 5 dimensions"), "";
   PtxArg arg = {.kind = PTX_TENSOR_MAP, .param = memory->index, .bytes = MAP_BYTES};
   arg.dtype = memory->type->dtype;
