@@ -69,7 +69,7 @@ static int explain(const char *word) {
     printf("%s: %s\n\n%s\n", code, title, text);
     return STATUS_OK;
   }
-  complain("there is no diagnostic %s: wavec --list=diagnostics shows them", word);
+  complain("there is no diagnostic %s: run wavec --list=diagnostics", word);
   return STATUS_USAGE;
 }
 
@@ -281,7 +281,7 @@ static int compile_file(const Options *o, const char *path, FILE *out) {
   int n = check_text(cx, name, text, len) ? wv_parse(cx, name, text, kernels, MAX_KERNELS) : -1;
   int status = n < 0 ? STATUS_DIAGNOSTICS : STATUS_OK;
   if (n > 1 && emits_c(o) && o->output) {
-    complain("%s: -o names one pair of files, and there are %d kernels", path, n);
+    complain("%s: -o names one pair of files, but there are %d kernels", path, n);
     status = STATUS_USAGE;
   }
   for (int i = 0; i < n && i < MAX_KERNELS; i++) {
@@ -299,10 +299,10 @@ static int compile_file(const Options *o, const char *path, FILE *out) {
 }
 
 static int compile_files(const Options *o) {
-  if (!o->files.n) return complain("no file: wavec --help says more"), STATUS_USAGE;
+  if (!o->files.n) return complain("no input file: run wavec --help"), STATUS_USAGE;
   bool to_file = o->output && !emits_c(o); /* which opens its files itself */
   if (o->emit && strcmp(o->emit, "obj") == 0 && (!o->output || o->files.n > 1))
-    return complain("--emit=obj writes the object of one file: -o NAME.o"), STATUS_USAGE;
+    return complain("--emit=obj needs exactly one input file and -o NAME.o"), STATUS_USAGE;
   FILE *out = to_file ? fopen(o->output, "w") : stdout;
   if (!out) return complain("cannot write %s: %s", o->output, strerror(errno)), STATUS_USAGE;
   int status = STATUS_OK;

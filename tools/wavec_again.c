@@ -24,7 +24,7 @@ static char **split_line(char *line, char *program, char *path, int *n) {
 }
 
 bool again_words(int argc, char **argv, Again *out) {
-  if (argc != 3) return complain("again takes one file, which an internal error left behind");
+  if (argc != 3) return complain("`again` takes one file, saved by an internal error");
   FILE *f = fopen(argv[2], "r");
   if (!f) return complain("cannot read %s: %s", argv[2], strerror(errno));
   out->line = calloc(1, LINE);

@@ -55,7 +55,7 @@ int emit_c(const Options *o, wv_ctx *cx, wv_kernel *k) {
   if (!source) source = own;
   size_t n = strlen(source);
   if (n < 3 || strcmp(source + n - 2, ".c") != 0) {
-    complain("--emit=c writes a .c file and a header beside it: -o NAME.c");
+    complain("--emit=c writes a .c file and a header: add -o NAME.c");
     return STATUS_USAGE;
   }
   wv_program *p = compile(o, k);

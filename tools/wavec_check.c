@@ -74,7 +74,7 @@ static int check_tile_passes(const Options *o, wv_ctx *cx, wv_kernel *k, const O
     free_outcome(&after);
     if (status != STATUS_OK || same) continue;
     const char *last = strrchr(names, ',');
-    complain("`%s` changes what `%s` computes", last ? last + 1 : names, wv_kernel_name(k));
+    complain("`%s` changes the result of `%s`", last ? last + 1 : names, wv_kernel_name(k));
     status = STATUS_DIAGNOSTICS;
   }
   if (status == STATUS_OK) printf("%s: the same after %d passes\n", wv_kernel_name(k), n - 1);
@@ -91,7 +91,7 @@ static int check_lowered(const Options *o, wv_ctx *cx, wv_kernel *k, const Outco
   int status = wv_lower(copy, &p) ? eval_outcome(o, cx, copy, &after) : STATUS_DIAGNOSTICS;
   int64_t at = status == STATUS_OK ? far_element(before, &after) : -1;
   if (at >= 0) {
-    complain("lowered to %s, `%s` computes something else: element %lld is %.9g, not %.9g",
+    complain("lowered to %s, `%s` has a different result: element %lld is %.9g, not %.9g",
              o->target, wv_kernel_name(k), (long long)at, after.value[at], before->value[at]);
     status = STATUS_DIAGNOSTICS;
   } else if (status == STATUS_OK) {

@@ -56,9 +56,9 @@ static bool size_of(const Call *c, const Argument *a, wv_expr e, int64_t *out) {
   wv_expr missing;
   const char *text = wv_expr_text(c->cx, e);
   if (value && wv_expr_symbols(value, &missing, 1) > 0)
-    return complain("the size `%s` of `%s` is not known: give --set %s=N", text, a->name,
+    return complain("the size `%s` of `%s` is unknown: add --set %s=N", text, a->name,
                     wv_expr_name(missing));
-  return complain("the size `%s` of `%s` is `%s`, expected a whole number from 0 on", text, a->name,
+  return complain("the size `%s` of `%s` is `%s`, expected a non-negative integer", text, a->name,
                   value ? wv_expr_text(c->cx, value) : "too large");
 }
 
@@ -71,7 +71,7 @@ static bool shape_of(const Call *c, Argument *a) {
     if (!size_of(c, a, extent ? extent : wv_type_dim(a->type, i), &a->array.shape[i])) return false;
     a->array.strides[i] = elements;
     if (a->array.shape[i] > (INT64_C(1) << 28) / elements)
-      return complain("`%s` is too large to be evaluated", a->name);
+      return complain("`%s` is too large to evaluate", a->name);
     elements *= a->array.shape[i] ? a->array.shape[i] : 1;
   }
   a->array.bytes = wv_data_bytes(a->dtype, elements);
@@ -154,19 +154,19 @@ static bool shape_packed(const Call *c, Argument *a, const char *path) {
   a->array.fortran = false;
   if (!shape_of(c, a)) return false;
   return found == a->array.bytes ||
-         complain("%s holds %zu bytes, `%s` has %zu", path, found, a->name, a->array.bytes);
+         complain("%s has %zu bytes, but `%s` has %zu", path, found, a->name, a->array.bytes);
 }
 
 static bool read_array(const Call *c, Argument *a, const char *path) {
   if (!npy_read(path, &a->array)) return false;
   if (!npy_fits(&a->array, a->dtype))
-    return complain("%s holds elements of type %c%zu, `%s` is of %s", path, a->array.kind,
-                    a->array.itemsize, a->name, a->dtype);
+    return complain("%s has elements of type %c%zu, but the dtype of `%s` is %s", path,
+                    a->array.kind, a->array.itemsize, a->name, a->dtype);
   if (npy_is_packed(a->dtype)) return shape_packed(c, a, path);
   bool simulated = c->kind && strcmp(c->kind, "sim") == 0; /* its programs know no strides */
   if (a->array.rank == wv_type_rank(a->type))
     return !simulated || !a->array.fortran || npy_make_row_major(&a->array);
-  return complain("%s has %d dimensions, `%s` has %d", path, a->array.rank, a->name,
+  return complain("%s has %d dimensions, but `%s` has %d", path, a->array.rank, a->name,
                   wv_type_rank(a->type));
 }
 
@@ -322,9 +322,9 @@ static int simulate(const Call *c, const wv_arg *args, bool quiet) {
 
 static int run_tiles(const Call *c, const wv_arg *args, bool logs) {
   if (c->o->json || c->o->html || c->o->costs) {
-    complain("--%s is of simulations: add --target sim:NAME", c->o->json   ? "json"
-                                                              : c->o->html ? "html"
-                                                                           : "costs");
+    complain("--%s works only for simulations: add --target sim:NAME", c->o->json   ? "json"
+                                                                       : c->o->html ? "html"
+                                                                                    : "costs");
     return STATUS_USAGE;
   }
   wv_eval_options options = {

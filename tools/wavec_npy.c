@@ -49,10 +49,10 @@ static const char *value_of(const char *header, const char *key) {
 static bool parse_descr(const char *path, const char *header, Array *out) {
   const char *descr = value_of(header, "'descr'");
   if (!descr || descr[0] != '\'' || !descr[1] || !descr[2])
-    return complain("%s: its elements are no plain numbers", path);
+    return complain("%s: its elements are not plain numbers", path);
   long size = strtol(descr + 3, NULL, 10);
   if (descr[1] == '>' && size > 1)
-    return complain("%s holds big-endian numbers: save it as a.astype(a.dtype.newbyteorder('<'))",
+    return complain("%s has big-endian numbers: save it as a.astype(a.dtype.newbyteorder('<'))",
                     path);
   out->kind = descr[2];
   out->itemsize = strchr("fiubV", out->kind) && size > 0 && size <= 8 ? (size_t)size : 0;
@@ -105,7 +105,7 @@ static bool read_header(const char *path, FILE *f, Array *out) {
   header[n] = '\0';
   const char *order = value_of(header, "'fortran_order'");
   if (!parse_descr(path, header, out)) return false;
-  if (!order || !parse_shape(header, out)) return complain("%s: its shape is not understood", path);
+  if (!order || !parse_shape(header, out)) return complain("%s: its shape cannot be parsed", path);
   out->fortran = strncmp(order, "True", 4) == 0;
   set_strides(out);
   return true;
@@ -116,7 +116,7 @@ static bool read_elements(const char *path, FILE *f, Array *out) {
   if (out->data && fread(out->data, 1, out->bytes, f) == out->bytes) return true;
   free(out->data);
   out->data = NULL;
-  return complain("%s is shorter than its shape says", path);
+  return complain("%s is shorter than its shape requires", path);
 }
 
 static bool read_file(const char *path, Array *out, bool elements) {

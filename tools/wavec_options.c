@@ -27,68 +27,68 @@ typedef struct Option {
   { text, NULL, OPTION_FLAG, 0, commands, NULL, NULL }
 
 static const Option options[] = {
-    HEADING("What comes out:", BOTH),
+    HEADING("Output:", BOTH),
     {"emit", "KIND", WORD(emit), BOTH, "wave|ptx|llvm|asm|obj|c|program|none",
      "wave: the kernel as text (default without run); ptx: for an NVIDIA target; llvm, asm, obj: "
-     "for "
-     "a processor, also one that is not here; c: compiled for the target, as a pair of C files "
-     "(docs/gpu.md); program: the same, and nothing is written; none: only check"},
+     "for a CPU, not necessarily this one; c: compiled for the target, as a pair of C files "
+     "(docs/gpu.md); program: the same, but write nothing; none: only check"},
     {"fast-math", NULL, FLAG(fast_math), BOTH, NULL,
-     "quicker functions with fewer right bits, on devices (docs/numerics.md)"},
-    {"o", "FILE", WORD(output), BOTH, NULL, "write there instead of to the standard output"},
+     "faster, less accurate math functions on devices (docs/numerics.md)"},
+    {"o", "FILE", WORD(output), BOTH, NULL, "write to FILE instead of standard output"},
     {"proof", NULL, FLAG(proof), BOTH, NULL,
-     "say of each access what was proved and what is tested"},
+     "for each access, print which bounds are proved and which are checked"},
     {"set", "SYM=EXPR", LIST(set), BOTH, NULL,
-     "bind a symbol; counts more than a `bind` row of the header"},
+     "bind a symbol; overrides a `bind` row of the header"},
 
     HEADING("Running:", RUNS),
     {"target", "NAME", WORD(target), RUNS, NULL,
-     "eval (default): the reference evaluator; sim:NAME: lane by lane on a simulated machine of "
-     "--list=targets, with every check; sim: on gfx942; cpu: on this machine's processor; cuda, "
-     "sm_90a: on a GPU"},
+     "eval (default): the reference evaluator; sim:NAME: simulate a machine of --list=targets lane "
+     "by lane, with every check; sim: simulate gfx942; cpu: the CPU of this machine; cuda, sm_90a: "
+     "a GPU"},
     {"arg", "NAME=VALUE", LIST(arg), BOTH, NULL,
-     "an argument: a .npy file in any order of dimensions, or a number, for a scalar or for every "
-     "element of a tensor; types that NumPy lacks (bf16, f8e4m3fn) are integers of their width in "
-     "the file"},
-    {"seed", "N", WORD(seed), BOTH, NULL, "for arguments that are not given (default 1)"},
+     "an argument: a .npy file (row- or column-major), or a number, for a scalar or for every "
+     "element of a tensor; types that NumPy lacks (bf16, f8e4m3fn) are stored as integers of the "
+     "same width"},
+    {"seed", "N", WORD(seed), BOTH, NULL,
+     "random seed for arguments that are not given (default 1)"},
     {"data", "KIND", WORD(data), BOTH, "distinct|exact",
-     "those arguments: distinct (default): elements differ from one another; exact: small "
-     "multiples "
-     "of 1/8, whose sums are the same in every order"},
-    {"out", "NAME=FILE", LIST(out), RUNS, NULL, "write a tensor to a .npy file afterwards"},
+     "values of those arguments: distinct (default): all elements differ; exact: small multiples "
+     "of 1/8, whose sums are exact in any order"},
+    {"out", "NAME=FILE", LIST(out), RUNS, NULL, "write a tensor to a .npy file after the run"},
     {"show", "NAME", LIST(show), RUNS, NULL, "print the elements of a tensor or log"},
 
     HEADING("Simulating:", RUNS),
     {"schedule", "HOW", WORD(schedule), RUNS, NULL,
      "order of the waves: round (default), reverse, random or random:SEED"},
-    {"nonfinite", NULL, FLAG(nonfinite), RUNS, NULL, "report where infinities and NaN appear"},
-    {"costs", NULL, FLAG(costs), RUNS, NULL, "print what each source line cost"},
-    {"json", "FILE", WORD(json), RUNS, NULL, "write findings and counters there (- here)"},
-    {"html", "FILE", WORD(html), RUNS, NULL, "write a page to look at: one file, no network"},
+    {"nonfinite", NULL, FLAG(nonfinite), RUNS, NULL, "report where infinities and NaNs appear"},
+    {"costs", NULL, FLAG(costs), RUNS, NULL, "print the cost of each source line"},
+    {"json", "FILE", WORD(json), RUNS, NULL,
+     "write findings and counters as JSON (-: standard output)"},
+    {"html", "FILE", WORD(html), RUNS, NULL, "write a self-contained HTML report"},
 
     HEADING("Passes:", BOTH),
-    {"target", "NAME", WORD(target), COMPILES, NULL,
-     "fit the kernel to this machine; --list=targets"},
+    {"target", "NAME", WORD(target), COMPILES, NULL, "compile for this target; see --list=targets"},
     {"passes", "A,B", WORD(passes), BOTH, NULL,
-     "run these in this order; `all`: the whole pipeline"},
+     "run these passes in this order; `all`: the whole pipeline"},
     {"start-after", "PASS", WORD(start_after), BOTH, NULL,
-     "the file is a dump after this pass, edited perhaps: run those behind it"},
-    {"stop-after", "PASS", WORD(stop_after), BOTH, NULL, "leave out the passes behind this one"},
+     "the file is a dump made after this pass: run the passes after it"},
+    {"stop-after", "PASS", WORD(stop_after), BOTH, NULL, "stop after this pass"},
     {"dump", "A,B", WORD(dump), BOTH, NULL,
-     "print the kernel after these passes; `all`: after each"},
-    {"dump-before", "A,B", WORD(dump_before), BOTH, NULL, "the same, before they run"},
+     "print the kernel after these passes; `all`: after every pass"},
+    {"dump-before", "A,B", WORD(dump_before), BOTH, NULL, "print the kernel before these passes"},
     {"verify", "WHEN", WORD(verify), BOTH, "each|last",
-     "check the kernel after each pass, or the last"},
-    {"time", NULL, FLAG(time), BOTH, NULL, "say how long each pass took"},
+     "verify the kernel after each pass, or after the last"},
+    {"time", NULL, FLAG(time), BOTH, NULL, "print the time of each pass"},
     {"check-passes", NULL, FLAG(check_passes), COMPILES, NULL,
-     "run the kernel after each pass and compare with what it computed before"},
+     "run the kernel after each pass and compare the results"},
 
-    HEADING("Asking:", BOTH),
+    HEADING("Information:", BOTH),
     {"list", "TABLE", WORD(list), BOTH, "ops|passes|targets|diagnostics|mma|dtypes",
      "print a table"},
-    {"explain", "CODE", WORD(explain), BOTH, NULL, "say more about a diagnostic, such as E0203"},
+    {"explain", "CODE", WORD(explain), BOTH, NULL, "explain a diagnostic, such as E0203"},
     {"version", NULL, FLAG(version), BOTH, NULL, "print the version"},
-    {"help", NULL, FLAG(help), BOTH, NULL, "print this; `wavec run --help`: about running"},
+    {"help", NULL, FLAG(help), BOTH, NULL,
+     "print this help; `wavec run --help`: options for running"},
 };
 enum { NOPTIONS = sizeof options / sizeof *options };
 
@@ -131,15 +131,16 @@ static bool unknown_option(const char *word, const char *name, size_t len, unsig
   int n = 0;
   const Option *elsewhere = find_option(name, len, BOTH);
   if (elsewhere && command == COMPILES)
-    return complain("--%s is for running: wavec run FILE --%s", elsewhere->name, elsewhere->name);
-  if (elsewhere) return complain("--%s is not for running: leave out `run`", elsewhere->name);
+    return complain("--%s is an option of `run`: use wavec run FILE --%s", elsewhere->name,
+                    elsewhere->name);
+  if (elsewhere) return complain("--%s is not an option of `run`", elsewhere->name);
   for (int i = 0; i < NOPTIONS; i++)
     if (!is_heading(&options[i])) names[n++] = options[i].name;
   char typed[64];
   snprintf(typed, sizeof typed, "%.*s", (int)len, name);
   const char *near = wv_nearest(typed, names, n);
   if (near) return complain("unknown option %s: did you mean --%s?", word, near);
-  return complain("unknown option %s: wavec --help lists them", word);
+  return complain("unknown option %s: see wavec --help", word);
 }
 
 /* One of the words of "a|b|c". */
@@ -147,7 +148,7 @@ static bool is_choice(const Option *o, const char *value) {
   size_t n = strlen(value);
   for (const char *at = o->choices; at; at = strchr(at, '|'), at = at ? at + 1 : NULL)
     if (strcspn(at, "|") == n && memcmp(at, value, n) == 0) return true;
-  return !o->choices || complain("--%s is one of %s, not `%s`", o->name, o->choices, value);
+  return !o->choices || complain("--%s must be one of %s, not `%s`", o->name, o->choices, value);
 }
 
 static bool store(Options *all, const Option *o, const char *value) {
@@ -170,7 +171,7 @@ static bool take_option(Options *all, int argc, char **argv, int *i) {
   const char *value = name[len] ? name + len + 1 : NULL;
   if (o->kind == OPTION_FLAG && value) return complain("--%s takes no value", o->name);
   if (o->kind != OPTION_FLAG && !value) {
-    if (*i + 1 >= argc) return complain("--%s needs %s", o->name, o->value);
+    if (*i + 1 >= argc) return complain("--%s needs a value: %s", o->name, o->value);
     value = argv[++*i];
   }
   return store(all, o, value);
@@ -218,31 +219,31 @@ static void print_option(const Option *o) {
 }
 
 static const char compile_help[] =
-    "wavec [options] FILE.wave...        checks kernels in text form (docs/ir.md), prints them\n"
-    "wavec run FILE.wave... [options]    runs them; `wavec run --help` says more\n"
-    "wavec cache list|verify|clear       looks after the files of compiled programs\n"
-    "wavec again FILE.wave               does what an internal error of the compiler interrupted\n"
+    "wavec [options] FILE.wave...        check and print kernels in text form (docs/ir.md)\n"
+    "wavec run FILE.wave... [options]    run them; see `wavec run --help`\n"
+    "wavec cache list|verify|clear       manage the cache of compiled programs\n"
+    "wavec again FILE.wave               repeat a call that failed with an internal error\n"
     "\n"
-    "- as a file reads the standard input.\n";
+    "If FILE is -, read standard input.\n";
 static const char compile_examples[] =
-    "  wavec gemm.wave                            is it right? and how is it written?\n"
-    "  wavec gemm.wave --passes=bind,simplify     what these passes make of it\n"
-    "  wavec gemm.wave --target=cpu --passes=all --emit=llvm     the code for this processor\n"
-    "  wavec gemm.wave --dump=all --time          every step, and what it cost\n"
-    "  wavec run gemm.wave --target sim:gfx942    runs it lane by lane, and judges it\n"
-    "  wavec --explain E0203                      what a diagnostic means\n";
+    "  wavec gemm.wave                            check and print it\n"
+    "  wavec gemm.wave --passes=bind,simplify     print it after these passes\n"
+    "  wavec gemm.wave --target=cpu --passes=all --emit=llvm     code for this CPU\n"
+    "  wavec gemm.wave --dump=all --time          print every step and its time\n"
+    "  wavec run gemm.wave --target sim:gfx942    simulate it with every check\n"
+    "  wavec --explain E0203                      explain a diagnostic\n";
 static const char run_help[] =
     "wavec run FILE.wave... [options]\n"
     "\n"
-    "Runs kernels and says what came out. Arguments that are not given are made from a seed;\n"
-    "sizes that the header does not bind come from --set or from the .npy files. A kernel over\n"
-    "tiles is lowered to the machine first; one lane's program (`thread kernel`) runs as it is.\n";
+    "Run kernels and summarise the results. Arguments that are not given are generated from a\n"
+    "seed; sizes that the header does not bind come from --set or from the .npy files. A tile\n"
+    "kernel is lowered for the target first; a `thread kernel` runs as it is.\n";
 static const char run_examples[] =
     "  wavec run gemm.wave --set M=64 --set N=64 --set K=32 --show c\n"
     "  wavec run gemm.wave --target cpu --arg a=a.npy --arg b=b.npy --out c=c.npy\n"
-    "  wavec run gemm.wave --target sim:gfx942    with every check of the simulator\n"
+    "  wavec run gemm.wave --target sim:gfx942    simulate it with every check\n"
     "  wavec run gemm.wave --target sim:sm_90a --html=report.html --schedule=random:7\n"
-    "  wavec run gemm.wave --target cuda          on the first GPU\n";
+    "  wavec run gemm.wave --target cuda          run it on the first GPU\n";
 
 void print_help(const Options *o) {
   unsigned command = o->run ? RUNS : COMPILES;
@@ -254,5 +255,5 @@ void print_help(const Options *o) {
     else print_option(row);
   }
   printf("\nExamples:\n%s", o->run ? run_examples : compile_examples);
-  puts("\nExit status: 0 all well, 1 diagnostics were reported, 2 the command line is wrong.");
+  puts("\nExit status: 0 success, 1 errors were reported, 2 invalid command line.");
 }

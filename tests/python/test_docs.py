@@ -123,7 +123,7 @@ def test_python(document, tmp_path, monkeypatch, compiled):
     assert compiled or document not in ("README.md", "docs/tour.md", "docs/debugging.md")
 
 
-UNKNOWN_SIZE = re.compile(r"give --set (\w+)=N")
+UNKNOWN_SIZE = re.compile(r"add --set (\w+)=N")
 
 
 def run_wave(path, target, folder):

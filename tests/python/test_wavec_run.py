@@ -96,7 +96,7 @@ def test_sizes_come_from_files_or_settings(here):
     done = wavec("--arg", "a=a.npy", "--set", "M=4")
     assert done.returncode == 1 and "size 3 along `M`, expected 4" in done.stderr
     done = wavec("--set", "M=4")
-    assert done.returncode == 2 and "give --set N=" in done.stderr
+    assert done.returncode == 2 and "add --set N=" in done.stderr
     assert "b: 4x2 f32" in wavec("--set", "M=4", "--set", "N=2").stdout
 
 
@@ -152,7 +152,7 @@ def test_exact_data_adds_up_in_every_order(here):
     a = np.load("a.npy").astype("f8")
     assert np.array_equal(a * 8, np.round(a * 8)) and np.abs(a).max() <= 1
     done = wavec(*sets[:4], "--data=other")
-    assert done.returncode == 2 and "--data is one of distinct|exact" in done.stderr
+    assert done.returncode == 2 and "--data must be one of distinct|exact" in done.stderr
 
 
 
@@ -163,13 +163,13 @@ class Odd:
 
 ODD = {
     "big-endian": Odd("big-endian", lambda: np.ones((2, 3), ">f4")),
-    "wide": Odd("type f8, `a` is of f32", lambda: np.ones((2, 3), "f8")),
-    "integers": Odd("type i4, `a` is of f32", lambda: np.ones((2, 3), "i4")),
+    "wide": Odd("type f8, but the dtype of `a` is f32", lambda: np.ones((2, 3), "f8")),
+    "integers": Odd("type i4, but the dtype of `a` is f32", lambda: np.ones((2, 3), "i4")),
     "complex": Odd("type <c8 are not supported", lambda: np.ones((2, 3), "c8")),
     "text": Odd("type <U1 are not supported", lambda: np.full((2, 3), "x")),
-    "records": Odd("no plain numbers", lambda: np.zeros((2, 3), [("x", "f4")])),
-    "rank": Odd("has 1 dimensions, `a` has 2", lambda: np.ones(3, "f4")),
-    "no dimensions": Odd("has 0 dimensions, `a` has 2", lambda: np.array(1, "f4")),
+    "records": Odd("not plain numbers", lambda: np.zeros((2, 3), [("x", "f4")])),
+    "rank": Odd("has 1 dimensions, but `a` has 2", lambda: np.ones(3, "f4")),
+    "no dimensions": Odd("has 0 dimensions, but `a` has 2", lambda: np.array(1, "f4")),
 }
 
 
