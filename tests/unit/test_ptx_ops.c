@@ -148,7 +148,7 @@ TEST(refusals_say_why) {
       {"sm_80",
        "thread kernel @k(%a: mem<8, i32>)\n" LANES
        "  %s = alloc {base = 0} : mem<8, i64, shared>\n  mbar_init %s, %z {count = 1}\n}\n",
-       "no `mbar_init`"},
+       "does not support `mbar_init`"},
       {"sm_90a",
        "thread kernel @k(%a: mem<8, f32>)\n" LANES
        "  %x = load %a, %z : f32\n  %y = atomic or %x, %a, %z : f32\n}\n",
