@@ -300,17 +300,17 @@ def main() -> int:
         "--package", default=str(ROOT / "python"), help="the folder that holds wave_lang"
     )
     p.add_argument("--target", default="", help="where kernels run: cpu, eval, sim:gfx942, ...")
-    p.add_argument("--arch", default="gfx950", help="the machine tests are told about")
+    p.add_argument("--arch", default="gfx950", help="the architecture reported to tests")
     p.add_argument(
-        "--sample", type=int, default=0, help="at most so many of each test's parameters"
+        "--sample", type=int, default=0, help="run at most this many parameter sets of each test"
     )
-    p.add_argument("--timeout", type=float, default=60, help="seconds for a test")
-    p.add_argument("--expensive", action="store_true", help="those that say they are, too")
-    p.add_argument("--budget", type=float, default=1e9, help="seconds for all of them")
-    p.add_argument("--jobs", type=int, default=1, help="processes at once")
-    p.add_argument("--reasons", type=int, default=5, help="how many reasons of failures to show")
-    p.add_argument("--json", help="where to write every result")
-    p.add_argument("-k", default="", help="as for pytest")
+    p.add_argument("--timeout", type=float, default=60, help="seconds per test")
+    p.add_argument("--expensive", action="store_true", help="include tests marked expensive")
+    p.add_argument("--budget", type=float, default=1e9, help="seconds for all tests")
+    p.add_argument("--jobs", type=int, default=1, help="number of parallel processes")
+    p.add_argument("--reasons", type=int, default=5, help="number of failure reasons to show")
+    p.add_argument("--json", help="write every result to this file")
+    p.add_argument("-k", default="", help="select tests, as in pytest")
     p.add_argument("-v", "--verbose", action="store_true")
     p.add_argument("--stop", action="store_true")
     p.add_argument("--child", action="store_true", help=argparse.SUPPRESS)

@@ -235,12 +235,12 @@ def run_all(kernels, targets, torch, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--kernel", help="only this one: " + ", ".join(k.__name__ for k in KERNELS))
-    parser.add_argument("--target", help="only this one: cpu, cuda, eval")
-    parser.add_argument("--show", action="store_true", help="print what one thread of each does")
-    parser.add_argument("--seconds", type=float, default=0.8, help="of measuring, for each row")
+    parser.add_argument("--kernel", help="only this kernel: " + ", ".join(k.__name__ for k in KERNELS))
+    parser.add_argument("--target", help="run only on this target: cpu, cuda, eval")
+    parser.add_argument("--show", action="store_true", help="print one thread's program of each")
+    parser.add_argument("--seconds", type=float, default=0.8, help="measuring time for each row")
     parser.add_argument(
-        "--html", default="demo-report.html", help="where the page goes; '': nowhere"
+        "--html", default="demo-report.html", help="file for the report; '': none"
     )
     args = parser.parse_args()
     kernels = [k for k in KERNELS if args.kernel in (None, k.__name__)]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every fuzzer on many cores for so many minutes, and what came out as JSON.
+"""Runs every fuzzer on many cores for a number of minutes and writes a summary as JSON.
 
     BUILD=build tools/fuzz_long.py --minutes 15 --jobs 16 --json out.json [--seed N] [--keep fuzz-out]
 
@@ -154,7 +154,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", default=os.path.join(ROOT, "fuzz-out"))
-    parser.add_argument("--json", help="write the summary into this file, too")
+    parser.add_argument("--json", help="also write the summary to this file")
     args = parser.parse_args()
     args.keep = os.path.abspath(args.keep)
     os.makedirs(args.keep, exist_ok=True)

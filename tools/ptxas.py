@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Assembles PTX with NVIDIA's ptxas and says in a line each what it advises.
+"""Assembles PTX with NVIDIA's ptxas and prints its advice, one line each.
 
     tools/ptxas.py [--arch sm_90a] [--where] kernel.ptx ...
     wavec kernel.wave --target sm_90a --passes=all --emit=ptx | tools/ptxas.py -
@@ -132,9 +132,9 @@ def assemble(text, arch=None):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--arch", help="instead of the text's own target")
-    parser.add_argument("--where", action="store_true", help="prints which ptxas is used")
-    parser.add_argument("files", nargs="*", help="PTX; -: standard input")
+    parser.add_argument("--arch", help="override the target in the text")
+    parser.add_argument("--where", action="store_true", help="print which ptxas is used")
+    parser.add_argument("files", nargs="*", help="PTX files; -: standard input")
     args = parser.parse_args()
     if not find():
         parser.exit(2, "no ptxas: put it on the path, or pip install nvidia-cuda-nvcc-cu12\n")

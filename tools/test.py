@@ -229,9 +229,9 @@ def run_group(pool, name, commands):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--fast", action="store_true", help="the subset of `make check`")
-    parser.add_argument("--sanitized", action="store_true", help="only what a sanitizer can judge")
-    parser.add_argument("--only", default="", help="only groups whose name contains this")
+    parser.add_argument("--fast", action="store_true", help="run only the tests of `make check`")
+    parser.add_argument("--sanitized", action="store_true", help="run only tests that a sanitizer can check")
+    parser.add_argument("--only", default="", help="run only groups whose name contains this")
     args = parser.parse_args()
     total, began = Result(), time.time()
     if args.sanitized:

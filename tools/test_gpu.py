@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every kernel of the list on the GPU of this machine, and all that concerns launching: `make test-gpu`.
+"""Runs the kernel list and the launch tests on the GPU of this machine: `make test-gpu`.
 
     tools/test_gpu.py [--jobs N] [--targets sm_80,sm_90a] [--only WORD] [--sample N] [--seed N]
     tools/test_gpu.py --list --targets cpu,sim:cpu [--part 1/4]     without a GPU
@@ -331,16 +331,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 16))
     parser.add_argument("--targets", default="sm_80,sm_90a")
-    parser.add_argument("--only", default="", help="cases whose name contains this; no other tests")
-    parser.add_argument("--sample", type=int, default=0, help="so many runs of the list")
-    parser.add_argument("--checked", type=int, default=24, help="runs under compute-sanitizer")
+    parser.add_argument("--only", default="", help="run only list cases whose name contains this")
+    parser.add_argument("--sample", type=int, default=0, help="run a sample of this many list cases")
+    parser.add_argument("--checked", type=int, default=24, help="number of runs under compute-sanitizer")
     parser.add_argument("--no-sanitizer", action="store_true")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3), "big"))
-    parser.add_argument("--show", type=int, default=25, help="how many reasons of failures")
-    parser.add_argument("--no-list", action="store_true", help="only the other tests")
-    parser.add_argument("--list", action="store_true", help="only the list")
-    parser.add_argument("--part", default="1/1", metavar="I/N", help="of the list, in N parts")
-    parser.add_argument("--files", default="", help="only files of tests whose name contains this")
+    parser.add_argument("--show", type=int, default=25, help="number of failure reasons to show")
+    parser.add_argument("--no-list", action="store_true", help="skip the list")
+    parser.add_argument("--list", action="store_true", help="run only the list")
+    parser.add_argument("--part", default="1/1", metavar="I/N", help="run part I of N of the list")
+    parser.add_argument("--files", default="", help="run only test files whose name contains this")
     parser.add_argument("--file", help=argparse.SUPPRESS)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--in-process", action="store_true", help=argparse.SUPPRESS)

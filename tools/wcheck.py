@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""wcheck: runs tests written in text IR. The directives stand in comments of the test itself.
+"""wcheck: runs tests written in text IR. The directives are comments in the test itself.
 
     # RUN: wavec %s --passes=fold     a command that must succeed; %s is the file, %t a scratch file
     # RUN: not wavec %s               a command that must fail; without any RUN line: wavec %s

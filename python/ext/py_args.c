@@ -85,8 +85,8 @@ static bool take_number(PyState *st, const ParamInfo *p, PyObject *o, wv_launch_
   if (fits) return true;
   PyErr_Clear();
   if (taken && !p->is_float)
-    return py_argument_error(st, "argument `%s` is %R, which is not a number of type %s", p->text,
-                             o, p->dtype);
+    return py_argument_error(st, "argument `%s` is %R, which is not a valid %s", p->text, o,
+                             p->dtype);
   py_argument_error(st, "argument `%s` must be a number of type %s, got %R", p->text, p->dtype,
                     (PyObject *)Py_TYPE(o));
   return false;

@@ -45,8 +45,7 @@ static int torch_dtype(PyState *st, PyObject *o, const char *name) {
   PyObject *known = PyDict_GetItemWithError(st->torch_types, dtype);
   int number = known ? (int)PyLong_AsLong(known) : find_torch_type(st, dtype);
   if (number < 0 && !PyErr_Occurred())
-    py_argument_error(st, "argument `%s`: its element type %S has no counterpart here", name,
-                      dtype);
+    py_argument_error(st, "argument `%s`: element type %S is not supported", name, dtype);
   Py_DECREF(dtype);
   return number;
 }
@@ -62,7 +61,7 @@ static bool on_host(PyState *st, PyObject *o, const char *name) {
   PyObject *type = device ? PyObject_GetAttrString(device, "type") : NULL;
   const char *kind = type ? PyUnicode_AsUTF8AndSize(type, NULL) : NULL;
   bool cpu = kind && strcmp(kind, "cpu") == 0;
-  if (kind && !cpu) py_argument_error(st, "argument `%s` lies on device '%s'", name, kind);
+  if (kind && !cpu) py_argument_error(st, "argument `%s` is on device '%s'", name, kind);
   Py_XDECREF(type);
   Py_XDECREF(device);
   return cpu;
@@ -128,7 +127,7 @@ static const char *typestr_dtype(const char *s) {
 static bool array_data(PyState *st, PyObject *dict, const char *name, bool writable, Tensor *out) {
   PyObject *data = PyDict_GetItemString(dict, "data"); /* borrowed, like all below */
   if (!data || !PyTuple_Check(data) || PyTuple_Size(data) != 2) {
-    py_argument_error(st, "argument `%s`: __cuda_array_interface__ without data", name);
+    py_argument_error(st, "argument `%s`: __cuda_array_interface__ has no data", name);
     return false;
   }
   if (writable && PyObject_IsTrue(PyTuple_GetItem(data, 1))) {
@@ -151,7 +150,7 @@ static bool array_strides(PyState *st, PyObject *dict, int rank, int64_t size, c
   if (!numbers_of(Py_NewRef(strides), rank, out->strides)) return false;
   for (int i = 0; i < rank; i++) {
     if (out->strides[i] % size != 0) {
-      py_argument_error(st, "argument `%s`: a stride is not a whole number of elements", name);
+      py_argument_error(st, "argument `%s`: a stride is not a multiple of the element size", name);
       return false;
     }
     out->strides[i] /= size;
@@ -167,7 +166,7 @@ static bool array_fields(PyState *st, PyObject *dict, const char *name, bool wri
   out->tensor.dtype = wv_dtype_find(typestr_dtype(typestr));
   out->tensor.device = (wv_device){.kind = DL_CUDA};
   if (out->tensor.dtype < 0 || !shape || !PyTuple_Check(shape)) {
-    py_argument_error(st, "argument `%s`: elements of type '%s' have no counterpart here", name,
+    py_argument_error(st, "argument `%s`: element type '%s' is not supported", name,
                       typestr ? typestr : "?");
     return false;
   }

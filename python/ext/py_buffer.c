@@ -27,7 +27,7 @@ static bool fill_view(PyState *st, const char *name, Tensor *out) {
     out->shape[i] = v->shape[i];
     out->strides[i] = v->strides ? v->strides[i] / v->itemsize : dense;
     if (v->strides && v->strides[i] % v->itemsize != 0) {
-      py_argument_error(st, "argument `%s`: a stride is not a whole number of elements", name);
+      py_argument_error(st, "argument `%s`: a stride is not a multiple of the element size", name);
       return false;
     }
   }
@@ -35,8 +35,7 @@ static bool fill_view(PyState *st, const char *name, Tensor *out) {
   out->tensor.data = v->buf;
   out->tensor.dtype = wv_dtype_find(format_dtype(v->format, v->itemsize));
   if (out->tensor.dtype >= 0) return true;
-  py_argument_error(st, "argument `%s`: elements of format '%s' have no type here", name,
-                    v->format);
+  py_argument_error(st, "argument `%s`: element format '%s' is not supported", name, v->format);
   return false;
 }
 

@@ -48,10 +48,9 @@ static int dtype_of(PyState *st, const DLTensor *t) {
 static bool fill(PyState *st, const char *name, const DLTensor *t, Tensor *out) {
   out->tensor.dtype = dtype_of(st, t);
   if (out->tensor.dtype < 0) {
-    py_argument_error(st,
-                      "argument `%s`: its element type (DLPack code %d, %d bits, %d lanes) has no "
-                      "counterpart here",
-                      name, t->dtype.code, t->dtype.bits, t->dtype.lanes);
+    py_argument_error(
+        st, "argument `%s`: element type (DLPack code %d, %d bits, %d lanes) is not supported",
+        name, t->dtype.code, t->dtype.bits, t->dtype.lanes);
     return false;
   }
   if (!py_tensor_ranked(st, name, t->ndim, out)) return false;

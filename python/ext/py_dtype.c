@@ -95,9 +95,9 @@ static PyObject *reduce(PyObject *self, PyObject *Py_UNUSED(none)) {
 static PyMethodDef dtype_methods[] = {
     {"bitwidth", bitwidth, METH_NOARGS, "Bits of one element."},
     {"is_float_asm", is_float, METH_NOARGS, "Whether it is a floating-point type."},
-    {"is_int_asm", is_int, METH_NOARGS, "Whether it is an integer type (truth values are not)."},
-    {"is_bool_asm", is_bool, METH_NOARGS, "Whether it is the type of truth values."},
-    {"is_index_asm", is_index, METH_NOARGS, "Whether it is the type of sizes and positions."},
+    {"is_int_asm", is_int, METH_NOARGS, "Whether it is an integer type (booleans are not)."},
+    {"is_bool_asm", is_bool, METH_NOARGS, "Whether it is the boolean type."},
+    {"is_index_asm", is_index, METH_NOARGS, "Whether it is the type of sizes and indices."},
     {"ir_type_asm", ir_type, METH_NOARGS, "Its spelling in MLIR."},
     {"__reduce__", reduce, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL}};

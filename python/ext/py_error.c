@@ -5,28 +5,27 @@
 
 static PyStructSequence_Field diagnostic_fields[] = {
     {"severity", "'error', 'warning' or 'remark'"},
-    {"code", "such as 'E0203'; `wavec --explain` says more"},
+    {"code", "such as 'E0203'; see `wavec --explain`"},
     {"message", "what is wrong, in one line"},
     {"file", "the user's file, or None"},
-    {"line", "from 1; 0 when not known"},
-    {"col", "from 1; 0 when not known"},
+    {"line", "counted from 1; 0 if unknown"},
+    {"col", "counted from 1; 0 if unknown"},
     {"hint", "what to write instead, or None"},
     {"notes", "a list of Note: other places involved"},
-    {"rendered", "all of it as text, with the source line and a caret"},
+    {"rendered", "the whole diagnostic as text, with the source line and a caret"},
     {NULL, NULL}};
 
-static PyStructSequence_Desc diagnostic_desc = {"wave_lang.Diagnostic",
-                                                "One thing the compiler has to say about a kernel.",
-                                                diagnostic_fields, 9};
+static PyStructSequence_Desc diagnostic_desc = {
+    "wave_lang.Diagnostic", "A diagnostic of the compiler about a kernel.", diagnostic_fields, 9};
 
 static PyStructSequence_Field note_fields[] = {{"file", "the user's file, or None"},
-                                               {"line", "from 1; 0 when not known"},
-                                               {"col", "from 1; 0 when not known"},
-                                               {"message", "what this place has to do with it"},
+                                               {"line", "counted from 1; 0 if unknown"},
+                                               {"col", "counted from 1; 0 if unknown"},
+                                               {"message", "how this place is involved"},
                                                {NULL, NULL}};
 
 static PyStructSequence_Desc note_desc = {
-    "wave_lang.Note", "A further place a diagnostic speaks of.", note_fields, 4};
+    "wave_lang.Note", "Another place that a diagnostic refers to.", note_fields, 4};
 
 /* None for NULL. */
 PyObject *py_text_or_none(const char *s) {
@@ -239,19 +238,19 @@ int py_error_init(PyObject *module, PyState *st) {
   PyObject *empty = PyList_New(0),
            *body = empty ? Py_BuildValue("{sO}", "diagnostics", empty) : NULL;
   if (body)
-    st->compile_error = PyErr_NewExceptionWithDoc(
-        "wave_lang.CompileError",
-        "A kernel is wrong, or cannot be compiled as asked. The text shows the user's line;\n"
-        "`diagnostics` lists the same as records (severity, code, message, file, line, hint, "
-        "notes).",
-        NULL, body);
+    st->compile_error =
+        PyErr_NewExceptionWithDoc("wave_lang.CompileError",
+                                  "A kernel is invalid, or cannot be compiled as requested. The "
+                                  "text shows the user's line;\n`diagnostics` lists the same as "
+                                  "records (severity, code, message, file, line, hint, notes).",
+                                  NULL, body);
   Py_XDECREF(empty);
   if (body && PyDict_SetItemString(body, "reproducer", Py_None) == 0)
     st->internal_error = PyErr_NewExceptionWithDoc(
         "wave_lang.InternalError",
-        "A bug of the compiler, or it ran out of memory. `reproducer` is the file it saved the\n"
-        "kernel in, or None: `wavec again FILE` does the same once more. `diagnostics` is as in\n"
-        "CompileError. Kernels compiled before run on, and others can be compiled.",
+        "A bug in the compiler, or it ran out of memory. `reproducer` is the file in which the "
+        "kernel\nwas saved, or None: `wavec again FILE` repeats the call. `diagnostics` is as in "
+        "CompileError.\nKernels compiled earlier still run, and others can be compiled.",
         PyExc_RuntimeError, body);
   Py_XDECREF(body);
   if (!st->internal_error) return -1;

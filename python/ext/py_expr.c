@@ -59,8 +59,10 @@ static wv_expr from_int(PyState *st, PyObject *o) {
   long long v = PyLong_AsLongLongAndOverflow(index, &overflow);
   Py_DECREF(index);
   if (overflow || v == LLONG_MIN)
-    return refuse(st, "E0101", "an integer of an expression lies between -2**63 and 2**63",
-                  "a register or an operand beside a value takes every integer of its dtype");
+    return refuse(st, "E0101",
+                  "an integer in an expression must fit in 64 bits: between -2**63 and 2**63",
+                  "use a `Register`, or combine the number with a value: both accept every integer "
+                  "of their dtype");
   return wv_int(st->cx, v);
 }
 
@@ -316,7 +318,7 @@ static PyMethodDef expr_methods[] = {
     {"xreplace", expr_subs, METH_VARARGS, "The same as subs."},
     {"simplify", expr_simplify, METH_VARARGS,
      "simplify(*facts): a simpler equal expression, given that the facts hold."},
-    {"_sympy_", expr_sympy, METH_NOARGS, "The same expression of SymPy's."},
+    {"_sympy_", expr_sympy, METH_NOARGS, "The same expression as a SymPy object."},
     {"__copy__", expr_self, METH_NOARGS, NULL},
     {"__deepcopy__", expr_self, METH_O, NULL},
     {"__reduce__", expr_reduce, METH_NOARGS, NULL},
@@ -399,13 +401,13 @@ static PyGetSetDef expr_getset[] = {
     {"free_symbols", get_symbols, NULL, "The symbols it mentions, as a set.", NULL},
     {"args", get_args, NULL, "Its operands.", NULL},
     {"name", get_name, NULL, "The name of a symbol.", NULL},
-    {"kind", get_kind, NULL, "How it is made: 'symbol', 'add', 'floor', ...", NULL},
+    {"kind", get_kind, NULL, "Its kind: 'symbol', 'add', 'floor', ...", NULL},
     {"is_number", get_is_number, NULL, "Whether it is a constant.", NULL},
     {"is_integer", get_is_integer, NULL, "Whether it is an integer constant or a symbol.", NULL},
     {"is_symbol", get_is_symbol, NULL, "Whether it is a symbol.", NULL},
     {"is_Symbol", get_is_symbol, NULL, "Whether it is a symbol (SymPy's spelling).", NULL},
-    {"is_Boolean", get_is_boolean, NULL, "Whether it is a truth value.", NULL},
-    {"is_nonnegative", get_is_nonnegative, NULL, "True, False, or None when not known.", NULL},
+    {"is_Boolean", get_is_boolean, NULL, "Whether it is a condition.", NULL},
+    {"is_nonnegative", get_is_nonnegative, NULL, "True, False, or None if unknown.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyObject *expr_construct(PyTypeObject *type, PyObject *args, PyObject *kwargs) {

@@ -71,13 +71,13 @@ static PyObject *get_name(PyObject *self, void *Py_UNUSED(unused)) {
 }
 
 static PyStructSequence_Field param_fields[] = {
-    {"name", "as the function calls it"},
+    {"name", "its name in the function"},
     {"kind", "'mem' for a tensor, 'scalar' for a number"},
     {"shape", "its dimensions, as expressions"},
     {"dtype", "its element type"},
-    {"space", "the address space asked for, or None"},
+    {"space", "the declared address space, or None"},
     {"is_output", "whether the kernel writes it"},
-    {"is_read", "whether results depend on what it holds before: it is read, or added to"},
+    {"is_read", "whether results depend on its previous contents: it is read, or added to"},
     {NULL, NULL}};
 
 static PyStructSequence_Desc param_desc = {"wave_lang.Parameter", "A parameter of a kernel.",
@@ -135,7 +135,7 @@ static PyGetSetDef kernel_getset[] = {
     {"level", get_level, NULL, "'tile', or 'thread': one lane's program.", NULL},
     {"params", get_params, NULL, "A Parameter for each of them.", NULL},
     {"launch_shape", get_launch_shape, NULL,
-     "(workgroups, threads of one, bytes of shared memory), the first two in each direction.",
+     "(workgroups, threads per workgroup, bytes of shared memory), the first two per dimension.",
      NULL},
     {"is_open", get_is_open, NULL,
      "Whether it is compiled when it is called: the size of its tiles is not known before.", NULL},
@@ -240,7 +240,7 @@ static PyObject *kernel_free_sizes_of(PyObject *self, PyObject *Py_UNUSED(unused
 static PyObject *kernel_assume(PyObject *self, PyObject *how) {
   bool ignored = PyUnicode_CompareWithASCIIString(how, "ignore") == 0;
   if (!ignored && PyUnicode_CompareWithASCIIString(how, "require") != 0)
-    return PyErr_Format(PyExc_ValueError, "assumptions are ignored or required, not %R", how);
+    return PyErr_Format(PyExc_ValueError, "assume() takes 'ignore' or 'require', not %R", how);
   wv_kernel_assume(self_of(self), ignored ? WV_ASSUME_IGNORED : WV_ASSUME_REQUIRED);
   Py_RETURN_NONE;
 }
@@ -252,11 +252,11 @@ static PyObject *kernel_drop_asserts(PyObject *self, PyObject *Py_UNUSED(unused)
 
 static PyMethodDef kernel_methods[] = {
     {"free_sizes", kernel_free_sizes_of, METH_NOARGS,
-     "Tensors may disagree about dynamic symbols: the smallest counts."},
+     "Tensors may disagree about dynamic symbols: the smallest size is used."},
     {"assume", kernel_assume, METH_O,
-     "assume('ignore'): drops assumptions; assume('require'): launches that do not fulfil them are "
-     "refused."},
-    {"drop_asserts", kernel_drop_asserts, METH_NOARGS, "Leaves out every device_assert."},
+     "assume('ignore'): drops assumptions; assume('require'): launches that violate them are "
+     "errors."},
+    {"drop_asserts", kernel_drop_asserts, METH_NOARGS, "Removes every device_assert."},
     {"clone", kernel_clone, METH_NOARGS, "A copy that can be constrained on its own -> Kernel"},
     {"constrain", kernel_constrain, METH_O, "constrain(rows): adds header rows and checks them."},
     {"fit", kernel_fit, METH_O,
@@ -264,18 +264,17 @@ static PyMethodDef kernel_methods[] = {
      "Kernel"},
     {"verify", kernel_verify, METH_NOARGS, "Checks the IR; CompileError when it is invalid."},
     {"proof", kernel_proof, METH_NOARGS,
-     "What was proved of each access, and what is tested -> Proof"},
+     "Which bounds of each access are proved, and which are checked -> Proof"},
     {"run_passes", (PyCFunction)(void (*)(void))kernel_run_passes, METH_VARARGS | METH_KEYWORDS,
      "run_passes(target=None, passes=None, stop_after=None, start_after=None): in place."},
     {"lower", (PyCFunction)(void (*)(void))kernel_lower, METH_VARARGS | METH_KEYWORDS,
-     "lower(target, start_after=None, dump=None, dump_before=None, time=False, write=None):\n"
-     "becomes one lane's program for it, in place; write(pass, text) receives dumps, and times\n"
-     "with '' as pass."},
+     "lower(target, start_after=None, dump=None, dump_before=None, time=False, "
+     "write=None):\nlowers it to one lane's program in place; write(pass, text) receives dumps, "
+     "and times\nwith '' as pass."},
     {"compile", (PyCFunction)(void (*)(void))kernel_compile, METH_VARARGS | METH_KEYWORDS,
-     "compile(target=None, device=-1, cache=0, cache_dir=None, fast_math=False,\n"
-     " start_after=None, dump=None, dump_before=None, time=False, write=None)\n"
-     "-> Program. Other threads go on; write(pass, text) receives dumps, and times with '' as "
-     "pass."},
+     "compile(target=None, device=-1, cache=0, cache_dir=None, fast_math=False,\n "
+     "start_after=None, dump=None, dump_before=None, time=False, write=None)\n-> Program. Releases "
+     "the GIL; write(pass, text) receives dumps, and times with '' as pass."},
     {"eval", kernel_eval, METH_VARARGS,
      "eval(args, log=None): runs it on the reference evaluator; tensors are written in place.\n"
      "-> list of remarks"},

@@ -6,7 +6,7 @@
 static void *array_for(Scratch *s, PyObject *list, size_t size, int *n) {
   Py_ssize_t count = PySequence_Check(list) ? PySequence_Size(list) : -1;
   if (count < 0 || count > INT32_MAX) {
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a list is expected");
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "expected a list");
     return NULL;
   }
   *n = (int)count;
@@ -17,7 +17,7 @@ static void *array_for(Scratch *s, PyObject *list, size_t size, int *n) {
 static PyObject *item_of(PyObject *list, int i) {
   if (PyList_Check(list)) return PyList_GetItem(list, i);
   if (PyTuple_Check(list)) return PyTuple_GetItem(list, i);
-  PyErr_SetString(PyExc_TypeError, "a list or tuple is expected");
+  PyErr_SetString(PyExc_TypeError, "expected a list or tuple");
   return NULL;
 }
 

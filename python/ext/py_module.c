@@ -145,7 +145,8 @@ static bool add_diagnostic(PyState *st, PyObject *args, const char *format) {
   PyObject *place = Py_None;
   wv_place at;
   if (!PyArg_ParseTuple(args, format, &code, &text, &hint, &place)) return false;
-  if (!wv_explain(code)) return PyErr_Format(PyExc_ValueError, "no diagnostic `%s`", code), false;
+  if (!wv_explain(code))
+    return PyErr_Format(PyExc_ValueError, "unknown diagnostic `%s`", code), false;
   if (!py_place_from_python(st, place, &at)) return false;
   wv_diag_report(st->cx, code, at, text, hint);
   return true;
@@ -233,7 +234,7 @@ static PyMethodDef functions[] = {
     {"use_exchange", use_exchange, METH_O,
      "use_exchange(on): False takes tensors as if none had DLPack's table of C functions."},
     {"test_fault", test_fault, METH_VARARGS,
-     "test_fault(what, n=0): lets the compiler fail on purpose, see wv_test_fault in wave.h."},
+     "test_fault(what, n=0): makes the compiler fail on purpose, see wv_test_fault in wave.h."},
     {"measurements_html", py_measured_html, METH_VARARGS,
      "measurements_html(title, machine, rows): a page; rows are dictionaries, machine lines."},
     {"report", report, METH_VARARGS,

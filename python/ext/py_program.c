@@ -89,39 +89,38 @@ static void program_dealloc(PyObject *self) {
 /* ---- looking ------------------------------------------------------------------------------- */
 
 static PyStructSequence_Field variant_fields[] = {
-    {"facts", "what must be true of a launch that takes it; '' of the last: nothing"},
-    {"compiled", "whether it was needed yet"},
+    {"facts", "the condition for a launch to use it; '' (the last one): none"},
+    {"compiled", "whether it has been compiled"},
     {"from_cache", "whether its code was found in the cache"},
-    {"compile_ms", "how long the compiler took"},
-    {"load_ms", "how long the driver took"},
-    {"llvm_ms", "of compile_ms: how long LLVM took"},
-    {"shared", "bytes of shared memory of a workgroup, once it is compiled"},
+    {"compile_ms", "compile time"},
+    {"load_ms", "load time in the driver"},
+    {"llvm_ms", "the part of compile_ms spent in LLVM"},
+    {"shared", "bytes of shared memory per workgroup, once compiled"},
     {NULL, NULL}};
 static PyStructSequence_Desc variant_desc = {"wave_lang.Variant", "One of a program's variants.",
                                              variant_fields, 7};
 
 static PyStructSequence_Field resources_fields[] = {
-    {"registers", "of a thread"},
-    {"shared", "bytes of a workgroup"},
-    {"spilled", "bytes of a thread that did not fit into registers"},
-    {"threads", "of a workgroup"},
-    {"workgroups", "that a multiprocessor holds at once"},
-    {"occupancy", "of its threads that are then in use"},
+    {"registers", "per thread"},
+    {"shared", "bytes per workgroup"},
+    {"spilled", "bytes per thread spilled to local memory"},
+    {"threads", "per workgroup"},
+    {"workgroups", "resident at once on a multiprocessor"},
+    {"occupancy", "the fraction of its threads in use"},
     {NULL, NULL}};
 static PyStructSequence_Desc resources_desc = {
-    "wave_lang.Resources", "What a program needs of a device.", resources_fields, 6};
+    "wave_lang.Resources", "The device resources a program uses.", resources_fields, 6};
 
-static PyStructSequence_Field device_fields[] = {
-    {"kind", "'cpu' or 'cuda'"},
-    {"index", "among those of its kind"},
-    {"name", "as its driver calls it"},
-    {"target", "what programs for it are compiled for"},
-    {"memory", "in bytes"},
-    {"units", "multiprocessors, cores"},
-    {"driver", "its version; 0: none"},
-    {NULL, NULL}};
-static PyStructSequence_Desc device_desc = {"wave_lang.Device", "What kernels are launched on.",
-                                            device_fields, 7};
+static PyStructSequence_Field device_fields[] = {{"kind", "'cpu' or 'cuda'"},
+                                                 {"index", "among those of its kind"},
+                                                 {"name", "its name in the driver"},
+                                                 {"target", "the target of programs for it"},
+                                                 {"memory", "in bytes"},
+                                                 {"units", "multiprocessors, cores"},
+                                                 {"driver", "its version, or 0"},
+                                                 {NULL, NULL}};
+static PyStructSequence_Desc device_desc = {
+    "wave_lang.Device", "A device on which kernels are launched.", device_fields, 7};
 
 static const char *kind_name(int kind) { return kind == WV_CUDA ? "cuda" : "cpu"; }
 
@@ -163,8 +162,8 @@ static PyObject *get_variants(PyObject *self, void *Py_UNUSED(unused)) {
 static PyGetSetDef program_getset[] = {
     {"name", get_name, NULL, "The kernel's name.", NULL},
     {"target", get_target, NULL, "The machine it was compiled for.", NULL},
-    {"kind", get_kind, NULL, "Of the devices it runs on: 'cuda' or 'cpu'.", NULL},
-    {"remarks", get_remarks, NULL, "What the compiler had to say: a list of Diagnostic.", NULL},
+    {"kind", get_kind, NULL, "The kind of device it runs on: 'cuda' or 'cpu'.", NULL},
+    {"remarks", get_remarks, NULL, "Diagnostics of the compiler: a list of Diagnostic.", NULL},
     {"variants", get_variants, NULL, "A Variant for each of them.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
@@ -239,9 +238,9 @@ static PyMethodDef program_methods[] = {
     {"prepare", program_prepare, METH_VARARGS,
      "prepare(device=-1): compiles every variant, and loads it there."},
     {"text", program_text, METH_VARARGS,
-     "text(what, variant=0): 'ir', 'ptx', 'asm' or 'remarks'; None when there is none."},
+     "text(what, variant=0): 'ir', 'ptx', 'asm' or 'remarks'; None if there is none."},
     {"code", program_code, METH_VARARGS,
-     "code(variant=0): what the device loads, as bytes of a file: PTX, or an ELF object."},
+     "code(variant=0): the code the device loads, as bytes: PTX, or an ELF object."},
     {"resources", program_resources, METH_VARARGS, "resources(variant=0, device=0) -> Resources"},
     {NULL, NULL, 0, NULL}};
 
@@ -413,25 +412,25 @@ int py_program_init(PyObject *module, PyState *st) {
   st->program_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &program_spec, NULL);
   st->launch_error = PyErr_NewExceptionWithDoc(
       "wave_lang.LaunchError",
-      "Arguments do not fit a kernel's signature, or a device failed. Nothing was launched in the\n"
-      "first case. `diagnostics` lists what is wrong, as in CompileError.",
+      "Arguments do not match a kernel's signature, or a device failed. In the first case "
+      "nothing\nwas launched. `diagnostics` lists the errors, as in CompileError.",
       st->compile_error, NULL);
   st->assert_error =
-      st->launch_error ? PyErr_NewExceptionWithDoc("wave_lang.DeviceAssertError",
-                                                   "A `device_assert` of a kernel failed. The "
-                                                   "kernel has run to its end; `diagnostics` says\n"
-                                                   "which, where and for which values.",
-                                                   st->launch_error, NULL)
+      st->launch_error ? PyErr_NewExceptionWithDoc(
+                             "wave_lang.DeviceAssertError",
+                             "A `device_assert` in a kernel failed. The kernel ran to completion; "
+                             "`diagnostics` says\nwhich assertion, where and for which values.",
+                             st->launch_error, NULL)
                        : NULL;
   PyObject *bases =
       st->launch_error ? Py_BuildValue("(OOO)", st->launch_error, PyExc_TypeError, PyExc_ValueError)
                        : NULL;
   if (bases)
-    st->argument_error = PyErr_NewExceptionWithDoc("wave_lang.ArgumentError",
-                                                   "A kernel was called with something it cannot "
-                                                   "take at all: too few arguments, no tensor, a\n"
-                                                   "tensor that is read-only or lies elsewhere.",
-                                                   bases, NULL);
+    st->argument_error =
+        PyErr_NewExceptionWithDoc("wave_lang.ArgumentError",
+                                  "A kernel was called with unsuitable arguments: too few, not "
+                                  "tensors, or tensors that are\nread-only or on another device.",
+                                  bases, NULL);
   Py_XDECREF(bases);
   bool made = st->program_type && st->assert_error && st->argument_error;
   if (!made || add_records(module, st) < 0) return -1;

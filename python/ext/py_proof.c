@@ -2,28 +2,28 @@
 #include "ext.h"
 
 static PyStructSequence_Field row_fields[] = {
-    {"access", "its number: rows of one access follow each other"},
+    {"access", "its number: the rows of one access are consecutive"},
     {"op", "'read', 'write', ..."},
     {"memory", "the name of the argument"},
-    {"line", "of the user's source; 0: not known"},
+    {"line", "in the user's source; 0 if unknown"},
     {"dim", "the dimension, an expression"},
     {"of_memory", "whether it is a coordinate of the memory; else one of the tile"},
     {"condition", "what must hold; $e0, $e1, ... are positions inside the tile"},
     {"verdict", "'proved', 'tested' at run time, 'implied' by tests, or 'promised' by bounds={}"},
     {"test", "what is tested, or None"},
-    {"offset_bits", "32 or 64: how wide its byte offsets are"},
+    {"offset_bits", "32 or 64: the width of its byte offsets"},
     {"run", "elements that one instruction may move"},
-    {"run_dim", "the dimension they lie along, or None"},
+    {"run_dim", "the dimension along which they are contiguous, or None"},
     {NULL, NULL}};
 
 static PyStructSequence_Desc row_desc = {"wave_lang.ProofRow", "One bound of one access.",
                                          row_fields, 12};
 
 static PyStructSequence_Field proof_fields[] = {
-    {"text", "all of it, to be read"}, {"rows", "a ProofRow for each bound"}, {NULL, NULL}};
+    {"text", "the whole proof as text"}, {"rows", "a ProofRow for each bound"}, {NULL, NULL}};
 
 static PyStructSequence_Desc proof_desc = {
-    "wave_lang.Proof", "What was proved of the accesses of a kernel.", proof_fields, 2};
+    "wave_lang.Proof", "Which bounds of a kernel's accesses are proved.", proof_fields, 2};
 
 static PyObject *expr_or_none(PyState *st, wv_expr e) {
   return e ? py_expr_new(st, e) : Py_NewRef(Py_None);

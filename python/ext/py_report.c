@@ -16,43 +16,43 @@ static ReportObject *self_of(PyObject *o) { return (ReportObject *)o; }
 /* ---- records ------------------------------------------------------------------------------- */
 
 static PyStructSequence_Field finding_fields[] = {
-    {"code", "such as 'E0803'; `wavec --explain` says more"},
+    {"code", "such as 'E0803'; see `wavec --explain`"},
     {"message", "what is wrong, in one line"},
     {"file", "the user's file, or None"},
-    {"line", "from 1; 0 when not known"},
-    {"col", "from 1; 0 when not known"},
+    {"line", "counted from 1; 0 if unknown"},
+    {"col", "counted from 1; 0 if unknown"},
     {"workgroup", "its three ids"},
     {"wave", "number in the workgroup"},
-    {"lane", "or None: not one lane in particular"},
+    {"lane", "the lane, or None if no single lane is involved"},
     {"buffer", "the parameter or allocation, or None"},
-    {"index", "of the element, a tuple, or None"},
-    {"address", "in bytes from the buffer's first, or from shared 0; or None"},
-    {"other", "of a race: the other access, or None"},
+    {"index", "coordinates of the element, a tuple, or None"},
+    {"address", "byte offset in the buffer, or in shared memory; or None"},
+    {"other", "the other access of a race, or None"},
     {"hint", "what to write instead, or None"},
-    {"rendered", "all of it as text, with the source lines"},
+    {"rendered", "the whole finding as text, with the source lines"},
     {"count", "how often it was found on these lines; the rest describes the first"},
     {NULL, NULL}};
 static PyStructSequence_Desc finding_desc = {
-    "wave_lang.Finding", "One thing the simulator found wrong.", finding_fields, 15};
+    "wave_lang.Finding", "An error found by the simulator.", finding_fields, 15};
 
 static PyStructSequence_Field other_fields[] = {{"file", "the user's file, or None"},
                                                 {"line", "from 1"},
                                                 {"col", "from 1"},
-                                                {"wave", "or None: not known"},
-                                                {"lane", "or None: not known"},
+                                                {"wave", "or None if unknown"},
+                                                {"lane", "or None if unknown"},
                                                 {NULL, NULL}};
 static PyStructSequence_Desc other_desc = {"wave_lang.OtherAccess", "The other access of a race.",
                                            other_fields, 5};
 
 static PyStructSequence_Field cost_fields[] = {
     {"file", "the user's file, or None"},
-    {"line", "from 1; 0 for the sum of all"},
+    {"line", "counted from 1; 0 for the total"},
     {"instructions", "issued by waves"},
     {"lane_ops", "done by lanes"},
     {"shared", "accesses of shared memory"},
-    {"conflicts", "extra cycles of their bank conflicts"},
-    {"sectors", "32 bytes of global memory that were moved"},
-    {"sectors_needed", "of these, asked for"},
+    {"conflicts", "extra cycles due to bank conflicts"},
+    {"sectors", "32-byte sectors of global memory moved"},
+    {"sectors_needed", "bytes of these that were requested"},
     {NULL, NULL}};
 static PyStructSequence_Desc cost_desc = {
     "wave_lang.Cost", "What the ops of one source line did, over the whole grid.", cost_fields, 8};
@@ -220,22 +220,21 @@ static PyObject *report_repr(PyObject *self) {
 }
 
 static PyGetSetDef report_getset[] = {
-    {"remarks", get_remarks, NULL, "What was noticed, and is no mistake: a list of Diagnostic.",
-     NULL},
-    {"findings", get_findings, NULL, "What was wrong: a list of Finding.", NULL},
-    {"lines", get_lines, NULL, "What each source line did: a list of Cost.", NULL},
-    {"total", get_total, NULL, "The Cost of all lines together.", NULL},
+    {"remarks", get_remarks, NULL, "Observations that are not errors: a list of Diagnostic.", NULL},
+    {"findings", get_findings, NULL, "Errors: a list of Finding.", NULL},
+    {"lines", get_lines, NULL, "The cost of each source line: a list of Cost.", NULL},
+    {"total", get_total, NULL, "The total Cost of all lines.", NULL},
     {"ir", get_ir, NULL, "The program that ran, as text.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyMethodDef report_methods[] = {
     {"text", report_text, METH_NOARGS, "The costs as a table, one row per source line."},
-    {"json", report_json, METH_NOARGS, "All of it as JSON; docs/simulator.md has the schema."},
-    {"html", report_html, METH_NOARGS, "All of it as one page to look at, without network."},
+    {"json", report_json, METH_NOARGS, "The report as JSON; docs/simulator.md has the schema."},
+    {"html", report_html, METH_NOARGS, "The report as a self-contained HTML page."},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot report_slots[] = {
-    {Py_tp_doc, "What a simulation did: findings, costs per source line, and pictures of it."},
+    {Py_tp_doc, "The report of a simulation: findings, costs per source line, and diagrams."},
     {Py_tp_dealloc, report_dealloc},
     {Py_tp_repr, report_repr},
     {Py_tp_methods, report_methods},
@@ -267,9 +266,9 @@ static PyObject *make_error_type(PyState *st) {
   if (body)
     type = PyErr_NewExceptionWithDoc(
         "wave_lang.SimulationError",
-        "A check of the simulator failed. `findings` lists what was wrong as records (code,\n"
-        "message, file, line, workgroup, wave, lane, buffer, index, address, other); `report` is\n"
-        "the Report of the run.",
+        "A check of the simulator failed. `findings` lists the errors as records (code, "
+        "message,\nfile, line, workgroup, wave, lane, buffer, index, address, other); `report` is "
+        "the Report\nof the run.",
         st->compile_error, body);
   Py_XDECREF(empty);
   Py_XDECREF(body);

@@ -56,10 +56,9 @@ static void send_log(void *user, const char *label, const wv_buffer *b) {
 static bool on_host(PyState *st, const Args *a, const Params *p) {
   for (int i = 0; i < a->n; i++) {
     if (!a->args[i].tensor || py_tensor_is_host(&a->tensors[i])) continue;
-    py_argument_error(st,
-                      "argument `%s` lies on a device; this kernel runs on the host: "
-                      "move it there with `.cpu()`",
-                      p->list[i].text);
+    py_argument_error(
+        st, "argument `%s` is on a device, but this kernel runs on the host: move it with `.cpu()`",
+        p->list[i].text);
     return false;
   }
   return true;

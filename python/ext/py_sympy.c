@@ -104,7 +104,7 @@ static wv_expr from_function(PyState *st, const char *op, PyObject *operands) {
 
 static wv_expr refuse_function(PyState *st, const char *name) {
   char text[160];
-  snprintf(text, sizeof text, "`%s` of SymPy has no meaning in an index expression", name);
+  snprintf(text, sizeof text, "SymPy's `%s` is not supported in an index expression", name);
   wv_place at;
   if (py_place_here(st, &at))
     py_error_report(st, "E0105", at, text,

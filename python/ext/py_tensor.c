@@ -37,7 +37,7 @@ bool py_tensor_ranked(PyState *st, const char *name, int rank, Tensor *out) {
   out->tensor.shape = out->shape;
   out->tensor.strides = out->strides;
   if (rank >= 0 && rank <= TENSOR_RANK) return true;
-  py_argument_error(st, "argument `%s` has %d dimensions; at most %d are possible", name, rank,
+  py_argument_error(st, "argument `%s` has %d dimensions, expected at most %d", name, rank,
                     TENSOR_RANK);
   return false;
 }
@@ -76,7 +76,7 @@ bool py_tensor_take(PyState *st, PyObject *o, const char *name, bool writable, T
   out->has_stream = false;
   if (!take(st, o, name, writable, out)) return false;
   if (out->tensor.data || !has_elements(out)) return true;
-  py_argument_error(st, "argument `%s` has no data: a tensor that only has a shape", name);
+  py_argument_error(st, "argument `%s` has no data: it is a tensor with only a shape", name);
   py_tensor_release(out);
   return false;
 }

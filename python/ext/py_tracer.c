@@ -24,8 +24,7 @@ TracerObject *py_tracer_current(PyState *st, const char *what) {
   char text[96];
   snprintf(text, sizeof text, "`%s` is used outside a kernel", what);
   if (py_place_here(st, &at))
-    py_error_report(st, "E0408", at, text,
-                    "ops work inside a function decorated with `@wave(...)`");
+    py_error_report(st, "E0408", at, text, "use ops inside a function decorated with `@wave(...)`");
   return NULL;
 }
 

@@ -45,8 +45,8 @@ wv_value *py_value_from(TracerObject *t, PyObject *o, const char *what) {
   if (py_value_tracer(o) == t) return py_value_get(o);
   wv_place at;
   if (py_place_here(t->st, &at))
-    py_error_report(t->st, "E0402", at, "a value of another kernel is used here",
-                    "values live only while their own kernel is traced");
+    py_error_report(t->st, "E0402", at, "a value belongs to another kernel",
+                    "use values only while their own kernel is being traced");
   return NULL;
 }
 
@@ -105,52 +105,53 @@ static PyObject *refuse(PyObject *self, const char *code, const char *text, cons
 }
 
 static int value_bool(PyObject *self) {
-  refuse(self, "E0403", "a traced value has no truth value at trace time",
-         "branch with `@conditional(...)`, or choose between values with `select`; conditions are "
-         "joined by `&` and `|`, and `max` of two values is `maximum`");
+  refuse(self, "E0403", "a traced value cannot be used as a Python bool",
+         "branch with `@conditional(...)`, or choose between values with `select`; combine "
+         "conditions with `&` and `|`; for `max` of two values use `maximum`");
   return -1;
 }
 
 static PyObject *value_float(PyObject *self) {
-  return refuse(self, "E0403", "a traced value is no Python number at trace time",
-                "functions of values are those of `tkw`, such as `tkw.exp`, not of `math`");
+  return refuse(self, "E0403", "a traced value cannot be converted to a Python number",
+                "use the functions of `tkw`, such as `tkw.exp`, not those of `math`");
 }
 
 static PyObject *value_matmul(PyObject *a, PyObject *b) {
-  return refuse(py_value_check(a) ? a : b, "E0310", "`@` is not an operation on values",
-                "`mma(lhs, rhs, acc)` multiplies matrices: lhs[m, k], rhs[n, k], acc[m, n]");
+  return refuse(py_value_check(a) ? a : b, "E0310", "values do not support `@`",
+                "use `mma(lhs, rhs, acc)` to multiply matrices: lhs[m, k], rhs[n, k], acc[m, n]");
 }
 
 static PyObject *value_power(PyObject *a, PyObject *b, PyObject *Py_UNUSED(modulus)) {
-  return refuse(py_value_check(a) ? a : b, "E0310", "`**` is not an operation on values",
+  return refuse(py_value_check(a) ? a : b, "E0310", "values do not support `**`",
                 "multiply, or use `powf(a, b)`");
 }
 
 static PyObject *value_divmod(PyObject *a, PyObject *b) {
-  return refuse(py_value_check(a) ? a : b, "E0310", "`divmod` is not an operation on values",
+  return refuse(py_value_check(a) ? a : b, "E0310", "values do not support `divmod`",
                 "use `//` and `%`");
 }
 
 static PyObject *value_round(PyObject *self, PyObject *Py_UNUSED(args)) {
-  return refuse(self, "E0310", "`round` of Python is not an operation on values",
-                "`tkw.roundeven(x)` rounds as Python does, `tkw.round(x)` halves away from zero");
+  return refuse(self, "E0310", "values do not support Python's `round`",
+                "use `tkw.roundeven(x)` to round as Python does, or `tkw.round(x)` to round halves "
+                "away from zero");
 }
 
 static PyObject *value_trunc(PyObject *self, PyObject *Py_UNUSED(args)) {
-  return refuse(self, "E0310", "`math.trunc` is not an operation on values",
+  return refuse(self, "E0310", "values do not support `math.trunc`",
                 "`tkw.cast` to an integer drops the fraction");
 }
 
 static Py_ssize_t value_length(PyObject *self) {
-  refuse(self, "E0403", "a traced value has no length at trace time",
-         "its dimensions are symbols, `x.shape`; an expression may mention them");
+  refuse(self, "E0403", "a traced value has no length",
+         "its dimensions are symbols, `x.shape`, which can be used in expressions");
   return -1;
 }
 
 static PyObject *value_call(PyObject *self, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(named)) {
   return refuse(self, "E0310", "a value cannot be called",
-                "the body of a loop or conditional runs where it is written; its name then stands "
-                "for the result");
+                "the body of a loop or conditional runs where it is defined; afterwards its name "
+                "refers to the result");
 }
 
 /* ---- looking ------------------------------------------------------------------------------- */
@@ -205,11 +206,12 @@ static PyObject *value_attribute(PyObject *self, PyObject *name) {
   Py_XDECREF(first);
   if (own || !py_value_tracer(self)->b) return NULL;
   PyErr_Clear();
-  PyObject *text = PyUnicode_FromFormat("a value has no `%U`", name);
-  PyObject *hint = is_function(name)
-                       ? PyUnicode_FromFormat("it is a function: `tkw.%U(x, ...)`", name)
-                       : PyUnicode_FromString("a value has `shape`, `dtype` and `kind`; operations "
-                                              "are functions of `tkw`");
+  PyObject *text = PyUnicode_FromFormat("a value has no attribute `%U`", name);
+  PyObject *hint =
+      is_function(name)
+          ? PyUnicode_FromFormat("use the function `tkw.%U(x, ...)`", name)
+          : PyUnicode_FromString(
+                "a value has `shape`, `dtype` and `kind`; operations are functions in `tkw`");
   const char *said = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
   const char *advice = hint ? PyUnicode_AsUTF8AndSize(hint, NULL) : NULL;
   if (said && advice) refuse(self, "E0309", said, advice);
@@ -228,19 +230,19 @@ static PyObject *value_item(PyObject *self, PyObject *key) {
 }
 
 static int value_set_item(PyObject *self, PyObject *Py_UNUSED(key), PyObject *Py_UNUSED(v)) {
-  refuse(self, "E0310", "a value cannot be assigned to", "store with `write(register, memory)`");
+  refuse(self, "E0310", "a value cannot be assigned to", "use `write(register, memory)` to store");
   return -1;
 }
 
 static PyObject *value_iter(PyObject *self) {
-  return refuse(self, "E0404", "one value cannot be unpacked into several, or looped over",
-                "a loop or conditional has as many results as values are carried; elements are "
-                "added up by `tkw.sum(x, dim=N)`");
+  return refuse(self, "E0404", "a value cannot be unpacked or iterated over",
+                "a loop or conditional has one result per carried value; to add up elements, use "
+                "`tkw.sum(x, dim=N)`");
 }
 
 static PyMethodDef value_methods[] = {
-    {"__round__", value_round, METH_VARARGS, "Refused, with a hint."},
-    {"__trunc__", value_trunc, METH_NOARGS, "Refused, with a hint."},
+    {"__round__", value_round, METH_VARARGS, "Raises an error with a hint."},
+    {"__trunc__", value_trunc, METH_NOARGS, "Raises an error with a hint."},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot value_slots[] = {

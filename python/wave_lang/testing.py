@@ -33,7 +33,7 @@ def simulate(
     are written in place; a finding raises SimulationError. `name` is shown as the file."""
     kernels = _wave.parse(text, name)
     if len(kernels) != 1:
-        raise ValueError(f"expected a text with one kernel, got {len(kernels)}")
+        raise ValueError(f"expected text with exactly one kernel, got {len(kernels)}")
     if not kernels[0].is_open:
         kernels[0].lower(target)
         _wave.take_diagnostics()
@@ -126,7 +126,7 @@ def _expected(
         return dict(expected)
     values = expected if isinstance(expected, (list, tuple)) else [expected]
     if len(values) != len(names):
-        raise ValueError(f"{len(values)} values are expected of the outputs {', '.join(names)}")
+        raise ValueError(f"got {len(values)} values for the outputs {', '.join(names)}")
     return dict(zip(names, values))
 
 

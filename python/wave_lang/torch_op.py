@@ -58,7 +58,7 @@ class _Signature:
         names = [p.name for p in self.params]
         unknown = [n for n in mutates or () if n not in names]
         if unknown:
-            raise ValueError(f"`{unknown[0]}` is no parameter of {kernel.name}")
+            raise ValueError(f"`{unknown[0]}` is not a parameter of {kernel.name}")
         written = {p.name for p in self.params if p.is_output}
         kept = {p.name for p in self.params if p.is_output and p.is_read}
         self.mutated = kept if mutates is None else set(mutates) & written
@@ -67,7 +67,7 @@ class _Signature:
         self.shapes = [[self._extent(p, dim) for dim in p.shape] for p in self.made]
         self.dtypes = [wave_dtype_to_torch(p.dtype) for p in self.made]
         if self.made and not any(p.kind == "mem" for p in self.given):
-            raise ValueError(f"{kernel.name} has no tensor that says on which device it runs")
+            raise ValueError(f"{kernel.name} has no tensor argument to determine its device")
 
     def _extent(self, param: Parameter, dim: Expr) -> Callable[[Sequence[Any]], Any]:
         """An extent as a function of the given arguments; symbols are read off their shapes."""
@@ -89,7 +89,7 @@ class _Signature:
             if other.kind != "mem" and other.name == symbol.name:
                 return i, None
         raise ValueError(
-            f"the shape of `{param.name}` needs `{symbol}`, which is no extent of an input: "
+            f"the shape of `{param.name}` needs `{symbol}`, which is not an extent of an input: "
             "give it a value in `subs`"
         )
 

@@ -66,11 +66,11 @@ TENSORS = {
     "list": ([[1.0] * 70] * 6, None, "argument `a` must be a tensor"),
     "number": (1.0, None, "argument `a` must be a tensor"),
     "text": ("a", None, "argument `a` must be a tensor"),
-    "objects": (np.empty((6, 70), object), None, "argument `a`: elements of format 'O'"),
-    "big-endian": (ones(6, 70, dtype=">f4"), None, "argument `a`: elements of format '>f'"),
-    "complex": (ones(6, 70, dtype="c8"), None, "argument `a`: elements of format 'Zf'"),
+    "objects": (np.empty((6, 70), object), None, "argument `a`: element format 'O'"),
+    "big-endian": (ones(6, 70, dtype=">f4"), None, "argument `a`: element format '>f'"),
+    "complex": (ones(6, 70, dtype="c8"), None, "argument `a`: element format 'Zf'"),
     "nine dimensions": (ones(*[1] * 9), None, "argument `a` has 9 dimensions"),
-    "on a GPU": (Elsewhere(), None, "cuda|lies on a device"),
+    "on a GPU": (Elsewhere(), None, "cuda|is on a device"),
 }
 
 
@@ -92,7 +92,7 @@ CALLS = {
     "too many": (lambda k, a, b: k(a, b, 1.0, 2.0), "takes 3 arguments .*, 4 given"),
     "unknown name": (lambda k, a, b: k(a, bb=b, s=1.0), "no parameter `bb`; did you mean `b`"),
     "twice": (lambda k, a, b: k(a, a=a, s=1.0), "two values for `a`"),
-    "missing by name": (lambda k, a, b: k(a, s=1.0), "lacks an argument: `b`"),
+    "missing by name": (lambda k, a, b: k(a, s=1.0), "is missing the argument `b`"),
     "scalar as text": (lambda k, a, b: k(a, b, "2"), "argument `s` must be a number of type f32"),
     "scalar as bytes": (lambda k, a, b: k(a, b, b"2"), "argument `s` must be a number of type f32"),
     "scalar None": (lambda k, a, b: k(a, b, None), "argument `s` must be a number"),
@@ -180,7 +180,7 @@ def test_integers_out_of_range(target, dtype):
     least, most = RANGES[dtype]
     for bad in (least - 1, most + 1, 2**70, -(2**70)):
         b = np.ones(5, stored)
-        with pytest.raises(ArgumentError, match=f"`s` is {bad}, which is not a number of type {dtype}"):
+        with pytest.raises(ArgumentError, match=f"`s` is {bad}, which is not a valid {dtype}"):
             made(bad, b)
         assert (b == 1).all()
 

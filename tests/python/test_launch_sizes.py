@@ -262,7 +262,7 @@ def test_half_of_an_odd_size(target):
     kernel(numbers(3, 40, dtype="i1"), y)
     assert (y == 7).all()
     for columns in 20, 21:
-        with pytest.raises(LaunchError, match="E0702.*`y` has size .*`N/2` is not a whole number"):
+        with pytest.raises(LaunchError, match="E0702.*`y` has size .*`N/2` is not an integer"):
             kernel(numbers(3, 41, dtype="i1"), np.zeros((3, columns), "i4"))
 
 

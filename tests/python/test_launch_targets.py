@@ -85,7 +85,7 @@ def test_cuda_without_a_number_is_the_gpu_here(gpus):
 def test_amd_is_replaced_by_the_machine_at_hand(gpus, target):
     found = of(target)
     assert found.anywhere and found.kind == ("cuda" if gpus else "cpu")
-    assert target in found.remark and ("sm_90a" if gpus else "processor") in found.remark
+    assert target in found.remark and ("sm_90a" if gpus else "CPU") in found.remark
     with pytest.raises(CompileError) as e:
         of(target, strict=True)
     assert e.value.diagnostics[0].code == "E0601" and target in str(e.value)

@@ -128,11 +128,11 @@ def cuda_array(**changed):
 @pytest.mark.parametrize(
     "changed, error, text",
     [
-        ({}, ValueError, "`a` lies on a device"),
-        ({"stream": 1, "strides": (12, 4)}, ValueError, "`a` lies on a device"),
-        ({"typestr": "<c8"}, TypeError, "`a`: elements of type '<c8'"),
+        ({}, ValueError, "`a` is on a device"),
+        ({"stream": 1, "strides": (12, 4)}, ValueError, "`a` is on a device"),
+        ({"typestr": "<c8"}, TypeError, "`a`: element type '<c8'"),
         ({"strides": (12, 3)}, ValueError, "`a`: a stride"),
-        ({"data": None}, ValueError, "`a`: __cuda_array_interface__ without data"),
+        ({"data": None}, ValueError, "`a`: __cuda_array_interface__ has no data"),
         ({"shape": [2, 3]}, TypeError, "`a`"),
         ({"data": (0, False)}, ValueError, "`a` has no data"),
     ],

@@ -458,7 +458,7 @@ def test_dump_binaries(target, ending, tmp_path):
 def test_compile_to_mlir_gives_the_ir(target):
     kernel = compiled(target=target, compile_to_mlir=True, strict=True)
     assert kernel.asm == str(kernel.ir) and kernel.program is None and kernel.lowered is None
-    with pytest.raises(ValueError, match="compile_to_mlir=True asks for its text only"):
+    with pytest.raises(ValueError, match="compile_to_mlir=True compiles it to text only"):
         check_double(kernel)
 
 
@@ -466,7 +466,7 @@ def test_compile_to_mlir_gives_the_ir(target):
 def test_compile_to_asm_gives_the_text(target, word):
     kernel = compiled(target=target, compile_to_asm=True, strict=True)
     assert word in kernel.asm
-    with pytest.raises(ValueError, match="compile_to_asm=True asks for its text only"):
+    with pytest.raises(ValueError, match="compile_to_asm=True compiles it to text only"):
         check_double(kernel)
     if target == "cpu":
         check_double(compiled(target=target))  # another kernel, which can be called

@@ -358,7 +358,7 @@ def test_remark():
         said[target] = [r for r in map(str, compiled.remarks) if "R0611" in r]
     assert all(len(r) == 1 for r in said.values()), said
     assert "as f32" in said["cpu"][0] and "as bf16" in said["sim:sm_80"][0]
-    assert "f4e2m1fn and f8e5m2 with a scale for 32 and 16 elements" in said["sim:gfx942"][0]
+    assert "f4e2m1fn and f8e5m2 with one scale per 32 and 16 elements" in said["sim:gfx942"][0]
 
 
 def test_instruction_is_kept():

@@ -386,7 +386,7 @@ def test_check_passes_and_fails():
     "expected, words",
     [
         ({"a": 0}, "`a` is not an output; outputs are b"),
-        ([1, 2], "2 values are expected of the outputs b"),
+        ([1, 2], "got 2 values for the outputs b"),
     ],
 )
 def test_check_refuses(expected, words):

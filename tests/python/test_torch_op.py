@@ -100,7 +100,7 @@ def test_what_is_read_and_written_is_changed_in_place():
 def test_mutates_names_what_is_given():
     op = torch_op("wave_test::given", scaled_add(), dynamic(), mutates=["z"])
     assert op.schema == "wave_test::given(Tensor x, Tensor y, Tensor(c!) z, float factor) -> ()"
-    with pytest.raises(ValueError, match="`w` is no parameter"):
+    with pytest.raises(ValueError, match="`w` is not a parameter"):
         torch_op("wave_test::given", scaled_add(), dynamic(), mutates=["w"])
 
 

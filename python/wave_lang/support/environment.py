@@ -101,4 +101,4 @@ def check() -> None:
         if name.startswith("WAVE_") and name not in KNOWN:
             near = _wave.nearest(name, list(KNOWN))
             hint = f"; did you mean {near}?" if near else ""
-            warnings.warn(f"environment variable {name} is not known to Wave{hint}", stacklevel=3)
+            warnings.warn(f"environment variable {name} is unknown to Wave{hint}", stacklevel=3)

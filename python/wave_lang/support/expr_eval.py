@@ -71,7 +71,7 @@ def evaluate(expr: Expr, sizes: Mapping[Expr, Any]) -> Any:
     if isinstance(below, int) and below == 1:
         return above
     if isinstance(above, int) and isinstance(below, int) and above % below:
-        raise ValueError(f"`{expr}` is not a whole number: {above}/{below}")
+        raise ValueError(f"`{expr}` is not an integer: {above}/{below}")
     return above // below
 
 

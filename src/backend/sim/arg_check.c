@@ -41,11 +41,10 @@ bool arg_has_size(Kernel *k, int param, const EvalBuffer *b, int d, int64_t expe
 
 bool arg_size_is_broken(Kernel *k, int param, const EvalBuffer *b, int d) {
   const Type *t = k->body->args[param]->type;
-  return WRONG(
-      k, param,
-      "argument `%s` has size %lld along dim %d; `%s` is not a whole number for these sizes",
-      k->params.at[param].name, (long long)b->shape[d], d,
-      sym_text(k->cx->diags.arena, t->dims[d]));
+  return WRONG(k, param,
+               "argument `%s` has size %lld along dim %d; `%s` is not an integer for these sizes",
+               k->params.at[param].name, (long long)b->shape[d], d,
+               sym_text(k->cx->diags.arena, t->dims[d]));
 }
 
 bool arg_fits_symbol(Kernel *k, int param, int64_t v) {

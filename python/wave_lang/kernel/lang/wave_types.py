@@ -18,7 +18,7 @@ def _dims(kind: str, entries: Sequence[Any]) -> tuple[Expr, ...]:
         raise TypeError(f"{kind} needs at least one dimension")
     for d in entries:
         if isinstance(d, (DataType, AddressSpace, str)):
-            raise TypeError(f"{kind}: {d!r} stands where a dimension is expected")
+            raise TypeError(f"{kind}: expected a dimension, got {d!r}")
     return tuple(Expr(d) for d in entries)
 
 
@@ -66,7 +66,7 @@ class Memory:
         return self
 
     def __init__(self, *args: Any):
-        raise TypeError("Memory is a type of arguments: write Memory[dimensions..., space, dtype]")
+        raise TypeError("Memory is an argument type: write Memory[dimensions..., space, dtype]")
 
     @property
     def shape(self) -> tuple[Expr, ...]:
@@ -145,7 +145,7 @@ class SymbolBind:
         return self
 
     def __init__(self, *args: Any):
-        raise TypeError("SymbolBind is a type of arguments: write SymbolBind[dtype]")
+        raise TypeError("SymbolBind is an argument type: write SymbolBind[dtype]")
 
     def __repr__(self) -> str:
         return f"SymbolBind[{self.dtype}]"

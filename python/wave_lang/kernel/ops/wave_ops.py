@@ -139,7 +139,7 @@ def _by_coordinates(value, memory, source, target, attrs, op: str) -> Any:
         _wave.report(
             "E0314",
             f"`{op}` needs both source= and target=",
-            "give the coordinates on both sides, in the iterators of IteratorBindings",
+            "give the coordinates on both sides, using the iterators of IteratorBindings",
         )
     return _wave.current(op).access(value, memory, source, target, attrs)
 
@@ -514,8 +514,8 @@ def _need_carried(carried: tuple, where: str) -> None:
         if not isinstance(value, Value):
             _wave.report(
                 "E0315",
-                f"{where} has {value!r}, but registers are carried",
-                "say its shape and type: `Register[M, N, f32](0.0)`",
+                f"{where} has {value!r}, but carried values must be registers",
+                "give its shape and type: `Register[M, N, f32](0.0)`",
             )
 
 
@@ -528,7 +528,7 @@ def _run_body(
         _wave.report(
             "E0408",
             f"`{body.__name__}` has a `yield`: calling it does not run its body",
-            "hand values on with `return`",
+            "return values with `return`",
         )
     if optional and body.__code__.co_argcount == 0:
         returned = body()
@@ -619,8 +619,8 @@ def conditional(
     if otherwise is not None and else_return is not None:
         _wave.report(
             "E0404",
-            "a `conditional` has else_return= or otherwise=, not both",
-            "return the values from the function that otherwise= names",
+            "a `conditional` takes else_return= or otherwise=, not both",
+            "return the values from the function given as otherwise=",
         )
     carried = (else_return,) if isinstance(else_return, Value) else tuple(else_return or ())
     _need_carried(carried, "else_return")

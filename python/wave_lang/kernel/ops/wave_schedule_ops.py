@@ -24,7 +24,7 @@ current_recording: ContextVar[Recording] = ContextVar("wave_lang_schedule")
 def _record(op: str, *args: Any, **kwargs: Any) -> None:
     recording = current_recording.get(None)
     if recording is None:
-        raise RuntimeError(f"`{op}` belongs in a function decorated with @wave_schedule()")
+        raise RuntimeError(f"`{op}` may only be used in a function decorated with @wave_schedule()")
     recording.steps.append((op, args, kwargs))
 
 

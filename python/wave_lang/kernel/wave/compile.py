@@ -45,7 +45,7 @@ def _values(options: WaveCompileOptions, kernel: Kernel) -> dict[Expr, Any]:
             _wave.report(
                 "E0103",
                 f"the value of `{symbol}` in `subs` is None",
-                "give it a number, or leave it out and list it in `dynamic_symbols`",
+                "give it a number, or remove it and list it in `dynamic_symbols`",
                 options._place,
             )
         if symbol in spaces and isinstance(value, int):
@@ -95,7 +95,7 @@ def _left_out(options: WaveCompileOptions, machine: Machine, schedule: Any) -> l
 
 def _insisted(options: WaveCompileOptions, found: list[str]) -> list[str]:
     if found and options.strict:
-        hint = "leave it out, or leave out strict=True"
+        hint = "remove the option, or remove strict=True"
         _wave.report("E0617", "; ".join(found), hint, options._place)
     return found
 
@@ -185,7 +185,7 @@ def _check_arguments(options: Any, kernel: Any) -> None:
     if not isinstance(options, WaveCompileOptions):
         raise TypeError(f"expected WaveCompileOptions(...) as first argument, got {options!r}")
     if isinstance(kernel, WaveKernel):
-        raise TypeError(f"`{kernel.name}` is compiled already: compile the function it was made of")
+        raise TypeError(f"`{kernel.name}` is already compiled: compile its function instead")
     if not isinstance(kernel, LaunchableWave):
         raise TypeError(f"expected a function decorated with @wave(...), got {kernel!r}")
 

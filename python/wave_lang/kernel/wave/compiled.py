@@ -214,7 +214,7 @@ class WaveKernel(Launchable):
                 raise _wave.ArgumentError(f"{self.name}() got two values for `{name}`")
         missing = [name for name in names[len(args) :] if name not in named]
         if missing and named:
-            raise _wave.ArgumentError(f"{self.name}() lacks an argument: `{missing[0]}`")
+            raise _wave.ArgumentError(f"{self.name}() is missing the argument `{missing[0]}`")
         self.launch(*args, *(named[name] for name in names[len(args) :] if named), **own)
 
     def _launch_first(
@@ -225,7 +225,7 @@ class WaveKernel(Launchable):
         logs = {} if logs is None else logs
         if self._text_only:
             raise ValueError(
-                f"`{self.name}` cannot be called: {self._text_only}=True asks for its text only"
+                f"`{self.name}` cannot be called: {self._text_only}=True compiles it to text only"
             )
         if self.lowered is not None:
             self.simulate(*args, debug_logs=logs)

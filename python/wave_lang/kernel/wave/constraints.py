@@ -237,7 +237,7 @@ class GridConstraint(Constraint):
         if isinstance(self.grid, (tuple, list)) and len(self.grid) != 1:
             _wave.report(
                 "E0212",
-                f"a grid constraint has one extent, not {len(self.grid)}",
+                f"a grid constraint takes one extent, not {len(self.grid)}",
                 "write GridConstraint(number_of_workgroups)",
                 self._place,
             )

@@ -72,10 +72,10 @@ def _portable(arch: str) -> str:
 def _amd(name: str, options: WaveCompileOptions) -> Machine:
     """There is no runtime for AMD yet: the kernel is fitted to this machine instead."""
     other = here()
-    found = f"`{other.target}`" if other.target else "this machine's processor"
+    found = f"`{other.target}`" if other.target else "this machine's CPU"
     text = f"there is no AMD device here to run `{name}`"
     if options.strict:
-        hint = "without strict=True the kernel is compiled for the machine at hand"
+        hint = "remove strict=True to compile the kernel for this machine"
         _wave.report("E0601", text, hint, options._place)
     return here(f"{text}; compiled for {found}")
 

@@ -43,9 +43,9 @@ def _function_of(given: Any) -> Function:
     """What `@wave` was put on: a function, that of a staticmethod too."""
     fn = given.__func__ if isinstance(given, staticmethod) else given
     if isinstance(fn, LaunchableWave):
-        raise TypeError(f"`{fn.name}` is a kernel already: decorate it with `@wave(...)` once")
+        raise TypeError(f"`{fn.name}` is already a kernel: decorate it with `@wave(...)` once")
     if not inspect.isfunction(fn):
-        raise TypeError(f"`@wave(...)` makes a kernel of a function, not of {given!r}")
+        raise TypeError(f"`@wave(...)` turns a function into a kernel, not {given!r}")
     return fn
 
 
@@ -60,7 +60,7 @@ class LaunchableWave:
         localns: dict[str, Any] | None = None,
     ):
         if isinstance(constraints, Constraint):
-            raise TypeError("constraints are a list: `@wave([WorkgroupConstraint(...), ...])`")
+            raise TypeError("constraints must be a list: `@wave([WorkgroupConstraint(...), ...])`")
         self.constraints: list[Constraint] = list(constraints or ())
         self._name = name
         self._f = fn
@@ -89,7 +89,7 @@ class LaunchableWave:
         if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
             _wave.report(
                 "E0319",
-                f"`{self._name}` takes any number of arguments",
+                f"`{self._name}` has a variable number of parameters",
                 "name each parameter and annotate it",
                 self._place,
             )
@@ -101,7 +101,7 @@ class LaunchableWave:
             annotation = annotations.get(name)
             if not isinstance(annotation, (Memory, DataType, SymbolBind)):
                 has = (
-                    f"the type {annotation!r}, which kernels lack"
+                    f"the type {annotation!r}, which kernels do not support"
                     if name in annotations
                     else "no type"
                 )
@@ -109,7 +109,7 @@ class LaunchableWave:
                     "E0319",
                     f"parameter `{name}` of `{self._name}` has {has}",
                     (
-                        "kernels of a class are static: put @staticmethod above @wave(...)"
+                        "kernels in a class must be static: put @staticmethod above @wave(...)"
                         if name == "self"
                         else "annotate it with Memory[...], an element type such as f32, or "
                         "SymbolBind[...]"
@@ -151,8 +151,8 @@ class LaunchableWave:
         if returned is not None:
             _wave.report(
                 "E0404",
-                f"`{self._name}` returns {returned!r}, but nobody takes what a kernel returns",
-                "give it a memory to write to: `write(value, memory)`",
+                f"`{self._name}` returns {returned!r}, but a kernel cannot return a value",
+                "write the result to memory: `write(value, memory)`",
                 self._place,
             )
 

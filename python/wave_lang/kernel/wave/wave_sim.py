@@ -42,7 +42,7 @@ def _item(sizes: dict[Any, int], value: Value, key: Any) -> Value:
     dim = value.shape[0]
     size = int(Expr(dim).subs(sizes))
     if not -size <= key < size:
-        report("E0310", f"place {key} of `{dim}`, which has {size}")
+        report("E0310", f"index {key} is out of range for `{dim}`, which has size {size}")
     here = ops.self_index(dim, dtypes.i32) == key % size
     zero = ops.register(value.shape, value.dtype, 0)
     return ops.sum(ops.select(here, value, zero), dim=dim)

@@ -53,7 +53,7 @@ def torch_dtype_to_wave(torch_dtype: Any) -> DataType:
     """The element type of a torch dtype; ValueError when there is none."""
     found = _torch_table().get(torch_dtype)
     if found is None:
-        raise ValueError(f"{torch_dtype} has no element type here")
+        raise ValueError(f"{torch_dtype} has no corresponding element type")
     return found
 
 
