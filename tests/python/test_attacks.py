@@ -4,6 +4,7 @@ fuzz_calls.c, on the cache in test_cache_trust.c."""
 
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -291,3 +292,46 @@ def test_far_indices_write_nothing(far):
     whole = np.zeros(32, "i4")
     Compiled(SCATTER)(np.array([far], "i8"), np.array([1234], "i4"), whole[16:24])
     assert not whole.any()
+
+
+# ---- one cache, two builds ----
+
+FROM_CACHE = """
+import sys, numpy as np
+from wave_lang import _wave
+(kernel,) = _wave.parse(sys.argv[1], "k")
+
+class Compiled(_wave.Launchable):
+    pass
+
+copy, a, b = Compiled(), np.arange(15, dtype="f4").reshape(3, 5), np.zeros((3, 5), "f4")
+program = kernel.compile(target="cpu", cache=1, cache_dir=sys.argv[2])
+copy._bind(kernel)
+copy._use(program)
+copy(a, b)
+print(program.variants[0].from_cache, (a == b).all())
+"""
+NOTE = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0"  # of an ELF file's build id, 20 bytes
+
+
+@needs_cpu
+@pytest.mark.skipif(sys.platform != "linux", reason="the build id is an ELF file's")
+def test_what_another_build_has_cached_is_compiled_anew(tmp_path):
+    package = os.path.dirname(os.path.dirname(_wave.__file__))
+    with open(_wave.__file__, "rb") as file:
+        code = bytearray(file.read())
+    if NOTE not in code:
+        pytest.skip("the extension has no build id")
+    code[code.index(NOTE) + len(NOTE)] ^= 1
+    shutil.copytree(package, tmp_path / "other", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "other/wave_lang" / os.path.basename(_wave.__file__)).write_bytes(code)
+
+    def run(path):
+        command = [sys.executable, "-c", FROM_CACHE, COPY, str(tmp_path / "cache")]
+        env = {**os.environ, "PYTHONPATH": str(path)}
+        return subprocess.run(command, env=env, capture_output=True, text=True).stdout
+
+    assert run(package) == "False True\n"
+    assert run(package) == "True True\n"
+    assert run(tmp_path / "other") == "False True\n"
+    assert run(package) == run(tmp_path / "other") == "True True\n"
