@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -335,3 +336,28 @@ def test_what_another_build_has_cached_is_compiled_anew(tmp_path):
     assert run(package) == "True True\n"
     assert run(tmp_path / "other") == "False True\n"
     assert run(package) == run(tmp_path / "other") == "True True\n"
+
+
+AS_NOBODY = """
+import os, sys
+child = os.fork()
+if child == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+elif os.waitpid(child, 0)[1]:
+    sys.exit("the other user could not compile")
+"""
+
+
+@needs_cpu
+@needs_fork
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="root only")
+def test_what_another_user_has_cached_is_compiled_anew():
+    """In a folder that both may write to: whoever comes second executes nothing of the first."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        import_first = "import numpy as np\nfrom wave_lang import _wave\n"
+        script = import_first + AS_NOBODY + FROM_CACHE
+        done = run_python("-c", script, COPY, os.path.join(folder, "cache"))
+        assert (done.returncode, done.stdout) == (0, "False True\n" * 2), done.stderr
+        assert os.stat(os.path.join(folder, "cache")).st_uid == 65534
