@@ -360,7 +360,7 @@ static bool fail_axis(Header *h, const Constraint *wave, const Constraint *tile)
   if (tile->kind == CONSTRAINT_tile) {
     Diag *d =
         REPORT(h, wave, E0213, "the waves of three other dimensions leave none for `%s`", dim);
-    HINT(h, d, "leave out one of the `WaveConstraint`s");
+    HINT(h, d, "remove one of the `WaveConstraint`s");
     return false;
   }
   Diag *d = REPORT(h, wave, E0213, "`%s` is on workgroup dimension %d, which has no waves", dim,

@@ -35,7 +35,7 @@ static void put_times(StrBuf *out, const wv_measurements *m, Arena *a) {
   plot_legend(out, names, n + 1);
   plot_bars(out, "time of one call, by kernel", groups, m->n, true);
   sb_puts(out, "<p class=\"cap\">One call; shorter is better. Each kernel has a scale of its own; "
-               "behind the bars of others stands how many times as long they need.</p>\n");
+               "the numbers after the other bars say how many times as long they take.</p>\n");
   page_section_end(out);
 }
 

@@ -54,7 +54,7 @@ static void put_figures(StrBuf *out, const Report *r, Arena *a) {
   page_figure(out, "bank conflicts", "extra cycles", page_number_text(a, t->conflicts), -1);
   page_figure(out, "global memory", "sectors of 32 bytes moved", page_number_text(a, t->sectors),
               -1);
-  page_figure(out, "coalescing", "of what was moved was asked for",
+  page_figure(out, "coalescing", "of the sectors moved were requested",
               arena_printf(a, "%.0f%%", 100 * share_of(t->sectors_needed, t->sectors)),
               share_of(t->sectors_needed, t->sectors));
   sb_puts(out, "</dl>\n");

@@ -7,9 +7,9 @@ const Counter counters[NCOUNTERS] = {
     {"instructions", "instructions", "issued by waves", offsetof(SimLine, instructions)},
     {"lane_ops", "lane ops", "done by lanes", offsetof(SimLine, lane_ops)},
     {"shared", "shared", "accesses of shared memory", offsetof(SimLine, shared)},
-    {"conflicts", "conflicts", "extra cycles of bank conflicts", offsetof(SimLine, conflicts)},
-    {"sectors", "sectors", "32 bytes of global memory that were moved", offsetof(SimLine, sectors)},
-    {"sectors_needed", "needed", "sectors that were asked for", offsetof(SimLine, sectors_needed)},
+    {"conflicts", "conflicts", "extra cycles due to bank conflicts", offsetof(SimLine, conflicts)},
+    {"sectors", "sectors", "32-byte sectors of global memory moved", offsetof(SimLine, sectors)},
+    {"sectors_needed", "needed", "sectors that were requested", offsetof(SimLine, sectors_needed)},
 };
 
 uint64_t counter_of(const SimLine *c, int i) {
