@@ -73,18 +73,10 @@ static const Type *in_parts(const Shared *s, const Type *t, int waves) {
   return type_tile(s->k->cx, dims, t->rank + 1, t->dtype);
 }
 
-static Op *insert(const Shared *s, Op *before, OpKind kind, Value *const *args, int nargs,
-                  const Type *type) {
-  Op *op = ir_op_new(s->k, kind, before->at, args, nargs);
-  ir_set_results(s->k, op, &type, 1);
-  ir_insert_before(before, op);
-  return op;
-}
-
 static Value *insert_zero(const Shared *s, Op *before, const Type *type) {
   Attr value = {.key = ATTR_value};
   if (!dtype_is_float(type->dtype)) value.sym = sym_int(s->k->cx->sym, 0);
-  Op *op = insert(s, before, OP_fill, NULL, 0, type);
+  Op *op = ir_insert(s->k, before, OP_fill, before->at, NULL, 0, type);
   op_set_attr(s->k, op, value);
   return &op->results[0];
 }
@@ -93,7 +85,8 @@ static Value *insert_zero(const Shared *s, Op *before, const Type *type) {
 static void sum_up(const Shared *s, Value *parts, Value *more, const Type *type) {
   Value *args[] = {parts, more};
   if (!parts->def->next) return; /* the loop ends the kernel: nobody uses them */
-  Op *sum = insert(s, parts->def->next, OP_sum, args, more ? 2 : 1, type);
+  Op *sum =
+      ir_insert(s->k, parts->def->next, OP_sum, parts->def->next->at, args, more ? 2 : 1, type);
   op_set_attr(s->k, sum, (Attr){.key = ATTR_dim, .sym = parts->type->dims[0]});
   op_set_attr(s->k, sum, (Attr){.key = ATTR_block});
   ir_replace_uses(s->k, parts, &sum->results[0]);
