@@ -115,13 +115,16 @@ static RuleFn *const rules[RULE_COUNT] = {
 #undef RULE
 };
 
-static bool check_ept(const Infer *in) {
-  const Attr *ept = op_attr(in->op, ATTR_ept);
+bool ir_check_ept(const Kernel *k, const Op *op) {
+  enum { MOST = 1 << 16 };
+  const Attr *ept = op_attr(op, ATTR_ept);
   int64_t n;
-  if (!ept || !ept->sym || !sym_is_int(ept->sym, &n) || n > 0) return true;
-  return INFER_FAIL_HINT(in, E0318, "omit it to let the compiler choose",
-                         "`%s` has %lld elements per thread, expected a positive number",
-                         infer_name(in), (long long)n);
+  if (!ept || !ept->sym || !sym_is_int(ept->sym, &n) || (n > 0 && n <= MOST)) return true;
+  Diag *d = diag_add(&k->cx->diags, DIAG_E0318, op->at,
+                     "`%s` has %lld elements per thread, expected a number from 1 to %d",
+                     op_info[op->kind].name, (long long)n, MOST);
+  diag_hint(&k->cx->diags, d, "omit it to let the compiler choose");
+  return false;
 }
 
 bool ir_infer(Kernel *k, const Op *op, const Type *given, const Type **out) {
@@ -130,5 +133,5 @@ bool ir_infer(Kernel *k, const Op *op, const Type *given, const Type **out) {
   if (k->level == LEVEL_THREAD ? tile : vec)
     return INFER_FAIL(&in, E0409, "%s is not allowed at %s level", infer_shown(&in, given),
                       tile ? "THREAD" : "TILE");
-  return check_ept(&in) && rules[op_info[op->kind].rule](&in);
+  return ir_check_ept(k, op) && rules[op_info[op->kind].rule](&in);
 }

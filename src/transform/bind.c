@@ -62,7 +62,7 @@ static bool bind_op(Kernel *k, const Distribution *d, Op *op) {
     if (!attr_rewrite(k, &op->attrs[i], fn, &at)) return fail(k, DIAG_E0105, op->at);
   }
   op_fold_value(k, op);
-  return true;
+  return ir_check_ept(k, op);
 }
 
 static bool bind_row(Kernel *k, const Distribution *d, Constraint *c) {

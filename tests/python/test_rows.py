@@ -564,7 +564,7 @@ def test_mistakes_of_calls(target):
     for args, words in (
         ((x, np.zeros((3, 6), "f4")), "E0702.*`y` has size 6 along `N`, expected 5"),
         ((x[0], x), "E0702.*`x` has rank 1"),
-        ((x.astype("f2"), x), "E0702.*`x` has elements of f16"),
+        ((x.astype("f2"), x), "E0702.*`x` has dtype f16"),
         ((x,), "takes 2 arguments"),
     ):
         with pytest.raises(LaunchError, match=words):
