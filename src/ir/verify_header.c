@@ -227,6 +227,13 @@ static bool check_view(Header *h, const Constraint *c) {
   return FAIL(h, c, E0212, "`%s` is not a tensor among the arguments", text(h, c->dim));
 }
 
+/* Of what exists: no wave has more than 64 lanes. */
+static bool check_machine(Header *h, const Constraint *c) {
+  enum { LANES = 64, WAVES = 1024 };
+  return (c->threads > 0 && c->threads <= LANES && c->groups > 0 && c->groups <= WAVES) ||
+         FAIL(h, c, E0212, "a machine has 1 to %d lanes and 1 to %d waves", LANES, WAVES);
+}
+
 static bool check_fields(Header *h, const Constraint *c) {
   switch (c->kind) {
   case CONSTRAINT_workgroup: return check_axis(h, c, 4) && check_size(h, c) && check_count(h, c);
@@ -240,9 +247,7 @@ static bool check_fields(Header *h, const Constraint *c) {
     return check_outer3(h, c, c->waves) && check_outer3(h, c, c->cluster) &&
            check_mma_name(h->k->cx, c->mma.name, c->at);
   case CONSTRAINT_launch: return check_launch(h, c);
-  case CONSTRAINT_machine:
-    return (c->threads > 0 && c->groups > 0) ||
-           FAIL(h, c, E0212, "a machine needs at least one lane and one wave");
+  case CONSTRAINT_machine: return check_machine(h, c);
   case CONSTRAINT_assume:
     if (sym_is_bool(c->expr)) return true;
     return FAIL(h, c, E0212, "an assumption must be a condition, not `%s`", text(h, c->expr));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/map.h"
 #include "base/os.h"
 #include "base/vec.h"
 
@@ -30,12 +31,27 @@ static inline size_t below(Random *r, size_t n) { return n ? next(r) % n : 0; }
 typedef struct Corpus {
   Arena *arena;
   Vec(const char *) texts;
+  Vec(uint64_t) keys; /* of the texts, by content */
 } Corpus;
 
 static inline void add_file(Corpus *c, const char *path) {
   size_t len;
   const char *text = os_read_file(c->arena, path, &len);
-  if (text && strlen(text) == len) vec_push(c->arena, &c->texts, text);
+  if (!text || strlen(text) != len) return;
+  vec_push(c->arena, &c->texts, text);
+  vec_push(c->arena, &c->keys, hash_bytes(text, len));
+}
+
+/* The text whose key wins a draw: a text that is added or changed takes cases only to itself, so
+ * that all others keep their seeds. */
+static inline const char *any_of_corpus(const Corpus *c, Random *r) {
+  uint64_t ticket = next(r), best = 0;
+  int at = 0;
+  for (int i = 0; i < c->texts.n; i++) {
+    uint64_t drawn = hash_mix(ticket, c->keys.at[i]);
+    if (drawn >= best) best = drawn, at = i;
+  }
+  return c->texts.at[at];
 }
 
 static inline int by_name(const void *a, const void *b) {

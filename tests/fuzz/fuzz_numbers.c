@@ -269,7 +269,7 @@ typedef struct Settings {
 
 static bool run_number(const Corpus *corpus, uint64_t seed) {
   Case c = {.r = {seed * UINT64_C(0x9e3779b97f4a7c15)}, .arena = arena_new(), .cx = wv_ctx_new()};
-  const char *text = corpus->texts.at[below(&c.r, (size_t)corpus->texts.n)];
+  const char *text = any_of_corpus(corpus, &c.r);
   for (size_t i = below(&c.r, CHANGES + 1); i; i--) text = change_one(&c.r, c.arena, text);
   snprintf(now_running, sizeof now_running, "case %" PRIu64, seed);
   if (getenv("FUZZ_LOUD")) fprintf(stderr, "%s\n%s\n", now_running, text);
