@@ -62,9 +62,11 @@ static void start_wave(Sim *s, Group *g, int index) {
 
 /* Every workgroup counts as the first of its thread here. */
 static void open_kept(const Sim *s, Group *g) {
-  for (const Op *op = ir_first(s->k); op; op = ir_next(op))
-    if (op->kind == OP_alloc && op_has(op, ATTR_kept))
-      memset(g->written + s->buffer[op->results[0].id]->base, SIM_BYTE, (size_t)alloc_bytes(op));
+  for (const Op *op = ir_first(s->k); op; op = ir_next(op)) {
+    if (op->kind != OP_alloc || !op_has(op, ATTR_kept)) continue;
+    int64_t bytes = alloc_bytes(op); /* -1 of an empty one */
+    if (bytes > 0) memset(g->written + s->buffer[op->results[0].id]->base, SIM_BYTE, (size_t)bytes);
+  }
 }
 
 static void start_group(Sim *s, Group *g, int index, const int64_t *id) {
