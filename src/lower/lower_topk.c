@@ -199,9 +199,10 @@ static Value *arrange(TopK *t, const Value *out, Value *const *rounds, int n, in
 static Best found(TopK *t, Best b) {
   Lower *l = t->l;
   if (!t->may_run_out) return b;
-  Value *none = logic(t, OP_eq, b.place, emit_splat(l, t->nothing.place, b.place->type->n));
-  Value *least = lower_neutral(l, OP_max, b.value->type->dtype);
-  Value *nowhere = emit_number(l, DTYPE_i32, -1);
+  int n = b.place->type->n;
+  Value *none = logic(t, OP_eq, b.place, emit_splat(l, t->nothing.place, n));
+  Value *least = emit_splat(l, lower_neutral(l, OP_max, b.value->type->dtype), n);
+  Value *nowhere = emit_splat(l, emit_number(l, DTYPE_i32, -1), n);
   return (Best){emit_select(l, none, least, b.value), emit_select(l, none, nowhere, b.place)};
 }
 
