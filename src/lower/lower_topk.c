@@ -3,7 +3,8 @@
  * One round for each: every lane finds the best of its registers, then the lanes find the best of
  * all by butterflies, and the lane that holds it removes it. Larger is better, then the first along
  * the dim; NaN comes last. A removed element, or one past the tile, is NaN (the least value if the
- * type has none) at an index after all others: nothing ranks lower. */
+ * type has none) at an index after all others: nothing ranks lower. There are no more rounds than
+ * elements along the dim; the rest of the result is filled. */
 #include <math.h>
 
 #include "ir/dtype.h"
@@ -195,15 +196,33 @@ static Value *arrange(TopK *t, const Value *out, Value *const *rounds, int n, in
   return emit_pick(l, all, regs, m);
 }
 
-/* The result of a round or, where nothing was left, the least value at -1. */
+/* Where nothing was left: the least value at -1. */
+static Best missing(TopK *t) {
+  Lower *l = t->l;
+  DType dtype = t->op->args[0]->type->dtype;
+  return (Best){emit_splat(l, lower_neutral(l, OP_max, dtype), t->rows),
+                emit_splat(l, emit_number(l, DTYPE_i32, -1), t->rows)};
+}
+
 static Best found(TopK *t, Best b) {
   Lower *l = t->l;
   if (!t->may_run_out) return b;
-  int n = b.place->type->n;
-  Value *none = logic(t, OP_eq, b.place, emit_splat(l, t->nothing.place, n));
-  Value *least = emit_splat(l, lower_neutral(l, OP_max, b.value->type->dtype), n);
-  Value *nowhere = emit_splat(l, emit_number(l, DTYPE_i32, -1), n);
-  return (Best){emit_select(l, none, least, b.value), emit_select(l, none, nowhere, b.place)};
+  Value *none = logic(t, OP_eq, b.place, emit_splat(l, t->nothing.place, t->rows));
+  Best rest = missing(t);
+  return (Best){emit_select(l, none, rest.value, b.value),
+                emit_select(l, none, rest.place, b.place)};
+}
+
+/* All rounds are in the program, and each visits every register. */
+static bool check_rounds(TopK *t, int rounds) {
+  enum { MOST = 1 << 16 };
+  if ((int64_t)rounds * t->regs <= MOST) return true;
+  Diags *diags = &t->l->k->cx->diags;
+  Diag *d = diag_add(diags, DIAG_E0616, t->op->at,
+                     "each thread would search its %d elements %d times: more than %d steps",
+                     t->regs, rounds, MOST);
+  diag_hint(diags, d, "take fewer elements, or make the tile smaller");
+  return false;
 }
 
 bool lower_topk(Lower *l, const Op *op) {
@@ -211,20 +230,23 @@ bool lower_topk(Lower *l, const Op *op) {
   TopK t = {.l = l, .op = op, .from = from->layout};
   t.dim = type_dim(from->type, op_attr(op, ATTR_dim)->sym);
   int k_dim = type_dim(out->type, op_attr(op, ATTR_k_dim)->sym), n = out->layout->extent[k_dim];
-  t.may_run_out = op->nargs > 1 || n > t.from->extent[t.dim];
+  int most = t.from->extent[t.dim], rounds = n < most ? n : most;
+  t.may_run_out = op->nargs > 1 || n > most;
   t.beside = layout_drop(t.from, t.dim);
   t.regs = layout_size(t.from, LAYOUT_REG);
   t.rows = layout_size(&t.beside, LAYOUT_REG);
   t.nothing = make_nothing(&t, from->type->dtype);
-  if (!open_registers(&t)) return false;
+  if (!check_rounds(&t, rounds) || !open_registers(&t)) return false;
   Value **values = ARENA_ARRAY(l->arena, Value *, n), **places = ARENA_ARRAY(l->arena, Value *, n);
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < rounds; i++) {
     Best b = best_of_lanes(&t, best_of_registers(&t));
-    if (i < n - 1) take_out(&t, b);
+    if (i < rounds - 1) take_out(&t, b);
     b = found(&t, b);
     values[i] = b.value;
     places[i] = b.place;
   }
+  Best rest = rounds < n ? missing(&t) : (Best){0};
+  for (int i = rounds; i < n; i++) values[i] = rest.value, places[i] = rest.place;
   l->value[out[0].id] = arrange(&t, &out[0], values, n, k_dim);
   l->value[out[1].id] = arrange(&t, &out[1], places, n, k_dim);
   return true;
