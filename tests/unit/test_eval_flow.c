@@ -368,9 +368,48 @@ TEST(arguments_that_do_not_fit) {
   lab_close(&l);
 }
 
+/* ---- interruption ---- */
+
+typedef struct Long {
+  int n; /* the size of N */
+  const char *body;
+} Long;
+
+static bool at_the_second(void *user) { return ++*(int *)user > 1; }
+
+/* `interrupted` is called when the body is entered, and then within the op that takes long. */
+TEST(one_op_can_be_interrupted) {
+  static const Long cases[] = {
+      {1200000, "%x = read %a"},
+      {200, "%x = fill 1.0 : tile<N, K, f32>\n  %y = fill 1.0 : tile<M, K, f32>\n"
+            "  %z = fill 0.0 : tile<N, M, f32>\n  %r = mma %x, %y, %z"},
+      {6000, "%x = read %a\n  %y, %at = topk %x {dim = N, k_dim = K}"},
+      {12000, "%x = read %a\n  %z = scalar 0 : i32\n"
+              "  %r = reduce %x, %z {combine = [xor $0 $1 : i32], dim = N}"},
+      {500000, "%i = self_index N : tile<N, i32>\n"
+               "  %r = apply_expr %i {expr = $APPLY_EXPR_ARG_0 + 1}"},
+  };
+  for (size_t i = 0; i < WV_LEN(cases); i++) {
+    char text[600];
+    int asked = 0;
+    snprintf(text, sizeof text,
+             "kernel @long(%%a: mem<N, i32>)\n  workgroup B by 1 on 0; hardware threads 64\n"
+             "  bind B = 1; bind N = %d; bind M = 200; bind K = 200\n{\n  %s\n}",
+             cases[i].n, cases[i].body);
+    Lab l = lab_open(text);
+    lab_tensor(&l, DTYPE_i32, 1, cases[i].n);
+    CHECK(lab_run(&l));
+    l.options.interrupted = at_the_second, l.options.user = &asked;
+    CHECK_STR(lab_error(&l), "E0712");
+    CHECK_INT(asked, 2);
+    lab_close(&l);
+  }
+}
+
 TESTS_MAIN(RUN(for_with_start_and_step) RUN(two_loops_over_one_axis)
                RUN(carried_values_change_places) RUN(while_over_batches) RUN(waiting_is_reported)
                    RUN(iter_args_in_the_condition) RUN(carried_along_its_own_axis) RUN(conditionals)
                        RUN(symbols_have_scopes) RUN(apply_expr_is_signed) RUN(reordered_workgroups)
                            RUN(secondary_with_start) RUN(alias_follows_its_dimension)
-                               RUN(one_device) RUN(refusals) RUN(arguments_that_do_not_fit))
+                               RUN(one_device) RUN(refusals) RUN(arguments_that_do_not_fit)
+                                   RUN(one_op_can_be_interrupted))

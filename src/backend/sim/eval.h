@@ -18,6 +18,8 @@
 enum {
   EVAL_AXES = IR_MAX_RANK + 2, /* of a box: a contraction adds one dimension to its result's */
   TILE_MOST = 1 << 28,         /* elements of a tile */
+  TILE_WORK = 64,              /* what making a tile costs besides its elements */
+  WORK_MOST = 1 << 20,         /* between two calls of `interrupted` */
   EVAL_GRID = 5                /* workgroup dimensions that constraints may name */
 };
 
@@ -131,7 +133,8 @@ typedef struct Eval {
   Vec(Arena *) arenas; /* two per loop depth: the current iteration's and the previous one's */
   int depth;
 
-  Span at; /* of the op under evaluation */
+  Span at;      /* of the op under evaluation */
+  int64_t work; /* since `interrupted` was last called, roughly in elements */
 
   Vec(Slot) slots;
   Map slot_of; /* interned name -> index + 1 */
@@ -160,6 +163,9 @@ typedef struct Eval {
 /* Reports at the op under evaluation; always false, for use in a return statement. */
 bool eval_fail(Eval *ev, DiagCode code, const char *fmt, ...) WV_PRINTF(3, 4);
 void eval_hint(Eval *ev, const char *fmt, ...) WV_PRINTF(2, 3); /* to the last one */
+/* Counts work and calls `interrupted` when enough was done: false after reporting that it said so.
+ * tile_new counts the elements of each tile; loops that do more than that call this themselves. */
+bool eval_goes_on(Eval *ev, int64_t work);
 const char *eval_text(Eval *ev, const Sym *s);                  /* for messages */
 
 int env_slot(Eval *ev, const char *name);

@@ -189,6 +189,7 @@ static bool coord_expr(Eval *ev, const Access *a, const Inputs *in, const Sym *s
   }
   int64_t index[EVAL_AXES] = {0}, e = 0;
   for (bool more = box_count(&used) > 0; more; more = box_step(&used, index)) {
+    if (!eval_goes_on(ev, 1)) return false;
     bool known = true, near = fits;
     for (int h = 0; h < in->n; h++) {
       int64_t v = coord_at(&in->coords[h], a->box, index);
@@ -243,6 +244,7 @@ static bool coord_dynamic(Eval *ev, const Access *a, const Inputs *iterators, in
     stride *= a->box->axis[i].n;
   }
   for (bool more = box_count(a->box) > 0; more; more = box_step(a->box, index)) {
+    if (!eval_goes_on(ev, 1)) return false;
     int64_t from = 0;
     bool inside = true;
     for (int i = 0; i < t->box.rank; i++) {
@@ -357,6 +359,7 @@ int64_t *access_offsets(Eval *ev, const Access *a) {
   bool checked = bounds && bounds->n == 0 && !a->memory->written;
   bool masks = ev->options && ev->options->check_masks && op_has(a->op, ATTR_mask);
   do {
+    if (!eval_goes_on(ev, 1)) return NULL;
     bool on = !ev->beyond || a->local;
     for (int i = 0; i < a->box->rank; i++) on &= index[i] < active[i];
     offsets[e] = EVAL_INACTIVE;

@@ -103,7 +103,7 @@ bool run_combine(Eval *ev, Op *op) {
   if (!parts && !acc) return false;
   if (scans) out = tile_new(ev, c.rows->dtype, &c.rows->box);
   for (int64_t i = 0, n = axis_count(&c.along); i < n; i++) {
-    if (!(acc = combine_column(&c, acc, i))) return false;
+    if (!eval_goes_on(ev, 0) || !(acc = combine_column(&c, acc, i))) return false;
     if (scans) put_column(&c, out, acc, i);
   }
   if (scans && !place_box(ev, op->results[0].type, &box)) return false;

@@ -71,6 +71,7 @@ Tile *compute_apply(Eval *ev, const Op *op, const Box *box) {
   if (!expr_open(ev, expr, holes, op->nargs, &run)) return NULL;
   Tile *r = tile_new(ev, result_dtype(op), box);
   for (int64_t e = 0, n = box_count(box); e < n; e++) {
+    if (!eval_goes_on(ev, 1)) return NULL;
     for (int a = 0; a < op->nargs; a++) expr_put(&run, a, args[a]->i[e]);
     if (expr_point(&run, &r->i[e])) continue;
     r->i[e] = 0;

@@ -26,6 +26,15 @@ void eval_hint(Eval *ev, const char *fmt, ...) {
   diag_hint(&ev->cx->diags, ev->cx->diags.last, "%s", text);
 }
 
+bool eval_goes_on(Eval *ev, int64_t work) {
+  const EvalOptions *o = ev->options;
+  ev->work += work;
+  if (ev->work < WORK_MOST) return true;
+  ev->work = 0;
+  if (!o || !o->interrupted || !o->interrupted(o->user)) return true;
+  return eval_fail(ev, DIAG_E0712, "the run was interrupted");
+}
+
 const char *eval_text(Eval *ev, const Sym *s) { return sym_text(ev->cx->diags.arena, s); }
 
 /* ---- slots ---- */

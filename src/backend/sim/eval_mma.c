@@ -54,7 +54,8 @@ static bool open_contraction(Eval *ev, const Op *op, int lhs, int rhs, int acc, 
 
 /* rhs as [k][n], so that the inner loop walks both arrays in order. */
 #define DEFINE_PRODUCT(name, T)                                                                    \
-  static void name(const Contraction *c, const T *lhs, const T *rhs, T *out, T *packed) {          \
+  static bool name(Eval *ev, const Contraction *c, const T *lhs, const T *rhs, T *out,             \
+                   T *packed) {                                                                    \
     for (int64_t n = 0; n < c->n; n++)                                                             \
       for (int64_t k = 0; k < c->terms; k++) packed[k * c->n + n] = rhs[n * c->k + k];             \
     for (int64_t m = 0; m < c->m; m++)                                                             \
@@ -62,21 +63,20 @@ static bool open_contraction(Eval *ev, const Op *op, int lhs, int rhs, int acc, 
         T a = lhs[m * c->k + k];                                                                   \
         const T *restrict row = packed + k * c->n;                                                 \
         T *restrict to = out + m * c->n;                                                           \
+        if (!eval_goes_on(ev, c->n)) return false;                                                 \
         for (int64_t n = 0; n < c->n; n++) to[n] += a * row[n];                                    \
       }                                                                                            \
+    return true;                                                                                   \
   }
 DEFINE_PRODUCT(product_f, double)
 DEFINE_PRODUCT(product_i, uint64_t) /* unsigned: wraps */
 
-static void contract_batch(Eval *ev, const Contraction *c, int64_t b, Tile *out) {
+static bool contract_batch(Eval *ev, const Contraction *c, int64_t b, Tile *out) {
   int64_t at = b * c->m * c->n, left = b * c->m * c->k, right = b * c->n * c->k;
   void *packed = ARENA_ARRAY(ev->arena, uint64_t, c->n * c->k);
-  if (out->f) {
-    product_f(c, c->lhs->f + left, c->rhs->f + right, out->f + at, packed);
-    return;
-  }
-  product_i(c, (const uint64_t *)c->lhs->i + left, (const uint64_t *)c->rhs->i + right,
-            (uint64_t *)out->i + at, packed);
+  if (out->f) return product_f(ev, c, c->lhs->f + left, c->rhs->f + right, out->f + at, packed);
+  return product_i(ev, c, (const uint64_t *)c->lhs->i + left, (const uint64_t *)c->rhs->i + right,
+                   (uint64_t *)out->i + at, packed);
 }
 
 static bool contract(Eval *ev, const Op *op, const Contraction *c) {
@@ -86,7 +86,8 @@ static bool contract(Eval *ev, const Op *op, const Contraction *c) {
     else out->i[e] = c->acc->i[e];
   }
   int64_t parts = op_has(op, ATTR_into) ? c->out.axis[0].n : 1;
-  for (int64_t b = 0; b < c->batches / parts; b++) contract_batch(ev, c, b, out);
+  for (int64_t b = 0; b < c->batches / parts; b++)
+    if (!contract_batch(ev, c, b, out)) return false;
   tile_round(out);
   ev->values[op->results[0].id].tile = out;
   return true;

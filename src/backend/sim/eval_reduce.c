@@ -138,12 +138,13 @@ static void pick_nothing(Tile *values, Tile *where, int64_t at) {
   where->i[at] = -1;
 }
 
-static void pick_row(const Tile *rows, int64_t row, const Axis *along, int64_t k, bool *taken,
-                     Tile *values, Tile *where) {
+static bool pick_row(Eval *ev, const Tile *rows, int64_t row, const Axis *along, int64_t k,
+                     bool *taken, Tile *values, Tile *where) {
   int64_t n = axis_count(along);
   for (int64_t i = 0; i < n; i++) taken[i] = false;
   for (int64_t j = 0; j < k; j++) {
     int64_t best = -1, first = row * along->n;
+    if (!eval_goes_on(ev, n + 1)) return false;
     for (int64_t i = 0; i < n; i++)
       if (!taken[i] && (best < 0 || is_better(rows, first + i, first + best))) best = i;
     if (best < 0) {
@@ -155,6 +156,7 @@ static void pick_row(const Tile *rows, int64_t row, const Axis *along, int64_t k
     else values->i[row * k + j] = rows->i[first + best];
     where->i[row * k + j] = dtype_wrap(where->dtype, along->lo + best);
   }
+  return true;
 }
 
 bool run_topk(Eval *ev, Op *op) {
@@ -168,7 +170,7 @@ bool run_topk(Eval *ev, Op *op) {
   Tile *values = tile_new(ev, rows->dtype, &picked), *where = tile_new(ev, DTYPE_i32, &picked);
   bool *taken = ARENA_ARRAY(ev->arena, bool, along.n);
   for (int64_t e = 0, n = box_count(&rest); e < n; e++)
-    pick_row(rows, e, &along, found.n, taken, values, where);
+    if (!pick_row(ev, rows, e, &along, found.n, taken, values, where)) return false;
   ev->values[op->results[0].id].tile = tile_on(ev, values, &box);
   ev->values[op->results[1].id].tile = tile_on(ev, where, &box);
   return true;

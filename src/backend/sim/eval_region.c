@@ -11,8 +11,7 @@
 /* ---- regions ---- */
 
 bool eval_region(Eval *ev, const Region *r) {
-  if (ev->options && ev->options->interrupted && ev->options->interrupted(ev->options->user))
-    return eval_fail(ev, DIAG_E0712, "the run was interrupted");
+  if (!eval_goes_on(ev, WORK_MOST)) return false;
   int mark = env_mark(ev);
   bool ok = true;
   for (Op *op = r->first; ok && op; op = op->next) ok = eval_op(ev, op);

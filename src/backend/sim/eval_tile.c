@@ -136,6 +136,7 @@ bool eval_op(Eval *ev, Op *op) {
   const Loop *around = ev->loops;
   Loop loops[IR_MAX_RANK];
   ev->at = op->at;
+  if (!eval_goes_on(ev, 0)) return false;
   if (!named) return run_op(ev, op);
   bool ok = enter_iterations(ev, named, loops) && run_op(ev, op);
   ev->loops = around;

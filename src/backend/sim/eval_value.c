@@ -66,6 +66,7 @@ Tile *tile_new(Eval *ev, DType dtype, const Box *box) {
   Tile *t = ARENA_NEW(ev->arena, Tile);
   *t = (Tile){.dtype = dtype, .box = *box, .home = ev->arena};
   int64_t n = box_count(box);
+  ev->work += n + TILE_WORK;
   if (dtype_is_float(dtype)) t->f = ARENA_ARRAY(ev->arena, double, n);
   else t->i = ARENA_ARRAY(ev->arena, int64_t, n);
   return t;
