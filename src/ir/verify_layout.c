@@ -57,7 +57,7 @@ static bool check_value(Check *c, const Op *op, const Value *v) {
       layout_size(l, LAYOUT_WAVE) != c->machine->groups)
     return fail(c, op, "the number of lanes or waves in the layout differs from the `machine` row",
                 l, NULL);
-  if (layout_cover(c->scratch, l).missing)
+  if (!layout_covers(c->scratch, l))
     return fail(c, op, "the layout does not cover all elements", l, NULL);
   return true;
 }

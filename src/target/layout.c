@@ -161,6 +161,42 @@ LayoutCover layout_cover(Arena *scratch, const Layout *l) {
   return c;
 }
 
+/* Marks what a digit reaches from the coordinates that are held without it. `steps` has room for
+ * how many of its steps each coordinate is past one of those; radix: too many. */
+static void reach_by_digit(Digit d, int extent, bool *held, int *steps) {
+  for (int x = 0; x < extent; x++) {
+    int before = x >= d.stride ? steps[x - d.stride] : d.radix;
+    steps[x] = held[x] ? 0 : before < d.radix ? before + 1 : d.radix;
+    held[x] = steps[x] < d.radix;
+  }
+}
+
+static bool covers_dim(Arena *scratch, const Layout *l, int dim) {
+  int extent = l->extent[dim];
+  bool *held = ARENA_ARRAY(scratch, bool, extent + 1);
+  int *steps = ARENA_ARRAY(scratch, int, extent + 1);
+  held[0] = true;
+  for (int p = 0; p < LAYOUT_PARTS; p++)
+    for (int i = 0; i < l->part[p].n; i++) {
+      Digit d = l->part[p].at[i];
+      if (d.dim == dim && d.stride) reach_by_digit(d, extent, held, steps);
+    }
+  for (int x = 0; x < extent; x++)
+    if (!held[x]) return false;
+  return true;
+}
+
+/* Each digit moves along one dim, independently of the others: a tile is covered if each of its
+ * dims is. */
+bool layout_covers(Arena *scratch, const Layout *l) {
+  ArenaMark mark = arena_mark(scratch);
+  bool all = true, empty = false;
+  for (int d = 0; d < l->dims; d++) empty |= l->extent[d] == 0;
+  for (int d = 0; d < l->dims && all && !empty; d++) all = covers_dim(scratch, l, d);
+  arena_rewind(scratch, mark);
+  return all;
+}
+
 static bool continues(Digit a, Digit b) {
   if (a.stride == 0 || b.stride == 0) return a.stride == b.stride;
   return a.dim == b.dim && b.stride == a.stride * a.radix;

@@ -88,6 +88,9 @@ typedef struct LayoutCover {
 
 LayoutCover layout_cover(Arena *scratch, const Layout *l);
 
+/* Nothing is missing. Its time is the sum of the extents, not their product. */
+bool layout_covers(Arena *scratch, const Layout *l);
+
 /* Merges adjacent digits that continue each other and drops those of radix 1. Two layouts are the
  * same function of (register, lane, wave) if and only if their normal forms have the same
  * digits. */

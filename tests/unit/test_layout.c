@@ -161,6 +161,27 @@ TEST(cover_counts) {
   arena_free(a);
 }
 
+/* Dim by dim, or by counting the holders of every element. */
+TEST(coverage_is_a_question_of_each_dim) {
+  Arena *a = arena_new();
+  unsigned seed = 5;
+  int covered = 0;
+  for (int n = 0; n < 3000; n++) {
+    int extent[2] = {(int)(next_random(&seed) % 9), (int)(next_random(&seed) % 5)};
+    Layout l = layout_of(2, extent);
+    for (unsigned i = next_random(&seed) % 8; i; i--) {
+      LayoutPart part = (LayoutPart)(next_random(&seed) % LAYOUT_PARTS);
+      int dim = (int)(next_random(&seed) % 2), radix = (int)(next_random(&seed) % 4) + 1;
+      layout_push(&l, part, dim, radix, (int)(next_random(&seed) % 4));
+    }
+    bool all = layout_cover(a, &l).missing == 0;
+    CHECK(layout_covers(a, &l) == all);
+    covered += all && extent[0] && extent[1];
+  }
+  CHECK(covered > 100);
+  arena_free(a);
+}
+
 /* ---- normal form ----------------------------------------------------------------------------- */
 
 /* Layouts are equal exactly when their tables are. */
@@ -407,8 +428,9 @@ TEST(pictures_of_the_documentation) {
 
 TESTS_MAIN(RUN(text_round_trip) RUN(text_mistakes) RUN(damaged_text)
                RUN(coordinates_are_digits_times_strides) RUN(table_owner_and_holder_agree)
-                   RUN(cover_counts) RUN(normal_form_is_equality_of_functions)
-                       RUN(reductions_and_broadcasts) RUN(runs_and_vectors)
-                           RUN(fragments_tile_a_workgroup) RUN(blocked_layouts_cover_any_extents)
-                               RUN(blocked_layouts_are_what_one_would_write) RUN(memory_layouts)
-                                   RUN(nvidia_swizzles) RUN(pictures_of_the_documentation))
+                   RUN(cover_counts) RUN(coverage_is_a_question_of_each_dim)
+                       RUN(normal_form_is_equality_of_functions) RUN(reductions_and_broadcasts)
+                           RUN(runs_and_vectors) RUN(fragments_tile_a_workgroup)
+                               RUN(blocked_layouts_cover_any_extents)
+                                   RUN(blocked_layouts_are_what_one_would_write) RUN(memory_layouts)
+                                       RUN(nvidia_swizzles) RUN(pictures_of_the_documentation))

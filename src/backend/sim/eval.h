@@ -166,7 +166,7 @@ void eval_hint(Eval *ev, const char *fmt, ...) WV_PRINTF(2, 3); /* to the last o
 /* Counts work and calls `interrupted` when enough was done: false after reporting that it said so.
  * tile_new counts the elements of each tile; loops that do more than that call this themselves. */
 bool eval_goes_on(Eval *ev, int64_t work);
-const char *eval_text(Eval *ev, const Sym *s);                  /* for messages */
+const char *eval_text(Eval *ev, const Sym *s); /* for messages */
 
 int env_slot(Eval *ev, const char *name);
 int env_numbered_slot(Eval *ev, const char *prefix, int number);
