@@ -68,7 +68,7 @@ static inline void add_folder(Corpus *c, const char *folder) {
   if (names.n) qsort(names.at, (size_t)names.n, sizeof *names.at, by_name);
   for (int i = 0; i < names.n; i++) {
     const char *path = arena_printf(c->arena, "%s/%s", folder, names.at[i]);
-    const char *dot = strrchr(path, '.');
+    const char *dot = strrchr(names.at[i], '.');
     if (dot && strcmp(dot, ".wave") == 0) add_file(c, path);
     else if (!dot) add_folder(c, path);
   }
