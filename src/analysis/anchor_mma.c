@@ -236,6 +236,15 @@ static Grid grid_of_parts(const Distribution *d, const Product *p, int groups) {
   return g;
 }
 
+/* Whether the machine's waves form whole groups of the instruction's. Only a machine row in a text
+ * has others. */
+static bool has_groups(const Machine *m, const Product *p) {
+  Layout fragment;
+  if (p->together == 1) return true;
+  return p->together && m->waves % p->together == 0 && mma_fragment(p->row, MMA_C, &fragment) &&
+         layout_size(&fragment, LAYOUT_WAVE) == p->together;
+}
+
 static bool open_product(const Distribution *d, const Machine *m, Arena *a, Op *op,
                          const MmaChoice *choice, Product *p) {
   int acc = op->kind == OP_scaled_mma ? 4 : 2, rhs = acc / 2, extent[IR_MAX_RANK];
@@ -253,6 +262,7 @@ static bool open_product(const Distribution *d, const Machine *m, Arena *a, Op *
   p->m = extent[type_dim(t, p->roles.m)];
   p->n = extent[type_dim(t, p->roles.n)];
   p->together = p->row->lanes / m->lanes;
+  if (!has_groups(m, p)) return false;
   p->k = distribute_extents(d, op, op->args[0]->type, extent)
              ? extent[type_base_dim(op->args[0]->type, p->roles.k)]
              : 0;
