@@ -526,7 +526,7 @@ static bool fail_extent(const Distribution *d, const Op *op, const Sym *dim, int
   const char *name = sym_text(DIAGS(d)->arena, dim);
   Diag *r = diag_add(DIAGS(d), DIAG_E0606, op->at, "the tile of `%s` has %lld elements%s", name,
                      (long long)n, n > MOST ? ", at most 1048576 are possible" : "");
-  if (n > MOST) diag_hint(DIAGS(d), r, "cut `%s` with a tile row, and loop over it", name);
+  if (n > MOST) diag_hint(DIAGS(d), r, "divide `%s` with a tile row, and loop over it", name);
   return false;
 }
 

@@ -54,10 +54,9 @@ RegionSymbols *region_symbols(Kernel *k, Arena *a, const Region *r) {
   return s;
 }
 
-/* Compares names: a symbol and its signed form are the same variable. */
 static bool is_among(const RegionSymbols *s, const Sym *symbol) {
   for (int i = 0; i < s->at.n; i++)
-    if (strcmp(sym_name(s->at.at[i]), sym_name(symbol)) == 0) return true;
+    if (sym_same_name(s->at.at[i], symbol)) return true;
   return false;
 }
 

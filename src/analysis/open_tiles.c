@@ -16,10 +16,6 @@ typedef struct Search {
   bool hopeless; /* a size is not known at the call, or there are too many symbols */
 } Search;
 
-static bool is_called(const Sym *symbol, const Sym *other) {
-  return symbol == other || strcmp(sym_name(symbol), sym_name(other)) == 0;
-}
-
 static const Sym **symbols_of(const Search *s, const Sym *e, int *n) {
   *n = e ? sym_free_symbols(e, NULL, 0) : 0;
   const Sym **symbols = ARENA_ARRAY(s->arena, const Sym *, *n + 1);
@@ -31,7 +27,7 @@ static bool mentions(const Search *s, const Sym *e, const Sym *symbol) {
   int n;
   const Sym **symbols = symbols_of(s, e ? distribute_fixed(s->d, e) : NULL, &n);
   for (int i = 0; i < n; i++)
-    if (is_called(symbols[i], symbol)) return true;
+    if (sym_same_name(symbols[i], symbol)) return true;
   return false;
 }
 
@@ -44,7 +40,7 @@ static bool mentions3(const Search *s, const Sym *const e[3], const Sym *symbol)
 static void add_symbol(Search *s, const Sym *symbol, bool by_value) {
   OpenSymbols *out = s->out;
   int i = 0;
-  while (i < out->n && !is_called(out->at[i].symbol, symbol)) i++;
+  while (i < out->n && !sym_same_name(out->at[i].symbol, symbol)) i++;
   if (i == OPEN_MOST || !ir_is_of_launch(s->k, symbol)) {
     s->hopeless = true;
     return;
@@ -88,7 +84,8 @@ static void add_op(Search *s, const Op *op) {
 /* The tile of K/32 would no longer match that of K. */
 static bool is_divided(const Type *t, const Sym *symbol) {
   for (int i = 0; i < t->rank; i++)
-    if (is_called(dim_base(t->dims[i]), symbol) && t->dims[i] != dim_base(t->dims[i])) return true;
+    if (sym_same_name(dim_base(t->dims[i]), symbol) && t->dims[i] != dim_base(t->dims[i]))
+      return true;
   return false;
 }
 
@@ -103,14 +100,14 @@ static bool has_divided_dim(const Search *s, const Sym *symbol) {
 
 static bool pairs_need(const Search *s, const SymPairs *pairs, const Sym *symbol) {
   for (int i = 0; i < pairs->n; i++)
-    if (!is_called(pairs->at[i].key, symbol) && mentions(s, pairs->at[i].value, symbol))
+    if (!sym_same_name(pairs->at[i].key, symbol) && mentions(s, pairs->at[i].value, symbol))
       return true;
   return false;
 }
 
 /* Whether the row uses the value for anything but the symbol's own dimension. */
 static bool row_needs(const Search *s, const Constraint *c, const Sym *symbol) {
-  bool own = c->dim && is_called(c->dim, symbol);
+  bool own = c->dim && sym_same_name(c->dim, symbol);
   switch (c->kind) {
   case CONSTRAINT_workgroup: return own && (c->start || c->count);
   case CONSTRAINT_wave: /* its own waves may share the tile of a loop */
@@ -119,7 +116,8 @@ static bool row_needs(const Search *s, const Constraint *c, const Sym *symbol) {
   case CONSTRAINT_hardware:
     return mentions3(s, c->waves, symbol) || mentions3(s, c->cluster, symbol) ||
            pairs_need(s, &c->pairs, symbol);
-  case CONSTRAINT_alias: return own || is_called(c->start, symbol) || mentions(s, c->expr, symbol);
+  case CONSTRAINT_alias:
+    return own || sym_same_name(c->start, symbol) || mentions(s, c->expr, symbol);
   case CONSTRAINT_device: return own || mentions(s, c->size, symbol);
   default: return false;
   }

@@ -14,7 +14,7 @@ bool wv_kernel_is_open(wv_kernel *k) {
 static bool find_value(const wv_binding *given, int n, const Sym *symbol, int64_t *out) {
   for (int i = 0; i < n; i++) {
     const Sym *from = api_sym(given[i].from);
-    if (sym_kind(from) == SYM_symbol && strcmp(sym_name(from), sym_name(symbol)) == 0)
+    if (sym_same_name(from, symbol))
       return sym_is_int(api_sym(given[i].to), out) && *out >= 0;
   }
   return false;

@@ -9,10 +9,6 @@
 
 /* ---- what is open ---- */
 
-static bool is_called(const Sym *symbol, const Sym *other) {
-  return other && strcmp(sym_name(symbol), sym_name(other)) == 0;
-}
-
 /* In most kernels every tile size is a number, which is quickly checked. In the others, passes may
  * still find the number, or remove tiles that are not used. */
 OpenSymbols fit_open(Kernel *k) {
@@ -81,7 +77,7 @@ static void bind_symbol(Kernel *k, const Sym *symbol, int64_t value) {
   row.size = sym_int(k->cx->sym, value);
   for (int i = 0; i < k->constraints.n; i++) {
     Constraint *c = &k->constraints.at[i];
-    if (c->kind != CONSTRAINT_dynamic || !is_called(symbol, c->dim)) continue;
+    if (c->kind != CONSTRAINT_dynamic || !sym_same_name(symbol, c->dim)) continue;
     row.at = c->at;
     *c = row;
     return;
@@ -125,9 +121,9 @@ static void give_tile(const Tile *t) {
   for (int i = 0; i < k->constraints.n; i++) {
     Constraint *c = &k->constraints.at[i];
     for (int p = 0; c->kind == CONSTRAINT_hardware && p < c->pairs.n; p++)
-      if (is_called(t->symbol, c->pairs.at[p].key))
+      if (sym_same_name(t->symbol, c->pairs.at[p].key))
         c->pairs.at[p].value = with_tile(t, c->pairs.at[p].value);
-    if (c->kind == CONSTRAINT_iterators || !c->dim || !is_called(t->symbol, c->dim)) continue;
+    if (c->kind == CONSTRAINT_iterators || !c->dim || !sym_same_name(t->symbol, c->dim)) continue;
     cut |= c->kind == CONSTRAINT_workgroup;
     set_tile(t, c);
   }
@@ -270,7 +266,7 @@ static const char *all_names(Arena *a, const OpenSymbols *open) {
 
 /* How to compile it once. */
 static const char *way_out(Arena *a, const OpenSymbols *open) {
-  return arena_printf(a, "bind %s, or cut %s with a workgroup or tile row", all_names(a, open),
+  return arena_printf(a, "bind %s, or divide %s with a workgroup or tile row", all_names(a, open),
                       open->n > 1 ? "these dimensions" : "that dimension");
 }
 

@@ -16,12 +16,11 @@
 static bool is_of_argument(const Kernel *k, const Sym *symbol) {
   static const char *const what[] = {"SIZE", "STRIDE", "BASE"};
   for (int i = 0; i < kernel_given(k); i++) {
-    if (k->params.at[i].binds && strcmp(sym_name(k->params.at[i].binds), sym_name(symbol)) == 0)
-      return true;
+    if (k->params.at[i].binds && sym_same_name(k->params.at[i].binds, symbol)) return true;
     const Type *t = k->body->args[i]->type;
     for (size_t w = 0; t->kind == TYPE_mem && w < WV_LEN(what); w++)
       for (int d = w == 2 ? -1 : 0; d < (w == 2 ? 0 : t->rank); d++)
-        if (strcmp(sym_name(ir_param_symbol(k, i, what[w], d)), sym_name(symbol)) == 0) return true;
+        if (sym_same_name(ir_param_symbol(k, i, what[w], d), symbol)) return true;
   }
   return false;
 }

@@ -148,6 +148,15 @@ bool value_is_used(const Kernel *k, const Value *v) {
   return false;
 }
 
+int ir_count_uses(const Region *r, const Value *v) {
+  int n = 0;
+  for (const Op *op = r->first; op; op = op->next) {
+    for (int i = 0; i < op->nargs; i++) n += op->args[i] == v;
+    if (op->body) n += ir_count_uses(op->body, v);
+  }
+  return n;
+}
+
 void ir_replace_uses(Kernel *k, const Value *from, Value *to) {
   for (Op *op = ir_first(k); op; op = ir_next(op))
     for (int i = 0; i < op->nargs; i++)

@@ -29,17 +29,17 @@ static bool is_identity(const Infer *in, const Mapping *m, SymPairs side) {
   return same;
 }
 
+static bool is_iterator(const Infer *in, const Mapping *m, const Sym *s) {
+  for (int i = 0; i < m->niterators; i++)
+    if (s == ir_numbered_symbol(in->k->cx, "$index", i, true)) return true;
+  return false;
+}
+
 /* Whether there are only iterators, in any order: a register side that only has to be
  * renumbered. */
 static bool is_iterators(const Infer *in, const Mapping *m, SymPairs side) {
   bool plain = side.n == m->niterators;
-  for (int i = 0; plain && i < side.n; i++) {
-    int n = 0;
-    while (n < m->niterators &&
-           side.at[i].value != ir_numbered_symbol(in->k->cx, "$index", n, true))
-      n++;
-    plain = n < m->niterators;
-  }
+  for (int i = 0; plain && i < side.n; i++) plain = is_iterator(in, m, side.at[i].value);
   return plain;
 }
 

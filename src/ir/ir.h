@@ -369,6 +369,7 @@ Op *ir_insert(Kernel *k, Op *before, OpKind kind, Span at, Value *const *args, i
               const Type *type);
 void ir_remove(Op *op);
 void ir_replace_uses(Kernel *k, const Value *from, Value *to);
+int ir_count_uses(const Region *r, const Value *v); /* in it and in the regions inside */
 bool op_takes(const Op *op, const Value *v);         /* as an operand */
 bool op_is_inside(const Op *op, const Op *outer);    /* it is `outer`, or in a region of it */
 bool value_is_used(const Kernel *k, const Value *v); /* by any op */

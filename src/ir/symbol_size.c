@@ -15,8 +15,7 @@
 /* Compares names: a symbol may be known to be non-negative in one place and not in another. */
 static bool is_multiple_of(const Sym *e, const Sym *symbol, int64_t *num, int64_t *den) {
   const Sym *base;
-  return e && sym_scaled_symbol(e, &base, num, den) &&
-         strcmp(sym_name(base), sym_name(symbol)) == 0;
+  return e && sym_scaled_symbol(e, &base, num, den) && sym_same_name(base, symbol);
 }
 
 /* The declared size along dim d: NULL if the tensor may have any. */

@@ -47,7 +47,7 @@ static bool check_not_argument(Header *h, const Constraint *c, const char *what)
   const Kernel *k = h->k;
   for (int i = 0; i < k->params.n; i++) {
     const Param *p = &k->params.at[i];
-    if (!p->binds || strcmp(sym_name(p->binds), sym_name(c->dim)) != 0) continue;
+    if (!p->binds || !sym_same_name(p->binds, c->dim)) continue;
     Diag *d = REPORT(h, c, E0208, "`%s` is %s, but argument `%s` gives it its value",
                      sym_name(c->dim), what, p->name);
     HINT(h, d, "leave it out of `subs` and `dynamic_symbols`, or pass an ordinary scalar");

@@ -36,8 +36,7 @@ Value *emit(Lower *l, OpKind kind, Value *const *args, int nargs, const Attr *at
 
 static LowerScope *scope_of(const Lower *l, const Sym *symbol) {
   for (int i = l->symbols.n - 1; i >= 0; i--)
-    if (strcmp(sym_name(l->symbols.at[i].symbol), sym_name(symbol)) == 0)
-      return l->symbols.at[i].scope;
+    if (sym_same_name(l->symbols.at[i].symbol, symbol)) return l->symbols.at[i].scope;
   return NULL;
 }
 

@@ -277,6 +277,12 @@ uint32_t sym_size(const Sym *s) { return s->size; }
 bool sym_is_bool(const Sym *s) { return is_bool(s); }
 bool sym_is_integer(const Sym *s) { return is_integer(s); }
 const char *sym_name(const Sym *s) { return s->kind == SYM_symbol ? s->name : NULL; }
+
+bool sym_same_name(const Sym *a, const Sym *b) {
+  const char *one = sym_name(a), *other = sym_name(b);
+  return one && other && strcmp(one, other) == 0;
+}
+
 bool sym_is_nonneg_symbol(const Sym *s) { return s->kind == SYM_symbol && (s->flags & SYM_NONNEG); }
 
 bool sym_is_int(const Sym *s, int64_t *v) {

@@ -92,6 +92,7 @@ bool sym_is_integer(const Sym *s);         /* integer for every integer value of
 bool sym_is_int(const Sym *s, int64_t *v); /* a constant integer */
 bool sym_is_rational(const Sym *s, int64_t *num, int64_t *den); /* a constant */
 const char *sym_name(const Sym *s);                             /* of a symbol; NULL otherwise */
+bool sym_same_name(const Sym *a, const Sym *b); /* one variable: it may be non-negative in one */
 bool sym_is_nonneg_symbol(const Sym *s);
 
 /* Operands in canonical order. A sum's operands are its terms (coefficient included), a product's

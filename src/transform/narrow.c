@@ -99,15 +99,10 @@ static void need_carried(Narrow *n, const Op *op) {
   }
 }
 
-static bool is_each(const Op *op) {
-  return op_info[op->kind].level == LEVEL_BOTH && op_info[op->kind].flags & OPF_PURE &&
-         op->nresults == 1;
-}
-
 static void need_op(Narrow *n, const Op *op) {
   if (op->kind == OP_read || op->kind == OP_write) need_access(n, op);
   else if (op->body) need_carried(n, op);
-  else if (is_each(op))
+  else if (op_is_elementwise(op))
     for (int i = 0; i < op->nargs; i++) need_alike(n, op->args[i], &op->results[0]);
   else if (op->kind != OP_fill && op->kind != OP_yield) {
     for (int i = 0; i < op->nargs; i++) need(n, op->args[i], all_dims(op->args[i]));

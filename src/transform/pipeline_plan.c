@@ -138,13 +138,6 @@ static const char *why_not_copy(const Planner *p, const StagedLoop *l, const Op 
 
 /* ---- products in flight ---- */
 
-static int count_uses(const Op *loop, const Value *v) {
-  int n = 0;
-  for (const Op *op = loop->body->first; op && op_is_inside(op, loop); op = ir_next(op))
-    for (int i = 0; i < op->nargs; i++) n += op->args[i] == v;
-  return n;
-}
-
 static bool reads_memory(const Op *op) {
   const Attr *mma = op->kind == OP_mma ? op_attr(op, ATTR_mma) : NULL;
   return mma && (mma->mma->shared_lhs || mma->mma->shared_rhs);
@@ -163,7 +156,8 @@ static Op *find_product(const Op *loop) {
   for (int i = 0; product && i < yield->nargs; i++) {
     const Value *acc = loop->body->args[i];
     if (yield->args[i] != &product->results[0] || product->args[2] != acc) continue;
-    if (count_uses(loop, acc) == 1 && count_uses(loop, &product->results[0]) == 1) return product;
+    if (ir_count_uses(loop->body, acc) == 1 && ir_count_uses(loop->body, &product->results[0]) == 1)
+      return product;
   }
   return NULL;
 }

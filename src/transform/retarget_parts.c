@@ -59,7 +59,7 @@ static bool may_share(const Shared *s, Op *op) {
 static bool has_room(const Shared *s, const Op *op, int waves, int share) {
   const Type *acc = op->args[2]->type;
   int extent[IR_MAX_RANK];
-  int64_t bytes = 4 * waves;
+  int64_t bytes = (int64_t)waves * dtype_info[acc->dtype].bits / 8;
   if (!distribute_extents(s->cx->facts.distribute, op, acc, extent)) return false;
   for (int i = 0; i < acc->rank; i++) bytes *= extent[i];
   return bytes + bytes / 4 <= s->machine->target->shared_most / share;
@@ -102,18 +102,11 @@ static void multiply_part(const Shared *s, Op *op, int waves, const char *when) 
 
 /* ---- what a loop carries ---- */
 
-static int count_uses(const Kernel *k, const Value *v) {
-  int n = 0;
-  for (const Op *op = ir_first(k); op; op = ir_next(op))
-    for (int i = 0; i < op->nargs; i++) n += op->args[i] == v;
-  return n;
-}
-
 /* Collects the ops between a loop's carried value and v if all of them can work on parts instead of
  * the sum: products, and factors that scale it. No other op may use a value in between. */
 static bool leads_to(const Shared *s, const Value *carried, Value *v, int waves, Ops *out) {
   Op *op = v->def;
-  if (count_uses(s->k, v) != 1) return false;
+  if (ir_count_uses(s->k->body, v) != 1) return false;
   if (v == carried) return true;
   if (!op || op->parent != carried->owner) return false;
   vec_push(s->cx->scratch, out, op);

@@ -538,7 +538,7 @@ def test_rows_that_are_too_long(target):
         with pytest.raises(LaunchError, match="E0606.*3000000 elements, at most 1048576") as error:
             made(x, x.copy())
         (found,) = [d for d in error.value.diagnostics if d.severity == "error"]
-        assert found.file == __file__ and found.line and "cut `N`" in found.hint
+        assert found.file == __file__ and found.line and "divide `N`" in found.hint
     x, y = sample("f32", (3, 33), 1), np.zeros((3, 33), "f4")
     made(x, y)
     near(y, softmax_of(x.astype("f8")), 1, "f32")
@@ -589,7 +589,7 @@ def test_one_remark():
         "`softmax` is compiled when it is called: the size of its tiles depends on `N`"
     )
     assert "one program serves every `N` up to the same power of two" in remark.rendered
-    assert "bind `N`, or cut that dimension" in remark.hint and remark.file == __file__
+    assert "bind `N`, or divide that dimension" in remark.hint and remark.file == __file__
 
 
 @on_cpu
