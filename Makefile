@@ -80,7 +80,9 @@ bench-cpu: all ## kernels on the host CPU compared with NumPy, and with PyTorch 
 fmt: ## reformat C sources with clang-format (tables are aligned by hand and left alone)
 	git ls-files '*.c' '*.h' | xargs clang-format -i
 
-lint: ## a second compiler (clang -Werror); clang-tidy, sizes and phrases as advice
+lint: ## layers of C and Python; a second compiler (clang -Werror); clang-tidy, sizes and phrases as advice
+	@$(RUN) "$$PYTHON" tools/check_layers.py
+	@$(RUN) "$$PYTHON" tools/check_imports.py
 	@CC=clang tools/build.sh $(CLANG_BUILD)
 	@if command -v clang-tidy >/dev/null; then \
 	  git ls-files 'src/*.c' 'tools/*.c' | xargs -P $$(nproc) -n 4 clang-tidy -quiet -p build-clang; \

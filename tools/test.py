@@ -170,7 +170,7 @@ def clang_build():
 def groups(args):
     """(name, commands): the commands of a group run side by side."""
     if not args.sanitized:
-        yield "layers", [tool("check_layers")]
+        yield "layers", [tool("check_layers"), tool("check_imports")]
         yield "headers", [tool("check_headers")]
         yield "sizes", [tool("check_sizes")]
         yield "entries", [tool("check_entries")]

@@ -154,6 +154,67 @@ def test_layers_compare_the_readme(folder):
         assert "the row of `sym/` differs" in layers(folder, {"src/README.md": wrong})
 
 
+IMPORTS = "low: _wave support.*\nmiddle: kernel.lang.*\nhigh: kernel.wave.* kernel\n"
+
+
+def imports(folder, files):
+    """Runs check_imports on modules {path below wave_lang: text}; what is wrong, else ''."""
+    tree = {f"python/wave_lang/{path}": text for path, text in files.items()}
+    for path, text in {"tools/imports.txt": IMPORTS, **tree}.items():
+        os.makedirs(os.path.dirname(os.path.join(folder, path)), exist_ok=True)
+        open(os.path.join(folder, path), "w").write(text)
+    command = [sys.executable, f"{TOOLS}/check_imports.py", folder]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 or done.stdout, done.stderr
+    return done.stdout if done.returncode else ""
+
+
+def test_imports_accept_what_is_allowed(folder):
+    files = {
+        "support/a.py": "from .. import _wave\nimport os",
+        "kernel/lang/b.py": "from ...support import a\nfrom ..._wave import Expr",
+        "kernel/wave/__init__.py": "from ..lang.b import *\nfrom . import c",
+        "kernel/wave/c.py": "import wave_lang.kernel.lang.b",
+    }
+    assert imports(folder, files) == ""
+
+
+def test_imports_refuse_what_goes_up(folder):
+    up = "from ..kernel.lang.b import f"
+    for text in (
+        up,
+        f"def g():\n    {up}",
+        f"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    {up}",
+        "import wave_lang.kernel.lang.b",
+    ):
+        wrong = imports(folder, {"support/a.py": text, "kernel/lang/b.py": ""})
+        line = 1 + text.count("\n")
+        assert f"a.py:{line}: layer `low` must not import `wave_lang.kernel.lang.b`" in wrong
+
+
+def test_imports_refuse_circles_within_a_layer(folder):
+    files = {
+        "kernel/wave/a.py": "from . import b",
+        "kernel/wave/b.py": "def f():\n    from .c import g",
+        "kernel/wave/c.py": "from .a import h",
+        "support/d.py": "",
+    }
+    wrong = imports(folder, files)
+    assert "circle: wave_lang.kernel.wave.a -> wave_lang.kernel.wave.b -> " in wrong
+    assert imports(folder, {**files, "kernel/wave/c.py": "from ...support.d import h"}) == ""
+
+
+def test_imports_refuse_a_package_that_imports_its_user(folder):
+    files = {"kernel/wave/__init__.py": "from .a import f", "kernel/wave/a.py": "from . import g"}
+    assert "circle" in imports(folder, files)
+
+
+def test_imports_refuse_what_they_cannot_see(folder):
+    assert "a.py: `wave_lang.other.a` is in no layer" in imports(folder, {"other/a.py": ""})
+    hidden = 'import importlib\nimportlib.import_module("wave_lang.kernel")'
+    assert "b.py:2: imports with a call" in imports(folder, {"support/b.py": hidden, "other/a.py": ""})
+
+
 def phrases(folder, name, text, *options):
     """What check_phrases prints about one file."""
     path = os.path.join(folder, name)

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from .._wave import Expr
+from . import sympy_shim
 
 
 def _teach_conditions() -> None:
@@ -49,8 +50,6 @@ def load() -> ModuleType:
         return sys.modules["sympy"]
     spec = importlib.util.find_spec("sympy")
     if spec is None:
-        from . import sympy_shim
-
         return sympy_shim
     taught: Any = _Loader(spec.loader)
     spec.loader = importlib.util.LazyLoader(taught)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from typing import Any, Mapping
 
-current_launch: ContextVar["TestLaunchContext"] = ContextVar("wave_lang_launch")
+from ..wave.compile import WaveCompileOptions, wave_compile
+from ..wave.wave import current_launch
 
 
 class TestLaunchContext:
@@ -22,8 +22,6 @@ class TestLaunchContext:
         dynamic_symbols: Any = (),
         **options: Any,
     ):
-        from ..wave.compile import WaveCompileOptions
-
         for old in ("run", "dynamic_symbols_map"):  # not compile options
             options.pop(old, None)
         config = {k: v for k, v in (run_config or {}).items() if k in ("device", "target")}
@@ -36,12 +34,10 @@ class TestLaunchContext:
         )
 
     def run(self, kernel: Any, args: tuple) -> None:
-        from ..wave.compile import wave_compile
-
         wave_compile(self.options, kernel)(*args)
 
     def __enter__(self) -> "TestLaunchContext":
-        self._token = current_launch.set(self)
+        self._token = current_launch.set(self.run)
         return self
 
     def __exit__(self, *exc: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Mapping, Sequence
 
 from ... import _wave
 from ..._wave import DataType, Expr
+from ..ops.constants import register
 from .global_symbols import GLOBAL_ADDRESS_SPACE, SHARED_ADDRESS_SPACE
 from .kernel_buffer import AddressSpace, KernelBufferUsage, MemoryLayout
 
@@ -112,8 +113,6 @@ class Register:
 
     def __call__(self, value: Any, *, tag: Any = None) -> "_wave.Value":
         """A register in which every element is `value`: a number or an index expression."""
-        from ..ops.wave_ops import register
-
         return register(self.symbolic_shape, self.dtype, value, tag=tag)
 
     @property

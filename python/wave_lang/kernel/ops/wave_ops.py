@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import builtins
 import inspect
-import math
 from enum import IntFlag
 from numbers import Real
 from typing import Any, Callable, Iterable, Mapping, Sequence
@@ -20,7 +19,9 @@ from ..lang.global_symbols import SHARED_ADDRESS_SPACE
 from ..lang.wave_types import IndexMapping
 from ..wave.constraints import mma_spec as _mma_spec
 from ..wave.scheduling.resources import Operation
-from . import elementwise as _elementwise, op_classes as _op_classes, reductions as _reductions
+from . import constants as _constants, elementwise as _elementwise
+from . import op_classes as _op_classes, reductions as _reductions
+from .constants import *
 from .elementwise import *
 from .elementwise import _need_value
 from .op_classes import *
@@ -42,35 +43,7 @@ def _values(v: Any) -> tuple:
     return (v,) if isinstance(v, Value) else tuple(v)
 
 
-def _constant(value: Any, dtype: DataType) -> Any:
-    """A number as the dtype holds it; expressions stay what they are."""
-    if not isinstance(value, Real):
-        return value
-    return float(value) if dtype.is_float_asm() else math.trunc(value)
-
-
-def _is_far(value: Any) -> bool:
-    """Whether it is an integer that only an operand can be, not an expression."""
-    return isinstance(value, int) and not -(1 << 63) < value < 1 << 63
-
-
 # ---- values ----------------------------------------------------------------------------------
-
-
-def register(shape: Dims, dtype: DataType, value: Any, *, tag: Tag = None) -> Value:
-    """A register in which every element is `value`: a number or an index expression."""
-    value = _constant(value, dtype)
-    if _is_far(value):
-        return register(shape, dtype, 0, tag=tag) + value
-    return _emit("fill", (), {"value": value, "tag": tag}, (tuple(shape), dtype))
-
-
-def scalar(value: Any, dtype: DataType, *, tag: Tag = None) -> Value:
-    """One number: a constant, or the value of an index expression."""
-    value = _constant(value, dtype)
-    if _is_far(value):
-        return scalar(0, dtype, tag=tag) + value
-    return _emit("scalar", (), {"value": value, "tag": tag}, dtype)
 
 
 def allocate(
@@ -781,7 +754,8 @@ def device_assert(cond: Value, message: str = "", *values: Value, tag: Tag = Non
 
 # Everything defined here or taken over from the other modules of the same layer.
 __all__ = (
-    _elementwise.__all__
+    _constants.__all__
+    + _elementwise.__all__
     + _op_classes.__all__
     + _reductions.__all__
     + [

@@ -13,7 +13,7 @@ from ..ops.wave_schedule_ops import *
 from .scheduling.resources import Operation
 from . import wave_schedule
 from . import compile
-from ...support.unknown_names import unknown_name as _unknown_name
+from .._support.unknown_names import unknown_name as _unknown_name
 from .wave import LaunchableWave, wave, wave_trace_only
 
 globals().update(MMAType.__members__)

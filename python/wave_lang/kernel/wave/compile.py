@@ -7,6 +7,7 @@ from typing import Any
 from ... import _wave
 from ..._wave import Expr, Kernel
 from ...support.visible import warn_once
+from ..lang.kernel_buffer import AddressSpace
 from . import cache
 from .compile_options import WaveCompileOptions
 from .compiled import WaveKernel
@@ -35,8 +36,6 @@ def _space_symbols(kernel: Kernel) -> set[Expr]:
 
 def _values(options: WaveCompileOptions, kernel: Kernel) -> dict[Expr, Any]:
     """`subs`, without what only concerns a scheduler; numbers of address spaces as such."""
-    from ..lang.kernel_buffer import AddressSpace
-
     spaces = _space_symbols(kernel)
     values: dict[Expr, Any] = {}
     for key, value in options.subs.items():

@@ -12,6 +12,19 @@ from .scheduling.schedule_enums import SchedulingType
 from .utils.classes import CoalescingType
 
 
+# What people write for a kind of device, and what it is here.
+KINDS = {
+    "cuda": "cuda",
+    "nvidia": "cuda",
+    "hip": "hip",
+    "rocm": "hip",
+    "cpu": "cpu",
+    "llvm-cpu": "cpu",
+    "local-task": "cpu",
+    "local-sync": "cpu",
+}
+
+
 def is_simulated(target: str) -> bool:
     """Whether a target is a simulated machine: "sim", "sim:sm_90a"."""
     return target == "sim" or target.startswith("sim:")
@@ -260,8 +273,6 @@ class WaveCompileOptions:
         check_files(self)
 
     def _check_target(self) -> None:
-        from .machine import KINDS
-
         targets = [*KINDS, "sim", *(row[0] for row in _wave.target_table)]
         prefix, name = ("sim:", self.target[4:]) if self.target[:4] == "sim:" else ("", self.target)
         vendor, _, arch = name.rpartition("/")

@@ -11,7 +11,9 @@ from ..._wave import CompileError, Expr, Kernel, Launchable, Program, Proof, Rep
 from ..._wave import SimulationError
 from ...support.visible import warn_once
 from .._support.tracing import DebugLog, Trace
+from . import cache
 from .compile_options import WaveCompileOptions
+from .dumps import Dumps
 from .machine import Machine, asked_target, devices
 from .utils.host_tensors import log_tensor
 from .wave import LaunchableWave
@@ -337,9 +339,6 @@ def compile_program(
     options: WaveCompileOptions, kernel: Kernel, target: str | None, device: int
 ) -> Program:
     """Compiles for a device, with the options for caches, dumps and arithmetic."""
-    from . import cache
-    from .dumps import Dumps
-
     with Dumps(options) as dumps:
         program = kernel.compile(
             target=target,

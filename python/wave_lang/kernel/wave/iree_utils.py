@@ -9,15 +9,17 @@ from __future__ import annotations
 import functools
 from typing import Any, Sequence
 
+from .. import lang as tkl
+from ..ops.wave_ops import iterate, mma, read, write
+from .compile import WaveCompileOptions, wave_compile
+from .constraints import HardwareConstraint, MMAType, TilingConstraint
+from .constraints import WaveConstraint, WorkgroupConstraint
+from .wave import wave
+
 
 @functools.cache
 def _plain_product(name: str) -> Any:
     """c[m, n] = sum over k of a[m, k] b[n, k], by tiles in the order of k; elements of a and b as named."""
-    from .. import lang as tkl
-    from . import HardwareConstraint, MMAType, TilingConstraint, WaveConstraint, WorkgroupConstraint
-    from . import iterate, mma, read, wave, write
-    from .compile import WaveCompileOptions, wave_compile
-
     M, N, K = tkl.sym.M, tkl.sym.N, tkl.sym.K
     SPACE = tkl.global_symbols.GLOBAL_ADDRESS_SPACE
     dtype = getattr(tkl, name)

@@ -6,20 +6,7 @@ import re
 from dataclasses import dataclass
 
 from ... import _wave
-from .compile_options import WaveCompileOptions, is_simulated
-
-# What people write for a kind of device, and what it is here.
-KINDS = {
-    "cuda": "cuda",
-    "nvidia": "cuda",
-    "hip": "hip",
-    "rocm": "hip",
-    "cpu": "cpu",
-    "llvm-cpu": "cpu",
-    "local-task": "cpu",
-    "local-sync": "cpu",
-}
-
+from .compile_options import KINDS, WaveCompileOptions, is_simulated
 
 @dataclass(frozen=True)
 class Machine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from contextvars import ContextVar
 from types import CodeType
 from typing import Any, Callable, Iterable, Sequence
 
@@ -14,6 +15,9 @@ from ..lang.wave_types import Memory, SymbolBind
 from .constraints import Constraint, row_of
 
 Function = Callable[..., Any]
+
+# What a call of a kernel that is not compiled does: (kernel, arguments); `gen` sets it.
+current_launch: ContextVar[Callable[["LaunchableWave", tuple], Any]] = ContextVar("wave_lang_launch")
 
 
 def _closure(fn: Function) -> dict[str, Any]:
@@ -177,15 +181,13 @@ class LaunchableWave:
         return self.capture().kernel
 
     def __call__(self, *args: Any) -> Any:
-        from ..gen import current_launch
-
         launch = current_launch.get(None)
         if launch is None:
             raise TypeError(
                 f"compile `{self._name}` before calling it: "
                 "wave_compile(WaveCompileOptions(subs={...}), kernel)"
             )
-        return launch.run(self, args)
+        return launch(self, args)
 
     def __repr__(self) -> str:
         return f"<wave kernel {self._name}>"

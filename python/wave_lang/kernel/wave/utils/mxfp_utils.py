@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .torch_utils import get_default_device
+
 SCALE_GROUP_SIZE = 32
 
 
@@ -28,8 +30,6 @@ def e8m0_to_f32(x: Any) -> Any:
 def generate_gemm_afp4wfp4_inputs(shape: tuple[int, int, int], device: Any = None) -> tuple:
     """Random x[M, K/2], w[K/2, N] (a transposed view), scales x[M, K/32] and w[N, K/32]."""
     import torch
-
-    from .torch_utils import get_default_device
 
     m, n, k = shape
     device = device or get_default_device()

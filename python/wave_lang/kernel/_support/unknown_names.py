@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping
 
-from .. import _wave
-from ..kernel._support.tracing import current_logs as _current_logs
+from ... import _wave
+from .tracing import current_logs as _current_logs
 
 
 _modules: dict[str, Mapping[str, Any]] = {}  # tkl, tkw
