@@ -26,7 +26,7 @@ from .kernel.lang import *
 from .kernel.lang.global_symbols import *
 from .kernel.wave import *
 from .kernel.wave.compile import WaveCompileOptions, WaveKernel, wave_compile
-from .kernel.wave.scheduling.schedule_enums import SchedulingType
+from .kernel.wave.option_types import SchedulingType
 from .kernel.wave.utils.general_utils import get_default_scheduling_params
 from .kernel.wave.utils.run_utils import get_default_arch, set_default_run_config
 from .support import environment as _environment

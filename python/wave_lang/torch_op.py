@@ -16,8 +16,8 @@ from typing import Any, Callable, Sequence
 import torch
 
 from ._wave import Expr, Parameter
+from .kernel._support.tensor_types import wave_dtype_to_torch
 from .kernel.wave.compile import WaveCompileOptions, WaveKernel, wave_compile
-from .kernel.wave.utils.general_utils import wave_dtype_to_torch
 from .kernel.wave.wave import LaunchableWave
 from .support.expr_eval import evaluate
 

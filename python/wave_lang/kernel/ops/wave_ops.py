@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
-from enum import IntFlag
+from enum import Enum, IntFlag
 from numbers import Real
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
@@ -18,7 +18,6 @@ from .._support.tracing import DebugLog as _DebugLogRecord, current_logs as _cur
 from ..lang.global_symbols import SHARED_ADDRESS_SPACE
 from ..lang.wave_types import IndexMapping
 from ..wave.constraints import mma_spec as _mma_spec
-from ..wave.scheduling.resources import Operation
 from . import constants as _constants, elementwise as _elementwise
 from . import op_classes as _op_classes, reductions as _reductions
 from .constants import *
@@ -29,6 +28,20 @@ from .reductions import *
 
 Tag = Any
 Dims = Sequence[Any]
+
+
+class Operation(Enum):
+    """A class of instructions, for scheduling hints."""
+
+    NOOP = 0
+    ALU = 0x1
+    VALU = 0x2
+    SALU = 0x4
+    MMA = 0x8
+    READ_GLOBAL = 0x20
+    WRITE_GLOBAL = 0x40
+    READ_SHARED = 0x100
+    WRITE_SHARED = 0x200
 
 
 class MemoryAccessFlags(IntFlag):

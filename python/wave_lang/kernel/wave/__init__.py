@@ -10,7 +10,6 @@ from .constraints import *
 from .symbolic_constraints import *
 from ..ops.wave_ops import *
 from ..ops.wave_schedule_ops import *
-from .scheduling.resources import Operation
 from . import wave_schedule
 from . import compile
 from .._support.unknown_names import unknown_name as _unknown_name

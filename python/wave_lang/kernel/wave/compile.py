@@ -16,7 +16,7 @@ from .launch_info import launch_info, signature
 from .machine import Machine, devices, machine_of
 from .measured import MeasuredKernel
 from .option_rows import require_file, without_effect
-from .scheduling.schedule_enums import SchedulingType
+from .option_types import SchedulingType
 from .wave import LaunchableWave
 from .wave_schedule import WaveSchedule
 

@@ -6,10 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Callable, Mapping, Sequence
 
 from ... import _wave
-from ...support.location_config import LocationCaptureConfig
 from .option_rows import check_files, holds, idle, result, works
-from .scheduling.schedule_enums import SchedulingType
-from .utils.classes import CoalescingType
+from .option_types import CoalescingType, LocationCaptureConfig, SchedulingType
 
 
 # What people write for a kind of device, and what it is here.

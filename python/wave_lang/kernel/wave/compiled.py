@@ -14,8 +14,8 @@ from .._support.tracing import DebugLog, Trace
 from . import cache
 from .compile_options import WaveCompileOptions
 from .dumps import Dumps
+from .host_tensors import log_tensor
 from .machine import Machine, asked_target, devices
-from .utils.host_tensors import log_tensor
 from .wave import LaunchableWave
 from .wave_schedule import WaveSchedule
 

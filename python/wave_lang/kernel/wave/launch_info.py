@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from dataclasses import dataclass
+from typing import Any, Callable, Sequence
 
 from ..._wave import Expr, Kernel, Program
 from .compile_options import WaveCompileOptions
-from .utils.classes import KernelLaunchInfo
+
+
+@dataclass
+class KernelLaunchInfo:
+    """What a launch runs. `grid` takes the values of scalars that define symbols, then those of
+    `dynamic_symbols`, and gives the workgroups in each direction."""
+
+    grid: Callable[[Sequence[int]], list[int]] | None = None
+    blocks: Sequence[int] | None = None
+    cluster_dims: Sequence[int] | None = None
+    shared_memory_bytes: int = 0
+    func_name: str = ""
+    grid_str: str = ""
 
 
 def launch_info(
@@ -44,4 +57,4 @@ def _usage(param: Any) -> str:
     return "output" if param.is_output else "input"
 
 
-__all__ = ["launch_info", "signature"]
+__all__ = ["KernelLaunchInfo", "launch_info", "signature"]

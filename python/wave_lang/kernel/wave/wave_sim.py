@@ -8,23 +8,22 @@ from typing import Any, Callable, Sequence
 
 from ..._wave import Expr, Value, report
 from .._support import dtype as dtypes
+from .._support.tensor_types import element_type
 from ..lang.global_symbols import GLOBAL_ADDRESS_SPACE
 from ..lang.wave_types import Memory
 from ..ops import wave_ops as ops
 from .compile import wave_compile
 from .compile_options import WaveCompileOptions
 from .constraints import Constraint, HardwareConstraint, TilingConstraint, WorkgroupConstraint
-from .utils.general_utils import TORCH_NAMES
 from .wave import LaunchableWave
 
 
 def _as_passed(annotation: Any, arg: Any) -> Any:
     """A tensor parameter with the element type of the tensor that is passed."""
-    name = TORCH_NAMES.get(str(getattr(arg, "dtype", "")).rpartition(".")[2])
-    if not isinstance(annotation, Memory) or name is None:
+    dtype = element_type(str(getattr(arg, "dtype", "")).rpartition(".")[2])
+    if not isinstance(annotation, Memory) or dtype is None:
         return annotation
-    shape, dtype = annotation.symbolic_shape, getattr(dtypes, name)
-    return Memory[shape, GLOBAL_ADDRESS_SPACE, dtype]  # type: ignore[misc]
+    return Memory[annotation.symbolic_shape, GLOBAL_ADDRESS_SPACE, dtype]  # type: ignore[misc]
 
 
 def _whole(sizes: dict[Any, int], loops: set[Any]) -> list[Constraint]:

@@ -1,5 +1,5 @@
-"""Scheduling strategies (see schedule_enums)."""
+"""SchedulingType, under the name that tests import."""
 
-from .schedule_enums import SchedulingType
+from ..option_types import SchedulingType
 
 __all__ = ["SchedulingType"]

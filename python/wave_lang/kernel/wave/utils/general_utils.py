@@ -8,61 +8,17 @@ import math
 import os
 from typing import Any, Callable, Sequence
 
-from ..._support import dtype as _dtypes
-from ..._support.dtype import DataType
+from ..._support.tensor_types import torch_dtype_to_wave, torch_table, wave_dtype_to_torch
 from ...lang import global_symbols as _g
 from ...._wave import Expr
 
 DEFAULT_GPU_DEVICE: int | None = None
 
-# Names of torch (and NumPy) dtypes, and of ours.
-TORCH_NAMES = {
-    "bfloat16": "bf16",
-    "float16": "f16",
-    "float32": "f32",
-    "float64": "f64",
-    "int8": "i8",
-    "int16": "i16",
-    "int32": "i32",
-    "int64": "i64",
-    "uint8": "u8",
-    "uint16": "u16",
-    "uint32": "u32",
-    "uint64": "u64",
-    "bool": "i1",
-    "float8_e4m3fn": "f8e4m3fn",
-    "float8_e4m3fnuz": "f8e4m3fnuz",
-    "float8_e5m2": "f8e5m2",
-    "float8_e5m2fnuz": "f8e5m2fnuz",
-}
-
-
-def _torch_table() -> dict[Any, DataType]:
-    import torch
-
-    return {getattr(torch, name): getattr(_dtypes, ours) for name, ours in TORCH_NAMES.items()}
-
 
 def __getattr__(name: str) -> Any:
     if name == "TORCH_DTYPE_TO_WAVE":
-        return _torch_table()
+        return torch_table()
     raise AttributeError(name)
-
-
-def torch_dtype_to_wave(torch_dtype: Any) -> DataType:
-    """The element type of a torch dtype; ValueError when there is none."""
-    found = _torch_table().get(torch_dtype)
-    if found is None:
-        raise ValueError(f"{torch_dtype} has no corresponding element type")
-    return found
-
-
-def wave_dtype_to_torch(wave_dtype: DataType) -> Any:
-    """The torch dtype of an element type; ValueError when there is none."""
-    for theirs, ours in _torch_table().items():
-        if ours == wave_dtype:
-            return theirs
-    raise ValueError(f"{wave_dtype} has no torch dtype")
 
 
 def torch_dtype_range(dtype: Any) -> list[Any]:
