@@ -12,6 +12,7 @@ import sys
 
 PACKAGE = "wave_lang"
 EXTENSION = f"{PACKAGE}._wave"
+PUBLIC = f"python/{PACKAGE}/public"  # its folders are parts of the packages they are named like
 HIDDEN = ("import_module", "__import__")  # calls whose imports cannot be read off the source
 
 
@@ -27,14 +28,24 @@ def read_layers(path):
     return layers, names
 
 
-def layer_of(module, layers):
-    """The layer of `a.b`: by its own name, else by the innermost folder with a row `a.*`."""
-    module = module.removeprefix(PACKAGE + ".")
+def layer_of(module, modules, layers):
+    """The layer of `a.b`: by its own name, else by the innermost folder with a row `a.*`; for the
+    modules of public/ that is the row `public.*`."""
+    path, module = modules[module], module.removeprefix(PACKAGE + ".")
     if module in layers:
         return layers[module]
+    if path.startswith(PUBLIC):
+        module = "public"
     while module and f"{module}.*" not in layers:
         module = module.rpartition(".")[0]
     return layers.get(f"{module}.*")
+
+
+def name_of(path):
+    """The name under which a file is imported."""
+    top = PUBLIC if path.startswith(PUBLIC) else f"python/{PACKAGE}"
+    inner = os.path.relpath(path, top).removesuffix(".py").removesuffix("__init__").rstrip(os.sep)
+    return ".".join(filter(None, [PACKAGE, *inner.split(os.sep)]))
 
 
 def find_modules():
@@ -43,9 +54,8 @@ def find_modules():
     for folder, _, names in os.walk(f"python/{PACKAGE}"):
         for name in sorted(names):
             path = os.path.join(folder, name)
-            dotted = os.path.relpath(path, "python")[: -len(".py")].replace(os.sep, ".")
             if name.endswith(".py"):
-                found[dotted.removesuffix(".__init__")] = path
+                found[name_of(path)] = path
     return found
 
 
@@ -93,7 +103,7 @@ def find_circle(edges):
 
 def check_module(module, modules, layers, names, edges):
     """Yields what is wrong with a module's imports; adds them to `edges`."""
-    own, path = layer_of(module, layers), modules[module]
+    own, path = layer_of(module, modules, layers), modules[module]
     if own is None:
         yield f"{path}: `{module}` is in no layer of tools/imports.txt"
     for line, name in read_imports(module, modules):
@@ -101,7 +111,7 @@ def check_module(module, modules, layers, names, edges):
             yield f"{path}:{line}: imports with a call; write an import statement"
             continue
         edges[module].append(name)
-        used = layer_of(name, layers)
+        used = layer_of(name, modules, layers)
         if own is not None and used is not None and used > own:
             yield f"{path}:{line}: layer `{names[own]}` must not import `{name}` of `{names[used]}`"
 

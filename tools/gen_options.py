@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
-"""Writes the table of compile options of docs/compatibility.md from WaveCompileOptions itself.
+"""Writes the tables of docs/compatibility.md: the compile options, from WaveCompileOptions itself, and
+the modules for public code, from the first lines of their files.
 
-tools/gen_options.py            rewrites what stands between <!-- table options --> and <!-- end -->
+tools/gen_options.py            rewrites what stands between <!-- table NAME --> and <!-- end -->
 tools/gen_options.py --check    fails when docs/compatibility.md is not current
 """
 
+import ast
 import os
 import re
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 from gen_ir import head, main, rewrite, row
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DOCUMENT = os.path.join(ROOT, "docs/compatibility.md")
-TABLE = re.compile(r"(<!-- table (options) -->\n).*?(<!-- end -->)", re.S)
+TABLE = re.compile(r"(<!-- table (options|modules) -->\n).*?(<!-- end -->)", re.S)
 MACHINES = {"cpu": "CPUs", "cuda": "NVIDIA GPUs", "sim": "simulated machines"}
 LEADS = {"idle": "no effect: ", "holds": "always so: ", "result": "filled in: "}
 
@@ -36,11 +39,26 @@ def cells(option):
     return f"`{option.name}`", f"`{shown}`", text + (f" (on {where})" if where else "")
 
 
-def table(_):
+def option_table():
     from wave_lang import WaveCompileOptions
 
     rows = (row(*cells(option)) for option in fields(WaveCompileOptions))
     return head("option", "default", "what it does") + "".join(rows)
+
+
+def module_table():
+    text = head("module", "what it is for")
+    for path in sorted((Path(ROOT) / "python/wave_lang/public").rglob("*.py")):
+        inner = path.relative_to(Path(ROOT) / "python/wave_lang/public").with_suffix("")
+        name = ".".join(("wave_lang", *inner.parts)).removesuffix(".__init__")
+        purpose = ast.get_docstring(ast.parse(path.read_text())).splitlines()[0]
+        if not purpose.startswith("The folder of"):
+            text += row(f"`{name}`", purpose)
+    return text
+
+
+def table(name):
+    return option_table() if name == "options" else module_table()
 
 
 if __name__ == "__main__":

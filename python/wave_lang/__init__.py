@@ -12,11 +12,14 @@ brings in everything a kernel needs. The module tree of the public `wave_lang` p
 
 import os.path as _path
 
+_here = _path.dirname(_path.abspath(__file__))
+__path__.append(_path.join(_here, "public"))  # modules that only public code imports
+
 from . import _wave
 from .support.variable_names import assigned_names as _assigned_names
 
-_here = _path.dirname(_path.abspath(__file__))
-_wave.set_package(_here, _path.join(_here, "kernel", "wave", "templates"), _assigned_names)
+_templates = _path.join(_here, "public", "kernel", "wave", "templates")
+_wave.set_package(_here, _templates, _assigned_names)
 
 from ._wave import ArgumentError, CompileError, DataType, DeviceAssertError, Diagnostic, Expr
 from ._wave import Finding, InternalError, Kernel, LaunchError, Report, SimulationError, Value

@@ -1,8 +1,11 @@
 """Every module and name that public Wave kernels, templates and tests import exists here."""
 
 import importlib
+from pathlib import Path
 
 import pytest
+
+import wave_lang
 
 # module below wave_lang -> names (the kernel library, `templates` and `nn`, has its own tests)
 NAMES = {
@@ -118,6 +121,32 @@ def test_names(module):
         if name == "TORCH_DTYPE_TO_WAVE":
             pytest.importorskip("torch")
         assert hasattr(found, name), f"wave_lang.{module} lacks {name}"
+
+
+PACKAGE = Path(wave_lang.__file__).parent
+
+
+def public_modules():
+    """The files of the folder public/, under the names that they are imported by."""
+    for path in sorted((PACKAGE / "public").rglob("*.py")):
+        inner = path.relative_to(PACKAGE / "public").with_suffix("")
+        yield ".".join(("wave_lang", *inner.parts)).removesuffix(".__init__"), path
+
+
+def test_public_modules_are_imported_by_their_public_names():
+    found = dict(public_modules())
+    assert len(found) > 20
+    for name, path in found.items():
+        module = importlib.import_module(name)
+        assert module.__name__ == name and Path(module.__file__) == path
+        assert module.__doc__, f"{path} does not say what it is for"
+
+
+def test_public_modules_hide_nothing():
+    """A module of the package has a name of its own: the folder public/ comes second in the path."""
+    for _, path in public_modules():
+        own = PACKAGE / path.relative_to(PACKAGE / "public")
+        assert not own.exists() and not own.with_suffix("").is_dir()
 
 
 @pytest.mark.parametrize("module", sorted(STARS))

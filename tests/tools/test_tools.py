@@ -154,7 +154,13 @@ def test_layers_compare_the_readme(folder):
         assert "the row of `sym/` differs" in layers(folder, {"src/README.md": wrong})
 
 
-IMPORTS = "low: _wave support.*\nmiddle: kernel.lang.*\nhigh: kernel.wave.* kernel\n"
+IMPORTS = """
+low: _wave support.*
+middle: kernel.lang.* kernel.wave.named
+high: kernel.wave.*
+public: public.*
+doors: kernel kernel.wave
+"""
 
 
 def imports(folder, files):
@@ -173,8 +179,10 @@ def test_imports_accept_what_is_allowed(folder):
     files = {
         "support/a.py": "from .. import _wave\nimport os",
         "kernel/lang/b.py": "from ...support import a\nfrom ..._wave import Expr",
-        "kernel/wave/__init__.py": "from ..lang.b import *\nfrom . import c",
-        "kernel/wave/c.py": "import wave_lang.kernel.lang.b",
+        "kernel/wave/__init__.py": "from ..lang.b import *\nfrom . import c\nfrom .old import f",
+        "kernel/wave/c.py": "import wave_lang.kernel.lang.b\nfrom .named import g",
+        "public/kernel/wave/old.py": "from wave_lang.kernel.wave.c import f",
+        "public/kernel/wave/named.py": "",
     }
     assert imports(folder, files) == ""
 
@@ -190,6 +198,12 @@ def test_imports_refuse_what_goes_up(folder):
         wrong = imports(folder, {"support/a.py": text, "kernel/lang/b.py": ""})
         line = 1 + text.count("\n")
         assert f"a.py:{line}: layer `low` must not import `wave_lang.kernel.lang.b`" in wrong
+
+
+def test_imports_refuse_what_is_only_for_public_code(folder):
+    files = {"kernel/wave/a.py": "from .b import f", "public/kernel/wave/b.py": ""}
+    wrong = imports(folder, files)
+    assert "a.py:1: layer `high` must not import `wave_lang.kernel.wave.b` of `public`" in wrong
 
 
 def test_imports_refuse_circles_within_a_layer(folder):

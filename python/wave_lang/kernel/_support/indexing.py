@@ -1,5 +1,0 @@
-"""Symbols (the same as wave_lang.support.indexing)."""
-
-from ...support.indexing import IndexExpr, IndexSymbol, index_symbol, sym
-
-__all__ = ["IndexExpr", "IndexSymbol", "index_symbol", "sym"]

@@ -1,5 +1,0 @@
-"""Kernel templates."""
-
-from .attention_common import AttentionShape
-
-__all__ = ["AttentionShape"]

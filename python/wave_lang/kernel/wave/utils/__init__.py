@@ -1,1 +1,0 @@
-"""Helpers that kernels and tests import by name."""

@@ -1,9 +1,0 @@
-"""Looking at kernels."""
-
-from typing import Any
-
-
-def visualize_graph(graph: Any, file_name: str) -> None:
-    """Writes the IR of a kernel to a file."""
-    with open(file_name, "w") as out:
-        out.write(str(graph))

@@ -1,0 +1,5 @@
+"""SchedulingType under the path that tests import it from."""
+
+from wave_lang.kernel.wave.option_types import SchedulingType
+
+__all__ = ["SchedulingType"]
