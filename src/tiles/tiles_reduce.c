@@ -86,60 +86,82 @@ static const Sym *existing(Tiles *t, const Reduction *r, int n) {
 
 /* ---- along the vectors ---- */
 
+enum { SHORT_ROW = 4 }; /* vectors */
+
 typedef struct Part {
   const Sym *from, *to; /* relative; from NULL: 0 */
-  int width;
+  int width, times;     /* `times` vectors of `width` elements per iteration */
   const Sym *limit;
 } Part;
 
-/* Reduces elements [from, to) of the row, `width` at a time, to one. */
-static Value *reduce_part(Tiles *t, Reduction *r, Part part) {
+/* Combines `acc` (NULL: nothing yet) with the vectors that begin at `offset`; NULL after
+ * reporting. */
+static Value *combine_vectors(Tiles *t, Reduction *r, Part part, const Sym *offset, Value *acc) {
   Lower *l = &t->l;
   Point p = r->row;
   int at = p.n - 1, granted = t->granted.n;
-  int64_t first = 0, n;
-  bool known = (!part.from || sym_is_int(part.from, &first)) && sym_is_int(part.to, &n);
+  if (part.limit) grant(t, p.dim[at], part.limit);
   p.along = part.width > 1 ? at : -1;
   p.width = part.width;
-  if (known && n - first == part.width) {
-    if (part.limit) grant(t, p.dim[at], part.limit);
-    p.at[at] = lower_sound(l, sym_add(l->sym, r->all.start[r->dim], sym_int(l->sym, first)));
+  const Sym *first = sym_add(l->sym, r->all.start[r->dim], offset);
+  for (int i = 0; i < part.times; i++) {
+    p.at[at] = lower_sound(l, sym_add(l->sym, first, sym_int(l->sym, i * part.width)));
     Value *v = term_at(t, r, &p);
-    t->granted.n = granted;
-    return v ? combine_elements(t, r->combine, v) : NULL;
+    if (!v) return NULL;
+    acc = acc ? emit_binary(l, r->combine, acc, v) : v;
   }
-  Value *acc = neutral(t, r, part.width);
-  NestLoop loop = loop_open(t, part.from, part.to, r->all.extent[r->dim], part.width, &acc, 1);
-  if (part.limit) grant(t, p.dim[at], part.limit);
-  p.at[at] = lower_sound(l, sym_add(l->sym, r->all.start[r->dim], loop.counter));
-  Value *v = term_at(t, r, &p);
-  Value *next = v ? emit_binary(l, r->combine, loop_arg(&loop, 0), v) : acc;
-  loop_close(t, &loop, &next);
-  return v ? combine_elements(t, r->combine, loop_result(&loop, 0)) : NULL;
+  t->granted.n = granted;
+  return acc;
 }
 
-static bool add_part(Tiles *t, Reduction *r, Value **sum, Part part) {
+/* Combines *acc (NULL: nothing yet) with elements [from, to) of the row. */
+static bool add_part(Tiles *t, Reduction *r, Part part, Value **acc) {
   int64_t first = 0, n;
-  if ((!part.from || sym_is_int(part.from, &first)) && sym_is_int(part.to, &n) && n <= first)
-    return true;
-  Value *v = reduce_part(t, r, part);
-  if (v) *sum = *sum ? emit_binary(&t->l, r->combine, *sum, v) : v;
-  return v != NULL;
+  int step = part.width * part.times;
+  bool known = (!part.from || sym_is_int(part.from, &first)) && sym_is_int(part.to, &n);
+  if (known && n <= first) return true;
+  if (known && n - first == step) {
+    *acc = combine_vectors(t, r, part, sym_int(t->l.sym, first), *acc);
+    return *acc != NULL;
+  }
+  if (!*acc) *acc = neutral(t, r, part.width);
+  NestLoop loop = loop_open(t, part.from, part.to, r->all.extent[r->dim], step, acc, 1);
+  Value *next = combine_vectors(t, r, part, loop.counter, loop_arg(&loop, 0));
+  loop_close(t, &loop, next ? &next : acc);
+  *acc = loop_result(&loop, 0);
+  return next != NULL;
+}
+
+/* How many vectors below the limit are combined per iteration. A short row that is entirely below
+ * it takes one iteration: the end of a loop of two or three is mispredicted on some CPUs, depending
+ * on the address of the code. */
+static int times_below(Tiles *t, const Reduction *r) {
+  int extent = r->all.extent[r->dim], times = extent / r->all.width;
+  bool is_short = times <= SHORT_ROW && extent % r->all.width == 0;
+  return is_short && !tile_has_function(t, r->of) ? times : 1;
 }
 
 /* Vectors below the limit of an access, the others, and the rest. */
 static bool reduce_row(Tiles *t, const Point *p, void *user) {
   Reduction *r = user;
   SymCtx *sym = t->l.sym;
-  int width = r->all.width, extent = r->all.extent[r->dim], rest = extent % width;
+  NestBox below = r->all;
+  int width = below.width, extent = below.extent[r->dim], rest = extent % width;
   const Sym *all = sym_int(sym, extent), *whole = sym_int(sym, extent - rest);
-  const Sym *limit = r->all.split, *full = limit ? nest_below(t, &r->all, r->dim, limit) : whole;
-  Value *sum = NULL;
+  const Sym *limit = below.split, *full = whole;
+  Value *sum = NULL, *others = NULL;
+  int times = limit ? times_below(t, r) : 1;
+  below.width *= times;
+  if (limit) full = nest_below(t, &below, r->dim, limit);
   r->row = *p;
   r->row.dim[r->row.n++] = r->all.dim[r->dim];
-  return add_part(t, r, &sum, (Part){NULL, full, width, limit}) &&
-         add_part(t, r, &sum, (Part){full, existing(t, r, extent - rest), width, NULL}) &&
-         add_part(t, r, &sum, (Part){whole, all, rest ? rest : 1, NULL}) && finish(t, r, p, sum);
+  if (!add_part(t, r, (Part){NULL, full, width, times, limit}, &sum) ||
+      !add_part(t, r, (Part){full, existing(t, r, extent - rest), width, 1, NULL}, &sum) ||
+      !add_part(t, r, (Part){whole, all, rest, 1, NULL}, &others))
+    return false;
+  sum = combine_elements(t, r->combine, sum);
+  if (rest) sum = emit_binary(&t->l, r->combine, sum, combine_elements(t, r->combine, others));
+  return finish(t, r, p, sum);
 }
 
 /* ---- across the vectors ---- */
