@@ -41,16 +41,6 @@ void wv_kernel_free(wv_kernel *k) {
   if (api_is(k, HANDLE_KERNEL)) api_kernel_free(k);
 }
 
-wv_kernel *wv_kernel_clone(wv_kernel *k) {
-  API_KERNEL_USES(k, NULL);
-  api_attempt(k->cx, k->k, "--emit=none");
-  wv_kernel *copy = api_kernel(k->cx, kernel_clone(k->k));
-  if (k->tiles) copy->tiles = kernel_clone(k->tiles);
-  if (k->plain) copy->plain = kernel_clone(k->plain);
-  if (k->plain) copy->plain_target = arena_strdup(copy->k->arena, k->plain_target);
-  return copy;
-}
-
 static void free_kernel(void *k) { kernel_free(k); }
 
 wv_kernel *wv_finish(wv_builder *b) {

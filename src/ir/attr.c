@@ -197,44 +197,81 @@ bool constraint_equal(const Constraint *a, const Constraint *b) {
 
 /* ---- rewriting ---- */
 
-static bool rewrite(const Sym **s, SymFn *fn, void *user) {
-  if (*s) *s = fn(user, *s);
+typedef struct Rewrite {
+  Kernel *k;
+  SymFn *fn;
+  void *user;
+  bool names; /* also of dimensions, axes and symbols that are set */
+} Rewrite;
+
+static bool rewrite(const Rewrite *r, const Sym **s) {
+  if (*s) *s = r->fn(r->user, *s);
   else return true;
   return *s != NULL;
 }
 
-static bool rewrite_values(SymPairs p, SymFn *fn, void *user) {
+static bool rewrite_name(const Rewrite *r, const Sym **s) { return !r->names || rewrite(r, s); }
+
+static bool rewrite_list(const Rewrite *r, const Sym **s, int n) {
   bool ok = true;
-  for (int i = 0; i < p.n; i++) ok &= rewrite(&p.at[i].value, fn, user);
+  for (int i = 0; i < n; i++) ok &= rewrite(r, &s[i]);
   return ok;
 }
 
-static bool rewrite_mapping(Kernel *k, Attr *a, SymFn *fn, void *user) {
-  Mapping m = *copy_mapping(k, a->mapping);
-  bool ok = rewrite_values(m.inputs, fn, user) && rewrite_values(m.outputs, fn, user);
-  for (int i = 0; i < m.ndynamic; i++) ok = ok && rewrite_values(m.dynamic[i], fn, user);
-  a->mapping = arena_copy(k->arena, &m, sizeof m);
+static bool rewrite_pairs(const Rewrite *r, SymPairs p) {
+  bool ok = true;
+  for (int i = 0; i < p.n; i++) ok &= rewrite_name(r, &p.at[i].key) && rewrite(r, &p.at[i].value);
   return ok;
 }
 
-static bool rewrite_dims(Kernel *k, Attr *a, SymFn *fn, void *user) {
-  const Sym **dims = copy_list(k, a->dims, a->n, sizeof *a->dims);
-  bool ok = true;
-  for (int i = 0; i < a->n; i++) ok &= rewrite(&dims[i], fn, user);
+static bool rewrite_mapping(const Rewrite *r, Attr *a) {
+  Mapping m = *copy_mapping(r->k, a->mapping);
+  bool ok = rewrite_pairs(r, m.inputs) && rewrite_pairs(r, m.outputs);
+  for (int i = 0; i < m.ndynamic; i++) ok = ok && rewrite_pairs(r, m.dynamic[i]);
+  a->mapping = arena_copy(r->k->arena, &m, sizeof m);
+  return ok;
+}
+
+static bool rewrite_dims(const Rewrite *r, Attr *a) {
+  const Sym **dims = copy_list(r->k, a->dims, a->n, sizeof *a->dims);
   a->dims = dims;
+  return rewrite_list(r, dims, a->n);
+}
+
+static bool rewrite_bounds(const Rewrite *r, Attr *a) {
+  a->pairs = copy_list(r->k, a->pairs, a->n, sizeof *a->pairs);
+  return rewrite_pairs(r, (SymPairs){a->pairs, a->n});
+}
+
+/* The iterations of a debug log and the constants of a combining function are names too: no pass
+ * gives them other values. */
+static bool rewrite_iters(const Rewrite *r, Attr *a) {
+  bool ok = true;
+  a->iters = copy_list(r->k, a->iters, a->n, sizeof *a->iters);
+  for (int i = 0; i < a->n; i++)
+    ok = ok && rewrite_name(r, &a->iters[i].symbol) && rewrite_name(r, &a->iters[i].axis) &&
+         rewrite_name(r, &a->iters[i].count);
   return ok;
 }
 
-bool attr_rewrite(Kernel *k, Attr *a, SymFn *fn, void *user) {
+static bool rewrite_steps(const Rewrite *r, Attr *a) {
+  CombineStep *steps = copy_list(r->k, a->steps, a->n, sizeof *a->steps);
+  bool ok = true;
+  a->steps = steps;
+  for (int i = 0; i < a->n; i++) ok &= rewrite_name(r, &steps[i].sym);
+  return ok;
+}
+
+static bool rewrite_attr(const Rewrite *r, Attr *a) {
   switch (attr_info[a->key].kind) {
   case ATTR_KIND_NUMBER:
-  case ATTR_KIND_EXPR: return rewrite(&a->sym, fn, user);
-  case ATTR_KIND_DIMS: return rewrite_dims(k, a, fn, user);
-  case ATTR_KIND_BOUNDS:
-    a->pairs = copy_list(k, a->pairs, a->n, sizeof *a->pairs);
-    return rewrite_values((SymPairs){a->pairs, a->n}, fn, user);
-  case ATTR_KIND_MAPPING: return rewrite_mapping(k, a, fn, user);
-  case ATTR_KIND_DIM:
+  case ATTR_KIND_EXPR: return rewrite(r, &a->sym);
+  case ATTR_KIND_DIM: return rewrite_name(r, &a->sym);
+  case ATTR_KIND_DIMS: return rewrite_dims(r, a);
+  case ATTR_KIND_BOUNDS: return rewrite_bounds(r, a);
+  case ATTR_KIND_MAPPING: return rewrite_mapping(r, a);
+  case ATTR_KIND_ITERS: return !r->names || rewrite_iters(r, a);
+  case ATTR_KIND_STEPS: return !r->names || rewrite_steps(r, a);
   case ATTR_KIND_INT:
   case ATTR_KIND_FLAG:
   case ATTR_KIND_TEXT:
@@ -242,25 +279,38 @@ bool attr_rewrite(Kernel *k, Attr *a, SymFn *fn, void *user) {
   case ATTR_KIND_TEXTS:
   case ATTR_KIND_MMA:
   case ATTR_KIND_COUNTS:
-  case ATTR_KIND_ITERS:
-  case ATTR_KIND_MEMORY:
-  case ATTR_KIND_STEPS: return true;
+  case ATTR_KIND_MEMORY: return true;
   }
   return true;
 }
 
+bool attr_rewrite(Kernel *k, Attr *a, SymFn *fn, void *user) {
+  return rewrite_attr(&(Rewrite){k, fn, user, false}, a);
+}
+
+bool attr_rewrite_all(Kernel *k, Attr *a, SymFn *fn, void *user) {
+  return rewrite_attr(&(Rewrite){k, fn, user, true}, a);
+}
+
+/* What an alias derives from, and the counter of a tile row, are names. */
+static bool rewrite_constraint(const Rewrite *r, Constraint *c) {
+  bool starts = c->kind != CONSTRAINT_alias, counts = c->kind == CONSTRAINT_tile;
+  bool ok = rewrite_name(r, &c->dim) && rewrite(r, &c->size) && rewrite(r, &c->count);
+  ok = ok && (starts ? rewrite(r, &c->start) : rewrite_name(r, &c->start));
+  ok = ok && (counts ? rewrite_name(r, &c->expr) : rewrite(r, &c->expr));
+  ok = ok && rewrite_list(r, c->waves, 3) && rewrite_list(r, c->cluster, 3) &&
+       rewrite_list(r, c->grid, 3) && rewrite_list(r, c->block, 3);
+  if (c->kind == CONSTRAINT_iterators && !r->names) return ok;
+  c->pairs = copy_pairs(r->k, c->pairs);
+  return ok && rewrite_pairs(r, c->pairs);
+}
+
 bool constraint_rewrite(Kernel *k, Constraint *c, SymFn *fn, void *user) {
-  bool ok = rewrite(&c->size, fn, user) && rewrite(&c->count, fn, user);
-  if (c->kind != CONSTRAINT_alias) ok = ok && rewrite(&c->start, fn, user);
-  if (c->kind != CONSTRAINT_tile) ok = ok && rewrite(&c->expr, fn, user); /* there it is a name */
-  for (int i = 0; i < 3; i++)
-    ok = ok && rewrite(&c->waves[i], fn, user) && rewrite(&c->cluster[i], fn, user) &&
-         rewrite(&c->grid[i], fn, user) && rewrite(&c->block[i], fn, user);
-  if (c->kind != CONSTRAINT_iterators) {
-    c->pairs = copy_pairs(k, c->pairs);
-    ok = ok && rewrite_values(c->pairs, fn, user);
-  }
-  return ok;
+  return rewrite_constraint(&(Rewrite){k, fn, user, false}, c);
+}
+
+bool constraint_rewrite_all(Kernel *k, Constraint *c, SymFn *fn, void *user) {
+  return rewrite_constraint(&(Rewrite){k, fn, user, true}, c);
 }
 
 /* Expressions are integers (fractions round down) and wrap when narrowed. */

@@ -18,6 +18,9 @@ static inline bool mma_given(const MmaChoice *m) { return m->name || m->k_vec; }
 typedef const Sym *SymFn(void *user, const Sym *s);
 bool attr_rewrite(Kernel *k, Attr *a, SymFn *fn, void *user);
 bool constraint_rewrite(Kernel *k, Constraint *c, SymFn *fn, void *user);
+/* The same for every expression, names too. */
+bool attr_rewrite_all(Kernel *k, Attr *a, SymFn *fn, void *user);
+bool constraint_rewrite_all(Kernel *k, Constraint *c, SymFn *fn, void *user);
 
 /* After a rewrite: spells a value that became a constant as the builder would, as a float for float
  * dtypes and as a number in range for the others. */

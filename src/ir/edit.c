@@ -1,4 +1,4 @@
-/* edit.c: making, linking, removing and copying ops. No rule of the language is checked here; that
+/* edit.c: making, linking and removing ops. No rule of the language is checked here; that
  * is the job of the builder and the verifier. */
 #include <stdio.h>
 #include <string.h>
@@ -225,54 +225,6 @@ int op_carried(const Op *op) {
 
 Value *op_condition(const Op *op) {
   return op->kind == OP_if && !op_has(op, ATTR_expr) ? op->args[0] : NULL;
-}
-
-/* ---- cloning ---- */
-
-static Value *cloned(Value *const *map, Value *v) { return v && map[v->id] ? map[v->id] : v; }
-
-static void clone_region(Kernel *to, Region *dst, const Region *src, Value **map);
-
-void ir_clone_op(Kernel *to, Region *dst, const Op *op, Value **map) {
-  Op *copy = ir_op_new(to, op->kind, op->at, op->args, op->nargs);
-  for (int i = 0; i < op->nargs; i++) copy->args[i] = cloned(map, op->args[i]);
-  copy->attrs = ARENA_ARRAY(to->arena, Attr, op->nattrs);
-  copy->nattrs = op->nattrs;
-  for (int i = 0; i < op->nattrs; i++) copy->attrs[i] = attr_copy(to, &op->attrs[i]);
-  copy->results = arena_copy(to->arena, op->results, sizeof(Value) * (size_t)op->nresults);
-  copy->nresults = op->nresults;
-  for (int i = 0; i < op->nresults; i++) {
-    copy->results[i].def = copy;
-    ir_set_layout(to, &copy->results[i], op->results[i].layout);
-    copy->results[i].id = to->nvalues++;
-    map[op->results[i].id] = &copy->results[i];
-  }
-  ir_append(dst, copy);
-  if (op->body) clone_region(to, ir_region_new(to, copy), op->body, map);
-}
-
-static void clone_region(Kernel *to, Region *dst, const Region *src, Value **map) {
-  for (int i = 0; i < src->nargs; i++) {
-    Value *v = ir_add_arg(to, dst, src->args[i]->type, src->args[i]->name);
-    v->varying = src->args[i]->varying;
-    ir_set_layout(to, v, src->args[i]->layout);
-    map[src->args[i]->id] = v;
-  }
-  for (const Op *op = src->first; op; op = op->next) ir_clone_op(to, dst, op, map);
-}
-
-Kernel *kernel_clone(Kernel *k) {
-  ir_renumber(k);
-  Kernel *copy = kernel_new(k->cx, k->name, k->at);
-  copy->level = k->level;
-  copy->warned = k->warned;
-  for (int i = 0; i < k->params.n; i++) vec_push(copy->arena, &copy->params, k->params.at[i]);
-  for (int i = 0; i < k->constraints.n; i++)
-    vec_push(copy->arena, &copy->constraints, constraint_copy(copy, &k->constraints.at[i]));
-  Arena *scratch = arena_new();
-  clone_region(copy, copy->body, k->body, ARENA_ARRAY(scratch, Value *, k->nvalues));
-  arena_free(scratch);
-  return copy;
 }
 
 /* ---- the header ---- */

@@ -356,8 +356,6 @@ void kernel_set_log(Kernel *k, const Value *param, const char *label);
 void kernel_set_report(Kernel *k, const Value *param, const char *text);
 const Value *kernel_report(const Kernel *k); /* the parameter of failed assertions; NULL: none */
 int kernel_given(const Kernel *k); /* parameters that a caller passes: no logs, workspace, report */
-Kernel *kernel_clone(Kernel *k);
-
 Op *ir_op_new(Kernel *k, OpKind kind, Span at, Value *const *args, int nargs);
 void ir_set_results(Kernel *k, Op *op, const Type *const *types, int n);
 Value *ir_add_arg(Kernel *k, Region *r, const Type *type, const char *name);
@@ -369,16 +367,12 @@ Op *ir_insert(Kernel *k, Op *before, OpKind kind, Span at, Value *const *args, i
               const Type *type);
 void ir_remove(Op *op);
 void ir_replace_uses(Kernel *k, const Value *from, Value *to);
-int ir_count_uses(const Region *r, const Value *v); /* in it and in the regions inside */
+int ir_count_uses(const Region *r, const Value *v);  /* in it and in the regions inside */
 bool op_takes(const Op *op, const Value *v);         /* as an operand */
 bool op_is_inside(const Op *op, const Op *outer);    /* it is `outer`, or in a region of it */
 bool value_is_used(const Kernel *k, const Value *v); /* by any op */
 void ir_renumber(Kernel *k);
 void ir_set_layout(Kernel *k, Value *v, const Layout *l); /* a copy, normalised; NULL: none */
-
-/* Appends a copy of op, including its body. `map` gives, by value id, the replacement of an operand
- * in the copy (NULL: itself) and receives the results. */
-void ir_clone_op(Kernel *to, Region *dst, const Op *op, Value **map);
 
 /* Program order, parents before children. */
 Op *ir_next(const Op *op);
@@ -441,6 +435,16 @@ const Sym *ir_alias_of(Context *cx, const Constraint *alias, const Sym *x);
 int kernel_bindings(const Kernel *k, SymBinding *out);
 
 bool ir_equal(const Kernel *a, const Kernel *b); /* ignoring names and places */
+
+/* ---- clone.c ------------------------------------------------------------------------------- */
+
+/* Deep copies, which outlive the original: in its context, or in another one. */
+Kernel *kernel_clone(const Kernel *k);
+Kernel *kernel_clone_to(Context *cx, const Kernel *k);
+
+/* Appends a copy of op, including its body. `map` gives, by value id, the replacement of an operand
+ * in the copy (NULL: itself) and receives the results. */
+void ir_clone_op(Kernel *to, Region *dst, const Op *op, Value **map);
 
 /* ---- assumptions.c ------------------------------------------------------------------------- */
 

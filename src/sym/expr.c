@@ -70,7 +70,7 @@ const Sym *sym_too_deep(SymCtx *cx) { return sym_fail(cx, "nested too deeply"); 
 
 /* ---- hash-consing */
 
-static size_t operand_bytes(const Sym *s) {
+size_t node_operand_bytes(const Sym *s) {
   switch ((SymKind)s->kind) {
   case SYM_add: return (size_t)s->n * sizeof(Term);
   case SYM_mul:
@@ -107,7 +107,7 @@ static uint32_t shape_hash(const Sym *s) {
 static bool same_shape(const Sym *a, const Sym *b) {
   if (a->kind != b->kind || a->flags != b->flags || a->n != b->n || !rat_eq(a->k, b->k))
     return false;
-  size_t bytes = operand_bytes(a);
+  size_t bytes = node_operand_bytes(a);
   return !bytes || memcmp(a->arg, b->arg, bytes) == 0;
 }
 
@@ -148,7 +148,7 @@ static uint16_t tree_depth(const Sym *s) {
 int sym_depth(const Sym *s) { return s->depth; }
 
 static const Sym *node_new(SymCtx *cx, const Sym *shape) {
-  size_t bytes = operand_bytes(shape);
+  size_t bytes = node_operand_bytes(shape);
   Sym *s = arena_alloc(cx->arena, sizeof *s + bytes);
   *s = *shape;
   if (bytes) s->arg = memcpy(s + 1, shape->arg, bytes);

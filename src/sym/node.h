@@ -103,6 +103,7 @@ static inline bool is_bool(const Sym *s) { return s->flags & SYM_BOOLEAN; }
 static inline bool is_cmp(const Sym *s) { return s->kind >= SYM_le && s->kind <= SYM_ne; }
 
 const Sym *node_operand(const Sym *s, int i); /* without coefficient or exponent */
+size_t node_operand_bytes(const Sym *s);      /* of the array of operands */
 
 /* ---- subst.c: the same expression over mapped operands */
 typedef const Sym *NodeFn(void *data, const Sym *operand);

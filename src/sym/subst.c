@@ -33,31 +33,43 @@ const Sym *node_map(SymCtx *cx, const Sym *s, NodeFn *fn, void *data) {
 
 /* ---- other contexts */
 
-typedef struct Copy {
-  SymCtx *to;
-  Map done;
-  Arena *memo;
-} Copy;
+/* The same node over copied operands. Nothing is canonicalised again: the order of operands is
+ * structural (order.c), so a canonical node is one in every context. */
+static const Sym *copy_node(SymCopies *c, const Sym *s) {
+  Sym shape = *s;
+  shape.symbols = 0; /* each context numbers its symbols */
+  shape.base = sym_copy_with(c, s->base);
+  ArenaMark mark = arena_mark(c->to->scratch);
+  void *operands = arena_copy(c->to->scratch, s->arg, node_operand_bytes(s));
+  shape.arg = operands;
+  for (int i = 0; i < s->n; i++) {
+    bool powers = s->kind == SYM_mul || s->kind == SYM_pow;
+    const Sym **operand = s->kind == SYM_add ? &((Term *)operands)[i].base
+                          : powers           ? &((Factor *)operands)[i].base
+                                             : &((const Sym **)operands)[i];
+    *operand = sym_copy_with(c, *operand);
+  }
+  const Sym *copy = node_intern(c->to, &shape);
+  arena_rewind(c->to->scratch, mark);
+  return copy;
+}
 
-static const Sym *copy(void *data, const Sym *s) {
-  Copy *x = data;
-  int64_t truth = 0;
-  const Sym *r = map_get(&x->done, map_key(s));
-  if (r) return r;
-  if (s->kind == SYM_symbol) r = sym_symbol(x->to, s->name, (s->flags & SYM_NONNEG) != 0);
-  else if (s->kind == SYM_bool) r = sym_bool(x->to, sym_eval(s, NULL, 0, &truth) && truth);
-  else if (is_num(s)) r = num(x->to, s->k);
-  else r = node_map(x->to, s, copy, x);
-  if (r) map_set(x->memo, &x->done, map_key(s), (void *)(uintptr_t)r);
-  return r;
+const Sym *sym_copy_with(SymCopies *c, const Sym *s) {
+  if (!s) return NULL;
+  const Sym *copy = map_get(&c->done, map_key(s));
+  if (copy) return copy;
+  if (s->kind == SYM_symbol) copy = sym_symbol(c->to, s->name, (s->flags & SYM_NONNEG) != 0);
+  else if (is_num(s)) copy = num(c->to, s->k);
+  else copy = copy_node(c, s);
+  map_set(c->arena, &c->done, map_key(s), (void *)(uintptr_t)copy);
+  return copy;
 }
 
 const Sym *sym_copy(SymCtx *to, const Sym *s) {
-  if (!s) return NULL;
-  Copy x = {.to = to, .memo = arena_new()};
-  const Sym *r = copy(&x, s);
-  arena_free(x.memo);
-  return r;
+  SymCopies c = {.to = to, .arena = arena_new()};
+  const Sym *copy = sym_copy_with(&c, s);
+  arena_free(c.arena);
+  return copy;
 }
 
 /* A large expression contributes only its size: walking it as a tree would visit shared nodes many

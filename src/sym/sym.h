@@ -27,8 +27,14 @@ typedef enum SymKind {
 
 SymCtx *sym_ctx_new(void);
 void sym_ctx_free(SymCtx *cx);
-/* Copies s into another context; NULL: it cannot be built there (sym_error). */
-const Sym *sym_copy(SymCtx *to, const Sym *s);
+const Sym *sym_copy(SymCtx *to, const Sym *s); /* into another context */
+/* The same for many expressions: what they share is copied once. */
+typedef struct SymCopies {
+  SymCtx *to;
+  Arena *arena; /* of `done` */
+  Map done;     /* original -> copy */
+} SymCopies;
+const Sym *sym_copy_with(SymCopies *c, const Sym *s);
 uint64_t sym_hash(const Sym *s); /* the same in every context */
 void sym_ctx_owned(SymCtx *cx);  /* as arena_owned */
 

@@ -74,13 +74,14 @@ static inline void add_folder(Corpus *c, const char *folder) {
   }
 }
 
-/* Folders of the tests folder; `file`: __FILE__ of a fuzzer. */
+/* Folders of the tests folder; `file`: __FILE__ of a program in one of its folders. */
 static inline void add_tests(Corpus *c, const char *file, const char *const *folders, size_t n) {
   char *tests = arena_strdup(c->arena, file);
-  char *end = strstr(tests, "/fuzz/fuzz_");
-  if (end) *end = '\0';
-  for (size_t i = 0; end && i < n; i++)
-    add_folder(c, arena_printf(c->arena, "%s/%s", tests, folders[i]));
+  for (int up = 0; up < 2; up++) {
+    char *slash = strrchr(tests, '/');
+    if (slash) *slash = '\0';
+  }
+  for (size_t i = 0; i < n; i++) add_folder(c, arena_printf(c->arena, "%s/%s", tests, folders[i]));
 }
 
 #endif

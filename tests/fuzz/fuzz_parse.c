@@ -5,7 +5,8 @@
  *
  * Cases are mutations of a corpus (the files, or tests/ir and tests/run) and random sequences of
  * tokens. Whatever parses must print to text that parses to an equal kernel and prints the same,
- * pass the verifier, survive all passes, and still round-trip afterwards. A case that fails is
+ * pass the verifier, survive all passes, and still round-trip afterwards; so must a copy of it in
+ * another context. A case that fails is
  * printed with its number; the same seed and number make it again. The last line is
  * "N passed, M failed". */
 #include <stdio.h>
@@ -112,6 +113,18 @@ static void check_round_trip(Case *c, Kernel *k, const char *when) {
   c->problem = arena_printf(c->cx->arena, "%s %s:\n%s%s", wrong, when, text, sb_text(&diags));
 }
 
+/* A copy in another context prints the same. */
+static void check_clone(Case *c, Kernel *k, const char *when) {
+  Context *other = context_new();
+  Kernel *copy = kernel_clone_to(other, k);
+  const char *text = printed(c, k), *copied = printed(c, copy);
+  if (strcmp(text, copied) != 0)
+    c->problem =
+        arena_printf(c->cx->arena, "a copy prints differently %s:\n%s%s", when, text, copied);
+  kernel_free(copy);
+  context_free(other);
+}
+
 /* A pass may refuse a kernel (a bound value makes an expression overflow), but never break it. */
 static void check_passes(Case *c, Kernel *k) {
   PassOptions o = {.verify_each = true};
@@ -124,11 +137,13 @@ static void check_passes(Case *c, Kernel *k) {
       return;
     }
   if (ok) check_round_trip(c, k, "after the passes");
+  if (ok && !c->problem) check_clone(c, k, "after the passes");
 }
 
 static void check_kernel(Case *c, Kernel *k) {
   if (!ir_verify(k)) c->problem = "a parsed kernel is invalid";
   if (!c->problem) check_round_trip(c, k, "as read");
+  if (!c->problem) check_clone(c, k, "as read");
   if (!c->problem) check_passes(c, k);
 }
 

@@ -278,9 +278,9 @@ TEST(a_broken_context) {
   wv_kernel *k = gemm_in_c(cx), *half = wv_kernel_clone(k);
   wv_expr e = wv_expr_parse(cx, "Min(M, 3*N) + K//2 < 7");
   wv_diag d;
-  wv_test_fault("malloc", 5);
+  wv_test_fault("malloc", 8);
   CHECK(!wv_run_passes(half, NULL));
-  CHECK(wv_test_fault("malloc", 0) == 5 && !wv_ctx_usable(cx));
+  CHECK(wv_test_fault("malloc", 0) == 8 && !wv_ctx_usable(cx));
   CHECK(wv_diag_errors(cx) == 1 && wv_diag_get(cx, 0, &d) && strcmp(d.code, "I0003") == 0);
   CHECK(wv_ctx_saved(cx) && strstr(d.rendered, wv_ctx_saved(cx)) && strstr(d.rendered, "again"));
   CHECK(!wv_int(cx, 1) && says(cx, "E0002"));
