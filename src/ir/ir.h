@@ -382,6 +382,8 @@ const Attr *op_attr(const Op *op, AttrKey key); /* NULL: absent */
 void op_set_attr(Kernel *k, Op *op, Attr attr);
 void op_drop_attr(Op *op, AttrKey key);
 static inline bool op_has(const Op *op, AttrKey key) { return op_attr(op, key) != NULL; }
+/* The range of an immediate, in elements: their bytes are a number of 64 bits. */
+#define IMM_MOST (INT64_C(1) << 48)
 static inline int64_t op_imm(const Op *op, AttrKey key) { /* of ATTR_imm, ATTR_imm_from */
   const Attr *a = op_attr(op, key);
   return a ? a->integer : 0;

@@ -56,8 +56,6 @@ static bool verify_attrs(Verify *v, const Op *op) {
   return true;
 }
 
-#define WV_FAR (INT64_C(1) << 48) /* elements: their bytes are a number of 64 bits */
-
 /* Numbers that passes and machines compute with. */
 static bool verify_numbers(Verify *v, const Op *op) {
   static const struct {
@@ -66,8 +64,8 @@ static bool verify_numbers(Verify *v, const Op *op) {
   } ranges[] = {{ATTR_pending, 0, UINT16_MAX},
                 {ATTR_base, 0, INT32_MAX},
                 {ATTR_rows, 1, 1 << 12},
-                {ATTR_imm, -WV_FAR, WV_FAR},
-                {ATTR_imm_from, -WV_FAR, WV_FAR}};
+                {ATTR_imm, -IMM_MOST, IMM_MOST},
+                {ATTR_imm_from, -IMM_MOST, IMM_MOST}};
   for (size_t i = 0; i < WV_LEN(ranges); i++) {
     const Attr *a = op_attr(op, ranges[i].key);
     if (!a || (a->integer >= ranges[i].least && a->integer <= ranges[i].most)) continue;

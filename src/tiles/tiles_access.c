@@ -364,6 +364,11 @@ typedef struct Spread {
   const Sym *offset; /* over the $x */
 } Spread;
 
+/* Each of `n` elements that are `stride` apart can be reached from the first. */
+static bool fits_immediate(int64_t stride, int n) {
+  return stride >= -IMM_MOST / n && stride <= IMM_MOST / n;
+}
+
 /* How the elements are spread in memory. */
 static bool spread_of(const TileAccess *a, Spread *out) {
   Lower *l = &a->t->l;
@@ -380,7 +385,8 @@ static bool spread_of(const TileAccess *a, Spread *out) {
   if (by == sym_int(l->sym, 0)) out->kind = SPREAD_SAME;
   else if (by == a->within) out->kind = SPREAD_UNIT;
   else if (by && sym_linear(l->sym, by, &a->within, 1, &coeff, &rest) &&
-           sym_is_int(coeff, &out->stride) && rest == sym_int(l->sym, 0))
+           sym_is_int(coeff, &out->stride) && rest == sym_int(l->sym, 0) &&
+           fits_immediate(out->stride, a->width))
     out->kind = SPREAD_STRIDE;
   return true;
 }
