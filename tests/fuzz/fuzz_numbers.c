@@ -7,7 +7,8 @@
  * accepts. Sizes that the text leaves open are bound or chosen the same way. The kernel is then
  * evaluated, lowered for a machine and simulated, emitted, or compiled for this processor and
  * launched. Everything must return, within a second after it was told to stop, and without an
- * internal error; that memory has run out is no error of ours. A crash or a hang names its case.
+ * internal error; that memory has run out is no error of ours. A finding is printed with the options
+ * that repeat it, in the form that `wavec again FILE` reads.
  * With FUZZ_LOUD=1 each case is shown before it begins. The last line is "N passed, M failed". */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -78,7 +79,7 @@ typedef struct Case {
   wv_ctx *cx;
   wv_kernel *k;
   wv_binding bound[SYMBOLS];
-  int nbound;
+  int nbound, nchosen; /* the first were chosen here, the others are rows of the text */
   wv_buffer buffers[PARAMS];
   wv_tensor tensors[PARAMS];
   wv_arg args[PARAMS];
@@ -159,7 +160,7 @@ static bool make_args(Case *c) {
   for (int i = 0; wv_kernel_param(c->k, i, &name, &t, &output); i++)
     for (int d = 0; strcmp(wv_type_kind(t), "mem") == 0 && d < wv_type_rank(t); d++)
       bind_symbols(c, extent_of(t, d));
-  c->nbound = c->nbound < SYMBOLS ? c->nbound : SYMBOLS;
+  c->nchosen = c->nbound;
   gather_rows(c);
   for (int i = 0; wv_kernel_param(c->k, i, &name, &t, &output); i++) {
     if (i == PARAMS) return false;
@@ -171,6 +172,43 @@ static bool make_args(Case *c) {
     c->nargs = i + 1;
   }
   return true;
+}
+
+/* ---- a finding, for `wavec again` ---- */
+
+static char now_running[200], now_options[2000];
+static const char *now_text;
+
+static void show_finding(FILE *out, const char *problem) {
+  fprintf(out, "%s: %s\n--- for `wavec again`:\n# wavec again: %s\n%s\n---\n", now_running, problem,
+          now_options, now_text);
+}
+
+/* Sizes that come from arguments are given only to a run: they would be constants otherwise. */
+static void add_sizes(const Case *c, StrBuf *out, bool runs) {
+  for (int i = 0; i < c->nchosen; i++)
+    if (runs || !is_row(c, "dynamic", c->bound[i].from))
+      sb_printf(out, " --set %s=%s", wv_expr_name(c->bound[i].from),
+                wv_expr_text(c->cx, c->bound[i].to));
+}
+
+static void add_scalars(const Case *c, StrBuf *out) {
+  const char *name;
+  wv_type t;
+  bool output;
+  for (int i = 0; i < c->nargs && wv_kernel_param(c->k, i, &name, &t, &output); i++)
+    if (!c->args[i].buffer) sb_printf(out, " --arg %s=%" PRId64, name, c->args[i].integer);
+}
+
+/* `how`: the options of wavec that do what is about to be done. */
+static void note_options(const Case *c, const char *how) {
+  bool runs = strncmp(how, "run", 3) == 0;
+  StrBuf text = {.arena = c->arena};
+  sb_printf(&text, "%s", how);
+  add_sizes(c, &text, runs);
+  if (runs) add_scalars(c, &text);
+  snprintf(now_options, sizeof now_options, "%s", sb_text(&text));
+  if (getenv("FUZZ_LOUD")) fprintf(stderr, "# wavec again: %s\n", now_options);
 }
 
 /* ---- what is done with a kernel ---- */
@@ -185,14 +223,16 @@ static const char *any_target(Random *r, bool of_lanes) {
 
 static void evaluate(Case *c) {
   wv_eval_options o = {.interrupted = told_to_stop, .user = c};
+  note_options(c, "run");
   wv_eval(c->k, c->args, c->nargs, &o);
 }
 
 static void simulate(Case *c, const char *target) {
   wv_sim_options o = {.target = target, .interrupted = told_to_stop, .user = c};
-  static const char *const schedules[] = {NULL, "reverse", "random:7"};
+  static const char *const schedules[] = {"round", "reverse", "random:7"};
   wv_report *report = NULL;
   o.schedule = schedules[below(&c->r, WV_LEN(schedules))];
+  note_options(c, arena_printf(c->arena, "run --target=sim:%s --schedule=%s", target, o.schedule));
   wv_sim(c->k, c->args, c->nargs, &o, below(&c->r, 2) ? &report : NULL);
   if (report) wv_report_text(report), wv_report_json(report);
   wv_report_free(report);
@@ -202,6 +242,7 @@ static void simulate(Case *c, const char *target) {
 static void launch(Case *c) {
   wv_compile_options o = {.target = "cpu", .cache = -1};
   if (strcmp(wv_kernel_level(c->k), "tile") != 0) return;
+  note_options(c, "run --target=cpu");
   wv_program *p = wv_compile(c->k, &o);
   wv_ctx_interrupt(c->cx, told_to_stop, c);
   if (p) wv_launch(p, c->cx, c->given, c->nargs, NULL, 0);
@@ -211,10 +252,13 @@ static void launch(Case *c) {
 static void lower_and_run(Case *c, bool runs) {
   bool of_lanes = below(&c->r, 3);
   const char *target = any_target(&c->r, of_lanes);
+  const char *emit = !of_lanes ? "llvm" : strncmp(target, "sm_", 3) == 0 ? "ptx" : "none";
   wv_pass_options o = {.target = target, .verify_each = true};
+  note_options(
+      c, arena_printf(c->arena, "--target=%s --passes=all --verify=each --emit=%s", target, emit));
   if (!wv_lower(c->k, &o)) return;
-  if (!of_lanes) wv_free(wv_emit_llvm(c->k, target, below(&c->r, 2)));
-  else if (strncmp(target, "sm_", 3) == 0) wv_free(wv_emit_ptx(c->k, target, below(&c->r, 2)));
+  if (strcmp(emit, "llvm") == 0) wv_free(wv_emit_llvm(c->k, target, below(&c->r, 2)));
+  if (strcmp(emit, "ptx") == 0) wv_free(wv_emit_ptx(c->k, target, below(&c->r, 2)));
   if (runs) simulate(c, target);
 }
 
@@ -222,6 +266,7 @@ static void use_kernel(Case *c) {
   bool runs = make_args(c);
   int how = (int)below(&c->r, 16);
   c->until = os_seconds() + LONG;
+  note_options(c, "--emit=wave");
   wv_verify(c->k);
   wv_free(wv_print(c->k));
   if (runs && how < 3) evaluate(c);
@@ -252,12 +297,8 @@ static const char *run_case(Case *c, const char *text) {
 
 /* ---- all of them ---- */
 
-static char now_running[200];
-static const char *now_text;
-
 static void ended_badly(int number) {
-  fprintf(stderr, "%s: %s\n--- the text:\n%s\n---\n", now_running,
-          number == SIGALRM ? "it hangs" : strsignal(number), now_text);
+  show_finding(stderr, number == SIGALRM ? "it hangs" : strsignal(number));
   fflush(stderr);
   _Exit(1);
 }
@@ -273,13 +314,13 @@ static bool run_number(const Corpus *corpus, uint64_t seed) {
   for (size_t i = below(&c.r, CHANGES + 1); i; i--) text = change_one(&c.r, c.arena, text);
   snprintf(now_running, sizeof now_running, "case %" PRIu64, seed);
   if (getenv("FUZZ_LOUD")) fprintf(stderr, "%s\n%s\n", now_running, text);
-  now_text = text;
+  now_text = text, now_options[0] = '\0';
   alarm(PATIENCE);
   double began = os_seconds();
   const char *problem = run_case(&c, text);
   if (!problem && os_seconds() - began > PATIENCE / 3.0) problem = "it takes too long";
   alarm(0);
-  if (problem) printf("case %" PRIu64 ": %s\n--- the text:\n%s\n---\n", seed, problem, text);
+  if (problem) show_finding(stdout, problem);
   wv_ctx_free(c.cx);
   arena_free(c.arena);
   return !problem;
@@ -325,6 +366,7 @@ int main(int argc, char **argv) {
   static const char *const folders[] = {"run", "ir", "oracle", "diag", "llvm", "ptx"};
   if (!corpus.texts.n) add_tests(&corpus, __FILE__, folders, WV_LEN(folders));
   guard();
+  if (!corpus.texts.n) fprintf(stderr, "fuzz_numbers: there are no kernels to change\n");
   int status = corpus.texts.n ? fuzz(&corpus, &s) : 2;
   arena_free(corpus.arena);
   return status;
