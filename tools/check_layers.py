@@ -9,7 +9,7 @@ import re
 import sys
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
-README_ROW = re.compile(r"^\| `(\w+)/` \| ([^|]*) \|", re.M)
+README_ROW = re.compile(r"^\| `([\w/]+)/` \| ([^|]*) \|", re.M)
 LEAF_DIRS = ("tools", "python/ext", "tests", "bench")  # layers outside src/
 
 
@@ -31,11 +31,23 @@ def c_files(root):
                     yield os.path.relpath(os.path.join(folder, name), root)
 
 
-def layer_of(path):
-    parts = path.split("/")
-    if parts[0] == "src":
-        return parts[1]
+def layer_in_src(path, rules):
+    """The innermost folder of a path below src/ that is a layer: `backend/ptx`, else `backend`."""
+    folder = os.path.dirname(path)
+    while os.path.dirname(folder) and folder not in rules:
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def layer_of(path, rules):
+    if path.startswith("src/"):
+        return layer_in_src(path[len("src/") :], rules)
     return next((leaf for leaf in LEAF_DIRS if path.startswith(leaf + "/")), None)
+
+
+def covers(allowed, layer):
+    """A layer may be named by itself or by the folder around it."""
+    return layer in allowed or os.path.dirname(layer) in allowed
 
 
 def check_include(root, path, layer, name, rules):
@@ -43,7 +55,7 @@ def check_include(root, path, layer, name, rules):
     if name == "wave.h":
         used = "wave.h"
     elif os.path.exists(os.path.join(root, "src", name)):
-        used = name.split("/")[0]
+        used = layer_in_src(name, rules)
     elif layer in LEAF_DIRS:  # its own headers: tests/unit/harness.h, python/ext/ext.h
         bases = {layer, os.path.dirname(path), os.path.dirname(layer) or layer}
         if any(os.path.exists(os.path.join(root, base, name)) for base in bases):
@@ -51,7 +63,7 @@ def check_include(root, path, layer, name, rules):
         return f'"{name}" is no header of {layer}; write system headers as <{name}>'
     else:
         return f'"{name}" is not a path from src/ (write "layer/file.h")'
-    if used == layer or used in rules[layer]:
+    if used == layer or covers(rules[layer], used):
         return None
     return f"{layer} must not include {used} (tools/layers.txt)"
 
@@ -64,7 +76,7 @@ def check_readme(root, rules):
     text = open(path, encoding="utf-8").read()
     shown = {layer: set(allowed.split()) for layer, allowed in README_ROW.findall(text)}
     layers = [layer for layer in rules if layer not in LEAF_DIRS]
-    words = {"nothing": set(), "all": {*layers, "wave.h"}}
+    words = {"nothing": set(), "all": {*(layer.split("/")[0] for layer in layers), "wave.h"}}
     for layer in sorted({*shown, *layers}):
         allowed = shown.get(layer, {"?"})
         for word, meaning in words.items():
@@ -85,7 +97,7 @@ def main():
         other = seen.setdefault(os.path.basename(path), path)
         if other != path:
             problems.append(f"{path}: has the same name as {other}")
-        layer = layer_of(path)
+        layer = layer_of(path, rules)
         if layer is None:
             continue
         if layer not in rules:

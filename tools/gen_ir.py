@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/ir.md from the compiler's own: src/ir/{ops,elementwise,infer,attrs,types}.def.
+"""Writes the tables of docs/ir.md from the compiler's own: src/ir/{ops,elementwise,attrs,types}.def, src/ir/infer/infer.def.
 
 tools/gen_ir.py            rewrites what stands between <!-- table NAME --> and <!-- end -->
 tools/gen_ir.py --check    fails when docs/ir.md is not current
@@ -42,7 +42,7 @@ def op_rows():
 def rules():
     """What each rule says about the result; `the same` repeats the last one."""
     said, last = {}, ""
-    for name, words in RULE.findall(read("infer.def")):
+    for name, words in RULE.findall(read("infer/infer.def")):
         base, _, rest = words.partition(",")
         if base.startswith("the same"):
             words = last + ("," + rest if rest else "")

@@ -149,7 +149,7 @@ if [ $have = yes ] && ! has_ptxas; then
 fi
 
 # ---- libLLVM, loaded at run time: kernels for this machine's processor ----
-has_llvm() { # any version from 16 on, as src/runtime/cpu_llvm.c looks for it
+has_llvm() { # any version from 16 on, as src/runtime/llvm/cpu_llvm.c looks for it
   "$python" - <<'END' 2>/dev/null
 import ctypes, glob, os, sys
 names = [os.environ["WAVE_LLVM"]] if os.environ.get("WAVE_LLVM") else [

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "analysis/analysis.h"
-#include "ir/access.h"
 #include "ir/attr.h"
+#include "ir/ops/access.h"
 
 #define DIAGS(d) (&(d)->k->cx->diags)
 

@@ -2,7 +2,7 @@
 #include "analysis/memory_uses.h"
 
 #include "analysis/analysis.h"
-#include "ir/access.h"
+#include "ir/ops/access.h"
 
 /* ---- what a value can stand for ---- */
 

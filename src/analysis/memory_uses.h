@@ -6,7 +6,7 @@
 #define WV_MEMORY_USES_H
 
 #include "base/vec.h"
-#include "ir/alloc_layout.h"
+#include "ir/ops/alloc_layout.h"
 
 typedef enum Touch { TOUCH_READ = 1, TOUCH_WRITE = 2, TOUCH_ATOMIC = 4 } Touch;
 

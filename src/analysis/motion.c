@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "ir/access.h"
 #include "ir/dtype.h"
+#include "ir/ops/access.h"
 
 /* ---- failing ---- */
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "analysis/analysis.h"
-#include "ir/access.h"
 #include "ir/attr.h"
+#include "ir/ops/access.h"
 
 typedef struct Walk {
   Kernel *k;

@@ -1,7 +1,7 @@
 /* host_steps.h: straight-line programs of checked integer operations.
  *
  * This is the form in which index expressions are computed on the host: sym/program.c compiles them
- * and runs them many points at a time, launches run them once (runtime/launch_expr.c). */
+ * and runs them many points at a time, launches run them once (runtime/launch/launch_expr.c). */
 #ifndef WV_HOST_STEPS_H
 #define WV_HOST_STEPS_H
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "backend/ptx/ptx.h"
-#include "ir/access.h"
 #include "ir/dtype.h"
+#include "ir/ops/access.h"
 #include "runtime/device.h"
 
 /* ---- NVIDIA ---- */

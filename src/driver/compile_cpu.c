@@ -1,8 +1,8 @@
 /* compile_cpu.c: one lane's program as object code for this machine's CPU. */
 #include "backend/llvm/llvm.h"
 #include "driver/compile.h"
-#include "runtime/cpu_llvm.h"
-#include "runtime/cpu_watch.h"
+#include "runtime/cpu/cpu_watch.h"
+#include "runtime/llvm/cpu_llvm.h"
 
 static ArtArgKind kind_of(LlvmSlotKind k) {
   static const ArtArgKind kinds[] = {[LLVM_POINTER] = ART_POINTER,

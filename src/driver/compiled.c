@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "backend/sim/eval_tile.h"
+#include "backend/eval/eval_tile.h"
 #include "base/os.h"
-#include "runtime/build_id.h"
+#include "runtime/cache/build_id.h"
 
 /* ---- diagnostics ---- */
 

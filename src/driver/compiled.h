@@ -4,11 +4,11 @@
 
 #include <pthread.h>
 
-#include "driver/api.h"
+#include "driver/api/api.h"
 #include "driver/compile.h"
 #include "driver/fit.h"
-#include "runtime/cache.h"
-#include "runtime/launch.h"
+#include "runtime/cache/cache.h"
+#include "runtime/launch/launch.h"
 
 typedef struct VariantState {
   bool from_cache;

@@ -7,7 +7,7 @@
 #ifndef WV_DENSE_ARGS_H
 #define WV_DENSE_ARGS_H
 
-#include "backend/sim/eval_tile.h"
+#include "backend/eval/eval_tile.h"
 
 typedef struct DenseArgs {
   EvalArg *args; /* what is passed to the program */

@@ -2,7 +2,7 @@
 #ifndef WV_EMIT_C_H
 #define WV_EMIT_C_H
 
-#include "runtime/artefact.h"
+#include "runtime/cache/artefact.h"
 
 void emit_c_header(StrBuf *out, const Artefact *art);
 /* `header`: the file it includes; `bytes`: from artefact_write_whole. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "backend/sim/arg_check.h"
+#include "backend/eval/arg_check.h"
 #include "driver/launch_code.h"
 #include "transform/pass_manager.h"
 

@@ -1,4 +1,4 @@
-/* fit.h: kernels that are compiled when they are called (analysis/open_tiles.h).
+/* fit.h: kernels that are compiled when they are called (driver/open_tiles.h).
  *
  * When a call provides the symbols, a copy of the kernel is *fitted* to their values. A symbol that
  * is only the size of its own dimension stays dynamic; the tile gets the next power of two:
@@ -11,8 +11,8 @@
 #ifndef WV_FIT_H
 #define WV_FIT_H
 
-#include "analysis/open_tiles.h"
-#include "backend/sim/eval_tile.h"
+#include "backend/eval/eval_tile.h"
+#include "driver/open_tiles.h"
 
 /* What a copy is for: tile sizes or values, in the order of the open symbols. */
 typedef struct Fit {

@@ -4,7 +4,7 @@
 #define WV_LAUNCH_CODE_H
 
 #include "ir/ir.h"
-#include "runtime/artefact.h"
+#include "runtime/cache/artefact.h"
 
 /* The symbols of a kernel in terms of launch arguments. */
 typedef struct LaunchSymbols {

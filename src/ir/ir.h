@@ -16,8 +16,8 @@
 #define WV_IR_H
 
 #include "base/diag.h"
+#include "layout/mem_layout.h"
 #include "sym/sym.h"
-#include "target/mem_layout.h"
 
 /* ---- tables -------------------------------------------------------------------------------- */
 
@@ -219,7 +219,7 @@ typedef struct LogIter {
 } LogIter;
 
 /* A function of $0 and $1 in steps; $2 is the first one's result, and the last one's is the result
- * of the function. Each is an elementwise op, or `scalar` with a number (ir/combine.h). */
+ * of the function. Each is an elementwise op, or `scalar` with a number (ir/ops/combine.h). */
 enum { STEP_ARGS = 3 };
 typedef struct CombineStep {
   OpKind kind;

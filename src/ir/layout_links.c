@@ -1,9 +1,9 @@
 /* layout_links.c: the links of each op, and how a layout crosses one (layout_links.h). */
 #include "ir/layout_links.h"
 
-#include "ir/access.h"
 #include "ir/attr.h"
-#include "ir/reductions.h"
+#include "ir/ops/access.h"
+#include "ir/ops/reductions.h"
 
 int type_dim(const Type *t, const Sym *dim) {
   for (int i = 0; i < t->rank; i++)

@@ -1,7 +1,7 @@
 /* tables.c: ops.def, attrs.def, types.def and constraints.def as arrays. */
 #include <string.h>
 
-#include "ir/infer.h"
+#include "ir/infer/infer.h"
 #include "ir/ir.h"
 
 #define FLOAT DTYPE_FLOAT

@@ -5,7 +5,7 @@
 
 #include "base/diag.h"
 #include "base/landing.h"
-#include "runtime/artefact.h"
+#include "runtime/cache/artefact.h"
 
 enum { DEVICE_HOST = 1, DEVICE_CUDA = 2, DEVICE_MOST = 16 }; /* kinds by DLPack's numbers */
 

@@ -9,7 +9,7 @@
  * constant and costs nothing here. A sum is multiplied by its denominator before the division, so
  * fractions never appear. A denominator that is not known to be positive is made positive, because
  * both branches of a select are computed, including the one that is not taken. */
-#include "sym/facts.h"
+#include "sym/prove/facts.h"
 
 typedef struct Lower {
   Arena *arena;

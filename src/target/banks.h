@@ -7,7 +7,7 @@
 #ifndef WV_BANKS_H
 #define WV_BANKS_H
 
-#include "target/mem_layout.h"
+#include "layout/mem_layout.h"
 #include "target/target.h"
 
 enum { BANK_LANES = 64 }; /* most lanes of a wave */

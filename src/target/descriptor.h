@@ -12,7 +12,7 @@
 #ifndef WV_DESCRIPTOR_H
 #define WV_DESCRIPTOR_H
 
-#include "target/mem_layout.h"
+#include "layout/mem_layout.h"
 
 typedef struct Descriptor {
   int64_t leading, stride; /* bytes */

@@ -10,7 +10,7 @@
 #ifndef WV_MATRICES_H
 #define WV_MATRICES_H
 
-#include "target/mem_layout.h"
+#include "layout/mem_layout.h"
 
 enum { MATRIX_LANES = 32, MATRIX_ROWS = 8, MATRIX_ROW_BITS = 128 };
 

@@ -7,7 +7,7 @@
 #ifndef WV_MMA_H
 #define WV_MMA_H
 
-#include "target/layout.h"
+#include "layout/layout.h"
 
 typedef enum MmaForm {
   MMA_NATIVE,

@@ -18,15 +18,15 @@
  *
  * Needs DISTRIBUTE and UNIFORM: there will be a barrier where values are exchanged, so all waves
  * must reach it; lanes exchange values as a wave. Does nothing without layouts. */
-#include "ir/access.h"
-#include "ir/alloc_layout.h"
 #include "ir/attr.h"
-#include "ir/combine.h"
 #include "ir/dtype.h"
 #include "ir/layout_links.h"
-#include "ir/reductions.h"
+#include "ir/ops/access.h"
+#include "ir/ops/alloc_layout.h"
+#include "ir/ops/combine.h"
+#include "ir/ops/reductions.h"
+#include "layout/convert.h"
 #include "target/banks.h"
-#include "target/convert.h"
 #include "transform/pass.h"
 
 typedef struct Exchange {

@@ -11,10 +11,10 @@
  * cast to fewer bits is done before a conversion rather than after it, so that less data moves.
  *
  * Needs DISTRIBUTE. Runs once, on a kernel with a `machine` row; otherwise it does nothing. */
-#include "analysis/spread.h"
+#include "anchors/spread.h"
 #include "ir/attr.h"
 #include "ir/layout_links.h"
-#include "target/convert.h"
+#include "layout/convert.h"
 #include "transform/pass.h"
 
 typedef struct Layouts {

@@ -10,7 +10,7 @@
  * only if the loop is sure to run, and only in one lane's program, if that memory is never written.
  * Reads of tiles stay. A memory that a loop or conditional passes on unchanged is replaced by the
  * one outside; `dce` then removes it from the carried values. */
-#include "analysis/divisors.h"
+#include "analysis/access/divisors.h"
 #include "analysis/motion.h"
 #include "transform/pass.h"
 

@@ -11,7 +11,7 @@
  * Breaks all: the header has new rows. */
 #include <string.h>
 
-#include "ir/debug_logs.h"
+#include "ir/ops/debug_logs.h"
 #include "transform/pass.h"
 
 typedef struct Logs {

@@ -6,7 +6,7 @@
  *
  * The list is minimal and complete: lowering tests exactly these conditions and does no further
  * reasoning. An existing mask is replaced. Needs in_bounds; keeps everything else. */
-#include "analysis/in_bounds.h"
+#include "analysis/access/in_bounds.h"
 #include "transform/pass.h"
 
 static bool is_promised(const Op *op) {

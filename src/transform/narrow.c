@@ -16,7 +16,7 @@
  * A dimension is needed by each op that depends on its coordinate, and then wherever a value with
  * that dimension comes from and goes to. Needs BOUNDS: a test of the coordinate depends on it
  * too. */
-#include "analysis/in_bounds.h"
+#include "analysis/access/in_bounds.h"
 #include "ir/layout_links.h"
 #include "transform/pass.h"
 

@@ -23,9 +23,9 @@
  * region uses %q instead of %p, and %p is computed only for %q. */
 #include <string.h>
 
+#include "analysis/access/in_bounds.h"
 #include "analysis/analysis.h"
-#include "analysis/in_bounds.h"
-#include "ir/reductions.h"
+#include "ir/ops/reductions.h"
 #include "transform/pass.h"
 
 typedef struct Pad {

@@ -7,8 +7,8 @@
  * The facts are: the header; inside a conditional its condition; inside a while loop the loop
  * condition (the axis of an iteration is one version, which does not change in the body); inside a
  * for loop that the counter is not negative and below the trip count. */
-#include "ir/access.h"
 #include "ir/attr.h"
+#include "ir/ops/access.h"
 #include "ir/region_facts.h"
 #include "transform/pass.h"
 

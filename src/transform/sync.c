@@ -19,7 +19,7 @@
  * barrier) count if all waves reach them. Needs memory_uses, distribute, uniform. */
 #include "analysis/memory_uses.h"
 #include "analysis/uniform.h"
-#include "ir/access.h"
+#include "ir/ops/access.h"
 #include "transform/pass.h"
 
 #include <string.h>

@@ -14,7 +14,7 @@
  * nothing if no test can be saved or the kernel is large. Needs in_bounds, distribute and recorded
  * masks; keeps results; breaks all analyses. Allocations stay outside, since both copies use
  * them. */
-#include "analysis/in_bounds.h"
+#include "analysis/access/in_bounds.h"
 #include "ir/attr.h"
 #include "transform/pass.h"
 

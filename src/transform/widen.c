@@ -14,8 +14,8 @@
  * A memory may also lack a dimension that workgroups divide, such as row maxima when columns are
  * divided. Then several workgroups write the same elements, and `agreed` says that they write the
  * same values. The simulator checks that they do. */
-#include "ir/access.h"
 #include "ir/attr.h"
+#include "ir/ops/access.h"
 #include "transform/pass.h"
 
 /* One element along the dimension: of the tile, or of each wave's part of it. */

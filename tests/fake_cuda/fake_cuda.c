@@ -1,4 +1,4 @@
-/* fake_cuda.c: see fake_cuda.h. The functions are those of runtime/cuda_driver.def, by its types.
+/* fake_cuda.c: see fake_cuda.h. The functions are those of runtime/cuda/cuda_driver.def, by its types.
  */
 #include "fake_cuda/fake_cuda.h"
 
@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/cuda_driver.h"
+#include "runtime/cuda/cuda_driver.h"
 
 #define CUDA_FN(need, name, symbol, arguments) int symbol arguments;
-#include "runtime/cuda_driver.def"
+#include "runtime/cuda/cuda_driver.def"
 
 FakeCuda *fake_cuda(void);
 

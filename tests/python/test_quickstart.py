@@ -116,7 +116,7 @@ def test_pytest_runs_the_tests_of_devices(shell):
 
 def test_lit_runs_the_tests_in_text(shell):
     said = shell("lit -v tests/ir --filter 'cse|dump_before'")
-    assert "PASS: wave :: ir/dump_before.wave" in said and "Failed" not in said
+    assert "PASS: wave :: ir/pass_manager/dump_before.wave" in said and "Failed" not in said
     broken = shell.folder / "tests" / "ir" / "broken_on_purpose.wave"
     broken.write_text("# CHECK: something that is not there\nkernel @k() { }\n")
     assert shell.run("lit tests/ir --filter broken").returncode == 1

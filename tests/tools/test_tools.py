@@ -109,15 +109,21 @@ def test_no_files_is_a_failure(folder):
     assert done.returncode != 0
 
 
-def layers(folder, files):
-    """Runs check_layers on a tree of {path: text}; its output when something is wrong, else ''."""
-    files["tools/layers.txt"] = open(f"{TOOLS}/layers.txt").read()
+def check_tree(tool, folder, files):
+    """Runs a check on a tree of {path: text}; its output when something is wrong, else ''."""
     for path, text in files.items():
         os.makedirs(os.path.dirname(os.path.join(folder, path)), exist_ok=True)
         open(os.path.join(folder, path), "w").write(text)
-    command = [sys.executable, f"{TOOLS}/check_layers.py", folder]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, f"{TOOLS}/{tool}", folder], capture_output=True, text=True
+    )
+    assert done.returncode == 0 or done.stdout, done.stderr
     return done.stdout if done.returncode else ""
+
+
+def layers(folder, files):
+    rules = {"tools/layers.txt": open(f"{TOOLS}/layers.txt").read()}
+    return check_tree("check_layers.py", folder, files | rules)
 
 
 def test_layers_accept_what_is_allowed(folder):
@@ -132,6 +138,18 @@ def test_layers_accept_what_is_allowed(folder):
 def test_layers_refuse_an_upward_include(folder):
     tree = {"src/ir/b.h": "", "src/base/a.c": '\n#include "ir/b.h"\n'}
     assert "src/base/a.c:2: base must not include ir" in layers(folder, tree)
+
+
+def test_layers_inside_a_folder(folder):
+    files = {"src/backend/eval/e.h": "", "src/backend/ptx/p.h": "", "src/ir/text/t.h": ""}
+    fine = {
+        "src/backend/sim/a.c": '#include "backend/eval/e.h"\n',
+        "src/ir/b.c": '#include "ir/text/t.h"\n',
+        "src/driver/c.c": '#include "backend/ptx/p.h"\n',
+    }
+    assert layers(folder, files | fine) == ""
+    wrong = {"src/backend/llvm/d.c": '#include "backend/ptx/p.h"\n'}
+    assert "backend/llvm must not include backend/ptx" in layers(folder, files | wrong)
 
 
 def test_layers_refuse_a_private_header_in_tools(folder):
@@ -166,13 +184,7 @@ doors: kernel kernel.wave
 def imports(folder, files):
     """Runs check_imports on modules {path below wave_lang: text}; what is wrong, else ''."""
     tree = {f"python/wave_lang/{path}": text for path, text in files.items()}
-    for path, text in {"tools/imports.txt": IMPORTS, **tree}.items():
-        os.makedirs(os.path.dirname(os.path.join(folder, path)), exist_ok=True)
-        open(os.path.join(folder, path), "w").write(text)
-    command = [sys.executable, f"{TOOLS}/check_imports.py", folder]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0 or done.stdout, done.stderr
-    return done.stdout if done.returncode else ""
+    return check_tree("check_imports.py", folder, {"tools/imports.txt": IMPORTS, **tree})
 
 
 def test_imports_accept_what_is_allowed(folder):
@@ -227,6 +239,23 @@ def test_imports_refuse_what_they_cannot_see(folder):
     assert "a.py: `wave_lang.other.a` is in no layer" in imports(folder, {"other/a.py": ""})
     hidden = 'import importlib\nimportlib.import_module("wave_lang.kernel")'
     assert "b.py:2: imports with a call" in imports(folder, {"support/b.py": hidden, "other/a.py": ""})
+
+
+def test_sizes_accept_what_is_within_the_limits(folder):
+    function = "int f(void) {\n" + "  ;\n" * 58 + "}\n"
+    tree = {f"src/base/a{i}.c": function for i in range(22)}
+    assert check_tree("check_sizes.py", folder, tree) == ""
+
+
+def test_sizes_refuse_long_files_functions_and_full_folders(folder):
+    def said(tree):
+        return check_tree("check_sizes.py", folder, tree)
+
+    assert "src/base/a.c: 801 lines" in said({"src/base/a.c": "\n" * 801})
+    assert said({"src/base/a.c": "/* long because */" + "\n" * 801}) == ""
+    function = "int f(void) {\n" + "  ;\n" * 59 + "}\n"
+    assert "src/base/b.c:1: a function of 61 lines" in said({"src/base/b.c": function})
+    assert "src/ir: 23 files" in said({f"src/ir/c{i}.c": "" for i in range(23)})
 
 
 def phrases(folder, name, text, *options):

@@ -9,7 +9,7 @@
 #include <dirent.h>
 #include <unistd.h>
 
-#include "runtime/cache.h"
+#include "runtime/cache/cache.h"
 #include "unit/runtime_kit.h"
 
 typedef struct Kit {

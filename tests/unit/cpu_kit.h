@@ -10,9 +10,9 @@
 #include <math.h>
 
 #include "backend/llvm/llvm.h"
-#include "runtime/cpu_llvm.h"
-#include "runtime/cpu_object.h"
-#include "runtime/cpu_together.h"
+#include "runtime/cpu/cpu_together.h"
+#include "runtime/llvm/cpu_llvm.h"
+#include "runtime/llvm/cpu_object.h"
 #include "unit/sim_kit.h"
 
 static inline const CpuLlvm *kit_llvm(Arena *a) {

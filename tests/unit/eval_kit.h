@@ -11,7 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-#include "backend/sim/eval_tile.h"
+#include "backend/eval/eval_tile.h"
 #include "ir/dtype.h"
 #include "unit/harness.h"
 

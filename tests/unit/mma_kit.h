@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-#include "target/mem_layout.h"
+#include "layout/mem_layout.h"
 #include "unit/sim_kit.h"
 
 typedef enum Values { EXACT, ROUGH } Values;

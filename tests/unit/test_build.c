@@ -1,7 +1,7 @@
 /* test_build.c: the builder, type inference and the verifier: what they accept and what they say.
  */
 #include "ir/attr.h"
-#include "ir/build.h"
+#include "ir/build/build.h"
 #include "unit/harness.h"
 
 typedef struct Fixture {

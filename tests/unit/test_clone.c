@@ -6,7 +6,7 @@
  * Each kernel is checked as read, and lowered for machines of several kinds: tiles, layouts, lanes
  * and loops. */
 #include "fuzz/corpus.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "transform/pass_manager.h"
 #include "unit/harness.h"
 

@@ -1,7 +1,7 @@
 /* Conversion plans, judged by carrying them out; and chained matrix products. */
 #include "harness.h"
+#include "layout/convert.h"
 #include "target/chain.h"
-#include "target/convert.h"
 
 static Layout parsed(Harness *harness, const char *text) {
   Layout l;

@@ -1,7 +1,7 @@
 /* distribute.h against the evaluator: at every op of every kernel, for every workgroup and for some
  * iterations, the expressions give the numbers eval_place.c computes. Then random headers. */
 #include "analysis/analysis.h"
-#include "backend/sim/eval.h"
+#include "backend/eval/eval.h"
 #include "unit/eval_kit.h"
 
 enum { GROUPS = 12 }; /* workgroups compared per kernel */

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/sim/eval.h"
-#include "backend/sim/scalar.h"
-#include "ir/infer.h"
+#include "backend/eval/eval.h"
+#include "backend/eval/scalar.h"
+#include "ir/infer/infer.h"
 #include "unit/eval_kit.h"
 
 TEST(every_tile_op_has_a_meaning) {

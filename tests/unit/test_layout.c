@@ -1,8 +1,8 @@
 /* Layouts: text, coordinates, cover, normal form, dims, tiles, blocks, memory layouts. */
 #include "base/os.h"
 #include "harness.h"
-#include "target/layout.h"
-#include "target/mem_layout.h"
+#include "layout/layout.h"
+#include "layout/mem_layout.h"
 
 static Layout parsed(Harness *harness, const char *text) {
   Layout l;

@@ -1,6 +1,6 @@
 /* The layouts pass on many kernels, tile sizes and machines: valid afterwards, the same results,
  * and layouts that do not depend on the order in which anchors are found. */
-#include "analysis/spread.h"
+#include "anchors/spread.h"
 #include "transform/pass_manager.h"
 #include "unit/eval_kit.h"
 

@@ -292,11 +292,11 @@ static bool is_expanded(OpKind kind) {
     int where, otherwise;
   } rows[] = {
 #define LEGAL(op, where, natively, otherwise) {OP_##op, where, otherwise},
-#include "transform/legal.def"
+#include "transform/legalise/legal.def"
   };
   for (size_t i = 0; i < WV_LEN(rows); i++)
-    if (rows[i].op == kind && ((rows[i].where == ALL && rows[i].otherwise == EXPAND) ||
-                               rows[i].otherwise == MEANING))
+    if (rows[i].op == kind &&
+        ((rows[i].where == ALL && rows[i].otherwise == EXPAND) || rows[i].otherwise == MEANING))
       return true;
   return false;
 }

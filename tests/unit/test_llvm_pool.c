@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/cpu_pool.h"
+#include "runtime/cpu/cpu_pool.h"
 #include "unit/harness.h"
 
 enum { MOST = 4096 };

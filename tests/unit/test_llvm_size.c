@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/cpu_llvm.h"
+#include "runtime/llvm/cpu_llvm.h"
 #include "unit/harness.h"
 #include "wave.h"
 

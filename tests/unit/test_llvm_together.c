@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "runtime/cpu_together.h"
+#include "runtime/cpu/cpu_together.h"
 #include "unit/harness.h"
 
 enum { WAVES = 3, ROUNDS = 200, PLACE = 5 };

@@ -1,6 +1,6 @@
 /* test_pipeline.c: loops whose copies run ahead: the same results with any number of iterations,
  * one barrier for each, and no wait that could be missing. */
-#include "ir/alloc_layout.h"
+#include "ir/ops/alloc_layout.h"
 #include "unit/lane_kit.h"
 
 #define BODY                                                                                       \

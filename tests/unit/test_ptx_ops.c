@@ -40,7 +40,7 @@ static bool said(const Emitted *e, const char *words) {
 static bool is_expanded(OpKind kind) {
   static const OpKind rows[] = {
 #define LEGAL(op, where, natively, otherwise) OP_##op,
-#include "transform/legal.def"
+#include "transform/legalise/legal.def"
   };
   for (size_t i = 0; i < WV_LEN(rows); i++)
     if (rows[i] == kind) return true;
@@ -103,66 +103,67 @@ TEST(lines_and_fast_math) {
 
 #define LANES "  launch grid (1) block (32) wave 32 shared 1024\n{\n  %z = scalar 0 : i32\n"
 
+static const struct {
+  const char *target, *text, *words;
+} refused[] = {
+    {"sm_90a",
+     "thread kernel @k(%a: mem<8, f16>, %c: mem<8, f32>)\n" LANES
+     "  %x = load %a, %z : vec<2, f16>\n  %y = load %c, %z : vec<4, f32>\n"
+     "  %r = wave_mma dot(2, 4, 8, N) %x, %x, %y {copies = [1, 2, 2]}\n}\n",
+     "this matrix instruction"},
+    {"sm_90a",
+     "thread kernel @k(%a: mem<8, f16>, %c: mem<8, f32>)\n" LANES
+     "  %x = load %a, %z : vec<8, f16>\n  %y = load %c, %z : vec<8, f32>\n"
+     "  %r = wave_mma wgmma_m64n16k16_f32_f16 %x, %x, %y\n}\n",
+     "this matrix instruction"},
+    {"sm_90a",
+     "thread kernel @k(%a: mem<8, f32>)\n" LANES "  %s = alloc {base = 0} : mem<8, f32, shared>\n"
+     "  %r = for K with {trips = 4} carry %m = %s {\n    yield %m\n  }\n}\n",
+     "loop-carried memory"},
+    {"sm_90a",
+     "thread kernel @k(%a: mem<8, f16>, %c: mem<8, f32>)\n" LANES
+     "  %x = load %a, %z : vec<2, f16>\n  %y = load %c, %z : vec<4, f32>\n"
+     "  %r = wave_mma mma_m16n8k16_f32_f16 %x, %x, %y\n}\n",
+     "operand 1 of 2 registers instead of 8"},
+    {"sm_90a",
+     "thread kernel @k(%a: mem<8, bf16>, %c: mem<8, f32>)\n" LANES
+     "  %x = load %a, %z : vec<8, bf16>\n  %y = load %c, %z : vec<4, f32>\n"
+     "  %w = load %a, %z : vec<4, bf16>\n"
+     "  %r = wave_mma mma_m16n8k16_f32_f16 %x, %w, %y\n}\n",
+     "this matrix instruction"},
+    {"sm_90a",
+     "thread kernel @k(%a: mem<8, f16>, %c: mem<8, f32>)\n" LANES
+     "  %s = alloc {base = 0} : mem<512, f16, shared>\n  %y = load %c, %z : vec<4, f32>\n"
+     "  %r = wgmma wgmma_m64n16k16_f32_f16 %y, %s, %z, %s, %z {desc_a = [128, 256, 0, 0], "
+     "desc_b = [128, 256, 0, 0]}\n}\n",
+     "operand 1 of 4 registers instead of 8"},
+    {"sm_90a", "thread kernel @k(%a: mem<8, f32>)\n  launch grid (1) block (64) wave 64\n{\n}\n",
+     "a wave of 64 lanes"},
+    {"sm_80", "thread kernel @k(%a: mem<8, i32>)\n" LANES "  barrier cluster\n}\n", "cluster"},
+    {"sm_80",
+     "thread kernel @k(%a: mem<8, i32>)\n" LANES
+     "  %s = alloc {base = 0} : mem<8, i32, shared>\n  %x = load %s, %z {peer = 0} : i32\n}\n",
+     "another workgroup's shared memory"},
+    {"sm_80",
+     "thread kernel @k(%a: mem<8, i32>)\n" LANES
+     "  %s = alloc {base = 0} : mem<8, i64, shared>\n  mbar_init %s, %z {count = 1}\n}\n",
+     "does not support `mbar_init`"},
+    {"sm_90a",
+     "thread kernel @k(%a: mem<8, f32>)\n" LANES
+     "  %x = load %a, %z : f32\n  %y = atomic or %x, %a, %z : f32\n}\n",
+     "`or` on f32"},
+    {"sm_90a",
+     "thread kernel @k(%a: mem<8, f16>, %c: mem<8, f32>)\n" LANES
+     "  %x = load %a, %z : vec<4, f16>\n  %y = load %c, %z : vec<4, f32>\n"
+     "  %r = wave_mma F32_16x16x16_F16 %x, %x, %y\n  store %r, %c, %z\n}\n",
+     "this matrix instruction"},
+};
+
 TEST(refusals_say_why) {
-  static const struct {
-    const char *target, *text, *words;
-  } cases[] = {
-      {"sm_90a",
-       "thread kernel @k(%a: mem<8, f16>, %c: mem<8, f32>)\n" LANES
-       "  %x = load %a, %z : vec<2, f16>\n  %y = load %c, %z : vec<4, f32>\n"
-       "  %r = wave_mma dot(2, 4, 8, N) %x, %x, %y {copies = [1, 2, 2]}\n}\n",
-       "this matrix instruction"},
-      {"sm_90a",
-       "thread kernel @k(%a: mem<8, f16>, %c: mem<8, f32>)\n" LANES
-       "  %x = load %a, %z : vec<8, f16>\n  %y = load %c, %z : vec<8, f32>\n"
-       "  %r = wave_mma wgmma_m64n16k16_f32_f16 %x, %x, %y\n}\n",
-       "this matrix instruction"},
-      {"sm_90a",
-       "thread kernel @k(%a: mem<8, f32>)\n" LANES "  %s = alloc {base = 0} : mem<8, f32, shared>\n"
-       "  %r = for K with {trips = 4} carry %m = %s {\n    yield %m\n  }\n}\n",
-       "loop-carried memory"},
-      {"sm_90a",
-       "thread kernel @k(%a: mem<8, f16>, %c: mem<8, f32>)\n" LANES
-       "  %x = load %a, %z : vec<2, f16>\n  %y = load %c, %z : vec<4, f32>\n"
-       "  %r = wave_mma mma_m16n8k16_f32_f16 %x, %x, %y\n}\n",
-       "operand 1 of 2 registers instead of 8"},
-      {"sm_90a",
-       "thread kernel @k(%a: mem<8, bf16>, %c: mem<8, f32>)\n" LANES
-       "  %x = load %a, %z : vec<8, bf16>\n  %y = load %c, %z : vec<4, f32>\n"
-       "  %w = load %a, %z : vec<4, bf16>\n"
-       "  %r = wave_mma mma_m16n8k16_f32_f16 %x, %w, %y\n}\n",
-       "this matrix instruction"},
-      {"sm_90a",
-       "thread kernel @k(%a: mem<8, f16>, %c: mem<8, f32>)\n" LANES
-       "  %s = alloc {base = 0} : mem<512, f16, shared>\n  %y = load %c, %z : vec<4, f32>\n"
-       "  %r = wgmma wgmma_m64n16k16_f32_f16 %y, %s, %z, %s, %z {desc_a = [128, 256, 0, 0], "
-       "desc_b = [128, 256, 0, 0]}\n}\n",
-       "operand 1 of 4 registers instead of 8"},
-      {"sm_90a", "thread kernel @k(%a: mem<8, f32>)\n  launch grid (1) block (64) wave 64\n{\n}\n",
-       "a wave of 64 lanes"},
-      {"sm_80", "thread kernel @k(%a: mem<8, i32>)\n" LANES "  barrier cluster\n}\n", "cluster"},
-      {"sm_80",
-       "thread kernel @k(%a: mem<8, i32>)\n" LANES
-       "  %s = alloc {base = 0} : mem<8, i32, shared>\n  %x = load %s, %z {peer = 0} : i32\n}\n",
-       "another workgroup's shared memory"},
-      {"sm_80",
-       "thread kernel @k(%a: mem<8, i32>)\n" LANES
-       "  %s = alloc {base = 0} : mem<8, i64, shared>\n  mbar_init %s, %z {count = 1}\n}\n",
-       "does not support `mbar_init`"},
-      {"sm_90a",
-       "thread kernel @k(%a: mem<8, f32>)\n" LANES
-       "  %x = load %a, %z : f32\n  %y = atomic or %x, %a, %z : f32\n}\n",
-       "`or` on f32"},
-      {"sm_90a",
-       "thread kernel @k(%a: mem<8, f16>, %c: mem<8, f32>)\n" LANES
-       "  %x = load %a, %z : vec<4, f16>\n  %y = load %c, %z : vec<4, f32>\n"
-       "  %r = wave_mma F32_16x16x16_F16 %x, %x, %y\n  store %r, %c, %z\n}\n",
-       "this matrix instruction"},
-  };
-  for (size_t i = 0; i < WV_LEN(cases); i++) {
-    Emitted e = emit(cases[i].text, cases[i].target, NULL);
+  for (size_t i = 0; i < WV_LEN(refused); i++) {
+    Emitted e = emit(refused[i].text, refused[i].target, NULL);
     CHECK(!e.ok);
-    CHECK(said(&e, cases[i].words));
+    CHECK(said(&e, refused[i].words));
     drop(&e);
   }
 }

@@ -3,7 +3,7 @@
  * within a tolerance, because the order of additions differs. */
 #include <math.h>
 
-#include "target/convert.h"
+#include "layout/convert.h"
 #include "unit/lane_kit.h"
 
 #define CONVERT_PASSES "exchange,mask,version,pack,sync,lower_threads"

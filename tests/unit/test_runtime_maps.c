@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 
-#include "runtime/launch.h"
+#include "runtime/launch/launch.h"
 #include "unit/runtime_kit.h"
 
 static const char tma_text[] =

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/os.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "unit/harness.h"
 
 /* ---- the corpus ---- */

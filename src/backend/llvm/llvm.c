@@ -7,8 +7,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "backend/llvm/lanes/llvm_lanes.h"
 #include "backend/llvm/llvm_dot.h"
-#include "backend/llvm/llvm_lanes.h"
 #include "ir/dtype.h"
 #include "ir/launch_facts.h"
 

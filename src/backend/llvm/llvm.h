@@ -55,7 +55,7 @@ enum { LLVM_GIVEN_UP = 1 }; /* returned when the kernel was stopped */
 /* int32_t entry(const void *slots, int64_t first, int64_t last, void *scratch, void *watch): runs
  * the workgroups [first, last), numbered along x, then y, then z; if `waves` is not 1, their waves,
  * numbered first. `scratch` is aligned to 64 bytes and belongs to the workgroup. `watch` is passed
- * to the functions of runtime/cpu_watch.h, which determine the result if it is not 0. */
+ * to the functions of runtime/cpu/cpu_watch.h, which determine the result if it is not 0. */
 typedef struct LlvmKernel {
   const char *text, *entry;
   const LlvmSlot *slots;

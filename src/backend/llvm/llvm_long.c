@@ -6,7 +6,7 @@
  * checking. */
 #include <math.h>
 
-#include "backend/llvm/llvm_lanes.h"
+#include "backend/llvm/lanes/llvm_lanes.h"
 #include "backend/llvm/llvm_state.h"
 #include "ir/region_facts.h"
 

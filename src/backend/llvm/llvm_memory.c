@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "backend/llvm/llvm_state.h"
-#include "ir/alloc_layout.h"
-#include "ir/atomics.h"
 #include "ir/dtype.h"
+#include "ir/ops/alloc_layout.h"
+#include "ir/ops/atomics.h"
 
 /* ---- allocations ---- */
 

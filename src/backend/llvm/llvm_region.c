@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "backend/llvm/llvm_lanes.h"
+#include "backend/llvm/lanes/llvm_lanes.h"
 #include "backend/llvm/llvm_state.h"
 #include "ir/region_facts.h"
 

@@ -1,6 +1,6 @@
 /* ptx_inline.c: instructions written by the kernel's author, once per element, each in its own
  * braces. Values that only define the meaning of such an op are not emitted. */
-#include "ir/inline_ptx.h"
+#include "ir/ops/inline_ptx.h"
 
 #include <ctype.h>
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/failures.h"
-#include "ir/alloc_layout.h"
+#include "ir/ops/alloc_layout.h"
 
 /* ---- workgroups ---- */
 

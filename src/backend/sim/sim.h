@@ -7,7 +7,7 @@
 #ifndef WV_SIM_H
 #define WV_SIM_H
 
-#include "backend/sim/eval_tile.h"
+#include "backend/eval/eval_tile.h"
 #include "target/target.h"
 
 typedef enum SimSchedule { SIM_ROUND_ROBIN, SIM_REVERSE, SIM_RANDOM } SimSchedule;

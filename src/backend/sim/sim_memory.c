@@ -2,9 +2,9 @@
  * bank conflicts, sectors of global memory. Races are handled by sim_clock.c. */
 #include <string.h>
 
-#include "backend/sim/scalar.h"
+#include "backend/eval/scalar.h"
 #include "backend/sim/sim_state.h"
-#include "ir/atomics.h"
+#include "ir/ops/atomics.h"
 #include "target/banks.h"
 
 /* ---- elements ---- */

@@ -1,7 +1,7 @@
 /* sim_overlap.c: tensors that overlap share one shadow, so that a race between accesses through
  * different tensors is detected. Passing an array twice is not an error in itself. */
 #include "backend/sim/sim_state.h"
-#include "ir/access.h"
+#include "ir/ops/access.h"
 
 typedef struct Extent {
   Buffer *b;

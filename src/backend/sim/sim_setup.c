@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/sim/arg_check.h"
+#include "backend/eval/arg_check.h"
 #include "backend/sim/sim_state.h"
-#include "ir/access.h"
-#include "ir/alloc_layout.h"
-#include "ir/inline_ptx.h"
+#include "ir/ops/access.h"
+#include "ir/ops/alloc_layout.h"
+#include "ir/ops/inline_ptx.h"
 
 /* ---- symbols ---- */
 

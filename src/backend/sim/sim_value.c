@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/sim/scalar.h"
+#include "backend/eval/scalar.h"
 #include "backend/sim/sim_state.h"
 
 /* Operand i of an op: a scalar next to a vec is the same in every register. */

@@ -1,0 +1,355 @@
+/* eval_place.c: the position of a workgroup. Grid, workgroup ids, loop counters and the header's
+ * rows give every dimension its position and extent at the op under evaluation (docs/language.md,
+ * section 4.8):
+ *
+ *     position  sum of the workgroup rows and, inside a loop over it, of the tile rows
+ *     extent    the tile of the last such row, 1 for a batch dimension, else the whole dimension
+ *               (1 where set_symbol made a coordinate of a dimension of vector shape 1)
+ *
+ * K/32 belongs to K: position and extent are divided exactly, or the kernel is refused. Waves and
+ * lanes do not appear: a workgroup is a whole. */
+#include "backend/eval/eval.h"
+
+/* No memory has this many elements: any larger distance makes no difference. */
+static const int64_t PLACE_FAR = INT64_C(1) << 60;
+
+#define ROW_FAIL(ev, row, ...) ((ev)->at = (row)->at, eval_fail((ev), DIAG_E0706, __VA_ARGS__))
+
+/* ---- sizes of dimensions ---- */
+
+Axis axis_of(const Sym *dim) {
+  Axis a = {.dim = dim, .base = dim, .num = 1, .den = 1};
+  const Sym *symbol;
+  int64_t num, den;
+  if (sym_scaled_symbol(dim, &symbol, &num, &den)) a.base = symbol, a.num = num, a.den = den;
+  return a;
+}
+
+static bool scale_exactly(Eval *ev, const Axis *a, const char *what, int64_t v, int64_t *out) {
+  if (v * a->num % a->den)
+    return eval_fail(ev, DIAG_E0706, "the %s %lld of `%s` is not an integer in units of `%s`", what,
+                     (long long)v, eval_text(ev, a->base), eval_text(ev, a->dim));
+  *out = v * a->num / a->den;
+  return true;
+}
+
+bool place_dim_size(Eval *ev, const Sym *dim, int64_t *out) {
+  Axis a = axis_of(dim);
+  int64_t n;
+  return expr_extent(ev, a.base, &n) && scale_exactly(ev, &a, "size", n, out);
+}
+
+/* ---- rows ---- */
+
+static const Sym *named(Eval *ev, const char *prefix, int i, bool nonneg) {
+  return sym_symbol(ev->cx->sym, arena_printf(ev->home, "%s%d", prefix, i), nonneg);
+}
+
+/* In positions, an id is the reordered and unfolded one, but ids inside the values of bound symbols
+ * keep their meaning, so the ids that a row itself mentions get names of their own. */
+static const Sym *position_expr(Eval *ev, const Sym *s) {
+  if (!s) return NULL;
+  SymBinding to[2 * EVAL_GRID];
+  for (int i = 0; i < EVAL_GRID; i++) {
+    const Sym *own = named(ev, "$POSITION_WG", i, true);
+    to[2 * i] = (SymBinding){named(ev, "$WG", i, true), own};
+    to[2 * i + 1] = (SymBinding){named(ev, "$WG", i, false), own};
+  }
+  return sym_subst(ev->cx->sym, s, to, 2 * EVAL_GRID);
+}
+
+static Row row_of(Eval *ev, const Constraint *c) {
+  return (Row){.kind = c->kind,
+               .at = c->at,
+               .dim = c->dim,
+               .size = c->size ? c->size : sym_int(ev->cx->sym, 1),
+               .start = position_expr(ev, c->start),
+               .count = c->count,
+               .loop = c->dim,
+               .axis = c->axis,
+               .secondary = c->secondary};
+}
+
+static const Sym *alias_apply(Eval *ev, const Constraint *alias, const Sym *x) {
+  return ir_alias_of(ev->cx, alias, x);
+}
+
+/* An aliased dimension without a size of its own gets the derived one. */
+void place_aliases(Eval *ev) {
+  for (int i = 0; i < ev->k->constraints.n; i++) {
+    const Constraint *c = &ev->k->constraints.at[i];
+    if (c->kind != CONSTRAINT_alias) continue;
+    const Slot *s = &ev->slots.at[env_slot(ev, sym_name(c->dim))];
+    if (!s->has_value && !s->definition) env_define(ev, c->dim, alias_apply(ev, c, c->start));
+  }
+}
+
+/* Each row on the dimension that an alias derives from has a twin on the alias, with a tile derived
+ * in the same way; a twin of size 0 does not exist. */
+static bool add_twins(Eval *ev, const Constraint *alias) {
+  int own = ev->rows.n;
+  for (int i = 0; i < own; i++) {
+    Row twin = ev->rows.at[i];
+    if (twin.dim != alias->start) continue;
+    twin.dim = alias->dim;
+    twin.size = alias_apply(ev, alias, twin.size);
+    if (twin.kind == CONSTRAINT_workgroup) twin.start = NULL;
+    else if (twin.start) twin.start = alias_apply(ev, alias, twin.start);
+    twin.secondary = true;
+    int64_t size;
+    if (!expr_value(ev, twin.size, &size)) return false;
+    if (size) vec_push(ev->home, &ev->rows, twin);
+  }
+  return true;
+}
+
+static bool build_rows(Eval *ev) {
+  const Kernel *k = ev->k;
+  for (int i = 0; i < k->constraints.n; i++) {
+    const Constraint *c = &k->constraints.at[i];
+    if (c->kind == CONSTRAINT_workgroup || c->kind == CONSTRAINT_tile)
+      vec_push(ev->home, &ev->rows, row_of(ev, c));
+    if (c->kind == CONSTRAINT_grid) ev->explicit_grid = true;
+  }
+  for (int i = 0; i < k->constraints.n; i++) {
+    const Constraint *c = &k->constraints.at[i];
+    if (c->kind != CONSTRAINT_alias) continue;
+    ev->at = c->at;
+    if (!add_twins(ev, c)) return false;
+  }
+  return true;
+}
+
+static bool row_size(Eval *ev, const Row *r, int64_t *out) {
+  if (!expr_value(ev, r->size, out)) return false;
+  if (*out > 0) return true;
+  return ROW_FAIL(ev, r, "the tile of `%s` is %lld", eval_text(ev, r->dim), (long long)*out);
+}
+
+/* The number of tiles into which a row divides its dimension, with the symbols in force now. */
+static bool row_count(Eval *ev, const Row *r, int64_t *out) {
+  int64_t extent, size;
+  if (r->count) {
+    if (!expr_value(ev, r->count, out)) return false;
+  } else {
+    if (!expr_extent(ev, r->dim, &extent)) return false;
+    if (extent <= 0) return *out = 0, true; /* the tile may be 0 as well */
+    if (!row_size(ev, r, &size)) return false;
+    *out = ceil_div64(extent, size);
+  }
+  if (*out < 0) *out = 0;
+  return true;
+}
+
+bool place_trips(Eval *ev, const Sym *axis, int64_t *out) {
+  for (int i = 0; i < ev->rows.n; i++) {
+    const Row *r = &ev->rows.at[i];
+    if (r->kind == CONSTRAINT_tile && r->dim == axis) return row_count(ev, r, out);
+  }
+  return eval_fail(ev, DIAG_E0211, "`%s` has no tile", eval_text(ev, axis));
+}
+
+bool place_waves(Eval *ev, const Sym *base, int64_t *out) {
+  const Constraint *wave = kernel_constraint(ev->k, CONSTRAINT_wave, base);
+  *out = 1;
+  for (int i = 0; wave && i < ev->rows.n; i++) {
+    const Row *r = &ev->rows.at[i];
+    int64_t tile, part;
+    if (r->kind != CONSTRAINT_workgroup || r->dim != base) continue;
+    if (!row_size(ev, r, &tile) || !expr_value(ev, wave->size, &part)) return false;
+    if (part > 0) *out = ceil_div64(tile, part);
+  }
+  return true;
+}
+
+/* ---- the grid ---- */
+
+static bool grid_of_rows(Eval *ev) {
+  for (int i = 0; i < EVAL_GRID; i++) ev->counts[i] = 1;
+  for (int i = 0; i < ev->rows.n; i++) {
+    const Row *r = &ev->rows.at[i];
+    if (r->kind != CONSTRAINT_workgroup || r->secondary) continue;
+    ev->at = r->at;
+    if (!row_count(ev, r, &ev->counts[r->axis])) return false;
+    if (r->axis > 2) ev->folded = true;
+  }
+  ev->grid[0] = ev->counts[0];
+  ev->grid[1] = ev->counts[1];
+  ev->grid[2] = ev->counts[2] * ev->counts[3] * ev->counts[4];
+  return true;
+}
+
+bool place_setup(Eval *ev) {
+  if (!build_rows(ev)) return false;
+  for (int i = 0; i < 3; i++) env_set(ev, env_numbered_slot(ev, "$DD", i), 0);
+  for (int i = 0; i < EVAL_GRID; i++) {
+    ev->wg_slot[i] = env_numbered_slot(ev, "$WG", i);
+    ev->position_slot[i] = env_numbered_slot(ev, "$POSITION_WG", i);
+  }
+  if (!grid_of_rows(ev)) return false;
+  const Constraint *grid = kernel_constraint(ev->k, CONSTRAINT_grid, NULL);
+  if (!grid) return true;
+  ev->at = grid->at;
+  ev->grid[1] = ev->grid[2] = 1;
+  return expr_value(ev, grid->size, &ev->grid[0]);
+}
+
+/* Reordering replaces all ids at once, in positions only. */
+static bool reordered_ids(Eval *ev, const int64_t raw[3], int64_t out[3]) {
+  for (int i = 0; i < 3; i++) out[i] = raw[i];
+  for (int i = 0; i < ev->k->constraints.n; i++) {
+    const Constraint *c = &ev->k->constraints.at[i];
+    ev->at = c->at;
+    if (c->kind == CONSTRAINT_reorder && !expr_value(ev, c->expr, &out[c->axis])) return false;
+  }
+  return true;
+}
+
+/* The id along each dimension; dimensions from 2 on share the last id, the last dimension
+ * fastest. */
+static void unfold(const Eval *ev, const int64_t ids[3], int64_t out[EVAL_GRID]) {
+  for (int i = 0; i < EVAL_GRID; i++) out[i] = i < 3 ? ids[i] : 0;
+  int64_t rest = ids[2];
+  for (int i = EVAL_GRID - 1; ev->folded && i >= 2; i--) {
+    out[i] = rest % ev->counts[i];
+    rest /= ev->counts[i];
+  }
+}
+
+/* Expressions see the ids of the launch: $WG2 is the folded one, $WG3 and $WG4 are not. */
+bool place_enter_group(Eval *ev, int64_t x, int64_t y, int64_t z) {
+  const int64_t raw[3] = {x, y, z};
+  int64_t ids[3], own[EVAL_GRID];
+  unfold(ev, raw, own);
+  for (int i = 0; i < EVAL_GRID; i++) env_set(ev, ev->wg_slot[i], i < 3 ? raw[i] : own[i]);
+  if (!reordered_ids(ev, raw, ids)) return false;
+  unfold(ev, ids, ev->ids);
+  for (int i = 0; i < EVAL_GRID; i++) env_set(ev, ev->position_slot[i], ev->ids[i]);
+  return true;
+}
+
+/* ---- positions ---- */
+
+static const Loop *loop_over(const Eval *ev, const Sym *axis) {
+  const Loop *l = ev->loops;
+  while (l && l->axis != axis) l = l->outer;
+  return l;
+}
+
+/* The vector shape of a dimension; -1: none was given. */
+static bool vector_shape(Eval *ev, const Sym *base, int64_t *out) {
+  const Constraint *hardware = kernel_constraint(ev->k, CONSTRAINT_hardware, NULL);
+  const Constraint *alias = kernel_constraint(ev->k, CONSTRAINT_alias, base);
+  const Sym *of = alias ? alias->start : base;
+  *out = -1;
+  for (int i = 0; hardware && i < hardware->pairs.n; i++) {
+    const SymPair *p = &hardware->pairs.at[i];
+    if (p->key != base && p->key != of) continue;
+    const Sym *shape = p->key == base ? p->value : alias_apply(ev, alias, p->value);
+    if (!expr_value(ev, shape, out)) return false;
+    if (p->key == base) break;
+  }
+  return true;
+}
+
+static int64_t within(int64_t v, int64_t most) { return v > most ? most : v < -most ? -most : v; }
+
+static int64_t position_of(int64_t start, int64_t counter, int64_t size) {
+  return within(within(start, PLACE_FAR) + within(counter, PLACE_FAR / size) * size, PLACE_FAR);
+}
+
+/* What one row adds to the position of its dimension; *applies: it also sets the extent. */
+static bool row_position(Eval *ev, const Row *r, bool *applies, int64_t *position, int64_t *size) {
+  const Loop *loop = r->kind == CONSTRAINT_tile ? loop_over(ev, r->loop) : NULL;
+  *applies = r->kind == CONSTRAINT_workgroup || loop;
+  *position = 0;
+  if (!*applies) return true;
+  if (!row_size(ev, r, size)) return false;
+  int64_t start = 0;
+  bool starts = r->start && (loop || !ev->explicit_grid);
+  if (starts && !expr_value(ev, expr_kept(ev, r->start), &start)) return false;
+  if (loop) *position = position_of(start, loop->counter, *size);
+  else if (!ev->explicit_grid) *position = r->start ? start : ev->ids[r->axis] * *size;
+  return true;
+}
+
+/* Whether a dimension that no row divides has become a coordinate: its symbol was set, and its
+ * vector shape is 1. */
+static bool is_coordinate(Eval *ev, const Sym *base, int64_t shape) {
+  return shape == 1 && sym_name(base) && ev->slots.at[env_slot(ev, sym_name(base))].was_set;
+}
+
+/* Whether the size of a dimension is unknown so far but some set_symbol gives it. Until then it has
+ * no elements: a constant made there gets them where it is used. */
+static bool is_set_later(Eval *ev, const Sym *base) {
+  if (expr_is_known(ev, base)) return false;
+  for (const Op *op = ir_first(ev->k); op; op = ir_next(op))
+    if (op->kind == OP_set_symbol && op_attr(op, ATTR_symbol)->sym == base) return true;
+  return false;
+}
+
+static bool place_base(Eval *ev, const Sym *base, Axis *out, int64_t *n) {
+  bool cut = false, rides = !kernel_constraint(ev->k, CONSTRAINT_alias, base);
+  out->lo = 0;
+  for (int i = 0; i < ev->rows.n; i++) {
+    const Row *r = &ev->rows.at[i];
+    bool applies;
+    int64_t position;
+    if (r->dim != base) continue;
+    if (!row_position(ev, r, &applies, &position, n)) return false;
+    out->lo = position_of(out->lo, position, 1);
+    cut |= applies;
+    rides &= r->secondary && *n == 1; /* it follows the id of another dimension, which may go
+                                       * further */
+  }
+  int64_t shape;
+  if (!vector_shape(ev, base, &shape)) return false;
+  out->batch = shape == 0;
+  out->coordinate = cut ? rides : is_coordinate(ev, base, shape);
+  if (out->batch || out->coordinate) return *n = 1, true;
+  if (!cut && is_set_later(ev, base)) return *n = 0, true;
+  if (!cut && !expr_extent(ev, base, n)) return false;
+  if (*n < 0) *n = 0; /* a size that came from memory */
+  return true;
+}
+
+/* A dimension of unknown size ends with its tile. */
+bool place_end(Eval *ev, Axis *a) {
+  int64_t size;
+  a->end = INT64_MAX;
+  if (a->coordinate || !expr_is_known(ev, a->base)) return true;
+  if (!expr_extent(ev, a->base, &size)) return false;
+  a->end = ceil_div64(size * a->num, a->den);
+  return true;
+}
+
+bool place_axis(Eval *ev, const Sym *dim, Axis *out) {
+  Axis a = axis_of(dim);
+  int64_t n;
+  if (!place_base(ev, a.base, &a, &n)) return false;
+  if (!scale_exactly(ev, &a, "position", a.lo, &a.lo)) return false;
+  a.n = n;
+  if (!a.batch && !scale_exactly(ev, &a, "extent", n, &a.n)) return false;
+  if (!place_end(ev, &a)) return false;
+  *out = a;
+  return true;
+}
+
+static bool fail_large(Eval *ev, const Type *t) {
+  eval_fail(ev, DIAG_E0706, "a %s of a workgroup has more than 2^28 elements",
+            type_text(ev->cx->diags.arena, ev->cx, t));
+  eval_hint(ev, "make the tiles of its dimensions smaller");
+  return false;
+}
+
+bool place_box(Eval *ev, const Type *t, Box *out) {
+  int64_t all = 1;
+  out->rank = t->rank;
+  for (int i = 0; i < t->rank; i++) {
+    if (!place_axis(ev, t->dims[i], &out->axis[i])) return false;
+    int64_t n = out->axis[i].n;
+    if (n > 0 && all > TILE_MOST / n) return fail_large(ev, t);
+    all *= n;
+  }
+  return true;
+}

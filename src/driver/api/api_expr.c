@@ -1,0 +1,492 @@
+/* api_expr.c: contexts, diagnostics, expressions and types of wave.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/api/api.h"
+#include "runtime/device.h"
+
+wv_ctx *wv_ctx_new(void) {
+  API_ASKS(NULL);
+  Context *cx = context_new();
+  wv_ctx *handle = ARENA_NEW(cx->arena, wv_ctx);
+  handle->handle = HANDLE_CTX;
+  handle->cx = cx;
+  return handle;
+}
+
+void wv_ctx_free(wv_ctx *cx) {
+  API_ASKS();
+  if (!api_is(cx, HANDLE_CTX)) return;
+  for (size_t i = 0; i < WV_LEN(cx->devices); i++) device_close(cx->devices[i]);
+  if (cx->attempt) landing_attempt(NULL); /* it may be the current one */
+  arena_free(cx->attempt);
+  context_free(cx->cx);
+}
+
+bool wv_ctx_usable(const wv_ctx *cx) {
+  API_PLAIN;
+  return api_is(cx, HANDLE_CTX) && !cx->is_broken;
+}
+
+const char *wv_ctx_saved(const wv_ctx *cx) {
+  API_PLAIN;
+  return api_is(cx, HANDLE_CTX) && *cx->trouble.saved ? cx->trouble.saved : NULL;
+}
+
+const char *wv_version(void) {
+  API_PLAIN;
+  return WAVE_VERSION;
+}
+
+/* ---- diagnostics ---- */
+
+Span api_span(Context *cx, wv_place at) {
+  if (!at.file) return (Span){0};
+  return (Span){sources_file(&cx->sources, at.file, NULL), at.line, at.col, at.len};
+}
+
+wv_place api_place(Context *cx, Span at) {
+  if (!at.file) return (wv_place){0};
+  return (wv_place){sources_name(&cx->sources, at.file), at.line, at.col, at.len};
+}
+
+static const Diag *diag_at(const wv_ctx *cx, int i) {
+  const Diag *d = i < 0 ? NULL : cx->cx->diags.first;
+  for (; d && i > 0; i--) d = d->next;
+  return d;
+}
+
+int wv_diag_count(const wv_ctx *cx) {
+  API_PLAIN;
+  int n = 0;
+  for (const Diag *d = api_is(cx, HANDLE_CTX) ? cx->cx->diags.first : NULL; d; d = d->next) n++;
+  return n;
+}
+
+int wv_diag_errors(const wv_ctx *cx) {
+  API_PLAIN;
+  return api_is(cx, HANDLE_CTX) ? cx->cx->diags.errors : 0;
+}
+
+void api_diag(Context *cx, Arena *a, const Diag *d, wv_diag *out) {
+  static const char *const severities[] = {"error", "warning", "remark"};
+  const DiagInfo *info = &diag_info[d->code];
+  StrBuf text = {.arena = a};
+  diag_render(&cx->diags, d, &text);
+  *out = (wv_diag){severities[info->severity], info->code,    d->text, d->hint,
+                   api_place(cx, d->at),       sb_text(&text)};
+}
+
+/* Without memory for more, at least the message is returned. */
+static bool get_bare(const wv_ctx *cx, int i, wv_diag *out) {
+  const Diag *d = api_is(cx, HANDLE_CTX) ? diag_at(cx, i) : NULL;
+  if (d)
+    *out = (wv_diag){.severity = "error",
+                     .code = diag_info[d->code].code,
+                     .text = d->text,
+                     .hint = d->hint,
+                     .rendered = d->text};
+  return d != NULL;
+}
+
+bool wv_diag_get(wv_ctx *cx, int i, wv_diag *out) {
+  API_ENTER(api_is(cx, HANDLE_CTX), cx, (void)0, get_bare(cx, i, out));
+  const Diag *d = diag_at(cx, i);
+  if (d) api_diag(cx->cx, cx->cx->diags.arena, d, out);
+  return d != NULL;
+}
+
+int wv_diag_notes(wv_ctx *cx, int i, wv_note *out, int cap) {
+  API_READS(cx, 0);
+  const Diag *d = diag_at(cx, i);
+  int n = 0;
+  for (const DiagNote *note = d ? d->notes : NULL; note; note = note->next, n++)
+    if (n < cap) out[n] = (wv_note){api_place(cx->cx, note->at), note->text};
+  return n;
+}
+
+void wv_diag_clear(wv_ctx *cx) {
+  API_PLAIN;
+  if (api_is(cx, HANDLE_CTX)) diags_clear(&cx->cx->diags);
+}
+
+void wv_diag_report(wv_ctx *cx, const char *code, wv_place at, const char *text, const char *hint) {
+  API_CHANGES(cx, );
+  DiagCode c = code ? diag_find(code) : DIAG_COUNT;
+  if (c == DIAG_COUNT)
+    c = DIAG_E0105; /* a mistake of the front end; the message is still
+                                        * reported */
+  Diag *d = diag_add(&cx->cx->diags, c, api_span(cx->cx, at), "%s", text ? text : "");
+  if (hint) diag_hint(&cx->cx->diags, d, "%s", hint);
+}
+
+void wv_source(wv_ctx *cx, const char *file, const char *text) {
+  API_READS(cx, );
+  Sources *s = &cx->cx->sources;
+  if (file && text) sources_give_text(s, sources_file(s, file, NULL), text);
+}
+
+const char *wv_explain(const char *code) {
+  API_PLAIN;
+  DiagCode c = code ? diag_find(code) : DIAG_COUNT;
+  return c == DIAG_COUNT ? NULL : diag_info[c].explanation;
+}
+
+const char *wv_nearest(const char *word, const char *const *words, int n) {
+  API_PLAIN;
+  return word ? diag_nearest(word, words, n) : NULL;
+}
+
+/* ---- expressions ---- */
+
+/* Everything that walks an expression recurses, so the nesting depth that callers may reach is
+ * limited, to about that of text. Operands are within the limit, so no operation goes far beyond
+ * it. */
+static const Sym *not_too_deep(SymCtx *cx, const Sym *s) {
+  enum { DEPTH_LIMIT = 512 };
+  return s && sym_depth(s) > DEPTH_LIMIT ? sym_too_deep(cx) : s;
+}
+
+wv_expr api_checked(wv_ctx *cx, const Sym *s) {
+  static const DiagCode codes[] = {[SYM_FINE] = DIAG_E0105,
+                                   [SYM_INVALID] = DIAG_E0105,
+                                   [SYM_OVERFLOW] = DIAG_E0101,
+                                   [SYM_ZERO_DIVISION] = DIAG_E0102};
+  s = not_too_deep(cx->cx->sym, s);
+  DiagCode code = codes[sym_error_kind(cx->cx->sym)];
+  const char *why = s ? "" : sym_take_error(cx->cx->sym);
+  if (*why) diag_add(&cx->cx->diags, code, (Span){0}, "%s", why);
+  return api_expr(s);
+}
+
+wv_expr wv_int(wv_ctx *cx, int64_t v) {
+  API_CHANGES(cx, NULL);
+  return api_expr(sym_int(cx->cx->sym, v));
+}
+wv_expr wv_rational(wv_ctx *cx, int64_t num, int64_t den) {
+  API_CHANGES(cx, NULL);
+  return api_checked(cx, sym_rational(cx->cx->sym, num, den));
+}
+wv_expr wv_bool(wv_ctx *cx, bool v) {
+  API_CHANGES(cx, NULL);
+  return api_expr(sym_bool(cx->cx->sym, v));
+}
+wv_expr wv_symbol(wv_ctx *cx, const char *name, bool nonneg) {
+  API_CHANGES(cx, NULL);
+  if (!api_text(cx, name, "the name of a symbol")) return NULL;
+  return api_expr(sym_symbol(cx->cx->sym, name, nonneg));
+}
+
+typedef const Sym *Unary(SymCtx *, const Sym *);
+typedef const Sym *Binary(SymCtx *, const Sym *, const Sym *);
+
+static const struct {
+  const char *name;
+  Unary *unary;
+  Binary *binary; /* folded over any number of operands when `fold` */
+  bool fold;
+} operators[] = {
+    {"add", NULL, sym_add, true},          {"mul", NULL, sym_mul, true},
+    {"min", NULL, sym_min, true},          {"max", NULL, sym_max, true},
+    {"and", NULL, sym_and, true},          {"or", NULL, sym_or, true},
+    {"xor", NULL, sym_xor, false},         {"sub", NULL, sym_sub, false},
+    {"div", NULL, sym_div, false},         {"floordiv", NULL, sym_floordiv, false},
+    {"ceildiv", NULL, sym_ceildiv, false}, {"mod", NULL, sym_mod, false},
+    {"eq", NULL, sym_eq, false},           {"ne", NULL, sym_ne, false},
+    {"lt", NULL, sym_lt, false},           {"le", NULL, sym_le, false},
+    {"gt", NULL, sym_gt, false},           {"ge", NULL, sym_ge, false},
+    {"neg", sym_neg, NULL, false},         {"floor", sym_floor, NULL, false},
+    {"ceil", sym_ceil, NULL, false},       {"not", sym_not, NULL, false},
+};
+
+static const Sym *power(SymCtx *cx, const Sym *base, const Sym *exponent) {
+  int64_t e;
+  return exponent && sym_is_int(exponent, &e) ? sym_pow(cx, base, e) : NULL;
+}
+
+static const Sym *apply_operator(SymCtx *cx, const char *op, const wv_expr *args, int n) {
+  if (strcmp(op, "pow") == 0 && n == 2) return power(cx, api_sym(args[0]), api_sym(args[1]));
+  if (strcmp(op, "select") == 0 && n == 3)
+    return sym_select(cx, api_sym(args[0]), api_sym(args[1]), api_sym(args[2]));
+  for (size_t i = 0; i < WV_LEN(operators); i++) {
+    if (strcmp(operators[i].name, op) != 0) continue;
+    if (operators[i].unary) return n == 1 ? operators[i].unary(cx, api_sym(args[0])) : NULL;
+    if (n < 1 || (!operators[i].fold && n != 2)) return NULL;
+    const Sym *s = api_sym(args[0]);
+    for (int j = 1; j < n; j++) s = operators[i].binary(cx, s, api_sym(args[j]));
+    return s;
+  }
+  return NULL;
+}
+
+wv_expr wv_expr_op(wv_ctx *cx, const char *op, const wv_expr *args, int n) {
+  API_CHANGES(cx, NULL);
+  if (!api_text(cx, op, "an operator") || !api_list(cx, args, n, "operands")) return NULL;
+  enum { MOST = 4096 }; /* about as many as an expression may have */
+  if (n > MOST) {
+    diag_add(&cx->cx->diags, DIAG_E0105, (Span){0}, "`%s` has more than %d operands", op, MOST);
+    return NULL;
+  }
+  for (int i = 0; i < n; i++)
+    if (!args[i]) return NULL;
+  const Sym *s = apply_operator(cx->cx->sym, op, args, n);
+  if (!s && !*sym_error(cx->cx->sym))
+    diag_add(&cx->cx->diags, DIAG_E0105, (Span){0}, "`%s` cannot be applied to %d operands", op, n);
+  return api_checked(cx, s);
+}
+
+wv_expr wv_expr_parse(wv_ctx *cx, const char *text) {
+  API_CHANGES(cx, NULL);
+  if (!text) return NULL;
+  size_t at = 0;
+  const Sym *s = sym_parse(cx->cx->sym, text, strlen(text), &at);
+  if (s) return api_expr(s);
+  Span span = {sources_file(&cx->cx->sources, "<expression>", text), 1, (uint32_t)at + 1, 1};
+  diag_add(&cx->cx->diags, DIAG_E0105, span, "%s", sym_take_error(cx->cx->sym));
+  return NULL;
+}
+
+/* Each text is kept once: front ends request it repeatedly. */
+const char *wv_expr_text(wv_ctx *cx, wv_expr e) {
+  API_READS(cx, e ? "?" : NULL);
+  if (!e) return NULL;
+  const char *text = map_get(&cx->texts, map_key(e));
+  if (text) return text;
+  text = sym_text(cx->cx->arena, api_sym(e));
+  map_set(cx->cx->arena, &cx->texts, map_key(e), (void *)(uintptr_t)text);
+  return text;
+}
+
+const char *wv_expr_kind(wv_expr e) {
+  API_PLAIN;
+  static const char *const names[SYM_COUNT] = {
+#define SYM(name, spelling, doc) [SYM_##name] = #name,
+#include "sym/sym.def"
+  };
+  return e ? names[sym_kind(api_sym(e))] : NULL;
+}
+
+int wv_expr_nargs(wv_expr e) {
+  API_PLAIN;
+  return e ? sym_nargs(api_sym(e)) : 0;
+}
+wv_expr wv_expr_arg(wv_ctx *cx, wv_expr e, int i) {
+  API_CHANGES(cx, NULL);
+  bool there = i >= 0 && i < wv_expr_nargs(e);
+  return there ? api_expr(sym_arg(cx->cx->sym, api_sym(e), i)) : NULL;
+}
+bool wv_expr_is_bool(wv_expr e) {
+  API_PLAIN;
+  return e && sym_is_bool(api_sym(e));
+}
+
+bool wv_expr_constant(wv_expr e, int64_t *num, int64_t *den) {
+  API_PLAIN;
+  const Sym *s = api_sym(e);
+  if (!s) return false;
+  if (sym_kind(s) != SYM_bool) return sym_is_rational(s, num, den);
+  *den = 1;
+  return sym_eval(s, NULL, 0, num);
+}
+
+const char *wv_expr_name(wv_expr e) {
+  API_PLAIN;
+  return e ? sym_name(api_sym(e)) : NULL;
+}
+bool wv_expr_nonneg(wv_expr e) {
+  API_PLAIN;
+  return e && sym_is_nonneg_symbol(api_sym(e));
+}
+uint64_t wv_expr_hash(wv_expr e) {
+  API_PLAIN;
+  return e ? sym_hash(api_sym(e)) : 0;
+}
+
+int wv_expr_symbols(wv_expr e, wv_expr *out, int cap) {
+  API_ASKS(-1);
+  if (!e) return 0;
+  int n = sym_free_symbols(api_sym(e), NULL, 0);
+  Arena *a = arena_new();
+  const Sym **symbols = ARENA_ARRAY(a, const Sym *, n);
+  sym_free_symbols(api_sym(e), symbols, n);
+  for (int i = 0; i < n && i < cap; i++) out[i] = api_expr(symbols[i]);
+  arena_free(a);
+  return n;
+}
+
+wv_expr wv_expr_copy(wv_ctx *to, wv_expr e) {
+  API_CHANGES(to, NULL);
+  if (!e) return NULL;
+  return api_checked(to, sym_copy(to->cx->sym, api_sym(e)));
+}
+
+/* ---- substitution and proofs ---- */
+
+static SymBinding *bindings_of(Arena *a, const wv_binding *from, int n) {
+  SymBinding *out = ARENA_ARRAY(a, SymBinding, n);
+  for (int i = 0; i < n; i++) out[i] = (SymBinding){api_sym(from[i].from), api_sym(from[i].to)};
+  return out;
+}
+
+static bool has_bindings(wv_ctx *cx, const wv_binding *b, int n) {
+  bool ok = api_list(cx, b, n, "bindings");
+  for (int i = 0; ok && i < n; i++)
+    ok = api_expected(cx, b[i].from && b[i].to, "a symbol and its value");
+  return ok;
+}
+
+wv_expr wv_expr_subst(wv_ctx *cx, wv_expr e, const wv_binding *b, int n) {
+  API_CHANGES(cx, NULL);
+  if (!e || !has_bindings(cx, b, n)) return NULL;
+  Arena *a = arena_new();
+  const Sym *s = sym_subst(cx->cx->sym, api_sym(e), bindings_of(a, b, n), n);
+  arena_free(a);
+  return api_checked(cx, s);
+}
+
+bool wv_resolve(wv_ctx *cx, wv_binding *b, int n) {
+  API_CHANGES(cx, false);
+  if (!has_bindings(cx, b, n)) return false;
+  Arena *a = arena_new();
+  SymBinding *bindings = bindings_of(a, b, n);
+  bool ok = sym_resolve_bindings(cx->cx->sym, bindings, n);
+  for (int i = 0; ok && i < n; i++) b[i].to = api_expr(bindings[i].to);
+  if (!ok) diag_add(&cx->cx->diags, DIAG_E0104, (Span){0}, "%s", sym_take_error(cx->cx->sym));
+  arena_free(a);
+  return ok;
+}
+
+static SymFacts *gather(wv_ctx *cx, Arena *a, const wv_expr *facts, int n) {
+  SymFacts *f = sym_facts_new(a, cx->cx->sym, NULL);
+  for (int i = 0; facts && i < n; i++)
+    if (facts[i]) sym_assume(f, api_sym(facts[i]));
+  return f;
+}
+
+wv_expr wv_expr_simplify(wv_ctx *cx, wv_expr e, const wv_expr *facts, int nfacts) {
+  API_CHANGES(cx, NULL);
+  if (!e) return NULL;
+  Arena *a = arena_new();
+  const Sym *s = sym_simplify(cx->cx->sym, gather(cx, a, facts, nfacts), api_sym(e));
+  arena_free(a);
+  return api_checked(cx, s);
+}
+
+int wv_expr_prove(wv_ctx *cx, wv_expr cond, const wv_expr *facts, int nfacts) {
+  API_CHANGES(cx, -1);
+  if (!cond) return -1;
+  Arena *a = arena_new();
+  SymTruth t = sym_prove(cx->cx->sym, gather(cx, a, facts, nfacts), api_sym(cond));
+  arena_free(a);
+  return t == SYM_ALWAYS ? 1 : t == SYM_NEVER ? 0 : -1;
+}
+
+bool wv_expr_range(wv_ctx *cx, wv_expr e, const wv_expr *facts, int nfacts, int64_t *lo,
+                   int64_t *hi) {
+  API_CHANGES(cx, false);
+  if (!e) return false;
+  Arena *a = arena_new();
+  SymRange r = sym_range(cx->cx->sym, gather(cx, a, facts, nfacts), api_sym(e));
+  arena_free(a);
+  *lo = r.lo;
+  *hi = r.hi;
+  return true;
+}
+
+bool wv_expr_eval(wv_ctx *cx, wv_expr e, const wv_binding *b, int n, int64_t *out) {
+  API_CHANGES(cx, false);
+  if (!has_bindings(cx, b, n)) return false;
+  Arena *a = arena_new();
+  bool ok = e && sym_eval(api_sym(e), bindings_of(a, b, n), n, out);
+  arena_free(a);
+  return ok;
+}
+
+/* ---- types ---- */
+
+int wv_dtype_count(void) {
+  API_PLAIN;
+  return DTYPE_COUNT;
+}
+
+const char *wv_dtype_name(int i, int *bits, const char **cls) {
+  API_PLAIN;
+  static const char *const classes[] = {"float", "int", "uint", "bool", "index"};
+  if (i < 0 || i >= DTYPE_COUNT) return NULL;
+  if (bits) *bits = dtype_info[i].bits;
+  if (cls) *cls = classes[dtype_info[i].class];
+  return dtype_info[i].name;
+}
+
+static bool find_dtype(wv_ctx *cx, const char *name, DType *out) {
+  if (name && dtype_parse(name, out)) return true;
+  diag_add(&cx->cx->diags, DIAG_E0319, (Span){0}, "there is no dtype `%s`", name ? name : "");
+  return false;
+}
+
+static wv_type made(wv_ctx *cx, const Type *t) {
+  if (!t)
+    diag_add(&cx->cx->diags, DIAG_E0319, (Span){0}, "a type must have 1 to %d distinct dimensions",
+             IR_MAX_RANK);
+  return (wv_type)t;
+}
+
+wv_type wv_scalar_type(wv_ctx *cx, const char *dtype) {
+  API_CHANGES(cx, NULL);
+  DType d;
+  return find_dtype(cx, dtype, &d) ? (wv_type)type_scalar(cx->cx, d) : NULL;
+}
+
+/* As many entries as a type can have: the type constructor refuses a larger rank. */
+static const Sym *const *dims_of(const wv_expr *from, int rank, const Sym **out) {
+  for (int i = 0; i < rank && i < IR_MAX_RANK; i++) out[i] = from ? api_sym(from[i]) : NULL;
+  return out;
+}
+
+wv_type wv_tile_type(wv_ctx *cx, const wv_expr *dims, int rank, const char *dtype) {
+  API_CHANGES(cx, NULL);
+  const Sym *d[IR_MAX_RANK];
+  DType t;
+  if (!find_dtype(cx, dtype, &t)) return NULL;
+  if (rank < 0) return made(cx, NULL);
+  return made(cx, type_tile(cx->cx, dims_of(dims, rank, d), rank, t));
+}
+
+wv_type wv_mem_type(wv_ctx *cx, const wv_expr *dims, int rank, const char *dtype, wv_expr space,
+                    const wv_expr *layout) {
+  API_CHANGES(cx, NULL);
+  const Sym *d[IR_MAX_RANK], *l[IR_MAX_RANK];
+  DType t;
+  if (!find_dtype(cx, dtype, &t)) return NULL;
+  if (rank < 1) return made(cx, NULL);
+  return made(cx, type_mem(cx->cx, dims_of(dims, rank, d), rank, t, api_sym(space),
+                           layout ? dims_of(layout, rank, l) : NULL));
+}
+
+const char *wv_type_text(wv_ctx *cx, wv_type t) {
+  API_READS(cx, NULL);
+  return t ? type_text(cx->cx->arena, cx->cx, api_type(t)) : NULL;
+}
+
+const char *wv_type_kind(wv_type t) {
+  API_PLAIN;
+  static const char *const kinds[] = {"scalar", "vec", "tile", "mem", "token"};
+  return t ? kinds[api_type(t)->kind] : NULL;
+}
+
+const char *wv_type_dtype(wv_type t) {
+  API_PLAIN;
+  return t ? dtype_info[api_type(t)->dtype].name : NULL;
+}
+int wv_type_rank(wv_type t) {
+  API_PLAIN;
+  return t ? api_type(t)->rank : 0;
+}
+wv_expr wv_type_dim(wv_type t, int i) {
+  API_PLAIN;
+  return i >= 0 && i < wv_type_rank(t) ? api_expr(api_type(t)->dims[i]) : NULL;
+}
+wv_expr wv_type_space(wv_type t) {
+  API_PLAIN;
+  return t ? api_expr(api_type(t)->space) : NULL;
+}

@@ -1,0 +1,145 @@
+/* parse_header.c: the rows between a kernel's parameters and its body (clauses.def). */
+#include <string.h>
+
+#include "ir/text/parse.h"
+
+static const char *const *clause_words(Parser *p, ConstraintKind row, int *n) {
+  const char **words = ARENA_ARRAY(p->scratch, const char *, nclauses);
+  for (int i = *n = 0; i < nclauses; i++)
+    if (clauses[i].row == row && *clauses[i].word) words[(*n)++] = clauses[i].word;
+  return words;
+}
+
+static const Clause *find_clause(ConstraintKind row, const char *word) {
+  for (int i = 0; i < nclauses; i++)
+    if (clauses[i].row == row && strcmp(clauses[i].word, word) == 0) return &clauses[i];
+  return NULL;
+}
+
+static bool parse_three(Parser *p, const Sym **out) {
+  if (!expect(p, '(', NULL)) return false;
+  for (int i = 0; i < 3; i++) {
+    bool more = i == 0 || accept(p, ',');
+    out[i] = more ? parse_expr(p) : sym_int(p->cx->sym, 1);
+    if (!out[i]) return false;
+  }
+  return expect(p, ')', "after three numbers");
+}
+
+static const char *int_name(Parser *p, const Clause *cl) {
+  const char *word = *cl->word ? cl->word : constraint_name[cl->row];
+  return arena_printf(p->scratch, "the number after `%s`", word);
+}
+
+static bool parse_clause_value(Parser *p, Constraint *c, const Clause *cl) {
+  void *field = clause_field(c, cl);
+  int64_t v;
+  switch (cl->kind) {
+  case CLAUSE_DIM:
+  case CLAUSE_EXPR: return (*(const Sym **)field = parse_expr(p)) != NULL;
+  case CLAUSE_INT:
+    if (!expect_int(p, 0, INT32_MAX, int_name(p, cl), &v)) return false;
+    *(int *)field = (int)v;
+    return true;
+  case CLAUSE_FLAG: return *(bool *)field = true;
+  case CLAUSE_THREE: return parse_three(p, field);
+  case CLAUSE_MMA: return parse_mma(p, field);
+  case CLAUSE_PAIRS: return parse_pairs(p, field);
+  }
+  return false;
+}
+
+/* The clause that begins here: a word of this row, or `=`. */
+static const Clause *take_clause(Parser *p, ConstraintKind row) {
+  const Clause *cl = NULL;
+  if (p->tok.kind == TOK_word) cl = find_clause(row, p->tok.text);
+  else if (at_punct(p, '=')) cl = find_clause(row, "=");
+  if (cl) advance(p);
+  return cl;
+}
+
+static bool at_row_end(const Parser *p) {
+  return p->tok.first || p->tok.kind == TOK_end || at_punct(p, ';') || at_punct(p, '{');
+}
+
+static bool fail_clause(Parser *p, ConstraintKind row) {
+  int n;
+  const char *const *words = clause_words(p, row, &n);
+  if (p->tok.kind != TOK_word || n == 0) return fail_expected(p, "`;`, a new line or `{`");
+  const char *what = arena_printf(p->scratch, "part of a `%s` row:", constraint_name[row]);
+  return fail_unknown(p, DIAG_E0505, &p->tok, what, words, n);
+}
+
+static bool fail_repeated(Parser *p, const char *word) {
+  diag_add(&p->cx->diags, DIAG_E0508, p->last.span, "`%s` is given twice", word);
+  return false;
+}
+
+static bool check_complete(Parser *p, const Constraint *c, uint64_t seen) {
+  for (int i = 0; i < nclauses; i++) {
+    if (clauses[i].row != c->kind || !clauses[i].must || seen >> i & 1) continue;
+    diag_add(&p->cx->diags, DIAG_E0505, c->at, "a `%s` row needs `%s`", constraint_name[c->kind],
+             clauses[i].word);
+    return false;
+  }
+  return true;
+}
+
+static bool parse_clauses(Parser *p, Constraint *c) {
+  uint64_t seen = 0;
+  WV_ASSERT(nclauses <= 64);
+  const Clause *bare = find_clause(c->kind, "");
+  if (bare) {
+    seen |= UINT64_C(1) << (bare - clauses);
+    if (!parse_clause_value(p, c, bare)) return false;
+  }
+  bool listed = c->kind == CONSTRAINT_hardware; /* its clauses are separated by commas */
+  while (!at_row_end(p) || (listed && p->last.kind == TOK_punct && p->last.punct == ',')) {
+    const Clause *cl = take_clause(p, c->kind);
+    if (!cl) return fail_clause(p, c->kind);
+    if (seen >> (cl - clauses) & 1) return fail_repeated(p, cl->word);
+    seen |= UINT64_C(1) << (cl - clauses);
+    if (!parse_clause_value(p, c, cl)) return false;
+    if (listed && !accept(p, ',')) break;
+  }
+  c->at = span_from(p, c->at);
+  return check_complete(p, c, seen);
+}
+
+/* One row too many is reported; the rows after it are only read. */
+static void add_row(Parser *p, Constraint c) {
+  if (!p->rows_full) p->rows_full = !build_constraint(p->b, c);
+}
+
+/* `dynamic M, N` is one row for each. */
+static bool parse_dynamics(Parser *p, Constraint c) {
+  do {
+    if (!(c.dim = parse_expr(p))) return false;
+    c.at = span_from(p, c.at);
+    add_row(p, c);
+  } while (accept(p, ','));
+  return true;
+}
+
+static bool parse_row(Parser *p) {
+  int kind = 0;
+  if (p->tok.kind != TOK_word) return fail_here(p, "a header row or `{`");
+  while (kind < CONSTRAINT_COUNT && !at_word(p, constraint_name[kind])) kind++;
+  if (kind == CONSTRAINT_COUNT)
+    return fail_unknown(p, DIAG_E0505, &p->tok, "header row", constraint_name, CONSTRAINT_COUNT);
+  Constraint c = {.kind = (ConstraintKind)kind, .at = p->tok.span};
+  advance(p);
+  if (c.kind == CONSTRAINT_dynamic) return parse_dynamics(p, c);
+  if (!parse_clauses(p, &c)) return false;
+  add_row(p, c);
+  return at_row_end(p) || fail_expected(p, "`;`, a new line or `{`");
+}
+
+void parse_rows(Parser *p) {
+  while (p->tok.kind != TOK_end && !at_punct(p, '{')) {
+    const char *start = p->tok.at;
+    if (accept(p, ';') || parse_row(p)) continue;
+    if (p->tok.at == start) advance(p);
+    while (!at_row_end(p)) advance(p);
+  }
+}

@@ -1,0 +1,532 @@
+/* parse_value.c: expressions, types and the values of attributes. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/text/parse.h"
+
+/* ---- expressions ---- */
+
+/* How much of the text an expression may cover: it ends before a brace, a value or a comment, and
+ * outside parentheses at the end of the line. sym/ decides where it really ends. (`%` is never an
+ * operator here: it begins a value. Names in backquotes may contain anything.) */
+static size_t expr_room(const char *text, const char *end) {
+  int depth = 0;
+  bool quoted = false;
+  const char *c = text;
+  for (; c < end && (quoted || !strchr("{};%#", *c)); c++) {
+    quoted ^= *c == '`';
+    if (quoted) continue;
+    depth += *c == '(';
+    depth -= *c == ')';
+    if (depth < 0 || (*c == '\n' && depth == 0)) break;
+  }
+  return (size_t)(c - text);
+}
+
+static bool begins_expr(const Token *t) {
+  if (t->kind == TOK_punct) return strchr("-+(~`", t->punct) != NULL;
+  return t->kind == TOK_word || t->kind == TOK_int || t->kind == TOK_float;
+}
+
+static void move_behind(Parser *p, const char *to) {
+  p->last = p->tok;
+  p->last.len = (size_t)(to - p->tok.at);
+  p->last.span.len = (uint32_t)p->last.len;
+  p->lx.at = p->tok.at;
+  p->lx.line = p->tok.span.line;
+  p->lx.line_start = p->tok.at - (p->tok.span.col - 1);
+  p->lx.fresh = false;
+  lex_seek(&p->lx, to);
+  p->tok = lex_next(&p->lx);
+}
+
+static const Sym *parse_expr_until(Parser *p, bool comparisons) {
+  if (!begins_expr(&p->tok)) return fail_expected(p, "an expression"), NULL;
+  const char *text = p->tok.at;
+  size_t used = 0;
+  size_t room = expr_room(text, p->lx.end);
+  const Sym *s = sym_parse_prefix(p->cx->sym, text, room, comparisons, &used);
+  if (s) {
+    move_behind(p, text + used);
+    return s;
+  }
+  Span at = p->tok.span;
+  at.col += (uint32_t)used;
+  at.len = 1;
+  diag_add(&p->cx->diags, DIAG_E0105, at, "%s", sym_take_error(p->cx->sym));
+  return NULL;
+}
+
+const Sym *parse_expr(Parser *p) { return parse_expr_until(p, true); }
+
+/* Inside <...> a comparison must be in parentheses. */
+static const Sym *parse_dim(Parser *p) { return parse_expr_until(p, false); }
+
+/* A bare name is taken as it is: `K.2 (%k)` is not a call. */
+const Sym *parse_symbol(Parser *p) {
+  bool is_call = at_word(p, "signed") && peek_token(p).punct == '(';
+  Token t = p->tok;
+  if (t.kind == TOK_word && !is_call) {
+    advance(p);
+    return sym_symbol(p->cx->sym, t.text, true);
+  }
+  const Sym *s = parse_expr(p);
+  if (!s || sym_name(s)) return s;
+  diag_add(&p->cx->diags, DIAG_E0501, t.span, "expected a symbol, found an expression");
+  return NULL;
+}
+
+/* ---- lists: `open item, item, ... close` ---- */
+
+typedef bool ParseItem(Parser *p, void *list);
+
+static bool parse_list(Parser *p, char open, char close, ParseItem *item, void *list) {
+  if (!expect(p, open, NULL)) return false;
+  if (accept(p, close)) return true;
+  do {
+    if (!item(p, list)) return false;
+  } while (accept(p, ','));
+  return expect(p, close, "or `,`");
+}
+
+typedef Vec(SymPair) PairList;
+typedef Vec(const Sym *) SymList;
+
+static bool parse_pair(Parser *p, void *list) {
+  SymPair pair;
+  if (!(pair.key = parse_expr(p)) || !expect(p, ':', NULL)) return false;
+  if (!(pair.value = parse_expr(p))) return false;
+  vec_push(p->scratch, (PairList *)list, pair);
+  return true;
+}
+
+bool parse_pairs(Parser *p, SymPairs *out) {
+  PairList list = {0};
+  if (!parse_list(p, '{', '}', parse_pair, &list)) return false;
+  *out = (SymPairs){list.at, list.n};
+  return true;
+}
+
+static bool parse_sym_item(Parser *p, void *list) {
+  const Sym *s = parse_expr(p);
+  if (s) vec_push(p->scratch, (SymList *)list, s);
+  return s != NULL;
+}
+
+/* ---- types ---- */
+
+/* A dtype ends the dimensions; a dimension with the name of a dtype must be in parentheses. */
+static bool at_dtype(const Parser *p, DType *out) {
+  if (p->tok.kind != TOK_word || !dtype_parse(p->tok.text, out)) return false;
+  Token next = peek_token(p);
+  return next.kind == TOK_punct && (next.punct == ',' || next.punct == '>');
+}
+
+/* `what`: "element type", or "type" if a tensor would do as well. */
+static bool fail_type(Parser *p, const Token *t, const char *what) {
+  enum { TENSORS = 4 };
+  const char *names[TENSORS + DTYPE_COUNT] = {"tile", "vec", "mem", "token"};
+  for (int i = 0; i < DTYPE_COUNT; i++) names[TENSORS + i] = dtype_info[i].name;
+  bool any = *what == 't';
+  return fail_unknown(p, DIAG_E0506, t, what, any ? names : names + TENSORS,
+                      any ? TENSORS + DTYPE_COUNT : DTYPE_COUNT);
+}
+
+static bool fail_no_dtype(Parser *p, const Token *last) {
+  if (!at_punct(p, '>')) return fail_expected(p, "`,` or `>`");
+  return fail_type(p, last, "element type");
+}
+
+static bool fail_rank(Parser *p, Span at) {
+  diag_add(&p->cx->diags, DIAG_E0506, at, "a type has at most %d dimensions", IR_MAX_RANK);
+  return false;
+}
+
+static bool parse_dims(Parser *p, SymList *dims, DType *dtype) {
+  while (!at_dtype(p, dtype)) {
+    Token dim = p->tok;
+    const Sym *s = parse_dim(p);
+    if (!s) return false;
+    vec_push(p->scratch, dims, s);
+    if (dims->n > IR_MAX_RANK) return fail_rank(p, dim.span);
+    if (!accept(p, ',')) return fail_no_dtype(p, &dim);
+  }
+  advance(p);
+  if (dims->n) return true;
+  Diag *d = diag_add(&p->cx->diags, DIAG_E0506, p->last.span,
+                     "a tensor type needs at least one dimension");
+  diag_hint(&p->cx->diags, d, "write `%s` for a scalar", dtype_info[*dtype].name);
+  return false;
+}
+
+static bool parse_layout_item(Parser *p, void *list) {
+  if (!at_word(p, "_")) return parse_sym_item(p, list);
+  advance(p);
+  vec_push(p->scratch, (SymList *)list, NULL);
+  return true;
+}
+
+typedef struct MemParts {
+  const Sym *space;
+  const Sym *const *layout;
+} MemParts;
+
+static bool parse_layout(Parser *p, int rank, MemParts *out) {
+  SymList list = {0};
+  Span at = p->last.span;
+  if (!parse_list(p, '(', ')', parse_layout_item, &list)) return false;
+  out->layout = list.at;
+  if (list.n == rank) return true;
+  diag_add(&p->cx->diags, DIAG_E0506, at, "the layout has %d extents, the memory %d dimensions",
+           list.n, rank);
+  return false;
+}
+
+static bool parse_mem_part(Parser *p, int rank, MemParts *out) {
+  if (accept_word(p, "shared")) return out->space = p->cx->shared_space, true;
+  if (accept_word(p, "layout")) return parse_layout(p, rank, out);
+  if (!accept_word(p, "space")) return fail_expected(p, "`shared`, `space` or `layout`");
+  return expect(p, '(', NULL) && (out->space = parse_expr(p)) && expect(p, ')', NULL);
+}
+
+static const Type *parse_tensor(Parser *p, bool is_mem) {
+  SymList dims = {0};
+  DType dtype;
+  MemParts parts = {0};
+  if (!expect(p, '<', NULL) || !parse_dims(p, &dims, &dtype)) return NULL;
+  while (is_mem && accept(p, ','))
+    if (!parse_mem_part(p, dims.n, &parts)) return NULL;
+  if (!expect(p, '>', is_mem ? "or `,`" : NULL)) return NULL;
+  const Type *t = is_mem ? type_mem(p->cx, dims.at, dims.n, dtype, parts.space, parts.layout)
+                         : type_tile(p->cx, dims.at, dims.n, dtype);
+  if (!t)
+    diag_add(&p->cx->diags, DIAG_E0506, p->last.span, "this type has the same dimension twice");
+  return t;
+}
+
+static const Type *parse_vec(Parser *p) {
+  DType dtype;
+  int64_t n;
+  if (!expect(p, '<', NULL) || !expect_int(p, 1, IR_MAX_VEC, "the number of registers", &n) ||
+      !expect(p, ',', NULL))
+    return NULL;
+  if (!at_dtype(p, &dtype)) return fail_type(p, &p->tok, "element type"), NULL;
+  advance(p);
+  return expect(p, '>', NULL) ? type_vec(p->cx, (int)n, dtype) : NULL;
+}
+
+const Type *parse_type(Parser *p) {
+  DType dtype;
+  if (p->tok.kind != TOK_word) return fail_expected(p, "a type"), NULL;
+  if (accept_word(p, "tile")) return parse_tensor(p, false);
+  if (accept_word(p, "mem")) return parse_tensor(p, true);
+  if (accept_word(p, "vec")) return parse_vec(p);
+  if (accept_word(p, "token")) return type_token(p->cx);
+  if (!dtype_parse(p->tok.text, &dtype)) return fail_type(p, &p->tok, "type"), NULL;
+  advance(p);
+  return type_scalar(p->cx, dtype);
+}
+
+/* The syntax of a layout belongs to target/; dims are numbered as in the type. */
+const Layout *parse_layout_of(Parser *p, const Type *t) {
+  Span start = p->tok.span;
+  Layout *l = ARENA_NEW(p->scratch, Layout);
+  const char *text = p->tok.at + 1;
+  const char *wrong = layout_parse(&text, l);
+  if (wrong) {
+    start.col += (uint32_t)(text - p->tok.at);
+    diag_add(&p->cx->diags, DIAG_E0513, start, "%s", wrong);
+    return NULL;
+  }
+  move_behind(p, text);
+  if (t->kind == TYPE_tile && l->dims == t->rank) return l;
+  diag_add(&p->cx->diags, DIAG_E0513, span_from(p, start), "a layout with %d dims for %s", l->dims,
+           type_text(p->scratch, p->cx, t));
+  return NULL;
+}
+
+/* ---- numbers ---- */
+
+static bool is_float_word(const Token *t) {
+  return t->kind == TOK_float ||
+         (t->kind == TOK_word && (strcmp(t->text, "inf") == 0 || strcmp(t->text, "nan") == 0));
+}
+
+static bool at_float(const Parser *p) {
+  if (!at_punct(p, '-')) return is_float_word(&p->tok);
+  Token next = peek_token(p);
+  return is_float_word(&next);
+}
+
+static bool parse_nan(Parser *p, bool negative, double *out) {
+  int64_t payload = 0, most = (INT64_C(1) << 52) - 1;
+  if (accept(p, '(') &&
+      (!expect_int(p, 1, most, "the payload of a NaN", &payload) || !expect(p, ')', NULL)))
+    return false;
+  *out = float_nan(negative, (uint64_t)payload);
+  return true;
+}
+
+static bool parse_float(Parser *p, double *out) {
+  bool negative = accept(p, '-');
+  Token t = p->tok;
+  advance(p);
+  if (t.kind == TOK_word && strcmp(t.text, "nan") == 0) return parse_nan(p, negative, out);
+  double v =
+      t.kind == TOK_word ? (double)INFINITY : strtod(arena_strndup(p->scratch, t.at, t.len), NULL);
+  *out = negative ? -v : v;
+  if (t.kind == TOK_word || !isinf(v)) return true;
+  diag_add(&p->cx->diags, DIAG_E0511, t.span, "the number is too large for a double");
+  return false;
+}
+
+static bool parse_number(Parser *p, Attr *out) {
+  if (at_float(p)) return parse_float(p, &out->number);
+  return (out->sym = parse_expr(p)) != NULL;
+}
+
+/* ---- matrix instructions ---- */
+
+static bool parse_dot_int(Parser *p, int *out) {
+  int64_t v;
+  if (!expect_int(p, 0, INT32_MAX, "a vector size", &v)) return false;
+  *out = (int)v;
+  return true;
+}
+
+static bool parse_dot(Parser *p, MmaChoice *out) {
+  if (!parse_dot_int(p, &out->out_vec) || !expect(p, ',', NULL)) return false;
+  if (!parse_dot_int(p, &out->k_vec) || !expect(p, ',', NULL)) return false;
+  if (!parse_dot_int(p, &out->k_mult) || !expect(p, ',', NULL)) return false;
+  if (!at_word(p, "M") && !at_word(p, "N")) return fail_expected(p, "`M` or `N`");
+  out->along = *p->tok.text;
+  advance(p);
+  return expect(p, ')', NULL);
+}
+
+static bool expect_word_or_string(Parser *p, const char *what, const char **out) {
+  TokenKind kind = p->tok.kind == TOK_string ? TOK_string : TOK_word;
+  return expect_text(p, kind, what, out);
+}
+
+/* order(4, 1, 2, 16): pairs of radix and stride. */
+static bool parse_order(Parser *p, Digits *out) {
+  if (!at_word(p, "order") || peek_token(p).punct != '(') return true;
+  advance(p), advance(p);
+  do {
+    int64_t radix, stride;
+    if (out->n == LAYOUT_DIGITS) return fail_expected(p, "`)`: there are too many digits");
+    if (!expect_int(p, 2, 1 << 16, "a radix", &radix) || !expect(p, ',', NULL)) return false;
+    if (!expect_int(p, 1, 1 << 16, "a stride", &stride)) return false;
+    out->at[out->n++] = (Digit){0, (int)radix, (int)stride};
+  } while (accept(p, ','));
+  return expect(p, ')', NULL);
+}
+
+static bool parse_mma_words(Parser *p, MmaChoice *out) {
+  out->swap = accept_word(p, "swap");
+  out->shared_lhs = accept_word(p, "shared_lhs");
+  out->shared_rhs = accept_word(p, "shared_rhs");
+  return parse_order(p, &out->order);
+}
+
+bool parse_mma(Parser *p, MmaChoice *out) {
+  *out = (MmaChoice){0};
+  bool is_dot = at_word(p, "dot") && peek_token(p).punct == '(';
+  if (is_dot) advance(p), advance(p);
+  if (!(is_dot ? parse_dot(p, out) : expect_word_or_string(p, "a matrix instruction", &out->name)))
+    return false;
+  return parse_mma_words(p, out);
+}
+
+/* ---- the other kinds of attribute ---- */
+
+static bool parse_dims_attr(Parser *p, Attr *out) {
+  SymList list = {0};
+  if (!parse_list(p, '[', ']', parse_sym_item, &list)) return false;
+  out->dims = list.at;
+  out->n = list.n;
+  return true;
+}
+
+typedef Vec(const char *) TextList;
+
+static bool parse_text_item(Parser *p, void *list) {
+  const char *text;
+  if (!expect_text(p, TOK_string, "a string", &text)) return false;
+  vec_push(p->scratch, (TextList *)list, text);
+  return true;
+}
+
+static bool parse_texts(Parser *p, Attr *out) {
+  TextList list = {0};
+  if (!parse_list(p, '[', ']', parse_text_item, &list)) return false;
+  out->texts = list.at;
+  out->n = list.n;
+  return true;
+}
+
+static bool parse_bounds(Parser *p, Attr *out) {
+  SymPairs pairs;
+  if (!parse_pairs(p, &pairs)) return false;
+  out->pairs = pairs.at;
+  out->n = pairs.n;
+  return true;
+}
+
+typedef Vec(NamedCount) CountList;
+
+static bool parse_count(Parser *p, void *list) {
+  NamedCount c;
+  if (!expect_word_or_string(p, "a name", &c.name) || !expect(p, ':', NULL)) return false;
+  if (!expect_int(p, INT32_MIN, INT32_MAX, "a count", &c.count)) return false;
+  vec_push(p->scratch, (CountList *)list, c);
+  return true;
+}
+
+static bool parse_counts(Parser *p, Attr *out) {
+  CountList list = {0};
+  if (!parse_list(p, '{', '}', parse_count, &list)) return false;
+  out->counts = list.at;
+  out->n = list.n;
+  return true;
+}
+
+typedef Vec(LogIter) IterList;
+
+static bool parse_iter(Parser *p, void *list) {
+  SymList three = {0};
+  Span at = p->tok.span;
+  if (!parse_list(p, '(', ')', parse_sym_item, &three)) return false;
+  if (three.n != 3) {
+    diag_add(&p->cx->diags, DIAG_E0501, at, "expected (symbol, axis, count), found %d entries",
+             three.n);
+    return false;
+  }
+  vec_push(p->scratch, (IterList *)list, ((LogIter){three.at[0], three.at[1], three.at[2]}));
+  return true;
+}
+
+static bool parse_iters(Parser *p, Attr *out) {
+  IterList list = {0};
+  if (!parse_list(p, '[', ']', parse_iter, &list)) return false;
+  out->iters = list.at;
+  out->n = list.n;
+  return true;
+}
+
+/* The lists after `with`: a comma followed by anything other than a brace belongs to the
+ * attributes. */
+static bool parse_dynamic(Parser *p, Mapping *m) {
+  Vec(SymPairs) list = {0};
+  do {
+    SymPairs pairs;
+    if (!parse_pairs(p, &pairs)) return false;
+    vec_push(p->scratch, &list, pairs);
+  } while (at_punct(p, ',') && peek_token(p).punct == '{' && accept(p, ','));
+  m->dynamic = list.at;
+  m->ndynamic = list.n;
+  return true;
+}
+
+static bool parse_mapping(Parser *p, Attr *out) {
+  Mapping *m = ARENA_NEW(p->scratch, Mapping);
+  int64_t iterators;
+  if (!expect_word(p, "map")) return false;
+  if (!expect_int(p, 0, 64, "the number of iterators", &iterators)) return false;
+  m->niterators = (int)iterators;
+  if (!parse_pairs(p, &m->inputs)) return false;
+  if (p->tok.kind != TOK_arrow) return fail_expected(p, "`->`");
+  advance(p);
+  if (!parse_pairs(p, &m->outputs)) return false;
+  if (accept_word(p, "with") && !parse_dynamic(p, m)) return false;
+  out->mapping = m;
+  return true;
+}
+
+static bool parse_mma_attr(Parser *p, Attr *out) {
+  MmaChoice *m = ARENA_NEW(p->scratch, MmaChoice);
+  out->mma = m;
+  return parse_mma(p, m);
+}
+
+/* As for layouts, the syntax belongs to target/. */
+static bool parse_memory_attr(Parser *p, Attr *out) {
+  Span at = p->tok.span;
+  MemLayout *m = ARENA_NEW(p->scratch, MemLayout);
+  const char *text = p->tok.at, *wrong = mem_parse(&text, m);
+  out->memory = m;
+  if (!wrong) return move_behind(p, text), true;
+  at.col += (uint32_t)(text - p->tok.at);
+  at.len = 1;
+  diag_add(&p->cx->diags, DIAG_E0513, at, "%s", wrong);
+  return false;
+}
+
+typedef Vec(CombineStep) StepList;
+
+/* The rule of the op checks whether the numbers are those of earlier steps. */
+static bool parse_step_args(Parser *p, CombineStep *out) {
+  while (p->tok.kind == TOK_word && *p->tok.text == '$' && out->nargs < STEP_ARGS) {
+    char *end;
+    long n = strtol(p->tok.text + 1, &end, 10);
+    if (end == p->tok.text + 1 || *end || n < 0 || n > INT32_MAX) break;
+    out->args[out->nargs++] = (int)n;
+    advance(p);
+  }
+  return true;
+}
+
+static bool parse_step(Parser *p, void *list) {
+  CombineStep step = {0};
+  Token name = p->tok;
+  const char *op, *dtype;
+  Attr value = {.key = ATTR_value};
+  if (!expect_text(p, TOK_word, "an op", &op)) return false;
+  step.kind = op_find(op);
+  if (step.kind == OP_COUNT) {
+    diag_add(&p->cx->diags, DIAG_E0309, name.span, "there is no op `%s`", op);
+    return false;
+  }
+  if (step.kind == OP_scalar && !parse_number(p, &value)) return false;
+  step.sym = value.sym;
+  if (!value.sym) step.number = value.number;
+  if (!parse_step_args(p, &step) || !expect(p, ':', "and the dtype of the step")) return false;
+  name = p->tok;
+  if (!expect_text(p, TOK_word, "a dtype", &dtype)) return false;
+  if (!dtype_parse(dtype, &step.dtype)) return fail_type(p, &name, "element type");
+  vec_push(p->scratch, (StepList *)list, step);
+  return true;
+}
+
+static bool parse_steps(Parser *p, Attr *out) {
+  StepList list = {0};
+  if (!parse_list(p, '[', ']', parse_step, &list)) return false;
+  out->steps = list.at ? list.at : ARENA_NEW(p->scratch, CombineStep);
+  out->n = list.n;
+  return true;
+}
+
+bool parse_attr_value(Parser *p, AttrKey key, Attr *out) {
+  *out = (Attr){.key = key};
+  switch (attr_info[key].kind) {
+  case ATTR_KIND_NUMBER: return parse_number(p, out);
+  case ATTR_KIND_EXPR:
+  case ATTR_KIND_DIM: return (out->sym = parse_expr(p)) != NULL;
+  case ATTR_KIND_DIMS: return parse_dims_attr(p, out);
+  case ATTR_KIND_INT: return expect_int(p, INT64_MIN, INT64_MAX, "an integer", &out->integer);
+  case ATTR_KIND_FLAG: return true;
+  case ATTR_KIND_TEXT: return expect_text(p, TOK_string, "a string", &out->text);
+  case ATTR_KIND_WORD: return expect_text(p, TOK_word, "a word", &out->text);
+  case ATTR_KIND_TEXTS: return parse_texts(p, out);
+  case ATTR_KIND_BOUNDS: return parse_bounds(p, out);
+  case ATTR_KIND_MAPPING: return parse_mapping(p, out);
+  case ATTR_KIND_MMA: return parse_mma_attr(p, out);
+  case ATTR_KIND_COUNTS: return parse_counts(p, out);
+  case ATTR_KIND_ITERS: return parse_iters(p, out);
+  case ATTR_KIND_MEMORY: return parse_memory_attr(p, out);
+  case ATTR_KIND_STEPS: return parse_steps(p, out);
+  }
+  return false;
+}

@@ -1,0 +1,450 @@
+/* verify_header.c: checks the constraints of a kernel against each other, with the values of the
+ * symbols as far as they are bound (docs/language.md, section 4). A size that is still symbolic is
+ * checked again once it is bound. */
+#include <string.h>
+
+#include "ir/attr.h"
+#include "ir/build/build_state.h"
+
+typedef struct Header {
+  Kernel *k;
+  SymBinding *bound;
+  int nbound;
+} Header;
+
+#define REPORT(h, c, code, ...) diag_add(&(h)->k->cx->diags, DIAG_##code, (c)->at, __VA_ARGS__)
+#define FAIL(h, c, code, ...) (REPORT(h, c, code, __VA_ARGS__) == NULL)
+#define HINT(h, d, ...) diag_hint(&(h)->k->cx->diags, d, __VA_ARGS__)
+
+static const char *text(Header *h, const Sym *s) { return sym_text(h->k->cx->diags.arena, s); }
+
+/* Rows of one kind, in order; *i is the cursor. */
+static const Constraint *next_row(const Kernel *k, ConstraintKind kind, int *i) {
+  while (*i < k->constraints.n) {
+    const Constraint *c = &k->constraints.at[(*i)++];
+    if (c->kind == kind) return c;
+  }
+  return NULL;
+}
+
+#define EACH_ROW(k, kind, c)                                                                       \
+  for (int row_##c = 0, once = 1; once; once = 0)                                                  \
+    for (const Constraint *c; (c = next_row(k, CONSTRAINT_##kind, &row_##c));)
+
+static const Sym *bound_value(Header *h, const Sym *s) {
+  return sym_subst(h->k->cx->sym, s, h->bound, h->nbound);
+}
+
+static bool bound_int(Header *h, const Sym *s, int64_t *v) {
+  const Sym *value = s ? bound_value(h, s) : NULL;
+  return value && sym_is_int(value, v);
+}
+
+/* ---- bindings ---- */
+
+/* A scalar argument gives its symbol a value, and no row gives it another. */
+static bool check_not_argument(Header *h, const Constraint *c, const char *what) {
+  const Kernel *k = h->k;
+  for (int i = 0; i < k->params.n; i++) {
+    const Param *p = &k->params.at[i];
+    if (!p->binds || !sym_same_name(p->binds, c->dim)) continue;
+    Diag *d = REPORT(h, c, E0208, "`%s` is %s, but argument `%s` gives it its value",
+                     sym_name(c->dim), what, p->name);
+    HINT(h, d, "leave it out of `subs` and `dynamic_symbols`, or pass an ordinary scalar");
+    return false;
+  }
+  return true;
+}
+
+static bool check_bindings(Header *h) {
+  Kernel *k = h->k;
+  SymCtx *sym = k->cx->sym;
+  EACH_ROW(k, bind, c) {
+    if (sym_kind(c->dim) != SYM_symbol)
+      return FAIL(h, c, E0212, "only a symbol can be bound, not `%s`", text(h, c->dim));
+    if (sym_name(c->dim)[0] == '$')
+      return FAIL(h, c, E0212, "`%s` is a built-in symbol and cannot be bound", sym_name(c->dim));
+    if (kernel_constraint(k, CONSTRAINT_bind, c->dim) != c)
+      return FAIL(h, c, E0208, "`%s` is bound twice", sym_name(c->dim));
+    const Constraint *dynamic = kernel_constraint(k, CONSTRAINT_dynamic, c->dim);
+    if (dynamic) return FAIL(h, c, E0208, "`%s` is both bound and dynamic", sym_name(c->dim));
+    if (!check_not_argument(h, c, "bound")) return false;
+  }
+  const Constraint *first = kernel_constraint(k, CONSTRAINT_bind, NULL);
+  if (!first) first = kernel_constraint(k, CONSTRAINT_alias, NULL);
+  h->nbound = kernel_bindings(k, h->bound);
+  return sym_resolve_bindings(sym, h->bound, h->nbound) ||
+         FAIL(h, first, E0104, "%s", sym_take_error(sym));
+}
+
+/* ---- single rows ---- */
+
+/* Only a symbol of the author's: an expression has no name under which a launch could give it a
+ * value. */
+static bool check_dynamic(Header *h, const Constraint *c) {
+  if (sym_kind(c->dim) != SYM_symbol)
+    return FAIL(h, c, E0212, "only a symbol can be dynamic, not `%s`", text(h, c->dim));
+  if (sym_name(c->dim)[0] == '$')
+    return FAIL(h, c, E0212, "`%s` is a built-in symbol and cannot be dynamic", sym_name(c->dim));
+  return check_not_argument(h, c, "dynamic");
+}
+
+static bool check_size(Header *h, const Constraint *c) {
+  int64_t size;
+  if (!bound_int(h, c->size, &size) || size > 0) return true;
+  Diag *d = REPORT(h, c, E0204, "the %s tile of `%s` is %lld", constraint_name[c->kind],
+                   text(h, c->dim), (long long)size);
+  if (c->size != bound_value(h, c->size)) HINT(h, d, "`%s` has this value", text(h, c->size));
+  return false;
+}
+
+static bool check_axis(Header *h, const Constraint *c, int most) {
+  if (c->axis >= 0 && c->axis <= most) return true;
+  Diag *d = REPORT(h, c, E0207, "%s dimension %d is out of range 0 to %d", constraint_name[c->kind],
+                   c->axis, most);
+  HINT(h, d, "number the dimensions from 0");
+  return false;
+}
+
+/* ---- sizes of a launch ---- */
+
+/* A symbol that only exists inside a launch, such as a thread id; NULL: none. */
+static const Sym *inner_symbol(const Header *h, const Sym *s) {
+  int n = s ? sym_free_symbols(s, NULL, 0) : 0;
+  const Sym **symbols = ARENA_ARRAY(h->k->arena, const Sym *, n);
+  if (n) sym_free_symbols(s, symbols, n);
+  for (int i = 0; i < n; i++)
+    if (sym_name(symbols[i])[0] == '$') return symbols[i];
+  return NULL;
+}
+
+/* How much runs is decided before there are any ids. Bound symbols may mention ids (a part of K for
+ * each workgroup), so their values are checked. */
+static bool check_outer(Header *h, const Constraint *c, const Sym *s) {
+  const Sym *inner = s ? inner_symbol(h, bound_value(h, s)) : NULL;
+  if (!inner) return true;
+  Diag *d = REPORT(h, c, E0212, "the launch size cannot depend on `%s`", sym_name(inner));
+  for (int i = 0; i < h->nbound; i++) {
+    const SymBinding *b = &h->bound[i];
+    bool takes_part = sym_subst(h->k->cx->sym, s, b, 1) != s && inner_symbol(h, b->to) == inner;
+    const Constraint *row = kernel_constraint(h->k, CONSTRAINT_bind, b->from);
+    if (takes_part && row)
+      diag_note(&h->k->cx->diags, d, row->at, "`%s` is `%s`", sym_name(b->from), text(h, b->to));
+  }
+  return false;
+}
+
+static bool check_outer3(Header *h, const Constraint *c, const Sym *const sizes[3]) {
+  return check_outer(h, c, sizes[0]) && check_outer(h, c, sizes[1]) && check_outer(h, c, sizes[2]);
+}
+
+static bool check_count(Header *h, const Constraint *c) {
+  if (c->secondary) return true;
+  if (c->count) return check_outer(h, c, c->count);
+  return check_outer(h, c, c->dim) && check_outer(h, c, c->size);
+}
+
+static bool check_launch(Header *h, const Constraint *c) {
+  int64_t threads = 1, v;
+  if (!check_outer3(h, c, c->grid) || !check_outer3(h, c, c->block) ||
+      !check_outer3(h, c, c->cluster))
+    return false;
+  if (c->threads < 1 || c->threads > 64)
+    return FAIL(h, c, E0212, "a wave has %d lanes, expected 1 to 64", c->threads);
+  for (int i = 0; i < 3; i++) {
+    if (bound_int(h, c->grid[i], &v) && v < 0)
+      return FAIL(h, c, E0212, "the grid has %lld workgroups along %d", (long long)v, i);
+    if (!bound_int(h, c->block[i], &v)) continue;
+    if (v < 1 || v > 1024)
+      return FAIL(h, c, E0212, "a workgroup has %lld threads along %d", (long long)v, i);
+    threads *= v;
+  }
+  return threads <= 1024 || FAIL(h, c, E0212, "a workgroup has %lld threads, expected at most 1024",
+                                 (long long)threads);
+}
+
+static bool check_stages(Header *h, const Constraint *c) {
+  int64_t n;
+  if (!bound_int(h, c->size, &n) || (n >= 0 && n <= 64)) return true;
+  return FAIL(h, c, E0212, "a loop has 1 to 64 stages, or 0 to let the compiler choose, not %lld",
+              (long long)n);
+}
+
+static bool check_switch(Header *h, const Constraint *c) {
+  int64_t n;
+  if (!bound_int(h, c->size, &n) || n == 0 || n == 1) return true;
+  return FAIL(h, c, E0212, "`%s` must be 0 or 1, not %lld", constraint_name[c->kind], (long long)n);
+}
+
+/* A symbol that takes its value from the arguments of a launch. */
+static bool is_given_late(const Kernel *k, const Sym *symbol) {
+  if (kernel_constraint(k, CONSTRAINT_dynamic, symbol)) return true;
+  for (int i = 0; i < k->params.n; i++)
+    if (k->params.at[i].binds == symbol) return true;
+  return false;
+}
+
+/* No later row can give this condition a value. */
+static bool is_settled(const Header *h, const Sym *s) {
+  int n = sym_free_symbols(s, NULL, 0);
+  const Sym **symbols = ARENA_ARRAY(h->k->arena, const Sym *, n + 1);
+  sym_free_symbols(s, symbols, n);
+  for (int i = 0; i < n; i++)
+    if (!is_given_late(h->k, symbols[i])) return false;
+  return true;
+}
+
+/* A kernel runs on one device, which must have the whole dimension: launches on several devices are
+ * not supported yet. */
+static bool check_device(Header *h, const Constraint *c) {
+  SymCtx *sym = h->k->cx->sym;
+  const Sym *dim = bound_value(h, c->dim), *size = bound_value(h, c->size);
+  const Sym *whole = dim && size ? sym_le(sym, dim, size) : NULL;
+  if (!whole || sym_proves(sym, NULL, whole)) return true;
+  if (!is_settled(h, whole) && sym_prove(sym, NULL, whole) == SYM_UNKNOWN) return true;
+  int64_t extent, part;
+  Diag *d = REPORT(h, c, E0215, "`%s` is split across devices, which is not supported yet",
+                   text(h, c->dim));
+  if (sym_is_int(dim, &extent) && sym_is_int(size, &part))
+    HINT(h, d,
+         "`%s` is %lld and each device has %lld of it: assign the whole dimension to one device",
+         text(h, c->dim), (long long)extent, (long long)part);
+  else
+    HINT(h, d,
+         "whether `%s` fits in `%s` must be known at compile time: bind both, or use `%s` as the "
+         "tile",
+         text(h, c->dim), text(h, c->size), text(h, c->dim));
+  return false;
+}
+
+/* ---- every row ---- */
+
+static bool check_view(Header *h, const Constraint *c) {
+  const char *name = sym_name(c->dim);
+  for (int i = 0; name && i < h->k->params.n; i++)
+    if (strcmp(h->k->params.at[i].name, name) == 0 && h->k->body->args[i]->type->kind == TYPE_mem)
+      return true;
+  return FAIL(h, c, E0212, "`%s` is not a tensor among the arguments", text(h, c->dim));
+}
+
+/* Of what exists: no wave has more than 64 lanes. */
+static bool check_machine(Header *h, const Constraint *c) {
+  enum { LANES = 64, WAVES = 1024 };
+  return (c->threads > 0 && c->threads <= LANES && c->groups > 0 && c->groups <= WAVES) ||
+         FAIL(h, c, E0212, "a machine has 1 to %d lanes and 1 to %d waves", LANES, WAVES);
+}
+
+static bool check_fields(Header *h, const Constraint *c) {
+  switch (c->kind) {
+  case CONSTRAINT_workgroup: return check_axis(h, c, 4) && check_size(h, c) && check_count(h, c);
+  case CONSTRAINT_device: return check_axis(h, c, 2) && check_size(h, c) && check_device(h, c);
+  case CONSTRAINT_reorder: return check_axis(h, c, 2);
+  case CONSTRAINT_wave: return check_size(h, c) && check_outer(h, c, c->size);
+  case CONSTRAINT_tile: return check_size(h, c);
+  case CONSTRAINT_hardware:
+    if (c->threads <= 0)
+      return FAIL(h, c, E0212, "threads per wave is %d, expected a positive number", c->threads);
+    return check_outer3(h, c, c->waves) && check_outer3(h, c, c->cluster) &&
+           check_mma_name(h->k->cx, c->mma.name, c->at);
+  case CONSTRAINT_launch: return check_launch(h, c);
+  case CONSTRAINT_machine: return check_machine(h, c);
+  case CONSTRAINT_assume:
+    if (sym_is_bool(c->expr)) return true;
+    return FAIL(h, c, E0212, "an assumption must be a condition, not `%s`", text(h, c->expr));
+  case CONSTRAINT_grid: return check_outer(h, c, c->size);
+  case CONSTRAINT_view: return check_view(h, c);
+  case CONSTRAINT_dynamic: return check_dynamic(h, c);
+  case CONSTRAINT_stages: return check_outer(h, c, c->size) && check_stages(h, c);
+  case CONSTRAINT_boxes:
+  case CONSTRAINT_swizzle:
+  case CONSTRAINT_overlap: return check_outer(h, c, c->size) && check_switch(h, c);
+  case CONSTRAINT_iterators:
+  case CONSTRAINT_alias:
+  case CONSTRAINT_bind:
+  case CONSTRAINT_COUNT: return true;
+  }
+  return true;
+}
+
+static bool has_operands(const Constraint *c) {
+  switch (c->kind) {
+  case CONSTRAINT_workgroup:
+  case CONSTRAINT_wave:
+  case CONSTRAINT_device:
+  case CONSTRAINT_bind: return c->dim && c->size;
+  case CONSTRAINT_tile:
+  case CONSTRAINT_view:
+  case CONSTRAINT_dynamic: return c->dim != NULL;
+  case CONSTRAINT_stages:
+  case CONSTRAINT_boxes:
+  case CONSTRAINT_swizzle:
+  case CONSTRAINT_overlap:
+  case CONSTRAINT_grid: return c->size != NULL;
+  case CONSTRAINT_reorder:
+  case CONSTRAINT_assume: return c->expr != NULL;
+  case CONSTRAINT_alias: return c->dim && c->start && c->expr;
+  case CONSTRAINT_launch: return c->grid[0] && c->block[0];
+  case CONSTRAINT_hardware:
+  case CONSTRAINT_iterators:
+  case CONSTRAINT_machine:
+  case CONSTRAINT_COUNT: return true;
+  }
+  return true;
+}
+
+static bool check_rows(Header *h) {
+  bool ok = true;
+  for (int i = 0; i < h->k->constraints.n; i++) ok &= check_fields(h, &h->k->constraints.at[i]);
+  return ok;
+}
+
+static bool check_complete(Header *h) {
+  for (int i = 0; i < h->k->constraints.n; i++) {
+    const Constraint *c = &h->k->constraints.at[i];
+    if (!has_operands(c))
+      return FAIL(h, c, E0212, "this %s constraint has no expression", constraint_name[c->kind]);
+  }
+  return true;
+}
+
+/* ---- rows against each other ---- */
+
+static bool check_hardware(Header *h) {
+  const Constraint *first = NULL;
+  EACH_ROW(h->k, hardware, c) {
+    if (first) {
+      Diag *d = REPORT(h, c, E0202, "a second hardware constraint");
+      diag_note(&h->k->cx->diags, d, first->at, "the first is here");
+      HINT(h, d, "merge the fields of both into one");
+      return false;
+    }
+    first = c;
+  }
+  if (first) return true;
+  Diag *d = diag_add(&h->k->cx->diags, DIAG_E0201, h->k->at,
+                     "kernel `%s` has no hardware constraint", h->k->name);
+  HINT(h, d, "add `HardwareConstraint(threads_per_wave=64)`, or in text IR `hardware threads 64`");
+  return false;
+}
+
+static bool check_workgroups(Header *h) {
+  const Constraint *primary[5] = {0};
+  int used = 0, most = -1, least = 5;
+  EACH_ROW(h->k, workgroup, c) {
+    used |= 1 << c->axis;
+    most = c->axis > most ? c->axis : most;
+    least = c->axis < least ? c->axis : least;
+    if (c->secondary) continue;
+    if (primary[c->axis]) {
+      Diag *d = REPORT(h, c, E0206, "`%s` and `%s` are both primary on workgroup dimension %d",
+                       text(h, primary[c->axis]->dim), text(h, c->dim), c->axis);
+      diag_note(&h->k->cx->diags, d, primary[c->axis]->at, "the first is here");
+      HINT(h, d, "give one of them `primary=False`, or another workgroup dimension");
+      return false;
+    }
+    primary[c->axis] = c;
+  }
+  bool grid = kernel_constraint(h->k, CONSTRAINT_grid, NULL) != NULL;
+  if (most < 0 && !grid) {
+    diag_add(&h->k->cx->diags, DIAG_E0209, h->k->at, "kernel `%s` has no workgroup constraint",
+             h->k->name);
+    return false;
+  }
+  for (int i = least; i < most; i++) {
+    if (used >> i & 1) continue;
+    Diag *d = REPORT(h, kernel_constraint(h->k, CONSTRAINT_workgroup, NULL), E0207,
+                     "workgroup dimensions %d and %d are used, but %d is not", least, most, i);
+    HINT(h, d, "move a dimension to workgroup dimension %d", i);
+    return false;
+  }
+  return true;
+}
+
+static bool fail_axis(Header *h, const Constraint *wave, const Constraint *tile) {
+  const char *dim = text(h, wave->dim);
+  if (tile->kind == CONSTRAINT_tile) {
+    Diag *d =
+        REPORT(h, wave, E0213, "the waves of three other dimensions leave none for `%s`", dim);
+    HINT(h, d, "remove one of the `WaveConstraint`s");
+    return false;
+  }
+  Diag *d = REPORT(h, wave, E0213, "`%s` is on workgroup dimension %d, which has no waves", dim,
+                   tile->axis);
+  HINT(h, d, "move `%s` to workgroup dimension 0, 1 or 2, or remove its `WaveConstraint`", dim);
+  return false;
+}
+
+static bool check_wave(Header *h, const Constraint *wave) {
+  const Constraint *tile = kernel_wave_tile(h->k, wave->dim);
+  const char *dim = text(h, wave->dim);
+  if (!tile) {
+    Diag *d = REPORT(h, wave, E0205,
+                     "`%s` has a wave constraint but no tile that waves could share", dim);
+    HINT(h, d, "add `WorkgroupConstraint(%s, ...)`, or `TilingConstraint(%s, ...)` for a loop", dim,
+         dim);
+    return false;
+  }
+  if (kernel_wave_axis(h->k, wave->dim) > 2) return fail_axis(h, wave, tile);
+  int64_t whole = 1, wave_tile;
+  if (tile->size && !bound_int(h, tile->size, &whole)) return true;
+  const Sym *size = bound_value(h, wave->size);
+  if (!bound_int(h, wave->size, &wave_tile)) {
+    int64_t num, den;
+    if (!size || !sym_is_rational(size, &num, &den)) return true;
+    wave_tile = 0; /* a fraction divides nothing */
+  }
+  if (wave_tile > 0 && whole % wave_tile == 0) return true;
+  const char *of = tile->kind == CONSTRAINT_tile ? "loop's" : "workgroup";
+  Diag *d = REPORT(h, wave, E0203, "the wave tile %s of `%s` does not divide the %s tile %lld",
+                   size ? text(h, size) : "?", dim, of, (long long)whole);
+  diag_note(&h->k->cx->diags, d, tile->at, "the %s tile is set here", of);
+  HINT(h, d, "choose a wave tile that divides %lld", (long long)whole);
+  return false;
+}
+
+static bool check_once(Header *h, ConstraintKind kind, bool per_dim, const char *what) {
+  for (int i = 0; i < h->k->constraints.n; i++) {
+    const Constraint *c = &h->k->constraints.at[i];
+    if (c->kind != kind) continue;
+    const Constraint *first = kernel_constraint(h->k, kind, per_dim ? c->dim : NULL);
+    if (first == c) continue;
+    Diag *d = REPORT(h, c, E0208, "%s is given twice", what);
+    diag_note(&h->k->cx->diags, d, first->at, "the first is here");
+    return false;
+  }
+  return true;
+}
+
+/* A tile kernel says how the machine is divided; a lane's program says what it runs on. */
+static bool check_level(Header *h) {
+  const Constraint *launch = kernel_constraint(h->k, CONSTRAINT_launch, NULL);
+  if (h->k->level == LEVEL_TILE)
+    return !launch || FAIL(h, launch, E0212, "a `launch` row is allowed only in a thread kernel");
+  if (launch) return check_once(h, CONSTRAINT_launch, false, "the launch");
+  Diag *d = diag_add(&h->k->cx->diags, DIAG_E0214, h->k->at,
+                     "thread kernel `%s` has no `launch` row", h->k->name);
+  HINT(h, d, "add `launch grid (1) block (32) wave 32`");
+  return false;
+}
+
+bool ir_verify_constraints(Kernel *k) {
+  Arena *scratch = arena_new();
+  Header h = {k, ARENA_ARRAY(scratch, SymBinding, k->constraints.n + 1), 0};
+  bool ok = check_complete(&h) && check_bindings(&h) && check_level(&h) &&
+            (k->level == LEVEL_THREAD || check_hardware(&h)) && check_rows(&h) &&
+            (k->level == LEVEL_THREAD || check_workgroups(&h)) &&
+            check_once(&h, CONSTRAINT_workgroup, true, "the workgroup constraint of a dimension") &&
+            check_once(&h, CONSTRAINT_wave, true, "the wave constraint of a dimension") &&
+            check_once(&h, CONSTRAINT_tile, true, "the tiling constraint of a dimension") &&
+            check_once(&h, CONSTRAINT_device, true, "the device constraint of a dimension") &&
+            check_once(&h, CONSTRAINT_grid, false, "the grid constraint") &&
+            check_once(&h, CONSTRAINT_stages, false, "the number of stages") &&
+            check_once(&h, CONSTRAINT_boxes, false, "the `boxes` row") &&
+            check_once(&h, CONSTRAINT_swizzle, false, "the `swizzle` row") &&
+            check_once(&h, CONSTRAINT_overlap, false, "the `overlap` row") &&
+            check_once(&h, CONSTRAINT_machine, false, "the machine") &&
+            check_once(&h, CONSTRAINT_iterators, false, "the list of iterators");
+  EACH_ROW(k, wave, c) ok = ok && check_wave(&h, c);
+  arena_free(scratch);
+  return ok;
+}

@@ -1,0 +1,139 @@
+/* lower_mma.c: a matrix product as instructions of a wave.
+ *
+ * A tile's registers hold the fragments of all its instructions; `wave_mma` takes them copy by
+ * copy. If a layout keeps them in another order, the registers are renamed. Dims other than m, n
+ * and k (a batch) are in registers, and each of their coordinates is a separate product. The dim
+ * `into`, which numbers the parts of the sum, is not: each wave has one part. */
+#include "lower_threads/lower_mma.h"
+
+static const Sym *dim_along(const MmaDivision *d, MmaOperand part, int axis) {
+  if (part == MMA_C) return axis ? d->n : d->m;
+  if (axis) return d->k;
+  return part == MMA_A || part == MMA_SA ? d->m : d->n;
+}
+
+int *product_registers(Product *p, MmaOperand part, const Value *v, int *n) {
+  Lower *l = p->l;
+  const MmaInfo *row = p->div.row;
+  const Type *acc = p->op->results[0].type;
+  Layout fragment;
+  int coord[LAYOUT_DIMS] = {0}, in[LAYOUT_DIMS];
+  const RegisterIndex *places = register_index(l, v->layout, ALL_DIMS);
+  mma_fragment(row, part, &fragment);
+  int axis[2] = {type_base_dim(v->type, dim_along(&p->div, part, 0)),
+                 type_base_dim(v->type, dim_along(&p->div, part, 1))};
+  for (int i = 0; i < v->type->rank; i++) {
+    int same = type_base_dim(acc, v->type->dims[i]);
+    coord[i] = same >= 0 ? p->point[same] : 0;
+  }
+  int outer = p->div.copies[part == MMA_B || part == MMA_SB ? 1 : 0];
+  int inner = p->div.copies[part == MMA_C ? 1 : 2], each = layout_size(&fragment, LAYOUT_REG);
+  int *list = ARENA_ARRAY(l->arena, int, outer *inner *each);
+  *n = 0;
+  for (int i = 0; i < outer * inner; i++)
+    for (int r = 0; r < each; r++) {
+      layout_at(&fragment, r, 0, 0, in);
+      coord[axis[0]] = i / inner * fragment.extent[0] + in[0];
+      coord[axis[1]] = i % inner * fragment.extent[1] + in[1];
+      if (part == MMA_A || part == MMA_B)
+        coord[axis[1]] = mma_order_at(p->div.order, coord[axis[1]]);
+      int found = register_at(places, coord);
+      WV_ASSERT(found >= 0); /* the layout of a matrix operand has every element */
+      list[(*n)++] = found;
+    }
+  return list;
+}
+
+Value *product_operand(Product *p, MmaOperand part, const Value *v) {
+  Lower *l = p->l;
+  Value *lane = l->value[v->id];
+  bool from_memory = v->def && v->def->kind == OP_read;
+  if (!from_memory) {
+    Value *zero = emit_number(l, v->type->dtype, 0);
+    lane = lane_cover(l, lane, v->layout, 1u << type_base_dim(v->type, p->div.k), zero);
+  }
+  int n, *regs = product_registers(p, part, v, &n);
+  return emit_pick(l, lane, regs, n);
+}
+
+/* One product; its results go to registers `to` of the whole. */
+static Value *multiply(Product *p, int **to, int *n) {
+  Lower *l = p->l;
+  const Op *op = p->op;
+  bool scaled = op->kind == OP_scaled_mma;
+  const Value *lhs = op->args[0], *rhs = op->args[scaled ? 2 : 1], *acc = op->args[scaled ? 4 : 2];
+  const Value *lhs_scale = scaled ? op->args[1] : NULL, *rhs_scale = scaled ? op->args[3] : NULL;
+  Value *args[5];
+  args[0] = product_operand(p, MMA_A, p->swap ? rhs : lhs);
+  args[1] = product_operand(p, MMA_B, p->swap ? lhs : rhs);
+  *to = product_registers(p, MMA_C, acc, n);
+  args[2] = emit_pick(l, l->value[acc->id], *to, *n);
+  if (scaled) args[3] = product_operand(p, MMA_SA, p->swap ? rhs_scale : lhs_scale);
+  if (scaled) args[4] = product_operand(p, MMA_SB, p->swap ? lhs_scale : rhs_scale);
+  MmaChoice choice = *op_attr(op, ATTR_mma)->mma;
+  const Sym *copies[3];
+  for (int i = 0; i < 3; i++) copies[i] = sym_int(l->sym, p->div.copies[i]);
+  choice.swap = false;
+  choice.order.n = 0;
+  Attr attrs[] = {{.key = ATTR_mma, .mma = &choice}, {.key = ATTR_copies, .n = 3, .dims = copies}};
+  return emit(l, OP_wave_mma, args, scaled ? 5 : 3, attrs, 2, args[2]->type);
+}
+
+bool product_next(Product *p, const Value *out) {
+  const Attr *into = op_attr(p->op, ATTR_into);
+  const Sym *parts = into ? into->sym : NULL; /* each wave has one */
+  for (int i = out->type->rank - 1; i >= 0; i--) {
+    const Sym *dim = out->type->dims[i];
+    if (dim == p->div.m || dim == p->div.n || dim == parts) continue;
+    if (++p->point[i] < out->layout->extent[i]) return true;
+    p->point[i] = 0;
+  }
+  return false;
+}
+
+/* Whether operands and result have the layouts that the instruction requires; text IR may
+ * differ. */
+static bool lies_right(Lower *l, const Op *op) {
+  for (int i = -1; i < op->nargs - 1; i++) {
+    const Value *v = i < 0 ? &op->results[0] : op->args[i];
+    Layout wanted;
+    if (!anchor_mma(l->d, &l->machine, l->arena, (Op *)op, i, &wanted)) continue; /* in memory */
+    layout_normalise(&wanted);
+    if (!v->layout || !layout_equal(v->layout, &wanted)) {
+      StrBuf text = {.arena = l->k->cx->diags.arena};
+      layout_print(&text, &wanted);
+      Diag *d =
+          diag_add(&l->k->cx->diags, DIAG_E0514, op->at,
+                   i < 0 ? "the result of `%s` does not have the layout its instruction produces"
+                         : "an operand of `%s` does not have the layout its instruction expects",
+                   op_info[op->kind].name);
+      diag_note(&l->k->cx->diags, d, i < 0 || !v->def ? op->at : v->def->at, "expected layout: %s",
+                sb_text(&text));
+      return false;
+    }
+  }
+  return true;
+}
+
+bool lower_mma(Lower *l, const Op *op) {
+  Product p = {.l = l, .op = op};
+  const Value *out = &op->results[0];
+  const MmaChoice *choice = op_attr(op, ATTR_mma) ? op_attr(op, ATTR_mma)->mma : NULL;
+  if (!choice || !anchor_mma_division(l->d, &l->machine, l->arena, (Op *)op, &p.div))
+    return lower_refuse(l, op, "an mma without an instruction");
+  if (!lies_right(l, op)) return false;
+  p.swap = choice->swap;
+  if (choice->shared_lhs || choice->shared_rhs) return lower_wgmma(&p, choice);
+  int regs = layout_size(out->layout, LAYOUT_REG), nparts = 0, done = 0;
+  int *from = ARENA_ARRAY(l->arena, int, regs);
+  Value **parts = ARENA_ARRAY(l->arena, Value *, regs);
+  do {
+    int *to, n;
+    parts[nparts++] = multiply(&p, &to, &n);
+    for (int i = 0; i < n; i++) from[to[i]] = done + i;
+    done += n;
+  } while (product_next(&p, out));
+  Value *v = emit_pick(l, emit_join(l, parts, nparts), from, regs);
+  l->value[out->id] = v;
+  return true;
+}

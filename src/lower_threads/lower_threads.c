@@ -1,0 +1,481 @@
+/* lower_threads: lowers tiles to one lane's program.
+ *
+ *     kernel @k(...)                         thread kernel @k(...)
+ *       workgroup M by 64 on 0; ...            launch grid (64, 1, 1) block (64, 1, 1) wave 64
+ *     {                                =>    {
+ *       %x = read %a : ... @ ...               %0 = expr 64*$WG0 : i32
+ *       write %x, %c                           %1 = expr $T0 : i32
+ *                                              %2 = expr $APPLY_EXPR_ARG_0 + ... %0, %1 : i32
+ *                                              %x = load %a, %2 : f32
+ *                                              store %x, %c, %2
+ *
+ * By now every tile has a layout and every access its mask, allocations have an address in shared
+ * memory, and barriers are in place (layouts, mask, pack, sync). This pass makes no further
+ * decisions: it writes down what each thread does. What it cannot express yet is E0601.
+ *
+ * Needs DISTRIBUTE, BOUNDS and UNIFORM; breaks all. Does nothing without a target, or to a kernel
+ * that the passes above have not processed. */
+#include <string.h>
+
+#include "analysis/memory_uses.h"
+#include "ir/attr.h"
+#include "lower_threads/lower.h"
+
+bool lower_refuse(Lower *l, const Op *op, const char *what) {
+  diag_add(&l->k->cx->diags, DIAG_E0601, op->at, "`%s`: %s is not supported yet",
+           op_info[op->kind].name, what);
+  return false;
+}
+
+/* ---- scopes ---- */
+
+static LowerScope *open_scope(Lower *l, Region *region, const SymFacts *facts) {
+  LowerScope *s = ARENA_NEW(l->arena, LowerScope);
+  *s = (LowerScope){.region = region, .facts = facts, .outer = l->scope};
+  if (l->scope) l->scope->open = region->owner;
+  return l->scope = s;
+}
+
+static void close_scope(Lower *l) {
+  while (l->symbols.n && l->symbols.at[l->symbols.n - 1].scope == l->scope) l->symbols.n--;
+  l->scope = l->scope->outer;
+  if (l->scope) l->scope->open = NULL;
+}
+
+/* The region that was closed last, if nothing has been emitted since. */
+static Op *reopened(const Lower *l, const Sym *condition) {
+  Op *last = l->scope->region->last;
+  if (!last || last->kind != OP_if || last->nargs || op_attr(last, ATTR_expr)->sym != condition)
+    return NULL;
+  ir_remove(last->body->last);
+  return last;
+}
+
+void lower_open_if(Lower *l, const Sym *condition) {
+  Op *op = reopened(l, condition);
+  if (!op) {
+    op = ir_op_new(l->k, OP_if, l->at, NULL, 0);
+    op_set_attr(l->k, op, (Attr){.key = ATTR_expr, .sym = condition});
+    ir_append(l->scope->region, op);
+    ir_region_new(l->k, op);
+  }
+  open_scope(l, op->body, l->scope->facts);
+}
+
+void lower_open_if_true(Lower *l, Value *condition) {
+  Op *op = ir_op_new(l->k, OP_if, l->at, &condition, 1);
+  ir_append(l->scope->region, op);
+  open_scope(l, ir_region_new(l->k, op), l->scope->facts);
+}
+
+void lower_close_if(Lower *l) {
+  emit(l, OP_yield, NULL, 0, NULL, 0, NULL);
+  close_scope(l);
+}
+
+static void define_symbol(Lower *l, const Sym *symbol) {
+  vec_push(l->arena, &l->symbols, ((LowerSymbol){symbol, l->scope}));
+}
+
+/* ---- regions ---- */
+
+static bool lower_region(Lower *l, const Region *from);
+
+static Value *carried(Lower *l, const Value *v) { return l->value[v->id]; }
+
+/* The new body, with an argument for each of the old one's. */
+static void open_body(Lower *l, const Op *op, Op *made) {
+  const Region *from = op->body;
+  Region *body = ir_region_new(l->k, made);
+  int axis = op->kind == OP_while ? 1 : 0, first = op_carried(op);
+  for (int i = 0; i < from->nargs; i++) {
+    bool is_axis = i < axis;
+    const Type *t = is_axis ? from->args[i]->type : carried(l, op->args[first + i - axis])->type;
+    l->value[from->args[i]->id] = ir_add_arg(l->k, body, t, from->args[i]->name);
+  }
+  open_scope(l, body, l->standing.facts);
+  const Attr *loop = op_attr(op, ATTR_axis), *version = op_attr(op, ATTR_version);
+  if (loop) define_symbol(l, ir_loop_counter(l->k, loop->sym));
+  if (version) define_symbol(l, version->sym);
+}
+
+/* Whether this lane's first element of a carried tile exists; true if that is proved. */
+static const Sym *first_exists(Lower *l, const Op *op, const Value *v) {
+  const Sym *all = sym_bool(l->sym, true);
+  int coord[LAYOUT_DIMS];
+  DimRange here;
+  if (!v->layout || v->varying) return all;
+  layout_at(v->layout, 0, 0, 0, coord);
+  for (int d = 0; d < v->type->rank; d++) {
+    if (!standing_range(&l->standing, op, v->type->dims[d], &here)) return all;
+    const Sym *first = sym_add(l->sym, lane_coord(l, v->layout, d), sym_int(l->sym, coord[d]));
+    const Sym *end = standing_extent(&l->standing, op, v->type->dims[d]);
+    all = sym_and(l->sym, all, sym_lt(l->sym, sym_add(l->sym, here.start, first), end));
+  }
+  const Sym *simple = all ? sym_simplify(l->sym, lower_facts(l), all) : NULL;
+  return simple ? simple : (sym_take_error(l->sym), sym_bool(l->sym, true));
+}
+
+/* The condition of a while loop, which tests what exists: a lane without an element is done. */
+static const Sym *tested_condition(Lower *l, const Op *op, const Sym *e) {
+  for (int i = 0; op->kind == OP_while && i < op->nresults; i++) {
+    const Sym *tested = ir_iter_arg(l->k->cx, i);
+    if (sym_contains(e, tested))
+      e = sym_and(l->sym, first_exists(l, op, op->args[op_carried(op) + i]), e);
+  }
+  return e;
+}
+
+static void copy_attrs(Lower *l, const Op *op, Op *to) {
+  for (int i = 0; i < op->nattrs; i++) {
+    Attr a = attr_copy(l->k, &op->attrs[i]);
+    if (a.key == ATTR_expr)
+      a.sym = at_entry(l, tested_condition(l, op, distribute_expr(l->d, op, a.sym)));
+    op_set_attr(l->k, to, a);
+  }
+  if (op->kind != OP_for) return;
+  op_set_attr(l->k, to, (Attr){.key = ATTR_trips, .sym = at_entry(l, distribute_trips(l->d, op))});
+}
+
+static Op *make_region_op(Lower *l, const Op *op) {
+  int first = op_carried(op);
+  Value **args = ARENA_ARRAY(l->arena, Value *, op->nargs + 1);
+  const Type **types = ARENA_ARRAY(l->arena, const Type *, op->nargs + 1);
+  for (int i = 0; i < op->nargs; i++)
+    args[i] = i < first ? lower_scalar(l, op->args[i]) : carried(l, op->args[i]);
+  for (int i = first; i < op->nargs; i++) types[i - first] = args[i]->type;
+  Op *made = ir_op_new(l->k, op->kind, op->at, args, op->nargs);
+  copy_attrs(l, op, made);
+  ir_append(l->scope->region, made);
+  ir_set_results(l->k, made, types, op->nargs - first);
+  return made;
+}
+
+/* A product of the last iteration is still in flight. */
+static bool leaves_products(const Op *loop) {
+  for (const Op *op = loop->body->first; op; op = op->next)
+    if (op->kind == OP_mma && op_has(op, ATTR_pending)) return true;
+  return false;
+}
+
+static bool lower_region_op(Lower *l, const Op *op) {
+  Standing outside = l->standing;
+  for (int i = op_carried(op); i < op->nargs; i++)
+    if (op->args[i]->type->kind == TYPE_mem) return lower_refuse(l, op, "loop-carried memory");
+  Op *made = make_region_op(l, op);
+  l->standing = standing_inside(&outside, op);
+  open_body(l, op, made);
+  bool ok = lower_region(l, op->body);
+  close_scope(l);
+  if (leaves_products(op)) vec_push(l->arena, &l->flying, &op->results[0]);
+  lower_wait_products(l, l->pending = 0);
+  l->standing = outside;
+  for (int i = 0; i < op->nresults; i++) {
+    made->results[i].name = op->results[i].name;
+    l->value[op->results[i].id] = &made->results[i];
+  }
+  return ok;
+}
+
+static bool lower_yield(Lower *l, const Op *op) {
+  Value **args = ARENA_ARRAY(l->arena, Value *, op->nargs + 1);
+  int axis = op->parent->owner->kind == OP_while ? 1 : 0;
+  for (int i = 0; i < op->nargs; i++)
+    args[i] = i < axis ? lower_scalar(l, op->args[i]) : carried(l, op->args[i]);
+  emit(l, OP_yield, args, op->nargs, NULL, 0, NULL);
+  return true;
+}
+
+/* ---- the rest ---- */
+
+static bool lower_set_symbol(Lower *l, const Op *op) {
+  Value *v = lower_scalar(l, op->args[0]);
+  emit(l, OP_set_symbol, &v, 1, op->attrs, op->nattrs, NULL);
+  define_symbol(l, op_attr(op, ATTR_version)->sym);
+  return true;
+}
+
+static bool lower_plain(Lower *l, const Op *op) {
+  emit(l, op->kind, NULL, 0, op->attrs, op->nattrs, NULL);
+  return true;
+}
+
+/* The first of `n` unused named barriers; 0: there are not enough. Number 0 is the workgroup's. */
+static int free_barriers(const Lower *l, int64_t n) {
+  enum { NAMED_BARRIERS = 16 };
+  int first = 1;
+  if (!target_has(l->machine.target, FEATURE_NAMED_BARRIER)) return 0;
+  for (const Op *op = l->tiles->first; op; op = ir_next(op)) {
+    const Attr *bar = op_attr(op, ATTR_bar);
+    if (bar && bar->integer >= first) first = (int)bar->integer + 1;
+  }
+  return first + n <= NAMED_BARRIERS ? first : 0;
+}
+
+/* A barrier for the machine's waves of each declared wave, one per declared wave. */
+static void meet_declared_wave(Lower *l, int first, int threads) {
+  const Sym *within = sym_int(l->sym, threads / l->machine.lanes);
+  const Sym *which = cheaper(l, sym_floordiv(l->sym, l->wave, within));
+  int64_t known = 0;
+  bool one = sym_is_int(which, &known);
+  Attr attrs[] = {
+      {.key = ATTR_mode, .text = intern(&l->k->cx->names, "named")},
+      {.key = ATTR_bar, .integer = first + known},
+      {.key = ATTR_count, .sym = sym_int(l->sym, threads)},
+      {.key = ATTR_member, .sym = which},
+  };
+  emit(l, OP_barrier, NULL, 0, attrs, one ? 3 : 4, NULL);
+}
+
+/* `barrier wave` means the declared wave: several of the machine's waves need a named barrier or,
+ * if there is none, that of the workgroup. */
+static bool lower_barrier(Lower *l, const Op *op) {
+  const char *mode = op_attr(op, ATTR_mode)->text;
+  if (strcmp(mode, "wave") || l->machine.waves == 1) return lower_plain(l, op);
+  const Constraint *hardware = kernel_constraint(l->k, CONSTRAINT_hardware, NULL);
+  int threads = l->machine.observable && hardware ? hardware->threads : 0;
+  if (threads == l->machine.lanes) return lower_plain(l, op);
+  int first = threads ? free_barriers(l, l->machine.waves * l->machine.lanes / threads) : 0;
+  if (first && threads < l->machine.waves * l->machine.lanes &&
+      uniform_around(l->uniform, op).level <= UNIFORM_WAVE)
+    return meet_declared_wave(l, first, threads), true;
+  int64_t waves = 1, n;
+  for (int i = 0; i < 3; i++) waves *= sym_is_int(l->d->waves[i], &n) ? n : 2;
+  UniformLevel around = uniform_around(l->uniform, op).level;
+  if (around > (waves == 1 ? UNIFORM_WAVE : UNIFORM_WORKGROUP))
+    return lower_refuse(
+        l, op, "a barrier, inside a branch, of a declared wave that spans several machine waves");
+  Attr attr = {.key = ATTR_mode, .text = intern(&l->k->cx->names, "workgroup")};
+  emit(l, OP_barrier, NULL, 0, &attr, 1, NULL);
+  return true;
+}
+
+static LowerFn *const family[OP_COUNT] = {
+    [OP_fill] = lower_fill,
+    [OP_scalar] = lower_fill,
+    [OP_alloc] = lower_alloc,
+    [OP_self_index] = lower_self_index,
+    [OP_exists] = lower_exists,
+    [OP_apply_expr] = lower_apply,
+    [OP_set_symbol] = lower_set_symbol,
+    [OP_read] = lower_read,
+    [OP_inside] = lower_inside,
+    [OP_write] = lower_write,
+    [OP_atomic_add] = lower_atomic,
+    [OP_atomic_min] = lower_atomic,
+    [OP_atomic_max] = lower_atomic,
+    [OP_atomic_and] = lower_atomic,
+    [OP_atomic_or] = lower_atomic,
+    [OP_atomic_xor] = lower_atomic,
+    [OP_atomic_exchange] = lower_atomic,
+    [OP_atomic_compare_exchange] = lower_atomic,
+    [OP_scatter_add] = lower_atomic,
+    [OP_report] = lower_report,
+    [OP_copy] = lower_copy,
+    [OP_async_wait] = lower_async_wait,
+    [OP_mbar_init] = lower_mbars,
+    [OP_mbar_inval] = lower_mbars,
+    [OP_mbar_wait] = lower_mbar_wait,
+    [OP_mma] = lower_mma,
+    [OP_scaled_mma] = lower_mma,
+    [OP_sum] = lower_reduce,
+    [OP_prod] = lower_reduce,
+    [OP_max] = lower_reduce,
+    [OP_min] = lower_reduce,
+    [OP_cumsum] = lower_scan,
+    [OP_topk] = lower_topk,
+    [OP_reduce] = lower_reduce,
+    [OP_scan] = lower_scan,
+    [OP_convert] = lower_convert,
+    [OP_barrier] = lower_barrier,
+    [OP_extract] = lower_extract,
+    [OP_extract_slice] = lower_extract_slice,
+    [OP_reshape] = lower_reshape,
+    [OP_bitcast] = lower_bitcast,
+    [OP_broadcast] = lower_reshaped,
+    [OP_repeat] = lower_repeat,
+    [OP_permute] = lower_reshaped,
+    [OP_squeeze] = lower_reshaped,
+    [OP_for] = lower_region_op,
+    [OP_while] = lower_region_op,
+    [OP_if] = lower_region_op,
+    [OP_yield] = lower_yield,
+};
+
+static LowerFn *family_of(const Op *op) {
+  const OpInfo *info = &op_info[op->kind];
+  if (family[op->kind]) return family[op->kind];
+  if (info->level != LEVEL_BOTH) return NULL;
+  return info->flags & OPF_SYNC ? lower_plain : lower_elementwise;
+}
+
+/* Other threads may read shared memory after this op, or what follows it is unknown. */
+static bool ends_copies(const Op *op) {
+  unsigned flags = op_info[op->kind].flags;
+  if (op->kind == OP_async_commit) return false;
+  return op->body || (flags & OPF_ENDS) || ((flags & OPF_SYNC) && !(flags & OPF_HINT));
+}
+
+/* It does not affect other threads. */
+static bool is_private(const Op *op) {
+  return !op->body && (op_is_pure(op) || op->kind == OP_read);
+}
+
+/* Products are waited for where their results are needed, or where other threads may overwrite what
+ * they read. Prefetched copies know which slots products read. */
+static void end_products(Lower *l, const Op *op) {
+  int n = l->flying.n, last = n - 1;
+  if (op->kind == OP_async_commit || (op->kind == OP_copy && op_has(op, ATTR_iteration))) return;
+  while (is_private(op) && last >= 0 && !op_takes(op, l->flying.at[last])) last--;
+  lower_wait_products(l, is_private(op) ? n - 1 - last : l->pending);
+}
+
+static bool lower_region(Lower *l, const Region *from) {
+  for (const Op *op = from->first; op; op = op->next) {
+    LowerFn *fn = family_of(op);
+    l->at = op->at;
+    end_products(l, op);
+    if (ends_copies(op)) lower_wait(l);
+    if (!fn) return lower_refuse(l, op, "this op");
+    if (!fn(l, op)) return false;
+    if (l->refused) return lower_refuse(l, op, l->refused);
+    l->standing = standing_after(&l->standing, op);
+  }
+  lower_wait_products(l, l->pending);
+  lower_wait(l);
+  return true;
+}
+
+/* ---- the header ---- */
+
+/* Threads are numbered with $T0 fastest; a wave is `lanes` consecutive threads. */
+static void number_threads(Lower *l, const Sym *const block[3]) {
+  SymFacts *f = sym_facts_new(l->arena, l->sym, l->standing.facts);
+  const Sym *number = sym_int(l->sym, 0), *before = sym_int(l->sym, 1);
+  for (int i = 0; i < 3; i++) {
+    const Sym *t = ir_numbered_symbol(l->k->cx, "$T", i, true);
+    sym_assume(f, sym_lt(l->sym, t, block[i]));
+    number = sym_add(l->sym, number, sym_mul(l->sym, t, before));
+    before = sym_mul(l->sym, before, block[i]);
+  }
+  const Sym *lanes = sym_int(l->sym, l->machine.lanes);
+  l->standing.facts = l->standing.entry = f;
+  l->elected = sym_simplify(l->sym, f, sym_lt(l->sym, number, sym_int(l->sym, 1)));
+  l->lane = sym_simplify(l->sym, f, sym_mod(l->sym, number, lanes));
+  l->wave = sym_simplify(l->sym, f, sym_floordiv(l->sym, number, lanes));
+}
+
+static int shared_bytes(const Kernel *k) {
+  int64_t end = 0;
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    const Attr *base = op->kind == OP_alloc ? op_attr(op, ATTR_base) : NULL;
+    if (base && base->integer + alloc_bytes(op) > end) end = base->integer + alloc_bytes(op);
+  }
+  return (int)end;
+}
+
+static Constraint launch_row(Lower *l) {
+  Constraint c = {.kind = CONSTRAINT_launch, .at = l->k->at, .threads = l->machine.lanes};
+  const Sym *one = sym_int(l->sym, 1);
+  for (int i = 0; i < 3; i++) {
+    c.grid[i] = l->d->grid[i];
+    c.block[i] = l->machine.observable ? l->d->threads[i] : one;
+  }
+  if (!l->machine.observable) c.block[0] = sym_int(l->sym, l->machine.lanes * l->machine.waves);
+  c.shared = shared_bytes(l->k);
+  return c;
+}
+
+/* A value that is the same for all threads of a launch. */
+static bool is_of_launch(Lower *l, const Sym *s) {
+  int n = s ? sym_free_symbols(s, NULL, 0) : 0;
+  const Sym **symbols = ARENA_ARRAY(l->arena, const Sym *, n + 1);
+  if (s) sym_free_symbols(s, symbols, n);
+  for (int i = 0; i < n; i++)
+    if (sym_name(symbols[i])[0] == '$') return false;
+  return true;
+}
+
+/* Only the rows that say something about arguments remain: the others, and bindings to what differs
+ * between threads, have been substituted into the expressions. */
+void lower_replace_header(Lower *l, Constraint launch) {
+  int n = 0;
+  for (int i = 0; i < l->k->constraints.n; i++) {
+    const Constraint *c = &l->k->constraints.at[i];
+    ConstraintKind kind = c->kind;
+    bool binds = kind == CONSTRAINT_bind && is_of_launch(l, distribute_fixed(l->d, c->size));
+    bool stays = kind == CONSTRAINT_assume || kind == CONSTRAINT_dynamic || kind == CONSTRAINT_view;
+    if (binds || stays) l->k->constraints.at[n++] = l->k->constraints.at[i];
+  }
+  l->k->constraints.n = n;
+  vec_push(l->k->arena, &l->k->constraints, launch);
+}
+
+/* Arguments are in global memory, whatever was requested for their tiles. */
+static const Type *param_type(const Lower *l, const Type *t) {
+  if (t->kind != TYPE_mem) return t;
+  return type_mem(l->k->cx, t->dims, t->rank, t->dtype, l->k->cx->global_space, t->layout);
+}
+
+void lower_open_kernel(Lower *l) {
+  Region *from = l->k->body, *body = ir_region_new(l->k, NULL);
+  for (int i = 0; i < from->nargs; i++) {
+    const Value *v = from->args[i];
+    l->value[v->id] = ir_add_arg(l->k, body, param_type(l, v->type), v->name);
+  }
+  open_scope(l, body, l->standing.facts);
+}
+
+/* Every tile has a layout, every access its mask, every allocation its address. A tile that only
+ * matrix instructions read may stay in memory: the verifier checks that. */
+static bool is_ready(const Kernel *k) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op)) {
+    MemAccess a;
+    if (op->kind == OP_alloc && !op_has(op, ATTR_base)) return false;
+    if (access_of(op, &a) && !op_has(op, ATTR_mask)) return false;
+    for (int i = 0; op->kind != OP_read && i < op->nresults; i++)
+      if (op->results[i].type->kind == TYPE_tile && !op->results[i].layout) return false;
+  }
+  return true;
+}
+
+/* What each thread holds of a tile must fit a vec. */
+static bool check_registers(Kernel *k) {
+  for (const Op *op = ir_first(k); op; op = ir_next(op))
+    for (int i = 0; i < op->nresults; i++) {
+      const Layout *layout = op->results[i].layout;
+      int n = layout ? layout_size(layout, LAYOUT_REG) : 1;
+      if (n <= IR_MAX_VEC) continue;
+      Diag *d =
+          diag_add(&k->cx->diags, DIAG_E0616, op->at,
+                   "each thread would hold %d elements of this tile, more than the limit of %d", n,
+                   IR_MAX_VEC);
+      diag_hint(&k->cx->diags, d, "divide the tile among more waves, or make it smaller");
+      return false;
+    }
+  return true;
+}
+
+bool pass_lower_threads(Kernel *k, PassCtx *cx) {
+  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
+  if (!machine || !cx->target || !is_ready(k)) return true;
+  if (!check_registers(k)) return false;
+  Lower l = {.k = k, .cx = cx, .arena = cx->scratch, .sym = k->cx->sym};
+  l.d = cx->facts.distribute;
+  l.bounds = cx->facts.in_bounds;
+  l.uniform = cx->facts.uniform;
+  l.machine = (Machine){cx->target, machine->threads, machine->groups, machine->observable};
+  l.value = ARENA_ARRAY(l.arena, Value *, k->nvalues);
+  l.standing = standing_at_entry(k, l.arena);
+  l.hidden = set_symbols(k, l.arena);
+  Constraint launch = launch_row(&l);
+  number_threads(&l, launch.block);
+  const Region *from = l.tiles = k->body;
+  lower_open_kernel(&l);
+  Region *body = l.scope->region;
+  if (!lower_region(&l, from)) return false;
+  lower_replace_header(&l, launch);
+  k->body = body;
+  k->level = LEVEL_THREAD;
+  return true;
+}

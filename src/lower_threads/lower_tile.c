@@ -1,0 +1,111 @@
+/* lower_tile.c: ops on the registers that a lane holds: elementwise, constants, other shapes. */
+#include "ir/attr.h"
+#include "ir/dtype.h"
+#include "lower_threads/lower.h"
+
+static void set_value(Lower *l, const Value *of, Value *v) {
+  if (v->def && !v->name) v->name = of->name;
+  l->value[of->id] = v;
+}
+
+bool lower_elementwise(Lower *l, const Op *op) {
+  const Value *out = &op->results[0];
+  Value **args = ARENA_ARRAY(l->arena, Value *, op->nargs);
+  for (int i = 0; i < op->nargs; i++)
+    args[i] = lower_operand(l, op->args[i], out->type, out->layout);
+  const Type *type = type_vec(l->k->cx, regs_of(out), out->type->dtype);
+  set_value(l, out, emit(l, op->kind, args, op->nargs, op->attrs, op->nattrs, type));
+  return true;
+}
+
+bool lower_bitcast(Lower *l, const Op *op) {
+  const Value *out = &op->results[0];
+  const Type *type = type_vec(l->k->cx, regs_of(out), out->type->dtype);
+  set_value(l, out, emit(l, OP_bitcast, &l->value[op->args[0]->id], 1, NULL, 0, type));
+  return true;
+}
+
+bool lower_fill(Lower *l, const Op *op) {
+  const Value *out = &op->results[0];
+  Attr value = *op_attr(op, ATTR_value);
+  if (value.sym) value.sym = lower_sound(l, distribute_expr(l->d, op, value.sym));
+  Value *one = emit(l, OP_scalar, NULL, 0, &value, 1, type_scalar(l->k->cx, out->type->dtype));
+  set_value(l, out, emit_splat(l, one, regs_of(out)));
+  return true;
+}
+
+bool lower_self_index(Lower *l, const Op *op) {
+  const Value *out = &op->results[0];
+  DType dtype = dtype_is_float(out->type->dtype) ? DTYPE_index : out->type->dtype;
+  DimRange here;
+  if (!standing_range(&l->standing, op, out->type->dims[0], &here)) return false;
+  const Sym *base = sym_add(l->sym, here.start, lane_coord(l, out->layout, 0));
+  int n = regs_of(out), coord[LAYOUT_DIMS];
+  Value **parts = ARENA_ARRAY(l->arena, Value *, n), *first = emit_address(l, base, dtype);
+  for (int r = 0; r < n; r++) {
+    layout_at(out->layout, r, 0, 0, coord);
+    const Sym *e = sym_add(l->sym, emit_arg(l, 0), sym_int(l->sym, coord[0]));
+    parts[r] = coord[0] ? emit_expr_of(l, e, dtype, &first, 1) : first;
+  }
+  set_value(l, out, emit_cast(l, emit_join(l, parts, n), out->type->dtype));
+  return true;
+}
+
+/* One test for each register. An empty mask: all elements exist, and `fold` removes its uses. */
+bool lower_exists(Lower *l, const Op *op) {
+  const Value *out = &op->results[0];
+  const AccessBounds *b = l->bounds[op->id];
+  int n = regs_of(out), coord[LAYOUT_DIMS];
+  Value **parts = ARENA_ARRAY(l->arena, Value *, n), *all = emit_number(l, DTYPE_i1, 1);
+  DimRange here;
+  if (!standing_range(&l->standing, op, out->type->dims[0], &here)) return false;
+  const Sym *base = sym_add(l->sym, here.start, lane_coord(l, out->layout, 0));
+  for (int r = 0; r < n; r++) {
+    layout_at(out->layout, r, 0, 0, coord);
+    const Sym *x = sym_add(l->sym, base, sym_int(l->sym, coord[0]));
+    Value *test = NULL;
+    for (int i = 0; i < b->nbounds && op_attr(op, ATTR_mask)->n; i++)
+      test = emit_bound(l, sym_lt(l->sym, x, b->bounds[i].limit));
+    parts[r] = test ? test : all;
+  }
+  set_value(l, out, emit_join(l, parts, n));
+  return true;
+}
+
+bool lower_apply(Lower *l, const Op *op) {
+  const Value *out = &op->results[0];
+  int n = regs_of(out);
+  const Sym *e = distribute_expr(l->d, op, op_attr(op, ATTR_expr)->sym);
+  Value **parts = ARENA_ARRAY(l->arena, Value *, n), *args[16], *at[16];
+  if (op->nargs > (int)WV_LEN(args)) return lower_refuse(l, op, "more than 16 operands");
+  for (int i = 0; i < op->nargs; i++)
+    args[i] = lower_operand(l, op->args[i], out->type, out->layout);
+  for (int r = 0; r < n; r++) {
+    for (int i = 0; i < op->nargs; i++) at[i] = emit_pick(l, args[i], &r, 1);
+    parts[r] = emit_expr_of(l, e, out->type->dtype, at, op->nargs);
+  }
+  set_value(l, out, emit_join(l, parts, n));
+  return true;
+}
+
+bool lower_reshaped(Lower *l, const Op *op) {
+  const Value *out = &op->results[0];
+  set_value(l, out, lower_operand(l, op->args[0], out->type, out->layout));
+  return true;
+}
+
+bool lower_repeat(Lower *l, const Op *op) {
+  const Value *from = op->args[0], *out = &op->results[0];
+  int dim = type_repeated(from->type, out->type), n = regs_of(out), coord[LAYOUT_DIMS] = {0};
+  int ratio = dim_ratio(out->type->dims[dim], from->type->dims[dim]);
+  int *regs = ARENA_ARRAY(l->arena, int, n);
+  const RegisterIndex *x = register_index(l, from->layout, ALL_DIMS);
+  for (int r = 0; r < n; r++) {
+    layout_at(out->layout, r, 0, 0, coord);
+    coord[dim] /= ratio;
+    regs[r] = register_at(x, coord);
+    WV_ASSERT(regs[r] >= 0); /* the verifier requires linked layouts to agree */
+  }
+  set_value(l, out, emit_pick(l, l->value[from->id], regs, n));
+  return true;
+}

@@ -1,0 +1,253 @@
+/* lower_topk.c: the largest elements along a dim, and their indices.
+ *
+ * One round for each: every lane finds the best of its registers, then the lanes find the best of
+ * all by butterflies, and the lane that holds it removes it. Larger is better, then the first along
+ * the dim; NaN comes last. A removed element, or one past the tile, is NaN (the least value if the
+ * type has none) at an index after all others: nothing ranks lower. There are no more rounds than
+ * elements along the dim; the rest of the result is filled. */
+#include <math.h>
+
+#include "ir/dtype.h"
+#include "ir/layout_links.h"
+#include "lower_threads/lower.h"
+
+/* An element of each row of the result. */
+typedef struct Best {
+  Value *value, *place;
+} Best;
+
+typedef struct TopK {
+  Lower *l;
+  const Op *op;
+  const Layout *from;  /* of the operand */
+  Layout beside;       /* without the dim: one element of each row */
+  int dim, regs, rows; /* registers of `from` and of `beside` */
+  const int *row;      /* by register of the operand */
+  Best *held;          /* by register: what remains there */
+  Best nothing;
+  bool may_run_out; /* there may be fewer elements than requested */
+} TopK;
+
+/* ---- order ---- */
+
+static Value *logic(TopK *t, OpKind kind, Value *a, Value *b) {
+  Value *args[] = {a, b};
+  const Type *type = type_vec(t->l->k->cx, a->type->n, DTYPE_i1);
+  return emit(t->l, kind, args, b ? 2 : 1, NULL, 0, type);
+}
+
+static bool has_nan(DType t) { return dtype_is_float(t) && isnan(dtype_round(t, NAN)); }
+
+/* Where a ranks before b; indices are equal only for copies of the same element. */
+static Value *is_before(TopK *t, Best a, Best b) {
+  Value *larger = logic(t, OP_gt, a.value, b.value), *equal = logic(t, OP_eq, a.value, b.value);
+  Value *earlier = logic(t, OP_lt, a.place, b.place);
+  if (has_nan(a.value->type->dtype)) {
+    Value *x = logic(t, OP_eq, a.value, a.value), *y = logic(t, OP_eq, b.value, b.value);
+    Value *neither = logic(t, OP_not, logic(t, OP_or, x, y), NULL);
+    larger = logic(t, OP_or, larger, logic(t, OP_and, x, logic(t, OP_not, y, NULL)));
+    equal = logic(t, OP_or, equal, neither);
+  }
+  return logic(t, OP_or, larger, logic(t, OP_and, equal, earlier));
+}
+
+static Best better(TopK *t, Best a, Best b) {
+  Value *first = is_before(t, a, b);
+  return (Best){emit_select(t->l, first, a.value, b.value),
+                emit_select(t->l, first, a.place, b.place)};
+}
+
+/* ---- one round ---- */
+
+static Best best_of_registers(TopK *t) {
+  Lower *l = t->l;
+  Value **values = ARENA_ARRAY(l->arena, Value *, t->rows);
+  Value **places = ARENA_ARRAY(l->arena, Value *, t->rows);
+  Best so_far = {0};
+  int *taken = ARENA_ARRAY(l->arena, int, t->rows);
+  for (int done = 0; done < t->regs; done += t->rows) { /* one register of every row at a time */
+    for (int o = 0; o < t->rows; o++) {
+      int r = taken[o];
+      while (t->row[r] != o) r++;
+      values[o] = t->held[r].value;
+      places[o] = t->held[r].place;
+      taken[o] = r + 1;
+    }
+    Best next = {emit_join(l, values, t->rows), emit_join(l, places, t->rows)};
+    so_far = done ? better(t, next, so_far) : next;
+  }
+  return so_far;
+}
+
+static Best of_lane(TopK *t, Best b, const Sym *lane) {
+  return (Best){emit_shuffle_idx(t->l, b.value, lane), emit_shuffle_idx(t->l, b.place, lane)};
+}
+
+/* The lanes of this digit in turn, beginning with the next: each sees all, and all agree. */
+static Best best_around(TopK *t, Best b, int number, int weight, int radix) {
+  Lower *l = t->l;
+  const Sym *digit = lane_digit(l, t->from, LAYOUT_LANE, number), *first;
+  first = sym_sub(l->sym, l->lane, sym_mul(l->sym, digit, sym_int(l->sym, weight)));
+  Best all = of_lane(t, b, first);
+  for (int i = 1; i < radix; i++)
+    all = better(t, of_lane(t, b, sym_add(l->sym, first, sym_int(l->sym, i * weight))), all);
+  return all;
+}
+
+static Best best_of_lanes(TopK *t, Best b) {
+  const Digits *lanes = &t->from->part[LAYOUT_LANE];
+  for (int i = 0, weight = 1; i < lanes->n; weight *= lanes->at[i++].radix) {
+    int radix = lanes->at[i].radix;
+    if (!lanes->at[i].stride || lanes->at[i].dim != t->dim) continue;
+    if (!is_power_of_two(weight) || !is_power_of_two(radix)) {
+      b = best_around(t, b, i, weight, radix);
+      continue;
+    }
+    for (int bit = 1; bit < radix; bit *= 2) {
+      int flip = weight * bit;
+      Best other = {emit_shuffle(t->l, b.value, flip), emit_shuffle(t->l, b.place, flip)};
+      b = better(t, other, b);
+    }
+  }
+  return b;
+}
+
+static void take_out(TopK *t, Best b) {
+  for (int r = 0; r < t->regs; r++) {
+    Best *h = &t->held[r];
+    Value *gone = logic(t, OP_eq, h->place, emit_pick(t->l, b.place, &t->row[r], 1));
+    h->value = emit_select(t->l, gone, t->nothing.value, h->value);
+    h->place = emit_select(t->l, gone, t->nothing.place, h->place);
+  }
+}
+
+/* ---- the op ---- */
+
+static Best make_nothing(TopK *t, DType dtype) {
+  Lower *l = t->l;
+  Attr value = {.key = ATTR_value, .number = has_nan(dtype) ? NAN : 0};
+  bool complement = !dtype_is_float(dtype) && dtype_min_int(dtype) == INT64_MIN;
+  if (dtype_is_float(dtype) && !has_nan(dtype)) value.number = dtype_lowest(dtype);
+  if (!dtype_is_float(dtype))
+    value.sym = sym_int(l->sym, complement ? dtype_max_int(dtype) : dtype_min_int(dtype));
+  const Type *type = type_scalar(l->k->cx, dtype);
+  Value *v = emit(l, OP_scalar, NULL, 0, &value, 1, type);
+  if (complement) v = emit(l, OP_not, &v, 1, NULL, 0, type);
+  return (Best){v, emit_number(l, DTYPE_i32, INT32_MAX)};
+}
+
+/* The register of `beside` that a register belongs to: its number without its digits along the
+ * dim. */
+static int row_of(const TopK *t, int reg) {
+  const Digits *regs = &t->from->part[LAYOUT_REG];
+  int row = 0;
+  for (int i = 0, weight = 1; i < regs->n; reg /= regs->at[i++].radix) {
+    if (regs->at[i].stride && regs->at[i].dim == t->dim) continue;
+    row += reg % regs->at[i].radix * weight;
+    weight *= regs->at[i].radix;
+  }
+  return row;
+}
+
+static Value *both(TopK *t, Value *a, Value *b) { return a ? logic(t, OP_and, a, b) : b; }
+
+/* The value of each register, and its index along the dim. */
+static bool open_registers(TopK *t) {
+  Lower *l = t->l;
+  const Value *from = t->op->args[0];
+  const Type *truth = type_with_dtype(l->k->cx, from->type, DTYPE_i1);
+  Value *v = l->value[from->id], *exists = NULL;
+  if (t->op->nargs > 1) exists = lower_operand(l, t->op->args[1], truth, t->from);
+  DimRange here;
+  if (!standing_range(&l->standing, t->op, from->type->dims[t->dim], &here)) return false;
+  const Sym *base = sym_add(l->sym, here.start, lane_coord(l, t->from, t->dim));
+  int *row = ARENA_ARRAY(l->arena, int, t->regs), coord[LAYOUT_DIMS];
+  t->held = ARENA_ARRAY(l->arena, Best, t->regs);
+  for (int r = 0; r < t->regs; r++) {
+    layout_at(t->from, r, 0, 0, coord);
+    row[r] = row_of(t, r);
+    const Sym *place = sym_add(l->sym, base, sym_int(l->sym, coord[t->dim]));
+    const Sym *inside = lane_is_inside(l, t->from, r, 1u << t->dim);
+    Value *test = inside ? emit_test(l, inside) : NULL;
+    if (exists) test = both(t, test, emit_pick(l, exists, &r, 1));
+    Best b = {emit_pick(l, v, &r, 1), emit_expr(l, cheaper(l, place), DTYPE_i32)};
+    if (test) b.value = emit_select(l, test, b.value, t->nothing.value);
+    if (test) b.place = emit_select(l, test, b.place, t->nothing.place);
+    t->held[r] = b;
+  }
+  t->row = row;
+  return true;
+}
+
+/* The registers of a result: row by row as `beside`, one round after the other along its own
+ * dim. */
+static Value *arrange(TopK *t, const Value *out, Value *const *rounds, int n, int k_dim) {
+  Lower *l = t->l;
+  Value *all = emit_join(l, rounds, n);
+  int m = layout_size(out->layout, LAYOUT_REG), coord[LAYOUT_DIMS], rest[LAYOUT_DIMS] = {0};
+  int *regs = ARENA_ARRAY(l->arena, int, m);
+  RegisterIndex *index = register_index(l, &t->beside, ALL_DIMS);
+  for (int r = 0; r < m; r++) {
+    layout_at(out->layout, r, 0, 0, coord);
+    for (int d = 0; d < out->layout->dims; d++)
+      if (d != k_dim) rest[d < k_dim ? d : d - 1] = coord[d];
+    regs[r] = coord[k_dim] * t->rows + register_at(index, rest);
+  }
+  return emit_pick(l, all, regs, m);
+}
+
+/* Where nothing was left: the least value at -1. */
+static Best missing(TopK *t) {
+  Lower *l = t->l;
+  DType dtype = t->op->args[0]->type->dtype;
+  return (Best){emit_splat(l, lower_neutral(l, OP_max, dtype), t->rows),
+                emit_splat(l, emit_number(l, DTYPE_i32, -1), t->rows)};
+}
+
+static Best found(TopK *t, Best b) {
+  Lower *l = t->l;
+  if (!t->may_run_out) return b;
+  Value *none = logic(t, OP_eq, b.place, emit_splat(l, t->nothing.place, t->rows));
+  Best rest = missing(t);
+  return (Best){emit_select(l, none, rest.value, b.value),
+                emit_select(l, none, rest.place, b.place)};
+}
+
+/* All rounds are in the program, and each visits every register. */
+static bool check_rounds(TopK *t, int rounds) {
+  enum { MOST = 1 << 14 }; /* some 360,000 ops */
+  if ((int64_t)rounds * t->regs <= MOST) return true;
+  Diags *diags = &t->l->k->cx->diags;
+  Diag *d = diag_add(diags, DIAG_E0616, t->op->at,
+                     "each thread would search its %d elements %d times: more than %d steps",
+                     t->regs, rounds, MOST);
+  diag_hint(diags, d, "take fewer elements, or make the tile smaller");
+  return false;
+}
+
+bool lower_topk(Lower *l, const Op *op) {
+  const Value *from = op->args[0], *out = op->results;
+  TopK t = {.l = l, .op = op, .from = from->layout};
+  t.dim = type_dim(from->type, op_attr(op, ATTR_dim)->sym);
+  int k_dim = type_dim(out->type, op_attr(op, ATTR_k_dim)->sym), n = out->layout->extent[k_dim];
+  int most = t.from->extent[t.dim], rounds = n < most ? n : most;
+  t.may_run_out = op->nargs > 1 || n > most;
+  t.beside = layout_drop(t.from, t.dim);
+  t.regs = layout_size(t.from, LAYOUT_REG);
+  t.rows = layout_size(&t.beside, LAYOUT_REG);
+  t.nothing = make_nothing(&t, from->type->dtype);
+  if (!check_rounds(&t, rounds) || !open_registers(&t)) return false;
+  Value **values = ARENA_ARRAY(l->arena, Value *, n), **places = ARENA_ARRAY(l->arena, Value *, n);
+  for (int i = 0; i < rounds; i++) {
+    Best b = best_of_lanes(&t, best_of_registers(&t));
+    if (i < rounds - 1) take_out(&t, b);
+    b = found(&t, b);
+    values[i] = b.value;
+    places[i] = b.place;
+  }
+  Best rest = rounds < n ? missing(&t) : (Best){0};
+  for (int i = rounds; i < n; i++) values[i] = rest.value, places[i] = rest.place;
+  l->value[out[0].id] = arrange(&t, &out[0], values, n, k_dim);
+  l->value[out[1].id] = arrange(&t, &out[1], places, n, k_dim);
+  return true;
+}

@@ -1,0 +1,189 @@
+/* lower_boxes.c: copies of boxes by a copy engine (TMA), and the barriers in shared memory on which
+ * they arrive.
+ *
+ *     copy %a, %s, %full {slot = Mod($ARGK + 2, 4), mask = [$ARGK < 62], mode = tma}
+ *
+ *     if ($T0 < 1 & $ARGK < 62) {
+ *       mbar_arrive %full, %slot {bytes = 16384}
+ *       tma_load %s, %offset, %full, %slot, %a, %row, %column {box = [128, 64], swizzle = 128}
+ *     }
+ *
+ * One thread issues them. Its arrival says how many bytes the phase waits for; elements outside the
+ * tensor arrive as zeros and are counted too. */
+#include "ir/attr.h"
+#include "ir/ops/alloc_layout.h"
+#include "lower_threads/lower.h"
+#include "transform/copy/copy_box.h"
+
+typedef struct Boxes {
+  Lower *l;
+  const Op *op;
+  const AccessBounds *b;
+  CopyBox box;
+  MemLayout slot;
+  const Sym *before; /* elements before the slot */
+  const Sym *start[IR_MAX_RANK];
+  Value *full, *index; /* the barrier */
+} Boxes;
+
+/* Whether the iteration exists; the tests that the copy engine makes itself are left out. */
+static const Sym *issue_condition(Lower *l, const Op *op) {
+  const Attr *mask = op_attr(op, ATTR_mask);
+  const Sym *all = l->elected;
+  for (int i = 0; mask && i < mask->n; i++) {
+    const Sym *symbols[MAX_BOUNDS];
+    int n = sym_free_symbols(mask->dims[i], symbols, MAX_BOUNDS);
+    bool of_element = n > MAX_BOUNDS;
+    for (int s = 0; !of_element && s < n; s++) {
+      const char *name = sym_name(symbols[s]);
+      of_element = name[0] == '$' && (name[1] == 'x' || name[1] == 'y' || name[1] == 'n');
+    }
+    if (!of_element) all = sym_and(l->sym, all, distribute_expr(l->d, op, mask->dims[i]));
+  }
+  return at_entry(l, sym_simplify(l->sym, lower_facts(l), all));
+}
+
+/* The barrier of the slot that the op names. */
+static Value *slot_index(Lower *l, const Value *full, const Op *op) {
+  MemLayout slot;
+  const Sym *before;
+  if (!memory_slot_layout(l, full, op, &slot, &before)) return NULL;
+  return emit_address(l, before, DTYPE_i32);
+}
+
+static Attr box_attr(Boxes *x) {
+  const Sym **dims = ARENA_ARRAY(x->l->arena, const Sym *, x->box.rank);
+  for (int m = 0; m < x->box.rank; m++) dims[m] = sym_int(x->l->sym, x->box.extent[m]);
+  return (Attr){.key = ATTR_box, .n = x->box.rank, .dims = dims};
+}
+
+/* The coordinate along dim m of the tensor at which the box with these indices begins. */
+static Value *first_coord(Boxes *x, int m, const int *number) {
+  SymCtx *sym = x->l->sym;
+  SymBinding to[IR_MAX_RANK];
+  int rank = x->b->access.tile->rank;
+  for (int i = 0; i < rank; i++) to[i] = (SymBinding){access_x(sym, i), x->start[i]};
+  int axis = x->box.axis[m];
+  if (axis >= 0)
+    to[axis].to = sym_add(sym, x->start[axis], sym_int(sym, number[m] * x->box.extent[m]));
+  const Sym *e = sym_simplify(sym, lower_facts(x->l), sym_subst(sym, x->b->coords[m], to, rank));
+  return emit_expr(x->l, lower_sound(x->l, e), DTYPE_i32);
+}
+
+/* ---- walks over pixels ---- */
+
+static Attr numbers_attr(Boxes *x, AttrKey key, const int64_t *a, const int64_t *b) {
+  int dims = x->box.pixels.walk.dims, n = b ? 2 * dims : dims;
+  const Sym **list = ARENA_ARRAY(x->l->arena, const Sym *, n);
+  for (int i = 0; i < n; i++) list[i] = sym_int(x->l->sym, i < dims ? a[i] : b[i - dims]);
+  return (Attr){.key = key, .n = n, .dims = list};
+}
+
+/* An expression over the tile, at the beginning of the box with these indices. */
+static Value *at_box(Boxes *x, const Sym *e, const int *number) {
+  SymCtx *sym = x->l->sym;
+  SymBinding to[2];
+  for (int m = 0; m < 2; m++) {
+    int axis = x->box.axis[m];
+    const Sym *first = sym_int(sym, number[m] * x->box.extent[m]);
+    to[m] = (SymBinding){access_x(sym, axis), sym_add(sym, x->start[axis], first)};
+  }
+  e = sym_simplify(sym, lower_facts(x->l), sym_subst(sym, e, to, 2));
+  return emit_expr(x->l, lower_sound(x->l, e), DTYPE_i32);
+}
+
+/* Image, pixel, channel, taps. */
+static int walk_args(Boxes *x, const int *number, Value **args) {
+  const CopyPixels *p = &x->box.pixels;
+  int n = 0;
+  for (int i = 0; i <= p->walk.dims; i++) args[n++] = at_box(x, p->at[i], number);
+  args[n++] = at_box(x, p->first, number);
+  for (int i = 0; i < p->walk.dims; i++) args[n++] = at_box(x, p->tap[i], number);
+  return n;
+}
+
+static void load_box(Boxes *x, const int *number) {
+  Lower *l = x->l;
+  Value *args[5 + IR_MAX_RANK];
+  int nargs = 0;
+  const Sym *offset = sym_int(l->sym, copy_box_offset(&x->box, &x->slot, number));
+  args[nargs++] = l->value[x->op->args[1]->id];
+  args[nargs++] = emit_address(l, sym_add(l->sym, offset, x->before), DTYPE_i32);
+  args[nargs++] = x->full;
+  args[nargs++] = x->index;
+  args[nargs++] = l->value[x->b->access.memory->id];
+  const Im2col *walk = &x->box.pixels.walk;
+  if (walk->dims) nargs += walk_args(x, number, args + nargs);
+  for (int m = 0; !walk->dims && m < x->box.rank; m++) args[nargs++] = first_coord(x, m, number);
+  Attr attrs[4] = {box_attr(x), {.key = ATTR_swizzle, .integer = x->box.span}};
+  if (walk->dims) {
+    attrs[2] = numbers_attr(x, ATTR_im2col, walk->lowest, walk->highest);
+    attrs[3] = numbers_attr(x, ATTR_steps, walk->step, NULL);
+  }
+  emit(l, OP_tma_load, args, nargs, attrs, walk->dims ? 4 : 2, NULL);
+}
+
+/* Advances to the next box; false after the last. */
+static bool next_box(const CopyBox *box, int *number) {
+  for (int m = box->rank - 1; m >= 0; m--) {
+    if (++number[m] < box->count[m]) return true;
+    number[m] = 0;
+  }
+  return false;
+}
+
+bool lower_copy_boxes(Lower *l, const Op *op) {
+  Boxes x = {.l = l, .op = op, .b = l->bounds[op->id]};
+  const Type *t = x.b->access.tile;
+  int number[IR_MAX_RANK] = {0};
+  if (!copy_barriers(op)) return lower_refuse(l, op, "a TMA copy without a wait");
+  if (!memory_slot_layout(l, op->args[1], op, &x.slot, &x.before))
+    return lower_refuse(l, op, "a copy of a loop-carried allocation");
+  const char *why = copy_box(l->d, x.b, &x.slot, &x.box);
+  if (why) return lower_refuse(l, op, arena_printf(l->arena, "a TMA copy (%s)", why));
+  for (int i = 0; i < t->rank; i++) {
+    DimRange here;
+    if (!standing_range(&l->standing, op, t->dims[i], &here)) return false;
+    x.start[i] = here.start;
+  }
+  lower_open_if(l, issue_condition(l, op));
+  x.full = l->value[copy_barriers(op)->id];
+  x.index = slot_index(l, copy_barriers(op), op);
+  Attr bytes = {.key = ATTR_bytes, .sym = sym_int(l->sym, x.box.bytes)};
+  Value *bar[] = {x.full, x.index};
+  emit(l, OP_mbar_arrive, bar, 2, &bytes, 1, NULL);
+  do load_box(&x, number);
+  while (next_box(&x.box, number));
+  lower_close_if(l);
+  return true;
+}
+
+/* ---- barriers ---- */
+
+/* Initialises all barriers of a ring, by one thread. */
+bool lower_mbars(Lower *l, const Op *op) {
+  const Op *ring = op->args[0]->def;
+  MemLayout m;
+  if (!ring || ring->kind != OP_alloc || !alloc_layout(ring, &m))
+    return lower_refuse(l, op, "loop-carried barriers");
+  int stride = alloc_slots(ring) > 1 ? m.digits.at[m.digits.n - 1].stride : 0;
+  int n = alloc_slots(ring);
+  Value **index = ARENA_ARRAY(l->arena, Value *, n);
+  lower_open_if(l, l->elected);
+  for (int i = 0; i < n; i++) index[i] = emit_expr(l, sym_int(l->sym, i * stride), DTYPE_i32);
+  for (int i = 0; i < n; i++) { /* consecutive: one fence makes them all visible */
+    Value *args[] = {l->value[op->args[0]->id], index[i]};
+    emit(l, op->kind, args, 2, op->attrs, op->nattrs, NULL);
+  }
+  lower_close_if(l);
+  return true;
+}
+
+bool lower_mbar_wait(Lower *l, const Op *op) {
+  const Sym *parity = distribute_expr(l->d, op, op_attr(op, ATTR_parity)->sym);
+  Value *args[] = {l->value[op->args[0]->id], slot_index(l, op->args[0], op),
+                   emit_expr(l, lower_sound(l, parity), DTYPE_i32)};
+  if (!args[1]) return lower_refuse(l, op, "loop-carried barriers");
+  emit(l, OP_mbar_wait, args, 3, NULL, 0, NULL);
+  return true;
+}

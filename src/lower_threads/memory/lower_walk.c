@@ -1,0 +1,204 @@
+/* lower_walk.c: offsets, masks and coordinates of the accesses of one lane. */
+#include "lower_threads/memory/lower_walk.h"
+#include "ir/attr.h"
+#include "ir/dtype.h"
+
+/* Only one holder of each element acts. */
+static void find_owner(Walk *w, int waves) {
+  Lower *l = w->l;
+  const Layout *layout = w->a->layout;
+  w->owner = lane_is_first(l, layout, waves);
+  if (w->owner) w->owner = cheaper(l, w->owner);
+  for (int d = 0; d < layout->dims; d++) {
+    DimHolders h = dim_holders(l, layout, d);
+    if (h.kind == HOLDERS_SINGLE) continue;
+    if (h.kind == HOLDERS_TANGLED) l->refused = "a layout that replicates elements";
+    w->several[w->nseveral++] = arena_copy(l->arena, &h, sizeof h);
+  }
+}
+
+/* Registers are at several positions along the dims that the test is about. */
+static bool is_repeated(Lower *l, const LaneAccess *a, const Sym *test) {
+  const Digits *regs = &a->layout->part[LAYOUT_REG];
+  for (int i = 0, weight = 1; i < regs->n; weight *= regs->at[i++].radix)
+    if (regs->at[i].stride && weight * regs->at[i].radix > a->width &&
+        sym_contains(test, access_x(l->sym, regs->at[i].dim)))
+      return true;
+  return false;
+}
+
+static bool only_adds(const TileForm *f) {
+  for (int i = 0; i < f->layout->part[LAYOUT_REG].n; i++)
+    if (f->step[i].of > 1) return false;
+  return true;
+}
+
+static Test open_test(Lower *l, const LaneAccess *a, const Sym *test) {
+  test = lower_sound(l, test);
+  bool repeated = !a->ndynamic && is_repeated(l, a, test);
+  const Sym *e = repeated ? below_zero(l, test) : NULL;
+  TileForm *f = e ? form_of(l, e, a->layout) : NULL;
+  bool compares = f && only_adds(f);
+  return (Test){compares ? f : form_of(l, test, a->layout), repeated, compares};
+}
+
+Walk walk_begin(Lower *l, const LaneAccess *a, int waves) {
+  Walk w = {.l = l, .a = a};
+  w.offset = form_of(l, a->offset, a->layout);
+  for (int m = 0; m < a->memory->type->rank; m++) w.coords[m] = form_of(l, a->coords[m], a->layout);
+  for (int i = 0; i < a->ntests; i++) w.tests[i] = open_test(l, a, a->tests[i]);
+  if (waves) find_owner(&w, waves);
+  return w;
+}
+
+void walk_to(Walk *w, int reg) {
+  w->reg = reg;
+  for (int i = 0; i < w->a->ndynamic; i++) w->args[i] = emit_pick(w->l, w->a->dynamic[i], &reg, 1);
+}
+
+static const Sym *there(Walk *w, TileForm *f) { return form_at(w->l, f, w->a->x, w->reg); }
+
+/* An immediate in bytes fits in 32 bits, whatever the element size. */
+static bool fits_immediate(int64_t by) { return by > INT32_MIN / 16 && by < INT32_MAX / 16; }
+
+static const Base *base_of(Walk *w, FormPlace p, int reg);
+
+/* A new address: rows of unknown length are reached by adding, not by a multiplication for each. */
+static Base step_from(Walk *w, FormPlace p, const Sym *e, int reg) {
+  Lower *l = w->l;
+  const Sym *step;
+  int before = form_before(l, w->offset, reg, &step);
+  if (before < 0) return (Base){p, e, emit_address(l, e, w->a->offset_dtype)};
+  Base b = *base_of(w, form_place(l, w->offset, w->a->x, before), before);
+  b.place.known = p.known, b.place.more = p.more;
+  b.offset = lower_sound(l, sym_add(l->sym, b.offset, step));
+  b.value = emit_step(l, b.value, step, b.offset, w->a->offset_dtype);
+  return b;
+}
+
+/* An address that differs by a number; it is then recorded for this place too. */
+static const Base *base_of(Walk *w, FormPlace p, int reg) {
+  int64_t by;
+  for (int i = 0; i < w->bases.n; i++) {
+    const Base *b = &w->bases.at[i];
+    bool same = b->place.known == p.known && b->place.more == p.more;
+    if (same && fits_immediate(p.by - b->place.by)) return b;
+  }
+  const Sym *e = form_sum(w->l, p);
+  for (int i = 0; i < w->bases.n; i++) {
+    Base b = w->bases.at[i];
+    if (b.place.known == p.known || !sym_differ_by(e, b.offset, &by) || !fits_immediate(by))
+      continue;
+    b.place = (FormPlace){p.known, p.more, p.by - by};
+    return vec_push(w->l->arena, &w->bases, b), &w->bases.at[w->bases.n - 1];
+  }
+  Base b = step_from(w, p, e, reg);
+  return vec_push(w->l->arena, &w->bases, b), &w->bases.at[w->bases.n - 1];
+}
+
+Value *walk_offset(Walk *w, Attr *imm) {
+  Lower *l = w->l;
+  FormPlace p = form_place(l, w->offset, w->a->x, w->reg);
+  if (w->a->ndynamic)
+    return emit_expr_of(l, form_sum(l, p), w->a->offset_dtype, w->args, w->a->ndynamic);
+  const Base *b = base_of(w, p, w->reg);
+  imm->integer = p.by - b->place.by;
+  return b->value;
+}
+
+/* One test at the registers' position; NULL: it always holds. Most registers share it. */
+static Value *tested(Walk *w, int test) {
+  Lower *l = w->l;
+  const Test *how = &w->tests[test];
+  FormPlace p = form_place(l, how->form, w->a->x, w->reg);
+  for (int i = 0; i < w->tested.n; i++) {
+    const Tested *t = &w->tested.at[i];
+    if (t->test == test && t->place.known == p.known && t->place.more == p.more &&
+        t->place.by == p.by)
+      return t->value;
+  }
+  Tested t = {.test = test, .place = p};
+  if (how->compares) t.value = emit_below(l, sym_add(l->sym, p.known, p.more), -p.by);
+  else t.value = how->repeated ? emit_bound(l, form_sum(l, p)) : emit_test(l, form_sum(l, p));
+  vec_push(l->arena, &w->tested, t);
+  return t.value;
+}
+
+static Value *both(Lower *l, Value *a, Value *b) {
+  return !a ? b : !b ? a : emit_binary(l, OP_and, a, b);
+}
+
+/* Whether this thread acts for the registers from `reg` on; NULL: always. */
+static const Sym *acts_for(Walk *w, int reg) {
+  Lower *l = w->l;
+  const Sym *all = w->owner;
+  if (!w->nseveral) return all;
+  for (int i = 0; i < w->nseveral; i++) {
+    const Sym *counts = holder_counts(l, w->several[i], reg);
+    all = all ? sym_and(l->sym, all, counts) : counts;
+  }
+  return cheaper(l, all);
+}
+
+/* NULL: it is always active. */
+Value *walk_mask(Walk *w, int reg) {
+  Lower *l = w->l;
+  const Sym *inside = lane_is_inside(l, w->a->layout, reg, ALL_DIMS), *all = sym_bool(l->sym, true);
+  const Sym *owner = acts_for(w, reg);
+  Value *v = NULL;
+  if (!w->a->ndynamic) {
+    for (int i = 0; i < w->a->ntests; i++) v = both(l, v, tested(w, i));
+    if (inside) v = both(l, v, emit_test(l, inside));
+    return owner ? both(l, v, emit_test(l, owner)) : v;
+  }
+  for (int i = 0; i < w->a->ntests; i++) all = sym_and(l->sym, all, there(w, w->tests[i].form));
+  if (inside) all = sym_and(l->sym, all, inside);
+  if (owner) all = sym_and(l->sym, all, owner);
+  all = sym_simplify(l->sym, lower_facts(l), all);
+  Value *near = w->a->near ? emit_pick(l, w->a->near, &reg, 1) : NULL;
+  if (all == sym_bool(l->sym, true)) return near;
+  return both(l, near, emit_expr_of(l, all, DTYPE_i1, w->args, w->a->ndynamic));
+}
+
+static void add_flag(WalkStep *s, const Op *op, AttrKey key) {
+  if (op_has(op, key)) s->attrs[s->nattrs++] = (Attr){.key = key};
+}
+
+/* The registers from `reg` on advance along the memory's last dim, as the coordinates of an access
+ * do. They need not if that dim has one element. */
+static bool steps_along_last(Walk *w, int reg) {
+  if (w->a->width == 1) return true;
+  TileForm *last = w->coords[w->a->memory->type->rank - 1];
+  FormPlace first = form_place(w->l, last, w->a->x, reg);
+  FormPlace second = form_place(w->l, last, w->a->x, reg + 1);
+  if (first.known == second.known && first.more == second.more) return second.by - first.by == 1;
+  int64_t by;
+  return sym_differ_by(form_sum(w->l, second), form_sum(w->l, first), &by) && by == 1;
+}
+
+bool walk_coords(Walk *w, int reg, Attr *out) {
+  int rank = w->a->memory->type->rank;
+  if (w->a->ndynamic || !steps_along_last(w, reg)) return false;
+  const Sym **coords = ARENA_ARRAY(w->l->arena, const Sym *, rank);
+  for (int m = 0; m < rank; m++) coords[m] = at_entry(w->l, there(w, w->coords[m]));
+  *out = (Attr){.key = ATTR_coords, .n = rank, .dims = coords};
+  return true;
+}
+
+WalkStep walk_step(Walk *w, int reg) {
+  WalkStep s = {.nargs = 2};
+  Attr imm = {.key = ATTR_imm};
+  walk_to(w, reg);
+  s.args[1] = w->a->memory;
+  s.args[2] = walk_offset(w, &imm);
+  s.args[3] = walk_mask(w, reg);
+  if (s.args[3]) s.nargs = 3;
+  if (imm.integer) s.attrs[s.nattrs++] = imm;
+  add_flag(&s, w->a->op, ATTR_volatile);
+  add_flag(&s, w->a->op, ATTR_nontemporal);
+  add_flag(&s, w->a->op, ATTR_agreed);
+  if (walk_coords(w, reg, &s.attrs[s.nattrs])) s.nattrs++;
+  return s;
+}
+
+bool walk_is_idle(Walk *w, int reg) { return acts_for(w, reg) == sym_bool(w->l->sym, false); }

@@ -1,0 +1,172 @@
+/* tiles_keep.c: panels that outlive their workgroup.
+ *
+ * A thread runs workgroups one after the other, along the first dim of the grid, in the same
+ * scratch memory. An operand that does not depend on that dim, such as B of a matmul or the keys of
+ * attention, is packed by the first of them and reused by the others:
+ *
+ *     for K {
+ *       if kept[0] != 1 + $WG1 or K >= kept[1] {     whose panels these are; how many tiles of K
+ *         pack tile K into its slot
+ *         kept[0] = 1 + $WG1; kept[1] = K + 1
+ *       }
+ *
+ * Loops count from 0, so the tiles before the last one packed are present too. If there are more
+ * tiles than slots, all remaining ones share the last slot and are packed every time. */
+#include "ir/dtype.h"
+#include "lower_tiles/tiles_region.h"
+
+enum { KEPT_SHARE = 3, KEPT_OF = 8 }; /* fraction of scratch memory for the slots of one operand */
+
+/* ---- what is the same in consecutive workgroups ---- */
+
+/* The dim of the grid along which consecutive workgroups differ; -1: there is only one
+ * workgroup. */
+static int fastest_dim(const Tiles *t) {
+  for (int i = 0; i < 3; i++)
+    if (t->l.d->grid[i] != sym_int(t->l.sym, 1)) return i;
+  return -1;
+}
+
+bool keep_differs(const Tiles *t, const Sym *e) {
+  int fastest = fastest_dim(t);
+  return fastest >= 0 && sym_contains(e, ir_numbered_symbol(t->l.k->cx, "$WG", fastest, true));
+}
+
+/* The same for all consecutive workgroups along the fastest dim; never 0. */
+static const Sym *key_of(Tiles *t, int fastest) {
+  SymCtx *sym = t->l.sym;
+  const Sym *key = sym_int(sym, 0);
+  for (int i = 2; i >= 0; i--) {
+    if (i == fastest) continue;
+    key = sym_mul(sym, key, t->l.d->grid[i]);
+    key = sym_add(sym, key, ir_numbered_symbol(t->l.k->cx, "$WG", i, true));
+  }
+  key = sym_simplify(sym, lower_facts(&t->l), sym_add(sym, key, sym_int(sym, 1)));
+  return lower_sound(&t->l, key);
+}
+
+typedef struct Steady {
+  Tiles *t;
+  const Sym *counter; /* of the loop in which it is packed; NULL: none */
+  const Sym *group;   /* $WGi along the fastest dim */
+} Steady;
+
+static bool is_steady(const Steady *s, const Sym *e) {
+  if (!e) return true;
+  for (int i = 0; i < s->t->l.symbols.n; i++) {
+    const Sym *symbol = s->t->l.symbols.at[i].symbol;
+    if (symbol != s->counter && sym_contains(e, symbol)) return false;
+  }
+  return !sym_contains(e, s->group);
+}
+
+/* Whether the read's addresses, and which of its elements exist, are steady. */
+static bool is_read_steady(const Steady *s, const Op *read) {
+  const AccessBounds *b = s->t->l.bounds[read->id];
+  const Attr *mask = op_attr(read, ATTR_mask);
+  bool ok = !b->access.ndynamic && b->access.replaced < 0 && !memory_is_scratch(b->access.memory);
+  for (int i = 0; ok && i < b->access.memory->type->rank; i++)
+    ok = is_steady(s, b->coords[i]) && is_steady(s, b->sizes[i]);
+  for (int i = 0; ok && i < mask->n; i++) ok = is_steady(s, mask->dims[i]);
+  return ok;
+}
+
+static bool is_source_steady(const Steady *s, const PackSource *from) {
+  const Op *read = pack_plain_read(s->t, from->of);
+  bool ok = read && s->t->plan.is_inline[read->results[0].id] && is_read_steady(s, read) &&
+            is_steady(s, from->row_start) && is_steady(s, from->k_start) &&
+            is_steady(s, from->end) && is_steady(s, from->k_end);
+  for (int i = 0; ok && i < from->others.n; i++) ok = is_steady(s, from->others.at[i]);
+  return ok;
+}
+
+static Steady steady_here(Tiles *t, const Sym *counter, int fastest) {
+  return (Steady){t, counter, ir_numbered_symbol(t->l.k->cx, "$WG", fastest, true)};
+}
+
+bool keep_is_steady(Tiles *t, const Sym *e) {
+  Steady s = steady_here(t, NULL, fastest_dim(t));
+  return is_steady(&s, e);
+}
+
+bool keep_is_read_steady(Tiles *t, const Op *read) {
+  Steady s = steady_here(t, NULL, fastest_dim(t));
+  return is_read_steady(&s, read);
+}
+
+/* ---- slots ---- */
+
+static int64_t room_of(const Tiles *t) {
+  return (int64_t)t->l.cx->target->shared_most * KEPT_SHARE / KEPT_OF;
+}
+
+/* One slot per tile of the loop, as many as there is room for. False: not worthwhile. */
+static bool choose_slots(const Tiles *t, const PackSource *from, const Op *loop, Kept *out) {
+  int64_t bytes = (int64_t)dtype_bytes(from->dtype, pack_elements(from)), trips = 1;
+  int64_t room = room_of(t) / bytes;
+  bool known = !loop || sym_is_int(op_attr(loop, ATTR_trips)->sym, &trips);
+  out->all = known && trips <= room;
+  out->slots = (int)(out->all ? trips : room);
+  return out->all ? trips > 0 : room > 1;
+}
+
+bool keep_plan(Tiles *t, const PackSource *from, const LowerScope *home, Kept *out) {
+  SymCtx *sym = t->l.sym;
+  int fastest = fastest_dim(t);
+  const Op *loop = home->region->owner;
+  if (!t->keeps || fastest < 0) return false;
+  if (loop && (loop->kind != OP_for || op_has(loop, ATTR_from) || op_has(loop, ATTR_step)))
+    return false;
+  Steady s = steady_here(t, NULL, fastest);
+  if (loop) s.counter = ir_loop_counter(t->l.k, op_attr(loop, ATTR_axis)->sym);
+  if (!is_source_steady(&s, from) || !choose_slots(t, from, loop, out)) return false;
+  out->tile = loop ? s.counter : sym_int(sym, 0);
+  out->key = key_of(t, fastest);
+  const Sym *slot = out->tile;
+  if (!out->all) slot = sym_min(sym, slot, sym_int(sym, out->slots - 1));
+  out->base = sym_mul(sym, slot, sym_int(sym, pack_elements(from)));
+  return true;
+}
+
+bool keep_plan_once(Tiles *t, DType dtype, int64_t elements, Kept *out) {
+  int fastest = fastest_dim(t);
+  const Sym *zero = sym_int(t->l.sym, 0);
+  if (!t->keeps || fastest < 0 || (int64_t)dtype_bytes(dtype, elements) > room_of(t)) return false;
+  *out = (Kept){.key = key_of(t, fastest), .tile = zero, .base = zero, .slots = 1, .all = true};
+  return true;
+}
+
+/* ---- emission ---- */
+
+static Value *cell(Tiles *t, const Kept *k, int number, Value *store) {
+  Lower *l = &t->l;
+  Value *at = emit_expr(l, sym_int(l->sym, number), DTYPE_index);
+  Value *to[] = {store, k->cells, at}, *from[] = {k->cells, at};
+  if (store) return emit(l, OP_store, to, 3, NULL, 0, NULL);
+  return emit(l, OP_load, from, 2, NULL, 0, type_scalar(l->k->cx, DTYPE_i64));
+}
+
+/* The code that follows runs only if it has not run before for these workgroups and this tile. */
+void keep_open(Tiles *t, Kept *k) {
+  Lower *l = &t->l;
+  k->cells = scratch_new(t, DTYPE_i64, 2, true);
+  op_set_attr(l->k, k->cells->def, (Attr){.key = ATTR_kept});
+  Value *args[] = {cell(t, k, 0, NULL), cell(t, k, 1, NULL)};
+  const Sym *done = emit_arg(l, 1);
+  if (!k->all) done = sym_min(l->sym, done, sym_int(l->sym, k->slots - 1));
+  const Sym *test =
+      sym_or(l->sym, sym_ne(l->sym, emit_arg(l, 0), k->key), sym_ge(l->sym, k->tile, done));
+  Value *needed = emit_expr_of(l, test, DTYPE_i1, args, 2);
+  k->op = ir_op_new(l->k, OP_if, l->at, &needed, 1);
+  tiles_place(t, k->op);
+  k->saved = tiles_open_scope(t, ir_region_new(l->k, k->op), lower_facts(l));
+}
+
+void keep_close(Tiles *t, Kept *k) {
+  Lower *l = &t->l;
+  const Sym *done = sym_add(l->sym, k->tile, sym_int(l->sym, 1));
+  cell(t, k, 0, emit_expr(l, k->key, DTYPE_i64));
+  cell(t, k, 1, emit_expr(l, done, DTYPE_i64));
+  emit(l, OP_yield, NULL, 0, NULL, 0, NULL);
+  tiles_close_scope(t, k->saved);
+}

@@ -1,0 +1,390 @@
+/* tiles_mma.c: matmul by register tiles.
+ *
+ *     %r = mma %a, %b, %acc                    pack %a, pack %b
+ *                                              for panels of b, panels of a {
+ *                                                %c = 8 rows of 48 of the buffer of %acc
+ *                                                %d = for k carry %c { wave_mma tile_8x48x1 }
+ *                                                the rows back to the buffer
+ *                                              }
+ *
+ * A loop over tiles of k carries the whole accumulator in a buffer, which stays in the caches near
+ * the core; each tile of k reads and writes it once. With 64 steps of k in a tile that is one load
+ * and one store per 64 products of each vector, which is hidden by them; so there is no gain in
+ * keeping an m x n block in registers over all of k, which would pack b again for every row of
+ * blocks. Panels of b are the outer loop: one of them (48 x 64 floats) stays in the L1 cache while
+ * the panels of a stream by. The accumulator is updated in place if its old value is not needed. */
+#include "ir/dtype.h"
+#include "lower_tiles/product/tiles_product.h"
+
+/* ---- the accumulator ---- */
+
+static bool is_made_in(const Value *v, const Region *r) {
+  return v->def ? v->def->parent == r : v->owner == r;
+}
+
+static bool can_hold(const Product *p, const Tiles *t, const Value *v) {
+  const Tile *tile = &t->tile[v->id];
+  bool same =
+      tile->held == TILE_BUFFER && v->type == p->out->type && tile->buffer->stride[p->dim_n] == 1;
+  for (int i = 0; same && i < v->type->rank; i++)
+    same = tile->extent[i] == p->at[2].extent[i] && tile->start[i] == p->at[2].start[i];
+  return same;
+}
+
+/* A buffer that the accumulator is computed from and that is not needed any more; NULL: none. */
+static const Value *find_buffer(const Tiles *t, const Product *p, const Value *v) {
+  if (can_hold(p, t, v)) {
+    bool needed = !is_made_in(v, p->op->parent) || tiles_used_later(t, p->op, v) ||
+                  tiles_depends_elsewhere(t, p->acc, v);
+    return needed ? NULL : v;
+  }
+  const Value *found = NULL;
+  if (t->tile[v->id].held != TILE_INLINE || v->def->kind == OP_read) return NULL;
+  for (int i = 0; !found && i < v->def->nargs; i++) found = find_buffer(t, p, v->def->args[i]);
+  return found;
+}
+
+/* All of it is one number, with which blocks start. */
+static bool is_filled(const Tiles *t, const Product *p) {
+  return t->tile[p->acc->id].held == TILE_INLINE && p->acc->def->kind == OP_fill;
+}
+
+static bool open_accumulator(Tiles *t, Product *p) {
+  Tile *out = &t->tile[p->out->id];
+  *out = p->at[2];
+  out->held = TILE_BUFFER;
+  out->buffer = p->old ? t->tile[p->old->id].buffer
+                       : buffer_new(t, p->out->type, &p->at[2], p->out->type->dims[p->dim_n]);
+  if (!out->buffer->memory->name) out->buffer->memory->name = p->out->name;
+  if (p->old == p->acc) return true;
+  if (is_filled(t, p)) {
+    Point origin = tile_origin(t, p->acc);
+    return (p->fill = tiles_at(t, p->acc, &origin)) != NULL;
+  }
+  p->made = true;
+  return true;
+}
+
+/* ---- the block in registers ---- */
+
+Value *product_offset(Tiles *t, const Product *p, const Block *b) {
+  SymCtx *sym = t->l.sym;
+  const Tile *out = &t->tile[p->out->id];
+  const Sym *at = sym_int(sym, 0);
+  for (int i = 0; i < p->out->type->rank; i++) {
+    const Sym *x = i == p->dim_m ? b->row : i == p->dim_n ? b->column : NULL;
+    if (!x) x = sym_sub(sym, point_get(&p->batch, p->out->type->dims[i]), out->start[i]);
+    at = sym_add(sym, at, sym_mul(sym, x, sym_int(sym, out->buffer->stride[i])));
+  }
+  return emit_address(&t->l, lower_sound(&t->l, at), DTYPE_index);
+}
+
+/* The initial value of a row of the block, if it is not in the buffer: acc * scale, for example. */
+static Value *make_row(Tiles *t, const Product *p, const Block *b, int row) {
+  SymCtx *sym = t->l.sym;
+  const Type *type = p->out->type;
+  Point at = {.n = type->rank, .along = b->n > 1 ? p->dim_n : -1, .width = b->n};
+  for (int i = 0; i < at.n; i++) {
+    const Sym *x = i == p->dim_n ? b->column : sym_add(sym, b->row, sym_int(sym, row));
+    bool product = i == p->dim_m || i == p->dim_n;
+    at.dim[i] = type->dims[i];
+    at.at[i] = product ? lower_sound(&t->l, sym_add(sym, p->at[2].start[i], x))
+                       : point_get(&p->batch, type->dims[i]);
+  }
+  return tiles_wide_at(t, p->acc, &at);
+}
+
+/* Rows of the block, concatenated, in the order in which the instruction holds sums; or the
+ * reverse. */
+static Value *arrange(Tiles *t, const MmaInfo *row, Value *v, bool back) {
+  Layout c;
+  int n = row->m * row->n, *regs = ARENA_ARRAY(t->l.arena, int, n), at[LAYOUT_DIMS];
+  mma_fragment(row, MMA_C, &c);
+  for (int i = 0; i < n; i++) {
+    layout_at(&c, i, 0, 0, at);
+    int place = at[0] * row->n + at[1];
+    if (back) regs[place] = i;
+    else regs[i] = place;
+  }
+  return emit_pick(&t->l, v, regs, n);
+}
+
+/* Matrix registers load blocks from the buffer, and store them to it, directly. */
+static bool is_block(const Product *p, const Block *b) {
+  return b->m % dot_info(p->tile.form)->grain == 0 && dot_info(p->tile.form)->grain > 2 &&
+         p->dtype == p->out->type->dtype;
+}
+
+static Value *apart_of(Tiles *t, const Product *p) {
+  int64_t apart = t->tile[p->out->id].buffer->stride[p->dim_m];
+  return emit_address(&t->l, sym_int(t->l.sym, apart), DTYPE_index);
+}
+
+Value *product_load(Tiles *t, const Product *p, const Block *b, Value *offset) {
+  Lower *l = &t->l;
+  const TileBuffer *buffer = t->tile[p->out->id].buffer;
+  if (p->fill) return emit_splat(l, emit_cast(l, p->fill, p->dtype), b->m * b->n);
+  Value **rows = ARENA_ARRAY(l->arena, Value *, b->m);
+  Value *args[] = {buffer->memory, offset, NULL};
+  const Type *type = type_vec(l->k->cx, b->n, p->out->type->dtype);
+  if (!p->made && is_block(p, b)) {
+    Attr count = {.key = ATTR_rows, .integer = b->m};
+    args[2] = apart_of(t, p);
+    return emit(l, OP_load_rows, args, 3, &count, 1,
+                type_vec(l->k->cx, b->m * b->n, p->out->type->dtype));
+  }
+  for (int i = 0; i < b->m; i++) {
+    Attr imm = {.key = ATTR_imm, .integer = i * buffer->stride[p->dim_m]};
+    rows[i] = p->made ? make_row(t, p, b, i) : emit(l, OP_load, args, 2, &imm, i ? 1 : 0, type);
+    if (!rows[i]) return NULL;
+  }
+  return emit_cast(l, emit_join(l, rows, b->m), p->dtype);
+}
+
+void product_store(Tiles *t, const Product *p, const Block *b, Value *offset, Value *v) {
+  Lower *l = &t->l;
+  const TileBuffer *buffer = t->tile[p->out->id].buffer;
+  if (is_block(p, b)) {
+    Attr count = {.key = ATTR_rows, .integer = b->m};
+    Value *args[] = {v, buffer->memory, offset, apart_of(t, p)};
+    emit(l, OP_store_rows, args, 4, &count, 1, NULL);
+    return;
+  }
+  v = emit_cast(l, v, p->out->type->dtype);
+  for (int i = 0; i < b->m; i++) {
+    Attr imm = {.key = ATTR_imm, .integer = i * buffer->stride[p->dim_m]};
+    Value *args[] = {emit_range(l, v, i * b->n, b->n), buffer->memory, offset};
+    emit(l, OP_store, args, 3, &imm, i ? 1 : 0, NULL);
+  }
+}
+
+/* A step of k. */
+static Value *load_panel(Tiles *t, const Panels *from, const Sym *base, const Sym *k, int rows) {
+  Lower *l = &t->l;
+  const Sym *at = sym_add(l->sym, base, sym_mul(l->sym, k, sym_int(l->sym, rows)));
+  Value *args[] = {from->memory, emit_address(l, lower_sound(l, at), DTYPE_index)};
+  const Type *type = type_vec(l->k->cx, rows * from->source.step, from->source.dtype);
+  return emit(l, OP_load, args, 2, NULL, 0, type);
+}
+
+/* The extent of k in whole steps. */
+static const Sym *steps_of(Tiles *t, const Product *p, int step) {
+  SymCtx *sym = t->l.sym;
+  const Sym *depth = pack_depth(t, &p->a->source), *by = sym_int(sym, step);
+  depth = sym_mul(sym, by, sym_ceildiv(sym, depth, by));
+  return lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), depth));
+}
+
+static bool multiply_block(Tiles *t, const Product *p, const Block *b) {
+  Lower *l = &t->l;
+  const MmaInfo *row = mma_register_tile(l->arena, p->tile.form, b->m, b->n, 0);
+  Value *offset = product_offset(t, p, b), *acc = product_load(t, p, b, offset);
+  if (!acc) return false;
+  acc = arrange(t, row, acc, false);
+  MmaChoice choice = {.name = intern(&l->k->cx->names, row->name)};
+  Attr mma = {.key = ATTR_mma, .mma = &choice};
+  NestLoop loop =
+      loop_open(t, NULL, steps_of(t, p, row->k), pack_padded(&p->a->source), row->k, &acc, 1);
+  Value *a = p->a->read ? product_rows(t, p->a, b->row, loop.counter, b->m)
+                        : load_panel(t, p->a, b->a_base, loop.counter, b->m);
+  Value *args[] = {a, load_panel(t, p->b, b->b_base, loop.counter, b->n), loop_arg(&loop, 0)};
+  if (!a) return false;
+  Value *next = emit(l, OP_wave_mma, args, 3, &mma, 1, acc->type);
+  loop_close(t, &loop, &next);
+  product_store(t, p, b, offset, arrange(t, row, loop_result(&loop, 0), true));
+  return true;
+}
+
+/* ---- all blocks ---- */
+
+static bool multiply(Tiles *t, const Product *p) {
+  bool ok = true;
+  nest_open(t);
+  for (int right = 0; right < 2; right++) {
+    PanelRun columns, rows;
+    if (!panels_open(t, p->b, right, PANELS_NEEDED, &columns)) continue;
+    for (int below = 0; below < 2; below++) {
+      if (!panels_open(t, p->a, below, PANELS_NEEDED, &rows)) continue;
+      Block b = {rows.rows, columns.rows, rows.first, columns.first, rows.base, columns.base};
+      ok = multiply_block(t, p, &b) && ok;
+      panels_close(t, &rows);
+    }
+    panels_close(t, &columns);
+  }
+  nest_close(t);
+  return ok;
+}
+
+/* ---- opening ---- */
+
+static int dim_of(const Type *t, const Sym *dim) {
+  for (int i = 0; i < t->rank; i++)
+    if (dim_base(t->dims[i]) == dim_base(dim)) return i;
+  return -1;
+}
+
+static PackSource source_of(const Tiles *t, const Product *p, bool rhs) {
+  const Value *v = rhs ? p->rhs : p->lhs;
+  const Tile *tile = &p->at[rhs];
+  const DotInfo *form = dot_info(p->tile.form);
+  int row = dim_of(v->type, rhs ? p->roles.n : p->roles.m), k = dim_of(v->type, p->roles.k);
+  PackSource s = {.of = v,
+                  .row = v->type->dims[row],
+                  .k = v->type->dims[k],
+                  .row_start = tile->start[row],
+                  .k_start = tile->start[k],
+                  .extent = tile->extent[row],
+                  .depth = tile->extent[k],
+                  .others = {.along = -1, .width = 1},
+                  .dtype = p->operands,
+                  .side = rhs ? form->side_b : form->side_a,
+                  .step = form->k};
+  for (int i = 0; i < v->type->rank; i++) {
+    if (i == row || i == k) continue;
+    const Sym *at = point_get(&p->batch, v->type->dims[i]);
+    s.others.dim[s.others.n] = v->type->dims[i];
+    s.others.at[s.others.n++] = at ? at : tile->start[i];
+  }
+  (void)t;
+  return s;
+}
+
+/* The coordinate along `dim` from which on v is 0; NULL: unknown. */
+static const Sym *zeros_from(Tiles *t, const Value *v, const Sym *dim) {
+  const Op *read = pack_plain_read(t, v);
+  return read ? access_limit(t, read, dim) : kept_limit(t, v, dim);
+}
+
+/* Where both operands are 0 nothing is added. */
+static void leave_out_zeros(Tiles *t, PackSource *a, PackSource *b) {
+  const Sym *end = a->k != b->k ? NULL : zeros_from(t, a->of, a->k);
+  if (end && end == zeros_from(t, b->of, b->k) && a->k_start == b->k_start)
+    a->k_end = b->k_end = end;
+}
+
+/* The positions of the operands, and how much of them is needed. */
+static void open_sources(Tiles *t, Product *p) {
+  PackSource *a = &p->source[0], *b = &p->source[1];
+  *a = source_of(t, p, false), *b = source_of(t, p, true);
+  if (p->old) { /* blocks that are skipped hold something */
+    a->end = tiles_needed(t, p->roles.m);
+    b->end = tiles_needed(t, p->roles.n);
+  }
+  leave_out_zeros(t, a, b);
+}
+
+static bool pack_operands(Tiles *t, Product *p) {
+  bool in_place = rows_in_place(t, p);
+  p->a = in_place ? &p->rows : pack_panels(t, &p->source[0], p->tile.m);
+  p->b = p->a ? pack_panels(t, &p->source[1], p->tile.n) : NULL;
+  return p->b != NULL;
+}
+
+/* The lhs in place, if all of it exists; otherwise packed. */
+static bool multiply_all(Tiles *t, Product *p) {
+  SymCtx *sym = t->l.sym;
+  if (!p->a->read || p->whole == sym_bool(sym, true)) return multiply(t, p);
+  Branch there = branch_open(t, p->whole);
+  bool ok = multiply(t, p);
+  branch_close(t, &there);
+  Branch cut = branch_open(t, lower_sound(&t->l, sym_not(sym, p->whole)));
+  p->source[0].tied = true;
+  ok = ok && (p->a = pack_panels(t, &p->source[0], p->tile.m)) && multiply(t, p);
+  branch_close(t, &cut);
+  return ok;
+}
+
+/* The block in registers, and the type in which operands are packed. */
+static void choose_tile(const Tiles *t, Product *p) {
+  TileProduct wanted = {.sum = (unsigned)dtype_mma(p->dtype), .bits = dtype_info[p->dtype].bits};
+  wanted.a = (unsigned)dtype_mma(p->lhs->type->dtype);
+  wanted.b = (unsigned)dtype_mma(p->rhs->type->dtype);
+  wanted.rows = p->m, wanted.columns = p->n;
+  p->tile = register_tile(t->l.cx->target, &wanted);
+  p->operands = p->dtype;
+  for (int i = 0; p->tile.form != DOT_tile && i < DTYPE_COUNT; i++)
+    if (dot_info(p->tile.form)->types == (unsigned)dtype_mma((DType)i)) p->operands = (DType)i;
+}
+
+static void remark(const Tiles *t, const Product *p) {
+  const MmaInfo *row = mma_register_tile(t->l.arena, p->tile.form, p->tile.m, p->tile.n, 0);
+  const char *how[] = {[THIN_NOT] = "", [THIN_ROWS] = ", rhs read in place"};
+  bool dots = p->thin == THIN_DOTS;
+  diag_add(&t->l.k->cx->diags, DIAG_R0602, p->op->at, "%dx%dx%d by %s%s%s%s on %s", p->m, p->n,
+           p->k, dots ? "" : "`", dots ? "vectors along k, read in place" : row->name,
+           dots ? "" : "`", dots ? "" : how[p->thin], t->l.cx->target->name);
+}
+
+static bool open_product(Tiles *t, const Op *op, Product *p) {
+  *p = (Product){.op = op, .lhs = op->args[0], .rhs = op->args[1], .acc = op->args[2]};
+  p->out = &op->results[0];
+  const Type *of[3] = {p->lhs->type, p->rhs->type, p->out->type};
+  if (ir_mma_roles(t->l.k, of[0], of[1], of[2], &p->roles)) return false;
+  for (int i = 0; i < 3; i++)
+    if (!tile_place(t, op, of[i], &p->at[i])) return false;
+  p->dim_m = dim_of(of[2], p->roles.m);
+  p->dim_n = dim_of(of[2], p->roles.n);
+  p->m = p->at[2].extent[p->dim_m];
+  p->n = p->at[2].extent[p->dim_n];
+  p->k = p->at[0].extent[dim_of(of[0], p->roles.k)];
+  DType c = of[2]->dtype;
+  bool narrow = dtype_is_float(c) && dtype_info[c].bits < 32;
+  p->dtype = narrow ? DTYPE_f32 : c;
+  if (!dtype_is_float(c) && dtype_is_float(of[0]->dtype))
+    return tiles_refuse(t, op, "an mma of floats with an integer accumulator");
+  p->old = find_buffer(t, p, p->acc);
+  return true;
+}
+
+static bool multiply_at(Tiles *t, const Point *at, void *user) {
+  Product *p = user;
+  p->batch = *at;
+  open_sources(t, p);
+  return p->thin ? thin_multiply(t, p) : pack_operands(t, p) && multiply_all(t, p);
+}
+
+/* The dims other than m and n: one product for each of their coordinates. */
+static NestBox batch_box(const Tiles *t, const Product *p) {
+  NestBox all = nest_box(t, p->out->type, &p->at[2]), b = {.along = -1, .width = 1};
+  for (int i = 0; i < all.rank; i++) {
+    if (i == p->dim_m || i == p->dim_n) continue;
+    b.dim[b.rank] = all.dim[i];
+    b.start[b.rank] = all.start[i];
+    b.extent[b.rank++] = all.extent[i];
+  }
+  return b;
+}
+
+static bool is_single(const NestBox *b) {
+  for (int i = 0; i < b->rank; i++)
+    if (b->extent[i] != 1) return false;
+  return true;
+}
+
+/* Operands are packed first: they may be computed from what the accumulator's buffer holds until
+ * then. */
+static bool multiply_single(Tiles *t, Product *p) {
+  if (p->thin) return open_accumulator(t, p) && thin_open(t, p) && thin_multiply(t, p);
+  return pack_operands(t, p) && open_accumulator(t, p) && multiply_all(t, p);
+}
+
+static void choose_way(Tiles *t, Product *p, const NestBox *b) {
+  p->batch = (Point){.n = b->rank, .along = -1, .width = 1};
+  for (int i = 0; i < b->rank; i++) p->batch.dim[i] = b->dim[i], p->batch.at[i] = b->start[i];
+  choose_tile(t, p);
+  open_sources(t, p);
+  thin_choose(t, p);
+  open_sources(t, p);
+  remark(t, p);
+}
+
+bool tiles_mma(Tiles *t, const Op *op) {
+  Product p;
+  if (!open_product(t, op, &p)) return false;
+  NestBox b = batch_box(t, &p);
+  choose_way(t, &p, &b);
+  if (is_single(&b)) return multiply_single(t, &p);
+  if (tiles_depends(t, p.lhs, p.acc) || tiles_depends(t, p.rhs, p.acc))
+    return tiles_refuse(t, op, "several mma ops whose operands depend on the accumulator");
+  return open_accumulator(t, &p) && thin_open(t, &p) && nest_run(t, &b, multiply_at, &p);
+}

@@ -1,0 +1,410 @@
+/* tiles_pack.c: packs operands of products into panels, in the order in which the product reads
+ * them.
+ *
+ *     A of 128 x 64, panels of 8 rows:  16 panels; in each, for every k, 8 adjacent elements
+ *
+ * Operands that a loop does not change are packed before it. Rows that are contiguous along k are
+ * transposed in blocks, in registers. Elements are converted to the type that the product is
+ * computed in, exactly: every narrow float is an f32.
+ *
+ * Inner loops contain no tests if an operand is a plain read: rows that are not needed are copies
+ * of the last one that is, and elements along k that are skipped are not packed. */
+#include "lower_tiles/product/tiles_pack.h"
+
+#include "ir/dtype.h"
+
+enum {
+  AHEAD = 8, /* rows between what is transposed and what is prefetched */
+  RUN = 8    /* rows of memory that are read together when panels are cut out of them */
+};
+
+/* ---- elements ---- */
+
+Value *pack_source_at(Tiles *t, const PackSource *from, const Point *p) {
+  Value *v = tiles_wide_at(t, from->of, p);
+  return v ? emit_cast(&t->l, v, from->dtype) : NULL;
+}
+
+/* From row `row` of the panel on, for n elements of k. */
+static void store_panel(Tiles *t, const Packing *x, const Sym *k, const Sym *row, Value *const *v,
+                        int n) {
+  Lower *l = &t->l;
+  const Sym *at = sym_mul(l->sym, k, sym_int(l->sym, x->rows));
+  at = lower_sound(l, sym_add(l->sym, sym_add(l->sym, x->base, at), row));
+  Value *address = emit_address(l, at, DTYPE_index);
+  for (int i = 0; i < n; i++) {
+    Value *args[] = {v[i], x->to->memory, address};
+    Attr imm = {.key = ATTR_imm, .integer = i * x->rows};
+    emit(l, OP_store, args, 3, &imm, i ? 1 : 0, NULL);
+  }
+}
+
+Point pack_point(Point p, const Sym *dim, const Sym *at) {
+  p.dim[p.n] = dim;
+  p.at[p.n++] = at;
+  return p;
+}
+
+static const Sym *sum(Tiles *t, const Sym *a, const Sym *b) {
+  return lower_sound(&t->l, sym_add(t->l.sym, a, b));
+}
+
+const Op *pack_plain_read(const Tiles *t, const Value *v) {
+  for (; t->tile[v->id].held == TILE_INLINE; v = v->def->args[0]) {
+    if (v->def->kind == OP_read) return v->def;
+    if (v->def->kind != OP_cast && v->def->kind != OP_permute) break;
+  }
+  return NULL;
+}
+
+/* Any row may stand in for those that are not needed. */
+static bool may_repeat_rows(const Tiles *t, const PackSource *from) {
+  return from->end && pack_plain_read(t, from->of);
+}
+
+const Sym *pack_row_at(Tiles *t, const PackSource *from, const Sym *row) {
+  SymCtx *sym = t->l.sym;
+  const Sym *at = sym_add(sym, from->row_start, row);
+  if (may_repeat_rows(t, from)) at = sym_min(sym, at, sym_sub(sym, from->end, sym_int(sym, 1)));
+  return lower_sound(&t->l, at);
+}
+
+const Sym *pack_depth(Tiles *t, const PackSource *from) {
+  SymCtx *sym = t->l.sym;
+  const Sym *all = sym_int(sym, from->depth);
+  if (!from->k_end) return all;
+  const Sym *left = sym_min(sym, all, sym_sub(sym, from->k_end, from->k_start));
+  left = sym_max(sym, left, sym_int(sym, 0));
+  return lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), left));
+}
+
+void pack_grant_rows(Tiles *t, const PackSource *from) {
+  if (may_repeat_rows(t, from)) grant(t, from->row, from->end);
+}
+
+/* What holds for every element that is packed now. */
+static void grant_source(Tiles *t, const PackSource *from) {
+  pack_grant_rows(t, from);
+  if (from->k_end) grant(t, from->k, from->k_end);
+}
+
+/* ---- rows that are contiguous ---- */
+
+/* `width` rows of the panel from `row` on, for the elements along k of one run. */
+static bool pack_run(Tiles *t, const Packing *x, const Sym *row, int width, const Sym *k_first) {
+  SymCtx *sym = t->l.sym;
+  const PackSource *from = x->from;
+  const Sym *stop = sym_add(sym, k_first, sym_int(sym, RUN));
+  stop = lower_sound(&t->l, sym_min(sym, stop, pack_depth(t, from)));
+  NestLoop loop = loop_open(t, k_first, stop, from->depth, 1, NULL, 0);
+  Point p = pack_point(from->others, from->k, sum(t, from->k_start, loop.counter));
+  const Sym *first = sym_add(sym, x->first, row);
+  p = pack_point(p, from->row,
+                 width > 1 ? sum(t, from->row_start, first) : pack_row_at(t, from, first));
+  p.along = width > 1 ? p.n - 1 : -1;
+  p.width = width;
+  grant_source(t, from);
+  if (width > 1 && from->end) grant(t, from->row, from->end); /* a whole panel */
+  Value *v = pack_source_at(t, from, &p);
+  if (v) store_panel(t, x, loop.counter, row, &v, 1);
+  loop_close(t, &loop, NULL);
+  return v != NULL;
+}
+
+/* Some of its rows are not needed: one at a time. */
+static bool pack_cut(Tiles *t, const Packing *x, const Sym *k_first) {
+  NestLoop loop = loop_open(t, NULL, sym_int(t->l.sym, x->rows), 0, 1, NULL, 0);
+  bool ok = pack_run(t, x, loop.counter, 1, k_first);
+  loop_close(t, &loop, NULL);
+  return ok;
+}
+
+/* All panels for a few elements along k, then for the next few: memory is read in long runs. */
+static bool pack_rows(Tiles *t, Packing *x) {
+  const PackSource *from = x->from;
+  const Sym *depth = pack_depth(t, from), *zero = sym_int(t->l.sym, 0);
+  NestLoop runs = loop_open(t, NULL, depth, from->depth, RUN, NULL, 0);
+  bool ok = true;
+  for (int i = 0; ok && i < 4; i++) {
+    PanelRun run;
+    bool cut = i % 2;
+    if (!panels_open(t, x->to, i / 2, cut ? PANELS_CUT : PANELS_WHOLE, &run)) continue;
+    x->rows = run.rows;
+    x->base = run.base;
+    x->first = run.first;
+    ok = cut ? pack_cut(t, x, runs.counter) : pack_run(t, x, zero, run.rows, runs.counter);
+    panels_close(t, &run);
+  }
+  loop_close(t, &runs, NULL);
+  return ok;
+}
+
+/* ---- rows contiguous along k ---- */
+
+/* Interleaves units of two vecs, from the lower or upper halves. */
+static Value *zip(Tiles *t, Value *a, Value *b, int unit, bool upper) {
+  Value *both[] = {a, b};
+  int n = a->type->n / unit, *regs = ARENA_ARRAY(t->l.arena, int, a->type->n);
+  for (int i = 0; i < n * unit; i++) {
+    int at = (upper ? n / 2 : 0) + i / unit / 2 + (i / unit % 2 ? n : 0);
+    regs[i] = at * unit + i % unit;
+  }
+  return emit_pick(&t->l, emit_join(&t->l, both, 2), regs, a->type->n);
+}
+
+/* log n rounds of zips. */
+void pack_transpose(Tiles *t, Value **v, int n, int unit) {
+  for (int round = 1; round < n; round *= 2) {
+    Value *next[PACK_MOST];
+    for (int i = 0; i < n; i++) next[i] = zip(t, v[i / 2], v[i / 2 + n / 2], unit, i % 2);
+    for (int i = 0; i < n; i++) v[i] = next[i];
+  }
+}
+
+/* `rows` vecs of `width` become `width` vecs of `rows`: in squares if possible. */
+static void transpose(Tiles *t, Value **v, int rows, int width, Value **out) {
+  bool square = is_power_of_two(rows) && rows > 1 && width % rows == 0;
+  for (int k = 0; square && k < width; k += rows) {
+    for (int r = 0; r < rows; r++) out[k + r] = emit_range(&t->l, v[r], k, rows);
+    pack_transpose(t, out + k, rows, 1);
+  }
+  for (int k = 0; !square && k < width; k++) {
+    Value *parts[PACK_MOST];
+    for (int r = 0; r < rows; r++) parts[r] = emit_pick(&t->l, v[r], &k, 1);
+    out[k] = emit_join(&t->l, parts, rows);
+  }
+}
+
+int pack_block(const Tiles *t) {
+  int words = t->l.machine.target->global_access / 4;
+  return words > PACK_LEAST ? PACK_MOST : PACK_LEAST;
+}
+
+/* Rows are short, and there are many streams, so hardware prefetchers do not help. */
+static void prefetch_row(Tiles *t, const PackSource *from, Point p, const Sym *row) {
+  p = pack_point(p, from->row, sum(t, from->row_start, row));
+  tiles_prefetch(t, from->of, &p);
+}
+
+static bool pack_at(Tiles *t, const Point *k, void *user) {
+  const Packing *x = user;
+  const PackSource *from = x->from;
+  SymCtx *sym = t->l.sym;
+  Value *rows[PACK_MOST], *out[PACK_MOST];
+  const Sym *at = sym_sub(sym, k->at[k->n - 1], from->k_start);
+  for (int r = 0; r < x->group; r++) {
+    const Sym *row = sym_add(sym, sym_add(sym, x->first, x->at_row), sym_int(sym, r));
+    Point p = pack_point(*k, from->row, pack_row_at(t, from, row));
+    if (!(rows[r] = pack_source_at(t, from, &p))) return false;
+    if (k->width == pack_block(t) && !x->to->kept)
+      prefetch_row(t, from, *k, sym_add(sym, row, sym_int(sym, AHEAD)));
+  }
+  transpose(t, rows, x->group, k->width, out);
+  store_panel(t, x, at, x->at_row, out, k->width);
+  return true;
+}
+
+/* Up to the point where elements are skipped: blocks, then single elements. */
+static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
+  SymCtx *sym = t->l.sym;
+  const Sym *depth = pack_depth(t, x->from), *from = NULL, *by = sym_int(sym, width);
+  const Sym *to = sym_mul(sym, by, sym_floordiv(sym, depth, by));
+  to = lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), to));
+  bool ok = true;
+  for (; ok; width = 1, from = to, to = depth) {
+    NestLoop loop = loop_open(t, from, to, x->from->depth, width, NULL, 0);
+    p.at[p.n - 1] = sum(t, x->from->k_start, loop.counter);
+    p.along = width > 1 ? p.n - 1 : -1;
+    p.width = width;
+    grant_source(t, x->from);
+    ok = pack_at(t, &p, x);
+    loop_close(t, &loop, NULL);
+    if (width == 1) break;
+  }
+  return ok;
+}
+
+/* A block of rows, along all of k. */
+static bool pack_group(Tiles *t, Packing *x, int group, const Sym *at_row) {
+  const PackSource *from = x->from;
+  Point p = pack_point(from->others, from->k, from->k_start);
+  NestBox b = {.rank = p.n, .along = p.n - 1, .width = pack_block(t)};
+  b.dim[b.along] = from->k;
+  b.start[b.along] = from->k_start;
+  b.extent[b.along] = from->depth;
+  if (b.width > from->depth) b.width = from->depth;
+  b.split = tile_limit(t, from->of, from->k);
+  x->group = group;
+  x->at_row = at_row;
+  if (from->k_end) return pack_needed(t, x, p, b.width);
+  int granted = t->granted.n;
+  grant_source(t, from);
+  bool ok = nest_along(t, &b, p, pack_at, x);
+  t->granted.n = granted;
+  return ok;
+}
+
+/* As many rows as a register has elements, if that is a valid block. */
+static int rows_of_block(const Tiles *t, DType dtype) {
+  int lanes = t->l.machine.target->global_access * 8 / dtype_info[dtype].bits, most = pack_block(t);
+  return lanes < PACK_LEAST / 2 ? PACK_LEAST / 2 : lanes < most ? lanes : most;
+}
+
+static bool pack_columns(Tiles *t, Packing *x) {
+  SymCtx *sym = t->l.sym;
+  int block = rows_of_block(t, x->from->dtype), whole = x->rows / block * block;
+  bool ok = true;
+  if (whole == block) ok = pack_group(t, x, block, sym_int(sym, 0));
+  if (whole > block) {
+    NestLoop loop = loop_open(t, NULL, sym_int(sym, whole), 0, block, NULL, 0);
+    ok = pack_group(t, x, block, loop.counter);
+    loop_close(t, &loop, NULL);
+  }
+  return ok && (whole == x->rows || pack_group(t, x, x->rows - whole, sym_int(sym, whole)));
+}
+
+/* ---- panels ---- */
+
+/* How many of `most` panels, from row `first` on, are needed, or whole. */
+static const Sym *panels_of(Tiles *t, const PackSource *from, int64_t first, int rows, int most,
+                            bool whole) {
+  SymCtx *sym = t->l.sym;
+  const Sym *all = sym_int(sym, most), *zero = sym_int(sym, 0), *by = sym_int(sym, rows);
+  if (!from->end || !most) return all;
+  const Sym *left = sym_sub(sym, from->end, from->row_start);
+  left = sym_sub(sym, left, sym_int(sym, first));
+  left = whole ? sym_floordiv(sym, left, by) : sym_ceildiv(sym, left, by);
+  left = sym_max(sym, sym_min(sym, left, all), zero);
+  return lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), left));
+}
+
+bool panels_open(Tiles *t, const Panels *p, bool rest, PanelPart part, PanelRun *out) {
+  SymCtx *sym = t->l.sym;
+  int full = p->source.extent / p->rows, left = p->source.extent % p->rows;
+  int rows = rest ? left : p->rows, most = !rest ? full : left ? 1 : 0;
+  int64_t size = (int64_t)p->rows * pack_padded(&p->source),
+          start = rest ? (int64_t)full * p->rows : 0, n;
+  const Sym *from = NULL, *to = panels_of(t, &p->source, start, rows, most, part == PANELS_WHOLE);
+  if (part == PANELS_CUT) from = panels_of(t, &p->source, start, rows, most, true);
+  bool single = !from && sym_is_int(to, &n) && n <= 1;
+  if (from == to || (single && n == 0)) return false;
+  *out = (PanelRun){.rows = rows, .looping = !single};
+  if (out->looping) out->loop = loop_open(t, from, to, most, 1, NULL, 0);
+  const Sym *number = out->looping && !rest ? out->loop.counter : sym_int(sym, rest ? full : 0);
+  out->first = sym_mul(sym, number, sym_int(sym, p->rows));
+  out->base = sym_add(sym, p->base, sym_mul(sym, number, sym_int(sym, size)));
+  return true;
+}
+
+void panels_close(Tiles *t, PanelRun *r) {
+  if (r->looping) loop_close(t, &r->loop, NULL);
+}
+
+static bool pack_each(Tiles *t, Packing *x) {
+  bool ok = true;
+  for (int rest = 0; ok && rest < 2; rest++) {
+    PanelRun run;
+    if (!panels_open(t, x->to, rest, PANELS_NEEDED, &run)) continue;
+    x->rows = run.rows;
+    x->base = run.base;
+    x->first = run.first;
+    ok = x->from->side > 1 ? pack_sides(t, x, false) : pack_columns(t, x);
+    panels_close(t, &run);
+  }
+  return ok;
+}
+
+/* Rows that are contiguous, with several elements of k per side: no tests if all rows of a panel
+ * are needed. */
+static bool pack_sides_of_rows(Tiles *t, Packing *x) {
+  bool ok = true;
+  for (int i = 0; ok && i < 4; i++) {
+    PanelRun run;
+    bool cut = i % 2;
+    int granted = t->granted.n;
+    if (!panels_open(t, x->to, i / 2, cut ? PANELS_CUT : PANELS_WHOLE, &run)) continue;
+    x->rows = run.rows;
+    x->base = run.base;
+    x->first = run.first;
+    if (!cut && x->from->end) grant(t, x->from->row, x->from->end);
+    ok = pack_sides(t, x, true);
+    t->granted.n = granted;
+    panels_close(t, &run);
+  }
+  return ok;
+}
+
+static bool pack_all(Tiles *t, const PackSource *from, const Panels *to) {
+  Packing x = {.to = to, .from = from};
+  const Sym *contiguous = tile_contiguous(t, from->of);
+  bool along_rows = contiguous && dim_base(contiguous) == dim_base(from->row);
+  nest_open(t);
+  bool ok = !along_rows       ? pack_each(t, &x)
+            : from->side == 1 ? pack_rows(t, &x)
+                              : pack_sides_of_rows(t, &x);
+  nest_close(t);
+  return ok;
+}
+
+/* ---- before loops ---- */
+
+static bool same_source(const PackSource *a, const PackSource *b) {
+  bool same = a->of == b->of && a->row == b->row && a->k == b->k && a->extent == b->extent &&
+              a->depth == b->depth && a->dtype == b->dtype && a->side == b->side &&
+              a->step == b->step && a->tied == b->tied && a->row_start == b->row_start &&
+              a->k_start == b->k_start && a->end == b->end && a->k_end == b->k_end &&
+              a->others.n == b->others.n;
+  for (int i = 0; same && i < a->others.n; i++) same = a->others.at[i] == b->others.at[i];
+  return same;
+}
+
+/* The outermost scope in which its values and its coordinates are available. */
+static LowerScope *home_of(const Tiles *t, const PackSource *from) {
+  const LowerScope *made = t->tile[from->of->id].scope;
+  const Sym *e = sym_add(t->l.sym, from->row_start, from->k_start);
+  if (from->k_end) e = sym_add(t->l.sym, e, from->k_end);
+  for (int i = 0; i < from->others.n; i++) e = sym_add(t->l.sym, e, from->others.at[i]);
+  LowerScope *home = t->l.scope;
+  for (; home != made && home->outer; home = home->outer)
+    for (int i = 0; i < t->l.symbols.n; i++)
+      if (t->l.symbols.at[i].scope == home && (!e || sym_contains(e, t->l.symbols.at[i].symbol)))
+        return home;
+  return home;
+}
+
+bool pack_is_steady(const Tiles *t, const PackSource *from) {
+  return home_of(t, from) != t->l.scope;
+}
+
+/* At t->l.scope: always, or unless it was done before. */
+static bool pack_once(Tiles *t, Panels *p, Kept *kept) {
+  if (!kept) return pack_all(t, &p->source, p);
+  keep_open(t, kept);
+  bool ok = pack_all(t, &p->source, p);
+  keep_close(t, kept);
+  return ok;
+}
+
+const Panels *pack_panels(Tiles *t, const PackSource *from, int rows) {
+  LowerScope *here = t->l.scope, *home = from->tied ? here : home_of(t, from);
+  NestLevel *level = t->level;
+  GrantedList granted = t->granted;
+  for (int i = 0; i < t->panels.n; i++)
+    if (t->panels.at[i]->rows == rows && same_source(&t->panels.at[i]->source, from))
+      return t->panels.at[i];
+  Panels *p = ARENA_NEW(t->l.arena, Panels);
+  Kept kept;
+  bool keeps = keep_plan(t, from, home, &kept), elsewhere = home != here;
+  *p = (Panels){.source = *from, .rows = rows, .scope = home, .kept = keeps};
+  p->base = keeps ? kept.base : sym_int(t->l.sym, 0);
+  p->memory = scratch_new(t, from->dtype, pack_elements(from) * (keeps ? kept.slots : 1),
+                          elsewhere || keeps);
+  t->l.scope = home;
+  if (elsewhere || keeps) t->level = NULL, t->granted = (GrantedList){0};
+  bool ok = pack_once(t, p, keeps ? &kept : NULL);
+  t->l.scope = here;
+  t->level = level;
+  t->granted = granted;
+  if (elsewhere) vec_push(t->l.arena, &t->panels, p);
+  return ok ? p : NULL;
+}

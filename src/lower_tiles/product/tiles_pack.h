@@ -1,0 +1,40 @@
+/* tiles_pack.h: what the files that pack operands into panels share. */
+#ifndef WV_TILES_PACK_H
+#define WV_TILES_PACK_H
+
+#include "lower_tiles/tiles.h"
+
+/* A panel under construction. */
+typedef struct Packing {
+  const Panels *to;
+  const PackSource *from;
+  const Sym *base;   /* offset of the panel */
+  const Sym *first;  /* its first row, relative to the source */
+  int rows, group;   /* of the panel; of the block */
+  const Sym *at_row; /* of the block, in the panel */
+} Packing;
+
+/* The operand at a point, in the type that the product is computed in. */
+Value *pack_source_at(Tiles *t, const PackSource *from, const Point *p);
+
+/* Row number `row` of the source, or the last needed row if that one is not needed. */
+const Sym *pack_row_at(Tiles *t, const PackSource *from, const Sym *row);
+
+/* Grants what holds for every row that pack_row_at gives. */
+void pack_grant_rows(Tiles *t, const PackSource *from);
+
+/* The point with one more dim. */
+Point pack_point(Point p, const Sym *dim, const Sym *at);
+
+/* Transposes `n` vecs of n elements, a power of two and at most PACK_MOST: row r of column c to row
+ * c of column r. An element is `unit` registers. */
+void pack_transpose(Tiles *t, Value **v, int n, int unit);
+
+/* Rows and elements of k that are transposed together: 8, or as many as long registers hold. */
+enum { PACK_LEAST = 8, PACK_MOST = 16 };
+int pack_block(const Tiles *t);
+
+/* A panel in which several elements of k are contiguous (tiles_sides.c). */
+bool pack_sides(Tiles *t, Packing *x, bool along_rows);
+
+#endif

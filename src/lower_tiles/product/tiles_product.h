@@ -1,0 +1,70 @@
+/* tiles_product.h: what the files that multiply tiles share. */
+#ifndef WV_TILES_PRODUCT_H
+#define WV_TILES_PRODUCT_H
+
+#include "lower_tiles/tiles.h"
+#include "target/register_tile.h"
+
+/* Which operands are read in place instead of being packed (tiles_thin.c). */
+typedef enum ThinForm {
+  THIN_NOT,  /* none */
+  THIN_DOTS, /* both, along k */
+  THIN_ROWS  /* the rhs along its rows; the lhs from panels */
+} ThinForm;
+
+typedef struct Product {
+  const Op *op;
+  const Value *lhs, *rhs, *acc, *out;
+  MmaRoles roles;
+  Tile at[3]; /* positions of lhs, rhs and the accumulator */
+  int m, n, k, dim_m, dim_n;
+  DType dtype, operands; /* the type of sums; the type of factors */
+  RegisterTile tile;
+  ThinForm thin;
+  PackSource source[2]; /* lhs and rhs */
+  const Panels *a, *b;
+  Panels rows;      /* of a, in place */
+  const Sym *whole; /* the condition under which they can be used */
+  const Value *old; /* the value whose buffer is reused; NULL: a new one is needed */
+  Value *fill;      /* the value of all of acc; NULL: acc is in the buffer */
+  bool made;        /* acc is not in the buffer: blocks compute their initial value */
+  Point batch;      /* coordinates of the other dims */
+} Product;
+
+/* A block of the result. */
+typedef struct Block {
+  int m, n;
+  const Sym *row, *column;    /* relative */
+  const Sym *a_base, *b_base; /* of the panels */
+} Block;
+
+/* The block of the accumulator, row by row; `offset` is product_offset. */
+Value *product_offset(Tiles *t, const Product *p, const Block *b);
+Value *product_load(Tiles *t, const Product *p, const Block *b, Value *offset);
+void product_store(Tiles *t, const Product *p, const Block *b, Value *offset, Value *v);
+
+/* ---- rows of the lhs in place (tiles_rows.c) ---- */
+
+/* Whether matrix registers can load the lhs in place; sets p->rows and p->whole. */
+bool rows_in_place(Tiles *t, Product *p);
+/* A step of k of `rows` rows. */
+Value *product_rows(Tiles *t, const Panels *from, const Sym *row, const Sym *k, int rows);
+
+/* ---- products with few rows or columns (tiles_thin.c) ---- */
+
+/* Sets p->thin from p->source; the block then consists of plain elements. */
+void thin_choose(Tiles *t, Product *p);
+bool thin_open(Tiles *t, Product *p); /* after open_accumulator */
+bool thin_multiply(Tiles *t, Product *p);
+
+/* Shared by both forms. */
+int thin_rows(Tiles *t, const PackSource *s);                 /* how many rows can be needed */
+int thin_few(Tiles *t, const Product *p);                     /* the operand with fewer rows */
+int thin_lanes(const Tiles *t, DType dtype);                  /* of a register */
+const Sym *thin_whole(Tiles *t, const Sym *depth, int piece); /* the part of it that consists of
+                                                               * whole pieces */
+bool thin_lies_along(Tiles *t, const PackSource *s, const Sym *dim);
+
+bool dots_multiply(Tiles *t, const Product *p); /* THIN_DOTS (tiles_dots.c) */
+
+#endif

@@ -1,0 +1,291 @@
+/* tiles_sides.c: panels in which several elements of k are contiguous, as dot products and matrix
+ * registers read them.
+ *
+ *     4 rows, sides of 2:   a0k0 a0k1 a1k0 a1k1 a2k0 a2k1 a3k0 a3k1, then the same of k2 and k3
+ *
+ * A side is moved as a whole if it is contiguous in memory; if rows are contiguous, vectors of
+ * several k are interleaved. What a step of the product reads past the last element of k is
+ * zero. */
+#include "ir/dtype.h"
+#include "lower_tiles/product/tiles_pack.h"
+
+enum { LONG = 32 }; /* sides that are moved as a whole */
+
+/* Offset of (k, row) in the panel; k in whole sides. */
+static const Sym *offset_of(Tiles *t, const Packing *x, const Sym *k, const Sym *row) {
+  SymCtx *sym = t->l.sym;
+  const Sym *at = sym_mul(sym, k, sym_int(sym, x->rows));
+  at = sym_add(sym, at, sym_mul(sym, row, sym_int(sym, x->from->side)));
+  return lower_sound(&t->l, sym_add(sym, x->base, at));
+}
+
+/* Stores v[i] at `at` + i * `apart`. */
+static void store_all(Tiles *t, const Packing *x, const Sym *at, int apart, Value *const *v,
+                      int n) {
+  Value *address = emit_address(&t->l, at, DTYPE_index);
+  for (int i = 0; i < n; i++) {
+    Value *args[] = {v[i], x->to->memory, address};
+    Attr imm = {.key = ATTR_imm, .integer = (int64_t)i * apart};
+    emit(&t->l, OP_store, args, 3, &imm, i ? 1 : 0, NULL);
+  }
+}
+
+static const Sym *sum(Tiles *t, const Sym *a, const Sym *b) {
+  return lower_sound(&t->l, sym_add(t->l.sym, a, b));
+}
+
+/* ---- rows contiguous along k ---- */
+
+/* Element by element: (k + e, row) for the elements of one vec. */
+static void store_elements(Tiles *t, const Packing *x, const Sym *k, const Sym *row, Value *v) {
+  SymCtx *sym = t->l.sym;
+  const Sym *side = sym_int(sym, x->from->side);
+  for (int e = 0; e < v->type->n; e++) {
+    const Sym *at = sym_add(sym, k, sym_int(sym, e)), *in = sym_mod(sym, at, side);
+    Value *one = emit_pick(&t->l, v, &e, 1);
+    store_all(t, x, sum(t, offset_of(t, x, sym_sub(sym, at, in), row), in), 0, &one, 1);
+  }
+}
+
+/* Rows in blocks of whole sides: squares of them are transposed, so that sides of one k are
+ * adjacent. */
+static void store_squares(Tiles *t, const Packing *x, const Sym *k, Value **rows, int sides) {
+  int n = x->group, side = x->from->side;
+  Value *square[PACK_MOST];
+  for (int first = 0; first < sides; first += n) {
+    for (int r = 0; r < n; r++) square[r] = emit_range(&t->l, rows[r], first * side, n * side);
+    pack_transpose(t, square, n, side);
+    const Sym *at = sum(t, k, sym_int(t->l.sym, (int64_t)first * side));
+    store_all(t, x, offset_of(t, x, at, x->at_row), x->rows * side, square, n);
+  }
+}
+
+static bool pack_at(Tiles *t, const Point *k, void *user) {
+  const Packing *x = user;
+  const PackSource *from = x->from;
+  SymCtx *sym = t->l.sym;
+  Value *rows[PACK_MOST];
+  const Sym *at = sym_sub(sym, k->at[k->n - 1], from->k_start);
+  int sides = k->width / from->side;
+  for (int r = 0; r < x->group; r++) {
+    const Sym *row = sym_add(sym, sym_add(sym, x->first, x->at_row), sym_int(sym, r));
+    Point p = pack_point(*k, from->row, pack_row_at(t, from, row));
+    if (!(rows[r] = pack_source_at(t, from, &p))) return false;
+  }
+  bool whole = k->width % from->side == 0;
+  if (whole && sides > 1 && sides % x->group == 0) {
+    store_squares(t, x, at, rows, sides);
+    return true;
+  }
+  for (int r = 0; r < x->group; r++) {
+    const Sym *row = sym_add(sym, x->at_row, sym_int(sym, r));
+    for (int s = 0; whole && s < sides; s++) {
+      Value *one = emit_range(&t->l, rows[r], s * from->side, from->side);
+      const Sym *first = sum(t, at, sym_int(sym, (int64_t)s * from->side));
+      store_all(t, x, offset_of(t, x, first, row), 0, &one, 1);
+    }
+    if (!whole) store_elements(t, x, at, row, rows[r]);
+  }
+  return true;
+}
+
+/* The largest divisor of k that is whole squares, whole sides, or single elements. */
+static int width_along(const Tiles *t, const PackSource *from, int block) {
+  int width = from->side * pack_block(t);
+  if (from->side >= LONG) width = from->side;
+  while (width > from->side && (from->depth % width || (width / from->side) % block)) width /= 2;
+  return from->depth % width ? 1 : width;
+}
+
+static const Sym *whole_of(Tiles *t, const Sym *e, int by, bool up) {
+  SymCtx *sym = t->l.sym;
+  const Sym *n = sym_int(sym, by);
+  e = sym_mul(sym, n, up ? sym_ceildiv(sym, e, n) : sym_floordiv(sym, e, n));
+  return lower_sound(&t->l, sym_simplify(sym, lower_facts(&t->l), e));
+}
+
+/* The end is determined when it is packed; otherwise the whole tile is packed. */
+static bool ends_early(const PackSource *from) {
+  return from->k_end && from->depth % from->step == 0;
+}
+
+/* Up to the point where elements are skipped: vectors without tests, then with tests to the end of
+ * the step; skipped elements are 0. */
+static bool pack_needed(Tiles *t, Packing *x, Point p, int width) {
+  const PackSource *from = x->from;
+  const Sym *depth = pack_depth(t, from), *whole = whole_of(t, depth, width, false);
+  const Sym *bounds[] = {NULL, whole, whole_of(t, depth, from->step, true)};
+  bool ok = true;
+  for (int i = 0; ok && i < 2; i++) {
+    if (bounds[i] == bounds[i + 1]) continue;
+    NestLoop loop = loop_open(t, bounds[i], bounds[i + 1], pack_padded(from), width, NULL, 0);
+    p.at[p.n - 1] = sum(t, from->k_start, loop.counter);
+    p.along = width > 1 ? p.n - 1 : -1;
+    p.width = width;
+    pack_grant_rows(t, from);
+    if (i == 0) grant(t, from->k, from->k_end);
+    ok = pack_at(t, &p, x);
+    loop_close(t, &loop, NULL);
+  }
+  return ok;
+}
+
+static bool pack_group(Tiles *t, Packing *x, int group, const Sym *at_row) {
+  const PackSource *from = x->from;
+  Point p = pack_point(from->others, from->k, from->k_start);
+  NestBox b = {.rank = p.n, .along = p.n - 1, .width = width_along(t, from, group)};
+  b.dim[b.along] = from->k;
+  b.start[b.along] = from->k_start;
+  b.extent[b.along] = from->depth;
+  b.split = tile_limit(t, from->of, from->k);
+  x->group = group;
+  x->at_row = at_row;
+  if (ends_early(from) && b.width > 1) return pack_needed(t, x, p, b.width);
+  int granted = t->granted.n;
+  pack_grant_rows(t, from);
+  bool ok = nest_along(t, &b, p, pack_at, x);
+  t->granted.n = granted;
+  return ok;
+}
+
+/* As many rows as a register has sides, if that is a valid block. */
+static int rows_of_block(const Tiles *t, const PackSource *from) {
+  int bytes = from->side * dtype_info[from->dtype].bits / 8;
+  int sides = t->l.machine.target->global_access / bytes;
+  int most = pack_block(t);
+  return sides < 1 ? 1 : sides < most ? sides : most;
+}
+
+static bool pack_along_k(Tiles *t, Packing *x) {
+  SymCtx *sym = t->l.sym;
+  int block = rows_of_block(t, x->from), whole = x->rows / block * block;
+  bool ok = true;
+  if (whole) {
+    NestLoop loop = loop_open(t, NULL, sym_int(sym, whole), 0, block, NULL, 0);
+    ok = pack_group(t, x, block, loop.counter);
+    loop_close(t, &loop, NULL);
+  }
+  for (int r = whole; ok && r < x->rows; r++) ok = pack_group(t, x, 1, sym_int(sym, r));
+  return ok;
+}
+
+/* ---- rows that are contiguous ---- */
+
+/* Vecs of the panel's rows, for n elements of k from k on; zeros past the last one. */
+static bool read_rows(Tiles *t, const Packing *x, const Sym *k, int n, Value **out) {
+  const PackSource *from = x->from;
+  for (int i = 0; i < n; i++) {
+    const Sym *at = sym_add(t->l.sym, k, sym_int(t->l.sym, i));
+    Point p = pack_point(from->others, from->k, sum(t, from->k_start, at));
+    p = pack_point(p, from->row, sum(t, from->row_start, x->first));
+    p.along = x->rows > 1 ? p.n - 1 : -1;
+    p.width = x->rows;
+    if (!(out[i] = pack_source_at(t, from, &p))) return false;
+  }
+  return true;
+}
+
+static Value *zeros(Tiles *t, DType dtype, int n) {
+  return emit_splat(&t->l, emit_number(&t->l, dtype, 0), n);
+}
+
+/* One side of each row, interleaved; `n` of its elements exist. */
+static bool pack_interleaved(Tiles *t, const Packing *x, const Sym *k, int n) {
+  Value *v[PACK_LEAST];
+  int side = x->from->side, *regs = ARENA_ARRAY(t->l.arena, int, x->rows *side);
+  if (!read_rows(t, x, k, n, v)) return false;
+  for (int i = n; i < side; i++) v[i] = zeros(t, x->from->dtype, x->rows);
+  for (int r = 0; r < x->rows; r++)
+    for (int i = 0; i < side; i++) regs[r * side + i] = i * x->rows + r;
+  Value *all = emit_pick(&t->l, emit_join(&t->l, v, side), regs, x->rows * side);
+  store_all(t, x, offset_of(t, x, k, sym_int(t->l.sym, 0)), 0, &all, 1);
+  return true;
+}
+
+/* A part of a long side, n elements of k from `in` on: transposed in squares of rows. */
+static bool pack_part(Tiles *t, const Packing *x, const Sym *k, const Sym *in, int n) {
+  SymCtx *sym = t->l.sym;
+  Value *v[PACK_LEAST], *square[PACK_LEAST];
+  int side = x->from->side, block = n == PACK_LEAST ? n : 1;
+  if (!read_rows(t, x, sum(t, k, in), n, v)) return false;
+  const Sym *at = sum(t, offset_of(t, x, k, sym_int(sym, 0)), in);
+  int r = 0;
+  for (; block > 1 && r + block <= x->rows; r += block) {
+    for (int i = 0; i < block; i++) square[i] = emit_range(&t->l, v[i], r, block);
+    pack_transpose(t, square, block, 1);
+    store_all(t, x, sum(t, at, sym_int(sym, (int64_t)r * side)), side, square, block);
+  }
+  for (; r < x->rows; r++)
+    for (int i = 0; i < n; i++) {
+      Value *one = emit_pick(&t->l, v[i], &r, 1);
+      store_all(t, x, sum(t, at, sym_int(sym, (int64_t)r * side + i)), 0, &one, 1);
+    }
+  return true;
+}
+
+static bool pack_parts(Tiles *t, const Packing *x, const Sym *k, int n) {
+  SymCtx *sym = t->l.sym;
+  int whole = n / PACK_LEAST * PACK_LEAST;
+  bool ok = true;
+  if (whole) {
+    NestLoop loop = loop_open(t, NULL, sym_int(sym, whole), 0, PACK_LEAST, NULL, 0);
+    ok = pack_part(t, x, k, loop.counter, PACK_LEAST);
+    loop_close(t, &loop, NULL);
+  }
+  return ok && (whole == n || pack_part(t, x, k, sym_int(sym, whole), n - whole));
+}
+
+static bool pack_side(Tiles *t, const Packing *x, const Sym *k, int n) {
+  return x->from->side > PACK_LEAST ? pack_parts(t, x, k, n) : pack_interleaved(t, x, k, n);
+}
+
+/* Whole sides without tests along k; then with tests to the end of the step. */
+static bool pack_needed_sides(Tiles *t, const Packing *x) {
+  const PackSource *from = x->from;
+  const Sym *depth = pack_depth(t, from), *whole = whole_of(t, depth, from->side, false);
+  const Sym *bounds[] = {NULL, whole, whole_of(t, depth, from->step, true)};
+  bool ok = true;
+  for (int i = 0; ok && i < 2; i++) {
+    if (bounds[i] == bounds[i + 1]) continue;
+    NestLoop loop = loop_open(t, bounds[i], bounds[i + 1], pack_padded(from), from->side, NULL, 0);
+    if (i == 0) grant(t, from->k, from->k_end);
+    ok = pack_side(t, x, loop.counter, from->side);
+    loop_close(t, &loop, NULL);
+  }
+  return ok;
+}
+
+static bool pack_along_rows(Tiles *t, Packing *x) {
+  SymCtx *sym = t->l.sym;
+  if (ends_early(x->from)) return pack_needed_sides(t, x);
+  int side = x->from->side, depth = x->from->depth, whole = depth / side * side;
+  bool ok = true;
+  if (whole) {
+    NestLoop loop = loop_open(t, NULL, sym_int(sym, whole), 0, side, NULL, 0);
+    ok = pack_side(t, x, loop.counter, side);
+    loop_close(t, &loop, NULL);
+  }
+  return ok && (whole == depth || pack_side(t, x, sym_int(sym, whole), depth - whole));
+}
+
+/* ---- the end of k ---- */
+
+/* Zeros from the last incomplete side to the end of the last step; its elements are stored
+ * later. */
+static void clear_end(Tiles *t, const Packing *x) {
+  SymCtx *sym = t->l.sym;
+  const PackSource *from = x->from;
+  int whole = from->depth / from->side * from->side, left = pack_padded(from) - whole;
+  if (pack_padded(from) == from->depth) return;
+  Value *none = zeros(t, from->dtype, x->rows);
+  NestLoop loop = loop_open(t, NULL, sym_int(sym, left), 0, 1, NULL, 0);
+  const Sym *at = sym_mul(sym, loop.counter, sym_int(sym, x->rows));
+  at = sum(t, offset_of(t, x, sym_int(sym, whole), sym_int(sym, 0)), at);
+  store_all(t, x, at, 0, &none, 1);
+  loop_close(t, &loop, NULL);
+}
+
+bool pack_sides(Tiles *t, Packing *x, bool along_rows) {
+  clear_end(t, x);
+  return along_rows ? pack_along_rows(t, x) : pack_along_k(t, x);
+}

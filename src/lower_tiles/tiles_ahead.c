@@ -1,0 +1,53 @@
+/* tiles_ahead.c: prefetches what the next rows of a nest read while the current one is computed.
+ *
+ * CPUs recognise a stream of addresses, but not the jump from the end of a tile's row to the
+ * beginning of the next. Long rows are not prefetched: data fetched that early would have left the
+ * L1 cache when it is needed. Neither is data that is read once to be summed: the hardware follows
+ * a single stream best without help. */
+#include "ir/dtype.h"
+#include "lower_tiles/tiles.h"
+
+enum { AHEAD = 1024, FAR = 16384, LINE = 64 }; /* bytes: distance, longest row, line */
+
+/* The dim along which the read's next row lies: a loop of the nest, or the next workgroup; -1:
+ * there is none. */
+static int next_dim(const Tiles *t, const Value *read, int along) {
+  const Tile *tile = &t->tile[read->id];
+  int groups = -1;
+  for (int i = read->type->rank - 1; i >= 0; i--) {
+    if (i == along) continue;
+    if (tile->extent[i] > 1) return i;
+    if (groups < 0 && keep_differs(t, tile->start[i])) groups = i;
+  }
+  return groups;
+}
+
+/* The point this many elements further along a dim. */
+static Point further(Tiles *t, Point p, const Sym *dim, int64_t elements) {
+  for (int i = 0; i < p.n; i++)
+    if (dim_base(p.dim[i]) == dim_base(dim))
+      p.at[i] = lower_sound(&t->l, sym_add(t->l.sym, p.at[i], sym_int(t->l.sym, elements)));
+  return p;
+}
+
+static void fetch(Tiles *t, const Value *read, const Point *p) {
+  const Type *type = read->type;
+  int along = type_base_dim(type, p->dim[p->along]);
+  if (along < 0 || access_contiguous(t, read->def) != type->dims[along]) return;
+  int next = next_dim(t, read, along);
+  int64_t row = (int64_t)dtype_bytes(type->dtype, t->tile[read->id].extent[along]);
+  if (next < 0 || row < 1 || row > FAR) return;
+  Point q = further(t, *p, type->dims[next], row < AHEAD ? AHEAD / row : 1);
+  int line = LINE * 8 / dtype_memory_bits(type->dtype);
+  for (int i = 0; i < p->width; i += line) {
+    Point at = further(t, q, type->dims[along], i);
+    access_prefetch(t, read->def, &at);
+  }
+}
+
+void tiles_fetch_ahead(Tiles *t, const Op *sum, const Value *v, const Point *p) {
+  if (p->along < 0 || t->tile[v->id].held != TILE_INLINE || !v->def || t->fetched[v->id]) return;
+  t->fetched[v->id] = true;
+  if (v->def->kind == OP_read && (!sum || tiles_used_later(t, sum, v))) fetch(t, v, p);
+  for (int i = 0; i < v->def->nargs; i++) tiles_fetch_ahead(t, sum, v->def->args[i], p);
+}

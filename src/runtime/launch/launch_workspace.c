@@ -1,0 +1,107 @@
+/* launch_workspace.c: memory that a kernel needs besides its arguments: one zeroed block for each
+ * stream it is launched on. It is allocated at the first launch there; the kernel leaves it as it
+ * found it, so later launches reuse it. */
+#include <stdlib.h>
+
+#include "runtime/launch/launch.h"
+
+/* Launches by different threads may run concurrently if there is no stream, or if the handle stands
+ * for a per-thread stream. */
+const void *launch_owner(const Launcher *l, void *stream) {
+  static _Thread_local char here;
+  static const char everybody;
+  const uintptr_t of_thread = 2; /* CU_STREAM_PER_THREAD */
+  if (l->art->device_kind == DEVICE_HOST || (uintptr_t)stream == of_thread) return &here;
+  return stream ? stream : &everybody;
+}
+
+static char *find_block(Launcher *l, int device, const void *owner, int64_t bytes) {
+  LaunchBlock *b = atomic_load_explicit(&l->blocks, memory_order_acquire);
+  for (; b; b = b->next)
+    if (b->device == device && b->owner == owner && b->bytes >= bytes) return b->memory;
+  return NULL;
+}
+
+/* The zeros are in place before a kernel on any stream begins. */
+static bool clear(Launcher *l, LaunchBlock *b, const DeviceReport *r) {
+  const DeviceKind *kind = l->device->kind;
+  Arena *a = arena_new();
+  void *zeros = arena_alloc(a, (size_t)b->bytes);
+  bool ok = kind->copy(l->device, b->device, b->memory, zeros, (size_t)b->bytes, r) &&
+            kind->wait(l->device, b->device, NULL, r);
+  arena_free(a);
+  return ok;
+}
+
+static void push_block(Launcher *l, LaunchBlock *b) {
+  b->next = atomic_load(&l->blocks);
+  while (!atomic_compare_exchange_weak(&l->blocks, &b->next, b)) continue;
+}
+
+/* A block that is not in the list yet. */
+typedef struct NewBlock {
+  Launcher *l;
+  LaunchBlock *b;
+  const DeviceReport *r;
+} NewBlock;
+
+static void drop_block(void *new_block) {
+  NewBlock *n = new_block;
+  if (n->b->memory) n->l->device->kind->release(n->l->device, n->b->device, n->b->memory, n->r);
+  free(n->b);
+}
+
+/* Twice as much as the caller needs, so that growing sizes do not leave a block for each of
+ * them. */
+static char *make_block(Launcher *l, Diags *diags, int device, const void *owner, int64_t bytes) {
+  DeviceReport r = launch_report(l, diags, l->at);
+  LaunchBlock *b = malloc(sizeof *b);
+  if (!b) landing_no_memory(sizeof *b);
+  NewBlock made = {l, b, &r};
+  Held held;
+  *b = (LaunchBlock){.device = device, .owner = owner, .bytes = 2 * bytes + 1};
+  landing_hold(&held, drop_block, &made);
+  b->memory = l->device->kind->alloc(l->device, device, (size_t)b->bytes, &r);
+  bool ok = b->memory && clear(l, b, &r);
+  landing_let_go(&held);
+  if (ok) return push_block(l, b), b->memory;
+  drop_block(&made);
+  return NULL;
+}
+
+static bool refuse_capture(const Launcher *l, Diags *diags, int device, void *stream) {
+  if (!l->device->kind->is_captured(l->device, device, stream)) return true;
+  DeviceReport r = launch_report(l, diags, l->at);
+  Diag *d = diag_add(diags, DIAG_E0904, r.at,
+                     "`%s` has no workspace on this stream yet, and the stream is being captured",
+                     l->art->name);
+  diag_hint(diags, d,
+            "launch it once with the same kind of arguments on that stream before the capture");
+  return false;
+}
+
+char *launch_workspace(Launcher *l, Diags *diags, int device, void *stream, int64_t bytes) {
+  const void *owner = launch_owner(l, stream);
+  char *found = find_block(l, device, owner, bytes);
+  if (found) return found;
+  if (!refuse_capture(l, diags, device, stream)) return NULL;
+  return make_block(l, diags, device, owner, bytes);
+}
+
+/* Where launches do not wait for the kernel, one that is refused has not begun. */
+void launch_clear_workspace(Launcher *l, Diags *diags, const char *memory) {
+  DeviceReport r = launch_report(l, diags, l->at);
+  LaunchBlock *b = atomic_load_explicit(&l->blocks, memory_order_acquire);
+  if (l->art->device_kind != DEVICE_HOST) return;
+  while (b && b->memory != memory) b = b->next;
+  if (b) clear(l, b, &r);
+}
+
+void launch_release_workspace(Launcher *l, Diags *diags) {
+  DeviceReport r = {.diags = diags};
+  for (LaunchBlock *b = atomic_load(&l->blocks), *next; b; b = next) {
+    next = b->next;
+    l->device->kind->release(l->device, b->device, b->memory, &r);
+    free(b);
+  }
+}

@@ -1,0 +1,176 @@
+/* query.c: the queries of sym.h: proofs, ranges, strides, equality.
+ *
+ * A query is answered by rule if possible. If not, and every symbol in it has a small range, it is
+ * answered by evaluating every point of the ranges: an exhaustive check, not a sample. Points
+ * excluded by the other facts are skipped. */
+#include "sym/prove/facts.h"
+
+static const SymFacts *or_none(const SymCtx *cx, const SymFacts *f) { return f ? f : cx->no_facts; }
+
+/* ---- ranges */
+
+SymRange sym_range(SymCtx *cx, const SymFacts *f, const Sym *s) {
+  if (!s) return (SymRange){SYM_MIN_INF, SYM_MAX_INF};
+  f = or_none(cx, f);
+  const Sym *simple = sym_simplify(cx, f, s), *opposite = sym_neg(cx, simple);
+  Dom d = dom_of(f, simple);
+  Rat hi = is_bool(s) ? d.hi : upper_bound(f, simple);
+  Rat lo = is_bool(s) || !opposite ? d.lo : rat_neg(upper_bound(f, opposite));
+  return (SymRange){rat_finite(lo) ? rat_floor(lo) : SYM_MIN_INF,
+                    rat_finite(hi) ? rat_ceil(hi) : SYM_MAX_INF};
+}
+
+/* The simplified form may contain fractions whose remainders are unknown: floor(q/24) becomes (q -
+ * Mod(q, 24))/24. Both forms are queried, and what either one says holds. d = 0: s is the constant
+ * *r. */
+void sym_congruence(SymCtx *cx, const SymFacts *f, const Sym *s, int64_t *d, int64_t *r) {
+  *d = 1, *r = 0;
+  if (!s) return;
+  f = or_none(cx, f);
+  const Sym *forms[] = {sym_simplify(cx, f, s), s};
+  for (size_t i = 0; i < WV_LEN(forms) && *d == 1; i++) {
+    Dom x = dom_of(f, forms[i]);
+    if (dom_is_integer(&x)) *d = x.step.num, *r = x.offset.num;
+  }
+}
+
+bool sym_divides(SymCtx *cx, const SymFacts *f, int64_t d, const Sym *s) {
+  if (!s || d == 0) return false;
+  f = or_none(cx, f);
+  const Sym *forms[] = {sym_simplify(cx, f, s), s};
+  for (size_t i = 0; i < WV_LEN(forms); i++) {
+    Dom x = dom_of(f, forms[i]);
+    if (dom_is_integer(&x) && x.step.num % d == 0 && x.offset.num % d == 0) return true;
+  }
+  return false;
+}
+
+/* ---- enumeration */
+
+typedef struct Box {
+  const Sym *symbol[BOX_SYMBOLS];
+  int64_t lo[BOX_SYMBOLS], count[BOX_SYMBOLS], points;
+  int n;
+} Box;
+
+/* The ranges of all symbols of s; false when one is unbounded or they have too many points. */
+static bool box_of(const SymFacts *f, const Sym *s, Box *box) {
+  box->n = sym_free_symbols(s, box->symbol, BOX_SYMBOLS);
+  box->points = 1;
+  if (box->n > BOX_SYMBOLS) return false;
+  for (int i = 0; i < box->n; i++) {
+    Dom d = dom_of(f, box->symbol[i]);
+    if (!rat_finite(d.lo) || !rat_finite(d.hi) || dom_empty(&d)) return false;
+    if ((Wide)d.hi.num - d.lo.num >= BOX_POINTS) return false;
+    box->lo[i] = d.lo.num;
+    box->count[i] = d.hi.num - d.lo.num + 1;
+    box->points *= box->count[i];
+    if (box->points > BOX_POINTS) return false;
+  }
+  return true;
+}
+
+/* The facts that mention only symbols of the box, as a single condition. */
+static const Sym *guard(const SymFacts *f, const Box *box) {
+  SymCtx *cx = f->cx;
+  const Sym *all = cx->yes;
+  for (; f; f = f->parent) {
+    for (int i = 0; i < f->kept.n; i++) {
+      const Sym *symbols[BOX_SYMBOLS];
+      int n = sym_free_symbols(f->kept.at[i], symbols, BOX_SYMBOLS), inside = 0;
+      for (int j = 0; j < n && n <= BOX_SYMBOLS; j++)
+        for (int k = 0; k < box->n; k++) inside += symbols[j] == box->symbol[k];
+      if (inside == n) all = sym_and(cx, all, f->kept.at[i]);
+    }
+  }
+  return all;
+}
+
+/* Evaluates s at the points where the guard holds. Returns how many there are, or -1 if s is
+ * undefined at one of them. */
+static int64_t enumerate(Arena *a, const SymFacts *f, const Sym *s, int64_t **values) {
+  Box box;
+  if (!box_of(f, s, &box)) return -1;
+  const Sym *both[2] = {s, guard(f, &box)};
+  SymProgram *p = both[1] ? sym_compile(a, f->cx, both, 2, box.symbol, box.n) : NULL;
+  if (!p) return -1;
+  int64_t *slots = ARENA_ARRAY(a, int64_t, sym_program_slots(p)), out[2], point[BOX_SYMBOLS], n = 0;
+  *values = ARENA_ARRAY(a, int64_t, box.points);
+  for (int64_t i = 0; i < box.points; i++) {
+    for (int64_t v = box.n - 1, rest = i; v >= 0; rest /= box.count[v], v--)
+      point[v] = box.lo[v] + rest % box.count[v];
+    bool defined = sym_run(p, point, slots, out);
+    if (!out[1]) continue;
+    if (!defined) return -1;
+    (*values)[n++] = out[0];
+  }
+  return n;
+}
+
+/* ---- proofs */
+
+static SymTruth prove_by_enumeration(const SymFacts *f, const Sym *cond) {
+  Arena *a = arena_new();
+  int64_t *values, n = enumerate(a, f, cond, &values), holds = 0;
+  for (int64_t i = 0; i < n; i++) holds += values[i] != 0;
+  arena_free(a);
+  if (n <= 0 || (holds && holds < n)) return SYM_UNKNOWN;
+  return holds ? SYM_ALWAYS : SYM_NEVER;
+}
+
+static SymTruth prove(SymCtx *cx, const SymFacts *f, const Sym *cond) {
+  SymTruth t = prove_by_rule(f, cond);
+  if (t != SYM_UNKNOWN) return t;
+  const Sym *simple = sym_simplify(cx, f, cond);
+  if (simple) t = prove_by_rule(f, simple);
+  return t != SYM_UNKNOWN ? t : prove_by_enumeration(f, cond);
+}
+
+/* The answer is memoised in the facts that know something about the condition's symbols. */
+SymTruth sym_prove(SymCtx *cx, const SymFacts *f, const Sym *cond) {
+  cond = as_bool(cx, cond);
+  if (!cond) return SYM_UNKNOWN;
+  f = or_none(cx, f);
+  if (f->contradiction || cond->kind == SYM_bool) return prove(cx, f, cond);
+  f = facts_about(f, cond);
+  const SymTruth *known = map_get(&f->memo->proved, map_key(cond));
+  if (known) return *known;
+  SymTruth t = prove(cx, f, cond);
+  map_set(f->arena, &f->memo->proved, map_key(cond), &cx->truths[t]);
+  return t;
+}
+
+bool sym_proves(SymCtx *cx, const SymFacts *f, const Sym *cond) {
+  return sym_prove(cx, f, cond) == SYM_ALWAYS;
+}
+
+SymTruth sym_equal(SymCtx *cx, const SymFacts *f, const Sym *a, const Sym *b) {
+  if (!a || !b) return SYM_UNKNOWN;
+  if (a == b) return SYM_ALWAYS;
+  return sym_prove(cx, f, sym_eq(cx, a, b));
+}
+
+/* ---- strides */
+
+static const Sym *constant_by_enumeration(const SymFacts *f, const Sym *s) {
+  Arena *a = arena_new();
+  int64_t *values, n = enumerate(a, f, s, &values), same = 0;
+  while (same < n && values[same] == values[0]) same++;
+  const Sym *r = n > 0 && same == n ? sym_int(f->cx, values[0]) : NULL;
+  arena_free(a);
+  return r;
+}
+
+const Sym *sym_stride(SymCtx *cx, const SymFacts *f, const Sym *s, const Sym *symbol,
+                      int64_t step) {
+  if (!s || !symbol) return NULL;
+  f = or_none(cx, f);
+  SymBinding next = {symbol, sym_add(cx, symbol, sym_int(cx, step))};
+  const Sym *d = sym_simplify(cx, f, sym_sub(cx, sym_subst(cx, s, &next, 1), s));
+  if (!d || is_num(d)) return d;
+  Rat v;
+  Dom range = dom_of(f, d);
+  if (dom_is_const(&range, &v)) return num(cx, v);
+  if (!sym_contains(d, symbol)) return d;
+  return constant_by_enumeration(f, d);
+}

@@ -1,0 +1,195 @@
+/* copy_box.c: see copy_box.h. */
+#include "transform/copy/copy_box.h"
+
+#include <string.h>
+
+#include "ir/dtype.h"
+#include "target/descriptor.h"
+
+enum {
+  MOST_RANK = 5,
+  MOST_EXTENT = 256,
+  PIECE = 16,           /* bytes: rows of a box consist of whole pieces and begin at one */
+  ALIGN = 128,          /* bytes, of a box in shared memory; if swizzled: */
+  ALIGN_SWIZZLED = 8,   /* spans */
+  MOST_BYTES = 1 << 20, /* one more than a barrier can count */
+  MOST_SYMBOLS = 16
+};
+
+/* ---- the tensor's side ---- */
+
+/* Whether e is the same for all threads, apart from coordinates of the tile. Starts of tiles are;
+ * what a mapping adds may not be. */
+static bool is_uniform(const Sym *e) {
+  const Sym *symbols[MOST_SYMBOLS];
+  int n = sym_free_symbols(e, symbols, MOST_SYMBOLS);
+  for (int i = 0; i < n && i < MOST_SYMBOLS; i++) {
+    const char *name = sym_name(symbols[i]);
+    bool fixed = strncmp(name, "$WG", 3) == 0 || strncmp(name, "$ARG", 4) == 0;
+    fixed = fixed || strncmp(name, "$x", 2) == 0;
+    if ((name[0] == '$' && !fixed) || strchr(name, '.')) return false;
+  }
+  return n <= MOST_SYMBOLS;
+}
+
+/* A coordinate of the tensor is a coordinate of the tile plus something uniform over the tile. */
+static bool find_axis(SymCtx *sym, const AccessBounds *b, int m, CopyBox *out) {
+  const Sym *x[IR_MAX_RANK], *coeff[IR_MAX_RANK], *rest;
+  int rank = b->access.tile->rank;
+  for (int i = 0; i < rank; i++) x[i] = access_x(sym, i);
+  out->axis[m] = -1;
+  if (!b->coords[m] || !sym_linear(sym, b->coords[m], x, rank, coeff, &rest)) return false;
+  for (int i = 0; i < rank; i++) {
+    if (coeff[i] == sym_int(sym, 0)) continue;
+    if (coeff[i] != sym_int(sym, 1) || out->axis[m] >= 0) return false;
+    out->axis[m] = i;
+  }
+  for (int before = 0; before < m && out->axis[m] >= 0; before++)
+    if (out->axis[before] == out->axis[m]) return false;
+  return rest && is_uniform(rest);
+}
+
+static bool find_axes(SymCtx *sym, const AccessBounds *b, const int *extent, CopyBox *out) {
+  unsigned found = 0;
+  for (int m = 0; m < out->rank; m++) {
+    if (!find_axis(sym, b, m, out)) return false;
+    if (out->axis[m] >= 0) found |= 1u << out->axis[m];
+  }
+  for (int i = 0; i < b->access.tile->rank; i++)
+    if (extent[i] > 1 && !(found >> i & 1)) return false;
+  return true;
+}
+
+/* Rows of the tile are pixels, its columns are channels. */
+static bool find_pixels(const Distribution *d, const AccessBounds *b, const int *extent,
+                        CopyBox *out) {
+  if (!copy_pixels(d, b, extent, &out->pixels)) return false;
+  for (int m = 0; m < b->access.memory->type->rank; m++)
+    if (!is_uniform(b->coords[m])) return out->pixels.walk.dims = 0, false;
+  out->rank = 2;
+  out->axis[0] = out->pixels.pixel, out->axis[1] = out->pixels.channel;
+  return true;
+}
+
+/* Elements are skipped exactly where the tensor has none. */
+static bool tests_the_tensor(const AccessBounds *b, const CopyPixels *p) {
+  for (int i = 0; i < b->nbounds; i++) {
+    const Bound *t = &b->bounds[i];
+    bool of_element = t->at != t->coord; /* otherwise it concerns the iteration that the copy acts
+                                          * for */
+    bool same = t->of_memory || t->verdict != BOUND_tested || !of_element;
+    for (int m = 0; !same && m < b->access.memory->type->rank; m++)
+      same = t->limit && t->coord == b->coords[m] && t->limit == b->sizes[m];
+    if (p->walk.dims && t->limit && t->limit == p->count) same = true; /* past the last image */
+    if (!same) return false;
+  }
+  return true;
+}
+
+/* The stride along dim m, in elements; NULL: unknown. */
+static const Sym *stride_of(const Distribution *d, const AccessBounds *b, int m) {
+  SymCtx *sym = d->k->cx->sym;
+  const Value *memory = b->access.memory;
+  if (memory_is_view(d->k, memory)) return memory_symbol(d->k, memory, "STRIDE", m);
+  const Sym *stride = sym_int(sym, 1);
+  for (int i = m + 1; i < memory->type->rank; i++)
+    stride = b->sizes[i] && stride ? sym_mul(sym, stride, b->sizes[i]) : NULL;
+  return stride;
+}
+
+static bool steps_in_pieces(const Distribution *d, const AccessBounds *b, int bits) {
+  for (int m = 0; m + 1 < b->access.memory->type->rank; m++) {
+    const Sym *stride = stride_of(d, b, m);
+    if (!stride || !sym_divides(d->k->cx->sym, d->facts, PIECE * 8 / bits, stride)) return false;
+  }
+  return true;
+}
+
+/* ---- the side of shared memory ---- */
+
+/* What coordinate x along a dim adds to the offset, before the swizzle. */
+static int64_t along(const MemLayout *slot, int dim, int x) {
+  int at[LAYOUT_DIMS] = {0};
+  MemLayout plain = *slot;
+  plain.swizzle = (Swizzle){0};
+  at[dim] = x;
+  return mem_offset(&plain, at);
+}
+
+/* Boxes of n elements along the dim, with `stride` between elements, all beginning aligned. */
+static bool is_cut(const MemLayout *slot, int dim, int n, int64_t stride, int align) {
+  for (int x = 0; x < slot->extent[dim]; x++) {
+    int64_t first = along(slot, dim, x - x % n);
+    if (first * slot->bits / 8 % align) return false;
+    if (along(slot, dim, x) - first != x % n * stride) return false;
+  }
+  return true;
+}
+
+/* The longest boxes along the dim, at most `most` elements; 0: it cannot be divided. */
+static int longest_cut(const MemLayout *slot, int dim, int most, int64_t stride, int align) {
+  int extent = slot->extent[dim];
+  for (int n = extent < most ? extent : most; n >= 1; n--)
+    if (extent % n == 0 && is_cut(slot, dim, n, stride, align)) return n;
+  return 0;
+}
+
+/* From the inner dim outwards; swizzled rows are as long as the swizzle. */
+static bool cut(const MemLayout *slot, CopyBox *out) {
+  int align = out->span ? ALIGN_SWIZZLED * out->span : ALIGN, row = out->span * 8 / slot->bits;
+  int64_t stride = 1;
+  for (int m = out->rank - 1; m >= 0; m--) {
+    int dim = out->axis[m], most = m == out->rank - 1 && row ? row : MOST_EXTENT;
+    if (out->pixels.walk.dims && m == 0) most = IM2COL_PIXELS;
+    out->extent[m] = dim < 0 ? 1 : longest_cut(slot, dim, most, stride, align);
+    if (!out->extent[m] || (m == out->rank - 1 && row && out->extent[m] != row)) return false;
+    out->count[m] = dim < 0 ? 1 : slot->extent[dim] / out->extent[m];
+    stride *= out->extent[m];
+  }
+  return out->extent[out->rank - 1] * slot->bits / 8 % PIECE == 0;
+}
+
+int copy_box_offset(const CopyBox *box, const MemLayout *slot, const int *number) {
+  int64_t offset = 0;
+  for (int m = 0; m < box->rank; m++)
+    if (box->axis[m] >= 0) offset += along(slot, box->axis[m], number[m] * box->extent[m]);
+  return (int)offset;
+}
+
+/* ---- both ---- */
+
+static bool has_extents(const MemLayout *slot, const int *extent) {
+  for (int i = 0; i < slot->dims; i++)
+    if (slot->extent[i] != extent[i]) return false;
+  return true;
+}
+
+const char *copy_box(const Distribution *d, const AccessBounds *b, const MemLayout *slot,
+                     CopyBox *out) {
+  const MemAccess *a = &b->access;
+  int extent[IR_MAX_RANK], bits = dtype_memory_bits(a->tile->dtype);
+  *out = (CopyBox){.rank = a->memory->type->rank, .span = descriptor_span(slot)};
+  if (out->rank < 1 || out->rank > MOST_RANK) return "a box must have 1 to 5 dimensions";
+  if (bits % 8) return "its elements are not whole bytes";
+  if (slot->dims != a->tile->rank || !distribute_extents(d, a->op, a->tile, extent) ||
+      !has_extents(slot, extent))
+    return "its tile is not the whole allocation";
+  if (!find_axes(d->k->cx->sym, b, extent, out) && !find_pixels(d, b, extent, out))
+    return "the region it copies is not a box of the tensor";
+  if (!tests_the_tensor(b, &out->pixels)) return "its bounds differ from those of the tensor";
+  if (out->span < 0 || !cut(slot, out))
+    return "its tile's shared-memory layout does not match a box";
+  int64_t bytes = bits / 8;
+  for (int i = 0; i < slot->dims; i++) bytes *= extent[i];
+  out->bytes = (int)bytes;
+  return bytes < MOST_BYTES ? NULL : "it has more bytes than a barrier can count";
+}
+
+const char *copy_box_tensor(const Distribution *d, const AccessBounds *b, const CopyBox *box) {
+  int bits = dtype_memory_bits(b->access.tile->dtype), inner = box->axis[box->rank - 1];
+  if (!b->inhabited) return "the tensor may be empty";
+  if (inner < 0 || b->run_axis != inner || b->run * bits / 8 < PIECE ||
+      !steps_in_pieces(d, b, bits))
+    return "its rows are not known to be multiples of 16 bytes";
+  return NULL;
+}

@@ -1,0 +1,36 @@
+/* copy_plan.c: see copy_plan.h. */
+#include "transform/copy/copy_plan.h"
+
+#include "ir/dtype.h"
+
+static bool covers_exactly(const Layout *l) {
+  if (layout_replication(l) != 1) return false;
+  return layout_positions(l) == layout_elements(l);
+}
+
+bool copy_plan(const Distribution *d, const Machine *m, const AccessBounds *b, CopyPlan *out) {
+  const Type *t = b->access.tile;
+  int bits = dtype_memory_bits(t->dtype), proved = b->run * bits / 8, n = 0;
+  LayoutBlocking blocking = {
+      .dims = t->rank, .bits = bits, .lanes = m->lanes, .waves = m->waves, .widest = proved};
+  if (blocking.widest > m->target->global_access) blocking.widest = m->target->global_access;
+  if (blocking.widest < 1) blocking.widest = 1;
+  blocking.least = bits < 8 ? 8 / bits : 1; /* two lanes must not store to the same byte */
+  if (!distribute_extents(d, b->access.op, t, blocking.extent)) return false;
+  if (b->run_axis >= 0) blocking.order[n++] = b->run_axis;
+  for (int i = t->rank - 1; i >= 0; i--)
+    if (i != b->run_axis) blocking.order[n++] = i;
+  out->layout = layout_blocked(&blocking);
+  out->width = 1;
+  if (b->run_axis >= 0)
+    out->width = layout_vector(&out->layout, b->run_axis, bits, m->target->global_access);
+  if (out->width > b->run) out->width = b->run;
+  out->exact = covers_exactly(&out->layout);
+  return true;
+}
+
+int copy_width(const CopyPlan *p, const AccessBounds *b, const MemLayout *m) {
+  int slot = m->dims - p->layout.dims;
+  int most = b->run_axis >= 0 ? mem_vector(m, b->run_axis + slot) : 1;
+  return most < p->width ? most : p->width;
+}

@@ -1,0 +1,26 @@
+/* copy_plan.h: which thread moves which element of a copy.
+ *
+ * A copy has a layout of its own: vectors along the dim that is contiguous in the argument, as wide
+ * as was proved (AccessBounds.run), neighbouring lanes on neighbouring vectors, using all
+ * threads. */
+#ifndef WV_COPY_PLAN_H
+#define WV_COPY_PLAN_H
+
+#include "analysis/access/in_bounds.h"
+#include "anchors/anchors.h"
+
+typedef struct CopyPlan {
+  Layout layout; /* over the dims of the allocation */
+  int width;     /* elements per access to the argument */
+  bool exact;    /* each element belongs to one thread, and no register lies past the tile */
+} CopyPlan;
+
+/* `b`: bounds of the copy. False after reporting a tile without extents. */
+bool copy_plan(const Distribution *d, const Machine *m, const AccessBounds *b, CopyPlan *out);
+
+static inline bool copy_is_in(const Op *copy) { return memory_is_scratch(copy->args[1]); }
+
+/* How many elements of an access also stay contiguous in the allocation. */
+int copy_width(const CopyPlan *p, const AccessBounds *b, const MemLayout *m);
+
+#endif

@@ -1,0 +1,124 @@
+/* copy_way.c: see copy_way.h. */
+#include "transform/copy/copy_way.h"
+
+#include "ir/dtype.h"
+#include "transform/copy/copy_box.h"
+
+CopyWays copy_ways(Kernel *k, const PassCtx *cx) {
+  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
+  return (CopyWays){
+      .k = k,
+      .d = cx->facts.distribute,
+      .m = cx->facts.memory_uses,
+      .bounds = cx->facts.in_bounds,
+      .machine = {cx->target, machine->threads, machine->groups, machine->observable},
+  };
+}
+
+bool copy_slot_layout(const Distribution *d, const Op *alloc, MemLayout *out) {
+  const Type *t = alloc->results[0].type;
+  int extent[IR_MAX_RANK];
+  if (alloc_slot_layout(alloc, out)) return true;
+  if (op_has(alloc, ATTR_physical)) return false;
+  for (int i = 0; i < t->rank; i++) {
+    Place place;
+    int64_t n;
+    if (!distribute_dim(d, alloc, t->dims[i], &place)) return false;
+    const Sym *e = sym_simplify(d->k->cx->sym, d->facts, place.extent);
+    if (!e || !sym_is_int(e, &n) || n < 1 || n > 1 << 16) return false;
+    extent[i] = (int)n;
+  }
+  *out = mem_rows(t->rank, extent, dtype_memory_bits(t->dtype), 0);
+  return true;
+}
+
+/* ---- whether a way is possible ---- */
+
+const char *why_not_async(const CopyWays *w, const Op *copy, const CopyPlan *plan) {
+  if (!target_has(w->machine.target, FEATURE_CP_ASYNC))
+    return "the machine has no asynchronous copies";
+  if (!copy_is_in(copy)) return "only copies to shared memory can be asynchronous";
+  if (copy->nargs > 2) return "its coordinates come from memory";
+  return plan->exact ? NULL : "the tile does not divide evenly among the threads";
+}
+
+/* The copy engine reads what was there before the kernel began. */
+static bool is_stored_to(const CopyWays *w, const Value *memory) {
+  for (int i = 0; i < w->m->uses.n; i++)
+    if (w->m->memories.at[w->m->uses.at[i].memory] == memory_root(memory) &&
+        w->m->uses.at[i].how != TOUCH_READ)
+      return true;
+  return false;
+}
+
+static const char *why_no_box(const CopyWays *w, const Op *copy, const MemLayout *slot,
+                              CopyBox *box) {
+  const AccessBounds *b = w->bounds[copy->id];
+  if (distribute_is_off(w->d, CONSTRAINT_boxes)) return "the kernel disables it";
+  if (!copy_is_in(copy)) return "it copies from shared memory";
+  if (!copy->parent->owner || copy->parent->owner->kind != OP_for)
+    return "it is not prefetched by a loop";
+  if (copy->nargs > 2) return "its coordinates come from memory";
+  if (b->access.memory->def || b->access.memory->owner != w->k->body) return "it is loop-carried";
+  if (is_stored_to(w, b->access.memory)) return "the kernel writes to it";
+  const char *why = copy_box(w->d, b, slot, box);
+  return why ? why : copy_box_tensor(w->d, b, box);
+}
+
+/* ---- the choice ---- */
+
+static void set_mode(const CopyWays *w, Op *copy, const char *mode) {
+  op_set_attr(w->k, copy, (Attr){.key = ATTR_mode, .text = intern(&w->k->cx->names, mode)});
+}
+
+static void remark_box(const CopyWays *w, const Op *copy, const CopyBox *box) {
+  Diags *diags = &w->k->cx->diags;
+  StrBuf text = {.arena = diags->arena};
+  for (int m = 0; m < box->rank; m++) sb_printf(&text, "%s%d", m ? " x " : "", box->extent[m]);
+  const char *swizzle =
+      box->span ? arena_printf(diags->arena, ", swizzled over %d bytes", box->span) : "";
+  diag_add(diags, DIAG_R0607, copy->at, "`%s` is copied by TMA in boxes of %s %s%s",
+           memory_name(w->k, w->bounds[copy->id]->access.memory), sb_text(&text),
+           box->pixels.walk.dims ? "pixels and channels (im2col)" : "elements", swizzle);
+}
+
+static void remark_threads(const CopyWays *w, const Op *copy, int bytes, const char *why,
+                           const char *no_box) {
+  Diags *diags = &w->k->cx->diags;
+  const char *name = memory_name(w->k, w->bounds[copy->id]->access.memory);
+  Diag *d = why ? diag_add(diags, DIAG_R0607, copy->at,
+                           "`%s` is copied by %d-byte loads and stores: %s", name, bytes, why)
+                : diag_add(diags, DIAG_R0607, copy->at,
+                           "`%s` is copied asynchronously, %d bytes at a time", name, bytes);
+  if (no_box) diag_note(diags, d, (Span){0}, "not by TMA: %s", no_box);
+}
+
+/* Boxes begin at multiples of 128 bytes, in every slot of a ring, as allocations with a `memory`
+ * do. */
+static void set_box(const CopyWays *w, Op *copy, Op *alloc, const MemLayout *slot) {
+  set_mode(w, copy, "tma");
+  if (op_has(alloc, ATTR_memory)) return;
+  const MemLayout *memory = arena_copy(w->k->arena, slot, sizeof *slot);
+  op_set_attr(w->k, alloc, (Attr){.key = ATTR_memory, .memory = memory});
+}
+
+bool choose_copy_way(const CopyWays *w, Op *copy, const char *no_box) {
+  const AccessBounds *b = w->bounds[copy->id];
+  const Value *scratch = copy->args[copy_is_in(copy) ? 1 : 0];
+  CopyPlan plan;
+  CopyBox box;
+  MemLayout slot;
+  bool known = scratch->def && copy_slot_layout(w->d, scratch->def, &slot);
+  if (!no_box && target_has(w->machine.target, FEATURE_TMA)) {
+    no_box = known ? why_no_box(w, copy, &slot, &box) : "its tile size is unknown";
+    if (!no_box) return set_box(w, copy, scratch->def, &slot), remark_box(w, copy, &box), true;
+  }
+  if (!copy_plan(w->d, &w->machine, b, &plan)) return false;
+  int width = known ? copy_width(&plan, b, &slot) : 1;
+  int bits = dtype_memory_bits(scratch->type->dtype);
+  const char *why = why_not_async(w, copy, &plan);
+  if (!why && width * bits / 8 < 4) why = "4 contiguous bytes are not guaranteed";
+  set_mode(w, copy, why ? "load" : "async");
+  remark_threads(w, copy, why ? (plan.width * bits + 7) / 8 : width * bits / 8, why, no_box);
+  return true;
+}

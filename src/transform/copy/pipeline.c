@@ -1,0 +1,364 @@
+/* pipeline: software pipelining: copies to shared memory run some iterations ahead of the reads.
+ *
+ *                                       copy %a, %s {iteration = {K: 0}, slot = 0, ...}
+ *                                       async_commit
+ *                                       copy %a, %s {iteration = {K: 1}, slot = 1, ...}
+ *     for K carry ... {                 async_commit
+ *       copy %a, %s              =>     for K carry ... {
+ *       %x = read %s                      async_wait 1
+ *       ...                               %x = read %s {slot = Mod($ARGK, 3)}
+ *     }                                   copy %a, %s {iteration = {K: $ARGK + 2},
+ *                                                      slot = Mod($ARGK + 2, 3), ...}
+ *                                         async_commit
+ *                                         ...
+ *                                       }
+ *                                       async_wait 0       (if shared memory is used later)
+ *
+ * The allocation becomes a ring (%s {ring = 3}). Each iteration commits one group, whether or not
+ * there is still something to copy, so the group that it needs is always the same number of groups
+ * ago. `sync` finds that one barrier serves both ends: after it, the tile being read has arrived
+ * for all threads, and the slot to be filled next has been read by all. A copy past the last
+ * iteration has no elements (its mask says so) and leaves zeros that are never read; if shared
+ * memory is reused after the loop, they are waited for there.
+ *
+ * What a copy engine moves (mode = tma) arrives on a barrier in shared memory, one for each slot:
+ *
+ *     mbar_init %full {count = 1}
+ *     copy %a, %s, %full {iteration = {K: 0}, slot = 0, mode = tma}
+ *     for K carry ... {
+ *       copy %a, %s, %full {mask = [$ARGK + 2 < K/64], iteration = {K: $ARGK + 2}, ...}
+ *       mbar_wait %full {slot = Mod($ARGK, 3), parity = Mod(floor($ARGK/3), 2)}
+ *       %x = read %s {slot = Mod($ARGK, 3)}
+ *
+ * Every thread waits on its own, and nothing is copied past the last iteration. Such copies are
+ * issued first: the workgroup barrier before them ensures that their slot has been read.
+ *
+ * Copies that cannot be asynchronous are read into registers at the start of the previous
+ * iteration, and stored at its end. A product that reads shared memory itself may still be in
+ * flight when the next iteration begins (`pending`); its slot is filled one iteration later.
+ *
+ * A product that depends only on such tiles is computed one iteration early (pipeline_early.h).
+ *
+ * pipeline_plan decides what is prefetched, and how many slots there are. Only the innermost loop
+ * with copies is pipelined. Needs DISTRIBUTE, BOUNDS, MEMORY; breaks what counts ops. */
+#include "ir/attr.h"
+#include "ir/ops/access.h"
+#include "transform/copy/copy_plan.h"
+#include "transform/copy/copy_way.h"
+#include "transform/copy/pipeline_early.h"
+#include "transform/copy/pipeline_ops.h"
+
+typedef struct Rewrite {
+  Kernel *k;
+  SymCtx *sym;
+  PassCtx *cx;
+  const PipelinePlan *plan;
+  StagedLoop *l;
+  Machine machine;
+  Value *full; /* barriers of the loop on which boxes arrive, one per slot; NULL: none */
+} Rewrite;
+
+/* ---- attributes ---- */
+
+static void set_expr(Rewrite *w, Op *op, AttrKey key, const Sym *e) {
+  op_set_attr(w->k, op, (Attr){.key = key, .sym = e});
+}
+
+static void add_test(Rewrite *w, Op *op, const Sym *iteration) {
+  const Sym *test = sym_lt(w->sym, iteration, w->l->trips);
+  const Attr *mask = op_attr(op, ATTR_mask);
+  int n = mask ? mask->n : 0;
+  if (!mask || sym_proves(w->sym, w->cx->facts.distribute->facts, test)) return;
+  const Sym **tests = ARENA_ARRAY(w->k->arena, const Sym *, n + 1);
+  for (int i = 0; i < n; i++) tests[i] = mask->dims[i];
+  tests[n] = test;
+  op_set_attr(w->k, op, (Attr){.key = ATTR_mask, .n = n + 1, .dims = tests});
+}
+
+static void take_attrs(Rewrite *w, const Op *from, Op *to, const Sym *iteration) {
+  staged_take_attrs(w->k, w->l, from, to, iteration);
+  add_test(w, to, iteration);
+}
+
+/* ---- ops ---- */
+
+static void insert_copy(Rewrite *w, Op *before, const StagedCopy *c, const Sym *iteration) {
+  Value *args[] = {c->copy->args[0], c->copy->args[1], w->full};
+  Op *op = ir_insert(w->k, before, OP_copy, c->copy->at, args, c->boxes ? 3 : 2, NULL);
+  take_attrs(w, c->copy, op, iteration);
+  staged_set_slot(w->k, op, iteration, alloc_slots(c->alloc));
+}
+
+static void insert_commit(Rewrite *w, Op *before) {
+  ir_insert(w->k, before, OP_async_commit, w->l->loop->at, NULL, 0, NULL);
+}
+
+static Op *new_wait(Rewrite *w, int pending) {
+  Op *op = ir_op_new(w->k, OP_async_wait, w->l->loop->at, NULL, 0);
+  op_set_attr(w->k, op, (Attr){.key = ATTR_pending, .integer = pending});
+  return op;
+}
+
+/* The tile of the next iteration, in registers, in the layout of the copy. */
+static Value *insert_read(Rewrite *w, Op *before, const StagedCopy *c, const Sym *iteration) {
+  const Type *t = c->copy->args[1]->type;
+  const Type *tile = type_tile(w->k->cx, t->dims, t->rank, t->dtype);
+  CopyPlan plan;
+  if (!copy_plan(w->cx->facts.distribute, &w->machine, w->cx->facts.in_bounds[c->copy->id], &plan))
+    return NULL;
+  Op *op = ir_insert(w->k, before, OP_read, c->copy->at, c->copy->args, 1, tile);
+  take_attrs(w, c->copy, op, iteration);
+  op_drop_attr(op, ATTR_mode);
+  op->results[0].name = c->copy->args[0]->name;
+  ir_set_layout(w->k, &op->results[0], &plan.layout);
+  return &op->results[0];
+}
+
+static void insert_write(Rewrite *w, Op *before, const StagedCopy *c, Value *v,
+                         const Sym *iteration) {
+  Value *args[] = {v, c->copy->args[1]};
+  Op *op = ir_insert(w->k, before, OP_write, c->copy->at, args, 2, NULL);
+  op_set_attr(w->k, op, (Attr){.key = ATTR_mask});
+  staged_set_iteration(w->k, w->l, op, iteration);
+  staged_set_slot(w->k, op, iteration, alloc_slots(c->alloc));
+}
+
+/* ---- barriers of slots ---- */
+
+static Op *new_mbar_op(Rewrite *w, OpKind kind) {
+  return ir_op_new(w->k, kind, w->l->loop->at, &w->full, 1);
+}
+
+/* A ring of barriers for the loop; all boxes of an iteration arrive on one of them. */
+static void make_barriers(Rewrite *w, int arrivals) {
+  const Sym *one = sym_int(w->sym, 1), **physical = ARENA_ARRAY(w->k->arena, const Sym *, 1);
+  const Type *t = type_mem(w->k->cx, &one, 1, DTYPE_i64, w->k->cx->shared_space, NULL);
+  Op *alloc = ir_insert(w->k, w->k->body->first, OP_alloc, w->l->loop->at, NULL, 0, t);
+  physical[0] = one;
+  op_set_attr(w->k, alloc, (Attr){.key = ATTR_physical, .n = 1, .dims = physical});
+  op_set_attr(w->k, alloc, (Attr){.key = ATTR_ring, .integer = w->plan->slots});
+  alloc->results[0].name = intern(&w->k->cx->names, "full");
+  w->full = &alloc->results[0];
+  Op *init = new_mbar_op(w, OP_mbar_init);
+  set_expr(w, init, ATTR_count, sym_int(w->sym, arrivals));
+  ir_insert_before(w->l->loop, init);
+}
+
+/* The phases of a slot's barrier are the iterations that fill it. */
+static void insert_mbar_wait(Rewrite *w, Op *before, const Sym *iteration) {
+  const Sym *slots = sym_int(w->sym, w->plan->slots), *two = sym_int(w->sym, 2);
+  Op *op = new_mbar_op(w, OP_mbar_wait);
+  staged_set_slot(w->k, op, iteration, w->plan->slots);
+  set_expr(w, op, ATTR_parity, sym_mod(w->sym, sym_floordiv(w->sym, iteration, slots), two));
+  ir_insert_before(before, op);
+}
+
+/* ---- a loop ---- */
+
+typedef enum Mover { BY_THREADS, BY_BOXES, BY_REGISTERS } Mover;
+
+static Mover mover_of(const StagedCopy *c) {
+  return c->boxes ? BY_BOXES : c->async ? BY_THREADS : BY_REGISTERS;
+}
+
+static int count_moved(const Rewrite *w, Mover by) {
+  int n = 0;
+  for (int i = 0; i < w->l->copies.n; i++) n += mover_of(&w->l->copies.at[i]) == by;
+  return n;
+}
+
+/* How many iterations ahead asynchronous copies of that kind are issued; 0: there are none. */
+static int ahead_of(const Rewrite *w, Mover by) {
+  for (int i = 0; i < w->l->copies.n; i++)
+    if (mover_of(&w->l->copies.at[i]) == by)
+      return staged_ahead(w->plan, w->l, &w->l->copies.at[i]);
+  return 0;
+}
+
+static void insert_group(Rewrite *w, Op *before, Mover by, const Sym *iteration) {
+  for (int i = 0; i < w->l->copies.n; i++)
+    if (mover_of(&w->l->copies.at[i]) == by) insert_copy(w, before, &w->l->copies.at[i], iteration);
+  if (by == BY_THREADS) insert_commit(w, before);
+}
+
+static void fill_ring(Rewrite *w) {
+  for (int i = 0; i < ahead_of(w, BY_BOXES); i++)
+    insert_group(w, w->l->loop, BY_BOXES, sym_int(w->sym, i));
+  for (int i = 0; i < ahead_of(w, BY_THREADS); i++)
+    insert_group(w, w->l->loop, BY_THREADS, sym_int(w->sym, i));
+  for (int i = 0; i < w->l->copies.n; i++)
+    if (!w->l->copies.at[i].async)
+      insert_copy(w, w->l->loop, &w->l->copies.at[i], sym_int(w->sym, 0));
+}
+
+static const Sym *later(const Rewrite *w, int iterations) {
+  return sym_add(w->sym, w->l->counter, sym_int(w->sym, iterations));
+}
+
+/* Reads of rings, in the body and nested regions, use the slot of their iteration. */
+static void name_slots(Rewrite *w) {
+  const Op *end = w->l->loop->body->last;
+  for (Op *op = w->l->loop->body->first; op != end; op = ir_next(op)) {
+    if (op->kind != OP_read) continue;
+    for (int i = 0; i < w->l->copies.n; i++)
+      if (op->args[0]->def == w->l->copies.at[i].alloc)
+        staged_set_slot(w->k, op, w->l->counter, alloc_slots(w->l->copies.at[i].alloc));
+  }
+}
+
+static bool is_product(const Op *op) { return op->kind == OP_mma || op->kind == OP_scaled_mma; }
+
+static bool reads_memory(const Op *product) {
+  const Attr *mma = op_attr(product, ATTR_mma);
+  return mma && (mma->mma->shared_lhs || mma->mma->shared_rhs);
+}
+
+/* Copies are issued once the first product has what it needs: its operands have been read into
+ * registers, or it is in flight itself. If the product of the previous iteration may still be in
+ * flight, copies go first: otherwise the wave would wait for that product before issuing them. */
+static Op *issue_before(const StagedLoop *l, Op *first) {
+  Op *op = first;
+  if (l->product && staged_flights(l)) return op;
+  while (op != l->loop->body->last && !is_product(op)) op = op->next;
+  return op != l->loop->body->last && reads_memory(op) ? op->next : op;
+}
+
+/* By how many iterations tiles are needed before they are read. */
+static int needed_early(const Rewrite *w) { return w->l->early ? 1 : 0; }
+
+/* Limits the wait to the last iteration, since barriers never reach the phases of later ones. In a
+ * loop without iterations it is -1, whose phase is complete from the start. */
+static const Sym *at_most_last(const Rewrite *w, const Sym *iteration) {
+  const Sym *last = sym_sub(w->sym, w->l->trips, sym_int(w->sym, 1));
+  const Sym *least = sym_min(w->sym, iteration, last);
+  return sym_simplify(w->sym, w->cx->facts.distribute->facts, least);
+}
+
+/* Waits for the tiles of iteration 0, before the loop. */
+static void await_first(Rewrite *w) {
+  int ahead = ahead_of(w, BY_THREADS);
+  if (w->full) insert_mbar_wait(w, w->l->loop, at_most_last(w, sym_int(w->sym, 0)));
+  if (ahead) ir_insert_before(w->l->loop, new_wait(w, ahead - 1));
+}
+
+static void begin_early(Rewrite *w, bool boxes) {
+  Op *place = early_place(w->l);
+  if (boxes) insert_mbar_wait(w, place, at_most_last(w, later(w, 1)));
+  await_first(w);
+  make_early(w->k, w->l, place);
+}
+
+static bool run_ahead(Rewrite *w) {
+  Region *body = w->l->loop->body;
+  Op *first = body->first;
+  int ahead = ahead_of(w, BY_THREADS), boxes = ahead_of(w, BY_BOXES), early = needed_early(w);
+  if (boxes) {
+    insert_group(w, first, BY_BOXES, later(w, boxes));
+    if (!early) insert_mbar_wait(w, first, w->l->counter);
+  }
+  if (ahead) {
+    ir_insert_before(first, new_wait(w, ahead - 1 - early));
+    insert_group(w, issue_before(w->l, first), BY_THREADS, later(w, ahead));
+  }
+  for (int i = 0; i < w->l->copies.n; i++) {
+    const StagedCopy *c = &w->l->copies.at[i];
+    Value *v = c->async ? NULL : insert_read(w, first, c, later(w, 1));
+    if (!c->async && !v) return false;
+    if (v) insert_write(w, body->last, c, v, later(w, 1));
+  }
+  if (early) begin_early(w, boxes);
+  return true;
+}
+
+/* ---- after the loop ---- */
+
+static bool touches_scratch(const Op *op) {
+  for (int i = 0; i < op->nargs; i++)
+    if (op->args[i]->type->kind == TYPE_mem && memory_is_scratch(op->args[i])) return true;
+  for (const Op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next)
+    if (touches_scratch(inner)) return true;
+  return false;
+}
+
+/* At most one of the two runs, like the branches that `version` makes. */
+static bool is_alternative(const Rewrite *w, const Op *a, const Op *b) {
+  const Attr *x = op_attr(a, ATTR_expr), *y = op_attr(b, ATTR_expr);
+  return a->kind == OP_if && b->kind == OP_if && x && y && sym_not(w->sym, x->sym) == y->sym;
+}
+
+/* Shared memory is used after the loop, possibly by the loop itself when it runs again. */
+static bool is_used_behind(const Rewrite *w) {
+  for (const Op *op = w->l->loop; op; op = op->parent->owner) {
+    if (op != w->l->loop && op->kind != OP_if) return true;
+    for (const Op *next = op->next; next; next = next->next)
+      if (!is_alternative(w, op, next) && touches_scratch(next)) return true;
+  }
+  return false;
+}
+
+static void insert_behind(Op *loop, Op *op) {
+  if (loop->next) ir_insert_before(loop->next, op);
+  else ir_append(loop->parent, op);
+}
+
+/* Zeros copied past the last iteration must not arrive on top of other data, and barriers must be
+ * invalidated before their memory is reused. */
+static void drain(Rewrite *w) {
+  if (!is_used_behind(w)) return;
+  if (ahead_of(w, BY_THREADS)) insert_behind(w->l->loop, new_wait(w, 0));
+  if (w->full) insert_behind(w->l->loop, new_mbar_op(w, OP_mbar_inval));
+}
+
+static bool rewrite_loop(Rewrite *w) {
+  int boxes = count_moved(w, BY_BOXES);
+  w->full = NULL;
+  if (boxes) make_barriers(w, boxes);
+  name_slots(w);
+  fill_ring(w);
+  if (!run_ahead(w)) return false;
+  drain(w);
+  if (w->l->product)
+    op_set_attr(w->k, w->l->product, (Attr){.key = ATTR_pending, .integer = staged_flights(w->l)});
+  for (int i = 0; i < w->l->copies.n; i++) ir_remove(w->l->copies.at[i].copy);
+  return true;
+}
+
+/* Loops that share an allocation, which `version` copied from one, agree on its slots. */
+static void make_rings(Kernel *k, const PipelinePlan *plan) {
+  for (int i = 0; i < plan->loops.n; i++)
+    for (int j = 0; j < plan->loops.at[i].copies.n; j++) {
+      const StagedCopy *c = &plan->loops.at[i].copies.at[j];
+      int slots = staged_slots(plan, &plan->loops.at[i], c), now = alloc_slots(c->alloc);
+      op_set_attr(k, c->alloc, (Attr){.key = ATTR_ring, .integer = slots > now ? slots : now});
+    }
+}
+
+/* Boxes are worthwhile only if they are prefetched. */
+static bool unbox_others(Kernel *k, PassCtx *cx, const PipelinePlan *plan) {
+  for (Op *op = ir_first(k); op; op = ir_next(op)) {
+    bool staged = false;
+    if (!copy_goes_by(op, "tma") || copy_barriers(op)) continue;
+    for (int i = 0; plan->slots >= 2 && i < plan->loops.n; i++)
+      for (int j = 0; j < plan->loops.at[i].copies.n; j++)
+        staged |= plan->loops.at[i].copies.at[j].copy == op;
+    CopyWays ways = copy_ways(k, cx);
+    if (!staged && !choose_copy_way(&ways, op, "it is not prefetched by a loop")) return false;
+  }
+  return true;
+}
+
+bool pass_pipeline(Kernel *k, PassCtx *cx) {
+  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
+  PipelinePlan plan = pipeline_plan(k, cx);
+  if (!machine || !cx->target) return cx->idle = true;
+  if (!unbox_others(k, cx, &plan)) return false;
+  if (plan.slots < 2) return true;
+  make_rings(k, &plan);
+  Rewrite w = {.k = k, .sym = k->cx->sym, .cx = cx, .plan = &plan};
+  w.machine = (Machine){cx->target, machine->threads, machine->groups, machine->observable};
+  for (int i = 0; i < plan.loops.n; i++) {
+    w.l = &plan.loops.at[i];
+    if (!rewrite_loop(&w)) return false;
+  }
+  return true;
+}

@@ -1,0 +1,17 @@
+/* pipeline_ops.h: ops of a staged loop as they are in another iteration. */
+#ifndef WV_PIPELINE_OPS_H
+#define WV_PIPELINE_OPS_H
+
+#include "transform/copy/pipeline_plan.h"
+
+/* Makes `op` act for that iteration, which may not exist. */
+void staged_set_iteration(Kernel *k, const StagedLoop *l, Op *op, const Sym *iteration);
+
+/* Makes `op` use the slot of that iteration, out of `slots`. */
+void staged_set_slot(Kernel *k, Op *op, const Sym *iteration, int slots);
+
+/* The attributes of `from` for that iteration, for which `to` acts. */
+void staged_take_attrs(Kernel *k, const StagedLoop *l, const Op *from, Op *to,
+                       const Sym *iteration);
+
+#endif
