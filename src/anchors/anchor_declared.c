@@ -83,19 +83,27 @@ typedef struct Division {
   int vector, each, lanes;
 } Division;
 
+/* What a wave holds along a dim. */
+static int part_of(const Declared *c, const Type *t, const int *extent, int dim) {
+  int axis = wave_axis(c, t->dims[dim]);
+  return ceil_div(extent[dim], axis < 0 ? 1 : waves_on(c, axis));
+}
+
+/* What the threads of a wave hold along a dim before they go round again. */
+static int step_along(const Declared *c, Division v, int dim) {
+  return (dim == v.vector ? v.each : 1) * (dim == v.lanes ? c->hardware->threads : 1);
+}
+
 static Layout divide(const Declared *c, const Type *t, const int *extent, Division v) {
   Layout l = layout_of(t->rank, extent);
   int threads = c->hardware->threads, part[LAYOUT_DIMS];
-  for (int i = 0; i < t->rank; i++) {
-    int axis = wave_axis(c, t->dims[i]);
-    part[i] = ceil_div(extent[i], axis < 0 ? 1 : waves_on(c, axis));
-  }
+  for (int i = 0; i < t->rank; i++) part[i] = part_of(c, t, extent, i);
   if (v.vector >= 0) layout_push(&l, LAYOUT_REG, v.vector, v.each, 1);
   if (v.lanes >= 0)
     layout_push(&l, LAYOUT_LANE, v.lanes, threads, v.lanes == v.vector ? v.each : 1);
   else layout_repeat(&l, LAYOUT_LANE, threads);
   for (int i = t->rank - 1; i >= 0; i--) {
-    int step = (i == v.vector ? v.each : 1) * (i == v.lanes ? threads : 1);
+    int step = step_along(c, v, i);
     layout_push(&l, LAYOUT_REG, i, ceil_div(part[i], step), step);
   }
   push_waves(c, &l, t, part);
@@ -178,6 +186,25 @@ static bool report_uneven(const Declared *c, const Sym *dim, int64_t v) {
   return false;
 }
 
+bool anchor_report_size(const Kernel *k, const Op *op, int64_t elements) {
+  Diag *d = diag_add(&k->cx->diags, DIAG_E0616, op->at,
+                     "each thread would hold %lld elements of this tile, more than the limit of %d",
+                     (long long)elements, IR_MAX_VEC);
+  diag_hint(&k->cx->diags, d, "divide the tile among more waves, or make it smaller");
+  return false;
+}
+
+/* Elements of one thread that a layout can count; lower_threads admits far fewer of those that
+ * remain. */
+enum { MOST = 1 << 20 };
+
+static bool check_size(const Declared *c, const Type *t, const int *extent, Division v) {
+  int64_t n = v.each;
+  for (int i = 0; i < t->rank && n <= MOST; i++)
+    n *= ceil_div(part_of(c, t, extent, i), step_along(c, v, i));
+  return n <= MOST || anchor_report_size(c->d->k, c->op, n);
+}
+
 /* What the declaration says one wave covers along a dim must be what its lanes hold, unless it
  * covers the whole extent. */
 static bool check_shape(const Declared *c, const Sym *dim, int extent, int64_t covered,
@@ -224,7 +251,9 @@ bool anchor_declared_access(const Distribution *d, const Machine *m, Op *op, con
   int second = lanes < 0 ? -1 : lanes_dim(&c, t, lanes);
   if (second >= 0) return report_two(&c, t->dims[lanes], t->dims[second]);
   int each = elements_of_thread(&c, t, extent, vector, op_attr(op, ATTR_ept));
-  *out = divide(&c, t, extent, (Division){vector, each, lanes});
+  Division v = {vector, each, lanes};
+  if (!check_size(&c, t, extent, v)) return false;
+  *out = divide(&c, t, extent, v);
   int64_t covered = (int64_t)c.hardware->threads * (lanes == vector ? each : 1);
   return lanes < 0 || check_shape(&c, t->dims[lanes], extent[lanes], covered, lanes == vector);
 }
@@ -234,11 +263,14 @@ bool anchor_declared_reduction(const Distribution *d, const Machine *m, Op *op, 
   Declared c = open_declared(d, m, op);
   const Type *t = op->args[0]->type;
   const Sym *dim = op_attr(op, ATTR_dim)->sym;
-  int along = type_dim(t, dim), axis = wave_axis(&c, dim), threads = c.hardware->threads;
-  int part = ceil_div(extent[along], axis < 0 ? 1 : waves_on(&c, axis));
-  int64_t v = vector_shape(&c, dim);
-  if (v <= 0) v = (int64_t)ceil_div(part, threads) * threads;
-  if (v % threads) return report_uneven(&c, dim, v);
-  *out = divide(&c, t, extent, (Division){along, (int)(v / threads), along});
+  int along = type_dim(t, dim), threads = c.hardware->threads;
+  int part = part_of(&c, t, extent, along);
+  int64_t shape = vector_shape(&c, dim);
+  if (shape <= 0) shape = (int64_t)ceil_div(part, threads) * threads;
+  if (shape / threads > MOST) return anchor_report_size(d->k, op, shape / threads);
+  if (shape % threads) return report_uneven(&c, dim, shape);
+  Division v = {along, (int)(shape / threads), along};
+  if (!check_size(&c, t, extent, v)) return false;
+  *out = divide(&c, t, extent, v);
   return true;
 }

@@ -71,7 +71,9 @@ Layout anchor_default(const Machine *m, const Type *t, const int *extent);
 
 /* ---- lane-observable kernels: as declared (anchor_declared.c) ---- */
 
-/* False after reporting a vector shape that the lanes do not fill. */
+/* Reports that a thread would hold too many elements; returns false. */
+bool anchor_report_size(const Kernel *k, const Op *op, int64_t elements);
+/* False after reporting a vector shape that the lanes do not fill, or one that is too large. */
 bool anchor_declared_access(const Distribution *d, const Machine *m, Op *op, const Type *t,
                             const int *extent, Layout *out);
 bool anchor_declared_reduction(const Distribution *d, const Machine *m, Op *op, const int *extent,

@@ -445,13 +445,7 @@ static bool check_registers(Kernel *k) {
     for (int i = 0; i < op->nresults; i++) {
       const Layout *layout = op->results[i].layout;
       int n = layout ? layout_size(layout, LAYOUT_REG) : 1;
-      if (n <= IR_MAX_VEC) continue;
-      Diag *d =
-          diag_add(&k->cx->diags, DIAG_E0616, op->at,
-                   "each thread would hold %d elements of this tile, more than the limit of %d", n,
-                   IR_MAX_VEC);
-      diag_hint(&k->cx->diags, d, "divide the tile among more waves, or make it smaller");
-      return false;
+      if (n > IR_MAX_VEC) return anchor_report_size(k, op, n);
     }
   return true;
 }
