@@ -65,6 +65,8 @@ static bool keep(Tiles *t, const Op *op) {
     tile->later = b;
     return true;
   }
+  for (int i = 0; i < v->type->rank; i++)
+    tile->end[i] = tiles_used_below(t, v, v->type->dims[i], NULL);
   if (!buffer_fill(t, v, v->type, tile, b)) return false;
   tile->held = TILE_BUFFER;
   tile->buffer = b;

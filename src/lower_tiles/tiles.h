@@ -44,6 +44,8 @@ typedef struct Tile {
   const TileBuffer *later; /* of an INLINE one: the reduction that uses it next fills this buffer */
   const Sym *start[IR_MAX_RANK]; /* coordinates of its first element, by dim of its type */
   int extent[IR_MAX_RANK];
+  const Sym *end[IR_MAX_RANK]; /* of a BUFFER: from this coordinate on nothing is stored, and loads
+                                * give 0; NULL: everything is */
   LowerScope *scope; /* where it was computed; for an INLINE one, the outermost scope where it can
                       * be */
 } Tile;
@@ -129,6 +131,8 @@ bool tiles_used_later(const Tiles *t, const Op *op, const Value *v);
 /* Coordinates along `dim` from this one on are never used; NULL: all are needed
  * (tiles_needed.c). */
 const Sym *tiles_needed(Tiles *t, const Sym *dim);
+/* The same of the elements of v, apart from what `except` (NULL: none) does with them. */
+const Sym *tiles_used_below(Tiles *t, const Value *v, const Sym *dim, const Op *except);
 
 /* ---- values (tiles_value.c, tiles_expr.c) -------------------------------------------------- */
 
@@ -185,6 +189,12 @@ bool access_report(Tiles *t, const Op *op, const Point *p, Value *holds, Reporte
 /* Prefetches the first element at a point: a hint, omitted if it has no simple address. */
 void access_prefetch(Tiles *t, const Op *op, const Point *p);
 
+/* Masks. Both of two, NULL: always true; the first n of `width` elements; how many of them fit into
+ * `left`. */
+Value *tile_both(Tiles *t, Value *a, Value *b);
+Value *tile_first(Tiles *t, Value *n, int width);
+const Sym *tile_room(Tiles *t, const Sym *left, int width);
+
 /* Loads rows of `width` elements, `apart` elements from one to the next, without tests. */
 Value *access_rows(Tiles *t, const Op *op, const Point *p, const Sym *apart, int rows, int width);
 /* Whether it tests anything that is not already granted. */
@@ -195,9 +205,13 @@ const Sym *access_contiguous(Tiles *t, const Op *op);
 /* The limit if every coordinate x along `dim` that is accessed, or exists, is tested by x < limit;
  * NULL: no such test. */
 const Sym *access_limit(Tiles *t, const Op *op, const Sym *dim);
+/* The same if v (which may be NULL) is an `exists`; NULL: it is another value. */
+const Sym *exists_limit(Tiles *t, const Value *v, const Sym *dim);
 /* The coordinate along `dim` from which on v holds a neutral element, as the pass `padding`
  * arranged; NULL: it does not. */
 const Sym *kept_limit(Tiles *t, const Value *v, const Sym *dim);
+/* The coordinate along `dim` from which on v is 0; NULL: unknown. */
+const Sym *zeros_from(Tiles *t, const Value *v, const Sym *dim);
 
 /* ---- buffers (tiles_buffer.c) -------------------------------------------------------------- */
 
@@ -276,6 +290,8 @@ NestBox nest_without(const NestBox *b, int dim); /* the box of the other dims */
 void nest_choose_width(Tiles *t, NestBox *b, const Sym *along, const Value *of);
 void nest_choose_moved(Tiles *t, NestBox *b, const Sym *along, int bytes);
 
+/* How many elements from `start` on come before `end` (NULL: all do), at most `extent`. */
+const Sym *nest_trips(Tiles *t, int extent, const Sym *start, const Sym *end);
 /* The number of elements of the box along `dim` in full vectors that lie entirely below `limit`. */
 const Sym *nest_below(Tiles *t, const NestBox *b, int dim, const Sym *limit);
 

@@ -7,6 +7,7 @@
 #include "ir/attr.h"
 #include "ir/dtype.h"
 #include "ir/ops/atomics.h"
+#include "ir/ops/reductions.h"
 #include "lower_tiles/tiles.h"
 
 /* An access at a point. $APPLY_EXPR_ARG_i in its expressions is dynamic[i]. */
@@ -30,7 +31,7 @@ typedef struct TileAccess {
 
 /* ---- tests ---- */
 
-static Value *both(Tiles *t, Value *a, Value *b) {
+Value *tile_both(Tiles *t, Value *a, Value *b) {
   if (!a || !b) return a ? a : b;
   int n = a->type->n > b->type->n ? a->type->n : b->type->n;
   return emit_binary(&t->l, OP_and, emit_splat(&t->l, a, a->type->n == n ? 1 : n),
@@ -107,10 +108,40 @@ const Sym *access_limit(Tiles *t, const Op *op, const Sym *dim) {
   return NULL;
 }
 
+const Sym *exists_limit(Tiles *t, const Value *v, const Sym *dim) {
+  const Op *op = v ? v->def : NULL;
+  return op && op->kind == OP_exists ? access_limit(t, op, dim) : NULL;
+}
+
 const Sym *kept_limit(Tiles *t, const Value *v, const Sym *dim) {
   while (v->def && v->def->kind == OP_cast) v = v->def->args[0];
-  const Op *op = v->def && v->def->kind == OP_select ? v->def->args[0]->def : NULL;
-  return op && op->kind == OP_exists ? access_limit(t, op, dim) : NULL;
+  return v->def && v->def->kind == OP_select ? exists_limit(t, v->def->args[0], dim) : NULL;
+}
+
+/* Each operand that has the dim is 0 from the same coordinate on. */
+static const Sym *zeros_of_operands(Tiles *t, const Op *op, const Sym *dim) {
+  const Sym *from = NULL;
+  for (int i = 0; i < op->nargs; i++) {
+    const Sym *own = zeros_from(t, op->args[i], dim);
+    if (!own || (from && own != from)) return NULL;
+    from = own;
+  }
+  return from;
+}
+
+static bool is_zero(const Value *v) {
+  const Attr *value = v->def && v->def->kind == OP_fill ? op_attr(v->def, ATTR_value) : NULL;
+  int64_t n;
+  return value && (value->sym ? sym_is_int(value->sym, &n) && n == 0 : value->number == 0);
+}
+
+const Sym *zeros_from(Tiles *t, const Value *v, const Sym *dim) {
+  const Op *op = v->def;
+  if (!op || v->type->kind != TYPE_tile) return NULL;
+  if (op->kind == OP_read) return op_has(op, ATTR_other) ? NULL : access_limit(t, op, dim);
+  if (op->kind == OP_select) return is_zero(op->args[2]) ? kept_limit(t, v, dim) : NULL;
+  if (op->kind == OP_permute) return zeros_from(t, op->args[0], dim);
+  return op_keeps_zeros(op->kind) ? zeros_of_operands(t, op, dim) : NULL;
 }
 
 static bool is_test_granted(const TileAccess *a, const Sym *test) {
@@ -230,7 +261,7 @@ static bool take_dynamic(TileAccess *a, const Sym *name, Value *v) {
   if (a->ndynamic == LANE_DYNAMIC) return tiles_refuse(a->t, a->op, "more than 4 dynamic values");
   v = v ? lower_limited(l, a->b, name, v, &near) : NULL;
   if (!v) return false;
-  a->near = both(a->t, a->near, near);
+  a->near = tile_both(a->t, a->near, near);
   a->names[a->ndynamic] = (SymBinding){name, emit_arg(l, a->ndynamic)};
   a->dynamic[a->ndynamic++] = v;
   a->scattered |= v->type->n > 1;
@@ -290,14 +321,22 @@ static Value *test_element(const TileAccess *a, const Sym *test, int element) {
   return number_of(a, e, element, DTYPE_i1);
 }
 
-/* 0, 1, 2, ... < distance to the limit */
+const Sym *tile_room(Tiles *t, const Sym *left, int width) {
+  SymCtx *sym = t->l.sym;
+  left = sym_max(sym, sym_min(sym, left, sym_int(sym, width)), sym_int(sym, 0));
+  return lower_sound(&t->l, left);
+}
+
+Value *tile_first(Tiles *t, Value *n, int width) {
+  Lower *l = &t->l;
+  Value *args[] = {tile_iota(t, width, DTYPE_i32), emit_splat(l, n, width)};
+  return emit(l, OP_lt, args, 2, NULL, 0, type_vec(l->k->cx, width, DTYPE_i1));
+}
+
 static Value *test_limit(const TileAccess *a, const Sym *limit) {
-  Lower *l = &a->t->l;
-  const Sym *left = sym_sub(l->sym, at_element(a, limit, NULL), a->x[a->along].to);
-  left = sym_max(l->sym, sym_min(l->sym, left, sym_int(l->sym, a->width)), sym_int(l->sym, 0));
-  Value *n = number_of(a, lower_sound(l, left), 0, DTYPE_i32);
-  Value *args[] = {tile_iota(a->t, a->width, DTYPE_i32), emit_splat(l, n, a->width)};
-  return emit(l, OP_lt, args, 2, NULL, 0, type_vec(l->k->cx, a->width, DTYPE_i1));
+  const Sym *left = sym_sub(a->t->l.sym, at_element(a, limit, NULL), a->x[a->along].to);
+  Value *n = number_of(a, tile_room(a->t, left, a->width), 0, DTYPE_i32);
+  return tile_first(a->t, n, a->width);
 }
 
 static Value *test_each(const TileAccess *a, const Sym *test) {
@@ -329,7 +368,7 @@ static Value *test_all(const TileAccess *a, const Sym *test) {
 static bool add_test(const TileAccess *a, const Sym *test, Value **all) {
   const Sym *over_x = test_over_x(a->t, a->op, test);
   if (!over_x) return tiles_refuse(a->t, a->op, "a memory of unknown size");
-  *all = both(a->t, *all, test_all(a, over_x));
+  *all = tile_both(a->t, *all, test_all(a, over_x));
   return true;
 }
 
@@ -345,7 +384,7 @@ static Value *mask_of(const TileAccess *a, bool *ok) {
     if (bounds[i].verdict != BOUND_promised) *ok = add_test(a, bounds[i].test, &all);
   for (int d = 0; *ok && d < a->rank; d++) {
     const Sym *test = test_of_part(a->t, a->op, d);
-    if (test) all = both(a->t, all, test_all(a, test));
+    if (test) all = tile_both(a->t, all, test_all(a, test));
   }
   return all;
 }

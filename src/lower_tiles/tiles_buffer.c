@@ -86,20 +86,36 @@ static int64_t step_of(const TileBuffer *b, const Type *type, const Point *p) {
   return 0;
 }
 
-static Value *load(Tiles *t, const TileBuffer *b, Value *offset, int64_t imm, int n) {
-  Value *args[] = {b->memory, offset};
+/* Which elements at a point come before the end of the buffer along dim i of its type; NULL: all
+ * do. */
+static Value *is_stored(Tiles *t, const Type *type, const Tile *tile, const Point *p, int i) {
+  const Sym *dim = type->dims[i], *end = tile->end[i], *at = point_get(p, dim);
+  if (!end || is_granted(t, dim, end)) return NULL;
+  if (!at) at = tile->start[i];
+  bool along = p->along >= 0 && dim_base(dim) == dim_base(p->dim[p->along]);
+  if (!along) return emit_expr(&t->l, lower_sound(&t->l, sym_lt(t->l.sym, at, end)), DTYPE_i1);
+  const Sym *left = tile_room(t, sym_sub(t->l.sym, end, at), p->width);
+  return tile_first(t, emit_address(&t->l, left, DTYPE_i32), p->width);
+}
+
+static Value *load(Tiles *t, const TileBuffer *b, Value *offset, int64_t imm, int n, Value *mask) {
+  Value *args[] = {b->memory, offset, mask ? emit_splat(&t->l, mask, n / mask->type->n) : NULL};
   Attr attr = {.key = ATTR_imm, .integer = imm};
   const Type *type = type_vec(t->l.k->cx, n, b->memory->type->dtype);
-  return emit(&t->l, OP_load, args, 2, &attr, imm ? 1 : 0, type);
+  return emit(&t->l, OP_load, args, mask ? 3 : 2, &attr, imm ? 1 : 0, type);
 }
 
 Value *buffer_load(Tiles *t, const TileBuffer *b, const Type *type, const Tile *tile,
                    const Point *p) {
   int64_t step = step_of(b, type, p);
-  Value *offset = offset_of(t, b, type, tile, p);
-  if (step <= 1) return load(t, b, offset, 0, step ? p->width : 1);
+  Value *offset = offset_of(t, b, type, tile, p), *mask = NULL;
+  for (int i = 0; i < type->rank; i++) mask = tile_both(t, mask, is_stored(t, type, tile, p, i));
+  if (step <= 1) return load(t, b, offset, 0, step ? p->width : 1, mask);
   Value **parts = ARENA_ARRAY(t->l.arena, Value *, p->width);
-  for (int i = 0; i < p->width; i++) parts[i] = load(t, b, offset, i * step, 1);
+  for (int i = 0; i < p->width; i++) {
+    Value *own = mask && mask->type->n > 1 ? emit_pick(&t->l, mask, &i, 1) : mask;
+    parts[i] = load(t, b, offset, i * step, 1, own);
+  }
   return emit_join(&t->l, parts, p->width);
 }
 
@@ -147,6 +163,7 @@ bool buffer_fill(Tiles *t, const Value *v, const Type *type, const Tile *tile,
                  const TileBuffer *b) {
   Filling f = {v, type, tile, b};
   NestBox box = nest_box(t, type, tile);
+  for (int i = 0; i < box.rank; i++) box.end[i] = tile->end[i];
   nest_choose_width(t, &box, unit_dim(b, type), v);
   if (box.along >= 0) box.split = tile_limit(t, v, box.dim[box.along]);
   return nest_run(t, &box, fill_at, &f);

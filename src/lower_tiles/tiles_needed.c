@@ -2,7 +2,8 @@
  *
  * A workgroup at the edge has tiles that extend past their tensors. If all writes skip the elements
  * from some coordinate on, and no op combines elements of different coordinates, products need not
- * compute them. */
+ * compute them. The same holds of a value whose every use skips them. */
+#include "ir/ops/reductions.h"
 #include "lower_tiles/tiles.h"
 
 static bool has(const Type *t, const Sym *dim) {
@@ -54,4 +55,52 @@ const Sym *tiles_needed(Tiles *t, const Sym *dim) {
     limit = own;
   }
   return limit && is_steady(t, limit) ? limit : NULL;
+}
+
+/* ---- one value ---- */
+
+typedef struct Uses {
+  Tiles *t;
+  const Sym *dim, *limit; /* limit NULL: no use so far */
+  const Op *except;
+  bool *seen; /* by value id */
+} Uses;
+
+static bool uses_below(Uses *u, const Value *v);
+
+/* The elements that the op uses of v, its operand number i, end at a coordinate. */
+static const Sym *end_of_use(Uses *u, const Op *op, int i) {
+  if (op->kind == OP_write) return i == 0 ? access_limit(u->t, op, u->dim) : NULL;
+  if (op->kind == OP_select && i == 1) return kept_limit(u->t, &op->results[0], u->dim);
+  return NULL;
+}
+
+/* An element of its result depends on no later element of its operand. */
+static bool keeps_places(const Op *op, int i) {
+  return op_is_elementwise(op) || (op_is_scan(op) && i == 0);
+}
+
+static bool use_is_below(Uses *u, const Op *op, int i) {
+  if (op == u->except) return true;
+  const Sym *own = end_of_use(u, op, i);
+  if (!own) return keeps_places(op, i) && uses_below(u, &op->results[0]);
+  bool same = !u->limit || u->limit == own;
+  u->limit = own;
+  return same;
+}
+
+static bool uses_below(Uses *u, const Value *v) {
+  if (u->seen[v->id]) return true;
+  u->seen[v->id] = true;
+  if (!has(v->type, u->dim)) return false;
+  for (const Op *op = ir_first(u->t->l.k); op; op = ir_next(op))
+    for (int i = 0; i < op->nargs; i++)
+      if (op->args[i] == v && !use_is_below(u, op, i)) return false;
+  return true;
+}
+
+const Sym *tiles_used_below(Tiles *t, const Value *v, const Sym *dim, const Op *except) {
+  Uses u = {.t = t, .dim = dim, .except = except};
+  u.seen = ARENA_ARRAY(t->l.arena, bool, t->l.k->nvalues + 1);
+  return uses_below(&u, v) && u.limit && is_steady(t, u.limit) ? u.limit : NULL;
 }

@@ -207,6 +207,12 @@ static bool run_whole(Tiles *t, const NestBox *b, Point p, NestBody *body, void 
          (!rest || run_at(t, b, p, sym_int(sym, full), rest, body, user));
 }
 
+const Sym *nest_trips(Tiles *t, int extent, const Sym *start, const Sym *end) {
+  SymCtx *sym = t->l.sym;
+  const Sym *all = sym_int(sym, extent);
+  return end ? lower_sound(&t->l, sym_min(sym, all, sym_sub(sym, end, start))) : all;
+}
+
 const Sym *nest_below(Tiles *t, const NestBox *b, int dim, const Sym *limit) {
   SymCtx *sym = t->l.sym;
   const Sym *all = sym_int(sym, b->extent[dim]), *width = sym_int(sym, b->width);
@@ -217,11 +223,10 @@ const Sym *nest_below(Tiles *t, const NestBox *b, int dim, const Sym *limit) {
 }
 
 bool nest_along(Tiles *t, const NestBox *b, Point p, NestBody *body, void *user) {
-  SymCtx *sym = t->l.sym;
   const Sym *end = b->end[b->along], *limit = end ? end : b->split;
   if (!limit) return run_whole(t, b, p, body, user);
-  const Sym *stop = sym_int(sym, b->extent[b->along]), *full = nest_below(t, b, b->along, limit);
-  if (end) stop = lower_sound(&t->l, sym_min(sym, stop, sym_sub(sym, end, b->start[b->along])));
+  const Sym *stop = nest_trips(t, b->extent[b->along], b->start[b->along], end);
+  const Sym *full = nest_below(t, b, b->along, limit);
   if (!run_part(t, b, p, NULL, full, b->width, limit, body, user)) return false;
   if (b->extent[b->along] % b->width == 0 && !(end && b->cheap))
     return run_part(t, b, p, full, stop, b->width, NULL, body, user);
@@ -247,9 +252,7 @@ static bool run_from(NestRun *r, int i, Point p) {
   }
   p.at[i] = b->start[i];
   if (b->extent[i] == 1 && !b->end[i]) return run_from(r, i + 1, p);
-  const Sym *trips = sym_int(t->l.sym, b->extent[i]);
-  if (b->end[i])
-    trips = lower_sound(&t->l, sym_min(t->l.sym, trips, sym_sub(t->l.sym, b->end[i], b->start[i])));
+  const Sym *trips = nest_trips(t, b->extent[i], b->start[i], b->end[i]);
   NestLoop loop = loop_open(t, NULL, trips, b->extent[i], 1, NULL, 0);
   if (b->end[i]) grant(t, b->dim[i], b->end[i]);
   p.at[i] = plus(t, b->start[i], loop.counter);

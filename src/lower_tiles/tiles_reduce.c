@@ -78,10 +78,7 @@ static bool finish(Tiles *t, Reduction *r, const Point *p, Value *v) {
 
 /* How many of the first n elements along the dim come before its end. */
 static const Sym *existing(Tiles *t, const Reduction *r, int n) {
-  SymCtx *sym = t->l.sym;
-  const Sym *all = sym_int(sym, n), *end = r->all.end[r->dim];
-  if (!end) return all;
-  return lower_sound(&t->l, sym_min(sym, all, sym_sub(sym, end, r->all.start[r->dim])));
+  return nest_trips(t, n, r->all.start[r->dim], r->all.end[r->dim]);
 }
 
 /* ---- along the vectors ---- */
@@ -159,7 +156,7 @@ static bool reduce_row(Tiles *t, const Point *p, void *user) {
       !add_part(t, r, (Part){full, existing(t, r, extent - rest), width, 1, NULL}, &sum) ||
       !add_part(t, r, (Part){whole, all, rest, 1, NULL}, &others))
     return false;
-  sum = combine_elements(t, r->combine, sum);
+  sum = sum ? combine_elements(t, r->combine, sum) : neutral(t, r, 1); /* none exist */
   if (rest) sum = emit_binary(&t->l, r->combine, sum, combine_elements(t, r->combine, others));
   return finish(t, r, p, sum);
 }
@@ -245,6 +242,17 @@ static NestBox box_of_result(Tiles *t, const Reduction *r) {
   return b;
 }
 
+/* Elements from which on the operand holds neutral elements are left out, unless it is stored in the
+ * same loops and used there later. */
+static void end_with_row(Tiles *t, Reduction *r) {
+  const Sym *dim = r->all.dim[r->dim], *end = kept_limit(t, r->of, dim);
+  Tile *of = &t->tile[r->of->id];
+  if (!end && reduction_info[r->op->kind].padding == PADDING_ZERO) end = zeros_from(t, r->of, dim);
+  if (of->later && end && tiles_used_below(t, r->of, dim, r->op) != end) end = NULL;
+  if (of->later) of->end[r->dim] = end;
+  r->all.end[r->dim] = end;
+}
+
 bool tiles_reduce(Tiles *t, const Op *op) {
   Reduction r = {.op = op,
                  .of = op->args[0],
@@ -263,7 +271,7 @@ bool tiles_reduce(Tiles *t, const Op *op) {
   if (single) r.all.along = r.dim, nest_choose_width(t, &r.all, r.all.dim[r.dim], r.of);
   else tile_new_buffer(t, r.out);
   choose_width(t, &r);
-  if (!t->tile[r.of->id].later) r.all.end[r.dim] = kept_limit(t, r.of, r.all.dim[r.dim]);
+  end_with_row(t, &r);
   NestBox b = box_of_result(t, &r);
   if (!nest_run(t, &b, r.all.along == r.dim ? reduce_row : reduce_across, &r)) return false;
   if (single) tile->held = TILE_SCALAR, tile->scalar = r.one;

@@ -87,7 +87,7 @@ static const TileBuffer *take_over(const Carrying *c, const Carried *x) {
 static bool open_buffer(Carrying *c, Carried *x) {
   Tiles *t = c->t;
   const Attr *axis = op_attr(c->op, ATTR_axis);
-  Tile outside;
+  Tile outside = {0};
   if (!tile_place(t, c->op, x->arg->type, &outside)) return false;
   bool along = axis && type_has_dim(x->arg->type, axis->sym);
   if (along || !same_extents(x->arg->type, &outside, &x->tile))

@@ -9,7 +9,7 @@
 typedef struct Scan {
   const Op *op;
   const Value *out;
-  const Sym *dim, *start;
+  const Sym *dim, *start, *end; /* end NULL: all of the tile */
   int extent;
   DType dtype; /* the type it is computed in */
   Value *one;  /* the result of a reduction to one element */
@@ -42,13 +42,23 @@ static void keep(Tiles *t, Scan *s, const Point *p, Value *v) {
   else s->one = v;
 }
 
+/* ---- where the loops end ---- */
+
+/* A reduction ends with the elements that exist, a scan with those that are used. */
+static const Sym *end_of(Tiles *t, const Op *op, const Sym *dim) {
+  if (op->kind == OP_reduce) return exists_limit(t, reduction_exists(op), dim);
+  return tiles_used_below(t, &op->results[0], dim, NULL);
+}
+
 static bool scan_at(Tiles *t, const Point *p, void *user) {
   Scan *s = user;
   Lower *l = &t->l;
   bool reduces = s->op->kind == OP_reduce;
   Value *acc = first(t, s, p);
   if (!acc) return false;
-  NestLoop loop = loop_open(t, NULL, sym_int(l->sym, s->extent), 0, 1, &acc, 1);
+  NestLoop loop =
+      loop_open(t, NULL, nest_trips(t, s->extent, s->start, s->end), s->extent, 1, &acc, 1);
+  if (s->end) grant(t, s->dim, s->end);
   Point q = *p;
   q.dim[q.n] = s->dim;
   q.at[q.n++] = lower_sound(l, sym_add(l->sym, s->start, loop.counter));
@@ -74,6 +84,8 @@ bool tiles_scan(Tiles *t, const Op *op) {
   s.dim = all.dim[dim];
   s.start = all.start[dim];
   s.extent = all.extent[dim];
+  s.end = end_of(t, op, s.dim);
+  if (op->kind != OP_reduce) tile->end[type_dim(s.out->type, s.dim)] = s.end;
   const Sym *along = tile_contiguous(t, of);
   bool single = op->kind == OP_reduce && tile_elements(s.out->type, tile) == 1;
   tile->held = single ? TILE_SCALAR : TILE_BUFFER;

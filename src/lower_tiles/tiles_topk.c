@@ -8,11 +8,12 @@
  * Larger is better, NaN is worse than any number, and the first of equal elements is better. */
 #include "ir/dtype.h"
 #include "ir/layout_links.h"
+#include "ir/ops/reductions.h"
 #include "lower_tiles/tiles.h"
 
 typedef struct TopK {
   const Op *op;
-  const Sym *dim, *start, *k_dim, *k_start;
+  const Sym *dim, *start, *end, *k_dim, *k_start; /* end NULL: all of the tile */
   int extent, k, width;
   Value *taken; /* for each element of the row: 1, or 0 */
 } TopK;
@@ -115,7 +116,8 @@ static bool best_of_row(Tiles *t, const TopK *x, const Point *row, Best *out) {
   int whole = x->extent / x->width * x->width, rest = x->extent - whole;
   Best none = nothing(t, x, x->width), last;
   Value *carried[] = {none.value, none.at};
-  NestLoop loop = loop_open(t, NULL, sym_int(sym, whole), 0, x->width, carried, 2);
+  NestLoop loop =
+      loop_open(t, NULL, nest_trips(t, whole, x->start, x->end), x->extent, x->width, carried, 2);
   Best best = {loop_arg(&loop, 0), loop_arg(&loop, 1)};
   bool ok = look_at(t, x, *row, loop.counter, x->width, &best);
   loop_close(t, &loop, (Value *[]){best.value, best.at});
@@ -186,6 +188,7 @@ bool tiles_topk(Tiles *t, const Op *op) {
   int k_dim = type_dim(out, op_attr(op, ATTR_k_dim)->sym);
   NestBox all = nest_box(t, of->type, &here), rest = nest_without(&all, dim);
   TopK x = {.op = op, .dim = all.dim[dim], .start = all.start[dim], .extent = all.extent[dim]};
+  x.end = exists_limit(t, reduction_exists(op), x.dim);
   x.k_dim = out->dims[k_dim];
   x.k_start = found->start[k_dim];
   x.k = found->extent[k_dim];

@@ -150,17 +150,8 @@ static bool holds(Pad *p, const Value *v, const Sym *dim, Padding want) {
   case OP_permute:
   case OP_squeeze:
   case OP_convert: return holds(p, op->args[0], dim, want);
-  case OP_cast:
-  case OP_neg:
-  case OP_abs:
-  case OP_add:
-  case OP_sub:
-  case OP_mul:
-  case OP_and:
-  case OP_or:
-  case OP_sqrt:
-  case OP_tanh: return want == PADDING_ZERO && operands_hold(p, op, dim, want);
-  default: return false;
+  default:
+    return want == PADDING_ZERO && op_keeps_zeros(op->kind) && operands_hold(p, op, dim, want);
   }
 }
 

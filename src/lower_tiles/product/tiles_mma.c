@@ -249,12 +249,6 @@ static PackSource source_of(const Tiles *t, const Product *p, bool rhs) {
   return s;
 }
 
-/* The coordinate along `dim` from which on v is 0; NULL: unknown. */
-static const Sym *zeros_from(Tiles *t, const Value *v, const Sym *dim) {
-  const Op *read = pack_plain_read(t, v);
-  return read ? access_limit(t, read, dim) : kept_limit(t, v, dim);
-}
-
 /* Where both operands are 0 nothing is added. */
 static void leave_out_zeros(Tiles *t, PackSource *a, PackSource *b) {
   const Sym *end = a->k != b->k ? NULL : zeros_from(t, a->of, a->k);

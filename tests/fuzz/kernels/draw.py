@@ -42,6 +42,8 @@ def machine(case):
     """Sizes, tiles and waves, and what runs them."""
     r = case.r
     case.tile = {d: r.choice((1, 2, 3, 4, 5, 8, 12, 16, 16, 24, 32)) for d in "MN"}
+    if r.random() < 0.1:
+        case.tile = {"M": r.choice((1, 2)), "N": r.choice((96, 100, 160))}  # rows of many vectors
     case.tile["K"] = r.choice((1, 3, 4, 8, 16, 16, 32, 64))
     case.size = {d: draw_size(case, case.tile[d]) for d in "MNK"}
     case.cut_n = r.random() < 0.4
@@ -61,7 +63,7 @@ def machine(case):
 
 
 def draw_size(case, tile):
-    return case.r.choice((*(1, max(1, tile - 1), tile, tile + 1, 2 * tile + 3) * 4, 0))
+    return case.r.choice((*(1, max(1, tile // 3), max(1, tile - 1), tile, tile + 1, 2 * tile + 3) * 4, 0))
 
 
 def widen(case):
