@@ -353,11 +353,13 @@ static const DeviceKind *best_kind(Sources *sources) {
 static const TargetInfo *find_machine(Context *cx, const Kernel *k, const wv_compile_options *o,
                                       bool *native) {
   DeviceReport r = {&cx->diags, k->at, k->name};
-  const DeviceKind *kind = o->target ? device_kind_called(o->target) : best_kind(&cx->sources);
+  TargetChoice t = o->target ? target_find(o->target) : (TargetChoice){0};
+  const DeviceKind *kind = !o->target  ? best_kind(&cx->sources)
+                           : t.is_kind ? device_kind_for(t.kind)
+                                       : NULL;
   *native = kind != NULL;
   if (kind) return machine_of(kind, o->device, &r);
-  TargetChoice t = target_resolve(&cx->diags, o->target);
-  if (!t.machine) return NULL;
+  if (!t.machine) return target_unknown(&cx->diags, (Span){0}, o->target), NULL;
   const Backend *backend = t.simulated ? NULL : backend_for(t.machine);
   const char *misfit =
       backend && backend->misfit && o->device >= 0 ? backend->misfit(cx->arena, t.machine) : NULL;

@@ -1,8 +1,6 @@
 /* device.c: the table of kinds of devices. */
 #include "runtime/device.h"
 
-#include <string.h>
-
 static const DeviceKind *const kinds[] = {&device_cuda, &device_cpu}; /* best first */
 
 const DeviceKind *device_kind_at(int i) {
@@ -15,10 +13,8 @@ const DeviceKind *device_kind(int number) {
   return NULL;
 }
 
-const DeviceKind *device_kind_called(const char *name) {
-  for (size_t i = 0; i < WV_LEN(kinds); i++)
-    if (strcmp(kinds[i]->name, name) == 0) return kinds[i];
-  return NULL;
+const DeviceKind *device_kind_for(TargetKind kind) {
+  return kind == TARGET_CUDA ? &device_cuda : kind == TARGET_CPU ? &device_cpu : NULL;
 }
 
 static void shut(void *device) {

@@ -6,6 +6,7 @@
 #include "base/diag.h"
 #include "base/landing.h"
 #include "runtime/cache/artefact.h"
+#include "target/target.h"
 
 enum { DEVICE_HOST = 1, DEVICE_CUDA = 2, DEVICE_MOST = 16 }; /* kinds by DLPack's numbers */
 
@@ -86,9 +87,9 @@ struct DeviceKind {
   bool (*wait)(Device *d, int index, void *stream, const DeviceReport *r);
 };
 
-const DeviceKind *device_kind(int number); /* NULL: no such kind */
-const DeviceKind *device_kind_called(const char *name);
-const DeviceKind *device_kind_at(int i); /* best first; NULL past the end */
+const DeviceKind *device_kind(int number);          /* NULL: no such kind */
+const DeviceKind *device_kind_for(TargetKind kind); /* NULL: no device runs such programs */
+const DeviceKind *device_kind_at(int i);            /* best first; NULL past the end */
 extern const DeviceKind device_cuda, device_cpu;
 
 /* NULL after reporting that there is no driver. */

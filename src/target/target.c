@@ -1,4 +1,4 @@
-/* target.c: the rows of targets.def, and the spellings under which they are found. */
+/* target.c: the rows of targets.def: machines and their matrix instructions, CPUs and their hosts. */
 #include "target/target.h"
 
 #include <string.h>
@@ -60,35 +60,6 @@ const TargetInfo *target_at(int i) {
 static const char *without(const char *text, const char *prefix) {
   size_t n = strlen(prefix);
   return strncmp(text, prefix, n) == 0 ? text + n : text;
-}
-
-TargetChoice target_find(const char *name) {
-  TargetChoice found = {0};
-  const char *rest = without(name, "sim:");
-  found.simulated = rest != name || strcmp(name, "sim") == 0;
-  if (strcmp(name, "sim") == 0) rest = "gfx942";
-  rest = without(without(rest, "hip/"), "cuda/");
-  size_t n = strcspn(rest, ":"); /* gfx942:sramecc+ */
-  for (size_t i = 0; i < WV_LEN(target_rows); i++) {
-    const TargetInfo *t = &target_rows[i];
-    if (strlen(t->name) != n || strncmp(t->name, rest, n) != 0) continue;
-    if (rest[n] && t->vendor != VENDOR_AMD) continue; /* only AMD names have suffixes */
-    found.machine = t;
-  }
-  return found;
-}
-
-TargetChoice target_resolve(Diags *diags, const char *name) {
-  TargetChoice found = target_find(name);
-  if (found.machine) return found;
-  const char *names[WV_LEN(target_rows) + 1];
-  for (size_t i = 0; i < WV_LEN(target_rows); i++) names[i] = target_rows[i].name;
-  names[WV_LEN(target_rows)] = "sim";
-  const char *rest = without(name, "sim:"), *near = diag_nearest(rest, names, WV_LEN(names));
-  Diag *d = diag_add(diags, DIAG_E0603, (Span){0}, "unknown target `%s`", name);
-  if (near) diag_hint(diags, d, "did you mean `%.*s%s`?", (int)(rest - name), name, near);
-  else diag_hint(diags, d, "`wavec --list=targets` lists the targets; `sim:NAME` simulates one");
-  return found;
 }
 
 unsigned target_mma_types(const TargetInfo *t, const MmaInfo *row) {

@@ -81,18 +81,52 @@ bool processor_is_scalable(const Processor *p);
 /* Whether "+x,-y,..." contains +word. */
 bool has_feature_word(const char *features, const char *word);
 
+/* ---- target_names.c: what targets are called ---- */
+
+/* What runs kernels for a target. */
+typedef enum TargetKind {
+  TARGET_UNKNOWN, /* there is no such target */
+  TARGET_EVAL,    /* the reference evaluator */
+  TARGET_SIM,     /* the simulator */
+  TARGET_CPU,
+  TARGET_CUDA,
+  TARGET_HIP,
+  TARGET_TOY /* nothing: the machine exists only in the simulator */
+} TargetKind;
+
 typedef struct TargetChoice {
-  const TargetInfo *machine; /* NULL: no such target */
-  bool simulated;            /* run by the simulator as that machine would */
+  TargetKind kind;
+  const TargetInfo *machine;  /* NULL: no such target, or no row of its own */
+  const TargetInfo *stand_in; /* the row for a GPU without one; NULL: none */
+  bool simulated;             /* run by the simulator as that machine would */
+  bool is_kind;               /* names a kind of device: whichever machine is here */
 } TargetChoice;
 
-/* Accepts names of rows, and the spellings `cuda/sm_90a`, `hip/gfx942`, `gfx942:sramecc+:xnack-`.
- * `sim:X` is the simulation of X; `sim` alone that of gfx942, which has the language's own
- * instructions. */
+/* Accepts
+ *
+ *   sm_90a, gfx942, cpu_neon   rows of targets.def, also gfx942:sramecc+:xnack-
+ *   sm_90, sm_120a             other NVIDIA GPUs; target_of_capability stands in
+ *   gfx1030                    other AMD GPUs
+ *   cuda, nvidia, hip, rocm, cpu, llvm-cpu, local-task, local-sync   kinds of devices
+ *   cuda/sm_90a, hip/          either after a kind of device; nothing after it: that kind
+ *   sim:X                      the simulation of the row X
+ *   sim                        that of gfx942, which has the language's own instructions */
 TargetChoice target_find(const char *name);
 
-/* The same; an unknown name is reported, with the nearest one as a hint. */
+/* The same, for callers that need the machine: a name without one is reported. */
 TargetChoice target_resolve(Diags *diags, const char *name);
+void target_unknown(Diags *diags, Span at,
+                    const char *name); /* reports it, with the nearest name */
+
+TargetKind target_kind_called(const char *word); /* "cuda", "rocm"; TARGET_UNKNOWN: not a kind */
+
+/* The row for NVIDIA GPUs of a compute capability, major * 10 + minor: its own if there is one
+ * (`sm_90a` is for 9.0 only), else the newest generic row that is not newer; NULL: too old. */
+const TargetInfo *target_of_capability(int capability);
+
+/* The family of AMD GPUs for which public code chooses kernels: CDNA, RDNA or GFX1250. Names of other
+ * machines are CDNA's. */
+const char *target_family(const char *name);
 
 /* Whether the machine can execute the row (as one instruction, or as several for a virtual row). */
 bool target_has_mma(const TargetInfo *t, const MmaInfo *row);

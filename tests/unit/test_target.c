@@ -97,6 +97,66 @@ TEST(spellings) {
   }
 }
 
+TEST(kinds) {
+  const struct {
+    const char *text;
+    TargetKind kind;
+    bool is_kind;
+    const char *machine;
+  } rows[] = {{"eval", TARGET_EVAL, false, "eval"},
+              {"cpu", TARGET_CPU, true, "cpu"},
+              {"llvm-cpu", TARGET_CPU, true, "cpu"},
+              {"local-task", TARGET_CPU, true, "cpu"},
+              {"cpu_neon", TARGET_CPU, false, "cpu_neon"},
+              {"cuda", TARGET_CUDA, true, ""},
+              {"nvidia", TARGET_CUDA, true, ""},
+              {"cuda/", TARGET_CUDA, true, ""},
+              {"nvidia/sm_90a", TARGET_CUDA, false, "sm_90a"},
+              {"sm_90", TARGET_CUDA, false, ""},
+              {"hip", TARGET_HIP, true, ""},
+              {"rocm/gfx1100", TARGET_HIP, false, "gfx1100"},
+              {"gfx1030", TARGET_HIP, false, ""},
+              {"sim", TARGET_SIM, true, "gfx942"},
+              {"sim:cpu", TARGET_SIM, false, "cpu"},
+              {"sim:rocm/gfx950", TARGET_SIM, false, "gfx950"},
+              {"toy8", TARGET_TOY, false, "toy8"}};
+  for (size_t i = 0; i < WV_LEN(rows); i++) {
+    TargetChoice c = target_find(rows[i].text);
+    CHECK_STR(c.machine ? c.machine->name : "", rows[i].machine);
+    CHECK(c.kind == rows[i].kind && c.is_kind == rows[i].is_kind);
+  }
+  const char *bad[] = {
+      "",         "evl",       "vulkan/sm_90", "hip/mi300", "cuda:0", "cuda/cuda/sm_90",
+      "sim:cuda", "sim:sm_91", "sm_75",        "sm_90aa",   "sm_-90", "sm_99999999999"};
+  for (size_t i = 0; i < WV_LEN(bad); i++) {
+    if (target_find(bad[i]).kind != TARGET_UNKNOWN) printf("%s\n", bad[i]);
+    CHECK(target_find(bad[i]).kind == TARGET_UNKNOWN && !target_find(bad[i]).machine);
+  }
+  CHECK_STR(target_find("sm_90").stand_in->name, "sm_90a");
+  CHECK_STR(target_find("cuda/sm_120a").stand_in->name, "sm_80");
+  CHECK(!target_find("sm_80").stand_in && !target_find("cuda").stand_in);
+  CHECK(target_kind_called("rocm") == TARGET_HIP && target_kind_called("gfx942") == TARGET_UNKNOWN);
+}
+
+TEST(capabilities) {
+  const struct {
+    int capability;
+    const char *name;
+  } rows[] = {{75, ""}, {80, "sm_80"}, {89, "sm_80"}, {90, "sm_90a"}, {100, "sm_80"}};
+  for (size_t i = 0; i < WV_LEN(rows); i++) {
+    const TargetInfo *t = target_of_capability(rows[i].capability);
+    CHECK_STR(t ? t->name : "", rows[i].name);
+  }
+}
+
+TEST(families) {
+  CHECK_STR(target_family("gfx942"), "CDNA");
+  CHECK_STR(target_family("hip/gfx1201"), "RDNA");
+  CHECK_STR(target_family("gfx1030"), "RDNA");
+  CHECK_STR(target_family("gfx1250"), "GFX1250");
+  CHECK_STR(target_family("sm_90a"), "CDNA");
+}
+
 static bool has(const char *target, const char *mma) {
   const MmaInfo *row = mma_find(mma);
   return row && target_has_mma(target_find(target).machine, row);
@@ -126,5 +186,6 @@ TEST(eight_bit_floats_follow_the_machine) {
 }
 
 TESTS_MAIN(RUN(rows_are_sane) RUN(processors_of_hosts) RUN(what_processors_lack) RUN(spellings)
-               RUN(machines_have_their_matrix_instructions)
-                   RUN(eight_bit_floats_follow_the_machine))
+               RUN(kinds) RUN(capabilities) RUN(families)
+                   RUN(machines_have_their_matrix_instructions)
+                       RUN(eight_bit_floats_follow_the_machine))

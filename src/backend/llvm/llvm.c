@@ -34,7 +34,8 @@ bool llvm_host_named(const char *target, LlvmHost *out) {
 #else
   const char *here = "cpu_avx2";
 #endif
-  const Processor *p = processor_named(strcmp(target, "cpu") == 0 ? here : target);
+  const Processor *p = processor_named(target);
+  if (p && !*p->arch) p = processor_named(here);
   if (p) *out = llvm_host(&(HostWords){p->arch, p->features, p->vector_bytes});
   return p != NULL;
 }

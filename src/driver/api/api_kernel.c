@@ -470,12 +470,13 @@ bool wv_target_info(int i, const char **name, const char **doc) {
 const char *wv_target_kind(wv_ctx *cx, const char *target) {
   API_CHANGES(cx, NULL);
   const char *name = target ? target : "";
-  if (device_kind_called(name)) return "device";
-  TargetChoice t = target_resolve(&cx->cx->diags, name);
-  if (!t.machine) return NULL;
-  if (t.simulated) return "sim";
-  if (t.machine->vendor != VENDOR_HOST) return "device";
-  return target_has(t.machine, FEATURE_REGISTER_TILES) ? "cpu" : "eval";
+  TargetChoice t = target_find(name);
+  if (t.is_kind && device_kind_for(t.kind)) return "device";
+  if (!t.machine) return target_unknown(&cx->cx->diags, (Span){0}, name), NULL;
+  return t.kind == TARGET_SIM    ? "sim"
+         : t.kind == TARGET_CPU  ? "cpu"
+         : t.kind == TARGET_EVAL ? "eval"
+                                 : "device";
 }
 
 bool wv_diag_info(int i, const char **code, const char **title, const char **explanation) {

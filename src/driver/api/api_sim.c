@@ -21,9 +21,9 @@ struct wv_report {
 /* ---- running ---- */
 
 static bool find_machine(Context *cx, const char *name, const TargetInfo **out) {
-  if (!name || strcmp(name, "sim") == 0) return true;
-  *out = target_resolve(&cx->diags, name).machine;
-  if (!*out) return false;
+  TargetChoice t = name ? target_find(name) : (TargetChoice){0};
+  if (!name || (t.simulated && t.is_kind)) return true; /* "sim": any machine with such waves */
+  if (!(*out = t.machine)) return target_unknown(&cx->diags, (Span){0}, name), false;
   if ((*out)->vendor != VENDOR_HOST || target_has(*out, FEATURE_REGISTER_TILES)) return true;
   Diag *d = diag_add(&cx->diags, DIAG_E0603, (Span){0}, "`%s` cannot be simulated: it has no lanes",
                      name);

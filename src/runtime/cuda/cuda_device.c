@@ -3,7 +3,6 @@
  * Each device is used through its primary context, which PyTorch and others use too, so their
  * streams and memory can be used here. A thread's current context is left unchanged, unless it had
  * none. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,22 +58,6 @@ static bool check_index(CudaState *s, int index, const DeviceReport *r) {
   return false;
 }
 
-/* The best row of targets.def for a compute capability: its own features if there is such a row
- * (`sm_90a` serves 9.0 only), else the newest generic one that is not newer than the device. */
-static const char *target_for(int major, int minor) {
-  const char *best = NULL;
-  int best_number = -1, capability = major * 10 + minor;
-  const TargetInfo *t;
-  for (int i = 0; (t = target_at(i)); i++) {
-    int number;
-    char tail = 0;
-    if (t->vendor != VENDOR_NVIDIA || sscanf(t->name, "sm_%d%c", &number, &tail) < 1) continue;
-    if (tail ? number != capability : number > capability) continue;
-    if (number > best_number) best = t->name, best_number = number;
-  }
-  return best;
-}
-
 static bool cuda_facts(Device *d, int index, DeviceFacts *out, const DeviceReport *r) {
   CudaState *s = cuda_state(d);
   if (!check_index(s, index, r)) return false;
@@ -88,7 +71,8 @@ static bool cuda_facts(Device *d, int index, DeviceFacts *out, const DeviceRepor
   if (error) return cuda_report(s, error, "cannot query a device", r);
   out->memory = (int64_t)memory;
   out->driver = s->version;
-  out->target = target_for(major, minor);
+  const TargetInfo *machine = target_of_capability(major * 10 + minor);
+  out->target = machine ? machine->name : NULL;
   return true;
 }
 
