@@ -525,6 +525,33 @@ WV_API int wv_device_count(wv_ctx *cx, int kind);
 WV_API bool wv_device_get(wv_ctx *cx, wv_device d, wv_device_info *out); /* false after reporting
                                                                           * why */
 
+/* The machine for which a kernel is compiled, and what runs it there. */
+typedef struct wv_machine {
+  const char *kind;      /* "eval", "sim", "cpu" or "cuda" */
+  const char *target;    /* as wv_target_info names it, after "sim:" for a simulation; NULL: the
+                          * evaluator, or all that this CPU has */
+  int device;            /* the CUDA device on which code is loaded; -1: there is none here */
+  bool anywhere;         /* calls with tensors on another kind of device compile for that one */
+  const char *remark;    /* why it is not the machine that was named; NULL: it is */
+  const char *evaluated; /* why the evaluator runs its kernels although they are for a CPU, as the
+                          * end of a sentence; NULL: it does not */
+  const char *shown;     /* the target for which passes are shown: the one that was named, even if
+                          * another machine runs the kernel */
+} wv_machine;
+
+typedef struct wv_machine_options {
+  const char *target; /* NULL, "": this machine, its GPU if it has one. Also a kind of device
+                       * ("cuda"), names of other tools ("llvm-cpu", "hip/gfx942"), and GPUs without
+                       * a row ("sm_86": the newest row that is not newer) */
+  const char *device; /* the kind of device if `target` is empty; NULL, "hip": any */
+  bool strict;        /* a machine that is not here is an error, and is not replaced by this one */
+  wv_place at;        /* for diagnostics */
+} wv_machine_options;
+
+/* False after reporting a name that means nothing (E0603), or a machine that is not here (E0601).
+ * `out` NULL: only checks the name. The texts live as long as the context. */
+WV_API bool wv_machine_find(wv_ctx *cx, const wv_machine_options *o, wv_machine *out);
+
 /* Memory of a device, for programs that have no other library for it; wv_device_copy copies between
  * the device and the host in either direction, and waits. */
 WV_API void *wv_device_alloc(wv_ctx *cx, wv_device d, size_t bytes);
@@ -736,6 +763,11 @@ WV_API bool wv_target_info(int i, const char **name, const char **doc);
 /* What runs kernels for a target: "eval", "sim" (for "sim:gfx942"), "cpu", "device"; NULL after
  * reporting a name that does not exist. */
 WV_API const char *wv_target_kind(wv_ctx *cx, const char *name);
+/* The kind of device that it names: "eval", "sim", "cpu", "cuda", "hip"; NULL: there is none. */
+WV_API const char *wv_target_device(const char *name);
+/* The family of AMD GPUs by which public code chooses kernels: "CDNA" (also for machines of other
+ * vendors), "RDNA", "GFX1250". */
+WV_API const char *wv_target_family(const char *name);
 WV_API bool wv_diag_info(int i, const char **code, const char **title, const char **explanation);
 
 typedef struct wv_mma_info {

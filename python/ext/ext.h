@@ -326,5 +326,6 @@ PyObject *py_measured_html(PyObject *module, PyObject *args);
 /* ---- py_tables.c: the compiler's tables as Python lists ---- */
 
 int py_tables_init(PyObject *module);
+int py_options_init(PyObject *module);
 
 #endif

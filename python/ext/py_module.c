@@ -274,7 +274,7 @@ static int module_exec(PyObject *module) {
       py_tracer_init(module, st) < 0 || py_kernel_init(module, st) < 0 ||
       py_proof_init(module, st) < 0 || py_report_init(module, st) < 0 ||
       py_program_init(module, st) < 0 || py_launch_init(module, st) < 0 ||
-      py_tables_init(module) < 0)
+      py_tables_init(module) < 0 || py_options_init(module) < 0)
     return -1;
   return PyModule_AddStringConstant(module, "__version__", wv_version());
 }

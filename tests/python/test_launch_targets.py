@@ -1,6 +1,8 @@
 """Which machine a kernel is compiled for, and what can be seen of it."""
 
+import os
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,20 +10,36 @@ import pytest
 import wave_lang.kernel.lang as tkl
 import wave_lang.kernel.wave as tkw
 from test_compile import BM, BN, M, N, check_scale, compile_scale, constraints
+from kernel_utils import run_python
 from wave_lang import CompileError, WaveCompileOptions, _wave, wave_compile
-from wave_lang.kernel.wave import machine
 from wave_lang.kernel.wave.machine import Machine, devices, machine_of
 from wave_lang.support import visible
 
-H200 = _wave.Device(("cuda", 0, "H200", "sm_90a", 1 << 37, 132, 13000))
+ROOT = Path(__file__).resolve().parents[2]
+FAKE = ROOT / os.environ.get("BUILD", "build") / "tests/libfake_cuda.so"  # GPUs like an H200
 
 
-@pytest.fixture(params=["no GPU", "H200"])
-def gpus(request, monkeypatch):
-    """The list of CUDA devices, with and without one."""
-    found = [] if request.param == "no GPU" else [H200]
-    monkeypatch.setattr(machine, "devices", lambda kind: found if kind == "cuda" else [])
-    return found
+@pytest.fixture
+def gpus():
+    """The GPUs of this machine; `test_with_and_without_a_gpu` runs such tests for both cases."""
+    return devices("cuda")[:1]
+
+
+@pytest.mark.skipif(not FAKE.exists(), reason="the fake driver is not built")
+@pytest.mark.parametrize("driver", [FAKE, "none"])
+def test_with_and_without_a_gpu(driver):
+    """The tests of what a name means, in a process of its own: a driver is loaded once."""
+    words = "default or simulated or processor or nvidia or cuda or amd"
+    done = run_python(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", f"({words}) and not with_and",
+        WAVE_CUDA_LIB=str(driver), EXPECT_GPU="" if driver == "none" else "sm_90a"
+    )  # fmt: skip
+    assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.skipif("EXPECT_GPU" not in os.environ, reason="run by test_with_and_without_a_gpu")
+def test_default_gpu_is_the_expected_one(gpus):
+    assert [gpu.target for gpu in gpus] == os.environ["EXPECT_GPU"].split()
 
 
 def of(target="", **options):
@@ -29,7 +47,9 @@ def of(target="", **options):
 
 
 def test_default_is_the_device_of_the_machine(gpus):
-    here = Machine("cuda", "sm_90a", 0, anywhere=True) if gpus else Machine("cpu", anywhere=True)
+    here = Machine("cpu", anywhere=True)
+    if gpus:
+        here = Machine("cuda", gpus[0].target, 0, anywhere=True)
     assert of() == of(device="hip") == here
 
 
@@ -42,10 +62,10 @@ def test_processor(gpus, target):
     assert of(target) == Machine("cpu") == of(device=target)
 
 
-@pytest.mark.skipif(not machine.devices("cpu"), reason="there is no libLLVM")
+@pytest.mark.skipif(not devices("cpu"), reason="there is no libLLVM")
 def test_processors_by_name():
     """A kind of processor that is named is what the code is for, if this one has what that has."""
-    here, ran = machine.devices("cpu")[0].target, []
+    here, ran = devices("cpu")[0].target, []
     for target in [row[0] for row in _wave.target_table if row[0].startswith("cpu_")]:
         assert of(target) == Machine("cpu", target)
         try:
@@ -74,18 +94,15 @@ def test_nvidia(gpus, target, found):
 
 
 def test_cuda_without_a_number_is_the_gpu_here(gpus):
-    assert (
-        of("cuda")
-        == of(device="cuda")
-        == Machine("cuda", "sm_90a" if gpus else "sm_80", len(gpus) - 1)
-    )
+    target = gpus[0].target if gpus else "sm_80"
+    assert of("cuda") == of(device="cuda") == Machine("cuda", target, len(gpus) - 1)
 
 
 @pytest.mark.parametrize("target", ["hip", "gfx942", "hip/gfx942", "rocm/gfx1100"])
 def test_amd_is_replaced_by_the_machine_at_hand(gpus, target):
     found = of(target)
     assert found.anywhere and found.kind == ("cuda" if gpus else "cpu")
-    assert target in found.remark and ("sm_90a" if gpus else "CPU") in found.remark
+    assert target in found.remark and (gpus[0].target if gpus else "CPU") in found.remark
     with pytest.raises(CompileError) as e:
         of(target, strict=True)
     assert e.value.diagnostics[0].code == "E0601" and target in str(e.value)

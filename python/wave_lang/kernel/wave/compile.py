@@ -13,17 +13,12 @@ from .compile_options import WaveCompileOptions
 from .compiled import WaveKernel
 from .dumps import Dumps, wants_trace
 from .launch_info import launch_info, signature
-from .machine import Machine, devices, machine_of
+from .machine import Machine, machine_of
 from .measured import MeasuredKernel
 from .option_rows import require_file, without_effect
 from .option_types import SchedulingType
 from .wave import LaunchableWave
 from .wave_schedule import WaveSchedule
-
-_EVALUATOR_REMARK = (
-    "runs on the reference evaluator, which is slow: no libLLVM of version 16 or newer can be loaded "
-    "to compile for this processor (`apt-get install libllvm19`, or WAVE_LLVM=/path/libLLVM.so)"
-)
 
 
 def _is_scheduling_parameter(symbol: Expr) -> bool:
@@ -117,9 +112,9 @@ def _remarks(options: WaveCompileOptions, machine: Machine, left_out: list[str])
     if machine.remark:
         remarks.append(machine.remark)
         warn_once(machine.remark)
-    if machine.kind == "cpu" and not devices("cpu"):
-        remarks.append(f"target `{options.target or 'this machine'}` {_EVALUATOR_REMARK}")
-        warn_once(f"Wave {_EVALUATOR_REMARK}")
+    if machine.evaluated:
+        remarks.append(f"target `{options.target or 'this machine'}` {machine.evaluated}")
+        warn_once(f"Wave {machine.evaluated}")
     return remarks
 
 

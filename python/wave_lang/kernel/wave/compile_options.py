@@ -10,24 +10,6 @@ from .option_rows import check_files, holds, idle, result, works
 from .option_types import CoalescingType, LocationCaptureConfig, SchedulingType
 
 
-# What people write for a kind of device, and what it is here.
-KINDS = {
-    "cuda": "cuda",
-    "nvidia": "cuda",
-    "hip": "hip",
-    "rocm": "hip",
-    "cpu": "cpu",
-    "llvm-cpu": "cpu",
-    "local-task": "cpu",
-    "local-sync": "cpu",
-}
-
-
-def is_simulated(target: str) -> bool:
-    """Whether a target is a simulated machine: "sim", "sim:sm_90a"."""
-    return target == "sim" or target.startswith("sim:")
-
-
 COMPILED = ("sim", "cpu", "cuda")  # kinds of machines whose kernels go through the passes
 
 DEVICES = ("cpu", "cuda")  # those that run compiled code
@@ -253,7 +235,7 @@ class WaveCompileOptions:
     def validate(self) -> None:
         """Raises ValueError if options contradict each other, CompileError for an unknown
         target."""
-        self._check_target()
+        _wave.check_target(self.target, self._place)
         if not isinstance(self.subs, Mapping):
             raise TypeError(f"subs must be a dictionary {{symbol: value}}, not {self.subs!r}")
         if not isinstance(self.dynamic_symbols, (list, tuple, set, frozenset)):
@@ -269,24 +251,6 @@ class WaveCompileOptions:
         if self.wave_runtime and self.run_bench:
             raise ValueError("wave_runtime=True cannot be combined with run_bench=True")
         check_files(self)
-
-    def _check_target(self) -> None:
-        targets = [*KINDS, "sim", *(row[0] for row in _wave.target_table)]
-        prefix, name = ("sim:", self.target[4:]) if self.target[:4] == "sim:" else ("", self.target)
-        vendor, _, arch = name.rpartition("/")
-        known = (
-            name in targets
-            or not prefix
-            and (vendor in ("", *KINDS) and (arch in KINDS or arch[:3] in ("", "gfx", "sm_")))
-        )
-        if not known:
-            near = _wave.nearest(name, targets)
-            _wave.report(
-                "E0603",
-                f"there is no target `{self.target}`",
-                f"did you mean `{prefix}{near}`?" if near else f"targets are {', '.join(targets)}",
-                self._place,
-            )
 
 
 def _reject_unknown(init: Callable[..., None]) -> Callable[..., None]:
@@ -313,4 +277,4 @@ WaveCompileOptions.__init__ = _reject_unknown(  # type: ignore[method-assign]
     WaveCompileOptions.__init__
 )
 
-__all__ = ["WaveCompileOptions", "is_simulated"]
+__all__ = ["WaveCompileOptions"]

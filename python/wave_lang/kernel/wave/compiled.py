@@ -15,7 +15,7 @@ from . import cache
 from .compile_options import WaveCompileOptions
 from .dumps import Dumps
 from .host_tensors import log_tensor
-from .machine import Machine, asked_target, devices
+from .machine import Machine, devices
 from .wave import LaunchableWave
 from .wave_schedule import WaveSchedule
 
@@ -154,7 +154,7 @@ class WaveKernel(Launchable):
     def ir_after(self, name: str) -> str:
         """The IR as text after one of the passes (`wavec --list=passes`) for this target."""
         kernel = self.ir.clone()
-        target = asked_target(self.options, self.machine)
+        target = self.machine.shown
         if target is None and self.program is not None:
             target = self.program.target  # this processor's, by its name
         kernel.run_passes(target=target, stop_after=name, start_after=self.options.override_stage)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-from wave_lang.support import environment
+from wave_lang import _wave
 from wave_lang.kernel.wave.compile_options import WaveCompileOptions
-from wave_lang.kernel.wave.machine import here
+from wave_lang.kernel.wave.machine import machine_of
+from wave_lang.support import environment
 
 dump_generated_mlir = environment.number("WAVE_DUMP_MLIR", 0)
 dump_generated_mlir_file = os.environ.get("WAVE_DUMP_MLIR_FILE")
@@ -26,21 +27,18 @@ def get_default_arch() -> str:
         name = getattr(torch.cuda.get_device_properties(0), "gcnArchName", "").split(":")[0]
         if "gfx" in name:
             return name
-    return here().target or "cpu"
+    return machine_of(WaveCompileOptions()).target or "cpu"
 
 
 def get_arch_family(arch: str | None = None) -> str:
     """RDNA, GFX1250 or CDNA."""
-    arch = arch or get_default_arch()
-    if arch == "gfx1250":
-        return "GFX1250"
-    return "RDNA" if arch.startswith(("gfx10", "gfx11", "gfx12")) else "CDNA"
+    return _wave.target_family(arch or get_default_arch())
 
 
 def set_default_run_config(options: WaveCompileOptions) -> WaveCompileOptions:
     """Sets the target to this machine; returns the options."""
     options.target = get_default_arch()
-    options.device = "cuda" if options.target.startswith("sm_") else "hip"
+    options.device = "cuda" if _wave.target_device(options.target) == "cuda" else "hip"
     options.print_mlir = bool(options.print_mlir or dump_generated_mlir)
     options.print_mlir_file = options.print_mlir_file or dump_generated_mlir_file
     options.use_scheduling_barriers = bool(

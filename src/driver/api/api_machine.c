@@ -1,0 +1,117 @@
+/* api_machine.c: which machine runs a kernel: the one that options name, or one that is here. */
+#include "driver/api/api.h"
+#include "runtime/device.h"
+
+/* The first GPU; false: there is none. */
+static bool first_gpu(wv_ctx *cx, wv_machine *out) {
+  wv_device_info info;
+  if (wv_device_count(cx, WV_CUDA) < 1) return false;
+  if (!wv_device_get(cx, (wv_device){WV_CUDA, 0}, &info)) return false;
+  out->target = info.target;
+  out->device = 0;
+  return true;
+}
+
+static wv_machine blank(const char *kind) { return (wv_machine){.kind = kind, .device = -1}; }
+
+/* A CPU that cannot be compiled for evaluates its kernels. */
+static wv_machine on_cpu(wv_ctx *cx, const char *target) {
+  wv_machine m = blank("cpu");
+  m.target = target;
+  if (wv_device_count(cx, WV_HOST) == 0)
+    m.evaluated =
+        "runs on the reference evaluator, which is slow: no libLLVM of version 16 or newer "
+        "can be loaded to compile for this processor (`apt-get install libllvm19`, or "
+        "WAVE_LLVM=/path/libLLVM.so)";
+  return m;
+}
+
+/* This machine: its GPU, or its CPU. Calls with tensors elsewhere compile for where they are. */
+static wv_machine on_this(wv_ctx *cx) {
+  wv_machine m = blank("cuda");
+  if (!first_gpu(cx, &m)) m = on_cpu(cx, NULL);
+  m.anywhere = true;
+  return m;
+}
+
+/* Without a GPU, code is compiled to be looked at: for the oldest one that is supported. */
+static wv_machine on_nvidia(wv_ctx *cx, const TargetInfo *named) {
+  wv_machine m = blank("cuda");
+  bool found = first_gpu(cx, &m);
+  if (named) m.target = named->name;
+  else if (!found) m.target = target_find("sm_80").machine->name;
+  return m;
+}
+
+/* No runtime for AMD yet: the kernel is compiled for this machine instead. False after reporting. */
+static bool on_amd(wv_ctx *cx, const wv_machine_options *o, const TargetInfo *named,
+                   wv_machine *out) {
+  Arena *a = cx->cx->arena;
+  const char *text = arena_printf(a, "there is no AMD device here to run `%s`", o->target);
+  if (o->strict) {
+    Diags *diags = &cx->cx->diags;
+    Diag *d = diag_add(diags, DIAG_E0601, api_span(cx->cx, o->at), "%s", text);
+    diag_hint(diags, d, "remove strict=True to compile the kernel for this machine");
+    return false;
+  }
+  *out = on_this(cx);
+  out->remark = out->target ? arena_printf(a, "%s; compiled for `%s`", text, out->target)
+                            : arena_printf(a, "%s; compiled for this machine's CPU", text);
+  if (named) out->shown = named->name;
+  return true;
+}
+
+/* `device` counts only if the target names no machine. Its default is "hip", so that one says
+ * nothing. */
+static TargetKind kind_of(const wv_machine_options *o, const TargetChoice *t) {
+  if (t->kind != TARGET_UNKNOWN || !o->device) return t->kind;
+  TargetKind kind = target_kind_called(o->device);
+  return kind == TARGET_HIP ? TARGET_UNKNOWN : kind;
+}
+
+static bool choose(wv_ctx *cx, const wv_machine_options *o, const TargetChoice *t,
+                   wv_machine *out) {
+  const TargetInfo *named = t->is_kind ? NULL : t->machine ? t->machine : t->stand_in;
+  switch (kind_of(o, t)) {
+  case TARGET_EVAL: *out = blank("eval"); return true;
+  case TARGET_SIM:
+    *out = blank("sim"), out->target = arena_strdup(cx->cx->arena, o->target);
+    return true;
+  case TARGET_CPU: *out = on_cpu(cx, named ? named->name : NULL); return true;
+  case TARGET_CUDA: *out = on_nvidia(cx, named); return true;
+  case TARGET_HIP: return on_amd(cx, o, named, out);
+  case TARGET_TOY:
+  case TARGET_UNKNOWN: break;
+  }
+  *out = on_this(cx);
+  return true;
+}
+
+static bool find(wv_ctx *cx, const wv_machine_options *o, wv_machine *out) {
+  TargetChoice t = o->target ? target_find(o->target) : (TargetChoice){0};
+  if (o->target && *o->target && t.kind == TARGET_UNKNOWN)
+    return target_unknown(&cx->cx->diags, api_span(cx->cx, o->at), o->target), false;
+  if (!out) return true;
+  if (!choose(cx, o, &t, out)) return false;
+  if (!out->shown) out->shown = out->target;
+  return true;
+}
+
+bool wv_machine_find(wv_ctx *cx, const wv_machine_options *o, wv_machine *out) {
+  API_CHANGES(cx, false);
+  static const wv_machine_options plain;
+  return find(cx, o ? o : &plain, out);
+}
+
+const char *wv_target_device(const char *name) {
+  API_PLAIN;
+  static const char *const names[] = {
+      [TARGET_EVAL] = "eval", [TARGET_SIM] = "sim", [TARGET_CPU] = "cpu",
+      [TARGET_CUDA] = "cuda", [TARGET_HIP] = "hip", [TARGET_TOY] = NULL};
+  return names[target_find(name ? name : "").kind];
+}
+
+const char *wv_target_family(const char *name) {
+  API_PLAIN;
+  return target_family(name ? name : "");
+}

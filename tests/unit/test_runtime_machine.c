@@ -1,0 +1,128 @@
+/* test_runtime_machine.c: which machine options name, with a GPU and without one. */
+#include "unit/runtime_kit.h"
+
+typedef struct Case {
+  const char *target, *device;           /* what options say */
+  const char *kind, *with_gpu, *without; /* the machine, and its target with and without a GPU */
+  bool anywhere, replaced;
+} Case;
+
+static const Case cases[] = {
+    {NULL, NULL, NULL, "sm_90a", "", true, false},
+    {"", "hip", NULL, "sm_90a", "", true, false},
+    {"", "rocm", NULL, "sm_90a", "", true, false},
+    {"", "something", NULL, "sm_90a", "", true, false},
+    {"", "cpu", "cpu", "", "", false, false},
+    {"", "cuda", "cuda", "sm_90a", "sm_80", false, false},
+    {"eval", "cuda", "eval", "", "", false, false},
+    {"sim", NULL, "sim", "sim", "sim", false, false},
+    {"sim:gfx942", NULL, "sim", "sim:gfx942", "sim:gfx942", false, false},
+    {"llvm-cpu", "cuda", "cpu", "", "", false, false},
+    {"cpu_neon", NULL, "cpu", "cpu_neon", "cpu_neon", false, false},
+    {"nvidia", NULL, "cuda", "sm_90a", "sm_80", false, false},
+    {"cuda/sm_86", NULL, "cuda", "sm_80", "sm_80", false, false},
+    {"sm_90", NULL, "cuda", "sm_90a", "sm_90a", false, false},
+    {"hip", NULL, NULL, "sm_90a", "", true, true},
+    {"rocm/gfx1100", NULL, NULL, "sm_90a", "", true, true},
+    {"gfx1030", NULL, NULL, "sm_90a", "", true, true},
+};
+
+static bool is_text(const char *text, const char *expected) {
+  return strcmp(text ? text : "", expected) == 0;
+}
+
+static void check_case(Harness *harness, wv_ctx *cx, const Case *c, bool gpu) {
+  const char *kind = c->kind ? c->kind : gpu ? "cuda" : "cpu";
+  wv_machine_options o = {.target = c->target, .device = c->device};
+  wv_machine m = {0};
+  CHECK(wv_machine_find(cx, &o, NULL) && wv_machine_find(cx, &o, &m));
+  CHECK_STR(m.kind, kind);
+  CHECK_STR(m.target ? m.target : "", gpu ? c->with_gpu : c->without);
+  CHECK_INT(m.device, gpu && strcmp(kind, "cuda") == 0 ? 0 : -1);
+  CHECK(m.anywhere == c->anywhere && (m.remark != NULL) == c->replaced);
+  o.strict = true;
+  CHECK(wv_machine_find(cx, &o, &m) == !c->replaced);
+  CHECK(has(said(cx, "E0601"), "there is no AMD device here") == c->replaced);
+  wv_diag_clear(cx);
+}
+
+static void check_cases(Harness *harness, const char *driver, bool gpu) {
+  setenv("WAVE_CUDA_LIB", driver, 1);
+  wv_ctx *cx = wv_ctx_new();
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(harness, cx, &cases[i], gpu);
+  wv_ctx_free(cx);
+}
+
+TEST(with_a_gpu) {
+  fake_open(FAKE_CUDA);
+  check_cases(harness, FAKE_CUDA, true);
+}
+
+TEST(without_a_gpu) { check_cases(harness, "/nowhere/libcuda.so", false); }
+
+TEST(replaced) {
+  wv_ctx *cx = wv_ctx_new();
+  wv_machine_options o = {.target = "hip/gfx942"};
+  wv_machine m;
+  setenv("WAVE_CUDA_LIB", "/nowhere/libcuda.so", 1);
+  CHECK(wv_machine_find(cx, &o, &m));
+  CHECK_STR(m.remark,
+            "there is no AMD device here to run `hip/gfx942`; compiled for this machine's CPU");
+  CHECK_STR(m.shown, "gfx942"); /* its passes, although another machine runs the kernel */
+  fake_open(FAKE_CUDA);
+  CHECK(wv_machine_find(cx, &o, &m) && has(m.remark, "compiled for `sm_90a`"));
+  o.target = "gfx1030"; /* there is no such row */
+  CHECK(wv_machine_find(cx, &o, &m) && is_text(m.shown, "sm_90a"));
+  wv_ctx_free(cx);
+}
+
+/* A GPU that is too old for every row has no target: compiling for it says so. */
+TEST(old_gpu) {
+  FakeCuda *fake = fake_open(FAKE_CUDA);
+  wv_ctx *cx = wv_ctx_new();
+  wv_machine m;
+  fake->major = 7;
+  CHECK(wv_machine_find(cx, NULL, &m) && is_text(m.kind, "cuda") && !m.target && m.device == 0);
+  wv_ctx_free(cx);
+}
+
+TEST(without_llvm) {
+  wv_machine_options o = {.target = "cpu"};
+  wv_machine m;
+  setenv("WAVE_LLVM", "/nowhere/libLLVM.so", 1);
+  wv_ctx *cx = wv_ctx_new();
+  CHECK(wv_machine_find(cx, &o, &m) && has(m.evaluated, "runs on the reference evaluator"));
+  o.target = "eval"; /* as requested */
+  CHECK(wv_machine_find(cx, &o, &m) && !m.evaluated);
+  wv_ctx_free(cx);
+  unsetenv("WAVE_LLVM");
+}
+
+TEST(names_that_mean_nothing) {
+  const char *const bad[] = {"evl", "sim:sm_91", "vulkan/sm_90", "hip/mi300", "cuda:0", "sm_75"};
+  wv_ctx *cx = wv_ctx_new();
+  wv_machine m;
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    wv_machine_options o = {.target = bad[i], .at = {"mine.py", 7, 3, 4}};
+    CHECK(!wv_machine_find(cx, &o, &m) && !wv_machine_find(cx, &o, NULL));
+    CHECK(has(said(cx, "E0603"), "mine.py:7:3") && has(said(cx, "E0603"), bad[i]));
+    CHECK(!wv_target_device(bad[i]));
+    wv_diag_clear(cx);
+  }
+  CHECK(!wv_machine_find(cx, &(wv_machine_options){.target = "sim:sm_90"}, &m));
+  CHECK(has(said(cx, "E0603"), "did you mean `sim:sm_80`?"));
+  CHECK(!wv_machine_find(NULL, NULL, &m) && !wv_target_device(NULL));
+  wv_ctx_free(cx);
+}
+
+TEST(devices_and_families) {
+  CHECK_STR(wv_target_device("hip/gfx942"), "hip");
+  CHECK_STR(wv_target_device("sm_86"), "cuda");
+  CHECK_STR(wv_target_device("sim:cpu"), "sim");
+  CHECK_STR(wv_target_device("local-sync"), "cpu");
+  CHECK_STR(wv_target_family("gfx1201"), "RDNA");
+  CHECK_STR(wv_target_family(NULL), "CDNA");
+}
+
+TESTS_MAIN(RUN(with_a_gpu) RUN(without_a_gpu) RUN(replaced) RUN(old_gpu) RUN(without_llvm)
+               RUN(names_that_mean_nothing) RUN(devices_and_families))
