@@ -279,9 +279,41 @@ def test_pipeline_is_shown_in_order(document):
 
 
 def test_architecture_names_every_folder():
+    """A folder has a row, or is named in that of the folder around it."""
     folders = [path.relative_to(ROOT) for path in Path(ROOT, "src").glob("**/") if any(path.glob("*.c"))]
-    assert len(folders) > 10
-    assert [f for f in folders if f"- `{f}/` — " not in read("ARCHITECTURE.md")] == []
+    rows = dict(re.findall(r"^- `(src/[\w/]+)/` — (.*?)(?=^- `|^$)", read("ARCHITECTURE.md"), re.M | re.S))
+    assert len(folders) > 20 and len(rows) > 10
+    unnamed = [f for f in folders if str(f) not in rows and f"`{f.name}/`" not in rows.get(str(f.parent), "")]
+    assert unnamed == []
+
+
+STEP = re.compile(r"^\d+\. `([^`]+)`: (.*?)(?=^\d+\. |^$)", re.M | re.S)
+
+
+def lost(walk):
+    """What is wrong with the steps of a walk: files visited twice, functions that are not there."""
+    visited = set()
+    for path, text in STEP.findall(walk):
+        if path in visited or not os.path.exists(os.path.join(ROOT, path)):
+            yield path
+            continue
+        visited.add(path)
+        source = read(path)
+        function = re.match(r"`(\w+)`", text)
+        pattern = r"^(?:def |    def |[\w *]+[ *]){0}\(" if not path.endswith(".def") else r"\b{0}\b"
+        if function and not re.search(pattern.format(function.group(1)), source, re.M):
+            yield f"{path}: {function.group(1)}"
+
+
+def test_walks_go_forward():
+    walks = read("docs/walks.md").split("\n## ")[1:]
+    assert [len(STEP.findall(walk)) > 5 for walk in walks] == [True] * 3
+    assert [problem for walk in walks for problem in lost(walk)] == []
+    there = "1. `src/base/diag.c`: `diag_add` adds.\n"
+    assert list(lost(there)) == []
+    assert list(lost(there.replace("diag_add", "diag_ad"))) == ["src/base/diag.c: diag_ad"]
+    assert list(lost(there + there)) == ["src/base/diag.c"]
+    assert list(lost(there.replace("diag.c", "none.c"))) == ["src/base/none.c"]
 
 
 @pytest.mark.parametrize("block", all_blocks("mma"))
