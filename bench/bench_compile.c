@@ -91,8 +91,8 @@ static Kernel *load(Context *cx, const char *path, const Case *c) {
   Kernel *k = list.at[0];
   for (int i = 0; i < MOST_BINDINGS && c->bind[i].name; i++) {
     Constraint row = {.kind = CONSTRAINT_bind, .at = k->at};
-    row.dim = sym_symbol(cx->sym, c->bind[i].name, true);
-    row.size = sym_int(cx->sym, c->bind[i].value);
+    row.bind.symbol = sym_symbol(cx->sym, c->bind[i].name, true);
+    row.bind.value = sym_int(cx->sym, c->bind[i].value);
     vec_push(k->arena, &k->constraints, row);
   }
   return k;

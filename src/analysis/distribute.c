@@ -105,10 +105,7 @@ static void add_rows(Distribution *d, Arena *a) {
     const Constraint *c = &d->k->constraints.at[i];
     if (c->kind == CONSTRAINT_grid) d->explicit_grid = true;
     if (c->kind != CONSTRAINT_workgroup && c->kind != CONSTRAINT_tile) continue;
-    const Sym *size = c->size ? c->size : sym_int(sym_of(d), 1);
-    vec_push(a, &d->rows,
-             ((PlaceRow){c->kind, c->at, c->dim, size, c->start, c->count, c->dim, c->axis,
-                         c->secondary}));
+    vec_push(a, &d->rows, kernel_place_row(d->k, c));
   }
 }
 
@@ -118,8 +115,8 @@ static void add_twins(Distribution *d, Arena *a, const Constraint *alias) {
   int own = d->rows.n;
   for (int i = 0; i < own; i++) {
     PlaceRow twin = d->rows.at[i];
-    if (twin.dim != alias->start) continue;
-    twin.dim = alias->dim;
+    if (twin.dim != alias->alias.of) continue;
+    twin.dim = alias->alias.dim;
     twin.size = alias_apply(d, alias, twin.size);
     if (twin.kind == CONSTRAINT_workgroup) twin.start = NULL;
     else if (twin.start) twin.start = alias_apply(d, alias, twin.start);
@@ -171,7 +168,7 @@ static void find_grid(Distribution *d) {
   d->grid[2] = product3(d, d->count[2], d->count[3], d->count[4]);
   const Constraint *grid = kernel_constraint(d->k, CONSTRAINT_grid, NULL);
   if (!grid) return;
-  d->grid[0] = instantiate(d, NULL, grid->size, MEAN_VALUE);
+  d->grid[0] = instantiate(d, NULL, grid->grid.workgroups, MEAN_VALUE);
   d->grid[1] = d->grid[2] = sym_int(sym_of(d), 1);
 }
 
@@ -201,7 +198,8 @@ static void find_ids(Distribution *d) {
     d->id[i] = i < 3 ? workgroup_id(d, i, true) : sym_int(sym, 0);
   for (int i = 0; i < d->k->constraints.n; i++) {
     const Constraint *c = &d->k->constraints.at[i];
-    if (c->kind == CONSTRAINT_reorder) d->id[c->axis] = instantiate(d, NULL, c->expr, MEAN_VALUE);
+    if (c->kind == CONSTRAINT_reorder)
+      d->id[c->reorder.axis] = instantiate(d, NULL, c->reorder.id, MEAN_VALUE);
   }
   if (is_folded(d)) unfold(d, d->id[2], &d->id[2]);
 }
@@ -229,9 +227,9 @@ const Sym *distribute_waves(const Distribution *d, const Sym *dim) {
   SymCtx *sym = sym_of(d);
   const Constraint *wave = kernel_constraint(d->k, CONSTRAINT_wave, dim_base(dim));
   const Constraint *tile = wave ? kernel_wave_tile(d->k, dim_base(dim)) : NULL;
-  if (!tile || !tile->size) return sym_int(sym, 1);
-  return sym_ceildiv(sym, instantiate(d, NULL, tile->size, MEAN_VALUE),
-                     instantiate(d, NULL, wave->size, MEAN_VALUE));
+  if (!tile || !tile->divided.size) return sym_int(sym, 1);
+  return sym_ceildiv(sym, instantiate(d, NULL, tile->divided.size, MEAN_VALUE),
+                     instantiate(d, NULL, wave->wave.size, MEAN_VALUE));
 }
 
 const Sym *distribute_waves_apart(const Distribution *d, const Sym *dim) {
@@ -243,11 +241,11 @@ const Sym *distribute_waves_apart(const Distribution *d, const Sym *dim) {
 /* The row that divides a dimension, or the one it is an alias of, over waves; NULL: none. */
 static const Constraint *wave_row(const Distribution *d, const Sym *dim, int *axis) {
   const Constraint *alias = kernel_constraint(d->k, CONSTRAINT_alias, dim);
-  const Sym *divided = alias ? alias->start : dim;
+  const Sym *divided = alias ? alias->alias.of : dim;
   const Constraint *group = kernel_constraint(d->k, CONSTRAINT_workgroup, divided);
   const Constraint *wave = kernel_constraint(d->k, CONSTRAINT_wave, divided);
-  if (!group || !wave || group->axis > 2) return NULL;
-  *axis = group->axis;
+  if (!group || !wave || group->workgroup.axis > 2) return NULL;
+  *axis = group->workgroup.axis;
   return wave;
 }
 
@@ -256,7 +254,7 @@ const Sym *distribute_wave_part(const Distribution *d, const Sym *dim) {
   int axis;
   const Constraint *wave = wave_row(d, dim, &axis);
   if (!wave) return NULL;
-  const Sym *part = alias ? alias_apply(d, alias, wave->size) : wave->size;
+  const Sym *part = alias ? alias_apply(d, alias, wave->wave.size) : wave->wave.size;
   return instantiate(d, NULL, part, MEAN_VALUE);
 }
 
@@ -264,7 +262,7 @@ const Sym *distribute_wave_offset(const Distribution *d, const Sym *dim) {
   SymCtx *sym = sym_of(d);
   int axis;
   if (!wave_row(d, dim, &axis)) return sym_int(sym, 0);
-  const Constraint *hardware = kernel_constraint(d->k, CONSTRAINT_hardware, NULL);
+  const HardwareSpec *hardware = kernel_hardware(d->k);
   const Sym *id = ir_numbered_symbol(d->k->cx, "$T", axis, true);
   if (axis == 0) id = sym_floordiv(sym, id, sym_int(sym, hardware ? hardware->threads : 1));
   return sym_mul(sym, id, distribute_wave_part(d, dim));
@@ -275,8 +273,8 @@ static const Sym *waves_along(const Distribution *d, int axis) {
   const Sym *waves = NULL;
   for (int i = 0; i < d->k->constraints.n; i++) {
     const Constraint *c = &d->k->constraints.at[i];
-    if (c->kind == CONSTRAINT_wave && kernel_wave_axis(d->k, c->dim) == axis)
-      waves = distribute_waves(d, c->dim);
+    if (c->kind == CONSTRAINT_wave && kernel_wave_axis(d->k, c->wave.dim) == axis)
+      waves = distribute_waves(d, c->wave.dim);
   }
   return waves;
 }
@@ -284,7 +282,7 @@ static const Sym *waves_along(const Distribution *d, int axis) {
 /* The threads of a wave lie along dimension 0; service waves extend dimension 1. */
 static void find_threads(Distribution *d) {
   SymCtx *sym = sym_of(d);
-  const Constraint *hardware = kernel_constraint(d->k, CONSTRAINT_hardware, NULL);
+  const HardwareSpec *hardware = kernel_hardware(d->k);
   for (int i = 0; i < 3; i++) {
     const Sym *given = hardware ? hardware->waves[i] : NULL, *derived = waves_along(d, i);
     d->waves[i] = given     ? instantiate(d, NULL, given, MEAN_VALUE)
@@ -342,11 +340,11 @@ const Sym *distribute_trips(const Distribution *d, const Op *loop) {
 }
 
 static const Sym *vector_shape(const Distribution *d, const Sym *base) {
-  const Constraint *hardware = kernel_constraint(d->k, CONSTRAINT_hardware, NULL);
+  const HardwareSpec *hardware = kernel_hardware(d->k);
   const Constraint *alias = kernel_constraint(d->k, CONSTRAINT_alias, base);
-  const Sym *shape = hardware ? pairs_get(hardware->pairs, base) : NULL;
+  const Sym *shape = hardware ? pairs_get(hardware->vector, base) : NULL;
   if (!shape && hardware && alias) {
-    const Sym *of = pairs_get(hardware->pairs, alias->start);
+    const Sym *of = pairs_get(hardware->vector, alias->alias.of);
     shape = of ? alias_apply(d, alias, of) : NULL;
   }
   return shape ? instantiate(d, NULL, shape, MEAN_VALUE) : NULL;
@@ -553,5 +551,5 @@ bool distribute_value(const Distribution *d, const Value *v, int *extent) {
 bool distribute_is_off(const Distribution *d, ConstraintKind kind) {
   const Constraint *row = kernel_constraint(d->k, kind, NULL);
   int64_t n;
-  return row && sym_is_int(distribute_expr(d, NULL, row->size), &n) && n == 0;
+  return row && sym_is_int(distribute_expr(d, NULL, row->option.allowed), &n) && n == 0;
 }

@@ -27,16 +27,6 @@ typedef struct Place {
   bool batch;                       /* vector shape 0: one coordinate at a time */
 } Place;
 
-/* A workgroup or tile row, or the twin that an alias derives from it. */
-typedef struct PlaceRow {
-  ConstraintKind kind;
-  Span at;
-  const Sym *dim, *size, *start, *count;
-  const Sym *loop; /* tile: the axis whose loop moves it */
-  int axis;        /* workgroup */
-  bool secondary;
-} PlaceRow;
-
 /* Symbols that may hold any 64-bit number: versions of values from memory. */
 typedef Vec(const Sym *) FarSymbols;
 

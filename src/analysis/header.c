@@ -28,7 +28,7 @@ typedef struct Header {
 static void gather_bindings(Header *h) {
   SymCtx *sym = h->k->cx->sym;
   h->bound = ARENA_ARRAY(h->arena, SymBinding, h->k->constraints.n);
-  EACH_ROW(h, bind, c) h->bound[h->nbound++] = (SymBinding){c->dim, c->size};
+  EACH_ROW(h, bind, c) h->bound[h->nbound++] = (SymBinding){c->bind.symbol, c->bind.value};
   if (!sym_resolve_bindings(sym, h->bound, h->nbound)) h->nbound = 0, sym_take_error(sym);
 }
 
@@ -58,7 +58,8 @@ static bool keeps_holding(const Header *h, const Sym *s) {
 
 static void assume_rows(const Header *h) {
   EACH_ROW(h, assume, c)
-  if (keeps_holding(h, c->expr) && ir_is_of_launch(h->k, c->expr)) sym_assume(h->facts, c->expr);
+    if (keeps_holding(h, c->assume.condition) && ir_is_of_launch(h->k, c->assume.condition))
+      sym_assume(h->facts, c->assume.condition);
 }
 
 static void assume_sizes(const Header *h) {
@@ -85,24 +86,26 @@ static void assume_workgroups(const Header *h) {
   SymCtx *sym = h->k->cx->sym;
   int highest = 0;
   EACH_ROW(h, grid, c) return;
-  EACH_ROW(h, workgroup, c) highest = c->axis > highest ? c->axis : highest;
+  EACH_ROW(h, workgroup, c)
+    if (c->workgroup.axis > highest) highest = c->workgroup.axis;
   EACH_ROW(h, workgroup, c) {
     int64_t count;
-    const Sym *tiles = c->count ? c->count : sym_ceildiv(sym, c->dim, c->size);
-    bool whole = c->axis < 2 || highest == 2;
-    if (!c->secondary && whole && is_known(h, tiles, &count)) assume_id(h, "WG", c->axis, count);
+    const struct workgroup_row *r = &c->workgroup;
+    const Sym *tiles = r->count ? r->count : sym_ceildiv(sym, r->dim, r->size);
+    bool whole = r->axis < 2 || highest == 2;
+    if (!r->secondary && whole && is_known(h, tiles, &count)) assume_id(h, "WG", r->axis, count);
   }
 }
 
 /* Waves along workgroup dimension `axis`: from the hardware row, or else from the wave rows. */
-static bool waves_along(const Header *h, const Constraint *hardware, int axis, int64_t *waves) {
+static bool waves_along(const Header *h, const HardwareSpec *hardware, int axis, int64_t *waves) {
   SymCtx *sym = h->k->cx->sym;
   if (hardware->waves[axis]) return is_known(h, hardware->waves[axis], waves);
   *waves = 1;
   EACH_ROW(h, wave, wave) {
-    const Constraint *tile = kernel_wave_tile(h->k, wave->dim);
-    if (!tile || !tile->size || kernel_wave_axis(h->k, wave->dim) != axis) continue;
-    if (!is_known(h, sym_ceildiv(sym, tile->size, wave->size), waves)) return false;
+    const Constraint *tile = kernel_wave_tile(h->k, wave->wave.dim);
+    if (!tile || !tile->divided.size || kernel_wave_axis(h->k, wave->wave.dim) != axis) continue;
+    if (!is_known(h, sym_ceildiv(sym, tile->divided.size, wave->wave.size), waves)) return false;
   }
   return true;
 }
@@ -110,14 +113,14 @@ static bool waves_along(const Header *h, const Constraint *hardware, int axis, i
 /* A wave lies along dimension 0; service waves extend dimension 1. A kernel whose tiles were
  * redistributed numbers the machine's threads along dimension 0. */
 static void assume_threads(const Header *h) {
-  const Constraint *machine = kernel_constraint(h->k, CONSTRAINT_machine, NULL);
+  const MachineSpec *machine = kernel_machine(h->k);
   if (machine && !machine->observable) {
-    assume_id(h, "T", 0, (int64_t)machine->threads * machine->groups);
+    assume_id(h, "T", 0, (int64_t)machine->lanes * machine->waves);
     assume_id(h, "T", 1, 1);
     assume_id(h, "T", 2, 1);
     return;
   }
-  const Constraint *hardware = kernel_constraint(h->k, CONSTRAINT_hardware, NULL);
+  const HardwareSpec *hardware = kernel_hardware(h->k);
   for (int axis = 0; hardware && axis < 3; axis++) {
     int64_t waves;
     if (!waves_along(h, hardware, axis, &waves) || waves > INT32_MAX) continue; /* is refused */
@@ -131,8 +134,8 @@ static void assume_launch(const Header *h) {
   EACH_ROW(h, launch, c) {
     for (int axis = 0; axis < 3; axis++) {
       int64_t count;
-      if (is_known(h, c->grid[axis], &count)) assume_id(h, "WG", axis, count);
-      if (is_known(h, c->block[axis], &count)) assume_id(h, "T", axis, count);
+      if (is_known(h, c->launch.grid[axis], &count)) assume_id(h, "WG", axis, count);
+      if (is_known(h, c->launch.block[axis], &count)) assume_id(h, "T", axis, count);
     }
   }
 }

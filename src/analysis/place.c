@@ -34,7 +34,7 @@ static bool is_cut(const Kernel *k, const Type *t, const Sym *axis) {
     for (int steps = 0; dim && steps <= k->constraints.n; steps++) {
       if (dim == dim_base(axis)) return true;
       const Constraint *alias = kernel_constraint(k, CONSTRAINT_alias, dim);
-      dim = alias ? dim_base(alias->start) : NULL;
+      dim = alias ? dim_base(alias->alias.of) : NULL;
     }
   }
   return false;

@@ -76,7 +76,7 @@ static const Sym *with_thread(SymCtx *cx, const Sym *s, const Sym *thread) {
  * `floor($T0 / 64)` and `$T0 < 128` are uniform over 64 lanes. */
 static bool differs_in_wave(const Distribution *d, const Sym *s) {
   SymCtx *cx = d->k->cx->sym;
-  const Constraint *hardware = kernel_constraint(d->k, CONSTRAINT_hardware, NULL);
+  const HardwareSpec *hardware = kernel_hardware(d->k);
   const Sym *waves = d->waves[0] ? distribute_fixed(d, d->waves[0]) : sym_int(cx, 1);
   int64_t n;
   if (!hardware || hardware->threads < 1 || !waves || !sym_is_int(waves, &n) || n < 1) return true;

@@ -18,7 +18,7 @@
 typedef struct Declared {
   const Distribution *d;
   const Machine *m;
-  const Constraint *hardware;
+  const HardwareSpec *hardware;
   const Op *op;
 } Declared;
 
@@ -113,7 +113,7 @@ static Layout divide(const Declared *c, const Type *t, const int *extent, Divisi
 }
 
 static Declared open_declared(const Distribution *d, const Machine *m, const Op *op) {
-  return (Declared){d, m, kernel_constraint(d->k, CONSTRAINT_hardware, NULL), op};
+  return (Declared){d, m, kernel_hardware(d->k), op};
 }
 
 Layout anchor_undivided(const Distribution *d, const Machine *m, const Op *op, const Type *t,
@@ -125,7 +125,7 @@ Layout anchor_undivided(const Distribution *d, const Machine *m, const Op *op, c
 /* ---- anchors --------------------------------------------------------------------------------- */
 
 static int64_t vector_shape(const Declared *c, const Sym *dim) {
-  const Sym *shape = pairs_get(c->hardware->pairs, dim_base(dim));
+  const Sym *shape = pairs_get(c->hardware->vector, dim_base(dim));
   int64_t v;
   return shape && known(c, shape, &v) ? v : -1;
 }
@@ -228,7 +228,7 @@ static int vector_dim(const Declared *c, const Type *t) {
 static int lanes_dim(const Declared *c, const Type *t, int after) {
   for (int i = after + 1; i < t->rank; i++) {
     const Constraint *group = group_of(c, t->dims[i]);
-    if (group && group->axis == 0 && vector_shape(c, t->dims[i]) != 0) return i;
+    if (group && group->workgroup.axis == 0 && vector_shape(c, t->dims[i]) != 0) return i;
   }
   return -1;
 }
@@ -239,8 +239,9 @@ static int elements_of_thread(const Declared *c, const Type *t, const int *exten
   const Constraint *group = group_of(c, t->dims[dim]);
   int64_t each;
   if (given && known(c, given->sym, &each) && each > 0) return (int)each;
-  if (!group || group->axis > 2) return 1;
-  int threads = (group->axis == 0 ? c->hardware->threads : 1) * waves_on(c, group->axis);
+  if (!group || group->workgroup.axis > 2) return 1;
+  int threads =
+      (group->workgroup.axis == 0 ? c->hardware->threads : 1) * waves_on(c, group->workgroup.axis);
   return ceil_div(extent[dim], threads);
 }
 

@@ -203,7 +203,7 @@ static void keep_together(const Distribution *d, const Op *op, Product *p) {
 static Grid grid_of_wave(const Distribution *d, const Machine *m, const Product *p) {
   int axis_m = anchor_wave_axis(d, p->roles.m), axis_n = anchor_wave_axis(d, p->roles.n);
   int axis_k = p->parts > 1 ? anchor_wave_axis(d, p->roles.k) : -1;
-  const Constraint *hardware = kernel_constraint(d->k, CONSTRAINT_hardware, NULL);
+  const HardwareSpec *hardware = kernel_hardware(d->k);
   Product wave = *p;
   if (axis_m >= 0) wave.m = ceil_div(p->m, anchor_waves_on(d, axis_m));
   if (axis_n >= 0) wave.n = ceil_div(p->n, anchor_waves_on(d, axis_n));

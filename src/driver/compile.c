@@ -53,7 +53,7 @@ static bool add_arg(ArtVariant *v, LaunchValues *values, const PtxArg *from) {
 }
 
 static void take_cluster(const Kernel *k, ArtVariant *out) {
-  const Constraint *launch = kernel_constraint(k, CONSTRAINT_launch, NULL);
+  const LaunchSpec *launch = kernel_launch(k);
   for (int i = 0; i < 3; i++) {
     int64_t n;
     if (launch->cluster[i] && sym_is_int(launch->cluster[i], &n)) out->cluster[i] = (int)n;

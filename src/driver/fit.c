@@ -73,11 +73,11 @@ static void insert_row(Kernel *k, int at, Constraint row) {
 
 /* Replaces the `dynamic` row, if there is one. */
 static void bind_symbol(Kernel *k, const Sym *symbol, int64_t value) {
-  Constraint row = {.kind = CONSTRAINT_bind, .at = k->at, .dim = symbol};
-  row.size = sym_int(k->cx->sym, value);
+  Constraint row = {
+      .kind = CONSTRAINT_bind, .at = k->at, .bind = {symbol, sym_int(k->cx->sym, value)}};
   for (int i = 0; i < k->constraints.n; i++) {
     Constraint *c = &k->constraints.at[i];
-    if (c->kind != CONSTRAINT_dynamic || !sym_same_name(symbol, c->dim)) continue;
+    if (c->kind != CONSTRAINT_dynamic || !sym_same_name(symbol, c->dynamic.symbol)) continue;
     row.at = c->at;
     *c = row;
     return;
@@ -103,9 +103,10 @@ static const Sym *with_tile(const Tile *t, const Sym *e) {
   return value ? value : e;
 }
 
-static void set_tile(const Tile *t, Constraint *c) {
-  if (c->kind == CONSTRAINT_wave) c->size = with_tile(t, c->size);
-  if (c->kind == CONSTRAINT_workgroup) c->size = with_tile(t, c->size);
+static void set_vector(const Tile *t, SymPairs *shapes) {
+  for (int i = 0; i < shapes->n; i++)
+    if (sym_same_name(t->symbol, shapes->at[i].key))
+      shapes->at[i].value = with_tile(t, shapes->at[i].value);
 }
 
 /* Changes the rows of the symbol's own dimension, or adds a workgroup row that starts at 0. It is
@@ -113,19 +114,21 @@ static void set_tile(const Tile *t, Constraint *c) {
 static void give_tile(const Tile *t) {
   Kernel *k = t->k;
   const Constraint *first = kernel_constraint(k, CONSTRAINT_workgroup, NULL);
-  Constraint row = {.kind = CONSTRAINT_workgroup, .at = k->at, .dim = t->symbol, .size = t->size};
+  Constraint row = {.kind = CONSTRAINT_workgroup,
+                    .at = k->at,
+                    .workgroup = {.dim = t->symbol,
+                                  .size = t->size,
+                                  .axis = first ? first->workgroup.axis : 0,
+                                  .start = sym_int(k->cx->sym, 0),
+                                  .secondary = true}};
   bool cut = false;
-  row.start = sym_int(k->cx->sym, 0);
-  row.axis = first ? first->axis : 0;
-  row.secondary = true;
   for (int i = 0; i < k->constraints.n; i++) {
     Constraint *c = &k->constraints.at[i];
-    for (int p = 0; c->kind == CONSTRAINT_hardware && p < c->pairs.n; p++)
-      if (sym_same_name(t->symbol, c->pairs.at[p].key))
-        c->pairs.at[p].value = with_tile(t, c->pairs.at[p].value);
-    if (c->kind == CONSTRAINT_iterators || !c->dim || !sym_same_name(t->symbol, c->dim)) continue;
+    bool divides = c->kind == CONSTRAINT_workgroup || c->kind == CONSTRAINT_wave;
+    if (c->kind == CONSTRAINT_hardware) set_vector(t, &c->hardware.vector);
+    if (!divides || !sym_same_name(t->symbol, c->divided.dim)) continue;
+    c->divided.size = with_tile(t, c->divided.size);
     cut |= c->kind == CONSTRAINT_workgroup;
-    set_tile(t, c);
   }
   if (!cut) insert_row(k, 0, row);
 }
@@ -139,13 +142,13 @@ static bool has_products(const Kernel *k) {
   return false;
 }
 
-static bool says_waves(const Kernel *k, const Constraint *hardware) {
+static bool says_waves(const Kernel *k, const HardwareSpec *hardware) {
   return hardware->waves[0] || hardware->waves[1] || hardware->waves[2] ||
          kernel_constraint(k, CONSTRAINT_wave, NULL);
 }
 
 /* The declared threads of a workgroup; 0 if not a number, or if there are service waves. */
-static int64_t declared_threads(Kernel *k, const Constraint *hardware) {
+static int64_t declared_threads(Kernel *k, const HardwareSpec *hardware) {
   Arena *a = arena_new();
   const Distribution *d = find_distribute(k, a);
   int64_t threads = hardware->service_waves ? 0 : 1, n;
@@ -161,7 +164,7 @@ static void set_waves(Kernel *k, int64_t waves) {
     Constraint c = k->constraints.at[i];
     if (c.kind == CONSTRAINT_wave) continue;
     for (int axis = 0; c.kind == CONSTRAINT_hardware && axis < 3; axis++)
-      c.waves[axis] = sym_int(k->cx->sym, axis ? 1 : waves);
+      c.hardware.waves[axis] = sym_int(k->cx->sym, axis ? 1 : waves);
     k->constraints.at[n++] = c;
   }
   k->constraints.n = n;
@@ -172,7 +175,7 @@ static void set_waves(Kernel *k, int64_t waves) {
  * long as a tile fits their registers. */
 static void give_waves(Kernel *k) {
   enum { HELD = 32, HELD_AS_DECLARED = 64, MOST = 1024 };
-  const Constraint *hardware = kernel_constraint(k, CONSTRAINT_hardware, NULL);
+  const HardwareSpec *hardware = kernel_hardware(k);
   ir_renumber(k);
   int64_t declared = has_products(k) ? 0 : declared_threads(k, hardware), threads = declared;
   int64_t tile = largest_tile(k), held = says_waves(k, hardware) ? HELD_AS_DECLARED : HELD;

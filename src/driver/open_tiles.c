@@ -107,18 +107,21 @@ static bool pairs_need(const Search *s, const SymPairs *pairs, const Sym *symbol
 
 /* Whether the row uses the value for anything but the symbol's own dimension. */
 static bool row_needs(const Search *s, const Constraint *c, const Sym *symbol) {
-  bool own = c->dim && sym_same_name(c->dim, symbol);
   switch (c->kind) {
-  case CONSTRAINT_workgroup: return own && (c->start || c->count);
+  case CONSTRAINT_workgroup:
+    return sym_same_name(c->workgroup.dim, symbol) && (c->workgroup.start || c->workgroup.count);
   case CONSTRAINT_wave: /* its own waves may share the tile of a loop */
-    return own ? !kernel_constraint(s->k, CONSTRAINT_workgroup, c->dim)
-               : mentions(s, c->size, symbol);
+    return sym_same_name(c->wave.dim, symbol)
+               ? !kernel_constraint(s->k, CONSTRAINT_workgroup, c->wave.dim)
+               : mentions(s, c->wave.size, symbol);
   case CONSTRAINT_hardware:
-    return mentions3(s, c->waves, symbol) || mentions3(s, c->cluster, symbol) ||
-           pairs_need(s, &c->pairs, symbol);
+    return mentions3(s, c->hardware.waves, symbol) || mentions3(s, c->hardware.cluster, symbol) ||
+           pairs_need(s, &c->hardware.vector, symbol);
   case CONSTRAINT_alias:
-    return own || sym_same_name(c->start, symbol) || mentions(s, c->expr, symbol);
-  case CONSTRAINT_device: return own || mentions(s, c->size, symbol);
+    return sym_same_name(c->alias.dim, symbol) || sym_same_name(c->alias.of, symbol) ||
+           mentions(s, c->alias.rule, symbol);
+  case CONSTRAINT_device:
+    return sym_same_name(c->device.dim, symbol) || mentions(s, c->device.size, symbol);
   default: return false;
   }
 }

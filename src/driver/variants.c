@@ -195,7 +195,7 @@ static int find_thin(const LaunchSymbols *s, const Sym **out) {
       const Constraint *group = kernel_constraint(k, CONSTRAINT_workgroup, dims[i]);
       int64_t size;
       bool known = n && out[0] == dims[i], room = n < FEW_DIMS;
-      if (!known && room && group && sym_is_int(group->size, &size) && size > FEW &&
+      if (!known && room && group && sym_is_int(group->workgroup.size, &size) && size > FEW &&
           sym_kind(dims[i]) == SYM_symbol && !kernel_constraint(k, CONSTRAINT_bind, dims[i]))
         out[n++] = dims[i];
     }
@@ -234,7 +234,7 @@ static const Sym *all_hold(const LaunchSymbols *s) {
   const Sym *all = NULL;
   for (int i = 0; i < s->k->constraints.n; i++) {
     const Constraint *c = &s->k->constraints.at[i];
-    const Sym *cond = c->kind == CONSTRAINT_assume ? launch_resolve(s, c->expr) : NULL;
+    const Sym *cond = c->kind == CONSTRAINT_assume ? launch_resolve(s, c->assume.condition) : NULL;
     if (cond) all = all ? sym_and(cx, all, cond) : cond;
   }
   return all;
@@ -293,9 +293,9 @@ Kernel *variant_kernel(Kernel *k, const Variant *v) {
   for (int i = 0; i < kernel_given(k) && v->views; i++) {
     if (k->body->args[i]->type->kind != TYPE_mem) continue;
     const Sym *name = sym_symbol(k->cx->sym, k->params.at[i].name, true);
-    add_row(copy, (Constraint){.kind = CONSTRAINT_view, .at = k->params.at[i].at, .dim = name});
+    add_row(copy, (Constraint){.kind = CONSTRAINT_view, .at = k->params.at[i].at, .view = {name}});
   }
   for (int i = 0; i < v->nassume; i++)
-    add_row(copy, (Constraint){.kind = CONSTRAINT_assume, .at = k->at, .expr = v->assume[i]});
+    add_row(copy, (Constraint){.kind = CONSTRAINT_assume, .at = k->at, .assume = {v->assume[i]}});
   return copy;
 }

@@ -78,10 +78,30 @@ Attr attr_copy(Kernel *k, const Attr *a) {
   return c;
 }
 
+/* A `{0}` sets the first member of a union only. */
+Constraint constraint_empty(ConstraintKind kind, Span at) {
+  Constraint c;
+  memset(&c, 0, sizeof c);
+  c.kind = kind;
+  c.at = at;
+  return c;
+}
+
 Constraint constraint_copy(Kernel *k, const Constraint *c) {
   Constraint copy = *c;
-  copy.pairs = copy_pairs(k, c->pairs);
-  copy.mma = copy_mma(k, &c->mma);
+  EACH_CLAUSE(cl, c->kind) {
+    void *field = clause_field(&copy, cl);
+    switch (cl->kind) {
+    case CLAUSE_DIM:
+    case CLAUSE_EXPR:
+    case CLAUSE_INT:
+    case CLAUSE_FLAG:
+    case CLAUSE_THREE: break;
+    case CLAUSE_MMA: *(MmaChoice *)field = copy_mma(k, field); break;
+    case CLAUSE_PAIRS:
+    case CLAUSE_DIMS: *(SymPairs *)field = copy_pairs(k, *(SymPairs *)field); break;
+    }
+  }
   return copy;
 }
 
@@ -180,19 +200,31 @@ bool attr_equal(const Attr *a, const Attr *b) {
   return false;
 }
 
-static bool same3(const Sym *const *a, const Sym *const *b) {
-  return a[0] == b[0] && a[1] == b[1] && a[2] == b[2];
+static bool same_symbols(const Sym *const *a, const Sym *const *b, int n) {
+  for (int i = 0; i < n; i++)
+    if (a[i] != b[i]) return false;
+  return true;
+}
+
+static bool clause_equal(ClauseKind kind, const void *a, const void *b) {
+  switch (kind) {
+  case CLAUSE_DIM:
+  case CLAUSE_EXPR: return same_symbols(a, b, 1);
+  case CLAUSE_INT: return *(const int *)a == *(const int *)b;
+  case CLAUSE_FLAG: return *(const bool *)a == *(const bool *)b;
+  case CLAUSE_THREE: return same_symbols(a, b, 3);
+  case CLAUSE_MMA: return mma_equal(a, b);
+  case CLAUSE_PAIRS:
+  case CLAUSE_DIMS: return pairs_equal(*(const SymPairs *)a, *(const SymPairs *)b);
+  }
+  return false;
 }
 
 bool constraint_equal(const Constraint *a, const Constraint *b) {
-  return a->kind == b->kind && a->dim == b->dim && a->size == b->size && a->start == b->start &&
-         a->count == b->count && a->expr == b->expr && a->axis == b->axis &&
-         a->secondary == b->secondary && a->threads == b->threads && same3(a->waves, b->waves) &&
-         same3(a->cluster, b->cluster) && mma_equal(&a->mma, &b->mma) &&
-         pairs_equal(a->pairs, b->pairs) && a->load_bits == b->load_bits &&
-         a->service_waves == b->service_waves && same3(a->grid, b->grid) &&
-         same3(a->block, b->block) && a->shared == b->shared && a->groups == b->groups &&
-         a->observable == b->observable;
+  if (a->kind != b->kind) return false;
+  EACH_CLAUSE(cl, a->kind)
+    if (!clause_equal(cl->kind, clause_field(a, cl), clause_field(b, cl))) return false;
+  return true;
 }
 
 /* ---- rewriting ---- */
@@ -292,17 +324,29 @@ bool attr_rewrite_all(Kernel *k, Attr *a, SymFn *fn, void *user) {
   return rewrite_attr(&(Rewrite){k, fn, user, true}, a);
 }
 
-/* What an alias derives from, and the counter of a tile row, are names. */
+static bool rewrite_copied_pairs(const Rewrite *r, SymPairs *pairs) {
+  *pairs = copy_pairs(r->k, *pairs);
+  return rewrite_pairs(r, *pairs);
+}
+
+static bool rewrite_clause(const Rewrite *r, ClauseKind kind, void *field) {
+  switch (kind) {
+  case CLAUSE_DIM: return rewrite_name(r, field);
+  case CLAUSE_EXPR: return rewrite(r, field);
+  case CLAUSE_THREE: return rewrite_list(r, field, 3);
+  case CLAUSE_PAIRS: return rewrite_copied_pairs(r, field);
+  case CLAUSE_DIMS: return !r->names || rewrite_copied_pairs(r, field);
+  case CLAUSE_INT:
+  case CLAUSE_FLAG:
+  case CLAUSE_MMA: return true;
+  }
+  return true;
+}
+
 static bool rewrite_constraint(const Rewrite *r, Constraint *c) {
-  bool starts = c->kind != CONSTRAINT_alias, counts = c->kind == CONSTRAINT_tile;
-  bool ok = rewrite_name(r, &c->dim) && rewrite(r, &c->size) && rewrite(r, &c->count);
-  ok = ok && (starts ? rewrite(r, &c->start) : rewrite_name(r, &c->start));
-  ok = ok && (counts ? rewrite_name(r, &c->expr) : rewrite(r, &c->expr));
-  ok = ok && rewrite_list(r, c->waves, 3) && rewrite_list(r, c->cluster, 3) &&
-       rewrite_list(r, c->grid, 3) && rewrite_list(r, c->block, 3);
-  if (c->kind == CONSTRAINT_iterators && !r->names) return ok;
-  c->pairs = copy_pairs(r->k, c->pairs);
-  return ok && rewrite_pairs(r, c->pairs);
+  bool ok = true;
+  EACH_CLAUSE(cl, c->kind) ok = ok && rewrite_clause(r, cl->kind, clause_field(c, cl));
+  return ok;
 }
 
 bool constraint_rewrite(Kernel *k, Constraint *c, SymFn *fn, void *user) {

@@ -4,9 +4,49 @@
 
 #include "ir/ir.h"
 
+/* ---- header rows as lists of clauses (constraints.def) ---- */
+
+typedef enum ClauseKind {
+  CLAUSE_DIM,
+  CLAUSE_EXPR,
+  CLAUSE_INT,
+  CLAUSE_FLAG,
+  CLAUSE_THREE,
+  CLAUSE_MMA,
+  CLAUSE_PAIRS,
+  CLAUSE_DIMS
+} ClauseKind;
+
+typedef struct Clause {
+  const char *word;
+  ClauseKind kind;
+  size_t field; /* offset in Constraint */
+  bool must;
+} Clause;
+
+typedef struct Clauses {
+  const Clause *at;
+  int n;
+} Clauses;
+
+extern const Clauses constraint_clauses[CONSTRAINT_COUNT];
+
+/* The field that a clause sets. */
+static inline void *clause_field(const Constraint *c, const Clause *cl) {
+  return (char *)c + cl->field;
+}
+
+#define EACH_CLAUSE(cl, row_kind)                                                                  \
+  for (const Clause *cl = constraint_clauses[row_kind].at,                                         \
+                    *end_##cl = cl + constraint_clauses[row_kind].n;                               \
+       cl < end_##cl; cl++)
+
+/* ---- attributes and rows ---- */
+
 /* Deep copies into the kernel's arena. */
 Attr attr_copy(Kernel *k, const Attr *a);
 Constraint constraint_copy(Kernel *k, const Constraint *c);
+Constraint constraint_empty(ConstraintKind kind, Span at); /* no clause is given */
 
 bool attr_equal(const Attr *a, const Attr *b);
 bool constraint_equal(const Constraint *a, const Constraint *b);

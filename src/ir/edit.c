@@ -229,12 +229,27 @@ Value *op_condition(const Op *op) {
 
 /* ---- the header ---- */
 
-const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const Sym *dim) {
+const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const Sym *subject) {
   for (int i = 0; i < k->constraints.n; i++) {
     const Constraint *c = &k->constraints.at[i];
-    if (c->kind == kind && (!dim || c->dim == dim)) return c;
+    if (c->kind == kind && (!subject || c->subject == subject)) return c;
   }
   return NULL;
+}
+
+const HardwareSpec *kernel_hardware(const Kernel *k) {
+  const Constraint *c = kernel_constraint(k, CONSTRAINT_hardware, NULL);
+  return c ? &c->hardware : NULL;
+}
+
+const MachineSpec *kernel_machine(const Kernel *k) {
+  const Constraint *c = kernel_constraint(k, CONSTRAINT_machine, NULL);
+  return c ? &c->machine : NULL;
+}
+
+const LaunchSpec *kernel_launch(const Kernel *k) {
+  const Constraint *c = kernel_constraint(k, CONSTRAINT_launch, NULL);
+  return c ? &c->launch : NULL;
 }
 
 const Constraint *kernel_wave_tile(const Kernel *k, const Sym *dim) {
@@ -248,17 +263,17 @@ int kernel_wave_axis(const Kernel *k, const Sym *dim) {
     for (int i = 0; i < k->constraints.n; i++) {
       const Constraint *wave = &k->constraints.at[i];
       const Constraint *tile =
-          wave->kind == CONSTRAINT_wave ? kernel_wave_tile(k, wave->dim) : NULL;
+          wave->kind == CONSTRAINT_wave ? kernel_wave_tile(k, wave->wave.dim) : NULL;
       if (!tile || (tile->kind == CONSTRAINT_tile) != loops) continue;
-      int axis = loops ? 0 : tile->axis;
+      int axis = loops ? 0 : tile->workgroup.axis;
       while (loops && axis < 3 && taken >> axis & 1) axis++;
-      if (wave->dim == dim) return axis;
+      if (wave->wave.dim == dim) return axis;
       taken |= 1u << axis;
     }
   return -1;
 }
 
-int launch_threads(const Constraint *launch) {
+int launch_threads(const LaunchSpec *launch) {
   enum { MOST = 1 << 16 };
   int64_t all = 1;
   for (int i = 0; i < 3; i++) {
@@ -268,6 +283,21 @@ int launch_threads(const Constraint *launch) {
     if (all > MOST) return 0;
   }
   return (int)all;
+}
+
+PlaceRow kernel_place_row(const Kernel *k, const Constraint *c) {
+  PlaceRow row = {.kind = c->kind, .at = c->at, .dim = c->divided.dim, .loop = c->divided.dim};
+  row.size = c->divided.size ? c->divided.size : sym_int(k->cx->sym, 1);
+  if (c->kind == CONSTRAINT_tile) {
+    row.start = c->tile.start;
+    row.count = c->tile.count;
+  } else {
+    row.start = c->workgroup.start;
+    row.count = c->workgroup.count;
+    row.axis = c->workgroup.axis;
+    row.secondary = c->workgroup.secondary;
+  }
+  return row;
 }
 
 const Sym *ir_param_symbol(const Kernel *k, int param, const char *what, int dim) {
@@ -284,7 +314,7 @@ const Sym *ir_numbered_symbol(Context *cx, const char *prefix, int i, bool nonne
 
 const Sym *ir_loop_counter(Kernel *k, const Sym *axis) {
   const Constraint *tile = kernel_constraint(k, CONSTRAINT_tile, axis);
-  if (tile && tile->expr) return tile->expr;
+  if (tile && tile->tile.counter) return tile->tile.counter;
   StrBuf name = {.arena = k->arena};
   sb_puts(&name, "$ARG");
   sym_print(&name, axis);
@@ -296,7 +326,7 @@ const Sym *ir_iter_arg(Context *cx, int i) { return ir_numbered_symbol(cx, WV_IT
 const Sym *ir_alias_of(Context *cx, const Constraint *alias, const Sym *x) {
   SymBinding to[2] = {{sym_symbol(cx->sym, "$ALIAS", true), x},
                       {sym_symbol(cx->sym, "$ALIAS", false), x}};
-  return sym_subst(cx->sym, alias->expr, to, 2);
+  return sym_subst(cx->sym, alias->alias.rule, to, 2);
 }
 
 static bool has_own_size(const Kernel *k, const Sym *dim) {
@@ -311,9 +341,10 @@ int kernel_bindings(const Kernel *k, SymBinding *out) {
   int n = 0;
   for (int i = 0; i < k->constraints.n; i++) {
     const Constraint *c = &k->constraints.at[i];
-    if (c->kind == CONSTRAINT_bind) out[n++] = (SymBinding){c->dim, c->size};
-    if (c->kind == CONSTRAINT_alias && sym_kind(c->dim) == SYM_symbol && !has_own_size(k, c->dim))
-      out[n++] = (SymBinding){c->dim, ir_alias_of(k->cx, c, c->start)};
+    if (c->kind == CONSTRAINT_bind) out[n++] = (SymBinding){c->bind.symbol, c->bind.value};
+    if (c->kind == CONSTRAINT_alias && sym_kind(c->alias.dim) == SYM_symbol &&
+        !has_own_size(k, c->alias.dim))
+      out[n++] = (SymBinding){c->alias.dim, ir_alias_of(k->cx, c, c->alias.of)};
   }
   return n;
 }

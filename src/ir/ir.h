@@ -70,7 +70,7 @@ typedef enum AttrKind {
 } AttrKind;
 
 typedef enum ConstraintKind {
-#define CONSTRAINT(name, doc) CONSTRAINT_##name,
+#define CONSTRAINT(name, doc, clauses) CONSTRAINT_##name,
 #include "ir/constraints.def"
   CONSTRAINT_COUNT
 } ConstraintKind;
@@ -292,34 +292,42 @@ struct Region {
 
 /* ---- constraints and kernels --------------------------------------------------------------- */
 
+/* A row of the header. The fields of each kind are the clauses that constraints.def lists:
+ * `c->workgroup.axis`, `c->assume.condition`. */
+#define FIELD_DIM(name) const Sym *name;
+#define FIELD_EXPR(name) const Sym *name;
+#define FIELD_INT(name) int name;
+#define FIELD_FLAG(name) bool name;
+#define FIELD_THREE(name) const Sym *name[3];
+#define FIELD_MMA(name) MmaChoice name;
+#define FIELD_PAIRS(name) SymPairs name;
+#define FIELD_DIMS(name) SymPairs name;
 typedef struct Constraint {
   ConstraintKind kind;
   Span at;
-  const Sym *dim;   /* workgroup wave tile device: the dimension divided; reorder: none; alias: the
-                     * derived dimension; bind, dynamic: the symbol */
-  const Sym *size;  /* its tile; grid: workgroups; bind: the value; stages: how many;
-                       boxes, swizzle, overlap: 0 or 1 */
-  const Sym *start; /* workgroup: replaces id * tile; tile: first element; alias: the dimension it
-                       derives from */
-  const Sym *count; /* workgroup, tile: number of tiles if given */
-  const Sym *expr;  /* assume: the condition; reorder: the new id; alias: tile over $ALIAS;
-                       wave: a given wave id; tile: a given loop counter */
-  int axis;         /* workgroup, device, reorder: which id */
-  bool secondary;   /* workgroup: follows another dimension's id; assume: required */
-  /* hardware */
-  int threads;         /* per wave; launch too */
-  const Sym *waves[3]; /* NULL: derived from the wave constraints */
-  const Sym *cluster[3];
-  MmaChoice mma;  /* name NULL and k_vec 0: none given */
-  SymPairs pairs; /* hardware: vector shapes; iterators: iterator -> dimension */
-  int load_bits, service_waves;
-  /* launch: what runs, once lowered to one lane's program */
-  const Sym *grid[3], *block[3]; /* workgroups; threads of each */
-  int shared;                    /* bytes of shared memory of a workgroup */
-  /* machine: what the kernel was fitted to; `threads` are the lanes of a wave */
-  int groups;      /* waves of a workgroup */
-  bool observable; /* threads hold what is declared: docs/language.md, section 13.1 */
+  union {
+    /* What kinds have in common, as the first fields of each. */
+    const Sym *subject; /* the dimension, symbol or argument that a row with a DIM after its
+                         * keyword is about */
+    struct {
+      const Sym *dim, *size;
+    } divided; /* workgroup, wave, tile, device: a dimension and its tile */
+    struct {
+      const Sym *allowed;
+    } option; /* boxes, swizzle, overlap: 0 or 1 */
+#define CONSTRAINT(name, doc, clauses)                                                             \
+  struct name##_row {                                                                              \
+    clauses                                                                                        \
+  } name;
+#define CLAUSE(row, word, kind, field, need, api) FIELD_##kind(field)
+#define INNER(row, word, kind, field, need) FIELD_##kind(field)
+#include "ir/constraints.def"
+  };
 } Constraint;
+
+typedef struct hardware_row HardwareSpec;
+typedef struct machine_row MachineSpec;
+typedef struct launch_row LaunchSpec;
 
 typedef struct Param {
   const char *name;
@@ -421,7 +429,12 @@ void kernel_free_sizes(Kernel *k);
 const Sym *ir_iter_arg(Context *cx, int i);
 /* `$index0`, `$dynamic_val1`: the compiler's own numbered symbols. */
 const Sym *ir_numbered_symbol(Context *cx, const char *prefix, int i, bool nonneg);
-const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const Sym *dim);
+/* The first row of a kind, or the first one about `subject`; NULL: none. */
+const Constraint *kernel_constraint(const Kernel *k, ConstraintKind kind, const Sym *subject);
+/* The rows of which a kernel has at most one; NULL: none. */
+const HardwareSpec *kernel_hardware(const Kernel *k);
+const MachineSpec *kernel_machine(const Kernel *k);
+const LaunchSpec *kernel_launch(const Kernel *k);
 /* The workgroup dimension along which the waves of `dim` are arranged: that of its workgroup row, or
  * for waves that share the tile of a loop the first dimension that no other wave row uses. -1: no
  * wave row, or nothing it could divide; 3 and more: no waves can lie there. */
@@ -429,7 +442,18 @@ int kernel_wave_axis(const Kernel *k, const Sym *dim);
 /* The row whose tile the wave row of `dim` divides: workgroup, else tile; NULL: there is none. */
 const Constraint *kernel_wave_tile(const Kernel *k, const Sym *dim);
 /* Threads of a workgroup, from a launch row; 0: unknown, or more than any machine has. */
-int launch_threads(const Constraint *launch);
+int launch_threads(const LaunchSpec *launch);
+/* A row that divides a dimension over workgroups or over the iterations of a loop; the twin that an
+ * alias gives it is such a row, too. */
+typedef struct PlaceRow {
+  ConstraintKind kind;
+  Span at;
+  const Sym *dim, *size, *start, *count;
+  const Sym *loop; /* tile: the axis whose loop moves it */
+  int axis;        /* workgroup */
+  bool secondary;
+} PlaceRow;
+PlaceRow kernel_place_row(const Kernel *k, const Constraint *c);
 /* What an alias row derives from `x`: its expression with x for $ALIAS. */
 const Sym *ir_alias_of(Context *cx, const Constraint *alias, const Sym *x);
 /* The values that the header gives to symbols, not yet resolved: bind rows, and alias rows of

@@ -22,14 +22,15 @@ SymFacts *size_facts(Arena *a, const Kernel *k) {
   SymFacts *f = sym_facts_new(a, cx, NULL);
   for (int i = 0; i < k->constraints.n; i++) {
     const Constraint *c = &k->constraints.at[i];
-    if (c->kind == CONSTRAINT_assume && ir_is_of_launch(k, c->expr)) sym_assume(f, c->expr);
-    if (c->kind == CONSTRAINT_bind) sym_assume(f, sym_eq(cx, c->dim, c->size));
+    if (c->kind == CONSTRAINT_assume && ir_is_of_launch(k, c->assume.condition))
+      sym_assume(f, c->assume.condition);
+    if (c->kind == CONSTRAINT_bind) sym_assume(f, sym_eq(cx, c->bind.symbol, c->bind.value));
   }
   sym_take_error(cx);
   return f;
 }
 
-SymFacts *launch_facts(Arena *a, const Kernel *k, const Constraint *launch) {
+SymFacts *launch_facts(Arena *a, const Kernel *k, const LaunchSpec *launch) {
   SymCtx *cx = k->cx->sym;
   SymFacts *f = size_facts(a, k);
   for (int i = 0; i < 3; i++) {

@@ -9,6 +9,6 @@
 SymFacts *size_facts(Arena *a, const Kernel *k);
 
 /* The same, plus what `launch` says about ids. */
-SymFacts *launch_facts(Arena *a, const Kernel *k, const Constraint *launch);
+SymFacts *launch_facts(Arena *a, const Kernel *k, const LaunchSpec *launch);
 
 #endif

@@ -1,8 +1,8 @@
 /* tables.c: ops.def, attrs.def, types.def and constraints.def as arrays. */
 #include <string.h>
 
+#include "ir/attr.h"
 #include "ir/infer/infer.h"
-#include "ir/ir.h"
 
 #define FLOAT DTYPE_FLOAT
 #define INT DTYPE_INT
@@ -25,9 +25,31 @@ const AttrInfo attr_info[ATTR_COUNT] = {
 };
 
 const char *const constraint_name[CONSTRAINT_COUNT] = {
-#define CONSTRAINT(name, doc) [CONSTRAINT_##name] = #name,
+#define CONSTRAINT(name, doc, clauses) [CONSTRAINT_##name] = #name,
 #include "ir/constraints.def"
 };
+
+enum { MUST = true, MAY = false };
+#define INNER(row, word, kind, field, need)                                                        \
+  {word, CLAUSE_##kind, offsetof(Constraint, row.field), need},
+#define CLAUSE(row, word, kind, field, need, api) INNER(row, word, kind, field, need)
+#define CONSTRAINT(name, doc, clauses) static const Clause name##_clauses[] = {clauses};
+#include "ir/constraints.def"
+
+const Clauses constraint_clauses[CONSTRAINT_COUNT] = {
+#define CONSTRAINT(name, doc, clauses)                                                             \
+  [CONSTRAINT_##name] = {name##_clauses, WV_LEN(name##_clauses)},
+#include "ir/constraints.def"
+};
+
+/* The views in struct Constraint are of the first fields. */
+#define AT(field) offsetof(Constraint, field)
+#define DIVIDED(row)                                                                               \
+  _Static_assert(AT(row.dim) == AT(divided.dim) && AT(row.size) == AT(divided.size), #row)
+DIVIDED(workgroup);
+DIVIDED(wave);
+DIVIDED(tile);
+DIVIDED(device);
 
 /* The words used in ops.def. */
 enum {

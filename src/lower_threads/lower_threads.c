@@ -232,7 +232,7 @@ static void meet_declared_wave(Lower *l, int first, int threads) {
 static bool lower_barrier(Lower *l, const Op *op) {
   const char *mode = op_attr(op, ATTR_mode)->text;
   if (strcmp(mode, "wave") || l->machine.waves == 1) return lower_plain(l, op);
-  const Constraint *hardware = kernel_constraint(l->k, CONSTRAINT_hardware, NULL);
+  const HardwareSpec *hardware = kernel_hardware(l->k);
   int threads = l->machine.observable && hardware ? hardware->threads : 0;
   if (threads == l->machine.lanes) return lower_plain(l, op);
   int first = threads ? free_barriers(l, l->machine.waves * l->machine.lanes / threads) : 0;
@@ -375,15 +375,15 @@ static int shared_bytes(const Kernel *k) {
 }
 
 static Constraint launch_row(Lower *l) {
-  Constraint c = {.kind = CONSTRAINT_launch, .at = l->k->at, .threads = l->machine.lanes};
+  LaunchSpec launch = {.lanes = l->machine.lanes, .shared = shared_bytes(l->k)};
   const Sym *one = sym_int(l->sym, 1);
   for (int i = 0; i < 3; i++) {
-    c.grid[i] = l->d->grid[i];
-    c.block[i] = l->machine.observable ? l->d->threads[i] : one;
+    launch.grid[i] = l->d->grid[i];
+    launch.block[i] = l->machine.observable ? l->d->threads[i] : one;
   }
-  if (!l->machine.observable) c.block[0] = sym_int(l->sym, l->machine.lanes * l->machine.waves);
-  c.shared = shared_bytes(l->k);
-  return c;
+  if (!l->machine.observable)
+    launch.block[0] = sym_int(l->sym, l->machine.lanes * l->machine.waves);
+  return (Constraint){.kind = CONSTRAINT_launch, .at = l->k->at, .launch = launch};
 }
 
 /* A value that is the same for all threads of a launch. */
@@ -403,7 +403,7 @@ void lower_replace_header(Lower *l, Constraint launch) {
   for (int i = 0; i < l->k->constraints.n; i++) {
     const Constraint *c = &l->k->constraints.at[i];
     ConstraintKind kind = c->kind;
-    bool binds = kind == CONSTRAINT_bind && is_of_launch(l, distribute_fixed(l->d, c->size));
+    bool binds = kind == CONSTRAINT_bind && is_of_launch(l, distribute_fixed(l->d, c->bind.value));
     bool stays = kind == CONSTRAINT_assume || kind == CONSTRAINT_dynamic || kind == CONSTRAINT_view;
     if (binds || stays) l->k->constraints.at[n++] = l->k->constraints.at[i];
   }
@@ -451,19 +451,19 @@ static bool check_registers(Kernel *k) {
 }
 
 bool pass_lower_threads(Kernel *k, PassCtx *cx) {
-  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
+  const MachineSpec *machine = kernel_machine(k);
   if (!machine || !cx->target || !is_ready(k)) return true;
   if (!check_registers(k)) return false;
   Lower l = {.k = k, .cx = cx, .arena = cx->scratch, .sym = k->cx->sym};
   l.d = cx->facts.distribute;
   l.bounds = cx->facts.in_bounds;
   l.uniform = cx->facts.uniform;
-  l.machine = (Machine){cx->target, machine->threads, machine->groups, machine->observable};
+  l.machine = (Machine){cx->target, machine->lanes, machine->waves, machine->observable};
   l.value = ARENA_ARRAY(l.arena, Value *, k->nvalues);
   l.standing = standing_at_entry(k, l.arena);
   l.hidden = set_symbols(k, l.arena);
   Constraint launch = launch_row(&l);
-  number_threads(&l, launch.block);
+  number_threads(&l, launch.launch.block);
   const Region *from = l.tiles = k->body;
   lower_open_kernel(&l);
   Region *body = l.scope->region;

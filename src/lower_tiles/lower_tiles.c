@@ -169,13 +169,12 @@ static int64_t scratch_bytes(const Tiles *t) { return t->lasting + t->most; }
 
 static Constraint launch_row(Tiles *t) {
   Lower *l = &t->l;
-  Constraint c = {.kind = CONSTRAINT_launch, .at = l->k->at, .threads = 1};
+  LaunchSpec launch = {.lanes = 1, .shared = (int)scratch_bytes(t)};
   for (int i = 0; i < 3; i++) {
-    c.grid[i] = l->d->grid[i];
-    c.block[i] = sym_int(l->sym, 1);
+    launch.grid[i] = l->d->grid[i];
+    launch.block[i] = sym_int(l->sym, 1);
   }
-  c.shared = (int)scratch_bytes(t);
-  return c;
+  return (Constraint){.kind = CONSTRAINT_launch, .at = l->k->at, .launch = launch};
 }
 
 static bool is_too_large(const Tiles *t) { return scratch_bytes(t) > t->l.cx->target->shared_most; }

@@ -90,10 +90,10 @@ static bool bind_counters(Kernel *k, Arena *a) {
   bool ok = true;
   for (int i = 0; i < k->constraints.n; i++) {
     Constraint *c = &k->constraints.at[i];
-    if (c->kind != CONSTRAINT_tile || !c->expr) continue;
-    r.to[r.n].from = c->expr;
-    c->expr = NULL;
-    r.to[r.n++].to = ir_loop_counter(k, c->dim);
+    if (c->kind != CONSTRAINT_tile || !c->tile.counter) continue;
+    r.to[r.n].from = c->tile.counter;
+    c->tile.counter = NULL;
+    r.to[r.n++].to = ir_loop_counter(k, c->tile.dim);
   }
   for (int i = 0; r.n && i < k->constraints.n; i++)
     ok = ok && constraint_rewrite(k, &k->constraints.at[i], rename_counters, &r);

@@ -32,7 +32,7 @@
 typedef struct Exchange {
   Kernel *k;
   PassCtx *cx;
-  const Constraint *machine;
+  const MachineSpec *machine;
   int within;  /* waves of the machine that make up a declared one */
   Op *first;   /* of the kernel: allocations go before it */
   bool failed; /* a mistake was reported */
@@ -170,7 +170,7 @@ static Layout cut_waves(const Layout *l, int waves) {
 /* The number of innermost waves whose parts along the dim are combined. */
 static int waves_together(const Exchange *x, const Op *op) {
   bool all = !x->machine->observable || op_has(op, ATTR_block);
-  return all ? x->machine->groups : x->within;
+  return all ? x->machine->waves : x->within;
 }
 
 /* The digits of those waves along `dim` become registers, and the waves hold copies. */
@@ -393,7 +393,7 @@ static void exchange_operand(Exchange *x, Op *op, int dim) {
  * hold the same element. */
 static void remark_copies(const Exchange *x, const Op *op, const Layout *l) {
   bool given = op_has(op, ATTR_ept), by_wave = atomic_by(op) == ATOMIC_BY_WAVE;
-  int waves = layout_wave_copies(l, x->machine->groups) / layout_wave_copies(l, x->within);
+  int waves = layout_wave_copies(l, x->machine->waves) / layout_wave_copies(l, x->within);
   int copies = by_wave ? waves : layout_replication(l);
   Diags *diags = &x->k->cx->diags;
   if (copies < 2) return;
@@ -408,7 +408,7 @@ static void remark_copies(const Exchange *x, const Op *op, const Layout *l) {
 static void visit_atomic(Exchange *x, Op *op) {
   const Layout *l = op->args[0]->layout;
   AtomicBy by = atomic_by(op);
-  int waves = by == ATOMIC_BY_WAVE ? x->within : x->machine->groups;
+  int waves = by == ATOMIC_BY_WAVE ? x->within : x->machine->waves;
   if (l && by != ATOMIC_BY_OWNER) remark_copies(x, op, l);
   if (!l || !uniform_answer(x->cx->facts.uniform, op)) return;
   if (layout_wave_copies(l, waves) == 1) return;
@@ -459,11 +459,11 @@ static void visit_convert(Exchange *x, Op *op) {
 }
 
 bool pass_exchange(Kernel *k, PassCtx *cx) {
-  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
-  const Constraint *hardware = kernel_constraint(k, CONSTRAINT_hardware, NULL);
+  const MachineSpec *machine = kernel_machine(k);
+  const HardwareSpec *hardware = kernel_hardware(k);
   if (!machine || !cx->target || !k->body->first) return true;
   Exchange x = {.k = k, .cx = cx, .machine = machine, .first = k->body->first};
-  int lanes = machine->threads;
+  int lanes = machine->lanes;
   x.within = hardware && hardware->threads > lanes ? hardware->threads / lanes : 1;
   for (Op *op = ir_first(k), *next; op && !x.failed; op = next) {
     next = ir_next(op);

@@ -295,27 +295,29 @@ static bool check_carried(Layouts *l, const Op *op) {
 
 /* A lane-observable kernel runs on exactly the threads that it declares; each of its waves is one
  * machine wave or several. An author's `machine` row may say otherwise. */
-static bool check_machine(const Layouts *l, const Constraint *machine) {
-  const Constraint *hardware = kernel_constraint(l->k, CONSTRAINT_hardware, NULL);
-  int64_t wave = (int64_t)machine->threads * machine->groups; /* threads of one declared wave */
-  bool divides = hardware->threads % machine->threads == 0;
+static bool check_machine(const Layouts *l, const MachineSpec *machine) {
+  const HardwareSpec *hardware = kernel_hardware(l->k);
+  int64_t wave = (int64_t)machine->lanes * machine->waves; /* threads of one declared wave */
+  bool divides = hardware->threads % machine->lanes == 0;
   for (int i = 0; i < 3; i++) {
     divides = divides && wave % anchor_waves_on(l->d, i) == 0;
     wave /= anchor_waves_on(l->d, i);
   }
   if (!machine->observable || (divides && wave == hardware->threads)) return true;
-  Diag *d = diag_add(&l->k->cx->diags, DIAG_E0212, machine->at,
-                     "%d x %d lanes are not the threads that the kernel declares, in waves of %d",
-                     machine->groups, machine->threads, hardware->threads);
-  diag_note(&l->k->cx->diags, d, hardware->at, "the hardware row");
+  Diag *d =
+      diag_add(&l->k->cx->diags, DIAG_E0212, kernel_constraint(l->k, CONSTRAINT_machine, NULL)->at,
+               "%d x %d lanes are not the threads that the kernel declares, in waves of %d",
+               machine->waves, machine->lanes, hardware->threads);
+  diag_note(&l->k->cx->diags, d, kernel_constraint(l->k, CONSTRAINT_hardware, NULL)->at,
+            "the hardware row");
   return false;
 }
 
 bool pass_layouts(Kernel *k, PassCtx *cx) {
-  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
+  const MachineSpec *machine = kernel_machine(k);
   if (!machine || !cx->target || k->level != LEVEL_TILE) return true;
   Layouts l = {.k = k, .cx = cx, .d = cx->facts.distribute};
-  l.machine = (Machine){cx->target, machine->threads, machine->groups, machine->observable};
+  l.machine = (Machine){cx->target, machine->lanes, machine->waves, machine->observable};
   if (!check_machine(&l, machine) || !localise(&l) || !assign(&l)) return false;
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     if (!check_carried(&l, op)) return false;

@@ -56,8 +56,8 @@ static const Sym *slot_dim(Logs *x, const Op *op, const Sym *count) {
   const Sym *dim;
   do dim = ir_numbered_symbol(x->k->cx, "log_slot", x->slots++, true);
   while (kernel_constraint(x->k, CONSTRAINT_bind, dim));
-  Constraint row = {.kind = CONSTRAINT_bind, .at = op->at, .dim = dim};
-  row.size = sym_max(x->sym, count, sym_int(x->sym, 0));
+  Constraint row = {.kind = CONSTRAINT_bind, .at = op->at, .bind = {.symbol = dim}};
+  row.bind.value = sym_max(x->sym, count, sym_int(x->sym, 0));
   vec_push(x->k->arena, &x->k->constraints, row);
   return dim;
 }

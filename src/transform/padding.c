@@ -365,13 +365,14 @@ static void pad_region(Pad *p, Region *r) {
 /* ---- the kernel ---- */
 
 /* Whether a row divides its dimension into whole tiles, judged from numbers alone. */
-static bool row_is_whole(const Kernel *k, const Constraint *row) {
-  const Constraint *bind = kernel_constraint(k, CONSTRAINT_bind, row->dim);
+static bool row_is_whole(const Kernel *k, const Constraint *c) {
+  PlaceRow row = kernel_place_row(k, c);
+  const Constraint *bind = kernel_constraint(k, CONSTRAINT_bind, row.dim);
   int64_t size, extent;
-  if (row->start || row->count) return false;
-  if (row->size == row->dim) return true;
-  return bind && row->size && sym_is_int(row->size, &size) && sym_is_int(bind->size, &extent) &&
-         size > 0 && extent % size == 0;
+  if (row.start || row.count) return false;
+  if (row.size == row.dim) return true;
+  return bind && c->divided.size && sym_is_int(row.size, &size) &&
+         sym_is_int(bind->bind.value, &extent) && size > 0 && extent % size == 0;
 }
 
 static bool is_whole(const Kernel *k, const Sym *dim) {
@@ -379,9 +380,10 @@ static bool is_whole(const Kernel *k, const Sym *dim) {
   for (int i = 0; i < k->constraints.n; i++) {
     const Constraint *row = &k->constraints.at[i];
     bool cuts = row->kind == CONSTRAINT_workgroup || row->kind == CONSTRAINT_tile;
-    if (row->dim != dim_base(dim)) continue;
-    if (row->kind == CONSTRAINT_alias || (cuts && !row_is_whole(k, row))) return false;
-    cut += cuts;
+    bool derives = row->kind == CONSTRAINT_alias;
+    if ((!cuts && !derives) || row->subject != dim_base(dim)) continue;
+    if (derives || !row_is_whole(k, row)) return false;
+    cut++;
   }
   return cut <= 1; /* positions of several rows add up */
 }

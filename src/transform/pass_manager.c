@@ -162,13 +162,13 @@ static bool is_last_to_run(const Plan *plan, int i) {
 /* The machine adapted to the kernel's own rows: a CPU that emulates waves of lanes
  * (ARCHITECTURE.md) does so from the row that says so to the last pass. */
 static const TargetInfo *fitted_target(const Kernel *k, const TargetInfo *t, Arena *a) {
-  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
-  const Constraint *launch = kernel_constraint(k, CONSTRAINT_launch, NULL);
+  const MachineSpec *machine = kernel_machine(k);
+  const LaunchSpec *launch = kernel_launch(k);
   if (!t || !target_has(t, FEATURE_REGISTER_TILES)) return t;
   bool lanes = machine ? machine->observable : launch && launch_threads(launch) != 1;
   if (!lanes) return t;
   TargetInfo *played = ARENA_NEW(a, TargetInfo);
-  *played = target_playing(t, machine ? machine->threads : launch->threads);
+  *played = target_playing(t, machine ? machine->lanes : launch->lanes);
   return played;
 }
 

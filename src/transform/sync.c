@@ -307,8 +307,8 @@ static void drop_needless(Sync *s) {
 /* Which threads must synchronise: all waves of the machine or, before one was chosen, as
  * declared. */
 static const char *scope_of(const Kernel *k, const Distribution *d) {
-  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
-  if (machine) return machine->groups == 1 ? "wave" : "workgroup";
+  const MachineSpec *machine = kernel_machine(k);
+  if (machine) return machine->waves == 1 ? "wave" : "workgroup";
   for (int i = 0; i < 3; i++)
     if (d->waves[i] != sym_int(k->cx->sym, 1)) return "workgroup";
   return "wave";

@@ -39,7 +39,8 @@ static inline KitEnv env_of(Lab *l) {
   for (int i = 0; i < l->k->constraints.n; i++) {
     const Constraint *c = &l->k->constraints.at[i];
     int64_t v;
-    if (c->kind == CONSTRAINT_bind && sym_is_int(c->size, &v)) env_put(&e, l, sym_name(c->dim), v);
+    if (c->kind == CONSTRAINT_bind && sym_is_int(c->bind.value, &v))
+      env_put(&e, l, sym_name(c->bind.symbol), v);
   }
   for (int i = 0; i < l->nargs; i++) {
     const Type *t = l->k->body->args[i]->type;

@@ -27,12 +27,13 @@ static const Type *mem2(Fixture *f, const Sym *x, const Sym *y, DType d) {
 /* Rows of a plain GEMM: 64x64 workgroups of 2x2 waves, K by 32. */
 static void gemm_rows(Fixture *f) {
   Constraint rows[] = {
-      {.kind = CONSTRAINT_workgroup, .dim = f->m, .size = num(f, 64), .axis = 0},
-      {.kind = CONSTRAINT_workgroup, .dim = f->n, .size = num(f, 64), .axis = 1},
-      {.kind = CONSTRAINT_tile, .dim = f->k, .size = num(f, 32)},
-      {.kind = CONSTRAINT_wave, .dim = f->m, .size = num(f, 32)},
-      {.kind = CONSTRAINT_wave, .dim = f->n, .size = num(f, 32)},
-      {.kind = CONSTRAINT_hardware, .threads = 64, .mma = {.name = "F32_16x16x16_F16"}},
+      {.kind = CONSTRAINT_workgroup, .workgroup = {.dim = f->m, .size = num(f, 64), .axis = 0}},
+      {.kind = CONSTRAINT_workgroup, .workgroup = {.dim = f->n, .size = num(f, 64), .axis = 1}},
+      {.kind = CONSTRAINT_tile, .tile = {.dim = f->k, .size = num(f, 32)}},
+      {.kind = CONSTRAINT_wave, .wave = {.dim = f->m, .size = num(f, 32)}},
+      {.kind = CONSTRAINT_wave, .wave = {.dim = f->n, .size = num(f, 32)}},
+      {.kind = CONSTRAINT_hardware,
+       .hardware = {.threads = 64, .mma = {.name = "F32_16x16x16_F16"}}},
   };
   for (size_t i = 0; i < WV_LEN(rows); i++) build_constraint(f->b, rows[i]);
 }
@@ -317,7 +318,7 @@ TEST(write_may_drop_dims_of_one_element) {
   begin(&f, false);
   const Sym *s = sy(&f, "S");
   SymPair shapes[] = {{s, num(&f, 1)}};
-  Constraint hw = {.kind = CONSTRAINT_hardware, .threads = 64, .pairs = {shapes, 1}};
+  Constraint hw = {.kind = CONSTRAINT_hardware, .hardware = {.threads = 64, .vector = {shapes, 1}}};
   build_constraint(f.b, hw);
   Value *row = fill(&f, 1, tile2(&f, s, f.n, DTYPE_f32));
   CHECK(build_op(f.b, OP_write, (Span){0}, (Value *[]){row, f.c}, 2, NULL, 0, NULL));
@@ -397,7 +398,7 @@ TEST(carried_value_drops_dims_of_one_element) {
   Fixture f;
   begin(&f, true);
   const Sym *u = sy(&f, "U");
-  Constraint tile = {.kind = CONSTRAINT_tile, .dim = u, .size = num(&f, 1)};
+  Constraint tile = {.kind = CONSTRAINT_tile, .tile = {.dim = u, .size = num(&f, 1)}};
   build_constraint(f.b, tile);
   Value *x = fill(&f, 0, tile1(&f, f.m, DTYPE_f32));
   Attr axis = attr_dim(ATTR_axis, u);
@@ -613,21 +614,26 @@ typedef struct HeaderCase {
 TEST(header_mistakes) {
   Fixture f;
   begin(&f, false);
-  Constraint hw = {.kind = CONSTRAINT_hardware, .threads = 64};
-  Constraint wg = {.kind = CONSTRAINT_workgroup, .dim = f.m, .size = num(&f, 64)};
-  Constraint wgn = {.kind = CONSTRAINT_workgroup, .dim = f.n, .size = num(&f, 64)};
-  Constraint zero = {.kind = CONSTRAINT_workgroup, .dim = f.m, .size = f.bm};
-  Constraint bind0 = {.kind = CONSTRAINT_bind, .dim = f.bm, .size = num(&f, 0)};
-  Constraint loop = {.kind = CONSTRAINT_bind, .dim = f.bm, .size = sym_add(f.cx->sym, f.bm, f.m)};
-  Constraint wave = {.kind = CONSTRAINT_wave, .dim = f.m, .size = num(&f, 48)};
-  Constraint waven = {.kind = CONSTRAINT_wave, .dim = f.n, .size = num(&f, 32)};
-  Constraint far = {.kind = CONSTRAINT_workgroup, .dim = f.n, .size = num(&f, 1), .axis = 2};
-  Constraint bad = {.kind = CONSTRAINT_workgroup, .dim = f.n, .size = num(&f, 1), .axis = 7};
-  Constraint nothreads = {.kind = CONSTRAINT_hardware};
-  Constraint name = {.kind = CONSTRAINT_hardware, .threads = 64, .mma = {.name = "NOPE"}};
-  Constraint own = {.kind = CONSTRAINT_bind, .dim = sy(&f, "$index0"), .size = num(&f, 1)};
-  Constraint id = {.kind = CONSTRAINT_bind, .dim = f.bm, .size = sy(&f, "$WG0")};
-  Constraint assume = {.kind = CONSTRAINT_assume, .expr = f.m};
+  Constraint hw = {.kind = CONSTRAINT_hardware, .hardware = {.threads = 64}};
+  Constraint wg = {.kind = CONSTRAINT_workgroup, .workgroup = {.dim = f.m, .size = num(&f, 64)}};
+  Constraint wgn = {.kind = CONSTRAINT_workgroup, .workgroup = {.dim = f.n, .size = num(&f, 64)}};
+  Constraint zero = {.kind = CONSTRAINT_workgroup, .workgroup = {.dim = f.m, .size = f.bm}};
+  Constraint bind0 = {.kind = CONSTRAINT_bind, .bind = {.symbol = f.bm, .value = num(&f, 0)}};
+  Constraint loop = {.kind = CONSTRAINT_bind,
+                     .bind = {.symbol = f.bm, .value = sym_add(f.cx->sym, f.bm, f.m)}};
+  Constraint wave = {.kind = CONSTRAINT_wave, .wave = {.dim = f.m, .size = num(&f, 48)}};
+  Constraint waven = {.kind = CONSTRAINT_wave, .wave = {.dim = f.n, .size = num(&f, 32)}};
+  Constraint far = {.kind = CONSTRAINT_workgroup,
+                    .workgroup = {.dim = f.n, .size = num(&f, 1), .axis = 2}};
+  Constraint bad = {.kind = CONSTRAINT_workgroup,
+                    .workgroup = {.dim = f.n, .size = num(&f, 1), .axis = 7}};
+  Constraint nothreads = {.kind = CONSTRAINT_hardware, .hardware = {0}};
+  Constraint name = {.kind = CONSTRAINT_hardware,
+                     .hardware = {.threads = 64, .mma = {.name = "NOPE"}}};
+  Constraint own = {.kind = CONSTRAINT_bind,
+                    .bind = {.symbol = sy(&f, "$index0"), .value = num(&f, 1)}};
+  Constraint id = {.kind = CONSTRAINT_bind, .bind = {.symbol = f.bm, .value = sy(&f, "$WG0")}};
+  Constraint assume = {.kind = CONSTRAINT_assume, .assume = {.condition = f.m}};
   const HeaderCase cases[] = {
       {"E0201", {wg}, 1},
       {"E0202", {wg, hw, hw}, 3},

@@ -20,7 +20,7 @@ static bool open_eval(Judge *j, Kernel *k, const SymBinding *values, int n) {
   ev->arena = ev->home;
   for (int i = 0; i < k->constraints.n; i++) {
     const Constraint *c = &k->constraints.at[i];
-    if (c->kind == CONSTRAINT_bind) env_define(ev, c->dim, c->size);
+    if (c->kind == CONSTRAINT_bind) env_define(ev, c->bind.symbol, c->bind.value);
   }
   for (int i = 0; i < n; i++) {
     int64_t v = 0;

@@ -48,8 +48,8 @@ static bool same_layouts(const Layout *const *x, const Layout *const *y, int n) 
 
 static void check_order(Harness *harness, Kernel *k, const char *target) {
   Arena *a = arena_new();
-  const Constraint *row = kernel_constraint(k, CONSTRAINT_machine, NULL);
-  Machine m = {target_find(target).machine, row->threads, row->groups, row->observable};
+  const MachineSpec *row = kernel_machine(k);
+  Machine m = {target_find(target).machine, row->lanes, row->waves, row->observable};
   const Distribution *d = find_distribute(k, a);
   const Layout **first = spread_shuffled(d, &m, 0, a);
   CHECK(first != NULL);
@@ -73,7 +73,7 @@ static void make_tensors(Lab *l) {
       const Constraint *size = kernel_constraint(l->k, CONSTRAINT_bind, dim_base(t->dims[d]));
       const Sym *symbol;
       int64_t n = 1, num = 1, den = 1;
-      if (size) sym_is_int(size->size, &n);
+      if (size) sym_is_int(size->bind.value, &n);
       sym_scaled_symbol(t->dims[d], &symbol, &num, &den);
       b->shape[d] = n * num / den;
       b->strides[d] = count;
@@ -100,8 +100,8 @@ static uint64_t sum_of(const Lab *l) {
  * as their instruction wants. */
 static void check_layouts(Harness *harness, Kernel *k, const char *target) {
   Arena *a = arena_new();
-  const Constraint *row = kernel_constraint(k, CONSTRAINT_machine, NULL);
-  Machine m = {target_find(target).machine, row->threads, row->groups, row->observable};
+  const MachineSpec *row = kernel_machine(k);
+  Machine m = {target_find(target).machine, row->lanes, row->waves, row->observable};
   const Distribution *d = find_distribute(k, a);
   for (Op *op = ir_first(k); op; op = ir_next(op)) {
     for (int i = 0; i < op->nresults; i++)

@@ -13,15 +13,15 @@
 
 typedef struct Seen {
   bool op[OP_COUNT], attr[ATTR_COUNT], row[CONSTRAINT_COUNT], dtype[DTYPE_COUNT];
-  bool clause[64];
+  unsigned clauses[CONSTRAINT_COUNT]; /* bit i: clause i of the row */
   int kernels;
 } Seen;
 
 static bool is_written(const Constraint *c, const Clause *cl) {
-  Constraint empty = {0};
-  size_t size[] = {sizeof(Sym *),     sizeof(Sym *),     sizeof(int),     sizeof(bool),
-                   3 * sizeof(Sym *), sizeof(MmaChoice), sizeof(SymPairs)};
-  return memcmp((const char *)c + cl->field, (char *)&empty + cl->field, size[cl->kind]) != 0;
+  static const char zeros[sizeof(Constraint)];
+  size_t size[] = {sizeof(Sym *),     sizeof(Sym *),     sizeof(int),      sizeof(bool),
+                   3 * sizeof(Sym *), sizeof(MmaChoice), sizeof(SymPairs), sizeof(SymPairs)};
+  return memcmp(clause_field(c, cl), zeros, size[cl->kind]) != 0;
 }
 
 static void see(const Kernel *k, Seen *seen) {
@@ -30,8 +30,9 @@ static void see(const Kernel *k, Seen *seen) {
   for (int i = 0; i < k->constraints.n; i++) {
     const Constraint *c = &k->constraints.at[i];
     seen->row[c->kind] = true;
-    for (int j = 0; j < nclauses; j++)
-      if (clauses[j].row == c->kind && is_written(c, &clauses[j])) seen->clause[j] = true;
+    Clauses all = constraint_clauses[c->kind];
+    for (int j = 0; j < all.n; j++)
+      if (is_written(c, &all.at[j])) seen->clauses[c->kind] |= 1u << j;
   }
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {
     seen->op[op->kind] = true;
@@ -108,8 +109,18 @@ TEST(every_row_of_the_tables) {
     missing(harness, seen.row[i], "row", constraint_name[i]);
   for (int i = 0; i < DTYPE_COUNT; i++)
     missing(harness, seen.dtype[i], "dtype", dtype_info[i].name);
-  for (int i = 0; i < nclauses; i++)
-    missing(harness, seen.clause[i], constraint_name[clauses[i].row], clauses[i].word);
+  for (int i = 0; i < CONSTRAINT_COUNT; i++)
+    for (int j = 0; j < constraint_clauses[i].n; j++)
+      missing(harness, seen.clauses[i] >> j & 1, constraint_name[i],
+              constraint_clauses[i].at[j].word);
+}
+
+/* What follows the keyword, where it is a dimension or a symbol, is the row's `subject`. */
+TEST(subjects_come_first) {
+  for (int i = 0; i < CONSTRAINT_COUNT; i++)
+    EACH_CLAUSE(cl, i)
+      if (cl->kind == CLAUSE_DIM && !*cl->word)
+        CHECK_INT((int)cl->field, (int)offsetof(Constraint, subject));
 }
 
 /* ---- the specification ---- */
@@ -134,9 +145,9 @@ TEST(specification_is_complete) {
   for (int i = 0; text && i < OP_COUNT; i++) check_documented(harness, text, op_info[i].name);
   for (int i = 0; text && i < ATTR_COUNT; i++) check_documented(harness, text, attr_info[i].name);
   for (int i = 0; text && i < DTYPE_COUNT; i++) check_documented(harness, text, dtype_info[i].name);
-  for (int i = 0; text && i < nclauses; i++) {
-    CHECK(strstr(text, clauses[i].word));
-    CHECK(strstr(text, arena_printf(a, "`%s ", constraint_name[clauses[i].row])));
+  for (int i = 0; text && i < CONSTRAINT_COUNT; i++) {
+    CHECK(strstr(text, arena_printf(a, "`%s ", constraint_name[i])));
+    EACH_CLAUSE(cl, i) CHECK(strstr(text, cl->word));
   }
   arena_free(a);
 }
@@ -264,6 +275,6 @@ TEST(many_errors_are_reported) {
             2);
 }
 
-TESTS_MAIN(RUN(every_row_of_the_tables) RUN(specification_is_complete) RUN(floats_keep_their_bits)
-               RUN(floats_look_like_floats) RUN(names_become_unique) RUN(depth_is_limited)
-                   RUN(errors_are_limited) RUN(many_errors_are_reported))
+TESTS_MAIN(RUN(every_row_of_the_tables) RUN(subjects_come_first) RUN(specification_is_complete)
+               RUN(floats_keep_their_bits) RUN(floats_look_like_floats) RUN(names_become_unique)
+                   RUN(depth_is_limited) RUN(errors_are_limited) RUN(many_errors_are_reported))

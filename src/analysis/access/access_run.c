@@ -151,7 +151,7 @@ static bool is_aligned(const Address *ad, int axis, int run) {
 }
 
 static int longest_run(const Address *ad) {
-  const Constraint *hardware = kernel_constraint(ad->s->d->k, CONSTRAINT_hardware, NULL);
+  const HardwareSpec *hardware = kernel_hardware(ad->s->d->k);
   int bits = hardware && hardware->load_bits ? hardware->load_bits : RUN_BITS;
   int run = bits / dtype_info[ad->b->access.memory->type->dtype].bits, power = 1;
   while (2 * power <= run) power *= 2;

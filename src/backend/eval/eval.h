@@ -98,16 +98,6 @@ typedef enum Meaning { MEAN_VALUE, MEAN_EXTENT } Meaning;
 
 /* ---- constraints ---------------------------------------------------------------------------- */
 
-/* A workgroup or tile row of the header, or its twin on an aliased dimension. */
-typedef struct Row {
-  ConstraintKind kind;
-  Span at;
-  const Sym *dim, *size, *start, *count;
-  const Sym *loop; /* tile: the axis whose loop moves it */
-  int axis;        /* workgroup */
-  bool secondary;
-} Row;
-
 typedef struct Loop {
   const Sym *axis;
   int64_t counter; /* of a while loop: the axis value */
@@ -142,7 +132,7 @@ typedef struct Eval {
   Vec(Undo) undo;
   int back; /* how many of them, the latest, are undone temporarily */
 
-  Vec(Row) rows;
+  Vec(PlaceRow) rows;
   bool explicit_grid;        /* there is a grid row: workgroup ids do not determine positions */
   int64_t counts[EVAL_GRID]; /* workgroups per constraint dimension */
   int64_t grid[3];

@@ -17,7 +17,7 @@ static bool bind_rows(Eval *ev) {
   int n = 0;
   for (int i = 0; i < k->constraints.n; i++) {
     const Constraint *c = &k->constraints.at[i];
-    if (c->kind == CONSTRAINT_bind) bindings[n++] = (SymBinding){c->dim, c->size};
+    if (c->kind == CONSTRAINT_bind) bindings[n++] = (SymBinding){c->bind.symbol, c->bind.value};
   }
   if (!sym_resolve_bindings(ev->cx->sym, bindings, n))
     return eval_fail(ev, DIAG_E0104, "%s", sym_take_error(ev->cx->sym));
@@ -108,9 +108,10 @@ static bool bind_scalar(Eval *ev, int i) {
 static bool check_assumptions(Eval *ev) {
   for (int i = 0; i < ev->k->constraints.n; i++) {
     const Constraint *c = &ev->k->constraints.at[i];
-    if (c->kind != CONSTRAINT_assume || !expr_is_known(ev, c->expr)) continue;
+    if (c->kind != CONSTRAINT_assume || !expr_is_known(ev, c->assume.condition)) continue;
     ev->at = c->at;
-    if (!eval_assumed(ev, c->expr, c->secondary, "for these arguments")) return false;
+    if (!eval_assumed(ev, c->assume.condition, c->assume.required, "for these arguments"))
+      return false;
   }
   return true;
 }
@@ -126,7 +127,7 @@ static bool bind_symbols(Eval *ev) {
   }
   for (int i = 0; i < ev->k->constraints.n; i++) {
     const Constraint *c = &ev->k->constraints.at[i];
-    if (c->kind == CONSTRAINT_dynamic && !bind_dynamic(ev, c->dim, c->at)) return false;
+    if (c->kind == CONSTRAINT_dynamic && !bind_dynamic(ev, c->dynamic.symbol, c->at)) return false;
   }
   place_aliases(ev);
   return bind_shapes(ev);

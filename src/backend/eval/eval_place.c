@@ -58,16 +58,10 @@ static const Sym *position_expr(Eval *ev, const Sym *s) {
   return sym_subst(ev->cx->sym, s, to, 2 * EVAL_GRID);
 }
 
-static Row row_of(Eval *ev, const Constraint *c) {
-  return (Row){.kind = c->kind,
-               .at = c->at,
-               .dim = c->dim,
-               .size = c->size ? c->size : sym_int(ev->cx->sym, 1),
-               .start = position_expr(ev, c->start),
-               .count = c->count,
-               .loop = c->dim,
-               .axis = c->axis,
-               .secondary = c->secondary};
+static PlaceRow row_of(Eval *ev, const Constraint *c) {
+  PlaceRow row = kernel_place_row(ev->k, c);
+  row.start = position_expr(ev, row.start);
+  return row;
 }
 
 static const Sym *alias_apply(Eval *ev, const Constraint *alias, const Sym *x) {
@@ -79,8 +73,9 @@ void place_aliases(Eval *ev) {
   for (int i = 0; i < ev->k->constraints.n; i++) {
     const Constraint *c = &ev->k->constraints.at[i];
     if (c->kind != CONSTRAINT_alias) continue;
-    const Slot *s = &ev->slots.at[env_slot(ev, sym_name(c->dim))];
-    if (!s->has_value && !s->definition) env_define(ev, c->dim, alias_apply(ev, c, c->start));
+    const Slot *s = &ev->slots.at[env_slot(ev, sym_name(c->alias.dim))];
+    if (!s->has_value && !s->definition)
+      env_define(ev, c->alias.dim, alias_apply(ev, c, c->alias.of));
   }
 }
 
@@ -89,9 +84,9 @@ void place_aliases(Eval *ev) {
 static bool add_twins(Eval *ev, const Constraint *alias) {
   int own = ev->rows.n;
   for (int i = 0; i < own; i++) {
-    Row twin = ev->rows.at[i];
-    if (twin.dim != alias->start) continue;
-    twin.dim = alias->dim;
+    PlaceRow twin = ev->rows.at[i];
+    if (twin.dim != alias->alias.of) continue;
+    twin.dim = alias->alias.dim;
     twin.size = alias_apply(ev, alias, twin.size);
     if (twin.kind == CONSTRAINT_workgroup) twin.start = NULL;
     else if (twin.start) twin.start = alias_apply(ev, alias, twin.start);
@@ -120,14 +115,14 @@ static bool build_rows(Eval *ev) {
   return true;
 }
 
-static bool row_size(Eval *ev, const Row *r, int64_t *out) {
+static bool row_size(Eval *ev, const PlaceRow *r, int64_t *out) {
   if (!expr_value(ev, r->size, out)) return false;
   if (*out > 0) return true;
   return ROW_FAIL(ev, r, "the tile of `%s` is %lld", eval_text(ev, r->dim), (long long)*out);
 }
 
 /* The number of tiles into which a row divides its dimension, with the symbols in force now. */
-static bool row_count(Eval *ev, const Row *r, int64_t *out) {
+static bool row_count(Eval *ev, const PlaceRow *r, int64_t *out) {
   int64_t extent, size;
   if (r->count) {
     if (!expr_value(ev, r->count, out)) return false;
@@ -143,7 +138,7 @@ static bool row_count(Eval *ev, const Row *r, int64_t *out) {
 
 bool place_trips(Eval *ev, const Sym *axis, int64_t *out) {
   for (int i = 0; i < ev->rows.n; i++) {
-    const Row *r = &ev->rows.at[i];
+    const PlaceRow *r = &ev->rows.at[i];
     if (r->kind == CONSTRAINT_tile && r->dim == axis) return row_count(ev, r, out);
   }
   return eval_fail(ev, DIAG_E0211, "`%s` has no tile", eval_text(ev, axis));
@@ -153,10 +148,10 @@ bool place_waves(Eval *ev, const Sym *base, int64_t *out) {
   const Constraint *wave = kernel_constraint(ev->k, CONSTRAINT_wave, base);
   *out = 1;
   for (int i = 0; wave && i < ev->rows.n; i++) {
-    const Row *r = &ev->rows.at[i];
+    const PlaceRow *r = &ev->rows.at[i];
     int64_t tile, part;
     if (r->kind != CONSTRAINT_workgroup || r->dim != base) continue;
-    if (!row_size(ev, r, &tile) || !expr_value(ev, wave->size, &part)) return false;
+    if (!row_size(ev, r, &tile) || !expr_value(ev, wave->wave.size, &part)) return false;
     if (part > 0) *out = ceil_div64(tile, part);
   }
   return true;
@@ -167,7 +162,7 @@ bool place_waves(Eval *ev, const Sym *base, int64_t *out) {
 static bool grid_of_rows(Eval *ev) {
   for (int i = 0; i < EVAL_GRID; i++) ev->counts[i] = 1;
   for (int i = 0; i < ev->rows.n; i++) {
-    const Row *r = &ev->rows.at[i];
+    const PlaceRow *r = &ev->rows.at[i];
     if (r->kind != CONSTRAINT_workgroup || r->secondary) continue;
     ev->at = r->at;
     if (!row_count(ev, r, &ev->counts[r->axis])) return false;
@@ -191,7 +186,7 @@ bool place_setup(Eval *ev) {
   if (!grid) return true;
   ev->at = grid->at;
   ev->grid[1] = ev->grid[2] = 1;
-  return expr_value(ev, grid->size, &ev->grid[0]);
+  return expr_value(ev, grid->grid.workgroups, &ev->grid[0]);
 }
 
 /* Reordering replaces all ids at once, in positions only. */
@@ -200,7 +195,8 @@ static bool reordered_ids(Eval *ev, const int64_t raw[3], int64_t out[3]) {
   for (int i = 0; i < ev->k->constraints.n; i++) {
     const Constraint *c = &ev->k->constraints.at[i];
     ev->at = c->at;
-    if (c->kind == CONSTRAINT_reorder && !expr_value(ev, c->expr, &out[c->axis])) return false;
+    if (c->kind == CONSTRAINT_reorder && !expr_value(ev, c->reorder.id, &out[c->reorder.axis]))
+      return false;
   }
   return true;
 }
@@ -238,12 +234,12 @@ static const Loop *loop_over(const Eval *ev, const Sym *axis) {
 
 /* The vector shape of a dimension; -1: none was given. */
 static bool vector_shape(Eval *ev, const Sym *base, int64_t *out) {
-  const Constraint *hardware = kernel_constraint(ev->k, CONSTRAINT_hardware, NULL);
+  const HardwareSpec *hardware = kernel_hardware(ev->k);
   const Constraint *alias = kernel_constraint(ev->k, CONSTRAINT_alias, base);
-  const Sym *of = alias ? alias->start : base;
+  const Sym *of = alias ? alias->alias.of : base;
   *out = -1;
-  for (int i = 0; hardware && i < hardware->pairs.n; i++) {
-    const SymPair *p = &hardware->pairs.at[i];
+  for (int i = 0; hardware && i < hardware->vector.n; i++) {
+    const SymPair *p = &hardware->vector.at[i];
     if (p->key != base && p->key != of) continue;
     const Sym *shape = p->key == base ? p->value : alias_apply(ev, alias, p->value);
     if (!expr_value(ev, shape, out)) return false;
@@ -259,7 +255,8 @@ static int64_t position_of(int64_t start, int64_t counter, int64_t size) {
 }
 
 /* What one row adds to the position of its dimension; *applies: it also sets the extent. */
-static bool row_position(Eval *ev, const Row *r, bool *applies, int64_t *position, int64_t *size) {
+static bool row_position(Eval *ev, const PlaceRow *r, bool *applies, int64_t *position,
+                         int64_t *size) {
   const Loop *loop = r->kind == CONSTRAINT_tile ? loop_over(ev, r->loop) : NULL;
   *applies = r->kind == CONSTRAINT_workgroup || loop;
   *position = 0;
@@ -292,7 +289,7 @@ static bool place_base(Eval *ev, const Sym *base, Axis *out, int64_t *n) {
   bool cut = false, rides = !kernel_constraint(ev->k, CONSTRAINT_alias, base);
   out->lo = 0;
   for (int i = 0; i < ev->rows.n; i++) {
-    const Row *r = &ev->rows.at[i];
+    const PlaceRow *r = &ev->rows.at[i];
     bool applies;
     int64_t position;
     if (r->dim != base) continue;

@@ -155,7 +155,7 @@ static void put_slots(const Llvm *p, StrBuf *out) {
 /* ---- ids ---- */
 
 /* Splits the number of a workgroup into its three ids. */
-static void open_ids(Llvm *p, const Constraint *launch) {
+static void open_ids(Llvm *p, const LaunchSpec *launch) {
   const char *rest = p->lanes ? lanes_open_wave(p, "%group") : "%group";
   int last = 2;
   while (last > 0 && sym_is_int(launch->grid[last], &(int64_t){0}) &&
@@ -249,7 +249,7 @@ static const char *module_text(Llvm *p) {
 enum { MOST_SCRATCH = 1 << 28 }; /* bytes of a workgroup */
 
 bool llvm_emit(Kernel *k, const LlvmHost *host, Arena *a, LlvmKernel *out) {
-  const Constraint *launch = kernel_constraint(k, CONSTRAINT_launch, NULL);
+  const LaunchSpec *launch = kernel_launch(k);
   Llvm p = {.k = k, .host = host, .arena = a, .sym = k->cx->sym, .body = {.arena = a}};
   p.opening = (StrBuf){.arena = a};
   p.place = "";
@@ -257,7 +257,7 @@ bool llvm_emit(Kernel *k, const LlvmHost *host, Arena *a, LlvmKernel *out) {
     return llvm_fail(&p, NULL, "a kernel that is not lowered to THREAD level");
   p.held = ARENA_ARRAY(a, Held *, k->nvalues);
   p.scratch = launch->shared;
-  bool alone = launch->threads == 1 && launch_threads(launch) == 1;
+  bool alone = launch->lanes == 1 && launch_threads(launch) == 1;
   if (!alone && !(p.lanes = lanes_plan(&p, launch)))
     return llvm_fail(&p, NULL, "a workgroup of this many threads");
   p.repeated = find_repeated(&p);

@@ -148,7 +148,7 @@ static bool has_op(const Kernel *k, OpKind kind) {
 /* Descriptors of wgmma are uniform over the lanes, but ptxas moves those that depend on %tid to
  * uniform registers one at a time, inside the loop. It knows that the result of a shuffle is
  * uniform. */
-static void open_wave(Ptx *p, const Constraint *launch) {
+static void open_wave(Ptx *p, const LaunchSpec *launch) {
   int64_t threads;
   bool whole = sym_is_int(launch->block[0], &threads) && threads % 32 == 0;
   if (!whole || !has_op(p->k, OP_wgmma)) return;
@@ -268,7 +268,7 @@ static void put_params(const Ptx *p, StrBuf *out) {
 }
 
 /* The cluster size, if the launch row gives more than one workgroup. */
-static void put_cluster(const Constraint *launch, StrBuf *out) {
+static void put_cluster(const LaunchSpec *launch, StrBuf *out) {
   int64_t n[3] = {1, 1, 1};
   for (int i = 0; i < 3; i++)
     if (launch->cluster[i]) sym_is_int(launch->cluster[i], &n[i]);
@@ -276,7 +276,7 @@ static void put_cluster(const Constraint *launch, StrBuf *out) {
     sb_printf(out, ".reqnctapercluster %d, %d, %d\n", (int)n[0], (int)n[1], (int)n[2]);
 }
 
-static void put_header(Ptx *p, StrBuf *out, const Constraint *launch) {
+static void put_header(Ptx *p, StrBuf *out, const LaunchSpec *launch) {
   int64_t threads = 1, v;
   for (int i = 0; i < 3; i++)
     if (sym_is_int(launch->block[i], &v)) threads *= v;
@@ -311,7 +311,7 @@ static void put_registers(const Ptx *p, StrBuf *out) {
   for (int i = 0; i < p->args.n; i++) put_argument(p, out, i, types[p->arg_regs.at[i].class]);
 }
 
-static bool is_clustered(const Ptx *p, const Constraint *launch) {
+static bool is_clustered(const Ptx *p, const LaunchSpec *launch) {
   int64_t n;
   for (int i = 0; i < 3; i++)
     if (launch->cluster[i] && !(sym_is_int(launch->cluster[i], &n) && n == 1))
@@ -320,15 +320,15 @@ static bool is_clustered(const Ptx *p, const Constraint *launch) {
 }
 
 bool ptx_emit(Kernel *k, const TargetInfo *t, const PtxOptions *o, Arena *a, PtxKernel *out) {
-  const Constraint *launch = kernel_constraint(k, CONSTRAINT_launch, NULL);
+  const LaunchSpec *launch = kernel_launch(k);
   Ptx p = {.k = k, .target = t, .arena = a, .sym = k->cx->sym, .body = {.arena = a}};
   p.held = ARENA_ARRAY(a, Held *, k->nvalues);
   p.fast = o && o->fast_math;
   p.lines = !(o && o->no_lines);
   if (!launch || t->vendor != VENDOR_NVIDIA)
     return ptx_fail(&p, NULL, "a kernel that is not lowered");
-  if (launch->threads != t->lanes)
-    return ptx_fail(&p, NULL, arena_printf(a, "a wave of %d lanes", launch->threads));
+  if (launch->lanes != t->lanes)
+    return ptx_fail(&p, NULL, arena_printf(a, "a wave of %d lanes", launch->lanes));
   p.entry = p.facts = launch_facts(p.arena, p.k, launch);
   p.version = target_has(t, FEATURE_WGMMA) ? 80 : 70;
   p.clustered = is_clustered(&p, launch);

@@ -80,7 +80,7 @@ static bool bind_rows(Sim *s, bool later) {
   int n = 0;
   for (int i = 0; i < k->constraints.n; i++) {
     const Constraint *c = &k->constraints.at[i];
-    if (c->kind == CONSTRAINT_bind) b[n++] = (SymBinding){c->dim, c->size};
+    if (c->kind == CONSTRAINT_bind) b[n++] = (SymBinding){c->bind.symbol, c->bind.value};
   }
   if (!sym_resolve_bindings(s->cx->sym, b, n))
     return fail_setup(s, DIAG_E0104, k->at, "%s", sym_take_error(s->cx->sym));
@@ -195,9 +195,10 @@ static bool holds(Sim *s, const Sym *e) {
 static bool check_assumptions(Sim *s) {
   for (int i = 0; i < s->k->constraints.n; i++) {
     const Constraint *c = &s->k->constraints.at[i];
-    if (c->kind != CONSTRAINT_assume || !has_value(s, c->expr, false) || holds(s, c->expr))
+    if (c->kind != CONSTRAINT_assume || !has_value(s, c->assume.condition, false) ||
+        holds(s, c->assume.condition))
       continue;
-    const char *text = sym_text(s->cx->diags.arena, c->expr);
+    const char *text = sym_text(s->cx->diags.arena, c->assume.condition);
     if (s->o->without)
       diag_add(&s->cx->diags, DIAG_R0701, c->at,
                "the assumption `%s` does not hold for these arguments: `%s` runs code compiled "
@@ -263,16 +264,16 @@ static int64_t resident_most(const Sim *s) {
 
 static bool read_launch(Sim *s) {
   const Constraint *c = kernel_constraint(s->k, CONSTRAINT_launch, NULL);
-  s->wave = c->threads;
+  s->wave = c->launch.lanes;
   if (!s->machine) s->machine = machine_for(s->wave);
-  if (target_has(s->machine, FEATURE_REGISTER_TILES) && launch_threads(c) != 1)
+  if (target_has(s->machine, FEATURE_REGISTER_TILES) && launch_threads(&c->launch) != 1)
     s->machine = played_machine(s);
-  s->shared_bytes = c->shared;
+  s->shared_bytes = c->launch.shared;
   s->threads = 1;
   for (int i = 0; i < 3; i++) {
-    if (!launch_value(s, c->grid[i], c->at, &s->grid[i]) ||
-        !launch_value(s, c->block[i], c->at, &s->block[i]) ||
-        !launch_value(s, c->cluster[i], c->at, &s->cluster[i]))
+    if (!launch_value(s, c->launch.grid[i], c->at, &s->grid[i]) ||
+        !launch_value(s, c->launch.block[i], c->at, &s->block[i]) ||
+        !launch_value(s, c->launch.cluster[i], c->at, &s->cluster[i]))
       return false;
     if (s->block[i] < 1 || s->block[i] > 1024 || s->grid[i] < 0 || s->grid[i] > INT32_MAX ||
         s->cluster[i] < 1 || (s->grid[i] % s->cluster[i]))

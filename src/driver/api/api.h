@@ -145,6 +145,8 @@ wv_place api_place(Context *cx, Span at);
 bool api_attrs(Context *cx, Arena *a, const wv_attr *from, int n, Span at, Attr *out);
 Mapping api_mapping(Arena *a, const wv_mapping *m);
 bool api_constraint(Context *cx, Arena *a, const wv_constraint *from, Constraint *out);
+/* The fields `dim` and `size` of the wv_constraint that would give this row. */
+void api_row(const Constraint *c, wv_expr *dim, wv_expr *size);
 
 /* The arguments of a call, in scratch memory; NULL after reporting. */
 EvalArg *api_args(Context *cx, Arena *a, const wv_arg *args, int nargs);

@@ -9,8 +9,7 @@ bool wv_kernel_row(const wv_kernel *k, int i, const char **kind, wv_expr *dim, w
   if (!api_is(k, HANDLE_KERNEL) || i < 0 || i >= k->k->constraints.n) return false;
   const Constraint *c = &k->k->constraints.at[i];
   *kind = constraint_name[c->kind];
-  *dim = api_expr(c->dim);
-  *size = api_expr(c->size);
+  api_row(c, dim, size);
   return true;
 }
 
@@ -25,7 +24,7 @@ static wv_launch_shape shape_of(const Sym *const *grid, const Sym *const *thread
 
 wv_launch_shape wv_kernel_launch_shape(wv_kernel *k) {
   API_KERNEL_USES(k, (wv_launch_shape){0});
-  const Constraint *launch = kernel_constraint(k->k, CONSTRAINT_launch, NULL);
+  const LaunchSpec *launch = kernel_launch(k->k);
   if (launch) return shape_of(launch->grid, launch->block, launch->shared);
   Arena *scratch = arena_new();
   ir_renumber(k->k);

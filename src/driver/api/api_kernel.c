@@ -60,7 +60,7 @@ wv_kernel *wv_finish(wv_builder *b) {
 static void put_row(Kernel *k, Constraint row) {
   for (int i = 0; i < k->constraints.n && row.kind == CONSTRAINT_bind; i++) {
     Constraint *old = &k->constraints.at[i];
-    if (old->kind != CONSTRAINT_bind || old->dim != row.dim) continue;
+    if (old->kind != CONSTRAINT_bind || old->bind.symbol != row.bind.symbol) continue;
     *old = row;
     return;
   }

@@ -111,26 +111,63 @@ static bool find_kind(const char *name, ConstraintKind *out) {
   return false;
 }
 
+/* Where a clause of a header row is in wv_constraint, which has one field for several kinds. */
+typedef struct ApiClause {
+  ConstraintKind row;
+  ClauseKind kind;
+  size_t from, to;
+} ApiClause;
+
+static const ApiClause api_clauses[] = {
+#define INNER(row, word, kind, field, need)
+#define CLAUSE(row, word, kind, field, need, api)                                                  \
+  {CONSTRAINT_##row, CLAUSE_##kind, offsetof(wv_constraint, api), offsetof(Constraint, row.field)},
+#define CONSTRAINT(name, doc, clauses) clauses
+#include "ir/constraints.def"
+};
+
+static void set_clause(Arena *a, ClauseKind kind, const wv_constraint *c, const void *from,
+                       void *to) {
+  const wv_expr *expr = from;
+  const Sym **sym = to;
+  switch (kind) {
+  case CLAUSE_DIM:
+  case CLAUSE_EXPR: *sym = api_sym(*expr); break;
+  case CLAUSE_INT: *(int *)to = *(const int *)from; break;
+  case CLAUSE_FLAG: *(bool *)to = *(const bool *)from; break;
+  case CLAUSE_THREE:
+    for (int i = 0; i < 3; i++) sym[i] = api_sym(expr[i]);
+    break;
+  case CLAUSE_MMA: *(MmaChoice *)to = mma_of(from); break;
+  case CLAUSE_PAIRS:
+  case CLAUSE_DIMS: *(SymPairs *)to = pairs_of(a, c->pairs, c->npairs); break;
+  }
+}
+
 bool api_constraint(Context *cx, Arena *a, const wv_constraint *from, Constraint *out) {
   Span at = api_span(cx, from->at);
-  *out = (Constraint){.at = at,
-                      .dim = api_sym(from->dim),
-                      .size = api_sym(from->size),
-                      .start = api_sym(from->start),
-                      .count = api_sym(from->count),
-                      .expr = api_sym(from->expr),
-                      .axis = from->axis,
-                      .secondary = from->secondary,
-                      .threads = from->threads,
-                      .mma = mma_of(&from->mma),
-                      .pairs = pairs_of(a, from->pairs, from->npairs),
-                      .load_bits = from->load_bits,
-                      .service_waves = from->service_waves};
-  for (int i = 0; i < 3; i++) {
-    out->waves[i] = api_sym(from->waves[i]);
-    out->cluster[i] = api_sym(from->cluster[i]);
+  ConstraintKind kind;
+  if (!from->kind || !find_kind(from->kind, &kind)) {
+    diag_add(&cx->diags, DIAG_E0212, at, "there is no constraint `%s`",
+             from->kind ? from->kind : "");
+    return false;
   }
-  if (from->kind && find_kind(from->kind, &out->kind)) return true;
-  diag_add(&cx->diags, DIAG_E0212, at, "there is no constraint `%s`", from->kind ? from->kind : "");
-  return false;
+  *out = constraint_empty(kind, at);
+  for (size_t i = 0; i < WV_LEN(api_clauses); i++) {
+    const ApiClause *cl = &api_clauses[i];
+    if (cl->row != kind) continue;
+    set_clause(a, cl->kind, from, (const char *)from + cl->from, (char *)out + cl->to);
+  }
+  return true;
+}
+
+void api_row(const Constraint *c, wv_expr *dim, wv_expr *size) {
+  *dim = *size = NULL;
+  for (size_t i = 0; i < WV_LEN(api_clauses); i++) {
+    const ApiClause *cl = &api_clauses[i];
+    if (cl->row != c->kind) continue;
+    const Sym *const *field = (const Sym *const *)(const void *)((const char *)c + cl->to);
+    if (cl->from == offsetof(wv_constraint, dim)) *dim = api_expr(*field);
+    if (cl->from == offsetof(wv_constraint, size)) *size = api_expr(*field);
+  }
 }

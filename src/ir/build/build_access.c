@@ -125,7 +125,7 @@ Op *build_access(Builder *b, Value *value, Value *memory, const Coord *source, i
                    : "source= and target= require iterator bindings in the kernel");
     return NULL;
   }
-  Access x = {.b = b, .at = at, .bindings = row->pairs};
+  Access x = {.b = b, .at = at, .bindings = row->iterators.dims};
   Mapping m = {0};
   SymPairs *memory_pairs = value ? &m.outputs : &m.inputs;
   SymPairs *register_pairs = value ? &m.inputs : &m.outputs;

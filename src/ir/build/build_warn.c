@@ -22,7 +22,8 @@ void build_warn_counter(Builder *b, const Op *scalar, const Sym *axis) {
 /* The row of a dimension that is folded into the z dimension of the grid besides dimension 2. */
 static const Constraint *folded_row(const Kernel *k) {
   for (int i = 0; i < k->constraints.n; i++)
-    if (k->constraints.at[i].kind == CONSTRAINT_workgroup && k->constraints.at[i].axis > 2)
+    if (k->constraints.at[i].kind == CONSTRAINT_workgroup &&
+        k->constraints.at[i].workgroup.axis > 2)
       return &k->constraints.at[i];
   return NULL;
 }
@@ -48,9 +49,10 @@ static void warn_folded(Kernel *k) {
   Diags *diags = &k->cx->diags;
   for (const Op *op = row ? ir_first(k) : NULL; op; op = ir_next(op)) {
     if (!mentions_z(k, op)) continue;
-    Diag *d = diag_add(
-        diags, DIAG_W0402, op->at,
-        "`WORKGROUP_2` is the id along z, which also includes workgroup dimension %d", row->axis);
+    Diag *d =
+        diag_add(diags, DIAG_W0402, op->at,
+                 "`WORKGROUP_2` is the id along z, which also includes workgroup dimension %d",
+                 row->workgroup.axis);
     diag_hint(diags, d, "use `self_index` of the dimension for the position of a workgroup");
     return;
   }
@@ -61,11 +63,11 @@ static void warn_unused_start(Kernel *k) {
   if (!kernel_constraint(k, CONSTRAINT_grid, NULL)) return;
   for (int i = 0; i < k->constraints.n; i++) {
     const Constraint *c = &k->constraints.at[i];
-    if (c->kind != CONSTRAINT_workgroup || !c->start) continue;
+    if (c->kind != CONSTRAINT_workgroup || !c->workgroup.start) continue;
     Diag *d =
         diag_add(diags, DIAG_W0403, c->at,
                  "the start of `%s` is ignored: workgroups of an explicit grid have no position",
-                 sym_text(diags->arena, c->dim));
+                 sym_text(diags->arena, c->workgroup.dim));
     diag_hint(diags, d,
               "set positions with `set_symbol` and mappings, or remove the grid constraint");
   }

@@ -265,7 +265,7 @@ static bool has_table(const Infer *in, const Mapping *m, const Type *mem) {
   const Constraint *row = kernel_constraint(in->k, CONSTRAINT_bind, mem->dims[0]);
   const Sym *at = pairs_get(m->inputs, mem->dims[0]);
   int64_t words, word;
-  if (row && at && sym_is_int(row->size, &words) && sym_is_int(at, &word) && word >= 0 &&
+  if (row && at && sym_is_int(row->bind.value, &words) && sym_is_int(at, &word) && word >= 0 &&
       words >= FAILURE_WORDS && word <= words - FAILURE_WORDS)
     return true;
   return INFER_FAIL(in, E0318, "`report` needs a table of %d words in a memory of known size",

@@ -5,8 +5,8 @@
 
 /* The vector shape a kernel declares for a dimension; -1: none, or not a number yet. */
 static int64_t vector_extent(const Kernel *k, const Sym *dim) {
-  const Constraint *hardware = kernel_constraint(k, CONSTRAINT_hardware, NULL);
-  const Sym *v = hardware ? pairs_get(hardware->pairs, dim_base(dim)) : NULL;
+  const HardwareSpec *hardware = kernel_hardware(k);
+  const Sym *v = hardware ? pairs_get(hardware->vector, dim_base(dim)) : NULL;
   int64_t extent;
   return v && sym_is_int(v, &extent) ? extent : -1;
 }
@@ -17,7 +17,7 @@ bool ir_one_at_a_time(const Kernel *k, const Sym *dim) {
   const Constraint *tile = kernel_constraint(k, CONSTRAINT_tile, dim_base(dim));
   int64_t extent = vector_extent(k, dim), size;
   if (extent == 0 || extent == 1) return true;
-  return tile && (!tile->size || (sym_is_int(tile->size, &size) && size == 1));
+  return tile && (!tile->tile.size || (sym_is_int(tile->tile.size, &size) && size == 1));
 }
 
 /* k: in lhs and rhs, not in acc; among several candidates, batch dimensions are dropped. */

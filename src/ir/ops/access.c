@@ -70,7 +70,7 @@ bool memory_is_view(const Kernel *k, const Value *memory) {
   if (memory_is_scratch(memory)) return false;
   for (int i = 0; i < k->constraints.n; i++)
     if (k->constraints.at[i].kind == CONSTRAINT_view &&
-        strcmp(sym_name(k->constraints.at[i].dim), memory_name(k, memory)) == 0)
+        strcmp(sym_name(k->constraints.at[i].view.argument), memory_name(k, memory)) == 0)
       return true;
   return false;
 }

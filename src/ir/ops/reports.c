@@ -26,7 +26,7 @@ static const char *free_name(const Kernel *k) {
 /* The row that gives the number of words. */
 static Constraint *words_row(const Kernel *k, const Sym *dim) {
   for (int i = 0; i < k->constraints.n; i++)
-    if (k->constraints.at[i].kind == CONSTRAINT_bind && k->constraints.at[i].dim == dim)
+    if (k->constraints.at[i].kind == CONSTRAINT_bind && k->constraints.at[i].bind.symbol == dim)
       return &k->constraints.at[i];
   return NULL;
 }
@@ -35,8 +35,7 @@ static Value *add_memory(Kernel *k, Span at) {
   const Sym *dim = NULL;
   for (int i = 0; !dim || words_row(k, dim); i++)
     dim = ir_numbered_symbol(k->cx, "failure_words", i, true);
-  Constraint row = {.kind = CONSTRAINT_bind, .at = at, .dim = dim};
-  row.size = sym_int(k->cx->sym, 0);
+  Constraint row = {.kind = CONSTRAINT_bind, .at = at, .bind = {dim, sym_int(k->cx->sym, 0)}};
   vec_push(k->arena, &k->constraints, row);
   const Type *type = type_mem(k->cx, &dim, 1, DTYPE_i64, k->cx->global_space, NULL);
   Value *v = kernel_add_param(k, free_name(k), type, NULL, at);
@@ -74,9 +73,9 @@ Value *report_add(Kernel *k, const ReportSite *site, const Type *cond, const Map
   if (!v) v = add_memory(k, site->at);
   Constraint *row = words_row(k, v->type->dims[0]);
   int64_t words = 0;
-  WV_ASSERT(row && sym_is_int(row->size, &words));
+  WV_ASSERT(row && sym_is_int(row->bind.value, &words));
   *mapping = map_to(k, v, words, cond);
-  row->size = sym_int(k->cx->sym, words + FAILURE_WORDS);
+  row->bind.value = sym_int(k->cx->sym, words + FAILURE_WORDS);
   const char *text = k->params.at[v->index].report;
   kernel_set_report(k, v, arena_printf(k->arena, "%s%s", text, line_of(k, k->arena, site)));
   return v;

@@ -1,18 +1,19 @@
-/* parse_header.c: the rows between a kernel's parameters and its body (clauses.def). */
+/* parse_header.c: the rows between a kernel's parameters and its body (constraints.def). */
 #include <string.h>
 
 #include "ir/text/parse.h"
 
 static const char *const *clause_words(Parser *p, ConstraintKind row, int *n) {
-  const char **words = ARENA_ARRAY(p->scratch, const char *, nclauses);
-  for (int i = *n = 0; i < nclauses; i++)
-    if (clauses[i].row == row && *clauses[i].word) words[(*n)++] = clauses[i].word;
+  const char **words = ARENA_ARRAY(p->scratch, const char *, constraint_clauses[row].n);
+  *n = 0;
+  EACH_CLAUSE(cl, row)
+    if (*cl->word) words[(*n)++] = cl->word;
   return words;
 }
 
 static const Clause *find_clause(ConstraintKind row, const char *word) {
-  for (int i = 0; i < nclauses; i++)
-    if (clauses[i].row == row && strcmp(clauses[i].word, word) == 0) return &clauses[i];
+  EACH_CLAUSE(cl, row)
+    if (strcmp(cl->word, word) == 0) return cl;
   return NULL;
 }
 
@@ -26,8 +27,8 @@ static bool parse_three(Parser *p, const Sym **out) {
   return expect(p, ')', "after three numbers");
 }
 
-static const char *int_name(Parser *p, const Clause *cl) {
-  const char *word = *cl->word ? cl->word : constraint_name[cl->row];
+static const char *int_name(Parser *p, const Constraint *c, const Clause *cl) {
+  const char *word = *cl->word ? cl->word : constraint_name[c->kind];
   return arena_printf(p->scratch, "the number after `%s`", word);
 }
 
@@ -38,13 +39,14 @@ static bool parse_clause_value(Parser *p, Constraint *c, const Clause *cl) {
   case CLAUSE_DIM:
   case CLAUSE_EXPR: return (*(const Sym **)field = parse_expr(p)) != NULL;
   case CLAUSE_INT:
-    if (!expect_int(p, 0, INT32_MAX, int_name(p, cl), &v)) return false;
+    if (!expect_int(p, 0, INT32_MAX, int_name(p, c, cl), &v)) return false;
     *(int *)field = (int)v;
     return true;
   case CLAUSE_FLAG: return *(bool *)field = true;
   case CLAUSE_THREE: return parse_three(p, field);
   case CLAUSE_MMA: return parse_mma(p, field);
-  case CLAUSE_PAIRS: return parse_pairs(p, field);
+  case CLAUSE_PAIRS:
+  case CLAUSE_DIMS: return parse_pairs(p, field);
   }
   return false;
 }
@@ -75,30 +77,34 @@ static bool fail_repeated(Parser *p, const char *word) {
   return false;
 }
 
-static bool check_complete(Parser *p, const Constraint *c, uint64_t seen) {
-  for (int i = 0; i < nclauses; i++) {
-    if (clauses[i].row != c->kind || !clauses[i].must || seen >> i & 1) continue;
+/* Bit i of a set of clauses is clause i of the row. */
+static unsigned clause_bit(const Constraint *c, const Clause *cl) {
+  return 1u << (cl - constraint_clauses[c->kind].at);
+}
+
+static bool check_complete(Parser *p, const Constraint *c, unsigned seen) {
+  EACH_CLAUSE(cl, c->kind) {
+    if (!cl->must || seen & clause_bit(c, cl)) continue;
     diag_add(&p->cx->diags, DIAG_E0505, c->at, "a `%s` row needs `%s`", constraint_name[c->kind],
-             clauses[i].word);
+             cl->word);
     return false;
   }
   return true;
 }
 
 static bool parse_clauses(Parser *p, Constraint *c) {
-  uint64_t seen = 0;
-  WV_ASSERT(nclauses <= 64);
+  unsigned seen = 0;
   const Clause *bare = find_clause(c->kind, "");
   if (bare) {
-    seen |= UINT64_C(1) << (bare - clauses);
+    seen |= clause_bit(c, bare);
     if (!parse_clause_value(p, c, bare)) return false;
   }
   bool listed = c->kind == CONSTRAINT_hardware; /* its clauses are separated by commas */
   while (!at_row_end(p) || (listed && p->last.kind == TOK_punct && p->last.punct == ',')) {
     const Clause *cl = take_clause(p, c->kind);
     if (!cl) return fail_clause(p, c->kind);
-    if (seen >> (cl - clauses) & 1) return fail_repeated(p, cl->word);
-    seen |= UINT64_C(1) << (cl - clauses);
+    if (seen & clause_bit(c, cl)) return fail_repeated(p, cl->word);
+    seen |= clause_bit(c, cl);
     if (!parse_clause_value(p, c, cl)) return false;
     if (listed && !accept(p, ',')) break;
   }
@@ -114,7 +120,7 @@ static void add_row(Parser *p, Constraint c) {
 /* `dynamic M, N` is one row for each. */
 static bool parse_dynamics(Parser *p, Constraint c) {
   do {
-    if (!(c.dim = parse_expr(p))) return false;
+    if (!(c.dynamic.symbol = parse_expr(p))) return false;
     c.at = span_from(p, c.at);
     add_row(p, c);
   } while (accept(p, ','));
@@ -127,7 +133,7 @@ static bool parse_row(Parser *p) {
   while (kind < CONSTRAINT_COUNT && !at_word(p, constraint_name[kind])) kind++;
   if (kind == CONSTRAINT_COUNT)
     return fail_unknown(p, DIAG_E0505, &p->tok, "header row", constraint_name, CONSTRAINT_COUNT);
-  Constraint c = {.kind = (ConstraintKind)kind, .at = p->tok.span};
+  Constraint c = constraint_empty((ConstraintKind)kind, p->tok.span);
   advance(p);
   if (c.kind == CONSTRAINT_dynamic) return parse_dynamics(p, c);
   if (!parse_clauses(p, &c)) return false;

@@ -341,7 +341,7 @@ static void print_three(Printer *p, const Sym *const *three) {
   sb_putc(p->out, ')');
 }
 
-static bool clause_given(Constraint *c, const Clause *cl) {
+static bool clause_given(const Constraint *c, const Clause *cl) {
   void *field = clause_field(c, cl);
   switch (cl->kind) {
   case CLAUSE_DIM:
@@ -350,12 +350,13 @@ static bool clause_given(Constraint *c, const Clause *cl) {
   case CLAUSE_INT: return *(int *)field != 0 || cl->must;
   case CLAUSE_FLAG: return *(bool *)field;
   case CLAUSE_MMA: return mma_given(field);
-  case CLAUSE_PAIRS: return ((SymPairs *)field)->n > 0 || cl->must;
+  case CLAUSE_PAIRS:
+  case CLAUSE_DIMS: return ((SymPairs *)field)->n > 0 || cl->must;
   }
   return false;
 }
 
-static void print_clause_value(Printer *p, Constraint *c, const Clause *cl) {
+static void print_clause_value(Printer *p, const Constraint *c, const Clause *cl) {
   void *field = clause_field(c, cl);
   switch (cl->kind) {
   case CLAUSE_DIM:
@@ -364,20 +365,20 @@ static void print_clause_value(Printer *p, Constraint *c, const Clause *cl) {
   case CLAUSE_FLAG: break;
   case CLAUSE_THREE: print_three(p, field); break;
   case CLAUSE_MMA: print_mma(p, field); break;
-  case CLAUSE_PAIRS: print_pairs(p, *(SymPairs *)field); break;
+  case CLAUSE_PAIRS:
+  case CLAUSE_DIMS: print_pairs(p, *(SymPairs *)field); break;
   }
 }
 
-static void print_row(Printer *p, Constraint c) {
-  sb_printf(p->out, "  %s", constraint_name[c.kind]);
+static void print_row(Printer *p, const Constraint *c) {
+  sb_printf(p->out, "  %s", constraint_name[c->kind]);
   int written = 0;
-  for (int i = 0; i < nclauses; i++) {
-    const Clause *cl = &clauses[i];
-    if (cl->row != c.kind || !clause_given(&c, cl)) continue;
-    sb_puts(p->out, c.kind == CONSTRAINT_hardware && written++ ? ", " : " ");
+  EACH_CLAUSE(cl, c->kind) {
+    if (!clause_given(c, cl)) continue;
+    sb_puts(p->out, c->kind == CONSTRAINT_hardware && written++ ? ", " : " ");
     sb_puts(p->out, cl->word);
     if (*cl->word && cl->kind != CLAUSE_FLAG) sb_putc(p->out, ' ');
-    print_clause_value(p, &c, cl);
+    print_clause_value(p, c, cl);
   }
 }
 
@@ -387,10 +388,10 @@ static void print_rows(Printer *p) {
     bool joins = i > 0 && c->kind == CONSTRAINT_dynamic && c[-1].kind == CONSTRAINT_dynamic;
     if (joins) {
       sb_puts(p->out, ", ");
-      sym_print(p->out, c->dim);
+      sym_print(p->out, c->dynamic.symbol);
     } else {
       sb_putc(p->out, '\n');
-      print_row(p, *c);
+      print_row(p, c);
     }
   }
 }

@@ -7,14 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MUST = true, MAY = false };
-const Clause clauses[] = {
-#define CLAUSE(row, word, kind, field, need)                                                       \
-  {CONSTRAINT_##row, word, CLAUSE_##kind, offsetof(Constraint, field), need},
-#include "ir/text/clauses.def"
-};
-const int nclauses = WV_LEN(clauses);
-
 bool attr_is_in_head(OpKind kind, AttrKey key) {
   if (kind == OP_for) return key == ATTR_axis || key == ATTR_from || key == ATTR_step;
   if (kind == OP_while) return key == ATTR_axis || key == ATTR_version || key == ATTR_expr;

@@ -2,31 +2,7 @@
 #ifndef WV_TEXT_H
 #define WV_TEXT_H
 
-#include "ir/ir.h"
-
-typedef enum ClauseKind {
-  CLAUSE_DIM,
-  CLAUSE_EXPR,
-  CLAUSE_INT,
-  CLAUSE_FLAG,
-  CLAUSE_THREE,
-  CLAUSE_MMA,
-  CLAUSE_PAIRS
-} ClauseKind;
-
-typedef struct Clause {
-  ConstraintKind row;
-  const char *word;
-  ClauseKind kind;
-  size_t field; /* offset in Constraint */
-  bool must;
-} Clause;
-
-extern const Clause clauses[]; /* in the order of constraints.def */
-extern const int nclauses;
-
-/* The field that a clause sets. */
-static inline void *clause_field(Constraint *c, const Clause *cl) { return (char *)c + cl->field; }
+#include "ir/attr.h"
 
 /* An attribute that is written before the braces: a region's in its first line, otherwise the
  * lead. */

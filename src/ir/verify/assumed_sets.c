@@ -61,9 +61,10 @@ static Value *scalar_of(Sets *s, Span at, const Sym *e, DType t) {
 
 static void add_check(Sets *s, const Op *set, const Constraint *row) {
   Kernel *k = s->k;
-  const Sym *cond = with_versions(s, row->expr, false), *version = op_attr(set, ATTR_version)->sym;
-  ReportSite site = {row->secondary ? FAILURE_REQUIRE : FAILURE_ASSUME, NULL,
-                     sym_text(k->arena, row->expr), set->at};
+  const Sym *cond = with_versions(s, row->assume.condition, false),
+            *version = op_attr(set, ATTR_version)->sym;
+  ReportSite site = {row->assume.required ? FAILURE_REQUIRE : FAILURE_ASSUME, NULL,
+                     sym_text(k->arena, row->assume.condition), set->at};
   site.columns = arena_printf(k->arena, "g g g i%s", sym_name(op_attr(set, ATTR_symbol)->sym));
   if (!cond || !report_is_new(k, &site)) return;
   Value *args[6] = {scalar_of(s, set->at, cond, DTYPE_i1)};
@@ -82,7 +83,8 @@ static void check_set(Sets *s, Op *set) {
   s->ops.n = 0;
   for (int i = 0; i < s->k->constraints.n; i++) {
     const Constraint row = s->k->constraints.at[i]; /* a report may add rows */
-    if (row.kind == CONSTRAINT_assume && mentions(s, row.expr, symbol) && is_known(s, row.expr))
+    if (row.kind == CONSTRAINT_assume && mentions(s, row.assume.condition, symbol) &&
+        is_known(s, row.assume.condition))
       add_check(s, set, &row);
   }
   for (int i = 0; i < s->ops.n; i++) {

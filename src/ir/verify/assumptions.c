@@ -51,8 +51,8 @@ bool kernel_has_fallback(const Kernel *k) {
   for (int i = 0; i < k->constraints.n; i++) {
     const Constraint *c = &k->constraints.at[i];
     if (!is_assumption(c)) continue;
-    if (c->secondary) return false;
-    some |= ir_is_of_launch(k, c->expr);
+    if (c->assume.required) return false;
+    some |= ir_is_of_launch(k, c->assume.condition);
   }
   return some && k->level == LEVEL_TILE;
 }
@@ -70,7 +70,7 @@ void kernel_drop_assumptions(Kernel *k) {
 
 void kernel_require_assumptions(Kernel *k) {
   for (int i = 0; i < k->constraints.n; i++)
-    if (is_assumption(&k->constraints.at[i])) k->constraints.at[i].secondary = true;
+    if (is_assumption(&k->constraints.at[i])) k->constraints.at[i].assume.required = true;
 }
 
 /* The condition with bound values substituted; false if it has no value. */
@@ -84,8 +84,8 @@ static bool is_false(const Kernel *k, const Sym *e, const SymBinding *bound, int
 static bool settle_row(Kernel *k, int i) {
   const Constraint *c = &k->constraints.at[i];
   Diags *diags = &k->cx->diags;
-  const char *text = sym_text(diags->arena, c->expr);
-  if (c->secondary) {
+  const char *text = sym_text(diags->arena, c->assume.condition);
+  if (c->assume.required) {
     diag_add(diags, DIAG_E0709, c->at, "the assumption `%s` does not hold for the sizes of `%s`",
              text, k->name);
     return false;
@@ -105,7 +105,7 @@ bool kernel_settle_assumptions(Kernel *k) {
   if (!sym_resolve_bindings(k->cx->sym, bound, n)) n = 0, sym_take_error(k->cx->sym);
   for (int i = 0; ok && i < k->constraints.n;) {
     const Constraint *c = &k->constraints.at[i];
-    if (is_assumption(c) && is_false(k, c->expr, bound, n)) ok = settle_row(k, i);
+    if (is_assumption(c) && is_false(k, c->assume.condition, bound, n)) ok = settle_row(k, i);
     else i++;
   }
   arena_free(a);
@@ -125,9 +125,9 @@ const Sym *kernel_assumed_of(const Kernel *k, const Sym *symbol, bool *required)
   *required = false;
   for (int i = 0; i < k->constraints.n; i++) {
     const Constraint *c = &k->constraints.at[i];
-    if (!is_assumption(c) || !mentions(k, c->expr, sym_name(symbol))) continue;
-    all = all ? sym_and(k->cx->sym, all, c->expr) : c->expr;
-    *required |= c->secondary;
+    if (!is_assumption(c) || !mentions(k, c->assume.condition, sym_name(symbol))) continue;
+    all = all ? sym_and(k->cx->sym, all, c->assume.condition) : c->assume.condition;
+    *required |= c->assume.required;
   }
   return all;
 }
@@ -139,7 +139,7 @@ static const char *all_texts(const Kernel *k) {
   for (int i = 0; i < k->constraints.n; i++) {
     const Constraint *c = &k->constraints.at[i];
     if (is_assumption(c))
-      sb_printf(&out, "%s`%s`", out.n ? ", " : "", sym_text(out.arena, c->expr));
+      sb_printf(&out, "%s`%s`", out.n ? ", " : "", sym_text(out.arena, c->assume.condition));
   }
   return sb_text(&out);
 }

@@ -274,7 +274,7 @@ static bool verify_params(Verify *v) {
 /* The allocations of one lane's program must fit in the shared memory that its launch requests. An
  * allocation whose size depends on symbols is checked where these are known. */
 static bool verify_allocations(Kernel *k) {
-  const Constraint *launch = kernel_constraint(k, CONSTRAINT_launch, NULL);
+  const LaunchSpec *launch = kernel_launch(k);
   int64_t end = 0;
   if (k->level != LEVEL_THREAD || !launch) return true;
   for (const Op *op = ir_first(k); op; op = ir_next(op)) {

@@ -47,9 +47,9 @@ static bool check_not_argument(Header *h, const Constraint *c, const char *what)
   const Kernel *k = h->k;
   for (int i = 0; i < k->params.n; i++) {
     const Param *p = &k->params.at[i];
-    if (!p->binds || !sym_same_name(p->binds, c->dim)) continue;
+    if (!p->binds || !sym_same_name(p->binds, c->subject)) continue;
     Diag *d = REPORT(h, c, E0208, "`%s` is %s, but argument `%s` gives it its value",
-                     sym_name(c->dim), what, p->name);
+                     sym_name(c->subject), what, p->name);
     HINT(h, d, "leave it out of `subs` and `dynamic_symbols`, or pass an ordinary scalar");
     return false;
   }
@@ -60,14 +60,16 @@ static bool check_bindings(Header *h) {
   Kernel *k = h->k;
   SymCtx *sym = k->cx->sym;
   EACH_ROW(k, bind, c) {
-    if (sym_kind(c->dim) != SYM_symbol)
-      return FAIL(h, c, E0212, "only a symbol can be bound, not `%s`", text(h, c->dim));
-    if (sym_name(c->dim)[0] == '$')
-      return FAIL(h, c, E0212, "`%s` is a built-in symbol and cannot be bound", sym_name(c->dim));
-    if (kernel_constraint(k, CONSTRAINT_bind, c->dim) != c)
-      return FAIL(h, c, E0208, "`%s` is bound twice", sym_name(c->dim));
-    const Constraint *dynamic = kernel_constraint(k, CONSTRAINT_dynamic, c->dim);
-    if (dynamic) return FAIL(h, c, E0208, "`%s` is both bound and dynamic", sym_name(c->dim));
+    if (sym_kind(c->bind.symbol) != SYM_symbol)
+      return FAIL(h, c, E0212, "only a symbol can be bound, not `%s`", text(h, c->bind.symbol));
+    if (sym_name(c->bind.symbol)[0] == '$')
+      return FAIL(h, c, E0212, "`%s` is a built-in symbol and cannot be bound",
+                  sym_name(c->bind.symbol));
+    if (kernel_constraint(k, CONSTRAINT_bind, c->bind.symbol) != c)
+      return FAIL(h, c, E0208, "`%s` is bound twice", sym_name(c->bind.symbol));
+    const Constraint *dynamic = kernel_constraint(k, CONSTRAINT_dynamic, c->bind.symbol);
+    if (dynamic)
+      return FAIL(h, c, E0208, "`%s` is both bound and dynamic", sym_name(c->bind.symbol));
     if (!check_not_argument(h, c, "bound")) return false;
   }
   const Constraint *first = kernel_constraint(k, CONSTRAINT_bind, NULL);
@@ -82,26 +84,28 @@ static bool check_bindings(Header *h) {
 /* Only a symbol of the author's: an expression has no name under which a launch could give it a
  * value. */
 static bool check_dynamic(Header *h, const Constraint *c) {
-  if (sym_kind(c->dim) != SYM_symbol)
-    return FAIL(h, c, E0212, "only a symbol can be dynamic, not `%s`", text(h, c->dim));
-  if (sym_name(c->dim)[0] == '$')
-    return FAIL(h, c, E0212, "`%s` is a built-in symbol and cannot be dynamic", sym_name(c->dim));
+  if (sym_kind(c->dynamic.symbol) != SYM_symbol)
+    return FAIL(h, c, E0212, "only a symbol can be dynamic, not `%s`", text(h, c->dynamic.symbol));
+  if (sym_name(c->dynamic.symbol)[0] == '$')
+    return FAIL(h, c, E0212, "`%s` is a built-in symbol and cannot be dynamic",
+                sym_name(c->dynamic.symbol));
   return check_not_argument(h, c, "dynamic");
 }
 
 static bool check_size(Header *h, const Constraint *c) {
   int64_t size;
-  if (!bound_int(h, c->size, &size) || size > 0) return true;
+  if (!bound_int(h, c->divided.size, &size) || size > 0) return true;
   Diag *d = REPORT(h, c, E0204, "the %s tile of `%s` is %lld", constraint_name[c->kind],
-                   text(h, c->dim), (long long)size);
-  if (c->size != bound_value(h, c->size)) HINT(h, d, "`%s` has this value", text(h, c->size));
+                   text(h, c->divided.dim), (long long)size);
+  if (c->divided.size != bound_value(h, c->divided.size))
+    HINT(h, d, "`%s` has this value", text(h, c->divided.size));
   return false;
 }
 
-static bool check_axis(Header *h, const Constraint *c, int most) {
-  if (c->axis >= 0 && c->axis <= most) return true;
+static bool check_axis(Header *h, const Constraint *c, int axis, int most) {
+  if (axis >= 0 && axis <= most) return true;
   Diag *d = REPORT(h, c, E0207, "%s dimension %d is out of range 0 to %d", constraint_name[c->kind],
-                   c->axis, most);
+                   axis, most);
   HINT(h, d, "number the dimensions from 0");
   return false;
 }
@@ -139,22 +143,23 @@ static bool check_outer3(Header *h, const Constraint *c, const Sym *const sizes[
 }
 
 static bool check_count(Header *h, const Constraint *c) {
-  if (c->secondary) return true;
-  if (c->count) return check_outer(h, c, c->count);
-  return check_outer(h, c, c->dim) && check_outer(h, c, c->size);
+  if (c->workgroup.secondary) return true;
+  if (c->workgroup.count) return check_outer(h, c, c->workgroup.count);
+  return check_outer(h, c, c->workgroup.dim) && check_outer(h, c, c->workgroup.size);
 }
 
 static bool check_launch(Header *h, const Constraint *c) {
+  const LaunchSpec *l = &c->launch;
   int64_t threads = 1, v;
-  if (!check_outer3(h, c, c->grid) || !check_outer3(h, c, c->block) ||
-      !check_outer3(h, c, c->cluster))
+  if (!check_outer3(h, c, l->grid) || !check_outer3(h, c, l->block) ||
+      !check_outer3(h, c, l->cluster))
     return false;
-  if (c->threads < 1 || c->threads > 64)
-    return FAIL(h, c, E0212, "a wave has %d lanes, expected 1 to 64", c->threads);
+  if (l->lanes < 1 || l->lanes > 64)
+    return FAIL(h, c, E0212, "a wave has %d lanes, expected 1 to 64", l->lanes);
   for (int i = 0; i < 3; i++) {
-    if (bound_int(h, c->grid[i], &v) && v < 0)
+    if (bound_int(h, l->grid[i], &v) && v < 0)
       return FAIL(h, c, E0212, "the grid has %lld workgroups along %d", (long long)v, i);
-    if (!bound_int(h, c->block[i], &v)) continue;
+    if (!bound_int(h, l->block[i], &v)) continue;
     if (v < 1 || v > 1024)
       return FAIL(h, c, E0212, "a workgroup has %lld threads along %d", (long long)v, i);
     threads *= v;
@@ -165,14 +170,14 @@ static bool check_launch(Header *h, const Constraint *c) {
 
 static bool check_stages(Header *h, const Constraint *c) {
   int64_t n;
-  if (!bound_int(h, c->size, &n) || (n >= 0 && n <= 64)) return true;
+  if (!bound_int(h, c->stages.count, &n) || (n >= 0 && n <= 64)) return true;
   return FAIL(h, c, E0212, "a loop has 1 to 64 stages, or 0 to let the compiler choose, not %lld",
               (long long)n);
 }
 
 static bool check_switch(Header *h, const Constraint *c) {
   int64_t n;
-  if (!bound_int(h, c->size, &n) || n == 0 || n == 1) return true;
+  if (!bound_int(h, c->option.allowed, &n) || n == 0 || n == 1) return true;
   return FAIL(h, c, E0212, "`%s` must be 0 or 1, not %lld", constraint_name[c->kind], (long long)n);
 }
 
@@ -198,66 +203,71 @@ static bool is_settled(const Header *h, const Sym *s) {
  * not supported yet. */
 static bool check_device(Header *h, const Constraint *c) {
   SymCtx *sym = h->k->cx->sym;
-  const Sym *dim = bound_value(h, c->dim), *size = bound_value(h, c->size);
+  const Sym *dim = bound_value(h, c->device.dim), *size = bound_value(h, c->device.size);
   const Sym *whole = dim && size ? sym_le(sym, dim, size) : NULL;
   if (!whole || sym_proves(sym, NULL, whole)) return true;
   if (!is_settled(h, whole) && sym_prove(sym, NULL, whole) == SYM_UNKNOWN) return true;
   int64_t extent, part;
   Diag *d = REPORT(h, c, E0215, "`%s` is split across devices, which is not supported yet",
-                   text(h, c->dim));
+                   text(h, c->device.dim));
   if (sym_is_int(dim, &extent) && sym_is_int(size, &part))
     HINT(h, d,
          "`%s` is %lld and each device has %lld of it: assign the whole dimension to one device",
-         text(h, c->dim), (long long)extent, (long long)part);
+         text(h, c->device.dim), (long long)extent, (long long)part);
   else
     HINT(h, d,
          "whether `%s` fits in `%s` must be known at compile time: bind both, or use `%s` as the "
          "tile",
-         text(h, c->dim), text(h, c->size), text(h, c->dim));
+         text(h, c->device.dim), text(h, c->device.size), text(h, c->device.dim));
   return false;
 }
 
 /* ---- every row ---- */
 
 static bool check_view(Header *h, const Constraint *c) {
-  const char *name = sym_name(c->dim);
+  const char *name = sym_name(c->view.argument);
   for (int i = 0; name && i < h->k->params.n; i++)
     if (strcmp(h->k->params.at[i].name, name) == 0 && h->k->body->args[i]->type->kind == TYPE_mem)
       return true;
-  return FAIL(h, c, E0212, "`%s` is not a tensor among the arguments", text(h, c->dim));
+  return FAIL(h, c, E0212, "`%s` is not a tensor among the arguments", text(h, c->view.argument));
 }
 
 /* Of what exists: no wave has more than 64 lanes. */
 static bool check_machine(Header *h, const Constraint *c) {
   enum { LANES = 64, WAVES = 1024 };
-  return (c->threads > 0 && c->threads <= LANES && c->groups > 0 && c->groups <= WAVES) ||
+  const MachineSpec *m = &c->machine;
+  return (m->lanes > 0 && m->lanes <= LANES && m->waves > 0 && m->waves <= WAVES) ||
          FAIL(h, c, E0212, "a machine has 1 to %d lanes and 1 to %d waves", LANES, WAVES);
 }
 
 static bool check_fields(Header *h, const Constraint *c) {
   switch (c->kind) {
-  case CONSTRAINT_workgroup: return check_axis(h, c, 4) && check_size(h, c) && check_count(h, c);
-  case CONSTRAINT_device: return check_axis(h, c, 2) && check_size(h, c) && check_device(h, c);
-  case CONSTRAINT_reorder: return check_axis(h, c, 2);
-  case CONSTRAINT_wave: return check_size(h, c) && check_outer(h, c, c->size);
+  case CONSTRAINT_workgroup:
+    return check_axis(h, c, c->workgroup.axis, 4) && check_size(h, c) && check_count(h, c);
+  case CONSTRAINT_device:
+    return check_axis(h, c, c->device.axis, 2) && check_size(h, c) && check_device(h, c);
+  case CONSTRAINT_reorder: return check_axis(h, c, c->reorder.axis, 2);
+  case CONSTRAINT_wave: return check_size(h, c) && check_outer(h, c, c->wave.size);
   case CONSTRAINT_tile: return check_size(h, c);
   case CONSTRAINT_hardware:
-    if (c->threads <= 0)
-      return FAIL(h, c, E0212, "threads per wave is %d, expected a positive number", c->threads);
-    return check_outer3(h, c, c->waves) && check_outer3(h, c, c->cluster) &&
-           check_mma_name(h->k->cx, c->mma.name, c->at);
+    if (c->hardware.threads <= 0)
+      return FAIL(h, c, E0212, "threads per wave is %d, expected a positive number",
+                  c->hardware.threads);
+    return check_outer3(h, c, c->hardware.waves) && check_outer3(h, c, c->hardware.cluster) &&
+           check_mma_name(h->k->cx, c->hardware.mma.name, c->at);
   case CONSTRAINT_launch: return check_launch(h, c);
   case CONSTRAINT_machine: return check_machine(h, c);
   case CONSTRAINT_assume:
-    if (sym_is_bool(c->expr)) return true;
-    return FAIL(h, c, E0212, "an assumption must be a condition, not `%s`", text(h, c->expr));
-  case CONSTRAINT_grid: return check_outer(h, c, c->size);
+    if (sym_is_bool(c->assume.condition)) return true;
+    return FAIL(h, c, E0212, "an assumption must be a condition, not `%s`",
+                text(h, c->assume.condition));
+  case CONSTRAINT_grid: return check_outer(h, c, c->grid.workgroups);
   case CONSTRAINT_view: return check_view(h, c);
   case CONSTRAINT_dynamic: return check_dynamic(h, c);
-  case CONSTRAINT_stages: return check_outer(h, c, c->size) && check_stages(h, c);
+  case CONSTRAINT_stages: return check_outer(h, c, c->stages.count) && check_stages(h, c);
   case CONSTRAINT_boxes:
   case CONSTRAINT_swizzle:
-  case CONSTRAINT_overlap: return check_outer(h, c, c->size) && check_switch(h, c);
+  case CONSTRAINT_overlap: return check_outer(h, c, c->option.allowed) && check_switch(h, c);
   case CONSTRAINT_iterators:
   case CONSTRAINT_alias:
   case CONSTRAINT_bind:
@@ -266,28 +276,11 @@ static bool check_fields(Header *h, const Constraint *c) {
   return true;
 }
 
+/* A row that was not parsed may lack what the parser would insist on. */
 static bool has_operands(const Constraint *c) {
-  switch (c->kind) {
-  case CONSTRAINT_workgroup:
-  case CONSTRAINT_wave:
-  case CONSTRAINT_device:
-  case CONSTRAINT_bind: return c->dim && c->size;
-  case CONSTRAINT_tile:
-  case CONSTRAINT_view:
-  case CONSTRAINT_dynamic: return c->dim != NULL;
-  case CONSTRAINT_stages:
-  case CONSTRAINT_boxes:
-  case CONSTRAINT_swizzle:
-  case CONSTRAINT_overlap:
-  case CONSTRAINT_grid: return c->size != NULL;
-  case CONSTRAINT_reorder:
-  case CONSTRAINT_assume: return c->expr != NULL;
-  case CONSTRAINT_alias: return c->dim && c->start && c->expr;
-  case CONSTRAINT_launch: return c->grid[0] && c->block[0];
-  case CONSTRAINT_hardware:
-  case CONSTRAINT_iterators:
-  case CONSTRAINT_machine:
-  case CONSTRAINT_COUNT: return true;
+  EACH_CLAUSE(cl, c->kind) {
+    bool is_sym = cl->kind == CLAUSE_DIM || cl->kind == CLAUSE_EXPR || cl->kind == CLAUSE_THREE;
+    if (cl->must && is_sym && !*(const Sym **)clause_field(c, cl)) return false;
   }
   return true;
 }
@@ -331,18 +324,19 @@ static bool check_workgroups(Header *h) {
   const Constraint *primary[5] = {0};
   int used = 0, most = -1, least = 5;
   EACH_ROW(h->k, workgroup, c) {
-    used |= 1 << c->axis;
-    most = c->axis > most ? c->axis : most;
-    least = c->axis < least ? c->axis : least;
-    if (c->secondary) continue;
-    if (primary[c->axis]) {
+    int axis = c->workgroup.axis;
+    used |= 1 << axis;
+    most = axis > most ? axis : most;
+    least = axis < least ? axis : least;
+    if (c->workgroup.secondary) continue;
+    if (primary[axis]) {
       Diag *d = REPORT(h, c, E0206, "`%s` and `%s` are both primary on workgroup dimension %d",
-                       text(h, primary[c->axis]->dim), text(h, c->dim), c->axis);
-      diag_note(&h->k->cx->diags, d, primary[c->axis]->at, "the first is here");
+                       text(h, primary[axis]->workgroup.dim), text(h, c->workgroup.dim), axis);
+      diag_note(&h->k->cx->diags, d, primary[axis]->at, "the first is here");
       HINT(h, d, "give one of them `primary=False`, or another workgroup dimension");
       return false;
     }
-    primary[c->axis] = c;
+    primary[axis] = c;
   }
   bool grid = kernel_constraint(h->k, CONSTRAINT_grid, NULL) != NULL;
   if (most < 0 && !grid) {
@@ -361,7 +355,7 @@ static bool check_workgroups(Header *h) {
 }
 
 static bool fail_axis(Header *h, const Constraint *wave, const Constraint *tile) {
-  const char *dim = text(h, wave->dim);
+  const char *dim = text(h, wave->wave.dim);
   if (tile->kind == CONSTRAINT_tile) {
     Diag *d =
         REPORT(h, wave, E0213, "the waves of three other dimensions leave none for `%s`", dim);
@@ -369,14 +363,14 @@ static bool fail_axis(Header *h, const Constraint *wave, const Constraint *tile)
     return false;
   }
   Diag *d = REPORT(h, wave, E0213, "`%s` is on workgroup dimension %d, which has no waves", dim,
-                   tile->axis);
+                   tile->workgroup.axis);
   HINT(h, d, "move `%s` to workgroup dimension 0, 1 or 2, or remove its `WaveConstraint`", dim);
   return false;
 }
 
 static bool check_wave(Header *h, const Constraint *wave) {
-  const Constraint *tile = kernel_wave_tile(h->k, wave->dim);
-  const char *dim = text(h, wave->dim);
+  const Constraint *tile = kernel_wave_tile(h->k, wave->wave.dim);
+  const char *dim = text(h, wave->wave.dim);
   if (!tile) {
     Diag *d = REPORT(h, wave, E0205,
                      "`%s` has a wave constraint but no tile that waves could share", dim);
@@ -384,11 +378,11 @@ static bool check_wave(Header *h, const Constraint *wave) {
          dim);
     return false;
   }
-  if (kernel_wave_axis(h->k, wave->dim) > 2) return fail_axis(h, wave, tile);
+  if (kernel_wave_axis(h->k, wave->wave.dim) > 2) return fail_axis(h, wave, tile);
   int64_t whole = 1, wave_tile;
-  if (tile->size && !bound_int(h, tile->size, &whole)) return true;
-  const Sym *size = bound_value(h, wave->size);
-  if (!bound_int(h, wave->size, &wave_tile)) {
+  if (tile->divided.size && !bound_int(h, tile->divided.size, &whole)) return true;
+  const Sym *size = bound_value(h, wave->wave.size);
+  if (!bound_int(h, wave->wave.size, &wave_tile)) {
     int64_t num, den;
     if (!size || !sym_is_rational(size, &num, &den)) return true;
     wave_tile = 0; /* a fraction divides nothing */
@@ -406,7 +400,7 @@ static bool check_once(Header *h, ConstraintKind kind, bool per_dim, const char 
   for (int i = 0; i < h->k->constraints.n; i++) {
     const Constraint *c = &h->k->constraints.at[i];
     if (c->kind != kind) continue;
-    const Constraint *first = kernel_constraint(h->k, kind, per_dim ? c->dim : NULL);
+    const Constraint *first = kernel_constraint(h->k, kind, per_dim ? c->subject : NULL);
     if (first == c) continue;
     Diag *d = REPORT(h, c, E0208, "%s is given twice", what);
     diag_note(&h->k->cx->diags, d, first->at, "the first is here");

@@ -8,7 +8,7 @@
 
 typedef struct Check {
   Kernel *k;
-  const Constraint *machine;
+  const MachineSpec *machine;
   Arena *scratch;
   bool *in_registers; /* by value id: some user needs it there */
 } Check;
@@ -53,8 +53,8 @@ static bool check_value(Check *c, const Op *op, const Value *v) {
   if (!l) return may_stay || fail(c, op, "this tile has no layout", l, NULL);
   if (l->dims != v->type->rank)
     return fail(c, op, "the layout has a different rank than the tile", l, NULL);
-  if (layout_size(l, LAYOUT_LANE) != c->machine->threads ||
-      layout_size(l, LAYOUT_WAVE) != c->machine->groups)
+  if (layout_size(l, LAYOUT_LANE) != c->machine->lanes ||
+      layout_size(l, LAYOUT_WAVE) != c->machine->waves)
     return fail(c, op, "the number of lanes or waves in the layout differs from the `machine` row",
                 l, NULL);
   if (!layout_covers(c->scratch, l))
@@ -86,7 +86,7 @@ static bool check_op(Check *c, Op *op) {
 
 bool ir_verify_layouts(Kernel *k) {
   if (!ir_has_layouts(k)) return true;
-  Check c = {.k = k, .machine = kernel_constraint(k, CONSTRAINT_machine, NULL)};
+  Check c = {.k = k, .machine = kernel_machine(k)};
   if (!c.machine) {
     diag_add(&k->cx->diags, DIAG_E0514, k->at, "layouts without a `machine` row");
     return false;

@@ -74,26 +74,28 @@ static const Sym *several(const Parts *p, const Sym *count) {
 }
 
 static const Sym *row_count(const Parts *p, const Constraint *row) {
-  if (row->count) return row->count;
-  return row->size ? sym_ceildiv(p->sym, row->dim, row->size) : row->dim;
+  if (row->workgroup.count) return row->workgroup.count;
+  return row->workgroup.size ? sym_ceildiv(p->sym, row->workgroup.dim, row->workgroup.size)
+                             : row->workgroup.dim;
 }
 
 /* The number of workgroups with different tiles of the row's dimension; one that follows another's
  * id has as many. */
 static const Sym *workgroups_of(const Parts *p, const Constraint *row) {
-  if (row->start && !expr_mentions(row->start, "$WG")) return NULL;
-  for (int i = 0; row->secondary && i < p->k->constraints.n; i++) {
+  if (row->workgroup.start && !expr_mentions(row->workgroup.start, "$WG")) return NULL;
+  for (int i = 0; row->workgroup.secondary && i < p->k->constraints.n; i++) {
     const Constraint *c = &p->k->constraints.at[i];
-    if (c->kind == CONSTRAINT_workgroup && !c->secondary && c->axis == row->axis)
+    if (c->kind == CONSTRAINT_workgroup && !c->workgroup.secondary &&
+        c->workgroup.axis == row->workgroup.axis)
       return several(p, row_count(p, c));
   }
   return several(p, row_count(p, row));
 }
 
 static const Sym *waves_of(const Parts *p, const Constraint *row) {
-  const Constraint *wave = kernel_constraint(p->k, CONSTRAINT_wave, row->dim);
-  if (!wave || !row->size) return NULL;
-  return several(p, sym_ceildiv(p->sym, row->size, wave->size));
+  const Constraint *wave = kernel_constraint(p->k, CONSTRAINT_wave, row->workgroup.dim);
+  if (!wave || !row->workgroup.size) return NULL;
+  return several(p, sym_ceildiv(p->sym, row->workgroup.size, wave->wave.size));
 }
 
 /* ---- the warning ---- */
@@ -139,8 +141,8 @@ static void warn_op(const Parts *p, const Op *op) {
   const Sym *base = dim_base(dim);
   const Constraint *alias = kernel_constraint(p->k, CONSTRAINT_alias, base);
   const Constraint *row =
-      kernel_constraint(p->k, CONSTRAINT_workgroup, alias ? alias->start : base);
-  if (!row || is_in_loop_over(op, base) || (alias && is_in_loop_over(op, alias->start))) return;
+      kernel_constraint(p->k, CONSTRAINT_workgroup, alias ? alias->alias.of : base);
+  if (!row || is_in_loop_over(op, base) || (alias && is_in_loop_over(op, alias->alias.of))) return;
   const Sym *waves = waves_of(p, row), *groups = workgroups_of(p, row);
   if (waves) warn_waves(p, op, dim, waves);
   if (groups && !feeds_atomics(p->k, &op->results[0])) warn_workgroups(p, op, dim, groups);

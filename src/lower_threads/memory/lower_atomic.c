@@ -38,7 +38,7 @@ static const Sym *first_lane(Lower *l, const Layout *layout) {
 }
 
 int atomic_waves(const Lower *l, const Op *op) {
-  const Constraint *hardware = kernel_constraint(l->k, CONSTRAINT_hardware, NULL);
+  const HardwareSpec *hardware = kernel_hardware(l->k);
   switch (atomic_by(op)) {
   case ATOMIC_BY_OWNER: return l->machine.waves;
   case ATOMIC_BY_WAVE: return hardware ? ceil_div(hardware->threads, l->machine.lanes) : 1;

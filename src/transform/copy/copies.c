@@ -389,12 +389,12 @@ static void gather(Op *copy) {
 }
 
 bool pass_copies(Kernel *k, PassCtx *cx) {
-  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
+  const MachineSpec *machine = kernel_machine(k);
   if (!machine || !cx->target || !ir_has_layouts(k)) return true;
   Copies c = {.k = k, .arena = cx->scratch, .d = cx->facts.distribute};
   c.m = cx->facts.memory_uses;
   c.bounds = cx->facts.in_bounds;
-  c.machine = (Machine){cx->target, machine->threads, machine->groups, machine->observable};
+  c.machine = (Machine){cx->target, machine->lanes, machine->waves, machine->observable};
   c.ways = copy_ways(k, cx);
   for (int i = 0; i < c.m->memories.n; i++) lay_out(&c, i);
   for (Op *op = ir_first(k); op; op = ir_next(op))

@@ -5,13 +5,13 @@
 #include "transform/copy/copy_box.h"
 
 CopyWays copy_ways(Kernel *k, const PassCtx *cx) {
-  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
+  const MachineSpec *machine = kernel_machine(k);
   return (CopyWays){
       .k = k,
       .d = cx->facts.distribute,
       .m = cx->facts.memory_uses,
       .bounds = cx->facts.in_bounds,
-      .machine = {cx->target, machine->threads, machine->groups, machine->observable},
+      .machine = {cx->target, machine->lanes, machine->waves, machine->observable},
   };
 }
 

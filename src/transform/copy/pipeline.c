@@ -348,14 +348,14 @@ static bool unbox_others(Kernel *k, PassCtx *cx, const PipelinePlan *plan) {
 }
 
 bool pass_pipeline(Kernel *k, PassCtx *cx) {
-  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
+  const MachineSpec *machine = kernel_machine(k);
   PipelinePlan plan = pipeline_plan(k, cx);
   if (!machine || !cx->target) return cx->idle = true;
   if (!unbox_others(k, cx, &plan)) return false;
   if (plan.slots < 2) return true;
   make_rings(k, &plan);
   Rewrite w = {.k = k, .sym = k->cx->sym, .cx = cx, .plan = &plan};
-  w.machine = (Machine){cx->target, machine->threads, machine->groups, machine->observable};
+  w.machine = (Machine){cx->target, machine->lanes, machine->waves, machine->observable};
   for (int i = 0; i < plan.loops.n; i++) {
     w.l = &plan.loops.at[i];
     if (!rewrite_loop(&w)) return false;

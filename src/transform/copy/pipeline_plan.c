@@ -391,11 +391,11 @@ static void remark_depth(const Planner *p, const char *why) {
 /* A number that is not known yet requests nothing. */
 static int asked_slots(const Planner *p, const Constraint *stages) {
   int64_t n;
-  return sym_is_int(distribute_expr(p->d, NULL, stages->size), &n) ? (int)n : 0;
+  return sym_is_int(distribute_expr(p->d, NULL, stages->stages.count), &n) ? (int)n : 0;
 }
 
 PipelinePlan pipeline_plan(Kernel *k, PassCtx *cx) {
-  const Constraint *machine = kernel_constraint(k, CONSTRAINT_machine, NULL);
+  const MachineSpec *machine = kernel_machine(k);
   const Constraint *stages = kernel_constraint(k, CONSTRAINT_stages, NULL);
   Planner p = {.k = k, .arena = cx->scratch, .d = cx->facts.distribute};
   p.m = cx->facts.memory_uses;
@@ -403,7 +403,7 @@ PipelinePlan pipeline_plan(Kernel *k, PassCtx *cx) {
   p.asked = stages ? asked_slots(&p, stages) : 0;
   p.wanted = stages && p.asked != 1;
   if (!machine || !p.target || p.asked == 1) return p.plan;
-  p.threads = machine->threads * machine->groups;
+  p.threads = machine->lanes * machine->waves;
   for (Op *op = ir_first(k); op; op = ir_next(op))
     if (op->kind == OP_for && has_copies(op->body) && !has_copies_deeper(op)) plan_loop(&p, op);
   if (p.plan.loops.n) remark_depth(&p, choose_slots(&p));

@@ -48,19 +48,20 @@ static bool declared(Retarget *r, const Sym *s, int *out) {
 
 /* A given number of waves must agree with the wave rows. */
 static bool check_waves(Retarget *r) {
-  const Constraint *hardware = kernel_constraint(r->k, CONSTRAINT_hardware, NULL);
+  const HardwareSpec *hardware = kernel_hardware(r->k);
   const Distribution *d = r->cx->facts.distribute;
   for (int i = 0; i < r->k->constraints.n; i++) {
     const Constraint *c = &r->k->constraints.at[i];
-    int axis = c->kind == CONSTRAINT_wave ? kernel_wave_axis(r->k, c->dim) : -1;
+    int axis = c->kind == CONSTRAINT_wave ? kernel_wave_axis(r->k, c->wave.dim) : -1;
     if (axis < 0 || axis > 2 || !hardware->waves[axis]) continue;
-    const Sym *derived = distribute_waves(d, c->dim), *given = d->waves[axis];
+    const Sym *derived = distribute_waves(d, c->wave.dim), *given = d->waves[axis];
     if (derived == given) continue;
     Diag *e =
         diag_add(DIAGS(r), DIAG_E0609, c->at,
                  "this makes %s waves along workgroup dimension %d, but the hardware row says %s",
                  sym_text(DIAGS(r)->arena, derived), axis, sym_text(DIAGS(r)->arena, given));
-    diag_note(DIAGS(r), e, hardware->at, "the hardware row");
+    diag_note(DIAGS(r), e, kernel_constraint(r->k, CONSTRAINT_hardware, NULL)->at,
+              "the hardware row");
     return false;
   }
   return true;
@@ -70,8 +71,8 @@ static bool fail_small(Retarget *r, int threads) {
   Diag *d =
       diag_add(DIAGS(r), DIAG_E0608, r->k->at,
                "`%s` declares %d threads in waves of %d; %s supports at most %d in waves of %d",
-               r->k->name, threads, kernel_constraint(r->k, CONSTRAINT_hardware, NULL)->threads,
-               r->target->name, r->target->threads, r->target->lanes);
+               r->k->name, threads, kernel_hardware(r->k)->threads, r->target->name,
+               r->target->threads, r->target->lanes);
   diag_hint(DIAGS(r), d, "declare fewer waves, or waves of %d threads", r->target->lanes);
   return false;
 }
@@ -79,7 +80,7 @@ static bool fail_small(Retarget *r, int threads) {
 /* Tile-pure kernels run on as many threads as they declare, up to the machine's limit. */
 static bool choose_waves(Retarget *r) {
   const Distribution *d = r->cx->facts.distribute;
-  const Constraint *hardware = kernel_constraint(r->k, CONSTRAINT_hardware, NULL);
+  const HardwareSpec *hardware = kernel_hardware(r->k);
   int threads = hardware->threads, lanes = r->target->lanes, most = target_waves(r->target);
   for (int i = 0; i < 3; i++) {
     int n;
@@ -96,9 +97,7 @@ static bool choose_waves(Retarget *r) {
 static void add_machine(Retarget *r) {
   Constraint row = {.kind = CONSTRAINT_machine,
                     .at = r->k->at,
-                    .threads = r->target->lanes,
-                    .groups = r->waves,
-                    .observable = r->observable};
+                    .machine = {r->target->lanes, r->waves, r->observable}};
   vec_push(r->k->arena, &r->k->constraints, row);
 }
 
@@ -166,7 +165,7 @@ static bool open_product(Retarget *r, Op *op, Product *p) {
   p->n = extent_of(rhs, right, p->roles.n);
   p->k = extent_of(lhs, left, p->roles.k);
   p->a = dtype_mma(lhs->dtype), p->b = dtype_mma(rhs->dtype), p->c = dtype_mma(acc->dtype);
-  const Constraint *hardware = kernel_constraint(r->k, CONSTRAINT_hardware, NULL);
+  const HardwareSpec *hardware = kernel_hardware(r->k);
   const Attr *given = op_attr(op, ATTR_mma);
   p->asked = given ? given->mma : mma_given(&hardware->mma) ? &hardware->mma : NULL;
   return true;
@@ -533,7 +532,7 @@ static void apply_all_scales(Retarget *r) {
 
 /* Loops over tiles have no lanes: a CPU emulates those that a kernel's result depends on. */
 static void play_lanes(Retarget *r) {
-  int declared = kernel_constraint(r->k, CONSTRAINT_hardware, NULL)->threads;
+  int declared = kernel_hardware(r->k)->threads;
   TargetInfo *played = ARENA_NEW(r->cx->scratch, TargetInfo);
   *played = target_playing(r->target, target_played_lanes(declared));
   r->target = played;

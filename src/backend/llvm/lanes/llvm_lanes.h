@@ -73,7 +73,7 @@ struct Lanes {
 /* ---- llvm_lanes_plan.c ---- */
 
 /* NULL after reporting that the launch row does not give the threads. */
-Lanes *lanes_plan(Llvm *p, const Constraint *launch);
+Lanes *lanes_plan(Llvm *p, const LaunchSpec *launch);
 
 /* ---- llvm_lanes.c ---- */
 

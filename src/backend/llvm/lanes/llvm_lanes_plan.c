@@ -206,11 +206,11 @@ static void place_region(Planner *n, const Region *r) {
 
 /* ---- the whole ---- */
 
-Lanes *lanes_plan(Llvm *p, const Constraint *launch) {
+Lanes *lanes_plan(Llvm *p, const LaunchSpec *launch) {
   Kernel *k = p->k;
   Lanes *l = ARENA_NEW(p->arena, Lanes);
   Planner n = {.p = p, .l = l};
-  *l = (Lanes){.threads = launch_threads(launch), .wave = launch->threads};
+  *l = (Lanes){.threads = launch_threads(launch), .wave = launch->lanes};
   l->mask = l->staging = LANES_NOWHERE;
   if (l->threads < 1 || l->wave < 1) return NULL;
   l->copies = part_count(l->threads, l->wave) * l->wave;
