@@ -19,7 +19,7 @@ OP = re.compile(
 RULE = re.compile(r'^RULE\((\w+),\s*"(.*)"\)$', re.M)
 
 
-ELEMENTWISE = re.compile(r'^ELEMENTWISE\((\w+),\s*(\w+),\s*(\w+),\s*(\w+),\s*\w+,\s*(".*")\)$', re.M)
+ELEMENTWISE = re.compile(r'^ELEMENTWISE\((\w+),\s*(\w+),\s*([\w| ]+),\s*(\w+),\s*\w+,\s*(".*")\)$', re.M)
 
 
 def read(name):

@@ -85,7 +85,8 @@ enum OpFlags {
   OPF_SYNC = 16,
   OPF_REGION = 32,
   OPF_ENDS = 64,
-  OPF_HINT = 128
+  OPF_HINT = 128,
+  OPF_ZERO = 256
 };
 
 enum { OP_ANY = -1, OP_MANY = -1 };
@@ -405,6 +406,8 @@ static inline bool op_is_elementwise(const Op *op) {
   const OpInfo *info = &op_info[op->kind];
   return info->level == LEVEL_BOTH && (info->flags & OPF_PURE) && op->nargs && !op->body;
 }
+/* If all operands are 0, so is the result. */
+static inline bool op_keeps_zeros(const Op *op) { return op_info[op->kind].flags & OPF_ZERO; }
 OpKind op_find(const char *name);    /* OP_COUNT: none */
 AttrKey attr_find(const char *name); /* ATTR_NONE: none */
 

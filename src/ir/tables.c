@@ -64,6 +64,7 @@ enum {
   REGION = OPF_REGION,
   ENDS = OPF_ENDS,
   HINT = OPF_HINT,
+  ZERO = OPF_ZERO,
   ANY = OP_ANY,
   MANY = OP_MANY,
   NONE = 0

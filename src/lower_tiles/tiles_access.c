@@ -141,7 +141,7 @@ const Sym *zeros_from(Tiles *t, const Value *v, const Sym *dim) {
   if (op->kind == OP_read) return op_has(op, ATTR_other) ? NULL : access_limit(t, op, dim);
   if (op->kind == OP_select) return is_zero(op->args[2]) ? kept_limit(t, v, dim) : NULL;
   if (op->kind == OP_permute) return zeros_from(t, op->args[0], dim);
-  return op_keeps_zeros(op->kind) ? zeros_of_operands(t, op, dim) : NULL;
+  return op_keeps_zeros(op) ? zeros_of_operands(t, op, dim) : NULL;
 }
 
 static bool is_test_granted(const TileAccess *a, const Sym *test) {

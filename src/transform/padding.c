@@ -151,7 +151,7 @@ static bool holds(Pad *p, const Value *v, const Sym *dim, Padding want) {
   case OP_squeeze:
   case OP_convert: return holds(p, op->args[0], dim, want);
   default:
-    return want == PADDING_ZERO && op_keeps_zeros(op->kind) && operands_hold(p, op, dim, want);
+    return want == PADDING_ZERO && op_keeps_zeros(op) && operands_hold(p, op, dim, want);
   }
 }
 

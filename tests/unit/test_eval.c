@@ -36,6 +36,22 @@ TEST(every_elementwise_op_is_computed) {
 #include "ir/elementwise.def"
 }
 
+/* Of zeros, as far as the op is defined for the class. */
+static bool gives_zero(OpKind op) {
+  const ScalarFn *fn = &scalar_fn[op];
+  return (!fn->f1 || fn->f1(0) == 0) && (!fn->f2 || fn->f2(0, 0) == 0) &&
+         (!fn->i1 || fn->i1(0) == 0) && (!fn->i2 || fn->i2(0, 0) == 0);
+}
+
+TEST(ops_that_keep_zeros) {
+  for (OpKind op = 0; op < OP_COUNT; op++)
+    if ((op_info[op].flags & OPF_ZERO) && !gives_zero(op)) {
+      printf("%s\n", op_info[op].name);
+      CHECK(!"is not 0 for zeros");
+    }
+  CHECK(!gives_zero(OP_cos) && !gives_zero(OP_not));
+}
+
 /* ---- copies and elementwise ---- */
 
 #define COPY_ROWS                                                                                  \
@@ -411,10 +427,11 @@ TEST(scaled_mma_by_k_coordinate) {
   lab_close(&l);
 }
 
-TESTS_MAIN(RUN(every_tile_op_has_a_meaning) RUN(every_elementwise_op_is_computed) RUN(masked_copy)
-               RUN(strided_dynamic_copy) RUN(empty_and_single) RUN(integer_arithmetic)
-                   RUN(float_semantics) RUN(unary_functions) RUN(bitcast_splits_bytes)
-                       RUN(row_softmax) RUN(column_maximum_in_a_loop) RUN(cumsum_with_init)
-                           RUN(topk_ties_take_the_first) RUN(gemm_unaligned)
-                               RUN(gemm_without_a_loop) RUN(batched_gemm_on_four_dimensions)
-                                   RUN(scaled_mma_by_k_coordinate))
+TESTS_MAIN(RUN(every_tile_op_has_a_meaning) RUN(every_elementwise_op_is_computed)
+               RUN(ops_that_keep_zeros) RUN(masked_copy) RUN(strided_dynamic_copy)
+                   RUN(empty_and_single) RUN(integer_arithmetic) RUN(float_semantics)
+                       RUN(unary_functions) RUN(bitcast_splits_bytes) RUN(row_softmax)
+                           RUN(column_maximum_in_a_loop) RUN(cumsum_with_init)
+                               RUN(topk_ties_take_the_first) RUN(gemm_unaligned)
+                                   RUN(gemm_without_a_loop) RUN(batched_gemm_on_four_dimensions)
+                                       RUN(scaled_mma_by_k_coordinate))

@@ -14,14 +14,6 @@ Value *reduction_exists(const Op *op) {
   return op->nargs > before ? op->args[before] : NULL;
 }
 
-bool op_keeps_zeros(OpKind kind) {
-  static const OpKind all[] = {OP_cast, OP_neg, OP_abs, OP_add,  OP_sub,
-                               OP_mul,  OP_and, OP_or,  OP_sqrt, OP_tanh};
-  for (int i = 0; i < (int)WV_LEN(all); i++)
-    if (all[i] == kind) return true;
-  return false;
-}
-
 double padding_number(Padding p, DType t) {
   switch (p) {
   case PADDING_ONE: return 1;

@@ -43,9 +43,6 @@ static inline bool reduction_takes_once(OpKind kind) {
 }
 
 /* The neutral element in a dtype: a number for float types, an integer for integer types. */
-/* An elementwise op that gives 0 if all its operands are 0. */
-bool op_keeps_zeros(OpKind kind);
-
 double padding_number(Padding p, DType t);
 int64_t padding_integer(Padding p, DType t);
 
