@@ -58,15 +58,18 @@ static bool begins_number(const char *text, size_t at) {
   return !isalnum((unsigned char)before) && !strchr("_%$.@\"", before);
 }
 
+/* Half of the numbers are of the first header: it has few, and every step computes with them. */
 static const char *change_one(Random *r, Arena *a, const char *text) {
   Vec(size_t) found = {0};
+  size_t header = 0;
   for (size_t i = 0; text[i]; i++) {
     if (text[i] == '#') i += strcspn(text + i, "\n");
     if (begins_number(text, i)) vec_push(a, &found, i);
     if (!text[i]) break;
+    if (!header && text[i] == '\n' && text[i + 1] == '{') header = (size_t)found.n;
   }
   if (!found.n) return text;
-  size_t at = found.at[below(r, (size_t)found.n)], end = at;
+  size_t at = found.at[below(r, header && below(r, 2) ? header : (size_t)found.n)], end = at;
   while (isdigit((unsigned char)text[end])) end++;
   return arena_printf(a, "%.*s%s%s", (int)at, text, any_number(r, a), text + end);
 }
