@@ -83,7 +83,7 @@ static void count_region(Times *t, Kernel *k, Arena *a, const Region *r, bool in
 
 static Kernel *load(Context *cx, const char *path, const Case *c) {
   size_t n;
-  KernelList list = ir_parse(cx, path, os_read_file(cx->arena, path, &n));
+  KernelList list = ir_parse(cx, path, os_read_file(cx->arena, path, &n), cx->arena);
   if (list.n != 1) {
     fprintf(stderr, "bench_compile: cannot read %s\n", path);
     exit(2);

@@ -121,7 +121,7 @@ static EvalBuffer tensor(Arena *a, DType t, int rows, int columns) {
 static double run(const Bench *b, uint64_t *lane_ops) {
   Context *cx = context_new();
   Arena *a = arena_new();
-  KernelList list = ir_parse(cx, b->name, b->text);
+  KernelList list = ir_parse(cx, b->name, b->text, cx->arena);
   EvalBuffer buffers[3];
   EvalArg args[3] = {0};
   int n = 0;

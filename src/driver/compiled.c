@@ -361,8 +361,9 @@ static const TargetInfo *find_machine(Context *cx, const Kernel *k, const wv_com
   if (kind) return machine_of(kind, o->device, &r);
   if (!t.machine) return target_unknown(&cx->diags, (Span){0}, o->target), NULL;
   const Backend *backend = t.simulated ? NULL : backend_for(t.machine);
-  const char *misfit =
-      backend && backend->misfit && o->device >= 0 ? backend->misfit(cx->arena, t.machine) : NULL;
+  const char *misfit = backend && backend->misfit && o->device >= 0
+                           ? backend->misfit(cx->diags.arena, t.machine)
+                           : NULL;
   if (backend && !misfit) return t.machine;
   if (misfit)
     diag_add(&cx->diags, DIAG_E0906, k->at, "`%s` cannot run on target `%s`: %s", k->name,

@@ -536,11 +536,11 @@ void ir_print(StrBuf *out, const Kernel *k);
 void ir_print_op(StrBuf *out, const Kernel *k, const Op *op); /* one op, without its body */
 
 /* All kernels of a text, without NULL entries; on errors fewer (or no) kernels, and diagnostics.
- * `name` is shown in diagnostics. */
+ * `name` is shown in diagnostics; the list itself is in `a`. */
 typedef struct KernelList {
   Kernel **at;
   int n;
 } KernelList;
-KernelList ir_parse(Context *cx, const char *name, const char *text);
+KernelList ir_parse(Context *cx, const char *name, const char *text, Arena *a);
 
 #endif

@@ -101,7 +101,7 @@ static const char *printed(Case *c, const Kernel *k) {
 
 static void check_round_trip(Case *c, Kernel *k, const char *when) {
   const char *text = printed(c, k);
-  KernelList again = ir_parse(c->cx, "<printed>", text);
+  KernelList again = ir_parse(c->cx, "<printed>", text, c->cx->arena);
   const char *wrong = NULL;
   if (again.n != 1) wrong = "the printed kernel does not parse";
   else if (!ir_equal(k, again.at[0])) wrong = "the printed kernel is another one";
@@ -148,7 +148,7 @@ static void check_kernel(Case *c, Kernel *k) {
 }
 
 static void run_case(Case *c, int *parsed) {
-  KernelList list = ir_parse(c->cx, "<case>", c->text);
+  KernelList list = ir_parse(c->cx, "<case>", c->text, c->cx->arena);
   if (!list.n && !c->cx->diags.errors && strspn(c->text, " \t\n\r\f\v") != strlen(c->text) &&
       c->text[strspn(c->text, " \t\n\r\f\v")] != '#')
     c->problem = "no kernel and no diagnostic";

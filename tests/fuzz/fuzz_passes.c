@@ -414,7 +414,7 @@ static void check_passes(Case *c, Kernel *k) {
 }
 
 static void run_case(Case *c) {
-  KernelList list = ir_parse(c->cx, "<case>", c->text);
+  KernelList list = ir_parse(c->cx, "<case>", c->text, c->cx->arena);
   if (list.n != 1) fail(c, "the generator wrote an invalid kernel", NULL);
   else check_passes(c, list.at[0]);
   for (int i = 0; i < list.n; i++) kernel_free(list.at[i]);

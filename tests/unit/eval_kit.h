@@ -35,7 +35,7 @@ static inline void lab_print_errors(const Lab *l) {
 
 static inline Lab lab_open(const char *text) {
   Lab l = {.cx = context_new(), .seed = 7};
-  KernelList list = ir_parse(l.cx, "test.wave", text);
+  KernelList list = ir_parse(l.cx, "test.wave", text, l.cx->arena);
   l.k = list.n ? list.at[0] : NULL;
   if (!l.k) lab_print_errors(&l);
   return l;

@@ -55,7 +55,7 @@ static bool same_places(const Kernel *a, const Kernel *b) {
 /* The copy's kernel, read from its text, is equal to it: expressions are what the context's own
  * constructors make. */
 static void check_interned(Harness *harness, Kernel *copy, const char *text) {
-  KernelList again = ir_parse(copy->cx, "<printed>", text);
+  KernelList again = ir_parse(copy->cx, "<printed>", text, copy->cx->arena);
   CHECK_INT(again.n, 1);
   CHECK(again.n == 1 && ir_equal(copy, again.at[0]));
   for (int i = 0; i < again.n; i++) kernel_free(again.at[i]);
@@ -85,7 +85,7 @@ static void check_copy(Harness *harness, Kernel *k) {
 /* Kernel number i of a text, alone in a context. */
 static Kernel *parsed(const char *text, int i) {
   Context *cx = context_new();
-  KernelList list = ir_parse(cx, "corpus.wave", text);
+  KernelList list = ir_parse(cx, "corpus.wave", text, cx->arena);
   Kernel *k = i < list.n ? list.at[i] : NULL;
   for (int j = 0; j < list.n; j++)
     if (j != i) kernel_free(list.at[j]);

@@ -14,7 +14,7 @@ static const char *const text = "kernel @k(%a: mem<M, f32>)\n"
                                 "}\n";
 
 static Kernel *parse(Context *cx, const char *source) {
-  KernelList list = ir_parse(cx, "<test>", source);
+  KernelList list = ir_parse(cx, "<test>", source, cx->arena);
   return list.n == 1 ? list.at[0] : NULL;
 }
 

@@ -15,7 +15,7 @@ typedef struct Emitted {
 
 static Emitted emit(const char *text, const char *target, const PtxOptions *o) {
   Emitted e = {.cx = context_new(), .arena = arena_new()};
-  KernelList list = e.list = ir_parse(e.cx, "k.wave", text);
+  KernelList list = e.list = ir_parse(e.cx, "k.wave", text, e.cx->arena);
   PassOptions passes = {.passes = "legalise", .target = target};
   e.ok = list.n == 1 && passes_run(list.at[0], &passes) &&
          ptx_emit(list.at[0], target_find(target).machine, o, e.arena, &e.ptx);

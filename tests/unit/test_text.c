@@ -48,7 +48,7 @@ static const char *printed(Context *cx, const Kernel *k) {
 
 static void check_round_trip(Harness *harness, Kernel *k) {
   const char *text = printed(k->cx, k);
-  KernelList again = ir_parse(k->cx, "<printed>", text);
+  KernelList again = ir_parse(k->cx, "<printed>", text, k->cx->arena);
   CHECK_INT(again.n, 1);
   if (again.n != 1) return;
   CHECK(ir_equal(k, again.at[0]));
@@ -61,7 +61,7 @@ static void check_file(Harness *harness, const char *path, Seen *seen) {
   size_t len;
   const char *text = os_read_file(cx->arena, path, &len);
   CHECK(text);
-  KernelList list = text ? ir_parse(cx, path, text) : (KernelList){0};
+  KernelList list = text ? ir_parse(cx, path, text, cx->arena) : (KernelList){0};
   CHECK_INT(cx->diags.errors, 0);
   CHECK(list.n > 0);
   for (int i = 0; i < list.n; i++) {
@@ -166,7 +166,7 @@ static double read_back(Context *cx, const char *text) {
                                     "kernel @k()\n workgroup M by 1 on 0; hardware threads 1\n"
                                     "{\n %%x = fill %s : tile<M, f64>\n}\n",
                                     text);
-  KernelList list = ir_parse(cx, "<float>", kernel);
+  KernelList list = ir_parse(cx, "<float>", kernel, cx->arena);
   double v = list.n == 1 ? op_attr(ir_first(list.at[0]), ATTR_value)->number : 0;
   for (int i = 0; i < list.n; i++) kernel_free(list.at[i]);
   return v;
@@ -218,7 +218,8 @@ TEST(names_become_unique) {
   Context *cx = context_new();
   KernelList list = ir_parse(cx, "<names>",
                              "kernel @k(%x: f32)\n workgroup M by 1 on 0; hardware threads 1\n"
-                             "{\n %a = neg %x\n %b = neg %a\n %c = neg %b\n %d = neg %c\n}\n");
+                             "{\n %a = neg %x\n %b = neg %a\n %c = neg %b\n %d = neg %c\n}\n",
+                             cx->arena);
   CHECK_INT(list.n, 1);
   static const char *const hints[] = {"x", "x.1", "two words", "7up"};
   int i = 0;
@@ -237,7 +238,7 @@ TEST(names_become_unique) {
 
 static int errors_of(const char *text) {
   Context *cx = context_new();
-  KernelList list = ir_parse(cx, "<mistake>", text);
+  KernelList list = ir_parse(cx, "<mistake>", text, cx->arena);
   int errors = cx->diags.errors;
   for (int i = 0; i < list.n; i++) kernel_free(list.at[i]);
   StrBuf rendered = {.arena = cx->arena};

@@ -90,7 +90,7 @@ static inline bool sample_transform(Lab *l, const char *passes) {
 static inline bool sample_reparses(Lab *l) {
   StrBuf text = {.arena = l->cx->arena};
   ir_print(&text, l->k);
-  KernelList again = ir_parse(l->cx, "again.wave", sb_text(&text));
+  KernelList again = ir_parse(l->cx, "again.wave", sb_text(&text), l->cx->arena);
   bool same = again.n == 1 && ir_equal(again.at[0], l->k);
   if (!same) lab_print_errors(l), printf("%s", sb_text(&text));
   for (int i = 0; i < again.n; i++) kernel_free(again.at[i]);

@@ -35,7 +35,7 @@ struct wv_ctx {
   bool is_broken; /* a call was interrupted by an internal error */
   Trouble trouble;
   Arena *attempt;                           /* used by attempt.c; NULL: none yet */
-  Map texts;                                /* expression -> its text */
+  Map texts;                                /* expression or type -> its text */
   struct Device *devices[API_DEVICE_KINDS]; /* drivers opened on demand */
   bool (*interrupted)(void *user);          /* wv_ctx_interrupt */
   void *user;
@@ -134,6 +134,8 @@ const char *api_attempt_run(Arena *a, const Kernel *k, const char *words, const 
 static inline const Sym *api_sym(wv_expr e) { return (const Sym *)e; }
 static inline wv_expr api_expr(const Sym *s) { return (wv_expr)s; }
 static inline const Type *api_type(wv_type t) { return (const Type *)t; }
+/* Puts the text of an expression or type into `texts`: front ends request it repeatedly. */
+const char *api_keep_text(wv_ctx *cx, const void *of, const char *text);
 static inline Value *api_value(wv_value *v) { return (Value *)v; }
 
 /* ---- translations ---- */

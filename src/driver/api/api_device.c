@@ -76,13 +76,19 @@ bool wv_device_wait(wv_ctx *cx, wv_device which, void *stream) {
 
 const char *wv_cache_dir(wv_ctx *cx) {
   API_CHANGES(cx, NULL);
-  const char *dir = cache_settings(cx->cx->arena, 0, NULL).dir;
-  return dir ? dir : "";
+  Arena *a = arena_new();
+  const char *dir = cache_settings(a, 0, NULL).dir;
+  dir = dir ? intern(&cx->cx->names, dir) : "";
+  arena_free(a);
+  return dir;
 }
 
 int64_t wv_cache_limit(wv_ctx *cx) {
   API_CHANGES(cx, 0);
-  return cache_settings(cx->cx->arena, 0, NULL).limit;
+  Arena *a = arena_new();
+  int64_t limit = cache_settings(a, 0, NULL).limit;
+  arena_free(a);
+  return limit;
 }
 
 int wv_cache_each(wv_ctx *cx, const char *dir, void (*each)(void *user, const wv_cache_entry *e),

@@ -111,15 +111,16 @@ wv_expr wv_expr_parse(wv_ctx *cx, const char *text) {
   return NULL;
 }
 
-/* Each text is kept once: front ends request it repeatedly. */
+const char *api_keep_text(wv_ctx *cx, const void *of, const char *text) {
+  map_set(cx->cx->arena, &cx->texts, map_key(of), (void *)(uintptr_t)text);
+  return text;
+}
+
 const char *wv_expr_text(wv_ctx *cx, wv_expr e) {
   API_READS(cx, e ? "?" : NULL);
   if (!e) return NULL;
   const char *text = map_get(&cx->texts, map_key(e));
-  if (text) return text;
-  text = sym_text(cx->cx->arena, api_sym(e));
-  map_set(cx->cx->arena, &cx->texts, map_key(e), (void *)(uintptr_t)text);
-  return text;
+  return text ? text : api_keep_text(cx, e, sym_text(cx->cx->arena, api_sym(e)));
 }
 
 const char *wv_expr_kind(wv_expr e) {

@@ -153,12 +153,14 @@ int wv_parse(wv_ctx *cx, const char *name, const char *text, wv_kernel **out, in
   API_CHANGES(cx, -1);
   api_attempt_text(cx, name ? name : "text", text ? text : "", "--emit=none");
   int before = cx->cx->diags.errors;
-  KernelList list = ir_parse(cx->cx, name ? name : "<text>", text ? text : "");
+  Arena *a = arena_new();
+  KernelList list = ir_parse(cx->cx, name ? name : "<text>", text ? text : "", a);
   bool failed = cx->cx->diags.errors > before;
   for (int i = 0; i < list.n; i++) {
     if (!failed && out && i < cap) out[i] = api_kernel(cx, list.at[i]);
     else kernel_free(list.at[i]);
   }
+  arena_free(a);
   return failed ? -1 : list.n;
 }
 

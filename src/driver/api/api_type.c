@@ -62,7 +62,9 @@ wv_type wv_mem_type(wv_ctx *cx, const wv_expr *dims, int rank, const char *dtype
 
 const char *wv_type_text(wv_ctx *cx, wv_type t) {
   API_READS(cx, NULL);
-  return t ? type_text(cx->cx->arena, cx->cx, api_type(t)) : NULL;
+  if (!t) return NULL;
+  const char *text = map_get(&cx->texts, map_key(t));
+  return text ? text : api_keep_text(cx, t, type_text(cx->cx->arena, cx->cx, api_type(t)));
 }
 
 const char *wv_type_kind(wv_type t) {

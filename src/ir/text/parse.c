@@ -477,7 +477,7 @@ static void skip_kernel(Parser *p, const char *start) {
   while (p->tok.kind != TOK_end && !(p->tok.first && at_kernel(p))) advance(p);
 }
 
-KernelList ir_parse(Context *cx, const char *name, const char *text) {
+KernelList ir_parse(Context *cx, const char *name, const char *text, Arena *a) {
   Parser p = {.cx = cx, .scratch = arena_new(), .errors = cx->diags.errors};
   p.spellings.arena = p.scratch;
   p.lx = lex_new(p.scratch, sources_file(&cx->sources, name, text), text);
@@ -486,7 +486,7 @@ KernelList ir_parse(Context *cx, const char *name, const char *text) {
   while (p.tok.kind != TOK_end && !give_up(&p)) {
     const char *start = p.tok.at;
     Kernel *k = parse_kernel(&p);
-    if (k) vec_push(cx->arena, &kernels, k);
+    if (k) vec_push(a, &kernels, k);
     else skip_kernel(&p, start);
   }
   arena_free(p.scratch);
