@@ -234,6 +234,39 @@ def test_a_log_that_is_too_large():
             logged(kernel, {M: 2**15, N: 2**15}, [floats(2**15), floats(2**15)], target)
 
 
+def test_one_label_for_several_logs():
+    """Also in and after a loop, whose logs are delivered first, and beside a label that is numbered."""
+    printed = []
+
+    def checked(x, printer=None):
+        tkw.debug_log(x, "x", printer=lambda label, value: printed.append(label))
+        return x + 1.0
+
+    @tkw.wave(rows(tkw.TilingConstraint(N, 16)))
+    def kernel(a: tkl.Memory[M, N, G, tkl.f32], b: tkl.Memory[M, G, tkl.f32]):
+        first = checked(tkw.read(b))
+
+        @tkw.iterate(N, init_args=[first])
+        def total(acc):
+            checked(tkw.read(a))
+            return tkw.sum(tkw.read(a), acc, dim=N)
+
+        tkw.debug_log(total, "x.2", printer=None)
+        checked(checked(total))
+        tkw.debug_log(total * 2.0, printer=None)
+        tkw.debug_log(total * 3.0, "debug_log_output_5", printer=None)
+
+    a, b = floats(5, 40), floats(5, seed=1)
+    found = check(kernel, {M: 5, N: 40}, a, b, loose=1e-5)
+    total = a.sum(1) + b + 1
+    expected = {"x": b, "x.2": a, "x.2.2": total, "x.3": total, "x.4": total + 1}
+    expected |= {"debug_log_output_5": total * 2, "debug_log_output_5.2": total * 3}
+    assert set(found) == set(expected)
+    for label, value in expected.items():
+        np.testing.assert_allclose(found[label], value, rtol=1e-4, err_msg=label)
+    assert printed[:4] == ["x", "x.2", "x.3", "x.4"]
+
+
 def scaled(printer=None):
     @tkw.wave(rows())
     def kernel(a: tkl.Memory[M, N, G, tkl.f32], c: tkl.Memory[M, N, G, tkl.f32]):

@@ -15,8 +15,9 @@ typedef struct DebugLog {
 
 typedef Vec(DebugLog) DebugLogs;
 
-/* Default labels count the logs of inner regions before those of the enclosing ones. False after
- * reporting one with too many dimensions. */
+/* Default labels count the logs of inner regions before those of the enclosing ones. If several logs
+ * have one label, the second in the text becomes label.2, and so on. False after reporting a log
+ * with too many dimensions. */
 bool debug_logs_find(Arena *a, Kernel *k, DebugLogs *out);
 
 /* Dimension i after the slots; NULL: for a single number, which has one element. */

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import itertools
 from enum import Enum, IntFlag
 from numbers import Real
 from typing import Any, Callable, Iterable, Mapping, Sequence
@@ -722,6 +723,11 @@ def tag(value: Value, name: str) -> Value:
 # ---- debugging -------------------------------------------------------------------------------
 
 
+def _own_label(label: str, taken: set[str]) -> str:
+    numbered = (f"{label}.{n}" for n in itertools.count(2))
+    return next(name for name in itertools.chain([label], numbered) if name not in taken)
+
+
 def debug_log(
     register_: Value,
     label: str | None = None,
@@ -737,9 +743,10 @@ def debug_log(
     `handler(all_logs)` run; `kernel(..., debug_logs={})` receives all logs.
 
     `extra_iteration_dimensions=[(symbol, loop axis, count)]` keeps one record per iteration.
+    A second log with the same label is called `label.2`, and so on.
     """
     logs = _current_logs.get([])
-    label = label or f"debug_log_output_{len(logs)}"
+    label = _own_label(label or f"debug_log_output_{len(logs)}", {log.label for log in logs})
     extra = tuple(extra_iteration_dimensions or ())
     _emit(
         "debug_log",
