@@ -88,7 +88,9 @@ WV_API const char *wv_nearest(const char *word, const char *const *words, int n)
 
 /* Operators of wv_expr_op, in sym/sym.def's spelling: "add" "mul" (any number of operands), "sub"
  * "div" "floordiv" "ceildiv" "mod" "pow" "xor" "eq" "ne" "lt" "le" "gt" "ge" (two), "neg" "floor"
- * "ceil" "not" (one), "min" "max" "and" "or" (any number), "select" (condition, yes, no). */
+ * "ceil" "not" (one), "min" "max" "and" "or" (any number), "select" (condition, yes, no),
+ * "piecewise" (value, condition, value, condition, ...: the value of the first condition that
+ * holds; an error unless it is proved that one does). */
 typedef struct wv_binding {
   wv_expr from, to;
 } wv_binding;

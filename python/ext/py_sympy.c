@@ -73,19 +73,22 @@ static wv_expr from_rational(PyState *st, PyObject *o) {
   return PyErr_Occurred() ? NULL : wv_rational(st->cx, num, den);
 }
 
-/* Piecewise((value, condition), ...): selects from the last branch to the first. */
+/* Piecewise((value, condition), ...) */
 static wv_expr from_piecewise(PyState *st, PyObject *branches) {
-  wv_expr otherwise = NULL;
-  for (Py_ssize_t i = PyTuple_Size(branches) - 1; i >= 0; i--) {
+  int n = (int)PyTuple_Size(branches);
+  Scratch s = {0};
+  wv_expr *args = py_scratch_alloc(&s, 2 * (size_t)n, sizeof *args), e = NULL;
+  bool ok = args != NULL;
+  for (int i = 0; ok && i < n; i++) {
     PyObject *pair = PyObject_GetAttrString(PyTuple_GetItem(branches, i), "args");
-    wv_expr value = pair ? py_sympy_from(st, PyTuple_GetItem(pair, 0)) : NULL;
-    wv_expr cond = value ? py_sympy_from(st, PyTuple_GetItem(pair, 1)) : NULL;
+    for (int j = 0; pair && j < 2; j++)
+      args[2 * i + j] = py_sympy_from(st, PyTuple_GetItem(pair, j));
+    ok = pair && args[2 * i] && args[2 * i + 1];
     Py_XDECREF(pair);
-    if (!cond) return NULL;
-    wv_expr args[] = {cond, value, otherwise ? otherwise : value};
-    otherwise = wv_expr_op(st->cx, "select", args, 3);
   }
-  return otherwise;
+  if (ok) e = wv_expr_op(st->cx, "piecewise", args, 2 * n);
+  py_scratch_free(&s);
+  return e;
 }
 
 static wv_expr from_function(PyState *st, const char *op, PyObject *operands) {

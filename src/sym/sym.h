@@ -78,6 +78,9 @@ const Sym *sym_min(SymCtx *cx, const Sym *a, const Sym *b);
 const Sym *sym_max(SymCtx *cx, const Sym *a, const Sym *b);
 const Sym *sym_xor(SymCtx *cx, const Sym *a, const Sym *b); /* bitwise, two's complement */
 const Sym *sym_select(SymCtx *cx, const Sym *cond, const Sym *yes, const Sym *no);
+/* n / 2 pairs (value, condition): the value of the first condition that holds. NULL with an error
+ * unless it is proved that one of them does. */
+const Sym *sym_piecewise(SymCtx *cx, const Sym *const *parts, int n);
 const Sym *sym_eq(SymCtx *cx, const Sym *a, const Sym *b);
 const Sym *sym_ne(SymCtx *cx, const Sym *a, const Sym *b);
 const Sym *sym_lt(SymCtx *cx, const Sym *a, const Sym *b);
@@ -264,8 +267,7 @@ void sym_print(StrBuf *out, const Sym *s);
 const char *sym_text(Arena *a, const Sym *s);
 
 /* Parses one expression. A plain name is a non-negative symbol; `signed(J)` is the symbol J that
- * may be negative. The last branch of a Piecewise is its default, whatever its condition; a number
- * used as a condition is true when it is not 0. On failure returns NULL, with the reason in
+ * may be negative. A number used as a condition is true when it is not 0. On failure returns NULL, with the reason in
  * sym_error and, if error_at is given, the offset of the first bad character. */
 const Sym *sym_parse(SymCtx *cx, const char *text, size_t len, size_t *error_at);
 

@@ -126,8 +126,9 @@ static const Sym *parse_signed(Parser *p) {
   return expect(p, ')') ? s : NULL;
 }
 
-/* (value, condition) pairs; the last one is the default. */
+/* (value, condition) pairs */
 static const Sym *parse_piecewise(Parser *p, const void *what) {
+  const char *start = p->at;
   (void)what;
   Vec(const Sym *) parts = {0};
   if (!expect(p, '(')) return NULL;
@@ -141,9 +142,8 @@ static const Sym *parse_piecewise(Parser *p, const void *what) {
     vec_push(p->cx->scratch, &parts, cond);
   } while (take(p, ','));
   if (!expect(p, ')')) return NULL;
-  const Sym *s = parts.at[parts.n - 2];
-  for (int i = parts.n - 4; i >= 0; i -= 2) s = sym_select(p->cx, parts.at[i + 1], parts.at[i], s);
-  return s;
+  const Sym *s = sym_piecewise(p->cx, parts.at, parts.n);
+  return s ? s : fail(p, start, sym_take_error(p->cx));
 }
 
 /* ---- texts seen before */

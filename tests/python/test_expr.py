@@ -213,3 +213,49 @@ def test_nesting_has_an_end(op):
 def test_subs_takes_pairs(what):
     with pytest.raises(TypeError):
         _wave.symbol("M").subs(what)
+
+
+WHOLE = [
+    ((1, M < 2), (2, M >= 2)),
+    ((1, M < N), (2, M > N), (3, shim.Eq(M, N))),
+    ((1, ~(M < 4)), (2, M < 4)),
+    ((1, M < 2), (2, M >= 0)),
+    ((1, False), (2, M >= 0)),
+    ((1, True), (2, False)),
+    ((1, 1),),
+]
+PARTIAL = [
+    ((1, M < 2),),
+    ((1, M < 2), (2, M < 4)),
+    ((1, M < 2), (2, M > 2)),
+    ((1, False), (2, False)),
+    ((1, 0),),
+]
+
+
+@pytest.mark.parametrize("branches", WHOLE)
+def test_a_piecewise_of_which_one_condition_holds(branches):
+    ours = shim.Piecewise(*branches)
+    for m in range(6):
+        for n in range(4):
+            at = {M: m, N: n}
+            holds = (v for v, c in branches if Expr(c).subs(at) in (True, 1))
+            assert ours.subs(at) == next(holds), (m, n)
+
+
+@pytest.mark.parametrize("branches", PARTIAL)
+def test_a_piecewise_without_a_default(branches):
+    """The value of the last branch was taken whatever its condition."""
+    with pytest.raises(CompileError, match="E0105.*may all be false.*last branch must be True") as e:
+        shim.Piecewise(*branches)
+    assert e.value.diagnostics[0].file == __file__
+    pairs = ", ".join(f"({v}, {c})" for v, c in branches)
+    with pytest.raises(CompileError, match="E0105.*may all be false"):
+        Expr(f"Piecewise({pairs}) + 1")
+
+
+def test_a_piecewise_without_branches():
+    with pytest.raises(CompileError, match="E0105.*pairs of a value and a condition"):
+        shim.Piecewise()
+    with pytest.raises(CompileError, match="E0105"):
+        Expr("Piecewise()")

@@ -58,6 +58,15 @@ def test_functions_of_sympy_take_our_symbols():
     assert Expr(sympy.Piecewise((M, M < N), (N, True))) == shim.Piecewise((M, M < N), (N, True))
 
 
+def test_a_piecewise_without_a_default():
+    """Of SymPy it is NaN where no condition holds; here one of them must hold."""
+    assert Expr(sympy.Piecewise((1, m < 2), (2, m >= 2))) == shim.Piecewise((1, M < 2), (2, True))
+    for theirs in (sympy.Piecewise((1, m < 2)), sympy.Piecewise((1, m < 2), (2, m < 4))):
+        with pytest.raises(CompileError, match="E0105.*may all be false") as e:
+            Expr(theirs)
+        assert e.value.diagnostics[0].file == __file__
+
+
 def test_mixed_arithmetic():
     assert Expr(M + n) == M + N and Expr(n + M) == M + N
     assert Expr(M * sympy.Rational(1, 2)) == M / 2

@@ -125,15 +125,10 @@ def Not(a) -> Expr:
 
 
 def Piecewise(*branches) -> Expr:
-    """Piecewise((value, condition), ...): the value of the first condition that holds."""
-    result = branches[-1][0]
-    for value, condition in reversed(branches[:-1] if _holds(branches[-1][1]) else branches):
-        result = _op("select", condition, value, result)
-    return Expr(result)
+    """Piecewise((value, condition), ...): the value of the first condition that holds.
 
-
-def _holds(condition) -> bool:
-    return condition is True or condition == true
+    One of them must hold: unless that is proved, the last condition has to be True."""
+    return _op("piecewise", *(part for value, condition in branches for part in (value, condition)))
 
 
 def simplify(expr) -> Expr:

@@ -69,10 +69,20 @@ static const Sym *power(SymCtx *cx, const Sym *base, const Sym *exponent) {
   return exponent && sym_is_int(exponent, &e) ? sym_pow(cx, base, e) : NULL;
 }
 
+static const Sym *piecewise(SymCtx *cx, const wv_expr *args, int n) {
+  Arena *arena = arena_new();
+  const Sym **parts = ARENA_ARRAY(arena, const Sym *, n + 1);
+  for (int i = 0; i < n; i++) parts[i] = api_sym(args[i]);
+  const Sym *s = sym_piecewise(cx, parts, n);
+  arena_free(arena);
+  return s;
+}
+
 static const Sym *apply_operator(SymCtx *cx, const char *op, const wv_expr *args, int n) {
   if (strcmp(op, "pow") == 0 && n == 2) return power(cx, api_sym(args[0]), api_sym(args[1]));
   if (strcmp(op, "select") == 0 && n == 3)
     return sym_select(cx, api_sym(args[0]), api_sym(args[1]), api_sym(args[2]));
+  if (strcmp(op, "piecewise") == 0) return piecewise(cx, args, n);
   for (size_t i = 0; i < WV_LEN(operators); i++) {
     if (strcmp(operators[i].name, op) != 0) continue;
     if (operators[i].unary) return n == 1 ? operators[i].unary(cx, api_sym(args[0])) : NULL;
