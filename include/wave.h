@@ -636,6 +636,49 @@ WV_API wv_program *wv_program_load(wv_ctx *cx, const void *bytes, size_t n, int 
 WV_API bool wv_program_emit_c(wv_program *p, wv_ctx *cx, const char *header_name, char **source,
                               char **header);
 
+/* ---- options by name ------------------------------------------------------------------------ */
+
+/* The options of front ends that take them by name: `wave_compile` of the Python package. The list
+ * is in docs/compatibility.md. */
+typedef struct wv_option_info {
+  const char *name;
+  const char *kind; /* "works"; "holds": what it requests is always so; "idle": it has no effect;
+                     * "result": a compile fills it in */
+  const char *text; /* what it does; of an idle one, why it has no effect */
+  const char *on;   /* the kinds of machines where it works: "cpu,cuda"; "": all */
+  const char *file; /* "read", "written": it names a file; "": it does not */
+  bool is_key;      /* programs compiled with different values differ, even if their kernels do
+                     * not */
+} wv_option_info;
+WV_API bool wv_option_row(int i, wv_option_info *out); /* false past the last */
+
+/* An option whose value is not its default. */
+typedef struct wv_option {
+  const char *name;
+  const char *value; /* a text, a number, True, False, the name of an enumerator, or the items of a
+                      * list, separated by commas; NULL: an object of another type */
+  const char *shown; /* the value as its author would write it, for messages */
+} wv_option;
+
+typedef struct wv_options {
+  const wv_option *at;
+  int n;
+  bool has_schedule; /* the instructions of loops are ordered by hand */
+  wv_place place;    /* where they were written, for diagnostics */
+} wv_options;
+
+/* False if options cannot be used: *mistake is a sentence about a value that is not allowed, or
+ * about options that exclude each other; NULL: a file that does not exist was reported (E0618). */
+WV_API bool wv_options_check(wv_ctx *cx, const wv_options *o, const char **mistake);
+/* Reports options without effect on kernels for a machine: a remark for each (R0609), or with the
+ * option `strict` one error (E0617), and false. */
+WV_API bool wv_options_unused(wv_ctx *cx, const wv_options *o, const wv_machine *m);
+/* The same about dumps of passes that run only when the kernel is called (wv_kernel_is_open). */
+WV_API bool wv_options_undumped(wv_kernel *k, const wv_options *o);
+/* Changes a kernel as options request: pipelines, use of shared memory (not if `override_mlir` gave
+ * its text, which says so itself), sizes, assumptions, assertions. */
+WV_API bool wv_options_apply(wv_kernel *k, const wv_options *o);
+
 /* ---- launching ----------------------------------------------------------------------------- */
 
 /* A tensor, on any device. Strides count elements. */

@@ -327,5 +327,7 @@ PyObject *py_measured_html(PyObject *module, PyObject *args);
 
 int py_tables_init(PyObject *module);
 int py_options_init(PyObject *module);
+PyObject *py_options_apply(PyState *st, wv_kernel *k, PyObject *args);
+PyObject *py_options_undumped(PyState *st, wv_kernel *k, PyObject *args);
 
 #endif

@@ -245,18 +245,25 @@ static PyObject *kernel_assume(PyObject *self, PyObject *how) {
   Py_RETURN_NONE;
 }
 
-static PyObject *kernel_drop_asserts(PyObject *self, PyObject *Py_UNUSED(unused)) {
-  wv_kernel_drop_asserts(self_of(self));
-  Py_RETURN_NONE;
+static PyObject *kernel_apply_options(PyObject *self, PyObject *args) {
+  return py_options_apply(state_of(self), self_of(self), args);
+}
+
+static PyObject *kernel_report_undumped(PyObject *self, PyObject *args) {
+  return py_options_undumped(state_of(self), self_of(self), args);
 }
 
 static PyMethodDef kernel_methods[] = {
+    {"apply_options", kernel_apply_options, METH_VARARGS,
+     "apply_options(options, place): changes it as options request."},
+    {"report_undumped", kernel_report_undumped, METH_VARARGS,
+     "report_undumped(options, place): a remark, or CompileError if options are strict, if it is "
+     "compiled only when it is called."},
     {"free_sizes", kernel_free_sizes_of, METH_NOARGS,
      "Tensors may disagree about dynamic symbols: the smallest size is used."},
     {"assume", kernel_assume, METH_O,
      "assume('ignore'): drops assumptions; assume('require'): launches that violate them are "
      "errors."},
-    {"drop_asserts", kernel_drop_asserts, METH_NOARGS, "Removes every device_assert."},
     {"clone", kernel_clone, METH_NOARGS, "A copy that can be constrained on its own -> Kernel"},
     {"constrain", kernel_constrain, METH_O, "constrain(rows): adds header rows and checks them."},
     {"fit", kernel_fit, METH_O,

@@ -1,4 +1,4 @@
-/* py_options: what options mean: the machine that they name. */
+/* py_options: what options mean: the machine that they name, and what the others change. */
 #include "ext.h"
 
 /* ---- machines ------------------------------------------------------------------------------ */
@@ -43,7 +43,95 @@ static PyObject *target_family(PyObject *Py_UNUSED(module), PyObject *args) {
                                                           : NULL;
 }
 
+/* ---- options by name ----------------------------------------------------------------------- */
+
+/* Options of Python; freed with close_options. */
+typedef struct Options {
+  wv_options list;
+  Scratch scratch;
+} Options;
+
+static void close_options(Options *o) { py_scratch_free(&o->scratch); }
+
+/* From [(name, value or None, shown)], a place, and whether there is a schedule. */
+static bool open_options(PyState *st, PyObject *given, PyObject *place, Options *out) {
+  Py_ssize_t n = PyList_Check(given) ? PyList_Size(given) : -1;
+  *out = (Options){0};
+  wv_option *at = n < 0 ? NULL : py_scratch_alloc(&out->scratch, (size_t)n + 1, sizeof *at);
+  if (n < 0) PyErr_SetString(PyExc_TypeError, "options must be a list of tuples");
+  if (!at || !py_place_from_python(st, place, &out->list.place)) return false;
+  for (Py_ssize_t i = 0; i < n; i++)
+    if (!PyArg_ParseTuple(PyList_GetItem(given, i), "szs", &at[i].name, &at[i].value, &at[i].shown))
+      return false;
+  out->list.at = at;
+  out->list.n = (int)n;
+  return true;
+}
+
+/* check_options(options, place) */
+static PyObject *check_options(PyObject *module, PyObject *args) {
+  PyState *st = py_state(module);
+  PyObject *given, *place;
+  Options o = {0};
+  const char *mistake = NULL;
+  if (!PyArg_ParseTuple(args, "OO:check_options", &given, &place)) return NULL;
+  bool ok = open_options(st, given, place, &o);
+  if (ok && !wv_options_check(st->cx, &o.list, &mistake)) {
+    ok = false;
+    if (mistake) PyErr_SetString(PyExc_ValueError, mistake);
+    else py_error_raise(st);
+  }
+  close_options(&o);
+  if (!ok) return NULL;
+  Py_RETURN_NONE;
+}
+
+/* report_unused(options, place, kind, target, has_schedule) */
+static PyObject *report_unused(PyObject *module, PyObject *args) {
+  PyState *st = py_state(module);
+  PyObject *given, *place;
+  Options o = {0};
+  wv_machine m = {0};
+  int has_schedule = 0;
+  if (!PyArg_ParseTuple(args, "OOszp:report_unused", &given, &place, &m.kind, &m.target,
+                        &has_schedule))
+    return NULL;
+  bool ok = open_options(st, given, place, &o);
+  o.list.has_schedule = has_schedule != 0;
+  if (ok && !wv_options_unused(st->cx, &o.list, &m)) ok = false, py_error_raise(st);
+  close_options(&o);
+  if (!ok) return NULL;
+  Py_RETURN_NONE;
+}
+
+/* A method of kernels: call(kernel, options) with (options, place). */
+static PyObject *with_options(PyState *st, wv_kernel *k, PyObject *args,
+                              bool (*call)(wv_kernel *k, const wv_options *o)) {
+  PyObject *given, *place;
+  Options o = {0};
+  if (!PyArg_ParseTuple(args, "OO", &given, &place)) return NULL;
+  bool ok = open_options(st, given, place, &o);
+  if (ok && !call(k, &o.list)) ok = false, py_error_raise(st);
+  close_options(&o);
+  if (!ok) return NULL;
+  Py_RETURN_NONE;
+}
+
+PyObject *py_options_apply(PyState *st, wv_kernel *k, PyObject *args) {
+  return with_options(st, k, args, wv_options_apply);
+}
+
+PyObject *py_options_undumped(PyState *st, wv_kernel *k, PyObject *args) {
+  return with_options(st, k, args, wv_options_undumped);
+}
+
 static PyMethodDef methods[] = {
+    {"check_options", check_options, METH_VARARGS,
+     "check_options(options, place): ValueError if options exclude each other, CompileError for a "
+     "file that does not exist."},
+    {"report_unused", report_unused, METH_VARARGS,
+     "report_unused(options, place, kind, target, has_schedule): a remark for each option without "
+     "effect; CompileError if they are strict."},
     {"find_machine", find_machine, METH_VARARGS,
      "find_machine(target=None, device=None, strict=False, place=None): (kind, target, device, "
      "anywhere, remark, evaluated, shown); CompileError if there is none."},

@@ -31,6 +31,15 @@ static PyObject *target_table(void) {
   return list;
 }
 
+static PyObject *option_table(void) {
+  PyObject *list = PyList_New(0);
+  wv_option_info o;
+  for (int i = 0; list && wv_option_row(i, &o); i++)
+    append(&list, Py_BuildValue("(sssssO)", o.name, o.kind, o.text, o.on, o.file,
+                                o.is_key ? Py_True : Py_False));
+  return list;
+}
+
 static PyObject *op_table(void) {
   PyObject *list = PyList_New(0);
   const char *name, *level, *doc;
@@ -51,5 +60,6 @@ int py_tables_init(PyObject *module) {
   if (add_list(module, "mma_table", mma_table()) < 0) return -1;
   if (add_list(module, "target_table", target_table()) < 0) return -1;
   if (add_list(module, "op_table", op_table()) < 0) return -1;
+  if (add_list(module, "option_table", option_table()) < 0) return -1;
   return add_list(module, "diagnostic_table", diagnostic_table());
 }

@@ -58,6 +58,20 @@ int64_t os_file_stamp(const char *path) {
   return (stamp ^ (int64_t)st.st_size << 1) | 1;
 }
 
+bool os_is_folder(const char *path) {
+  struct stat st;
+  return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+char *os_folder_of(Arena *a, const char *path) {
+  char here[4096];
+  const char *slash = strrchr(path, '/');
+  int n = slash ? (int)(slash - path) : 0;
+  if (*path == '/') return n ? arena_strndup(a, path, (size_t)n) : arena_strdup(a, "/");
+  if (!getcwd(here, sizeof here)) return arena_strndup(a, path, (size_t)n);
+  return n ? arena_printf(a, "%s/%.*s", here, n, path) : arena_strdup(a, here);
+}
+
 double os_seconds(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);

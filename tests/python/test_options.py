@@ -19,7 +19,7 @@ from wave_lang.kernel.lang.global_symbols import *
 from wave_lang.kernel.wave import wave_schedule
 from wave_lang.kernel.wave.machine import devices
 from wave_lang.kernel.wave.measured import _zeros
-from wave_lang.kernel.wave.option_rows import default_of, row_of
+from wave_lang.kernel.wave.option_rows import ROWS, default_of, given, row_of
 from wave_lang.kernel.wave.utils.classes import CoalescingType
 from wave_lang.support import environment
 from wave_lang.support.location_config import LocationCaptureConfig, LocationCaptureLevel
@@ -120,7 +120,38 @@ def existing(option, tmp_path):
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_option_says_what_it_does(name):
-    assert row_of(OPTIONS[name]).text, "declare it with `works`, `holds`, `idle` or `result`"
+    assert row_of(OPTIONS[name]).text, "add a row to src/driver/options.def"
+
+
+def test_the_compiler_has_a_row_for_each_option_and_no_other():
+    assert list(ROWS) == list(OPTIONS)
+
+
+def test_values_as_the_compiler_takes_them(tmp_path):
+    options = WaveCompileOptions(
+        schedule=True,
+        multi_buffer_count=2,
+        enable_swizzle=False,
+        print_ir_after=["cse", "mask"],
+        print_mlir_file=tmp_path / "file",
+        location_capture_config=LocationCaptureConfig(LocationCaptureLevel.NONE),
+    )
+    options.kernel_usages = ["input"]  # a result is not an option
+    assert {name: value for name, value, _ in given(options)} == {
+        "schedule": "MODULO",
+        "multi_buffer_count": "2",
+        "enable_swizzle": "False",
+        "print_ir_after": "cse,mask",
+        "print_mlir_file": str(tmp_path / "file"),
+        "location_capture_config": None,
+    }
+    assert given(options)[0][2] == "SchedulingType.MODULO" and given(WaveCompileOptions()) == []
+
+
+@pytest.mark.parametrize("count", ["two", 2.5])
+def test_a_count_must_be_a_number(count):
+    with pytest.raises(ValueError, match="multi_buffer_count must be an integer, not "):
+        compiled(multi_buffer_count=count)
 
 
 def test_an_option_without_a_row_is_noticed():

@@ -12,37 +12,15 @@ from typing import Any
 from ..._wave import Kernel, Program
 from ...support import environment
 from .compile_options import WaveCompileOptions
+from .option_rows import ROWS
 
 WAVE_CACHE_ON = environment.number("WAVE_CACHE_ON", 1)
 WAVE_ALWAYS_COMPILE = environment.number("WAVE_ALWAYS_COMPILE", 0)
 WAVE_CACHE_LIMIT = environment.number("WAVE_CACHE_LIMIT", 16)
 CACHE_BASE_DIR = Path(os.environ.get("WAVE_CACHE_DIR") or environment.home() / ".wave")
 
-# What an artefact depends on beside the kernel's text.
-_KEY_FIELDS = (
-    "func_name",
-    "schedule",
-    "backend",
-    "device",
-    "target",
-    "num_devices",
-    "multi_buffer_count",
-    "optimization_level",
-    "use_fast_math",
-    "use_bound_check",
-    "use_scheduling_barriers",
-    "use_global_to_shared",
-    "minimize_shared_allocs",
-    "override_mlir",
-    "override_stage",
-    "assume",
-    "sizes",
-    "override_schedule",
-    "postprocess",
-    "wave_runtime",
-    "compile_to_asm",
-    "compile_to_mlir",
-)
+# What a program depends on beside the kernel's text.
+_KEYS = [row.name for row in ROWS.values() if row.is_key]
 
 
 @dataclass
@@ -67,7 +45,7 @@ class WaveCacheManager:
 
     @staticmethod
     def key(kernel: Kernel, options: WaveCompileOptions) -> str:
-        parts = [str(kernel)] + [f"{name}={getattr(options, name)}" for name in _KEY_FIELDS]
+        parts = [str(kernel)] + [f"{name}={getattr(options, name)}" for name in _KEYS]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def load_or_store(self, kernel: Kernel, options: WaveCompileOptions) -> Entry:

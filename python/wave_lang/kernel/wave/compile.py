@@ -15,8 +15,7 @@ from .dumps import Dumps, wants_trace
 from .launch_info import launch_info, signature
 from .machine import Machine, machine_of
 from .measured import MeasuredKernel
-from .option_rows import require_file, without_effect
-from .option_types import SchedulingType
+from .option_rows import given
 from .wave import LaunchableWave
 from .wave_schedule import WaveSchedule
 
@@ -50,22 +49,11 @@ def _values(options: WaveCompileOptions, kernel: Kernel) -> dict[Expr, Any]:
 
 
 def _rows(options: WaveCompileOptions, values: dict[Expr, Any]) -> list[dict[str, Any]]:
-    """Header rows for symbols, pipelines and what the compiler is not to do."""
+    """Header rows for symbols."""
     at = options._place
     rows = [{"kind": "bind", "dim": s, "size": v, "at": at} for s, v in values.items()]
     free = [s for s in map(Expr, options.dynamic_symbols) if s not in values]
     rows += [{"kind": "dynamic", "dim": s, "at": at} for s in free]
-    slots = options.multi_buffer_count
-    if slots is None and options.schedule not in (SchedulingType.NONE, SchedulingType.MANUAL):
-        slots = 0  # a pipeline, as deep as is useful
-    if slots is not None:  # else the compiler chooses whether there is one
-        rows.append({"kind": "stages", "size": slots, "at": at})
-    off = {
-        "boxes": options.use_global_to_shared,
-        "swizzle": options.enable_swizzle,
-        "overlap": options.minimize_shared_allocs,
-    }
-    rows += [{"kind": k, "size": 0, "at": at} for k, value in off.items() if value is False]
     return rows
 
 
@@ -79,32 +67,17 @@ def _print_requested(options: WaveCompileOptions, kernel: Kernel) -> None:
             out.write(str(kernel))
 
 
-def _left_out(options: WaveCompileOptions, machine: Machine, schedule: Any) -> list[str]:
-    """What was asked for and has no effect. With `strict` it is an error."""
-    found = without_effect(options, machine.kind, machine.target or machine.kind)
-    if schedule is not None or options.schedule is SchedulingType.MANUAL:
-        found.append("a schedule written by hand is recorded, not applied")
-    return _insisted(options, found)
+def _report_unused(options: WaveCompileOptions, machine: Machine, schedule: Any) -> None:
+    where = (machine.kind, machine.target, schedule is not None)
+    _wave.report_unused(given(options), options._place, *where)
 
 
-def _insisted(options: WaveCompileOptions, found: list[str]) -> list[str]:
-    if found and options.strict:
-        hint = "remove the option, or remove strict=True"
-        _wave.report("E0617", "; ".join(found), hint, options._place)
-    return found
+def _report_undumped(options: WaveCompileOptions, kernel: Kernel, machine: Machine) -> None:
+    if machine.kind != "eval" and Dumps(options).wanted:
+        kernel.report_undumped(given(options), options._place)
 
 
-def _not_dumped(options: WaveCompileOptions, kernel: Kernel, machine: Machine) -> list[str]:
-    """Dumps of passes that run when the kernel is called."""
-    if machine.kind == "eval" or not Dumps(options).wanted or not kernel.is_open:
-        return []
-    text = f"nothing is dumped: `{kernel.name}` is compiled when it is called (R0613)"
-    return _insisted(options, [f"{text}, unless the symbols that its tiles depend on are bound"])
-
-
-def _remarks(options: WaveCompileOptions, machine: Machine, left_out: list[str]) -> list[Any]:
-    for text in left_out:
-        _wave.remark("R0609", text, None, options._place)
+def _remarks(options: WaveCompileOptions, machine: Machine) -> list[Any]:
     remarks: list[Any] = _wave.take_diagnostics()
     for found in remarks:
         if getattr(found, "severity", None) == "warning":
@@ -139,7 +112,6 @@ def _overridden(options: WaveCompileOptions, traced: Kernel) -> Kernel:
         return traced
     name = "<override_mlir>"
     if "{" not in text:  # every kernel's text has one
-        require_file(options, "override_mlir", text)
         name = text
         with open(text) as file:
             text = file.read()
@@ -159,12 +131,7 @@ def _prepared(
     if schedule is not None:
         schedule.record(kernel, values)
     ir = _overridden(options, trace.kernel)
-    if options.sizes == "smallest":
-        ir.free_sizes()
-    if options.strict or options.assume == "ignore":
-        ir.assume("ignore" if options.assume == "ignore" else "require")
-    if not options.device_asserts:
-        ir.drop_asserts()
+    ir.apply_options(given(options), options._place)
     ir.verify()  # and warns: nothing is added to its header any more
     _print_requested(options, ir)
     options.kernel_usages = [
@@ -196,11 +163,16 @@ def wave_compile(
     _check_arguments(options, kernel)
     options.validate()
     machine = machine_of(options)
-    left_out = _left_out(options, machine, schedule)
+    if options.strict:  # errors come first, remarks last
+        _report_unused(options, machine, schedule)
     trace, ir = _prepared(options, kernel, schedule)
-    left_out += _not_dumped(options, ir, machine)
+    if options.strict:
+        _report_undumped(options, ir, machine)
     lowered = _lower(options, ir, machine)
-    remarks = _remarks(options, machine, left_out)
+    if not options.strict:
+        _report_unused(options, machine, schedule)
+        _report_undumped(options, ir, machine)
+    remarks = _remarks(options, machine)
     found = cache.Entry(ir)
     if not trace.logs and cache.is_cache_enabled() and not Dumps(options).wanted:
         found = cache.get_cache_manager().load_or_store(ir, options)

@@ -1,0 +1,111 @@
+/* api_options.c: options of a compile by name, through wave.h. */
+#include <stdlib.h>
+
+#include "base/strbuf.h"
+#include "driver/api/api.h"
+#include "driver/options.h"
+
+static const char *machines_text(unsigned on) {
+  static const char *const names[] = {"",     "sim",      "cpu",      "sim,cpu",
+                                      "cuda", "sim,cuda", "cpu,cuda", "sim,cpu,cuda"};
+  return names[on];
+}
+
+bool wv_option_row(int i, wv_option_info *out) {
+  API_PLAIN;
+  static const char *const kinds[] = {"works", "holds", "idle", "result"};
+  static const char *const files[] = {"", "read", "written", ""};
+  const OptionInfo *row = option_at(i);
+  if (!row) return false;
+  *out = (wv_option_info){row->name,        kinds[row->kind], row->text, machines_text(row->on),
+                          files[row->file], row->is_key};
+  return true;
+}
+
+static bool is_list(wv_ctx *cx, const wv_options *o) {
+  if (!api_expected(cx, o != NULL, "options") || !api_list(cx, o->at, o->n, "options"))
+    return false;
+  for (int i = 0; i < o->n; i++)
+    if (!api_text(cx, o->at[i].name, "name") || !api_text(cx, o->at[i].shown, "text")) return false;
+  return true;
+}
+
+bool wv_options_check(wv_ctx *cx, const wv_options *o, const char **mistake) {
+  API_CHANGES(cx, false);
+  *mistake = NULL;
+  if (!is_list(cx, o) || (*mistake = options_mistake(cx->cx->arena, o))) return false;
+  return options_find_files(&cx->cx->diags, api_span(cx->cx, o->place), o);
+}
+
+/* Each as a remark, or all in one error. */
+static bool report_unused(wv_ctx *cx, const wv_options *o, const char *const *found, int n) {
+  Diags *diags = &cx->cx->diags;
+  Span at = api_span(cx->cx, o->place);
+  bool strict = option_is_on(o, "strict");
+  StrBuf all = {.arena = diags->arena};
+  for (int i = 0; i < n; i++) {
+    if (strict) sb_printf(&all, "%s%s", i ? "; " : "", found[i]);
+    else diag_add(diags, DIAG_R0609, at, "%s", found[i]);
+  }
+  if (!n || !strict) return true;
+  Diag *d = diag_add(diags, DIAG_E0617, at, "%s", sb_text(&all));
+  diag_hint(diags, d, "remove the option, or remove strict=True");
+  return false;
+}
+
+bool wv_options_unused(wv_ctx *cx, const wv_options *o, const wv_machine *m) {
+  API_CHANGES(cx, false);
+  if (!is_list(cx, o) || !api_expected(cx, m && m->kind, "machine")) return false;
+  Arena *a = cx->cx->arena;
+  const char **found = ARENA_ARRAY(a, const char *, o->n + 1);
+  return report_unused(cx, o, found, options_unused(a, o, m, found));
+}
+
+/* ---- options of a kernel ---- */
+
+bool wv_options_undumped(wv_kernel *k, const wv_options *o) {
+  API_KERNEL_USES(k, false);
+  if (!is_list(k->cx, o)) return false;
+  if (!wv_kernel_is_open(k)) return true;
+  const char *text =
+      arena_printf(k->cx->cx->arena,
+                   "nothing is dumped: `%s` is compiled when it is called (R0613), unless the "
+                   "symbols that its tiles depend on are bound",
+                   k->k->name);
+  return report_unused(k->cx, o, &text, 1);
+}
+
+static void add_row(wv_kernel *k, const wv_options *o, const char *kind, int64_t size,
+                    wv_constraint *rows, int *n) {
+  rows[(*n)++] = (wv_constraint){.kind = kind, .at = o->place, .size = wv_int(k->cx, size)};
+}
+
+/* The rows of the header that options request. */
+static bool add_rows(wv_kernel *k, const wv_options *o) {
+  enum { MOST = 8 };
+  wv_constraint rows[MOST];
+  int n = 0;
+  const wv_option *slots = option_given(o, "multi_buffer_count");
+  const wv_option *schedule = option_given(o, "schedule");
+  if (slots && slots->value) add_row(k, o, "stages", strtoll(slots->value, NULL, 10), rows, &n);
+  else if (schedule && !option_is(o, "schedule", "MANUAL"))
+    add_row(k, o, "stages", 0, rows, &n); /* a pipeline, as deep as is useful */
+  const OptionInfo *row;
+  for (int i = 0; (row = option_at(i)); i++)
+    if (row->off && option_is(o, row->name, "False") && n < MOST)
+      add_row(k, o, row->off, 0, rows, &n);
+  return wv_kernel_constrain(k, rows, n);
+}
+
+bool wv_options_apply(wv_kernel *k, const wv_options *o) {
+  API_KERNEL(k, false);
+  if (!is_list(k->cx, o)) return false;
+  bool is_edited = option_given(o, "override_mlir") != NULL; /* its header has the rows already */
+  if (!is_edited && !add_rows(k, o)) return false;
+  if (option_is(o, "sizes", "smallest")) wv_kernel_free_sizes(k);
+  if (option_is(o, "assume", "ignore")) wv_kernel_assume(k, WV_ASSUME_IGNORED);
+  else if (option_is_on(o, "strict")) wv_kernel_assume(k, WV_ASSUME_REQUIRED);
+  if (option_given(o, "device_asserts") && !option_is_on(o, "device_asserts"))
+    wv_kernel_drop_asserts(k);
+  return true;
+}
