@@ -16,7 +16,8 @@
  *     with it. Strings returned by this interface live as long as the context unless stated
  *     otherwise.
  *
- * A GEMM, built without Python, is in tests/unit/test_api.c. */
+ * A GEMM, built without Python, is in tests/unit/test_api.c. The file is long because it is the whole
+ * interface. */
 #ifndef WAVE_H
 #define WAVE_H
 

@@ -120,7 +120,7 @@ def existing(option, tmp_path):
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_option_says_what_it_does(name):
-    assert row_of(OPTIONS[name]).text, "add a row to src/driver/options.def"
+    assert row_of(OPTIONS[name]).text, "add a row to src/driver/options/options.def"
 
 
 def test_the_compiler_has_a_row_for_each_option_and_no_other():

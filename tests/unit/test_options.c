@@ -1,5 +1,5 @@
 /* test_options.c: options by name: their table, mistakes, those without effect, and what they change. */
-#include "driver/options.h"
+#include "driver/options/options.h"
 
 #include "unit/harness.h"
 #include "wave.h"

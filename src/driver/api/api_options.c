@@ -3,7 +3,7 @@
 
 #include "base/strbuf.h"
 #include "driver/api/api.h"
-#include "driver/options.h"
+#include "driver/options/options.h"
 
 static const char *machines_text(unsigned on) {
   static const char *const names[] = {"",     "sim",      "cpu",      "sim,cpu",

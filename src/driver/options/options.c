@@ -1,5 +1,5 @@
 /* options.c: the rows of options.def, and what can be said about options without a kernel. */
-#include "driver/options.h"
+#include "driver/options/options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 static const OptionInfo rows[] = {
 #define OPTION(what, word, ...) {.name = #word, .kind = OPTION_##what, .text = __VA_ARGS__},
-#include "driver/options.def"
+#include "driver/options/options.def"
 };
 
 const OptionInfo *option_at(int i) { return i >= 0 && (size_t)i < WV_LEN(rows) ? &rows[i] : NULL; }
