@@ -69,7 +69,7 @@ static bool holds_loop(const Region *r) {
 }
 
 static void count_region(Times *t, Kernel *k, Arena *a, const Region *r, bool inner) {
-  const SymFacts *facts = find_header(k, a);
+  const SymFacts *facts = facts_of(k, a, FACT_header).header;
   for (const Op *op = r->first; op; op = op->next) {
     const Attr *e = op->kind == OP_expr ? op_attr(op, ATTR_expr) : NULL;
     t->ops++;

@@ -1,22 +1,23 @@
 /* analysis.h: facts about a kernel, computed when a pass needs them and kept while they are valid.
  *
- * The pass manager computes and drops them according to the columns of passes.def; a pass reads
- * only the fields of Facts that its row names. */
+ * The pass manager computes and drops them according to the columns of passes.def; a pass gets only
+ * the fields of Facts that its row names, and computes none itself (tools/check_analyses.py). Other
+ * code calls facts_of. */
 #ifndef WV_ANALYSIS_H
 #define WV_ANALYSIS_H
 
-#include "analysis/distribute.h"
+#include "analysis/standing.h"
 #include "analysis/uniform.h"
 
 enum AnalysisNumber {
-#define ANALYSIS(name, type, doc) ANALYSIS_##name,
+#define ANALYSIS(name, type, needs, doc) ANALYSIS_##name,
 #include "analysis/analyses.def"
   ANALYSIS_COUNT
 };
 
 /* Sets of analyses, as passes.def names them. */
 enum AnalysisSet {
-#define ANALYSIS(name, type, doc) FACT_##name = 1 << ANALYSIS_##name,
+#define ANALYSIS(name, type, needs, doc) FACT_##name = 1 << ANALYSIS_##name,
 #include "analysis/analyses.def"
   FACT_ALL = (1 << ANALYSIS_COUNT) - 1,
   FACT_NONE = 0
@@ -25,15 +26,21 @@ enum AnalysisSet {
 typedef struct Facts {
   Arena *arena;
   unsigned valid; /* which fields are valid */
-#define ANALYSIS(name, type, doc) type name;
+#define ANALYSIS(name, type, needs, doc) type name;
 #include "analysis/analyses.def"
 } Facts;
 
+/* Computes what is needed and not valid, and what that needs. Ids must be dense (ir_renumber). */
 void facts_supply(Facts *f, Kernel *k, unsigned needs);
-void facts_drop(Facts *f, unsigned broken); /* the arena is reset when nothing remains */
+/* The same for code that is not a pass and needs them once. */
+Facts facts_of(Kernel *k, Arena *a, unsigned needs);
+/* Drops these, and what was computed from them. The arena is reset when nothing remains. */
+void facts_drop(Facts *f, unsigned broken);
+Facts facts_only(const Facts *f, unsigned needs); /* the others are NULL */
 
-/* One function per row of analyses.def. Ids must be dense (ir_renumber). */
-#define ANALYSIS(name, type, doc) type find_##name(Kernel *k, Arena *a);
+/* One function per row of analyses.def, called by facts_supply: of `f` only its arena and what the
+ * row needs are valid. */
+#define ANALYSIS(name, type, needs, doc) type find_##name(Kernel *k, const Facts *f);
 #include "analysis/analyses.def"
 
 /* True when an op means the same outside `region`, the body of a loop or conditional, as inside:

@@ -295,9 +295,10 @@ static void find_threads(Distribution *d) {
   d->threads[1] = sym_add(sym, d->waves[1], sym_int(sym, hardware->service_waves));
 }
 
-const Distribution *find_distribute(Kernel *k, Arena *a) {
+const Distribution *find_distribute(Kernel *k, const Facts *known) {
+  Arena *a = known->arena;
   Distribution *d = ARENA_NEW(a, Distribution);
-  *d = (Distribution){.k = k, .arena = a, .facts = find_header(k, a)};
+  *d = (Distribution){.k = k, .arena = a, .facts = known->header};
   add_bindings(d, a);
   d->far = far_symbols(k, a);
   add_rows(d, a);

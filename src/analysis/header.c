@@ -140,7 +140,8 @@ static void assume_launch(const Header *h) {
   }
 }
 
-const SymFacts *find_header(Kernel *k, Arena *a) {
+const SymFacts *find_header(Kernel *k, const Facts *known) {
+  Arena *a = known->arena;
   Header h = {.k = k, .arena = a, .facts = sym_facts_new(a, k->cx->sym, kernel_facts(k))};
   h.set = set_symbols(k, a);
   gather_bindings(&h);

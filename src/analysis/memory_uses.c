@@ -166,9 +166,9 @@ static void add_op(Kernel *k, Arena *a, MemoryUses *m, Op *op) {
   }
 }
 
-const MemoryUses *find_memory_uses(Kernel *k, Arena *a) {
-  MemoryUses *m = ARENA_NEW(a, MemoryUses);
-  for (Op *op = ir_first(k); op; op = ir_next(op)) add_op(k, a, m, op);
+const MemoryUses *find_memory_uses(Kernel *k, const Facts *known) {
+  MemoryUses *m = ARENA_NEW(known->arena, MemoryUses);
+  for (Op *op = ir_first(k); op; op = ir_next(op)) add_op(k, known->arena, m, op);
   return m;
 }
 

@@ -43,13 +43,13 @@ static void assume_grid(const Standing *s, SymFacts *f) {
       assume_positive(s, f, distribute_expr(d, NULL, d->rows.at[i].size));
 }
 
-Standing standing_at_entry(Kernel *k, Arena *a) {
-  const Distribution *d = find_distribute(k, a);
-  Standing s = {.d = d, .facts = d->facts};
-  SymFacts *f = more_facts(&s);
-  assume_grid(&s, f);
+const Standing *find_standing(Kernel *k, const Facts *known) {
+  Standing *s = ARENA_NEW(known->arena, Standing);
+  *s = (Standing){.d = known->distribute, .facts = known->distribute->facts};
+  SymFacts *f = more_facts(s);
+  assume_grid(s, f);
   sym_take_error(k->cx->sym);
-  s.entry = s.facts = f;
+  s->entry = s->facts = f;
   return s;
 }
 

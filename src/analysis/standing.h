@@ -3,9 +3,10 @@
  *     workgroup M by 64 on 0; tile K by 32     M: 64*$WG0 .. + 64      $WG0 <= ceiling(M/64) - 1
  *     for K { %x = read %a }                   K: 32*$ARGK .. + 32     $ARGK <= ceiling(K/32) - 1
  *
- * A walk over the kernel starts with standing_at_entry, applies standing_after for each op, and
- * continues inside a body with standing_inside. A Standing is a value: copies are cheap, and what
- * is learned in a body is dropped at its end. Positions are those of distribute.h. */
+ * A walk over the kernel starts with a copy of the analysis `standing`, applies standing_after for
+ * each op, and continues inside a body with standing_inside. A Standing is a value: copies are
+ * cheap, and what is learned in a body is dropped at its end. Positions are those of
+ * distribute.h. */
 #ifndef WV_STANDING_H
 #define WV_STANDING_H
 
@@ -24,7 +25,6 @@ typedef struct Standing {
   const StandingLoop *loops;
 } Standing;
 
-Standing standing_at_entry(Kernel *k, Arena *a);
 Standing standing_after(const Standing *s, const Op *op);  /* after op, in the same region */
 Standing standing_inside(const Standing *s, const Op *op); /* in the body of op */
 

@@ -257,8 +257,9 @@ static void visit_region(Walk *w, const Region *r) {
   }
 }
 
-const Uniformity *find_uniform(Kernel *k, Arena *a) {
-  Walk w = {.k = k, .d = find_distribute(k, a)};
+const Uniformity *find_uniform(Kernel *k, const Facts *known) {
+  Arena *a = known->arena;
+  Walk w = {.k = k, .d = known->distribute};
   w.values = ARENA_ARRAY(a, UniformFact, k->nvalues);
   w.regions = ARENA_ARRAY(a, UniformFact, k->nops);
   do {

@@ -150,7 +150,7 @@ static bool says_waves(const Kernel *k, const HardwareSpec *hardware) {
 /* The declared threads of a workgroup; 0 if not a number, or if there are service waves. */
 static int64_t declared_threads(Kernel *k, const HardwareSpec *hardware) {
   Arena *a = arena_new();
-  const Distribution *d = find_distribute(k, a);
+  const Distribution *d = facts_of(k, a, FACT_distribute).distribute;
   int64_t threads = hardware->service_waves ? 0 : 1, n;
   for (int i = 0; i < 3; i++)
     threads *= sym_is_int(d->threads[i], &n) && n > 0 && n <= 1024 ? n : 0;

@@ -135,15 +135,16 @@ static bool needs_value(const Search *s, const Sym *symbol) {
 
 OpenSymbols open_symbols(Kernel *k) {
   OpenSymbols found = {0};
-  Search s = {.k = k, .arena = arena_new(), .out = &found};
-  s.d = find_distribute(k, s.arena);
+  Facts f = facts_of(k, arena_new(), FACT_distribute);
+  Search s = {.k = k, .arena = f.arena, .d = f.distribute, .out = &found};
   for (const Op *op = ir_first(k); op; op = ir_next(op)) add_op(&s, op);
   for (int i = 0; i < 3; i++) add_size(&s, s.d->threads[i], s.d->threads[i]);
   if (s.hopeless) found.n = 0;
-  bool pure = found.n && !contract_of(s.d, find_uniform(k, s.arena), s.arena).op;
+  if (found.n) facts_supply(&f, k, FACT_uniform);
+  bool pure = found.n && !contract_of(s.d, f.uniform, f.arena).op;
   for (int i = 0; i < found.n; i++)
     found.at[i].by_value |= !pure || needs_value(&s, found.at[i].symbol);
-  arena_free(s.arena);
+  arena_free(f.arena);
   return found;
 }
 
@@ -161,7 +162,7 @@ static int64_t elements_of(const Distribution *d, const Op *op, const Type *t) {
 
 int64_t largest_tile(Kernel *k) {
   Arena *a = arena_new();
-  const Distribution *d = find_distribute(k, a);
+  const Distribution *d = facts_of(k, a, FACT_distribute).distribute;
   int64_t most = 1;
   for (const Op *op = ir_first(k); op && most; op = ir_next(op))
     for (int i = 0; i < op->nresults && most; i++) {

@@ -460,7 +460,7 @@ bool pass_lower_threads(Kernel *k, PassCtx *cx) {
   l.uniform = cx->facts.uniform;
   l.machine = (Machine){cx->target, machine->lanes, machine->waves, machine->observable};
   l.value = ARENA_ARRAY(l.arena, Value *, k->nvalues);
-  l.standing = standing_at_entry(k, l.arena);
+  l.standing = *cx->facts.standing;
   l.hidden = set_symbols(k, l.arena);
   Constraint launch = launch_row(&l);
   number_threads(&l, launch.launch.block);

@@ -225,7 +225,7 @@ static Region *lower_kernel(Tiles *t) {
   l->uniform = cx->facts.uniform;
   l->machine = (Machine){cx->target, 1, 1, false};
   l->value = ARENA_ARRAY(l->arena, Value *, k->nvalues);
-  l->standing = standing_at_entry(k, l->arena);
+  l->standing = *cx->facts.standing;
   l->hidden = set_symbols(k, l->arena);
   t->tile = ARENA_ARRAY(l->arena, Tile, k->nvalues);
   t->fetched = ARENA_ARRAY(l->arena, bool, k->nvalues + 1);

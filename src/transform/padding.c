@@ -420,7 +420,7 @@ bool pass_padding(Kernel *k, PassCtx *cx) {
   bool any = false, fitted = kernel_constraint(k, CONSTRAINT_machine, NULL); /* it has run before */
   for (const Op *op = ir_first(k); op && !any && !fitted; op = ir_next(op)) any = may_need(k, op);
   if (any) {
-    p.here = standing_at_entry(k, cx->scratch);
+    p.here = *cx->facts.standing;
     p.set = set_symbols(k, cx->scratch);
     pad_region(&p, k->body);
     sym_take_error(p.sym);

@@ -16,6 +16,7 @@ enum {
   USES = FACT_uses,
   HEADER = FACT_header,
   DISTRIBUTE = FACT_distribute,
+  STANDING = FACT_standing,
   UNIFORM = FACT_uniform,
   BOUNDS = FACT_in_bounds,
   MEMORY = FACT_memory_uses,
@@ -183,17 +184,18 @@ static bool was_idle(Kernel *k, const PassInfo *pass, const char *before, Arena 
   return strcmp(before, text_of(k, a)) == 0 || report_invalid(k, pass->name);
 }
 
-static bool run_pass(const Plan *plan, int i, PassCtx *cx) {
+static bool run_pass(const Plan *plan, int i, PassCtx *cx, Facts *facts) {
   const PassInfo *pass = plan->run[i];
   Kernel *k = plan->k;
   if (!(pass->level & k->level)) return true;
   cx->target = fitted_target(k, plan->target, cx->scratch);
-  facts_supply(&cx->facts, k, pass->needs);
-  const char *before = plan->o->verify_each ? text_of(k, cx->facts.arena) : NULL;
+  facts_supply(facts, k, pass->needs);
+  cx->facts = facts_only(facts, pass->needs);
+  const char *before = plan->o->verify_each ? text_of(k, facts->arena) : NULL;
   cx->idle = false;
   dump(plan, pass, true, cx->scratch);
   bool ok = pass->run(k, cx);
-  if (!cx->idle) facts_drop(&cx->facts, pass->breaks);
+  if (!cx->idle) facts_drop(facts, pass->breaks);
   arena_reset(cx->scratch);
   if (!ok) return false;
   if (cx->idle && before && !was_idle(k, pass, before, cx->scratch)) return false;
@@ -223,17 +225,18 @@ bool passes_run(Kernel *k, const PassOptions *o) {
   const TargetInfo *target = o->target ? target_resolve(&k->cx->diags, o->target).machine : NULL;
   if ((o->target && !target) || !make_plan(&plan)) return false;
   plan.target = target;
-  PassCtx cx = {.scratch = arena_new(), .facts = {.arena = arena_new()}};
+  PassCtx cx = {.scratch = arena_new()};
+  Facts facts = {.arena = arena_new()};
   double seconds[WV_LEN(plan.run)] = {0};
   ir_renumber(k);
   bool ok = true;
   for (int i = 0; ok && i < plan.n; i++) {
     double start = os_seconds();
-    ok = run_pass(&plan, i, &cx);
+    ok = run_pass(&plan, i, &cx, &facts);
     seconds[i] = os_seconds() - start;
   }
   if (ok) write_times(&plan, seconds, cx.scratch);
-  arena_free(cx.facts.arena);
+  arena_free(facts.arena);
   arena_free(cx.scratch);
   return ok;
 }

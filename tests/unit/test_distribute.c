@@ -137,7 +137,7 @@ static int compare(Harness *harness, const char *text, const char *const *names,
   for (int i = 0; i < n; i++)
     given[i] = (SymBinding){sym_symbol(l.cx->sym, names[i], true), sym_int(l.cx->sym, values[i])};
   ir_renumber(l.k);
-  Judge j = {.harness = harness, .d = find_distribute(l.k, a)};
+  Judge j = {.harness = harness, .d = facts_of(l.k, a, FACT_distribute).distribute};
   int before = harness->failures_here;
   if (open_eval(&j, l.k, given, n)) {
     compare_grid(&j);
@@ -281,7 +281,7 @@ static const Distribution *open_header(Lab *l, Arena *a, const char *rows) {
            " for K { %%y = fill 0.0 : tile<M, K/32, f32> } }",
            rows);
   *l = lab_open(text);
-  return l->k ? find_distribute(l->k, a) : NULL;
+  return l->k ? facts_of(l->k, a, FACT_distribute).distribute : NULL;
 }
 
 static const char *shown(Arena *a, const Sym *s) { return s ? sym_text(a, s) : "none"; }

@@ -50,7 +50,7 @@ static void check_order(Harness *harness, Kernel *k, const char *target) {
   Arena *a = arena_new();
   const MachineSpec *row = kernel_machine(k);
   Machine m = {target_find(target).machine, row->lanes, row->waves, row->observable};
-  const Distribution *d = find_distribute(k, a);
+  const Distribution *d = facts_of(k, a, FACT_distribute).distribute;
   const Layout **first = spread_shuffled(d, &m, 0, a);
   CHECK(first != NULL);
   for (uint64_t seed = 1; first && seed < 6; seed++) {
@@ -102,7 +102,7 @@ static void check_layouts(Harness *harness, Kernel *k, const char *target) {
   Arena *a = arena_new();
   const MachineSpec *row = kernel_machine(k);
   Machine m = {target_find(target).machine, row->lanes, row->waves, row->observable};
-  const Distribution *d = find_distribute(k, a);
+  const Distribution *d = facts_of(k, a, FACT_distribute).distribute;
   for (Op *op = ir_first(k); op; op = ir_next(op)) {
     for (int i = 0; i < op->nresults; i++)
       if (op->results[i].layout) CHECK(layout_cover(a, op->results[i].layout).exact);

@@ -161,6 +161,29 @@ TEST(facts_are_kept_until_broken) {
   context_free(cx);
 }
 
+/* An analysis brings what it needs, and is dropped with it; a pass sees only what its row names. */
+TEST(facts_depend_on_each_other) {
+  Context *cx = context_new();
+  Kernel *k = parse(cx, text);
+  ir_renumber(k);
+  Facts f = facts_of(k, arena_new(), FACT_in_bounds);
+  CHECK(f.in_bounds && f.standing && f.distribute && f.header && !f.uniform && !f.uses);
+  CHECK(f.standing->d == f.distribute && f.distribute->facts == f.header); /* computed once */
+  const Distribution *d = f.distribute;
+  facts_supply(&f, k, FACT_uniform);
+  CHECK(f.uniform && f.distribute == d);
+  Facts only = facts_only(&f, FACT_uniform | FACT_uses);
+  CHECK(only.uniform && !only.distribute && !only.in_bounds && only.valid == FACT_uniform);
+  facts_drop(&f, FACT_standing);
+  CHECK(f.uniform && f.distribute && !f.standing && !f.in_bounds);
+  facts_drop(&f, FACT_header);
+  CHECK(!f.valid && !f.uniform);
+  arena_free(f.arena);
+  kernel_free(k);
+  context_free(cx);
+}
+
 TESTS_MAIN(RUN(dumps_parse_again) RUN(stops_where_asked) RUN(a_name_in_several_rows)
                RUN(unknown_passes_are_reported) RUN(invalid_ir_names_the_pass)
-                   RUN(the_last_pass_is_always_verified) RUN(facts_are_kept_until_broken))
+                   RUN(the_last_pass_is_always_verified) RUN(facts_are_kept_until_broken)
+                       RUN(facts_depend_on_each_other))

@@ -10,7 +10,7 @@ static const char *levels(Arena *a, const char *text) {
   StrBuf out = {.arena = a};
   if (!l.k) return "no kernel";
   ir_renumber(l.k);
-  const Uniformity *u = find_uniform(l.k, a);
+  const Uniformity *u = facts_of(l.k, a, FACT_uniform).uniform;
   for (const Op *op = ir_first(l.k); op; op = ir_next(op)) {
     for (int i = 0; i < op->nresults; i++)
       sb_printf(&out, "%s:%s ", op->results[i].name,
@@ -78,7 +78,7 @@ TEST(requirement) {
   Lab l = lab_open(HEAD "{ if ($T0 < 3) { workgroup_barrier } }");
   Arena *a = arena_new();
   ir_renumber(l.k);
-  const Uniformity *u = find_uniform(l.k, a);
+  const Uniformity *u = facts_of(l.k, a, FACT_uniform).uniform;
   const Op *barrier = ir_first(l.k)->body->first;
   CHECK(uniform_require(u, ir_first(l.k), UNIFORM_WORKGROUP));
   CHECK(!uniform_require(u, barrier, UNIFORM_WORKGROUP));

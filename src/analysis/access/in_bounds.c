@@ -321,10 +321,11 @@ static void walk(Finder *f, Standing s, const Region *r) {
   }
 }
 
-const AccessBounds *const *find_in_bounds(Kernel *k, Arena *a) {
+const AccessBounds *const *find_in_bounds(Kernel *k, const Facts *known) {
+  Arena *a = known->arena;
   Finder f = {.k = k, .arena = a, .sym = k->cx->sym};
   f.found = ARENA_ARRAY(a, AccessBounds *, k->nops);
   f.scratch = ARENA_ARRAY(a, const Sym **, k->nops);
-  walk(&f, standing_at_entry(k, a), k->body);
+  walk(&f, *known->standing, k->body);
   return (const AccessBounds *const *)f.found;
 }

@@ -28,7 +28,7 @@ wv_launch_shape wv_kernel_launch_shape(wv_kernel *k) {
   if (launch) return shape_of(launch->grid, launch->block, launch->shared);
   Arena *scratch = arena_new();
   ir_renumber(k->k);
-  const Distribution *d = find_distribute(k->k, scratch);
+  const Distribution *d = facts_of(k->k, scratch, FACT_distribute).distribute;
   wv_launch_shape out = shape_of(d->grid, d->threads, 0);
   arena_free(scratch);
   return out;

@@ -17,7 +17,8 @@ wv_proof *wv_prove(wv_kernel *handle) {
   Arena *a = arena_new();
   wv_proof *p = ARENA_NEW(a, wv_proof);
   ir_renumber(handle->k);
-  *p = (wv_proof){HANDLE_PROOF, a, handle->k, find_in_bounds(handle->k, a), NULL};
+  *p = (wv_proof){HANDLE_PROOF, a, handle->k, facts_of(handle->k, a, FACT_in_bounds).in_bounds,
+                  NULL};
   StrBuf text = {.arena = a};
   in_bounds_print(&text, handle->k, p->all);
   p->text = sb_text(&text);
