@@ -34,12 +34,6 @@ typedef struct Anchor {
 
 typedef Vec(Anchor) Anchors;
 
-typedef struct Machine {
-  const TargetInfo *target;
-  int lanes, waves;
-  bool observable; /* tiles are divided as the kernel declares */
-} Machine;
-
 /* Appends the anchors of every op, in program order; false after reporting a tile without
  * extents. */
 bool find_anchors(const Distribution *d, const Machine *m, Arena *a, Anchors *out);

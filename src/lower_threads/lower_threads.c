@@ -451,14 +451,13 @@ static bool check_registers(Kernel *k) {
 }
 
 bool pass_lower_threads(Kernel *k, PassCtx *cx) {
-  const MachineSpec *machine = kernel_machine(k);
-  if (!machine || !cx->target || !is_ready(k)) return true;
+  if (!cx->machine || !cx->target || !is_ready(k)) return true;
   if (!check_registers(k)) return false;
   Lower l = {.k = k, .cx = cx, .arena = cx->scratch, .sym = k->cx->sym};
   l.d = cx->facts.distribute;
   l.bounds = cx->facts.in_bounds;
   l.uniform = cx->facts.uniform;
-  l.machine = (Machine){cx->target, machine->lanes, machine->waves, machine->observable};
+  l.machine = *cx->machine;
   l.value = ARENA_ARRAY(l.arena, Value *, k->nvalues);
   l.standing = *cx->facts.standing;
   l.hidden = set_symbols(k, l.arena);

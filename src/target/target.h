@@ -47,6 +47,13 @@ TargetInfo target_playing(const TargetInfo *t, int lanes);
 /* The number of lanes it emulates for waves declared to have `threads`: all, as far as it can. */
 int target_played_lanes(int threads);
 
+/* The machine that a kernel was fitted to: its `machine` row. */
+typedef struct Machine {
+  const TargetInfo *target;
+  int lanes, waves; /* of a wave; of a workgroup */
+  bool observable;  /* tiles are divided as the kernel declares */
+} Machine;
+
 static inline int target_waves(const TargetInfo *t) { return t->threads / t->lanes; }
 
 const TargetInfo *target_at(int i); /* NULL past the end */

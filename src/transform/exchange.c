@@ -32,7 +32,7 @@
 typedef struct Exchange {
   Kernel *k;
   PassCtx *cx;
-  const MachineSpec *machine;
+  const Machine *machine;
   int within;  /* waves of the machine that make up a declared one */
   Op *first;   /* of the kernel: allocations go before it */
   bool failed; /* a mistake was reported */
@@ -459,11 +459,10 @@ static void visit_convert(Exchange *x, Op *op) {
 }
 
 bool pass_exchange(Kernel *k, PassCtx *cx) {
-  const MachineSpec *machine = kernel_machine(k);
   const HardwareSpec *hardware = kernel_hardware(k);
-  if (!machine || !cx->target || !k->body->first) return true;
-  Exchange x = {.k = k, .cx = cx, .machine = machine, .first = k->body->first};
-  int lanes = machine->lanes;
+  if (!cx->machine || !cx->target || !k->body->first) return true;
+  Exchange x = {.k = k, .cx = cx, .machine = cx->machine, .first = k->body->first};
+  int lanes = cx->machine->lanes;
   x.within = hardware && hardware->threads > lanes ? hardware->threads / lanes : 1;
   for (Op *op = ir_first(k), *next; op && !x.failed; op = next) {
     next = ir_next(op);

@@ -21,7 +21,7 @@ typedef struct Layouts {
   Kernel *k;
   PassCtx *cx;
   const Distribution *d;
-  Machine machine;
+  const Machine *machine;
   bool failed;
 } Layouts;
 
@@ -240,11 +240,11 @@ static void fit_product(Layouts *l, Op *op) {
   int acc = op->kind == OP_scaled_mma ? 4 : 2;
   Layout wanted;
   for (int i = 0; i < acc; i++)
-    if (anchor_mma(l->d, &l->machine, l->cx->scratch, op, i, &wanted)) {
+    if (anchor_mma(l->d, l->machine, l->cx->scratch, op, i, &wanted)) {
       layout_normalise(&wanted);
       convert_operand(l, op, i, &wanted);
     }
-  if (anchor_mma(l->d, &l->machine, l->cx->scratch, op, -1, &wanted))
+  if (anchor_mma(l->d, l->machine, l->cx->scratch, op, -1, &wanted))
     ir_set_layout(l->k, &op->results[0], &wanted);
 }
 
@@ -265,8 +265,8 @@ static void fit(Layouts *l, Op *op) {
 
 static bool assign(Layouts *l) {
   Anchors anchors = {0};
-  if (!find_anchors(l->d, &l->machine, l->cx->scratch, &anchors)) return false;
-  const Layout **layout = spread_layouts(l->d, &l->machine, &anchors, l->cx->scratch);
+  if (!find_anchors(l->d, l->machine, l->cx->scratch, &anchors)) return false;
+  const Layout **layout = spread_layouts(l->d, l->machine, &anchors, l->cx->scratch);
   for (Op *op = layout ? ir_first(l->k) : NULL; op; op = ir_next(op)) {
     for (int i = 0; i < op->nresults; i++)
       ir_set_layout(l->k, &op->results[i], layout[op->results[i].id]);
@@ -295,30 +295,29 @@ static bool check_carried(Layouts *l, const Op *op) {
 
 /* A lane-observable kernel runs on exactly the threads that it declares; each of its waves is one
  * machine wave or several. An author's `machine` row may say otherwise. */
-static bool check_machine(const Layouts *l, const MachineSpec *machine) {
+static bool check_machine(const Layouts *l) {
+  const Machine *m = l->machine;
   const HardwareSpec *hardware = kernel_hardware(l->k);
-  int64_t wave = (int64_t)machine->lanes * machine->waves; /* threads of one declared wave */
-  bool divides = hardware->threads % machine->lanes == 0;
+  int64_t wave = (int64_t)m->lanes * m->waves; /* threads of one declared wave */
+  bool divides = hardware->threads % m->lanes == 0;
   for (int i = 0; i < 3; i++) {
     divides = divides && wave % anchor_waves_on(l->d, i) == 0;
     wave /= anchor_waves_on(l->d, i);
   }
-  if (!machine->observable || (divides && wave == hardware->threads)) return true;
+  if (!m->observable || (divides && wave == hardware->threads)) return true;
   Diag *d =
       diag_add(&l->k->cx->diags, DIAG_E0212, kernel_constraint(l->k, CONSTRAINT_machine, NULL)->at,
                "%d x %d lanes are not the threads that the kernel declares, in waves of %d",
-               machine->waves, machine->lanes, hardware->threads);
+               m->waves, m->lanes, hardware->threads);
   diag_note(&l->k->cx->diags, d, kernel_constraint(l->k, CONSTRAINT_hardware, NULL)->at,
             "the hardware row");
   return false;
 }
 
 bool pass_layouts(Kernel *k, PassCtx *cx) {
-  const MachineSpec *machine = kernel_machine(k);
-  if (!machine || !cx->target || k->level != LEVEL_TILE) return true;
-  Layouts l = {.k = k, .cx = cx, .d = cx->facts.distribute};
-  l.machine = (Machine){cx->target, machine->lanes, machine->waves, machine->observable};
-  if (!check_machine(&l, machine) || !localise(&l) || !assign(&l)) return false;
+  if (!cx->machine || !cx->target || k->level != LEVEL_TILE) return true;
+  Layouts l = {.k = k, .cx = cx, .machine = cx->machine, .d = cx->facts.distribute};
+  if (!check_machine(&l) || !localise(&l) || !assign(&l)) return false;
   for (const Op *op = ir_first(k); op; op = ir_next(op))
     if (!check_carried(&l, op)) return false;
   for (Op *op = ir_first(k); op; op = ir_next(op)) fit(&l, op);

@@ -417,7 +417,7 @@ static bool may_need(Kernel *k, const Op *op) {
 
 bool pass_padding(Kernel *k, PassCtx *cx) {
   Pad p = {.k = k, .arena = cx->scratch, .sym = k->cx->sym};
-  bool any = false, fitted = kernel_constraint(k, CONSTRAINT_machine, NULL); /* it has run before */
+  bool any = false, fitted = cx->machine; /* it has run before */
   for (const Op *op = ir_first(k); op && !any && !fitted; op = ir_next(op)) any = may_need(k, op);
   if (any) {
     p.here = *cx->facts.standing;

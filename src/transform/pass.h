@@ -9,6 +9,7 @@ typedef struct PassCtx {
   Arena *scratch;           /* empty when a pass begins, reset when it ends */
   Facts facts;              /* the analyses its row of passes.def needs; the others are NULL */
   const TargetInfo *target; /* NULL: none was chosen, and nothing is machine-specific */
+  const Machine *machine;   /* the kernel's `machine` row, with `target`; NULL: it has none */
   bool idle;                /* set by a pass that did not change the kernel: nothing is
                              * invalidated */
 } PassCtx;

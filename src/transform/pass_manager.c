@@ -173,6 +173,13 @@ static const TargetInfo *fitted_target(const Kernel *k, const TargetInfo *t, Are
   return played;
 }
 
+static const Machine *fitted_machine(const Kernel *k, const TargetInfo *t, Arena *a) {
+  const MachineSpec *row = kernel_machine(k);
+  Machine *m = row ? ARENA_NEW(a, Machine) : NULL;
+  if (row) *m = (Machine){t, row->lanes, row->waves, row->observable};
+  return m;
+}
+
 static const char *text_of(Kernel *k, Arena *a) {
   StrBuf text = {.arena = a};
   ir_print(&text, k);
@@ -189,6 +196,7 @@ static bool run_pass(const Plan *plan, int i, PassCtx *cx, Facts *facts) {
   Kernel *k = plan->k;
   if (!(pass->level & k->level)) return true;
   cx->target = fitted_target(k, plan->target, cx->scratch);
+  cx->machine = fitted_machine(k, cx->target, cx->scratch);
   facts_supply(facts, k, pass->needs);
   cx->facts = facts_only(facts, pass->needs);
   const char *before = plan->o->verify_each ? text_of(k, facts->arena) : NULL;

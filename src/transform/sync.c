@@ -306,11 +306,11 @@ static void drop_needless(Sync *s) {
 
 /* Which threads must synchronise: all waves of the machine or, before one was chosen, as
  * declared. */
-static const char *scope_of(const Kernel *k, const Distribution *d) {
-  const MachineSpec *machine = kernel_machine(k);
-  if (machine) return machine->waves == 1 ? "wave" : "workgroup";
+static const char *scope_of(const PassCtx *cx) {
+  const Distribution *d = cx->facts.distribute;
+  if (cx->machine) return cx->machine->waves == 1 ? "wave" : "workgroup";
   for (int i = 0; i < 3; i++)
-    if (d->waves[i] != sym_int(k->cx->sym, 1)) return "workgroup";
+    if (d->waves[i] != sym_int(d->k->cx->sym, 1)) return "workgroup";
   return "wave";
 }
 
@@ -329,7 +329,7 @@ bool pass_sync(Kernel *k, PassCtx *cx) {
   s.uniform = cx->facts.uniform;
   s.barrier = ARENA_ARRAY(cx->scratch, bool, k->nops);
   s.words = s.m->uses.n / 64 + 1;
-  s.scope = scope_of(k, cx->facts.distribute);
+  s.scope = scope_of(cx);
   s.d = cx->facts.distribute;
   s.facts = s.d->facts;
   separate_pairs(&s);

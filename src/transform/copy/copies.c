@@ -33,7 +33,7 @@ typedef struct Copies {
   const Distribution *d;
   const MemoryUses *m;
   const AccessBounds *const *bounds;
-  Machine machine;
+  const Machine *machine;
   CopyWays ways;
 } Copies;
 
@@ -101,7 +101,7 @@ static bool visit_of(Copies *c, const MemoryUse *use, const MemLayout *rows, Vis
   CopyPlan plan;
   *out = (Visit){.rows = rows, .issue = ISSUE};
   if (op->kind == OP_copy) {
-    if (!copy_plan(c->d, &c->machine, c->bounds[op->id], &plan)) return false;
+    if (!copy_plan(c->d, c->machine, c->bounds[op->id], &plan)) return false;
     out->layout = plan.layout;
     if (!why_not_async(&c->ways, op, &plan)) out->issue = ISSUE_ASYNC;
     tile = memory;
@@ -133,7 +133,7 @@ static int find_patterns(Copies *c, int memory, const MemLayout *rows, int bytes
     int each = v->vector * rows->bits / 8;
     if (each < 1) return -1;
     int steps = layout_size(&v->layout, LAYOUT_REG) / v->vector;
-    v->lanes = c->machine.lanes;
+    v->lanes = c->machine->lanes;
     find_elements(c, v, steps);
     out[n++] = (BankPattern){.element = visit_element,
                              .cx = v,
@@ -175,7 +175,7 @@ typedef Vec(DescriptorTile) Operands;
 static bool operand_of(Copies *c, Op *mma, int memory, const MemLayout *rows, DescriptorTile *out) {
   const Type *t = c->m->memories.at[memory]->type;
   MmaDivision div;
-  if (!anchor_mma_division(c->d, &c->machine, c->arena, mma, &div)) return false;
+  if (!anchor_mma_division(c->d, c->machine, c->arena, mma, &div)) return false;
   int m = type_base_dim(t, div.m);
   *out = (DescriptorTile){.dims = rows->dims, .bits = rows->bits, .k_dim = type_base_dim(t, div.k)};
   out->row_dim = m >= 0 ? m : type_base_dim(t, div.n);
@@ -242,7 +242,7 @@ static bool reads_by_columns(const Copies *c, int memory, int bits, int inner) {
  * bytes are copied at once: ldmatrix transposes what it reads. */
 static bool lay_out_by_columns(const Copies *c, int memory, const MemLayout *rows, MemLayout *out) {
   int inner = contiguous_dim(c, memory);
-  if (!target_has(c->machine.target, FEATURE_LDMATRIX) || inner < 0 || inner == rows->dims - 1)
+  if (!target_has(c->machine->target, FEATURE_LDMATRIX) || inner < 0 || inner == rows->dims - 1)
     return false;
   return reads_by_columns(c, memory, rows->bits, inner) && swizzled_boxes(c, rows, inner, out);
 }
@@ -261,7 +261,7 @@ static int64_t cost_of(const BankTile *tile, const BankChoice *choice) {
 
 /* The cheapest layout; if a copy engine cannot fill it, boxes that cost no more. */
 static BankChoice choose_layout(const Copies *c, const BankTile *tile, const MemLayout *rows) {
-  const TargetInfo *t = c->machine.target;
+  const TargetInfo *t = c->machine->target;
   BankChoice best = bank_choose(t, tile), boxes;
   MemLayout swizzled;
   bool fillable = descriptor_span(&best.layout) >= 0 && best.bytes == mem_bytes(rows);
@@ -279,18 +279,18 @@ static bool lay_out_by_banks(Copies *c, Op *alloc, int memory, const MemLayout *
   tile.is_plain = distribute_is_off(c->d, CONSTRAINT_swizzle);
   BankPattern *patterns = ARENA_ARRAY(c->arena, BankPattern, c->m->uses.n + 1);
   int64_t slots = alloc_slots(alloc), own = mem_bytes(rows), least = 0;
-  tile.budget = (c->machine.target->shared_most - alloc_bytes_beside(c->k, alloc)) / slots;
+  tile.budget = (c->machine->target->shared_most - alloc_bytes_beside(c->k, alloc)) / slots;
   if (tile.budget < own) tile.budget = own;
   for (int d = 0; d < rows->dims; d++) tile.extent[d] = rows->extent[d];
   tile.patterns = patterns;
   best->found = plain->found = false;
-  for (int bytes = c->machine.target->shared_access; bytes >= 1; bytes /= 2) {
+  for (int bytes = c->machine->target->shared_access; bytes >= 1; bytes /= 2) {
     if (best->found && (best->conflicts == 0 || bytes < BANK_BYTES)) break;
     tile.npatterns = find_patterns(c, memory, rows, bytes, patterns);
     if (tile.npatterns < 1) return false;
     BankChoice choice = choose_layout(c, &tile, rows);
     int64_t cost = cost_of(&tile, &choice);
-    if (!plain->found) *plain = bank_judge(c->machine.target, &tile, rows);
+    if (!plain->found) *plain = bank_judge(c->machine->target, &tile, rows);
     if (choice.found && (!best->found || cost < least)) *best = choice, least = cost;
   }
   return best->found;
@@ -335,7 +335,7 @@ static void lay_out(Copies *c, int memory) {
   Operands operands = {0};
   if (!alloc || op_has(alloc, ATTR_memory) || !is_used_directly(c, memory)) return;
   if (!copy_slot_layout(c->d, alloc, &rows)) return;
-  if (mem_bytes(&rows) > c->machine.target->shared_most) return; /* `pack` will refuse it */
+  if (mem_bytes(&rows) > c->machine->target->shared_most) return; /* `pack` will refuse it */
   if (!find_operands(c, memory, &rows, &operands)) return;
   if (operands.n) {
     if (lay_out_operand(c, &operands, memory, &swizzled)) set_operand(c, alloc, v, &swizzled);
@@ -389,12 +389,11 @@ static void gather(Op *copy) {
 }
 
 bool pass_copies(Kernel *k, PassCtx *cx) {
-  const MachineSpec *machine = kernel_machine(k);
-  if (!machine || !cx->target || !ir_has_layouts(k)) return true;
+  if (!cx->machine || !cx->target || !ir_has_layouts(k)) return true;
   Copies c = {.k = k, .arena = cx->scratch, .d = cx->facts.distribute};
   c.m = cx->facts.memory_uses;
   c.bounds = cx->facts.in_bounds;
-  c.machine = (Machine){cx->target, machine->lanes, machine->waves, machine->observable};
+  c.machine = cx->machine;
   c.ways = copy_ways(k, cx);
   for (int i = 0; i < c.m->memories.n; i++) lay_out(&c, i);
   for (Op *op = ir_first(k); op; op = ir_next(op))

@@ -5,13 +5,12 @@
 #include "transform/copy/copy_box.h"
 
 CopyWays copy_ways(Kernel *k, const PassCtx *cx) {
-  const MachineSpec *machine = kernel_machine(k);
   return (CopyWays){
       .k = k,
       .d = cx->facts.distribute,
       .m = cx->facts.memory_uses,
       .bounds = cx->facts.in_bounds,
-      .machine = {cx->target, machine->lanes, machine->waves, machine->observable},
+      .machine = cx->machine,
   };
 }
 
@@ -35,7 +34,7 @@ bool copy_slot_layout(const Distribution *d, const Op *alloc, MemLayout *out) {
 /* ---- whether a way is possible ---- */
 
 const char *why_not_async(const CopyWays *w, const Op *copy, const CopyPlan *plan) {
-  if (!target_has(w->machine.target, FEATURE_CP_ASYNC))
+  if (!target_has(w->machine->target, FEATURE_CP_ASYNC))
     return "the machine has no asynchronous copies";
   if (!copy_is_in(copy)) return "only copies to shared memory can be asynchronous";
   if (copy->nargs > 2) return "its coordinates come from memory";
@@ -109,11 +108,11 @@ bool choose_copy_way(const CopyWays *w, Op *copy, const char *no_box) {
   CopyBox box;
   MemLayout slot;
   bool known = scratch->def && copy_slot_layout(w->d, scratch->def, &slot);
-  if (!no_box && target_has(w->machine.target, FEATURE_TMA)) {
+  if (!no_box && target_has(w->machine->target, FEATURE_TMA)) {
     no_box = known ? why_no_box(w, copy, &slot, &box) : "its tile size is unknown";
     if (!no_box) return set_box(w, copy, scratch->def, &slot), remark_box(w, copy, &box), true;
   }
-  if (!copy_plan(w->d, &w->machine, b, &plan)) return false;
+  if (!copy_plan(w->d, w->machine, b, &plan)) return false;
   int width = known ? copy_width(&plan, b, &slot) : 1;
   int bits = dtype_memory_bits(scratch->type->dtype);
   const char *why = why_not_async(w, copy, &plan);

@@ -19,7 +19,7 @@ typedef struct CopyWays {
   const Distribution *d;
   const MemoryUses *m;
   const AccessBounds *const *bounds;
-  Machine machine;
+  const Machine *machine;
 } CopyWays;
 
 /* For a pass that needs DISTRIBUTE, BOUNDS and MEMORY, and a kernel for which a machine was

@@ -54,7 +54,6 @@ typedef struct Rewrite {
   PassCtx *cx;
   const PipelinePlan *plan;
   StagedLoop *l;
-  Machine machine;
   Value *full; /* barriers of the loop on which boxes arrive, one per slot; NULL: none */
 } Rewrite;
 
@@ -104,7 +103,8 @@ static Value *insert_read(Rewrite *w, Op *before, const StagedCopy *c, const Sym
   const Type *t = c->copy->args[1]->type;
   const Type *tile = type_tile(w->k->cx, t->dims, t->rank, t->dtype);
   CopyPlan plan;
-  if (!copy_plan(w->cx->facts.distribute, &w->machine, w->cx->facts.in_bounds[c->copy->id], &plan))
+  if (!copy_plan(w->cx->facts.distribute, w->cx->machine, w->cx->facts.in_bounds[c->copy->id],
+                 &plan))
     return NULL;
   Op *op = ir_insert(w->k, before, OP_read, c->copy->at, c->copy->args, 1, tile);
   take_attrs(w, c->copy, op, iteration);
@@ -348,14 +348,12 @@ static bool unbox_others(Kernel *k, PassCtx *cx, const PipelinePlan *plan) {
 }
 
 bool pass_pipeline(Kernel *k, PassCtx *cx) {
-  const MachineSpec *machine = kernel_machine(k);
   PipelinePlan plan = pipeline_plan(k, cx);
-  if (!machine || !cx->target) return cx->idle = true;
+  if (!cx->machine || !cx->target) return cx->idle = true;
   if (!unbox_others(k, cx, &plan)) return false;
   if (plan.slots < 2) return true;
   make_rings(k, &plan);
   Rewrite w = {.k = k, .sym = k->cx->sym, .cx = cx, .plan = &plan};
-  w.machine = (Machine){cx->target, machine->lanes, machine->waves, machine->observable};
   for (int i = 0; i < plan.loops.n; i++) {
     w.l = &plan.loops.at[i];
     if (!rewrite_loop(&w)) return false;

@@ -395,15 +395,14 @@ static int asked_slots(const Planner *p, const Constraint *stages) {
 }
 
 PipelinePlan pipeline_plan(Kernel *k, PassCtx *cx) {
-  const MachineSpec *machine = kernel_machine(k);
   const Constraint *stages = kernel_constraint(k, CONSTRAINT_stages, NULL);
   Planner p = {.k = k, .arena = cx->scratch, .d = cx->facts.distribute};
   p.m = cx->facts.memory_uses;
   p.target = cx->target;
   p.asked = stages ? asked_slots(&p, stages) : 0;
   p.wanted = stages && p.asked != 1;
-  if (!machine || !p.target || p.asked == 1) return p.plan;
-  p.threads = machine->lanes * machine->waves;
+  if (!cx->machine || !p.target || p.asked == 1) return p.plan;
+  p.threads = cx->machine->lanes * cx->machine->waves;
   for (Op *op = ir_first(k); op; op = ir_next(op))
     if (op->kind == OP_for && has_copies(op->body) && !has_copies_deeper(op)) plan_loop(&p, op);
   if (p.plan.loops.n) remark_depth(&p, choose_slots(&p));

@@ -539,7 +539,7 @@ static void play_lanes(Retarget *r) {
 }
 
 bool pass_retarget(Kernel *k, PassCtx *cx) {
-  bool fitted = k->level != LEVEL_TILE || kernel_constraint(k, CONSTRAINT_machine, NULL);
+  bool fitted = k->level != LEVEL_TILE || cx->machine;
   if (!cx->target || fitted) return true;
   Retarget r = {.k = k, .cx = cx, .target = cx->target};
   decide_contract(&r);
