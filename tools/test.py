@@ -172,6 +172,7 @@ def groups(args):
     if not args.sanitized:
         yield "layers", [tool("check_layers"), tool("check_imports")]
         yield "headers", [tool("check_headers")]
+        yield "analyses", [tool("check_analyses")]
         yield "sizes", [tool("check_sizes")]
         yield "entries", [tool("check_entries")]
         yield "exports", [tool("check_exports", library) for library in libraries()]

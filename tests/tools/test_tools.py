@@ -2,6 +2,7 @@
 """Tests of the test tools: what must fail does fail. Prints `N passed, M failed`."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -256,6 +257,35 @@ def test_sizes_refuse_long_files_functions_and_full_folders(folder):
     function = "int f(void) {\n" + "  ;\n" * 59 + "}\n"
     assert "src/base/b.c:1: a function of 61 lines" in said({"src/base/b.c": function})
     assert "src/ir: 23 files" in said({f"src/ir/c{i}.c": "" for i in range(23)})
+
+
+def bypasses(folder, text):
+    """What check_analyses says about a file of src/ that is put next to the tree's own."""
+    if not os.path.exists(f"{folder}/src"):
+        shutil.copytree(f"{ROOT}/src", f"{folder}/src")
+    path = f"{folder}/src/new/x.c"
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    open(path, "w").write(text)
+    command = [sys.executable, f"{TOOLS}/check_analyses.py", folder]
+    lines = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+    os.remove(path)
+    return [line.partition(": ")[2] for line in lines[:-1]]
+
+
+def test_analyses_are_computed_by_the_pass_manager(folder):
+    include = '#include "transform/pass.h"\n'
+    assert bypasses(folder, include + "bool pass_x(void) {\n  return cx->facts.uniform;\n}\n") == []
+    (said,) = bypasses(folder, include + "void f(void) {\n  u = find_uniform(k, f);\n}\n")
+    assert said.startswith("calls find_uniform")
+    (said,) = bypasses(folder, include + "void f(void) {\n  u = facts_of(k, a, 1);\n}\n")
+    assert said.startswith("computes an analysis")
+
+
+def test_the_machine_is_in_the_context_of_a_pass(folder):
+    text = "void f(void) {\n  kernel_constraint(k, CONSTRAINT_machine, NULL);\n}\n"
+    assert bypasses(folder, text) == []  # not a pass
+    (said,) = bypasses(folder, '#include "transform/copy_way.h"\n' + text)
+    assert said.startswith("looks up the machine row")
 
 
 def phrases(folder, name, text, *options):
