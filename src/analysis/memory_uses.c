@@ -140,15 +140,11 @@ static void add_op(Kernel *k, Arena *a, MemoryUses *m, Op *op) {
     if (!is_left_in_memory(k, op)) add_use(k, a, m, op, op->args[0], TOUCH_READ);
     break;
   case OP_write: add_use(k, a, m, op, op->args[1], TOUCH_WRITE); break;
-  case OP_atomic_add:
-  case OP_atomic_max:
-  case OP_atomic_and:
-  case OP_atomic_or:
-  case OP_atomic_xor:
-  case OP_atomic_exchange:
-  case OP_atomic_compare_exchange:
   case OP_report:
-  case OP_atomic_min: add_use(k, a, m, op, op->args[1], TOUCH_ATOMIC); break;
+#define ATOMIC(op, word, combine) case OP_##op:
+#include "ir/ops/atomics.def"
+    add_use(k, a, m, op, op->args[1], TOUCH_ATOMIC);
+    break;
   case OP_scatter_add: add_use(k, a, m, op, op->args[2], TOUCH_ATOMIC); break;
   case OP_copy:
     add_use(k, a, m, op, op->args[0], TOUCH_READ);

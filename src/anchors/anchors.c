@@ -177,25 +177,17 @@ bool find_anchors(const Distribution *d, const Machine *m, Arena *a, Anchors *ou
     switch (op->kind) {
     case OP_mma:
     case OP_scaled_mma: add_product(&f, op); break;
-    case OP_sum:
-    case OP_prod:
-    case OP_max:
-    case OP_min:
-    case OP_cumsum:
-    case OP_reduce:
-    case OP_scan:
-    case OP_topk: add_reduction(&f, op); break;
+#define REDUCTION(op, combine, padding) case OP_##op:
+#include "ir/ops/reductions.def"
+      add_reduction(&f, op);
+      break;
     case OP_read: add_access(&f, op, -1, 0); break;
     case OP_write:
-    case OP_atomic_add:
-    case OP_atomic_max:
-    case OP_atomic_and:
-    case OP_atomic_or:
-    case OP_atomic_xor:
-    case OP_atomic_exchange:
-    case OP_atomic_compare_exchange:
     case OP_report:
-    case OP_atomic_min: add_access(&f, op, 0, 1); break;
+#define ATOMIC(op, word, combine) case OP_##op:
+#include "ir/ops/atomics.def"
+      add_access(&f, op, 0, 1);
+      break;
     case OP_scatter_add: add_access(&f, op, 0, 2); break;
     default: break;
     }

@@ -109,14 +109,8 @@ void layout_links(Arena *a, Op *op, LayoutLinks *out) {
   case OP_inside:
   case OP_read: link_dynamic(&l, &op->results[0]); break;
   case OP_write: link_dynamic(&l, op->args[0]); break;
-  case OP_atomic_add:
-  case OP_atomic_max:
-  case OP_atomic_and:
-  case OP_atomic_or:
-  case OP_atomic_xor:
-  case OP_atomic_exchange:
-  case OP_atomic_compare_exchange:
-  case OP_atomic_min:
+#define ATOMIC(op, word, combine) case OP_##op:
+#include "ir/ops/atomics.def"
     link_operands(&l, &op->results[0], 0, 1);
     link_operands(&l, &op->results[0], 2, atomic_operands(op->kind));
     link_dynamic(&l, &op->results[0]);

@@ -467,14 +467,10 @@ bool pass_exchange(Kernel *k, PassCtx *cx) {
   for (Op *op = ir_first(k), *next; op && !x.failed; op = next) {
     next = ir_next(op);
     switch (op->kind) {
-    case OP_sum:
-    case OP_prod:
-    case OP_max:
-    case OP_min:
-    case OP_cumsum:
-    case OP_reduce:
-    case OP_scan:
-    case OP_topk: visit_reduction(&x, op); break;
+#define REDUCTION(op, combine, padding) case OP_##op:
+#include "ir/ops/reductions.def"
+      visit_reduction(&x, op);
+      break;
     case OP_convert: visit_convert(&x, op); break;
     default: break;
     }

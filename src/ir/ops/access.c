@@ -31,15 +31,9 @@ const Value *memory_root(const Value *memory) {
 const Value *memory_written(const Op *op) {
   switch (op->kind) {
   case OP_write:
-  case OP_atomic_add:
-  case OP_atomic_max:
-  case OP_atomic_and:
-  case OP_atomic_or:
-  case OP_atomic_xor:
-  case OP_atomic_exchange:
-  case OP_atomic_compare_exchange:
-  case OP_atomic_min:
   case OP_report:
+#define ATOMIC(op, word, combine) case OP_##op:
+#include "ir/ops/atomics.def"
   case OP_copy:
   case OP_store:
   case OP_store_rows:
@@ -120,14 +114,8 @@ bool access_of(const Op *op, MemAccess *out) {
     take_memory(out, 1, 2);
     take_mapping(out, false);
     return true;
-  case OP_atomic_add:
-  case OP_atomic_max:
-  case OP_atomic_and:
-  case OP_atomic_or:
-  case OP_atomic_xor:
-  case OP_atomic_exchange:
-  case OP_atomic_compare_exchange:
-  case OP_atomic_min:
+#define ATOMIC(op, word, combine) case OP_##op:
+#include "ir/ops/atomics.def"
     out->tile = op->args[0]->type;
     take_memory(out, 1, atomic_operands(op->kind));
     take_mapping(out, true);

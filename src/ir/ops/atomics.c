@@ -3,19 +3,14 @@
 
 #include <string.h>
 
+#define OP_none OP_COUNT
 static const struct {
   OpKind op;
   AtomicMode mode;
 } atomics[] = {
-    {OP_atomic_add, {"add", OP_add}},
-    {OP_atomic_min, {"min", OP_minimum}},
-    {OP_atomic_max, {"max", OP_maximum}},
-    {OP_atomic_and, {"and", OP_and}},
-    {OP_atomic_or, {"or", OP_or}},
-    {OP_atomic_xor, {"xor", OP_xor}},
+#define ATOMIC(op, word, combine) {OP_##op, {#word, OP_##combine}},
+#include "ir/ops/atomics.def"
     {OP_scatter_add, {"add", OP_add}},
-    {OP_atomic_exchange, {"xchg", OP_COUNT}},
-    {OP_atomic_compare_exchange, {"cas", OP_COUNT}},
 };
 
 AtomicMode atomic_mode(OpKind kind) {
