@@ -217,7 +217,7 @@ typedef struct wv_count {
 /* An attribute of an op, by name (ir/attrs.def). Its kind there says which field is used:
  *
  *   NUMBER       number or expr             EXPR, DIM   expr
- *   DIMS         exprs                      INT         integer
+ *   EXPRS, INTS  exprs                      INT         integer
  *   FLAG         none                       TEXT        text
  *   TEXTS        texts                      BOUNDS      pairs
  *   MAPPING      mapping                    MMA         mma

@@ -73,6 +73,7 @@ static bool attr_is_tied(const Attr *a, const RegionSymbols *s) {
   bool tied = false;
   switch (attr_info[a->key].kind) {
   case ATTR_KIND_INT:
+  case ATTR_KIND_INTS:
   case ATTR_KIND_FLAG:
   case ATTR_KIND_TEXT:
   case ATTR_KIND_WORD:
@@ -80,12 +81,13 @@ static bool attr_is_tied(const Attr *a, const RegionSymbols *s) {
   case ATTR_KIND_MMA:
   case ATTR_KIND_COUNTS:
   case ATTR_KIND_STEPS:
-  case ATTR_KIND_MEMORY: return false;
+  case ATTR_KIND_MEMORY:
+  case ATTR_KIND_DESCRIPTOR: return false;
   case ATTR_KIND_NUMBER:
   case ATTR_KIND_EXPR:
   case ATTR_KIND_DIM: return expr_is_tied(a->sym, s);
-  case ATTR_KIND_DIMS:
-    for (int i = 0; !tied && i < a->n; i++) tied = expr_is_tied(a->dims[i], s);
+  case ATTR_KIND_EXPRS:
+    for (int i = 0; !tied && i < a->n; i++) tied = expr_is_tied(a->exprs[i], s);
     return tied;
   case ATTR_KIND_BOUNDS:
   case ATTR_KIND_MAPPING:

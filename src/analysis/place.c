@@ -8,6 +8,7 @@ static bool is_constant(const Sym *s) { return !s || sym_free_symbols(s, NULL, 0
 static bool attr_same_outside(const Attr *a) {
   switch (attr_info[a->key].kind) {
   case ATTR_KIND_INT:
+  case ATTR_KIND_INTS:
   case ATTR_KIND_FLAG:
   case ATTR_KIND_TEXT:
   case ATTR_KIND_WORD:
@@ -15,11 +16,12 @@ static bool attr_same_outside(const Attr *a) {
   case ATTR_KIND_MMA:
   case ATTR_KIND_COUNTS:
   case ATTR_KIND_STEPS:
-  case ATTR_KIND_MEMORY: return true;
+  case ATTR_KIND_MEMORY:
+  case ATTR_KIND_DESCRIPTOR: return true;
   case ATTR_KIND_NUMBER:
   case ATTR_KIND_EXPR: return is_constant(a->sym);
   case ATTR_KIND_DIM: /* `sum` along a dim of its operand; self_index is excluded by its operands */
-  case ATTR_KIND_DIMS: return true;
+  case ATTR_KIND_EXPRS: return true;
   case ATTR_KIND_BOUNDS:
   case ATTR_KIND_MAPPING:
   case ATTR_KIND_ITERS: return false;

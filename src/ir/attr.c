@@ -6,6 +6,12 @@
 
 #include "ir/dtype.h"
 
+Attr attr_ints(Kernel *k, AttrKey key, const int *from, int n) {
+  int64_t *ints = ARENA_ARRAY(k->arena, int64_t, n);
+  for (int i = 0; i < n; i++) ints[i] = from[i];
+  return (Attr){.key = key, .n = n, .ints = ints};
+}
+
 /* ---- copying ---- */
 
 static void *copy_list(Kernel *k, const void *at, int n, size_t elem) {
@@ -59,7 +65,8 @@ Attr attr_copy(Kernel *k, const Attr *a) {
   case ATTR_KIND_DIM:
   case ATTR_KIND_INT:
   case ATTR_KIND_FLAG: break;
-  case ATTR_KIND_DIMS: c.dims = copy_list(k, a->dims, a->n, sizeof *a->dims); break;
+  case ATTR_KIND_EXPRS: c.exprs = copy_list(k, a->exprs, a->n, sizeof *a->exprs); break;
+  case ATTR_KIND_INTS: c.ints = copy_list(k, a->ints, a->n, sizeof *a->ints); break;
   case ATTR_KIND_TEXT:
   case ATTR_KIND_WORD: c.text = copy_text(k, a->text); break;
   case ATTR_KIND_TEXTS: c.texts = copy_texts(k, a->texts, a->n); break;
@@ -73,6 +80,9 @@ Attr attr_copy(Kernel *k, const Attr *a) {
   case ATTR_KIND_COUNTS: c.counts = copy_counts(k, a->counts, a->n); break;
   case ATTR_KIND_ITERS: c.iters = copy_list(k, a->iters, a->n, sizeof *a->iters); break;
   case ATTR_KIND_MEMORY: c.memory = arena_copy(k->arena, a->memory, sizeof *a->memory); break;
+  case ATTR_KIND_DESCRIPTOR:
+    c.descriptor = arena_copy(k->arena, a->descriptor, sizeof *a->descriptor);
+    break;
   case ATTR_KIND_STEPS: c.steps = copy_list(k, a->steps, a->n, sizeof *a->steps); break;
   }
   return c;
@@ -183,7 +193,8 @@ bool attr_equal(const Attr *a, const Attr *b) {
   case ATTR_KIND_NUMBER: return number_equal(a, b);
   case ATTR_KIND_EXPR:
   case ATTR_KIND_DIM: return a->sym == b->sym;
-  case ATTR_KIND_DIMS: return memcmp(a->dims, b->dims, sizeof *a->dims * (size_t)a->n) == 0;
+  case ATTR_KIND_EXPRS: return memcmp(a->exprs, b->exprs, sizeof *a->exprs * (size_t)a->n) == 0;
+  case ATTR_KIND_INTS: return memcmp(a->ints, b->ints, sizeof *a->ints * (size_t)a->n) == 0;
   case ATTR_KIND_INT: return a->integer == b->integer;
   case ATTR_KIND_FLAG: return true;
   case ATTR_KIND_TEXT:
@@ -195,6 +206,7 @@ bool attr_equal(const Attr *a, const Attr *b) {
   case ATTR_KIND_COUNTS: return counts_equal(a, b);
   case ATTR_KIND_ITERS: return iters_equal(a, b);
   case ATTR_KIND_MEMORY: return mem_equal(a->memory, b->memory);
+  case ATTR_KIND_DESCRIPTOR: return descriptor_equal(a->descriptor, b->descriptor);
   case ATTR_KIND_STEPS: return steps_equal(a, b);
   }
   return false;
@@ -264,10 +276,10 @@ static bool rewrite_mapping(const Rewrite *r, Attr *a) {
   return ok;
 }
 
-static bool rewrite_dims(const Rewrite *r, Attr *a) {
-  const Sym **dims = copy_list(r->k, a->dims, a->n, sizeof *a->dims);
-  a->dims = dims;
-  return rewrite_list(r, dims, a->n);
+static bool rewrite_exprs(const Rewrite *r, Attr *a) {
+  const Sym **exprs = copy_list(r->k, a->exprs, a->n, sizeof *a->exprs);
+  a->exprs = exprs;
+  return rewrite_list(r, exprs, a->n);
 }
 
 static bool rewrite_bounds(const Rewrite *r, Attr *a) {
@@ -299,19 +311,21 @@ static bool rewrite_attr(const Rewrite *r, Attr *a) {
   case ATTR_KIND_NUMBER:
   case ATTR_KIND_EXPR: return rewrite(r, &a->sym);
   case ATTR_KIND_DIM: return rewrite_name(r, &a->sym);
-  case ATTR_KIND_DIMS: return rewrite_dims(r, a);
+  case ATTR_KIND_EXPRS: return rewrite_exprs(r, a);
   case ATTR_KIND_BOUNDS: return rewrite_bounds(r, a);
   case ATTR_KIND_MAPPING: return rewrite_mapping(r, a);
   case ATTR_KIND_ITERS: return !r->names || rewrite_iters(r, a);
   case ATTR_KIND_STEPS: return !r->names || rewrite_steps(r, a);
   case ATTR_KIND_INT:
+  case ATTR_KIND_INTS:
   case ATTR_KIND_FLAG:
   case ATTR_KIND_TEXT:
   case ATTR_KIND_WORD:
   case ATTR_KIND_TEXTS:
   case ATTR_KIND_MMA:
   case ATTR_KIND_COUNTS:
-  case ATTR_KIND_MEMORY: return true;
+  case ATTR_KIND_MEMORY:
+  case ATTR_KIND_DESCRIPTOR: return true;
   }
   return true;
 }

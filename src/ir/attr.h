@@ -43,6 +43,9 @@ static inline void *clause_field(const Constraint *c, const Clause *cl) {
 
 /* ---- attributes and rows ---- */
 
+/* A list of numbers. */
+Attr attr_ints(Kernel *k, AttrKey key, const int *from, int n);
+
 /* Deep copies into the kernel's arena. */
 Attr attr_copy(Kernel *k, const Attr *a);
 Constraint constraint_copy(Kernel *k, const Constraint *c);

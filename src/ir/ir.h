@@ -16,8 +16,8 @@
 #define WV_IR_H
 
 #include "base/diag.h"
-#include "layout/mem_layout.h"
 #include "sym/sym.h"
+#include "target/descriptor.h"
 
 /* ---- tables -------------------------------------------------------------------------------- */
 
@@ -54,8 +54,9 @@ typedef enum AttrKind {
   ATTR_KIND_NUMBER,
   ATTR_KIND_EXPR,
   ATTR_KIND_DIM,
-  ATTR_KIND_DIMS,
+  ATTR_KIND_EXPRS,
   ATTR_KIND_INT,
+  ATTR_KIND_INTS,
   ATTR_KIND_FLAG,
   ATTR_KIND_TEXT,
   ATTR_KIND_WORD,
@@ -66,6 +67,7 @@ typedef enum AttrKind {
   ATTR_KIND_COUNTS,
   ATTR_KIND_ITERS,
   ATTR_KIND_MEMORY,
+  ATTR_KIND_DESCRIPTOR,
   ATTR_KIND_STEPS
 } AttrKind;
 
@@ -238,7 +240,8 @@ typedef struct Attr {
     double number;            /* NUMBER when sym is NULL */
     int64_t integer;          /* INT */
     const char *text;         /* TEXT, WORD */
-    const Sym *const *dims;   /* DIMS */
+    const Sym *const *exprs;  /* EXPRS */
+    const int64_t *ints;      /* INTS */
     const char *const *texts; /* TEXTS, sorted */
     SymPair *pairs;           /* BOUNDS, in the order written */
     const Mapping *mapping;
@@ -246,6 +249,7 @@ typedef struct Attr {
     NamedCount *counts;
     LogIter *iters;
     const MemLayout *memory;
+    const Descriptor *descriptor;
     const CombineStep *steps; /* STEPS */
   };
   const Sym *sym; /* EXPR, DIM, and NUMBER when it is an expression */

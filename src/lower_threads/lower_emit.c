@@ -346,9 +346,7 @@ Value *emit_pick(Lower *l, Value *v, const int *regs, int n) {
   if (same) return v;
   if (v->type->n == 1) return emit_splat(l, v, n);
   if (equal && n > 1) return emit_splat(l, emit_pick(l, v, regs, 1), n);
-  const Sym **list = ARENA_ARRAY(l->arena, const Sym *, n);
-  for (int i = 0; i < n; i++) list[i] = sym_int(l->sym, regs[i]);
-  Attr attr = {.key = ATTR_regs, .n = n, .dims = list};
+  Attr attr = attr_ints(l->k, ATTR_regs, regs, n);
   return emit(l, OP_pick, &v, 1, &attr, 1, type_vec(l->k->cx, n, v->type->dtype));
 }
 

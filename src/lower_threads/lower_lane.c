@@ -23,7 +23,7 @@ static bool refuse_count(Lower *l, const Op *op, int have, int want) {
 static const Sym *number_of(Lower *l, const Op *op, AttrKey key, int64_t otherwise) {
   const Attr *a = op_attr(op, key);
   if (!a || !a->n) return sym_int(l->sym, otherwise);
-  return lower_sound(l, distribute_expr(l->d, op, a->dims[0]));
+  return lower_sound(l, distribute_expr(l->d, op, a->exprs[0]));
 }
 
 /* Register `at`, an expression, of the vector that begins at `first`. */

@@ -6,6 +6,8 @@
  * `into`, which numbers the parts of the sum, is not: each wave has one part. */
 #include "lower_threads/lower_mma.h"
 
+#include "ir/attr.h"
+
 static const Sym *dim_along(const MmaDivision *d, MmaOperand part, int axis) {
   if (part == MMA_C) return axis ? d->n : d->m;
   if (axis) return d->k;
@@ -71,11 +73,10 @@ static Value *multiply(Product *p, int **to, int *n) {
   if (scaled) args[3] = product_operand(p, MMA_SA, p->swap ? rhs_scale : lhs_scale);
   if (scaled) args[4] = product_operand(p, MMA_SB, p->swap ? lhs_scale : rhs_scale);
   MmaChoice choice = *op_attr(op, ATTR_mma)->mma;
-  const Sym *copies[3];
-  for (int i = 0; i < 3; i++) copies[i] = sym_int(l->sym, p->div.copies[i]);
   choice.swap = false;
   choice.order.n = 0;
-  Attr attrs[] = {{.key = ATTR_mma, .mma = &choice}, {.key = ATTR_copies, .n = 3, .dims = copies}};
+  Attr attrs[] = {{.key = ATTR_mma, .mma = &choice},
+                  attr_ints(l->k, ATTR_copies, p->div.copies, 3)};
   return emit(l, OP_wave_mma, args, scaled ? 5 : 3, attrs, 2, args[2]->type);
 }
 

@@ -101,15 +101,6 @@ static Value *offset_of(Product *p, const Shared *s, int row, int k) {
   return emit_address(l, sym_add(l->sym, at, s->slot), DTYPE_i32);
 }
 
-static Attr descriptor_attr(Lower *l, AttrKey key, const Descriptor *d) {
-  const Sym **list = ARENA_ARRAY(l->arena, const Sym *, 4);
-  list[0] = sym_int(l->sym, d->leading);
-  list[1] = sym_int(l->sym, d->stride);
-  list[2] = sym_int(l->sym, d->span);
-  list[3] = sym_int(l->sym, d->transposed);
-  return (Attr){.key = key, .n = 4, .dims = list};
-}
-
 typedef struct Operands {
   bool a_shared;
   Shared a, b;
@@ -126,13 +117,13 @@ static Value *one_instruction(Product *p, Operands *o, Value *acc, int m, int n,
   if (o->a_shared) {
     args[nargs++] = l->value[o->a.memory->id];
     args[nargs++] = offset_of(p, &o->a, m * row->m, k * row->k);
-    attrs[nattrs++] = descriptor_attr(l, ATTR_desc_a, &o->a.descriptor);
+    attrs[nattrs++] = (Attr){.key = ATTR_desc_a, .descriptor = &o->a.descriptor};
   } else {
     args[nargs++] = o->a_parts[m * p->div.copies[2] + k];
   }
   args[nargs++] = l->value[o->b.memory->id];
   args[nargs++] = offset_of(p, &o->b, n * row->n, k * row->k);
-  attrs[nattrs++] = descriptor_attr(l, ATTR_desc_b, &o->b.descriptor);
+  attrs[nattrs++] = (Attr){.key = ATTR_desc_b, .descriptor = &o->b.descriptor};
   return emit(l, OP_wgmma, args, nargs, attrs, nattrs, acc->type);
 }
 

@@ -67,7 +67,7 @@ static const Sym *test_over_x(Tiles *t, const Op *op, const Sym *test) {
 }
 
 static const Sym *test_of(Tiles *t, const Op *op, int i) {
-  return test_over_x(t, op, op_attr(op, ATTR_mask)->dims[i]);
+  return test_over_x(t, op, op_attr(op, ATTR_mask)->exprs[i]);
 }
 
 /* A value computed before a loop along its dim d is used inside it, one iteration's tile at a time,
@@ -379,7 +379,7 @@ static Value *mask_of(const TileAccess *a, bool *ok) {
   bool elsewhere = a->p->elsewhere;
   Value *all = a->near;
   *ok = true;
-  for (int i = 0; *ok && !elsewhere && i < mask->n; i++) *ok = add_test(a, mask->dims[i], &all);
+  for (int i = 0; *ok && !elsewhere && i < mask->n; i++) *ok = add_test(a, mask->exprs[i], &all);
   for (int i = 0; *ok && elsewhere && i < a->b->nbounds; i++)
     if (bounds[i].verdict != BOUND_promised) *ok = add_test(a, bounds[i].test, &all);
   for (int d = 0; *ok && d < a->rank; d++) {
@@ -459,7 +459,7 @@ static void add_coords(const TileAccess *a, int element, Emitted *out) {
   memory_add_slot(l, memory, a->op, coords);
   for (int m = 0; m < l->value[memory->id]->type->rank; m++) coords[m] = at_entry(l, coords[m]);
   out->attrs[out->nattrs++] =
-      (Attr){.key = ATTR_coords, .n = l->value[memory->id]->type->rank, .dims = coords};
+      (Attr){.key = ATTR_coords, .n = l->value[memory->id]->type->rank, .exprs = coords};
 }
 
 static Emitted access_at(const TileAccess *a, const Spread *s, int element, Value *mask,

@@ -3,6 +3,11 @@
 
 enum { PIECE = 16, CORE = 8 }; /* bytes of a piece; rows or k of a core matrix */
 
+bool descriptor_equal(const Descriptor *a, const Descriptor *b) {
+  return a->leading == b->leading && a->stride == b->stride && a->span == b->span &&
+         a->transposed == b->transposed;
+}
+
 int64_t descriptor_offset(const Descriptor *d, int bytes, int64_t row, int64_t k) {
   int64_t piece = PIECE / bytes, wide = d->span ? d->span / bytes : piece;
   int64_t pitch = d->span ? d->span : PIECE;

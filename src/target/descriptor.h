@@ -17,8 +17,10 @@
 typedef struct Descriptor {
   int64_t leading, stride; /* bytes */
   int span;                /* bytes of the swizzle: 0, 32, 64 or 128 */
-  bool transposed;
+  int transposed;          /* 0 or 1 */
 } Descriptor;
+
+bool descriptor_equal(const Descriptor *a, const Descriptor *b);
 
 /* Bytes from the first element of the operand to element (row, k) of `bytes` each, before the
  * swizzle. */

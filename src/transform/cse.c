@@ -36,7 +36,8 @@ static uint64_t hash_attr(uint64_t h, const Attr *a) {
   AttrKind kind = attr_info[a->key].kind;
   if (kind == ATTR_KIND_EXPR || kind == ATTR_KIND_NUMBER) h = hash_mix(h, map_key(a->sym));
   if (kind == ATTR_KIND_INT) h = hash_mix(h, (uint64_t)a->integer);
-  for (int i = 0; kind == ATTR_KIND_DIMS && i < a->n; i++) h = hash_mix(h, map_key(a->dims[i]));
+  for (int i = 0; kind == ATTR_KIND_EXPRS && i < a->n; i++) h = hash_mix(h, map_key(a->exprs[i]));
+  for (int i = 0; kind == ATTR_KIND_INTS && i < a->n; i++) h = hash_mix(h, (uint64_t)a->ints[i]);
   return h;
 }
 

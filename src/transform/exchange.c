@@ -100,7 +100,7 @@ static Value *new_alloc(Exchange *x, const Op *op, const Value *v, const Layout 
   for (int i = 0; i < t->rank; i++)
     dims[i] = sym_int(x->k->cx->sym, to->extent[i] + (i == t->rank - 1 ? pad : 0));
   Op *alloc = ir_insert(x->k, x->first, OP_alloc, op->at, NULL, 0, mem);
-  op_set_attr(x->k, alloc, (Attr){.key = ATTR_physical, .n = t->rank, .dims = dims});
+  op_set_attr(x->k, alloc, (Attr){.key = ATTR_physical, .n = t->rank, .exprs = dims});
   return &alloc->results[0];
 }
 

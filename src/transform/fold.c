@@ -184,11 +184,7 @@ static Value *fold_bitcast(Fold *f, Op *op) {
 
 /* ---- registers ---- */
 
-static int reg_at(const Op *pick, int i) {
-  int64_t v = 0;
-  sym_is_int(op_attr(pick, ATTR_regs)->dims[i], &v);
-  return (int)v;
-}
+static int reg_at(const Op *pick, int i) { return (int)op_attr(pick, ATTR_regs)->ints[i]; }
 
 static bool is_all_of(const int *regs, int n, const Value *v) {
   if (n != v->type->n) return false;
@@ -204,10 +200,8 @@ static Value *make_pick(Fold *f, Op *op, Value *v, const int *regs, int n) {
     change(f, op, OP_splat, &v, 1);
     return same(op);
   }
-  const Sym **list = ARENA_ARRAY(f->k->arena, const Sym *, n);
-  for (int i = 0; i < n; i++) list[i] = sym_int(f->sym, regs[i]);
   change(f, op, OP_pick, &v, 1);
-  op_set_attr(f->k, op, (Attr){.key = ATTR_regs, .n = n, .dims = list});
+  op_set_attr(f->k, op, attr_ints(f->k, ATTR_regs, regs, n));
   return same(op);
 }
 

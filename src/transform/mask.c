@@ -33,7 +33,7 @@ static bool record(Kernel *k, Op *op, const AccessBounds *b) {
   if (b->unplaced) return false;
   if (b->far && !is_promised(op)) return fail_far(k, op, b->far);
   const Sym **tests = ARENA_ARRAY(k->arena, const Sym *, b->nbounds);
-  Attr mask = {.key = ATTR_mask, .dims = tests};
+  Attr mask = {.key = ATTR_mask, .exprs = tests};
   for (int i = 0; i < b->nbounds; i++) {
     const Bound *bound = &b->bounds[i];
     if (bound->verdict != BOUND_tested && bound->verdict != BOUND_filled) continue;

@@ -56,7 +56,7 @@ static bool give_extents(Pack *p, Op *alloc) {
     const Sym *given = alloc_extent(p->k, alloc, i);
     dims[i] = given ? given : sym_int(p->k->cx->sym, extent[i]);
   }
-  op_set_attr(p->k, alloc, (Attr){.key = ATTR_physical, .n = t->rank, .dims = dims});
+  op_set_attr(p->k, alloc, (Attr){.key = ATTR_physical, .n = t->rank, .exprs = dims});
   return true;
 }
 
@@ -112,7 +112,7 @@ static bool is_whole(const Pack *p, const MemoryUse *use) {
     Place place;
     if (!type_has_dim(tile, t->dims[i])) return false;
     if (!distribute_dim(p->d, use->op, t->dims[i], &place)) return false;
-    if (place.extent != physical->dims[i]) return false;
+    if (place.extent != physical->exprs[i]) return false;
   }
   return true;
 }

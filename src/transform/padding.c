@@ -173,7 +173,7 @@ static Value *insert_exists(Pad *p, Op *before, const Value *v, const Sym *dim) 
   test[0] = sym_lt(p->sym, access_x(p->sym, 0), end_of(p, v, dim));
   Op *op = insert(p, before, OP_exists, NULL, 0, along(p, dim, DTYPE_i1));
   op_set_attr(p->k, op, (Attr){.key = ATTR_dim, .sym = dim});
-  op_set_attr(p->k, op, (Attr){.key = ATTR_mask, .dims = test, .n = 1});
+  op_set_attr(p->k, op, (Attr){.key = ATTR_mask, .exprs = test, .n = 1});
   return &op->results[0];
 }
 

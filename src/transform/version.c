@@ -112,7 +112,7 @@ static void weigh_access(Split *sp, const AccessBounds *b) {
   const Sym **tests = ARENA_ARRAY(sp->k->arena, const Sym *, b->nbounds);
   int all = 0;
   if (!find_counters(sp, &b->access, &c)) return;
-  *left = (Attr){.key = ATTR_mask, .dims = tests};
+  *left = (Attr){.key = ATTR_mask, .exprs = tests};
   for (int i = 0; i < b->nbounds; i++) {
     if (b->bounds[i].verdict != BOUND_tested) continue;
     const Sym *test = always_holds(sp, &c, &b->bounds[i]);

@@ -20,8 +20,8 @@ static const Op *drop_test(Kernel *k, int n) {
     Attr fewer = {.key = ATTR_mask, .n = 0};
     const Sym **tests = ARENA_ARRAY(k->arena, const Sym *, mask->n);
     for (int i = 0; i < mask->n; i++)
-      if (i != n) tests[fewer.n++] = mask->dims[i];
-    fewer.dims = tests;
+      if (i != n) tests[fewer.n++] = mask->exprs[i];
+    fewer.exprs = tests;
     op_set_attr(k, op, fewer);
     return op;
   }

@@ -14,7 +14,7 @@ static Range range_of(const Value *memory) {
   const Attr *physical = op_attr(memory->def, ATTR_physical);
   int64_t n = 1, extent;
   for (int i = 0; i < physical->n; i++)
-    if (sym_is_int(physical->dims[i], &extent)) n *= extent;
+    if (sym_is_int(physical->exprs[i], &extent)) n *= extent;
   return (Range){op_attr(memory->def, ATTR_base)->integer, 4 * n};
 }
 

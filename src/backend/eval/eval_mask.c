@@ -33,7 +33,7 @@ static bool mask_value(Eval *ev, const Attr *mask, bool *out) {
   *out = true;
   for (int i = 0; *out && i < mask->n; i++) {
     int64_t holds;
-    if (!expr_extent(ev, mask->dims[i], &holds)) return false;
+    if (!expr_extent(ev, mask->exprs[i], &holds)) return false;
     *out = holds != 0;
   }
   return true;

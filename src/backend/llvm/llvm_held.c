@@ -310,11 +310,7 @@ void llvm_pick(Llvm *p, const Op *op) {
   Held *from = llvm_held_get(p, op->args[0]), *to = llvm_held_new(p, &op->results[0]);
   const Attr *regs = op_attr(op, ATTR_regs);
   Source *all = ARENA_ARRAY(p->arena, Source, to->n);
-  int64_t at = 0;
-  for (int i = 0; i < to->n; i++) {
-    sym_is_int(regs->dims[i], &at);
-    all[i] = (Source){from, (int)at};
-  }
+  for (int i = 0; i < to->n; i++) all[i] = (Source){from, (int)regs->ints[i]};
   llvm_held_gather(p, to, all, llvm_compute_width(p, to->dtype));
 }
 

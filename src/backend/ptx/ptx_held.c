@@ -189,10 +189,8 @@ static bool is_divided(Ptx *p, const Value *whole) {
     if (op->kind != OP_pick || op->args[0] != whole) continue;
     const Attr *regs = op_attr(op, ATTR_regs);
     users++;
-    for (int i = 0; i < regs->n; i++) {
-      int64_t r;
-      if (!sym_is_int(regs->dims[i], &r) || taken[r]++) return false;
-    }
+    for (int i = 0; i < regs->n; i++)
+      if (taken[regs->ints[i]]++) return false;
   }
   return users == p->uses[whole->id];
 }
@@ -241,12 +239,6 @@ void ptx_join(Ptx *p, const Op *op) {
   ptx_set(p, &op->results[0], (Held){.dtype = t->dtype, .n = t->n, .elem = elem});
 }
 
-static int register_at(const Attr *regs, int i) {
-  int64_t v = 0;
-  sym_is_int(regs->dims[i], &v);
-  return (int)v;
-}
-
 /* The picked registers are whole words of the operand, in any order. */
 static bool pick_words(Ptx *p, const Op *op, const Attr *regs) {
   Held *h = ptx_get(p, op->args[0]);
@@ -254,9 +246,9 @@ static bool pick_words(Ptx *p, const Op *op, const Attr *regs) {
   if (!has_words(p, h) || regs->n % per) return false;
   Reg *word = ARENA_ARRAY(p->arena, Reg, regs->n);
   for (int i = 0; i < regs->n; i++) {
-    if (register_at(regs, i) != register_at(regs, i - i % per) + i % per) return false;
-    if (register_at(regs, i - i % per) % per) return false;
-    word[i / per] = h->word[register_at(regs, i) / per];
+    int64_t first = regs->ints[i - i % per];
+    if (regs->ints[i] != first + i % per || first % per) return false;
+    word[i / per] = h->word[regs->ints[i] / per];
   }
   ptx_set(p, &op->results[0], (Held){.dtype = h->dtype, .n = regs->n, .word = word});
   return true;
@@ -267,7 +259,7 @@ void ptx_pick(Ptx *p, const Op *op) {
   Held *h = ptx_get(p, op->args[0]);
   if (is_packed(h->dtype) && pick_words(p, op, regs)) return;
   Reg *elem = ARENA_ARRAY(p->arena, Reg, regs->n);
-  for (int i = 0; i < regs->n; i++) elem[i] = elems_of(p, h)[register_at(regs, i)];
+  for (int i = 0; i < regs->n; i++) elem[i] = elems_of(p, h)[regs->ints[i]];
   ptx_set(p, &op->results[0], (Held){.dtype = h->dtype, .n = regs->n, .elem = elem});
 }
 

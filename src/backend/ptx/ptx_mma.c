@@ -155,7 +155,7 @@ void ptx_wave_mma(Ptx *p, const Op *op) {
   const char *d = accumulator_type(ct);
   if (!check_row(p, op, w.row, at, bt, ct)) return;
   int64_t times[3] = {1, 1, 1};
-  for (int i = 0; copies && i < 3; i++) sym_is_int(copies->dims[i], &times[i]);
+  for (int i = 0; copies && i < 3; i++) times[i] = copies->ints[i];
   for (int i = 0; i < 3; i++) w.each[i] = fragment_size(w.row, (MmaOperand)i);
   if (times[0] > IR_MAX_VEC || times[1] > IR_MAX_VEC || times[2] > IR_MAX_VEC ||
       !check_size(p, op, 0, times[0] * times[2] * w.each[0]) ||
@@ -199,12 +199,10 @@ void ptx_wgmma_wait(Ptx *p, const Op *op) {
 
 /* The descriptor of a shared operand: address, leading and stride bytes in units of 16, swizzle. */
 static Reg descriptor(Ptx *p, const Op *op, int arg, AttrKey key) {
-  const Attr *a = op_attr(op, key);
-  int64_t v[4] = {0};
-  for (int i = 0; i < 4; i++) sym_is_int(a->dims[i], &v[i]);
-  unsigned mode = v[2] == 128 ? 1 : v[2] == 64 ? 2 : v[2] == 32 ? 3 : 0;
-  unsigned low = (unsigned)(v[0] >> 4 & 0x3fff) << 16;
-  unsigned high = (unsigned)(v[1] >> 4 & 0x3fff) | mode << 30;
+  const Descriptor *d = op_attr(op, key)->descriptor;
+  unsigned mode = d->span == 128 ? 1 : d->span == 64 ? 2 : d->span == 32 ? 3 : 0;
+  unsigned low = (unsigned)(d->leading >> 4 & 0x3fff) << 16;
+  unsigned high = (unsigned)(d->stride >> 4 & 0x3fff) | mode << 30;
   Reg address = ptx_address(p, op->args[arg], op->args[arg + 1]), word = ptx_new(p, REG_R);
   Reg out = ptx_new(p, REG_RD), upper = ptx_new(p, REG_R);
   /* Shared memory addresses have 18 bits: nothing is truncated. */
@@ -216,11 +214,9 @@ static Reg descriptor(Ptx *p, const Op *op, int arg, AttrKey key) {
   return out;
 }
 
-static int64_t transposed(const Op *op, AttrKey key) {
-  int64_t v = 0;
+static int transposed(const Op *op, AttrKey key) {
   const Attr *a = op_attr(op, key);
-  if (a) sym_is_int(a->dims[3], &v);
-  return v;
+  return a ? a->descriptor->transposed : 0;
 }
 
 void ptx_wgmma(Ptx *p, const Op *op) {
@@ -250,8 +246,8 @@ void ptx_wgmma(Ptx *p, const Op *op) {
   sb_printf(&out, ", %s, %s", descriptor(p, op, b, ATTR_desc_b).name, keep.name);
   bool integer = ct == DTYPE_i32, half = at == DTYPE_f16 || at == DTYPE_bf16;
   if (!integer) sb_puts(&out, ", 1, 1");
-  if (half && shared) sb_printf(&out, ", %d", (int)transposed(op, ATTR_desc_a));
-  if (half) sb_printf(&out, ", %d", (int)transposed(op, ATTR_desc_b));
+  if (half && shared) sb_printf(&out, ", %d", transposed(op, ATTR_desc_a));
+  if (half) sb_printf(&out, ", %d", transposed(op, ATTR_desc_b));
   ptx_line(p, "%s", sb_text(&out));
   ptx_set(p, &op->results[0], acc);
 }

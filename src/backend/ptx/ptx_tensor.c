@@ -8,7 +8,7 @@ enum { MAP_BYTES = 128, MAP_RANK = 5 };
 /* The numbers of an attribute; false: it is not there. */
 static bool numbers(const Op *op, AttrKey key, int from, int n, int64_t *out) {
   const Attr *a = op_attr(op, key);
-  for (int i = 0; a && i < n; i++) sym_is_int(a->dims[from + i], &out[i]);
+  for (int i = 0; a && i < n; i++) out[i] = a->ints[from + i];
   return a != NULL;
 }
 

@@ -128,10 +128,9 @@ static void read_im2col(const Op *op, Im2col *m) {
   if (!corners) return;
   m->dims = corners->n / 2;
   for (int d = 0; d < m->dims; d++) {
-    m->step[d] = 1;
-    sym_is_int(corners->dims[d], &m->lowest[d]);
-    sym_is_int(corners->dims[m->dims + d], &m->highest[d]);
-    if (steps) sym_is_int(steps->dims[d], &m->step[d]);
+    m->lowest[d] = corners->ints[d];
+    m->highest[d] = corners->ints[m->dims + d];
+    m->step[d] = steps ? steps->ints[d] : 1;
   }
 }
 
@@ -190,7 +189,7 @@ static bool box_of(Wave *w, SimOp *s, int at, int l, Box *out) {
   for (int d = 0; d < b.pixels.dims; d++)
     b.tap[d] = wave_regs(w, op->args[at + 1 + b.global->rank + d])[l].i;
   for (int d = 0; d < box->n; d++) {
-    sym_is_int(box->dims[d], &b.extent[d]);
+    b.extent[d] = box->ints[d];
     b.elements *= b.extent[d];
   }
   b.first = buffer_address(b.shared, offset);

@@ -115,7 +115,7 @@ static bool check_regs(Sim *s, const SimOp *x, int arg, int64_t copies, int64_t 
 static bool read_copies(Sim *s, SimOp *x, MmaPlan *p) {
   const Attr *copies = op_attr(x->op, ATTR_copies);
   int64_t c[3] = {1, 1, 1};
-  for (int i = 0; copies && i < 3; i++) sym_is_int(copies->dims[i], &c[i]);
+  for (int i = 0; copies && i < 3; i++) c[i] = copies->ints[i];
   bool ok =
       x->op->kind == OP_wgmma
           ? check_regs(s, x, 0, 1, 1, MMA_C) && (p->a_shared || check_regs(s, x, 1, 1, 1, MMA_A))

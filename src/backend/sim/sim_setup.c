@@ -370,7 +370,7 @@ static bool shape_alloc(Sim *s, const Op *op, Buffer *b, int64_t *elements) {
   for (int d = b->rank - 1; d >= 0; d--) {
     int64_t extent;
     if (!launch_value(s, t->dims[d], op->at, &b->size[d])) return false;
-    if (!launch_value(s, physical ? physical->dims[d] : t->dims[d], op->at, &extent)) return false;
+    if (!launch_value(s, physical ? physical->exprs[d] : t->dims[d], op->at, &extent)) return false;
     if (memory && b->size[d] != memory->memory->extent[d])
       return fail_setup(s, DIAG_E0813, op->at,
                         "`memory` has different extents than the allocation");
@@ -549,7 +549,8 @@ static bool prepare_op(Sim *s, const Op *op) {
   if (peer) x->peer = compile(s, op, peer->sym, &ok);
   const Attr *coords = op_attr(op, ATTR_coords);
   if (coords) x->coords = ARENA_ARRAY(s->home, SimExpr *, coords->n);
-  for (int i = 0; coords && i < coords->n; i++) x->coords[i] = compile(s, op, coords->dims[i], &ok);
+  for (int i = 0; coords && i < coords->n; i++)
+    x->coords[i] = compile(s, op, coords->exprs[i], &ok);
   for (int i = 0; op->body && i < op->body->nargs; i++)
     if (op->body->args[i]->type->kind == TYPE_mem)
       return fail_setup(s, DIAG_E0813, op->at,

@@ -319,11 +319,7 @@ Step step_join(Wave *w, SimOp *s) {
 
 Step step_pick(Wave *w, SimOp *s) {
   const Attr *regs = op_attr(s->op, ATTR_regs);
-  int64_t reg = 0;
-  for (int e = 0; e < regs->n; e++) {
-    sym_is_int(regs->dims[e], &reg);
-    move(w, result(s), e, s->op->args[0], (int)reg);
-  }
+  for (int e = 0; e < regs->n; e++) move(w, result(s), e, s->op->args[0], (int)regs->ints[e]);
   return STEP_NEXT;
 }
 

@@ -15,20 +15,16 @@ typedef struct Operand {
   Descriptor d;
 } Operand;
 
-static void read_constants(const Attr *a, int64_t v[4]) {
-  for (int i = 0; i < 4; i++) sym_is_int(a->dims[i], &v[i]);
-}
-
 /* Only 16-bit elements may be contiguous along m or n. */
 bool wgmma_check(Sim *s, const SimOp *x) {
   static const AttrKey keys[] = {ATTR_desc_a, ATTR_desc_b};
   for (int i = x->mma->a_shared ? 0 : 1; i < 2; i++) {
-    int64_t v[4] = {0};
-    read_constants(op_attr(x->op, keys[i]), v);
+    const Descriptor *d = op_attr(x->op, keys[i])->descriptor;
     const Value *memory = x->op->args[i == 0 ? 1 : x->mma->a_shared ? 3 : 2];
-    bool known = v[2] == 0 || v[2] == 32 || v[2] == 64 || v[2] == 128;
-    bool fits = !v[3] || dtype_info[memory->type->dtype].bits == 16;
-    if (known && fits && v[3] <= 1 && v[0] % 16 == 0 && v[1] % 16 == 0) continue;
+    bool known = d->span == 0 || d->span == 32 || d->span == 64 || d->span == 128;
+    bool fits = !d->transposed || dtype_info[memory->type->dtype].bits == 16;
+    if (known && fits && d->transposed <= 1 && d->leading % 16 == 0 && d->stride % 16 == 0)
+      continue;
     return fail_setup(s, DIAG_E0813, x->op->at,
                       "`%s` of %s is not a descriptor: offsets must be multiples of 16 bytes, the "
                       "swizzle 0, 32, 64 or 128 bytes, and only 16-bit elements may be transposed",
@@ -49,10 +45,7 @@ static int64_t same_in_all_lanes(Wave *w, const SimOp *s, const Value *v, const 
 }
 
 static Operand open_operand(Wave *w, SimOp *s, int arg, AttrKey key) {
-  int64_t v[4] = {0};
-  read_constants(op_attr(s->op, key), v);
-  Operand o = {.b = w->sim->buffer[s->op->args[arg]->id],
-               .d = {.leading = v[0], .stride = v[1], .span = (int)v[2], .transposed = v[3] != 0}};
+  Operand o = {.b = w->sim->buffer[s->op->args[arg]->id], .d = *op_attr(s->op, key)->descriptor};
   wave_check_use(w, s, s->op->args[arg + 1], w->mask, "an address");
   o.first = buffer_address(
       o.b, same_in_all_lanes(w, s, s->op->args[arg + 1], "the offset of an operand"));

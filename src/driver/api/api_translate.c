@@ -17,6 +17,16 @@ static const Sym *const *exprs_of(Arena *a, const wv_expr *from, int n) {
   return out;
 }
 
+/* NULL: one of them is not a number. */
+static const int64_t *ints_of(Arena *a, const wv_expr *from, int n) {
+  int64_t *out = ARENA_ARRAY(a, int64_t, n);
+  for (int i = 0; i < n; i++) {
+    const Sym *s = api_sym(from[i]);
+    if (!s || !sym_is_int(s, &out[i])) return NULL;
+  }
+  return out;
+}
+
 Mapping api_mapping(Arena *a, const wv_mapping *m) {
   Mapping out = {.niterators = m->niterators, .ndynamic = m->ndynamic};
   out.inputs = pairs_of(a, m->inputs, m->ninputs);
@@ -63,8 +73,9 @@ static Attr attr_of(Arena *a, AttrKey key, const wv_attr *from) {
     break;
   case ATTR_KIND_EXPR:
   case ATTR_KIND_DIM: out.sym = api_sym(from->expr); break;
-  case ATTR_KIND_DIMS: out.dims = exprs_of(a, from->exprs, out.n = from->n); break;
+  case ATTR_KIND_EXPRS: out.exprs = exprs_of(a, from->exprs, out.n = from->n); break;
   case ATTR_KIND_INT: out.integer = from->integer; break;
+  case ATTR_KIND_INTS: out.ints = ints_of(a, from->exprs, out.n = from->n); break;
   case ATTR_KIND_FLAG: break;
   case ATTR_KIND_TEXT:
   case ATTR_KIND_WORD: out.text = from->text; break;
@@ -88,7 +99,8 @@ static Attr attr_of(Arena *a, AttrKey key, const wv_attr *from) {
   case ATTR_KIND_COUNTS: out.counts = counts_of(a, from->counts, out.n = from->n); break;
   case ATTR_KIND_ITERS: out.iters = iters_of(a, from->exprs, out.n = from->n); break;
   case ATTR_KIND_MEMORY: out.memory = memory_of(a, from->text); break;
-  case ATTR_KIND_STEPS: break; /* none: wv_begin and wv_end make them */
+  case ATTR_KIND_STEPS:             /* wv_begin and wv_end make them */
+  case ATTR_KIND_DESCRIPTOR: break; /* passes do */
   }
   return out;
 }

@@ -84,12 +84,14 @@ static bool has_value(const Attr *a) {
   case ATTR_KIND_MAPPING: return a->mapping != NULL;
   case ATTR_KIND_MMA: return a->mma != NULL;
   case ATTR_KIND_MEMORY: return a->memory != NULL;
+  case ATTR_KIND_DESCRIPTOR: return a->descriptor != NULL;
+  case ATTR_KIND_INTS: return a->n == 0 || a->ints;
   case ATTR_KIND_STEPS: return a->steps != NULL;
   case ATTR_KIND_TEXT:
   case ATTR_KIND_WORD: return a->text != NULL;
-  case ATTR_KIND_DIMS:
+  case ATTR_KIND_EXPRS:
     for (int i = 0; i < a->n; i++)
-      if (!a->dims[i]) return false;
+      if (!a->exprs[i]) return false;
     return true;
   default: return true;
   }

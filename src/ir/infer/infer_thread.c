@@ -61,19 +61,14 @@ static bool need_word(const Infer *in, const char *words) {
   return INFER_FAIL(in, E0318, "`%s %s`: expected one of %s", infer_name(in), word, words);
 }
 
-/* Entry i of a list attribute as a constant; false: it is not one. */
-static bool constant(const Attr *a, int i, int64_t *v) {
-  return i < a->n && sym_is_int(a->dims[i], v);
-}
-
-static bool need_constants(const Infer *in, AttrKey key, int n, int64_t least) {
+static bool need_ints(const Infer *in, AttrKey key, int n, int64_t least) {
   const Attr *a = op_attr(in->op, key);
-  int64_t v;
   bool fits = a && (n < 0 || a->n == n);
-  for (int i = 0; fits && i < a->n; i++) fits = constant(a, i, &v) && v >= least;
+  for (int i = 0; fits && i < a->n; i++) fits = a->ints[i] >= least;
   if (fits) return true;
-  return INFER_FAIL(in, E0318, "`%s` of `%s` must be a list of %d numbers, each at least %lld",
-                    attr_info[key].name, infer_name(in), n, (long long)least);
+  const char *many = n < 0 ? "" : arena_printf(in->k->cx->diags.arena, "%d ", n);
+  return INFER_FAIL(in, E0318, "`%s` of `%s` must be a list of %snumbers, each at least %lld",
+                    attr_info[key].name, infer_name(in), many, (long long)least);
 }
 
 static bool given_vec(const Infer *in) {
@@ -115,14 +110,13 @@ bool rule_join(Infer *in) {
 }
 
 bool rule_pick(Infer *in) {
-  if (!infer_need_value(in, 0) || !need_constants(in, ATTR_regs, -1, 0)) return false;
+  if (!infer_need_value(in, 0) || !need_ints(in, ATTR_regs, -1, 0)) return false;
   const Attr *regs = op_attr(in->op, ATTR_regs);
   const Type *t = infer_arg(in, 0);
-  int64_t v;
   for (int i = 0; i < regs->n; i++)
-    if (constant(regs, i, &v) && v >= t->n)
-      return INFER_FAIL(in, E0318, "`pick` of register %lld is out of range for %s", (long long)v,
-                        infer_shown(in, t));
+    if (regs->ints[i] >= t->n)
+      return INFER_FAIL(in, E0318, "`pick` of register %lld is out of range for %s",
+                        (long long)regs->ints[i], infer_shown(in, t));
   return infer_result(in, type_vec(in->k->cx, regs->n, t->dtype)) ||
          INFER_FAIL(in, E0318, "`pick` of %d registers: unsupported number", regs->n);
 }
@@ -229,7 +223,7 @@ bool rule_wave_mma(Infer *in) {
     if (!infer_need_value(in, i)) return false;
   if (in->op->nargs == 4)
     return INFER_FAIL(in, E0309, "`wave_mma` needs scales for both operands or for neither");
-  if (op_has(in->op, ATTR_copies) && !need_constants(in, ATTR_copies, 3, 1)) return false;
+  if (op_has(in->op, ATTR_copies) && !need_ints(in, ATTR_copies, 3, 1)) return false;
   return infer_result(in, infer_arg(in, 2));
 }
 
@@ -239,11 +233,10 @@ bool rule_wgmma(Infer *in) {
   int b = infer_arg(in, 1)->kind == TYPE_mem ? 3 : 2;
   if (in->op->nargs < b + 2 || in->op->nargs > b + 3)
     return INFER_FAIL(in, E0309, "`wgmma` cannot have %d operands", in->op->nargs);
-  if (b == 3 &&
-      (!need_shared(in, 1) || !need_index(in, 2) || !need_constants(in, ATTR_desc_a, 4, 0)))
+  if (b == 3 && (!need_shared(in, 1) || !need_index(in, 2) || !need_attr(in, ATTR_desc_a)))
     return false;
   if (!need_shared(in, b) || !need_index(in, b + 1) || !need_mask(in, b + 2, 1)) return false;
-  if (!need_constants(in, ATTR_desc_b, 4, 0)) return false;
+  if (!need_attr(in, ATTR_desc_b)) return false;
   return infer_result(in, infer_arg(in, 0));
 }
 
@@ -315,9 +308,8 @@ bool rule_copy_async(Infer *in) {
 
 static bool need_between(const Infer *in, AttrKey key, int n, int64_t least, int64_t most) {
   const Attr *a = op_attr(in->op, key);
-  int64_t v;
   bool fits = a && a->n == n;
-  for (int i = 0; fits && i < a->n; i++) fits = constant(a, i, &v) && v >= least && v <= most;
+  for (int i = 0; fits && i < a->n; i++) fits = a->ints[i] >= least && a->ints[i] <= most;
   if (fits) return true;
   return INFER_FAIL(in, E0318, "`%s` of `%s` must be a list of %d numbers from %lld to %lld",
                     attr_info[key].name, infer_name(in), n, (long long)least, (long long)most);
@@ -342,7 +334,7 @@ static bool check_box(const Infer *in, int shared, int at) {
     return false;
   bool walks = op_has(in->op, ATTR_im2col);
   int rank = infer_arg(in, at)->rank, taps = walks ? rank - 2 : 0;
-  if (walks ? !check_im2col(in, rank) : !need_constants(in, ATTR_box, rank, 1)) return false;
+  if (walks ? !check_im2col(in, rank) : !need_ints(in, ATTR_box, rank, 1)) return false;
   if (!walks && op_has(in->op, ATTR_steps))
     return INFER_FAIL(in, E0318, "`steps` is allowed only on a copy with `im2col`");
   if (in->op->nargs != at + 1 + rank + taps)

@@ -17,7 +17,7 @@ bool alloc_slot_layout(const Op *alloc, MemLayout *out) {
   int64_t n, all = 1;
   if (memory) return *out = *memory->memory, true;
   for (int i = 0; i < t->rank; i++) {
-    const Sym *e = physical ? physical->dims[i] : t->dims[i];
+    const Sym *e = physical ? physical->exprs[i] : t->dims[i];
     if (!sym_is_int(e, &n) || n < 1 || n > MOST_ELEMENTS || (all *= n) > MOST_ELEMENTS)
       return false;
     extent[i] = (int)n;
@@ -56,7 +56,7 @@ bool alloc_layout(const Op *alloc, MemLayout *out) {
 
 const Sym *alloc_extent(const Kernel *k, const Op *alloc, int i) {
   const Attr *physical = op_attr(alloc, ATTR_physical), *memory = op_attr(alloc, ATTR_memory);
-  if (physical) return physical->dims[i];
+  if (physical) return physical->exprs[i];
   return memory ? sym_int(k->cx->sym, memory->memory->extent[i]) : NULL;
 }
 
@@ -66,7 +66,7 @@ int64_t alloc_bytes(const Op *alloc) {
   int64_t n;
   if (alloc_layout(alloc, &m)) return mem_bytes(&m);
   for (int i = 0; physical && i < physical->n; i++)
-    if (sym_is_int(physical->dims[i], &n) && n == 0) return 0;
+    if (sym_is_int(physical->exprs[i], &n) && n == 0) return 0;
   return -1;
 }
 
@@ -86,7 +86,7 @@ static const char *memory_mistake(const Op *alloc, const Type *t, const MemLayou
     return "`memory` has a different element size than its type";
   if (!mem_is_valid(m)) return "`memory` does not cover all elements, or its xor is not invertible";
   for (int i = 0; i < m->dims; i++) {
-    const Sym *e = physical ? physical->dims[i] : t->dims[i];
+    const Sym *e = physical ? physical->exprs[i] : t->dims[i];
     if (m->extent[i] < 1 || (elements *= m->extent[i]) > MOST_ELEMENTS)
       return "`memory` is too large";
     if (sym_is_int(e, &n) && n != m->extent[i])

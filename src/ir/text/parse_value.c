@@ -342,11 +342,44 @@ bool parse_mma(Parser *p, MmaChoice *out) {
 
 /* ---- the other kinds of attribute ---- */
 
-static bool parse_dims_attr(Parser *p, Attr *out) {
+static bool parse_exprs(Parser *p, Attr *out) {
   SymList list = {0};
   if (!parse_list(p, '[', ']', parse_sym_item, &list)) return false;
-  out->dims = list.at;
+  out->exprs = list.at;
   out->n = list.n;
+  return true;
+}
+
+static bool parse_ints(Parser *p, Attr *out) {
+  Span start = p->tok.span;
+  SymList list = {0};
+  if (!parse_list(p, '[', ']', parse_sym_item, &list)) return false;
+  int64_t *ints = ARENA_ARRAY(p->scratch, int64_t, list.n);
+  out->ints = ints;
+  out->n = list.n;
+  for (int i = 0; i < list.n; i++) {
+    if (sym_is_int(list.at[i], &ints[i])) continue;
+    diag_add(&p->cx->diags, DIAG_E0318, span_from(p, start), "`%s` must be a list of numbers",
+             attr_info[out->key].name);
+    return false;
+  }
+  return true;
+}
+
+static bool parse_descriptor(Parser *p, Attr *out) {
+  Span start = p->tok.span;
+  if (!parse_ints(p, out)) return false;
+  const int64_t *v = out->ints;
+  bool fits = out->n == 4;
+  for (int i = 0; fits && i < 4; i++) fits = v[i] >= 0 && v[i] <= INT32_MAX;
+  if (!fits) {
+    diag_add(&p->cx->diags, DIAG_E0318, span_from(p, start),
+             "`%s` must be a list of 4 numbers, each at least 0", attr_info[out->key].name);
+    return false;
+  }
+  Descriptor d = {v[0], v[1], .span = (int)v[2], .transposed = (int)v[3]};
+  out->descriptor = arena_copy(p->scratch, &d, sizeof d);
+  out->n = 0;
   return true;
 }
 
@@ -514,8 +547,9 @@ bool parse_attr_value(Parser *p, AttrKey key, Attr *out) {
   case ATTR_KIND_NUMBER: return parse_number(p, out);
   case ATTR_KIND_EXPR:
   case ATTR_KIND_DIM: return (out->sym = parse_expr(p)) != NULL;
-  case ATTR_KIND_DIMS: return parse_dims_attr(p, out);
+  case ATTR_KIND_EXPRS: return parse_exprs(p, out);
   case ATTR_KIND_INT: return expect_int(p, INT64_MIN, INT64_MAX, "an integer", &out->integer);
+  case ATTR_KIND_INTS: return parse_ints(p, out);
   case ATTR_KIND_FLAG: return true;
   case ATTR_KIND_TEXT: return expect_text(p, TOK_string, "a string", &out->text);
   case ATTR_KIND_WORD: return expect_text(p, TOK_word, "a word", &out->text);
@@ -526,6 +560,7 @@ bool parse_attr_value(Parser *p, AttrKey key, Attr *out) {
   case ATTR_KIND_COUNTS: return parse_counts(p, out);
   case ATTR_KIND_ITERS: return parse_iters(p, out);
   case ATTR_KIND_MEMORY: return parse_memory_attr(p, out);
+  case ATTR_KIND_DESCRIPTOR: return parse_descriptor(p, out);
   case ATTR_KIND_STEPS: return parse_steps(p, out);
   }
   return false;

@@ -173,10 +173,20 @@ static void print_iters(Printer *p, const Attr *a) {
   sb_putc(p->out, ']');
 }
 
-static void print_dims(Printer *p, const Attr *a) {
+static void print_exprs(Printer *p, const Attr *a) {
   sb_putc(p->out, '[');
-  print_list(p, a->dims, a->n);
+  print_list(p, a->exprs, a->n);
   sb_putc(p->out, ']');
+}
+
+static void print_ints(Printer *p, const Attr *a) {
+  for (int i = 0; i < a->n; i++) sb_printf(p->out, "%s%lld", i ? ", " : "[", (long long)a->ints[i]);
+  sb_puts(p->out, a->n ? "]" : "[]");
+}
+
+static void print_descriptor(Printer *p, const Descriptor *d) {
+  sb_printf(p->out, "[%lld, %lld, %d, %d]", (long long)d->leading, (long long)d->stride, d->span,
+            d->transposed);
 }
 
 /* abs $0 : f32, scalar 1.0 : f32, maximum $2 $3 : f32 */
@@ -199,8 +209,9 @@ static void print_attr_value(Printer *p, const Attr *a) {
   case ATTR_KIND_NUMBER: print_number(p, a); break;
   case ATTR_KIND_EXPR:
   case ATTR_KIND_DIM: sym_print(p->out, a->sym); break;
-  case ATTR_KIND_DIMS: print_dims(p, a); break;
+  case ATTR_KIND_EXPRS: print_exprs(p, a); break;
   case ATTR_KIND_INT: sb_int(p->out, a->integer); break;
+  case ATTR_KIND_INTS: print_ints(p, a); break;
   case ATTR_KIND_FLAG: break;
   case ATTR_KIND_TEXT: sb_quote(p->out, a->text); break;
   case ATTR_KIND_WORD: sb_puts(p->out, a->text); break;
@@ -211,6 +222,7 @@ static void print_attr_value(Printer *p, const Attr *a) {
   case ATTR_KIND_COUNTS: print_counts(p, a); break;
   case ATTR_KIND_ITERS: print_iters(p, a); break;
   case ATTR_KIND_MEMORY: mem_print(p->out, a->memory); break;
+  case ATTR_KIND_DESCRIPTOR: print_descriptor(p, a->descriptor); break;
   case ATTR_KIND_STEPS: print_steps(p, a); break;
   }
 }

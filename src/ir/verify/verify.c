@@ -102,10 +102,10 @@ static bool verify_mask(Verify *v, const Op *op) {
   MemAccess a;
   if (!mask || !access_of(op, &a)) return true;
   for (int i = 0; i < mask->n; i++) {
-    const char *text = sym_text(v->k->cx->diags.arena, mask->dims[i]);
-    if (!sym_is_bool(mask->dims[i]))
+    const char *text = sym_text(v->k->cx->diags.arena, mask->exprs[i]);
+    if (!sym_is_bool(mask->exprs[i]))
       return FAIL(v, op, E0321, "the mask tests `%s`, which is not a condition", text);
-    const char *stray = access_stray(&a, mask->dims[i]);
+    const char *stray = access_stray(&a, mask->exprs[i]);
     if (stray) return FAIL(v, op, E0321, "the mask tests `%s`, but there is no `%s`", text, stray);
   }
   return true;

@@ -32,13 +32,13 @@ static const Sym *issue_condition(Lower *l, const Op *op) {
   const Sym *all = l->elected;
   for (int i = 0; mask && i < mask->n; i++) {
     const Sym *symbols[MAX_BOUNDS];
-    int n = sym_free_symbols(mask->dims[i], symbols, MAX_BOUNDS);
+    int n = sym_free_symbols(mask->exprs[i], symbols, MAX_BOUNDS);
     bool of_element = n > MAX_BOUNDS;
     for (int s = 0; !of_element && s < n; s++) {
       const char *name = sym_name(symbols[s]);
       of_element = name[0] == '$' && (name[1] == 'x' || name[1] == 'y' || name[1] == 'n');
     }
-    if (!of_element) all = sym_and(l->sym, all, distribute_expr(l->d, op, mask->dims[i]));
+    if (!of_element) all = sym_and(l->sym, all, distribute_expr(l->d, op, mask->exprs[i]));
   }
   return at_entry(l, sym_simplify(l->sym, lower_facts(l), all));
 }
@@ -49,12 +49,6 @@ static Value *slot_index(Lower *l, const Value *full, const Op *op) {
   const Sym *before;
   if (!memory_slot_layout(l, full, op, &slot, &before)) return NULL;
   return emit_address(l, before, DTYPE_i32);
-}
-
-static Attr box_attr(Boxes *x) {
-  const Sym **dims = ARENA_ARRAY(x->l->arena, const Sym *, x->box.rank);
-  for (int m = 0; m < x->box.rank; m++) dims[m] = sym_int(x->l->sym, x->box.extent[m]);
-  return (Attr){.key = ATTR_box, .n = x->box.rank, .dims = dims};
 }
 
 /* The coordinate along dim m of the tensor at which the box with these indices begins. */
@@ -74,9 +68,9 @@ static Value *first_coord(Boxes *x, int m, const int *number) {
 
 static Attr numbers_attr(Boxes *x, AttrKey key, const int64_t *a, const int64_t *b) {
   int dims = x->box.pixels.walk.dims, n = b ? 2 * dims : dims;
-  const Sym **list = ARENA_ARRAY(x->l->arena, const Sym *, n);
-  for (int i = 0; i < n; i++) list[i] = sym_int(x->l->sym, i < dims ? a[i] : b[i - dims]);
-  return (Attr){.key = key, .n = n, .dims = list};
+  int64_t *list = ARENA_ARRAY(x->l->arena, int64_t, n);
+  for (int i = 0; i < n; i++) list[i] = i < dims ? a[i] : b[i - dims];
+  return (Attr){.key = key, .n = n, .ints = list};
 }
 
 /* An expression over the tile, at the beginning of the box with these indices. */
@@ -115,7 +109,8 @@ static void load_box(Boxes *x, const int *number) {
   const Im2col *walk = &x->box.pixels.walk;
   if (walk->dims) nargs += walk_args(x, number, args + nargs);
   for (int m = 0; !walk->dims && m < x->box.rank; m++) args[nargs++] = first_coord(x, m, number);
-  Attr attrs[4] = {box_attr(x), {.key = ATTR_swizzle, .integer = x->box.span}};
+  Attr attrs[4] = {attr_ints(l->k, ATTR_box, x->box.extent, x->box.rank),
+                   {.key = ATTR_swizzle, .integer = x->box.span}};
   if (walk->dims) {
     attrs[2] = numbers_attr(x, ATTR_im2col, walk->lowest, walk->highest);
     attrs[3] = numbers_attr(x, ATTR_steps, walk->step, NULL);

@@ -126,7 +126,7 @@ static bool open_tests(Lower *l, LaneAccess *a, const AccessBounds *b, const Sym
   if (mask->n > MAX_BOUNDS) return lower_refuse(l, a->op, "a mask with this many conditions");
   if (!open_memory(l, a, b, to)) return false;
   for (int i = 0; i < mask->n; i++) {
-    const Sym *test = sym_subst(l->sym, mask->dims[i], to, 2 * a->access->memory->type->rank);
+    const Sym *test = sym_subst(l->sym, mask->exprs[i], to, 2 * a->access->memory->type->rank);
     a->tests[a->ntests++] = sym_subst(l->sym, test, dynamic, ndynamic);
   }
   return true;

@@ -181,7 +181,7 @@ bool walk_coords(Walk *w, int reg, Attr *out) {
   if (w->a->ndynamic || !steps_along_last(w, reg)) return false;
   const Sym **coords = ARENA_ARRAY(w->l->arena, const Sym *, rank);
   for (int m = 0; m < rank; m++) coords[m] = at_entry(w->l, there(w, w->coords[m]));
-  *out = (Attr){.key = ATTR_coords, .n = rank, .dims = coords};
+  *out = (Attr){.key = ATTR_coords, .n = rank, .exprs = coords};
   return true;
 }
 

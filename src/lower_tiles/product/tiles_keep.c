@@ -67,7 +67,7 @@ static bool is_read_steady(const Steady *s, const Op *read) {
   bool ok = !b->access.ndynamic && b->access.replaced < 0 && !memory_is_scratch(b->access.memory);
   for (int i = 0; ok && i < b->access.memory->type->rank; i++)
     ok = is_steady(s, b->coords[i]) && is_steady(s, b->sizes[i]);
-  for (int i = 0; ok && i < mask->n; i++) ok = is_steady(s, mask->dims[i]);
+  for (int i = 0; ok && i < mask->n; i++) ok = is_steady(s, mask->exprs[i]);
   return ok;
 }
 

@@ -69,9 +69,9 @@ static void add_test(Rewrite *w, Op *op, const Sym *iteration) {
   int n = mask ? mask->n : 0;
   if (!mask || sym_proves(w->sym, w->cx->facts.distribute->facts, test)) return;
   const Sym **tests = ARENA_ARRAY(w->k->arena, const Sym *, n + 1);
-  for (int i = 0; i < n; i++) tests[i] = mask->dims[i];
+  for (int i = 0; i < n; i++) tests[i] = mask->exprs[i];
   tests[n] = test;
-  op_set_attr(w->k, op, (Attr){.key = ATTR_mask, .n = n + 1, .dims = tests});
+  op_set_attr(w->k, op, (Attr){.key = ATTR_mask, .n = n + 1, .exprs = tests});
 }
 
 static void take_attrs(Rewrite *w, const Op *from, Op *to, const Sym *iteration) {
@@ -135,7 +135,7 @@ static void make_barriers(Rewrite *w, int arrivals) {
   const Type *t = type_mem(w->k->cx, &one, 1, DTYPE_i64, w->k->cx->shared_space, NULL);
   Op *alloc = ir_insert(w->k, w->k->body->first, OP_alloc, w->l->loop->at, NULL, 0, t);
   physical[0] = one;
-  op_set_attr(w->k, alloc, (Attr){.key = ATTR_physical, .n = 1, .dims = physical});
+  op_set_attr(w->k, alloc, (Attr){.key = ATTR_physical, .n = 1, .exprs = physical});
   op_set_attr(w->k, alloc, (Attr){.key = ATTR_ring, .integer = w->plan->slots});
   alloc->results[0].name = intern(&w->k->cx->names, "full");
   w->full = &alloc->results[0];

@@ -125,7 +125,7 @@ static Value *new_alloc(Promote *p, const Op *read, const Sym *const *extents) {
   const Type *mem = type_mem(p->k->cx, t->dims, t->rank, t->dtype, p->k->cx->shared_space, NULL);
   Op *alloc = ir_insert(p->k, p->first, OP_alloc, read->at, NULL, 0, mem);
   Attr physical = {.key = ATTR_physical, .n = t->rank};
-  physical.dims = arena_copy(p->k->arena, extents, sizeof *extents * (size_t)t->rank);
+  physical.exprs = arena_copy(p->k->arena, extents, sizeof *extents * (size_t)t->rank);
   op_set_attr(p->k, alloc, physical);
   alloc->results[0].name = read->args[0]->name;
   return &alloc->results[0];

@@ -34,12 +34,12 @@ static int widest(const Split *s, const TargetInfo *target) {
 
 static Value *take(const Split *s, Value *v, int first, int n) {
   Kernel *k = s->k;
-  const Sym **regs = ARENA_ARRAY(k->arena, const Sym *, n);
+  int *regs = ARENA_ARRAY(k->arena, int, n);
   const Type *type = type_vec(k->cx, n, v->type->dtype);
   if (v->type->n == 1) return v;
-  for (int i = 0; i < n; i++) regs[i] = sym_int(k->cx->sym, first + i);
+  for (int i = 0; i < n; i++) regs[i] = first + i;
   Op *pick = ir_insert(k, s->op, OP_pick, s->op->at, &v, 1, type);
-  op_set_attr(k, pick, (Attr){.key = ATTR_regs, .n = n, .dims = regs});
+  op_set_attr(k, pick, attr_ints(k, ATTR_regs, regs, n));
   return &pick->results[0];
 }
 

@@ -3,6 +3,7 @@
  * Each lane multiplies its elements of k, including those of further copies along k, and sums them;
  * then the lanes that share a result add their sums, at distances 1, 2, 4, ... Small floats are
  * multiplied and added in f32, integers in the accumulator's type. */
+#include "ir/attr.h"
 #include "transform/legalise/legalise_words.h"
 
 typedef struct Dot {
@@ -26,10 +27,10 @@ static Value *part(const Dot *d, Value *v, int first, int n) {
   Kernel *k = d->x->k;
   Value *some = v;
   if (v->type->n != n) {
-    const Sym **regs = ARENA_ARRAY(k->arena, const Sym *, n);
-    for (int i = 0; i < n; i++) regs[i] = sym_int(k->cx->sym, first + i);
+    int *regs = ARENA_ARRAY(k->arena, int, n);
+    for (int i = 0; i < n; i++) regs[i] = first + i;
     some = make(d, OP_pick, v, NULL, n, v->type->dtype);
-    op_set_attr(k, some->def, (Attr){.key = ATTR_regs, .n = n, .dims = regs});
+    op_set_attr(k, some->def, attr_ints(k, ATTR_regs, regs, n));
   }
   return v->type->dtype == d->in ? some : make(d, OP_cast, some, NULL, n, d->in);
 }
@@ -72,10 +73,7 @@ static bool read_dot(Dot *d) {
   if (m->name || op->nargs != 3 || (m->k_mult & (m->k_mult - 1))) return false;
   d->out_vec = m->out_vec, d->k_vec = m->k_vec, d->k_mult = m->k_mult, d->along_m = m->along == 'M';
   d->in = dtype_is_float(acc) && dtype_info[acc].bits < 32 ? DTYPE_f32 : acc;
-  for (int i = 0; i < 3; i++) {
-    d->copies[i] = 1;
-    if (copies) sym_is_int(copies->dims[i], &d->copies[i]);
-  }
+  for (int i = 0; i < 3; i++) d->copies[i] = copies ? copies->ints[i] : 1;
   for (int i = 0; i < 3; i++)
     if (d->copies[i] > IR_MAX_VEC) return false;
   if (d->out_vec > IR_MAX_VEC || d->k_vec > IR_MAX_VEC) return false;

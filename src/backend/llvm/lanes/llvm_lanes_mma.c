@@ -265,8 +265,7 @@ void lanes_mma(Llvm *p, const Op *op) {
   static const MmaOperand operands[] = {MMA_A, MMA_B, MMA_C, MMA_SA, MMA_SB};
   m.row = find_row(&m);
   for (int i = 0; copies && i < 3; i++) {
-    int64_t n = 1;
-    sym_is_int(copies->dims[i], &n);
+    int64_t n = copies->ints[i];
     m.copies[i] = n >= 1 && n <= IR_MAX_VEC ? (int)n : 1;
   }
   if (!m.row || m.row->lanes != p->lanes->wave || !open_fragments(&m)) {
