@@ -555,6 +555,11 @@ typedef struct wv_machine_options {
  * `out` NULL: only checks the name. The texts live as long as the context. */
 WV_API bool wv_machine_find(wv_ctx *cx, const wv_machine_options *o, wv_machine *out);
 
+/* The machine that runs a call with tensors on a kind of device ("cpu", "cuda"): `m` itself, or one
+ * of that kind if m->anywhere. For "cpu" and "cuda", its target and device are those that wv_compile
+ * takes. False: `m` does not run such calls. */
+WV_API bool wv_machine_on(wv_ctx *cx, const wv_machine *m, const char *kind, wv_machine *out);
+
 /* Memory of a device, for programs that have no other library for it; wv_device_copy copies between
  * the device and the host in either direction, and waits. */
 WV_API void *wv_device_alloc(wv_ctx *cx, wv_device d, size_t bytes);
@@ -584,6 +589,10 @@ typedef struct wv_compile_options {
 
 /* NULL after reporting to the kernel's context. `o` may be NULL. */
 WV_API wv_program *wv_compile(wv_kernel *k, const wv_compile_options *o);
+/* After wv_compile failed for a CPU: why the evaluator (wv_eval) runs the kernel instead, as a
+ * sentence. NULL: it does not, because an error says more than that the CPU does not support the
+ * kernel yet (E0601), or because such an error is final (`strict`). */
+WV_API const char *wv_compile_fallback(wv_kernel *k, const char *target, bool strict);
 WV_API void wv_program_free(wv_program *p); /* no launch of it may be in progress on the host */
 WV_API const char *wv_program_name(const wv_program *p);
 WV_API const char *wv_program_target(const wv_program *p);

@@ -236,13 +236,16 @@ int py_error_init(PyObject *module, PyState *st) {
   st->diagnostic_type = PyStructSequence_NewType(&diagnostic_desc);
   st->note_type = PyStructSequence_NewType(&note_desc);
   PyObject *empty = PyList_New(0),
-           *body = empty ? Py_BuildValue("{sO}", "diagnostics", empty) : NULL;
+           *body =
+               empty ? Py_BuildValue("{sOsO}", "diagnostics", empty, "evaluated", Py_None) : NULL;
   if (body)
     st->compile_error =
         PyErr_NewExceptionWithDoc("wave_lang.CompileError",
                                   "A kernel is invalid, or cannot be compiled as requested. The "
                                   "text shows the user's line;\n`diagnostics` lists the same as "
-                                  "records (severity, code, message, file, line, hint, notes).",
+                                  "records (severity, code, message, file, line, hint, notes).\n"
+                                  "`evaluated`: why the evaluator can run the kernel instead, or "
+                                  "None.",
                                   NULL, body);
   Py_XDECREF(empty);
   if (body && PyDict_SetItemString(body, "reproducer", Py_None) == 0)

@@ -3,6 +3,11 @@
 
 /* ---- machines ------------------------------------------------------------------------------ */
 
+static PyObject *machine_to(const wv_machine *m) {
+  return Py_BuildValue("(zziOzzz)", m->kind, m->target, m->device, m->anywhere ? Py_True : Py_False,
+                       m->remark, m->evaluated, m->shown);
+}
+
 /* find_machine(target=None, device=None, strict=False, place=None): a tuple, the fields of
  * wv_machine. */
 static PyObject *find_machine(PyObject *module, PyObject *args) {
@@ -16,8 +21,22 @@ static PyObject *find_machine(PyObject *module, PyObject *args) {
   o.strict = strict != 0;
   if (!py_place_from_python(st, place, &o.at)) return NULL;
   if (!wv_machine_find(st->cx, &o, &m)) return py_error_raise(st);
-  return Py_BuildValue("(zziOzzz)", m.kind, m.target, m.device, m.anywhere ? Py_True : Py_False,
-                       m.remark, m.evaluated, m.shown);
+  return machine_to(&m);
+}
+
+/* machine_on(kind, target, device, anywhere, where): the same for a call with tensors on that kind
+ * of device; None if it does not run such calls. */
+static PyObject *machine_on(PyObject *module, PyObject *args) {
+  PyState *st = py_state(module);
+  wv_machine m = {0}, found;
+  const char *where;
+  int anywhere = 0;
+  if (!PyArg_ParseTuple(args, "szips:machine_on", &m.kind, &m.target, &m.device, &anywhere, &where))
+    return NULL;
+  m.anywhere = anywhere != 0;
+  if (wv_machine_on(st->cx, &m, where, &found)) return machine_to(&found);
+  if (wv_diag_errors(st->cx)) return py_error_raise(st);
+  Py_RETURN_NONE;
 }
 
 /* check_target(name, place=None) */
@@ -135,6 +154,10 @@ static PyMethodDef methods[] = {
     {"find_machine", find_machine, METH_VARARGS,
      "find_machine(target=None, device=None, strict=False, place=None): (kind, target, device, "
      "anywhere, remark, evaluated, shown); CompileError if there is none."},
+    {"machine_on", machine_on, METH_VARARGS,
+     "machine_on(kind, target, device, anywhere, where): the machine of a call with tensors on "
+     "that "
+     "kind of device, or None."},
     {"check_target", check_target, METH_VARARGS,
      "check_target(name, place=None): CompileError if the name means nothing."},
     {"target_device", target_device, METH_VARARGS,

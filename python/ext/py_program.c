@@ -11,6 +11,7 @@ typedef struct Compile {
   PyThreadState *saved; /* while other threads run */
   PyObject *write;      /* NULL: no dumps requested */
   bool write_failed;
+  bool strict; /* no evaluator replaces the device */
 } Compile;
 
 static void send_dump(void *user, const char *pass, const char *text) {
@@ -38,6 +39,21 @@ static PyObject *program_new(PyState *st, wv_program *p, PyObject *remarks) {
   return (PyObject *)o;
 }
 
+/* With why the evaluator runs the kernel instead, as an attribute. */
+static void raise_refused(PyState *st, wv_kernel *k, wv_ctx *cx, const char *target, bool strict) {
+  const char *why = k ? wv_compile_fallback(k, target, strict) : NULL;
+  PyObject *text = why ? PyUnicode_FromString(why) : NULL;
+  if (!text) {
+    py_error_raise_in(st, cx);
+    return;
+  }
+  PyObject *error = py_error_make(st, cx, st->compile_error);
+  if (error && PyObject_SetAttrString(error, "evaluated", text) == 0)
+    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+  Py_XDECREF(error);
+  Py_DECREF(text);
+}
+
 /* The kernel is copied to a context of its own, so that other threads can continue meanwhile. */
 static PyObject *compile_copy(PyState *st, wv_kernel *k, const wv_compile_options *o, Compile *c) {
   wv_ctx *cx = wv_ctx_new();
@@ -51,7 +67,7 @@ static PyObject *compile_copy(PyState *st, wv_kernel *k, const wv_compile_option
   PyObject *made = NULL;
   if (c->write_failed) wv_program_free(p);
   else if (p) made = program_new(st, p, py_error_take_from(st, cx));
-  else py_error_raise_in(st, cx);
+  else raise_refused(st, copy, cx, o->target, c->strict);
   wv_kernel_free(copy);
   wv_ctx_free(cx);
   return made;
@@ -59,17 +75,17 @@ static PyObject *compile_copy(PyState *st, wv_kernel *k, const wv_compile_option
 
 PyObject *py_program_compile(PyState *st, wv_kernel *k, PyObject *args, PyObject *named) {
   static char *words[] = {"target", "device",      "cache", "cache_dir", "fast_math", "start_after",
-                          "dump",   "dump_before", "time",  "write",     NULL};
+                          "dump",   "dump_before", "time",  "write",     "strict",    NULL};
   wv_compile_options o = {.device = -1};
   wv_pass_options dumps = {.write = send_dump};
-  int fast = 0, time = 0;
+  int fast = 0, time = 0, strict = 0;
   PyObject *write = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, named, "|ziizpzzzpO:compile", words, &o.target, &o.device,
+  if (!PyArg_ParseTupleAndKeywords(args, named, "|ziizpzzzpOp:compile", words, &o.target, &o.device,
                                    &o.cache, &o.cache_dir, &fast, &o.start_after, &dumps.dump,
-                                   &dumps.dump_before, &time, &write))
+                                   &dumps.dump_before, &time, &write, &strict))
     return NULL;
   o.fast_math = fast != 0;
-  Compile c = {.write = write == Py_None ? NULL : write};
+  Compile c = {.write = write == Py_None ? NULL : write, .strict = strict != 0};
   dumps.time = time != 0;
   dumps.user = &c;
   if (dumps.dump || dumps.dump_before || dumps.time) o.dump = &dumps;

@@ -92,15 +92,16 @@ def run_python(block, number, namespace):
 @pytest.fixture
 def compiled(monkeypatch):
     """The kernels that were compiled for this machine's processor; none of them is evaluated."""
-    made, plain = [], WaveKernel._compile_cpu
+    made, plain = [], WaveKernel.compile_for
 
-    def compile_cpu(self):
-        made.append(self)
-        program = plain(self)
-        assert program or not devices("cpu"), "\n".join(map(str, self.remarks))
+    def compile_for(self, kind):
+        program = plain(self, kind)
+        if kind == "cpu":
+            made.append(self)
+            assert program or not devices("cpu"), "\n".join(map(str, self.remarks))
         return program
 
-    monkeypatch.setattr(WaveKernel, "_compile_cpu", compile_cpu)
+    monkeypatch.setattr(WaveKernel, "compile_for", compile_for)
     monkeypatch.setenv("WAVE_CACHE_ON", "0")
     return made
 

@@ -115,6 +115,59 @@ TEST(names_that_mean_nothing) {
   wv_ctx_free(cx);
 }
 
+TEST(calls_with_tensors_elsewhere) {
+  const struct {
+    wv_machine m;
+    const char *where, *kind, *target;
+    int device;
+  } rows[] = {
+      {{.kind = "eval", .device = -1}, "cuda", "eval", "", -1},
+      {{.kind = "sim", .target = "sim:toy8", .device = -1}, "cpu", "sim", "sim:toy8", -1},
+      {{.kind = "cpu", .device = -1}, "cpu", "cpu", "cpu", 0},
+      {{.kind = "cpu", .target = "cpu_neon", .device = -1}, "cpu", "cpu", "cpu_neon", 0},
+      {{.kind = "cpu", .device = -1, .anywhere = true}, "cuda", "cuda", "cuda", 0},
+      {{.kind = "cuda", .target = "sm_80", .device = -1}, "cuda", "cuda", "sm_80", -1},
+      {{.kind = "cuda", .target = "sm_90a", .anywhere = true}, "cpu", "cpu", "cpu", 0},
+      {{.kind = "cuda", .anywhere = true}, "cuda", "cuda", "cuda", 0},
+  };
+  wv_ctx *cx = wv_ctx_new();
+  wv_machine m;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    CHECK(wv_machine_on(cx, &rows[i].m, rows[i].where, &m));
+    CHECK_STR(m.kind, rows[i].kind);
+    CHECK_STR(m.target ? m.target : "", rows[i].target);
+    CHECK_INT(m.device, rows[i].device);
+  }
+  CHECK(!wv_machine_on(cx, &(wv_machine){.kind = "cpu"}, "cuda", &m));
+  CHECK(!wv_machine_on(cx, &(wv_machine){.kind = "cuda", .target = "sm_80"}, "cpu", &m));
+  CHECK_INT(wv_diag_count(cx), 0);
+  wv_ctx_free(cx);
+  setenv("WAVE_LLVM", "/nowhere/libLLVM.so", 1);
+  cx = wv_ctx_new();
+  CHECK(wv_machine_on(cx, &(wv_machine){.kind = "cuda", .anywhere = true}, "cpu", &m));
+  CHECK(has(m.evaluated, "no libLLVM"));
+  CHECK(!wv_machine_on(cx, NULL, "cpu", &m) && !wv_machine_on(cx, &m, NULL, &m));
+  unsetenv("WAVE_LLVM");
+  wv_ctx_free(cx);
+}
+
+TEST(the_evaluator_replaces_a_cpu) {
+  wv_ctx *cx = wv_ctx_new();
+  wv_kernel *k = kit_parse(cx, "kernel @f(%a: mem<M, f32>)\n  hardware threads 64; workgroup M by 64 on 0\n{\n}\n");
+  CHECK(k && !wv_compile_fallback(k, "cpu", false)); /* nothing failed */
+  wv_diag_report(cx, "R0609", (wv_place){0}, "a remark", NULL);
+  wv_diag_report(cx, "E0601", (wv_place){0}, "`topk` is not supported yet", NULL);
+  const char *why = wv_compile_fallback(k, "cpu", false);
+  CHECK_STR(why, "`f` runs on the reference evaluator, which is slow: `topk` is not supported yet");
+  CHECK(wv_compile_fallback(k, "cpu_neon", false) && !wv_compile_fallback(k, "cpu", true));
+  CHECK(!wv_compile_fallback(k, "sm_90a", false) && !wv_compile_fallback(k, "sim:cpu", false));
+  CHECK(!wv_compile_fallback(k, NULL, false) && !wv_compile_fallback(NULL, "cpu", false));
+  wv_diag_report(cx, "E0303", (wv_place){0}, "another error", NULL);
+  CHECK(!wv_compile_fallback(k, "cpu", false));
+  wv_kernel_free(k);
+  wv_ctx_free(cx);
+}
+
 TEST(devices_and_families) {
   CHECK_STR(wv_target_device("hip/gfx942"), "hip");
   CHECK_STR(wv_target_device("sm_86"), "cuda");
@@ -125,4 +178,5 @@ TEST(devices_and_families) {
 }
 
 TESTS_MAIN(RUN(with_a_gpu) RUN(without_a_gpu) RUN(replaced) RUN(old_gpu) RUN(without_llvm)
-               RUN(names_that_mean_nothing) RUN(devices_and_families))
+               RUN(names_that_mean_nothing) RUN(calls_with_tensors_elsewhere)
+                   RUN(the_evaluator_replaces_a_cpu) RUN(devices_and_families))

@@ -1,4 +1,6 @@
 /* api_machine.c: which machine runs a kernel: the one that options name, or one that is here. */
+#include <string.h>
+
 #include "driver/api/api.h"
 #include "runtime/device.h"
 
@@ -101,6 +103,41 @@ bool wv_machine_find(wv_ctx *cx, const wv_machine_options *o, wv_machine *out) {
   API_CHANGES(cx, false);
   static const wv_machine_options plain;
   return find(cx, o ? o : &plain, out);
+}
+
+static bool is_kind(const wv_machine *m, const char *kind) { return strcmp(m->kind, kind) == 0; }
+
+/* Tensors are on another kind of device, or this is a device itself. */
+static bool run_on(wv_ctx *cx, const wv_machine *m, const char *kind, wv_machine *out) {
+  bool own = is_kind(m, kind);
+  if (is_kind(m, "eval") || is_kind(m, "sim")) return *out = *m, true;
+  if (!own && !m->anywhere) return false;
+  *out = target_kind_called(kind) == TARGET_CPU ? on_cpu(cx, NULL) : blank(kind);
+  out->kind = own ? m->kind : arena_strdup(cx->cx->arena, kind);
+  out->target = own && m->target ? m->target : out->kind;
+  out->device = own && is_kind(m, "cuda") ? m->device : 0;
+  return true;
+}
+
+bool wv_machine_on(wv_ctx *cx, const wv_machine *m, const char *kind, wv_machine *out) {
+  API_CHANGES(cx, false);
+  if (!api_expected(cx, m && m->kind, "machine") || !api_text(cx, kind, "kind of device"))
+    return false;
+  return run_on(cx, m, kind, out);
+}
+
+const char *wv_compile_fallback(wv_kernel *k, const char *target, bool strict) {
+  API_KERNEL_READS(k, NULL);
+  const Diag *first = NULL;
+  if (strict || !target || target_find(target).kind != TARGET_CPU) return NULL;
+  for (const Diag *d = k->k->cx->diags.first; d; d = d->next) {
+    if (diag_info[d->code].severity != SEVERITY_error) continue;
+    if (d->code != DIAG_E0601) return NULL;
+    if (!first) first = d;
+  }
+  if (!first) return NULL;
+  return arena_printf(k->k->cx->arena, "`%s` runs on the reference evaluator, which is slow: %s",
+                      k->k->name, first->text);
 }
 
 const char *wv_target_device(const char *name) {

@@ -15,7 +15,7 @@ from . import cache
 from .compile_options import WaveCompileOptions
 from .dumps import Dumps
 from .host_tensors import log_tensor
-from .machine import Machine, devices
+from .machine import Machine
 from .wave import LaunchableWave
 from .wave_schedule import WaveSchedule
 
@@ -233,10 +233,6 @@ class WaveKernel(Launchable):
             self.simulate(*args, debug_logs=logs)
         elif self.machine.kind == "eval":
             self._evaluate(args, logs)
-        elif kind != self.machine.kind and not self.machine.anywhere:
-            raise _wave.ArgumentError(
-                f"`{self.name}` was compiled for {self.target}, but its tensors are on {kind!r}"
-            )
         elif not (program := self.compile_for(kind)):
             self._evaluate(args, logs)
         elif self._logs:
@@ -244,6 +240,14 @@ class WaveKernel(Launchable):
                 self._launch_logged(program, args, stream, log)
         else:
             self.launch(*args, stream=stream)
+
+    def _machine_on(self, kind: str) -> Machine:
+        where = self.machine.on(kind)
+        if where is None:
+            raise _wave.ArgumentError(
+                f"`{self.name}` was compiled for {self.target}, but its tensors are on {kind!r}"
+            )
+        return where
 
     def prepare(self, *args: Any) -> None:
         """Compiles everything a call may need: for tensors with other strides or alignments, and
@@ -263,10 +267,11 @@ class WaveKernel(Launchable):
             self._warm(args)
 
     def compile_for(self, kind: str) -> Program | None:
-        """The program for a kind of device, compiled if necessary. None: there is no code generator
-        for the CPU here, and kernels are evaluated."""
+        """The program for a kind of device, compiled if necessary. None: the evaluator runs the
+        kernel there."""
         if kind not in self._programs:
-            program = self._compile_cpu() if kind == "cpu" else self._compile_gpu(kind)
+            where = self._machine_on(kind)
+            program = None if where.evaluated else self._compile_on(where)
             if program is None:
                 return None
             self._programs[kind] = program
@@ -279,29 +284,15 @@ class WaveKernel(Launchable):
         if not self._logs and not self._text_only:
             self._use(program)
 
-    def _compile_gpu(self, kind: str) -> Program:
-        own = self.machine.kind == kind
-        target = self.machine.target if own else kind
-        return compile_program(self.options, self.ir, target, self.machine.device if own else 0)
-
-    def _compile_cpu(self) -> Program | None:
-        if not devices("cpu"):
-            return None
+    def _compile_on(self, where: Machine) -> Program | None:
         try:
-            own = self.machine.target if self.machine.kind == "cpu" else None
-            return compile_program(self.options, self.ir, own or "cpu", 0)
+            return compile_program(self.options, self.ir, where.target, where.device)
         except CompileError as error:
-            refused = all(d.code == "E0601" for d in error.diagnostics if d.severity == "error")
-            if not refused or self.options.strict:
+            if error.evaluated is None:
                 raise
             self._note(error.diagnostics)
-            self._warn_of_evaluator(error)
+            warn_once(error.evaluated, cause=error.evaluated.replace(f"`{self.name}`", ""))
             return None
-
-    def _warn_of_evaluator(self, error: CompileError) -> None:
-        first = error.diagnostics[0]
-        text = f"`{self.name}` runs on the reference evaluator, which is slow: {first.message}"
-        warn_once(text, cause=first.message.replace(f"`{self.name}`", ""))
 
     def _evaluate(self, args: tuple[Any, ...], collected: dict[str, Any]) -> None:
         """On the reference evaluator; what was logged goes into `collected`."""
@@ -347,6 +338,7 @@ def compile_program(
             cache_dir=cache.get_cache_manager().directory,
             fast_math=options.use_fast_math,
             start_after=options.override_stage,
+            strict=options.strict,
             **dumps.asked,
         )
         dumps.save(program)

@@ -30,6 +30,12 @@ class Machine:
     shown: str | None = field(default=None, compare=False)
 
 
+    def on(self, kind: str) -> Machine | None:
+        """The machine of a call with tensors on a kind of device; None if it runs no such calls."""
+        found = _wave.machine_on(self.kind, self.target, self.device, self.anywhere, kind)
+        return Machine(*found) if found else None
+
+
 def devices(kind: str) -> list[_wave.Device]:
     """The devices of a kind ("cuda", "cpu") that kernels can be launched on here."""
     return [d for d in _wave.devices() if d.kind == kind]
