@@ -302,7 +302,8 @@ WV_API wv_kernel *wv_kernel_clone(wv_kernel *k);
 /* A copy in another context, which another thread may then use. */
 WV_API wv_kernel *wv_kernel_copy(wv_kernel *k, wv_ctx *to);
 /* Adds header rows to a finished kernel (bind, dynamic, assume) and checks the header again; a
- * value that is already bound is replaced. */
+ * value that is already bound is replaced. Values of an instruction scheduler's parameters
+ * ($MMA_DELAY, $MMA_UNITS) are ignored. */
 WV_API bool wv_kernel_constrain(wv_kernel *k, const wv_constraint *c, int n);
 /* Lets tensors disagree about symbols that take their values from them: the smallest size counts,
  * and the accesses to each tensor end with the tensor. By default it is a mistake (E0702). */

@@ -340,6 +340,23 @@ TEST(gemm_computes) {
   wv_ctx_free(cx);
 }
 
+/* The others are symbols like any other. */
+TEST(parameters_of_a_scheduler_are_not_bound) {
+  wv_ctx *cx = wv_ctx_new();
+  wv_kernel *k = gemm_in_c(cx);
+  const char *names[] = {"$MMA_DELAY", "$GLOBAL_MEMORY_UNITS", "MY_DELAY", "MMA_UNITS"};
+  for (int i = 0; i < 4; i++) {
+    wv_constraint bind = {
+        .kind = "bind", .dim = wv_symbol(cx, names[i], true), .size = wv_int(cx, 3)};
+    CHECK(wv_kernel_constrain(k, &bind, 1));
+    char *text = wv_print(k);
+    CHECK((strstr(text, names[i]) != NULL) == (i >= 2));
+    wv_free(text);
+  }
+  wv_kernel_free(k);
+  wv_ctx_free(cx);
+}
+
 TEST(mistakes_leave_structured_diagnostics) {
   wv_ctx *cx = wv_ctx_new();
   Gemm g = gemm_begin(cx);
@@ -463,6 +480,9 @@ TESTS_MAIN(RUN(c_and_text_give_the_same_kernel) RUN(else_in_c) RUN(combine_in_c)
                RUN(combine_of_two_results) RUN(else_without_an_if) RUN(handles_are_looked_at)
                    RUN(lists_and_texts_are_looked_at) RUN(a_broken_context)
                        RUN(parameters_know_their_direction) RUN(gemm_computes)
-                           RUN(mistakes_leave_structured_diagnostics) RUN(bad_text_gives_no_kernel)
-                               RUN(expressions_through_the_interface) RUN(tables_end)
-                                   RUN(nothing_gives_nothing) RUN(tensors_that_cannot_exist))
+                           RUN(parameters_of_a_scheduler_are_not_bound)
+                               RUN(mistakes_leave_structured_diagnostics)
+                                   RUN(bad_text_gives_no_kernel)
+                                       RUN(expressions_through_the_interface) RUN(tables_end)
+                                           RUN(nothing_gives_nothing)
+                                               RUN(tensors_that_cannot_exist))

@@ -56,8 +56,15 @@ wv_kernel *wv_finish(wv_builder *b) {
   return handle;
 }
 
+/* Latencies and units of an instruction scheduler, which public kernels bind: nothing uses them. */
+static bool is_of_scheduler(const Sym *symbol) {
+  const char *name = sym_name(symbol), *last = name ? strrchr(name, '_') : NULL;
+  return last && *name == '$' && (strcmp(last, "_DELAY") == 0 || strcmp(last, "_UNITS") == 0);
+}
+
 /* A value given again replaces the previous one; other rows are added. */
 static void put_row(Kernel *k, Constraint row) {
+  if (row.kind == CONSTRAINT_bind && is_of_scheduler(row.bind.symbol)) return;
   for (int i = 0; i < k->constraints.n && row.kind == CONSTRAINT_bind; i++) {
     Constraint *old = &k->constraints.at[i];
     if (old->kind != CONSTRAINT_bind || old->bind.symbol != row.bind.symbol) continue;

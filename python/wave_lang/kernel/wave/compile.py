@@ -20,16 +20,12 @@ from .wave import LaunchableWave
 from .wave_schedule import WaveSchedule
 
 
-def _is_scheduling_parameter(symbol: Expr) -> bool:
-    return symbol.is_symbol and symbol.name.endswith(("_DELAY", "_UNITS")) and symbol.name[0] == "$"
-
-
 def _space_symbols(kernel: Kernel) -> set[Expr]:
     return {p.space for p in kernel.params if p.space is not None and p.space.is_symbol}
 
 
 def _values(options: WaveCompileOptions, kernel: Kernel) -> dict[Expr, Any]:
-    """`subs`, without what only concerns a scheduler; numbers of address spaces as such."""
+    """`subs`, with numbers of address spaces as such."""
     spaces = _space_symbols(kernel)
     values: dict[Expr, Any] = {}
     for key, value in options.subs.items():
@@ -43,7 +39,7 @@ def _values(options: WaveCompileOptions, kernel: Kernel) -> dict[Expr, Any]:
             )
         if symbol in spaces and isinstance(value, int):
             value = AddressSpace(value)
-        if not _is_scheduling_parameter(symbol) and value is not key:
+        if value is not key:
             values[symbol] = value
     return _wave.resolve(values)
 
