@@ -72,6 +72,8 @@ bool lower_copy(Lower *l, const Op *op) {
   open_scratch(l, &global, scratch, &m, &local);
   if (copy_goes_by(op, "async"))
     return copy_async(l, &global, &local, plan, copy_width(plan, b, &m));
+  int held = layout_size(&plan->layout, LAYOUT_REG);
+  if (held > IR_MAX_VEC) return anchor_report_size(l->k, op, held);
   if (in) lane_store(l, &local, lane_load(l, &global)), lower_publish(l, scratch);
   else lane_store(l, &global, lane_load(l, &local));
   return true;
