@@ -1,10 +1,12 @@
-/* corpus.h: random choices, and the texts of the tests as a corpus, for fuzzers. */
+/* corpus.h: random choices, the time a case takes, and the texts of the tests as a corpus, for
+ * fuzzers. */
 #ifndef WV_TESTS_CORPUS_H
 #define WV_TESTS_CORPUS_H
 
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/arena.h"
 #include "base/map.h"
@@ -25,6 +27,9 @@ static inline uint32_t next(Random *r) { /* splitmix64 */
 }
 
 static inline size_t below(Random *r, size_t n) { return n ? next(r) % n : 0; }
+
+/* Of the processor: other programs on the machine do not make a case slow. */
+static inline double cpu_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
 
 /* ---- texts ---- */
 

@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/strbuf.h"
@@ -24,7 +25,7 @@
 
 enum { SYMBOLS = 64, PARAMS = 32, RANK = 8, ELEMENTS = 1 << 16, CHANGES = 3 };
 #if defined(__SANITIZE_ADDRESS__)
-enum { PATIENCE = 240 }; /* seconds until a case is a hang */
+enum { PATIENCE = 240 }; /* seconds of the processor until a case is a hang */
 #else
 enum { PATIENCE = 60 };
 #endif
@@ -301,9 +302,17 @@ static const char *run_case(Case *c, const char *text) {
 /* ---- all of them ---- */
 
 static void ended_badly(int number) {
-  show_finding(stderr, number == SIGALRM ? "it hangs" : strsignal(number));
+  bool hangs = number == SIGALRM || number == SIGPROF;
+  show_finding(stderr, hangs ? "it hangs" : strsignal(number));
   fflush(stderr);
   _Exit(1);
+}
+
+/* A case that waits for ever takes no time of the processor. */
+static void set_alarms(int seconds) {
+  struct itimerval t = {.it_value.tv_sec = seconds};
+  setitimer(ITIMER_PROF, &t, NULL);
+  alarm((unsigned)seconds * 10);
 }
 
 typedef struct Settings {
@@ -318,11 +327,11 @@ static bool run_number(const Corpus *corpus, uint64_t seed) {
   snprintf(now_running, sizeof now_running, "case %" PRIu64, seed);
   if (getenv("FUZZ_LOUD")) fprintf(stderr, "%s\n%s\n", now_running, text);
   now_text = text, now_options[0] = '\0';
-  alarm(PATIENCE);
-  double began = os_seconds();
+  set_alarms(PATIENCE);
+  double began = cpu_seconds();
   const char *problem = run_case(&c, text);
-  if (!problem && os_seconds() - began > PATIENCE / 3.0) problem = "it takes too long";
-  alarm(0);
+  if (!problem && cpu_seconds() - began > PATIENCE / 3.0) problem = "it takes too long";
+  set_alarms(0);
   if (problem) show_finding(stdout, problem);
   wv_ctx_free(c.cx);
   arena_free(c.arena);
@@ -347,7 +356,7 @@ const char *__asan_default_options(void) { return "allocator_may_return_null=1";
 
 /* Memory is limited, so that a size that nobody checks runs out of it here and not elsewhere. */
 static void guard(void) {
-  static const int signals[] = {SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS, SIGALRM};
+  static const int signals[] = {SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS, SIGALRM, SIGPROF};
   for (size_t i = 0; i < WV_LEN(signals); i++) signal(signals[i], ended_badly);
 #if !defined(__SANITIZE_ADDRESS__)
   struct rlimit most = {(rlim_t)4 << 30, (rlim_t)4 << 30};

@@ -180,9 +180,9 @@ static int fuzz(const Settings *s, const Corpus *corpus) {
     if (corpus->texts.n && below(&r, 5)) mutate(&r, corpus, &text);
     else token_soup(&r, &text);
     Case c = {.cx = cx, .text = sb_text(&text)};
-    double start = os_seconds();
+    double start = cpu_seconds();
     run_case(&c, &parsed);
-    if (!c.problem && os_seconds() - start > 10) c.problem = "it takes more than ten seconds";
+    if (!c.problem && cpu_seconds() - start > 10) c.problem = "it takes more than ten seconds";
     if (c.problem)
       printf("seed %llu, case %ld: %s\n--- the text:\n%s\n---\n", (unsigned long long)s->seed, n,
              c.problem, c.text);
