@@ -1,5 +1,5 @@
-/* test_context_memory.c: a call leaves nothing in its context, whether it succeeds or fails. Each is
- * repeated, and the context's arena must have its size after the first few: what is interned is
+/* test_context_memory.c: a call leaves nothing in its context, whether it succeeds or fails. Each
+ * is repeated, and the context's arena must have its size after the first few: what is interned is
  * there by then. tests/python/isolated/leak_failures.py measures whole processes. */
 #include "base/arena.h"
 #include "driver/api/api.h"
