@@ -31,6 +31,7 @@ enum { ALIGN = 16, FIRST_CHUNK = 1 << 14, LARGEST_CHUNK = 1 << 22 };
 typedef struct Chunk {
   struct Chunk *prev;
   size_t size, used;
+  size_t stale; /* bytes that may not be zero: the rest of the chunk is */
   _Alignas(ALIGN) char data[];
 } Chunk;
 
@@ -41,8 +42,8 @@ struct Arena {
 
 static size_t align_up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
 
-static void *get_memory(size_t size) {
-  void *p = landing_fault(FAULT_MALLOC) ? NULL : malloc(size);
+static void *get_memory(size_t size, bool zeroed) {
+  void *p = landing_fault(FAULT_MALLOC) ? NULL : zeroed ? calloc(1, size) : malloc(size);
   if (!p) landing_no_memory(size);
   return p;
 }
@@ -50,7 +51,7 @@ static void *get_memory(size_t size) {
 static void release(void *arena) { arena_free(arena); }
 
 Arena *arena_new(void) {
-  Arena *a = get_memory(sizeof *a);
+  Arena *a = get_memory(sizeof *a, false);
   *a = (Arena){0};
   landing_hold(&a->held, release, a);
   return a;
@@ -104,12 +105,14 @@ void arena_rewind(Arena *a, ArenaMark mark) {
   c->used = mark.used;
 }
 
+/* A large chunk is not touched: the pages that the system gives are zero. */
 static Chunk *add_chunk(Arena *a, size_t need) {
   size_t size = a->last ? a->last->size * 2 : FIRST_CHUNK;
   if (size > LARGEST_CHUNK) size = LARGEST_CHUNK;
   if (size < need) size = need;
-  Chunk *c = get_memory(sizeof *c + size);
-  *c = (Chunk){.prev = a->last, .size = size};
+  bool zeroed = size > LARGEST_CHUNK;
+  Chunk *c = get_memory(sizeof *c + size, zeroed);
+  *c = (Chunk){.prev = a->last, .size = size, .stale = zeroed ? 0 : size};
   poison(c->data, size);
   return a->last = c;
 }
@@ -126,9 +129,11 @@ void *arena_alloc(Arena *a, size_t size) {
   Chunk *c = a->last;
   if (!c || c->size - c->used < need) c = add_chunk(a, need);
   void *p = c->data + c->used;
+  size_t stale = c->stale > c->used ? c->stale - c->used : 0;
   c->used += need;
+  if (c->stale < c->used) c->stale = c->used;
   unpoison(p, size);
-  return memset(p, 0, size);
+  return memset(p, 0, stale < size ? stale : size);
 }
 
 void *arena_copy(Arena *a, const void *from, size_t size) {

@@ -35,6 +35,23 @@ TEST(arena_rewind_frees_what_came_later) {
   arena_free(NULL);
 }
 
+/* A large chunk is zero when it is new, and cleared when it is used again. */
+TEST(arena_clears_large_memory_that_was_used) {
+  Arena *a = arena_new();
+  size_t n = 9 << 20;
+  for (int round = 0; round < 3; round++) {
+    char *part = arena_alloc(a, n / 2 - (size_t)round * 100), *whole = arena_alloc(a, n);
+    int set = 0;
+    for (size_t i = 0; i < n; i++) set += whole[i] != 0;
+    for (size_t i = 0; i < n / 2 - 200; i++) set += part[i] != 0;
+    CHECK_INT(set, 0);
+    memset(part, 1, n / 2 - 200);
+    memset(whole, 1, n);
+    arena_reset(a);
+  }
+  arena_free(a);
+}
+
 TEST(vec_grows) {
   Arena *a = arena_new();
   Vec(int) v = {0};
@@ -181,10 +198,11 @@ TEST(files_that_cannot_be_read_give_null) {
 }
 
 TESTS_MAIN(RUN(arena_gives_zeroed_aligned_memory) RUN(arena_rewind_frees_what_came_later)
-               RUN(vec_grows) RUN(map_keeps_the_last_value) RUN(intern_makes_equal_strings_one)
-                   RUN(strbuf_writes_numbers_and_quotes)
-                       RUN(diagnostics_show_source_caret_notes_and_hint)
-                           RUN(diagnostics_survive_unknown_places)
-                               RUN(every_code_has_a_title_and_an_explanation)
-                                   RUN(nearest_finds_slips_only)
-                                       RUN(files_that_cannot_be_read_give_null))
+               RUN(arena_clears_large_memory_that_was_used) RUN(vec_grows)
+                   RUN(map_keeps_the_last_value) RUN(intern_makes_equal_strings_one)
+                       RUN(strbuf_writes_numbers_and_quotes)
+                           RUN(diagnostics_show_source_caret_notes_and_hint)
+                               RUN(diagnostics_survive_unknown_places)
+                                   RUN(every_code_has_a_title_and_an_explanation)
+                                       RUN(nearest_finds_slips_only)
+                                           RUN(files_that_cannot_be_read_give_null))
