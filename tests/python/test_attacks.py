@@ -199,6 +199,20 @@ def test_ctrl_c_ends_one_workgroup_of_the_evaluator():
     assert interrupted(lambda: kernel.eval((np.ones(64, "f4"),))) < 5
 
 
+@pytest.mark.parametrize("op", ["exp2 %x", "sum %x {dim = N}", "cumsum %x {dim = N}", "cast %x : tile<N, f16>"])
+def test_ctrl_c_ends_one_op_of_the_evaluator(op):
+    """Each step of it takes seconds, the first ones too."""
+    text = f"""kernel @k(%a: mem<M, f32>)
+  workgroup B by 1 on 0; hardware threads 64; bind B = 1; bind M = 1; bind N = {1 << 26}
+{{
+  %x = fill 1.5 : tile<N, f32>
+  %y = {op}
+}}
+"""
+    (kernel,) = _wave.parse(text, "k")
+    assert interrupted(lambda: kernel.eval((np.ones(1, "f4"),))) < 2
+
+
 # ---- as much as one likes of something ----
 
 

@@ -372,26 +372,53 @@ TEST(arguments_that_do_not_fit) {
 
 typedef struct Long {
   int n; /* the size of N */
+  int calls;
   const char *body;
 } Long;
 
-static bool at_the_second(void *user) { return ++*(int *)user > 1; }
+typedef struct Patience {
+  int asked, calls;
+} Patience;
 
-/* `interrupted` is called when the body is entered, and then within the op that takes long. */
+static bool has_none_left(void *user) {
+  Patience *p = user;
+  return ++p->asked >= p->calls;
+}
+
+/* `interrupted` is called when the body is entered, and then within each op that takes long: the
+ * last of `calls` is within the last op. */
 TEST(one_op_can_be_interrupted) {
+#define FILLED "%x = fill 1.0 : tile<N, f32>\n  "
   static const Long cases[] = {
-      {1200000, "%x = read %a"},
-      {200, "%x = fill 1.0 : tile<N, K, f32>\n  %y = fill 1.0 : tile<M, K, f32>\n"
-            "  %z = fill 0.0 : tile<N, M, f32>\n  %r = mma %x, %y, %z"},
-      {6000, "%x = read %a\n  %y, %at = topk %x {dim = N, k_dim = K}"},
-      {12000, "%x = read %a\n  %z = scalar 0 : i32\n"
-              "  %r = reduce %x, %z {combine = [xor $0 $1 : i32], dim = N}"},
-      {500000, "%i = self_index N : tile<N, i32>\n"
-               "  %r = apply_expr %i {expr = $APPLY_EXPR_ARG_0 + 1}"},
+      {1200000, 2, "%x = read %a"},
+      {200, 2,
+       "%x = fill 1.0 : tile<N, K, f32>\n  %y = fill 1.0 : tile<M, K, f32>\n"
+       "  %z = fill 0.0 : tile<N, M, f32>\n  %r = mma %x, %y, %z"},
+      {6000, 2, "%x = read %a\n  %y, %at = topk %x {dim = N, k_dim = K}"},
+      {12000, 2,
+       "%x = read %a\n  %z = scalar 0 : i32\n"
+       "  %r = reduce %x, %z {combine = [xor $0 $1 : i32], dim = N}"},
+      {500000, 2,
+       "%i = self_index N : tile<N, i32>\n"
+       "  %r = apply_expr %i {expr = $APPLY_EXPR_ARG_0 + 1}"},
+      {1200000, 2, "%x = fill 1.0 : tile<N, f32>"},
+      {1200000, 2, "%i = self_index N : tile<N, i32>"},
+      {1200000, 4, FILLED "%r = neg %x"}, /* computed, then rounded */
+      {1200000, 4, FILLED "%r = add %x, %x"},
+      {1200000, 3, FILLED "%r = gt %x, %x"},
+      {1200000, 4, FILLED "%c = gt %x, %x\n  %r = select %c, %x, %x"},
+      {1200000, 3, FILLED "%r = cast %x : tile<N, f16>"},
+      {1200000, 3, FILLED "%r = bitcast %x : tile<N, i32>"},
+      {1200000, 4, FILLED "%r = softsign %x"},
+      {1200000, 3, FILLED "%r = sum %x {dim = N}"},
+      {1200000, 4, FILLED "%r = cumsum %x {dim = N}"},
+      {6000, 3, "%x = fill 1.0 : tile<N, K, f32>\n  %r = sum %x {dim = K}"},
+      {6000, 3, "%x = fill 1.0 : tile<N, K, f32>\n  %r = permute %x : tile<K, N, f32>"},
   };
+#undef FILLED
   for (size_t i = 0; i < WV_LEN(cases); i++) {
     char text[600];
-    int asked = 0;
+    Patience p = {0, cases[i].calls};
     snprintf(text, sizeof text,
              "kernel @long(%%a: mem<N, i32>)\n  workgroup B by 1 on 0; hardware threads 64\n"
              "  bind B = 1; bind N = %d; bind M = 200; bind K = 200\n{\n  %s\n}",
@@ -399,9 +426,9 @@ TEST(one_op_can_be_interrupted) {
     Lab l = lab_open(text);
     lab_tensor(&l, DTYPE_i32, 1, cases[i].n);
     CHECK(lab_run(&l));
-    l.options.interrupted = at_the_second, l.options.user = &asked;
+    l.options.interrupted = has_none_left, l.options.user = &p;
     CHECK_STR(lab_error(&l), "E0712");
-    CHECK_INT(asked, 2);
+    CHECK_INT(p.asked, p.calls);
     lab_close(&l);
   }
 }

@@ -125,6 +125,7 @@ typedef struct Eval {
 
   Span at;      /* of the op under evaluation */
   int64_t work; /* since `interrupted` was last called, roughly in elements */
+  bool stopped; /* it returned true: the run ends after the op, whose result has no meaning */
 
   Vec(Slot) slots;
   Map slot_of; /* interned name -> index + 1 */
@@ -156,7 +157,13 @@ void eval_hint(Eval *ev, const char *fmt, ...) WV_PRINTF(2, 3); /* to the last o
 /* Counts work and calls `interrupted` when enough was done: false after reporting that it said so.
  * tile_new counts the elements of each tile; loops that do more than that call this themselves. */
 bool eval_goes_on(Eval *ev, int64_t work);
-const char *eval_text(Eval *ev, const Sym *s); /* for messages */
+/* A loop over the elements from..n-1, which ends early if the run is stopped. No element pays for
+ * that: the inner loop is over a part of them. */
+#define EACH_ELEMENT(ev, e, from, n)                                                               \
+  for (int64_t e = (from), e##_end; e < (e##_end = eval_part(ev, e, from, n));)                    \
+    for (; e < e##_end; e++)
+int64_t eval_part(Eval *ev, int64_t e, int64_t from, int64_t n); /* where the part at e ends */
+const char *eval_text(Eval *ev, const Sym *s);                   /* for messages */
 
 int env_slot(Eval *ev, const char *name);
 int env_numbered_slot(Eval *ev, const char *prefix, int number);
@@ -230,8 +237,8 @@ Tile *tile_made(Eval *ev, Tile *t); /* t as if it had been made here and now */
 Tile *tile_at(Eval *ev, const Value *v, const Box *box);
 Tile *tile_convert(Eval *ev, Tile *t, DType dtype);
 /* The one integer held by all elements that exist; 0 if none does. */
-bool tile_uniform(const Tile *t, int64_t *out);
-void tile_round(Tile *t); /* every element to the dtype */
+bool tile_uniform(Eval *ev, const Tile *t, int64_t *out);
+void tile_round(Eval *ev, Tile *t); /* every element to the dtype */
 
 /* ---- ops: results go to ev->values ---------------------------------------------------------- */
 

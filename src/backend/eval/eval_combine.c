@@ -42,7 +42,7 @@ static void *run_step(void *user, const CombineStep *s, void *const *args) {
 /* Element i of each row of a tile. */
 static Tile *column(Combining *c, const Tile *of, int64_t i) {
   Tile *t = tile_new(c->ev, of->dtype, &c->rest);
-  for (int64_t e = 0, n = box_count(&c->rest); e < n; e++) {
+  EACH_ELEMENT(c->ev, e, 0, box_count(&c->rest)) {
     if (t->f) t->f[e] = of->f[e * c->along.n + i];
     else t->i[e] = of->i[e * c->along.n + i];
   }
@@ -61,7 +61,7 @@ static Tile *combine_column(Combining *c, Tile *acc, int64_t i) {
   if (!acc) return next;
   if (exist && !any(exist)) return acc;
   next = combine_apply(c->ev->arena, c->op, acc, next, run_step, c);
-  for (int64_t e = 0, n = box_count(&c->rest); next && exist && e < n; e++) {
+  EACH_ELEMENT(c->ev, e, 0, next && exist ? box_count(&c->rest) : 0) {
     if (exist->i[e]) continue;
     if (next->f) next->f[e] = acc->f[e];
     else next->i[e] = acc->i[e];
@@ -70,7 +70,7 @@ static Tile *combine_column(Combining *c, Tile *acc, int64_t i) {
 }
 
 static void put_column(const Combining *c, Tile *out, const Tile *t, int64_t i) {
-  for (int64_t e = 0, n = box_count(&c->rest); e < n; e++) {
+  EACH_ELEMENT(c->ev, e, 0, box_count(&c->rest)) {
     if (out->f) out->f[e * c->along.n + i] = t->f[e];
     else out->i[e * c->along.n + i] = t->i[e];
   }

@@ -31,7 +31,7 @@ Tile *compute_fill(Eval *ev, const Op *op, const Box *box) {
   int64_t i;
   if (!constant(ev, op, &f, &i)) return NULL;
   Tile *r = tile_new(ev, result_dtype(op), box);
-  for (int64_t e = 0, n = box_count(box); e < n; e++) {
+  EACH_ELEMENT(ev, e, 0, box_count(box)) {
     if (r->f) r->f[e] = f;
     else r->i[e] = i;
   }
@@ -40,7 +40,7 @@ Tile *compute_fill(Eval *ev, const Op *op, const Box *box) {
 
 Tile *compute_self_index(Eval *ev, const Op *op, const Box *box) {
   Tile *r = tile_new(ev, result_dtype(op), box);
-  for (int64_t e = 0; e < box->axis[0].n; e++) {
+  EACH_ELEMENT(ev, e, 0, box->axis[0].n) {
     int64_t x = box->axis[0].lo + e;
     if (r->f) r->f[e] = dtype_round_int(r->dtype, DTYPE_i64, x);
     else r->i[e] = dtype_from_int(r->dtype, x);
@@ -52,7 +52,7 @@ Tile *compute_exists(Eval *ev, const Op *op, const Box *box) {
   Tile *r = tile_new(ev, result_dtype(op), box);
   Access a = {.op = op, .box = box};
   bool masks = ev->options && ev->options->check_masks && op_has(op, ATTR_mask);
-  for (int64_t e = 0; e < box->axis[0].n; e++) {
+  EACH_ELEMENT(ev, e, 0, box->axis[0].n) {
     r->i[e] = e < axis_count(&box->axis[0]);
     if (masks && !mask_check(ev, &a, &e, NULL, r->i[e])) return NULL;
   }
@@ -81,7 +81,7 @@ Tile *compute_apply(Eval *ev, const Op *op, const Box *box) {
       return NULL;
     }
   }
-  tile_round(r);
+  tile_round(ev, r);
   return r;
 }
 
@@ -89,14 +89,14 @@ Tile *compute_apply(Eval *ev, const Op *op, const Box *box) {
 
 static Tile *divide(Eval *ev, const Op *op, const Tile *a, const Tile *b, const Box *box) {
   Tile *r = tile_new(ev, result_dtype(op), box);
-  for (int64_t e = 0, n = box_count(box); e < n; e++) {
+  EACH_ELEMENT(ev, e, 0, box_count(box)) {
     if (b->i[e]) r->i[e] = scalar_ints(op->kind, a->dtype)(a->i[e], b->i[e]);
     else if (box_exists(box, e)) {
       eval_fail(ev, DIAG_E0707, "integer division of %lld by zero", (long long)a->i[e]);
       return NULL;
     }
   }
-  tile_round(r);
+  tile_round(ev, r);
   return r;
 }
 
@@ -107,11 +107,11 @@ Tile *compute_binary(Eval *ev, const Op *op, const Box *box) {
   Tile *r = tile_new(ev, result_dtype(op), box);
   FloatFn2 *f = scalar_fn[op->kind].f2;
   IntFn2 *i = scalar_ints(op->kind, a->dtype);
-  for (int64_t e = 0, n = box_count(box); e < n; e++) {
+  EACH_ELEMENT(ev, e, 0, box_count(box)) {
     if (r->f) r->f[e] = f(a->f[e], b->f[e]);
     else r->i[e] = i(a->i[e], b->i[e]);
   }
-  tile_round(r);
+  tile_round(ev, r);
   return r;
 }
 
@@ -119,7 +119,7 @@ Tile *compute_compare(Eval *ev, const Op *op, const Box *box) {
   Tile *a = operand(ev, op, 0, box), *b = a ? operand(ev, op, 1, box) : NULL;
   if (!b) return NULL;
   Tile *r = tile_new(ev, DTYPE_i1, box);
-  for (int64_t e = 0, n = box_count(box); e < n; e++)
+  EACH_ELEMENT(ev, e, 0, box_count(box))
     r->i[e] = a->f ? scalar_holds(op->kind, a->f[e]<b->f[e], a->f[e] == b->f[e], a->f[e]> b->f[e])
                    : scalar_holds(op->kind, scalar_less(a->dtype, a->i[e], b->i[e]),
                                   a->i[e] == b->i[e], scalar_less(a->dtype, b->i[e], a->i[e]));
@@ -131,7 +131,7 @@ Tile *compute_select(Eval *ev, const Op *op, const Box *box) {
   Tile *yes = cond ? operand(ev, op, 1, box) : NULL, *no = yes ? operand(ev, op, 2, box) : NULL;
   if (!no) return NULL;
   Tile *r = tile_new(ev, result_dtype(op), box);
-  for (int64_t e = 0, n = box_count(box); e < n; e++) {
+  EACH_ELEMENT(ev, e, 0, box_count(box)) {
     const Tile *from = cond->i[e] ? yes : no;
     if (r->f) r->f[e] = from->f[e];
     else r->i[e] = from->i[e];
@@ -151,20 +151,20 @@ Tile *compute_unary(Eval *ev, const Op *op, const Box *box) {
   Tile *a = operand(ev, op, 0, box);
   if (!a) return NULL;
   Tile *r = tile_new(ev, result_dtype(op), box);
-  for (int64_t e = 0, n = box_count(box); e < n; e++) {
+  EACH_ELEMENT(ev, e, 0, box_count(box)) {
     if (r->f) r->f[e] = scalar_fn[op->kind].f1(a->f[e]);
     else
       r->i[e] = op->kind == OP_abs && dtype_is_unsigned(r->dtype) ? a->i[e]
                                                                   : scalar_fn[op->kind].i1(a->i[e]);
   }
-  tile_round(r);
+  tile_round(ev, r);
   return r;
 }
 
 Tile *compute_test(Eval *ev, const Op *op, const Box *box) {
   Tile *a = operand(ev, op, 0, box), *r = a ? tile_new(ev, DTYPE_i1, box) : NULL;
   if (!r) return NULL;
-  for (int64_t e = 0, n = box_count(box); e < n; e++) r->i[e] = scalar_fn[op->kind].test(a->f[e]);
+  EACH_ELEMENT(ev, e, 0, box_count(box)) r->i[e] = scalar_fn[op->kind].test(a->f[e]);
   return r;
 }
 
@@ -175,8 +175,8 @@ Tile *compute_softsign(Eval *ev, const Op *op, const Box *box) {
   if (!a || (given && given->sym && !expr_value(ev, given->sym, &v))) return NULL;
   double cap = scalar_softsign_cap(op, &v);
   Tile *r = tile_new(ev, result_dtype(op), box);
-  for (int64_t e = 0, n = box_count(box); e < n; e++) r->f[e] = scalar_softsign(a->f[e], cap);
-  tile_round(r);
+  EACH_ELEMENT(ev, e, 0, box_count(box)) r->f[e] = scalar_softsign(a->f[e], cap);
+  tile_round(ev, r);
   return r;
 }
 
@@ -208,7 +208,7 @@ Tile *compute_bitcast(Eval *ev, const Op *op, const Box *box) {
   if (!r) return NULL;
   int64_t n = last < 0 ? 1 : box->axis[last].n, held = last < 0 ? 1 : source.axis[last].n;
   int64_t skip = last < 0 ? 0 : box->axis[last].lo - source.axis[last].lo * ratio;
-  for (int64_t e = 0, total = box_count(box); e < total; e++) {
+  EACH_ELEMENT(ev, e, 0, box_count(box)) {
     int64_t x = e % n + skip;
     uint64_t part = element_bits(a, e / n * held + x / ratio) >> (x % ratio * bits);
     if (r->f)
@@ -234,7 +234,7 @@ Tile *compute_repeat(Eval *ev, const Op *op, const Box *box) {
   Tile *t = operand(ev, op, 0, &source), *r = t ? tile_new(ev, t->dtype, box) : NULL;
   int64_t inner = 1;
   for (int i = dim + 1; i < box->rank; i++) inner *= box->axis[i].n;
-  for (int64_t e = 0, n = r ? box_count(box) : 0; e < n; e++) {
+  EACH_ELEMENT(ev, e, 0, r ? box_count(box) : 0) {
     int64_t row = e / inner / x->n, at = floor_div64(x->lo + e / inner % x->n, ratio) - a.lo;
     int64_t of = (row * a.n + at) * inner + e % inner;
     if (r->f) r->f[e] = t->f[of];

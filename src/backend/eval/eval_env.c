@@ -29,10 +29,17 @@ void eval_hint(Eval *ev, const char *fmt, ...) {
 bool eval_goes_on(Eval *ev, int64_t work) {
   const EvalOptions *o = ev->options;
   ev->work += work;
-  if (ev->work < WORK_MOST) return true;
+  if (ev->work < WORK_MOST) return !ev->stopped;
   ev->work = 0;
+  if (ev->stopped) return false;
   if (!o || !o->interrupted || !o->interrupted(o->user)) return true;
+  ev->stopped = true;
   return eval_fail(ev, DIAG_E0712, "the run was interrupted");
+}
+
+int64_t eval_part(Eval *ev, int64_t e, int64_t from, int64_t n) {
+  if (e >= n || ev->stopped || (e > from && !eval_goes_on(ev, WORK_MOST))) return e;
+  return n - e < WORK_MOST ? n : e + WORK_MOST;
 }
 
 const char *eval_text(Eval *ev, const Sym *s) { return sym_text(ev->cx->diags.arena, s); }

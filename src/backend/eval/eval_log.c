@@ -159,7 +159,7 @@ bool run_debug_log(Eval *ev, Op *op) {
     a.iterated = a.mapping->inputs;
   }
   int64_t *offsets = access_offsets(ev, &a), start = slot_start(ev, log);
-  for (int64_t e = 0, n = box_count(&box); offsets && e < n; e++)
+  EACH_ELEMENT(ev, e, 0, offsets ? box_count(&box) : 0)
     if (offsets[e] != EVAL_INACTIVE) offsets[e] += start;
   return memory_write(ev, &log->memory, offsets, value);
 }

@@ -31,7 +31,7 @@ static void store(Eval *ev, Memory *m, int64_t offset, const Tile *t, int64_t e)
 
 bool memory_write(Eval *ev, Memory *m, const int64_t *offsets, const Tile *value) {
   if (!offsets) return false;
-  for (int64_t e = 0, n = box_count(&value->box); e < n; e++)
+  EACH_ELEMENT(ev, e, 0, box_count(&value->box))
     if (offsets[e] != EVAL_INACTIVE) store(ev, m, offsets[e], value, e);
   return true;
 }
@@ -99,7 +99,7 @@ bool run_read(Eval *ev, Op *op) {
   const int64_t *offsets = m ? access_offsets(ev, &a) : NULL;
   if (!offsets) return false;
   Tile *t = outside(ev, op, &box);
-  for (int64_t e = 0, n = t ? box_count(&box) : 0; e < n; e++)
+  EACH_ELEMENT(ev, e, 0, t ? box_count(&box) : 0)
     if (offsets[e] != EVAL_INACTIVE && !load(ev, m, offsets[e], t, e)) return false;
   ev->values[op->results[0].id].tile = t;
   return t != NULL;
@@ -112,7 +112,7 @@ bool run_inside(Eval *ev, Op *op) {
   const int64_t *offsets = access_offsets(ev, &a);
   if (!offsets) return false;
   Tile *t = tile_new(ev, DTYPE_i1, &box);
-  for (int64_t e = 0, n = box_count(&box); e < n; e++) t->i[e] = offsets[e] != EVAL_INACTIVE;
+  EACH_ELEMENT(ev, e, 0, box_count(&box)) t->i[e] = offsets[e] != EVAL_INACTIVE;
   ev->values[op->results[0].id].tile = t;
   return true;
 }
@@ -169,7 +169,7 @@ bool run_copy(Eval *ev, Op *op) {
   const int64_t *target = source ? access_offsets(ev, in ? &local : &a) : NULL;
   if (!target) return false;
   Tile *t = tile_new(ev, from->dtype, &box);
-  for (int64_t e = 0, n = box_count(&box); e < n; e++)
+  EACH_ELEMENT(ev, e, 0, box_count(&box))
     if (source[e] != EVAL_INACTIVE && !load(ev, from, source[e], t, e)) return false;
   return memory_write(ev, to, target, t);
 }
@@ -204,7 +204,7 @@ static bool update_all(Eval *ev, Memory *m, const int64_t *offsets, OpKind kind,
                        const Tile *expected, Tile *old) {
   if (!m || !offsets) return false;
   Tile *next = tile_new(ev, value->dtype, &value->box);
-  for (int64_t e = 0, n = box_count(&value->box); e < n; e++)
+  EACH_ELEMENT(ev, e, 0, box_count(&value->box))
     if (offsets[e] != EVAL_INACTIVE &&
         !update(ev, m, offsets[e], kind, value, expected, old, next, e))
       return false;
@@ -295,7 +295,7 @@ bool run_report(Eval *ev, Op *op) {
   a.ndynamic = 0;
   const int64_t *offsets = cond ? access_offsets(ev, &a) : NULL;
   const Memory *m = memory_arg(ev, op, 1);
-  for (int64_t e = 0, n = box_count(&box); m && offsets && e < n; e++) {
+  EACH_ELEMENT(ev, e, 0, m && offsets ? box_count(&box) : 0) {
     if (offsets[e] == EVAL_INACTIVE || cond->i[e]) continue;
     if (offsets[e] + FAILURE_WORDS > m->size[0])
       return eval_fail(ev, DIAG_E0703, "the table of `report` is outside `%s`", m->name);

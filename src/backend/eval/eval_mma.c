@@ -56,8 +56,10 @@ static bool open_contraction(Eval *ev, const Op *op, int lhs, int rhs, int acc, 
 #define DEFINE_PRODUCT(name, T)                                                                    \
   static bool name(Eval *ev, const Contraction *c, const T *lhs, const T *rhs, T *out,             \
                    T *packed) {                                                                    \
-    for (int64_t n = 0; n < c->n; n++)                                                             \
+    for (int64_t n = 0; n < c->n; n++) {                                                           \
+      if (!eval_goes_on(ev, c->terms)) return false;                                               \
       for (int64_t k = 0; k < c->terms; k++) packed[k * c->n + n] = rhs[n * c->k + k];             \
+    }                                                                                              \
     for (int64_t m = 0; m < c->m; m++)                                                             \
       for (int64_t k = 0; k < c->terms; k++) {                                                     \
         T a = lhs[m * c->k + k];                                                                   \
@@ -81,14 +83,14 @@ static bool contract_batch(Eval *ev, const Contraction *c, int64_t b, Tile *out)
 
 static bool contract(Eval *ev, const Op *op, const Contraction *c) {
   Tile *out = tile_new(ev, c->acc->dtype, &c->out);
-  for (int64_t e = 0, n = box_count(&c->out); e < n; e++) {
+  EACH_ELEMENT(ev, e, 0, box_count(&c->out)) {
     if (out->f) out->f[e] = c->acc->f[e];
     else out->i[e] = c->acc->i[e];
   }
   int64_t parts = op_has(op, ATTR_into) ? c->out.axis[0].n : 1;
   for (int64_t b = 0; b < c->batches / parts; b++)
     if (!contract_batch(ev, c, b, out)) return false;
-  tile_round(out);
+  tile_round(ev, out);
   ev->values[op->results[0].id].tile = out;
   return true;
 }
@@ -111,7 +113,7 @@ static Tile *scaled(Eval *ev, const Contraction *c, Tile *t, int own, const Op *
   Tile *s = tile_at(ev, op->args[operand + 1], &box);
   if (!s) return NULL;
   Tile *r = tile_new(ev, DTYPE_f64, &t->box);
-  for (int64_t e = 0, n = box_count(&t->box); e < n; e++) {
+  EACH_ELEMENT(ev, e, 0, box_count(&t->box)) {
     int64_t row = e / c->k, x = c->k_axis.lo + e % c->k;
     r->f[e] = t->f[e] * s->f[row * groups.n + floor_div64(x, block) - groups.lo];
   }

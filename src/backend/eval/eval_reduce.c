@@ -52,7 +52,8 @@ static int64_t neutral_i(OpKind kind, DType t) {
   return padding_integer(reduction_info[kind].padding, t);
 }
 
-static void reduce_row(OpKind kind, const Tile *rows, int64_t row, const Axis *along, Tile *out) {
+static void reduce_row(Eval *ev, OpKind kind, const Tile *rows, int64_t row, const Axis *along,
+                       Tile *out) {
   int64_t at = row * along->n, n = axis_count(along);
   if (n == 0) {
     if (out->f) out->f[row] = padding_number(reduction_info[kind].padding, out->dtype);
@@ -61,7 +62,7 @@ static void reduce_row(OpKind kind, const Tile *rows, int64_t row, const Axis *a
   }
   if (out->f) out->f[row] = rows->f[at];
   else out->i[row] = rows->i[at];
-  for (int64_t i = 1; i < n; i++) {
+  EACH_ELEMENT(ev, i, 1, n) {
     if (out->f) out->f[row] = combine_f(kind, out->f[row], rows->f[at + i]);
     else out->i[row] = combine_i(kind, out->dtype, out->i[row], rows->i[at + i]);
   }
@@ -73,7 +74,7 @@ static Tile *in_parts(Eval *ev, const Op *op, const Tile *whole) {
   if (!place_axis(ev, op_attr(op, ATTR_into)->sym, &parts)) return NULL;
   Box box = box_with(&whole->box, parts);
   Tile *out = tile_new(ev, whole->dtype, &box);
-  for (int64_t e = 0, n = box_count(&box); e < n; e++) {
+  EACH_ELEMENT(ev, e, 0, box_count(&box)) {
     bool first = e % parts.n == 0;
     if (out->f) out->f[e] = first ? whole->f[e / parts.n] : neutral_f(op->kind, out->dtype);
     else out->i[e] = first ? whole->i[e / parts.n] : neutral_i(op->kind, out->dtype);
@@ -89,11 +90,12 @@ bool run_reduce(Eval *ev, Op *op) {
   if (!rows || (op->nargs > 1 && !init)) return false;
   Tile *out = tile_new(ev, rows->dtype, &rest);
   for (int64_t e = 0, n = box_count(&rest); e < n; e++) {
-    reduce_row(op->kind, rows, e, &along, out);
+    if (!eval_goes_on(ev, along.n)) return false;
+    reduce_row(ev, op->kind, rows, e, &along, out);
     if (init && out->f) out->f[e] = combine_f(op->kind, init->f[e], out->f[e]);
     if (init && out->i) out->i[e] = combine_i(op->kind, out->dtype, init->i[e], out->i[e]);
   }
-  tile_round(out);
+  tile_round(ev, out);
   if (op_has(op, ATTR_into)) out = in_parts(ev, op, out);
   ev->values[op->results[0].id].tile = out;
   return out != NULL;
@@ -110,14 +112,15 @@ bool run_cumsum(Eval *ev, Op *op) {
   if (!place_box(ev, op->results[0].type, &box)) return false;
   Tile *sums = tile_new(ev, rows->dtype, &rows->box);
   for (int64_t e = 0, n = box_count(&rest); e < n; e++) {
+    if (!eval_goes_on(ev, along.n)) return false;
     double f = init && init->f ? init->f[e] : 0;
     uint64_t i = init && init->i ? (uint64_t)init->i[e] : 0;
-    for (int64_t at = e * along.n; at < (e + 1) * along.n; at++) {
+    EACH_ELEMENT(ev, at, e * along.n, (e + 1) * along.n) {
       if (sums->f) sums->f[at] = f += rows->f[at];
       else sums->i[at] = (int64_t)(i += (uint64_t)rows->i[at]);
     }
   }
-  tile_round(sums);
+  tile_round(ev, sums);
   ev->values[op->results[0].id].tile = tile_on(ev, sums, &box);
   return true;
 }
@@ -145,7 +148,7 @@ static bool pick_row(Eval *ev, const Tile *rows, int64_t row, const Axis *along,
   for (int64_t j = 0; j < k; j++) {
     int64_t best = -1, first = row * along->n;
     if (!eval_goes_on(ev, n + 1)) return false;
-    for (int64_t i = 0; i < n; i++)
+    EACH_ELEMENT(ev, i, 0, n)
       if (!taken[i] && (best < 0 || is_better(rows, first + i, first + best))) best = i;
     if (best < 0) {
       pick_nothing(values, where, row * k + j);

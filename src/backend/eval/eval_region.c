@@ -131,7 +131,7 @@ static void close_iterations(Eval *ev, const Iterations *it) {
 
 /* A value that is the same for every thread: a loop bound, a condition, a symbol. */
 static bool uniform(Eval *ev, const Value *v, const char *what, int64_t *out) {
-  if (tile_uniform(ev->values[v->id].tile, out)) return true;
+  if (tile_uniform(ev, ev->values[v->id].tile, out)) return true;
   return eval_fail(ev, DIAG_E0701, "%s differs between elements, so threads would diverge", what);
 }
 

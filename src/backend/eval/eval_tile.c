@@ -131,11 +131,11 @@ bool eval_op(Eval *ev, Op *op) {
   Loop loops[IR_MAX_RANK];
   ev->at = op->at;
   if (!eval_goes_on(ev, 0)) return false;
-  if (!named) return run_op(ev, op);
+  if (!named) return run_op(ev, op) && !ev->stopped;
   bool ok = enter_iterations(ev, named, loops) && run_op(ev, op);
   ev->loops = around;
   ev->beyond = false;
-  return ok;
+  return ok && !ev->stopped;
 }
 
 /* ---- the launch ---- */

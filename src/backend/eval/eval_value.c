@@ -93,11 +93,11 @@ bool tile_equal(const Tile *a, const Tile *b) {
                          : memcmp(a->i, b->i, n * sizeof *a->i) == 0);
 }
 
-bool tile_uniform(const Tile *t, int64_t *out) {
+bool tile_uniform(Eval *ev, const Tile *t, int64_t *out) {
   bool found = false;
   *out = 0;
   if (!t->i) return false;
-  for (int64_t e = 0, n = box_count(&t->box); e < n; e++) {
+  EACH_ELEMENT(ev, e, 0, box_count(&t->box)) {
     if (!box_exists(&t->box, e)) continue;
     if (found && t->i[e] != *out) return false;
     *out = t->i[e];
@@ -106,18 +106,18 @@ bool tile_uniform(const Tile *t, int64_t *out) {
   return true;
 }
 
-void tile_round(Tile *t) {
+void tile_round(Eval *ev, Tile *t) {
   int64_t n = box_count(&t->box);
-  for (int64_t e = 0; t->f && t->dtype != DTYPE_f64 && e < n; e++)
+  EACH_ELEMENT(ev, e, 0, t->f && t->dtype != DTYPE_f64 ? n : 0)
     t->f[e] = dtype_round(t->dtype, t->f[e]);
-  for (int64_t e = 0; t->i && e < n; e++) t->i[e] = dtype_wrap(t->dtype, t->i[e]);
+  EACH_ELEMENT(ev, e, 0, t->i ? n : 0) t->i[e] = dtype_wrap(t->dtype, t->i[e]);
 }
 
 Tile *tile_convert(Eval *ev, Tile *t, DType dtype) {
   if (t->dtype == dtype) return t;
   Tile *r = tile_new(ev, dtype, &t->box);
   int64_t n = box_count(&t->box);
-  for (int64_t e = 0; e < n; e++) {
+  EACH_ELEMENT(ev, e, 0, n) {
     if (r->f)
       r->f[e] = t->f ? dtype_round(dtype, t->f[e]) : dtype_round_int(dtype, t->dtype, t->i[e]);
     else if (t->f) r->i[e] = dtype_truncate(dtype, t->f[e]);
@@ -154,7 +154,6 @@ static int uncovered_axis(const Tile *t, const Box *box) {
 Tile *tile_on(Eval *ev, Tile *t, const Box *box) {
   if (box_equal(&t->box, box)) return t;
   Tile *r = tile_new(ev, t->dtype, box);
-  if (box_count(box) == 0) return r;
   int64_t from = 0, stride[EVAL_AXES] = {0}, index[EVAL_AXES] = {0}, step = 1;
   int64_t held[EVAL_AXES]; /* from the box's first element on */
   for (int i = 0; i < box->rank; i++) held[i] = INT64_MAX;
@@ -168,14 +167,14 @@ Tile *tile_on(Eval *ev, Tile *t, const Box *box) {
     }
     step *= t->box.axis[i].n;
   }
-  int64_t to = 0;
-  do {
+  EACH_ELEMENT(ev, to, 0, box_count(box)) {
     int64_t e = from;
     bool exists = true;
     for (int i = 0; i < box->rank; i++) e += index[i] * stride[i], exists &= index[i] < held[i];
-    if (t->f) r->f[to++] = exists ? t->f[e] : 0;
-    else r->i[to++] = exists ? t->i[e] : 0;
-  } while (box_step(box, index));
+    if (t->f) r->f[to] = exists ? t->f[e] : 0;
+    else r->i[to] = exists ? t->i[e] : 0;
+    box_step(box, index);
+  }
   return r;
 }
 
