@@ -37,6 +37,8 @@ INSTRUCTIONS = {
     "sync_k8_f16": ("mma_m16n8k8_f32_f16", 32, (16, 8, 8)),
     "sync_i8": ("mma_m16n8k32_i32_i8", 32, (16, 8, 32)),
     "sync_f8": ("mma_m16n8k32_f32_f8", 32, (16, 8, 32)),
+    "wgmma_n32": ("wgmma_m64n32k16_f32_f16", 64, (64, 32, 16)),
+    "wgmma_n24": ("wgmma_m64n24k16_f32_bf16", 64, (64, 24, 16)),
     "dot": (GenericDot(k_vec_size=4, k_mult=1, along_dim=MMAOperand.N), 64, (1, 64, 4)),
     "dot_m": (GenericDot(k_vec_size=4, k_mult=16, along_dim=MMAOperand.M), 64, (4, 1, 64)),
 }
@@ -527,6 +529,12 @@ CASES = [
     wide("TT", (64, 40, 64), (4, 1), dynamic=True),
     wide("NN", (64, 48, 32), (4, 1), "f8e4m3fn", "16x16x32_f8"),
     wide("NT", (64, 48, 64), (2, 1), "i8", "16x16x32_i8"),
+    # Groups of waves that begin inside a box of the copy engine: at its half, at a third, in turns.
+    wide("TN", (64, 128, 64), (2, 4)),
+    wide("NN", (64, 128, 64), (2, 4), dynamic=True),
+    wide("NN", (64, 192, 32), (2, 2), mma="wgmma_n32"),
+    wide("TN", (64, 96, 48), (2, 2), mma="wgmma_n24", dtype="bf16", dynamic=True),
+    wide("NN", (128, 160, 32), (2, 4)),
     # Tiles that threads copy beside a ring.
     gathered("a", "f16", "16x16x16", (64, 128, 32), (2, 2)),
     gathered("a", "f16", "16x16x16", (64, 64, 64), (2, 1), dynamic=True),
