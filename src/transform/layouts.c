@@ -14,6 +14,7 @@
 #include "anchors/spread.h"
 #include "ir/attr.h"
 #include "ir/layout_links.h"
+#include "ir/ops/access.h"
 #include "layout/convert.h"
 #include "transform/pass.h"
 
@@ -83,28 +84,79 @@ static bool needs_whole(Layouts *l, const Op *op, const Op *where) {
   return holds;
 }
 
+static bool is_before(const Op *a, const Op *b) {
+  if (a->parent != b->parent) return false;
+  while (a && a != b) a = a->next;
+  return a != NULL;
+}
+
+/* An op that may change the memory after it was read, or how far it extends; NULL: there is none. */
+static const Op *changed_after(Layouts *l, const Op *read) {
+  const Value *memory = memory_root(read->args[0]);
+  const Type *types[] = {read->args[0]->type, read->results[0].type};
+  for (const Op *op = ir_first(l->k); op; op = ir_next(op)) {
+    const Value *written = memory_written(op);
+    const Attr *symbol = op->kind == OP_set_symbol ? op_attr(op, ATTR_symbol) : NULL;
+    bool changes = written && memory_root(written) == memory;
+    for (int i = 0; symbol && i < 2; i++) changes |= type_has_dim(types[i], symbol->sym);
+    if (changes && !is_before(op, read)) return op;
+  }
+  return NULL;
+}
+
 /* One tile of the result can be computed before `where`, with the same value. */
 static bool can_be_made(Layouts *l, const Op *op, const Op *where) {
   return op_is_pure(op) && op->nresults == 1 && !needs_whole(l, op, where) &&
          op_same_before(l->d, op, where);
 }
 
-static bool fail_part(Layouts *l, const Op *op, const Op *made) {
+/* Coordinates of scratch memory are relative to the tile, which is another one inside the loop. */
+static bool can_be_read_again(Layouts *l, const Op *op, const Op *where) {
+  return op->kind == OP_read && !memory_is_scratch(op->args[0]) && !needs_whole(l, op, where) &&
+         op_same_before(l->d, op, where) && !changed_after(l, op);
+}
+
+/* The loop whose iterations each use a part of a dimension of v. */
+static const Op *dividing_loop(const Op *op, const Value *v) {
+  for (const Op *loop = op->parent->owner; loop; loop = loop->parent->owner)
+    if (loop->kind == OP_for && type_has_dim(v->type, op_attr(loop, ATTR_axis)->sym)) return loop;
+  return NULL;
+}
+
+static void hint_part(Layouts *l, Diag *d, const Op *op, const Op *made) {
   Diags *diags = &l->k->cx->diags;
-  Diag *d = diag_add(diags, DIAG_E0610, op->at,
-                     "`%s` uses part of a tile that is computed outside its loop",
-                     op_info[op->kind].name);
-  diag_note(diags, d, made->at, "the tile is computed here");
-  if (op_same_before(l->d, made, op)) diag_hint(diags, d, "compute it inside the loop");
-  else
+  bool staged = made->kind == OP_read && memory_is_scratch(made->args[0]);
+  const Op *changed = made->kind == OP_read && !staged ? changed_after(l, made) : NULL;
+  if (!op_same_before(l->d, made, op)) {
     diag_hint(diags, d,
               "compute it inside the loop, from a scalar computed before its symbols change");
+  } else if (!changed) {
+    diag_hint(diags, d, "%s it inside the loop%s", staged ? "read" : "compute",
+              staged ? ", or without staging it through shared memory" : "");
+  } else {
+    diag_note(diags, d, changed->at, "what was read is changed here, so it is not read again");
+    diag_hint(diags, d, "read it inside the loop, or copy it to memory that is not written later");
+  }
+}
+
+static bool fail_part(Layouts *l, const Op *op, const Op *made) {
+  Diags *diags = &l->k->cx->diags;
+  const Op *loop = dividing_loop(op, &made->results[0]);
+  const char *dim = loop ? sym_name(op_attr(loop, ATTR_axis)->sym) : NULL;
+  Diag *d = diag_add(diags, DIAG_E0610, op->at,
+                     "`%s` uses part of a tile that is computed outside its loop%s%s%s",
+                     op_info[op->kind].name, dim ? ": a tile of `" : "", dim ? dim : "",
+                     dim ? "` per iteration" : "");
+  diag_note(diags, d, made->at, "the tile is computed here, by `%s`", op_info[made->kind].name);
+  if (loop) diag_note(diags, d, loop->at, "the loop is here");
+  hint_part(l, d, op, made);
   return false;
 }
 
 /* A `fill` of a tile over K is all of K outside `for K`, but one tile of it inside: pure values are
- * recomputed where they are used. A tile that only has another position (one coordinate of a batch
- * dimension) is recomputed if possible; constants are unaffected, and reads are not moved. */
+ * recomputed where they are used, and what does not change is read again. A tile that only has
+ * another position (one coordinate of a batch dimension) is recomputed if possible; constants are
+ * unaffected, and reads are not moved. */
 static bool localise_operand(Layouts *l, Op *op, int i) {
   Value *v = op->args[i];
   bool same;
@@ -112,7 +164,7 @@ static bool localise_operand(Layouts *l, Op *op, int i) {
   if (!same_extents(l, op, v->def, v->type, &same)) return false;
   bool can = can_be_made(l, v->def, op);
   if (same && (!can || same_places(l, v->def, op, v->type))) return true;
-  if (!can) return fail_part(l, op, v->def);
+  if (!can && !can_be_read_again(l, v->def, op)) return fail_part(l, op, v->def);
   Op *copy = insert_like(l, v->def, op);
   op->args[i] = &copy->results[0];
   for (int j = 0; j < copy->nargs; j++)
@@ -131,7 +183,8 @@ static void remove_unused(Layouts *l) {
   }
   for (int n = ops.n - 1; n >= 0; n--) {
     Op *op = ops.at[n];
-    if (!op_is_pure(op) || op->nresults != 1 || uses[op->results[0].id]) continue;
+    bool removable = op_is_pure(op) || op->kind == OP_read;
+    if (!removable || op->nresults != 1 || uses[op->results[0].id]) continue;
     for (int i = 0; i < op->nargs; i++) uses[op->args[i]->id]--;
     ir_remove(op);
   }

@@ -389,7 +389,47 @@ def folded_ids(bn, shape, dynamic):
     )
 
 
+def weights_before_a_loop(tile, waves):
+    """All weights are read before the loop that uses a tile of them in each iteration."""
+
+    def make():
+        @tkw.wave(
+            [
+                tkw.HardwareConstraint(threads_per_wave=64),
+                tkw.WorkgroupConstraint(M, 8, 0),
+                tkw.WaveConstraint(M, 8 // waves),
+                tkw.TilingConstraint(K, tile),
+            ]
+        )
+        def weighted(
+            a: tkl.Memory[M, K, G, tkl.f32], w: tkl.Memory[K, G, tkl.f32], c: tkl.Memory[M, G, tkl.f32]
+        ):
+            weights = tkw.abs(tkw.read(w)) + 1.0
+
+            @tkw.iterate(K, init_args=[tkl.Register[M, tkl.f32](0.0)])
+            def total(acc):
+                return tkw.sum(tkw.read(a) * weights, acc, dim=K)
+
+            tkw.write(total, c)
+
+        return weighted
+
+    def reference(a, w, **_):
+        return a @ (np.abs(w) + 1), np.abs(a) @ (np.abs(w) + 1)
+
+    return Case(
+        f"weights_before_a_loop_{tile}_waves{waves}",
+        make,
+        around={M: 8, K: tile},
+        inputs=(Tensor("f32", (M, K)), Tensor("f32", (K,))),
+        outputs=(Tensor("f32", (M,)),),
+        reference=reference,
+    )
+
+
 CASES = [
+    weights_before_a_loop(16, 1),
+    weights_before_a_loop(12, 2),
     rows_by_symbol(1, 16),
     rows_by_symbol(5, 12),
     resized_rows(16, False),
