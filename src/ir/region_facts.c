@@ -42,3 +42,16 @@ const SymFacts *loop_facts(Kernel *k, Arena *a, const Op *loop, const SymFacts *
   sym_take_error(cx);
   return f;
 }
+
+/* A condition that contradicts what is known makes the body dead code, where nothing needs to be
+ * proved. */
+const SymFacts *region_facts(Kernel *k, Arena *a, const Op *op, const SymFacts *entry,
+                             const SymFacts *around) {
+  SymCtx *cx = k->cx->sym;
+  const Attr *condition = op_attr(op, ATTR_expr);
+  if (op->kind == OP_for && op_has(op, ATTR_trips)) return loop_facts(k, a, op, entry, around);
+  if (op_has(op, ATTR_axis) && loop_hides_counter(k, op)) around = entry;
+  if (!condition) return around;
+  SymFacts *f = sym_facts_new(a, cx, around);
+  return sym_assume(f, condition_inside(cx, condition->sym)) ? f : around;
+}

@@ -24,4 +24,8 @@ bool loop_hides_counter(Kernel *k, const Op *loop);
 const SymFacts *loop_facts(Kernel *k, Arena *a, const Op *loop, const SymFacts *entry,
                            const SymFacts *around);
 
+/* The same for the body of any loop or conditional, at either level: its condition, its counter. */
+const SymFacts *region_facts(Kernel *k, Arena *a, const Op *op, const SymFacts *entry,
+                             const SymFacts *around);
+
 #endif

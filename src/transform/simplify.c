@@ -39,27 +39,13 @@ static const Sym *simpler(void *user, const Sym *s) {
   return result ? result : s;
 }
 
-/* What is known in the body of a region in addition to its surroundings. A condition that
- * contradicts them makes the body dead code, where nothing needs to be proved. */
-static Scope enter(const Scope *outer, const Op *op) {
-  SymCtx *sym = outer->k->cx->sym;
-  Scope inner = *outer;
-  const Attr *condition = op_attr(op, ATTR_expr);
-  if (op_has(op, ATTR_axis) && loop_hides_counter(outer->k, op)) inner.facts = inner.entry;
-  if (op->kind == OP_for && op_has(op, ATTR_trips))
-    inner.facts = loop_facts(inner.k, inner.arena, op, inner.entry, inner.facts);
-  if (!condition) return inner;
-  SymFacts *facts = sym_facts_new(outer->arena, sym, inner.facts);
-  if (sym_assume(facts, condition_inside(sym, condition->sym))) inner.facts = facts;
-  return inner;
-}
-
 static void simplify_region(Scope *scope, const Region *r) {
   for (Op *op = r->first; op; op = op->next) {
     for (int i = 0; i < op->nattrs; i++) attr_rewrite(scope->k, &op->attrs[i], simpler, scope);
     op_fold_value(scope->k, op);
     if (!op->body) continue;
-    Scope inner = enter(scope, op);
+    Scope inner = *scope;
+    inner.facts = region_facts(scope->k, scope->arena, op, scope->entry, scope->facts);
     simplify_region(&inner, op->body);
   }
 }
