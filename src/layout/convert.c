@@ -5,7 +5,12 @@
  * if it is right in all waves. Positions without an element accept any value. */
 #include "layout/convert.h"
 
+#include "base/vec.h"
+
 enum { SHUFFLE_COST = 2, SELECT_COST = 1, SHARED_WORD_COST = 1, SHARED_SYNC_COST = 32 };
+enum { REGISTERS_MOST = 1 << 13 }; /* no thread holds more: lower_threads refuses such tiles */
+
+typedef Vec(ConvertRound) Rounds;
 
 typedef struct Side {
   const int *table; /* layout_table */
@@ -170,7 +175,7 @@ static bool find_form(const Planner *p, ConvertRound *r) {
 
 /* Plans one destination group: rounds until every lane is served, those that serve most lanes
  * first. */
-static int add_rounds(const Planner *p, int to, ConvertRound *rounds) {
+static int add_rounds(const Planner *p, int to, Rounds *rounds) {
   int lanes = p->y.lanes, left = lanes, n = 0;
   int *from_lane = ARENA_ARRAY(p->a, int, p->x.groups *lanes); /* [source group][lane] */
   bool *served = ARENA_ARRAY(p->a, bool, lanes);
@@ -191,23 +196,24 @@ static int add_rounds(const Planner *p, int to, ConvertRound *rounds) {
     left -= most;
     ConvertRound round = {to, best, butterfly(p, to, best, table), table, .whole = most == lanes};
     if (round.flip < 0 && !find_form(p, &round)) return -1;
-    rounds[n++] = round;
+    vec_push(p->a, rounds, round);
+    n++;
   }
   return n;
 }
 
 /* Also false as soon as the plan costs more than `limit`. */
 static bool plan_shuffle(const Planner *p, int limit, ConvertPlan *out) {
-  ConvertRound *rounds = ARENA_ARRAY(p->a, ConvertRound, p->y.groups * p->x.groups);
-  *out = (ConvertPlan){
-      .kind = CONVERT_SHUFFLE, .unit = p->unit, .groups = p->y.groups, .rounds = rounds};
+  Rounds rounds = {0};
+  *out = (ConvertPlan){.kind = CONVERT_SHUFFLE, .unit = p->unit, .groups = p->y.groups};
   for (int g = 0; g < p->y.groups; g++) {
-    int n = add_rounds(p, g, rounds + out->nrounds);
+    int n = add_rounds(p, g, &rounds);
     if (n < 0 || out->cost > limit) return false;
-    for (int i = 0; i < n; i++) out->cost += rounds[out->nrounds + i].flip ? SHUFFLE_COST : 0;
-    out->nrounds += n;
+    for (int i = rounds.n - n; i < rounds.n; i++) out->cost += rounds.at[i].flip ? SHUFFLE_COST : 0;
     out->cost += (n - 1) * SELECT_COST;
   }
+  out->rounds = rounds.at;
+  out->nrounds = rounds.n;
   return true;
 }
 
@@ -219,13 +225,13 @@ static ConvertPlan cheapest(Arena *a, const Layout *from, const Layout *to, int 
                             bool in_waves) {
   WV_ASSERT(from->dims == to->dims);
   for (int d = 0; d < from->dims; d++) WV_ASSERT(from->extent[d] == to->extent[d]);
-  Planner p = {.a = a, .x = side_of(a, from), .y = side_of(a, to)};
-  ConvertPlan shared = {.kind = CONVERT_SHARED,
-                        .unit = 1,
-                        .groups = p.y.regs,
-                        .cost = SHARED_SYNC_COST +
-                                SHARED_WORD_COST * (words(p.x.regs, bits) + words(p.y.regs, bits))};
+  int registers[] = {layout_size(from, LAYOUT_REG), layout_size(to, LAYOUT_REG)};
+  ConvertPlan shared = {.kind = CONVERT_SHARED, .unit = 1, .groups = registers[1]};
+  if (registers[0] > REGISTERS_MOST || registers[1] > REGISTERS_MOST) return shared;
+  shared.cost =
+      SHARED_SYNC_COST + SHARED_WORD_COST * (words(registers[0], bits) + words(registers[1], bits));
   if (in_waves) shared.cost = INT32_MAX;
+  Planner p = {.a = a, .x = side_of(a, from), .y = side_of(a, to)};
   if (p.x.lanes != p.y.lanes || p.x.waves != p.y.waves) return shared;
   index_holders(&p, layout_elements(from));
   ConvertPlan plan;

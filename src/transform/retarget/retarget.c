@@ -457,17 +457,29 @@ static bool open_pairing(Retarget *r, Op *first, Op *second, int operand, Pairin
   return s.k == f.m || s.k == f.n;
 }
 
-/* A permutation of k in mixed radix; false: it is not of that form. */
-static bool find_order(const int *pi, int k, Digits *out) {
+/* The elements of k after which both fragments repeat, so that a chain of that many serves all. k
+ * itself if it ends in between; 0: then it is too long to be enumerated. */
+static int chain_period(const Pairing *p) {
+  enum { MOST = 4096 };
+  int period = p->b->k, k = p->second.k;
+  while (period % p->a->m || period % p->a->n) period += p->b->k;
+  return k % period == 0 ? period : k <= MOST ? k : 0;
+}
+
+/* A permutation of `period` elements in mixed radix, repeated up to k; false: it is not of that
+ * form. */
+static bool find_order(const int *pi, int period, int k, Digits *out) {
   if (pi[0]) return false;
-  for (int n = 1; n < k;) {
+  for (int n = 1; n < period;) {
     int stride = pi[n], radix = 1;
-    for (bool more = true; more && n * (radix + 1) <= k; radix += more)
+    for (bool more = true; more && n * (radix + 1) <= period; radix += more)
       for (int i = 0; more && i < n; i++) more = pi[n * radix + i] == pi[i] + radix * stride;
-    if (radix == 1 || k % (n * radix) || out->n == LAYOUT_DIGITS) return false;
+    if (radix == 1 || period % (n * radix) || out->n == LAYOUT_DIGITS) return false;
     out->at[out->n++] = (Digit){0, radix, stride};
     n *= radix;
   }
+  if (k > period && out->n == LAYOUT_DIGITS) return false;
+  if (k > period) out->at[out->n++] = (Digit){0, k / period, period};
   return true;
 }
 
@@ -477,17 +489,19 @@ static bool is_chained(Retarget *r, const Pairing *p, bool swap_second, bool *sw
                        Digits *order) {
   int rows = p->a->m;
   while (rows % p->a->n || rows % p->b->m || rows % p->b->n) rows += p->a->m;
+  int period = chain_period(p);
+  if (!period) return false;
   ChainUse use = {.first = p->a,
                   .second = p->b,
                   .contracts_m = p->contracts_m,
                   .as_rhs = (p->operand == 1) != swap_second,
                   .rows = rows,
-                  .k = p->second.k};
+                  .k = period};
   Chain chain = chain_find(r->cx->scratch, &use);
   *swap_first = chain.swap_first;
   *order = (Digits){0};
   bool ordered = chain.found && !chain.identity && (p->b->place_b & MMA_REGISTERS) &&
-                 p->second.k % p->b->k == 0 && find_order(chain.pi, p->second.k, order);
+                 p->second.k % p->b->k == 0 && find_order(chain.pi, period, p->second.k, order);
   return chain.found && (chain.identity || ordered) && !chain.swap_second &&
          fits(r, &p->first, p->a, chain.swap_first) && fits(r, &p->second, p->b, swap_second);
 }
