@@ -56,8 +56,7 @@ typedef struct PyState {
   PyObject *places;          /* id of a code object -> (code, positions, targets): py_place.c */
   PyObject *internal;        /* directory of the package, whose frames are not the user's */
   PyObject *namer;           /* code -> {instruction offset: name}, for readable IR; NULL: none */
-  PyObject *kernels;         /* directory below it whose frames are the user's: the kernel
-                              * library */
+  PyObject *kernels;         /* the kernel library below it: its frames count as the user's */
   PyNames names;
   TensorType tensor_types[TENSOR_TYPES]; /* the most recent types, in a ring */
   int next_tensor_type;
@@ -104,9 +103,9 @@ PyObject *py_error_report(PyState *st, const char *code, wv_place at, const char
 PyObject *py_error_take(PyState *st);
 PyObject *py_error_take_from(PyState *st, wv_ctx *cx);
 
-/* ---- py_place.c: places in the user's code ---- */
+/* ---- py_place.c: source locations ---- */
 
-/* The nearest frame of the user's. The name lives as long as the frame. */
+/* The nearest user frame. The name lives as long as the frame. */
 bool py_place_here(PyState *st, wv_place *out);
 /* The same, and the variable (or tuple of variables) to which the current expression is assigned:
  * borrowed, NULL if there is none. */
@@ -164,19 +163,19 @@ bool py_constraint_from(PyState *st, Scratch *s, PyObject *row, wv_constraint *o
 /* ---- py_tracer.c: Tracer ---- */
 
 typedef struct TracerObject {
-  PyObject ob_base; /* what PyObject_HEAD stands for */
+  PyObject ob_base; /* what PyObject_HEAD expands to */
   PyState *st;
   wv_ctx *cx;         /* the module's context when it was made */
   wv_builder *b;      /* NULL once finished or abandoned */
   PyObject *previous; /* the tracer that was current before this one */
-  PyObject *items;    /* what `value[key]` calls with both; NULL: values cannot be indexed */
+  PyObject *items;    /* called for `value[key]`; NULL: values cannot be indexed */
 } TracerObject;
 
 int py_tracer_init(PyObject *module, PyState *st);
 /* The tracer of the kernel being traced in this thread (borrowed), or NULL with an exception that
  * says `what` only works inside a kernel. */
 TracerObject *py_tracer_current(PyState *st, const char *what);
-/* Emits an op at the user's place. Operands are values, numbers or expressions. */
+/* Emits an op at the user's source location. Operands are values, numbers or expressions. */
 PyObject *py_tracer_emit(TracerObject *t, const char *op, PyObject *const *operands, Py_ssize_t n,
                          PyObject *attrs, PyObject *given);
 
@@ -229,7 +228,7 @@ void py_tensor_forget_types(PyState *st);
 /* For the functions below. */
 bool py_tensor_ranked(PyState *st, const char *name, int rank, Tensor *out);
 
-/* ---- the ways: false with an exception; py_buffer_take also without: not accessible that way
+/* ---- the interfaces: false with an exception; py_buffer_take also without one: not supported
  * ---- */
 
 void py_dlpack_init(PyState *st);
@@ -246,7 +245,7 @@ bool py_buffer_take(PyState *st, PyObject *o, const char *name, bool writable, T
 
 /* ---- py_args.c: the arguments of a call ---- */
 
-/* What is known about a parameter before any call. */
+/* The properties of a parameter, known before any call. */
 typedef struct ParamInfo {
   PyObject *name; /* a str, which keeps `text` */
   const char *text;
@@ -285,7 +284,7 @@ const Tensor *py_args_on_device(const Args *a);
 /* ---- py_program.c: Program, compiled for a target ---- */
 
 typedef struct ProgramObject {
-  PyObject ob_base; /* what PyObject_HEAD stands for */
+  PyObject ob_base; /* what PyObject_HEAD expands to */
   PyState *st;
   wv_program *p;
   wv_ctx *cx;    /* for calls made with the interpreter lock held */
@@ -300,7 +299,7 @@ bool py_program_launch(ProgramObject *p, const Args *a, void *stream);
 /* The same; log(label, dtype name, shape, bytes) is called with every debug log, unless it is NULL.
  */
 bool py_program_launch_logged(ProgramObject *p, const Args *a, void *stream, PyObject *log);
-bool py_program_warm(ProgramObject *p, const Args *a); /* all but the launch */
+bool py_program_warm(ProgramObject *p, const Args *a); /* everything except the launch */
 PyObject *py_program_devices(PyState *st);             /* a list of Device */
 
 /* ---- py_launch.c: Launchable, a compiled kernel in Python ---- */

@@ -4,7 +4,7 @@
 #include <ctype.h>
 
 typedef struct DTypeObject {
-  PyObject ob_base;       /* what PyObject_HEAD stands for */
+  PyObject ob_base;       /* what PyObject_HEAD expands to */
   const char *name, *cls; /* from the core's table */
   int bits;
 } DTypeObject;

@@ -130,7 +130,7 @@ static PyObject *errors_first(PyObject *list) {
   return sorted;
 }
 
-/* The rendered texts of errors and warnings, one after the other. */
+/* The rendered texts of errors and warnings, one after another. */
 static PyObject *joined(PyObject *list) {
   PyObject *all = PyUnicode_FromString("");
   for (Py_ssize_t i = 0; all && i < PyList_Size(list); i++) {
@@ -156,7 +156,7 @@ static bool is_internal(wv_ctx *cx) {
   return has_code(cx, "E0002") || has_code(cx, "I0002") || has_code(cx, "I0003");
 }
 
-/* What belongs to the old context stays valid; expressions and kernels are moved when next used. */
+/* Objects of the old context stay valid; expressions and kernels are moved when next used. */
 static void replace_context(PyState *st) {
   wv_ctx **all = PyMem_Realloc(st->retired, sizeof *all * (size_t)(st->nretired + 1));
   wv_ctx *fresh = all ? wv_ctx_new() : NULL;
@@ -195,7 +195,7 @@ PyObject *py_error_raise_as(PyState *st, wv_ctx *cx, PyObject *type) {
                                                           * created */
   if (PyErr_Occurred()) return py_error_clear(st, cx), NULL;
   if (wv_diag_errors(cx) == 0) {
-    PyErr_SetString(PyExc_RuntimeError, "wave: an operation failed without saying why");
+    PyErr_SetString(PyExc_RuntimeError, "wave: an operation failed without a diagnostic");
     return NULL;
   }
   PyObject *error = py_error_make(st, cx, type);

@@ -7,7 +7,7 @@
 #include <math.h>
 
 typedef struct ExprObject {
-  PyObject ob_base; /* what PyObject_HEAD stands for */
+  PyObject ob_base; /* what PyObject_HEAD expands to */
   PyState *st;
   wv_ctx *cx; /* the context of `e`: no longer the module's after an internal error */
   wv_expr e;
@@ -25,7 +25,7 @@ wv_expr py_expr_get(PyObject *o) {
   if (x->cx == x->st->cx) return x->e;
   wv_expr moved = wv_expr_copy(x->st->cx, x->e);
   if (moved) x->e = moved, x->cx = x->st->cx;
-  return x->e; /* it can be read in any case, and the call it is for reports the error */
+  return x->e; /* it can still be read, and the call that uses it reports the error */
 }
 
 PyObject *py_expr_new(PyState *st, wv_expr e) {
@@ -207,7 +207,7 @@ static PyObject *expr_compare(PyObject *a, PyObject *b, int op) {
       [Py_LT] = "lt", [Py_LE] = "le", [Py_GT] = "gt", [Py_GE] = "ge"};
   if (op != Py_EQ && op != Py_NE) return binary(relation[op], a, b);
   PyState *st = ((ExprObject *)a)->st;
-  /* A float or a fraction that is not an expression is simply different. */
+  /* A float or fraction that is not an integer compares unequal. */
   wv_expr other = PyFloat_Check(b) ? NULL : py_expr_try(st, b);
   if (PyErr_Occurred()) return NULL;
   if (!other && (py_value_check(b) || !PyFloat_Check(b))) Py_RETURN_NOTIMPLEMENTED;

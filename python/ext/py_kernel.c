@@ -2,15 +2,15 @@
 #include "ext.h"
 
 typedef struct KernelObject {
-  PyObject ob_base; /* what PyObject_HEAD stands for */
+  PyObject ob_base; /* what PyObject_HEAD expands to */
   PyState *st;
   wv_ctx *cx; /* the context of the kernel: no longer the module's after an internal error */
   wv_kernel *k;
   wv_kernel *before; /* the one it was copied from in that case; NULL: none */
 } KernelObject;
 
-/* A kernel that was being changed when the error happened cannot be copied: it stays where it is,
- * and all further calls on it fail. */
+/* A kernel that was being changed when the error happened cannot be copied: it stays in the old
+ * context, and all further calls on it fail. */
 static wv_kernel *self_of(PyObject *o) {
   KernelObject *self = (KernelObject *)o;
   if (self->cx == self->st->cx) return self->k;
@@ -138,7 +138,7 @@ static PyGetSetDef kernel_getset[] = {
      "(workgroups, threads per workgroup, bytes of shared memory), the first two per dimension.",
      NULL},
     {"is_open", get_is_open, NULL,
-     "Whether it is compiled when it is called: the size of its tiles is not known before.", NULL},
+     "Whether it is compiled when it is called: its tile sizes are not known earlier.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 /* ---- changing ------------------------------------------------------------------------------ */

@@ -8,7 +8,7 @@
 #include "ext.h"
 
 typedef struct LaunchObject {
-  PyObject ob_base; /* what PyObject_HEAD stands for */
+  PyObject ob_base; /* what PyObject_HEAD expands to */
   PyState *st;      /* NULL before bind() */
   PyObject *kernel; /* keeps alive what `params` points to */
   Params params;
@@ -81,7 +81,7 @@ static const char *kind_of(const Tensor *t) {
   return t->tensor.device.kind == DL_CUDA ? "cuda" : t->tensor.device.kind == DL_ROCM ? "hip" : "?";
 }
 
-/* For tensors there; NULL: it is not compiled yet. */
+/* The program for tensors on this kind of device; NULL: not compiled yet. */
 static PyObject *program_on(const LaunchObject *l, const Tensor *there) {
   return !there ? l->on_host : kind_of(there)[0] == 'c' ? l->on_cuda : NULL;
 }
@@ -166,8 +166,8 @@ static PyObject *launch_logged(PyObject *self, PyObject *args) {
   Py_RETURN_NONE;
 }
 
-/* _warm(args): compiles and loads what a call with these arguments needs. The kind of device they
- * are on, if there is no program for it yet; else None. */
+/* _warm(args): compiles and loads what a call with these arguments needs. Returns the kind of
+ * device they are on if it has no program yet, else None. */
 static PyObject *launch_warm(PyObject *self, PyObject *tuple) {
   LaunchObject *l = self_of(self);
   if (!PyTuple_Check(tuple)) return PyErr_Format(PyExc_TypeError, "_warm() takes a tuple");
@@ -216,14 +216,14 @@ static PyObject *launch_call(PyObject *self, PyObject *args, PyObject *named) {
 
 static PyMethodDef launch_methods[] = {
     {"launch", (PyCFunction)(void (*)(void))launch_method, METH_FASTCALL | METH_KEYWORDS,
-     "launch(*args, stream=None, debug_logs=None): the quickest way to call a compiled kernel. "
+     "launch(*args, stream=None, debug_logs=None): the fastest way to call a compiled kernel. "
      "Arguments are "
      "tensors\n"
      "and numbers in the order of the parameters; without a stream, that of the tensors' library."},
     {"_bind", (PyCFunction)(void (*)(void))launch_bind, METH_METHOD | METH_FASTCALL | METH_KEYWORDS,
      "_bind(kernel): whose parameters a call has."},
     {"_launch_logged", launch_logged, METH_VARARGS,
-     "_launch_logged(program, args, stream, log): waits, and hands over the debug logs."},
+     "_launch_logged(program, args, stream, log): waits, and passes on the debug logs."},
     {"_warm", launch_warm, METH_O,
      "_warm(args): compiles what such a call needs; the kind of device without a program, or "
      "None."},

@@ -193,7 +193,7 @@ static PyObject *nearest(PyObject *Py_UNUSED(module), PyObject *args) {
   return r;
 }
 
-/* use_exchange(on): whether types' tables of C functions are used; tests compare both ways. */
+/* use_exchange(on): whether the C function tables of types are used; tests try both. */
 static PyObject *use_exchange(PyObject *module, PyObject *on) {
   int yes = PyObject_IsTrue(on);
   if (yes < 0) return NULL;
@@ -229,10 +229,10 @@ static PyMethodDef functions[] = {
     {"check_mapping", check_mapping, METH_VARARGS, "check_mapping(mapping, place=None)"},
     {"parse", parse, METH_VARARGS, "parse(text, name='<text>'): the kernels of a text."},
     {"target_kind", target_kind, METH_VARARGS,
-     "target_kind(name): what runs kernels for it: 'eval', 'sim', 'cpu' or 'device'."},
+     "target_kind(name): how kernels for it run: 'eval', 'sim', 'cpu' or 'device'."},
     {"devices", devices, METH_NOARGS, "What kernels can be launched on: a list of Device."},
     {"use_exchange", use_exchange, METH_O,
-     "use_exchange(on): False takes tensors as if none had DLPack's table of C functions."},
+     "use_exchange(on): False ignores DLPack's table of C functions."},
     {"test_fault", test_fault, METH_VARARGS,
      "test_fault(what, n=0): makes the compiler fail on purpose, see wv_test_fault in wave.h."},
     {"measurements_html", py_measured_html, METH_VARARGS,
@@ -372,7 +372,7 @@ static PyModuleDef_Slot slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "wave_lang._wave",
-    .m_doc = "The compiler behind wave_lang. Use the package; this module may change.",
+    .m_doc = "The compiler of wave_lang. Use the package; this module may change.",
     .m_size = sizeof(PyState),
     .m_methods = functions,
     .m_slots = slots,

@@ -1,4 +1,4 @@
-/* py_options: what options mean: the machine that they name, and what the others change. */
+/* py_options: the meaning of options: which machine they name, and what the others change. */
 #include "ext.h"
 
 /* ---- machines ------------------------------------------------------------------------------ */
@@ -159,7 +159,7 @@ static PyMethodDef methods[] = {
      "that "
      "kind of device, or None."},
     {"check_target", check_target, METH_VARARGS,
-     "check_target(name, place=None): CompileError if the name means nothing."},
+     "check_target(name, place=None): CompileError if there is no such target."},
     {"target_device", target_device, METH_VARARGS,
      "target_device(name): 'eval', 'sim', 'cpu', 'cuda' or 'hip'; None if there is no such "
      "target."},

@@ -44,7 +44,7 @@ static PyObject *positions_of(PyObject *code, PyObject *frame, PyState *st) {
   return list;
 }
 
-/* {instruction: name of the variable its result is assigned to}; None for code of ours. */
+/* {instruction: name of the variable its result is assigned to}; None for code of the package. */
 static PyObject *targets_of(PyObject *code, PyObject *positions, PyState *st) {
   if (positions == Py_None || !st->namer) Py_RETURN_NONE;
   return PyObject_CallFunctionObjArgs(st->namer, code, NULL);
@@ -59,7 +59,7 @@ static PyObject *make_entry(PyObject *code, PyObject *frame, PyState *st) {
   return made;
 }
 
-/* (code, positions, targets) of a code object (borrowed); positions None: one of ours. */
+/* (code, positions, targets) of a code object (borrowed); positions None: code of the package. */
 static PyObject *known_code(PyObject *code, PyObject *frame, PyState *st) {
   PyObject *key = PyLong_FromVoidPtr(code);
   if (!key) return NULL;
@@ -98,7 +98,7 @@ static bool fill_file(PyState *st, PyObject *code, wv_place *out) {
   return out->file != NULL;
 }
 
-/* The place of one of the user's frames, whose code has this entry, and its target (borrowed). */
+/* The source location of a user frame whose code has this entry, and its target (borrowed). */
 static bool place_of_frame(PyState *st, PyObject *frame, PyObject *entry, wv_place *out,
                            PyObject **target) {
   PyObject *positions = PyTuple_GetItem(entry, 1), *targets = PyTuple_GetItem(entry, 2);

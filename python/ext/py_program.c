@@ -410,7 +410,7 @@ static int add_records(PyObject *module, PyState *st) {
   return PyModule_AddType(module, st->device_type);
 }
 
-/* If it is unknown, only Ctrl-C during launches is lost. */
+/* If the thread is unknown, Ctrl-C does not interrupt a launch. */
 static unsigned long find_main_thread(void) {
   PyObject *threading = PyImport_ImportModule("threading"), *ident = NULL;
   PyObject *thread = threading ? PyObject_CallMethod(threading, "main_thread", NULL) : NULL;

@@ -1,4 +1,4 @@
-/* py_proof: Proof, what is known about each access of a kernel, as text and as rows. */
+/* py_proof: Proof, which bounds of each access are proved, as text and as rows. */
 #include "ext.h"
 
 static PyStructSequence_Field row_fields[] = {

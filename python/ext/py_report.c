@@ -2,7 +2,7 @@
 #include "ext.h"
 
 typedef struct ReportObject {
-  PyObject ob_base; /* what PyObject_HEAD stands for */
+  PyObject ob_base; /* what PyObject_HEAD expands to */
   PyState *st;
   wv_ctx *cx; /* of this run only */
   wv_kernel *k;

@@ -1,4 +1,4 @@
-/* py_run: calling a kernel: arguments are acquired, and other threads continue while it runs.
+/* py_run: calls a kernel: acquires the arguments, and releases the interpreter lock while it runs.
  *
  * The module's context may be used by another thread as soon as the interpreter lock is released,
  * so a kernel runs as a copy in a context of its own. Tensors are held until it ends. */

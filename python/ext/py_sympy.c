@@ -1,6 +1,6 @@
 /* py_sympy: expressions to and from SymPy, by walking `.func` and `.args`.
  *
- * SymPy is never imported here unless one of its objects is at hand. A non-negative symbol of ours
+ * SymPy is imported only if one of its objects is to be converted. A non-negative symbol of ours
  * is Symbol(name, integer=True, nonnegative=True) there; one that may be negative is a bare
  * Symbol(name). */
 #include "ext.h"

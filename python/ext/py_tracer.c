@@ -1,7 +1,8 @@
 /* py_tracer: Tracer, a kernel under construction.
  *
  * `with tracer:` makes it the current one of this thread; ops find it there or through their
- * operands. Every call records the user's place and raises as soon as the core reports an error. */
+ * operands. Every call records the user's source location and raises as soon as the core reports an
+ * error. */
 #include "ext.h"
 
 enum { RESULTS_MOST = 8 }; /* of an op without a region */

@@ -1,9 +1,9 @@
-/* py_value: Value, what a kernel works on while it is traced. Operators append ops to the
+/* py_value: Value, a value of a kernel being traced. Operators append ops to the
  * kernel. */
 #include "ext.h"
 
 typedef struct ValueObject {
-  PyObject ob_base; /* what PyObject_HEAD stands for */
+  PyObject ob_base; /* what PyObject_HEAD expands to */
   TracerObject *tracer;
   wv_value *v;
   bool only_result; /* for a loop or conditional: `body[0]` is the value itself */
@@ -97,7 +97,7 @@ static Py_hash_t value_hash(PyObject *self) {
   return h == -1 ? -2 : h;
 }
 
-/* Reports what Python would do with a number but is a mistake here. */
+/* Reports uses that Python allows for a number but that are mistakes here. */
 static PyObject *refuse(PyObject *self, const char *code, const char *text, const char *hint) {
   PyState *st = py_value_tracer(self)->st;
   wv_place at;

@@ -35,7 +35,7 @@ from .kernel.wave.utils.run_utils import get_default_arch, set_default_run_confi
 from .support import environment as _environment
 from .support.builtin_names import or_builtin as _or_builtin
 
-# `from wave_lang import *` hides these builtins: on ordinary objects they still do what they did.
+# `from wave_lang import *` hides these builtins: on ordinary objects they behave as before.
 abs, max, min, round, sum = map(_or_builtin, (abs, max, min, round, sum))  # type: ignore[arg-type]
 
 _environment.check()

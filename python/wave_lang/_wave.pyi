@@ -1,4 +1,4 @@
-"""The compiler behind wave_lang: expressions, element types, tracing, kernels, diagnostics."""
+"""The compiler of wave_lang: expressions, element types, tracing, kernels, diagnostics."""
 
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, NoReturn, Sequence, SupportsIndex
 

@@ -40,21 +40,21 @@ def _is_tensor(value: Any) -> bool:
 
 
 def copied(value: Any) -> Any:
-    """A tensor of the same values: PyTorch's, NumPy's. Anything else is returned unchanged."""
+    """A copy of a PyTorch or NumPy tensor. Anything else is returned unchanged."""
     if not _is_tensor(value):
         return value
     return value.clone() if hasattr(value, "clone") else value.copy()
 
 
 def _copies(args: Sequence[Any], bytes_wanted: int) -> list[tuple[Any, ...]]:
-    """The arguments, and copies of them until all are more than twice the cache size."""
+    """The arguments, and as many copies as it takes to exceed twice the cache size."""
     size = sum(a.nbytes for a in args if _is_tensor(a))
     count = 1 if size == 0 else max(1, -(-bytes_wanted // size))
     return [tuple(args)] + [tuple(map(copied, args)) for _ in range(min(count, 1000) - 1)]
 
 
 def _on_gpu(args: Sequence[Any]) -> bool:
-    """Where the tensors are; without tensors, whether there is a GPU that PyTorch uses."""
+    """Whether the tensors are on a GPU; without tensors, whether PyTorch has one."""
     tensors = [a for a in args if _is_tensor(a)]
     if tensors:
         return any(getattr(t, "is_cuda", False) for t in tensors)

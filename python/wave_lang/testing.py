@@ -1,4 +1,5 @@
-"""Kernels in tests: run on simulated machines, with every check, and compared with what is right.
+"""Tests of kernels: runs them on simulated machines, with every check, and compares the results
+with what is expected.
 
     from wave_lang.testing import check
 

@@ -1,5 +1,5 @@
-"""Kernels as operators of PyTorch: with a schema, a function for fake tensors, and marks of what is
-written, so that they work in torch.compile, in CUDA graphs, and under torch.library.opcheck.
+"""Kernels as operators of PyTorch: with a schema that says what is written and a function for fake
+tensors, so that they work in torch.compile, in CUDA graphs, and under torch.library.opcheck.
 
     from wave_lang.torch_op import torch_op
 
@@ -21,7 +21,7 @@ from .kernel.wave.compile import WaveCompileOptions, WaveKernel, wave_compile
 from .kernel.wave.wave import LaunchableWave
 from .support.expr_eval import evaluate
 
-# Libraries live as long as what they define is used: until the name is defined anew.
+# A library lives as long as its definitions are used: until the name is defined again.
 _libraries: dict[str, torch.library.Library] = {}
 
 
@@ -50,7 +50,7 @@ def _type_of(param: Parameter) -> str:
 
 
 class _Signature:
-    """What an operator takes and gives, found from the kernel's parameters."""
+    """The arguments and results of an operator, derived from the kernel's parameters."""
 
     def __init__(self, kernel: WaveKernel, mutates: Sequence[str] | None):
         self.kernel = kernel
@@ -82,7 +82,7 @@ class _Signature:
         return extent
 
     def _place(self, symbol: Expr, param: Parameter) -> tuple[int, int | None]:
-        """The argument, and its dimension, that a symbol's value is; None: the number itself."""
+        """The argument and the dimension that give a symbol its value; None: the number itself."""
         for i, other in enumerate(self.given):
             if symbol in other.shape:
                 return i, other.shape.index(symbol)
@@ -110,7 +110,7 @@ class _Signature:
         return f"({self._written(self.params, written)}) -> ()"
 
     def make(self, args: Sequence[Any]) -> list[Any]:
-        """The tensors that the kernel writes from nothing, for these arguments."""
+        """New tensors for the outputs that the operator allocates, for these arguments."""
         like: Any = next(a for a in args if isinstance(a, torch.Tensor)) if self.made else None
         return [
             like.new_empty([extent(args) for extent in shape], dtype=dtype)

@@ -1,4 +1,5 @@
-"""The environment variables Wave reads. An unknown WAVE_ name is a likely slip: it warns once."""
+"""The environment variables Wave reads. An unknown WAVE_ name is probably misspelled: it gives one
+warning."""
 
 from __future__ import annotations
 
@@ -34,10 +35,10 @@ KNOWN = {
     "WAVE_ENABLE_GDB_LISTENER": "accepted for compatibility",
     "WAVE_ENABLE_PERF_LISTENER": "accepted for compatibility",
     "WAVE_DUMP": "prints the IR after these passes",
-    "WAVE_LLVM": "another library than the libLLVM that is found",
-    "WAVE_NUM_THREADS": "how many threads run kernels on the processor",
-    "WAVE_PERF": "1 tells `perf` the names of kernels on the processor",
-    "WAVE_CUDA_LIB": "another library than the system's libcuda",
+    "WAVE_LLVM": "a libLLVM to use instead of the one that is found",
+    "WAVE_NUM_THREADS": "how many threads run kernels on the CPU",
+    "WAVE_PERF": "1 tells `perf` the names of kernels on the CPU",
+    "WAVE_CUDA_LIB": "a libcuda to use instead of the system's",
     "WAVE_PTXAS": "an assembler for ahead-of-time NVIDIA binaries",
 }
 
@@ -61,7 +62,8 @@ def _size(text: str) -> int:
     return int(text[: len(text) - len(unit)]) * _SIZES[unit]
 
 
-# How the values of variables that are not names are read; a ValueError or KeyError is a slip.
+# How to parse the values of variables that are not plain text; a ValueError or KeyError means that
+# the value is invalid.
 _READ = {
     "WAVE_CACHE_ON": _number,
     "WAVE_ALWAYS_COMPILE": _number,
@@ -74,7 +76,7 @@ _READ = {
 
 
 def number(name: str, otherwise: int) -> int:
-    """The value of a variable; `otherwise` when it is not set, or says nothing (`check` warns)."""
+    """The value of a variable; `otherwise` if it is not set or invalid (`check` warns)."""
     try:
         return _READ[name](os.environ[name])
     except (KeyError, ValueError):
@@ -82,7 +84,7 @@ def number(name: str, otherwise: int) -> int:
 
 
 def home() -> Path:
-    """The user's folder; one for temporary files where there is no user."""
+    """The user's folder; one for temporary files if there is none."""
     try:
         return Path.home()
     except RuntimeError:
@@ -90,7 +92,7 @@ def home() -> Path:
 
 
 def check() -> None:
-    """Warns about WAVE_ variables that nothing reads, and values that say nothing."""
+    """Warns about unknown WAVE_ variables and invalid values."""
     for name, read in _READ.items():
         try:
             read(os.environ.get(name, "1"))

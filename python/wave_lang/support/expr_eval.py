@@ -1,5 +1,5 @@
-"""Expressions with numbers in place of symbols, where the numbers need not be Python's own: sizes
-that are symbols of torch.compile stay what they are. What is not whole is a pair (above, below)."""
+"""Evaluates expressions with numbers for symbols. The numbers need not be Python's own: sizes that
+are symbols of torch.compile stay symbols. A fraction is a pair (above, below)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _value(expr: Expr, sizes: Mapping[Expr, Any]) -> Any:
 
 
 def evaluate(expr: Expr, sizes: Mapping[Expr, Any]) -> Any:
-    """The value of an expression whose symbols all have one in `sizes`; it must be whole."""
+    """The value of an expression whose symbols all have one in `sizes`; it must be an integer."""
     above, below = _value(expr, sizes)
     if isinstance(below, int) and below == 1:
         return above

@@ -1,4 +1,4 @@
-"""SymPy together with Wave's expressions: loaded when first used, and taught our conditions.
+"""SymPy together with Wave's expressions: loaded when first used, and extended with our conditions.
 
 Nearly all of SymPy turns our expressions into its own by itself (`_sympy_`). The exception is the
 condition of a Piecewise branch, which must be SymPy's already: that one constructor is wrapped.
@@ -30,7 +30,7 @@ def _teach_conditions() -> None:
 
 
 class _Loader:
-    """Loads SymPy with its own loader, then teaches it."""
+    """Loads SymPy with its own loader, then extends it."""
 
     def __init__(self, loader: Any):
         self._loader = loader
@@ -44,7 +44,7 @@ class _Loader:
 
 
 def load() -> ModuleType:
-    """SymPy, executed at its first use; where it is not installed, the module that stands in."""
+    """SymPy, executed at its first use; if it is not installed, the module that replaces it."""
     if "sympy" in sys.modules:
         _teach_conditions()
         return sys.modules["sympy"]

@@ -1,4 +1,4 @@
-"""What kernels use of SymPy, for machines without it. Builds Wave expressions.
+"""The part of SymPy that kernels use, for machines without it. Builds Wave expressions.
 
 `from wave_lang.kernel.lang.global_symbols import *` binds the name `sympy`: to SymPy itself where
 it is installed, to this module otherwise.

@@ -1,4 +1,4 @@
-"""What a user must see although nothing is wrong: one warning for each cause in a process."""
+"""Warnings that a user must see although nothing is wrong: one per cause and process."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _said: set[str] = set()
 
 
 def warn_once(text: str, cause: str | None = None) -> None:
-    """A RuntimeWarning at the line of the user's that led here, unless one of the same cause (the
-    text, where none is given) was given before."""
+    """A RuntimeWarning at the user's line, unless one with the same cause (by default the text) was
+    given before."""
     cause = cause or text
     if cause in _said:
         return

@@ -2,4 +2,4 @@
 
 from pkgutil import extend_path as _extend_path
 
-__path__ = _extend_path(__path__, __name__)  # with its part of public/
+__path__ = _extend_path(__path__, __name__)  # including its part of public/

@@ -23,8 +23,8 @@ def _guess(alias: str, name: str) -> str | None:
 
 
 def unknown_name(module: str, alias: str, names: Mapping[str, Any]) -> Callable[[str], Any]:
-    """A module's `__getattr__`: inside a kernel a diagnostic at the line, elsewhere AttributeError;
-    both name the nearest thing there is."""
+    """A module's `__getattr__`: inside a kernel it reports a diagnostic at the line, elsewhere it
+    raises AttributeError; both suggest the nearest name."""
 
     _modules[alias] = names
 

@@ -1,4 +1,4 @@
-"""Where tensors live and how they are laid out."""
+"""The address spaces and memory layouts of tensors."""
 
 from __future__ import annotations
 

@@ -157,8 +157,8 @@ class IndexMapping:
     """How register coordinates become memory coordinates.
 
     For all iterators: out[outputs] = in[inputs]. For a read, `inputs` are coordinates in memory and
-    `outputs` name the register's dimensions; for a write the other way round. `dynamic_val(i)`
-    stands for the i-th of `mapping_dynamic_vals`, which `dynamic_val_mappings[i]` looks up.
+    `outputs` name the register's dimensions; for a write the other way round. `dynamic_val(i)` is
+    the i-th of `mapping_dynamic_vals`, which `dynamic_val_mappings[i]` looks up.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Registers and scalars with a given value: ops that the types of the language need themselves."""
+"""Registers and scalars with a given value: ops that the types of the language use."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Tag = Any
 
 
 def _constant(value: Any, dtype: DataType) -> Any:
-    """A number as the dtype holds it; expressions stay what they are."""
+    """A number converted to the dtype; expressions are returned unchanged."""
     if not isinstance(value, Real):
         return value
     return float(value) if dtype.is_float_asm() else math.trunc(value)
 
 
 def _is_far(value: Any) -> bool:
-    """Whether it is an integer that only an operand can be, not an expression."""
+    """Whether it is an integer too large for an expression, so that it must be an operand."""
     return isinstance(value, int) and not -(1 << 63) < value < 1 << 63
 
 

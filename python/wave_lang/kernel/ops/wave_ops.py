@@ -509,7 +509,7 @@ def _need_carried(carried: tuple, where: str) -> None:
 def _run_body(
     body: Callable[..., Any], carried: tuple[Value, ...], optional: builtins.bool
 ) -> tuple:
-    """What `body` hands on, traced in the open region. `optional`: it may take and return
+    """What `body` returns, traced in the open region. `optional`: it may take and return
     nothing."""
     if body.__code__.co_flags & inspect.CO_GENERATOR:
         _wave.report(
@@ -558,7 +558,7 @@ def iterate(
 ) -> Callable[[Callable[..., Any]], Any]:
     """A loop over the tiles of `axis`, carrying `init_args`.
 
-    Decorates the body, which is traced immediately; its name then stands for the result: the value
+    Decorates the body, which is traced immediately; its name then refers to the result: the value
     of the last iteration, or a tuple of values. With `start` and `condition` it is a while loop whose body
     sets the next position with `set_symbol(axis, ...)`.
     """
@@ -568,7 +568,7 @@ def iterate(
     if condition is not None and start is None:
         _wave.report(
             "E0406",
-            "an `iterate` with condition= needs start= too",
+            "an `iterate` with condition= also needs start=",
             "give the first position: start=scalar(0, i32)",
         )
     if start is not None and not isinstance(start, Value):
@@ -772,7 +772,7 @@ def device_assert(cond: Value, message: str = "", *values: Value, tag: Tag = Non
     _emit("device_assert", (cond, *values), {"label": message, "tag": tag})
 
 
-# Everything defined here or taken over from the other modules of the same layer.
+# Everything defined here or imported from the other modules of this layer.
 __all__ = (
     _constants.__all__
     + _elementwise.__all__

@@ -1,6 +1,6 @@
-"""The ops of schedules. They record what is asked for; no target reorders instructions yet.
+"""The ops of schedules. They record requests; no target reorders instructions yet.
 
-Nodes are not known while a schedule is recorded, so every selection is a NodeList that stands for
+Nodes are not known while a schedule is recorded, so every selection is a NodeList that represents
 whatever matches: it can be sliced, joined and iterated like a list.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Iterable, Sequence
 
 
 class Recording:
-    """What a schedule asked for, in order."""
+    """The requests of a schedule, in order."""
 
     def __init__(self, hardware: Any = None):
         self.hardware = hardware

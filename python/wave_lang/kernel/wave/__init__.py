@@ -2,7 +2,7 @@
 
 from pkgutil import extend_path as _extend_path
 
-__path__ = _extend_path(__path__, __name__)  # with its part of public/
+__path__ = _extend_path(__path__, __name__)  # including its part of public/
 
 from .._support.dtype import DataType, f4e2m1fn, i1, i32
 from ..._wave import CompileError, DeviceAssertError, Expr, SimulationError, Value

@@ -19,7 +19,7 @@ WAVE_ALWAYS_COMPILE = environment.number("WAVE_ALWAYS_COMPILE", 0)
 WAVE_CACHE_LIMIT = environment.number("WAVE_CACHE_LIMIT", 16)
 CACHE_BASE_DIR = Path(os.environ.get("WAVE_CACHE_DIR") or environment.home() / ".wave")
 
-# What a program depends on beside the kernel's text.
+# What a program depends on besides the kernel's text.
 _KEYS = [row.name for row in ROWS.values() if row.is_key]
 
 
@@ -32,8 +32,8 @@ class Entry:
 
 
 class WaveCacheManager:
-    """The kernels compiled last, by a hash of their text and options. What lies on disk is the
-    compiler's own business; `directory` tells it where, None leaves it to WAVE_CACHE_DIR."""
+    """The kernels compiled last, by a hash of their text and options. The compiler manages the
+    files on disk, in `directory`, or in WAVE_CACHE_DIR if that is None."""
 
     def __init__(self, base_dir: Any = None):
         self.base_dir = Path(base_dir or CACHE_BASE_DIR)

@@ -25,7 +25,7 @@ def _space_symbols(kernel: Kernel) -> set[Expr]:
 
 
 def _values(options: WaveCompileOptions, kernel: Kernel) -> dict[Expr, Any]:
-    """`subs`, with numbers of address spaces as such."""
+    """`subs`, with the numbers of address spaces converted to AddressSpace."""
     spaces = _space_symbols(kernel)
     values: dict[Expr, Any] = {}
     for key, value in options.subs.items():
@@ -101,7 +101,7 @@ def _lower(options: WaveCompileOptions, kernel: Kernel, machine: Machine) -> Ker
 
 
 def _overridden(options: WaveCompileOptions, traced: Kernel) -> Kernel:
-    """The kernel that `override_mlir` (a text, or the name of a file) puts in place of the traced
+    """The kernel that `override_mlir` (a text, or the name of a file) substitutes for the traced
     one: a dump of any stage, edited by hand."""
     text = options.override_mlir
     if text is None:
@@ -128,7 +128,7 @@ def _prepared(
         schedule.record(kernel, values)
     ir = _overridden(options, trace.kernel)
     ir.apply_options(given(options), options._place)
-    ir.verify()  # and warns: nothing is added to its header any more
+    ir.verify()  # with a warning: nothing is added to its header any more
     _print_requested(options, ir)
     options.kernel_usages = [
         "output" if p.is_output else "input" for p in ir.params if p.kind == "mem"
@@ -180,7 +180,7 @@ def wave_compile(
     if machine.kind in ("cpu", "cuda") and not options.compile_to_mlir:
         made.compile_for(machine.kind)
     if options.compile_to_asm:
-        made.asm  # or it is said why there is none
+        made.asm  # or a remark says why there is none
     _describe_launch(made)
     return made
 

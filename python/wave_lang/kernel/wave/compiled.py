@@ -1,4 +1,4 @@
-"""Compiled kernels: called with tensors, looked at, simulated."""
+"""Compiled kernels: calling, inspecting and simulating them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class WaveKernel(Launchable):
 
     @property
     def _text_only(self) -> str | None:
-        """The option that asks for a kernel to be looked at and not called."""
+        """The option that compiles a kernel to text only, if it is set."""
         names = ("compile_to_mlir", "compile_to_asm")
         return next((name for name in names if getattr(self.options, name)), None)
 
@@ -76,7 +76,7 @@ class WaveKernel(Launchable):
         return self._said + [remark for remark in programs if remark not in self._said]
 
     def _note(self, remarks: list[Any]) -> None:
-        """Each is kept once, however many calls make it."""
+        """Each is kept once, however many calls report it."""
         self._said += [remark for remark in remarks if remark not in self._said]
 
     @property
@@ -156,7 +156,7 @@ class WaveKernel(Launchable):
         kernel = self.ir.clone()
         target = self.machine.shown
         if target is None and self.program is not None:
-            target = self.program.target  # this processor's, by its name
+            target = self.program.target  # this CPU's, by its name
         kernel.run_passes(target=target, stop_after=name, start_after=self.options.override_stage)
         _wave.take_diagnostics()  # the same remarks again
         return str(kernel)
@@ -197,7 +197,7 @@ class WaveKernel(Launchable):
             raise ValueError(f"`{self.name}` has not been simulated yet")
         return self._report
 
-    # ---- calling: what is not quick enough to matter; the rest is Launchable's
+    # ---- calling: the slow paths; the fast one is in Launchable
 
     def invoke(self, *args: Any, **named: Any) -> None:
         """The same as calling it."""
@@ -279,8 +279,8 @@ class WaveKernel(Launchable):
         return self._programs[kind]
 
     def _take(self, program: Program) -> None:
-        """Calls launch it at once, unless there are debug logs to be looked at afterwards, or it is
-        not to be called."""
+        """Lets calls launch it directly, unless there are debug logs to process afterwards, or the
+        kernel is only text."""
         if not self._logs and not self._text_only:
             self._use(program)
 
@@ -295,7 +295,7 @@ class WaveKernel(Launchable):
             return None
 
     def _evaluate(self, args: tuple[Any, ...], collected: dict[str, Any]) -> None:
-        """On the reference evaluator; what was logged goes into `collected`."""
+        """Runs on the reference evaluator; debug logs are added to `collected`."""
         with self._collecting(args, collected) as log:
             self._note(self.ir.eval(args, log))
 
@@ -303,7 +303,8 @@ class WaveKernel(Launchable):
     def _collecting(
         self, args: tuple[Any, ...], collected: dict[str, Any]
     ) -> Iterator[Callable | None]:
-        """What a run calls with each debug log; printers and handlers follow a good run."""
+        """The function a run calls with each debug log; printers and handlers run after a
+        successful run."""
         wanted = {log.label: log for log in self._logs}
 
         def collect(label: str, dtype: str, shape: tuple[int, ...], data: bytes) -> None:

@@ -13,7 +13,8 @@ from ... import _wave
 from ..._wave import Expr
 from ..lang.global_symbols import THREAD_0, THREAD_1, THREAD_2, get_workgroup_symbol
 
-# Rows of the compiler's table with a value of the public enumerations; the others go by name.
+# Rows of the compiler's table with a value of the public enumerations; the others are looked up by
+# name.
 _PUBLIC = [row for row in _wave.mma_table if row[1] > 0]
 MMAType = Enum(  # type: ignore[misc]
     "MMAType", [(r[0], r[1]) for r in _PUBLIC if not r[2]], module=__name__

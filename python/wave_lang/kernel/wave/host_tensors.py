@@ -1,4 +1,4 @@
-"""Tensors made of what the host received, in the library the caller uses."""
+"""Tensors made from data that the host received, in the library that the caller uses."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from .._support.tensor_types import NUMPY_NAMES, TORCH_NAMES
 
 
 def log_tensor(dtype: str, shape: Sequence[int], data: bytes, like: Sequence[Any]) -> Any:
-    """Bytes as a tensor: of PyTorch, and where its first tensor lies, when the call used PyTorch;
-    else of NumPy, else a memoryview. Elements neither library knows stay bytes."""
+    """Bytes as a tensor: of PyTorch, on the device of the call's first tensor, if the call used
+    PyTorch; else of NumPy, else a memoryview. Elements of a type that the library lacks stay
+    bytes."""
     dtype = "i64" if dtype == "index" else dtype
     torch: Any = sys.modules.get("torch")
     first = next((a for a in like if torch is not None and isinstance(a, torch.Tensor)), None)
     if first is not None:
         flat = torch.empty(0, dtype=torch.uint8)
-        if data:  # frombuffer refuses empty ones
+        if data:  # frombuffer rejects empty ones
             flat = torch.frombuffer(bytearray(data), dtype=torch.uint8)
         kind = getattr(torch, TORCH_NAMES.get(dtype, "uint8"), torch.uint8)
         made = flat.view(kind).reshape(*shape, *([-1] if kind == torch.uint8 else []))

@@ -1,4 +1,4 @@
-"""What a compile says about launches of its kernel: the grid and the parameters."""
+"""Facts about launches of a compiled kernel: the grid and the parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .compile_options import WaveCompileOptions
 
 @dataclass
 class KernelLaunchInfo:
-    """What a launch runs. `grid` takes the values of scalars that define symbols, then those of
+    """The size of a launch. `grid` takes the values of scalars that define symbols, then those of
     `dynamic_symbols`, and gives the workgroups in each direction."""
 
     grid: Callable[[Sequence[int]], list[int]] | None = None

@@ -13,7 +13,7 @@ class Machine:
     """Where a kernel runs.
 
     kind      "eval", "sim", "cpu" or "cuda"
-    target    as `wavec --list=targets` names it; None: of "eval", and all that this CPU has
+    target    as `wavec --list=targets` names it; None for "eval", and for all features of this CPU
     device    the CUDA device on which code is loaded; -1: there is none here
     anywhere  calls with tensors on another kind of device compile for that one
     remark    why it is not the machine that was named, or None

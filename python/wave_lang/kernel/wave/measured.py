@@ -20,7 +20,7 @@ def _zeros(value: Any) -> Any:
 
 
 class MeasuredKernel(WaveKernel):
-    """A kernel that is measured at each call, after it has done what it is called for."""
+    """A kernel that is measured at each call, after the call itself."""
 
     def __call__(self, *args: Any, **named: Any) -> None:
         super().__call__(*args, **named)
@@ -56,7 +56,8 @@ class MeasuredKernel(WaveKernel):
                 out.write(text)
 
     def _profile(self, call: Any) -> None:
-        """What Python does in calls; kernels that add to their tensors do so each time."""
+        """Profiles the Python code of calls; kernels that accumulate into their tensors do so each
+        time."""
         options = self.options
         for _ in range(options.profile_python_warmup):
             call()
@@ -68,7 +69,7 @@ class MeasuredKernel(WaveKernel):
         else:
             took = timeit.timeit(call, number=options.profile_python_repetitions)
             each = took / options.profile_python_repetitions
-            print(f"{self.name}: {took:.3f} s, {each * 1e6:.2f} us of one call")
+            print(f"{self.name}: {took:.3f} s, {each * 1e6:.2f} us per call")
 
 
 __all__ = ["MeasuredKernel"]

@@ -18,8 +18,8 @@ GivenOption = tuple[str, str | None, str]  # name, value, the value as it is wri
 class Row(NamedTuple):
     """One option.
 
-    kind    "works", "holds" (what it requests is always so), "idle" (it has no effect), or "result"
-            (a compile fills it in)
+    kind    "works", "holds" (what it requests is always true), "idle" (it has no effect), or
+            "result" (a compile fills it in)
     text    what it does; for an idle one, why it has no effect
     on      kinds of machines (machine.py) where it works; (): all
     file    "read" or "written" if it names a file

@@ -1,4 +1,4 @@
-"""The decorator that makes a kernel of a Python function."""
+"""The decorator that turns a Python function into a kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .constraints import Constraint, row_of
 
 Function = Callable[..., Any]
 
-# What a call of a kernel that is not compiled does: (kernel, arguments); `gen` sets it.
+# Called if a kernel that is not compiled is called: (kernel, arguments); `gen` sets it.
 current_launch: ContextVar[Callable[["LaunchableWave", tuple], Any]] = ContextVar("wave_lang_launch")
 
 
@@ -32,8 +32,8 @@ def _closure(fn: Function) -> dict[str, Any]:
 
 
 def _annotations(fn: Function, localns: dict[str, Any]) -> dict[str, Any]:
-    """Parameter annotations; strings (`from __future__ import annotations`) are evaluated where
-    the function stands."""
+    """Parameter annotations; strings (`from __future__ import annotations`) are evaluated in the
+    scope of the function."""
     found = inspect.get_annotations(fn)
     if not any(isinstance(a, str) for a in found.values()):
         return found
@@ -44,7 +44,7 @@ def _annotations(fn: Function, localns: dict[str, Any]) -> dict[str, Any]:
 
 
 def _function_of(given: Any) -> Function:
-    """What `@wave` was put on: a function, that of a staticmethod too."""
+    """The function that `@wave` decorates, also inside a staticmethod."""
     fn = given.__func__ if isinstance(given, staticmethod) else given
     if isinstance(fn, LaunchableWave):
         raise TypeError(f"`{fn.name}` is already a kernel: decorate it with `@wave(...)` once")

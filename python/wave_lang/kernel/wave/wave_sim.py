@@ -35,7 +35,8 @@ def _whole(sizes: dict[Any, int], loops: set[Any]) -> list[Constraint]:
 
 
 def _item(sizes: dict[Any, int], value: Value, key: Any) -> Value:
-    """`value[i]`: what stands at place i of the first dimension, all of which the tile holds."""
+    """`value[i]`: the element or rows at position i of the first dimension, which the tile holds
+    entirely."""
     if not value.shape or not isinstance(key, int):
         report("E0310", "a value is indexed by one number, along its first dimension")
     dim = value.shape[0]

@@ -11,7 +11,7 @@ from wave_lang.kernel.wave.wave import current_launch
 class TestLaunchContext:
     """Within the block, calling a kernel compiles it with these options and runs it."""
 
-    __test__ = False  # not a test, whatever pytest thinks of the name
+    __test__ = False  # not a test: the name misleads pytest
 
     def __init__(
         self,

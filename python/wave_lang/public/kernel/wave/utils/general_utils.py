@@ -35,7 +35,7 @@ def ceildiv(a: int, b: int) -> int:
 
 
 def clamp(x: Any, lo: Any, hi: Any) -> Any:
-    """x, or the end of [lo, hi] it lies beyond."""
+    """x clamped to [lo, hi]."""
     return max(lo, min(x, hi))
 
 
@@ -80,7 +80,7 @@ def get_default_scheduling_params() -> dict[Expr, int]:
 
 
 def check_leaks(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """With WAVE_CHECK_LEAKS=1: fails when the function leaves uncollectable objects behind."""
+    """With WAVE_CHECK_LEAKS=1: fails if the function leaves uncollectable objects."""
     if os.environ.get("WAVE_CHECK_LEAKS") != "1":
         return fn
 

@@ -47,7 +47,7 @@ def generate_gemm_afp4wfp4_inputs(shape: tuple[int, int, int], device: Any = Non
 
 
 def torchScaledGemmMXFP4(x: Any, w: Any, x_scales: Any, w_scales: Any) -> Any:
-    """The product of scaled fp4 matrices, in f32."""
+    """The matmul of scaled fp4 matrices, in f32."""
     import torch
 
     a = mxfp4_to_f32(x) * e8m0_to_f32(x_scales.repeat_interleave(SCALE_GROUP_SIZE, dim=1))
