@@ -25,7 +25,7 @@ all: ## build the library, wavec, the Python package and the tests
 setup: ## look for compilers, CMake and Python again, and install what is missing
 	@tools/setup.sh --again
 
-demo: ## compile real kernels for this machine, compare them with NumPy and PyTorch; writes demo-report.html
+demo: ## run real kernels on this machine, compare them with NumPy and PyTorch, write a report
 	@WANTED=wave_ext tools/build.sh $(BUILD) -DWAVE_WERROR=$(WERROR_NOW)
 	@$(RUN) PYTHONPATH=python "$$PYTHON" tools/demo.py
 
@@ -102,7 +102,7 @@ bless: all ## rewrite golden files and generated documents; review the diff
 wc: ## lines per folder
 	@python3 tools/check_sizes.py --table
 
-clean: ## remove what was built (.venv and .setup stay)
+clean: ## remove build outputs (.venv and .setup stay)
 	rm -rf build build-san build-clang fuzz-out
 
 help: ## this list

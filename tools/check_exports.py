@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks what a shared library lets others see: libwave only wv_*, the extension only PyInit_*.
+"""Checks which symbols a shared library exports: libwave only wv_*, the extension only PyInit_*.
 
 tools/check_exports.py build/libwave.so path/to/_wave.abi3.so
 """
@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-# The linker's own marks; a sanitizer build is not checked.
+# The linker's own symbols; a sanitizer build is not checked.
 LINKER = {"_init", "_fini", "_edata", "_end", "__bss_start"}
 
 
@@ -28,7 +28,7 @@ def check(path):
     if not names:
         print(f"{path}: exports nothing")
     else:
-        print(f"{path}: {len(names) - len(wrong)} of {len(names)} exported names are right")
+        print(f"{path}: {len(names) - len(wrong)} of {len(names)} exported names are allowed")
     return bool(wrong) or not names
 
 

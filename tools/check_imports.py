@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the imports of the Python package against tools/imports.txt: none goes up, none in a circle.
+"""Checks the imports of the Python package against tools/imports.txt: none goes up a layer, and
+there are no cycles.
 
 tools/check_imports.py [ROOT]
 
@@ -12,8 +13,8 @@ import sys
 
 PACKAGE = "wave_lang"
 EXTENSION = f"{PACKAGE}._wave"
-PUBLIC = f"python/{PACKAGE}/public"  # its folders are parts of the packages they are named like
-HIDDEN = ("import_module", "__import__")  # calls whose imports cannot be read off the source
+PUBLIC = f"python/{PACKAGE}/public"  # its folders are parts of the packages of the same name
+HIDDEN = ("import_module", "__import__")  # calls that hide what is imported
 
 
 def read_layers(path):
@@ -70,7 +71,7 @@ def imported(node, package, modules):
 
 
 def read_imports(module, modules):
-    """(line, imported module) of one file; None for a call that hides which one."""
+    """(line, imported module) of one file; None for a call that hides the name."""
     path = modules[module]
     package = module if path.endswith("__init__.py") else module.rpartition(".")[0]
     for node in ast.walk(ast.parse(open(path, encoding="utf-8").read())):
@@ -84,7 +85,7 @@ def read_imports(module, modules):
 
 
 def find_circle(edges):
-    """One circle of imports, as a list of modules; [] when there is none."""
+    """One cycle of imports, as a list of modules; [] if there is none."""
     done, way = set(), []
 
     def walk(module):
@@ -127,7 +128,7 @@ def main():
         problems += check_module(module, modules, layers, names, edges)
     circle = find_circle(edges)
     if circle:
-        problems.append(f"imports in a circle: {' -> '.join(circle)}")
+        problems.append(f"import cycle: {' -> '.join(circle)}")
     count = sum(map(len, edges.values()))
     good = f"{count} imports of {len(modules) - 1} Python modules follow tools/imports.txt"
     print("\n".join(problems) or good)

@@ -60,7 +60,7 @@ def check_include(root, path, layer, name, rules):
         bases = {layer, os.path.dirname(path), os.path.dirname(layer) or layer}
         if any(os.path.exists(os.path.join(root, base, name)) for base in bases):
             return None
-        return f'"{name}" is no header of {layer}; write system headers as <{name}>'
+        return f'"{name}" is not a header of {layer}; write system headers as <{name}>'
     else:
         return f'"{name}" is not a path from src/ (write "layer/file.h")'
     if used == layer or covers(rules[layer], used):

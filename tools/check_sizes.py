@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Fails on what CONTRIBUTING.md rules out: files above 800 lines, C functions above 60 lines, and
-folders of src/ with more than 22 files.
+"""Enforces the limits of CONTRIBUTING.md: it fails on files above 800 lines, C functions above 60
+lines, and folders of src/ with more than 22 files.
 
     tools/check_sizes.py [ROOT]           what fails
     tools/check_sizes.py --advise [ROOT]  also wide lines
     tools/check_sizes.py --table [ROOT]   lines per folder (make wc)
 
-A longer file says why in its head comment, with the words "long because".
+A longer file says why in its top comment, with the words "long because".
 """
 
 import collections
@@ -43,7 +43,7 @@ def long_functions(lines):
 
 def faults_of_file(path, lines):
     if len(lines) > LINES and "long because" not in "\n".join(lines[:40]):
-        yield f'{path}: {len(lines)} lines; above {LINES} say why in the head ("long because")'
+        yield f'{path}: {len(lines)} lines; above {LINES} say why at the top ("long because")'
     if path.endswith((".c", ".h")):
         for start, length in long_functions(lines):
             yield f"{path}:{start}: a function of {length} lines; at most {FUNCTION}"

@@ -2,10 +2,10 @@
 """Runs the numeric tests of the public Wave package with this one: tools/compat.py CHECKOUT.
 
 CHECKOUT is a checkout of that package. Its tests run unchanged, and so does its library of kernels
-(`templates`, `schedules`, `nn`), which is no part of this package; everything else they import is
-ours. They run in a process of their own, which is begun anew behind a test that hangs or crashes.
-Needs pytest and PyTorch. What was skipped because the machine is not the one a test asks for runs,
-too: a kernel means the same everywhere.
+(`templates`, `schedules`, `nn`), which is not part of this package; everything else they import is
+ours. They run in a separate process, which is restarted after a test that hangs or crashes. Needs
+pytest and PyTorch. Tests that are normally skipped because they need another machine run as well: a
+kernel means the same everywhere.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # The kernel library, which comes from the checkout.
 LIBRARY = tuple(f"wave_lang.kernel.wave.{name}" for name in ("templates", "schedules", "nn"))
 
-# Files whose tests are about the other compiler, not about kernels: its IR, passes, tools, caches.
+# Files that test the other compiler rather than kernels: its IR, passes, tools, caches.
 FOREIGN = {
     "kernel/wave/water_e2e_test.py": "its other back end",
     "kernel/wave/test_subprocess_protocol.py": "its other back end",
@@ -38,7 +38,7 @@ FOREIGN = {
     "kernel/visualization_test.py": "its IR",
     "kernel/wave_utils_test.py": "its expressions and graphs",
     "kernel/runtime/cache_test.py": "its cache's files",
-    "kernel/jupyter_test.py": "runs notebooks by nbconvert",
+    "kernel/jupyter_test.py": "runs notebooks with nbconvert",
 }
 
 
@@ -72,7 +72,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def without_cuda() -> None:
-    """Lets PyTorch put on the host what tests put on a GPU that is not there."""
+    """Makes PyTorch put tensors on the host that tests put on a GPU which is not there."""
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -95,7 +95,7 @@ def without_cuda() -> None:
 
 
 class Plugin:
-    """What one process of pytest does differently, and the record of what came of it."""
+    """A pytest plugin: what one process does differently, and the record of its results."""
 
     def __init__(self, args):
         self.record = open(args.record, "a", buffering=1)
@@ -169,7 +169,7 @@ def child(args) -> int:
 
     checkout = Path(args.checkout).resolve()
     sys.path.insert(0, args.package)
-    import wave_lang  # before the checkout is put in front of the path by its conftest
+    import wave_lang  # before the checkout's conftest prepends it to the path
 
     without_cuda()
     sys.meta_path.insert(0, Library(checkout))
@@ -190,7 +190,7 @@ def child(args) -> int:
 
 
 def read_record(file: Path) -> tuple[dict, str | None]:
-    """Results by test, and the test that was begun and not ended."""
+    """Results by test, and the test that was started but did not finish."""
     results, begun = {}, None
     for line in file.read_text().splitlines():
         row = json.loads(line)
@@ -203,7 +203,8 @@ def read_record(file: Path) -> tuple[dict, str | None]:
 
 
 def run_part(args, part: int, scratch: Path) -> dict:
-    """Results by test of every `jobs`th test; goes on behind one that crashed or took too long."""
+    """Results by test of every `jobs`th test; continues after one that crashes or takes too
+    long."""
     record = scratch / f"record{part}"
     record.write_text("")
     while True:
@@ -238,7 +239,7 @@ def run_part(args, part: int, scratch: Path) -> dict:
 
 
 def wait(process, record: Path, args) -> str:
-    """Waits for the end of a process that goes on recording; says how it ended."""
+    """Waits for a process, as long as it keeps recording results; says how it ended."""
     size, since, grace = record.stat().st_size, time.time(), 120  # to load PyTorch and the tests
     while process.poll() is None:
         now = record.stat().st_size
@@ -253,7 +254,7 @@ def wait(process, record: Path, args) -> str:
 
 
 def tests_of(args) -> list[str]:
-    """The files asked for, else every file of numeric tests."""
+    """The requested files, or every file of numeric tests."""
     if args.files:
         return args.files
     base = Path(args.checkout) / "tests"

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""The demo: compiles real kernels for the devices of this machine, runs them and compares with others.
+"""The demo: compiles real kernels for the devices of this machine, runs them and compares them with
+other libraries.
 
     make demo        or: PYTHONPATH=python tools/demo.py [--kernel NAME] [--target NAME] [--show]
 
-Every kernel is compiled, run and compared with NumPy in float64; its time stands beside NumPy's and,
-where it is installed, PyTorch's, on the same device and with as many threads. A page with plots and
-the kernels' sources is written, too. Targets are `cpu`, this machine's processor, `cuda` where there
-is a GPU (and PyTorch, for its tensors), and `eval`, the reference evaluator, where no libLLVM can be
-loaded.
+Every kernel is compiled, run and compared with NumPy in float64; its time is shown beside NumPy's
+and, if it is installed, PyTorch's, on the same device and with as many threads. A page with plots
+and the kernels' sources is written as well. Targets are `cpu`, the CPU of this machine, `cuda` if
+there is a GPU (and PyTorch, for its tensors), and `eval`, the reference evaluator, if no libLLVM
+can be loaded.
 """
 
 import argparse
@@ -17,12 +18,12 @@ import os
 import sys
 import time
 
-os.environ["WAVE_CACHE_ON"] = "0"  # what is shown is compiled here and now
+os.environ["WAVE_CACHE_ON"] = "0"  # kernels are compiled here, not taken from a cache
 
 try:
     import numpy as np
 except ImportError:
-    sys.exit("The demo compares with NumPy, which is not here: `make setup`, or pip install numpy")
+    sys.exit("the demo needs NumPy: run `make setup`, or pip install numpy")
 
 from demo_kernels import KERNELS
 from wave_lang import _wave
@@ -40,7 +41,7 @@ def find_torch():
 
 
 def devices_here(torch):
-    """Targets of this machine and what they are in words."""
+    """The targets of this machine, with a description of each."""
     found = {}
     for device in _wave.devices():
         if device.kind == "cpu" or (torch and torch.cuda.is_available()):
@@ -52,15 +53,16 @@ def devices_here(torch):
 
 
 def once(function):
-    """What it returns, and milliseconds."""
+    """The result of the call, and milliseconds."""
     start = time.perf_counter()
     result = function()
     return result, 1e3 * (time.perf_counter() - start)
 
 
-def quickest(calls, seconds, rounds=3):
-    """The quickest run of each, in milliseconds. They take turns, so that what else the machine does
-    meets all of them; each turn is several runs, so that threads of another one have gone to sleep.
+def fastest(calls, seconds, rounds=3):
+    """The fastest run of each, in milliseconds. They take turns, so that other load on the machine
+    affects all of them; each turn is several runs, so that the threads of the previous one have
+    gone to sleep.
     """
     best = {name: math.inf for name in calls}
     for _ in range(rounds):
@@ -78,14 +80,14 @@ def close(a, b):
 
 
 def torch_call(torch, case, exact, device, single):
-    """PyTorch's, in the kernel's own types or in f32; None where it computes something else."""
+    """PyTorch's call, in the kernel's own types or in f32; None if it computes something else."""
     tensors = [torch.from_numpy(a).to(device) for a in case.inputs]
     call = case.torch(torch, *(t.float() for t in tensors) if single else tensors)
     return call if close(call().float().cpu().numpy(), exact) else None
 
 
 def prefers_single(torch):
-    """Whether products of halves are slower here than of f32: on most processors, by far."""
+    """Whether a matmul of f16 is slower here than one of f32: on most CPUs it is, by far."""
     times = {}
     for dtype in torch.float16, torch.float32:
         a = torch.ones(192, 192, dtype=dtype)
@@ -93,18 +95,18 @@ def prefers_single(torch):
     return times[torch.float16] > times[torch.float32]
 
 
-def processor_times(case, kernel, args, exact, torch, seconds):
+def cpu_times(case, kernel, args, exact, torch, seconds):
     """Milliseconds by name: ours is "Wave"."""
     single = [a.astype(np.float32) for a in case.inputs]
     calls = {"Wave": lambda: kernel(*args), "NumPy": lambda: case.numpy(*single)}
     rival = torch and torch_call(torch, case, exact, "cpu", prefers_single(torch))
     if rival:
         calls["PyTorch"] = rival
-    return quickest(calls, seconds)
+    return fastest(calls, seconds)
 
 
 def gpu_times(case, kernel, args, exact, torch, seconds):
-    """The same on a GPU, by events; the rival has the kernel's own types."""
+    """The same on a GPU, by events; the rival uses the kernel's own types."""
     from wave_lang.benchmark import bench
 
     times = {"Wave": bench(kernel, args, budget_ms=1e3 * seconds / 4).median / 1e3}
@@ -115,7 +117,7 @@ def gpu_times(case, kernel, args, exact, torch, seconds):
 
 
 def program_of(kernel):
-    """What one thread does; where LLVM or a driver took part, how long, in milliseconds."""
+    """The program of one thread; if LLVM or a driver took part, the milliseconds it took."""
     program = kernel.program
     if program is None:
         return None, 0.0
@@ -145,7 +147,7 @@ def measure(make, case, target, torch, seconds):
     if target == "eval":
         times = {"Wave": first_ms}
     else:
-        clock = gpu_times if target == "cuda" else processor_times
+        clock = gpu_times if target == "cuda" else cpu_times
         times = clock(case, kernel, args, exact, torch, seconds)
     text, code_ms = program_of(kernel)
     source, first = source_of(make, case.kernel)
@@ -189,7 +191,7 @@ def is_right(row):
 
 
 class Table:
-    """Rows as they come; on a terminal the next one says what it is at."""
+    """Prints rows as they come; on a terminal, also which one is running."""
 
     HEAD = "kernel", "arguments", "target", "compile", "run"
 

@@ -1,6 +1,6 @@
 """The kernels of the demo: what each computes, the same in NumPy and in PyTorch.
 
-They are as anybody writes them for a GPU; nothing in them is about processors.
+They are written as for a GPU; nothing in them is specific to CPUs.
 """
 
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ class Case:
     """A kernel and what it should compute.
 
     subs        values of its symbols
-    tiles       the sizes of its tiles on processors and on GPUs: all that differs between them
-    inputs      its arguments but for the last, which is the result
+    tiles       the sizes of its tiles on CPUs and on GPUs: the only difference between them
+    inputs      its arguments except the last, which is the result
     result      the last argument: its shape and type
     numpy       the result from the inputs, in their precision
-    torch       (torch, inputs as tensors): a function of nothing that computes the result
+    torch       (torch, inputs as tensors): a function without parameters that computes the result
     operations  of one run: additions and multiplications, functions counted as one
     allowed     how far from float64 a result may be
     """
@@ -107,7 +107,7 @@ def softmax():
 
 
 def gemm():
-    """A matrix product with edges: 1000 x 1001 x 1003 whatever the tiles."""
+    """A matmul with partial tiles: 1000 x 1001 x 1003 whatever the tiles."""
 
     @tkw.wave(
         [
@@ -142,7 +142,7 @@ def gemm():
 
 
 def convolution():
-    """A 3 x 3 convolution as one matrix product: 4-D tensors read through index mappings."""
+    """A 3 x 3 convolution as one matmul: 4-D tensors read through index mappings."""
     H, W, C, HF, WF, NF = (tkl.sym.H, tkl.sym.W, tkl.sym.C, tkl.sym.HF, tkl.sym.WF, tkl.sym.NF)
     H_OUT, W_OUT = H - HF + 1, W - WF + 1
     pixels, taps = H_OUT * W_OUT * N, HF * WF * C
@@ -195,7 +195,7 @@ def convolution():
         return sum(x[:, h : h + out, w : w + out, :] @ f[h, w] for h, w in near)
 
     def with_torch(torch, x, f):
-        last = torch.channels_last  # the order that its convolutions like best, and ours
+        last = torch.channels_last  # the fastest memory format for its convolutions, and ours
         x, f = x.permute(0, 3, 1, 2), f.permute(3, 2, 0, 1).contiguous(memory_format=last)
         return lambda: torch.nn.functional.conv2d(x, f).permute(0, 2, 3, 1)
 

@@ -3,8 +3,8 @@
 
     BUILD=build tools/fuzz.py [--seconds 600] [--seed N]
 
-A fuzzer is a program `tests/fuzz/fuzz_*`, of C or of Python, that takes --seed and --count. On a failure the command
-that repeats it is printed and its output is kept in fuzz-out/.
+A fuzzer is a program `tests/fuzz/fuzz_*`, in C or Python, that takes --seed and --count. On a
+failure the command that repeats it is printed and its output is kept in fuzz-out/.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-LEAST = {"fuzz_sym": 1_000_000}  # whatever the time
+LEAST = {"fuzz_sym": 1_000_000}  # regardless of the time
 
 
 def command(program):

@@ -3,14 +3,14 @@
 
     BUILD=build tools/fuzz_long.py --minutes 15 --jobs 16 --json out.json [--seed N] [--keep fuzz-out]
 
-A job is one process at a time of one fuzzer, with seeds that no other process has. Kernels get two jobs of
-three, the others share the rest; a C fuzzer built with sanitizers (build-san) is preferred. Nothing is
-needed but Python, NumPy and what was built: no libLLVM means that kernels are not compiled for the
-processor, and the counts say so.
+A job is one process at a time of one fuzzer, with seeds that no other process has. Kernels get two
+jobs in three, the others share the rest; a C fuzzer built with sanitizers (build-san) is preferred.
+It needs only Python, NumPy and the build: without libLLVM kernels are not compiled for the CPU, and
+the counts say so.
 
-The summary has, of each fuzzer, its cases, seconds and findings, and of kernels how often each feature was
-drawn and accepted. Output of what failed, and kernels that were shrunk, are in the folder --keep. The exit
-status is 0 if nothing was found.
+The summary has the cases, seconds and findings of each fuzzer, and how often each feature of
+kernels was drawn and accepted. The output of failures, and kernels that were shrunk, are in the
+folder --keep. The exit status is 0 if nothing was found.
 """
 
 import argparse
@@ -32,12 +32,12 @@ ROUND = 60  # seconds that a process of the kernel fuzzer runs
 COUNTS = {"fuzz_sym": 10000, "fuzz_parse": 2000, "fuzz_passes": 500, "fuzz_faults": 30,
           "fuzz_calls": 5000, "fuzz_cache": 200000, "fuzz_numbers": 2000,
           "fuzz_python": 400}  # of one process  # fmt: skip
-ENVIRONMENT = {"WAVE_NUM_THREADS": "2", **os.environ}  # of each process: there are as many as cores
-SPARE = 20  # seconds before the end in which nothing new begins: what runs must come to an end
+ENVIRONMENT = {"WAVE_NUM_THREADS": "2", **os.environ}  # of each process: there is one per core
+SPARE = 20  # seconds before the end in which no process is started: the running ones must finish
 
 
 def programs(build):
-    """The fuzzers beside that of kernels, those of C with sanitizers where these were built."""
+    """The fuzzers other than that of kernels; C fuzzers with sanitizers if these were built."""
     found = {"fuzz_python": MISUSE}
     for folder in (f"{build}-san", build):
         for path in sorted(glob.glob(os.path.join(ROOT, folder, "tests/fuzz_*"))):
@@ -47,7 +47,7 @@ def programs(build):
 
 
 class Campaign:
-    """What is shared by the jobs."""
+    """State shared by the jobs."""
 
     def __init__(self, args):
         self.args, self.lock = args, threading.Lock()
@@ -105,7 +105,7 @@ def execute(campaign, name, command, seed):
 
 
 def counted(text):
-    """(passed, failed) of the last line that says so."""
+    """(passed, failed) from the last line that has them."""
     found = re.findall(r"^(\d+) passed, (\d+) failed$", text, re.M)
     return tuple(map(int, found[-1])) if found else (0, 0)
 
@@ -137,7 +137,7 @@ def run_kernels(campaign):
 
 
 def job(campaign, i, others):
-    """Two of three jobs run kernels; the third goes round the other fuzzers."""
+    """Two of three jobs run kernels; the third cycles through the other fuzzers."""
     names, n = list(others), i
     while campaign.left() > SPARE:
         if i % 3 != 2 or not names:

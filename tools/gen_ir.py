@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the tables of docs/ir.md from the compiler's own: src/ir/{ops,elementwise,attrs,types}.def, src/ir/infer/infer.def.
 
-tools/gen_ir.py            rewrites what stands between <!-- table NAME --> and <!-- end -->
+tools/gen_ir.py            rewrites the text between <!-- table NAME --> and <!-- end -->
 tools/gen_ir.py --check    fails when docs/ir.md is not current
 """
 
@@ -40,7 +40,7 @@ def op_rows():
 
 
 def rules():
-    """What each rule says about the result; `the same` repeats the last one."""
+    """What each rule says about the result; `the same` repeats the previous one."""
     said, last = {}, ""
     for name, words in RULE.findall(read("infer/infer.def")):
         base, _, rest = words.partition(",")
@@ -97,7 +97,7 @@ def table(name):
 
 
 def rewrite(document, pattern, made):
-    """Replaces what stands between the comments that `pattern` finds by what `made` gives for their
+    """Replaces the text between the comments that `pattern` finds by what `made` returns for their
     names. With --check it only reports whether that would change the document."""
     old = open(document, encoding="utf-8").read()
     new = pattern.sub(lambda m: m[1] + made(m[2]) + m[3], old)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes what docs/ops.md says about each op from src/ir/ops.def and the functions of `tkw`.
 
-tools/gen_ops.py            rewrites what stands between <!-- ops NAMES --> and <!-- end -->
+tools/gen_ops.py            rewrites the text between <!-- ops NAMES --> and <!-- end -->
 tools/gen_ops.py --check    fails when docs/ops.md is not current
 
 A block with one name shows its signature in full; one with several names is a table. The listings
@@ -38,7 +38,7 @@ OF_PASSES = set(
     "async_commit async_wait mbar_init mbar_inval mbar_wait".split()
 )
 
-# What an op gives, in the words of its function's parameters. Of other rules infer.def says it.
+# The result of an op, in terms of its function's parameters. For other rules infer.def says it.
 RESULTS = {
     "given_tile": "a tile of `shape` and `dtype`",
     "given_scalar": "a scalar of `dtype`",
@@ -65,7 +65,7 @@ RESULTS = {
     "if": "the types of what the body returns",
 }
 
-# Functions that stand for several ops, and what they give.
+# Functions that make several ops, and their results.
 COMPOSED = {
     "argmax": "two values without `dim`: the elements, and their positions (i32)",
     "argmin": "two values without `dim`: the elements, and their positions (i32)",
@@ -77,7 +77,7 @@ sys.path.insert(0, os.path.join(ROOT, "python"))
 
 
 def table():
-    """Of each op that a tile kernel may have: how its result follows, and its meaning."""
+    """For each op that a tile kernel may have: the type of its result, and its meaning."""
     said = rules() | RESULTS
     levels = dict(re.findall(r"^OP\((\w+),\s*(\w+),", op_rows(), re.M))
     return {
@@ -88,7 +88,7 @@ def table():
 
 
 def functions():
-    """The functions of `tkw` that ops and schedules are written with, by name."""
+    """The functions of `tkw` for ops and schedules, by name."""
     import wave_lang.kernel.wave as tkw
 
     return {
@@ -110,7 +110,7 @@ def ops_of(function, ops):
 
 
 def signature(name, function):
-    """As Python shows it, without the `tag` that every op takes."""
+    """The signature as Python shows it, without the `tag` that every op takes."""
     shown = inspect.signature(function)
     if name != "tag":
         kept = [p for p in shown.parameters.values() if p.name != "tag" or p.kind != p.KEYWORD_ONLY]
@@ -143,7 +143,7 @@ def sentences(function):
 
 
 def one(name, function, ops):
-    """An op of its own: its signature, its meaning, the type of its result."""
+    """A block for one op: its signature, its meaning, the type of its result."""
     if function.__name__ != name:
         return f"`{name}` is another name of `{function.__name__}`.\n"
     result, made = result_of(name, function, ops), ops_of(function, ops)
@@ -161,7 +161,8 @@ def shown(call):
 
 
 def parameters_of_all(names, known):
-    """The parameters and result that all functions share, where they are too long to repeat."""
+    """The parameters and result that all functions of a table share, if they are too long to
+    repeat."""
     parts = {signature(name, known[name])[len(name) :] if name in known else "" for name in names}
     common = parts.pop()
     return common if not parts and len(common) > 60 else ""

@@ -2,7 +2,7 @@
 """Writes the tables of docs/compatibility.md: the compile options, from WaveCompileOptions itself, and
 the modules for public code, from the first lines of their files.
 
-tools/gen_options.py            rewrites what stands between <!-- table NAME --> and <!-- end -->
+tools/gen_options.py            rewrites the text between <!-- table NAME --> and <!-- end -->
 tools/gen_options.py --check    fails when docs/compatibility.md is not current
 """
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the pictures of docs/: drawings of the simulator's own page, taken out of it, and where the
-words of an allocation lie in banks, from the `memory` that a pass has chosen.
+"""Writes the pictures of docs/: drawings extracted from the simulator's page, and the banks of an
+allocation's words, from the `memory` layout that a pass has chosen.
 
 tools/gen_pictures.py            rewrites docs/*.svg
 tools/gen_pictures.py --check    fails when one is not current
@@ -31,19 +31,19 @@ def page(kernel, target):
 
 
 def alone(drawing):
-    """A drawing of the page as a file of its own: its style comes along."""
+    """A drawing of the page as a separate file, with its style."""
     if "xmlns=" not in drawing:
         drawing = drawing.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
     return drawing.replace("</title>", "</title>\n" + STYLE, 1) + "\n"
 
 
 def stack(kernel, target):
-    """What banks do in the dearest access of a kernel."""
+    """The bank conflicts of the most expensive access of a kernel."""
     return alone(re.search(r'<svg [^>]*class="stack".*?</svg>', page(kernel, target), re.S).group())
 
 
 def tile(kernel, target, name):
-    """Who holds the tile of that name; a tile without one goes by its op."""
+    """Which lanes hold the tile of that name; a tile without one is found by its op."""
     for figure in re.findall(
         r'<figure class="layout-map">.*?</figure>', page(kernel, target), re.S
     ):
@@ -84,8 +84,8 @@ def allocation(kernel, target, name):
 
 
 def words(kernel, target, name, rows, banks):
-    """The first rows of an allocation, a box for each word, with its bank. Left row by row, right as
-    `copies` has laid it out."""
+    """The first rows of an allocation, a box for each word, with its bank. Left: row-major; right:
+    as `copies` has laid it out."""
     chosen = allocation(kernel, target, name)
     width = chosen.extents[1]
     plain = Memory(f"[{rows}, {width}] d1/{width}:1 d0/{rows}:{width} : {8 * chosen.bytes} bits")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Mutation testing of the simulator: which mistakes in one lane's program does it not see?
+"""Mutation testing of the simulator: which mistakes in one lane's program does it miss?
 
     tools/mutants.py [--jobs N] [--minutes M] [--sample N] [--seed N] [--only WORD] [--json FILE]
 
@@ -10,11 +10,11 @@ a time (tests/python/sim_list/mutations.py is the table). A mutant is
     refused      by the verifier, before anything runs
     reported     by a check of the simulator
     result       found by its results, which differ for some data
-    equivalent   the same program for a reason that probes have checked (mutant_reasons.py)
+    equivalent   the same program, for a reason that probes have checked (mutant_reasons.py)
     unexplained  none of these: a hole in the simulator, or in the reasons
 
-A missing order between threads must be reported: that a result shows it is luck, and unexplained.
-The last line is `N passed, M failed`, where the unexplained ones failed.
+Missing synchronisation between threads must be reported: if only a result shows it, that is luck,
+and counts as unexplained. The last line is `N passed, M failed`, where the unexplained ones failed.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from mutations import mutants  # noqa: E402
 from number_formats import decode, encode  # noqa: E402
 from thread_faults import outcome  # noqa: E402
 
-# A case of the list and its sizes; None: one above the tile, in every dimension.
+# A case of the list and its sizes; None: one more than the tile, in every dimension.
 KERNELS = (
     ("transpose_f32_16x32_read_shared", None),
     ("softmax_f16_2x32", None),
@@ -56,11 +56,11 @@ MACHINES = ("gfx942", "gfx1250", "sm_80", "sm_90a", "toy8")
 VERDICTS = ("refused", "reported", "result", "equivalent", "unexplained")
 ORDER = ("barrier", "wait", "commit", "phase")
 FIRST_DATA, ALL_DATA = 3, 200
-CHUNK = 20  # mutants that a process judges before it says so
+CHUNK = 20  # mutants that a process checks before it reports
 
 
 class Program:
-    """A kernel as lowered for a machine, what it computes, and its mutants."""
+    """A kernel lowered for a machine, its expected result, and its mutants."""
 
     def __init__(self, name, target):
         (self.case,) = (case for case in CASES if case.name == name)
@@ -75,8 +75,8 @@ class Program:
         self.judge = Judge(self.text, first, self.sizes, target)
 
     def run(self, number):
-        """Arguments and results, one of many. Every other one is loud: where a maximum is not the
-        largest element, the exponential of the difference overflows."""
+        """Arguments and results, one of many. Every other one has a large range: if a maximum is
+        not the largest element, the exponential of the difference overflows."""
         while len(self.runs) <= number:
             seed = len(self.runs)
             arguments = self.case.arguments(self.sizes, seed)
@@ -87,7 +87,8 @@ class Program:
         return self.runs[number]
 
     def found(self, mutant, numbers):
-        """What the simulator or a result says of a mutant, for the first data that show it."""
+        """What the simulator or a result shows about a mutant, for the first data that reveal
+        it."""
         for i in numbers:
             found = outcome(mutant.text, *self.run(i), self.target)
             if found != "survived":
@@ -136,7 +137,7 @@ def counted(place):
 
 
 def tasks_of(counts, args):
-    """Chunks of each program's mutants, all of them or a sample, in an order without preference."""
+    """Chunks of each program's mutants, all of them or a sample, in random order."""
     chance, made = random.Random(args.seed), []
     for (name, target), count in counts:
         numbers = list(range(count))

@@ -4,8 +4,8 @@
     tools/ptxas.py [--arch sm_90a] [--where] kernel.ptx ...
     wavec kernel.wave --target sm_90a --passes=all --emit=ptx | tools/ptxas.py -
 
-The exit status is 1 when a text is not assembled. What was assembled once is remembered in
-BUILD/ptxas, by the text and the version of ptxas: `make test` assembles each text once.
+The exit status is 1 if a text cannot be assembled. Results are cached in BUILD/ptxas, by the text
+and the version of ptxas: `make test` assembles each text once.
 """
 
 import argparse
@@ -25,7 +25,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 @functools.cache
 def find():
-    """On the path, of the CUDA toolkit, or of a PyPI package (nvidia-cuda-nvcc); None: nowhere."""
+    """The ptxas on the path, of the CUDA toolkit, or of a PyPI package (nvidia-cuda-nvcc); else
+    None."""
     packages = [sys.prefix, os.path.join(ROOT, ".venv")]
     places = [os.environ.get("WAVE_PTXAS"), shutil.which("ptxas"), "/usr/local/cuda/bin/ptxas"]
     for prefix in packages:
@@ -40,7 +41,7 @@ def version():
     return done.stdout.strip().splitlines()[-1]
 
 
-# ---- what it says ----
+# ---- its output ----
 
 
 class Advice(NamedTuple):
@@ -54,8 +55,8 @@ class Advice(NamedTuple):
         return f"remark[{self.code}]: `{self.kernel}`: {self.text}"
 
 
-# What costs speed and not results: matrix instructions that wait for each other, registers that
-# are not exchanged, and whatever else has a number and is no error.
+# Messages about speed, not results: matrix instructions that wait for each other, registers that
+# are not exchanged, and anything else that has a number and is not an error.
 _COMPILING = re.compile(r"(?:Compiling entry function|Function properties for) '?([\w$]+)'?")
 _ADVICE = re.compile(r"\((C\d+)\)\s*(?:Potential Performance Loss:\s*)?(.*)")
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -63,7 +64,7 @@ _NAMED = re.compile(r"in (?:the )?function '([\w$]+)'")
 
 
 def parse(log):
-    """The advices of what ptxas -v (or a driver's log) said, in its order."""
+    """The remarks in the output of ptxas -v (or a driver's log), in its order."""
     found, kernel = [], ""
     for line in log.splitlines():
         named = _COMPILING.search(line)
@@ -102,7 +103,7 @@ def arch_of(text):
 
 
 def run(text, arch=None):
-    """The text without a memory of the last time."""
+    """Assembles the text, without the cache."""
     with tempfile.TemporaryDirectory() as folder:
         source = os.path.join(folder, "kernel.ptx")
         with open(source, "w", encoding="utf-8") as file:
@@ -113,7 +114,8 @@ def run(text, arch=None):
 
 
 def assemble(text, arch=None):
-    """The text, or what is known of one like it but for where its lines come from."""
+    """Assembles the text, or returns the cached result of one that differs only in line
+    information."""
     bare = re.sub(r"^\s*\.(loc|file) .*\n", "", text, flags=re.MULTILINE)
     key = hashlib.sha256("\n".join([version(), arch or "", bare]).encode()).hexdigest()[:32]
     folder = os.path.join(ROOT, os.environ.get("BUILD", "build"), "ptxas")

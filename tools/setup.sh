@@ -32,7 +32,7 @@ may_install() {
 }
 
 apt_updated=
-install() { # packages...: true when all are installed afterwards
+install() { # packages...: true if all are installed afterwards
   may_install || return 1
   root=$([ "$(id -u)" = 0 ] || echo "sudo -n")
   options="-qq -o Acquire::Retries=2 -o Acquire::http::Timeout=20 -o DPkg::Lock::Timeout=120"
@@ -88,7 +88,7 @@ has_headers ||
   fail "the headers of Python $version (Python.h) are missing" "install python$version-dev"
 
 # ---- packages for the tests ----
-complete() { # the interpreter can import all that tools/requirements.txt names
+complete() { # whether the interpreter can import all that tools/requirements.txt names
   "$1" -c 'import importlib.util as u, sys
 sys.exit(any(u.find_spec(line.split(">")[0].strip()) is None
              for line in open("tools/requirements.txt") if line[0] not in "#\n"))' 2>/dev/null
@@ -100,7 +100,7 @@ adopt_parent() {
   "$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
     >"$($venv_python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/parent.pth"
 }
-make_venv() { # sees the system's packages, so that what is installed is not fetched again
+make_venv() { # sees the system's packages, so that they are not fetched again
   [ -x $venv_python ] && [ "$($venv_python -c "$print_version")" = "$version" ] &&
     $venv_python -m pip --version >/dev/null 2>&1 && return
   rm -rf .venv
@@ -137,7 +137,7 @@ if complete "$run_python"; then have=yes; else
   say "numpy, pytest or sympy are missing and cannot be installed: the Python tests will be skipped"
 fi
 
-# ---- ptxas: tests assemble what the compiler writes for NVIDIA's machines ----
+# ---- ptxas: tests assemble the compiler's PTX ----
 has_ptxas() { "$run_python" tools/ptxas.py --where >/dev/null 2>&1; }
 if [ $have = yes ] && ! has_ptxas; then
   if [ "$run_python" != "$python" ]; then
@@ -148,7 +148,7 @@ if [ $have = yes ] && ! has_ptxas; then
     "(WAVE_PTXAS=/path/to/ptxas, or put it on the path)"
 fi
 
-# ---- libLLVM, loaded at run time: kernels for this machine's processor ----
+# ---- libLLVM, loaded at run time: for kernels on this machine's CPU ----
 has_llvm() { # any version from 16 on, as src/runtime/llvm/cpu_llvm.c looks for it
   "$python" - <<'END' 2>/dev/null
 import ctypes, glob, os, sys
@@ -165,13 +165,13 @@ sys.exit(not any(map(fits, names)))
 END
 }
 has_llvm || install libllvm19 || install libllvm18 || install libllvm16 || true
-# Tests run with every version that is here: on a machine of continuous integration also the oldest.
+# Tests run with every version that is installed: in continuous integration also the oldest.
 [ -z "${CI:-}" ] || WAVE_LLVM=libLLVM-16.so.1 has_llvm || install libllvm16 || true
-has_llvm || say "there is no libLLVM of version 16 or newer: kernels run on the processor only in the" \
+has_llvm || say "there is no libLLVM of version 16 or newer: kernels run on the CPU only in the" \
   "reference evaluator, which is slow (install libllvm19, or WAVE_LLVM=/path/to/libLLVM.so)"
 
-# ---- qemu: tests run code for processors that this machine is not ----
-# Only where every test is wanted: it takes some seconds, and the tests with it most of a minute.
+# ---- qemu: tests run code for other CPUs ----
+# Only if every test is to run: installing it takes some seconds, and its tests most of a minute.
 [ -z "${CI:-}" ] || [ "$(uname -m)" != aarch64 ] || command -v qemu-aarch64 >/dev/null ||
   install qemu-user || true
 

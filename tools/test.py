@@ -3,8 +3,8 @@
 
     BUILD=build tools/test.py [--fast | --sanitized] [--only WORD]
 
-A program of a group ends with `N passed, M failed` (pytest's own form is understood); one that does
-not is a single test that passed if its status is 0. A crash is a failure and shows its output.
+A program of a group ends with `N passed, M failed` (pytest's own form is understood); otherwise it
+counts as one test, which passed if its status is 0. A crash is a failure and shows its output.
 """
 
 import argparse
@@ -39,7 +39,7 @@ class Result:
 
 
 def count(text, status):
-    """The numbers of a program's summary line, which is its last; none: it is one test."""
+    """The numbers of a program's summary line, which is its last; without one, it is one test."""
     last = (text.strip().splitlines() or [""])[-1]
     if not SUMMARY.fullmatch(last):
         return Result(int(status == 0), int(status != 0), 0, text)
@@ -49,7 +49,7 @@ def count(text, status):
     return Result(found.get("passed", 0), failed or int(status != 0), skipped, text)
 
 
-# The whole tables of `make test-full` take longer than anything that hangs in `make test`.
+# The whole tables of `make test-full` take longer than the limit for a hanging test of `make test`.
 TIMEOUT = 4 * 3600 if os.environ.get("TEST_FULL") else 1200
 
 
@@ -87,8 +87,8 @@ def sanitizer_environment(command):
     if "-san" not in BUILD:
         return {}
     env = {"UBSAN_OPTIONS": "print_stacktrace=1"}
-    leaky = "tests/test_llvm_runtime"  # LLVM's memory is lost where it gives up and we go on
-    # More memory than there is gives NULL, as without the sanitizer: tests ask for it.
+    leaky = "tests/test_llvm_runtime"  # LLVM leaks memory when it gives up and we continue
+    # An allocation that is too large returns NULL, as without the sanitizer: tests rely on it.
     env["ASAN_OPTIONS"] = options = "allocator_may_return_null=1"
     if "tools/wcheck.py" in command or command[0].endswith(leaky):
         env["ASAN_OPTIONS"] = options + ":detect_leaks=0"
@@ -103,8 +103,8 @@ def sanitizer_environment(command):
 
 @functools.cache
 def package_with(extension_file):
-    """A folder with the Python package and another extension: links to the sources. Made once, before
-    several threads ask for it."""
+    """A folder with the Python package and another extension: links to the sources. Made once,
+    before several threads need it."""
     tree = os.path.join(ROOT, BUILD, "tree", "wave_lang")
     shutil.rmtree(tree, ignore_errors=True)
     os.makedirs(tree)
@@ -160,7 +160,7 @@ def fuzz_commands(small):
 
 
 def clang_build():
-    """Everything once more with clang and -Werror: it warns about other things."""
+    """Builds everything again with clang and -Werror: it warns about other things."""
     if not shutil.which("clang") or "clang" in os.environ.get("CC", ""):
         return []
     folder = os.environ.get("CLANG_BUILD", "build-clang -DWAVE_WERROR=ON -DSKBUILD=ON").split()
@@ -168,7 +168,7 @@ def clang_build():
 
 
 def groups(args):
-    """(name, commands): the commands of a group run side by side."""
+    """(name, commands): the commands of a group run in parallel."""
     if not args.sanitized:
         yield "layers", [tool("check_layers"), tool("check_imports")]
         yield "headers", [tool("check_headers")]

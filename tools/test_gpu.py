@@ -4,13 +4,13 @@
     tools/test_gpu.py [--jobs N] [--targets sm_80,sm_90a] [--only WORD] [--sample N] [--seed N]
     tools/test_gpu.py --list --targets cpu,sim:cpu [--part 1/4]     without a GPU
 
-The list (tests/python/sim_list) runs with every shape and target, fresh random inputs, outputs that
-hold nonsense before, and guards around every tensor; each result is compared with NumPy in float64.
-Kernels are compiled by many processes at once. Then come tests/python/test_gpu_*.py, whose tests
-need no pytest, and, where it is installed, compute-sanitizer on a sample. Ends with one line
-`N passed, M failed`. Needs PyTorch, NumPy, and the package built beside its sources. Targets may
-also be `cpu`, this machine's processor, and simulated machines: `--list` leaves out the tests that
-need a GPU.
+The list (tests/python/sim_list) runs with every shape and target, fresh random inputs, outputs
+filled with garbage before the call, and guards around every tensor; each result is compared with
+NumPy in float64. Kernels are compiled by many processes at once. Then come
+tests/python/test_gpu_*.py, which do not need pytest, and, if it is installed, compute-sanitizer on
+a sample. Ends with one line `N passed, M failed`. Needs PyTorch, NumPy, and the package built
+beside its sources. Targets may also be `cpu`, the CPU of this machine, and simulated machines:
+`--list` leaves out the tests that need a GPU.
 """
 
 import argparse
@@ -40,7 +40,7 @@ sys.path[:0] = PATHS
 
 
 def stand_in_for_pytest():
-    """What the files of the tests need of pytest in order to be imported."""
+    """The parts of pytest that the test files need in order to be imported."""
     import types
 
     class Mark:
@@ -83,7 +83,8 @@ def every_case():
     return [*cases_rows.CASES, *cases_gemm.CASES, *cases_attention.CASES]
 
 
-# How tensors lie: as PyTorch makes them; rows apart; also not aligned to more than an element.
+# Memory layouts of tensors: as PyTorch makes them; padded rows; padded and aligned to one element
+# only.
 PLACES = ((0, 0), (3, 0), (1, 1))
 
 
@@ -92,14 +93,14 @@ def is_simulated(target):
 
 
 def run_once(kernel, target, arguments, pad, shift):
-    """What a call leaves in copies of the arguments."""
+    """The results of a call, in copies of the arguments."""
     if is_simulated(target):
         after = [(dtype, array.copy()) for dtype, array in arguments]
         kernel(*(array for _, array in after))
         return after
     import gpu_utils
 
-    if target.startswith("cpu"):  # evaluated instead, it would be right, too
+    if target.startswith("cpu"):  # the evaluator would give the right result as well
         assert kernel.compile_for("cpu"), "\n".join(map(str, kernel.remarks))
     device = "cuda" if target.startswith(("sm_", "cuda")) else "cpu"
     return gpu_utils.run_guarded(kernel, arguments, pad, shift, device)
@@ -114,7 +115,7 @@ def machine_error(kernel, target):
 
 
 def run_case(item):
-    """One case, one shape, one target. The reason why it failed, or None."""
+    """One case, one shape, one target. Returns why it failed, or None."""
     index, shape, target, seed, places = item
     case = every_case()[index]
     sizes = case.shapes[shape]
@@ -130,7 +131,7 @@ def run_case(item):
 
 
 def list_items(options):
-    """Every third item also runs with tensors that lie otherwise."""
+    """Every third item also runs with tensors of another memory layout."""
     items = []
     for index, case in enumerate(every_case()):
         if options.only not in case.name:
@@ -146,8 +147,8 @@ def list_items(options):
 
 
 class Worker:
-    """A process that runs cases one after the other. One that crashes or hangs is replaced, and what
-    it was at is a failure."""
+    """A process that runs cases one after another. If it crashes or hangs it is replaced, and the
+    case it was running is a failure."""
 
     SECONDS = 120
 
@@ -157,7 +158,8 @@ class Worker:
     def start(self):
         self.errors = tempfile.TemporaryFile("w+")
         command = [sys.executable, os.path.abspath(__file__), "--worker"]
-        # Many processes share the processor: two threads each, so that there is more than one.
+        # Many processes share the CPU: two threads each, so that kernels still run on more than
+        # one.
         threads = {"WAVE_NUM_THREADS": "2", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
             command,
@@ -203,7 +205,7 @@ def describe(item):
 def work():
     """What a Worker's process does: an item on a line, its result on a line."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what anybody prints is not an answer
+    os.dup2(2, 1)  # printed text must not be mistaken for a result
     for line in sys.stdin:
         answers.write(json.dumps(run_case(json.loads(line))) + "\n")
         answers.flush()
@@ -353,7 +355,7 @@ def main():
     if options.in_process:
         found = []
         for item in list_items(options):
-            print("at", item[2], *describe(item)[1:], flush=True)  # whose the sanitizer's lines are
+            print("at", item[2], *describe(item)[1:], flush=True)  # for the sanitizer's log
             found.append(run_case(item))
         print("\n".join(f"{f[1]} {f[2]}: {f[3]}" for f in found if f[3]))
         return 1 if any(f[3] for f in found) else 0

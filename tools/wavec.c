@@ -1,6 +1,6 @@
 /* wavec.c: the command line tool. Reads *.wave, checks it, runs passes, prints, runs.
  *
- * Exit status: 0 all well, 1 diagnostics were reported, 2 the command line or a file is wrong. */
+ * Exit status: 0 success, 1 errors were reported, 2 the command line or a file is wrong. */
 #include "wavec.h"
 
 #include <errno.h>
@@ -75,7 +75,7 @@ static int explain(const char *word) {
 
 /* ---- files ---- */
 
-/* The whole file and a final NUL, from malloc; NULL after complaining. */
+/* The whole file and a final NUL, from malloc; NULL after an error message. */
 static char *read_text(const char *path, size_t *len) {
   FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
   if (!f) return complain("cannot read %s: %s", path, strerror(errno)), NULL;
@@ -110,7 +110,7 @@ static bool check_text(wv_ctx *cx, const char *name, const char *text, size_t le
   return false;
 }
 
-/* Remarks are about compiling: who runs a kernel asked for its result. */
+/* Remarks are about compiling, and `run` is about results. */
 static void report(const Options *o, wv_ctx *cx) {
   wv_diag d;
   for (int i = 0; i < wv_diag_count(cx); i++)
@@ -152,8 +152,8 @@ static bool apply_settings(const Options *o, wv_ctx *cx, wv_kernel *k) {
   return true;
 }
 
-/* An open kernel, fitted to the sizes in the settings; NULL if they are missing, or if the kernel is
- * not open. */
+/* An open kernel, specialised for the sizes in the settings; NULL if they are missing, or if the
+ * kernel is not open. */
 static wv_kernel *fitted(const Options *o, wv_ctx *cx, wv_kernel *k) {
   wv_binding *values = calloc((size_t)o->set.n + 1, sizeof *values);
   bool ok = values && o->set.n && o->target && !o->run && wv_kernel_is_open(k);
@@ -216,7 +216,7 @@ static void print_proof(wv_kernel *k, FILE *out) {
   wv_proof_free(proof);
 }
 
-/* What a backend is given, when it was asked for. */
+/* The input of a backend, if one was requested. */
 static bool print_code(const Options *o, wv_kernel *k, FILE *out) {
   bool ptx = strcmp(o->emit, "ptx") == 0, assembly = strcmp(o->emit, "asm") == 0;
   bool object = assembly || strcmp(o->emit, "obj") == 0;
@@ -254,7 +254,7 @@ static int compile_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out)
   return status;
 }
 
-/* The same with sizes that follow from files. */
+/* The same with sizes that come from files. */
 static int compile_sized(const Options *o, wv_ctx *cx, wv_kernel *k, FILE *out) {
   Options sized = *o;
   WordList found = {0};

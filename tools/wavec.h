@@ -20,7 +20,7 @@ typedef struct Options {
 enum { STATUS_OK, STATUS_DIAGNOSTICS, STATUS_USAGE };
 
 /* ---- wavec_options.c */
-bool parse_options(Options *all, int argc, char **argv); /* false after complaining */
+bool parse_options(Options *all, int argc, char **argv); /* false after an error message */
 void free_options(Options *o);
 void print_help(const Options *o);
 
@@ -40,16 +40,16 @@ bool is_dynamic(const wv_kernel *k, wv_expr symbol); /* taken from the arguments
 const char *find_word(const WordList *list, const char *name);
 void push_word(WordList *list, const char *word);
 
-/* ---- wavec_eval.c: runs a kernel, with what `kind` says (wv_target_kind), and says what came out
+/* ---- wavec_eval.c: runs a kernel as `kind` says (wv_target_kind), and prints the results
  */
 int eval_kernel(const Options *o, wv_ctx *cx, wv_kernel *k, const char *kind);
-/* Appends to `set`, from malloc, SYMBOL=SIZE for symbols that nothing gives a value but the sizes
- * of .npy files among the arguments. */
+/* Appends to `set`, from malloc, SYMBOL=SIZE for symbols whose only value comes from the sizes of
+ * .npy files among the arguments. */
 bool sizes_of_files(const Options *o, const wv_kernel *k, WordList *set);
-/* The same in silence: what all tensors hold afterwards. */
+/* The same without output: returns the contents of all tensors after the run. */
 typedef struct Outcome {
-  uint64_t sum;          /* tells results apart, bit by bit */
-  double *value, *loose; /* of each element, and how far another rounding may be from it */
+  uint64_t sum;          /* distinguishes results bit by bit */
+  double *value, *loose; /* of each element; how far rounding may move it */
   int64_t n;
 } Outcome;
 int eval_outcome(const Options *o, wv_ctx *cx, wv_kernel *k, Outcome *out);
@@ -60,7 +60,7 @@ void print_log(void *user, const char *label, const wv_buffer *b);
 /* ---- wavec_data.c: values for arguments that are not given */
 typedef struct MadeData {
   bool exact, is_float, is_signed;
-  int bits; /* of the largest number that is made, without its sign */
+  int bits; /* of the largest magnitude that is made */
 } MadeData;
 MadeData made_data(const Options *o, const char *dtype);
 /* Element `i` of a tensor of `n`. */
@@ -77,15 +77,15 @@ int compile_program(const Options *o, wv_ctx *cx, wv_kernel *k);
 /* ---- wavec_cache.c: wavec cache list|verify|clear [FOLDER] */
 int cache_command(int argc, char **argv);
 
-/* ---- wavec_check.c: does any pass change what the kernel computes? */
+/* ---- wavec_check.c: checks that no pass changes what the kernel computes */
 int check_passes(const Options *o, wv_ctx *cx, wv_kernel *k);
 
-/* ---- wavec_again.c: the command line that a file of an internal error begins with */
+/* ---- wavec_again.c: the command line in the first line of a file saved by an internal error */
 typedef struct Again {
   char *line, **argv;
   int argc;
 } Again;
-bool again_words(int argc, char **argv, Again *out); /* false after complaining */
+bool again_words(int argc, char **argv, Again *out); /* false after an error message */
 void again_free(Again *a);
 
 /* ---- wavec_npy.c: .npy files */
@@ -96,14 +96,14 @@ typedef struct Array {
   int64_t shape[NPY_RANK], strides[NPY_RANK]; /* in elements */
   size_t itemsize, bytes;
   char kind;    /* as NumPy calls it: f, i, u, b, V */
-  bool fortran; /* the first dimension lies closest together */
+  bool fortran; /* the first dimension is contiguous */
   void *data;   /* from malloc */
 } Array;
 
-/* False after complaining. */
+/* False after an error message. */
 bool npy_read(const char *path, Array *out);
 bool npy_read_shape(const char *path, Array *out); /* without its elements */
-/* Whether the elements of an array may be those of a parameter; packed: as rows of bytes. */
+/* Whether the elements of an array fit a parameter; packed ones are rows of bytes. */
 bool npy_fits(const Array *a, const char *dtype);
 bool npy_is_packed(const char *dtype);
 bool npy_make_row_major(Array *a);

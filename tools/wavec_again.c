@@ -1,5 +1,5 @@
-/* wavec_again.c: `wavec again FILE`: what an internal error interrupted, once more. The first line
- * of the file is a comment with the options:
+/* wavec_again.c: `wavec again FILE`: repeats a call that ended with an internal error. The first
+ * line of the file is a comment with the options:
  *
  *     # wavec again: --passes=all --target=sm_90a */
 #include <errno.h>
@@ -12,7 +12,7 @@
 static const char head[] = "# wavec again:";
 enum { LINE = 4096 };
 
-/* The words of the line, which stays where it is; the program's name first, the file last. */
+/* The words of the line, which point into it; the program's name first, the file last. */
 static char **split_line(char *line, char *program, char *path, int *n) {
   char **words = calloc(strlen(line) + 3, sizeof *words);
   if (!words) abort();

@@ -18,7 +18,7 @@ static const char *base_name(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-/* `source` ends with .c; its header is called the same but for the h. */
+/* `source` ends with .c; its header has the same name with .h. */
 static bool write_pair(wv_program *p, wv_ctx *cx, const char *source) {
   char *header = malloc(strlen(source) + 1), *c = NULL, *h = NULL;
   if (!header) return complain("no memory");

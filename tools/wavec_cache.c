@@ -10,7 +10,7 @@ typedef struct Sums {
   int damaged;
 } Sums;
 
-/* How long ago, in the largest unit that fits. */
+/* The age, in the largest unit that fits. */
 static const char *ago(int64_t seconds, char *text, size_t room) {
   static const struct {
     int64_t seconds;
@@ -55,7 +55,7 @@ static void list_files(wv_ctx *cx, const char *dir) {
   printf("\n");
 }
 
-/* How many are damaged. */
+/* Returns how many are damaged. */
 static int verify_files(wv_ctx *cx, const char *dir) {
   Sums sums = {0};
   int n = wv_cache_each(cx, dir, verify_entry, &sums);

@@ -1,9 +1,9 @@
-/* wavec_check.c: `wavec --check-passes`: the reference evaluator judges every pass.
+/* wavec_check.c: `wavec --check-passes`: the reference evaluator checks every pass.
  *
- * The kernel is run on the same arguments before any pass and after each of them, and what it
- * stored must be the same, bit for bit: a tile pass changes no rounding. Passes run one after
- * another in pipeline order, or as --passes says. What was lowered may add in another order, and
- * its floats are compared within a tolerance. With a target the whole pipeline follows. */
+ * The kernel is run on the same arguments before any pass and after each of them, and its results
+ * must be the same, bit for bit: a tile pass does not change any rounding. Passes run one after
+ * another in pipeline order, or as --passes says. A lowered kernel may add in another order, so its
+ * floats are compared within a tolerance. With a target the whole pipeline runs afterwards. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static char *all_names(void) {
   return list;
 }
 
-/* Element `i`, or -1: all are as near as another order of rounding explains. */
+/* The first element that differs by more than rounding explains, or -1. */
 static int64_t far_element(const Outcome *a, const Outcome *b) {
   for (int64_t i = 0; i < a->n && i < b->n; i++) {
     bool both = isnan(a->value[i]) && isnan(b->value[i]);
@@ -47,7 +47,7 @@ static int64_t far_element(const Outcome *a, const Outcome *b) {
   return -1;
 }
 
-/* What the kernel computes after these passes. */
+/* The results of the kernel after these passes. */
 static int run_after(const Options *o, wv_ctx *cx, wv_kernel *k, const char *names, Outcome *out,
                      bool *lowered) {
   wv_kernel *copy = wv_kernel_clone(k);
@@ -82,7 +82,7 @@ static int check_tile_passes(const Options *o, wv_ctx *cx, wv_kernel *k, const O
   return status;
 }
 
-/* One lane's program, in the simulator: lowering and what comes behind it. */
+/* One lane's program, in the simulator: lowering and the passes after it. */
 static int check_lowered(const Options *o, wv_ctx *cx, wv_kernel *k, const Outcome *before) {
   wv_kernel *copy = wv_kernel_clone(k);
   wv_pass_options p = {.verify_each = true, .target = o->target};

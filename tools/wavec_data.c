@@ -1,13 +1,13 @@
 /* wavec_data.c: makes up the arguments of `wavec run` that are not given, from a seed.
  *
- * Elements of a tensor differ from one another, so that one taken from a wrong place shows in the
- * result. Where a type has fewer values than the tensor has elements, every run of as many elements
- * holds each value once. Floats lie between -0.5 and 1.5, so that sums do not cancel, and are never
- * zero; integers count from 0.
+ * Elements of a tensor differ from one another, so that a wrong index shows in the result. If a
+ * type has fewer values than the tensor has elements, every run of that many elements holds each
+ * value once. Floats are between -0.5 and 1.5, so that sums do not cancel, and are never zero;
+ * integers count from 0.
  *
- * With --data=exact, floats are multiples of 1/8 between -1 and 1, and integers lie between 0 and
- * 7: many are alike, but a sum of products of them is exact, so that its bits do not depend on the
- * order of adding. */
+ * With --data=exact, floats are multiples of 1/8 between -1 and 1, and integers are between 0 and
+ * 7: many are equal, but a sum of their products is exact, so that its bits do not depend on the
+ * order of addition. */
 #include <math.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static uint64_t mix(uint64_t z) { /* the output function of splitmix64 */
   return z ^ z >> 31;
 }
 
-/* Number `x` in a random order of the integers below 2^bits: every step maps them one to one. */
+/* Number `x` in a random order of the integers below 2^bits: every step is a bijection. */
 static uint64_t shuffled(uint64_t x, int bits, uint64_t seed) {
   uint64_t mask = (UINT64_C(1) << bits) - 1;
   x &= mask;
@@ -37,7 +37,7 @@ static bool holds(const char *dtype, double value) {
   return wv_data_get(dtype, &element, 0) == value;
 }
 
-/* A float has a significand of that many bits. */
+/* The number of significand bits of a float. */
 static int significand(const char *dtype) {
   int bits = 1;
   while (bits < 53 && holds(dtype, 1 + ldexp(1, -bits))) bits++;

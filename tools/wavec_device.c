@@ -1,5 +1,5 @@
-/* wavec_device.c: `wavec run --target cuda`: compiles a kernel for a device, takes its arguments
- * there and brings them back. */
+/* wavec_device.c: `wavec run --target cuda`: compiles a kernel for a device, and copies its
+ * arguments there and back. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ static size_t bytes_of(const wv_buffer *b) {
   return wv_data_bytes(b->dtype, n);
 }
 
-/* The host's own tensors are where they are. */
+/* Tensors on the host are not copied. */
 static bool is_here(const Run *r) { return r->device.kind == WV_HOST; }
 
 static bool bring(Run *r) {

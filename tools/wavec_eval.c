@@ -1,8 +1,8 @@
 /* wavec_eval.c: `wavec run`: makes or reads the arguments of a kernel, runs it with the reference
- * evaluator (tiles) or the simulator (one lane's program), and says what came out.
+ * evaluator (tiles) or the simulator (one lane's program), and prints the results.
  *
- * Arguments that are not given are made up (wavec_data.c). What the kernel stores to begins as
- * zeros.
+ * Arguments that are not given are made up (wavec_data.c). Tensors that the kernel writes are zero
+ * at first.
  */
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ typedef struct Call {
   const Options *o;
   wv_ctx *cx;
   wv_kernel *k;
-  const char *kind;  /* of what runs it; NULL: by its level */
+  const char *kind;  /* how it runs; NULL: chosen by its level */
   wv_binding *bound; /* symbols with a value: rows of the header, then --set */
   int nbound;
   Argument *args;
@@ -86,7 +86,7 @@ static bool has_value(const wv_kernel *k, wv_expr symbol) {
   return false;
 }
 
-/* A number stands for a tensor that is full of it. */
+/* A number means a tensor with every element set to it. */
 static bool is_number(const char *text, double *number) {
   char *end;
   *number = strtod(text, &end);
@@ -148,7 +148,7 @@ static bool fill_array(const Call *c, Argument *a, double number) {
   return true;
 }
 
-/* The bytes of packed elements, in whatever shape, are those of a tensor of known size. */
+/* An array of packed elements may have any shape, if its size in bytes is right. */
 static bool shape_packed(const Call *c, Argument *a, const char *path) {
   size_t found = a->array.bytes;
   a->array.fortran = false;
@@ -163,7 +163,7 @@ static bool read_array(const Call *c, Argument *a, const char *path) {
     return complain("%s has elements of type %c%zu, but the dtype of `%s` is %s", path,
                     a->array.kind, a->array.itemsize, a->name, a->dtype);
   if (npy_is_packed(a->dtype)) return shape_packed(c, a, path);
-  bool simulated = c->kind && strcmp(c->kind, "sim") == 0; /* its programs know no strides */
+  bool simulated = c->kind && strcmp(c->kind, "sim") == 0; /* its programs do not support strides */
   if (a->array.rank == wv_type_rank(a->type))
     return !simulated || !a->array.fortran || npy_make_row_major(&a->array);
   return complain("%s has %d dimensions, but `%s` has %d", path, a->array.rank, a->name,
@@ -229,7 +229,7 @@ static void print_summary(const char *name, const wv_buffer *b, int64_t n) {
   if (odd) printf(", %lld not finite", (long long)odd);
 }
 
-/* Where element `i` lies, counted row by row. */
+/* The offset of element `i` in row-major order. */
 static int64_t place_of(const wv_buffer *b, int64_t i) {
   int64_t at = 0;
   if (!b->strides) return i;
@@ -276,9 +276,9 @@ void print_log(void *user, const char *label, const wv_buffer *b) {
   if (is_shown(user, label)) show(b, n);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole run ---- */
 
-/* A name after --arg, --out or --show that is no parameter is a slip of the pen. */
+/* A name after --arg, --out or --show that is not a parameter is misspelled. */
 static bool check_names(const Call *c, const WordList *words, const char *option) {
   for (int w = 0; w < words->n; w++) {
     bool found = false;
@@ -335,7 +335,7 @@ static int run_tiles(const Call *c, const wv_arg *args, bool logs) {
 
 /* ---- outcomes ---- */
 
-/* How far apart two ways of computing the same may be, as a part of the largest element. */
+/* How far apart two computations of the same value may be, as a fraction of the largest element. */
 static double tolerance(const char *dtype) {
   static const struct {
     const char *dtype;
@@ -371,7 +371,7 @@ void free_outcome(Outcome *out) {
   *out = (Outcome){0};
 }
 
-/* `out`: what the tensors hold goes there instead of a report; NULL: report. */
+/* `out`: receives the contents of the tensors instead of a report; NULL: report. */
 static int evaluate(Call *c, Outcome *out) {
   wv_arg *args = calloc((size_t)c->nargs + 1, sizeof *args);
   if (!args) return STATUS_USAGE;

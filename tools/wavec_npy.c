@@ -1,5 +1,5 @@
 /* wavec_npy.c: NumPy's file format: a magic word, a Python dictionary, the elements. Element types
- * that NumPy does not know travel as integers of their width, packed ones as rows of bytes. */
+ * that NumPy does not have are stored as integers of their width, packed ones as rows of bytes. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,8 @@ static const char *descr_of(const char *dtype) {
 
 bool npy_is_packed(const char *dtype) { return !descr_of(dtype); }
 
-/* Floats are floats; integers, bools and what NumPy has no name for any bits of the width. */
+/* Floats must be floats; integers, bools and types that NumPy lacks may be any type of that
+ * width. */
 bool npy_fits(const Array *a, const char *dtype) {
   const char *descr = descr_of(dtype);
   if (!descr) return a->itemsize == 1 && strchr("uiV", a->kind);
@@ -87,7 +88,7 @@ static void set_strides(Array *a) {
   }
 }
 
-/* Version 1 says in two bytes how long the dictionary is, later ones in four. */
+/* In version 1 the length of the dictionary has two bytes, in later ones four. */
 static size_t header_size(FILE *f) {
   unsigned char start[12] = {0};
   if (fread(start, 1, 10, f) != 10 || memcmp(start, magic, 6) != 0) return 0;

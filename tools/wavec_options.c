@@ -1,4 +1,4 @@
-/* wavec_options.c: the command line: a table of options, which is the help text too. */
+/* wavec_options.c: the command line: a table of options, which also has the help text. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ typedef struct Option {
   const char *name, *value;
   OptionKind kind;
   size_t field;        /* offset in Options */
-  unsigned commands;   /* Command: with which it means something */
+  unsigned commands;   /* Command: the commands that accept it */
   const char *choices; /* "a|b", or NULL: anything */
   const char *help;
 } Option;
@@ -160,7 +160,7 @@ static bool store(Options *all, const Option *o, const char *value) {
   return true;
 }
 
-/* --name, --name=value, --name value, -o value; *i moves over what was taken. */
+/* --name, --name=value, --name value, -o value; *i advances past what was consumed. */
 static bool take_option(Options *all, int argc, char **argv, int *i) {
   const char *word = argv[*i], *name = word + (word[1] == '-' ? 2 : 1);
   size_t len = strcspn(name, "=");
@@ -194,7 +194,7 @@ void free_options(Options *o) {
 
 /* ---- help ---- */
 
-/* A help text in lines of at most 76 columns, all but the first indented. */
+/* A help text in lines of at most 76 columns, all except the first indented. */
 static void print_wrapped(const char *text) {
   enum { INDENT = 23, WIDTH = 76 };
   int at = 0;

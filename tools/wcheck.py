@@ -11,9 +11,8 @@
 
 [[X:regex]] binds, [[X]] repeats, {{regex}} matches; the rest is literal, spaces match any spaces.
 ERROR (also WARNING, REMARK) blames its own line, or, alone on a line, the next one; it implies
-`not`, and an error that nobody expects fails the test; what several commands report alike is
-expected once. A file x.golden beside x.wave holds the
-whole expected output; --bless rewrites it.
+`not`, and an unexpected error fails the test; an error that several commands report is expected
+once. A file x.golden beside x.wave holds the whole expected output; --bless rewrites it.
 
     tools/wcheck.py [--wavec PATH] [--bless] [--filter WORD] FILE_OR_FOLDER...
 """

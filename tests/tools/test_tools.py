@@ -227,13 +227,13 @@ def test_imports_refuse_circles_within_a_layer(folder):
         "support/d.py": "",
     }
     wrong = imports(folder, files)
-    assert "circle: wave_lang.kernel.wave.a -> wave_lang.kernel.wave.b -> " in wrong
+    assert "import cycle: wave_lang.kernel.wave.a -> wave_lang.kernel.wave.b -> " in wrong
     assert imports(folder, {**files, "kernel/wave/c.py": "from ...support.d import h"}) == ""
 
 
 def test_imports_refuse_a_package_that_imports_its_user(folder):
     files = {"kernel/wave/__init__.py": "from .a import f", "kernel/wave/a.py": "from . import g"}
-    assert "circle" in imports(folder, files)
+    assert "cycle" in imports(folder, files)
 
 
 def test_imports_refuse_what_they_cannot_see(folder):
